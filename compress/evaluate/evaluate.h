@@ -1,0 +1,66 @@
+/* compress/evaluate/evaluate.h - perplexity, KL divergence, multiple choice, speed.
+ *
+ * Protocol: consecutive windows of `window` tokens, the last partial one dropped, positions
+ * 1 .. window-1 of each scored; with stride N windows start every N tokens and after the first only
+ * the last N positions of each are scored. Sums in double, in token order. */
+#ifndef PARE_COMPRESS_EVALUATE_H
+#define PARE_COMPRESS_EVALUATE_H
+
+#include "runtime/forward.h"
+
+typedef struct pare_eval_opts {
+    size_t window;  /* 2 .. context */
+    size_t stride;  /* 0: windows do not overlap; else 1 .. window - 1 */
+} pare_eval_opts;
+
+typedef struct pare_eval_result {
+    size_t scored;      /* positions */
+    double nll;         /* mean, nats */
+    double ppl;         /* exp(nll) */
+    double ppl_stderr;  /* ppl * standard error of the mean of nll over positions */
+    bool has_kl;        /* against the baseline: sum_v p0 (ln p0 - ln p) per position */
+    double kl_mean, kl_p99;
+    double top1;        /* share of positions with the baseline's argmax */
+} pare_eval_result;
+
+/* Scores tokens [count] with f; with a baseline (same vocabulary) also KL. Logits are formed in row
+ * chunks. PARE_EINVAL (too few tokens for one window, window, stride, vocabularies differ, token out
+ * of range), PARE_ENOMEM, PARE_EINTERRUPTED. Reports progress in tokens. */
+PARE_CHECKED pare_status pare_evaluate(pare_ctx *cx, const pare_forward *f,
+                                       const pare_forward *baseline, const pare_eval_opts *opts,
+                                       const int32_t *tokens, size_t count, pare_eval_result *out);
+
+/* One multiple-choice item: choice c is context tokens followed by its own. */
+typedef struct pare_choice_item {
+    const int32_t *context;
+    size_t context_count;
+    const int32_t *const *choice;
+    const size_t *choice_count; /* tokens */
+    const size_t *choice_bytes; /* UTF-8 bytes of the continuation */
+    size_t choices, answer;
+} pare_choice_item;
+
+typedef struct pare_choice_result {
+    double accuracy;      /* largest sum of log-likelihoods */
+    double accuracy_norm; /* largest sum / bytes */
+    size_t n;
+} pare_choice_result;
+
+/* PARE_EINVAL when an item does not fit the context. First of equals wins. */
+PARE_CHECKED pare_status pare_evaluate_choice(pare_ctx *cx, const pare_forward *f,
+                                              const pare_choice_item *item, size_t items,
+                                              pare_choice_result *out);
+
+typedef struct pare_speed_result {
+    double prefill_tok_s; /* prompt of min(512, context / 2) tokens, one sequence */
+    double decode_tok_s;  /* 64 tokens (or to the context) behind it */
+    double ttft_ms;       /* prompt to first token */
+    double tpot_ms;       /* per decoded token */
+    size_t prompt, decoded, threads;
+} pare_speed_result;
+
+/* Median of three runs after one warm-up. */
+PARE_CHECKED pare_status pare_evaluate_speed(pare_ctx *cx, const pare_forward *f,
+                                             pare_speed_result *out);
+
+#endif

@@ -1,0 +1,45 @@
+/* compress/journal.h - the record of an unfinished compression: what is done, and of what.
+ *
+ * OUTPUT.partial/journal is a list of records, each written with one append and made durable:
+ *
+ *   u32 le magic "PJ01" | u32 le index | u64 le length | payload | 16 B XXH3-128 of all before
+ *
+ * Record 0 is the fingerprint: a JSON object of strings (input hashes, recipe, program version, CPU
+ * level, BLAS ...). Record i + 1 holds whatever unit i left. A torn or damaged tail is cut off;
+ * the records before it count. The journal is untrusted input: every length is checked. */
+#ifndef PARE_COMPRESS_JOURNAL_H
+#define PARE_COMPRESS_JOURNAL_H
+
+#include <stdint.h>
+
+#include "runtime/arena.h"
+
+typedef struct pare_journal_record {
+    const unsigned char *payload;
+    size_t len;
+} pare_journal_record;
+
+typedef struct pare_journal pare_journal;
+
+/* Parses bytes [len] of a journal: records in the arena (views of bytes), *valid the length of the
+ * good prefix. Never fails on content: what is not a good record ends the list. PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_journal_parse(pare_ctx *cx, pare_arena *a, const unsigned char *bytes,
+                                            size_t len, pare_journal_record **record,
+                                            size_t *count, size_t *valid);
+
+/* Opens DIRECTORY/journal, cutting a bad tail, or creates it with `fingerprint` (JSON text).
+ * An existing journal whose fingerprint differs is refused: PARE_EEXISTS, the message lists each
+ * key that differs with both values and says that --restart starts over.
+ * record and count: the unit records found (without the fingerprint), in the arena.
+ * Two processes on one directory: the second gets PARE_EEXISTS ("in use"; a lock on the file). */
+PARE_CHECKED pare_status pare_journal_open(pare_ctx *cx, pare_arena *a, const char *directory,
+                                           const char *fingerprint, pare_journal **out,
+                                           pare_journal_record **record, size_t *count);
+
+/* Appends the record of the next unit and makes it durable. PARE_ENOSPC, PARE_EIO: the tail is
+ * then cut back, so that the journal stays good. */
+PARE_CHECKED pare_status pare_journal_append(pare_ctx *cx, pare_journal *j, const void *payload,
+                                             size_t len);
+void pare_journal_close(pare_ctx *cx, pare_journal *j);
+
+#endif

@@ -1,0 +1,48 @@
+/* formats/checkpoint.h - a model on disk: a directory (Hugging Face layout or an artifact of ours)
+ * or a single .safetensors file. Everything is checked here before any work: every shard present
+ * and whole, index and headers agreeing both ways. Tensors are views of mapped files. */
+#ifndef PARE_FORMATS_CHECKPOINT_H
+#define PARE_FORMATS_CHECKPOINT_H
+
+#include "formats/json.h"
+#include "runtime/file.h"
+#include "runtime/model.h"
+
+typedef struct pare_checkpoint {
+    pare_ctx *cx;
+    char *path, *directory; /* as given; the directory that holds config.json */
+    bool packed;            /* an artifact of ours: quantization_config.quant_method is "pare" */
+    pare_file *file;        /* weight files, sorted by name */
+    size_t files;
+    pare_tensor *tensor;    /* of all files, sorted by name */
+    size_t tensors;
+    uint32_t *tensor_file;  /* [tensors] index into file */
+    pare_file config_file;  /* bytes 0 when a single file has no config.json beside it */
+    pare_json *config;      /* NULL likewise */
+    pare_json *index;       /* packed.index.json or model.safetensors.index.json, or NULL */
+} pare_checkpoint;
+
+/* Opens and checks. Release with pare_checkpoint_close in any case (also after an error).
+ * PARE_ENOTFOUND, PARE_EFORMAT (missing or truncated shard, index and header disagree, a tensor in
+ * two shards, ...), PARE_EIO, PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_checkpoint_open(pare_ctx *cx, pare_arena *a, const char *path,
+                                              pare_checkpoint *ck);
+void pare_checkpoint_close(pare_checkpoint *ck);
+
+/* Tensor by name, NULL when there is none. */
+const pare_tensor *pare_checkpoint_find(const pare_checkpoint *ck, const char *name);
+
+/* Reads config.json into a configuration. PARE_EFORMAT for a missing or wrong field (named),
+ * PARE_ENOTSUP for an unknown family or an option the runtime does not compute (named). Bounds:
+ * every size 1 .. 2^24, blocks <= 4096, heads a multiple of kv_heads, head_dim even, ... */
+PARE_CHECKED pare_status pare_config_parse(pare_ctx *cx, const char *name, const pare_json *json,
+                                           pare_config *out);
+
+/* Binds tensors to a model: shapes are checked against the configuration, small vectors copied as
+ * F32 into the arena, large ones viewed (copied too where the file leaves them unaligned). Packed
+ * linears (NAME.codes, .scales, .zeros, described by packed.index.json) become panels.
+ * PARE_EFORMAT: missing tensor, wrong shape, wrong dtype, NaN or Inf in a small vector. */
+PARE_CHECKED pare_status pare_model_load(pare_ctx *cx, pare_arena *a, const pare_checkpoint *ck,
+                                         pare_model *out);
+
+#endif

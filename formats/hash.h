@@ -1,0 +1,24 @@
+/* formats/hash.h - checksums: XXH3-128 for integrity, SHA-256 for provenance. Incremental. */
+#ifndef PARE_FORMATS_HASH_H
+#define PARE_FORMATS_HASH_H
+
+#include <stdint.h>
+
+#include "runtime/file.h"
+
+enum { PARE_XXH3_HEX = 33, PARE_SHA256_HEX = 65 }; /* lower-case hex with the NUL */
+
+/* XXH3-128 of bytes as 32 hex digits (big-endian canonical form). */
+void pare_xxh3_hex(const void *bytes, size_t len, char hex[PARE_XXH3_HEX]);
+
+/* XXH3-128 as 16 bytes, canonical form. */
+void pare_xxh3(const void *bytes, size_t len, uint8_t out[16]);
+
+void pare_sha256_hex(const void *bytes, size_t len, char hex[PARE_SHA256_HEX]);
+
+/* SHA-256 of many files at once, one file per task of the pool; hex[i] of files[i].
+ * Reports progress in bytes. PARE_EINTERRUPTED. */
+PARE_CHECKED pare_status pare_sha256_files(pare_ctx *cx, const pare_file *files, size_t count,
+                                           char (*hex)[PARE_SHA256_HEX]);
+
+#endif

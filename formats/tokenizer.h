@@ -1,0 +1,44 @@
+/* formats/tokenizer.h - text to token ids and back, by the rules of a tokenizer.json.
+ *
+ * Supported: BPE, byte-level (GPT-2, Llama 3, Qwen: Split/ByteLevel pre-tokenizers through PCRE2)
+ * and Llama-2 style (Prepend/Replace normalizers, byte fallback); NFC; added tokens, ignore_merges;
+ * TemplateProcessing for BOS. Anything else in the file is refused by name, never approximated. */
+#ifndef PARE_FORMATS_TOKENIZER_H
+#define PARE_FORMATS_TOKENIZER_H
+
+#include <stdbool.h>
+
+#include "runtime/arena.h"
+
+typedef struct pare_tokenizer pare_tokenizer;
+
+/* Reads a tokenizer.json in memory. `name` is the file for messages.
+ * PARE_EFORMAT (place and reason), PARE_ENOTSUP (the component that is not supported), PARE_ENOMEM.
+ * Free with pare_tokenizer_free. Safe for untrusted input. */
+PARE_CHECKED pare_status pare_tokenizer_parse(pare_ctx *cx, const char *name, const char *text,
+                                              size_t len, pare_tokenizer **out);
+
+/* DIRECTORY/tokenizer.json, and add_bos_token, bos and eos from tokenizer_config.json when it is
+ * there. PARE_ENOTFOUND names the missing file. */
+PARE_CHECKED pare_status pare_tokenizer_open(pare_ctx *cx, const char *directory,
+                                             pare_tokenizer **out);
+void pare_tokenizer_free(pare_tokenizer *t);
+
+size_t pare_tokenizer_vocab(const pare_tokenizer *t); /* largest id + 1 */
+int32_t pare_tokenizer_bos(const pare_tokenizer *t);  /* -1: none */
+bool pare_tokenizer_add_bos(const pare_tokenizer *t); /* tokenizer_config.json; default false */
+
+/* Encodes UTF-8 text; special tokens written in the text are matched as added_tokens say; no BOS.
+ * Invalid UTF-8 is replaced by U+FFFD, as the peers do. ids in the arena.
+ * PARE_ENOMEM, PARE_ENUMERIC never. Work about linear in len. */
+PARE_CHECKED pare_status pare_tokenizer_encode(pare_ctx *cx, const pare_tokenizer *t, pare_arena *a,
+                                               const char *text, size_t len, int32_t **ids,
+                                               size_t *count);
+
+/* Decodes ids, special tokens included as written; text in the arena, NUL behind. May end in a
+ * part of a UTF-8 sequence only where the ids do. PARE_EINVAL for an id without a token. */
+PARE_CHECKED pare_status pare_tokenizer_decode(pare_ctx *cx, const pare_tokenizer *t, pare_arena *a,
+                                               const int32_t *ids, size_t count, char **text,
+                                               size_t *len);
+
+#endif

@@ -1,0 +1,29 @@
+/* kernels/kernel_list.h - one row per kernel: drives the table, the reference defaults, the kernel
+ * test and the benchmark. X(name, return type, (parameters), comparison class)
+ *
+ * EXACT: the same bytes on every CPU, by construction: sums have a fixed order and every
+ * multiply-add is one fused operation, in the reference (fmaf) as in the vector versions. */
+#ifndef PARE_KERNELS_KERNEL_LIST_H
+#define PARE_KERNELS_KERNEL_LIST_H
+
+// clang-format off
+#define PARE_KERNEL_LIST(X)                                                                        \
+    X(cvt_f16_f32,  void, (float *dst, const uint16_t *src, size_t n), EXACT)                      \
+    X(cvt_bf16_f32, void, (float *dst, const uint16_t *src, size_t n), EXACT)                      \
+    X(cvt_f32_f16,  void, (uint16_t *dst, const float *src, size_t n), EXACT)                      \
+    X(gemm_f32_f32,  void, (float *y, size_t ldy, const float *x, size_t ldx, const float *w,      \
+                            size_t ldw, size_t m, size_t n, size_t k), EXACT)                      \
+    X(gemm_f32_f16,  void, (float *y, size_t ldy, const float *x, size_t ldx, const uint16_t *w,   \
+                            size_t ldw, size_t m, size_t n, size_t k), EXACT)                      \
+    X(gemm_f32_bf16, void, (float *y, size_t ldy, const float *x, size_t ldx, const uint16_t *w,   \
+                            size_t ldw, size_t m, size_t n, size_t k), EXACT)                      \
+    X(quant_x8, void, (int8_t *codes, float *scales, int32_t *sums, const float *x, size_t k,      \
+                       size_t group), EXACT)                                                       \
+    X(gemm_x8_q2, void, (float *y, size_t ldy, const pare_x8 *x, const pare_panel *w), EXACT)      \
+    X(gemm_x8_q3, void, (float *y, size_t ldy, const pare_x8 *x, const pare_panel *w), EXACT)      \
+    X(gemm_x8_q4, void, (float *y, size_t ldy, const pare_x8 *x, const pare_panel *w), EXACT)      \
+    X(gemm_x8_q8, void, (float *y, size_t ldy, const pare_x8 *x, const pare_panel *w), EXACT)      \
+    X(dequant_f32, void, (float *dst, size_t ldd, const pare_panel *w, unsigned bits), EXACT)
+// clang-format on
+
+#endif

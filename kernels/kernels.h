@@ -1,0 +1,73 @@
+/* kernels/kernels.h - the table of inner loops, filled for one set of CPU features.
+ *
+ * A kernel takes raw pointers and element counts, never allocates, never fails and never logs.
+ * The reference in kernels/ref/ defines what each kernel computes; README.md has the name grammar.
+ *
+ * Formulas (all indices from 0, matrices row-major):
+ *
+ *   cvt_*        element-wise; f32 -> f16 rounds half to even, overflow gives infinity, NaN stays NaN.
+ *
+ *   gemm_f32_T   y[t, r] = sum over j of x[t, j] w[r, j],  x [m, k], w [n, k] of type T, y [m, n].
+ *                The sum has eight lanes: lane l takes j = l, l + 8, l + 16, ... in this order, each
+ *                step lane = fma(x, w, lane) from 0; then ((l0+l4)+(l2+l6)) + ((l1+l5)+(l3+l7)).
+ *                So one output does not depend on m, n or on the tiling.
+ *
+ *   quant_x8     int8 activations of one token. Per group of `group` consecutive values (multiple of
+ *                32; the last may be shorter): a = max |x|, scale = a / 127, code = clamp(rint(x *
+ *                (127 / a)), -127, 127), sum = sum of codes. a = 0 or 127 / a infinite: scale 0,
+ *                codes 0. codes has k rounded up to 32 entries, the tail 0. NaN in, garbage out of
+ *                the codes, never out of bounds.
+ *
+ *   gemm_x8_qB   y[t, r] for B-bit weights: acc = 0; for each activation group b in order:
+ *                d = sum over k in b of (u[r, k] - z[r, g]) * x[t, k]  in int32,
+ *                acc = fma((float)d, scale[r, g] * xscale[t, b], acc),  g = weight group of b;
+ *                y = acc. Weight groups are multiples of activation groups.
+ *
+ *   dequant_f32  dst[r, k] = (float)(u - z) * scale, r below w->n, k below w->k; ldd >= w->k. */
+#ifndef PARE_KERNELS_KERNELS_H
+#define PARE_KERNELS_KERNELS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/kernel_list.h"
+
+enum {
+    PARE_CPU_AVX2 = 1u << 0, /* AVX2 + FMA + F16C, always together */
+};
+
+/* Quantized activations of m tokens. `k` is the padded width (multiple of 32), `group` the
+ * activation group; there are ceil(k / group) groups. sums[t, b] = sum of the codes of the group. */
+typedef struct pare_x8 {
+    const int8_t *codes;   /* [m, k] */
+    const float *scales;   /* [m, ceil(k / group)] */
+    const int32_t *sums;   /* [m, ceil(k / group)] */
+    size_t m, k, group;
+} pare_x8;
+
+/* Packed weights of `n` rows (multiple of 8), `k` padded columns (multiple of 32), in the R8K32
+ * layout of kernels/layout.h. `group` weights of a row share a scale (multiple of 32; k: per row).
+ * zeros NULL means symmetric: every zero point is 2^(bits-1). */
+typedef struct pare_panel {
+    const uint8_t *codes;
+    const uint16_t *scales; /* f16, [n / 8][groups][8] */
+    const uint8_t *zeros;   /* [n / 8][groups][8], or NULL */
+    size_t n, k, group;
+} pare_panel;
+
+typedef struct pare_kernels {
+#define X(name, ret, params, cls) ret(*name) params;
+    PARE_KERNEL_LIST(X)
+#undef X
+} pare_kernels;
+
+/* Features of the running CPU, as PARE_CPU_* bits. */
+unsigned pare_cpu_detect(void);
+
+/* Name of a level for messages and manifests: "ref" or "avx2". Static storage. */
+const char *pare_cpu_name(unsigned cpu);
+
+/* Fills *k: reference first, then every faster version that `cpu` allows. Pure: no globals. */
+void pare_kernels_init(pare_kernels *k, unsigned cpu);
+
+#endif

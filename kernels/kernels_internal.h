@@ -1,0 +1,13 @@
+/* kernels/kernels_internal.h - the functions behind the table. */
+#ifndef PARE_KERNELS_KERNELS_INTERNAL_H
+#define PARE_KERNELS_KERNELS_INTERNAL_H
+
+#include "kernels/kernels.h"
+
+#define X(name, ret, params, cls) ret pare_##name##_ref params;
+PARE_KERNEL_LIST(X)
+#undef X
+
+void pare_kernels_init_x86(pare_kernels *k, unsigned cpu);
+
+#endif

@@ -1,0 +1,26 @@
+/* quant/rtn.h - round-to-nearest quantization, the baseline every other method must beat. */
+#ifndef PARE_QUANT_RTN_H
+#define PARE_QUANT_RTN_H
+
+#include "runtime/grid.h"
+
+/* Quantizes W to the nearest codes of the grid fitted to each group.
+ *
+ *   code = clamp(rint(w / scale) + zero, 0, 2^bits - 1)
+ *
+ *   w    [n, k] f32, row-major; read
+ *   out  planes from pare_codes_take; written
+ *
+ * Returns PARE_OK, or
+ *   PARE_EINVAL    bits is not 2, 3, 4 or 8
+ *   PARE_ESHAPE    group is not a multiple of 32 (0 is the row)
+ *   PARE_ENUMERIC  a weight is not finite, or a scale leaves the normal range of F16; the message
+ *                  names the row, the group and the value
+ *
+ * Memory   none beyond the outputs.        Work   O(n k), 80 times that with clip mse.
+ * Threads  over rows.                      Exact  same bytes on every CPU.
+ * Source   Jacob et al., CVPR 2018, eq. (1). */
+PARE_CHECKED pare_status pare_rtn_quantize(pare_ctx *cx, const pare_grid *grid, const float *w,
+                                           size_t n, size_t k, pare_codes *out);
+
+#endif

@@ -1,0 +1,40 @@
+/* recipes/param.h - parameter tables: one table validates recipes, prints help and holds defaults. */
+#ifndef PARE_RECIPES_PARAM_H
+#define PARE_RECIPES_PARAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef enum pare_param_type {
+    PARE_PARAM_INTEGER, /* min .. max, a multiple of `multiple` when that is not 0 */
+    PARE_PARAM_NUMBER,  /* min .. max */
+    PARE_PARAM_BOOL,    /* true, false */
+    PARE_PARAM_CHOICE   /* one of `words` */
+} pare_param_type;
+
+/* A word that stands for a value: "row" for 0, "mse" for PARE_CLIP_MSE, "4" for 4. */
+typedef struct pare_word {
+    const char *text;
+    double value;
+} pare_word;
+
+typedef struct pare_param {
+    const char *name;
+    pare_param_type type;
+    double min, max;
+    double fallback;        /* the default */
+    unsigned multiple;
+    const pare_word *words; /* ends with a NULL text; for CHOICE, and extra words of INTEGER */
+    const char *unit;       /* "bits", "columns", or NULL */
+    const char *help;       /* one line */
+} pare_param;
+
+enum { PARE_PARAMS_MAX = 16 };
+
+/* Number of entries of a table that ends with a NULL name. */
+size_t pare_param_count(const pare_param *params);
+
+/* Writes a value the way a recipe would (the word if one matches): "4", "row", "true", "0.01". */
+void pare_param_print(const pare_param *p, double value, char *text, size_t size);
+
+#endif

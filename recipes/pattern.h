@@ -1,0 +1,24 @@
+/* recipes/pattern.h - patterns over module names, and the nearest known word. */
+#ifndef PARE_RECIPES_PATTERN_H
+#define PARE_RECIPES_PATTERN_H
+
+#include <stdbool.h>
+
+#include "runtime/arena.h"
+
+/* A glob ("*" any run, "?" one character, "[a-c]" a set; all may match dots) or "re:" + extended
+ * regular expression (POSIX ERE) that must match the whole name. */
+typedef struct pare_pattern pare_pattern;
+
+/* PARE_EUSAGE with the reason for a bad expression (without place: the caller adds it);
+ * PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_pattern_new(pare_ctx *cx, pare_arena *a, const char *text,
+                                          pare_pattern **out);
+bool pare_pattern_matches(const pare_pattern *p, const char *name);
+void pare_pattern_free(pare_pattern *p);
+
+/* The word of `words` [count] nearest to `text`: smallest optimal-string-alignment distance, at
+ * most 2 and below the length of the text; NULL when there is none; the first of equals. */
+const char *pare_nearest_word(const char *text, const char *const *words, size_t count);
+
+#endif

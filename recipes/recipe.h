@@ -1,0 +1,104 @@
+/* recipes/recipe.h - a recipe: YAML in, plain structs out.
+ *
+ * Every error reads "FILE:LINE:COLUMN: reason", with the offending text and, where a word is near a
+ * known one (edit distance <= 2), "did you mean ...?". Limits: 1 MiB, nesting 64, 4096 nodes per
+ * collection; anchors, aliases, tags and several documents are refused. */
+#ifndef PARE_RECIPES_RECIPE_H
+#define PARE_RECIPES_RECIPE_H
+
+#include <stdint.h>
+
+#include "recipes/param.h"
+#include "runtime/arena.h"
+
+/* What the parser must know of a pass; compress hands in its table. */
+typedef struct pare_pass_words {
+    const char *name;
+    const pare_param *params; /* ends with a NULL name */
+} pare_pass_words;
+
+/* Where a value stood, for errors found later (planner). line 0: from the command line or default. */
+typedef struct pare_place {
+    const char *file;
+    size_t line, column;
+} pare_place;
+
+typedef struct pare_text {
+    const char *text; /* NULL: not given */
+    pare_place place;
+} pare_text;
+
+typedef struct pare_texts {
+    pare_text *item;
+    size_t count;
+} pare_texts;
+
+typedef enum pare_calibration_kind {
+    PARE_CALIBRATION_NONE,
+    PARE_CALIBRATION_TEXT,
+    PARE_CALIBRATION_TOKENS,
+    PARE_CALIBRATION_GENERATE
+} pare_calibration_kind;
+
+typedef struct pare_calibration {
+    pare_calibration_kind kind;
+    pare_place place;
+    pare_texts text;     /* files */
+    pare_text tokens;    /* file */
+    double temperature;  /* generate; default 1.0 */
+    size_t samples;      /* default 128; 0: all */
+    size_t window;       /* default 2048 */
+    bool window_given;   /* not given: cut to the model's context; given and above it: an error */
+    pare_place samples_place, window_place;
+} pare_calibration;
+
+typedef struct pare_step {
+    size_t pass; /* index into the table handed in */
+    pare_place place;
+    double value[PARE_PARAMS_MAX]; /* in table order, defaults filled in */
+    pare_place value_place[PARE_PARAMS_MAX];
+    pare_texts targets, skip; /* globs or "re:"; empty targets: all linears of the blocks */
+} pare_step;
+
+typedef struct pare_evaluation {
+    bool kl;             /* else perplexity */
+    pare_place place;
+    pare_text text, tokens; /* one of them */
+    size_t window;       /* default 2048 */
+    bool window_given;
+} pare_evaluation;
+
+typedef enum pare_nan_policy { PARE_NAN_ERROR, PARE_NAN_CLAMP, PARE_NAN_ZERO } pare_nan_policy;
+
+typedef struct pare_recipe {
+    const char *file;    /* as given */
+    pare_text model, output; /* as written; relative to the recipe */
+    uint64_t seed;       /* default 0 */
+    pare_calibration calibration;
+    pare_step *step;
+    size_t steps;
+    pare_evaluation *evaluation;
+    size_t evaluations;
+    uint64_t ram_limit;  /* bytes; 0: none */
+    pare_nan_policy nan;
+} pare_recipe;
+
+/* Parses text [len]. `sets` are "path=value" from the command line, applied before validation:
+ * paths are keys and list indices joined by dots (passes.0.gptq.bits=3, seed=1); a key that the
+ * recipe does not have yet is added. Strings live in the arena.
+ * PARE_EUSAGE with the message described above, PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_recipe_parse(pare_ctx *cx, pare_arena *a, const char *file,
+                                           const char *text, size_t len, const char *const *sets,
+                                           size_t set_count, const pare_pass_words *passes,
+                                           size_t pass_count, pare_recipe *out);
+
+/* The recipe in one canonical form: defaults filled in, no comments, without model, output and data
+ * paths (`portable`), or with them. Its hash identifies the work. PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_recipe_normalize(pare_ctx *cx, pare_arena *a, const pare_recipe *r,
+                                               const pare_pass_words *passes, bool portable,
+                                               char **text, size_t *len);
+
+/* Records "file:line:column: ..." for a place; returns PARE_EUSAGE. */
+pare_status pare_recipe_fail(pare_ctx *cx, pare_place p, const char *fmt, ...) PARE_PRINTF(3, 4);
+
+#endif

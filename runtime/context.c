@@ -1,0 +1,77 @@
+#include "runtime/context.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void *counted_resize(void *self, void *ptr, size_t old_size, size_t new_size)
+{
+    pare_ctx *const cx = self;
+    if (new_size == 0) {
+        free(ptr);
+        cx->live_bytes -= old_size;
+        return NULL;
+    }
+    const size_t others = cx->live_bytes - old_size;
+    if (cx->limit_bytes && (new_size > cx->limit_bytes || others > cx->limit_bytes - new_size))
+        return NULL;
+    void *const p = realloc(ptr, new_size);
+    if (!p)
+        return NULL;
+    cx->live_bytes = others + new_size;
+    if (cx->live_bytes > cx->peak_bytes)
+        cx->peak_bytes = cx->live_bytes;
+    return p;
+}
+
+void pare_ctx_init(pare_ctx *cx)
+{
+    *cx = (pare_ctx){0};
+    cx->alloc = (pare_alloc){counted_resize, cx};
+    const char *const level = getenv("PARE_CPU_LEVEL");
+    cx->cpu = level && strcmp(level, "ref") == 0 ? 0 : pare_cpu_detect();
+    pare_kernels_init(&cx->kernels, cx->cpu);
+}
+
+pare_status pare_fail(pare_ctx *cx, pare_status s, const char *fmt, ...)
+{
+    if (cx->what[0] == '\0') {
+        va_list ap;
+        va_start(ap, fmt);
+        (void)vsnprintf(cx->what, sizeof cx->what, fmt, ap);
+        va_end(ap);
+    }
+    return s;
+}
+
+pare_status pare_fail_context(pare_ctx *cx, pare_status s, const char *fmt, ...)
+{
+    char old[sizeof cx->what];
+    memcpy(old, cx->what, sizeof old);
+    va_list ap;
+    va_start(ap, fmt);
+    const int n = vsnprintf(cx->what, sizeof cx->what, fmt, ap);
+    va_end(ap);
+    if (n >= 0 && (size_t)n < sizeof cx->what)
+        (void)snprintf(cx->what + n, sizeof cx->what - (size_t)n, ": %s", old);
+    return s;
+}
+
+void pare_ctx_clear(pare_ctx *cx)
+{
+    cx->what[0] = '\0';
+}
+
+pare_status pare_ctx_interrupted(pare_ctx *cx)
+{
+    if (cx->interrupt && *cx->interrupt)
+        return pare_fail(cx, PARE_EINTERRUPTED, "interrupted");
+    return PARE_OK;
+}
+
+void pare_ctx_progress(const pare_ctx *cx, const char *what, double done, double total)
+{
+    if (cx->progress.report)
+        cx->progress.report(cx->progress.self, what, done, total);
+}

@@ -1,0 +1,59 @@
+/* runtime/context.h - what every fallible call carries: allocator, kernels, threads, diagnostics.
+ *
+ * One context per job. It is not thread-safe: tasks on the pool never fail and never touch it
+ * except to read `kernels`; they report through memory of their own, and the caller fails. */
+#ifndef PARE_RUNTIME_CONTEXT_H
+#define PARE_RUNTIME_CONTEXT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/kernels.h"
+#include "runtime/status.h"
+
+/* resize(self, NULL, 0, n) allocates, resize(self, p, old, 0) frees and returns NULL; other calls
+ * move. Alignment is that of malloc. NULL means out of memory; the old object then stays. */
+typedef struct pare_alloc {
+    void *(*resize)(void *self, void *ptr, size_t old_size, size_t new_size);
+    void *self;
+} pare_alloc;
+
+/* Progress of a long step; `done` of `total` in any unit that grows linearly with time. */
+typedef struct pare_progress {
+    void (*report)(void *self, const char *what, double done, double total);
+    void *self;
+} pare_progress;
+
+struct pare_pool;
+
+typedef struct pare_ctx {
+    pare_alloc alloc;
+    pare_kernels kernels;
+    unsigned cpu;                 /* PARE_CPU_* bits the kernels were filled for */
+    struct pare_pool *pool;       /* NULL: one thread */
+    pare_progress progress;       /* report may be NULL */
+    const volatile int *interrupt; /* number of interrupts so far; may be NULL */
+    size_t live_bytes, peak_bytes, limit_bytes; /* of alloc; limit 0: none */
+    char what[1024];              /* first failure, empty while all is well */
+} pare_ctx;
+
+/* Fills *cx: malloc behind the hook with accounting against limit_bytes, every kernel the CPU has,
+ * no pool, no progress. PARE_CPU_LEVEL=ref in the environment keeps the references. Never fails. */
+void pare_ctx_init(pare_ctx *cx);
+
+/* Records the first failure and returns `s`, so that callers write `return pare_fail(...)`. */
+pare_status pare_fail(pare_ctx *cx, pare_status s, const char *fmt, ...) PARE_PRINTF(3, 4);
+
+/* Puts "<context>: " in front of the recorded message; returns `s`. For layers on the way up. */
+pare_status pare_fail_context(pare_ctx *cx, pare_status s, const char *fmt, ...) PARE_PRINTF(3, 4);
+
+/* Forgets the recorded failure, for the caller that has dealt with it. */
+void pare_ctx_clear(pare_ctx *cx);
+
+/* PARE_EINTERRUPTED once an interrupt was counted, else PARE_OK. Cheap; call it once per block. */
+PARE_CHECKED pare_status pare_ctx_interrupted(pare_ctx *cx);
+
+/* Calls cx->progress.report if there is one. */
+void pare_ctx_progress(const pare_ctx *cx, const char *what, double done, double total);
+
+#endif

@@ -1,0 +1,65 @@
+/* runtime/file.h - files: mapped for reading, written whole and atomically, positioned writes.
+ *
+ * Reading maps; sizes are checked by the caller against file.bytes before any access. A page that
+ * the disk cannot deliver, or a file cut while it is mapped, raises SIGBUS: pare_file_guard turns
+ * it into a message that names the file and ends the process with the given exit code. */
+#ifndef PARE_RUNTIME_FILE_H
+#define PARE_RUNTIME_FILE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "runtime/arena.h"
+
+typedef struct pare_file {
+    const unsigned char *data; /* NULL for an empty file */
+    uint64_t bytes;
+    char *path;                /* owned by the arena given to pare_file_map */
+} pare_file;
+
+/* Maps a regular file read-only. PARE_ENOTFOUND, PARE_EIO (with the reason of the system),
+ * PARE_EFORMAT for what is not a regular file, PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_file_map(pare_ctx *cx, pare_arena *a, const char *path, pare_file *f);
+void pare_file_unmap(pare_file *f);
+
+/* Tells the system that bytes [first, first + count) will not be needed soon. A hint. */
+void pare_file_forget(const pare_file *f, uint64_t first, uint64_t count);
+
+/* Installs the SIGBUS handler described above. */
+void pare_file_guard(int exit_code);
+
+/* Reads a whole file of at most `cap` bytes into the arena, NUL behind. As pare_file_map, and
+ * PARE_EFORMAT when it is larger than cap. */
+PARE_CHECKED pare_status pare_file_read(pare_ctx *cx, pare_arena *a, const char *path, size_t cap,
+                                        char **text, size_t *len);
+
+/* Writes bytes to path + ".tmp", syncs, renames over path, syncs the directory.
+ * PARE_ENOSPC on a full disk or quota, PARE_EIO otherwise; the old file then stays as it was. */
+PARE_CHECKED pare_status pare_file_write(pare_ctx *cx, const char *path, const void *bytes,
+                                         size_t len);
+
+/* Writes all of `len` bytes at `offset`; resumes short writes and EINTR. Status as above. */
+PARE_CHECKED pare_status pare_file_put(pare_ctx *cx, int fd, const char *path, const void *bytes,
+                                       size_t len, uint64_t offset);
+
+/* Reads exactly `len` bytes at `offset`; PARE_EIO, also at the end of the file. */
+PARE_CHECKED pare_status pare_file_get(pare_ctx *cx, int fd, const char *path, void *bytes,
+                                       size_t len, uint64_t offset);
+
+/* fsync of a descriptor, and of the directory that holds `path`. */
+PARE_CHECKED pare_status pare_file_sync(pare_ctx *cx, int fd, const char *path);
+PARE_CHECKED pare_status pare_file_sync_parent(pare_ctx *cx, const char *path);
+
+/* Records "path: reason of errno" with the matching status: PARE_ENOTFOUND for ENOENT, PARE_ENOSPC
+ * for ENOSPC/EDQUOT/EFBIG, PARE_ENOMEM for ENOMEM, PARE_EIO for the rest. */
+pare_status pare_file_fail(pare_ctx *cx, const char *path, const char *doing);
+
+/* Paths, in the arena; NULL means PARE_ENOMEM, recorded. `join` of an absolute `name` is `name`. */
+char *pare_path_join(pare_arena *a, const char *directory, const char *name);
+char *pare_path_directory(pare_arena *a, const char *path);
+
+/* True for an existing directory / an existing regular file. */
+bool pare_path_is_directory(const char *path);
+bool pare_path_is_file(const char *path);
+
+#endif

@@ -1,0 +1,75 @@
+/* runtime/forward.h - the forward pass: one code path for evaluation, calibration, generation.
+ *
+ * A batch is `sequences` equally long pieces of tokens, all at positions start .. start+length-1.
+ * Every batch attends through a key/value cache; prefill is a batch with start 0, decode a batch
+ * with length 1. Activations are f32 [sequences * length, hidden], sequence after sequence.
+ *
+ * One output row depends on its own sequence only and not on the size of the batch, the split into
+ * prefill and decode, or the number of threads: the same bytes always. */
+#ifndef PARE_RUNTIME_FORWARD_H
+#define PARE_RUNTIME_FORWARD_H
+
+#include "runtime/model.h"
+
+typedef struct pare_batch {
+    size_t sequences, length, start;
+} pare_batch;
+
+/* Keys and values of one block. keys [sequences][kv_heads][capacity][head_dim] (after RoPE),
+ * values [sequences][kv_heads][head_dim][capacity] (transposed, so that attention reads along). */
+typedef struct pare_kv {
+    float *keys, *values;
+    size_t sequences, capacity;
+} pare_kv;
+
+/* Called before the linears of a site run, with their input x [rows, k] f32, dense rows.
+ * An error ends the forward pass. */
+typedef struct pare_tap {
+    pare_status (*see)(void *self, pare_site site, const float *x, size_t rows, size_t k);
+    void *self;
+    pare_site last; /* stop the block after this site; PARE_SITES: run the whole block */
+} pare_tap;
+
+/* Tables and switches shared by all blocks of a model. */
+typedef struct pare_forward {
+    const pare_model *model;
+    bool exact;               /* packed weights: dequantize and multiply in F32 */
+    const float *rope_cos, *rope_sin; /* [positions][head_dim / 2] */
+    size_t positions;
+} pare_forward;
+
+/* Builds the RoPE tables for `positions` positions (Llama 3 scaling included) in the arena.
+ * PARE_ENOMEM. positions may exceed the context; the caller decides whether that makes sense. */
+PARE_CHECKED pare_status pare_forward_init(pare_ctx *cx, pare_arena *a, const pare_model *model,
+                                           size_t positions, bool exact, pare_forward *f);
+
+/* Zeroed cache of one block in the arena. PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_kv_take(pare_arena *a, const pare_config *c, size_t sequences,
+                                      size_t capacity, pare_kv *kv);
+
+/* x[i] = row tokens[i] of the embedding, f32. tokens [count]. PARE_EINVAL for a token out of range
+ * (the message names index and token). */
+PARE_CHECKED pare_status pare_embed(pare_ctx *cx, const pare_model *m, const int32_t *tokens,
+                                    size_t count, float *x);
+
+/* Runs one block in place on x, [sequences * length, hidden].
+ *   weights  the block to run (need not be model->block[i]: calibration passes its own copy)
+ *   kv       this block's cache; positions [0, start) filled, start + length <= capacity
+ *   tap      NULL or what wants to see the inputs of the linears; with tap->last < PARE_SITES x is
+ *            unchanged on return
+ * Returns PARE_OK, PARE_ENOMEM, or what the tap returned. Scratch is rewound. */
+PARE_CHECKED pare_status pare_block_forward(pare_ctx *cx, pare_arena *scratch,
+                                            const pare_forward *f, const pare_block *weights,
+                                            pare_batch batch, float *x, pare_kv *kv,
+                                            const pare_tap *tap);
+
+/* Bytes of scratch that pare_block_forward takes for a batch, upper bound. */
+size_t pare_block_forward_scratch(const pare_ctx *cx, const pare_config *c, pare_batch batch);
+
+/* logits[i] = head(norm(x[rows[i]])) for `count` rows of x; logits [count, vocab]. Callers form
+ * large vocabularies in chunks of rows. PARE_ENOMEM. rows NULL: rows 0 .. count-1. */
+PARE_CHECKED pare_status pare_logits(pare_ctx *cx, pare_arena *scratch, const pare_forward *f,
+                                     const float *x, const size_t *rows, size_t count,
+                                     float *logits);
+
+#endif

@@ -1,0 +1,101 @@
+/* runtime/model.h - what a model is: a configuration, a table entry per family, and weights.
+ *
+ * A family (llama, ...) is one pare_arch: data only. A model in memory is a pare_model: views into
+ * mapped files for large tensors, small vectors (norms, biases) as F32 copies in the model arena. */
+#ifndef PARE_RUNTIME_MODEL_H
+#define PARE_RUNTIME_MODEL_H
+
+#include <stdbool.h>
+
+#include "kernels/kernels.h"
+#include "runtime/arena.h"
+#include "runtime/tensor.h"
+
+/* Linear layers of a block, in the order in which they run. */
+typedef enum pare_role {
+    PARE_ROLE_Q,
+    PARE_ROLE_K,
+    PARE_ROLE_V,
+    PARE_ROLE_O,
+    PARE_ROLE_GATE,
+    PARE_ROLE_UP,
+    PARE_ROLE_DOWN,
+    PARE_ROLES
+} pare_role;
+
+/* Inputs of linear layers. Linears of one site see the same x, so they share its statistics. */
+typedef enum pare_site {
+    PARE_SITE_ATTENTION,  /* normed input of q, k, v */
+    PARE_SITE_ATTENDED,   /* attention output, input of o */
+    PARE_SITE_MLP,        /* normed input of gate, up */
+    PARE_SITE_ACTIVATED,  /* act(gate) * up, input of down */
+    PARE_SITES
+} pare_site;
+
+typedef enum pare_width { PARE_WIDTH_HIDDEN, PARE_WIDTH_Q, PARE_WIDTH_KV, PARE_WIDTH_MLP } pare_width;
+
+typedef struct pare_linear_desc {
+    const char *name;      /* behind the block prefix, without ".weight" */
+    pare_site site;
+    pare_width out, in;
+} pare_linear_desc;
+
+/* One family. Checkpoint names are printf patterns; block_prefix has one %zu. */
+typedef struct pare_arch {
+    const char *model_type; /* config.json "model_type" */
+    const char *summary;
+    const char *embed, *norm, *head; /* without ".weight" */
+    const char *block_prefix;        /* "model.layers.%zu." */
+    const char *attention_norm, *mlp_norm;
+    pare_linear_desc linear[PARE_ROLES];
+} pare_arch;
+
+/* The table, ended by an entry with NULL model_type. */
+extern const pare_arch pare_archs[];
+const pare_arch *pare_arch_find(const char *model_type); /* NULL when unknown */
+
+typedef struct pare_rope {
+    double theta;
+    bool llama3; /* the frequency scaling of Llama 3; the next four fields only then */
+    double factor, low_freq_factor, high_freq_factor;
+    size_t original_context;
+} pare_rope;
+
+typedef struct pare_config {
+    const pare_arch *arch;
+    size_t hidden, intermediate, blocks, heads, kv_heads, head_dim, vocab, context;
+    double norm_eps;
+    pare_rope rope;
+    bool tied;
+    int64_t bos_id, eos_id[8]; /* -1: none */
+    size_t eos_ids;
+} pare_config;
+
+/* Rows and columns of a linear: *n outputs, *k inputs. */
+void pare_linear_shape(const pare_config *c, pare_role role, size_t *n, size_t *k);
+
+/* One weight matrix: dense (data of `dtype`, row-major [n, k]) or packed (bits != 0). */
+typedef struct pare_linear {
+    const char *name;     /* checkpoint name without ".weight" */
+    size_t n, k;          /* true sizes, without padding */
+    pare_dtype dtype;     /* dense: F32, F16, BF16; aligned to the element */
+    const void *data;
+    unsigned bits;        /* packed: 2, 3, 4, 8; 0 for dense */
+    pare_panel panel;     /* packed: n, k padded */
+    const float *bias;    /* [n], or NULL */
+} pare_linear;
+
+typedef struct pare_block {
+    pare_linear linear[PARE_ROLES];
+    const float *attention_norm, *mlp_norm; /* [hidden] */
+} pare_block;
+
+typedef struct pare_model {
+    pare_config config;
+    pare_linear embed; /* dense [vocab, hidden]; rows are looked up */
+    pare_linear head;  /* the same view as embed when tied */
+    const float *norm; /* [hidden] */
+    pare_block *block; /* [config.blocks] */
+} pare_model;
+
+#endif

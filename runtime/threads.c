@@ -1,0 +1,215 @@
+#define _GNU_SOURCE /* sched_getaffinity */
+#include "runtime/threads.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+enum { SPINS = 4000 }; /* about 20-60 us of pause instructions, then sleep */
+
+/* `state` holds one loop: its turn in the high half, OPEN while helpers may join, and below it the
+ * number that have joined and not left. A helper that wakes late finds the turn closed and is not
+ * waited for, so a core that is taken by another process never holds up a loop it has no part in. */
+#define OPEN      ((uint64_t)1 << 31)
+#define ACTIVE    (OPEN - 1)
+#define TURN(s)   ((s) >> 32)
+
+struct pare_pool {
+    size_t helpers;
+    pare_task *task;
+    void *arg;
+    size_t count, chunk;
+    atomic_size_t next; /* first item not yet handed out */
+    _Atomic uint64_t state;
+    atomic_bool stop;
+    pthread_mutex_t lock;
+    pthread_cond_t turn_changed, all_idle;
+    struct pare_helper {
+        pare_pool *pool;
+        size_t worker;
+        pthread_t thread;
+    } helper[];
+};
+
+static inline void pause_cpu(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
+static void run_chunks(pare_pool *p, size_t worker)
+{
+    for (;;) {
+        const size_t begin = atomic_fetch_add(&p->next, p->chunk);
+        if (begin >= p->count)
+            return;
+        const size_t left = p->count - begin;
+        p->task(p->arg, begin, begin + (left < p->chunk ? left : p->chunk), worker);
+    }
+}
+
+/* Waits for a turn other than `seen`; returns the state that showed it. */
+static uint64_t wait_turn(pare_pool *p, uint64_t seen)
+{
+    uint64_t now;
+    for (int i = 0; i < SPINS; i++) {
+        now = atomic_load(&p->state);
+        if (TURN(now) != seen)
+            return now;
+        pause_cpu();
+    }
+    (void)pthread_mutex_lock(&p->lock);
+    while (TURN(now = atomic_load(&p->state)) == seen)
+        (void)pthread_cond_wait(&p->turn_changed, &p->lock);
+    (void)pthread_mutex_unlock(&p->lock);
+    return now;
+}
+
+/* Enters the turn of `s` unless it has closed meanwhile. */
+static bool join_turn(pare_pool *p, uint64_t s)
+{
+    const uint64_t turn = TURN(s);
+    while (TURN(s) == turn && (s & OPEN))
+        if (atomic_compare_exchange_weak(&p->state, &s, s + 1))
+            return true;
+    return false;
+}
+
+static void leave_turn(pare_pool *p)
+{
+    const uint64_t before = atomic_fetch_sub(&p->state, 1);
+    if ((before & ACTIVE) == 1 && !(before & OPEN)) {
+        (void)pthread_mutex_lock(&p->lock);
+        (void)pthread_cond_signal(&p->all_idle);
+        (void)pthread_mutex_unlock(&p->lock);
+    }
+}
+
+static void *helper_main(void *arg)
+{
+    const struct pare_helper *const self = arg;
+    pare_pool *const p = self->pool;
+    for (uint64_t seen = 0; !atomic_load(&p->stop);) {
+        const uint64_t s = wait_turn(p, seen);
+        seen = TURN(s);
+        if (join_turn(p, s)) {
+            run_chunks(p, self->worker);
+            leave_turn(p);
+        }
+    }
+    return NULL;
+}
+
+static void open_turn(pare_pool *p, uint64_t open)
+{
+    (void)pthread_mutex_lock(&p->lock);
+    const uint64_t turn = (TURN(atomic_load(&p->state)) + 1) << 32;
+    atomic_store(&p->state, turn | open);
+    (void)pthread_cond_broadcast(&p->turn_changed);
+    (void)pthread_mutex_unlock(&p->lock);
+}
+
+static void close_turn(pare_pool *p)
+{
+    (void)atomic_fetch_and(&p->state, ~OPEN);
+    for (int i = 0; i < SPINS; i++) {
+        if ((atomic_load(&p->state) & ACTIVE) == 0)
+            return;
+        pause_cpu();
+    }
+    (void)pthread_mutex_lock(&p->lock);
+    while ((atomic_load(&p->state) & ACTIVE) != 0)
+        (void)pthread_cond_wait(&p->all_idle, &p->lock);
+    (void)pthread_mutex_unlock(&p->lock);
+}
+
+static void stop_helpers(pare_pool *p, size_t started)
+{
+    atomic_store(&p->stop, true);
+    open_turn(p, 0);
+    for (size_t i = 0; i < started; i++)
+        (void)pthread_join(p->helper[i].thread, NULL);
+    (void)pthread_mutex_destroy(&p->lock);
+    (void)pthread_cond_destroy(&p->turn_changed);
+    (void)pthread_cond_destroy(&p->all_idle);
+}
+
+size_t pare_cpu_count(void)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) != 0)
+        return 1;
+    const int n = CPU_COUNT(&set);
+    return n > 0 ? (size_t)n : 1;
+}
+
+static size_t pool_bytes(size_t helpers)
+{
+    return sizeof(pare_pool) + helpers * sizeof(struct pare_helper);
+}
+
+pare_status pare_pool_new(pare_ctx *cx, size_t threads, pare_pool **pool)
+{
+    *pool = NULL;
+    if (threads == 0) {
+        threads = pare_cpu_count();
+        threads = threads < PARE_THREADS_MAX ? threads : PARE_THREADS_MAX;
+    }
+    if (threads > PARE_THREADS_MAX)
+        return pare_fail(cx, PARE_EINVAL, "%zu threads asked for, at most %d are supported",
+                         threads, PARE_THREADS_MAX);
+    const size_t want = threads - 1;
+    pare_pool *const p = cx->alloc.resize(cx->alloc.self, NULL, 0, pool_bytes(want));
+    if (!p)
+        return pare_fail(cx, PARE_ENOMEM, "out of memory: pool of %zu threads", threads);
+    *p = (pare_pool){.helpers = want};
+    (void)pthread_mutex_init(&p->lock, NULL);
+    (void)pthread_cond_init(&p->turn_changed, NULL);
+    (void)pthread_cond_init(&p->all_idle, NULL);
+    for (size_t i = 0; i < want; i++) {
+        p->helper[i].pool = p;
+        p->helper[i].worker = i + 1;
+        if (pthread_create(&p->helper[i].thread, NULL, helper_main, &p->helper[i]) != 0) {
+            stop_helpers(p, i);
+            (void)cx->alloc.resize(cx->alloc.self, p, pool_bytes(want), 0);
+            return pare_fail(cx, PARE_ENOMEM, "cannot start thread %zu of %zu", i + 2, threads);
+        }
+    }
+    *pool = p;
+    return PARE_OK;
+}
+
+void pare_pool_free(pare_ctx *cx, pare_pool *p)
+{
+    if (!p)
+        return;
+    stop_helpers(p, p->helpers);
+    (void)cx->alloc.resize(cx->alloc.self, p, pool_bytes(p->helpers), 0);
+}
+
+size_t pare_threads(const pare_ctx *cx)
+{
+    return cx->pool ? cx->pool->helpers + 1 : 1;
+}
+
+void pare_parallel(const pare_ctx *cx, size_t count, size_t chunk, pare_task *task, void *arg)
+{
+    assert(chunk > 0);
+    pare_pool *const p = cx->pool;
+    if (!p || p->helpers == 0 || count <= chunk) {
+        for (size_t i = 0; i < count; i += chunk)
+            task(arg, i, count - i < chunk ? count : i + chunk, 0);
+        return;
+    }
+    p->task = task;
+    p->arg = arg;
+    p->count = count;
+    p->chunk = chunk;
+    atomic_store(&p->next, 0);
+    open_turn(p, OPEN);
+    run_chunks(p, 0);
+    close_turn(p);
+}

@@ -1,0 +1,36 @@
+/* runtime/threads.h - one pool of threads and a parallel loop over chunks.
+ *
+ * Chunks are handed out in order to whoever is free. What a chunk computes must not depend on the
+ * worker that runs it nor on the number of workers: then results are the same for every thread
+ * count. Waiting spins for a bounded time and then sleeps, so that a busy neighbour on a core
+ * costs its share and no more. */
+#ifndef PARE_RUNTIME_THREADS_H
+#define PARE_RUNTIME_THREADS_H
+
+#include "runtime/context.h"
+
+enum { PARE_THREADS_MAX = 256 };
+
+typedef struct pare_pool pare_pool;
+
+/* Runs items [begin, end) of a loop. `worker` is below pare_threads(cx): an index for scratch. */
+typedef void pare_task(void *arg, size_t begin, size_t end, size_t worker);
+
+/* Starts threads - 1 helpers (the caller is the other worker); 0 means all CPUs of the process.
+ * PARE_EINVAL above PARE_THREADS_MAX, PARE_ENOMEM when memory or threads run out. */
+PARE_CHECKED pare_status pare_pool_new(pare_ctx *cx, size_t threads, pare_pool **pool);
+
+/* Stops and joins the helpers. NULL is allowed. */
+void pare_pool_free(pare_ctx *cx, pare_pool *pool);
+
+/* Workers of cx->pool, 1 without a pool. */
+size_t pare_threads(const pare_ctx *cx);
+
+/* CPUs this process may run on, at least 1. */
+size_t pare_cpu_count(void);
+
+/* Runs task over [0, count) in chunks of `chunk` items (the last may be shorter) and returns when
+ * all are done. Not reentrant: a task must not start a loop on the same pool. */
+void pare_parallel(const pare_ctx *cx, size_t count, size_t chunk, pare_task *task, void *arg);
+
+#endif
