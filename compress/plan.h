@@ -1,0 +1,71 @@
+/* compress/plan.h - everything that can be known, and can fail, before a weight is read.
+ *
+ * The planner parses the recipe, opens and checks the checkpoint, resolves patterns to linears, checks
+ * facts, shapes, memory, disk and calibration sizes, and lays out the packed files to the byte. */
+#ifndef PARE_COMPRESS_PLAN_H
+#define PARE_COMPRESS_PLAN_H
+
+#include "compress/pass.h"
+#include "formats/checkpoint.h"
+#include "recipes/recipe.h"
+
+/* What the user asked for: a recipe and what the command line changes in it. */
+typedef struct pare_job {
+    const char *recipe;           /* path of the recipe */
+    const char *model, *output;   /* command line; relative to the working directory; or NULL */
+    const char *const *sets;      /* "path=value" */
+    size_t set_count;
+    uint64_t ram_limit;           /* bytes; 0: the recipe's */
+    bool restart;                 /* discard what an earlier run left, replace a finished output */
+} pare_job;
+
+/* One linear that a step quantizes. */
+typedef struct pare_plan_linear {
+    pare_packed_linear packed;
+    size_t block;
+    pare_role role;
+    size_t step; /* index into recipe.step */
+} pare_plan_linear;
+
+typedef struct pare_plan {
+    const pare_job *job;
+    char *model_path, *output_path, *partial_path; /* partial: output path + ".partial" */
+    char *recipe_text;
+    size_t recipe_len;
+    pare_recipe recipe;
+    pare_checkpoint checkpoint;
+    pare_config config;
+    pare_plan_linear *linear;     /* in block order, then role order */
+    size_t linears;
+    pare_packed_layout layout;
+    uint64_t packed_bytes;        /* packed files and packed.index.json, exact */
+    uint64_t other_bytes;         /* copies, manifest, report: an estimate */
+    uint64_t input_bytes;         /* weight files of the checkpoint */
+    double bits_per_weight;       /* of the targeted linears, every plane counted */
+    bool calibrated;              /* some step needs statistics */
+    bool sequential;
+    size_t samples, window;       /* calibration; samples 0: all, known when the text is read */
+    size_t batch;                 /* windows per forward batch */
+    unsigned sites;               /* bit per pare_site whose Hessian is needed */
+    uint64_t fixed_ram_bytes;     /* block, Hessians, scratch; without the activations */
+    uint64_t activation_bytes;    /* 0 when samples is 0 (not known yet) */
+    uint64_t ram_limit;
+    bool spill;                   /* activations go to a file */
+    uint64_t peak_ram_bytes;      /* anonymous memory */
+    uint64_t disk_bytes;          /* written while running, spill included */
+    uint64_t disk_free_bytes;
+    double forward_flops, pass_flops;
+} pare_plan;
+
+/* Fills *plan; memory from the arena. Close it with pare_plan_close in any case.
+ * PARE_EUSAGE (recipe, with place), PARE_EEXISTS (finished output, or an output that is the input),
+ * PARE_ENOTFOUND, PARE_EFORMAT, PARE_ENOTSUP, PARE_ENOMEM (also: the RAM limit is below the need),
+ * PARE_ENOSPC (disk). Reads no weights. */
+PARE_CHECKED pare_status pare_plan_make(pare_ctx *cx, pare_arena *a, const pare_job *job,
+                                        pare_plan *plan);
+void pare_plan_close(pare_plan *plan);
+
+/* Seconds that the work will take on this machine: flops over rates measured now (about 0.3 s). */
+PARE_CHECKED pare_status pare_plan_time(pare_ctx *cx, const pare_plan *plan, double *seconds);
+
+#endif
