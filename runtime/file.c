@@ -1,0 +1,366 @@
+#define _DEFAULT_SOURCE /* madvise */
+#include "runtime/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Mapped files, for the SIGBUS handler: the only state of the process that changes. A slot belongs
+ * to whoever moved its `begin` from FREE; the handler trusts `end` and `path` once `begin` is an
+ * address. A full table costs the name in the message and nothing else. */
+enum { SLOTS = 4096, FREE = 0, CLAIMED = 1 };
+typedef struct map_slot {
+    _Atomic uintptr_t begin;
+    _Atomic uintptr_t end;
+    _Atomic(const char *) path;
+} map_slot;
+static map_slot map_table[SLOTS];
+static atomic_int guard_exit_code;
+
+static void table_add(const pare_file *f)
+{
+    for (size_t i = 0; i < SLOTS; i++) {
+        uintptr_t expected = FREE;
+        if (!atomic_compare_exchange_strong(&map_table[i].begin, &expected, CLAIMED))
+            continue;
+        atomic_store(&map_table[i].end, (uintptr_t)f->data + (uintptr_t)f->bytes);
+        atomic_store(&map_table[i].path, f->path);
+        atomic_store(&map_table[i].begin, (uintptr_t)f->data);
+        return;
+    }
+}
+
+static void table_remove(const pare_file *f)
+{
+    for (size_t i = 0; i < SLOTS; i++) {
+        if (atomic_load(&map_table[i].begin) == (uintptr_t)f->data) {
+            atomic_store(&map_table[i].begin, FREE);
+            return;
+        }
+    }
+}
+
+static void say(const char *text)
+{
+    size_t left = strlen(text);
+    while (left > 0) {
+        const ssize_t n = write(STDERR_FILENO, text, left);
+        if (n <= 0)
+            return;
+        text += n;
+        left -= (size_t)n;
+    }
+}
+
+/* The page behind the last byte of a file belongs to its mapping too. */
+static void on_sigbus(int sig, siginfo_t *info, void *ucontext)
+{
+    (void)ucontext;
+    const uintptr_t at = (uintptr_t)info->si_addr;
+    for (size_t i = 0; i < SLOTS; i++) {
+        const uintptr_t begin = atomic_load(&map_table[i].begin);
+        if (begin <= CLAIMED || at < begin || at >= atomic_load(&map_table[i].end))
+            continue;
+        say("pare: ");
+        say(atomic_load(&map_table[i].path));
+        say(": a mapped page cannot be read: the file was cut while in use, or the disk failed\n");
+        _exit(atomic_load(&guard_exit_code));
+    }
+    (void)signal(sig, SIG_DFL); /* not ours: the instruction faults again and ends the process */
+}
+
+void pare_file_guard(int exit_code)
+{
+    atomic_store(&guard_exit_code, exit_code);
+    struct sigaction action = {.sa_sigaction = on_sigbus, .sa_flags = SA_SIGINFO};
+    (void)sigemptyset(&action.sa_mask);
+    (void)sigaction(SIGBUS, &action, NULL);
+}
+
+pare_status pare_file_fail(pare_ctx *cx, const char *path, const char *doing)
+{
+    const int code = errno;
+    char reason[128] = "unknown error";
+    (void)strerror_r(code, reason, sizeof reason);
+    pare_status s = PARE_EIO;
+    if (code == ENOENT)
+        s = PARE_ENOTFOUND;
+    else if (code == ENOSPC || code == EDQUOT || code == EFBIG)
+        s = PARE_ENOSPC;
+    else if (code == ENOMEM)
+        s = PARE_ENOMEM;
+    return pare_fail(cx, s, "%s: cannot %s: %s", path, doing, reason);
+}
+
+static int open_retry(const char *path, int flags, mode_t mode)
+{
+    int fd;
+    do
+        fd = open(path, flags | O_CLOEXEC, mode);
+    while (fd < 0 && errno == EINTR);
+    return fd;
+}
+
+/* O_NONBLOCK: a named pipe must not hold up the program before it is refused. */
+static pare_status open_regular(pare_ctx *cx, const char *path, int *fd, uint64_t *bytes)
+{
+    *fd = open_retry(path, O_RDONLY | O_NONBLOCK, 0);
+    if (*fd < 0)
+        return pare_file_fail(cx, path, "open");
+    struct stat st;
+    pare_status s = PARE_OK;
+    if (fstat(*fd, &st) != 0)
+        s = pare_file_fail(cx, path, "stat");
+    else if (S_ISDIR(st.st_mode))
+        s = pare_fail(cx, PARE_EFORMAT, "%s: is a directory, expected a file", path);
+    else if (!S_ISREG(st.st_mode))
+        s = pare_fail(cx, PARE_EFORMAT, "%s: is not a regular file", path);
+    else
+        *bytes = (uint64_t)st.st_size;
+    if (s != PARE_OK)
+        (void)close(*fd);
+    return s;
+}
+
+pare_status pare_file_map(pare_ctx *cx, pare_arena *a, const char *path, pare_file *f)
+{
+    *f = (pare_file){0};
+    char *const copy = pare_arena_text(a, path, strlen(path));
+    if (!copy)
+        return PARE_ENOMEM;
+    int fd;
+    uint64_t bytes;
+    PARE_TRY(open_regular(cx, path, &fd, &bytes));
+    pare_status s = PARE_OK;
+    if (bytes > SIZE_MAX / 2) {
+        s = pare_fail(cx, PARE_ENOMEM, "%s: %llu bytes cannot be mapped", path,
+                      (unsigned long long)bytes);
+    } else if (bytes > 0) {
+        void *const p = mmap(NULL, (size_t)bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (p == MAP_FAILED)
+            s = pare_file_fail(cx, path, "map");
+        else
+            f->data = p;
+    }
+    (void)close(fd);
+    if (s != PARE_OK)
+        return s;
+    f->bytes = bytes;
+    f->path = copy;
+    if (f->data)
+        table_add(f);
+    return PARE_OK;
+}
+
+void pare_file_unmap(pare_file *f)
+{
+    if (f->data) {
+        table_remove(f);
+        (void)munmap((void *)(uintptr_t)f->data, (size_t)f->bytes);
+    }
+    f->data = NULL;
+    f->bytes = 0;
+}
+
+void pare_file_forget(const pare_file *f, uint64_t first, uint64_t count)
+{
+    if (!f->data || first >= f->bytes)
+        return;
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    const uint64_t end = count < f->bytes - first ? first + count : f->bytes;
+    const uint64_t from = (first + page - 1) / page * page;
+    const uint64_t to = end == f->bytes ? end : end / page * page;
+    if (from < to)
+        (void)madvise((void *)(uintptr_t)(f->data + from), (size_t)(to - from), MADV_DONTNEED);
+}
+
+pare_status pare_file_read(pare_ctx *cx, pare_arena *a, const char *path, size_t cap, char **text,
+                           size_t *len)
+{
+    *text = NULL;
+    *len = 0;
+    int fd;
+    uint64_t bytes;
+    PARE_TRY(open_regular(cx, path, &fd, &bytes));
+    pare_status s = PARE_ENOMEM;
+    if (bytes > cap) {
+        s = pare_fail(cx, PARE_EFORMAT, "%s: %llu bytes, at most %zu are accepted", path,
+                      (unsigned long long)bytes, cap);
+        goto done;
+    }
+    char *const p = pare_arena_take(a, (size_t)bytes + 1, 1);
+    if (!p)
+        goto done;
+    s = pare_file_get(cx, fd, path, p, (size_t)bytes, 0);
+    if (s == PARE_OK) {
+        *text = p;
+        *len = (size_t)bytes;
+    }
+done:
+    (void)close(fd);
+    return s;
+}
+
+pare_status pare_file_put(pare_ctx *cx, int fd, const char *path, const void *bytes, size_t len,
+                          uint64_t offset)
+{
+    const unsigned char *p = bytes;
+    if (offset > INT64_MAX || len > (uint64_t)INT64_MAX - offset)
+        return pare_fail(cx, PARE_ENOSPC, "%s: offset %llu is beyond any file", path,
+                         (unsigned long long)offset);
+    while (len > 0) {
+        const ssize_t n = pwrite(fd, p, len, (off_t)offset);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) {
+            errno = n == 0 ? ENOSPC : errno;
+            return pare_file_fail(cx, path, "write");
+        }
+        p += n;
+        len -= (size_t)n;
+        offset += (uint64_t)n;
+    }
+    return PARE_OK;
+}
+
+pare_status pare_file_get(pare_ctx *cx, int fd, const char *path, void *bytes, size_t len,
+                          uint64_t offset)
+{
+    unsigned char *p = bytes;
+    if (offset > INT64_MAX || len > (uint64_t)INT64_MAX - offset)
+        return pare_fail(cx, PARE_EIO, "%s: offset %llu is beyond any file", path,
+                         (unsigned long long)offset);
+    while (len > 0) {
+        const ssize_t n = pread(fd, p, len, (off_t)offset);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return pare_file_fail(cx, path, "read");
+        if (n == 0)
+            return pare_fail(cx, PARE_EIO, "%s: ends at byte %llu, %zu more were expected", path,
+                             (unsigned long long)offset, len);
+        p += n;
+        len -= (size_t)n;
+        offset += (uint64_t)n;
+    }
+    return PARE_OK;
+}
+
+pare_status pare_file_sync(pare_ctx *cx, int fd, const char *path)
+{
+    int rc;
+    do
+        rc = fsync(fd);
+    while (rc != 0 && errno == EINTR);
+    return rc == 0 ? PARE_OK : pare_file_fail(cx, path, "sync");
+}
+
+/* Some file systems cannot sync a directory and say EINVAL: there is nothing more to be done. */
+pare_status pare_file_sync_parent(pare_ctx *cx, const char *path)
+{
+    pare_arena a;
+    pare_status s = pare_arena_init(cx, &a, 0);
+    const char *const directory = s == PARE_OK ? pare_path_directory(&a, path) : NULL;
+    if (!directory) {
+        s = PARE_ENOMEM;
+        goto done;
+    }
+    const int fd = open_retry(directory, O_RDONLY | O_DIRECTORY, 0);
+    if (fd < 0) {
+        s = pare_file_fail(cx, directory, "open");
+        goto done;
+    }
+    if (fsync(fd) != 0 && errno != EINVAL && errno != EINTR)
+        s = pare_file_fail(cx, directory, "sync");
+    (void)close(fd);
+done:
+    pare_arena_release(&a);
+    return s;
+}
+
+static pare_status write_and_close(pare_ctx *cx, int fd, const char *path, const void *bytes,
+                                   size_t len)
+{
+    pare_status s = pare_file_put(cx, fd, path, bytes, len, 0);
+    if (s == PARE_OK)
+        s = pare_file_sync(cx, fd, path);
+    if (close(fd) != 0 && s == PARE_OK && errno != EINTR)
+        s = pare_file_fail(cx, path, "write");
+    return s;
+}
+
+pare_status pare_file_write(pare_ctx *cx, const char *path, const void *bytes, size_t len)
+{
+    static const char suffix[] = ".tmp";
+    const size_t path_len = strlen(path);
+    pare_arena a;
+    pare_status s = pare_arena_init(cx, &a, 0);
+    char *const temporary = s == PARE_OK ? pare_arena_take(&a, path_len + sizeof suffix, 1) : NULL;
+    if (!temporary) {
+        s = PARE_ENOMEM;
+        goto done;
+    }
+    memcpy(temporary, path, path_len);
+    memcpy(temporary + path_len, suffix, sizeof suffix);
+    const int fd = open_retry(temporary, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    if (fd < 0) {
+        s = pare_file_fail(cx, temporary, "create");
+        goto done;
+    }
+    s = write_and_close(cx, fd, temporary, bytes, len);
+    if (s == PARE_OK && rename(temporary, path) != 0)
+        s = pare_file_fail(cx, path, "rename over");
+    if (s != PARE_OK)
+        (void)unlink(temporary);
+    else
+        s = pare_file_sync_parent(cx, path);
+done:
+    pare_arena_release(&a);
+    return s;
+}
+
+char *pare_path_join(pare_arena *a, const char *directory, const char *name)
+{
+    const size_t d = strlen(directory), n = strlen(name);
+    if (name[0] == '/' || d == 0)
+        return pare_arena_text(a, name, n);
+    const size_t slash = directory[d - 1] != '/';
+    char *const path = pare_arena_take(a, d + slash + n + 1, 1);
+    if (!path)
+        return NULL;
+    memcpy(path, directory, d);
+    if (slash)
+        path[d] = '/';
+    memcpy(path + d + slash, name, n);
+    return path;
+}
+
+char *pare_path_directory(pare_arena *a, const char *path)
+{
+    size_t len = strlen(path);
+    while (len > 1 && path[len - 1] == '/')
+        len--;
+    while (len > 0 && path[len - 1] != '/')
+        len--;
+    while (len > 1 && path[len - 1] == '/')
+        len--;
+    return len == 0 ? pare_arena_text(a, ".", 1) : pare_arena_text(a, path, len);
+}
+
+bool pare_path_is_directory(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+bool pare_path_is_file(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}

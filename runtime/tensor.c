@@ -1,0 +1,96 @@
+#include "runtime/tensor.h"
+
+#include <string.h>
+
+typedef struct dtype_info {
+    const char *name;
+    unsigned bits;
+} dtype_info;
+
+static const dtype_info dtypes[] = {
+#define X(name, bits) [PARE_##name] = {#name, (bits)},
+    PARE_DTYPE_MAP(X)
+#undef X
+};
+
+const char *pare_dtype_name(pare_dtype t)
+{
+    return (unsigned)t < PARE_DTYPES ? dtypes[t].name : "unknown";
+}
+
+pare_dtype pare_dtype_parse(const char *name)
+{
+    unsigned t = 0;
+    while (t < PARE_DTYPES && strcmp(dtypes[t].name, name) != 0)
+        t++;
+    return (pare_dtype)t;
+}
+
+unsigned pare_dtype_bits(pare_dtype t)
+{
+    return (unsigned)t < PARE_DTYPES ? dtypes[t].bits : 0;
+}
+
+/* A zero dimension makes the product zero, but the others must not overflow before it either: the
+ * result does not depend on the order of the dimensions. */
+pare_status pare_tensor_bytes(pare_dtype t, uint32_t rank, const uint64_t *shape, uint64_t *bytes)
+{
+    *bytes = 0;
+    if ((unsigned)t >= PARE_DTYPES || rank > PARE_RANK_MAX)
+        return PARE_EFORMAT;
+    uint64_t count = 1;
+    for (uint32_t i = 0; i < rank; i++) {
+        if (shape[i] != 0 && __builtin_mul_overflow(count, shape[i], &count))
+            return PARE_EFORMAT;
+    }
+    for (uint32_t i = 0; i < rank; i++) {
+        if (shape[i] == 0)
+            count = 0;
+    }
+    uint64_t bits;
+    if (__builtin_mul_overflow(count, (uint64_t)dtypes[t].bits, &bits) || bits % 8 != 0)
+        return PARE_EFORMAT;
+    *bytes = bits / 8;
+    return PARE_OK;
+}
+
+enum { BOUNCE = 512 }; /* elements copied at a time from unaligned data */
+
+static void convert(const pare_kernels *k, pare_dtype t, const void *src, size_t count, float *dst)
+{
+    if (t == PARE_F32)
+        memcpy(dst, src, count * sizeof *dst);
+    else if (t == PARE_F16)
+        k->cvt_f16_f32(dst, src, count);
+    else
+        k->cvt_bf16_f32(dst, src, count);
+}
+
+pare_status pare_tensor_to_f32(pare_ctx *cx, const pare_tensor *t, uint64_t first, uint64_t count,
+                               float *dst)
+{
+    if (t->dtype != PARE_F32 && t->dtype != PARE_F16 && t->dtype != PARE_BF16)
+        return pare_fail(cx, PARE_ENOTSUP, "tensor %s has dtype %s, expected F32, F16 or BF16",
+                         t->name, pare_dtype_name(t->dtype));
+    const size_t size = dtypes[t->dtype].bits / 8;
+    const uint64_t total = t->bytes / size;
+    if (first > total || count > total - first)
+        return pare_fail(cx, PARE_ESHAPE,
+                         "tensor %s: elements %llu to %llu asked for, but there are %llu", t->name,
+                         (unsigned long long)first, (unsigned long long)(first + count),
+                         (unsigned long long)total);
+    if (count == 0)
+        return PARE_OK;
+    const unsigned char *src = (const unsigned char *)t->data + first * size;
+    if (size != sizeof(uint16_t) || (uintptr_t)src % size == 0) {
+        convert(&cx->kernels, t->dtype, src, (size_t)count, dst);
+        return PARE_OK;
+    }
+    uint16_t bounce[BOUNCE];
+    for (uint64_t i = 0; i < count; i += BOUNCE) {
+        const size_t n = count - i < BOUNCE ? (size_t)(count - i) : BOUNCE;
+        memcpy(bounce, src + i * size, n * size);
+        convert(&cx->kernels, t->dtype, bounce, n, dst + i);
+    }
+    return PARE_OK;
+}
