@@ -1,5 +1,7 @@
 # Installs the program, the archive, the headers, the CMake package and the pkg-config file.
-install(TARGETS pare RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+if(TARGET pare)
+    install(TARGETS pare RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
 install(TARGETS pare_archive EXPORT pare-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 foreach(module IN ITEMS kernels runtime formats recipes calib quant compress)
     install(DIRECTORY ${PROJECT_SOURCE_DIR}/${module}
