@@ -53,8 +53,13 @@ pare_status pare_fail_context(pare_ctx *cx, pare_status s, const char *fmt, ...)
     va_start(ap, fmt);
     const int n = vsnprintf(cx->what, sizeof cx->what, fmt, ap);
     va_end(ap);
-    if (n >= 0 && (size_t)n < sizeof cx->what)
-        (void)snprintf(cx->what + n, sizeof cx->what - (size_t)n, ": %s", old);
+    size_t at = n < 0 ? 0 : (size_t)n;
+    for (const char *p = ": "; *p && at + 1 < sizeof cx->what; p++)
+        cx->what[at++] = *p;
+    for (const char *p = old; *p && at + 1 < sizeof cx->what; p++)
+        cx->what[at++] = *p;
+    if (at < sizeof cx->what)
+        cx->what[at] = '\0';
     return s;
 }
 
