@@ -1,12 +1,22 @@
 #include "kernels/kernels_internal.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+
+/* clang 14 has no name for F16C in __builtin_cpu_supports. */
+static int has_f16c(void)
+{
+    unsigned a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C) != 0;
+}
+#endif
+
 unsigned pare_cpu_detect(void)
 {
     unsigned cpu = 0;
 #if defined(__x86_64__)
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-        __builtin_cpu_supports("f16c"))
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c())
         cpu |= PARE_CPU_AVX2;
 #endif
     return cpu;

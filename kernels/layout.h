@@ -35,6 +35,9 @@ static inline size_t pare_atom_bytes(unsigned bits)
  * and is at most 128. */
 size_t pare_x8_group(size_t group);
 
+/* Codes of one atom, row by row. */
+void pare_unpack_atom(uint8_t u[PARE_ATOM_N][PARE_ATOM_K], const uint8_t *atom, unsigned bits);
+
 /* Packs codes [n, k] (ldc apart, one per byte) into R8K32.
  *   zeros  [n, groups] zero point of each row and group: padding columns get the one of the last
  *          group, padding rows `row_pad`. NULL: padding columns get row_pad too.

@@ -1,0 +1,79 @@
+#include <assert.h>
+#include <math.h>
+
+#include "kernels/half.h"
+#include "kernels/kernels_internal.h"
+#include "kernels/layout.h"
+
+enum { MT = 16 }; /* tokens that share one unpacked atom */
+
+/* d[t][r] = sum over the columns [k0, k1) of (u - z) x, for the tokens from t0 on. */
+static void group_dot(int32_t d[MT][8], const uint8_t *block, const int32_t *z, const pare_x8 *x,
+                      size_t t0, size_t nt, size_t k0, size_t k1, unsigned bits)
+{
+    memset(d, 0, MT * sizeof *d);
+    for (size_t k = k0; k < k1; k += PARE_ATOM_K) {
+        uint8_t u[PARE_ATOM_N][PARE_ATOM_K];
+        pare_unpack_atom(u, block + k / PARE_ATOM_K * pare_atom_bytes(bits), bits);
+        for (size_t t = 0; t < nt; t++) {
+            const int8_t *const q = x->codes + (t0 + t) * x->k + k;
+            for (size_t r = 0; r < PARE_ATOM_N; r++)
+                for (size_t j = 0; j < PARE_ATOM_K; j++)
+                    d[t][r] += (u[r][j] - z[r]) * q[j];
+        }
+    }
+}
+
+static void block_tokens(float *y, size_t ldy, const pare_x8 *x, const pare_panel *w, size_t row,
+                         size_t t0, size_t nt, unsigned bits)
+{
+    const size_t xgroups = (x->k + x->group - 1) / x->group;
+    const size_t groups = (w->k + w->group - 1) / w->group;
+    const uint8_t *const block =
+        w->codes + row * (w->k / PARE_ATOM_K) * (pare_atom_bytes(bits) / 8);
+    float acc[MT][8] = {{0}};
+    for (size_t b = 0; b < xgroups; b++) {
+        const size_t k0 = b * x->group, k1 = k0 + x->group < x->k ? k0 + x->group : x->k;
+        const size_t g = row * groups + k0 / w->group * 8; /* first of 8 rows in the planes */
+        int32_t z[8], d[MT][8];
+        for (size_t r = 0; r < 8; r++)
+            z[r] = w->zeros ? w->zeros[g + r] : 1 << (bits - 1);
+        group_dot(d, block, z, x, t0, nt, k0, k1, bits);
+        for (size_t t = 0; t < nt; t++)
+            for (size_t r = 0; r < 8; r++)
+                acc[t][r] =
+                    fmaf((float)d[t][r],
+                         pare_f16_to_f32(w->scales[g + r]) * x->scales[(t0 + t) * xgroups + b],
+                         acc[t][r]);
+    }
+    for (size_t t = 0; t < nt; t++)
+        memcpy(y + (t0 + t) * ldy + row, acc[t], sizeof acc[t]);
+}
+
+static void gemm_x8(float *y, size_t ldy, const pare_x8 *x, const pare_panel *w, unsigned bits)
+{
+    assert(x->k == w->k && w->group % x->group == 0 && w->n % PARE_ATOM_N == 0);
+    for (size_t row = 0; row < w->n; row += PARE_ATOM_N)
+        for (size_t t = 0; t < x->m; t += MT)
+            block_tokens(y, ldy, x, w, row, t, x->m - t < MT ? x->m - t : MT, bits);
+}
+
+void pare_gemm_x8_q2_ref(float *y, size_t ldy, const pare_x8 *x, const pare_panel *w)
+{
+    gemm_x8(y, ldy, x, w, 2);
+}
+
+void pare_gemm_x8_q3_ref(float *y, size_t ldy, const pare_x8 *x, const pare_panel *w)
+{
+    gemm_x8(y, ldy, x, w, 3);
+}
+
+void pare_gemm_x8_q4_ref(float *y, size_t ldy, const pare_x8 *x, const pare_panel *w)
+{
+    gemm_x8(y, ldy, x, w, 4);
+}
+
+void pare_gemm_x8_q8_ref(float *y, size_t ldy, const pare_x8 *x, const pare_panel *w)
+{
+    gemm_x8(y, ldy, x, w, 8);
+}
