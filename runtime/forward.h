@@ -33,7 +33,7 @@ typedef struct pare_tap {
 /* Tables and switches shared by all blocks of a model. */
 typedef struct pare_forward {
     const pare_model *model;
-    bool exact;               /* packed weights: dequantize and multiply in F32 */
+    bool exact;                       /* packed weights: dequantize and multiply in F32 */
     const float *rope_cos, *rope_sin; /* [positions][head_dim / 2] */
     size_t positions;
 } pare_forward;
@@ -62,6 +62,14 @@ PARE_CHECKED pare_status pare_block_forward(pare_ctx *cx, pare_arena *scratch,
                                             const pare_forward *f, const pare_block *weights,
                                             pare_batch batch, float *x, pare_kv *kv,
                                             const pare_tap *tap);
+
+/* Runs all blocks of the model in place on x.
+ *   kv [kvs]  one cache per block, or a single one (kvs = 1) that each block fills anew: enough for
+ *             a batch with start 0 that nothing continues
+ * Returns PARE_OK, PARE_ENOMEM or PARE_EINTERRUPTED (asked before each block). */
+PARE_CHECKED pare_status pare_model_forward(pare_ctx *cx, pare_arena *scratch,
+                                            const pare_forward *f, pare_batch batch, float *x,
+                                            pare_kv *kv, size_t kvs);
 
 /* Bytes of scratch that pare_block_forward takes for a batch, upper bound. */
 size_t pare_block_forward_scratch(const pare_ctx *cx, const pare_config *c, pare_batch batch);

@@ -9,21 +9,24 @@
 int32_t pare_sample(const float *logits, size_t vocab, double temperature, double u);
 
 typedef struct pare_generate_opts {
-    double temperature;   /* >= 0 */
+    double temperature; /* >= 0 */
     uint64_t seed;
-    uint64_t first;       /* number of the first sequence: sequence i draws from stream first + i */
-    size_t sequences;     /* >= 1, run as one batch */
-    size_t length;        /* tokens per sequence, prompt included */
-    bool stop_at_eos;     /* fill with the end token behind the first one; off: go on drawing */
+    uint64_t first;   /* number of the first sequence: sequence i draws from stream first + i */
+    size_t sequences; /* >= 1, run as one batch */
+    size_t length;    /* tokens per sequence, prompt included */
+    bool stop_at_eos; /* fill with the end token behind the first one; off: go on drawing */
 } pare_generate_opts;
 
 /* Generates into tokens [sequences, length]; the first `prompt` (>= 1) tokens of each sequence are
  * given in it. `seen`, if not NULL, is called for each new position with that column.
- * Returns PARE_OK, PARE_EINVAL (length above f->positions, prompt 0 or above length), PARE_ENOMEM,
- * PARE_EINTERRUPTED, or what `seen` returned. Work: one prefill, then one decode per token. */
+ * Returns PARE_OK, PARE_EINVAL (length above f->positions, prompt 0 or above length, no sequence, a
+ * token of the prompt or the temperature out of range), PARE_ENOMEM, PARE_EINTERRUPTED, or what
+ * `seen` returned. Work: one prefill, then one decode per token. Exact: a sequence depends on its
+ * prompt, its stream and the seed only, not on the others or on the number of threads. */
 PARE_CHECKED pare_status pare_generate(pare_ctx *cx, pare_arena *scratch, const pare_forward *f,
                                        const pare_generate_opts *opts, size_t prompt,
                                        int32_t *tokens,
-                                       pare_status (*seen)(void *self, size_t position), void *self);
+                                       pare_status (*seen)(void *self, size_t position),
+                                       void *self);
 
 #endif

@@ -1,0 +1,248 @@
+/* One block:  h = x + O attention(norm(x)),  y = h + Down(silu(Gate n) * Up n), n = norm(h). */
+#include <assert.h>
+#include <string.h>
+
+#include "kernels/layout.h"
+#include "runtime/forward_internal.h"
+#include "runtime/linear.h"
+#include "runtime/ops.h"
+#include "runtime/threads.h"
+
+/* The state of one call. */
+typedef struct pass {
+    pare_ctx *cx;
+    pare_arena *scratch;
+    const pare_forward *f;
+    const pare_config *c;
+    const pare_block *weights;
+    pare_batch batch;
+    size_t rows;
+    pare_kv *kv;
+    const pare_tap *tap;
+    bool stopped; /* the tap has seen its last site */
+} pass;
+
+/* Arguments of the loops over rows. */
+typedef struct row_call {
+    const pass *p;
+    const float *a, *w;
+    float *b, *q, *k;
+    size_t width;
+} row_call;
+
+static void norm_rows(void *arg, size_t begin, size_t end, size_t worker)
+{
+    (void)worker;
+    const row_call *const r = arg;
+    for (size_t i = begin; i < end; i++)
+        pare_rms_norm(r->b + i * r->width, r->a + i * r->width, r->w, r->width, r->p->c->norm_eps);
+}
+
+static void add_rows(void *arg, size_t begin, size_t end, size_t worker)
+{
+    (void)worker;
+    const row_call *const r = arg;
+    pare_add(r->b + begin * r->width, r->a + begin * r->width, (end - begin) * r->width);
+}
+
+static void activate_rows(void *arg, size_t begin, size_t end, size_t worker)
+{
+    (void)worker;
+    const row_call *const r = arg;
+    pare_silu_mul(r->b + begin * r->width, r->a + begin * r->width, (end - begin) * r->width);
+}
+
+/* Rotates q and k by their positions and stores k and v (r->a) in the cache. */
+static void rotate_rows(void *arg, size_t begin, size_t end, size_t worker)
+{
+    (void)worker;
+    const row_call *const r = arg;
+    const pare_config *const c = r->p->c;
+    const pare_kv *const kv = r->p->kv;
+    const size_t d = c->head_dim, half = d / 2, length = r->p->batch.length;
+    for (size_t i = begin; i < end; i++) {
+        const size_t position = r->p->batch.start + i % length;
+        const float *const cosine = r->p->f->rope_cos + position * half;
+        const float *const sine = r->p->f->rope_sin + position * half;
+        for (size_t h = 0; h < c->heads; h++)
+            pare_rope_apply(r->q + (i * c->heads + h) * d, cosine, sine, half);
+        for (size_t h = 0; h < c->kv_heads; h++) {
+            float *const k = r->k + (i * c->kv_heads + h) * d;
+            const float *const v = r->a + (i * c->kv_heads + h) * d;
+            const size_t plane = (i / length * c->kv_heads + h) * d * kv->capacity;
+            pare_rope_apply(k, cosine, sine, half);
+            memcpy(kv->keys + plane + position * d, k, d * sizeof *k);
+            for (size_t j = 0; j < d; j++)
+                kv->values[plane + j * kv->capacity + position] = v[j];
+        }
+    }
+}
+
+static void for_rows(const pass *p, pare_task *task, row_call *r, size_t weight)
+{
+    pare_parallel(p->cx, p->rows, pare__chunk(r->width * weight), task, r);
+}
+
+static float *take_rows(const pass *p, size_t width)
+{
+    return pare_arena_take(p->scratch, p->rows, width * sizeof(float));
+}
+
+static pare_status see(pass *p, pare_site site, const float *x, size_t k)
+{
+    if (!p->tap)
+        return PARE_OK;
+    p->stopped = p->tap->last == site;
+    return p->tap->see(p->tap->self, site, x, p->rows, k);
+}
+
+static pare_status apply(const pass *p, pare_role first, size_t count, const float *x,
+                         float *const *y)
+{
+    pare__product product[PARE__LINEARS_MAX];
+    for (size_t i = 0; i < count; i++) {
+        const pare_linear *const w = &p->weights->linear[(size_t)first + i];
+        product[i] = (pare__product){w, y[i], w->n};
+    }
+    const size_t k = product[0].w->k;
+    return pare__linear_apply_all(p->cx, p->scratch, product, count, p->f->exact, x, k, p->rows);
+}
+
+static pare_status attention_half(pass *p, float *h)
+{
+    const pare_config *const c = p->c;
+    const size_t hidden = c->hidden, q_width = c->heads * c->head_dim;
+    float *const normed = take_rows(p, hidden > q_width ? hidden : q_width);
+    float *const q = take_rows(p, q_width > hidden ? q_width : hidden);
+    float *const k = take_rows(p, c->kv_heads * c->head_dim);
+    float *const v = take_rows(p, c->kv_heads * c->head_dim);
+    if (!normed || !q || !k || !v)
+        return PARE_ENOMEM;
+    row_call r = {p, h, p->weights->attention_norm, normed, q, k, hidden};
+    for_rows(p, norm_rows, &r, 2);
+    PARE_TRY(see(p, PARE_SITE_ATTENTION, normed, hidden));
+    if (p->stopped)
+        return PARE_OK;
+    PARE_TRY(apply(p, PARE_ROLE_Q, 3, normed, (float *const[]){q, k, v}));
+    r = (row_call){.p = p, .a = v, .q = q, .k = k, .width = q_width};
+    for_rows(p, rotate_rows, &r, 4);
+    float *const attended = normed;
+    PARE_TRY(pare__attention(p->cx, p->scratch, c, p->batch, p->kv, q, attended));
+    PARE_TRY(see(p, PARE_SITE_ATTENDED, attended, q_width));
+    if (p->stopped)
+        return PARE_OK;
+    float *const out = q;
+    PARE_TRY(apply(p, PARE_ROLE_O, 1, attended, &out));
+    r = (row_call){.p = p, .a = out, .b = h, .width = hidden};
+    for_rows(p, add_rows, &r, 1);
+    return PARE_OK;
+}
+
+static pare_status mlp_half(pass *p, float *h)
+{
+    const pare_config *const c = p->c;
+    const size_t hidden = c->hidden, inner = c->intermediate;
+    float *const normed = take_rows(p, hidden);
+    float *const gate = take_rows(p, inner);
+    float *const up = take_rows(p, inner);
+    if (!normed || !gate || !up)
+        return PARE_ENOMEM;
+    row_call r = {.p = p, .a = h, .w = p->weights->mlp_norm, .b = normed, .width = hidden};
+    for_rows(p, norm_rows, &r, 2);
+    PARE_TRY(see(p, PARE_SITE_MLP, normed, hidden));
+    if (p->stopped)
+        return PARE_OK;
+    PARE_TRY(apply(p, PARE_ROLE_GATE, 2, normed, (float *const[]){gate, up}));
+    r = (row_call){.p = p, .a = up, .b = gate, .width = inner};
+    for_rows(p, activate_rows, &r, 16);
+    PARE_TRY(see(p, PARE_SITE_ACTIVATED, gate, inner));
+    if (p->stopped)
+        return PARE_OK;
+    float *const out = normed;
+    PARE_TRY(apply(p, PARE_ROLE_DOWN, 1, gate, &out));
+    r = (row_call){.p = p, .a = out, .b = h, .width = hidden};
+    for_rows(p, add_rows, &r, 1);
+    return PARE_OK;
+}
+
+/* With a tap that stops early the pass runs on a copy, so that x stays as it is. */
+static pare_status run(pass *p, float *x)
+{
+    float *h = x;
+    if (p->tap && p->tap->last < PARE_SITES) {
+        h = take_rows(p, p->c->hidden);
+        if (!h)
+            return PARE_ENOMEM;
+        memcpy(h, x, p->rows * p->c->hidden * sizeof *h);
+    }
+    const pare_mark mark = pare_arena_mark(p->scratch);
+    PARE_TRY(attention_half(p, h));
+    pare_arena_rewind(p->scratch, mark);
+    return p->stopped ? PARE_OK : mlp_half(p, h);
+}
+
+pare_status pare_block_forward(pare_ctx *cx, pare_arena *scratch, const pare_forward *f,
+                               const pare_block *weights, pare_batch batch, float *x, pare_kv *kv,
+                               const pare_tap *tap)
+{
+    assert(batch.start + batch.length <= kv->capacity && batch.sequences <= kv->sequences);
+    assert(batch.start + batch.length <= f->positions);
+    pass p = {cx, scratch, f, &f->model->config, weights, batch, 0, kv, tap, false};
+    if (__builtin_mul_overflow(batch.sequences, batch.length, &p.rows))
+        return pare_fail(cx, PARE_ENOMEM, "batch of %zu x %zu tokens", batch.sequences,
+                         batch.length);
+    if (p.rows == 0)
+        return PARE_OK;
+    const pare_mark mark = pare_arena_mark(scratch);
+    const pare_status s = run(&p, x);
+    pare_arena_rewind(scratch, mark);
+    return s;
+}
+
+/* *total += count * size, stays at SIZE_MAX once it would overflow. */
+static void add_bytes(size_t *total, size_t count, size_t size)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes) ||
+        __builtin_add_overflow(bytes, (size_t)4 * PARE_ALIGN, &bytes) ||
+        __builtin_add_overflow(*total, bytes, total))
+        *total = SIZE_MAX;
+}
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* What pare__linear_apply_all may take, for any kind of weight: planes of three activation groups,
+ * the finest of 32, or the panels of the exact way. */
+static size_t linear_bytes(const pare_ctx *cx, size_t rows, size_t k)
+{
+    const size_t k32 = pare_round_up(k, PARE_ATOM_K);
+    size_t planes = 0, panels = 0;
+    for (int i = 0; i < PARE__LINEARS_MAX; i++) {
+        add_bytes(&planes, rows, k32);
+        add_bytes(&planes, rows, k32 / PARE_ATOM_K * 2 * sizeof(float));
+    }
+    add_bytes(&panels, pare_threads(cx), 64 * k32 * sizeof(float));
+    return larger(planes, panels);
+}
+
+size_t pare_block_forward_scratch(const pare_ctx *cx, const pare_config *c, pare_batch batch)
+{
+    size_t rows, copy = 0, attention = 0, scores = 0, mlp = 0;
+    if (__builtin_mul_overflow(batch.sequences, batch.length, &rows))
+        return SIZE_MAX;
+    const size_t q_width = c->heads * c->head_dim, wide = larger(c->hidden, q_width);
+    add_bytes(&copy, rows, c->hidden * sizeof(float));
+    add_bytes(&attention, rows, 2 * (wide + c->kv_heads * c->head_dim) * sizeof(float));
+    add_bytes(&attention, 1, 4 * PARE_ALIGN * 4);
+    add_bytes(&scores, pare_threads(cx) * pare__attention_tile(batch),
+              (batch.start + batch.length) * sizeof(float));
+    add_bytes(&attention, 1, larger(scores, linear_bytes(cx, rows, wide)));
+    add_bytes(&mlp, rows, (c->hidden + 2 * c->intermediate) * sizeof(float));
+    add_bytes(&mlp, 1, 3 * PARE_ALIGN * 4);
+    add_bytes(&mlp, 1, linear_bytes(cx, rows, larger(c->hidden, c->intermediate)));
+    add_bytes(&copy, 1, larger(attention, mlp));
+    return copy;
+}

@@ -1,0 +1,144 @@
+#include "runtime/ops.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+enum { LANES = 8 };
+
+/* e^x = 2^k 2^r with k = rint(x / ln 2), |r| <= 1/2; 2^r by its Taylor polynomial of degree 9
+ * (remainder below 1e-11). Adding 1.5 * 2^52 rounds to an integer, which then lies in the low bits.
+ */
+static inline double exp_clamped(double x)
+{
+    const double magic = 0x1.8p52;
+    x = x < -700.0 ? -700.0 : x;
+    x = x > 700.0 ? 700.0 : x;
+    const double z = x * 1.4426950408889634;
+    const double shifted = z + magic;
+    const double r = z - (shifted - magic);
+    double p = 1.0178086009239696e-07;
+    p = p * r + 1.3215486790144305e-06;
+    p = p * r + 1.5252733804059838e-05;
+    p = p * r + 1.5403530393381606e-04;
+    p = p * r + 1.3333558146428441e-03;
+    p = p * r + 9.618129107628477e-03;
+    p = p * r + 5.5504108664821576e-02;
+    p = p * r + 2.402265069591007e-01;
+    p = p * r + 6.931471805599453e-01;
+    p = p * r + 1.0;
+    uint64_t bits;
+    memcpy(&bits, &shifted, sizeof bits);
+    bits = (bits + 1023) << 52;
+    double power;
+    memcpy(&power, &bits, sizeof power);
+    return p * power;
+}
+
+static inline double lane_sum(const double *lane)
+{
+    return ((lane[0] + lane[4]) + (lane[2] + lane[6])) +
+           ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+}
+
+double pare_exp(double x)
+{
+    return exp_clamped(x);
+}
+
+void pare_rms_norm(float *y, const float *x, const float *w, size_t n, double eps)
+{
+    double lane[LANES] = {0};
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (size_t l = 0; l < LANES; l++)
+            lane[l] += (double)x[i + l] * (double)x[i + l];
+    for (; i < n; i++)
+        lane[i % LANES] += (double)x[i] * (double)x[i];
+    const float s = (float)(1.0 / sqrt(lane_sum(lane) / (double)n + eps));
+    for (i = 0; i < n; i++)
+        y[i] = w[i] * (x[i] * s);
+}
+
+void pare_rope_apply(float *x, const float *cosine, const float *sine, size_t half)
+{
+    for (size_t i = 0; i < half; i++) {
+        const float a = x[i], b = x[i + half];
+        x[i] = a * cosine[i] - b * sine[i];
+        x[i + half] = b * cosine[i] + a * sine[i];
+    }
+}
+
+void pare_silu_mul(float *gate, const float *up, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const double g = (double)gate[i];
+        gate[i] = (float)(g / (1.0 + exp_clamped(-g))) * up[i];
+    }
+}
+
+static float row_max(const float *x, size_t n)
+{
+    float lane[LANES];
+    for (size_t l = 0; l < LANES; l++)
+        lane[l] = -INFINITY;
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (size_t l = 0; l < LANES; l++)
+            lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
+    for (; i < n; i++)
+        lane[0] = x[i] > lane[0] ? x[i] : lane[0];
+    for (size_t l = 1; l < LANES; l++)
+        lane[0] = lane[l] > lane[0] ? lane[l] : lane[0];
+    return lane[0];
+}
+
+void pare_softmax(float *row, size_t count, size_t width, float scale)
+{
+    assert(count > 0 && count <= width);
+    const float max = row_max(row, count);
+    double lane[LANES] = {0};
+    for (size_t i = 0; i < count; i++)
+        row[i] = (float)exp_clamped((double)((row[i] - max) * scale));
+    size_t i = 0;
+    for (; i + LANES <= count; i += LANES)
+        for (size_t l = 0; l < LANES; l++)
+            lane[l] += (double)row[i + l];
+    for (; i < count; i++)
+        lane[i % LANES] += (double)row[i];
+    const float inverse = (float)(1.0 / lane_sum(lane));
+    for (i = 0; i < count; i++)
+        row[i] *= inverse;
+    if (width > count)
+        memset(row + count, 0, (width - count) * sizeof *row);
+}
+
+double pare_logsumexp(const float *x, size_t n)
+{
+    assert(n > 0);
+    const double max = (double)row_max(x, n);
+    double lane[LANES] = {0};
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (size_t l = 0; l < LANES; l++)
+            lane[l] += exp_clamped((double)x[i + l] - max);
+    for (; i < n; i++)
+        lane[i % LANES] += exp_clamped((double)x[i] - max);
+    return max + log(lane_sum(lane));
+}
+
+size_t pare_argmax(const float *x, size_t n)
+{
+    const float max = row_max(x, n);
+    for (size_t i = 0; i < n; i++)
+        if (x[i] == max)
+            return i;
+    return 0;
+}
+
+void pare_add(float *x, const float *y, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] += y[i];
+}

@@ -1,0 +1,35 @@
+/* runtime/ops.h - the small operations between the linears, and the exponential they share.
+ *
+ * Plain C with a fixed order of every sum (eight lanes in double, lane l takes i = l, l + 8, ...,
+ * then ((l0+l4)+(l2+l6)) + ((l1+l5)+(l3+l7))), no library exponential and no fused operation: the
+ * same bytes on every CPU. All are pure, thread-safe and take row-major f32. */
+#ifndef PARE_RUNTIME_OPS_H
+#define PARE_RUNTIME_OPS_H
+
+#include <stddef.h>
+
+/* e^x, relative error below 1e-11 for |x| <= 700; x is clamped to that range. NaN stays NaN. */
+double pare_exp(double x);
+
+/* y[i] = w[i] * (x[i] * s),  s = (float)(1 / sqrt(sum x^2 / n + eps)). y may be x. */
+void pare_rms_norm(float *y, const float *x, const float *w, size_t n, double eps);
+
+/* Rotates the pairs (x[i], x[i + half]), i < half, of one head by the angles of one position. */
+void pare_rope_apply(float *x, const float *cosine, const float *sine, size_t half);
+
+/* gate[i] = gate[i] / (1 + e^-gate[i]) * up[i]. */
+void pare_silu_mul(float *gate, const float *up, size_t n);
+
+/* row[i] = softmax(scale * row)[i] for i < count (>= 1), exactly 0 for count <= i < width. */
+void pare_softmax(float *row, size_t count, size_t width, float scale);
+
+/* ln(sum e^x[i]), n >= 1; log of the library. */
+double pare_logsumexp(const float *x, size_t n);
+
+/* Index of the first largest of n >= 1 values; a NaN is never largest, all NaN gives 0. */
+size_t pare_argmax(const float *x, size_t n);
+
+/* x[i] += y[i]. */
+void pare_add(float *x, const float *y, size_t n);
+
+#endif

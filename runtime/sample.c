@@ -1,0 +1,182 @@
+#include "runtime/sample.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#include "runtime/ops.h"
+#include "runtime/random.h"
+#include "runtime/threads.h"
+
+enum {
+    PREFILL_ROWS = 2048, /* rows of one prefill batch, or one position of every sequence */
+    LOGITS_ROWS = 64
+};
+
+int32_t pare_sample(const float *logits, size_t vocab, double temperature, double u)
+{
+    const size_t best = pare_argmax(logits, vocab);
+    if (temperature <= 0)
+        return (int32_t)best;
+    const double max = (double)logits[best];
+    double total = 0, sum = 0;
+    for (size_t i = 0; i < vocab; i++)
+        total += pare_exp(((double)logits[i] - max) / temperature);
+    for (size_t i = 0; i < vocab; i++) {
+        sum += pare_exp(((double)logits[i] - max) / temperature);
+        if (sum > u * total)
+            return (int32_t)i;
+    }
+    return (int32_t)best;
+}
+
+/* The state of one generation. Sequences lie in rows; `done` marks those past their end token. */
+typedef struct generation {
+    pare_ctx *cx;
+    pare_arena *scratch;
+    const pare_forward *f;
+    const pare_generate_opts *opts;
+    int32_t *tokens;
+    pare_kv *kv;     /* [blocks] */
+    float *x;        /* activations of one batch */
+    float *logits;   /* [LOGITS_ROWS or fewer, vocab] */
+    int32_t *column; /* tokens of one batch, sequence after sequence */
+    size_t *last;    /* row of the last position of each sequence in x */
+    unsigned char *done;
+    size_t running;
+} generation;
+
+static pare_status take_state(generation *g, size_t prompt)
+{
+    const pare_config *const c = &g->f->model->config;
+    const size_t n = g->opts->sequences, length = g->opts->length;
+    const size_t chunk = prompt < PREFILL_ROWS ? prompt : PREFILL_ROWS;
+    const size_t rows = n * chunk < PREFILL_ROWS ? n * chunk : n > PREFILL_ROWS ? n : PREFILL_ROWS;
+    g->kv = PARE_NEW(g->scratch, pare_kv, c->blocks);
+    g->column = PARE_NEW(g->scratch, int32_t, rows);
+    g->last = PARE_NEW(g->scratch, size_t, n);
+    g->done = PARE_NEW(g->scratch, unsigned char, n);
+    g->x = pare_arena_take(g->scratch, rows, c->hidden * sizeof(float));
+    g->logits = pare_arena_take(g->scratch, n < LOGITS_ROWS ? n : LOGITS_ROWS,
+                                g->f->model->head.n * sizeof(float));
+    if (!g->kv || !g->column || !g->last || !g->done || !g->x || !g->logits)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < c->blocks; i++)
+        PARE_TRY(pare_kv_take(g->scratch, c, n, length, &g->kv[i]));
+    g->running = n;
+    return PARE_OK;
+}
+
+/* Runs positions [start, start + length) of every sequence. */
+static pare_status run_batch(generation *g, size_t start, size_t length)
+{
+    const pare_batch batch = {g->opts->sequences, length, start};
+    for (size_t i = 0; i < batch.sequences; i++) {
+        memcpy(g->column + i * length, g->tokens + i * g->opts->length + start,
+               length * sizeof *g->column);
+        g->last[i] = i * length + length - 1;
+    }
+    PARE_TRY(pare_embed(g->cx, g->f->model, g->column, batch.sequences * length, g->x));
+    return pare_model_forward(g->cx, g->scratch, g->f, batch, g->x, g->kv,
+                              g->f->model->config.blocks);
+}
+
+static bool is_eos(const pare_config *c, int32_t token)
+{
+    for (size_t i = 0; i < c->eos_ids; i++)
+        if (c->eos_id[i] == token)
+            return true;
+    return false;
+}
+
+/* Arguments of the loop that draws tokens from the logits of sequences [first, ...). */
+typedef struct draw_call {
+    generation *g;
+    size_t first, position;
+} draw_call;
+
+static void draw(void *arg, size_t begin, size_t end, size_t worker)
+{
+    (void)worker;
+    const draw_call *const d = arg;
+    const generation *const g = d->g;
+    const size_t vocab = g->f->model->head.n;
+    for (size_t i = begin; i < end; i++) {
+        const size_t sequence = d->first + i;
+        if (g->done[sequence])
+            continue;
+        const double u = pare_random_unit(g->opts->seed, g->opts->first + sequence, d->position);
+        g->tokens[sequence * g->opts->length + d->position] =
+            pare_sample(g->logits + i * vocab, vocab, g->opts->temperature, u);
+    }
+}
+
+/* Marks the sequences that have just drawn an end token; those already done repeat theirs. */
+static void note_ends(generation *g, size_t position)
+{
+    for (size_t i = 0; i < g->opts->sequences; i++) {
+        int32_t *const token = g->tokens + i * g->opts->length + position;
+        if (g->done[i]) {
+            token[0] = token[-1];
+        } else if (g->opts->stop_at_eos && is_eos(&g->f->model->config, token[0])) {
+            g->done[i] = 1;
+            g->running--;
+        }
+    }
+}
+
+/* Writes the tokens at `position` from the activations of the position before. */
+static pare_status draw_column(generation *g, size_t position)
+{
+    const size_t n = g->opts->sequences;
+    for (size_t i = 0; i < n && g->running; i += LOGITS_ROWS) {
+        const size_t count = n - i < LOGITS_ROWS ? n - i : LOGITS_ROWS;
+        PARE_TRY(pare_logits(g->cx, g->scratch, g->f, g->x, g->last + i, count, g->logits));
+        draw_call call = {g, i, position};
+        pare_parallel(g->cx, count, g->opts->temperature > 0 ? 1 : LOGITS_ROWS, draw, &call);
+    }
+    note_ends(g, position);
+    return PARE_OK;
+}
+
+static pare_status generate(generation *g, size_t prompt, pare_status (*seen)(void *, size_t),
+                            void *self)
+{
+    const size_t n = g->opts->sequences, length = g->opts->length;
+    const size_t chunk = n < PREFILL_ROWS ? PREFILL_ROWS / n : 1;
+    PARE_TRY(take_state(g, prompt));
+    for (size_t at = 0; at < prompt && prompt < length; at += chunk)
+        PARE_TRY(run_batch(g, at, prompt - at < chunk ? prompt - at : chunk));
+    for (size_t position = prompt; position < length; position++) {
+        PARE_TRY(draw_column(g, position));
+        if (seen)
+            PARE_TRY(seen(self, position));
+        if (g->running && position + 1 < length)
+            PARE_TRY(run_batch(g, position, 1));
+    }
+    return PARE_OK;
+}
+
+pare_status pare_generate(pare_ctx *cx, pare_arena *scratch, const pare_forward *f,
+                          const pare_generate_opts *opts, size_t prompt, int32_t *tokens,
+                          pare_status (*seen)(void *self, size_t position), void *self)
+{
+    size_t all;
+    if (opts->length > f->positions)
+        return pare_fail(cx, PARE_EINVAL, "%zu tokens asked for, this model takes %zu",
+                         opts->length, f->positions);
+    if (prompt == 0 || prompt > opts->length)
+        return pare_fail(cx, PARE_EINVAL, "a prompt of %zu tokens in a sequence of %zu", prompt,
+                         opts->length);
+    if (opts->sequences == 0 || !(opts->temperature >= 0) || isinf(opts->temperature))
+        return pare_fail(cx, PARE_EINVAL, "%zu sequences at temperature %g", opts->sequences,
+                         opts->temperature);
+    if (__builtin_mul_overflow(opts->sequences, opts->length, &all))
+        return pare_fail(cx, PARE_ENOMEM, "%zu sequences of %zu tokens", opts->sequences,
+                         opts->length);
+    generation g = {.cx = cx, .scratch = scratch, .f = f, .opts = opts, .tokens = tokens};
+    const pare_mark mark = pare_arena_mark(scratch);
+    const pare_status s = generate(&g, prompt, seen, self);
+    pare_arena_rewind(scratch, mark);
+    return s;
+}
