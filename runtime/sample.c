@@ -33,7 +33,8 @@ int32_t pare_sample(const float *logits, size_t vocab, double temperature, doubl
 /* The state of one generation. Sequences lie in rows; `done` marks those past their end token. */
 typedef struct generation {
     pare_ctx *cx;
-    pare_arena *scratch;
+    pare_arena *scratch; /* this state */
+    pare_arena work;     /* one block big enough for every batch: nothing is allocated per token */
     const pare_forward *f;
     const pare_generate_opts *opts;
     int32_t *tokens;
@@ -46,12 +47,18 @@ typedef struct generation {
     size_t running;
 } generation;
 
+/* Positions of one prefill batch. */
+static size_t prefill_length(const generation *g, size_t prompt)
+{
+    const size_t n = g->opts->sequences, most = n < PREFILL_ROWS ? PREFILL_ROWS / n : 1;
+    return prompt < most ? prompt : most;
+}
+
 static pare_status take_state(generation *g, size_t prompt)
 {
     const pare_config *const c = &g->f->model->config;
     const size_t n = g->opts->sequences, length = g->opts->length;
-    const size_t chunk = prompt < PREFILL_ROWS ? prompt : PREFILL_ROWS;
-    const size_t rows = n * chunk < PREFILL_ROWS ? n * chunk : n > PREFILL_ROWS ? n : PREFILL_ROWS;
+    const size_t chunk = prefill_length(g, prompt), rows = n * chunk;
     g->kv = PARE_NEW(g->scratch, pare_kv, c->blocks);
     g->column = PARE_NEW(g->scratch, int32_t, rows);
     g->last = PARE_NEW(g->scratch, size_t, n);
@@ -64,7 +71,8 @@ static pare_status take_state(generation *g, size_t prompt)
     for (size_t i = 0; i < c->blocks; i++)
         PARE_TRY(pare_kv_take(g->scratch, c, n, length, &g->kv[i]));
     g->running = n;
-    return PARE_OK;
+    const pare_batch widest = {n, chunk, length - chunk};
+    return pare_arena_init(g->cx, &g->work, pare_block_forward_scratch(g->cx, c, widest));
 }
 
 /* Runs positions [start, start + length) of every sequence. */
@@ -77,7 +85,7 @@ static pare_status run_batch(generation *g, size_t start, size_t length)
         g->last[i] = i * length + length - 1;
     }
     PARE_TRY(pare_embed(g->cx, g->f->model, g->column, batch.sequences * length, g->x));
-    return pare_model_forward(g->cx, g->scratch, g->f, batch, g->x, g->kv,
+    return pare_model_forward(g->cx, &g->work, g->f, batch, g->x, g->kv,
                               g->f->model->config.blocks);
 }
 
@@ -131,7 +139,7 @@ static pare_status draw_column(generation *g, size_t position)
     const size_t n = g->opts->sequences;
     for (size_t i = 0; i < n && g->running; i += LOGITS_ROWS) {
         const size_t count = n - i < LOGITS_ROWS ? n - i : LOGITS_ROWS;
-        PARE_TRY(pare_logits(g->cx, g->scratch, g->f, g->x, g->last + i, count, g->logits));
+        PARE_TRY(pare_logits(g->cx, &g->work, g->f, g->x, g->last + i, count, g->logits));
         draw_call call = {g, i, position};
         pare_parallel(g->cx, count, g->opts->temperature > 0 ? 1 : LOGITS_ROWS, draw, &call);
     }
@@ -142,8 +150,7 @@ static pare_status draw_column(generation *g, size_t position)
 static pare_status generate(generation *g, size_t prompt, pare_status (*seen)(void *, size_t),
                             void *self)
 {
-    const size_t n = g->opts->sequences, length = g->opts->length;
-    const size_t chunk = n < PREFILL_ROWS ? PREFILL_ROWS / n : 1;
+    const size_t length = g->opts->length, chunk = prefill_length(g, prompt);
     PARE_TRY(take_state(g, prompt));
     for (size_t at = 0; at < prompt && prompt < length; at += chunk)
         PARE_TRY(run_batch(g, at, prompt - at < chunk ? prompt - at : chunk));
@@ -175,8 +182,10 @@ pare_status pare_generate(pare_ctx *cx, pare_arena *scratch, const pare_forward 
         return pare_fail(cx, PARE_ENOMEM, "%zu sequences of %zu tokens", opts->sequences,
                          opts->length);
     generation g = {.cx = cx, .scratch = scratch, .f = f, .opts = opts, .tokens = tokens};
+    g.work.cx = cx;
     const pare_mark mark = pare_arena_mark(scratch);
     const pare_status s = generate(&g, prompt, seen, self);
+    pare_arena_release(&g.work);
     pare_arena_rewind(scratch, mark);
     return s;
 }
