@@ -3,7 +3,8 @@
  * Reading refuses duplicate keys, text behind the value, NUL bytes, nesting above 64 and texts above
  * the given cap; messages carry "name:line:column: reason". A document is a jansson value wrapped so
  * that no other folder includes jansson. Writing is deterministic: keys in the order of the calls,
- * two spaces of indentation, numbers with %.17g shortened to the fewest digits that read back. */
+ * two spaces of indentation, reals with the fewest digits that read back and always with a point or
+ * an exponent ("1.0"), whole reals below 2^53 without exponent. */
 #ifndef PARE_FORMATS_JSON_H
 #define PARE_FORMATS_JSON_H
 
