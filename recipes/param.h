@@ -1,4 +1,5 @@
-/* recipes/param.h - parameter tables: one table validates recipes, prints help and holds defaults. */
+/* recipes/param.h - parameter tables: one table validates recipes, prints help and holds defaults.
+ */
 #ifndef PARE_RECIPES_PARAM_H
 #define PARE_RECIPES_PARAM_H
 
@@ -22,7 +23,7 @@ typedef struct pare_param {
     const char *name;
     pare_param_type type;
     double min, max;
-    double fallback;        /* the default */
+    double fallback; /* the default */
     unsigned multiple;
     const pare_word *words; /* ends with a NULL text; for CHOICE, and extra words of INTEGER */
     const char *unit;       /* "bits", "columns", or NULL */

@@ -17,7 +17,8 @@ typedef struct pare_pass_words {
     const pare_param *params; /* ends with a NULL name */
 } pare_pass_words;
 
-/* Where a value stood, for errors found later (planner). line 0: from the command line or default. */
+/* Where a value stood, for errors found later (planner). line 0: from the command line or default.
+ */
 typedef struct pare_place {
     const char *file;
     size_t line, column;
@@ -43,12 +44,12 @@ typedef enum pare_calibration_kind {
 typedef struct pare_calibration {
     pare_calibration_kind kind;
     pare_place place;
-    pare_texts text;     /* files */
-    pare_text tokens;    /* file */
-    double temperature;  /* generate; default 1.0 */
-    size_t samples;      /* default 128; 0: all */
-    size_t window;       /* default 2048 */
-    bool window_given;   /* not given: cut to the model's context; given and above it: an error */
+    pare_texts text;    /* files */
+    pare_text tokens;   /* file */
+    double temperature; /* generate; default 1.0 */
+    size_t samples;     /* default 128; 0: all */
+    size_t window;      /* default 2048 */
+    bool window_given;  /* not given: cut to the model's context; given and above it: an error */
     pare_place samples_place, window_place;
 } pare_calibration;
 
@@ -61,25 +62,25 @@ typedef struct pare_step {
 } pare_step;
 
 typedef struct pare_evaluation {
-    bool kl;             /* else perplexity */
+    bool kl; /* else perplexity */
     pare_place place;
     pare_text text, tokens; /* one of them */
-    size_t window;       /* default 2048 */
+    size_t window;          /* default 2048 */
     bool window_given;
 } pare_evaluation;
 
 typedef enum pare_nan_policy { PARE_NAN_ERROR, PARE_NAN_CLAMP, PARE_NAN_ZERO } pare_nan_policy;
 
 typedef struct pare_recipe {
-    const char *file;    /* as given */
+    const char *file;        /* as given */
     pare_text model, output; /* as written; relative to the recipe */
-    uint64_t seed;       /* default 0 */
+    uint64_t seed;           /* default 0 */
     pare_calibration calibration;
     pare_step *step;
     size_t steps;
     pare_evaluation *evaluation;
     size_t evaluations;
-    uint64_t ram_limit;  /* bytes; 0: none */
+    uint64_t ram_limit; /* bytes; 0: none */
     pare_nan_policy nan;
 } pare_recipe;
 
@@ -92,11 +93,17 @@ PARE_CHECKED pare_status pare_recipe_parse(pare_ctx *cx, pare_arena *a, const ch
                                            size_t set_count, const pare_pass_words *passes,
                                            size_t pass_count, pare_recipe *out);
 
-/* The recipe in one canonical form: defaults filled in, no comments, without model, output and data
- * paths (`portable`), or with them. Its hash identifies the work. PARE_ENOMEM. */
+/* The recipe in one canonical form, a recipe again: defaults filled in, no comments. `portable`:
+ * its hash identifies the work, so model, output and data paths and limits are left out, and a
+ * window that was not given is written with its default; else they are kept, and such a window is
+ * not written. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_recipe_normalize(pare_ctx *cx, pare_arena *a, const pare_recipe *r,
                                                const pare_pass_words *passes, bool portable,
                                                char **text, size_t *len);
+
+/* A size such as 8GiB, 500MB, 4096: a whole number above 0 and a unit of B, KB, MB, GB (powers of
+ * 1000), KiB, MiB, GiB (powers of 1024), or none. False for anything else and above 2^64 - 1. */
+bool pare_bytes_parse(const char *text, uint64_t *bytes);
 
 /* Records "file:line:column: ..." for a place; returns PARE_EUSAGE. */
 pare_status pare_recipe_fail(pare_ctx *cx, pare_place p, const char *fmt, ...) PARE_PRINTF(3, 4);

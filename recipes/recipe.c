@@ -1,0 +1,166 @@
+#include "recipes/recipe.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "recipes/pattern.h"
+#include "recipes/recipe_internal.h"
+
+static const char *const top_words[] = {"pare",   "model",    "output", "seed", "calibration",
+                                        "passes", "evaluate", "limits", "nan",  "export"};
+enum { TOP_WORDS = sizeof top_words / sizeof top_words[0] };
+
+/* The version comes first: another grammar may know other keys. A misspelt "pare" is found here. */
+static pare_status check_version(const pare__walk *w, const pare_yaml *root)
+{
+    char quoted[PARE__QUOTE];
+    const pare_yaml *const version = pare_yaml_get(root, "pare");
+    if (!version) {
+        for (const pare_yaml *e = root->first; e; e = e->next) {
+            const char *const near = pare_nearest_word(e->key->text, top_words, TOP_WORDS);
+            if (near == top_words[0])
+                return pare_recipe_fail(w->cx, e->key->place,
+                                        "unknown key %s in the recipe; did you mean \"pare\"?",
+                                        pare__quote(quoted, e->key->text));
+        }
+        return pare_recipe_fail(w->cx, root->place,
+                                "\"pare\" is missing; a recipe begins with \"pare: 1\"");
+    }
+    if (version->kind != PARE_YAML_SCALAR || strcmp(version->text, "1") != 0)
+        return pare_recipe_fail(
+            w->cx, version->place, "\"pare\" is %s; this program reads version 1 of the grammar",
+            version->kind == PARE_YAML_SCALAR ? pare__quote(quoted, version->text) : "no number");
+    return PARE_OK;
+}
+
+static pare_status read_seed(const pare__walk *w, const pare_yaml *node)
+{
+    if (node->kind == PARE_YAML_SCALAR && node->plain && pare__u64(node->text, &w->out->seed))
+        return PARE_OK;
+    char quoted[PARE__QUOTE];
+    return pare_recipe_fail(w->cx, node->place,
+                            "\"seed\" is %s; it takes a whole number from 0 to "
+                            "18446744073709551615",
+                            node->kind == PARE_YAML_SCALAR ? pare__quote(quoted, node->text)
+                                                           : "no number");
+}
+
+bool pare_bytes_parse(const char *text, uint64_t *bytes)
+{
+    static const struct {
+        const char *name;
+        uint64_t bytes;
+    } units[] = {{"", 1},
+                 {"B", 1},
+                 {"KB", 1000},
+                 {"MB", 1000000},
+                 {"GB", 1000000000},
+                 {"KiB", UINT64_C(1) << 10},
+                 {"MiB", UINT64_C(1) << 20},
+                 {"GiB", UINT64_C(1) << 30}};
+    char number[24];
+    const size_t digits = strspn(text, "0123456789");
+    uint64_t value = 0;
+    if (digits >= sizeof number)
+        return false;
+    (void)snprintf(number, sizeof number, "%.*s", (int)digits, text);
+    if (!pare__u64(number, &value) || value == 0)
+        return false;
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
+        if (strcmp(text + digits, units[i].name) == 0)
+            return !__builtin_mul_overflow(value, units[i].bytes, bytes);
+    return false;
+}
+
+static pare_status read_limits(const pare__walk *w, const pare_yaml *node)
+{
+    static const char *const words[] = {"ram"};
+    static const char *const units[] = {"GiB", "MiB", "KiB", "GB", "MB", "KB"};
+    PARE_TRY(pare__mapping(w, node, "limits: {ram: 8GiB}"));
+    PARE_TRY(pare__keys(w, node, "limits", words, 1));
+    const pare_yaml *const ram = pare_yaml_get(node, "ram");
+    if (!ram)
+        return PARE_OK;
+    const bool scalar = ram->kind == PARE_YAML_SCALAR;
+    if (scalar && pare_bytes_parse(ram->text, &w->out->ram_limit))
+        return PARE_OK;
+    char quoted[PARE__QUOTE] = "no size", hint[32] = "";
+    if (scalar) {
+        const char *const unit = ram->text + strspn(ram->text, "0123456789");
+        const char *const near = pare_nearest_word(unit, units, 6);
+        (void)pare__quote(quoted, ram->text);
+        if (near && unit != ram->text)
+            (void)snprintf(hint, sizeof hint, "; did you mean \"%s\"?", near);
+    }
+    return pare_recipe_fail(w->cx, ram->place,
+                            "\"ram\" is %s; it takes a whole number above 0 with a unit of B, "
+                            "KB, MB, GB, KiB, MiB, GiB, as in 8GiB%s",
+                            quoted, hint);
+}
+
+static pare_status read_top(const pare__walk *w, const pare_yaml *root)
+{
+    pare_recipe *const out = w->out;
+    PARE_TRY(check_version(w, root));
+    PARE_TRY(pare__keys(w, root, "the recipe", top_words, TOP_WORDS));
+    for (const pare_yaml *e = root->first; e; e = e->next) {
+        const char *const key = e->key->text;
+        double nan = 0;
+        if (strcmp(key, "export") == 0)
+            return pare_recipe_fail(w->cx, e->key->place,
+                                    "export is not supported by this version");
+        if (strcmp(key, "model") == 0)
+            PARE_TRY(pare__text(w, e, &out->model));
+        else if (strcmp(key, "output") == 0)
+            PARE_TRY(pare__text(w, e, &out->output));
+        else if (strcmp(key, "seed") == 0)
+            PARE_TRY(read_seed(w, e));
+        else if (strcmp(key, "calibration") == 0)
+            PARE_TRY(pare__calibration(w, e));
+        else if (strcmp(key, "passes") == 0)
+            PARE_TRY(pare__steps(w, e));
+        else if (strcmp(key, "evaluate") == 0)
+            PARE_TRY(pare__evaluations(w, e));
+        else if (strcmp(key, "limits") == 0)
+            PARE_TRY(read_limits(w, e));
+        else if (strcmp(key, "nan") == 0) {
+            PARE_TRY(pare__value(w, e, &pare__nan, &nan));
+            out->nan = (pare_nan_policy)nan;
+        }
+    }
+    if (out->steps == 0)
+        return pare_recipe_fail(w->cx, root->place,
+                                "\"passes\" is missing; it lists what to do, as in \"passes: "
+                                "[gptq]\"");
+    return PARE_OK;
+}
+
+pare_status pare_recipe_parse(pare_ctx *cx, pare_arena *a, const char *file, const char *text,
+                              size_t len, const char *const *sets, size_t set_count,
+                              const pare_pass_words *passes, size_t pass_count, pare_recipe *out)
+{
+    const pare__walk w = {cx, a, passes, pass_count, out};
+    *out = (pare_recipe){.file = pare_arena_text(a, file, strlen(file))};
+    if (!out->file)
+        return PARE_ENOMEM;
+    const pare_place unset = {out->file, 0, 0};
+    out->model.place = out->output.place = unset;
+    out->calibration = (pare_calibration){.place = unset,
+                                          .temperature = pare__temperature.fallback,
+                                          .samples = (size_t)pare__samples.fallback,
+                                          .window = (size_t)pare__window.fallback,
+                                          .samples_place = unset,
+                                          .window_place = unset};
+    pare_yaml *root = NULL;
+    PARE_TRY(pare_yaml_parse(cx, a, out->file, true, text, len, &root));
+    if (!root || pare_yaml_is_null(root))
+        return pare_recipe_fail(cx, (pare_place){out->file, 1, 1},
+                                "the recipe is empty; it begins with \"pare: 1\"");
+    if (root->kind != PARE_YAML_MAPPING)
+        return pare_recipe_fail(cx, root->place,
+                                "a recipe is a mapping (lines of \"key: value\"), not a %s",
+                                root->kind == PARE_YAML_LIST ? "list" : "text");
+    for (size_t i = 0; i < set_count; i++)
+        PARE_TRY(pare__set(&w, root, sets[i]));
+    return read_top(&w, root);
+}

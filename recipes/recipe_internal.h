@@ -1,0 +1,70 @@
+/* recipes/recipe_internal.h - what the files of the recipe parser share: the walk over the tree and
+ * its typed getters. Every getter fails with the place of the node and says what it takes. */
+#ifndef PARE_RECIPES_RECIPE_INTERNAL_H
+#define PARE_RECIPES_RECIPE_INTERNAL_H
+
+#include "recipes/yaml.h"
+
+typedef struct pare__walk {
+    pare_ctx *cx;
+    pare_arena *a;
+    const pare_pass_words *passes;
+    size_t pass_count;
+    pare_recipe *out;
+} pare__walk;
+
+enum { PARE__QUOTE = 96, PARE__LIST = 512, PARE__NUMBER = 40 };
+
+/* Text in double quotes, control characters escaped, cut at 64 bytes; returns out. */
+const char *pare__quote(char out[PARE__QUOTE], const char *text);
+
+/* "a, b, c", cut with "..." when it does not fit; returns out. */
+const char *pare__list(char out[PARE__LIST], const char *const *words, size_t count);
+
+/* Fails with "what; did you mean "w"?" or, when no word is near, "what; known: w, w". */
+pare_status pare__fail_word(const pare__walk *w, pare_place place, const char *what,
+                            const char *text, const char *const *words, size_t count);
+
+/* Every key of the mapping is one of `words`; `where` names the mapping in the message. */
+PARE_CHECKED pare_status pare__keys(const pare__walk *w, const pare_yaml *mapping,
+                                    const char *where, const char *const *words, size_t count);
+
+/* `node` is a mapping, or null, which is taken for an empty one. */
+PARE_CHECKED pare_status pare__mapping(const pare__walk *w, const pare_yaml *node,
+                                       const char *name);
+
+/* A text that is not empty; a text or a list of them. */
+PARE_CHECKED pare_status pare__text(const pare__walk *w, const pare_yaml *node, pare_text *out);
+PARE_CHECKED pare_status pare__texts(const pare__walk *w, const pare_yaml *node, pare_texts *out);
+
+/* A value as its table entry wants it. */
+PARE_CHECKED pare_status pare__value(const pare__walk *w, const pare_yaml *node,
+                                     const pare_param *p, double *out);
+
+/* The entry p->name of a mapping, or the default; *given and *place may be NULL. */
+PARE_CHECKED pare_status pare__entry(const pare__walk *w, const pare_yaml *mapping,
+                                     const pare_param *p, double *out, bool *given,
+                                     pare_place *place);
+
+/* Digits only, no leading zero, no overflow. */
+bool pare__u64(const char *text, uint64_t *out);
+
+/* A decimal number: -12, 0.5, 1e-3. At most 15 digits and exponents -22 .. 22, so that the
+ * conversion is exact up to one rounding and does not depend on the locale. */
+typedef enum pare__decimal { PARE__DECIMAL, PARE__DECIMAL_NOT, PARE__DECIMAL_LONG } pare__decimal;
+pare__decimal pare__number(const char *text, bool whole, double *out);
+
+/* Shortest text that reads back as the same number. */
+void pare__number_print(double value, char out[PARE__NUMBER]);
+
+/* The value of "passes" / "evaluate" / "calibration" into w->out. */
+PARE_CHECKED pare_status pare__steps(const pare__walk *w, const pare_yaml *list);
+PARE_CHECKED pare_status pare__evaluations(const pare__walk *w, const pare_yaml *list);
+PARE_CHECKED pare_status pare__calibration(const pare__walk *w, const pare_yaml *node);
+
+/* Applies "path=value" to the tree. */
+PARE_CHECKED pare_status pare__set(const pare__walk *w, pare_yaml *root, const char *set);
+
+extern const pare_param pare__samples, pare__window, pare__temperature, pare__nan;
+
+#endif

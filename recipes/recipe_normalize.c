@@ -1,0 +1,187 @@
+/* The canonical text of a recipe. It is a recipe again, and normalizing that gives the same text.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "recipes/recipe_internal.h"
+
+/* Counts on the first walk (text NULL), writes on the second. */
+typedef struct sink {
+    char *text;
+    size_t len;
+} sink;
+
+static void put(sink *s, const char *text, size_t len)
+{
+    if (s->text)
+        memcpy(s->text + s->len, text, len);
+    s->len += len;
+}
+
+static void put_text(sink *s, const char *text)
+{
+    put(s, text, strlen(text));
+}
+
+/* For short pieces only: numbers and names. */
+static void put_format(sink *s, const char *fmt, ...) PARE_PRINTF(2, 3);
+static void put_format(sink *s, const char *fmt, ...)
+{
+    char piece[128];
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(piece, sizeof piece, fmt, ap);
+    va_end(ap);
+    put_text(s, piece);
+}
+
+/* Characters that YAML would not take, or would fold, inside double quotes: the C0 and C1 controls,
+ * the line separators, the byte order mark and the two that are no characters. */
+static size_t special(const unsigned char *p, unsigned *c)
+{
+    *c = p[0];
+    if (p[0] < 0x20 || p[0] == 0x7f || p[0] == '"' || p[0] == '\\')
+        return 1;
+    if (p[0] == 0xc2 && p[1] < 0xa0) {
+        *c = p[1];
+        return 2;
+    }
+    if ((p[0] & 0xf0) != 0xe0)
+        return 0;
+    *c = (p[0] & 0x0fu) << 12 | (p[1] & 0x3fu) << 6 | (p[2] & 0x3fu);
+    return *c == 0x2028 || *c == 0x2029 || *c == 0xfeff || *c >= 0xfffe ? 3 : 0;
+}
+
+static void put_quoted(sink *s, const char *text)
+{
+    put(s, "\"", 1);
+    for (const char *p = text; *p;) {
+        unsigned c;
+        const size_t n = special((const unsigned char *)p, &c);
+        if (n == 0)
+            put(s, p, 1);
+        else if (c == '"' || c == '\\')
+            put_format(s, "\\%c", (int)c);
+        else
+            put_format(s, "\\u%04X", c);
+        p += n ? n : 1;
+    }
+    put(s, "\"", 1);
+}
+
+static void put_texts(sink *s, const char *key, const pare_texts *texts)
+{
+    if (texts->count == 0)
+        return;
+    put_format(s, "%s: [", key);
+    for (size_t i = 0; i < texts->count; i++) {
+        put_text(s, i ? ", " : "");
+        put_quoted(s, texts->item[i].text);
+    }
+    put_text(s, "]\n");
+}
+
+/* A data path; in the portable form only its kind counts. */
+static void put_path(sink *s, const char *key, const char *path, bool portable)
+{
+    put_format(s, "%s: ", key);
+    put_quoted(s, portable ? "data" : path);
+    put_text(s, "\n");
+}
+
+static void put_calibration(sink *s, const pare_calibration *c, bool portable)
+{
+    if (c->kind == PARE_CALIBRATION_NONE)
+        return;
+    put_text(s, "calibration:\n");
+    char number[PARE__NUMBER];
+    pare__number_print(c->temperature, number);
+    if (c->kind == PARE_CALIBRATION_GENERATE)
+        put_format(s, "  generate: {temperature: %s}\n", number);
+    else if (c->kind == PARE_CALIBRATION_TOKENS)
+        put_path(s, "  tokens", c->tokens.text, portable);
+    else if (portable)
+        put_path(s, "  text", NULL, true);
+    else
+        put_texts(s, "  text", &c->text);
+    if (c->samples)
+        put_format(s, "  samples: %zu\n", c->samples);
+    else
+        put_text(s, "  samples: all\n");
+    if (portable || c->window_given)
+        put_format(s, "  window: %zu\n", c->window);
+}
+
+static void put_value(sink *s, const pare_param *p, double value)
+{
+    static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
+    char text[64];
+    pare_param_print(p, value, text, sizeof text);
+    put_format(s, "      %s: ", p->name);
+    if (text[strspn(text, safe)])
+        put_quoted(s, text);
+    else
+        put_text(s, text);
+    put_text(s, "\n");
+}
+
+static void put_step(sink *s, const pare_step *step, const pare_pass_words *pass)
+{
+    put_format(s, "  - %s:\n", pass->name);
+    for (size_t i = 0; pass->params[i].name; i++)
+        put_value(s, &pass->params[i], step->value[i]);
+    put_texts(s, "      targets", &step->targets);
+    put_texts(s, "      skip", &step->skip);
+}
+
+static void put_evaluation(sink *s, const pare_evaluation *e, bool portable)
+{
+    put_format(s, "  - %s:\n", e->kl ? "kl" : "perplexity");
+    if (e->text.text)
+        put_path(s, "      text", e->text.text, portable);
+    else
+        put_path(s, "      tokens", e->tokens.text, portable);
+    if (portable || e->window_given)
+        put_format(s, "      window: %zu\n", e->window);
+}
+
+static void put_recipe(sink *s, const pare_recipe *r, const pare_pass_words *passes, bool portable)
+{
+    char nan[32];
+    put_text(s, "pare: 1\n");
+    if (r->model.text && !portable)
+        put_path(s, "model", r->model.text, false);
+    if (r->output.text && !portable)
+        put_path(s, "output", r->output.text, false);
+    put_format(s, "seed: %llu\n", (unsigned long long)r->seed);
+    put_calibration(s, &r->calibration, portable);
+    put_text(s, "passes:\n");
+    for (size_t i = 0; i < r->steps; i++)
+        put_step(s, &r->step[i], &passes[r->step[i].pass]);
+    if (r->evaluations)
+        put_text(s, "evaluate:\n");
+    for (size_t i = 0; i < r->evaluations; i++)
+        put_evaluation(s, &r->evaluation[i], portable);
+    if (r->ram_limit && !portable)
+        put_format(s, "limits: {ram: %llu}\n", (unsigned long long)r->ram_limit);
+    pare_param_print(&pare__nan, r->nan, nan, sizeof nan);
+    put_format(s, "nan: %s\n", nan);
+}
+
+pare_status pare_recipe_normalize(pare_ctx *cx, pare_arena *a, const pare_recipe *r,
+                                  const pare_pass_words *passes, bool portable, char **text,
+                                  size_t *len)
+{
+    (void)cx;
+    sink s = {0};
+    put_recipe(&s, r, passes, portable);
+    const size_t bytes = s.len;
+    s = (sink){pare_arena_take(a, bytes + 1, 1), 0};
+    if (!s.text)
+        return PARE_ENOMEM;
+    put_recipe(&s, r, passes, portable);
+    *text = s.text;
+    *len = bytes;
+    return PARE_OK;
+}

@@ -1,0 +1,297 @@
+/* Passes, calibration and evaluations of a recipe. */
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "recipes/pattern.h"
+#include "recipes/recipe_internal.h"
+
+static const pare_word samples_words[] = {{"all", 0}, {0}};
+static const pare_word nan_words[] = {
+    {"error", PARE_NAN_ERROR}, {"clamp", PARE_NAN_CLAMP}, {"zero", PARE_NAN_ZERO}, {0}};
+
+const pare_param pare__samples = {.name = "samples",
+                                  .type = PARE_PARAM_INTEGER,
+                                  .min = 1,
+                                  .max = 1 << 24,
+                                  .fallback = 128,
+                                  .words = samples_words};
+const pare_param pare__window = {
+    .name = "window", .type = PARE_PARAM_INTEGER, .min = 2, .max = 1 << 24, .fallback = 2048};
+const pare_param pare__temperature = {
+    .name = "temperature", .type = PARE_PARAM_NUMBER, .min = 0, .max = 100, .fallback = 1};
+const pare_param pare__nan = {.name = "nan", .type = PARE_PARAM_CHOICE, .words = nan_words};
+
+/* Entry of a list that is a single-key mapping: {gptq: {...}}; with `bare` also just gptq. */
+static pare_status single_key(const pare__walk *w, const pare_yaml *entry, const char *example,
+                              bool bare, const pare_yaml **key, const pare_yaml **value)
+{
+    if (bare && entry->kind == PARE_YAML_SCALAR && !pare_yaml_is_null(entry)) {
+        *key = entry;
+        *value = NULL;
+        return PARE_OK;
+    }
+    PARE_TRY(pare__mapping(w, entry, example));
+    if (entry->count == 0)
+        return pare_recipe_fail(w->cx, entry->place, "an empty entry; write it as in \"%s\"",
+                                example);
+    *key = entry->first->key;
+    *value = entry->first;
+    return PARE_OK;
+}
+
+/* A second key in an entry: a parameter that is not indented, or a dash that was left out. */
+static pare_status only_key(const pare__walk *w, const pare_yaml *entry, bool is_param)
+{
+    if (entry->kind != PARE_YAML_MAPPING || entry->count < 2)
+        return PARE_OK;
+    const pare_yaml *const second = entry->first->next->key;
+    char quoted[PARE__QUOTE], first[PARE__QUOTE];
+    (void)pare__quote(quoted, second->text);
+    (void)pare__quote(first, entry->first->key->text);
+    if (is_param)
+        return pare_recipe_fail(w->cx, second->place,
+                                "%s belongs to %s; indent it further, or write {...}", quoted,
+                                first);
+    return pare_recipe_fail(w->cx, second->place,
+                            "%s stands beside %s; each entry of the list has one key: begin "
+                            "the line with \"- \"",
+                            quoted, first);
+}
+
+static bool is_word(const char *text, const char *const *words, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(text, words[i]) == 0)
+            return true;
+    return false;
+}
+
+static pare_status find_pass(const pare__walk *w, const pare_yaml *key, size_t *pass)
+{
+    for (size_t i = 0; i < w->pass_count; i++) {
+        if (strcmp(key->text, w->passes[i].name) == 0) {
+            *pass = i;
+            return PARE_OK;
+        }
+    }
+    char quoted[PARE__QUOTE], what[PARE__QUOTE + 32];
+    (void)snprintf(what, sizeof what, "unknown pass %s", pare__quote(quoted, key->text));
+    const char **const names = PARE_NEW(w->a, const char *, w->pass_count);
+    if (!names)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < w->pass_count; i++)
+        names[i] = w->passes[i].name;
+    return pare__fail_word(w, key->place, what, key->text, names, w->pass_count);
+}
+
+/* Patterns are compiled here only to find errors while their place is known. */
+static pare_status patterns(const pare__walk *w, const pare_yaml *mapping, const char *name,
+                            pare_texts *out)
+{
+    const pare_yaml *const node = pare_yaml_get(mapping, name);
+    if (!node)
+        return PARE_OK;
+    PARE_TRY(pare__texts(w, node, out));
+    for (size_t i = 0; i < out->count; i++) {
+        const pare_mark mark = pare_arena_mark(w->a);
+        pare_pattern *p = NULL;
+        const pare_status s = pare_pattern_new(w->cx, w->a, out->item[i].text, &p);
+        pare_pattern_free(p);
+        pare_arena_rewind(w->a, mark);
+        if (s == PARE_EUSAGE && out->item[i].place.line == 0)
+            return pare_fail_context(w->cx, s, "%s", out->item[i].place.file);
+        if (s == PARE_EUSAGE)
+            return pare_fail_context(w->cx, s, "%s:%zu:%zu", out->item[i].place.file,
+                                     out->item[i].place.line, out->item[i].place.column);
+        PARE_TRY(s);
+    }
+    return PARE_OK;
+}
+
+static pare_status read_params(const pare__walk *w, const pare_yaml *mapping,
+                               const char *const *words, size_t params, pare_step *step)
+{
+    const pare_pass_words *const pass = &w->passes[step->pass];
+    PARE_TRY(pare__keys(w, mapping, pass->name, words, params + 2));
+    for (size_t i = 0; i < params; i++)
+        PARE_TRY(pare__entry(w, mapping, &pass->params[i], &step->value[i], NULL,
+                             &step->value_place[i]));
+    PARE_TRY(patterns(w, mapping, "targets", &step->targets));
+    PARE_TRY(patterns(w, mapping, "skip", &step->skip));
+    if (pare_yaml_get(mapping, "targets") && step->targets.count == 0)
+        return pare_recipe_fail(w->cx, pare_yaml_get(mapping, "targets")->place,
+                                "\"targets\" is an empty list, which selects nothing; leave it "
+                                "out to select every linear inside the blocks");
+    return PARE_OK;
+}
+
+static pare_status read_step(const pare__walk *w, const pare_yaml *entry, pare_step *step)
+{
+    static const pare_yaml nothing = {.kind = PARE_YAML_MAPPING};
+    const pare_yaml *key = NULL, *value = NULL;
+    PARE_TRY(single_key(w, entry, "gptq: {bits: 4}", true, &key, &value));
+    step->place = key->place;
+    PARE_TRY(find_pass(w, key, &step->pass));
+    const pare_param *const params = w->passes[step->pass].params;
+    const size_t count = pare_param_count(params);
+    assert(count <= PARE_PARAMS_MAX);
+    const char *words[PARE_PARAMS_MAX + 2];
+    for (size_t i = 0; i < count; i++)
+        words[i] = params[i].name;
+    words[count] = "targets";
+    words[count + 1] = "skip";
+    const bool many = entry->kind == PARE_YAML_MAPPING && entry->count > 1;
+    PARE_TRY(only_key(w, entry, many && is_word(entry->first->next->key->text, words, count + 2)));
+    if (value) {
+        char example[64];
+        (void)snprintf(example, sizeof example, "%.20s: {%.20s: ...}", key->text, words[0]);
+        PARE_TRY(pare__mapping(w, value, example));
+    }
+    return read_params(w, value && value->kind == PARE_YAML_MAPPING ? value : &nothing, words,
+                       count, step);
+}
+
+static pare_status check_list(const pare__walk *w, const pare_yaml *list, const char *example)
+{
+    char quoted[PARE__QUOTE];
+    if (list->kind == PARE_YAML_LIST)
+        return PARE_OK;
+    return pare_recipe_fail(w->cx, list->place, "%s must be a list, as in \"%s\"",
+                            pare__quote(quoted, list->key->text), example);
+}
+
+pare_status pare__steps(const pare__walk *w, const pare_yaml *list)
+{
+    pare_recipe *const out = w->out;
+    PARE_TRY(check_list(w, list, "- gptq: {bits: 4}"));
+    if (list->count == 0)
+        return pare_recipe_fail(w->cx, list->place, "\"passes\" is empty; there is nothing to do");
+    out->step = PARE_NEW(w->a, pare_step, list->count);
+    if (!out->step)
+        return PARE_ENOMEM;
+    for (const pare_yaml *e = list->first; e; e = e->next)
+        PARE_TRY(read_step(w, e, &out->step[out->steps++]));
+    return PARE_OK;
+}
+
+/* The second of two keys that exclude each other, in the order of the text; NULL if at most one
+ * of them is there. *first is the other, or the only one. */
+static const pare_yaml *exclusive(const pare_yaml *mapping, const char *const *words, size_t count,
+                                  const pare_yaml **first)
+{
+    *first = NULL;
+    for (const pare_yaml *e = mapping->first; e; e = e->next) {
+        if (!is_word(e->key->text, words, count))
+            continue;
+        if (*first)
+            return e;
+        *first = e;
+    }
+    return NULL;
+}
+
+static pare_status one_source(const pare__walk *w, const pare_yaml *mapping, pare_place place,
+                              const char *where, const char *const *words, size_t count,
+                              const pare_yaml **source)
+{
+    const pare_yaml *const second = exclusive(mapping, words, count, source);
+    if (second)
+        return pare_recipe_fail(w->cx, second->key->place,
+                                "%s has both \"%s\" and \"%s\"; keep one", where,
+                                (*source)->key->text, second->key->text);
+    if (!*source) {
+        char list[PARE__LIST];
+        return pare_recipe_fail(w->cx, place, "%s needs one of %s", where,
+                                pare__list(list, words, count));
+    }
+    return PARE_OK;
+}
+
+static pare_status read_evaluation(const pare__walk *w, const pare_yaml *entry,
+                                   pare_evaluation *out)
+{
+    static const pare_yaml nothing = {.kind = PARE_YAML_MAPPING};
+    static const char *const kinds[] = {"perplexity", "kl"};
+    static const char *const words[] = {"text", "tokens", "window"};
+    const pare_yaml *key = NULL, *value = NULL, *source = NULL;
+    PARE_TRY(single_key(w, entry, "perplexity: {text: FILE}", true, &key, &value));
+    if (!is_word(key->text, kinds, 2)) {
+        char quoted[PARE__QUOTE], what[PARE__QUOTE + 32];
+        (void)snprintf(what, sizeof what, "unknown evaluation %s", pare__quote(quoted, key->text));
+        return pare__fail_word(w, key->place, what, key->text, kinds, 2);
+    }
+    const bool many = entry->kind == PARE_YAML_MAPPING && entry->count > 1;
+    PARE_TRY(only_key(w, entry, many && is_word(entry->first->next->key->text, words, 3)));
+    *out = (pare_evaluation){.kl = strcmp(key->text, "kl") == 0, .place = key->place};
+    if (value)
+        PARE_TRY(pare__mapping(w, value, "perplexity: {text: FILE}"));
+    const pare_yaml *const map = value && value->kind == PARE_YAML_MAPPING ? value : &nothing;
+    PARE_TRY(pare__keys(w, map, key->text, words, 3));
+    PARE_TRY(one_source(w, map, key->place, key->text, words, 2, &source));
+    PARE_TRY(
+        pare__text(w, source, strcmp(source->key->text, "text") == 0 ? &out->text : &out->tokens));
+    double window = 0;
+    PARE_TRY(pare__entry(w, map, &pare__window, &window, &out->window_given, NULL));
+    out->window = (size_t)window;
+    return PARE_OK;
+}
+
+pare_status pare__evaluations(const pare__walk *w, const pare_yaml *list)
+{
+    pare_recipe *const out = w->out;
+    if (pare_yaml_is_null(list))
+        return PARE_OK;
+    PARE_TRY(check_list(w, list, "- perplexity: {text: FILE}"));
+    out->evaluation = PARE_NEW(w->a, pare_evaluation, list->count);
+    if (!out->evaluation)
+        return PARE_ENOMEM;
+    for (const pare_yaml *e = list->first; e; e = e->next)
+        PARE_TRY(read_evaluation(w, e, &out->evaluation[out->evaluations++]));
+    return PARE_OK;
+}
+
+static pare_status read_source(const pare__walk *w, const pare_yaml *source, pare_calibration *c)
+{
+    static const char *const words[] = {"temperature"};
+    if (strcmp(source->key->text, "text") == 0) {
+        c->kind = PARE_CALIBRATION_TEXT;
+        PARE_TRY(pare__texts(w, source, &c->text));
+        if (c->text.count == 0)
+            return pare_recipe_fail(w->cx, source->place, "\"text\" is an empty list");
+        return PARE_OK;
+    }
+    if (strcmp(source->key->text, "tokens") == 0) {
+        c->kind = PARE_CALIBRATION_TOKENS;
+        return pare__text(w, source, &c->tokens);
+    }
+    c->kind = PARE_CALIBRATION_GENERATE;
+    PARE_TRY(pare__mapping(w, source, "generate: {temperature: 1.0}"));
+    PARE_TRY(pare__keys(w, source, "generate", words, 1));
+    return pare__entry(w, source, &pare__temperature, &c->temperature, NULL, NULL);
+}
+
+pare_status pare__calibration(const pare__walk *w, const pare_yaml *node)
+{
+    static const char *const words[] = {"text", "tokens", "generate", "samples", "window", "keep"};
+    pare_calibration *const c = &w->out->calibration;
+    const pare_yaml *source = NULL;
+    PARE_TRY(pare__mapping(w, node, "calibration: {text: FILE}"));
+    PARE_TRY(pare__keys(w, node, "calibration", words, 6));
+    const pare_yaml *const keep = pare_yaml_get(node, "keep");
+    if (keep)
+        return pare_recipe_fail(w->cx, keep->key->place,
+                                "\"keep\" is not supported by this version");
+    c->place = node->key->place;
+    PARE_TRY(one_source(w, node, node->key->place, "calibration", words, 3, &source));
+    PARE_TRY(read_source(w, source, c));
+    double samples = 0, window = 0;
+    PARE_TRY(pare__entry(w, node, &pare__samples, &samples, NULL, &c->samples_place));
+    PARE_TRY(pare__entry(w, node, &pare__window, &window, &c->window_given, &c->window_place));
+    if (samples == 0 && c->kind == PARE_CALIBRATION_GENERATE)
+        return pare_recipe_fail(w->cx, c->samples_place,
+                                "\"samples\" is \"all\"; with generate it must be a number");
+    c->samples = (size_t)samples;
+    c->window = (size_t)window;
+    return PARE_OK;
+}
