@@ -4,11 +4,18 @@
  *   packed-00001-of-0000N.safetensors ..., packed.index.json
  *
  * packed.index.json: {"metadata": {"format": "pare", "version": 1, "layout": "R8K32",
- * "total_size": bytes}, "linears": {NAME: {"bits", "group" (0: row), "symmetric", "shape": [n, k]}},
- * "weight_map": {tensor: file}}.
+ * "total_size": bytes}, "linears": {NAME: {"bits", "group" (0: row), "symmetric", "shape": [n,
+ * k]}}, "weight_map": {tensor: file}}.
  *
- * Inside a file tensors lie by falling alignment: codes (64-byte multiples) first, then dtypes of
- * 8, 4, 2, 1 bytes, each class in the order given; the data start at a multiple of 64. */
+ * Shapes of the planes, n16 and k32 being n and k rounded up:
+ *
+ *   NAME.codes   U8   [n16 / 8, k32 / 32, 32 bits]
+ *   NAME.scales  F16  [n16 / 8, groups, 8]
+ *   NAME.zeros   U8   [n16 / 8, groups, 8]          asymmetric only
+ *
+ * Files are filled in the order of units. Inside a file tensors lie by falling alignment: codes
+ * (64-byte multiples) first, then dtypes of 8, 4, 2, 1 bytes, each class by unit and then in the
+ * order given, linears before the rest; the data start at a multiple of 64. */
 #ifndef PARE_FORMATS_PACKED_H
 #define PARE_FORMATS_PACKED_H
 
@@ -35,22 +42,26 @@ typedef struct pare_packed_bytes {
 } pare_packed_bytes;
 pare_packed_bytes pare_packed_linear_bytes(const pare_packed_linear *l);
 
+/* Groups of a row: ceil(k / group), 1 for group 0. */
+size_t pare_packed_linear_groups(const pare_packed_linear *l);
+
 /* One tensor of the artifact and where it lies. */
 typedef struct pare_packed_entry {
     pare_tensor tensor; /* data NULL */
     size_t unit;        /* who writes it: block index, or the number of blocks for the rest */
     uint32_t shard;
-    uint64_t offset;    /* from the start of the file */
+    uint64_t offset; /* from the start of the file */
 } pare_packed_entry;
 
 typedef struct pare_packed_layout {
     pare_packed_entry *entry;
     size_t entries;
-    const pare_packed_linear *linear;
+    const pare_packed_entry **by_name; /* [entries] sorted */
+    const pare_packed_linear *linear;  /* borrowed from the caller */
     size_t linears;
     uint32_t shards;
     char **shard_name;
-    char **header;        /* [shards] the first header_bytes[i] bytes of each file */
+    char **header; /* [shards] the first header_bytes[i] bytes of each file */
     size_t *header_bytes;
     uint64_t *file_bytes; /* [shards] */
     char *index;          /* text of packed.index.json */
@@ -59,7 +70,9 @@ typedef struct pare_packed_layout {
 
 /* Lays out `tensors` (those kept as they are, with `unit`s) and the planes of `linears` (linear i
  * belongs to linear_unit[i]). A shard closes before it would exceed shard_bytes of data (a single
- * larger tensor gets a shard of its own). PARE_ENOMEM, PARE_EFORMAT when sizes overflow. */
+ * larger tensor gets a shard of its own). Names are borrowed.
+ * PARE_ENOMEM, PARE_EFORMAT when sizes overflow or a name stands twice, PARE_EINVAL for bits or a
+ * group that cannot be stored. */
 PARE_CHECKED pare_status pare_packed_layout_make(pare_ctx *cx, pare_arena *a,
                                                  const pare_tensor *tensors, const size_t *unit,
                                                  size_t count, const pare_packed_linear *linears,
@@ -71,7 +84,9 @@ const pare_packed_entry *pare_packed_find(const pare_packed_layout *l, const cha
 
 /* Packs codes into the planes as stored: R8K32 codes, F16 scales and U8 zeros in
  * [row block][group][8], rows padded to 16. Buffers in the arena.
- * PARE_ENOMEM. Threads over row blocks; exact. */
+ * Scales are exact, for grids fitted with f16_scales. Padding rows have scale 0 and zero
+ * 2^(bits-1). PARE_ENOMEM, PARE_ESHAPE when codes and linear differ. Threads over row blocks;
+ * exact. */
 typedef struct pare_packed_planes {
     uint8_t *codes;
     uint16_t *scales;
@@ -86,12 +101,13 @@ pare_linear pare_packed_view(const pare_packed_linear *l, const uint8_t *codes,
                              const uint16_t *scales, const uint8_t *zeros);
 
 /* Files being written in a directory: created at full size (space reserved, so that a full disk is
- * known at once), headers and index first. Reopening an unfinished set keeps what is there.
- * PARE_ENOSPC, PARE_EIO, PARE_ENOMEM. */
+ * known at once; a file system that cannot reserve gets sparse files), headers and index first.
+ * The directory exists. Reopening an unfinished set keeps the data that are there. A failed create
+ * removes the files it added. PARE_ENOSPC, PARE_EIO, PARE_ENOMEM. */
 typedef struct pare_packed_writer pare_packed_writer;
 PARE_CHECKED pare_status pare_packed_create(pare_ctx *cx, const char *directory,
                                             const pare_packed_layout *l, pare_packed_writer **out);
-/* Writes the bytes of one entry. */
+/* Writes all bytes of one entry. */
 PARE_CHECKED pare_status pare_packed_put(pare_ctx *cx, pare_packed_writer *w,
                                          const pare_packed_entry *e, const void *bytes);
 /* Reads the bytes of one entry back (resume). */

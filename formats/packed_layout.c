@@ -1,0 +1,299 @@
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "formats/packed.h"
+#include "formats/safetensors.h"
+#include "kernels/layout.h"
+
+enum { DATA_ALIGN = 64, SIZE_CAP = 1 << 30, SHARD_NAME = 48, SHARDS_MAX = 99999 };
+
+/* One tensor while it looks for its place. */
+typedef struct draft {
+    pare_packed_entry entry;
+    size_t turn;    /* order given: planes of linears first, then the rest */
+    unsigned class; /* 0: codes; then by falling width */
+    uint64_t begin; /* in the data of its shard */
+} draft;
+
+typedef struct drafts {
+    pare_ctx *cx;
+    pare_arena *a;
+    draft *item;
+    size_t count;
+} drafts;
+
+static unsigned width_class(pare_dtype t)
+{
+    switch (pare_dtype_bits(t)) {
+    case 64: return 1;
+    case 32: return 2;
+    case 16: return 3;
+    case 8: return 4;
+    default: return 5;
+    }
+}
+
+static pare_status add(drafts *d, const pare_tensor *t, size_t unit, unsigned class)
+{
+    uint64_t bytes;
+    if (t->rank > PARE_RANK_MAX ||
+        pare_tensor_bytes(t->dtype, t->rank, t->shape, &bytes) != PARE_OK)
+        return pare_fail(d->cx, PARE_EFORMAT, "%s: the shape overflows", t->name);
+    draft *const to = &d->item[d->count];
+    *to = (draft){.entry = {.tensor = *t, .unit = unit}, .turn = d->count, .class = class};
+    to->entry.tensor.bytes = bytes;
+    to->entry.tensor.data = NULL;
+    d->count++;
+    return PARE_OK;
+}
+
+static pare_status add_plane(drafts *d, const pare_packed_linear *l, size_t unit,
+                             const char *suffix, pare_dtype dtype, size_t middle, size_t last)
+{
+    const size_t len = strlen(l->name) + strlen(suffix) + 1;
+    char *const name = PARE_NEW(d->a, char, len);
+    if (!name)
+        return PARE_ENOMEM;
+    (void)snprintf(name, len, "%s%s", l->name, suffix);
+    const pare_tensor t = {.name = name,
+                           .dtype = dtype,
+                           .rank = 3,
+                           .shape = {pare_round_up(l->n, PARE_PAD_N) / PARE_ATOM_N, middle, last}};
+    return add(d, &t, unit, strcmp(suffix, ".codes") == 0 ? 0 : width_class(dtype));
+}
+
+static pare_status add_linear(drafts *d, const pare_packed_linear *l, size_t unit)
+{
+    const bool known_bits = l->bits == 2 || l->bits == 3 || l->bits == 4 || l->bits == 8;
+    if (!known_bits || l->group % PARE_ATOM_K != 0)
+        return pare_fail(d->cx, PARE_EINVAL, "%s: no storage for %u bits in groups of %zu", l->name,
+                         l->bits, l->group);
+    if (l->n == 0 || l->k == 0 || l->n > SIZE_CAP || l->k > SIZE_CAP)
+        return pare_fail(d->cx, PARE_EFORMAT, "%s: %zu x %zu is outside 1 .. %d", l->name, l->n,
+                         l->k, SIZE_CAP);
+    const size_t groups = pare_packed_linear_groups(l);
+    PARE_TRY(add_plane(d, l, unit, ".codes", PARE_U8,
+                       pare_round_up(l->k, PARE_ATOM_K) / PARE_ATOM_K, pare_atom_bytes(l->bits)));
+    PARE_TRY(add_plane(d, l, unit, ".scales", PARE_F16, groups, PARE_ATOM_N));
+    return l->symmetric ? PARE_OK : add_plane(d, l, unit, ".zeros", PARE_U8, groups, PARE_ATOM_N);
+}
+
+static int compare(uint64_t x, uint64_t y)
+{
+    return (x > y) - (x < y);
+}
+
+static int by_unit(const void *x, const void *y)
+{
+    const draft *const p = x, *const q = y;
+    const int c = compare(p->entry.unit, q->entry.unit);
+    return c ? c : compare(p->turn, q->turn);
+}
+
+static int by_place(const void *x, const void *y)
+{
+    const draft *const p = x, *const q = y;
+    int c = compare(p->entry.shard, q->entry.shard);
+    c = c ? c : compare(p->class, q->class);
+    c = c ? c : compare(p->entry.unit, q->entry.unit);
+    return c ? c : compare(p->turn, q->turn);
+}
+
+/* Fills shards in the order of units; sets shard of each draft and the number of shards. */
+static pare_status assign_shards(drafts *d, uint64_t shard_bytes, uint32_t *shards)
+{
+    qsort(d->item, d->count, sizeof *d->item, by_unit);
+    uint64_t used = 0;
+    uint32_t shard = 0;
+    for (size_t i = 0; i < d->count; i++) {
+        const uint64_t bytes = d->item[i].entry.tensor.bytes;
+        if (used && (bytes > shard_bytes || used > shard_bytes - bytes)) {
+            shard++;
+            used = 0;
+        }
+        if (__builtin_add_overflow(used, bytes, &used) || used > INT64_MAX / 2)
+            return pare_fail(d->cx, PARE_EFORMAT, "%s: the sum of the sizes overflows",
+                             d->item[i].entry.tensor.name);
+        d->item[i].entry.shard = shard;
+    }
+    if (shard >= SHARDS_MAX)
+        return pare_fail(d->cx, PARE_EFORMAT,
+                         "more than %d packed files of %" PRIu64 " bytes; use larger ones",
+                         SHARDS_MAX, shard_bytes);
+    *shards = shard + 1;
+    return PARE_OK;
+}
+
+/* Places tensors inside one shard, makes its header, and turns offsets into those of the file. */
+static pare_status finish_shard(drafts *d, pare_packed_layout *out, uint32_t shard, size_t first,
+                                size_t count)
+{
+    pare_tensor *const tensor = PARE_NEW(d->a, pare_tensor, count);
+    uint64_t *const begin = PARE_NEW(d->a, uint64_t, count);
+    char *const name = PARE_NEW(d->a, char, SHARD_NAME);
+    if (!tensor || !begin || !name)
+        return PARE_ENOMEM;
+    uint64_t at = 0;
+    for (size_t i = 0; i < count; i++) {
+        tensor[i] = d->item[first + i].entry.tensor;
+        begin[i] = at;
+        at += tensor[i].bytes;
+    }
+    size_t len = 0;
+    PARE_TRY(pare_safetensors_header(d->cx, d->a, tensor, begin, count, DATA_ALIGN,
+                                     &out->header[shard], &len));
+    (void)snprintf(name, SHARD_NAME, "packed-%05" PRIu32 "-of-%05" PRIu32 ".safetensors", shard + 1,
+                   out->shards);
+    out->shard_name[shard] = name;
+    out->header_bytes[shard] = len;
+    out->file_bytes[shard] = len + at;
+    for (size_t i = 0; i < count; i++) {
+        out->entry[first + i] = d->item[first + i].entry;
+        out->entry[first + i].offset = len + begin[i];
+    }
+    return PARE_OK;
+}
+
+static int name_order(const void *x, const void *y)
+{
+    const pare_packed_entry *const *const p = x, *const *const q = y;
+    return strcmp((*p)->tensor.name, (*q)->tensor.name);
+}
+
+static pare_status sort_names(pare_ctx *cx, pare_packed_layout *out)
+{
+    for (size_t i = 0; i < out->entries; i++)
+        out->by_name[i] = &out->entry[i];
+    qsort(out->by_name, out->entries, sizeof *out->by_name, name_order);
+    for (size_t i = 1; i < out->entries; i++)
+        if (name_order(&out->by_name[i - 1], &out->by_name[i]) == 0)
+            return pare_fail(cx, PARE_EFORMAT, "two tensors of the artifact would be named %s",
+                             out->by_name[i]->tensor.name);
+    return PARE_OK;
+}
+
+static void put_linear(pare_json_writer *w, const pare_packed_linear *l)
+{
+    pare_json_open_object(w, l->name);
+    pare_json_put_integer(w, "bits", (int64_t)l->bits);
+    pare_json_put_integer(w, "group", (int64_t)l->group);
+    pare_json_put_bool(w, "symmetric", l->symmetric);
+    pare_json_open_array(w, "shape");
+    pare_json_put_integer(w, NULL, (int64_t)l->n);
+    pare_json_put_integer(w, NULL, (int64_t)l->k);
+    pare_json_close(w);
+    pare_json_close(w);
+}
+
+static void put_index(pare_json_writer *w, const pare_packed_layout *out)
+{
+    uint64_t total = 0;
+    for (size_t i = 0; i < out->entries; i++)
+        total += out->entry[i].tensor.bytes;
+    pare_json_open_object(w, NULL);
+    pare_json_open_object(w, "metadata");
+    pare_json_put_text(w, "format", "pare");
+    pare_json_put_integer(w, "version", 1);
+    pare_json_put_text(w, "layout", "R8K32");
+    pare_json_put_integer(w, "total_size", (int64_t)total);
+    pare_json_close(w);
+    pare_json_open_object(w, "linears");
+    for (size_t i = 0; i < out->linears; i++)
+        put_linear(w, &out->linear[i]);
+    pare_json_close(w);
+    pare_json_open_object(w, "weight_map");
+    for (size_t i = 0; i < out->entries; i++)
+        pare_json_put_text(w, out->by_name[i]->tensor.name,
+                           out->shard_name[out->by_name[i]->shard]);
+    pare_json_close(w);
+    pare_json_close(w);
+}
+
+static pare_status make_index(pare_ctx *cx, pare_arena *a, pare_packed_layout *out)
+{
+    pare_json_writer *w = NULL;
+    PARE_TRY(pare_json_writer_new(cx, &w));
+    put_index(w, out);
+    const char *text = NULL;
+    size_t len = 0;
+    pare_status s = pare_json_writer_finish(w, &text, &len);
+    if (s == PARE_OK) {
+        out->index = pare_arena_text(a, text, len);
+        out->index_bytes = len;
+        s = out->index ? PARE_OK : PARE_ENOMEM;
+    }
+    pare_json_writer_free(w);
+    return s;
+}
+
+static pare_status take_tables(pare_arena *a, pare_packed_layout *out)
+{
+    out->entry = PARE_NEW(a, pare_packed_entry, out->entries);
+    out->by_name = PARE_NEW(a, const pare_packed_entry *, out->entries);
+    out->shard_name = PARE_NEW(a, char *, out->shards);
+    out->header = PARE_NEW(a, char *, out->shards);
+    out->header_bytes = PARE_NEW(a, size_t, out->shards);
+    out->file_bytes = PARE_NEW(a, uint64_t, out->shards);
+    return out->entry && out->by_name && out->shard_name && out->header && out->header_bytes &&
+                   out->file_bytes
+               ? PARE_OK
+               : PARE_ENOMEM;
+}
+
+static pare_status place_all(drafts *d, pare_packed_layout *out)
+{
+    qsort(d->item, d->count, sizeof *d->item, by_place);
+    for (size_t first = 0, shard = 0; shard < out->shards; shard++) {
+        size_t end = first;
+        while (end < d->count && d->item[end].entry.shard == shard)
+            end++;
+        PARE_TRY(finish_shard(d, out, (uint32_t)shard, first, end - first));
+        first = end;
+    }
+    return PARE_OK;
+}
+
+pare_status pare_packed_layout_make(pare_ctx *cx, pare_arena *a, const pare_tensor *tensors,
+                                    const size_t *unit, size_t count,
+                                    const pare_packed_linear *linears, const size_t *linear_unit,
+                                    size_t linear_count, uint64_t shard_bytes,
+                                    pare_packed_layout *out)
+{
+    *out = (pare_packed_layout){.linear = linears, .linears = linear_count};
+    drafts d = {.cx = cx, .a = a};
+    size_t most;
+    if (__builtin_mul_overflow(linear_count, (size_t)3, &most) ||
+        __builtin_add_overflow(most, count, &most))
+        return pare_fail(cx, PARE_EFORMAT, "%zu linears overflow", linear_count);
+    d.item = PARE_NEW(a, draft, most);
+    if (!d.item)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < linear_count; i++)
+        PARE_TRY(add_linear(&d, &linears[i], linear_unit[i]));
+    for (size_t i = 0; i < count; i++)
+        PARE_TRY(add(&d, &tensors[i], unit[i], width_class(tensors[i].dtype)));
+    PARE_TRY(assign_shards(&d, shard_bytes, &out->shards));
+    out->entries = d.count;
+    PARE_TRY(take_tables(a, out));
+    PARE_TRY(place_all(&d, out));
+    PARE_TRY(sort_names(cx, out));
+    return make_index(cx, a, out);
+}
+
+static int name_against(const void *key, const void *item)
+{
+    const pare_packed_entry *const *const e = item;
+    return strcmp(key, (*e)->tensor.name);
+}
+
+const pare_packed_entry *pare_packed_find(const pare_packed_layout *l, const char *tensor)
+{
+    const pare_packed_entry *const *const found =
+        l->entries ? bsearch(tensor, l->by_name, l->entries, sizeof(const pare_packed_entry *),
+                             name_against)
+                   : NULL;
+    return found ? *found : NULL;
+}
