@@ -2,7 +2,8 @@
  *
  * OUTPUT.partial/journal is a list of records, each written with one append and made durable:
  *
- *   u32 le magic "PJ01" | u32 le index | u64 le length | payload | 16 B XXH3-128 of all before
+ *   u32 le magic "PJ01" | u32 le index | u64 le length | payload | 16 B XXH3-128 of the record so
+ * far
  *
  * Record 0 is the fingerprint: a JSON object of strings (input hashes, recipe, program version, CPU
  * level, BLAS ...). Record i + 1 holds whatever unit i left. A torn or damaged tail is cut off;
@@ -24,14 +25,15 @@ typedef struct pare_journal pare_journal;
 /* Parses bytes [len] of a journal: records in the arena (views of bytes), *valid the length of the
  * good prefix. Never fails on content: what is not a good record ends the list. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_journal_parse(pare_ctx *cx, pare_arena *a, const unsigned char *bytes,
-                                            size_t len, pare_journal_record **record,
-                                            size_t *count, size_t *valid);
+                                            size_t len, pare_journal_record **record, size_t *count,
+                                            size_t *valid);
 
 /* Opens DIRECTORY/journal, cutting a bad tail, or creates it with `fingerprint` (JSON text).
  * An existing journal whose fingerprint differs is refused: PARE_EEXISTS, the message lists each
  * key that differs with both values and says that --restart starts over.
  * record and count: the unit records found (without the fingerprint), in the arena.
- * Two processes on one directory: the second gets PARE_EEXISTS ("in use"; a lock on the file). */
+ * Two processes on one directory: the second gets PARE_EEXISTS ("in use"; a lock on the file).
+ * PARE_EIO, PARE_ENOSPC, PARE_ENOMEM. On failure *out is NULL. */
 PARE_CHECKED pare_status pare_journal_open(pare_ctx *cx, pare_arena *a, const char *directory,
                                            const char *fingerprint, pare_journal **out,
                                            pare_journal_record **record, size_t *count);
@@ -40,6 +42,8 @@ PARE_CHECKED pare_status pare_journal_open(pare_ctx *cx, pare_arena *a, const ch
  * then cut back, so that the journal stays good. */
 PARE_CHECKED pare_status pare_journal_append(pare_ctx *cx, pare_journal *j, const void *payload,
                                              size_t len);
+
+/* Releases the lock; the file stays. NULL is allowed. */
 void pare_journal_close(pare_ctx *cx, pare_journal *j);
 
 #endif

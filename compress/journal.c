@@ -1,0 +1,263 @@
+#define _DEFAULT_SOURCE /* flock */
+#include "compress/journal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "formats/hash.h"
+#include "formats/json.h"
+#include "runtime/file.h"
+
+/* Where the fields of a record lie. */
+enum { INDEX = 4, LENGTH = 8, PAYLOAD = 16, HASH_BYTES = 16, RECORD_MIN = PAYLOAD + HASH_BYTES };
+enum { DIFFERENCE_CAP = 900, VALUE_CAP = 80, JSON_CAP = 1 << 20 };
+static const unsigned char magic[4] = {'P', 'J', '0', '1'};
+
+struct pare_journal {
+    pare_arena arena; /* path, and the record being written */
+    char *path;
+    int fd;
+    uint64_t end;   /* of the last good record */
+    uint32_t index; /* of the next record */
+};
+
+static uint64_t get_le(const unsigned char *p, size_t bytes)
+{
+    uint64_t v = 0;
+    for (size_t i = 0; i < bytes; i++)
+        v |= (uint64_t)p[i] << 8 * i;
+    return v;
+}
+
+static void put_le(unsigned char *p, uint64_t v, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        p[i] = (unsigned char)(v >> 8 * i);
+}
+
+/* Length of the payload of the record that should begin at `p` with `left` bytes to the end of the
+ * journal; SIZE_MAX when there is none. The hash is looked at by the caller. */
+static size_t record_length(const unsigned char *p, size_t left, uint32_t index)
+{
+    if (left < RECORD_MIN || memcmp(p, magic, sizeof magic) != 0 || get_le(p + INDEX, 4) != index)
+        return SIZE_MAX;
+    const uint64_t length = get_le(p + LENGTH, 8);
+    return length <= left - RECORD_MIN ? (size_t)length : SIZE_MAX;
+}
+
+static bool hash_holds(const unsigned char *record, size_t length)
+{
+    uint8_t hash[HASH_BYTES];
+    pare_xxh3(record, PAYLOAD + length, hash);
+    return memcmp(hash, record + PAYLOAD + length, HASH_BYTES) == 0;
+}
+
+pare_status pare_journal_parse(pare_ctx *cx, pare_arena *a, const unsigned char *bytes, size_t len,
+                               pare_journal_record **record, size_t *count, size_t *valid)
+{
+    (void)cx;
+    *count = 0;
+    *valid = 0;
+    size_t most = 0, length;
+    for (size_t at = 0; most < UINT32_MAX; at += RECORD_MIN + length, most++) {
+        length = record_length(bytes + at, len - at, (uint32_t)most);
+        if (length == SIZE_MAX)
+            break;
+    }
+    *record = PARE_NEW(a, pare_journal_record, most);
+    if (!*record)
+        return PARE_ENOMEM;
+    for (size_t at = 0; *count < most; at += RECORD_MIN + length) {
+        length = record_length(bytes + at, len - at, (uint32_t)*count);
+        if (!hash_holds(bytes + at, length))
+            break;
+        (*record)[(*count)++] = (pare_journal_record){bytes + at + PAYLOAD, length};
+        *valid = at + RECORD_MIN + length;
+    }
+    return PARE_OK;
+}
+
+/* What a difference is told with: a text that ends where the room ends. */
+typedef struct difference {
+    char text[DIFFERENCE_CAP];
+    size_t used;
+} difference;
+
+static void tell(difference *d, const char *key, const pare_json *old, const pare_json *now)
+{
+    size_t len;
+    const char *const was = pare_json_text(old, &len), *const is = pare_json_text(now, &len);
+    if (was && is && strcmp(was, is) == 0)
+        return;
+    const int n = snprintf(d->text + d->used, sizeof d->text - d->used, "%s%.*s was %.*s, is %.*s",
+                           d->used ? "; " : "", VALUE_CAP, key, VALUE_CAP, was ? was : "not given",
+                           VALUE_CAP, is ? is : "not given");
+    if (n > 0)
+        d->used = (size_t)n < sizeof d->text - d->used ? d->used + (size_t)n : sizeof d->text - 1;
+}
+
+static pare_status refuse(pare_ctx *cx, const char *path, const pare_json *old,
+                          const pare_json *now)
+{
+    difference d = {.used = 0};
+    const char *key;
+    const pare_json *value;
+    for (pare_json_iter it = {0}; pare_json_next(now, &it, &key, &value);)
+        tell(&d, key, pare_json_get(old, key), value);
+    for (pare_json_iter it = {0}; pare_json_next(old, &it, &key, &value);)
+        if (!pare_json_get(now, key))
+            tell(&d, key, value, NULL);
+    if (d.used == 0)
+        return PARE_OK; /* the same members in another order */
+    return pare_fail(cx, PARE_EEXISTS,
+                     "%s: the unfinished run is of something else: %s. --restart starts over", path,
+                     d.text);
+}
+
+static pare_status compare_fingerprints(pare_ctx *cx, const char *path,
+                                        const pare_journal_record *record, const char *fingerprint)
+{
+    const size_t len = strlen(fingerprint);
+    if (record->len == len && memcmp(record->payload, fingerprint, len) == 0)
+        return PARE_OK;
+    pare_json *old = NULL, *now = NULL;
+    pare_status s = pare_json_parse(cx, "fingerprint", fingerprint, len, JSON_CAP, &now);
+    if (s != PARE_OK)
+        goto done;
+    s = pare_json_parse(cx, path, (const char *)record->payload, record->len, JSON_CAP, &old);
+    if (s == PARE_EFORMAT)
+        s = pare_fail_context(cx, PARE_EEXISTS,
+                              "the unfinished run is of another program; --restart starts over");
+    else if (s == PARE_OK)
+        s = refuse(cx, path, old, now);
+done:
+    pare_json_free(old);
+    pare_json_free(now);
+    return s;
+}
+
+/* Opens and locks. A file that was renamed or removed between the two steps is not the journal of
+ * this directory any more. */
+static pare_status open_locked(pare_ctx *cx, pare_journal *j, uint64_t *bytes)
+{
+    j->fd = open(j->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (j->fd < 0)
+        return pare_file_fail(cx, j->path, "create");
+    int rc;
+    do {
+        rc = flock(j->fd, LOCK_EX | LOCK_NB);
+    } while (rc != 0 && errno == EINTR);
+    if (rc != 0 && errno != EWOULDBLOCK)
+        return pare_file_fail(cx, j->path, "lock");
+    struct stat mine, there;
+    if (rc != 0 || fstat(j->fd, &mine) != 0 || stat(j->path, &there) != 0 ||
+        mine.st_ino != there.st_ino || mine.st_dev != there.st_dev)
+        return pare_fail(cx, PARE_EEXISTS, "%s: in use by another process", j->path);
+    if (!S_ISREG(mine.st_mode))
+        return pare_fail(cx, PARE_EFORMAT, "%s: is not a regular file", j->path);
+    *bytes = (uint64_t)mine.st_size;
+    return PARE_OK;
+}
+
+/* Cuts the file to its good prefix; durable. */
+static pare_status cut(pare_ctx *cx, const pare_journal *j)
+{
+    if (ftruncate(j->fd, (off_t)j->end) != 0)
+        return pare_file_fail(cx, j->path, "cut");
+    return pare_file_sync(cx, j->fd, j->path);
+}
+
+static pare_status open_records(pare_ctx *cx, pare_arena *a, pare_journal *j,
+                                const char *fingerprint, pare_journal_record **record,
+                                size_t *count)
+{
+    uint64_t bytes = 0;
+    size_t valid = 0;
+    PARE_TRY(open_locked(cx, j, &bytes));
+    if (bytes >= SIZE_MAX)
+        return pare_fail(cx, PARE_EFORMAT, "%s: larger than memory", j->path);
+    unsigned char *const text = PARE_NEW(a, unsigned char, (size_t)bytes);
+    if (!text)
+        return PARE_ENOMEM;
+    PARE_TRY(pare_file_get(cx, j->fd, j->path, text, (size_t)bytes, 0));
+    PARE_TRY(pare_journal_parse(cx, a, text, (size_t)bytes, record, count, &valid));
+    if (*count)
+        PARE_TRY(compare_fingerprints(cx, j->path, *record, fingerprint));
+    j->end = valid;
+    j->index = (uint32_t)*count;
+    if (valid != bytes)
+        PARE_TRY(cut(cx, j));
+    if (*count == 0) {
+        PARE_TRY(pare_journal_append(cx, j, fingerprint, strlen(fingerprint)));
+        return pare_file_sync_parent(cx, j->path);
+    }
+    (*record)++;
+    (*count)--;
+    return PARE_OK;
+}
+
+pare_status pare_journal_open(pare_ctx *cx, pare_arena *a, const char *directory,
+                              const char *fingerprint, pare_journal **out,
+                              pare_journal_record **record, size_t *count)
+{
+    *out = NULL;
+    *record = NULL;
+    *count = 0;
+    pare_journal *const j = cx->alloc.resize(cx->alloc.self, NULL, 0, sizeof *j);
+    if (!j)
+        return pare_fail(cx, PARE_ENOMEM, "out of memory: the journal of %s", directory);
+    *j = (pare_journal){.fd = -1};
+    pare_status s = pare_arena_init(cx, &j->arena, 0);
+    if (s == PARE_OK) {
+        j->path = pare_path_join(&j->arena, directory, "journal");
+        s = j->path ? open_records(cx, a, j, fingerprint, record, count) : PARE_ENOMEM;
+    }
+    if (s == PARE_OK)
+        *out = j;
+    else
+        pare_journal_close(cx, j);
+    return s;
+}
+
+pare_status pare_journal_append(pare_ctx *cx, pare_journal *j, const void *payload, size_t len)
+{
+    if (j->index == UINT32_MAX || len > SIZE_MAX / 2)
+        return pare_fail(cx, PARE_EINVAL, "%s: record %u of %zu bytes", j->path, j->index, len);
+    const pare_mark mark = pare_arena_mark(&j->arena);
+    const size_t total = RECORD_MIN + len;
+    unsigned char *const record = PARE_NEW(&j->arena, unsigned char, total);
+    if (!record)
+        return PARE_ENOMEM;
+    memcpy(record, magic, sizeof magic);
+    put_le(record + INDEX, j->index, 4);
+    put_le(record + LENGTH, len, 8);
+    if (len)
+        memcpy(record + PAYLOAD, payload, len);
+    pare_xxh3(record, PAYLOAD + len, record + PAYLOAD + len);
+    pare_status s = pare_file_put(cx, j->fd, j->path, record, total, j->end);
+    if (s == PARE_OK)
+        s = pare_file_sync(cx, j->fd, j->path);
+    if (s == PARE_OK) {
+        j->end += total;
+        j->index++;
+    } else {
+        (void)cut(cx, j); /* the first failure is the one that is told */
+    }
+    pare_arena_rewind(&j->arena, mark);
+    return s;
+}
+
+void pare_journal_close(pare_ctx *cx, pare_journal *j)
+{
+    if (!j)
+        return;
+    if (j->fd >= 0)
+        (void)close(j->fd);
+    pare_arena_release(&j->arena);
+    (void)cx->alloc.resize(cx->alloc.self, j, sizeof *j, 0);
+}

@@ -1,0 +1,235 @@
+/* The journal's form of what a unit left, little-endian:
+ *
+ *   u32 magic "PR01" | u32 rows | u32 kept | rows | kept tensors
+ *   text  u16 length, bytes             double  its 64 bits
+ *
+ * Bounds come before reads and allocations: a count is believed only as far as the bytes that are
+ * left can hold that many of the smallest item. */
+#include <math.h>
+#include <string.h>
+
+#include "compress/manifest.h"
+
+enum {
+    MAGIC = 0x31305250, /* "PR01" */
+    TEXT_MAX = 65535,
+    FLAG_SYMMETRIC = 1,
+    FLAG_F64 = 2,
+    FLAG_FALLBACK = 4,
+    FLAGS = 7,
+    HASHES = 3 * 16,
+    ROW_MIN = 2 + 2 + 4 * 8 + 1 + 1 + 8 + 4 + 5 * 8 + HASHES, /* both names empty */
+    KEPT_MIN = 2 + 16
+};
+
+/* Counts only, while `to` is NULL. */
+typedef struct sink {
+    unsigned char *to;
+    size_t used;
+} sink;
+
+static void put(sink *s, uint64_t v, size_t bytes)
+{
+    for (size_t i = 0; s->to && i < bytes; i++)
+        s->to[s->used + i] = (unsigned char)(v >> 8 * i);
+    s->used += bytes;
+}
+
+static void put_bytes(sink *s, const void *bytes, size_t len)
+{
+    if (s->to)
+        memcpy(s->to + s->used, bytes, len);
+    s->used += len;
+}
+
+static void put_text(sink *s, const char *text)
+{
+    const size_t len = strlen(text);
+    put(s, len, 2);
+    put_bytes(s, text, len);
+}
+
+static void put_double(sink *s, double v)
+{
+    uint64_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    put(s, bits, sizeof bits);
+}
+
+static void put_row(sink *s, const pare_linear_result *r)
+{
+    put_text(s, r->linear.name);
+    put_text(s, r->method);
+    put(s, r->linear.n, 8);
+    put(s, r->linear.k, 8);
+    put(s, r->linear.group, 8);
+    put(s, r->block, 8);
+    put(s, r->linear.bits, 1);
+    put(s,
+        (r->linear.symmetric ? FLAG_SYMMETRIC : 0u) | (r->f64 ? FLAG_F64 : 0u) |
+            (r->fallback ? FLAG_FALLBACK : 0u),
+        1);
+    put(s, r->dead, 8);
+    put(s, r->raises, 4);
+    put_double(s, r->weight_error);
+    put_double(s, r->output_error);
+    put_double(s, r->damp);
+    put_double(s, r->bits_per_weight);
+    put_double(s, r->seconds);
+    put_bytes(s, r->hash, HASHES);
+}
+
+static void put_unit(sink *s, const pare_unit_result *u)
+{
+    put(s, MAGIC, 4);
+    put(s, u->rows, 4);
+    put(s, u->kept_count, 4);
+    for (size_t i = 0; i < u->rows; i++)
+        put_row(s, &u->row[i]);
+    for (size_t i = 0; i < u->kept_count; i++) {
+        put_text(s, u->kept[i].name);
+        put_bytes(s, u->kept[i].hash, sizeof u->kept[i].hash);
+    }
+}
+
+pare_status pare_result_encode(pare_ctx *cx, pare_arena *a, const pare_unit_result *u,
+                               unsigned char **bytes, size_t *len)
+{
+    bool fits = u->rows <= UINT32_MAX && u->kept_count <= UINT32_MAX;
+    for (size_t i = 0; fits && i < u->rows; i++)
+        fits = strlen(u->row[i].linear.name) <= TEXT_MAX && strlen(u->row[i].method) <= TEXT_MAX;
+    for (size_t i = 0; fits && i < u->kept_count; i++)
+        fits = strlen(u->kept[i].name) <= TEXT_MAX;
+    if (!fits)
+        return pare_fail(cx, PARE_EINVAL, "the name of a tensor is longer than %d bytes", TEXT_MAX);
+    sink s = {0};
+    put_unit(&s, u);
+    *len = s.used;
+    *bytes = PARE_NEW(a, unsigned char, s.used);
+    if (!*bytes)
+        return PARE_ENOMEM;
+    s = (sink){.to = *bytes};
+    put_unit(&s, u);
+    return PARE_OK;
+}
+
+/* Reads behind the end give 0 and set `bad`, which stays. */
+typedef struct source {
+    pare_arena *a;
+    const unsigned char *from;
+    size_t at, len;
+    const char *bad; /* first thing that was wrong */
+    bool no_memory;
+} source;
+
+static const unsigned char *get_bytes(source *s, size_t bytes)
+{
+    if (!s->bad && bytes > s->len - s->at)
+        s->bad = "ends too early";
+    if (s->bad)
+        return NULL;
+    s->at += bytes;
+    return s->from + s->at - bytes;
+}
+
+static uint64_t get(source *s, size_t bytes)
+{
+    const unsigned char *const p = get_bytes(s, bytes);
+    uint64_t v = 0;
+    for (size_t i = 0; p && i < bytes; i++)
+        v |= (uint64_t)p[i] << 8 * i;
+    return v;
+}
+
+static char *get_text(source *s)
+{
+    const size_t len = (size_t)get(s, 2);
+    const unsigned char *const p = get_bytes(s, len);
+    if (!p)
+        return NULL;
+    if (memchr(p, 0, len))
+        s->bad = "a NUL in a name";
+    char *const text = pare_arena_text(s->a, (const char *)p, len);
+    s->no_memory |= !text;
+    return text;
+}
+
+static double get_double(source *s)
+{
+    const uint64_t bits = get(s, 8);
+    double v;
+    memcpy(&v, &bits, sizeof v);
+    if (!s->bad && !isfinite(v))
+        s->bad = "a number that is not finite";
+    return v;
+}
+
+static void get_row(source *s, pare_linear_result *r)
+{
+    r->linear.name = get_text(s);
+    r->method = get_text(s);
+    r->linear.n = (size_t)get(s, 8);
+    r->linear.k = (size_t)get(s, 8);
+    r->linear.group = (size_t)get(s, 8);
+    r->block = (size_t)get(s, 8);
+    r->linear.bits = (unsigned)get(s, 1);
+    const unsigned flags = (unsigned)get(s, 1);
+    if (!s->bad && flags > FLAGS)
+        s->bad = "unknown flags";
+    r->linear.symmetric = flags & FLAG_SYMMETRIC;
+    r->f64 = flags & FLAG_F64;
+    r->fallback = flags & FLAG_FALLBACK;
+    r->dead = (size_t)get(s, 8);
+    r->raises = (unsigned)get(s, 4);
+    r->weight_error = get_double(s);
+    r->output_error = get_double(s);
+    r->damp = get_double(s);
+    r->bits_per_weight = get_double(s);
+    r->seconds = get_double(s);
+    const unsigned char *const hash = get_bytes(s, HASHES);
+    if (hash)
+        memcpy(r->hash, hash, HASHES);
+}
+
+static size_t get_count(source *s, size_t item_min)
+{
+    const uint64_t count = get(s, 4);
+    if (!s->bad && count > (s->len - s->at) / item_min)
+        s->bad = "more items than bytes";
+    return s->bad ? 0 : (size_t)count;
+}
+
+static void get_unit(source *s, pare_unit_result *out)
+{
+    if (get(s, 4) != MAGIC && !s->bad)
+        s->bad = "another version";
+    out->rows = get_count(s, ROW_MIN);
+    out->kept_count = get_count(s, KEPT_MIN);
+    out->row = PARE_NEW(s->a, pare_linear_result, out->rows);
+    out->kept = PARE_NEW(s->a, pare_kept_hash, out->kept_count);
+    s->no_memory |= !out->row || !out->kept;
+    for (size_t i = 0; !s->no_memory && !s->bad && i < out->rows; i++)
+        get_row(s, &out->row[i]);
+    for (size_t i = 0; !s->no_memory && !s->bad && i < out->kept_count; i++) {
+        out->kept[i].name = get_text(s);
+        const unsigned char *const hash = get_bytes(s, sizeof out->kept[i].hash);
+        if (hash)
+            memcpy(out->kept[i].hash, hash, sizeof out->kept[i].hash);
+    }
+}
+
+pare_status pare_result_decode(pare_ctx *cx, pare_arena *a, const unsigned char *bytes, size_t len,
+                               pare_unit_result *out)
+{
+    *out = (pare_unit_result){0};
+    source s = {.a = a, .from = bytes, .len = len};
+    get_unit(&s, out);
+    if (s.no_memory)
+        return PARE_ENOMEM;
+    if (!s.bad && s.at != len)
+        s.bad = "bytes behind the last item";
+    if (s.bad)
+        return pare_fail(cx, PARE_EFORMAT, "results of a unit, byte %zu of %zu: %s", s.at, len,
+                         s.bad);
+    return PARE_OK;
+}
