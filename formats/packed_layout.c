@@ -114,7 +114,7 @@ static pare_status assign_shards(drafts *d, uint64_t shard_bytes, uint32_t *shar
             shard++;
             used = 0;
         }
-        if (__builtin_add_overflow(used, bytes, &used) || used > INT64_MAX / 2)
+        if (__builtin_add_overflow(used, bytes, &used) || used > INT64_MAX / 8)
             return pare_fail(d->cx, PARE_EFORMAT, "%s: the sum of the sizes overflows",
                              d->item[i].entry.tensor.name);
         d->item[i].entry.shard = shard;

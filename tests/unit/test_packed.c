@@ -37,8 +37,8 @@ static pare_codes random_codes(pare_arena *a, const pare_packed_linear *l, uint6
         c.codes[i] = (uint8_t)(pare_random_u64(seed, 1, i) & ((1u << l->bits) - 1));
     for (size_t i = 0; i < l->n * groups; i++) {
         c.scales[i] = (float)(1024 + pare_random_u64(seed, 2, i) % 1024) * 0x1p-14f;
-        c.zeros[i] = l->symmetric ? (uint8_t)(1u << (l->bits - 1))
-                                  : (uint8_t)(pare_random_u64(seed, 3, i) & ((1u << l->bits) - 1));
+        const uint64_t any = pare_random_u64(seed, 3, i) % (1u << l->bits);
+        c.zeros[i] = (uint8_t)(l->symmetric ? 1u << (l->bits - 1) : any);
     }
     return c;
 }
@@ -206,12 +206,12 @@ START_TEST(a_header_reads_back_as_the_tensors_of_its_file)
     ck_assert_uint_gt(l.shards, 1);
     size_t seen = 0;
     for (uint32_t s = 0; s < l.shards; s++) {
-        ck_assert_uint_le(l.file_bytes[s] - l.header_bytes[s], 2560);
         unsigned char *const file = PARE_NEW(&a, unsigned char, l.file_bytes[s]);
         memcpy(file, l.header[s], l.header_bytes[s]);
         pare_safetensors st;
         ck_assert_int_eq(pare_safetensors_parse(&cx, &a, "f", file, l.file_bytes[s], &st), PARE_OK);
         ck_assert_uint_eq(st.data_offset, l.header_bytes[s]);
+        ck_assert(st.tensors == 1 || l.file_bytes[s] - l.header_bytes[s] <= 2048);
         for (size_t i = 0; i < st.tensors; i++, seen++) {
             const pare_packed_entry *const e = pare_packed_find(&l, st.tensor[i].name);
             ck_assert_ptr_nonnull(e);
@@ -286,7 +286,7 @@ START_TEST(what_cannot_be_laid_out_is_refused_by_name)
          PARE_EFORMAT,
          "t: the shape overflows"},
         {{"w", 8, 32, 4, 32, true},
-         {.name = "t", .dtype = PARE_U8, .rank = 1, .shape = {INT64_MAX}},
+         {.name = "t", .dtype = PARE_U8, .rank = 1, .shape = {INT64_MAX / 4}},
          PARE_EFORMAT,
          "t: the sum of the sizes overflows"},
     };
