@@ -10,24 +10,26 @@
 
 /* Pins BLAS to one thread and warms it up on every worker, so that it allocates nothing later.
  * PARE_ENOTSUP when the BLAS found at run time is the serial OpenBLAS, which is not safe to call
- * from several threads, and cx has a pool with more than one worker. Call once after the pool. */
+ * from several threads, and cx has a pool with more than one worker. Call it after each new pool.
+ */
 PARE_CHECKED pare_status pare_linalg_init(pare_ctx *cx);
 
-/* "OpenBLAS 0.3.21 Haswell pthread": version, kernel, threading. Static storage. */
+/* "OpenBLAS 0.3.21 Haswell pthread": version, kernel, threading. Static storage, thread-safe. */
 const char *pare_blas_name(void);
 
 /* h += x^T x for x [rows, k] (ldx = k): h [k, k], only the part on and below the diagonal is
- * touched. Tiles of 256 x 256, each one sgemm over all rows; the order of calls is the order of
- * the sum. Threads over tiles. */
+ * touched. Tiles of 256 x 256, each one sgemm or ssyrk over all rows; the order of calls is the
+ * order of the sum. Threads over tiles. */
 void pare_gram_add(const pare_ctx *cx, float *h, const float *x, size_t rows, size_t k);
 
 /* Cholesky factor in place: a = L L^T, lower triangle of a [n, n] in, L out; the upper triangle is
  * not touched. Blocked over tiles, threads. Returns 0, or the 1-based index of the first pivot that
- * is not positive (or not finite). */
+ * is not positive or not finite; a is then partly overwritten. */
 size_t pare_cholesky_f32(const pare_ctx *cx, float *a, size_t n);
 size_t pare_cholesky_f64(const pare_ctx *cx, double *a, size_t n);
 
-/* Inverse of a lower triangular matrix in place; the diagonal is positive. */
+/* Inverse of a lower triangular matrix in place; the upper triangle is not touched. The diagonal
+ * holds no zero. */
 void pare_triangular_inverse_f32(const pare_ctx *cx, float *l, size_t n);
 void pare_triangular_inverse_f64(const pare_ctx *cx, double *l, size_t n);
 
