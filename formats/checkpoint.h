@@ -14,12 +14,12 @@ typedef struct pare_checkpoint {
     bool packed;            /* an artifact of ours: quantization_config.quant_method is "pare" */
     pare_file *file;        /* weight files, sorted by name */
     size_t files;
-    pare_tensor *tensor;    /* of all files, sorted by name */
+    pare_tensor *tensor; /* of all files, sorted by name */
     size_t tensors;
-    uint32_t *tensor_file;  /* [tensors] index into file */
-    pare_file config_file;  /* bytes 0 when a single file has no config.json beside it */
-    pare_json *config;      /* NULL likewise */
-    pare_json *index;       /* packed.index.json or model.safetensors.index.json, or NULL */
+    uint32_t *tensor_file; /* [tensors] index into file */
+    pare_file config_file; /* bytes 0 when a single file has no config.json beside it */
+    pare_json *config;     /* NULL likewise */
+    pare_json *index;      /* packed.index.json or model.safetensors.index.json, or NULL */
 } pare_checkpoint;
 
 /* Opens and checks. Release with pare_checkpoint_close in any case (also after an error).

@@ -1,10 +1,10 @@
 /* formats/json.h - the one JSON reader and writer (over jansson).
  *
- * Reading refuses duplicate keys, text behind the value, NUL bytes, nesting above 64 and texts above
- * the given cap; messages carry "name:line:column: reason". A document is a jansson value wrapped so
- * that no other folder includes jansson. Writing is deterministic: keys in the order of the calls,
- * two spaces of indentation, reals with the fewest digits that read back and always with a point or
- * an exponent ("1.0"), whole reals below 2^53 without exponent. */
+ * Reading refuses duplicate keys, text behind the value, NUL bytes, nesting above 64 and texts
+ * above the given cap; messages carry "name:line:column: reason". A document is a jansson value
+ * wrapped so that no other folder includes jansson. Writing is deterministic: keys in the order of
+ * the calls, two spaces of indentation, reals with the fewest digits that read back and always with
+ * a point or an exponent ("1.0"), whole reals below 2^53 without exponent. */
 #ifndef PARE_FORMATS_JSON_H
 #define PARE_FORMATS_JSON_H
 
@@ -33,25 +33,28 @@ typedef enum pare_json_type {
     PARE_JSON_OBJECT
 } pare_json_type;
 
-pare_json_type pare_json_type_of(const pare_json *v); /* NULL gives ABSENT */
-size_t pare_json_count(const pare_json *v);           /* of an array or object, else 0 */
-const pare_json *pare_json_at(const pare_json *array, size_t i);   /* NULL out of range */
+pare_json_type pare_json_type_of(const pare_json *v);            /* NULL gives ABSENT */
+size_t pare_json_count(const pare_json *v);                      /* of an array or object, else 0 */
+const pare_json *pare_json_at(const pare_json *array, size_t i); /* NULL out of range */
 const pare_json *pare_json_get(const pare_json *object, const char *key); /* NULL when absent */
-/* The i-th member of an object in file order; false past the end. Values may be NULL pointers out. */
+/* The i-th member of an object in file order; false past the end. Values may be NULL pointers out.
+ */
 typedef struct pare_json_iter {
     void *at;
 } pare_json_iter;
 bool pare_json_next(const pare_json *object, pare_json_iter *it, const char **key,
                     const pare_json **value);
 
-/* Plain values: `fallback` when absent or of another type. A string holds no NUL; *len without it. */
+/* Plain values: `fallback` when absent or of another type. A string holds no NUL; *len without it.
+ */
 const char *pare_json_text(const pare_json *v, size_t *len); /* NULL when not a string */
 int64_t pare_json_integer(const pare_json *v, int64_t fallback);
 double pare_json_number(const pare_json *v, double fallback); /* integers too */
 bool pare_json_bool(const pare_json *v, bool fallback);
 
 /* Writer: appends to one growing text. Errors (memory, a number that is not finite) are sticky and
- * come out of pare_json_writer_finish. Members of an object need a key, elements of an array NULL. */
+ * come out of pare_json_writer_finish. Members of an object need a key, elements of an array NULL.
+ */
 typedef struct pare_json_writer pare_json_writer;
 PARE_CHECKED pare_status pare_json_writer_new(pare_ctx *cx, pare_json_writer **w);
 void pare_json_writer_free(pare_json_writer *w);

@@ -1,0 +1,279 @@
+#include "formats/checkpoint.h"
+
+#include <dirent.h>
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "formats/checkpoint_internal.h"
+#include "formats/safetensors.h"
+
+static const char config_name[] = "config.json";
+static const char single_name[] = "model.safetensors";
+static const char index_name[] = "model.safetensors.index.json";
+static const char packed_index_name[] = "packed.index.json";
+
+enum { CONFIG_MAX = 4 * 1024 * 1024, INDEX_MAX = 256 * 1024 * 1024 };
+
+static pare_status read_json(pare_checkpoint *ck, const char *path, size_t cap, pare_json **doc)
+{
+    pare_arena scratch;
+    char *text = NULL;
+    size_t len = 0;
+    pare_status s = pare_arena_init(ck->cx, &scratch, 0);
+    if (s == PARE_OK)
+        s = pare_file_read(ck->cx, &scratch, path, cap, &text, &len);
+    if (s == PARE_OK)
+        s = pare_json_parse(ck->cx, path, text, len, cap, doc);
+    pare_arena_release(&scratch);
+    return s;
+}
+
+/* config.json may be absent beside a single file only. */
+static pare_status read_config(pare_checkpoint *ck, pare_arena *a, bool required)
+{
+    char *const path = pare_path_join(a, ck->directory, config_name);
+    if (!path)
+        return PARE_ENOMEM;
+    if (!required && !pare_path_is_file(path))
+        return PARE_OK;
+    PARE_TRY(pare_file_map(ck->cx, a, path, &ck->config_file));
+    return read_json(ck, path, CONFIG_MAX, &ck->config);
+}
+
+static bool says_packed(const pare_json *config)
+{
+    const pare_json *const q = pare_json_get(config, "quantization_config");
+    const char *const method = pare_json_text(pare_json_get(q, "quant_method"), NULL);
+    return method && strcmp(method, "pare") == 0;
+}
+
+/* Maps the files named, in their order, and reads their headers. */
+static pare_status open_files(pare_checkpoint *ck, pare_arena *a, const char *const *name,
+                              size_t count, pare_safetensors *header)
+{
+    ck->file = PARE_NEW(a, pare_file, count);
+    if (!ck->file)
+        return PARE_ENOMEM;
+    for (; ck->files < count; ck->files++) {
+        pare_file *const f = &ck->file[ck->files];
+        char *const path = pare_path_join(a, ck->directory, name[ck->files]);
+        if (!path)
+            return PARE_ENOMEM;
+        PARE_TRY(pare_file_map(ck->cx, a, path, f));
+        const pare_status s =
+            pare_safetensors_parse(ck->cx, a, path, f->data, f->bytes, &header[ck->files]);
+        if (s != PARE_OK) {
+            pare_file_unmap(f);
+            return s;
+        }
+    }
+    return PARE_OK;
+}
+
+/* A tensor and the file it came from, while all are sorted. */
+typedef struct placed {
+    pare_tensor tensor;
+    uint32_t file;
+} placed;
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const placed *)a)->tensor.name, ((const placed *)b)->tensor.name);
+}
+
+static pare_status collect(pare_checkpoint *ck, pare_arena *a, const pare_safetensors *header)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < ck->files; i++)
+        count += header[i].tensors;
+    ck->tensor = PARE_NEW(a, pare_tensor, count);
+    ck->tensor_file = PARE_NEW(a, uint32_t, count);
+    pare_arena scratch;
+    pare_status s = pare_arena_init(ck->cx, &scratch, 0);
+    placed *const all = s == PARE_OK ? PARE_NEW(&scratch, placed, count) : NULL;
+    if (!ck->tensor || !ck->tensor_file || !all) {
+        s = PARE_ENOMEM;
+        goto done;
+    }
+    size_t at = 0;
+    for (size_t i = 0; i < ck->files; i++) {
+        for (size_t j = 0; j < header[i].tensors; j++)
+            all[at++] = (placed){header[i].tensor[j], (uint32_t)i};
+    }
+    if (count > 1)
+        qsort(all, count, sizeof *all, by_name);
+    for (size_t i = 0; i < count; i++) {
+        ck->tensor[i] = all[i].tensor;
+        ck->tensor_file[i] = all[i].file;
+    }
+    ck->tensors = count;
+done:
+    pare_arena_release(&scratch);
+    return s;
+}
+
+static pare_status open_single(pare_checkpoint *ck, pare_arena *a, const char *name)
+{
+    pare_safetensors header;
+    PARE_TRY(open_files(ck, a, &name, 1, &header));
+    return collect(ck, a, &header);
+}
+
+/* Missing files are named before any is opened, with one of the tensors that would be missing. */
+static pare_status check_present(pare_checkpoint *ck, pare_arena *a, const char *index_path,
+                                 const pare__index *index)
+{
+    for (size_t i = 0; i < index->files; i++) {
+        char *const path = pare_path_join(a, ck->directory, index->file[i]);
+        if (!path)
+            return PARE_ENOMEM;
+        if (pare_path_is_file(path))
+            continue;
+        size_t first = 0;
+        while (index->placed[first].file != i)
+            first++;
+        return pare_fail(ck->cx, PARE_EFORMAT,
+                         "%s: file %zu of %zu is missing; %s puts tensor %s into it", path, i + 1,
+                         index->files, index_path, index->placed[first].tensor);
+    }
+    return PARE_OK;
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* A shard that lies there but is named nowhere: the index is of another download or another run. */
+static pare_status check_strangers(pare_checkpoint *ck, const char *index_path,
+                                   const pare__index *index)
+{
+    const char *const pattern =
+        ck->packed ? "packed-[0-9]*-of-[0-9]*.safetensors" : "model-[0-9]*-of-[0-9]*.safetensors";
+    DIR *const d = opendir(ck->directory);
+    if (!d)
+        return pare_file_fail(ck->cx, ck->directory, "list");
+    pare_status s = PARE_OK;
+    const struct dirent *e;
+    while (s == PARE_OK && (e = readdir(d)) != NULL) {
+        const char *const name = e->d_name;
+        if (fnmatch(pattern, name, 0) == 0 &&
+            !bsearch(&name, index->file, index->files, sizeof name, by_text))
+            s = pare_fail(ck->cx, PARE_EFORMAT, "%s: %s lies beside it, but is not in the index",
+                          index_path, name);
+    }
+    (void)closedir(d);
+    return s;
+}
+
+/* Others count total_size in various ways; our own index says what the tensors have. */
+static pare_status check_total(pare_checkpoint *ck, const char *index_path,
+                               const pare__index *index)
+{
+    uint64_t total = 0;
+    for (size_t i = 0; i < ck->tensors; i++)
+        total += ck->tensor[i].bytes;
+    if (ck->packed && (index->total_size < 0 || (uint64_t)index->total_size != total))
+        return pare_fail(ck->cx, PARE_EFORMAT,
+                         "%s: metadata.total_size is %lld, the tensors have %llu bytes", index_path,
+                         (long long)index->total_size, (unsigned long long)total);
+    return PARE_OK;
+}
+
+static pare_status open_indexed(pare_checkpoint *ck, pare_arena *a, const char *index_path)
+{
+    PARE_TRY(read_json(ck, index_path, INDEX_MAX, &ck->index));
+    pare__index index;
+    PARE_TRY(pare__index_parse(ck->cx, a, index_path, ck->index, &index));
+    PARE_TRY(check_present(ck, a, index_path, &index));
+    PARE_TRY(check_strangers(ck, index_path, &index));
+    pare_safetensors *const header = PARE_NEW(a, pare_safetensors, index.files);
+    pare__shard *const shard = PARE_NEW(a, pare__shard, index.files);
+    if (!header || !shard)
+        return PARE_ENOMEM;
+    PARE_TRY(open_files(ck, a, index.file, index.files, header));
+    for (size_t i = 0; i < index.files; i++)
+        shard[i] = (pare__shard){header[i].tensor, header[i].tensors};
+    PARE_TRY(pare__index_check(ck->cx, index_path, &index, shard));
+    PARE_TRY(collect(ck, a, header));
+    return check_total(ck, index_path, &index);
+}
+
+static pare_status open_directory(pare_checkpoint *ck, pare_arena *a)
+{
+    PARE_TRY(read_config(ck, a, true));
+    ck->packed = says_packed(ck->config);
+    char *const packed_index = pare_path_join(a, ck->directory, packed_index_name);
+    char *const index = pare_path_join(a, ck->directory, index_name);
+    char *const single = pare_path_join(a, ck->directory, single_name);
+    if (!packed_index || !index || !single)
+        return PARE_ENOMEM;
+    if (ck->packed) {
+        if (!pare_path_is_file(packed_index))
+            return pare_fail(ck->cx, PARE_EFORMAT,
+                             "%s: missing, but config.json says that this is a packed model",
+                             packed_index);
+        return open_indexed(ck, a, packed_index);
+    }
+    if (pare_path_is_file(single))
+        return open_single(ck, a, single_name);
+    if (pare_path_is_file(index))
+        return open_indexed(ck, a, index);
+    if (pare_path_is_file(packed_index))
+        return pare_fail(ck->cx, PARE_EFORMAT,
+                         "%s: there, but config.json has no quantization_config of pare",
+                         packed_index);
+    return pare_fail(ck->cx, PARE_ENOTFOUND, "%s: neither %s nor %s is there", ck->path,
+                     single_name, index_name);
+}
+
+static pare_status open_path(pare_checkpoint *ck, pare_arena *a)
+{
+    if (pare_path_is_directory(ck->path)) {
+        ck->directory = ck->path;
+        return open_directory(ck, a);
+    }
+    if (!pare_path_is_file(ck->path)) { /* opening it says why not */
+        pare_file f;
+        PARE_TRY(pare_file_map(ck->cx, a, ck->path, &f));
+        pare_file_unmap(&f);
+    }
+    if (fnmatch("*.safetensors", ck->path, 0) != 0)
+        return pare_fail(ck->cx, PARE_ENOTSUP, "%s: neither a directory nor a .safetensors file",
+                         ck->path);
+    ck->directory = pare_path_directory(a, ck->path);
+    if (!ck->directory)
+        return PARE_ENOMEM;
+    PARE_TRY(read_config(ck, a, false));
+    const char *const slash = strrchr(ck->path, '/');
+    return open_single(ck, a, slash ? slash + 1 : ck->path);
+}
+
+pare_status pare_checkpoint_open(pare_ctx *cx, pare_arena *a, const char *path, pare_checkpoint *ck)
+{
+    *ck = (pare_checkpoint){.cx = cx};
+    ck->path = pare_arena_text(a, path, strlen(path));
+    return ck->path ? open_path(ck, a) : PARE_ENOMEM;
+}
+
+void pare_checkpoint_close(pare_checkpoint *ck)
+{
+    for (size_t i = 0; i < ck->files; i++)
+        pare_file_unmap(&ck->file[i]);
+    pare_file_unmap(&ck->config_file);
+    pare_json_free(ck->config);
+    pare_json_free(ck->index);
+    *ck = (pare_checkpoint){.cx = ck->cx};
+}
+
+static int by_tensor_name(const void *a, const void *b)
+{
+    return strcmp(((const pare_tensor *)a)->name, ((const pare_tensor *)b)->name);
+}
+
+const pare_tensor *pare_checkpoint_find(const pare_checkpoint *ck, const char *name)
+{
+    const pare_tensor key = {.name = name};
+    return ck->tensors ? bsearch(&key, ck->tensor, ck->tensors, sizeof key, by_tensor_name) : NULL;
+}
