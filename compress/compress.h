@@ -7,19 +7,19 @@
 
 /* What happens on the way. Text is one line for a person. */
 typedef enum pare_event_kind {
-    PARE_EVENT_PLAN,    /* the plan stands */
-    PARE_EVENT_RESUME,  /* blocks of an earlier run are kept */
-    PARE_EVENT_BLOCK,   /* a block is durable; `row`, `rows` are its linears */
-    PARE_EVENT_NOTICE,  /* a numeric step of the ladder, a policy applied, activations spilled */
+    PARE_EVENT_PLAN,     /* the plan stands */
+    PARE_EVENT_RESUME,   /* blocks of an earlier run are kept */
+    PARE_EVENT_BLOCK,    /* a block is durable; `row`, `rows` are its linears */
+    PARE_EVENT_NOTICE,   /* a numeric step of the ladder, a policy applied, activations spilled */
     PARE_EVENT_EVALUATE, /* an evaluation begins */
-    PARE_EVENT_DONE     /* the artifact is in place */
+    PARE_EVENT_DONE      /* the artifact is in place */
 } pare_event_kind;
 
 typedef struct pare_event {
     pare_event_kind kind;
     const char *text;
     size_t block, blocks;
-    double seconds;              /* since the start */
+    double seconds; /* since the start */
     const pare_linear_result *row;
     size_t rows;
 } pare_event;
@@ -35,10 +35,10 @@ typedef struct pare_compress_result {
     size_t fallbacks; /* linears whose result took a step of the numeric ladder */
 } pare_compress_result;
 
-/* Runs the job. Everything goes to OUTPUT.partial, is made durable block by block, and is renamed to
- * OUTPUT when it is complete; an unfinished earlier run of the same job is continued, with the same
- * bytes as a run without a break. Statuses as pare_plan_make, and PARE_EINTERRUPTED (resumable),
- * PARE_ENUMERIC (a weight that is not finite), PARE_EIO, PARE_ENOSPC (resumable).
+/* Runs the job. Everything goes to OUTPUT.partial, is made durable block by block, and is renamed
+ * to OUTPUT when it is complete; an unfinished earlier run of the same job is continued, with the
+ * same bytes as a run without a break. Statuses as pare_plan_make, and PARE_EINTERRUPTED
+ * (resumable), PARE_ENUMERIC (a weight that is not finite), PARE_EIO, PARE_ENOSPC (resumable).
  * Memory: plan.peak_ram_bytes of anonymous memory. Deterministic set: see formats/packed.h and
  * compress/manifest.h; same bytes for any thread count, directory, limit and history of kills. */
 PARE_CHECKED pare_status pare_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,

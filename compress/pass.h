@@ -16,7 +16,7 @@ enum {
 
 /* A linear as a pass finds it. */
 typedef struct pare_pass_linear {
-    float *w;                   /* [n, k] f32; a pass may change or destroy it */
+    float *w; /* [n, k] f32; a pass may change or destroy it */
     size_t n, k;
     void *site_state;           /* what `site` left for this step and site, or NULL */
     pare_codes *codes;          /* a quantizer fills it; planes taken from `scratch` */
@@ -43,8 +43,9 @@ typedef struct pare_pass {
     /* Runs the sites of a block one after the other, each on the outputs of the compressed ones
      * before it. NULL: never. */
     bool (*sequential)(const double *value);
-    /* Called once per step and site with the Hessian (lower triangle, [k, k]; read only), before the
-     * linears of the site; the state lives in `scratch` until the site is done. NULL: no state. */
+    /* Called once per step and site with the Hessian (lower triangle, [k, k]; read only), before
+     * the linears of the site; the state lives in `scratch` until the site is done. NULL: no state.
+     */
     pare_status (*site)(pare_ctx *cx, const double *value, const float *h, size_t k,
                         pare_arena *scratch, void **state);
     pare_status (*run)(pare_ctx *cx, const double *value, pare_pass_linear *linear,

@@ -1,7 +1,8 @@
 /* compress/plan.h - everything that can be known, and can fail, before a weight is read.
  *
- * The planner parses the recipe, opens and checks the checkpoint, resolves patterns to linears, checks
- * facts, shapes, memory, disk and calibration sizes, and lays out the packed files to the byte. */
+ * The planner parses the recipe, opens and checks the checkpoint, resolves patterns to linears,
+ * checks facts, shapes, memory, disk and calibration sizes, and lays out the packed files to the
+ * byte. */
 #ifndef PARE_COMPRESS_PLAN_H
 #define PARE_COMPRESS_PLAN_H
 
@@ -11,12 +12,12 @@
 
 /* What the user asked for: a recipe and what the command line changes in it. */
 typedef struct pare_job {
-    const char *recipe;           /* path of the recipe */
-    const char *model, *output;   /* command line; relative to the working directory; or NULL */
-    const char *const *sets;      /* "path=value" */
+    const char *recipe;         /* path of the recipe */
+    const char *model, *output; /* command line; relative to the working directory; or NULL */
+    const char *const *sets;    /* "path=value" */
     size_t set_count;
-    uint64_t ram_limit;           /* bytes; 0: the recipe's */
-    bool restart;                 /* discard what an earlier run left, replace a finished output */
+    uint64_t ram_limit; /* bytes; 0: the recipe's */
+    bool restart;       /* discard what an earlier run left, replace a finished output */
 } pare_job;
 
 /* One linear that a step quantizes. */
@@ -34,25 +35,25 @@ typedef struct pare_plan {
     size_t recipe_len;
     pare_recipe recipe;
     pare_checkpoint checkpoint;
-    pare_config config;
-    pare_plan_linear *linear;     /* in block order, then role order */
+    pare_model model;             /* views; small vectors copied */
+    pare_plan_linear *linear; /* in block order, then role order */
     size_t linears;
     pare_packed_layout layout;
-    uint64_t packed_bytes;        /* packed files and packed.index.json, exact */
-    uint64_t other_bytes;         /* copies, manifest, report: an estimate */
-    uint64_t input_bytes;         /* weight files of the checkpoint */
-    double bits_per_weight;       /* of the targeted linears, every plane counted */
-    bool calibrated;              /* some step needs statistics */
+    uint64_t packed_bytes;  /* packed files and packed.index.json, exact */
+    uint64_t other_bytes;   /* copies, manifest, report: an estimate */
+    uint64_t input_bytes;   /* weight files of the checkpoint */
+    double bits_per_weight; /* of the targeted linears, every plane counted */
+    bool calibrated;        /* some step needs statistics */
     bool sequential;
-    size_t samples, window;       /* calibration; samples 0: all, known when the text is read */
-    size_t batch;                 /* windows per forward batch */
-    unsigned sites;               /* bit per pare_site whose Hessian is needed */
-    uint64_t fixed_ram_bytes;     /* block, Hessians, scratch; without the activations */
-    uint64_t activation_bytes;    /* 0 when samples is 0 (not known yet) */
-    uint64_t ram_limit;
-    bool spill;                   /* activations go to a file */
-    uint64_t peak_ram_bytes;      /* anonymous memory */
-    uint64_t disk_bytes;          /* written while running, spill included */
+    size_t samples, window;    /* calibration; samples 0: all, known when the text is read */
+    size_t batch;              /* windows per forward batch */
+    unsigned sites;            /* bit per pare_site whose Hessian is needed */
+    uint64_t fixed_ram_bytes;  /* block, Hessians, scratch; without the activations */
+    uint64_t activation_bytes; /* 0 when samples is 0 (not known yet) */
+    uint64_t ram_limit;           /* asked for, or three quarters of the machine's memory */
+    bool spill;              /* activations go to a file */
+    uint64_t peak_ram_bytes; /* anonymous memory */
+    uint64_t disk_bytes;     /* written while running, spill included */
     uint64_t disk_free_bytes;
     double forward_flops, pass_flops;
 } pare_plan;

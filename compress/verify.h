@@ -5,16 +5,17 @@
 #include "runtime/arena.h"
 
 typedef struct pare_verify_result {
-    size_t files, tensors;  /* checked */
+    size_t files, tensors; /* checked */
     uint64_t bytes;
-    size_t findings;        /* problems; each was given to `found` */
+    size_t findings; /* problems; each was given to `found` */
 } pare_verify_result;
 
-/* An artifact: SHA-256 of every file the manifest lists, XXH3-128 of every plane, codes and zeros in
- * range, scales finite and 0 or normal F16, padding decodes to zero, other tensors finite, the file
- * list complete. Any other checkpoint: structure, index and headers, every float tensor finite.
- * Findings are not errors: they are counted and described one by one ("file or tensor: what").
- * PARE_OK, PARE_ENOTFOUND, PARE_EIO, PARE_ENOMEM; a file too broken to parse is a finding. */
+/* An artifact: SHA-256 of every file the manifest lists, XXH3-128 of every plane, codes and zeros
+ * in range, scales finite and 0 or normal F16, padding decodes to zero, other tensors finite, the
+ * file list complete. Any other checkpoint: structure, index and headers, every float tensor
+ * finite. Findings are not errors: they are counted and described one by one ("file or tensor:
+ * what"). PARE_OK, PARE_ENOTFOUND, PARE_EIO, PARE_ENOMEM; a file too broken to parse is a finding.
+ */
 PARE_CHECKED pare_status pare_verify(pare_ctx *cx, const char *path,
                                      void (*found)(void *self, const char *what), void *self,
                                      pare_verify_result *out);

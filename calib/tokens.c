@@ -1,0 +1,136 @@
+#include "calib/tokens.h"
+
+#include <string.h>
+
+#include "runtime/file.h"
+#include "runtime/random.h"
+#include "runtime/sample.h"
+
+enum { TEXT_CAP = 1 << 30, GENERATE_BATCH = 16 };
+
+static int32_t read_le32(const unsigned char *p)
+{
+    const uint32_t u =
+        (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+    int32_t value;
+    memcpy(&value, &u, sizeof value);
+    return value;
+}
+
+static pare_status check_ids(pare_ctx *cx, const char *path, const pare_tokens *t, size_t vocab)
+{
+    for (size_t i = 0; i < t->count; i++)
+        if (t->id[i] < 0 || (size_t)t->id[i] >= vocab)
+            return pare_fail(cx, PARE_EFORMAT,
+                             "%s: token %zu is %d, outside the model's vocabulary of %zu", path, i,
+                             (int)t->id[i], vocab);
+    return PARE_OK;
+}
+
+pare_status pare_tokens_read(pare_ctx *cx, pare_arena *a, const char *path, size_t vocab,
+                             pare_tokens *out)
+{
+    char *bytes;
+    size_t len;
+    PARE_TRY(pare_file_read(cx, a, path, TEXT_CAP, &bytes, &len));
+    if (len == 0 || len % 4 != 0)
+        return pare_fail(cx, PARE_EFORMAT,
+                         "%s: %zu bytes are not a list of little-endian int32 tokens", path, len);
+    out->count = len / 4;
+    out->id = PARE_NEW(a, int32_t, out->count);
+    if (!out->id)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < out->count; i++)
+        out->id[i] = read_le32((const unsigned char *)bytes + 4 * i);
+    return check_ids(cx, path, out, vocab);
+}
+
+static pare_status encode_file(pare_ctx *cx, pare_arena *a, const pare_tokenizer *t,
+                               const char *path, size_t vocab, pare_tokens *out)
+{
+    char *text;
+    size_t len;
+    PARE_TRY(pare_file_read(cx, a, path, TEXT_CAP, &text, &len));
+    const pare_status s = pare_tokenizer_encode(cx, t, a, text, len, &out->id, &out->count);
+    if (s != PARE_OK)
+        return pare_fail_context(cx, s, "%s", path);
+    return check_ids(cx, path, out, vocab);
+}
+
+pare_status pare_tokens_encode(pare_ctx *cx, pare_arena *a, const pare_tokenizer *t,
+                               const char *const *paths, size_t path_count, int32_t bos,
+                               size_t vocab, pare_tokens *out)
+{
+    pare_tokens *const part = PARE_NEW(a, pare_tokens, path_count);
+    if (!part)
+        return PARE_ENOMEM;
+    size_t total = 0;
+    for (size_t i = 0; i < path_count; i++) {
+        PARE_TRY(encode_file(cx, a, t, paths[i], vocab, &part[i]));
+        total += part[i].count + (bos >= 0);
+    }
+    *out = (pare_tokens){PARE_NEW(a, int32_t, total), 0};
+    if (!out->id)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < path_count; i++) {
+        if (bos >= 0)
+            out->id[out->count++] = bos;
+        if (part[i].count)
+            memcpy(out->id + out->count, part[i].id, part[i].count * sizeof *out->id);
+        out->count += part[i].count;
+    }
+    return PARE_OK;
+}
+
+pare_status pare_tokens_generate(pare_ctx *cx, pare_arena *a, pare_arena *scratch,
+                                 const pare_forward *f, double temperature, uint64_t seed,
+                                 size_t samples, size_t window, pare_tokens *out)
+{
+    size_t count;
+    if (__builtin_mul_overflow(samples, window, &count))
+        return pare_fail(cx, PARE_EINVAL, "%zu samples of %zu tokens", samples, window);
+    *out = (pare_tokens){PARE_NEW(a, int32_t, count), count};
+    if (!out->id)
+        return PARE_ENOMEM;
+    const pare_config *const c = &f->model->config;
+    const int64_t first = c->bos_id >= 0 ? c->bos_id : c->eos_ids ? c->eos_id[0] : 0;
+    for (size_t i = 0; i < samples; i++)
+        out->id[i * window] = (int32_t)first;
+    for (size_t i = 0; i < samples; i += GENERATE_BATCH) {
+        pare_ctx_progress(cx, "sampling calibration text from the model", (double)i,
+                          (double)samples);
+        const pare_generate_opts opts = {.temperature = temperature,
+                                         .seed = seed,
+                                         .first = i,
+                                         .sequences = samples - i < GENERATE_BATCH ? samples - i
+                                                                                   : GENERATE_BATCH,
+                                         .length = window};
+        PARE_TRY(pare_generate(cx, scratch, f, &opts, 1, out->id + i * window, NULL, NULL));
+    }
+    return PARE_OK;
+}
+
+pare_status pare_tokens_windows(pare_ctx *cx, pare_arena *a, const pare_tokens *tokens,
+                                size_t window, size_t samples, pare_pick pick, uint64_t seed,
+                                pare_tokens *out)
+{
+    const size_t have = tokens->count / window;
+    const size_t want = samples ? samples : have;
+    if (have == 0 || want > have)
+        return pare_fail(cx, PARE_EUSAGE,
+                         "asked for %zu windows of %zu tokens, the calibration data has %zu tokens "
+                         "(%zu windows); give more data, a smaller window, or samples: all",
+                         want ? want : 1, window, tokens->count, have);
+    size_t *const index = PARE_NEW(a, size_t, want);
+    *out = (pare_tokens){PARE_NEW(a, int32_t, want * window), want * window};
+    if (!index || !out->id)
+        return PARE_ENOMEM;
+    if (pick == PARE_PICK_DRAW && want < have)
+        pare_random_choose(seed, pare_random_stream("calibration windows"), have, want, index);
+    else
+        for (size_t i = 0; i < want; i++)
+            index[i] = i;
+    for (size_t i = 0; i < want; i++)
+        memcpy(out->id + i * window, tokens->id + index[i] * window, window * sizeof *out->id);
+    return PARE_OK;
+}

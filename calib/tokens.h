@@ -1,0 +1,47 @@
+/* calib/tokens.h - the tokens a model is calibrated and evaluated on. */
+#ifndef PARE_CALIB_TOKENS_H
+#define PARE_CALIB_TOKENS_H
+
+#include "formats/tokenizer.h"
+#include "runtime/forward.h"
+
+/* Tokens of texts and files, in the arena. */
+typedef struct pare_tokens {
+    int32_t *id;
+    size_t count;
+} pare_tokens;
+
+/* A .i32 file: little-endian int32. Every id must be in [0, vocab).
+ * PARE_ENOTFOUND, PARE_EFORMAT (size not a multiple of 4, empty, an id out of range: its index),
+ * PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_tokens_read(pare_ctx *cx, pare_arena *a, const char *path,
+                                          size_t vocab, pare_tokens *out);
+
+/* Texts, each tokenized whole and joined in order. With `bos` >= 0 that token stands in front of
+ * each. PARE_ENOTFOUND, PARE_EFORMAT (a token outside the model's vocabulary), PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_tokens_encode(pare_ctx *cx, pare_arena *a, const pare_tokenizer *t,
+                                            const char *const *paths, size_t path_count,
+                                            int32_t bos, size_t vocab, pare_tokens *out);
+
+/* Samples of the model itself: `samples` sequences of `window` tokens, the first drawn from the BOS
+ * token (EOS if there is none, 0 if neither), each further one by pare_generate at `temperature`.
+ * Sequence i depends on seed and i only. Reports progress. PARE_ENOMEM, PARE_EINTERRUPTED. */
+PARE_CHECKED pare_status pare_tokens_generate(pare_ctx *cx, pare_arena *a, pare_arena *scratch,
+                                              const pare_forward *f, double temperature,
+                                              uint64_t seed, size_t samples, size_t window,
+                                              pare_tokens *out);
+
+/* How windows are picked from a stream. */
+typedef enum pare_pick {
+    PARE_PICK_FIRST, /* the first `samples` windows */
+    PARE_PICK_DRAW   /* `samples` windows drawn without replacement by seed, then sorted */
+} pare_pick;
+
+/* Cuts tokens into consecutive windows and keeps `samples` of them (0: all) as one
+ * [samples, window] array. PARE_EUSAGE when there are fewer ("asked for 128 windows of 2048 tokens,
+ * the text has 17; give more text, or samples: all"), PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_tokens_windows(pare_ctx *cx, pare_arena *a, const pare_tokens *tokens,
+                                             size_t window, size_t samples, pare_pick pick,
+                                             uint64_t seed, pare_tokens *out);
+
+#endif

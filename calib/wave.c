@@ -1,0 +1,150 @@
+#include "calib/wave.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "runtime/file.h"
+
+enum { BATCH_TOKENS = 2048 };
+
+size_t pare_wave_batch(size_t window)
+{
+    return window >= BATCH_TOKENS ? 1 : BATCH_TOKENS / window;
+}
+
+uint64_t pare_wave_bytes(size_t samples, size_t window, size_t hidden)
+{
+    uint64_t bytes;
+    if (__builtin_mul_overflow((uint64_t)samples, window, &bytes) ||
+        __builtin_mul_overflow(bytes, hidden * sizeof(float), &bytes))
+        return UINT64_MAX;
+    return bytes;
+}
+
+static pare_status open_spill(pare_ctx *cx, pare_wave *wave, uint64_t bytes)
+{
+    wave->fd = open(wave->path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (wave->fd < 0)
+        return pare_file_fail(cx, wave->path, "cannot create");
+    if (unlink(wave->path) != 0)
+        return pare_file_fail(cx, wave->path, "cannot unlink");
+    const int reason = posix_fallocate(wave->fd, 0, (off_t)bytes);
+    if (reason != 0) {
+        errno = reason;
+        return pare_file_fail(cx, wave->path, "cannot reserve space for activations");
+    }
+    return PARE_OK;
+}
+
+pare_status pare_wave_open(pare_ctx *cx, pare_arena *a, size_t samples, size_t window,
+                           size_t hidden, const char *spill_directory, pare_wave *wave)
+{
+    *wave = (pare_wave){.samples = samples,
+                        .window = window,
+                        .hidden = hidden,
+                        .batch = pare_wave_batch(window),
+                        .fd = -1};
+    const uint64_t bytes = pare_wave_bytes(samples, window, hidden);
+    if (bytes > INT64_MAX)
+        return pare_fail(cx, PARE_ENOMEM, "activations of %zu windows of %zu tokens", samples,
+                         window);
+    if (spill_directory) {
+        wave->path = pare_path_join(a, spill_directory, "activations");
+        return wave->path ? open_spill(cx, wave, bytes) : PARE_ENOMEM;
+    }
+    wave->x = pare_arena_take(a, (size_t)bytes, 1);
+    return wave->x ? PARE_OK : PARE_ENOMEM;
+}
+
+void pare_wave_close(pare_wave *wave)
+{
+    if (wave->fd >= 0)
+        (void)close(wave->fd);
+    wave->fd = -1;
+}
+
+/* The batch that starts at window `first`: a view in memory, or read into `buffer`. */
+static pare_status fetch(pare_ctx *cx, const pare_wave *wave, size_t first, size_t count,
+                         float *buffer, bool read, float **x)
+{
+    const size_t stride = wave->window * wave->hidden;
+    *x = wave->x ? wave->x + first * stride : buffer;
+    if (wave->x || !read)
+        return PARE_OK;
+    return pare_file_get(cx, wave->fd, wave->path, buffer, count * stride * sizeof(float),
+                         (uint64_t)first * stride * sizeof(float));
+}
+
+static pare_status store(pare_ctx *cx, const pare_wave *wave, size_t first, size_t count,
+                         const float *x)
+{
+    if (wave->x)
+        return PARE_OK;
+    const size_t stride = wave->window * wave->hidden;
+    return pare_file_put(cx, wave->fd, wave->path, x, count * stride * sizeof(float),
+                         (uint64_t)first * stride * sizeof(float));
+}
+
+static size_t batch_at(const pare_wave *wave, size_t first)
+{
+    const size_t left = wave->samples - first;
+    return left < wave->batch ? left : wave->batch;
+}
+
+pare_status pare_wave_embed(pare_ctx *cx, pare_arena *scratch, pare_wave *wave,
+                            const pare_model *model, const int32_t *tokens)
+{
+    const pare_mark mark = pare_arena_mark(scratch);
+    const size_t stride = wave->window * wave->hidden;
+    float *const buffer = PARE_NEW(scratch, float, wave->batch *stride);
+    pare_status s = buffer ? PARE_OK : PARE_ENOMEM;
+    for (size_t i = 0; s == PARE_OK && i < wave->samples; i += wave->batch) {
+        const size_t count = batch_at(wave, i);
+        float *x;
+        s = fetch(cx, wave, i, count, buffer, false, &x);
+        if (s == PARE_OK)
+            s = pare_embed(cx, model, tokens + i * wave->window, count * wave->window, x);
+        if (s == PARE_OK)
+            s = store(cx, wave, i, count, x);
+    }
+    pare_arena_rewind(scratch, mark);
+    return s;
+}
+
+static pare_status run_batch(pare_ctx *cx, pare_arena *scratch, pare_wave *wave, size_t first,
+                             const pare_forward *f, const pare_block *block, const pare_tap *tap)
+{
+    const size_t count = batch_at(wave, first), stride = wave->window * wave->hidden;
+    float *const buffer = wave->x ? NULL : PARE_NEW(scratch, float, count *stride);
+    if (!wave->x && !buffer)
+        return PARE_ENOMEM;
+    float *x;
+    PARE_TRY(fetch(cx, wave, first, count, buffer, true, &x));
+    pare_kv kv;
+    PARE_TRY(pare_kv_take(scratch, &f->model->config, count, wave->window, &kv));
+    const pare_batch batch = {.sequences = count, .length = wave->window};
+    PARE_TRY(pare_block_forward(cx, scratch, f, block, batch, x, &kv, tap));
+    return tap ? PARE_OK : store(cx, wave, first, count, x);
+}
+
+pare_status pare_wave_run(pare_ctx *cx, pare_arena *scratch, pare_wave *wave, const pare_forward *f,
+                          const pare_block *block, const pare_tap *tap, const char *what)
+{
+    for (size_t i = 0; i < wave->samples; i += wave->batch) {
+        pare_ctx_progress(cx, what, (double)i, (double)wave->samples);
+        const pare_mark mark = pare_arena_mark(scratch);
+        const pare_status s = run_batch(cx, scratch, wave, i, f, block, tap);
+        pare_arena_rewind(scratch, mark);
+        PARE_TRY(s);
+    }
+    return PARE_OK;
+}
+
+size_t pare_wave_scratch(const pare_ctx *cx, const pare_config *c, size_t window)
+{
+    const pare_batch batch = {.sequences = pare_wave_batch(window), .length = window};
+    const size_t tokens = batch.sequences * window;
+    const size_t row = c->hidden + 2 * c->kv_heads * c->head_dim; /* x, keys, values */
+    return tokens * row * sizeof(float) + pare_block_forward_scratch(cx, c, batch);
+}

@@ -1,0 +1,49 @@
+/* calib/wave.h - the activation wave: the inputs of the current block for every calibration window,
+ * carried through the already compressed blocks.
+ *
+ * Activations are f32 [samples, window, hidden], in memory or, when that is too much, in a file
+ * that is deleted at once after it is opened. Windows go through a block in batches whose size does
+ * not depend on where they are kept, so the results do not either. */
+#ifndef PARE_CALIB_WAVE_H
+#define PARE_CALIB_WAVE_H
+
+#include "calib/tokens.h"
+
+typedef struct pare_wave {
+    size_t samples, window, hidden, batch; /* batch: windows per forward call */
+    float *x;                              /* in memory; NULL when spilled */
+    int fd;                                /* the file, or -1 */
+    char *path;                            /* of the file, for messages */
+} pare_wave;
+
+/* Windows per batch: as many as make about 2048 tokens, at least one. */
+size_t pare_wave_batch(size_t window);
+
+/* Bytes of all activations; saturates at UINT64_MAX. */
+uint64_t pare_wave_bytes(size_t samples, size_t window, size_t hidden);
+
+/* Makes room. spill_directory NULL: in the arena. Otherwise a file there, its space reserved.
+ * PARE_ENOMEM, PARE_ENOSPC, PARE_EIO. Close it in any case. */
+PARE_CHECKED pare_status pare_wave_open(pare_ctx *cx, pare_arena *a, size_t samples, size_t window,
+                                        size_t hidden, const char *spill_directory,
+                                        pare_wave *wave);
+void pare_wave_close(pare_wave *wave);
+
+/* Fills the wave with the embeddings of tokens [samples, window]. */
+PARE_CHECKED pare_status pare_wave_embed(pare_ctx *cx, pare_arena *scratch, pare_wave *wave,
+                                         const pare_model *model, const int32_t *tokens);
+
+/* Runs every window through a block.
+ *   tap   NULL: the outputs of the block replace its inputs. Otherwise the tap sees the inputs of
+ *         the linears, in batch order, and the wave stays as it is; tap->last is below PARE_SITES.
+ *   what  name of the step, for progress
+ * PARE_ENOMEM, PARE_EIO, PARE_EINTERRUPTED, or what the tap returned. Scratch is rewound.
+ * Threads inside a batch; same bytes for any number of them. */
+PARE_CHECKED pare_status pare_wave_run(pare_ctx *cx, pare_arena *scratch, pare_wave *wave,
+                                       const pare_forward *f, const pare_block *block,
+                                       const pare_tap *tap, const char *what);
+
+/* Upper bound of the scratch that pare_wave_run takes. */
+size_t pare_wave_scratch(const pare_ctx *cx, const pare_config *c, size_t window);
+
+#endif

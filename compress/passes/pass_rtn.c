@@ -1,0 +1,33 @@
+#include "compress/passes/passes_internal.h"
+#include "compress/passes/quantize.h"
+#include "quant/rtn.h"
+
+static const pare_param params[] = {PARE_QUANTIZE_TABLE, {.name = NULL}};
+
+static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threads)
+{
+    (void)threads;
+    const double tries = value[PARE_QUANTIZE_CLIP] != 0.0 ? 80.0 : 1.0;
+    return (pare_pass_cost){.flops = tries * 4.0 * (double)n * (double)k};
+}
+
+static pare_status run(pare_ctx *cx, const double *value, pare_pass_linear *linear,
+                       pare_arena *scratch)
+{
+    const pare_grid grid = pare_quantize_grid(value);
+    PARE_TRY(pare_codes_take(scratch, &grid, linear->n, linear->k, linear->codes));
+    return pare_rtn_quantize(cx, &grid, linear->w, linear->n, linear->k, linear->codes);
+}
+
+const pare_pass pare_pass_rtn = {
+    .name = "rtn",
+    .summary = "round to nearest: every weight to the closest value of its group's grid",
+    .source = "Jacob et al., CVPR 2018, eq. (1)",
+    .needs = PARE_FACT_WEIGHTS,
+    .gives = PARE_FACT_CODES,
+    .drops = PARE_FACT_WEIGHTS,
+    .params = params,
+    .store = pare_quantize_store,
+    .cost = cost,
+    .run = run,
+};

@@ -1,0 +1,18 @@
+#include <string.h>
+
+#include "compress/passes/passes_internal.h"
+
+const pare_pass *const pare_passes[] = {&pare_pass_rtn, &pare_pass_gptq, NULL};
+
+size_t pare_pass_count(void)
+{
+    return sizeof pare_passes / sizeof *pare_passes - 1;
+}
+
+const pare_pass *pare_pass_find(const char *name)
+{
+    for (size_t i = 0; pare_passes[i]; i++)
+        if (strcmp(pare_passes[i]->name, name) == 0)
+            return pare_passes[i];
+    return NULL;
+}

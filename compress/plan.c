@@ -1,0 +1,214 @@
+#include "compress/plan.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compress/plan_internal.h"
+#include "calib/wave.h"
+#include "runtime/file.h"
+
+enum { RECIPE_CAP = 1 << 20 };
+static const uint64_t shard_bytes = (uint64_t)4 << 30;
+
+static pare_status read_recipe(pare_ctx *cx, pare_arena *a, pare_plan *plan)
+{
+    const pare_job *const job = plan->job;
+    PARE_TRY(
+        pare_file_read(cx, a, job->recipe, RECIPE_CAP, &plan->recipe_text, &plan->recipe_len));
+    const size_t count = pare_pass_count();
+    pare_pass_words *const words = PARE_NEW(a, pare_pass_words, count);
+    if (!words)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < count; i++)
+        words[i] = (pare_pass_words){pare_passes[i]->name, pare_passes[i]->params};
+    return pare_recipe_parse(cx, a, job->recipe, plan->recipe_text, plan->recipe_len, job->sets,
+                             job->set_count, words, count, &plan->recipe);
+}
+
+/* A path of the recipe or the command line without slashes at its end; NULL when neither has it. */
+static pare_status pick_path(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
+                             const char *override, const pare_text *written, const char *what,
+                             char **out)
+{
+    if (override) {
+        *out = pare_arena_text(a, override, strlen(override));
+    } else if (written->text) {
+        char *const directory = pare_path_directory(a, plan->job->recipe);
+        *out = directory ? pare_path_join(a, directory, written->text) : NULL;
+    } else {
+        return pare_fail(cx, PARE_EUSAGE, "%s: no %s; write \"%s: PATH\" or give --%s PATH",
+                         plan->job->recipe, what, what, what);
+    }
+    if (!*out)
+        return PARE_ENOMEM;
+    for (size_t n = strlen(*out); n > 1 && (*out)[n - 1] == '/'; n--)
+        (*out)[n - 1] = '\0';
+    return PARE_OK;
+}
+
+/* True when `path` is `directory` or lies inside it; both must exist. */
+static bool lies_in(const char *path, const char *directory)
+{
+    char p[PATH_MAX], d[PATH_MAX];
+    if (!realpath(path, p) || !realpath(directory, d))
+        return false;
+    const size_t len = strlen(d);
+    return strncmp(p, d, len) == 0 && (p[len] == '\0' || p[len] == '/');
+}
+
+static pare_status resolve_paths(pare_ctx *cx, pare_arena *a, pare_plan *plan)
+{
+    const pare_job *const job = plan->job;
+    PARE_TRY(pick_path(cx, a, plan, job->model, &plan->recipe.model, "model", &plan->model_path));
+    PARE_TRY(
+        pick_path(cx, a, plan, job->output, &plan->recipe.output, "output", &plan->output_path));
+    const size_t len = strlen(plan->output_path);
+    plan->partial_path = pare_arena_take(a, len + sizeof ".partial", 1);
+    if (!plan->partial_path)
+        return PARE_ENOMEM;
+    memcpy(plan->partial_path, plan->output_path, len);
+    memcpy(plan->partial_path + len, ".partial", sizeof ".partial");
+    if (lies_in(plan->model_path, plan->output_path) || lies_in(plan->model_path, plan->partial_path))
+        return pare_fail(cx, PARE_EEXISTS, "%s: the output would replace the model at %s",
+                         plan->output_path, plan->model_path);
+    if (pare_path_is_file(plan->output_path))
+        return pare_fail(cx, PARE_EEXISTS, "%s: the output is a file; it must be a directory",
+                         plan->output_path);
+    if (pare_path_is_directory(plan->output_path) && !job->restart)
+        return pare_fail(cx, PARE_EEXISTS,
+                         "%s: the output exists already; give --restart to replace it, or another "
+                         "--output",
+                         plan->output_path);
+    return PARE_OK;
+}
+
+static pare_status open_model(pare_ctx *cx, pare_arena *a, pare_plan *plan)
+{
+    PARE_TRY(pare_checkpoint_open(cx, a, plan->model_path, &plan->checkpoint));
+    if (plan->checkpoint.packed)
+        return pare_fail(cx, PARE_ENOTSUP,
+                         "%s: is compressed already; give the checkpoint it was made from",
+                         plan->model_path);
+    for (size_t i = 0; i < plan->checkpoint.files; i++)
+        plan->input_bytes += plan->checkpoint.file[i].bytes;
+    return pare_model_load(cx, a, &plan->checkpoint, &plan->model);
+}
+
+/* Windows are cut to the context when the recipe does not name a size. */
+static pare_status fit_window(pare_ctx *cx, const pare_plan *plan, size_t asked, bool given,
+                              pare_place place, size_t *window)
+{
+    const size_t context = plan->model.config.context;
+    if (given && asked > context)
+        return pare_recipe_fail(cx, place, "window %zu is above the model's context of %zu tokens",
+                                asked, context);
+    *window = asked < context ? asked : context;
+    return PARE_OK;
+}
+
+static pare_status check_windows(pare_ctx *cx, pare_plan *plan)
+{
+    const pare_calibration *const c = &plan->recipe.calibration;
+    PARE_TRY(fit_window(cx, plan, c->window, c->window_given, c->window_place, &plan->window));
+    plan->samples = c->samples;
+    plan->batch = pare_wave_batch(plan->window);
+    for (size_t i = 0; i < plan->recipe.evaluations; i++) {
+        pare_evaluation *const e = &plan->recipe.evaluation[i];
+        PARE_TRY(fit_window(cx, plan, e->window, e->window_given, e->place, &e->window));
+    }
+    return PARE_OK;
+}
+
+/* Every file that will be read later is there now. */
+static pare_status check_data(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
+                              const pare_text *file, bool text)
+{
+    char *const directory = pare_path_directory(a, plan->job->recipe);
+    char *const path = directory ? pare_path_join(a, directory, file->text) : NULL;
+    char *const tokenizer =
+        path ? pare_path_join(a, plan->checkpoint.directory, "tokenizer.json") : NULL;
+    if (!tokenizer)
+        return PARE_ENOMEM;
+    if (!pare_path_is_file(path))
+        return pare_recipe_fail(cx, file->place, "%s: no such file", path);
+    if (text && !pare_path_is_file(tokenizer))
+        return pare_recipe_fail(cx, file->place,
+                                "text needs the model's tokenizer, and %s is missing; give tokens: "
+                                "a file of little-endian int32 instead",
+                                tokenizer);
+    return PARE_OK;
+}
+
+static pare_status check_data_files(pare_ctx *cx, pare_arena *a, const pare_plan *plan)
+{
+    const pare_calibration *const c = &plan->recipe.calibration;
+    for (size_t i = 0; plan->calibrated && i < c->text.count; i++)
+        PARE_TRY(check_data(cx, a, plan, &c->text.item[i], true));
+    if (plan->calibrated && c->tokens.text)
+        PARE_TRY(check_data(cx, a, plan, &c->tokens, false));
+    for (size_t i = 0; i < plan->recipe.evaluations; i++) {
+        const pare_evaluation *const e = &plan->recipe.evaluation[i];
+        const pare_text *const file = e->text.text ? &e->text : &e->tokens;
+        PARE_TRY(check_data(cx, a, plan, file, e->text.text != NULL));
+    }
+    return PARE_OK;
+}
+
+static bool is_quantized(const pare_plan *plan, const char *tensor)
+{
+    for (size_t i = 0; i < plan->linears; i++) {
+        const char *const name = plan->linear[i].packed.name;
+        const size_t len = strlen(name);
+        if (strncmp(tensor, name, len) == 0 && strcmp(tensor + len, ".weight") == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Tensors that stay as they are belong to the unit behind the last block. */
+static pare_status lay_out(pare_ctx *cx, pare_arena *a, pare_plan *plan)
+{
+    const pare_checkpoint *const ck = &plan->checkpoint;
+    pare_tensor *const kept = PARE_NEW(a, pare_tensor, ck->tensors);
+    size_t *const unit = PARE_NEW(a, size_t, ck->tensors);
+    pare_packed_linear *const linear = PARE_NEW(a, pare_packed_linear, plan->linears);
+    size_t *const linear_unit = PARE_NEW(a, size_t, plan->linears);
+    if (!kept || !unit || !linear || !linear_unit)
+        return PARE_ENOMEM;
+    size_t count = 0;
+    for (size_t i = 0; i < ck->tensors; i++) {
+        if (is_quantized(plan, ck->tensor[i].name))
+            continue;
+        kept[count] = ck->tensor[i];
+        unit[count++] = plan->model.config.blocks;
+    }
+    for (size_t i = 0; i < plan->linears; i++) {
+        linear[i] = plan->linear[i].packed;
+        linear_unit[i] = plan->linear[i].block;
+    }
+    PARE_TRY(pare_packed_layout_make(cx, a, kept, unit, count, linear, linear_unit, plan->linears,
+                                     shard_bytes, &plan->layout));
+    plan->packed_bytes = plan->layout.index_bytes;
+    for (uint32_t i = 0; i < plan->layout.shards; i++)
+        plan->packed_bytes += plan->layout.file_bytes[i];
+    return PARE_OK;
+}
+
+pare_status pare_plan_make(pare_ctx *cx, pare_arena *a, const pare_job *job, pare_plan *plan)
+{
+    *plan = (pare_plan){.job = job};
+    PARE_TRY(read_recipe(cx, a, plan));
+    PARE_TRY(resolve_paths(cx, a, plan));
+    PARE_TRY(open_model(cx, a, plan));
+    PARE_TRY(pare__plan_resolve(cx, a, plan));
+    PARE_TRY(check_windows(cx, plan));
+    PARE_TRY(check_data_files(cx, a, plan));
+    PARE_TRY(lay_out(cx, a, plan));
+    return pare__plan_cost(cx, a, plan);
+}
+
+void pare_plan_close(pare_plan *plan)
+{
+    pare_checkpoint_close(&plan->checkpoint);
+}

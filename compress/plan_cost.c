@@ -1,0 +1,211 @@
+#define _XOPEN_SOURCE 700 /* statvfs */
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "calib/hessian.h"
+#include "calib/wave.h"
+#include "compress/plan_internal.h"
+#include "runtime/file.h"
+#include "runtime/linalg.h"
+
+/* What the program holds besides its arenas: BLAS buffers, stacks, parsed headers. */
+static const uint64_t overhead_bytes = (uint64_t)96 << 20;
+static const uint64_t report_bytes = (uint64_t)1 << 20;
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Float weights of one block, all linears. */
+static uint64_t block_weights(const pare_config *c)
+{
+    uint64_t weights = 0;
+    for (size_t role = 0; role < PARE_ROLES; role++) {
+        size_t n, k;
+        pare_linear_shape(c, (pare_role)role, &n, &k);
+        weights += (uint64_t)n * k;
+    }
+    return weights;
+}
+
+/* The most that one linear needs while its step runs: its site's state, a working copy and the
+ * result in floats, codes and planes, and the step's own scratch. */
+static uint64_t step_bytes(const pare_ctx *cx, const pare_plan *plan, uint64_t *codes)
+{
+    uint64_t most = 0;
+    *codes = 0;
+    for (size_t i = 0; i < plan->linears; i++) {
+        const pare_plan_linear *const l = &plan->linear[i];
+        const pare_step *const step = &plan->recipe.step[l->step];
+        const size_t n = l->packed.n, k = l->packed.k;
+        const pare_pass_cost cost =
+            pare_passes[step->pass]->cost(step->value, n, k, pare_threads(cx));
+        const pare_packed_bytes b = pare_packed_linear_bytes(&l->packed);
+        const uint64_t planes = b.codes + b.scales + b.zeros;
+        most = larger(most, cost.site_bytes + cost.linear_bytes + (uint64_t)n * k * 9 + 2 * planes);
+        if (l->block == plan->linear[0].block)
+            *codes += planes;
+    }
+    return most;
+}
+
+static void count_ram(const pare_ctx *cx, pare_plan *plan)
+{
+    const pare_config *const c = &plan->model.config;
+    uint64_t planes;
+    const uint64_t step = step_bytes(cx, plan, &planes);
+    const uint64_t wave = plan->calibrated ? pare_wave_scratch(cx, c, plan->window) : 0;
+    plan->fixed_ram_bytes = overhead_bytes + block_weights(c) * sizeof(float) + planes +
+                            pare_hessian_bytes(c, plan->sites) + larger(step, wave);
+    plan->activation_bytes =
+        plan->calibrated ? pare_wave_bytes(plan->samples, plan->window, c->hidden) : 0;
+}
+
+/* Sampling keeps the cache of all blocks; batches are sized so that it stays below this. */
+static pare_status check_ram(pare_ctx *cx, pare_plan *plan)
+{
+    const pare_job *const job = plan->job;
+    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGE_SIZE);
+    const uint64_t machine = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : UINT64_MAX;
+    const uint64_t asked = job->ram_limit ? job->ram_limit : plan->recipe.ram_limit;
+    plan->ram_limit = asked ? asked : machine / 4 * 3;
+    if (plan->fixed_ram_bytes > plan->ram_limit)
+        return pare_fail(cx, PARE_ENOMEM,
+                         "one block needs %.1f MiB of memory and the limit is %.1f MiB; raise the "
+                         "limit, or use a shorter window",
+                         (double)plan->fixed_ram_bytes / 0x1p20, (double)plan->ram_limit / 0x1p20);
+    plan->spill = plan->activation_bytes > plan->ram_limit - plan->fixed_ram_bytes;
+    plan->peak_ram_bytes = plan->fixed_ram_bytes + (plan->spill ? 0 : plan->activation_bytes);
+    return PARE_OK;
+}
+
+/* Bytes that files of an unfinished run already hold. */
+static pare_status held_bytes(pare_arena *a, const pare_plan *plan, uint64_t *held)
+{
+    *held = 0;
+    for (uint32_t i = 0; i < plan->layout.shards; i++) {
+        char *const path = pare_path_join(a, plan->partial_path, plan->layout.shard_name[i]);
+        struct stat st;
+        if (!path)
+            return PARE_ENOMEM;
+        if (stat(path, &st) == 0)
+            *held += (uint64_t)st.st_blocks * 512;
+    }
+    return PARE_OK;
+}
+
+static pare_status check_disk(pare_ctx *cx, pare_arena *a, pare_plan *plan)
+{
+    plan->other_bytes = report_bytes;
+    plan->disk_bytes = plan->packed_bytes + plan->other_bytes;
+    if (plan->spill)
+        plan->disk_bytes += plan->activation_bytes;
+    char *place = pare_path_directory(a, plan->output_path);
+    struct statvfs fs = {0};
+    while (place && statvfs(place, &fs) != 0) {
+        char *const parent = pare_path_directory(a, place);
+        if (parent && (parent[0] == '.' || parent[1] == '\0') && statvfs(parent, &fs) != 0)
+            return pare_file_fail(cx, parent, "cannot tell the free space");
+        place = parent;
+    }
+    if (!place)
+        return PARE_ENOMEM;
+    uint64_t held;
+    PARE_TRY(held_bytes(a, plan, &held));
+    plan->disk_free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
+    if (plan->disk_bytes > plan->disk_free_bytes + held)
+        return pare_fail(cx, PARE_ENOSPC,
+                         "%s: needs %.1f MiB of disk and %.1f MiB are free", place,
+                         (double)(plan->disk_bytes - held) / 0x1p20,
+                         (double)plan->disk_free_bytes / 0x1p20);
+    return PARE_OK;
+}
+
+/* Forward: two passes through every block (statistics, outputs), five when sequential. Statistics:
+ * half of k^2 per token and site. */
+static void count_flops(const pare_ctx *cx, pare_plan *plan)
+{
+    const pare_config *const c = &plan->model.config;
+    for (size_t i = 0; i < plan->linears; i++) {
+        const pare_plan_linear *const l = &plan->linear[i];
+        const pare_step *const step = &plan->recipe.step[l->step];
+        plan->pass_flops += pare_passes[step->pass]
+                                ->cost(step->value, l->packed.n, l->packed.k, pare_threads(cx))
+                                .flops;
+    }
+    if (!plan->calibrated)
+        return;
+    const double tokens = (double)plan->samples * (double)plan->window;
+    const double blocks = (double)c->blocks, width = (double)(c->heads * c->head_dim);
+    const double passes = plan->sequential ? 5.0 : 2.0;
+    const double attention = 2.0 * (double)plan->window * width;
+    plan->forward_flops =
+        passes * tokens * blocks * (2.0 * (double)block_weights(c) + attention);
+    for (unsigned s = 0; s < PARE_SITES; s++) {
+        const double k = (double)pare_site_width(c, (pare_site)s);
+        if (plan->sites & (1u << s))
+            plan->pass_flops += blocks * tokens * k * k;
+    }
+}
+
+pare_status pare__plan_cost(pare_ctx *cx, pare_arena *a, pare_plan *plan)
+{
+    count_ram(cx, plan);
+    PARE_TRY(check_ram(cx, plan));
+    PARE_TRY(check_disk(cx, a, plan));
+    count_flops(cx, plan);
+    return PARE_OK;
+}
+
+static double now(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+enum { PROBE = 768, PROBE_TILE = 64 };
+
+typedef struct probe {
+    const pare_ctx *cx;
+    float *x, *w, *y;
+} probe;
+
+static void probe_tile(void *arg, size_t begin, size_t end, size_t worker)
+{
+    const probe *const p = arg;
+    (void)worker;
+    p->cx->kernels.gemm_f32_f32(p->y + begin, PROBE, p->x, PROBE, p->w + begin * PROBE, PROBE,
+                                PROBE, end - begin, PROBE);
+}
+
+pare_status pare_plan_time(pare_ctx *cx, const pare_plan *plan, double *seconds)
+{
+    pare_arena scratch;
+    pare_status s = pare_arena_init(cx, &scratch, 0);
+    const size_t count = (size_t)PROBE * PROBE;
+    const probe p = {cx, PARE_NEW(&scratch, float, count), PARE_NEW(&scratch, float, count),
+                     PARE_NEW(&scratch, float, count)};
+    if (!p.x || !p.w || !p.y)
+        s = PARE_ENOMEM;
+    const double flops = 2.0 * PROBE * (double)count;
+    double forward = 0.0, algebra = 0.0;
+    for (int run = 0; s == PARE_OK && run < 4; run++) { /* the first one warms up */
+        const double t0 = now();
+        pare_parallel(cx, PROBE, PROBE_TILE, probe_tile, (void *)&p);
+        const double t1 = now();
+        pare_gram_add(cx, p.y, p.x, PROBE, PROBE);
+        const double t2 = now();
+        if (run > 0) {
+            forward += flops / (t1 - t0) / 3.0;
+            algebra += flops / 2.0 / (t2 - t1) / 3.0;
+        }
+    }
+    if (s == PARE_OK)
+        *seconds = plan->forward_flops / forward + plan->pass_flops / algebra;
+    pare_arena_release(&scratch);
+    return s;
+}
