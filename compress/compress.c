@@ -1,0 +1,246 @@
+#include "compress/compress.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "compress/compress_internal.h"
+#include "compress/version.h"
+#include "runtime/file.h"
+#include "runtime/linalg.h"
+
+double pare__seconds(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+void pare__notify(pare_run *run, pare_event_kind kind, const char *fmt, ...)
+{
+    if (!run->events || !run->events->event)
+        return;
+    char text[512];
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    const pare_event e = {.kind = kind,
+                          .text = text,
+                          .blocks = run->plan.model.config.blocks,
+                          .seconds = pare__seconds() - run->started};
+    run->events->event(run->events->self, &e);
+}
+
+static pare_status hash_inputs(pare_run *run)
+{
+    const pare_checkpoint *const ck = &run->plan.checkpoint;
+    char(*const hex)[PARE_SHA256_HEX] = pare_arena_take(run->a, ck->files, sizeof *hex);
+    run->input = PARE_NEW(run->a, pare_manifest_file, ck->files + 1);
+    if (!hex || !run->input)
+        return PARE_ENOMEM;
+    PARE_TRY(pare_sha256_files(run->cx, ck->file, ck->files, hex));
+    for (size_t i = 0; i < ck->files; i++) {
+        const char *const slash = strrchr(ck->file[i].path, '/');
+        pare_manifest_file *const f = &run->input[run->inputs++];
+        f->file = slash ? slash + 1 : ck->file[i].path;
+        f->bytes = ck->file[i].bytes;
+        memcpy(f->sha256, hex[i], sizeof hex[i]);
+    }
+    pare_manifest_file *const config = &run->input[run->inputs++];
+    config->file = "config.json";
+    config->bytes = ck->config_file.bytes;
+    pare_sha256_hex(ck->config_file.data, ck->config_file.bytes, config->sha256);
+    return PARE_OK;
+}
+
+/* What must be equal for an unfinished run to be continued. */
+static pare_status fingerprint(pare_run *run, pare_json_writer *w, const char **text)
+{
+    const pare_plan *const plan = &run->plan;
+    char *recipe, key[64];
+    size_t len;
+    const size_t count = pare_pass_count();
+    pare_pass_words *const words = PARE_NEW(run->a, pare_pass_words, count);
+    if (!words)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < count; i++)
+        words[i] = (pare_pass_words){pare_passes[i]->name, pare_passes[i]->params};
+    PARE_TRY(pare_recipe_normalize(run->cx, run->a, &plan->recipe, words, true, &recipe, &len));
+    pare_json_open_object(w, NULL);
+    pare_json_put_text(w, "program", "pare " PARE_VERSION);
+    pare_json_put_text(w, "cpu", pare_cpu_name(run->cx->cpu));
+    pare_json_put_text(w, "blas", pare_blas_name());
+    for (size_t i = 0; i < run->inputs; i++) {
+        (void)snprintf(key, sizeof key, "model file %zu", i + 1);
+        char value[256];
+        (void)snprintf(value, sizeof value, "%s sha256 %s", run->input[i].file,
+                       run->input[i].sha256);
+        pare_json_put_text(w, key, value);
+    }
+    pare_json_put_text(w, "calibration tokens",
+                       plan->calibrated ? run->tokens_sha256 : "not used");
+    size_t line = 0;
+    for (char *at = recipe; *at; line++) {
+        char *const end = strchr(at, '\n');
+        if (end)
+            *end = '\0';
+        (void)snprintf(key, sizeof key, "recipe line %zu", line + 1);
+        pare_json_put_text(w, key, at);
+        at = end ? end + 1 : at + strlen(at);
+    }
+    pare_json_close(w);
+    return pare_json_writer_finish(w, text, &len);
+}
+
+/* Removes what lies at the top of a directory: the artifact is flat. Subdirectories stay. */
+static pare_status make_directory(pare_ctx *cx, pare_arena *a, const char *path)
+{
+    for (size_t i = 1; path[i]; i++) {
+        if (path[i] != '/')
+            continue;
+        char *const parent = pare_arena_text(a, path, i);
+        if (!parent)
+            return PARE_ENOMEM;
+        if (mkdir(parent, 0777) != 0 && errno != EEXIST)
+            return pare_file_fail(cx, parent, "cannot create the directory");
+    }
+    if (mkdir(path, 0777) != 0 && errno != EEXIST)
+        return pare_file_fail(cx, path, "cannot create the directory");
+    return pare_file_sync_parent(cx, path);
+}
+
+static pare_status discard_journal(pare_run *run)
+{
+    char *const path = pare_path_join(run->a, run->plan.partial_path, "journal");
+    if (!path)
+        return PARE_ENOMEM;
+    if (unlink(path) != 0 && errno != ENOENT)
+        return pare_file_fail(run->cx, path, "cannot remove");
+    return PARE_OK;
+}
+
+static pare_status decode_units(pare_run *run, const pare_journal_record *record, size_t count)
+{
+    const size_t units = run->plan.model.config.blocks + 1;
+    if (count > units)
+        return pare_fail(run->cx, PARE_EFORMAT,
+                         "%s: the journal has %zu units and the model %zu; start over with "
+                         "--restart",
+                         run->plan.partial_path, count, units);
+    run->unit = PARE_NEW(run->a, pare_unit_result, units);
+    if (!run->unit)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < count; i++) {
+        const pare_status s = pare_result_decode(run->cx, run->a, record[i].payload, record[i].len,
+                                                 &run->unit[i]);
+        if (s != PARE_OK)
+            return pare_fail_context(run->cx, s, "%s: journal record %zu (start over with "
+                                     "--restart)", run->plan.partial_path, i + 1);
+    }
+    run->units_found = count;
+    return PARE_OK;
+}
+
+static pare_status open_output(pare_run *run)
+{
+    pare_plan *const plan = &run->plan;
+    PARE_TRY(make_directory(run->cx, run->a, plan->partial_path));
+    if (plan->job->restart)
+        PARE_TRY(discard_journal(run));
+    pare_json_writer *w = NULL;
+    const char *text;
+    pare_journal_record *record;
+    size_t count = 0;
+    pare_status s = pare_json_writer_new(run->cx, &w);
+    if (s == PARE_OK)
+        s = fingerprint(run, w, &text);
+    if (s == PARE_OK)
+        s = pare_journal_open(run->cx, run->a, plan->partial_path, text, &run->journal, &record,
+                              &count);
+    pare_json_writer_free(w);
+    PARE_TRY(s);
+    PARE_TRY(decode_units(run, record, count));
+    if (count)
+        pare__notify(run, PARE_EVENT_RESUME, "continuing: %zu of %zu blocks are done",
+                     count < plan->model.config.blocks ? count : plan->model.config.blocks,
+                     plan->model.config.blocks);
+    return pare_packed_create(run->cx, plan->partial_path, &plan->layout, &run->writer);
+}
+
+/* Space for the current block's float weights. */
+static pare_status take_weights(pare_run *run)
+{
+    for (size_t role = 0; role < PARE_ROLES; role++) {
+        size_t n, k;
+        pare_linear_shape(&run->plan.model.config, (pare_role)role, &n, &k);
+        run->weights[role] = PARE_NEW(run->a, float, n *k);
+        if (!run->weights[role])
+            return PARE_ENOMEM;
+    }
+    return PARE_OK;
+}
+
+static pare_status start_wave(pare_run *run)
+{
+    pare_plan *const plan = &run->plan;
+    if (!plan->calibrated)
+        return PARE_OK;
+    const pare_config *const c = &plan->model.config;
+    if (plan->spill)
+        pare__notify(run, PARE_EVENT_NOTICE, "activations (%.1f MiB) go to a file in %s",
+                     (double)plan->activation_bytes / 0x1p20, plan->partial_path);
+    PARE_TRY(pare_wave_open(run->cx, run->a, plan->samples, plan->window, c->hidden,
+                            plan->spill ? plan->partial_path : NULL, &run->wave));
+    PARE_TRY(pare_forward_init(run->cx, run->a, &plan->model, plan->window, true, &run->forward));
+    return pare_wave_embed(run->cx, &run->scratch, &run->wave, &plan->model, run->tokens.id);
+}
+
+static pare_status run_job(pare_run *run, pare_compress_result *out)
+{
+    pare_ctx *const cx = run->cx;
+    const size_t blocks = run->plan.model.config.blocks;
+    pare__notify(run, PARE_EVENT_PLAN, "%zu linears in %zu blocks, %.3f bits per weight",
+                 run->plan.linears, blocks, run->plan.bits_per_weight);
+    PARE_TRY(hash_inputs(run));
+    PARE_TRY(pare__run_tokens(run));
+    PARE_TRY(open_output(run));
+    PARE_TRY(take_weights(run));
+    PARE_TRY(start_wave(run));
+    for (size_t i = 0; i < blocks; i++) {
+        PARE_TRY(pare_ctx_interrupted(cx));
+        PARE_TRY(pare__run_block(run, i));
+    }
+    pare_wave_close(&run->wave);
+    PARE_TRY(pare__run_kept(run));
+    PARE_TRY(pare__run_describe(run));
+    PARE_TRY(pare__run_evaluate(run, out));
+    PARE_TRY(pare__run_publish(run));
+    pare__notify(run, PARE_EVENT_DONE, "%s", run->plan.output_path);
+    return PARE_OK;
+}
+
+pare_status pare_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
+                          const pare_events *events, pare_compress_result *out)
+{
+    *out = (pare_compress_result){0};
+    pare_run run = {.cx = cx, .a = a, .events = events, .started = pare__seconds()};
+    run.wave.fd = -1;
+    pare_status s = pare_arena_init(cx, &run.scratch, 0);
+    if (s == PARE_OK)
+        s = pare_linalg_init(cx);
+    if (s == PARE_OK)
+        s = pare_plan_make(cx, a, job, &run.plan);
+    if (s == PARE_OK)
+        s = run_job(&run, out);
+    pare_wave_close(&run.wave);
+    pare_packed_close(cx, run.writer);
+    pare_journal_close(cx, run.journal);
+    pare_plan_close(&run.plan);
+    pare_arena_release(&run.scratch);
+    return s;
+}

@@ -1,0 +1,62 @@
+/* compress/compress_internal.h - one running job and the parts it is made of. */
+#ifndef PARE_COMPRESS_COMPRESS_INTERNAL_H
+#define PARE_COMPRESS_COMPRESS_INTERNAL_H
+
+#include "calib/hessian.h"
+#include "calib/wave.h"
+#include "compress/compress.h"
+#include "compress/journal.h"
+#include "compress/manifest.h"
+
+typedef struct pare_run {
+    pare_ctx *cx;
+    pare_arena *a;          /* lives as long as the job */
+    pare_arena scratch;     /* rewound after every step */
+    pare_plan plan;
+    const pare_events *events;
+    double started;         /* monotonic seconds */
+    pare_manifest_file *input;
+    size_t inputs;
+    pare_tokens tokens;     /* calibration, [samples, window] */
+    char tokens_sha256[PARE_SHA256_HEX];
+    pare_forward forward;
+    pare_wave wave;
+    pare_packed_writer *writer;
+    pare_journal *journal;
+    pare_unit_result *unit; /* [blocks + 1] results, the last of what lies outside the blocks */
+    size_t units_found;     /* of an earlier run */
+    float *weights[PARE_ROLES]; /* f32 of the current block */
+    pare_block block;       /* the same as linears */
+} pare_run;
+
+double pare__seconds(void); /* monotonic */
+PARE_PRINTF(3, 4)
+void pare__notify(pare_run *run, pare_event_kind kind, const char *fmt, ...);
+
+/* Calibration tokens by the recipe, and their hash. */
+PARE_CHECKED pare_status pare__run_tokens(pare_run *run);
+
+/* Checks the weights of a loaded block, or of any floats, by the recipe's nan policy: error, or
+ * repaired in place. `name` for messages. */
+PARE_CHECKED pare_status pare__run_finite(pare_run *run, const char *name, float *x, size_t count);
+
+/* One block: weights in, planes and journal record out; or, when an earlier run has done it, its
+ * planes read back and compared. Then the wave moves on. */
+PARE_CHECKED pare_status pare__run_block(pare_run *run, size_t block);
+
+/* Everything outside the blocks, as one unit. */
+PARE_CHECKED pare_status pare__run_kept(pare_run *run);
+
+/* Writes planes of unit `u` durable and records the unit in the journal. */
+PARE_CHECKED pare_status pare__run_commit(pare_run *run, size_t unit);
+
+/* config.json, copies of tokenizer files, recipe, manifest. */
+PARE_CHECKED pare_status pare__run_describe(pare_run *run);
+
+/* The recipe's evaluations on the model before and after, and the report. */
+PARE_CHECKED pare_status pare__run_evaluate(pare_run *run, pare_compress_result *out);
+
+/* OUTPUT.partial becomes OUTPUT. */
+PARE_CHECKED pare_status pare__run_publish(pare_run *run);
+
+#endif

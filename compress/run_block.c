@@ -1,0 +1,315 @@
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "compress/compress_internal.h"
+#include "quant/gptq.h"
+#include "runtime/linear.h"
+
+pare_status pare__run_finite(pare_run *run, const char *name, float *x, size_t count)
+{
+    size_t bad = 0, first = 0;
+    for (size_t i = 0; i < count; i++)
+        if (!isfinite(x[i]) && bad++ == 0)
+            first = i;
+    if (bad == 0)
+        return PARE_OK;
+    const pare_nan_policy policy = run->plan.recipe.nan;
+    if (policy == PARE_NAN_ERROR)
+        return pare_fail(run->cx, PARE_ENUMERIC,
+                         "%s: %zu weights are NaN or infinite, the first is element %zu; write "
+                         "\"nan: zero\" or \"nan: clamp\" in the recipe to go on",
+                         name, bad, first);
+    for (size_t i = first; i < count; i++) {
+        if (isfinite(x[i]))
+            continue;
+        const bool clamp = policy == PARE_NAN_CLAMP && !isnan(x[i]);
+        x[i] = !clamp ? 0.0f : x[i] > 0.0f ? 65504.0f : -65504.0f;
+    }
+    pare__notify(run, PARE_EVENT_NOTICE, "%s: %zu weights were NaN or infinite and were set to %s",
+                 name, bad,
+                 policy == PARE_NAN_CLAMP ? "65504 by sign (NaN: 0)" : "0");
+    return PARE_OK;
+}
+
+/* The block's weights as floats. The norms are those of the model. */
+static pare_status load_block(pare_run *run, size_t block)
+{
+    const pare_block *const from = &run->plan.model.block[block];
+    run->block = *from;
+    for (size_t role = 0; role < PARE_ROLES; role++) {
+        const pare_linear *const l = &from->linear[role];
+        pare_linear_to_f32(run->cx, l, run->weights[role]);
+        PARE_TRY(pare__run_finite(run, l->name, run->weights[role], l->n * l->k));
+        run->block.linear[role] = (pare_linear){.name = l->name,
+                                                .n = l->n,
+                                                .k = l->k,
+                                                .dtype = PARE_F32,
+                                                .data = run->weights[role],
+                                                .bias = l->bias};
+    }
+    return PARE_OK;
+}
+
+static const pare_packed_entry *plane(const pare_run *run, const char *linear, const char *suffix)
+{
+    char name[1024];
+    (void)snprintf(name, sizeof name, "%s.%s", linear, suffix);
+    return pare_packed_find(&run->plan.layout, name);
+}
+
+/* Calls `move` on each plane of a linear: writer or reader, then hashes the bytes. */
+static pare_status each_plane(pare_run *run, const pare_packed_planes *p, const char *name,
+                              pare_status (*move)(pare_run *, const pare_packed_entry *, void *),
+                              uint8_t hash[3][16])
+{
+    void *const bytes[] = {p->codes, p->scales, p->zeros};
+    const uint64_t len[] = {p->bytes.codes, p->bytes.scales, p->bytes.zeros};
+    static const char *const suffix[] = {"codes", "scales", "zeros"};
+    for (size_t i = 0; i < 3; i++) {
+        if (!bytes[i])
+            continue;
+        PARE_TRY(move(run, plane(run, name, suffix[i]), bytes[i]));
+        pare_xxh3(bytes[i], len[i], hash[i]);
+    }
+    return PARE_OK;
+}
+
+static pare_status put(pare_run *run, const pare_packed_entry *e, void *bytes)
+{
+    return pare_packed_put(run->cx, run->writer, e, bytes);
+}
+
+static pare_status get(pare_run *run, const pare_packed_entry *e, void *bytes)
+{
+    return pare_packed_get(run->cx, run->writer, e, bytes);
+}
+
+/* The weights of the packed linear become those of the block in memory: what the wave sees is what
+ * is stored. */
+static void adopt(pare_run *run, const pare_plan_linear *l, const pare_packed_planes *p, float *dst)
+{
+    const pare_linear view = pare_packed_view(&l->packed, p->codes, p->scales, p->zeros);
+    pare_linear_to_f32(run->cx, &view, dst);
+}
+
+static double relative(double error, double whole)
+{
+    return whole > 0.0 ? error / whole : 0.0;
+}
+
+static void measure(pare_run *run, const pare_plan_linear *l, const float *q, const float *zero,
+                    const float *h, pare_linear_result *r)
+{
+    const float *const w = run->weights[l->role];
+    const size_t n = l->packed.n, k = l->packed.k;
+    double error = 0.0, whole = 0.0;
+    for (size_t i = 0; i < n * k; i++) {
+        const double e = (double)w[i] - (double)q[i];
+        error += e * e;
+        whole += (double)w[i] * (double)w[i];
+    }
+    r->weight_error = relative(error, whole);
+    r->output_error = h ? relative(pare_gptq_error(run->cx, w, q, h, n, k),
+                                   pare_gptq_error(run->cx, w, zero, h, n, k))
+                        : -1.0;
+}
+
+static void tell_ladder(pare_run *run, const pare_linear_result *r)
+{
+    if (r->fallback)
+        pare__notify(run, PARE_EVENT_NOTICE,
+                     "%s: no factor of the Hessian at any damping; rounded to nearest instead",
+                     r->linear.name);
+    else if (r->f64 || r->raises)
+        pare__notify(run, PARE_EVENT_NOTICE,
+                     "%s: the Hessian needed damping %g (%u raises%s)", r->linear.name, r->damp,
+                     r->raises, r->f64 ? ", double precision" : "");
+}
+
+static pare_status quantize(pare_run *run, const pare_plan_linear *l, void *site_state,
+                            const float *h, pare_linear_result *r)
+{
+    pare_ctx *const cx = run->cx;
+    const double start = pare__seconds();
+    const pare_step *const step = &run->plan.recipe.step[l->step];
+    const pare_pass *const pass = pare_passes[step->pass];
+    const size_t n = l->packed.n, k = l->packed.k;
+    *r = (pare_linear_result){.linear = l->packed, .block = l->block, .method = pass->name};
+    float *const w = PARE_NEW(&run->scratch, float, n *k);
+    if (!w)
+        return PARE_ENOMEM;
+    memcpy(w, run->weights[l->role], n * k * sizeof *w);
+    pare_codes codes;
+    pare_pass_linear linear = {
+        .w = w, .n = n, .k = k, .site_state = site_state, .codes = &codes, .result = r};
+    const pare_status s = pass->run(cx, step->value, &linear, &run->scratch);
+    if (s != PARE_OK)
+        return pare_fail_context(cx, s, "%s", l->packed.name);
+    pare_packed_planes planes;
+    PARE_TRY(pare_packed_pack(cx, &run->scratch, &l->packed, &codes, &planes));
+    PARE_TRY(each_plane(run, &planes, l->packed.name, put, r->hash));
+    float *const zero = h ? PARE_NEW(&run->scratch, float, n *k) : w;
+    if (!zero)
+        return PARE_ENOMEM;
+    adopt(run, l, &planes, w);
+    measure(run, l, w, zero, h, r);
+    memcpy(run->weights[l->role], w, n * k * sizeof *w);
+    r->bits_per_weight =
+        8.0 * (double)(planes.bytes.codes + planes.bytes.scales + planes.bytes.zeros) /
+        ((double)n * (double)k);
+    r->seconds = pare__seconds() - start;
+    tell_ladder(run, r);
+    return PARE_OK;
+}
+
+/* All linears of one step at one site. */
+static pare_status run_site(pare_run *run, size_t block, size_t step, pare_site site,
+                            const pare_hessian *h, pare_unit_result *unit)
+{
+    const pare_plan *const plan = &run->plan;
+    const pare_step *const st = &plan->recipe.step[step];
+    const pare_pass *const pass = pare_passes[st->pass];
+    const float *const hessian = (pass->needs & PARE_FACT_HESSIAN) ? h->h[site] : NULL;
+    void *state = NULL;
+    bool ready = false;
+    for (size_t i = 0; i < plan->linears; i++) {
+        const pare_plan_linear *const l = &plan->linear[i];
+        if (l->block != block || l->step != step ||
+            plan->model.config.arch->linear[l->role].site != site)
+            continue;
+        if (!ready && pass->site) {
+            const pare_status s = pass->site(run->cx, st->value, hessian, h->k[site],
+                                             &run->scratch, &state);
+            if (s != PARE_OK)
+                return pare_fail_context(run->cx, s, "statistics of the input of %s",
+                                         l->packed.name);
+        }
+        ready = true;
+        const pare_mark mark = pare_arena_mark(&run->scratch);
+        PARE_TRY(quantize(run, l, state, hessian, &unit->row[unit->rows]));
+        unit->rows++;
+        pare_arena_rewind(&run->scratch, mark);
+    }
+    return PARE_OK;
+}
+
+/* The sites of `group`: their statistics in one pass of the wave, then every step on them. */
+static pare_status run_group(pare_run *run, size_t block, unsigned group, pare_hessian *h,
+                             pare_unit_result *unit)
+{
+    h->active = group & run->plan.sites;
+    if (h->active) {
+        const pare_tap tap = pare_hessian_tap(h);
+        PARE_TRY(pare_wave_run(run->cx, &run->scratch, &run->wave, &run->forward, &run->block, &tap,
+                               "gathering statistics"));
+    }
+    for (size_t step = 0; step < run->plan.recipe.steps; step++)
+        for (unsigned site = 0; site < PARE_SITES; site++) {
+            if (!(group & (1u << site)))
+                continue;
+            const pare_mark mark = pare_arena_mark(&run->scratch);
+            const pare_status s = run_site(run, block, step, (pare_site)site, h, unit);
+            pare_arena_rewind(&run->scratch, mark);
+            PARE_TRY(s);
+        }
+    return PARE_OK;
+}
+
+static pare_status compress_block(pare_run *run, size_t block)
+{
+    pare_unit_result *const unit = &run->unit[block];
+    unit->row = PARE_NEW(run->a, pare_linear_result, PARE_ROLES);
+    pare_hessian h;
+    if (!unit->row)
+        return PARE_ENOMEM;
+    PARE_TRY(pare_hessian_take(run->cx, &run->scratch, &run->plan.model.config, run->plan.sites,
+                               &h));
+    if (run->plan.sequential)
+        for (unsigned site = 0; site < PARE_SITES; site++)
+            PARE_TRY(run_group(run, block, 1u << site, &h, unit));
+    else
+        PARE_TRY(run_group(run, block, (1u << PARE_SITES) - 1, &h, unit));
+    return pare__run_commit(run, block);
+}
+
+/* A block that an earlier run finished: its planes must still be what the journal says. */
+static pare_status restore_linear(pare_run *run, const pare_plan_linear *l,
+                                  const pare_linear_result *r)
+{
+    pare_packed_planes p = {.bytes = pare_packed_linear_bytes(&l->packed)};
+    p.codes = pare_arena_take(&run->scratch, p.bytes.codes, 1);
+    p.scales = pare_arena_take(&run->scratch, p.bytes.scales, 1);
+    p.zeros = p.bytes.zeros ? pare_arena_take(&run->scratch, p.bytes.zeros, 1) : NULL;
+    if (!p.codes || !p.scales || (p.bytes.zeros && !p.zeros))
+        return PARE_ENOMEM;
+    uint8_t hash[3][16] = {{0}};
+    PARE_TRY(each_plane(run, &p, l->packed.name, get, hash));
+    if (memcmp(hash, r->hash, sizeof hash) != 0)
+        return pare_fail(run->cx, PARE_EFORMAT,
+                         "%s: %s was damaged since the earlier run wrote it; start over with "
+                         "--restart",
+                         run->plan.partial_path, l->packed.name);
+    adopt(run, l, &p, run->weights[l->role]);
+    return PARE_OK;
+}
+
+static pare_status restore_block(pare_run *run, size_t block)
+{
+    const pare_unit_result *const unit = &run->unit[block];
+    size_t found = 0, expected = 0;
+    for (size_t i = 0; i < run->plan.linears; i++) {
+        const pare_plan_linear *const l = &run->plan.linear[i];
+        expected += l->block == block;
+        for (size_t r = 0; l->block == block && r < unit->rows; r++) {
+            if (strcmp(unit->row[r].linear.name, l->packed.name) != 0)
+                continue;
+            const pare_mark mark = pare_arena_mark(&run->scratch);
+            const pare_status s = restore_linear(run, l, &unit->row[r]);
+            pare_arena_rewind(&run->scratch, mark);
+            PARE_TRY(s);
+            found++;
+        }
+    }
+    if (found != expected)
+        return pare_fail(run->cx, PARE_EFORMAT,
+                         "%s: the journal of block %zu names %zu of its %zu linears; start over "
+                         "with --restart",
+                         run->plan.partial_path, block, found, expected);
+    return PARE_OK;
+}
+
+static void tell_block(pare_run *run, size_t block)
+{
+    if (!run->events || !run->events->event)
+        return;
+    char text[64];
+    (void)snprintf(text, sizeof text, "block %zu of %zu", block + 1,
+                   run->plan.model.config.blocks);
+    const pare_event e = {.kind = PARE_EVENT_BLOCK,
+                          .text = text,
+                          .block = block,
+                          .blocks = run->plan.model.config.blocks,
+                          .seconds = pare__seconds() - run->started,
+                          .row = run->unit[block].row,
+                          .rows = run->unit[block].rows};
+    run->events->event(run->events->self, &e);
+}
+
+pare_status pare__run_block(pare_run *run, size_t block)
+{
+    const size_t blocks = run->plan.model.config.blocks;
+    const bool found = block < run->units_found;
+    const pare_mark mark = pare_arena_mark(&run->scratch);
+    pare_status s = load_block(run, block);
+    if (s == PARE_OK)
+        s = found ? restore_block(run, block) : compress_block(run, block);
+    pare_arena_rewind(&run->scratch, mark);
+    PARE_TRY(s);
+    if (!found)
+        tell_block(run, block);
+    if (run->plan.calibrated && block + 1 < blocks && run->units_found < blocks)
+        PARE_TRY(pare_wave_run(run->cx, &run->scratch, &run->wave, &run->forward, &run->block, NULL,
+                               "carrying activations to the next block"));
+    return PARE_OK;
+}
