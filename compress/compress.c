@@ -1,6 +1,8 @@
 #include "compress/compress.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -58,23 +60,20 @@ static pare_status hash_inputs(pare_run *run)
     return PARE_OK;
 }
 
-/* What must be equal for an unfinished run to be continued. */
+/* What must be equal for an unfinished run to be continued. The recipe goes in line by line, so
+ * that a refusal can name the line that differs. */
 static pare_status fingerprint(pare_run *run, pare_json_writer *w, const char **text)
 {
     const pare_plan *const plan = &run->plan;
-    char *recipe, key[64];
-    size_t len;
-    const size_t count = pare_pass_count();
-    pare_pass_words *const words = PARE_NEW(run->a, pare_pass_words, count);
-    if (!words)
+    char key[64];
+    size_t len = strlen(run->recipe_portable);
+    char *const recipe = pare_arena_text(run->a, run->recipe_portable, len);
+    if (!recipe)
         return PARE_ENOMEM;
-    for (size_t i = 0; i < count; i++)
-        words[i] = (pare_pass_words){pare_passes[i]->name, pare_passes[i]->params};
-    PARE_TRY(pare_recipe_normalize(run->cx, run->a, &plan->recipe, words, true, &recipe, &len));
     pare_json_open_object(w, NULL);
     pare_json_put_text(w, "program", "pare " PARE_VERSION);
     pare_json_put_text(w, "cpu", pare_cpu_name(run->cx->cpu));
-    pare_json_put_text(w, "blas", pare_blas_name());
+    pare_json_put_text(w, "blas", run->blas);
     for (size_t i = 0; i < run->inputs; i++) {
         (void)snprintf(key, sizeof key, "model file %zu", i + 1);
         char value[256];
@@ -82,8 +81,7 @@ static pare_status fingerprint(pare_run *run, pare_json_writer *w, const char **
                        run->input[i].sha256);
         pare_json_put_text(w, key, value);
     }
-    pare_json_put_text(w, "calibration tokens",
-                       plan->calibrated ? run->tokens_sha256 : "not used");
+    pare_json_put_text(w, "calibration tokens", plan->calibrated ? run->tokens_sha256 : "not used");
     size_t line = 0;
     for (char *at = recipe; *at; line++) {
         char *const end = strchr(at, '\n');
@@ -97,7 +95,7 @@ static pare_status fingerprint(pare_run *run, pare_json_writer *w, const char **
     return pare_json_writer_finish(w, text, &len);
 }
 
-/* Removes what lies at the top of a directory: the artifact is flat. Subdirectories stay. */
+/* With its parents. */
 static pare_status make_directory(pare_ctx *cx, pare_arena *a, const char *path)
 {
     for (size_t i = 1; path[i]; i++) {
@@ -114,14 +112,21 @@ static pare_status make_directory(pare_ctx *cx, pare_arena *a, const char *path)
     return pare_file_sync_parent(cx, path);
 }
 
-static pare_status discard_journal(pare_run *run)
+/* Removes what an earlier run left in the partial directory: files whose names we give. */
+static pare_status discard(pare_run *run, bool journal)
 {
-    char *const path = pare_path_join(run->a, run->plan.partial_path, "journal");
-    if (!path)
-        return PARE_ENOMEM;
-    if (unlink(path) != 0 && errno != ENOENT)
-        return pare_file_fail(run->cx, path, "cannot remove");
-    return PARE_OK;
+    const char *const path = run->plan.partial_path;
+    DIR *const d = opendir(path);
+    if (!d)
+        return pare_file_fail(run->cx, path, "cannot open the directory");
+    int failed = 0;
+    for (struct dirent *e; (e = readdir(d));)
+        if (strncmp(e->d_name, "packed-", 7) == 0 || (journal && strcmp(e->d_name, "journal") == 0))
+            failed |= unlinkat(dirfd(d), e->d_name, 0);
+    const pare_status s =
+        failed ? pare_file_fail(run->cx, path, "cannot remove what an earlier run left") : PARE_OK;
+    (void)closedir(d);
+    return s;
 }
 
 static pare_status decode_units(pare_run *run, const pare_journal_record *record, size_t count)
@@ -136,13 +141,28 @@ static pare_status decode_units(pare_run *run, const pare_journal_record *record
     if (!run->unit)
         return PARE_ENOMEM;
     for (size_t i = 0; i < count; i++) {
-        const pare_status s = pare_result_decode(run->cx, run->a, record[i].payload, record[i].len,
-                                                 &run->unit[i]);
+        const pare_status s =
+            pare_result_decode(run->cx, run->a, record[i].payload, record[i].len, &run->unit[i]);
         if (s != PARE_OK)
-            return pare_fail_context(run->cx, s, "%s: journal record %zu (start over with "
-                                     "--restart)", run->plan.partial_path, i + 1);
+            return pare_fail_context(run->cx, s,
+                                     "%s: journal record %zu (start over with "
+                                     "--restart)",
+                                     run->plan.partial_path, i + 1);
     }
     run->units_found = count;
+    return PARE_OK;
+}
+
+/* The identity of the work, and of the arithmetic that does it. */
+static pare_status identify(pare_run *run)
+{
+    const pare_pass_words *words;
+    char *text;
+    size_t len;
+    PARE_TRY(pare_pass_words_take(run->a, &words));
+    PARE_TRY(pare_recipe_normalize(run->cx, run->a, &run->plan.recipe, words, true, &text, &len));
+    run->recipe_portable = text;
+    run->blas = pare_blas_name();
     return PARE_OK;
 }
 
@@ -151,7 +171,7 @@ static pare_status open_output(pare_run *run)
     pare_plan *const plan = &run->plan;
     PARE_TRY(make_directory(run->cx, run->a, plan->partial_path));
     if (plan->job->restart)
-        PARE_TRY(discard_journal(run));
+        PARE_TRY(discard(run, true));
     pare_json_writer *w = NULL;
     const char *text;
     pare_journal_record *record;
@@ -165,7 +185,9 @@ static pare_status open_output(pare_run *run)
     pare_json_writer_free(w);
     PARE_TRY(s);
     PARE_TRY(decode_units(run, record, count));
-    if (count)
+    if (count == 0)
+        PARE_TRY(discard(run, false));
+    else
         pare__notify(run, PARE_EVENT_RESUME, "continuing: %zu of %zu blocks are done",
                      count < plan->model.config.blocks ? count : plan->model.config.blocks,
                      plan->model.config.blocks);
@@ -206,8 +228,10 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
     const size_t blocks = run->plan.model.config.blocks;
     pare__notify(run, PARE_EVENT_PLAN, "%zu linears in %zu blocks, %.3f bits per weight",
                  run->plan.linears, blocks, run->plan.bits_per_weight);
+    PARE_TRY(pare__run_finite(run));
     PARE_TRY(hash_inputs(run));
     PARE_TRY(pare__run_tokens(run));
+    PARE_TRY(identify(run));
     PARE_TRY(open_output(run));
     PARE_TRY(take_weights(run));
     PARE_TRY(start_wave(run));

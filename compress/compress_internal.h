@@ -10,35 +10,42 @@
 
 typedef struct pare_run {
     pare_ctx *cx;
-    pare_arena *a;          /* lives as long as the job */
-    pare_arena scratch;     /* rewound after every step */
+    pare_arena *a;      /* lives as long as the job */
+    pare_arena scratch; /* rewound after every step */
     pare_plan plan;
     const pare_events *events;
-    double started;         /* monotonic seconds */
+    double started; /* monotonic seconds */
     pare_manifest_file *input;
     size_t inputs;
-    pare_tokens tokens;     /* calibration, [samples, window] */
+    pare_tokens tokens; /* calibration, [samples, window] */
     char tokens_sha256[PARE_SHA256_HEX];
     pare_forward forward;
     pare_wave wave;
     pare_packed_writer *writer;
     pare_journal *journal;
-    pare_unit_result *unit; /* [blocks + 1] results, the last of what lies outside the blocks */
-    size_t units_found;     /* of an earlier run */
+    const char *blas, *recipe_portable;
+    pare_linear_result *row; /* all rows, in the order of plan.linear, once the blocks are done */
+    size_t rows;
+    pare_unit_result *unit;     /* [blocks + 1] results, the last of what lies outside the blocks */
+    size_t units_found;         /* of an earlier run */
+    double calibration_seconds; /* spent in forward passes and statistics */
     float *weights[PARE_ROLES]; /* f32 of the current block */
-    pare_block block;       /* the same as linears */
+    pare_block block;           /* the same as linears */
 } pare_run;
 
 double pare__seconds(void); /* monotonic */
 PARE_PRINTF(3, 4)
 void pare__notify(pare_run *run, pare_event_kind kind, const char *fmt, ...);
 
+/* A data file of the recipe: a path relative to the recipe, in the arena. NULL: PARE_ENOMEM. */
+char *pare__run_data_path(pare_run *run, const pare_text *t);
+
 /* Calibration tokens by the recipe, and their hash. */
 PARE_CHECKED pare_status pare__run_tokens(pare_run *run);
 
-/* Checks the weights of a loaded block, or of any floats, by the recipe's nan policy: error, or
- * repaired in place. `name` for messages. */
-PARE_CHECKED pare_status pare__run_finite(pare_run *run, const char *name, float *x, size_t count);
+/* Looks for NaN and infinities in every float tensor of the checkpoint. By the recipe's nan policy
+ * that is an error, or the tensor is replaced by a repaired copy. */
+PARE_CHECKED pare_status pare__run_finite(pare_run *run);
 
 /* One block: weights in, planes and journal record out; or, when an earlier run has done it, its
  * planes read back and compared. Then the wave moves on. */

@@ -4,7 +4,7 @@
 #define PARE_COMPRESS_PASS_H
 
 #include "compress/result.h"
-#include "recipes/param.h"
+#include "recipes/recipe.h"
 #include "runtime/arena.h"
 
 /* Facts that hold of a linear between passes. */
@@ -56,5 +56,8 @@ typedef struct pare_pass {
 extern const pare_pass *const pare_passes[];
 size_t pare_pass_count(void);
 const pare_pass *pare_pass_find(const char *name); /* NULL when unknown */
+
+/* The table as the recipe parser wants it, [pare_pass_count()], in the arena. PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_pass_words_take(pare_arena *a, const pare_pass_words **out);
 
 #endif

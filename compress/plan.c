@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compress/plan_internal.h"
 #include "calib/wave.h"
+#include "compress/plan_internal.h"
 #include "runtime/file.h"
 
 enum { RECIPE_CAP = 1 << 20 };
@@ -14,16 +14,11 @@ static const uint64_t shard_bytes = (uint64_t)4 << 30;
 static pare_status read_recipe(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 {
     const pare_job *const job = plan->job;
-    PARE_TRY(
-        pare_file_read(cx, a, job->recipe, RECIPE_CAP, &plan->recipe_text, &plan->recipe_len));
-    const size_t count = pare_pass_count();
-    pare_pass_words *const words = PARE_NEW(a, pare_pass_words, count);
-    if (!words)
-        return PARE_ENOMEM;
-    for (size_t i = 0; i < count; i++)
-        words[i] = (pare_pass_words){pare_passes[i]->name, pare_passes[i]->params};
+    PARE_TRY(pare_file_read(cx, a, job->recipe, RECIPE_CAP, &plan->recipe_text, &plan->recipe_len));
+    const pare_pass_words *words;
+    PARE_TRY(pare_pass_words_take(a, &words));
     return pare_recipe_parse(cx, a, job->recipe, plan->recipe_text, plan->recipe_len, job->sets,
-                             job->set_count, words, count, &plan->recipe);
+                             job->set_count, words, pare_pass_count(), &plan->recipe);
 }
 
 /* A path of the recipe or the command line without slashes at its end; NULL when neither has it. */
@@ -69,7 +64,8 @@ static pare_status resolve_paths(pare_ctx *cx, pare_arena *a, pare_plan *plan)
         return PARE_ENOMEM;
     memcpy(plan->partial_path, plan->output_path, len);
     memcpy(plan->partial_path + len, ".partial", sizeof ".partial");
-    if (lies_in(plan->model_path, plan->output_path) || lies_in(plan->model_path, plan->partial_path))
+    if (lies_in(plan->model_path, plan->output_path) ||
+        lies_in(plan->model_path, plan->partial_path))
         return pare_fail(cx, PARE_EEXISTS, "%s: the output would replace the model at %s",
                          plan->output_path, plan->model_path);
     if (pare_path_is_file(plan->output_path))
@@ -79,6 +75,14 @@ static pare_status resolve_paths(pare_ctx *cx, pare_arena *a, pare_plan *plan)
         return pare_fail(cx, PARE_EEXISTS,
                          "%s: the output exists already; give --restart to replace it, or another "
                          "--output",
+                         plan->output_path);
+    char *const manifest = pare_path_join(a, plan->output_path, "manifest.json");
+    if (!manifest)
+        return PARE_ENOMEM;
+    if (pare_path_is_directory(plan->output_path) && !pare_path_is_file(manifest))
+        return pare_fail(cx, PARE_EEXISTS,
+                         "%s: is a directory and not an artifact (no manifest.json), so --restart "
+                         "does not replace it; give another --output",
                          plan->output_path);
     return PARE_OK;
 }

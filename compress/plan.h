@@ -35,7 +35,7 @@ typedef struct pare_plan {
     size_t recipe_len;
     pare_recipe recipe;
     pare_checkpoint checkpoint;
-    pare_model model;             /* views; small vectors copied */
+    pare_model model;         /* views; small vectors copied */
     pare_plan_linear *linear; /* in block order, then role order */
     size_t linears;
     pare_packed_layout layout;
@@ -50,10 +50,10 @@ typedef struct pare_plan {
     unsigned sites;            /* bit per pare_site whose Hessian is needed */
     uint64_t fixed_ram_bytes;  /* block, Hessians, scratch; without the activations */
     uint64_t activation_bytes; /* 0 when samples is 0 (not known yet) */
-    uint64_t ram_limit;           /* asked for, or three quarters of the machine's memory */
-    bool spill;              /* activations go to a file */
-    uint64_t peak_ram_bytes; /* anonymous memory */
-    uint64_t disk_bytes;     /* written while running, spill included */
+    uint64_t ram_limit;        /* asked for, or three quarters of the machine's memory */
+    bool spill;                /* activations go to a file */
+    uint64_t peak_ram_bytes;   /* anonymous memory */
+    uint64_t disk_bytes;       /* written while running, spill included */
     uint64_t disk_free_bytes;
     double forward_flops, pass_flops;
 } pare_plan;

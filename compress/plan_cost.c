@@ -117,8 +117,7 @@ static pare_status check_disk(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     PARE_TRY(held_bytes(a, plan, &held));
     plan->disk_free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
     if (plan->disk_bytes > plan->disk_free_bytes + held)
-        return pare_fail(cx, PARE_ENOSPC,
-                         "%s: needs %.1f MiB of disk and %.1f MiB are free", place,
+        return pare_fail(cx, PARE_ENOSPC, "%s: needs %.1f MiB of disk and %.1f MiB are free", place,
                          (double)(plan->disk_bytes - held) / 0x1p20,
                          (double)plan->disk_free_bytes / 0x1p20);
     return PARE_OK;
@@ -142,8 +141,7 @@ static void count_flops(const pare_ctx *cx, pare_plan *plan)
     const double blocks = (double)c->blocks, width = (double)(c->heads * c->head_dim);
     const double passes = plan->sequential ? 5.0 : 2.0;
     const double attention = 2.0 * (double)plan->window * width;
-    plan->forward_flops =
-        passes * tokens * blocks * (2.0 * (double)block_weights(c) + attention);
+    plan->forward_flops = passes * tokens * blocks * (2.0 * (double)block_weights(c) + attention);
     for (unsigned s = 0; s < PARE_SITES; s++) {
         const double k = (double)pare_site_width(c, (pare_site)s);
         if (plan->sites & (1u << s))

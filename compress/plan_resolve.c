@@ -117,8 +117,7 @@ static pare_status resolve_step(pare_ctx *cx, pare_arena *a, pare_plan *plan, si
 {
     const pare_step *const s = &plan->recipe.step[step];
     const pare_pass *const pass = pare_passes[s->pass];
-    if ((pass->needs & PARE_FACT_HESSIAN) &&
-        plan->recipe.calibration.kind == PARE_CALIBRATION_NONE)
+    if ((pass->needs & PARE_FACT_HESSIAN) && plan->recipe.calibration.kind == PARE_CALIBRATION_NONE)
         return pare_recipe_fail(cx, s->place,
                                 "%s needs calibration data; add \"calibration:\" with text, tokens "
                                 "or generate",
@@ -153,8 +152,7 @@ static pare_status store_linears(pare_ctx *cx, pare_plan *plan, const int64_t *o
         const pare_step *const step = &plan->recipe.step[owner[i]];
         const pare_pass *const pass = pare_passes[step->pass];
         pare_plan_linear *const p = &plan->linear[plan->linears++];
-        *p = (pare_plan_linear){
-            .block = block, .role = (pare_role)role, .step = (size_t)owner[i]};
+        *p = (pare_plan_linear){.block = block, .role = (pare_role)role, .step = (size_t)owner[i]};
         const pare_status s = pass->store(cx, step->value, l->n, l->k, &p->packed);
         if (s != PARE_OK) {
             char reason[sizeof cx->what];

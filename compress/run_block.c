@@ -1,4 +1,3 @@
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -6,41 +5,14 @@
 #include "quant/gptq.h"
 #include "runtime/linear.h"
 
-pare_status pare__run_finite(pare_run *run, const char *name, float *x, size_t count)
-{
-    size_t bad = 0, first = 0;
-    for (size_t i = 0; i < count; i++)
-        if (!isfinite(x[i]) && bad++ == 0)
-            first = i;
-    if (bad == 0)
-        return PARE_OK;
-    const pare_nan_policy policy = run->plan.recipe.nan;
-    if (policy == PARE_NAN_ERROR)
-        return pare_fail(run->cx, PARE_ENUMERIC,
-                         "%s: %zu weights are NaN or infinite, the first is element %zu; write "
-                         "\"nan: zero\" or \"nan: clamp\" in the recipe to go on",
-                         name, bad, first);
-    for (size_t i = first; i < count; i++) {
-        if (isfinite(x[i]))
-            continue;
-        const bool clamp = policy == PARE_NAN_CLAMP && !isnan(x[i]);
-        x[i] = !clamp ? 0.0f : x[i] > 0.0f ? 65504.0f : -65504.0f;
-    }
-    pare__notify(run, PARE_EVENT_NOTICE, "%s: %zu weights were NaN or infinite and were set to %s",
-                 name, bad,
-                 policy == PARE_NAN_CLAMP ? "65504 by sign (NaN: 0)" : "0");
-    return PARE_OK;
-}
-
 /* The block's weights as floats. The norms are those of the model. */
-static pare_status load_block(pare_run *run, size_t block)
+static void load_block(pare_run *run, size_t block)
 {
     const pare_block *const from = &run->plan.model.block[block];
     run->block = *from;
     for (size_t role = 0; role < PARE_ROLES; role++) {
         const pare_linear *const l = &from->linear[role];
         pare_linear_to_f32(run->cx, l, run->weights[role]);
-        PARE_TRY(pare__run_finite(run, l->name, run->weights[role], l->n * l->k));
         run->block.linear[role] = (pare_linear){.name = l->name,
                                                 .n = l->n,
                                                 .k = l->k,
@@ -48,7 +20,6 @@ static pare_status load_block(pare_run *run, size_t block)
                                                 .data = run->weights[role],
                                                 .bias = l->bias};
     }
-    return PARE_OK;
 }
 
 static const pare_packed_entry *plane(const pare_run *run, const char *linear, const char *suffix)
@@ -122,9 +93,8 @@ static void tell_ladder(pare_run *run, const pare_linear_result *r)
                      "%s: no factor of the Hessian at any damping; rounded to nearest instead",
                      r->linear.name);
     else if (r->f64 || r->raises)
-        pare__notify(run, PARE_EVENT_NOTICE,
-                     "%s: the Hessian needed damping %g (%u raises%s)", r->linear.name, r->damp,
-                     r->raises, r->f64 ? ", double precision" : "");
+        pare__notify(run, PARE_EVENT_NOTICE, "%s: the Hessian needed damping %g (%u raises%s)",
+                     r->linear.name, r->damp, r->raises, r->f64 ? ", double precision" : "");
 }
 
 static pare_status quantize(pare_run *run, const pare_plan_linear *l, void *site_state,
@@ -155,9 +125,9 @@ static pare_status quantize(pare_run *run, const pare_plan_linear *l, void *site
     adopt(run, l, &planes, w);
     measure(run, l, w, zero, h, r);
     memcpy(run->weights[l->role], w, n * k * sizeof *w);
-    r->bits_per_weight =
-        8.0 * (double)(planes.bytes.codes + planes.bytes.scales + planes.bytes.zeros) /
-        ((double)n * (double)k);
+    r->bits_per_weight = 8.0 *
+                         (double)(planes.bytes.codes + planes.bytes.scales + planes.bytes.zeros) /
+                         ((double)n * (double)k);
     r->seconds = pare__seconds() - start;
     tell_ladder(run, r);
     return PARE_OK;
@@ -179,8 +149,8 @@ static pare_status run_site(pare_run *run, size_t block, size_t step, pare_site 
             plan->model.config.arch->linear[l->role].site != site)
             continue;
         if (!ready && pass->site) {
-            const pare_status s = pass->site(run->cx, st->value, hessian, h->k[site],
-                                             &run->scratch, &state);
+            const pare_status s =
+                pass->site(run->cx, st->value, hessian, h->k[site], &run->scratch, &state);
             if (s != PARE_OK)
                 return pare_fail_context(run->cx, s, "statistics of the input of %s",
                                          l->packed.name);
@@ -194,6 +164,16 @@ static pare_status run_site(pare_run *run, size_t block, size_t step, pare_site 
     return PARE_OK;
 }
 
+/* One pass of the wave through the current block; its time is kept apart. */
+static pare_status pass_wave(pare_run *run, const pare_tap *tap, const char *what)
+{
+    const double start = pare__seconds();
+    const pare_status s =
+        pare_wave_run(run->cx, &run->scratch, &run->wave, &run->forward, &run->block, tap, what);
+    run->calibration_seconds += pare__seconds() - start;
+    return s;
+}
+
 /* The sites of `group`: their statistics in one pass of the wave, then every step on them. */
 static pare_status run_group(pare_run *run, size_t block, unsigned group, pare_hessian *h,
                              pare_unit_result *unit)
@@ -201,8 +181,7 @@ static pare_status run_group(pare_run *run, size_t block, unsigned group, pare_h
     h->active = group & run->plan.sites;
     if (h->active) {
         const pare_tap tap = pare_hessian_tap(h);
-        PARE_TRY(pare_wave_run(run->cx, &run->scratch, &run->wave, &run->forward, &run->block, &tap,
-                               "gathering statistics"));
+        PARE_TRY(pass_wave(run, &tap, "gathering statistics"));
     }
     for (size_t step = 0; step < run->plan.recipe.steps; step++)
         for (unsigned site = 0; site < PARE_SITES; site++) {
@@ -223,8 +202,8 @@ static pare_status compress_block(pare_run *run, size_t block)
     pare_hessian h;
     if (!unit->row)
         return PARE_ENOMEM;
-    PARE_TRY(pare_hessian_take(run->cx, &run->scratch, &run->plan.model.config, run->plan.sites,
-                               &h));
+    PARE_TRY(
+        pare_hessian_take(run->cx, &run->scratch, &run->plan.model.config, run->plan.sites, &h));
     if (run->plan.sequential)
         for (unsigned site = 0; site < PARE_SITES; site++)
             PARE_TRY(run_group(run, block, 1u << site, &h, unit));
@@ -284,8 +263,7 @@ static void tell_block(pare_run *run, size_t block)
     if (!run->events || !run->events->event)
         return;
     char text[64];
-    (void)snprintf(text, sizeof text, "block %zu of %zu", block + 1,
-                   run->plan.model.config.blocks);
+    (void)snprintf(text, sizeof text, "block %zu of %zu", block + 1, run->plan.model.config.blocks);
     const pare_event e = {.kind = PARE_EVENT_BLOCK,
                           .text = text,
                           .block = block,
@@ -301,15 +279,13 @@ pare_status pare__run_block(pare_run *run, size_t block)
     const size_t blocks = run->plan.model.config.blocks;
     const bool found = block < run->units_found;
     const pare_mark mark = pare_arena_mark(&run->scratch);
-    pare_status s = load_block(run, block);
-    if (s == PARE_OK)
-        s = found ? restore_block(run, block) : compress_block(run, block);
+    load_block(run, block);
+    const pare_status s = found ? restore_block(run, block) : compress_block(run, block);
     pare_arena_rewind(&run->scratch, mark);
     PARE_TRY(s);
     if (!found)
         tell_block(run, block);
     if (run->plan.calibrated && block + 1 < blocks && run->units_found < blocks)
-        PARE_TRY(pare_wave_run(run->cx, &run->scratch, &run->wave, &run->forward, &run->block, NULL,
-                               "carrying activations to the next block"));
+        PARE_TRY(pass_wave(run, NULL, "carrying activations to the next block"));
     return PARE_OK;
 }

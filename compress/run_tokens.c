@@ -3,8 +3,7 @@
 #include "compress/compress_internal.h"
 #include "runtime/file.h"
 
-/* A data file of the recipe, relative to the recipe. */
-static const char *data_path(pare_run *run, const pare_text *t)
+char *pare__run_data_path(pare_run *run, const pare_text *t)
 {
     char *const directory = pare_path_directory(run->a, run->plan.job->recipe);
     return directory ? pare_path_join(run->a, directory, t->text) : NULL;
@@ -16,7 +15,7 @@ static pare_status from_text(pare_run *run, const pare_texts *texts, pare_tokens
     if (!path)
         return PARE_ENOMEM;
     for (size_t i = 0; i < texts->count; i++)
-        if (!(path[i] = data_path(run, &texts->item[i])))
+        if (!(path[i] = pare__run_data_path(run, &texts->item[i])))
             return PARE_ENOMEM;
     pare_tokenizer *t = NULL;
     pare_status s = pare_tokenizer_open(run->cx, run->plan.checkpoint.directory, &t);
@@ -43,7 +42,7 @@ static pare_status read_stream(pare_run *run, pare_tokens *out)
     switch (c->kind) {
     case PARE_CALIBRATION_TEXT: return from_text(run, &c->text, out);
     case PARE_CALIBRATION_TOKENS: {
-        const char *const path = data_path(run, &c->tokens);
+        const char *const path = pare__run_data_path(run, &c->tokens);
         return path ? pare_tokens_read(run->cx, run->a, path, run->plan.model.config.vocab, out)
                     : PARE_ENOMEM;
     }
@@ -56,8 +55,7 @@ static pare_status read_stream(pare_run *run, pare_tokens *out)
 static void hash_tokens(pare_run *run)
 {
     /* int32 as little-endian bytes, whatever the machine: x86-64 and aarch64 store them so */
-    pare_sha256_hex(run->tokens.id, run->tokens.count * sizeof *run->tokens.id,
-                    run->tokens_sha256);
+    pare_sha256_hex(run->tokens.id, run->tokens.count * sizeof *run->tokens.id, run->tokens_sha256);
 }
 
 pare_status pare__run_tokens(pare_run *run)
@@ -68,17 +66,15 @@ pare_status pare__run_tokens(pare_run *run)
         return PARE_OK;
     pare_tokens stream;
     PARE_TRY(read_stream(run, &stream));
-    const pare_pick pick =
-        c->kind == PARE_CALIBRATION_TEXT ? PARE_PICK_DRAW : PARE_PICK_FIRST;
-    const pare_status s = pare_tokens_windows(run->cx, run->a, &stream, plan->window,
-                                              plan->samples, pick, plan->recipe.seed,
-                                              &run->tokens);
+    const pare_pick pick = c->kind == PARE_CALIBRATION_TEXT ? PARE_PICK_DRAW : PARE_PICK_FIRST;
+    const pare_status s = pare_tokens_windows(run->cx, run->a, &stream, plan->window, plan->samples,
+                                              pick, plan->recipe.seed, &run->tokens);
     if (s == PARE_EUSAGE) {
         char reason[sizeof run->cx->what];
         memcpy(reason, run->cx->what, sizeof reason);
         pare_ctx_clear(run->cx);
-        return pare_recipe_fail(run->cx, c->samples_place.file ? c->samples_place : c->place,
-                                "%s", reason);
+        return pare_recipe_fail(run->cx, c->samples_place.file ? c->samples_place : c->place, "%s",
+                                reason);
     }
     PARE_TRY(s);
     plan->samples = run->tokens.count / plan->window;

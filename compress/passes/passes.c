@@ -16,3 +16,12 @@ const pare_pass *pare_pass_find(const char *name)
             return pare_passes[i];
     return NULL;
 }
+
+pare_status pare_pass_words_take(pare_arena *a, const pare_pass_words **out)
+{
+    pare_pass_words *const words = PARE_NEW(a, pare_pass_words, pare_pass_count());
+    *out = words;
+    for (size_t i = 0; words && pare_passes[i]; i++)
+        words[i] = (pare_pass_words){pare_passes[i]->name, pare_passes[i]->params};
+    return words ? PARE_OK : PARE_ENOMEM;
+}

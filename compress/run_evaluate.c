@@ -1,0 +1,152 @@
+#define _XOPEN_SOURCE 700
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "compress/compress_internal.h"
+#include "compress/version.h"
+#include "runtime/file.h"
+#include "runtime/threads.h"
+
+/* Tokens of one evaluation's data file. */
+static pare_status read_data(pare_run *run, const pare_evaluation *e, pare_tokens *out)
+{
+    const pare_text *const file = e->text.text ? &e->text : &e->tokens;
+    const char *const path = pare__run_data_path(run, file);
+    const size_t vocab = run->plan.model.config.vocab;
+    if (!path)
+        return PARE_ENOMEM;
+    if (!e->text.text)
+        return pare_tokens_read(run->cx, run->a, path, vocab, out);
+    pare_tokenizer *t = NULL;
+    pare_status s = pare_tokenizer_open(run->cx, run->plan.checkpoint.directory, &t);
+    if (s == PARE_OK)
+        s = pare_tokens_encode(run->cx, run->a, t, &path, 1, -1, vocab, out);
+    pare_tokenizer_free(t);
+    return s;
+}
+
+static pare_status evaluate_one(pare_run *run, const pare_model *after, const pare_evaluation *e,
+                                pare_report_eval *out)
+{
+    pare_ctx *const cx = run->cx;
+    const char *const what = e->kl ? "kl" : "perplexity";
+    const pare_text *const file = e->text.text ? &e->text : &e->tokens;
+    *out = (pare_report_eval){.what = what, .data = file->text, .window = e->window};
+    pare__notify(run, PARE_EVENT_EVALUATE, "%s on %s", what, file->text);
+    pare_tokens tokens;
+    PARE_TRY(read_data(run, e, &tokens));
+    pare_forward before_f, after_f;
+    PARE_TRY(pare_forward_init(cx, run->a, &run->plan.model, e->window, false, &before_f));
+    PARE_TRY(pare_forward_init(cx, run->a, after, e->window, false, &after_f));
+    const pare_eval_opts opts = {.window = e->window};
+    pare_status s =
+        pare_evaluate(cx, &before_f, NULL, &opts, tokens.id, tokens.count, &out->before);
+    if (s == PARE_OK)
+        s = pare_evaluate(cx, &after_f, e->kl ? &before_f : NULL, &opts, tokens.id, tokens.count,
+                          &out->after);
+    return s == PARE_OK ? s : pare_fail_context(cx, s, "evaluation on %s", file->text);
+}
+
+/* Opens the finished weights as a user will, and evaluates them. */
+static pare_status evaluate_all(pare_run *run, pare_report_eval *evaluation)
+{
+    pare_checkpoint ck;
+    pare_model after;
+    pare_status s = pare_checkpoint_open(run->cx, run->a, run->plan.partial_path, &ck);
+    if (s == PARE_OK)
+        s = pare_model_load(run->cx, run->a, &ck, &after);
+    for (size_t i = 0; s == PARE_OK && i < run->plan.recipe.evaluations; i++)
+        s = evaluate_one(run, &after, &run->plan.recipe.evaluation[i], &evaluation[i]);
+    pare_checkpoint_close(&ck);
+    return s;
+}
+
+/* Bits of every tensor of the artifact over the weights of the model, biases and norms included. */
+static double model_bits(const pare_plan *plan)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < plan->layout.shards; i++)
+        bytes += plan->layout.file_bytes[i] - plan->layout.header_bytes[i];
+    double weights = 0.0;
+    for (size_t i = 0; i < plan->checkpoint.tensors; i++) {
+        double count = 1.0;
+        for (uint32_t d = 0; d < plan->checkpoint.tensor[i].rank; d++)
+            count *= (double)plan->checkpoint.tensor[i].shape[d];
+        weights += count;
+    }
+    return 8.0 * (double)bytes / weights;
+}
+
+static size_t count_fallbacks(const pare_run *run)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < run->rows; i++)
+        count += run->row[i].fallback || run->row[i].f64 || run->row[i].raises;
+    return count;
+}
+
+static pare_status texts_of_run(pare_run *run, pare_report *r)
+{
+    char host[256] = "unknown", started[32] = "";
+    if (gethostname(host, sizeof host - 1) != 0)
+        (void)snprintf(host, sizeof host, "unknown");
+    const time_t then = time(NULL) - (time_t)(pare__seconds() - run->started);
+    struct tm utc;
+    if (gmtime_r(&then, &utc))
+        (void)strftime(started, sizeof started, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    r->host = pare_arena_text(run->a, host, strlen(host));
+    r->started = pare_arena_text(run->a, started, strlen(started));
+    r->recipe_text = pare_arena_text(run->a, run->plan.recipe_text, run->plan.recipe_len);
+    return r->host && r->started && r->recipe_text ? PARE_OK : PARE_ENOMEM;
+}
+
+static uint64_t peak_rss(void)
+{
+    struct rusage u;
+    return getrusage(RUSAGE_SELF, &u) == 0 ? (uint64_t)u.ru_maxrss * 1024 : 0;
+}
+
+pare_status pare__run_evaluate(pare_run *run, pare_compress_result *out)
+{
+    const pare_plan *const plan = &run->plan;
+    const double start = pare__seconds();
+    pare_report_eval *const evaluation =
+        PARE_NEW(run->a, pare_report_eval, plan->recipe.evaluations);
+    if (!evaluation)
+        return PARE_ENOMEM;
+    if (plan->recipe.evaluations)
+        PARE_TRY(evaluate_all(run, evaluation));
+    pare_report *const r = &out->report;
+    *r = (pare_report){.model = plan->model_path,
+                       .output = plan->output_path,
+                       .recipe_file = plan->job->recipe,
+                       .program = "pare " PARE_VERSION,
+                       .cpu = pare_cpu_name(run->cx->cpu),
+                       .blas = run->blas,
+                       .threads = pare_threads(run->cx),
+                       .config = &plan->model.config,
+                       .row = run->row,
+                       .rows = run->rows,
+                       .evaluation = evaluation,
+                       .evaluations = plan->recipe.evaluations,
+                       .bytes_before = plan->input_bytes,
+                       .bytes_after = plan->packed_bytes - plan->layout.index_bytes,
+                       .bits_per_weight = plan->bits_per_weight,
+                       .model_bits_per_weight = model_bits(plan),
+                       .seconds = pare__seconds() - run->started,
+                       .calibration_seconds = run->calibration_seconds,
+                       .evaluation_seconds = pare__seconds() - start,
+                       .calibration_windows = plan->calibrated ? plan->samples : 0,
+                       .calibration_window = plan->calibrated ? plan->window : 0,
+                       .peak_rss_bytes = peak_rss(),
+                       .peak_anonymous_bytes = run->cx->peak_bytes,
+                       .resumed_blocks = run->units_found < plan->model.config.blocks
+                                             ? run->units_found
+                                             : plan->model.config.blocks};
+    PARE_TRY(texts_of_run(run, r));
+    out->fallbacks = count_fallbacks(run);
+    return pare_report_write(run->cx, r, plan->partial_path);
+}

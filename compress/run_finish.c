@@ -1,0 +1,226 @@
+#define _GNU_SOURCE /* renameat2 */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "compress/compress_internal.h"
+#include "compress/version.h"
+#include "runtime/file.h"
+
+enum { COPY_CAP = 256 << 20 };
+
+pare_status pare__run_commit(pare_run *run, size_t unit)
+{
+    const pare_mark mark = pare_arena_mark(&run->scratch);
+    unsigned char *payload;
+    size_t len;
+    pare_status s = pare_packed_sync(run->cx, run->writer);
+    if (s == PARE_OK)
+        s = pare_result_encode(run->cx, &run->scratch, &run->unit[unit], &payload, &len);
+    if (s == PARE_OK)
+        s = pare_journal_append(run->cx, run->journal, payload, len);
+    pare_arena_rewind(&run->scratch, mark);
+    return s;
+}
+
+pare_status pare__run_kept(pare_run *run)
+{
+    const pare_plan *const plan = &run->plan;
+    const size_t blocks = plan->model.config.blocks;
+    if (run->units_found > blocks)
+        return PARE_OK;
+    pare_unit_result *const unit = &run->unit[blocks];
+    unit->kept = PARE_NEW(run->a, pare_kept_hash, plan->layout.entries);
+    if (!unit->kept)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < plan->layout.entries; i++) {
+        const pare_packed_entry *const e = &plan->layout.entry[i];
+        if (e->unit != blocks)
+            continue;
+        pare_ctx_progress(run->cx, "copying other tensors", (double)i,
+                          (double)plan->layout.entries);
+        const pare_tensor *const t = pare_checkpoint_find(&plan->checkpoint, e->tensor.name);
+        PARE_TRY(pare_packed_put(run->cx, run->writer, e, t->data));
+        pare_kept_hash *const k = &unit->kept[unit->kept_count++];
+        k->name = t->name;
+        pare_xxh3(t->data, (size_t)t->bytes, k->hash);
+    }
+    return pare__run_commit(run, blocks);
+}
+
+/* Files beside the weights that belong to a model, copied byte for byte when they are there. */
+static const char *const companions[] = {
+    "tokenizer.json",     "tokenizer_config.json",  "tokenizer.model", "special_tokens_map.json",
+    "added_tokens.json",  "generation_config.json", "vocab.json",      "merges.txt",
+    "chat_template.jinja"};
+enum { COMPANIONS = sizeof companions / sizeof *companions };
+
+static pare_status write_output(pare_run *run, const char *name, const void *bytes, size_t len)
+{
+    char *const path = pare_path_join(run->a, run->plan.partial_path, name);
+    return path ? pare_file_write(run->cx, path, bytes, len) : PARE_ENOMEM;
+}
+
+static pare_status copy_companion(pare_run *run, const char *name, bool *copied)
+{
+    char *const from = pare_path_join(run->a, run->plan.checkpoint.directory, name);
+    *copied = from && pare_path_is_file(from);
+    if (!*copied)
+        return from ? PARE_OK : PARE_ENOMEM;
+    const pare_mark mark = pare_arena_mark(&run->scratch);
+    char *text;
+    size_t len;
+    pare_status s = pare_file_read(run->cx, &run->scratch, from, COPY_CAP, &text, &len);
+    if (s == PARE_OK)
+        s = write_output(run, name, text, len);
+    pare_arena_rewind(&run->scratch, mark);
+    return s;
+}
+
+/* SHA-256 of files that were written, in the order of `name`. */
+static pare_status hash_outputs(pare_run *run, const char *const *name, size_t count,
+                                pare_manifest_file *out)
+{
+    pare_file *const file = PARE_NEW(run->a, pare_file, count);
+    char(*const hex)[PARE_SHA256_HEX] = pare_arena_take(run->a, count, sizeof *hex);
+    pare_status s = file && hex ? PARE_OK : PARE_ENOMEM;
+    size_t mapped = 0;
+    for (; s == PARE_OK && mapped < count; mapped++) {
+        char *const path = pare_path_join(run->a, run->plan.partial_path, name[mapped]);
+        s = path ? pare_file_map(run->cx, run->a, path, &file[mapped]) : PARE_ENOMEM;
+        if (s != PARE_OK)
+            break;
+    }
+    if (s == PARE_OK)
+        s = pare_sha256_files(run->cx, file, count, hex);
+    for (size_t i = 0; s == PARE_OK && i < count; i++) {
+        out[i].file = name[i];
+        out[i].bytes = file[i].bytes;
+        memcpy(out[i].sha256, hex[i], sizeof hex[i]);
+    }
+    for (size_t i = 0; i < mapped; i++)
+        pare_file_unmap(&file[i]);
+    return s;
+}
+
+/* The rows of all blocks, one behind the other. */
+static pare_status gather_rows(pare_run *run, pare_linear_result **row, size_t *count)
+{
+    *row = PARE_NEW(run->a, pare_linear_result, run->plan.linears);
+    if (!*row)
+        return PARE_ENOMEM;
+    *count = 0;
+    for (size_t i = 0; i < run->plan.linears; i++) {
+        const pare_plan_linear *const l = &run->plan.linear[i];
+        const pare_unit_result *const unit = &run->unit[l->block];
+        for (size_t r = 0; r < unit->rows; r++)
+            if (strcmp(unit->row[r].linear.name, l->packed.name) == 0)
+                (*row)[(*count)++] = unit->row[r];
+    }
+    if (*count != run->plan.linears)
+        return pare_fail(run->cx, PARE_EFORMAT, "%s: the journal does not name every linear",
+                         run->plan.partial_path);
+    return PARE_OK;
+}
+
+static pare_status write_manifest(pare_run *run, const pare_manifest_file *output, size_t outputs)
+{
+    const pare_plan *const plan = &run->plan;
+    const pare_unit_result *const rest = &run->unit[plan->model.config.blocks];
+    pare_manifest m = {.version = PARE_VERSION,
+                       .recipe = run->recipe_portable,
+                       .seed = plan->recipe.seed,
+                       .tokens_sha256 = plan->calibrated ? run->tokens_sha256 : NULL,
+                       .windows = plan->calibrated ? plan->samples : 0,
+                       .window = plan->calibrated ? plan->window : 0,
+                       .cpu = pare_cpu_name(run->cx->cpu),
+                       .blas = run->blas,
+                       .config = &plan->model.config,
+                       .layout = &plan->layout,
+                       .kept = rest->kept,
+                       .kept_count = rest->kept_count,
+                       .bits_per_weight = plan->bits_per_weight,
+                       .input = run->input,
+                       .inputs = run->inputs,
+                       .output = output,
+                       .outputs = outputs};
+    m.row = run->row;
+    m.rows = run->rows;
+    char *text;
+    size_t len;
+    PARE_TRY(pare_manifest_text(run->cx, run->a, &m, &text, &len));
+    return write_output(run, "manifest.json", text, len);
+}
+
+pare_status pare__run_describe(pare_run *run)
+{
+    const pare_plan *const plan = &run->plan;
+    PARE_TRY(gather_rows(run, &run->row, &run->rows));
+    const size_t most = plan->layout.shards + 2 + COMPANIONS;
+    const char **const name = PARE_NEW(run->a, const char *, most);
+    pare_manifest_file *const output = PARE_NEW(run->a, pare_manifest_file, most);
+    if (!name || !output)
+        return PARE_ENOMEM;
+    char *config;
+    size_t len, count = 0;
+    for (uint32_t i = 0; i < plan->layout.shards; i++)
+        name[count++] = plan->layout.shard_name[i];
+    name[count++] = "packed.index.json";
+    PARE_TRY(pare_manifest_config(run->cx, run->a, plan->checkpoint.config, &config, &len));
+    PARE_TRY(write_output(run, "config.json", config, len));
+    name[count++] = "config.json";
+    for (size_t i = 0; i < COMPANIONS; i++) {
+        bool copied;
+        PARE_TRY(copy_companion(run, companions[i], &copied));
+        if (copied)
+            name[count++] = companions[i];
+    }
+    PARE_TRY(write_output(run, "recipe.yaml", plan->recipe_text, plan->recipe_len));
+    PARE_TRY(hash_outputs(run, name, count, output));
+    return write_manifest(run, output, count);
+}
+
+/* Deletes an artifact that was replaced: plain files at its top, then the directory. What is not
+ * ours (a subdirectory) makes rmdir fail, and stays. */
+static void remove_artifact(pare_run *run, const char *path)
+{
+    DIR *const d = opendir(path);
+    if (!d)
+        return;
+    for (struct dirent *e; (e = readdir(d));)
+        (void)unlinkat(dirfd(d), e->d_name, 0);
+    (void)closedir(d);
+    if (rmdir(path) != 0)
+        pare__notify(run, PARE_EVENT_NOTICE,
+                     "%s: what is left of the replaced output could not be "
+                     "removed: %s",
+                     path, strerror(errno));
+}
+
+static int put_in_place(const char *from, const char *to, bool replace)
+{
+    if (renameat2(AT_FDCWD, from, AT_FDCWD, to, replace ? RENAME_EXCHANGE : RENAME_NOREPLACE) == 0)
+        return 0;
+    /* a file system without these flags still renames onto nothing */
+    return !replace && (errno == EINVAL || errno == ENOSYS) ? rename(from, to) : -1;
+}
+
+pare_status pare__run_publish(pare_run *run)
+{
+    const char *const from = run->plan.partial_path, *const to = run->plan.output_path;
+    const bool replace = pare_path_is_directory(to);
+    if (put_in_place(from, to, replace) != 0)
+        return pare_file_fail(run->cx, to, "cannot put the finished artifact in place");
+    PARE_TRY(pare_file_sync_parent(run->cx, to));
+    char *const journal = pare_path_join(run->a, to, "journal");
+    if (!journal)
+        return PARE_ENOMEM;
+    if (unlink(journal) != 0)
+        return pare_file_fail(run->cx, journal, "cannot remove");
+    if (replace)
+        remove_artifact(run, from);
+    return PARE_OK;
+}
