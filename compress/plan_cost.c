@@ -1,4 +1,3 @@
-#define _XOPEN_SOURCE 700 /* statvfs */
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <time.h>
@@ -9,6 +8,7 @@
 #include "compress/plan_internal.h"
 #include "runtime/file.h"
 #include "runtime/linalg.h"
+#include "runtime/threads.h"
 
 /* What the program holds besides its arenas: BLAS buffers, stacks, parsed headers. */
 static const uint64_t overhead_bytes = (uint64_t)96 << 20;

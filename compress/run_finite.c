@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "compress/compress_internal.h"
+#include "runtime/threads.h"
 
 /* What a scan found in one tensor. */
 typedef struct finding {
