@@ -128,6 +128,22 @@ double pare_logsumexp(const float *x, size_t n)
     return max + log(lane_sum(lane));
 }
 
+double pare_divergence(const float *base, double lse0, const float *logit, double lse, size_t n)
+{
+    double total[LANES] = {0}, part[LANES] = {0}, e[LANES];
+    for (size_t i = 0; i < n; i += LANES) {
+        const size_t lanes = n - i < LANES ? n - i : LANES;
+        for (size_t l = 0; l < lanes; l++)
+            e[l] = exp_clamped((double)base[i + l] - lse0);
+        for (size_t l = 0; l < lanes; l++) {
+            total[l] += e[l];
+            part[l] += e[l] * ((double)base[i + l] - (double)logit[i + l]);
+        }
+    }
+    const double kl = lane_sum(part) / lane_sum(total) - lse0 + lse;
+    return kl < 0 ? 0 : kl;
+}
+
 size_t pare_argmax(const float *x, size_t n)
 {
     const float max = row_max(x, n);

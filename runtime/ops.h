@@ -26,6 +26,11 @@ void pare_softmax(float *row, size_t count, size_t width, float scale);
 /* ln(sum e^x[i]), n >= 1; log of the library. */
 double pare_logsumexp(const float *x, size_t n);
 
+/* KL divergence of softmax(logit) from softmax(base), lse0 and lse their logsumexp:
+ *   sum e0 (base - logit) / sum e0 - lse0 + lse,   e0 = e^(base - lse0)
+ * Equal rows give exactly 0; what rounds below 0 is 0. */
+double pare_divergence(const float *base, double lse0, const float *logit, double lse, size_t n);
+
 /* Index of the first largest of n >= 1 values; a NaN is never largest, all NaN gives 0. */
 size_t pare_argmax(const float *x, size_t n);
 

@@ -9,23 +9,25 @@
 #include "runtime/forward.h"
 
 typedef struct pare_eval_opts {
-    size_t window;  /* 2 .. context */
-    size_t stride;  /* 0: windows do not overlap; else 1 .. window - 1 */
+    size_t window; /* 2 .. context */
+    size_t stride; /* 0: windows do not overlap; else 1 .. window - 1 */
 } pare_eval_opts;
 
 typedef struct pare_eval_result {
-    size_t scored;      /* positions */
-    double nll;         /* mean, nats */
-    double ppl;         /* exp(nll) */
-    double ppl_stderr;  /* ppl * standard error of the mean of nll over positions */
-    bool has_kl;        /* against the baseline: sum_v p0 (ln p0 - ln p) per position */
+    size_t scored;     /* positions */
+    double nll;        /* mean, nats */
+    double ppl;        /* exp(nll) */
+    double ppl_stderr; /* ppl * standard error of the mean of nll over positions */
+    bool has_kl;       /* against the baseline: sum_v p0 (ln p0 - ln p) per position */
     double kl_mean, kl_p99;
-    double top1;        /* share of positions with the baseline's argmax */
+    double top1; /* share of positions with the baseline's argmax */
 } pare_eval_result;
 
 /* Scores tokens [count] with f; with a baseline (same vocabulary) also KL. Logits are formed in row
- * chunks. PARE_EINVAL (too few tokens for one window, window, stride, vocabularies differ, token out
- * of range), PARE_ENOMEM, PARE_EINTERRUPTED. Reports progress in tokens. */
+ * chunks. PARE_EINVAL (too few tokens for one window, window, stride, vocabularies differ, token
+ * out of range), PARE_ENUMERIC (logits that are not finite), PARE_ENOMEM, PARE_EINTERRUPTED.
+ * Reports progress in tokens. A position's KL that rounds below 0 counts as 0; kl_p99 is the value
+ * number ceil(0.99 scored) in ascending order. */
 PARE_CHECKED pare_status pare_evaluate(pare_ctx *cx, const pare_forward *f,
                                        const pare_forward *baseline, const pare_eval_opts *opts,
                                        const int32_t *tokens, size_t count, pare_eval_result *out);
@@ -46,7 +48,9 @@ typedef struct pare_choice_result {
     size_t n;
 } pare_choice_result;
 
-/* PARE_EINVAL when an item does not fit the context. First of equals wins. */
+/* Returns PARE_OK, PARE_EINVAL (no items, an item does not fit the context, an empty context or
+ * choice, an answer that is none of the choices; the message names the item), PARE_ENUMERIC,
+ * PARE_ENOMEM, PARE_EINTERRUPTED. First of equals wins. */
 PARE_CHECKED pare_status pare_evaluate_choice(pare_ctx *cx, const pare_forward *f,
                                               const pare_choice_item *item, size_t items,
                                               pare_choice_result *out);
@@ -59,7 +63,8 @@ typedef struct pare_speed_result {
     size_t prompt, decoded, threads;
 } pare_speed_result;
 
-/* Median of three runs after one warm-up. */
+/* Median of three runs after one warm-up. The first token (its logits included) belongs to prefill.
+ * PARE_ENOMEM, PARE_EINTERRUPTED. */
 PARE_CHECKED pare_status pare_evaluate_speed(pare_ctx *cx, const pare_forward *f,
                                              pare_speed_result *out);
 

@@ -1,0 +1,232 @@
+/* Windows run in batches of about 2048 tokens; each block's cache serves the next block, since no
+ * later batch continues it. Logits exist for 64 positions at a time. What a position gives (nll,
+ * kl, agreement) is stored under its number and summed in token order at the end. */
+#include "compress/evaluate/evaluate.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/ops.h"
+#include "runtime/threads.h"
+
+enum { BATCH_TOKENS = 2048, LOGITS_ROWS = 64 };
+
+/* One model under evaluation. */
+typedef struct judged {
+    const pare_forward *f;
+    pare_kv kv;
+    float *x;      /* [batch rows, hidden] */
+    float *logits; /* [LOGITS_ROWS, vocab] */
+} judged;
+
+typedef struct evaluation {
+    pare_ctx *cx;
+    pare_arena *arena;
+    pare_arena work; /* scratch of the forward passes, planned */
+    const int32_t *tokens;
+    size_t window, step, windows, batch;
+    judged side[2]; /* the model, the baseline */
+    size_t sides, vocab;
+    size_t row[LOGITS_ROWS];     /* rows of x whose logits are formed */
+    int32_t target[LOGITS_ROWS]; /* the tokens that follow them */
+    size_t pending, scored;
+    double *nll, *kl; /* [scored] */
+    unsigned char *same;
+} evaluation;
+
+static void score_rows(void *arg, size_t begin, size_t end, size_t worker)
+{
+    (void)worker;
+    const evaluation *const e = arg;
+    for (size_t i = begin; i < end; i++) {
+        const float *const logit = e->side[0].logits + i * e->vocab;
+        const double lse = pare_logsumexp(logit, e->vocab);
+        e->nll[e->scored + i] = lse - (double)logit[e->target[i]];
+        if (e->sides < 2)
+            continue;
+        const float *const base = e->side[1].logits + i * e->vocab;
+        const double lse0 = pare_logsumexp(base, e->vocab);
+        e->kl[e->scored + i] = pare_divergence(base, lse0, logit, lse, e->vocab);
+        e->same[e->scored + i] = pare_argmax(logit, e->vocab) == pare_argmax(base, e->vocab);
+    }
+}
+
+static pare_status flush(evaluation *e)
+{
+    if (e->pending == 0)
+        return PARE_OK;
+    for (size_t i = 0; i < e->sides; i++)
+        PARE_TRY(pare_logits(e->cx, &e->work, e->side[i].f, e->side[i].x, e->row, e->pending,
+                             e->side[i].logits));
+    pare_parallel(e->cx, e->pending, 1, score_rows, e);
+    e->scored += e->pending;
+    e->pending = 0;
+    return PARE_OK;
+}
+
+/* Positions from 1 on that window w scores: all of the first, the last `step` of the others. */
+static size_t first_scored(const evaluation *e, size_t w)
+{
+    return w == 0 || e->step >= e->window ? 1 : e->window - e->step;
+}
+
+static pare_status score_window(evaluation *e, size_t w, size_t first_row)
+{
+    for (size_t p = first_scored(e, w); p < e->window; p++) {
+        e->row[e->pending] = first_row + p - 1;
+        e->target[e->pending++] = e->tokens[w * e->step + p];
+        if (e->pending == LOGITS_ROWS)
+            PARE_TRY(flush(e));
+    }
+    return PARE_OK;
+}
+
+static pare_status run_batch(evaluation *e, size_t first, size_t count)
+{
+    const pare_batch batch = {count, e->window, 0};
+    for (size_t i = 0; i < e->sides; i++) {
+        judged *const j = &e->side[i];
+        const size_t hidden = j->f->model->config.hidden;
+        for (size_t w = 0; w < count; w++)
+            PARE_TRY(pare_embed(e->cx, j->f->model, e->tokens + (first + w) * e->step, e->window,
+                                j->x + w * e->window * hidden));
+        PARE_TRY(pare_model_forward(e->cx, &e->work, j->f, batch, j->x, &j->kv, 1));
+    }
+    for (size_t w = 0; w < count; w++)
+        PARE_TRY(score_window(e, first + w, w * e->window));
+    return flush(e);
+}
+
+static int ascending(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double mean(const double *x, size_t n)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += x[i];
+    return sum / (double)n;
+}
+
+/* ppl * s / sqrt(n), s the sample deviation of nll: the error of exp(mean) to first order. */
+static double ppl_error(const double *nll, size_t n, double average, double ppl)
+{
+    double squares = 0;
+    for (size_t i = 0; i < n; i++)
+        squares += (nll[i] - average) * (nll[i] - average);
+    return n > 1 ? ppl * sqrt(squares / (double)(n - 1) / (double)n) : 0;
+}
+
+static pare_status summarize(evaluation *e, pare_eval_result *out)
+{
+    const size_t n = e->scored;
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(e->nll[i]) || (e->sides > 1 && !isfinite(e->kl[i])))
+            return pare_fail(e->cx, PARE_ENUMERIC,
+                             "the logits of scored position %zu are not finite", i);
+    *out = (pare_eval_result){.scored = n, .nll = mean(e->nll, n)};
+    out->ppl = exp(out->nll);
+    out->ppl_stderr = ppl_error(e->nll, n, out->nll, out->ppl);
+    if (e->sides < 2)
+        return PARE_OK;
+    out->has_kl = true;
+    out->kl_mean = mean(e->kl, n);
+    qsort(e->kl, n, sizeof *e->kl, ascending);
+    out->kl_p99 = e->kl[(n / 100 * 99 + (n % 100 * 99 + 99) / 100) - 1]; /* ceil(0.99 n) - 1 */
+    size_t same = 0;
+    for (size_t i = 0; i < n; i++)
+        same += e->same[i];
+    out->top1 = (double)same / (double)n;
+    return PARE_OK;
+}
+
+static pare_status take_side(evaluation *e, judged *j)
+{
+    const pare_config *const c = &j->f->model->config;
+    j->x = pare_arena_take(e->arena, e->batch * e->window, c->hidden * sizeof(float));
+    j->logits = pare_arena_take(e->arena, LOGITS_ROWS, e->vocab * sizeof(float));
+    return j->x && j->logits ? pare_kv_take(e->arena, c, e->batch, e->window, &j->kv) : PARE_ENOMEM;
+}
+
+static pare_status evaluate(evaluation *e, pare_eval_result *out)
+{
+    const pare_batch widest = {e->batch, e->window, 0};
+    size_t most = 0, positions = e->window - 1;
+    for (size_t w = 1; w < e->windows; w++)
+        positions += e->window - first_scored(e, w);
+    for (size_t i = 0; i < e->sides; i++) {
+        PARE_TRY(take_side(e, &e->side[i]));
+        const size_t bytes =
+            pare_block_forward_scratch(e->cx, &e->side[i].f->model->config, widest);
+        most = bytes > most ? bytes : most;
+    }
+    e->nll = PARE_NEW(e->arena, double, positions);
+    e->kl = PARE_NEW(e->arena, double, e->sides > 1 ? positions : 0);
+    e->same = PARE_NEW(e->arena, unsigned char, e->sides > 1 ? positions : 0);
+    if (!e->nll || !e->kl || !e->same)
+        return PARE_ENOMEM;
+    PARE_TRY(pare_arena_init(e->cx, &e->work, most));
+    for (size_t w = 0; w < e->windows; w += e->batch) {
+        const size_t count = e->windows - w < e->batch ? e->windows - w : e->batch;
+        PARE_TRY(run_batch(e, w, count));
+        pare_ctx_progress(e->cx, "evaluate", (double)(w + count) * (double)e->window,
+                          (double)e->windows * (double)e->window);
+    }
+    return summarize(e, out);
+}
+
+static pare_status check(pare_ctx *cx, const pare_forward *f, const pare_eval_opts *opts,
+                         const int32_t *tokens, size_t count)
+{
+    const size_t context = f->model->config.context;
+    const size_t limit = f->positions < context ? f->positions : context;
+    if (opts->window < 2 || opts->window > limit)
+        return pare_fail(cx, PARE_EINVAL, "a window of %zu tokens; this model takes 2 to %zu",
+                         opts->window, limit);
+    if (opts->stride >= opts->window)
+        return pare_fail(cx, PARE_EINVAL, "a stride of %zu; windows of %zu take 1 to %zu",
+                         opts->stride, opts->window, opts->window - 1);
+    if (count < opts->window)
+        return pare_fail(cx, PARE_EINVAL, "%zu tokens do not fill one window of %zu", count,
+                         opts->window);
+    for (size_t i = 0; i < count; i++)
+        if (tokens[i] < 0 || (size_t)tokens[i] >= f->model->head.n)
+            return pare_fail(cx, PARE_EINVAL, "token %zu is %d; this model knows 0 to %zu", i,
+                             (int)tokens[i], f->model->head.n - 1);
+    return PARE_OK;
+}
+
+pare_status pare_evaluate(pare_ctx *cx, const pare_forward *f, const pare_forward *baseline,
+                          const pare_eval_opts *opts, const int32_t *tokens, size_t count,
+                          pare_eval_result *out)
+{
+    *out = (pare_eval_result){0};
+    PARE_TRY(check(cx, f, opts, tokens, count));
+    if (baseline && baseline->model->head.n != f->model->head.n)
+        return pare_fail(cx, PARE_EINVAL, "the baseline has %zu tokens in its vocabulary, not %zu",
+                         baseline->model->head.n, f->model->head.n);
+    if (baseline) {
+        const pare_status s = check(cx, baseline, opts, tokens, count);
+        if (s != PARE_OK)
+            return pare_fail_context(cx, s, "baseline");
+    }
+    pare_arena arena = {.cx = cx};
+    evaluation e = {.cx = cx, .arena = &arena, .work = {.cx = cx}, .tokens = tokens};
+    e.window = opts->window;
+    e.step = opts->stride ? opts->stride : opts->window;
+    e.windows = (count - e.window) / e.step + 1;
+    e.batch = e.window < BATCH_TOKENS ? BATCH_TOKENS / e.window : 1;
+    e.batch = e.batch < e.windows ? e.batch : e.windows;
+    e.vocab = f->model->head.n;
+    e.side[0].f = f;
+    e.side[1].f = baseline;
+    e.sides = baseline ? 2 : 1;
+    const pare_status s = evaluate(&e, out);
+    pare_arena_release(&e.work);
+    pare_arena_release(&arena);
+    return s;
+}
