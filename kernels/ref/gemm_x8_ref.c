@@ -52,7 +52,8 @@ static void block_tokens(float *y, size_t ldy, const pare_x8 *x, const pare_pane
 
 static void gemm_x8(float *y, size_t ldy, const pare_x8 *x, const pare_panel *w, unsigned bits)
 {
-    assert(x->k == w->k && w->group % x->group == 0 && w->n % PARE_ATOM_N == 0);
+    assert(x->k == w->k && w->n % PARE_ATOM_N == 0);
+    assert(w->group % x->group == 0 || w->group >= w->k);
     for (size_t row = 0; row < w->n; row += PARE_ATOM_N)
         for (size_t t = 0; t < x->m; t += MT)
             block_tokens(y, ldy, x, w, row, t, x->m - t < MT ? x->m - t : MT, bits);

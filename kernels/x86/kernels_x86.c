@@ -1,8 +1,19 @@
-#include "kernels/kernels_internal.h"
+#include "kernels/x86/avx2_internal.h"
 
 void pare_kernels_init_x86(pare_kernels *k, unsigned cpu)
 {
-    (void)k;
     if (!(cpu & PARE_CPU_AVX2))
         return;
+    k->cvt_f16_f32 = pare_cvt_f16_f32_avx2;
+    k->cvt_bf16_f32 = pare_cvt_bf16_f32_avx2;
+    k->cvt_f32_f16 = pare_cvt_f32_f16_avx2;
+    k->gemm_f32_f32 = pare_gemm_f32_f32_avx2;
+    k->gemm_f32_f16 = pare_gemm_f32_f16_avx2;
+    k->gemm_f32_bf16 = pare_gemm_f32_bf16_avx2;
+    k->quant_x8 = pare_quant_x8_avx2;
+    k->gemm_x8_q2 = pare_gemm_x8_q2_avx2;
+    k->gemm_x8_q3 = pare_gemm_x8_q3_avx2;
+    k->gemm_x8_q4 = pare_gemm_x8_q4_avx2;
+    k->gemm_x8_q8 = pare_gemm_x8_q8_avx2;
+    k->dequant_f32 = pare_dequant_f32_avx2;
 }

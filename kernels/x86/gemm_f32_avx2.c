@@ -1,0 +1,211 @@
+/* F32 activations with F32, F16 or BF16 weights. Lanes run over k, as the definition asks, so every
+ * output has one vector accumulator and its result does not depend on the tiling.
+ *
+ *   few tokens   weights are read once from memory, several rows at a time
+ *   many tokens  a panel of ROWS x DEPTH weights is converted into the first-level cache and meets
+ *                TOKENS tokens in tiles of 3 x 4 accumulators, parked between the steps over k */
+#include "kernels/x86/avx2_internal.h"
+
+#ifdef __AVX2__
+#include <stdbool.h>
+
+enum {
+    TR = 3, /* rows of a register tile */
+    TT = 4, /* tokens of a register tile */
+    ROWS = 18,
+    TOKENS = 32,
+    DEPTH = 256,
+    LINES = 4,    /* rows read at once for few tokens */
+    AHEAD = 1024, /* bytes of prefetch distance for few tokens */
+};
+
+typedef enum type { F32, F16, BF16 } type;
+
+PARE_INLINE size_t type_bytes(type ty)
+{
+    return ty == F32 ? 4 : 2;
+}
+
+PARE_INLINE __m256 load_8(const uint8_t *w, type ty)
+{
+    if (ty == F32)
+        return _mm256_loadu_ps((const float *)(const void *)w);
+    const __m128i h = _mm_loadu_si128((const __m128i *)(const void *)w);
+    if (ty == F16)
+        return _mm256_cvtph_ps(h);
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
+}
+
+/* The first n < 8 weights, zeros behind. */
+PARE_INLINE __m256 load_tail(const uint8_t *w, size_t n, type ty)
+{
+    uint8_t full[32] = {0};
+    memcpy(full, w, n * type_bytes(ty));
+    return load_8(full, ty);
+}
+
+PARE_INLINE float reduce(__m256 v)
+{
+    const __m128 s = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    const __m128 p = _mm_add_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_add_ss(p, _mm_movehdup_ps(p)));
+}
+
+/* Lanes at and above the tail keep their value: adding 0 would turn -0 into +0. */
+PARE_INLINE __m256 fma_tail(__m256 x, __m256 w, __m256 acc, __m256i mask)
+{
+    return _mm256_blendv_ps(acc, _mm256_fmadd_ps(x, w, acc), _mm256_castsi256_ps(mask));
+}
+
+/* y[r] for `lines` rows and one token. */
+PARE_INLINE void rows_dot(float *y, const float *x, const uint8_t *w, size_t row_bytes, size_t k,
+                          size_t lines, type ty)
+{
+    const size_t size = type_bytes(ty), whole = k / 8 * 8;
+    __m256 acc[LINES];
+    for (size_t r = 0; r < lines; r++)
+        acc[r] = _mm256_setzero_ps();
+    for (size_t j = 0; j < whole; j += 8) {
+        const __m256 v = _mm256_loadu_ps(x + j);
+        for (size_t r = 0; r < lines; r++) {
+            const uint8_t *const p = w + r * row_bytes + j * size;
+            if (j % 16 == 0)
+                _mm_prefetch((const char *)p + AHEAD, _MM_HINT_T0);
+            acc[r] = _mm256_fmadd_ps(v, load_8(p, ty), acc[r]);
+        }
+    }
+    if (whole < k) {
+        const __m256i mask = mask_first(k - whole);
+        const __m256 v = _mm256_maskload_ps(x + whole, mask);
+        for (size_t r = 0; r < lines; r++)
+            acc[r] = fma_tail(v, load_tail(w + r * row_bytes + whole * size, k - whole, ty), acc[r],
+                              mask);
+    }
+    for (size_t r = 0; r < lines; r++)
+        y[r] = reduce(acc[r]);
+}
+
+PARE_INLINE void gemv(float *y, size_t ldy, const float *x, size_t ldx, const uint8_t *w,
+                      size_t row_bytes, size_t m, size_t n, size_t k, type ty)
+{
+    size_t r = 0;
+    for (; r + LINES <= n; r += LINES)
+        for (size_t t = 0; t < m; t++)
+            rows_dot(y + t * ldy + r, x + t * ldx, w + r * row_bytes, row_bytes, k, LINES, ty);
+    for (; r < n; r++)
+        for (size_t t = 0; t < m; t++)
+            rows_dot(y + t * ldy + r, x + t * ldx, w + r * row_bytes, row_bytes, k, 1, ty);
+}
+
+/* Weights of one panel as F32; columns behind `depth` are zero up to a multiple of 8, rows behind
+ * `rows` stay what they are and their sums are not used. */
+PARE_INLINE void fill_panel(float panel[ROWS][DEPTH], const uint8_t *w, size_t row_bytes,
+                            size_t rows, size_t depth, type ty)
+{
+    const size_t whole = depth / 8 * 8, size = type_bytes(ty);
+    for (size_t r = 0; r < rows; r++, w += row_bytes) {
+        for (size_t j = 0; j < whole; j += 8)
+            _mm256_store_ps(&panel[r][j], load_8(w + j * size, ty));
+        if (whole < depth)
+            _mm256_store_ps(&panel[r][whole], load_tail(w + whole * size, depth - whole, ty));
+    }
+}
+
+/* acc[r][t] += over `depth` columns, 3 rows by 4 tokens. */
+static void tile(__m256 acc[TR][TT], const float panel[TR][DEPTH], const float *const x[TT],
+                 size_t depth)
+{
+    __m256 a[TR][TT];
+    for (size_t r = 0; r < TR; r++)
+        for (size_t t = 0; t < TT; t++)
+            a[r][t] = acc[r][t];
+    const float *const x0 = x[0], *const x1 = x[1], *const x2 = x[2], *const x3 = x[3];
+    const size_t whole = depth / 8 * 8;
+    for (size_t j = 0; j < whole; j += 8) {
+        const __m256 w[TR] = {_mm256_load_ps(&panel[0][j]), _mm256_load_ps(&panel[1][j]),
+                              _mm256_load_ps(&panel[2][j])};
+        __m256 v = _mm256_loadu_ps(x0 + j);
+        for (size_t r = 0; r < TR; r++)
+            a[r][0] = _mm256_fmadd_ps(v, w[r], a[r][0]);
+        v = _mm256_loadu_ps(x1 + j);
+        for (size_t r = 0; r < TR; r++)
+            a[r][1] = _mm256_fmadd_ps(v, w[r], a[r][1]);
+        v = _mm256_loadu_ps(x2 + j);
+        for (size_t r = 0; r < TR; r++)
+            a[r][2] = _mm256_fmadd_ps(v, w[r], a[r][2]);
+        v = _mm256_loadu_ps(x3 + j);
+        for (size_t r = 0; r < TR; r++)
+            a[r][3] = _mm256_fmadd_ps(v, w[r], a[r][3]);
+    }
+    for (size_t r = 0; r < TR; r++)
+        for (size_t t = 0; t < TT; t++)
+            acc[r][t] = a[r][t];
+    if (whole == depth)
+        return;
+    const __m256i mask = mask_first(depth - whole);
+    for (size_t t = 0; t < TT; t++) {
+        const __m256 v = _mm256_maskload_ps(x[t] + whole, mask);
+        for (size_t r = 0; r < TR; r++)
+            acc[r][t] = fma_tail(v, _mm256_load_ps(&panel[r][whole]), acc[r][t], mask);
+    }
+}
+
+/* At most ROWS x TOKENS outputs. Places of a tile behind the last token compute the last token
+ * again; they are not stored. */
+PARE_INLINE void block(float *y, size_t ldy, const float *x, size_t ldx, const uint8_t *w,
+                       size_t row_bytes, size_t m, size_t n, size_t k, type ty)
+{
+    _Alignas(64) float panel[ROWS][DEPTH];
+    __m256 acc[ROWS / TR][TOKENS / TT][TR][TT];
+    memset(panel, 0, sizeof panel);
+    memset(acc, 0, sizeof acc);
+    for (size_t k0 = 0; k0 < k; k0 += DEPTH) {
+        const size_t depth = k - k0 < DEPTH ? k - k0 : DEPTH;
+        fill_panel(panel, w + k0 * type_bytes(ty), row_bytes, n, depth, ty);
+        for (size_t t = 0; t < m; t += TT) {
+            const float *rows[TT];
+            for (size_t i = 0; i < TT; i++)
+                rows[i] = x + (t + i < m ? t + i : m - 1) * ldx + k0;
+            for (size_t r = 0; r < n; r += TR)
+                tile(acc[r / TR][t / TT], (const float(*)[DEPTH])panel + r, rows, depth);
+        }
+    }
+    for (size_t t = 0; t < m; t++)
+        for (size_t r = 0; r < n; r++)
+            y[t * ldy + r] = reduce(acc[r / TR][t / TT][r % TR][t % TT]);
+}
+
+PARE_INLINE void gemm(float *y, size_t ldy, const float *x, size_t ldx, const void *weights,
+                      size_t ldw, size_t m, size_t n, size_t k, type ty)
+{
+    const uint8_t *const w = weights;
+    const size_t row_bytes = ldw * type_bytes(ty);
+    if (m < TT) {
+        gemv(y, ldy, x, ldx, w, row_bytes, m, n, k, ty);
+        return;
+    }
+    for (size_t r = 0; r < n; r += ROWS)
+        for (size_t t = 0; t < m; t += TOKENS)
+            block(y + t * ldy + r, ldy, x + t * ldx, ldx, w + r * row_bytes, row_bytes,
+                  m - t < TOKENS ? m - t : TOKENS, n - r < ROWS ? n - r : ROWS, k, ty);
+}
+
+void pare_gemm_f32_f32_avx2(float *y, size_t ldy, const float *x, size_t ldx, const float *w,
+                            size_t ldw, size_t m, size_t n, size_t k)
+{
+    gemm(y, ldy, x, ldx, w, ldw, m, n, k, F32);
+}
+
+void pare_gemm_f32_f16_avx2(float *y, size_t ldy, const float *x, size_t ldx, const uint16_t *w,
+                            size_t ldw, size_t m, size_t n, size_t k)
+{
+    gemm(y, ldy, x, ldx, w, ldw, m, n, k, F16);
+}
+
+void pare_gemm_f32_bf16_avx2(float *y, size_t ldy, const float *x, size_t ldx, const uint16_t *w,
+                             size_t ldw, size_t m, size_t n, size_t k)
+{
+    gemm(y, ldy, x, ldx, w, ldw, m, n, k, BF16);
+}
+
+#endif

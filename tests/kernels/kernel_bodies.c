@@ -1,0 +1,350 @@
+#include <math.h>
+#include <string.h>
+
+#include "kernels/half.h"
+#include "kernels/layout.h"
+#include "tests/kernels/kernel_test.h"
+
+static size_t groups_of(size_t k, size_t group)
+{
+    return (k + group - 1) / group;
+}
+
+/* Sizes 0..69 cover every tail of every unrolling; the rest cross the blocks of the kernels. */
+static size_t size_at(size_t i)
+{
+    static const size_t more[] = {127, 128, 129, 255, 256, 257, 264, 511, 513, 777};
+    return i < 70 ? i : i - 70 < sizeof more / sizeof *more ? more[i - 70] : SIZE_MAX;
+}
+
+/* --- conversions ------------------------------------------------------------------------------ */
+
+static void run_cvt_f16_f32(const pare_kernels *k, const kt_case *c, uint8_t *out)
+{
+    k->cvt_f16_f32((float *)(void *)out, c->x, c->n);
+}
+
+static void run_cvt_bf16_f32(const pare_kernels *k, const kt_case *c, uint8_t *out)
+{
+    k->cvt_bf16_f32((float *)(void *)out, c->x, c->n);
+}
+
+static void run_cvt_f32_f16(const pare_kernels *k, const kt_case *c, uint8_t *out)
+{
+    k->cvt_f32_f16((uint16_t *)(void *)out, c->x, c->n);
+}
+
+/* Random bits in every length, then every 16-bit number, NaN included. */
+static void test_widen(kt *t, kt_run *run)
+{
+    for (size_t i = 0; size_at(i) != SIZE_MAX && !t->bench; i++) {
+        const size_t n = size_at(i);
+        const kt_case c = {.x = kt_input(t, n, 2), .n = n, .out_bytes = 4 * n};
+        kt_check(t, &c, run);
+    }
+    uint16_t *const x = kt_input(t, 65536, 2);
+    for (size_t i = 0; i < 65536; i++)
+        x[i] = (uint16_t)i;
+    kt_check(t, &(kt_case){.x = x, .n = 65536, .out_bytes = 4 * 65536, .work_bytes = 6 * 65536},
+             run);
+}
+
+void kt_cvt_f16_f32(kt *t)
+{
+    test_widen(t, run_cvt_f16_f32);
+}
+
+void kt_cvt_bf16_f32(kt *t)
+{
+    test_widen(t, run_cvt_bf16_f32);
+}
+
+/* Every F16 number, the middle to the next one, and the neighbours of both: every rounding case. */
+void kt_cvt_f32_f16(kt *t)
+{
+    for (size_t i = 0; size_at(i) != SIZE_MAX && !t->bench; i++) {
+        const size_t n = size_at(i);
+        const kt_case c = {.x = kt_input(t, n, 4), .n = n, .out_bytes = 2 * n};
+        kt_check(t, &c, run_cvt_f32_f16);
+    }
+    const size_t n = 65536 * 5;
+    uint32_t *const x = kt_input(t, n, 4);
+    for (uint32_t h = 0; h < 65536; h++) {
+        const uint32_t at = pare_f32_bits(pare_f16_to_f32((uint16_t)h));
+        const float next = pare_f16_to_f32((uint16_t)(h + 1));
+        const uint32_t half = pare_f32_bits(0.5f * (pare_f32_from_bits(at) + next));
+        const uint32_t values[5] = {at, at + 1, half - 1, half, half + 1};
+        memcpy(x + (size_t)5 * h, values, sizeof values);
+    }
+    kt_check(t, &(kt_case){.x = x, .n = n, .out_bytes = 2 * n, .work_bytes = 6 * n},
+             run_cvt_f32_f16);
+}
+
+/* --- F32 activations -------------------------------------------------------------------------- */
+
+static void run_gemm_f32_f32(const pare_kernels *k, const kt_case *c, uint8_t *out)
+{
+    k->gemm_f32_f32((float *)(void *)out, c->ldy, c->x, c->ldx, c->w, c->ldw, c->m, c->n, c->k);
+}
+
+static void run_gemm_f32_f16(const pare_kernels *k, const kt_case *c, uint8_t *out)
+{
+    k->gemm_f32_f16((float *)(void *)out, c->ldy, c->x, c->ldx, c->w, c->ldw, c->m, c->n, c->k);
+}
+
+static void run_gemm_f32_bf16(const pare_kernels *k, const kt_case *c, uint8_t *out)
+{
+    k->gemm_f32_bf16((float *)(void *)out, c->ldy, c->x, c->ldx, c->w, c->ldw, c->m, c->n, c->k);
+}
+
+/* Every product is too small for a float and rounds to -0: so must the sum, from 8 columns on. */
+static void fill_underflow(float *x, size_t x_len, void *w, size_t w_len, kt_run *run)
+{
+    for (size_t i = 0; i < x_len; i++)
+        x[i] = 0x1p-140f;
+    for (size_t i = 0; i < w_len; i++) {
+        if (run == run_gemm_f32_f32)
+            ((float *)w)[i] = -0x1p-24f;
+        else
+            ((uint16_t *)w)[i] = run == run_gemm_f32_f16 ? 0x8001u : 0xb380u;
+    }
+}
+
+static void check_gemm_f32(kt *t, kt_run *run, unsigned bytes, bool bf16, size_t m, size_t n,
+                           size_t k)
+{
+    kt_case c = {.m = m,
+                 .n = n,
+                 .k = k,
+                 .ldx = k + kt_below(t, 3),
+                 .ldw = k + kt_below(t, 3),
+                 .ldy = n + kt_below(t, 3)};
+    const size_t x_len = (m - 1) * c.ldx + k, w_len = (n - 1) * c.ldw + k;
+    float *const x = kt_floats(t, x_len);
+    void *const w = bytes == 4 ? (void *)kt_floats(t, w_len) : kt_halves(t, w_len, bf16);
+    c.x = x;
+    c.w = w;
+    if (kt_below(t, 8) == 0 && !t->bench)
+        fill_underflow(x, x_len, w, w_len, run);
+    c.out_bytes = ((m - 1) * c.ldy + n) * sizeof(float);
+    c.work_bytes = w_len * bytes + x_len * sizeof(float) + c.out_bytes;
+    kt_check(t, &c, run);
+}
+
+static void test_gemm_f32(kt *t, kt_run *run, unsigned bytes, bool bf16)
+{
+    static const size_t ms[] = {1, 2, 3, 4, 5, 7, 9, 33},
+                        ns[] = {1, 2, 3, 4, 5, 6, 8, 17, 18, 19, 38};
+    if (t->bench) {
+        check_gemm_f32(t, run, bytes, bf16, 1, 512, 1024);
+        check_gemm_f32(t, run, bytes, bf16, 32, 64, 1024);
+        return;
+    }
+    for (size_t i = 0; size_at(i) != SIZE_MAX; i++)
+        for (size_t j = 0; j < 4; j++)
+            check_gemm_f32(t, run, bytes, bf16, ms[kt_below(t, 8)], ns[kt_below(t, 11)],
+                           size_at(i));
+}
+
+void kt_gemm_f32_f32(kt *t)
+{
+    test_gemm_f32(t, run_gemm_f32_f32, 4, false);
+}
+
+void kt_gemm_f32_f16(kt *t)
+{
+    test_gemm_f32(t, run_gemm_f32_f16, 2, false);
+}
+
+void kt_gemm_f32_bf16(kt *t)
+{
+    test_gemm_f32(t, run_gemm_f32_bf16, 2, true);
+}
+
+/* --- quantization of activations -------------------------------------------------------------- */
+
+static void run_quant_x8(const pare_kernels *k, const kt_case *c, uint8_t *out)
+{
+    const size_t groups = groups_of(c->k, c->group);
+    float *const scales = (float *)(void *)out;
+    int32_t *const sums = (int32_t *)(void *)(out + 4 * groups);
+    k->quant_x8((int8_t *)(out + 8 * groups), scales, sums, c->x, c->k, c->group);
+}
+
+/* Values of one kind per group: mixed; exact ties (the largest is 127, so the factor is 1); zeros
+ * and numbers so small that 127 / a is infinite; near the largest float; with NaN and infinity. */
+static void awkward_group(kt *t, float *x, size_t n)
+{
+    const size_t kind = kt_below(t, 6);
+    for (size_t i = 0; i < n; i++) {
+        const float whole = (float)kt_below(t, 253) - 126.0f;
+        switch (kind) {
+        case 0: x[i] = i == n / 2 ? 127.0f : whole + (whole < 126.0f ? 0.5f : 0.0f); break;
+        case 1: x[i] = whole * 0x1p-136f; break;
+        case 2: x[i] = whole * 0x1p+120f; break;
+        case 3: x[i] = kt_below(t, 40) ? x[i] : (float)(kt_below(t, 2) ? NAN : INFINITY); break;
+        default: break;
+        }
+    }
+}
+
+void kt_quant_x8(kt *t)
+{
+    for (size_t i = 0; i < 1200; i++) {
+        const size_t k = t->bench ? 4096 : i < 300 ? i : kt_below(t, 1000);
+        const size_t group = t->bench ? 128 : 32 * (1 + kt_below(t, 6));
+        float *const x = kt_floats(t, k);
+        for (size_t j = 0; j < k; j += group)
+            awkward_group(t, x + j, k - j < group ? k - j : group);
+        const kt_case c = {.x = x,
+                           .k = k,
+                           .group = group,
+                           .work_bytes = 5 * k,
+                           .out_bytes = 8 * groups_of(k, group) + pare_round_up(k, 32)};
+        kt_check(t, &c, run_quant_x8);
+        if (t->bench)
+            return;
+    }
+}
+
+/* --- packed weights --------------------------------------------------------------------------- */
+
+static void run_gemm_x8_q2(const pare_kernels *k, const kt_case *c, uint8_t *out)
+{
+    k->gemm_x8_q2((float *)(void *)out, c->ldy, &c->x8, &c->panel);
+}
+
+static void run_gemm_x8_q3(const pare_kernels *k, const kt_case *c, uint8_t *out)
+{
+    k->gemm_x8_q3((float *)(void *)out, c->ldy, &c->x8, &c->panel);
+}
+
+static void run_gemm_x8_q4(const pare_kernels *k, const kt_case *c, uint8_t *out)
+{
+    k->gemm_x8_q4((float *)(void *)out, c->ldy, &c->x8, &c->panel);
+}
+
+static void run_gemm_x8_q8(const pare_kernels *k, const kt_case *c, uint8_t *out)
+{
+    k->gemm_x8_q8((float *)(void *)out, c->ldy, &c->x8, &c->panel);
+}
+
+/* Random codes and zero points, or the extremes: then every partial sum is as large as it can be.
+ */
+static pare_panel make_panel(kt *t, size_t n, size_t k, size_t group, unsigned bits)
+{
+    const size_t bytes = n / 8 * (k / 32) * pare_atom_bytes(bits), planes = n * groups_of(k, group);
+    uint8_t *const codes = kt_input(t, bytes, 1), *const zeros = kt_input(t, planes, 1);
+    const size_t kind = kt_below(t, 5), zero_kind = kt_below(t, 4);
+    if (kind < 2)
+        memset(codes, kind ? 0xff : 0x00, bytes);
+    if (kind == 2 && bits == 8)
+        memset(codes, 0x80, bytes);
+    for (size_t i = 0; i < planes; i++) {
+        const unsigned top = (1u << bits) - 1;
+        zeros[i] = (uint8_t)(zero_kind == 0 ? 0 : zero_kind == 1 ? top : zeros[i] & top);
+    }
+    return (pare_panel){.codes = codes,
+                        .scales = kt_halves(t, planes, false),
+                        .zeros = zero_kind == 3 ? NULL : zeros,
+                        .n = n,
+                        .k = k,
+                        .group = group};
+}
+
+static pare_x8 make_x8(kt *t, size_t m, size_t k, size_t group)
+{
+    const size_t groups = groups_of(k, group), kind = kt_below(t, 4);
+    int8_t *const codes = kt_input(t, m * k, 1);
+    int32_t *const sums = kt_input(t, m * groups, sizeof *sums);
+    memset(sums, 0, m * groups * sizeof *sums);
+    for (size_t i = 0; i < m * k; i++) {
+        codes[i] = kind == 0 ? 127 : kind == 1 ? -127 : codes[i] == -128 ? -127 : codes[i];
+        sums[i / k * groups + i % k / group] += codes[i];
+    }
+    return (pare_x8){.codes = codes,
+                     .scales = kt_floats(t, m * groups),
+                     .sums = sums,
+                     .m = m,
+                     .k = k,
+                     .group = group};
+}
+
+static void check_gemm_x8(kt *t, kt_run *run, unsigned bits, size_t m, size_t n, size_t k,
+                          size_t group)
+{
+    const size_t x_group = kt_below(t, 4) ? pare_x8_group(group) : 32;
+    const kt_case c = {.m = m,
+                       .n = n,
+                       .k = k,
+                       .group = group,
+                       .bits = bits,
+                       .ldy = n + kt_below(t, 4),
+                       .x8 = make_x8(t, m, k, x_group),
+                       .panel = make_panel(t, n, k, group, bits)};
+    kt_case all = c;
+    all.out_bytes = ((m - 1) * c.ldy + n) * sizeof(float);
+    all.work_bytes = n * k * bits / 8 + n * groups_of(k, group) * 2 + all.out_bytes;
+    kt_check(t, &all, run);
+}
+
+static void test_gemm_x8(kt *t, kt_run *run, unsigned bits)
+{
+    if (t->bench) {
+        check_gemm_x8(t, run, bits, 1, 512, 4096, 128);
+        check_gemm_x8(t, run, bits, 32, 64, 4096, 128);
+        return;
+    }
+    for (size_t i = 0; i < 160; i++) {
+        const size_t k = 32 * (1 + i % 20), last = kt_below(t, 6);
+        const size_t group = last == 5 ? k : 32 * (1 + last);
+        check_gemm_x8(t, run, bits, 1 + kt_below(t, 9), 8 * (1 + kt_below(t, 5)), k, group);
+    }
+    check_gemm_x8(t, run, bits, 5, 8, 65536, 65536); /* one scale per row, long */
+    check_gemm_x8(t, run, bits, 20, 1032, 64, 64); /* more rows than a cache block of narrow ones */
+}
+
+void kt_gemm_x8_q2(kt *t)
+{
+    test_gemm_x8(t, run_gemm_x8_q2, 2);
+}
+
+void kt_gemm_x8_q3(kt *t)
+{
+    test_gemm_x8(t, run_gemm_x8_q3, 3);
+}
+
+void kt_gemm_x8_q4(kt *t)
+{
+    test_gemm_x8(t, run_gemm_x8_q4, 4);
+}
+
+void kt_gemm_x8_q8(kt *t)
+{
+    test_gemm_x8(t, run_gemm_x8_q8, 8);
+}
+
+static void run_dequant_f32(const pare_kernels *k, const kt_case *c, uint8_t *out)
+{
+    k->dequant_f32((float *)(void *)out, c->ldy, &c->panel, c->bits);
+}
+
+void kt_dequant_f32(kt *t)
+{
+    static const unsigned widths[] = {2, 3, 4, 8};
+    for (size_t i = 0; i < 160; i++) {
+        const size_t n = t->bench ? 64 : 8 * (1 + kt_below(t, 4));
+        const size_t k = t->bench ? 4096 : 32 * (1 + i / 4 % 20), last = kt_below(t, 6);
+        kt_case c = {.n = n,
+                     .k = k,
+                     .group = last == 5 ? k : 32 * (1 + last),
+                     .bits = widths[i % 4],
+                     .ldy = k + kt_below(t, 9)};
+        c.panel = make_panel(t, n, k, c.group, c.bits);
+        c.out_bytes = ((n - 1) * c.ldy + k) * sizeof(float);
+        c.work_bytes = n * k * c.bits / 8 + c.out_bytes;
+        kt_check(t, &c, run_dequant_f32);
+        if (t->bench && i == 3)
+            return;
+    }
+}

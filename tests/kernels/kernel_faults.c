@@ -1,0 +1,202 @@
+/* Wrong kernels, each wrong in one way that kernels have been wrong before. */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/half.h"
+#include "kernels/kernels_internal.h"
+#include "kernels/layout.h"
+#include "tests/kernels/kernel_test.h"
+
+static void f16_without_subnormals(float *dst, const uint16_t *src, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        dst[i] = src[i] & 0x7c00u ? pare_f16_to_f32(src[i]) : 0.0f;
+}
+
+static void f16_quiet_nan_lost(float *dst, const uint16_t *src, size_t n)
+{
+    pare_cvt_f16_f32_ref(dst, src, n);
+    for (size_t i = 0; i < n; i++)
+        if (isnan(dst[i]))
+            dst[i] = (float)NAN;
+}
+
+static void bf16_last_dropped(float *dst, const uint16_t *src, size_t n)
+{
+    pare_cvt_bf16_f32_ref(dst, src, n ? n - 1 : 0);
+}
+
+static void f16_truncated(uint16_t *dst, const float *src, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const uint16_t h = pare_f32_to_f16(src[i]);
+        const int up = fabsf(pare_f16_to_f32(h)) > fabsf(src[i]);
+        dst[i] = (uint16_t)(h - (up ? 1 : 0));
+    }
+}
+
+static void f16_half_away(uint16_t *dst, const float *src, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        dst[i] = pare_f32_to_f16(pare_f32_from_bits(pare_f32_bits(src[i]) | 1u));
+}
+
+static void gemm_tail_dropped(float *y, size_t ldy, const float *x, size_t ldx, const float *w,
+                              size_t ldw, size_t m, size_t n, size_t k)
+{
+    pare_gemm_f32_f32_ref(y, ldy, x, ldx, w, ldw, m, n, k % 8 == 1 ? k - 1 : k);
+}
+
+static void gemm_unfused(float *y, size_t ldy, const float *x, size_t ldx, const uint16_t *w,
+                         size_t ldw, size_t m, size_t n, size_t k)
+{
+    for (size_t t = 0; t < m; t++)
+        for (size_t r = 0; r < n; r++) {
+            float l[8] = {0};
+            for (size_t j = 0; j < k; j++)
+                l[j % 8] += x[t * ldx + j] * pare_f16_to_f32(w[r * ldw + j]);
+            y[t * ldy + r] = ((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7]));
+        }
+}
+
+static void gemm_other_order(float *y, size_t ldy, const float *x, size_t ldx, const uint16_t *w,
+                             size_t ldw, size_t m, size_t n, size_t k)
+{
+    for (size_t t = 0; t < m; t++)
+        for (size_t r = 0; r < n; r++) {
+            float l[8] = {0};
+            for (size_t j = 0; j < k; j++)
+                l[j % 8] = fmaf(x[t * ldx + j], pare_bf16_to_f32(w[r * ldw + j]), l[j % 8]);
+            y[t * ldy + r] = ((l[0] + l[1]) + (l[2] + l[3])) + ((l[4] + l[5]) + (l[6] + l[7]));
+        }
+}
+
+static void gemm_writes_behind(float *y, size_t ldy, const float *x, size_t ldx, const float *w,
+                               size_t ldw, size_t m, size_t n, size_t k)
+{
+    pare_gemm_f32_f32_ref(y, ldy, x, ldx, w, ldw, m, n, k);
+    y[(m - 1) * ldy + n] = 0.0f;
+}
+
+/* Lanes behind the tail add 0, which turns -0 into +0. */
+static void gemm_zero_sign_lost(float *y, size_t ldy, const float *x, size_t ldx, const float *w,
+                                size_t ldw, size_t m, size_t n, size_t k)
+{
+    pare_gemm_f32_f32_ref(y, ldy, x, ldx, w, ldw, m, n, k);
+    for (size_t t = 0; t < m; t++)
+        for (size_t r = 0; r < n; r++)
+            y[t * ldy + r] += 0.0f;
+}
+
+static void quant_half_away(int8_t *codes, float *scales, int32_t *sums, const float *x, size_t k,
+                            size_t group)
+{
+    pare_quant_x8_ref(codes, scales, sums, x, k, group);
+    for (size_t i = 0; i < k; i++) {
+        const float inv = 1.0f / scales[i / group], q = roundf(x[i] * inv);
+        if (scales[i / group] == 1.0f && fabsf(q) <= 127.0f)
+            codes[i] = (int8_t)q;
+    }
+}
+
+static void quant_padding_kept(int8_t *codes, float *scales, int32_t *sums, const float *x,
+                               size_t k, size_t group)
+{
+    int8_t kept[PARE_ATOM_K];
+    const size_t tail = pare_round_up(k, PARE_ATOM_K) - k;
+    memcpy(kept, codes + k, tail);
+    pare_quant_x8_ref(codes, scales, sums, x, k, group);
+    memcpy(codes + k, kept, tail);
+}
+
+static void q2_one_scale(float *y, size_t ldy, const pare_x8 *x, const pare_panel *w)
+{
+    pare_panel one = *w;
+    one.group = pare_round_up(w->k, x->group);
+    if (w->n == PARE_ATOM_N)
+        pare_gemm_x8_q2_ref(y, ldy, x, &one);
+    else
+        pare_gemm_x8_q2_ref(y, ldy, x, w);
+}
+
+static void q3_zero_points_left_out(float *y, size_t ldy, const pare_x8 *x, const pare_panel *w)
+{
+    pare_panel symmetric = *w;
+    symmetric.zeros = NULL;
+    pare_gemm_x8_q3_ref(y, ldy, x, &symmetric);
+}
+
+static void q4_last_token_dropped(float *y, size_t ldy, const pare_x8 *x, const pare_panel *w)
+{
+    pare_x8 fewer = *x;
+    fewer.m = x->m % 4 == 3 ? x->m - 1 : x->m;
+    pare_gemm_x8_q4_ref(y, ldy, &fewer, w);
+}
+
+static int32_t saturate(int32_t v)
+{
+    return v > 32767 ? 32767 : v < -32768 ? -32768 : v;
+}
+
+/* As if pairs of products of unsigned 8-bit codes were added in 16 bits. */
+static void q8_saturating(float *y, size_t ldy, const pare_x8 *x, const pare_panel *w)
+{
+    const size_t groups = (w->k + w->group - 1) / w->group,
+                 xgroups = (x->k + x->group - 1) / x->group;
+    for (size_t t = 0; t < x->m; t++)
+        for (size_t r = 0; r < w->n; r++) {
+            float acc = 0.0f;
+            for (size_t b = 0, k = 0; b < xgroups; b++) {
+                const size_t g = r / 8 * 8 * groups + k / w->group * 8 + r % 8;
+                int32_t d = -(w->zeros ? w->zeros[g] : 128) * x->sums[t * xgroups + b];
+                for (const size_t end = k + x->group; k < end && k < x->k; k += 2) {
+                    const size_t at = r / 8 * 8 * w->k + k / 4 * 32 + r % 8 * 4 + k % 4;
+                    const int8_t *const q = x->codes + t * x->k + k;
+                    d += saturate((w->codes[at] ^ 0x80) * q[0] + (w->codes[at + 1] ^ 0x80) * q[1]);
+                }
+                acc =
+                    fmaf((float)d, pare_f16_to_f32(w->scales[g]) * x->scales[t * xgroups + b], acc);
+            }
+            y[t * ldy + r] = acc;
+        }
+}
+
+static void dequant_last_column(float *dst, size_t ldd, const pare_panel *w, unsigned bits)
+{
+    pare_dequant_f32_ref(dst, ldd, w, bits);
+    for (size_t r = 0; r < w->n; r++)
+        dst[r * ldd + w->k - 1] = dst[r * ldd];
+}
+
+#define FAULTS(X)                                                                                  \
+    X(cvt_f16_f32, f16_without_subnormals, "subnormals flushed to zero")                           \
+    X(cvt_f16_f32, f16_quiet_nan_lost, "payload of a NaN lost")                                    \
+    X(cvt_bf16_f32, bf16_last_dropped, "last tail element dropped")                                \
+    X(cvt_f32_f16, f16_truncated, "rounds towards zero")                                           \
+    X(cvt_f32_f16, f16_half_away, "rounds ties away from zero")                                    \
+    X(gemm_f32_f32, gemm_tail_dropped, "last tail element dropped")                                \
+    X(gemm_f32_f32, gemm_writes_behind, "writes one element behind the output")                    \
+    X(gemm_f32_f32, gemm_zero_sign_lost, "-0 becomes +0")                                          \
+    X(gemm_f32_f16, gemm_unfused, "multiply and add rounded apart")                                \
+    X(gemm_f32_bf16, gemm_other_order, "lanes added in another order")                             \
+    X(quant_x8, quant_half_away, "roundf for rintf")                                               \
+    X(quant_x8, quant_padding_kept, "padding not cleared")                                         \
+    X(gemm_x8_q2, q2_one_scale, "scale of the first group for all, 8 rows")                        \
+    X(gemm_x8_q3, q3_zero_points_left_out, "zero points left out")                                 \
+    X(gemm_x8_q4, q4_last_token_dropped, "third token of a tail dropped")                          \
+    X(gemm_x8_q8, q8_saturating, "16-bit pair sums saturate")                                      \
+    X(dequant_f32, dequant_last_column, "last column wrong")
+
+const char *kt_plant(size_t i, pare_kernels *k, const char **what)
+{
+    size_t at = 0;
+#define X(kernel, fault, text)                                                                     \
+    if (i == at++) {                                                                               \
+        k->kernel = fault;                                                                         \
+        *what = (text);                                                                            \
+        return #kernel;                                                                            \
+    }
+    FAULTS(X)
+#undef X
+    return NULL;
+}
