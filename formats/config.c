@@ -132,6 +132,16 @@ static pare_status read_llama3(const source *f, const char *key, const pare_json
     return PARE_OK;
 }
 
+static pare_status refuse_partial(const source *f, const pare_json *object)
+{
+    double rotary = 1;
+    PARE_TRY(read_positive(f, object, "partial_rotary_factor", &rotary));
+    if (rotary != 1)
+        return pare_fail(f->cx, PARE_ENOTSUP, "%s: partial_rotary_factor %g is not supported",
+                         f->name, rotary);
+    return PARE_OK;
+}
+
 /* One of the two places where files keep the description of rotary positions. */
 static pare_status read_rope_object(const source *f, const char *key, pare_rope *r)
 {
@@ -147,6 +157,7 @@ static pare_status read_rope_object(const source *f, const char *key, pare_rope 
     if (!type)
         return pare_fail(f->cx, PARE_EFORMAT, "%s: %s: rope_type is missing or not a text", f->name,
                          key);
+    PARE_TRY(refuse_partial(f, v));
     if (strcmp(type, "llama3") == 0)
         return read_llama3(f, key, v, r);
     if (strcmp(type, "default") != 0)
@@ -259,11 +270,7 @@ static pare_status refuse_options(const source *f)
                          f->name, act_name);
     if (!is_absent(pare_json_get(f->json, "sliding_window")))
         return pare_fail(f->cx, PARE_ENOTSUP, "%s: sliding_window is not supported", f->name);
-    double rotary = 1;
-    PARE_TRY(read_positive(f, f->json, "partial_rotary_factor", &rotary));
-    if (rotary != 1)
-        return pare_fail(f->cx, PARE_ENOTSUP, "%s: partial_rotary_factor %g is not supported",
-                         f->name, rotary);
+    PARE_TRY(refuse_partial(f, f->json));
     bool ignored;
     PARE_TRY(read_flag(f, "attention_bias", false, &ignored));
     return read_flag(f, "mlp_bias", false, &ignored);
