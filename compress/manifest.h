@@ -68,7 +68,7 @@ PARE_CHECKED pare_status pare_manifest_text(pare_ctx *cx, pare_arena *a, const p
                                             char **text, size_t *len);
 
 /* Text of the artifact's config.json, in the arena: every member of the input's in its order, with
- * quantization_config (replaced, or last) {"quant_method": "pare", "format": 1, ...}. PARE_ENOMEM.
+ * quantization_config (last) {"quant_method": "pare", "format": 1, ...}. PARE_ENOMEM.
  */
 PARE_CHECKED pare_status pare_manifest_config(pare_ctx *cx, pare_arena *a, const pare_json *config,
                                               char **text, size_t *len);

@@ -1,0 +1,197 @@
+#include "compress/manifest.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { FORMAT = 1, PLANES = 3 };
+
+static void put_size(pare_json_writer *w, const char *key, uint64_t value)
+{
+    pare_json_put_integer(w, key, (int64_t)value);
+}
+
+static void put_hash(pare_json_writer *w, const char *key, const uint8_t hash[16])
+{
+    char hex[PARE_XXH3_HEX];
+    for (size_t i = 0; i < 16; i++)
+        (void)snprintf(hex + 2 * i, 3, "%02x", hash[i]);
+    pare_json_put_text(w, key, hex);
+}
+
+static void put_shape(pare_json_writer *w, const uint64_t *shape, size_t rank)
+{
+    pare_json_open_array(w, "shape");
+    for (size_t i = 0; i < rank; i++)
+        put_size(w, NULL, shape[i]);
+    pare_json_close(w);
+}
+
+static void put_files(pare_json_writer *w, const char *key, const pare_manifest_file *file,
+                      size_t count)
+{
+    pare_json_open_array(w, key);
+    for (size_t i = 0; i < count; i++) {
+        pare_json_open_object(w, NULL);
+        pare_json_put_text(w, "file", file[i].file);
+        put_size(w, "bytes", file[i].bytes);
+        pare_json_put_text(w, "sha256", file[i].sha256);
+        pare_json_close(w);
+    }
+    pare_json_close(w);
+}
+
+static void put_work(pare_json_writer *w, const pare_manifest *m)
+{
+    char hex[PARE_SHA256_HEX];
+    pare_sha256_hex(m->recipe, strlen(m->recipe), hex);
+    pare_json_put_text(w, "pare", m->version);
+    put_size(w, "format", FORMAT);
+    pare_json_put_text(w, "recipe_sha256", hex);
+    pare_json_put_text(w, "recipe", m->recipe);
+    put_size(w, "seed", m->seed);
+    if (m->tokens_sha256) {
+        pare_json_open_object(w, "calibration");
+        pare_json_put_text(w, "tokens_sha256", m->tokens_sha256);
+        put_size(w, "windows", m->windows);
+        put_size(w, "window", m->window);
+        pare_json_close(w);
+    } else {
+        pare_json_put_null(w, "calibration");
+    }
+    put_files(w, "inputs", m->input, m->inputs);
+    pare_json_put_text(w, "cpu", m->cpu);
+    pare_json_put_text(w, "blas", m->blas);
+}
+
+static void put_model(pare_json_writer *w, const pare_config *c)
+{
+    pare_json_open_object(w, "model");
+    pare_json_put_text(w, "model_type", c->arch->model_type);
+    put_size(w, "hidden", c->hidden);
+    put_size(w, "intermediate", c->intermediate);
+    put_size(w, "blocks", c->blocks);
+    put_size(w, "heads", c->heads);
+    put_size(w, "kv_heads", c->kv_heads);
+    put_size(w, "head_dim", c->head_dim);
+    put_size(w, "vocab", c->vocab);
+    put_size(w, "context", c->context);
+    pare_json_put_bool(w, "tied", c->tied);
+    pare_json_close(w);
+}
+
+static void put_row(pare_json_writer *w, const pare_linear_result *r)
+{
+    const pare_packed_linear *const l = &r->linear;
+    static const char *const plane[PLANES] = {"codes", "scales", "zeros"};
+    pare_json_open_object(w, l->name);
+    pare_json_put_text(w, "encoding", "R8K32");
+    put_size(w, "bits", l->bits);
+    put_size(w, "group", l->group);
+    pare_json_put_bool(w, "symmetric", l->symmetric);
+    put_shape(w, (const uint64_t[]){l->n, l->k}, 2);
+    pare_json_put_number(w, "bits_per_weight", r->bits_per_weight);
+    pare_json_put_text(w, "method", r->method);
+    pare_json_put_number(w, "weight_error", r->weight_error);
+    if (r->output_error < 0)
+        pare_json_put_null(w, "output_error");
+    else
+        pare_json_put_number(w, "output_error", r->output_error);
+    pare_json_put_number(w, "damp", r->damp);
+    put_size(w, "damp_raises", r->raises);
+    pare_json_put_bool(w, "double_precision", r->f64);
+    pare_json_put_bool(w, "fallback", r->fallback);
+    put_size(w, "dead_columns", r->dead);
+    pare_json_open_object(w, "xxh3");
+    for (size_t i = 0; i < (l->symmetric ? 2u : 3u); i++)
+        put_hash(w, plane[i], r->hash[i]);
+    pare_json_close(w);
+    pare_json_close(w);
+}
+
+static void put_kept(pare_json_writer *w, const pare_tensor *t, const uint8_t hash[16])
+{
+    pare_json_open_object(w, t->name);
+    pare_json_put_text(w, "dtype", pare_dtype_name(t->dtype));
+    put_shape(w, t->shape, t->rank);
+    put_hash(w, "xxh3", hash);
+    pare_json_close(w);
+}
+
+static pare_status put_tensors(pare_ctx *cx, pare_json_writer *w, const pare_manifest *m)
+{
+    pare_json_open_object(w, "tensors");
+    for (size_t i = 0; i < m->rows; i++)
+        put_row(w, &m->row[i]);
+    pare_json_close(w);
+    pare_json_open_object(w, "kept");
+    for (size_t i = 0; i < m->kept_count; i++) {
+        const pare_packed_entry *const e = pare_packed_find(m->layout, m->kept[i].name);
+        if (!e)
+            return pare_fail(cx, PARE_EINVAL, "%s: the layout has no such tensor", m->kept[i].name);
+        put_kept(w, &e->tensor, m->kept[i].hash);
+    }
+    pare_json_close(w);
+    return PARE_OK;
+}
+
+/* Takes the finished text into the arena. */
+static pare_status take_text(pare_json_writer *w, pare_arena *a, char **text, size_t *len)
+{
+    const char *from = NULL;
+    PARE_TRY(pare_json_writer_finish(w, &from, len));
+    *text = pare_arena_text(a, from, *len);
+    return *text ? PARE_OK : PARE_ENOMEM;
+}
+
+pare_status pare_manifest_text(pare_ctx *cx, pare_arena *a, const pare_manifest *m, char **text,
+                               size_t *len)
+{
+    pare_json_writer *w = NULL;
+    PARE_TRY(pare_json_writer_new(cx, &w));
+    pare_json_open_object(w, NULL);
+    put_work(w, m);
+    put_model(w, m->config);
+    pare_status s = put_tensors(cx, w, m);
+    pare_json_put_number(w, "bits_per_weight", m->bits_per_weight);
+    put_files(w, "outputs", m->output, m->outputs);
+    pare_json_close(w);
+    if (s == PARE_OK)
+        s = take_text(w, a, text, len);
+    pare_json_writer_free(w);
+    return s == PARE_OK ? s : pare_fail_context(cx, s, "manifest.json");
+}
+
+pare_status pare_manifest_config(pare_ctx *cx, pare_arena *a, const pare_json *config, char **text,
+                                 size_t *len)
+{
+    static const char ours[] = "quantization_config";
+    pare_json_writer *w = NULL;
+    PARE_TRY(pare_json_writer_new(cx, &w));
+    pare_json_open_object(w, NULL);
+    const char *key;
+    const pare_json *value;
+    for (pare_json_iter it = {0}; pare_json_next(config, &it, &key, &value);)
+        if (strcmp(key, ours) != 0)
+            pare_json_put_copy(w, key, value);
+    pare_json_open_object(w, ours);
+    pare_json_put_text(w, "quant_method", "pare");
+    put_size(w, "format", FORMAT);
+    pare_json_put_text(w, "layout", "R8K32");
+    pare_json_put_text(w, "index", "packed.index.json");
+    pare_json_close(w);
+    pare_json_close(w);
+    const pare_status s = take_text(w, a, text, len);
+    pare_json_writer_free(w);
+    return s == PARE_OK ? s : pare_fail_context(cx, s, "config.json");
+}
+
+double pare_manifest_bits_per_weight(const pare_packed_linear *linear, size_t count)
+{
+    double bits = 0, weights = 0;
+    for (size_t i = 0; i < count; i++) {
+        const pare_packed_bytes b = pare_packed_linear_bytes(&linear[i]);
+        bits += 8.0 * (double)(b.codes + b.scales + b.zeros);
+        weights += (double)linear[i].n * (double)linear[i].k;
+    }
+    return weights > 0 ? bits / weights : 0;
+}

@@ -1,0 +1,259 @@
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "compress/journal.h"
+#include "runtime/file.h"
+#include "tests/unit/unit.h"
+
+static const char print[] = "{\"recipe\": \"aa\", \"cpu\": \"ref\"}";
+
+typedef struct fixture {
+    pare_ctx cx;
+    pare_arena a;
+    char directory[32], path[64];
+    pare_journal *j;
+    pare_journal_record *record;
+    size_t count;
+} fixture;
+
+static void begin(fixture *f)
+{
+    *f = (fixture){.directory = "/tmp/pare-journal-XXXXXX"};
+    ck_assert_ptr_nonnull(mkdtemp(f->directory));
+    (void)snprintf(f->path, sizeof f->path, "%s/journal", f->directory);
+    pare_ctx_init(&f->cx);
+    ck_assert_int_eq(pare_arena_init(&f->cx, &f->a, 0), PARE_OK);
+}
+
+static void end(fixture *f)
+{
+    pare_journal_close(&f->cx, f->j);
+    pare_arena_release(&f->a);
+    ck_assert_uint_eq(f->cx.live_bytes, 0);
+    (void)unlink(f->path);
+    ck_assert_int_eq(rmdir(f->directory), 0);
+}
+
+static pare_status open_with(fixture *f, const char *fingerprint)
+{
+    pare_journal_close(&f->cx, f->j);
+    pare_ctx_clear(&f->cx);
+    return pare_journal_open(&f->cx, &f->a, f->directory, fingerprint, &f->j, &f->record,
+                             &f->count);
+}
+
+static void append(fixture *f, const char *text)
+{
+    ck_assert_int_eq(pare_journal_append(&f->cx, f->j, text, strlen(text)), PARE_OK);
+}
+
+static void begin_three(fixture *f)
+{
+    begin(f);
+    ck_assert_int_eq(open_with(f, print), PARE_OK);
+    append(f, "first");
+    append(f, "");
+    append(f, "third record");
+}
+
+START_TEST(a_reopened_journal_gives_the_records_in_order)
+{
+    fixture f;
+    begin_three(&f);
+    ck_assert_int_eq(open_with(&f, print), PARE_OK);
+    ck_assert_uint_eq(f.count, 3);
+    ck_assert_uint_eq(f.record[0].len, 5);
+    ck_assert_mem_eq(f.record[0].payload, "first", 5);
+    ck_assert_uint_eq(f.record[1].len, 0);
+    ck_assert_mem_eq(f.record[2].payload, "third record", 12);
+    append(&f, "fourth");
+    ck_assert_int_eq(open_with(&f, print), PARE_OK);
+    ck_assert_uint_eq(f.count, 4);
+    end(&f);
+}
+END_TEST
+
+START_TEST(a_journal_cut_anywhere_keeps_the_whole_records_and_goes_on)
+{
+    fixture f;
+    begin_three(&f);
+    char *text;
+    size_t len;
+    ck_assert_int_eq(pare_file_read(&f.cx, &f.a, f.path, 1 << 20, &text, &len), PARE_OK);
+    const size_t first = 32 + strlen(print), ends[] = {first, first + 37, first + 69, len};
+    for (size_t cut = 0; cut < len; cut++) {
+        ck_assert_int_eq(pare_file_write(&f.cx, f.path, text, cut), PARE_OK);
+        ck_assert_int_eq(open_with(&f, print), PARE_OK);
+        size_t whole = 0;
+        while (whole < 3 && ends[whole + 1] <= cut)
+            whole++;
+        ck_assert_uint_eq(f.count, whole);
+        struct stat st;
+        ck_assert_int_eq(stat(f.path, &st), 0);
+        ck_assert_uint_eq((size_t)st.st_size, ends[whole]);
+        append(&f, "next");
+        ck_assert_int_eq(open_with(&f, print), PARE_OK);
+        ck_assert_uint_eq(f.count, whole + 1);
+    }
+    end(&f);
+}
+END_TEST
+
+START_TEST(a_flipped_bit_ends_the_list_at_its_record)
+{
+    fixture f;
+    begin_three(&f);
+    char *text;
+    size_t len, count, valid;
+    pare_journal_record *record;
+    ck_assert_int_eq(pare_file_read(&f.cx, &f.a, f.path, 1 << 20, &text, &len), PARE_OK);
+    const size_t first = 32 + strlen(print), ends[] = {first, first + 37, first + 69, len};
+    for (size_t bit = 0; bit < 8 * len; bit++) {
+        size_t damaged = 0;
+        while (ends[damaged] <= bit / 8)
+            damaged++;
+        text[bit / 8] ^= (char)(1 << bit % 8);
+        const pare_mark m = pare_arena_mark(&f.a);
+        ck_assert_int_eq(
+            pare_journal_parse(&f.cx, &f.a, (unsigned char *)text, len, &record, &count, &valid),
+            PARE_OK);
+        pare_arena_rewind(&f.a, m);
+        text[bit / 8] ^= (char)(1 << bit % 8);
+        ck_assert_uint_eq(count, damaged);
+        ck_assert_uint_eq(valid, damaged ? ends[damaged - 1] : 0);
+    }
+    end(&f);
+}
+END_TEST
+
+START_TEST(another_fingerprint_is_refused_and_each_difference_named)
+{
+    fixture f;
+    begin_three(&f);
+    ck_assert_int_eq(open_with(&f, "{\"recipe\": \"bb\", \"blas\": \"x\"}"), PARE_EEXISTS);
+    ck_assert_ptr_null(f.j);
+    ck_assert_ptr_nonnull(strstr(f.cx.what, "recipe was aa, is bb"));
+    ck_assert_ptr_nonnull(strstr(f.cx.what, "blas was not given, is x"));
+    ck_assert_ptr_nonnull(strstr(f.cx.what, "cpu was ref, is not given"));
+    ck_assert_ptr_nonnull(strstr(f.cx.what, "--restart starts over"));
+    ck_assert_int_eq(open_with(&f, "{\"cpu\": \"ref\", \"recipe\": \"aa\"}"), PARE_OK);
+    ck_assert_uint_eq(f.count, 3);
+    end(&f);
+}
+END_TEST
+
+START_TEST(a_fingerprint_that_is_no_json_is_of_another_program)
+{
+    fixture f;
+    begin(&f);
+    ck_assert_int_eq(open_with(&f, "other words"), PARE_OK);
+    ck_assert_int_eq(open_with(&f, print), PARE_EEXISTS);
+    ck_assert_ptr_nonnull(strstr(f.cx.what, "of another program; --restart starts over"));
+    end(&f);
+}
+END_TEST
+
+START_TEST(a_second_process_finds_the_journal_in_use)
+{
+    fixture f;
+    begin_three(&f);
+    const pid_t child = fork();
+    if (child == 0) {
+        fixture g = f;
+        pare_ctx_init(&g.cx);
+        (void)pare_arena_init(&g.cx, &g.a, 0);
+        pare_journal *j;
+        const pare_status s =
+            pare_journal_open(&g.cx, &g.a, g.directory, print, &j, &g.record, &g.count);
+        _exit(s == PARE_EEXISTS && strstr(g.cx.what, "in use") ? 0 : 1);
+    }
+    int status;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    end(&f);
+}
+END_TEST
+
+START_TEST(a_missing_directory_and_a_journal_that_is_a_directory_are_errors)
+{
+    fixture f;
+    begin(&f);
+    ck_assert_int_eq(pare_journal_open(&f.cx, &f.a, "/nowhere", print, &f.j, &f.record, &f.count),
+                     PARE_ENOTFOUND);
+    ck_assert_ptr_nonnull(strstr(f.cx.what, "/nowhere/journal"));
+    ck_assert_int_eq(mkdir(f.path, 0777), 0);
+    ck_assert_int_eq(open_with(&f, print), PARE_EIO);
+    ck_assert_int_eq(rmdir(f.path), 0);
+    end(&f);
+}
+END_TEST
+
+START_TEST(a_failed_append_leaves_a_good_journal)
+{
+    fixture f;
+    begin_three(&f);
+    struct stat before, after;
+    ck_assert_int_eq(stat(f.path, &before), 0);
+    unit_failing none = {.left = 0};
+    const pare_alloc real = f.cx.alloc;
+    f.cx.alloc = (pare_alloc){unit_failing_resize, &none};
+    static char large[1 << 20];
+    ck_assert_int_eq(pare_journal_append(&f.cx, f.j, large, sizeof large), PARE_ENOMEM);
+    f.cx.alloc = real;
+    ck_assert_int_eq(stat(f.path, &after), 0);
+    ck_assert_int_eq(before.st_size, after.st_size);
+    append(&f, "more");
+    ck_assert_int_eq(open_with(&f, print), PARE_OK);
+    ck_assert_uint_eq(f.count, 4);
+    end(&f);
+}
+END_TEST
+
+START_TEST(every_failed_allocation_is_reported_and_leaks_nothing)
+{
+    fixture f;
+    begin(&f);
+    pare_status s = PARE_ENOMEM;
+    for (long n = 0; s != PARE_OK && n < 1000; n++) {
+        unit_failing failing = {.left = n};
+        pare_ctx cx;
+        pare_arena a;
+        pare_journal *j = NULL;
+        pare_journal_record *record;
+        size_t count;
+        pare_ctx_init(&cx);
+        cx.alloc = (pare_alloc){unit_failing_resize, &failing};
+        s = pare_arena_init(&cx, &a, 0);
+        if (s == PARE_OK)
+            s = pare_journal_open(&cx, &a, f.directory, n % 2 ? "{}" : "{ }", &j, &record, &count);
+        if (s == PARE_OK)
+            s = pare_journal_append(&cx, j, "x", 1);
+        pare_journal_close(&cx, j);
+        pare_arena_release(&a);
+        ck_assert(s == PARE_OK || s == PARE_ENOMEM);
+        ck_assert((s == PARE_OK) == (cx.what[0] == '\0'));
+        ck_assert_int_eq(failing.live, 0);
+    }
+    ck_assert_int_eq(s, PARE_OK);
+    end(&f);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *const s = suite_create("journal");
+    TCase *const t = tcase_create("journal");
+    tcase_add_test(t, a_reopened_journal_gives_the_records_in_order);
+    tcase_add_test(t, a_journal_cut_anywhere_keeps_the_whole_records_and_goes_on);
+    tcase_add_test(t, a_flipped_bit_ends_the_list_at_its_record);
+    tcase_add_test(t, another_fingerprint_is_refused_and_each_difference_named);
+    tcase_add_test(t, a_fingerprint_that_is_no_json_is_of_another_program);
+    tcase_add_test(t, a_second_process_finds_the_journal_in_use);
+    tcase_add_test(t, a_missing_directory_and_a_journal_that_is_a_directory_are_errors);
+    tcase_add_test(t, a_failed_append_leaves_a_good_journal);
+    tcase_add_test(t, every_failed_allocation_is_reported_and_leaks_nothing);
+    suite_add_tcase(s, t);
+    return unit_main(s);
+}

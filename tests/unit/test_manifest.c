@@ -1,0 +1,326 @@
+#include <math.h>
+#include <string.h>
+
+#include "compress/manifest.h"
+#include "tests/unit/unit.h"
+
+static pare_linear_result row(const char *name, bool symmetric)
+{
+    pare_linear_result r = {.linear = {name, 40, 100, 4, 32, symmetric},
+                            .block = 3,
+                            .method = "gptq",
+                            .weight_error = 0.0125,
+                            .output_error = symmetric ? -1 : 0.5,
+                            .damp = 0.1,
+                            .raises = 1,
+                            .f64 = true,
+                            .fallback = symmetric,
+                            .dead = 7,
+                            .bits_per_weight = 5.5,
+                            .seconds = 12.5};
+    for (size_t i = 0; i < 48; i++)
+        r.hash[i / 16][i % 16] = (uint8_t)(i * 5);
+    return r;
+}
+
+static pare_status encode(pare_ctx *cx, pare_arena *a, unsigned char **bytes, size_t *len)
+{
+    pare_linear_result rows[2] = {row("b.0.q", false), row("b.0.k", true)};
+    pare_kept_hash kept[1] = {{"b.0.norm", {1, 2, 3}}};
+    const pare_unit_result u = {rows, 2, kept, 1};
+    return pare_result_encode(cx, a, &u, bytes, len);
+}
+
+START_TEST(results_of_a_unit_decode_to_what_was_encoded)
+{
+    pare_ctx cx;
+    pare_arena a;
+    unsigned char *bytes;
+    size_t len;
+    pare_unit_result u;
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    ck_assert_int_eq(encode(&cx, &a, &bytes, &len), PARE_OK);
+    ck_assert_int_eq(pare_result_decode(&cx, &a, bytes, len, &u), PARE_OK);
+    ck_assert_uint_eq(u.rows, 2);
+    ck_assert_uint_eq(u.kept_count, 1);
+    for (size_t i = 0; i < 2; i++) {
+        const pare_linear_result want = row(i ? "b.0.k" : "b.0.q", i == 1), *const r = &u.row[i];
+        ck_assert_str_eq(r->linear.name, want.linear.name);
+        ck_assert_str_eq(r->method, want.method);
+        ck_assert(r->linear.n == 40 && r->linear.k == 100 && r->linear.bits == 4);
+        ck_assert(r->linear.group == 32 && r->linear.symmetric == want.linear.symmetric);
+        ck_assert(r->block == 3 && r->raises == 1 && r->dead == 7);
+        ck_assert(r->f64 && r->fallback == want.fallback);
+        ck_assert_double_eq(r->weight_error, want.weight_error);
+        ck_assert_double_eq(r->output_error, want.output_error);
+        ck_assert_double_eq(r->damp, want.damp);
+        ck_assert_double_eq(r->bits_per_weight, want.bits_per_weight);
+        ck_assert_double_eq(r->seconds, want.seconds);
+        ck_assert_mem_eq(r->hash, want.hash, 48);
+    }
+    ck_assert_str_eq(u.kept[0].name, "b.0.norm");
+    ck_assert_uint_eq(u.kept[0].hash[2], 3);
+    pare_arena_release(&a);
+}
+END_TEST
+
+START_TEST(every_truncation_and_every_longer_payload_is_refused)
+{
+    pare_ctx cx;
+    pare_arena a;
+    unsigned char *bytes;
+    size_t len;
+    pare_unit_result u;
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    ck_assert_int_eq(encode(&cx, &a, &bytes, &len), PARE_OK);
+    unsigned char *const copy = PARE_NEW(&a, unsigned char, len + 1);
+    memcpy(copy, bytes, len);
+    for (size_t n = 0; n <= len + 1; n++) {
+        if (n == len)
+            continue;
+        pare_ctx_clear(&cx);
+        ck_assert_int_eq(pare_result_decode(&cx, &a, copy, n, &u), PARE_EFORMAT);
+        ck_assert_ptr_nonnull(strstr(cx.what, "results of a unit, byte "));
+    }
+    pare_arena_release(&a);
+}
+END_TEST
+
+START_TEST(each_kind_of_damage_is_named)
+{
+    static const struct {
+        size_t at;
+        unsigned char value;
+        const char *what;
+    } damage[] = {
+        {0, 'X', "another version"},
+        {6, 1, "more items than bytes"},
+        {14, 0, "a NUL in a name"},
+        {12 + 7 + 6 + 33, 8, "unknown flags"},
+        {12 + 7 + 6 + 34 + 12 + 7, 0x7f, "a number that is not finite"},
+    };
+    pare_ctx cx;
+    pare_arena a;
+    unsigned char *bytes;
+    size_t len;
+    pare_unit_result u;
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    for (size_t i = 0; i < sizeof damage / sizeof damage[0]; i++) {
+        ck_assert_int_eq(encode(&cx, &a, &bytes, &len), PARE_OK);
+        bytes[damage[i].at] = damage[i].value;
+        if (damage[i].value == 0x7f)
+            bytes[damage[i].at - 1] = 0xf0;
+        pare_ctx_clear(&cx);
+        ck_assert_int_eq(pare_result_decode(&cx, &a, bytes, len, &u), PARE_EFORMAT);
+        ck_assert_msg(strstr(cx.what, damage[i].what), "%s, not %s", cx.what, damage[i].what);
+    }
+    pare_arena_release(&a);
+}
+END_TEST
+
+START_TEST(a_name_of_64_KiB_is_refused)
+{
+    static char name[1 << 16];
+    memset(name, 'x', sizeof name - 1);
+    pare_ctx cx;
+    pare_arena a;
+    unsigned char *bytes;
+    size_t len;
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    pare_kept_hash kept[1] = {{name, {0}}};
+    const pare_unit_result u = {NULL, 0, kept, 1};
+    ck_assert_int_eq(pare_result_encode(&cx, &a, &u, &bytes, &len), PARE_OK);
+    char longer[sizeof name + 1];
+    memset(longer, 'x', sizeof name);
+    longer[sizeof name] = '\0';
+    kept[0].name = longer;
+    ck_assert_int_eq(pare_result_encode(&cx, &a, &u, &bytes, &len), PARE_EINVAL);
+    ck_assert_str_eq(cx.what, "the name of a tensor is longer than 65535 bytes");
+    pare_arena_release(&a);
+}
+END_TEST
+
+static const pare_config config = {.hidden = 48, .blocks = 2, .vocab = 97, .tied = true};
+
+/* A manifest of two linears and one kept tensor; `name` is the kept tensor that it claims. */
+static pare_status manifest(pare_ctx *cx, pare_arena *a, const char *name, double error,
+                            char **text, size_t *len)
+{
+    static const size_t unit[2] = {0, 0};
+    pare_linear_result rows[2] = {row("b.0.q", false), row("b.0.k", true)};
+    rows[0].weight_error = error;
+    const pare_packed_linear linear[2] = {rows[0].linear, rows[1].linear};
+    const pare_tensor norm = {.name = "b.0.norm", .dtype = PARE_BF16, .rank = 1, .shape = {40}};
+    const pare_kept_hash kept = {name, {0xab}};
+    const pare_manifest_file file = {"model.safetensors", 1234, "00ff"};
+    pare_config c = config;
+    c.arch = &pare_archs[0];
+    pare_packed_layout layout;
+    PARE_TRY(pare_packed_layout_make(cx, a, &norm, unit, 1, linear, unit, 2, UINT64_MAX, &layout));
+    const pare_manifest m = {.version = "0.1.0",
+                             .recipe = "pare: 1\n",
+                             .seed = 5,
+                             .tokens_sha256 = "beef",
+                             .windows = 4,
+                             .window = 32,
+                             .cpu = "ref",
+                             .blas = "none",
+                             .config = &c,
+                             .layout = &layout,
+                             .row = rows,
+                             .rows = 2,
+                             .kept = &kept,
+                             .kept_count = 1,
+                             .bits_per_weight = 5.25,
+                             .input = &file,
+                             .inputs = 1,
+                             .output = &file,
+                             .outputs = 1};
+    return pare_manifest_text(cx, a, &m, text, len);
+}
+
+START_TEST(the_manifest_says_what_was_done_to_each_tensor)
+{
+    pare_ctx cx;
+    pare_arena a;
+    char *text, *again, hex[PARE_SHA256_HEX];
+    size_t len, again_len;
+    pare_json *doc = NULL;
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    ck_assert_int_eq(manifest(&cx, &a, "b.0.norm", 0.25, &text, &len), PARE_OK);
+    ck_assert_int_eq(manifest(&cx, &a, "b.0.norm", 0.25, &again, &again_len), PARE_OK);
+    ck_assert_uint_eq(len, again_len);
+    ck_assert_mem_eq(text, again, len);
+    ck_assert_int_eq(pare_json_parse(&cx, "manifest.json", text, len, 1 << 20, &doc), PARE_OK);
+    pare_sha256_hex("pare: 1\n", 8, hex);
+    ck_assert_str_eq(pare_json_text(pare_json_get(doc, "recipe_sha256"), NULL), hex);
+    ck_assert_int_eq(pare_json_integer(pare_json_get(doc, "seed"), -1), 5);
+    const pare_json *const tensors = pare_json_get(doc, "tensors");
+    const pare_json *const q = pare_json_get(tensors, "b.0.q");
+    const pare_json *const k = pare_json_get(tensors, "b.0.k");
+    ck_assert_double_eq(pare_json_number(pare_json_get(q, "weight_error"), -1), 0.25);
+    ck_assert_double_eq(pare_json_number(pare_json_get(q, "output_error"), -1), 0.5);
+    ck_assert_int_eq(pare_json_type_of(pare_json_get(k, "output_error")), PARE_JSON_NULL);
+    ck_assert_uint_eq(pare_json_count(pare_json_get(q, "xxh3")), 3);
+    ck_assert_uint_eq(pare_json_count(pare_json_get(k, "xxh3")), 2);
+    ck_assert_str_eq(pare_json_text(pare_json_get(pare_json_get(q, "xxh3"), "codes"), NULL),
+                     "00050a0f14191e23282d32373c41464b");
+    const pare_json *const norm = pare_json_get(pare_json_get(doc, "kept"), "b.0.norm");
+    ck_assert_str_eq(pare_json_text(pare_json_get(norm, "dtype"), NULL), "BF16");
+    ck_assert_str_eq(pare_json_text(pare_json_get(norm, "xxh3"), NULL),
+                     "ab000000000000000000000000000000");
+    const pare_json *const input = pare_json_at(pare_json_get(doc, "inputs"), 0);
+    ck_assert_int_eq(pare_json_integer(pare_json_get(input, "bytes"), -1), 1234);
+    ck_assert_ptr_null(strstr(text, "12.5")); /* seconds */
+    pare_json_free(doc);
+    pare_arena_release(&a);
+    ck_assert_uint_eq(cx.live_bytes, 0);
+}
+END_TEST
+
+START_TEST(a_kept_tensor_that_nobody_laid_out_and_a_NaN_are_refused)
+{
+    pare_ctx cx;
+    pare_arena a;
+    char *text;
+    size_t len;
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    ck_assert_int_eq(manifest(&cx, &a, "b.9.norm", 0.25, &text, &len), PARE_EINVAL);
+    ck_assert_str_eq(cx.what, "manifest.json: b.9.norm: the layout has no such tensor");
+    pare_ctx_clear(&cx);
+    ck_assert_int_ne(manifest(&cx, &a, "b.0.norm", NAN, &text, &len), PARE_OK);
+    ck_assert_ptr_nonnull(strstr(cx.what, "weight_error"));
+    pare_arena_release(&a);
+}
+END_TEST
+
+START_TEST(config_json_keeps_every_member_and_names_us)
+{
+    static const char in[] =
+        "{\"model_type\": \"llama\", \"rms_norm_eps\": 1e-05, "
+        "\"quantization_config\": {\"quant_method\": \"other\"}, \"x\": [1, {}]}";
+    pare_ctx cx;
+    pare_arena a;
+    pare_json *doc = NULL, *out = NULL;
+    char *text;
+    size_t len;
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    ck_assert_int_eq(pare_json_parse(&cx, "in", in, strlen(in), 1 << 20, &doc), PARE_OK);
+    ck_assert_int_eq(pare_manifest_config(&cx, &a, doc, &text, &len), PARE_OK);
+    ck_assert_int_eq(pare_json_parse(&cx, "out", text, len, 1 << 20, &out), PARE_OK);
+    ck_assert_uint_eq(pare_json_count(out), 4);
+    ck_assert_double_eq(pare_json_number(pare_json_get(out, "rms_norm_eps"), 0), 1e-05);
+    ck_assert_uint_eq(pare_json_count(pare_json_get(out, "x")), 2);
+    const pare_json *const q = pare_json_get(out, "quantization_config");
+    ck_assert_str_eq(pare_json_text(pare_json_get(q, "quant_method"), NULL), "pare");
+    ck_assert_int_eq(pare_json_integer(pare_json_get(q, "format"), -1), 1);
+    pare_json_free(doc);
+    pare_json_free(out);
+    pare_arena_release(&a);
+}
+END_TEST
+
+START_TEST(bits_per_weight_counts_every_plane_over_weights_without_padding)
+{
+    /* 16 x 64: 512 B of codes, 2 groups: 64 B of scales, 32 B of zeros; over 16 * 64 weights. */
+    const pare_packed_linear a = {"a", 16, 64, 4, 32, false};
+    /* 8 x 32 pads to 16 rows: 256 B of codes, 32 B of scales, over 256 weights. */
+    const pare_packed_linear both[2] = {a, {"b", 8, 32, 4, 32, true}};
+    ck_assert_double_eq(pare_manifest_bits_per_weight(&a, 1), (512 + 64 + 32) * 8 / 1024.0);
+    ck_assert_double_eq(pare_manifest_bits_per_weight(both, 2), (608 + 256 + 32) * 8 / 1280.0);
+    ck_assert_double_eq(pare_manifest_bits_per_weight(NULL, 0), 0);
+}
+END_TEST
+
+START_TEST(every_failed_allocation_is_reported_and_leaks_nothing)
+{
+    pare_status s = PARE_ENOMEM;
+    for (long n = 0; s != PARE_OK && n < 10000; n++) {
+        unit_failing f = {.left = n};
+        pare_ctx cx;
+        pare_arena a;
+        unsigned char *bytes;
+        char *text;
+        size_t len;
+        pare_unit_result u;
+        pare_ctx_init(&cx);
+        cx.alloc = (pare_alloc){unit_failing_resize, &f};
+        s = pare_arena_init(&cx, &a, 0);
+        if (s == PARE_OK)
+            s = encode(&cx, &a, &bytes, &len);
+        if (s == PARE_OK)
+            s = pare_result_decode(&cx, &a, bytes, len, &u);
+        if (s == PARE_OK)
+            s = manifest(&cx, &a, "b.0.norm", 0.25, &text, &len);
+        pare_arena_release(&a);
+        ck_assert(s == PARE_OK || s == PARE_ENOMEM);
+        ck_assert((s == PARE_OK) == (cx.what[0] == '\0'));
+        ck_assert_int_eq(f.live, 0);
+    }
+    ck_assert_int_eq(s, PARE_OK);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *const s = suite_create("manifest");
+    TCase *const t = tcase_create("manifest");
+    tcase_add_test(t, results_of_a_unit_decode_to_what_was_encoded);
+    tcase_add_test(t, every_truncation_and_every_longer_payload_is_refused);
+    tcase_add_test(t, each_kind_of_damage_is_named);
+    tcase_add_test(t, a_name_of_64_KiB_is_refused);
+    tcase_add_test(t, the_manifest_says_what_was_done_to_each_tensor);
+    tcase_add_test(t, a_kept_tensor_that_nobody_laid_out_and_a_NaN_are_refused);
+    tcase_add_test(t, config_json_keeps_every_member_and_names_us);
+    tcase_add_test(t, bits_per_weight_counts_every_plane_over_weights_without_padding);
+    tcase_add_test(t, every_failed_allocation_is_reported_and_leaks_nothing);
+    suite_add_tcase(s, t);
+    return unit_main(s);
+}
