@@ -162,11 +162,8 @@ START_TEST(a_second_process_finds_the_journal_in_use)
     const pid_t child = fork();
     if (child == 0) {
         fixture g = f;
-        pare_ctx_init(&g.cx);
-        (void)pare_arena_init(&g.cx, &g.a, 0);
-        pare_journal *j;
-        const pare_status s =
-            pare_journal_open(&g.cx, &g.a, g.directory, print, &j, &g.record, &g.count);
+        g.j = NULL;
+        const pare_status s = open_with(&g, print);
         _exit(s == PARE_EEXISTS && strstr(g.cx.what, "in use") ? 0 : 1);
     }
     int status;
