@@ -1,0 +1,81 @@
+/* compress/bench/bench.h - speed of the kernels beside the limits of the machine they run on.
+ *
+ * Limits and speeds are measured in one run, because a machine shared with others has no fixed
+ * limits: the shares mean something, a time alone does not. Nothing here prints. */
+#ifndef PARE_COMPRESS_BENCH_H
+#define PARE_COMPRESS_BENCH_H
+
+#include <stdbool.h>
+
+#include "runtime/arena.h"
+
+/* First argument of the program when it runs as the baseline of its own bench, see below. */
+#define PARE_BENCH_CHILD "--blas-baseline"
+
+typedef struct pare_bench_limits {
+    double dram_read_gb_s; /* reading more than 256 MB once, front to back */
+    double fma_gflop_s;    /* F32 fused multiply-adds in registers */
+    double int8_gop_s;     /* 8-bit products added in 16 bits, in registers */
+} pare_bench_limits;
+
+typedef struct pare_bench_row {
+    const char *kernel; /* "int4", "int8", "f16", "bf16", "f32" */
+    size_t group;       /* weights that share a scale; 0 for dense weights */
+    size_t n, k, m, threads;
+    double us;          /* one product y = W x for m tokens, quantization of x included; median */
+    double gb_s;        /* bytes of W (codes and scales) per second */
+    double gop_s;       /* 2 m n k operations per second */
+    const char *bound;  /* the limit that applies: "dram", "fma", "int8" */
+    double share;       /* of that limit, for the same number of threads */
+    double sgemm_ratio; /* speed over OpenBLAS sgemm of the same product on all cores; NAN: none */
+} pare_bench_row;
+
+/* GPTQ of one n x k matrix, from W and H in memory to codes and scales. */
+typedef struct pare_bench_gptq {
+    bool measured;
+    size_t n, k, group, threads;
+    double seconds;
+    double baseline_seconds; /* spotrf + spotri + spotrf + sgemm of k x k, OpenBLAS on all cores */
+    double time_ratio;       /* seconds / baseline_seconds; NAN without a baseline */
+} pare_bench_gptq;
+
+enum { PARE_BENCH_ROWS_MAX = 32 };
+
+typedef struct pare_bench_opts {
+    bool quick;    /* small matrices and few runs: a test that all works, not a measurement */
+    bool baseline; /* run OpenBLAS in a child process; the program must call pare_bench_child */
+    bool gptq;     /* measure GPTQ, too */
+} pare_bench_opts;
+
+typedef struct pare_bench_result {
+    pare_bench_limits limits;     /* all threads of cx */
+    pare_bench_limits limits_one; /* one thread */
+    double sgemm_gflop_s;         /* OpenBLAS on all cores; NAN without a baseline */
+    const char *blas;             /* pare_blas_name() */
+    pare_bench_row row[PARE_BENCH_ROWS_MAX];
+    size_t rows;
+    pare_bench_gptq gptq;
+} pare_bench_result;
+
+/* Measures limits, then int4 (groups 32 and 128), int8, F16, BF16 and F32 at 4096 x 4096 for one
+ * token (weights rotate over more than 256 MB) and for 512, on one thread and on all of cx.
+ *
+ * Returns PARE_OK, PARE_ENOMEM, PARE_EIO when the child cannot be run or gives no answer,
+ * PARE_EINTERRUPTED.
+ * Memory   about 400 MB (quick: a few MB).   Threads  those of cx->pool. */
+PARE_CHECKED pare_status pare_bench_kernels(pare_ctx *cx, const pare_bench_opts *opts,
+                                            pare_bench_result *out);
+
+/* Measures the three limits with the threads of cx. `bytes` are read for the first (0: 512 MB). */
+PARE_CHECKED pare_status pare_bench_measure_limits(pare_ctx *cx, size_t bytes,
+                                                   pare_bench_limits *out);
+
+/* The child's side: main() starts with
+ *     if (argc > 1 && strcmp(argv[1], PARE_BENCH_CHILD) == 0)
+ *         return pare_bench_child(argc, argv);
+ * Runs the OpenBLAS job that the arguments name with OpenBLAS's own threads, writes the seconds as
+ * text to standard output and returns the exit code. A process of its own, because BLAS in the main
+ * process stays at one thread. */
+int pare_bench_child(int argc, char **argv);
+
+#endif
