@@ -1,6 +1,6 @@
-/* compress/report/report.h - what a user reads of a finished compression: the files README.md (model
- * card), report.html, layers.csv and run.json of an artifact. None is part of the deterministic set
- * (the manifest is written elsewhere). */
+/* compress/report/report.h - what a user reads of a finished compression: the files README.md
+ * (model card), report.html, layers.csv and run.json of an artifact. None is part of the
+ * deterministic set (the manifest is written elsewhere). */
 #ifndef PARE_COMPRESS_REPORT_H
 #define PARE_COMPRESS_REPORT_H
 
@@ -9,16 +9,16 @@
 
 /* One evaluation of the recipe, on the model before and after. */
 typedef struct pare_report_eval {
-    const char *what;  /* "perplexity" or "kl" */
-    const char *data;  /* file as the recipe names it */
+    const char *what; /* "perplexity" or "kl" */
+    const char *data; /* file as the recipe names it */
     size_t window;
     pare_eval_result before, after;
 } pare_report_eval;
 
 typedef struct pare_report {
     const char *model, *output, *recipe_file; /* as the user gave them */
-    const char *recipe_text; /* as written by the user */
-    const char *program;     /* "pare 0.1.0" */
+    const char *recipe_text;                  /* as written by the user */
+    const char *program;                      /* "pare 0.1.0" */
     const char *cpu, *blas, *host;
     size_t threads;
     const pare_config *config;
@@ -27,13 +27,13 @@ typedef struct pare_report {
     const pare_report_eval *evaluation;
     size_t evaluations;
     uint64_t bytes_before, bytes_after; /* weight files */
-    double bits_per_weight;  /* of the targeted linears */
-    double model_bits_per_weight; /* all weights of the model */
+    double bits_per_weight;             /* of the targeted linears */
+    double model_bits_per_weight;       /* all weights of the model */
     double seconds, calibration_seconds, evaluation_seconds;
     size_t calibration_windows, calibration_window;
     uint64_t peak_rss_bytes, peak_anonymous_bytes;
     size_t resumed_blocks;
-    const char *started;     /* ISO 8601, UTC */
+    const char *started; /* ISO 8601, UTC */
 } pare_report;
 
 /* Writes the four files into `directory`, each whole. PARE_EIO, PARE_ENOSPC, PARE_ENOMEM. */

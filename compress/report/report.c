@@ -1,0 +1,121 @@
+#include "compress/report/report.h"
+
+#include <math.h>
+
+#include "compress/report/report_internal.h"
+#include "formats/json.h"
+
+double pare__report_error(const pare_linear_result *row)
+{
+    return row->output_error >= 0 ? row->output_error : row->weight_error;
+}
+
+void pare__report_csv(pare_text_out *t, const pare_report *r)
+{
+    pare__text_put(t, "block,name,method,rows,columns,bits,group,symmetric,bits_per_weight,"
+                      "weight_error,output_error,damp,raises,f64,fallback,dead,seconds\n");
+    for (size_t i = 0; i < r->rows; i++) {
+        const pare_linear_result *const l = &r->row[i];
+        pare__text_put(t, "%zu,", l->block);
+        pare__text_put_csv(t, l->linear.name);
+        pare__text_put(t, ",%s,%zu,%zu,%u,%zu,%d,%.6g,%.9g,", l->method, l->linear.n, l->linear.k,
+                       l->linear.bits, l->linear.group, l->linear.symmetric, l->bits_per_weight,
+                       l->weight_error);
+        if (l->output_error >= 0)
+            pare__text_put(t, "%.9g", l->output_error);
+        pare__text_put(t, ",%.6g,%u,%d,%d,%zu,%.6g\n", l->damp, l->raises, l->f64, l->fallback,
+                       l->dead, l->seconds);
+    }
+}
+
+static void put_finite(pare_json_writer *w, const char *key, double value)
+{
+    if (isfinite(value))
+        pare_json_put_number(w, key, value);
+    else
+        pare_json_put_null(w, key);
+}
+
+static void put_scores(pare_json_writer *w, const char *key, const pare_eval_result *e)
+{
+    pare_json_open_object(w, key);
+    pare_json_put_integer(w, "tokens", (int64_t)e->scored);
+    put_finite(w, "nll", e->nll);
+    put_finite(w, "ppl", e->ppl);
+    put_finite(w, "stderr", e->ppl_stderr);
+    if (e->has_kl) {
+        put_finite(w, "kl_mean", e->kl_mean);
+        put_finite(w, "kl_p99", e->kl_p99);
+        put_finite(w, "top1_agreement", e->top1);
+    }
+    pare_json_close(w);
+}
+
+void pare__report_run(pare_json_writer *w, const pare_report *r)
+{
+    pare_json_open_object(w, NULL);
+    pare_json_put_text(w, "program", r->program);
+    pare_json_put_text(w, "started", r->started);
+    pare_json_put_text(w, "host", r->host);
+    pare_json_put_text(w, "cpu", r->cpu);
+    pare_json_put_text(w, "blas", r->blas);
+    pare_json_put_integer(w, "threads", (int64_t)r->threads);
+    pare_json_put_text(w, "model", r->model);
+    pare_json_put_text(w, "recipe", r->recipe_file);
+    pare_json_put_text(w, "output", r->output);
+    pare_json_put_integer(w, "bytes_before", (int64_t)r->bytes_before);
+    pare_json_put_integer(w, "bytes_after", (int64_t)r->bytes_after);
+    put_finite(w, "bits_per_weight", r->bits_per_weight);
+    put_finite(w, "model_bits_per_weight", r->model_bits_per_weight);
+    pare_json_put_integer(w, "calibration_windows", (int64_t)r->calibration_windows);
+    pare_json_put_integer(w, "calibration_window", (int64_t)r->calibration_window);
+    put_finite(w, "seconds", r->seconds);
+    put_finite(w, "calibration_seconds", r->calibration_seconds);
+    put_finite(w, "evaluation_seconds", r->evaluation_seconds);
+    pare_json_put_integer(w, "peak_rss_bytes", (int64_t)r->peak_rss_bytes);
+    pare_json_put_integer(w, "peak_anonymous_bytes", (int64_t)r->peak_anonymous_bytes);
+    pare_json_put_integer(w, "resumed_blocks", (int64_t)r->resumed_blocks);
+    pare_json_open_array(w, "evaluations");
+    for (size_t i = 0; i < r->evaluations; i++) {
+        pare_json_open_object(w, NULL);
+        pare_json_put_text(w, "what", r->evaluation[i].what);
+        pare_json_put_text(w, "data", r->evaluation[i].data);
+        pare_json_put_integer(w, "window", (int64_t)r->evaluation[i].window);
+        put_scores(w, "before", &r->evaluation[i].before);
+        put_scores(w, "after", &r->evaluation[i].after);
+        pare_json_close(w);
+    }
+    pare_json_close(w);
+    pare_json_close(w);
+}
+
+static pare_status write_run(pare_ctx *cx, const pare_report *r, const char *directory)
+{
+    pare_text_out t = {.cx = cx};
+    pare_json_writer *w;
+    const char *text;
+    size_t len;
+    PARE_TRY(pare_json_writer_new(cx, &w));
+    pare__report_run(w, r);
+    t.status = pare_json_writer_finish(w, &text, &len);
+    if (t.status == PARE_OK)
+        pare__text_add(&t, text, len);
+    pare_json_writer_free(w);
+    return pare__text_save(&t, directory, "run.json");
+}
+
+pare_status pare_report_write(pare_ctx *cx, const pare_report *r, const char *directory)
+{
+    static const struct {
+        const char *name;
+        void (*fill)(pare_text_out *t, const pare_report *r);
+    } file[] = {{"README.md", pare__report_card},
+                {"report.html", pare__report_html},
+                {"layers.csv", pare__report_csv}};
+    for (size_t i = 0; i < sizeof file / sizeof *file; i++) {
+        pare_text_out t = {.cx = cx};
+        file[i].fill(&t, r);
+        PARE_TRY(pare__text_save(&t, directory, file[i].name));
+    }
+    return write_run(cx, r, directory);
+}

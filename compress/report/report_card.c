@@ -1,0 +1,103 @@
+#include <string.h>
+
+#include "compress/report/report_internal.h"
+#include "compress/report/units.h"
+
+static void put_head(pare_text_out *t, const pare_report *r)
+{
+    char before[PARE_UNIT_TEXT], after[PARE_UNIT_TEXT];
+    pare__text_put(t, "# ");
+    pare__text_put_cell(t, r->output);
+    pare__text_put(t, "\n\nA compressed ");
+    pare__text_put_cell(t, r->config->arch->model_type);
+    pare__text_put(t, " model, made by %s from ", r->program);
+    pare__text_put_cell(t, r->model);
+    pare__text_put(t,
+                   ".\n\n"
+                   "| | before | after |\n|---|---|---|\n"
+                   "| weight files | %s | %s |\n"
+                   "| bits per weight of the %zu compressed linears | | %.3f |\n"
+                   "| bits per weight of the whole model | | %.3f |\n",
+                   pare_units_bytes(r->bytes_before, before),
+                   pare_units_bytes(r->bytes_after, after), r->rows, r->bits_per_weight,
+                   r->model_bits_per_weight);
+}
+
+static void put_evaluations(pare_text_out *t, const pare_report *r)
+{
+    if (!r->evaluations)
+        return;
+    pare__text_put(t, "\n## Evaluation\n\nThe packed model, run by the low-bit kernels.\n\n"
+                      "| data | window | tokens | perplexity before | after | KL mean | KL p99 | "
+                      "same first choice |\n|---|---|---|---|---|---|---|---|\n");
+    for (size_t i = 0; i < r->evaluations; i++) {
+        const pare_report_eval *const e = &r->evaluation[i];
+        pare__text_put(t, "| ");
+        pare__text_put_cell(t, e->data);
+        pare__text_put(t, " | %zu | %zu | %.4f | %.4f |", e->window, e->after.scored, e->before.ppl,
+                       e->after.ppl);
+        if (e->after.has_kl)
+            pare__text_put(t, " %.6f | %.6f | %.2f%% |\n", e->after.kl_mean, e->after.kl_p99,
+                           e->after.top1 * 100);
+        else
+            pare__text_put(t, " | | |\n");
+    }
+}
+
+static void put_fallbacks(pare_text_out *t, const pare_report *r)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < r->rows; i++) {
+        const pare_linear_result *const l = &r->row[i];
+        if (!l->fallback && !l->f64 && l->raises == 0)
+            continue;
+        if (count++ == 0)
+            pare__text_put(t, "\n## Numeric steps\n\n| linear | damping | raised | double "
+                              "precision | rounded to nearest |\n|---|---|---|---|---|\n");
+        pare__text_put(t, "| ");
+        pare__text_put_cell(t, l->linear.name);
+        pare__text_put(t, " | %g | %u | %s | %s |\n", l->damp, l->raises, l->f64 ? "yes" : "no",
+                       l->fallback ? "yes" : "no");
+    }
+}
+
+/* The recipe stands in a fence longer than any run of backticks in it. */
+static void put_recipe(pare_text_out *t, const char *recipe)
+{
+    size_t run = 0, longest = 2;
+    for (const char *p = recipe; *p; p++) {
+        run = *p == '`' ? run + 1 : 0;
+        longest = run > longest ? run : longest;
+    }
+    pare__text_put(t, "\n## Recipe\n\n");
+    for (size_t i = 0; i <= longest; i++)
+        pare__text_add(t, "`", 1);
+    pare__text_put(t, "yaml\n");
+    const size_t len = strlen(recipe);
+    pare__text_add(t, recipe, len);
+    if (len == 0 || recipe[len - 1] != '\n')
+        pare__text_add(t, "\n", 1);
+    for (size_t i = 0; i <= longest; i++)
+        pare__text_add(t, "`", 1);
+    pare__text_add(t, "\n", 1);
+}
+
+void pare__report_card(pare_text_out *t, const pare_report *r)
+{
+    const pare_config *const c = r->config;
+    put_head(t, r);
+    put_evaluations(t, r);
+    put_fallbacks(t, r);
+    pare__text_put(t,
+                   "\n## Shape\n\n%zu blocks, hidden %zu, intermediate %zu, %zu heads (%zu "
+                   "key/value), head size %zu, vocabulary %zu, context %zu.\n",
+                   c->blocks, c->hidden, c->intermediate, c->heads, c->kv_heads, c->head_dim,
+                   c->vocab, c->context);
+    if (r->calibration_windows)
+        pare__text_put(t, "\nCalibrated on %zu windows of %zu tokens.\n", r->calibration_windows,
+                       r->calibration_window);
+    put_recipe(t, r->recipe_text);
+    pare__text_put(t, "\n`manifest.json` has versions, hashes and the error of every tensor; "
+                      "`report.html` shows them.\n`pare verify` checks all of it; `pare eval` and "
+                      "`pare generate` run the model.\n");
+}

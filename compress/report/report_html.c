@@ -1,0 +1,116 @@
+
+#include "compress/report/report_internal.h"
+#include "compress/report/units.h"
+
+static const char head[] =
+    "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+    "<meta name=\"viewport\" content=\"width=device-width\">\n<title>pare report</title>\n<style>\n"
+    ":root{color-scheme:light dark;--fg:#1b1b1b;--bg:#fff;--line:#ccc;--dim:#666}\n"
+    "@media(prefers-color-scheme:dark){:root{--fg:#e6e6e6;--bg:#16181c;--line:#444;--dim:#9a9a9a}}"
+    "\n"
+    "body{font:15px/1.5 system-ui,sans-serif;color:var(--fg);background:var(--bg);"
+    "max-width:70em;margin:2em auto;padding:0 1em}\n"
+    "table{border-collapse:collapse;margin:1em 0}th,td{border:1px solid var(--line);"
+    "padding:.25em .7em;text-align:right}th:first-child,td:first-child{text-align:left}\n"
+    "pre{border:1px solid var(--line);padding:1em;overflow:auto}svg text{fill:var(--fg)}"
+    ".dim{color:var(--dim)}\n"
+    "</style></head><body>\n";
+
+static void put_row(pare_text_out *t, const char *what, const char *value)
+{
+    pare__text_put(t, "<tr><td>%s</td><td>", what);
+    pare__text_put_html(t, value);
+    pare__text_put(t, "</td></tr>\n");
+}
+
+static void put_summary(pare_text_out *t, const pare_report *r)
+{
+    char a[PARE_UNIT_TEXT], b[PARE_UNIT_TEXT];
+    pare__text_put(t, "<h1>");
+    pare__text_put_html(t, r->output);
+    pare__text_put(t, "</h1>\n<table>\n");
+    put_row(t, "model", r->model);
+    pare__text_put(t, "<tr><td>weight files</td><td>%s &rarr; %s (%.1f%%)</td></tr>\n",
+                   pare_units_bytes(r->bytes_before, a), pare_units_bytes(r->bytes_after, b),
+                   r->bytes_before ? 100.0 * (double)r->bytes_after / (double)r->bytes_before : 0);
+    pare__text_put(t,
+                   "<tr><td>bits per weight</td><td>%.3f in %zu linears, %.3f in the whole "
+                   "model</td></tr>\n",
+                   r->bits_per_weight, r->rows, r->model_bits_per_weight);
+    if (r->calibration_windows)
+        pare__text_put(t, "<tr><td>calibration</td><td>%zu windows of %zu tokens</td></tr>\n",
+                       r->calibration_windows, r->calibration_window);
+    put_row(t, "time", pare_units_seconds(r->seconds, a));
+    put_row(t, "peak memory", pare_units_bytes(r->peak_rss_bytes, a));
+    pare__text_put(t, "<tr><td>threads</td><td>%zu</td></tr>\n", r->threads);
+    put_row(t, "program", r->program);
+    put_row(t, "kernels", r->cpu);
+    put_row(t, "BLAS", r->blas);
+    put_row(t, "host", r->host);
+    put_row(t, "started", r->started);
+    pare__text_put(t, "</table>\n");
+}
+
+static void put_evaluations(pare_text_out *t, const pare_report *r)
+{
+    if (!r->evaluations)
+        return;
+    pare__text_put(t, "<h2>Evaluation</h2>\n<table><tr><th>data</th><th>window</th><th>tokens</th>"
+                      "<th>perplexity before</th><th>after</th><th>change</th><th>KL mean</th>"
+                      "<th>KL p99</th><th>same first choice</th></tr>\n");
+    for (size_t i = 0; i < r->evaluations; i++) {
+        const pare_report_eval *const e = &r->evaluation[i];
+        pare__text_put(t, "<tr><td>");
+        pare__text_put_html(t, e->data);
+        pare__text_put(t, "</td><td>%zu</td><td>%zu</td><td>%.4f</td><td>%.4f</td><td>%+.2f%%</td>",
+                       e->window, e->after.scored, e->before.ppl, e->after.ppl,
+                       100 * (e->after.ppl / e->before.ppl - 1));
+        if (e->after.has_kl)
+            pare__text_put(t, "<td>%.6f</td><td>%.6f</td><td>%.2f%%</td></tr>\n", e->after.kl_mean,
+                           e->after.kl_p99, e->after.top1 * 100);
+        else
+            pare__text_put(t, "<td></td><td></td><td></td></tr>\n");
+    }
+    pare__text_put(t, "</table>\n");
+}
+
+static void put_layers(pare_text_out *t, const pare_report *r)
+{
+    pare__text_put(t, "<h2>Linears</h2>\n<table><tr><th>linear</th><th>method</th><th>shape</th>"
+                      "<th>bits</th><th>group</th><th>bits per weight</th><th>weight error</th>"
+                      "<th>output error</th><th>damping</th><th>notes</th></tr>\n");
+    for (size_t i = 0; i < r->rows; i++) {
+        const pare_linear_result *const l = &r->row[i];
+        pare__text_put(t, "<tr><td>");
+        pare__text_put_html(t, l->linear.name);
+        pare__text_put(t, "</td><td>%s</td><td>%zu &times; %zu</td><td>%u</td>", l->method,
+                       l->linear.n, l->linear.k, l->linear.bits);
+        if (l->linear.group)
+            pare__text_put(t, "<td>%zu</td>", l->linear.group);
+        else
+            pare__text_put(t, "<td>row</td>");
+        pare__text_put(t, "<td>%.3f</td><td>%.3g</td>", l->bits_per_weight, l->weight_error);
+        if (l->output_error >= 0)
+            pare__text_put(t, "<td>%.3g</td><td>%g</td>", l->output_error, l->damp);
+        else
+            pare__text_put(t, "<td></td><td></td>");
+        pare__text_put(t, "<td>%s%s%s", l->fallback ? "rounded to nearest " : "",
+                       l->f64 ? "double precision " : "", l->raises ? "damping raised " : "");
+        if (l->dead)
+            pare__text_put(t, "%zu dead inputs", l->dead);
+        pare__text_put(t, "</td></tr>\n");
+    }
+    pare__text_put(t, "</table>\n");
+}
+
+void pare__report_html(pare_text_out *t, const pare_report *r)
+{
+    pare__text_add(t, head, sizeof head - 1);
+    put_summary(t, r);
+    put_evaluations(t, r);
+    pare__report_map(t, r);
+    put_layers(t, r);
+    pare__text_put(t, "<h2>Recipe</h2>\n<pre>");
+    pare__text_put_html(t, r->recipe_text);
+    pare__text_put(t, "</pre>\n</body></html>\n");
+}

@@ -1,0 +1,35 @@
+/* compress/report/report_internal.h - a text that grows, and the files made of it. */
+#ifndef PARE_COMPRESS_REPORT_INTERNAL_H
+#define PARE_COMPRESS_REPORT_INTERNAL_H
+
+#include "compress/report/report.h"
+
+/* Errors (memory) are sticky: writers need not look, pare__text_save does. */
+typedef struct pare_text_out {
+    pare_ctx *cx;
+    char *text;
+    size_t len, size;
+    pare_status status;
+} pare_text_out;
+
+void pare__text_add(pare_text_out *t, const char *bytes, size_t len);
+void pare__text_put(pare_text_out *t, const char *fmt, ...) PARE_PRINTF(2, 3);
+
+/* Adds text from outside (names, paths, recipes) so that it stays text: */
+void pare__text_put_html(pare_text_out *t, const char *text);
+void pare__text_put_cell(pare_text_out *t, const char *text); /* of a Markdown table */
+void pare__text_put_csv(pare_text_out *t, const char *text);
+
+/* Writes the text to DIRECTORY/name and releases it, in any case. */
+PARE_CHECKED pare_status pare__text_save(pare_text_out *t, const char *directory, const char *name);
+
+void pare__report_card(pare_text_out *t, const pare_report *r);
+void pare__report_html(pare_text_out *t, const pare_report *r);
+void pare__report_map(pare_text_out *t, const pare_report *r); /* the heat map, an SVG */
+void pare__report_csv(pare_text_out *t, const pare_report *r);
+void pare__report_run(pare_json_writer *w, const pare_report *r);
+
+/* Error of a row that is shown: of the outputs where it was measured, else of the weights. */
+double pare__report_error(const pare_linear_result *row);
+
+#endif
