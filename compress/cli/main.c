@@ -1,8 +1,141 @@
+/* The program: splits the command line, runs one command, prints the failure, chooses the exit
+ * code. Signals: the first SIGINT or SIGTERM asks the command to stop at the next safe place, the
+ * second ends the program at once; an unfinished compression can be resumed after both. */
+#include <signal.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
-#include "runtime/status.h"
+#include "compress/bench/bench.h"
+#include "compress/cli/cli.h"
+#include "recipes/pattern.h"
+#include "runtime/threads.h"
 
-int main(void)
+static volatile int interrupts;
+
+static void on_signal(int number)
 {
-    return puts(pare_strstatus(PARE_EUSAGE)) < 0 ? 1 : 2;
+    (void)number;
+    if (interrupts > 0)
+        _exit(PARE_EXIT_INTERRUPTED);
+    interrupts = 1;
+}
+
+static void install_signals(void)
+{
+    struct sigaction stop = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    (void)sigemptyset(&stop.sa_mask);
+    (void)sigemptyset(&ignore.sa_mask);
+    (void)sigaction(SIGINT, &stop, NULL);
+    (void)sigaction(SIGTERM, &stop, NULL);
+    (void)sigaction(SIGPIPE, &ignore, NULL); /* a write then fails and is reported */
+    (void)sigaction(SIGXFSZ, &ignore, NULL);
+    pare_file_guard(PARE_EXIT_INPUT);
+}
+
+/* The only place that turns a status into an exit code. */
+static int exit_code(pare_status s)
+{
+    switch (s) {
+    case PARE_OK: return PARE_EXIT_DONE;
+    case PARE_EUSAGE:
+    case PARE_EEXISTS: return PARE_EXIT_USAGE;
+    case PARE_EFORMAT:
+    case PARE_ENUMERIC:
+    case PARE_ENOTFOUND:
+    case PARE_ENOTSUP: return PARE_EXIT_INPUT;
+    case PARE_ENOMEM:
+    case PARE_ENOSPC: return PARE_EXIT_RESOURCES;
+    case PARE_EINTERRUPTED: return PARE_EXIT_INTERRUPTED;
+    case PARE_EINVAL:
+    case PARE_ESHAPE:
+    case PARE_EIO: break;
+    }
+    return PARE_EXIT_FAILED;
+}
+
+static pare_status find_command(pare_cli *cli, const char *word, const pare_command **out)
+{
+    const char *known[PARE_ARGS_MAX];
+    size_t count = 0;
+    for (const pare_command *c = pare_commands; c->name; known[count++] = c->name, c++)
+        if (strcmp(c->name, word) == 0) {
+            *out = c;
+            return PARE_OK;
+        }
+    const char *const near = pare_nearest_word(word, known, count);
+    return pare_fail(&cli->cx, PARE_EUSAGE, "unknown command \"%s\"%s%s%s", word,
+                     near ? "; did you mean " : "; \"pare help\" lists the commands",
+                     near ? near : "", near ? "?" : "");
+}
+
+static bool asks_for_help(int argc, char **argv)
+{
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+            return true;
+    return false;
+}
+
+static pare_status read_format(pare_cli *cli, const pare_args *args)
+{
+    const char *const format = pare_args_text(args, "format");
+    cli->json = format && strcmp(format, "json") == 0;
+    if (format && !cli->json && strcmp(format, "text") != 0)
+        return pare_fail(&cli->cx, PARE_EUSAGE, "--format \"%s\": expected text or json", format);
+    return PARE_OK;
+}
+
+static pare_status run(pare_cli *cli, int argc, char **argv)
+{
+    if (argc < 2)
+        return pare_fail(&cli->cx, PARE_EUSAGE, "no command given; \"pare help\" lists them");
+    if (strcmp(argv[1], "--version") == 0) {
+        (void)puts("pare " PARE_VERSION);
+        return PARE_OK;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
+        return pare_help(cli, NULL);
+    const pare_command *command;
+    PARE_TRY(find_command(cli, argv[1], &command));
+    if (asks_for_help(argc - 2, argv + 2)) {
+        pare_help_command(command);
+        return PARE_OK;
+    }
+    pare_args args;
+    PARE_TRY(pare_args_parse(&cli->cx, command, argc - 2, argv + 2, &args));
+    PARE_TRY(read_format(cli, &args));
+    return command->run(cli, &args);
+}
+
+/* A result that did not reach the reader is a failure. */
+static pare_status flush(pare_cli *cli)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return PARE_OK;
+    return pare_file_fail(&cli->cx, "standard output", "writing");
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], PARE_BENCH_CHILD) == 0)
+        return pare_bench_child(argc, argv);
+    static pare_cli cli; /* its address is kept by the allocator hook */
+    pare_ctx_init(&cli.cx);
+    cli.cx.interrupt = &interrupts;
+    cli.program = argc > 0 ? argv[0] : "pare";
+    pare_screen_init(&cli.screen, &cli.cx);
+    install_signals();
+    pare_status s = pare_arena_init(&cli.cx, &cli.arena, 0);
+    if (s == PARE_OK)
+        s = run(&cli, argc, argv);
+    if (s == PARE_OK)
+        s = flush(&cli);
+    pare_screen_wipe(&cli.screen);
+    if (s != PARE_OK)
+        pare_screen_error(&cli.screen, cli.cx.what[0] ? cli.cx.what : pare_strstatus(s));
+    pare_arena_release(&cli.arena);
+    pare_pool_free(&cli.cx, cli.cx.pool);
+    return s == PARE_OK && cli.fallback ? PARE_EXIT_FALLBACK : exit_code(s);
 }

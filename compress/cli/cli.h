@@ -1,0 +1,129 @@
+/* compress/cli/cli.h - what the commands of the program share: their table, parsed arguments, the
+ * terminal, and models opened the way a user names them. Part of the program, not of the archive.
+ */
+#ifndef PARE_COMPRESS_CLI_H
+#define PARE_COMPRESS_CLI_H
+
+#include "calib/tokens.h"
+#include "compress/cli/screen.h"
+#include "formats/checkpoint.h"
+#include "formats/json.h"
+#include "formats/tokenizer.h"
+#include "runtime/forward.h"
+
+enum {
+    PARE_EXIT_DONE = 0,
+    PARE_EXIT_FAILED = 1,
+    PARE_EXIT_USAGE = 2,
+    PARE_EXIT_FALLBACK = 3,
+    PARE_EXIT_INPUT = 4,
+    PARE_EXIT_RESOURCES = 5,
+    PARE_EXIT_INTERRUPTED = 130
+};
+
+typedef struct pare_cli {
+    pare_ctx cx;
+    pare_arena arena; /* lives as long as the command */
+    pare_screen screen;
+    bool json;           /* --format json */
+    bool fallback;       /* --strict, and a numeric fallback was used: exit 3 */
+    const char *program; /* argv[0] */
+} pare_cli;
+
+typedef struct pare_option {
+    const char *name;     /* without the dashes; NULL ends a table */
+    const char *argument; /* "N", "FILE", or NULL for a switch */
+    const char *help;
+    bool repeats; /* may be given more than once */
+} pare_option;
+
+enum { PARE_ARGS_MAX = 64 };
+
+/* A parsed command line; texts are borrowed from argv. */
+typedef struct pare_args {
+    const char *operand[PARE_ARGS_MAX];
+    size_t operands;
+    struct {
+        const pare_option *option;
+        const char *value; /* "" for a switch */
+    } given[PARE_ARGS_MAX];
+    size_t givens;
+} pare_args;
+
+typedef struct pare_command {
+    const char *name, *operands; /* "compress", "RECIPE" */
+    size_t operands_min, operands_max;
+    const char *summary; /* one line */
+    const char *details; /* more lines for the help of the command, or NULL */
+    const char *example;
+    const pare_option *options;
+    pare_status (*run)(pare_cli *cli, const pare_args *args);
+} pare_command;
+
+/* The table of commands, ended by a NULL name, and the options that every command takes. */
+extern const pare_command pare_commands[];
+extern const pare_option pare_common_options[];
+
+/* Splits argv [argc] (behind the command word) by the tables. PARE_EUSAGE names the word, and the
+ * nearest option where one is near. */
+PARE_CHECKED pare_status pare_args_parse(pare_ctx *cx, const pare_command *command, int argc,
+                                         char **argv, pare_args *out);
+
+/* Values of options. `name` must stand in the command's table. A number that is absent leaves *out
+ * as it is; one that is not a plain decimal in [min, max] is PARE_EUSAGE. */
+bool pare_args_given(const pare_args *args, const char *name);
+const char *pare_args_text(const pare_args *args, const char *name); /* last one, or NULL */
+/* Values of a repeated option, in order; returns their number. */
+size_t pare_args_texts(const pare_args *args, const char *name, const char *out[PARE_ARGS_MAX]);
+PARE_CHECKED pare_status pare_args_count(pare_ctx *cx, const pare_args *args, const char *name,
+                                         uint64_t min, uint64_t max, uint64_t *out);
+PARE_CHECKED pare_status pare_args_number(pare_ctx *cx, const pare_args *args, const char *name,
+                                          double min, double max, double *out);
+PARE_CHECKED pare_status pare_args_bytes(pare_ctx *cx, const pare_args *args, const char *name,
+                                         uint64_t *out);
+
+/* Prints the overview, the page of a command, of a pass, or the exit codes. PARE_EUSAGE for an
+ * unknown topic. */
+PARE_CHECKED pare_status pare_help(pare_cli *cli, const char *topic);
+void pare_help_command(const pare_command *command);
+pare_status pare_help_run(pare_cli *cli, const pare_args *args);
+
+/* Starts the thread pool that --threads asks for, and BLAS. */
+PARE_CHECKED pare_status pare_cli_threads(pare_cli *cli, const pare_args *args);
+
+/* A model opened for running: everything checked and bound. */
+typedef struct pare_loaded {
+    pare_checkpoint checkpoint;
+    pare_model model;
+    pare_forward forward;
+} pare_loaded;
+
+/* Opens `path`; forward tables for the model's whole context. Close in any case. */
+PARE_CHECKED pare_status pare_loaded_open(pare_cli *cli, const char *path, bool exact,
+                                          pare_loaded *out);
+void pare_loaded_close(pare_loaded *l);
+
+/* A text file through the model's tokenizer; with `bos`, its BOS token in front. */
+PARE_CHECKED pare_status pare_loaded_text(pare_cli *cli, const pare_loaded *l, const char *path,
+                                          bool bos, pare_tokens *out);
+
+/* Puts a number, or null when it is not finite. */
+void pare_json_put_finite(pare_json_writer *w, const char *key, double value);
+
+/* Finishes the text of `w`, prints it on stdout and frees the writer. */
+PARE_CHECKED pare_status pare_cli_print(pare_json_writer *w);
+
+/* Peak resident memory of this process in bytes. */
+uint64_t pare_cli_peak_rss(void);
+
+/* The commands. */
+pare_status pare_compress_run(pare_cli *cli, const pare_args *args);
+pare_status pare_plan_run(pare_cli *cli, const pare_args *args);
+pare_status pare_eval_run(pare_cli *cli, const pare_args *args);
+pare_status pare_generate_run(pare_cli *cli, const pare_args *args);
+pare_status pare_inspect_run(pare_cli *cli, const pare_args *args);
+pare_status pare_verify_run(pare_cli *cli, const pare_args *args);
+pare_status pare_bench_run(pare_cli *cli, const pare_args *args);
+pare_status pare_doctor_run(pare_cli *cli, const pare_args *args);
+
+#endif

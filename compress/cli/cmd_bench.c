@@ -1,0 +1,117 @@
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "compress/bench/bench.h"
+#include "compress/cli/cli.h"
+
+static void put_limits(pare_json_writer *w, const char *key, const pare_bench_limits *l)
+{
+    pare_json_open_object(w, key);
+    pare_json_put_finite(w, "dram_read_gb_s", l->dram_read_gb_s);
+    pare_json_put_finite(w, "fma_gflop_s", l->fma_gflop_s);
+    pare_json_put_finite(w, "int8_gop_s", l->int8_gop_s);
+    pare_json_close(w);
+}
+
+static void put_row(pare_json_writer *w, const pare_bench_row *r)
+{
+    pare_json_open_object(w, NULL);
+    pare_json_put_text(w, "kernel", r->kernel);
+    pare_json_put_integer(w, "group", (int64_t)r->group);
+    pare_json_put_integer(w, "n", (int64_t)r->n);
+    pare_json_put_integer(w, "k", (int64_t)r->k);
+    pare_json_put_integer(w, "m", (int64_t)r->m);
+    pare_json_put_integer(w, "threads", (int64_t)r->threads);
+    pare_json_put_finite(w, "us", r->us);
+    pare_json_put_finite(w, "gb_s", r->gb_s);
+    pare_json_put_finite(w, "gop_s", r->gop_s);
+    pare_json_put_finite(w, "share", r->share);
+    pare_json_put_text(w, "bound", r->bound);
+    pare_json_put_finite(w, "sgemm_ratio", r->sgemm_ratio);
+    pare_json_close(w);
+}
+
+static void put_gptq(pare_json_writer *w, const pare_bench_gptq *g)
+{
+    pare_json_open_object(w, "gptq");
+    pare_json_put_integer(w, "n", (int64_t)g->n);
+    pare_json_put_integer(w, "k", (int64_t)g->k);
+    pare_json_put_integer(w, "group", (int64_t)g->group);
+    pare_json_put_integer(w, "threads", (int64_t)g->threads);
+    pare_json_put_finite(w, "seconds", g->seconds);
+    pare_json_put_finite(w, "baseline_seconds", g->baseline_seconds);
+    pare_json_put_finite(w, "time_ratio", g->time_ratio);
+    pare_json_close(w);
+}
+
+static pare_status print_json(pare_cli *cli, const pare_bench_result *r)
+{
+    pare_json_writer *w;
+    PARE_TRY(pare_json_writer_new(&cli->cx, &w));
+    pare_json_open_object(w, NULL);
+    put_limits(w, "limits", &r->limits);
+    put_limits(w, "limits_one_thread", &r->limits_one);
+    pare_json_put_finite(w, "sgemm_gflop_s", r->sgemm_gflop_s);
+    pare_json_put_text(w, "blas", r->blas);
+    pare_json_open_array(w, "rows");
+    for (size_t i = 0; i < r->rows; i++)
+        put_row(w, &r->row[i]);
+    pare_json_close(w);
+    if (r->gptq.measured)
+        put_gptq(w, &r->gptq);
+    pare_json_close(w);
+    return pare_cli_print(w);
+}
+
+static void print_row(const pare_bench_row *r)
+{
+    char group[24] = "-", ratio[24] = "-";
+    if (r->group)
+        (void)snprintf(group, sizeof group, "%zu", r->group);
+    if (isfinite(r->sgemm_ratio))
+        (void)snprintf(ratio, sizeof ratio, "%.2f", r->sgemm_ratio);
+    (void)printf("%-6s %5s %6zu %6zu %5zu %7zu %11.1f %8.2f %9.1f %6.1f%% of %-5s %9s\n", r->kernel,
+                 group, r->n, r->k, r->m, r->threads, r->us, r->gb_s, r->gop_s, r->share * 100,
+                 r->bound, ratio);
+}
+
+static void print_text(const pare_bench_result *r)
+{
+    (void)printf("limits measured now: DRAM read %.1f GB/s, FMA %.1f GFLOP/s, int8 %.1f GOP/s\n",
+                 r->limits.dram_read_gb_s, r->limits.fma_gflop_s, r->limits.int8_gop_s);
+    (void)printf("of one thread:       DRAM read %.1f GB/s, FMA %.1f GFLOP/s, int8 %.1f GOP/s\n",
+                 r->limits_one.dram_read_gb_s, r->limits_one.fma_gflop_s, r->limits_one.int8_gop_s);
+    if (isfinite(r->sgemm_gflop_s))
+        (void)printf("sgemm, all cores:    %.1f GFLOP/s (%s)\n", r->sgemm_gflop_s, r->blas);
+    (void)printf("\n%-6s %5s %6s %6s %5s %7s %11s %8s %9s %16s %9s\n", "kernel", "group", "n", "k",
+                 "m", "threads", "us", "GB/s", "GOP/s", "share of limit", "vs sgemm");
+    for (size_t i = 0; i < r->rows; i++)
+        print_row(&r->row[i]);
+    const pare_bench_gptq *const g = &r->gptq;
+    if (!g->measured)
+        return;
+    (void)printf("\nGPTQ %zu x %zu, group %zu, %zu threads: %.2f s", g->n, g->k, g->group,
+                 g->threads, g->seconds);
+    if (isfinite(g->time_ratio))
+        (void)printf(", %.2f x the %.2f s of spotrf + spotri + spotrf + sgemm", g->time_ratio,
+                     g->baseline_seconds);
+    (void)printf("\n");
+}
+
+pare_status pare_bench_run(pare_cli *cli, const pare_args *args)
+{
+    static pare_bench_result result; /* large */
+    const pare_bench_opts opts = {.quick = pare_args_given(args, "quick"),
+                                  .baseline = !pare_args_given(args, "no-baseline"),
+                                  .gptq = pare_args_given(args, "gptq")};
+    if (args->operands && strcmp(args->operand[0], "kernels") != 0)
+        return pare_fail(&cli->cx, PARE_EUSAGE, "bench: unknown subject \"%s\"; expected kernels",
+                         args->operand[0]);
+    PARE_TRY(pare_cli_threads(cli, args));
+    PARE_TRY(pare_bench_kernels(&cli->cx, &opts, &result));
+    if (cli->json)
+        return print_json(cli, &result);
+    print_text(&result);
+    return PARE_OK;
+}

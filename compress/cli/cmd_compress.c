@@ -1,0 +1,196 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "compress/cli/cli.h"
+#include "compress/cli/job.h"
+#include "compress/compress.h"
+#include "compress/report/units.h"
+
+/* Where events go: people read stderr, --log-json gets one object per line. */
+typedef struct listener {
+    pare_cli *cli;
+    FILE *log; /* NULL: none */
+    const char *log_path;
+    bool log_failed;
+} listener;
+
+static const char *kind_name(pare_event_kind kind)
+{
+    switch (kind) {
+    case PARE_EVENT_PLAN: return "plan";
+    case PARE_EVENT_RESUME: return "resume";
+    case PARE_EVENT_BLOCK: return "block";
+    case PARE_EVENT_NOTICE: return "notice";
+    case PARE_EVENT_EVALUATE: return "evaluate";
+    case PARE_EVENT_DONE: break;
+    }
+    return "done";
+}
+
+static void put_event(pare_json_writer *w, const pare_event *e)
+{
+    pare_json_open_object(w, NULL);
+    pare_json_put_text(w, "event", kind_name(e->kind));
+    pare_json_put_finite(w, "seconds", e->seconds);
+    pare_json_put_text(w, "text", e->text);
+    if (e->kind == PARE_EVENT_BLOCK) {
+        pare_json_put_integer(w, "block", (int64_t)e->block);
+        pare_json_put_integer(w, "blocks", (int64_t)e->blocks);
+        pare_json_open_array(w, "linears");
+        for (size_t i = 0; i < e->rows; i++) {
+            const pare_linear_result *const row = &e->row[i];
+            pare_json_open_object(w, NULL);
+            pare_json_put_text(w, "name", row->linear.name);
+            pare_json_put_text(w, "method", row->method);
+            pare_json_put_finite(w, "weight_error", row->weight_error);
+            if (row->output_error >= 0)
+                pare_json_put_finite(w, "output_error", row->output_error);
+            pare_json_put_bool(w, "fallback", row->fallback);
+            pare_json_put_finite(w, "seconds", row->seconds);
+            pare_json_close(w);
+        }
+        pare_json_close(w);
+    }
+    pare_json_close(w);
+}
+
+/* The writer indents; a log has one object per line, so its line breaks become spaces (none stands
+ * inside a JSON string). */
+static pare_status log_event(listener *l, const pare_event *e)
+{
+    pare_json_writer *w;
+    const char *text;
+    size_t len;
+    PARE_TRY(pare_json_writer_new(&l->cli->cx, &w));
+    put_event(w, e);
+    const pare_status s = pare_json_writer_finish(w, &text, &len);
+    bool space = false;
+    for (size_t i = 0; s == PARE_OK && i < len; i++) {
+        if (text[i] == '\n') {
+            space = true;
+        } else if (!space || text[i] != ' ') {
+            (void)fputc(text[i], l->log);
+            space = false;
+        }
+    }
+    pare_json_writer_free(w);
+    if (s == PARE_OK && (fputc('\n', l->log) == EOF || fflush(l->log) != 0))
+        l->log_failed = true;
+    return s;
+}
+
+static void on_event(void *self, const pare_event *e)
+{
+    listener *const l = self;
+    char seconds[PARE_UNIT_TEXT];
+    if (e->kind == PARE_EVENT_BLOCK)
+        pare_screen_say(&l->cli->screen, "block %zu of %zu  %s  (%s)", e->block + 1, e->blocks,
+                        e->text ? e->text : "", pare_units_seconds(e->seconds, seconds));
+    else
+        pare_screen_say(&l->cli->screen, "%s", e->text ? e->text : kind_name(e->kind));
+    if (l->log && log_event(l, e) != PARE_OK)
+        l->log_failed = true;
+}
+
+static void put_evaluation(pare_json_writer *w, const pare_report_eval *e)
+{
+    pare_json_open_object(w, NULL);
+    pare_json_put_text(w, "what", e->what);
+    pare_json_put_text(w, "data", e->data);
+    pare_json_put_integer(w, "window", (int64_t)e->window);
+    pare_json_put_finite(w, "ppl_before", e->before.ppl);
+    pare_json_put_finite(w, "ppl_after", e->after.ppl);
+    if (e->after.has_kl) {
+        pare_json_put_finite(w, "kl_mean", e->after.kl_mean);
+        pare_json_put_finite(w, "kl_p99", e->after.kl_p99);
+        pare_json_put_finite(w, "top1_agreement", e->after.top1);
+    }
+    pare_json_close(w);
+}
+
+static pare_status print_json(pare_cli *cli, const pare_compress_result *result)
+{
+    const pare_report *const r = &result->report;
+    pare_json_writer *w;
+    PARE_TRY(pare_json_writer_new(&cli->cx, &w));
+    pare_json_open_object(w, NULL);
+    pare_json_put_text(w, "output", r->output);
+    pare_json_put_integer(w, "linears", (int64_t)r->rows);
+    pare_json_put_integer(w, "fallbacks", (int64_t)result->fallbacks);
+    pare_json_put_integer(w, "bytes_before", (int64_t)r->bytes_before);
+    pare_json_put_integer(w, "bytes_after", (int64_t)r->bytes_after);
+    pare_json_put_finite(w, "bits_per_weight", r->bits_per_weight);
+    pare_json_put_finite(w, "seconds", r->seconds);
+    pare_json_put_integer(w, "peak_rss_bytes", (int64_t)r->peak_rss_bytes);
+    pare_json_put_integer(w, "peak_anonymous_bytes", (int64_t)r->peak_anonymous_bytes);
+    pare_json_put_integer(w, "resumed_blocks", (int64_t)r->resumed_blocks);
+    pare_json_open_array(w, "evaluations");
+    for (size_t i = 0; i < r->evaluations; i++)
+        put_evaluation(w, &r->evaluation[i]);
+    pare_json_close(w);
+    pare_json_close(w);
+    return pare_cli_print(w);
+}
+
+static void print_text(const pare_compress_result *result)
+{
+    const pare_report *const r = &result->report;
+    char a[PARE_UNIT_TEXT], b[PARE_UNIT_TEXT];
+    (void)printf("%s\n", r->output);
+    (void)printf("weights           %s -> %s\n", pare_units_bytes(r->bytes_before, a),
+                 pare_units_bytes(r->bytes_after, b));
+    (void)printf("bits per weight   %.3f in %zu linears, %.3f in the whole model\n",
+                 r->bits_per_weight, r->rows, r->model_bits_per_weight);
+    for (size_t i = 0; i < r->evaluations; i++) {
+        const pare_report_eval *const e = &r->evaluation[i];
+        (void)printf("%-17s %.4f -> %.4f perplexity", e->what, e->before.ppl, e->after.ppl);
+        if (e->after.has_kl)
+            (void)printf(", KL %.6f", e->after.kl_mean);
+        (void)printf("   (%s)\n", e->data);
+    }
+    if (result->fallbacks)
+        (void)printf("numeric steps     %zu linears needed one; manifest.json lists them\n",
+                     result->fallbacks);
+    (void)printf("time              %s, peak memory %s\n", pare_units_seconds(r->seconds, a),
+                 pare_units_bytes(r->peak_rss_bytes, b));
+}
+
+static pare_status run_job(pare_cli *cli, const pare_args *args, const pare_job *job, listener *l)
+{
+    pare_compress_result result;
+    const pare_events events = {on_event, l};
+    PARE_TRY(pare_compress(&cli->cx, &cli->arena, job, &events, &result));
+    if (l->log_failed)
+        return pare_fail(&cli->cx, PARE_EIO, "%s: the artifact is complete, the log is not",
+                         l->log_path);
+    cli->fallback = pare_args_given(args, "strict") && result.fallbacks > 0;
+    if (cli->json)
+        return print_json(cli, &result);
+    print_text(&result);
+    return PARE_OK;
+}
+
+pare_status pare_compress_run(pare_cli *cli, const pare_args *args)
+{
+    if (pare_args_given(args, "dry-run"))
+        return pare_plan_run(cli, args);
+    pare_job job;
+    listener l = {.cli = cli, .log_path = pare_args_text(args, "log-json")};
+    PARE_TRY(pare_job_read(cli, args, &job));
+    if (pare_args_given(args, "resume") && job.restart)
+        return pare_fail(&cli->cx, PARE_EUSAGE,
+                         "compress: --resume and --restart exclude each other");
+    if (l.log_path) {
+        l.log = fopen(l.log_path, "a");
+        if (!l.log)
+            return pare_file_fail(&cli->cx, l.log_path, "opening the log");
+    }
+    pare_status s = pare_cli_threads(cli, args);
+    if (s == PARE_OK)
+        s = run_job(cli, args, &job, &l);
+    if (l.log)
+        (void)fclose(l.log);
+    if (s == PARE_EINTERRUPTED)
+        pare_screen_say(&cli->screen, "stopped; the same command continues here");
+    return s;
+}

@@ -1,0 +1,126 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "compress/cli/cli.h"
+#include "compress/report/units.h"
+#include "runtime/linalg.h"
+#include "runtime/threads.h"
+
+static const uint64_t UNLIMITED = UINT64_MAX;
+
+typedef struct findings {
+    const char *cpu, *blas;
+    size_t cpus;
+    uint64_t memory, memory_available, cgroup_limit; /* 0: not known */
+    uint64_t limit_address, limit_data, limit_file, limit_files, disk_free;
+} findings;
+
+static uint64_t limit_of(int resource)
+{
+    struct rlimit r;
+    return getrlimit(resource, &r) == 0 && r.rlim_cur != RLIM_INFINITY ? (uint64_t)r.rlim_cur
+                                                                       : UNLIMITED;
+}
+
+/* The number behind `key` in a small system file; 0 when it is not there. */
+static uint64_t system_number(const char *path, const char *key)
+{
+    FILE *const f = fopen(path, "r");
+    char line[256];
+    uint64_t value = 0;
+    while (f && value == 0 && fgets(line, sizeof line, f))
+        if (strncmp(line, key, strlen(key)) == 0)
+            value = strtoull(line + strlen(key), NULL, 10); /* 0 for a word such as "max" */
+    if (f)
+        (void)fclose(f);
+    return value;
+}
+
+static findings examine(const pare_ctx *cx)
+{
+    struct statvfs disk;
+    return (findings){
+        .cpu = pare_cpu_name(cx->cpu),
+        .blas = pare_blas_name(),
+        .cpus = pare_cpu_count(),
+        .memory = system_number("/proc/meminfo", "MemTotal:") * 1024,
+        .memory_available = system_number("/proc/meminfo", "MemAvailable:") * 1024,
+        .cgroup_limit = system_number("/sys/fs/cgroup/memory.max", ""),
+        .limit_address = limit_of(RLIMIT_AS),
+        .limit_data = limit_of(RLIMIT_DATA),
+        .limit_file = limit_of(RLIMIT_FSIZE),
+        .limit_files = limit_of(RLIMIT_NOFILE),
+        .disk_free = statvfs(".", &disk) == 0 ? (uint64_t)disk.f_bavail * disk.f_frsize : 0,
+    };
+}
+
+static void print_bytes(const char *what, uint64_t bytes)
+{
+    char text[PARE_UNIT_TEXT];
+    (void)printf("%-18s %s\n", what,
+                 bytes == UNLIMITED ? "none"
+                 : bytes            ? pare_units_bytes(bytes, text)
+                                    : "not known");
+}
+
+static void print_text(const findings *f)
+{
+    (void)printf("%-18s pare " PARE_VERSION "\n%-18s %s\n%-18s %zu\n%-18s %s\n", "program",
+                 "kernels", f->cpu, "CPUs", f->cpus, "BLAS", f->blas);
+    (void)printf("%-18s " PARE_LIBRARY_VERSIONS "\n", "libraries");
+    print_bytes("memory", f->memory);
+    print_bytes("memory available", f->memory_available);
+    print_bytes("container limit", f->cgroup_limit ? f->cgroup_limit : UNLIMITED);
+    print_bytes("limit: addresses", f->limit_address);
+    print_bytes("limit: data", f->limit_data);
+    print_bytes("limit: file size", f->limit_file);
+    if (f->limit_files != UNLIMITED)
+        (void)printf("%-18s %llu\n", "limit: open files", (unsigned long long)f->limit_files);
+    print_bytes("free disk here", f->disk_free);
+    (void)printf("%-18s not supported in this version\n", "GPU");
+}
+
+static void put_limit(pare_json_writer *w, const char *key, uint64_t value)
+{
+    if (value == UNLIMITED || value > INT64_MAX)
+        pare_json_put_null(w, key);
+    else
+        pare_json_put_integer(w, key, (int64_t)value);
+}
+
+static pare_status print_json(pare_cli *cli, const findings *f)
+{
+    pare_json_writer *w;
+    PARE_TRY(pare_json_writer_new(&cli->cx, &w));
+    pare_json_open_object(w, NULL);
+    pare_json_put_text(w, "program", "pare " PARE_VERSION);
+    pare_json_put_text(w, "cpu_level", f->cpu);
+    pare_json_put_integer(w, "cpus", (int64_t)f->cpus);
+    pare_json_put_text(w, "blas", f->blas);
+    pare_json_put_text(w, "libraries", PARE_LIBRARY_VERSIONS);
+    put_limit(w, "memory_bytes", f->memory ? f->memory : UNLIMITED);
+    put_limit(w, "memory_available_bytes", f->memory_available ? f->memory_available : UNLIMITED);
+    put_limit(w, "container_limit_bytes", f->cgroup_limit ? f->cgroup_limit : UNLIMITED);
+    put_limit(w, "limit_address_bytes", f->limit_address);
+    put_limit(w, "limit_data_bytes", f->limit_data);
+    put_limit(w, "limit_file_bytes", f->limit_file);
+    put_limit(w, "limit_open_files", f->limit_files);
+    put_limit(w, "disk_free_bytes", f->disk_free);
+    pare_json_put_null(w, "gpu");
+    pare_json_close(w);
+    return pare_cli_print(w);
+}
+
+pare_status pare_doctor_run(pare_cli *cli, const pare_args *args)
+{
+    (void)args;
+    const findings f = examine(&cli->cx);
+    if (cli->json)
+        return print_json(cli, &f);
+    print_text(&f);
+    return PARE_OK;
+}

@@ -1,0 +1,233 @@
+#include <stdio.h>
+
+#include "compress/cli/choice_file.h"
+#include "compress/cli/cli.h"
+#include "compress/evaluate/evaluate.h"
+#include "compress/report/units.h"
+
+/* Everything one run measured. */
+typedef struct figures {
+    const char *model;
+    size_t tokens, window; /* window 0: no text was scored */
+    pare_eval_result text;
+    const char *choice_file[PARE_ARGS_MAX];
+    pare_choice_result choice[PARE_ARGS_MAX];
+    size_t choices;
+    bool has_speed;
+    pare_speed_result speed;
+    uint64_t weight_bytes, peak_rss_bytes;
+    double bits_per_weight;
+} figures;
+
+static uint64_t plane_bytes(const pare_checkpoint *ck, const char *name, const char *plane)
+{
+    char full[1024];
+    const int n = snprintf(full, sizeof full, "%s.%s", name, plane);
+    const pare_tensor *const t =
+        n > 0 && (size_t)n < sizeof full ? pare_checkpoint_find(ck, full) : NULL;
+    return t ? t->bytes : 0;
+}
+
+/* Bits per weight of the packed linears, every plane counted; of all linears of the blocks when
+ * none is packed. */
+static double bits_per_weight(const pare_loaded *l)
+{
+    double packed_bytes = 0, packed_weights = 0, dense_bits = 0, dense_weights = 0;
+    for (size_t b = 0; b < l->model.config.blocks; b++)
+        for (int role = 0; role < PARE_ROLES; role++) {
+            const pare_linear *const w = &l->model.block[b].linear[role];
+            const double weights = (double)w->n * (double)w->k;
+            if (w->bits == 0) {
+                dense_bits += weights * pare_dtype_bits(w->dtype);
+                dense_weights += weights;
+                continue;
+            }
+            packed_bytes += (double)plane_bytes(&l->checkpoint, w->name, "codes") +
+                            (double)plane_bytes(&l->checkpoint, w->name, "scales") +
+                            (double)plane_bytes(&l->checkpoint, w->name, "zeros");
+            packed_weights += weights;
+        }
+    return packed_weights > 0 ? packed_bytes * 8 / packed_weights : dense_bits / dense_weights;
+}
+
+static void measure_memory(const pare_loaded *l, figures *f)
+{
+    for (size_t i = 0; i < l->checkpoint.tensors; i++)
+        f->weight_bytes += l->checkpoint.tensor[i].bytes;
+    f->bits_per_weight = bits_per_weight(l);
+    f->peak_rss_bytes = pare_cli_peak_rss();
+}
+
+/* window and stride against the model, before anything is read or run. */
+static pare_status read_windows(pare_cli *cli, const pare_args *args, const pare_config *c,
+                                pare_eval_opts *opts)
+{
+    pare_ctx *const cx = &cli->cx;
+    uint64_t window = c->context < 2048 ? c->context : 2048, stride = 0;
+    PARE_TRY(pare_args_count(cx, args, "window", 2, c->context, &window));
+    PARE_TRY(pare_args_count(cx, args, "stride", 1, window - 1, &stride));
+    *opts = (pare_eval_opts){.window = (size_t)window, .stride = (size_t)stride};
+    return PARE_OK;
+}
+
+static pare_status check_options(pare_cli *cli, const pare_args *args)
+{
+    pare_ctx *const cx = &cli->cx;
+    const bool text = pare_args_given(args, "text"), tokens = pare_args_given(args, "tokens");
+    if (text && tokens)
+        return pare_fail(cx, PARE_EUSAGE, "eval: --text and --tokens exclude each other");
+    if (!text && !tokens && !pare_args_given(args, "choice") && !pare_args_given(args, "speed"))
+        return pare_fail(cx, PARE_EUSAGE,
+                         "eval: nothing to measure; give --text, --tokens, --choice or --speed");
+    static const char *const of_text[] = {"window", "stride", "bos", "baseline"};
+    for (size_t i = 0; i < sizeof of_text / sizeof *of_text; i++)
+        if (!text && !tokens && pare_args_given(args, of_text[i]))
+            return pare_fail(cx, PARE_EUSAGE, "eval: --%s needs --text or --tokens", of_text[i]);
+    if (tokens && pare_args_given(args, "bos"))
+        return pare_fail(cx, PARE_EUSAGE, "eval: --bos needs --text; tokens are used as they are");
+    return PARE_OK;
+}
+
+static pare_status measure_text(pare_cli *cli, const pare_args *args, const pare_loaded *l,
+                                const pare_loaded *baseline, figures *f)
+{
+    pare_eval_opts opts;
+    pare_tokens tokens;
+    PARE_TRY(read_windows(cli, args, &l->model.config, &opts));
+    if (pare_args_given(args, "text"))
+        PARE_TRY(pare_loaded_text(cli, l, pare_args_text(args, "text"),
+                                  pare_args_given(args, "bos"), &tokens));
+    else
+        PARE_TRY(pare_tokens_read(&cli->cx, &cli->arena, pare_args_text(args, "tokens"),
+                                  l->model.config.vocab, &tokens));
+    f->window = opts.window;
+    PARE_TRY(pare_evaluate(&cli->cx, &l->forward, baseline ? &baseline->forward : NULL, &opts,
+                           tokens.id, tokens.count, &f->text));
+    f->tokens = f->text.scored;
+    return PARE_OK;
+}
+
+static pare_status measure(pare_cli *cli, const pare_args *args, const pare_loaded *l,
+                           const pare_loaded *baseline, figures *f)
+{
+    if (pare_args_given(args, "text") || pare_args_given(args, "tokens"))
+        PARE_TRY(measure_text(cli, args, l, baseline, f));
+    f->choices = pare_args_texts(args, "choice", f->choice_file);
+    for (size_t i = 0; i < f->choices; i++)
+        PARE_TRY(pare_choice_measure(cli, l, f->choice_file[i], &f->choice[i]));
+    f->has_speed = pare_args_given(args, "speed");
+    if (f->has_speed)
+        PARE_TRY(pare_evaluate_speed(&cli->cx, &l->forward, &f->speed));
+    measure_memory(l, f);
+    return PARE_OK;
+}
+
+static void put_text_figures(pare_json_writer *w, const figures *f)
+{
+    pare_json_put_integer(w, "tokens", (int64_t)f->tokens);
+    pare_json_put_integer(w, "window", (int64_t)f->window);
+    pare_json_open_object(w, "perplexity");
+    pare_json_put_finite(w, "nll", f->text.nll);
+    pare_json_put_finite(w, "ppl", f->text.ppl);
+    pare_json_put_finite(w, "stderr", f->text.ppl_stderr);
+    pare_json_close(w);
+    if (!f->text.has_kl)
+        return;
+    pare_json_open_object(w, "kl");
+    pare_json_put_finite(w, "mean", f->text.kl_mean);
+    pare_json_put_finite(w, "p99", f->text.kl_p99);
+    pare_json_put_finite(w, "top1_agreement", f->text.top1);
+    pare_json_close(w);
+}
+
+static void put_other_figures(pare_json_writer *w, const figures *f)
+{
+    if (f->choices) {
+        pare_json_open_array(w, "choice");
+        for (size_t i = 0; i < f->choices; i++) {
+            pare_json_open_object(w, NULL);
+            pare_json_put_text(w, "file", f->choice_file[i]);
+            pare_json_put_number(w, "accuracy", f->choice[i].accuracy);
+            pare_json_put_number(w, "accuracy_norm", f->choice[i].accuracy_norm);
+            pare_json_put_integer(w, "n", (int64_t)f->choice[i].n);
+            pare_json_close(w);
+        }
+        pare_json_close(w);
+    }
+    if (f->has_speed) {
+        pare_json_open_object(w, "speed");
+        pare_json_put_finite(w, "prefill_tok_s", f->speed.prefill_tok_s);
+        pare_json_put_finite(w, "decode_tok_s", f->speed.decode_tok_s);
+        pare_json_put_finite(w, "ttft_ms", f->speed.ttft_ms);
+        pare_json_put_finite(w, "tpot_ms", f->speed.tpot_ms);
+        pare_json_put_integer(w, "threads", (int64_t)f->speed.threads);
+        pare_json_close(w);
+    }
+    pare_json_open_object(w, "memory");
+    pare_json_put_integer(w, "weight_bytes", (int64_t)f->weight_bytes);
+    pare_json_put_finite(w, "bits_per_weight", f->bits_per_weight);
+    pare_json_put_integer(w, "peak_rss_bytes", (int64_t)f->peak_rss_bytes);
+    pare_json_close(w);
+}
+
+/* What was not asked for is absent. */
+static pare_status print_json(pare_cli *cli, const figures *f)
+{
+    pare_json_writer *w;
+    PARE_TRY(pare_json_writer_new(&cli->cx, &w));
+    pare_json_open_object(w, NULL);
+    pare_json_put_text(w, "model", f->model);
+    if (f->window)
+        put_text_figures(w, f);
+    put_other_figures(w, f);
+    pare_json_close(w);
+    return pare_cli_print(w);
+}
+
+static void print_text(const figures *f)
+{
+    char bytes[PARE_UNIT_TEXT];
+    (void)printf("model             %s\n", f->model);
+    if (f->window) {
+        (void)printf(
+            "perplexity        %.4f +- %.4f   (%.6f nats, %zu tokens scored, window %zu)\n",
+            f->text.ppl, f->text.ppl_stderr, f->text.nll, f->tokens, f->window);
+        if (f->text.has_kl)
+            (void)printf("KL to baseline    %.6f mean, %.6f p99; same first choice %.2f%%\n",
+                         f->text.kl_mean, f->text.kl_p99, f->text.top1 * 100);
+    }
+    for (size_t i = 0; i < f->choices; i++)
+        (void)printf("choice            %.2f%%, per byte %.2f%%   (%s, %zu items)\n",
+                     f->choice[i].accuracy * 100, f->choice[i].accuracy_norm * 100,
+                     f->choice_file[i], f->choice[i].n);
+    if (f->has_speed)
+        (void)printf(
+            "speed             prefill %.1f tok/s, decode %.1f tok/s   (%zu threads; first "
+            "token %.1f ms, then %.2f ms)\n",
+            f->speed.prefill_tok_s, f->speed.decode_tok_s, f->speed.threads, f->speed.ttft_ms,
+            f->speed.tpot_ms);
+    (void)printf("weights           %s, %.3f bits per weight in the linears\n",
+                 pare_units_bytes(f->weight_bytes, bytes), f->bits_per_weight);
+    (void)printf("peak memory       %s\n", pare_units_bytes(f->peak_rss_bytes, bytes));
+}
+
+pare_status pare_eval_run(pare_cli *cli, const pare_args *args)
+{
+    figures f = {.model = args->operand[0]};
+    const char *const other = pare_args_text(args, "baseline");
+    pare_loaded model = {0}, baseline = {0};
+    PARE_TRY(check_options(cli, args));
+    PARE_TRY(pare_cli_threads(cli, args));
+    pare_status s = pare_loaded_open(cli, f.model, pare_args_given(args, "exact"), &model);
+    if (s == PARE_OK && other)
+        s = pare_loaded_open(cli, other, false, &baseline);
+    if (s == PARE_OK)
+        s = measure(cli, args, &model, other ? &baseline : NULL, &f);
+    pare_loaded_close(&baseline);
+    pare_loaded_close(&model);
+    PARE_TRY(s);
+    if (cli->json)
+        return print_json(cli, &f);
+    print_text(&f);
+    return PARE_OK;
+}

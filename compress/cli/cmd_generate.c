@@ -1,0 +1,231 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "compress/cli/cli.h"
+#include "runtime/sample.h"
+
+/* Sequences in one batch: enough to keep the cores busy, few enough for the key/value cache. */
+enum { BATCH = 16, COUNT_MAX = 1 << 20 };
+
+typedef struct request {
+    pare_generate_opts opts;
+    size_t count, prompt; /* sequences; tokens of the prompt */
+    const int32_t *start; /* [prompt] */
+    bool started;         /* no prompt was given: the start token is not shown */
+    const char *output;   /* or NULL */
+    bool tokens_out;      /* FILE.i32 */
+} request;
+
+static bool ends_with(const char *text, const char *tail)
+{
+    const size_t n = strlen(text), m = strlen(tail);
+    return n > m && strcmp(text + n - m, tail) == 0;
+}
+
+/* The token that starts a sequence without a prompt: BOS, else the first end token. */
+static pare_status start_token(pare_cli *cli, const pare_config *c, const pare_tokenizer *t,
+                               int32_t *out)
+{
+    int64_t id = t ? pare_tokenizer_bos(t) : -1;
+    if (id < 0)
+        id = c->bos_id;
+    if (id < 0 && c->eos_ids)
+        id = c->eos_id[0];
+    if (id < 0 || (uint64_t)id >= c->vocab)
+        return pare_fail(&cli->cx, PARE_EUSAGE,
+                         "generate: the model names no start token; give --prompt");
+    *out = (int32_t)id;
+    return PARE_OK;
+}
+
+static pare_status read_prompt(pare_cli *cli, const pare_args *args, const pare_config *c,
+                               const pare_tokenizer *t, request *r)
+{
+    const char *const text = pare_args_text(args, "prompt");
+    int32_t *ids = NULL, *start;
+    size_t count = 0;
+    if (text && *text)
+        PARE_TRY(pare_tokenizer_encode(&cli->cx, t, &cli->arena, text, strlen(text), &ids, &count));
+    r->started = count == 0;
+    const bool lead = r->started || (pare_tokenizer_add_bos(t) && pare_tokenizer_bos(t) >= 0);
+    r->prompt = count + lead;
+    r->start = start = PARE_NEW(&cli->arena, int32_t, r->prompt);
+    if (!start)
+        return PARE_ENOMEM;
+    if (lead)
+        PARE_TRY(start_token(cli, c, t, start));
+    if (count)
+        memcpy(start + lead, ids, count * sizeof *ids);
+    if (r->prompt >= c->context)
+        return pare_fail(&cli->cx, PARE_EUSAGE,
+                         "generate: the prompt has %zu tokens, the model's context is %zu",
+                         r->prompt, c->context);
+    return PARE_OK;
+}
+
+static pare_status read_request(pare_cli *cli, const pare_args *args, const pare_config *c,
+                                request *r)
+{
+    pare_ctx *const cx = &cli->cx;
+    const size_t room = c->context - r->prompt;
+    uint64_t tokens = room < 128 ? room : 128, count = 1;
+    r->opts.temperature = 1;
+    PARE_TRY(pare_args_count(cx, args, "tokens", 1, room, &tokens));
+    PARE_TRY(pare_args_count(cx, args, "count", 1, COUNT_MAX, &count));
+    PARE_TRY(pare_args_count(cx, args, "seed", 0, UINT64_MAX, &r->opts.seed));
+    PARE_TRY(pare_args_number(cx, args, "temperature", 0, 1000, &r->opts.temperature));
+    r->count = (size_t)count;
+    r->opts.length = r->prompt + (size_t)tokens;
+    r->opts.stop_at_eos = !r->output;
+    return PARE_OK;
+}
+
+static pare_status draw(pare_cli *cli, const pare_loaded *l, const request *r, int32_t *tokens)
+{
+    pare_arena scratch;
+    pare_status s = pare_arena_init(&cli->cx, &scratch, 0);
+    for (size_t i = 0; i < r->count; i++)
+        memcpy(tokens + i * r->opts.length, r->start, r->prompt * sizeof *tokens);
+    for (size_t i = 0; i < r->count && s == PARE_OK; i += BATCH) {
+        pare_generate_opts opts = r->opts;
+        opts.first = i;
+        opts.sequences = r->count - i < BATCH ? r->count - i : BATCH;
+        pare_ctx_progress(&cli->cx, "sampling", (double)i, (double)r->count);
+        const pare_mark mark = pare_arena_mark(&scratch);
+        s = pare_generate(&cli->cx, &scratch, &l->forward, &opts, r->prompt,
+                          tokens + i * r->opts.length, NULL, NULL);
+        pare_arena_rewind(&scratch, mark);
+    }
+    pare_arena_release(&scratch);
+    return s;
+}
+
+/* Tokens to show: without a start token nobody wrote, and up to the end token if that ends it. */
+static const int32_t *shown(const request *r, const pare_config *c, const int32_t *sequence,
+                            size_t *count)
+{
+    const size_t from = r->started ? 1 : 0;
+    size_t end = r->opts.length;
+    for (size_t i = r->prompt; r->opts.stop_at_eos && i < end; i++)
+        for (size_t e = 0; e < c->eos_ids; e++)
+            if (sequence[i] == c->eos_id[e])
+                end = i;
+    *count = end - from;
+    return sequence + from;
+}
+
+/* The text of all sequences, one after the other, each with a newline behind. */
+static pare_status join_texts(pare_cli *cli, const pare_config *c, const pare_tokenizer *t,
+                              const request *r, const int32_t *tokens, char **out, size_t *out_len)
+{
+    char **const text = PARE_NEW(&cli->arena, char *, r->count);
+    size_t *const len = PARE_NEW(&cli->arena, size_t, r->count);
+    size_t total = 0, at = 0, count;
+    if (!text || !len)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < r->count; i++) {
+        const int32_t *const ids = shown(r, c, tokens + i * r->opts.length, &count);
+        PARE_TRY(pare_tokenizer_decode(&cli->cx, t, &cli->arena, ids, count, &text[i], &len[i]));
+        total += len[i] + 1;
+    }
+    char *const all = PARE_NEW(&cli->arena, char, total);
+    if (!all)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < r->count; i++) {
+        memcpy(all + at, text[i], len[i]);
+        at += len[i];
+        all[at++] = '\n';
+    }
+    *out = all;
+    *out_len = total;
+    return PARE_OK;
+}
+
+static pare_status write_tokens(pare_cli *cli, const request *r, const int32_t *tokens)
+{
+    const size_t count = r->count * r->opts.length;
+    unsigned char *const b = PARE_NEW(&cli->arena, unsigned char, 4 * count);
+    if (!b)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < count; i++)
+        for (unsigned j = 0; j < 4; j++)
+            b[4 * i + j] = (unsigned char)((uint32_t)tokens[i] >> (8 * j));
+    return pare_file_write(&cli->cx, r->output, b, 4 * count);
+}
+
+static pare_status print_json(pare_cli *cli, const char *model, const request *r, const char *text,
+                              size_t len)
+{
+    pare_json_writer *w;
+    PARE_TRY(pare_json_writer_new(&cli->cx, &w));
+    pare_json_open_object(w, NULL);
+    pare_json_put_text(w, "model", model);
+    pare_json_put_integer(w, "count", (int64_t)r->count);
+    pare_json_put_integer(w, "length", (int64_t)r->opts.length);
+    pare_json_put_integer(w, "seed", (int64_t)(r->opts.seed & INT64_MAX));
+    pare_json_put_number(w, "temperature", r->opts.temperature);
+    if (r->output)
+        pare_json_put_text(w, "output", r->output);
+    else if (len)
+        pare_json_put_text(w, "text", text);
+    pare_json_close(w);
+    return pare_cli_print(w);
+}
+
+static pare_status deliver(pare_cli *cli, const char *model, const pare_config *c,
+                           const pare_tokenizer *t, const request *r, const int32_t *tokens)
+{
+    char *text = NULL;
+    size_t len = 0;
+    if (r->tokens_out) {
+        PARE_TRY(write_tokens(cli, r, tokens));
+    } else {
+        PARE_TRY(join_texts(cli, c, t, r, tokens, &text, &len));
+        if (r->output)
+            PARE_TRY(pare_file_write(&cli->cx, r->output, text, len));
+    }
+    if (cli->json)
+        return print_json(cli, model, r, text, len);
+    if (r->output)
+        (void)printf("%s: %zu sequences of %zu tokens\n", r->output, r->count, r->opts.length);
+    else
+        (void)fwrite(text, 1, len, stdout);
+    return PARE_OK;
+}
+
+static pare_status generate(pare_cli *cli, const pare_args *args, const pare_loaded *l,
+                            const pare_tokenizer *t, request *r)
+{
+    const pare_config *const c = &l->model.config;
+    size_t total;
+    PARE_TRY(read_prompt(cli, args, c, t, r));
+    PARE_TRY(read_request(cli, args, c, r));
+    if (__builtin_mul_overflow(r->count, r->opts.length, &total))
+        return pare_fail(&cli->cx, PARE_ENOMEM, "generate: too many tokens");
+    int32_t *const tokens = PARE_NEW(&cli->arena, int32_t, total);
+    if (!tokens)
+        return PARE_ENOMEM;
+    PARE_TRY(draw(cli, l, r, tokens));
+    return deliver(cli, args->operand[0], c, t, r, tokens);
+}
+
+pare_status pare_generate_run(pare_cli *cli, const pare_args *args)
+{
+    request r = {.output = pare_args_text(args, "output")};
+    pare_loaded model = {0};
+    pare_tokenizer *t = NULL;
+    r.tokens_out = r.output && ends_with(r.output, ".i32");
+    if (r.output && !r.tokens_out && !ends_with(r.output, ".txt"))
+        return pare_fail(&cli->cx, PARE_EUSAGE,
+                         "generate: --output \"%s\" must end in .txt or .i32", r.output);
+    PARE_TRY(pare_cli_threads(cli, args));
+    pare_status s = pare_loaded_open(cli, args->operand[0], false, &model);
+    const char *const prompt = pare_args_text(args, "prompt");
+    if (s == PARE_OK && (!r.tokens_out || (prompt && *prompt)))
+        s = pare_tokenizer_open(&cli->cx, model.checkpoint.directory, &t);
+    if (s == PARE_OK)
+        s = generate(cli, args, &model, t, &r);
+    pare_tokenizer_free(t);
+    pare_loaded_close(&model);
+    return s;
+}

@@ -1,0 +1,71 @@
+#include <stdio.h>
+
+#include "compress/cli/cli.h"
+#include "compress/report/units.h"
+#include "compress/verify.h"
+
+enum { FINDINGS_SHOWN = 100 };
+
+typedef struct findings {
+    pare_cli *cli;
+    pare_json_writer *json; /* NULL: text on stdout */
+    size_t count;
+} findings;
+
+static void found(void *self, const char *what)
+{
+    findings *const f = self;
+    if (f->count++ >= FINDINGS_SHOWN)
+        return;
+    pare_screen_wipe(&f->cli->screen);
+    if (f->json)
+        pare_json_put_text(f->json, NULL, what);
+    else
+        (void)printf("%s\n", what);
+}
+
+static pare_status verify_json(pare_cli *cli, const char *path, pare_verify_result *r)
+{
+    findings f = {.cli = cli};
+    PARE_TRY(pare_json_writer_new(&cli->cx, &f.json));
+    pare_json_open_object(f.json, NULL);
+    pare_json_put_text(f.json, "path", path);
+    pare_json_open_array(f.json, "findings");
+    const pare_status s = pare_verify(&cli->cx, path, found, &f, r);
+    if (s != PARE_OK) {
+        pare_json_writer_free(f.json);
+        return s;
+    }
+    pare_json_close(f.json);
+    pare_json_put_integer(f.json, "finding_count", (int64_t)r->findings);
+    pare_json_put_integer(f.json, "files", (int64_t)r->files);
+    pare_json_put_integer(f.json, "tensors", (int64_t)r->tensors);
+    pare_json_put_integer(f.json, "bytes", (int64_t)r->bytes);
+    pare_json_put_bool(f.json, "ok", r->findings == 0);
+    pare_json_close(f.json);
+    return pare_cli_print(f.json);
+}
+
+static pare_status verify_text(pare_cli *cli, const char *path, pare_verify_result *r)
+{
+    findings f = {.cli = cli};
+    char bytes[PARE_UNIT_TEXT];
+    PARE_TRY(pare_verify(&cli->cx, path, found, &f, r));
+    if (f.count > FINDINGS_SHOWN)
+        (void)printf("... and %zu more\n", f.count - FINDINGS_SHOWN);
+    (void)printf("%s: %zu files, %zu tensors, %s: %s\n", path, r->files, r->tensors,
+                 pare_units_bytes(r->bytes, bytes), r->findings ? "damaged" : "all good");
+    return PARE_OK;
+}
+
+pare_status pare_verify_run(pare_cli *cli, const pare_args *args)
+{
+    const char *const path = args->operand[0];
+    pare_verify_result r;
+    PARE_TRY(pare_cli_threads(cli, args));
+    PARE_TRY((cli->json ? verify_json : verify_text)(cli, path, &r));
+    if (r.findings)
+        return pare_fail(&cli->cx, PARE_EFORMAT, "%s: %zu finding%s", path, r.findings,
+                         r.findings == 1 ? "" : "s");
+    return PARE_OK;
+}

@@ -1,0 +1,93 @@
+/* The commands and their options: parsing and help read these tables and nothing else. */
+#include "compress/cli/cli.h"
+
+const pare_option pare_common_options[] = {
+    {"format", "text|json", "how results are printed on stdout (text)", false},
+    {"threads", "N", "worker threads (all CPUs of the process); results do not depend on it",
+     false},
+    {"help", NULL, "print this page", false},
+    {NULL, NULL, NULL, false},
+};
+
+#define PLAN_OPTIONS                                                                               \
+    {"model", "PATH", "model to read instead of the recipe's", false},                             \
+        {"output", "DIR", "artifact to write instead of the recipe's", false},                     \
+        {"set", "KEY=VALUE", "change the recipe, such as passes.0.gptq.bits=3", true},             \
+        {"ram-limit", "SIZE", "bound of anonymous memory, such as 8GiB (the recipe's)", false},    \
+        {"device", "cpu", "where to compute; this version has the CPU only", false},               \
+    {                                                                                              \
+        "restart", NULL, "throw away an unfinished run, replace a finished output", false          \
+    }
+
+static const pare_option plan_options[] = {PLAN_OPTIONS, {NULL, NULL, NULL, false}};
+
+static const pare_option compress_options[] = {
+    PLAN_OPTIONS,
+    {"resume", NULL, "continue an unfinished run (the default)", false},
+    {"strict", NULL, "exit 3 when a numeric fallback was needed", false},
+    {"dry-run", NULL, "print the plan and stop, as pare plan", false},
+    {"log-json", "FILE", "append one JSON object per event to FILE", false},
+    {NULL, NULL, NULL, false},
+};
+
+static const pare_option eval_options[] = {
+    {"text", "FILE", "measure perplexity on this text", false},
+    {"tokens", "FILE", "the same on little-endian int32 tokens, used as they are", false},
+    {"window", "N", "tokens per window (2048, cut to the model's context)", false},
+    {"stride", "N", "windows start every N tokens, only the last N of each are scored", false},
+    {"bos", NULL, "put the BOS token in front of the text", false},
+    {"baseline", "MODEL", "measure the KL divergence of this model's predictions to MODEL's",
+     false},
+    {"choice", "FILE", "multiple choice: JSON lines of context, choices, answer", true},
+    {"speed", NULL, "time prefill and decoding", false},
+    {"exact", NULL, "multiply with dequantized weights in F32", false},
+    {NULL, NULL, NULL, false},
+};
+
+static const pare_option generate_options[] = {
+    {"prompt", "TEXT", "text to continue (the BOS or end-of-text token)", false},
+    {"tokens", "N", "tokens to draw for each sequence (128, cut to the model's context)", false},
+    {"temperature", "T", "0 takes the most likely token; 1 samples the model itself (1)", false},
+    {"seed", "S", "of the random numbers (0)", false},
+    {"count", "N", "sequences to draw (1)", false},
+    {"output", "FILE", "write to FILE.txt (text) or FILE.i32 (tokens) instead of stdout", false},
+    {NULL, NULL, NULL, false},
+};
+
+static const pare_option bench_options[] = {
+    {"gptq", NULL, "measure GPTQ of a 4096 x 4096 matrix, too", false},
+    {"no-baseline", NULL, "do not run OpenBLAS in a child process for comparison", false},
+    {"quick", NULL, "small matrices, few runs: shows that all works, measures nothing", false},
+    {NULL, NULL, NULL, false},
+};
+static const pare_option no_options[] = {{NULL, NULL, NULL, false}};
+
+const pare_command pare_commands[] = {
+    {"compress", "RECIPE", 1, 1, "run a recipe: a model in, a packed artifact out",
+     "An interrupted run continues where it was when the same command is given again.",
+     "pare compress w4.yaml --model llama/ --output llama-w4/ --ram-limit 8GiB", compress_options,
+     pare_compress_run},
+    {"plan", "RECIPE", 1, 1, "what compress would do: tensors, bytes, memory, disk, time",
+     "Reads headers and shapes, no weights. The bytes of the packed files are exact.",
+     "pare plan w4.yaml --set passes.0.gptq.bits=3", plan_options, pare_plan_run},
+    {"eval", "MODEL", 1, 1, "perplexity, KL divergence, multiple choice, speed, memory",
+     "Packed models run with their low-bit kernels unless --exact is given.",
+     "pare eval llama-w4/ --text wiki.test.raw --baseline llama/", eval_options, pare_eval_run},
+    {"generate", "MODEL", 1, 1, "continue a prompt, or write samples of a model",
+     "On stdout a sequence stops at its end token. In a file every sequence has the full length,\n"
+     "prompt included, so that it can serve as calibration or evaluation data.",
+     "pare generate llama-w4/ --prompt \"Once upon a time\" --tokens 64", generate_options,
+     pare_generate_run},
+    {"inspect", "PATH", 1, 1, "tensors, shapes, encodings and bits per weight of a model", NULL,
+     "pare inspect llama-w4/", no_options, pare_inspect_run},
+    {"verify", "PATH", 1, 1, "every checksum, every tensor finite, every code in range",
+     "Each finding is printed; one or more end with exit code 4.", "pare verify llama-w4/",
+     no_options, pare_verify_run},
+    {"bench", "[kernels]", 0, 1, "speed of the kernels beside the limits of this machine", NULL,
+     "pare bench kernels", bench_options, pare_bench_run},
+    {"doctor", "", 0, 0, "CPU level, BLAS, limits, free disk, libraries", NULL, "pare doctor",
+     no_options, pare_doctor_run},
+    {"help", "[TOPIC]", 0, 2, "a page on a command, a pass (such as gptq), or \"error\"", NULL,
+     "pare help gptq", no_options, pare_help_run},
+    {NULL, NULL, 0, 0, NULL, NULL, NULL, NULL, NULL},
+};

@@ -1,0 +1,139 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "compress/cli/cli.h"
+#include "compress/pass.h"
+#include "recipes/pattern.h"
+
+static void print_option(const pare_option *o)
+{
+    char left[64];
+    (void)snprintf(left, sizeof left, "--%s%s%s", o->name, o->argument ? " " : "",
+                   o->argument ? o->argument : "");
+    (void)printf("  %-22s %s%s\n", left, o->help, o->repeats ? " (repeatable)" : "");
+}
+
+void pare_help_command(const pare_command *c)
+{
+    (void)printf("%s\n\nusage    pare %s%s%s [OPTION]...\nexample  %s\n", c->summary, c->name,
+                 *c->operands ? " " : "", c->operands, c->example);
+    if (c->details)
+        (void)printf("\n%s\n", c->details);
+    (void)printf("\noptions\n");
+    for (const pare_option *o = c->options; o->name; o++)
+        print_option(o);
+    for (const pare_option *o = pare_common_options; o->name; o++)
+        print_option(o);
+}
+
+static void print_overview(void)
+{
+    (void)printf("pare " PARE_VERSION ": offline compression of language models\n\n"
+                 "example  pare compress recipes/demo/w4-gptq.yaml\n"
+                 "         pare eval recipes/demo/out/hedge-w4 --text recipes/demo/evaluation.txt\n"
+                 "\ncommands\n");
+    for (const pare_command *c = pare_commands; c->name; c++)
+        (void)printf("  %-10s %-10s %s\n", c->name, c->operands, c->summary);
+    (void)printf("\npasses of a recipe\n");
+    for (size_t i = 0; i < pare_pass_count(); i++)
+        (void)printf("  %-21s %s\n", pare_passes[i]->name, pare_passes[i]->summary);
+    (void)printf(
+        "\n\"pare help TOPIC\" explains a command or a pass; \"pare help error\" lists the "
+        "exit codes.\n");
+}
+
+/* "2, 3, 4, 8", "a multiple of 32, or row", "0 .. 1", "true, false". */
+static void print_range(const pare_param *p, char *text, size_t size)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    if (p->type == PARE_PARAM_BOOL) {
+        (void)snprintf(text, size, "true, false");
+        return;
+    }
+    if (p->type != PARE_PARAM_CHOICE) {
+        const int n = snprintf(text, size, "%.10g .. %.10g", p->min, p->max);
+        used = n > 0 ? (size_t)n : 0;
+        if (p->multiple && used < size) {
+            const int more = snprintf(text + used, size - used, " in steps of %u", p->multiple);
+            used += more > 0 ? (size_t)more : 0;
+        }
+    }
+    for (const pare_word *w = p->words; w && w->text && used < size; w++) {
+        const int n = snprintf(text + used, size - used, "%s%s", used ? ", " : "", w->text);
+        used += n > 0 ? (size_t)n : 0;
+    }
+}
+
+static void print_pass(const pare_pass *pass)
+{
+    (void)printf("%s: %s\nsource  %s\n\nparameters\n  %-16s %-32s %-8s\n", pass->name,
+                 pass->summary, pass->source, "name", "values", "default");
+    for (const pare_param *p = pass->params; p->name; p++) {
+        char range[128], fallback[32];
+        print_range(p, range, sizeof range);
+        pare_param_print(p, p->fallback, fallback, sizeof fallback);
+        (void)printf("  %-16s %-32s %-8s %s%s%s%s\n", p->name, range, fallback, p->help,
+                     p->unit ? " [" : "", p->unit ? p->unit : "", p->unit ? "]" : "");
+    }
+    (void)printf("  %-16s %-32s %-8s %s\n  %-16s %-32s %-8s %s\n", "targets", "list of patterns",
+                 "all", "linears of the blocks to work on: globs, or re: and an expression", "skip",
+                 "list of patterns", "none", "linears to leave as they are");
+    (void)printf("\nsymmetric grid: codes -2^(b-1) .. 2^(b-1)-1 around a fixed zero, and the "
+                 "smallest scale that\ncovers the group, so the largest weight falls on a code and "
+                 "not between two.\nExample:  passes:\n            - %s: {bits: 4, group: 64}\n",
+                 pass->name);
+}
+
+static void print_errors(void)
+{
+    static const struct {
+        int code;
+        const char *text;
+    } row[] = {
+        {PARE_EXIT_DONE, "done"},
+        {PARE_EXIT_FAILED, "failed"},
+        {PARE_EXIT_USAGE, "wrong usage or recipe, or an output that exists already"},
+        {PARE_EXIT_FALLBACK, "done, with a numeric fallback, under --strict"},
+        {PARE_EXIT_INPUT, "bad, missing or unsupported input file"},
+        {PARE_EXIT_RESOURCES, "not enough memory or disk"},
+        {PARE_EXIT_INTERRUPTED, "interrupted; the same command continues the work"},
+    };
+    (void)printf("exit codes\n");
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+        (void)printf("  %3d  %s\n", row[i].code, row[i].text);
+}
+
+pare_status pare_help(pare_cli *cli, const char *topic)
+{
+    const char *known[PARE_ARGS_MAX];
+    size_t count = 0;
+    if (!topic) {
+        print_overview();
+        return PARE_OK;
+    }
+    for (const pare_command *c = pare_commands; c->name; known[count++] = c->name, c++)
+        if (strcmp(c->name, topic) == 0) {
+            pare_help_command(c);
+            return PARE_OK;
+        }
+    for (size_t i = 0; i < pare_pass_count(); known[count++] = pare_passes[i]->name, i++)
+        if (strcmp(pare_passes[i]->name, topic) == 0) {
+            print_pass(pare_passes[i]);
+            return PARE_OK;
+        }
+    known[count++] = "error";
+    if (strcmp(topic, "error") == 0) {
+        print_errors();
+        return PARE_OK;
+    }
+    const char *const near = pare_nearest_word(topic, known, count);
+    return pare_fail(&cli->cx, PARE_EUSAGE, "no help on \"%s\"%s%s%s", topic,
+                     near ? "; did you mean " : "; \"pare help\" lists the topics",
+                     near ? near : "", near ? "?" : "");
+}
+
+pare_status pare_help_run(pare_cli *cli, const pare_args *args)
+{
+    return pare_help(cli, args->operands ? args->operand[0] : NULL);
+}

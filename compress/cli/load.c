@@ -1,0 +1,85 @@
+#include <math.h>
+#include <stdio.h>
+#include <sys/resource.h>
+
+#include "compress/cli/cli.h"
+#include "runtime/linalg.h"
+#include "runtime/threads.h"
+
+pare_status pare_cli_threads(pare_cli *cli, const pare_args *args)
+{
+    uint64_t threads = 0;
+    PARE_TRY(pare_args_count(&cli->cx, args, "threads", 1, PARE_THREADS_MAX, &threads));
+    PARE_TRY(pare_pool_new(&cli->cx, (size_t)threads, &cli->cx.pool));
+    const pare_status s = pare_linalg_init(&cli->cx);
+    return s == PARE_ENOTSUP ? PARE_EINVAL : s; /* the machine's fault, not an input file's */
+}
+
+pare_status pare_loaded_open(pare_cli *cli, const char *path, bool exact, pare_loaded *out)
+{
+    pare_ctx *const cx = &cli->cx;
+    *out = (pare_loaded){0};
+    PARE_TRY(pare_checkpoint_open(cx, &cli->arena, path, &out->checkpoint));
+    pare_status s = pare_model_load(cx, &cli->arena, &out->checkpoint, &out->model);
+    if (s == PARE_OK)
+        s = pare_forward_init(cx, &cli->arena, &out->model, out->model.config.context, exact,
+                              &out->forward);
+    return s;
+}
+
+void pare_loaded_close(pare_loaded *l)
+{
+    if (l->checkpoint.cx)
+        pare_checkpoint_close(&l->checkpoint);
+}
+
+/* --bos: the token in front of the text, or -1. */
+static pare_status bos_token(pare_cli *cli, const pare_tokenizer *t, const char *directory,
+                             bool wanted, int32_t *bos)
+{
+    *bos = wanted ? pare_tokenizer_bos(t) : -1;
+    if (wanted && *bos < 0)
+        return pare_fail(&cli->cx, PARE_EUSAGE, "--bos: the tokenizer of %s names no BOS token",
+                         directory);
+    return PARE_OK;
+}
+
+pare_status pare_loaded_text(pare_cli *cli, const pare_loaded *l, const char *path, bool bos,
+                             pare_tokens *out)
+{
+    const char *const directory = l->checkpoint.directory;
+    pare_tokenizer *t;
+    int32_t first;
+    PARE_TRY(pare_tokenizer_open(&cli->cx, directory, &t));
+    pare_status s = bos_token(cli, t, directory, bos, &first);
+    if (s == PARE_OK)
+        s = pare_tokens_encode(&cli->cx, &cli->arena, t, &path, 1, first, l->model.config.vocab,
+                               out);
+    pare_tokenizer_free(t);
+    return s;
+}
+
+void pare_json_put_finite(pare_json_writer *w, const char *key, double value)
+{
+    if (isfinite(value))
+        pare_json_put_number(w, key, value);
+    else
+        pare_json_put_null(w, key);
+}
+
+pare_status pare_cli_print(pare_json_writer *w)
+{
+    const char *text;
+    size_t len;
+    const pare_status s = pare_json_writer_finish(w, &text, &len);
+    if (s == PARE_OK)
+        (void)fwrite(text, 1, len, stdout); /* main looks at the stream's error flag */
+    pare_json_writer_free(w);
+    return s;
+}
+
+uint64_t pare_cli_peak_rss(void)
+{
+    struct rusage u;
+    return getrusage(RUSAGE_SELF, &u) == 0 ? (uint64_t)u.ru_maxrss * 1024 : 0;
+}
