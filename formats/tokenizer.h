@@ -26,6 +26,7 @@ void pare_tokenizer_free(pare_tokenizer *t);
 
 size_t pare_tokenizer_vocab(const pare_tokenizer *t); /* largest id + 1 */
 int32_t pare_tokenizer_bos(const pare_tokenizer *t);  /* -1: none */
+int32_t pare_tokenizer_eos(const pare_tokenizer *t);  /* -1: none */
 bool pare_tokenizer_add_bos(const pare_tokenizer *t); /* tokenizer_config.json; default false */
 
 /* Encodes UTF-8 text; special tokens written in the text are matched as added_tokens say; no BOS.

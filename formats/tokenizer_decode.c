@@ -1,0 +1,204 @@
+/* Decoders: the section of the file, and ids to text.
+ *
+ * Two shapes exist: ByteLevel alone, and [Replace...] [ByteFallback] [Fuse [Strip]]. Bytes are
+ * given back as they are: where they make no UTF-8 the caller decides what to show. */
+#include <string.h>
+
+#include "formats/tokenizer_internal.h"
+
+static pare_status parse_strip(pare_ctx *cx, pare_tokenizer *t, const pare_json *v)
+{
+    pare_tok_decoder *const d = &t->decoder;
+    PARE_TRY(
+        pare__member_text(cx, &t->arena, v, "decoder", "content", PARE_TOK_REQUIRED, &d->strip));
+    const int64_t start = pare_json_integer(pare_json_get(v, "start"), -1);
+    const int64_t stop = pare_json_integer(pare_json_get(v, "stop"), -1);
+    uint32_t c;
+    if (start < 0 || stop < 0 || d->strip.len == 0 ||
+        pare__utf8_read(d->strip.at, &c) != d->strip.len)
+        return pare_fail(cx, PARE_EFORMAT,
+                         "decoder: Strip needs a character and counts 'start' and 'stop'");
+    d->strip_start = (size_t)start;
+    d->strip_stop = (size_t)stop;
+    return PARE_OK;
+}
+
+static pare_status parse_one(pare_ctx *cx, pare_tokenizer *t, const pare_json *v, const char *type)
+{
+    static const char *const order[] = {"Replace", "ByteFallback", "Fuse", "Strip", "ByteLevel"};
+    enum { REPLACE, BYTE_FALLBACK, FUSE, STRIP, BYTE_LEVEL, KINDS };
+    pare_tok_decoder *const d = &t->decoder;
+    const size_t stage = d->byte_level      ? KINDS
+                         : d->strip.at      ? KINDS
+                         : d->fuse          ? STRIP
+                         : d->byte_fallback ? FUSE
+                                            : REPLACE;
+    size_t kind = 0;
+    while (kind < KINDS && strcmp(type, order[kind]) != 0)
+        kind++;
+    if (kind == KINDS)
+        return pare_fail(cx, PARE_ENOTSUP,
+                         "decoder '%.60s' is not supported (Sequence, ByteLevel, Replace, "
+                         "ByteFallback, Fuse, Strip are)",
+                         type);
+    if (kind < stage || (kind == STRIP && !d->fuse) ||
+        (kind == BYTE_LEVEL && (stage != REPLACE || d->replaces)))
+        return pare_fail(cx, PARE_ENOTSUP, "decoder '%s' at this place is not supported", type);
+    d->byte_level = kind == BYTE_LEVEL;
+    d->byte_fallback = d->byte_fallback || kind == BYTE_FALLBACK;
+    d->fuse = d->fuse || kind == FUSE;
+    if (kind == STRIP)
+        return parse_strip(cx, t, v);
+    if (kind != REPLACE)
+        return PARE_OK;
+    if (d->replaces == PARE_TOK_STEPS_MAX)
+        return pare_fail(cx, PARE_ENOTSUP, "decoder: more than %d Replace", PARE_TOK_STEPS_MAX);
+    return pare__parse_replace(cx, t, v, "decoder", &d->replace[d->replaces++]);
+}
+
+pare_status pare__parse_decoder(pare_ctx *cx, pare_tokenizer *t, const pare_json *v)
+{
+    const pare_json_type json = pare_json_type_of(v);
+    if (json == PARE_JSON_ABSENT || json == PARE_JSON_NULL)
+        return PARE_OK;
+    t->decoder.given = true;
+    const char *const type = pare__type_of(v);
+    if (strcmp(type, "Sequence") != 0)
+        return parse_one(cx, t, v, type);
+    const pare_json *const list = pare_json_get(v, "decoders");
+    if (pare_json_type_of(list) != PARE_JSON_ARRAY)
+        return pare_fail(cx, PARE_EFORMAT, "decoder.decoders: an array expected");
+    for (size_t i = 0; i < pare_json_count(list); i++)
+        PARE_TRY(parse_one(cx, t, pare_json_at(list, i), pare__type_of(pare_json_at(list, i))));
+    return PARE_OK;
+}
+
+typedef struct output {
+    pare_arena keep, scratch;
+    char *text;
+    size_t used, capacity;
+} output;
+
+static pare_status append(output *o, const char *at, size_t n)
+{
+    if (n > o->capacity - o->used) {
+        if (n > SIZE_MAX / 4 || o->used > SIZE_MAX / 4)
+            return pare_fail(o->keep.cx, PARE_ENOMEM, "decoded text of %zu bytes", o->used);
+        const size_t capacity = (o->used + n) * 2 + 256;
+        char *const more = PARE_NEW(&o->keep, char, capacity);
+        if (!more)
+            return PARE_ENOMEM;
+        if (o->used)
+            memcpy(more, o->text, o->used);
+        o->text = more;
+        o->capacity = capacity;
+    }
+    if (n)
+        memcpy(o->text + o->used, at, n);
+    o->used += n;
+    return PARE_OK;
+}
+
+/* A token whose characters all stand for bytes gives those, any other its own text. */
+static pare_status append_byte_level(const pare_tokenizer *t, output *o, pare_tok_slice token)
+{
+    bool alphabet = true;
+    for (size_t i = 0; i < token.len && alphabet;) {
+        uint32_t c;
+        i += pare__utf8_read(token.at + i, &c);
+        alphabet = c < 0x180 && t->text_byte[c] >= 0;
+    }
+    if (!alphabet)
+        return append(o, token.at, token.len);
+    for (size_t i = 0; i < token.len;) {
+        uint32_t c;
+        i += pare__utf8_read(token.at + i, &c);
+        const char byte = (char)t->text_byte[c];
+        PARE_TRY(append(o, &byte, 1));
+    }
+    return PARE_OK;
+}
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* The byte of <0xXX>, -1 for any other token. */
+static int fallback_byte(pare_tok_slice token)
+{
+    if (token.len != 6 || memcmp(token.at, "<0x", 3) != 0 || token.at[5] != '>')
+        return -1;
+    const int high = hex_digit(token.at[3]), low = hex_digit(token.at[4]);
+    return high < 0 || low < 0 ? -1 : high * 16 + low;
+}
+
+static pare_status append_token(const pare_tokenizer *t, output *o, pare_tok_slice token)
+{
+    const pare_tok_decoder *const d = &t->decoder;
+    if (d->byte_level)
+        return append_byte_level(t, o, token);
+    const pare_mark mark = pare_arena_mark(&o->scratch);
+    for (size_t i = 0; i < d->replaces; i++)
+        PARE_TRY(pare__text_replace(&o->scratch, &d->replace[i], token, &token));
+    const int value = d->byte_fallback ? fallback_byte(token) : -1;
+    const char byte = (char)value;
+    PARE_TRY(value >= 0 ? append(o, &byte, 1) : append(o, token.at, token.len));
+    pare_arena_rewind(&o->scratch, mark);
+    return PARE_OK;
+}
+
+static void strip(const pare_tok_decoder *d, output *o)
+{
+    const pare_tok_slice what = d->strip;
+    if (!what.at)
+        return;
+    for (size_t i = 0; i < d->strip_start && o->used >= what.len; i++) {
+        if (memcmp(o->text, what.at, what.len) != 0)
+            break;
+        o->text += what.len;
+        o->used -= what.len;
+    }
+    for (size_t i = 0; i < d->strip_stop && o->used >= what.len; i++) {
+        if (memcmp(o->text + o->used - what.len, what.at, what.len) != 0)
+            break;
+        o->used -= what.len;
+    }
+}
+
+static pare_status decode(pare_ctx *cx, const pare_tokenizer *t, output *o, const int32_t *ids,
+                          size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const pare_tok_entry *entry = pare__vocab_by_id(&t->added_vocab, ids[i]);
+        if (!entry)
+            entry = pare__vocab_by_id(&t->vocab, ids[i]);
+        if (!entry)
+            return pare_fail(cx, PARE_EINVAL, "tokenizer: no token has the id %ld (place %zu)",
+                             (long)ids[i], i);
+        if (i && !t->decoder.given)
+            PARE_TRY(append(o, " ", 1));
+        PARE_TRY(append_token(t, o, entry->text));
+    }
+    strip(&t->decoder, o);
+    return PARE_OK;
+}
+
+pare_status pare_tokenizer_decode(pare_ctx *cx, const pare_tokenizer *t, pare_arena *a,
+                                  const int32_t *ids, size_t count, char **text, size_t *len)
+{
+    output o = {.keep = {.cx = cx}, .scratch = {.cx = cx}};
+    pare_status s = decode(cx, t, &o, ids, count);
+    if (s == PARE_OK) {
+        *text = pare_arena_text(a, o.text ? o.text : "", o.used);
+        *len = o.used;
+        s = *text ? PARE_OK : PARE_ENOMEM;
+    }
+    pare_arena_release(&o.scratch);
+    pare_arena_release(&o.keep);
+    return s;
+}

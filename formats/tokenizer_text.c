@@ -1,0 +1,176 @@
+/* UTF-8, white space, the byte alphabet and the normalizers Prepend and Replace. */
+#include <string.h>
+
+#include "formats/tokenizer_internal.h"
+
+/* Bounds of the second byte after `lead`; they keep out overlong forms, surrogates and code points
+ * above U+10FFFF. Returns the length of the sequence, 0 for a byte that starts none. */
+static size_t lead_byte(unsigned char lead, unsigned char *low, unsigned char *high)
+{
+    *low = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
+    *high = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
+    if (lead < 0x80)
+        return 1;
+    if (lead < 0xc2 || lead > 0xf4)
+        return 0;
+    return lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+}
+
+size_t pare__utf8_length(const char *at, size_t left, bool *valid)
+{
+    const unsigned char *const p = (const unsigned char *)at;
+    unsigned char low, high;
+    const size_t want = lead_byte(p[0], &low, &high);
+    size_t have = 1;
+    while (have < want && have < left && p[have] >= low && p[have] <= high) {
+        low = 0x80;
+        high = 0xbf;
+        have++;
+    }
+    *valid = have == want;
+    return have;
+}
+
+size_t pare__utf8_read(const char *at, uint32_t *code_point)
+{
+    const unsigned char *const p = (const unsigned char *)at;
+    const size_t n = p[0] < 0x80 ? 1 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+    uint32_t c = n == 1 ? p[0] : p[0] & (0x7fu >> n);
+    for (size_t i = 1; i < n; i++)
+        c = c << 6 | (p[i] & 0x3fu);
+    *code_point = c;
+    return n;
+}
+
+bool pare__is_space(uint32_t c)
+{
+    return (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xa0 || c == 0x1680 ||
+           (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f ||
+           c == 0x205f || c == 0x3000;
+}
+
+/* Bytes that print as themselves in Latin-1 stand for themselves; the others, in order, for
+ * U+0100, U+0101, ... */
+void pare__byte_alphabet(pare_tokenizer *t)
+{
+    uint32_t next = 0x100;
+    memset(t->text_byte, -1, sizeof t->text_byte);
+    for (uint32_t b = 0; b < 256; b++) {
+        const bool prints = (b >= '!' && b <= '~') || (b >= 0xa1 && b <= 0xac) || b >= 0xae;
+        const uint32_t c = prints ? b : next++;
+        t->byte_len[b] = c < 0x80 ? 1 : 2;
+        t->byte_text[b][0] = (char)(c < 0x80 ? c : 0xc0 | c >> 6);
+        t->byte_text[b][1] = (char)(0x80 | (c & 0x3f));
+        t->text_byte[c] = (int16_t)b;
+    }
+}
+
+pare_status pare__text_clean(pare_arena *a, pare_tok_slice in, pare_tok_slice *out)
+{
+    size_t bytes = 0;
+    bool valid = true, all = true;
+    for (size_t i = 0; i < in.len;) {
+        i += pare__utf8_length(in.at + i, in.len - i, &valid);
+        all = all && valid;
+        bytes += valid ? 0 : 3;
+    }
+    *out = in;
+    if (all)
+        return PARE_OK;
+    char *const text = PARE_NEW(a, char, in.len + bytes);
+    if (!text)
+        return PARE_ENOMEM;
+    size_t used = 0;
+    for (size_t i = 0, n; i < in.len; i += n) {
+        n = pare__utf8_length(in.at + i, in.len - i, &valid);
+        memcpy(text + used, valid ? in.at + i : "\xef\xbf\xbd", valid ? n : 3);
+        used += valid ? n : 3;
+    }
+    *out = (pare_tok_slice){text, used};
+    return PARE_OK;
+}
+
+/* The first occurrence of `what` in `in` at or after `from`, or in.len. */
+static size_t find(pare_tok_slice in, size_t from, pare_tok_slice what)
+{
+    while (in.len - from >= what.len) {
+        const size_t room = in.len - from - what.len + 1;
+        const char *const hit = memchr(in.at + from, what.at[0], room);
+        if (!hit)
+            break;
+        from = (size_t)(hit - in.at);
+        if (memcmp(hit, what.at, what.len) == 0)
+            return from;
+        from++;
+    }
+    return in.len;
+}
+
+pare_status pare__text_replace(pare_arena *a, const pare_tok_step *step, pare_tok_slice in,
+                               pare_tok_slice *out)
+{
+    size_t hits = 0;
+    for (size_t i = find(in, 0, step->pattern); i < in.len; hits++)
+        i = find(in, i + step->pattern.len, step->pattern);
+    *out = in;
+    if (hits == 0)
+        return PARE_OK;
+    size_t grown;
+    if (__builtin_mul_overflow(hits, step->content.len, &grown) ||
+        __builtin_add_overflow(grown, in.len - hits * step->pattern.len, &grown))
+        return pare_fail(a->cx, PARE_ENOMEM, "text of %zu replacements", hits);
+    char *const text = PARE_NEW(a, char, grown);
+    if (!text)
+        return PARE_ENOMEM;
+    size_t used = 0;
+    for (size_t i = 0; i < in.len;) {
+        const size_t hit = find(in, i, step->pattern);
+        memcpy(text + used, in.at + i, hit - i);
+        used += hit - i;
+        if (hit < in.len && step->content.len) {
+            memcpy(text + used, step->content.at, step->content.len);
+            used += step->content.len;
+        }
+        i = hit < in.len ? hit + step->pattern.len : in.len;
+    }
+    *out = (pare_tok_slice){text, used};
+    return PARE_OK;
+}
+
+static pare_status prepend(pare_arena *a, pare_tok_slice what, pare_tok_slice in,
+                           pare_tok_slice *out)
+{
+    *out = in;
+    if (in.len == 0 || what.len == 0)
+        return PARE_OK;
+    char *const text = PARE_NEW(a, char, in.len + what.len);
+    if (!text)
+        return PARE_ENOMEM;
+    memcpy(text, what.at, what.len);
+    memcpy(text + what.len, in.at, in.len);
+    *out = (pare_tok_slice){text, in.len + what.len};
+    return PARE_OK;
+}
+
+pare_status pare__text_normalize(const pare_tokenizer *t, pare_arena *a, pare_tok_slice in,
+                                 pare_tok_slice *out)
+{
+    const size_t most =
+        in.len > SIZE_MAX / (2 * PARE_TOK_GROWTH) ? SIZE_MAX / 2 : in.len * PARE_TOK_GROWTH + 4096;
+    pare_tok_slice now = in;
+    for (size_t i = 0; i < t->step_count; i++) {
+        const pare_tok_step *const step = &t->steps[i];
+        if (step->kind == PARE_TOK_PREPEND)
+            PARE_TRY(prepend(a, step->content, now, &now));
+        else if (step->kind == PARE_TOK_REPLACE)
+            PARE_TRY(pare__text_replace(a, step, now, &now));
+        else
+            PARE_TRY(pare__text_nfc(a, now, &now));
+        if (now.len > most)
+            return pare_fail(a->cx, PARE_ENOTSUP,
+                             "tokenizer: the normalizers make %zu bytes of text longer than %zu",
+                             in.len, most);
+    }
+    *out = now;
+    return PARE_OK;
+}
