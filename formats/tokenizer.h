@@ -2,7 +2,10 @@
  *
  * Supported: BPE, byte-level (GPT-2, Llama 3, Qwen: Split/ByteLevel pre-tokenizers through PCRE2)
  * and Llama-2 style (Prepend/Replace normalizers, byte fallback); NFC; added tokens, ignore_merges;
- * TemplateProcessing for BOS. Anything else in the file is refused by name, never approximated. */
+ * TemplateProcessing for BOS. Anything else in the file is refused by name, never approximated;
+ * truncation and padding are not part of the rules and ignored. Character classes and NFC follow
+ * the Unicode version of the installed libraries: characters newer than that count as unassigned.
+ */
 #ifndef PARE_FORMATS_TOKENIZER_H
 #define PARE_FORMATS_TOKENIZER_H
 
@@ -30,14 +33,22 @@ int32_t pare_tokenizer_eos(const pare_tokenizer *t);  /* -1: none */
 bool pare_tokenizer_add_bos(const pare_tokenizer *t); /* tokenizer_config.json; default false */
 
 /* Encodes UTF-8 text; special tokens written in the text are matched as added_tokens say; no BOS.
- * Invalid UTF-8 is replaced by U+FFFD, as the peers do. ids in the arena.
- * PARE_ENOMEM, PARE_ENUMERIC never. Work about linear in len. */
+ * Invalid UTF-8 is replaced by U+FFFD, one for each longest part of a sequence, as the peers do.
+ * ids in the arena. Only text can fail that no ordinary file meets:
+ *   PARE_ENOMEM
+ *   PARE_ENOTSUP  a pattern that takes too many steps, normalizers that blow up the text, 2 GiB at
+ *                 once between two added tokens
+ *   PARE_EFORMAT  a character without a token, and an unk_token that has no id
+ *
+ * Work     about linear in len; one very long word adds a logarithm.
+ * Threads  may share *t, each with its own cx and arena. */
 PARE_CHECKED pare_status pare_tokenizer_encode(pare_ctx *cx, const pare_tokenizer *t, pare_arena *a,
                                                const char *text, size_t len, int32_t **ids,
                                                size_t *count);
 
-/* Decodes ids, special tokens included as written; text in the arena, NUL behind. May end in a
- * part of a UTF-8 sequence only where the ids do. PARE_EINVAL for an id without a token. */
+/* Decodes ids, special tokens included as written; text in the arena, NUL behind. Bytes are given
+ * back as the tokens spell them: the text may hold, or end in, a part of a UTF-8 sequence where the
+ * ids do, and texts of parts of a list can be joined. PARE_EINVAL for an id without a token. */
 PARE_CHECKED pare_status pare_tokenizer_decode(pare_ctx *cx, const pare_tokenizer *t, pare_arena *a,
                                                const int32_t *ids, size_t count, char **text,
                                                size_t *len);

@@ -91,8 +91,8 @@ pare_status pare__text_nfc(pare_arena *a, pare_tok_slice in, pare_tok_slice *out
     *out = in;
     if (below_marks(in))
         return PARE_OK;
-    int32_t *points;
-    size_t count;
+    int32_t *points = NULL;
+    size_t count = 0;
     PARE_TRY(decompose(a, in, &points, &count));
     PARE_TRY(order(a, points, count));
     const utf8proc_ssize_t left = utf8proc_normalize_utf32(points, (utf8proc_ssize_t)count,
