@@ -1,0 +1,187 @@
+/* Perplexities of compressed stories260k against those of the original implementations, on the
+ * token files they were measured with. Arguments: none for the rows that are quick, --all for every
+ * row with the figures printed. */
+#include "compress/evaluate/evaluate.h"
+#include "tests/unit/job.h"
+
+typedef struct reference_row {
+    const char *pass; /* as a recipe writes it */
+    const char *key;  /* start of the line in results.csv */
+    double tolerance; /* relative; 0: reported only */
+    bool or_better;   /* a lower perplexity is fine */
+    bool quick;
+} reference_row;
+
+static const reference_row rows[] = {
+    {"rtn: {bits: 8, group: row, symmetric: false}", "RTN,8,row,asym,,,,", 1e-3, false, true},
+    {"rtn: {bits: 8, group: 64, symmetric: false}", "RTN,8,64,asym,,,,", 1e-3, false, false},
+    {"rtn: {bits: 8, group: 32, symmetric: false}", "RTN,8,32,asym,,,,", 1e-3, false, false},
+    {"rtn: {bits: 4, group: row, symmetric: false}", "RTN,4,row,asym,,,,", 1e-3, false, false},
+    {"rtn: {bits: 4, group: 64, symmetric: false}", "RTN,4,64,asym,,,,", 1e-3, false, true},
+    {"rtn: {bits: 4, group: 32, symmetric: false}", "RTN,4,32,asym,,,,", 1e-3, false, false},
+    {"rtn: {bits: 4, group: row, symmetric: false, clip: mse}", "RTN,4,row,asym,,,mse grid search,",
+     1e-3, false, false},
+    {"rtn: {bits: 4, group: 32, symmetric: false, clip: mse}", "RTN,4,32,asym,,,mse grid search,",
+     1e-3, false, true},
+    {"rtn: {bits: 3, group: row, symmetric: false}", "RTN,3,row,asym,,,,", 6e-3, false, false},
+    {"rtn: {bits: 3, group: 64, symmetric: false}", "RTN,3,64,asym,,,,", 6e-3, false, false},
+    {"rtn: {bits: 3, group: 32, symmetric: false}", "RTN,3,32,asym,,,,", 6e-3, false, true},
+    {"rtn: {bits: 3, group: row, symmetric: false, clip: mse}", "RTN,3,row,asym,,,mse grid search,",
+     6e-3, false, false},
+    {"rtn: {bits: 3, group: 32, symmetric: false, clip: mse}", "RTN,3,32,asym,,,mse grid search,",
+     6e-3, false, false},
+    {"rtn: {bits: 2, group: row, symmetric: false}", "RTN,2,row,asym,,,,", 3e-2, false, false},
+    {"rtn: {bits: 2, group: 64, symmetric: false}", "RTN,2,64,asym,,,,", 3e-2, false, false},
+    {"rtn: {bits: 2, group: 32, symmetric: false}", "RTN,2,32,asym,,,,", 3e-2, false, true},
+    {"gptq: {bits: 4, group: row, symmetric: false}", "GPTQ,4,row,asym,off,,,", 1.5e-2, true,
+     false},
+    {"gptq: {bits: 4, group: 32, symmetric: false}", "GPTQ,4,32,asym,off,,,", 1.5e-2, true, true},
+    {"gptq: {bits: 4, group: 32, symmetric: false, block: 32}", "GPTQ,4,32,asym,off,,blocksize 32,",
+     1.5e-2, true, false},
+    {"gptq: {bits: 4, group: row, symmetric: false, act_order: true}", "GPTQ,4,row,asym,on,,,",
+     1.5e-2, true, false},
+    {"gptq: {bits: 4, group: 32, symmetric: false, act_order: true}",
+     "GPTQ,4,32,asym,on,,static groups,", 1.5e-2, true, true},
+    {"gptq: {bits: 4, group: row, symmetric: false, clip: mse}",
+     "GPTQ,4,row,asym,off,,mse grid search,", 1.5e-2, true, false},
+    {"gptq: {bits: 4, group: 32, symmetric: false, clip: mse}",
+     "GPTQ,4,32,asym,off,,mse grid search,", 1.5e-2, true, false},
+    {"gptq: {bits: 4, group: row, symmetric: false, true_sequential: true}",
+     "GPTQ,4,row,asym,off,,true-sequential,", 1.5e-2, true, false},
+    {"gptq: {bits: 4, group: 32, symmetric: false, true_sequential: true}",
+     "GPTQ,4,32,asym,off,,true-sequential,", 1.5e-2, true, false},
+    {"gptq: {bits: 3, group: row, symmetric: false}", "GPTQ,3,row,asym,off,,,", 3e-2, true, false},
+    {"gptq: {bits: 3, group: 32, symmetric: false}", "GPTQ,3,32,asym,off,,,", 3e-2, true, false},
+    {"gptq: {bits: 3, group: row, symmetric: false, act_order: true}", "GPTQ,3,row,asym,on,,,",
+     3e-2, true, false},
+    {"gptq: {bits: 3, group: 32, symmetric: false, act_order: true}",
+     "GPTQ,3,32,asym,on,,static groups,", 3e-2, true, true},
+    {"gptq: {bits: 3, group: row, symmetric: false, clip: mse}",
+     "GPTQ,3,row,asym,off,,mse grid search,", 3e-2, true, false},
+    {"gptq: {bits: 3, group: 32, symmetric: false, clip: mse}",
+     "GPTQ,3,32,asym,off,,mse grid search,", 3e-2, true, false},
+    {"gptq: {bits: 3, group: row, symmetric: false, true_sequential: true}",
+     "GPTQ,3,row,asym,off,,true-sequential,", 3e-2, true, false},
+    {"gptq: {bits: 3, group: 32, symmetric: false, true_sequential: true}",
+     "GPTQ,3,32,asym,off,,true-sequential,", 3e-2, true, false},
+    {"rtn: {bits: 4, group: row}", "RTN,4,row,sym,,,,", 0, false, false},
+    {"rtn: {bits: 4, group: 32}", "RTN,4,32,sym,,,,", 0, false, false},
+    {"rtn: {bits: 3, group: 32}", "RTN,3,32,sym,,,,", 0, false, false},
+    {"gptq: {bits: 4, group: row}", "GPTQ,4,row,sym,off,,,", 0, false, false},
+    {"gptq: {bits: 4, group: 32}", "GPTQ,4,32,sym,off,,,", 0, false, false},
+    {"gptq: {bits: 3, group: 32}", "GPTQ,3,32,sym,off,,,", 0, false, false},
+    {"gptq: {bits: 2, group: 32, symmetric: false}", "GPTQ,2,32,asym,off,,,", 0, false, false},
+    {"gptq: {bits: 2, group: 32, symmetric: false, clip: mse}",
+     "GPTQ,2,32,asym,off,,mse grid search,", 0, false, false},
+};
+enum { ROWS = sizeof rows / sizeof *rows };
+
+/* The perplexity column of the line that starts with `key` and has seed 0; negative: no such line.
+ */
+static double reference_ppl(const char *key)
+{
+    FILE *const f = fopen(unit_shared("reference/results.csv"), "r");
+    ck_assert_ptr_nonnull(f);
+    char line[512];
+    double ppl = -1.0;
+    while (ppl < 0.0 && fgets(line, sizeof line, f))
+        if (strncmp(line, key, strlen(key)) == 0 && strstr(line, ",0\n"))
+            ppl = strtod(line + strlen(key), NULL);
+    ck_assert_int_eq(fclose(f), 0);
+    return ppl;
+}
+
+typedef struct judged {
+    pare_eval_result exact, kernels;
+} judged;
+
+static void judge(pare_ctx *cx, const char *artifact, bool kernels, judged *out)
+{
+    pare_arena a;
+    ck_assert_int_eq(pare_arena_init(cx, &a, 0), PARE_OK);
+    pare_checkpoint ck;
+    pare_model model;
+    pare_tokens tokens;
+    pare_forward f;
+    const pare_eval_opts opts = {.window = 256};
+    ck_assert_msg(pare_checkpoint_open(cx, &a, artifact, &ck) == PARE_OK, "%s", cx->what);
+    ck_assert_msg(pare_model_load(cx, &a, &ck, &model) == PARE_OK, "%s", cx->what);
+    ck_assert_int_eq(pare_tokens_read(cx, &a, unit_shared("reference/eval_tokens.i32"),
+                                      model.config.vocab, &tokens),
+                     PARE_OK);
+    ck_assert_int_eq(pare_forward_init(cx, &a, &model, 256, true, &f), PARE_OK);
+    ck_assert_int_eq(pare_evaluate(cx, &f, NULL, &opts, tokens.id, tokens.count, &out->exact),
+                     PARE_OK);
+    if (kernels) {
+        ck_assert_int_eq(pare_forward_init(cx, &a, &model, 256, false, &f), PARE_OK);
+        ck_assert_int_eq(pare_evaluate(cx, &f, NULL, &opts, tokens.id, tokens.count, &out->kernels),
+                         PARE_OK);
+    }
+    pare_checkpoint_close(&ck);
+    pare_arena_release(&a);
+}
+
+static void compress_row(pare_ctx *cx, const job_place *p, const reference_row *row)
+{
+    char recipe[2048], path[512], output[512];
+    (void)snprintf(recipe, sizeof recipe,
+                   "pare: 1\nmodel: %s/models/stories260k\n"
+                   "calibration: {tokens: %s/reference/calib_tokens.i32, window: 256}\n"
+                   "passes:\n  - %s\n",
+                   PARE_SHARED_DIR, PARE_SHARED_DIR, row->pass);
+    job_recipe(p, recipe);
+    (void)snprintf(path, sizeof path, "%s", job_path(p, "recipe.yaml"));
+    (void)snprintf(output, sizeof output, "%s", job_path(p, "out"));
+    pare_arena a;
+    ck_assert_int_eq(pare_arena_init(cx, &a, 0), PARE_OK);
+    const pare_job job = {.recipe = path, .output = output, .restart = true};
+    pare_compress_result result;
+    ck_assert_msg(pare_compress(cx, &a, &job, NULL, &result) == PARE_OK, "%s", cx->what);
+    pare_arena_release(&a);
+}
+
+static bool all_rows;
+
+START_TEST(perplexity_matches_the_reference)
+{
+    const reference_row *const row = &rows[_i];
+    if (!row->quick && !all_rows)
+        return;
+    const tiny_model m = tiny_model_default();
+    const job_place p = job_make(&m);
+    pare_ctx cx;
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_pool_new(&cx, 0, &cx.pool), PARE_OK);
+    compress_row(&cx, &p, row);
+    judged j;
+    judge(&cx, job_path(&p, "out"), true, &j);
+    pare_pool_free(&cx, cx.pool);
+    job_remove_directory(p.root);
+    const double reference = reference_ppl(row->key);
+    ck_assert_msg(reference > 0.0, "results.csv has no line \"%s\"", row->key);
+    const double off = j.exact.ppl / reference - 1.0;
+    if (all_rows)
+        printf("%-72s ppl %9.4f  reference %9.4f  %+7.3f%%  kernels against exact %+7.3f%%\n",
+               row->pass, j.exact.ppl, reference, 100.0 * off,
+               100.0 * (j.kernels.ppl / j.exact.ppl - 1.0));
+    if (row->tolerance > 0.0)
+        ck_assert_msg(off <= row->tolerance && (row->or_better || off >= -row->tolerance),
+                      "%s: perplexity %.6f, reference %.6f", row->pass, j.exact.ppl, reference);
+    const bool low_bit = strstr(row->pass, "bits: 4") || strstr(row->pass, "bits: 8");
+    if (low_bit && !strstr(row->pass, "row"))
+        ck_assert_double_le(fabs(j.kernels.ppl / j.exact.ppl - 1.0), 5e-3);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    all_rows = argc > 1 && strcmp(argv[1], "--all") == 0;
+    if (!unit_shared("models/stories260k") || !unit_shared("reference/results.csv"))
+        return 77;
+    Suite *const s = suite_create("reference");
+    TCase *const tc = tcase_create("stories260k");
+    tcase_set_timeout(tc, 300);
+    tcase_add_loop_test(tc, perplexity_matches_the_reference, 0, ROWS);
+    suite_add_tcase(s, tc);
+    return unit_main(s);
+}
