@@ -88,10 +88,11 @@ static pare_status check_hits(pare_ctx *cx, pare_arena *a, const pare_model *mod
 
 /* owner[block * PARE_ROLES + role] = step, for what the step selects. */
 static pare_status select_linears(pare_ctx *cx, const pare_plan *plan, size_t step,
-                                  const matcher *targets, const matcher *skip, int64_t *owner)
+                                  const matcher *targets, const matcher *skip, int64_t *owner,
+                                  size_t *selected)
 {
     const pare_step *const s = &plan->recipe.step[step];
-    size_t selected = 0;
+    *selected = 0;
     for (size_t i = 0; i < plan->model.config.blocks * PARE_ROLES; i++) {
         const char *const name = plan->model.block[i / PARE_ROLES].linear[i % PARE_ROLES].name;
         const bool skipped = matcher_any(skip, name);
@@ -104,11 +105,8 @@ static pare_status select_linears(pare_ctx *cx, const pare_plan *plan, size_t st
                                     pare_passes[s->pass]->name, name, (size_t)owner[i],
                                     pare_passes[plan->recipe.step[owner[i]].pass]->name);
         owner[i] = (int64_t)step;
-        selected++;
+        (*selected)++;
     }
-    if (selected == 0)
-        return pare_recipe_fail(cx, s->place, "%s: targets and skip leave no linear to work on",
-                                pare_passes[s->pass]->name);
     return PARE_OK;
 }
 
@@ -122,19 +120,22 @@ static pare_status resolve_step(pare_ctx *cx, pare_arena *a, pare_plan *plan, si
                                 "%s needs calibration data; add \"calibration:\" with text, tokens "
                                 "or generate",
                                 pass->name);
-    matcher targets = {0}, skip = {.texts = &s->skip};
-    targets.texts = &s->targets;
+    size_t selected = 0;
+    matcher targets = {.texts = &s->targets}, skip = {.texts = &s->skip};
     pare_status status = matcher_init(cx, a, &s->targets, &targets);
     if (status == PARE_OK)
         status = matcher_init(cx, a, &s->skip, &skip);
     if (status == PARE_OK)
-        status = select_linears(cx, plan, step, &targets, &skip, owner);
+        status = select_linears(cx, plan, step, &targets, &skip, owner, &selected);
     if (status == PARE_OK) {
         count_excluded(&plan->model, &skip);
         status = check_hits(cx, a, &plan->model, &targets, "targets");
     }
     if (status == PARE_OK)
         status = check_hits(cx, a, &plan->model, &skip, "skip");
+    if (status == PARE_OK && selected == 0)
+        status = pare_recipe_fail(cx, s->place, "%s: targets and skip leave no linear to work on",
+                                  pass->name);
     matcher_free(&targets);
     matcher_free(&skip);
     return status;
