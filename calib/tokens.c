@@ -6,7 +6,8 @@
 #include "runtime/random.h"
 #include "runtime/sample.h"
 
-enum { TEXT_CAP = 1 << 30, GENERATE_BATCH = 16 };
+enum { TEXT_CAP = 1 << 30, GENERATE_MOST = 16 };
+static const uint64_t generate_cache_bytes = (uint64_t)256 << 20;
 
 static int32_t read_le32(const unsigned char *p)
 {
@@ -82,6 +83,27 @@ pare_status pare_tokens_encode(pare_ctx *cx, pare_arena *a, const pare_tokenizer
     return PARE_OK;
 }
 
+/* Key and value cache of one sequence, all blocks. */
+static uint64_t cache_bytes(const pare_config *c, size_t window)
+{
+    return (uint64_t)c->blocks * 2 * c->kv_heads * c->head_dim * window * sizeof(float);
+}
+
+/* A sequence does not depend on the others, so neither does the result on this number. */
+static size_t generate_batch(const pare_config *c, size_t window)
+{
+    const uint64_t fit = generate_cache_bytes / cache_bytes(c, window);
+    return fit == 0 ? 1 : fit > GENERATE_MOST ? GENERATE_MOST : (size_t)fit;
+}
+
+uint64_t pare_tokens_generate_bytes(const pare_ctx *cx, const pare_config *c, size_t window)
+{
+    const size_t count = generate_batch(c, window);
+    const pare_batch step = {.sequences = count, .length = 1, .start = window - 1};
+    return count * (cache_bytes(c, window) + (c->vocab + 2 * c->hidden) * sizeof(float)) +
+           pare_block_forward_scratch(cx, c, step);
+}
+
 pare_status pare_tokens_generate(pare_ctx *cx, pare_arena *a, pare_arena *scratch,
                                  const pare_forward *f, double temperature, uint64_t seed,
                                  size_t samples, size_t window, pare_tokens *out)
@@ -96,14 +118,14 @@ pare_status pare_tokens_generate(pare_ctx *cx, pare_arena *a, pare_arena *scratc
     const int64_t first = c->bos_id >= 0 ? c->bos_id : c->eos_ids ? c->eos_id[0] : 0;
     for (size_t i = 0; i < samples; i++)
         out->id[i * window] = (int32_t)first;
-    for (size_t i = 0; i < samples; i += GENERATE_BATCH) {
+    const size_t batch = generate_batch(c, window);
+    for (size_t i = 0; i < samples; i += batch) {
         pare_ctx_progress(cx, "sampling calibration text from the model", (double)i,
                           (double)samples);
         const pare_generate_opts opts = {.temperature = temperature,
                                          .seed = seed,
                                          .first = i,
-                                         .sequences = samples - i < GENERATE_BATCH ? samples - i
-                                                                                   : GENERATE_BATCH,
+                                         .sequences = samples - i < batch ? samples - i : batch,
                                          .length = window};
         PARE_TRY(pare_generate(cx, scratch, f, &opts, 1, out->id + i * window, NULL, NULL));
     }

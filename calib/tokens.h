@@ -31,6 +31,10 @@ PARE_CHECKED pare_status pare_tokens_generate(pare_ctx *cx, pare_arena *a, pare_
                                               uint64_t seed, size_t samples, size_t window,
                                               pare_tokens *out);
 
+/* Upper bound of the memory of pare_tokens_generate without its result: the caches of all blocks
+ * for as many sequences at once as fit 256 MiB (1 to 16), and one step of the forward pass. */
+uint64_t pare_tokens_generate_bytes(const pare_ctx *cx, const pare_config *c, size_t window);
+
 /* How windows are picked from a stream. */
 typedef enum pare_pick {
     PARE_PICK_FIRST, /* the first `samples` windows */

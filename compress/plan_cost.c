@@ -58,13 +58,17 @@ static void count_ram(const pare_ctx *cx, pare_plan *plan)
     uint64_t planes;
     const uint64_t step = step_bytes(cx, plan, &planes);
     const uint64_t wave = plan->calibrated ? pare_wave_scratch(cx, c, plan->window) : 0;
+    const uint64_t generate =
+        plan->calibrated && plan->recipe.calibration.kind == PARE_CALIBRATION_GENERATE
+            ? pare_tokens_generate_bytes(cx, c, plan->window)
+            : 0;
     plan->fixed_ram_bytes = overhead_bytes + block_weights(c) * sizeof(float) + planes +
-                            pare_hessian_bytes(c, plan->sites) + larger(step, wave);
+                            pare_hessian_bytes(c, plan->sites) +
+                            larger(generate, larger(step, wave));
     plan->activation_bytes =
         plan->calibrated ? pare_wave_bytes(plan->samples, plan->window, c->hidden) : 0;
 }
 
-/* Sampling keeps the cache of all blocks; batches are sized so that it stays below this. */
 static pare_status check_ram(pare_ctx *cx, pare_plan *plan)
 {
     const pare_job *const job = plan->job;
