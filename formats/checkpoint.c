@@ -13,7 +13,7 @@ static const char single_name[] = "model.safetensors";
 static const char index_name[] = "model.safetensors.index.json";
 static const char packed_index_name[] = "packed.index.json";
 
-enum { CONFIG_MAX = 4 * 1024 * 1024, INDEX_MAX = 256 * 1024 * 1024 };
+enum { CONFIG_MAX = 4 * 1024 * 1024, INDEX_MAX = 100 * 1000 * 1000 };
 
 static pare_status read_json(pare_checkpoint *ck, const char *path, size_t cap, pare_json **doc)
 {

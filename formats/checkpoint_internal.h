@@ -27,8 +27,8 @@ typedef struct pare__shard {
 } pare__shard;
 
 /* Reads {"metadata": {...}, "weight_map": {tensor: file}}. A file is a plain name that ends in
- * .safetensors: an index must not lead out of its directory. At most 10,000,000 tensors in 100,000
- * files. `name` stands in messages. PARE_EFORMAT, PARE_ENOMEM. */
+ * .safetensors: an index must not lead out of its directory. `name` stands in messages.
+ * PARE_EFORMAT, PARE_ENOMEM. */
 PARE_CHECKED pare_status pare__index_parse(pare_ctx *cx, pare_arena *a, const char *name,
                                            const pare_json *json, pare__index *out);
 

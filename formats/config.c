@@ -157,6 +157,10 @@ static pare_status read_rope_object(const source *f, const char *key, pare_rope 
     if (!type)
         return pare_fail(f->cx, PARE_EFORMAT, "%s: %s: rope_type is missing or not a text", f->name,
                          key);
+    const char *const other = pare_json_text(older, NULL);
+    if (other && strcmp(other, type) != 0)
+        return pare_fail(f->cx, PARE_EFORMAT, "%s: %s: rope_type is %.64s, but type is %.64s",
+                         f->name, key, type, other);
     PARE_TRY(refuse_partial(f, v));
     if (strcmp(type, "llama3") == 0)
         return read_llama3(f, key, v, r);

@@ -6,7 +6,7 @@
 
 #include "formats/json.h"
 
-enum { HEADER_MAX = 100000000, TENSORS_MAX = 10000000, LENGTH_BYTES = 8 };
+enum { HEADER_MAX = 100000000, LENGTH_BYTES = 8 };
 
 typedef unsigned long long ull;
 
@@ -217,9 +217,6 @@ static pare_status check_tiling(const reader *r, span *entry, size_t count)
 static pare_status read_root(reader *r, const pare_json *root, pare_safetensors *out)
 {
     const size_t members = pare_json_count(root);
-    if (members > TENSORS_MAX)
-        return pare_fail(r->cx, PARE_EFORMAT, "%s: %zu tensors, at most %d are accepted", r->name,
-                         members, TENSORS_MAX);
     pare_arena scratch;
     pare_status s = pare_arena_init(r->cx, &scratch, 0);
     span *const entry = s == PARE_OK ? PARE_NEW(&scratch, span, members) : NULL;

@@ -4,8 +4,8 @@
  *
  * Reading checks: N <= 100,000,000 and inside the file; the JSON starts with '{', has no duplicate
  * keys; dtype known; at most 8 dimensions; product(shape) * bits / 8 == end - begin without
- * overflow; entries tile the data from 0 to its end without hole or overlap; at most 10,000,000
- * tensors; __metadata__ maps strings to strings. */
+ * overflow; entries tile the data from 0 to its end without hole or overlap; __metadata__ maps
+ * strings to strings. Unknown members of an entry are ignored, as the other readers do. */
 #ifndef PARE_FORMATS_SAFETENSORS_H
 #define PARE_FORMATS_SAFETENSORS_H
 

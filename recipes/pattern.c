@@ -4,9 +4,12 @@
 #include <stdint.h>
 #include <string.h>
 
-/* regcomp copies the automaton of what is repeated, so nested counts multiply; the cost of an
- * expression, in characters after expansion, is bounded before it is compiled. */
-enum { PATTERN_MAX = 1000, REPEAT_MAX = 255, NESTING_MAX = 64, COST_MAX = 20000, WORD_MAX = 64 };
+#include "recipes/recipe_internal.h"
+
+/* regcomp copies the automaton of what is repeated, so nested counts multiply, and its tables can
+ * grow with the square of the copies; the cost of an expression, in characters after expansion, is
+ * bounded before it is compiled. */
+enum { PATTERN_MAX = 1000, REPEAT_MAX = 255, NESTING_MAX = 64, COST_MAX = 2000, WORD_MAX = 64 };
 
 struct pare_pattern {
     bool is_regex;
@@ -70,9 +73,10 @@ static bool glob_matches(const char *glob, const char *name)
             const unsigned c = next_character(&n);
             if (*g == '[')
                 g = match_set(g + 1, c, &hit);
-            else if (*g == '?')
-                hit = ++g;
-            else
+            else if (*g == '?') {
+                hit = true;
+                g++;
+            } else
                 hit = next_character(&g) == c;
         }
         if (hit) {
@@ -93,6 +97,7 @@ static bool glob_matches(const char *glob, const char *name)
 
 static pare_status check_glob(pare_ctx *cx, const char *text)
 {
+    char quoted[PARE__QUOTE];
     for (const char *s = text; *s;) {
         bool hit;
         if (*s != '[') {
@@ -102,9 +107,9 @@ static pare_status check_glob(pare_ctx *cx, const char *text)
         s = match_set(s + 1, 0, &hit);
         if (!s)
             return pare_fail(cx, PARE_EUSAGE,
-                             "pattern \"%.80s\": a set [...] has no end or a range that runs "
+                             "pattern %s: a set [...] has no end or a range that runs "
                              "backwards",
-                             text);
+                             pare__quote(quoted, text));
     }
     return PARE_OK;
 }
@@ -175,7 +180,10 @@ static const char *check_regex(const char *s)
                 return "a repeat count above 255";
             cost[depth] += atom * copies;
             atom *= copies + 1;
-        } else {
+        } else if (*s == '+') {
+            cost[depth] += atom;
+            atom *= 2;
+        } else if (*s != '*' && *s != '?') {
             n = n ? n : 1;
             atom = n;
             cost[depth] += n;
@@ -190,9 +198,11 @@ static const char *check_regex(const char *s)
 /* In brackets and anchored: the whole name or nothing. */
 static pare_status compile_regex(pare_ctx *cx, const char *text, regex_t *out)
 {
+    char quoted[PARE__QUOTE];
     const char *const why = check_regex(text);
     if (why)
-        return pare_fail(cx, PARE_EUSAGE, "regular expression \"%.80s\": %s", text, why);
+        return pare_fail(cx, PARE_EUSAGE, "regular expression %s: %s", pare__quote(quoted, text),
+                         why);
     char whole[PATTERN_MAX + 5] = "^(";
     const size_t len = strlen(text);
     memcpy(whole + 2, text, len);
@@ -203,7 +213,7 @@ static pare_status compile_regex(pare_ctx *cx, const char *text, regex_t *out)
     char reason[128];
     (void)regerror(code, out, reason, sizeof reason);
     return pare_fail(cx, code == REG_ESPACE ? PARE_ENOMEM : PARE_EUSAGE,
-                     "regular expression \"%.80s\": %s", text, reason);
+                     "regular expression %s: %s", pare__quote(quoted, text), reason);
 }
 
 pare_status pare_pattern_new(pare_ctx *cx, pare_arena *a, const char *text, pare_pattern **out)

@@ -26,10 +26,12 @@ static pare_status check_version(const pare__walk *w, const pare_yaml *root)
         return pare_recipe_fail(w->cx, root->place,
                                 "\"pare\" is missing; a recipe begins with \"pare: 1\"");
     }
-    if (version->kind != PARE_YAML_SCALAR || strcmp(version->text, "1") != 0)
-        return pare_recipe_fail(
-            w->cx, version->place, "\"pare\" is %s; this program reads version 1 of the grammar",
-            version->kind == PARE_YAML_SCALAR ? pare__quote(quoted, version->text) : "no number");
+    if (version->kind != PARE_YAML_SCALAR || pare_yaml_is_null(version))
+        return pare__fail_takes(w, version, "1, the version of the grammar");
+    if (strcmp(version->text, "1") != 0)
+        return pare_recipe_fail(w->cx, version->place,
+                                "\"pare\" is %s; this program reads version 1 of the grammar",
+                                pare__quote(quoted, version->text));
     return PARE_OK;
 }
 
@@ -37,12 +39,7 @@ static pare_status read_seed(const pare__walk *w, const pare_yaml *node)
 {
     if (node->kind == PARE_YAML_SCALAR && node->plain && pare__u64(node->text, &w->out->seed))
         return PARE_OK;
-    char quoted[PARE__QUOTE];
-    return pare_recipe_fail(w->cx, node->place,
-                            "\"seed\" is %s; it takes a whole number from 0 to "
-                            "18446744073709551615",
-                            node->kind == PARE_YAML_SCALAR ? pare__quote(quoted, node->text)
-                                                           : "no number");
+    return pare__fail_takes(w, node, "a whole number from 0 to 18446744073709551615");
 }
 
 bool pare_bytes_parse(const char *text, uint64_t *bytes)
@@ -81,21 +78,19 @@ static pare_status read_limits(const pare__walk *w, const pare_yaml *node)
     const pare_yaml *const ram = pare_yaml_get(node, "ram");
     if (!ram)
         return PARE_OK;
-    const bool scalar = ram->kind == PARE_YAML_SCALAR;
-    if (scalar && pare_bytes_parse(ram->text, &w->out->ram_limit))
+    const char *const text = ram->kind == PARE_YAML_SCALAR ? ram->text : "";
+    if (pare_bytes_parse(text, &w->out->ram_limit))
         return PARE_OK;
-    char quoted[PARE__QUOTE] = "no size", hint[32] = "";
-    if (scalar) {
-        const char *const unit = ram->text + strspn(ram->text, "0123456789");
-        const char *const near = pare_nearest_word(unit, units, 6);
-        (void)pare__quote(quoted, ram->text);
-        if (near && unit != ram->text)
-            (void)snprintf(hint, sizeof hint, "; did you mean \"%s\"?", near);
-    }
-    return pare_recipe_fail(w->cx, ram->place,
-                            "\"ram\" is %s; it takes a whole number above 0 with a unit of B, "
-                            "KB, MB, GB, KiB, MiB, GiB, as in 8GiB%s",
-                            quoted, hint);
+    char takes[256];
+    const size_t digits = strspn(text, "0123456789");
+    const char *const near = digits ? pare_nearest_word(text + digits, units, 6) : NULL;
+    const bool hint = near && digits < 20 && strcmp(near, text + digits) != 0;
+    (void)snprintf(takes, sizeof takes,
+                   "a whole number above 0 with a unit of B, KB, MB, GB, KiB, MiB, GiB, as in "
+                   "8GiB%s%.*s%s%s",
+                   hint ? "; did you mean \"" : "", hint ? (int)digits : 0, text, hint ? near : "",
+                   hint ? "\"?" : "");
+    return pare__fail_takes(w, ram, takes);
 }
 
 static pare_status read_top(const pare__walk *w, const pare_yaml *root)

@@ -18,6 +18,8 @@ enum { PARE__QUOTE = 96, PARE__LIST = 512, PARE__NUMBER = 40 };
 /* Text in double quotes, control characters escaped, cut at 64 bytes; returns out. */
 const char *pare__quote(char out[PARE__QUOTE], const char *text);
 
+bool pare__is_utf8(const char *text);
+
 /* "a, b, c", cut with "..." when it does not fit; returns out. */
 const char *pare__list(char out[PARE__LIST], const char *const *words, size_t count);
 
@@ -28,6 +30,9 @@ pare_status pare__fail_word(const pare__walk *w, pare_place place, const char *w
 /* Every key of the mapping is one of `words`; `where` names the mapping in the message. */
 PARE_CHECKED pare_status pare__keys(const pare__walk *w, const pare_yaml *mapping,
                                     const char *where, const char *const *words, size_t count);
+
+/* Fails with ""key" is VALUE; it takes TAKES". */
+pare_status pare__fail_takes(const pare__walk *w, const pare_yaml *node, const char *takes);
 
 /* `node` is a mapping, or null, which is taken for an empty one. */
 PARE_CHECKED pare_status pare__mapping(const pare__walk *w, const pare_yaml *node,

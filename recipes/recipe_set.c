@@ -105,6 +105,7 @@ static pare_status step_into(const pare__walk *w, pare_yaml *node, pare_place pl
 static const char *shown(const pare__walk *w, const char *set)
 {
     static const char option[] = "--set ";
+    const bool valid = pare__is_utf8(set);
     const size_t full = strlen(set);
     size_t len = full < SHOWN_BYTES ? full : SHOWN_BYTES;
     while (len < full && len > 0 && ((unsigned char)set[len] & 0xc0) == 0x80)
@@ -117,8 +118,8 @@ static const char *shown(const pare__walk *w, const char *set)
     if (len < full)
         memcpy(text + sizeof option - 1 + len, "...", 3);
     for (char *p = text; *p; p++)
-        if ((unsigned char)*p < 0x20 || *p == 0x7f)
-            *p = ' ';
+        if ((unsigned char)*p < 0x20 || *p == 0x7f || (!valid && (unsigned char)*p > 0x7f))
+            *p = '?';
     return text;
 }
 
@@ -127,6 +128,8 @@ pare_status pare__set(const pare__walk *w, pare_yaml *root, const char *set)
     const pare_place place = {shown(w, set), 0, 0};
     if (!place.file)
         return PARE_ENOMEM;
+    if (!pare__is_utf8(set))
+        return pare_recipe_fail(w->cx, place, "not UTF-8");
     const char *const equals = strchr(set, '=');
     if (!equals)
         return pare_recipe_fail(w->cx, place, "write path=value, as in passes.0.gptq.bits=3");

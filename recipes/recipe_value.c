@@ -107,7 +107,7 @@ static const char *describe_node(char out[IS_BYTES], const pare_yaml *node)
     return out;
 }
 
-static pare_status fail_takes(const pare__walk *w, const pare_yaml *node, const char *takes)
+pare_status pare__fail_takes(const pare__walk *w, const pare_yaml *node, const char *takes)
 {
     char is[IS_BYTES];
     return pare_recipe_fail(w->cx, node->place, "%s; it takes %s", describe_node(is, node), takes);
@@ -119,13 +119,13 @@ pare_status pare__mapping(const pare__walk *w, const pare_yaml *node, const char
         return PARE_OK;
     char takes[128];
     (void)snprintf(takes, sizeof takes, "a mapping, as in \"%s\"", name);
-    return fail_takes(w, node, takes);
+    return pare__fail_takes(w, node, takes);
 }
 
 pare_status pare__text(const pare__walk *w, const pare_yaml *node, pare_text *out)
 {
     if (node->kind != PARE_YAML_SCALAR || pare_yaml_is_null(node) || node->text[0] == '\0')
-        return fail_takes(w, node, "a text");
+        return pare__fail_takes(w, node, "a text");
     *out = (pare_text){node->text, node->place};
     return PARE_OK;
 }
@@ -133,7 +133,7 @@ pare_status pare__text(const pare__walk *w, const pare_yaml *node, pare_text *ou
 pare_status pare__texts(const pare__walk *w, const pare_yaml *node, pare_texts *out)
 {
     if (node->kind == PARE_YAML_MAPPING || pare_yaml_is_null(node))
-        return fail_takes(w, node, "a text or a list of texts");
+        return pare__fail_takes(w, node, "a text or a list of texts");
     const size_t count = node->kind == PARE_YAML_LIST ? node->count : 1;
     *out = (pare_texts){PARE_NEW(w->a, pare_text, count), count};
     if (!out->item)
@@ -299,7 +299,7 @@ static pare_status fail_value(const pare__walk *w, const pare_yaml *node, const 
     char takes[TAKES_BYTES], is[IS_BYTES];
     (void)describe_param(takes, p);
     const char *const word = node->kind == PARE_YAML_SCALAR ? meant(p, node->text) : NULL;
-    if (word)
+    if (word && strcmp(word, node->text) != 0)
         return pare_recipe_fail(w->cx, node->place, "%s; it takes %s; did you mean \"%s\"?",
                                 describe_node(is, node), takes, word);
     return pare_recipe_fail(w->cx, node->place, "%s; it takes %s%s", describe_node(is, node), takes,

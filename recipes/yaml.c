@@ -66,6 +66,18 @@ static size_t utf8_length(const unsigned char *p, size_t left, unsigned *out)
     return n;
 }
 
+bool pare__is_utf8(const char *text)
+{
+    const size_t len = strlen(text);
+    for (size_t i = 0, n; i < len; i += n) {
+        unsigned c;
+        n = utf8_length((const unsigned char *)text + i, len - i, &c);
+        if (n == 0)
+            return false;
+    }
+    return true;
+}
+
 static bool is_control(unsigned c)
 {
     return (c < 0x20 && c != '\t' && c != '\n' && c != '\r') ||
@@ -88,15 +100,14 @@ static pare_status check_characters(const reader *r)
     return PARE_OK;
 }
 
-/* True if the character at a mark is a tab: the most common reason why YAML does not parse. */
-static bool tab_at(const reader *r, yaml_mark_t mark)
+/* True if the line of a mark is indented with a tab, which YAML does not take. */
+static bool has_tab(const reader *r, yaml_mark_t mark)
 {
     const char *p = r->text, *const end = r->text + r->len;
     for (size_t line = 0; line < mark.line && p < end; p++)
         line += *p == '\n' || (*p == '\r' && (p + 1 == end || p[1] != '\n'));
-    for (size_t column = 0; column < mark.column && p < end; p++)
-        if (*p == '\t')
-            return true;
+    while (p < end && *p == ' ')
+        p++;
     return p < end && *p == '\t';
 }
 
@@ -109,7 +120,7 @@ static pare_status fail_yaml(const reader *r)
         return pare_recipe_fail(r->cx, place_of_byte(r, p->problem_offset), "not valid YAML: %s",
                                 p->problem);
     const char *hint = "";
-    if (tab_at(r, p->problem_mark))
+    if (has_tab(r, p->problem_mark))
         hint = "; indent with spaces, this line has a tab";
     else if (p->context && strstr(p->context, "alias"))
         hint = "; a pattern that begins with * stands in quotes";
@@ -268,7 +279,8 @@ pare_status pare_yaml_parse(pare_ctx *cx, pare_arena *a, const char *file, bool 
 pare_yaml *pare_yaml_find(const pare_yaml *mapping, const char *key, size_t len)
 {
     for (pare_yaml *e = mapping->first; e; e = e->next)
-        if (strncmp(e->key->text, key, len) == 0 && e->key->text[len] == '\0')
+        if (e->key->text[0] == key[0] && strncmp(e->key->text, key, len) == 0 &&
+            e->key->text[len] == '\0')
             return e;
     return NULL;
 }

@@ -1,0 +1,237 @@
+#include <string.h>
+#include <time.h>
+
+#include "recipes/pattern.h"
+#include "tests/unit/unit.h"
+
+static const struct {
+    const char *pattern, *name;
+    bool matches;
+} rows[] = {
+    {"a", "a", true},
+    {"a", "b", false},
+    {"a", "aa", false},
+    {"a", "", false},
+    {"*", "", true},
+    {"*", "model.layers.0", true},
+    {"**", "", true},
+    {"*.mlp.*", "model.layers.0.mlp.up_proj", true},
+    {"*.mlp.*", "model.layers.0.mlp", false},
+    {"*.mlp.*", "mlp.up_proj", false},
+    {"*.layers.0.*", "model.layers.0.mlp.up_proj", true},
+    {"*.layers.0.*", "model.layers.10.mlp.up_proj", false},
+    {"a*b*c", "a1b2b3c", true},
+    {"a*b*c", "a1b2b3cd", false},
+    {"*ab", "aab", true},
+    {"*aab", "aaab", true},
+    {"?", "x", true},
+    {"?", "", false},
+    {"?", "xy", false},
+    {"a?c", "a.c", true},
+    {"?", "\xc3\xa9", true},
+    {"??", "\xc3\xa9", false},
+    {"*?", "", false},
+    {"[a-c]", "b", true},
+    {"[a-c]", "d", false},
+    {"[a-c]", "bb", false},
+    {"[abx-z]*", "y.1", true},
+    {"*.[0-3].*", "layers.3.q", true},
+    {"*.[0-3].*", "layers.4.q", false},
+    {"*.[!0-3].*", "layers.4.q", true},
+    {"*.[^0-3].*", "layers.2.q", false},
+    {"[]]", "]", true},
+    {"[!]]", "]", false},
+    {"[a-]", "-", true},
+    {"[-a]", "-", true},
+    {"[*]", "*", true},
+    {"[*]", "x", false},
+    {"[\xc3\xa0-\xc3\xb0]", "\xc3\xa9", true},
+    {"]", "]", true},
+    {"re", "re", true},
+    {"re:a", "a", true},
+    {"re:a", "ab", false},
+    {"re:a", "ba", false},
+    {"re:a|b", "b", true},
+    {"re:a|b", "ab", false},
+    {"re:.*\\.(k|v)_proj", "model.layers.0.self_attn.k_proj", true},
+    {"re:.*\\.(k|v)_proj", "model.layers.0.self_attn.q_proj", false},
+    {"re:model\\.layers\\.[0-9]+\\.mlp\\..*", "model.layers.12.mlp.up_proj", true},
+    {"re:x{2,3}", "xx", true},
+    {"re:x{2,3}", "xxxx", false},
+    {"re:x{255}", "x", false},
+    {"re:[(]", "(", true},
+    {"re:[])]x", ")x", true},
+    {"re:[[:digit:])]", "7", true},
+    {"re:\\(", "(", true},
+    {"re:(a|ab)(c|bcd)(d*)", "abcd", true},
+    {"re:[{9999}]", "{", true},
+};
+
+START_TEST(patterns_match_whole_names)
+{
+    pare_ctx cx;
+    pare_arena a;
+    pare_pattern *p = NULL;
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    ck_assert_msg(pare_pattern_new(&cx, &a, rows[_i].pattern, &p) == PARE_OK, "%s", cx.what);
+    ck_assert_msg(pare_pattern_matches(p, rows[_i].name) == rows[_i].matches, "%s on %s",
+                  rows[_i].pattern, rows[_i].name);
+    pare_pattern_free(p);
+    pare_arena_release(&a);
+    ck_assert_uint_eq(cx.live_bytes, 0);
+}
+END_TEST
+
+static const struct {
+    const char *pattern, *message;
+} bad[] = {
+    {"", "an empty pattern matches nothing"},
+    {"re:", "an empty pattern matches nothing"},
+    {"a[b", "pattern \"a[b\": a set [...] has no end or a range that runs backwards"},
+    {"[]", "pattern \"[]\": a set [...] has no end or a range that runs backwards"},
+    {"[!]", "pattern \"[!]\": a set [...] has no end or a range that runs backwards"},
+    {"[b-a]", "pattern \"[b-a]\": a set [...] has no end or a range that runs backwards"},
+    {"[a-", "pattern \"[a-\": a set [...] has no end or a range that runs backwards"},
+    {"re:a{256}", "regular expression \"a{256}\": a repeat count above 255"},
+    {"re:a{1,99999999999999999999}",
+     "regular expression \"a{1,99999999999999999999}\": a repeat count above 255"},
+    {"re:a{255,}", "regular expression \"a{255,}\": a repeat count above 255"},
+    {"re:(a{50}){50}", "regular expression \"(a{50}){50}\": repeats make it too large"},
+    {"re:a{50}{50}", "regular expression \"a{50}{50}\": repeats make it too large"},
+    {"re:(a{50})*{50}", "regular expression \"(a{50})*{50}\": repeats make it too large"},
+    {"re:(((((((((((a+)+)+)+)+)+)+)+)+)+)+)+",
+     "regular expression \"(((((((((((a+)+)+)+)+)+)+)+)+)+)+)+\": repeats make it too large"},
+    {"re:(a", "regular expression \"(a\": a ( without its )"},
+    {"re:a)|(b", "regular expression \"a)|(b\": a ) without its ("},
+    {"re:(a)\\1", "regular expression \"(a)\\1\": back references are not supported"},
+};
+
+START_TEST(bad_patterns_say_why)
+{
+    pare_ctx cx;
+    pare_arena a;
+    pare_pattern *p = NULL;
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    ck_assert_int_eq(pare_pattern_new(&cx, &a, bad[_i].pattern, &p), PARE_EUSAGE);
+    ck_assert_str_eq(cx.what, bad[_i].message);
+    ck_assert_ptr_null(p);
+    pare_pattern_free(p);
+    pare_arena_release(&a);
+}
+END_TEST
+
+START_TEST(errors_of_the_regex_compiler_are_passed_on)
+{
+    pare_ctx cx;
+    pare_arena a;
+    pare_pattern *p = NULL;
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    ck_assert_int_eq(pare_pattern_new(&cx, &a, "re:[z-a]", &p), PARE_EUSAGE);
+    ck_assert_ptr_nonnull(strstr(cx.what, "regular expression \"[z-a]\": "));
+    ck_assert_uint_gt(strlen(cx.what), strlen("regular expression \"[z-a]\": "));
+    pare_arena_release(&a);
+}
+END_TEST
+
+/* With plain backtracking this takes longer than the age of the universe. */
+START_TEST(many_stars_take_little_time)
+{
+    enum { STARS = 400, LETTERS = 20000 };
+    char pattern[2 * STARS + 2], *const name = malloc(LETTERS + 1);
+    ck_assert_ptr_nonnull(name);
+    for (size_t i = 0; i < STARS; i++)
+        memcpy(pattern + 2 * i, "a*", 2);
+    memcpy(pattern + 2 * STARS, "b", 2);
+    memset(name, 'a', LETTERS);
+    name[LETTERS] = '\0';
+    pare_ctx cx;
+    pare_arena a;
+    pare_pattern *p = NULL;
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    ck_assert_int_eq(pare_pattern_new(&cx, &a, pattern, &p), PARE_OK);
+    const clock_t begin = clock();
+    ck_assert(!pare_pattern_matches(p, name));
+    ck_assert((double)(clock() - begin) / CLOCKS_PER_SEC < 2);
+    pare_pattern_free(p);
+    pare_arena_release(&a);
+    free(name);
+}
+END_TEST
+
+START_TEST(patterns_survive_failed_allocations)
+{
+    pare_status s = PARE_ENOMEM;
+    for (long n = 0; s != PARE_OK; n++) {
+        pare_ctx cx;
+        pare_arena a;
+        pare_pattern *p = NULL;
+        unit_failing f = {.left = n};
+        pare_ctx_init(&cx);
+        cx.alloc = (pare_alloc){unit_failing_resize, &f};
+        ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+        s = pare_pattern_new(&cx, &a, "re:a.*", &p);
+        ck_assert(s == PARE_OK || (s == PARE_ENOMEM && cx.what[0]));
+        pare_pattern_free(p);
+        pare_arena_release(&a);
+        ck_assert_int_eq(f.live, 0);
+        ck_assert_int_lt(n, 100);
+    }
+}
+END_TEST
+
+static const struct {
+    const char *text, *nearest;
+} near[] = {{"grop", "group"},   {"gruop", "group"},
+            {"groups", "group"}, {"GROUP", "group"},
+            {"goup", "group"},   {"gorpu", "group"},
+            {"bist", "bits"},    {"tits", "bits"},
+            {"b", NULL},         {"bi", NULL},
+            {"x", NULL},         {"", NULL},
+            {"xyz", NULL},       {"mes", "mse"},
+            {"m", NULL},         {"true_sequental", "true_sequential"},
+            {"group", "group"},  {"tru", "true"},
+            {"ab", "abc"},       {"symetric", "symmetric"}};
+
+START_TEST(the_nearest_word_is_found)
+{
+    static const char *const words[] = {"bits", "group",           "symmetric", "mse",
+                                        "true", "true_sequential", "abc",       "abd"};
+    const char *const word = pare_nearest_word(near[_i].text, words, 8);
+    if (near[_i].nearest)
+        ck_assert_pstr_eq(word, near[_i].nearest);
+    else
+        ck_assert_ptr_null(word);
+}
+END_TEST
+
+START_TEST(long_words_are_not_compared)
+{
+    char text[200];
+    memset(text, 'a', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    const char *const words[] = {text};
+    ck_assert_ptr_null(pare_nearest_word(text, words, 1));
+    ck_assert_ptr_null(pare_nearest_word("aaaa", words, 1));
+    text[64] = '\0';
+    ck_assert_ptr_nonnull(pare_nearest_word(text, words, 1));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *const s = suite_create("pattern");
+    TCase *const t = tcase_create("pattern");
+    tcase_add_loop_test(t, patterns_match_whole_names, 0, sizeof rows / sizeof rows[0]);
+    tcase_add_loop_test(t, bad_patterns_say_why, 0, sizeof bad / sizeof bad[0]);
+    tcase_add_test(t, errors_of_the_regex_compiler_are_passed_on);
+    tcase_add_test(t, many_stars_take_little_time);
+    tcase_add_test(t, patterns_survive_failed_allocations);
+    tcase_add_loop_test(t, the_nearest_word_is_found, 0, sizeof near / sizeof near[0]);
+    tcase_add_test(t, long_words_are_not_compared);
+    suite_add_tcase(s, t);
+    return unit_main(s);
+}
