@@ -1,0 +1,255 @@
+/* U from one factorization, without ever forming H^-1.
+ *
+ * With R the reversal of the order of rows, R H R = L L^T gives
+ *     H^-1 = R L^-T L^-1 R = (R L^-1 R)^T (R L^-1 R),
+ * and U = R L^-1 R is upper triangular: reversing the rows and columns of a lower triangle makes it
+ * an upper one. Cost k^3 / 3 for L and k^3 / 3 for its inverse; the road over H^-1 takes 4/3 k^3.
+ *
+ * Each rung of the ladder starts from H again: the reversed, permuted and damped matrix is a copy,
+ * and U takes the place of H only when it is known to be good. */
+#include <float.h>
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "quant/gptq.h"
+#include "runtime/linalg.h"
+#include "runtime/threads.h"
+
+enum { ROWS_PER_CHUNK = 64 };
+
+static const float damp_max = 1.0F;
+
+typedef struct factor_job {
+    const pare_ctx *cx;
+    float *h;
+    size_t k;
+    const uint32_t *order; /* column of H at each position */
+    const uint8_t *dead;
+    double mean;   /* of the diagonal, live columns */
+    double lambda; /* of this rung */
+    void *a;       /* reversed copy, [k, k] */
+    bool f64;
+    atomic_size_t bad_row; /* k when there is none */
+} factor_job;
+
+/* The lower triangle to be checked: H, or the factor at hand. */
+typedef struct finite_job {
+    const void *a;
+    size_t k;
+    bool f64;
+    atomic_size_t bad_row;
+} finite_job;
+
+static bool usable(const finite_job *job, size_t i, size_t j)
+{
+    const size_t at = i * job->k + j;
+    const double x = job->f64 ? ((const double *)job->a)[at] : (double)((const float *)job->a)[at];
+    return fabs(x) <= (double)FLT_MAX;
+}
+
+static void check_rows(void *arg, size_t begin, size_t end, size_t worker)
+{
+    finite_job *const job = arg;
+    (void)worker;
+    for (size_t i = begin; i < end; i++) {
+        bool good = true;
+        for (size_t j = 0; j <= i; j++)
+            good &= usable(job, i, j);
+        size_t first = atomic_load(&job->bad_row);
+        while (!good && i < first && !atomic_compare_exchange_weak(&job->bad_row, &first, i))
+            continue;
+    }
+}
+
+/* First row of a lower triangle with an entry that no float holds, k when there is none. */
+static size_t first_bad_row(const pare_ctx *cx, const void *a, size_t k, bool f64)
+{
+    finite_job job = {.a = a, .k = k, .f64 = f64, .bad_row = k};
+    pare_parallel(cx, k, ROWS_PER_CHUNK, check_rows, &job);
+    return atomic_load(&job.bad_row);
+}
+
+static pare_status check_finite(pare_ctx *cx, const float *h, size_t k)
+{
+    const size_t row = first_bad_row(cx, h, k, false);
+    for (size_t j = 0; row < k && j <= row; j++)
+        if (!(fabsf(h[row * k + j]) <= FLT_MAX))
+            return pare_fail(cx, PARE_ENUMERIC,
+                             "H[%zu, %zu] is %g: the inputs of this linear were not finite or too "
+                             "large during calibration",
+                             row, j, (double)h[row * k + j]);
+    return PARE_OK;
+}
+
+static float damped(const factor_job *job, size_t i, size_t j)
+{
+    const size_t pi = job->order[job->k - 1 - i], pj = job->order[job->k - 1 - j];
+    return job->h[pi > pj ? pi * job->k + pj : pj * job->k + pi];
+}
+
+static double damped_diagonal(const factor_job *job, size_t i)
+{
+    const size_t p = job->order[job->k - 1 - i];
+    return (job->dead[p] ? job->mean : (double)job->h[p * job->k + p]) + job->lambda;
+}
+
+/* Copies squares of 64 x 64, since one side of the copy runs down a column. */
+static void copy_rows(void *arg, size_t begin, size_t end, size_t worker)
+{
+    const factor_job *const job = arg;
+    const size_t k = job->k;
+    (void)worker;
+    for (size_t from = 0; from < end; from += ROWS_PER_CHUNK)
+        for (size_t i = begin; i < end; i++) {
+            const size_t to = from + ROWS_PER_CHUNK < i ? from + ROWS_PER_CHUNK : i;
+            for (size_t j = from; j < to; j++)
+                if (job->f64)
+                    ((double *)job->a)[i * k + j] = (double)damped(job, i, j);
+                else
+                    ((float *)job->a)[i * k + j] = damped(job, i, j);
+        }
+    for (size_t i = begin; i < end; i++)
+        if (job->f64)
+            ((double *)job->a)[i * k + i] = damped_diagonal(job, i);
+        else
+            ((float *)job->a)[i * k + i] = (float)damped_diagonal(job, i);
+}
+
+static void write_rows(void *arg, size_t begin, size_t end, size_t worker)
+{
+    const factor_job *const job = arg;
+    const size_t k = job->k;
+    (void)worker;
+    for (size_t i = begin; i < end; i++) {
+        const size_t last = (k - i) * k - 1; /* of row k - 1 - i */
+        for (size_t j = 0; j < i; j++)
+            job->h[i * k + j] = 0;
+        for (size_t j = i; j < k; j++)
+            job->h[i * k + j] = job->f64 ? (float)((const double *)job->a)[last - j]
+                                         : ((const float *)job->a)[last - j];
+    }
+}
+
+/* Row of L that has no usable pivot (1-based), or 0. */
+static size_t factor_and_invert(const factor_job *job)
+{
+    const pare_ctx *const cx = job->cx;
+    const size_t k = job->k;
+    const size_t bad =
+        job->f64 ? pare_cholesky_f64(cx, job->a, k) : pare_cholesky_f32(cx, job->a, k);
+    if (bad)
+        return bad;
+    if (job->f64)
+        pare_triangular_inverse_f64(cx, job->a, k);
+    else
+        pare_triangular_inverse_f32(cx, job->a, k);
+    for (size_t i = 0; i < k; i++) {
+        const size_t at = i * (k + 1);
+        if ((job->f64 ? ((double *)job->a)[at] : (double)((float *)job->a)[at]) < (double)FLT_MIN)
+            return i + 1;
+    }
+    const size_t row = first_bad_row(cx, job->a, k, job->f64);
+    return row < k ? row + 1 : 0;
+}
+
+/* All rungs in one precision. */
+static pare_status climb(pare_arena *scratch, factor_job *job, float damp, bool f64,
+                         pare_damping *d)
+{
+    const size_t k = job->k;
+    const pare_mark mark = pare_arena_mark(scratch);
+    job->f64 = f64;
+    job->a = pare_arena_take(scratch, k * k, f64 ? sizeof(double) : sizeof(float));
+    if (!job->a)
+        return PARE_ENOMEM;
+    d->f64 = f64;
+    d->raises = 0;
+    for (;; d->raises++) {
+        d->damp = damp;
+        job->lambda = (double)damp * job->mean;
+        pare_parallel(job->cx, k, ROWS_PER_CHUNK, copy_rows, job);
+        const size_t bad = factor_and_invert(job);
+        d->failed = bad != 0;
+        if (bad)
+            d->pivot = (size_t)job->order[k - bad] + 1;
+        if (!bad || damp >= damp_max)
+            break;
+        damp = damp > 0 ? damp * 10 : 0.01F;
+        damp = damp < 0.99F * damp_max ? damp : damp_max;
+    }
+    if (!d->failed)
+        pare_parallel(job->cx, k, ROWS_PER_CHUNK, write_rows, job);
+    pare_arena_rewind(scratch, mark);
+    return PARE_OK;
+}
+
+typedef struct column {
+    float diagonal;
+    uint32_t index;
+} column;
+
+static int by_falling_diagonal(const void *left, const void *right)
+{
+    const column *const a = left, *const b = right;
+    if (a->diagonal != b->diagonal)
+        return a->diagonal > b->diagonal ? -1 : 1;
+    return a->index < b->index ? -1 : a->index > b->index;
+}
+
+/* Order of the columns; a column by itself when `falling` is false. */
+static pare_status make_order(pare_arena *scratch, const float *h, size_t k, bool falling,
+                              uint32_t *order)
+{
+    const pare_mark mark = pare_arena_mark(scratch);
+    column *const columns = PARE_NEW(scratch, column, k);
+    if (!columns)
+        return PARE_ENOMEM;
+    for (size_t j = 0; j < k; j++)
+        columns[j] = (column){h[j * (k + 1)], (uint32_t)j};
+    if (falling)
+        qsort(columns, k, sizeof *columns, by_falling_diagonal);
+    for (size_t j = 0; j < k; j++)
+        order[j] = columns[j].index;
+    pare_arena_rewind(scratch, mark);
+    return PARE_OK;
+}
+
+/* Marks dead columns; mean of the diagonal over the others, 1 when there are none. */
+static double survey(const float *h, size_t k, uint8_t *dead, size_t *dead_count)
+{
+    double sum = 0;
+    size_t count = 0;
+    for (size_t j = 0; j < k; j++) {
+        const float d = h[j * (k + 1)];
+        dead[j] = d == 0;
+        count += dead[j];
+        sum += (double)d;
+    }
+    *dead_count = count;
+    return count < k ? sum / (double)(k - count) : 1;
+}
+
+pare_status pare_gptq_factorize(pare_ctx *cx, pare_arena *scratch, const pare_gptq_opts *opts,
+                                float *h, size_t k, pare_gptq_factor *out)
+{
+    *out = (pare_gptq_factor){.k = k};
+    if (!(opts->damp >= 0 && opts->damp <= damp_max))
+        return pare_fail(cx, PARE_EINVAL, "damping %g is not between 0 and 1", (double)opts->damp);
+    PARE_TRY(check_finite(cx, h, k));
+    uint32_t *const order = PARE_NEW(scratch, uint32_t, k);
+    out->dead = order ? PARE_NEW(scratch, uint8_t, k) : NULL;
+    if (!out->dead)
+        return PARE_ENOMEM;
+    PARE_TRY(make_order(scratch, h, k, opts->act_order, order));
+
+    pare_damping *const d = &out->damping;
+    factor_job job = {.cx = cx, .h = h, .k = k, .order = order, .dead = out->dead};
+    job.mean = survey(h, k, out->dead, &d->dead);
+    PARE_TRY(climb(scratch, &job, opts->damp, false, d));
+    if (d->failed)
+        PARE_TRY(climb(scratch, &job, opts->damp, true, d));
+    out->u = d->failed ? NULL : h;
+    out->order = opts->act_order ? order : NULL;
+    return PARE_OK;
+}
