@@ -1,0 +1,284 @@
+#include "runtime/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include "tests/unit/folder.h"
+
+static pare_ctx cx;
+static pare_arena arena;
+static folder dir;
+
+static void begin(void)
+{
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &arena, 0), PARE_OK);
+    folder_make(&dir);
+}
+
+static void end(void)
+{
+    folder_remove(&dir);
+    pare_arena_release(&arena);
+    ck_assert_uint_eq(cx.live_bytes, 0);
+}
+
+START_TEST(a_mapped_file_has_its_bytes_and_path)
+{
+    pare_file f;
+    folder_put_text(&dir, "a", "hello");
+    ck_assert_int_eq(pare_file_map(&cx, &arena, dir.file, &f), PARE_OK);
+    ck_assert_uint_eq(f.bytes, 5);
+    ck_assert_mem_eq(f.data, "hello", 5);
+    ck_assert_str_eq(f.path, dir.file);
+    pare_file_forget(&f, 0, 5);
+    pare_file_forget(&f, 9, 1);
+    ck_assert_mem_eq(f.data, "hello", 5);
+    pare_file_unmap(&f);
+    ck_assert_ptr_null(f.data);
+    pare_file_unmap(&f);
+    folder_put_text(&dir, "empty", "");
+    ck_assert_int_eq(pare_file_map(&cx, &arena, dir.file, &f), PARE_OK);
+    ck_assert_ptr_null(f.data);
+    ck_assert_uint_eq(f.bytes, 0);
+}
+END_TEST
+
+START_TEST(what_is_not_a_regular_file_is_refused)
+{
+    pare_file f;
+    ck_assert_int_eq(pare_file_map(&cx, &arena, folder_file(&dir, "none"), &f), PARE_ENOTFOUND);
+    ck_assert_ptr_nonnull(strstr(cx.what, "none: cannot open: No such file"));
+    pare_ctx_clear(&cx);
+    ck_assert_int_eq(pare_file_map(&cx, &arena, dir.path, &f), PARE_EFORMAT);
+    ck_assert_ptr_nonnull(strstr(cx.what, "is a directory, expected a file"));
+    pare_ctx_clear(&cx);
+    ck_assert_int_eq(mkfifo(folder_file(&dir, "pipe"), 0600), 0);
+    ck_assert_int_eq(pare_file_map(&cx, &arena, dir.file, &f), PARE_EFORMAT);
+    ck_assert_ptr_nonnull(strstr(cx.what, "is not a regular file"));
+}
+END_TEST
+
+START_TEST(reading_stops_at_the_cap)
+{
+    char *text;
+    size_t len;
+    folder_put(&dir, "a", "he\0lo", 5);
+    ck_assert_int_eq(pare_file_read(&cx, &arena, dir.file, 5, &text, &len), PARE_OK);
+    ck_assert_uint_eq(len, 5);
+    ck_assert_mem_eq(text, "he\0lo", 6);
+    ck_assert_int_eq(pare_file_read(&cx, &arena, dir.file, 4, &text, &len), PARE_EFORMAT);
+    ck_assert_ptr_nonnull(strstr(cx.what, "5 bytes, at most 4 are accepted"));
+    ck_assert_ptr_null(text);
+}
+END_TEST
+
+START_TEST(writing_replaces_the_file_whole)
+{
+    size_t len;
+    folder_put_text(&dir, "a", "the old text");
+    char path[384];
+    (void)snprintf(path, sizeof path, "%s", dir.file);
+    ck_assert_int_eq(pare_file_write(&cx, path, "new", 3), PARE_OK);
+    char *const text = folder_get(path, &len);
+    ck_assert_str_eq(text, "new");
+    free(text);
+    ck_assert(!pare_path_is_file(folder_file(&dir, "a.tmp")));
+}
+END_TEST
+
+/* The limit on file sizes stands for a full disk: both end a write half way. */
+START_TEST(a_failed_write_leaves_the_old_file)
+{
+    size_t len;
+    char path[384];
+    static char big[8192];
+    folder_put_text(&dir, "a", "old");
+    (void)snprintf(path, sizeof path, "%s", dir.file);
+    ck_assert(signal(SIGXFSZ, SIG_IGN) != SIG_ERR);
+    const struct rlimit small = {4096, 4096};
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &small), 0);
+    ck_assert_int_eq(pare_file_write(&cx, path, big, sizeof big), PARE_ENOSPC);
+    ck_assert_ptr_nonnull(strstr(cx.what, "a.tmp: cannot write: "));
+    char *const text = folder_get(path, &len);
+    ck_assert_str_eq(text, "old");
+    free(text);
+    ck_assert(!pare_path_is_file(folder_file(&dir, "a.tmp")));
+}
+END_TEST
+
+START_TEST(writing_into_a_missing_folder_fails)
+{
+    char path[384];
+    (void)snprintf(path, sizeof path, "%s/none/a", dir.path);
+    ck_assert_int_eq(pare_file_write(&cx, path, "x", 1), PARE_ENOTFOUND);
+    ck_assert_ptr_nonnull(strstr(cx.what, "none/a.tmp: cannot create: "));
+}
+END_TEST
+
+START_TEST(positioned_writes_read_back)
+{
+    char back[6] = {0};
+    const char *const path = folder_file(&dir, "a");
+    const int fd = open(path, O_RDWR | O_CREAT, 0600);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(pare_file_put(&cx, fd, path, "world", 5, 1000), PARE_OK);
+    ck_assert_int_eq(pare_file_put(&cx, fd, path, "", 0, 0), PARE_OK);
+    ck_assert_int_eq(pare_file_sync(&cx, fd, path), PARE_OK);
+    ck_assert_int_eq(pare_file_sync_parent(&cx, path), PARE_OK);
+    ck_assert_int_eq(pare_file_get(&cx, fd, path, back, 5, 1000), PARE_OK);
+    ck_assert_str_eq(back, "world");
+    ck_assert_int_eq(pare_file_get(&cx, fd, path, back, 5, 1002), PARE_EIO);
+    ck_assert_ptr_nonnull(strstr(cx.what, "ends at byte 1005, 2 more were expected"));
+    pare_ctx_clear(&cx);
+    ck_assert_int_eq(pare_file_get(&cx, fd, path, back, 5, UINT64_MAX - 1), PARE_EIO);
+    pare_ctx_clear(&cx);
+    ck_assert_int_eq(pare_file_put(&cx, fd, path, back, 5, INT64_MAX - 1), PARE_ENOSPC);
+    (void)close(fd);
+    pare_ctx_clear(&cx);
+    ck_assert_int_eq(pare_file_put(&cx, fd, path, back, 5, 0), PARE_EIO);
+    pare_ctx_clear(&cx);
+    ck_assert_int_eq(pare_file_sync(&cx, fd, path), PARE_EIO);
+}
+END_TEST
+
+START_TEST(reasons_of_the_system_get_their_status)
+{
+    static const struct {
+        int code;
+        pare_status status;
+    } cases[] = {{ENOENT, PARE_ENOTFOUND}, {ENOSPC, PARE_ENOSPC}, {EDQUOT, PARE_ENOSPC},
+                 {EFBIG, PARE_ENOSPC},     {ENOMEM, PARE_ENOMEM}, {EACCES, PARE_EIO}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        pare_ctx_clear(&cx);
+        errno = cases[i].code;
+        ck_assert_int_eq(pare_file_fail(&cx, "x", "write"), cases[i].status);
+        ck_assert_int_eq(strncmp(cx.what, "x: cannot write: ", 17), 0);
+    }
+}
+END_TEST
+
+START_TEST(paths_join_and_split)
+{
+    static const char *const joins[][3] = {
+        {"a", "b", "a/b"}, {"a/", "b", "a/b"}, {"a", "/b", "/b"}, {"", "b", "b"}, {"/", "b", "/b"}};
+    static const char *const directories[][2] = {{"a/b", "a"}, {"a", "."},    {"/a", "/"},
+                                                 {"/", "/"},   {"a/b/", "a"}, {"//a", "/"},
+                                                 {"", "."},    {"a//b", "a"}, {"./a", "."}};
+    for (size_t i = 0; i < sizeof joins / sizeof *joins; i++)
+        ck_assert_str_eq(pare_path_join(&arena, joins[i][0], joins[i][1]), joins[i][2]);
+    for (size_t i = 0; i < sizeof directories / sizeof *directories; i++)
+        ck_assert_str_eq(pare_path_directory(&arena, directories[i][0]), directories[i][1]);
+    folder_put_text(&dir, "a", "x");
+    ck_assert(pare_path_is_file(dir.file) && !pare_path_is_directory(dir.file));
+    ck_assert(pare_path_is_directory(dir.path) && !pare_path_is_file(dir.path));
+}
+END_TEST
+
+/* A child maps two files, the second is cut, the child reads it: exit code and message are ours. */
+START_TEST(a_cut_file_ends_the_process_with_its_name)
+{
+    static char page[3 * 4096];
+    int ends[2];
+    pare_file first, f;
+    folder_put(&dir, "first", page, sizeof page);
+    ck_assert_int_eq(pare_file_map(&cx, &arena, dir.file, &first), PARE_OK);
+    folder_put(&dir, "cut", page, sizeof page);
+    ck_assert_int_eq(pipe(ends), 0);
+    const pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        (void)dup2(ends[1], STDERR_FILENO);
+        if (pare_file_map(&cx, &arena, dir.file, &f) != PARE_OK || truncate(dir.file, 10) != 0)
+            _exit(1);
+        pare_file_guard(4);
+        _exit(*(const volatile unsigned char *)(f.data + 8192) ? 2 : 3);
+    }
+    (void)close(ends[1]);
+    char text[512] = {0};
+    size_t len = 0;
+    ssize_t n;
+    while ((n = read(ends[0], text + len, sizeof text - 1 - len)) > 0)
+        len += (size_t)n;
+    (void)close(ends[0]);
+    int status;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(WIFEXITED(status) ? WEXITSTATUS(status) : -1, 4);
+    ck_assert_ptr_nonnull(strstr(text, dir.file));
+    ck_assert_ptr_nonnull(strstr(text, "a mapped page cannot be read"));
+    pare_file_unmap(&first);
+}
+END_TEST
+
+START_TEST(a_fault_elsewhere_stays_a_fault)
+{
+    const pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        pare_file_guard(4);
+        (void)raise(SIGBUS);
+        (void)raise(SIGBUS);
+        _exit(0);
+    }
+    int status;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS);
+}
+END_TEST
+
+START_TEST(every_failed_allocation_is_reported)
+{
+    folder_put_text(&dir, "a", "hello");
+    for (long n = 0;; n++) {
+        unit_failing f = {.left = n};
+        pare_ctx c;
+        pare_arena a;
+        pare_file file = {0};
+        char *text;
+        size_t len;
+        pare_ctx_init(&c);
+        c.alloc = (pare_alloc){unit_failing_resize, &f};
+        pare_status s = pare_arena_init(&c, &a, 0);
+        if (s == PARE_OK)
+            s = pare_file_map(&c, &a, dir.file, &file);
+        if (s == PARE_OK)
+            s = pare_file_read(&c, &a, dir.file, 100, &text, &len);
+        if (s == PARE_OK)
+            s = pare_file_write(&c, dir.file, "hello", 5);
+        pare_file_unmap(&file);
+        pare_arena_release(&a);
+        ck_assert_int_eq(f.live, 0);
+        if (s == PARE_OK) {
+            ck_assert_int_gt(n, 2);
+            break;
+        }
+        ck_assert_int_eq(s, PARE_ENOMEM);
+        ck_assert_str_ne(c.what, "");
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *const s = suite_create("file");
+    TCase *const t = tcase_create("file");
+    tcase_add_checked_fixture(t, begin, end);
+    tcase_add_test(t, a_mapped_file_has_its_bytes_and_path);
+    tcase_add_test(t, what_is_not_a_regular_file_is_refused);
+    tcase_add_test(t, reading_stops_at_the_cap);
+    tcase_add_test(t, writing_replaces_the_file_whole);
+    tcase_add_test(t, a_failed_write_leaves_the_old_file);
+    tcase_add_test(t, writing_into_a_missing_folder_fails);
+    tcase_add_test(t, positioned_writes_read_back);
+    tcase_add_test(t, reasons_of_the_system_get_their_status);
+    tcase_add_test(t, paths_join_and_split);
+    tcase_add_test(t, a_cut_file_ends_the_process_with_its_name);
+    tcase_add_test(t, a_fault_elsewhere_stays_a_fault);
+    tcase_add_test(t, every_failed_allocation_is_reported);
+    suite_add_tcase(s, t);
+    return unit_main(s);
+}
