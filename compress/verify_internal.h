@@ -1,0 +1,36 @@
+/* compress/verify_internal.h - one verification, and the checks of single tensors. */
+#ifndef PARE_COMPRESS_VERIFY_INTERNAL_H
+#define PARE_COMPRESS_VERIFY_INTERNAL_H
+
+#include "compress/verify.h"
+#include "formats/checkpoint.h"
+
+typedef struct pare_verify_run {
+    pare_ctx *cx;
+    pare_arena arena;
+    void (*found)(void *self, const char *what);
+    void *self;
+    pare_verify_result *out;
+    const char *path;
+    pare_json *manifest; /* NULL: not an artifact, or its manifest cannot be read */
+    pare_checkpoint checkpoint;
+} pare_verify_run;
+
+/* Counts a finding and hands its text on. */
+PARE_PRINTF(2, 3)
+void pare__verify_found(pare_verify_run *v, const char *fmt, ...);
+
+/* Turns a failure that says something about the files into a finding (then PARE_OK); lack of
+ * memory, a broken disk and an interrupt stay what they are. */
+PARE_CHECKED pare_status pare__verify_absorb(pare_verify_run *v, pare_status s);
+
+/* XXH3-128 of every tensor against the manifest, both ways. */
+void pare__verify_hashes(pare_verify_run *v);
+
+/* Float tensors hold no NaN or infinity. */
+void pare__verify_finite(pare_verify_run *v);
+
+/* Scales, zero points and padding of a packed linear. Scratch from the run's arena. PARE_ENOMEM. */
+PARE_CHECKED pare_status pare__verify_packed(pare_verify_run *v, const pare_linear *l);
+
+#endif

@@ -1,0 +1,186 @@
+#include <inttypes.h>
+#include <string.h>
+
+#include "compress/verify_internal.h"
+#include "formats/hash.h"
+#include "kernels/layout.h"
+
+enum { PLANES = 3, F16_EXPONENT = 0x7c00, F16_SIGN = 0x8000 };
+static const char *const suffix[PLANES] = {".codes", ".scales", ".zeros"};
+
+/* Length of the name without the suffix of a plane, and which plane; 0 when it has none. */
+static size_t plane_of(const char *name, size_t *plane)
+{
+    const size_t len = strlen(name);
+    for (size_t i = 0; i < PLANES; i++) {
+        const size_t s = strlen(suffix[i]);
+        if (len > s && strcmp(name + len - s, suffix[i]) == 0) {
+            *plane = i;
+            return len - s;
+        }
+    }
+    return 0;
+}
+
+/* The hash that the manifest has for a tensor, NULL when it has none. */
+static const char *expected_hash(pare_verify_run *v, const char *name)
+{
+    const pare_json *const kept = pare_json_get(pare_json_get(v->manifest, "kept"), name);
+    size_t plane;
+    const size_t len = plane_of(name, &plane);
+    if (kept || len == 0)
+        return pare_json_text(pare_json_get(kept, "xxh3"), NULL);
+    const pare_mark mark = pare_arena_mark(&v->arena);
+    char *const base = pare_arena_text(&v->arena, name, len);
+    const pare_json *const linear =
+        base ? pare_json_get(pare_json_get(v->manifest, "tensors"), base) : NULL;
+    pare_arena_rewind(&v->arena, mark);
+    return pare_json_text(pare_json_get(pare_json_get(linear, "xxh3"), suffix[plane] + 1), NULL);
+}
+
+static const char *file_of(const pare_verify_run *v, const pare_tensor *t)
+{
+    const pare_checkpoint *const ck = &v->checkpoint;
+    const char *const path = ck->file[ck->tensor_file[t - ck->tensor]].path;
+    const char *const slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* Every tensor that the manifest names is there. */
+static void check_named(pare_verify_run *v)
+{
+    const char *key;
+    const pare_json *value;
+    const pare_json *const kept = pare_json_get(v->manifest, "kept");
+    const pare_json *const tensors = pare_json_get(v->manifest, "tensors");
+    const pare_json *const linears = pare_json_get(v->checkpoint.index, "linears");
+    for (pare_json_iter it = {0}; pare_json_next(kept, &it, &key, &value);)
+        if (!pare_checkpoint_find(&v->checkpoint, key))
+            pare__verify_found(v, "%s: in the manifest, but in no weight file", key);
+    for (pare_json_iter it = {0}; pare_json_next(tensors, &it, &key, &value);)
+        if (!pare_json_get(linears, key))
+            pare__verify_found(v, "%s: in the manifest, but not in packed.index.json", key);
+}
+
+void pare__verify_hashes(pare_verify_run *v)
+{
+    for (size_t i = 0; i < v->checkpoint.tensors; i++) {
+        const pare_tensor *const t = &v->checkpoint.tensor[i];
+        const char *const want = expected_hash(v, t->name);
+        char hex[PARE_XXH3_HEX];
+        pare_xxh3_hex(t->data, (size_t)t->bytes, hex);
+        if (!want)
+            pare__verify_found(v, "%s: %s: the manifest has no hash of it", file_of(v, t), t->name);
+        else if (strcmp(hex, want) != 0)
+            pare__verify_found(v, "%s: %s: XXH3 is %s, the manifest says %s", file_of(v, t),
+                               t->name, hex, want);
+        pare_ctx_progress(v->cx, "hashing tensors", (double)(i + 1), (double)v->checkpoint.tensors);
+    }
+    check_named(v);
+}
+
+/* Index of the first element whose exponent bits, in the top bytes of each, are all set; `count`
+ * when there is none. */
+static uint64_t first_not_finite(const unsigned char *p, uint64_t count, size_t width,
+                                 unsigned exponent)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        const unsigned char *const top = p + i * width + width - 2;
+        const unsigned bits = top[0] | (unsigned)top[1] << 8;
+        if ((bits & exponent) == exponent)
+            return i;
+    }
+    return count;
+}
+
+void pare__verify_finite(pare_verify_run *v)
+{
+    for (size_t i = 0; i < v->checkpoint.tensors; i++) {
+        const pare_tensor *const t = &v->checkpoint.tensor[i];
+        unsigned exponent;
+        switch (t->dtype) {
+        case PARE_F16: exponent = F16_EXPONENT; break;
+        case PARE_BF16:
+        case PARE_F32: exponent = 0x7f80; break;
+        case PARE_F64: exponent = 0x7ff0; break;
+        default: continue;
+        }
+        const size_t width = pare_dtype_bits(t->dtype) / 8;
+        const uint64_t count = t->bytes / width;
+        const uint64_t at = first_not_finite(t->data, count, width, exponent);
+        if (at < count)
+            pare__verify_found(v, "%s: %s: element %" PRIu64 " is NaN or infinite", file_of(v, t),
+                               t->name, at);
+        pare_ctx_progress(v->cx, "looking for NaN", (double)(i + 1), (double)v->checkpoint.tensors);
+    }
+}
+
+/* Row of a scale or zero point at index i of its plane. */
+static size_t row_of(size_t i, size_t groups)
+{
+    return i / (groups * PARE_ATOM_N) * PARE_ATOM_N + i % PARE_ATOM_N;
+}
+
+static void check_grid(pare_verify_run *v, const pare_linear *l, size_t groups)
+{
+    const unsigned middle = 1u << (l->bits - 1), end = 1u << l->bits;
+    for (size_t i = 0; i < l->panel.n * groups; i++) {
+        const uint16_t scale = l->panel.scales[i];
+        const size_t row = row_of(i, groups);
+        if ((scale & F16_SIGN) || (scale & F16_EXPONENT) == F16_EXPONENT ||
+            (scale != 0 && (scale & F16_EXPONENT) == 0)) {
+            pare__verify_found(v, "%s.scales: row %zu: 0x%04x is not 0 or a positive normal F16",
+                               l->name, row, (unsigned)scale);
+            return;
+        }
+        const unsigned zero = l->panel.zeros ? l->panel.zeros[i] : middle;
+        if (zero >= end) {
+            pare__verify_found(v, "%s.zeros: row %zu: %u is not below %u", l->name, row, zero, end);
+            return;
+        }
+        if (row >= l->n && (scale != 0 || zero != middle)) {
+            pare__verify_found(v, "%s: padding row %zu has scale 0x%04x and zero %u", l->name, row,
+                               (unsigned)scale, zero);
+            return;
+        }
+    }
+}
+
+/* Padding of eight unpacked rows: false when some code does not decode to zero. */
+static bool padding_holds(const pare_linear *l, const uint8_t *codes, size_t first, size_t groups)
+{
+    const size_t k = l->panel.k;
+    const uint8_t middle = (uint8_t)(1u << (l->bits - 1));
+    for (size_t r = 0; r < PARE_ATOM_N; r++) {
+        const bool real = first + r < l->n;
+        const size_t last = (first / PARE_ATOM_N * groups + groups - 1) * PARE_ATOM_N + r;
+        const uint8_t want = real && l->panel.zeros ? l->panel.zeros[last] : middle;
+        for (size_t j = real ? l->k : 0; j < k; j++)
+            if (codes[r * k + j] != want)
+                return false;
+    }
+    return true;
+}
+
+pare_status pare__verify_packed(pare_verify_run *v, const pare_linear *l)
+{
+    const size_t k = l->panel.k, groups = (k + l->panel.group - 1) / l->panel.group;
+    check_grid(v, l, groups);
+    const pare_mark mark = pare_arena_mark(&v->arena);
+    uint8_t *const codes = PARE_NEW(&v->arena, uint8_t, PARE_ATOM_N * k);
+    if (!codes)
+        return PARE_ENOMEM;
+    const size_t block_bytes = k / PARE_ATOM_K * pare_atom_bytes(l->bits);
+    const size_t from = l->k < k ? 0 : l->n / PARE_ATOM_N * PARE_ATOM_N;
+    for (size_t row = from; row < l->panel.n; row += PARE_ATOM_N) {
+        pare_unpack_codes(codes, k, l->panel.codes + row / PARE_ATOM_N * block_bytes, PARE_ATOM_N,
+                          k, l->bits);
+        if (!padding_holds(l, codes, row, groups)) {
+            pare__verify_found(v, "%s.codes: padding of rows %zu .. %zu does not decode to zero",
+                               l->name, row, row + PARE_ATOM_N - 1);
+            break;
+        }
+    }
+    pare_arena_rewind(&v->arena, mark);
+    return PARE_OK;
+}
