@@ -13,8 +13,10 @@ typedef struct pare_verify_result {
 /* An artifact: SHA-256 of every file the manifest lists, XXH3-128 of every plane, codes and zeros
  * in range, scales finite and 0 or normal F16, padding decodes to zero, other tensors finite, the
  * file list complete. Any other checkpoint: structure, index and headers, every float tensor
- * finite. Findings are not errors: they are counted and described one by one ("file or tensor:
- * what"). PARE_OK, PARE_ENOTFOUND, PARE_EIO, PARE_ENOMEM; a file too broken to parse is a finding.
+ * finite.
+ *   found   called for each problem with "file or tensor: what"; may be NULL
+ * Findings are not errors; a file too broken to parse is a finding. PARE_OK, PARE_ENOTFOUND,
+ * PARE_ENOTSUP (neither a directory nor a weight file), PARE_EIO, PARE_ENOMEM, PARE_EINTERRUPTED.
  */
 PARE_CHECKED pare_status pare_verify(pare_ctx *cx, const char *path,
                                      void (*found)(void *self, const char *what), void *self,
