@@ -1,0 +1,657 @@
+#include <ctype.h>
+#include <dirent.h>
+#include <string.h>
+
+#include "tests/unit/recipe_case.h"
+#include "tests/unit/unit.h"
+
+#define CORPUS PARE_SOURCE_DIR "/tests/fuzz/corpus/recipe/"
+
+/* One parse: context, arena and recipe. Ends with job_end. */
+typedef struct job {
+    pare_ctx cx;
+    pare_arena a;
+    pare_recipe r;
+    pare_status s;
+} job;
+
+static void job_sets(job *j, const char *text, const char *const *sets, size_t count)
+{
+    pare_ctx_init(&j->cx);
+    ck_assert_int_eq(pare_arena_init(&j->cx, &j->a, 0), PARE_OK);
+    j->s = pare_recipe_parse(&j->cx, &j->a, "r.yaml", text, strlen(text), sets, count,
+                             recipe_passes, RECIPE_PASSES, &j->r);
+}
+
+static void job_text(job *j, const char *text)
+{
+    job_sets(j, text, NULL, 0);
+}
+
+static void job_end(job *j)
+{
+    pare_arena_release(&j->a);
+    ck_assert_uint_eq(j->cx.live_bytes, 0);
+}
+
+static char *normal(job *j, bool portable)
+{
+    char *text = NULL;
+    size_t len = 0;
+    ck_assert_int_eq(
+        pare_recipe_normalize(&j->cx, &j->a, &j->r, recipe_passes, portable, &text, &len), PARE_OK);
+    ck_assert_uint_eq(strlen(text), len);
+    return text;
+}
+
+static const char full[] = "pare: 1\n"
+                           "model: hedge\n"
+                           "output: out\n"
+                           "seed: 7\n"
+                           "calibration:\n"
+                           "  text: [a.txt, \"b c.txt\"]\n"
+                           "  samples: all\n"
+                           "  window: 256\n"
+                           "passes:\n"
+                           "  - rtn: {bits: 8, group: row, clip: mse, tail: error, targets: '*p'}\n"
+                           "  - gptq:\n"
+                           "      bits: 3\n"
+                           "      group: 64\n"
+                           "      symmetric: false\n"
+                           "      clip: none\n"
+                           "      tail: short\n"
+                           "      act_order: true\n"
+                           "      true_sequential: true\n"
+                           "      damp: 0.05\n"
+                           "      block: 64\n"
+                           "      skip: [\"re:.*[.]0[.].*\", \"*head\"]\n"
+                           "evaluate:\n"
+                           "  - perplexity: {text: wiki.txt, window: 512}\n"
+                           "  - kl: {tokens: wiki.i32}\n"
+                           "limits:\n"
+                           "  ram: 8GiB\n"
+                           "nan: clamp\n";
+
+START_TEST(a_full_recipe_is_read)
+{
+    job j;
+    job_text(&j, full);
+    ck_assert_msg(j.s == PARE_OK, "%s", j.cx.what);
+    const pare_recipe *const r = &j.r;
+    ck_assert_str_eq(r->file, "r.yaml");
+    ck_assert_str_eq(r->model.text, "hedge");
+    ck_assert_uint_eq(r->model.place.line, 2);
+    ck_assert_uint_eq(r->model.place.column, 8);
+    ck_assert_str_eq(r->output.text, "out");
+    ck_assert_uint_eq(r->seed, 7);
+    const pare_calibration *const c = &r->calibration;
+    ck_assert_int_eq(c->kind, PARE_CALIBRATION_TEXT);
+    ck_assert_uint_eq(c->place.line, 5);
+    ck_assert_uint_eq(c->text.count, 2);
+    ck_assert_str_eq(c->text.item[1].text, "b c.txt");
+    ck_assert_uint_eq(c->text.item[1].place.column, 17);
+    ck_assert_ptr_null(c->tokens.text);
+    ck_assert_uint_eq(c->samples, 0);
+    ck_assert_uint_eq(c->samples_place.line, 7);
+    ck_assert_uint_eq(c->window, 256);
+    ck_assert(c->window_given);
+    ck_assert_uint_eq(c->window_place.line, 8);
+    ck_assert_uint_eq(r->evaluations, 2);
+    ck_assert(!r->evaluation[0].kl);
+    ck_assert_str_eq(r->evaluation[0].text.text, "wiki.txt");
+    ck_assert_ptr_null(r->evaluation[0].tokens.text);
+    ck_assert_uint_eq(r->evaluation[0].window, 512);
+    ck_assert(r->evaluation[0].window_given);
+    ck_assert(r->evaluation[1].kl);
+    ck_assert_str_eq(r->evaluation[1].tokens.text, "wiki.i32");
+    ck_assert_uint_eq(r->evaluation[1].place.line, 24);
+    ck_assert_uint_eq(r->evaluation[1].window, 2048);
+    ck_assert(!r->evaluation[1].window_given);
+    ck_assert_uint_eq(r->ram_limit, UINT64_C(8) << 30);
+    ck_assert_int_eq(r->nan, PARE_NAN_CLAMP);
+    job_end(&j);
+}
+END_TEST
+
+START_TEST(the_passes_of_a_full_recipe_are_read)
+{
+    const double rtn[] = {8, 0, 1, 1, 1}, gptq[] = {3, 64, 0, 0, 0, 1, 1, 0.05, 64};
+    job j;
+    job_text(&j, full);
+    ck_assert_int_eq(j.s, PARE_OK);
+    ck_assert_uint_eq(j.r.steps, 2);
+    const pare_step *const step = j.r.step;
+    ck_assert_uint_eq(step[0].pass, 0);
+    ck_assert_uint_eq(step[0].place.line, 10);
+    ck_assert_uint_eq(step[0].place.column, 5);
+    ck_assert_mem_eq(step[0].value, rtn, sizeof rtn);
+    ck_assert_uint_eq(step[0].value_place[2].line, 0);
+    ck_assert_uint_eq(step[0].targets.count, 1);
+    ck_assert_str_eq(step[0].targets.item[0].text, "*p");
+    ck_assert_uint_eq(step[0].skip.count, 0);
+    ck_assert_uint_eq(step[1].pass, 1);
+    ck_assert_mem_eq(step[1].value, gptq, sizeof gptq);
+    ck_assert_uint_eq(step[1].value_place[7].line, 19);
+    ck_assert_uint_eq(step[1].value_place[7].column, 13);
+    ck_assert_uint_eq(step[1].skip.count, 2);
+    ck_assert_str_eq(step[1].skip.item[1].text, "*head");
+    ck_assert_uint_eq(step[1].skip.item[1].place.line, 21);
+    job_end(&j);
+}
+END_TEST
+
+START_TEST(what_is_left_out_has_its_default)
+{
+    const double gptq[] = {4, 128, 1, 0, 0, 0, 0, 0.01, 128};
+    job j;
+    job_text(&j, "passes: [gptq]\npare: 1\n");
+    ck_assert_msg(j.s == PARE_OK, "%s", j.cx.what);
+    ck_assert_ptr_null(j.r.model.text);
+    ck_assert_ptr_null(j.r.output.text);
+    ck_assert_uint_eq(j.r.seed, 0);
+    ck_assert_int_eq(j.r.calibration.kind, PARE_CALIBRATION_NONE);
+    ck_assert_uint_eq(j.r.calibration.samples, 128);
+    ck_assert_uint_eq(j.r.calibration.window, 2048);
+    ck_assert(!j.r.calibration.window_given);
+    ck_assert(j.r.calibration.temperature == 1);
+    ck_assert_uint_eq(j.r.steps, 1);
+    ck_assert_uint_eq(j.r.step[0].pass, 1);
+    ck_assert_mem_eq(j.r.step[0].value, gptq, sizeof gptq);
+    ck_assert_str_eq(j.r.step[0].value_place[0].file, "r.yaml");
+    ck_assert_uint_eq(j.r.step[0].value_place[0].line, 0);
+    ck_assert_uint_eq(j.r.evaluations, 0);
+    ck_assert_uint_eq(j.r.ram_limit, 0);
+    ck_assert_int_eq(j.r.nan, PARE_NAN_ERROR);
+    job_end(&j);
+}
+END_TEST
+
+START_TEST(generated_calibration_is_read)
+{
+    job j;
+    job_text(&j, "pare: 1\npasses: [gptq]\ncalibration: {generate: {temperature: 0.7}}\n");
+    ck_assert_int_eq(j.s, PARE_OK);
+    ck_assert_int_eq(j.r.calibration.kind, PARE_CALIBRATION_GENERATE);
+    ck_assert(j.r.calibration.temperature == 0.7);
+    job_end(&j);
+}
+END_TEST
+
+START_TEST(line_ends_and_byte_order_mark_do_not_matter)
+{
+    char crlf[2 * sizeof full + 3] = "\xef\xbb\xbf", *to = crlf + 3;
+    for (const char *p = full; *p; p++) {
+        if (*p == '\n')
+            *to++ = '\r';
+        *to++ = *p;
+    }
+    *to = '\0';
+    job unix_job, windows_job;
+    job_text(&unix_job, full);
+    job_text(&windows_job, crlf);
+    ck_assert_msg(windows_job.s == PARE_OK, "%s", windows_job.cx.what);
+    ck_assert_str_eq(normal(&unix_job, false), normal(&windows_job, false));
+    ck_assert_uint_eq(windows_job.r.step[1].value_place[7].line, 19);
+    ck_assert_uint_eq(windows_job.r.step[1].value_place[7].column, 13);
+    ck_assert_uint_eq(windows_job.r.model.place.column, 8);
+    job_end(&unix_job);
+    job_end(&windows_job);
+}
+END_TEST
+
+START_TEST(places_count_characters_from_one)
+{
+    job j;
+    job_text(&j, "\xef\xbb\xbfpare: 1\r\n\r\npasses: [\"\xc3\xa9\"]\r\n");
+    ck_assert_int_eq(j.s, PARE_EUSAGE);
+    ck_assert_str_eq(j.cx.what, "r.yaml:3:10: unknown pass \"\xc3\xa9\"; known: rtn, gptq");
+    job_end(&j);
+    job_text(&j, "pare: 1\r\nmodel: \xc3\xa9\x01\n");
+    ck_assert_str_eq(j.cx.what, "r.yaml:2:9: control character U+0001; a recipe is plain text");
+    job_end(&j);
+}
+END_TEST
+
+START_TEST(the_normal_form_is_canonical)
+{
+    static const char expected[] = "pare: 1\n"
+                                   "model: \"hedge\"\n"
+                                   "seed: 0\n"
+                                   "calibration:\n"
+                                   "  text: [\"a.txt\"]\n"
+                                   "  samples: 128\n"
+                                   "passes:\n"
+                                   "  - rtn:\n"
+                                   "      bits: 2\n"
+                                   "      group: row\n"
+                                   "      symmetric: true\n"
+                                   "      clip: none\n"
+                                   "      tail: short\n"
+                                   "      skip: [\"a\\\"\\\\\", \"*\\u0009\"]\n"
+                                   "evaluate:\n"
+                                   "  - kl:\n"
+                                   "      tokens: \"t.i32\"\n"
+                                   "      window: 64\n"
+                                   "limits: {ram: 2048}\n"
+                                   "nan: error\n";
+    job j;
+    job_text(&j, "limits: {ram: 2KiB}\nevaluate: [{kl: {window: 64, tokens: t.i32}}] # why\n"
+                 "passes: [{rtn: {skip: ['a\"\\', \"*\\t\"], group: row, bits: 2}}]\nmodel: hedge\n"
+                 "calibration: {text: a.txt}\npare: 1\n");
+    ck_assert_msg(j.s == PARE_OK, "%s", j.cx.what);
+    ck_assert_str_eq(normal(&j, false), expected);
+    job_end(&j);
+}
+END_TEST
+
+START_TEST(the_portable_form_leaves_out_paths_and_limits)
+{
+    static const char *const other[] = {"model=x",
+                                        "output=/y",
+                                        "limits.ram=1MB",
+                                        "calibration.text=[z.txt]",
+                                        "evaluate.0.perplexity.text=z.txt",
+                                        "evaluate.1.kl.window=2048"};
+    job one, two;
+    job_text(&one, full);
+    job_sets(&two, full, other, 6);
+    ck_assert_msg(two.s == PARE_OK, "%s", two.cx.what);
+    ck_assert_str_eq(normal(&one, true), normal(&two, true));
+    ck_assert_ptr_nonnull(strstr(normal(&one, true), "samples: all\n"));
+    ck_assert_ptr_null(strstr(normal(&one, true), "hedge"));
+    ck_assert_ptr_null(strstr(normal(&one, true), "txt"));
+    job_end(&two);
+    static const char *const seed[] = {"seed=8"}, *const bits[] = {"passes.1.gptq.bits=4"};
+    job_sets(&two, full, seed, 1);
+    ck_assert_str_ne(normal(&one, true), normal(&two, true));
+    job_end(&two);
+    job_sets(&two, full, bits, 1);
+    ck_assert_str_ne(normal(&one, true), normal(&two, true));
+    job_end(&two);
+    job_end(&one);
+}
+END_TEST
+
+static const struct {
+    const char *set, *result; /* a line of the normal form */
+} sets[] = {
+    {"seed=18446744073709551615", "\nseed: 18446744073709551615\n"},
+    {"model=a b", "\nmodel: \"a b\"\n"},
+    {"model=x=y", "\nmodel: \"x=y\"\n"},
+    {"model=\"a, b\"", "\nmodel: \"a, b\"\n"},
+    {"output=new # why", "\noutput: \"new\"\n"},
+    {"nan=zero", "\nnan: zero\n"},
+    {"limits.ram=1KiB", "\nlimits: {ram: 1024}\n"},
+    {"calibration={tokens: t.i32}", "\n  tokens: \"t.i32\"\n"},
+    {"calibration.tokens=t.i32", "\n  tokens: \"t.i32\"\n"},
+    {"passes.0.gptq.bits=3", "\n      bits: 3\n"},
+    {"passes.0.gptq.group=row", "\n      group: row\n"},
+    {"passes.0.gptq.symmetric=false", "\n      symmetric: false\n"},
+    {"passes.0.gptq.skip=[a, \"*b\"]", "\n      skip: [\"a\", \"*b\"]\n"},
+    {"passes.0.gptq={damp: 0.5}", "\n      damp: 0.5\n"},
+    {"passes.0=rtn", "\n  - rtn:\n"},
+    {"passes=[rtn, gptq]", "\n  - rtn:\n"},
+    {"evaluate=[{kl: {text: a}}]", "\n  - kl:\n      text: \"a\"\n"},
+};
+
+/* The last part of a path may be new in a list entry that is a bare name, null, or a mapping. */
+START_TEST(overrides_change_the_recipe)
+{
+    static const char *const recipes[] = {"pare: 1\npasses: [gptq]\n",
+                                          "pare: 1\npasses:\n  - gptq:\n",
+                                          "pare: 1\npasses:\n  - gptq: {bits: 8, skip: x}\n"};
+    for (size_t i = 0; i < 3; i++) {
+        job j;
+        job_sets(&j, recipes[i], &sets[_i].set, 1);
+        ck_assert_msg(j.s == PARE_OK, "%s", j.cx.what);
+        ck_assert_msg(strstr(normal(&j, false), sets[_i].result) != NULL, "%s", normal(&j, false));
+        job_end(&j);
+    }
+}
+END_TEST
+
+START_TEST(overrides_apply_in_order_and_carry_their_place)
+{
+    static const char *const three[] = {"passes.0.rtn.bits=2", "passes.0.rtn.bits=8",
+                                        "passes.0.rtn.skip=[a]"};
+    job j;
+    job_sets(&j, "pare: 1\npasses: [rtn]\n", three, 3);
+    ck_assert_msg(j.s == PARE_OK, "%s", j.cx.what);
+    ck_assert(j.r.step[0].value[0] == 8);
+    ck_assert_uint_eq(j.r.step[0].value_place[0].line, 0);
+    ck_assert_str_eq(j.r.step[0].value_place[0].file, "--set passes.0.rtn.bits=8");
+    ck_assert_str_eq(j.r.step[0].skip.item[0].place.file, "--set passes.0.rtn.skip=[a]");
+    ck_assert_uint_eq(j.r.step[0].place.line, 2);
+    ck_assert_int_eq(pare_recipe_fail(&j.cx, j.r.step[0].value_place[0], "no %s", "kernel"),
+                     PARE_EUSAGE);
+    ck_assert_str_eq(j.cx.what, "--set passes.0.rtn.bits=8: no kernel");
+    pare_ctx_clear(&j.cx);
+    ck_assert_int_eq(pare_recipe_fail(&j.cx, j.r.step[0].place, "no"), PARE_EUSAGE);
+    ck_assert_str_eq(j.cx.what, "r.yaml:2:10: no");
+    job_end(&j);
+}
+END_TEST
+
+/* A whole file in memory of the process; *len bytes and a NUL behind. */
+static uint8_t *slurp(const char *path, size_t *len)
+{
+    FILE *const f = fopen(path, "rb");
+    ck_assert_msg(f != NULL, "%s", path);
+    uint8_t *const bytes = malloc(RECIPE_CASE_MAX);
+    ck_assert_ptr_nonnull(bytes);
+    *len = fread(bytes, 1, RECIPE_CASE_MAX - 1, f);
+    bytes[*len] = '\0';
+    (void)fclose(f);
+    return bytes;
+}
+
+static void corpus_job(job *j, const char *name)
+{
+    char path[4096];
+    size_t len;
+    (void)snprintf(path, sizeof path, CORPUS "%s.yaml", name);
+    uint8_t *const bytes = slurp(path, &len);
+    pare_ctx_init(&j->cx);
+    ck_assert_int_eq(pare_arena_init(&j->cx, &j->a, 0), PARE_OK);
+    j->s = recipe_case(&j->cx, &j->a, "r.yaml", bytes, len, &j->r);
+    free(bytes);
+}
+
+/* recipe_messages.txt: the name of a file of the corpus, a blank, the whole message. */
+START_TEST(every_message_is_reached_and_reads_as_written)
+{
+    size_t len, lines = 0;
+    uint8_t *const bytes = slurp(PARE_SOURCE_DIR "/tests/unit/recipe_messages.txt", &len);
+    for (char *line = (char *)bytes, *end; *line; line = end + 1, lines++) {
+        end = strchr(line, '\n');
+        ck_assert_ptr_nonnull(end);
+        *end = '\0';
+        char *const message = strchr(line, ' ');
+        ck_assert_ptr_nonnull(message);
+        *message = '\0';
+        job j;
+        corpus_job(&j, line);
+        ck_assert_int_eq(j.s, PARE_EUSAGE);
+        ck_assert_msg(strcmp(j.cx.what, message + 1) == 0, "%s:\n  %s\n  %s", line, j.cx.what,
+                      message + 1);
+        job_end(&j);
+    }
+    ck_assert_uint_gt(lines, 150);
+    free(bytes);
+}
+END_TEST
+
+START_TEST(good_recipes_of_the_corpus_have_a_stable_normal_form)
+{
+    DIR *const folder = opendir(CORPUS);
+    ck_assert_ptr_nonnull(folder);
+    size_t good = 0;
+    for (const struct dirent *e = readdir(folder); e; e = readdir(folder)) {
+        if (strncmp(e->d_name, "good_", 5) != 0)
+            continue;
+        char name[256];
+        (void)snprintf(name, sizeof name, "%.*s", (int)strlen(e->d_name) - 5, e->d_name);
+        job j, again;
+        corpus_job(&j, name);
+        ck_assert_msg(j.s == PARE_OK, "%s: %s", name, j.cx.what);
+        for (int portable = 0; portable < 2; portable++) {
+            const char *const text = normal(&j, portable);
+            job_text(&again, text);
+            ck_assert_msg(again.s == PARE_OK, "%s\n%s", again.cx.what, text);
+            ck_assert_str_eq(normal(&again, portable), text);
+            job_end(&again);
+        }
+        job_end(&j);
+        good++;
+    }
+    (void)closedir(folder);
+    ck_assert_uint_ge(good, 10);
+}
+END_TEST
+
+/* Numbers of the mistakes below: a linear congruential generator, so that a failure repeats. */
+static size_t draw(uint64_t *state, size_t bound)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return (size_t)((*state >> 33) % bound);
+}
+
+/* True and the place, if a message begins with r.yaml:LINE:COLUMN. */
+static bool has_place(const char *what, size_t *line, size_t *column)
+{
+    int used = 0;
+    return sscanf(what, "r.yaml:%zu:%zu: %n", line, column, &used) == 2 && used > 0 && *line > 0 &&
+           *column > 0 && what[used];
+}
+
+/* One letter deleted, inserted, replaced, or swapped with the next; the result differs. */
+static void misspell(uint64_t *state, const char *word, char *out)
+{
+    const size_t n = strlen(word);
+    do {
+        const size_t at = draw(state, n), kind = draw(state, 4);
+        const char letter = (char)('a' + draw(state, 26));
+        memcpy(out, word, n + 1);
+        if (kind == 0) {
+            memmove(out + at, out + at + 1, n - at);
+        } else if (kind == 1) {
+            memmove(out + at + 1, out + at, n - at + 1);
+            out[at] = letter;
+        } else if (kind == 2) {
+            out[at] = letter;
+        } else if (at + 1 < n) {
+            out[at] = word[at + 1];
+            out[at + 1] = word[at];
+        }
+    } while (strcmp(out, word) == 0);
+}
+
+static const char *const known_words[] = {
+    "pare",  "model",  "output", "seed",      "calibration", "text",   "samples",
+    "all",   "window", "passes", "rtn",       "bits",        "group",  "row",
+    "clip",  "mse",    "tail",   "error",     "targets",     "gptq",   "symmetric",
+    "false", "none",   "short",  "act_order", "true",        "damp",   "true_sequential",
+    "block", "skip",   "kl",     "evaluate",  "perplexity",  "tokens", "limits",
+    "ram",   "nan",    "clamp"};
+
+/* The known word at p and its length, unless p is inside a longer one or inside a text. */
+static const char *word_at(const char *text, const char *p)
+{
+    size_t n = 0;
+    while (isalpha((unsigned char)p[n]) || p[n] == '_')
+        n++;
+    const bool begins = p == text || strchr(" {[-\n", p[-1]) != NULL;
+    const bool ends = strchr(" :,}]\n", p[n]) != NULL;
+    for (size_t i = 0; begins && ends && i < sizeof known_words / sizeof known_words[0]; i++)
+        if (strlen(known_words[i]) == n && strncmp(known_words[i], p, n) == 0)
+            return known_words[i];
+    return NULL;
+}
+
+typedef struct typo_score {
+    size_t words, mistakes, right;
+} typo_score;
+
+/* Misspells the word at p: the message must stand at exactly that place. */
+static void try_typo(typo_score *score, uint64_t *state, const char *p, const char *word)
+{
+    char wrong[64], text[2 * sizeof full], hint[128];
+    misspell(state, word, wrong);
+    (void)snprintf(text, sizeof text, "%.*s%s%s", (int)(p - full), full, wrong, p + strlen(word));
+    size_t line = 1, column = 1, at_line = 0, at_column = 0;
+    for (const char *q = full; q < p; q++) {
+        column = *q == '\n' ? 1 : column + 1;
+        line += *q == '\n';
+    }
+    job j;
+    job_text(&j, text);
+    if (j.s != PARE_OK) {
+        score->mistakes++;
+        ck_assert_int_eq(j.s, PARE_EUSAGE);
+        ck_assert_msg(has_place(j.cx.what, &at_line, &at_column), "%s", j.cx.what);
+        ck_assert_msg(at_line == line && at_column == column, "%s for %s at %zu:%zu", j.cx.what,
+                      wrong, line, column);
+        (void)snprintf(hint, sizeof hint, "did you mean \"%s\"?", word);
+        score->right += strstr(j.cx.what, hint) != NULL;
+    }
+    job_end(&j);
+}
+
+START_TEST(typos_are_placed_and_corrected)
+{
+    typo_score score = {0};
+    uint64_t state = 1;
+    for (const char *p = full; *p; p++) {
+        const char *const word = word_at(full, p);
+        if (!word)
+            continue;
+        score.words++;
+        for (int i = 0; i < 12; i++)
+            try_typo(&score, &state, p, word);
+    }
+    (void)printf("%zu words, %zu mistakes, %zu corrected\n", score.words, score.mistakes,
+                 score.right);
+    ck_assert_uint_ge(score.words, 45);
+    ck_assert_uint_ge(score.mistakes, 500);
+    ck_assert_uint_ge(score.right * 100, score.mistakes * 90);
+}
+END_TEST
+
+/* Replaces the value behind each "key: " in turn. */
+START_TEST(wrong_values_are_placed)
+{
+    static const char *const values[] = {"[1, [2]]", "{a: b}",      "-1",   "1e99",
+                                         "0x10",     "99999999999", "~",    "''",
+                                         "yes",      "\"1\"",       "&a 3", "*a"};
+    size_t mistakes = 0;
+    for (const char *p = strstr(full, ": "); p; p = strstr(p + 1, ": ")) {
+        const size_t begin = (size_t)(p + 2 - full), len = strcspn(p + 2, ",}\n[{");
+        for (size_t i = 0; len && i < sizeof values / sizeof values[0]; i++) {
+            char text[2 * sizeof full];
+            size_t line, column;
+            (void)snprintf(text, sizeof text, "%.*s%s%s", (int)begin, full, values[i],
+                           full + begin + len);
+            job j;
+            job_text(&j, text);
+            if (j.s != PARE_OK) {
+                mistakes++;
+                ck_assert_msg(has_place(j.cx.what, &line, &column), "%s", j.cx.what);
+            }
+            job_end(&j);
+        }
+    }
+    ck_assert_uint_ge(mistakes, 200);
+}
+END_TEST
+
+/* Damage to the layout: blanks added or taken in front of a line, tabs, lost or doubled characters,
+ * lines that are lost, doubled or swapped, a cut end. */
+static void damage(uint64_t *state, char *text)
+{
+    const size_t n = strlen(text), kind = draw(state, 7);
+    size_t at = draw(state, n);
+    while (kind < 4 && at > 0 && text[at - 1] != '\n')
+        at--;
+    const size_t line = strcspn(text + at, "\n") + 1;
+    if (kind == 0) {
+        memmove(text + at + 1, text + at, n - at + 1);
+        text[at] = draw(state, 3) ? ' ' : '\t';
+    } else if (kind == 1 && text[at] == ' ') {
+        memmove(text + at, text + at + 1, n - at);
+    } else if (kind == 2) {
+        memmove(text + at, text + at + line, n - at - line + 1);
+    } else if (kind == 3) {
+        memmove(text + at + line, text + at, n - at + 1);
+    } else if (kind == 4) {
+        memmove(text + at, text + at + 1, n - at);
+    } else if (kind == 5) {
+        text[at] = "{}[]:,-\"'&*#?|>%@`! \t\x01\xff"[draw(state, 24)];
+    } else {
+        text[at] = '\0';
+    }
+}
+
+START_TEST(damaged_recipes_are_refused_with_a_place)
+{
+    size_t mistakes = 0;
+    uint64_t state = 2;
+    for (int i = 0; i < 3000; i++) {
+        char text[4 * sizeof full];
+        size_t line, column;
+        memcpy(text, full, sizeof full);
+        damage(&state, text);
+        if (text[0] && draw(&state, 2))
+            damage(&state, text);
+        job j;
+        job_text(&j, text);
+        if (j.s != PARE_OK) {
+            mistakes++;
+            ck_assert_int_eq(j.s, PARE_EUSAGE);
+            ck_assert_msg(has_place(j.cx.what, &line, &column), "%s\n%s", j.cx.what, text);
+        }
+        job_end(&j);
+    }
+    ck_assert_uint_ge(mistakes, 1500);
+}
+END_TEST
+
+/* A recipe of many steps, so that the arena needs many blocks. */
+START_TEST(failed_allocations_are_reported_and_leak_nothing)
+{
+    enum { STEPS = 150 };
+    static char text[STEPS * 64 + 512] = "pare: 1\ncalibration: {text: [a, b]}\nevaluate: [{kl: "
+                                         "{text: a}}]\npasses:\n";
+    for (int i = 0; i < STEPS; i++)
+        (void)strcat(text, "  - gptq: {bits: 3, skip: [\"re:a.*\", b]}\n");
+    static const char *const changes[] = {"passes.0.gptq.group=row", "limits.ram=3GiB", "seed=4",
+                                          "calibration.samples=3", "passes.3.gptq.targets=[a]"};
+    pare_status s = PARE_ENOMEM;
+    long n = 0;
+    for (; s != PARE_OK; n++) {
+        pare_ctx cx;
+        pare_arena a;
+        pare_recipe r;
+        char *out = NULL;
+        size_t len = 0;
+        unit_failing f = {.left = n};
+        pare_ctx_init(&cx);
+        cx.alloc = (pare_alloc){unit_failing_resize, &f};
+        ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+        s = pare_recipe_parse(&cx, &a, "r.yaml", text, strlen(text), changes, 5, recipe_passes,
+                              RECIPE_PASSES, &r);
+        if (s == PARE_OK)
+            s = pare_recipe_normalize(&cx, &a, &r, recipe_passes, false, &out, &len);
+        ck_assert_msg(s == PARE_OK || s == PARE_ENOMEM, "%s", cx.what);
+        ck_assert(s == PARE_OK || cx.what[0]);
+        pare_arena_release(&a);
+        ck_assert_int_eq(f.live, 0);
+        ck_assert_int_lt(n, 1000);
+    }
+    ck_assert_int_gt(n, 8);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *const s = suite_create("recipe");
+    TCase *const t = tcase_create("recipe");
+    tcase_set_timeout(t, 120);
+    tcase_add_test(t, a_full_recipe_is_read);
+    tcase_add_test(t, the_passes_of_a_full_recipe_are_read);
+    tcase_add_test(t, what_is_left_out_has_its_default);
+    tcase_add_test(t, generated_calibration_is_read);
+    tcase_add_test(t, line_ends_and_byte_order_mark_do_not_matter);
+    tcase_add_test(t, places_count_characters_from_one);
+    tcase_add_test(t, the_normal_form_is_canonical);
+    tcase_add_test(t, the_portable_form_leaves_out_paths_and_limits);
+    tcase_add_loop_test(t, overrides_change_the_recipe, 0, sizeof sets / sizeof sets[0]);
+    tcase_add_test(t, overrides_apply_in_order_and_carry_their_place);
+    tcase_add_test(t, every_message_is_reached_and_reads_as_written);
+    tcase_add_test(t, good_recipes_of_the_corpus_have_a_stable_normal_form);
+    tcase_add_test(t, typos_are_placed_and_corrected);
+    tcase_add_test(t, wrong_values_are_placed);
+    tcase_add_test(t, damaged_recipes_are_refused_with_a_place);
+    tcase_add_test(t, failed_allocations_are_reported_and_leak_nothing);
+    suite_add_tcase(s, t);
+    return unit_main(s);
+}
