@@ -1,0 +1,337 @@
+#include "compress/evaluate/evaluate.h"
+#include "runtime/ops.h"
+#include "tests/unit/tiny.h"
+
+typedef struct bench {
+    tiny_home h;
+    pare_model m, other;
+    pare_forward f, baseline;
+    int32_t *tokens;
+} bench;
+
+enum { TOKENS = 500 };
+
+static void begin(bench *b, size_t threads)
+{
+    tiny_begin(&b->h, threads);
+    b->m = tiny_model(&b->h.arena, tiny_kinds[3]);
+    b->other = tiny_model(&b->h.arena, tiny_kinds[0]);
+    ck_assert_int_eq(pare_forward_init(&b->h.cx, &b->h.arena, &b->m, TINY_CONTEXT, false, &b->f),
+                     PARE_OK);
+    ck_assert_int_eq(
+        pare_forward_init(&b->h.cx, &b->h.arena, &b->other, TINY_CONTEXT, false, &b->baseline),
+        PARE_OK);
+    b->tokens = tiny_tokens(&b->h.arena, 99, TOKENS);
+}
+
+/* Logits of all positions of one window, alone. */
+static const float *window_logits(bench *b, const pare_forward *f, const int32_t *t, size_t n)
+{
+    pare_arena *const a = &b->h.arena;
+    const pare_config *const c = &f->model->config;
+    pare_kv kv;
+    float *const x = tiny_take(a, n, c->hidden * sizeof *x);
+    float *const logits = tiny_take(a, n, TINY_VOCAB * sizeof *logits);
+    ck_assert_int_eq(pare_kv_take(a, c, 1, n, &kv), PARE_OK);
+    ck_assert_int_eq(pare_embed(&b->h.cx, f->model, t, n, x), PARE_OK);
+    ck_assert_int_eq(pare_model_forward(&b->h.cx, a, f, (pare_batch){1, n, 0}, x, &kv, 1), PARE_OK);
+    ck_assert_int_eq(pare_logits(&b->h.cx, a, f, x, NULL, n, logits), PARE_OK);
+    return logits;
+}
+
+static void log_softmax(const float *logits, double *out)
+{
+    double sum = 0;
+    for (size_t v = 0; v < TINY_VOCAB; v++)
+        sum += exp((double)logits[v]);
+    for (size_t v = 0; v < TINY_VOCAB; v++)
+        out[v] = (double)logits[v] - log(sum);
+}
+
+/* The protocol in its plainest form: window by window, position by position. */
+typedef struct plain_result {
+    double nll[TOKENS * 2], kl[TOKENS * 2];
+    size_t n, same;
+} plain_result;
+
+static void plain_evaluate(bench *b, size_t window, size_t stride, plain_result *r)
+{
+    r->n = r->same = 0;
+    for (size_t start = 0; start + window <= TOKENS; start += stride ? stride : window) {
+        const int32_t *const t = b->tokens + start;
+        const float *const p = window_logits(b, &b->f, t, window);
+        const float *const p0 = window_logits(b, &b->baseline, t, window);
+        for (size_t i = start && stride ? window - stride : 1; i < window; i++, r->n++) {
+            double lp[TINY_VOCAB], lp0[TINY_VOCAB];
+            const float *const row = p + (i - 1) * TINY_VOCAB, *const row0 =
+                                                                   p0 + (i - 1) * TINY_VOCAB;
+            log_softmax(row, lp);
+            log_softmax(row0, lp0);
+            r->nll[r->n] = -lp[t[i]];
+            r->kl[r->n] = 0;
+            for (size_t v = 0; v < TINY_VOCAB; v++)
+                r->kl[r->n] += exp(lp0[v]) * (lp0[v] - lp[v]);
+            r->same += pare_argmax(row, TINY_VOCAB) == pare_argmax(row0, TINY_VOCAB);
+        }
+    }
+}
+
+static const size_t protocols[][2] = {{10, 0}, {96, 0}, {33, 7}, {50, 49}, {2, 1}, {2, 0}};
+
+START_TEST(figures_equal_the_protocol_done_by_hand)
+{
+    static plain_result want;
+    bench b;
+    pare_eval_result r;
+    begin(&b, 2);
+    const pare_eval_opts opts = {protocols[_i][0], protocols[_i][1]};
+    plain_evaluate(&b, opts.window, opts.stride, &want);
+    ck_assert_int_eq(pare_evaluate(&b.h.cx, &b.f, &b.baseline, &opts, b.tokens, TOKENS, &r),
+                     PARE_OK);
+    double nll = 0, kl = 0, squares = 0;
+    for (size_t i = 0; i < want.n; i++) {
+        nll += want.nll[i] / (double)want.n;
+        kl += want.kl[i] / (double)want.n;
+    }
+    for (size_t i = 0; i < want.n; i++)
+        squares += (want.nll[i] - nll) * (want.nll[i] - nll);
+    ck_assert_uint_eq(r.scored, want.n);
+    ck_assert_double_eq_tol(r.nll, nll, 1e-9);
+    ck_assert_double_eq_tol(r.ppl, exp(nll), 1e-7);
+    ck_assert_double_eq_tol(
+        r.ppl_stderr, exp(nll) * sqrt(squares / (double)(want.n - 1)) / sqrt((double)want.n), 1e-7);
+    ck_assert(r.has_kl);
+    ck_assert_double_eq_tol(r.kl_mean, kl, 1e-9);
+    ck_assert_double_eq_tol(r.top1, (double)want.same / (double)want.n, 1e-12);
+    /* p99 by counting: as many as 99% of the values, rounded up, lie at or below it. */
+    size_t below = 0, at_or_below = 0;
+    for (size_t i = 0; i < want.n; i++) {
+        below += want.kl[i] < r.kl_p99 - 1e-9;
+        at_or_below += want.kl[i] <= r.kl_p99 + 1e-9;
+    }
+    const size_t rank = (99 * want.n + 99) / 100;
+    ck_assert(below < rank && at_or_below >= rank);
+    tiny_end(&b.h);
+}
+END_TEST
+
+START_TEST(figures_do_not_depend_on_threads)
+{
+    pare_eval_result first = {0};
+    for (size_t threads = 1; threads <= 5; threads += 2) {
+        bench b;
+        pare_eval_result r = {0};
+        begin(&b, threads);
+        const pare_eval_opts opts = {40, 11};
+        ck_assert_int_eq(pare_evaluate(&b.h.cx, &b.f, &b.baseline, &opts, b.tokens, TOKENS, &r),
+                         PARE_OK);
+        if (threads == 1)
+            first = r;
+        ck_assert(r.nll == first.nll && r.ppl == first.ppl && r.ppl_stderr == first.ppl_stderr);
+        ck_assert(r.kl_mean == first.kl_mean && r.kl_p99 == first.kl_p99 && r.top1 == first.top1);
+        tiny_end(&b.h);
+    }
+}
+END_TEST
+
+static const struct refusal {
+    pare_eval_opts opts;
+    size_t count;
+    const char *what;
+} refusals[] = {
+    {{1, 0}, TOKENS, "a window of 1 tokens; this model takes 2 to 96"},
+    {{97, 0}, TOKENS, "a window of 97 tokens; this model takes 2 to 96"},
+    {{20, 20}, TOKENS, "a stride of 20; windows of 20 take 1 to 19"},
+    {{20, 0}, 19, "19 tokens do not fill one window of 20"},
+};
+
+START_TEST(impossible_protocols_are_refused_with_their_numbers)
+{
+    bench b;
+    pare_eval_result r;
+    begin(&b, 1);
+    ck_assert_int_eq(
+        pare_evaluate(&b.h.cx, &b.f, NULL, &refusals[_i].opts, b.tokens, refusals[_i].count, &r),
+        PARE_EINVAL);
+    ck_assert_str_eq(b.h.cx.what, refusals[_i].what);
+    tiny_end(&b.h);
+}
+END_TEST
+
+START_TEST(wrong_tokens_vocabularies_and_numbers_are_refused)
+{
+    bench b;
+    pare_eval_result r;
+    const pare_eval_opts opts = {20, 0};
+    begin(&b, 1);
+    pare_ctx *const cx = &b.h.cx;
+    b.tokens[498] = 53;
+    ck_assert_int_eq(pare_evaluate(cx, &b.f, NULL, &opts, b.tokens, TOKENS, &r), PARE_EINVAL);
+    ck_assert_str_eq(cx->what, "token 498 is 53; this model knows 0 to 52");
+    b.tokens[498] = 0;
+    pare_ctx_clear(cx);
+    b.other.head.n = 52;
+    ck_assert_int_eq(pare_evaluate(cx, &b.f, &b.baseline, &opts, b.tokens, TOKENS, &r),
+                     PARE_EINVAL);
+    ck_assert_str_eq(cx->what, "the baseline has 52 tokens in its vocabulary, not 53");
+    pare_ctx_clear(cx);
+    ((float *)(uintptr_t)b.m.norm)[3] = NAN;
+    ck_assert_int_eq(pare_evaluate(cx, &b.f, NULL, &opts, b.tokens, TOKENS, &r), PARE_ENUMERIC);
+    ck_assert_str_eq(cx->what, "the logits of scored position 0 are not finite");
+    tiny_end(&b.h);
+}
+END_TEST
+
+START_TEST(a_choice_is_the_largest_sum_of_its_log_likelihoods)
+{
+    bench b;
+    begin(&b, 2);
+    size_t right = 0, right_norm = 0;
+    pare_choice_item item[12];
+    const int32_t *choice[12][3];
+    size_t count[12][3];
+    static const size_t bytes[3] = {3, 11, 5};
+    for (size_t i = 0; i < 12; i++) {
+        double best = -1e300, best_norm = -1e300;
+        size_t pick = 0, pick_norm = 0;
+        for (size_t c = 0; c < 3; c++) {
+            int32_t t[TINY_CONTEXT];
+            double sum = 0, lp[TINY_VOCAB];
+            choice[i][c] = b.tokens + 100 + 20 * i + 7 * c;
+            count[i][c] = c == 1 ? 80 : 1 + (i + c) % 6;
+            memcpy(t, b.tokens + i, 9 * sizeof *t);
+            memcpy(t + 9, choice[i][c], count[i][c] * sizeof *t);
+            const float *const logits = window_logits(&b, &b.f, t, 9 + count[i][c]);
+            for (size_t p = 9; p < 9 + count[i][c]; p++) {
+                log_softmax(logits + (p - 1) * TINY_VOCAB, lp);
+                sum += lp[t[p]];
+            }
+            pick = sum > best ? c : pick;
+            best = fmax(best, sum);
+            pick_norm = sum / (double)bytes[c] > best_norm ? c : pick_norm;
+            best_norm = fmax(best_norm, sum / (double)bytes[c]);
+        }
+        item[i] = (pare_choice_item){b.tokens + i, 9, choice[i], count[i], bytes, 3, i % 3};
+        right += pick == i % 3;
+        right_norm += pick_norm == i % 3;
+    }
+    pare_choice_result r;
+    ck_assert_int_eq(pare_evaluate_choice(&b.h.cx, &b.f, item, 12, &r), PARE_OK);
+    ck_assert_uint_eq(r.n, 12);
+    ck_assert_double_eq_tol(r.accuracy, (double)right / 12, 1e-12);
+    ck_assert_double_eq_tol(r.accuracy_norm, (double)right_norm / 12, 1e-12);
+    tiny_end(&b.h);
+}
+END_TEST
+
+START_TEST(items_that_do_not_fit_are_refused_by_number)
+{
+    bench b;
+    begin(&b, 1);
+    pare_choice_result r;
+    const int32_t *const choice[] = {b.tokens, b.tokens + 5};
+    size_t count[] = {2, 3};
+    const size_t bytes[] = {4, 4};
+    pare_choice_item item[2] = {{b.tokens, 5, choice, count, bytes, 2, 1},
+                                {b.tokens, 94, choice, count, bytes, 2, 0}};
+    pare_ctx *const cx = &b.h.cx;
+    ck_assert_int_eq(pare_evaluate_choice(cx, &b.f, item, 0, &r), PARE_EINVAL);
+    ck_assert_str_eq(cx->what, "no multiple-choice items");
+    pare_ctx_clear(cx);
+    ck_assert_int_eq(pare_evaluate_choice(cx, &b.f, item, 2, &r), PARE_EINVAL);
+    ck_assert_str_eq(cx->what, "item 1: choice 1 needs 94 + 3 tokens, this model takes 96");
+    pare_ctx_clear(cx);
+    item[1].context_count = 0;
+    ck_assert_int_eq(pare_evaluate_choice(cx, &b.f, item, 2, &r), PARE_EINVAL);
+    ck_assert_str_eq(cx->what, "item 1: 0 context tokens, 2 choices, answer 0");
+    pare_ctx_clear(cx);
+    item[1].context_count = 4;
+    count[1] = 0;
+    ck_assert_int_eq(pare_evaluate_choice(cx, &b.f, item, 2, &r), PARE_EINVAL);
+    ck_assert_str_eq(cx->what, "item 0: choice 1 is empty");
+    tiny_end(&b.h);
+}
+END_TEST
+
+START_TEST(speed_counts_what_it_ran)
+{
+    bench b;
+    pare_speed_result r;
+    begin(&b, 2);
+    ck_assert_int_eq(pare_evaluate_speed(&b.h.cx, &b.f, &r), PARE_OK);
+    ck_assert_uint_eq(r.prompt, 48);
+    ck_assert_uint_eq(r.decoded, 48);
+    ck_assert_uint_eq(r.threads, 2);
+    ck_assert_double_gt(r.ttft_ms, 0);
+    ck_assert_double_eq_tol(r.prefill_tok_s * r.ttft_ms, 48e3, 1e-3);
+    ck_assert_double_eq_tol(r.decode_tok_s * r.tpot_ms, 1e3, 1e-6);
+    tiny_end(&b.h);
+}
+END_TEST
+
+static pare_status any_evaluation(bench *b, int which)
+{
+    pare_eval_result e;
+    pare_choice_result c;
+    pare_speed_result s;
+    const pare_eval_opts opts = {50, 0};
+    const int32_t *const choice[] = {b->tokens, b->tokens + 5};
+    const size_t count[] = {20, 30}, bytes[] = {4, 4};
+    const pare_choice_item item = {b->tokens, 5, choice, count, bytes, 2, 1};
+    if (which == 0)
+        return pare_evaluate(&b->h.cx, &b->f, &b->baseline, &opts, b->tokens, TOKENS, &e);
+    return which == 1 ? pare_evaluate_choice(&b->h.cx, &b->f, &item, 1, &c)
+                      : pare_evaluate_speed(&b->h.cx, &b->f, &s);
+}
+
+START_TEST(every_refused_allocation_is_reported_and_nothing_leaks)
+{
+    bench b;
+    begin(&b, 2);
+    const pare_alloc plain = b.h.cx.alloc;
+    pare_status s = PARE_ENOMEM;
+    long n = 0;
+    for (; s != PARE_OK; n++) {
+        unit_failing failing = {.left = n};
+        pare_ctx_clear(&b.h.cx);
+        b.h.cx.alloc = (pare_alloc){unit_failing_resize, &failing};
+        s = any_evaluation(&b, _i);
+        ck_assert(s == PARE_OK || (s == PARE_ENOMEM && b.h.cx.what[0]));
+        ck_assert_int_eq(failing.live, 0);
+    }
+    ck_assert_int_gt(n, 1);
+    b.h.cx.alloc = plain;
+    tiny_end(&b.h);
+}
+END_TEST
+
+START_TEST(an_interrupt_ends_every_evaluation)
+{
+    bench b;
+    const volatile int interrupts = 1;
+    begin(&b, 2);
+    b.h.cx.interrupt = &interrupts;
+    ck_assert_int_eq(any_evaluation(&b, _i), PARE_EINTERRUPTED);
+    tiny_end(&b.h);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *const s = suite_create("evaluate");
+    TCase *const c = tcase_create("evaluate");
+    tcase_set_timeout(c, 120);
+    tcase_add_loop_test(c, figures_equal_the_protocol_done_by_hand, 0,
+                        sizeof protocols / sizeof *protocols);
+    tcase_add_test(c, figures_do_not_depend_on_threads);
+    tcase_add_loop_test(c, impossible_protocols_are_refused_with_their_numbers, 0,
+                        sizeof refusals / sizeof *refusals);
+    tcase_add_test(c, wrong_tokens_vocabularies_and_numbers_are_refused);
+    tcase_add_test(c, a_choice_is_the_largest_sum_of_its_log_likelihoods);
+    tcase_add_test(c, items_that_do_not_fit_are_refused_by_number);
+    tcase_add_test(c, speed_counts_what_it_ran);
+    tcase_add_loop_test(c, every_refused_allocation_is_reported_and_nothing_leaks, 0, 3);
+    tcase_add_loop_test(c, an_interrupt_ends_every_evaluation, 0, 3);
+    suite_add_tcase(s, c);
+    return unit_main(s);
+}

@@ -1,0 +1,237 @@
+#include "runtime/sample.h"
+#include "tests/unit/tiny.h"
+
+START_TEST(temperature_0_takes_the_first_largest_logit)
+{
+    const float logits[] = {-1, 3, 2, 3, NAN};
+    ck_assert_int_eq(pare_sample(logits, 5, 0, 0.99), 1);
+}
+END_TEST
+
+START_TEST(draws_follow_the_softmax_at_the_temperature)
+{
+    enum { DRAWS = 20000 };
+    const float logits[] = {0, 1, 2, -INFINITY, 3};
+    const double temperature = _i == 0 ? 1 : 0.5 * _i;
+    double p[5], total = 0;
+    size_t seen[5] = {0};
+    for (size_t i = 0; i < 5; i++)
+        total += p[i] = exp((double)logits[i] / temperature);
+    for (uint64_t i = 0; i < DRAWS; i++)
+        seen[pare_sample(logits, 5, temperature, pare_random_unit(1, 2, i))]++;
+    /* five standard deviations of a binomial count */
+    for (size_t i = 0; i < 5; i++) {
+        const double mean = DRAWS * p[i] / total;
+        ck_assert_double_le(fabs((double)seen[i] - mean), 5 * sqrt(mean) + 1e-9);
+    }
+    ck_assert_int_eq(pare_sample(logits, 5, temperature, 0), 0);
+    ck_assert_int_eq(pare_sample(logits, 5, temperature, 1 - 0x1p-53), 4);
+}
+END_TEST
+
+/* Sequences of a fresh context; result [sequences, length] in a static buffer. */
+static const int32_t *run(size_t threads, tiny_kind kind, pare_generate_opts opts, size_t prompt)
+{
+    static int32_t tokens[40 * TINY_CONTEXT];
+    tiny_home h;
+    tiny_begin(&h, threads);
+    const pare_model m = tiny_model(&h.arena, kind);
+    pare_forward f;
+    ck_assert_int_eq(pare_forward_init(&h.cx, &h.arena, &m, TINY_CONTEXT, false, &f), PARE_OK);
+    for (size_t i = 0; i < opts.sequences; i++)
+        memcpy(tokens + i * opts.length, tiny_tokens(&h.arena, opts.first + i, prompt),
+               prompt * sizeof *tokens);
+    ck_assert_int_eq(pare_generate(&h.cx, &h.arena, &f, &opts, prompt, tokens, NULL, NULL),
+                     PARE_OK);
+    tiny_end(&h);
+    return tokens;
+}
+
+START_TEST(a_sequence_depends_on_seed_and_number_only)
+{
+    enum { LENGTH = 30 };
+    static int32_t all[5 * LENGTH];
+    const tiny_kind kind = tiny_kinds[_i];
+    pare_generate_opts opts = {1.0, 3, 10, 5, LENGTH, false};
+    memcpy(all, run(1, kind, opts, 4), sizeof all);
+    ck_assert_mem_eq(all, run(3, kind, opts, 4), sizeof all);
+    opts.first = 12;
+    opts.sequences = 1;
+    ck_assert_mem_eq(all + 2 * LENGTH, run(2, kind, opts, 4), LENGTH * sizeof *all);
+    opts.seed = 4;
+    ck_assert_mem_ne(all + 2 * LENGTH, run(2, kind, opts, 4), LENGTH * sizeof *all);
+}
+END_TEST
+
+START_TEST(each_token_is_drawn_from_the_logits_before_it)
+{
+    enum { LENGTH = TINY_CONTEXT, PROMPT = 3 };
+    tiny_home h;
+    tiny_begin(&h, 2);
+    const pare_model m = tiny_model(&h.arena, tiny_kinds[0]);
+    const size_t hidden = m.config.hidden;
+    pare_forward f;
+    pare_kv kv;
+    float *const x = tiny_take(&h.arena, LENGTH, hidden * sizeof *x);
+    float *const logits = tiny_take(&h.arena, LENGTH, TINY_VOCAB * sizeof *logits);
+    const int32_t *const t =
+        run(2, tiny_kinds[0], (pare_generate_opts){0.8, 3, 7, 1, LENGTH, false}, PROMPT);
+    ck_assert_int_eq(pare_forward_init(&h.cx, &h.arena, &m, LENGTH, false, &f), PARE_OK);
+    ck_assert_int_eq(pare_kv_take(&h.arena, &m.config, 1, LENGTH, &kv), PARE_OK);
+    ck_assert_int_eq(pare_embed(&h.cx, &m, t, LENGTH, x), PARE_OK);
+    ck_assert_int_eq(pare_model_forward(&h.cx, &h.arena, &f, (pare_batch){1, LENGTH, 0}, x, &kv, 1),
+                     PARE_OK);
+    ck_assert_int_eq(pare_logits(&h.cx, &h.arena, &f, x, NULL, LENGTH, logits), PARE_OK);
+    for (size_t p = PROMPT; p < LENGTH; p++)
+        ck_assert_int_eq(t[p], pare_sample(logits + (p - 1) * TINY_VOCAB, TINY_VOCAB, 0.8,
+                                           pare_random_unit(3, 7, p)));
+    tiny_end(&h);
+}
+END_TEST
+
+START_TEST(an_end_token_fills_the_rest_only_when_asked)
+{
+    enum { LENGTH = TINY_CONTEXT, N = 40 };
+    static int32_t open[N * LENGTH], closed[N * LENGTH];
+    pare_generate_opts opts = {1.5, 1, 0, N, LENGTH, false};
+    memcpy(open, run(2, tiny_kinds[0], opts, 1), sizeof open);
+    opts.stop_at_eos = true;
+    memcpy(closed, run(2, tiny_kinds[0], opts, 1), sizeof closed);
+    size_t ended = 0, resumed = 0;
+    for (size_t i = 0; i < N; i++) {
+        bool done = false;
+        for (size_t p = 1; p < LENGTH; p++) {
+            const int32_t a = open[i * LENGTH + p], b = closed[i * LENGTH + p];
+            ck_assert_int_eq(b, done ? 2 : a);
+            resumed += done && a != 2;
+            done |= b == 2;
+        }
+        ended += done;
+    }
+    ck_assert(ended > 0 && ended < N && resumed > 0);
+}
+END_TEST
+
+/* Counts columns and stops at one. */
+typedef struct listener {
+    size_t next, stop_at;
+} listener;
+
+static pare_status listen(void *self, size_t position)
+{
+    listener *const l = self;
+    ck_assert_uint_eq(position, l->next++);
+    return position == l->stop_at ? PARE_EIO : PARE_OK;
+}
+
+START_TEST(every_new_position_is_shown_and_may_end_it)
+{
+    tiny_home h;
+    tiny_begin(&h, 1);
+    const pare_model m = tiny_model(&h.arena, tiny_kinds[0]);
+    pare_forward f;
+    int32_t tokens[20] = {1, 2, 3};
+    const pare_generate_opts opts = {.sequences = 1, .length = 20};
+    ck_assert_int_eq(pare_forward_init(&h.cx, &h.arena, &m, 20, false, &f), PARE_OK);
+    listener l = {3, 99};
+    ck_assert_int_eq(pare_generate(&h.cx, &h.arena, &f, &opts, 3, tokens, listen, &l), PARE_OK);
+    ck_assert_uint_eq(l.next, 20);
+    l = (listener){3, 7};
+    ck_assert_int_eq(pare_generate(&h.cx, &h.arena, &f, &opts, 3, tokens, listen, &l), PARE_EIO);
+    ck_assert_uint_eq(l.next, 8);
+    tiny_end(&h);
+}
+END_TEST
+
+static const struct refusal {
+    pare_generate_opts opts;
+    size_t prompt;
+    const char *what;
+} refusals[] = {
+    {{0, 0, 0, 1, TINY_CONTEXT + 1, false}, 1, "97 tokens asked for, this model takes 96"},
+    {{0, 0, 0, 1, 10, false}, 0, "a prompt of 0 tokens in a sequence of 10"},
+    {{0, 0, 0, 1, 10, false}, 11, "a prompt of 11 tokens in a sequence of 10"},
+    {{0, 0, 0, 0, 10, false}, 1, "0 sequences at temperature 0"},
+    {{-1, 0, 0, 1, 10, false}, 1, "1 sequences at temperature -1"},
+    {{0, 0, 0, 1, 10, false}, 2, "token 1 is 53; this model knows 0 to 52"},
+};
+
+START_TEST(impossible_wishes_are_refused_with_their_numbers)
+{
+    tiny_home h;
+    tiny_begin(&h, 1);
+    const struct refusal *const r = &refusals[_i];
+    const pare_model m = tiny_model(&h.arena, tiny_kinds[0]);
+    pare_forward f;
+    int32_t tokens[TINY_CONTEXT + 1] = {1, TINY_VOCAB};
+    ck_assert_int_eq(pare_forward_init(&h.cx, &h.arena, &m, TINY_CONTEXT, false, &f), PARE_OK);
+    ck_assert_int_eq(pare_generate(&h.cx, &h.arena, &f, &r->opts, r->prompt, tokens, NULL, NULL),
+                     PARE_EINVAL);
+    ck_assert_str_eq(h.cx.what, r->what);
+    tiny_end(&h);
+}
+END_TEST
+
+START_TEST(an_interrupt_ends_a_generation)
+{
+    tiny_home h;
+    tiny_begin(&h, 1);
+    const volatile int interrupts = 1;
+    const pare_model m = tiny_model(&h.arena, tiny_kinds[0]);
+    pare_forward f;
+    int32_t tokens[10] = {1};
+    const pare_generate_opts opts = {.sequences = 1, .length = 10};
+    ck_assert_int_eq(pare_forward_init(&h.cx, &h.arena, &m, 10, false, &f), PARE_OK);
+    h.cx.interrupt = &interrupts;
+    ck_assert_int_eq(pare_generate(&h.cx, &h.arena, &f, &opts, 1, tokens, NULL, NULL),
+                     PARE_EINTERRUPTED);
+    tiny_end(&h);
+}
+END_TEST
+
+START_TEST(every_refused_allocation_is_reported_and_nothing_leaks)
+{
+    tiny_home h;
+    tiny_begin(&h, 2);
+    const pare_model m = tiny_model(&h.arena, tiny_kinds[3]);
+    pare_forward f;
+    int32_t tokens[64 * 12] = {1};
+    const pare_generate_opts opts = {.sequences = 64, .length = 12, .temperature = 1};
+    ck_assert_int_eq(pare_forward_init(&h.cx, &h.arena, &m, 12, false, &f), PARE_OK);
+    const pare_alloc plain = h.cx.alloc;
+    pare_status s = PARE_ENOMEM;
+    long n = 0;
+    for (; s != PARE_OK; n++) {
+        unit_failing failing = {.left = n};
+        pare_arena scratch = {.cx = &h.cx};
+        pare_ctx_clear(&h.cx);
+        h.cx.alloc = (pare_alloc){unit_failing_resize, &failing};
+        s = pare_generate(&h.cx, &scratch, &f, &opts, 1, tokens, NULL, NULL);
+        ck_assert(s == PARE_OK || (s == PARE_ENOMEM && h.cx.what[0]));
+        pare_arena_release(&scratch);
+        ck_assert_int_eq(failing.live, 0);
+    }
+    ck_assert_int_gt(n, 3);
+    h.cx.alloc = plain;
+    tiny_end(&h);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *const s = suite_create("sample");
+    TCase *const c = tcase_create("sample");
+    tcase_set_timeout(c, 120);
+    tcase_add_test(c, temperature_0_takes_the_first_largest_logit);
+    tcase_add_loop_test(c, draws_follow_the_softmax_at_the_temperature, 0, 4);
+    tcase_add_loop_test(c, a_sequence_depends_on_seed_and_number_only, 0, TINY_KINDS);
+    tcase_add_test(c, each_token_is_drawn_from_the_logits_before_it);
+    tcase_add_test(c, an_end_token_fills_the_rest_only_when_asked);
+    tcase_add_test(c, every_new_position_is_shown_and_may_end_it);
+    tcase_add_loop_test(c, impossible_wishes_are_refused_with_their_numbers, 0,
+                        sizeof refusals / sizeof *refusals);
+    tcase_add_test(c, an_interrupt_ends_a_generation);
+    tcase_add_test(c, every_refused_allocation_is_reported_and_nothing_leaks);
+    suite_add_tcase(s, c);
+    return unit_main(s);
+}
