@@ -80,7 +80,7 @@ static void put_quoted(pare_json_writer *w, const char *text)
     for (const unsigned char *p = (const unsigned char *)text; *p;) {
         const size_t n = utf8_length(p);
         if (n == 0) {
-            put(w, "\\ufffd");
+            put(w, "\xef\xbf\xbd"); /* U+FFFD */
         } else if (*p < 0x20 || *p == 0x7f) {
             char escape[8];
             (void)snprintf(escape, sizeof escape, "\\u%04x", (unsigned)*p);

@@ -1,0 +1,194 @@
+#include "formats/checkpoint.h"
+
+#include "tests/unit/folder.h"
+
+/* Every message of the parser; mistakes of JSON itself belong to test_json. */
+static const char *const messages[] = {
+    "bytes of JSON, at most 8192 are accepted",
+    "NUL byte",
+    "nested deeper than 64 levels",
+    "duplicate object key",
+    "real number overflow",
+    "unexpected token",
+    "premature end of input",
+    "c: is not a JSON object",
+    "model_type is missing or not a text",
+    "model_type mamba is not supported (llama is)",
+    "hidden_size is missing",
+    "intermediate_size is missing",
+    "num_hidden_layers is missing",
+    "num_attention_heads is missing",
+    "vocab_size is missing",
+    "max_position_embeddings is missing",
+    "rms_norm_eps is missing",
+    "hidden_size is not a whole number from 1 to 16777216",
+    "num_hidden_layers is not a whole number from 1 to 4096",
+    "num_key_value_heads is not a whole number",
+    "num_attention_heads 8 is not a multiple of num_key_value_heads 3",
+    "num_attention_heads 7 does not divide hidden_size 64",
+    "head_dim 7 is odd",
+    "8388608 heads of 64 are more than 16777216 attention outputs",
+    "rms_norm_eps is not a number above 0",
+    "rope_theta is not a number above 0",
+    "rope_scaling is not an object",
+    "rope_scaling: rope_type is missing or not a text",
+    "rope_scaling of type yarn is not supported",
+    "rope_scaling: rope_type is llama3, but type is linear",
+    "original_max_position_embeddings is not a whole number",
+    "llama3 needs factor >= 1 and low_freq_factor < high_freq_factor",
+    "rope_scaling and rope_parameters contradict each other",
+    "rope_theta is given twice, 10000 and 500000",
+    "partial_rotary_factor 0.5 is not supported",
+    "partial_rotary_factor 0.25 is not supported",
+    "bos_token_id is not a token id below vocab_size 512",
+    "eos_token_id is not a token id below vocab_size 512",
+    "eos_token_id has 9 entries, at most 8 are accepted",
+    "tie_word_embeddings is not true or false",
+    "attention_bias is not true or false",
+    "mlp_bias is not true or false",
+    "hidden_act gelu is not supported (silu is)",
+    "hidden_act is not a text",
+    "sliding_window is not supported",
+    "already quantized by gptq",
+    "quantization_config.quant_method is missing or not a text",
+};
+
+static pare_config config; /* of the last parse_bytes */
+
+static pare_status parse_bytes(pare_ctx *cx, const void *bytes, size_t len)
+{
+    pare_json *json;
+    pare_status s = pare_json_parse(cx, "c", bytes, len, 8192, &json);
+    if (s == PARE_OK)
+        s = pare_config_parse(cx, "c", json, &config);
+    pare_json_free(json);
+    return s;
+}
+
+START_TEST(the_corpus_reaches_every_message)
+{
+    corpus_reaches("config", parse_bytes, messages, sizeof messages / sizeof *messages);
+}
+END_TEST
+
+#define SIZES                                                                                      \
+    "{\"model_type\": \"llama\", \"hidden_size\": 64, \"intermediate_size\": 172,"                 \
+    "\"num_hidden_layers\": 5, \"num_attention_heads\": 8, \"vocab_size\": 512,"                   \
+    "\"max_position_embeddings\": 512, \"rms_norm_eps\": 1e-05"
+
+static void parse_ok(const char *text)
+{
+    pare_ctx cx;
+    pare_ctx_init(&cx);
+    const pare_status s = parse_bytes(&cx, text, strlen(text));
+    ck_assert_msg(s == PARE_OK, "%s", cx.what);
+}
+
+START_TEST(absent_options_get_the_defaults_of_the_family)
+{
+    parse_ok(SIZES "}");
+    ck_assert_str_eq(config.arch->model_type, "llama");
+    ck_assert_uint_eq(config.hidden, 64);
+    ck_assert_uint_eq(config.intermediate, 172);
+    ck_assert_uint_eq(config.blocks, 5);
+    ck_assert_uint_eq(config.heads, 8);
+    ck_assert_uint_eq(config.kv_heads, 8);
+    ck_assert_uint_eq(config.head_dim, 8);
+    ck_assert_uint_eq(config.vocab, 512);
+    ck_assert_uint_eq(config.context, 512);
+    ck_assert(config.norm_eps == 1e-5);
+    ck_assert(config.rope.theta == 10000 && !config.rope.llama3);
+    ck_assert(!config.tied);
+    ck_assert_int_eq(config.bos_id, -1);
+    ck_assert_uint_eq(config.eos_ids, 0);
+}
+END_TEST
+
+START_TEST(stated_options_are_taken)
+{
+    parse_ok(SIZES ", \"num_key_value_heads\": 2, \"head_dim\": 32, \"tie_word_embeddings\": true,"
+                   "\"bos_token_id\": 0, \"eos_token_id\": [3, -1, 511], \"rope_theta\": 5e5}");
+    ck_assert_uint_eq(config.kv_heads, 2);
+    ck_assert_uint_eq(config.head_dim, 32);
+    ck_assert(config.tied);
+    ck_assert_int_eq(config.bos_id, 0);
+    ck_assert_uint_eq(config.eos_ids, 2);
+    ck_assert_int_eq(config.eos_id[0], 3);
+    ck_assert_int_eq(config.eos_id[1], 511);
+    ck_assert(config.rope.theta == 500000);
+    size_t n, k;
+    pare_linear_shape(&config, PARE_ROLE_Q, &n, &k);
+    ck_assert(n == 256 && k == 64);
+    pare_linear_shape(&config, PARE_ROLE_V, &n, &k);
+    ck_assert(n == 64 && k == 64);
+    pare_linear_shape(&config, PARE_ROLE_O, &n, &k);
+    ck_assert(n == 64 && k == 256);
+    pare_linear_shape(&config, PARE_ROLE_DOWN, &n, &k);
+    ck_assert(n == 64 && k == 172);
+}
+END_TEST
+
+#define LLAMA3                                                                                     \
+    "\"factor\": 8.0, \"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0,"                        \
+    "\"original_max_position_embeddings\": 8192}}"
+
+START_TEST(rope_scaling_of_llama_3_is_read_wherever_it_stands)
+{
+    static const char *const texts[] = {
+        SIZES ", \"rope_theta\": 5e5, \"rope_scaling\": {\"rope_type\": \"llama3\", " LLAMA3,
+        SIZES ", \"rope_theta\": 5e5, \"rope_scaling\": {\"type\": \"llama3\", " LLAMA3,
+        SIZES ", \"rope_parameters\": {\"rope_theta\": 500000, \"rope_type\": \"llama3\", " LLAMA3,
+    };
+    for (size_t i = 0; i < 3; i++) {
+        parse_ok(texts[i]);
+        ck_assert(config.rope.llama3 && config.rope.theta == 500000);
+        ck_assert(config.rope.factor == 8 && config.rope.low_freq_factor == 1);
+        ck_assert(config.rope.high_freq_factor == 4);
+        ck_assert_uint_eq(config.rope.original_context, 8192);
+    }
+}
+END_TEST
+
+START_TEST(what_is_not_computed_is_not_supported_rather_than_malformed)
+{
+    static const char *const texts[] = {
+        SIZES ", \"sliding_window\": 4096}",
+        SIZES ", \"hidden_act\": \"gelu\"}",
+        SIZES ", \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}}",
+        SIZES ", \"quantization_config\": {\"quant_method\": \"awq\"}}",
+        "{\"model_type\": \"qwen3_moe\"}",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        pare_ctx cx;
+        pare_ctx_init(&cx);
+        ck_assert_int_eq(parse_bytes(&cx, texts[i], strlen(texts[i])), PARE_ENOTSUP);
+    }
+}
+END_TEST
+
+START_TEST(the_table_of_families_is_complete)
+{
+    ck_assert_ptr_null(pare_arch_find("bert"));
+    for (const pare_arch *a = pare_archs; a->model_type; a++) {
+        ck_assert_ptr_eq(pare_arch_find(a->model_type), a);
+        ck_assert(a->summary && a->embed && a->norm && a->head && a->attention_norm && a->mlp_norm);
+        ck_assert_ptr_nonnull(strstr(a->block_prefix, "%zu"));
+        for (pare_role r = 0; r < PARE_ROLES; r++)
+            ck_assert_ptr_nonnull(a->linear[r].name);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *const s = suite_create("config");
+    TCase *const t = tcase_create("config");
+    tcase_add_test(t, the_corpus_reaches_every_message);
+    tcase_add_test(t, absent_options_get_the_defaults_of_the_family);
+    tcase_add_test(t, stated_options_are_taken);
+    tcase_add_test(t, rope_scaling_of_llama_3_is_read_wherever_it_stands);
+    tcase_add_test(t, what_is_not_computed_is_not_supported_rather_than_malformed);
+    tcase_add_test(t, the_table_of_families_is_complete);
+    suite_add_tcase(s, t);
+    return unit_main(s);
+}
