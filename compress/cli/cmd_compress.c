@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "compress/cli/cli.h"
-#include "compress/cli/job.h"
+#include "compress/cli/job_options.h"
 #include "compress/compress.h"
 #include "compress/report/units.h"
 

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "compress/cli/cli.h"
-#include "compress/cli/job.h"
+#include "compress/cli/job_options.h"
 #include "compress/report/units.h"
 
 pare_status pare_job_read(pare_cli *cli, const pare_args *args, pare_job *out)

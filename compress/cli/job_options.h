@@ -1,4 +1,4 @@
-/* compress/cli/job.h - the options that compress and plan share, as a job. */
+/* compress/cli/job_options.h - the options that compress and plan share, as a job. */
 #ifndef PARE_COMPRESS_JOB_H
 #define PARE_COMPRESS_JOB_H
 

@@ -1,0 +1,21 @@
+#!/bin/sh
+# Headers of a library are included from one folder only. libraries.sh ROOT
+. "$(dirname "$0")/common.sh"
+
+# only PLACE HEADERS: an include of HEADERS (an expression) anywhere else is a finding.
+only() {
+    for file in $files; do
+        case $file in
+        $1) continue ;;
+        esac
+        found=$(grep -nE "^[[:space:]]*#[[:space:]]*include[[:space:]]*[<\"]($2)[>\"]" "$file" || true)
+        if [ -n "$found" ]; then say "$file: $found belongs in $1"; fi
+    done
+}
+
+files=$(sources $modules)
+need "$files"
+only 'runtime/linalg*.c' 'cblas[^>"]*|openblas[^>"]*|lapack[^>"]*'
+only 'formats/*' 'jansson[^>"]*|pcre2[^>"]*|utf8proc[^>"]*|xxh[^>"]*|xxHash[^>"]*|sha2.h|sha256.h|md5.h'
+only 'recipes/*' 'yaml.h'
+exit $failed

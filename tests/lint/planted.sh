@@ -1,0 +1,88 @@
+#!/bin/sh
+# Every lint passes on a clean tree, catches a planted violation, and fails on an empty tree.
+# planted.sh LINT-FOLDER CMAKE COMPILER
+set -eu
+lint=$(cd "$1" && pwd)
+cmake=$2
+cc=$3
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=0
+
+clean_tree() {
+    rm -rf "$work/tree"
+    mkdir "$work/tree"
+    cd "$work/tree"
+    for m in kernels runtime formats recipes calib quant compress tests; do
+        mkdir $m
+        echo "A folder." > $m/README.md
+        printf '#ifndef %s_A_H\n#define %s_A_H\n\nint pare_%s(void);\n\n#endif\n' $m $m $m > $m/$m.h
+        printf '#include "%s/%s.h"\n\nint pare_%s(void)\n{\n    return 0; /* free(p) in a comment */\n}\n' \
+            $m $m $m > $m/$m.c
+    done
+    echo "A tree." > README.md
+    cp "$lint/../../.clang-format" .
+    archive
+}
+
+archive() {
+    "$cc" -I. -c quant/quant.c -o "$work/quant.o"
+    rm -f "$work/tree.a"
+    ar rc "$work/tree.a" "$work/quant.o"
+}
+
+run() {
+    case $1 in
+    layers) "$cmake" "-DROOT=$work/tree" -P "$lint/layers.cmake" ;;
+    headers) sh "$lint/headers.sh" "$work/tree" "$cc" ;;
+    symbols) sh "$lint/symbols.sh" "$work/tree" "$work/tree.a" ;;
+    *) sh "$lint/$1.sh" "$work/tree" ;;
+    esac > "$work/log" 2>&1
+}
+
+# catches LINT WHAT COMMAND: COMMAND plants WHAT into the clean tree.
+catches() {
+    clean_tree
+    code=0
+    run "$1" || code=$?
+    if [ $code = 77 ]; then return; fi
+    if [ $code != 0 ]; then
+        echo "$1 fails on a clean tree:"
+        cat "$work/log"
+        failed=1
+    fi
+    eval "$3"
+    if run "$1"; then
+        echo "$1 does not catch $2"
+        failed=1
+    fi
+    find "$work/tree" -mindepth 1 -delete
+    rm -f "$work/tree.a" && ar rc "$work/tree.a"
+    if run "$1"; then
+        echo "$1 passes on an empty tree"
+        failed=1
+    fi
+}
+
+catches layers 'quant including compress' 'echo "#include \"compress/compress.h\"" >> quant/quant.c'
+catches layers 'a private header' \
+    'touch formats/x_internal.h; echo "#include \"formats/x_internal.h\"" >> calib/calib.c'
+catches layers 'an include without a folder' 'echo "#include \"quant.h\"" >> quant/quant.c'
+catches banned 'malloc outside the arena' 'echo "void *p = malloc (1);" >> quant/quant.c'
+catches banned 'strcpy' 'echo "x = (strcpy(a, b));" >> compress/compress.c'
+catches banned 'printf behind a comment' 'echo "/* hm */ printf(s);" >> runtime/runtime.c'
+catches banned 'a call behind a text' 'echo "f(\"/*\"); abort();" >> formats/formats.c'
+catches banned 'atoi in a test' 'echo "int x = atoi(s);" >> tests/tests.c'
+catches libraries 'BLAS in quant' 'echo "#include <cblas.h>" >> quant/quant.c'
+catches libraries 'jansson in recipes' 'echo "#include <jansson.h>" >> recipes/recipes.c'
+catches libraries 'libyaml in formats' 'echo "#  include <yaml.h>" >> formats/formats.c'
+catches names 'one name twice' 'cp quant/quant.c compress/quant.c'
+catches headers 'a header that needs another' 'echo "size_t pare_x(void);" >> quant/quant.h'
+catches headers 'a header without a guard' 'echo "struct pare_x { int x; };" >> quant/quant.h'
+catches symbols 'an export without the prefix' \
+    'printf "int quick(void);\nint quick(void)\n{\n    return 0;\n}\n" >> quant/quant.c; archive'
+catches readmes 'a folder without README' 'rm calib/README.md'
+catches sizes 'a long file' 'yes "" | head -n 700 >> quant/quant.c'
+catches words 'a path of a machine' 'echo "cd /ho""me/somebody/pare" >> README.md'
+catches format 'a wrong indentation' 'echo "  int  pare_y ;" >> quant/quant.c'
+exit $failed
