@@ -128,7 +128,7 @@ static pare_status join_texts(pare_cli *cli, const pare_config *c, const pare_to
         PARE_TRY(pare_tokenizer_decode(&cli->cx, t, &cli->arena, ids, count, &text[i], &len[i]));
         total += len[i] + 1;
     }
-    char *const all = PARE_NEW(&cli->arena, char, total);
+    char *const all = PARE_NEW(&cli->arena, char, total + 1); /* NUL behind */
     if (!all)
         return PARE_ENOMEM;
     for (size_t i = 0; i < r->count; i++) {
