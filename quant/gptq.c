@@ -260,8 +260,9 @@ static pare_status run_tiles(pare_ctx *cx, gptq_job *job, size_t tiles, double *
 
 pare_status pare_gptq_quantize(pare_ctx *cx, pare_arena *scratch, const pare_gptq_opts *opts,
                                const pare_grid *grid, const pare_gptq_factor *factor, float *w,
-                               size_t n, size_t k, pare_codes *out, double *loss)
+                               pare_codes *out, double *loss)
 {
+    const size_t n = out->n, k = out->k;
     PARE_TRY(pare_grid_check(cx, grid, n, k, out));
     if (opts->block == 0 || opts->block % 32 != 0)
         return pare_fail(cx, PARE_EINVAL, "block of %zu columns is not a multiple of 32",

@@ -65,8 +65,8 @@ PARE_CHECKED pare_status pare_gptq_factorize(pare_ctx *cx, pare_arena *scratch,
  * property of the factor): all grids are fitted to the original weights beforehand (static groups).
  * Codes, scales and zeros are in the order of the original columns.
  *
- *   w     [n, k] f32; destroyed
- *   out   planes from pare_codes_take; written
+ *   w     [out->n, out->k] f32; destroyed
+ *   out   planes from pare_codes_take for this grid; written
  *   loss  NULL, or the sum of (w_j - q_j)^2 / (2 U_jj^2) over the matrix in double; written
  *
  * Returns PARE_OK, PARE_EINVAL (bits, block, a factor that failed), PARE_ESHAPE (group, or k
@@ -75,8 +75,8 @@ PARE_CHECKED pare_status pare_gptq_factorize(pare_ctx *cx, pare_arena *scratch,
  * multiply-adds. Threads over tiles of 128 rows; Exact as the factor. */
 PARE_CHECKED pare_status pare_gptq_quantize(pare_ctx *cx, pare_arena *scratch,
                                             const pare_gptq_opts *opts, const pare_grid *grid,
-                                            const pare_gptq_factor *factor, float *w, size_t n,
-                                            size_t k, pare_codes *out, double *loss);
+                                            const pare_gptq_factor *factor, float *w,
+                                            pare_codes *out, double *loss);
 
 /* trace((W - Q) H (W - Q)^T): w and q [n, k], h [k, k] lower triangle. Products of 128 terms in
  * F32, their sum in double in a fixed order.   Memory  200 KiB of stack.   Work  n k^2 / 2

@@ -73,8 +73,7 @@ static pare_status run(pare_ctx *cx, const double *value, pare_pass_linear *line
     r->fallback = factor->damping.failed;
     if (r->fallback)
         return pare_rtn_quantize(cx, &grid, linear->w, linear->n, linear->k, linear->codes);
-    return pare_gptq_quantize(cx, scratch, &opts, &grid, factor, linear->w, linear->n, linear->k,
-                              linear->codes, NULL);
+    return pare_gptq_quantize(cx, scratch, &opts, &grid, factor, linear->w, linear->codes, NULL);
 }
 
 const pare_pass pare_pass_gptq = {

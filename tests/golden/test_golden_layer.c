@@ -74,8 +74,7 @@ static pare_codes quantize(const golden_case *c, bool f16_scales, pare_gptq_fact
     pare_codes out;
     ck_assert_int_eq(pare_codes_take(&arena, &grid, N, K, &out), PARE_OK);
     ck_assert_int_eq(pare_gptq_factorize(&cx, &arena, &opts, lower, K, factor), PARE_OK);
-    ck_assert_int_eq(pare_gptq_quantize(&cx, &arena, &opts, &grid, factor, x, N, K, &out, NULL),
-                     PARE_OK);
+    ck_assert_int_eq(pare_gptq_quantize(&cx, &arena, &opts, &grid, factor, x, &out, NULL), PARE_OK);
     for (size_t i = 0; i < N * K; i++) {
         const size_t g = i / K * out.groups + (grid.group ? i % K / grid.group : 0);
         q[i] = pare_grid_value(out.codes[i], out.scales[g], out.zeros[g]);

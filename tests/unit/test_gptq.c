@@ -86,9 +86,9 @@ static result run(const pare_gptq_opts *opts, const pare_grid *grid, const float
     result r = {.loss = -1};
     ck_assert_int_eq(pare_codes_take(&arena, grid, n, k, &r.codes), PARE_OK);
     ck_assert_int_eq(pare_gptq_factorize(&cx, &arena, opts, copy(h, k * k), k, &r.factor), PARE_OK);
-    ck_assert_int_eq(pare_gptq_quantize(&cx, &arena, opts, grid, &r.factor, copy(w, n * k), n, k,
-                                        &r.codes, &r.loss),
-                     PARE_OK);
+    ck_assert_int_eq(
+        pare_gptq_quantize(&cx, &arena, opts, grid, &r.factor, copy(w, n * k), &r.codes, &r.loss),
+        PARE_OK);
     return r;
 }
 
@@ -451,27 +451,22 @@ START_TEST(failed_factor_and_wrong_options_are_refused)
     float *const w = weights(N, K);
     ck_assert_int_eq(pare_codes_take(&arena, &grid, N, K, &c), PARE_OK);
     ck_assert_int_eq(pare_gptq_factorize(&cx, &arena, &plain, indefinite(3), K, &f), PARE_OK);
-    ck_assert_int_eq(pare_gptq_quantize(&cx, &arena, &plain, &grid, &f, w, N, K, &c, NULL),
-                     PARE_EINVAL);
+    ck_assert_int_eq(pare_gptq_quantize(&cx, &arena, &plain, &grid, &f, w, &c, NULL), PARE_EINVAL);
     ck_assert_ptr_nonnull(strstr(cx.what, "no factor"));
     pare_ctx_clear(&cx);
     ck_assert_int_eq(pare_gptq_factorize(&cx, &arena, &plain, indefinite(0), K, &f), PARE_OK);
     pare_gptq_opts opts = {.damp = 0.01F, .block = 48};
-    ck_assert_int_eq(pare_gptq_quantize(&cx, &arena, &opts, &grid, &f, w, N, K, &c, NULL),
-                     PARE_EINVAL);
+    ck_assert_int_eq(pare_gptq_quantize(&cx, &arena, &opts, &grid, &f, w, &c, NULL), PARE_EINVAL);
     ck_assert_ptr_nonnull(strstr(cx.what, "block of 48"));
     pare_ctx_clear(&cx);
     f.k = 4;
-    ck_assert_int_eq(pare_gptq_quantize(&cx, &arena, &plain, &grid, &f, w, N, K, &c, NULL),
-                     PARE_ESHAPE);
+    ck_assert_int_eq(pare_gptq_quantize(&cx, &arena, &plain, &grid, &f, w, &c, NULL), PARE_ESHAPE);
     pare_ctx_clear(&cx);
     grid.group = 7;
-    ck_assert_int_eq(pare_gptq_quantize(&cx, &arena, &plain, &grid, &f, w, N, K, &c, NULL),
-                     PARE_ESHAPE);
+    ck_assert_int_eq(pare_gptq_quantize(&cx, &arena, &plain, &grid, &f, w, &c, NULL), PARE_ESHAPE);
     pare_ctx_clear(&cx);
     grid = (pare_grid){.bits = 1};
-    ck_assert_int_eq(pare_gptq_quantize(&cx, &arena, &plain, &grid, &f, w, N, K, &c, NULL),
-                     PARE_EINVAL);
+    ck_assert_int_eq(pare_gptq_quantize(&cx, &arena, &plain, &grid, &f, w, &c, NULL), PARE_EINVAL);
     pare_ctx_clear(&cx);
     opts.damp = NAN;
     ck_assert_int_eq(pare_gptq_factorize(&cx, &arena, &opts, indefinite(0), K, &f), PARE_EINVAL);
@@ -545,9 +540,8 @@ static const char *refusal(const float *w, size_t n, size_t k, const float *h, b
     pare_ctx_clear(&cx);
     ck_assert_int_eq(pare_codes_take(&arena, &grid, n, k, &c), PARE_OK);
     ck_assert_int_eq(pare_gptq_factorize(&cx, &arena, &opts, copy(h, k * k), k, &f), PARE_OK);
-    ck_assert_int_eq(
-        pare_gptq_quantize(&cx, &arena, &opts, &grid, &f, copy(w, n * k), n, k, &c, NULL),
-        PARE_ENUMERIC);
+    ck_assert_int_eq(pare_gptq_quantize(&cx, &arena, &opts, &grid, &f, copy(w, n * k), &c, NULL),
+                     PARE_ENUMERIC);
     return cx.what;
 }
 
@@ -603,7 +597,7 @@ START_TEST(every_failed_allocation_is_reported_and_leaks_nothing)
         if (s == PARE_OK)
             s = pare_gptq_factorize(&c, &a, &opts, h1, K, &factor);
         if (s == PARE_OK)
-            s = pare_gptq_quantize(&c, &a, &opts, &grid, &factor, w1, N, K, &out, NULL);
+            s = pare_gptq_quantize(&c, &a, &opts, &grid, &factor, w1, &out, NULL);
         done = s == PARE_OK;
         if (!done) {
             ck_assert_int_eq(s, PARE_ENOMEM);
