@@ -4,6 +4,7 @@
 
 #include "compress/evaluate/evaluate.h"
 #include "formats/checkpoint.h"
+#include "formats/tokenizer.h"
 #include "runtime/ops.h"
 #include "runtime/sample.h"
 #include "runtime/threads.h"
@@ -146,6 +147,46 @@ START_TEST(greedy_continuations_equal_the_reference)
 }
 END_TEST
 
+/* Perplexity of the held-out texts, tokenized here. Under a sanitizer only a short one. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+static const char *const texts[] = {"heldout_wikitext2_valid.txt"};
+#else
+static const char *const texts[] = {"heldout_wikitext2_valid.txt",
+                                    "heldout_wikitext_train.txt",
+                                    "heldout_tinystories.txt",
+                                    "heldout_shakespeare.txt",
+                                    "heldout_c4.txt",
+                                    "heldout_wiki.txt"};
+#endif
+enum { TEXTS = sizeof texts / sizeof *texts };
+
+START_TEST(perplexity_of_held_out_text_equals_the_reference)
+{
+    home h;
+    pare_tokenizer *tokenizer;
+    pare_eval_result r;
+    char name[128], *text;
+    int32_t *ids;
+    size_t len, count;
+    const char *const expected = unit_shared("models/hedge/eval/expected.json");
+    if (!expected || !begin(&h, expected))
+        return;
+    ok(&h, pare_tokenizer_open(&h.cx, model_path(), &tokenizer));
+    (void)snprintf(name, sizeof name, "models/hedge/eval/%s", texts[_i]);
+    ok(&h, pare_file_read(&h.cx, &h.arena, unit_shared(name), 1 << 20, &text, &len));
+    ok(&h, pare_tokenizer_encode(&h.cx, tokenizer, &h.arena, text, len, &ids, &count));
+    const pare_json *const want = pare_json_get(at(h.expected, "perplexity", "files"), texts[_i]);
+    ck_assert_int_eq((int64_t)count, pare_json_integer(at(want, "tokens", NULL), -1));
+    const pare_eval_opts opts = {.window = 256};
+    ok(&h, pare_evaluate(&h.cx, &h.f, NULL, &opts, ids, count, &r));
+    ck_assert_int_eq((int64_t)r.scored, pare_json_integer(at(want, "scored_tokens", NULL), -1));
+    const double ppl = pare_json_number(at(want, "perplexity", NULL), NAN);
+    ck_assert_double_eq_tol(r.ppl, ppl, 1e-4 * ppl);
+    pare_tokenizer_free(tokenizer);
+    end(&h);
+}
+END_TEST
+
 int main(void)
 {
     if (!model_path())
@@ -155,6 +196,7 @@ int main(void)
     tcase_set_timeout(c, 120);
     tcase_add_test(c, logits_of_the_sentence_equal_the_reference);
     tcase_add_test(c, greedy_continuations_equal_the_reference);
+    tcase_add_loop_test(c, perplexity_of_held_out_text_equals_the_reference, 0, TEXTS);
     suite_add_tcase(s, c);
     return unit_main(s);
 }
