@@ -32,41 +32,39 @@ static void insert(pare_tok_trie *trie, pare_tok_slice text, size_t added)
     trie->first[(unsigned char)text.at[0]] = true;
 }
 
+/* Special tokens go in first: they win over others of the same normalized text. */
 static pare_status build(pare_ctx *cx, pare_tokenizer *t, pare_tok_trie *trie, bool normalized)
 {
-    pare_tok_slice *const texts = PARE_NEW(&t->arena, pare_tok_slice, t->added_count);
-    if (!texts)
-        return PARE_ENOMEM;
     size_t nodes = 1;
-    for (size_t i = 0; i < t->added_count; i++) {
-        const pare_tok_added *const token = &t->added[i];
-        if (token->normalized != normalized)
-            continue;
-        texts[i] = token->content;
-        if (normalized)
-            PARE_TRY(pare__text_normalize(t, &t->arena, token->content, &texts[i]));
-        if (texts[i].len == 0)
-            return pare_fail(cx, PARE_ENOTSUP,
-                             "added_tokens: '%.60s' is empty after the normalizers",
-                             token->content.at);
-        nodes += texts[i].len;
-    }
+    for (size_t i = 0; i < t->added_count; i++)
+        nodes += t->added[i].normalized == normalized ? t->added[i].shown.len : 0;
     if (nodes == 1)
         return PARE_OK;
     if (nodes > UINT32_MAX)
-        return pare_fail(cx, PARE_ENOTSUP, "added_tokens: %zu bytes of text", nodes);
+        return pare_fail(cx, PARE_ENOMEM, "added_tokens: %zu bytes of text", nodes);
     trie->nodes = PARE_NEW(&t->arena, pare_tok_node, nodes);
     if (!trie->nodes)
         return PARE_ENOMEM;
     trie->count = 1;
-    for (size_t i = 0; i < t->added_count; i++)
-        if (texts[i].len)
-            insert(trie, texts[i], i);
+    for (int special = 1; special >= 0; special--)
+        for (size_t i = 0; i < t->added_count; i++)
+            if (t->added[i].normalized == normalized && t->added[i].special == (special == 1))
+                insert(trie, t->added[i].shown, i);
     return PARE_OK;
 }
 
 pare_status pare__tries_build(pare_ctx *cx, pare_tokenizer *t)
 {
+    for (size_t i = 0; i < t->added_count; i++) {
+        pare_tok_added *const token = &t->added[i];
+        token->shown = token->content;
+        if (token->normalized)
+            PARE_TRY(pare__text_normalize(t, &t->arena, token->content, &token->shown));
+        if (token->shown.len == 0)
+            return pare_fail(cx, PARE_ENOTSUP,
+                             "added_tokens: '%.60s' is empty after the normalizers",
+                             token->content.at);
+    }
     PARE_TRY(build(cx, t, &t->raw_trie, false));
     return build(cx, t, &t->normalized_trie, true);
 }

@@ -170,19 +170,26 @@ static void strip(const pare_tok_decoder *d, output *o)
     }
 }
 
+static const pare_tok_slice *text_of(const pare_tokenizer *t, int32_t id)
+{
+    const pare_tok_entry *const added = pare__vocab_by_id(&t->added_vocab, id);
+    if (added)
+        return &t->added[added - t->added_vocab.entries].shown;
+    const pare_tok_entry *const entry = pare__vocab_by_id(&t->vocab, id);
+    return entry ? &entry->text : NULL;
+}
+
 static pare_status decode(pare_ctx *cx, const pare_tokenizer *t, output *o, const int32_t *ids,
                           size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        const pare_tok_entry *entry = pare__vocab_by_id(&t->added_vocab, ids[i]);
-        if (!entry)
-            entry = pare__vocab_by_id(&t->vocab, ids[i]);
-        if (!entry)
+        const pare_tok_slice *const token = text_of(t, ids[i]);
+        if (!token)
             return pare_fail(cx, PARE_EINVAL, "tokenizer: no token has the id %ld (place %zu)",
                              (long)ids[i], i);
         if (i && !t->decoder.given)
             PARE_TRY(append(o, " ", 1));
-        PARE_TRY(append_token(t, o, entry->text));
+        PARE_TRY(append_token(t, o, *token));
     }
     strip(&t->decoder, o);
     return PARE_OK;

@@ -78,7 +78,7 @@ typedef struct pare_tok_stage {
 } pare_tok_stage;
 
 typedef struct pare_tok_added {
-    pare_tok_slice content;
+    pare_tok_slice content, shown; /* in the file; to match and to decode: normalized if asked */
     int32_t id;
     bool single_word, lstrip, rstrip, normalized, special;
 } pare_tok_added;
@@ -108,7 +108,7 @@ struct pare_tokenizer {
     pare_arena arena;
     pare_tok_vocab vocab, added_vocab;
     pare_tok_merges merges;
-    pare_tok_added *added; /* special ones first */
+    pare_tok_added *added; /* in the order of added_vocab.entries */
     size_t added_count;
     pare_tok_trie raw_trie, normalized_trie;
     pare_tok_step steps[PARE_TOK_STEPS_MAX];

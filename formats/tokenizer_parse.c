@@ -195,21 +195,6 @@ static pare_status parse_added_token(pare_ctx *cx, pare_tokenizer *t, const pare
     return PARE_OK;
 }
 
-/* Special tokens first: they win over others of the same normalized text. */
-static pare_status sort_added(pare_tokenizer *t)
-{
-    pare_tok_added *const sorted = PARE_NEW(&t->arena, pare_tok_added, t->added_count);
-    if (!sorted)
-        return PARE_ENOMEM;
-    size_t n = 0;
-    for (int special = 1; special >= 0; special--)
-        for (size_t i = 0; i < t->added_count; i++)
-            if (t->added[i].special == (special == 1))
-                sorted[n++] = t->added[i];
-    t->added = sorted;
-    return PARE_OK;
-}
-
 pare_status pare__parse_added(pare_ctx *cx, pare_tokenizer *t, const pare_json *doc)
 {
     static const char word[] = "[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\p{Join_Control}]";
@@ -230,7 +215,6 @@ pare_status pare__parse_added(pare_ctx *cx, pare_tokenizer *t, const pare_json *
     }
     if (single_word)
         PARE_TRY(pare__code_compile(cx, t, (pare_tok_slice){word, sizeof word - 1}, &t->word_code));
-    PARE_TRY(sort_added(t));
     return pare__tries_build(cx, t);
 }
 

@@ -11,7 +11,7 @@
 enum {
     STEPS_FIRST = 256,
     STEPS_MORE = 16,      /* factor between tries */
-    BUDGET = 4000000,     /* steps for any text, */
+    BUDGET = 1000000,     /* steps for any text, */
     BUDGET_PER_BYTE = 64, /* and more for each byte */
     HEAP_KIB = 64 * 1024
 };
