@@ -197,8 +197,7 @@ START_TEST(hedge_counts_the_tokens_of_its_evaluation_texts)
         int32_t *ids;
         size_t count;
         (void)snprintf(path, sizeof path, "models/hedge/eval/%s", name);
-        ck_assert_int_eq(
-            pare_file_read(&cx, &arena, unit_shared(path), CAP, &read, &len), PARE_OK);
+        ck_assert_int_eq(pare_file_read(&cx, &arena, unit_shared(path), CAP, &read, &len), PARE_OK);
         ck_assert_int_eq(pare_tokenizer_encode(&cx, t, &arena, read, len, &ids, &count), PARE_OK);
         ck_assert_int_eq((int64_t)count, pare_json_integer(pare_json_get(facts, "tokens"), -1));
         const pare_json *const first = pare_json_get(facts, "first_16_token_ids");
