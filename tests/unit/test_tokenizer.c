@@ -305,7 +305,7 @@ static const struct {
     {"(?i:'S|x)", "'s", true},
     {"'S", "'s", false},
     {"\\\\p{L}{2,3}", "\xce\xa9z", true},
-    {"\\\\p{^L}{2}", "12", true},
+    {"(?<=#)\\\\p{^L}{2}", "12", true},
     {"\\\\u00e9z", "\xc3\xa9z", true},
     {"\\\\x{e9}z", "\xc3\xa9z", true},
     {"[^\\\\P{Lu}\\\\r-]+", "AB", true},
@@ -356,7 +356,7 @@ END_TEST
 START_TEST(a_hostile_pattern_ends_in_a_message)
 {
     pare_tokenizer *const t =
-        parse("{'pre_tokenizer':{'type':'Split','pattern':{'Regex':'(?:a|aa)+b'},'behavior':"
+        parse("{'pre_tokenizer':{'type':'Split','pattern':{'Regex':'(?:a|aa)+[bc]'},'behavior':"
               "'Isolated'},'model':{'vocab':{'a':0},'merges':[]}}");
     char text[200];
     int32_t *ids;
