@@ -1,0 +1,218 @@
+#include "compress/inspect.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "formats/checkpoint.h"
+
+enum { NAME = 4096 };
+
+typedef struct inspector {
+    pare_ctx *cx;
+    pare_arena *arena;
+    const pare_checkpoint *ck;
+    bool *shown; /* [ck->tensors] is a plane of a row */
+    pare_inspection *out;
+} inspector;
+
+static const char *base_name(const char *path)
+{
+    const char *const slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static void add_sizes(pare_inspection *out, pare_inspect_row *row)
+{
+    row->bits_per_weight = row->weights ? 8 * (double)row->bytes / (double)row->weights : 0;
+    out->tensor_bytes += row->bytes;
+    out->weights += row->weights;
+    out->rows++;
+}
+
+/* Elements of a tensor that the reader accepted: bytes * 8 / bits is exact. */
+static void add_tensor(inspector *in, size_t i)
+{
+    const pare_tensor *const t = &in->ck->tensor[i];
+    pare_inspect_row *const row = &in->out->row[in->out->rows];
+    *row = (pare_inspect_row){.name = t->name,
+                              .encoding = pare_dtype_name(t->dtype),
+                              .file = in->out->file[in->ck->tensor_file[i]].name,
+                              .rank = t->rank,
+                              .bytes = t->bytes};
+    memcpy(row->shape, t->shape, sizeof row->shape);
+    const unsigned bits = pare_dtype_bits(t->dtype);
+    row->weights = t->bytes / bits * 8 + t->bytes % bits * 8 / bits;
+    add_sizes(in->out, row);
+}
+
+static pare_status add_plane(inspector *in, const char *linear, const char *suffix,
+                             pare_inspect_row *row)
+{
+    char name[NAME];
+    const int n = snprintf(name, sizeof name, "%s%s", linear, suffix);
+    const pare_tensor *const t =
+        n > 0 && (size_t)n < sizeof name ? pare_checkpoint_find(in->ck, name) : NULL;
+    if (!t)
+        return pare_fail(in->cx, PARE_EFORMAT, "%s: tensor %.1024s%s is missing", in->ck->path,
+                         linear, suffix);
+    const size_t i = (size_t)(t - in->ck->tensor);
+    in->shown[i] = true;
+    row->bytes += t->bytes;
+    if (!row->file)
+        row->file = in->out->file[in->ck->tensor_file[i]].name;
+    return PARE_OK;
+}
+
+static pare_status add_linear(inspector *in, const char *name, const pare_json *v)
+{
+    const int64_t bits = pare_json_integer(pare_json_get(v, "bits"), -1);
+    const int64_t group = pare_json_integer(pare_json_get(v, "group"), -1);
+    const bool symmetric = pare_json_bool(pare_json_get(v, "symmetric"), false);
+    const pare_json *const shape = pare_json_get(v, "shape");
+    const int64_t n = pare_json_integer(pare_json_at(shape, 0), -1);
+    const int64_t k = pare_json_integer(pare_json_at(shape, 1), -1);
+    uint64_t weights = 0;
+    if (bits < 1 || bits > 8 || group < 0 || n < 0 || k < 0 ||
+        __builtin_mul_overflow((uint64_t)n, (uint64_t)k, &weights))
+        return pare_fail(in->cx, PARE_EFORMAT,
+                         "%s: packed.index.json: linear %.1024s: bits, group or shape is missing "
+                         "or out of range",
+                         in->ck->path, name);
+    char encoding[64], groups[32] = "row";
+    if (group > 0)
+        (void)snprintf(groups, sizeof groups, "g%lld", (long long)group);
+    const int len = snprintf(encoding, sizeof encoding, "int%lld %s %s", (long long)bits, groups,
+                             symmetric ? "sym" : "asym");
+    pare_inspect_row *const row = &in->out->row[in->out->rows];
+    *row = (pare_inspect_row){.name = pare_arena_text(in->arena, name, strlen(name)),
+                              .encoding = pare_arena_text(in->arena, encoding, (size_t)len),
+                              .packed = true,
+                              .rank = 2,
+                              .shape = {(uint64_t)n, (uint64_t)k},
+                              .weights = weights};
+    if (!row->name || !row->encoding)
+        return PARE_ENOMEM;
+    PARE_TRY(add_plane(in, name, ".codes", row));
+    PARE_TRY(add_plane(in, name, ".scales", row));
+    if (!symmetric)
+        PARE_TRY(add_plane(in, name, ".zeros", row));
+    add_sizes(in->out, row);
+    return PARE_OK;
+}
+
+static int compare_digits(const char **x, const char **y)
+{
+    while (**x == '0')
+        ++*x;
+    while (**y == '0')
+        ++*y;
+    const size_t m = strspn(*x, "0123456789"), n = strspn(*y, "0123456789");
+    const int order = m != n ? (m < n ? -1 : 1) : strncmp(*x, *y, m);
+    *x += m;
+    *y += n;
+    return order;
+}
+
+/* Numbers inside names count by value; equal ones fall back to the plain order. */
+static int by_name(const void *a, const void *b)
+{
+    const char *const first = ((const pare_inspect_row *)a)->name;
+    const char *const second = ((const pare_inspect_row *)b)->name;
+    const char *x = first, *y = second;
+    while (*x && *y) {
+        const bool digits = *x >= '0' && *x <= '9' && *y >= '0' && *y <= '9';
+        const int order = digits ? compare_digits(&x, &y) : (unsigned char)*x - (unsigned char)*y;
+        if (order != 0)
+            return order;
+        x += !digits;
+        y += !digits;
+    }
+    return *x || *y ? (*x ? 1 : -1) : strcmp(first, second);
+}
+
+static pare_status list_files(inspector *in)
+{
+    const pare_checkpoint *const ck = in->ck;
+    pare_inspection *const out = in->out;
+    out->file = PARE_NEW(in->arena, pare_inspect_file, ck->files);
+    if (!out->file)
+        return PARE_ENOMEM;
+    for (; out->files < ck->files; out->files++) {
+        const pare_file *const f = &ck->file[out->files];
+        out->file[out->files] = (pare_inspect_file){base_name(f->path), f->bytes, 0};
+        out->file_bytes += f->bytes;
+    }
+    for (size_t i = 0; i < ck->tensors; i++)
+        out->file[ck->tensor_file[i]].tensors++;
+    return PARE_OK;
+}
+
+/* A configuration that cannot be read is a fact to show, not a reason to show nothing. */
+static pare_status describe_config(inspector *in)
+{
+    pare_inspection *const out = in->out;
+    const pare_checkpoint *const ck = in->ck;
+    static const char none[] = "there is no config.json";
+    if (!ck->config) {
+        out->config_problem = none;
+        return PARE_OK;
+    }
+    const pare_status s = pare_config_parse(in->cx, ck->config_file.path, ck->config, &out->config);
+    out->has_config = s == PARE_OK;
+    if (s == PARE_OK || s == PARE_ENOMEM)
+        return s;
+    out->config = (pare_config){0};
+    out->config_problem = pare_arena_text(in->arena, in->cx->what, strlen(in->cx->what));
+    if (!out->config_problem)
+        return PARE_ENOMEM;
+    pare_ctx_clear(in->cx);
+    return PARE_OK;
+}
+
+static pare_status list_rows(inspector *in)
+{
+    const pare_checkpoint *const ck = in->ck;
+    pare_inspection *const out = in->out;
+    const pare_json *const linears = ck->packed ? pare_json_get(ck->index, "linears") : NULL;
+    out->row = PARE_NEW(in->arena, pare_inspect_row, ck->tensors + pare_json_count(linears));
+    if (!out->row)
+        return PARE_ENOMEM;
+    const char *name;
+    const pare_json *value;
+    for (pare_json_iter it = {0}; pare_json_next(linears, &it, &name, &value);)
+        PARE_TRY(add_linear(in, name, value));
+    for (size_t i = 0; i < ck->tensors; i++) {
+        if (!in->shown[i])
+            add_tensor(in, i);
+    }
+    if (out->rows > 1)
+        qsort(out->row, out->rows, sizeof *out->row, by_name);
+    out->bits_per_weight = out->weights ? 8 * (double)out->tensor_bytes / (double)out->weights : 0;
+    return PARE_OK;
+}
+
+static pare_status describe(inspector *in)
+{
+    in->out->path = in->ck->path;
+    in->out->packed = in->ck->packed;
+    in->shown = PARE_NEW(in->arena, bool, in->ck->tensors);
+    if (!in->shown)
+        return PARE_ENOMEM;
+    PARE_TRY(list_files(in));
+    PARE_TRY(list_rows(in));
+    return describe_config(in);
+}
+
+pare_status pare_inspect(pare_ctx *cx, pare_arena *a, const char *path, pare_inspection *out)
+{
+    *out = (pare_inspection){0};
+    pare_checkpoint ck;
+    pare_status s = pare_checkpoint_open(cx, a, path, &ck);
+    if (s == PARE_OK) {
+        inspector in = {.cx = cx, .arena = a, .ck = &ck, .out = out};
+        s = describe(&in);
+    }
+    pare_checkpoint_close(&ck);
+    return s;
+}

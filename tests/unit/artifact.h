@@ -1,0 +1,142 @@
+/* tests/unit/artifact.h - a folder with a random llama checkpoint, and its packed artifact. */
+#ifndef PARE_TESTS_ARTIFACT_H
+#define PARE_TESTS_ARTIFACT_H
+
+#include "formats/checkpoint.h"
+#include "formats/packed.h"
+#include "tests/data/tiny_model.h"
+#include "tests/unit/folder.h"
+
+/* The same sizes in every row: 48 x 112 and so on, neither a multiple of the padding nor the group.
+ */
+typedef struct artifact {
+    pare_ctx *cx;
+    pare_arena a;
+    pare_checkpoint ck;
+    pare_model model;
+    pare_packed_linear linear[2 * PARE_ROLES];
+    size_t unit[2 * PARE_ROLES];
+    pare_tensor kept[64];
+    size_t kept_unit[64], keeps;
+    pare_packed_layout layout;
+} artifact;
+
+static inline void artifact_ok(const artifact *m, pare_status s)
+{
+    ck_assert_msg(s == PARE_OK, "%s: %s", pare_strstatus(s), m->cx->what);
+}
+
+static inline bool artifact_packs(const artifact *m, const char *tensor)
+{
+    for (size_t i = 0; i < 2 * PARE_ROLES; i++) {
+        const size_t n = strlen(m->linear[i].name);
+        if (strncmp(tensor, m->linear[i].name, n) == 0 && strcmp(tensor + n, ".weight") == 0)
+            return true;
+    }
+    return false;
+}
+
+static inline void artifact_plan(artifact *m, unsigned bits, size_t group, bool symmetric,
+                                 uint64_t shard_bytes)
+{
+    for (size_t i = 0; i < 2 * PARE_ROLES; i++) {
+        const pare_linear *const l = &m->model.block[i / PARE_ROLES].linear[i % PARE_ROLES];
+        m->linear[i] = (pare_packed_linear){l->name, l->n, l->k, bits, group, symmetric};
+        m->unit[i] = i / PARE_ROLES;
+    }
+    for (size_t i = 0; i < m->ck.tensors; i++) {
+        if (artifact_packs(m, m->ck.tensor[i].name))
+            continue;
+        m->kept_unit[m->keeps] = 2;
+        m->kept[m->keeps++] = m->ck.tensor[i];
+    }
+    artifact_ok(m, pare_packed_layout_make(m->cx, &m->a, m->kept, m->kept_unit, m->keeps, m->linear,
+                                           m->unit, 2 * PARE_ROLES, shard_bytes, &m->layout));
+}
+
+static inline void artifact_put(artifact *m, pare_packed_writer *w, const char *linear,
+                                const char *suffix, const void *bytes)
+{
+    char name[256];
+    (void)snprintf(name, sizeof name, "%s%s", linear, suffix);
+    const pare_packed_entry *const e = pare_packed_find(&m->layout, name);
+    ck_assert_ptr_nonnull(e);
+    artifact_ok(m, pare_packed_put(m->cx, w, e, bytes));
+}
+
+/* Codes, scales and zeros that differ in every place. */
+static inline void artifact_fill(artifact *m, pare_packed_writer *w, size_t i)
+{
+    const pare_packed_linear *const l = &m->linear[i];
+    const pare_grid g = {.bits = l->bits, .group = l->group, .symmetric = l->symmetric};
+    pare_codes codes;
+    pare_packed_planes planes;
+    artifact_ok(m, pare_codes_take(&m->a, &g, l->n, l->k, &codes));
+    for (size_t j = 0; j < l->n * l->k; j++)
+        codes.codes[j] = (uint8_t)((j * 7 + i) & ((1u << l->bits) - 1));
+    for (size_t j = 0; j < l->n * codes.groups; j++) {
+        codes.scales[j] = (float)(1 + (j + i) % 50) / 64;
+        codes.zeros[j] = (uint8_t)(l->symmetric ? 1u << (l->bits - 1) : j & 1);
+    }
+    artifact_ok(m, pare_packed_pack(m->cx, &m->a, l, &codes, &planes));
+    artifact_put(m, w, l->name, ".codes", planes.codes);
+    artifact_put(m, w, l->name, ".scales", planes.scales);
+    if (!l->symmetric)
+        artifact_put(m, w, l->name, ".zeros", planes.zeros);
+}
+
+/* Value that artifact_fill gave weight [r, c] of linear i. */
+static inline float artifact_weight(const pare_packed_linear *l, size_t i, size_t r, size_t c)
+{
+    const size_t groups = l->group ? (l->k + l->group - 1) / l->group : 1;
+    const size_t j = r * groups + (l->group ? c / l->group : 0);
+    const int code = (int)(((r * l->k + c) * 7 + i) & ((1u << l->bits) - 1));
+    const int zero = l->symmetric ? 1 << (l->bits - 1) : (int)(j & 1);
+    return (float)(code - zero) * ((float)(1 + (j + i) % 50) / 64);
+}
+
+static inline void artifact_config(artifact *m, folder *dir)
+{
+    pare_json_writer *w;
+    const char *text, *key;
+    const pare_json *value;
+    size_t len;
+    artifact_ok(m, pare_json_writer_new(m->cx, &w));
+    pare_json_open_object(w, NULL);
+    for (pare_json_iter it = {0}; pare_json_next(m->ck.config, &it, &key, &value);)
+        pare_json_put_copy(w, key, value);
+    pare_json_open_object(w, "quantization_config");
+    pare_json_put_text(w, "quant_method", "pare");
+    pare_json_close(w);
+    pare_json_close(w);
+    artifact_ok(m, pare_json_writer_finish(w, &text, &len));
+    folder_put(dir, "config.json", text, len);
+    pare_json_writer_free(w);
+}
+
+/* Writes a checkpoint into the folder, packs every linear of its blocks, removes the checkpoint. */
+static inline void artifact_write(pare_ctx *cx, folder *dir, unsigned bits, size_t group,
+                                  bool symmetric, uint64_t shard_bytes)
+{
+    static artifact m;
+    const tiny_model tiny = tiny_model_default();
+    m = (artifact){.cx = cx};
+    ck_assert(tiny_model_write(&tiny, dir->path));
+    artifact_ok(&m, pare_arena_init(cx, &m.a, 0));
+    artifact_ok(&m, pare_checkpoint_open(cx, &m.a, dir->path, &m.ck));
+    artifact_ok(&m, pare_model_load(cx, &m.a, &m.ck, &m.model));
+    artifact_plan(&m, bits, group, symmetric, shard_bytes);
+    pare_packed_writer *w;
+    artifact_ok(&m, pare_packed_create(cx, dir->path, &m.layout, &w));
+    for (size_t i = 0; i < 2 * PARE_ROLES; i++)
+        artifact_fill(&m, w, i);
+    for (size_t i = 0; i < m.keeps; i++)
+        artifact_put(&m, w, m.kept[i].name, "", m.kept[i].data);
+    pare_packed_close(cx, w);
+    artifact_config(&m, dir);
+    ck_assert_int_eq(unlink(folder_file(dir, "model.safetensors")), 0);
+    pare_checkpoint_close(&m.ck);
+    pare_arena_release(&m.a);
+}
+
+#endif
