@@ -56,7 +56,8 @@ static inline void job_remove_directory(const char *path)
         char inner[1024];
         if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
             continue;
-        (void)snprintf(inner, sizeof inner, "%s/%s", path, e->d_name);
+        const int n = snprintf(inner, sizeof inner, "%s/%s", path, e->d_name);
+        ck_assert(n > 0 && (size_t)n < sizeof inner);
         if (pare_path_is_directory(inner))
             job_remove_directory(inner);
         else
