@@ -1,0 +1,179 @@
+#include "tests/fuzz/index_input.h"
+#include "tests/unit/load_case.h"
+
+static const char *const index_messages[] = {
+    "bytes of JSON, at most 16384 are accepted",
+    "nested deeper than 64 levels",
+    "duplicate object key",
+    "invalid token near",
+    "unexpected token",
+    "index: is not a JSON object",
+    "index: metadata is not an object",
+    "index: metadata.total_size is not a number of bytes",
+    "index: weight_map is missing or not an object",
+    "index: weight_map is empty",
+    "index: the file of tensor a is not a text",
+    "is not the plain name of a file in the same directory",
+    "is not a .safetensors file",
+    "index: tensor b of model-00001-of-00002.safetensors is not in the index",
+    "index: tensor a lies in two files, model-00001-of-00002.safetensors and model-00002-of-",
+    "should lie in model-00002-of-00002.safetensors, but lies in model-00001-of-",
+    ".safetensors, which has none",
+};
+
+static pare_status parse_index(pare_ctx *c, const void *bytes, size_t len)
+{
+    pare_arena a;
+    pare_status s = pare_arena_init(c, &a, 0);
+    if (s == PARE_OK)
+        s = index_input_run(c, &a, bytes, len);
+    pare_arena_release(&a);
+    return s;
+}
+
+START_TEST(the_corpus_reaches_every_message_of_the_index)
+{
+    corpus_reaches("index", parse_index, index_messages,
+                   sizeof index_messages / sizeof *index_messages);
+}
+END_TEST
+
+START_TEST(shards_give_the_same_tensors_as_one_file)
+{
+    pare_checkpoint one, many;
+    folder other;
+    folder_make(&other);
+    write_shards(4);
+    const tiny_model m = tiny_model_default();
+    ck_assert(tiny_model_write(&m, other.path));
+    ck_assert_int_eq(pare_checkpoint_open(&cx, &arena, other.path, &one), PARE_OK);
+    ck_assert_msg(pare_checkpoint_open(&cx, &arena, dir.path, &many) == PARE_OK, "%s", cx.what);
+    ck_assert(one.files == 1 && many.files == 4 && !many.packed);
+    ck_assert_ptr_null(one.index);
+    ck_assert_uint_eq(one.tensors, many.tensors);
+    for (size_t i = 0; i < one.tensors; i++) {
+        ck_assert_str_eq(one.tensor[i].name, many.tensor[i].name);
+        ck_assert_uint_eq(one.tensor[i].bytes, many.tensor[i].bytes);
+        ck_assert_mem_eq(one.tensor[i].data, many.tensor[i].data, (size_t)one.tensor[i].bytes);
+        const pare_file *const f = &many.file[many.tensor_file[i]];
+        const unsigned char *const data = many.tensor[i].data;
+        ck_assert(data >= f->data && data + many.tensor[i].bytes <= f->data + f->bytes);
+        ck_assert_ptr_eq(pare_checkpoint_find(&many, one.tensor[i].name), &many.tensor[i]);
+    }
+    ck_assert_ptr_null(pare_checkpoint_find(&many, "model.norm"));
+    pare_checkpoint_close(&one);
+    pare_checkpoint_close(&many);
+    folder_remove(&other);
+}
+END_TEST
+
+START_TEST(a_single_file_takes_the_config_beside_it)
+{
+    pare_model model;
+    char path[384];
+    write_shards(1);
+    (void)snprintf(path, sizeof path, "%s", folder_file(&dir, "model.safetensors"));
+    ck_assert_int_eq(load(path, &model), PARE_OK);
+    ck_assert_uint_eq(model.config.vocab, 97);
+    ck_assert_int_eq(unlink(folder_file(&dir, "config.json")), 0);
+    ck_assert_int_eq(load(path, &model), PARE_EFORMAT);
+    ck_assert_ptr_nonnull(strstr(cx.what, "there is no config.json beside it"));
+    refuses(PARE_ENOTFOUND, "config.json: cannot open: No such file");
+}
+END_TEST
+
+START_TEST(what_is_no_checkpoint_is_refused)
+{
+    pare_model model;
+    ck_assert_int_eq(load("/nonexistent/model", &model), PARE_ENOTFOUND);
+    folder_put_text(&dir, "model.gguf", "GGUF");
+    ck_assert_int_eq(load(dir.file, &model), PARE_ENOTSUP);
+    ck_assert_ptr_nonnull(strstr(cx.what, "neither a directory nor a .safetensors file"));
+    folder_put_text(&dir, "config.json", "{}");
+    refuses(PARE_ENOTFOUND, "neither model.safetensors nor model.safetensors.index.json is there");
+    folder_put_text(&dir, "packed.index.json", "{}");
+    refuses(PARE_EFORMAT, "config.json has no quantization_config of pare");
+    folder_put_text(&dir, "config.json", "{\"quantization_config\": {\"quant_method\": \"pare\"}}");
+    ck_assert_int_eq(unlink(folder_file(&dir, "packed.index.json")), 0);
+    refuses(PARE_EFORMAT, "missing, but config.json says that this is a packed model");
+    folder_put_text(&dir, "config.json", "{");
+    refuses(PARE_EFORMAT, "config.json:1:");
+}
+END_TEST
+
+START_TEST(a_missing_shard_is_named_before_any_work)
+{
+    write_shards(3);
+    ck_assert_int_eq(unlink(folder_file(&dir, "model-00002-of-00003.safetensors")), 0);
+    refuses(PARE_EFORMAT, "model-00002-of-00003.safetensors: file 2 of 3 is missing; ");
+    ck_assert_ptr_nonnull(strstr(cx.what, "index.json puts tensor model.layers."));
+}
+END_TEST
+
+START_TEST(a_truncated_shard_is_refused_at_every_length)
+{
+    static const size_t missing[] = {1, 2, 1000};
+    size_t len;
+    write_shards(2);
+    char *const bytes = folder_get(folder_file(&dir, "model-00002-of-00002.safetensors"), &len);
+    for (size_t i = 0; i < 3; i++) {
+        folder_put(&dir, "model-00002-of-00002.safetensors", bytes, len - missing[i]);
+        refuses(PARE_EFORMAT, "truncated?");
+        ck_assert_ptr_nonnull(strstr(cx.what, "model-00002-of-00002.safetensors: tensor "));
+    }
+    folder_put(&dir, "model-00002-of-00002.safetensors", bytes, 100);
+    refuses(PARE_EFORMAT, "in a file of 100 bytes: truncated?");
+    folder_put(&dir, "model-00002-of-00002.safetensors", "", 0);
+    refuses(PARE_EFORMAT, "0 bytes, a safetensors file has at least 8: truncated?");
+    free(bytes);
+}
+END_TEST
+
+START_TEST(a_shard_that_the_index_does_not_name_is_refused)
+{
+    write_shards(2);
+    folder_put_text(&dir, "consolidated.safetensors", "of another program");
+    pare_model model;
+    ck_assert_int_eq(load(dir.path, &model), PARE_OK);
+    folder_put_text(&dir, "model-00003-of-00003.safetensors", "old");
+    refuses(PARE_EFORMAT, "model-00003-of-00003.safetensors lies beside it, but is not in the");
+}
+END_TEST
+
+START_TEST(index_and_headers_must_agree)
+{
+    static const char index[] = "model.safetensors.index.json";
+    write_shards(2);
+    edit(index, "\"model.norm.weight\"", "\"model.norm.other\"");
+    refuses(PARE_EFORMAT, "tensor model.norm.weight of model-00002-of-00002.safetensors is not in");
+    edit(index, "\"model.norm.other\"", "\"model.norm.weight\"");
+    edit(index, "\"model.norm.weight\"",
+         "\"extra\": \"model-00001-of-00002.safetensors\","
+         "\"model.norm.weight\"");
+    refuses(PARE_EFORMAT, "tensor extra should lie in model-00001-of-00002.safetensors, which has");
+    edit(index, "\"extra\": \"model-00001-of-00002.safetensors\",", "");
+    edit(index, "\"model.norm.weight\": \"model-00002", "\"model.norm.weight\": \"model-00001");
+    refuses(PARE_EFORMAT, "tensor model.norm.weight should lie in model-00001-of-00002.safetensors"
+                          ", but lies in model-00002-of-00002.safetensors");
+    edit(index, "\"model.norm.weight\": \"model-00001", "\"model.norm.weight\": \"../del-00002");
+    refuses(PARE_EFORMAT, "is not the plain name of a file in the same directory");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *const s = suite_create("checkpoint");
+    TCase *const t = tcase_create("checkpoint");
+    tcase_add_checked_fixture(t, begin, end);
+    tcase_set_timeout(t, 60);
+    tcase_add_test(t, the_corpus_reaches_every_message_of_the_index);
+    tcase_add_test(t, shards_give_the_same_tensors_as_one_file);
+    tcase_add_test(t, a_single_file_takes_the_config_beside_it);
+    tcase_add_test(t, what_is_no_checkpoint_is_refused);
+    tcase_add_test(t, a_missing_shard_is_named_before_any_work);
+    tcase_add_test(t, a_truncated_shard_is_refused_at_every_length);
+    tcase_add_test(t, a_shard_that_the_index_does_not_name_is_refused);
+    tcase_add_test(t, index_and_headers_must_agree);
+    suite_add_tcase(s, t);
+    return unit_main(s);
+}

@@ -1,0 +1,380 @@
+#include <math.h>
+
+#include "formats/safetensors.h"
+#include "runtime/linear.h"
+#include "tests/unit/load_case.h"
+
+static void same_weights(const pare_linear *l, const pare_tensor *t)
+{
+    ck_assert_uint_eq(l->bits, 0);
+    ck_assert_int_eq(l->dtype, t->dtype);
+    ck_assert(l->n == t->shape[0] && l->k == t->shape[1]);
+    ck_assert_mem_eq(l->data, t->data, (size_t)t->bytes);
+    ck_assert_uint_eq((uintptr_t)l->data % (pare_dtype_bits(l->dtype) / 8), 0);
+}
+
+START_TEST(a_model_binds_every_tensor)
+{
+    static const pare_dtype types[] = {PARE_F32, PARE_F16, PARE_BF16};
+    for (size_t i = 0; i < 3; i++) {
+        pare_checkpoint ck;
+        pare_model m;
+        tiny_model tiny = tiny_model_default();
+        tiny.dtype = types[i];
+        tiny.tied = i == 1;
+        ck_assert(tiny_model_write(&tiny, dir.path));
+        ck_assert_int_eq(pare_checkpoint_open(&cx, &arena, dir.path, &ck), PARE_OK);
+        ck_assert_msg(pare_model_load(&cx, &arena, &ck, &m) == PARE_OK, "%s", cx.what);
+        same_weights(&m.embed, pare_checkpoint_find(&ck, "model.embed_tokens.weight"));
+        same_weights(&m.head, pare_checkpoint_find(&ck, tiny.tied ? "model.embed_tokens.weight"
+                                                                  : "lm_head.weight"));
+        same_weights(&m.block[1].linear[PARE_ROLE_K],
+                     pare_checkpoint_find(&ck, "model.layers.1.self_attn.k_proj.weight"));
+        ck_assert_str_eq(m.block[1].linear[PARE_ROLE_DOWN].name, "model.layers.1.mlp.down_proj");
+        float norm[48];
+        const pare_tensor *const t =
+            pare_checkpoint_find(&ck, "model.layers.0.post_attention_layernorm.weight");
+        ck_assert_int_eq(pare_tensor_to_f32(&cx, t, 0, 48, norm), PARE_OK);
+        ck_assert_mem_eq(m.block[0].mlp_norm, norm, sizeof norm);
+        ck_assert_ptr_nonnull(m.norm);
+        pare_checkpoint_close(&ck);
+    }
+}
+END_TEST
+
+/* The header grows by one space: every tensor of two and four bytes loses its alignment. */
+START_TEST(unaligned_weights_are_copied)
+{
+    size_t len;
+    pare_checkpoint ck;
+    pare_model m;
+    write_shards(1);
+    char *const bytes = folder_get(folder_file(&dir, "model.safetensors"), &len);
+    const size_t header = (size_t)(unsigned char)bytes[0] | (size_t)(unsigned char)bytes[1] << 8;
+    char *const odd = malloc(len + 1);
+    ck_assert_ptr_nonnull(odd);
+    memcpy(odd, bytes, 8 + header);
+    odd[8 + header] = ' ';
+    memcpy(odd + 9 + header, bytes + 8 + header, len - 8 - header);
+    odd[0] = (char)((header + 1) & 255);
+    odd[1] = (char)((header + 1) >> 8);
+    folder_put(&dir, "model.safetensors", odd, len + 1);
+    ck_assert_int_eq(pare_checkpoint_open(&cx, &arena, dir.path, &ck), PARE_OK);
+    ck_assert_int_eq(pare_model_load(&cx, &arena, &ck, &m), PARE_OK);
+    ck_assert_uint_ne((uintptr_t)ck.tensor[0].data % 2, 0);
+    same_weights(&m.embed, pare_checkpoint_find(&ck, "model.embed_tokens.weight"));
+    pare_checkpoint_close(&ck);
+    free(bytes);
+    free(odd);
+}
+END_TEST
+
+static const struct {
+    const char *from, *to, *message;
+} configs[] = {
+    {"\"vocab_size\": 97", "\"vocab_size\": 96",
+     "tensor model.embed_tokens.weight has shape [97, 48], config.json asks for [96, 48]"},
+    {"\"head_dim\": 12", "\"head_dim\": 14", "q_proj.weight has shape [72, 48], config.json asks"},
+    {"\"num_hidden_layers\": 2", "\"num_hidden_layers\": 3",
+     "tensor model.layers.2.input_layernorm.weight is missing"},
+    {"\"num_hidden_layers\": 2", "\"num_hidden_layers\": 1",
+     "tensor model.layers.1.input_layernorm.weight has no place in a model of type llama"},
+    {"\"hidden_size\"", "\"mlp_bias\": true, \"hidden_size\"",
+     "tensor model.layers.0.mlp.gate_proj.bias is missing"},
+    {"\"hidden_size\"", "\"attention_bias\": true, \"hidden_size\"",
+     "tensor model.layers.0.self_attn.q_proj.bias is missing"},
+};
+
+START_TEST(weights_must_be_those_of_the_configuration)
+{
+    write_shards(1);
+    edit("config.json", configs[_i].from, configs[_i].to);
+    refuses(PARE_EFORMAT, configs[_i].message);
+}
+END_TEST
+
+START_TEST(a_head_is_there_or_tied)
+{
+    pare_model model;
+    tiny_model m = tiny_model_default();
+    m.tied = true;
+    ck_assert(tiny_model_write(&m, dir.path));
+    ck_assert_int_eq(load(dir.path, &model), PARE_OK);
+    ck_assert_str_eq(model.head.name, "model.embed_tokens");
+    edit("config.json", "\"tie_word_embeddings\": true,", "");
+    refuses(PARE_EFORMAT, "tensor lm_head.weight is missing, and config.json does not say");
+    write_shards(1);
+    edit("config.json", "\"tie_word_embeddings\": false", "\"tie_word_embeddings\": true");
+    ck_assert_int_eq(load(dir.path, &model), PARE_OK);
+    ck_assert_str_eq(model.head.name, "model.embed_tokens");
+}
+END_TEST
+
+/* One file made by hand: config of one block, hidden 4, with what a test wants changed. */
+enum { SMALL = 4, SMALL_TENSORS = 13 };
+typedef struct small {
+    pare_tensor tensor[SMALL_TENSORS + 4];
+    size_t tensors;
+    float data[SMALL * SMALL];
+    const char *config;
+} small;
+
+static void small_add(small *s, const char *name, pare_dtype dtype, uint64_t rows, uint64_t cols)
+{
+    pare_tensor *const t = &s->tensor[s->tensors++];
+    *t = (pare_tensor){.name = name, .dtype = dtype, .rank = cols ? 2 : 1, .shape = {rows, cols}};
+    ck_assert_int_eq(pare_tensor_bytes(dtype, t->rank, t->shape, &t->bytes), PARE_OK);
+    ck_assert_uint_le(t->bytes, sizeof s->data);
+}
+
+static small small_make(void)
+{
+    static const char *const matrices[] = {"model.embed_tokens.weight",
+                                           "lm_head.weight",
+                                           "model.layers.0.mlp.gate_proj.weight",
+                                           "model.layers.0.mlp.up_proj.weight",
+                                           "model.layers.0.mlp.down_proj.weight",
+                                           "model.layers.0.self_attn.q_proj.weight",
+                                           "model.layers.0.self_attn.k_proj.weight",
+                                           "model.layers.0.self_attn.v_proj.weight",
+                                           "model.layers.0.self_attn.o_proj.weight"};
+    small s = {.config = "{\"model_type\": \"llama\", \"hidden_size\": 4, \"intermediate_size\": 4,"
+                         "\"num_hidden_layers\": 1, \"num_attention_heads\": 2, \"vocab_size\": 4,"
+                         "\"max_position_embeddings\": 4, \"rms_norm_eps\": 1e-05}"};
+    for (size_t i = 0; i < SMALL * SMALL; i++)
+        s.data[i] = (float)i;
+    for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++)
+        small_add(&s, matrices[i], PARE_F32, SMALL, SMALL);
+    small_add(&s, "model.norm.weight", PARE_F32, SMALL, 0);
+    small_add(&s, "model.layers.0.input_layernorm.weight", PARE_F32, SMALL, 0);
+    small_add(&s, "model.layers.0.post_attention_layernorm.weight", PARE_F32, SMALL, 0);
+    return s;
+}
+
+static void small_write(small *s)
+{
+    uint64_t offset[SMALL_TENSORS + 4], total = 0;
+    char *header;
+    size_t len;
+    for (size_t i = 0; i < s->tensors; i++) {
+        offset[i] = total;
+        total += s->tensor[i].bytes;
+    }
+    ck_assert_int_eq(
+        pare_safetensors_header(&cx, &arena, s->tensor, offset, s->tensors, 8, &header, &len),
+        PARE_OK);
+    char *const file = malloc(len + (size_t)total);
+    ck_assert_ptr_nonnull(file);
+    memcpy(file, header, len);
+    for (size_t i = 0; i < s->tensors; i++)
+        memcpy(file + len + offset[i], s->data, (size_t)s->tensor[i].bytes);
+    folder_put(&dir, "model.safetensors", file, len + (size_t)total);
+    folder_put_text(&dir, "config.json", s->config);
+    free(file);
+}
+
+START_TEST(biases_are_loaded_when_the_configuration_has_them)
+{
+    static const char *const names[] = {
+        "model.layers.0.self_attn.q_proj.bias", "model.layers.0.self_attn.k_proj.bias",
+        "model.layers.0.self_attn.v_proj.bias", "model.layers.0.self_attn.o_proj.bias"};
+    pare_model m;
+    small s = small_make();
+    for (size_t i = 0; i < 4; i++)
+        small_add(&s, names[i], PARE_F32, SMALL, 0);
+    small_write(&s);
+    refuses(PARE_EFORMAT, "tensor model.layers.0.self_attn.k_proj.bias has no place in a model");
+    edit("config.json", "{", "{\"attention_bias\": true, ");
+    ck_assert_msg(load(dir.path, &m) == PARE_OK, "%s", cx.what);
+    for (pare_role r = 0; r < PARE_ROLES; r++)
+        ck_assert_int_eq(m.block[0].linear[r].bias != NULL, r <= PARE_ROLE_O);
+    ck_assert(m.block[0].linear[PARE_ROLE_O].bias[3] == 3);
+}
+END_TEST
+
+START_TEST(values_and_types_of_tensors_are_checked)
+{
+    pare_model m;
+    small s = small_make();
+    small_add(&s, "model.layers.0.self_attn.rotary_emb.inv_freq", PARE_F32, 1, 0);
+    small_write(&s);
+    ck_assert_msg(load(dir.path, &m) == PARE_OK, "%s", cx.what);
+    s.data[2] = NAN;
+    small_write(&s);
+    refuses(PARE_EFORMAT, "tensor model.norm.weight: value 2 is NaN");
+    s.data[2] = -INFINITY;
+    small_write(&s);
+    refuses(PARE_EFORMAT, "tensor model.norm.weight: value 2 is infinite");
+    s = small_make();
+    s.tensor[3].dtype = PARE_I32;
+    small_write(&s);
+    refuses(PARE_EFORMAT, "up_proj.weight has dtype I32, expected F32, F16 or BF16");
+    s = small_make();
+    s.tensor[9].dtype = PARE_U32;
+    small_write(&s);
+    refuses(PARE_EFORMAT, "model.norm.weight has dtype U32, expected F32, F16 or BF16");
+    s = small_make();
+    s.tensor[9].rank = 2;
+    s.tensor[9].shape[1] = 1;
+    small_write(&s);
+    refuses(PARE_EFORMAT, "model.norm.weight has shape [4, 1], config.json asks for [4]");
+    s = small_make();
+    small_add(&s, "model.layers.0.self_attn.q_norm.weight", PARE_F32, SMALL, 0);
+    small_write(&s);
+    refuses(PARE_EFORMAT, "q_norm.weight has no place in a model of type llama");
+}
+END_TEST
+
+/* bits, group, symmetric, bytes of a shard: one and several files. */
+static const struct {
+    unsigned bits;
+    size_t group;
+    bool symmetric;
+    uint64_t shard_bytes;
+} packs[] = {{4, 32, true, 1 << 20},
+             {4, 0, false, 1 << 14},
+             {8, 64, true, 1 << 13},
+             {3, 32, false, 1 << 20},
+             {2, 128, true, 1 << 12}};
+
+START_TEST(an_artifact_gives_back_the_weights_that_went_in)
+{
+    pare_checkpoint ck;
+    pare_model m;
+    artifact_write(&cx, &dir, packs[_i].bits, packs[_i].group, packs[_i].symmetric,
+                   packs[_i].shard_bytes);
+    ck_assert_msg(pare_checkpoint_open(&cx, &arena, dir.path, &ck) == PARE_OK, "%s", cx.what);
+    ck_assert(ck.packed);
+    ck_assert_msg(pare_model_load(&cx, &arena, &ck, &m) == PARE_OK, "%s", cx.what);
+    ck_assert(m.embed.bits == 0 && m.head.bits == 0);
+    for (size_t i = 0; i < 2 * PARE_ROLES; i++) {
+        const pare_linear *const l = &m.block[i / PARE_ROLES].linear[i % PARE_ROLES];
+        ck_assert_uint_eq(l->bits, packs[_i].bits);
+        const pare_packed_linear p = {
+            l->name, l->n, l->k, packs[_i].bits, packs[_i].group, packs[_i].symmetric};
+        float *const w = PARE_NEW(&arena, float, l->n * l->k);
+        ck_assert_ptr_nonnull(w);
+        pare_linear_to_f32(&cx, l, w);
+        for (size_t j = 0; j < l->n * l->k; j++)
+            ck_assert(w[j] == artifact_weight(&p, i, j / l->k, j % l->k));
+    }
+    pare_checkpoint_close(&ck);
+}
+END_TEST
+
+static const struct {
+    const char *from, *to;
+    pare_status status;
+    const char *message;
+} indexes[] = {
+    {"\"bits\": 4", "\"bits\": 5", PARE_EFORMAT, "bits is not 2, 3, 4 or 8"},
+    {"\"bits\": 4", "\"bits\": 8", PARE_EFORMAT, ".codes has shape ["},
+    {"\"group\": 32", "\"group\": 33", PARE_EFORMAT,
+     "group is not 0 (the row) or a multiple of 32"},
+    {"\"group\": 32", "\"group\": -1", PARE_EFORMAT, "group is not 0"},
+    {"\"group\": 32", "\"group\": 64", PARE_EFORMAT, ".scales has shape ["},
+    {"\"symmetric\": true", "\"symmetric\": 1", PARE_EFORMAT, "symmetric is not true or false"},
+    {"\"symmetric\": true", "\"symmetric\": false", PARE_EFORMAT, ".zeros is missing"},
+    {"\"version\": 1", "\"version\": 2", PARE_ENOTSUP, "version 2 in layout R8K32"},
+    {"\"R8K32\"", "\"R4K64\"", PARE_ENOTSUP, "version 1 in layout R4K64"},
+    {"\"format\": \"pare\"", "\"format\": \"pear\"", PARE_EFORMAT,
+     "metadata does not describe a model of pare"},
+    {"\"total_size\": ", "\"total_size\": 1", PARE_EFORMAT, "metadata.total_size is 1"},
+    {"\"linears\"", "\"lines\"", PARE_EFORMAT, "linears is missing or not an object"},
+    {"\"linears\": {", "\"linears\": {\"model.layers.9.mlp.up_proj\": 1,", PARE_EFORMAT,
+     "the index describes 15 packed linears, the model has 14 of them"},
+};
+
+START_TEST(a_wrong_index_of_an_artifact_is_refused)
+{
+    artifact_write(&cx, &dir, 4, 32, true, 1 << 20);
+    edit("packed.index.json", indexes[_i].from, indexes[_i].to);
+    refuses(indexes[_i].status, indexes[_i].message);
+}
+END_TEST
+
+START_TEST(one_file_of_an_artifact_is_no_model)
+{
+    pare_model model;
+    artifact_write(&cx, &dir, 4, 32, true, 1 << 20);
+    char path[384];
+    (void)snprintf(path, sizeof path, "%s", folder_file(&dir, "packed-00001-of-00001.safetensors"));
+    ck_assert_int_eq(load(path, &model), PARE_EFORMAT);
+    ck_assert_ptr_nonnull(strstr(cx.what, "one file of a packed model; give its directory"));
+    folder_put_text(&dir, "packed-00002-of-00002.safetensors", "old");
+    refuses(PARE_EFORMAT, "packed-00002-of-00002.safetensors lies beside it");
+}
+END_TEST
+
+START_TEST(every_failed_allocation_is_reported)
+{
+    if (_i)
+        artifact_write(&cx, &dir, 4, 32, false, 1 << 14);
+    else
+        write_shards(2);
+    for (long n = 0;; n++) {
+        unit_failing f = {.left = n};
+        pare_ctx c;
+        pare_arena a;
+        pare_checkpoint ck = {0};
+        pare_model m;
+        pare_ctx_init(&c);
+        c.alloc = (pare_alloc){unit_failing_resize, &f};
+        pare_status s = pare_arena_init(&c, &a, 0);
+        if (s == PARE_OK)
+            s = pare_checkpoint_open(&c, &a, dir.path, &ck);
+        if (s == PARE_OK)
+            s = pare_model_load(&c, &a, &ck, &m);
+        pare_checkpoint_close(&ck);
+        pare_arena_release(&a);
+        ck_assert_int_eq(f.live, 0);
+        if (s == PARE_OK) {
+            ck_assert_int_gt(n, 5);
+            break;
+        }
+        ck_assert_int_eq(s, PARE_ENOMEM);
+        ck_assert_str_ne(c.what, "");
+        ck_assert_int_lt(n, 1000);
+    }
+}
+END_TEST
+
+START_TEST(shared_models_load)
+{
+    static const char *const names[] = {"models/hedge", "models/stories260k"};
+    for (size_t i = 0; i < 2; i++) {
+        pare_model m;
+        const char *const path = unit_shared(names[i]);
+        if (!path)
+            continue;
+        ck_assert_msg(load(path, &m) == PARE_OK, "%s", cx.what);
+        ck_assert_uint_eq(m.config.blocks, i == 0 ? 6 : 5);
+        ck_assert_uint_eq(m.config.kv_heads, 4);
+        ck_assert(m.config.tied);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *const s = suite_create("model load");
+    TCase *const t = tcase_create("model load");
+    tcase_add_checked_fixture(t, begin, end);
+    tcase_set_timeout(t, 60);
+    tcase_add_test(t, a_model_binds_every_tensor);
+    tcase_add_test(t, unaligned_weights_are_copied);
+    tcase_add_loop_test(t, weights_must_be_those_of_the_configuration, 0,
+                        sizeof configs / sizeof *configs);
+    tcase_add_test(t, a_head_is_there_or_tied);
+    tcase_add_test(t, biases_are_loaded_when_the_configuration_has_them);
+    tcase_add_test(t, values_and_types_of_tensors_are_checked);
+    tcase_add_loop_test(t, an_artifact_gives_back_the_weights_that_went_in, 0,
+                        sizeof packs / sizeof *packs);
+    tcase_add_loop_test(t, a_wrong_index_of_an_artifact_is_refused, 0,
+                        sizeof indexes / sizeof *indexes);
+    tcase_add_test(t, one_file_of_an_artifact_is_no_model);
+    tcase_add_loop_test(t, every_failed_allocation_is_reported, 0, 2);
+    tcase_add_test(t, shared_models_load);
+    suite_add_tcase(s, t);
+    return unit_main(s);
+}
