@@ -2,8 +2,9 @@
  * output has one vector accumulator and its result does not depend on the tiling.
  *
  *   few tokens   weights are read once from memory, several rows at a time
- *   many tokens  a panel of ROWS x DEPTH weights is converted into the first-level cache and meets
- *                TOKENS tokens in tiles of 3 x 4 accumulators, parked between the steps over k */
+ *   many tokens  a panel of ROWS x DEPTH weights is converted into the second-level cache and meets
+ *                TOKENS tokens in tiles of 3 x 4 accumulators, parked between the steps over k; the
+ *                activations of a tile stay in the first-level cache for all rows */
 #include "kernels/x86/avx2_internal.h"
 
 #ifdef __AVX2__
@@ -12,10 +13,10 @@
 enum {
     TR = 3, /* rows of a register tile */
     TT = 4, /* tokens of a register tile */
-    ROWS = 18,
-    TOKENS = 32,
+    ROWS = 66,
+    TOKENS = 64, /* with the panel, 200 KB of stack */
     DEPTH = 256,
-    LINES = 4,    /* rows read at once for few tokens */
+    LINES = 8,    /* rows read at once for few tokens */
     AHEAD = 1024, /* bytes of prefetch distance for few tokens */
 };
 
@@ -150,29 +151,47 @@ static void tile(__m256 acc[TR][TT], const float panel[TR][DEPTH], const float *
     }
 }
 
+/* Columns [k0, k0 + depth) of the four tokens from t on; behind the last token, the last again. */
+PARE_INLINE void token_rows(const float *rows[TT], const float *x, size_t ldx, size_t m, size_t t,
+                            size_t k0)
+{
+    for (size_t i = 0; i < TT; i++)
+        rows[i] = x + (t + i < m ? t + i : m - 1) * ldx + k0;
+}
+
+/* Asks for three lines of the next four tokens; the rows of a panel together ask for all. */
+PARE_INLINE void prefetch_next(const float *const rows[TT], size_t r)
+{
+    enum { LINE = 16, PER_ROW = DEPTH / LINE };
+    for (size_t i = r; i < r + TR && i < TT * PER_ROW; i++)
+        _mm_prefetch((const char *)(rows[i / PER_ROW] + i % PER_ROW * LINE), _MM_HINT_T0);
+}
+
 /* At most ROWS x TOKENS outputs. Places of a tile behind the last token compute the last token
  * again; they are not stored. */
 PARE_INLINE void block(float *y, size_t ldy, const float *x, size_t ldx, const uint8_t *w,
                        size_t row_bytes, size_t m, size_t n, size_t k, type ty)
 {
     _Alignas(64) float panel[ROWS][DEPTH];
-    __m256 acc[ROWS / TR][TOKENS / TT][TR][TT];
-    memset(panel, 0, sizeof panel);
-    memset(acc, 0, sizeof acc);
+    __m256 acc[TOKENS / TT][ROWS / TR][TR][TT];
+    memset(panel + n, 0, (ROWS - n < TR ? ROWS - n : TR) * sizeof panel[0]);
+    memset(acc, 0, (m + TT - 1) / TT * sizeof acc[0]);
     for (size_t k0 = 0; k0 < k; k0 += DEPTH) {
         const size_t depth = k - k0 < DEPTH ? k - k0 : DEPTH;
         fill_panel(panel, w + k0 * type_bytes(ty), row_bytes, n, depth, ty);
         for (size_t t = 0; t < m; t += TT) {
-            const float *rows[TT];
-            for (size_t i = 0; i < TT; i++)
-                rows[i] = x + (t + i < m ? t + i : m - 1) * ldx + k0;
-            for (size_t r = 0; r < n; r += TR)
-                tile(acc[r / TR][t / TT], (const float(*)[DEPTH])panel + r, rows, depth);
+            const float *rows[TT], *next[TT];
+            token_rows(rows, x, ldx, m, t, k0);
+            token_rows(next, x, ldx, m, t + TT, k0);
+            for (size_t r = 0; r < n; r += TR) {
+                prefetch_next(next, r);
+                tile(acc[t / TT][r / TR], (const float(*)[DEPTH])panel + r, rows, depth);
+            }
         }
     }
     for (size_t t = 0; t < m; t++)
         for (size_t r = 0; r < n; r++)
-            y[t * ldy + r] = reduce(acc[r / TR][t / TT][r % TR][t % TT]);
+            y[t * ldy + r] = reduce(acc[t / TT][r / TR][r % TR][t % TT]);
 }
 
 PARE_INLINE void gemm(float *y, size_t ldy, const float *x, size_t ldx, const void *weights,

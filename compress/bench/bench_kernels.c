@@ -1,0 +1,220 @@
+/* Products through the same path as every model's: pare_linear_apply over the pool. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "compress/bench/bench_internal.h"
+#include "kernels/layout.h"
+#include "runtime/linalg.h"
+#include "runtime/linear.h"
+#include "runtime/threads.h"
+
+/* What is measured: packed (bits, group) or dense (dtype). */
+typedef struct subject {
+    const char *name;
+    unsigned bits;
+    size_t group;
+    pare_dtype dtype;
+} subject;
+
+static const subject subjects[] = {
+    {"int4", 4, 32, PARE_U8}, {"int4", 4, 128, PARE_U8}, {"int8", 8, 128, PARE_U8},
+    {"f16", 0, 0, PARE_F16},  {"bf16", 0, 0, PARE_BF16}, {"f32", 0, 0, PARE_F32},
+};
+
+enum { SUBJECTS = sizeof subjects / sizeof *subjects };
+
+typedef struct sizes {
+    size_t n, k, m; /* m: tokens of a prefill */
+    size_t rotate;  /* bytes of weights that one token's products go through */
+    size_t read;    /* bytes read for the bandwidth limit */
+    size_t runs;
+} sizes;
+
+static const sizes full = {4096, 4096, 512, (size_t)272 << 20, 0, 7};
+static const sizes quick = {256, 512, 8, (size_t)2 << 20, (size_t)4 << 20, 3};
+
+/* One subject in memory: copies of W, one after the other, and what one product needs. */
+typedef struct bench {
+    pare_ctx *cx;
+    pare_arena weights, scratch;
+    const subject *sub;
+    const sizes *size;
+    uint8_t *codes;
+    uint16_t *scales;
+    size_t code_bytes, scale_count, copies;
+    float *x, *y;
+} bench;
+
+static size_t weight_bytes(const bench *b)
+{
+    return b->code_bytes + b->scale_count * sizeof *b->scales;
+}
+
+/* Numbers between 0.5 and 1 in every format; packed codes are random bits. */
+static void fill_weights(const bench *b)
+{
+    const size_t words = b->copies * b->code_bytes / 4;
+    uint32_t keep = UINT32_MAX, set = 0;
+    switch (b->sub->dtype) {
+    case PARE_F32: keep = 0x007fffffu, set = 0x3f000000u; break;
+    case PARE_F16: keep = 0x03ff03ffu, set = 0x38003800u; break;
+    case PARE_BF16: keep = 0x007f007fu, set = 0x3f003f00u; break;
+    default: break;
+    }
+    pare__bench_fill(b->cx, (uint32_t *)(void *)b->codes, words, keep, set);
+    if (b->scale_count)
+        pare__bench_fill(b->cx, (uint32_t *)(void *)b->scales, b->copies * b->scale_count / 2,
+                         0x03ff03ffu, 0x20002000u);
+}
+
+static pare_status prepare(bench *b)
+{
+    const subject *const sub = b->sub;
+    const size_t count = b->size->n * b->size->k;
+    b->code_bytes = sub->bits ? count / 8 * sub->bits : count / 8 * pare_dtype_bits(sub->dtype);
+    b->scale_count = sub->bits ? count / sub->group : 0;
+    b->copies = b->size->rotate / weight_bytes(b) + 1;
+    b->codes = pare_arena_take(&b->weights, b->copies, b->code_bytes);
+    b->scales = pare_arena_take(&b->weights, b->copies, b->scale_count * sizeof *b->scales);
+    b->x = pare_arena_take(&b->weights, b->size->m * b->size->k, sizeof *b->x);
+    b->y = pare_arena_take(&b->weights, b->size->m * b->size->n, sizeof *b->y);
+    if (!b->codes || !b->scales || !b->x || !b->y)
+        return PARE_ENOMEM;
+    fill_weights(b);
+    for (size_t i = 0; i < b->size->m * b->size->k; i++)
+        b->x[i] = (float)(i * 2654435761u >> 8 & 0xffffu) * 0x1p-16f - 0.5f;
+    return PARE_OK;
+}
+
+static pare_linear copy_of(const bench *b, size_t copy)
+{
+    const size_t n = b->size->n, k = b->size->k;
+    const uint8_t *const codes = b->codes + copy * b->code_bytes;
+    pare_linear w = {.name = "bench", .n = n, .k = k, .dtype = b->sub->dtype, .data = codes};
+    if (b->sub->bits) {
+        w.bits = b->sub->bits;
+        w.panel = (pare_panel){codes, b->scales + copy * b->scale_count, NULL, n, k, b->sub->group};
+    }
+    return w;
+}
+
+/* Median seconds of one product of m tokens. */
+static pare_status measure(bench *b, size_t m, double *seconds)
+{
+    const size_t copies = m == 1 ? b->copies : 1;
+    double times[PARE__RUNS_MAX];
+    for (size_t run = 0; run <= b->size->runs; run++) { /* the first one warms up */
+        PARE_TRY(pare_ctx_interrupted(b->cx));
+        const double start = pare__bench_now();
+        for (size_t i = 0; i < copies; i++) {
+            const pare_linear w = copy_of(b, i);
+            PARE_TRY(pare_linear_apply(b->cx, &b->scratch, &w, false, b->x, b->size->k, m, b->y,
+                                       b->size->n));
+        }
+        if (run > 0)
+            times[run - 1] = (pare__bench_now() - start) / (double)copies;
+    }
+    *seconds = pare__bench_median(times, b->size->runs);
+    return PARE_OK;
+}
+
+static pare_status add_row(bench *b, size_t m, double sgemm_seconds, pare_bench_result *out)
+{
+    double seconds = 0.0;
+    PARE_TRY(measure(b, m, &seconds));
+    const size_t threads = pare_threads(b->cx);
+    const pare_bench_limits *const limits = threads == 1 ? &out->limits_one : &out->limits;
+    pare_bench_row row = {.kernel = b->sub->name,
+                          .group = b->sub->group,
+                          .n = b->size->n,
+                          .k = b->size->k,
+                          .m = m,
+                          .threads = threads,
+                          .us = seconds * 1e6,
+                          .sgemm_ratio = m > 1 ? sgemm_seconds / seconds : (double)NAN};
+    row.gb_s = (double)weight_bytes(b) * 1e-9 / seconds;
+    row.gop_s = 2e-9 * (double)row.n * (double)row.k * (double)m / seconds;
+    if (m == 1) {
+        row.bound = "dram";
+        row.share = row.gb_s / limits->dram_read_gb_s;
+    } else {
+        row.bound = b->sub->bits ? "int8" : "fma";
+        row.share = row.gop_s / (b->sub->bits ? limits->int8_gop_s : limits->fma_gflop_s);
+    }
+    out->row[out->rows++] = row;
+    return PARE_OK;
+}
+
+static pare_status bench_subject(pare_ctx *cx, const subject *sub, const sizes *size,
+                                 double sgemm_seconds, pare_bench_result *out)
+{
+    bench b = {.cx = cx, .sub = sub, .size = size};
+    struct pare_pool *const pool = cx->pool;
+    pare_status s = pare_arena_init(cx, &b.weights, 0);
+    if (s != PARE_OK)
+        return s;
+    s = pare_arena_init(cx, &b.scratch, 0);
+    if (s == PARE_OK)
+        s = prepare(&b);
+    if (s == PARE_OK)
+        s = add_row(&b, 1, (double)NAN, out);
+    if (s == PARE_OK)
+        s = add_row(&b, size->m, sgemm_seconds, out);
+    if (pare_threads(cx) > 1) {
+        cx->pool = NULL;
+        if (s == PARE_OK)
+            s = add_row(&b, 1, (double)NAN, out);
+        if (s == PARE_OK)
+            s = add_row(&b, size->m, (double)NAN, out);
+        cx->pool = pool;
+    }
+    pare_arena_release(&b.scratch);
+    pare_arena_release(&b.weights);
+    return s;
+}
+
+static pare_status limits_of_both(pare_ctx *cx, const sizes *size, pare_bench_result *out)
+{
+    PARE_TRY(pare_bench_measure_limits(cx, size->read, &out->limits));
+    out->limits_one = out->limits;
+    if (pare_threads(cx) == 1)
+        return PARE_OK;
+    struct pare_pool *const pool = cx->pool;
+    cx->pool = NULL;
+    const pare_status s = pare_bench_measure_limits(cx, size->read, &out->limits_one);
+    cx->pool = pool;
+    return s;
+}
+
+static pare_status sgemm_seconds(pare_ctx *cx, const sizes *size, double *seconds)
+{
+    char m[24], n[24], k[24];
+    (void)snprintf(m, sizeof m, "%zu", size->m);
+    (void)snprintf(n, sizeof n, "%zu", size->n);
+    (void)snprintf(k, sizeof k, "%zu", size->k);
+    const char *const args[] = {"sgemm", m, n, k, NULL};
+    return pare__bench_baseline(cx, args, seconds);
+}
+
+pare_status pare_bench_kernels(pare_ctx *cx, const pare_bench_opts *opts, pare_bench_result *out)
+{
+    const sizes *const size = opts->quick ? &quick : &full;
+    const double steps = SUBJECTS + 2;
+    double seconds = (double)NAN;
+    memset(out, 0, sizeof *out);
+    out->blas = pare_blas_name();
+    pare_ctx_progress(cx, "bench", 0, steps);
+    PARE_TRY(limits_of_both(cx, size, out));
+    if (opts->baseline)
+        PARE_TRY(sgemm_seconds(cx, size, &seconds));
+    out->sgemm_gflop_s = 2e-9 * (double)size->m * (double)size->n * (double)size->k / seconds;
+    for (size_t i = 0; i < SUBJECTS; i++) {
+        pare_ctx_progress(cx, "bench", (double)i + 1, steps);
+        PARE_TRY(bench_subject(cx, &subjects[i], size, seconds, out));
+    }
+    if (opts->gptq)
+        PARE_TRY(pare__bench_gptq(cx, opts, &out->gptq));
+    pare_ctx_progress(cx, "bench", steps, steps);
+    return PARE_OK;
+}

@@ -1,0 +1,129 @@
+/* The limits a kernel is held against. Work is cut into pieces that idle threads take, so that a
+ * core which is busy with something else lowers the figure by its share only. */
+#include <stdlib.h>
+#include <time.h>
+
+#include "compress/bench/bench_internal.h"
+#include "kernels/peaks.h"
+#include "runtime/threads.h"
+
+enum {
+    PIECE = 128 * 1024, /* bytes one thread reads at a time */
+    READ_BYTES = 512 * 1024 * 1024,
+    PIECES = 8,         /* per thread, of arithmetic */
+    STEPS = 100 * 1000, /* of one piece, about 0.2 ms */
+    RUNS = 9,
+};
+
+double pare__bench_now(void)
+{
+    struct timespec ts;
+    (void)clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
+}
+
+static int rising(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double pare__bench_median(double *times, size_t count)
+{
+    qsort(times, count, sizeof *times, rising);
+    return times[count / 2];
+}
+
+typedef struct fill_call {
+    uint32_t *words, keep, set;
+} fill_call;
+
+static void fill_words(void *arg, size_t begin, size_t end, size_t worker)
+{
+    (void)worker;
+    const fill_call *const c = arg;
+    for (size_t i = begin; i < end; i++) {
+        uint64_t z = (uint64_t)i * 0x9e3779b97f4a7c15u;
+        z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+        c->words[i] = ((uint32_t)(z >> 24) & c->keep) | c->set;
+    }
+}
+
+void pare__bench_fill(const pare_ctx *cx, uint32_t *words, size_t count, uint32_t keep,
+                      uint32_t set)
+{
+    fill_call c = {words, keep, set};
+    pare_parallel(cx, count, 65536, fill_words, &c);
+}
+
+typedef struct peak_call {
+    pare_peaks peaks;
+    const uint8_t *data;
+    volatile uint64_t sink; /* keeps the results alive; a lost update does not matter */
+} peak_call;
+
+static void read_pieces(void *arg, size_t begin, size_t end, size_t worker)
+{
+    (void)worker;
+    peak_call *const c = arg;
+    const uint64_t sum = c->peaks.read_bytes(c->data + begin * PIECE, (end - begin) * PIECE);
+    if (sum == 1)
+        c->sink = sum;
+}
+
+static void fma_pieces(void *arg, size_t begin, size_t end, size_t worker)
+{
+    (void)worker;
+    peak_call *const c = arg;
+    for (size_t i = begin; i < end; i++)
+        if (c->peaks.fma_f32(STEPS) == 0.0f)
+            c->sink = 1;
+}
+
+static void int8_pieces(void *arg, size_t begin, size_t end, size_t worker)
+{
+    (void)worker;
+    peak_call *const c = arg;
+    for (size_t i = begin; i < end; i++)
+        if (c->peaks.dot_int8(STEPS) == 1)
+            c->sink = 1;
+}
+
+static double median_seconds(const pare_ctx *cx, size_t pieces, pare_task *task, peak_call *c)
+{
+    double times[RUNS];
+    pare_parallel(cx, pieces, 1, task, c);
+    for (size_t i = 0; i < RUNS; i++) {
+        const double start = pare__bench_now();
+        pare_parallel(cx, pieces, 1, task, c);
+        times[i] = pare__bench_now() - start;
+    }
+    return pare__bench_median(times, RUNS);
+}
+
+pare_status pare_bench_measure_limits(pare_ctx *cx, size_t bytes, pare_bench_limits *out)
+{
+    const size_t pieces = (bytes ? bytes : READ_BYTES) / PIECE + 1;
+    const size_t arithmetic = PIECES * pare_threads(cx);
+    pare_arena a;
+    pare_status s = pare_arena_init(cx, &a, 0);
+    if (s != PARE_OK)
+        return s;
+    uint8_t *const data = pare_arena_take(&a, pieces, PIECE);
+    if (data) {
+        peak_call c = {.data = data};
+        pare_peaks_init(&c.peaks, cx->cpu);
+        pare__bench_fill(cx, (uint32_t *)(void *)data, pieces * (PIECE / 4), UINT32_MAX, 0);
+        const double work = (double)arithmetic * STEPS * 1e-9;
+        out->dram_read_gb_s =
+            (double)pieces * PIECE * 1e-9 / median_seconds(cx, pieces, read_pieces, &c);
+        out->fma_gflop_s =
+            work * PARE_PEAK_FMA_FLOP / median_seconds(cx, arithmetic, fma_pieces, &c);
+        out->int8_gop_s =
+            work * PARE_PEAK_INT8_OP / median_seconds(cx, arithmetic, int8_pieces, &c);
+    } else {
+        s = PARE_ENOMEM;
+    }
+    pare_arena_release(&a);
+    return s;
+}
