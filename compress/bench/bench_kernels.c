@@ -27,12 +27,11 @@ enum { SUBJECTS = sizeof subjects / sizeof *subjects };
 typedef struct sizes {
     size_t n, k, m; /* m: tokens of a prefill */
     size_t rotate;  /* bytes of weights that one token's products go through */
-    size_t read;    /* bytes read for the bandwidth limit */
     size_t runs;
 } sizes;
 
-static const sizes full = {4096, 4096, 512, (size_t)272 << 20, 0, 7};
-static const sizes quick = {256, 512, 8, (size_t)2 << 20, (size_t)4 << 20, 3};
+static const sizes full = {4096, 4096, 512, (size_t)272 << 20, 7};
+static const sizes quick = {256, 512, 8, (size_t)1 << 20, 3};
 
 /* One subject in memory: copies of W, one after the other, and what one product needs. */
 typedef struct bench {
@@ -174,15 +173,15 @@ static pare_status bench_subject(pare_ctx *cx, const subject *sub, const sizes *
     return s;
 }
 
-static pare_status limits_of_both(pare_ctx *cx, const sizes *size, pare_bench_result *out)
+static pare_status limits_of_both(pare_ctx *cx, const pare_bench_opts *opts, pare_bench_result *out)
 {
-    PARE_TRY(pare_bench_measure_limits(cx, size->read, &out->limits));
+    PARE_TRY(pare_bench_measure_limits(cx, opts->quick, &out->limits));
     out->limits_one = out->limits;
     if (pare_threads(cx) == 1)
         return PARE_OK;
     struct pare_pool *const pool = cx->pool;
     cx->pool = NULL;
-    const pare_status s = pare_bench_measure_limits(cx, size->read, &out->limits_one);
+    const pare_status s = pare_bench_measure_limits(cx, opts->quick, &out->limits_one);
     cx->pool = pool;
     return s;
 }
@@ -205,7 +204,7 @@ pare_status pare_bench_kernels(pare_ctx *cx, const pare_bench_opts *opts, pare_b
     memset(out, 0, sizeof *out);
     out->blas = pare_blas_name();
     pare_ctx_progress(cx, "bench", 0, steps);
-    PARE_TRY(limits_of_both(cx, size, out));
+    PARE_TRY(limits_of_both(cx, opts, out));
     if (opts->baseline)
         PARE_TRY(sgemm_seconds(cx, size, &seconds));
     out->sgemm_gflop_s = 2e-9 * (double)size->m * (double)size->n * (double)size->k / seconds;

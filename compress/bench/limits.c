@@ -12,6 +12,8 @@ enum {
     READ_BYTES = 512 * 1024 * 1024,
     PIECES = 8,         /* per thread, of arithmetic */
     STEPS = 100 * 1000, /* of one piece, about 0.2 ms */
+    QUICK_STEPS = 1000,
+    QUICK_BYTES = 2 * 1024 * 1024,
     RUNS = 9,
 };
 
@@ -59,6 +61,7 @@ void pare__bench_fill(const pare_ctx *cx, uint32_t *words, size_t count, uint32_
 typedef struct peak_call {
     pare_peaks peaks;
     const uint8_t *data;
+    size_t steps;
     volatile uint64_t sink; /* keeps the results alive; a lost update does not matter */
 } peak_call;
 
@@ -76,7 +79,7 @@ static void fma_pieces(void *arg, size_t begin, size_t end, size_t worker)
     (void)worker;
     peak_call *const c = arg;
     for (size_t i = begin; i < end; i++)
-        if (c->peaks.fma_f32(STEPS) == 0.0f)
+        if (c->peaks.fma_f32(c->steps) == 0.0f)
             c->sink = 1;
 }
 
@@ -85,7 +88,7 @@ static void int8_pieces(void *arg, size_t begin, size_t end, size_t worker)
     (void)worker;
     peak_call *const c = arg;
     for (size_t i = begin; i < end; i++)
-        if (c->peaks.dot_int8(STEPS) == 1)
+        if (c->peaks.dot_int8(c->steps) == 1)
             c->sink = 1;
 }
 
@@ -101,9 +104,9 @@ static double median_seconds(const pare_ctx *cx, size_t pieces, pare_task *task,
     return pare__bench_median(times, RUNS);
 }
 
-pare_status pare_bench_measure_limits(pare_ctx *cx, size_t bytes, pare_bench_limits *out)
+pare_status pare_bench_measure_limits(pare_ctx *cx, bool quick, pare_bench_limits *out)
 {
-    const size_t pieces = (bytes ? bytes : READ_BYTES) / PIECE + 1;
+    const size_t pieces = (size_t)(quick ? QUICK_BYTES : READ_BYTES) / PIECE;
     const size_t arithmetic = PIECES * pare_threads(cx);
     pare_arena a;
     pare_status s = pare_arena_init(cx, &a, 0);
@@ -111,10 +114,10 @@ pare_status pare_bench_measure_limits(pare_ctx *cx, size_t bytes, pare_bench_lim
         return s;
     uint8_t *const data = pare_arena_take(&a, pieces, PIECE);
     if (data) {
-        peak_call c = {.data = data};
+        peak_call c = {.data = data, .steps = quick ? QUICK_STEPS : STEPS};
         pare_peaks_init(&c.peaks, cx->cpu);
         pare__bench_fill(cx, (uint32_t *)(void *)data, pieces * (PIECE / 4), UINT32_MAX, 0);
-        const double work = (double)arithmetic * STEPS * 1e-9;
+        const double work = (double)(arithmetic * c.steps) * 1e-9;
         out->dram_read_gb_s =
             (double)pieces * PIECE * 1e-9 / median_seconds(cx, pieces, read_pieces, &c);
         out->fma_gflop_s =

@@ -1,0 +1,125 @@
+#include <math.h>
+#include <string.h>
+
+#include "compress/bench/bench.h"
+#include "runtime/linalg.h"
+#include "runtime/threads.h"
+#include "tests/unit/unit.h"
+
+static void setup(pare_ctx *cx, size_t threads)
+{
+    pare_ctx_init(cx);
+    ck_assert_int_eq(pare_pool_new(cx, threads, &cx->pool), PARE_OK);
+    ck_assert_int_eq(pare_linalg_init(cx), PARE_OK);
+}
+
+static const pare_bench_row *find(const pare_bench_result *r, const char *kernel, size_t m,
+                                  size_t threads)
+{
+    for (size_t i = 0; i < r->rows; i++)
+        if (strcmp(r->row[i].kernel, kernel) == 0 && (r->row[i].m == 1) == (m == 1) &&
+            r->row[i].threads == threads)
+            return &r->row[i];
+    ck_abort_msg("no row of %s", kernel);
+    return NULL;
+}
+
+START_TEST(bench_measures_every_kernel_on_one_thread_and_on_all)
+{
+    pare_ctx cx;
+    setup(&cx, 2);
+    static pare_bench_result r;
+    const pare_bench_opts opts = {.quick = true, .baseline = true, .gptq = true};
+    ck_assert_msg(pare_bench_kernels(&cx, &opts, &r) == PARE_OK, "%s", cx.what);
+    ck_assert_uint_eq(r.rows, 24);
+    ck_assert(r.limits.dram_read_gb_s > 0 && r.limits.fma_gflop_s > 0 && r.limits.int8_gop_s > 0);
+    ck_assert(r.limits_one.dram_read_gb_s > 0);
+    ck_assert(r.sgemm_gflop_s > 0);
+    for (size_t i = 0; i < r.rows; i++) {
+        const pare_bench_row *const row = &r.row[i];
+        ck_assert(row->us > 0 && row->gb_s > 0 && row->gop_s > 0 && row->share > 0);
+        ck_assert(isnan(row->sgemm_ratio) == (row->m == 1 || row->threads == 1));
+        ck_assert_str_eq(row->bound, row->m == 1 ? "dram" : row->group != 0 ? "int8" : "fma");
+    }
+    const pare_bench_row *const int4 = find(&r, "int4", 1, 1), *const f32 = find(&r, "f32", 1, 1);
+    const double bytes4 = int4->gb_s * int4->us * 1e3, bytes32 = f32->gb_s * f32->us * 1e3;
+    ck_assert_double_eq_tol(bytes32, (double)(f32->n * f32->k * 4), 1.0);
+    ck_assert_double_eq_tol(bytes4, (double)(int4->n * int4->k) * (0.5 + 2.0 / 32), 1.0);
+    ck_assert(r.gptq.measured && r.gptq.seconds > 0 && r.gptq.time_ratio > 0);
+    pare_pool_free(&cx, cx.pool);
+    ck_assert_uint_eq(cx.live_bytes, 0);
+}
+END_TEST
+
+START_TEST(bench_without_a_baseline_has_no_ratios)
+{
+    pare_ctx cx;
+    setup(&cx, 1);
+    static pare_bench_result r;
+    const pare_bench_opts opts = {.quick = true};
+    ck_assert_msg(pare_bench_kernels(&cx, &opts, &r) == PARE_OK, "%s", cx.what);
+    ck_assert_uint_eq(r.rows, 12);
+    ck_assert(isnan(r.sgemm_gflop_s) && isnan(r.row[1].sgemm_ratio) && !r.gptq.measured);
+    ck_assert_double_eq(r.limits.fma_gflop_s, r.limits_one.fma_gflop_s);
+    pare_pool_free(&cx, cx.pool);
+}
+END_TEST
+
+START_TEST(bench_stops_when_interrupted)
+{
+    pare_ctx cx;
+    setup(&cx, 1);
+    const volatile int interrupts = 1;
+    cx.interrupt = &interrupts;
+    static pare_bench_result r;
+    const pare_bench_opts opts = {.quick = true};
+    ck_assert_int_eq(pare_bench_kernels(&cx, &opts, &r), PARE_EINTERRUPTED);
+    pare_pool_free(&cx, cx.pool);
+    ck_assert_uint_eq(cx.live_bytes, 0);
+}
+END_TEST
+
+START_TEST(the_baseline_refuses_jobs_it_does_not_know)
+{
+    char program[] = "pare", job[] = PARE_BENCH_CHILD, what[] = "spin", size[] = "64", zero[] = "0",
+         text[] = "12x", sgemm[] = "sgemm";
+    ck_assert_int_ne(pare_bench_child(4, (char *[]){program, job, what, size}), 0);
+    ck_assert_int_ne(pare_bench_child(2, (char *[]){program, job}), 0);
+    ck_assert_int_ne(pare_bench_child(6, (char *[]){program, job, sgemm, size, size, zero}), 0);
+    ck_assert_int_ne(pare_bench_child(6, (char *[]){program, job, sgemm, size, text, size}), 0);
+}
+END_TEST
+
+START_TEST(no_failed_allocation_leaks_or_crashes)
+{
+    static pare_bench_result r;
+    unit_failing f = {0};
+    pare_status s = PARE_ENOMEM;
+    for (long n = 0; s != PARE_OK; n++) {
+        pare_ctx cx;
+        pare_ctx_init(&cx);
+        f = (unit_failing){.left = n};
+        cx.alloc = (pare_alloc){unit_failing_resize, &f};
+        const pare_bench_opts opts = {.quick = true, .gptq = true};
+        s = pare_bench_kernels(&cx, &opts, &r);
+        ck_assert_msg(s == PARE_OK || s == PARE_ENOMEM, "%s", cx.what);
+        ck_assert_int_eq(f.live, 0);
+    }
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], PARE_BENCH_CHILD) == 0)
+        return pare_bench_child(argc, argv);
+    Suite *const s = suite_create("bench");
+    TCase *const t = tcase_create("bench");
+    tcase_set_timeout(t, 120);
+    tcase_add_test(t, bench_measures_every_kernel_on_one_thread_and_on_all);
+    tcase_add_test(t, bench_without_a_baseline_has_no_ratios);
+    tcase_add_test(t, bench_stops_when_interrupted);
+    tcase_add_test(t, the_baseline_refuses_jobs_it_does_not_know);
+    tcase_add_test(t, no_failed_allocation_leaks_or_crashes);
+    suite_add_tcase(s, t);
+    return unit_main(s);
+}
