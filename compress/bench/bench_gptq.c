@@ -55,7 +55,7 @@ static pare_status quantize(pare_ctx *cx, pare_arena *scratch, size_t k, float *
     pare_gptq_factor factor;
     const double start = pare__bench_now();
     PARE_TRY(pare_gptq_factorize(cx, scratch, &opts, h, k, &factor));
-    PARE_TRY(pare_gptq_quantize(cx, scratch, &opts, &grid, &factor, w, k, k, codes, NULL));
+    PARE_TRY(pare_gptq_quantize(cx, scratch, &opts, &grid, &factor, w, codes, NULL));
     *seconds = pare__bench_now() - start;
     return PARE_OK;
 }
