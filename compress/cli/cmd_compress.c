@@ -79,13 +79,25 @@ static pare_status log_event(listener *l, const pare_event *e)
     return s;
 }
 
+/* Of the outputs where they were measured, else of the weights. */
+static double largest_error(const pare_event *e)
+{
+    double largest = 0;
+    for (size_t i = 0; i < e->rows; i++) {
+        const pare_linear_result *const row = &e->row[i];
+        const double error = row->output_error >= 0 ? row->output_error : row->weight_error;
+        largest = error > largest ? error : largest;
+    }
+    return largest;
+}
+
 static void on_event(void *self, const pare_event *e)
 {
     listener *const l = self;
     char seconds[PARE_UNIT_TEXT];
     if (e->kind == PARE_EVENT_BLOCK)
-        pare_screen_say(&l->cli->screen, "block %zu of %zu  %s  (%s)", e->block + 1, e->blocks,
-                        e->text ? e->text : "", pare_units_seconds(e->seconds, seconds));
+        pare_screen_say(&l->cli->screen, "block %zu of %zu  largest error %.2e  (%s)", e->block + 1,
+                        e->blocks, largest_error(e), pare_units_seconds(e->seconds, seconds));
     else
         pare_screen_say(&l->cli->screen, "%s", e->text ? e->text : kind_name(e->kind));
     if (l->log && log_event(l, e) != PARE_OK)

@@ -1,0 +1,33 @@
+# Debian packages, and how demo and check install them. Sourced by both.
+
+PARE_BUILD_PACKAGES=(build-essential cmake ninja-build pkg-config libopenblas-pthread-dev liblapacke-dev
+    libyaml-dev libjansson-dev libpcre2-dev libutf8proc-dev libxxhash-dev libmd-dev)
+PARE_CHECK_PACKAGES=("${PARE_BUILD_PACKAGES[@]}" check binutils clang-format-14)
+
+# install_packages NAME...: installs those that are missing, after saying which; asks nothing.
+install_packages() {
+    local missing=() name as_root=()
+    for name in "$@"; do
+        if ! dpkg-query -W -f '${db:Status-Status}\n' "$name" 2> /dev/null | grep -qx installed; then
+            missing+=("$name")
+        fi
+    done
+    if [ ${#missing[@]} = 0 ]; then return; fi
+    if ! command -v apt-get > /dev/null; then
+        echo "missing: ${missing[*]}; install what corresponds to them on this system" >&2
+        return 1
+    fi
+    if [ "$(id -u)" != 0 ]; then as_root=(sudo); fi
+    echo "Installing ${missing[*]} ..."
+    local start=$SECONDS log
+    log=$(mktemp)
+    if ! { "${as_root[@]}" apt-get update &&
+        "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
+            "${missing[@]}"; } < /dev/null > "$log" 2>&1; then
+        tail -n 20 "$log" >&2
+        echo "installing failed; $log has all of it" >&2
+        return 1
+    fi
+    rm -f "$log"
+    echo "Installed in $((SECONDS - start)) s."
+}
