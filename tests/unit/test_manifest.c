@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "compress/manifest.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/folder.h"
 
 static pare_linear_result row(const char *name, bool symmetric)
 {
@@ -118,6 +118,30 @@ START_TEST(each_kind_of_damage_is_named)
         ck_assert_msg(strstr(cx.what, damage[i].what), "%s, not %s", cx.what, damage[i].what);
     }
     pare_arena_release(&a);
+}
+END_TEST
+
+static pare_status decode_bytes(pare_ctx *cx, const void *bytes, size_t len)
+{
+    pare_unit_result u;
+    pare_arena a;
+    pare_status s = pare_arena_init(cx, &a, 0);
+    if (s == PARE_OK)
+        s = pare_result_decode(cx, &a, bytes, len, &u);
+    pare_arena_release(&a);
+    return s;
+}
+
+START_TEST(the_corpus_reaches_every_message)
+{
+    static const char *const messages[] = {"ends too early",
+                                           "a NUL in a name",
+                                           "unknown flags",
+                                           "a number that is not finite",
+                                           "more items than bytes",
+                                           "another version",
+                                           "bytes behind the last item"};
+    corpus_reaches("journal", decode_bytes, messages, sizeof messages / sizeof *messages);
 }
 END_TEST
 
@@ -315,6 +339,7 @@ int main(void)
     tcase_add_test(t, results_of_a_unit_decode_to_what_was_encoded);
     tcase_add_test(t, every_truncation_and_every_longer_payload_is_refused);
     tcase_add_test(t, each_kind_of_damage_is_named);
+    tcase_add_test(t, the_corpus_reaches_every_message);
     tcase_add_test(t, a_name_of_64_KiB_is_refused);
     tcase_add_test(t, the_manifest_says_what_was_done_to_each_tensor);
     tcase_add_test(t, a_kept_tensor_that_nobody_laid_out_and_a_NaN_are_refused);
