@@ -195,7 +195,7 @@ pare_status pare_compress_run(pare_cli *cli, const pare_args *args)
     if (l.log_path) {
         l.log = fopen(l.log_path, "a");
         if (!l.log)
-            return pare_file_fail(&cli->cx, l.log_path, "opening the log");
+            return pare_file_fail(&cli->cx, l.log_path, "open");
     }
     pare_status s = pare_cli_threads(cli, args);
     if (s == PARE_OK)

@@ -1,156 +1,119 @@
 #include <stdio.h>
 
 #include "compress/cli/cli.h"
+#include "compress/inspect.h"
 #include "compress/report/units.h"
 
-/* What the tensors add up to. */
-typedef struct totals {
-    uint64_t bytes;
-    double weights, bits; /* of the packed linears: true weights, bits of all planes */
-} totals;
-
-static void shape_text(const pare_tensor *t, char *text, size_t size)
+static void shape_text(const pare_inspect_row *row, char *text, size_t size)
 {
     size_t used = 0;
     (void)snprintf(text, size, "scalar");
-    for (uint32_t i = 0; i < t->rank && used < size; i++) {
+    for (uint32_t i = 0; i < row->rank && used < size; i++) {
         const int n = snprintf(text + used, size - used, "%s%llu", i ? " x " : "",
-                               (unsigned long long)t->shape[i]);
+                               (unsigned long long)row->shape[i]);
         used += n > 0 ? (size_t)n : 0;
     }
 }
 
-static uint64_t plane_bytes(const pare_checkpoint *ck, const char *linear, const char *plane)
+static void print_config(const pare_inspection *in)
 {
-    char name[1024];
-    const int n = snprintf(name, sizeof name, "%s.%s", linear, plane);
-    const bool fits = n > 0 && (size_t)n < sizeof name;
-    const pare_tensor *const t = fits ? pare_checkpoint_find(ck, name) : NULL;
-    return t ? t->bytes : 0;
-}
-
-static double linear_bytes(const pare_checkpoint *ck, const char *name)
-{
-    return (double)plane_bytes(ck, name, "codes") + (double)plane_bytes(ck, name, "scales") +
-           (double)plane_bytes(ck, name, "zeros");
-}
-
-static totals add_up(const pare_checkpoint *ck)
-{
-    totals sum = {0};
-    const char *name;
-    const pare_json *l;
-    for (size_t i = 0; i < ck->tensors; i++)
-        sum.bytes += ck->tensor[i].bytes;
-    pare_json_iter it = {0};
-    const pare_json *const linears = ck->packed ? pare_json_get(ck->index, "linears") : NULL;
-    while (linears && pare_json_next(linears, &it, &name, &l)) {
-        const pare_json *const shape = pare_json_get(l, "shape");
-        sum.weights += pare_json_number(pare_json_at(shape, 0), 0) *
-                       pare_json_number(pare_json_at(shape, 1), 0);
-        sum.bits += 8 * linear_bytes(ck, name);
-    }
-    return sum;
-}
-
-static void print_linears(const pare_checkpoint *ck)
-{
-    const char *name;
-    const pare_json *l;
-    pare_json_iter it = {0};
-    const pare_json *const linears = ck->packed ? pare_json_get(ck->index, "linears") : NULL;
-    if (!linears)
+    const pare_config *const c = &in->config;
+    if (!in->has_config) {
+        (void)printf("configuration     %s\n", in->config_problem);
         return;
-    (void)printf("\n%-52s %14s %5s %6s %9s %9s\n", "packed linear", "shape", "bits", "group",
-                 "grid", "bits/w");
-    while (pare_json_next(linears, &it, &name, &l)) {
-        const pare_json *const shape = pare_json_get(l, "shape");
-        const long long n = pare_json_integer(pare_json_at(shape, 0), 0),
-                        k = pare_json_integer(pare_json_at(shape, 1), 0),
-                        group = pare_json_integer(pare_json_get(l, "group"), 0);
-        char dims[48], groups[24] = "row";
-        (void)snprintf(dims, sizeof dims, "%lld x %lld", n, k);
-        if (group)
-            (void)snprintf(groups, sizeof groups, "%lld", group);
-        (void)printf("%-52s %14s %5lld %6s %9s %9.3f\n", name, dims,
-                     (long long)pare_json_integer(pare_json_get(l, "bits"), 0), groups,
-                     pare_json_bool(pare_json_get(l, "symmetric"), true) ? "symmetric" : "zeros",
-                     n && k ? 8 * linear_bytes(ck, name) / ((double)n * (double)k) : 0);
     }
+    (void)printf("family            %s: %zu blocks, hidden %zu, intermediate %zu, %zu heads (%zu "
+                 "key/value) of %zu\n",
+                 c->arch->model_type, c->blocks, c->hidden, c->intermediate, c->heads, c->kv_heads,
+                 c->head_dim);
+    (void)printf("                  vocabulary %zu, context %zu, %s head\n", c->vocab, c->context,
+                 c->tied ? "tied" : "separate");
 }
 
-static void print_text(const pare_checkpoint *ck, const totals *sum)
+static void print_text(const pare_inspection *in)
 {
-    char text[96];
-    (void)printf("%s\n", ck->path);
-    if (ck->config) {
-        const char *const type = pare_json_text(pare_json_get(ck->config, "model_type"), NULL);
-        (void)printf("family            %s\n", type ? type : "not named in config.json");
+    char text[160];
+    (void)printf("%s\n", in->path);
+    print_config(in);
+    (void)printf("\n%-52s %-16s %14s %8s %12s\n", "tensor", "encoding", "shape", "bits/w", "bytes");
+    for (size_t i = 0; i < in->rows; i++) {
+        const pare_inspect_row *const row = &in->row[i];
+        shape_text(row, text, sizeof text);
+        (void)printf("%-52s %-16s %14s %8.3f %12llu\n", row->name, row->encoding, text,
+                     row->bits_per_weight, (unsigned long long)row->bytes);
     }
-    (void)printf("%-52s %-8s %14s %12s\n", "tensor", "type", "shape", "bytes");
-    for (size_t i = 0; i < ck->tensors; i++) {
-        const pare_tensor *const t = &ck->tensor[i];
-        shape_text(t, text, sizeof text);
-        (void)printf("%-52s %-8s %14s %12llu\n", t->name, pare_dtype_name(t->dtype), text,
-                     (unsigned long long)t->bytes);
-    }
-    print_linears(ck);
-    (void)printf("\n%zu files, %zu tensors, %s", ck->files, ck->tensors,
-                 pare_units_bytes(sum->bytes, text));
-    if (sum->weights > 0)
-        (void)printf("; %.3f bits per weight in the packed linears", sum->bits / sum->weights);
     (void)printf("\n");
+    for (size_t i = 0; i < in->files; i++)
+        (void)printf("%-52s %zu tensors, %s\n", in->file[i].name, in->file[i].tensors,
+                     pare_units_bytes(in->file[i].bytes, text));
+    (void)printf("%llu weights, %s, %.3f bits per weight over all tensors\n",
+                 (unsigned long long)in->weights, pare_units_bytes(in->tensor_bytes, text),
+                 in->bits_per_weight);
 }
 
-static void put_tensor(pare_json_writer *w, const pare_checkpoint *ck, size_t i)
+static void put_row(pare_json_writer *w, const pare_inspect_row *row)
 {
-    const pare_tensor *const t = &ck->tensor[i];
     pare_json_open_object(w, NULL);
-    pare_json_put_text(w, "name", t->name);
-    pare_json_put_text(w, "dtype", pare_dtype_name(t->dtype));
+    pare_json_put_text(w, "name", row->name);
+    pare_json_put_text(w, "encoding", row->encoding);
+    pare_json_put_bool(w, "packed", row->packed);
     pare_json_open_array(w, "shape");
-    for (uint32_t d = 0; d < t->rank; d++)
-        pare_json_put_integer(w, NULL, (int64_t)t->shape[d]);
+    for (uint32_t d = 0; d < row->rank; d++)
+        pare_json_put_integer(w, NULL, (int64_t)row->shape[d]);
     pare_json_close(w);
-    pare_json_put_integer(w, "bytes", (int64_t)t->bytes);
-    pare_json_put_text(w, "file", ck->file[ck->tensor_file[i]].path);
+    pare_json_put_integer(w, "bytes", (int64_t)row->bytes);
+    pare_json_put_finite(w, "bits_per_weight", row->bits_per_weight);
+    pare_json_put_text(w, "file", row->file);
     pare_json_close(w);
 }
 
-static pare_status print_json(pare_cli *cli, const pare_checkpoint *ck, const totals *sum)
+static void put_config(pare_json_writer *w, const pare_inspection *in)
+{
+    const pare_config *const c = &in->config;
+    if (!in->has_config) {
+        pare_json_put_text(w, "config_problem", in->config_problem);
+        return;
+    }
+    pare_json_open_object(w, "config");
+    pare_json_put_text(w, "model_type", c->arch->model_type);
+    pare_json_put_integer(w, "blocks", (int64_t)c->blocks);
+    pare_json_put_integer(w, "hidden", (int64_t)c->hidden);
+    pare_json_put_integer(w, "intermediate", (int64_t)c->intermediate);
+    pare_json_put_integer(w, "heads", (int64_t)c->heads);
+    pare_json_put_integer(w, "kv_heads", (int64_t)c->kv_heads);
+    pare_json_put_integer(w, "head_dim", (int64_t)c->head_dim);
+    pare_json_put_integer(w, "vocab", (int64_t)c->vocab);
+    pare_json_put_integer(w, "context", (int64_t)c->context);
+    pare_json_put_bool(w, "tied", c->tied);
+    pare_json_close(w);
+}
+
+static pare_status print_json(pare_cli *cli, const pare_inspection *in)
 {
     pare_json_writer *w;
     PARE_TRY(pare_json_writer_new(&cli->cx, &w));
     pare_json_open_object(w, NULL);
-    pare_json_put_text(w, "path", ck->path);
-    pare_json_put_bool(w, "packed", ck->packed);
-    pare_json_put_integer(w, "bytes", (int64_t)sum->bytes);
-    if (sum->weights > 0)
-        pare_json_put_finite(w, "bits_per_weight", sum->bits / sum->weights);
+    pare_json_put_text(w, "path", in->path);
+    pare_json_put_bool(w, "packed", in->packed);
+    pare_json_put_integer(w, "file_bytes", (int64_t)in->file_bytes);
+    pare_json_put_integer(w, "tensor_bytes", (int64_t)in->tensor_bytes);
+    pare_json_put_integer(w, "weights", (int64_t)in->weights);
+    pare_json_put_finite(w, "bits_per_weight", in->bits_per_weight);
+    put_config(w, in);
     pare_json_open_array(w, "tensors");
-    for (size_t i = 0; i < ck->tensors; i++)
-        put_tensor(w, ck, i);
+    for (size_t i = 0; i < in->rows; i++)
+        put_row(w, &in->row[i]);
     pare_json_close(w);
-    if (ck->packed && pare_json_get(ck->index, "linears"))
-        pare_json_put_copy(w, "linears", pare_json_get(ck->index, "linears"));
-    if (ck->config)
-        pare_json_put_copy(w, "config", ck->config);
     pare_json_close(w);
     return pare_cli_print(w);
 }
 
 pare_status pare_inspect_run(pare_cli *cli, const pare_args *args)
 {
-    pare_checkpoint ck = {0};
-    pare_status s = pare_checkpoint_open(&cli->cx, &cli->arena, args->operand[0], &ck);
-    if (s == PARE_OK) {
-        const totals sum = add_up(&ck);
-        if (cli->json)
-            s = print_json(cli, &ck, &sum);
-        else
-            print_text(&ck, &sum);
-    }
-    if (ck.cx)
-        pare_checkpoint_close(&ck);
-    return s;
+    pare_inspection in;
+    PARE_TRY(pare_inspect(&cli->cx, &cli->arena, args->operand[0], &in));
+    if (cli->json)
+        return print_json(cli, &in);
+    print_text(&in);
+    return PARE_OK;
 }

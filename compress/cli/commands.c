@@ -54,14 +54,12 @@ static const pare_option generate_options[] = {
     {NULL, NULL, NULL, false},
 };
 
-#ifdef PARE_HAS_BENCH
 static const pare_option bench_options[] = {
     {"gptq", NULL, "measure GPTQ of a 4096 x 4096 matrix, too", false},
     {"no-baseline", NULL, "do not run OpenBLAS in a child process for comparison", false},
     {"quick", NULL, "small matrices, few runs: shows that all works, measures nothing", false},
     {NULL, NULL, NULL, false},
 };
-#endif
 static const pare_option no_options[] = {{NULL, NULL, NULL, false}};
 
 const pare_command pare_commands[] = {
@@ -85,10 +83,8 @@ const pare_command pare_commands[] = {
     {"verify", "PATH", 1, 1, "every checksum, every tensor finite, every code in range",
      "Each finding is printed; one or more end with exit code 4.", "pare verify llama-w4/",
      no_options, pare_verify_run},
-#ifdef PARE_HAS_BENCH
     {"bench", "[kernels]", 0, 1, "speed of the kernels beside the limits of this machine", NULL,
      "pare bench kernels", bench_options, pare_bench_run},
-#endif
     {"doctor", "", 0, 0, "CPU level, BLAS, limits, free disk, libraries", NULL, "pare doctor",
      no_options, pare_doctor_run},
     {"help", "[TOPIC]", 0, 2, "a page on a command, a pass (such as gptq), or \"error\"", NULL,

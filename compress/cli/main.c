@@ -114,15 +114,13 @@ static pare_status flush(pare_cli *cli)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))
         return PARE_OK;
-    return pare_file_fail(&cli->cx, "standard output", "writing");
+    return pare_file_fail(&cli->cx, "standard output", "write");
 }
 
 int main(int argc, char **argv)
 {
-#ifdef PARE_HAS_BENCH
     if (argc > 1 && strcmp(argv[1], PARE_BENCH_CHILD) == 0)
         return pare_bench_child(argc, argv);
-#endif
     static pare_cli cli; /* its address is kept by the allocator hook */
     pare_ctx_init(&cli.cx);
     cli.cx.interrupt = &interrupts;
