@@ -17,10 +17,12 @@ void pare_rms_norm(float *y, const float *x, const float *w, size_t n, double ep
 /* Rotates the pairs (x[i], x[i + half]), i < half, of one head by the angles of one position. */
 void pare_rope_apply(float *x, const float *cosine, const float *sine, size_t half);
 
-/* gate[i] = gate[i] / (1 + e^-gate[i]) * up[i]. */
+/* gate[i] = gate[i] / (1 + e^-gate[i]) * up[i], in F32, e^-gate to 4e-7, its exponent within +-87.
+ */
 void pare_silu_mul(float *gate, const float *up, size_t n);
 
-/* row[i] = softmax(scale * row)[i] for i < count (>= 1), exactly 0 for count <= i < width. */
+/* row[i] = softmax(scale * row)[i] for i < count (>= 1), exactly 0 for count <= i < width; scale is
+ * positive. Exponentials in F32 (an exponent below -87 counts as -87), their total in double. */
 void pare_softmax(float *row, size_t count, size_t width, float scale);
 
 /* ln(sum e^x[i]), n >= 1; log of the library. */
