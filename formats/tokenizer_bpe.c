@@ -97,8 +97,24 @@ static pare_status merge_all(pare_tok_encoder *e)
     return PARE_OK;
 }
 
+/* Merges what is in the list and gives it out. */
+static pare_status flush(pare_tok_encoder *e)
+{
+    PARE_TRY(merge_all(e));
+    for (int32_t i = e->symbol_count ? 0 : -1; i >= 0; i = e->symbols[i].next)
+        PARE_TRY(pare__encode_id(e, e->symbols[i].id));
+    e->symbol_count = 0;
+    return PARE_OK;
+}
+
+/* Where no merge can ever join the neighbours, what lies before them is done: a text without
+ * pre-tokenizer, one word by the rules, falls into short parts with the same ids. */
 static pare_status add_symbol(pare_tok_encoder *e, int32_t id)
 {
+    const pare_tok_merges *const joins = &e->t->joins;
+    if (e->symbol_count && joins->slots &&
+        !pare__merges_find(joins, e->symbols[e->symbol_count - 1].id, id))
+        PARE_TRY(flush(e));
     const size_t n = e->symbol_count;
     PARE_TRY(
         pare__reserve(e, (void **)&e->symbols, &e->symbol_capacity, n, n + 1, sizeof *e->symbols));
@@ -197,8 +213,5 @@ pare_status pare__encode_word(pare_tok_encoder *e, pare_tok_slice word)
             return pare__encode_id(e, entry->id);
     }
     PARE_TRY(fill_symbols(e, word));
-    PARE_TRY(merge_all(e));
-    for (int32_t i = e->symbol_count ? 0 : -1; i >= 0; i = e->symbols[i].next)
-        PARE_TRY(pare__encode_id(e, e->symbols[i].id));
-    return PARE_OK;
+    return flush(e);
 }

@@ -108,6 +108,7 @@ struct pare_tokenizer {
     pare_arena arena;
     pare_tok_vocab vocab, added_vocab;
     pare_tok_merges merges;
+    pare_tok_merges joins; /* pairs of first symbols that some merge joins; slots NULL: not known */
     pare_tok_added *added; /* in the order of added_vocab.entries */
     size_t added_count;
     pare_tok_trie raw_trie, normalized_trie;

@@ -42,6 +42,25 @@ static pare_status parse_vocab(pare_ctx *cx, pare_tokenizer *t, const pare_json 
     return PARE_OK;
 }
 
+static int32_t id_of(const pare_tok_vocab *v, const char *at, size_t len)
+{
+    const pare_tok_entry *const entry = pare__vocab_by_text(v, at, len);
+    return entry ? entry->id : -1;
+}
+
+/* Ids of single bytes in both notations, and of the unknown token. */
+static void fill_ids(pare_tokenizer *t)
+{
+    pare__byte_alphabet(t);
+    for (unsigned b = 0; b < 256; b++) {
+        char name[8];
+        (void)snprintf(name, sizeof name, "<0x%02X>", b);
+        t->fallback_ids[b] = id_of(&t->vocab, name, 6);
+        t->byte_ids[b] = id_of(&t->vocab, t->byte_text[b], t->byte_len[b]);
+    }
+    t->unk = t->unk_text ? id_of(&t->vocab, t->unk_text, strlen(t->unk_text)) : -1;
+}
+
 /* The two texts of a merge: "a b" or ["a", "b"]. False for anything else. */
 static bool merge_pair(const pare_json *v, pare_tok_slice pair[2])
 {
@@ -108,23 +127,47 @@ static pare_status parse_merges(pare_ctx *cx, pare_tokenizer *t, const pare_json
     return PARE_OK;
 }
 
-static int32_t id_of(const pare_tok_vocab *v, const char *at, size_t len)
+/* True for tokens that stand for characters other than their own. */
+static bool stands_for_others(const pare_tokenizer *t, int32_t id)
 {
-    const pare_tok_entry *const entry = pare__vocab_by_text(v, at, len);
-    return entry ? entry->id : -1;
+    bool found = id == t->unk;
+    for (size_t b = 0; b < 256 && t->byte_fallback && !found; b++)
+        found = id == t->fallback_ids[b];
+    return found;
 }
 
-/* Ids of single bytes in both notations, and of the unknown token. */
-static void fill_ids(pare_tokenizer *t)
+/* Id of the first or last character of a token, -1 when that has none. */
+static int32_t edge(const pare_tokenizer *t, int32_t id, bool last)
 {
-    pare__byte_alphabet(t);
-    for (unsigned b = 0; b < 256; b++) {
-        char name[8];
-        (void)snprintf(name, sizeof name, "<0x%02X>", b);
-        t->fallback_ids[b] = id_of(&t->vocab, name, 6);
-        t->byte_ids[b] = id_of(&t->vocab, t->byte_text[b], t->byte_len[b]);
+    const pare_tok_slice s = pare__vocab_by_id(&t->vocab, id)->text;
+    size_t at = last ? s.len : 0;
+    uint32_t c;
+    while (at > 0 && ((unsigned char)s.at[--at] & 0xc0) == 0x80)
+        ;
+    return s.len ? id_of(&t->vocab, s.at + at, pare__utf8_read(s.at + at, &c)) : -1;
+}
+
+/* Two neighbours that stay apart in every merge can be told before merging: the last character of
+ * the left part and the first of the right part of no merge are that pair. It holds while merges
+ * know characters by their own tokens; otherwise nothing is recorded. */
+static pare_status fill_joins(pare_tokenizer *t, size_t count)
+{
+    pare_tok_merges joins;
+    if (t->stage_count)
+        return PARE_OK; /* words are short */
+    PARE_TRY(pare__merges_init(&t->arena, &joins, count));
+    for (size_t i = 0; i <= t->merges.mask; i++) {
+        const pare_tok_merge m = t->merges.slots[i];
+        if (m.left < 0)
+            continue;
+        if (stands_for_others(t, m.left) || stands_for_others(t, m.right))
+            return PARE_OK;
+        const int32_t left = edge(t, m.left, true), right = edge(t, m.right, false);
+        if (left >= 0 && right >= 0)
+            pare__merges_put(&joins, (pare_tok_merge){.left = left, .right = right});
     }
-    t->unk = t->unk_text ? id_of(&t->vocab, t->unk_text, strlen(t->unk_text)) : -1;
+    t->joins = joins;
+    return PARE_OK;
 }
 
 static pare_status refuse_affix(pare_ctx *cx, const pare_json *model, const char *key)
@@ -158,9 +201,9 @@ pare_status pare__parse_model(pare_ctx *cx, pare_tokenizer *t, const pare_json *
         pare__member_text(cx, &t->arena, model, "model", "unk_token", PARE_TOK_OPTIONAL, &unk));
     t->unk_text = (char *)(uintptr_t)unk.at;
     PARE_TRY(parse_vocab(cx, t, pare_json_get(model, "vocab")));
-    PARE_TRY(parse_merges(cx, t, pare_json_get(model, "merges")));
     fill_ids(t);
-    return PARE_OK;
+    PARE_TRY(parse_merges(cx, t, pare_json_get(model, "merges")));
+    return fill_joins(t, pare_json_count(pare_json_get(model, "merges")));
 }
 
 static pare_status parse_added_token(pare_ctx *cx, pare_tokenizer *t, const pare_json *v, size_t i,

@@ -104,6 +104,17 @@ START_TEST(merges_may_be_pairs_and_the_last_of_equal_ones_counts)
 }
 END_TEST
 
+START_TEST(merges_with_the_unknown_token_and_with_bytes_happen)
+{
+    pare_tokenizer *const t =
+        parse("{'model':{'unk_token':'u','byte_fallback':true,'vocab':{'a':0,'u':1,'au':2,"
+              "'<0x21>':3,'a<0x21>':4,'b':5},'merges':['a u','a <0x21>']}}");
+    expect(t, "axb", "2 5");
+    expect(t, "ba!a", "5 4 0");
+    pare_tokenizer_free(t);
+}
+END_TEST
+
 START_TEST(a_word_of_100_kb_takes_no_quadratic_time)
 {
     enum { N = 100 * 1024 };
@@ -204,11 +215,13 @@ END_TEST
 
 START_TEST(nfc_composes_and_orders)
 {
-    pare_tokenizer *const t =
-        parse("{'normalizer':{'type':'NFC'},'model':{'vocab':{'\xc3\xa9':0,'\xec\xb0\xbf':1,'a':2,"
-              "'\xcc\x96':3,'\xcc\x81':4,'\xc3\xa1':5,'\xea\xb0\x81':6},'merges':[]}}");
+    pare_tokenizer *const t = parse(
+        "{'normalizer':{'type':'NFC'},'model':{'vocab':{'\xc3\xa9':0,'\xec\xb0\xbf':1,'a':2,"
+        "'\xcc\x96':3,'\xcc\x81':4,'\xc3\xa1':5,'\xea\xb0\x81':6,'\xcc\x80':7},'merges':[]}}");
     expect(t, "e\xcc\x81", "0");
     expect(t, "a\xcc\x96\xcc\x81 a\xcc\x81\xcc\x96", "5 3 5 3");
+    expect(t, "q\xcc\x81\xcc\x80\xcc\x96\xcc\x80\xcc\x81",
+           "3 4 7 7 4"); /* equal classes keep their order */
     expect(t, "\xe1\x84\x80\xe1\x85\xa1\xe1\x86\xa8", "6");
     pare_tokenizer_free(t);
 }
@@ -642,6 +655,7 @@ int main(void)
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_test(c, lower_ranks_merge_first_and_then_the_leftmost);
     tcase_add_test(c, merges_may_be_pairs_and_the_last_of_equal_ones_counts);
+    tcase_add_test(c, merges_with_the_unknown_token_and_with_bytes_happen);
     tcase_add_test(c, a_word_of_100_kb_takes_no_quadratic_time);
     tcase_add_test(c, ignore_merges_takes_a_word_that_is_a_token);
     tcase_add_test(c, characters_without_a_token_fall_back_to_bytes_or_unk);
