@@ -165,10 +165,9 @@ static void sweep(const gptq_job *job, strip *s, size_t r0, size_t rows, size_t 
     }
 }
 
+/* What lies behind the last row of a short strip is computed along and never looked at. */
 static void load_strip(const gptq_job *job, strip *s, size_t r0, size_t rows, size_t c0, size_t c1)
 {
-    if (rows < STRIP)
-        memset(s->t, 0, (c1 - c0) * STRIP * sizeof *s->t);
     for (size_t r = 0; r < rows; r++) {
         const float *const w = job->w + (r0 + r) * job->k;
         for (size_t j = c0; j < c1; j++)

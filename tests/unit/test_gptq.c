@@ -516,12 +516,48 @@ START_TEST(dead_columns_become_zero_and_leave_the_others_alone)
 }
 END_TEST
 
+START_TEST(dead_columns_count_neither_in_the_mean_nor_in_the_loss)
+{
+    enum { N = 4, K = 33 };
+    const float *const w = weights(N, K);
+    float *const h = hessian(K), *const less_h = take((K - 1) * (K - 1), sizeof *less_h);
+    float *const less_w = take(N * (K - 1), sizeof *less_w);
+    for (size_t j = 0; j < K; j++)
+        h[(K - 1) * K + j] = h[j * K + K - 1] = 0;
+    for (size_t i = 0; i < K - 1; i++)
+        memcpy(less_h + i * (K - 1), h + i * K, (K - 1) * sizeof *h);
+    for (size_t i = 0; i < N; i++)
+        memcpy(less_w + i * (K - 1), w + i * K, (K - 1) * sizeof *w);
+    const pare_grid grid = {.bits = 3};
+    const result with = run(&plain, &grid, w, h, N, K);
+    const result without = run(&plain, &grid, less_w, less_h, N, K - 1);
+    ck_assert_double_le(fabs(with.loss - without.loss), 1e-6 * without.loss);
+    for (size_t i = 0; i < N; i++)
+        ck_assert_mem_eq(with.codes.codes + i * K, without.codes.codes + i * (K - 1), K - 1);
+}
+END_TEST
+
+START_TEST(act_order_falls_with_ties_by_index_and_dead_columns_last)
+{
+    static const float diagonal[] = {1, 2, 0, 2, 1, 2, 0};
+    static const uint32_t want[] = {1, 3, 5, 0, 4, 2, 6};
+    enum { K = 7 };
+    float *const h = take(K * K, sizeof *h);
+    for (size_t j = 0; j < K; j++)
+        h[j * (K + 1)] = diagonal[j];
+    const pare_gptq_opts opts = {.damp = 0.01F, .act_order = true, .block = 128};
+    pare_gptq_factor f;
+    ck_assert_int_eq(pare_gptq_factorize(&cx, &arena, &opts, h, K, &f), PARE_OK);
+    ck_assert_mem_eq(f.order, want, sizeof want);
+}
+END_TEST
+
 START_TEST(group_of_zeros_stays_at_its_zero_point)
 {
     enum { N = 2, K = 96 };
     float *const w = weights(N, K);
-    for (size_t j = 32; j < 64; j++)
-        w[K + j] = 0;
+    for (size_t j = 0; j < K; j++)
+        w[K + j] = j >= 32 && j < 64 ? 0 : w[K + j] * 100;
     /* one block: the group is all zero when its grid is fitted, and is pushed about afterwards */
     const pare_grid grid = {.bits = 4, .group = 32, .symmetric = true, .f16_scales = true};
     const result r = run(&plain, &grid, w, hessian(K), N, K);
@@ -630,6 +666,8 @@ int main(void)
     tcase_add_test(t, failed_factor_and_wrong_options_are_refused);
     tcase_add_test(t, hessian_that_is_not_finite_is_refused_by_entry);
     tcase_add_test(t, dead_columns_become_zero_and_leave_the_others_alone);
+    tcase_add_test(t, dead_columns_count_neither_in_the_mean_nor_in_the_loss);
+    tcase_add_test(t, act_order_falls_with_ties_by_index_and_dead_columns_last);
     tcase_add_test(t, group_of_zeros_stays_at_its_zero_point);
     tcase_add_test(t, weights_without_a_grid_are_refused_by_row_group_and_value);
     tcase_add_test(t, every_failed_allocation_is_reported_and_leaks_nothing);

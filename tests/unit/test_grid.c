@@ -224,6 +224,25 @@ START_TEST(clip_finds_the_least_power_2_4_error)
 }
 END_TEST
 
+START_TEST(clip_search_reaches_a_fifth_of_the_range)
+{
+    enum { COUNT = 4096 };
+    static float w[COUNT];
+    for (size_t j = 0; j < COUNT; j++)
+        w[j] = (float)pare_random_unit(3, 3, j) * 0.6F - 0.3F;
+    w[99] = 4;
+    const pare_grid g = {.bits = 2, .clip = PARE_CLIP_MSE}, full = {.bits = 2};
+    double cost[80];
+    const int best = clip_by_definition(&g, w, COUNT, cost);
+    float s, plain;
+    uint8_t z;
+    ck_assert_int_eq(pare_grid_fit(&full, w, COUNT, &plain, &z), PARE_GRID_OK);
+    ck_assert_int_eq(pare_grid_fit(&g, w, COUNT, &s, &z), PARE_GRID_OK);
+    ck_assert_int_ge(best, 75);
+    ck_assert_float_eq_tol(s / plain, 1 - (float)best / 100, 1e-6F);
+}
+END_TEST
+
 START_TEST(clip_passes_over_scales_that_f16_cannot_hold)
 {
     /* The full range just fits, every clipped one underflows. */
@@ -302,6 +321,7 @@ int main(void)
     tcase_add_test(t, group_of_zeros_has_scale_zero_and_codes_zero_point);
     tcase_add_test(t, faults_leave_what_is_at_fault);
     tcase_add_test(t, clip_finds_the_least_power_2_4_error);
+    tcase_add_test(t, clip_search_reaches_a_fifth_of_the_range);
     tcase_add_test(t, clip_passes_over_scales_that_f16_cannot_hold);
     tcase_add_test(t, check_names_what_does_not_fit);
     tcase_add_test(t, planes_survive_every_failed_allocation);
