@@ -57,8 +57,9 @@ typedef struct pare_bench_result {
     pare_bench_gptq gptq;
 } pare_bench_result;
 
-/* Measures limits, then int4 (groups 32 and 128), int8, F16, BF16 and F32 at 4096 x 4096 for one
- * token (weights rotate over more than 256 MB) and for 512, on one thread and on all of cx.
+/* Measures int4 (groups 32 and 128), int8, F16, BF16 and F32 at 4096 x 4096 for one token (weights
+ * rotate over more than 256 MB) and for 512, on all threads of cx and on one, and in turns with
+ * each the limit it is held against.
  *
  * Returns PARE_OK, PARE_ENOMEM, PARE_EIO when the child cannot be run or gives no answer,
  * PARE_EINTERRUPTED.

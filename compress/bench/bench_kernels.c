@@ -1,4 +1,6 @@
-/* Products through the same path as every model's: pare_linear_apply over the pool. */
+/* Products through the same path as every model's: pare_linear_apply over the pool. Passes over the
+ * limits alternate with the runs of the products, so that a change of the machine's load meets
+ * both; limits and times are medians of the whole run. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,10 +30,37 @@ typedef struct sizes {
     size_t n, k, m; /* m: tokens of a prefill */
     size_t rotate;  /* bytes of weights that one token's products go through */
     size_t runs;
+    bool quick;
 } sizes;
 
-static const sizes full = {4096, 4096, 512, (size_t)272 << 20, 7};
-static const sizes quick = {256, 512, 8, (size_t)1 << 20, 3};
+static const sizes full = {4096, 4096, 512, (size_t)304 << 20, 7, false};
+static const sizes quick = {256, 512, 8, (size_t)1 << 20, 3, true};
+
+enum { SAMPLES_MAX = SUBJECTS * 8 };
+
+/* Passes over one limit. */
+typedef struct samples {
+    double value[SAMPLES_MAX];
+    size_t count;
+} samples;
+
+/* Of all threads, and of one. */
+typedef struct meter {
+    samples read, fma, int8;
+} meter;
+
+static void add_sample(samples *s, double value)
+{
+    if (s->count < SAMPLES_MAX)
+        s->value[s->count++] = value;
+}
+
+static pare_bench_limits limits_of(meter *m)
+{
+    return (pare_bench_limits){pare__bench_median(m->read.value, m->read.count),
+                               pare__bench_median(m->fma.value, m->fma.count),
+                               pare__bench_median(m->int8.value, m->int8.count)};
+}
 
 /* One subject in memory: copies of W, one after the other, and what one product needs. */
 typedef struct bench {
@@ -98,13 +127,24 @@ static pare_linear copy_of(const bench *b, size_t copy)
     return w;
 }
 
+static void sample_limit(const bench *b, size_t m, meter *out)
+{
+    if (m == 1) {
+        add_sample(&out->read, pare__bench_read(b->cx, b->codes, b->copies * b->code_bytes));
+        return;
+    }
+    add_sample(&out->fma, pare__bench_fma(b->cx, b->size->quick));
+    add_sample(&out->int8, pare__bench_int8(b->cx, b->size->quick));
+}
+
 /* Median seconds of one product of m tokens. */
-static pare_status measure(bench *b, size_t m, double *seconds)
+static pare_status measure(bench *b, size_t m, meter *limits, double *seconds)
 {
     const size_t copies = m == 1 ? b->copies : 1;
     double times[PARE__RUNS_MAX];
     for (size_t run = 0; run <= b->size->runs; run++) { /* the first one warms up */
         PARE_TRY(pare_ctx_interrupted(b->cx));
+        sample_limit(b, m, limits);
         const double start = pare__bench_now();
         for (size_t i = 0; i < copies; i++) {
             const pare_linear w = copy_of(b, i);
@@ -118,35 +158,40 @@ static pare_status measure(bench *b, size_t m, double *seconds)
     return PARE_OK;
 }
 
-static pare_status add_row(bench *b, size_t m, double sgemm_seconds, pare_bench_result *out)
+static pare_status add_row(bench *b, size_t m, double sgemm_seconds, meter *limits,
+                           pare_bench_result *out)
 {
     double seconds = 0.0;
-    PARE_TRY(measure(b, m, &seconds));
-    const size_t threads = pare_threads(b->cx);
-    const pare_bench_limits *const limits = threads == 1 ? &out->limits_one : &out->limits;
+    PARE_TRY(measure(b, m, limits, &seconds));
     pare_bench_row row = {.kernel = b->sub->name,
                           .group = b->sub->group,
                           .n = b->size->n,
                           .k = b->size->k,
                           .m = m,
-                          .threads = threads,
+                          .threads = pare_threads(b->cx),
                           .us = seconds * 1e6,
                           .sgemm_ratio = m > 1 ? sgemm_seconds / seconds : (double)NAN};
+    row.bound = m == 1 ? "dram" : b->sub->bits ? "int8" : "fma";
     row.gb_s = (double)weight_bytes(b) * 1e-9 / seconds;
     row.gop_s = 2e-9 * (double)row.n * (double)row.k * (double)m / seconds;
-    if (m == 1) {
-        row.bound = "dram";
-        row.share = row.gb_s / limits->dram_read_gb_s;
-    } else {
-        row.bound = b->sub->bits ? "int8" : "fma";
-        row.share = row.gop_s / (b->sub->bits ? limits->int8_gop_s : limits->fma_gflop_s);
-    }
     out->row[out->rows++] = row;
     return PARE_OK;
 }
 
+static void set_shares(pare_bench_result *out)
+{
+    for (size_t i = 0; i < out->rows; i++) {
+        pare_bench_row *const row = &out->row[i];
+        const pare_bench_limits *const l = row->threads == 1 ? &out->limits_one : &out->limits;
+        if (strcmp(row->bound, "dram") == 0)
+            row->share = row->gb_s / l->dram_read_gb_s;
+        else
+            row->share = row->gop_s / (row->group ? l->int8_gop_s : l->fma_gflop_s);
+    }
+}
+
 static pare_status bench_subject(pare_ctx *cx, const subject *sub, const sizes *size,
-                                 double sgemm_seconds, pare_bench_result *out)
+                                 double sgemm_seconds, meter limits[2], pare_bench_result *out)
 {
     bench b = {.cx = cx, .sub = sub, .size = size};
     struct pare_pool *const pool = cx->pool;
@@ -157,32 +202,19 @@ static pare_status bench_subject(pare_ctx *cx, const subject *sub, const sizes *
     if (s == PARE_OK)
         s = prepare(&b);
     if (s == PARE_OK)
-        s = add_row(&b, 1, (double)NAN, out);
+        s = add_row(&b, 1, (double)NAN, &limits[0], out);
     if (s == PARE_OK)
-        s = add_row(&b, size->m, sgemm_seconds, out);
+        s = add_row(&b, size->m, sgemm_seconds, &limits[0], out);
     if (pare_threads(cx) > 1) {
         cx->pool = NULL;
         if (s == PARE_OK)
-            s = add_row(&b, 1, (double)NAN, out);
+            s = add_row(&b, 1, (double)NAN, &limits[1], out);
         if (s == PARE_OK)
-            s = add_row(&b, size->m, (double)NAN, out);
+            s = add_row(&b, size->m, (double)NAN, &limits[1], out);
         cx->pool = pool;
     }
     pare_arena_release(&b.scratch);
     pare_arena_release(&b.weights);
-    return s;
-}
-
-static pare_status limits_of_both(pare_ctx *cx, const pare_bench_opts *opts, pare_bench_result *out)
-{
-    PARE_TRY(pare_bench_measure_limits(cx, opts->quick, &out->limits));
-    out->limits_one = out->limits;
-    if (pare_threads(cx) == 1)
-        return PARE_OK;
-    struct pare_pool *const pool = cx->pool;
-    cx->pool = NULL;
-    const pare_status s = pare_bench_measure_limits(cx, opts->quick, &out->limits_one);
-    cx->pool = pool;
     return s;
 }
 
@@ -199,19 +231,22 @@ static pare_status sgemm_seconds(pare_ctx *cx, const sizes *size, double *second
 pare_status pare_bench_kernels(pare_ctx *cx, const pare_bench_opts *opts, pare_bench_result *out)
 {
     const sizes *const size = opts->quick ? &quick : &full;
-    const double steps = SUBJECTS + 2;
+    const double steps = SUBJECTS + 1;
+    meter limits[2] = {{.read.count = 0}};
     double seconds = (double)NAN;
     memset(out, 0, sizeof *out);
     out->blas = pare_blas_name();
-    pare_ctx_progress(cx, "bench", 0, steps);
-    PARE_TRY(limits_of_both(cx, opts, out));
     if (opts->baseline)
         PARE_TRY(sgemm_seconds(cx, size, &seconds));
     out->sgemm_gflop_s = 2e-9 * (double)size->m * (double)size->n * (double)size->k / seconds;
     for (size_t i = 0; i < SUBJECTS; i++) {
-        pare_ctx_progress(cx, "bench", (double)i + 1, steps);
-        PARE_TRY(bench_subject(cx, &subjects[i], size, seconds, out));
+        pare_ctx_progress(cx, "bench", (double)i, steps);
+        PARE_TRY(bench_subject(cx, &subjects[i], size, seconds, limits, out));
     }
+    out->limits = limits_of(&limits[0]);
+    out->limits_one = pare_threads(cx) > 1 ? limits_of(&limits[1]) : out->limits;
+    set_shares(out);
+    pare_ctx_progress(cx, "bench", SUBJECTS, steps);
     if (opts->gptq)
         PARE_TRY(pare__bench_gptq(cx, opts, &out->gptq));
     pare_ctx_progress(cx, "bench", steps, steps);

@@ -92,38 +92,64 @@ static void int8_pieces(void *arg, size_t begin, size_t end, size_t worker)
             c->sink = 1;
 }
 
-static double median_seconds(const pare_ctx *cx, size_t pieces, pare_task *task, peak_call *c)
+static double pass(const pare_ctx *cx, size_t pieces, pare_task *task, peak_call *c)
 {
-    double times[RUNS];
+    const double start = pare__bench_now();
     pare_parallel(cx, pieces, 1, task, c);
-    for (size_t i = 0; i < RUNS; i++) {
-        const double start = pare__bench_now();
-        pare_parallel(cx, pieces, 1, task, c);
-        times[i] = pare__bench_now() - start;
-    }
-    return pare__bench_median(times, RUNS);
+    return pare__bench_now() - start;
+}
+
+static peak_call make_call(const pare_ctx *cx, const void *data, bool quick)
+{
+    peak_call c = {.data = data, .steps = quick ? QUICK_STEPS : STEPS};
+    pare_peaks_init(&c.peaks, cx->cpu);
+    return c;
+}
+
+double pare__bench_read(const pare_ctx *cx, const void *data, size_t bytes)
+{
+    peak_call c = make_call(cx, data, false);
+    const double seconds = pass(cx, bytes / PIECE, read_pieces, &c);
+    return (double)(bytes / PIECE * PIECE) * 1e-9 / seconds;
+}
+
+/* Operations of `per_step` on all threads, 1e9 per second. */
+static double arithmetic(const pare_ctx *cx, bool quick, pare_task *task, double per_step)
+{
+    peak_call c = make_call(cx, NULL, quick);
+    const size_t pieces = PIECES * pare_threads(cx);
+    const double seconds = pass(cx, pieces, task, &c);
+    return (double)(pieces * c.steps) * per_step * 1e-9 / seconds;
+}
+
+double pare__bench_fma(const pare_ctx *cx, bool quick)
+{
+    return arithmetic(cx, quick, fma_pieces, PARE_PEAK_FMA_FLOP);
+}
+
+double pare__bench_int8(const pare_ctx *cx, bool quick)
+{
+    return arithmetic(cx, quick, int8_pieces, PARE_PEAK_INT8_OP);
 }
 
 pare_status pare_bench_measure_limits(pare_ctx *cx, bool quick, pare_bench_limits *out)
 {
-    const size_t pieces = (size_t)(quick ? QUICK_BYTES : READ_BYTES) / PIECE;
-    const size_t arithmetic = PIECES * pare_threads(cx);
+    const size_t bytes = quick ? QUICK_BYTES : READ_BYTES;
     pare_arena a;
     pare_status s = pare_arena_init(cx, &a, 0);
     if (s != PARE_OK)
         return s;
-    uint8_t *const data = pare_arena_take(&a, pieces, PIECE);
+    uint8_t *const data = pare_arena_take(&a, bytes, 1);
     if (data) {
-        peak_call c = {.data = data, .steps = quick ? QUICK_STEPS : STEPS};
-        pare_peaks_init(&c.peaks, cx->cpu);
-        pare__bench_fill(cx, (uint32_t *)(void *)data, pieces * (PIECE / 4), UINT32_MAX, 0);
-        const double work = (double)(arithmetic * c.steps) * 1e-9;
-        out->dram_read_gb_s =
-            (double)pieces * PIECE * 1e-9 / median_seconds(cx, pieces, read_pieces, &c);
-        out->fma_gflop_s =
-            work * PARE_PEAK_FMA_FLOP / median_seconds(cx, arithmetic, fma_pieces, &c);
-        out->int8_gop_s =
-            work * PARE_PEAK_INT8_OP / median_seconds(cx, arithmetic, int8_pieces, &c);
+        double read[RUNS], fma[RUNS], int8[RUNS];
+        pare__bench_fill(cx, (uint32_t *)(void *)data, bytes / 4, UINT32_MAX, 0);
+        for (size_t i = 0; i < RUNS; i++) {
+            read[i] = pare__bench_read(cx, data, bytes);
+            fma[i] = pare__bench_fma(cx, quick);
+            int8[i] = pare__bench_int8(cx, quick);
+        }
+        *out = (pare_bench_limits){pare__bench_median(read, RUNS), pare__bench_median(fma, RUNS),
+                                   pare__bench_median(int8, RUNS)};
     } else {
         s = PARE_ENOMEM;
     }
