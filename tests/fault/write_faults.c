@@ -293,6 +293,38 @@ START_TEST(every_call_that_fails_is_reported_and_the_rerun_has_the_same_bytes)
 }
 END_TEST
 
+/* Call 0 of an append is the write, call 1 the sync. */
+START_TEST(a_journal_whose_append_failed_takes_the_next_one)
+{
+    char directory[32];
+    pare_ctx cx;
+    pare_arena a;
+    pare_journal *j;
+    pare_journal_record *record;
+    size_t count;
+    make_directory(directory);
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    ck_assert_int_eq(pare_journal_open(&cx, &a, directory, "{}", &j, &record, &count), PARE_OK);
+    fault.kind = NO_SPACE;
+    fault.left = _i;
+    fault.sticky = false;
+    fault.active = true;
+    ck_assert_int_eq(pare_journal_append(&cx, j, "long and lost", 13), PARE_ENOSPC);
+    fault.active = false;
+    static char bytes[FILE_CAP];
+    ck_assert_uint_eq(load(directory, "journal", bytes), 32 + 2); /* the fingerprint alone */
+    ck_assert_int_eq(pare_journal_append(&cx, j, "short", 5), PARE_OK);
+    pare_journal_close(&cx, j);
+    ck_assert_int_eq(pare_journal_open(&cx, &a, directory, "{}", &j, &record, &count), PARE_OK);
+    ck_assert_uint_eq(count, 1);
+    ck_assert_mem_eq(record[0].payload, "short", 5);
+    pare_journal_close(&cx, j);
+    pare_arena_release(&a);
+    ck_assert_uint_eq(remove_directory(directory), 2);
+}
+END_TEST
+
 START_TEST(a_limit_on_file_sizes_is_a_full_disk_and_leaves_no_file)
 {
     char directory[32];
@@ -316,6 +348,7 @@ int main(void)
     tcase_set_timeout(t, 120);
     tcase_add_loop_test(t, every_call_that_fails_is_reported_and_the_rerun_has_the_same_bytes, 0,
                         2 * KINDS);
+    tcase_add_loop_test(t, a_journal_whose_append_failed_takes_the_next_one, 0, 2);
     tcase_add_test(t, a_limit_on_file_sizes_is_a_full_disk_and_leaves_no_file);
     suite_add_tcase(s, t);
     return unit_main(s);
