@@ -358,8 +358,10 @@ START_TEST(failed_allocations_are_reported_and_leak_nothing)
     enum { STEPS = 150 };
     static char text[STEPS * 64 + 512] = "pare: 1\ncalibration: {text: [a, b]}\nevaluate: [{kl: "
                                          "{text: a}}]\npasses:\n";
+    size_t used = strlen(text);
     for (int i = 0; i < STEPS; i++)
-        (void)strcat(text, "  - gptq: {bits: 3, skip: [\"re:a.*\", b]}\n");
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s",
+                                 "  - gptq: {bits: 3, skip: [\"re:a.*\", b]}\n");
     static const char *const changes[] = {"passes.0.gptq.group=row", "limits.ram=3GiB", "seed=4",
                                           "calibration.samples=3", "passes.3.gptq.targets=[a]"};
     pare_status s = PARE_ENOMEM;

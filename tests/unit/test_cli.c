@@ -1,0 +1,224 @@
+#include <string.h>
+#include <sys/wait.h>
+
+#include "formats/json.h"
+#include "tests/unit/unit.h"
+
+#define HEDGE PARE_SOURCE_DIR "/recipes/demo/hedge"
+
+/* What a call of the program left: exit code and, as asked, stdout or stderr. */
+typedef struct outcome {
+    int code;
+    char text[1 << 16];
+} outcome;
+
+enum { OUT, ERR };
+
+static outcome *call(const char *arguments, int stream)
+{
+    static outcome o;
+    char command[4096];
+    (void)snprintf(command, sizeof command, "'%s' %s %s", PARE_PROGRAM, arguments,
+                   stream == OUT ? "2>/dev/null" : "2>&1 >/dev/null");
+    FILE *const f = popen(command, "r");
+    ck_assert_ptr_nonnull(f);
+    const size_t n = fread(o.text, 1, sizeof o.text - 1, f);
+    o.text[n] = '\0';
+    const int status = pclose(f);
+    o.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    return &o;
+}
+
+static void check_fails(const char *arguments, int code, const char *fragment)
+{
+    const outcome *const o = call(arguments, ERR);
+    ck_assert_msg(o->code == code && strstr(o->text, fragment),
+                  "pare %s: exit %d, expected %d with \"%s\":\n%s", arguments, o->code, code,
+                  fragment, o->text);
+    ck_assert_msg(strncmp(o->text, "pare: error: ", 13) == 0, "pare %s: %s", arguments, o->text);
+}
+
+/* Parses stdout of a successful call as JSON. */
+static pare_json *parse(pare_ctx *cx, const char *arguments)
+{
+    pare_json *json = NULL;
+    const outcome *const o = call(arguments, OUT);
+    ck_assert_msg(o->code == 0, "pare %s: exit %d", arguments, o->code);
+    pare_ctx_init(cx);
+    ck_assert_msg(pare_json_parse(cx, "stdout", o->text, strlen(o->text), sizeof o->text, &json) ==
+                      PARE_OK,
+                  "pare %s: %s\n%s", arguments, cx->what, o->text);
+    return json;
+}
+
+static const struct {
+    const char *arguments;
+    int code;
+    const char *fragment;
+} mistakes[] = {
+    {"", 2, "no command given"},
+    {"evl x", 2, "did you mean eval?"},
+    {"frobnicate", 2, "unknown command \"frobnicate\""},
+    {"eval", 2, "MODEL is missing"},
+    {"eval x y --speed", 2, "\"y\" is one word too many"},
+    {"eval x --windw 3", 2, "did you mean --window?"},
+    {"eval x --window", 2, "--window needs N"},
+    {"eval x --window 3 --window 4", 2, "--window is given twice"},
+    {"eval x --exact=yes", 2, "--exact takes no value"},
+    {"eval x -t y", 2, "options have two dashes"},
+    {"eval x", 2, "nothing to measure"},
+    {"eval x --text a --tokens b", 2, "exclude each other"},
+    {"eval x --tokens a --bos", 2, "--bos needs --text"},
+    {"eval x --speed --window 5", 2, "--window needs --text or --tokens"},
+    {"eval x --speed --format yaml", 2, "expected text or json"},
+    {"eval x --speed --threads 0", 2, "whole number from 1"},
+    {"eval x --speed --threads 2x", 2, "whole number from 1"},
+    {"eval x --speed --threads -1", 2, "whole number from 1"},
+    {"eval x --speed --threads ''", 2, "whole number from 1"},
+    {"eval /nowhere/at/all --speed", 4, "/nowhere/at/all"},
+    {"eval '" HEDGE "' --text /nowhere/text", 4, "/nowhere/text"},
+    {"eval '" HEDGE "' --text '" HEDGE "/README.md' --window 257", 2, "from 2 to 256"},
+    {"eval '" HEDGE "' --text '" HEDGE "/README.md' --window 64 --stride 64", 2, "from 1 to 63"},
+    {"generate '" HEDGE "' --output x.bin", 2, "must end in .txt or .i32"},
+    {"generate '" HEDGE "' --temperature nan", 2, "a number from 0"},
+    {"generate '" HEDGE "' --temperature 0x1", 2, "a number from 0"},
+    {"generate '" HEDGE "' --tokens 256", 2, "from 1 to 255"},
+    {"compress /nowhere.yaml", 2, "no such recipe"},
+    {"plan /nowhere.yaml", 2, "no such recipe"},
+    {"compress x.yaml --device cuda", 2, "CPU only"},
+    {"compress x.yaml --device tpu", 2, "expected cpu"},
+    {"plan '" PARE_SOURCE_DIR "/recipes/demo/w4-gptq.yaml' --ram-limit 8Gigs", 2, "such as 8GiB"},
+    {"plan '" PARE_SOURCE_DIR "/recipes/demo/w4-gptq.yaml' --set passes.0.gptq.bts=3", 2,
+     "did you mean"},
+    {"plan '" PARE_SOURCE_DIR "/recipes/demo/w4-gptq.yaml' --model /nowhere/model", 4,
+     "/nowhere/model"},
+    {"inspect '" PARE_SOURCE_DIR "/README.md'", 4, "README.md"},
+    {"verify /nowhere", 4, "/nowhere"},
+    {"bench pixels", 2, "unknown subject"},
+    {"help gtpq", 2, "did you mean gptq?"},
+    {"export x", 2, "unknown command \"export\""},
+};
+
+START_TEST(a_mistake_has_its_exit_code_and_says_what_to_do)
+{
+    check_fails(mistakes[_i].arguments, mistakes[_i].code, mistakes[_i].fragment);
+}
+END_TEST
+
+START_TEST(every_command_and_pass_has_a_page)
+{
+    static const char *const page[][2] = {
+        {"help", "commands"},
+        {"--help", "commands"},
+        {"-h", "commands"},
+        {"help compress", "--strict"},
+        {"compress --help", "--set"},
+        {"plan -h", "--ram-limit"},
+        {"eval x --help", "--stride"},
+        {"help generate", "--temperature"},
+        {"help inspect", "pare inspect"},
+        {"help verify", "pare verify"},
+        {"help bench", "--gptq"},
+        {"help doctor", "pare doctor"},
+        {"help help", "TOPIC"},
+        {"help rtn", "symmetric"},
+        {"help gptq", "act_order"},
+        {"help error", "130"},
+        {"--version", "pare "},
+    };
+    for (size_t i = 0; i < sizeof page / sizeof *page; i++) {
+        const outcome *const o = call(page[i][0], OUT);
+        ck_assert_msg(o->code == 0 && strstr(o->text, page[i][1]), "pare %s: exit %d:\n%s",
+                      page[i][0], o->code, o->text);
+    }
+}
+END_TEST
+
+START_TEST(a_page_names_every_parameter_with_its_default)
+{
+    static const char *const row[] = {"bits", "group", "tail", "damp", "0.01", "128", "targets"};
+    const outcome *const o = call("help gptq", OUT);
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+        ck_assert_msg(strstr(o->text, row[i]) != NULL, "%s is not in\n%s", row[i], o->text);
+}
+END_TEST
+
+START_TEST(json_of_eval_holds_what_was_asked_for_and_no_more)
+{
+    pare_ctx cx;
+    pare_json *json = parse(&cx, "eval '" HEDGE "' --text '" HEDGE
+                                 "/README.md' --window 32 --baseline '" HEDGE "' --format json");
+    const pare_json *const kl = pare_json_get(json, "kl");
+    ck_assert_int_eq(pare_json_integer(pare_json_get(json, "window"), 0), 32);
+    ck_assert_int_eq(pare_json_integer(pare_json_get(json, "tokens"), 0) % 31, 0);
+    ck_assert(pare_json_number(pare_json_get(pare_json_get(json, "perplexity"), "ppl"), 0) > 1);
+    ck_assert_double_eq(pare_json_number(pare_json_get(kl, "mean"), -1), 0);
+    ck_assert_double_eq(pare_json_number(pare_json_get(kl, "top1_agreement"), 0), 1);
+    ck_assert_ptr_null(pare_json_get(json, "speed"));
+    ck_assert_ptr_null(pare_json_get(json, "choice"));
+    const pare_json *const memory = pare_json_get(json, "memory");
+    ck_assert_double_eq(pare_json_number(pare_json_get(memory, "bits_per_weight"), 0), 16);
+    ck_assert(pare_json_integer(pare_json_get(memory, "peak_rss_bytes"), 0) > 1 << 20);
+    pare_json_free(json);
+}
+END_TEST
+
+START_TEST(every_result_can_be_had_as_json)
+{
+    static const char *const arguments[] = {
+        "doctor --format json",
+        "inspect '" HEDGE "' --format=json",
+        "verify '" HEDGE "' --format json",
+        "generate '" HEDGE "' --tokens 8 --count 2 --format json",
+        "plan '" PARE_SOURCE_DIR "/recipes/demo/w4-gptq.yaml' --restart --format json",
+        "compress '" PARE_SOURCE_DIR "/recipes/demo/w4-gptq.yaml' --restart --dry-run "
+        "--format json",
+    };
+    for (size_t i = 0; i < sizeof arguments / sizeof *arguments; i++) {
+        pare_ctx cx;
+        pare_json *const json = parse(&cx, arguments[i]);
+        ck_assert_int_eq(pare_json_type_of(json), PARE_JSON_OBJECT);
+        pare_json_free(json);
+    }
+}
+END_TEST
+
+START_TEST(samples_depend_on_the_seed_and_not_on_the_threads)
+{
+    char first[4096];
+    const char *const same = "generate '" HEDGE "' --tokens 24 --seed 7 --threads";
+    char one[1024], three[1024];
+    (void)snprintf(one, sizeof one, "%s 1", same);
+    (void)snprintf(three, sizeof three, "%s 3", same);
+    (void)snprintf(first, sizeof first, "%s", call(one, OUT)->text);
+    ck_assert_uint_gt(strlen(first), 8);
+    ck_assert_str_eq(first, call(three, OUT)->text);
+    ck_assert_str_ne(first, call("generate '" HEDGE "' --tokens 24 --seed 8", OUT)->text);
+}
+END_TEST
+
+START_TEST(a_result_that_cannot_be_written_is_a_failure)
+{
+    if (access("/dev/full", W_OK) != 0)
+        return;
+    const outcome *const o = call("doctor 3>&1 1>/dev/full 2>&3", OUT);
+    ck_assert_int_eq(o->code, 5);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *const s = suite_create("cli");
+    TCase *const t = tcase_create("cli");
+    tcase_set_timeout(t, 120);
+    tcase_add_loop_test(t, a_mistake_has_its_exit_code_and_says_what_to_do, 0,
+                        (int)(sizeof mistakes / sizeof *mistakes));
+    tcase_add_test(t, every_command_and_pass_has_a_page);
+    tcase_add_test(t, a_page_names_every_parameter_with_its_default);
+    tcase_add_test(t, json_of_eval_holds_what_was_asked_for_and_no_more);
+    tcase_add_test(t, every_result_can_be_had_as_json);
+    tcase_add_test(t, samples_depend_on_the_seed_and_not_on_the_threads);
+    tcase_add_test(t, a_result_that_cannot_be_written_is_a_failure);
+    suite_add_tcase(s, t);
+    return unit_main(s);
+}
