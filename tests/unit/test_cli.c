@@ -90,7 +90,7 @@ static const struct {
     {"plan '" PARE_SOURCE_DIR "/recipes/demo/w4-gptq.yaml' --ram-limit 8Gigs", 2, "such as 8GiB"},
     {"plan '" PARE_SOURCE_DIR "/recipes/demo/w4-gptq.yaml' --set passes.0.gptq.bts=3", 2,
      "did you mean"},
-    {"plan '" PARE_SOURCE_DIR "/recipes/demo/w4-gptq.yaml' --model /nowhere/model", 4,
+    {"plan '" PARE_SOURCE_DIR "/recipes/demo/w4-gptq.yaml' --restart --model /nowhere/model", 4,
      "/nowhere/model"},
     {"inspect '" PARE_SOURCE_DIR "/README.md'", 4, "README.md"},
     {"verify /nowhere", 4, "/nowhere"},
@@ -185,12 +185,12 @@ END_TEST
 
 START_TEST(samples_depend_on_the_seed_and_not_on_the_threads)
 {
-    char first[4096];
+    static char first[sizeof((outcome *)0)->text];
     const char *const same = "generate '" HEDGE "' --tokens 24 --seed 7 --threads";
     char one[1024], three[1024];
     (void)snprintf(one, sizeof one, "%s 1", same);
     (void)snprintf(three, sizeof three, "%s 3", same);
-    (void)snprintf(first, sizeof first, "%s", call(one, OUT)->text);
+    memcpy(first, call(one, OUT)->text, sizeof first);
     ck_assert_uint_gt(strlen(first), 8);
     ck_assert_str_eq(first, call(three, OUT)->text);
     ck_assert_str_ne(first, call("generate '" HEDGE "' --tokens 24 --seed 8", OUT)->text);
@@ -201,7 +201,7 @@ START_TEST(a_result_that_cannot_be_written_is_a_failure)
 {
     if (access("/dev/full", W_OK) != 0)
         return;
-    const outcome *const o = call("doctor 3>&1 1>/dev/full 2>&3", OUT);
+    const outcome *const o = call("doctor >/dev/full", OUT);
     ck_assert_int_eq(o->code, 5);
 }
 END_TEST
