@@ -105,10 +105,10 @@ static pare_status make_directory(pare_ctx *cx, pare_arena *a, const char *path)
         if (!parent)
             return PARE_ENOMEM;
         if (mkdir(parent, 0777) != 0 && errno != EEXIST)
-            return pare_file_fail(cx, parent, "cannot create the directory");
+            return pare_file_fail(cx, parent, "create the directory");
     }
     if (mkdir(path, 0777) != 0 && errno != EEXIST)
-        return pare_file_fail(cx, path, "cannot create the directory");
+        return pare_file_fail(cx, path, "create the directory");
     return pare_file_sync_parent(cx, path);
 }
 
@@ -118,13 +118,13 @@ static pare_status discard(pare_run *run, bool journal)
     const char *const path = run->plan.partial_path;
     DIR *const d = opendir(path);
     if (!d)
-        return pare_file_fail(run->cx, path, "cannot open the directory");
+        return pare_file_fail(run->cx, path, "open the directory");
     int failed = 0;
     for (struct dirent *e; (e = readdir(d));)
         if (strncmp(e->d_name, "packed-", 7) == 0 || (journal && strcmp(e->d_name, "journal") == 0))
             failed |= unlinkat(dirfd(d), e->d_name, 0);
     const pare_status s =
-        failed ? pare_file_fail(run->cx, path, "cannot remove what an earlier run left") : PARE_OK;
+        failed ? pare_file_fail(run->cx, path, "remove what an earlier run left") : PARE_OK;
     (void)closedir(d);
     return s;
 }

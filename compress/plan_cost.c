@@ -112,7 +112,7 @@ static pare_status check_disk(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     while (place && statvfs(place, &fs) != 0) {
         char *const parent = pare_path_directory(a, place);
         if (parent && (parent[0] == '.' || parent[1] == '\0') && statvfs(parent, &fs) != 0)
-            return pare_file_fail(cx, parent, "cannot tell the free space");
+            return pare_file_fail(cx, parent, "tell the free space");
         place = parent;
     }
     if (!place)

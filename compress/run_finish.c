@@ -213,13 +213,13 @@ pare_status pare__run_publish(pare_run *run)
     const char *const from = run->plan.partial_path, *const to = run->plan.output_path;
     const bool replace = pare_path_is_directory(to);
     if (put_in_place(from, to, replace) != 0)
-        return pare_file_fail(run->cx, to, "cannot put the finished artifact in place");
+        return pare_file_fail(run->cx, to, "put the finished artifact in place");
     PARE_TRY(pare_file_sync_parent(run->cx, to));
     char *const journal = pare_path_join(run->a, to, "journal");
     if (!journal)
         return PARE_ENOMEM;
     if (unlink(journal) != 0)
-        return pare_file_fail(run->cx, journal, "cannot remove");
+        return pare_file_fail(run->cx, journal, "remove");
     if (replace)
         remove_artifact(run, from);
     return PARE_OK;
