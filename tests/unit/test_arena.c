@@ -20,6 +20,14 @@ static void end(void)
     ck_assert_uint_eq(cx.live_bytes, 0);
 }
 
+static bool all_are(const unsigned char *bytes, size_t n, unsigned char value)
+{
+    size_t i = 0;
+    while (i < n && bytes[i] == value)
+        i++;
+    return i == n;
+}
+
 START_TEST(objects_are_aligned_zeroed_and_apart)
 {
     unsigned char *object[200];
@@ -28,13 +36,11 @@ START_TEST(objects_are_aligned_zeroed_and_apart)
         object[i] = pare_arena_take(&arena, bytes, 1);
         ck_assert_ptr_nonnull(object[i]);
         ck_assert_uint_eq((uintptr_t)object[i] % PARE_ALIGN, 0);
-        for (size_t j = 0; j < bytes; j++)
-            ck_assert_uint_eq(object[i][j], 0);
+        ck_assert(all_are(object[i], bytes, 0));
         memset(object[i], (int)i, bytes);
     }
     for (size_t i = 0; i < 200; i++)
-        for (size_t j = 0; j < 1 + i * i % 5000; j++)
-            ck_assert_uint_eq(object[i][j], i);
+        ck_assert(all_are(object[i], 1 + i * i % 5000, (unsigned char)i));
 }
 END_TEST
 
@@ -52,6 +58,13 @@ START_TEST(a_rewind_frees_what_came_after_the_mark_and_nothing_else)
         memset(small, 1, 10);
         pare_arena_rewind(&arena, mark);
         ck_assert_uint_eq(cx.live_bytes, live);
+    }
+    for (int round = 0; round < 500; round++) { /* far more than one block holds */
+        const pare_mark mark = pare_arena_mark(&arena);
+        ck_assert_ptr_nonnull(pare_arena_take(&arena, 1000, 1));
+        pare_arena_rewind(&arena, mark);
+        ck_assert_ptr_eq(pare_arena_mark(&arena).block, mark.block);
+        ck_assert_uint_eq(pare_arena_mark(&arena).used, mark.used);
     }
     ck_assert_str_eq(kept, "kept");
 }
@@ -137,6 +150,7 @@ int main(void)
 {
     Suite *const s = suite_create("arena");
     TCase *const c = tcase_create("arena");
+    tcase_set_timeout(c, 60);
     tcase_add_checked_fixture(c, begin, end);
     tcase_add_test(c, objects_are_aligned_zeroed_and_apart);
     tcase_add_test(c, a_rewind_frees_what_came_after_the_mark_and_nothing_else);

@@ -103,6 +103,7 @@ int main(void)
 {
     Suite *const s = suite_create("random");
     TCase *const c = tcase_create("random");
+    tcase_set_timeout(c, 60);
     tcase_add_test(c, numbers_equal_the_published_vectors);
     tcase_add_test(c, uniform_numbers_fill_the_unit_interval_evenly);
     tcase_add_test(c, normal_numbers_have_the_moments_of_a_normal);

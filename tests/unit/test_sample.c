@@ -49,17 +49,17 @@ static const int32_t *run(size_t threads, tiny_kind kind, pare_generate_opts opt
 
 START_TEST(a_sequence_depends_on_seed_and_number_only)
 {
-    enum { LENGTH = 30 };
-    static int32_t all[5 * LENGTH];
+    enum { LENGTH = 30, N = 70, ONE = 67 }; /* logits are formed for 64 sequences at a time */
+    static int32_t all[N * LENGTH];
     const tiny_kind kind = tiny_kinds[_i];
-    pare_generate_opts opts = {1.0, 3, 10, 5, LENGTH, false};
+    pare_generate_opts opts = {1.0, 3, 10, N, LENGTH, false};
     memcpy(all, run(1, kind, opts, 4), sizeof all);
     ck_assert_mem_eq(all, run(3, kind, opts, 4), sizeof all);
-    opts.first = 12;
+    opts.first += ONE;
     opts.sequences = 1;
-    ck_assert_mem_eq(all + 2 * LENGTH, run(2, kind, opts, 4), LENGTH * sizeof *all);
+    ck_assert_mem_eq(all + ONE * LENGTH, run(2, kind, opts, 4), LENGTH * sizeof *all);
     opts.seed = 4;
-    ck_assert_mem_ne(all + 2 * LENGTH, run(2, kind, opts, 4), LENGTH * sizeof *all);
+    ck_assert_mem_ne(all + ONE * LENGTH, run(2, kind, opts, 4), LENGTH * sizeof *all);
 }
 END_TEST
 
