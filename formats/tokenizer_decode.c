@@ -155,7 +155,7 @@ static pare_status append_token(const pare_tokenizer *t, output *o, pare_tok_sli
 static void strip(const pare_tok_decoder *d, output *o)
 {
     const pare_tok_slice what = d->strip;
-    if (!what.at)
+    if (!what.at || !o->text)
         return;
     for (size_t i = 0; i < d->strip_start && o->used >= what.len; i++) {
         if (memcmp(o->text, what.at, what.len) != 0)

@@ -120,7 +120,7 @@ struct pare_tokenizer {
     pcre2_code *word_code;        /* one word character; NULL unless single_word is used */
     pare_tok_decoder decoder;
     bool byte_level, byte_fallback, fuse_unk, ignore_merges, add_bos;
-    char *unk_text;            /* NULL: none */
+    const char *unk_text;      /* NULL: none */
     int32_t unk;               /* -1: none or not in the vocabulary */
     int32_t byte_ids[256];     /* byte alphabet's character of a byte; -1: no token */
     int32_t fallback_ids[256]; /* <0xXX> */

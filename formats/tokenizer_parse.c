@@ -31,7 +31,7 @@ static pare_status parse_vocab(pare_ctx *cx, pare_tokenizer *t, const pare_json 
         const int64_t id = pare_json_integer(value, -1);
         PARE_TRY(grow_size(cx, t, id, key));
         const size_t len = strlen(key);
-        memcpy(text, key, len);
+        memcpy(text, key, len + 1);
         const pare_tok_entry *const other =
             pare__vocab_add(&t->vocab, (pare_tok_slice){text, len}, (int32_t)id);
         if (other)
@@ -199,7 +199,7 @@ pare_status pare__parse_model(pare_ctx *cx, pare_tokenizer *t, const pare_json *
     pare_tok_slice unk;
     PARE_TRY(
         pare__member_text(cx, &t->arena, model, "model", "unk_token", PARE_TOK_OPTIONAL, &unk));
-    t->unk_text = (char *)(uintptr_t)unk.at;
+    t->unk_text = unk.at;
     PARE_TRY(parse_vocab(cx, t, pare_json_get(model, "vocab")));
     fill_ids(t);
     PARE_TRY(parse_merges(cx, t, pare_json_get(model, "merges")));

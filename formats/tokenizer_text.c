@@ -156,7 +156,7 @@ pare_status pare__text_normalize(const pare_tokenizer *t, pare_arena *a, pare_to
                                  pare_tok_slice *out)
 {
     const size_t most =
-        in.len > SIZE_MAX / (2 * PARE_TOK_GROWTH) ? SIZE_MAX / 2 : in.len * PARE_TOK_GROWTH + 4096;
+        in.len > SIZE_MAX / 2 / PARE_TOK_GROWTH ? SIZE_MAX / 2 : in.len * PARE_TOK_GROWTH + 4096;
     pare_tok_slice now = in;
     for (size_t i = 0; i < t->step_count; i++) {
         const pare_tok_step *const step = &t->steps[i];
