@@ -1,4 +1,3 @@
-#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -355,48 +354,6 @@ START_TEST(scale_of_the_hessian_does_not_matter)
 }
 END_TEST
 
-static pare_damping ladder(float damp, const float *h, size_t k)
-{
-    pare_gptq_factor f;
-    const pare_gptq_opts opts = {.damp = damp, .block = 128};
-    ck_assert_int_eq(pare_gptq_factorize(&cx, &arena, &opts, copy(h, k * k), k, &f), PARE_OK);
-    ck_assert(f.damping.failed == !f.u);
-    for (size_t i = 0; f.u && i < k; i++)
-        ck_assert(f.u[i * (k + 1)] > 0 && f.u[i * (k + 1)] <= FLT_MAX);
-    return f.damping;
-}
-
-START_TEST(ladder_stays_on_the_first_rung_when_all_is_well)
-{
-    const pare_damping d = ladder(0.01F, hessian(40), 40);
-    ck_assert_float_eq(d.damp, 0.01F);
-    ck_assert_uint_eq(d.raises, 0);
-    ck_assert(!d.f64 && !d.failed);
-    ck_assert_uint_eq(d.dead, 0);
-    ck_assert_uint_eq(d.pivot, 0);
-}
-END_TEST
-
-START_TEST(ladder_damps_a_singular_hessian)
-{
-    enum { K = 300 };
-    float *const h = take((size_t)K * K, sizeof *h);
-    for (size_t i = 0; i < K; i++)
-        for (size_t j = 0; j < K; j++) /* rank 1 */
-            h[i * K + j] = (1 + (float)(i % 5)) * (1 + (float)(j % 5));
-    const pare_damping none = ladder(0, h, K);
-    ck_assert_float_eq(none.damp, 0.01F);
-    ck_assert_uint_eq(none.raises, 1);
-    ck_assert_uint_gt(none.pivot, 0);
-    const pare_damping usual = ladder(0.01F, h, K);
-    ck_assert_uint_eq(usual.raises, 0);
-    const pare_damping tiny = ladder(1e-9F, h, K);
-    ck_assert(!tiny.failed && !tiny.f64);
-    ck_assert_uint_ge(tiny.raises, 1);
-    ck_assert_float_lt(tiny.damp, 0.01F);
-}
-END_TEST
-
 /* Eigenvalues 1 + c and 1 - c, in columns 0 and 2 of an identity. */
 static float *indefinite(float c)
 {
@@ -405,42 +362,6 @@ static float *indefinite(float c)
     h[2 * 3 + 0] = c;
     return h;
 }
-
-START_TEST(ladder_raises_damping_until_an_indefinite_hessian_factors)
-{
-    pare_damping d = ladder(0.01F, indefinite(1.05F), 3);
-    ck_assert_float_eq_tol(d.damp, 0.1F, 1e-7F);
-    ck_assert_uint_eq(d.raises, 1);
-    ck_assert(!d.f64 && !d.failed);
-    ck_assert_uint_eq(d.pivot, 1); /* processed last: the reversed order factors from the end */
-    d = ladder(0.01F, indefinite(1.5F), 3);
-    ck_assert_float_eq(d.damp, 1);
-    ck_assert_uint_eq(d.raises, 2);
-    ck_assert(!d.f64 && !d.failed);
-    d = ladder(0.3F, indefinite(1.5F), 3);
-    ck_assert_float_eq(d.damp, 1);
-    ck_assert_uint_eq(d.raises, 1);
-}
-END_TEST
-
-START_TEST(ladder_ends_in_double_precision_and_then_fails)
-{
-    pare_damping d = ladder(0.01F, indefinite(3), 3);
-    ck_assert(d.failed && d.f64);
-    ck_assert_float_eq(d.damp, 1);
-    ck_assert_uint_eq(d.raises, 2);
-    ck_assert_uint_eq(d.pivot, 1);
-    const float huge[] = {3e38F}; /* 2 x 3e38 is no float: only double holds the damped pivot */
-    d = ladder(1, huge, 1);
-    ck_assert(d.f64 && !d.failed);
-    ck_assert_float_eq(d.damp, 1);
-    ck_assert_uint_eq(d.raises, 0);
-    ck_assert_uint_eq(d.pivot, 1);
-    const float negative[] = {-1};
-    d = ladder(0.01F, negative, 1);
-    ck_assert(d.failed && d.f64);
-}
-END_TEST
 
 START_TEST(failed_factor_and_wrong_options_are_refused)
 {
@@ -470,22 +391,6 @@ START_TEST(failed_factor_and_wrong_options_are_refused)
     pare_ctx_clear(&cx);
     opts.damp = NAN;
     ck_assert_int_eq(pare_gptq_factorize(&cx, &arena, &opts, indefinite(0), K, &f), PARE_EINVAL);
-}
-END_TEST
-
-START_TEST(hessian_that_is_not_finite_is_refused_by_entry)
-{
-    enum { K = 200 };
-    static const float bad[] = {NAN, INFINITY, -INFINITY};
-    for (size_t v = 0; v < 3; v++) {
-        float *const h = copy(hessian(K), (size_t)K * K);
-        h[150 * K + 20] = bad[v];
-        h[151 * K + 1] = NAN;
-        pare_gptq_factor f;
-        ck_assert_int_eq(pare_gptq_factorize(&cx, &arena, &plain, h, K, &f), PARE_ENUMERIC);
-        ck_assert_ptr_nonnull(strstr(cx.what, "H[150, 20] is "));
-        pare_ctx_clear(&cx);
-    }
 }
 END_TEST
 
@@ -534,21 +439,6 @@ START_TEST(dead_columns_count_neither_in_the_mean_nor_in_the_loss)
     ck_assert_double_le(fabs(with.loss - without.loss), 1e-6 * without.loss);
     for (size_t i = 0; i < N; i++)
         ck_assert_mem_eq(with.codes.codes + i * K, without.codes.codes + i * (K - 1), K - 1);
-}
-END_TEST
-
-START_TEST(act_order_falls_with_ties_by_index_and_dead_columns_last)
-{
-    static const float diagonal[] = {1, 2, 0, 2, 1, 2, 0};
-    static const uint32_t want[] = {1, 3, 5, 0, 4, 2, 6};
-    enum { K = 7 };
-    float *const h = take(K * K, sizeof *h);
-    for (size_t j = 0; j < K; j++)
-        h[j * (K + 1)] = diagonal[j];
-    const pare_gptq_opts opts = {.damp = 0.01F, .act_order = true, .block = 128};
-    pare_gptq_factor f;
-    ck_assert_int_eq(pare_gptq_factorize(&cx, &arena, &opts, h, K, &f), PARE_OK);
-    ck_assert_mem_eq(f.order, want, sizeof want);
 }
 END_TEST
 
@@ -659,15 +549,9 @@ int main(void)
     tcase_add_test(t, error_is_the_trace_of_its_definition);
     tcase_add_test(t, threads_do_not_change_a_bit);
     tcase_add_test(t, scale_of_the_hessian_does_not_matter);
-    tcase_add_test(t, ladder_stays_on_the_first_rung_when_all_is_well);
-    tcase_add_test(t, ladder_damps_a_singular_hessian);
-    tcase_add_test(t, ladder_raises_damping_until_an_indefinite_hessian_factors);
-    tcase_add_test(t, ladder_ends_in_double_precision_and_then_fails);
     tcase_add_test(t, failed_factor_and_wrong_options_are_refused);
-    tcase_add_test(t, hessian_that_is_not_finite_is_refused_by_entry);
     tcase_add_test(t, dead_columns_become_zero_and_leave_the_others_alone);
     tcase_add_test(t, dead_columns_count_neither_in_the_mean_nor_in_the_loss);
-    tcase_add_test(t, act_order_falls_with_ties_by_index_and_dead_columns_last);
     tcase_add_test(t, group_of_zeros_stays_at_its_zero_point);
     tcase_add_test(t, weights_without_a_grid_are_refused_by_row_group_and_value);
     tcase_add_test(t, every_failed_allocation_is_reported_and_leaks_nothing);
