@@ -5,23 +5,25 @@
  *
  * Formulas (all indices from 0, matrices row-major):
  *
- *   cvt_*        element-wise; f32 -> f16 rounds half to even, overflow gives infinity, NaN stays NaN.
+ *   cvt_*        element-wise; f32 -> f16 rounds half to even, overflow gives infinity, a NaN
+ *                stays a NaN.
  *
  *   gemm_f32_T   y[t, r] = sum over j of x[t, j] w[r, j],  x [m, k], w [n, k] of type T, y [m, n].
- *                The sum has eight lanes: lane l takes j = l, l + 8, l + 16, ... in this order, each
- *                step lane = fma(x, w, lane) from 0; then ((l0+l4)+(l2+l6)) + ((l1+l5)+(l3+l7)).
+ *                The sum has eight lanes: lane l takes j = l, l + 8, l + 16, ... in this order,
+ *                each step lane = fma(x, w, lane) from 0; then
+ *                ((l0+l4)+(l2+l6)) + ((l1+l5)+(l3+l7)).
  *                So one output does not depend on m, n or on the tiling.
  *
- *   quant_x8     int8 activations of one token. Per group of `group` consecutive values (multiple of
- *                32; the last may be shorter): a = max |x|, scale = a / 127, code = clamp(rint(x *
- *                (127 / a)), -127, 127), sum = sum of codes. a = 0 or 127 / a infinite: scale 0,
- *                codes 0. codes has k rounded up to 32 entries, the tail 0. NaN in, garbage out of
- *                the codes, never out of bounds.
+ *   quant_x8     int8 activations of one token. Per group of `group` consecutive values (multiple
+ *                of 32; the last may be shorter): a = max |x|, scale = a / 127,
+ *                code = clamp(rint(x * (127 / a)), -127, 127), sum = sum of codes. a = 0 or 127 / a
+ *                infinite: scale 0, codes 0. codes has k rounded up to 32 entries, the tail 0. A
+ *                NaN is passed over by max and gets the code 127.
  *
  *   gemm_x8_qB   y[t, r] for B-bit weights: acc = 0; for each activation group b in order:
  *                d = sum over k in b of (u[r, k] - z[r, g]) * x[t, k]  in int32,
  *                acc = fma((float)d, scale[r, g] * xscale[t, b], acc),  g = weight group of b;
- *                y = acc. Weight groups are multiples of activation groups.
+ *                y = acc. Weight groups are multiples of activation groups, or one covers k.
  *
  *   dequant_f32  dst[r, k] = (float)(u - z) * scale, r below w->n, k below w->k; ldd >= w->k. */
 #ifndef PARE_KERNELS_KERNELS_H
@@ -37,11 +39,12 @@ enum {
 };
 
 /* Quantized activations of m tokens. `k` is the padded width (multiple of 32), `group` the
- * activation group; there are ceil(k / group) groups. sums[t, b] = sum of the codes of the group. */
+ * activation group; there are ceil(k / group) groups. sums[t, b] = sum of the codes of the group.
+ */
 typedef struct pare_x8 {
-    const int8_t *codes;   /* [m, k] */
-    const float *scales;   /* [m, ceil(k / group)] */
-    const int32_t *sums;   /* [m, ceil(k / group)] */
+    const int8_t *codes; /* [m, k] */
+    const float *scales; /* [m, ceil(k / group)] */
+    const int32_t *sums; /* [m, ceil(k / group)] */
     size_t m, k, group;
 } pare_x8;
 

@@ -1,7 +1,7 @@
 /* kernels/layout.h - R8K32, the order in which packed codes lie in a file and in memory.
  *
- * A matrix [n, k] is padded to n16 = n rounded up to 16 and k32 = k rounded up to 32. It is a list of
- * row blocks of 8 rows; a row block is a list of atoms of 32 columns; an atom is 32-bit words in
+ * A matrix [n, k] is padded to n16 = n rounded up to 16 and k32 = k rounded up to 32. It is a list
+ * of row blocks of 8 rows; a row block is a list of atoms of 32 columns; an atom is 32-bit words in
  * which 4 consecutive k of one row share a word (byte i of a word belongs to k = 4 l + i).
  *
  *   8 bit  256 B  word[l][g], l = 0..7: bytes are codes - 128 (two's complement) of k = 4l+i, row g

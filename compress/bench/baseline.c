@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "compress/bench/bench_internal.h"
-#include "runtime/blas_baseline.h"
+#include "runtime/linalg_baseline.h"
 
 extern char **environ;
 

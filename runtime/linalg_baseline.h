@@ -1,9 +1,9 @@
-/* runtime/blas_baseline.h - what OpenBLAS itself reaches, with threads of its own.
+/* runtime/linalg_baseline.h - what OpenBLAS itself reaches, with threads of its own.
  *
  * For a process that does nothing else: it sets the number of BLAS threads to all CPUs, which the
  * rest of the library (linalg.h) relies on being one. */
-#ifndef PARE_RUNTIME_BLAS_BASELINE_H
-#define PARE_RUNTIME_BLAS_BASELINE_H
+#ifndef PARE_RUNTIME_LINALG_BASELINE_H
+#define PARE_RUNTIME_LINALG_BASELINE_H
 
 #include "runtime/arena.h"
 

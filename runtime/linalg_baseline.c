@@ -1,4 +1,4 @@
-#include "runtime/blas_baseline.h"
+#include "runtime/linalg_baseline.h"
 
 #include <cblas.h>
 #include <lapacke.h>
