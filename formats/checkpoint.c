@@ -115,7 +115,7 @@ done:
 
 static pare_status open_single(pare_checkpoint *ck, pare_arena *a, const char *name)
 {
-    pare_safetensors header;
+    pare_safetensors header = {0};
     PARE_TRY(open_files(ck, a, &name, 1, &header));
     return collect(ck, a, &header);
 }
@@ -181,6 +181,20 @@ static pare_status check_total(pare_checkpoint *ck, const char *index_path,
     return PARE_OK;
 }
 
+static pare_status open_shards(pare_checkpoint *ck, pare_arena *a, const char *index_path,
+                               const pare__index *index)
+{
+    pare_safetensors *const header = PARE_NEW(a, pare_safetensors, index->files);
+    pare__shard *const shard = PARE_NEW(a, pare__shard, index->files);
+    if (!header || !shard)
+        return PARE_ENOMEM;
+    PARE_TRY(open_files(ck, a, index->file, index->files, header));
+    for (size_t i = 0; i < index->files; i++)
+        shard[i] = (pare__shard){header[i].tensor, header[i].tensors};
+    PARE_TRY(pare__index_check(ck->cx, index_path, index, shard));
+    return collect(ck, a, header);
+}
+
 static pare_status open_indexed(pare_checkpoint *ck, pare_arena *a, const char *index_path)
 {
     PARE_TRY(read_json(ck, index_path, INDEX_MAX, &ck->index));
@@ -188,15 +202,7 @@ static pare_status open_indexed(pare_checkpoint *ck, pare_arena *a, const char *
     PARE_TRY(pare__index_parse(ck->cx, a, index_path, ck->index, &index));
     PARE_TRY(check_present(ck, a, index_path, &index));
     PARE_TRY(check_strangers(ck, index_path, &index));
-    pare_safetensors *const header = PARE_NEW(a, pare_safetensors, index.files);
-    pare__shard *const shard = PARE_NEW(a, pare__shard, index.files);
-    if (!header || !shard)
-        return PARE_ENOMEM;
-    PARE_TRY(open_files(ck, a, index.file, index.files, header));
-    for (size_t i = 0; i < index.files; i++)
-        shard[i] = (pare__shard){header[i].tensor, header[i].tensors};
-    PARE_TRY(pare__index_check(ck->cx, index_path, &index, shard));
-    PARE_TRY(collect(ck, a, header));
+    PARE_TRY(open_shards(ck, a, index_path, &index));
     return check_total(ck, index_path, &index);
 }
 

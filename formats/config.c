@@ -74,14 +74,9 @@ static pare_status read_family(const source *f, pare_config *c)
     return PARE_OK;
 }
 
-static pare_status read_sizes(const source *f, pare_config *c)
+static pare_status read_heads(const source *f, pare_config *c)
 {
-    PARE_TRY(read_size(f, "hidden_size", SIZE_MAX_FIELD, &c->hidden));
-    PARE_TRY(read_size(f, "intermediate_size", SIZE_MAX_FIELD, &c->intermediate));
-    PARE_TRY(read_size(f, "num_hidden_layers", BLOCKS_MAX, &c->blocks));
     PARE_TRY(read_size(f, "num_attention_heads", SIZE_MAX_FIELD, &c->heads));
-    PARE_TRY(read_size(f, "vocab_size", SIZE_MAX_FIELD, &c->vocab));
-    PARE_TRY(read_size(f, "max_position_embeddings", SIZE_MAX_FIELD, &c->context));
     PARE_TRY(read_size_or(f, "num_key_value_heads", SIZE_MAX_FIELD, c->heads, &c->kv_heads));
     if (c->heads % c->kv_heads != 0)
         return pare_fail(f->cx, PARE_EFORMAT,
@@ -102,6 +97,16 @@ static pare_status read_sizes(const source *f, pare_config *c)
                          "%s: %zu heads of %zu are more than %d attention outputs", f->name,
                          c->heads, c->head_dim, SIZE_MAX_FIELD);
     return PARE_OK;
+}
+
+static pare_status read_sizes(const source *f, pare_config *c)
+{
+    PARE_TRY(read_size(f, "hidden_size", SIZE_MAX_FIELD, &c->hidden));
+    PARE_TRY(read_size(f, "intermediate_size", SIZE_MAX_FIELD, &c->intermediate));
+    PARE_TRY(read_size(f, "num_hidden_layers", BLOCKS_MAX, &c->blocks));
+    PARE_TRY(read_size(f, "vocab_size", SIZE_MAX_FIELD, &c->vocab));
+    PARE_TRY(read_size(f, "max_position_embeddings", SIZE_MAX_FIELD, &c->context));
+    return read_heads(f, c);
 }
 
 static pare_status read_norm_eps(const source *f, pare_config *c)

@@ -105,7 +105,7 @@ const pare_json *pare_json_get(const pare_json *object, const char *key)
 bool pare_json_next(const pare_json *object, pare_json_iter *it, const char **key,
                     const pare_json **value)
 {
-    json_t *const o = (json_t *)(uintptr_t)object;
+    json_t *const o = (json_t *)object;
     it->at = it->at ? json_object_iter_next(o, it->at) : json_object_iter(o);
     if (!it->at)
         return false;

@@ -134,8 +134,8 @@ pare_status pare_file_map(pare_ctx *cx, pare_arena *a, const char *path, pare_fi
     char *const copy = pare_arena_text(a, path, strlen(path));
     if (!copy)
         return PARE_ENOMEM;
-    int fd;
-    uint64_t bytes;
+    int fd = -1;
+    uint64_t bytes = 0;
     PARE_TRY(open_regular(cx, path, &fd, &bytes));
     pare_status s = PARE_OK;
     if (bytes > SIZE_MAX / 2) {
@@ -162,7 +162,7 @@ void pare_file_unmap(pare_file *f)
 {
     if (f->data) {
         table_remove(f);
-        (void)munmap((void *)(uintptr_t)f->data, (size_t)f->bytes);
+        (void)munmap((void *)f->data, (size_t)f->bytes);
     }
     f->data = NULL;
     f->bytes = 0;
@@ -177,7 +177,7 @@ void pare_file_forget(const pare_file *f, uint64_t first, uint64_t count)
     const uint64_t from = (first + page - 1) / page * page;
     const uint64_t to = end == f->bytes ? end : end / page * page;
     if (from < to)
-        (void)madvise((void *)(uintptr_t)(f->data + from), (size_t)(to - from), MADV_DONTNEED);
+        (void)madvise((void *)(f->data + from), (size_t)(to - from), MADV_DONTNEED);
 }
 
 pare_status pare_file_read(pare_ctx *cx, pare_arena *a, const char *path, size_t cap, char **text,
@@ -185,8 +185,8 @@ pare_status pare_file_read(pare_ctx *cx, pare_arena *a, const char *path, size_t
 {
     *text = NULL;
     *len = 0;
-    int fd;
-    uint64_t bytes;
+    int fd = -1;
+    uint64_t bytes = 0;
     PARE_TRY(open_regular(cx, path, &fd, &bytes));
     pare_status s = PARE_ENOMEM;
     if (bytes > cap) {
@@ -298,16 +298,15 @@ static pare_status write_and_close(pare_ctx *cx, int fd, const char *path, const
 pare_status pare_file_write(pare_ctx *cx, const char *path, const void *bytes, size_t len)
 {
     static const char suffix[] = ".tmp";
-    const size_t path_len = strlen(path);
+    const size_t size = strlen(path) + sizeof suffix;
     pare_arena a;
     pare_status s = pare_arena_init(cx, &a, 0);
-    char *const temporary = s == PARE_OK ? pare_arena_take(&a, path_len + sizeof suffix, 1) : NULL;
+    char *const temporary = s == PARE_OK ? pare_arena_take(&a, size, 1) : NULL;
     if (!temporary) {
         s = PARE_ENOMEM;
         goto done;
     }
-    memcpy(temporary, path, path_len);
-    memcpy(temporary + path_len, suffix, sizeof suffix);
+    (void)snprintf(temporary, size, "%s%s", path, suffix);
     const int fd = open_retry(temporary, O_WRONLY | O_CREAT | O_TRUNC, 0666);
     if (fd < 0) {
         s = pare_file_fail(cx, temporary, "create");
@@ -330,14 +329,11 @@ char *pare_path_join(pare_arena *a, const char *directory, const char *name)
     const size_t d = strlen(directory), n = strlen(name);
     if (name[0] == '/' || d == 0)
         return pare_arena_text(a, name, n);
-    const size_t slash = directory[d - 1] != '/';
-    char *const path = pare_arena_take(a, d + slash + n + 1, 1);
-    if (!path)
-        return NULL;
-    memcpy(path, directory, d);
-    if (slash)
-        path[d] = '/';
-    memcpy(path + d + slash, name, n);
+    const bool slash = directory[d - 1] != '/';
+    const size_t size = d + slash + n + 1;
+    char *const path = pare_arena_take(a, size, 1);
+    if (path)
+        (void)snprintf(path, size, "%s%s%s", directory, slash ? "/" : "", name);
     return path;
 }
 

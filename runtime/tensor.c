@@ -75,10 +75,10 @@ pare_status pare_tensor_to_f32(pare_ctx *cx, const pare_tensor *t, uint64_t firs
     const size_t size = dtypes[t->dtype].bits / 8;
     const uint64_t total = t->bytes / size;
     if (first > total || count > total - first)
-        return pare_fail(cx, PARE_ESHAPE,
-                         "tensor %s: elements %llu to %llu asked for, but there are %llu", t->name,
-                         (unsigned long long)first, (unsigned long long)(first + count),
-                         (unsigned long long)total);
+        return pare_fail(
+            cx, PARE_ESHAPE, "tensor %s: elements %llu to %llu asked for, but there are %llu",
+            t->name, (unsigned long long)first,
+            (unsigned long long)first + (unsigned long long)count, (unsigned long long)total);
     if (count == 0)
         return PARE_OK;
     const unsigned char *src = (const unsigned char *)t->data + first * size;
