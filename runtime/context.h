@@ -29,12 +29,12 @@ struct pare_pool;
 typedef struct pare_ctx {
     pare_alloc alloc;
     pare_kernels kernels;
-    unsigned cpu;                 /* PARE_CPU_* bits the kernels were filled for */
-    struct pare_pool *pool;       /* NULL: one thread */
-    pare_progress progress;       /* report may be NULL */
-    const volatile int *interrupt; /* number of interrupts so far; may be NULL */
+    unsigned cpu;                               /* PARE_CPU_* bits the kernels were filled for */
+    struct pare_pool *pool;                     /* NULL: one thread */
+    pare_progress progress;                     /* report may be NULL */
+    const volatile int *interrupt;              /* number of interrupts so far; may be NULL */
     size_t live_bytes, peak_bytes, limit_bytes; /* of alloc; limit 0: none */
-    char what[1024];              /* first failure, empty while all is well */
+    char what[1024];                            /* first failure, empty while all is well */
 } pare_ctx;
 
 /* Fills *cx: malloc behind the hook with accounting against limit_bytes, every kernel the CPU has,

@@ -14,7 +14,7 @@
 typedef struct pare_file {
     const unsigned char *data; /* NULL for an empty file */
     uint64_t bytes;
-    char *path;                /* owned by the arena given to pare_file_map */
+    char *path; /* owned by the arena given to pare_file_map */
 } pare_file;
 
 /* Maps a regular file read-only. PARE_ENOTFOUND, PARE_EIO (with the reason of the system),

@@ -1,7 +1,8 @@
 /* runtime/model.h - what a model is: a configuration, a table entry per family, and weights.
  *
  * A family (llama, ...) is one pare_arch: data only. A model in memory is a pare_model: views into
- * mapped files for large tensors, small vectors (norms, biases) as F32 copies in the model arena. */
+ * mapped files for large tensors, small vectors (norms, biases) as F32 copies in the model arena.
+ */
 #ifndef PARE_RUNTIME_MODEL_H
 #define PARE_RUNTIME_MODEL_H
 
@@ -25,17 +26,22 @@ typedef enum pare_role {
 
 /* Inputs of linear layers. Linears of one site see the same x, so they share its statistics. */
 typedef enum pare_site {
-    PARE_SITE_ATTENTION,  /* normed input of q, k, v */
-    PARE_SITE_ATTENDED,   /* attention output, input of o */
-    PARE_SITE_MLP,        /* normed input of gate, up */
-    PARE_SITE_ACTIVATED,  /* act(gate) * up, input of down */
+    PARE_SITE_ATTENTION, /* normed input of q, k, v */
+    PARE_SITE_ATTENDED,  /* attention output, input of o */
+    PARE_SITE_MLP,       /* normed input of gate, up */
+    PARE_SITE_ACTIVATED, /* act(gate) * up, input of down */
     PARE_SITES
 } pare_site;
 
-typedef enum pare_width { PARE_WIDTH_HIDDEN, PARE_WIDTH_Q, PARE_WIDTH_KV, PARE_WIDTH_MLP } pare_width;
+typedef enum pare_width {
+    PARE_WIDTH_HIDDEN,
+    PARE_WIDTH_Q,
+    PARE_WIDTH_KV,
+    PARE_WIDTH_MLP
+} pare_width;
 
 typedef struct pare_linear_desc {
-    const char *name;      /* behind the block prefix, without ".weight" */
+    const char *name; /* behind the block prefix, without ".weight" */
     pare_site site;
     pare_width out, in;
 } pare_linear_desc;
@@ -76,13 +82,13 @@ void pare_linear_shape(const pare_config *c, pare_role role, size_t *n, size_t *
 
 /* One weight matrix: dense (data of `dtype`, row-major [n, k]) or packed (bits != 0). */
 typedef struct pare_linear {
-    const char *name;     /* checkpoint name without ".weight" */
-    size_t n, k;          /* true sizes, without padding */
-    pare_dtype dtype;     /* dense: F32, F16, BF16; aligned to the element */
+    const char *name; /* checkpoint name without ".weight" */
+    size_t n, k;      /* true sizes, without padding */
+    pare_dtype dtype; /* dense: F32, F16, BF16; aligned to the element */
     const void *data;
-    unsigned bits;        /* packed: 2, 3, 4, 8; 0 for dense */
-    pare_panel panel;     /* packed: n, k padded */
-    const float *bias;    /* [n], or NULL */
+    unsigned bits;     /* packed: 2, 3, 4, 8; 0 for dense */
+    pare_panel panel;  /* packed: n, k padded */
+    const float *bias; /* [n], or NULL */
 } pare_linear;
 
 typedef struct pare_block {

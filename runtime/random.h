@@ -22,8 +22,9 @@ double pare_random_normal(uint64_t seed, uint64_t stream, uint64_t index);
 uint64_t pare_random_stream(const char *name);
 
 /* Draws `count` of [0, total) without replacement, ascending. picked [count]; written.
- *   For i = 0..total-1 in order: i is taken when unit(seed, stream, i) * (total - i) < still needed.
- * Source: Fan, Muller, Rezucha 1962 (selection sampling). count <= total is the caller's duty. */
+ *   For i = 0..total-1 in order: i is taken when unit(seed, stream, i) * (total - i) < still
+ * needed. Source: Fan, Muller, Rezucha 1962 (selection sampling). count <= total is the caller's
+ * duty. */
 void pare_random_choose(uint64_t seed, uint64_t stream, size_t total, size_t count, size_t *picked);
 
 #endif

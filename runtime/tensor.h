@@ -37,7 +37,7 @@ typedef enum pare_dtype {
 #define X(name, bits) PARE_##name,
     PARE_DTYPE_MAP(X)
 #undef X
-    PARE_DTYPES
+        PARE_DTYPES
 } pare_dtype;
 
 /* A view: names and data are borrowed from whoever opened the file and live as long as it.

@@ -11,10 +11,11 @@ enum { SPINS = 4000 }; /* about 20-60 us of pause instructions, then sleep */
 
 /* `state` holds one loop: its turn in the high half, OPEN while helpers may join, and below it the
  * number that have joined and not left. A helper that wakes late finds the turn closed and is not
- * waited for, so a core that is taken by another process never holds up a loop it has no part in. */
-#define OPEN      ((uint64_t)1 << 31)
-#define ACTIVE    (OPEN - 1)
-#define TURN(s)   ((s) >> 32)
+ * waited for, so a core that is taken by another process never holds up a loop it has no part in.
+ */
+#define OPEN    ((uint64_t)1 << 31)
+#define ACTIVE  (OPEN - 1)
+#define TURN(s) ((s) >> 32)
 
 struct pare_pool {
     size_t helpers;

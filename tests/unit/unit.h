@@ -12,7 +12,8 @@
 #include "runtime/context.h"
 
 /* An allocator that fails the n-th request: for walking every out-of-memory path.
- *   for (unit_failing f = {.left = 0};; f.left = ++n) { run; assert f.live == 0; stop when it ran } */
+ *   for (unit_failing f = {.left = 0};; f.left = ++n) { run; assert f.live == 0; stop when it ran }
+ */
 typedef struct unit_failing {
     long left; /* requests that still succeed */
     long live; /* objects not freed */
