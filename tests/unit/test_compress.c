@@ -55,6 +55,28 @@ static void hear(void *self, const pare_event *e)
     h->count += e->kind == h->wanted;
 }
 
+/* Makes the plan of the recipe with a memory limit; its status. `check` may look at it. */
+static pare_status plan_of(const char *output_name, uint64_t ram_limit,
+                           void (*check)(const pare_plan *plan))
+{
+    pare_ctx cx;
+    pare_ctx_init(&cx);
+    pare_arena a;
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    char recipe[512], output[512];
+    (void)snprintf(recipe, sizeof recipe, "%s", job_path(&place, "recipe.yaml"));
+    (void)snprintf(output, sizeof output, "%s", job_path(&place, output_name));
+    const pare_job job = {.recipe = recipe, .output = output, .ram_limit = ram_limit};
+    pare_plan plan;
+    const pare_status s = pare_plan_make(&cx, &a, &job, &plan);
+    if (s == PARE_OK && check)
+        check(&plan);
+    pare_plan_close(&plan);
+    pare_arena_release(&a);
+    ck_assert_uint_eq(cx.live_bytes, 0);
+    return s;
+}
+
 START_TEST(bytes_are_the_same_when_activations_spill)
 {
     char first[PARE_SHA256_HEX], other[PARE_SHA256_HEX];
@@ -66,23 +88,12 @@ START_TEST(bytes_are_the_same_when_activations_spill)
     uint64_t low = 1, high = (uint64_t)1 << 32;
     while (high - low > 1024) {
         const uint64_t mid = low + (high - low) / 2;
-        pare_ctx cx;
-        pare_ctx_init(&cx);
-        pare_arena a;
-        ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
-        char recipe[512], output[512];
-        (void)snprintf(recipe, sizeof recipe, "%s", job_path(&place, "recipe.yaml"));
-        (void)snprintf(output, sizeof output, "%s", job_path(&place, "plan"));
-        const pare_job job = {.recipe = recipe, .output = output, .ram_limit = mid};
-        pare_plan plan;
-        const pare_status s = pare_plan_make(&cx, &a, &job, &plan);
+        const pare_status s = plan_of("plan", mid, NULL);
         ck_assert(s == PARE_OK || s == PARE_ENOMEM);
         if (s == PARE_OK)
             high = mid;
         else
             low = mid;
-        pare_plan_close(&plan);
-        pare_arena_release(&a);
     }
     const job_opts tight = {.output = "file", .ram_limit = high, .events = &events};
     ck_assert_int_eq(job_run(&place, tight, NULL), PARE_OK);
@@ -106,6 +117,28 @@ START_TEST(a_finished_output_is_refused_and_replaced_on_restart)
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "mine", .restart = true}, what),
                      PARE_EEXISTS);
     ck_assert_ptr_nonnull(strstr(what, "not an artifact"));
+}
+END_TEST
+
+static void check_sizes(const pare_plan *plan)
+{
+    uint64_t bytes = 0;
+    struct stat st;
+    for (uint32_t i = 0; i < plan->layout.shards; i++) {
+        char path[1024];
+        (void)snprintf(path, sizeof path, "%s/%s", job_path(&place, "out"),
+                       plan->layout.shard_name[i]);
+        ck_assert_int_eq(stat(path, &st), 0);
+        bytes += (uint64_t)st.st_size;
+    }
+    ck_assert_int_eq(stat(job_path(&place, "out/packed.index.json"), &st), 0);
+    ck_assert_uint_eq(bytes + (uint64_t)st.st_size, plan->packed_bytes);
+}
+
+START_TEST(packed_files_have_the_size_that_the_plan_said)
+{
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, NULL), PARE_OK);
+    ck_assert_int_eq(plan_of("other", 0, check_sizes), PARE_OK);
 }
 END_TEST
 
@@ -221,6 +254,7 @@ int main(void)
     tcase_add_test(tc, bytes_are_the_same_for_any_thread_count_and_directory);
     tcase_add_test(tc, bytes_are_the_same_when_activations_spill);
     tcase_add_test(tc, a_finished_output_is_refused_and_replaced_on_restart);
+    tcase_add_test(tc, packed_files_have_the_size_that_the_plan_said);
     tcase_add_test(tc, mistakes_are_found_before_any_work);
     tcase_add_test(tc, too_few_windows_are_an_error_that_names_the_numbers);
     tcase_add_test(tc, a_tied_head_may_be_skipped_by_name);
