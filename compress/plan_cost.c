@@ -188,10 +188,12 @@ pare_status pare_plan_time(pare_ctx *cx, const pare_plan *plan, double *seconds)
 {
     pare_arena scratch;
     pare_status s = pare_arena_init(cx, &scratch, 0);
+    if (s == PARE_OK)
+        s = pare_linalg_init(cx);
     const size_t count = (size_t)PROBE * PROBE;
     const probe p = {cx, PARE_NEW(&scratch, float, count), PARE_NEW(&scratch, float, count),
                      PARE_NEW(&scratch, float, count)};
-    if (!p.x || !p.w || !p.y)
+    if (s == PARE_OK && (!p.x || !p.w || !p.y))
         s = PARE_ENOMEM;
     const double flops = 2.0 * PROBE * (double)count;
     double forward = 0.0, algebra = 0.0;
