@@ -116,9 +116,6 @@ static pare_status fail_yaml(const reader *r)
     const yaml_parser_t *const p = &r->parser;
     if (p->error == YAML_MEMORY_ERROR)
         return pare_fail(r->cx, PARE_ENOMEM, "out of memory while reading %s", r->file);
-    if (p->error == YAML_READER_ERROR)
-        return pare_recipe_fail(r->cx, place_of_byte(r, p->problem_offset), "not valid YAML: %s",
-                                p->problem);
     const char *hint = "";
     if (has_tab(r, p->problem_mark))
         hint = "; indent with spaces, this line has a tab";

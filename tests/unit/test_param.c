@@ -171,6 +171,23 @@ START_TEST(sizes_take_a_unit)
 }
 END_TEST
 
+START_TEST(quoted_texts_and_lists_are_cut)
+{
+    char text[200], quoted[PARE__QUOTE], list[PARE__LIST];
+    memset(text, '\x01', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    ck_assert_uint_lt(strlen(pare__quote(quoted, text)), PARE__QUOTE);
+    ck_assert_str_eq(quoted + strlen(quoted) - 8, "\\x01...\"");
+    ck_assert_str_eq(pare__quote(quoted, ""), "\"\"");
+    memset(text, 'a', sizeof text - 1);
+    const char *const words[] = {text, text, text, "b"};
+    ck_assert_str_eq(pare__list(list, words + 3, 1), "b");
+    ck_assert_str_eq(pare__list(list, words, 0), "");
+    ck_assert_uint_eq(strlen(pare__list(list, words, 4)), 199 + 2 + 199 + 5);
+    ck_assert_str_eq(list + 400, ", ...");
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("param");
@@ -181,6 +198,7 @@ int main(void)
     tcase_add_test(t, numbers_survive_being_printed_and_read);
     tcase_add_test(t, values_are_printed_as_a_recipe_would_write_them);
     tcase_add_loop_test(t, sizes_take_a_unit, 0, sizeof sizes / sizeof sizes[0]);
+    tcase_add_test(t, quoted_texts_and_lists_are_cut);
     suite_add_tcase(s, t);
     return unit_main(s);
 }
