@@ -17,8 +17,9 @@ static pare_status read_recipe(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     PARE_TRY(pare_file_read(cx, a, job->recipe, RECIPE_CAP, &plan->recipe_text, &plan->recipe_len));
     const pare_pass_words *words;
     PARE_TRY(pare_pass_words_take(a, &words));
-    return pare_recipe_parse(cx, a, job->recipe, plan->recipe_text, plan->recipe_len, job->sets,
-                             job->set_count, words, pare_pass_count(), &plan->recipe);
+    const pare_recipe_source source = {job->recipe, plan->recipe_text, plan->recipe_len, job->sets,
+                                       job->set_count};
+    return pare_recipe_parse(cx, a, &source, words, pare_pass_count(), &plan->recipe);
 }
 
 /* A path of the recipe or the command line without slashes at its end; NULL when neither has it. */

@@ -2,6 +2,7 @@
 
 #include <regex.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "recipes/recipe_internal.h"
@@ -138,8 +139,8 @@ static const char *skip_bracket(const char *s)
     s += *s == '^';
     s += *s == ']';
     while (*s && *s != ']') {
-        const char kind = s[0] == '[' ? s[1] : '\0';
-        if (kind == ':' || kind == '.' || kind == '=') {
+        const char kind = s[1];
+        if (s[0] == '[' && (kind == ':' || kind == '.' || kind == '=')) {
             for (s += 2; *s && !(s[0] == kind && s[1] == ']'); s++)
                 ;
             s += *s ? 2 : 0;
@@ -150,49 +151,72 @@ static const char *skip_bracket(const char *s)
     return *s ? s + 1 : s;
 }
 
-/* NULL, or why the expression is not taken. `cost` holds the sum of each open group, `atom` the
+/* What is known of an expression up to some point: `cost` of each group that is open, `atom` the
  * cost of what a repeat would multiply. */
+typedef struct estimate {
+    size_t cost[NESTING_MAX + 1], depth, atom;
+} estimate;
+
+static void add_atom(estimate *e, size_t cost)
+{
+    e->atom = cost;
+    e->cost[e->depth] += cost;
+}
+
+static void repeat_atom(estimate *e, size_t copies)
+{
+    e->cost[e->depth] += e->atom * copies;
+    e->atom *= copies + 1;
+}
+
+/* Takes one "(", ")" or repeat into account; NULL, or why it is refused. */
+static const char *take_operator(estimate *e, char c, size_t copies)
+{
+    switch (c) {
+    case '(':
+        if (e->depth == NESTING_MAX)
+            return "groups are nested too deep";
+        e->cost[++e->depth] = 0;
+        e->atom = 0;
+        return NULL;
+    case ')':
+        if (e->depth == 0)
+            return "a ) without its (";
+        e->depth--;
+        add_atom(e, e->cost[e->depth + 1] + 1);
+        return NULL;
+    case '{':
+        if (copies > REPEAT_MAX)
+            return "a repeat count above 255";
+        repeat_atom(e, copies);
+        return NULL;
+    case '+': repeat_atom(e, 1); return NULL;
+    default: return NULL;
+    }
+}
+
+/* NULL, or why the expression is not taken. */
 static const char *check_regex(const char *s)
 {
-    size_t cost[NESTING_MAX + 1] = {0}, depth = 0, atom = 0;
+    estimate e = {0};
     while (*s) {
-        size_t copies = 0, n = 1;
+        const char *why = NULL;
+        size_t copies = 0, n = *s == '{' ? read_repeat(s, &copies) : 1;
         if (*s == '\\' && s[1] >= '0' && s[1] <= '9')
             return "back references are not supported";
-        if (*s == '\\' && s[1])
-            n = 2;
-        else if (*s == '[')
-            n = (size_t)(skip_bracket(s) - s);
-        else if (*s == '{')
-            n = read_repeat(s, &copies);
-        if (*s == '(') {
-            if (depth == NESTING_MAX)
-                return "groups are nested too deep";
-            cost[++depth] = 0;
-            atom = 0;
-        } else if (*s == ')') {
-            if (depth == 0)
-                return "a ) without its (";
-            atom = cost[depth--] + 1;
-            cost[depth] += atom;
-        } else if (*s == '{' && n) {
-            if (copies > REPEAT_MAX)
-                return "a repeat count above 255";
-            cost[depth] += atom * copies;
-            atom *= copies + 1;
-        } else if (*s == '+') {
-            cost[depth] += atom;
-            atom *= 2;
-        } else if (*s != '*' && *s != '?') {
-            n = n ? n : 1;
-            atom = n;
-            cost[depth] += n;
+        if (n && strchr("(){+*?", *s)) {
+            why = take_operator(&e, *s, copies);
+        } else {
+            n = *s == '[' ? (size_t)(skip_bracket(s) - s) : 1 + (size_t)(*s == '\\' && s[1]);
+            add_atom(&e, n);
         }
-        if (cost[depth] > COST_MAX || atom > COST_MAX)
+        if (why)
+            return why;
+        if (e.cost[e.depth] > COST_MAX || e.atom > COST_MAX)
             return "repeats make it too large";
         s += n;
     }
-    return depth ? "a ( without its )" : NULL;
+    return e.depth ? "a ( without its )" : NULL;
 }
 
 /* In brackets and anchored: the whole name or nothing. */
@@ -203,10 +227,8 @@ static pare_status compile_regex(pare_ctx *cx, const char *text, regex_t *out)
     if (why)
         return pare_fail(cx, PARE_EUSAGE, "regular expression %s: %s", pare__quote(quoted, text),
                          why);
-    char whole[PATTERN_MAX + 5] = "^(";
-    const size_t len = strlen(text);
-    memcpy(whole + 2, text, len);
-    memcpy(whole + 2 + len, ")$", 3);
+    char whole[PATTERN_MAX + 5];
+    (void)snprintf(whole, sizeof whole, "^(%s)$", text);
     const int code = regcomp(out, whole, REG_EXTENDED | REG_NOSUB);
     if (code == 0)
         return PARE_OK;
@@ -254,7 +276,9 @@ void pare_pattern_free(pare_pattern *p)
 
 static char lower(char c)
 {
-    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+    if (c < 'A' || c > 'Z')
+        return c;
+    return (char)(c - 'A' + 'a');
 }
 
 static size_t least(size_t x, size_t y)

@@ -93,51 +93,58 @@ static pare_status read_limits(const pare__walk *w, const pare_yaml *node)
     return pare__fail_takes(w, ram, takes);
 }
 
+static pare_status read_version(const pare__walk *w, const pare_yaml *node)
+{
+    (void)w;
+    (void)node;
+    return PARE_OK; /* checked before the other keys */
+}
+
+static pare_status read_model(const pare__walk *w, const pare_yaml *node)
+{
+    return pare__text(w, node, &w->out->model);
+}
+
+static pare_status read_output(const pare__walk *w, const pare_yaml *node)
+{
+    return pare__text(w, node, &w->out->output);
+}
+
+static pare_status read_nan(const pare__walk *w, const pare_yaml *node)
+{
+    double policy = 0;
+    PARE_TRY(pare__value(w, node, &pare__nan, &policy));
+    w->out->nan = (pare_nan_policy)policy;
+    return PARE_OK;
+}
+
+static pare_status refuse_export(const pare__walk *w, const pare_yaml *node)
+{
+    return pare_recipe_fail(w->cx, node->key->place, "export is not supported by this version");
+}
+
+/* In the order of top_words. */
+static pare_status (*const top_readers[TOP_WORDS])(const pare__walk *w, const pare_yaml *node) = {
+    read_version, read_model,        read_output, read_seed, pare__calibration,
+    pare__steps,  pare__evaluations, read_limits, read_nan,  refuse_export};
+
 static pare_status read_top(const pare__walk *w, const pare_yaml *root)
 {
-    pare_recipe *const out = w->out;
     PARE_TRY(check_version(w, root));
     PARE_TRY(pare__keys(w, root, "the recipe", top_words, TOP_WORDS));
-    for (const pare_yaml *e = root->first; e; e = e->next) {
-        const char *const key = e->key->text;
-        double nan = 0;
-        if (strcmp(key, "export") == 0)
-            return pare_recipe_fail(w->cx, e->key->place,
-                                    "export is not supported by this version");
-        if (strcmp(key, "model") == 0)
-            PARE_TRY(pare__text(w, e, &out->model));
-        else if (strcmp(key, "output") == 0)
-            PARE_TRY(pare__text(w, e, &out->output));
-        else if (strcmp(key, "seed") == 0)
-            PARE_TRY(read_seed(w, e));
-        else if (strcmp(key, "calibration") == 0)
-            PARE_TRY(pare__calibration(w, e));
-        else if (strcmp(key, "passes") == 0)
-            PARE_TRY(pare__steps(w, e));
-        else if (strcmp(key, "evaluate") == 0)
-            PARE_TRY(pare__evaluations(w, e));
-        else if (strcmp(key, "limits") == 0)
-            PARE_TRY(read_limits(w, e));
-        else if (strcmp(key, "nan") == 0) {
-            PARE_TRY(pare__value(w, e, &pare__nan, &nan));
-            out->nan = (pare_nan_policy)nan;
-        }
-    }
-    if (out->steps == 0)
+    for (const pare_yaml *e = root->first; e; e = e->next)
+        for (size_t i = 0; i < TOP_WORDS; i++)
+            if (strcmp(e->key->text, top_words[i]) == 0)
+                PARE_TRY(top_readers[i](w, e));
+    if (w->out->steps == 0)
         return pare_recipe_fail(w->cx, root->place,
                                 "\"passes\" is missing; it lists what to do, as in \"passes: "
                                 "[gptq]\"");
     return PARE_OK;
 }
 
-pare_status pare_recipe_parse(pare_ctx *cx, pare_arena *a, const char *file, const char *text,
-                              size_t len, const char *const *sets, size_t set_count,
-                              const pare_pass_words *passes, size_t pass_count, pare_recipe *out)
+static void set_defaults(pare_recipe *out)
 {
-    const pare__walk w = {cx, a, passes, pass_count, out};
-    *out = (pare_recipe){.file = pare_arena_text(a, file, strlen(file))};
-    if (!out->file)
-        return PARE_ENOMEM;
     const pare_place unset = {out->file, 0, 0};
     out->model.place = out->output.place = unset;
     out->calibration = (pare_calibration){.place = unset,
@@ -146,8 +153,18 @@ pare_status pare_recipe_parse(pare_ctx *cx, pare_arena *a, const char *file, con
                                           .window = (size_t)pare__window.fallback,
                                           .samples_place = unset,
                                           .window_place = unset};
+}
+
+pare_status pare_recipe_parse(pare_ctx *cx, pare_arena *a, const pare_recipe_source *source,
+                              const pare_pass_words *passes, size_t pass_count, pare_recipe *out)
+{
+    const pare__walk w = {cx, a, passes, pass_count, out};
+    *out = (pare_recipe){.file = pare_arena_text(a, source->file, strlen(source->file))};
+    if (!out->file)
+        return PARE_ENOMEM;
+    set_defaults(out);
     pare_yaml *root = NULL;
-    PARE_TRY(pare_yaml_parse(cx, a, out->file, true, text, len, &root));
+    PARE_TRY(pare_yaml_parse(cx, a, out->file, true, source->text, source->len, &root));
     if (!root || pare_yaml_is_null(root))
         return pare_recipe_fail(cx, (pare_place){out->file, 1, 1},
                                 "the recipe is empty; it begins with \"pare: 1\"");
@@ -155,7 +172,7 @@ pare_status pare_recipe_parse(pare_ctx *cx, pare_arena *a, const char *file, con
         return pare_recipe_fail(cx, root->place,
                                 "a recipe is a mapping (lines of \"key: value\"), not a %s",
                                 root->kind == PARE_YAML_LIST ? "list" : "text");
-    for (size_t i = 0; i < set_count; i++)
-        PARE_TRY(pare__set(&w, root, sets[i]));
+    for (size_t i = 0; i < source->set_count; i++)
+        PARE_TRY(pare__set(&w, root, source->sets[i]));
     return read_top(&w, root);
 }

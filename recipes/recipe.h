@@ -84,14 +84,23 @@ typedef struct pare_recipe {
     pare_nan_policy nan;
 } pare_recipe;
 
-/* Parses text [len]. `sets` are "path=value" from the command line, applied before validation:
- * paths are keys and list indices joined by dots (passes.0.gptq.bits=3, seed=1); a key that the
- * recipe does not have yet is added. Strings live in the arena.
+/* What is parsed: text [len] of a file, and "path=value" from the command line, applied before
+ * validation. Paths are keys and list indices joined by dots (passes.0.gptq.bits=3, seed=1); a key
+ * that the recipe does not have yet is added. Borrowed for the call. */
+typedef struct pare_recipe_source {
+    const char *file; /* as messages name it */
+    const char *text;
+    size_t len;
+    const char *const *sets;
+    size_t set_count;
+} pare_recipe_source;
+
+/* Parses a recipe; its strings live in the arena.
  * PARE_EUSAGE with the message described above, PARE_ENOMEM. */
-PARE_CHECKED pare_status pare_recipe_parse(pare_ctx *cx, pare_arena *a, const char *file,
-                                           const char *text, size_t len, const char *const *sets,
-                                           size_t set_count, const pare_pass_words *passes,
-                                           size_t pass_count, pare_recipe *out);
+PARE_CHECKED pare_status pare_recipe_parse(pare_ctx *cx, pare_arena *a,
+                                           const pare_recipe_source *source,
+                                           const pare_pass_words *passes, size_t pass_count,
+                                           pare_recipe *out);
 
 /* The recipe in one canonical form, a recipe again: defaults filled in, no comments. `portable`:
  * its hash identifies the work, so model, output and data paths and limits are left out, and a

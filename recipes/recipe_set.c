@@ -1,5 +1,6 @@
 /* --set path=value: changes of the tree before it is validated, so that an override is checked by
  * the same rules as the text of a recipe. */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,9 +17,7 @@ static pare_status parse_value(const pare__walk *w, pare_place place, const char
     char *const text = pare_arena_take(w->a, len + 4, 1);
     if (!text)
         return PARE_ENOMEM;
-    text[0] = '[';
-    memcpy(text + 1, value, len);
-    memcpy(text + 1 + len, "\n]", 3);
+    (void)snprintf(text, len + 4, "[%s\n]", value);
     pare_yaml *root = NULL;
     PARE_TRY(pare_yaml_parse(w->cx, w->a, place.file, false, text, len + 3, &root));
     if (!root || root->kind != PARE_YAML_LIST || root->count != 1 || root->next)
@@ -104,19 +103,16 @@ static pare_status step_into(const pare__walk *w, pare_yaml *node, pare_place pl
 /* The override as the place of what it set, cut where it would hide the reason. */
 static const char *shown(const pare__walk *w, const char *set)
 {
-    static const char option[] = "--set ";
     const bool valid = pare__is_utf8(set);
     const size_t full = strlen(set);
     size_t len = full < SHOWN_BYTES ? full : SHOWN_BYTES;
     while (len < full && len > 0 && ((unsigned char)set[len] & 0xc0) == 0x80)
         len--;
-    char *const text = pare_arena_take(w->a, sizeof option + len + 3, 1);
+    const size_t size = sizeof "--set ..." + len;
+    char *const text = pare_arena_take(w->a, size, 1);
     if (!text)
         return NULL;
-    memcpy(text, option, sizeof option - 1);
-    memcpy(text + sizeof option - 1, set, len);
-    if (len < full)
-        memcpy(text + sizeof option - 1 + len, "...", 3);
+    (void)snprintf(text, size, "--set %.*s%s", (int)len, set, len < full ? "..." : "");
     for (char *p = text; *p; p++)
         if ((unsigned char)*p < 0x20 || *p == 0x7f || (!valid && (unsigned char)*p > 0x7f))
             *p = '?';
@@ -145,6 +141,7 @@ pare_status pare__set(const pare__walk *w, pare_yaml *root, const char *set)
         if (*part == '=')
             break;
     }
+    assert(node && value);
     pare_yaml *const key = node->key, *const next = node->next;
     *node = *value;
     node->key = key;

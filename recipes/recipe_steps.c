@@ -22,11 +22,11 @@ const pare_param pare__temperature = {
     .name = "temperature", .type = PARE_PARAM_NUMBER, .min = 0, .max = 100, .fallback = 1};
 const pare_param pare__nan = {.name = "nan", .type = PARE_PARAM_CHOICE, .words = nan_words};
 
-/* Entry of a list that is a single-key mapping: {gptq: {...}}; with `bare` also just gptq. */
+/* Entry of a list that is a single-key mapping, {gptq: {...}}, or just gptq. */
 static pare_status single_key(const pare__walk *w, const pare_yaml *entry, const char *example,
-                              bool bare, const pare_yaml **key, const pare_yaml **value)
+                              const pare_yaml **key, const pare_yaml **value)
 {
-    if (bare && entry->kind == PARE_YAML_SCALAR && !pare_yaml_is_null(entry)) {
+    if (entry->kind == PARE_YAML_SCALAR && !pare_yaml_is_null(entry)) {
         *key = entry;
         *value = NULL;
         return PARE_OK;
@@ -40,8 +40,18 @@ static pare_status single_key(const pare__walk *w, const pare_yaml *entry, const
     return PARE_OK;
 }
 
-/* A second key in an entry: a parameter that is not indented, or a dash that was left out. */
-static pare_status only_key(const pare__walk *w, const pare_yaml *entry, bool is_param)
+static bool is_word(const char *text, const char *const *words, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(text, words[i]) == 0)
+            return true;
+    return false;
+}
+
+/* A second key in an entry: one of the `words` of the first that is not indented, or a dash that
+ * was left out. */
+static pare_status only_key(const pare__walk *w, const pare_yaml *entry, const char *const *words,
+                            size_t count)
 {
     if (entry->kind != PARE_YAML_MAPPING || entry->count < 2)
         return PARE_OK;
@@ -49,7 +59,7 @@ static pare_status only_key(const pare__walk *w, const pare_yaml *entry, bool is
     char quoted[PARE__QUOTE], first[PARE__QUOTE];
     (void)pare__quote(quoted, second->text);
     (void)pare__quote(first, entry->first->key->text);
-    if (is_param)
+    if (is_word(second->text, words, count))
         return pare_recipe_fail(w->cx, second->place,
                                 "%s belongs to %s; indent it further, or write {...}", quoted,
                                 first);
@@ -59,12 +69,15 @@ static pare_status only_key(const pare__walk *w, const pare_yaml *entry, bool is
                             quoted, first);
 }
 
-static bool is_word(const char *text, const char *const *words, size_t count)
+/* The value of a single key: a mapping, or what stands for an empty one. */
+static pare_status inner_mapping(const pare__walk *w, const pare_yaml *value, const char *example,
+                                 const pare_yaml **out)
 {
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(text, words[i]) == 0)
-            return true;
-    return false;
+    static const pare_yaml nothing = {.kind = PARE_YAML_MAPPING};
+    if (value)
+        PARE_TRY(pare__mapping(w, value, example));
+    *out = value && value->kind == PARE_YAML_MAPPING ? value : &nothing;
+    return PARE_OK;
 }
 
 static pare_status find_pass(const pare__walk *w, const pare_yaml *key, size_t *pass)
@@ -128,9 +141,9 @@ static pare_status read_params(const pare__walk *w, const pare_yaml *mapping,
 
 static pare_status read_step(const pare__walk *w, const pare_yaml *entry, pare_step *step)
 {
-    static const pare_yaml nothing = {.kind = PARE_YAML_MAPPING};
-    const pare_yaml *key = NULL, *value = NULL;
-    PARE_TRY(single_key(w, entry, "gptq: {bits: 4}", true, &key, &value));
+    const pare_yaml *key = NULL, *value = NULL, *mapping = NULL;
+    PARE_TRY(single_key(w, entry, "gptq: {bits: 4}", &key, &value));
+    assert(key);
     step->place = key->place;
     PARE_TRY(find_pass(w, key, &step->pass));
     const pare_param *const params = w->passes[step->pass].params;
@@ -141,15 +154,11 @@ static pare_status read_step(const pare__walk *w, const pare_yaml *entry, pare_s
         words[i] = params[i].name;
     words[count] = "targets";
     words[count + 1] = "skip";
-    const bool many = entry->kind == PARE_YAML_MAPPING && entry->count > 1;
-    PARE_TRY(only_key(w, entry, many && is_word(entry->first->next->key->text, words, count + 2)));
-    if (value) {
-        char example[64];
-        (void)snprintf(example, sizeof example, "%.20s: {%.20s: ...}", key->text, words[0]);
-        PARE_TRY(pare__mapping(w, value, example));
-    }
-    return read_params(w, value && value->kind == PARE_YAML_MAPPING ? value : &nothing, words,
-                       count, step);
+    PARE_TRY(only_key(w, entry, words, count + 2));
+    char example[64];
+    (void)snprintf(example, sizeof example, "%.20s: {%.20s: ...}", key->text, words[0]);
+    PARE_TRY(inner_mapping(w, value, example, &mapping));
+    return read_params(w, mapping, words, count, step);
 }
 
 static pare_status check_list(const pare__walk *w, const pare_yaml *list, const char *example)
@@ -208,33 +217,47 @@ static pare_status one_source(const pare__walk *w, const pare_yaml *mapping, par
     return PARE_OK;
 }
 
+/* The first two name the data. */
+static const char *const evaluation_words[] = {"text", "tokens", "window"};
+
+static pare_status check_evaluation(const pare__walk *w, const pare_yaml *key)
+{
+    static const char *const kinds[] = {"perplexity", "kl"};
+    if (is_word(key->text, kinds, 2))
+        return PARE_OK;
+    char quoted[PARE__QUOTE], what[PARE__QUOTE + 32];
+    (void)snprintf(what, sizeof what, "unknown evaluation %s", pare__quote(quoted, key->text));
+    return pare__fail_word(w, key->place, what, key->text, kinds, 2);
+}
+
+/* The mapping behind "perplexity" or "kl". */
+static pare_status read_measure(const pare__walk *w, const pare_yaml *mapping, const pare_yaml *key,
+                                pare_evaluation *out)
+{
+    const pare_yaml *source = NULL;
+    double window = 0;
+    PARE_TRY(pare__keys(w, mapping, key->text, evaluation_words, 3));
+    PARE_TRY(one_source(w, mapping, key->place, key->text, evaluation_words, 2, &source));
+    assert(source);
+    const bool is_text = strcmp(source->key->text, "text") == 0;
+    PARE_TRY(pare__text(w, source, is_text ? &out->text : &out->tokens));
+    PARE_TRY(pare__entry(w, mapping, &pare__window, &window, &out->window_given, NULL));
+    out->window = (size_t)window;
+    return PARE_OK;
+}
+
 static pare_status read_evaluation(const pare__walk *w, const pare_yaml *entry,
                                    pare_evaluation *out)
 {
-    static const pare_yaml nothing = {.kind = PARE_YAML_MAPPING};
-    static const char *const kinds[] = {"perplexity", "kl"};
-    static const char *const words[] = {"text", "tokens", "window"};
-    const pare_yaml *key = NULL, *value = NULL, *source = NULL;
-    PARE_TRY(single_key(w, entry, "perplexity: {text: FILE}", true, &key, &value));
-    if (!is_word(key->text, kinds, 2)) {
-        char quoted[PARE__QUOTE], what[PARE__QUOTE + 32];
-        (void)snprintf(what, sizeof what, "unknown evaluation %s", pare__quote(quoted, key->text));
-        return pare__fail_word(w, key->place, what, key->text, kinds, 2);
-    }
-    const bool many = entry->kind == PARE_YAML_MAPPING && entry->count > 1;
-    PARE_TRY(only_key(w, entry, many && is_word(entry->first->next->key->text, words, 3)));
+    static const char example[] = "perplexity: {text: FILE}";
+    const pare_yaml *key = NULL, *value = NULL, *mapping = NULL;
+    PARE_TRY(single_key(w, entry, example, &key, &value));
+    assert(key);
+    PARE_TRY(check_evaluation(w, key));
+    PARE_TRY(only_key(w, entry, evaluation_words, 3));
+    PARE_TRY(inner_mapping(w, value, example, &mapping));
     *out = (pare_evaluation){.kl = strcmp(key->text, "kl") == 0, .place = key->place};
-    if (value)
-        PARE_TRY(pare__mapping(w, value, "perplexity: {text: FILE}"));
-    const pare_yaml *const map = value && value->kind == PARE_YAML_MAPPING ? value : &nothing;
-    PARE_TRY(pare__keys(w, map, key->text, words, 3));
-    PARE_TRY(one_source(w, map, key->place, key->text, words, 2, &source));
-    PARE_TRY(
-        pare__text(w, source, strcmp(source->key->text, "text") == 0 ? &out->text : &out->tokens));
-    double window = 0;
-    PARE_TRY(pare__entry(w, map, &pare__window, &window, &out->window_given, NULL));
-    out->window = (size_t)window;
-    return PARE_OK;
+    return read_measure(w, mapping, key, out);
 }
 
 pare_status pare__evaluations(const pare__walk *w, const pare_yaml *list)
@@ -271,6 +294,20 @@ static pare_status read_source(const pare__walk *w, const pare_yaml *source, par
     return pare__entry(w, source, &pare__temperature, &c->temperature, NULL, NULL);
 }
 
+/* How many windows of how many tokens. */
+static pare_status read_amount(const pare__walk *w, const pare_yaml *node, pare_calibration *c)
+{
+    double samples = 0, window = 0;
+    PARE_TRY(pare__entry(w, node, &pare__samples, &samples, NULL, &c->samples_place));
+    PARE_TRY(pare__entry(w, node, &pare__window, &window, &c->window_given, &c->window_place));
+    if (samples == 0 && c->kind == PARE_CALIBRATION_GENERATE)
+        return pare_recipe_fail(w->cx, c->samples_place,
+                                "\"samples\" is \"all\"; with generate it must be a number");
+    c->samples = (size_t)samples;
+    c->window = (size_t)window;
+    return PARE_OK;
+}
+
 pare_status pare__calibration(const pare__walk *w, const pare_yaml *node)
 {
     static const char *const words[] = {"text", "tokens", "generate", "samples", "window", "keep"};
@@ -284,14 +321,7 @@ pare_status pare__calibration(const pare__walk *w, const pare_yaml *node)
                                 "\"keep\" is not supported by this version");
     c->place = node->key->place;
     PARE_TRY(one_source(w, node, node->key->place, "calibration", words, 3, &source));
+    assert(source);
     PARE_TRY(read_source(w, source, c));
-    double samples = 0, window = 0;
-    PARE_TRY(pare__entry(w, node, &pare__samples, &samples, NULL, &c->samples_place));
-    PARE_TRY(pare__entry(w, node, &pare__window, &window, &c->window_given, &c->window_place));
-    if (samples == 0 && c->kind == PARE_CALIBRATION_GENERATE)
-        return pare_recipe_fail(w->cx, c->samples_place,
-                                "\"samples\" is \"all\"; with generate it must be a number");
-    c->samples = (size_t)samples;
-    c->window = (size_t)window;
-    return PARE_OK;
+    return read_amount(w, node, c);
 }

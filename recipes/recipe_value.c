@@ -205,31 +205,34 @@ static bool read_exponent(const char *s, int *exponent)
     return *s == '\0';
 }
 
+/* Reads digits, and with `whole` off a fraction and an exponent; false if it is malformed. */
+static bool read_decimal(const char *s, bool whole, decimal *d)
+{
+    if (!is_digit(*s) || (*s == '0' && is_digit(s[1])))
+        return false;
+    for (; is_digit(*s); s++)
+        add_digit(d, *s);
+    if (!whole && *s == '.') {
+        if (!is_digit(*++s))
+            return false;
+        for (; is_digit(*s); s++) {
+            add_digit(d, *s);
+            d->exponent--;
+        }
+    }
+    if (!whole && (*s == 'e' || *s == 'E'))
+        return read_exponent(s + 1, &d->exponent);
+    return *s == '\0';
+}
+
 pare__decimal pare__number(const char *text, bool whole, double *out)
 {
     static const double power[EXPONENT_MAX + 1] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
                                                    1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
                                                    1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
     decimal d = {0};
-    const char *s = text + (text[0] == '-');
-    if (!is_digit(*s) || (*s == '0' && is_digit(s[1])))
+    if (!read_decimal(text + (text[0] == '-'), whole, &d))
         return PARE__DECIMAL_NOT;
-    for (; is_digit(*s); s++)
-        add_digit(&d, *s);
-    if (!whole && *s == '.') {
-        if (!is_digit(*++s))
-            return PARE__DECIMAL_NOT;
-        for (; is_digit(*s); s++) {
-            add_digit(&d, *s);
-            d.exponent--;
-        }
-    }
-    if (!whole && (*s == 'e' || *s == 'E')) {
-        if (!read_exponent(s + 1, &d.exponent))
-            return PARE__DECIMAL_NOT;
-    } else if (*s) {
-        return PARE__DECIMAL_NOT;
-    }
     d.exponent += d.zeros;
     *out = 0;
     if (d.digits == 0 && !d.too_long)

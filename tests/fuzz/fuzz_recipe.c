@@ -33,8 +33,8 @@ static void check_normal(pare_ctx *cx, pare_arena *a, const pare_recipe *r, bool
     /* Escapes can lengthen a text beyond what is read. */
     if (len > RECIPE_CASE_MAX - 64)
         return;
-    if (pare_recipe_parse(cx, a, "n.yaml", once, len, NULL, 0, recipe_passes, RECIPE_PASSES,
-                          &copy) != PARE_OK ||
+    const pare_recipe_source source = {.file = "n.yaml", .text = once, .len = len};
+    if (pare_recipe_parse(cx, a, &source, recipe_passes, RECIPE_PASSES, &copy) != PARE_OK ||
         pare_recipe_normalize(cx, a, &copy, recipe_passes, portable, &twice, &again) != PARE_OK ||
         len != again || memcmp(once, twice, len) != 0)
         abort();

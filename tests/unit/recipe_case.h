@@ -75,8 +75,8 @@ static inline pare_status recipe_case(pare_ctx *cx, pare_arena *a, const char *n
         return PARE_ENOMEM;
     for (size_t i = 0; body && i < times; i++)
         memcpy(text + i * body, at, body);
-    return pare_recipe_parse(cx, a, name, text, body * times, sets, set_count, recipe_passes,
-                             RECIPE_PASSES, out);
+    const pare_recipe_source source = {name, text, body * times, sets, set_count};
+    return pare_recipe_parse(cx, a, &source, recipe_passes, RECIPE_PASSES, out);
 }
 
 #endif

@@ -18,8 +18,8 @@ static inline void job_sets(job *j, const char *text, const char *const *sets, s
 {
     pare_ctx_init(&j->cx);
     ck_assert_int_eq(pare_arena_init(&j->cx, &j->a, 0), PARE_OK);
-    j->s = pare_recipe_parse(&j->cx, &j->a, "r.yaml", text, strlen(text), sets, count,
-                             recipe_passes, RECIPE_PASSES, &j->r);
+    const pare_recipe_source source = {"r.yaml", text, strlen(text), sets, count};
+    j->s = pare_recipe_parse(&j->cx, &j->a, &source, recipe_passes, RECIPE_PASSES, &j->r);
 }
 
 static inline void job_text(job *j, const char *text)

@@ -376,8 +376,8 @@ START_TEST(failed_allocations_are_reported_and_leak_nothing)
         pare_ctx_init(&cx);
         cx.alloc = (pare_alloc){unit_failing_resize, &f};
         ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
-        s = pare_recipe_parse(&cx, &a, "r.yaml", text, strlen(text), changes, 5, recipe_passes,
-                              RECIPE_PASSES, &r);
+        const pare_recipe_source source = {"r.yaml", text, strlen(text), changes, 5};
+        s = pare_recipe_parse(&cx, &a, &source, recipe_passes, RECIPE_PASSES, &r);
         if (s == PARE_OK)
             s = pare_recipe_normalize(&cx, &a, &r, recipe_passes, false, &out, &len);
         ck_assert_msg(s == PARE_OK || s == PARE_ENOMEM, "%s", cx.what);
