@@ -76,7 +76,7 @@ static pare_status fingerprint(pare_run *run, pare_json_writer *w, const char **
     pare_json_put_text(w, "blas", run->blas);
     for (size_t i = 0; i < run->inputs; i++) {
         (void)snprintf(key, sizeof key, "model file %zu", i + 1);
-        char value[256];
+        char value[512];
         (void)snprintf(value, sizeof value, "%s sha256 %s", run->input[i].file,
                        run->input[i].sha256);
         pare_json_put_text(w, key, value);
@@ -112,8 +112,9 @@ static pare_status make_directory(pare_ctx *cx, pare_arena *a, const char *path)
     return pare_file_sync_parent(cx, path);
 }
 
-/* Removes what an earlier run left in the partial directory: files whose names we give. */
-static pare_status discard(pare_run *run, bool journal)
+/* Removes what an earlier run left in the partial directory, or an artifact that was replaced and
+ * could not be removed: files whose names we give, and their unfinished copies. */
+static pare_status discard(pare_run *run)
 {
     const char *const path = run->plan.partial_path;
     DIR *const d = opendir(path);
@@ -121,11 +122,30 @@ static pare_status discard(pare_run *run, bool journal)
         return pare_file_fail(run->cx, path, "open the directory");
     int failed = 0;
     for (struct dirent *e; (e = readdir(d));)
-        if (strncmp(e->d_name, "packed-", 7) == 0 || (journal && strcmp(e->d_name, "journal") == 0))
+        if (pare__run_writes(e->d_name))
             failed |= unlinkat(dirfd(d), e->d_name, 0);
     const pare_status s =
         failed ? pare_file_fail(run->cx, path, "remove what an earlier run left") : PARE_OK;
     (void)closedir(d);
+    return s;
+}
+
+/* Opens the journal, or begins it anew. */
+static pare_status open_journal(pare_run *run, pare_journal_record **record, size_t *count)
+{
+    pare_ctx *const cx = run->cx;
+    const char *const directory = run->plan.partial_path, *text;
+    pare_json_writer *w = NULL;
+    *count = 0;
+    *record = NULL;
+    pare_status s = pare_json_writer_new(cx, &w);
+    if (s == PARE_OK)
+        s = fingerprint(run, w, &text);
+    if (s == PARE_OK && run->plan.job->restart)
+        s = pare_journal_restart(cx, directory, text, &run->journal);
+    else if (s == PARE_OK)
+        s = pare_journal_open(cx, run->a, directory, text, &run->journal, record, count);
+    pare_json_writer_free(w);
     return s;
 }
 
@@ -170,23 +190,12 @@ static pare_status open_output(pare_run *run)
 {
     pare_plan *const plan = &run->plan;
     PARE_TRY(make_directory(run->cx, run->a, plan->partial_path));
-    if (plan->job->restart)
-        PARE_TRY(discard(run, true));
-    pare_json_writer *w = NULL;
-    const char *text;
     pare_journal_record *record;
-    size_t count = 0;
-    pare_status s = pare_json_writer_new(run->cx, &w);
-    if (s == PARE_OK)
-        s = fingerprint(run, w, &text);
-    if (s == PARE_OK)
-        s = pare_journal_open(run->cx, run->a, plan->partial_path, text, &run->journal, &record,
-                              &count);
-    pare_json_writer_free(w);
-    PARE_TRY(s);
+    size_t count;
+    PARE_TRY(open_journal(run, &record, &count));
     PARE_TRY(decode_units(run, record, count));
     if (count == 0)
-        PARE_TRY(discard(run, false));
+        PARE_TRY(discard(run));
     else
         pare__notify(run, PARE_EVENT_RESUME, "continuing: %zu of %zu blocks are done",
                      count < plan->model.config.blocks ? count : plan->model.config.blocks,

@@ -51,11 +51,15 @@ PARE_CHECKED pare_status pare__run_finite(pare_run *run);
  * planes read back and compared. Then the wave moves on. */
 PARE_CHECKED pare_status pare__run_block(pare_run *run, size_t block);
 
-/* Everything outside the blocks, as one unit. */
+/* Everything outside the blocks, as one unit. Copied again when an earlier run has done it: nothing
+ * else would find that the bytes in the file are not those in the journal. */
 PARE_CHECKED pare_status pare__run_kept(pare_run *run);
 
 /* Writes planes of unit `u` durable and records the unit in the journal. */
 PARE_CHECKED pare_status pare__run_commit(pare_run *run, size_t unit);
+
+/* True for a file that a run writes into the partial directory, the journal apart. */
+bool pare__run_writes(const char *name);
 
 /* config.json, copies of tokenizer files, recipe, manifest. */
 PARE_CHECKED pare_status pare__run_describe(pare_run *run);
@@ -63,7 +67,7 @@ PARE_CHECKED pare_status pare__run_describe(pare_run *run);
 /* The recipe's evaluations on the model before and after, and the report. */
 PARE_CHECKED pare_status pare__run_evaluate(pare_run *run, pare_compress_result *out);
 
-/* OUTPUT.partial becomes OUTPUT. */
+/* OUTPUT.partial becomes OUTPUT; PARE_EEXISTS when another run put its output there first. */
 PARE_CHECKED pare_status pare__run_publish(pare_run *run);
 
 #endif

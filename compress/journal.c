@@ -172,13 +172,17 @@ static pare_status cut(pare_ctx *cx, const pare_journal *j)
     return pare_file_sync(cx, j->fd, j->path);
 }
 
-static pare_status open_records(pare_ctx *cx, pare_arena *a, pare_journal *j,
+static pare_status begin_records(pare_ctx *cx, pare_journal *j, const char *fingerprint)
+{
+    PARE_TRY(pare_journal_append(cx, j, fingerprint, strlen(fingerprint)));
+    return pare_file_sync_parent(cx, j->path);
+}
+
+static pare_status read_records(pare_ctx *cx, pare_arena *a, pare_journal *j, uint64_t bytes,
                                 const char *fingerprint, pare_journal_record **record,
                                 size_t *count)
 {
-    uint64_t bytes = 0;
     size_t valid = 0;
-    PARE_TRY(open_locked(cx, j, &bytes));
     if (bytes >= SIZE_MAX)
         return pare_fail(cx, PARE_EFORMAT, "%s: larger than memory", j->path);
     unsigned char *const text = PARE_NEW(a, unsigned char, (size_t)bytes);
@@ -192,22 +196,18 @@ static pare_status open_records(pare_ctx *cx, pare_arena *a, pare_journal *j,
     j->index = (uint32_t)*count;
     if (valid != bytes)
         PARE_TRY(cut(cx, j));
-    if (*count == 0) {
-        PARE_TRY(pare_journal_append(cx, j, fingerprint, strlen(fingerprint)));
-        return pare_file_sync_parent(cx, j->path);
-    }
+    if (*count == 0)
+        return begin_records(cx, j, fingerprint);
     (*record)++;
     (*count)--;
     return PARE_OK;
 }
 
-pare_status pare_journal_open(pare_ctx *cx, pare_arena *a, const char *directory,
-                              const char *fingerprint, pare_journal **out,
-                              pare_journal_record **record, size_t *count)
+/* A journal that is open and locked, `bytes` long. */
+static pare_status take_journal(pare_ctx *cx, const char *directory, pare_journal **out,
+                                uint64_t *bytes)
 {
     *out = NULL;
-    *record = NULL;
-    *count = 0;
     pare_journal *const j = cx->alloc.resize(cx->alloc.self, NULL, 0, sizeof *j);
     if (!j)
         return pare_fail(cx, PARE_ENOMEM, "out of memory: the journal of %s", directory);
@@ -215,13 +215,46 @@ pare_status pare_journal_open(pare_ctx *cx, pare_arena *a, const char *directory
     pare_status s = pare_arena_init(cx, &j->arena, 0);
     if (s == PARE_OK) {
         j->path = pare_path_join(&j->arena, directory, "journal");
-        s = j->path ? open_records(cx, a, j, fingerprint, record, count) : PARE_ENOMEM;
+        s = j->path ? open_locked(cx, j, bytes) : PARE_ENOMEM;
     }
     if (s == PARE_OK)
         *out = j;
     else
         pare_journal_close(cx, j);
     return s;
+}
+
+/* The journal goes to the caller, or is closed. */
+static pare_status hand_over(pare_ctx *cx, pare_journal *j, pare_status s, pare_journal **out)
+{
+    *out = s == PARE_OK ? j : NULL;
+    if (s != PARE_OK)
+        pare_journal_close(cx, j);
+    return s;
+}
+
+pare_status pare_journal_open(pare_ctx *cx, pare_arena *a, const char *directory,
+                              const char *fingerprint, pare_journal **out,
+                              pare_journal_record **record, size_t *count)
+{
+    pare_journal *j;
+    uint64_t bytes;
+    *out = NULL;
+    *record = NULL;
+    *count = 0;
+    PARE_TRY(take_journal(cx, directory, &j, &bytes));
+    return hand_over(cx, j, read_records(cx, a, j, bytes, fingerprint, record, count), out);
+}
+
+pare_status pare_journal_restart(pare_ctx *cx, const char *directory, const char *fingerprint,
+                                 pare_journal **out)
+{
+    pare_journal *j;
+    uint64_t bytes;
+    *out = NULL;
+    PARE_TRY(take_journal(cx, directory, &j, &bytes));
+    const pare_status s = cut(cx, j);
+    return hand_over(cx, j, s == PARE_OK ? begin_records(cx, j, fingerprint) : s, out);
 }
 
 pare_status pare_journal_append(pare_ctx *cx, pare_journal *j, const void *payload, size_t len)

@@ -38,6 +38,11 @@ PARE_CHECKED pare_status pare_journal_open(pare_ctx *cx, pare_arena *a, const ch
                                            const char *fingerprint, pare_journal **out,
                                            pare_journal_record **record, size_t *count);
 
+/* As pare_journal_open, and drops what the journal held: only the fingerprint stays, durable. The
+ * lock is taken first, so that a run in progress is never robbed of its journal. */
+PARE_CHECKED pare_status pare_journal_restart(pare_ctx *cx, const char *directory,
+                                              const char *fingerprint, pare_journal **out);
+
 /* Appends the record of the next unit and makes it durable. PARE_ENOSPC, PARE_EIO: the tail is
  * then cut back, so that the journal stays good. */
 PARE_CHECKED pare_status pare_journal_append(pare_ctx *cx, pare_journal *j, const void *payload,

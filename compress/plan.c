@@ -3,6 +3,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "calib/wave.h"
 #include "compress/plan_internal.h"
@@ -53,12 +54,62 @@ static bool lies_in(const char *path, const char *directory)
     return strncmp(p, d, len) == 0 && (p[len] == '\0' || p[len] == '/');
 }
 
+/* The output is a new name or a directory. A directory that is reached through a symbolic link, or
+ * named "." or "..", goes by its real name: a rename must move the directory itself. */
+static pare_status check_output(pare_ctx *cx, pare_arena *a, pare_plan *plan)
+{
+    const char *const path = plan->output_path, *const slash = strrchr(path, '/');
+    const char *const last = slash ? slash + 1 : path;
+    const bool dots = strcmp(last, ".") == 0 || strcmp(last, "..") == 0;
+    struct stat st;
+    char real[PATH_MAX];
+    if (path[0] == '\0')
+        return pare_fail(cx, PARE_EUSAGE, "the path of the output is empty");
+    if (lstat(path, &st) != 0)
+        return dots ? pare_fail(cx, PARE_EUSAGE, "%s: the output must end in a name", path)
+                    : PARE_OK;
+    if (!pare_path_is_directory(path))
+        return pare_fail(cx, PARE_EEXISTS, "%s: the output is a file; it must be a directory",
+                         path);
+    if (!S_ISLNK(st.st_mode) && !dots)
+        return PARE_OK;
+    if (!realpath(path, real))
+        return pare_file_fail(cx, path, "resolve");
+    plan->output_path = pare_arena_text(a, real, strlen(real));
+    return plan->output_path ? PARE_OK : PARE_ENOMEM;
+}
+
+/* A finished output stays, unless --restart is given, now or to the run that left a journal beside
+ * it: such a run is continued. */
+static pare_status check_replacing(pare_ctx *cx, pare_arena *a, pare_plan *plan)
+{
+    char *const manifest = pare_path_join(a, plan->output_path, "manifest.json");
+    char *const journal = pare_path_join(a, plan->partial_path, "journal");
+    struct stat st;
+    if (!manifest || !journal)
+        return PARE_ENOMEM;
+    if (!pare_path_is_file(manifest))
+        return pare_fail(cx, PARE_EEXISTS,
+                         "%s: is a directory and not an artifact (no manifest.json), so --restart "
+                         "does not replace it; give another --output",
+                         plan->output_path);
+    const bool unfinished = stat(journal, &st) == 0 && st.st_size > 0;
+    plan->replaces = plan->job->restart || unfinished;
+    if (!plan->replaces && !plan->job->look)
+        return pare_fail(cx, PARE_EEXISTS,
+                         "%s: the output exists already; give --restart to replace it, or another "
+                         "--output",
+                         plan->output_path);
+    return PARE_OK;
+}
+
 static pare_status resolve_paths(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 {
     const pare_job *const job = plan->job;
     PARE_TRY(pick_path(cx, a, plan, job->model, &plan->recipe.model, "model", &plan->model_path));
     PARE_TRY(
         pick_path(cx, a, plan, job->output, &plan->recipe.output, "output", &plan->output_path));
+    PARE_TRY(check_output(cx, a, plan));
     const size_t len = strlen(plan->output_path);
     plan->partial_path = pare_arena_take(a, len + sizeof ".partial", 1);
     if (!plan->partial_path)
@@ -69,23 +120,7 @@ static pare_status resolve_paths(pare_ctx *cx, pare_arena *a, pare_plan *plan)
         lies_in(plan->model_path, plan->partial_path))
         return pare_fail(cx, PARE_EEXISTS, "%s: the output would replace the model at %s",
                          plan->output_path, plan->model_path);
-    if (pare_path_is_file(plan->output_path))
-        return pare_fail(cx, PARE_EEXISTS, "%s: the output is a file; it must be a directory",
-                         plan->output_path);
-    if (pare_path_is_directory(plan->output_path) && !job->restart)
-        return pare_fail(cx, PARE_EEXISTS,
-                         "%s: the output exists already; give --restart to replace it, or another "
-                         "--output",
-                         plan->output_path);
-    char *const manifest = pare_path_join(a, plan->output_path, "manifest.json");
-    if (!manifest)
-        return PARE_ENOMEM;
-    if (pare_path_is_directory(plan->output_path) && !pare_path_is_file(manifest))
-        return pare_fail(cx, PARE_EEXISTS,
-                         "%s: is a directory and not an artifact (no manifest.json), so --restart "
-                         "does not replace it; give another --output",
-                         plan->output_path);
-    return PARE_OK;
+    return pare_path_is_directory(plan->output_path) ? check_replacing(cx, a, plan) : PARE_OK;
 }
 
 static pare_status open_model(pare_ctx *cx, pare_arena *a, pare_plan *plan)

@@ -18,6 +18,7 @@ typedef struct pare_job {
     size_t set_count;
     uint64_t ram_limit; /* bytes; 0: the recipe's */
     bool restart;       /* discard what an earlier run left, replace a finished output */
+    bool look;          /* the plan alone is wanted: a finished output is no obstacle */
 } pare_job;
 
 /* One linear that a step quantizes. */
@@ -31,6 +32,7 @@ typedef struct pare_plan_linear {
 typedef struct pare_plan {
     const pare_job *job;
     char *model_path, *output_path, *partial_path; /* partial: output path + ".partial" */
+    bool replaces; /* a finished output lies there, and the job may put its own in its place */
     char *recipe_text;
     size_t recipe_len;
     pare_recipe recipe;
@@ -59,9 +61,9 @@ typedef struct pare_plan {
 } pare_plan;
 
 /* Fills *plan; memory from the arena. Close it with pare_plan_close in any case.
- * PARE_EUSAGE (recipe, with place), PARE_EEXISTS (finished output, or an output that is the input),
- * PARE_ENOTFOUND, PARE_EFORMAT, PARE_ENOTSUP, PARE_ENOMEM (also: the RAM limit is below the need),
- * PARE_ENOSPC (disk). Reads no weights. */
+ * PARE_EUSAGE (recipe, with place), PARE_EEXISTS (finished output that no unfinished restart is
+ * about to replace, or an output that is the input), PARE_ENOTFOUND, PARE_EFORMAT, PARE_ENOTSUP,
+ * PARE_ENOMEM (also: the RAM limit is below the need), PARE_ENOSPC (disk). Reads no weights. */
 PARE_CHECKED pare_status pare_plan_make(pare_ctx *cx, pare_arena *a, const pare_job *job,
                                         pare_plan *plan);
 void pare_plan_close(pare_plan *plan);

@@ -1,3 +1,4 @@
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <time.h>
@@ -111,8 +112,8 @@ static pare_status check_disk(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     struct statvfs fs = {0};
     while (place && statvfs(place, &fs) != 0) {
         char *const parent = pare_path_directory(a, place);
-        if (parent && (parent[0] == '.' || parent[1] == '\0') && statvfs(parent, &fs) != 0)
-            return pare_file_fail(cx, parent, "tell the free space");
+        if (parent && strcmp(parent, place) == 0) /* "." or "/" */
+            return pare_file_fail(cx, place, "tell the free space");
         place = parent;
     }
     if (!place)

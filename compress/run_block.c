@@ -235,7 +235,7 @@ static pare_status restore_linear(pare_run *run, const pare_plan_linear *l,
 
 static pare_status restore_block(pare_run *run, size_t block)
 {
-    const pare_unit_result *const unit = &run->unit[block];
+    pare_unit_result *const unit = &run->unit[block];
     size_t found = 0, expected = 0;
     for (size_t i = 0; i < run->plan.linears; i++) {
         const pare_plan_linear *const l = &run->plan.linear[i];
@@ -247,10 +247,14 @@ static pare_status restore_block(pare_run *run, size_t block)
             const pare_status s = restore_linear(run, l, &unit->row[r]);
             pare_arena_rewind(&run->scratch, mark);
             PARE_TRY(s);
+            unit->row[r].linear = l->packed; /* what the plan knows is not taken from the file */
+            unit->row[r].block = block;
+            unit->row[r].method = pare_passes[run->plan.recipe.step[l->step].pass]->name;
             found++;
+            break;
         }
     }
-    if (found != expected)
+    if (found != expected || unit->rows != expected)
         return pare_fail(run->cx, PARE_EFORMAT,
                          "%s: the journal of block %zu names %zu of its %zu linears; start over "
                          "with --restart",

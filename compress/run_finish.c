@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -30,9 +31,8 @@ pare_status pare__run_kept(pare_run *run)
 {
     const pare_plan *const plan = &run->plan;
     const size_t blocks = plan->model.config.blocks;
-    if (run->units_found > blocks)
-        return PARE_OK;
     pare_unit_result *const unit = &run->unit[blocks];
+    *unit = (pare_unit_result){0};
     unit->kept = PARE_NEW(run->a, pare_kept_hash, plan->layout.entries);
     if (!unit->kept)
         return PARE_ENOMEM;
@@ -48,7 +48,8 @@ pare_status pare__run_kept(pare_run *run)
         k->name = t->name;
         pare_xxh3(t->data, (size_t)t->bytes, k->hash);
     }
-    return pare__run_commit(run, blocks);
+    return run->units_found > blocks ? pare_packed_sync(run->cx, run->writer)
+                                     : pare__run_commit(run, blocks);
 }
 
 /* Files beside the weights that belong to a model, copied byte for byte when they are there. */
@@ -57,6 +58,23 @@ static const char *const companions[] = {
     "added_tokens.json",  "generation_config.json", "vocab.json",      "merges.txt",
     "chat_template.jinja"};
 enum { COMPANIONS = sizeof companions / sizeof *companions };
+
+bool pare__run_writes(const char *name)
+{
+    static const char *const ours[] = {"packed-*.safetensors", "packed.index.json", "config.json",
+                                       "manifest.json",        "recipe.yaml",       "README.md",
+                                       "report.html",          "layers.csv",        "run.json",
+                                       "activations"};
+    char base[256];
+    const size_t len = strlen(name), cut = len > 4 && strcmp(name + len - 4, ".tmp") == 0 ? 4 : 0;
+    (void)snprintf(base, sizeof base, "%.*s", (int)(len - cut), name);
+    bool found = false;
+    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
+        found |= fnmatch(ours[i], base, 0) == 0;
+    for (size_t i = 0; i < COMPANIONS; i++)
+        found |= strcmp(companions[i], base) == 0;
+    return found;
+}
 
 static pare_status write_output(pare_run *run, const char *name, const void *bytes, size_t len)
 {
@@ -67,9 +85,12 @@ static pare_status write_output(pare_run *run, const char *name, const void *byt
 static pare_status copy_companion(pare_run *run, const char *name, bool *copied)
 {
     char *const from = pare_path_join(run->a, run->plan.checkpoint.directory, name);
+    char *const to = pare_path_join(run->a, run->plan.partial_path, name);
     *copied = from && pare_path_is_file(from);
-    if (!*copied)
-        return from ? PARE_OK : PARE_ENOMEM;
+    if (!from || !to)
+        return PARE_ENOMEM;
+    if (!*copied) /* nor may one stay that an earlier run found */
+        return unlink(to) == 0 || errno == ENOENT ? PARE_OK : pare_file_fail(run->cx, to, "remove");
     const pare_mark mark = pare_arena_mark(&run->scratch);
     char *text;
     size_t len;
@@ -211,9 +232,14 @@ static int put_in_place(const char *from, const char *to, bool replace)
 pare_status pare__run_publish(pare_run *run)
 {
     const char *const from = run->plan.partial_path, *const to = run->plan.output_path;
-    const bool replace = pare_path_is_directory(to);
+    const bool replace = run->plan.replaces && pare_path_is_directory(to);
     if (put_in_place(from, to, replace) != 0)
-        return pare_file_fail(run->cx, to, "put the finished artifact in place");
+        return errno == EEXIST || errno == ENOTEMPTY
+                   ? pare_fail(run->cx, PARE_EEXISTS,
+                               "%s: something was put there during this run; the finished "
+                               "artifact waits in %s",
+                               to, from)
+                   : pare_file_fail(run->cx, to, "put the finished artifact in place");
     PARE_TRY(pare_file_sync_parent(run->cx, to));
     char *const journal = pare_path_join(run->a, to, "journal");
     if (!journal)

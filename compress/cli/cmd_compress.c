@@ -203,6 +203,7 @@ pare_status pare_compress_run(pare_cli *cli, const pare_args *args)
     if (l.log)
         (void)fclose(l.log);
     if (s == PARE_EINTERRUPTED)
-        pare_screen_say(&cli->screen, "stopped; the same command continues here");
+        pare_screen_say(&cli->screen, "stopped; the same command%s continues here",
+                        job.restart ? " without --restart" : "");
     return s;
 }

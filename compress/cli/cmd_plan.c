@@ -67,11 +67,18 @@ static void print_bytes(const char *what, uint64_t bytes, const char *note)
     (void)printf("%-17s %s%s\n", what, pare_units_bytes(bytes, text), note);
 }
 
+/* True when compress would refuse to replace what lies there. */
+static bool is_taken(const pare_plan *p)
+{
+    return !p->replaces && pare_path_is_directory(p->output_path);
+}
+
 static void print_text(const pare_plan *p, double seconds)
 {
     char text[PARE_UNIT_TEXT];
     print_linears(p);
-    (void)printf("\n%-17s %s\n%-17s %s\n", "model", p->model_path, "output", p->output_path);
+    (void)printf("\n%-17s %s\n%-17s %s%s\n", "model", p->model_path, "output", p->output_path,
+                 is_taken(p) ? "   (exists; compress will ask for --restart)" : "");
     (void)printf("%-17s %llu bytes (%s), exact: %u packed file%s and the index\n", "packed",
                  (unsigned long long)p->packed_bytes, pare_units_bytes(p->packed_bytes, text),
                  p->layout.shards, p->layout.shards == 1 ? "" : "s");
@@ -115,6 +122,7 @@ static pare_status print_json(pare_cli *cli, const pare_plan *p, double seconds)
     pare_json_open_object(w, NULL);
     pare_json_put_text(w, "model", p->model_path);
     pare_json_put_text(w, "output", p->output_path);
+    pare_json_put_bool(w, "needs_restart", is_taken(p));
     pare_json_put_integer(w, "packed_bytes", (int64_t)p->packed_bytes);
     pare_json_put_integer(w, "other_bytes", (int64_t)p->other_bytes);
     pare_json_put_integer(w, "input_bytes", (int64_t)p->input_bytes);
@@ -140,6 +148,7 @@ pare_status pare_plan_run(pare_cli *cli, const pare_args *args)
     pare_plan plan = {0};
     double seconds = 0;
     PARE_TRY(pare_job_read(cli, args, &job));
+    job.look = true;
     PARE_TRY(pare_cli_threads(cli, args));
     pare_status s = pare_plan_make(&cli->cx, &cli->arena, &job, &plan);
     if (s == PARE_OK)

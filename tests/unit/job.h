@@ -75,6 +75,7 @@ typedef struct job_opts {
     const char *sets[4];
     size_t set_count;
     const pare_events *events;
+    const volatile int *interrupt;
 } job_opts;
 
 /* Runs one job; the message of a failure is copied to `what` (at least 1024 bytes) when given. */
@@ -84,6 +85,7 @@ static inline pare_status job_run(const job_place *p, job_opts o, char *what)
     pare_ctx_init(&cx);
     pare_arena a;
     ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    cx.interrupt = o.interrupt;
     ck_assert_int_eq(pare_pool_new(&cx, o.threads ? o.threads : 1, &cx.pool), PARE_OK);
     char recipe[512], output[512];
     (void)snprintf(recipe, sizeof recipe, "%s", job_path(p, "recipe.yaml"));

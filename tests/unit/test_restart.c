@@ -1,0 +1,285 @@
+/* Outputs that exist already: refused, replaced, continued, and never mixed with what lies around.
+ */
+#include "compress/journal.h"
+#include "formats/packed.h"
+#include "tests/unit/job.h"
+
+static const char recipe[] = "pare: 1\nmodel: model\nseed: 5\n"
+                             "calibration: {tokens: tokens.i32, samples: 8, window: 48}\n"
+                             "passes:\n  - gptq: {bits: 4, group: 32}\n"
+                             "evaluate:\n  - perplexity: {tokens: tokens.i32, window: 48}\n";
+
+static job_place place;
+
+static void setup(void)
+{
+    const tiny_model m = tiny_model_default();
+    place = job_make(&m);
+    job_recipe(&place, recipe);
+}
+
+static void teardown(void)
+{
+    job_remove_directory(place.root);
+}
+
+static void put(const char *name, const char *text)
+{
+    FILE *const f = fopen(job_path(&place, name), "wb");
+    ck_assert(f && fputs(text, f) >= 0 && fclose(f) == 0);
+}
+
+static bool there(const char *name)
+{
+    return access(job_path(&place, name), F_OK) == 0;
+}
+
+/* Stops the job at the first event of a kind, and counts those of another. */
+typedef struct stopper {
+    pare_event_kind at, counted;
+    volatile int stop;
+    size_t count;
+    void (*act)(void); /* or NULL: stop */
+} stopper;
+
+static void hear(void *self, const pare_event *e)
+{
+    stopper *const s = self;
+    s->count += e->kind == s->counted;
+    if (e->kind != s->at)
+        return;
+    if (s->act)
+        s->act();
+    else
+        s->stop = 1;
+}
+
+static void interrupt_after_a_block(const char *output, bool restart)
+{
+    stopper s = {.at = PARE_EVENT_BLOCK};
+    const pare_events events = {hear, &s};
+    const job_opts o = {
+        .output = output, .restart = restart, .events = &events, .interrupt = &s.stop};
+    ck_assert_int_eq(job_run(&place, o, NULL), PARE_EINTERRUPTED);
+}
+
+/* Runs to the end; how many times it said that it continues. */
+static size_t finish(const char *output, bool restart)
+{
+    stopper s = {.at = PARE_EVENT_DONE, .counted = PARE_EVENT_RESUME};
+    const pare_events events = {hear, &s};
+    const job_opts o = {.output = output, .restart = restart, .events = &events};
+    ck_assert_int_eq(job_run(&place, o, NULL), PARE_OK);
+    return s.count;
+}
+
+START_TEST(an_interrupted_restart_is_continued_by_default_and_keeps_the_old_output_until_then)
+{
+    char first[PARE_SHA256_HEX], other[PARE_SHA256_HEX];
+    char what[1024];
+    ck_assert_uint_eq(finish("out", false), 0);
+    job_hash(&place, "out", first);
+    interrupt_after_a_block("out", true);
+    job_hash(&place, "out", other);
+    ck_assert_str_eq(first, other);
+    ck_assert_uint_eq(finish("out", false), 1);
+    job_hash(&place, "out", other);
+    ck_assert_str_eq(first, other);
+    ck_assert(!there("out.partial"));
+    ck_assert(!there("out/journal"));
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, what), PARE_EEXISTS);
+    interrupt_after_a_block("out", true);
+    ck_assert_uint_eq(finish("out", true), 0); /* asked to start over */
+}
+END_TEST
+
+START_TEST(files_of_another_artifact_do_not_get_into_the_output)
+{
+    char path[512];
+    (void)snprintf(path, sizeof path, "%s", job_path(&place, "out.partial"));
+    ck_assert_int_eq(mkdir(path, 0777), 0);
+    put("out.partial/tokenizer.json", "{}");
+    put("out.partial/config.json.tmp", "half");
+    put("out.partial/packed-00002-of-00002.safetensors", "old");
+    put("out.partial/notes.txt", "mine");
+    interrupt_after_a_block("out", false);
+    ck_assert(!there("out.partial/tokenizer.json"));
+    ck_assert(!there("out.partial/config.json.tmp"));
+    ck_assert(!there("out.partial/packed-00002-of-00002.safetensors"));
+    ck_assert(there("out.partial/notes.txt"));
+    put("out.partial/merges.txt", "of a tokenizer that the model has no more");
+    ck_assert_uint_eq(finish("out", false), 1);
+    ck_assert(!there("out/merges.txt"));
+}
+END_TEST
+
+START_TEST(a_restart_does_not_touch_the_files_of_a_run_in_progress)
+{
+    static const char packed[] = "out.partial/packed-00001-of-00001.safetensors";
+    pare_ctx cx;
+    pare_arena a;
+    pare_journal *j;
+    pare_journal_record *record;
+    size_t count;
+    char what[1024], directory[512];
+    (void)snprintf(directory, sizeof directory, "%s", job_path(&place, "out.partial"));
+    ck_assert_int_eq(mkdir(directory, 0777), 0);
+    put(packed, "the work of another process");
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    ck_assert_int_eq(pare_journal_open(&cx, &a, directory, "{}", &j, &record, &count), PARE_OK);
+    for (int restart = 0; restart < 2; restart++) {
+        const job_opts o = {.output = "out", .restart = restart};
+        ck_assert_int_eq(job_run(&place, o, what), PARE_EEXISTS);
+        ck_assert_ptr_nonnull(strstr(what, "in use"));
+        ck_assert(there(packed));
+    }
+    pare_journal_close(&cx, j);
+    ck_assert_int_eq(pare_journal_open(&cx, &a, directory, "{}", &j, &record, &count), PARE_OK);
+    pare_journal_close(&cx, j);
+    pare_arena_release(&a);
+}
+END_TEST
+
+static void take_the_output(void)
+{
+    char path[512];
+    (void)snprintf(path, sizeof path, "%s", job_path(&place, "out"));
+    ck_assert_int_eq(mkdir(path, 0777), 0);
+    put("out/manifest.json", "{}");
+}
+
+START_TEST(an_output_that_appears_during_the_run_is_not_replaced)
+{
+    stopper s = {.at = PARE_EVENT_EVALUATE, .act = take_the_output};
+    const pare_events events = {hear, &s};
+    char what[1024];
+    const job_opts o = {.output = "out", .events = &events};
+    ck_assert_int_eq(job_run(&place, o, what), PARE_EEXISTS);
+    ck_assert_ptr_nonnull(strstr(what, "out.partial"));
+    ck_assert(there("out/manifest.json"));
+    ck_assert(!there("out/config.json"));
+    ck_assert(there("out.partial/config.json"));
+}
+END_TEST
+
+START_TEST(an_output_behind_a_link_is_replaced_where_it_lies)
+{
+    char what[1024], link[512];
+    ck_assert_uint_eq(finish("real", false), 0);
+    (void)snprintf(link, sizeof link, "%s", job_path(&place, "link"));
+    ck_assert_int_eq(symlink("real", link), 0);
+    ck_assert_uint_eq(finish("link", true), 0);
+    struct stat st;
+    ck_assert(lstat(link, &st) == 0 && S_ISLNK(st.st_mode));
+    ck_assert(there("real/manifest.json"));
+    ck_assert(!there("real.partial") && !there("link.partial"));
+    ck_assert_uint_eq(finish("real/.", true), 0);
+    ck_assert(!there("real.partial") && !there("real/..partial"));
+    ck_assert_int_eq(unlink(link), 0);
+    ck_assert_int_eq(symlink("nowhere", link), 0);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "link"}, what), PARE_EEXISTS);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "new/."}, what), PARE_EUSAGE);
+    ck_assert_ptr_nonnull(strstr(what, "must end in a name"));
+}
+END_TEST
+
+START_TEST(a_new_output_may_lie_in_directories_that_start_with_a_dot)
+{
+    ck_assert_int_eq(chdir(place.root), 0);
+    const job_place here = {"."};
+    ck_assert_int_eq(job_run(&here, (job_opts){.output = ".new/er/out"}, NULL), PARE_OK);
+    ck_assert_int_eq(chdir(".."), 0);
+    ck_assert(there(".new/er/out/manifest.json"));
+}
+END_TEST
+
+/* Byte ranges of a kept tensor and of a packed one are spoiled between two runs. */
+static void spoil(const char *tensor)
+{
+    pare_ctx cx;
+    pare_arena a;
+    pare_checkpoint ck;
+    char path[512];
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    (void)snprintf(path, sizeof path, "%s",
+                   job_path(&place, "out.partial/packed-00001-of-00001.safetensors"));
+    ck_assert_msg(pare_checkpoint_open(&cx, &a, path, &ck) == PARE_OK, "%s", cx.what);
+    const pare_tensor *const t = pare_checkpoint_find(&ck, tensor);
+    ck_assert_ptr_nonnull(t);
+    const off_t at = (off_t)((const unsigned char *)t->data - ck.file[0].data);
+    pare_checkpoint_close(&ck);
+    pare_arena_release(&a);
+    const int fd = open(path, O_RDWR);
+    ck_assert_int_eq(pwrite(fd, "\x11\x22\x33\x44", 4, at), 4);
+    ck_assert_int_eq(close(fd), 0);
+}
+
+static void fail_now(void)
+{
+    (void)unlink(job_path(&place, "tokens.i32"));
+}
+
+START_TEST(tensors_that_were_damaged_between_two_runs_are_found_or_written_again)
+{
+    char first[PARE_SHA256_HEX], other[PARE_SHA256_HEX], what[1024];
+    char from[512], to[512];
+    ck_assert_uint_eq(finish("whole", false), 0);
+    job_hash(&place, "whole", first);
+    (void)snprintf(from, sizeof from, "%s", job_path(&place, "tokens.i32"));
+    (void)snprintf(to, sizeof to, "%s", job_path(&place, "again.i32"));
+    ck_assert_int_eq(link(from, to), 0);
+    stopper s = {.at = PARE_EVENT_EVALUATE, .act = fail_now};
+    const pare_events events = {hear, &s};
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "out", .events = &events}, what),
+                     PARE_ENOTFOUND);
+    ck_assert_int_eq(rename(to, from), 0);
+    spoil("model.norm.weight");
+    ck_assert_uint_eq(finish("out", false), 1);
+    job_hash(&place, "out", other);
+    ck_assert_str_eq(first, other);
+    interrupt_after_a_block("out", true);
+    spoil("model.layers.0.mlp.up_proj.codes");
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, what), PARE_EFORMAT);
+    ck_assert_ptr_nonnull(strstr(what, "was damaged"));
+}
+END_TEST
+
+START_TEST(a_plan_can_be_looked_at_when_the_output_exists)
+{
+    pare_ctx cx;
+    pare_arena a;
+    pare_plan plan;
+    char path[512], output[512];
+    ck_assert_uint_eq(finish("out", false), 0);
+    (void)snprintf(path, sizeof path, "%s", job_path(&place, "recipe.yaml"));
+    (void)snprintf(output, sizeof output, "%s", job_path(&place, "out"));
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    const pare_job job = {.recipe = path, .output = output, .look = true};
+    ck_assert_int_eq(pare_plan_make(&cx, &a, &job, &plan), PARE_OK);
+    ck_assert(!plan.replaces);
+    pare_plan_close(&plan);
+    pare_arena_release(&a);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *const s = suite_create("restart");
+    TCase *const tc = tcase_create("outputs");
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_set_timeout(tc, 120);
+    tcase_add_test(
+        tc, an_interrupted_restart_is_continued_by_default_and_keeps_the_old_output_until_then);
+    tcase_add_test(tc, files_of_another_artifact_do_not_get_into_the_output);
+    tcase_add_test(tc, a_restart_does_not_touch_the_files_of_a_run_in_progress);
+    tcase_add_test(tc, an_output_that_appears_during_the_run_is_not_replaced);
+    tcase_add_test(tc, an_output_behind_a_link_is_replaced_where_it_lies);
+    tcase_add_test(tc, a_new_output_may_lie_in_directories_that_start_with_a_dot);
+    tcase_add_test(tc, tensors_that_were_damaged_between_two_runs_are_found_or_written_again);
+    tcase_add_test(tc, a_plan_can_be_looked_at_when_the_output_exists);
+    suite_add_tcase(s, tc);
+    return unit_main(s);
+}
