@@ -6,8 +6,22 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <time.h>
 
 enum { SPINS = 4000 }; /* about 20-60 us of pause instructions, then sleep */
+
+/* A helper that loses its core in the middle of a chunk holds up the end of a loop by a time slice,
+ * a few milliseconds: nothing beside a long loop, far too much beside a loop of microseconds. After
+ * such a stall the caller runs loops alone for a while and asks for help only when one takes longer
+ * than ALONE_NS. The while doubles from one stall to the next and is forgotten when stalls stay
+ * away. Who computes a chunk never changes what it computes. */
+enum {
+    STALL_NS = 100 * 1000, /* on top of the time of a few chunks */
+    ALONE_NS = 500 * 1000,
+    WAKE_NS = 30 * 1000, /* a loop that takes longer, or follows one, is worth waking sleepers */
+    PAUSE_LEAST_NS = 2 * 1000 * 1000,
+    PAUSE_MOST_NS = 64 * 1000 * 1000
+};
 
 /* `state` holds one loop: its turn in the high half, OPEN while helpers may join, and below it the
  * number that have joined and not left. A helper that wakes late finds the turn closed and is not
@@ -22,7 +36,9 @@ struct pare_pool {
     pare_task *task;
     void *arg;
     size_t count, chunk;
-    atomic_size_t next; /* first item not yet handed out */
+    atomic_size_t next;                  /* first item not yet handed out */
+    int64_t alone_until, pause, stalled; /* ns; the caller's: see STALL_NS */
+    int64_t last_ns;                     /* length of the last loop */
     _Atomic uint64_t state;
     atomic_bool stop;
     pthread_mutex_t lock;
@@ -41,15 +57,22 @@ static inline void pause_cpu(void)
 #endif
 }
 
-static void run_chunks(pare_pool *p, size_t worker)
+static int64_t now_ns(void)
 {
-    for (;;) {
-        const size_t begin = atomic_fetch_add(&p->next, p->chunk);
-        if (begin >= p->count)
-            return;
-        const size_t left = p->count - begin;
-        p->task(p->arg, begin, begin + (left < p->chunk ? left : p->chunk), worker);
-    }
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* Runs the next chunk; false when none is left. */
+static bool run_chunk(pare_pool *p, size_t worker)
+{
+    const size_t begin = atomic_fetch_add(&p->next, p->chunk);
+    if (begin >= p->count)
+        return false;
+    const size_t left = p->count - begin;
+    p->task(p->arg, begin, begin + (left < p->chunk ? left : p->chunk), worker);
+    return true;
 }
 
 /* Waits for a turn other than `seen`; returns the state that showed it. */
@@ -97,18 +120,24 @@ static void *helper_main(void *arg)
         const uint64_t s = wait_turn(p, seen);
         seen = TURN(s);
         if (join_turn(p, s)) {
-            run_chunks(p, self->worker);
+            while (run_chunk(p, self->worker))
+                ;
             leave_turn(p);
         }
     }
     return NULL;
 }
 
+/* Only helpers that still spin see it; wake_sleepers reaches the rest. */
 static void open_turn(pare_pool *p, uint64_t open)
 {
-    (void)pthread_mutex_lock(&p->lock);
     const uint64_t turn = (TURN(atomic_load(&p->state)) + 1) << 32;
     atomic_store(&p->state, turn | open);
+}
+
+static void wake_sleepers(pare_pool *p)
+{
+    (void)pthread_mutex_lock(&p->lock);
     (void)pthread_cond_broadcast(&p->turn_changed);
     (void)pthread_mutex_unlock(&p->lock);
 }
@@ -131,6 +160,7 @@ static void stop_helpers(pare_pool *p, size_t started)
 {
     atomic_store(&p->stop, true);
     open_turn(p, 0);
+    wake_sleepers(p);
     for (size_t i = 0; i < started; i++)
         (void)pthread_join(p->helper[i].thread, NULL);
     (void)pthread_mutex_destroy(&p->lock);
@@ -196,6 +226,19 @@ size_t pare_threads(const pare_ctx *cx)
     return cx->pool ? cx->pool->helpers + 1 : 1;
 }
 
+/* Learns from the time the caller waited for helpers at the end of a loop. */
+static void note_wait(pare_pool *p, int64_t now, int64_t waited, int64_t chunk_ns)
+{
+    if (waited > STALL_NS + 4 * chunk_ns) {
+        p->pause = p->pause ? 2 * p->pause : PAUSE_LEAST_NS;
+        p->pause = p->pause < PAUSE_MOST_NS ? p->pause : PAUSE_MOST_NS;
+        p->stalled = now;
+        p->alone_until = now + p->pause;
+    } else if (now - p->stalled > 4 * p->pause) {
+        p->pause = 0;
+    }
+}
+
 void pare_parallel(const pare_ctx *cx, size_t count, size_t chunk, pare_task *task, void *arg)
 {
     assert(chunk > 0);
@@ -210,7 +253,30 @@ void pare_parallel(const pare_ctx *cx, size_t count, size_t chunk, pare_task *ta
     p->count = count;
     p->chunk = chunk;
     atomic_store(&p->next, 0);
-    open_turn(p, OPEN);
-    run_chunks(p, 0);
+    const int64_t start = now_ns(), alone = start < p->alone_until ? ALONE_NS : 0;
+    bool open = !alone, awake = false;
+    size_t chunks = 0;
+    if (open)
+        open_turn(p, OPEN);
+    if (open && p->last_ns > WAKE_NS) {
+        wake_sleepers(p);
+        awake = true;
+    }
+    int64_t now = start;
+    for (; run_chunk(p, 0); chunks++) {
+        now = now_ns();
+        if (!open && now - start > alone) {
+            open_turn(p, OPEN);
+            open = true;
+        }
+        if (open && !awake && now - start > WAKE_NS) {
+            wake_sleepers(p);
+            awake = true;
+        }
+    }
+    p->last_ns = now - start;
+    if (!open)
+        return;
     close_turn(p);
+    note_wait(p, now, now_ns() - now, chunks ? (now - start) / (int64_t)chunks : 0);
 }
