@@ -10,7 +10,7 @@
 
 enum {
     PARE_PEAK_FMA_FLOP = 192, /* per step: 12 vectors of 8 multiply-adds */
-    PARE_PEAK_INT8_OP = 768,  /* per step: 12 vectors of 32 products, each with its addition */
+    PARE_PEAK_INT8_OP = 512,  /* per step: 8 vectors of 32 products, each with its addition */
 };
 
 typedef struct pare_peaks {

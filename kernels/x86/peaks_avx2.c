@@ -3,7 +3,8 @@
 
 #ifdef __AVX2__
 
-enum { AHEAD = 2048, CHAINS = 12 }; /* more chains than latency times units */
+/* More chains than latency times units; few enough for 16 registers to hold them. */
+enum { AHEAD = 2048, CHAINS = 12, INT8_CHAINS = 8 };
 
 static uint64_t read_bytes(const void *p, size_t bytes)
 {
@@ -42,15 +43,15 @@ static float fma_f32(size_t steps)
 
 static uint32_t dot_int8(size_t steps)
 {
-    __m256i acc[CHAINS], u = _mm256_set1_epi8(3), x = _mm256_set1_epi8(1);
-    for (size_t j = 0; j < CHAINS; j++)
+    __m256i acc[INT8_CHAINS], u = _mm256_set1_epi8(3), x = _mm256_set1_epi8(1);
+    for (size_t j = 0; j < INT8_CHAINS; j++)
         acc[j] = _mm256_setzero_si256();
     for (size_t i = 0; i < steps; i++)
-        for (size_t j = 0; j < CHAINS; j++) {
+        for (size_t j = 0; j < INT8_CHAINS; j++) {
             __asm__ volatile("" : "+x"(u));
             acc[j] = _mm256_add_epi16(acc[j], _mm256_maddubs_epi16(u, x));
         }
-    for (size_t j = 1; j < CHAINS; j++)
+    for (size_t j = 1; j < INT8_CHAINS; j++)
         acc[0] = _mm256_add_epi16(acc[0], acc[j]);
     return (uint32_t)_mm256_extract_epi32(acc[0], 0);
 }
