@@ -18,7 +18,8 @@
  *                of 32; the last may be shorter): a = max |x|, scale = a / 127,
  *                code = clamp(rint(x * (127 / a)), -127, 127), sum = sum of codes. a = 0 or 127 / a
  *                infinite: scale 0, codes 0. codes has k rounded up to 32 entries, the tail 0. A
- *                NaN is passed over by max and gets the code 127.
+ *                NaN makes the scale NaN and the codes 0, so that every output becomes NaN; an
+ *                infinity makes the scale infinite and is the code 127.
  *
  *   gemm_x8_qB   y[t, r] for B-bit weights: acc = 0; for each activation group b in order:
  *                d = sum over k in b of (u[r, k] - z[r, g]) * x[t, k]  in int32,

@@ -1,24 +1,33 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernels/half.h"
 #include "kernels/kernels_internal.h"
 #include "kernels/layout.h"
 
-/* Each comparison is false for a NaN, so that a NaN counts for nothing in the maximum and becomes
- * the code 127: no conversion to an integer ever leaves its range. */
+/* Bits of absolute values are in the order of the values, those of a NaN above all. */
+static float group_max(const float *x, size_t n)
+{
+    uint32_t most = 0;
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t bits = pare_f32_bits(fabsf(x[i]));
+        most = bits > most ? bits : most;
+    }
+    return pare_f32_from_bits(most);
+}
+
+/* Each comparison is false for a NaN (infinity times 0), which so becomes the code 127: no
+ * conversion to an integer ever leaves its range. */
 static void quant_group(int8_t *codes, float *scale, int32_t *sum, const float *x, size_t n)
 {
-    float a = 0.0f;
-    for (size_t i = 0; i < n; i++)
-        a = fabsf(x[i]) > a ? fabsf(x[i]) : a;
-    const float inv = 127.0f / a; /* infinite for a = 0, too */
+    const float a = group_max(x, n), inv = 127.0f / a;
     *scale = isinf(inv) ? 0.0f : a / 127.0f;
     *sum = 0;
     for (size_t i = 0; i < n; i++) {
         float q = rintf(x[i] * inv);
         q = q < 127.0f ? q : 127.0f;
         q = q > -127.0f ? q : -127.0f;
-        codes[i] = isinf(inv) ? 0 : (int8_t)q;
+        codes[i] = isfinite(inv) ? (int8_t)q : 0;
         *sum += codes[i];
     }
 }

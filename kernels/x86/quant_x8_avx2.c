@@ -5,15 +5,16 @@
 
 #include "kernels/layout.h"
 
-/* max(v, acc) is v > acc ? v : acc: a NaN in v is passed over, as in the reference. */
-PARE_INLINE __m256 max_abs(__m256 acc, __m256 v)
+/* Bits of absolute values are in the order of the values, those of a NaN above all. */
+PARE_INLINE __m256i max_abs(__m256i acc, __m256 v)
 {
-    return _mm256_max_ps(_mm256_andnot_ps(_mm256_set1_ps(-0.0f), v), acc);
+    const __m256i bits = _mm256_castps_si256(_mm256_andnot_ps(_mm256_set1_ps(-0.0f), v));
+    return _mm256_max_epi32(bits, acc);
 }
 
 static float group_max(const float *x, size_t n)
 {
-    __m256 a = _mm256_setzero_ps(), b = a;
+    __m256i a = _mm256_setzero_si256(), b = a;
     size_t i = 0;
     for (; i + 16 <= n; i += 16) {
         a = max_abs(a, _mm256_loadu_ps(x + i));
@@ -21,11 +22,11 @@ static float group_max(const float *x, size_t n)
     }
     for (; i < n; i += 8)
         a = max_abs(a, _mm256_maskload_ps(x + i, mask_first(n - i < 8 ? n - i : 8)));
-    a = _mm256_max_ps(a, b);
-    __m128 m = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
-    m = _mm_max_ps(m, _mm_movehl_ps(m, m));
-    m = _mm_max_ss(m, _mm_movehdup_ps(m));
-    return _mm_cvtss_f32(m);
+    a = _mm256_max_epi32(a, b);
+    __m128i m = _mm_max_epi32(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1));
+    m = _mm_max_epi32(m, _mm_unpackhi_epi64(m, m));
+    m = _mm_max_epi32(m, _mm_srli_epi64(m, 32));
+    return _mm_cvtss_f32(_mm_castsi128_ps(m));
 }
 
 /* min and max give their second operand for a NaN: it becomes 127, as in the reference. */
@@ -52,11 +53,10 @@ static void quant_group(int8_t *codes, float *scale, int32_t *sum, const float *
 {
     const float a = group_max(x, n), inv = 127.0f / a;
     *sum = 0;
-    *scale = 0.0f;
+    *scale = isinf(inv) ? 0.0f : a / 127.0f;
     memset(codes, 0, pare_round_up(n, PARE_ATOM_K));
-    if (isinf(inv))
+    if (!isfinite(inv))
         return;
-    *scale = a / 127.0f;
     const __m256 v = _mm256_set1_ps(inv);
     __m256i sums = _mm256_setzero_si256();
     size_t i = 0;

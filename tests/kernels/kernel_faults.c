@@ -99,6 +99,15 @@ static void quant_half_away(int8_t *codes, float *scales, int32_t *sums, const f
     }
 }
 
+/* A NaN that a comparison passes over becomes a number. */
+static void quant_nan_lost(int8_t *codes, float *scales, int32_t *sums, const float *x, size_t k,
+                           size_t group)
+{
+    pare_quant_x8_ref(codes, scales, sums, x, k, group);
+    for (size_t b = 0; b * group < k; b++)
+        scales[b] = isnan(scales[b]) ? 1.0f : scales[b];
+}
+
 static void quant_padding_kept(int8_t *codes, float *scales, int32_t *sums, const float *x,
                                size_t k, size_t group)
 {
@@ -180,6 +189,7 @@ static void dequant_last_column(float *dst, size_t ldd, const pare_panel *w, uns
     X(gemm_f32_f16, gemm_unfused, "multiply and add rounded apart")                                \
     X(gemm_f32_bf16, gemm_other_order, "lanes added in another order")                             \
     X(quant_x8, quant_half_away, "roundf for rintf")                                               \
+    X(quant_x8, quant_nan_lost, "a NaN becomes a number")                                          \
     X(quant_x8, quant_padding_kept, "padding not cleared")                                         \
     X(gemm_x8_q2, q2_one_scale, "scale of the first group for all, 8 rows")                        \
     X(gemm_x8_q3, q3_zero_points_left_out, "zero points left out")                                 \

@@ -204,6 +204,27 @@ START_TEST(activation_codes_are_nearest)
 }
 END_TEST
 
+/* What is not a number must not come out as one: not at any place, with any kernels. */
+START_TEST(a_value_that_is_not_finite_reaches_every_output)
+{
+    static product p;
+    pare_kernels k;
+    pare_kernels_init(&k, _i % 2 ? pare_cpu_detect() : 0);
+    fill(&p, 4, &k);
+    const pare_x8 x = {p.x_codes, p.x_scales, p.sums, M, K, X_GROUP};
+    const pare_panel w = {p.packed, p.scale_plane, p.zero_plane, N, K, 64};
+    for (size_t at = 0; at < K; at += 7) {
+        const float kept = p.x[K + at];
+        p.x[K + at] = _i < 2 ? NAN : _i < 4 ? INFINITY : -INFINITY;
+        k.quant_x8(p.x_codes + K, p.x_scales + 6, p.sums + 6, p.x + K, K, X_GROUP);
+        k.gemm_x8_q4(p.y, N, &x, &w);
+        for (size_t i = 0; i < M * N; i++)
+            ck_assert_int_eq(isfinite(p.y[i]) != 0, i / N != 1);
+        p.x[K + at] = kept;
+    }
+}
+END_TEST
+
 /* Higham, section 3.1, with k + 3 roundings at most on the way of a term. */
 START_TEST(dense_products_stay_within_the_rounding_bound)
 {
@@ -234,6 +255,7 @@ int main(void)
     tcase_add_test(t, activation_groups_divide_weight_groups);
     tcase_add_loop_test(t, packed_products_are_what_the_codes_mean, 0, 8);
     tcase_add_test(t, activation_codes_are_nearest);
+    tcase_add_loop_test(t, a_value_that_is_not_finite_reaches_every_output, 0, 6);
     tcase_add_test(t, dense_products_stay_within_the_rounding_bound);
     suite_add_tcase(s, t);
     return unit_main(s);
