@@ -16,12 +16,14 @@ enum {
 int32_t pare_sample(const float *logits, size_t vocab, double temperature, double u)
 {
     const size_t best = pare_argmax(logits, vocab);
-    if (temperature <= 0)
-        return (int32_t)best;
     const double max = (double)logits[best];
     double total = 0, sum = 0;
+    if (temperature <= 0)
+        return isfinite(max) ? (int32_t)best : -1;
     for (size_t i = 0; i < vocab; i++)
         total += pare_exp(((double)logits[i] - max) / temperature);
+    if (!isfinite(total))
+        return -1;
     for (size_t i = 0; i < vocab; i++) {
         sum += pare_exp(((double)logits[i] - max) / temperature);
         if (sum > u * total)
@@ -120,17 +122,23 @@ static void draw(void *arg, size_t begin, size_t end, size_t worker)
 }
 
 /* Marks the sequences that have just drawn an end token; those already done repeat theirs. */
-static void note_ends(generation *g, size_t position)
+static pare_status note_ends(generation *g, size_t position)
 {
     for (size_t i = 0; i < g->opts->sequences; i++) {
         int32_t *const token = g->tokens + i * g->opts->length + position;
         if (g->done[i]) {
             token[0] = token[-1];
+        } else if (token[0] < 0) {
+            return pare_fail(g->cx, PARE_ENUMERIC,
+                             "the logits of sequence %llu at position %zu are not finite: the "
+                             "weights or activations overflow",
+                             (unsigned long long)(g->opts->first + i), position);
         } else if (g->opts->stop_at_eos && is_eos(&g->f->model->config, token[0])) {
             g->done[i] = 1;
             g->running--;
         }
     }
+    return PARE_OK;
 }
 
 /* Writes the tokens at `position` from the activations of the position before. */
@@ -143,8 +151,7 @@ static pare_status draw_column(generation *g, size_t position)
         draw_call call = {g, i, position};
         pare_parallel(g->cx, count, g->opts->temperature > 0 ? 1 : LOGITS_ROWS, draw, &call);
     }
-    note_ends(g, position);
-    return PARE_OK;
+    return note_ends(g, position);
 }
 
 static pare_status generate(generation *g, size_t prompt, pare_status (*seen)(void *, size_t),

@@ -5,7 +5,8 @@
 #include "runtime/forward.h"
 
 /* Draws a token: temperature 0 takes the first largest logit; otherwise the inverse of the
- * cumulative softmax(logits / temperature), in double, at u in [0, 1). */
+ * cumulative softmax(logits / temperature), in double, at u in [0, 1). -1 when there is no
+ * such number: the largest logit is not finite, or one is NaN and the temperature is not 0. */
 int32_t pare_sample(const float *logits, size_t vocab, double temperature, double u);
 
 typedef struct pare_generate_opts {
@@ -20,9 +21,10 @@ typedef struct pare_generate_opts {
 /* Generates into tokens [sequences, length]; the first `prompt` (>= 1) tokens of each sequence are
  * given in it. `seen`, if not NULL, is called for each new position with that column.
  * Returns PARE_OK, PARE_EINVAL (length above f->positions, prompt 0 or above length, no sequence, a
- * token of the prompt or the temperature out of range), PARE_ENOMEM, PARE_EINTERRUPTED, or what
- * `seen` returned. Work: one prefill, then one decode per token. Exact: a sequence depends on its
- * prompt, its stream and the seed only, not on the others or on the number of threads. */
+ * token of the prompt or the temperature out of range), PARE_ENUMERIC (logits that pare_sample
+ * refuses), PARE_ENOMEM, PARE_EINTERRUPTED, or what `seen` returned. Work: one prefill, then one
+ * decode per token. Exact: a sequence depends on its prompt, its stream and the seed only, not on
+ * the others or on the number of threads. */
 PARE_CHECKED pare_status pare_generate(pare_ctx *cx, pare_arena *scratch, const pare_forward *f,
                                        const pare_generate_opts *opts, size_t prompt,
                                        int32_t *tokens,

@@ -29,6 +29,17 @@ START_TEST(draws_follow_the_softmax_at_the_temperature)
 }
 END_TEST
 
+START_TEST(logits_without_a_distribution_give_no_token)
+{
+    const float sick[][3] = {
+        {1, NAN, 2}, {1, INFINITY, 2}, {NAN, NAN, NAN}, {-INFINITY, -INFINITY, -INFINITY}};
+    for (size_t i = 0; i < sizeof sick / sizeof *sick; i++) {
+        ck_assert_int_eq(pare_sample(sick[i], 3, 1, 0.5), -1);
+        ck_assert_int_eq(pare_sample(sick[i], 3, 0, 0.5), i == 0 ? 2 : -1);
+    }
+}
+END_TEST
+
 /* Sequences of a fresh context; result [sequences, length] in a static buffer. */
 static const int32_t *run(size_t threads, tiny_kind kind, pare_generate_opts opts, size_t prompt)
 {
@@ -189,6 +200,59 @@ START_TEST(an_interrupt_ends_a_generation)
 }
 END_TEST
 
+/* The norm of the last block overflows for every token. */
+START_TEST(a_model_that_overflows_gives_no_text)
+{
+    tiny_home h;
+    tiny_begin(&h, 2);
+    pare_model m = tiny_model(&h.arena, tiny_kinds[_i]);
+    float *const norm = tiny_ones(&h.arena, 1, m.config.hidden);
+    norm[3] = INFINITY;
+    m.block[1].mlp_norm = norm;
+    pare_forward f;
+    int32_t tokens[2 * 10] = {1};
+    tokens[10] = 1;
+    const pare_generate_opts opts = {.first = 5, .sequences = 2, .length = 10, .temperature = 1};
+    ck_assert_int_eq(pare_forward_init(&h.cx, &h.arena, &m, 10, false, &f), PARE_OK);
+    ck_assert_int_eq(pare_generate(&h.cx, &h.arena, &f, &opts, 1, tokens, NULL, NULL),
+                     PARE_ENUMERIC);
+    ck_assert_str_eq(h.cx.what,
+                     "the logits of sequence 5 at position 1 are not finite: the weights "
+                     "or activations overflow");
+    tiny_end(&h);
+}
+END_TEST
+
+/* One block of scratch serves all tokens: the number of requests does not grow with them. */
+START_TEST(nothing_is_allocated_per_token)
+{
+    long requests[2];
+    for (size_t i = 0; i < 2; i++) {
+        tiny_home h;
+        tiny_begin(&h, 3);
+        const pare_model m = tiny_model(&h.arena, tiny_kinds[_i / 2]);
+        pare_forward f;
+        int32_t tokens[5 * TINY_CONTEXT] = {1};
+        const pare_generate_opts opts = {.sequences = 5,
+                                         .length = i ? TINY_CONTEXT : TINY_CONTEXT / 2};
+        ck_assert_int_eq(pare_forward_init(&h.cx, &h.arena, &m, TINY_CONTEXT, _i % 2 != 0, &f),
+                         PARE_OK);
+        const pare_alloc plain = h.cx.alloc;
+        pare_arena scratch;
+        unit_failing count = {.left = 1000};
+        h.cx.alloc = (pare_alloc){unit_failing_resize, &count};
+        ck_assert_int_eq(pare_arena_init(&h.cx, &scratch, 1 << 22), PARE_OK);
+        ck_assert_int_eq(pare_generate(&h.cx, &scratch, &f, &opts, 3, tokens, NULL, NULL), PARE_OK);
+        pare_arena_release(&scratch);
+        requests[i] = 1000 - count.left;
+        h.cx.alloc = plain;
+        tiny_end(&h);
+    }
+    ck_assert_int_eq(requests[0], 2);
+    ck_assert_int_eq(requests[1], 2);
+}
+END_TEST
+
 START_TEST(every_refused_allocation_is_reported_and_nothing_leaks)
 {
     tiny_home h;
@@ -224,6 +288,9 @@ int main(void)
     tcase_set_timeout(c, 120);
     tcase_add_test(c, temperature_0_takes_the_first_largest_logit);
     tcase_add_loop_test(c, draws_follow_the_softmax_at_the_temperature, 0, 4);
+    tcase_add_test(c, logits_without_a_distribution_give_no_token);
+    tcase_add_loop_test(c, a_model_that_overflows_gives_no_text, 0, TINY_KINDS);
+    tcase_add_loop_test(c, nothing_is_allocated_per_token, 0, TINY_KINDS * 2);
     tcase_add_loop_test(c, a_sequence_depends_on_seed_and_number_only, 0, TINY_KINDS);
     tcase_add_test(c, each_token_is_drawn_from_the_logits_before_it);
     tcase_add_test(c, an_end_token_fills_the_rest_only_when_asked);
