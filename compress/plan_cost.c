@@ -133,6 +133,7 @@ static pare_status check_disk(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 static void count_flops(const pare_ctx *cx, pare_plan *plan)
 {
     const pare_config *const c = &plan->model.config;
+    plan->forward_flops = plan->pass_flops = 0.0;
     for (size_t i = 0; i < plan->linears; i++) {
         const pare_plan_linear *const l = &plan->linear[i];
         const pare_step *const step = &plan->recipe.step[l->step];

@@ -8,7 +8,8 @@
  * calibrated, sequential, bits_per_weight. */
 PARE_CHECKED pare_status pare__plan_resolve(pare_ctx *cx, pare_arena *a, pare_plan *plan);
 
-/* Memory, disk and flops; the checks against limits. Needs the layout. */
+/* Memory, disk and flops; the checks against limits. Needs the layout. Once more when the number
+ * of samples becomes known (samples: all). */
 PARE_CHECKED pare_status pare__plan_cost(pare_ctx *cx, pare_arena *a, pare_plan *plan);
 
 #endif

@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "compress/compress_internal.h"
+#include "compress/plan_internal.h"
 #include "runtime/file.h"
 
 char *pare__run_data_path(pare_run *run, const pare_text *t)
@@ -77,7 +78,9 @@ pare_status pare__run_tokens(pare_run *run)
                                 reason);
     }
     PARE_TRY(s);
-    plan->samples = run->tokens.count / plan->window;
     hash_tokens(run);
-    return PARE_OK;
+    if (plan->samples)
+        return PARE_OK;
+    plan->samples = run->tokens.count / plan->window;
+    return pare__plan_cost(run->cx, run->a, plan);
 }

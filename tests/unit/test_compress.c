@@ -100,6 +100,14 @@ START_TEST(bytes_are_the_same_when_activations_spill)
     ck_assert_uint_eq(h.count, 1);
     job_hash(&place, "file", other);
     ck_assert_str_eq(first, other);
+    /* how many windows there are is known only once the data is read */
+    const job_opts all = {.output = "all",
+                          .ram_limit = high,
+                          .sets = {"calibration.samples=all"},
+                          .set_count = 1,
+                          .events = &events};
+    ck_assert_int_eq(job_run(&place, all, NULL), PARE_OK);
+    ck_assert_uint_eq(h.count, 2);
 }
 END_TEST
 
