@@ -252,13 +252,18 @@ pare_status pare_file_get(pare_ctx *cx, int fd, const char *path, void *bytes, s
     return PARE_OK;
 }
 
-pare_status pare_file_sync(pare_ctx *cx, int fd, const char *path)
+static int sync_retry(int fd)
 {
     int rc;
     do
         rc = fsync(fd);
     while (rc != 0 && errno == EINTR);
-    return rc == 0 ? PARE_OK : pare_file_fail(cx, path, "sync");
+    return rc;
+}
+
+pare_status pare_file_sync(pare_ctx *cx, int fd, const char *path)
+{
+    return sync_retry(fd) == 0 ? PARE_OK : pare_file_fail(cx, path, "sync");
 }
 
 /* Some file systems cannot sync a directory and say EINVAL: there is nothing more to be done. */
@@ -276,7 +281,7 @@ pare_status pare_file_sync_parent(pare_ctx *cx, const char *path)
         s = pare_file_fail(cx, directory, "open");
         goto done;
     }
-    if (fsync(fd) != 0 && errno != EINVAL && errno != EINTR)
+    if (sync_retry(fd) != 0 && errno != EINVAL)
         s = pare_file_fail(cx, directory, "sync");
     (void)close(fd);
 done:
