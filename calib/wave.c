@@ -26,13 +26,16 @@ static pare_status open_spill(pare_ctx *cx, pare_wave *wave, uint64_t bytes)
 {
     wave->fd = open(wave->path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (wave->fd < 0)
-        return pare_file_fail(cx, wave->path, "cannot create");
+        return pare_file_fail(cx, wave->path, "create");
     if (unlink(wave->path) != 0)
-        return pare_file_fail(cx, wave->path, "cannot unlink");
-    const int reason = posix_fallocate(wave->fd, 0, (off_t)bytes);
+        return pare_file_fail(cx, wave->path, "unlink");
+    int reason;
+    do
+        reason = posix_fallocate(wave->fd, 0, (off_t)bytes);
+    while (reason == EINTR);
     if (reason != 0) {
         errno = reason;
-        return pare_file_fail(cx, wave->path, "cannot reserve space for activations");
+        return pare_file_fail(cx, wave->path, "reserve space for activations");
     }
     return PARE_OK;
 }
