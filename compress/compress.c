@@ -209,7 +209,7 @@ static pare_status take_weights(pare_run *run)
     for (size_t role = 0; role < PARE_ROLES; role++) {
         size_t n, k;
         pare_linear_shape(&run->plan.model.config, (pare_role)role, &n, &k);
-        run->weights[role] = PARE_NEW(run->a, float, n *k);
+        run->weights[role] = PARE_NEW(&run->stage, float, n *k);
         if (!run->weights[role])
             return PARE_ENOMEM;
     }
@@ -225,9 +225,10 @@ static pare_status start_wave(pare_run *run)
     if (plan->spill)
         pare__notify(run, PARE_EVENT_NOTICE, "activations (%.1f MiB) go to a file in %s",
                      (double)plan->activation_bytes / 0x1p20, plan->partial_path);
-    PARE_TRY(pare_wave_open(run->cx, run->a, plan->samples, plan->window, c->hidden,
+    PARE_TRY(pare_wave_open(run->cx, &run->stage, plan->samples, plan->window, c->hidden,
                             plan->spill ? plan->partial_path : NULL, &run->wave));
-    PARE_TRY(pare_forward_init(run->cx, run->a, &plan->model, plan->window, true, &run->forward));
+    PARE_TRY(
+        pare_forward_init(run->cx, &run->stage, &plan->model, plan->window, true, &run->forward));
     return pare_wave_embed(run->cx, &run->scratch, &run->wave, &plan->model, run->tokens.id);
 }
 
@@ -240,6 +241,7 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
     PARE_TRY(pare__run_finite(run));
     PARE_TRY(hash_inputs(run));
     PARE_TRY(pare__run_tokens(run));
+    PARE_TRY(pare__run_check_evaluations(run));
     PARE_TRY(identify(run));
     PARE_TRY(open_output(run));
     PARE_TRY(take_weights(run));
@@ -249,6 +251,7 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
         PARE_TRY(pare__run_block(run, i));
     }
     pare_wave_close(&run->wave);
+    pare_arena_release(&run->stage);
     PARE_TRY(pare__run_kept(run));
     PARE_TRY(pare__run_describe(run));
     PARE_TRY(pare__run_evaluate(run, out));
@@ -263,17 +266,24 @@ pare_status pare_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
     *out = (pare_compress_result){0};
     pare_run run = {.cx = cx, .a = a, .events = events, .started = pare__seconds()};
     run.wave.fd = -1;
+    const size_t limit = cx->limit_bytes;
     pare_status s = pare_arena_init(cx, &run.scratch, 0);
+    if (s == PARE_OK)
+        s = pare_arena_init(cx, &run.stage, 0);
     if (s == PARE_OK)
         s = pare_linalg_init(cx);
     if (s == PARE_OK)
         s = pare_plan_make(cx, a, job, &run.plan);
-    if (s == PARE_OK)
+    if (s == PARE_OK) {
+        cx->limit_bytes = (size_t)run.plan.allocator_bytes;
         s = run_job(&run, out);
+        cx->limit_bytes = limit;
+    }
     pare_wave_close(&run.wave);
     pare_packed_close(cx, run.writer);
     pare_journal_close(cx, run.journal);
     pare_plan_close(&run.plan);
+    pare_arena_release(&run.stage);
     pare_arena_release(&run.scratch);
     return s;
 }

@@ -11,6 +11,7 @@
 typedef struct pare_run {
     pare_ctx *cx;
     pare_arena *a;      /* lives as long as the job */
+    pare_arena stage;   /* lives while blocks are compressed */
     pare_arena scratch; /* rewound after every step */
     pare_plan plan;
     const pare_events *events;
@@ -63,6 +64,9 @@ bool pare__run_writes(const char *name);
 
 /* config.json, copies of tokenizer files, recipe, manifest. */
 PARE_CHECKED pare_status pare__run_describe(pare_run *run);
+
+/* Looks at the data of the evaluations, so that a mistake in them does not cost a whole run. */
+PARE_CHECKED pare_status pare__run_check_evaluations(pare_run *run);
 
 /* The recipe's evaluations on the model before and after, and the report. */
 PARE_CHECKED pare_status pare__run_evaluate(pare_run *run, pare_compress_result *out);

@@ -132,6 +132,7 @@ static pare_status open_model(pare_ctx *cx, pare_arena *a, pare_plan *plan)
                          plan->model_path);
     for (size_t i = 0; i < plan->checkpoint.files; i++)
         plan->input_bytes += plan->checkpoint.file[i].bytes;
+    plan->checkpoint.nonfinite = plan->recipe.nan != PARE_NAN_ERROR;
     return pare_model_load(cx, a, &plan->checkpoint, &plan->model);
 }
 

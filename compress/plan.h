@@ -53,6 +53,7 @@ typedef struct pare_plan {
     uint64_t fixed_ram_bytes;  /* block, Hessians, scratch; without the activations */
     uint64_t activation_bytes; /* 0 when samples is 0 (not known yet) */
     uint64_t ram_limit;        /* asked for, or three quarters of the machine's memory */
+    uint64_t allocator_bytes;  /* of it for the allocator; the rest is BLAS, stacks, parsed JSON */
     bool spill;                /* activations go to a file */
     uint64_t peak_ram_bytes;   /* anonymous memory */
     uint64_t disk_bytes;       /* written while running, spill included */

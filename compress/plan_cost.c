@@ -6,13 +6,15 @@
 
 #include "calib/hessian.h"
 #include "calib/wave.h"
+#include "compress/evaluate/evaluate.h"
 #include "compress/plan_internal.h"
 #include "runtime/file.h"
 #include "runtime/linalg.h"
 #include "runtime/threads.h"
 
-/* What the program holds besides its arenas: BLAS buffers, stacks, parsed headers. */
-static const uint64_t overhead_bytes = (uint64_t)96 << 20;
+/* Counted for tables, texts and tokens, and for what the program holds outside its allocator: BLAS
+ * buffers, stacks, parsed JSON. */
+static const uint64_t inside_bytes = (uint64_t)48 << 20, outside_bytes = (uint64_t)48 << 20;
 static const uint64_t report_bytes = (uint64_t)1 << 20;
 
 static uint64_t larger(uint64_t a, uint64_t b)
@@ -53,7 +55,8 @@ static uint64_t step_bytes(const pare_ctx *cx, const pare_plan *plan, uint64_t *
     return most;
 }
 
-static void count_ram(const pare_ctx *cx, pare_plan *plan)
+/* Of the things that are done one after the other, the one that needs most; its name. */
+static const char *count_ram(const pare_ctx *cx, pare_plan *plan)
 {
     const pare_config *const c = &plan->model.config;
     uint64_t planes;
@@ -63,15 +66,21 @@ static void count_ram(const pare_ctx *cx, pare_plan *plan)
         plan->calibrated && plan->recipe.calibration.kind == PARE_CALIBRATION_GENERATE
             ? pare_tokens_generate_bytes(cx, c, plan->window)
             : 0;
-    plan->fixed_ram_bytes = overhead_bytes + block_weights(c) * sizeof(float) + planes +
-                            pare_hessian_bytes(c, plan->sites) +
-                            larger(generate, larger(step, wave));
-    plan->activation_bytes =
-        plan->calibrated ? pare_wave_bytes(plan->samples, plan->window, c->hidden) : 0;
+    const uint64_t block = block_weights(c) * sizeof(float) + planes +
+                           pare_hessian_bytes(c, plan->sites) + larger(step, wave);
+    uint64_t evaluate = 0;
+    for (size_t i = 0; i < plan->recipe.evaluations; i++) {
+        const pare_evaluation *const e = &plan->recipe.evaluation[i];
+        evaluate = larger(evaluate, pare_evaluate_bytes(cx, c, e->window, e->kl ? 2 : 1));
+    }
+    const uint64_t most = larger(block, larger(generate, evaluate));
+    plan->fixed_ram_bytes = inside_bytes + outside_bytes + most;
+    return most == block ? "one block" : most == generate ? "sampling the text" : "an evaluation";
 }
 
 static pare_status check_ram(pare_ctx *cx, pare_plan *plan)
 {
+    const char *const largest = count_ram(cx, plan);
     const pare_job *const job = plan->job;
     const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGE_SIZE);
     const uint64_t machine = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : UINT64_MAX;
@@ -79,9 +88,14 @@ static pare_status check_ram(pare_ctx *cx, pare_plan *plan)
     plan->ram_limit = asked ? asked : machine / 4 * 3;
     if (plan->fixed_ram_bytes > plan->ram_limit)
         return pare_fail(cx, PARE_ENOMEM,
-                         "one block needs %.1f MiB of memory and the limit is %.1f MiB; raise the "
-                         "limit, or use a shorter window",
-                         (double)plan->fixed_ram_bytes / 0x1p20, (double)plan->ram_limit / 0x1p20);
+                         "%s needs %.1f MiB of memory and the limit is %.1f MiB; raise the limit, "
+                         "or use a shorter window",
+                         largest, (double)plan->fixed_ram_bytes / 0x1p20,
+                         (double)plan->ram_limit / 0x1p20);
+    plan->allocator_bytes = plan->ram_limit - outside_bytes;
+    plan->activation_bytes =
+        plan->calibrated ? pare_wave_bytes(plan->samples, plan->window, plan->model.config.hidden)
+                         : 0;
     plan->spill = plan->activation_bytes > plan->ram_limit - plan->fixed_ram_bytes;
     plan->peak_ram_bytes = plan->fixed_ram_bytes + (plan->spill ? 0 : plan->activation_bytes);
     return PARE_OK;
@@ -157,7 +171,6 @@ static void count_flops(const pare_ctx *cx, pare_plan *plan)
 
 pare_status pare__plan_cost(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 {
-    count_ram(cx, plan);
     PARE_TRY(check_ram(cx, plan));
     PARE_TRY(check_disk(cx, a, plan));
     count_flops(cx, plan);

@@ -9,7 +9,7 @@
 #include "runtime/file.h"
 #include "runtime/threads.h"
 
-/* Tokens of one evaluation's data file. */
+/* Tokens of one evaluation's data file, in the scratch arena. */
 static pare_status read_data(pare_run *run, const pare_evaluation *e, pare_tokens *out)
 {
     const pare_text *const file = e->text.text ? &e->text : &e->tokens;
@@ -18,12 +18,29 @@ static pare_status read_data(pare_run *run, const pare_evaluation *e, pare_token
     if (!path)
         return PARE_ENOMEM;
     if (!e->text.text)
-        return pare_tokens_read(run->cx, run->a, path, vocab, out);
+        return pare_tokens_read(run->cx, &run->scratch, path, vocab, out);
     pare_tokenizer *t = NULL;
     pare_status s = pare_tokenizer_open(run->cx, run->plan.checkpoint.directory, &t);
     if (s == PARE_OK)
-        s = pare_tokens_encode(run->cx, run->a, t, &path, 1, -1, vocab, out);
+        s = pare_tokens_encode(run->cx, &run->scratch, t, &path, 1, -1, vocab, out);
     pare_tokenizer_free(t);
+    return s;
+}
+
+pare_status pare__run_check_evaluations(pare_run *run)
+{
+    const pare_mark mark = pare_arena_mark(&run->scratch);
+    pare_status s = PARE_OK;
+    for (size_t i = 0; s == PARE_OK && i < run->plan.recipe.evaluations; i++) {
+        const pare_evaluation *const e = &run->plan.recipe.evaluation[i];
+        pare_tokens tokens;
+        s = read_data(run, e, &tokens);
+        if (s == PARE_OK && tokens.count < e->window)
+            s = pare_recipe_fail(
+                run->cx, e->place, "%s has %zu tokens, fewer than one window of %zu",
+                e->text.text ? e->text.text : e->tokens.text, tokens.count, e->window);
+        pare_arena_rewind(&run->scratch, mark);
+    }
     return s;
 }
 
@@ -38,8 +55,8 @@ static pare_status evaluate_one(pare_run *run, const pare_model *after, const pa
     pare_tokens tokens;
     PARE_TRY(read_data(run, e, &tokens));
     pare_forward before_f, after_f;
-    PARE_TRY(pare_forward_init(cx, run->a, &run->plan.model, e->window, false, &before_f));
-    PARE_TRY(pare_forward_init(cx, run->a, after, e->window, false, &after_f));
+    PARE_TRY(pare_forward_init(cx, &run->scratch, &run->plan.model, e->window, false, &before_f));
+    PARE_TRY(pare_forward_init(cx, &run->scratch, after, e->window, false, &after_f));
     const pare_eval_opts opts = {.window = e->window};
     pare_status s =
         pare_evaluate(cx, &before_f, NULL, &opts, tokens.id, tokens.count, &out->before);
@@ -57,8 +74,11 @@ static pare_status evaluate_all(pare_run *run, pare_report_eval *evaluation)
     pare_status s = pare_checkpoint_open(run->cx, run->a, run->plan.partial_path, &ck);
     if (s == PARE_OK)
         s = pare_model_load(run->cx, run->a, &ck, &after);
-    for (size_t i = 0; s == PARE_OK && i < run->plan.recipe.evaluations; i++)
+    for (size_t i = 0; s == PARE_OK && i < run->plan.recipe.evaluations; i++) {
+        const pare_mark mark = pare_arena_mark(&run->scratch);
         s = evaluate_one(run, &after, &run->plan.recipe.evaluation[i], &evaluation[i]);
+        pare_arena_rewind(&run->scratch, mark);
+    }
     pare_checkpoint_close(&ck);
     return s;
 }

@@ -115,5 +115,6 @@ pare_status pare__run_finite(pare_run *run)
         PARE_TRY(settle(run, &ck->tensor[i], &s.finding[i]));
         repaired = true;
     }
+    ck->nonfinite = false;
     return repaired ? pare_model_load(run->cx, run->a, ck, &run->plan.model) : PARE_OK;
 }

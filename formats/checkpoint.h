@@ -12,6 +12,7 @@ typedef struct pare_checkpoint {
     pare_ctx *cx;
     char *path, *directory; /* as given; the directory that holds config.json */
     bool packed;            /* an artifact of ours: quantization_config.quant_method is "pare" */
+    bool nonfinite;         /* set by a caller that repairs NaN and Inf: loading lets them pass */
     pare_file *file;        /* weight files, sorted by name */
     size_t files;
     pare_tensor *tensor; /* of all files, sorted by name */
@@ -41,7 +42,8 @@ PARE_CHECKED pare_status pare_config_parse(pare_ctx *cx, const char *name, const
 /* Binds tensors to a model: shapes are checked against the configuration, small vectors copied as
  * F32 into the arena, large ones viewed (copied too where the file leaves them unaligned). Packed
  * linears (NAME.codes, .scales, .zeros, described by packed.index.json) become panels.
- * PARE_EFORMAT: missing tensor, wrong shape, wrong dtype, NaN or Inf in a small vector. */
+ * PARE_EFORMAT: missing tensor, wrong shape, wrong dtype, NaN or Inf in a small vector
+ * (unless ck->nonfinite). */
 PARE_CHECKED pare_status pare_model_load(pare_ctx *cx, pare_arena *a, const pare_checkpoint *ck,
                                          pare_model *out);
 

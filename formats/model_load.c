@@ -101,7 +101,7 @@ static pare_status load_vector(const loader *l, const char *base, const char *su
     if (!v)
         return PARE_ENOMEM;
     PARE_TRY(pare_tensor_to_f32(l->cx, t, 0, len, v));
-    for (size_t i = 0; i < len; i++) {
+    for (size_t i = 0; i < len && !l->ck->nonfinite; i++) {
         if (!isfinite(v[i]))
             return pare_fail(l->cx, PARE_EFORMAT, "%s: tensor %s: value %zu is %s", file_of(l, t),
                              t->name, i, isnan(v[i]) ? "NaN" : "infinite");

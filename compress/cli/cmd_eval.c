@@ -220,7 +220,7 @@ pare_status pare_eval_run(pare_cli *cli, const pare_args *args)
     PARE_TRY(pare_cli_threads(cli, args));
     pare_status s = pare_loaded_open(cli, f.model, pare_args_given(args, "exact"), &model);
     if (s == PARE_OK && other)
-        s = pare_loaded_open(cli, other, false, &baseline);
+        s = pare_loaded_open(cli, other, pare_args_given(args, "exact"), &baseline);
     if (s == PARE_OK)
         s = measure(cli, args, &model, other ? &baseline : NULL, &f);
     pare_loaded_close(&baseline);

@@ -152,6 +152,20 @@ static pare_status take_side(evaluation *e, judged *j)
     return j->x && j->logits ? pare_kv_take(e->arena, c, e->batch, e->window, &j->kv) : PARE_ENOMEM;
 }
 
+static size_t batch_of(size_t window)
+{
+    return window < BATCH_TOKENS ? BATCH_TOKENS / window : 1;
+}
+
+uint64_t pare_evaluate_bytes(const pare_ctx *cx, const pare_config *c, size_t window, size_t sides)
+{
+    const pare_batch widest = {batch_of(window), window, 0};
+    const uint64_t row = c->hidden + 2 * (uint64_t)c->kv_heads * c->head_dim;
+    const uint64_t side = widest.sequences * window * row + (uint64_t)LOGITS_ROWS * c->vocab;
+    const uint64_t normed = (uint64_t)LOGITS_ROWS * c->hidden;
+    return (sides * side + 2 * normed) * sizeof(float) + pare_block_forward_scratch(cx, c, widest);
+}
+
 static pare_status evaluate(evaluation *e, pare_eval_result *out)
 {
     const pare_batch widest = {e->batch, e->window, 0};
@@ -219,7 +233,7 @@ pare_status pare_evaluate(pare_ctx *cx, const pare_forward *f, const pare_forwar
     e.window = opts->window;
     e.step = opts->stride ? opts->stride : opts->window;
     e.windows = (count - e.window) / e.step + 1;
-    e.batch = e.window < BATCH_TOKENS ? BATCH_TOKENS / e.window : 1;
+    e.batch = batch_of(e.window);
     e.batch = e.batch < e.windows ? e.batch : e.windows;
     e.vocab = f->model->head.n;
     e.side[0].f = f;

@@ -32,6 +32,10 @@ PARE_CHECKED pare_status pare_evaluate(pare_ctx *cx, const pare_forward *f,
                                        const pare_forward *baseline, const pare_eval_opts *opts,
                                        const int32_t *tokens, size_t count, pare_eval_result *out);
 
+/* Bytes that pare_evaluate takes, what it keeps per scored position (17 bytes) apart; upper bound.
+ *   sides  1, or 2 with a baseline of the same configuration */
+uint64_t pare_evaluate_bytes(const pare_ctx *cx, const pare_config *c, size_t window, size_t sides);
+
 /* One multiple-choice item: choice c is context tokens followed by its own. */
 typedef struct pare_choice_item {
     const int32_t *context;

@@ -47,12 +47,14 @@ END_TEST
 typedef struct heard {
     pare_event_kind wanted;
     size_t count;
+    volatile int stop; /* for a job that shall end there */
 } heard;
 
 static void hear(void *self, const pare_event *e)
 {
     heard *const h = self;
     h->count += e->kind == h->wanted;
+    h->stop = h->count > 0;
 }
 
 /* Makes the plan of the recipe with a memory limit; its status. `check` may look at it. */
@@ -228,6 +230,70 @@ START_TEST(infinite_weights_are_an_error_or_repaired_as_the_recipe_says)
 }
 END_TEST
 
+static off_t place_of(const char *path, const char *tensor)
+{
+    pare_ctx cx;
+    pare_arena a;
+    pare_checkpoint ck;
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    ck_assert_int_eq(pare_checkpoint_open(&cx, &a, path, &ck), PARE_OK);
+    const pare_tensor *const t = pare_checkpoint_find(&ck, tensor);
+    ck_assert_ptr_nonnull(t);
+    const off_t at = (off_t)((const unsigned char *)t->data - ck.file[0].data);
+    pare_checkpoint_close(&ck);
+    pare_arena_release(&a);
+    return at;
+}
+
+START_TEST(a_norm_that_is_not_finite_is_an_error_or_repaired_too)
+{
+    char what[1024], path[512];
+    (void)snprintf(path, sizeof path, "%s", job_path(&place, "model/model.safetensors"));
+    const off_t at = place_of(path, "model.norm.weight");
+    const int fd = open(path, O_RDWR);
+    ck_assert_int_eq(pwrite(fd, "\x00\x7e", 2, at), 2);
+    ck_assert_int_eq(close(fd), 0);
+    job_recipe(&place, "pare: 1\nmodel: model\npasses: [rtn]\n");
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, what), PARE_EFORMAT);
+    ck_assert_ptr_nonnull(strstr(what, "NaN"));
+    job_recipe(&place, "pare: 1\nmodel: model\npasses: [rtn]\nnan: clamp\n");
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, NULL), PARE_OK);
+}
+END_TEST
+
+START_TEST(evaluations_are_looked_at_before_the_work)
+{
+    char what[1024];
+    ck_assert(tiny_tokens_write(job_path(&place, "few.i32"), 97, 63, 3));
+    job_recipe(&place, "pare: 1\nmodel: model\npasses: [rtn]\nevaluate:\n"
+                       "  - perplexity: {tokens: few.i32, window: 64}\n");
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, what), PARE_EUSAGE);
+    ck_assert_ptr_nonnull(strstr(what, "recipe.yaml:5:5: few.i32 has 63 tokens, fewer than one"));
+    ck_assert(!pare_path_is_directory(job_path(&place, "out.partial")));
+}
+END_TEST
+
+START_TEST(the_allocator_keeps_to_the_limit_and_all_samples_are_counted)
+{
+    char what[1024];
+    const tiny_model m = tiny_model_default();
+    ck_assert(tiny_tokens_write(job_path(&place, "tokens.i32"), m.vocab, (size_t)64 << 13, 3));
+    job_recipe(&place, "pare: 1\nmodel: model\npasses: [gptq]\n"
+                       "calibration: {tokens: tokens.i32, samples: all, window: 64}\n");
+    const uint64_t limit = (uint64_t)110 << 20; /* activations alone: 96 MiB */
+    heard h = {.wanted = PARE_EVENT_NOTICE};
+    const pare_events events = {hear, &h};
+    const job_opts o = {
+        .output = "out", .ram_limit = limit, .events = &events, .interrupt = &h.stop};
+    ck_assert_int_eq(job_run(&place, o, what), PARE_EINTERRUPTED);
+    ck_assert_uint_eq(h.count, 1);
+    h = (heard){.wanted = PARE_EVENT_NOTICE};
+    ck_assert(tiny_tokens_write(job_path(&place, "tokens.i32"), m.vocab, (size_t)64 << 18, 3));
+    ck_assert_int_eq(job_run(&place, o, what), PARE_ENOMEM); /* 64 MiB of tokens */
+}
+END_TEST
+
 START_TEST(all_pass_options_run)
 {
     static const char *const options[] = {
@@ -267,6 +333,9 @@ int main(void)
     tcase_add_test(tc, too_few_windows_are_an_error_that_names_the_numbers);
     tcase_add_test(tc, a_tied_head_may_be_skipped_by_name);
     tcase_add_test(tc, infinite_weights_are_an_error_or_repaired_as_the_recipe_says);
+    tcase_add_test(tc, a_norm_that_is_not_finite_is_an_error_or_repaired_too);
+    tcase_add_test(tc, evaluations_are_looked_at_before_the_work);
+    tcase_add_test(tc, the_allocator_keeps_to_the_limit_and_all_samples_are_counted);
     tcase_add_test(tc, all_pass_options_run);
     suite_add_tcase(s, tc);
     return unit_main(s);
