@@ -28,31 +28,53 @@ static pare_status check_ids(pare_ctx *cx, const char *path, const pare_tokens *
     return PARE_OK;
 }
 
-pare_status pare_tokens_read(pare_ctx *cx, pare_arena *a, const char *path, size_t vocab,
-                             pare_tokens *out)
+/* Maps a file of at most TEXT_CAP bytes: only its tokens take memory. */
+static pare_status map_data(pare_ctx *cx, pare_arena *a, const char *path, pare_file *f)
 {
-    char *bytes;
-    size_t len;
-    PARE_TRY(pare_file_read(cx, a, path, TEXT_CAP, &bytes, &len));
-    if (len == 0 || len % 4 != 0)
+    PARE_TRY(pare_file_map(cx, a, path, f));
+    if (f->bytes <= TEXT_CAP)
+        return PARE_OK;
+    const unsigned long long bytes = f->bytes;
+    pare_file_unmap(f);
+    return pare_fail(cx, PARE_EFORMAT, "%s: %llu bytes, at most %d are accepted", path, bytes,
+                     TEXT_CAP);
+}
+
+static pare_status read_ids(pare_ctx *cx, pare_arena *a, const pare_file *f, size_t vocab,
+                            pare_tokens *out)
+{
+    if (f->bytes == 0 || f->bytes % 4 != 0)
         return pare_fail(cx, PARE_EFORMAT,
-                         "%s: %zu bytes are not a list of little-endian int32 tokens", path, len);
-    out->count = len / 4;
+                         "%s: %llu bytes are not a list of little-endian int32 tokens", f->path,
+                         (unsigned long long)f->bytes);
+    out->count = (size_t)f->bytes / 4;
     out->id = PARE_NEW(a, int32_t, out->count);
     if (!out->id)
         return PARE_ENOMEM;
     for (size_t i = 0; i < out->count; i++)
-        out->id[i] = read_le32((const unsigned char *)bytes + 4 * i);
-    return check_ids(cx, path, out, vocab);
+        out->id[i] = read_le32(f->data + 4 * i);
+    return check_ids(cx, f->path, out, vocab);
+}
+
+pare_status pare_tokens_read(pare_ctx *cx, pare_arena *a, const char *path, size_t vocab,
+                             pare_tokens *out)
+{
+    pare_file f;
+    PARE_TRY(map_data(cx, a, path, &f));
+    const pare_status s = read_ids(cx, a, &f, vocab, out);
+    pare_file_unmap(&f);
+    return s;
 }
 
 static pare_status encode_file(pare_ctx *cx, pare_arena *a, const pare_tokenizer *t,
                                const char *path, size_t vocab, pare_tokens *out)
 {
-    char *text;
-    size_t len;
-    PARE_TRY(pare_file_read(cx, a, path, TEXT_CAP, &text, &len));
-    const pare_status s = pare_tokenizer_encode(cx, t, a, text, len, &out->id, &out->count);
+    pare_file f;
+    PARE_TRY(map_data(cx, a, path, &f));
+    const char *const text = f.data ? (const char *)f.data : "";
+    const pare_status s =
+        pare_tokenizer_encode(cx, t, a, text, (size_t)f.bytes, &out->id, &out->count);
+    pare_file_unmap(&f);
     if (s != PARE_OK)
         return pare_fail_context(cx, s, "%s", path);
     return check_ids(cx, path, out, vocab);

@@ -231,6 +231,22 @@ START_TEST(token_files_are_little_endian_numbers_below_the_vocabulary)
 }
 END_TEST
 
+/* A long file is not held beside what it becomes. */
+START_TEST(reading_tokens_takes_the_memory_of_the_tokens)
+{
+    static const char zeros[1 << 20];
+    static rig r;
+    rig_begin(&r, 1, tiny_kinds[0]);
+    pare_tokens t;
+    folder_put(&r.dir, "long.i32", zeros, sizeof zeros);
+    const size_t live = r.home.cx.peak_bytes = r.home.cx.live_bytes;
+    ck_assert_int_eq(pare_tokens_read(&r.home.cx, &r.home.arena, r.dir.file, 53, &t), PARE_OK);
+    ck_assert_uint_eq(t.count, sizeof zeros / 4);
+    ck_assert_uint_lt(r.home.cx.peak_bytes - live, sizeof zeros + (1 << 17));
+    rig_end(&r);
+}
+END_TEST
+
 START_TEST(windows_are_consecutive_pieces_in_order)
 {
     tiny_home h;
@@ -339,6 +355,7 @@ int main(void)
     tcase_add_test(c, a_file_that_cannot_be_made_is_named);
     tcase_add_test(c, a_batch_has_about_2048_tokens);
     tcase_add_test(c, token_files_are_little_endian_numbers_below_the_vocabulary);
+    tcase_add_test(c, reading_tokens_takes_the_memory_of_the_tokens);
     tcase_add_test(c, windows_are_consecutive_pieces_in_order);
     tcase_add_test(c, samples_of_the_model_depend_on_their_number_only);
     tcase_add_test(c, every_refused_allocation_is_reported_and_nothing_leaks);
