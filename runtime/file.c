@@ -58,7 +58,7 @@ static void say(const char *text)
     }
 }
 
-/* The page behind the last byte of a file belongs to its mapping too. */
+/* Only calls that are safe in a handler. */
 static void on_sigbus(int sig, siginfo_t *info, void *ucontext)
 {
     (void)ucontext;

@@ -274,6 +274,46 @@ START_TEST(a_tap_sees_the_inputs_of_the_linears_and_stops_where_it_says)
 }
 END_TEST
 
+/* What a tap sees of the first site. */
+static pare_status see_first(void *self, pare_site site, const float *x, size_t rows, size_t k)
+{
+    if (site == PARE_SITE_ATTENTION)
+        memcpy(self, x, rows * k * sizeof *x);
+    return PARE_OK;
+}
+
+/* Recipes may give q, k and v other widths and groups, or leave one as it was: each must come out
+ * as if it were alone. V has no rotation, so the cache shows it. */
+START_TEST(linears_of_one_input_may_be_of_different_kinds)
+{
+    enum { LENGTH = 5, HIDDEN = 44, KV = 20 };
+    const tiny_kind q = tiny_kinds[_i / 2 % TINY_KINDS], v = tiny_kinds[_i / 2 / TINY_KINDS];
+    const bool exact = _i % 2 != 0;
+    float seen[LENGTH * HIDDEN], alone[LENGTH * KV];
+    tiny_home h;
+    tiny_begin(&h, 2);
+    pare_model m = tiny_model(&h.arena, q);
+    pare_forward f;
+    pare_kv kv;
+    m.block[0].linear[PARE_ROLE_V] = v.bits ? tiny_packed(&h.arena, v, 99, KV, HIDDEN)
+                                            : tiny_dense(&h.arena, v.dtype, 99, KV, HIDDEN);
+    float *const x = embedded(&h, &m, 1, LENGTH);
+    ck_assert_int_eq(pare_forward_init(&h.cx, &h.arena, &m, LENGTH, exact, &f), PARE_OK);
+    ck_assert_int_eq(pare_kv_take(&h.arena, &m.config, 1, LENGTH, &kv), PARE_OK);
+    const pare_tap tap = {see_first, seen, PARE_SITES};
+    ck_assert_int_eq(pare_block_forward(&h.cx, &h.arena, &f, &m.block[0],
+                                        (pare_batch){1, LENGTH, 0}, x, &kv, &tap),
+                     PARE_OK);
+    ck_assert_int_eq(pare_linear_apply(&h.cx, &h.arena, &m.block[0].linear[PARE_ROLE_V], exact,
+                                       seen, HIDDEN, LENGTH, alone, KV),
+                     PARE_OK);
+    for (size_t t = 0; t < LENGTH; t++)
+        for (size_t i = 0; i < KV; i++) /* values [head][dim][position] */
+            ck_assert_mem_eq(&kv.values[i * LENGTH + t], &alone[t * KV + i], sizeof *alone);
+    tiny_end(&h);
+}
+END_TEST
+
 START_TEST(logits_are_the_head_times_the_normed_rows_asked_for)
 {
     tiny_home h;
@@ -485,6 +525,8 @@ int main(void)
                         TINY_KINDS * 2);
     tcase_add_test(c, a_sequence_does_not_see_its_neighbours);
     tcase_add_test(c, a_tap_sees_the_inputs_of_the_linears_and_stops_where_it_says);
+    tcase_add_loop_test(c, linears_of_one_input_may_be_of_different_kinds, 0,
+                        2 * TINY_KINDS * TINY_KINDS);
     tcase_add_test(c, logits_are_the_head_times_the_normed_rows_asked_for);
     tcase_add_test(c, a_token_outside_the_vocabulary_is_refused_by_number);
     tcase_add_test(c, llama_3_scaling_stretches_the_long_waves_only);
