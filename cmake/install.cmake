@@ -1,12 +1,10 @@
 # Installs the program, the archive, the headers, the CMake package and the pkg-config file.
-if(TARGET pare)
-    install(TARGETS pare RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-endif()
+install(TARGETS pare RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS pare_archive EXPORT pare-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 foreach(module IN ITEMS kernels runtime formats recipes calib quant compress)
     install(DIRECTORY ${PROJECT_SOURCE_DIR}/${module}
             DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/pare
-            FILES_MATCHING PATTERN "*.h" PATTERN "*_internal.h" EXCLUDE
+            FILES_MATCHING PATTERN "*.h" PATTERN "*_internal.h" EXCLUDE PATTERN "version.h" EXCLUDE
             PATTERN "cli" EXCLUDE PATTERN "demo" EXCLUDE PATTERN "ref" EXCLUDE PATTERN "x86" EXCLUDE)
 endforeach()
 install(EXPORT pare-targets NAMESPACE pare:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/pare)
@@ -17,5 +15,16 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/pare-config-version.cmake
     COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/pare-config.cmake ${PROJECT_BINARY_DIR}/pare-config-version.cmake
     DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/pare)
+# Relative to the file itself, so that an installed tree may be moved (cmake --install --prefix).
+if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}" OR IS_ABSOLUTE "${CMAKE_INSTALL_INCLUDEDIR}")
+    set(pare_pc_prefix ${CMAKE_INSTALL_PREFIX})
+    set(pare_pc_libdir ${CMAKE_INSTALL_FULL_LIBDIR})
+    set(pare_pc_includedir ${CMAKE_INSTALL_FULL_INCLUDEDIR})
+else()
+    file(RELATIVE_PATH pare_pc_up /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+    string(REGEX REPLACE "/$" "" pare_pc_prefix "\${pcfiledir}/${pare_pc_up}")
+    set(pare_pc_libdir "\${prefix}/${CMAKE_INSTALL_LIBDIR}")
+    set(pare_pc_includedir "\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}")
+endif()
 configure_file(${PROJECT_SOURCE_DIR}/cmake/pare.pc.in ${PROJECT_BINARY_DIR}/pare.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/pare.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

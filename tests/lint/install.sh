@@ -1,0 +1,52 @@
+#!/bin/sh
+# install.sh ROOT BUILD CMAKE COMPILER FLAGS: what is installed can be used. A program that includes
+# every installed header is built against a fresh prefix twice, with find_package and with
+# pkg-config, and run.
+set -eu
+root=$1 build=$2 cmake=$3 compiler=$4 flags=$5
+. "$root/tests/lint/common.sh"
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+log=$dir/log
+
+stop() {
+    cat "$log" >&2
+    echo "install: $1" >&2
+    exit 1
+}
+
+"$cmake" --install "$build" --prefix "$dir/prefix" > "$log" 2>&1 || stop "cannot install"
+"$dir/prefix/bin/pare" --version > "$log" 2>&1 || stop "the installed program does not run"
+
+{
+    (cd "$dir/prefix/include/pare" && find . -name '*.h' | sort | sed 's|^\./\(.*\)|#include "\1"|')
+    cat << 'END'
+#include <stdio.h>
+
+int main(void)
+{
+    pare_ctx cx;
+    pare_ctx_init(&cx);
+    return pare_linalg_init(&cx) == PARE_OK && puts(pare_blas_name()) > 0 ? 0 : 1;
+}
+END
+} > "$dir/main.c"
+grep -q '"quant/gptq.h"' "$dir/main.c" || stop "headers are missing"
+cat > "$dir/CMakeLists.txt" << 'END'
+cmake_minimum_required(VERSION 3.25)
+project(consumer LANGUAGES C)
+find_package(pare REQUIRED)
+add_executable(consumer main.c)
+target_link_libraries(consumer PRIVATE pare::pare)
+END
+"$cmake" -S "$dir" -B "$dir/build" -DCMAKE_PREFIX_PATH="$dir/prefix" -DCMAKE_C_COMPILER="$compiler" \
+    -DCMAKE_C_FLAGS="$flags" > "$log" 2>&1 || stop "find_package(pare) fails"
+"$cmake" --build "$dir/build" > "$log" 2>&1 || stop "a program does not build with find_package"
+"$dir/build/consumer" > "$log" 2>&1 || stop "the program built with find_package does not run"
+
+pc=$(dirname "$(find "$dir/prefix" -name pare.pc)")
+options=$(PKG_CONFIG_PATH=$pc pkg-config --cflags --libs pare 2> "$log") || stop "pkg-config fails"
+# shellcheck disable=SC2086 # flags are words
+"$compiler" $flags "$dir/main.c" -o "$dir/consumer" $options > "$log" 2>&1 ||
+    stop "a program does not build with pkg-config"
+"$dir/consumer" > "$log" 2>&1 || stop "the program built with pkg-config does not run"
