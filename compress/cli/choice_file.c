@@ -128,5 +128,6 @@ pare_status pare_choice_measure(pare_cli *cli, const pare_loaded *l, const char 
     const pare_status s = read_items(&r, text, len, item, &items);
     pare_tokenizer_free(tokenizer);
     PARE_TRY(s);
-    return pare_evaluate_choice(cx, &l->forward, item, items, out);
+    const pare_status done = pare_evaluate_choice(cx, &l->forward, item, items, out);
+    return done == PARE_EINVAL ? pare_fail_context(cx, PARE_EFORMAT, "%s", path) : done;
 }

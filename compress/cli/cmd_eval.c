@@ -88,18 +88,49 @@ static pare_status check_options(pare_cli *cli, const pare_args *args)
     return PARE_OK;
 }
 
+/* What the user can change about the data is told as such. */
+static pare_status check_data(pare_cli *cli, const pare_args *args, const pare_eval_opts *opts,
+                              size_t tokens)
+{
+    const char *const text = pare_args_text(args, "text");
+    if (tokens >= opts->window)
+        return PARE_OK;
+    return pare_fail(&cli->cx, PARE_EUSAGE,
+                     "%s has %zu tokens, fewer than one window of %zu; give a smaller --window",
+                     text ? text : pare_args_text(args, "tokens"), tokens, opts->window);
+}
+
+static pare_status check_baseline(pare_cli *cli, const pare_args *args, const pare_config *c,
+                                  const pare_config *base, const pare_eval_opts *opts)
+{
+    const char *const path = pare_args_text(args, "baseline");
+    if (base->vocab != c->vocab)
+        return pare_fail(&cli->cx, PARE_EUSAGE,
+                         "--baseline %s: its vocabulary has %zu tokens, the model's %zu", path,
+                         base->vocab, c->vocab);
+    if (base->context < opts->window)
+        return pare_fail(&cli->cx, PARE_EUSAGE,
+                         "--baseline %s: its context is %zu tokens; give a smaller --window than "
+                         "%zu",
+                         path, base->context, opts->window);
+    return PARE_OK;
+}
+
 static pare_status measure_text(pare_cli *cli, const pare_args *args, const pare_loaded *l,
                                 const pare_loaded *baseline, figures *f)
 {
     pare_eval_opts opts;
     pare_tokens tokens;
     PARE_TRY(read_windows(cli, args, &l->model.config, &opts));
+    if (baseline)
+        PARE_TRY(check_baseline(cli, args, &l->model.config, &baseline->model.config, &opts));
     if (pare_args_given(args, "text"))
         PARE_TRY(pare_loaded_text(cli, l, pare_args_text(args, "text"),
                                   pare_args_given(args, "bos"), &tokens));
     else
         PARE_TRY(pare_tokens_read(&cli->cx, &cli->arena, pare_args_text(args, "tokens"),
                                   l->model.config.vocab, &tokens));
+    PARE_TRY(check_data(cli, args, &opts, tokens.count));
     f->window = opts.window;
     PARE_TRY(pare_evaluate(&cli->cx, &l->forward, baseline ? &baseline->forward : NULL, &opts,
                            tokens.id, tokens.count, &f->text));

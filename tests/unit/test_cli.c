@@ -1,7 +1,9 @@
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "formats/json.h"
+#include "tests/data/tiny_model.h"
 #include "tests/unit/unit.h"
 
 #define HEDGE PARE_SOURCE_DIR "/recipes/demo/hedge"
@@ -50,6 +52,67 @@ static pare_json *parse(pare_ctx *cx, const char *arguments)
                   "pare %s: %s\n%s", arguments, cx->what, o->text);
     return json;
 }
+
+#define TINY "pare-cli-tiny"
+
+/* A tiny model and its artifact, made by the program, and token files. */
+static void make_tiny(void)
+{
+    tiny_model m = tiny_model_default();
+    FILE *f;
+    (void)mkdir(TINY, 0777);
+    ck_assert(tiny_model_write(&m, TINY "/model"));
+    m.vocab++;
+    m.context = 16;
+    ck_assert(tiny_model_write(&m, TINY "/larger"));
+    m.vocab--;
+    ck_assert(tiny_model_write(&m, TINY "/shorter"));
+    ck_assert(tiny_tokens_write(TINY "/tokens.i32", m.vocab, 300, 1));
+    ck_assert(tiny_tokens_write(TINY "/few.i32", m.vocab, 9, 1));
+    f = fopen(TINY "/r.yaml", "w");
+    ck_assert(f &&
+              fputs("pare: 1\nmodel: model\noutput: out\npasses: [rtn: {group: 32}]\n", f) >= 0);
+    ck_assert_int_eq(fclose(f), 0);
+    ck_assert_int_eq(call("compress " TINY "/r.yaml --restart", OUT)->code, 0);
+}
+
+static double number_in(const pare_json *json, const char *object, const char *key)
+{
+    return pare_json_number(pare_json_get(pare_json_get(json, object), key), -1);
+}
+
+START_TEST(exact_holds_for_the_baseline_too)
+{
+    pare_ctx cx;
+    make_tiny();
+    pare_json *json = parse(&cx, "eval " TINY "/out --baseline " TINY "/out --exact --tokens " TINY
+                                 "/tokens.i32 --format json");
+    ck_assert_double_eq(number_in(json, "kl", "mean"), 0);
+    ck_assert_double_eq(number_in(json, "kl", "top1_agreement"), 1);
+    pare_json_free(json);
+    json = parse(&cx, "eval " TINY "/out --baseline " TINY "/model --exact --tokens " TINY
+                      "/tokens.i32 --format json");
+    ck_assert_double_gt(number_in(json, "kl", "mean"), 0);
+    pare_json_free(json);
+}
+END_TEST
+
+START_TEST(data_that_do_not_fit_the_models_are_a_mistake_of_the_user)
+{
+    make_tiny();
+    check_fails("eval " TINY "/model --tokens " TINY "/few.i32 --window 32", 2,
+                "few.i32 has 9 tokens, fewer than one window of 32; give a smaller --window");
+    check_fails("eval " TINY "/model --tokens " TINY "/tokens.i32 --baseline " TINY "/larger", 2,
+                "its vocabulary has");
+    check_fails("eval " TINY "/model --tokens " TINY "/tokens.i32 --baseline " TINY
+                "/shorter --window 32",
+                2, "its context is 16 tokens");
+    check_fails("eval " TINY "/model --text " TINY "/r.yaml", 4, "tokenizer.json");
+    check_fails("compress " TINY "/r.yaml", 2, "--restart");
+    ck_assert_int_eq(call("plan " TINY "/r.yaml", OUT)->code, 0);
+    ck_assert_ptr_nonnull(strstr(call("plan " TINY "/r.yaml", OUT)->text, "ask for --restart"));
+}
+END_TEST
 
 static const struct {
     const char *arguments;
@@ -213,6 +276,8 @@ int main(void)
     tcase_set_timeout(t, 120);
     tcase_add_loop_test(t, a_mistake_has_its_exit_code_and_says_what_to_do, 0,
                         (int)(sizeof mistakes / sizeof *mistakes));
+    tcase_add_test(t, exact_holds_for_the_baseline_too);
+    tcase_add_test(t, data_that_do_not_fit_the_models_are_a_mistake_of_the_user);
     tcase_add_test(t, every_command_and_pass_has_a_page);
     tcase_add_test(t, a_page_names_every_parameter_with_its_default);
     tcase_add_test(t, json_of_eval_holds_what_was_asked_for_and_no_more);
