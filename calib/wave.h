@@ -37,7 +37,7 @@ PARE_CHECKED pare_status pare_wave_embed(pare_ctx *cx, pare_arena *scratch, pare
  *   tap   NULL: the outputs of the block replace its inputs. Otherwise the tap sees the inputs of
  *         the linears, in batch order, and the wave stays as it is; tap->last is below PARE_SITES.
  *   what  name of the step, for progress
- * PARE_ENOMEM, PARE_EIO, PARE_EINTERRUPTED, or what the tap returned. Scratch is rewound.
+ * PARE_ENOMEM, PARE_EIO, or what the tap returned. Scratch is rewound.
  * Threads inside a batch; same bytes for any number of them. */
 PARE_CHECKED pare_status pare_wave_run(pare_ctx *cx, pare_arena *scratch, pare_wave *wave,
                                        const pare_forward *f, const pare_block *block,

@@ -113,7 +113,7 @@ START_TEST(statistics_are_sums_over_all_tokens_and_leave_the_wave_alone)
     pare_ctx *const cx = &r.home.cx;
     pare_arena *const a = &r.home.arena;
     const pare_block *const block = &r.model.block[0];
-    const unsigned sites = 1u << PARE_SITE_ATTENTION | 1u << PARE_SITE_ACTIVATED;
+    const unsigned sites = 1u << PARE_SITE_ATTENDED | 1u << PARE_SITE_ACTIVATED;
     pare_wave wave;
     pare_hessian h;
     open_wave(&r, _i != 0, 2, &wave);
@@ -126,7 +126,7 @@ START_TEST(statistics_are_sums_over_all_tokens_and_leave_the_wave_alone)
     ck_assert_int_eq(pare_wave_run(cx, a, &wave, &r.forward, block, &see, "gathering"), PARE_OK);
     ck_assert_mem_eq(contents(&r, &wave), before,
                      SAMPLES * WINDOW * r.model.config.hidden * sizeof(float));
-    ck_assert(!h.h[PARE_SITE_ATTENDED] && !h.h[PARE_SITE_MLP]);
+    ck_assert(!h.h[PARE_SITE_ATTENTION] && !h.h[PARE_SITE_MLP]);
     for (size_t s = 0; s < PARE_SITES; s++) {
         const size_t k = all.k[s];
         ck_assert_uint_eq(all.rows[s], SAMPLES * WINDOW);
@@ -143,7 +143,7 @@ START_TEST(statistics_are_sums_over_all_tokens_and_leave_the_wave_alone)
                                     (SAMPLES * WINDOW + 2) * 0x1p-24 * terms);
             }
     }
-    ck_assert_uint_eq(pare_hessian_bytes(&r.model.config, sites), (44 * 44 + 70 * 70) * 4);
+    ck_assert_uint_eq(pare_hessian_bytes(&r.model.config, sites), (40 * 40 + 70 * 70) * 4);
     pare_wave_close(&wave);
     rig_end(&r);
 }

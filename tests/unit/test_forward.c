@@ -490,6 +490,25 @@ START_TEST(softmax_sums_to_one_and_masks_with_zero)
 }
 END_TEST
 
+/* Far outside the range of the exponential, where its clamp and nothing else keeps the result. */
+START_TEST(softmax_and_silu_hold_for_huge_values)
+{
+    const float huge[] = {88, 100, 200, 1000, 1e30F, INFINITY};
+    for (size_t i = 0; i < sizeof huge / sizeof *huge; i++) {
+        float row[] = {0, -huge[i], -huge[i] / 2, 0}, gate[] = {huge[i], -huge[i]};
+        const float up[] = {0.5F, 0.5F};
+        pare_softmax(row, 4, 4, 1);
+        ck_assert(row[0] == 0.5F && row[3] == 0.5F);
+        ck_assert(row[1] >= 0 && row[1] <= 1e-37F && row[2] >= row[1] && row[2] < 1e-18F);
+        if (isinf(huge[i]))
+            continue;
+        pare_silu_mul(gate, up, 2);
+        ck_assert(gate[0] == huge[i] / 2);
+        ck_assert(gate[1] <= 0 && gate[1] >= -huge[i] * 1e-37F);
+    }
+}
+END_TEST
+
 START_TEST(logsumexp_divergence_and_argmax_agree_with_their_definitions)
 {
     float a[37], b[37];
@@ -535,6 +554,7 @@ int main(void)
     tcase_add_test(c, an_interrupt_ends_the_pass);
     tcase_add_test(c, the_exponential_is_right_to_1e_11_and_keeps_nan);
     tcase_add_test(c, softmax_sums_to_one_and_masks_with_zero);
+    tcase_add_test(c, softmax_and_silu_hold_for_huge_values);
     tcase_add_test(c, logsumexp_divergence_and_argmax_agree_with_their_definitions);
     suite_add_tcase(s, c);
     return unit_main(s);

@@ -496,6 +496,24 @@ START_TEST(weights_without_a_grid_are_refused_by_row_group_and_value)
 }
 END_TEST
 
+START_TEST(compensation_beyond_f32_is_refused)
+{
+    enum { K = 64 };
+    float *const w = weights(1, K), *const u = take(K * K, sizeof *u);
+    for (size_t i = 0; i < K; i++)
+        for (size_t j = i; j < K; j++)
+            u[i * K + j] = i == j ? 1e-20F : 1e20F;
+    const pare_grid grid = {.bits = 4};
+    const pare_gptq_opts opts = {.block = 32};
+    const pare_gptq_factor factor = {.k = K, .u = u, .dead = take(K, 1)};
+    pare_codes out;
+    ck_assert_int_eq(pare_codes_take(&arena, &grid, 1, K, &out), PARE_OK);
+    ck_assert_int_eq(pare_gptq_quantize(&cx, &arena, &opts, &grid, &factor, w, &out, NULL),
+                     PARE_ENUMERIC);
+    ck_assert_str_eq(cx.what, "the compensated weights left the range of F32: raise the damping");
+}
+END_TEST
+
 START_TEST(every_failed_allocation_is_reported_and_leaks_nothing)
 {
     enum { N = 5, K = 260 };
@@ -554,6 +572,7 @@ int main(void)
     tcase_add_test(t, dead_columns_count_neither_in_the_mean_nor_in_the_loss);
     tcase_add_test(t, group_of_zeros_stays_at_its_zero_point);
     tcase_add_test(t, weights_without_a_grid_are_refused_by_row_group_and_value);
+    tcase_add_test(t, compensation_beyond_f32_is_refused);
     tcase_add_test(t, every_failed_allocation_is_reported_and_leaks_nothing);
     suite_add_tcase(s, t);
     return unit_main(s);

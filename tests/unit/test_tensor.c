@@ -64,6 +64,7 @@ static uint32_t encode(pare_dtype t, size_t i)
     return i == 0 ? 0 : ((u >> 13) & 0x3ff) | (((u >> 23) - 112) << 10);
 }
 
+/* 251 has no factor in common with the pieces that go through a buffer. */
 START_TEST(elements_become_f32_from_any_address)
 {
     static const pare_dtype types[] = {PARE_F32, PARE_F16, PARE_BF16};
@@ -75,15 +76,15 @@ START_TEST(elements_become_f32_from_any_address)
             unsigned char *const bytes = malloc(COUNT * size + skew);
             float *const out = malloc(COUNT * sizeof *out);
             for (size_t i = 0; i < COUNT; i++) {
-                const uint32_t u = encode(types[k], i % 256);
+                const uint32_t u = encode(types[k], i % 251);
                 memcpy(bytes + skew + i * size, &u, size);
             }
             const pare_tensor t = {"x", types[k], 1, {COUNT}, bytes + skew, COUNT * size};
             ck_assert_int_eq(pare_tensor_to_f32(&cx, &t, 0, COUNT, out), PARE_OK);
             for (size_t i = 0; i < COUNT; i++)
-                ck_assert(out[i] == (float)(i % 256));
+                ck_assert(out[i] == (float)(i % 251));
             ck_assert_int_eq(pare_tensor_to_f32(&cx, &t, COUNT - 1, 1, out), PARE_OK);
-            ck_assert(out[0] == (float)((COUNT - 1) % 256));
+            ck_assert(out[0] == (float)((COUNT - 1) % 251));
             ck_assert_int_eq(pare_tensor_to_f32(&cx, &t, COUNT, 0, out), PARE_OK);
             free(bytes);
             free(out);
