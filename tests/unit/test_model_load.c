@@ -2,6 +2,7 @@
 
 #include "formats/safetensors.h"
 #include "runtime/linear.h"
+#include "tests/fuzz/artifact_input.h"
 #include "tests/unit/load_case.h"
 
 static void same_weights(const pare_linear *l, const pare_tensor *t)
@@ -339,6 +340,51 @@ START_TEST(every_failed_allocation_is_reported)
 }
 END_TEST
 
+static const char *const artifact_messages[] = {
+    "packed.index.json:1:",
+    "metadata does not describe a model of pare",
+    "version -1 in layout R8K32, this program reads version 1",
+    "version 2 in layout R8K32, this program reads version 1",
+    "in layout R4K64",
+    "linears is missing or not an object",
+    "q_proj: bits is not 2, 3, 4 or 8",
+    "q_proj: group is not 0 (the row) or a multiple of 32",
+    "q_proj: symmetric is not true or false",
+    "in the index, config.json asks for [32, 32]",
+    "tensor model.layers.0.self_attn.q_proj.codes is missing",
+    "tensor model.layers.0.self_attn.q_proj.scales is missing",
+    "tensor model.layers.0.self_attn.q_proj.zeros is missing",
+    "tensor model.norm.weight is missing",
+    "tensor model.layers.0.self_attn.q_proj.weight is missing",
+    "q_proj.codes has dtype I8, expected U8",
+    "q_proj.scales has dtype BF16, expected F16",
+    "q_proj.codes has shape [4, 1, 128], config.json asks for [4, 1, 256]",
+    "config.json asks for [4, 1, 128]",
+    "q_proj.scales has shape [4, 2, 8], config.json asks for [4, 1, 8]",
+    "lm_head.weight has dtype U8, expected F32, F16 or BF16",
+    "tensor model.norm.weight: value 0 is NaN",
+    "config.json does not say tie_word_embeddings: true",
+    "has no place in a model of type llama",
+    "the index describes 5 packed linears, the model has 4 of them",
+};
+
+static pare_status parse_artifact(pare_ctx *c, const void *bytes, size_t len)
+{
+    pare_arena a;
+    pare_status s = pare_arena_init(c, &a, 0);
+    if (s == PARE_OK)
+        s = artifact_input_run(c, &a, bytes, len);
+    pare_arena_release(&a);
+    return s;
+}
+
+START_TEST(the_corpus_reaches_every_message_of_an_artifact)
+{
+    corpus_reaches("artifact", parse_artifact, artifact_messages,
+                   sizeof artifact_messages / sizeof *artifact_messages);
+}
+END_TEST
+
 START_TEST(shared_models_load)
 {
     static const char *const names[] = {"models/hedge", "models/stories260k"};
@@ -374,6 +420,7 @@ int main(void)
                         sizeof indexes / sizeof *indexes);
     tcase_add_test(t, one_file_of_an_artifact_is_no_model);
     tcase_add_loop_test(t, every_failed_allocation_is_reported, 0, 2);
+    tcase_add_test(t, the_corpus_reaches_every_message_of_an_artifact);
     tcase_add_test(t, shared_models_load);
     suite_add_tcase(s, t);
     return unit_main(s);
