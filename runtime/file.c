@@ -89,13 +89,16 @@ pare_status pare_file_fail(pare_ctx *cx, const char *path, const char *doing)
     char reason[128] = "unknown error";
     (void)strerror_r(code, reason, sizeof reason);
     pare_status s = PARE_EIO;
-    if (code == ENOENT)
+    if (code == ENOENT || code == ENAMETOOLONG)
         s = PARE_ENOTFOUND;
     else if (code == ENOSPC || code == EDQUOT || code == EFBIG)
         s = PARE_ENOSPC;
     else if (code == ENOMEM)
         s = PARE_ENOMEM;
-    return pare_fail(cx, s, "%s: cannot %s: %s", path, doing, reason);
+    const size_t len = strlen(path);
+    const bool all = len < sizeof cx->what / 2; /* else its ends: the reason must have room */
+    return pare_fail(cx, s, "%.*s%s%s: cannot %s: %s", all ? (int)len : 200, path, all ? "" : "...",
+                     all ? "" : path + len - 100, doing, reason);
 }
 
 static int open_retry(const char *path, int flags, mode_t mode)
