@@ -1,6 +1,7 @@
 /* The program: splits the command line, runs one command, prints the failure, chooses the exit
  * code. Signals: the first SIGINT or SIGTERM asks the command to stop at the next safe place, the
  * second ends the program at once; an unfinished compression can be resumed after both. */
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -109,11 +110,13 @@ static pare_status run(pare_cli *cli, int argc, char **argv)
     return command->run(cli, &args);
 }
 
-/* A result that did not reach the reader is a failure. */
+/* A result that did not reach the reader is a failure; one that closed the pipe knows it. */
 static pare_status flush(pare_cli *cli)
 {
+    errno = 0;
     if (fflush(stdout) == 0 && !ferror(stdout))
         return PARE_OK;
+    cli->screen.mute = errno == EPIPE;
     return pare_file_fail(&cli->cx, "standard output", "write");
 }
 

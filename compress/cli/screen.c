@@ -44,9 +44,10 @@ static void report(void *self, const char *what, double done, double total)
         (void)snprintf(s->step, sizeof s->step, "%s", what);
         s->began = now;
     }
-    if (done >= total)
+    if (done >= total) {
         pare_screen_wipe(s);
-    else if (now - s->began >= QUIET_SECONDS && now - s->shown >= REDRAW_SECONDS) {
+        s->step[0] = '\0'; /* the next step of this name has its own clock */
+    } else if (now - s->began >= QUIET_SECONDS && now - s->shown >= REDRAW_SECONDS) {
         s->shown = now;
         draw(s, done, total, now - s->began);
     }
@@ -82,6 +83,8 @@ void pare_screen_say(pare_screen *s, const char *fmt, ...)
 
 void pare_screen_error(pare_screen *s, const char *message)
 {
+    if (s->mute)
+        return;
     pare_screen_say(s, "pare: %serror:%s %s", s->colour ? "\033[1;31m" : "",
                     s->colour ? "\033[0m" : "", message);
 }

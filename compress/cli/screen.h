@@ -11,6 +11,7 @@
 
 typedef struct pare_screen {
     bool terminal, colour;
+    bool mute;           /* nobody wants to read errors any more */
     bool drawn;          /* a bar stands in the last line */
     char step[64];       /* step the clock runs for */
     double began, shown; /* seconds */

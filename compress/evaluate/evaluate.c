@@ -184,6 +184,7 @@ static pare_status evaluate(evaluation *e, pare_eval_result *out)
     if (!e->nll || !e->kl || !e->same)
         return PARE_ENOMEM;
     PARE_TRY(pare_arena_init(e->cx, &e->work, most));
+    pare_ctx_progress(e->cx, "evaluate", 0, (double)e->windows);
     for (size_t w = 0; w < e->windows; w += e->batch) {
         const size_t count = e->windows - w < e->batch ? e->windows - w : e->batch;
         PARE_TRY(run_batch(e, w, count));
