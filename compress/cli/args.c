@@ -39,6 +39,16 @@ static pare_status unknown(pare_ctx *cx, const pare_command *c, const char *word
                      c->name, (int)len, word, c->name);
 }
 
+/* Whether the argument of an option names something on disk. */
+static bool is_place(const char *argument)
+{
+    static const char *const place[] = {"PATH", "FILE", "DIR", "MODEL"};
+    for (size_t i = 0; i < sizeof place / sizeof *place; i++)
+        if (strcmp(argument, place[i]) == 0)
+            return true;
+    return false;
+}
+
 /* Takes "--name", "--name=value" or "--name value"; *used is the number of words. */
 static pare_status take_option(pare_ctx *cx, const pare_command *c, int argc, char **argv,
                                pare_args *out, int *used)
@@ -58,6 +68,9 @@ static pare_status take_option(pare_ctx *cx, const pare_command *c, int argc, ch
         value = argv[1];
         *used = 2;
     }
+    if (o->argument && *value == '\0' && is_place(o->argument))
+        return pare_fail(cx, PARE_EUSAGE, "%s: --%s is empty; it needs %s", c->name, o->name,
+                         o->argument);
     if (!o->repeats && pare_args_given(out, o->name))
         return pare_fail(cx, PARE_EUSAGE, "%s: --%s is given twice", c->name, o->name);
     if (out->givens == PARE_ARGS_MAX)
@@ -72,6 +85,10 @@ static pare_status check_operands(pare_ctx *cx, const pare_command *c, const par
     if (args->operands < c->operands_min)
         return pare_fail(cx, PARE_EUSAGE, "%s: %s is missing; usage: pare %s %s", c->name,
                          c->operands, c->name, c->operands);
+    for (size_t i = 0; i < args->operands; i++)
+        if (args->operand[i][0] == '\0')
+            return pare_fail(cx, PARE_EUSAGE, "%s: %s is empty; usage: pare %s %s", c->name,
+                             c->operands, c->name, c->operands);
     if (args->operands > c->operands_max)
         return pare_fail(cx, PARE_EUSAGE, "%s: \"%s\" is one word too many; usage: pare %s %s",
                          c->name, args->operand[c->operands_max], c->name, c->operands);

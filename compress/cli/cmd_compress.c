@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -96,9 +97,12 @@ static void on_event(void *self, const pare_event *e)
     listener *const l = self;
     char seconds[PARE_UNIT_TEXT];
     if (e->kind == PARE_EVENT_BLOCK)
-        pare_screen_say(&l->cli->screen, "block %zu of %zu  largest error %.2e  (%s)", e->block + 1,
-                        e->blocks, largest_error(e), pare_units_seconds(e->seconds, seconds));
-    else
+        pare_screen_say(&l->cli->screen, "block %zu of %zu  largest error %.2e  (after %s)",
+                        e->block + 1, e->blocks, largest_error(e),
+                        pare_units_seconds(e->seconds, seconds));
+    else if (e->kind == PARE_EVENT_EVALUATE)
+        pare_screen_say(&l->cli->screen, "evaluating: %s", e->text ? e->text : "");
+    else if (e->kind != PARE_EVENT_DONE) /* the result says it */
         pare_screen_say(&l->cli->screen, "%s", e->text ? e->text : kind_name(e->kind));
     if (l->log && log_event(l, e) != PARE_OK)
         l->log_failed = true;
@@ -148,14 +152,14 @@ static void print_text(const pare_compress_result *result)
 {
     const pare_report *const r = &result->report;
     char a[PARE_UNIT_TEXT], b[PARE_UNIT_TEXT];
-    (void)printf("%s\n", r->output);
+    (void)printf("artifact          %s\n", r->output);
     (void)printf("weights           %s -> %s\n", pare_units_bytes(r->bytes_before, a),
                  pare_units_bytes(r->bytes_after, b));
     (void)printf("bits per weight   %.3f in %zu linears, %.3f in the whole model\n",
                  r->bits_per_weight, r->rows, r->model_bits_per_weight);
     for (size_t i = 0; i < r->evaluations; i++) {
         const pare_report_eval *const e = &r->evaluation[i];
-        (void)printf("%-17s %.4f -> %.4f perplexity", e->what, e->before.ppl, e->after.ppl);
+        (void)printf("perplexity        %.4f -> %.4f", e->before.ppl, e->after.ppl);
         if (e->after.has_kl)
             (void)printf(", KL %.6f", e->after.kl_mean);
         (void)printf("   (%s)\n", e->data);
@@ -195,7 +199,8 @@ pare_status pare_compress_run(pare_cli *cli, const pare_args *args)
     if (l.log_path) {
         l.log = fopen(l.log_path, "a");
         if (!l.log)
-            return pare_file_fail(&cli->cx, l.log_path, "open");
+            return pare_fail(&cli->cx, PARE_EUSAGE, "--log-json \"%s\": cannot open: %s",
+                             l.log_path, strerror(errno));
     }
     pare_status s = pare_cli_threads(cli, args);
     if (s == PARE_OK)

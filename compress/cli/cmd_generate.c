@@ -1,5 +1,6 @@
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "compress/cli/cli.h"
 #include "runtime/sample.h"
@@ -11,7 +12,7 @@ typedef struct request {
     pare_generate_opts opts;
     size_t count, prompt; /* sequences; tokens of the prompt */
     const int32_t *start; /* [prompt] */
-    bool started;         /* no prompt was given: the start token is not shown */
+    bool lead;            /* a start token that nobody wrote comes first and is not shown */
     const char *output;   /* or NULL */
     bool tokens_out;      /* FILE.i32 */
 } request;
@@ -46,16 +47,15 @@ static pare_status read_prompt(pare_cli *cli, const pare_args *args, const pare_
     size_t count = 0;
     if (text && *text)
         PARE_TRY(pare_tokenizer_encode(&cli->cx, t, &cli->arena, text, strlen(text), &ids, &count));
-    r->started = count == 0;
-    const bool lead = r->started || (pare_tokenizer_add_bos(t) && pare_tokenizer_bos(t) >= 0);
-    r->prompt = count + lead;
+    r->lead = count == 0 || (pare_tokenizer_add_bos(t) && pare_tokenizer_bos(t) >= 0);
+    r->prompt = count + r->lead;
     r->start = start = PARE_NEW(&cli->arena, int32_t, r->prompt);
     if (!start)
         return PARE_ENOMEM;
-    if (lead)
+    if (r->lead)
         PARE_TRY(start_token(cli, c, t, start));
     if (count)
-        memcpy(start + lead, ids, count * sizeof *ids);
+        memcpy(start + r->lead, ids, count * sizeof *ids);
     if (r->prompt >= c->context)
         return pare_fail(&cli->cx, PARE_EUSAGE,
                          "generate: the prompt has %zu tokens, the model's context is %zu",
@@ -72,7 +72,7 @@ static pare_status read_request(pare_cli *cli, const pare_args *args, const pare
     r->opts.temperature = 1;
     PARE_TRY(pare_args_count(cx, args, "tokens", 1, room, &tokens));
     PARE_TRY(pare_args_count(cx, args, "count", 1, COUNT_MAX, &count));
-    PARE_TRY(pare_args_count(cx, args, "seed", 0, UINT64_MAX, &r->opts.seed));
+    PARE_TRY(pare_args_count(cx, args, "seed", 0, INT64_MAX, &r->opts.seed));
     PARE_TRY(pare_args_number(cx, args, "temperature", 0, 1000, &r->opts.temperature));
     r->count = (size_t)count;
     r->opts.length = r->prompt + (size_t)tokens;
@@ -104,7 +104,7 @@ static pare_status draw(pare_cli *cli, const pare_loaded *l, const request *r, i
 static const int32_t *shown(const request *r, const pare_config *c, const int32_t *sequence,
                             size_t *count)
 {
-    const size_t from = r->started ? 1 : 0;
+    const size_t from = r->lead ? 1 : 0;
     size_t end = r->opts.length;
     for (size_t i = r->prompt; r->opts.stop_at_eos && i < end; i++)
         for (size_t e = 0; e < c->eos_ids; e++)
@@ -162,7 +162,7 @@ static pare_status print_json(pare_cli *cli, const char *model, const request *r
     pare_json_put_text(w, "model", model);
     pare_json_put_integer(w, "count", (int64_t)r->count);
     pare_json_put_integer(w, "length", (int64_t)r->opts.length);
-    pare_json_put_integer(w, "seed", (int64_t)(r->opts.seed & INT64_MAX));
+    pare_json_put_integer(w, "seed", (int64_t)r->opts.seed);
     pare_json_put_number(w, "temperature", r->opts.temperature);
     if (r->output)
         pare_json_put_text(w, "output", r->output);
@@ -209,15 +209,32 @@ static pare_status generate(pare_cli *cli, const pare_args *args, const pare_loa
     return deliver(cli, args->operand[0], c, t, r, tokens);
 }
 
+/* Before the sampling, which can take long: a place for the file. */
+static pare_status check_output(pare_cli *cli, const request *r)
+{
+    if (!r->tokens_out && !ends_with(r->output, ".txt"))
+        return pare_fail(&cli->cx, PARE_EUSAGE,
+                         "generate: --output \"%s\" must end in .txt or .i32", r->output);
+    const char *const slash = strrchr(r->output, '/');
+    const size_t len = slash ? (size_t)(slash - r->output) + 1 : 0;
+    const char *const place = len ? pare_arena_text(&cli->arena, r->output, len) : ".";
+    if (!place)
+        return PARE_ENOMEM;
+    if (access(place, W_OK) == 0)
+        return PARE_OK;
+    return pare_fail(&cli->cx, PARE_EUSAGE,
+                     "generate: --output \"%s\": %s is not a directory that can be written to",
+                     r->output, place);
+}
+
 pare_status pare_generate_run(pare_cli *cli, const pare_args *args)
 {
     request r = {.output = pare_args_text(args, "output")};
     pare_loaded model = {0};
     pare_tokenizer *t = NULL;
     r.tokens_out = r.output && ends_with(r.output, ".i32");
-    if (r.output && !r.tokens_out && !ends_with(r.output, ".txt"))
-        return pare_fail(&cli->cx, PARE_EUSAGE,
-                         "generate: --output \"%s\" must end in .txt or .i32", r.output);
+    if (r.output)
+        PARE_TRY(check_output(cli, &r));
     PARE_TRY(pare_cli_threads(cli, args));
     pare_status s = pare_loaded_open(cli, args->operand[0], false, &model);
     const char *const prompt = pare_args_text(args, "prompt");

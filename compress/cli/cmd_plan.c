@@ -24,6 +24,8 @@ pare_status pare_job_read(pare_cli *cli, const pare_args *args, pare_job *out)
         return pare_fail(cx, PARE_EUSAGE, "--device cuda: this version computes on the CPU only");
     if (device && strcmp(device, "cpu") != 0)
         return pare_fail(cx, PARE_EUSAGE, "--device \"%s\": expected cpu", device);
+    if (pare_path_is_directory(out->recipe))
+        return pare_fail(cx, PARE_EUSAGE, "%s: is a directory, expected a recipe", out->recipe);
     if (!pare_path_is_file(out->recipe))
         return pare_fail(cx, PARE_EUSAGE, "%s: there is no such recipe", out->recipe);
     return pare_args_bytes(cx, args, "ram-limit", &out->ram_limit);
@@ -96,7 +98,8 @@ static void print_text(const pare_plan *p, double seconds)
         print_bytes("peak memory", p->fixed_ram_bytes, " and the activations of all windows");
     print_bytes("disk", p->disk_bytes, " while running");
     print_bytes("free disk", p->disk_free_bytes, "");
-    (void)printf("%-17s about %s on this machine\n", "time", pare_units_seconds(seconds, text));
+    (void)printf("%-17s about %s on this machine%s\n", "time", pare_units_seconds(seconds, text),
+                 p->recipe.evaluations ? "; the evaluation comes on top" : "");
 }
 
 static void put_linear(pare_json_writer *w, const pare_plan *p, const pare_plan_linear *l)

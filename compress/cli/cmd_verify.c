@@ -53,8 +53,9 @@ static pare_status verify_text(pare_cli *cli, const char *path, pare_verify_resu
     PARE_TRY(pare_verify(&cli->cx, path, found, &f, r));
     if (f.count > FINDINGS_SHOWN)
         (void)printf("... and %zu more\n", f.count - FINDINGS_SHOWN);
-    (void)printf("%s: %zu files, %zu tensors, %s: %s\n", path, r->files, r->tensors,
-                 pare_units_bytes(r->bytes, bytes), r->findings ? "damaged" : "all good");
+    (void)printf("%s: %zu file%s, %zu tensors, %s: %s\n", path, r->files, r->files == 1 ? "" : "s",
+                 r->tensors, pare_units_bytes(r->bytes, bytes),
+                 r->findings ? "damaged" : "all good");
     return PARE_OK;
 }
 

@@ -87,7 +87,7 @@ const pare_command pare_commands[] = {
      "pare bench kernels", bench_options, pare_bench_run},
     {"doctor", "", 0, 0, "CPU level, BLAS, limits, free disk, libraries", NULL, "pare doctor",
      no_options, pare_doctor_run},
-    {"help", "[TOPIC]", 0, 2, "a page on a command, a pass (such as gptq), or \"error\"", NULL,
-     "pare help gptq", no_options, pare_help_run},
+    {"help", "[TOPIC]", 0, 2, "a page on a command, a pass (such as gptq), or \"error\"",
+     "\"pare help error 4\" explains one exit code.", "pare help gptq", no_options, pare_help_run},
     {NULL, NULL, 0, 0, NULL, NULL, NULL, NULL, NULL},
 };

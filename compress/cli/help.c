@@ -67,26 +67,28 @@ static void print_range(const pare_param *p, char *text, size_t size)
 
 static void print_pass(const pare_pass *pass)
 {
-    (void)printf("%s: %s\nsource  %s\n\nparameters\n  %-16s %-32s %-8s\n", pass->name,
-                 pass->summary, pass->source, "name", "values", "default");
+    (void)printf("%s: %s\nsource  %s\n\nparameters\n  %-16s %-38s default\n", pass->name,
+                 pass->summary, pass->source, "name", "values");
     for (const pare_param *p = pass->params; p->name; p++) {
         char range[128], fallback[32];
         print_range(p, range, sizeof range);
         pare_param_print(p, p->fallback, fallback, sizeof fallback);
-        (void)printf("  %-16s %-32s %-8s %s%s%s%s\n", p->name, range, fallback, p->help,
+        (void)printf("  %-16s %-38s %-8s %s%s%s%s\n", p->name, range, fallback, p->help,
                      p->unit ? " [" : "", p->unit ? p->unit : "", p->unit ? "]" : "");
     }
-    (void)printf("  %-16s %-32s %-8s %s\n  %-16s %-32s %-8s %s\n", "targets", "list of patterns",
+    (void)printf("  %-16s %-38s %-8s %s\n  %-16s %-38s %-8s %s\n", "targets", "list of patterns",
                  "all", "linears of the blocks to work on: globs, or re: and an expression", "skip",
                  "list of patterns", "none", "linears to leave as they are");
     (void)printf("\nsymmetric grid: codes -2^(b-1) .. 2^(b-1)-1 around a fixed zero, and the "
                  "smallest scale that\ncovers the group, so the largest weight falls on a code and "
-                 "not between two.\nExample:  passes:\n            - %s: {bits: 4, group: 64}\n",
+                 "not between two.\n\nexample  passes:\n           - %s: {bits: 4, group: 64}\n",
                  pass->name);
 }
 
-static void print_errors(void)
+/* All exit codes, or the one in `code`. */
+static pare_status print_errors(pare_cli *cli, const char *code)
 {
+    bool found = false;
     static const struct {
         int code;
         const char *text;
@@ -99,9 +101,19 @@ static void print_errors(void)
         {PARE_EXIT_RESOURCES, "not enough memory or disk"},
         {PARE_EXIT_INTERRUPTED, "interrupted; the same command continues the work"},
     };
-    (void)printf("exit codes\n");
-    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+    if (!code)
+        (void)printf("exit codes\n");
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        char text[8];
+        (void)snprintf(text, sizeof text, "%d", row[i].code);
+        if (code && strcmp(code, text) != 0)
+            continue;
+        found = true;
         (void)printf("  %3d  %s\n", row[i].code, row[i].text);
+    }
+    return found ? PARE_OK
+                 : pare_fail(&cli->cx, PARE_EUSAGE,
+                             "no exit code \"%s\"; \"pare help error\" lists them", code);
 }
 
 pare_status pare_help(pare_cli *cli, const char *topic)
@@ -123,10 +135,8 @@ pare_status pare_help(pare_cli *cli, const char *topic)
             return PARE_OK;
         }
     known[count++] = "error";
-    if (strcmp(topic, "error") == 0) {
-        print_errors();
-        return PARE_OK;
-    }
+    if (strcmp(topic, "error") == 0)
+        return print_errors(cli, NULL);
     const char *const near = pare_nearest_word(topic, known, count);
     return pare_fail(&cli->cx, PARE_EUSAGE, "no help on \"%s\"%s%s%s", topic,
                      near ? "; did you mean " : "; \"pare help\" lists the topics",
@@ -135,5 +145,12 @@ pare_status pare_help(pare_cli *cli, const char *topic)
 
 pare_status pare_help_run(pare_cli *cli, const pare_args *args)
 {
-    return pare_help(cli, args->operands ? args->operand[0] : NULL);
+    if (args->operands < 2)
+        return pare_help(cli, args->operands ? args->operand[0] : NULL);
+    if (strcmp(args->operand[0], "error") == 0)
+        return print_errors(cli, args->operand[1]);
+    return pare_fail(&cli->cx, PARE_EUSAGE,
+                     "help: \"%s\" is one word too many; usage: pare help "
+                     "[TOPIC]",
+                     args->operand[1]);
 }

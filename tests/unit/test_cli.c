@@ -158,6 +158,17 @@ static const struct {
     {"inspect '" PARE_SOURCE_DIR "/README.md'", 4, "README.md"},
     {"verify /nowhere", 4, "/nowhere"},
     {"bench pixels", 2, "unknown subject"},
+    {"eval '' --speed", 2, "MODEL is empty"},
+    {"compress x.yaml --output ''", 2, "--output is empty; it needs DIR"},
+    {"compress '" PARE_SOURCE_DIR "'", 2, "is a directory, expected a recipe"},
+    {"compress '" PARE_SOURCE_DIR "/recipes/demo/w4-gptq.yaml' --log-json /nowhere/log", 2,
+     "--log-json \"/nowhere/log\": cannot open"},
+    {"eval '" HEDGE "' --text '" HEDGE "/generation_config.json'", 2,
+     "fewer than one window of 256; give a smaller --window"},
+    {"generate '" HEDGE "' --output /nowhere/x.txt", 2, "/nowhere/ is not a directory"},
+    {"generate '" HEDGE "' --seed 9223372036854775808", 2, "to 9223372036854775807"},
+    {"help eval plan", 2, "\"plan\" is one word too many"},
+    {"help error 6", 2, "no exit code \"6\""},
     {"help gtpq", 2, "did you mean gptq?"},
     {"export x", 2, "unknown command \"export\""},
 };
@@ -187,6 +198,8 @@ START_TEST(every_command_and_pass_has_a_page)
         {"help rtn", "symmetric"},
         {"help gptq", "act_order"},
         {"help error", "130"},
+        {"help error 4", "    4  bad"},
+        {"generate '" HEDGE "' --prompt '' --tokens 3", "\n"},
         {"--version", "pare "},
     };
     for (size_t i = 0; i < sizeof page / sizeof *page; i++) {
@@ -260,6 +273,27 @@ START_TEST(samples_depend_on_the_seed_and_not_on_the_threads)
 }
 END_TEST
 
+START_TEST(a_reader_that_leaves_is_not_scolded)
+{
+    char text[256];
+    FILE *const f =
+        popen("{ (sleep 0.3; '" PARE_PROGRAM "' inspect '" HEDGE "') | true; } 2>&1", "r");
+    ck_assert_ptr_nonnull(f);
+    const size_t n = fread(text, 1, sizeof text - 1, f);
+    text[n] = '\0';
+    (void)pclose(f);
+    ck_assert_str_eq(text, "");
+}
+END_TEST
+
+START_TEST(a_long_path_leaves_room_for_the_reason)
+{
+    char arguments[3000];
+    (void)snprintf(arguments, sizeof arguments, "inspect /%02000d", 7);
+    check_fails(arguments, 4, "cannot open: File name too long");
+}
+END_TEST
+
 START_TEST(a_result_that_cannot_be_written_is_a_failure)
 {
     if (access("/dev/full", W_OK) != 0)
@@ -283,6 +317,8 @@ int main(void)
     tcase_add_test(t, json_of_eval_holds_what_was_asked_for_and_no_more);
     tcase_add_test(t, every_result_can_be_had_as_json);
     tcase_add_test(t, samples_depend_on_the_seed_and_not_on_the_threads);
+    tcase_add_test(t, a_reader_that_leaves_is_not_scolded);
+    tcase_add_test(t, a_long_path_leaves_room_for_the_reason);
     tcase_add_test(t, a_result_that_cannot_be_written_is_a_failure);
     suite_add_tcase(s, t);
     return unit_main(s);
