@@ -34,31 +34,32 @@ pare_status pare__verify_absorb(pare_verify_run *v, pare_status s)
     return PARE_OK;
 }
 
-/* One file of the manifest's list, while it is checked. */
-typedef struct listed {
-    const char *name, *sha256;
-    int64_t bytes;
-} listed;
-
 /* A name that stays inside the directory. */
 static bool plain_name(const char *name)
 {
     return name && name[0] != '\0' && name[0] != '.' && !strchr(name, '/');
 }
 
+bool pare__verify_listed(pare_verify_run *v, const pare_json *list, size_t i, pare_verify_file *out)
+{
+    const pare_json *const item = pare_json_at(list, i);
+    *out = (pare_verify_file){pare_json_text(pare_json_get(item, "file"), NULL),
+                              pare_json_text(pare_json_get(item, "sha256"), NULL),
+                              pare_json_integer(pare_json_get(item, "bytes"), -1)};
+    if (plain_name(out->name) && out->sha256 && out->bytes >= 0)
+        return true;
+    pare__verify_found(v, "%s: outputs: item %zu is malformed", manifest_name, i);
+    return false;
+}
+
 /* Maps what can be mapped and has its size; `count` of them end up in `file` and `expect`. */
 static pare_status map_listed(pare_verify_run *v, const pare_json *list, pare_file *file,
-                              listed *expect, size_t *count)
+                              pare_verify_file *expect, size_t *count)
 {
     for (size_t i = 0; i < pare_json_count(list); i++) {
-        const pare_json *const item = pare_json_at(list, i);
-        const listed e = {pare_json_text(pare_json_get(item, "file"), NULL),
-                          pare_json_text(pare_json_get(item, "sha256"), NULL),
-                          pare_json_integer(pare_json_get(item, "bytes"), -1)};
-        if (!plain_name(e.name) || !e.sha256 || e.bytes < 0) {
-            pare__verify_found(v, "%s: outputs: item %zu is malformed", manifest_name, i);
+        pare_verify_file e;
+        if (!pare__verify_listed(v, list, i, &e))
             continue;
-        }
         char *const path = pare_path_join(&v->arena, v->path, e.name);
         if (!path)
             return PARE_ENOMEM;
@@ -82,7 +83,7 @@ static pare_status check_listed(pare_verify_run *v, const pare_json *list)
     if (most > OUTPUTS_MAX)
         return pare_fail(v->cx, PARE_EFORMAT, "%s: %zu outputs", manifest_name, most);
     pare_file *const file = PARE_NEW(&v->arena, pare_file, most);
-    listed *const expect = PARE_NEW(&v->arena, listed, most);
+    pare_verify_file *const expect = PARE_NEW(&v->arena, pare_verify_file, most);
     char(*const hex)[PARE_SHA256_HEX] = pare_arena_take(&v->arena, most, sizeof *hex);
     if (!file || !expect || !hex)
         return PARE_ENOMEM;
@@ -128,7 +129,7 @@ static pare_status check_complete(pare_verify_run *v, const pare_json *list)
     return PARE_OK;
 }
 
-static void check_recipe(pare_verify_run *v)
+void pare__verify_recipe(pare_verify_run *v)
 {
     const char *const recipe = pare_json_text(pare_json_get(v->manifest, "recipe"), NULL);
     const char *const want = pare_json_text(pare_json_get(v->manifest, "recipe_sha256"), NULL);
@@ -157,7 +158,7 @@ static pare_status check_manifest(pare_verify_run *v)
     if (!v->manifest)
         return PARE_OK;
     v->out->files++;
-    check_recipe(v);
+    pare__verify_recipe(v);
     const pare_json *const list = pare_json_get(v->manifest, "outputs");
     PARE_TRY(pare__verify_absorb(v, check_listed(v, list)));
     return check_complete(v, list);

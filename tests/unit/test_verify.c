@@ -5,6 +5,8 @@
 #include "compress/verify.h"
 #include "formats/safetensors.h"
 #include "tests/data/tiny_artifact.h"
+#include "tests/fuzz/manifest_input.h"
+#include "tests/unit/folder.h"
 #include "tests/unit/unit.h"
 
 enum { FLIPS = 1000, CUTS = 100, TEXT = 1 << 16 };
@@ -308,6 +310,39 @@ START_TEST(every_failed_allocation_is_reported_and_leaks_nothing)
 }
 END_TEST
 
+static const char *const manifest_messages[] = {
+    "manifest.json:1:",
+    "manifest.json: outputs: item 0 is malformed",
+    "manifest.json: outputs: item 1 is malformed",
+    "manifest.json: SHA-256 of the recipe is absent, recipe_sha256 says nothing",
+    "manifest.json: SHA-256 of the recipe is ca978112",
+    "manifest.json: SHA-256 of the recipe is absent, recipe_sha256 says ca978112",
+    "packed-00001-of-00001.safetensors: l.codes: XXH3 is",
+    "packed-00001-of-00001.safetensors: l.scales: the manifest has no hash of it",
+    "packed-00001-of-00001.safetensors: l.codes: the manifest has no hash of it",
+    "packed-00001-of-00001.safetensors: n: the manifest has no hash of it",
+    "packed-00001-of-00001.safetensors: n: XXH3 is",
+    "m: in the manifest, but in no weight file",
+    "x: in the manifest, but not in packed.index.json",
+};
+
+static pare_status parse_manifest(pare_ctx *c, const void *bytes, size_t len)
+{
+    pare_arena a;
+    pare_status s = pare_arena_init(c, &a, 0);
+    if (s == PARE_OK)
+        s = manifest_input_run(c, &a, bytes, len);
+    pare_arena_release(&a);
+    return s;
+}
+
+START_TEST(the_corpus_reaches_every_message_of_the_manifest)
+{
+    corpus_reaches("manifest", parse_manifest, manifest_messages,
+                   sizeof manifest_messages / sizeof *manifest_messages);
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("verify");
@@ -321,6 +356,7 @@ int main(void)
     tcase_add_test(t, values_out_of_range_have_findings_of_their_own);
     tcase_add_test(t, what_is_not_there_is_an_error_and_not_a_finding);
     tcase_add_test(t, every_failed_allocation_is_reported_and_leaks_nothing);
+    tcase_add_test(t, the_corpus_reaches_every_message_of_the_manifest);
     suite_add_tcase(s, t);
     return unit_main(s);
 }
