@@ -190,6 +190,9 @@ static const char *take_operator(estimate *e, char c, size_t copies)
             return "a repeat count above 255";
         repeat_atom(e, copies);
         return NULL;
+    /* "*" and "?" copy nothing, but stacked ones make the closure of every state grow */
+    case '*':
+    case '?':
     case '+': repeat_atom(e, 1); return NULL;
     default: return NULL;
     }

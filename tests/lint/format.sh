@@ -5,7 +5,7 @@
 
 files=$(sources $modules tests)
 need "$files"
-tool=${2:-clang-format}
+tool=${2:-$(command -v clang-format-14 || echo clang-format)}
 if ! "$tool" --version 2>/dev/null | grep -q 'version 14\.'; then
     echo "skipped: clang-format 14 is not installed"
     exit 77

@@ -102,6 +102,7 @@ static const struct {
     {"re:(a{50})*{50}", "regular expression \"(a{50})*{50}\": repeats make it too large"},
     {"re:(((((((((((a+)+)+)+)+)+)+)+)+)+)+)+",
      "regular expression \"(((((((((((a+)+)+)+)+)+)+)+)+)+)+)+\": repeats make it too large"},
+    {"re:(ab)***********", "regular expression \"(ab)***********\": repeats make it too large"},
     {"re:(a", "regular expression \"(a\": a ( without its )"},
     {"re:a)|(b", "regular expression \"a)|(b\": a ) without its ("},
     {"re:(a)\\1", "regular expression \"(a)\\1\": back references are not supported"},
