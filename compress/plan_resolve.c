@@ -12,12 +12,6 @@ typedef struct matcher {
     const pare_texts *texts;
 } matcher;
 
-static void matcher_free(matcher *m)
-{
-    for (size_t i = 0; m->pattern && i < m->texts->count; i++)
-        pare_pattern_free(m->pattern[i]);
-}
-
 static pare_status matcher_init(pare_ctx *cx, pare_arena *a, const pare_texts *texts, matcher *m)
 {
     *m = (matcher){PARE_NEW(a, pare_pattern *, texts->count), PARE_NEW(a, size_t, texts->count),
@@ -121,24 +115,17 @@ static pare_status resolve_step(pare_ctx *cx, pare_arena *a, pare_plan *plan, si
                                 "or generate",
                                 pass->name);
     size_t selected = 0;
-    matcher targets = {.texts = &s->targets}, skip = {.texts = &s->skip};
-    pare_status status = matcher_init(cx, a, &s->targets, &targets);
-    if (status == PARE_OK)
-        status = matcher_init(cx, a, &s->skip, &skip);
-    if (status == PARE_OK)
-        status = select_linears(cx, plan, step, &targets, &skip, owner, &selected);
-    if (status == PARE_OK) {
-        count_excluded(&plan->model, &skip);
-        status = check_hits(cx, a, &plan->model, &targets, "targets");
-    }
-    if (status == PARE_OK)
-        status = check_hits(cx, a, &plan->model, &skip, "skip");
-    if (status == PARE_OK && selected == 0)
-        status = pare_recipe_fail(cx, s->place, "%s: targets and skip leave no linear to work on",
-                                  pass->name);
-    matcher_free(&targets);
-    matcher_free(&skip);
-    return status;
+    matcher targets, skip;
+    PARE_TRY(matcher_init(cx, a, &s->targets, &targets));
+    PARE_TRY(matcher_init(cx, a, &s->skip, &skip));
+    PARE_TRY(select_linears(cx, plan, step, &targets, &skip, owner, &selected));
+    count_excluded(&plan->model, &skip);
+    PARE_TRY(check_hits(cx, a, &plan->model, &targets, "targets"));
+    PARE_TRY(check_hits(cx, a, &plan->model, &skip, "skip"));
+    if (selected == 0)
+        return pare_recipe_fail(cx, s->place, "%s: targets and skip leave no linear to work on",
+                                pass->name);
+    return PARE_OK;
 }
 
 /* Storage of every selected linear, and what the block loop must know. */

@@ -1,25 +1,18 @@
 #include "recipes/pattern.h"
 
-#include <regex.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "recipes/recipe_internal.h"
 
-/* regcomp copies the automaton of what is repeated, so nested counts multiply, and its tables can
- * grow with the square of the copies; the cost of an expression, in characters after expansion, is
- * bounded before it is compiled. */
-enum { PATTERN_MAX = 1000, REPEAT_MAX = 255, NESTING_MAX = 64, COST_MAX = 2000, WORD_MAX = 64 };
+enum { PATTERN_MAX = 1000, WORD_MAX = 64 };
 
 struct pare_pattern {
-    bool is_regex;
-    regex_t regex;
+    pare__expression *expression; /* NULL: a glob */
     const char *glob;
 };
 
-/* The character at *s, which moves behind it. A byte that is not UTF-8 stands for itself. */
-static unsigned next_character(const char **s)
+unsigned pare__character(const char **s)
 {
     const unsigned char *const p = (const unsigned char *)*s;
     const size_t n = p[0] < 0xc0 ? 1 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
@@ -35,26 +28,58 @@ static unsigned next_character(const char **s)
     return c;
 }
 
-/* Reads a set behind its "[": the end, behind "]", or NULL. A "]" in front is a member. */
-static const char *match_set(const char *s, unsigned c, bool *hit)
+/* True if c is in the class that stands at s as "alpha:]"; *end behind it, NULL for no class. */
+static bool match_class(const char *s, unsigned c, const char **end)
 {
-    const bool invert = *s == '!' || *s == '^';
-    s += invert;
-    bool in = false, first = true;
-    while (*s && (*s != ']' || first)) {
-        const unsigned low = next_character(&s);
-        unsigned high = low;
-        if (s[0] == '-' && s[1] && s[1] != ']') {
-            s++;
-            high = next_character(&s);
-            if (high < low)
-                return NULL;
-        }
-        in = in || (c >= low && c <= high);
-        first = false;
+    static const struct {
+        const char *name, *members;
+    } classes[] = {{"alnum:]", "AZaz09"},  {"alpha:]", "AZaz"},   {"digit:]", "09"},
+                   {"lower:]", "az"},      {"upper:]", "AZ"},     {"punct:]", "!/:@[`{~"},
+                   {"xdigit:]", "09AFaf"}, {"space:]", "\t\r  "}, {"blank:]", "\t\t  "}};
+    *end = NULL;
+    for (size_t i = 0; i < sizeof classes / sizeof classes[0]; i++) {
+        const size_t len = strlen(classes[i].name);
+        if (strncmp(s, classes[i].name, len) != 0)
+            continue;
+        *end = s + len;
+        for (const char *m = classes[i].members; *m; m += 2)
+            if (c >= (unsigned char)m[0] && c <= (unsigned char)m[1])
+                return true;
+        return false;
     }
+    return false;
+}
+
+/* One member: a class, a range or a character. NULL: no such class, or a range backwards. */
+static const char *match_member(const char *s, unsigned c, bool *in)
+{
+    if (s[0] == '[' && s[1] == ':') {
+        const char *end;
+        *in = match_class(s + 2, c, &end) || *in;
+        return end;
+    }
+    if (s[0] == '[' && (s[1] == '.' || s[1] == '='))
+        return NULL;
+    const unsigned low = pare__character(&s);
+    unsigned high = low;
+    if (s[0] == '-' && s[1] && s[1] != ']') {
+        s++;
+        high = pare__character(&s);
+    }
+    *in = *in || (c >= low && c <= high);
+    return high < low ? NULL : s;
+}
+
+const char *pare__set_matches(const char *s, const char *inverters, unsigned c, bool *hit)
+{
+    const bool invert = *s && strchr(inverters, *s);
+    s += invert;
+    bool in = false;
+    const char *const first = s;
+    while (s && *s && (*s != ']' || s == first))
+        s = match_member(s, c, &in);
     *hit = in != invert;
-    return *s == ']' ? s + 1 : NULL;
+    return s && *s ? s + 1 : NULL;
 }
 
 /* On a mismatch only the last star is tried again one character further: earlier stars need not
@@ -71,20 +96,20 @@ static bool glob_matches(const char *glob, const char *name)
         const char *g = glob, *n = name;
         bool hit = false;
         if (*g) {
-            const unsigned c = next_character(&n);
+            const unsigned c = pare__character(&n);
             if (*g == '[')
-                g = match_set(g + 1, c, &hit);
+                g = pare__set_matches(g + 1, "!^", c, &hit);
             else if (*g == '?') {
                 hit = true;
                 g++;
             } else
-                hit = next_character(&g) == c;
+                hit = pare__character(&g) == c;
         }
         if (hit) {
             glob = g;
             name = n;
         } else if (star) {
-            (void)next_character(&from);
+            (void)pare__character(&from);
             glob = star;
             name = from;
         } else {
@@ -105,140 +130,12 @@ static pare_status check_glob(pare_ctx *cx, const char *text)
             s++;
             continue;
         }
-        s = match_set(s + 1, 0, &hit);
+        s = pare__set_matches(s + 1, "!^", 0, &hit);
         if (!s)
-            return pare_fail(cx, PARE_EUSAGE,
-                             "pattern %s: a set [...] has no end or a range that runs "
-                             "backwards",
-                             pare__quote(quoted, text));
+            return pare_fail(cx, PARE_EUSAGE, "pattern %s: %s", pare__quote(quoted, text),
+                             PARE__SET_REASON);
     }
     return PARE_OK;
-}
-
-/* Reads "{2}", "{2,}", "{,3}", "{2,3}": the length, with the copies it stands for; else 0. */
-static size_t read_repeat(const char *s, size_t *copies)
-{
-    size_t bound[2] = {0, 0}, i = 1, which = 0;
-    for (; s[i] && s[i] != '}'; i++) {
-        if (s[i] == ',' && which == 0)
-            which = 1;
-        else if (s[i] >= '0' && s[i] <= '9')
-            bound[which] =
-                bound[which] > REPEAT_MAX ? bound[which] : bound[which] * 10 + (size_t)(s[i] - '0');
-        else
-            return 0;
-    }
-    *copies = bound[0] > bound[1] ? bound[0] + which : bound[1];
-    return s[i] == '}' ? i + 1 : 0;
-}
-
-/* Behind a bracket expression that begins at s, or at the end of the text. */
-static const char *skip_bracket(const char *s)
-{
-    s++;
-    s += *s == '^';
-    s += *s == ']';
-    while (*s && *s != ']') {
-        const char kind = s[1];
-        if (s[0] == '[' && (kind == ':' || kind == '.' || kind == '=')) {
-            for (s += 2; *s && !(s[0] == kind && s[1] == ']'); s++)
-                ;
-            s += *s ? 2 : 0;
-        } else {
-            s++;
-        }
-    }
-    return *s ? s + 1 : s;
-}
-
-/* What is known of an expression up to some point: `cost` of each group that is open, `atom` the
- * cost of what a repeat would multiply. */
-typedef struct estimate {
-    size_t cost[NESTING_MAX + 1], depth, atom;
-} estimate;
-
-static void add_atom(estimate *e, size_t cost)
-{
-    e->atom = cost;
-    e->cost[e->depth] += cost;
-}
-
-static void repeat_atom(estimate *e, size_t copies)
-{
-    e->cost[e->depth] += e->atom * copies;
-    e->atom *= copies + 1;
-}
-
-/* Takes one "(", ")" or repeat into account; NULL, or why it is refused. */
-static const char *take_operator(estimate *e, char c, size_t copies)
-{
-    switch (c) {
-    case '(':
-        if (e->depth == NESTING_MAX)
-            return "groups are nested too deep";
-        e->cost[++e->depth] = 0;
-        e->atom = 0;
-        return NULL;
-    case ')':
-        if (e->depth == 0)
-            return "a ) without its (";
-        e->depth--;
-        add_atom(e, e->cost[e->depth + 1] + 1);
-        return NULL;
-    case '{':
-        if (copies > REPEAT_MAX)
-            return "a repeat count above 255";
-        repeat_atom(e, copies);
-        return NULL;
-    /* "*" and "?" copy nothing, but stacked ones make the closure of every state grow */
-    case '*':
-    case '?':
-    case '+': repeat_atom(e, 1); return NULL;
-    default: return NULL;
-    }
-}
-
-/* NULL, or why the expression is not taken. */
-static const char *check_regex(const char *s)
-{
-    estimate e = {0};
-    while (*s) {
-        const char *why = NULL;
-        size_t copies = 0, n = *s == '{' ? read_repeat(s, &copies) : 1;
-        if (*s == '\\' && s[1] >= '0' && s[1] <= '9')
-            return "back references are not supported";
-        if (n && strchr("(){+*?", *s)) {
-            why = take_operator(&e, *s, copies);
-        } else {
-            n = *s == '[' ? (size_t)(skip_bracket(s) - s) : 1 + (size_t)(*s == '\\' && s[1]);
-            add_atom(&e, n);
-        }
-        if (why)
-            return why;
-        if (e.cost[e.depth] > COST_MAX || e.atom > COST_MAX)
-            return "repeats make it too large";
-        s += n;
-    }
-    return e.depth ? "a ( without its )" : NULL;
-}
-
-/* In brackets and anchored: the whole name or nothing. */
-static pare_status compile_regex(pare_ctx *cx, const char *text, regex_t *out)
-{
-    char quoted[PARE__QUOTE];
-    const char *const why = check_regex(text);
-    if (why)
-        return pare_fail(cx, PARE_EUSAGE, "regular expression %s: %s", pare__quote(quoted, text),
-                         why);
-    char whole[PATTERN_MAX + 5];
-    (void)snprintf(whole, sizeof whole, "^(%s)$", text);
-    const int code = regcomp(out, whole, REG_EXTENDED | REG_NOSUB);
-    if (code == 0)
-        return PARE_OK;
-    char reason[128];
-    (void)regerror(code, out, reason, sizeof reason);
-    return pare_fail(cx, code == REG_ESPACE ? PARE_ENOMEM : PARE_EUSAGE,
-                     "regular expression %s: %s", pare__quote(quoted, text), reason);
 }
 
 pare_status pare_pattern_new(pare_ctx *cx, pare_arena *a, const char *text, pare_pattern **out)
@@ -256,25 +153,18 @@ pare_status pare_pattern_new(pare_ctx *cx, pare_arena *a, const char *text, pare
         return PARE_ENOMEM;
     p->glob = copy;
     if (is_regex)
-        PARE_TRY(compile_regex(cx, copy + 3, &p->regex));
+        PARE_TRY(pare__expression_new(cx, a, copy + 3, &p->expression));
     else
         PARE_TRY(check_glob(cx, copy));
-    p->is_regex = is_regex;
     *out = p;
     return PARE_OK;
 }
 
 bool pare_pattern_matches(const pare_pattern *p, const char *name)
 {
-    if (p->is_regex)
-        return regexec(&p->regex, name, 0, NULL, 0) == 0;
+    if (p->expression)
+        return pare__expression_matches(p->expression, name);
     return glob_matches(p->glob, name);
-}
-
-void pare_pattern_free(pare_pattern *p)
-{
-    if (p && p->is_regex)
-        regfree(&p->regex);
 }
 
 static char lower(char c)

@@ -6,8 +6,10 @@
 
 #include "runtime/arena.h"
 
-/* A glob ("*" any run, "?" one character, "[a-c]" a set; all may match dots) or "re:" + extended
- * regular expression (POSIX ERE) that must match the whole name. */
+/* A glob ("*" any run, "?" one character, "[a-c]" "[!a-c]" a set; all may match dots) or "re:" +
+ * extended regular expression (POSIX ERE without back references and collating elements, counts up
+ * to 255) that must match the whole name. Matching takes time in proportion to the length of the
+ * pattern times that of the name, also for hostile patterns. */
 typedef struct pare_pattern pare_pattern;
 
 /* PARE_EUSAGE with the reason for a bad expression (without place: the caller adds it);
@@ -15,7 +17,6 @@ typedef struct pare_pattern pare_pattern;
 PARE_CHECKED pare_status pare_pattern_new(pare_ctx *cx, pare_arena *a, const char *text,
                                           pare_pattern **out);
 bool pare_pattern_matches(const pare_pattern *p, const char *name);
-void pare_pattern_free(pare_pattern *p);
 
 /* The word of `words` [count] nearest to `text`: smallest optimal-string-alignment distance, at
  * most 2 and below the length of the text; NULL when there is none; the first of equals. */

@@ -62,6 +62,21 @@ pare__decimal pare__number(const char *text, bool whole, double *out);
 /* Shortest text that reads back as the same number. */
 void pare__number_print(double value, char out[PARE__NUMBER]);
 
+/* The character at *s, which moves behind it. A byte that is not UTF-8 stands for itself. */
+unsigned pare__character(const char **s);
+
+/* Reads a set behind its "[", inverted by a first character among `inverters`: the text behind its
+ * "]", or NULL when it is malformed (PARE__SET_REASON). A "]" in front is a member. */
+#define PARE__SET_REASON                                                                           \
+    "a set [...] without its ], with a range that runs backwards or an unknown class"
+const char *pare__set_matches(const char *s, const char *inverters, unsigned c, bool *hit);
+
+/* A regular expression; `text` is borrowed. PARE_EUSAGE with the reason, PARE_ENOMEM. */
+typedef struct pare__expression pare__expression;
+PARE_CHECKED pare_status pare__expression_new(pare_ctx *cx, pare_arena *a, const char *text,
+                                              pare__expression **out);
+bool pare__expression_matches(const pare__expression *e, const char *name);
+
 /* The value of "passes" / "evaluate" / "calibration" into w->out. */
 PARE_CHECKED pare_status pare__steps(const pare__walk *w, const pare_yaml *list);
 PARE_CHECKED pare_status pare__evaluations(const pare__walk *w, const pare_yaml *list);

@@ -110,7 +110,6 @@ static pare_status patterns(const pare__walk *w, const pare_yaml *mapping, const
         const pare_mark mark = pare_arena_mark(w->a);
         pare_pattern *p = NULL;
         const pare_status s = pare_pattern_new(w->cx, w->a, out->item[i].text, &p);
-        pare_pattern_free(p);
         pare_arena_rewind(w->a, mark);
         if (s == PARE_EUSAGE && out->item[i].place.line == 0)
             return pare_fail_context(w->cx, s, "%s", out->item[i].place.file);

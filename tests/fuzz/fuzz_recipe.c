@@ -18,7 +18,6 @@ static void match_all(pare_ctx *cx, pare_arena *a, const pare_texts *texts)
             abort();
         for (size_t j = 0; j < sizeof names / sizeof names[0]; j++)
             (void)pare_pattern_matches(p, names[j]);
-        pare_pattern_free(p);
     }
 }
 
