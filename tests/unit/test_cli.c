@@ -273,6 +273,19 @@ START_TEST(samples_depend_on_the_seed_and_not_on_the_threads)
 }
 END_TEST
 
+START_TEST(a_start_token_that_nobody_wrote_is_not_shown)
+{
+    const char *const model = PARE_SHARED_DIR "/models/stories260k";
+    char arguments[2048];
+    if (access(model, R_OK) != 0)
+        return;
+    (void)snprintf(arguments, sizeof arguments, "generate '%s' --prompt Once --tokens 4", model);
+    const outcome *const o = call(arguments, OUT);
+    ck_assert_int_eq(o->code, 0);
+    ck_assert_msg(strncmp(o->text, "Once", 4) == 0, "%s", o->text);
+}
+END_TEST
+
 START_TEST(a_reader_that_leaves_is_not_scolded)
 {
     char text[256];
@@ -317,6 +330,7 @@ int main(void)
     tcase_add_test(t, json_of_eval_holds_what_was_asked_for_and_no_more);
     tcase_add_test(t, every_result_can_be_had_as_json);
     tcase_add_test(t, samples_depend_on_the_seed_and_not_on_the_threads);
+    tcase_add_test(t, a_start_token_that_nobody_wrote_is_not_shown);
     tcase_add_test(t, a_reader_that_leaves_is_not_scolded);
     tcase_add_test(t, a_long_path_leaves_room_for_the_reason);
     tcase_add_test(t, a_result_that_cannot_be_written_is_a_failure);
