@@ -186,9 +186,36 @@ static pare_status identify(pare_run *run)
     return PARE_OK;
 }
 
+/* The partial directory is ours when it is empty or holds a journal (an unfinished run) or a
+ * manifest (an artifact that was replaced). What else goes by that name belongs to the user:
+ * nothing in it is touched. */
+static pare_status check_partial(pare_run *run)
+{
+    const char *const path = run->plan.partial_path;
+    DIR *const d = opendir(path);
+    if (!d)
+        return errno == ENOENT ? PARE_OK : pare_file_fail(run->cx, path, "open the directory");
+    bool ours = false;
+    char other[64] = "";
+    for (struct dirent *e; (e = readdir(d));) {
+        if (strcmp(e->d_name, "journal") == 0 || strcmp(e->d_name, "manifest.json") == 0)
+            ours = true;
+        else if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+            (void)snprintf(other, sizeof other, "%.60s", e->d_name);
+    }
+    (void)closedir(d);
+    if (ours || !other[0])
+        return PARE_OK;
+    return pare_fail(run->cx, PARE_EEXISTS,
+                     "%s: is where the work would go, and holds \"%s\" and no journal of an "
+                     "unfinished run; move it away or give another --output",
+                     path, other);
+}
+
 static pare_status open_output(pare_run *run)
 {
     pare_plan *const plan = &run->plan;
+    PARE_TRY(check_partial(run));
     PARE_TRY(make_directory(run->cx, run->a, plan->partial_path));
     pare_journal_record *record;
     size_t count;

@@ -1,6 +1,7 @@
 /* Perplexities of compressed stories260k against those of the original implementations, on the
- * token files they were measured with. Arguments: none for the rows that are quick, --all for every
- * row with the figures printed. */
+ * token files they were measured with. Arguments: none for the rows that are quick (two of them
+ * under the address sanitizer, which takes a minute for each), --all for every row with the figures
+ * printed. */
 #include <math.h>
 
 #include "calib/tokens.h"
@@ -145,10 +146,23 @@ static void compress_row(pare_ctx *cx, const job_place *p, const reference_row *
 
 static bool all_rows;
 
+#ifdef __SANITIZE_ADDRESS__
+static bool is_quick(const reference_row *row)
+{
+    return strcmp(row->pass, "rtn: {bits: 4, group: 64, symmetric: false}") == 0 ||
+           strcmp(row->pass, "gptq: {bits: 4, group: 32, symmetric: false, act_order: true}") == 0;
+}
+#else
+static bool is_quick(const reference_row *row)
+{
+    return row->quick;
+}
+#endif
+
 START_TEST(perplexity_matches_the_reference)
 {
     const reference_row *const row = &rows[_i];
-    if (!row->quick && !all_rows)
+    if (!is_quick(row) && !all_rows)
         return;
     const tiny_model m = tiny_model_default();
     const job_place p = job_make(&m);

@@ -98,6 +98,7 @@ START_TEST(files_of_another_artifact_do_not_get_into_the_output)
     char path[512];
     (void)snprintf(path, sizeof path, "%s", job_path(&place, "out.partial"));
     ck_assert_int_eq(mkdir(path, 0777), 0);
+    put("out.partial/manifest.json", "{}"); /* what makes it an artifact */
     put("out.partial/tokenizer.json", "{}");
     put("out.partial/config.json.tmp", "half");
     put("out.partial/packed-00002-of-00002.safetensors", "old");
@@ -110,6 +111,22 @@ START_TEST(files_of_another_artifact_do_not_get_into_the_output)
     put("out.partial/merges.txt", "of a tokenizer that the model has no more");
     ck_assert_uint_eq(finish("out", false), 1);
     ck_assert(!there("out/merges.txt"));
+}
+END_TEST
+
+START_TEST(a_folder_of_the_user_by_the_name_of_the_partial_one_is_not_touched)
+{
+    char what[1024], path[512];
+    (void)snprintf(path, sizeof path, "%s", job_path(&place, "out.partial"));
+    ck_assert_int_eq(mkdir(path, 0777), 0);
+    put("out.partial/README.md", "mine");
+    for (int restart = 0; restart < 2; restart++) {
+        const job_opts o = {.output = "out", .restart = restart != 0};
+        ck_assert_int_eq(job_run(&place, o, what), PARE_EEXISTS);
+        ck_assert_msg(strstr(what, "holds \"README.md\" and no journal"), "%s", what);
+        ck_assert(there("out.partial/README.md"));
+        ck_assert(!there("out.partial/journal"));
+    }
 }
 END_TEST
 
@@ -274,6 +291,7 @@ int main(void)
     tcase_add_test(
         tc, an_interrupted_restart_is_continued_by_default_and_keeps_the_old_output_until_then);
     tcase_add_test(tc, files_of_another_artifact_do_not_get_into_the_output);
+    tcase_add_test(tc, a_folder_of_the_user_by_the_name_of_the_partial_one_is_not_touched);
     tcase_add_test(tc, a_restart_does_not_touch_the_files_of_a_run_in_progress);
     tcase_add_test(tc, an_output_that_appears_during_the_run_is_not_replaced);
     tcase_add_test(tc, an_output_behind_a_link_is_replaced_where_it_lies);
