@@ -56,6 +56,8 @@ typedef struct pare_panel {
     const uint8_t *codes;
     const uint16_t *scales; /* f16, [n / 8][groups][8] */
     const uint8_t *zeros;   /* [n / 8][groups][8], or NULL */
+    const uint16_t *book;   /* f16: codebooks [n][2^bits], or magnitudes [n / 8][groups][8][4] */
+    const uint8_t *salient; /* [k] 0 or 1: columns with the second pair of magnitudes, or NULL */
     size_t n, k, group;
 } pare_panel;
 

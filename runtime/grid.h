@@ -20,6 +20,7 @@
 #include <stdbool.h>
 
 #include "runtime/arena.h"
+#include "runtime/encoding.h"
 
 typedef enum pare_clip { PARE_CLIP_NONE, PARE_CLIP_MSE } pare_clip;
 
@@ -29,14 +30,32 @@ typedef struct pare_grid {
     bool symmetric;
     pare_clip clip;
     bool f16_scales; /* false only in tests and analysis */
+    pare_encoding encoding;
+    const float *book; /* CODEBOOK: [n, 2^bits], fixed beforehand */
 } pare_grid;
 
-/* Codes of a matrix: codes [n, k], scales and zeros [n, groups]; plain row-major. */
+/* Codes of a matrix: codes [n, k], scales and zeros [n, groups]; plain row-major. What an encoding
+ * or a method does not have is NULL or 0. All floats are exact in the type that is stored. */
 typedef struct pare_codes {
     size_t n, k, groups;
     uint8_t *codes;
     float *scales;
     uint8_t *zeros;
+    uint8_t *scale_codes; /* [n, groups] NF4: codes of the scales; MXFP4: exponents + 127 */
+    float *scale_steps;   /* NF4: a step per 256 scales */
+    float scale_offset;   /* NF4 */
+    float *book;          /* CODEBOOK: [n, 2^bits]; BINARY: [n, groups, 4] */
+    uint8_t *salient;     /* BINARY: [k] 0 or 1 */
+    size_t outliers;      /* columns kept apart */
+    uint32_t *outlier_column;
+    float *outlier_weight; /* [n, outliers] for F16, or: */
+    int8_t *outlier_code;  /* [n, outliers] for int8, with */
+    float *outlier_scale;  /* [n] */
+    size_t sparse;         /* weights kept apart */
+    uint32_t *sparse_start, *sparse_column;
+    float *sparse_value;
+    float input_scale; /* of inputs quantized with one fixed scale */
+    float *bias;       /* [n], made by a pass */
 } pare_codes;
 
 /* ceil(k / group), 1 for group 0: the last group of a row may be shorter. */

@@ -10,6 +10,7 @@
 
 #include "kernels/kernels.h"
 #include "runtime/arena.h"
+#include "runtime/encoding.h"
 #include "runtime/tensor.h"
 
 /* Linear layers of a block, in the order in which they run. */
@@ -80,20 +81,43 @@ typedef struct pare_config {
 /* Rows and columns of a linear: *n outputs, *k inputs. */
 void pare_linear_shape(const pare_config *c, pare_role role, size_t *n, size_t *k);
 
+/* Input columns whose weights are kept apart at higher precision: y += V x[column]. In the panel
+ * their codes stand for 0, and their x counts as 0 there. */
+typedef struct pare_outliers {
+    size_t count;
+    const uint32_t *column; /* [count] ascending */
+    const uint16_t *f16;    /* [n, count] F16, multiplied with x in F32; or NULL and: */
+    pare_panel panel;       /* 8 bits, symmetric, one scale per row, x in int8 with one scale per
+                               token; k is count rounded up to 32 */
+} pare_outliers;
+
+/* Single weights kept apart: y[r] += value[i] x[column[i]], start[r] <= i < start[r + 1]. */
+typedef struct pare_sparse {
+    const uint32_t *start;  /* [n + 1] */
+    const uint32_t *column; /* ascending in a row */
+    const uint16_t *value;  /* F16 */
+} pare_sparse;
+
 /* One weight matrix: dense (data of `dtype`, row-major [n, k]) or packed (bits != 0). */
 typedef struct pare_linear {
     const char *name; /* checkpoint name without ".weight" */
     size_t n, k;      /* true sizes, without padding */
     pare_dtype dtype; /* dense: F32, F16, BF16; aligned to the element */
     const void *data;
-    unsigned bits;     /* packed: 2, 3, 4, 8; 0 for dense */
-    pare_panel panel;  /* packed: n, k padded */
-    const float *bias; /* [n], or NULL */
+    unsigned bits;    /* packed: 2, 3, 4, 8; 0 for dense. The rest only when packed: */
+    pare_panel panel; /* n, k padded */
+    pare_encoding encoding;
+    pare_activation activation;
+    pare_outliers outliers; /* count 0: none */
+    pare_sparse sparse;     /* start NULL: none */
+    bool rotated;           /* x is multiplied by the Hadamard matrix of runtime/hadamard.h first */
+    const float *bias;      /* [n], or NULL; dense too */
 } pare_linear;
 
 typedef struct pare_block {
     pare_linear linear[PARE_ROLES];
-    const float *attention_norm, *mlp_norm; /* [hidden] */
+    const float *attention_norm, *mlp_norm;           /* [hidden] */
+    const float *attention_norm_bias, *mlp_norm_bias; /* [hidden], added behind the norm; or NULL */
 } pare_block;
 
 typedef struct pare_model {
