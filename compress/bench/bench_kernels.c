@@ -122,6 +122,7 @@ static pare_linear copy_of(const bench *b, size_t copy)
     pare_linear w = {.name = "bench", .n = n, .k = k, .dtype = b->sub->dtype, .data = codes};
     if (b->sub->bits) {
         w.bits = b->sub->bits;
+        w.activation.bits = 8;
         w.panel = (pare_panel){.codes = codes,
                                .scales = b->scales + copy * b->scale_count,
                                .n = n,

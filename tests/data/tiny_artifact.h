@@ -64,12 +64,12 @@ static inline pare_status tiny_put_linear(pare_ctx *cx, pare_arena *a, tiny_arti
     const pare_packed_linear *const l = &t->linear[i];
     const size_t groups = pare_packed_linear_groups(l);
     const uint64_t mask = (1u << l->bits) - 1;
-    pare_codes c = {l->n,
-                    l->k,
-                    groups,
-                    PARE_NEW(a, uint8_t, l->n * l->k),
-                    PARE_NEW(a, float, l->n *groups),
-                    PARE_NEW(a, uint8_t, l->n * groups)};
+    pare_codes c = {.n = l->n,
+                    .k = l->k,
+                    .groups = groups,
+                    .codes = PARE_NEW(a, uint8_t, l->n * l->k),
+                    .scales = PARE_NEW(a, float, l->n *groups),
+                    .zeros = PARE_NEW(a, uint8_t, l->n * groups)};
     pare_packed_planes p;
     if (!c.codes || !c.scales || !c.zeros)
         return PARE_ENOMEM;

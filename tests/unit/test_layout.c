@@ -174,7 +174,12 @@ START_TEST(packed_products_are_what_the_codes_mean)
     pare_kernels_init(&k, 0);
     fill(&p, bits, &k);
     const pare_x8 x = {p.x_codes, p.x_scales, p.sums, M, K, X_GROUP};
-    const pare_panel w = {p.packed, p.scale_plane, symmetric ? NULL : p.zero_plane, N, K, 64};
+    const pare_panel w = {.codes = p.packed,
+                          .scales = p.scale_plane,
+                          .zeros = symmetric ? NULL : p.zero_plane,
+                          .n = N,
+                          .k = K,
+                          .group = 64};
     void (*const gemm[])(float *, size_t, const pare_x8 *, const pare_panel *) = {
         k.gemm_x8_q2, k.gemm_x8_q3, k.gemm_x8_q4, k.gemm_x8_q8};
     gemm[_i / 2](p.y, N, &x, &w);
@@ -212,7 +217,12 @@ START_TEST(a_value_that_is_not_finite_reaches_every_output)
     pare_kernels_init(&k, _i % 2 ? pare_cpu_detect() : 0);
     fill(&p, 4, &k);
     const pare_x8 x = {p.x_codes, p.x_scales, p.sums, M, K, X_GROUP};
-    const pare_panel w = {p.packed, p.scale_plane, p.zero_plane, N, K, 64};
+    const pare_panel w = {.codes = p.packed,
+                          .scales = p.scale_plane,
+                          .zeros = p.zero_plane,
+                          .n = N,
+                          .k = K,
+                          .group = 64};
     for (size_t at = 0; at < K; at += 7) {
         const float kept = p.x[K + at];
         p.x[K + at] = _i < 2 ? NAN : _i < 4 ? INFINITY : -INFINITY;

@@ -27,12 +27,12 @@ enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 static pare_codes random_codes(pare_arena *a, const pare_packed_linear *l, uint64_t seed)
 {
     const size_t groups = pare_packed_linear_groups(l);
-    pare_codes c = {l->n,
-                    l->k,
-                    groups,
-                    PARE_NEW(a, uint8_t, l->n * l->k),
-                    PARE_NEW(a, float, l->n *groups),
-                    PARE_NEW(a, uint8_t, l->n * groups)};
+    pare_codes c = {.n = l->n,
+                    .k = l->k,
+                    .groups = groups,
+                    .codes = PARE_NEW(a, uint8_t, l->n * l->k),
+                    .scales = PARE_NEW(a, float, l->n *groups),
+                    .zeros = PARE_NEW(a, uint8_t, l->n * groups)};
     for (size_t i = 0; i < l->n * l->k; i++)
         c.codes[i] = (uint8_t)(pare_random_u64(seed, 1, i) & ((1u << l->bits) - 1));
     for (size_t i = 0; i < l->n * groups; i++) {

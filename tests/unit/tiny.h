@@ -86,7 +86,13 @@ static inline pare_linear tiny_packed(pare_arena *a, tiny_kind kind, uint64_t st
                          .n = n,
                          .k = k,
                          .bits = kind.bits,
-                         .panel = {packed, scales, kind.zeros ? zeros : NULL, n16, k32, group}};
+                         .activation = {.bits = 8},
+                         .panel = {.codes = packed,
+                                   .scales = scales,
+                                   .zeros = kind.zeros ? zeros : NULL,
+                                   .n = n16,
+                                   .k = k32,
+                                   .group = group}};
 }
 
 static inline float *tiny_ones(pare_arena *a, uint64_t stream, size_t n)
