@@ -65,7 +65,7 @@ static const reference_row rows[] = {
     {"gptq: {bits: 3, group: 32, symmetric: false, clip: mse}",
      "GPTQ,3,32,asym,off,,mse grid search,", 3e-2, true, false},
     {"gptq: {bits: 3, group: row, symmetric: false, true_sequential: true}",
-     "GPTQ,3,row,asym,off,,true-sequential,", 3e-2, true, false},
+     "GPTQ,3,row,asym,off,,true-sequential,", 0, true, false},
     {"gptq: {bits: 3, group: 32, symmetric: false, true_sequential: true}",
      "GPTQ,3,32,asym,off,,true-sequential,", 3e-2, true, false},
     {"rtn: {bits: 4, group: row}", "RTN,4,row,sym,,,,", 0, false, false},
@@ -79,6 +79,20 @@ static const reference_row rows[] = {
      "GPTQ,2,32,asym,off,,mse grid search,", 0, false, false},
 };
 enum { ROWS = sizeof rows / sizeof *rows };
+
+/* Perplexity of the original procedure with its scales rounded to F16, as ours are, to be met
+ * within 1e-4. Source: an implementation of its own in numpy, which with F32 scales gives the six
+ * lines of the table that were tried to 1e-6. The line of the true-sequential row is one draw of a
+ * wide distribution, so only this figure judges that row: with F32 scales off by up to 2^-12 the
+ * original gives 7.77 to 8.17 there (mean 7.96, standard deviation 1.5 %, 20 draws); the table has
+ * 7.79. */
+static const struct {
+    const char *key;
+    double ppl;
+} f16_scales[] = {
+    {"GPTQ,3,row,asym,off,,,", 8.082406},
+    {"GPTQ,3,row,asym,off,,true-sequential,", 8.035446},
+};
 
 /* The perplexity column of the line that starts with `key` and has seed 0; negative: no such line.
  */
@@ -184,6 +198,11 @@ START_TEST(perplexity_matches_the_reference)
     if (row->tolerance > 0.0)
         ck_assert_msg(off <= row->tolerance && (row->or_better || off >= -row->tolerance),
                       "%s: perplexity %.6f, reference %.6f", row->pass, j.exact.ppl, reference);
+    for (size_t i = 0; i < sizeof f16_scales / sizeof *f16_scales; i++)
+        if (strcmp(row->key, f16_scales[i].key) == 0)
+            ck_assert_msg(fabs(j.exact.ppl / f16_scales[i].ppl - 1.0) <= 1e-4,
+                          "%s: perplexity %.6f, with F16 scales %.6f", row->pass, j.exact.ppl,
+                          f16_scales[i].ppl);
     const bool low_bit = strstr(row->pass, "bits: 4") || strstr(row->pass, "bits: 8");
     if (low_bit && !strstr(row->pass, "row"))
         ck_assert_double_le(fabs(j.kernels.ppl / j.exact.ppl - 1.0), 5e-3);
