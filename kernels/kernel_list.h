@@ -23,7 +23,9 @@
     X(gemm_x8_q3, void, (float *y, size_t ldy, const pare_x8 *x, const pare_panel *w), EXACT)      \
     X(gemm_x8_q4, void, (float *y, size_t ldy, const pare_x8 *x, const pare_panel *w), EXACT)      \
     X(gemm_x8_q8, void, (float *y, size_t ldy, const pare_x8 *x, const pare_panel *w), EXACT)      \
-    X(dequant_f32, void, (float *dst, size_t ldd, const pare_panel *w, unsigned bits), EXACT)
+    X(dequant_f32, void, (float *dst, size_t ldd, const pare_panel *w, unsigned bits), EXACT)     \
+    X(hadamard_f32, void, (float *x, size_t n, float scale), EXACT)                                \
+    X(mix_f32,      void, (float *x, size_t n, const float *c, size_t m), EXACT)
 // clang-format on
 
 #endif

@@ -26,7 +26,13 @@
  *                acc = fma((float)d, scale[r, g] * xscale[t, b], acc),  g = weight group of b;
  *                y = acc. Weight groups are multiples of activation groups, or one covers k.
  *
- *   dequant_f32  dst[r, k] = (float)(u - z) * scale, r below w->n, k below w->k; ldd >= w->k. */
+ *   dequant_f32  dst[r, k] = (float)(u - z) * scale, r below w->n, k below w->k; ldd >= w->k.
+ *
+ *   hadamard_f32 n a power of two; for h = 1, 2, 4, ... n / 2 every pair (x[i], x[i + h]) whose i
+ *                has bit h clear becomes (x[i] + x[i + h], x[i] - x[i + h]); then x = x * scale.
+ *
+ *   mix_f32      x [m, n] = c [m, m] x in place, m at most 63: acc = 0; for d = 0, 1, ... in order
+ *                acc = fma(c[b, d], x[d, j], acc); new x[b, j] = acc. */
 #ifndef PARE_KERNELS_KERNELS_H
 #define PARE_KERNELS_KERNELS_H
 
@@ -38,6 +44,8 @@
 enum {
     PARE_CPU_AVX2 = 1u << 0, /* AVX2 + FMA + F16C, always together */
 };
+
+enum { PARE_MIX_MAX = 63 /* rows of mix_f32 */ };
 
 /* Quantized activations of m tokens. `k` is the padded width (multiple of 32), `group` the
  * activation group; there are ceil(k / group) groups. sums[t, b] = sum of the codes of the group.

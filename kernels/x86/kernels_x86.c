@@ -16,4 +16,6 @@ void pare_kernels_init_x86(pare_kernels *k, unsigned cpu)
     k->gemm_x8_q4 = pare_gemm_x8_q4_avx2;
     k->gemm_x8_q8 = pare_gemm_x8_q8_avx2;
     k->dequant_f32 = pare_dequant_f32_avx2;
+    k->hadamard_f32 = pare_hadamard_f32_avx2;
+    k->mix_f32 = pare_mix_f32_avx2;
 }

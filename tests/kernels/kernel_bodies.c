@@ -348,3 +348,52 @@ void kt_dequant_f32(kt *t)
             return;
     }
 }
+
+/* --- rotation --------------------------------------------------------------------------------- */
+
+/* In place: the input is copied into the output first. */
+static void run_hadamard_f32(const pare_kernels *k, const kt_case *c, uint8_t *out)
+{
+    memcpy(out, c->x, c->out_bytes);
+    k->hadamard_f32((float *)(void *)out, c->n, 0.3f);
+}
+
+void kt_hadamard_f32(kt *t)
+{
+    for (size_t i = 0; i < 120; i++) {
+        const size_t n = t->bench ? 4096 : (size_t)1 << i % 12;
+        const kt_case c = {.x = kt_floats(t, n), .n = n, .out_bytes = 4 * n, .work_bytes = 8 * n};
+        kt_check(t, &c, run_hadamard_f32);
+        if (t->bench)
+            return;
+    }
+}
+
+static void run_mix_f32(const pare_kernels *k, const kt_case *c, uint8_t *out)
+{
+    memcpy(out, c->x, c->out_bytes);
+    k->mix_f32((float *)(void *)out, c->n, c->w, c->m);
+}
+
+static void check_mix_f32(kt *t, size_t m, size_t n)
+{
+    const kt_case c = {.x = kt_floats(t, m * n),
+                       .w = kt_floats(t, m * m),
+                       .m = m,
+                       .n = n,
+                       .out_bytes = 4 * m * n,
+                       .work_bytes = 8 * m * n};
+    kt_check(t, &c, run_mix_f32);
+}
+
+void kt_mix_f32(kt *t)
+{
+    if (t->bench) {
+        check_mix_f32(t, 7, 2048);
+        check_mix_f32(t, 43, 256);
+        return;
+    }
+    for (size_t m = 1; m <= PARE_MIX_MAX; m++)
+        for (size_t i = 0; i < 4; i++)
+            check_mix_f32(t, m, i < 2 ? 1 + kt_below(t, 9) : kt_below(t, 70));
+}

@@ -177,6 +177,48 @@ static void dequant_last_column(float *dst, size_t ldd, const pare_panel *w, uns
         dst[r * ldd + w->k - 1] = dst[r * ldd];
 }
 
+/* Distance 8 left out. */
+static void hadamard_stage_missed(float *x, size_t n, float scale)
+{
+    pare_hadamard_f32_ref(x, n, scale);
+    for (size_t i = 0; i < n && n >= 16; i++)
+        if (!(i & 8)) {
+            const float a = x[i], b = x[i + 8];
+            x[i] = 0.5f * (a + b);
+            x[i + 8] = 0.5f * (a - b);
+        }
+}
+
+/* Scaled before the sums: rounds otherwise. */
+static void hadamard_scaled_first(float *x, size_t n, float scale)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] *= scale;
+    pare_hadamard_f32_ref(x, n, 1.0f);
+}
+
+/* Rows that are already new are read as if they were old. */
+static void mix_in_place(float *x, size_t n, const float *c, size_t m)
+{
+    for (size_t j = 0; j < n; j++)
+        for (size_t b = 0; b < m; b++) {
+            float acc = 0.0f;
+            for (size_t d = 0; d < m; d++)
+                acc = fmaf(c[b * m + d], x[d * n + j], acc);
+            x[b * n + j] = acc;
+        }
+}
+
+static void mix_last_column(float *x, size_t n, const float *c, size_t m)
+{
+    float last[PARE_MIX_MAX];
+    for (size_t b = 0; b < m && n % 8 == 1; b++)
+        last[b] = x[b * n + n - 1];
+    pare_mix_f32_ref(x, n, c, m);
+    for (size_t b = 0; b < m && n % 8 == 1; b++)
+        x[b * n + n - 1] = last[b];
+}
+
 #define FAULTS(X)                                                                                  \
     X(cvt_f16_f32, f16_without_subnormals, "subnormals flushed to zero")                           \
     X(cvt_f16_f32, f16_quiet_nan_lost, "payload of a NaN lost")                                    \
@@ -195,7 +237,11 @@ static void dequant_last_column(float *dst, size_t ldd, const pare_panel *w, uns
     X(gemm_x8_q3, q3_zero_points_left_out, "zero points left out")                                 \
     X(gemm_x8_q4, q4_last_token_dropped, "third token of a tail dropped")                          \
     X(gemm_x8_q8, q8_saturating, "16-bit pair sums saturate")                                      \
-    X(dequant_f32, dequant_last_column, "last column wrong")
+    X(dequant_f32, dequant_last_column, "last column wrong")                                       \
+    X(hadamard_f32, hadamard_stage_missed, "butterflies at distance 8 missed")                     \
+    X(hadamard_f32, hadamard_scaled_first, "scaled before the sums")                               \
+    X(mix_f32, mix_in_place, "new rows read as old ones")                                          \
+    X(mix_f32, mix_last_column, "last column of a tail left")
 
 const char *kt_plant(size_t i, pare_kernels *k, const char **what)
 {
