@@ -1,12 +1,15 @@
-/* The power 2.4 of the clip search, from IEEE operations alone so that every machine gets the same
- * bits: with x the relative error and a = x^2, x^2.4 = a^1.2 = (a r^2)^2, r = a^(-1/5). The root
- * starts from the exponent divided by -5 in the integer domain (3% off at most) and takes three
- * Newton steps r <- r (6 - a r^5) / 5, which leave a relative error below 1e-6. */
+/* Fitting scales. The power 2.4 of the clip search, from IEEE operations alone so that every
+ * machine gets the same bits: with x the relative error and a = x^2, x^2.4 = a^1.2 = (a r^2)^2, r =
+ * a^(-1/5). The root starts from the exponent divided by -5 in the integer domain (3% off at most)
+ * and takes three Newton steps r <- r (6 - a r^5) / 5, which leave a relative error below 1e-6. */
 #include "runtime/grid.h"
 
 #include <float.h>
 #include <math.h>
 #include <string.h>
+
+#include "kernels/half.h"
+#include "kernels/layout.h"
 
 enum { CLIPS = 80, SUM_CHUNK = 64, LANES = 8 };
 
@@ -18,25 +21,87 @@ size_t pare_grid_groups(const pare_grid *g, size_t k)
     return g->group == 0 ? 1 : k / g->group + (k % g->group != 0);
 }
 
+/* Planes that only some encodings have. */
+static pare_status take_more(pare_arena *a, const pare_grid *g, pare_codes *out)
+{
+    const size_t n = out->n, scales = n * out->groups;
+    const size_t stored = pare_round_up(n, PARE_PAD_N) * out->groups;
+    switch (g->encoding) {
+    case PARE_ENCODING_NF4:
+        out->scale_steps = PARE_NEW(a, float, (stored + 255) / 256);
+        out->scale_codes = out->scale_steps ? PARE_NEW(a, uint8_t, scales) : NULL;
+        return out->scale_codes ? PARE_OK : PARE_ENOMEM;
+    case PARE_ENCODING_MXFP4:
+        out->scale_codes = PARE_NEW(a, uint8_t, scales);
+        return out->scale_codes ? PARE_OK : PARE_ENOMEM;
+    case PARE_ENCODING_CODEBOOK:
+        out->book = PARE_NEW(a, float, n << g->bits);
+        return out->book ? PARE_OK : PARE_ENOMEM;
+    case PARE_ENCODING_BINARY:
+        out->book = PARE_NEW(a, float, 4 * scales);
+        out->salient = out->book ? PARE_NEW(a, uint8_t, out->k) : NULL;
+        return out->salient ? PARE_OK : PARE_ENOMEM;
+    case PARE_ENCODING_UNIFORM:
+    case PARE_ENCODING_TERNARY:
+    case PARE_ENCODING_FP8: break;
+    }
+    return PARE_OK;
+}
+
 pare_status pare_codes_take(pare_arena *a, const pare_grid *g, size_t n, size_t k, pare_codes *out)
 {
     const size_t groups = pare_grid_groups(g, k);
-    size_t codes, scales;
-    if (__builtin_mul_overflow(n, k, &codes) || __builtin_mul_overflow(n, groups, &scales))
+    size_t codes, scales, most;
+    if (__builtin_mul_overflow(n, k, &codes) || __builtin_mul_overflow(n, groups, &scales) ||
+        __builtin_mul_overflow(scales, 4096, &most))
         return pare_fail(a->cx, PARE_ENOMEM, "codes of a matrix [%zu, %zu]", n, k);
     *out = (pare_codes){.n = n, .k = k, .groups = groups};
     out->codes = PARE_NEW(a, uint8_t, codes);
     out->scales = out->codes ? PARE_NEW(a, float, scales) : NULL;
     out->zeros = out->scales ? PARE_NEW(a, uint8_t, scales) : NULL;
-    return out->zeros ? PARE_OK : PARE_ENOMEM;
+    return out->zeros ? take_more(a, g, out) : PARE_ENOMEM;
+}
+
+static bool bits_go(const pare_grid *g)
+{
+    switch (g->encoding) {
+    case PARE_ENCODING_UNIFORM: return g->bits == 2 || g->bits == 3 || g->bits == 4 || g->bits == 8;
+    case PARE_ENCODING_TERNARY:
+    case PARE_ENCODING_BINARY: return g->bits == 2;
+    case PARE_ENCODING_NF4:
+    case PARE_ENCODING_MXFP4: return g->bits == 4;
+    case PARE_ENCODING_FP8: return g->bits == 8;
+    case PARE_ENCODING_CODEBOOK: return g->bits == 3 || g->bits == 4;
+    }
+    return false;
+}
+
+/* What only some encodings ask for; NULL when all is well. */
+static const char *mismatch(const pare_grid *g)
+{
+    if (g->clip != PARE_CLIP_NONE && g->encoding != PARE_ENCODING_UNIFORM)
+        return "clip goes with the uniform grid only";
+    if (g->encoding == PARE_ENCODING_MXFP4 && g->group != 32)
+        return "MXFP4 has groups of 32";
+    if (g->encoding == PARE_ENCODING_CODEBOOK && (!g->book || g->group))
+        return "a codebook belongs to a row and has to be given";
+    if (g->tensor && (g->encoding != PARE_ENCODING_TERNARY || g->group))
+        return "one scale for the matrix goes with ternary codes and no group";
+    return NULL;
 }
 
 pare_status pare_grid_check(pare_ctx *cx, const pare_grid *g, size_t n, size_t k,
                             const pare_codes *out)
 {
-    if (g->bits != 2 && g->bits != 3 && g->bits != 4 && g->bits != 8)
-        return pare_fail(cx, PARE_EINVAL, "%u bits per weight, supported are 2, 3, 4 and 8",
+    const char *const wrong = mismatch(g);
+    if (!bits_go(g))
+        return pare_fail(cx, PARE_EINVAL,
+                         g->encoding == PARE_ENCODING_UNIFORM
+                             ? "%u bits per weight, supported are 2, 3, 4 and 8"
+                             : "%u bits per weight do not go with this encoding",
                          g->bits);
+    if (wrong)
+        return pare_fail(cx, PARE_EINVAL, "%s", wrong);
     if (g->group % 32 != 0)
         return pare_fail(cx, PARE_ESHAPE, "group %zu is not a multiple of 32 (0 is the whole row)",
                          g->group);
@@ -139,6 +204,54 @@ static void fit_clip(const pare_grid *g, const float *w, size_t count, float lo,
     }
 }
 
+/* A scale of the encodings whose code 0 stands for zero; x > 0 unless all weights are 0. */
+static pare_grid_fault fit_scale(const pare_grid *g, float x, float least, float *scale)
+{
+    *scale = x;
+    if (x > (g->f16_scales ? F16_MAX : FLT_MAX))
+        return PARE_GRID_OVERFLOW;
+    if (g->f16_scales ? x < least : !(x > 0))
+        return PARE_GRID_UNDERFLOW;
+    if (g->f16_scales)
+        *scale = pare_f16_to_f32(pare_f32_to_f16(x));
+    return PARE_GRID_OK;
+}
+
+static float mean_magnitude(const float *w, size_t count)
+{
+    double sum = 0;
+    for (size_t j = 0; j < count; j++)
+        sum += (double)fabsf(w[j]);
+    return (float)(sum / (double)count);
+}
+
+/* 2^(floor(log2 a) - 2): the exponent field is the logarithm of a normal number. */
+static pare_grid_fault fit_power(float a, float *scale)
+{
+    const float p = pare_f32_from_bits(pare_f32_bits(a) & 0x7F800000u) * 0.25F;
+    *scale = p;
+    return p > 0x1p15F ? PARE_GRID_OVERFLOW : p < 0x1p-24F ? PARE_GRID_UNDERFLOW : PARE_GRID_OK;
+}
+
+/* Scale of a group with levels, `a` being its largest magnitude. */
+static pare_grid_fault fit_levels(const pare_grid *g, const float *w, size_t count, float a,
+                                  float *scale, uint8_t *zero)
+{
+    *zero = g->encoding == PARE_ENCODING_TERNARY;
+    *scale = g->encoding == PARE_ENCODING_MXFP4 ? 0x1p-24F : 0;
+    if (g->encoding == PARE_ENCODING_CODEBOOK)
+        *scale = 1;
+    if (a == 0 || g->encoding == PARE_ENCODING_CODEBOOK)
+        return PARE_GRID_OK;
+    switch (g->encoding) {
+    case PARE_ENCODING_TERNARY:
+        return fit_scale(g, mean_magnitude(w, count), F16_NORMAL_MIN, scale);
+    case PARE_ENCODING_FP8: return fit_scale(g, a / 448, 0x1p-20F, scale);
+    case PARE_ENCODING_MXFP4: return fit_power(a, scale);
+    default: return fit_scale(g, a, F16_NORMAL_MIN, scale);
+    }
+}
+
 pare_grid_fault pare_grid_fit(const pare_grid *g, const float *w, size_t count, float *scale,
                               uint8_t *zero)
 {
@@ -152,6 +265,8 @@ pare_grid_fault pare_grid_fit(const pare_grid *g, const float *w, size_t count, 
         lo = w[j] < lo ? w[j] : lo;
         hi = w[j] > hi ? w[j] : hi;
     }
+    if (g->encoding != PARE_ENCODING_UNIFORM)
+        return fit_levels(g, w, count, hi > -lo ? hi : -lo, scale, zero);
     if (!(lo < hi)) {
         *scale = 0;
         *zero = (uint8_t)(g->symmetric ? 1u << (g->bits - 1) : 0);

@@ -1,7 +1,6 @@
-/* runtime/grid.h - the uniform grid: how a group of weights becomes codes.
+/* runtime/grid.h - grids: how a group of weights becomes codes, for every encoding.
  *
- *   value = (code - zero) * scale,   code in 0 .. 2^bits - 1
- *
+ * UNIFORM   value = (code - zero) * scale,   code in 0 .. 2^bits - 1
  * symmetric: zero = 2^(bits-1), scale = max(hi / (2^(bits-1) - 1), -lo / 2^(bits-1)) with
  * hi = max(0, max w), lo = min(0, min w): the smallest scale that covers the group. The weight of
  * largest magnitude falls on a code, never on a rounding tie between two (a scale of
@@ -11,9 +10,20 @@
  * sum |w - value|^2.4 (first of equals). Source: GPTQ's reference code (quantizer), restated.
  * An all-zero group has scale 0 and codes = zero (asymmetric: zero = 0).
  *
+ * TERNARY   (code - 1) * scale, scale = mean |w| of the group, row or matrix,
+ *           code = 1 + clamp(rint(w / scale), -1, 1)                     [BitNet b1.58, 2024, eq.
+ * 1-3] NF4       level[code] * scale, scale = max |w|, nearest of 16 normal quantiles   [QLoRA,
+ * 2023] FP8       E4M3(code) * scale, scale = max |w| / 448, half to even, at most +-448 MXFP4
+ * E2M1(code) * 2^e, e = floor(log2 max |w|) - 2, half to even, at most +-6; a group of zeros has e
+ * = -24                                       [OCP Microscaling 1.0, 6.3] CODEBOOK book[row][code],
+ * ascending in a row, nearest; scale 1 Ties between levels of NF4 and CODEBOOK go to the lower one;
+ * a zero is never stored as -0. BINARY    a method of its own (quant/billm.h), only pare_codes is
+ * shared.
+ *
  * With f16_scales the scale is rounded to F16 before zero and codes are chosen, so that they are
- * decided on the grid that ships. rint rounds half to even. Everything here is EXACT: the power
- * 2.4 is made of additions and multiplications in a fixed order, not taken from libm. */
+ * decided on the grid that ships. rint rounds half to even. A grid's value of a code has the bits
+ * that the kernels decode. Everything here is EXACT: the power 2.4 is made of additions and
+ * multiplications in a fixed order, not taken from libm. */
 #ifndef PARE_RUNTIME_GRID_H
 #define PARE_RUNTIME_GRID_H
 
@@ -31,18 +41,27 @@ typedef struct pare_grid {
     pare_clip clip;
     bool f16_scales; /* false only in tests and analysis */
     pare_encoding encoding;
-    const float *book; /* CODEBOOK: [n, 2^bits], fixed beforehand */
+    const float *book; /* CODEBOOK: [n, 2^bits], F16-exact, fixed beforehand */
+    bool tensor;       /* TERNARY: one scale for the matrix; group is then 0 */
 } pare_grid;
 
 /* Codes of a matrix: codes [n, k], scales and zeros [n, groups]; plain row-major. What an encoding
- * or a method does not have is NULL or 0. All floats are exact in the type that is stored. */
+ * or a method does not have is NULL or 0. All floats are exact in the type that is stored.
+ *
+ * NF4: scale = f16(scale_offset + scale_steps[p / 256] * (scale code - 128)), in F32 and two
+ * roundings, where p is the place of the scale in the stored plane [n16 / 8][groups][8] (n16 = n
+ * rounded up to 16); padding has code 128.
+ *
+ * BINARY: code bit 0 is the first sign (1: plus), book[row][group] = small, large, first, second.
+ * Columns with salient = 0: +-small, or +-large where bit 1 is set. Salient columns:
+ * +-first +- second, bit 1 is the second sign. */
 typedef struct pare_codes {
     size_t n, k, groups;
     uint8_t *codes;
     float *scales;
     uint8_t *zeros;
     uint8_t *scale_codes; /* [n, groups] NF4: codes of the scales; MXFP4: exponents + 127 */
-    float *scale_steps;   /* NF4: a step per 256 scales */
+    float *scale_steps;   /* NF4: [ceil(n16 groups / 256)] */
     float scale_offset;   /* NF4 */
     float *book;          /* CODEBOOK: [n, 2^bits]; BINARY: [n, groups, 4] */
     uint8_t *salient;     /* BINARY: [k] 0 or 1 */
@@ -65,8 +84,9 @@ size_t pare_grid_groups(const pare_grid *g, size_t k);
 PARE_CHECKED pare_status pare_codes_take(pare_arena *a, const pare_grid *g, size_t n, size_t k,
                                          pare_codes *out);
 
-/* PARE_EINVAL when bits is not 2, 3, 4 or 8; PARE_ESHAPE when group is not a multiple of 32 or
- * `out` was not taken for this grid and [n, k]. */
+/* PARE_EINVAL when bits, group (MXFP4: 32), clip (only UNIFORM) or a missing book do not go with
+ * the encoding; PARE_ESHAPE when group is not a multiple of 32 or `out` was not taken for this grid
+ * and [n, k]. */
 PARE_CHECKED pare_status pare_grid_check(pare_ctx *cx, const pare_grid *g, size_t n, size_t k,
                                          const pare_codes *out);
 
@@ -74,11 +94,12 @@ PARE_CHECKED pare_status pare_grid_check(pare_ctx *cx, const pare_grid *g, size_
 typedef enum pare_grid_fault {
     PARE_GRID_OK,
     PARE_GRID_NOT_FINITE, /* a weight is NaN or infinite */
-    PARE_GRID_UNDERFLOW,  /* 0 < scale < 2^-14, the smallest normal F16 */
-    PARE_GRID_OVERFLOW    /* scale > 65504 */
+    PARE_GRID_UNDERFLOW,  /* 0 < scale < 2^-14, the smallest normal F16; FP8: 2^-20; MXFP4: 2^-24 */
+    PARE_GRID_OVERFLOW    /* scale > 65504; MXFP4: 2^15 */
 } pare_grid_fault;
 
-/* Fits scale and zero to w [count]. Thread-safe, allocates nothing.
+/* Fits scale and zero to w [count]. Thread-safe, allocates nothing. NF4: the scale before double
+ * quantization, which needs the whole matrix (quant/scales.h), as TERNARY with `tensor` does.
  * A fault leaves what is at fault in *scale (the first weight that is not finite, or the scale that
  * cannot be stored) and *zero 0. Without f16_scales the bounds are those of F32: underflow is a
  * scale of 0 for weights that are not all zero, overflow an infinite one. Clip mse passes over
@@ -90,8 +111,28 @@ pare_grid_fault pare_grid_fit(const pare_grid *g, const float *w, size_t count, 
 pare_status pare_grid_fail(pare_ctx *cx, pare_grid_fault fault, size_t row, size_t group,
                            float value);
 
-/* Code of one weight: clamp(rint(w / scale) + zero, 0, 2^bits - 1); zero when scale is 0; the last
- * code for a NaN. Adding 1.5 * 2^23 and taking it away rounds what is below 2^22 half to even. */
+/* True when the scales depend on the whole matrix: NF4, TERNARY with `tensor`. */
+static inline bool pare_grid_whole(const pare_grid *g)
+{
+    return g->encoding == PARE_ENCODING_NF4 || g->tensor;
+}
+
+/* Code and value of one weight of `row` (CODEBOOK looks there) on any grid but BINARY. Finite w. */
+uint8_t pare_grid_encode(const pare_grid *g, size_t row, float w, float scale, uint8_t zero);
+float pare_grid_decode(const pare_grid *g, size_t row, uint8_t code, float scale, uint8_t zero);
+
+/* What a group of `row` becomes: fit, encode and decode of w [count] into q (may be w). NF4 with
+ * plain F16 scales. On a fault q is not written. */
+pare_grid_fault pare_grid_round(const pare_grid *g, size_t row, const float *w, size_t count,
+                                float *q);
+
+/* The weights that codes stand for, with outlier columns and sparse weights: dst [n, k]. `g` gives
+ * encoding, bits, group; UNIFORM has its zeros in c. */
+void pare_codes_values(const pare_grid *g, const pare_codes *c, float *dst);
+
+/* UNIFORM: code of one weight: clamp(rint(w / scale) + zero, 0, 2^bits - 1); zero when scale is 0;
+ * the last code for a NaN. Adding 1.5 * 2^23 and taking it away rounds what is below 2^22 half to
+ * even. */
 static inline uint8_t pare_grid_code(unsigned bits, float w, float scale, uint8_t zero)
 {
     const float top = (float)((1u << bits) - 1), magic = 12582912.0F;
@@ -103,7 +144,7 @@ static inline uint8_t pare_grid_code(unsigned bits, float w, float scale, uint8_
     return (uint8_t)(int)(t > 0 ? t : 0);
 }
 
-/* Value of one code. */
+/* UNIFORM and TERNARY: value of one code. */
 static inline float pare_grid_value(uint8_t code, float scale, uint8_t zero)
 {
     return (float)((int)code - (int)zero) * scale;
