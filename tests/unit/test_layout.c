@@ -4,6 +4,7 @@
 #include "kernels/half.h"
 #include "kernels/kernels.h"
 #include "kernels/layout.h"
+#include "kernels/levels.h"
 #include "tests/unit/unit.h"
 
 enum { ROWS = 37, COLUMNS = 83, LDC = 90, GROUP = 64, GROUPS = 2 };
@@ -255,6 +256,64 @@ START_TEST(dense_products_stay_within_the_rounding_bound)
 }
 END_TEST
 
+/* Sign, exponent and fraction taken apart as the OCP specifications define them. */
+static double small_float(unsigned code, int exponent_bits, int fraction_bits, int bias)
+{
+    const unsigned fraction = code & ((1u << fraction_bits) - 1);
+    const int exponent = (int)(code >> fraction_bits & ((1u << exponent_bits) - 1));
+    const double significand = (exponent ? 1.0 : 0.0) + ldexp(fraction, -fraction_bits);
+    const double value = ldexp(significand, (exponent ? exponent : 1) - bias);
+    return code >> (exponent_bits + fraction_bits) ? -value : value;
+}
+
+START_TEST(small_floats_have_the_values_of_their_specification)
+{
+    for (unsigned c = 0; c < 16; c++) {
+        const double want = small_float(c, 2, 1, 1);
+        ck_assert((double)pare_levels_e2m1[c] == want);
+        ck_assert_int_eq(signbit(pare_levels_e2m1[c]) != 0, signbit(want) != 0);
+    }
+    for (unsigned c = 0; c < 256; c++) {
+        const double want = small_float(c, 4, 3, 7);
+        if ((c & 127) == 127)
+            ck_assert(isnan(pare_levels_e4m3[c]));
+        else
+            ck_assert((double)pare_levels_e4m3[c] == want);
+        ck_assert_int_eq(signbit(pare_levels_e4m3[c]) != 0, c >= 128);
+    }
+    ck_assert(pare_levels_e4m3[0x7e] == 448.0f && pare_levels_e2m1[7] == 6.0f);
+}
+END_TEST
+
+static double normal_cdf(double x)
+{
+    return 0.5 * erfc(-x * sqrt(0.5));
+}
+
+static double normal_quantile(double p)
+{
+    double lo = -10, hi = 10;
+    for (int i = 0; i < 100; i++) {
+        const double mid = 0.5 * (lo + hi);
+        *(normal_cdf(mid) < p ? &lo : &hi) = mid;
+    }
+    return 0.5 * (lo + hi);
+}
+
+/* Quantiles at even steps from the offset of the paper's code to one half, on either side of 0. */
+START_TEST(normal_float_levels_are_quantiles_of_the_normal_distribution)
+{
+    const double offset = 0.9677083, largest = normal_quantile(offset);
+    for (int i = 0; i < 16; i++) {
+        const double p =
+            i < 7 ? 1 - offset + (offset - 0.5) / 7 * i : 0.5 + (offset - 0.5) / 8 * (i - 7);
+        const double want = normal_quantile(p) / largest;
+        ck_assert_msg(fabs((double)pare_levels_nf4[i] - want) < 1e-5, "%d: %.9g, not %.9g", i,
+                      (double)pare_levels_nf4[i], want);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("layout");
@@ -267,6 +326,8 @@ int main(void)
     tcase_add_test(t, activation_codes_are_nearest);
     tcase_add_loop_test(t, a_value_that_is_not_finite_reaches_every_output, 0, 6);
     tcase_add_test(t, dense_products_stay_within_the_rounding_bound);
+    tcase_add_test(t, small_floats_have_the_values_of_their_specification);
+    tcase_add_test(t, normal_float_levels_are_quantiles_of_the_normal_distribution);
     suite_add_tcase(s, t);
     return unit_main(s);
 }
