@@ -178,3 +178,36 @@ pare_status pare_tokens_windows(pare_ctx *cx, pare_arena *a, const pare_tokens *
         memcpy(out->id + i * window, tokens->id + index[i] * window, window * sizeof *out->id);
     return PARE_OK;
 }
+
+/* Part of text i that is not yet given to it: below 0 when it has more. */
+static double owed(const double *weight, double sum, size_t samples, size_t share, size_t i)
+{
+    return (double)samples * weight[i] / sum - (double)share;
+}
+
+void pare_tokens_share(const double *weight, size_t texts, size_t samples, size_t *share)
+{
+    double sum = 0.0;
+    size_t given = 0;
+    for (size_t i = 0; i < texts; i++)
+        sum += weight[i];
+    for (size_t i = 0; i < texts; i++)
+        given += share[i] = (size_t)((double)samples * weight[i] / sum);
+    for (; given < samples; given++) {
+        size_t best = 0;
+        for (size_t i = 1; i < texts; i++)
+            if (owed(weight, sum, samples, share[i], i) >
+                owed(weight, sum, samples, share[best], best))
+                best = i;
+        share[best]++;
+    }
+    for (size_t i = 0; i < texts; i++) {
+        size_t most = 0;
+        for (size_t j = 1; j < texts; j++)
+            most = share[j] > share[most] ? j : most;
+        if (share[i] == 0) {
+            share[most]--;
+            share[i]++;
+        }
+    }
+}

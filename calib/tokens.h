@@ -48,4 +48,9 @@ PARE_CHECKED pare_status pare_tokens_windows(pare_ctx *cx, pare_arena *a, const 
                                              size_t window, size_t samples, pare_pick pick,
                                              uint64_t seed, pare_tokens *out);
 
+/* Shares `samples` windows out over `texts` by weight: the whole part of samples w / sum w each,
+ * the rest by largest remainder (of equal ones the first), and a text that would have none takes
+ * one from the largest share. Weights are positive, texts <= samples: the caller's duty. */
+void pare_tokens_share(const double *weight, size_t texts, size_t samples, size_t *share);
+
 #endif

@@ -20,6 +20,7 @@ typedef struct pare_run {
     size_t inputs;
     pare_tokens tokens; /* calibration, [samples, window] */
     char tokens_sha256[PARE_SHA256_HEX];
+    size_t *share; /* windows of each calibration text, or NULL when no weights are given */
     pare_forward forward;
     pare_wave wave;
     pare_packed_writer *writer;

@@ -54,6 +54,12 @@ static void put_work(pare_json_writer *w, const pare_manifest *m)
         pare_json_put_text(w, "tokens_sha256", m->tokens_sha256);
         put_size(w, "windows", m->windows);
         put_size(w, "window", m->window);
+        if (m->share) {
+            pare_json_open_array(w, "windows_of_texts");
+            for (size_t i = 0; i < m->shares; i++)
+                put_size(w, NULL, m->share[i]);
+            pare_json_close(w);
+        }
         pare_json_close(w);
     } else {
         pare_json_put_null(w, "calibration");

@@ -47,7 +47,9 @@ typedef struct pare_manifest {
     uint64_t seed;
     const char *tokens_sha256; /* of the calibration tokens; NULL: no calibration */
     size_t windows, window;    /* calibration */
-    const char *cpu, *blas;    /* "avx2"; name and version of the BLAS core */
+    const size_t *share;       /* [shares] windows of each text; NULL when no weights were given */
+    size_t shares;
+    const char *cpu, *blas; /* "avx2"; name and version of the BLAS core */
     const pare_config *config;
     const pare_packed_layout *layout; /* dtype and shape of the kept tensors */
     const pare_linear_result *row;    /* in the order in which they stand in the manifest */

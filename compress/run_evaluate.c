@@ -160,6 +160,9 @@ pare_status pare__run_evaluate(pare_run *run, pare_compress_result *out)
                        .evaluation_seconds = pare__seconds() - start,
                        .calibration_windows = plan->calibrated ? plan->samples : 0,
                        .calibration_window = plan->calibrated ? plan->window : 0,
+                       .calibration_text = plan->recipe.calibration.text.item,
+                       .calibration_share = run->share,
+                       .calibration_texts = plan->recipe.calibration.text.count,
                        .peak_rss_bytes = peak_rss(),
                        .peak_anonymous_bytes = run->cx->peak_bytes,
                        .resumed_blocks = run->units_found < plan->model.config.blocks

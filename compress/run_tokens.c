@@ -3,6 +3,7 @@
 #include "compress/compress_internal.h"
 #include "compress/plan_internal.h"
 #include "runtime/file.h"
+#include "runtime/random.h"
 
 char *pare__run_data_path(pare_run *run, const pare_text *t)
 {
@@ -10,18 +11,19 @@ char *pare__run_data_path(pare_run *run, const pare_text *t)
     return directory ? pare_path_join(run->a, directory, t->text) : NULL;
 }
 
-static pare_status from_text(pare_run *run, const pare_texts *texts, pare_tokens *out)
+/* Texts, one behind the other, in the scratch arena. */
+static pare_status from_text(pare_run *run, const pare_text *text, size_t texts, pare_tokens *out)
 {
-    const char **const path = PARE_NEW(run->a, const char *, texts->count);
+    const char **const path = PARE_NEW(run->a, const char *, texts);
     if (!path)
         return PARE_ENOMEM;
-    for (size_t i = 0; i < texts->count; i++)
-        if (!(path[i] = pare__run_data_path(run, &texts->item[i])))
+    for (size_t i = 0; i < texts; i++)
+        if (!(path[i] = pare__run_data_path(run, &text[i])))
             return PARE_ENOMEM;
     pare_tokenizer *t = NULL;
     pare_status s = pare_tokenizer_open(run->cx, run->plan.checkpoint.directory, &t);
     if (s == PARE_OK)
-        s = pare_tokens_encode(run->cx, &run->scratch, t, path, texts->count, -1,
+        s = pare_tokens_encode(run->cx, &run->scratch, t, path, texts, -1,
                                run->plan.model.config.vocab, out);
     pare_tokenizer_free(t);
     return s;
@@ -42,7 +44,7 @@ static pare_status read_stream(pare_run *run, pare_tokens *out)
 {
     const pare_calibration *const c = &run->plan.recipe.calibration;
     switch (c->kind) {
-    case PARE_CALIBRATION_TEXT: return from_text(run, &c->text, out);
+    case PARE_CALIBRATION_TEXT: return from_text(run, c->text.item, c->text.count, out);
     case PARE_CALIBRATION_TOKENS: {
         const char *const path = pare__run_data_path(run, &c->tokens);
         return path ? pare_tokens_read(run->cx, &run->scratch, path, run->plan.model.config.vocab,
@@ -78,18 +80,65 @@ static pare_status pick_windows(pare_run *run, const pare_tokens *stream)
                             reason);
 }
 
-pare_status pare__run_tokens(pare_run *run)
+/* Draws the share of one text; `out` has room for it. */
+static pare_status draw_share(pare_run *run, size_t text, int32_t *out)
 {
-    pare_plan *const plan = &run->plan;
-    if (!plan->calibrated)
-        return PARE_OK;
+    const pare_plan *const plan = &run->plan;
+    const pare_text *const file = &plan->recipe.calibration.text.item[text];
+    const size_t share = run->share[text], window = plan->window;
+    pare_tokens stream, drawn;
+    PARE_TRY(from_text(run, file, 1, &stream));
+    if (stream.count / window < share)
+        return pare_recipe_fail(run->cx, file->place,
+                                "the share of %s by weight is %zu windows of %zu tokens, and it "
+                                "has %zu tokens (%zu windows); give more text, less weight or "
+                                "fewer samples",
+                                file->text, share, window, stream.count, stream.count / window);
+    const uint64_t seed =
+        pare_random_u64(plan->recipe.seed, pare_random_stream("calibration texts"), text);
+    PARE_TRY(pare_tokens_windows(run->cx, &run->scratch, &stream, window, share, PARE_PICK_DRAW,
+                                 seed, &drawn));
+    memcpy(out, drawn.id, drawn.count * sizeof *out);
+    return PARE_OK;
+}
+
+/* Texts with weights: windows of each are cut and drawn for themselves, text behind text. */
+static pare_status mix_texts(pare_run *run)
+{
+    const pare_plan *const plan = &run->plan;
+    const pare_calibration *const c = &plan->recipe.calibration;
+    run->share = PARE_NEW(run->a, size_t, c->text.count);
+    run->tokens = (pare_tokens){PARE_NEW(run->a, int32_t, plan->samples * plan->window), 0};
+    if (!run->share || !run->tokens.id)
+        return PARE_ENOMEM;
+    pare_tokens_share(c->weight, c->text.count, plan->samples, run->share);
+    for (size_t i = 0; i < c->text.count; i++) {
+        const pare_mark mark = pare_arena_mark(&run->scratch);
+        const pare_status s = draw_share(run, i, run->tokens.id + run->tokens.count);
+        pare_arena_rewind(&run->scratch, mark);
+        PARE_TRY(s);
+        run->tokens.count += run->share[i] * plan->window;
+    }
+    return PARE_OK;
+}
+
+static pare_status one_stream(pare_run *run)
+{
     pare_tokens stream;
     const pare_mark mark = pare_arena_mark(&run->scratch);
     pare_status s = read_stream(run, &stream);
     if (s == PARE_OK)
         s = pick_windows(run, &stream);
     pare_arena_rewind(&run->scratch, mark);
-    PARE_TRY(s);
+    return s;
+}
+
+pare_status pare__run_tokens(pare_run *run)
+{
+    pare_plan *const plan = &run->plan;
+    if (!plan->calibrated)
+        return PARE_OK;
+    PARE_TRY(plan->recipe.calibration.weight ? mix_texts(run) : one_stream(run));
     hash_tokens(run);
     if (plan->samples)
         return PARE_OK;

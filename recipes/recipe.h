@@ -44,12 +44,13 @@ typedef enum pare_calibration_kind {
 typedef struct pare_calibration {
     pare_calibration_kind kind;
     pare_place place;
-    pare_texts text;    /* files */
-    pare_text tokens;   /* file */
-    double temperature; /* generate; default 1.0 */
-    size_t samples;     /* default 128; 0: all */
-    size_t window;      /* default 2048 */
-    bool window_given;  /* not given: cut to the model's context; given and above it: an error */
+    pare_texts text;      /* files */
+    const double *weight; /* [text.count], or NULL when the recipe writes none */
+    pare_text tokens;     /* file */
+    double temperature;   /* generate; default 1.0 */
+    size_t samples;       /* default 128; 0: all */
+    size_t window;        /* default 2048 */
+    bool window_given;    /* not given: cut to the model's context; given and above it: an error */
     pare_place samples_place, window_place;
 } pare_calibration;
 

@@ -90,6 +90,19 @@ static void put_path(sink *s, const char *key, const char *path, bool portable)
     put_text(s, "\n");
 }
 
+static void put_parts(sink *s, const pare_calibration *c, bool portable)
+{
+    put_text(s, "  text: [");
+    for (size_t i = 0; i < c->text.count; i++) {
+        char number[PARE__NUMBER];
+        pare__number_print(c->weight[i], number);
+        put_text(s, i ? ", {path: " : "{path: ");
+        put_quoted(s, portable ? "data" : c->text.item[i].text);
+        put_format(s, ", weight: %s}", number);
+    }
+    put_text(s, "]\n");
+}
+
 static void put_calibration(sink *s, const pare_calibration *c, bool portable)
 {
     if (c->kind == PARE_CALIBRATION_NONE)
@@ -101,6 +114,8 @@ static void put_calibration(sink *s, const pare_calibration *c, bool portable)
         put_format(s, "  generate: {temperature: %s}\n", number);
     else if (c->kind == PARE_CALIBRATION_TOKENS)
         put_path(s, "  tokens", c->tokens.text, portable);
+    else if (c->weight)
+        put_parts(s, c, portable);
     else if (portable)
         put_path(s, "  text", NULL, true);
     else

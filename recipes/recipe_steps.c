@@ -20,6 +20,8 @@ const pare_param pare__window = {
     .name = "window", .type = PARE_PARAM_INTEGER, .min = 2, .max = 1 << 24, .fallback = 2048};
 const pare_param pare__temperature = {
     .name = "temperature", .type = PARE_PARAM_NUMBER, .min = 0, .max = 100, .fallback = 1};
+const pare_param pare__weight = {
+    .name = "weight", .type = PARE_PARAM_NUMBER, .min = 0.001, .max = 1000, .fallback = 1};
 const pare_param pare__nan = {.name = "nan", .type = PARE_PARAM_CHOICE, .words = nan_words};
 
 /* Entry of a list that is a single-key mapping, {gptq: {...}}, or just gptq. */
@@ -273,12 +275,47 @@ pare_status pare__evaluations(const pare__walk *w, const pare_yaml *list)
     return PARE_OK;
 }
 
+/* A file with its share of the windows: a name, or {path, weight}. */
+static pare_status read_part(const pare__walk *w, const pare_yaml *entry, pare_text *path,
+                             double *weight, bool *weighted)
+{
+    static const char *const words[] = {"path", "weight"};
+    bool given = false;
+    *weight = pare__weight.fallback;
+    if (entry->kind != PARE_YAML_MAPPING)
+        return pare__text(w, entry, path);
+    PARE_TRY(pare__keys(w, entry, "an entry of text", words, 2));
+    const pare_yaml *const name = pare_yaml_get(entry, "path");
+    if (!name)
+        return pare_recipe_fail(w->cx, entry->place,
+                                "an entry of text needs a path, as in \"{path: FILE, weight: 2}\"");
+    PARE_TRY(pare__entry(w, entry, &pare__weight, weight, &given, NULL));
+    *weighted |= given;
+    return pare__text(w, name, path);
+}
+
+static pare_status read_parts(const pare__walk *w, const pare_yaml *source, pare_calibration *c)
+{
+    if (source->kind != PARE_YAML_LIST)
+        return pare__texts(w, source, &c->text);
+    double *const weight = PARE_NEW(w->a, double, source->count);
+    c->text = (pare_texts){PARE_NEW(w->a, pare_text, source->count), source->count};
+    if (!weight || !c->text.item)
+        return PARE_ENOMEM;
+    size_t i = 0;
+    bool weighted = false;
+    for (const pare_yaml *e = source->first; e; e = e->next, i++)
+        PARE_TRY(read_part(w, e, &c->text.item[i], &weight[i], &weighted));
+    c->weight = weighted ? weight : NULL;
+    return PARE_OK;
+}
+
 static pare_status read_source(const pare__walk *w, const pare_yaml *source, pare_calibration *c)
 {
     static const char *const words[] = {"temperature"};
     if (strcmp(source->key->text, "text") == 0) {
         c->kind = PARE_CALIBRATION_TEXT;
-        PARE_TRY(pare__texts(w, source, &c->text));
+        PARE_TRY(read_parts(w, source, c));
         if (c->text.count == 0)
             return pare_recipe_fail(w->cx, source->place, "\"text\" is an empty list");
         return PARE_OK;
@@ -302,6 +339,14 @@ static pare_status read_amount(const pare__walk *w, const pare_yaml *node, pare_
     if (samples == 0 && c->kind == PARE_CALIBRATION_GENERATE)
         return pare_recipe_fail(w->cx, c->samples_place,
                                 "\"samples\" is \"all\"; with generate it must be a number");
+    if (c->weight && samples < (double)c->text.count) {
+        char number[PARE__NUMBER];
+        pare_param_print(&pare__samples, samples, number, sizeof number);
+        return pare_recipe_fail(w->cx, c->samples_place,
+                                "\"samples\" is \"%s\"; with weights it must be a number, at least "
+                                "one for each of the %zu texts",
+                                number, c->text.count);
+    }
     c->samples = (size_t)samples;
     c->window = (size_t)window;
     return PARE_OK;

@@ -159,7 +159,8 @@ static void print_text(const pare_compress_result *result)
                  r->bits_per_weight, r->rows, r->model_bits_per_weight);
     for (size_t i = 0; i < r->evaluations; i++) {
         const pare_report_eval *const e = &r->evaluation[i];
-        (void)printf("perplexity        %.4f -> %.4f", e->before.ppl, e->after.ppl);
+        (void)printf("perplexity        %.4f -> %.4f (%+.2f%%)", e->before.ppl, e->after.ppl,
+                     100 * (e->after.ppl / e->before.ppl - 1));
         if (e->after.has_kl)
             (void)printf(", KL %.6f", e->after.kl_mean);
         (void)printf("   (%s)\n", e->data);

@@ -51,6 +51,20 @@ static void put_scores(pare_json_writer *w, const char *key, const pare_eval_res
     pare_json_close(w);
 }
 
+static void put_shares(pare_json_writer *w, const pare_report *r)
+{
+    if (!r->calibration_share)
+        return;
+    pare_json_open_array(w, "calibration_texts");
+    for (size_t i = 0; i < r->calibration_texts; i++) {
+        pare_json_open_object(w, NULL);
+        pare_json_put_text(w, "text", r->calibration_text[i].text);
+        pare_json_put_integer(w, "windows", (int64_t)r->calibration_share[i]);
+        pare_json_close(w);
+    }
+    pare_json_close(w);
+}
+
 void pare__report_run(pare_json_writer *w, const pare_report *r)
 {
     pare_json_open_object(w, NULL);
@@ -69,6 +83,7 @@ void pare__report_run(pare_json_writer *w, const pare_report *r)
     put_finite(w, "model_bits_per_weight", r->model_bits_per_weight);
     pare_json_put_integer(w, "calibration_windows", (int64_t)r->calibration_windows);
     pare_json_put_integer(w, "calibration_window", (int64_t)r->calibration_window);
+    put_shares(w, r);
     put_finite(w, "seconds", r->seconds);
     put_finite(w, "calibration_seconds", r->calibration_seconds);
     put_finite(w, "evaluation_seconds", r->evaluation_seconds);

@@ -6,6 +6,7 @@
 
 #include "compress/evaluate/evaluate.h"
 #include "compress/result.h"
+#include "recipes/recipe.h"
 
 /* One evaluation of the recipe, on the model before and after. */
 typedef struct pare_report_eval {
@@ -31,6 +32,9 @@ typedef struct pare_report {
     double model_bits_per_weight;       /* all weights of the model */
     double seconds, calibration_seconds, evaluation_seconds;
     size_t calibration_windows, calibration_window;
+    const pare_text *calibration_text; /* [calibration_texts] files as the recipe names them */
+    const size_t *calibration_share;   /* their windows, or NULL when no weights were given */
+    size_t calibration_texts;
     uint64_t peak_rss_bytes, peak_anonymous_bytes;
     size_t resumed_blocks;
     const char *started; /* ISO 8601, UTC */

@@ -27,15 +27,16 @@ static void put_evaluations(pare_text_out *t, const pare_report *r)
 {
     if (!r->evaluations)
         return;
-    pare__text_put(t, "\n## Evaluation\n\nThe packed model, run by the low-bit kernels.\n\n"
-                      "| data | window | tokens | perplexity before | after | KL mean | KL p99 | "
-                      "same first choice |\n|---|---|---|---|---|---|---|---|\n");
+    pare__text_put(
+        t, "\n## Evaluation\n\nThe packed model, run by the low-bit kernels.\n\n"
+           "| data | window | tokens | perplexity before | after | change | KL mean | KL p99 | "
+           "same first choice |\n|---|---|---|---|---|---|---|---|---|\n");
     for (size_t i = 0; i < r->evaluations; i++) {
         const pare_report_eval *const e = &r->evaluation[i];
         pare__text_put(t, "| ");
         pare__text_put_cell(t, e->data);
-        pare__text_put(t, " | %zu | %zu | %.4f | %.4f |", e->window, e->after.scored, e->before.ppl,
-                       e->after.ppl);
+        pare__text_put(t, " | %zu | %zu | %.4f | %.4f | %+.2f%% |", e->window, e->after.scored,
+                       e->before.ppl, e->after.ppl, 100 * (e->after.ppl / e->before.ppl - 1));
         if (e->after.has_kl)
             pare__text_put(t, " %.6f | %.6f | %.2f%% |\n", e->after.kl_mean, e->after.kl_p99,
                            e->after.top1 * 100);
@@ -82,6 +83,17 @@ static void put_recipe(pare_text_out *t, const char *recipe)
     pare__text_add(t, "\n", 1);
 }
 
+static void put_calibration(pare_text_out *t, const pare_report *r)
+{
+    pare__text_put(t, "\nCalibrated on %zu windows of %zu tokens", r->calibration_windows,
+                   r->calibration_window);
+    for (size_t i = 0; r->calibration_share && i < r->calibration_texts; i++) {
+        pare__text_put(t, "%s %zu of ", i ? "," : ":", r->calibration_share[i]);
+        pare__text_put_cell(t, r->calibration_text[i].text);
+    }
+    pare__text_put(t, ".\n");
+}
+
 void pare__report_card(pare_text_out *t, const pare_report *r)
 {
     const pare_config *const c = r->config;
@@ -94,8 +106,7 @@ void pare__report_card(pare_text_out *t, const pare_report *r)
                    c->blocks, c->hidden, c->intermediate, c->heads, c->kv_heads, c->head_dim,
                    c->vocab, c->context);
     if (r->calibration_windows)
-        pare__text_put(t, "\nCalibrated on %zu windows of %zu tokens.\n", r->calibration_windows,
-                       r->calibration_window);
+        put_calibration(t, r);
     put_recipe(t, r->recipe_text);
     pare__text_put(t, "\n`manifest.json` has versions, hashes and the error of every tensor; "
                       "`report.html` shows them.\n`pare verify` checks all of it; `pare eval` and "

@@ -23,6 +23,17 @@ static void put_row(pare_text_out *t, const char *what, const char *value)
     pare__text_put(t, "</td></tr>\n");
 }
 
+static void put_calibration(pare_text_out *t, const pare_report *r)
+{
+    pare__text_put(t, "<tr><td>calibration</td><td>%zu windows of %zu tokens",
+                   r->calibration_windows, r->calibration_window);
+    for (size_t i = 0; r->calibration_share && i < r->calibration_texts; i++) {
+        pare__text_put(t, "%s %zu of ", i ? "," : ":", r->calibration_share[i]);
+        pare__text_put_html(t, r->calibration_text[i].text);
+    }
+    pare__text_put(t, "</td></tr>\n");
+}
+
 static void put_summary(pare_text_out *t, const pare_report *r)
 {
     char a[PARE_UNIT_TEXT], b[PARE_UNIT_TEXT];
@@ -38,8 +49,7 @@ static void put_summary(pare_text_out *t, const pare_report *r)
                    "model</td></tr>\n",
                    r->bits_per_weight, r->rows, r->model_bits_per_weight);
     if (r->calibration_windows)
-        pare__text_put(t, "<tr><td>calibration</td><td>%zu windows of %zu tokens</td></tr>\n",
-                       r->calibration_windows, r->calibration_window);
+        put_calibration(t, r);
     put_row(t, "time", pare_units_seconds(r->seconds, a));
     put_row(t, "peak memory", pare_units_bytes(r->peak_rss_bytes, a));
     pare__text_put(t, "<tr><td>threads</td><td>%zu</td></tr>\n", r->threads);

@@ -226,6 +226,8 @@ static const struct {
     {"nan=zero", "\nnan: zero\n"},
     {"limits.ram=1KiB", "\nlimits: {ram: 1024}\n"},
     {"calibration={tokens: t.i32}", "\n  tokens: \"t.i32\"\n"},
+    {"calibration={text: [{path: a, weight: 2.5}, b]}",
+     "\n  text: [{path: \"a\", weight: 2.5}, {path: \"b\", weight: 1}]\n"},
     {"calibration.tokens=t.i32", "\n  tokens: \"t.i32\"\n"},
     {"passes.0.gptq.bits=3", "\n      bits: 3\n"},
     {"passes.0.gptq.group=row", "\n      group: row\n"},
