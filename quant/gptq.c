@@ -14,6 +14,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "quant/scales.h"
 #include "runtime/linalg.h"
 #include "runtime/threads.h"
 
@@ -38,7 +39,7 @@ typedef struct tile_fault {
 typedef struct gptq_job {
     const pare_grid *grid;
     const pare_gptq_factor *factor;
-    const pare_codes *out;
+    pare_codes *out;
     float *w;
     size_t n, k, block;
     strip *strips;     /* per worker */
@@ -80,11 +81,19 @@ static bool fit_block(const gptq_job *job, size_t r0, size_t r1, size_t c0, size
                       tile_fault *fault)
 {
     const size_t group = job->grid->group;
-    if (job->factor->order)
+    if (job->factor->order || pare_grid_whole(job->grid))
         return true; /* fitted beforehand */
     if (group == 0)
         return c0 > 0 || fit_groups(job, r0, r1, 0, 1, fault);
     return fit_groups(job, r0, r1, (c0 + group - 1) / group, (c1 + group - 1) / group, fault);
+}
+
+static void zero_dead(const gptq_job *job, size_t r0, size_t r1)
+{
+    const size_t k = job->k;
+    for (size_t i = r0; i < r1 && job->factor->damping.dead; i++)
+        for (size_t j = 0; j < k; j++)
+            job->w[i * k + j] = job->factor->dead[j] ? 0 : job->w[i * k + j];
 }
 
 /* Zeroes dead columns; with an order, fits every group and sorts the columns of the rows. */
@@ -92,12 +101,10 @@ static bool prepare_rows(const gptq_job *job, size_t r0, size_t r1, float *row, 
 {
     const pare_gptq_factor *const factor = job->factor;
     const size_t k = job->k;
-    for (size_t i = r0; i < r1 && factor->damping.dead; i++)
-        for (size_t j = 0; j < k; j++)
-            job->w[i * k + j] = factor->dead[j] ? 0 : job->w[i * k + j];
+    zero_dead(job, r0, r1);
     if (!factor->order)
         return true;
-    if (!fit_groups(job, r0, r1, 0, job->out->groups, fault))
+    if (!pare_grid_whole(job->grid) && !fit_groups(job, r0, r1, 0, job->out->groups, fault))
         return false;
     for (size_t i = r0; i < r1; i++) {
         float *const w = job->w + i * k;
@@ -141,6 +148,19 @@ static void round_column(strip *s, float *restrict x, uint8_t *restrict codes, f
     }
 }
 
+/* The same on any other grid, row by row: r0 is the first row of the strip, which has `rows`. */
+static void round_levels(const gptq_job *job, strip *s, float *x, uint8_t *codes, float u_jj,
+                         size_t r0, size_t rows)
+{
+    const pare_grid *const grid = job->grid;
+    for (size_t r = 0; r < rows; r++) {
+        codes[r] = pare_grid_encode(grid, r0 + r, x[r], s->scale[r], 0);
+        const float e = (x[r] - pare_grid_decode(grid, r0 + r, codes[r], s->scale[r], 0)) / u_jj;
+        s->loss[r] += (double)e * (double)e;
+        x[r] = e;
+    }
+}
+
 static void take_error(float *restrict y, const float *restrict e, float u)
 {
     for (size_t r = 0; r < STRIP; r++)
@@ -159,7 +179,10 @@ static void sweep(const gptq_job *job, strip *s, size_t r0, size_t rows, size_t 
         if (g != loaded)
             load_grids(job, s, r0, rows, g);
         loaded = g;
-        round_column(s, e, s->codes + (j - c0) * STRIP, u[j], top);
+        if (job->grid->encoding == PARE_ENCODING_UNIFORM)
+            round_column(s, e, s->codes + (j - c0) * STRIP, u[j], top);
+        else
+            round_levels(job, s, e, s->codes + (j - c0) * STRIP, u[j], r0, rows);
         for (size_t i = j + 1; i < c1; i++)
             take_error(s->t + (i - c0) * STRIP, e, u[i]);
     }
@@ -241,6 +264,10 @@ static pare_status take_scratch(pare_ctx *cx, pare_arena *scratch, gptq_job *job
 
 static pare_status run_tiles(pare_ctx *cx, gptq_job *job, size_t tiles, double *loss)
 {
+    if (pare_grid_whole(job->grid)) {
+        zero_dead(job, 0, job->n);
+        PARE_TRY(pare_scales_fit(cx, job->grid, job->w, job->n, job->k, job->out));
+    }
     pare_parallel(cx, tiles, 1, quantize_tiles, job);
     double sum = 0;
     for (size_t i = 0; i < tiles; i++) {
@@ -254,6 +281,8 @@ static pare_status run_tiles(pare_ctx *cx, gptq_job *job, size_t tiles, double *
                          "the compensated weights left the range of F32: raise the damping");
     if (loss)
         *loss = sum;
+    if (!pare_grid_whole(job->grid))
+        pare_scales_finish(job->grid, job->out);
     return PARE_OK;
 }
 

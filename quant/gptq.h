@@ -64,6 +64,8 @@ PARE_CHECKED pare_status pare_gptq_factorize(pare_ctx *cx, pare_arena *scratch,
  * uses up-to-date weights only). So a per-row grid is fitted to the original weights. act_order (a
  * property of the factor): all grids are fitted to the original weights beforehand (static groups).
  * Codes, scales and zeros are in the order of the original columns.
+ * Any encoding but BINARY. Where scales depend on the whole matrix (NF4's are quantized
+ * themselves) they are fitted to the original weights beforehand, whatever the order.
  *
  *   w     [out->n, out->k] f32; destroyed
  *   out   planes from pare_codes_take for this grid; written

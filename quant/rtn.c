@@ -1,7 +1,6 @@
 #include "quant/rtn.h"
 
-#include <stdatomic.h>
-
+#include "quant/scales.h"
 #include "runtime/threads.h"
 
 enum { ROWS_PER_CHUNK = 8 };
@@ -10,64 +9,38 @@ typedef struct rtn_job {
     const pare_grid *grid;
     const float *w;
     const pare_codes *out;
-    atomic_size_t bad_row; /* first row with a fault, n when there is none */
 } rtn_job;
 
-static size_t group_end(const pare_codes *out, const pare_grid *grid, size_t g)
+static void round_group(const rtn_job *job, size_t i, size_t g)
 {
-    return g + 1 < out->groups ? (g + 1) * grid->group : out->k;
-}
-
-static pare_grid_fault quantize_group(const rtn_job *job, size_t i, size_t g)
-{
+    const pare_grid *const grid = job->grid;
     const pare_codes *const out = job->out;
-    const size_t begin = g * job->grid->group, count = group_end(out, job->grid, g) - begin;
-    const float *const w = job->w + i * out->k + begin;
-    uint8_t *const codes = out->codes + i * out->k + begin;
-    float *const scale = &out->scales[i * out->groups + g];
-    uint8_t *const zero = &out->zeros[i * out->groups + g];
-
-    const pare_grid_fault fault = pare_grid_fit(job->grid, w, count, scale, zero);
-    if (fault != PARE_GRID_OK)
-        return fault;
-    const float s = *scale;
-    const uint8_t z = *zero;
-    for (size_t j = 0; j < count; j++)
-        codes[j] = pare_grid_code(job->grid->bits, w[j], s, z);
-    return PARE_GRID_OK;
+    const size_t begin = i * out->k + g * grid->group;
+    const size_t end = g + 1 < out->groups ? begin + grid->group : (i + 1) * out->k;
+    const float s = out->scales[i * out->groups + g];
+    const uint8_t z = out->zeros[i * out->groups + g];
+    if (grid->encoding == PARE_ENCODING_UNIFORM)
+        for (size_t j = begin; j < end; j++)
+            out->codes[j] = pare_grid_code(grid->bits, job->w[j], s, z);
+    else
+        for (size_t j = begin; j < end; j++)
+            out->codes[j] = pare_grid_encode(grid, i, job->w[j], s, z);
 }
 
-static void note_bad_row(rtn_job *job, size_t row)
+static void round_rows(void *arg, size_t begin, size_t end, size_t worker)
 {
-    size_t first = atomic_load(&job->bad_row);
-    while (row < first && !atomic_compare_exchange_weak(&job->bad_row, &first, row))
-        continue;
-}
-
-static void quantize_rows(void *arg, size_t begin, size_t end, size_t worker)
-{
-    rtn_job *const job = arg;
+    const rtn_job *const job = arg;
     (void)worker;
     for (size_t i = begin; i < end; i++)
         for (size_t g = 0; g < job->out->groups; g++)
-            if (quantize_group(job, i, g) != PARE_GRID_OK) {
-                note_bad_row(job, i);
-                break;
-            }
+            round_group(job, i, g);
 }
 
 pare_status pare_rtn_quantize(pare_ctx *cx, const pare_grid *grid, const float *w, size_t n,
                               size_t k, pare_codes *out)
 {
-    PARE_TRY(pare_grid_check(cx, grid, n, k, out));
-    rtn_job job = {.grid = grid, .w = w, .out = out, .bad_row = n};
-    pare_parallel(cx, n, ROWS_PER_CHUNK, quantize_rows, &job);
-
-    const size_t row = atomic_load(&job.bad_row);
-    for (size_t g = 0; row < n && g < out->groups; g++) {
-        const pare_grid_fault fault = quantize_group(&job, row, g);
-        if (fault != PARE_GRID_OK)
-            return pare_grid_fail(cx, fault, row, g, out->scales[row * out->groups + g]);
-    }
+    PARE_TRY(pare_scales_fit(cx, grid, w, n, k, out));
+    rtn_job job = {.grid = grid, .w = w, .out = out};
+    pare_parallel(cx, n, ROWS_PER_CHUNK, round_rows, &job);
     return PARE_OK;
 }

@@ -4,15 +4,15 @@
 
 #include "runtime/grid.h"
 
-/* Quantizes W to the nearest codes of the grid fitted to each group.
+/* Quantizes W to the nearest codes of the grid fitted to each group, of any encoding but BINARY.
  *
- *   code = clamp(rint(w / scale) + zero, 0, 2^bits - 1)
+ *   uniform: code = clamp(rint(w / scale) + zero, 0, 2^bits - 1)
  *
  *   w    [n, k] f32, row-major; read
  *   out  planes from pare_codes_take; written
  *
  * Returns PARE_OK, or
- *   PARE_EINVAL    bits is not 2, 3, 4 or 8
+ *   PARE_EINVAL    bits do not go with the encoding, see pare_grid_check
  *   PARE_ESHAPE    group is not a multiple of 32 (0 is the row)
  *   PARE_ENUMERIC  a weight is not finite, or a scale leaves the normal range of F16; the message
  *                  names the row, the group and the value
