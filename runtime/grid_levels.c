@@ -4,29 +4,10 @@
 #include <string.h>
 
 #include "kernels/half.h"
-#include "kernels/layout.h"
+#include "kernels/levels.h"
 #include "runtime/grid.h"
 
 #define E4M3_MAX 448.0F
-
-/* Normal quantiles as published with QLoRA: 8 below zero, zero, 7 above, ends at -1 and 1. */
-static const float nf4[16] = {-1.0F,
-                              -0.6961928009986877F,
-                              -0.5250730514526367F,
-                              -0.39491748809814453F,
-                              -0.28444138169288635F,
-                              -0.18477343022823334F,
-                              -0.09105003625154495F,
-                              0.0F,
-                              0.07958029955625534F,
-                              0.16093020141124725F,
-                              0.24611230194568634F,
-                              0.33791524171829224F,
-                              0.44070982933044434F,
-                              0.5626170039176941F,
-                              0.7229568362236023F,
-                              1.0F};
-static const float e2m1[8] = {0, 0.5F, 1, 1.5F, 2, 3, 4, 6};
 
 /* Nearest of ascending levels, the lower one of two. */
 static uint8_t nearest(const float *level, unsigned levels, float t)
@@ -43,7 +24,7 @@ static uint8_t encode_e2m1(float t)
     const float a = fabsf(t);
     unsigned code = 0;
     for (unsigned i = 0; i < 7; i++) {
-        const float middle = (e2m1[i] + e2m1[i + 1]) * 0.5F;
+        const float middle = (pare_levels_e2m1[i] + pare_levels_e2m1[i + 1]) * 0.5F;
         code += i % 2 ? a >= middle : a > middle;
     }
     return (uint8_t)(code && t < 0 ? code | 8 : code);
@@ -63,17 +44,6 @@ static uint8_t encode_e4m3(float t)
     return (uint8_t)(code && t < 0 ? code | 128 : code);
 }
 
-static float decode_e4m3(uint8_t code)
-{
-    const uint32_t exponent = code >> 3 & 15u, fraction = code & 7u;
-    float a = (float)fraction * 0x1p-9F;
-    if ((code & 127) == 127)
-        a = NAN;
-    else if (exponent)
-        a = pare_f32_from_bits((exponent + 120) << 23 | fraction << 20);
-    return code & 128 ? -a : a;
-}
-
 uint8_t pare_grid_encode(const pare_grid *g, size_t row, float w, float scale, uint8_t zero)
 {
     const unsigned levels = 1u << g->bits;
@@ -83,7 +53,7 @@ uint8_t pare_grid_encode(const pare_grid *g, size_t row, float w, float scale, u
         const uint8_t code = pare_grid_code(2, w, scale, 1);
         return code < 2 ? code : 2;
     }
-    case PARE_ENCODING_NF4: return nearest(nf4, 16, t);
+    case PARE_ENCODING_NF4: return nearest(pare_levels_nf4, 16, t);
     case PARE_ENCODING_FP8: return encode_e4m3(t);
     case PARE_ENCODING_MXFP4: return encode_e2m1(t);
     case PARE_ENCODING_CODEBOOK: return nearest(g->book + row * levels, levels, w);
@@ -97,9 +67,9 @@ float pare_grid_decode(const pare_grid *g, size_t row, uint8_t code, float scale
 {
     switch (g->encoding) {
     case PARE_ENCODING_TERNARY: return pare_grid_value(code, scale, 1);
-    case PARE_ENCODING_NF4: return nf4[code & 15] * scale;
-    case PARE_ENCODING_FP8: return decode_e4m3(code) * scale;
-    case PARE_ENCODING_MXFP4: return (code & 8 ? -e2m1[code & 7] : e2m1[code & 7]) * scale;
+    case PARE_ENCODING_NF4: return pare_levels_nf4[code & 15] * scale;
+    case PARE_ENCODING_FP8: return pare_levels_e4m3[code] * scale;
+    case PARE_ENCODING_MXFP4: return pare_levels_e2m1[code & 15] * scale;
     case PARE_ENCODING_CODEBOOK: return g->book[(row << g->bits) + code];
     case PARE_ENCODING_UNIFORM:
     case PARE_ENCODING_BINARY: break;
