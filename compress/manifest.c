@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FORMAT = 1, PLANES = 3 };
+enum { FORMAT = 1 };
 
 static void put_size(pare_json_writer *w, const char *key, uint64_t value)
 {
@@ -88,7 +88,6 @@ static void put_model(pare_json_writer *w, const pare_config *c)
 static void put_row(pare_json_writer *w, const pare_linear_result *r)
 {
     const pare_packed_linear *const l = &r->linear;
-    static const char *const plane[PLANES] = {"codes", "scales", "zeros"};
     pare_json_open_object(w, l->name);
     pare_json_put_text(w, "encoding", "R8K32");
     put_size(w, "bits", l->bits);
@@ -108,8 +107,11 @@ static void put_row(pare_json_writer *w, const pare_linear_result *r)
     pare_json_put_bool(w, "fallback", r->fallback);
     put_size(w, "dead_columns", r->dead);
     pare_json_open_object(w, "xxh3");
-    for (size_t i = 0; i < (l->symmetric ? 2u : 3u); i++)
-        put_hash(w, plane[i], r->hash[i]);
+    for (pare_plane p = 0; p < PARE_PLANES; p++) {
+        pare_tensor t;
+        if (pare_packed_plane_shape(l, p, &t))
+            put_hash(w, pare_packed_plane_name(p), r->hash[p]);
+    }
     pare_json_close(w);
     pare_json_close(w);
 }
@@ -195,8 +197,7 @@ double pare_manifest_bits_per_weight(const pare_packed_linear *linear, size_t co
 {
     double bits = 0, weights = 0;
     for (size_t i = 0; i < count; i++) {
-        const pare_packed_bytes b = pare_packed_linear_bytes(&linear[i]);
-        bits += 8.0 * (double)(b.codes + b.scales + b.zeros);
+        bits += 8.0 * (double)pare_packed_linear_bytes(&linear[i]).total;
         weights += (double)linear[i].n * (double)linear[i].k;
     }
     return weights > 0 ? bits / weights : 0;

@@ -46,8 +46,7 @@ static uint64_t step_bytes(const pare_ctx *cx, const pare_plan *plan, uint64_t *
         const size_t n = l->packed.n, k = l->packed.k;
         const pare_pass_cost cost =
             pare_passes[step->pass]->cost(step->value, n, k, pare_threads(cx));
-        const pare_packed_bytes b = pare_packed_linear_bytes(&l->packed);
-        const uint64_t planes = b.codes + b.scales + b.zeros;
+        const uint64_t planes = pare_packed_linear_bytes(&l->packed).total;
         most = larger(most, cost.site_bytes + cost.linear_bytes + (uint64_t)n * k * 9 + 2 * planes);
         if (l->block == plan->linear[0].block)
             *codes += planes;

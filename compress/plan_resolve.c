@@ -149,8 +149,7 @@ static pare_status store_linears(pare_ctx *cx, pare_plan *plan, const int64_t *o
             return pare_recipe_fail(cx, step->place, "%s: %s: %s", pass->name, l->name, reason);
         }
         p->packed.name = l->name;
-        const pare_packed_bytes b = pare_packed_linear_bytes(&p->packed);
-        bits += 8.0 * (double)(b.codes + b.scales + b.zeros);
+        bits += 8.0 * (double)pare_packed_linear_bytes(&p->packed).total;
         weights += (double)l->n * (double)l->k;
         if (pass->needs & PARE_FACT_HESSIAN)
             plan->sites |= 1u << plan->model.config.arch->linear[role].site;

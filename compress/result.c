@@ -1,6 +1,6 @@
 /* The journal's form of what a unit left, little-endian:
  *
- *   u32 magic "PR01" | u32 rows | u32 kept | rows | kept tensors
+ *   u32 magic "PR02" | u32 rows | u32 kept | rows | kept tensors
  *   text  u16 length, bytes             double  its 64 bits
  *
  * Bounds come before reads and allocations: a count is believed only as far as the bytes that are
@@ -11,15 +11,20 @@
 #include "compress/manifest.h"
 
 enum {
-    MAGIC = 0x31305250, /* "PR01" */
+    MAGIC = 0x32305250, /* "PR02" */
     TEXT_MAX = 65535,
     FLAG_SYMMETRIC = 1,
     FLAG_F64 = 2,
     FLAG_FALLBACK = 4,
-    FLAGS = 7,
-    HASHES = 3 * 16,
-    ROW_MIN = 2 + 2 + 4 * 8 + 1 + 1 + 8 + 4 + 5 * 8 + HASHES, /* both names empty */
-    KEPT_MIN = 2 + 16
+    FLAG_OUTLIERS_INT8 = 8,
+    FLAG_ROTATED = 16,
+    FLAG_BIAS = 32,
+    FLAGS = 63,
+    HASH = 16,
+    MOST_BITS = 8,
+    /* both names empty, no planes, no steps */
+    ROW_MIN = 2 + 2 + 4 * 8 + 1 + 1 + 3 + 2 * 8 + 8 + 4 + 5 * 8 + 4 + 1,
+    KEPT_MIN = 2 + HASH
 };
 
 /* Counts only, while `to` is NULL. */
@@ -56,19 +61,45 @@ static void put_double(sink *s, double v)
     put(s, bits, sizeof bits);
 }
 
+static unsigned flags_of(const pare_linear_result *r)
+{
+    const pare_packed_linear *const l = &r->linear;
+    return (l->symmetric ? FLAG_SYMMETRIC : 0u) | (r->f64 ? FLAG_F64 : 0u) |
+           (r->fallback ? FLAG_FALLBACK : 0u) | (l->outliers_int8 ? FLAG_OUTLIERS_INT8 : 0u) |
+           (l->rotated ? FLAG_ROTATED : 0u) | (l->bias ? FLAG_BIAS : 0u);
+}
+
+static void put_linear(sink *s, const pare_linear_result *r)
+{
+    const pare_packed_linear *const l = &r->linear;
+    put_text(s, l->name);
+    put_text(s, r->method);
+    put(s, l->n, 8);
+    put(s, l->k, 8);
+    put(s, l->group, 8);
+    put(s, r->block, 8);
+    put(s, l->bits, 1);
+    put(s, flags_of(r), 1);
+    put(s, (uint64_t)l->encoding, 1);
+    put(s, (uint64_t)l->activation.mode, 1);
+    put(s, l->activation.bits, 1);
+    put(s, l->outliers, 8);
+    put(s, l->sparse, 8);
+}
+
+/* Bit p: the linear has plane p. */
+static unsigned planes_of(const pare_packed_linear *l)
+{
+    unsigned planes = 0;
+    pare_tensor t;
+    for (pare_plane p = 0; p < PARE_PLANES; p++)
+        planes |= pare_packed_plane_shape(l, p, &t) ? 1u << p : 0;
+    return planes;
+}
+
 static void put_row(sink *s, const pare_linear_result *r)
 {
-    put_text(s, r->linear.name);
-    put_text(s, r->method);
-    put(s, r->linear.n, 8);
-    put(s, r->linear.k, 8);
-    put(s, r->linear.group, 8);
-    put(s, r->block, 8);
-    put(s, r->linear.bits, 1);
-    put(s,
-        (r->linear.symmetric ? FLAG_SYMMETRIC : 0u) | (r->f64 ? FLAG_F64 : 0u) |
-            (r->fallback ? FLAG_FALLBACK : 0u),
-        1);
+    put_linear(s, r);
     put(s, r->dead, 8);
     put(s, r->raises, 4);
     put_double(s, r->weight_error);
@@ -76,7 +107,19 @@ static void put_row(sink *s, const pare_linear_result *r)
     put_double(s, r->damp);
     put_double(s, r->bits_per_weight);
     put_double(s, r->seconds);
-    put_bytes(s, r->hash, HASHES);
+    const unsigned planes = planes_of(&r->linear);
+    put(s, planes, 4);
+    for (unsigned p = 0; p < PARE_PLANES; p++)
+        if (planes >> p & 1)
+            put_bytes(s, r->hash[p], HASH);
+    put(s, r->steps, 1);
+    for (size_t i = 0; i < r->steps; i++) {
+        put(s, r->step[i].step, 4);
+        put_text(s, r->step[i].pass);
+        put_double(s, r->step[i].output_error);
+        put_double(s, r->step[i].weight_error);
+        put_text(s, r->step[i].note);
+    }
 }
 
 static void put_unit(sink *s, const pare_unit_result *u)
@@ -97,7 +140,8 @@ pare_status pare_result_encode(pare_ctx *cx, pare_arena *a, const pare_unit_resu
 {
     bool fits = u->rows <= UINT32_MAX && u->kept_count <= UINT32_MAX;
     for (size_t i = 0; fits && i < u->rows; i++)
-        fits = strlen(u->row[i].linear.name) <= TEXT_MAX && strlen(u->row[i].method) <= TEXT_MAX;
+        fits = strlen(u->row[i].linear.name) <= TEXT_MAX && strlen(u->row[i].method) <= TEXT_MAX &&
+               u->row[i].steps <= PARE_STEPS_MAX;
     for (size_t i = 0; fits && i < u->kept_count; i++)
         fits = strlen(u->kept[i].name) <= TEXT_MAX;
     if (!fits)
@@ -164,21 +208,81 @@ static double get_double(source *s)
     return v;
 }
 
-static void get_row(source *s, pare_linear_result *r)
+static void get_flags(source *s, pare_linear_result *r)
 {
-    r->linear.name = get_text(s);
-    r->method = get_text(s);
-    r->linear.n = (size_t)get(s, 8);
-    r->linear.k = (size_t)get(s, 8);
-    r->linear.group = (size_t)get(s, 8);
-    r->block = (size_t)get(s, 8);
-    r->linear.bits = (unsigned)get(s, 1);
     const unsigned flags = (unsigned)get(s, 1);
     if (!s->bad && flags > FLAGS)
         s->bad = "unknown flags";
     r->linear.symmetric = flags & FLAG_SYMMETRIC;
     r->f64 = flags & FLAG_F64;
     r->fallback = flags & FLAG_FALLBACK;
+    r->linear.outliers_int8 = flags & FLAG_OUTLIERS_INT8;
+    r->linear.rotated = flags & FLAG_ROTATED;
+    r->linear.bias = flags & FLAG_BIAS;
+}
+
+static void get_linear(source *s, pare_linear_result *r)
+{
+    pare_packed_linear *const l = &r->linear;
+    l->name = get_text(s);
+    r->method = get_text(s);
+    l->n = (size_t)get(s, 8);
+    l->k = (size_t)get(s, 8);
+    l->group = (size_t)get(s, 8);
+    r->block = (size_t)get(s, 8);
+    l->bits = (unsigned)get(s, 1);
+    get_flags(s, r);
+    const unsigned encoding = (unsigned)get(s, 1), mode = (unsigned)get(s, 1);
+    if (!s->bad &&
+        (encoding > PARE_ENCODING_BINARY || mode > PARE_ACTIVATION_FLOAT || l->bits > MOST_BITS))
+        s->bad = "an unknown encoding";
+    l->encoding = (pare_encoding)encoding;
+    l->activation.mode = (pare_activation_mode)mode;
+    l->activation.bits = (unsigned)get(s, 1);
+    l->outliers = (size_t)get(s, 8);
+    l->sparse = (size_t)get(s, 8);
+}
+
+static void get_hashes(source *s, pare_linear_result *r)
+{
+    const unsigned planes = (unsigned)get(s, 4);
+    if (!s->bad && planes != planes_of(&r->linear))
+        s->bad = "other planes than such a linear has";
+    for (unsigned p = 0; p < PARE_PLANES; p++) {
+        const unsigned char *const hash = !s->bad && planes >> p & 1 ? get_bytes(s, HASH) : NULL;
+        if (hash)
+            memcpy(r->hash[p], hash, HASH);
+    }
+}
+
+static void get_note(source *s, char note[PARE_NOTE])
+{
+    const size_t len = (size_t)get(s, 2);
+    const unsigned char *const p = get_bytes(s, len);
+    if (p && (len >= PARE_NOTE || memchr(p, 0, len)))
+        s->bad = "a note that is too long or has a NUL";
+    if (p && !s->bad)
+        memcpy(note, p, len);
+}
+
+static void get_steps(source *s, pare_linear_result *r)
+{
+    r->steps = (size_t)get(s, 1);
+    if (!s->bad && r->steps > PARE_STEPS_MAX)
+        s->bad = "too many steps";
+    for (size_t i = 0; !s->bad && i < r->steps; i++) {
+        pare_step_result *const step = &r->step[i];
+        step->step = (unsigned)get(s, 4);
+        step->pass = get_text(s);
+        step->output_error = get_double(s);
+        step->weight_error = get_double(s);
+        get_note(s, step->note);
+    }
+}
+
+static void get_row(source *s, pare_linear_result *r)
+{
+    get_linear(s, r);
     r->dead = (size_t)get(s, 8);
     r->raises = (unsigned)get(s, 4);
     r->weight_error = get_double(s);
@@ -186,9 +290,8 @@ static void get_row(source *s, pare_linear_result *r)
     r->damp = get_double(s);
     r->bits_per_weight = get_double(s);
     r->seconds = get_double(s);
-    const unsigned char *const hash = get_bytes(s, HASHES);
-    if (hash)
-        memcpy(r->hash, hash, HASHES);
+    get_hashes(s, r);
+    get_steps(s, r);
 }
 
 static size_t get_count(source *s, size_t item_min)

@@ -4,20 +4,33 @@
 
 #include "formats/packed.h"
 
+enum { PARE_STEPS_MAX = 16, PARE_NOTE = 64 };
+
+/* What one step of the recipe cost a linear. */
+typedef struct pare_step_result {
+    unsigned step; /* index in the recipe */
+    const char *pass;
+    double output_error; /* of what this step changed, as below; below 0: not measured */
+    double weight_error;
+    char note[PARE_NOTE]; /* what the step chose: "alpha 0.55"; may be empty */
+} pare_step_result;
+
 typedef struct pare_linear_result {
     pare_packed_linear linear;
     size_t block;
-    const char *method;     /* pass that gave the codes: "rtn", "gptq" */
-    double weight_error;    /* |W - Q|^2 / |W|^2, Frobenius */
-    double output_error;    /* tr((W-Q) H (W-Q)^T) / tr(W H W^T); below 0: not measured */
-    double damp;            /* damping of the factor in use; 0: none */
-    unsigned raises;        /* steps the damping was raised */
-    bool f64;               /* factored in double precision */
-    bool fallback;          /* codes come from RTN because no factor was found */
-    size_t dead;            /* input columns that calibration never saw */
-    double bits_per_weight; /* bits of all planes over n * k */
-    double seconds;         /* not part of the manifest */
-    uint8_t hash[3][16];    /* XXH3-128 of codes, scales, zeros */
+    const char *method;            /* pass that gave the codes: "rtn", "gptq" */
+    double weight_error;           /* |W - Q|^2 / |W|^2, Frobenius */
+    double output_error;           /* tr((W-Q) H (W-Q)^T) / tr(W H W^T); below 0: not measured */
+    double damp;                   /* damping of the factor in use; 0: none */
+    unsigned raises;               /* steps the damping was raised */
+    bool f64;                      /* factored in double precision */
+    bool fallback;                 /* codes come from RTN because no factor was found */
+    size_t dead;                   /* input columns that calibration never saw */
+    double bits_per_weight;        /* bits of all planes over n * k */
+    double seconds;                /* not part of the manifest */
+    uint8_t hash[PARE_PLANES][16]; /* XXH3-128 of the planes that the linear has */
+    pare_step_result step[PARE_STEPS_MAX];
+    size_t steps; /* that changed the linear, in the order of the recipe */
 } pare_linear_result;
 
 #endif

@@ -32,16 +32,13 @@ static const pare_packed_entry *plane(const pare_run *run, const char *linear, c
 /* Calls `move` on each plane of a linear: writer or reader, then hashes the bytes. */
 static pare_status each_plane(pare_run *run, const pare_packed_planes *p, const char *name,
                               pare_status (*move)(pare_run *, const pare_packed_entry *, void *),
-                              uint8_t hash[3][16])
+                              uint8_t hash[PARE_PLANES][16])
 {
-    void *const bytes[] = {p->codes, p->scales, p->zeros};
-    const uint64_t len[] = {p->bytes.codes, p->bytes.scales, p->bytes.zeros};
-    static const char *const suffix[] = {"codes", "scales", "zeros"};
-    for (size_t i = 0; i < 3; i++) {
-        if (!bytes[i])
+    for (pare_plane i = 0; i < PARE_PLANES; i++) {
+        if (!p->plane[i])
             continue;
-        PARE_TRY(move(run, plane(run, name, suffix[i]), bytes[i]));
-        pare_xxh3(bytes[i], len[i], hash[i]);
+        PARE_TRY(move(run, plane(run, name, pare_packed_plane_name(i)), p->plane[i]));
+        pare_xxh3(p->plane[i], (size_t)p->bytes.plane[i], hash[i]);
     }
     return PARE_OK;
 }
@@ -58,10 +55,13 @@ static pare_status get(pare_run *run, const pare_packed_entry *e, void *bytes)
 
 /* The weights of the packed linear become those of the block in memory: what the wave sees is what
  * is stored. */
-static void adopt(pare_run *run, const pare_plan_linear *l, const pare_packed_planes *p, float *dst)
+static pare_status adopt(pare_run *run, const pare_plan_linear *l, const pare_packed_planes *p,
+                         float *dst)
 {
-    const pare_linear view = pare_packed_view(&l->packed, p->codes, p->scales, p->zeros);
+    pare_linear view;
+    PARE_TRY(pare_packed_view(run->cx, &run->scratch, &l->packed, p->plane, &view));
     pare_linear_to_f32(run->cx, &view, dst);
+    return PARE_OK;
 }
 
 static double relative(double error, double whole)
@@ -122,12 +122,10 @@ static pare_status quantize(pare_run *run, const pare_plan_linear *l, void *site
     float *const zero = h ? PARE_NEW(&run->scratch, float, n *k) : w;
     if (!zero)
         return PARE_ENOMEM;
-    adopt(run, l, &planes, w);
+    PARE_TRY(adopt(run, l, &planes, w));
     measure(run, l, w, zero, h, r);
     memcpy(run->weights[l->role], w, n * k * sizeof *w);
-    r->bits_per_weight = 8.0 *
-                         (double)(planes.bytes.codes + planes.bytes.scales + planes.bytes.zeros) /
-                         ((double)n * (double)k);
+    r->bits_per_weight = 8.0 * (double)planes.bytes.total / ((double)n * (double)k);
     r->seconds = pare__seconds() - start;
     tell_ladder(run, r);
     return PARE_OK;
@@ -216,21 +214,16 @@ static pare_status compress_block(pare_run *run, size_t block)
 static pare_status restore_linear(pare_run *run, const pare_plan_linear *l,
                                   const pare_linear_result *r)
 {
-    pare_packed_planes p = {.bytes = pare_packed_linear_bytes(&l->packed)};
-    p.codes = pare_arena_take(&run->scratch, p.bytes.codes, 1);
-    p.scales = pare_arena_take(&run->scratch, p.bytes.scales, 1);
-    p.zeros = p.bytes.zeros ? pare_arena_take(&run->scratch, p.bytes.zeros, 1) : NULL;
-    if (!p.codes || !p.scales || (p.bytes.zeros && !p.zeros))
-        return PARE_ENOMEM;
-    uint8_t hash[3][16] = {{0}};
+    pare_packed_planes p;
+    PARE_TRY(pare_packed_take(&run->scratch, &l->packed, &p));
+    uint8_t hash[PARE_PLANES][16] = {{0}};
     PARE_TRY(each_plane(run, &p, l->packed.name, get, hash));
     if (memcmp(hash, r->hash, sizeof hash) != 0)
         return pare_fail(run->cx, PARE_EFORMAT,
                          "%s: %s was damaged since the earlier run wrote it; start over with "
                          "--restart",
                          run->plan.partial_path, l->packed.name);
-    adopt(run, l, &p, run->weights[l->role]);
-    return PARE_OK;
+    return adopt(run, l, &p, run->weights[l->role]);
 }
 
 static pare_status restore_block(pare_run *run, size_t block)

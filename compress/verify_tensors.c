@@ -5,37 +5,21 @@
 #include "formats/hash.h"
 #include "kernels/layout.h"
 
-enum { PLANES = 3, F16_EXPONENT = 0x7c00, F16_SIGN = 0x8000 };
-static const char *const suffix[PLANES] = {".codes", ".scales", ".zeros"};
-
-/* Length of the name without the suffix of a plane, and which plane; 0 when it has none. */
-static size_t plane_of(const char *name, size_t *plane)
-{
-    const size_t len = strlen(name);
-    for (size_t i = 0; i < PLANES; i++) {
-        const size_t s = strlen(suffix[i]);
-        if (len > s && strcmp(name + len - s, suffix[i]) == 0) {
-            *plane = i;
-            return len - s;
-        }
-    }
-    return 0;
-}
+enum { F16_EXPONENT = 0x7c00, F16_SIGN = 0x8000 };
 
 /* The hash that the manifest has for a tensor, NULL when it has none. */
 static const char *expected_hash(pare_verify_run *v, const char *name)
 {
     const pare_json *const kept = pare_json_get(pare_json_get(v->manifest, "kept"), name);
-    size_t plane;
-    const size_t len = plane_of(name, &plane);
-    if (kept || len == 0)
+    const char *const dot = strrchr(name, '.');
+    if (kept || !dot)
         return pare_json_text(pare_json_get(kept, "xxh3"), NULL);
     const pare_mark mark = pare_arena_mark(&v->arena);
-    char *const base = pare_arena_text(&v->arena, name, len);
+    char *const base = pare_arena_text(&v->arena, name, (size_t)(dot - name));
     const pare_json *const linear =
         base ? pare_json_get(pare_json_get(v->manifest, "tensors"), base) : NULL;
     pare_arena_rewind(&v->arena, mark);
-    return pare_json_text(pare_json_get(pare_json_get(linear, "xxh3"), suffix[plane] + 1), NULL);
+    return pare_json_text(pare_json_get(pare_json_get(linear, "xxh3"), dot + 1), NULL);
 }
 
 static const char *file_of(const pare_verify_run *v, const pare_tensor *t)

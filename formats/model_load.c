@@ -110,6 +110,14 @@ static pare_status load_vector(const loader *l, const char *base, const char *su
     return PARE_OK;
 }
 
+/* Whether an artifact has a vector that its configuration does not ask for: folding made it. */
+static bool has_added(const loader *l, const char *base, const char *suffix)
+{
+    char name[NAME];
+    const int n = snprintf(name, sizeof name, "%s%s", base, suffix);
+    return l->linears && n > 0 && (size_t)n < sizeof name && pare_checkpoint_find(l->ck, name);
+}
+
 static pare_status load_dense(const loader *l, const char *base, size_t n, size_t k,
                               pare_linear *out)
 {
@@ -122,52 +130,26 @@ static pare_status load_dense(const loader *l, const char *base, size_t n, size_
     return align_data(l, t, pare_dtype_bits(t->dtype) / 8, &out->data);
 }
 
-/* One plane of a packed linear, [row blocks, middle, last]. */
-static pare_status load_plane(const loader *l, const pare_packed_linear *p, const char *suffix,
-                              pare_dtype dtype, size_t middle, size_t last, const void **out)
+static pare_status load_plane(const loader *l, const pare_packed_linear *p, pare_plane plane,
+                              void **out)
 {
+    char suffix[32];
+    pare_tensor want;
+    *out = NULL;
+    if (!pare_packed_plane_shape(p, plane, &want))
+        return PARE_OK;
+    (void)snprintf(suffix, sizeof suffix, ".%s", pare_packed_plane_name(plane));
     const pare_tensor *const t = find(l, p->name, suffix);
     if (!t)
         return fail_missing(l, p->name, suffix);
-    if (t->dtype != dtype)
+    if (t->dtype != want.dtype)
         return pare_fail(l->cx, PARE_EFORMAT, "%s: tensor %s has dtype %s, expected %s",
-                         file_of(l, t), t->name, pare_dtype_name(t->dtype), pare_dtype_name(dtype));
-    const size_t row_blocks = pare_round_up(p->n, PARE_PAD_N) / PARE_ATOM_N;
-    PARE_TRY(check_shape(l, t, 3, (const uint64_t[]){row_blocks, middle, last}));
-    return align_data(l, t, pare_dtype_bits(dtype) / 8, out);
-}
-
-/* {"bits", "group", "symmetric", "shape"} of a linear that should be [n, k]. */
-static pare_status read_packed(const loader *l, const char *base, const pare_json *v, size_t n,
-                               size_t k, pare_packed_linear *out)
-{
-    const int64_t bits = pare_json_integer(pare_json_get(v, "bits"), -1);
-    const int64_t group = pare_json_integer(pare_json_get(v, "group"), -1);
-    const pare_json *const symmetric = pare_json_get(v, "symmetric");
-    const pare_json *const shape = pare_json_get(v, "shape");
-    if (bits != 2 && bits != 3 && bits != 4 && bits != 8)
-        return pare_fail(l->cx, PARE_EFORMAT, "%s: linear %s: bits is not 2, 3, 4 or 8",
-                         l->ck->path, base);
-    if (group < 0 || group > 1 << 24 || group % PARE_ATOM_K != 0)
-        return pare_fail(l->cx, PARE_EFORMAT,
-                         "%s: linear %s: group is not 0 (the row) or a multiple of %d", l->ck->path,
-                         base, PARE_ATOM_K);
-    if (pare_json_type_of(symmetric) != PARE_JSON_BOOL)
-        return pare_fail(l->cx, PARE_EFORMAT, "%s: linear %s: symmetric is not true or false",
-                         l->ck->path, base);
-    const int64_t rows = pare_json_integer(pare_json_at(shape, 0), -1);
-    const int64_t columns = pare_json_integer(pare_json_at(shape, 1), -1);
-    if (pare_json_count(shape) != 2 || rows < 0 || (uint64_t)rows != n || (uint64_t)columns != k)
-        return pare_fail(l->cx, PARE_EFORMAT,
-                         "%s: linear %s: shape [%lld, %lld] in the index, config.json asks for "
-                         "[%zu, %zu]",
-                         l->ck->path, base, (long long)rows, (long long)columns, n, k);
-    *out = (pare_packed_linear){.name = base,
-                                .n = n,
-                                .k = k,
-                                .bits = (unsigned)bits,
-                                .group = (size_t)group,
-                                .symmetric = pare_json_bool(symmetric, true)};
+                         file_of(l, t), t->name, pare_dtype_name(t->dtype),
+                         pare_dtype_name(want.dtype));
+    PARE_TRY(check_shape(l, t, want.rank, want.shape));
+    const void *data;
+    PARE_TRY(align_data(l, t, pare_dtype_bits(t->dtype) / 8, &data));
+    *out = (void *)(uintptr_t)data; /* views only read */
     return PARE_OK;
 }
 
@@ -175,15 +157,19 @@ static pare_status load_packed(loader *l, const char *base, const pare_json *v, 
                                pare_linear *out)
 {
     pare_packed_linear p;
-    PARE_TRY(read_packed(l, base, v, n, k, &p));
-    const size_t atoms = pare_round_up(k, PARE_ATOM_K) / PARE_ATOM_K;
-    const size_t groups = pare_packed_linear_groups(&p);
-    const void *codes, *scales, *zeros = NULL;
-    PARE_TRY(load_plane(l, &p, ".codes", PARE_U8, atoms, pare_atom_bytes(p.bits), &codes));
-    PARE_TRY(load_plane(l, &p, ".scales", PARE_F16, groups, PARE_ATOM_N, &scales));
-    if (!p.symmetric)
-        PARE_TRY(load_plane(l, &p, ".zeros", PARE_U8, groups, PARE_ATOM_N, &zeros));
-    *out = pare_packed_view(&p, codes, scales, zeros);
+    if (pare_packed_linear_read(l->cx, base, v, &p) != PARE_OK)
+        return pare_fail_context(l->cx, PARE_EFORMAT, "%s", l->ck->path);
+    if (p.n != n || p.k != k)
+        return pare_fail(l->cx, PARE_EFORMAT,
+                         "%s: linear %s: shape [%zu, %zu] in the index, config.json asks for "
+                         "[%zu, %zu]",
+                         l->ck->path, base, p.n, p.k, n, k);
+    void *plane[PARE_PLANES];
+    for (pare_plane i = 0; i < PARE_PLANES; i++)
+        PARE_TRY(load_plane(l, &p, i, &plane[i]));
+    const pare_status s = pare_packed_view(l->cx, l->arena, &p, plane, out);
+    if (s != PARE_OK)
+        return pare_fail_context(l->cx, s, "%s", l->ck->path);
     l->packed++;
     return PARE_OK;
 }
@@ -196,7 +182,11 @@ static pare_status load_linear(loader *l, const char *base, size_t n, size_t k, 
         PARE_TRY(load_packed(l, base, v, n, k, out));
     else
         PARE_TRY(load_dense(l, base, n, k, out));
-    return bias ? load_vector(l, base, ".bias", n, &out->bias) : PARE_OK;
+    if (out->bias) /* made by a pass, it replaces the model's own */
+        return PARE_OK;
+    return bias || (!v && has_added(l, base, ".bias"))
+               ? load_vector(l, base, ".bias", n, &out->bias)
+               : PARE_OK;
 }
 
 static const char *block_name(const loader *l, size_t block, const char *rest)
@@ -215,6 +205,10 @@ static pare_status load_block(loader *l, const pare_config *c, size_t i, pare_bl
         return PARE_ENOMEM;
     PARE_TRY(load_vector(l, attention_norm, ".weight", c->hidden, &b->attention_norm));
     PARE_TRY(load_vector(l, mlp_norm, ".weight", c->hidden, &b->mlp_norm));
+    if (has_added(l, attention_norm, ".bias"))
+        PARE_TRY(load_vector(l, attention_norm, ".bias", c->hidden, &b->attention_norm_bias));
+    if (has_added(l, mlp_norm, ".bias"))
+        PARE_TRY(load_vector(l, mlp_norm, ".bias", c->hidden, &b->mlp_norm_bias));
     for (pare_role role = 0; role < PARE_ROLES; role++) {
         const pare_linear_desc *const d = &l->arch->linear[role];
         const char *const name = block_name(l, i, d->name);

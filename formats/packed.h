@@ -4,14 +4,36 @@
  *   packed-00001-of-0000N.safetensors ..., packed.index.json
  *
  * packed.index.json: {"metadata": {"format": "pare", "version": 1, "layout": "R8K32",
- * "total_size": bytes}, "linears": {NAME: {"bits", "group" (0: row), "symmetric", "shape": [n,
- * k]}}, "weight_map": {tensor: file}}.
+ * "total_size": bytes}, "linears": {NAME: {"bits", "group" (0: row), "symmetric", "shape": [n, k],
+ * and what is not the default of "encoding": "uniform", "activation": {"mode": "group",
+ * "bits": 8}, "outliers": 0, "outlier_type": "f16", "sparse": 0, "rotated": false,
+ * "bias": false}}, "weight_map": {tensor: file}}.
  *
- * Shapes of the planes, n16 and k32 being n and k rounded up:
+ * Shapes of the planes, n16, k32 and c32 being n, k and c outliers rounded up:
  *
- *   NAME.codes   U8   [n16 / 8, k32 / 32, 32 bits]
- *   NAME.scales  F16  [n16 / 8, groups, 8]
- *   NAME.zeros   U8   [n16 / 8, groups, 8]          asymmetric only
+ *   NAME.codes            U8   [n16 / 8, k32 / 32, 32 bits]
+ *   NAME.scales           F16  [n16 / 8, groups, 8]   uniform, ternary, fp8_e4m3
+ *                         U8   the same               nf4: codes; mxfp4: exponents + 127
+ *   NAME.zeros            U8   [n16 / 8, groups, 8]   uniform, asymmetric
+ *   NAME.scale_steps      F32  [n16 groups / 256]     nf4: value of a step of scales 256 i ..
+ *   NAME.scale_offset     F32  [1]                    nf4: scale = F16(offset + step (code - 128))
+ *   NAME.book             F16  [n16, 2^bits]          codebook
+ *                         F16  [n16 / 8, groups, 8, 4]  binary: magnitudes small, large; of salient
+ *                                                     columns first, second
+ *   NAME.salient          U8   [k32]                  binary: 1 for salient columns
+ *   NAME.outlier_columns  U32  [c]                    ascending
+ *   NAME.outlier_weights  F16  [n, c]                 outlier type f16
+ *   NAME.outlier_codes    U8   [n16 / 8, c32 / 32, 256]  int8: weight / scale + 128
+ *   NAME.outlier_scales   F16  [n16 / 8, 1, 8]        int8
+ *   NAME.sparse_starts    U32  [n + 1]
+ *   NAME.sparse_columns   U32  [sparse]               ascending in a row
+ *   NAME.sparse_values    F16  [sparse]
+ *   NAME.input_scale      F32  [1]                    activation mode tensor
+ *   NAME.bias             F32  [n]
+ *
+ * Padding rows are 0 in every plane but codes and zeros. Padding codes stand for 0: the zero point,
+ * 1 (ternary), 7 (nf4), otherwise code 0, which stands for 0 except in columns of codebook and
+ * binary.
  *
  * Files are filled in the order of units. Inside a file tensors lie by falling alignment: codes
  * (64-byte multiples) first, then dtypes of 8, 4, 2, 1 bytes, each class by unit and then in the
@@ -27,20 +49,73 @@
 #include "runtime/model.h"
 #include "runtime/tensor.h"
 
-/* A linear that is stored as codes: three (symmetric: two) tensors. */
+/* What a packed linear may consist of, in the order in which planes are laid out. */
+typedef enum pare_plane {
+    PARE_PLANE_CODES,
+    PARE_PLANE_SCALES,
+    PARE_PLANE_ZEROS,
+    PARE_PLANE_SCALE_STEPS,
+    PARE_PLANE_SCALE_OFFSET,
+    PARE_PLANE_BOOK, /* codebooks or magnitudes */
+    PARE_PLANE_SALIENT,
+    PARE_PLANE_OUTLIER_COLUMNS,
+    PARE_PLANE_OUTLIER_WEIGHTS,
+    PARE_PLANE_OUTLIER_CODES,
+    PARE_PLANE_OUTLIER_SCALES,
+    PARE_PLANE_SPARSE_STARTS,
+    PARE_PLANE_SPARSE_COLUMNS,
+    PARE_PLANE_SPARSE_VALUES,
+    PARE_PLANE_INPUT_SCALE,
+    PARE_PLANE_BIAS,
+    PARE_PLANES
+} pare_plane;
+
+enum { PARE_PACKED_STEP = 256 }; /* scales that share a step (nf4) */
+
+/* A linear that is stored as codes. All counts are known before a weight is read. */
 typedef struct pare_packed_linear {
     const char *name;
     size_t n, k;
     unsigned bits;
-    size_t group; /* 0: row */
-    bool symmetric;
+    size_t group;   /* 0: row */
+    bool symmetric; /* true for every encoding but uniform */
+    pare_encoding encoding;
+    pare_activation activation; /* `scale` unused; bits 0 counts as 8 (0 for mode float) */
+    size_t outliers;            /* columns kept apart */
+    bool outliers_int8;         /* with int8 codes and a scale per row; else F16 */
+    size_t sparse;              /* weights kept apart */
+    bool rotated, bias;
 } pare_packed_linear;
 
-/* Bytes of the planes of a linear. */
+/* Word of the index for an encoding ("nf4") and a mode ("token"), and the reverse: false when
+ * unknown. */
+const char *pare_encoding_name(pare_encoding e);
+bool pare_encoding_parse(const char *name, pare_encoding *out);
+const char *pare_activation_name(pare_activation_mode m);
+bool pare_activation_parse(const char *name, pare_activation_mode *out);
+
+/* Name of a plane behind that of its linear and a dot: "codes". */
+const char *pare_packed_plane_name(pare_plane p);
+
+/* dtype, rank and shape of a plane; the rest of *out is empty. False when the linear has none. */
+bool pare_packed_plane_shape(const pare_packed_linear *l, pare_plane p, pare_tensor *out);
+
+/* Bytes of the planes of a linear, 0 where absent. */
 typedef struct pare_packed_bytes {
-    uint64_t codes, scales, zeros; /* zeros 0 when symmetric */
+    uint64_t plane[PARE_PLANES], total;
 } pare_packed_bytes;
 pare_packed_bytes pare_packed_linear_bytes(const pare_packed_linear *l);
+
+/* Whether such a linear can be stored at all: bits and group that suit the encoding, counts in
+ * range. PARE_EINVAL, PARE_EFORMAT for sizes outside 1 .. 2^30. */
+PARE_CHECKED pare_status pare_packed_linear_check(pare_ctx *cx, const pare_packed_linear *l);
+
+/* One linear of packed.index.json as `name`: {...}, and the reverse, which refuses members and
+ * values that this version does not know and what pare_packed_linear_check refuses. `name` is
+ * borrowed. PARE_EFORMAT. */
+void pare_packed_linear_put(pare_json_writer *w, const pare_packed_linear *l);
+PARE_CHECKED pare_status pare_packed_linear_read(pare_ctx *cx, const char *name, const pare_json *v,
+                                                 pare_packed_linear *out);
 
 /* Groups of a row: ceil(k / group), 1 for group 0. */
 size_t pare_packed_linear_groups(const pare_packed_linear *l);
@@ -82,23 +157,32 @@ PARE_CHECKED pare_status pare_packed_layout_make(pare_ctx *cx, pare_arena *a,
 /* Entry by tensor name, NULL when there is none. */
 const pare_packed_entry *pare_packed_find(const pare_packed_layout *l, const char *tensor);
 
-/* Packs codes into the planes as stored: R8K32 codes, F16 scales and U8 zeros in
- * [row block][group][8], rows padded to 16. Buffers in the arena.
- * Scales are exact, for grids fitted with f16_scales. Padding rows have scale 0 and zero
- * 2^(bits-1). PARE_ENOMEM, PARE_ESHAPE when codes and linear differ. Threads over row blocks;
- * exact. */
+/* Code that padding has where no zero point rules. */
+uint8_t pare_packed_zero_code(const pare_packed_linear *l);
+
+/* Planes in memory, NULL where absent; layout and types as stored. */
 typedef struct pare_packed_planes {
-    uint8_t *codes;
-    uint16_t *scales;
-    uint8_t *zeros; /* NULL when symmetric */
+    void *plane[PARE_PLANES];
     pare_packed_bytes bytes;
 } pare_packed_planes;
+
+/* Takes zeroed planes from the arena. PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_packed_take(pare_arena *a, const pare_packed_linear *l,
+                                          pare_packed_planes *out);
+
+/* Packs codes into the planes as stored, buffers in the arena: floats that go to F16 are exact in
+ * it (grids fitted with f16_scales). NF4: scale_steps has a step per 256 scales in the order of the
+ * plane, padding rows included. PARE_ENOMEM, PARE_ESHAPE when codes and linear differ or codes lack
+ * a plane. Threads over row blocks; exact. */
 PARE_CHECKED pare_status pare_packed_pack(pare_ctx *cx, pare_arena *a, const pare_packed_linear *l,
                                           const pare_codes *codes, pare_packed_planes *out);
 
-/* The packed planes as a linear of the runtime (view). */
-pare_linear pare_packed_view(const pare_packed_linear *l, const uint8_t *codes,
-                             const uint16_t *scales, const uint8_t *zeros);
+/* The planes as a linear of the runtime: a view, except that scales of NF4 and MXFP4 become F16 in
+ * the arena. Planes are aligned to their elements. Checks what a kernel relies on: columns and
+ * starts in range and ascending, salient flags 0 or 1, exponents that F16 has.
+ * PARE_EFORMAT, PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_packed_view(pare_ctx *cx, pare_arena *a, const pare_packed_linear *l,
+                                          void *const plane[PARE_PLANES], pare_linear *out);
 
 /* Files being written in a directory: created at full size (space reserved, so that a full disk is
  * known at once; a file system that cannot reserve gets sparse files), headers and index first.

@@ -8,7 +8,7 @@
 #include "formats/safetensors.h"
 #include "kernels/layout.h"
 
-enum { DATA_ALIGN = 64, SIZE_CAP = 1 << 30, SHARD_NAME = 48, SHARDS_MAX = 99999 };
+enum { DATA_ALIGN = 64, SHARD_NAME = 48, SHARDS_MAX = 99999 };
 
 /* One tensor while it looks for its place. */
 typedef struct draft {
@@ -50,35 +50,24 @@ static pare_status add(drafts *d, const pare_tensor *t, size_t unit, unsigned cl
     return PARE_OK;
 }
 
-static pare_status add_plane(drafts *d, const pare_packed_linear *l, size_t unit,
-                             const char *suffix, pare_dtype dtype, size_t middle, size_t last)
-{
-    const size_t len = strlen(l->name) + strlen(suffix) + 1;
-    char *const name = PARE_NEW(d->a, char, len);
-    if (!name)
-        return PARE_ENOMEM;
-    (void)snprintf(name, len, "%s%s", l->name, suffix);
-    const pare_tensor t = {.name = name,
-                           .dtype = dtype,
-                           .rank = 3,
-                           .shape = {pare_round_up(l->n, PARE_PAD_N) / PARE_ATOM_N, middle, last}};
-    return add(d, &t, unit, strcmp(suffix, ".codes") == 0 ? 0 : width_class(dtype));
-}
-
 static pare_status add_linear(drafts *d, const pare_packed_linear *l, size_t unit)
 {
-    const bool known_bits = l->bits == 2 || l->bits == 3 || l->bits == 4 || l->bits == 8;
-    if (!known_bits || l->group % PARE_ATOM_K != 0)
-        return pare_fail(d->cx, PARE_EINVAL, "%s: no storage for %u bits in groups of %zu", l->name,
-                         l->bits, l->group);
-    if (l->n == 0 || l->k == 0 || l->n > SIZE_CAP || l->k > SIZE_CAP)
-        return pare_fail(d->cx, PARE_EFORMAT, "%s: %zu x %zu is outside 1 .. %d", l->name, l->n,
-                         l->k, SIZE_CAP);
-    const size_t groups = pare_packed_linear_groups(l);
-    PARE_TRY(add_plane(d, l, unit, ".codes", PARE_U8,
-                       pare_round_up(l->k, PARE_ATOM_K) / PARE_ATOM_K, pare_atom_bytes(l->bits)));
-    PARE_TRY(add_plane(d, l, unit, ".scales", PARE_F16, groups, PARE_ATOM_N));
-    return l->symmetric ? PARE_OK : add_plane(d, l, unit, ".zeros", PARE_U8, groups, PARE_ATOM_N);
+    PARE_TRY(pare_packed_linear_check(d->cx, l));
+    for (pare_plane p = 0; p < PARE_PLANES; p++) {
+        pare_tensor t;
+        if (!pare_packed_plane_shape(l, p, &t))
+            continue;
+        const char *const plane = pare_packed_plane_name(p);
+        const size_t len = strlen(l->name) + strlen(plane) + 2;
+        char *const name = PARE_NEW(d->a, char, len);
+        if (!name)
+            return PARE_ENOMEM;
+        (void)snprintf(name, len, "%s.%s", l->name, plane);
+        t.name = name;
+        const bool codes = p == PARE_PLANE_CODES || p == PARE_PLANE_OUTLIER_CODES;
+        PARE_TRY(add(d, &t, unit, codes ? 0 : width_class(t.dtype)));
+    }
+    return PARE_OK;
 }
 
 static int compare(uint64_t x, uint64_t y)
@@ -175,19 +164,6 @@ static pare_status sort_names(pare_ctx *cx, pare_packed_layout *out)
     return PARE_OK;
 }
 
-static void put_linear(pare_json_writer *w, const pare_packed_linear *l)
-{
-    pare_json_open_object(w, l->name);
-    pare_json_put_integer(w, "bits", (int64_t)l->bits);
-    pare_json_put_integer(w, "group", (int64_t)l->group);
-    pare_json_put_bool(w, "symmetric", l->symmetric);
-    pare_json_open_array(w, "shape");
-    pare_json_put_integer(w, NULL, (int64_t)l->n);
-    pare_json_put_integer(w, NULL, (int64_t)l->k);
-    pare_json_close(w);
-    pare_json_close(w);
-}
-
 static void put_index(pare_json_writer *w, const pare_packed_layout *out)
 {
     uint64_t total = 0;
@@ -202,7 +178,7 @@ static void put_index(pare_json_writer *w, const pare_packed_layout *out)
     pare_json_close(w);
     pare_json_open_object(w, "linears");
     for (size_t i = 0; i < out->linears; i++)
-        put_linear(w, &out->linear[i]);
+        pare_packed_linear_put(w, &out->linear[i]);
     pare_json_close(w);
     pare_json_open_object(w, "weight_map");
     for (size_t i = 0; i < out->entries; i++)
@@ -265,7 +241,7 @@ pare_status pare_packed_layout_make(pare_ctx *cx, pare_arena *a, const pare_tens
     *out = (pare_packed_layout){.linear = linears, .linears = linear_count};
     drafts d = {.cx = cx, .a = a};
     size_t most;
-    if (__builtin_mul_overflow(linear_count, (size_t)3, &most) ||
+    if (__builtin_mul_overflow(linear_count, (size_t)PARE_PLANES, &most) ||
         __builtin_add_overflow(most, count, &most))
         return pare_fail(cx, PARE_EFORMAT, "%zu linears overflow", linear_count);
     d.item = PARE_NEW(a, draft, most);

@@ -31,12 +31,6 @@ pare_status pare_job_read(pare_cli *cli, const pare_args *args, pare_job *out)
     return pare_args_bytes(cx, args, "ram-limit", &out->ram_limit);
 }
 
-static uint64_t stored_bytes(const pare_packed_linear *l)
-{
-    const pare_packed_bytes b = pare_packed_linear_bytes(l);
-    return b.codes + b.scales + b.zeros;
-}
-
 static const char *pass_name(const pare_plan *p, const pare_plan_linear *l)
 {
     return pare_passes[p->recipe.step[l->step].pass]->name;
@@ -59,7 +53,7 @@ static void print_linears(const pare_plan *p)
             (void)snprintf(group, sizeof group, "%zu", l->group);
         (void)printf("%-*s  %13s  %-8s %4u %6s %12llu\n", (int)width, l->name, shape,
                      pass_name(p, &p->linear[i]), l->bits, group,
-                     (unsigned long long)stored_bytes(l));
+                     (unsigned long long)pare_packed_linear_bytes(l).total);
     }
 }
 
@@ -114,7 +108,7 @@ static void put_linear(pare_json_writer *w, const pare_plan *p, const pare_plan_
     pare_json_put_integer(w, "bits", (int64_t)l->packed.bits);
     pare_json_put_integer(w, "group", (int64_t)l->packed.group);
     pare_json_put_bool(w, "symmetric", l->packed.symmetric);
-    pare_json_put_integer(w, "bytes", (int64_t)stored_bytes(&l->packed));
+    pare_json_put_integer(w, "bytes", (int64_t)pare_packed_linear_bytes(&l->packed).total);
     pare_json_close(w);
 }
 

@@ -38,8 +38,12 @@ static inline pare_status tiny_artifact_plan(pare_ctx *cx, pare_arena *a, tiny_a
         if (!name)
             return PARE_ENOMEM;
         const size_t l = t->linears++;
-        t->linear[l] = (pare_packed_linear){name,        (size_t)x->shape[0], (size_t)x->shape[1],
-                                            bits[l % 4], group[l % 3],        l % 2 == 0};
+        t->linear[l] = (pare_packed_linear){.name = name,
+                                            .n = (size_t)x->shape[0],
+                                            .k = (size_t)x->shape[1],
+                                            .bits = bits[l % 4],
+                                            .group = group[l % 3],
+                                            .symmetric = l % 2 == 0};
     }
     return pare_packed_layout_make(cx, a, t->kept, t->unit, t->kept_count, t->linear, t->unit,
                                    t->linears, 16384, &t->layout);
@@ -82,9 +86,13 @@ static inline pare_status tiny_put_linear(pare_ctx *cx, pare_arena *a, tiny_arti
     PARE_TRY(pare_packed_pack(cx, a, l, &c, &p));
     pare_linear_result *const r = &t->row[i];
     *r = (pare_linear_result){.linear = *l, .method = "random", .output_error = -1};
-    PARE_TRY(tiny_put(cx, t, w, l->name, ".codes", p.codes, r->hash[0]));
-    PARE_TRY(tiny_put(cx, t, w, l->name, ".scales", p.scales, r->hash[1]));
-    return l->symmetric ? PARE_OK : tiny_put(cx, t, w, l->name, ".zeros", p.zeros, r->hash[2]);
+    for (pare_plane plane = 0; plane < PARE_PLANES; plane++) {
+        char suffix[32];
+        (void)snprintf(suffix, sizeof suffix, ".%s", pare_packed_plane_name(plane));
+        if (p.plane[plane])
+            PARE_TRY(tiny_put(cx, t, w, l->name, suffix, p.plane[plane], r->hash[plane]));
+    }
+    return PARE_OK;
 }
 
 static inline pare_status tiny_put_tensors(pare_ctx *cx, pare_arena *a, tiny_artifact *t,

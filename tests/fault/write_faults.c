@@ -14,6 +14,7 @@
 #include "formats/packed.h"
 #include "runtime/file.h"
 #include "runtime/random.h"
+#include "tests/unit/uniform.h"
 #include "tests/unit/unit.h"
 
 typedef enum fault_kind { NO_SPACE, BROKEN, INTERRUPTED, SHORT, NO_RESERVATION, KINDS } fault_kind;
@@ -124,8 +125,9 @@ typedef struct snapshot {
 
 static pare_status lay_out(pare_ctx *cx, pare_arena *a, pare_packed_layout *out)
 {
-    static const pare_packed_linear linear[UNITS] = {
-        {"a", 16, 64, 4, 32, false}, {"b", 16, 96, 4, 32, true}, {"c", 32, 32, 3, 0, true}};
+    static const pare_packed_linear linear[UNITS] = {UNIFORM("a", 16, 64, 4, 32, false),
+                                                     UNIFORM("b", 16, 96, 4, 32, true),
+                                                     UNIFORM("c", 32, 32, 3, 0, true)};
     static const pare_tensor norm = {.name = "n", .dtype = PARE_F32, .rank = 1, .shape = {9}};
     static const size_t unit[UNITS] = {0, 1, 2};
     return pare_packed_layout_make(cx, a, &norm, unit, 1, linear, unit, UNITS, 1600, out);

@@ -6,6 +6,7 @@
 #include "formats/packed.h"
 #include "tests/data/tiny_model.h"
 #include "tests/unit/folder.h"
+#include "tests/unit/uniform.h"
 
 /* The same sizes in every row: 48 x 112 and so on, neither a multiple of the padding nor the group.
  */
@@ -41,7 +42,7 @@ static inline void artifact_plan(artifact *m, unsigned bits, size_t group, bool 
 {
     for (size_t i = 0; i < 2 * PARE_ROLES; i++) {
         const pare_linear *const l = &m->model.block[i / PARE_ROLES].linear[i % PARE_ROLES];
-        m->linear[i] = (pare_packed_linear){l->name, l->n, l->k, bits, group, symmetric};
+        m->linear[i] = (pare_packed_linear)UNIFORM(l->name, l->n, l->k, bits, group, symmetric);
         m->unit[i] = i / PARE_ROLES;
     }
     for (size_t i = 0; i < m->ck.tensors; i++) {
@@ -79,10 +80,10 @@ static inline void artifact_fill(artifact *m, pare_packed_writer *w, size_t i)
         codes.zeros[j] = (uint8_t)(l->symmetric ? 1u << (l->bits - 1) : j & 1);
     }
     artifact_ok(m, pare_packed_pack(m->cx, &m->a, l, &codes, &planes));
-    artifact_put(m, w, l->name, ".codes", planes.codes);
-    artifact_put(m, w, l->name, ".scales", planes.scales);
+    artifact_put(m, w, l->name, ".codes", planes.plane[PARE_PLANE_CODES]);
+    artifact_put(m, w, l->name, ".scales", planes.plane[PARE_PLANE_SCALES]);
     if (!l->symmetric)
-        artifact_put(m, w, l->name, ".zeros", planes.zeros);
+        artifact_put(m, w, l->name, ".zeros", planes.plane[PARE_PLANE_ZEROS]);
 }
 
 /* Value that artifact_fill gave weight [r, c] of linear i. */

@@ -3,10 +3,11 @@
 
 #include "compress/manifest.h"
 #include "tests/unit/folder.h"
+#include "tests/unit/uniform.h"
 
 static pare_linear_result row(const char *name, bool symmetric)
 {
-    pare_linear_result r = {.linear = {name, 40, 100, 4, 32, symmetric},
+    pare_linear_result r = {.linear = UNIFORM(name, 40, 100, 4, 32, symmetric),
                             .block = 3,
                             .method = "gptq",
                             .weight_error = 0.0125,
@@ -18,7 +19,7 @@ static pare_linear_result row(const char *name, bool symmetric)
                             .dead = 7,
                             .bits_per_weight = 5.5,
                             .seconds = 12.5};
-    for (size_t i = 0; i < 48; i++)
+    for (size_t i = 0; i < (symmetric ? 32 : 48); i++)
         r.hash[i / 16][i % 16] = (uint8_t)(i * 5);
     return r;
 }
@@ -57,7 +58,7 @@ START_TEST(results_of_a_unit_decode_to_what_was_encoded)
         ck_assert_double_eq(r->damp, want.damp);
         ck_assert_double_eq(r->bits_per_weight, want.bits_per_weight);
         ck_assert_double_eq(r->seconds, want.seconds);
-        ck_assert_mem_eq(r->hash, want.hash, 48);
+        ck_assert_mem_eq(r->hash, want.hash, sizeof want.hash);
     }
     ck_assert_str_eq(u.kept[0].name, "b.0.norm");
     ck_assert_uint_eq(u.kept[0].hash[2], 3);
@@ -98,8 +99,8 @@ START_TEST(each_kind_of_damage_is_named)
         {0, 'X', "another version"},
         {6, 1, "more items than bytes"},
         {14, 0, "a NUL in a name"},
-        {12 + 7 + 6 + 33, 8, "unknown flags"},
-        {12 + 7 + 6 + 34 + 12 + 7, 0x7f, "a number that is not finite"},
+        {12 + 7 + 6 + 33, 64, "unknown flags"},
+        {12 + 7 + 6 + 34 + 19 + 12 + 7, 0x7f, "a number that is not finite"},
     };
     pare_ctx cx;
     pare_arena a;
@@ -140,7 +141,11 @@ START_TEST(the_corpus_reaches_every_message)
                                            "a number that is not finite",
                                            "more items than bytes",
                                            "another version",
-                                           "bytes behind the last item"};
+                                           "bytes behind the last item",
+                                           "an unknown encoding",
+                                           "other planes than such a linear has",
+                                           "too many steps",
+                                           "a note that is too long or has a NUL"};
     corpus_reaches("journal", decode_bytes, messages, sizeof messages / sizeof *messages);
 }
 END_TEST
@@ -294,9 +299,9 @@ END_TEST
 START_TEST(bits_per_weight_counts_every_plane_over_weights_without_padding)
 {
     /* 16 x 64: 512 B of codes, 2 groups: 64 B of scales, 32 B of zeros; over 16 * 64 weights. */
-    const pare_packed_linear a = {"a", 16, 64, 4, 32, false};
+    const pare_packed_linear a = UNIFORM("a", 16, 64, 4, 32, false);
     /* 8 x 32 pads to 16 rows: 256 B of codes, 32 B of scales, over 256 weights. */
-    const pare_packed_linear both[2] = {a, {"b", 8, 32, 4, 32, true}};
+    const pare_packed_linear both[2] = {a, UNIFORM("b", 8, 32, 4, 32, true)};
     ck_assert_double_eq(pare_manifest_bits_per_weight(&a, 1), (512 + 64 + 32) * 8 / 1024.0);
     ck_assert_double_eq(pare_manifest_bits_per_weight(both, 2), (608 + 256 + 32) * 8 / 1280.0);
     ck_assert_double_eq(pare_manifest_bits_per_weight(NULL, 0), 0);

@@ -251,8 +251,8 @@ START_TEST(an_artifact_gives_back_the_weights_that_went_in)
     for (size_t i = 0; i < 2 * PARE_ROLES; i++) {
         const pare_linear *const l = &m.block[i / PARE_ROLES].linear[i % PARE_ROLES];
         ck_assert_uint_eq(l->bits, packs[_i].bits);
-        const pare_packed_linear p = {
-            l->name, l->n, l->k, packs[_i].bits, packs[_i].group, packs[_i].symmetric};
+        const pare_packed_linear p =
+            UNIFORM(l->name, l->n, l->k, packs[_i].bits, packs[_i].group, packs[_i].symmetric);
         float *const w = PARE_NEW(&arena, float, l->n * l->k);
         ck_assert_ptr_nonnull(w);
         pare_linear_to_f32(&cx, l, w);
@@ -350,6 +350,7 @@ static const char *const artifact_messages[] = {
     "q_proj: bits is not 2, 3, 4 or 8",
     "q_proj: group is not 0 (the row) or a multiple of 32",
     "q_proj: symmetric is not true or false",
+    "q_proj: shape is not two sizes from 1 to 2^30",
     "in the index, config.json asks for [32, 32]",
     "tensor model.layers.0.self_attn.q_proj.codes is missing",
     "tensor model.layers.0.self_attn.q_proj.scales is missing",

@@ -7,6 +7,7 @@
 #include "runtime/file.h"
 #include "runtime/random.h"
 #include "runtime/threads.h"
+#include "tests/unit/uniform.h"
 #include "tests/unit/unit.h"
 
 typedef struct shape {
@@ -45,7 +46,7 @@ static pare_codes random_codes(pare_arena *a, const pare_packed_linear *l, uint6
 
 static pare_packed_linear linear_of(const shape *s, const char *name)
 {
-    return (pare_packed_linear){name, s->n, s->k, s->bits, s->group, s->symmetric};
+    return (pare_packed_linear)UNIFORM(name, s->n, s->k, s->bits, s->group, s->symmetric);
 }
 
 START_TEST(a_packed_matrix_dequantizes_to_the_values_of_the_grid)
@@ -58,7 +59,8 @@ START_TEST(a_packed_matrix_dequantizes_to_the_values_of_the_grid)
     const pare_codes c = random_codes(&a, &l, 7);
     pare_packed_planes p;
     ck_assert_int_eq(pare_packed_pack(&cx, &a, &l, &c, &p), PARE_OK);
-    const pare_linear view = pare_packed_view(&l, p.codes, p.scales, p.zeros);
+    pare_linear view;
+    ck_assert_int_eq(pare_packed_view(&cx, &a, &l, p.plane, &view), PARE_OK);
     ck_assert(view.n == l.n && view.k == l.k && view.bits == l.bits);
     ck_assert(view.panel.n % PARE_PAD_N == 0 && view.panel.k % PARE_ATOM_K == 0);
     float *const w = PARE_NEW(&a, float, view.panel.n *view.panel.k);
@@ -87,16 +89,19 @@ START_TEST(padding_rows_have_scale_zero_and_the_middle_zero_point)
     const pare_codes c = random_codes(&a, &l, 8);
     pare_packed_planes p;
     ck_assert_int_eq(pare_packed_pack(&cx, &a, &l, &c, &p), PARE_OK);
-    ck_assert_uint_eq(p.bytes.zeros, l.symmetric ? 0 : p.bytes.scales / 2);
+    const uint64_t *const bytes = p.bytes.plane;
+    const uint16_t *const scales = p.plane[PARE_PLANE_SCALES];
+    const uint8_t *const zeros = p.plane[PARE_PLANE_ZEROS];
+    ck_assert_uint_eq(bytes[PARE_PLANE_ZEROS], l.symmetric ? 0 : bytes[PARE_PLANE_SCALES] / 2);
     const size_t rows = pare_round_up(l.n, PARE_PAD_N), k = pare_round_up(l.k, PARE_ATOM_K);
     uint8_t *const codes = PARE_NEW(&a, uint8_t, rows * k);
-    pare_unpack_codes(codes, k, p.codes, rows, k, l.bits);
+    pare_unpack_codes(codes, k, p.plane[PARE_PLANE_CODES], rows, k, l.bits);
     const uint8_t middle = (uint8_t)(1u << (l.bits - 1));
     for (size_t i = l.n; i < rows; i++) {
         for (size_t g = 0; g < c.groups; g++) {
             const size_t at = (i / 8 * c.groups + g) * 8 + i % 8;
-            ck_assert_uint_eq(p.scales[at], 0);
-            ck_assert(!p.zeros || p.zeros[at] == middle);
+            ck_assert_uint_eq(scales[at], 0);
+            ck_assert(!zeros || zeros[at] == middle);
         }
         for (size_t j = 0; j < k; j++)
             ck_assert_uint_eq(codes[i * k + j], middle);
@@ -110,7 +115,7 @@ END_TEST
 
 START_TEST(packing_gives_the_same_bytes_for_any_number_of_threads)
 {
-    const pare_packed_linear l = {"w", 333, 260, 4, 128, false};
+    const pare_packed_linear l = UNIFORM("w", 333, 260, 4, 128, false);
     pare_ctx cx;
     pare_arena a;
     pare_ctx_init(&cx);
@@ -123,9 +128,8 @@ START_TEST(packing_gives_the_same_bytes_for_any_number_of_threads)
         ck_assert_int_eq(pare_packed_pack(&cx, &a, &l, &c, &many), PARE_OK);
         pare_pool_free(&cx, cx.pool);
         cx.pool = NULL;
-        ck_assert_mem_eq(one.codes, many.codes, one.bytes.codes);
-        ck_assert_mem_eq(one.scales, many.scales, one.bytes.scales);
-        ck_assert_mem_eq(one.zeros, many.zeros, one.bytes.zeros);
+        for (pare_plane p = PARE_PLANE_CODES; p <= PARE_PLANE_ZEROS; p++)
+            ck_assert_mem_eq(one.plane[p], many.plane[p], one.bytes.plane[p]);
     }
     pare_arena_release(&a);
 }
@@ -133,7 +137,8 @@ END_TEST
 
 START_TEST(codes_of_another_shape_are_refused)
 {
-    const pare_packed_linear l = {"w", 32, 64, 4, 32, true}, other = {"w", 32, 64, 4, 64, true};
+    const pare_packed_linear l = UNIFORM("w", 32, 64, 4, 32, true),
+                             other = UNIFORM("w", 32, 64, 4, 64, true);
     pare_ctx cx;
     pare_arena a;
     pare_ctx_init(&cx);
@@ -147,8 +152,8 @@ START_TEST(codes_of_another_shape_are_refused)
 END_TEST
 
 /* Two blocks with a linear and a norm each, and an embedding outside. */
-static const pare_packed_linear two[] = {{"b.0.w", 40, 100, 4, 32, false},
-                                         {"b.1.w", 40, 100, 3, 0, true}};
+static const pare_packed_linear two[] = {UNIFORM("b.0.w", 40, 100, 4, 32, false),
+                                         UNIFORM("b.1.w", 40, 100, 3, 0, true)};
 static const size_t two_unit[] = {0, 1};
 static const pare_tensor kept[] = {
     {.name = "embed", .dtype = PARE_BF16, .rank = 2, .shape = {7, 9}},
@@ -265,27 +270,27 @@ START_TEST(what_cannot_be_laid_out_is_refused_by_name)
         pare_status status;
         const char *what;
     } bad[] = {
-        {{"w", 8, 32, 5, 32, true},
+        {UNIFORM("w", 8, 32, 5, 32, true),
          {.name = "t", .dtype = PARE_U8},
          PARE_EINVAL,
          "w: no storage for 5 bits in groups of 32"},
-        {{"w", 8, 32, 4, 48, true},
+        {UNIFORM("w", 8, 32, 4, 48, true),
          {.name = "t", .dtype = PARE_U8},
          PARE_EINVAL,
          "w: no storage for 4 bits in groups of 48"},
-        {{"w", 0, 32, 4, 32, true},
+        {UNIFORM("w", 0, 32, 4, 32, true),
          {.name = "t", .dtype = PARE_U8},
          PARE_EFORMAT,
          "w: 0 x 32 is outside 1 .. 1073741824"},
-        {{"w", 8, 32, 4, 32, true},
+        {UNIFORM("w", 8, 32, 4, 32, true),
          {.name = "w.codes", .dtype = PARE_U8},
          PARE_EFORMAT,
          "two tensors of the artifact would be named w.codes"},
-        {{"w", 8, 32, 4, 32, true},
+        {UNIFORM("w", 8, 32, 4, 32, true),
          {.name = "t", .dtype = PARE_F32, .rank = 2, .shape = {UINT64_MAX, 2}},
          PARE_EFORMAT,
          "t: the shape overflows"},
-        {{"w", 8, 32, 4, 32, true},
+        {UNIFORM("w", 8, 32, 4, 32, true),
          {.name = "t", .dtype = PARE_U8, .rank = 1, .shape = {INT64_MAX / 4}},
          PARE_EFORMAT,
          "t: the sum of the sizes overflows"},
@@ -403,7 +408,7 @@ static pare_status everything(pare_ctx *cx, const char *directory)
     if (s == PARE_OK)
         s = pare_packed_create(cx, directory, &l, &w);
     if (s == PARE_OK)
-        s = pare_packed_put(cx, w, pare_packed_find(&l, "b.1.w.codes"), p.codes);
+        s = pare_packed_put(cx, w, pare_packed_find(&l, "b.1.w.codes"), p.plane[PARE_PLANE_CODES]);
     pare_packed_close(cx, w);
     pare_arena_release(&a);
     return s;

@@ -1,0 +1,271 @@
+#include <inttypes.h>
+#include <string.h>
+
+#include "formats/packed.h"
+#include "kernels/layout.h"
+
+enum { SIZE_CAP = 1 << 30, GROUP_CAP = 1 << 24, ACTIVATION_BITS = 8, WORDS = 7, MODES = 4 };
+
+static const char *const encodings[WORDS] = {
+    [PARE_ENCODING_UNIFORM] = "uniform", [PARE_ENCODING_TERNARY] = "ternary",
+    [PARE_ENCODING_NF4] = "nf4",         [PARE_ENCODING_FP8] = "fp8_e4m3",
+    [PARE_ENCODING_MXFP4] = "mxfp4",     [PARE_ENCODING_CODEBOOK] = "codebook",
+    [PARE_ENCODING_BINARY] = "binary",
+};
+static const char *const modes[MODES] = {
+    [PARE_ACTIVATION_GROUP] = "group",
+    [PARE_ACTIVATION_TOKEN] = "token",
+    [PARE_ACTIVATION_TENSOR] = "tensor",
+    [PARE_ACTIVATION_FLOAT] = "float",
+};
+
+const char *pare_encoding_name(pare_encoding e)
+{
+    return encodings[e];
+}
+
+const char *pare_activation_name(pare_activation_mode m)
+{
+    return modes[m];
+}
+
+static bool parse(const char *const *word, size_t words, const char *name, unsigned *out)
+{
+    for (size_t i = 0; name && i < words; i++)
+        if (strcmp(word[i], name) == 0) {
+            *out = (unsigned)i;
+            return true;
+        }
+    return false;
+}
+
+bool pare_encoding_parse(const char *name, pare_encoding *out)
+{
+    unsigned at = 0;
+    const bool known = parse(encodings, WORDS, name, &at);
+    if (known)
+        *out = (pare_encoding)at;
+    return known;
+}
+
+bool pare_activation_parse(const char *name, pare_activation_mode *out)
+{
+    unsigned at = 0;
+    const bool known = parse(modes, MODES, name, &at);
+    if (known)
+        *out = (pare_activation_mode)at;
+    return known;
+}
+
+static bool bits_suit(const pare_packed_linear *l)
+{
+    switch (l->encoding) {
+    case PARE_ENCODING_UNIFORM: return l->bits == 2 || l->bits == 3 || l->bits == 4 || l->bits == 8;
+    case PARE_ENCODING_TERNARY:
+    case PARE_ENCODING_BINARY: return l->bits == 2;
+    case PARE_ENCODING_NF4:
+    case PARE_ENCODING_MXFP4: return l->bits == 4;
+    case PARE_ENCODING_FP8: return l->bits == 8;
+    case PARE_ENCODING_CODEBOOK: return l->bits == 3 || l->bits == 4;
+    }
+    return false;
+}
+
+static bool group_suits(const pare_packed_linear *l)
+{
+    switch (l->encoding) {
+    case PARE_ENCODING_MXFP4:
+        return l->group == PARE_ATOM_K || (l->group == 0 && l->k <= PARE_ATOM_K);
+    case PARE_ENCODING_CODEBOOK: return l->group == 0;
+    default: return l->group % PARE_ATOM_K == 0;
+    }
+}
+
+static bool activation_suits(const pare_activation *a)
+{
+    if (a->mode > PARE_ACTIVATION_FLOAT)
+        return false;
+    if (a->mode == PARE_ACTIVATION_FLOAT)
+        return a->bits == 0;
+    return a->bits == 0 || a->bits == 4 || a->bits == ACTIVATION_BITS;
+}
+
+pare_status pare_packed_linear_check(pare_ctx *cx, const pare_packed_linear *l)
+{
+    if (!bits_suit(l) || !group_suits(l))
+        return pare_fail(cx, PARE_EINVAL, "%s: no storage for %s%s%u bits in groups of %zu",
+                         l->name, l->encoding ? pare_encoding_name(l->encoding) : "",
+                         l->encoding ? " with " : "", l->bits, l->group);
+    if (l->n == 0 || l->k == 0 || l->n > SIZE_CAP || l->k > SIZE_CAP)
+        return pare_fail(cx, PARE_EFORMAT, "%s: %zu x %zu is outside 1 .. %d", l->name, l->n, l->k,
+                         SIZE_CAP);
+    if (!l->symmetric && l->encoding != PARE_ENCODING_UNIFORM)
+        return pare_fail(cx, PARE_EINVAL, "%s: %s has no zero points", l->name,
+                         pare_encoding_name(l->encoding));
+    if (!activation_suits(&l->activation))
+        return pare_fail(cx, PARE_EINVAL, "%s: no activations of %u bits in mode %s", l->name,
+                         l->activation.bits, pare_activation_name(l->activation.mode));
+    if (l->outliers > l->k)
+        return pare_fail(cx, PARE_EINVAL, "%s: %zu outlier columns of %zu", l->name, l->outliers,
+                         l->k);
+    if (l->sparse > UINT32_MAX || l->sparse > l->n * l->k)
+        return pare_fail(cx, PARE_EINVAL, "%s: %zu sparse weights of %zu x %zu", l->name, l->sparse,
+                         l->n, l->k);
+    return PARE_OK;
+}
+
+static void put_activation(pare_json_writer *w, const pare_activation *a)
+{
+    const bool by_default = a->bits == 0 || a->bits == ACTIVATION_BITS;
+    if (a->mode == PARE_ACTIVATION_GROUP && by_default)
+        return;
+    pare_json_open_object(w, "activation");
+    pare_json_put_text(w, "mode", pare_activation_name(a->mode));
+    if (a->mode != PARE_ACTIVATION_FLOAT)
+        pare_json_put_integer(w, "bits", by_default ? ACTIVATION_BITS : (int64_t)a->bits);
+    pare_json_close(w);
+}
+
+void pare_packed_linear_put(pare_json_writer *w, const pare_packed_linear *l)
+{
+    pare_json_open_object(w, l->name);
+    pare_json_put_integer(w, "bits", (int64_t)l->bits);
+    pare_json_put_integer(w, "group", (int64_t)l->group);
+    pare_json_put_bool(w, "symmetric", l->symmetric);
+    pare_json_open_array(w, "shape");
+    pare_json_put_integer(w, NULL, (int64_t)l->n);
+    pare_json_put_integer(w, NULL, (int64_t)l->k);
+    pare_json_close(w);
+    if (l->encoding != PARE_ENCODING_UNIFORM)
+        pare_json_put_text(w, "encoding", pare_encoding_name(l->encoding));
+    put_activation(w, &l->activation);
+    if (l->outliers) {
+        pare_json_put_integer(w, "outliers", (int64_t)l->outliers);
+        pare_json_put_text(w, "outlier_type", l->outliers_int8 ? "int8" : "f16");
+    }
+    if (l->sparse)
+        pare_json_put_integer(w, "sparse", (int64_t)l->sparse);
+    if (l->rotated)
+        pare_json_put_bool(w, "rotated", true);
+    if (l->bias)
+        pare_json_put_bool(w, "bias", true);
+    pare_json_close(w);
+}
+
+/* Members of one linear as they are read; `what` names the first that is wrong. */
+typedef struct reader {
+    pare_packed_linear *out;
+    const char *what;
+} reader;
+
+/* An integer in low .. high; `fallback` when it is absent and may be. */
+static size_t get(reader *r, const pare_json *v, const char *key, int64_t low, int64_t high,
+                  const char *what)
+{
+    const int64_t value = pare_json_integer(pare_json_get(v, key), low - 1);
+    if (!r->what && (value < low || value > high))
+        r->what = what;
+    return r->what ? 0 : (size_t)value;
+}
+
+/* An optional count from 1 on. */
+static size_t get_count(reader *r, const pare_json *v, const char *key, const char *what)
+{
+    return pare_json_get(v, key) ? get(r, v, key, 1, INT64_MAX, what) : 0;
+}
+
+/* An optional flag. */
+static bool get_flag(reader *r, const pare_json *v, const char *key, const char *what)
+{
+    const pare_json *const flag = pare_json_get(v, key);
+    if (!r->what && flag && pare_json_type_of(flag) != PARE_JSON_BOOL)
+        r->what = what;
+    return pare_json_bool(flag, false);
+}
+
+static void get_shape(reader *r, const pare_json *shape)
+{
+    const int64_t n = pare_json_integer(pare_json_at(shape, 0), -1);
+    const int64_t k = pare_json_integer(pare_json_at(shape, 1), -1);
+    if (!r->what && (pare_json_count(shape) != 2 || n < 1 || k < 1 || n > SIZE_CAP || k > SIZE_CAP))
+        r->what = "shape is not two sizes from 1 to 2^30";
+    r->out->n = r->what ? 0 : (size_t)n;
+    r->out->k = r->what ? 0 : (size_t)k;
+}
+
+static void get_activation(reader *r, const pare_json *v)
+{
+    pare_activation *const a = &r->out->activation;
+    *a = (pare_activation){.mode = PARE_ACTIVATION_GROUP, .bits = ACTIVATION_BITS};
+    if (!v)
+        return;
+    const char *const mode = pare_json_text(pare_json_get(v, "mode"), NULL);
+    const pare_json *const bits = pare_json_get(v, "bits");
+    a->bits = (unsigned)(bits ? get(r, v, "bits", 4, 8, "bits of activations are not 4 or 8") : 0);
+    if (!r->what && !pare_activation_parse(mode, &a->mode))
+        r->what = "the mode of activations is not known";
+    if (!r->what && (a->mode == PARE_ACTIVATION_FLOAT ? a->bits != 0
+                                                      : a->bits != 4 && a->bits != ACTIVATION_BITS))
+        r->what = "bits of activations are not 4 or 8";
+    if (!r->what && pare_json_count(v) != 1 + (bits != NULL))
+        r->what = "activation has a member that is not known";
+}
+
+static void get_extras(reader *r, const pare_json *v)
+{
+    pare_packed_linear *const out = r->out;
+    const pare_json *const encoding = pare_json_get(v, "encoding");
+    if (!r->what && encoding &&
+        !pare_encoding_parse(pare_json_text(encoding, NULL), &out->encoding))
+        r->what = "the encoding is not known";
+    get_activation(r, pare_json_get(v, "activation"));
+    out->outliers = get_count(r, v, "outliers", "outliers is not a number above 0");
+    const pare_json *const type = pare_json_get(v, "outlier_type");
+    const char *const text = pare_json_text(type, NULL);
+    out->outliers_int8 = text && strcmp(text, "int8") == 0;
+    if (!r->what && type && !out->outliers_int8 && (!text || strcmp(text, "f16") != 0))
+        r->what = "the outlier_type is not f16 or int8";
+    out->sparse = get_count(r, v, "sparse", "sparse is not a number above 0");
+    out->rotated = get_flag(r, v, "rotated", "rotated is not true or false");
+    out->bias = get_flag(r, v, "bias", "bias is not true or false");
+}
+
+static pare_status check_members(pare_ctx *cx, const char *name, const pare_json *v)
+{
+    static const char *const known[] = {"bits",     "group",      "symmetric", "shape",
+                                        "encoding", "activation", "outliers",  "outlier_type",
+                                        "sparse",   "rotated",    "bias"};
+    const char *key;
+    const pare_json *value;
+    for (pare_json_iter it = {0}; pare_json_next(v, &it, &key, &value);) {
+        unsigned at;
+        if (!parse(known, sizeof known / sizeof *known, key, &at))
+            return pare_fail(cx, PARE_EFORMAT, "linear %s: \"%.64s\" is not known", name, key);
+    }
+    return PARE_OK;
+}
+
+pare_status pare_packed_linear_read(pare_ctx *cx, const char *name, const pare_json *v,
+                                    pare_packed_linear *out)
+{
+    *out = (pare_packed_linear){.name = name};
+    reader r = {.out = out};
+    out->bits = (unsigned)get(&r, v, "bits", 2, 8, "bits is not 2, 3, 4 or 8");
+    if (!r.what && (out->bits > 4 && out->bits != 8))
+        r.what = "bits is not 2, 3, 4 or 8";
+    out->group = get(&r, v, "group", 0, GROUP_CAP, "group is not 0 (the row) or a multiple of 32");
+    if (!r.what && out->group % PARE_ATOM_K != 0)
+        r.what = "group is not 0 (the row) or a multiple of 32";
+    const pare_json *const symmetric = pare_json_get(v, "symmetric");
+    if (!r.what && pare_json_type_of(symmetric) != PARE_JSON_BOOL)
+        r.what = "symmetric is not true or false";
+    out->symmetric = pare_json_bool(symmetric, true);
+    get_shape(&r, pare_json_get(v, "shape"));
+    get_extras(&r, v);
+    if (r.what)
+        return pare_fail(cx, PARE_EFORMAT, "linear %s: %s", name, r.what);
+    PARE_TRY(check_members(cx, name, v));
+    if (pare_packed_linear_check(cx, out) != PARE_OK)
+        return pare_fail_context(cx, PARE_EFORMAT, "linear");
+    return PARE_OK;
+}

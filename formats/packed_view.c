@@ -1,0 +1,145 @@
+#include <inttypes.h>
+#include <math.h>
+
+#include "formats/packed.h"
+#include "kernels/half.h"
+#include "kernels/layout.h"
+
+/* Smallest and largest exponent of a power of two in F16, and the bias of those of MXFP4. */
+enum { LEAST = -24, NORMAL = -14, MOST = 15, BIAS = 127 };
+
+/* Row of item i of a plane [row block][group][8]. */
+static size_t row_of(size_t i, size_t groups)
+{
+    return i / (groups * PARE_ATOM_N) * PARE_ATOM_N + i % PARE_ATOM_N;
+}
+
+static uint16_t power(int exponent)
+{
+    const int bits = exponent < NORMAL ? 1 << (exponent - LEAST) : (exponent - NORMAL + 1) << 10;
+    return (uint16_t)bits;
+}
+
+static pare_status expand(pare_ctx *cx, pare_arena *a, const pare_packed_linear *l,
+                          void *const *plane, const uint16_t **out)
+{
+    const uint8_t *const code = plane[PARE_PLANE_SCALES];
+    const float *const step = plane[PARE_PLANE_SCALE_STEPS];
+    const float *const offset = plane[PARE_PLANE_SCALE_OFFSET];
+    const size_t groups = pare_packed_linear_groups(l);
+    const size_t count = pare_round_up(l->n, PARE_PAD_N) * groups;
+    uint16_t *const scale = PARE_NEW(a, uint16_t, count);
+    *out = scale;
+    if (!scale)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < count; i++) {
+        const size_t row = row_of(i, groups);
+        if (row >= l->n)
+            continue;
+        if (l->encoding == PARE_ENCODING_NF4) {
+            scale[i] =
+                pare_f32_to_f16(fmaf(step[i / PARE_PACKED_STEP], (float)(code[i] - 128), *offset));
+            continue;
+        }
+        const int exponent = code[i] - BIAS;
+        if (exponent < LEAST || exponent > MOST)
+            return pare_fail(cx, PARE_EFORMAT, "%s.scales: row %zu: 2^%d is outside 2^%d .. 2^%d",
+                             l->name, row, exponent, LEAST, MOST);
+        scale[i] = power(exponent);
+    }
+    return PARE_OK;
+}
+
+/* `count` columns that ascend, all below k. */
+static pare_status check_columns(pare_ctx *cx, const pare_packed_linear *l, pare_plane p,
+                                 const uint32_t *column, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (column[i] >= l->k || (i && column[i] <= column[i - 1]))
+            return pare_fail(cx, PARE_EFORMAT,
+                             "%s.%s: %" PRIu32 " is not below %zu and above those before it",
+                             l->name, pare_packed_plane_name(p), column[i], l->k);
+    return PARE_OK;
+}
+
+static pare_status check_sparse(pare_ctx *cx, const pare_packed_linear *l, const pare_sparse *s)
+{
+    for (size_t r = 0; r <= l->n; r++)
+        if (s->start[r] > l->sparse || (r ? s->start[r] < s->start[r - 1] : s->start[r] != 0))
+            return pare_fail(cx, PARE_EFORMAT,
+                             "%s.sparse_starts: row %zu: %" PRIu32 " does not ascend from 0 to %zu",
+                             l->name, r, s->start[r], l->sparse);
+    if (s->start[l->n] != l->sparse)
+        return pare_fail(cx, PARE_EFORMAT, "%s.sparse_starts: ends at %" PRIu32 " of %zu weights",
+                         l->name, s->start[l->n], l->sparse);
+    for (size_t r = 0; r < l->n; r++)
+        PARE_TRY(check_columns(cx, l, PARE_PLANE_SPARSE_COLUMNS, s->column + s->start[r],
+                               s->start[r + 1] - s->start[r]));
+    return PARE_OK;
+}
+
+static pare_status check_salient(pare_ctx *cx, const pare_packed_linear *l, const uint8_t *salient)
+{
+    const size_t k = pare_round_up(l->k, PARE_ATOM_K);
+    for (size_t j = 0; salient && j < k; j++)
+        if (salient[j] > (j < l->k))
+            return pare_fail(cx, PARE_EFORMAT, "%s.salient: column %zu: %u", l->name, j,
+                             (unsigned)salient[j]);
+    return PARE_OK;
+}
+
+static pare_outliers view_outliers(const pare_packed_linear *l, void *const *plane)
+{
+    const size_t k = pare_round_up(l->outliers, PARE_ATOM_K);
+    pare_outliers o = {.count = l->outliers, .column = plane[PARE_PLANE_OUTLIER_COLUMNS]};
+    if (l->outliers && l->outliers_int8)
+        o.panel = (pare_panel){.codes = plane[PARE_PLANE_OUTLIER_CODES],
+                               .scales = plane[PARE_PLANE_OUTLIER_SCALES],
+                               .n = pare_round_up(l->n, PARE_PAD_N),
+                               .k = k,
+                               .group = k};
+    else
+        o.f16 = plane[PARE_PLANE_OUTLIER_WEIGHTS];
+    return o;
+}
+
+static pare_activation view_activation(const pare_packed_linear *l, void *const *plane)
+{
+    const float *const scale = plane[PARE_PLANE_INPUT_SCALE];
+    pare_activation out = {
+        .mode = l->activation.mode, .bits = l->activation.bits, .scale = scale ? *scale : 0};
+    if (out.bits == 0 && out.mode != PARE_ACTIVATION_FLOAT)
+        out.bits = 8;
+    return out;
+}
+
+pare_status pare_packed_view(pare_ctx *cx, pare_arena *a, const pare_packed_linear *l,
+                             void *const plane[PARE_PLANES], pare_linear *out)
+{
+    const size_t k = pare_round_up(l->k, PARE_ATOM_K);
+    *out = (pare_linear){.name = l->name,
+                         .n = l->n,
+                         .k = l->k,
+                         .bits = l->bits,
+                         .panel = {.codes = plane[PARE_PLANE_CODES],
+                                   .scales = plane[PARE_PLANE_SCALES],
+                                   .zeros = l->symmetric ? NULL : plane[PARE_PLANE_ZEROS],
+                                   .book = plane[PARE_PLANE_BOOK],
+                                   .salient = plane[PARE_PLANE_SALIENT],
+                                   .n = pare_round_up(l->n, PARE_PAD_N),
+                                   .k = k,
+                                   .group = l->group ? l->group : k},
+                         .encoding = l->encoding,
+                         .activation = view_activation(l, plane),
+                         .outliers = view_outliers(l, plane),
+                         .sparse = {.start = plane[PARE_PLANE_SPARSE_STARTS],
+                                    .column = plane[PARE_PLANE_SPARSE_COLUMNS],
+                                    .value = plane[PARE_PLANE_SPARSE_VALUES]},
+                         .rotated = l->rotated,
+                         .bias = plane[PARE_PLANE_BIAS]};
+    if (l->encoding == PARE_ENCODING_NF4 || l->encoding == PARE_ENCODING_MXFP4)
+        PARE_TRY(expand(cx, a, l, plane, &out->panel.scales));
+    PARE_TRY(check_salient(cx, l, out->panel.salient));
+    PARE_TRY(check_columns(cx, l, PARE_PLANE_OUTLIER_COLUMNS, out->outliers.column, l->outliers));
+    return l->sparse ? check_sparse(cx, l, &out->sparse) : PARE_OK;
+}
