@@ -4,6 +4,7 @@
 
 #include "kernels/layout.h"
 #include "runtime/forward_internal.h"
+#include "runtime/hadamard.h"
 #include "runtime/linear.h"
 #include "runtime/ops.h"
 #include "runtime/threads.h"
@@ -88,6 +89,18 @@ static float *take_rows(const pass *p, size_t width)
     return pare_arena_take(p->scratch, p->rows, width * sizeof(float));
 }
 
+/* The input of a linear whose weights were rotated, before anybody sees it. */
+static pare_status turn(const pass *p, pare_role role, float *x)
+{
+    const pare_linear *const w = &p->weights->linear[role];
+    pare_hadamard h;
+    if (!w->rotated)
+        return PARE_OK;
+    PARE_TRY(pare_hadamard_make(p->cx, w->k, &h));
+    pare_hadamard_apply(p->cx, &h, x, w->k, p->rows);
+    return PARE_OK;
+}
+
 static pare_status see(pass *p, pare_site site, const float *x, size_t k)
 {
     if (!p->tap)
@@ -128,6 +141,7 @@ static pare_status attention_half(pass *p, float *h)
     for_rows(p, rotate_rows, &r, 4);
     float *const attended = normed;
     PARE_TRY(pare__attention(p->cx, p->scratch, c, p->batch, p->kv, q, attended));
+    PARE_TRY(turn(p, PARE_ROLE_O, attended));
     PARE_TRY(see(p, PARE_SITE_ATTENDED, attended, q_width));
     if (p->stopped)
         return PARE_OK;
@@ -155,6 +169,7 @@ static pare_status mlp_half(pass *p, float *h)
     PARE_TRY(apply(p, PARE_ROLE_GATE, 2, normed, (float *const[]){gate, up}));
     r = (row_call){.p = p, .a = up, .b = gate, .width = inner};
     for_rows(p, activate_rows, &r, 16);
+    PARE_TRY(turn(p, PARE_ROLE_DOWN, gate));
     PARE_TRY(see(p, PARE_SITE_ACTIVATED, gate, inner));
     if (p->stopped)
         return PARE_OK;

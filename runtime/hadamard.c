@@ -6,14 +6,10 @@
 #include "runtime/random.h"
 #include "runtime/threads.h"
 
-/* cos(pi j / (2m)) by its series (that of the sine above pi / 4): below 1e-16 off, and without the
- * library, whose last bit depends on the CPU. */
+/* cos(pi j / (2m)), j <= m, by its series (that of the sine above pi / 4): below 1e-16 off, and
+ * without the library, whose last bit depends on the CPU. */
 static double cosine(size_t j, size_t m)
 {
-    j %= 4 * m;
-    j = j > 2 * m ? 4 * m - j : j;
-    const double sign = j > m ? -1.0 : 1.0;
-    j = j > m ? 2 * m - j : j;
     const bool sine = 2 * j > m;
     const double x = (double)(sine ? m - j : j) * 1.5707963267948966 / (double)m;
     double term = sine ? x : 1.0, sum = 0.0;
@@ -21,7 +17,22 @@ static double cosine(size_t j, size_t m)
         sum += term;
         term *= -x * x / (i * (i + 1));
     }
-    return sign * sum;
+    return sum;
+}
+
+/* C; the angles are multiples of a quarter circle over m, so m + 1 cosines are enough. */
+static void fill_mix(float *mix, size_t m)
+{
+    double quarter[PARE_HADAMARD_ODD_MAX + 1];
+    const double first = sqrt(1.0 / (double)m), other = sqrt(2.0 / (double)m);
+    for (size_t j = 0; j <= m; j++)
+        quarter[j] = cosine(j, m);
+    for (size_t b = 0; b < m; b++)
+        for (size_t d = 0, j = b; d < m; d++, j = (j + 2 * b) % (4 * m)) {
+            const size_t half = j > 2 * m ? 4 * m - j : j;
+            const double c = half > m ? -quarter[2 * m - half] : quarter[half];
+            mix[b * m + d] = (float)((b ? other : first) * c);
+        }
 }
 
 bool pare_hadamard_fits(size_t k)
@@ -42,10 +53,7 @@ pare_status pare_hadamard_make(pare_ctx *cx, size_t k, pare_hadamard *h)
     h->odd = k / power;
     h->norm = (float)(1.0 / sqrt((double)power));
     h->sign = NULL;
-    for (size_t b = 0; b < h->odd; b++)
-        for (size_t d = 0; d < h->odd; d++)
-            h->mix[b * h->odd + d] =
-                (float)(sqrt((b ? 2.0 : 1.0) / (double)h->odd) * cosine(b * (2 * d + 1), h->odd));
+    fill_mix(h->mix, h->odd);
     return PARE_OK;
 }
 

@@ -110,8 +110,9 @@ typedef struct pare_linear {
     pare_activation activation;
     pare_outliers outliers; /* count 0: none */
     pare_sparse sparse;     /* start NULL: none */
-    bool rotated;           /* x is multiplied by the Hadamard matrix of runtime/hadamard.h first */
     const float *bias;      /* [n], or NULL; dense too */
+    bool rotated;           /* o and down, dense too: the block multiplies x by the matrix of
+                               runtime/hadamard.h before taps and the linear see it */
 } pare_linear;
 
 typedef struct pare_block {
