@@ -18,12 +18,23 @@
     X(gemm_f32_bf16, void, (float *y, size_t ldy, const float *x, size_t ldx, const uint16_t *w,   \
                             size_t ldw, size_t m, size_t n, size_t k), EXACT)                      \
     X(quant_x8, void, (int8_t *codes, float *scales, int32_t *sums, const float *x, size_t k,      \
-                       size_t group), EXACT)                                                       \
+                       size_t group, size_t span, int32_t top), EXACT)                             \
+    X(quant_x8_fixed, void, (int8_t *codes, float *scales, int32_t *sums, const float *x,          \
+                             size_t k, size_t group, float step, int32_t top), EXACT)              \
     X(gemm_x8_q2, void, (float *y, size_t ldy, const pare_x8 *x, const pare_panel *w), EXACT)      \
     X(gemm_x8_q3, void, (float *y, size_t ldy, const pare_x8 *x, const pare_panel *w), EXACT)      \
     X(gemm_x8_q4, void, (float *y, size_t ldy, const pare_x8 *x, const pare_panel *w), EXACT)      \
     X(gemm_x8_q8, void, (float *y, size_t ldy, const pare_x8 *x, const pare_panel *w), EXACT)      \
-    X(dequant_f32, void, (float *dst, size_t ldd, const pare_panel *w, unsigned bits), EXACT)     \
+    X(gemm_x8_t2, void, (float *y, size_t ldy, const pare_x8 *x, const pare_panel *w), EXACT)      \
+    X(gemm_sparse_f32, void, (float *y, size_t ldy, const float *x, size_t ldx,                    \
+                              const uint32_t *start, const uint32_t *column,                       \
+                              const uint16_t *value, size_t m, size_t n), EXACT)                   \
+    X(dequant_f32, void, (float *dst, size_t ldd, const pare_panel *w, unsigned bits), EXACT)      \
+    X(dequant_table, void, (float *dst, size_t ldd, const pare_panel *w, unsigned bits,            \
+                            const float *level), EXACT)                                            \
+    X(dequant_fp8, void, (float *dst, size_t ldd, const pare_panel *w), EXACT)                     \
+    X(dequant_book, void, (float *dst, size_t ldd, const pare_panel *w, unsigned bits), EXACT)     \
+    X(dequant_binary, void, (float *dst, size_t ldd, const pare_panel *w), EXACT)                  \
     X(hadamard_f32, void, (float *x, size_t n, float scale), EXACT)                                \
     X(mix_f32,      void, (float *x, size_t n, const float *c, size_t m), EXACT)
 // clang-format on

@@ -14,19 +14,35 @@
  *                ((l0+l4)+(l2+l6)) + ((l1+l5)+(l3+l7)).
  *                So one output does not depend on m, n or on the tiling.
  *
- *   quant_x8     int8 activations of one token. Per group of `group` consecutive values (multiple
- *                of 32; the last may be shorter): a = max |x|, scale = a / 127,
- *                code = clamp(rint(x * (127 / a)), -127, 127), sum = sum of codes. a = 0 or 127 / a
- *                infinite: scale 0, codes 0. codes has k rounded up to 32 entries, the tail 0. A
- *                NaN makes the scale NaN and the codes 0, so that every output becomes NaN; an
- *                infinity makes the scale infinite and is the code 127.
+ *   quant_x8     integer activations of one token, codes -top .. top: top 127 or 7. Each `span` of
+ *                consecutive values has a scale: a = max |x|, scale = a / top,
+ *                code = clamp(rint(x * (top / a)), -top, top). Scale and sum of the codes are
+ *                written per `group` of values (multiple of 32; span is a multiple of group or
+ *                covers k; the last group may be shorter). a = 0 or top / a infinite: scale 0,
+ *                codes 0. codes has k rounded up to 32 entries, the tail 0. A NaN makes the scale
+ *                NaN and the codes 0, so that every output becomes NaN; an infinity makes the scale
+ *                infinite and is the code top.
+ *   quant_x8_fixed  the same with scale = step for all: code = clamp(rint(x * (1 / step))). A value
+ *                that is not finite makes all scales NaN and the codes 0; 1 / step infinite: scale
+ *                0, codes 0.
  *
  *   gemm_x8_qB   y[t, r] for B-bit weights: acc = 0; for each activation group b in order:
  *                d = sum over k in b of (u[r, k] - z[r, g]) * x[t, k]  in int32,
  *                acc = fma((float)d, scale[r, g] * xscale[t, b], acc),  g = weight group of b;
- *                y = acc. Weight groups are multiples of activation groups, or one covers k.
+ *                y = acc. Weight groups are multiples of activation groups, or one covers k. An
+ *                activation group is at most PARE_X8_GROUP_MAX: 255 * 127 * 65536 < 2^31.
+ *   gemm_x8_t2   the same for ternary weights: 2-bit codes, z = 1 whatever w->zeros says.
+ *
+ *   gemm_sparse_f32  y[t, r] = fma(x[t, column[i]], value[i], y[t, r]) for i = start[r] ..
+ *                start[r + 1] - 1 in this order. value is f16.
  *
  *   dequant_f32  dst[r, k] = (float)(u - z) * scale, r below w->n, k below w->k; ldd >= w->k.
+ *   dequant_table   dst[r, k] = level[u] * scale, level [2^bits], 2 or 4 bits.
+ *   dequant_fp8     dst[r, k] = pare_levels_e4m3[u] * scale, 8 bits; finite scales.
+ *   dequant_book    dst[r, k] = book[r][u], 3 or 4 bits; no scales.
+ *   dequant_binary  with bit 0 and bit 1 of the 2-bit code u, + for 1 and - for 0, and the
+ * magnitudes small, large, first, second of row and group: columns that are not salient are (bit 0)
+ * (bit 1 ? large : small), salient ones (bit 0) first + (bit 1) second.
  *
  *   hadamard_f32 n a power of two; for h = 1, 2, 4, ... n / 2 every pair (x[i], x[i + h]) whose i
  *                has bit h clear becomes (x[i] + x[i + h], x[i] - x[i + h]); then x = x * scale.
@@ -40,6 +56,8 @@
 #include <stdint.h>
 
 #include "kernels/kernel_list.h"
+
+enum { PARE_X8_GROUP_MAX = 65536 };
 
 enum {
     PARE_CPU_AVX2 = 1u << 0, /* AVX2 + FMA + F16C, always together */

@@ -154,7 +154,7 @@ static void quantize_tokens(void *arg, size_t begin, size_t end, size_t worker)
     for (size_t t = begin; t < end; t++)
         c->w->kernels->quant_x8(c->j->codes + t * x->k, c->j->scales + t * groups,
                                 c->j->sums + t * groups, c->w->x + t * c->w->ldx, c->j->w->k,
-                                x->group);
+                                x->group, x->group, 127);
 }
 
 static pare_status quantize(const pare_ctx *cx, pare_arena *scratch, const work *w, job *j)

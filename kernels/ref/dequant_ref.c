@@ -1,8 +1,18 @@
 #include "kernels/half.h"
 #include "kernels/kernels_internal.h"
 #include "kernels/layout.h"
+#include "kernels/levels.h"
 
-void pare_dequant_f32_ref(float *dst, size_t ldd, const pare_panel *w, unsigned bits)
+/* A weight: code u of row r and column k, whose row and group have the place g in the planes. */
+typedef struct weight {
+    unsigned u;
+    size_t r, k, g;
+} weight;
+
+typedef float value_of(const pare_panel *w, unsigned bits, const float *level, weight at);
+
+static void decode(float *dst, size_t ldd, const pare_panel *w, unsigned bits, const float *level,
+                   value_of *value)
 {
     const size_t groups = (w->k + w->group - 1) / w->group;
     const uint8_t *atom = w->codes;
@@ -12,10 +22,65 @@ void pare_dequant_f32_ref(float *dst, size_t ldd, const pare_panel *w, unsigned 
             pare_unpack_atom(u, atom, bits);
             for (size_t r = 0; r < PARE_ATOM_N; r++) {
                 const size_t g = row * groups + k / w->group * PARE_ATOM_N + r;
-                const int z = w->zeros ? w->zeros[g] : 1 << (bits - 1);
                 for (size_t j = 0; j < PARE_ATOM_K; j++)
                     dst[(row + r) * ldd + k + j] =
-                        (float)(u[r][j] - z) * pare_f16_to_f32(w->scales[g]);
+                        value(w, bits, level, (weight){u[r][j], row + r, k + j, g});
             }
         }
+}
+
+static float uniform(const pare_panel *w, unsigned bits, const float *level, weight at)
+{
+    (void)level;
+    const int z = w->zeros ? w->zeros[at.g] : 1 << (bits - 1);
+    return (float)((int)at.u - z) * pare_f16_to_f32(w->scales[at.g]);
+}
+
+static float of_table(const pare_panel *w, unsigned bits, const float *level, weight at)
+{
+    (void)bits;
+    return level[at.u] * pare_f16_to_f32(w->scales[at.g]);
+}
+
+static float of_book(const pare_panel *w, unsigned bits, const float *level, weight at)
+{
+    (void)level;
+    return pare_f16_to_f32(w->book[(at.r << bits) + at.u]);
+}
+
+static float binary(const pare_panel *w, unsigned bits, const float *level, weight at)
+{
+    (void)bits;
+    (void)level;
+    const uint16_t *const magnitude = w->book + 4 * at.g;
+    const float sign = at.u & 1 ? 1.0f : -1.0f, second = at.u & 2 ? 1.0f : -1.0f;
+    if (w->salient && w->salient[at.k] & 1)
+        return sign * pare_f16_to_f32(magnitude[2]) + second * pare_f16_to_f32(magnitude[3]);
+    return sign * pare_f16_to_f32(magnitude[at.u >> 1]);
+}
+
+void pare_dequant_f32_ref(float *dst, size_t ldd, const pare_panel *w, unsigned bits)
+{
+    decode(dst, ldd, w, bits, NULL, uniform);
+}
+
+void pare_dequant_table_ref(float *dst, size_t ldd, const pare_panel *w, unsigned bits,
+                            const float *level)
+{
+    decode(dst, ldd, w, bits, level, of_table);
+}
+
+void pare_dequant_fp8_ref(float *dst, size_t ldd, const pare_panel *w)
+{
+    decode(dst, ldd, w, 8, pare_levels_e4m3, of_table);
+}
+
+void pare_dequant_book_ref(float *dst, size_t ldd, const pare_panel *w, unsigned bits)
+{
+    decode(dst, ldd, w, bits, NULL, of_book);
+}
+
+void pare_dequant_binary_ref(float *dst, size_t ldd, const pare_panel *w)
+{
+    decode(dst, ldd, w, 2, NULL, binary);
 }

@@ -25,7 +25,7 @@ static void group_dot(int32_t d[MT][8], const uint8_t *block, const int32_t *z, 
 }
 
 static void block_tokens(float *y, size_t ldy, const pare_x8 *x, const pare_panel *w, size_t row,
-                         size_t t0, size_t nt, unsigned bits)
+                         size_t t0, size_t nt, unsigned bits, int32_t zero)
 {
     const size_t xgroups = (x->k + x->group - 1) / x->group;
     const size_t groups = (w->k + w->group - 1) / w->group;
@@ -37,7 +37,7 @@ static void block_tokens(float *y, size_t ldy, const pare_x8 *x, const pare_pane
         const size_t g = row * groups + k0 / w->group * 8; /* first of 8 rows in the planes */
         int32_t z[8], d[MT][8];
         for (size_t r = 0; r < 8; r++)
-            z[r] = w->zeros ? w->zeros[g + r] : 1 << (bits - 1);
+            z[r] = zero >= 0 ? zero : w->zeros[g + r];
         group_dot(d, block, z, x, t0, nt, k0, k1, bits);
         for (size_t t = 0; t < nt; t++)
             for (size_t r = 0; r < 8; r++)
@@ -50,31 +50,38 @@ static void block_tokens(float *y, size_t ldy, const pare_x8 *x, const pare_pane
         memcpy(y + (t0 + t) * ldy + row, acc[t], sizeof acc[t]);
 }
 
-static void gemm_x8(float *y, size_t ldy, const pare_x8 *x, const pare_panel *w, unsigned bits)
+/* zero: of all weights, or -1: those of w. */
+static void gemm_x8(float *y, size_t ldy, const pare_x8 *x, const pare_panel *w, unsigned bits,
+                    int32_t zero)
 {
     assert(x->k == w->k && w->n % PARE_ATOM_N == 0);
     assert(w->group % x->group == 0 || w->group >= w->k);
     for (size_t row = 0; row < w->n; row += PARE_ATOM_N)
         for (size_t t = 0; t < x->m; t += MT)
-            block_tokens(y, ldy, x, w, row, t, x->m - t < MT ? x->m - t : MT, bits);
+            block_tokens(y, ldy, x, w, row, t, x->m - t < MT ? x->m - t : MT, bits, zero);
 }
 
 void pare_gemm_x8_q2_ref(float *y, size_t ldy, const pare_x8 *x, const pare_panel *w)
 {
-    gemm_x8(y, ldy, x, w, 2);
+    gemm_x8(y, ldy, x, w, 2, w->zeros ? -1 : 2);
 }
 
 void pare_gemm_x8_q3_ref(float *y, size_t ldy, const pare_x8 *x, const pare_panel *w)
 {
-    gemm_x8(y, ldy, x, w, 3);
+    gemm_x8(y, ldy, x, w, 3, w->zeros ? -1 : 4);
 }
 
 void pare_gemm_x8_q4_ref(float *y, size_t ldy, const pare_x8 *x, const pare_panel *w)
 {
-    gemm_x8(y, ldy, x, w, 4);
+    gemm_x8(y, ldy, x, w, 4, w->zeros ? -1 : 8);
 }
 
 void pare_gemm_x8_q8_ref(float *y, size_t ldy, const pare_x8 *x, const pare_panel *w)
 {
-    gemm_x8(y, ldy, x, w, 8);
+    gemm_x8(y, ldy, x, w, 8, w->zeros ? -1 : 128);
+}
+
+void pare_gemm_x8_t2_ref(float *y, size_t ldy, const pare_x8 *x, const pare_panel *w)
+{
+    gemm_x8(y, ldy, x, w, 2, 1);
 }

@@ -1,4 +1,6 @@
+#include <assert.h>
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "kernels/half.h"
@@ -16,26 +18,39 @@ static float group_max(const float *x, size_t n)
     return pare_f32_from_bits(most);
 }
 
-/* Each comparison is false for a NaN (infinity times 0), which so becomes the code 127: no
- * conversion to an integer ever leaves its range. */
-static void quant_group(int8_t *codes, float *scale, int32_t *sum, const float *x, size_t n)
+/* Codes of one span. Each comparison is false for a NaN (infinity times 0), which so becomes the
+ * code top: no conversion to an integer ever leaves its range. */
+static void quant_span(int8_t *codes, float *scales, int32_t *sums, const float *x, size_t n,
+                       size_t group, float scale, float inv, float top)
 {
-    const float a = group_max(x, n), inv = 127.0f / a;
-    *scale = isinf(inv) ? 0.0f : a / 127.0f;
-    *sum = 0;
     for (size_t i = 0; i < n; i++) {
+        const size_t b = i / group;
         float q = rintf(x[i] * inv);
-        q = q < 127.0f ? q : 127.0f;
-        q = q > -127.0f ? q : -127.0f;
+        q = q < top ? q : top;
+        q = q > -top ? q : -top;
         codes[i] = isfinite(inv) ? (int8_t)q : 0;
-        *sum += codes[i];
+        sums[b] = (i % group ? sums[b] : 0) + codes[i];
+        scales[b] = isinf(inv) ? 0.0f : scale;
     }
 }
 
 void pare_quant_x8_ref(int8_t *codes, float *scales, int32_t *sums, const float *x, size_t k,
-                       size_t group)
+                       size_t group, size_t span, int32_t top)
 {
-    for (size_t i = 0, b = 0; i < k; i += group, b++)
-        quant_group(codes + i, scales + b, sums + b, x + i, k - i < group ? k - i : group);
+    assert(span % group == 0 || span >= k);
+    for (size_t i = 0; i < k; i += span) {
+        const size_t n = k - i < span ? k - i : span, b = i / group;
+        const float a = group_max(x + i, n), most = (float)top;
+        quant_span(codes + i, scales + b, sums + b, x + i, n, group, a / most, most / a, most);
+    }
+    memset(codes + k, 0, pare_round_up(k, PARE_ATOM_K) - k);
+}
+
+void pare_quant_x8_fixed_ref(int8_t *codes, float *scales, int32_t *sums, const float *x, size_t k,
+                             size_t group, float step, int32_t top)
+{
+    const bool finite = isfinite(group_max(x, k));
+    quant_span(codes, scales, sums, x, k, group, finite ? step : NAN, finite ? 1.0f / step : NAN,
+               (float)top);
     memset(codes + k, 0, pare_round_up(k, PARE_ATOM_K) - k);
 }

@@ -39,6 +39,31 @@ PARE_INLINE __m256 load_scales(const uint16_t *p)
 {
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
 }
+
+/* Codes of one atom as vectors of 4 k by 8 rows, k = 4 l .. 4 l + 3 in v[l];
+ * 2, 3 or 4 bits. */
+PARE_INLINE void unpack_atom(__m256i v[8], const uint8_t *atom, unsigned bits)
+{
+    const __m256i low = _mm256_set1_epi8(bits == 4 ? 15 : 3), four = _mm256_set1_epi8(4);
+    if (bits == 4) {
+        for (int l = 0; l < 4; l++) {
+            const __m256i w = load_32(atom + 32 * l);
+            v[l] = _mm256_and_si256(w, low);
+            v[l + 4] = _mm256_and_si256(_mm256_srli_epi16(w, 4), low);
+        }
+        return;
+    }
+    const __m256i w[2] = {load_32(atom), load_32(atom + 32)};
+    for (int l = 0; l < 8; l++)
+        v[l] = _mm256_and_si256(_mm256_srli_epi16(w[l / 4], l % 4 * 2), low);
+    if (bits == 2)
+        return;
+    const __m256i h = load_32(atom + 64);
+    for (int l = 0; l < 8; l++) {
+        const __m256i bit = l < 2 ? _mm256_slli_epi16(h, 2 - l) : _mm256_srli_epi16(h, l - 2);
+        v[l] = _mm256_or_si256(v[l], _mm256_and_si256(bit, four));
+    }
+}
 #endif
 
 #endif

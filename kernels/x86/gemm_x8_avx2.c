@@ -21,30 +21,6 @@ enum {
     AHEAD = 2048,       /* bytes of prefetch distance for one token, where memory is the limit */
 };
 
-/* Codes of one atom as vectors of 4 k by 8 rows, k = 4 l .. 4 l + 3 in v[l]. */
-PARE_INLINE void unpack(__m256i v[8], const uint8_t *atom, unsigned bits)
-{
-    const __m256i low = _mm256_set1_epi8(bits == 4 ? 15 : 3), four = _mm256_set1_epi8(4);
-    if (bits == 4) {
-        for (int l = 0; l < 4; l++) {
-            const __m256i w = load_32(atom + 32 * l);
-            v[l] = _mm256_and_si256(w, low);
-            v[l + 4] = _mm256_and_si256(_mm256_srli_epi16(w, 4), low);
-        }
-        return;
-    }
-    const __m256i w[2] = {load_32(atom), load_32(atom + 32)};
-    for (int l = 0; l < 8; l++)
-        v[l] = _mm256_and_si256(_mm256_srli_epi16(w[l / 4], l % 4 * 2), low);
-    if (bits == 2)
-        return;
-    const __m256i h = load_32(atom + 64);
-    for (int l = 0; l < 8; l++) {
-        const __m256i bit = l < 2 ? _mm256_slli_epi16(h, 2 - l) : _mm256_srli_epi16(h, l - 2);
-        v[l] = _mm256_or_si256(v[l], _mm256_and_si256(bit, four));
-    }
-}
-
 /* Eight row sums of one atom with the 32 codes of one token. */
 PARE_INLINE __m256i dot_unsigned(const __m256i v[8], const int8_t *x)
 {
@@ -62,7 +38,7 @@ PARE_INLINE void add_atom(__m256i d[MT], const uint8_t *atom, const int8_t *x, s
 {
     if (bits < 8) {
         __m256i v[8];
-        unpack(v, atom, bits);
+        unpack_atom(v, atom, bits);
         for (size_t t = 0; t < mt; t++)
             d[t] = _mm256_add_epi32(d[t], dot_unsigned(v, x + t * ldx));
         return;

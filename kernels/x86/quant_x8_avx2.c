@@ -1,6 +1,7 @@
 #include "kernels/x86/avx2_internal.h"
 
 #ifdef __AVX2__
+#include <assert.h>
 #include <math.h>
 
 #include "kernels/layout.h"
@@ -29,55 +30,77 @@ static float group_max(const float *x, size_t n)
     return _mm_cvtss_f32(_mm_castsi128_ps(m));
 }
 
-/* min and max give their second operand for a NaN: it becomes 127, as in the reference. */
-PARE_INLINE __m256i codes_of(const float *x, __m256 inv)
+/* min and max give their second operand for a NaN: it becomes top, as in the reference. */
+PARE_INLINE __m256i codes_of(const float *x, __m256 inv, __m256 top)
 {
     const __m256 q = _mm256_round_ps(_mm256_mul_ps(_mm256_loadu_ps(x), inv),
                                      _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    return _mm256_cvttps_epi32(
-        _mm256_max_ps(_mm256_min_ps(q, _mm256_set1_ps(127.0f)), _mm256_set1_ps(-127.0f)));
+    const __m256 least = _mm256_sub_ps(_mm256_setzero_ps(), top);
+    return _mm256_cvttps_epi32(_mm256_max_ps(_mm256_min_ps(q, top), least));
 }
 
 /* Codes of 32 values; returns eight partial sums of them. */
-PARE_INLINE __m256i quant_32(int8_t *codes, const float *x, __m256 inv)
+PARE_INLINE __m256i quant_32(int8_t *codes, const float *x, __m256 inv, __m256 top)
 {
-    const __m256i a = codes_of(x, inv), b = codes_of(x + 8, inv), c = codes_of(x + 16, inv),
-                  d = codes_of(x + 24, inv);
+    const __m256i a = codes_of(x, inv, top), b = codes_of(x + 8, inv, top),
+                  c = codes_of(x + 16, inv, top), d = codes_of(x + 24, inv, top);
     const __m256i packed = _mm256_packs_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
     const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     _mm256_storeu_si256((__m256i *)(void *)codes, _mm256_permutevar8x32_epi32(packed, order));
     return _mm256_add_epi32(_mm256_add_epi32(a, b), _mm256_add_epi32(c, d));
 }
 
-static void quant_group(int8_t *codes, float *scale, int32_t *sum, const float *x, size_t n)
+/* Codes of one group, the tail of the last atom 0; returns their sum. */
+static int32_t quant_group(int8_t *codes, const float *x, size_t n, float inv, float top)
 {
-    const float a = group_max(x, n), inv = 127.0f / a;
-    *sum = 0;
-    *scale = isinf(inv) ? 0.0f : a / 127.0f;
-    memset(codes, 0, pare_round_up(n, PARE_ATOM_K));
-    if (!isfinite(inv))
-        return;
-    const __m256 v = _mm256_set1_ps(inv);
+    const __m256 v = _mm256_set1_ps(inv), most = _mm256_set1_ps(top);
     __m256i sums = _mm256_setzero_si256();
     size_t i = 0;
     for (; i + 32 <= n; i += 32)
-        sums = _mm256_add_epi32(sums, quant_32(codes + i, x + i, v));
+        sums = _mm256_add_epi32(sums, quant_32(codes + i, x + i, v, most));
     if (i < n) {
         float tail[32] = {0};
         memcpy(tail, x + i, (n - i) * sizeof *x);
-        sums = _mm256_add_epi32(sums, quant_32(codes + i, tail, v));
+        sums = _mm256_add_epi32(sums, quant_32(codes + i, tail, v, most));
     }
-    int32_t lane[8];
+    int32_t lane[8], sum = 0;
     _mm256_storeu_si256((__m256i *)(void *)lane, sums);
     for (size_t l = 0; l < 8; l++)
-        *sum += lane[l];
+        sum += lane[l];
+    return sum;
+}
+
+static void quant_span(int8_t *codes, float *scales, int32_t *sums, const float *x, size_t n,
+                       size_t group, float scale, float inv, float top)
+{
+    for (size_t i = 0, b = 0; i < n; i += group, b++) {
+        const size_t have = n - i < group ? n - i : group;
+        scales[b] = isinf(inv) ? 0.0f : scale;
+        sums[b] = 0;
+        if (isfinite(inv))
+            sums[b] = quant_group(codes + i, x + i, have, inv, top);
+        else
+            memset(codes + i, 0, pare_round_up(have, PARE_ATOM_K));
+    }
 }
 
 void pare_quant_x8_avx2(int8_t *codes, float *scales, int32_t *sums, const float *x, size_t k,
-                        size_t group)
+                        size_t group, size_t span, int32_t top)
 {
-    for (size_t i = 0, b = 0; i < k; i += group, b++)
-        quant_group(codes + i, scales + b, sums + b, x + i, k - i < group ? k - i : group);
+    assert(span % group == 0 || span >= k);
+    for (size_t i = 0; i < k; i += span) {
+        const size_t n = k - i < span ? k - i : span, b = i / group;
+        const float a = group_max(x + i, n), most = (float)top;
+        quant_span(codes + i, scales + b, sums + b, x + i, n, group, a / most, most / a, most);
+    }
+}
+
+void pare_quant_x8_fixed_avx2(int8_t *codes, float *scales, int32_t *sums, const float *x, size_t k,
+                              size_t group, float step, int32_t top)
+{
+    const int finite = isfinite(group_max(x, k));
+    quant_span(codes, scales, sums, x, k, group, finite ? step : (float)NAN,
+               finite ? 1.0f / step : (float)NAN, (float)top);
 }
 
 #endif

@@ -163,12 +163,22 @@ void kt_gemm_f32_bf16(kt *t)
 
 /* --- quantization of activations -------------------------------------------------------------- */
 
+/* Output: scales, sums, codes. */
 static void run_quant_x8(const pare_kernels *k, const kt_case *c, uint8_t *out)
 {
     const size_t groups = groups_of(c->k, c->group);
     float *const scales = (float *)(void *)out;
     int32_t *const sums = (int32_t *)(void *)(out + 4 * groups);
-    k->quant_x8((int8_t *)(out + 8 * groups), scales, sums, c->x, c->k, c->group);
+    k->quant_x8((int8_t *)(out + 8 * groups), scales, sums, c->x, c->k, c->group, c->span, c->top);
+}
+
+static void run_quant_x8_fixed(const pare_kernels *k, const kt_case *c, uint8_t *out)
+{
+    const size_t groups = groups_of(c->k, c->group);
+    float *const scales = (float *)(void *)out;
+    int32_t *const sums = (int32_t *)(void *)(out + 4 * groups);
+    k->quant_x8_fixed((int8_t *)(out + 8 * groups), scales, sums, c->x, c->k, c->group, c->step,
+                      c->top);
 }
 
 /* Values of one kind per group: mixed; exact ties (the largest is 127, so the factor is 1); zeros
@@ -188,165 +198,98 @@ static void awkward_group(kt *t, float *x, size_t n)
     }
 }
 
+/* Spans of one group, of two, of all. */
+static size_t span_of(kt *t, size_t k, size_t group)
+{
+    const size_t kind = kt_below(t, 3);
+    return kind == 0 ? group : kind == 1 ? 2 * group : k;
+}
+
+/* With a step, a third of the values lie half way between two codes, nearly. */
+static kt_case quant_case(kt *t, size_t i, float step)
+{
+    kt_case c = {.k = t->bench  ? 4096
+                      : i < 300 ? i
+                                : kt_below(t, 1000),
+                 .group = t->bench ? 128 : 32 * (1 + kt_below(t, 6)),
+                 .top = i % 4 == 3 ? 7 : 127,
+                 .step = step};
+    float *const x = kt_floats(t, c.k);
+    for (size_t j = 0; j < c.k; j += c.group)
+        awkward_group(t, x + j, c.k - j < c.group ? c.k - j : c.group);
+    for (size_t j = 0; j < c.k && step > 0.0f; j += 3)
+        x[j] = ((float)kt_below(t, 300) - 149.5f) * step;
+    c.x = x;
+    c.span = t->bench ? c.group : span_of(t, c.k, c.group);
+    c.work_bytes = 5 * c.k;
+    c.out_bytes = 8 * groups_of(c.k, c.group) + pare_round_up(c.k, 32);
+    return c;
+}
+
 void kt_quant_x8(kt *t)
 {
     for (size_t i = 0; i < 1200; i++) {
-        const size_t k = t->bench ? 4096 : i < 300 ? i : kt_below(t, 1000);
-        const size_t group = t->bench ? 128 : 32 * (1 + kt_below(t, 6));
-        float *const x = kt_floats(t, k);
-        for (size_t j = 0; j < k; j += group)
-            awkward_group(t, x + j, k - j < group ? k - j : group);
-        const kt_case c = {.x = x,
-                           .k = k,
-                           .group = group,
-                           .work_bytes = 5 * k,
-                           .out_bytes = 8 * groups_of(k, group) + pare_round_up(k, 32)};
+        const kt_case c = quant_case(t, i, 0.0f);
         kt_check(t, &c, run_quant_x8);
         if (t->bench)
             return;
     }
 }
 
-/* --- packed weights --------------------------------------------------------------------------- */
-
-static void run_gemm_x8_q2(const pare_kernels *k, const kt_case *c, uint8_t *out)
+/* Most values are clamped, few, exact ties or none; steps without a finite inverse too. */
+void kt_quant_x8_fixed(kt *t)
 {
-    k->gemm_x8_q2((float *)(void *)out, c->ldy, &c->x8, &c->panel);
-}
-
-static void run_gemm_x8_q3(const pare_kernels *k, const kt_case *c, uint8_t *out)
-{
-    k->gemm_x8_q3((float *)(void *)out, c->ldy, &c->x8, &c->panel);
-}
-
-static void run_gemm_x8_q4(const pare_kernels *k, const kt_case *c, uint8_t *out)
-{
-    k->gemm_x8_q4((float *)(void *)out, c->ldy, &c->x8, &c->panel);
-}
-
-static void run_gemm_x8_q8(const pare_kernels *k, const kt_case *c, uint8_t *out)
-{
-    k->gemm_x8_q8((float *)(void *)out, c->ldy, &c->x8, &c->panel);
-}
-
-/* Random codes and zero points, or the extremes: then every partial sum is as large as it can be.
- */
-static pare_panel make_panel(kt *t, size_t n, size_t k, size_t group, unsigned bits)
-{
-    const size_t bytes = n / 8 * (k / 32) * pare_atom_bytes(bits), planes = n * groups_of(k, group);
-    uint8_t *const codes = kt_input(t, bytes, 1), *const zeros = kt_input(t, planes, 1);
-    const size_t kind = kt_below(t, 5), zero_kind = kt_below(t, 4);
-    if (kind < 2)
-        memset(codes, kind ? 0xff : 0x00, bytes);
-    if (kind == 2 && bits == 8)
-        memset(codes, 0x80, bytes);
-    for (size_t i = 0; i < planes; i++) {
-        const unsigned top = (1u << bits) - 1;
-        zeros[i] = (uint8_t)(zero_kind == 0 ? 0 : zero_kind == 1 ? top : zeros[i] & top);
-    }
-    return (pare_panel){.codes = codes,
-                        .scales = kt_halves(t, planes, false),
-                        .zeros = zero_kind == 3 ? NULL : zeros,
-                        .n = n,
-                        .k = k,
-                        .group = group};
-}
-
-static pare_x8 make_x8(kt *t, size_t m, size_t k, size_t group)
-{
-    const size_t groups = groups_of(k, group), kind = kt_below(t, 4);
-    int8_t *const codes = kt_input(t, m * k, 1);
-    int32_t *const sums = kt_input(t, m * groups, sizeof *sums);
-    memset(sums, 0, m * groups * sizeof *sums);
-    for (size_t i = 0; i < m * k; i++) {
-        codes[i] = kind == 0 ? 127 : kind == 1 ? -127 : codes[i] == -128 ? -127 : codes[i];
-        sums[i / k * groups + i % k / group] += codes[i];
-    }
-    return (pare_x8){.codes = codes,
-                     .scales = kt_floats(t, m * groups),
-                     .sums = sums,
-                     .m = m,
-                     .k = k,
-                     .group = group};
-}
-
-static void check_gemm_x8(kt *t, kt_run *run, unsigned bits, size_t m, size_t n, size_t k,
-                          size_t group)
-{
-    const size_t x_group = kt_below(t, 4) ? pare_x8_group(group) : 32;
-    const kt_case c = {.m = m,
-                       .n = n,
-                       .k = k,
-                       .group = group,
-                       .bits = bits,
-                       .ldy = n + kt_below(t, 4),
-                       .x8 = make_x8(t, m, k, x_group),
-                       .panel = make_panel(t, n, k, group, bits)};
-    kt_case all = c;
-    all.out_bytes = ((m - 1) * c.ldy + n) * sizeof(float);
-    all.work_bytes = n * k * bits / 8 + n * groups_of(k, group) * 2 + all.out_bytes;
-    kt_check(t, &all, run);
-}
-
-static void test_gemm_x8(kt *t, kt_run *run, unsigned bits)
-{
-    if (t->bench) {
-        check_gemm_x8(t, run, bits, 1, 512, 4096, 128);
-        check_gemm_x8(t, run, bits, 32, 64, 4096, 128);
-        return;
-    }
-    for (size_t i = 0; i < 160; i++) {
-        const size_t k = 32 * (1 + i % 20), last = kt_below(t, 6);
-        const size_t group = last == 5 ? k : 32 * (1 + last);
-        check_gemm_x8(t, run, bits, 1 + kt_below(t, 9), 8 * (1 + kt_below(t, 5)), k, group);
-    }
-    check_gemm_x8(t, run, bits, 5, 8, 65536, 65536); /* one scale per row, long */
-    check_gemm_x8(t, run, bits, 20, 1032, 64, 64); /* more rows than a cache block of narrow ones */
-}
-
-void kt_gemm_x8_q2(kt *t)
-{
-    test_gemm_x8(t, run_gemm_x8_q2, 2);
-}
-
-void kt_gemm_x8_q3(kt *t)
-{
-    test_gemm_x8(t, run_gemm_x8_q3, 3);
-}
-
-void kt_gemm_x8_q4(kt *t)
-{
-    test_gemm_x8(t, run_gemm_x8_q4, 4);
-}
-
-void kt_gemm_x8_q8(kt *t)
-{
-    test_gemm_x8(t, run_gemm_x8_q8, 8);
-}
-
-static void run_dequant_f32(const pare_kernels *k, const kt_case *c, uint8_t *out)
-{
-    k->dequant_f32((float *)(void *)out, c->ldy, &c->panel, c->bits);
-}
-
-void kt_dequant_f32(kt *t)
-{
-    static const unsigned widths[] = {2, 3, 4, 8};
-    for (size_t i = 0; i < 160; i++) {
-        const size_t n = t->bench ? 64 : 8 * (1 + kt_below(t, 4));
-        const size_t k = t->bench ? 4096 : 32 * (1 + i / 4 % 20), last = kt_below(t, 6);
-        kt_case c = {.n = n,
-                     .k = k,
-                     .group = last == 5 ? k : 32 * (1 + last),
-                     .bits = widths[i % 4],
-                     .ldy = k + kt_below(t, 9)};
-        c.panel = make_panel(t, n, k, c.group, c.bits);
-        c.out_bytes = ((n - 1) * c.ldy + k) * sizeof(float);
-        c.work_bytes = n * k * c.bits / 8 + c.out_bytes;
-        kt_check(t, &c, run_dequant_f32);
-        if (t->bench && i == 3)
+    static const float steps[] = {0.01f, 1.0f, 0x1p+100f, 0x1p-140f, 0.0f, 0.3f, 0x1p-8f};
+    for (size_t i = 0; i < 1200; i++) {
+        const size_t at = kt_below(t, sizeof steps / sizeof *steps);
+        const kt_case c = quant_case(t, i, t->bench ? 0.01f : steps[at]);
+        kt_check(t, &c, run_quant_x8_fixed);
+        if (t->bench)
             return;
     }
+}
+
+/* --- single weights --------------------------------------------------------------------------- */
+
+/* Adds to what is there: the output starts as a copy of w. */
+static void run_gemm_sparse_f32(const pare_kernels *k, const kt_case *c, uint8_t *out)
+{
+    memcpy(out, c->w, c->out_bytes);
+    k->gemm_sparse_f32((float *)(void *)out, c->ldy, c->x, c->ldx, c->start, c->column, c->value,
+                       c->m, c->n);
+}
+
+/* Rows with none, few and many weights; the first may start behind others' weights. */
+static void check_gemm_sparse(kt *t, size_t m, size_t n, size_t k, size_t most)
+{
+    uint32_t *const start = kt_input(t, n + 1, sizeof *start);
+    start[0] = (uint32_t)kt_below(t, 3);
+    for (size_t r = 0; r < n; r++)
+        start[r + 1] = start[r] + (uint32_t)(t->bench ? most : kt_below(t, 3) * kt_below(t, most));
+    uint32_t *const column = kt_input(t, start[n], sizeof *column);
+    for (size_t i = 0; i < start[n]; i++)
+        column[i] = (uint32_t)kt_below(t, k);
+    kt_case c = {.m = m, .n = n, .k = k, .ldx = k + kt_below(t, 3), .ldy = n + kt_below(t, 3)};
+    c.start = start;
+    c.column = column;
+    c.value = kt_halves(t, start[n], false);
+    c.x = kt_floats(t, (m - 1) * c.ldx + k);
+    c.w = kt_floats(t, (m - 1) * c.ldy + n);
+    c.out_bytes = ((m - 1) * c.ldy + n) * sizeof(float);
+    c.work_bytes = start[n] * 6 + c.out_bytes;
+    kt_check(t, &c, run_gemm_sparse_f32);
+}
+
+void kt_gemm_sparse_f32(kt *t)
+{
+    if (t->bench) {
+        check_gemm_sparse(t, 1, 512, 4096, 18);
+        check_gemm_sparse(t, 64, 64, 4096, 18);
+        return;
+    }
+    for (size_t i = 0; i < 300; i++)
+        check_gemm_sparse(t, 1 + i % 27, 1 + kt_below(t, 20), 1 + kt_below(t, 200),
+                          1 + kt_below(t, 40));
 }
 
 /* --- rotation --------------------------------------------------------------------------------- */

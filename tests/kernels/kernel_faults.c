@@ -89,9 +89,9 @@ static void gemm_zero_sign_lost(float *y, size_t ldy, const float *x, size_t ldx
 }
 
 static void quant_half_away(int8_t *codes, float *scales, int32_t *sums, const float *x, size_t k,
-                            size_t group)
+                            size_t group, size_t span, int32_t top)
 {
-    pare_quant_x8_ref(codes, scales, sums, x, k, group);
+    pare_quant_x8_ref(codes, scales, sums, x, k, group, span, top);
     for (size_t i = 0; i < k; i++) {
         const float inv = 1.0f / scales[i / group], q = roundf(x[i] * inv);
         if (scales[i / group] == 1.0f && fabsf(q) <= 127.0f)
@@ -101,21 +101,48 @@ static void quant_half_away(int8_t *codes, float *scales, int32_t *sums, const f
 
 /* A NaN that a comparison passes over becomes a number. */
 static void quant_nan_lost(int8_t *codes, float *scales, int32_t *sums, const float *x, size_t k,
-                           size_t group)
+                           size_t group, size_t span, int32_t top)
 {
-    pare_quant_x8_ref(codes, scales, sums, x, k, group);
+    pare_quant_x8_ref(codes, scales, sums, x, k, group, span, top);
     for (size_t b = 0; b * group < k; b++)
         scales[b] = isnan(scales[b]) ? 1.0f : scales[b];
 }
 
 static void quant_padding_kept(int8_t *codes, float *scales, int32_t *sums, const float *x,
-                               size_t k, size_t group)
+                               size_t k, size_t group, size_t span, int32_t top)
 {
     int8_t kept[PARE_ATOM_K];
     const size_t tail = pare_round_up(k, PARE_ATOM_K) - k;
     memcpy(kept, codes + k, tail);
-    pare_quant_x8_ref(codes, scales, sums, x, k, group);
+    pare_quant_x8_ref(codes, scales, sums, x, k, group, span, top);
     memcpy(codes + k, kept, tail);
+}
+
+/* Each group of a span by its own largest value. */
+static void quant_span_ignored(int8_t *codes, float *scales, int32_t *sums, const float *x,
+                               size_t k, size_t group, size_t span, int32_t top)
+{
+    (void)span;
+    pare_quant_x8_ref(codes, scales, sums, x, k, group, group, top);
+}
+
+static void fixed_wide(int8_t *codes, float *scales, int32_t *sums, const float *x, size_t k,
+                       size_t group, float step, int32_t top)
+{
+    (void)top;
+    pare_quant_x8_fixed_ref(codes, scales, sums, x, k, group, step, 127);
+}
+
+/* As code = rint(x / step): off where the rounded inverse decides a tie. */
+static void fixed_divides(int8_t *codes, float *scales, int32_t *sums, const float *x, size_t k,
+                          size_t group, float step, int32_t top)
+{
+    pare_quant_x8_fixed_ref(codes, scales, sums, x, k, group, step, top);
+    for (size_t i = 0; i < k; i++) {
+        const float q = rintf(x[i] / step), most = (float)top;
+        if (scales[i / group] == step && step > 0.0f && isfinite(1.0f / step) && fabsf(q) <= most)
+            codes[i] = (int8_t)q;
+    }
 }
 
 static void q2_one_scale(float *y, size_t ldy, const pare_x8 *x, const pare_panel *w)
@@ -168,6 +195,108 @@ static void q8_saturating(float *y, size_t ldy, const pare_x8 *x, const pare_pan
             }
             y[t * ldy + r] = acc;
         }
+}
+
+/* 64 products of a row added in 16 bits: too many for the code 3. */
+static void t2_wraps(float *y, size_t ldy, const pare_x8 *x, const pare_panel *w)
+{
+    pare_gemm_x8_t2_ref(y, ldy, x, w);
+    const size_t groups = (w->k + w->group - 1) / w->group,
+                 xgroups = (x->k + x->group - 1) / x->group;
+    for (size_t t = 0; t < x->m && xgroups == 1; t++)
+        for (size_t r = 0; r < w->n; r++) {
+            int32_t d = -x->sums[t];
+            for (size_t l = 0; l < 2; l++) {
+                int16_t s = 0;
+                for (size_t k = 0; k < w->k; k++) {
+                    const size_t atom = (r / 8 * (w->k / 32) + k / 32) * 64;
+                    const size_t at = atom + k % 32 / 16 * 32 + r % 8 * 4 + k % 4;
+                    if (k % 4 / 2 == l)
+                        s = (int16_t)(s + (w->codes[at] >> k % 16 / 4 * 2 & 3) *
+                                              x->codes[t * x->k + k]);
+                }
+                d += s;
+            }
+            const float scale = pare_f16_to_f32(w->scales[r / 8 * 8 * groups + r % 8]);
+            y[t * ldy + r] = fmaf((float)d, scale * x->scales[t], 0.0f);
+        }
+}
+
+static void t2_zero_points_read(float *y, size_t ldy, const pare_x8 *x, const pare_panel *w)
+{
+    pare_gemm_x8_q2_ref(y, ldy, x, w);
+}
+
+static void sparse_backwards(float *y, size_t ldy, const float *x, size_t ldx,
+                             const uint32_t *start, const uint32_t *column, const uint16_t *value,
+                             size_t m, size_t n)
+{
+    for (size_t t = 0; t < m; t++)
+        for (size_t r = 0; r < n; r++)
+            for (size_t i = start[r + 1]; i-- > start[r];)
+                y[t * ldy + r] =
+                    fmaf(x[t * ldx + column[i]], pare_f16_to_f32(value[i]), y[t * ldy + r]);
+}
+
+/* As if the sum were made first and added then. */
+static void sparse_sum_first(float *y, size_t ldy, const float *x, size_t ldx,
+                             const uint32_t *start, const uint32_t *column, const uint16_t *value,
+                             size_t m, size_t n)
+{
+    for (size_t t = 0; t < m; t++)
+        for (size_t r = 0; r < n; r++) {
+            float sum = 0.0f;
+            pare_gemm_sparse_f32_ref(&sum, 1, x + t * ldx, ldx, start + r, column, value, 1, 1);
+            y[t * ldy + r] += sum;
+        }
+}
+
+/* The levels of 16 read as if they were 8. */
+static void table_high_half(float *dst, size_t ldd, const pare_panel *w, unsigned bits,
+                            const float *level)
+{
+    float folded[16];
+    for (size_t i = 0; i < 16 && i < (size_t)1 << bits; i++)
+        folded[i] = level[i % 8];
+    pare_dequant_table_ref(dst, ldd, w, bits, folded);
+}
+
+static void fp8_subnormals_lost(float *dst, size_t ldd, const pare_panel *w)
+{
+    pare_dequant_fp8_ref(dst, ldd, w);
+    for (size_t r = 0; r < w->n; r++)
+        for (size_t k = 0; k < w->k; k++) {
+            const size_t at = r / 8 * 8 * w->k + k / 4 * 32 + r % 8 * 4 + k % 4;
+            if (((w->codes[at] ^ 0x80) & 0x78) == 0)
+                dst[r * ldd + k] = 0.0f;
+        }
+}
+
+static void fp8_nan_is_480(float *dst, size_t ldd, const pare_panel *w)
+{
+    pare_dequant_fp8_ref(dst, ldd, w);
+    for (size_t r = 0; r < w->n; r++)
+        for (size_t k = 0; k < w->k; k++)
+            if (isnan(dst[r * ldd + k]))
+                dst[r * ldd + k] = 480.0f;
+}
+
+/* Every row by the book of the first. */
+static void book_of_first_row(float *dst, size_t ldd, const pare_panel *w, unsigned bits)
+{
+    for (size_t r = 0; r < w->n; r += PARE_ATOM_N) {
+        pare_panel block = *w;
+        block.n = PARE_ATOM_N;
+        block.codes += r / 8 * (w->k / 32) * pare_atom_bytes(bits);
+        pare_dequant_book_ref(dst + r * ldd, ldd, &block, bits);
+    }
+}
+
+static void binary_without_salient(float *dst, size_t ldd, const pare_panel *w)
+{
+    pare_panel plain = *w;
+    plain.salient = NULL;
+    pare_dequant_binary_ref(dst, ldd, &plain);
 }
 
 static void dequant_last_column(float *dst, size_t ldd, const pare_panel *w, unsigned bits)
@@ -233,10 +362,22 @@ static void mix_last_column(float *x, size_t n, const float *c, size_t m)
     X(quant_x8, quant_half_away, "roundf for rintf")                                               \
     X(quant_x8, quant_nan_lost, "a NaN becomes a number")                                          \
     X(quant_x8, quant_padding_kept, "padding not cleared")                                         \
+    X(quant_x8, quant_span_ignored, "a scale for each group of a span")                            \
+    X(quant_x8_fixed, fixed_wide, "4-bit codes clamped at 127")                                    \
+    X(quant_x8_fixed, fixed_divides, "divides by the step")                                        \
     X(gemm_x8_q2, q2_one_scale, "scale of the first group for all, 8 rows")                        \
     X(gemm_x8_q3, q3_zero_points_left_out, "zero points left out")                                 \
     X(gemm_x8_q4, q4_last_token_dropped, "third token of a tail dropped")                          \
     X(gemm_x8_q8, q8_saturating, "16-bit pair sums saturate")                                      \
+    X(gemm_x8_t2, t2_wraps, "too many products added in 16 bits")                                  \
+    X(gemm_x8_t2, t2_zero_points_read, "zero points of the panel read")                            \
+    X(gemm_sparse_f32, sparse_backwards, "weights of a row in another order")                      \
+    X(gemm_sparse_f32, sparse_sum_first, "sum made apart, then added")                             \
+    X(dequant_table, table_high_half, "levels 8 to 15 read as 0 to 7")                             \
+    X(dequant_fp8, fp8_subnormals_lost, "subnormals flushed to zero")                              \
+    X(dequant_fp8, fp8_nan_is_480, "the codes of NaN become numbers")                              \
+    X(dequant_book, book_of_first_row, "codebook of another row block")                            \
+    X(dequant_binary, binary_without_salient, "salient columns read as others")                    \
     X(dequant_f32, dequant_last_column, "last column wrong")                                       \
     X(hadamard_f32, hadamard_stage_missed, "butterflies at distance 8 missed")                     \
     X(hadamard_f32, hadamard_scaled_first, "scaled before the sums")                               \

@@ -28,6 +28,11 @@ typedef struct kt_case {
     const void *x, *w;
     size_t ldx, ldw, ldy, m, n, k, group;
     unsigned bits;
+    size_t span; /* of quantized activations, with top and step */
+    int32_t top;
+    float step;
+    const uint32_t *start, *column; /* of sparse weights, with value */
+    const uint16_t *value;
     pare_x8 x8;
     pare_panel panel;
     size_t out_bytes;  /* of the output */

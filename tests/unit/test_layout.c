@@ -134,7 +134,7 @@ static void fill(product *p, unsigned bits, const pare_kernels *k)
     pare_pack_codes(p->packed, p->codes, K, N, K, bits, p->zeros, 3, 0);
     for (size_t t = 0; t < M; t++)
         k->quant_x8(p->x_codes + t * K, p->x_scales + t * 6, p->sums + t * 6, p->x + t * K, K,
-                    X_GROUP);
+                    X_GROUP, X_GROUP, 127);
 }
 
 /* The value a product should have, in double from plain codes; *terms is the sum of |terms|. */
@@ -227,7 +227,7 @@ START_TEST(a_value_that_is_not_finite_reaches_every_output)
     for (size_t at = 0; at < K; at += 7) {
         const float kept = p.x[K + at];
         p.x[K + at] = _i < 2 ? NAN : _i < 4 ? INFINITY : -INFINITY;
-        k.quant_x8(p.x_codes + K, p.x_scales + 6, p.sums + 6, p.x + K, K, X_GROUP);
+        k.quant_x8(p.x_codes + K, p.x_scales + 6, p.sums + 6, p.x + K, K, X_GROUP, X_GROUP, 127);
         k.gemm_x8_q4(p.y, N, &x, &w);
         for (size_t i = 0; i < M * N; i++)
             ck_assert_int_eq(isfinite(p.y[i]) != 0, i / N != 1);
