@@ -36,7 +36,11 @@
     X(dequant_book, void, (float *dst, size_t ldd, const pare_panel *w, unsigned bits), EXACT)     \
     X(dequant_binary, void, (float *dst, size_t ldd, const pare_panel *w), EXACT)                  \
     X(hadamard_f32, void, (float *x, size_t n, float scale), EXACT)                                \
-    X(mix_f32,      void, (float *x, size_t n, const float *c, size_t m), EXACT)
+    X(mix_f32,      void, (float *x, size_t n, const float *c, size_t m), EXACT)                   \
+    X(kv_decode, void, (float *dst, size_t ldd, const pare_kv_tile *src, size_t n, size_t d),      \
+      EXACT)                                                                                       \
+    X(kv_mix, void, (float *y, size_t ldy, const float *p, size_t ldp, const float *v, size_t ldv, \
+                     size_t m, size_t n, size_t d), EXACT)
 // clang-format on
 
 #endif

@@ -36,6 +36,12 @@
  *   gemm_sparse_f32  y[t, r] = fma(x[t, column[i]], value[i], y[t, r]) for i = start[r] ..
  *                start[r + 1] - 1 in this order. value is f16.
  *
+ *   kv_decode    dst[t, c] = fma(level(code[t, c]), scale, low), scale and low of token t and
+ *                channel c: scales[t ld + c / group]; level(code) = levels[code], or without
+ *                levels the code itself, less 128 when it has 8 bits.
+ *
+ *   kv_mix       y[t, c] = fma(p[t, j], v[j, c], y[t, c]) for j = 0, 1, .. in this order.
+ *
  *   dequant_f32  dst[r, k] = (float)(u - z) * scale, r below w->n, k below w->k; ldd >= w->k.
  *   dequant_table   dst[r, k] = level[u] * scale, level [2^bits], 2 or 4 bits.
  *   dequant_fp8     dst[r, k] = pare_levels_e4m3[u] * scale, 8 bits; finite scales.
@@ -86,6 +92,24 @@ typedef struct pare_panel {
     const uint8_t *salient; /* [k] 0 or 1: columns with the second pair of magnitudes, or NULL */
     size_t n, k, group;
 } pare_panel;
+
+/* Coded keys or values of consecutive tokens of one head. The code of channel c of token t are the
+ * bits `bits` (c % 8) and up of the little-endian number in bytes [c / 8 * bits, + bits) of row t;
+ * rows are pare_kv_row_bytes apart. */
+typedef struct pare_kv_tile {
+    const uint8_t *codes;
+    const uint16_t *scales, *lows; /* F16; lows NULL: 0 */
+    const float *levels;           /* [2^bits] for 2 or 3 bits, or NULL */
+    size_t ld;                     /* scales from one token to the next; 0: all have the same */
+    size_t group;                  /* channels that share a scale: 1, or a multiple of 8 */
+    unsigned bits;                 /* 2, 3, 4, 8 */
+} pare_kv_tile;
+
+/* Bytes of the codes of `d` channels, rounded up to 8. */
+static inline size_t pare_kv_row_bytes(size_t d, unsigned bits)
+{
+    return (d + 7) / 8 * bits;
+}
 
 typedef struct pare_kernels {
 #define X(name, ret, params, cls) ret(*name) params;

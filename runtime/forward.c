@@ -48,20 +48,6 @@ pare_status pare_forward_init(pare_ctx *cx, pare_arena *a, const pare_model *mod
     return PARE_OK;
 }
 
-pare_status pare_kv_take(pare_arena *a, const pare_config *c, size_t sequences, size_t capacity,
-                         pare_kv *kv)
-{
-    size_t planes, row;
-    *kv = (pare_kv){.sequences = sequences, .capacity = capacity};
-    if (__builtin_mul_overflow(sequences, c->kv_heads, &planes) ||
-        __builtin_mul_overflow(capacity, c->head_dim * sizeof(float), &row))
-        return pare_fail(a->cx, PARE_ENOMEM, "cache of %zu sequences of %zu tokens", sequences,
-                         capacity);
-    kv->keys = pare_arena_take(a, planes, row);
-    kv->values = pare_arena_take(a, planes, row);
-    return kv->keys && kv->values ? PARE_OK : PARE_ENOMEM;
-}
-
 static void embed_row(const pare_kernels *kernels, const pare_linear *w, size_t row, float *x)
 {
     const size_t first = row * w->k;

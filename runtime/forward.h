@@ -9,18 +9,12 @@
 #ifndef PARE_RUNTIME_FORWARD_H
 #define PARE_RUNTIME_FORWARD_H
 
+#include "runtime/kv.h"
 #include "runtime/model.h"
 
 typedef struct pare_batch {
     size_t sequences, length, start;
 } pare_batch;
-
-/* Keys and values of one block. keys [sequences][kv_heads][capacity][head_dim] (after RoPE),
- * values [sequences][kv_heads][head_dim][capacity] (transposed, so that attention reads along). */
-typedef struct pare_kv {
-    float *keys, *values;
-    size_t sequences, capacity;
-} pare_kv;
 
 /* Called before the linears of a site run, with their input x [rows, k] f32, dense rows.
  * An error ends the forward pass. */
@@ -42,10 +36,6 @@ typedef struct pare_forward {
  * PARE_ENOMEM. positions may exceed the context; the caller decides whether that makes sense. */
 PARE_CHECKED pare_status pare_forward_init(pare_ctx *cx, pare_arena *a, const pare_model *model,
                                            size_t positions, bool exact, pare_forward *f);
-
-/* Zeroed cache of one block in the arena. PARE_ENOMEM. */
-PARE_CHECKED pare_status pare_kv_take(pare_arena *a, const pare_config *c, size_t sequences,
-                                      size_t capacity, pare_kv *kv);
 
 /* x[i] = row tokens[i] of the embedding, f32. tokens [count]. PARE_EINVAL for a token out of range
  * (the message names index and token). */

@@ -5,6 +5,7 @@
 #include "kernels/layout.h"
 #include "runtime/forward_internal.h"
 #include "runtime/hadamard.h"
+#include "runtime/kv_internal.h"
 #include "runtime/linear.h"
 #include "runtime/ops.h"
 #include "runtime/threads.h"
@@ -53,28 +54,46 @@ static void activate_rows(void *arg, size_t begin, size_t end, size_t worker)
     pare_silu_mul(r->b + begin * r->width, r->a + begin * r->width, (end - begin) * r->width);
 }
 
-/* Rotates q and k by their positions and stores k and v (r->a) in the cache. */
+/* k and v of one row, rotated already, into the F32 cache. */
+static void store_floats(const pass *p, size_t row, const float *k, const float *v)
+{
+    const pare_config *const c = p->c;
+    const pare_kv *const kv = p->kv;
+    const size_t d = c->head_dim, length = p->batch.length;
+    const size_t position = p->batch.start + row % length;
+    for (size_t h = 0; h < c->kv_heads; h++) {
+        const size_t plane = (row / length * c->kv_heads + h) * d * kv->capacity;
+        memcpy(kv->keys + plane + position * d, k + h * d, d * sizeof *k);
+        for (size_t j = 0; j < d; j++)
+            kv->values[plane + j * kv->capacity + position] = v[h * d + j];
+    }
+}
+
+/* Rotates q and k by their positions and stores k and v (r->b) in an F32 cache. For a coded one
+ * they are only rounded; k may have to stay as it is. */
 static void rotate_rows(void *arg, size_t begin, size_t end, size_t worker)
 {
     (void)worker;
     const row_call *const r = arg;
-    const pare_config *const c = r->p->c;
-    const pare_kv *const kv = r->p->kv;
-    const size_t d = c->head_dim, half = d / 2, length = r->p->batch.length;
+    const pass *const p = r->p;
+    const pare_config *const c = p->c;
+    const size_t d = c->head_dim, half = d / 2, width = c->kv_heads * d;
+    const bool coded = p->kv->format.method != PARE_KV_FLOAT;
+    const size_t rotated = pare__kv_before_rope(&p->kv->format) ? 0 : c->kv_heads;
     for (size_t i = begin; i < end; i++) {
-        const size_t position = r->p->batch.start + i % length;
-        const float *const cosine = r->p->f->rope_cos + position * half;
-        const float *const sine = r->p->f->rope_sin + position * half;
+        const size_t position = p->batch.start + i % p->batch.length;
+        const float *const cosine = p->f->rope_cos + position * half;
+        const float *const sine = p->f->rope_sin + position * half;
+        float *const k = r->k + i * width, *const v = r->b + i * width;
         for (size_t h = 0; h < c->heads; h++)
             pare_rope_apply(r->q + (i * c->heads + h) * d, cosine, sine, half);
-        for (size_t h = 0; h < c->kv_heads; h++) {
-            float *const k = r->k + (i * c->kv_heads + h) * d;
-            const float *const v = r->a + (i * c->kv_heads + h) * d;
-            const size_t plane = (i / length * c->kv_heads + h) * d * kv->capacity;
-            pare_rope_apply(k, cosine, sine, half);
-            memcpy(kv->keys + plane + position * d, k, d * sizeof *k);
-            for (size_t j = 0; j < d; j++)
-                kv->values[plane + j * kv->capacity + position] = v[j];
+        for (size_t h = 0; h < rotated; h++)
+            pare_rope_apply(k + h * d, cosine, sine, half);
+        if (coded) {
+            pare__kv_round(&p->cx->kernels, k, width);
+            pare__kv_round(&p->cx->kernels, v, width);
+        } else {
+            store_floats(p, i, k, v);
         }
     }
 }
@@ -121,6 +140,17 @@ static pare_status apply(const pass *p, pare_role first, size_t count, const flo
     return pare__linear_apply_all(p->cx, p->scratch, product, count, p->f->exact, x, k, p->rows);
 }
 
+static pare_status attend(const pass *p, const float *q, const float *k, const float *v, float *out)
+{
+    if (p->kv->format.method == PARE_KV_FLOAT)
+        return pare__attention(p->cx, p->scratch, p->c, p->batch, p->kv, q, out);
+    const pare__kv_batch b = {p->cx, p->f, &p->weights->kv, p->batch, p->kv, k, v};
+    PARE_TRY(pare__kv_store(p->scratch, &b));
+    PARE_TRY(pare__kv_attention(p->scratch, &b, q, out));
+    pare__kv_keep(&b);
+    return PARE_OK;
+}
+
 static pare_status attention_half(pass *p, float *h)
 {
     const pare_config *const c = p->c;
@@ -137,10 +167,10 @@ static pare_status attention_half(pass *p, float *h)
     if (p->stopped)
         return PARE_OK;
     PARE_TRY(apply(p, PARE_ROLE_Q, 3, normed, (float *const[]){q, k, v}));
-    r = (row_call){.p = p, .a = v, .q = q, .k = k, .width = q_width};
+    r = (row_call){.p = p, .b = v, .q = q, .k = k, .width = q_width};
     for_rows(p, rotate_rows, &r, 4);
     float *const attended = normed;
-    PARE_TRY(pare__attention(p->cx, p->scratch, c, p->batch, p->kv, q, attended));
+    PARE_TRY(attend(p, q, k, v, attended));
     PARE_TRY(turn(p, PARE_ROLE_O, attended));
     PARE_TRY(see(p, PARE_SITE_ATTENDED, attended, q_width));
     if (p->stopped)
@@ -245,7 +275,7 @@ static size_t linear_bytes(const pare_ctx *cx, size_t rows, size_t k)
 
 size_t pare_block_forward_scratch(const pare_ctx *cx, const pare_config *c, pare_batch batch)
 {
-    size_t rows, copy = 0, attention = 0, scores = 0, mlp = 0;
+    size_t rows, copy = 0, attention = 0, scores = 0, coded = 0, mlp = 0;
     if (__builtin_mul_overflow(batch.sequences, batch.length, &rows))
         return SIZE_MAX;
     const size_t q_width = c->heads * c->head_dim, wide = larger(c->hidden, q_width);
@@ -254,6 +284,9 @@ size_t pare_block_forward_scratch(const pare_ctx *cx, const pare_config *c, pare
     add_bytes(&attention, 1, 4 * PARE_ALIGN * 4);
     add_bytes(&scores, pare_threads(cx) * pare__attention_tile(batch),
               (batch.start + batch.length) * sizeof(float));
+    add_bytes(&coded, pare_threads(cx),
+              larger(pare__kv_attention_bytes(c, batch), pare__kv_store_bytes(c)));
+    scores = larger(scores, coded);
     add_bytes(&attention, 1, larger(scores, linear_bytes(cx, rows, wide)));
     add_bytes(&mlp, rows, (c->hidden + 2 * c->intermediate) * sizeof(float));
     add_bytes(&mlp, 1, 3 * PARE_ALIGN * 4);

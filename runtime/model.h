@@ -11,6 +11,7 @@
 #include "kernels/kernels.h"
 #include "runtime/arena.h"
 #include "runtime/encoding.h"
+#include "runtime/kv_format.h"
 #include "runtime/tensor.h"
 
 /* Linear layers of a block, in the order in which they run. */
@@ -119,6 +120,7 @@ typedef struct pare_block {
     pare_linear linear[PARE_ROLES];
     const float *attention_norm, *mlp_norm;           /* [hidden] */
     const float *attention_norm_bias, *mlp_norm_bias; /* [hidden], added behind the norm; or NULL */
+    pare_kv_levels kv;                                /* with PARE_KV_KVQUANT */
 } pare_block;
 
 typedef struct pare_model {
@@ -127,6 +129,7 @@ typedef struct pare_model {
     pare_linear head;  /* the same view as embed when tied */
     const float *norm; /* [hidden] */
     pare_block *block; /* [config.blocks] */
+    pare_kv_format kv; /* of its caches */
 } pare_model;
 
 #endif

@@ -71,7 +71,7 @@ static pare_status take_state(generation *g, size_t prompt)
     if (!g->kv || !g->column || !g->last || !g->done || !g->x || !g->logits)
         return PARE_ENOMEM;
     for (size_t i = 0; i < c->blocks; i++)
-        PARE_TRY(pare_kv_take(g->scratch, c, n, length, &g->kv[i]));
+        PARE_TRY(pare_kv_take_format(g->scratch, c, &g->f->model->kv, n, length, &g->kv[i]));
     g->running = n;
     const pare_batch widest = {n, chunk, length - chunk};
     return pare_arena_init(g->cx, &g->work, pare_block_forward_scratch(g->cx, c, widest));

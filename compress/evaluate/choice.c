@@ -76,7 +76,7 @@ static pare_status run_choices(quiz *q, const pare_choice_item *item, size_t fir
         memcpy(row + item->context_count, item->choice[first + i],
                item->choice_count[first + i] * sizeof *row);
     }
-    PARE_TRY(pare_kv_take(&q->arena, c, count, length, &kv));
+    PARE_TRY(pare_kv_take_format(&q->arena, c, &q->f->model->kv, count, length, &kv));
     PARE_TRY(pare_embed(q->cx, q->f->model, tokens, count * length, x));
     PARE_TRY(pare_model_forward(q->cx, &q->arena, q->f, batch, x, &kv, 1));
     for (size_t i = 0; i < count; i++)

@@ -149,7 +149,9 @@ static pare_status take_side(evaluation *e, judged *j)
     const pare_config *const c = &j->f->model->config;
     j->x = pare_arena_take(e->arena, e->batch * e->window, c->hidden * sizeof(float));
     j->logits = pare_arena_take(e->arena, LOGITS_ROWS, e->vocab * sizeof(float));
-    return j->x && j->logits ? pare_kv_take(e->arena, c, e->batch, e->window, &j->kv) : PARE_ENOMEM;
+    if (!j->x || !j->logits)
+        return PARE_ENOMEM;
+    return pare_kv_take_format(e->arena, c, &j->f->model->kv, e->batch, e->window, &j->kv);
 }
 
 static size_t batch_of(size_t window)
@@ -157,13 +159,28 @@ static size_t batch_of(size_t window)
     return window < BATCH_TOKENS ? BATCH_TOKENS / window : 1;
 }
 
+/* Of a cache in the form that takes most; with a window as long as it gets. */
+static uint64_t kv_bytes(const pare_config *c, size_t sequences, size_t window)
+{
+    size_t most = 0;
+    for (pare_kv_method m = PARE_KV_FLOAT; m < PARE_KV_METHODS; m++) {
+        pare_kv_format f = pare_kv_default(m);
+        f.window = f.window ? window / 2 + 1 : 0;
+        const size_t bytes = pare_kv_bytes(c, &f, sequences, window);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
 uint64_t pare_evaluate_bytes(const pare_ctx *cx, const pare_config *c, size_t window, size_t sides)
 {
     const pare_batch widest = {batch_of(window), window, 0};
-    const uint64_t row = c->hidden + 2 * (uint64_t)c->kv_heads * c->head_dim;
-    const uint64_t side = widest.sequences * window * row + (uint64_t)LOGITS_ROWS * c->vocab;
+    const uint64_t side =
+        widest.sequences * window * (uint64_t)c->hidden + (uint64_t)LOGITS_ROWS * c->vocab;
     const uint64_t normed = (uint64_t)LOGITS_ROWS * c->hidden;
-    return (sides * side + 2 * normed) * sizeof(float) + pare_block_forward_scratch(cx, c, widest);
+    return (sides * side + 2 * normed) * sizeof(float) +
+           sides * kv_bytes(c, widest.sequences, window) +
+           pare_block_forward_scratch(cx, c, widest);
 }
 
 static pare_status evaluate(evaluation *e, pare_eval_result *out)

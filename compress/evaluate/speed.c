@@ -38,7 +38,8 @@ static pare_status take_state(stopwatch *s)
     if (!s->kv || !s->x || !s->logits || !s->prompt)
         return PARE_ENOMEM;
     for (size_t i = 0; i < c->blocks; i++)
-        PARE_TRY(pare_kv_take(&s->arena, c, 1, s->prompt_count + s->decoded, &s->kv[i]));
+        PARE_TRY(pare_kv_take_format(&s->arena, c, &s->f->model->kv, 1,
+                                     s->prompt_count + s->decoded, &s->kv[i]));
     for (size_t i = 0; i < s->prompt_count; i++)
         s->prompt[i] = (int32_t)(pare_random_u64(0, 0, i) % s->f->model->embed.n);
     const pare_batch widest = {1, s->prompt_count, s->decoded};

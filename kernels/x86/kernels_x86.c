@@ -25,4 +25,6 @@ void pare_kernels_init_x86(pare_kernels *k, unsigned cpu)
     k->dequant_binary = pare_dequant_binary_avx2;
     k->hadamard_f32 = pare_hadamard_f32_avx2;
     k->mix_f32 = pare_mix_f32_avx2;
+    k->kv_decode = pare_kv_decode_avx2;
+    k->kv_mix = pare_kv_mix_avx2;
 }

@@ -348,6 +348,20 @@ static void mix_last_column(float *x, size_t n, const float *c, size_t m)
         x[b * n + n - 1] = last[b];
 }
 
+/* As if a code never lay in two bytes. */
+static void kv_decode_one_byte(float *dst, size_t ldd, const pare_kv_tile *src, size_t n, size_t d)
+{
+    pare_kv_decode_ref(dst, ldd, src, n, d);
+    if (src->bits == 3 && d > 2)
+        dst[2] = dst[0];
+}
+
+static void kv_mix_last_dropped(float *y, size_t ldy, const float *p, size_t ldp, const float *v,
+                                size_t ldv, size_t m, size_t n, size_t d)
+{
+    pare_kv_mix_ref(y, ldy, p, ldp, v, ldv, m, n ? n - 1 : 0, d);
+}
+
 #define FAULTS(X)                                                                                  \
     X(cvt_f16_f32, f16_without_subnormals, "subnormals flushed to zero")                           \
     X(cvt_f16_f32, f16_quiet_nan_lost, "payload of a NaN lost")                                    \
@@ -382,7 +396,9 @@ static void mix_last_column(float *x, size_t n, const float *c, size_t m)
     X(hadamard_f32, hadamard_stage_missed, "butterflies at distance 8 missed")                     \
     X(hadamard_f32, hadamard_scaled_first, "scaled before the sums")                               \
     X(mix_f32, mix_in_place, "new rows read as old ones")                                          \
-    X(mix_f32, mix_last_column, "last column of a tail left")
+    X(mix_f32, mix_last_column, "last column of a tail left")                                      \
+    X(kv_decode, kv_decode_one_byte, "third code of 3 bits wrong")                                 \
+    X(kv_mix, kv_mix_last_dropped, "last token dropped")
 
 const char *kt_plant(size_t i, pare_kernels *k, const char **what)
 {
