@@ -2,6 +2,8 @@
 
 #include <sha2.h>
 #include <stdatomic.h>
+#include <string.h>
+#define XXH_STATIC_LINKING_ONLY /* the state, so that it needs no allocation */
 #include <xxhash.h>
 
 #include "runtime/threads.h"
@@ -16,12 +18,34 @@ static void to_hex(const uint8_t *bytes, size_t count, char *hex)
     hex[2 * count] = '\0';
 }
 
+static void canonical(XXH128_hash_t hash, uint8_t out[16])
+{
+    XXH128_canonical_t c;
+    XXH128_canonicalFromHash(&c, hash);
+    memcpy(out, c.digest, sizeof c.digest);
+}
+
 void pare_xxh3(const void *bytes, size_t len, uint8_t out[16])
 {
-    XXH128_canonical_t canonical;
-    XXH128_canonicalFromHash(&canonical, XXH3_128bits(bytes, len));
-    for (size_t i = 0; i < sizeof canonical.digest; i++)
-        out[i] = canonical.digest[i];
+    canonical(XXH3_128bits(bytes, len), out);
+}
+
+_Static_assert(sizeof(XXH3_state_t) <= sizeof(pare_xxh3_state), "room for the state");
+
+void pare_xxh3_begin(pare_xxh3_state *s)
+{
+    XXH3_INITSTATE((XXH3_state_t *)(void *)s->space);
+    (void)XXH3_128bits_reset((XXH3_state_t *)(void *)s->space);
+}
+
+void pare_xxh3_add(pare_xxh3_state *s, const void *bytes, size_t len)
+{
+    (void)XXH3_128bits_update((XXH3_state_t *)(void *)s->space, bytes, len);
+}
+
+void pare_xxh3_end(const pare_xxh3_state *s, uint8_t out[16])
+{
+    canonical(XXH3_128bits_digest((const XXH3_state_t *)(const void *)s->space), out);
 }
 
 void pare_xxh3_hex(const void *bytes, size_t len, char hex[PARE_XXH3_HEX])

@@ -14,6 +14,14 @@ void pare_xxh3_hex(const void *bytes, size_t len, char hex[PARE_XXH3_HEX]);
 /* XXH3-128 as 16 bytes, canonical form. */
 void pare_xxh3(const void *bytes, size_t len, uint8_t out[16]);
 
+/* The same of bytes that come in pieces. */
+typedef struct pare_xxh3_state {
+    _Alignas(64) unsigned char space[640];
+} pare_xxh3_state;
+void pare_xxh3_begin(pare_xxh3_state *s);
+void pare_xxh3_add(pare_xxh3_state *s, const void *bytes, size_t len);
+void pare_xxh3_end(const pare_xxh3_state *s, uint8_t out[16]);
+
 void pare_sha256_hex(const void *bytes, size_t len, char hex[PARE_SHA256_HEX]);
 
 /* SHA-256 of many files at once, one file per task of the pool; hex[i] of files[i].

@@ -51,4 +51,13 @@ static inline uint16_t pare_f32_to_f16(float x)
     return (uint16_t)(sign | (abs + 0xfffu + (abs >> 13 & 1u) - 0x38000000u) >> 13);
 }
 
+/* Rounds half to even; overflow gives infinity, a NaN stays a (quiet) NaN. */
+static inline uint16_t pare_f32_to_bf16(float x)
+{
+    const uint32_t bits = pare_f32_bits(x);
+    if ((bits & 0x7fffffffu) > 0x7f800000u)
+        return (uint16_t)(bits >> 16 | 0x40u);
+    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+
 #endif

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "kernels/half.h"
+
 typedef struct dtype_info {
     const char *name;
     unsigned bits;
@@ -91,6 +93,21 @@ pare_status pare_tensor_to_f32(pare_ctx *cx, const pare_tensor *t, uint64_t firs
         const size_t n = count - i < BOUNCE ? (size_t)(count - i) : BOUNCE;
         memcpy(bounce, src + i * size, n * size);
         convert(&cx->kernels, t->dtype, bounce, n, dst + i);
+    }
+    return PARE_OK;
+}
+
+pare_status pare_f32_to_dtype(pare_ctx *cx, pare_dtype t, const float *src, size_t count, void *dst)
+{
+    if (t == PARE_F32) {
+        memcpy(dst, src, count * sizeof *src);
+    } else if (t == PARE_F16) {
+        cx->kernels.cvt_f32_f16(dst, src, count);
+    } else if (t == PARE_BF16) {
+        for (size_t i = 0; i < count; i++)
+            ((uint16_t *)dst)[i] = pare_f32_to_bf16(src[i]);
+    } else {
+        return pare_fail(cx, PARE_ENOTSUP, "floats cannot become %s", pare_dtype_name(t));
     }
     return PARE_OK;
 }

@@ -67,4 +67,9 @@ PARE_CHECKED pare_status pare_tensor_bytes(pare_dtype t, uint32_t rank, const ui
 PARE_CHECKED pare_status pare_tensor_to_f32(pare_ctx *cx, const pare_tensor *t, uint64_t first,
                                             uint64_t count, float *dst);
 
+/* The reverse: count floats as elements of F32, F16 or BF16, rounded half to even; dst is aligned
+ * to the element. PARE_ENOTSUP for another type. */
+PARE_CHECKED pare_status pare_f32_to_dtype(pare_ctx *cx, pare_dtype t, const float *src,
+                                           size_t count, void *dst);
+
 #endif

@@ -23,6 +23,31 @@ START_TEST(known_answers_come_out)
 }
 END_TEST
 
+/* Pieces around the block and buffer sizes of the algorithm. */
+START_TEST(pieces_hash_as_the_whole)
+{
+    static const size_t piece[] = {0, 1, 63, 64, 65, 239, 240, 241, 256, 257, 1023, 1024, 1025};
+    enum { WHOLE = 16384 };
+    static uint8_t bytes[WHOLE];
+    uint8_t whole[16], parts[16];
+    for (size_t i = 0; i < WHOLE; i++)
+        bytes[i] = (uint8_t)(i * 2654435761u >> 13);
+    pare_xxh3(bytes, WHOLE, whole);
+    for (size_t start = 0; start < sizeof piece / sizeof *piece; start++) {
+        pare_xxh3_state s;
+        pare_xxh3_begin(&s);
+        for (size_t at = 0, i = start; at < WHOLE; i++) {
+            const size_t want = piece[i % (sizeof piece / sizeof *piece)];
+            const size_t len = WHOLE - at < want ? WHOLE - at : want;
+            pare_xxh3_add(&s, bytes + at, len);
+            at += len;
+        }
+        pare_xxh3_end(&s, parts);
+        ck_assert_mem_eq(whole, parts, sizeof whole);
+    }
+}
+END_TEST
+
 typedef struct seen {
     double done, total;
 } seen;
@@ -98,6 +123,7 @@ int main(void)
     Suite *const s = suite_create("hash");
     TCase *const t = tcase_create("hash");
     tcase_add_test(t, known_answers_come_out);
+    tcase_add_test(t, pieces_hash_as_the_whole);
     tcase_add_test(t, files_hash_as_their_bytes_do);
     suite_add_tcase(s, t);
     return unit_main(s);

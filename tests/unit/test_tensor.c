@@ -2,7 +2,9 @@
 #include <string.h>
 
 #include "runtime/tensor.h"
+
 #include "tests/unit/unit.h"
+#include <math.h>
 
 START_TEST(names_of_dtypes_read_back)
 {
@@ -93,6 +95,44 @@ START_TEST(elements_become_f32_from_any_address)
 }
 END_TEST
 
+/* Ties go to the even neighbour, also across a power of two; too large is infinite. */
+START_TEST(floats_are_rounded_half_to_even)
+{
+    static const struct {
+        float x;
+        uint16_t f16, bf16;
+    } cases[] = {
+        {1.0f, 0x3c00, 0x3f80},
+        {-2.5f, 0xc100, 0xc020},
+        {1.0f + 0x1p-8f, 0x3c04, 0x3f80},
+        {1.0f + 0x3p-8f, 0x3c0c, 0x3f82},
+        {2.0f - 0x1p-8f, 0x3ffc, 0x4000},
+        {1.0f + 0x1p-11f, 0x3c00, 0x3f80},
+        {1.0f + 0x3p-11f, 0x3c02, 0x3f80},
+        {3.4e38f, 0x7c00, 0x7f80},
+        {-0.0f, 0x8000, 0x8000},
+    };
+    pare_ctx cx;
+    pare_ctx_init(&cx);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint16_t half;
+        float same;
+        ck_assert_int_eq(pare_f32_to_dtype(&cx, PARE_F16, &cases[i].x, 1, &half), PARE_OK);
+        ck_assert_uint_eq(half, cases[i].f16);
+        ck_assert_int_eq(pare_f32_to_dtype(&cx, PARE_BF16, &cases[i].x, 1, &half), PARE_OK);
+        ck_assert_uint_eq(half, cases[i].bf16);
+        ck_assert_int_eq(pare_f32_to_dtype(&cx, PARE_F32, &cases[i].x, 1, &same), PARE_OK);
+        ck_assert_mem_eq(&same, &cases[i].x, sizeof same);
+    }
+    const float nan = NAN;
+    uint16_t half;
+    ck_assert_int_eq(pare_f32_to_dtype(&cx, PARE_BF16, &nan, 1, &half), PARE_OK);
+    ck_assert((half & 0x7f80) == 0x7f80 && (half & 0x7f) != 0);
+    ck_assert_int_eq(pare_f32_to_dtype(&cx, PARE_I8, &nan, 1, &half), PARE_ENOTSUP);
+    ck_assert_str_eq(cx.what, "floats cannot become I8");
+}
+END_TEST
+
 START_TEST(elements_out_of_range_are_refused)
 {
     pare_ctx cx;
@@ -118,6 +158,7 @@ int main(void)
     tcase_add_test(t, names_of_dtypes_read_back);
     tcase_add_loop_test(t, bytes_are_the_checked_product, 0, sizeof sizes / sizeof *sizes);
     tcase_add_test(t, elements_become_f32_from_any_address);
+    tcase_add_test(t, floats_are_rounded_half_to_even);
     tcase_add_test(t, elements_out_of_range_are_refused);
     suite_add_tcase(s, t);
     return unit_main(s);
