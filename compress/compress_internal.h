@@ -2,7 +2,7 @@
 #ifndef PARE_COMPRESS_COMPRESS_INTERNAL_H
 #define PARE_COMPRESS_COMPRESS_INTERNAL_H
 
-#include "calib/hessian.h"
+#include "calib/stats.h"
 #include "calib/wave.h"
 #include "compress/compress.h"
 #include "compress/journal.h"

@@ -1,32 +1,84 @@
 /* compress/pass.h - what a pass is. Passes adapt algorithms to the pipeline; algorithms know no
- * passes. A pass is a static descriptor: the table in passes/passes.c lists them all. */
+ * passes. A pass is a static descriptor: the table in passes/passes.c lists them all.
+ *
+ * Steps of a recipe run in order on each block. A pass is one of two kinds:
+ *
+ *   transform   works on a site: scales and shifts folded into what makes the site's input
+ *               (runtime/fold.h), and changes of the weights such as clamps. Needs WEIGHTS. A
+ *               quantizer must follow on every linear of the site.
+ *   quantizer   works on a linear: needs WEIGHTS, gives CODES, drops WEIGHTS.
+ *
+ * The planner refuses what the facts do not allow, before a weight is read. */
 #ifndef PARE_COMPRESS_PASS_H
 #define PARE_COMPRESS_PASS_H
 
+#include "calib/stats.h"
+#include "calib/wave.h"
 #include "compress/result.h"
 #include "recipes/recipe.h"
-#include "runtime/arena.h"
+#include "runtime/fold.h"
 
 /* Facts that hold of a linear between passes. */
 enum {
-    PARE_FACT_WEIGHTS = 1u << 0, /* float weights are in memory */
-    PARE_FACT_HESSIAN = 1u << 1, /* the Hessian of the linear's input is in memory */
-    PARE_FACT_CODES = 1u << 2    /* codes and scales replace the weights */
+    PARE_FACT_WEIGHTS = 1u << 0,  /* float weights are in memory */
+    PARE_FACT_HESSIAN = 1u << 1,  /* the Hessian of the linear's input is in memory */
+    PARE_FACT_CODES = 1u << 2,    /* codes and scales replace the weights */
+    PARE_FACT_CHANNELS = 1u << 3, /* statistics of the input's channels are in memory */
+    PARE_FACT_SAMPLE = 1u << 4    /* some inputs themselves are in memory */
 };
 
-/* A linear as a pass finds it. */
+/* What a transform does to the site it works on, apart from changing the weights of the linears
+ * that read it: decides which tensors of the artifact change. */
+enum {
+    PARE_FOLDS_SCALE = 1u << 0, /* the producer changes */
+    PARE_FOLDS_SHIFT = 1u << 1  /* the producer gets a bias, and so do the linears */
+};
+
+/* A linear as a quantizer finds it. */
 typedef struct pare_pass_linear {
     float *w; /* [n, k] f32; a pass may change or destroy it */
     size_t n, k;
-    void *site_state;           /* what `site` left for this step and site, or NULL */
-    pare_codes *codes;          /* a quantizer fills it; planes taken from `scratch` */
-    pare_linear_result *result; /* a pass records what it did */
+    pare_role role;
+    const pare_site_stats *stats; /* of its input, what the pass needs of it */
+    const float *h;               /* stats->h */
+    void *site_state;             /* what `site` left for this step and site, or NULL */
+    pare_codes *codes;            /* a quantizer fills it; planes taken from `scratch` */
+    pare_linear_result *result;   /* a pass records what it did */
 } pare_pass_linear;
+
+/* A site as a transform finds it. `current` is what will be stored; `reference` is the float model,
+ * carried through the same folds and never changed otherwise. */
+typedef struct pare_pass_site {
+    const pare_config *config;
+    size_t block;
+    pare_site site;
+    pare_float_block *current, *reference;
+    pare_site_stats *stats;            /* of the site's input, what the pass needs of it */
+    const pare_grid *grid[PARE_ROLES]; /* of the quantizer that will follow; NULL: another site */
+    pare_activation activation[PARE_ROLES]; /* of the same */
+    pare_step_result *result;               /* a pass may leave a note */
+    pare_arena *scratch;                    /* for the folds below */
+} pare_pass_site;
+
+/* The sites of a block for a pass that looks at all of them at once (`transform_block`). */
+typedef struct pare_pass_block {
+    pare_pass_site *site[PARE_SITES]; /* NULL: not selected */
+    pare_float_block *current, *reference;
+    const pare_block *like;      /* for pare_float_block_view */
+    const pare_forward *forward; /* exact; tables for the window */
+    pare_wave *wave;             /* the inputs of the block; left as it is */
+} pare_pass_block;
+
+/* Folds a scale or shift, values per channel [pare_fold_channels], into current, reference and
+ * statistics at once (runtime/fold.h). PARE_ENUMERIC when a value is not finite (a scale: not above
+ * 0), by its channel; PARE_ENOTSUP as there; PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_pass_scale(pare_ctx *cx, pare_pass_site *s, const float *scale);
+PARE_CHECKED pare_status pare_pass_shift(pare_ctx *cx, pare_pass_site *s, const float *shift);
 
 /* Upper bounds, from shapes alone. */
 typedef struct pare_pass_cost {
     size_t site_bytes;   /* state kept for a site */
-    size_t linear_bytes; /* scratch while one linear runs */
+    size_t linear_bytes; /* scratch while one linear runs; transform: while a site runs */
     double flops;        /* of one linear, its site's share included */
 } pare_pass_cost;
 
@@ -35,22 +87,47 @@ typedef struct pare_pass {
     const char *summary, *source; /* one line; paper and equation */
     unsigned needs, gives, drops; /* PARE_FACT_* */
     const pare_param *params;     /* ends with a NULL name */
-    /* The storage of a linear that this step quantizes. NULL for a pass that gives no codes.
-     * PARE_EINVAL when the shape does not suit the parameters (tail: error). */
+
+    /* Of one linear with these parameters; for a transform of every linear of its site. */
+    pare_pass_cost (*cost)(const double *value, size_t n, size_t k, size_t threads);
+    /* Facts beyond `needs` that these parameters ask for. NULL: none. */
+    unsigned (*asks)(const double *value);
+
+    /* Quantizers. */
+
+    /* The storage of a linear that this step quantizes. PARE_EINVAL when the shape does not suit
+     * the parameters (tail: error). */
     pare_status (*store)(pare_ctx *cx, const double *value, size_t n, size_t k,
                          pare_packed_linear *out);
-    pare_pass_cost (*cost)(const double *value, size_t n, size_t k, size_t threads);
+    /* The grid that codes are chosen from, for transforms in front. NULL: none can be named. */
+    pare_grid (*grid)(const double *value);
+    /* How inputs are quantized. NULL: as pare_activation {GROUP, 8 bits}. */
+    pare_activation (*activation)(const double *value);
     /* Runs the sites of a block one after the other, each on the outputs of the compressed ones
      * before it. NULL: never. */
     bool (*sequential)(const double *value);
-    /* Called once per step and site with the Hessian (lower triangle, [k, k]; read only), before
-     * the linears of the site; the state lives in `scratch` until the site is done. NULL: no state.
-     */
-    pare_status (*site)(pare_ctx *cx, const double *value, const float *h, size_t k,
+    /* Called once per step and site, before the linears of the site; statistics are read only. The
+     * state lives in `scratch` until the site is done. NULL: no state. */
+    pare_status (*site)(pare_ctx *cx, const double *value, const pare_site_stats *stats,
                         pare_arena *scratch, void **state);
     pare_status (*run)(pare_ctx *cx, const double *value, pare_pass_linear *linear,
                        pare_arena *scratch);
+
+    /* Transforms: one of the two functions, and: */
+
+    /* Bit per pare_site that the step works on. */
+    unsigned (*sites)(const double *value);
+    unsigned (*folds)(const double *value); /* PARE_FOLDS_* */
+    pare_status (*transform)(pare_ctx *cx, const double *value, pare_pass_site *site,
+                             pare_arena *scratch);
+    pare_status (*transform_block)(pare_ctx *cx, const double *value, pare_pass_block *block,
+                                   pare_arena *scratch);
 } pare_pass;
+
+static inline bool pare_pass_transforms(const pare_pass *p)
+{
+    return p->transform || p->transform_block;
+}
 
 /* Every pass, ended by NULL. */
 extern const pare_pass *const pare_passes[];

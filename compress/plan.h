@@ -47,16 +47,16 @@ typedef struct pare_plan {
     double bits_per_weight; /* of the targeted linears, every plane counted */
     bool calibrated;        /* some step needs statistics */
     bool sequential;
-    size_t samples, window;    /* calibration; samples 0: all, known when the text is read */
-    size_t batch;              /* windows per forward batch */
-    unsigned sites;            /* bit per pare_site whose Hessian is needed */
-    uint64_t fixed_ram_bytes;  /* block, Hessians, scratch; without the activations */
-    uint64_t activation_bytes; /* 0 when samples is 0 (not known yet) */
-    uint64_t ram_limit;        /* asked for, or three quarters of the machine's memory */
-    uint64_t allocator_bytes;  /* of it for the allocator; the rest is BLAS, stacks, parsed JSON */
-    bool spill;                /* activations go to a file */
-    uint64_t peak_ram_bytes;   /* anonymous memory */
-    uint64_t disk_bytes;       /* written while running, spill included */
+    size_t samples, window;     /* calibration; samples 0: all, known when the text is read */
+    size_t batch;               /* windows per forward batch */
+    unsigned kinds[PARE_SITES]; /* PARE_STATS_* that some step needs */
+    uint64_t fixed_ram_bytes;   /* block, Hessians, scratch; without the activations */
+    uint64_t activation_bytes;  /* 0 when samples is 0 (not known yet) */
+    uint64_t ram_limit;         /* asked for, or three quarters of the machine's memory */
+    uint64_t allocator_bytes;   /* of it for the allocator; the rest is BLAS, stacks, parsed JSON */
+    bool spill;                 /* activations go to a file */
+    uint64_t peak_ram_bytes;    /* anonymous memory */
+    uint64_t disk_bytes;        /* written while running, spill included */
     uint64_t disk_free_bytes;
     double forward_flops, pass_flops;
 } pare_plan;

@@ -4,7 +4,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "calib/hessian.h"
+#include "calib/stats.h"
 #include "calib/wave.h"
 #include "compress/evaluate/evaluate.h"
 #include "compress/plan_internal.h"
@@ -66,7 +66,7 @@ static const char *count_ram(const pare_ctx *cx, pare_plan *plan)
             ? pare_tokens_generate_bytes(cx, c, plan->window)
             : 0;
     const uint64_t block = block_weights(c) * sizeof(float) + planes +
-                           pare_hessian_bytes(c, plan->sites) + larger(step, wave);
+                           pare_stats_bytes(c, plan->kinds) + larger(step, wave);
     uint64_t evaluate = 0;
     for (size_t i = 0; i < plan->recipe.evaluations; i++) {
         const pare_evaluation *const e = &plan->recipe.evaluation[i];
@@ -163,7 +163,7 @@ static void count_flops(const pare_ctx *cx, pare_plan *plan)
     plan->forward_flops = passes * tokens * blocks * (2.0 * (double)block_weights(c) + attention);
     for (unsigned s = 0; s < PARE_SITES; s++) {
         const double k = (double)pare_site_width(c, (pare_site)s);
-        if (plan->sites & (1u << s))
+        if (plan->kinds[s] & PARE_STATS_HESSIAN)
             plan->pass_flops += blocks * tokens * k * k;
     }
 }

@@ -80,6 +80,21 @@ static pare_status check_hits(pare_ctx *cx, pare_arena *a, const pare_model *mod
     return PARE_OK;
 }
 
+/* Facts that a step needs before it runs. */
+static unsigned facts_of(const pare_step *step)
+{
+    const pare_pass *const pass = pare_passes[step->pass];
+    return pass->needs | (pass->asks ? pass->asks(step->value) : 0u);
+}
+
+/* Statistics that facts stand for. */
+static unsigned kinds_of(unsigned facts)
+{
+    return (facts & PARE_FACT_HESSIAN ? PARE_STATS_HESSIAN : 0u) |
+           (facts & PARE_FACT_CHANNELS ? PARE_STATS_CHANNELS : 0u) |
+           (facts & PARE_FACT_SAMPLE ? PARE_STATS_SAMPLE : 0u);
+}
+
 /* owner[block * PARE_ROLES + role] = step, for what the step selects. */
 static pare_status select_linears(pare_ctx *cx, const pare_plan *plan, size_t step,
                                   const matcher *targets, const matcher *skip, int64_t *owner,
@@ -109,7 +124,7 @@ static pare_status resolve_step(pare_ctx *cx, pare_arena *a, pare_plan *plan, si
 {
     const pare_step *const s = &plan->recipe.step[step];
     const pare_pass *const pass = pare_passes[s->pass];
-    if ((pass->needs & PARE_FACT_HESSIAN) && plan->recipe.calibration.kind == PARE_CALIBRATION_NONE)
+    if (kinds_of(facts_of(s)) && plan->recipe.calibration.kind == PARE_CALIBRATION_NONE)
         return pare_recipe_fail(cx, s->place,
                                 "%s needs calibration data; add \"calibration:\" with text, tokens "
                                 "or generate",
@@ -151,12 +166,12 @@ static pare_status store_linears(pare_ctx *cx, pare_plan *plan, const int64_t *o
         p->packed.name = l->name;
         bits += 8.0 * (double)pare_packed_linear_bytes(&p->packed).total;
         weights += (double)l->n * (double)l->k;
-        if (pass->needs & PARE_FACT_HESSIAN)
-            plan->sites |= 1u << plan->model.config.arch->linear[role].site;
+        plan->kinds[plan->model.config.arch->linear[role].site] |= kinds_of(facts_of(step));
         if (pass->sequential && pass->sequential(step->value))
             plan->sequential = true;
     }
-    plan->calibrated = plan->sites != 0;
+    for (size_t s = 0; s < PARE_SITES; s++)
+        plan->calibrated |= plan->kinds[s] != 0;
     plan->bits_per_weight = bits / weights;
     return PARE_OK;
 }

@@ -98,8 +98,9 @@ static void tell_ladder(pare_run *run, const pare_linear_result *r)
 }
 
 static pare_status quantize(pare_run *run, const pare_plan_linear *l, void *site_state,
-                            const float *h, pare_linear_result *r)
+                            const pare_site_stats *stats, pare_linear_result *r)
 {
+    const float *const h = stats->h;
     pare_ctx *const cx = run->cx;
     const double start = pare__seconds();
     const pare_step *const step = &run->plan.recipe.step[l->step];
@@ -111,8 +112,15 @@ static pare_status quantize(pare_run *run, const pare_plan_linear *l, void *site
         return PARE_ENOMEM;
     memcpy(w, run->weights[l->role], n * k * sizeof *w);
     pare_codes codes;
-    pare_pass_linear linear = {
-        .w = w, .n = n, .k = k, .site_state = site_state, .codes = &codes, .result = r};
+    pare_pass_linear linear = {.w = w,
+                               .n = n,
+                               .k = k,
+                               .role = l->role,
+                               .stats = stats,
+                               .h = h,
+                               .site_state = site_state,
+                               .codes = &codes,
+                               .result = r};
     const pare_status s = pass->run(cx, step->value, &linear, &run->scratch);
     if (s != PARE_OK)
         return pare_fail_context(cx, s, "%s", l->packed.name);
@@ -133,12 +141,12 @@ static pare_status quantize(pare_run *run, const pare_plan_linear *l, void *site
 
 /* All linears of one step at one site. */
 static pare_status run_site(pare_run *run, size_t block, size_t step, pare_site site,
-                            const pare_hessian *h, pare_unit_result *unit)
+                            const pare_stats *all, pare_unit_result *unit)
 {
     const pare_plan *const plan = &run->plan;
     const pare_step *const st = &plan->recipe.step[step];
     const pare_pass *const pass = pare_passes[st->pass];
-    const float *const hessian = (pass->needs & PARE_FACT_HESSIAN) ? h->h[site] : NULL;
+    const pare_site_stats *const stats = &all->site[site];
     void *state = NULL;
     bool ready = false;
     for (size_t i = 0; i < plan->linears; i++) {
@@ -147,15 +155,14 @@ static pare_status run_site(pare_run *run, size_t block, size_t step, pare_site 
             plan->model.config.arch->linear[l->role].site != site)
             continue;
         if (!ready && pass->site) {
-            const pare_status s =
-                pass->site(run->cx, st->value, hessian, h->k[site], &run->scratch, &state);
+            const pare_status s = pass->site(run->cx, st->value, stats, &run->scratch, &state);
             if (s != PARE_OK)
                 return pare_fail_context(run->cx, s, "statistics of the input of %s",
                                          l->packed.name);
         }
         ready = true;
         const pare_mark mark = pare_arena_mark(&run->scratch);
-        PARE_TRY(quantize(run, l, state, hessian, &unit->row[unit->rows]));
+        PARE_TRY(quantize(run, l, state, stats, &unit->row[unit->rows]));
         unit->rows++;
         pare_arena_rewind(&run->scratch, mark);
     }
@@ -173,20 +180,22 @@ static pare_status pass_wave(pare_run *run, const pare_tap *tap, const char *wha
 }
 
 /* The sites of `group`: their statistics in one pass of the wave, then every step on them. */
-static pare_status run_group(pare_run *run, size_t block, unsigned group, pare_hessian *h,
+static pare_status run_group(pare_run *run, size_t block, unsigned group, pare_stats *stats,
                              pare_unit_result *unit)
 {
-    h->active = group & run->plan.sites;
-    if (h->active) {
-        const pare_tap tap = pare_hessian_tap(h);
+    const unsigned wanted = stats->active;
+    stats->active &= group;
+    if (stats->active) {
+        const pare_tap tap = pare_stats_tap(stats);
         PARE_TRY(pass_wave(run, &tap, "gathering statistics"));
     }
+    stats->active = wanted;
     for (size_t step = 0; step < run->plan.recipe.steps; step++)
         for (unsigned site = 0; site < PARE_SITES; site++) {
             if (!(group & (1u << site)))
                 continue;
             const pare_mark mark = pare_arena_mark(&run->scratch);
-            const pare_status s = run_site(run, block, step, (pare_site)site, h, unit);
+            const pare_status s = run_site(run, block, step, (pare_site)site, stats, unit);
             pare_arena_rewind(&run->scratch, mark);
             PARE_TRY(s);
         }
@@ -197,16 +206,16 @@ static pare_status compress_block(pare_run *run, size_t block)
 {
     pare_unit_result *const unit = &run->unit[block];
     unit->row = PARE_NEW(run->a, pare_linear_result, PARE_ROLES);
-    pare_hessian h;
+    pare_stats stats;
     if (!unit->row)
         return PARE_ENOMEM;
-    PARE_TRY(
-        pare_hessian_take(run->cx, &run->scratch, &run->plan.model.config, run->plan.sites, &h));
+    PARE_TRY(pare_stats_take(run->cx, &run->scratch, &run->plan.model.config, run->plan.kinds,
+                             (uint64_t)run->plan.samples * run->plan.window, &stats));
     if (run->plan.sequential)
         for (unsigned site = 0; site < PARE_SITES; site++)
-            PARE_TRY(run_group(run, block, 1u << site, &h, unit));
+            PARE_TRY(run_group(run, block, 1u << site, &stats, unit));
     else
-        PARE_TRY(run_group(run, block, (1u << PARE_SITES) - 1, &h, unit));
+        PARE_TRY(run_group(run, block, (1u << PARE_SITES) - 1, &stats, unit));
     return pare__run_commit(run, block);
 }
 

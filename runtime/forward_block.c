@@ -27,7 +27,7 @@ typedef struct pass {
 /* Arguments of the loops over rows. */
 typedef struct row_call {
     const pass *p;
-    const float *a, *w;
+    const float *a, *w, *bias; /* bias: added behind the norm, or NULL */
     float *b, *q, *k;
     size_t width;
 } row_call;
@@ -36,8 +36,11 @@ static void norm_rows(void *arg, size_t begin, size_t end, size_t worker)
 {
     (void)worker;
     const row_call *const r = arg;
-    for (size_t i = begin; i < end; i++)
+    for (size_t i = begin; i < end; i++) {
         pare_rms_norm(r->b + i * r->width, r->a + i * r->width, r->w, r->width, r->p->c->norm_eps);
+        if (r->bias)
+            pare_add(r->b + i * r->width, r->bias, r->width);
+    }
 }
 
 static void add_rows(void *arg, size_t begin, size_t end, size_t worker)
@@ -161,7 +164,12 @@ static pare_status attention_half(pass *p, float *h)
     float *const v = take_rows(p, c->kv_heads * c->head_dim);
     if (!normed || !q || !k || !v)
         return PARE_ENOMEM;
-    row_call r = {p, h, p->weights->attention_norm, normed, q, k, hidden};
+    row_call r = {.p = p,
+                  .a = h,
+                  .w = p->weights->attention_norm,
+                  .bias = p->weights->attention_norm_bias,
+                  .b = normed,
+                  .width = hidden};
     for_rows(p, norm_rows, &r, 2);
     PARE_TRY(see(p, PARE_SITE_ATTENTION, normed, hidden));
     if (p->stopped)
@@ -191,7 +199,12 @@ static pare_status mlp_half(pass *p, float *h)
     float *const up = take_rows(p, inner);
     if (!normed || !gate || !up)
         return PARE_ENOMEM;
-    row_call r = {.p = p, .a = h, .w = p->weights->mlp_norm, .b = normed, .width = hidden};
+    row_call r = {.p = p,
+                  .a = h,
+                  .w = p->weights->mlp_norm,
+                  .bias = p->weights->mlp_norm_bias,
+                  .b = normed,
+                  .width = hidden};
     for_rows(p, norm_rows, &r, 2);
     PARE_TRY(see(p, PARE_SITE_MLP, normed, hidden));
     if (p->stopped)

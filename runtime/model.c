@@ -28,6 +28,13 @@ const pare_arch pare_archs[] = {
                 [PARE_ROLE_DOWN] = {"mlp.down_proj", PARE_SITE_ACTIVATED, PARE_WIDTH_HIDDEN,
                                     PARE_WIDTH_MLP},
             },
+        .producer =
+            {
+                [PARE_SITE_ATTENTION] = {.kind = PARE_PRODUCER_NORM},
+                [PARE_SITE_ATTENDED] = {PARE_PRODUCER_LINEAR, PARE_ROLE_V},
+                [PARE_SITE_MLP] = {.kind = PARE_PRODUCER_NORM},
+                [PARE_SITE_ACTIVATED] = {PARE_PRODUCER_LINEAR, PARE_ROLE_UP},
+            },
     },
     {.model_type = NULL},
 };

@@ -48,6 +48,18 @@ typedef struct pare_linear_desc {
     pare_width out, in;
 } pare_linear_desc;
 
+/* What makes the input of a site, and so takes a scale or shift of its channels. */
+typedef enum pare_producer_kind {
+    PARE_PRODUCER_NONE,
+    PARE_PRODUCER_NORM,  /* the norm in front of the site */
+    PARE_PRODUCER_LINEAR /* rows of `role`; the values of attention spread over query heads */
+} pare_producer_kind;
+
+typedef struct pare_producer {
+    pare_producer_kind kind;
+    pare_role role; /* LINEAR */
+} pare_producer;
+
 /* One family. Checkpoint names are printf patterns; block_prefix has one %zu. */
 typedef struct pare_arch {
     const char *model_type; /* config.json "model_type" */
@@ -56,6 +68,7 @@ typedef struct pare_arch {
     const char *block_prefix;        /* "model.layers.%zu." */
     const char *attention_norm, *mlp_norm;
     pare_linear_desc linear[PARE_ROLES];
+    pare_producer producer[PARE_SITES];
 } pare_arch;
 
 /* The table, ended by an entry with NULL model_type. */

@@ -45,14 +45,15 @@ static bool sequential(const double *value)
     return value[TRUE_SEQUENTIAL] != 0.0;
 }
 
-static pare_status site(pare_ctx *cx, const double *value, const float *h, size_t k,
+static pare_status site(pare_ctx *cx, const double *value, const pare_site_stats *stats,
                         pare_arena *scratch, void **state)
 {
+    const size_t k = stats->k;
     pare_gptq_factor *const factor = PARE_NEW(scratch, pare_gptq_factor, 1);
     float *const u = PARE_NEW(scratch, float, k *k);
     if (!factor || !u)
         return PARE_ENOMEM;
-    memcpy(u, h, k * k * sizeof *u);
+    memcpy(u, stats->h, k * k * sizeof *u);
     *state = factor;
     const pare_gptq_opts opts = options(value);
     return pare_gptq_factorize(cx, scratch, &opts, u, k, factor);
@@ -85,6 +86,7 @@ const pare_pass pare_pass_gptq = {
     .drops = PARE_FACT_WEIGHTS,
     .params = params,
     .store = pare_quantize_store,
+    .grid = pare_quantize_grid,
     .cost = cost,
     .sequential = sequential,
     .site = site,

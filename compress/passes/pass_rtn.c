@@ -28,6 +28,7 @@ const pare_pass pare_pass_rtn = {
     .drops = PARE_FACT_WEIGHTS,
     .params = params,
     .store = pare_quantize_store,
+    .grid = pare_quantize_grid,
     .cost = cost,
     .run = run,
 };

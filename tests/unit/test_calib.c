@@ -1,5 +1,6 @@
-#include "calib/hessian.h"
+#include "calib/stats.h"
 #include "calib/wave.h"
+#include "runtime/fold.h"
 #include "runtime/linalg.h"
 #include "runtime/sample.h"
 #include "tests/unit/folder.h"
@@ -113,25 +114,26 @@ START_TEST(statistics_are_sums_over_all_tokens_and_leave_the_wave_alone)
     pare_ctx *const cx = &r.home.cx;
     pare_arena *const a = &r.home.arena;
     const pare_block *const block = &r.model.block[0];
-    const unsigned sites = 1u << PARE_SITE_ATTENDED | 1u << PARE_SITE_ACTIVATED;
+    const unsigned kinds[PARE_SITES] = {
+        [PARE_SITE_ATTENDED] = PARE_STATS_HESSIAN, [PARE_SITE_ACTIVATED] = PARE_STATS_HESSIAN};
     pare_wave wave;
-    pare_hessian h;
+    pare_stats h;
     open_wave(&r, _i != 0, 2, &wave);
     const float *const before = contents(&r, &wave);
-    ck_assert_int_eq(pare_hessian_take(cx, a, &r.model.config, sites, &h), PARE_OK);
-    const pare_tap tap = pare_hessian_tap(&h);
+    ck_assert_int_eq(pare_stats_take(cx, a, &r.model.config, kinds, SAMPLES * WINDOW, &h), PARE_OK);
+    const pare_tap tap = pare_stats_tap(&h);
     ck_assert_int_eq(pare_wave_run(cx, a, &wave, &r.forward, block, &tap, "gathering"), PARE_OK);
     memset(&all, 0, sizeof all);
     const pare_tap see = {keep, &all, PARE_SITE_ACTIVATED};
     ck_assert_int_eq(pare_wave_run(cx, a, &wave, &r.forward, block, &see, "gathering"), PARE_OK);
     ck_assert_mem_eq(contents(&r, &wave), before,
                      SAMPLES * WINDOW * r.model.config.hidden * sizeof(float));
-    ck_assert(!h.h[PARE_SITE_ATTENTION] && !h.h[PARE_SITE_MLP]);
+    ck_assert(!h.site[PARE_SITE_ATTENTION].h && !h.site[PARE_SITE_MLP].h);
     for (size_t s = 0; s < PARE_SITES; s++) {
         const size_t k = all.k[s];
         ck_assert_uint_eq(all.rows[s], SAMPLES * WINDOW);
         ck_assert_uint_eq(k, pare_site_width(&r.model.config, (pare_site)s));
-        for (size_t i = 0; h.h[s] && i < k; i++)
+        for (size_t i = 0; h.site[s].h && i < k; i++)
             for (size_t j = 0; j <= i; j++) {
                 double sum = 0, terms = 0;
                 for (size_t t = 0; t < SAMPLES * WINDOW; t++) {
@@ -139,11 +141,11 @@ START_TEST(statistics_are_sums_over_all_tokens_and_leave_the_wave_alone)
                     sum += x;
                     terms += fabs(x);
                 }
-                ck_assert_double_le(fabs((double)h.h[s][i * k + j] - sum),
+                ck_assert_double_le(fabs((double)h.site[s].h[i * k + j] - sum),
                                     (SAMPLES * WINDOW + 2) * 0x1p-24 * terms);
             }
     }
-    ck_assert_uint_eq(pare_hessian_bytes(&r.model.config, sites), (40 * 40 + 70 * 70) * 4);
+    ck_assert_uint_eq(pare_stats_bytes(&r.model.config, kinds), (40 * 40 + 70 * 70) * 4);
     pare_wave_close(&wave);
     rig_end(&r);
 }
@@ -314,23 +316,24 @@ START_TEST(every_refused_allocation_is_reported_and_nothing_leaks)
     rig_begin(&r, 2, tiny_kinds[3]);
     pare_ctx *const cx = &r.home.cx;
     const pare_alloc plain = cx->alloc;
-    const unsigned sites = (1u << PARE_SITES) - 1;
+    const unsigned all = PARE_STATS_HESSIAN | PARE_STATS_CHANNELS | PARE_STATS_SAMPLE;
+    const unsigned kinds[PARE_SITES] = {all, all, all, all};
     pare_status s = PARE_ENOMEM;
     long n = 0;
     for (; s != PARE_OK; n++) {
         unit_failing failing = {.left = n};
         pare_arena a = {.cx = cx};
         pare_wave wave;
-        pare_hessian h;
+        pare_stats h;
         pare_ctx_clear(cx);
         cx->alloc = (pare_alloc){unit_failing_resize, &failing};
         s = pare_wave_open(cx, &a, SAMPLES, WINDOW, 44, r.dir.path, &wave);
         if (s == PARE_OK)
-            s = pare_hessian_take(cx, &a, &r.model.config, sites, &h);
+            s = pare_stats_take(cx, &a, &r.model.config, kinds, SAMPLES * WINDOW, &h);
         if (s == PARE_OK)
             s = pare_wave_embed(cx, &a, &wave, &r.model, r.tokens);
         if (s == PARE_OK) {
-            const pare_tap tap = pare_hessian_tap(&h);
+            const pare_tap tap = pare_stats_tap(&h);
             s = pare_wave_run(cx, &a, &wave, &r.forward, &r.model.block[0], &tap, "");
         }
         ck_assert(s == PARE_OK || (s == PARE_ENOMEM && cx->what[0]));

@@ -1,0 +1,191 @@
+#include "calib/stats.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "runtime/fold.h"
+#include "runtime/linalg.h"
+#include "runtime/threads.h"
+
+enum { COLUMNS = 64 };
+
+uint64_t pare_stats_bytes(const pare_config *c, const unsigned kinds[PARE_SITES])
+{
+    uint64_t bytes = 0;
+    for (unsigned s = 0; s < PARE_SITES; s++) {
+        const uint64_t k = pare_site_width(c, (pare_site)s);
+        if (kinds[s] & PARE_STATS_HESSIAN)
+            bytes += k * k * sizeof(float);
+        if (kinds[s] & PARE_STATS_CHANNELS)
+            bytes += 7 * PARE_ALIGN + k * (5 * sizeof(float) + 2 * sizeof(double));
+        if (kinds[s] & PARE_STATS_SAMPLE)
+            bytes += k * PARE_STATS_ROWS * sizeof(float);
+    }
+    return bytes;
+}
+
+static pare_status take_channels(pare_arena *a, pare_site_stats *s)
+{
+    float **const vector[] = {&s->absmax, &s->absmean, &s->mean, &s->min, &s->max};
+    for (size_t i = 0; i < sizeof vector / sizeof *vector; i++) {
+        *vector[i] = PARE_NEW(a, float, s->k);
+        if (!*vector[i])
+            return PARE_ENOMEM;
+    }
+    s->sum = PARE_NEW(a, double, s->k);
+    s->abs_sum = s->sum ? PARE_NEW(a, double, s->k) : NULL;
+    return s->abs_sum ? PARE_OK : PARE_ENOMEM;
+}
+
+pare_status pare_stats_take(pare_ctx *cx, pare_arena *a, const pare_config *c,
+                            const unsigned kinds[PARE_SITES], uint64_t tokens, pare_stats *out)
+{
+    *out = (pare_stats){.cx = cx, .total = tokens};
+    for (unsigned i = 0; i < PARE_SITES; i++) {
+        pare_site_stats *const s = &out->site[i];
+        s->k = pare_site_width(c, (pare_site)i);
+        out->active |= kinds[i] ? 1u << i : 0u;
+        if (kinds[i] & PARE_STATS_HESSIAN) {
+            s->h = PARE_NEW(a, float, s->k * s->k);
+            if (!s->h)
+                return PARE_ENOMEM;
+        }
+        if (kinds[i] & PARE_STATS_CHANNELS)
+            PARE_TRY(take_channels(a, s));
+        if (kinds[i] & PARE_STATS_SAMPLE) {
+            s->sample = PARE_NEW(a, float, s->k *PARE_STATS_ROWS);
+            if (!s->sample)
+                return PARE_ENOMEM;
+        }
+    }
+    return PARE_OK;
+}
+
+/* One batch of inputs. */
+typedef struct batch {
+    pare_site_stats *s;
+    const float *x;
+    size_t rows;
+} batch;
+
+static void add_columns(void *arg, size_t begin, size_t end, size_t worker)
+{
+    const batch *const b = arg;
+    pare_site_stats *const s = b->s;
+    (void)worker;
+    for (size_t j = begin; j < end && s->tokens == 0; j++) {
+        s->min[j] = INFINITY;
+        s->max[j] = -INFINITY;
+    }
+    for (size_t i = 0; i < b->rows; i++)
+        for (size_t j = begin; j < end; j++) {
+            const float v = b->x[i * s->k + j];
+            s->min[j] = v < s->min[j] ? v : s->min[j];
+            s->max[j] = v > s->max[j] ? v : s->max[j];
+            s->sum[j] += (double)v;
+            s->abs_sum[j] += fabs((double)v);
+        }
+    const double tokens = (double)s->tokens + (double)b->rows;
+    for (size_t j = begin; j < end; j++) {
+        s->absmax[j] = fmaxf(fabsf(s->min[j]), fabsf(s->max[j]));
+        s->mean[j] = (float)(s->sum[j] / tokens);
+        s->absmean[j] = (float)(s->abs_sum[j] / tokens);
+    }
+}
+
+/* Token t is kept when the share of the sample that it completes goes up by one. */
+static void add_sample(pare_site_stats *s, const float *x, size_t rows, uint64_t total)
+{
+    for (size_t i = 0; i < rows && s->samples < PARE_STATS_ROWS; i++) {
+        const uint64_t t = s->tokens + i;
+        const bool all = total <= PARE_STATS_ROWS;
+        if (!all && (t + 1) * PARE_STATS_ROWS / total == t * PARE_STATS_ROWS / total)
+            continue;
+        memcpy(s->sample + s->samples++ * s->k, x + i * s->k, s->k * sizeof *x);
+    }
+}
+
+static pare_status add(void *self, pare_site site, const float *x, size_t rows, size_t k)
+{
+    pare_stats *const stats = self;
+    pare_site_stats *const s = &stats->site[site];
+    if (!(stats->active & (1u << site)) || rows == 0)
+        return PARE_OK;
+    if (s->h)
+        pare_gram_add(stats->cx, s->h, x, rows, k);
+    batch b = {s, x, rows};
+    if (s->absmax)
+        pare_parallel(stats->cx, k, COLUMNS, add_columns, &b);
+    if (s->sample)
+        add_sample(s, x, rows, stats->total);
+    s->tokens += rows;
+    return PARE_OK;
+}
+
+pare_tap pare_stats_tap(pare_stats *s)
+{
+    unsigned last = 0;
+    for (unsigned i = 0; i < PARE_SITES; i++)
+        if (s->active & (1u << i))
+            last = i;
+    return (pare_tap){.see = add, .self = s, .last = (pare_site)last};
+}
+
+void pare_stats_scale(pare_site_stats *stats, const float *s)
+{
+    const size_t k = stats->k;
+    for (size_t i = 0; stats->h && i < k; i++)
+        for (size_t j = 0; j <= i; j++)
+            stats->h[i * k + j] =
+                (float)((double)stats->h[i * k + j] / ((double)s[i] * (double)s[j]));
+    float *const vector[] = {stats->absmax, stats->absmean, stats->mean, stats->min, stats->max};
+    for (size_t v = 0; stats->absmax && v < sizeof vector / sizeof *vector; v++)
+        for (size_t j = 0; j < k; j++)
+            vector[v][j] /= s[j];
+    for (size_t i = 0; stats->sample && i < stats->samples; i++)
+        for (size_t j = 0; j < k; j++)
+            stats->sample[i * k + j] /= s[j];
+    for (size_t j = 0; stats->absmax && j < k; j++) {
+        stats->sum[j] /= (double)s[j];
+        stats->abs_sum[j] /= (double)s[j];
+    }
+}
+
+/* H of x - z:  H - T (m z^T + z m^T) + T z z^T, m the means. */
+static void shift_hessian(pare_site_stats *stats, const float *z)
+{
+    const size_t k = stats->k;
+    const double tokens = (double)stats->tokens;
+    for (size_t i = 0; i < k; i++)
+        for (size_t j = 0; j <= i; j++) {
+            const double zi = (double)z[i], zj = (double)z[j];
+            const double change = tokens * zi * zj - stats->sum[i] * zj - zi * stats->sum[j];
+            stats->h[i * k + j] = (float)((double)stats->h[i * k + j] + change);
+        }
+}
+
+void pare_stats_shift(pare_site_stats *stats, const float *z)
+{
+    const size_t k = stats->k;
+    const double tokens = (double)stats->tokens;
+    for (size_t i = 0; stats->sample && i < stats->samples; i++)
+        for (size_t j = 0; j < k; j++)
+            stats->sample[i * k + j] -= z[j];
+    if (!stats->absmax || stats->tokens == 0)
+        return;
+    if (stats->h)
+        shift_hessian(stats, z);
+    for (size_t j = 0; j < k; j++) {
+        stats->min[j] -= z[j];
+        stats->max[j] -= z[j];
+        stats->absmax[j] = fmaxf(fabsf(stats->min[j]), fabsf(stats->max[j]));
+        stats->sum[j] -= tokens * (double)z[j];
+        stats->mean[j] = (float)(stats->sum[j] / tokens);
+        double sum = 0.0;
+        for (size_t i = 0; stats->sample && i < stats->samples; i++)
+            sum += fabs((double)stats->sample[i * k + j]);
+        stats->absmean[j] =
+            stats->samples ? (float)(sum / (double)stats->samples) : stats->absmax[j];
+        stats->abs_sum[j] = (double)stats->absmean[j] * tokens;
+    }
+}

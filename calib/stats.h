@@ -1,0 +1,61 @@
+/* calib/stats.h - what calibration tells of the inputs of linears, one set per site.
+ *
+ *   H        sum over tokens of x x^T. The factor 2/T of the papers is left out: GPTQ, its damping
+ *            and relative errors do not change when H is scaled.
+ *   channels per input column: max |x|, mean |x|, mean, least and largest x.
+ *   sample   up to PARE_STATS_ROWS inputs, evenly spread over all tokens.
+ *
+ * Batches are added in the order in which the wave brings them. Statistics follow a fold
+ * (runtime/fold.h), so that a block needs one pass of the wave whatever is folded. */
+#ifndef PARE_CALIB_STATS_H
+#define PARE_CALIB_STATS_H
+
+#include "runtime/forward.h"
+
+/* Kinds of statistics, a bit each. */
+enum { PARE_STATS_HESSIAN = 1u << 0, PARE_STATS_CHANNELS = 1u << 1, PARE_STATS_SAMPLE = 1u << 2 };
+
+enum { PARE_STATS_ROWS = 256 };
+
+/* Statistics of one site; what was not asked for is NULL. */
+typedef struct pare_site_stats {
+    size_t k;
+    uint64_t tokens;                            /* seen */
+    float *h;                                   /* [k, k] lower triangle */
+    float *absmax, *absmean, *mean, *min, *max; /* [k] */
+    float *sample;                              /* [samples, k] */
+    size_t samples;
+    double *sum, *abs_sum; /* [k] behind the means */
+} pare_site_stats;
+
+typedef struct pare_stats {
+    pare_ctx *cx;
+    pare_site_stats site[PARE_SITES];
+    uint64_t total;  /* tokens that will be seen: places the sample */
+    unsigned active; /* bit per site that pare_stats_tap adds to */
+} pare_stats;
+
+/* Bytes of the statistics `kinds[site]`, at most. */
+uint64_t pare_stats_bytes(const pare_config *c, const unsigned kinds[PARE_SITES]);
+
+/* Zeroed statistics in the arena; active: every site with a kind.
+ *   tokens  that the taps will see in all
+ * PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_stats_take(pare_ctx *cx, pare_arena *a, const pare_config *c,
+                                         const unsigned kinds[PARE_SITES], uint64_t tokens,
+                                         pare_stats *out);
+
+/* A tap that adds to the statistics of the active sites; the block stops behind the last of them.
+ * Same bytes for any number of threads. */
+pare_tap pare_stats_tap(pare_stats *s);
+
+/* x becomes x / s:  s [k], above 0. The same as if the tap had seen the scaled inputs, up to
+ * rounding. */
+void pare_stats_scale(pare_site_stats *stats, const float *s);
+
+/* x becomes x - z:  z [k]. Needs the channels for H (its change follows from the means). The mean
+ * of |x - z| follows from no statistic: it is taken over the sample, and without one it is set to
+ * its bound max |x - z|. */
+void pare_stats_shift(pare_site_stats *stats, const float *z);
+
+#endif
