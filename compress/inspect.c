@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "formats/checkpoint.h"
+#include "formats/packed.h"
 
 enum { NAME = 4096 };
 
@@ -46,15 +47,16 @@ static void add_tensor(inspector *in, size_t i)
     add_sizes(in->out, row);
 }
 
-static pare_status add_plane(inspector *in, const char *linear, const char *suffix,
+static pare_status add_plane(inspector *in, const char *linear, pare_plane plane,
                              pare_inspect_row *row)
 {
     char name[NAME];
-    const int n = snprintf(name, sizeof name, "%s%s", linear, suffix);
+    const char *const suffix = pare_packed_plane_name(plane);
+    const int n = snprintf(name, sizeof name, "%s.%s", linear, suffix);
     const pare_tensor *const t =
         n > 0 && (size_t)n < sizeof name ? pare_checkpoint_find(in->ck, name) : NULL;
     if (!t)
-        return pare_fail(in->cx, PARE_EFORMAT, "%s: tensor %.1024s%s is missing", in->ck->path,
+        return pare_fail(in->cx, PARE_EFORMAT, "%s: tensor %.1024s.%s is missing", in->ck->path,
                          linear, suffix);
     const size_t i = (size_t)(t - in->ck->tensor);
     in->shown[i] = true;
@@ -66,37 +68,25 @@ static pare_status add_plane(inspector *in, const char *linear, const char *suff
 
 static pare_status add_linear(inspector *in, const char *name, const pare_json *v)
 {
-    const int64_t bits = pare_json_integer(pare_json_get(v, "bits"), -1);
-    const int64_t group = pare_json_integer(pare_json_get(v, "group"), -1);
-    const bool symmetric = pare_json_bool(pare_json_get(v, "symmetric"), false);
-    const pare_json *const shape = pare_json_get(v, "shape");
-    const int64_t n = pare_json_integer(pare_json_at(shape, 0), -1);
-    const int64_t k = pare_json_integer(pare_json_at(shape, 1), -1);
-    uint64_t weights = 0;
-    if (bits < 1 || bits > 8 || group < 0 || n < 0 || k < 0 ||
-        __builtin_mul_overflow((uint64_t)n, (uint64_t)k, &weights))
-        return pare_fail(in->cx, PARE_EFORMAT,
-                         "%s: packed.index.json: linear %.1024s: bits, group or shape is missing "
-                         "or out of range",
-                         in->ck->path, name);
-    char encoding[64], groups[32] = "row";
-    if (group > 0)
-        (void)snprintf(groups, sizeof groups, "g%lld", (long long)group);
-    const int len = snprintf(encoding, sizeof encoding, "int%lld %s %s", (long long)bits, groups,
-                             symmetric ? "sym" : "asym");
+    pare_packed_linear l;
+    if (pare_packed_linear_read(in->cx, name, v, &l) != PARE_OK)
+        return pare_fail_context(in->cx, PARE_EFORMAT, "%s: packed.index.json", in->ck->path);
+    char text[PARE_PACKED_TEXT];
+    (void)pare_packed_linear_text(&l, text);
     pare_inspect_row *const row = &in->out->row[in->out->rows];
     *row = (pare_inspect_row){.name = pare_arena_text(in->arena, name, strlen(name)),
-                              .encoding = pare_arena_text(in->arena, encoding, (size_t)len),
+                              .encoding = pare_arena_text(in->arena, text, strlen(text)),
                               .packed = true,
                               .rank = 2,
-                              .shape = {(uint64_t)n, (uint64_t)k},
-                              .weights = weights};
+                              .shape = {l.n, l.k},
+                              .weights = (uint64_t)l.n * l.k};
     if (!row->name || !row->encoding)
         return PARE_ENOMEM;
-    PARE_TRY(add_plane(in, name, ".codes", row));
-    PARE_TRY(add_plane(in, name, ".scales", row));
-    if (!symmetric)
-        PARE_TRY(add_plane(in, name, ".zeros", row));
+    for (pare_plane p = 0; p < PARE_PLANES; p++) {
+        pare_tensor t;
+        if (pare_packed_plane_shape(&l, p, &t))
+            PARE_TRY(add_plane(in, name, p, row));
+    }
     add_sizes(in->out, row);
     return PARE_OK;
 }

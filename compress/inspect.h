@@ -8,7 +8,7 @@
 /* A tensor, or a packed linear as one row. */
 typedef struct pare_inspect_row {
     const char *name;     /* of the tensor; of the linear without suffix when packed */
-    const char *encoding; /* "F16", "int4 g128 sym", "int3 row asym" */
+    const char *encoding; /* "F16", "int4 g128 sym", "nf4 g64" */
     const char *file;     /* without directory; of the codes when packed */
     bool packed;
     uint32_t rank;

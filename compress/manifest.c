@@ -85,6 +85,35 @@ static void put_model(pare_json_writer *w, const pare_config *c)
     pare_json_close(w);
 }
 
+/* NULL for an error that was not measured. */
+static void put_error(pare_json_writer *w, double error)
+{
+    if (error < 0)
+        pare_json_put_null(w, "output_error");
+    else
+        pare_json_put_number(w, "output_error", error);
+}
+
+/* A single step is what the row says already. */
+static void put_steps(pare_json_writer *w, const pare_linear_result *r)
+{
+    if (r->steps < 2 && !(r->steps && r->step[0].note[0]))
+        return;
+    pare_json_open_array(w, "steps");
+    for (size_t i = 0; i < r->steps; i++) {
+        const pare_step_result *const s = &r->step[i];
+        pare_json_open_object(w, NULL);
+        put_size(w, "step", s->step);
+        pare_json_put_text(w, "pass", s->pass);
+        pare_json_put_number(w, "weight_error", s->weight_error);
+        put_error(w, s->output_error);
+        if (s->note[0])
+            pare_json_put_text(w, "note", s->note);
+        pare_json_close(w);
+    }
+    pare_json_close(w);
+}
+
 static void put_row(pare_json_writer *w, const pare_linear_result *r)
 {
     const pare_packed_linear *const l = &r->linear;
@@ -93,19 +122,20 @@ static void put_row(pare_json_writer *w, const pare_linear_result *r)
     put_size(w, "bits", l->bits);
     put_size(w, "group", l->group);
     pare_json_put_bool(w, "symmetric", l->symmetric);
+    if (l->encoding != PARE_ENCODING_UNIFORM)
+        pare_json_put_text(w, "values", pare_encoding_name(l->encoding));
+    pare_packed_extras_put(w, l);
     put_shape(w, (const uint64_t[]){l->n, l->k}, 2);
     pare_json_put_number(w, "bits_per_weight", r->bits_per_weight);
     pare_json_put_text(w, "method", r->method);
     pare_json_put_number(w, "weight_error", r->weight_error);
-    if (r->output_error < 0)
-        pare_json_put_null(w, "output_error");
-    else
-        pare_json_put_number(w, "output_error", r->output_error);
+    put_error(w, r->output_error);
     pare_json_put_number(w, "damp", r->damp);
     put_size(w, "damp_raises", r->raises);
     pare_json_put_bool(w, "double_precision", r->f64);
     pare_json_put_bool(w, "fallback", r->fallback);
     put_size(w, "dead_columns", r->dead);
+    put_steps(w, r);
     pare_json_open_object(w, "xxh3");
     for (pare_plane p = 0; p < PARE_PLANES; p++) {
         pare_tensor t;

@@ -181,7 +181,7 @@ static pare_status check_model(pare_verify_run *v)
         for (size_t r = 0; r < PARE_ROLES; r++)
             if (m.block[b].linear[r].bits)
                 PARE_TRY(pare__verify_packed(v, &m.block[b].linear[r]));
-    return PARE_OK;
+    return m.head.bits ? pare__verify_packed(v, &m.head) : PARE_OK;
 }
 
 static pare_status check_all(pare_verify_run *v)

@@ -4,6 +4,7 @@
 
 #include "compress/verify.h"
 #include "formats/checkpoint.h"
+#include "formats/packed.h"
 
 typedef struct pare_verify_run {
     pare_ctx *cx;
@@ -43,7 +44,8 @@ void pare__verify_hashes(pare_verify_run *v);
 /* Float tensors hold no NaN or infinity. */
 void pare__verify_finite(pare_verify_run *v);
 
-/* Scales, zero points and padding of a packed linear. Scratch from the run's arena. PARE_ENOMEM. */
+/* Codes, scales, zero points, books, steps and padding of a packed linear that was loaded from the
+ * run's checkpoint. Scratch from the run's arena. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare__verify_packed(pare_verify_run *v, const pare_linear *l);
 
 #endif

@@ -3,9 +3,8 @@
 
 #include "compress/verify_internal.h"
 #include "formats/hash.h"
-#include "kernels/layout.h"
 
-enum { F16_EXPONENT = 0x7c00, F16_SIGN = 0x8000 };
+enum { F16_EXPONENT = 0x7c00 };
 
 /* The hash that the manifest has for a tensor, NULL when it has none. */
 static const char *expected_hash(pare_verify_run *v, const char *name)
@@ -97,74 +96,4 @@ void pare__verify_finite(pare_verify_run *v)
                                t->name, at);
         pare_ctx_progress(v->cx, "looking for NaN", (double)(i + 1), (double)v->checkpoint.tensors);
     }
-}
-
-/* Row of a scale or zero point at index i of its plane. */
-static size_t row_of(size_t i, size_t groups)
-{
-    return i / (groups * PARE_ATOM_N) * PARE_ATOM_N + i % PARE_ATOM_N;
-}
-
-static void check_grid(pare_verify_run *v, const pare_linear *l, size_t groups)
-{
-    const unsigned middle = 1u << (l->bits - 1), end = 1u << l->bits;
-    for (size_t i = 0; i < l->panel.n * groups; i++) {
-        const uint16_t scale = l->panel.scales[i];
-        const size_t row = row_of(i, groups);
-        if ((scale & F16_SIGN) || (scale & F16_EXPONENT) == F16_EXPONENT ||
-            (scale != 0 && (scale & F16_EXPONENT) == 0)) {
-            pare__verify_found(v, "%s.scales: row %zu: 0x%04x is not 0 or a positive normal F16",
-                               l->name, row, (unsigned)scale);
-            return;
-        }
-        const unsigned zero = l->panel.zeros ? l->panel.zeros[i] : middle;
-        if (zero >= end) {
-            pare__verify_found(v, "%s.zeros: row %zu: %u is not below %u", l->name, row, zero, end);
-            return;
-        }
-        if (row >= l->n && (scale != 0 || zero != middle)) {
-            pare__verify_found(v, "%s: padding row %zu has scale 0x%04x and zero %u", l->name, row,
-                               (unsigned)scale, zero);
-            return;
-        }
-    }
-}
-
-/* Padding of eight unpacked rows: false when some code does not decode to zero. */
-static bool padding_holds(const pare_linear *l, const uint8_t *codes, size_t first, size_t groups)
-{
-    const size_t k = l->panel.k;
-    const uint8_t middle = (uint8_t)(1u << (l->bits - 1));
-    for (size_t r = 0; r < PARE_ATOM_N; r++) {
-        const bool real = first + r < l->n;
-        const size_t last = (first / PARE_ATOM_N * groups + groups - 1) * PARE_ATOM_N + r;
-        const uint8_t want = real && l->panel.zeros ? l->panel.zeros[last] : middle;
-        for (size_t j = real ? l->k : 0; j < k; j++)
-            if (codes[r * k + j] != want)
-                return false;
-    }
-    return true;
-}
-
-pare_status pare__verify_packed(pare_verify_run *v, const pare_linear *l)
-{
-    const size_t k = l->panel.k, groups = (k + l->panel.group - 1) / l->panel.group;
-    check_grid(v, l, groups);
-    const pare_mark mark = pare_arena_mark(&v->arena);
-    uint8_t *const codes = PARE_NEW(&v->arena, uint8_t, PARE_ATOM_N * k);
-    if (!codes)
-        return PARE_ENOMEM;
-    const size_t block_bytes = k / PARE_ATOM_K * pare_atom_bytes(l->bits);
-    const size_t from = l->k < k ? 0 : l->n / PARE_ATOM_N * PARE_ATOM_N;
-    for (size_t row = from; row < l->panel.n; row += PARE_ATOM_N) {
-        pare_unpack_codes(codes, k, l->panel.codes + row / PARE_ATOM_N * block_bytes, PARE_ATOM_N,
-                          k, l->bits);
-        if (!padding_holds(l, codes, row, groups)) {
-            pare__verify_found(v, "%s.codes: padding of rows %zu .. %zu does not decode to zero",
-                               l->name, row, row + PARE_ATOM_N - 1);
-            break;
-        }
-    }
-    pare_arena_rewind(&v->arena, mark);
-    return PARE_OK;
 }

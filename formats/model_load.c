@@ -4,7 +4,7 @@
 
 #include "formats/checkpoint.h"
 #include "formats/packed.h"
-#include "kernels/layout.h"
+#include "runtime/hadamard.h"
 
 enum { NAME = 256, PACKED_VERSION = 1 };
 
@@ -174,6 +174,16 @@ static pare_status load_packed(loader *l, const char *base, const pare_json *v, 
     return PARE_OK;
 }
 
+/* The runtime rotates the inputs of o and down. */
+static pare_status check_rotated(const loader *l, const pare_linear *w, pare_site site)
+{
+    const bool may = site == PARE_SITE_ATTENDED || site == PARE_SITE_ACTIVATED;
+    if (!w->rotated || (may && pare_hadamard_fits(w->k)))
+        return PARE_OK;
+    return pare_fail(l->cx, PARE_EFORMAT, "%s: linear %s: %zu inputs that nobody can rotate",
+                     l->ck->path, w->name, w->k);
+}
+
 static pare_status load_linear(loader *l, const char *base, size_t n, size_t k, bool bias,
                                pare_linear *out)
 {
@@ -219,6 +229,7 @@ static pare_status load_block(loader *l, const pare_config *c, size_t i, pare_bl
         const bool attention = d->site == PARE_SITE_ATTENTION || d->site == PARE_SITE_ATTENDED;
         PARE_TRY(load_linear(l, name, n, k, attention ? l->attention_bias : l->mlp_bias,
                              &b->linear[role]));
+        PARE_TRY(check_rotated(l, &b->linear[role], d->site));
     }
     return PARE_OK;
 }
@@ -239,7 +250,8 @@ static pare_status load_head(loader *l, pare_model *m)
                          "%s: tensor %s is missing, and config.json does not say "
                          "tie_word_embeddings: true",
                          l->ck->path, name);
-    return load_linear(l, l->arch->head, c->vocab, c->hidden, false, &m->head);
+    PARE_TRY(load_linear(l, l->arch->head, c->vocab, c->hidden, false, &m->head));
+    return check_rotated(l, &m->head, PARE_SITE_MLP);
 }
 
 static bool ends_with(const char *text, const char *end)

@@ -5,7 +5,7 @@
 #include "kernels/layout.h"
 #include "runtime/threads.h"
 
-enum { MAGNITUDES = 4, OUTLIER_BITS = 8 };
+enum { MAGNITUDES = 4, OUTLIER_BITS = 8, NF4_ZERO = 128 };
 
 static const char *const plane_names[PARE_PLANES] = {
     [PARE_PLANE_CODES] = "codes",
@@ -217,7 +217,8 @@ static void pack_grid(const pack_task *t, size_t row)
     const pare_codes *const from = t->from;
     void *const *const to = t->to->plane;
     if (to[PARE_PLANE_SCALES] && coded_scales(t->l))
-        pack_u8(t, row, from->scale_codes, to[PARE_PLANE_SCALES], 0);
+        pack_u8(t, row, from->scale_codes, to[PARE_PLANE_SCALES],
+                t->l->encoding == PARE_ENCODING_NF4 ? NF4_ZERO : 0);
     else if (to[PARE_PLANE_SCALES])
         pack_f16(t, row, from->scales, to[PARE_PLANE_SCALES], t->groups, 1);
     if (to[PARE_PLANE_ZEROS])

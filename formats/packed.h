@@ -31,9 +31,9 @@
  *   NAME.input_scale      F32  [1]                    activation mode tensor
  *   NAME.bias             F32  [n]
  *
- * Padding rows are 0 in every plane but codes and zeros. Padding codes stand for 0: the zero point,
- * 1 (ternary), 7 (nf4), otherwise code 0, which stands for 0 except in columns of codebook and
- * binary.
+ * Padding rows are 0 in every plane but codes, zeros and scales of nf4 (128); their scales count as
+ * 0. Padding codes stand for 0: the zero point, 1 (ternary), 7 (nf4), otherwise code 0, which
+ * stands for 0 except in columns of codebook and binary.
  *
  * Files are filled in the order of units. Inside a file tensors lie by falling alignment: codes
  * (64-byte multiples) first, then dtypes of 8, 4, 2, 1 bytes, each class by unit and then in the
@@ -109,6 +109,15 @@ pare_packed_bytes pare_packed_linear_bytes(const pare_packed_linear *l);
 /* Whether such a linear can be stored at all: bits and group that suit the encoding, counts in
  * range. PARE_EINVAL, PARE_EFORMAT for sizes outside 1 .. 2^30. */
 PARE_CHECKED pare_status pare_packed_linear_check(pare_ctx *cx, const pare_packed_linear *l);
+
+/* What is stored in a few words, for people: "int4 g128 sym", "nf4 g64 + 12 columns f16, x f32".
+ * Returns text. */
+enum { PARE_PACKED_TEXT = 128 };
+const char *pare_packed_linear_text(const pare_packed_linear *l, char text[PARE_PACKED_TEXT]);
+
+/* Members of an open object: activation, outliers, outlier_type, sparse, rotated, bias, as far as
+ * they are not the default. */
+void pare_packed_extras_put(pare_json_writer *w, const pare_packed_linear *l);
 
 /* One linear of packed.index.json as `name`: {...}, and the reverse, which refuses members and
  * values that this version does not know and what pare_packed_linear_check refuses. `name` is

@@ -1,4 +1,5 @@
-#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "formats/packed.h"
@@ -126,6 +127,21 @@ static void put_activation(pare_json_writer *w, const pare_activation *a)
     pare_json_close(w);
 }
 
+void pare_packed_extras_put(pare_json_writer *w, const pare_packed_linear *l)
+{
+    put_activation(w, &l->activation);
+    if (l->outliers) {
+        pare_json_put_integer(w, "outliers", (int64_t)l->outliers);
+        pare_json_put_text(w, "outlier_type", l->outliers_int8 ? "int8" : "f16");
+    }
+    if (l->sparse)
+        pare_json_put_integer(w, "sparse", (int64_t)l->sparse);
+    if (l->rotated)
+        pare_json_put_bool(w, "rotated", true);
+    if (l->bias)
+        pare_json_put_bool(w, "bias", true);
+}
+
 void pare_packed_linear_put(pare_json_writer *w, const pare_packed_linear *l)
 {
     pare_json_open_object(w, l->name);
@@ -138,18 +154,60 @@ void pare_packed_linear_put(pare_json_writer *w, const pare_packed_linear *l)
     pare_json_close(w);
     if (l->encoding != PARE_ENCODING_UNIFORM)
         pare_json_put_text(w, "encoding", pare_encoding_name(l->encoding));
-    put_activation(w, &l->activation);
-    if (l->outliers) {
-        pare_json_put_integer(w, "outliers", (int64_t)l->outliers);
-        pare_json_put_text(w, "outlier_type", l->outliers_int8 ? "int8" : "f16");
-    }
-    if (l->sparse)
-        pare_json_put_integer(w, "sparse", (int64_t)l->sparse);
-    if (l->rotated)
-        pare_json_put_bool(w, "rotated", true);
-    if (l->bias)
-        pare_json_put_bool(w, "bias", true);
+    pare_packed_extras_put(w, l);
     pare_json_close(w);
+}
+
+typedef struct text_out {
+    char *text;
+    size_t used;
+} text_out;
+
+PARE_PRINTF(2, 3)
+static void add(text_out *t, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    const int n = vsnprintf(t->text + t->used, PARE_PACKED_TEXT - t->used, fmt, ap);
+    va_end(ap);
+    t->used += n > 0 ? (size_t)n : 0;
+    if (t->used >= PARE_PACKED_TEXT)
+        t->used = PARE_PACKED_TEXT - 1;
+}
+
+static void add_activation(text_out *t, const pare_activation *a)
+{
+    if (a->mode == PARE_ACTIVATION_FLOAT)
+        add(t, ", x f32");
+    else if (a->mode != PARE_ACTIVATION_GROUP || a->bits == 4)
+        add(t, ", x int%u per %s", a->bits ? a->bits : ACTIVATION_BITS, modes[a->mode]);
+}
+
+const char *pare_packed_linear_text(const pare_packed_linear *l, char text[PARE_PACKED_TEXT])
+{
+    text_out t = {.text = text};
+    if (l->encoding == PARE_ENCODING_UNIFORM)
+        add(&t, "int%u", l->bits);
+    else if (l->encoding == PARE_ENCODING_CODEBOOK)
+        add(&t, "%s%u", encodings[l->encoding], l->bits);
+    else
+        add(&t, "%s", encodings[l->encoding]);
+    if (l->group)
+        add(&t, " g%zu", l->group);
+    else
+        add(&t, " row");
+    if (l->encoding == PARE_ENCODING_UNIFORM)
+        add(&t, l->symmetric ? " sym" : " asym");
+    if (l->outliers)
+        add(&t, " + %zu columns %s", l->outliers, l->outliers_int8 ? "int8" : "f16");
+    if (l->sparse)
+        add(&t, " + %zu sparse", l->sparse);
+    add_activation(&t, &l->activation);
+    if (l->rotated)
+        add(&t, ", rotated");
+    if (l->bias)
+        add(&t, ", bias");
+    return text;
 }
 
 /* Members of one linear as they are read; `what` names the first that is wrong. */

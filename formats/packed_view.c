@@ -1,12 +1,11 @@
 #include <inttypes.h>
-#include <math.h>
 
 #include "formats/packed.h"
 #include "kernels/half.h"
 #include "kernels/layout.h"
 
 /* Smallest and largest exponent of a power of two in F16, and the bias of those of MXFP4. */
-enum { LEAST = -24, NORMAL = -14, MOST = 15, BIAS = 127 };
+enum { LEAST = -24, NORMAL = -14, MOST = 15, BIAS = 127, NF4_ZERO = 128 };
 
 /* Row of item i of a plane [row block][group][8]. */
 static size_t row_of(size_t i, size_t groups)
@@ -37,8 +36,8 @@ static pare_status expand(pare_ctx *cx, pare_arena *a, const pare_packed_linear 
         if (row >= l->n)
             continue;
         if (l->encoding == PARE_ENCODING_NF4) {
-            scale[i] =
-                pare_f32_to_f16(fmaf(step[i / PARE_PACKED_STEP], (float)(code[i] - 128), *offset));
+            const float product = step[i / PARE_PACKED_STEP] * (float)(code[i] - NF4_ZERO);
+            scale[i] = pare_f32_to_f16(*offset + product);
             continue;
         }
         const int exponent = code[i] - BIAS;

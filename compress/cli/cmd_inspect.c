@@ -1,4 +1,5 @@
 #include <stdio.h>
+#include <string.h>
 
 #include "compress/cli/cli.h"
 #include "compress/inspect.h"
@@ -33,13 +34,19 @@ static void print_config(const pare_inspection *in)
 static void print_text(const pare_inspection *in)
 {
     char text[160];
+    int width = 16;
+    for (size_t i = 0; i < in->rows; i++) {
+        const int len = (int)strlen(in->row[i].encoding);
+        width = len > width ? len : width;
+    }
     (void)printf("%s\n", in->path);
     print_config(in);
-    (void)printf("\n%-52s %-16s %14s %8s %12s\n", "tensor", "encoding", "shape", "bits/w", "bytes");
+    (void)printf("\n%-52s %-*s %14s %8s %12s\n", "tensor", width, "encoding", "shape", "bits/w",
+                 "bytes");
     for (size_t i = 0; i < in->rows; i++) {
         const pare_inspect_row *const row = &in->row[i];
         shape_text(row, text, sizeof text);
-        (void)printf("%-52s %-16s %14s %8.3f %12llu\n", row->name, row->encoding, text,
+        (void)printf("%-52s %-*s %14s %8.3f %12llu\n", row->name, width, row->encoding, text,
                      row->bits_per_weight, (unsigned long long)row->bytes);
     }
     (void)printf("\n");

@@ -10,21 +10,46 @@ double pare__report_error(const pare_linear_result *row)
     return row->output_error >= 0 ? row->output_error : row->weight_error;
 }
 
+/* What a row and the rows of its steps share, up to the errors. */
+static void put_linear(pare_text_out *t, const pare_linear_result *l, const char *method)
+{
+    pare__text_put(t, "%zu,", l->block);
+    pare__text_put_csv(t, l->linear.name);
+    pare__text_put(t, ",%s,%zu,%zu,%u,%zu,%d,%.6g,", method, l->linear.n, l->linear.k,
+                   l->linear.bits, l->linear.group, l->linear.symmetric, l->bits_per_weight);
+}
+
+static void put_errors(pare_text_out *t, double weight, double output)
+{
+    pare__text_put(t, "%.9g,", weight);
+    if (output >= 0)
+        pare__text_put(t, "%.9g", output);
+}
+
+/* A row of what became of each linear, then one of each step's share when there is more to tell. */
 void pare__report_csv(pare_text_out *t, const pare_report *r)
 {
     pare__text_put(t, "block,name,method,rows,columns,bits,group,symmetric,bits_per_weight,"
-                      "weight_error,output_error,damp,raises,f64,fallback,dead,seconds\n");
+                      "weight_error,output_error,damp,raises,f64,fallback,dead,seconds,encoding,"
+                      "step,note\n");
     for (size_t i = 0; i < r->rows; i++) {
         const pare_linear_result *const l = &r->row[i];
-        pare__text_put(t, "%zu,", l->block);
-        pare__text_put_csv(t, l->linear.name);
-        pare__text_put(t, ",%s,%zu,%zu,%u,%zu,%d,%.6g,%.9g,", l->method, l->linear.n, l->linear.k,
-                       l->linear.bits, l->linear.group, l->linear.symmetric, l->bits_per_weight,
-                       l->weight_error);
-        if (l->output_error >= 0)
-            pare__text_put(t, "%.9g", l->output_error);
-        pare__text_put(t, ",%.6g,%u,%d,%d,%zu,%.6g\n", l->damp, l->raises, l->f64, l->fallback,
+        char encoding[PARE_PACKED_TEXT];
+        put_linear(t, l, l->method);
+        put_errors(t, l->weight_error, l->output_error);
+        pare__text_put(t, ",%.6g,%u,%d,%d,%zu,%.6g,", l->damp, l->raises, l->f64, l->fallback,
                        l->dead, l->seconds);
+        pare__text_put_csv(t, pare_packed_linear_text(&l->linear, encoding));
+        pare__text_put(t, ",,\n");
+        const bool tell = l->steps > 1 || (l->steps && l->step[0].note[0]);
+        for (size_t s = 0; tell && s < l->steps; s++) {
+            const pare_step_result *const step = &l->step[s];
+            put_linear(t, l, step->pass);
+            put_errors(t, step->weight_error, step->output_error);
+            pare__text_put(t, ",,,,,,,,%u,", step->step);
+            pare__text_put_csv(t, step->note);
+            pare__text_put(t, "\n");
+        }
     }
 }
 

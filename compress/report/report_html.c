@@ -84,21 +84,29 @@ static void put_evaluations(pare_text_out *t, const pare_report *r)
     pare__text_put(t, "</table>\n");
 }
 
+static void put_notes(pare_text_out *t, const pare_linear_result *l)
+{
+    for (size_t i = 0; i < l->steps; i++) {
+        if (!l->step[i].note[0])
+            continue;
+        pare__text_put(t, "%s: ", l->step[i].pass);
+        pare__text_put_html(t, l->step[i].note);
+        pare__text_put(t, " ");
+    }
+}
+
 static void put_layers(pare_text_out *t, const pare_report *r)
 {
     pare__text_put(t, "<h2>Linears</h2>\n<table><tr><th>linear</th><th>method</th><th>shape</th>"
-                      "<th>bits</th><th>group</th><th>bits per weight</th><th>weight error</th>"
+                      "<th>encoding</th><th>bits per weight</th><th>weight error</th>"
                       "<th>output error</th><th>damping</th><th>notes</th></tr>\n");
     for (size_t i = 0; i < r->rows; i++) {
         const pare_linear_result *const l = &r->row[i];
+        char encoding[PARE_PACKED_TEXT];
         pare__text_put(t, "<tr><td>");
         pare__text_put_html(t, l->linear.name);
-        pare__text_put(t, "</td><td>%s</td><td>%zu &times; %zu</td><td>%u</td>", l->method,
-                       l->linear.n, l->linear.k, l->linear.bits);
-        if (l->linear.group)
-            pare__text_put(t, "<td>%zu</td>", l->linear.group);
-        else
-            pare__text_put(t, "<td>row</td>");
+        pare__text_put(t, "</td><td>%s</td><td>%zu &times; %zu</td><td>%s</td>", l->method,
+                       l->linear.n, l->linear.k, pare_packed_linear_text(&l->linear, encoding));
         pare__text_put(t, "<td>%.3f</td><td>%.3g</td>", l->bits_per_weight, l->weight_error);
         if (l->output_error >= 0)
             pare__text_put(t, "<td>%.3g</td><td>%g</td>", l->output_error, l->damp);
@@ -107,7 +115,8 @@ static void put_layers(pare_text_out *t, const pare_report *r)
         pare__text_put(t, "<td>%s%s%s", l->fallback ? "rounded to nearest " : "",
                        l->f64 ? "double precision " : "", l->raises ? "damping raised " : "");
         if (l->dead)
-            pare__text_put(t, "%zu dead inputs", l->dead);
+            pare__text_put(t, "%zu dead inputs ", l->dead);
+        put_notes(t, l);
         pare__text_put(t, "</td></tr>\n");
     }
     pare__text_put(t, "</table>\n");

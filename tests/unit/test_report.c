@@ -10,7 +10,14 @@ static pare_linear_result rows[] = {
      .method = "gptq",
      .weight_error = 0.01,
      .output_error = 0.002,
-     .damp = 0.01},
+     .damp = 0.01,
+     .step = {{.step = 0,
+               .pass = "awq",
+               .output_error = 0.0005,
+               .weight_error = 0.25,
+               .note = "alpha 0.55, \"c\""},
+              {.step = 1, .pass = "gptq", .output_error = 0.0015, .weight_error = 0.01}},
+     .steps = 2},
     {.linear = {"model.layers.1.mlp.<up>,\"x\"", 172, 64, 3, 0, false},
      .block = 1,
      .method = "rtn",
@@ -95,6 +102,19 @@ START_TEST(the_table_of_layers_quotes_names_and_leaves_out_what_was_not_measured
     check_contains("layers.csv", "1,\"model.layers.1.mlp.<up>,\"\"x\"\"\",rtn,172,64,3,0,0,", "-1");
     check_contains("layers.csv", "0.01,0.002,0.01,0,0,0,0,0", "nan");
     check_contains("run.json", "\"ppl\": 5", "nan");
+    check_contains("layers.csv", ",0.01,0.002,0.01,0,0,0,0,0,int4 g32 sym,,\n", "nan");
+    check_contains("layers.csv", ",0.03,,0,0,0,1,3,0,int3 row asym,,\n", "nan");
+}
+END_TEST
+
+START_TEST(what_each_step_cost_has_rows_of_its_own)
+{
+    check_contains("layers.csv",
+                   "0,model.layers.0.self_attn.q_proj,awq,64,64,4,32,1,0,0.25,0.0005,,,,,,,,0,"
+                   "\"alpha 0.55, \"\"c\"\"\"\n",
+                   "rtn,64");
+    check_contains("layers.csv", "q_proj,gptq,64,64,4,32,1,0,0.01,0.0015,,,,,,,,1,\n", "rtn,64");
+    check_contains("report.html", "awq: alpha 0.55, &quot;c&quot;", "gptq: ");
 }
 END_TEST
 
@@ -144,6 +164,7 @@ int main(void)
     tcase_add_test(t, text_from_outside_stays_text_in_html);
     tcase_add_test(t, text_from_outside_stays_text_in_the_model_card);
     tcase_add_test(t, the_table_of_layers_quotes_names_and_leaves_out_what_was_not_measured);
+    tcase_add_test(t, what_each_step_cost_has_rows_of_its_own);
     tcase_add_test(t, failed_allocations_are_reported_and_leak_nothing);
     tcase_add_test(t, sizes_are_read_as_people_write_them);
     suite_add_tcase(s, t);
