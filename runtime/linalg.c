@@ -23,7 +23,7 @@
 
 #include "runtime/threads.h"
 
-enum { TILE = 256, WARM = 128 };
+enum { TILE = 256, GEMM_TILE = 128, WARM = 128 };
 
 /* Column-major upper is row-major lower transposed: LAPACK sees the same memory. */
 enum { COLUMNS = LAPACK_COL_MAJOR };
@@ -270,6 +270,37 @@ void pare_gemm_sub(float *c, size_t ldc, const float *a, size_t lda, const float
 {
     cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, dim(m), dim(n), dim(k), -1, a, dim(lda),
                 b, dim(ldb), 1, c, dim(ldc));
+}
+
+void pare_gemm_run(const pare_gemm *g)
+{
+    cblas_sgemm(CblasRowMajor, g->transpose_a ? CblasTrans : CblasNoTrans,
+                g->transpose_b ? CblasTrans : CblasNoTrans, dim(g->m), dim(g->n), dim(g->k),
+                g->alpha, g->a, dim(g->lda), g->b, dim(g->ldb), g->beta, g->c, dim(g->ldc));
+}
+
+static void gemm_tiles(void *arg, size_t begin, size_t end, size_t worker)
+{
+    const pare_gemm *const all = arg;
+    const size_t across = (all->n + GEMM_TILE - 1) / GEMM_TILE;
+    (void)worker;
+    for (size_t x = begin; x < end; x++) {
+        const size_t i = x / across * GEMM_TILE, j = x % across * GEMM_TILE;
+        pare_gemm g = *all;
+        g.m = all->m - i < GEMM_TILE ? all->m - i : GEMM_TILE;
+        g.n = all->n - j < GEMM_TILE ? all->n - j : GEMM_TILE;
+        g.a += all->transpose_a ? i : i * all->lda;
+        g.b += all->transpose_b ? j * all->ldb : j;
+        g.c += i * all->ldc + j;
+        pare_gemm_run(&g);
+    }
+}
+
+void pare_gemm_tiles(const pare_ctx *cx, const pare_gemm *g)
+{
+    pare_gemm copy = *g;
+    const size_t down = (g->m + GEMM_TILE - 1) / GEMM_TILE;
+    pare_parallel(cx, down * ((g->n + GEMM_TILE - 1) / GEMM_TILE), 1, gemm_tiles, &copy);
 }
 
 /* Every chunk holds its worker until all workers have come, so that OpenBLAS hands out as many

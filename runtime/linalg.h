@@ -6,6 +6,8 @@
 #ifndef PARE_RUNTIME_LINALG_H
 #define PARE_RUNTIME_LINALG_H
 
+#include <stdbool.h>
+
 #include "runtime/arena.h"
 
 /* Pins BLAS to one thread and warms it up on every worker, so that it allocates nothing later.
@@ -36,5 +38,26 @@ void pare_triangular_inverse_f64(const pare_ctx *cx, double *l, size_t n);
 /* c -= a b: c [m, n], a [m, k], b [k, n], one BLAS call, to be used inside a task. */
 void pare_gemm_sub(float *c, size_t ldc, const float *a, size_t lda, const float *b, size_t ldb,
                    size_t m, size_t n, size_t k);
+
+/* c = alpha op(a) op(b) + beta c, op transposing where told: op(a) [m, k], op(b) [k, n], c [m, n].
+ * With beta 0 what c held does not matter. */
+typedef struct pare_gemm {
+    size_t m, n, k;
+    const float *a;
+    size_t lda;
+    bool transpose_a; /* a is [k, m] */
+    const float *b;
+    size_t ldb;
+    bool transpose_b; /* b is [n, k] */
+    float *c;
+    size_t ldc;
+    float alpha, beta;
+} pare_gemm;
+
+/* One BLAS call, to be used inside a task. */
+void pare_gemm_run(const pare_gemm *g);
+
+/* Tiles of 128 x 128 of c, one BLAS call each; threads over tiles. */
+void pare_gemm_tiles(const pare_ctx *cx, const pare_gemm *g);
 
 #endif

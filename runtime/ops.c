@@ -74,7 +74,7 @@ double pare_exp(double x)
     return exp_clamped(x);
 }
 
-void pare_rms_norm(float *y, const float *x, const float *w, size_t n, double eps)
+static float inverse_rms(const float *x, size_t n, double eps)
 {
     double lane[LANES] = {0};
     size_t i = 0;
@@ -83,9 +83,28 @@ void pare_rms_norm(float *y, const float *x, const float *w, size_t n, double ep
             lane[l] += (double)x[i + l] * (double)x[i + l];
     for (; i < n; i++)
         lane[i % LANES] += (double)x[i] * (double)x[i];
-    const float s = (float)(1.0 / sqrt(lane_sum(lane) / (double)n + eps));
-    for (i = 0; i < n; i++)
+    return (float)(1.0 / sqrt(lane_sum(lane) / (double)n + eps));
+}
+
+void pare_rms_norm(float *y, const float *x, const float *w, size_t n, double eps)
+{
+    const float s = inverse_rms(x, n, eps);
+    for (size_t i = 0; i < n; i++)
         y[i] = w[i] * (x[i] * s);
+}
+
+void pare_rms_norm_backward(float *dx, float *t, const float *dy, const float *x, const float *w,
+                            size_t n, double eps)
+{
+    const float s = inverse_rms(x, n, eps);
+    double lane[LANES] = {0};
+    for (size_t i = 0; i < n; i++) {
+        t[i] = x[i] * s;
+        lane[i % LANES] += (double)(w[i] * dy[i]) * (double)t[i];
+    }
+    const float m = (float)(lane_sum(lane) / (double)n);
+    for (size_t i = 0; i < n; i++)
+        dx[i] += s * (w[i] * dy[i] - t[i] * m);
 }
 
 void pare_rope_apply(float *x, const float *cosine, const float *sine, size_t half)
@@ -102,6 +121,16 @@ void pare_silu_mul(float *gate, const float *up, size_t n)
     for (size_t i = 0; i < n; i++) {
         const float g = gate[i];
         gate[i] = g / (1.0f + exp_f32(-g)) * up[i];
+    }
+}
+
+void pare_silu_mul_backward(float *dgate, float *dup, const float *d, const float *gate,
+                            const float *up, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const float g = gate[i], s = 1.0f / (1.0f + exp_f32(-g)), da = d[i];
+        dup[i] = da * (g * s);
+        dgate[i] = da * up[i] * (s * (1.0f + g * (1.0f - s)));
     }
 }
 

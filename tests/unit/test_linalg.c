@@ -227,6 +227,44 @@ START_TEST(blas_is_named_by_version_core_and_threading)
 }
 END_TEST
 
+/* Against sums in double: every transposition, rows with gaps, more than one tile, c added to. */
+START_TEST(a_product_equals_sums_in_double_for_every_transposition)
+{
+    enum { M = 131, N = 260, K = 37, GAP = 3 };
+    const bool ta = _i & 1, tb = _i & 2;
+    const size_t lda = (ta ? M : K) + GAP, ldb = (tb ? K : N) + GAP, ldc = N + GAP;
+    const float *const a = normals(1, (M + K) * (M + K)), *const b = normals(2, ldb * (N + K));
+    use_threads(3);
+    float *const c = normals(3, M * ldc), *const before = normals(3, M * ldc);
+    pare_gemm_tiles(&cx, &(pare_gemm){.m = M,
+                                      .n = N,
+                                      .k = K,
+                                      .a = a,
+                                      .lda = lda,
+                                      .transpose_a = ta,
+                                      .b = b,
+                                      .ldb = ldb,
+                                      .transpose_b = tb,
+                                      .c = c,
+                                      .ldc = ldc,
+                                      .alpha = 0.5F,
+                                      .beta = -2});
+    for (size_t i = 0; i < M; i++)
+        for (size_t j = 0; j < ldc; j++) {
+            double sum = 0, whole = 2 * fabs((double)before[i * ldc + j]);
+            for (size_t l = 0; l < K; l++) {
+                const double term = (double)(ta ? a[l * lda + i] : a[i * lda + l]) *
+                                    (double)(tb ? b[j * ldb + l] : b[l * ldb + j]) / 2;
+                sum += j < N ? term : 0;
+                whole += j < N ? fabs(term) : 0;
+            }
+            const double want =
+                j < N ? sum - 2 * (double)before[i * ldc + j] : (double)before[i * ldc + j];
+            ck_assert(fabs((double)c[i * ldc + j] - want) <= 40 * 6e-8 * whole);
+        }
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("linalg");
@@ -240,6 +278,7 @@ int main(void)
     tcase_add_test(t, nan_infinity_and_zero_are_failed_pivots);
     tcase_add_test(t, threads_do_not_change_a_bit);
     tcase_add_test(t, gemm_sub_takes_a_product_away);
+    tcase_add_loop_test(t, a_product_equals_sums_in_double_for_every_transposition, 0, 4);
     tcase_add_test(t, blas_is_named_by_version_core_and_threading);
     suite_add_tcase(s, t);
     return unit_main(s);
