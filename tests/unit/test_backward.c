@@ -282,7 +282,6 @@ START_TEST(the_traced_block_has_the_bytes_of_the_forward_pass)
 {
     static home m;
     begin(&m, 2, 2, 70);
-    m.block.attention_norm_bias = m.block.mlp_norm_bias = NULL;
     ck_assert_int_eq(descend(&m, NULL), PARE_OK);
     pare_kv kv;
     ck_assert_int_eq(pare_kv_take(&m.h.arena, &m.model.config, 2, 70, &kv), PARE_OK);
