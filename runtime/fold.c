@@ -121,6 +121,7 @@ pare_block pare_float_block_view(const pare_float_block *block, const pare_block
                                           .k = like->linear[role].k,
                                           .dtype = PARE_F32,
                                           .data = block->weight[role],
+                                          .rotated = like->linear[role].rotated,
                                           .bias = block->bias[role]};
     return view;
 }

@@ -46,7 +46,8 @@ void pare_float_block_load(pare_ctx *cx, const pare_config *c, const pare_block 
 void pare_float_block_copy(const pare_config *c, const pare_float_block *from,
                            pare_float_block *to);
 
-/* The float block as the forward pass takes it: dense F32 linears with the names of `like`. */
+/* The float block as the forward pass takes it: dense F32 linears with the names and `rotated` of
+ * `like`. */
 pare_block pare_float_block_view(const pare_float_block *block, const pare_block *like);
 
 /* Index of the norm that makes the input of a site: 0, 1; or -1 when no norm does. */
