@@ -1,0 +1,39 @@
+/* quant/outliers.h - input columns kept apart at higher precision, the rest rounded to nearest.
+ *
+ * LLM.int8(): columns whose inputs are large stay in F16, the rest is int8 with a scale per row.
+ * Atom: the columns stay in int8 with a scale per row, the rest is int4 in groups.
+ * The papers look at each input while the model runs, or pick a threshold; here calibration
+ * decides, and the number of columns is fixed by the shape: those with the largest scores, of equal
+ * ones the first, whether or not they are above a threshold. So sizes are known before a weight is
+ * read. In the rest a column that was moved out counts as zeros and does not widen a grid.
+ *   Source  Dettmers et al., NeurIPS 2022, section 3; Zhao et al., MLSys 2024, section 4. */
+#ifndef PARE_QUANT_OUTLIERS_H
+#define PARE_QUANT_OUTLIERS_H
+
+#include "runtime/grid.h"
+
+typedef struct pare_outlier_opts {
+    size_t columns; /* kept apart, at most k */
+    bool int8;      /* code = clamp(rint(w / s), -127, 127), s = f16(max |w| / 127) of the row over
+                       the columns; else F16 */
+} pare_outlier_opts;
+
+/* ceil(fraction k), at most k. */
+size_t pare_outlier_count(double fraction, size_t k);
+
+/* Quantizes W.
+ *
+ *   grid   of the rest: UNIFORM, symmetric
+ *   score  [k] >= 0: max |x| or sum x^2 of each column
+ *   w      [n, k] f32; moved columns become 0
+ *   out    made: its planes are taken from `arena`
+ *
+ * Returns PARE_OK, what pare_rtn_quantize returns, PARE_EINVAL (columns above k, a score that is
+ * NaN), PARE_ENUMERIC when a weight kept apart is not finite or does not fit F16, PARE_ENOMEM.
+ * Memory  k x 8 bytes from `arena`, given back.   Work  that of round to nearest.   Exact. */
+PARE_CHECKED pare_status pare_outliers_quantize(pare_ctx *cx, pare_arena *arena,
+                                                const pare_outlier_opts *opts,
+                                                const pare_grid *grid, const float *score, float *w,
+                                                size_t n, size_t k, pare_codes *out);
+
+#endif
