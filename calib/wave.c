@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "runtime/file.h"
@@ -141,6 +142,15 @@ pare_status pare_wave_run(pare_ctx *cx, pare_arena *scratch, pare_wave *wave, co
         pare_arena_rewind(scratch, mark);
         PARE_TRY(s);
     }
+    return PARE_OK;
+}
+
+pare_status pare_wave_window(pare_ctx *cx, const pare_wave *wave, size_t window, float *x)
+{
+    float *at;
+    PARE_TRY(fetch(cx, wave, window, 1, x, true, &at));
+    if (at != x)
+        memcpy(x, at, wave->window * wave->hidden * sizeof *x);
     return PARE_OK;
 }
 

@@ -43,6 +43,10 @@ PARE_CHECKED pare_status pare_wave_run(pare_ctx *cx, pare_arena *scratch, pare_w
                                        const pare_forward *f, const pare_block *block,
                                        const pare_tap *tap, const char *what);
 
+/* Copies the activations of one window to x [window, hidden]. PARE_EIO. */
+PARE_CHECKED pare_status pare_wave_window(pare_ctx *cx, const pare_wave *wave, size_t window,
+                                          float *x);
+
 /* Upper bound of the scratch that pare_wave_run takes. */
 size_t pare_wave_scratch(const pare_ctx *cx, const pare_config *c, size_t window);
 

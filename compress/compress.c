@@ -230,17 +230,14 @@ static pare_status open_output(pare_run *run)
     return pare_packed_create(run->cx, plan->partial_path, &plan->layout, &run->writer);
 }
 
-/* Space for the current block's float weights. */
+/* Space for the current block's float weights, twice when folds carry a reference along. */
 static pare_status take_weights(pare_run *run)
 {
-    for (size_t role = 0; role < PARE_ROLES; role++) {
-        size_t n, k;
-        pare_linear_shape(&run->plan.model.config, (pare_role)role, &n, &k);
-        run->weights[role] = PARE_NEW(&run->stage, float, n *k);
-        if (!run->weights[role])
-            return PARE_ENOMEM;
-    }
-    return PARE_OK;
+    const pare_plan *const plan = &run->plan;
+    PARE_TRY(pare_float_block_take(&run->stage, &plan->model.config, plan->room, &run->current));
+    return plan->transforms ? pare_float_block_take(&run->stage, &plan->model.config, plan->room,
+                                                    &run->reference)
+                            : PARE_OK;
 }
 
 static pare_status start_wave(pare_run *run)

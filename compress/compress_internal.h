@@ -31,8 +31,14 @@ typedef struct pare_run {
     pare_unit_result *unit;     /* [blocks + 1] results, the last of what lies outside the blocks */
     size_t units_found;         /* of an earlier run */
     double calibration_seconds; /* spent in forward passes and statistics */
-    float *weights[PARE_ROLES]; /* f32 of the current block */
+    pare_float_block current;   /* the current block: what is, or will be, stored */
     pare_block block;           /* the same as linears */
+    /* The rest only when the plan has transforms. */
+    pare_float_block reference;                        /* float model, carried through the folds */
+    pare_step_result done[PARE_ROLES][PARE_STEPS_MAX]; /* transforms of the current block */
+    size_t done_count[PARE_ROLES];
+    double done_error[PARE_ROLES][2]; /* weight, output: of current against reference so far */
+    const float *folded; /* outputs of the reference before any fold, [window, hidden] */
 } pare_run;
 
 double pare__seconds(void); /* monotonic */
@@ -52,6 +58,25 @@ PARE_CHECKED pare_status pare__run_finite(pare_run *run);
 /* One block: weights in, planes and journal record out; or, when an earlier run has done it, its
  * planes read back and compared. Then the wave moves on. */
 PARE_CHECKED pare_status pare__run_block(pare_run *run, size_t block);
+
+/* Before the first transform of a block: the outputs that folds must keep, in `scratch`. Nothing to
+ * do for a block without transforms. */
+PARE_CHECKED pare_status pare__run_transforms_begin(pare_run *run, size_t block);
+
+/* One transforming step on the sites of `group` (bit per site) of a block, what it cost, and the
+ * check that the float model is still the same: PARE_ENUMERIC when its outputs moved. */
+PARE_CHECKED pare_status pare__run_transform(pare_run *run, size_t block, size_t step,
+                                             unsigned group, pare_stats *stats);
+
+/* |W - Q|^2 / |R|^2 and, with H, tr((W-Q) H (W-Q)^T) / tr(R H R^T), below 0 without. `zero` is a
+ * matrix of zeros [n, k], used with H only. */
+void pare__run_errors(pare_run *run, const float *w, const float *q, const float *whole,
+                      const float *zero, const float *h, size_t n, size_t k, double error[2]);
+
+/* Tensors of a block that folds changed: stored, their hashes in the unit; or read back and
+ * compared. */
+PARE_CHECKED pare_status pare__run_store_changed(pare_run *run, size_t block);
+PARE_CHECKED pare_status pare__run_restore_changed(pare_run *run, size_t block);
 
 /* Everything outside the blocks, as one unit. Copied again when an earlier run has done it: nothing
  * else would find that the bytes in the file are not those in the journal. */

@@ -196,33 +196,27 @@ static pare_status check_data_files(pare_ctx *cx, pare_arena *a, const pare_plan
     return PARE_OK;
 }
 
-static bool is_quantized(const pare_plan *plan, const char *tensor)
-{
-    for (size_t i = 0; i < plan->linears; i++) {
-        const char *const name = plan->linear[i].packed.name;
-        const size_t len = strlen(name);
-        if (strncmp(tensor, name, len) == 0 && strcmp(tensor + len, ".weight") == 0)
-            return true;
-    }
-    return false;
-}
-
-/* Tensors that stay as they are belong to the unit behind the last block. */
+/* Tensors that stay as they are belong to the unit behind the last block, changed ones to their
+ * block. */
 static pare_status lay_out(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 {
     const pare_checkpoint *const ck = &plan->checkpoint;
-    pare_tensor *const kept = PARE_NEW(a, pare_tensor, ck->tensors);
-    size_t *const unit = PARE_NEW(a, size_t, ck->tensors);
+    pare_tensor *const kept = PARE_NEW(a, pare_tensor, ck->tensors + plan->changes);
+    size_t *const unit = PARE_NEW(a, size_t, ck->tensors + plan->changes);
     pare_packed_linear *const linear = PARE_NEW(a, pare_packed_linear, plan->linears);
     size_t *const linear_unit = PARE_NEW(a, size_t, plan->linears);
     if (!kept || !unit || !linear || !linear_unit)
         return PARE_ENOMEM;
     size_t count = 0;
     for (size_t i = 0; i < ck->tensors; i++) {
-        if (is_quantized(plan, ck->tensor[i].name))
+        if (pare__plan_replaces(plan, ck->tensor[i].name))
             continue;
         kept[count] = ck->tensor[i];
         unit[count++] = plan->model.config.blocks;
+    }
+    for (size_t i = 0; i < plan->changes; i++) {
+        kept[count] = plan->changed[i].tensor;
+        unit[count++] = plan->changed[i].block;
     }
     for (size_t i = 0; i < plan->linears; i++) {
         linear[i] = plan->linear[i].packed;

@@ -29,6 +29,27 @@ typedef struct pare_plan_linear {
     size_t step; /* index into recipe.step */
 } pare_plan_linear;
 
+/* One site that a step transforms. */
+typedef struct pare_plan_transform {
+    size_t block;
+    pare_site site;
+    size_t step; /* index into recipe.step */
+} pare_plan_transform;
+
+typedef enum pare_changed_kind {
+    PARE_CHANGED_NORM,      /* index: 0 attention, 1 MLP; F32 */
+    PARE_CHANGED_NORM_BIAS, /* the same */
+    PARE_CHANGED_WEIGHT,    /* index: role; a linear that nobody quantizes, in its own type */
+    PARE_CHANGED_BIAS       /* of such a linear; F32 */
+} pare_changed_kind;
+
+/* A tensor that folds change or add, and that its block stores. */
+typedef struct pare_plan_changed {
+    pare_changed_kind kind;
+    size_t block, index;
+    pare_tensor tensor; /* name, dtype, shape */
+} pare_plan_changed;
+
 typedef struct pare_plan {
     const pare_job *job;
     char *model_path, *output_path, *partial_path; /* partial: output path + ".partial" */
@@ -40,6 +61,11 @@ typedef struct pare_plan {
     pare_model model;         /* views; small vectors copied */
     pare_plan_linear *linear; /* in block order, then role order */
     size_t linears;
+    pare_plan_transform *transform; /* by step, then block, then site */
+    size_t transforms;
+    pare_plan_changed *changed;
+    size_t changes;
+    pare_float_room room; /* vectors that some block has or gets */
     pare_packed_layout layout;
     uint64_t packed_bytes;  /* packed files and packed.index.json, exact */
     uint64_t other_bytes;   /* copies, manifest, report: an estimate */

@@ -54,19 +54,44 @@ static uint64_t step_bytes(const pare_ctx *cx, const pare_plan *plan, uint64_t *
     return most;
 }
 
+/* Beyond that, the most that a transform needs on one site: what its pass takes, and a matrix to
+ * measure by. */
+static uint64_t transform_bytes(const pare_ctx *cx, const pare_plan *plan)
+{
+    const pare_config *const c = &plan->model.config;
+    uint64_t most = 0;
+    for (size_t i = 0; i < plan->transforms; i++) {
+        const pare_step *const step = &plan->recipe.step[plan->transform[i].step];
+        for (size_t role = 0; role < PARE_ROLES; role++) {
+            size_t n, k;
+            pare_linear_shape(c, (pare_role)role, &n, &k);
+            if (c->arch->linear[role].site != plan->transform[i].site)
+                continue;
+            const pare_pass_cost cost =
+                pare_passes[step->pass]->cost(step->value, n, k, pare_threads(cx));
+            const uint64_t own = cost.site_bytes + cost.linear_bytes;
+            most = larger(most, larger(own, (uint64_t)n * k * 4) + 4 * k * sizeof(float));
+        }
+    }
+    return most;
+}
+
 /* Of the things that are done one after the other, the one that needs most; its name. */
 static const char *count_ram(const pare_ctx *cx, pare_plan *plan)
 {
     const pare_config *const c = &plan->model.config;
     uint64_t planes;
-    const uint64_t step = step_bytes(cx, plan, &planes);
-    const uint64_t wave = plan->calibrated ? pare_wave_scratch(cx, c, plan->window) : 0;
+    const uint64_t floats = pare_float_block_bytes(c) * (plan->transforms ? 2 : 1);
+    const uint64_t window =
+        plan->transforms ? (uint64_t)plan->window * c->hidden * sizeof(float) : 0; /* fold check */
+    const uint64_t step = larger(step_bytes(cx, plan, &planes), transform_bytes(cx, plan));
+    const uint64_t wave = plan->calibrated ? pare_wave_scratch(cx, c, plan->window) + window : 0;
     const uint64_t generate =
         plan->calibrated && plan->recipe.calibration.kind == PARE_CALIBRATION_GENERATE
             ? pare_tokens_generate_bytes(cx, c, plan->window)
             : 0;
-    const uint64_t block = block_weights(c) * sizeof(float) + planes +
-                           pare_stats_bytes(c, plan->kinds) + larger(step, wave);
+    const uint64_t block =
+        floats + window + planes + pare_stats_bytes(c, plan->kinds) + larger(step, wave);
     uint64_t evaluate = 0;
     for (size_t i = 0; i < plan->recipe.evaluations; i++) {
         const pare_evaluation *const e = &plan->recipe.evaluation[i];
@@ -153,6 +178,16 @@ static void count_flops(const pare_ctx *cx, pare_plan *plan)
         plan->pass_flops += pare_passes[step->pass]
                                 ->cost(step->value, l->packed.n, l->packed.k, pare_threads(cx))
                                 .flops;
+    }
+    for (size_t i = 0; i < plan->transforms; i++) {
+        const pare_step *const step = &plan->recipe.step[plan->transform[i].step];
+        for (size_t role = 0; role < PARE_ROLES; role++) {
+            size_t n, k;
+            pare_linear_shape(c, (pare_role)role, &n, &k);
+            if (c->arch->linear[role].site == plan->transform[i].site)
+                plan->pass_flops +=
+                    pare_passes[step->pass]->cost(step->value, n, k, pare_threads(cx)).flops;
+        }
     }
     if (!plan->calibrated)
         return;

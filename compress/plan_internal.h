@@ -8,6 +8,20 @@
  * calibrated, sequential, bits_per_weight. */
 PARE_CHECKED pare_status pare__plan_resolve(pare_ctx *cx, pare_arena *a, pare_plan *plan);
 
+/* A step that transforms: the sites it works on, from what it selects and what is quantized already
+ * (owner[block * PARE_ROLES + role]: a step, or below 0). Adds to plan->transform, which has room.
+ * PARE_EUSAGE (with place) for what the facts refuse. */
+PARE_CHECKED pare_status pare__plan_transform(pare_ctx *cx, pare_plan *plan, size_t step,
+                                              const bool *selected, const int64_t *owner);
+
+/* Once every step has its linears: what transforms need behind them, and the tensors that change.
+ * Fills changed, changes, room; sets packed.bias. */
+PARE_CHECKED pare_status pare__plan_changes(pare_ctx *cx, pare_arena *a, pare_plan *plan,
+                                            const int64_t *owner);
+
+/* True for a tensor of the checkpoint that is not stored as it is. */
+bool pare__plan_replaces(const pare_plan *plan, const char *tensor);
+
 /* Memory, disk and flops; the checks against limits. Needs the layout. Once more when the number
  * of samples becomes known (samples: all). */
 PARE_CHECKED pare_status pare__plan_cost(pare_ctx *cx, pare_arena *a, pare_plan *plan);

@@ -84,7 +84,10 @@ static pare_status check_hits(pare_ctx *cx, pare_arena *a, const pare_model *mod
 static unsigned facts_of(const pare_step *step)
 {
     const pare_pass *const pass = pare_passes[step->pass];
-    return pass->needs | (pass->asks ? pass->asks(step->value) : 0u);
+    const bool fixed =
+        pass->activation && pass->activation(step->value).mode == PARE_ACTIVATION_TENSOR;
+    return pass->needs | (pass->asks ? pass->asks(step->value) : 0u) |
+           (fixed ? PARE_FACT_CHANNELS : 0u);
 }
 
 /* Statistics that facts stand for. */
@@ -95,18 +98,15 @@ static unsigned kinds_of(unsigned facts)
            (facts & PARE_FACT_SAMPLE ? PARE_STATS_SAMPLE : 0u);
 }
 
-/* owner[block * PARE_ROLES + role] = step, for what the step selects. */
-static pare_status select_linears(pare_ctx *cx, const pare_plan *plan, size_t step,
-                                  const matcher *targets, const matcher *skip, int64_t *owner,
-                                  size_t *selected)
+/* owner[block * PARE_ROLES + role] = step, for what a quantizer selects. */
+static pare_status own_linears(pare_ctx *cx, const pare_plan *plan, size_t step,
+                               const bool *selected, int64_t *owner)
 {
     const pare_step *const s = &plan->recipe.step[step];
-    *selected = 0;
     for (size_t i = 0; i < plan->model.config.blocks * PARE_ROLES; i++) {
-        const char *const name = plan->model.block[i / PARE_ROLES].linear[i % PARE_ROLES].name;
-        const bool skipped = matcher_any(skip, name);
-        if ((s->targets.count && !matcher_any(targets, name)) || skipped)
+        if (!selected[i])
             continue;
+        const char *const name = plan->model.block[i / PARE_ROLES].linear[i % PARE_ROLES].name;
         if (owner[i] != NO_STEP)
             return pare_recipe_fail(cx, s->place,
                                     "%s: %s is already quantized by pass %zu (%s); separate them "
@@ -114,9 +114,22 @@ static pare_status select_linears(pare_ctx *cx, const pare_plan *plan, size_t st
                                     pare_passes[s->pass]->name, name, (size_t)owner[i],
                                     pare_passes[plan->recipe.step[owner[i]].pass]->name);
         owner[i] = (int64_t)step;
-        (*selected)++;
     }
     return PARE_OK;
+}
+
+/* selected[block * PARE_ROLES + role]: what targets and skip of a step leave. False: nothing. */
+static bool select_linears(const pare_plan *plan, const matcher *targets, const matcher *skip,
+                           bool *selected)
+{
+    bool any = false;
+    for (size_t i = 0; i < plan->model.config.blocks * PARE_ROLES; i++) {
+        const char *const name = plan->model.block[i / PARE_ROLES].linear[i % PARE_ROLES].name;
+        const bool skipped = matcher_any(skip, name);
+        selected[i] = !skipped && (targets->texts->count == 0 || matcher_any(targets, name));
+        any |= selected[i];
+    }
+    return any;
 }
 
 static pare_status resolve_step(pare_ctx *cx, pare_arena *a, pare_plan *plan, size_t step,
@@ -124,29 +137,33 @@ static pare_status resolve_step(pare_ctx *cx, pare_arena *a, pare_plan *plan, si
 {
     const pare_step *const s = &plan->recipe.step[step];
     const pare_pass *const pass = pare_passes[s->pass];
-    if (kinds_of(facts_of(s)) && plan->recipe.calibration.kind == PARE_CALIBRATION_NONE)
+    const bool transforms = pare_pass_transforms(pass); /* folds are checked on real inputs */
+    if ((transforms || kinds_of(facts_of(s))) &&
+        plan->recipe.calibration.kind == PARE_CALIBRATION_NONE)
         return pare_recipe_fail(cx, s->place,
                                 "%s needs calibration data; add \"calibration:\" with text, tokens "
                                 "or generate",
                                 pass->name);
-    size_t selected = 0;
+    bool *const selected = PARE_NEW(a, bool, plan->model.config.blocks *PARE_ROLES);
+    if (!selected)
+        return PARE_ENOMEM;
     matcher targets, skip;
     PARE_TRY(matcher_init(cx, a, &s->targets, &targets));
     PARE_TRY(matcher_init(cx, a, &s->skip, &skip));
-    PARE_TRY(select_linears(cx, plan, step, &targets, &skip, owner, &selected));
+    const bool any = select_linears(plan, &targets, &skip, selected);
     count_excluded(&plan->model, &skip);
     PARE_TRY(check_hits(cx, a, &plan->model, &targets, "targets"));
     PARE_TRY(check_hits(cx, a, &plan->model, &skip, "skip"));
-    if (selected == 0)
+    if (!any)
         return pare_recipe_fail(cx, s->place, "%s: targets and skip leave no linear to work on",
                                 pass->name);
-    return PARE_OK;
+    return transforms ? pare__plan_transform(cx, plan, step, selected, owner)
+                      : own_linears(cx, plan, step, selected, owner);
 }
 
 /* Storage of every selected linear, and what the block loop must know. */
 static pare_status store_linears(pare_ctx *cx, pare_plan *plan, const int64_t *owner)
 {
-    double bits = 0.0, weights = 0.0;
     for (size_t i = 0; i < plan->model.config.blocks * PARE_ROLES; i++) {
         if (owner[i] == NO_STEP)
             continue;
@@ -164,16 +181,37 @@ static pare_status store_linears(pare_ctx *cx, pare_plan *plan, const int64_t *o
             return pare_recipe_fail(cx, step->place, "%s: %s: %s", pass->name, l->name, reason);
         }
         p->packed.name = l->name;
-        bits += 8.0 * (double)pare_packed_linear_bytes(&p->packed).total;
-        weights += (double)l->n * (double)l->k;
+        if (pass->activation)
+            p->packed.activation = pass->activation(step->value);
         plan->kinds[plan->model.config.arch->linear[role].site] |= kinds_of(facts_of(step));
         if (pass->sequential && pass->sequential(step->value))
             plan->sequential = true;
     }
-    for (size_t s = 0; s < PARE_SITES; s++)
-        plan->calibrated |= plan->kinds[s] != 0;
-    plan->bits_per_weight = bits / weights;
     return PARE_OK;
+}
+
+/* What transforms ask for; shifts move statistics by the channels' means and a sample. */
+static void ask_transforms(pare_plan *plan)
+{
+    for (size_t i = 0; i < plan->transforms; i++) {
+        const pare_plan_transform *const t = &plan->transform[i];
+        const pare_step *const step = &plan->recipe.step[t->step];
+        const pare_pass *const pass = pare_passes[step->pass];
+        plan->kinds[t->site] |= kinds_of(facts_of(step));
+        if (pass->folds && (pass->folds(step->value) & PARE_FOLDS_SHIFT))
+            plan->kinds[t->site] |= PARE_STATS_CHANNELS | PARE_STATS_SAMPLE;
+    }
+}
+
+static void count_bits(pare_plan *plan)
+{
+    double bits = 0.0, weights = 0.0;
+    for (size_t i = 0; i < plan->linears; i++) {
+        const pare_packed_linear *const l = &plan->linear[i].packed;
+        bits += 8.0 * (double)pare_packed_linear_bytes(l).total;
+        weights += (double)l->n * (double)l->k;
+    }
+    plan->bits_per_weight = bits / weights;
 }
 
 pare_status pare__plan_resolve(pare_ctx *cx, pare_arena *a, pare_plan *plan)
@@ -181,11 +219,20 @@ pare_status pare__plan_resolve(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     const size_t count = plan->model.config.blocks * PARE_ROLES;
     int64_t *const owner = PARE_NEW(a, int64_t, count);
     plan->linear = PARE_NEW(a, pare_plan_linear, count);
-    if (!owner || !plan->linear)
+    plan->transform = PARE_NEW(a, pare_plan_transform,
+                               plan->recipe.steps * plan->model.config.blocks * PARE_SITES);
+    if (!owner || !plan->linear || !plan->transform)
         return PARE_ENOMEM;
     for (size_t i = 0; i < count; i++)
         owner[i] = NO_STEP;
     for (size_t step = 0; step < plan->recipe.steps; step++)
         PARE_TRY(resolve_step(cx, a, plan, step, owner));
-    return store_linears(cx, plan, owner);
+    PARE_TRY(store_linears(cx, plan, owner));
+    PARE_TRY(pare__plan_changes(cx, a, plan, owner));
+    ask_transforms(plan);
+    plan->calibrated = plan->transforms > 0;
+    for (size_t s = 0; s < PARE_SITES; s++)
+        plan->calibrated |= plan->kinds[s] != 0;
+    count_bits(plan);
+    return PARE_OK;
 }

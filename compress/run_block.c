@@ -5,21 +5,17 @@
 #include "quant/gptq.h"
 #include "runtime/linear.h"
 
-/* The block's weights as floats. The norms are those of the model. */
+/* The block's weights as floats. */
 static void load_block(pare_run *run, size_t block)
 {
+    const pare_config *const c = &run->plan.model.config;
     const pare_block *const from = &run->plan.model.block[block];
-    run->block = *from;
-    for (size_t role = 0; role < PARE_ROLES; role++) {
-        const pare_linear *const l = &from->linear[role];
-        pare_linear_to_f32(run->cx, l, run->weights[role]);
-        run->block.linear[role] = (pare_linear){.name = l->name,
-                                                .n = l->n,
-                                                .k = l->k,
-                                                .dtype = PARE_F32,
-                                                .data = run->weights[role],
-                                                .bias = l->bias};
-    }
+    pare_float_block_load(run->cx, c, from, &run->current);
+    run->block = pare_float_block_view(&run->current, from);
+    if (run->plan.transforms)
+        pare_float_block_copy(c, &run->current, &run->reference);
+    memset(run->done_count, 0, sizeof run->done_count);
+    memset(run->done_error, 0, sizeof run->done_error);
 }
 
 static const pare_packed_entry *plane(const pare_run *run, const char *linear, const char *suffix)
@@ -53,14 +49,16 @@ static pare_status get(pare_run *run, const pare_packed_entry *e, void *bytes)
     return pare_packed_get(run->cx, run->writer, e, bytes);
 }
 
-/* The weights of the packed linear become those of the block in memory: what the wave sees is what
- * is stored. */
+/* The weights of the packed linear, and its bias when it has its own, become those of the block in
+ * memory: what the wave sees is what is stored. */
 static pare_status adopt(pare_run *run, const pare_plan_linear *l, const pare_packed_planes *p,
                          float *dst)
 {
     pare_linear view;
     PARE_TRY(pare_packed_view(run->cx, &run->scratch, &l->packed, p->plane, &view));
     pare_linear_to_f32(run->cx, &view, dst);
+    if (view.bias && run->current.bias[l->role])
+        memcpy(run->current.bias[l->role], view.bias, l->packed.n * sizeof *view.bias);
     return PARE_OK;
 }
 
@@ -69,21 +67,59 @@ static double relative(double error, double whole)
     return whole > 0.0 ? error / whole : 0.0;
 }
 
+void pare__run_errors(pare_run *run, const float *w, const float *q, const float *whole,
+                      const float *zero, const float *h, size_t n, size_t k, double error[2])
+{
+    double wrong = 0.0, all = 0.0;
+    for (size_t i = 0; i < n * k; i++) {
+        const double e = (double)w[i] - (double)q[i];
+        wrong += e * e;
+        all += (double)whole[i] * (double)whole[i];
+    }
+    error[0] = relative(wrong, all);
+    error[1] = h ? relative(pare_gptq_error(run->cx, w, q, h, n, k),
+                            pare_gptq_error(run->cx, whole, zero, h, n, k))
+                 : -1.0;
+}
+
+/* What quantizing cost: this step against the weights that it found, all steps against the float
+ * model. */
 static void measure(pare_run *run, const pare_plan_linear *l, const float *q, const float *zero,
                     const float *h, pare_linear_result *r)
 {
-    const float *const w = run->weights[l->role];
+    const float *const w = run->current.weight[l->role];
+    const float *const whole = run->plan.transforms ? run->reference.weight[l->role] : w;
     const size_t n = l->packed.n, k = l->packed.k;
-    double error = 0.0, whole = 0.0;
-    for (size_t i = 0; i < n * k; i++) {
-        const double e = (double)w[i] - (double)q[i];
-        error += e * e;
-        whole += (double)w[i] * (double)w[i];
-    }
-    r->weight_error = relative(error, whole);
-    r->output_error = h ? relative(pare_gptq_error(run->cx, w, q, h, n, k),
-                                   pare_gptq_error(run->cx, w, zero, h, n, k))
-                        : -1.0;
+    double own[2], all[2];
+    pare__run_errors(run, w, q, whole, zero, h, n, k, own);
+    if (run->done_error[l->role][0] > 0)
+        pare__run_errors(run, whole, q, whole, zero, h, n, k, all);
+    else
+        memcpy(all, own, sizeof all);
+    r->weight_error = all[0];
+    r->output_error = all[1];
+    r->steps = run->done_count[l->role];
+    memcpy(r->step, run->done[l->role], r->steps * sizeof *r->step);
+    pare_step_result *const step = &r->step[r->steps++];
+    *step = (pare_step_result){.step = (unsigned)l->step,
+                               .pass = r->method,
+                               .weight_error = own[0],
+                               .output_error = own[1]};
+}
+
+/* What the linear's plan asks for and the pass left open. */
+static void complete(const pare_run *run, const pare_plan_linear *l, const pare_site_stats *stats,
+                     pare_codes *codes)
+{
+    const pare_activation *const a = &l->packed.activation;
+    if (l->packed.bias && !codes->bias)
+        codes->bias = run->current.bias[l->role];
+    if (a->mode != PARE_ACTIVATION_TENSOR || codes->input_scale > 0 || !stats->absmax)
+        return;
+    float most = 0.0F;
+    for (size_t j = 0; j < stats->k; j++)
+        most = stats->absmax[j] > most ? stats->absmax[j] : most;
+    codes->input_scale = (most > 0 ? most : 1.0F) / (a->bits == 4 ? 7.0F : 127.0F);
 }
 
 static void tell_ladder(pare_run *run, const pare_linear_result *r)
@@ -110,7 +146,7 @@ static pare_status quantize(pare_run *run, const pare_plan_linear *l, void *site
     float *const w = PARE_NEW(&run->scratch, float, n *k);
     if (!w)
         return PARE_ENOMEM;
-    memcpy(w, run->weights[l->role], n * k * sizeof *w);
+    memcpy(w, run->current.weight[l->role], n * k * sizeof *w);
     pare_codes codes;
     pare_pass_linear linear = {.w = w,
                                .n = n,
@@ -124,6 +160,7 @@ static pare_status quantize(pare_run *run, const pare_plan_linear *l, void *site
     const pare_status s = pass->run(cx, step->value, &linear, &run->scratch);
     if (s != PARE_OK)
         return pare_fail_context(cx, s, "%s", l->packed.name);
+    complete(run, l, stats, &codes);
     pare_packed_planes planes;
     PARE_TRY(pare_packed_pack(cx, &run->scratch, &l->packed, &codes, &planes));
     PARE_TRY(each_plane(run, &planes, l->packed.name, put, r->hash));
@@ -132,7 +169,7 @@ static pare_status quantize(pare_run *run, const pare_plan_linear *l, void *site
         return PARE_ENOMEM;
     PARE_TRY(adopt(run, l, &planes, w));
     measure(run, l, w, zero, h, r);
-    memcpy(run->weights[l->role], w, n * k * sizeof *w);
+    memcpy(run->current.weight[l->role], w, n * k * sizeof *w);
     r->bits_per_weight = 8.0 * (double)planes.bytes.total / ((double)n * (double)k);
     r->seconds = pare__seconds() - start;
     tell_ladder(run, r);
@@ -190,7 +227,11 @@ static pare_status run_group(pare_run *run, size_t block, unsigned group, pare_s
         PARE_TRY(pass_wave(run, &tap, "gathering statistics"));
     }
     stats->active = wanted;
-    for (size_t step = 0; step < run->plan.recipe.steps; step++)
+    for (size_t step = 0; step < run->plan.recipe.steps; step++) {
+        if (pare_pass_transforms(pare_passes[run->plan.recipe.step[step].pass])) {
+            PARE_TRY(pare__run_transform(run, block, step, group, stats));
+            continue;
+        }
         for (unsigned site = 0; site < PARE_SITES; site++) {
             if (!(group & (1u << site)))
                 continue;
@@ -199,6 +240,7 @@ static pare_status run_group(pare_run *run, size_t block, unsigned group, pare_s
             pare_arena_rewind(&run->scratch, mark);
             PARE_TRY(s);
         }
+    }
     return PARE_OK;
 }
 
@@ -211,11 +253,13 @@ static pare_status compress_block(pare_run *run, size_t block)
         return PARE_ENOMEM;
     PARE_TRY(pare_stats_take(run->cx, &run->scratch, &run->plan.model.config, run->plan.kinds,
                              (uint64_t)run->plan.samples * run->plan.window, &stats));
+    PARE_TRY(pare__run_transforms_begin(run, block));
     if (run->plan.sequential)
         for (unsigned site = 0; site < PARE_SITES; site++)
             PARE_TRY(run_group(run, block, 1u << site, &stats, unit));
     else
         PARE_TRY(run_group(run, block, (1u << PARE_SITES) - 1, &stats, unit));
+    PARE_TRY(pare__run_store_changed(run, block));
     return pare__run_commit(run, block);
 }
 
@@ -232,7 +276,7 @@ static pare_status restore_linear(pare_run *run, const pare_plan_linear *l,
                          "%s: %s was damaged since the earlier run wrote it; start over with "
                          "--restart",
                          run->plan.partial_path, l->packed.name);
-    return adopt(run, l, &p, run->weights[l->role]);
+    return adopt(run, l, &p, run->current.weight[l->role]);
 }
 
 static pare_status restore_block(pare_run *run, size_t block)
@@ -261,7 +305,7 @@ static pare_status restore_block(pare_run *run, size_t block)
                          "%s: the journal of block %zu names %zu of its %zu linears; start over "
                          "with --restart",
                          run->plan.partial_path, block, found, expected);
-    return PARE_OK;
+    return pare__run_restore_changed(run, block);
 }
 
 static void tell_block(pare_run *run, size_t block)

@@ -147,10 +147,27 @@ static pare_status gather_rows(pare_run *run, pare_linear_result **row, size_t *
     return PARE_OK;
 }
 
+/* Hashes of all that is not a plane: what folds changed, block by block, then the rest. */
+static pare_status gather_kept(pare_run *run, pare_kept_hash **kept, size_t *count)
+{
+    const size_t units = run->plan.model.config.blocks + 1;
+    size_t all = 0;
+    for (size_t i = 0; i < units; i++)
+        all += run->unit[i].kept_count;
+    *count = 0;
+    *kept = PARE_NEW(run->a, pare_kept_hash, all);
+    for (size_t i = 0; *kept && i < units; i++)
+        for (size_t j = 0; j < run->unit[i].kept_count; j++)
+            (*kept)[(*count)++] = run->unit[i].kept[j];
+    return *kept ? PARE_OK : PARE_ENOMEM;
+}
+
 static pare_status write_manifest(pare_run *run, const pare_manifest_file *output, size_t outputs)
 {
     const pare_plan *const plan = &run->plan;
-    const pare_unit_result *const rest = &run->unit[plan->model.config.blocks];
+    pare_kept_hash *kept;
+    size_t kept_count;
+    PARE_TRY(gather_kept(run, &kept, &kept_count));
     pare_manifest m = {.version = PARE_VERSION,
                        .recipe = run->recipe_portable,
                        .seed = plan->recipe.seed,
@@ -163,8 +180,8 @@ static pare_status write_manifest(pare_run *run, const pare_manifest_file *outpu
                        .blas = run->blas,
                        .config = &plan->model.config,
                        .layout = &plan->layout,
-                       .kept = rest->kept,
-                       .kept_count = rest->kept_count,
+                       .kept = kept,
+                       .kept_count = kept_count,
                        .bits_per_weight = plan->bits_per_weight,
                        .input = run->input,
                        .inputs = run->inputs,

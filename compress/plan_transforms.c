@@ -1,0 +1,297 @@
+/* Transforms: which sites they work on, what the facts refuse, and which tensors change. */
+#include <stdio.h>
+#include <string.h>
+
+#include "compress/plan_internal.h"
+
+static const pare_step *step_at(const pare_plan *plan, size_t step)
+{
+    return &plan->recipe.step[step];
+}
+
+static const pare_pass *pass_at(const pare_plan *plan, size_t step)
+{
+    return pare_passes[step_at(plan, step)->pass];
+}
+
+static unsigned folds_of(const pare_plan *plan, size_t step)
+{
+    const pare_pass *const pass = pass_at(plan, step);
+    return pass->folds ? pass->folds(step_at(plan, step)->value) : 0;
+}
+
+static const char *linear_name(const pare_plan *plan, size_t block, size_t role)
+{
+    return plan->model.block[block].linear[role].name;
+}
+
+static bool reads(const pare_plan *plan, size_t role, pare_site site)
+{
+    return plan->model.config.arch->linear[role].site == site;
+}
+
+/* The role whose rows make the input of a site, or PARE_ROLES. */
+static size_t producing_role(const pare_plan *plan, pare_site site)
+{
+    const pare_producer *const p = &plan->model.config.arch->producer[site];
+    return p->kind == PARE_PRODUCER_LINEAR ? (size_t)p->role : PARE_ROLES;
+}
+
+static pare_status refuse_quantized(pare_ctx *cx, const pare_plan *plan, size_t step,
+                                    const char *name, size_t by)
+{
+    return pare_recipe_fail(cx, step_at(plan, step)->place,
+                            "%s: %s is already quantized by pass %zu (%s), and what changes "
+                            "weights must stand in front of it",
+                            pass_at(plan, step)->name, name, by, pass_at(plan, by)->name);
+}
+
+/* All linears of the site are selected and still floats, and so is what makes its input. */
+static pare_status check_site(pare_ctx *cx, const pare_plan *plan, size_t step, size_t block,
+                              pare_site site, const bool *selected, const int64_t *owner)
+{
+    const char *some = NULL;
+    for (size_t role = 0; role < PARE_ROLES; role++)
+        if (reads(plan, role, site) && selected[role])
+            some = linear_name(plan, block, role);
+    for (size_t role = 0; role < PARE_ROLES; role++) {
+        if (!reads(plan, role, site))
+            continue;
+        if (!selected[role])
+            return pare_recipe_fail(
+                cx, step_at(plan, step)->place,
+                "%s: %s reads the same input as %s, and targets and skip leave it out; take "
+                "all of them or none",
+                pass_at(plan, step)->name, linear_name(plan, block, role), some);
+        if (owner[role] >= 0)
+            return refuse_quantized(cx, plan, step, linear_name(plan, block, role),
+                                    (size_t)owner[role]);
+    }
+    const unsigned folds = folds_of(plan, step);
+    if (folds && pare_fold_channels(&plan->model.config, site) == 0)
+        return pare_recipe_fail(cx, step_at(plan, step)->place,
+                                "%s: nothing in front of %s can take a scale or a shift",
+                                pass_at(plan, step)->name, some);
+    if ((folds & PARE_FOLDS_SHIFT) && site == PARE_SITE_ACTIVATED)
+        return pare_recipe_fail(cx, step_at(plan, step)->place,
+                                "%s: the input of %s is a product of two linears, which no bias "
+                                "shifts; leave that site out",
+                                pass_at(plan, step)->name, some);
+    const size_t role = producing_role(plan, site);
+    if (folds && role < PARE_ROLES && owner[role] >= 0)
+        return refuse_quantized(cx, plan, step, linear_name(plan, block, role),
+                                (size_t)owner[role]);
+    return PARE_OK;
+}
+
+pare_status pare__plan_transform(pare_ctx *cx, pare_plan *plan, size_t step, const bool *selected,
+                                 const int64_t *owner)
+{
+    const pare_pass *const pass = pass_at(plan, step);
+    const unsigned sites = pass->sites(step_at(plan, step)->value);
+    const size_t before = plan->transforms;
+    for (size_t block = 0; block < plan->model.config.blocks; block++)
+        for (unsigned site = 0; site < PARE_SITES; site++) {
+            bool any = false;
+            for (size_t role = 0; role < PARE_ROLES; role++)
+                any |= reads(plan, role, (pare_site)site) && selected[block * PARE_ROLES + role];
+            if (!any || !(sites & (1u << site)))
+                continue;
+            PARE_TRY(check_site(cx, plan, step, block, (pare_site)site,
+                                selected + block * PARE_ROLES, owner + block * PARE_ROLES));
+            plan->transform[plan->transforms++] =
+                (pare_plan_transform){.block = block, .site = (pare_site)site, .step = step};
+        }
+    if (plan->transforms == before)
+        return pare_recipe_fail(cx, step_at(plan, step)->place,
+                                "%s: targets and skip leave no input to work on", pass->name);
+    return PARE_OK;
+}
+
+/* A transform has a quantizer behind it on every linear of its site, and the order of the work
+ * leaves what it folds into alone. */
+static pare_status check_behind(pare_ctx *cx, const pare_plan *plan, const pare_plan_transform *t,
+                                const int64_t *owner)
+{
+    const pare_pass *const pass = pass_at(plan, t->step);
+    const pare_place place = step_at(plan, t->step)->place;
+    for (size_t role = 0; role < PARE_ROLES; role++)
+        if (reads(plan, role, t->site) && owner[t->block * PARE_ROLES + role] < 0)
+            return pare_recipe_fail(cx, place,
+                                    "%s: no pass behind it quantizes %s; add one, or leave the "
+                                    "linear out here with skip",
+                                    pass->name, linear_name(plan, t->block, role));
+    if (plan->sequential && folds_of(plan, t->step) && producing_role(plan, t->site) < PARE_ROLES)
+        return pare_recipe_fail(cx, place,
+                                "%s: true_sequential quantizes %s before the statistics that "
+                                "scale it are there; leave that input out or drop true_sequential",
+                                pass->name,
+                                linear_name(plan, t->block, producing_role(plan, t->site)));
+    if (plan->sequential && pass->transform_block)
+        return pare_recipe_fail(cx, place,
+                                "%s looks at a whole block at once, and true_sequential takes it "
+                                "apart; drop true_sequential",
+                                pass->name);
+    return PARE_OK;
+}
+
+static pare_status check_count(pare_ctx *cx, const pare_plan *plan)
+{
+    size_t count = 1; /* the quantizer */
+    for (size_t step = 0; step < plan->recipe.steps; step++) {
+        count += pare_pass_transforms(pass_at(plan, step));
+        if (count > PARE_STEPS_MAX)
+            return pare_recipe_fail(cx, step_at(plan, step)->place, "more than %d passes in a row",
+                                    PARE_STEPS_MAX);
+    }
+    return PARE_OK;
+}
+
+static bool has_kind(const pare_plan_changed *c, pare_changed_kind kind, size_t block, size_t index)
+{
+    return c->block == block && c->kind == kind && c->index == index;
+}
+
+/* Room for a name behind the prefix of a block. */
+static char *name_in(pare_arena *a, const char *base, const char *suffix)
+{
+    const size_t size = strlen(base) + strlen(suffix) + 1;
+    char *const name = PARE_NEW(a, char, size);
+    if (name)
+        (void)snprintf(name, size, "%s%s", base, suffix);
+    return name;
+}
+
+static char *norm_name(pare_arena *a, const pare_plan *plan, size_t block, size_t norm,
+                       const char *suffix)
+{
+    const pare_arch *const arch = plan->model.config.arch;
+    char prefix[512], base[1024];
+    (void)snprintf(prefix, sizeof prefix, arch->block_prefix, block);
+    (void)snprintf(base, sizeof base, "%s%s", prefix,
+                   norm == 0 ? arch->attention_norm : arch->mlp_norm);
+    return name_in(a, base, suffix);
+}
+
+/* Adds a tensor once. */
+static pare_status add_changed(pare_plan *plan, const pare_plan_changed *c, char *name)
+{
+    for (size_t i = 0; i < plan->changes; i++)
+        if (has_kind(&plan->changed[i], c->kind, c->block, c->index))
+            return PARE_OK;
+    if (!name)
+        return PARE_ENOMEM;
+    plan->changed[plan->changes] = *c;
+    plan->changed[plan->changes++].tensor.name = name;
+    return PARE_OK;
+}
+
+static pare_status change_vector(pare_arena *a, pare_plan *plan, pare_changed_kind kind,
+                                 size_t block, size_t index)
+{
+    const bool norm = kind == PARE_CHANGED_NORM || kind == PARE_CHANGED_NORM_BIAS;
+    const pare_linear *const l = norm ? NULL : &plan->model.block[block].linear[index];
+    const pare_plan_changed c = {.kind = kind,
+                                 .block = block,
+                                 .index = index,
+                                 .tensor = {.dtype = PARE_F32,
+                                            .rank = 1,
+                                            .shape = {norm ? plan->model.config.hidden : l->n}}};
+    return add_changed(
+        plan, &c,
+        norm ? norm_name(a, plan, block, index, kind == PARE_CHANGED_NORM ? ".weight" : ".bias")
+             : name_in(a, l->name, ".bias"));
+}
+
+static pare_plan_linear *quantized(pare_plan *plan, size_t block, size_t role)
+{
+    for (size_t i = 0; i < plan->linears; i++)
+        if (plan->linear[i].block == block && plan->linear[i].role == role)
+            return &plan->linear[i];
+    return NULL;
+}
+
+/* The bias of a linear is stored anew: with its codes, or as a vector of its own. */
+static pare_status change_bias(pare_arena *a, pare_plan *plan, size_t block, size_t role)
+{
+    pare_plan_linear *const l = quantized(plan, block, role);
+    plan->room.bias |= 1u << role;
+    if (!l)
+        return change_vector(a, plan, PARE_CHANGED_BIAS, block, role);
+    l->packed.bias = true;
+    return PARE_OK;
+}
+
+/* Rows of a linear change; when nobody quantizes it, it is stored in the type it came in. */
+static pare_status change_rows(pare_arena *a, pare_plan *plan, size_t block, size_t role)
+{
+    const pare_linear *const l = &plan->model.block[block].linear[role];
+    if (l->bias)
+        PARE_TRY(change_bias(a, plan, block, role));
+    if (quantized(plan, block, role))
+        return PARE_OK;
+    const pare_plan_changed c = {.kind = PARE_CHANGED_WEIGHT,
+                                 .block = block,
+                                 .index = role,
+                                 .tensor = {.dtype = l->dtype, .rank = 2, .shape = {l->n, l->k}}};
+    return add_changed(plan, &c, name_in(a, l->name, ".weight"));
+}
+
+static pare_status change_site(pare_arena *a, pare_plan *plan, const pare_plan_transform *t)
+{
+    const unsigned folds = folds_of(plan, t->step);
+    const int norm = pare_site_norm(&plan->model.config, t->site);
+    const pare_block *const block = &plan->model.block[t->block];
+    if (norm >= 0) {
+        const bool biased = norm == 0 ? block->attention_norm_bias : block->mlp_norm_bias;
+        if (folds & PARE_FOLDS_SCALE)
+            PARE_TRY(change_vector(a, plan, PARE_CHANGED_NORM, t->block, (size_t)norm));
+        if ((folds & PARE_FOLDS_SHIFT) || (folds && biased)) {
+            plan->room.norm_bias |= 1u << norm;
+            PARE_TRY(change_vector(a, plan, PARE_CHANGED_NORM_BIAS, t->block, (size_t)norm));
+        }
+    } else if (folds) {
+        const size_t role = producing_role(plan, t->site);
+        if (folds & PARE_FOLDS_SCALE)
+            PARE_TRY(change_rows(a, plan, t->block, role));
+        if (folds & PARE_FOLDS_SHIFT)
+            PARE_TRY(change_bias(a, plan, t->block, role));
+    }
+    for (size_t role = 0; (folds & PARE_FOLDS_SHIFT) && role < PARE_ROLES; role++)
+        if (reads(plan, role, t->site))
+            PARE_TRY(change_bias(a, plan, t->block, role));
+    return PARE_OK;
+}
+
+pare_status pare__plan_changes(pare_ctx *cx, pare_arena *a, pare_plan *plan, const int64_t *owner)
+{
+    enum { PER_BLOCK = 2 * PARE_ROLES + 4 };
+    plan->changed = PARE_NEW(a, pare_plan_changed, plan->model.config.blocks * PER_BLOCK);
+    if (!plan->changed)
+        return PARE_ENOMEM;
+    for (size_t b = 0; b < plan->model.config.blocks; b++) {
+        const pare_float_room room = pare_float_block_room(&plan->model.block[b]);
+        plan->room.bias |= room.bias;
+        plan->room.norm_bias |= room.norm_bias;
+    }
+    for (size_t i = 0; i < plan->transforms; i++) {
+        PARE_TRY(check_behind(cx, plan, &plan->transform[i], owner));
+        PARE_TRY(change_site(a, plan, &plan->transform[i]));
+    }
+    return plan->transforms ? check_count(cx, plan) : PARE_OK;
+}
+
+bool pare__plan_replaces(const pare_plan *plan, const char *tensor)
+{
+    for (size_t i = 0; i < plan->changes; i++)
+        if (strcmp(plan->changed[i].tensor.name, tensor) == 0)
+            return true;
+    for (size_t i = 0; i < plan->linears; i++) {
+        const pare_packed_linear *const l = &plan->linear[i].packed;
+        const size_t len = strlen(l->name);
+        if (strncmp(tensor, l->name, len) == 0 && (strcmp(tensor + len, ".weight") == 0 ||
+                                                   (l->bias && strcmp(tensor + len, ".bias") == 0)))
+            return true;
+    }
+    return false;
+}

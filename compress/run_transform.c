@@ -1,0 +1,304 @@
+/* Transforming steps of a block, and the tensors they change. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "compress/compress_internal.h"
+
+/* Outputs of the float model may move by this share of the largest of them. */
+#define FOLD_TOLERANCE 1e-5
+
+/* Outputs of the reference on the first calibration window, y [window, hidden]. */
+static pare_status reference_outputs(pare_run *run, size_t block, float *y)
+{
+    pare_ctx *const cx = run->cx;
+    const pare_config *const c = &run->plan.model.config;
+    PARE_TRY(pare_wave_window(cx, &run->wave, 0, y));
+    const pare_mark mark = pare_arena_mark(&run->scratch);
+    const pare_block view = pare_float_block_view(&run->reference, &run->plan.model.block[block]);
+    const pare_batch batch = {.sequences = 1, .length = run->wave.window};
+    pare_kv kv;
+    pare_status s = pare_kv_take(&run->scratch, c, 1, run->wave.window, &kv);
+    if (s == PARE_OK)
+        s = pare_block_forward(cx, &run->scratch, &run->forward, &view, batch, y, &kv, NULL);
+    pare_arena_rewind(&run->scratch, mark);
+    return s;
+}
+
+static bool transforms_block(const pare_plan *plan, size_t block)
+{
+    for (size_t i = 0; i < plan->transforms; i++)
+        if (plan->transform[i].block == block)
+            return true;
+    return false;
+}
+
+pare_status pare__run_transforms_begin(pare_run *run, size_t block)
+{
+    if (!transforms_block(&run->plan, block))
+        return PARE_OK;
+    float *const y = PARE_NEW(&run->scratch, float, run->wave.window * run->wave.hidden);
+    if (!y)
+        return PARE_ENOMEM;
+    run->folded = y;
+    return reference_outputs(run, block, y);
+}
+
+/* The float model is the same as before the folds. */
+static pare_status check_folds(pare_run *run, size_t block, size_t step)
+{
+    const size_t count = run->wave.window * run->wave.hidden;
+    const pare_mark mark = pare_arena_mark(&run->scratch);
+    float *const y = PARE_NEW(&run->scratch, float, count);
+    pare_status s = y ? reference_outputs(run, block, y) : PARE_ENOMEM;
+    double most = 0.0, moved = 0.0;
+    for (size_t i = 0; s == PARE_OK && i < count; i++) {
+        const double e = fabs((double)y[i] - (double)run->folded[i]);
+        most = fmax(most, fabs((double)run->folded[i]));
+        moved = e <= moved ? moved : e; /* a NaN stays */
+    }
+    pare_arena_rewind(&run->scratch, mark);
+    if (s == PARE_OK && !(moved <= FOLD_TOLERANCE * most))
+        s = pare_fail(run->cx, PARE_ENUMERIC,
+                      "%s: block %zu: the outputs of the float model moved by %.3g of the largest "
+                      "(%.3g), more than %g; milder scales are needed",
+                      pare_passes[run->plan.recipe.step[step].pass]->name, block,
+                      most > 0 ? moved / most : moved, most, FOLD_TOLERANCE);
+    return s;
+}
+
+/* Grid and activation of the quantizer that will follow on each linear of a site. */
+static void look_ahead(const pare_run *run, size_t block, pare_site site, pare_grid *grid,
+                       pare_pass_site *to)
+{
+    const pare_plan *const plan = &run->plan;
+    for (size_t i = 0; i < plan->linears; i++) {
+        const pare_plan_linear *const l = &plan->linear[i];
+        if (l->block != block || plan->model.config.arch->linear[l->role].site != site)
+            continue;
+        const pare_step *const step = &plan->recipe.step[l->step];
+        const pare_pass *const pass = pare_passes[step->pass];
+        to->activation[l->role] = l->packed.activation;
+        if (l->packed.activation.bits == 0 && l->packed.activation.mode != PARE_ACTIVATION_FLOAT)
+            to->activation[l->role].bits = 8;
+        if (!pass->grid)
+            continue;
+        grid[l->role] = pass->grid(step->value);
+        to->grid[l->role] = &grid[l->role];
+    }
+}
+
+/* What one step did to the linears of a site: how far they are from the float model now, less how
+ * far they were. */
+static pare_status account(pare_run *run, pare_site site, const pare_site_stats *stats,
+                           const pare_step_result *what)
+{
+    const pare_config *const c = &run->plan.model.config;
+    for (size_t role = 0; role < PARE_ROLES; role++) {
+        size_t n, k;
+        pare_linear_shape(c, (pare_role)role, &n, &k);
+        if (c->arch->linear[role].site != site)
+            continue;
+        const float *const w = run->current.weight[role], *const r = run->reference.weight[role];
+        double error[2] = {0.0, stats->h ? 0.0 : -1.0};
+        if (memcmp(w, r, n * k * sizeof *w) != 0) {
+            const pare_mark mark = pare_arena_mark(&run->scratch);
+            const float *const zero = stats->h ? PARE_NEW(&run->scratch, float, n *k) : w;
+            if (!zero)
+                return PARE_ENOMEM;
+            pare__run_errors(run, r, w, r, zero, stats->h, n, k, error);
+            pare_arena_rewind(&run->scratch, mark);
+        }
+        double *const before = run->done_error[role];
+        pare_step_result *const to = &run->done[role][run->done_count[role]++];
+        *to = *what;
+        to->weight_error = fmax(error[0] - before[0], 0.0);
+        to->output_error = stats->h ? fmax(error[1] - before[1], 0.0) : -1.0;
+        memcpy(before, error, sizeof error);
+    }
+    return PARE_OK;
+}
+
+static const char *reader_of(const pare_run *run, size_t block, size_t site)
+{
+    const pare_model *const m = &run->plan.model;
+    for (size_t role = 0; role < PARE_ROLES; role++)
+        if (m->config.arch->linear[role].site == (pare_site)site)
+            return m->block[block].linear[role].name;
+    return "";
+}
+
+/* The sites of one step: each by itself, or all at once. */
+static pare_status apply(pare_run *run, const pare_step *step, size_t block,
+                         pare_pass_site *const site[PARE_SITES])
+{
+    const pare_pass *const pass = pare_passes[step->pass];
+    pare_ctx *const cx = run->cx;
+    if (pass->transform_block) {
+        pare_pass_block all = {.current = &run->current,
+                               .reference = &run->reference,
+                               .like = &run->plan.model.block[block],
+                               .forward = &run->forward,
+                               .wave = &run->wave};
+        memcpy(all.site, site, sizeof all.site);
+        const pare_mark mark = pare_arena_mark(&run->scratch);
+        const pare_status s = pass->transform_block(cx, step->value, &all, &run->scratch);
+        pare_arena_rewind(&run->scratch, mark);
+        return s == PARE_OK ? s : pare_fail_context(cx, s, "%s: block %zu", pass->name, block);
+    }
+    for (size_t i = 0; i < PARE_SITES; i++) {
+        if (!site[i])
+            continue;
+        const pare_mark mark = pare_arena_mark(&run->scratch);
+        const pare_status s = pass->transform(cx, step->value, site[i], &run->scratch);
+        pare_arena_rewind(&run->scratch, mark);
+        if (s != PARE_OK)
+            return pare_fail_context(cx, s, "%s: input of %s", pass->name,
+                                     reader_of(run, block, i));
+    }
+    return PARE_OK;
+}
+
+pare_status pare__run_transform(pare_run *run, size_t block, size_t step, unsigned group,
+                                pare_stats *stats)
+{
+    const pare_plan *const plan = &run->plan;
+    const pare_step *const st = &plan->recipe.step[step];
+    pare_grid grid[PARE_ROLES];
+    pare_step_result result[PARE_SITES];
+    pare_pass_site site[PARE_SITES], *list[PARE_SITES] = {NULL};
+    bool any = false;
+    for (size_t i = 0; i < plan->transforms; i++) {
+        const pare_plan_transform *const t = &plan->transform[i];
+        if (t->block != block || t->step != step || !(group & (1u << t->site)))
+            continue;
+        result[t->site] =
+            (pare_step_result){.step = (unsigned)step, .pass = pare_passes[st->pass]->name};
+        site[t->site] = (pare_pass_site){.config = &plan->model.config,
+                                         .block = block,
+                                         .site = t->site,
+                                         .current = &run->current,
+                                         .reference = &run->reference,
+                                         .stats = &stats->site[t->site],
+                                         .result = &result[t->site],
+                                         .scratch = &run->scratch};
+        look_ahead(run, block, t->site, grid, &site[t->site]);
+        list[t->site] = &site[t->site];
+        any = true;
+    }
+    if (!any)
+        return PARE_OK;
+    PARE_TRY(apply(run, st, block, list));
+    for (unsigned i = 0; i < PARE_SITES; i++)
+        if (list[i])
+            PARE_TRY(account(run, (pare_site)i, &stats->site[i], &result[i]));
+    return check_folds(run, block, step);
+}
+
+/* The vector or matrix in memory that a changed tensor stores. */
+static float *values_of(pare_run *run, const pare_plan_changed *c)
+{
+    switch (c->kind) {
+    case PARE_CHANGED_NORM: return run->current.norm[c->index];
+    case PARE_CHANGED_NORM_BIAS: return run->current.norm_bias[c->index];
+    case PARE_CHANGED_WEIGHT: return run->current.weight[c->index];
+    case PARE_CHANGED_BIAS: return run->current.bias[c->index];
+    }
+    return NULL;
+}
+
+/* Rounds to the stored type and back: what the wave sees is what is stored. */
+static pare_status round_values(pare_run *run, const pare_packed_entry *e, float *values,
+                                void *bytes)
+{
+    pare_tensor t = e->tensor;
+    const size_t count = (size_t)(t.bytes / (pare_dtype_bits(t.dtype) / 8));
+    PARE_TRY(pare_f32_to_dtype(run->cx, t.dtype, values, count, bytes));
+    t.data = bytes;
+    PARE_TRY(pare_tensor_to_f32(run->cx, &t, 0, count, values));
+    for (size_t i = 0; i < count; i++)
+        if (!isfinite(values[i]))
+            return pare_fail(run->cx, PARE_ENUMERIC,
+                             "%s: element %zu does not fit %s after folding; milder scales are "
+                             "needed",
+                             t.name, i, pare_dtype_name(t.dtype));
+    return PARE_OK;
+}
+
+static pare_status store_one(pare_run *run, const pare_plan_changed *c, pare_kept_hash *hash)
+{
+    const pare_packed_entry *const e = pare_packed_find(&run->plan.layout, c->tensor.name);
+    void *const bytes = pare_arena_take(&run->scratch, (size_t)e->tensor.bytes, 1);
+    if (!bytes)
+        return PARE_ENOMEM;
+    PARE_TRY(round_values(run, e, values_of(run, c), bytes));
+    PARE_TRY(pare_packed_put(run->cx, run->writer, e, bytes));
+    hash->name = c->tensor.name;
+    pare_xxh3(bytes, (size_t)e->tensor.bytes, hash->hash);
+    return PARE_OK;
+}
+
+pare_status pare__run_store_changed(pare_run *run, size_t block)
+{
+    pare_unit_result *const unit = &run->unit[block];
+    size_t count = 0;
+    for (size_t i = 0; i < run->plan.changes; i++)
+        count += run->plan.changed[i].block == block;
+    unit->kept_count = 0;
+    unit->kept = PARE_NEW(run->a, pare_kept_hash, count);
+    if (!unit->kept)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < run->plan.changes; i++) {
+        if (run->plan.changed[i].block != block)
+            continue;
+        const pare_mark mark = pare_arena_mark(&run->scratch);
+        const pare_status s =
+            store_one(run, &run->plan.changed[i], &unit->kept[unit->kept_count++]);
+        pare_arena_rewind(&run->scratch, mark);
+        PARE_TRY(s);
+    }
+    return PARE_OK;
+}
+
+static pare_status restore_one(pare_run *run, const pare_plan_changed *c,
+                               const pare_kept_hash *hash)
+{
+    const pare_packed_entry *const e = pare_packed_find(&run->plan.layout, c->tensor.name);
+    pare_tensor t = e->tensor;
+    void *const bytes = pare_arena_take(&run->scratch, (size_t)t.bytes, 1);
+    uint8_t found[sizeof hash->hash];
+    if (!bytes)
+        return PARE_ENOMEM;
+    PARE_TRY(pare_packed_get(run->cx, run->writer, e, bytes));
+    pare_xxh3(bytes, (size_t)t.bytes, found);
+    if (strcmp(hash->name, t.name) != 0 || memcmp(found, hash->hash, sizeof found) != 0)
+        return pare_fail(run->cx, PARE_EFORMAT,
+                         "%s: %s was damaged since the earlier run wrote it; start over with "
+                         "--restart",
+                         run->plan.partial_path, t.name);
+    t.data = bytes;
+    return pare_tensor_to_f32(run->cx, &t, 0, t.bytes / (pare_dtype_bits(t.dtype) / 8),
+                              values_of(run, c));
+}
+
+pare_status pare__run_restore_changed(pare_run *run, size_t block)
+{
+    pare_unit_result *const unit = &run->unit[block];
+    size_t found = 0, expected = 0;
+    for (size_t i = 0; i < run->plan.changes; i++) {
+        if (run->plan.changed[i].block != block)
+            continue;
+        if (expected++ >= unit->kept_count)
+            continue;
+        const pare_mark mark = pare_arena_mark(&run->scratch);
+        const pare_status s = restore_one(run, &run->plan.changed[i], &unit->kept[found++]);
+        pare_arena_rewind(&run->scratch, mark);
+        PARE_TRY(s);
+    }
+    if (found == expected && unit->kept_count == expected)
+        return PARE_OK;
+    return pare_fail(run->cx, PARE_EFORMAT,
+                     "%s: the journal of block %zu has %zu changed tensors, the plan %zu; start "
+                     "over with --restart",
+                     run->plan.partial_path, block, unit->kept_count, expected);
+}
