@@ -1,0 +1,460 @@
+#include "quant/omniquant.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#include "runtime/backward.h"
+#include "runtime/ops.h"
+#include "runtime/threads.h"
+
+enum { COLUMNS = 64, ROWS_PER_CHUNK = 8 };
+
+static const double BETA1 = 0.9, BETA2 = 0.999, EPSILON = 1e-8, LOGIT = 4;
+
+/* One learned vector with its moments and its gradient. */
+typedef struct learned {
+    size_t count;
+    float *value, *first, *second, *slope;
+} learned;
+
+typedef struct learner {
+    pare_ctx *cx;
+    pare_arena *a;
+    const pare_omniquant_opts *opts;
+    const pare_omniquant_block *block;
+    const pare_config *c;
+    learned theta[PARE_SITES];                             /* logarithms of scales */
+    learned low[PARE_ROLES], high[PARE_ROLES];             /* logits */
+    float *scale[PARE_SITES];                              /* e^theta */
+    float *low_share[PARE_ROLES], *high_share[PARE_ROLES]; /* their sigmoids */
+    pare_float_block folded, rounded, slope; /* rounded shares the vectors of folded */
+    pare_trace trace;
+    float *x, *want, *y;
+    double energy;       /* mean square of what is wanted */
+    double rate1, rate2; /* BETA1^t, BETA2^t */
+    size_t done, total;  /* batches, for progress */
+} learner;
+
+/* Arguments of the loops over channels, columns and rows. */
+typedef struct loop {
+    const float *w, *d;
+    size_t n, k;
+    double *sum;
+    float *x;
+    size_t group;
+    float top;
+} loop;
+
+static pare_status take_learned(pare_arena *a, size_t count, float start, learned *out)
+{
+    *out = (learned){.count = count};
+    float **const place[] = {&out->value, &out->first, &out->second, &out->slope};
+    for (size_t i = 0; i < 4; i++) {
+        *place[i] = PARE_NEW(a, float, count);
+        if (!*place[i])
+            return PARE_ENOMEM;
+    }
+    for (size_t i = 0; i < count; i++)
+        out->value[i] = start;
+    return PARE_OK;
+}
+
+static size_t groups_of(const learner *l, size_t role)
+{
+    const pare_linear *const w = &l->block->like->linear[role];
+    return w->n * pare_grid_groups(l->block->grid[role], w->k);
+}
+
+static pare_omniquant_clip clip_of(const learner *l, size_t role, bool plain)
+{
+    const pare_linear *const w = &l->block->like->linear[role];
+    return (pare_omniquant_clip){.grid = l->block->grid[role],
+                                 .n = w->n,
+                                 .k = w->k,
+                                 .low = plain ? NULL : l->low_share[role],
+                                 .high = plain ? NULL : l->high_share[role]};
+}
+
+static double sigmoid(double x)
+{
+    return 1 / (1 + pare_exp(-x));
+}
+
+/* The shares and scales that the learned values stand for. */
+static void spell_out(learner *l)
+{
+    for (size_t s = 0; s < PARE_SITES; s++)
+        for (size_t i = 0; i < l->theta[s].count; i++)
+            l->scale[s][i] = (float)pare_exp((double)l->theta[s].value[i]);
+    for (size_t r = 0; r < PARE_ROLES; r++)
+        for (size_t i = 0; i < l->low[r].count; i++) {
+            l->low_share[r][i] = (float)sigmoid((double)l->low[r].value[i]);
+            l->high_share[r][i] = (float)sigmoid((double)l->high[r].value[i]);
+        }
+}
+
+/* folded and rounded, from the learned values or without them. */
+static pare_status build(learner *l, bool plain)
+{
+    pare_float_block_copy(l->c, l->block->current, &l->folded);
+    for (unsigned s = 0; !plain && s < PARE_SITES; s++)
+        if (l->theta[s].count)
+            PARE_TRY(pare_fold_scale(l->cx, l->c, &l->folded, (pare_site)s, l->scale[s]));
+    for (size_t r = 0; r < PARE_ROLES; r++) {
+        const pare_linear *const w = &l->block->like->linear[r];
+        const pare_omniquant_clip clip = clip_of(l, r, plain);
+        if (clip.grid)
+            pare_omniquant_round(l->cx, &clip, l->folded.weight[r], l->rounded.weight[r]);
+        else
+            memcpy(l->rounded.weight[r], l->folded.weight[r], w->n * w->k * sizeof(float));
+    }
+    return PARE_OK;
+}
+
+/* Rounds groups of the inputs of a site: scale max |x| / top, codes -top .. top. */
+static void alter_rows(void *arg, size_t begin, size_t end, size_t worker)
+{
+    (void)worker;
+    const loop *const a = arg;
+    for (size_t i = begin; i < end; i++)
+        for (size_t at = 0; at < a->k; at += a->group) {
+            float *const x = a->x + i * a->k + at, max = 0;
+            const size_t count = a->k - at < a->group ? a->k - at : a->group;
+            for (size_t j = 0; j < count; j++)
+                max = fabsf(x[j]) > max ? fabsf(x[j]) : max;
+            const float scale = max / a->top;
+            for (size_t j = 0; scale > 0 && j < count; j++)
+                x[j] = rintf(x[j] / scale) * scale;
+        }
+}
+
+static void alter(void *self, pare_site site, float *x, size_t rows, size_t k)
+{
+    const learner *const l = self;
+    const pare_activation *const a = &l->block->activation[site];
+    if (a->bits == 0 || a->mode == PARE_ACTIVATION_FLOAT)
+        return;
+    loop call = {.x = x, .k = k, .top = (float)((1u << (a->bits - 1)) - 1)};
+    call.group = a->mode == PARE_ACTIVATION_GROUP ? 128 : k;
+    pare_parallel(l->cx, rows, ROWS_PER_CHUNK, alter_rows, &call);
+}
+
+/* The block on windows first .. first + count - 1; y becomes y - want. *error: sum of squares. */
+static pare_status forward(learner *l, size_t first, size_t count, double *error, double *energy)
+{
+    pare_ctx_progress(l->cx, "learning ranges and scales", (double)l->done++, (double)l->total);
+    PARE_TRY(pare_ctx_interrupted(l->cx));
+    PARE_TRY(l->block->read(l->block->self, first, count, l->x, l->want));
+    const pare_block view = pare_float_block_view(&l->rounded, l->block->like);
+    const pare_batch batch = {.sequences = count, .length = l->block->window};
+    const pare_alter change = {alter, l};
+    PARE_TRY(pare_block_trace(l->cx, l->a, l->block->forward, &view, batch, l->x, &change,
+                              &l->trace, l->y));
+    double sum = 0, whole = 0;
+    for (size_t i = 0; i < count * l->block->window * l->c->hidden; i++) {
+        l->y[i] -= l->want[i];
+        sum += (double)l->y[i] * (double)l->y[i];
+        whole += (double)l->want[i] * (double)l->want[i];
+    }
+    *error += sum;
+    *energy += whole;
+    return PARE_OK;
+}
+
+static size_t batch_at(const learner *l, size_t first)
+{
+    const size_t left = l->block->samples - first;
+    return left < l->opts->batch ? left : l->opts->batch;
+}
+
+/* Loss over all windows. */
+static pare_status measure(learner *l, bool plain, double *loss)
+{
+    double error = 0, energy = 0;
+    PARE_TRY(build(l, plain));
+    for (size_t i = 0; i < l->block->samples; i += l->opts->batch)
+        PARE_TRY(forward(l, i, batch_at(l, i), &error, &energy));
+    l->energy =
+        energy / ((double)l->block->samples * (double)l->block->window * (double)l->c->hidden);
+    *loss = energy == 0 ? 0 : error / energy;
+    if (!isfinite(*loss))
+        return pare_fail(l->cx, PARE_ENUMERIC,
+                         "the error of the block's output is not finite: repair the checkpoint, or "
+                         "leave this pass out");
+    return PARE_OK;
+}
+
+/* Adds columns' sums of w d. */
+static void dot_columns(void *arg, size_t begin, size_t end, size_t worker)
+{
+    (void)worker;
+    const loop *const a = arg;
+    for (size_t chunk = begin; chunk < end; chunk++) {
+        const size_t first = chunk * COLUMNS, left = a->k - first;
+        const size_t count = left < COLUMNS ? left : COLUMNS;
+        for (size_t i = 0; i < a->n; i++)
+            for (size_t j = 0; j < count; j++)
+                a->sum[first + j] +=
+                    (double)a->w[i * a->k + first + j] * (double)a->d[i * a->k + first + j];
+    }
+}
+
+static void subtract_dots(double *sum, const float *v, const float *d, size_t n, size_t k)
+{
+    for (size_t i = 0; v && i < n; i++) {
+        double dot = 0;
+        for (size_t j = 0; j < k; j++)
+            dot += (double)v[i * k + j] * (double)d[i * k + j];
+        sum[i] -= dot;
+    }
+}
+
+/* Gradient of theta: sum over the columns that read a channel minus sum over what makes it. */
+static pare_status scale_slope(learner *l, pare_site site)
+{
+    const pare_producer *const p = &l->c->arch->producer[site];
+    const size_t k = pare_site_width(l->c, site), channels = l->theta[site].count;
+    double *const column = PARE_NEW(l->a, double, k), *const sum = PARE_NEW(l->a, double, channels);
+    float *const number = PARE_NEW(l->a, float, channels), *const of = PARE_NEW(l->a, float, k);
+    if (!column || !sum || !number || !of)
+        return PARE_ENOMEM;
+    for (size_t r = 0; r < PARE_ROLES; r++) {
+        if (l->c->arch->linear[r].site != site)
+            continue;
+        loop a = {.w = l->folded.weight[r], .d = l->slope.weight[r], .k = k, .sum = column};
+        a.n = l->block->like->linear[r].n;
+        pare_parallel(l->cx, (k + COLUMNS - 1) / COLUMNS, 1, dot_columns, &a);
+    }
+    for (size_t i = 0; i < channels; i++)
+        number[i] = (float)i; /* exact: channels are fewer than 2^24 */
+    pare_fold_spread(l->c, site, number, of);
+    for (size_t j = 0; j < k; j++)
+        sum[(size_t)of[j]] += column[j];
+    const int norm = pare_site_norm(l->c, site);
+    if (norm >= 0) {
+        subtract_dots(sum, l->folded.norm[norm], l->slope.norm[norm], channels, 1);
+        subtract_dots(sum, l->folded.norm_bias[norm], l->slope.norm_bias[norm], channels, 1);
+    } else {
+        const size_t width = l->block->like->linear[p->role].k;
+        subtract_dots(sum, l->folded.weight[p->role], l->slope.weight[p->role], channels, width);
+        subtract_dots(sum, l->folded.bias[p->role], l->slope.bias[p->role], channels, 1);
+    }
+    for (size_t i = 0; i < channels; i++)
+        l->theta[site].slope[i] = (float)sum[i];
+    return PARE_OK;
+}
+
+static void zero_slopes(learner *l)
+{
+    for (size_t r = 0; r < PARE_ROLES; r++) {
+        const pare_linear *const w = &l->block->like->linear[r];
+        memset(l->slope.weight[r], 0, w->n * w->k * sizeof(float));
+        if (l->slope.bias[r])
+            memset(l->slope.bias[r], 0, w->n * sizeof(float));
+    }
+    for (size_t i = 0; i < 2; i++) {
+        memset(l->slope.norm[i], 0, l->c->hidden * sizeof(float));
+        if (l->slope.norm_bias[i])
+            memset(l->slope.norm_bias[i], 0, l->c->hidden * sizeof(float));
+    }
+}
+
+static void adam(const learner *l, learned *v, double rate)
+{
+    for (size_t i = 0; i < v->count; i++) {
+        const double g = (double)v->slope[i];
+        v->first[i] = (float)(BETA1 * (double)v->first[i] + (1 - BETA1) * g);
+        v->second[i] = (float)(BETA2 * (double)v->second[i] + (1 - BETA2) * g * g);
+        const double m = (double)v->first[i] / (1 - l->rate1);
+        const double s = (double)v->second[i] / (1 - l->rate2);
+        const double kept = (double)v->value[i] * (1 - rate * l->opts->weight_decay);
+        v->value[i] = (float)(kept - rate * m / (sqrt(s) + EPSILON));
+    }
+}
+
+/* From the gradient of the rounded block to those of the learned values. */
+static pare_status descend(learner *l)
+{
+    for (size_t r = 0; r < PARE_ROLES; r++) {
+        const pare_omniquant_clip clip = clip_of(l, r, false);
+        if (!clip.grid)
+            continue;
+        learned *const low = &l->low[r], *const high = &l->high[r];
+        pare_omniquant_round_backward(l->cx, &clip, l->folded.weight[r], l->slope.weight[r],
+                                      low->slope, high->slope);
+        for (size_t i = 0; i < low->count; i++) {
+            const float a = l->low_share[r][i], b = l->high_share[r][i];
+            low->slope[i] *= a * (1 - a);
+            high->slope[i] *= b * (1 - b);
+        }
+    }
+    for (unsigned s = 0; s < PARE_SITES; s++)
+        if (l->theta[s].count)
+            PARE_TRY(scale_slope(l, (pare_site)s));
+    l->rate1 *= BETA1;
+    l->rate2 *= BETA2;
+    for (size_t s = 0; s < PARE_SITES; s++)
+        adam(l, &l->theta[s], l->opts->scale_rate);
+    for (size_t r = 0; l->opts->clip && r < PARE_ROLES; r++) {
+        adam(l, &l->low[r], l->opts->clip_rate);
+        adam(l, &l->high[r], l->opts->clip_rate);
+    }
+    spell_out(l);
+    return PARE_OK;
+}
+
+static pare_status step(learner *l, size_t first)
+{
+    const size_t count = batch_at(l, first), values = count * l->block->window * l->c->hidden;
+    double error = 0, energy = 0;
+    PARE_TRY(build(l, false));
+    PARE_TRY(forward(l, first, count, &error, &energy));
+    const float scale = (float)(l->energy > 0 ? 2 / (l->energy * (double)values) : 0);
+    for (size_t i = 0; i < values; i++)
+        l->y[i] *= scale;
+    zero_slopes(l);
+    pare_block_gradient g = {.norm = {l->slope.norm[0], l->slope.norm[1]},
+                             .norm_bias = {l->slope.norm_bias[0], l->slope.norm_bias[1]}};
+    memcpy(g.weight, l->slope.weight, sizeof g.weight);
+    memcpy(g.bias, l->slope.bias, sizeof g.bias);
+    const pare_block view = pare_float_block_view(&l->rounded, l->block->like);
+    PARE_TRY(pare_block_backward(l->cx, l->a, l->block->forward, &view, &l->trace, l->y, NULL, &g));
+    const pare_mark mark = pare_arena_mark(l->a);
+    const pare_status s = descend(l);
+    pare_arena_rewind(l->a, mark);
+    return s;
+}
+
+static pare_status take_shares(learner *l, size_t r)
+{
+    const size_t count = groups_of(l, r);
+    l->low_share[r] = PARE_NEW(l->a, float, count);
+    l->high_share[r] = PARE_NEW(l->a, float, count);
+    return l->low_share[r] && l->high_share[r] ? PARE_OK : PARE_ENOMEM;
+}
+
+/* What the caller will see, taken first. */
+static pare_status take_found(learner *l)
+{
+    for (unsigned s = 0; s < PARE_SITES; s++) {
+        if (!(l->opts->scales & (1u << s)))
+            continue;
+        l->scale[s] = PARE_NEW(l->a, float, pare_fold_channels(l->c, (pare_site)s));
+        if (!l->scale[s])
+            return PARE_ENOMEM;
+    }
+    for (size_t r = 0; r < PARE_ROLES; r++)
+        if (l->block->grid[r])
+            PARE_TRY(take_shares(l, r));
+    return PARE_OK;
+}
+
+static pare_status take_state(learner *l)
+{
+    const pare_block like = pare_float_block_view(l->block->current, l->block->like);
+    const pare_float_room room = pare_float_block_room(&like);
+    PARE_TRY(pare_float_block_take(l->a, l->c, room, &l->folded));
+    PARE_TRY(pare_float_block_take(l->a, l->c, (pare_float_room){0, 0}, &l->rounded));
+    PARE_TRY(pare_float_block_take(l->a, l->c, room, &l->slope));
+    for (size_t i = 0; i < 2; i++) {
+        l->rounded.norm[i] = l->folded.norm[i];
+        l->rounded.norm_bias[i] = l->folded.norm_bias[i];
+    }
+    memcpy(l->rounded.bias, l->folded.bias, sizeof l->rounded.bias);
+    for (unsigned s = 0; s < PARE_SITES; s++)
+        if (l->scale[s])
+            PARE_TRY(take_learned(l->a, pare_fold_channels(l->c, (pare_site)s), 0, &l->theta[s]));
+    const float start = l->opts->clip ? (float)LOGIT : 87; /* sigmoid(87) is 1 in F32 */
+    for (size_t r = 0; r < PARE_ROLES; r++)
+        if (l->low_share[r]) {
+            PARE_TRY(take_learned(l->a, groups_of(l, r), start, &l->low[r]));
+            PARE_TRY(take_learned(l->a, groups_of(l, r), start, &l->high[r]));
+        }
+    const pare_batch batch = {.sequences = l->opts->batch, .length = l->block->window};
+    float **const place[] = {&l->x, &l->want, &l->y};
+    for (size_t i = 0; i < 3; i++) {
+        *place[i] =
+            pare_arena_take(l->a, batch.sequences * batch.length, l->c->hidden * sizeof(float));
+        if (!*place[i])
+            return PARE_ENOMEM;
+    }
+    return pare_trace_take(l->a, l->c, batch, &l->trace);
+}
+
+static pare_status learn(learner *l, pare_omniquant_found *found)
+{
+    PARE_TRY(take_state(l));
+    const size_t batches = (l->block->samples + l->opts->batch - 1) / l->opts->batch;
+    l->total = batches * (l->opts->epochs + 2);
+    spell_out(l);
+    PARE_TRY(measure(l, true, &found->before));
+    for (size_t e = 0; e < l->opts->epochs; e++)
+        for (size_t i = 0; i < l->block->samples; i += l->opts->batch)
+            PARE_TRY(step(l, i));
+    return measure(l, false, &found->after);
+}
+
+static pare_status check(pare_ctx *cx, const pare_omniquant_block *block)
+{
+    for (size_t r = 0; r < PARE_ROLES; r++)
+        if (block->grid[r] && block->grid[r]->encoding != PARE_ENCODING_UNIFORM)
+            return pare_fail(
+                cx, PARE_ENOTSUP,
+                "%s: ranges are learned for uniform grids only: put rtn or gptq behind "
+                "omniquant",
+                block->like->linear[r].name);
+    return PARE_OK;
+}
+
+pare_status pare_omniquant_learn(pare_ctx *cx, pare_arena *a, const pare_omniquant_opts *opts,
+                                 const pare_omniquant_block *block, pare_omniquant_found *found)
+{
+    assert(opts->batch > 0 && block->samples > 0 && block->window > 0);
+    *found = (pare_omniquant_found){0};
+    PARE_TRY(check(cx, block));
+    learner l = {.cx = cx,
+                 .a = a,
+                 .opts = opts,
+                 .block = block,
+                 .c = &block->forward->model->config,
+                 .rate1 = 1,
+                 .rate2 = 1};
+    PARE_TRY(take_found(&l));
+    const pare_mark mark = pare_arena_mark(a);
+    const pare_status s = learn(&l, found);
+    pare_arena_rewind(a, mark);
+    PARE_TRY(s);
+    found->kept = !(found->after < found->before);
+    if (found->kept) {
+        found->after = found->before;
+        return PARE_OK;
+    }
+    memcpy(found->scale, l.scale, sizeof found->scale);
+    if (opts->clip) {
+        memcpy(found->low, l.low_share, sizeof found->low);
+        memcpy(found->high, l.high_share, sizeof found->high);
+    }
+    return PARE_OK;
+}
+
+size_t pare_omniquant_bytes(const pare_ctx *cx, const pare_config *c,
+                            const pare_omniquant_opts *opts, size_t window)
+{
+    const pare_batch batch = {.sequences = opts->batch, .length = window};
+    size_t bytes = pare_block_backward_bytes(cx, c, batch), part, weights = 0, widest = c->hidden;
+    for (unsigned r = 0; r < PARE_ROLES; r++) {
+        size_t n, k;
+        pare_linear_shape(c, (pare_role)r, &n, &k);
+        weights += n * (k + 31) / 32; /* the smallest group */
+        widest = k > widest ? k : widest;
+    }
+    /* shares, logits, moments and slopes of both bounds; scales; three blocks; a batch's rows */
+    const size_t vectors = 10 * weights + 48 * widest;
+    if (__builtin_mul_overflow(batch.sequences * 3 * c->hidden * sizeof(float), window, &part) ||
+        __builtin_add_overflow(bytes, part, &bytes) ||
+        __builtin_add_overflow(bytes, vectors * sizeof(float) + (size_t)128 * PARE_ALIGN, &bytes) ||
+        __builtin_add_overflow(bytes, 3 * pare_float_block_bytes(c), &bytes))
+        return SIZE_MAX;
+    return bytes;
+}

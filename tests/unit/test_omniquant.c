@@ -1,0 +1,403 @@
+#include "quant/omniquant.h"
+
+#include "quant/rtn.h"
+#include "runtime/linalg.h"
+#include "tests/unit/tiny.h"
+
+enum { HIDDEN = 64, INNER = 96, WINDOW = 12, SAMPLES = 6 };
+
+/* Rounding as the gradient sees it: the distance to the grid, in steps, is frozen at `frozen`. */
+static double value_frozen(const pare_grid *g, const double *w, size_t count, size_t j, double low,
+                           double high, double frozen)
+{
+    double lo = 0, hi = 0;
+    for (size_t i = 0; i < count; i++) {
+        lo = fmin(lo, w[i]);
+        hi = fmax(hi, w[i]);
+    }
+    lo *= low;
+    hi *= high;
+    const double half = 1u << (g->bits - 1), top = (1u << g->bits) - 1;
+    const double scale = g->symmetric ? fmax(hi / (half - 1), -lo / half) : (hi - lo) / top;
+    return fmin(fmax(w[j], lo), hi) + frozen * scale;
+}
+
+typedef struct group_case {
+    pare_grid grid;
+    float low, high;
+} group_case;
+
+static const group_case group_cases[] = {
+    {{.bits = 2, .group = 32}, 0.7F, 0.8F},
+    {{.bits = 3, .group = 32}, 0.9F, 0.6F},
+    {{.bits = 4, .group = 32}, 1, 1},
+    {{.bits = 3, .group = 32, .symmetric = true}, 0.9F, 0.95F},
+    {{.bits = 2, .group = 32, .symmetric = true}, 0.95F, 0.5F},
+    {{.bits = 2, .group = 32, .symmetric = true}, 0.95F, 0.3F},
+};
+
+/* sum_j g_j value_frozen(j), the loss whose slope the code under test gives. */
+static double frozen_loss(const group_case *c, const double *w, const float *g, const double *e,
+                          double low, double high)
+{
+    double sum = 0;
+    for (size_t j = 0; j < 32; j++)
+        sum += (double)g[j] * value_frozen(&c->grid, w, 32, j, low, high, e[j]);
+    return sum;
+}
+
+START_TEST(the_gradient_of_rounding_equals_differences_with_the_rounding_frozen)
+{
+    const group_case *const c = &group_cases[_i];
+    tiny_home h;
+    tiny_begin(&h, 1);
+    float w[32], q[32], g[32], d[32], dlow, dhigh;
+    double exact[32], e[32];
+    for (size_t j = 0; j < 32; j++) {
+        w[j] = (float)pare_random_normal(1, 0, j);
+        exact[j] = (double)w[j];
+        d[j] = g[j] = (float)pare_random_normal(1, 1, j);
+    }
+    const pare_omniquant_clip clip = {
+        .grid = &c->grid, .n = 1, .k = 32, .low = &c->low, .high = &c->high};
+    const double low = (double)c->low, high = (double)c->high, step = 1e-6;
+    pare_omniquant_round(&h.cx, &clip, w, q);
+    pare_omniquant_round_backward(&h.cx, &clip, w, d, &dlow, &dhigh);
+    double scale = value_frozen(&c->grid, exact, 32, 0, low, high, 1) -
+                   value_frozen(&c->grid, exact, 32, 0, low, high, 0);
+    for (size_t j = 0; j < 32; j++)
+        e[j] = ((double)q[j] - value_frozen(&c->grid, exact, 32, j, low, high, 0)) / scale;
+    double want = (frozen_loss(c, exact, g, e, low + step, high) -
+                   frozen_loss(c, exact, g, e, low - step, high)) /
+                  (2 * step);
+    const bool corner = c->low == 1; /* below it the extreme weight is clamped, above it is not */
+    ck_assert_msg(fabs(want - (double)dlow) < 1e-4 || corner, "low %g %g", want, (double)dlow);
+    want = (frozen_loss(c, exact, g, e, low, high + step) -
+            frozen_loss(c, exact, g, e, low, high - step)) /
+           (2 * step);
+    ck_assert_msg(fabs(want - (double)dhigh) < 1e-4 || corner, "high %g %g", want, (double)dhigh);
+    for (size_t j = 0; j < 32; j++) {
+        exact[j] += step;
+        want = frozen_loss(c, exact, g, e, low, high);
+        exact[j] -= 2 * step;
+        want = (want - frozen_loss(c, exact, g, e, low, high)) / (2 * step);
+        exact[j] += step;
+        ck_assert_msg(fabs(want - (double)d[j]) < 1e-4, "%zu %g %g", j, want, (double)d[j]);
+    }
+    tiny_end(&h);
+}
+END_TEST
+
+/* A block, its inputs, and the outputs of its float weights. */
+typedef struct home {
+    tiny_home h;
+    pare_model model;
+    pare_block block;
+    pare_float_block current;
+    pare_forward f;
+    pare_grid grid;
+    pare_omniquant_block data;
+    float x[SAMPLES * WINDOW * HIDDEN], y[SAMPLES * WINDOW * HIDDEN];
+    long reads_left;
+} home;
+
+static pare_status read_windows(void *self, size_t first, size_t count, float *x, float *y)
+{
+    home *const m = self;
+    const size_t stride = (size_t)WINDOW * HIDDEN;
+    ck_assert_uint_le(first + count, SAMPLES);
+    if (m->reads_left-- == 0)
+        return pare_fail(&m->h.cx, PARE_EIO, "no more windows");
+    memcpy(x, m->x + first * stride, count * stride * sizeof *x);
+    memcpy(y, m->y + first * stride, count * stride * sizeof *y);
+    return PARE_OK;
+}
+
+static void run_block(home *m, const pare_float_block *b, float *y)
+{
+    pare_kv kv;
+    const pare_batch batch = {SAMPLES, WINDOW, 0};
+    const pare_block view = pare_float_block_view(b, &m->block);
+    ck_assert_int_eq(pare_kv_take(&m->h.arena, &m->model.config, SAMPLES, WINDOW, &kv), PARE_OK);
+    memcpy(y, m->x, sizeof m->x);
+    ck_assert_int_eq(pare_block_forward(&m->h.cx, &m->h.arena, &m->f, &view, batch, y, &kv, NULL),
+                     PARE_OK);
+}
+
+static void begin(home *m, size_t threads, unsigned bits)
+{
+    *m = (home){.grid = {.bits = bits, .group = 32, .f16_scales = true}, .reads_left = -1};
+    tiny_begin(&m->h, threads);
+    pare_arena *const a = &m->h.arena;
+    ck_assert_int_eq(pare_linalg_init(&m->h.cx), PARE_OK);
+    pare_config *const c = &m->model.config;
+    *c = (pare_config){.arch = pare_arch_find("llama"),
+                       .hidden = HIDDEN,
+                       .intermediate = INNER,
+                       .blocks = 1,
+                       .heads = 4,
+                       .kv_heads = 2,
+                       .head_dim = 16,
+                       .norm_eps = 1e-5,
+                       .rope = {.theta = 10000}};
+    for (unsigned r = 0; r < PARE_ROLES; r++) {
+        size_t n, k;
+        pare_linear_shape(c, (pare_role)r, &n, &k);
+        m->block.linear[r] = tiny_dense(a, PARE_F32, r, n, k);
+    }
+    m->block.attention_norm = tiny_ones(a, 30, HIDDEN);
+    m->block.mlp_norm = tiny_ones(a, 31, HIDDEN);
+    m->block.linear[PARE_ROLE_V].bias = tiny_ones(a, 32, m->block.linear[PARE_ROLE_V].n);
+    ck_assert_int_eq(pare_forward_init(&m->h.cx, a, &m->model, WINDOW, true, &m->f), PARE_OK);
+    ck_assert_int_eq(pare_float_block_take(a, c, pare_float_block_room(&m->block), &m->current),
+                     PARE_OK);
+    pare_float_block_load(&m->h.cx, c, &m->block, &m->current);
+    for (size_t i = 0; i < sizeof m->x / sizeof *m->x; i++)
+        m->x[i] = (float)(pare_random_normal(5, 1, i) * (i % HIDDEN % 9 == 0 ? 4 : 0.5));
+    run_block(m, &m->current, m->y);
+    m->data = (pare_omniquant_block){.forward = &m->f,
+                                     .like = &m->block,
+                                     .current = &m->current,
+                                     .samples = SAMPLES,
+                                     .window = WINDOW,
+                                     .read = read_windows,
+                                     .self = m};
+    for (size_t r = 0; r < PARE_ROLES; r++)
+        m->data.grid[r] = &m->grid;
+}
+
+/* Loss of what would be stored: folds and clamps applied, then round to nearest. */
+static double stored_loss(home *m, const pare_omniquant_found *found)
+{
+    static float y[SAMPLES * WINDOW * HIDDEN];
+    pare_float_block b;
+    const pare_config *const c = &m->model.config;
+    ck_assert_int_eq(pare_float_block_take(&m->h.arena, c, pare_float_block_room(&m->block), &b),
+                     PARE_OK);
+    pare_float_block_copy(c, &m->current, &b);
+    for (unsigned s = 0; s < PARE_SITES; s++)
+        if (found->scale[s])
+            ck_assert_int_eq(pare_fold_scale(&m->h.cx, c, &b, (pare_site)s, found->scale[s]),
+                             PARE_OK);
+    for (size_t r = 0; r < PARE_ROLES; r++) {
+        const size_t n = m->block.linear[r].n, k = m->block.linear[r].k;
+        if (found->low[r])
+            pare_omniquant_clamp(
+                &m->h.cx, &(pare_omniquant_clip){&m->grid, n, k, found->low[r], found->high[r]},
+                b.weight[r]);
+        pare_codes codes;
+        ck_assert_int_eq(pare_codes_take(&m->h.arena, &m->grid, n, k, &codes), PARE_OK);
+        ck_assert_int_eq(pare_rtn_quantize(&m->h.cx, &m->grid, b.weight[r], n, k, &codes), PARE_OK);
+        pare_codes_values(&m->grid, &codes, b.weight[r]);
+    }
+    run_block(m, &b, y);
+    double error = 0, whole = 0;
+    for (size_t i = 0; i < sizeof y / sizeof *y; i++) {
+        error += pow((double)y[i] - (double)m->y[i], 2);
+        whole += pow((double)m->y[i], 2);
+    }
+    return error / whole;
+}
+
+static const pare_omniquant_opts usual = {.epochs = 12,
+                                          .batch = 2,
+                                          .clip = true,
+                                          .clip_rate = 2e-2,
+                                          .scale_rate = 1e-2,
+                                          .scales = (1u << PARE_SITES) - 1};
+
+START_TEST(what_is_learned_beats_plain_rounding_by_the_loss_that_is_told)
+{
+    static home m;
+    begin(&m, 2, (unsigned[]){2, 3}[_i]);
+    pare_omniquant_found found;
+    ck_assert_int_eq(pare_omniquant_learn(&m.h.cx, &m.h.arena, &usual, &m.data, &found), PARE_OK);
+    const pare_omniquant_found plain = {0};
+    ck_assert(!found.kept);
+    ck_assert_double_eq_tol(found.before, stored_loss(&m, &plain), 1e-6 * found.before);
+    ck_assert_double_eq_tol(found.after, stored_loss(&m, &found), 1e-6 * found.after);
+    ck_assert_msg(found.after < 0.8 * found.before, "%g %g", found.before, found.after);
+    tiny_end(&m.h);
+}
+END_TEST
+
+/* Scales of one site alone, after bad ones were folded into it: the gradient of each kind of
+ * producer has the right sign. */
+START_TEST(scales_of_every_site_lower_the_loss_by_themselves)
+{
+    static home m;
+    begin(&m, 2, 3);
+    pare_omniquant_opts opts = usual;
+    opts.clip = false;
+    opts.scales = 1u << _i;
+    opts.batch = SAMPLES;
+    opts.epochs = 60;
+    float bad[INNER];
+    for (size_t i = 0; i < INNER; i++)
+        bad[i] = expf((float)pare_random_normal(6, 1, i));
+    ck_assert_int_eq(pare_fold_scale(&m.h.cx, &m.model.config, &m.current, (pare_site)_i, bad),
+                     PARE_OK);
+    pare_omniquant_found found;
+    ck_assert_int_eq(pare_omniquant_learn(&m.h.cx, &m.h.arena, &opts, &m.data, &found), PARE_OK);
+    ck_assert(!found.kept);
+    for (size_t s = 0; s < PARE_SITES; s++)
+        ck_assert_int_eq(found.scale[s] != NULL, s == (size_t)_i);
+    ck_assert_ptr_null(found.low[0]);
+    ck_assert_double_eq_tol(found.after, stored_loss(&m, &found), 1e-6 * found.after);
+    ck_assert_msg(found.after < 0.9 * found.before, "%g %g", found.before, found.after);
+    tiny_end(&m.h);
+}
+END_TEST
+
+START_TEST(any_thread_count_learns_the_same_bytes)
+{
+    static home first, m;
+    pare_omniquant_found want, found;
+    pare_omniquant_opts opts = usual;
+    opts.epochs = 2;
+    begin(&first, 1, 3);
+    ck_assert_int_eq(pare_omniquant_learn(&first.h.cx, &first.h.arena, &opts, &first.data, &want),
+                     PARE_OK);
+    begin(&m, 3, 3);
+    ck_assert_int_eq(pare_omniquant_learn(&m.h.cx, &m.h.arena, &opts, &m.data, &found), PARE_OK);
+    ck_assert(want.after == found.after && want.before == found.before);
+    for (size_t r = 0; r < PARE_ROLES; r++) {
+        const size_t bytes = m.block.linear[r].n * (m.block.linear[r].k / 32) * sizeof(float);
+        ck_assert_mem_eq(want.low[r], found.low[r], bytes);
+        ck_assert_mem_eq(want.high[r], found.high[r], bytes);
+    }
+    ck_assert_mem_eq(want.scale[PARE_SITE_ATTENDED], found.scale[PARE_SITE_ATTENDED],
+                     32 * sizeof(float));
+    tiny_end(&m.h);
+    tiny_end(&first.h);
+}
+END_TEST
+
+START_TEST(plain_rounding_is_kept_when_nothing_better_is_found)
+{
+    static home m;
+    begin(&m, 1, 3);
+    pare_omniquant_opts opts = usual;
+    opts.epochs = 1;
+    opts.clip_rate = opts.scale_rate = 3; /* leaps away */
+    pare_omniquant_found found;
+    ck_assert_int_eq(pare_omniquant_learn(&m.h.cx, &m.h.arena, &opts, &m.data, &found), PARE_OK);
+    ck_assert(found.kept && found.before == found.after);
+    for (size_t r = 0; r < PARE_ROLES; r++)
+        ck_assert_ptr_null(found.low[r]);
+    tiny_end(&m.h);
+}
+END_TEST
+
+START_TEST(rounded_inputs_are_part_of_the_loss)
+{
+    static home m;
+    begin(&m, 1, 3);
+    pare_omniquant_opts opts = usual;
+    opts.epochs = 1;
+    pare_omniquant_found floats, found;
+    ck_assert_int_eq(pare_omniquant_learn(&m.h.cx, &m.h.arena, &opts, &m.data, &floats), PARE_OK);
+    m.data.activation[PARE_SITE_MLP] = (pare_activation){PARE_ACTIVATION_TOKEN, 4, 0};
+    ck_assert_int_eq(pare_omniquant_learn(&m.h.cx, &m.h.arena, &opts, &m.data, &found), PARE_OK);
+    ck_assert_double_gt(found.before, 1.02 * floats.before);
+    tiny_end(&m.h);
+}
+END_TEST
+
+START_TEST(grids_that_are_not_uniform_are_refused)
+{
+    static home m;
+    begin(&m, 1, 4);
+    m.grid.encoding = PARE_ENCODING_NF4;
+    pare_omniquant_found found;
+    ck_assert_int_eq(pare_omniquant_learn(&m.h.cx, &m.h.arena, &usual, &m.data, &found),
+                     PARE_ENOTSUP);
+    ck_assert_ptr_nonnull(strstr(m.h.cx.what, "uniform grids only"));
+    tiny_end(&m.h);
+}
+END_TEST
+
+START_TEST(values_that_are_not_finite_end_the_descent)
+{
+    static home m;
+    begin(&m, 1, 4);
+    m.y[17] = NAN;
+    pare_omniquant_found found;
+    ck_assert_int_eq(pare_omniquant_learn(&m.h.cx, &m.h.arena, &usual, &m.data, &found),
+                     PARE_ENUMERIC);
+    ck_assert_ptr_nonnull(strstr(m.h.cx.what, "not finite"));
+    tiny_end(&m.h);
+}
+END_TEST
+
+START_TEST(an_interrupt_and_a_failed_read_stop_at_the_next_batch)
+{
+    static home m;
+    begin(&m, 1, 4);
+    pare_omniquant_found found;
+    m.reads_left = 5;
+    ck_assert_int_eq(pare_omniquant_learn(&m.h.cx, &m.h.arena, &usual, &m.data, &found), PARE_EIO);
+    pare_ctx_clear(&m.h.cx);
+    m.reads_left = -1;
+    const volatile int interrupts = 1;
+    m.h.cx.interrupt = &interrupts;
+    ck_assert_int_eq(pare_omniquant_learn(&m.h.cx, &m.h.arena, &usual, &m.data, &found),
+                     PARE_EINTERRUPTED);
+    ck_assert_int_eq(m.reads_left, -1);
+    tiny_end(&m.h);
+}
+END_TEST
+
+START_TEST(memory_stays_within_its_bound_and_may_end_anywhere)
+{
+    static home m;
+    begin(&m, 2, 3);
+    pare_omniquant_opts opts = usual;
+    opts.epochs = 1;
+    opts.batch = SAMPLES;
+    pare_arena a = {.cx = &m.h.cx};
+    pare_omniquant_found found;
+    const size_t before = m.h.cx.live_bytes;
+    m.h.cx.peak_bytes = before;
+    ck_assert_int_eq(pare_omniquant_learn(&m.h.cx, &a, &opts, &m.data, &found), PARE_OK);
+    ck_assert_uint_le(m.h.cx.peak_bytes - before,
+                      pare_omniquant_bytes(&m.h.cx, &m.model.config, &opts, WINDOW));
+    pare_arena_release(&a);
+    const pare_alloc alloc = m.h.cx.alloc;
+    for (long left = 0;; left += 1 + left / 8) {
+        unit_failing failing = {.left = left};
+        m.h.cx.alloc = (pare_alloc){unit_failing_resize, &failing};
+        a = (pare_arena){.cx = &m.h.cx};
+        const pare_status s = pare_omniquant_learn(&m.h.cx, &a, &opts, &m.data, &found);
+        pare_arena_release(&a);
+        ck_assert_int_eq(failing.live, 0);
+        pare_ctx_clear(&m.h.cx);
+        if (s == PARE_OK)
+            break;
+        ck_assert_int_eq(s, PARE_ENOMEM);
+        ck_assert_int_lt(left, 3000);
+    }
+    m.h.cx.alloc = alloc;
+    tiny_end(&m.h);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *const s = suite_create("omniquant");
+    TCase *const t = tcase_create("omniquant");
+    tcase_set_timeout(t, 120);
+    tcase_add_loop_test(t, the_gradient_of_rounding_equals_differences_with_the_rounding_frozen, 0,
+                        (int)(sizeof group_cases / sizeof *group_cases));
+    tcase_add_loop_test(t, what_is_learned_beats_plain_rounding_by_the_loss_that_is_told, 0, 2);
+    tcase_add_loop_test(t, scales_of_every_site_lower_the_loss_by_themselves, 0, PARE_SITES);
+    tcase_add_test(t, any_thread_count_learns_the_same_bytes);
+    tcase_add_test(t, plain_rounding_is_kept_when_nothing_better_is_found);
+    tcase_add_test(t, rounded_inputs_are_part_of_the_loss);
+    tcase_add_test(t, grids_that_are_not_uniform_are_refused);
+    tcase_add_test(t, values_that_are_not_finite_end_the_descent);
+    tcase_add_test(t, an_interrupt_and_a_failed_read_stop_at_the_next_batch);
+    tcase_add_test(t, memory_stays_within_its_bound_and_may_end_anywhere);
+    suite_add_tcase(s, t);
+    return unit_main(s);
+}
