@@ -272,18 +272,18 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* What pare__linear_apply_all may take, for any kind of weight: planes of three activation groups,
- * the finest of 32, or the panels of the exact way. */
-static size_t linear_bytes(const pare_ctx *cx, size_t rows, size_t k)
+/* What pare__linear_apply_all may take for `count` linears of any kind: planes of the finest
+ * activation group for inputs and for outliers, a panel for each worker. */
+static size_t linear_bytes(const pare_ctx *cx, size_t rows, size_t k, size_t count)
 {
     const size_t k32 = pare_round_up(k, PARE_ATOM_K);
-    size_t planes = 0, panels = 0;
-    for (int i = 0; i < PARE__LINEARS_MAX; i++) {
-        add_bytes(&planes, rows, k32);
-        add_bytes(&planes, rows, k32 / PARE_ATOM_K * 2 * sizeof(float));
+    size_t total = 0;
+    for (size_t i = 0; i < 2 * count; i++) {
+        add_bytes(&total, rows, k32);
+        add_bytes(&total, rows, k32 / PARE_ATOM_K * 2 * sizeof(float));
     }
-    add_bytes(&panels, pare_threads(cx), 64 * k32 * sizeof(float));
-    return larger(planes, panels);
+    add_bytes(&total, pare_threads(cx), 64 * k32 * sizeof(float));
+    return total;
 }
 
 size_t pare_block_forward_scratch(const pare_ctx *cx, const pare_config *c, pare_batch batch)
@@ -300,10 +300,14 @@ size_t pare_block_forward_scratch(const pare_ctx *cx, const pare_config *c, pare
     add_bytes(&coded, pare_threads(cx),
               larger(pare__kv_attention_bytes(c, batch), pare__kv_store_bytes(c)));
     scores = larger(scores, coded);
-    add_bytes(&attention, 1, larger(scores, linear_bytes(cx, rows, wide)));
+    add_bytes(&attention, 1,
+              larger(scores, larger(linear_bytes(cx, rows, c->hidden, 3),
+                                    linear_bytes(cx, rows, q_width, 1))));
     add_bytes(&mlp, rows, (c->hidden + 2 * c->intermediate) * sizeof(float));
     add_bytes(&mlp, 1, 3 * PARE_ALIGN * 4);
-    add_bytes(&mlp, 1, linear_bytes(cx, rows, larger(c->hidden, c->intermediate)));
+    add_bytes(
+        &mlp, 1,
+        larger(linear_bytes(cx, rows, c->hidden, 2), linear_bytes(cx, rows, c->intermediate, 1)));
     add_bytes(&copy, 1, larger(attention, mlp));
     return copy;
 }

@@ -1,124 +1,140 @@
 /* A product is cut into tiles of 64 rows of W by 64 tokens, tokens innermost, so that the tiles a
- * worker takes one after the other find their rows of W in its cache. The kernels fix the order of
- * every sum, so a tile computes what any other tiling would. */
+ * worker takes one after the other find their rows of W in its cache. Where W is decoded, a tile
+ * has all tokens. The kernels fix the order of every sum, so a tile computes what any other tiling
+ * would. */
 #include "runtime/linear.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 #include "kernels/layout.h"
-#include "runtime/forward_internal.h"
+#include "runtime/hadamard.h"
+#include "runtime/linear_internal.h"
 #include "runtime/threads.h"
 
-enum { TILE_ROWS = 64, TILE_TOKENS = 64 };
-
-typedef struct job {
-    const pare_linear *w;
-    float *y;
-    size_t ldy;
-    pare_x8 x;     /* packed, not exact */
-    int8_t *codes; /* the planes of x, while they are written */
-    float *scales;
-    int32_t *sums;
-} job;
-
-typedef struct work {
-    const pare_kernels *kernels;
-    const float *x;
-    size_t ldx, m;
-    job job[PARE__LINEARS_MAX];
-    size_t jobs;
-    size_t tile_tokens, token_tiles;
-    float *panel; /* exact: [workers][panel_floats] */
-    size_t panel_floats;
-} work;
+enum { FEW_TOKENS = 4 }; /* below, the time goes into decoding: panels stay small */
 
 static size_t row_tiles(const pare_linear *w)
 {
-    return (w->n + TILE_ROWS - 1) / TILE_ROWS;
+    return (w->n + PARE__TILE_ROWS - 1) / PARE__TILE_ROWS;
 }
 
-/* Rows [first, first + count) of a panel; first is a multiple of 8, count is rounded up to one. */
-static pare_panel panel_rows(const pare_linear *w, size_t first, size_t count)
-{
-    pare_panel p = w->panel;
-    const size_t block = first / PARE_ATOM_N, groups = (p.k + p.group - 1) / p.group;
-    p.codes += block * (p.k / PARE_ATOM_K) * pare_atom_bytes(w->bits);
-    p.scales += block * groups * PARE_ATOM_N;
-    if (p.zeros)
-        p.zeros += block * groups * PARE_ATOM_N;
-    p.n = pare_round_up(count, PARE_ATOM_N);
-    return p;
-}
-
-static void gemm_x8(const pare_kernels *kernels, unsigned bits, float *y, size_t ldy,
+static void gemm_x8(const pare_kernels *kernels, const pare_linear *w, float *y, size_t ldy,
                     const pare_x8 *x, const pare_panel *p)
 {
-    switch (bits) {
+    if (w->encoding == PARE_ENCODING_TERNARY) {
+        kernels->gemm_x8_t2(y, ldy, x, p);
+        return;
+    }
+    switch (w->bits) {
     case 2: kernels->gemm_x8_q2(y, ldy, x, p); break;
     case 3: kernels->gemm_x8_q3(y, ldy, x, p); break;
     case 4: kernels->gemm_x8_q4(y, ldy, x, p); break;
-    default: assert(bits == 8); kernels->gemm_x8_q8(y, ldy, x, p);
+    default: assert(w->bits == 8); kernels->gemm_x8_q8(y, ldy, x, p);
     }
+}
+
+/* Tokens [t0, t1). */
+static pare_x8 x8_tokens(const pare_x8 *x, size_t t0, size_t t1)
+{
+    const size_t groups = (x->k + x->group - 1) / x->group;
+    return (pare_x8){x->codes + t0 * x->k,
+                     x->scales + t0 * groups,
+                     x->sums + t0 * groups,
+                     t1 - t0,
+                     x->k,
+                     x->group};
+}
+
+/* y += outlier columns times their x. */
+static void add_outliers(const pare__work *w, const pare__job *j, size_t r0, size_t r1, size_t t0,
+                         size_t t1, float *buffer)
+{
+    enum { ROWS = PARE__TILE_ROWS };
+    const pare_outliers *const o = &j->w->outliers;
+    const size_t m = t1 - t0, n = r1 - r0, count = o->count;
+    float sum[PARE__TILE_TOKENS * ROWS];
+    if (o->f16) {
+        for (size_t t = 0; t < m; t++)
+            for (size_t c = 0; c < count; c++)
+                buffer[t * count + c] = w->x[(t0 + t) * w->ldx + o->column[c]];
+        w->kernels->gemm_f32_f16(sum, ROWS, buffer, count, o->f16 + r0 * count, count, m, n, count);
+    } else {
+        const pare_x8 x = x8_tokens(&j->outlier_x8, t0, t1);
+        const pare_panel p = pare__outlier_rows(o, r0, n);
+        w->kernels->gemm_x8_q8(sum, ROWS, &x, &p);
+    }
+    for (size_t t = 0; t < m; t++)
+        for (size_t r = 0; r < n; r++)
+            j->y[(t0 + t) * j->ldy + r0 + r] += sum[t * ROWS + r];
 }
 
 /* The kernels write whole blocks of 8 rows: the last block of a matrix may be cut, so it goes
  * through a buffer. */
-static void packed_tile(const work *w, const job *j, size_t r0, size_t r1, size_t t0, size_t t1)
+static void packed_tile(const pare__work *w, const pare__job *j, size_t r0, size_t r1, size_t t0,
+                        size_t t1, float *buffer)
 {
-    const size_t groups = (j->x.k + j->x.group - 1) / j->x.group;
-    const pare_x8 x = {j->x.codes + t0 * j->x.k,
-                       j->x.scales + t0 * groups,
-                       j->x.sums + t0 * groups,
-                       t1 - t0,
-                       j->x.k,
-                       j->x.group};
+    const pare_x8 x = x8_tokens(&j->x8, t0, t1);
     const size_t whole = (r1 - r0) / PARE_ATOM_N * PARE_ATOM_N, rest = r1 - r0 - whole;
+    const pare_sparse *const s = &j->w->sparse;
     float *const y = j->y + t0 * j->ldy + r0;
     if (whole) {
-        const pare_panel p = panel_rows(j->w, r0, whole);
-        gemm_x8(w->kernels, j->w->bits, y, j->ldy, &x, &p);
+        const pare_panel p = pare__panel_rows(j->w, r0, whole);
+        gemm_x8(w->kernels, j->w, y, j->ldy, &x, &p);
     }
     if (rest) {
-        float cut[TILE_TOKENS * PARE_ATOM_N];
-        const pare_panel p = panel_rows(j->w, r0 + whole, rest);
-        gemm_x8(w->kernels, j->w->bits, cut, PARE_ATOM_N, &x, &p);
+        float cut[PARE__TILE_TOKENS * PARE_ATOM_N];
+        const pare_panel p = pare__panel_rows(j->w, r0 + whole, rest);
+        gemm_x8(w->kernels, j->w, cut, PARE_ATOM_N, &x, &p);
         for (size_t t = 0; t < t1 - t0; t++)
             memcpy(y + t * j->ldy + whole, cut + t * PARE_ATOM_N, rest * sizeof *cut);
     }
+    if (j->w->outliers.count)
+        add_outliers(w, j, r0, r1, t0, t1, buffer);
+    if (s->start)
+        w->kernels->gemm_sparse_f32(y, j->ldy, w->x + t0 * w->ldx, w->ldx, s->start + r0, s->column,
+                                    s->value, t1 - t0, r1 - r0);
 }
 
-static void exact_tile(const work *w, const job *j, size_t r0, size_t r1, float *panel)
+static void decoded_tile(const pare__work *w, const pare__job *j, size_t r0, size_t r1,
+                         float *panel)
 {
-    const pare_panel p = panel_rows(j->w, r0, r1 - r0);
-    w->kernels->dequant_f32(panel, p.k, &p, j->w->bits);
-    w->kernels->gemm_f32_f32(j->y + r0, j->ldy, w->x, w->ldx, panel, p.k, w->m, r1 - r0, j->w->k);
+    const size_t step = w->m < FEW_TOKENS ? PARE_ATOM_N : PARE__TILE_ROWS, ldw = j->w->panel.k;
+    for (size_t r = r0; r < r1; r += step) {
+        const size_t rows = r1 - r < step ? r1 - r : step;
+        pare__linear_decode(w->kernels, j->w, r, rows, panel);
+        w->kernels->gemm_f32_f32(j->y + r, j->ldy, w->x, w->ldx, panel, ldw, w->m, rows, j->w->k);
+    }
 }
 
-static void dense_tile(const work *w, const job *j, size_t r0, size_t r1, size_t t0, size_t t1)
+static void dense_tile(const pare__work *w, const pare__job *j, size_t r0, size_t r1, size_t t0,
+                       size_t t1)
 {
-    const size_t k = j->w->k, first = r0 * k;
-    const float *const x = w->x + t0 * w->ldx;
+    const size_t k = j->w->k, first = r0 * k, ldx = w->ldx;
+    const float *const x = w->x + t0 * ldx;
     float *const y = j->y + t0 * j->ldy + r0;
     const size_t m = t1 - t0, n = r1 - r0;
     const void *const data = j->w->data;
     if (j->w->dtype == PARE_F16)
-        w->kernels->gemm_f32_f16(y, j->ldy, x, w->ldx, (const uint16_t *)data + first, k, m, n, k);
+        w->kernels->gemm_f32_f16(y, j->ldy, x, ldx, (const uint16_t *)data + first, k, m, n, k);
     else if (j->w->dtype == PARE_BF16)
-        w->kernels->gemm_f32_bf16(y, j->ldy, x, w->ldx, (const uint16_t *)data + first, k, m, n, k);
+        w->kernels->gemm_f32_bf16(y, j->ldy, x, ldx, (const uint16_t *)data + first, k, m, n, k);
     else
-        w->kernels->gemm_f32_f32(y, j->ldy, x, w->ldx, (const float *)data + first, k, m, n, k);
+        w->kernels->gemm_f32_f32(y, j->ldy, x, ldx, (const float *)data + first, k, m, n, k);
 }
 
-static void tile(const work *w, const job *j, size_t row_tile, size_t token_tile, size_t worker)
+static void tile(const pare__work *w, const pare__job *j, size_t row_tile, size_t token_tile,
+                 size_t worker)
 {
-    const size_t r0 = row_tile * TILE_ROWS, t0 = token_tile * w->tile_tokens;
-    const size_t r1 = j->w->n - r0 < TILE_ROWS ? j->w->n : r0 + TILE_ROWS;
-    const size_t t1 = w->m - t0 < w->tile_tokens ? w->m : t0 + w->tile_tokens;
-    if (j->w->bits && w->panel)
-        exact_tile(w, j, r0, r1, w->panel + worker * w->panel_floats);
+    const size_t r0 = row_tile * PARE__TILE_ROWS, t0 = token_tile * j->tile_tokens;
+    const size_t r1 = j->w->n - r0 < PARE__TILE_ROWS ? j->w->n : r0 + PARE__TILE_ROWS;
+    const size_t t1 = w->m - t0 < j->tile_tokens ? w->m : t0 + j->tile_tokens;
+    float *const buffer = w->buffer ? w->buffer + worker * w->buffer_floats : NULL;
+    if (j->decode)
+        decoded_tile(w, j, r0, r1, buffer);
     else if (j->w->bits)
-        packed_tile(w, j, r0, r1, t0, t1);
+        packed_tile(w, j, r0, r1, t0, t1, buffer);
     else
         dense_tile(w, j, r0, r1, t0, t1);
     if (!j->w->bias)
@@ -130,71 +146,97 @@ static void tile(const work *w, const job *j, size_t row_tile, size_t token_tile
 
 static void run_tiles(void *arg, size_t begin, size_t end, size_t worker)
 {
-    const work *const w = arg;
+    const pare__work *const w = arg;
     for (size_t i = begin; i < end; i++) {
-        size_t row_tile = i / w->token_tiles, j = 0;
-        for (; row_tile >= row_tiles(w->job[j].w); j++)
-            row_tile -= row_tiles(w->job[j].w);
-        tile(w, &w->job[j], row_tile, i % w->token_tiles, worker);
+        size_t at = i, j = 0;
+        for (; at >= row_tiles(w->job[j].w) * w->job[j].token_tiles; j++)
+            at -= row_tiles(w->job[j].w) * w->job[j].token_tiles;
+        const size_t across = w->job[j].token_tiles;
+        tile(w, &w->job[j], at / across, at % across, worker);
     }
 }
 
-/* Arguments of the loop that quantizes the activations of one job. */
-typedef struct quantize_call {
-    const work *w;
-    const job *j;
-} quantize_call;
-
-static void quantize_tokens(void *arg, size_t begin, size_t end, size_t worker)
+static const char *encoding_name(pare_encoding e)
 {
-    (void)worker;
-    const quantize_call *const c = arg;
-    const pare_x8 *const x = &c->j->x;
-    const size_t groups = (x->k + x->group - 1) / x->group;
-    for (size_t t = begin; t < end; t++)
-        c->w->kernels->quant_x8(c->j->codes + t * x->k, c->j->scales + t * groups,
-                                c->j->sums + t * groups, c->w->x + t * c->w->ldx, c->j->w->k,
-                                x->group, x->group, 127);
+    static const char *const names[] = {
+        [PARE_ENCODING_UNIFORM] = "uniform", [PARE_ENCODING_TERNARY] = "ternary",
+        [PARE_ENCODING_NF4] = "nf4",         [PARE_ENCODING_FP8] = "fp8_e4m3",
+        [PARE_ENCODING_MXFP4] = "mxfp4",     [PARE_ENCODING_CODEBOOK] = "codebook",
+        [PARE_ENCODING_BINARY] = "binary",
+    };
+    return names[e];
 }
 
-static pare_status quantize(const pare_ctx *cx, pare_arena *scratch, const work *w, job *j)
+static bool width_fits(const pare_linear *w)
 {
-    const size_t k = j->w->panel.k, group = pare_x8_group(j->w->panel.group);
-    for (const job *other = w->job; other < j; other++)
-        if (other->w->bits && other->x.group == group) {
-            j->x = other->x;
-            return PARE_OK;
-        }
-    const size_t groups = (k + group - 1) / group;
-    j->codes = pare_arena_take(scratch, w->m, k);
-    j->scales = pare_arena_take(scratch, w->m, groups * sizeof *j->scales);
-    j->sums = pare_arena_take(scratch, w->m, groups * sizeof *j->sums);
-    if (!j->codes || !j->scales || !j->sums)
-        return PARE_ENOMEM;
-    j->x = (pare_x8){j->codes, j->scales, j->sums, w->m, k, group};
-    quantize_call call = {w, j};
-    pare_parallel(cx, w->m, pare__chunk(k), quantize_tokens, &call);
+    switch (w->encoding) {
+    case PARE_ENCODING_UNIFORM: return w->bits == 2 || w->bits == 3 || w->bits == 4 || w->bits == 8;
+    case PARE_ENCODING_TERNARY:
+    case PARE_ENCODING_BINARY: return w->bits == 2;
+    case PARE_ENCODING_NF4:
+    case PARE_ENCODING_MXFP4: return w->bits == 4;
+    case PARE_ENCODING_FP8: return w->bits == 8;
+    case PARE_ENCODING_CODEBOOK: return w->bits == 3 || w->bits == 4;
+    }
+    return false;
+}
+
+pare_status pare_linear_check(pare_ctx *cx, const pare_linear *w)
+{
+    const pare_activation *const a = &w->activation;
+    const bool integer =
+        w->encoding == PARE_ENCODING_UNIFORM || w->encoding == PARE_ENCODING_TERNARY;
+    if (w->rotated && !pare_hadamard_fits(w->k))
+        return pare_fail(cx, PARE_ENOTSUP, "%s: inputs of %zu values cannot be rotated", w->name,
+                         w->k);
+    if (!w->bits)
+        return PARE_OK;
+    if (!width_fits(w))
+        return pare_fail(cx, PARE_ENOTSUP, "%s: %s weights of %u bits", w->name,
+                         encoding_name(w->encoding), w->bits);
+    if (a->mode == PARE_ACTIVATION_FLOAT)
+        return PARE_OK;
+    if (!integer)
+        return pare_fail(cx, PARE_ENOTSUP,
+                         "%s: no integer product of %s weights; their activations stay float",
+                         w->name, encoding_name(w->encoding));
+    if (a->bits != 4 && a->bits != 8)
+        return pare_fail(cx, PARE_ENOTSUP, "%s: activations of %u bits; expected 4 or 8", w->name,
+                         a->bits);
+    if (a->mode == PARE_ACTIVATION_TENSOR && !(isfinite(a->scale) && a->scale > 0.0f))
+        return pare_fail(cx, PARE_ENOTSUP, "%s: input scale %g; expected a positive number",
+                         w->name, (double)a->scale);
     return PARE_OK;
 }
 
-/* Takes what the packed jobs need; exact ones need a panel for each worker. */
-static pare_status prepare(const pare_ctx *cx, pare_arena *scratch, bool exact, work *w)
+/* Floats that a worker needs for one job: a panel, or the inputs of outliers of a tile. */
+static size_t buffer_floats(const pare__job *j)
 {
-    size_t widest = 0;
+    const size_t wide = j->w->bits ? j->w->panel.k : 0, gathered = j->w->outliers.count;
+    if (j->decode)
+        return PARE__TILE_ROWS * wide;
+    if (!gathered)
+        return 0;
+    return gathered * PARE__TILE_TOKENS > wide ? gathered * PARE__TILE_TOKENS : wide;
+}
+
+static pare_status prepare(pare_ctx *cx, pare_arena *scratch, bool exact, pare__work *w)
+{
     for (size_t i = 0; i < w->jobs; i++) {
-        job *const j = &w->job[i];
-        if (!j->w->bits)
-            continue;
-        widest = j->w->panel.k > widest ? j->w->panel.k : widest;
-        if (!exact)
-            PARE_TRY(quantize(cx, scratch, w, j));
+        pare__job *const j = &w->job[i];
+        PARE_TRY(pare_linear_check(cx, j->w));
+        j->decode = j->w->bits && (exact || j->w->activation.mode == PARE_ACTIVATION_FLOAT);
+        j->tile_tokens = j->decode ? w->m : PARE__TILE_TOKENS;
+        j->token_tiles = (w->m + j->tile_tokens - 1) / j->tile_tokens;
+        const size_t floats = buffer_floats(j);
+        w->buffer_floats = floats > w->buffer_floats ? floats : w->buffer_floats;
     }
-    if (!exact || !widest)
-        return PARE_OK;
-    w->panel_floats = TILE_ROWS * widest;
-    w->panel = pare_arena_take(scratch, pare_threads(cx), w->panel_floats * sizeof(float));
-    w->tile_tokens = w->m;
-    return w->panel ? PARE_OK : PARE_ENOMEM;
+    if (w->buffer_floats) {
+        w->buffer = pare_arena_take(scratch, pare_threads(cx), w->buffer_floats * sizeof(float));
+        if (!w->buffer)
+            return PARE_ENOMEM;
+    }
+    return pare__linear_inputs(cx, scratch, w);
 }
 
 pare_status pare__linear_apply_all(pare_ctx *cx, pare_arena *scratch, const pare__product *product,
@@ -203,20 +245,19 @@ pare_status pare__linear_apply_all(pare_ctx *cx, pare_arena *scratch, const pare
     assert(count <= PARE__LINEARS_MAX);
     if (m == 0)
         return PARE_OK;
-    work w = {.kernels = &cx->kernels, .x = x, .ldx = ldx, .m = m, .jobs = count};
-    w.tile_tokens = TILE_TOKENS;
-    size_t tiles = 0;
-    for (size_t i = 0; i < count; i++) {
-        w.job[i] = (job){.w = product[i].w, .y = product[i].y, .ldy = product[i].ldy};
-        tiles += row_tiles(product[i].w);
-    }
+    pare__work w = {.kernels = &cx->kernels, .x = x, .ldx = ldx, .m = m, .jobs = count};
+    for (size_t i = 0; i < count; i++)
+        w.job[i] = (pare__job){.w = product[i].w, .y = product[i].y, .ldy = product[i].ldy};
     const pare_mark mark = pare_arena_mark(scratch);
     const pare_status s = prepare(cx, scratch, exact, &w);
     if (s == PARE_OK) {
-        w.token_tiles = (m + w.tile_tokens - 1) / w.tile_tokens;
-        const size_t tokens = m < w.tile_tokens ? m : w.tile_tokens;
-        pare_parallel(cx, tiles * w.token_tiles, pare__chunk(TILE_ROWS * tokens * product->w->k),
-                      run_tiles, &w);
+        size_t tiles = 0, tokens = m;
+        for (size_t i = 0; i < count; i++) {
+            tiles += row_tiles(w.job[i].w) * w.job[i].token_tiles;
+            tokens = w.job[i].tile_tokens < tokens ? w.job[i].tile_tokens : tokens;
+        }
+        pare_parallel(cx, tiles, pare__chunk(PARE__TILE_ROWS * tokens * product->w->k), run_tiles,
+                      &w);
     }
     pare_arena_rewind(scratch, mark);
     return s;
@@ -227,57 +268,4 @@ pare_status pare_linear_apply(pare_ctx *cx, pare_arena *scratch, const pare_line
 {
     const pare__product product = {w, y, ldy};
     return pare__linear_apply_all(cx, scratch, &product, 1, exact, x, ldx, m);
-}
-
-/* Arguments of the loop over blocks of 8 rows. */
-typedef struct unpack_call {
-    const pare_kernels *kernels;
-    const pare_linear *w;
-    float *dst;
-} unpack_call;
-
-/* Atom by atom: the one way that also fits where rows or columns are cut. */
-static void unpack_packed(const unpack_call *c, size_t r0, size_t rows)
-{
-    const pare_linear *const w = c->w;
-    pare_panel atom = panel_rows(w, r0, rows);
-    const pare_panel all = atom;
-    atom.k = atom.group = PARE_ATOM_K;
-    for (size_t k = 0; k < w->k; k += PARE_ATOM_K) {
-        const size_t g = k / all.group, columns = w->k - k < PARE_ATOM_K ? w->k - k : PARE_ATOM_K;
-        float value[PARE_ATOM_N * PARE_ATOM_K];
-        atom.codes = all.codes + k / PARE_ATOM_K * pare_atom_bytes(w->bits);
-        atom.scales = all.scales + g * PARE_ATOM_N;
-        atom.zeros = all.zeros ? all.zeros + g * PARE_ATOM_N : NULL;
-        c->kernels->dequant_f32(value, PARE_ATOM_K, &atom, w->bits);
-        for (size_t r = 0; r < rows; r++)
-            memcpy(c->dst + (r0 + r) * w->k + k, value + r * PARE_ATOM_K, columns * sizeof *value);
-    }
-}
-
-static void unpack_rows(void *arg, size_t begin, size_t end, size_t worker)
-{
-    (void)worker;
-    const unpack_call *const c = arg;
-    const pare_linear *const w = c->w;
-    for (size_t i = begin; i < end; i++) {
-        const size_t r0 = i * PARE_ATOM_N;
-        const size_t rows = w->n - r0 < PARE_ATOM_N ? w->n - r0 : PARE_ATOM_N;
-        const size_t first = r0 * w->k, count = rows * w->k;
-        if (w->bits)
-            unpack_packed(c, r0, rows);
-        else if (w->dtype == PARE_F16)
-            c->kernels->cvt_f16_f32(c->dst + first, (const uint16_t *)w->data + first, count);
-        else if (w->dtype == PARE_BF16)
-            c->kernels->cvt_bf16_f32(c->dst + first, (const uint16_t *)w->data + first, count);
-        else
-            memcpy(c->dst + first, (const float *)w->data + first, count * sizeof(float));
-    }
-}
-
-void pare_linear_to_f32(pare_ctx *cx, const pare_linear *w, float *dst)
-{
-    unpack_call c = {&cx->kernels, w, dst};
-    pare_parallel(cx, (w->n + PARE_ATOM_N - 1) / PARE_ATOM_N, pare__chunk(PARE_ATOM_N * w->k),
-                  unpack_rows, &c);
 }

@@ -1,0 +1,177 @@
+/* Packed weights as F32: each encoding has a kernel that decodes a panel; what lies apart from the
+ * codes is put into its place afterwards. */
+#include <assert.h>
+#include <string.h>
+
+#include "kernels/half.h"
+#include "kernels/layout.h"
+#include "kernels/levels.h"
+#include "runtime/linear.h"
+#include "runtime/linear_internal.h"
+#include "runtime/threads.h"
+
+static size_t groups_of(const pare_panel *p)
+{
+    return (p->k + p->group - 1) / p->group;
+}
+
+/* Values of a codebook plane that belong to `count` groups of a row block. */
+static size_t magnitudes(size_t count)
+{
+    return count * PARE_ATOM_N * 4;
+}
+
+pare_panel pare__panel_rows(const pare_linear *w, size_t first, size_t count)
+{
+    pare_panel p = w->panel;
+    const size_t block = first / PARE_ATOM_N, planes = block * groups_of(&p);
+    p.codes += block * (p.k / PARE_ATOM_K) * pare_atom_bytes(w->bits);
+    if (p.scales)
+        p.scales += planes * PARE_ATOM_N;
+    if (p.zeros)
+        p.zeros += planes * PARE_ATOM_N;
+    if (w->encoding == PARE_ENCODING_CODEBOOK)
+        p.book += first << w->bits;
+    if (w->encoding == PARE_ENCODING_BINARY)
+        p.book += magnitudes(planes);
+    p.n = pare_round_up(count, PARE_ATOM_N);
+    return p;
+}
+
+pare_panel pare__outlier_rows(const pare_outliers *o, size_t first, size_t count)
+{
+    pare_panel p = o->panel;
+    const size_t block = first / PARE_ATOM_N;
+    p.codes += block * (p.k / PARE_ATOM_K) * pare_atom_bytes(8);
+    p.scales += block * groups_of(&p) * PARE_ATOM_N;
+    p.n = pare_round_up(count, PARE_ATOM_N);
+    return p;
+}
+
+/* The 32 columns from k on. */
+static pare_panel panel_columns(const pare_linear *w, const pare_panel *all, size_t k)
+{
+    pare_panel p = *all;
+    const size_t g = k / all->group;
+    assert(all->n == PARE_ATOM_N);
+    p.codes += k / PARE_ATOM_K * pare_atom_bytes(w->bits);
+    if (p.scales)
+        p.scales += g * PARE_ATOM_N;
+    if (p.zeros)
+        p.zeros += g * PARE_ATOM_N;
+    if (w->encoding == PARE_ENCODING_BINARY)
+        p.book += magnitudes(g);
+    if (p.salient)
+        p.salient += k;
+    p.k = p.group = PARE_ATOM_K;
+    return p;
+}
+
+static void decode(const pare_kernels *kernels, const pare_linear *w, const pare_panel *p,
+                   float *dst, size_t ldd)
+{
+    static const float ternary[4] = {-1.0f, 0.0f, 1.0f, 2.0f};
+    switch (w->encoding) {
+    case PARE_ENCODING_UNIFORM: kernels->dequant_f32(dst, ldd, p, w->bits); break;
+    case PARE_ENCODING_TERNARY: kernels->dequant_table(dst, ldd, p, 2, ternary); break;
+    case PARE_ENCODING_NF4: kernels->dequant_table(dst, ldd, p, 4, pare_levels_nf4); break;
+    case PARE_ENCODING_MXFP4: kernels->dequant_table(dst, ldd, p, 4, pare_levels_e2m1); break;
+    case PARE_ENCODING_FP8: kernels->dequant_fp8(dst, ldd, p); break;
+    case PARE_ENCODING_CODEBOOK: kernels->dequant_book(dst, ldd, p, w->bits); break;
+    case PARE_ENCODING_BINARY: kernels->dequant_binary(dst, ldd, p); break;
+    }
+}
+
+/* Columns of int8 outliers of up to 8 rows, 32 of them at a time. */
+static void place_int8(const pare_kernels *kernels, const pare_outliers *o, size_t r0, size_t rows,
+                       float *dst, size_t ldd)
+{
+    const pare_panel all = pare__outlier_rows(o, r0, rows);
+    const pare_linear like = {.bits = 8};
+    for (size_t c0 = 0; c0 < o->count; c0 += PARE_ATOM_K) {
+        const pare_panel p = panel_columns(&like, &all, c0);
+        float value[PARE_ATOM_N * PARE_ATOM_K];
+        kernels->dequant_f32(value, PARE_ATOM_K, &p, 8);
+        for (size_t r = 0; r < rows; r++)
+            for (size_t c = c0; c < o->count && c < c0 + PARE_ATOM_K; c++)
+                dst[r * ldd + o->column[c]] = value[r * PARE_ATOM_K + c - c0];
+    }
+}
+
+/* Outliers take the places of what the codes stand for; single weights are added. Up to 8 rows. */
+static void place_extras(const pare_kernels *kernels, const pare_linear *w, size_t r0, size_t rows,
+                         float *dst, size_t ldd)
+{
+    const pare_outliers *const o = &w->outliers;
+    const pare_sparse *const s = &w->sparse;
+    if (o->count && !o->f16)
+        place_int8(kernels, o, r0, rows, dst, ldd);
+    for (size_t r = 0; r < rows; r++) {
+        float *const row = dst + r * ldd;
+        for (size_t c = 0; o->f16 && c < o->count; c++)
+            row[o->column[c]] = pare_f16_to_f32(o->f16[(r0 + r) * o->count + c]);
+        for (size_t i = s->start ? s->start[r0 + r] : 0; s->start && i < s->start[r0 + r + 1]; i++)
+            row[s->column[i]] += pare_f16_to_f32(s->value[i]);
+    }
+}
+
+void pare__linear_decode(const pare_kernels *kernels, const pare_linear *w, size_t r0, size_t rows,
+                         float *dst)
+{
+    const pare_panel p = pare__panel_rows(w, r0, rows);
+    decode(kernels, w, &p, dst, p.k);
+    for (size_t r = 0; r < rows; r += PARE_ATOM_N)
+        place_extras(kernels, w, r0 + r, rows - r < PARE_ATOM_N ? rows - r : PARE_ATOM_N,
+                     dst + r * p.k, p.k);
+}
+
+/* Arguments of the loop over blocks of 8 rows. */
+typedef struct unpack_call {
+    const pare_kernels *kernels;
+    const pare_linear *w;
+    float *dst;
+} unpack_call;
+
+/* Atom by atom: the one way that also fits where rows or columns are cut. */
+static void unpack_packed(const unpack_call *c, size_t r0, size_t rows)
+{
+    const pare_linear *const w = c->w;
+    const pare_panel all = pare__panel_rows(w, r0, rows);
+    float *const dst = c->dst + r0 * w->k;
+    for (size_t k = 0; k < w->k; k += PARE_ATOM_K) {
+        const pare_panel p = panel_columns(w, &all, k);
+        const size_t columns = w->k - k < PARE_ATOM_K ? w->k - k : PARE_ATOM_K;
+        float value[PARE_ATOM_N * PARE_ATOM_K];
+        decode(c->kernels, w, &p, value, PARE_ATOM_K);
+        for (size_t r = 0; r < rows; r++)
+            memcpy(dst + r * w->k + k, value + r * PARE_ATOM_K, columns * sizeof *value);
+    }
+    place_extras(c->kernels, w, r0, rows, dst, w->k);
+}
+
+static void unpack_rows(void *arg, size_t begin, size_t end, size_t worker)
+{
+    (void)worker;
+    const unpack_call *const c = arg;
+    const pare_linear *const w = c->w;
+    for (size_t i = begin; i < end; i++) {
+        const size_t r0 = i * PARE_ATOM_N;
+        const size_t rows = w->n - r0 < PARE_ATOM_N ? w->n - r0 : PARE_ATOM_N;
+        const size_t first = r0 * w->k, count = rows * w->k;
+        if (w->bits)
+            unpack_packed(c, r0, rows);
+        else if (w->dtype == PARE_F16)
+            c->kernels->cvt_f16_f32(c->dst + first, (const uint16_t *)w->data + first, count);
+        else if (w->dtype == PARE_BF16)
+            c->kernels->cvt_bf16_f32(c->dst + first, (const uint16_t *)w->data + first, count);
+        else
+            memcpy(c->dst + first, (const float *)w->data + first, count * sizeof(float));
+    }
+}
+
+void pare_linear_to_f32(pare_ctx *cx, const pare_linear *w, float *dst)
+{
+    unpack_call c = {&cx->kernels, w, dst};
+    pare_parallel(cx, (w->n + PARE_ATOM_N - 1) / PARE_ATOM_N, pare__chunk(PARE_ATOM_N * w->k),
+                  unpack_rows, &c);
+}

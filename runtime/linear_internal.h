@@ -1,0 +1,52 @@
+/* runtime/linear_internal.h - what the parts of the product share. */
+#ifndef PARE_RUNTIME_LINEAR_INTERNAL_H
+#define PARE_RUNTIME_LINEAR_INTERNAL_H
+
+#include "runtime/forward_internal.h"
+
+/* A product is cut into tiles of rows of W by tokens. */
+enum { PARE__TILE_ROWS = 64, PARE__TILE_TOKENS = 64 };
+
+/* The planes of quantized activations, while they are written. */
+typedef struct pare__planes {
+    int8_t *codes;
+    float *scales;
+    int32_t *sums;
+} pare__planes;
+
+/* One product. */
+typedef struct pare__job {
+    const pare_linear *w;
+    float *y;
+    size_t ldy;
+    bool decode; /* W is decoded into panels and multiplied in F32 */
+    size_t tile_tokens, token_tiles;
+    pare_x8 x8;         /* neither dense nor decoded: x without the outlier columns */
+    pare_x8 outlier_x8; /* int8 outliers: x of their columns */
+    pare__planes planes, outlier_planes;
+} pare__job;
+
+typedef struct pare__work {
+    const pare_kernels *kernels;
+    const float *x;
+    size_t ldx, m;
+    pare__job job[PARE__LINEARS_MAX];
+    size_t jobs;
+    float *buffer; /* [workers][buffer_floats] */
+    size_t buffer_floats;
+} pare__work;
+
+/* Rows [first, first + count) of a panel of W, or of its outliers (8 bits); first is a multiple of
+ * 8, count is rounded up to one. */
+pare_panel pare__panel_rows(const pare_linear *w, size_t first, size_t count);
+pare_panel pare__outlier_rows(const pare_outliers *o, size_t first, size_t count);
+
+/* Rows [r0, r0 + rows) of W as F32, outliers and single weights in their places: [rows rounded up
+ * to 8, panel.k], rows panel.k apart. r0 is a multiple of 8. */
+void pare__linear_decode(const pare_kernels *kernels, const pare_linear *w, size_t r0, size_t rows,
+                         float *dst);
+
+/* Quantizes the inputs of all jobs, as each of them asks; equal ones once. buffer is there. */
+PARE_CHECKED pare_status pare__linear_inputs(pare_ctx *cx, pare_arena *scratch, pare__work *w);
+
+#endif
