@@ -116,6 +116,26 @@ pare_status pare_wave_embed(pare_ctx *cx, pare_arena *scratch, pare_wave *wave,
     return s;
 }
 
+pare_status pare_wave_change(pare_ctx *cx, pare_arena *scratch, pare_wave *wave,
+                             pare_status (*change)(void *self, float *x, size_t rows), void *self)
+{
+    const pare_mark mark = pare_arena_mark(scratch);
+    float *const buffer =
+        wave->x ? NULL : PARE_NEW(scratch, float, wave->batch * wave->window * wave->hidden);
+    pare_status s = wave->x || buffer ? PARE_OK : PARE_ENOMEM;
+    for (size_t i = 0; s == PARE_OK && i < wave->samples; i += wave->batch) {
+        const size_t count = batch_at(wave, i);
+        float *x;
+        s = fetch(cx, wave, i, count, buffer, true, &x);
+        if (s == PARE_OK)
+            s = change(self, x, count * wave->window);
+        if (s == PARE_OK)
+            s = store(cx, wave, i, count, x);
+    }
+    pare_arena_rewind(scratch, mark);
+    return s;
+}
+
 static pare_status run_batch(pare_ctx *cx, pare_arena *scratch, pare_wave *wave, size_t first,
                              const pare_forward *f, const pare_block *block, const pare_tap *tap)
 {

@@ -33,6 +33,12 @@ void pare_wave_close(pare_wave *wave);
 PARE_CHECKED pare_status pare_wave_embed(pare_ctx *cx, pare_arena *scratch, pare_wave *wave,
                                          const pare_model *model, const int32_t *tokens);
 
+/* Changes activations in place: `change` sees rows [rows, hidden] of consecutive windows, batch by
+ * batch. PARE_EIO, PARE_ENOMEM, or what it returned. */
+PARE_CHECKED pare_status pare_wave_change(pare_ctx *cx, pare_arena *scratch, pare_wave *wave,
+                                          pare_status (*change)(void *self, float *x, size_t rows),
+                                          void *self);
+
 /* Runs every window through a block.
  *   tap   NULL: the outputs of the block replace its inputs. Otherwise the tap sees the inputs of
  *         the linears, in batch order, and the wave stays as it is; tap->last is below PARE_SITES.

@@ -253,7 +253,8 @@ static pare_status start_wave(pare_run *run)
                             plan->spill ? plan->partial_path : NULL, &run->wave));
     PARE_TRY(
         pare_forward_init(run->cx, &run->stage, &plan->model, plan->window, true, &run->forward));
-    return pare_wave_embed(run->cx, &run->scratch, &run->wave, &plan->model, run->tokens.id);
+    PARE_TRY(pare_wave_embed(run->cx, &run->scratch, &run->wave, &plan->model, run->tokens.id));
+    return pare__rotate_wave(run);
 }
 
 static pare_status run_job(pare_run *run, pare_compress_result *out)

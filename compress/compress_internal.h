@@ -33,6 +33,7 @@ typedef struct pare_run {
     double calibration_seconds; /* spent in forward passes and statistics */
     pare_float_block current;   /* the current block: what is, or will be, stored */
     pare_block block;           /* the same as linears */
+    pare_block like;            /* that of the model, and which inputs the runtime rotates */
     /* The rest only when the plan has transforms. */
     pare_float_block reference;                        /* float model, carried through the folds */
     pare_step_result done[PARE_ROLES][PARE_STEPS_MAX]; /* transforms of the current block */
@@ -77,6 +78,15 @@ void pare__run_errors(pare_run *run, const float *w, const float *q, const float
  * compared. */
 PARE_CHECKED pare_status pare__run_store_changed(pare_run *run, size_t block);
 PARE_CHECKED pare_status pare__run_restore_changed(pare_run *run, size_t block);
+/* Rotates the embeddings that fill the wave, as the artifact will store them. Nothing without a
+ * rotation. */
+PARE_CHECKED pare_status pare__rotate_wave(pare_run *run);
+
+/* Writes the embedding, the head or the last norm of a rotated model, in pieces; `done` is false
+ * when the tensor is none of these or the model is not rotated. PARE_ENUMERIC when a weight is too
+ * large for the checkpoint's dtype. */
+PARE_CHECKED pare_status pare__rotate_put(pare_run *run, const pare_packed_entry *e,
+                                          uint8_t hash[16], bool *done);
 
 /* Everything outside the blocks, as one unit. Copied again when an earlier run has done it: nothing
  * else would find that the bytes in the file are not those in the journal. */

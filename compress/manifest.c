@@ -199,8 +199,8 @@ pare_status pare_manifest_text(pare_ctx *cx, pare_arena *a, const pare_manifest 
     return s == PARE_OK ? s : pare_fail_context(cx, s, "manifest.json");
 }
 
-pare_status pare_manifest_config(pare_ctx *cx, pare_arena *a, const pare_json *config, char **text,
-                                 size_t *len)
+pare_status pare_manifest_config(pare_ctx *cx, pare_arena *a, const pare_json *config, bool untied,
+                                 char **text, size_t *len)
 {
     static const char ours[] = "quantization_config";
     pare_json_writer *w = NULL;
@@ -209,7 +209,9 @@ pare_status pare_manifest_config(pare_ctx *cx, pare_arena *a, const pare_json *c
     const char *key;
     const pare_json *value;
     for (pare_json_iter it = {0}; pare_json_next(config, &it, &key, &value);)
-        if (strcmp(key, ours) != 0)
+        if (untied && strcmp(key, "tie_word_embeddings") == 0)
+            pare_json_put_bool(w, key, false);
+        else if (strcmp(key, ours) != 0)
             pare_json_put_copy(w, key, value);
     pare_json_open_object(w, ours);
     pare_json_put_text(w, "quant_method", "pare");

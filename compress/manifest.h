@@ -73,7 +73,7 @@ PARE_CHECKED pare_status pare_manifest_text(pare_ctx *cx, pare_arena *a, const p
  * quantization_config (last) {"quant_method": "pare", "format": 1, ...}. PARE_ENOMEM.
  */
 PARE_CHECKED pare_status pare_manifest_config(pare_ctx *cx, pare_arena *a, const pare_json *config,
-                                              char **text, size_t *len);
+                                              bool untied, char **text, size_t *len);
 
 /* Bits of all planes of the rows over their weights, padding not counted; 0 without rows. */
 double pare_manifest_bits_per_weight(const pare_packed_linear *linear, size_t count);

@@ -1,12 +1,15 @@
 /* compress/pass.h - what a pass is. Passes adapt algorithms to the pipeline; algorithms know no
  * passes. A pass is a static descriptor: the table in passes/passes.c lists them all.
  *
- * Steps of a recipe run in order on each block. A pass is one of two kinds:
+ * Steps of a recipe run in order on each block. A pass is one of these kinds:
  *
  *   transform   works on a site: scales and shifts folded into what makes the site's input
  *               (runtime/fold.h), and changes of the weights such as clamps. Needs WEIGHTS. A
  *               quantizer must follow on every linear of the site.
  *   quantizer   works on a linear: needs WEIGHTS, gives CODES, drops WEIGHTS.
+ *
+ *
+ * A third kind, `rotate`, stands in front of all others: it changes the basis of the whole model.
  *
  * The planner refuses what the facts do not allow, before a weight is read. */
 #ifndef PARE_COMPRESS_PASS_H
@@ -82,6 +85,12 @@ typedef struct pare_pass_cost {
     double flops;        /* of one linear, its site's share included */
 } pare_pass_cost;
 
+/* What a rotation of the model needs to know beside its shape (quant/rotate.h). */
+typedef struct pare_pass_rotation {
+    bool online;
+    uint64_t number; /* of the signs, beside the recipe's seed */
+} pare_pass_rotation;
+
 typedef struct pare_pass {
     const char *name;             /* the word used in recipes */
     const char *summary, *source; /* one line; paper and equation */
@@ -122,6 +131,9 @@ typedef struct pare_pass {
                              pare_arena *scratch);
     pare_status (*transform_block)(pare_ctx *cx, const double *value, pare_pass_block *block,
                                    pare_arena *scratch);
+
+    /* Rotation: this function and no other. */
+    pare_pass_rotation (*rotation)(const double *value);
 } pare_pass;
 
 static inline bool pare_pass_transforms(const pare_pass *p)

@@ -201,15 +201,20 @@ static pare_status check_data_files(pare_ctx *cx, pare_arena *a, const pare_plan
 static pare_status lay_out(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 {
     const pare_checkpoint *const ck = &plan->checkpoint;
-    pare_tensor *const kept = PARE_NEW(a, pare_tensor, ck->tensors + plan->changes);
-    size_t *const unit = PARE_NEW(a, size_t, ck->tensors + plan->changes);
+    pare_tensor *const kept = PARE_NEW(a, pare_tensor, ck->tensors + plan->changes + 1);
+    size_t *const unit = PARE_NEW(a, size_t, ck->tensors + plan->changes + 1);
     pare_packed_linear *const linear = PARE_NEW(a, pare_packed_linear, plan->linears);
     size_t *const linear_unit = PARE_NEW(a, size_t, plan->linears);
     if (!kept || !unit || !linear || !linear_unit)
         return PARE_ENOMEM;
     size_t count = 0;
+    if (plan->unties) {
+        PARE_TRY(pare__plan_head(a, plan, &kept[count]));
+        unit[count++] = plan->model.config.blocks;
+    }
     for (size_t i = 0; i < ck->tensors; i++) {
-        if (pare__plan_replaces(plan, ck->tensor[i].name))
+        if (pare__plan_replaces(plan, ck->tensor[i].name) ||
+            (plan->unties && strcmp(ck->tensor[i].name, kept[0].name) == 0))
             continue;
         kept[count] = ck->tensor[i];
         unit[count++] = plan->model.config.blocks;

@@ -8,6 +8,7 @@
 
 #include "compress/pass.h"
 #include "formats/checkpoint.h"
+#include "quant/rotate.h"
 #include "recipes/recipe.h"
 
 /* What the user asked for: a recipe and what the command line changes in it. */
@@ -67,11 +68,13 @@ typedef struct pare_plan {
     size_t changes;
     pare_float_room room; /* vectors that some block has or gets */
     pare_packed_layout layout;
-    uint64_t packed_bytes;  /* packed files and packed.index.json, exact */
-    uint64_t other_bytes;   /* copies, manifest, report: an estimate */
-    uint64_t input_bytes;   /* weight files of the checkpoint */
-    double bits_per_weight; /* of the targeted linears, every plane counted */
-    bool calibrated;        /* some step needs statistics */
+    uint64_t packed_bytes;         /* packed files and packed.index.json, exact */
+    uint64_t other_bytes;          /* copies, manifest, report: an estimate */
+    uint64_t input_bytes;          /* weight files of the checkpoint */
+    const pare_rotation *rotation; /* of the whole model, or NULL */
+    bool unties;                   /* the rotation gives the tied head a tensor of its own */
+    double bits_per_weight;        /* of the targeted linears, every plane counted */
+    bool calibrated;               /* some step needs statistics */
     bool sequential;
     size_t samples, window;     /* calibration; samples 0: all, known when the text is read */
     size_t batch;               /* windows per forward batch */

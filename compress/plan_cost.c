@@ -90,8 +90,9 @@ static const char *count_ram(const pare_ctx *cx, pare_plan *plan)
         plan->calibrated && plan->recipe.calibration.kind == PARE_CALIBRATION_GENERATE
             ? pare_tokens_generate_bytes(cx, c, plan->window)
             : 0;
+    const uint64_t turn = plan->rotation ? pare_rotation_scratch(cx, c) : 0;
     const uint64_t block =
-        floats + window + planes + pare_stats_bytes(c, plan->kinds) + larger(step, wave);
+        floats + turn + window + planes + pare_stats_bytes(c, plan->kinds) + larger(step, wave);
     uint64_t evaluate = 0;
     for (size_t i = 0; i < plan->recipe.evaluations; i++) {
         const pare_evaluation *const e = &plan->recipe.evaluation[i];

@@ -26,4 +26,24 @@ bool pare__plan_replaces(const pare_plan *plan, const char *tensor);
  * of samples becomes known (samples: all). */
 PARE_CHECKED pare_status pare__plan_cost(pare_ctx *cx, pare_arena *a, pare_plan *plan);
 
+/* The rotation that the recipe asks for, into plan->rotation and plan->unties. Refused with its
+ * place: behind another pass, with targets, for a width without a rotation. */
+PARE_CHECKED pare_status pare__plan_rotate(pare_ctx *cx, pare_arena *a, pare_plan *plan);
+
+/* The same once the steps are resolved: something must be quantized, and what the runtime rotates
+ * must be, since only a packed linear can say so; no transform folds through such an input. */
+PARE_CHECKED pare_status pare__plan_rotate_check(pare_ctx *cx, const pare_plan *plan);
+
+/* Tensors outside the blocks that a rotation changes. */
+typedef enum pare_rotated {
+    PARE_ROTATED_NOT,
+    PARE_ROTATED_EMBED,
+    PARE_ROTATED_HEAD,
+    PARE_ROTATED_NORM
+} pare_rotated;
+pare_rotated pare__plan_rotated(const pare_plan *plan, const char *tensor);
+
+/* The tensor that a tied head gets of its own. PARE_ENOMEM. */
+PARE_CHECKED pare_status pare__plan_head(pare_arena *a, const pare_plan *plan, pare_tensor *out);
+
 #endif

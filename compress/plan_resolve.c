@@ -183,6 +183,8 @@ static pare_status store_linears(pare_ctx *cx, pare_plan *plan, const int64_t *o
         p->packed.name = l->name;
         if (pass->activation)
             p->packed.activation = pass->activation(step->value);
+        p->packed.rotated =
+            plan->rotation && pare_rotation_is_online(plan->rotation, (pare_role)role);
         plan->kinds[plan->model.config.arch->linear[role].site] |= kinds_of(facts_of(step));
         if (pass->sequential && pass->sequential(step->value))
             plan->sequential = true;
@@ -225,7 +227,8 @@ pare_status pare__plan_resolve(pare_ctx *cx, pare_arena *a, pare_plan *plan)
         return PARE_ENOMEM;
     for (size_t i = 0; i < count; i++)
         owner[i] = NO_STEP;
-    for (size_t step = 0; step < plan->recipe.steps; step++)
+    PARE_TRY(pare__plan_rotate(cx, a, plan));
+    for (size_t step = plan->rotation ? 1 : 0; step < plan->recipe.steps; step++)
         PARE_TRY(resolve_step(cx, a, plan, step, owner));
     PARE_TRY(store_linears(cx, plan, owner));
     PARE_TRY(pare__plan_changes(cx, a, plan, owner));
@@ -234,5 +237,5 @@ pare_status pare__plan_resolve(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     for (size_t s = 0; s < PARE_SITES; s++)
         plan->calibrated |= plan->kinds[s] != 0;
     count_bits(plan);
-    return PARE_OK;
+    return pare__plan_rotate_check(cx, plan);
 }

@@ -222,12 +222,10 @@ static pare_status change_bias(pare_arena *a, pare_plan *plan, size_t block, siz
     return PARE_OK;
 }
 
-/* Rows of a linear change; when nobody quantizes it, it is stored in the type it came in. */
-static pare_status change_rows(pare_arena *a, pare_plan *plan, size_t block, size_t role)
+/* A linear changes; when nobody quantizes it, it is stored in the type it came in. */
+static pare_status change_weight(pare_arena *a, pare_plan *plan, size_t block, size_t role)
 {
     const pare_linear *const l = &plan->model.block[block].linear[role];
-    if (l->bias)
-        PARE_TRY(change_bias(a, plan, block, role));
     if (quantized(plan, block, role))
         return PARE_OK;
     const pare_plan_changed c = {.kind = PARE_CHANGED_WEIGHT,
@@ -235,6 +233,13 @@ static pare_status change_rows(pare_arena *a, pare_plan *plan, size_t block, siz
                                  .index = role,
                                  .tensor = {.dtype = l->dtype, .rank = 2, .shape = {l->n, l->k}}};
     return add_changed(plan, &c, name_in(a, l->name, ".weight"));
+}
+
+static pare_status change_rows(pare_arena *a, pare_plan *plan, size_t block, size_t role)
+{
+    if (plan->model.block[block].linear[role].bias)
+        PARE_TRY(change_bias(a, plan, block, role));
+    return change_weight(a, plan, block, role);
 }
 
 static pare_status change_site(pare_arena *a, pare_plan *plan, const pare_plan_transform *t)
@@ -263,6 +268,23 @@ static pare_status change_site(pare_arena *a, pare_plan *plan, const pare_plan_t
     return PARE_OK;
 }
 
+/* Every linear and norm of the blocks, and biases of what adds to the stream or makes values. */
+static pare_status change_basis(pare_arena *a, pare_plan *plan)
+{
+    const pare_config *const c = &plan->model.config;
+    for (size_t b = 0; b < c->blocks; b++) {
+        for (size_t norm = 0; norm < 2; norm++)
+            PARE_TRY(change_vector(a, plan, PARE_CHANGED_NORM, b, norm));
+        for (size_t role = 0; role < PARE_ROLES; role++)
+            PARE_TRY(change_weight(a, plan, b, role));
+        for (size_t role = 0; role < PARE_ROLES; role++)
+            if (pare_rotation_turns_bias(plan->rotation, (pare_role)role) &&
+                plan->model.block[b].linear[role].bias)
+                PARE_TRY(change_bias(a, plan, b, role));
+    }
+    return PARE_OK;
+}
+
 pare_status pare__plan_changes(pare_ctx *cx, pare_arena *a, pare_plan *plan, const int64_t *owner)
 {
     enum { PER_BLOCK = 2 * PARE_ROLES + 4 };
@@ -274,6 +296,8 @@ pare_status pare__plan_changes(pare_ctx *cx, pare_arena *a, pare_plan *plan, con
         plan->room.bias |= room.bias;
         plan->room.norm_bias |= room.norm_bias;
     }
+    if (plan->rotation)
+        PARE_TRY(change_basis(a, plan));
     for (size_t i = 0; i < plan->transforms; i++) {
         PARE_TRY(check_behind(cx, plan, &plan->transform[i], owner));
         PARE_TRY(change_site(a, plan, &plan->transform[i]));

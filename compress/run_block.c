@@ -5,17 +5,25 @@
 #include "quant/gptq.h"
 #include "runtime/linear.h"
 
-/* The block's weights as floats. */
-static void load_block(pare_run *run, size_t block)
+/* The block's weights as floats, in the basis that the recipe asks for. */
+static pare_status load_block(pare_run *run, size_t block)
 {
     const pare_config *const c = &run->plan.model.config;
     const pare_block *const from = &run->plan.model.block[block];
+    const pare_rotation *const rotation = run->plan.rotation;
+    run->like = *from;
+    for (size_t role = 0; role < PARE_ROLES; role++)
+        run->like.linear[role].rotated =
+            rotation && pare_rotation_is_online(rotation, (pare_role)role);
     pare_float_block_load(run->cx, c, from, &run->current);
-    run->block = pare_float_block_view(&run->current, from);
+    if (rotation)
+        PARE_TRY(pare_rotation_block(run->cx, &run->scratch, rotation, &run->current));
+    run->block = pare_float_block_view(&run->current, &run->like);
     if (run->plan.transforms)
         pare_float_block_copy(c, &run->current, &run->reference);
     memset(run->done_count, 0, sizeof run->done_count);
     memset(run->done_error, 0, sizeof run->done_error);
+    return PARE_OK;
 }
 
 static const pare_packed_entry *plane(const pare_run *run, const char *linear, const char *suffix)
@@ -329,8 +337,9 @@ pare_status pare__run_block(pare_run *run, size_t block)
     const size_t blocks = run->plan.model.config.blocks;
     const bool found = block < run->units_found;
     const pare_mark mark = pare_arena_mark(&run->scratch);
-    load_block(run, block);
-    const pare_status s = found ? restore_block(run, block) : compress_block(run, block);
+    pare_status s = load_block(run, block);
+    if (s == PARE_OK)
+        s = found ? restore_block(run, block) : compress_block(run, block);
     pare_arena_rewind(&run->scratch, mark);
     PARE_TRY(s);
     if (!found)

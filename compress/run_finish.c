@@ -42,10 +42,14 @@ pare_status pare__run_kept(pare_run *run)
             continue;
         pare_ctx_progress(run->cx, "copying other tensors", (double)i,
                           (double)plan->layout.entries);
+        pare_kept_hash *const k = &unit->kept[unit->kept_count++];
+        bool done;
+        k->name = e->tensor.name;
+        PARE_TRY(pare__rotate_put(run, e, k->hash, &done));
+        if (done)
+            continue;
         const pare_tensor *const t = pare_checkpoint_find(&plan->checkpoint, e->tensor.name);
         PARE_TRY(pare_packed_put(run->cx, run->writer, e, t->data));
-        pare_kept_hash *const k = &unit->kept[unit->kept_count++];
-        k->name = t->name;
         pare_xxh3(t->data, (size_t)t->bytes, k->hash);
     }
     return run->units_found > blocks ? pare_packed_sync(run->cx, run->writer)
@@ -165,6 +169,8 @@ static pare_status gather_kept(pare_run *run, pare_kept_hash **kept, size_t *cou
 static pare_status write_manifest(pare_run *run, const pare_manifest_file *output, size_t outputs)
 {
     const pare_plan *const plan = &run->plan;
+    pare_config shape = plan->model.config;
+    shape.tied = shape.tied && !plan->unties;
     pare_kept_hash *kept;
     size_t kept_count;
     PARE_TRY(gather_kept(run, &kept, &kept_count));
@@ -178,7 +184,7 @@ static pare_status write_manifest(pare_run *run, const pare_manifest_file *outpu
                        .shares = plan->recipe.calibration.text.count,
                        .cpu = pare_cpu_name(run->cx->cpu),
                        .blas = run->blas,
-                       .config = &plan->model.config,
+                       .config = &shape,
                        .layout = &plan->layout,
                        .kept = kept,
                        .kept_count = kept_count,
@@ -209,7 +215,8 @@ pare_status pare__run_describe(pare_run *run)
     for (uint32_t i = 0; i < plan->layout.shards; i++)
         name[count++] = plan->layout.shard_name[i];
     name[count++] = "packed.index.json";
-    PARE_TRY(pare_manifest_config(run->cx, run->a, plan->checkpoint.config, &config, &len));
+    PARE_TRY(pare_manifest_config(run->cx, run->a, plan->checkpoint.config, plan->unties, &config,
+                                  &len));
     PARE_TRY(write_output(run, "config.json", config, len));
     name[count++] = "config.json";
     for (size_t i = 0; i < COMPANIONS; i++) {

@@ -9,13 +9,13 @@
 #define FOLD_TOLERANCE 1e-5
 
 /* Outputs of the reference on the first calibration window, y [window, hidden]. */
-static pare_status reference_outputs(pare_run *run, size_t block, float *y)
+static pare_status reference_outputs(pare_run *run, float *y)
 {
     pare_ctx *const cx = run->cx;
     const pare_config *const c = &run->plan.model.config;
     PARE_TRY(pare_wave_window(cx, &run->wave, 0, y));
     const pare_mark mark = pare_arena_mark(&run->scratch);
-    const pare_block view = pare_float_block_view(&run->reference, &run->plan.model.block[block]);
+    const pare_block view = pare_float_block_view(&run->reference, &run->like);
     const pare_batch batch = {.sequences = 1, .length = run->wave.window};
     pare_kv kv;
     pare_status s = pare_kv_take(&run->scratch, c, 1, run->wave.window, &kv);
@@ -41,7 +41,7 @@ pare_status pare__run_transforms_begin(pare_run *run, size_t block)
     if (!y)
         return PARE_ENOMEM;
     run->folded = y;
-    return reference_outputs(run, block, y);
+    return reference_outputs(run, y);
 }
 
 /* The float model is the same as before the folds. */
@@ -50,7 +50,7 @@ static pare_status check_folds(pare_run *run, size_t block, size_t step)
     const size_t count = run->wave.window * run->wave.hidden;
     const pare_mark mark = pare_arena_mark(&run->scratch);
     float *const y = PARE_NEW(&run->scratch, float, count);
-    pare_status s = y ? reference_outputs(run, block, y) : PARE_ENOMEM;
+    pare_status s = y ? reference_outputs(run, y) : PARE_ENOMEM;
     double most = 0.0, moved = 0.0;
     for (size_t i = 0; s == PARE_OK && i < count; i++) {
         const double e = fabs((double)y[i] - (double)run->folded[i]);
@@ -137,7 +137,7 @@ static pare_status apply(pare_run *run, const pare_step *step, size_t block,
     if (pass->transform_block) {
         pare_pass_block all = {.current = &run->current,
                                .reference = &run->reference,
-                               .like = &run->plan.model.block[block],
+                               .like = &run->like,
                                .forward = &run->forward,
                                .wave = &run->wave};
         memcpy(all.site, site, sizeof all.site);

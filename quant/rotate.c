@@ -53,6 +53,11 @@ static bool adds_to_stream(const pare_config *c, pare_role role)
     return c->arch->linear[role].out == PARE_WIDTH_HIDDEN;
 }
 
+bool pare_rotation_turns_bias(const pare_rotation *r, pare_role role)
+{
+    return role == PARE_ROLE_V || adds_to_stream(r->config, role);
+}
+
 bool pare_rotation_is_online(const pare_rotation *r, pare_role role)
 {
     const pare_site site = r->config->arch->linear[role].site;

@@ -48,6 +48,9 @@ PARE_CHECKED pare_status pare_rotation_block(pare_ctx *cx, pare_arena *scratch,
 /* True for the linears whose input the runtime rotates. */
 bool pare_rotation_is_online(const pare_rotation *r, pare_role role);
 
+/* True for the linears whose bias a rotation changes, if there is one. */
+bool pare_rotation_turns_bias(const pare_rotation *r, pare_role role);
+
 /* Vectors of the residual stream, x [rows, hidden], in place: rows of the embedding. */
 void pare_rotation_stream(const pare_ctx *cx, const pare_rotation *r, float *x, size_t rows);
 

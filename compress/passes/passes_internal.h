@@ -4,6 +4,6 @@
 
 #include "compress/pass.h"
 
-extern const pare_pass pare_pass_rtn, pare_pass_gptq;
+extern const pare_pass pare_pass_rtn, pare_pass_gptq, pare_pass_rotate;
 
 #endif

@@ -282,7 +282,7 @@ START_TEST(config_json_keeps_every_member_and_names_us)
     pare_ctx_init(&cx);
     ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
     ck_assert_int_eq(pare_json_parse(&cx, "in", in, strlen(in), 1 << 20, &doc), PARE_OK);
-    ck_assert_int_eq(pare_manifest_config(&cx, &a, doc, &text, &len), PARE_OK);
+    ck_assert_int_eq(pare_manifest_config(&cx, &a, doc, false, &text, &len), PARE_OK);
     ck_assert_int_eq(pare_json_parse(&cx, "out", text, len, 1 << 20, &out), PARE_OK);
     ck_assert_uint_eq(pare_json_count(out), 4);
     ck_assert_double_eq(pare_json_number(pare_json_get(out, "rms_norm_eps"), 0), 1e-05);
