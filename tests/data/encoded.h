@@ -1,0 +1,249 @@
+/* tests/data/encoded.h - random codes for a packed linear of any encoding, with everything that may
+ * go with them, and the weights that they stand for, by formulas of their own. */
+#ifndef PARE_TESTS_ENCODED_H
+#define PARE_TESTS_ENCODED_H
+
+#include <math.h>
+
+#include "formats/packed.h"
+#include "kernels/half.h"
+#include "kernels/levels.h"
+#include "runtime/random.h"
+
+/* Every encoding and every extra. n, k and name are the caller's. */
+static const pare_packed_linear encoded_kinds[] = {
+    {.bits = 2, .group = 64, .symmetric = true, .encoding = PARE_ENCODING_TERNARY},
+    {.bits = 4,
+     .group = 32,
+     .symmetric = true,
+     .encoding = PARE_ENCODING_NF4,
+     .activation = {.mode = PARE_ACTIVATION_FLOAT}},
+    {.bits = 8,
+     .group = 0,
+     .symmetric = true,
+     .encoding = PARE_ENCODING_FP8,
+     .activation = {.mode = PARE_ACTIVATION_FLOAT},
+     .bias = true},
+    {.bits = 4,
+     .group = 32,
+     .symmetric = true,
+     .encoding = PARE_ENCODING_MXFP4,
+     .activation = {.mode = PARE_ACTIVATION_FLOAT}},
+    {.bits = 3,
+     .group = 0,
+     .symmetric = true,
+     .encoding = PARE_ENCODING_CODEBOOK,
+     .activation = {.mode = PARE_ACTIVATION_FLOAT},
+     .sparse = 23},
+    {.bits = 4,
+     .group = 0,
+     .symmetric = true,
+     .encoding = PARE_ENCODING_CODEBOOK,
+     .activation = {.mode = PARE_ACTIVATION_FLOAT}},
+    {.bits = 2,
+     .group = 32,
+     .symmetric = true,
+     .encoding = PARE_ENCODING_BINARY,
+     .activation = {.mode = PARE_ACTIVATION_FLOAT}},
+    {.bits = 8,
+     .group = 0,
+     .symmetric = true,
+     .outliers = 5,
+     .activation = {.mode = PARE_ACTIVATION_TOKEN, .bits = 8}},
+    {.bits = 4,
+     .group = 32,
+     .symmetric = true,
+     .outliers = 33,
+     .outliers_int8 = true,
+     .activation = {.mode = PARE_ACTIVATION_GROUP, .bits = 4}},
+    {.bits = 8,
+     .group = 0,
+     .symmetric = true,
+     .activation = {.mode = PARE_ACTIVATION_TENSOR, .bits = 8},
+     .bias = true},
+    {.bits = 3, .group = 64, .symmetric = false, .sparse = 40},
+};
+enum { ENCODED_KINDS = sizeof encoded_kinds / sizeof *encoded_kinds };
+
+/* A number of F16 in 1/8 .. 1/4, or -1/4 .. 1/4. */
+static inline float encoded_half(uint64_t seed, uint64_t stream, size_t i, bool negative)
+{
+    const uint64_t r = pare_random_u64(seed, stream, i);
+    const float x = (float)(1024 + r % 1024) * 0x1p-13F;
+    return negative && (r >> 32 & 1) ? -x : x;
+}
+
+static inline bool encoded_is_outlier(const pare_codes *c, size_t column)
+{
+    for (size_t o = 0; o < c->outliers; o++)
+        if (c->outlier_column[o] == column)
+            return true;
+    return false;
+}
+
+/* Any code that stands for something; in outlier columns the one of 0. */
+static inline uint8_t encoded_code(const pare_packed_linear *l, const pare_codes *c, uint64_t seed,
+                                   size_t row, size_t column)
+{
+    const uint64_t r = pare_random_u64(seed, 1, row * l->k + column);
+    const uint8_t code = (uint8_t)(r & ((1u << l->bits) - 1));
+    if (encoded_is_outlier(c, column))
+        return l->symmetric ? pare_packed_zero_code(l)
+                            : c->zeros[row * c->groups + (l->group ? column / l->group : 0)];
+    if (l->encoding == PARE_ENCODING_TERNARY)
+        return (uint8_t)(r % 3);
+    if (l->encoding == PARE_ENCODING_FP8 && (code & 0x7f) == 0x7f)
+        return 0x7e;
+    return code;
+}
+
+static inline void encoded_extras(const pare_packed_linear *l, pare_codes *c, uint64_t seed)
+{
+    for (size_t o = 0; o < l->outliers; o++)
+        c->outlier_column[o] = (uint32_t)(o * l->k / l->outliers);
+    for (size_t i = 0; i < l->n * l->outliers; i++) {
+        c->outlier_weight[i] = encoded_half(seed, 4, i, true);
+        c->outlier_code[i] = (int8_t)(pare_random_u64(seed, 5, i) % 255 - 127);
+    }
+    for (size_t r = 0; r < l->n; r++) {
+        c->outlier_scale[r] = encoded_half(seed, 6, r, false);
+        c->bias[r] = encoded_half(seed, 7, r, true) / 3;
+        c->sparse_start[r + 1] = (uint32_t)(l->sparse * (r + 1) / l->n);
+        for (uint32_t e = c->sparse_start[r]; e < c->sparse_start[r + 1]; e++)
+            c->sparse_column[e] = (uint32_t)((e - c->sparse_start[r]) * 3 + r % 2);
+    }
+    for (size_t e = 0; e < l->sparse; e++)
+        c->sparse_value[e] = encoded_half(seed, 8, e, true);
+    if (!l->outliers_int8)
+        c->outlier_code = NULL;
+    else
+        c->outlier_weight = NULL;
+    c->outliers = l->outliers;
+    c->sparse = l->sparse;
+    c->input_scale = 0.03F;
+}
+
+/* Scales as they ship: what the codes of scales stand for, else numbers of F16. */
+static inline void encoded_scales(const pare_packed_linear *l, pare_codes *c, uint64_t seed)
+{
+    c->scale_offset = 0.75F;
+    const size_t steps = ((l->n + 15) / 16 * 16 * c->groups + 255) / 256;
+    for (size_t i = 0; i < steps; i++)
+        c->scale_steps[i] = 0.001F * (float)(i + 1);
+    for (size_t i = 0; i < l->n * c->groups; i++) {
+        const size_t row = i / c->groups, group = i % c->groups;
+        const size_t place = (row / 8 * c->groups + group) * 8 + row % 8;
+        const uint64_t r = pare_random_u64(seed, 3, i);
+        c->zeros[i] = (uint8_t)(l->symmetric ? pare_packed_zero_code(l) : r % (1u << l->bits));
+        c->scales[i] = encoded_half(seed, 2, i, false);
+        if (l->encoding == PARE_ENCODING_NF4) {
+            c->scale_codes[i] = (uint8_t)(1 + r % 255);
+            const float product = c->scale_steps[place / 256] * (float)(c->scale_codes[i] - 128);
+            c->scales[i] = pare_f16_to_f32(pare_f32_to_f16(c->scale_offset + product));
+        } else if (l->encoding == PARE_ENCODING_MXFP4) {
+            c->scale_codes[i] = (uint8_t)(127 - 24 + r % 40);
+            c->scales[i] = ldexpf(1, c->scale_codes[i] - 127);
+        }
+    }
+}
+
+/* Books of 2^bits values a row, or four magnitudes a group, which are not negative. */
+static inline void encoded_book(const pare_packed_linear *l, pare_codes *c, size_t books,
+                                uint64_t seed)
+{
+    for (size_t i = 0; i < books; i++)
+        c->book[i] = encoded_half(seed, 9, i, l->encoding == PARE_ENCODING_CODEBOOK);
+    for (size_t j = 0; j < l->k; j++)
+        c->salient[j] = (uint8_t)(pare_random_u64(seed, 10, j) % 4 == 0);
+}
+
+/* Codes of linear `l`, a function of the seed. False when memory ends. */
+static inline bool encoded_codes(pare_arena *a, const pare_packed_linear *l, uint64_t seed,
+                                 pare_codes *c)
+{
+    const size_t groups = pare_packed_linear_groups(l), n = l->n, apart = l->outliers;
+    const size_t books = l->encoding == PARE_ENCODING_CODEBOOK ? n << l->bits : n * groups * 4;
+    *c = (pare_codes){.n = n,
+                      .k = l->k,
+                      .groups = groups,
+                      .codes = PARE_NEW(a, uint8_t, n * l->k),
+                      .scales = PARE_NEW(a, float, n *groups),
+                      .zeros = PARE_NEW(a, uint8_t, n * groups),
+                      .scale_codes = PARE_NEW(a, uint8_t, n * groups),
+                      .scale_steps = PARE_NEW(a, float, (n + 16) * groups / 256 + 1),
+                      .book = PARE_NEW(a, float, books),
+                      .salient = PARE_NEW(a, uint8_t, l->k),
+                      .outlier_column = PARE_NEW(a, uint32_t, apart),
+                      .outlier_weight = PARE_NEW(a, float, n *apart),
+                      .outlier_code = PARE_NEW(a, int8_t, n * apart),
+                      .outlier_scale = PARE_NEW(a, float, n),
+                      .sparse_start = PARE_NEW(a, uint32_t, n + 1),
+                      .sparse_column = PARE_NEW(a, uint32_t, l->sparse),
+                      .sparse_value = PARE_NEW(a, float, l->sparse),
+                      .bias = PARE_NEW(a, float, n)};
+    if (!c->codes || !c->scales || !c->zeros || !c->scale_codes || !c->scale_steps || !c->book ||
+        !c->salient || !c->outlier_column || !c->outlier_weight || !c->outlier_code ||
+        !c->outlier_scale || !c->sparse_start || !c->sparse_column || !c->sparse_value || !c->bias)
+        return false;
+    encoded_scales(l, c, seed);
+    encoded_book(l, c, books, seed);
+    encoded_extras(l, c, seed);
+    for (size_t r = 0; r < n; r++)
+        for (size_t j = 0; j < l->k; j++)
+            c->codes[r * l->k + j] = encoded_code(l, c, seed, r, j);
+    return true;
+}
+
+/* Sign, exponent and fraction of a small float without infinities. */
+static inline float encoded_minifloat(unsigned code, unsigned exponent_bits, unsigned fraction_bits)
+{
+    const unsigned one = 1u << fraction_bits, fraction = code & (one - 1);
+    const unsigned exponent = code >> fraction_bits & ((1u << exponent_bits) - 1);
+    const int bias = (1 << (exponent_bits - 1)) - 1;
+    const float size = exponent ? ldexpf((float)(one + fraction), (int)exponent - bias)
+                                : ldexpf((float)fraction, 1 - bias);
+    const float value = size / (float)one;
+    return code >> (exponent_bits + fraction_bits) & 1 ? -value : value;
+}
+
+/* What the code of one weight stands for. */
+static inline float encoded_value(const pare_packed_linear *l, const pare_codes *c, size_t row,
+                                  size_t column)
+{
+    const size_t at = row * c->groups + (l->group ? column / l->group : 0);
+    const uint8_t code = c->codes[row * l->k + column];
+    const float scale = c->scales[at], *const magnitude = c->book + at * 4;
+    const float sign = code & 1 ? 1 : -1;
+    switch (l->encoding) {
+    case PARE_ENCODING_UNIFORM: return (float)(code - c->zeros[at]) * scale;
+    case PARE_ENCODING_TERNARY: return (float)(code - 1) * scale;
+    case PARE_ENCODING_NF4: return pare_levels_nf4[code] * scale;
+    case PARE_ENCODING_FP8: return encoded_minifloat(code, 4, 3) * scale;
+    case PARE_ENCODING_MXFP4: return encoded_minifloat(code, 2, 1) * scale;
+    case PARE_ENCODING_CODEBOOK: return c->book[(row << l->bits) + code];
+    case PARE_ENCODING_BINARY:
+        if (!c->salient[column])
+            return sign * magnitude[code >> 1];
+        return sign * magnitude[2] + (code & 2 ? magnitude[3] : -magnitude[3]);
+    }
+    return 0;
+}
+
+/* One weight of the linear: its code, or what is kept apart for it. */
+static inline float encoded_weight(const pare_packed_linear *l, const pare_codes *c, size_t row,
+                                   size_t column)
+{
+    float w = encoded_value(l, c, row, column);
+    for (size_t o = 0; o < c->outliers; o++) {
+        const size_t at = row * c->outliers + o;
+        if (c->outlier_column[o] == column)
+            w = c->outlier_weight ? c->outlier_weight[at]
+                                  : (float)c->outlier_code[at] * c->outlier_scale[row];
+    }
+    for (uint32_t e = c->sparse_start[row]; e < c->sparse_start[row + 1]; e++)
+        if (c->sparse_column[e] == column)
+            w += c->sparse_value[e];
+    return w;
+}
+
+#endif
