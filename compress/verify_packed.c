@@ -12,6 +12,7 @@ typedef struct planes {
     pare_packed_linear p;
     const pare_linear *l; /* as the runtime has it */
     const unsigned char *plane[PARE_PLANES];
+    pare_plane codes;    /* whose codes are looked at */
     size_t groups, rows; /* padded */
 } planes;
 
@@ -143,13 +144,13 @@ static bool check_block(const planes *c, const uint8_t *codes, size_t first, siz
             if (real && j < c->p.k ? is_legal(c->p.encoding, code) : code == pad)
                 continue;
             if (real && j < c->p.k)
-                pare__verify_found(c->v, "%s.codes: row %zu, column %zu: %u stands for no %s value",
-                                   c->p.name, first + r, j, (unsigned)code,
-                                   pare_encoding_name(c->p.encoding));
+                pare__verify_found(c->v, "%s.%s: row %zu, column %zu: %u stands for no %s value",
+                                   c->p.name, pare_packed_plane_name(c->codes), first + r, j,
+                                   (unsigned)code, pare_encoding_name(c->p.encoding));
             else
-                pare__verify_found(c->v,
-                                   "%s.codes: padding of rows %zu .. %zu does not decode to zero",
-                                   c->p.name, first, first + PARE_ATOM_N - 1);
+                pare__verify_found(
+                    c->v, "%s.%s: padding of rows %zu .. %zu does not decode to zero", c->p.name,
+                    pare_packed_plane_name(c->codes), first, first + PARE_ATOM_N - 1);
             return false;
         }
     }
@@ -167,7 +168,7 @@ static pare_status check_codes(const planes *c)
     const size_t block_bytes = k / PARE_ATOM_K * pare_atom_bytes(c->p.bits);
     const size_t from = all || c->p.k < k ? 0 : c->p.n / PARE_ATOM_N * PARE_ATOM_N;
     for (size_t row = from; row < c->rows; row += PARE_ATOM_N) {
-        pare_unpack_codes(codes, k, c->plane[PARE_PLANE_CODES] + row / PARE_ATOM_N * block_bytes,
+        pare_unpack_codes(codes, k, c->plane[c->codes] + row / PARE_ATOM_N * block_bytes,
                           PARE_ATOM_N, k, c->p.bits);
         if (!check_block(c, codes, row, k))
             break;
@@ -185,7 +186,7 @@ static pare_status check_outliers(const planes *c)
     apart.p.symmetric = true;
     apart.p.k = c->p.outliers;
     apart.plane[PARE_PLANE_ZEROS] = NULL;
-    apart.plane[PARE_PLANE_CODES] = c->plane[PARE_PLANE_OUTLIER_CODES];
+    apart.codes = PARE_PLANE_OUTLIER_CODES;
     check_scales(c, PARE_PLANE_OUTLIER_SCALES, 1, F16_NORMAL);
     return check_codes(&apart);
 }

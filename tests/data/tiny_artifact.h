@@ -5,6 +5,7 @@
 
 #include "compress/manifest.h"
 #include "formats/checkpoint.h"
+#include "tests/data/encoded.h"
 #include "tests/data/tiny_model.h"
 
 enum { TINY_LINEARS = 64, TINY_KEPT = 64, TINY_FILES = 16 };
@@ -21,8 +22,8 @@ typedef struct tiny_artifact {
     size_t unit[TINY_LINEARS]; /* all zero */
 } tiny_artifact;
 
-/* Sorts the tensors of the model into linears, with a storage that changes from one to the next,
- * and the rest. */
+/* Sorts the tensors of the model into linears, with a storage that changes from one to the next so
+ * that every encoding comes up, and the rest. */
 static inline pare_status tiny_artifact_plan(pare_ctx *cx, pare_arena *a, tiny_artifact *t)
 {
     static const unsigned bits[] = {4, 3, 8, 2};
@@ -38,12 +39,13 @@ static inline pare_status tiny_artifact_plan(pare_ctx *cx, pare_arena *a, tiny_a
         if (!name)
             return PARE_ENOMEM;
         const size_t l = t->linears++;
-        t->linear[l] = (pare_packed_linear){.name = name,
-                                            .n = (size_t)x->shape[0],
-                                            .k = (size_t)x->shape[1],
-                                            .bits = bits[l % 4],
-                                            .group = group[l % 3],
-                                            .symmetric = l % 2 == 0};
+        t->linear[l] = (pare_packed_linear){
+            .bits = bits[l % 4], .group = group[l % 3], .symmetric = l % 2 == 0};
+        if (l != 0 && l != 1 && l != 3)
+            t->linear[l] = encoded_kinds[(l + 4) % ENCODED_KINDS];
+        t->linear[l].name = name;
+        t->linear[l].n = (size_t)x->shape[0];
+        t->linear[l].k = (size_t)x->shape[1];
     }
     return pare_packed_layout_make(cx, a, t->kept, t->unit, t->kept_count, t->linear, t->unit,
                                    t->linears, 16384, &t->layout);
@@ -66,23 +68,10 @@ static inline pare_status tiny_put_linear(pare_ctx *cx, pare_arena *a, tiny_arti
                                           pare_packed_writer *w)
 {
     const pare_packed_linear *const l = &t->linear[i];
-    const size_t groups = pare_packed_linear_groups(l);
-    const uint64_t mask = (1u << l->bits) - 1;
-    pare_codes c = {.n = l->n,
-                    .k = l->k,
-                    .groups = groups,
-                    .codes = PARE_NEW(a, uint8_t, l->n * l->k),
-                    .scales = PARE_NEW(a, float, l->n *groups),
-                    .zeros = PARE_NEW(a, uint8_t, l->n * groups)};
+    pare_codes c;
     pare_packed_planes p;
-    if (!c.codes || !c.scales || !c.zeros)
+    if (!encoded_codes(a, l, i, &c))
         return PARE_ENOMEM;
-    for (size_t j = 0; j < l->n * l->k; j++)
-        c.codes[j] = (uint8_t)(pare_random_u64(i, 1, j) & mask);
-    for (size_t j = 0; j < l->n * groups; j++) {
-        c.scales[j] = (float)(1024 + pare_random_u64(i, 2, j) % 1024) * 0x1p-13f;
-        c.zeros[j] = (uint8_t)(pare_random_u64(i, 3, j) & mask);
-    }
     PARE_TRY(pare_packed_pack(cx, a, l, &c, &p));
     pare_linear_result *const r = &t->row[i];
     *r = (pare_linear_result){.linear = *l, .method = "random", .output_error = -1};

@@ -240,7 +240,7 @@ static char *seek(fixture *f, const char *tensor, const char **file, size_t *len
 }
 
 /* Values no writer of ours makes. They would be found with right hashes as well: each has its own
- * finding beside those of the hashes. Linear 1 is 3 bit by row, asymmetric, 112 x 48. */
+ * finding beside those of the hashes. Gate of block 0 is 3 bit by row, asymmetric, 112 x 48. */
 START_TEST(values_out_of_range_have_findings_of_their_own)
 {
     static const struct {
@@ -260,6 +260,33 @@ START_TEST(values_out_of_range_have_findings_of_their_own)
         {"model.layers.0.self_attn.k_proj.scales", 24 * 2 * 2 + 1, 0x30,
          "padding row 24 has scale"},
         {"model.norm.weight", 1, 0x7e, "model.norm.weight: element 0 is NaN or infinite"},
+        {"model.layers.1.mlp.down_proj.codes", 0, 3,
+         "down_proj.codes: row 0, column 0: 3 stands for no ternary value"},
+        {"model.layers.1.mlp.up_proj.codes", 0, 0x7f,
+         "up_proj.codes: row 0, column 0: 255 stands for no fp8_e4m3 value"},
+        {"model.layers.1.mlp.up_proj.scales", 1, 0xb0, "is not 0 or a positive F16"},
+        {"model.layers.1.self_attn.k_proj.scales", 0, 10, "row 0: 2^-117 is outside 2^-24 .. 2^15"},
+        {"model.layers.1.self_attn.k_proj.scales", 48, 5,
+         "k_proj.scales: row 24: code 5 stands for 0x0000"},
+        {"model.layers.1.mlp.gate_proj.scale_steps", 3, 0xbf, "gate_proj.scale_steps: -"},
+        {"model.layers.1.mlp.gate_proj.scale_offset", 3, 0x7f, "stands for 0x7c00"},
+        {"model.layers.0.mlp.up_proj.book", 1, 0xb0, "up_proj.book: row 0: 0xb0"},
+        {"model.layers.1.self_attn.v_proj.book", 384, 5,
+         "v_proj.book: row 24: 0x0005 is in the padding"},
+        {"model.layers.1.self_attn.q_proj.book", 2304, 5,
+         "q_proj.book: row 72: 0x0005 is in the padding"},
+        {"model.layers.0.mlp.up_proj.salient", 3, 2, "up_proj.salient: column 3: 2"},
+        {"model.layers.0.self_attn.o_proj.outlier_columns", 4, 0,
+         "o_proj.outlier_columns: 0 is not below 72 and above"},
+        {"model.layers.0.self_attn.o_proj.outlier_scales", 1, 0xb0,
+         "o_proj.outlier_scales: row 0: 0xb0"},
+        {"model.layers.0.self_attn.o_proj.outlier_codes", 257, 5,
+         "o_proj.outlier_codes: padding of rows 0 .. 7"},
+        {"model.layers.0.self_attn.q_proj.input_scale", 3, 0xbd, "is not above 0"},
+        {"model.layers.0.self_attn.v_proj.sparse_starts", 4, 200,
+         "row 1: 200 does not ascend from 0 to 40"},
+        {"model.layers.0.self_attn.v_proj.sparse_columns", 0, 240,
+         "v_proj.sparse_columns: 240 is not below 48"},
     };
     fixture *const f = begin();
     for (size_t i = 0; i < sizeof poke / sizeof poke[0]; i++) {
