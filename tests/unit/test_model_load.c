@@ -263,6 +263,69 @@ START_TEST(an_artifact_gives_back_the_weights_that_went_in)
 }
 END_TEST
 
+/* The shards make planes begin anywhere: views of unaligned ones are copies. */
+START_TEST(an_artifact_of_every_encoding_gives_back_what_its_codes_stand_for)
+{
+    pare_checkpoint ck;
+    pare_model m;
+    artifact_write_encoded(&cx, &dir, _i ? 8192 : 1 << 20);
+    ck_assert_msg(pare_checkpoint_open(&cx, &arena, dir.path, &ck) == PARE_OK, "%s", cx.what);
+    ck_assert_msg(pare_model_load(&cx, &arena, &ck, &m) == PARE_OK, "%s", cx.what);
+    for (size_t i = 0, seed = 0; i < 2 * PARE_ROLES; i++) {
+        const pare_linear *const l = &m.block[i / PARE_ROLES].linear[i % PARE_ROLES];
+        if (i == ARTIFACT_DENSE) {
+            ck_assert_uint_eq(l->bits, 0);
+            continue;
+        }
+        pare_packed_linear p = artifact_kind(i);
+        pare_codes c;
+        p.n = l->n;
+        p.k = l->k;
+        ck_assert(l->encoding == p.encoding && l->rotated == p.rotated);
+        ck_assert(encoded_codes(&arena, &p, seed++, &c));
+        float *const w = PARE_NEW(&arena, float, l->n * l->k);
+        ck_assert_ptr_nonnull(w);
+        pare_linear_to_f32(&cx, l, w);
+        for (size_t r = 0; r < l->n; r++)
+            for (size_t j = 0; j < l->k; j++)
+                ck_assert_msg(w[r * l->k + j] == encoded_weight(&p, &c, r, j),
+                              "linear %zu [%zu, %zu]: %g, not %g", i, r, j, (double)w[r * l->k + j],
+                              (double)encoded_weight(&p, &c, r, j));
+        ck_assert_int_eq(l->bias != NULL, p.bias);
+        for (size_t r = 0; p.bias && r < l->n; r++)
+            ck_assert(l->bias[r] == c.bias[r]);
+    }
+    pare_checkpoint_close(&ck);
+}
+END_TEST
+
+START_TEST(vectors_that_folding_added_are_loaded)
+{
+    pare_checkpoint ck;
+    pare_model m;
+    artifact_write_encoded(&cx, &dir, 1 << 20);
+    ck_assert_int_eq(pare_checkpoint_open(&cx, &arena, dir.path, &ck), PARE_OK);
+    ck_assert_msg(pare_model_load(&cx, &arena, &ck, &m) == PARE_OK, "%s", cx.what);
+    ck_assert(m.block[0].mlp_norm_bias == NULL && m.block[1].attention_norm_bias == NULL);
+    const float *const bias[] = {m.block[0].attention_norm_bias, m.block[1].mlp_norm_bias,
+                                 m.block[1].linear[PARE_ROLE_V].bias};
+    for (size_t t = 0; t < 3; t++)
+        for (size_t i = 0; i < (t < 2 ? 48 : m.block[1].linear[PARE_ROLE_V].n); i++)
+            ck_assert(bias[t][i] == artifact_bias(t, i));
+    pare_checkpoint_close(&ck);
+}
+END_TEST
+
+START_TEST(only_inputs_of_o_and_down_are_rotated)
+{
+    artifact_write_encoded(&cx, &dir, 1 << 20);
+    edit("packed.index.json", "\"encoding\": \"nf4\",",
+         "\"encoding\": \"nf4\", \"rotated\": true,");
+    refuses(PARE_EFORMAT,
+            "linear model.layers.0.self_attn.k_proj: 48 inputs that nobody can rotate");
+}
+END_TEST
+
 static const struct {
     const char *from, *to;
     pare_status status;
@@ -367,6 +430,49 @@ static const char *const artifact_messages[] = {
     "config.json does not say tie_word_embeddings: true",
     "has no place in a model of type llama",
     "the index describes 5 packed linears, the model has 4 of them",
+    "q_proj: the encoding is not known",
+    "q_proj: the mode of activations is not known",
+    "q_proj: bits of activations are not 4 or 8",
+    "q_proj: activation has a member that is not known",
+    "q_proj: outliers is not a number above 0",
+    "q_proj: the outlier_type is not f16 or int8",
+    "q_proj: sparse is not a number above 0",
+    "q_proj: rotated is not true or false",
+    "q_proj: bias is not true or false",
+    "q_proj: \"permutation\" is not known",
+    "q_proj: no storage for mxfp4 with 4 bits in groups of 64",
+    "q_proj: no storage for nf4 with 3 bits in groups of 32",
+    "q_proj: no storage for codebook with 3 bits in groups of 32",
+    "q_proj: ternary has no zero points",
+    "q_proj: 33 outlier columns of 32",
+    "q_proj: 1025 sparse weights of 32 x 32",
+    "q_proj.scales: row 0: 2^-127 is outside 2^-24 .. 2^15",
+    "q_proj.scales: row 0: 2^128 is outside 2^-24 .. 2^15",
+    "q_proj.salient: column 0: 255",
+    "q_proj.outlier_columns: 0 is not below 32 and above those before it",
+    "q_proj.outlier_columns: 4294967295 is not below 32",
+    "q_proj.sparse_starts: row 0: 4294967295 does not ascend from 0 to 3",
+    "q_proj.sparse_starts: ends at 0 of 3 weights",
+    "q_proj: 32 inputs that nobody can rotate",
+    "q_proj.scale_steps is missing",
+    "q_proj.scale_offset is missing",
+    "q_proj.scale_steps has shape [2], config.json asks for [1]",
+    "q_proj.scales has dtype F16, expected U8",
+    "q_proj.book is missing",
+    "q_proj.book has shape [32, 16], config.json asks for [32, 8]",
+    "q_proj.book has shape [4, 1, 32], config.json asks for [4, 1, 8, 4]",
+    "q_proj.salient is missing",
+    "q_proj.input_scale is missing",
+    "q_proj.outlier_columns is missing",
+    "q_proj.outlier_weights is missing",
+    "q_proj.outlier_codes is missing",
+    "q_proj.outlier_scales is missing",
+    "q_proj.sparse_values is missing",
+    "q_proj.sparse_starts has shape [32], config.json asks for [33]",
+    "q_proj.bias is missing",
+    "q_proj.bias has dtype F16, expected F32",
+    "input_layernorm.bias: value 0 is NaN",
+    "input_layernorm.bias has shape [31], config.json asks for [32]",
 };
 
 static pare_status parse_artifact(pare_ctx *c, const void *bytes, size_t len)
@@ -417,6 +523,9 @@ int main(void)
     tcase_add_test(t, values_and_types_of_tensors_are_checked);
     tcase_add_loop_test(t, an_artifact_gives_back_the_weights_that_went_in, 0,
                         sizeof packs / sizeof *packs);
+    tcase_add_loop_test(t, an_artifact_of_every_encoding_gives_back_what_its_codes_stand_for, 0, 2);
+    tcase_add_test(t, vectors_that_folding_added_are_loaded);
+    tcase_add_test(t, only_inputs_of_o_and_down_are_rotated);
     tcase_add_loop_test(t, a_wrong_index_of_an_artifact_is_refused, 0,
                         sizeof indexes / sizeof *indexes);
     tcase_add_test(t, one_file_of_an_artifact_is_no_model);
