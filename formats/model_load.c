@@ -4,7 +4,7 @@
 
 #include "formats/checkpoint.h"
 #include "formats/packed.h"
-#include "runtime/hadamard.h"
+#include "runtime/linear.h"
 
 enum { NAME = 256, PACKED_VERSION = 1 };
 
@@ -167,7 +167,9 @@ static pare_status load_packed(loader *l, const char *base, const pare_json *v, 
     void *plane[PARE_PLANES];
     for (pare_plane i = 0; i < PARE_PLANES; i++)
         PARE_TRY(load_plane(l, &p, i, &plane[i]));
-    const pare_status s = pare_packed_view(l->cx, l->arena, &p, plane, out);
+    pare_status s = pare_packed_view(l->cx, l->arena, &p, plane, out);
+    if (s == PARE_OK && pare_linear_check(l->cx, out) != PARE_OK)
+        s = PARE_EFORMAT;
     if (s != PARE_OK)
         return pare_fail_context(l->cx, s, "%s", l->ck->path);
     l->packed++;
@@ -177,11 +179,10 @@ static pare_status load_packed(loader *l, const char *base, const pare_json *v, 
 /* The runtime rotates the inputs of o and down. */
 static pare_status check_rotated(const loader *l, const pare_linear *w, pare_site site)
 {
-    const bool may = site == PARE_SITE_ATTENDED || site == PARE_SITE_ACTIVATED;
-    if (!w->rotated || (may && pare_hadamard_fits(w->k)))
+    if (!w->rotated || site == PARE_SITE_ATTENDED || site == PARE_SITE_ACTIVATED)
         return PARE_OK;
-    return pare_fail(l->cx, PARE_EFORMAT, "%s: linear %s: %zu inputs that nobody can rotate",
-                     l->ck->path, w->name, w->k);
+    return pare_fail(l->cx, PARE_EFORMAT, "%s: linear %s: only inputs of o and down are rotated",
+                     l->ck->path, w->name);
 }
 
 static pare_status load_linear(loader *l, const char *base, size_t n, size_t k, bool bias,

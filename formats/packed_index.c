@@ -103,6 +103,12 @@ pare_status pare_packed_linear_check(pare_ctx *cx, const pare_packed_linear *l)
     if (!l->symmetric && l->encoding != PARE_ENCODING_UNIFORM)
         return pare_fail(cx, PARE_EINVAL, "%s: %s has no zero points", l->name,
                          pare_encoding_name(l->encoding));
+    const bool integer =
+        l->encoding == PARE_ENCODING_UNIFORM || l->encoding == PARE_ENCODING_TERNARY;
+    if (!integer && l->activation.mode != PARE_ACTIVATION_FLOAT)
+        return pare_fail(cx, PARE_EINVAL,
+                         "%s: %s has no integer product: its activations stay float", l->name,
+                         pare_encoding_name(l->encoding));
     if (!activation_suits(&l->activation))
         return pare_fail(cx, PARE_EINVAL, "%s: no activations of %u bits in mode %s", l->name,
                          l->activation.bits, pare_activation_name(l->activation.mode));

@@ -321,8 +321,7 @@ START_TEST(only_inputs_of_o_and_down_are_rotated)
     artifact_write_encoded(&cx, &dir, 1 << 20);
     edit("packed.index.json", "\"encoding\": \"nf4\",",
          "\"encoding\": \"nf4\", \"rotated\": true,");
-    refuses(PARE_EFORMAT,
-            "linear model.layers.0.self_attn.k_proj: 48 inputs that nobody can rotate");
+    refuses(PARE_EFORMAT, "k_proj: only inputs of o and down are rotated");
 }
 END_TEST
 
@@ -444,6 +443,8 @@ static const char *const artifact_messages[] = {
     "q_proj: no storage for nf4 with 3 bits in groups of 32",
     "q_proj: no storage for codebook with 3 bits in groups of 32",
     "q_proj: ternary has no zero points",
+    "q_proj: nf4 has no integer product: its activations stay float",
+    "q_proj: input scale 0; expected a positive number",
     "q_proj: 33 outlier columns of 32",
     "q_proj: 1025 sparse weights of 32 x 32",
     "q_proj.scales: row 0: 2^-127 is outside 2^-24 .. 2^15",
@@ -453,7 +454,7 @@ static const char *const artifact_messages[] = {
     "q_proj.outlier_columns: 4294967295 is not below 32",
     "q_proj.sparse_starts: row 0: 4294967295 does not ascend from 0 to 3",
     "q_proj.sparse_starts: ends at 0 of 3 weights",
-    "q_proj: 32 inputs that nobody can rotate",
+    "q_proj: only inputs of o and down are rotated",
     "q_proj.scale_steps is missing",
     "q_proj.scale_offset is missing",
     "q_proj.scale_steps has shape [2], config.json asks for [1]",

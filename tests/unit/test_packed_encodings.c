@@ -261,6 +261,8 @@ static const struct {
     {"\"bits\": 2, \"group\": 64, \"symmetric\": false, \"shape\": [64, 96], \"encoding\": "
      "\"ternary\"",
      "linear: w: ternary has no zero points"},
+    {"\"bits\": 4, " HEAD ", \"encoding\": \"nf4\"",
+     "linear: w: nf4 has no integer product: its activations stay float"},
     {"\"bits\": 4, " HEAD ", \"outliers\": 97", "linear: w: 97 outlier columns of 96"},
     {"\"bits\": 4, " HEAD ", \"sparse\": 6145", "linear: w: 6145 sparse weights of 64 x 96"},
 };
