@@ -2,7 +2,11 @@
 
 #include "compress/passes/passes_internal.h"
 
-const pare_pass *const pare_passes[] = {&pare_pass_rtn, &pare_pass_gptq, &pare_pass_rotate, NULL};
+const pare_pass *const pare_passes[] = {
+    &pare_pass_rtn,    &pare_pass_gptq,
+    &pare_pass_awq,    &pare_pass_outlier_suppression,
+    &pare_pass_rotate, NULL,
+};
 
 size_t pare_pass_count(void)
 {

@@ -4,6 +4,10 @@
 
 #include "compress/pass.h"
 
-extern const pare_pass pare_pass_rtn, pare_pass_gptq, pare_pass_rotate;
+extern const pare_pass pare_pass_awq;
+extern const pare_pass pare_pass_gptq;
+extern const pare_pass pare_pass_outlier_suppression;
+extern const pare_pass pare_pass_rotate;
+extern const pare_pass pare_pass_rtn;
 
 #endif
