@@ -100,10 +100,6 @@ static void check_steps(const planes *c)
             return;
         }
     }
-    const unsigned char *const input = c->plane[PARE_PLANE_INPUT_SCALE];
-    if (input && !(float_at(input, 0) > 0))
-        pare__verify_found(c->v, "%s.input_scale: %g is not above 0", c->p.name,
-                           (double)float_at(input, 0));
 }
 
 /* Books of padding rows are 0, magnitudes are not negative. */

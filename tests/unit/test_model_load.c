@@ -445,6 +445,7 @@ static const char *const artifact_messages[] = {
     "q_proj: ternary has no zero points",
     "q_proj: nf4 has no integer product: its activations stay float",
     "q_proj: input scale 0; expected a positive number",
+    "nan; expected a positive number",
     "q_proj: 33 outlier columns of 32",
     "q_proj: 1025 sparse weights of 32 x 32",
     "q_proj.scales: row 0: 2^-127 is outside 2^-24 .. 2^15",

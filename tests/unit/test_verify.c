@@ -282,7 +282,7 @@ START_TEST(values_out_of_range_have_findings_of_their_own)
          "o_proj.outlier_scales: row 0: 0xb0"},
         {"model.layers.0.self_attn.o_proj.outlier_codes", 257, 5,
          "o_proj.outlier_codes: padding of rows 0 .. 7"},
-        {"model.layers.0.self_attn.q_proj.input_scale", 3, 0xbd, "is not above 0"},
+        {"model.layers.0.self_attn.q_proj.input_scale", 3, 0xbd, "q_proj: input scale -"},
         {"model.layers.0.self_attn.v_proj.sparse_starts", 4, 200,
          "row 1: 200 does not ascend from 0 to 40"},
         {"model.layers.0.self_attn.v_proj.sparse_columns", 0, 240,
