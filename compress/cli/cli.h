@@ -103,6 +103,14 @@ PARE_CHECKED pare_status pare_loaded_open(pare_cli *cli, const char *path, bool 
                                           pare_loaded *out);
 void pare_loaded_close(pare_loaded *l);
 
+/* --kv and --kv-window: the form of the caches instead of the model's own. PARE_EUSAGE. */
+PARE_CHECKED pare_status pare_loaded_kv(pare_cli *cli, const pare_args *args, pare_loaded *l);
+
+/* What the commands say of a cache: a line, a JSON member "kv_cache". */
+enum { PARE_KV_TEXT = 256 };
+void pare_kv_text(const pare_config *c, const pare_kv_format *f, char text[PARE_KV_TEXT]);
+void pare_json_put_kv(pare_json_writer *w, const pare_config *c, const pare_kv_format *f);
+
 /* A text file through the model's tokenizer; with `bos`, its BOS token in front. */
 PARE_CHECKED pare_status pare_loaded_text(pare_cli *cli, const pare_loaded *l, const char *path,
                                           bool bos, pare_tokens *out);

@@ -17,6 +17,7 @@ typedef struct figures {
     pare_speed_result speed;
     uint64_t weight_bytes, peak_rss_bytes;
     double bits_per_weight;
+    const pare_model *weights; /* the model measured */
 } figures;
 
 static uint64_t plane_bytes(const pare_checkpoint *ck, const char *name, const char *plane)
@@ -199,6 +200,7 @@ static void put_other_figures(pare_json_writer *w, const figures *f)
     pare_json_put_finite(w, "bits_per_weight", f->bits_per_weight);
     pare_json_put_integer(w, "peak_rss_bytes", (int64_t)f->peak_rss_bytes);
     pare_json_close(w);
+    pare_json_put_kv(w, &f->weights->config, &f->weights->kv);
 }
 
 /* What was not asked for is absent. */
@@ -217,7 +219,7 @@ static pare_status print_json(pare_cli *cli, const figures *f)
 
 static void print_text(const figures *f)
 {
-    char bytes[PARE_UNIT_TEXT];
+    char bytes[PARE_UNIT_TEXT], cache[PARE_KV_TEXT];
     (void)printf("model             %s\n", f->model);
     if (f->window) {
         (void)printf(
@@ -239,6 +241,8 @@ static void print_text(const figures *f)
             f->speed.tpot_ms);
     (void)printf("weights           %s, %.3f bits per weight in the linears\n",
                  pare_units_bytes(f->weight_bytes, bytes), f->bits_per_weight);
+    pare_kv_text(&f->weights->config, &f->weights->kv, cache);
+    (void)printf("KV cache          %s\n", cache);
     (void)printf("peak memory       %s\n", pare_units_bytes(f->peak_rss_bytes, bytes));
 }
 
@@ -250,6 +254,9 @@ pare_status pare_eval_run(pare_cli *cli, const pare_args *args)
     PARE_TRY(check_options(cli, args));
     PARE_TRY(pare_cli_threads(cli, args));
     pare_status s = pare_loaded_open(cli, f.model, pare_args_given(args, "exact"), &model);
+    f.weights = &model.model;
+    if (s == PARE_OK)
+        s = pare_loaded_kv(cli, args, &model);
     if (s == PARE_OK && other)
         s = pare_loaded_open(cli, other, pare_args_given(args, "exact"), &baseline);
     if (s == PARE_OK)

@@ -153,13 +153,13 @@ static pare_status write_tokens(pare_cli *cli, const request *r, const int32_t *
     return pare_file_write(&cli->cx, r->output, b, 4 * count);
 }
 
-static pare_status print_json(pare_cli *cli, const char *model, const request *r, const char *text,
-                              size_t len)
+static pare_status print_json(pare_cli *cli, const char *path, const pare_model *model,
+                              const request *r, const char *text, size_t len)
 {
     pare_json_writer *w;
     PARE_TRY(pare_json_writer_new(&cli->cx, &w));
     pare_json_open_object(w, NULL);
-    pare_json_put_text(w, "model", model);
+    pare_json_put_text(w, "model", path);
     pare_json_put_integer(w, "count", (int64_t)r->count);
     pare_json_put_integer(w, "length", (int64_t)r->opts.length);
     pare_json_put_integer(w, "seed", (int64_t)r->opts.seed);
@@ -168,26 +168,29 @@ static pare_status print_json(pare_cli *cli, const char *model, const request *r
         pare_json_put_text(w, "output", r->output);
     else if (len)
         pare_json_put_text(w, "text", text);
+    pare_json_put_kv(w, &model->config, &model->kv);
     pare_json_close(w);
     return pare_cli_print(w);
 }
 
-static pare_status deliver(pare_cli *cli, const char *model, const pare_config *c,
+static pare_status deliver(pare_cli *cli, const char *path, const pare_model *model,
                            const pare_tokenizer *t, const request *r, const int32_t *tokens)
 {
-    char *text = NULL;
+    char cache[PARE_KV_TEXT], *text = NULL;
     size_t len = 0;
     if (r->tokens_out) {
         PARE_TRY(write_tokens(cli, r, tokens));
     } else {
-        PARE_TRY(join_texts(cli, c, t, r, tokens, &text, &len));
+        PARE_TRY(join_texts(cli, &model->config, t, r, tokens, &text, &len));
         if (r->output)
             PARE_TRY(pare_file_write(&cli->cx, r->output, text, len));
     }
     if (cli->json)
-        return print_json(cli, model, r, text, len);
+        return print_json(cli, path, model, r, text, len);
+    pare_kv_text(&model->config, &model->kv, cache);
     if (r->output)
-        (void)printf("%s: %zu sequences of %zu tokens\n", r->output, r->count, r->opts.length);
+        (void)printf("%s: %zu sequences of %zu tokens; KV cache: %s\n", r->output, r->count,
+                     r->opts.length, cache);
     else
         (void)fwrite(text, 1, len, stdout);
     return PARE_OK;
@@ -206,7 +209,7 @@ static pare_status generate(pare_cli *cli, const pare_args *args, const pare_loa
     if (!tokens)
         return PARE_ENOMEM;
     PARE_TRY(draw(cli, l, r, tokens));
-    return deliver(cli, args->operand[0], c, t, r, tokens);
+    return deliver(cli, args->operand[0], &l->model, t, r, tokens);
 }
 
 /* Before the sampling, which can take long: a place for the file. */
@@ -237,6 +240,8 @@ pare_status pare_generate_run(pare_cli *cli, const pare_args *args)
         PARE_TRY(check_output(cli, &r));
     PARE_TRY(pare_cli_threads(cli, args));
     pare_status s = pare_loaded_open(cli, args->operand[0], false, &model);
+    if (s == PARE_OK)
+        s = pare_loaded_kv(cli, args, &model);
     const char *const prompt = pare_args_text(args, "prompt");
     if (s == PARE_OK && (!r.tokens_out || (prompt && *prompt)))
         s = pare_tokenizer_open(&cli->cx, model.checkpoint.directory, &t);

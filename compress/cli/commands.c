@@ -30,6 +30,12 @@ static const pare_option compress_options[] = {
     {NULL, NULL, NULL, false},
 };
 
+#define KV_OPTIONS                                                                                 \
+    {"kv", "METHOD", "key/value cache: none, int8, int4, kivi, kvquant (the model's)", false},     \
+    {                                                                                              \
+        "kv-window", "N", "newest tokens that kivi keeps in F16 (128)", false                      \
+    }
+
 static const pare_option eval_options[] = {
     {"text", "FILE", "measure perplexity on this text", false},
     {"tokens", "FILE", "the same on little-endian int32 tokens, used as they are", false},
@@ -41,6 +47,7 @@ static const pare_option eval_options[] = {
     {"choice", "FILE", "multiple choice: JSON lines of context, choices, answer", true},
     {"speed", NULL, "time prefill and decoding", false},
     {"exact", NULL, "multiply with dequantized weights in F32", false},
+    KV_OPTIONS,
     {NULL, NULL, NULL, false},
 };
 
@@ -51,6 +58,7 @@ static const pare_option generate_options[] = {
     {"seed", "S", "of the random numbers (0)", false},
     {"count", "N", "sequences to draw (1)", false},
     {"output", "FILE", "write to FILE.txt (text) or FILE.i32 (tokens) instead of stdout", false},
+    KV_OPTIONS,
     {NULL, NULL, NULL, false},
 };
 
