@@ -6,8 +6,9 @@
 #include "recipes/pattern.h"
 #include "recipes/recipe_internal.h"
 
-static const char *const top_words[] = {"pare",   "model",    "output", "seed", "calibration",
-                                        "passes", "evaluate", "limits", "nan",  "export"};
+static const char *const top_words[] = {"pare",        "model",    "output",   "seed",
+                                        "calibration", "passes",   "evaluate", "limits",
+                                        "nan",         "kv_cache", "export"};
 enum { TOP_WORDS = sizeof top_words / sizeof top_words[0] };
 
 /* The version comes first: another grammar may know other keys. A misspelt "pare" is found here. */
@@ -125,8 +126,8 @@ static pare_status refuse_export(const pare__walk *w, const pare_yaml *node)
 
 /* In the order of top_words. */
 static pare_status (*const top_readers[TOP_WORDS])(const pare__walk *w, const pare_yaml *node) = {
-    read_version, read_model,        read_output, read_seed, pare__calibration,
-    pare__steps,  pare__evaluations, read_limits, read_nan,  refuse_export};
+    read_version,      read_model,  read_output, read_seed,      pare__calibration, pare__steps,
+    pare__evaluations, read_limits, read_nan,    pare__kv_cache, refuse_export};
 
 static pare_status read_top(const pare__walk *w, const pare_yaml *root)
 {
@@ -136,6 +137,14 @@ static pare_status read_top(const pare__walk *w, const pare_yaml *root)
         for (size_t i = 0; i < TOP_WORDS; i++)
             if (strcmp(e->key->text, top_words[i]) == 0)
                 PARE_TRY(top_readers[i](w, e));
+    if (w->out->steps == 0 && w->out->kv.method != PARE_KV_FLOAT)
+        return pare_recipe_fail(w->cx, root->place,
+                                "\"passes\" is missing; kv_cache alone compresses no weight, and "
+                                "eval and generate take --kv with the model as it is");
+    if (w->out->kv.method == PARE_KV_KVQUANT && w->out->calibration.kind == PARE_CALIBRATION_NONE)
+        return pare_recipe_fail(w->cx, w->out->kv_place,
+                                "the levels of kvquant are calibrated; add \"calibration: {text: "
+                                "FILE}\"");
     if (w->out->steps == 0)
         return pare_recipe_fail(w->cx, root->place,
                                 "\"passes\" is missing; it lists what to do, as in \"passes: "

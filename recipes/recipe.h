@@ -10,6 +10,7 @@
 
 #include "recipes/param.h"
 #include "runtime/arena.h"
+#include "runtime/kv.h"
 
 /* What the parser must know of a pass; compress hands in its table. */
 typedef struct pare_pass_words {
@@ -81,6 +82,8 @@ typedef struct pare_recipe {
     size_t steps;
     pare_evaluation *evaluation;
     size_t evaluations;
+    pare_kv_format kv; /* of the finished model; FLOAT when not given */
+    pare_place kv_place;
     uint64_t ram_limit; /* bytes; 0: none */
     pare_nan_policy nan;
 } pare_recipe;
@@ -110,6 +113,10 @@ PARE_CHECKED pare_status pare_recipe_parse(pare_ctx *cx, pare_arena *a,
 PARE_CHECKED pare_status pare_recipe_normalize(pare_ctx *cx, pare_arena *a, const pare_recipe *r,
                                                const pare_pass_words *passes, bool portable,
                                                char **text, size_t *len);
+
+/* Settings of a kv_cache method, ended by a NULL name, and the field that one of them fills. */
+const pare_param *pare_kv_params(pare_kv_method method);
+size_t *pare_kv_field(pare_kv_format *f, const char *name);
 
 /* A size such as 8GiB, 500MB, 4096: a whole number above 0 and a unit of B, KB, MB, GB (powers of
  * 1000), KiB, MiB, GiB (powers of 1024), or none. False for anything else and above 2^64 - 1. */

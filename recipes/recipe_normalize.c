@@ -161,6 +161,19 @@ static void put_evaluation(sink *s, const pare_evaluation *e, bool portable)
         put_format(s, "      window: %zu\n", e->window);
 }
 
+static void put_kv(sink *s, const pare_kv_format *kv)
+{
+    pare_kv_format f = *kv;
+    if (f.method == PARE_KV_FLOAT)
+        return;
+    put_format(s, "kv_cache:\n  method: %s\n", pare_kv_method_name(f.method));
+    for (const pare_param *p = pare_kv_params(f.method); p->name; p++) {
+        char text[64];
+        pare_param_print(p, (double)*pare_kv_field(&f, p->name), text, sizeof text);
+        put_format(s, "  %s: %s\n", p->name, text);
+    }
+}
+
 static void put_recipe(sink *s, const pare_recipe *r, const pare_pass_words *passes, bool portable)
 {
     char nan[32];
@@ -174,6 +187,7 @@ static void put_recipe(sink *s, const pare_recipe *r, const pare_pass_words *pas
     put_text(s, "passes:\n");
     for (size_t i = 0; i < r->steps; i++)
         put_step(s, &r->step[i], &passes[r->step[i].pass]);
+    put_kv(s, &r->kv);
     if (r->evaluations)
         put_text(s, "evaluate:\n");
     for (size_t i = 0; i < r->evaluations; i++)

@@ -37,6 +37,8 @@ static void print_overview(void)
     (void)printf("\npasses of a recipe\n");
     for (size_t i = 0; i < pare_pass_count(); i++)
         (void)printf("  %-21s %s\n", pare_passes[i]->name, pare_passes[i]->summary);
+    (void)printf("  %-21s %s\n", "kv_cache",
+                 "a section of its own: the key/value cache in few bits");
     (void)printf(
         "\n\"pare help TOPIC\" explains a command or a pass; \"pare help error\" lists the "
         "exit codes.\n");
@@ -83,6 +85,30 @@ static void print_pass(const pare_pass *pass)
                  "smallest scale that\ncovers the group, so the largest weight falls on a code and "
                  "not between two.\n\nexample  passes:\n           - %s: {bits: 4, group: 64}\n",
                  pass->name);
+}
+
+static void print_kv_cache(void)
+{
+    static const char *const source[PARE_KV_METHODS] = {
+        [PARE_KV_FLOAT] = "F32, exact (the default)",
+        [PARE_KV_INT8] = "symmetric, one scale per token and head",
+        [PARE_KV_INT4] = "asymmetric, one scale and low per token and group of channels",
+        [PARE_KV_KIVI] = "2 bits, K per channel, V per token (Liu et al., KIVI, 2024)",
+        [PARE_KV_KVQUANT] =
+            "3 bits, K before RoPE, calibrated levels (Hooper et al., KVQuant, 2024)"};
+    (void)printf("kv_cache: how the finished model keeps keys and values of earlier tokens\n\n");
+    for (pare_kv_method m = PARE_KV_FLOAT; m < PARE_KV_METHODS; m++) {
+        (void)printf("  %-8s %s\n", pare_kv_method_name(m), source[m]);
+        for (const pare_param *p = pare_kv_params(m); p->name; p++) {
+            char range[128], fallback[32];
+            print_range(p, range, sizeof range);
+            pare_param_print(p, p->fallback, fallback, sizeof fallback);
+            (void)printf("    %-8s %-32s %-5s %s\n", p->name, range, fallback, p->help);
+        }
+    }
+    (void)printf(
+        "\nexample  kv_cache: {method: kivi, window: 128}\n         pare eval MODEL --text "
+        "FILE --kv kivi\n");
 }
 
 /* All exit codes, or the one in `code`. */
@@ -135,6 +161,11 @@ pare_status pare_help(pare_cli *cli, const char *topic)
             return PARE_OK;
         }
     known[count++] = "error";
+    known[count++] = "kv_cache";
+    if (strcmp(topic, "kv_cache") == 0) {
+        print_kv_cache();
+        return PARE_OK;
+    }
     if (strcmp(topic, "error") == 0)
         return print_errors(cli, NULL);
     const char *const near = pare_nearest_word(topic, known, count);

@@ -56,6 +56,45 @@ START_TEST(a_full_recipe_is_read)
 }
 END_TEST
 
+START_TEST(a_kv_cache_is_read_with_the_defaults_of_its_method)
+{
+    static const struct {
+        const char *text;
+        pare_kv_format want;
+        const char *normal;
+    } row[] = {
+        {"{method: none}", {0}, ""},
+        {"{method: int8}", {.method = PARE_KV_INT8}, "kv_cache:\n  method: int8\n"},
+        {"{method: int4, group: head}",
+         {.method = PARE_KV_INT4},
+         "kv_cache:\n  method: int4\n  group: head\n"},
+        {"{window: 32, method: kivi}",
+         {.method = PARE_KV_KIVI, .group = 32, .window = 32},
+         "kv_cache:\n  method: kivi\n  group: 32\n  window: 32\n"},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        char text[256];
+        job j;
+        (void)snprintf(text, sizeof text, "pare: 1\npasses: [rtn]\nkv_cache: %s\n", row[i].text);
+        job_text(&j, text);
+        ck_assert_msg(j.s == PARE_OK, "%s", j.cx.what);
+        const pare_kv_format *const is = &j.r.kv, *const want = &row[i].want;
+        ck_assert_int_eq(is->method, want->method);
+        ck_assert_uint_eq(is->group, want->group);
+        ck_assert_uint_eq(is->window, want->window);
+        ck_assert_uint_eq(is->sink, want->sink);
+        const char *const at = strstr(normal(&j, true), "kv_cache");
+        ck_assert(at ? strncmp(at, row[i].normal, strlen(row[i].normal)) == 0 : !*row[i].normal);
+        job_end(&j);
+    }
+    for (pare_kv_method m = PARE_KV_FLOAT; m < PARE_KV_METHODS; m++) {
+        pare_kv_format usual = pare_kv_default(m);
+        for (const pare_param *p = pare_kv_params(m); p->name; p++)
+            ck_assert_double_eq(p->fallback, (double)*pare_kv_field(&usual, p->name));
+    }
+}
+END_TEST
+
 START_TEST(the_passes_of_a_full_recipe_are_read)
 {
     const double rtn[] = {8, 0, 1, 1, 1}, gptq[] = {3, 64, 0, 0, 0, 1, 1, 0.05, 64};
@@ -398,6 +437,7 @@ int main(void)
     TCase *const t = tcase_create("recipe");
     tcase_set_timeout(t, 120);
     tcase_add_test(t, a_full_recipe_is_read);
+    tcase_add_test(t, a_kv_cache_is_read_with_the_defaults_of_its_method);
     tcase_add_test(t, the_passes_of_a_full_recipe_are_read);
     tcase_add_test(t, what_is_left_out_has_its_default);
     tcase_add_test(t, generated_calibration_is_read);
