@@ -191,6 +191,8 @@ static pare_status describe(inspector *in)
         return PARE_ENOMEM;
     PARE_TRY(list_files(in));
     PARE_TRY(list_rows(in));
+    if (in->ck->packed && pare_packed_kv_read(in->cx, in->ck->index, &in->out->kv) != PARE_OK)
+        return pare_fail_context(in->cx, PARE_EFORMAT, "%s: packed.index.json", in->ck->path);
     return describe_config(in);
 }
 

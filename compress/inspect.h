@@ -33,6 +33,7 @@ typedef struct pare_inspection {
     size_t files;
     uint64_t file_bytes, tensor_bytes, weights;
     double bits_per_weight; /* of all tensors */
+    pare_kv_format kv;
     /* The configuration, or why there is none: no config.json, another family, a wrong field. */
     bool has_config;
     pare_config config;

@@ -189,6 +189,7 @@ pare_status pare_manifest_text(pare_ctx *cx, pare_arena *a, const pare_manifest 
     pare_json_open_object(w, NULL);
     put_work(w, m);
     put_model(w, m->config);
+    pare_packed_kv_put(w, &m->layout->kv);
     pare_status s = put_tensors(cx, w, m);
     pare_json_put_number(w, "bits_per_weight", m->bits_per_weight);
     put_files(w, "outputs", m->output, m->outputs);

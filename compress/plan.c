@@ -229,6 +229,7 @@ static pare_status lay_out(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     }
     PARE_TRY(pare_packed_layout_make(cx, a, kept, unit, count, linear, linear_unit, plan->linears,
                                      shard_bytes, &plan->layout));
+    PARE_TRY(pare_packed_layout_kv(cx, a, &plan->recipe.kv, &plan->layout));
     plan->packed_bytes = plan->layout.index_bytes;
     for (uint32_t i = 0; i < plan->layout.shards; i++)
         plan->packed_bytes += plan->layout.file_bytes[i];

@@ -235,6 +235,60 @@ static pare_status load_block(loader *l, const pare_config *c, size_t i, pare_bl
     return PARE_OK;
 }
 
+/* A vector of F16 as it lies in the file, finite; a copy when it is not aligned. */
+static pare_status load_table(const loader *l, const pare_config *c, size_t block, pare_kv_table t,
+                              const uint16_t **out)
+{
+    pare_tensor wanted;
+    float value;
+    PARE_TRY(pare_packed_kv_tensor(l->arena, c, block, t, &wanted));
+    const pare_tensor *const is = find(l, wanted.name, "");
+    if (!is)
+        return fail_missing(l, wanted.name, "");
+    if (is->dtype != wanted.dtype)
+        return pare_fail(l->cx, PARE_EFORMAT, "%s: tensor %s has dtype %s, expected F16",
+                         file_of(l, is), is->name, pare_dtype_name(is->dtype));
+    PARE_TRY(check_shape(l, is, 1, wanted.shape));
+    const void *data;
+    PARE_TRY(align_data(l, is, sizeof **out, &data));
+    *out = data;
+    for (size_t i = 0; i < wanted.shape[0]; i++) {
+        l->cx->kernels.cvt_f16_f32(&value, *out + i, 1);
+        if (!isfinite(value) || (t == PARE_KV_KEY_SCALES && value < 0))
+            return pare_fail(l->cx, PARE_EFORMAT, "%s: tensor %s: value %zu is %g", file_of(l, is),
+                             is->name, i, (double)value);
+    }
+    return PARE_OK;
+}
+
+static pare_status load_levels(const loader *l, const pare_config *c, size_t block, pare_kv_table t,
+                               const float **out)
+{
+    const uint16_t *half;
+    float *const level = PARE_NEW(l->arena, float, PARE_KV_LEVELS);
+    if (!level)
+        return PARE_ENOMEM;
+    PARE_TRY(load_table(l, c, block, t, &half));
+    l->cx->kernels.cvt_f16_f32(level, half, PARE_KV_LEVELS);
+    *out = level;
+    return PARE_OK;
+}
+
+/* The form of the caches, and the tables of every block where it needs some. */
+static pare_status load_kv(const loader *l, pare_model *m)
+{
+    if (l->ck->packed && pare_packed_kv_read(l->cx, l->ck->index, &m->kv) != PARE_OK)
+        return pare_fail_context(l->cx, PARE_EFORMAT, "%s: packed.index.json", l->ck->path);
+    for (size_t i = 0; m->kv.method == PARE_KV_KVQUANT && i < m->config.blocks; i++) {
+        pare_kv_levels *const v = &m->block[i].kv;
+        PARE_TRY(load_levels(l, &m->config, i, PARE_KV_KEY_LEVELS, &v->key));
+        PARE_TRY(load_levels(l, &m->config, i, PARE_KV_VALUE_LEVELS, &v->value));
+        PARE_TRY(load_table(l, &m->config, i, PARE_KV_KEY_SCALES, &v->key_scale));
+        PARE_TRY(load_table(l, &m->config, i, PARE_KV_KEY_LOWS, &v->key_low));
+    }
+    return PARE_OK;
+}
+
 /* A tied head in the file is the embedding once more and is not read. */
 static pare_status load_head(loader *l, pare_model *m)
 {
@@ -325,6 +379,7 @@ static pare_status load_all(loader *l, pare_model *m)
     PARE_TRY(load_vector(l, l->arch->norm, ".weight", c->hidden, &m->norm));
     for (size_t i = 0; i < c->blocks; i++)
         PARE_TRY(load_block(l, c, i, &m->block[i]));
+    PARE_TRY(load_kv(l, m));
     return check_all_used(l);
 }
 

@@ -150,6 +150,7 @@ typedef struct pare_packed_layout {
     uint64_t *file_bytes; /* [shards] */
     char *index;          /* text of packed.index.json */
     size_t index_bytes;
+    pare_kv_format kv; /* of the caches; FLOAT unless pare_packed_layout_kv was called */
 } pare_packed_layout;
 
 /* Lays out `tensors` (those kept as they are, with `unit`s) and the planes of `linears` (linear i
@@ -162,6 +163,27 @@ PARE_CHECKED pare_status pare_packed_layout_make(pare_ctx *cx, pare_arena *a,
                                                  size_t count, const pare_packed_linear *linears,
                                                  const size_t *linear_unit, size_t linear_count,
                                                  uint64_t shard_bytes, pare_packed_layout *out);
+
+/* Writes the index anew with the form of the key/value cache. PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_packed_layout_kv(pare_ctx *cx, pare_arena *a, const pare_kv_format *f,
+                                               pare_packed_layout *l);
+
+/* The member "kv_cache" of an open object, absent for FLOAT; and the reverse, which refuses members
+ * and numbers that the method does not have. PARE_EFORMAT. */
+void pare_packed_kv_put(pare_json_writer *w, const pare_kv_format *f);
+PARE_CHECKED pare_status pare_packed_kv_read(pare_ctx *cx, const pare_json *index,
+                                             pare_kv_format *out);
+
+/* What KVQuant calibrated for a block, as tensors; names lie in the arena. PARE_ENOMEM. */
+typedef enum pare_kv_table {
+    PARE_KV_KEY_LEVELS,   /* F16 [PARE_KV_LEVELS] */
+    PARE_KV_KEY_SCALES,   /* F16 [kv_heads * head_dim] */
+    PARE_KV_KEY_LOWS,     /* likewise */
+    PARE_KV_VALUE_LEVELS, /* F16 [PARE_KV_LEVELS] */
+    PARE_KV_TABLES
+} pare_kv_table;
+PARE_CHECKED pare_status pare_packed_kv_tensor(pare_arena *a, const pare_config *c, size_t block,
+                                               pare_kv_table t, pare_tensor *out);
 
 /* Entry by tensor name, NULL when there is none. */
 const pare_packed_entry *pare_packed_find(const pare_packed_layout *l, const char *tensor);

@@ -180,6 +180,7 @@ static void put_index(pare_json_writer *w, const pare_packed_layout *out)
     for (size_t i = 0; i < out->linears; i++)
         pare_packed_linear_put(w, &out->linear[i]);
     pare_json_close(w);
+    pare_packed_kv_put(w, &out->kv);
     pare_json_open_object(w, "weight_map");
     for (size_t i = 0; i < out->entries; i++)
         pare_json_put_text(w, out->by_name[i]->tensor.name,
@@ -257,6 +258,15 @@ pare_status pare_packed_layout_make(pare_ctx *cx, pare_arena *a, const pare_tens
     PARE_TRY(place_all(&d, out));
     PARE_TRY(sort_names(cx, out));
     return make_index(cx, a, out);
+}
+
+pare_status pare_packed_layout_kv(pare_ctx *cx, pare_arena *a, const pare_kv_format *f,
+                                  pare_packed_layout *l)
+{
+    if (f->method == PARE_KV_FLOAT)
+        return PARE_OK;
+    l->kv = *f;
+    return make_index(cx, a, l);
 }
 
 static int name_against(const void *key, const void *item)

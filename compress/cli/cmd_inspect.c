@@ -29,6 +29,9 @@ static void print_config(const pare_inspection *in)
                  c->head_dim);
     (void)printf("                  vocabulary %zu, context %zu, %s head\n", c->vocab, c->context,
                  c->tied ? "tied" : "separate");
+    char cache[PARE_KV_TEXT];
+    pare_kv_text(c, &in->kv, cache);
+    (void)printf("KV cache          %s\n", cache);
 }
 
 static void print_text(const pare_inspection *in)
@@ -93,6 +96,7 @@ static void put_config(pare_json_writer *w, const pare_inspection *in)
     pare_json_put_integer(w, "context", (int64_t)c->context);
     pare_json_put_bool(w, "tied", c->tied);
     pare_json_close(w);
+    pare_json_put_kv(w, c, &in->kv);
 }
 
 static pare_status print_json(pare_cli *cli, const pare_inspection *in)

@@ -71,7 +71,7 @@ static bool is_taken(const pare_plan *p)
 
 static void print_text(const pare_plan *p, double seconds)
 {
-    char text[PARE_UNIT_TEXT];
+    char text[PARE_UNIT_TEXT], cache[PARE_KV_TEXT];
     print_linears(p);
     (void)printf("\n%-17s %s\n%-17s %s%s\n", "model", p->model_path, "output", p->output_path,
                  is_taken(p) ? "   (exists; compress will ask for --restart)" : "");
@@ -81,6 +81,8 @@ static void print_text(const pare_plan *p, double seconds)
     print_bytes("other files", p->other_bytes, ", estimate");
     print_bytes("input", p->input_bytes, "");
     (void)printf("%-17s %.3f in the listed linears\n", "bits per weight", p->bits_per_weight);
+    pare_kv_text(&p->model.config, &p->recipe.kv, cache);
+    (void)printf("%-17s %s\n", "KV cache", cache);
     if (p->calibrated && p->samples)
         (void)printf("%-17s %zu windows of %zu tokens\n", "calibration", p->samples, p->window);
     else if (p->calibrated)
@@ -124,6 +126,7 @@ static pare_status print_json(pare_cli *cli, const pare_plan *p, double seconds)
     pare_json_put_integer(w, "other_bytes", (int64_t)p->other_bytes);
     pare_json_put_integer(w, "input_bytes", (int64_t)p->input_bytes);
     pare_json_put_finite(w, "bits_per_weight", p->bits_per_weight);
+    pare_json_put_kv(w, &p->model.config, &p->recipe.kv);
     pare_json_put_integer(w, "samples", (int64_t)p->samples);
     pare_json_put_integer(w, "window", (int64_t)p->window);
     pare_json_put_bool(w, "spill", p->spill);

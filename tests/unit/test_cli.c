@@ -97,6 +97,47 @@ START_TEST(exact_holds_for_the_baseline_too)
 }
 END_TEST
 
+/* The tiny model: 2 blocks, and its head sizes make the bytes of a token. */
+START_TEST(an_artifact_keeps_its_cache_as_the_recipe_says_until_told_otherwise)
+{
+    static const char eval[] = "eval " TINY "/kv --tokens " TINY "/tokens.i32 --format json";
+    char command[512];
+    pare_ctx cx;
+    make_tiny();
+    const tiny_model m = tiny_model_default();
+    FILE *const f = fopen(TINY "/kv.yaml", "w");
+    ck_assert(f && fputs("pare: 1\nmodel: model\noutput: kv\npasses: [rtn: {group: 32}]\n"
+                         "kv_cache: {method: int8}\n",
+                         f) >= 0);
+    ck_assert_int_eq(fclose(f), 0);
+    ck_assert_int_eq(call("compress " TINY "/kv.yaml --restart", OUT)->code, 0);
+    ck_assert_int_eq(call("verify " TINY "/kv", OUT)->code, 0);
+    ck_assert_ptr_nonnull(strstr(call("inspect " TINY "/kv", OUT)->text, "int8, "));
+    ck_assert_ptr_nonnull(strstr(call("plan " TINY "/kv.yaml", OUT)->text, "int8, "));
+    const double plane = (double)(m.blocks * m.kv_heads) * 2;
+    const double bytes[] = {plane * (double)((m.head_dim + 7) / 8 * 8 + 2),
+                            plane * (double)m.head_dim * 4};
+    static const char *const method[] = {"int8", "none"};
+    double ppl[2];
+    for (size_t i = 0; i < 2; i++) {
+        (void)snprintf(command, sizeof command, "%s%s", eval, i ? " --kv none" : "");
+        pare_json *const json = parse(&cx, command);
+        const pare_json *const kv = pare_json_get(json, "kv_cache");
+        ck_assert_str_eq(pare_json_text(pare_json_get(kv, "method"), NULL), method[i]);
+        ck_assert_double_eq(number_in(json, "kv_cache", "bytes_per_token"), bytes[i]);
+        ppl[i] = number_in(json, "perplexity", "ppl");
+        pare_json_free(json);
+    }
+    ck_assert_double_ne(ppl[0], ppl[1]);
+    ck_assert_double_eq_tol(ppl[0], ppl[1], ppl[1] * 0.01);
+    pare_json *const json =
+        parse(&cx, "generate " TINY "/kv --kv kivi --kv-window 4 --tokens 9 --output " TINY
+                   "/out.i32 --format json");
+    ck_assert_double_eq(number_in(json, "kv_cache", "window"), 4);
+    pare_json_free(json);
+}
+END_TEST
+
 START_TEST(data_that_do_not_fit_the_models_are_a_mistake_of_the_user)
 {
     make_tiny();
@@ -158,6 +199,11 @@ static const struct {
     {"inspect '" PARE_SOURCE_DIR "/README.md'", 4, "README.md"},
     {"verify /nowhere", 4, "/nowhere"},
     {"bench pixels", 2, "unknown subject"},
+    {"eval '" HEDGE "' --speed --kv kiwi", 2, "--kv \"kiwi\": did you mean kivi?"},
+    {"eval '" HEDGE "' --speed --kv fp8", 2, "takes none, int8, int4, kivi or kvquant"},
+    {"eval '" HEDGE "' --speed --kv kvquant", 2, "levels are found at calibration"},
+    {"eval '" HEDGE "' --speed --kv int8 --kv-window 8", 2, "--kv-window is for kivi"},
+    {"generate '" HEDGE "' --kv kivi --kv-window 0", 2, "from 1 to 256"},
     {"eval '' --speed", 2, "MODEL is empty"},
     {"compress x.yaml --output ''", 2, "--output is empty; it needs DIR"},
     {"compress '" PARE_SOURCE_DIR "'", 2, "is a directory, expected a recipe"},
@@ -324,6 +370,7 @@ int main(void)
     tcase_add_loop_test(t, a_mistake_has_its_exit_code_and_says_what_to_do, 0,
                         (int)(sizeof mistakes / sizeof *mistakes));
     tcase_add_test(t, exact_holds_for_the_baseline_too);
+    tcase_add_test(t, an_artifact_keeps_its_cache_as_the_recipe_says_until_told_otherwise);
     tcase_add_test(t, data_that_do_not_fit_the_models_are_a_mistake_of_the_user);
     tcase_add_test(t, every_command_and_pass_has_a_page);
     tcase_add_test(t, a_page_names_every_parameter_with_its_default);
