@@ -47,6 +47,7 @@ typedef struct pare_pass_linear {
     void *site_state;             /* what `site` left for this step and site, or NULL */
     pare_codes *codes;            /* a quantizer fills it; planes taken from `scratch` */
     pare_linear_result *result;   /* a pass records what it did */
+    char note[PARE_NOTE];         /* and what it chose, for the result of the step; or empty */
 } pare_pass_linear;
 
 /* A site as a transform finds it. `current` is what will be stored; `reference` is the float model,
@@ -94,6 +95,7 @@ typedef struct pare_pass_rotation {
 typedef struct pare_pass {
     const char *name;             /* the word used in recipes */
     const char *summary, *source; /* one line; paper and equation */
+    const char *caution;          /* what who uses it should expect, for plan and report; or NULL */
     unsigned needs, gives, drops; /* PARE_FACT_* */
     const pare_param *params;     /* ends with a NULL name */
 

@@ -82,7 +82,7 @@ static const char *mismatch(const pare_grid *g)
     if (g->clip != PARE_CLIP_NONE && g->encoding != PARE_ENCODING_UNIFORM)
         return "clip goes with the uniform grid only";
     if (g->encoding == PARE_ENCODING_MXFP4 && g->group != 32)
-        return "MXFP4 has groups of 32";
+        return "MXFP4 has groups of 32: say group: 32";
     if (g->encoding == PARE_ENCODING_CODEBOOK && (!g->book || g->group))
         return "a codebook belongs to a row and has to be given";
     if (g->tensor && (g->encoding != PARE_ENCODING_TERNARY || g->group))

@@ -69,6 +69,15 @@ static bool is_taken(const pare_plan *p)
     return !p->replaces && pare_path_is_directory(p->output_path);
 }
 
+static void print_cautions(const pare_plan *p)
+{
+    for (size_t i = 0; i < p->recipe.steps; i++) {
+        const pare_pass *const pass = pare_passes[p->recipe.step[i].pass];
+        if (pass->caution)
+            (void)printf("%-17s %s\n", pass->name, pass->caution);
+    }
+}
+
 static void print_text(const pare_plan *p, double seconds)
 {
     char text[PARE_UNIT_TEXT], cache[PARE_KV_TEXT];
@@ -96,6 +105,7 @@ static void print_text(const pare_plan *p, double seconds)
     print_bytes("free disk", p->disk_free_bytes, "");
     (void)printf("%-17s about %s on this machine%s\n", "time", pare_units_seconds(seconds, text),
                  p->recipe.evaluations ? "; the evaluation comes on top" : "");
+    print_cautions(p);
 }
 
 static void put_linear(pare_json_writer *w, const pare_plan *p, const pare_plan_linear *l)

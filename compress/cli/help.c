@@ -67,12 +67,21 @@ static void print_range(const pare_param *p, char *text, size_t size)
     }
 }
 
+static bool has_param(const pare_pass *pass, const char *name)
+{
+    for (const pare_param *p = pass->params; p->name; p++)
+        if (strcmp(p->name, name) == 0)
+            return true;
+    return false;
+}
+
 static void print_pass(const pare_pass *pass)
 {
+    char fallback[32];
     (void)printf("%s: %s\nsource  %s\n\nparameters\n  %-16s %-38s default\n", pass->name,
                  pass->summary, pass->source, "name", "values");
     for (const pare_param *p = pass->params; p->name; p++) {
-        char range[128], fallback[32];
+        char range[128];
         print_range(p, range, sizeof range);
         pare_param_print(p, p->fallback, fallback, sizeof fallback);
         (void)printf("  %-16s %-38s %-8s %s%s%s%s\n", p->name, range, fallback, p->help,
@@ -81,10 +90,20 @@ static void print_pass(const pare_pass *pass)
     (void)printf("  %-16s %-38s %-8s %s\n  %-16s %-38s %-8s %s\n", "targets", "list of patterns",
                  "all", "linears of the blocks to work on: globs, or re: and an expression", "skip",
                  "list of patterns", "none", "linears to leave as they are");
-    (void)printf("\nsymmetric grid: codes -2^(b-1) .. 2^(b-1)-1 around a fixed zero, and the "
-                 "smallest scale that\ncovers the group, so the largest weight falls on a code and "
-                 "not between two.\n\nexample  passes:\n           - %s: {bits: 4, group: 64}\n",
-                 pass->name);
+    if (has_param(pass, "symmetric"))
+        (void)printf("\nsymmetric grid: codes -2^(b-1) .. 2^(b-1)-1 around a fixed zero, and the "
+                     "smallest scale that\ncovers the group, so the largest weight falls on a code "
+                     "and not between two.\n");
+    if (pass->caution)
+        (void)printf("\nnote: %s.\n", pass->caution);
+    (void)printf("\nexample  passes:\n           - %s: {", pass->name);
+    if (has_param(pass, "bits") && has_param(pass, "group")) {
+        (void)printf("bits: 4, group: 64");
+    } else if (pass->params->name) {
+        pare_param_print(pass->params, pass->params->fallback, fallback, sizeof fallback);
+        (void)printf("%s: %s", pass->params->name, fallback);
+    }
+    (void)printf("}\n");
 }
 
 static void print_kv_cache(void)

@@ -1,11 +1,15 @@
-#include <string.h>
-
 #include "compress/passes/passes_internal.h"
 #include "compress/passes/quantize.h"
 #include "quant/gptq.h"
 #include "quant/rtn.h"
+#include "quant/squeezellm.h"
 
-enum { ACT_ORDER = PARE_QUANTIZE_PARAMS, TRUE_SEQUENTIAL, DAMP, BLOCK };
+enum { ACT_ORDER = PARE_QUANTIZE_PARAMS, TRUE_SEQUENTIAL, DAMP, BLOCK, GRID };
+
+static const pare_word grids[] = {
+    {"uniform", PARE_ENCODING_UNIFORM},   {"nf4", PARE_ENCODING_NF4},
+    {"fp8", PARE_ENCODING_FP8},           {"mxfp4", PARE_ENCODING_MXFP4},
+    {"codebook", PARE_ENCODING_CODEBOOK}, {NULL, 0}};
 
 // clang-format off
 static const pare_param params[] = {
@@ -18,6 +22,8 @@ static const pare_param params[] = {
         .help = "added to the diagonal of H, as a share of its mean"},
     [BLOCK] = {.name = "block", .type = PARE_PARAM_INTEGER, .min = 32, .max = 4096, .fallback = 128,
         .multiple = 32, .unit = "columns", .help = "columns between lazy updates"},
+    [GRID] = {.name = "grid", .type = PARE_PARAM_CHOICE, .fallback = PARE_ENCODING_UNIFORM,
+        .words = grids, .help = "levels of the codes; all but uniform keep inputs in floats"},
     {.name = NULL},
 };
 // clang-format on
@@ -32,11 +38,12 @@ static pare_gptq_opts options(const double *value)
 static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threads)
 {
     const double dn = (double)n, dk = (double)k;
-    (void)value;
+    const size_t books =
+        value[GRID] == (double)PARE_ENCODING_CODEBOOK ? n * 128 + threads * (k + 1) * 128 : 0;
     /* the state is the factor; factorizing may need it once more in single or twice in double */
     return (pare_pass_cost){.site_bytes = k * k * sizeof(float) + k * 64,
-                            .linear_bytes =
-                                3 * k * k * sizeof(float) + threads * 128 * k * sizeof(float),
+                            .linear_bytes = 3 * k * k * sizeof(float) +
+                                            threads * 128 * k * sizeof(float) + books,
                             .flops = dk * dk * dk * 2.0 / 3.0 + 2.0 * dn * dk * dk};
 }
 
@@ -48,33 +55,78 @@ static bool sequential(const double *value)
 static pare_status site(pare_ctx *cx, const double *value, const pare_site_stats *stats,
                         pare_arena *scratch, void **state)
 {
-    const size_t k = stats->k;
-    pare_gptq_factor *const factor = PARE_NEW(scratch, pare_gptq_factor, 1);
-    float *const u = PARE_NEW(scratch, float, k *k);
-    if (!factor || !u)
-        return PARE_ENOMEM;
-    memcpy(u, stats->h, k * k * sizeof *u);
-    *state = factor;
     const pare_gptq_opts opts = options(value);
-    return pare_gptq_factorize(cx, scratch, &opts, u, k, factor);
+    return pare_quantize_factor(cx, &opts, stats, scratch, state);
+}
+
+static pare_encoding encoding(const double *value)
+{
+    return (pare_encoding)value[GRID];
+}
+
+static pare_grid grid(const double *value)
+{
+    pare_grid g = pare_quantize_grid(value);
+    g.encoding = encoding(value);
+    return g.encoding == PARE_ENCODING_CODEBOOK ? pare_quantize_stand_in(g.bits) : g;
+}
+
+static pare_activation activation(const double *value)
+{
+    return encoding(value) == PARE_ENCODING_UNIFORM
+               ? (pare_activation){.mode = PARE_ACTIVATION_GROUP, .bits = 8}
+               : pare_quantize_float(value);
+}
+
+/* Storage; the levels of a grid that is not uniform leave no choice in some parameters. */
+static pare_status store(pare_ctx *cx, const double *value, size_t n, size_t k,
+                         pare_packed_linear *out)
+{
+    pare_grid g = pare_quantize_grid(value);
+    PARE_TRY(pare_quantize_store(cx, value, n, k, out));
+    g.encoding = encoding(value);
+    if (g.encoding == PARE_ENCODING_UNIFORM)
+        return PARE_OK;
+    if (g.encoding == PARE_ENCODING_CODEBOOK)
+        g.book = &(const float){0}; /* made from the weights */
+    if (!g.symmetric)
+        return pare_fail(cx, PARE_EINVAL, "symmetric: false goes with the uniform grid only");
+    if (g.encoding == PARE_ENCODING_CODEBOOK && g.group)
+        return pare_fail(cx, PARE_EINVAL, "codebooks belong to rows: say group: row");
+    const pare_codes shape = {.n = n, .k = k, .groups = pare_grid_groups(&g, k)};
+    const pare_status s = pare_grid_check(cx, &g, n, k, &shape);
+    return s == PARE_OK ? pare_quantize_keep(&g, n, k, out) : s;
+}
+
+/* The grid of a linear: codebooks are those that are best for the weights alone. */
+static pare_status make_grid(pare_ctx *cx, const double *value, const pare_pass_linear *linear,
+                             pare_arena *scratch, pare_grid *out)
+{
+    *out = pare_quantize_grid(value);
+    out->encoding = encoding(value);
+    if (out->encoding != PARE_ENCODING_CODEBOOK)
+        return PARE_OK;
+    float *const book = PARE_NEW(scratch, float, linear->n << out->bits), *diagonal;
+    if (!book)
+        return PARE_ENOMEM;
+    out->book = book;
+    PARE_TRY(pare_quantize_diagonal(scratch, linear->h, linear->k, &diagonal));
+    return pare_squeezellm_books(cx, scratch, out->bits, diagonal, NULL, linear->w, linear->n,
+                                 linear->k, book);
 }
 
 static pare_status run(pare_ctx *cx, const double *value, pare_pass_linear *linear,
                        pare_arena *scratch)
 {
     const pare_gptq_factor *const factor = linear->site_state;
-    const pare_grid grid = pare_quantize_grid(value);
     const pare_gptq_opts opts = options(value);
-    PARE_TRY(pare_codes_take(scratch, &grid, linear->n, linear->k, linear->codes));
-    pare_linear_result *const r = linear->result;
-    r->damp = (double)factor->damping.damp;
-    r->raises = factor->damping.raises;
-    r->f64 = factor->damping.f64;
-    r->dead = factor->damping.dead;
-    r->fallback = factor->damping.failed;
-    if (r->fallback)
-        return pare_rtn_quantize(cx, &grid, linear->w, linear->n, linear->k, linear->codes);
-    return pare_gptq_quantize(cx, scratch, &opts, &grid, factor, linear->w, linear->codes, NULL);
+    pare_grid g;
+    PARE_TRY(make_grid(cx, value, linear, scratch, &g));
+    pare_quantize_ladder(factor, linear->result);
+    if (factor->damping.failed)
+        return pare_quantize_round(cx, &g, linear, scratch);
+    PARE_TRY(pare_codes_take(scratch, &g, linear->n, linear->k, linear->codes));
+    return pare_gptq_quantize(cx, scratch, &opts, &g, factor, linear->w, linear->codes, NULL);
 }
 
 const pare_pass pare_pass_gptq = {
@@ -85,8 +137,9 @@ const pare_pass pare_pass_gptq = {
     .gives = PARE_FACT_CODES,
     .drops = PARE_FACT_WEIGHTS,
     .params = params,
-    .store = pare_quantize_store,
-    .grid = pare_quantize_grid,
+    .store = store,
+    .grid = grid,
+    .activation = activation,
     .cost = cost,
     .sequential = sequential,
     .site = site,

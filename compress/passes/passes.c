@@ -2,11 +2,24 @@
 
 #include "compress/passes/passes_internal.h"
 
+// clang-format off
 const pare_pass *const pare_passes[] = {
-    &pare_pass_rtn,    &pare_pass_gptq,
-    &pare_pass_awq,    &pare_pass_outlier_suppression,
-    &pare_pass_rotate, NULL,
+    &pare_pass_rtn,
+    &pare_pass_gptq,
+    &pare_pass_nf4,
+    &pare_pass_fp8,
+    &pare_pass_mxfp4,
+    &pare_pass_squeezellm,
+    &pare_pass_ternary,
+    &pare_pass_billm,
+    &pare_pass_llm_int8,
+    &pare_pass_atom,
+    &pare_pass_awq,
+    &pare_pass_outlier_suppression,
+    &pare_pass_rotate,
+    NULL,
 };
+// clang-format on
 
 size_t pare_pass_count(void)
 {

@@ -4,10 +4,18 @@
 
 #include "compress/pass.h"
 
+extern const pare_pass pare_pass_atom;
 extern const pare_pass pare_pass_awq;
+extern const pare_pass pare_pass_billm;
+extern const pare_pass pare_pass_fp8;
 extern const pare_pass pare_pass_gptq;
+extern const pare_pass pare_pass_llm_int8;
+extern const pare_pass pare_pass_mxfp4;
+extern const pare_pass pare_pass_nf4;
 extern const pare_pass pare_pass_outlier_suppression;
 extern const pare_pass pare_pass_rotate;
 extern const pare_pass pare_pass_rtn;
+extern const pare_pass pare_pass_squeezellm;
+extern const pare_pass pare_pass_ternary;
 
 #endif

@@ -1,6 +1,11 @@
 #include "compress/passes/quantize.h"
 
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
 #include "kernels/layout.h"
+#include "quant/rtn.h"
 
 const pare_word pare_quantize_bits[] = {{"2", 2}, {"3", 3}, {"4", 4}, {"8", 8}, {NULL, 0}};
 const pare_word pare_quantize_row[] = {{"row", 0}, {NULL, 0}};
@@ -32,4 +37,77 @@ pare_grid pare_quantize_grid(const double *value)
                        .symmetric = value[PARE_QUANTIZE_SYMMETRIC] != 0.0,
                        .clip = (pare_clip)value[PARE_QUANTIZE_CLIP],
                        .f16_scales = true};
+}
+
+pare_status pare_quantize_keep(const pare_grid *grid, size_t n, size_t k, pare_packed_linear *out)
+{
+    out->n = n;
+    out->k = k;
+    out->bits = grid->bits;
+    out->group = grid->group < k ? grid->group : 0;
+    out->symmetric = true;
+    out->encoding = grid->encoding;
+    return PARE_OK;
+}
+
+pare_status pare_quantize_round(pare_ctx *cx, const pare_grid *grid, pare_pass_linear *linear,
+                                pare_arena *scratch)
+{
+    PARE_TRY(pare_codes_take(scratch, grid, linear->n, linear->k, linear->codes));
+    return pare_rtn_quantize(cx, grid, linear->w, linear->n, linear->k, linear->codes);
+}
+
+pare_grid pare_quantize_stand_in(unsigned bits)
+{
+    return (pare_grid){.bits = bits, .clip = PARE_CLIP_MSE, .f16_scales = true};
+}
+
+pare_status pare_quantize_diagonal(pare_arena *scratch, const float *h, size_t k, float **out)
+{
+    *out = PARE_NEW(scratch, float, k);
+    for (size_t j = 0; *out && j < k; j++)
+        (*out)[j] = h[j * (k + 1)];
+    return *out ? PARE_OK : PARE_ENOMEM;
+}
+
+pare_status pare_quantize_factor(pare_ctx *cx, const pare_gptq_opts *opts,
+                                 const pare_site_stats *stats, pare_arena *scratch, void **state)
+{
+    const size_t k = stats->k;
+    pare_gptq_factor *const factor = PARE_NEW(scratch, pare_gptq_factor, 1);
+    float *const u = factor ? PARE_NEW(scratch, float, k *k) : NULL;
+    if (!u)
+        return PARE_ENOMEM;
+    memcpy(u, stats->h, k * k * sizeof *u);
+    *state = factor;
+    return pare_gptq_factorize(cx, scratch, opts, u, k, factor);
+}
+
+void pare_quantize_ladder(const pare_gptq_factor *factor, pare_linear_result *result)
+{
+    result->damp = (double)factor->damping.damp;
+    result->raises = factor->damping.raises;
+    result->f64 = factor->damping.f64;
+    result->dead = factor->damping.dead;
+    result->fallback = factor->damping.failed;
+}
+
+void pare_quantize_note(pare_pass_linear *linear, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(linear->note, sizeof linear->note, format, args);
+    va_end(args);
+}
+
+pare_activation pare_quantize_float(const double *value)
+{
+    (void)value;
+    return (pare_activation){.mode = PARE_ACTIVATION_FLOAT};
+}
+
+pare_activation pare_quantize_token(const double *value)
+{
+    (void)value;
+    return (pare_activation){.mode = PARE_ACTIVATION_TOKEN, .bits = 8};
 }

@@ -3,6 +3,7 @@
 #define PARE_COMPRESS_PASSES_QUANTIZE_H
 
 #include "compress/pass.h"
+#include "quant/gptq.h"
 
 /* The first rows of every quantizer's parameter table, and their indices. */
 enum {
@@ -38,5 +39,39 @@ pare_status pare_quantize_store(pare_ctx *cx, const double *value, size_t n, siz
 
 /* The grid of a step: scales are rounded to F16, as the artifact stores them. */
 pare_grid pare_quantize_grid(const double *value);
+
+/* For quantizers whose storage follows from a grid: fills shape and encoding of *out. */
+pare_status pare_quantize_keep(const pare_grid *grid, size_t n, size_t k, pare_packed_linear *out);
+
+/* Rounds to nearest on the grid; planes from `scratch`. */
+PARE_CHECKED pare_status pare_quantize_round(pare_ctx *cx, const pare_grid *grid,
+                                             pare_pass_linear *linear, pare_arena *scratch);
+
+/* What stands in for codebooks while transforms search: a row's uniform grid of as many levels. */
+pare_grid pare_quantize_stand_in(unsigned bits);
+
+/* The diagonal of H [k] from `scratch`. PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_quantize_diagonal(pare_arena *scratch, const float *h, size_t k,
+                                                float **out);
+
+/* pare_pass.site of passes that need the factor of H: *state becomes a pare_gptq_factor. */
+PARE_CHECKED pare_status pare_quantize_factor(pare_ctx *cx, const pare_gptq_opts *opts,
+                                              const pare_site_stats *stats, pare_arena *scratch,
+                                              void **state);
+
+/* Records how a factor came about. */
+void pare_quantize_ladder(const pare_gptq_factor *factor, pare_linear_result *result);
+
+/* Leaves a note with the result of the step. */
+void pare_quantize_note(pare_pass_linear *linear, const char *format, ...) PARE_PRINTF(2, 3);
+
+/* Activations of encodings without an integer product, and with one scale per token. */
+pare_activation pare_quantize_float(const double *value);
+pare_activation pare_quantize_token(const double *value);
+
+/* What one bit and a half per weight does to a model that was not trained for it. */
+#define PARE_QUANTIZE_CAUTION                                                                      \
+    "post-training quantization at this width loses most of what a model knows: look at the "      \
+    "evaluation, and recover by distillation or training with these weights in place"
 
 #endif

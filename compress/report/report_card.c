@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "compress/pass.h"
 #include "compress/report/report_internal.h"
 #include "compress/report/units.h"
 
@@ -42,6 +43,24 @@ static void put_evaluations(pare_text_out *t, const pare_report *r)
                            e->after.top1 * 100);
         else
             pare__text_put(t, " | | |\n");
+    }
+}
+
+const char *pare__report_caution(const pare_report *r, size_t pass)
+{
+    const pare_pass *const p = pare_passes[pass];
+    for (size_t i = 0; p->caution && i < r->rows; i++)
+        if (strcmp(r->row[i].method, p->name) == 0)
+            return p->caution;
+    return NULL;
+}
+
+static void put_cautions(pare_text_out *t, const pare_report *r)
+{
+    for (size_t p = 0; pare_passes[p]; p++) {
+        const char *const caution = pare__report_caution(r, p);
+        if (caution)
+            pare__text_put(t, "\nNote on %s: %s.\n", pare_passes[p]->name, caution);
     }
 }
 
@@ -99,6 +118,7 @@ void pare__report_card(pare_text_out *t, const pare_report *r)
     const pare_config *const c = r->config;
     put_head(t, r);
     put_evaluations(t, r);
+    put_cautions(t, r);
     put_fallbacks(t, r);
     pare__text_put(t,
                    "\n## Shape\n\n%zu blocks, hidden %zu, intermediate %zu, %zu heads (%zu "

@@ -1,4 +1,5 @@
 
+#include "compress/pass.h"
 #include "compress/report/report_internal.h"
 #include "compress/report/units.h"
 
@@ -122,11 +123,21 @@ static void put_layers(pare_text_out *t, const pare_report *r)
     pare__text_put(t, "</table>\n");
 }
 
+static void put_cautions(pare_text_out *t, const pare_report *r)
+{
+    for (size_t p = 0; pare_passes[p]; p++) {
+        const char *const caution = pare__report_caution(r, p);
+        if (caution)
+            pare__text_put(t, "<p>Note on %s: %s.</p>\n", pare_passes[p]->name, caution);
+    }
+}
+
 void pare__report_html(pare_text_out *t, const pare_report *r)
 {
     pare__text_add(t, head, sizeof head - 1);
     put_summary(t, r);
     put_evaluations(t, r);
+    put_cautions(t, r);
     pare__report_map(t, r);
     put_layers(t, r);
     pare__text_put(t, "<h2>Recipe</h2>\n<pre>");

@@ -29,6 +29,10 @@ void pare__report_map(pare_text_out *t, const pare_report *r); /* the heat map, 
 void pare__report_csv(pare_text_out *t, const pare_report *r);
 void pare__report_run(pare_json_writer *w, const pare_report *r);
 
+/* What the user of pass `pass` (index of pare_passes) should expect; NULL when there is nothing to
+ * say or no row comes from it. */
+const char *pare__report_caution(const pare_report *r, size_t pass);
+
 /* Error of a row that is shown: of the outputs where it was measured, else of the weights. */
 double pare__report_error(const pare_linear_result *row);
 

@@ -1,0 +1,84 @@
+#include "compress/passes/passes_internal.h"
+#include "compress/passes/quantize.h"
+#include "quant/outliers.h"
+
+enum { GROUP, OUTLIERS, CLIP };
+
+// clang-format off
+static const pare_param params[] = {
+    [GROUP] = {.name = "group", .type = PARE_PARAM_INTEGER, .min = 32, .max = 1 << 20,
+        .fallback = 128, .multiple = 32, .unit = "weights",
+        .help = "weights of a row that share a scale, and inputs (at most 128) of a token"},
+    [OUTLIERS] = {.name = "outliers", .type = PARE_PARAM_INTEGER, .min = 0, .max = 4096,
+        .fallback = 128, .unit = "columns",
+        .help = "columns of the largest sum of squares: int8, with int8 inputs"},
+    [CLIP] = {.name = "clip", .type = PARE_PARAM_CHOICE, .fallback = PARE_CLIP_MSE,
+        .words = pare_quantize_clip, .help = "mse: search the range with the least |error|^2.4"},
+    {.name = NULL},
+};
+// clang-format on
+
+static pare_grid grid(const double *value)
+{
+    return (pare_grid){.bits = 4,
+                       .group = (size_t)value[GROUP],
+                       .symmetric = true,
+                       .clip = (pare_clip)value[CLIP],
+                       .f16_scales = true};
+}
+
+static size_t columns(const double *value, size_t k)
+{
+    const size_t wanted = (size_t)value[OUTLIERS];
+    return wanted < k ? wanted : k;
+}
+
+static pare_status store(pare_ctx *cx, const double *value, size_t n, size_t k,
+                         pare_packed_linear *out)
+{
+    const pare_grid g = grid(value);
+    (void)cx;
+    out->outliers = columns(value, k);
+    out->outliers_int8 = out->outliers > 0;
+    return pare_quantize_keep(&g, n, k, out);
+}
+
+static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threads)
+{
+    (void)threads;
+    return (pare_pass_cost){.linear_bytes =
+                                columns(value, k) * (n + 4) + k * 16 + n * 8 + n * (k / 32 + 1) * 5,
+                            .flops = 320.0 * (double)n * (double)k};
+}
+
+static pare_activation activation(const double *value)
+{
+    (void)value;
+    return (pare_activation){.mode = PARE_ACTIVATION_GROUP, .bits = 4};
+}
+
+static pare_status run(pare_ctx *cx, const double *value, pare_pass_linear *linear,
+                       pare_arena *scratch)
+{
+    const pare_grid g = grid(value);
+    const pare_outlier_opts opts = {.columns = columns(value, linear->k), .int8 = true};
+    float *squares;
+    PARE_TRY(pare_quantize_diagonal(scratch, linear->h, linear->k, &squares));
+    return pare_outliers_quantize(cx, scratch, &opts, &g, squares, linear->w, linear->n, linear->k,
+                                  linear->codes);
+}
+
+const pare_pass pare_pass_atom = {
+    .name = "atom",
+    .summary = "Atom: weights and inputs in 4 bits by groups, outlier columns of both in int8",
+    .source = "Zhao et al., MLSys 2024, section 4; weights rounded to nearest",
+    .needs = PARE_FACT_WEIGHTS | PARE_FACT_HESSIAN,
+    .gives = PARE_FACT_CODES,
+    .drops = PARE_FACT_WEIGHTS,
+    .params = params,
+    .cost = cost,
+    .store = store,
+    .grid = grid,
+    .activation = activation,
+    .run = run,
+};

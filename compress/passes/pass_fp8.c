@@ -1,0 +1,58 @@
+#include "compress/passes/passes_internal.h"
+#include "compress/passes/quantize.h"
+
+enum { GROUP };
+
+// clang-format off
+static const pare_param params[] = {
+    [GROUP] = {.name = "group", .type = PARE_PARAM_INTEGER, .min = 32, .max = 1 << 20,
+        .fallback = 0, .multiple = 32, .words = pare_quantize_row, .unit = "weights",
+        .help = "weights of a row that share a scale of max |w| / 448; row: all of them"},
+    {.name = NULL},
+};
+// clang-format on
+
+static pare_grid grid(const double *value)
+{
+    return (pare_grid){.bits = 8,
+                       .group = (size_t)value[GROUP],
+                       .encoding = PARE_ENCODING_FP8,
+                       .f16_scales = true};
+}
+
+static pare_status store(pare_ctx *cx, const double *value, size_t n, size_t k,
+                         pare_packed_linear *out)
+{
+    const pare_grid g = grid(value);
+    (void)cx;
+    return pare_quantize_keep(&g, n, k, out);
+}
+
+static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threads)
+{
+    (void)value;
+    (void)threads;
+    return (pare_pass_cost){.flops = 6.0 * (double)n * (double)k};
+}
+
+static pare_status run(pare_ctx *cx, const double *value, pare_pass_linear *linear,
+                       pare_arena *scratch)
+{
+    const pare_grid g = grid(value);
+    return pare_quantize_round(cx, &g, linear, scratch);
+}
+
+const pare_pass pare_pass_fp8 = {
+    .name = "fp8",
+    .summary = "FP8: every weight to the nearest 8-bit float E4M3 of its row or group",
+    .source = "Micikevicius et al., 2022; OCP 8-bit floating point 1.0",
+    .needs = PARE_FACT_WEIGHTS,
+    .gives = PARE_FACT_CODES,
+    .drops = PARE_FACT_WEIGHTS,
+    .params = params,
+    .cost = cost,
+    .store = store,
+    .grid = grid,
+    .activation = pare_quantize_float,
+    .run = run,
+};
