@@ -177,10 +177,10 @@ static pare_status quantize(pare_run *run, const pare_plan_linear *l, void *site
         return PARE_ENOMEM;
     PARE_TRY(adopt(run, l, &planes, w));
     measure(run, l, w, zero, h, r);
-    memcpy(r->step[r->steps - 1].note, linear.note, sizeof linear.note);
     memcpy(run->current.weight[l->role], w, n * k * sizeof *w);
     r->bits_per_weight = 8.0 * (double)planes.bytes.total / ((double)n * (double)k);
     r->seconds = pare__seconds() - start;
+    memcpy(r->step[r->steps - 1].note, linear.note, sizeof linear.note);
     tell_ladder(run, r);
     return PARE_OK;
 }

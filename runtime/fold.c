@@ -172,6 +172,13 @@ void pare_fold_spread(const pare_config *c, pare_site site, const float *channel
         k_values[j] = channel[channel_of(c, site, j)];
 }
 
+void pare_fold_columns(const pare_config *c, pare_site site, uint32_t *channel)
+{
+    const size_t k = pare_site_width(c, site);
+    for (size_t j = 0; j < k; j++)
+        channel[j] = (uint32_t)channel_of(c, site, j);
+}
+
 void pare_fold_gather_max(const pare_config *c, pare_site site, const float *k_values,
                           float *channel)
 {

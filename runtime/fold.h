@@ -62,6 +62,9 @@ size_t pare_fold_channels(const pare_config *c, pare_site site);
 /* Values per channel to values per input column: k_values [pare_site_width]. */
 void pare_fold_spread(const pare_config *c, pare_site site, const float *channel, float *k_values);
 
+/* The channel that each input column reads: channel [pare_site_width]. */
+void pare_fold_columns(const pare_config *c, pare_site site, uint32_t *channel);
+
 /* The largest of the values of the columns that read a channel: channel [pare_fold_channels]. */
 void pare_fold_gather_max(const pare_config *c, pare_site site, const float *k_values,
                           float *channel);

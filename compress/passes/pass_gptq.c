@@ -4,7 +4,7 @@
 #include "quant/rtn.h"
 #include "quant/squeezellm.h"
 
-enum { ACT_ORDER = PARE_QUANTIZE_PARAMS, TRUE_SEQUENTIAL, DAMP, BLOCK, GRID };
+enum { ACT_ORDER = PARE_QUANTIZE_PARAMS, TRUE_SEQUENTIAL, DAMP, BLOCK, GRID, ACTIVATIONS };
 
 static const pare_word grids[] = {
     {"uniform", PARE_ENCODING_UNIFORM},   {"nf4", PARE_ENCODING_NF4},
@@ -24,6 +24,7 @@ static const pare_param params[] = {
         .multiple = 32, .unit = "columns", .help = "columns between lazy updates"},
     [GRID] = {.name = "grid", .type = PARE_PARAM_CHOICE, .fallback = PARE_ENCODING_UNIFORM,
         .words = grids, .help = "levels of the codes; all but uniform keep inputs in floats"},
+    PARE_QUANTIZE_ACTIVATIONS(ACTIVATIONS),
     {.name = NULL},
 };
 // clang-format on
@@ -74,7 +75,7 @@ static pare_grid grid(const double *value)
 static pare_activation activation(const double *value)
 {
     return encoding(value) == PARE_ENCODING_UNIFORM
-               ? (pare_activation){.mode = PARE_ACTIVATION_GROUP, .bits = 8}
+               ? pare_quantize_activation(value[ACTIVATIONS])
                : pare_quantize_float(value);
 }
 
@@ -89,6 +90,8 @@ static pare_status store(pare_ctx *cx, const double *value, size_t n, size_t k,
         return PARE_OK;
     if (g.encoding == PARE_ENCODING_CODEBOOK)
         g.book = &(const float){0}; /* made from the weights */
+    if (value[ACTIVATIONS] != 0.0)
+        return pare_fail(cx, PARE_EINVAL, "activations: goes with the uniform grid only");
     if (!g.symmetric)
         return pare_fail(cx, PARE_EINVAL, "symmetric: false goes with the uniform grid only");
     if (g.encoding == PARE_ENCODING_CODEBOOK && g.group)

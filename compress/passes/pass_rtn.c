@@ -2,7 +2,15 @@
 #include "compress/passes/quantize.h"
 #include "quant/rtn.h"
 
-static const pare_param params[] = {PARE_QUANTIZE_TABLE, {.name = NULL}};
+enum { ACTIVATIONS = PARE_QUANTIZE_PARAMS };
+
+static const pare_param params[] = {
+    PARE_QUANTIZE_TABLE, PARE_QUANTIZE_ACTIVATIONS(ACTIVATIONS), {.name = NULL}};
+
+static pare_activation activation(const double *value)
+{
+    return pare_quantize_activation(value[ACTIVATIONS]);
+}
 
 static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threads)
 {
@@ -29,6 +37,7 @@ const pare_pass pare_pass_rtn = {
     .params = params,
     .store = pare_quantize_store,
     .grid = pare_quantize_grid,
+    .activation = activation,
     .cost = cost,
     .run = run,
 };

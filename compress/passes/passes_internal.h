@@ -15,6 +15,7 @@ extern const pare_pass pare_pass_nf4;
 extern const pare_pass pare_pass_outlier_suppression;
 extern const pare_pass pare_pass_rotate;
 extern const pare_pass pare_pass_rtn;
+extern const pare_pass pare_pass_smoothquant;
 extern const pare_pass pare_pass_squeezellm;
 extern const pare_pass pare_pass_ternary;
 

@@ -13,6 +13,23 @@ const pare_word pare_quantize_clip[] = {
     {"none", PARE_CLIP_NONE}, {"mse", PARE_CLIP_MSE}, {NULL, 0}};
 const pare_word pare_quantize_tail[] = {{"short", 0}, {"error", 1}, {NULL, 0}};
 
+enum { INT8, INT8_TOKEN, INT8_TENSOR, INT4 };
+const pare_word pare_quantize_activations[] = {{"int8", INT8},
+                                               {"int8_token", INT8_TOKEN},
+                                               {"int8_tensor", INT8_TENSOR},
+                                               {"int4", INT4},
+                                               {NULL, 0}};
+
+pare_activation pare_quantize_activation(double choice)
+{
+    switch ((int)choice) {
+    case INT8_TOKEN: return (pare_activation){.mode = PARE_ACTIVATION_TOKEN, .bits = 8};
+    case INT8_TENSOR: return (pare_activation){.mode = PARE_ACTIVATION_TENSOR, .bits = 8};
+    case INT4: return (pare_activation){.mode = PARE_ACTIVATION_GROUP, .bits = 4};
+    default: return (pare_activation){.mode = PARE_ACTIVATION_GROUP, .bits = 8};
+    }
+}
+
 pare_status pare_quantize_store(pare_ctx *cx, const double *value, size_t n, size_t k,
                                 pare_packed_linear *out)
 {

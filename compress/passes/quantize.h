@@ -15,7 +15,7 @@ enum {
     PARE_QUANTIZE_PARAMS
 };
 extern const pare_word pare_quantize_bits[], pare_quantize_row[], pare_quantize_clip[],
-    pare_quantize_tail[];
+    pare_quantize_tail[], pare_quantize_activations[];
 
 // clang-format off
 #define PARE_QUANTIZE_TABLE                                                                        \
@@ -31,7 +31,15 @@ extern const pare_word pare_quantize_bits[], pare_quantize_row[], pare_quantize_
     [PARE_QUANTIZE_TAIL] = {.name = "tail", .type = PARE_PARAM_CHOICE, .fallback = 0,              \
         .words = pare_quantize_tail,                                                               \
         .help = "last group of a row that the group does not divide: shorter, or an error"}
+/* A row for passes that leave the choice of how inputs are quantized. */
+#define PARE_QUANTIZE_ACTIVATIONS(index)                                                           \
+    [index] = {.name = "activations", .type = PARE_PARAM_CHOICE, .fallback = 0,                    \
+        .words = pare_quantize_activations,                                                        \
+        .help = "inputs: a scale per token and group (int8, int4), per token, or fixed (_tensor)"}
 // clang-format on
+
+/* Of the value of that row. */
+pare_activation pare_quantize_activation(double choice);
 
 /* pare_pass.store of a quantizer. */
 pare_status pare_quantize_store(pare_ctx *cx, const double *value, size_t n, size_t k,
