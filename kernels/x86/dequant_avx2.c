@@ -59,17 +59,24 @@ PARE_INLINE void atom_halves(__m256i half[2][4], const uint8_t *atom, unsigned b
     }
 }
 
-/* The 8-bit floats in the low half of u. As F16 bits they are 2^-8 of what they are, exactly, so
- * the scale comes with the factor 2^8. */
+/* The 8-bit floats in the low half of u. Their bits lie in those of an F32 at another exponent;
+ * exponent 0 counts as 1, without the leading one, which is taken away. Nothing here is subnormal.
+ */
 PARE_INLINE __m256 of_fp8(__m128i u, __m256 scale)
 {
-    const __m128i code = _mm_cvtepu8_epi16(u);
-    const __m128i sign = _mm_slli_epi16(_mm_and_si128(code, _mm_set1_epi16(0x80)), 8);
-    const __m128i rest = _mm_slli_epi16(_mm_and_si128(code, _mm_set1_epi16(0x7f)), 7);
-    const __m256 value = _mm256_mul_ps(_mm256_cvtph_ps(_mm_or_si128(sign, rest)), scale);
-    const __m128i odd = _mm_cmpeq_epi16(rest, _mm_set1_epi16(0x3f80));
-    const __m256 nan = _mm256_cvtph_ps(_mm_or_si128(sign, _mm_set1_epi16(0x7e00)));
-    return _mm256_blendv_ps(value, nan, _mm256_castsi256_ps(_mm256_cvtepi16_epi32(odd)));
+    const __m256i code = _mm256_cvtepu8_epi32(u),
+                  rest = _mm256_and_si256(code, _mm256_set1_epi32(0x7f));
+    const __m256i sign = _mm256_slli_epi32(_mm256_xor_si256(code, rest), 24);
+    const __m256i first = _mm256_cmpgt_epi32(_mm256_set1_epi32(8), rest);
+    const __m256i bits =
+        _mm256_add_epi32(_mm256_slli_epi32(rest, 20), _mm256_set1_epi32(120 << 23));
+    const __m256i raised = _mm256_sub_epi32(bits, _mm256_slli_epi32(first, 23));
+    const __m256 one = _mm256_and_ps(_mm256_castsi256_ps(first), _mm256_set1_ps(0x1p-6f));
+    const __m256 size = _mm256_sub_ps(_mm256_castsi256_ps(raised), one);
+    const __m256 value = _mm256_mul_ps(_mm256_or_ps(size, _mm256_castsi256_ps(sign)), scale);
+    const __m256i odd = _mm256_cmpeq_epi32(rest, _mm256_set1_epi32(0x7f));
+    const __m256i nan = _mm256_or_si256(sign, _mm256_set1_epi32(0x7fc00000));
+    return _mm256_blendv_ps(value, _mm256_castsi256_ps(nan), _mm256_castsi256_ps(odd));
 }
 
 /* Values of the eight codes in the low half of u; scale is a broadcast. */
@@ -99,7 +106,7 @@ PARE_INLINE void store_16(float *dst, __m128i u, const row_values *row, size_t j
         const __m128i bit = _mm_and_si128(s, _mm_set1_epi8(1));
         u = _mm_or_si128(u, _mm_slli_epi16(bit, 2));
     }
-    const __m256 scale = _mm256_set1_ps(kd == FP8 ? row->scale * 256.0f : row->scale);
+    const __m256 scale = _mm256_set1_ps(row->scale);
     _mm256_storeu_ps(dst, values_8(u, row, scale, kd, wide));
     _mm256_storeu_ps(dst + 8, values_8(_mm_srli_si128(u, 8), row, scale, kd, wide));
 }

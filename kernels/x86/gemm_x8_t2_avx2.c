@@ -33,8 +33,11 @@ PARE_INLINE void add_atom(__m256i s[BLOCKS][MT], const uint8_t *const atom[BLOCK
                 v[r] = _mm256_and_si256(_mm256_srli_epi16(w[r], 2 * f), low);
             for (size_t t = 0; t < mt; t++) {
                 const __m256i q = broadcast4(x + t * ldx + 16 * half + 4 * (size_t)f);
-                for (size_t r = 0; r < rows; r++)
+                for (size_t r = 0; r < rows; r++) {
                     s[r][t] = _mm256_add_epi16(s[r][t], _mm256_maddubs_epi16(v[r], q));
+                    /* Keeps the compiler from making trees of sums, for which registers are few. */
+                    __asm__("" : "+x"(s[r][t]));
+                }
             }
         }
     }
