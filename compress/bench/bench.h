@@ -19,7 +19,7 @@ typedef struct pare_bench_limits {
 } pare_bench_limits;
 
 typedef struct pare_bench_row {
-    const char *kernel; /* "int4", "int8", "f16", "bf16", "f32" */
+    const char *kernel; /* "int4", "ternary", "nf4", "f16", ... */
     size_t group;       /* weights that share a scale; 0 for dense weights */
     size_t n, k, m, threads;
     double us;          /* one product y = W x for m tokens, quantization of x included; median */
@@ -39,7 +39,7 @@ typedef struct pare_bench_gptq {
     double time_ratio;       /* seconds / baseline_seconds; NAN without a baseline */
 } pare_bench_gptq;
 
-enum { PARE_BENCH_ROWS_MAX = 32 };
+enum { PARE_BENCH_ROWS_MAX = 96 };
 
 typedef struct pare_bench_opts {
     bool quick;    /* small matrices and few runs: a test that all works, not a measurement */
@@ -57,9 +57,12 @@ typedef struct pare_bench_result {
     pare_bench_gptq gptq;
 } pare_bench_result;
 
-/* Measures int4 (groups 32 and 128), int8, F16, BF16 and F32 at 4096 x 4096 for one token (weights
- * rotate over more than 256 MB) and for 512, on all threads of cx and on one, and in turns with
- * each the limit it is held against.
+/* Measures products of every kind of weights at 4096 x 4096 for one token (weights rotate over more
+ * than 256 MB) and for 512, on all threads of cx and on one, and in turns with each the limit it is
+ * held against: integer weights, ternary and dense ones of every type; int8 activations per group,
+ * per token (w8a8) and of fixed steps (w8a8fix); F16 and int8 outlier columns (w8+f16: 32 of them,
+ * w4a4+8: 128 beside 4-bit activations); 0.45% of single weights (+sp); and the encodings that are
+ * decoded and multiplied in F32.
  *
  * Returns PARE_OK, PARE_ENOMEM, PARE_EIO when the child cannot be run or gives no answer,
  * PARE_EINTERRUPTED.

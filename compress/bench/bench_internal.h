@@ -3,6 +3,7 @@
 #define PARE_COMPRESS_BENCH_INTERNAL_H
 
 #include "compress/bench/bench.h"
+#include "runtime/model.h"
 
 enum { PARE__RUNS_MAX = 16 };
 
@@ -21,6 +22,45 @@ double pare__bench_int8(const pare_ctx *cx, bool quick);
 /* Fills `words` 32-bit words with (random & keep) | set, on all threads. */
 void pare__bench_fill(const pare_ctx *cx, uint32_t *words, size_t count, uint32_t keep,
                       uint32_t set);
+
+/* A kind of weights. */
+typedef struct pare__bench_subject {
+    const char *name;
+    pare_dtype dtype; /* dense; bits 0 */
+    unsigned bits;
+    size_t group; /* 0: a row */
+    pare_encoding encoding;
+    pare_activation activation; /* bits 0: 8 */
+    size_t outliers;            /* columns, int8 or F16 */
+    bool f16_outliers, sparse;
+} pare__bench_subject;
+
+/* One of the planes of weights, once per copy. */
+typedef struct pare__bench_plane {
+    uint8_t *data;
+    size_t bytes; /* of one copy */
+} pare__bench_plane;
+
+/* Copies of a matrix, the planes of one behind those of the other. */
+typedef struct pare__bench_weights {
+    const pare__bench_subject *sub;
+    size_t n, k, copies;
+    size_t bytes;     /* of one copy, all planes */
+    const void *data; /* the largest plane of all copies, to read from the memory it is in */
+    size_t data_bytes;
+    pare__bench_plane codes, scales, book, outliers, outlier_scales, column, value;
+    uint32_t *outlier_column, *start;
+    uint8_t *salient;
+} pare__bench_weights;
+
+/* Random weights [n, k]: so many copies that they have more than `rotate` bytes. PARE_ENOMEM. */
+PARE_CHECKED pare_status pare__bench_weights_make(pare_ctx *cx, pare_arena *a,
+                                                  const pare__bench_subject *sub, size_t n,
+                                                  size_t k, size_t rotate,
+                                                  pare__bench_weights *out);
+
+/* One copy. */
+pare_linear pare__bench_weights_at(const pare__bench_weights *w, size_t copy);
 
 /* Runs this program as PARE_BENCH_CHILD with `args` (ended by NULL, at most 6); its seconds. */
 PARE_CHECKED pare_status pare__bench_baseline(pare_ctx *cx, const char *const *args,

@@ -6,22 +6,43 @@
 #include <string.h>
 
 #include "compress/bench/bench_internal.h"
-#include "kernels/layout.h"
 #include "runtime/linalg.h"
 #include "runtime/linear.h"
 #include "runtime/threads.h"
 
-/* What is measured: packed (bits, group) or dense (dtype). */
-typedef struct subject {
-    const char *name;
-    unsigned bits;
-    size_t group;
-    pare_dtype dtype;
-} subject;
+#define FLOAT_INPUT .activation = {PARE_ACTIVATION_FLOAT, 0, 0}
 
-static const subject subjects[] = {
-    {"int4", 4, 32, PARE_U8}, {"int4", 4, 128, PARE_U8}, {"int8", 8, 128, PARE_U8},
-    {"f16", 0, 0, PARE_F16},  {"bf16", 0, 0, PARE_BF16}, {"f32", 0, 0, PARE_F32},
+/* What is measured: a way of storing weights with a way of quantizing their inputs. */
+static const pare__bench_subject subjects[] = {
+    {.name = "int4", .bits = 4, .group = 32},
+    {.name = "int4", .bits = 4, .group = 128},
+    {.name = "int8", .bits = 8, .group = 128},
+    {.name = "w8a8", .bits = 8, .activation = {PARE_ACTIVATION_TOKEN, 8, 0}},
+    {.name = "w8a8fix", .bits = 8, .activation = {PARE_ACTIVATION_TENSOR, 8, 0.01F}},
+    {.name = "ternary",
+     .bits = 2,
+     .encoding = PARE_ENCODING_TERNARY,
+     .activation = {PARE_ACTIVATION_TOKEN, 8, 0}},
+    {.name = "w8+f16", .bits = 8, .group = 128, .outliers = 32, .f16_outliers = true},
+    {.name = "w4a4+8",
+     .bits = 4,
+     .group = 128,
+     .activation = {PARE_ACTIVATION_GROUP, 4, 0},
+     .outliers = 128},
+    {.name = "w4+sp", .bits = 4, .group = 128, .sparse = true},
+    {.name = "nf4", .bits = 4, .group = 64, .encoding = PARE_ENCODING_NF4, FLOAT_INPUT},
+    {.name = "mxfp4", .bits = 4, .group = 32, .encoding = PARE_ENCODING_MXFP4, FLOAT_INPUT},
+    {.name = "fp8", .bits = 8, .encoding = PARE_ENCODING_FP8, FLOAT_INPUT},
+    {.name = "book3", .bits = 3, .encoding = PARE_ENCODING_CODEBOOK, FLOAT_INPUT},
+    {.name = "book4+sp",
+     .bits = 4,
+     .encoding = PARE_ENCODING_CODEBOOK,
+     FLOAT_INPUT,
+     .sparse = true},
+    {.name = "binary", .bits = 2, .group = 128, .encoding = PARE_ENCODING_BINARY, FLOAT_INPUT},
+    {.name = "f16", .dtype = PARE_F16},
+    {.name = "bf16", .dtype = PARE_BF16},
+    {.name = "f32", .dtype = PARE_F32},
 };
 
 enum { SUBJECTS = sizeof subjects / sizeof *subjects };
@@ -62,80 +83,33 @@ static pare_bench_limits limits_of(meter *m)
                                pare__bench_median(m->int8.value, m->int8.count)};
 }
 
-/* One subject in memory: copies of W, one after the other, and what one product needs. */
+/* One subject in memory, and what one product needs. */
 typedef struct bench {
     pare_ctx *cx;
-    pare_arena weights, scratch;
-    const subject *sub;
+    pare_arena arena, scratch;
+    const pare__bench_subject *sub;
     const sizes *size;
-    uint8_t *codes;
-    uint16_t *scales;
-    size_t code_bytes, scale_count, copies;
+    pare__bench_weights weights;
     float *x, *y;
 } bench;
 
-static size_t weight_bytes(const bench *b)
-{
-    return b->code_bytes + b->scale_count * sizeof *b->scales;
-}
-
-/* Numbers between 0.5 and 1 in every format; packed codes are random bits. */
-static void fill_weights(const bench *b)
-{
-    const size_t words = b->copies * b->code_bytes / 4;
-    uint32_t keep = UINT32_MAX, set = 0;
-    switch (b->sub->dtype) {
-    case PARE_F32: keep = 0x007fffffu, set = 0x3f000000u; break;
-    case PARE_F16: keep = 0x03ff03ffu, set = 0x38003800u; break;
-    case PARE_BF16: keep = 0x007f007fu, set = 0x3f003f00u; break;
-    default: break;
-    }
-    pare__bench_fill(b->cx, (uint32_t *)(void *)b->codes, words, keep, set);
-    if (b->scale_count)
-        pare__bench_fill(b->cx, (uint32_t *)(void *)b->scales, b->copies * b->scale_count / 2,
-                         0x03ff03ffu, 0x20002000u);
-}
-
 static pare_status prepare(bench *b)
 {
-    const subject *const sub = b->sub;
-    const size_t count = b->size->n * b->size->k;
-    b->code_bytes = sub->bits ? count / 8 * sub->bits : count / 8 * pare_dtype_bits(sub->dtype);
-    b->scale_count = sub->bits ? count / sub->group : 0;
-    b->copies = b->size->rotate / weight_bytes(b) + 1;
-    b->codes = pare_arena_take(&b->weights, b->copies, b->code_bytes);
-    b->scales = pare_arena_take(&b->weights, b->copies, b->scale_count * sizeof *b->scales);
-    b->x = pare_arena_take(&b->weights, b->size->m * b->size->k, sizeof *b->x);
-    b->y = pare_arena_take(&b->weights, b->size->m * b->size->n, sizeof *b->y);
-    if (!b->codes || !b->scales || !b->x || !b->y)
+    const sizes *const size = b->size;
+    b->x = pare_arena_take(&b->arena, size->m * size->k, sizeof *b->x);
+    b->y = pare_arena_take(&b->arena, size->m * size->n, sizeof *b->y);
+    if (!b->x || !b->y)
         return PARE_ENOMEM;
-    fill_weights(b);
-    for (size_t i = 0; i < b->size->m * b->size->k; i++)
+    for (size_t i = 0; i < size->m * size->k; i++)
         b->x[i] = (float)(i * 2654435761u >> 8 & 0xffffu) * 0x1p-16f - 0.5f;
-    return PARE_OK;
-}
-
-static pare_linear copy_of(const bench *b, size_t copy)
-{
-    const size_t n = b->size->n, k = b->size->k;
-    const uint8_t *const codes = b->codes + copy * b->code_bytes;
-    pare_linear w = {.name = "bench", .n = n, .k = k, .dtype = b->sub->dtype, .data = codes};
-    if (b->sub->bits) {
-        w.bits = b->sub->bits;
-        w.activation.bits = 8;
-        w.panel = (pare_panel){.codes = codes,
-                               .scales = b->scales + copy * b->scale_count,
-                               .n = n,
-                               .k = k,
-                               .group = b->sub->group};
-    }
-    return w;
+    return pare__bench_weights_make(b->cx, &b->arena, b->sub, size->n, size->k, size->rotate,
+                                    &b->weights);
 }
 
 static void sample_limit(const bench *b, size_t m, meter *out)
 {
     if (m == 1) {
-        add_sample(&out->read, pare__bench_read(b->cx, b->codes, b->copies * b->code_bytes));
+        add_sample(&out->read, pare__bench_read(b->cx, b->weights.data, b->weights.data_bytes));
         return;
     }
     add_sample(&out->fma, pare__bench_fma(b->cx, b->size->quick));
@@ -145,14 +119,14 @@ static void sample_limit(const bench *b, size_t m, meter *out)
 /* Median seconds of one product of m tokens. */
 static pare_status measure(bench *b, size_t m, meter *limits, double *seconds)
 {
-    const size_t copies = m == 1 ? b->copies : 1;
+    const size_t copies = m == 1 ? b->weights.copies : 1;
     double times[PARE__RUNS_MAX];
     for (size_t run = 0; run <= b->size->runs; run++) { /* the first one warms up */
         PARE_TRY(pare_ctx_interrupted(b->cx));
         sample_limit(b, m, limits);
         const double start = pare__bench_now();
         for (size_t i = 0; i < copies; i++) {
-            const pare_linear w = copy_of(b, i);
+            const pare_linear w = pare__bench_weights_at(&b->weights, i);
             PARE_TRY(pare_linear_apply(b->cx, &b->scratch, &w, false, b->x, b->size->k, m, b->y,
                                        b->size->n));
         }
@@ -169,15 +143,16 @@ static pare_status add_row(bench *b, size_t m, double sgemm_seconds, meter *limi
     double seconds = 0.0;
     PARE_TRY(measure(b, m, limits, &seconds));
     pare_bench_row row = {.kernel = b->sub->name,
-                          .group = b->sub->group,
+                          .group = b->sub->bits && !b->sub->group ? b->size->k : b->sub->group,
                           .n = b->size->n,
                           .k = b->size->k,
                           .m = m,
                           .threads = pare_threads(b->cx),
                           .us = seconds * 1e6,
                           .sgemm_ratio = m > 1 ? sgemm_seconds / seconds : (double)NAN};
-    row.bound = m == 1 ? "dram" : b->sub->bits ? "int8" : "fma";
-    row.gb_s = (double)weight_bytes(b) * 1e-9 / seconds;
+    const bool integer = b->sub->bits && b->sub->activation.mode != PARE_ACTIVATION_FLOAT;
+    row.bound = m == 1 ? "dram" : integer ? "int8" : "fma";
+    row.gb_s = (double)b->weights.bytes * 1e-9 / seconds;
     row.gop_s = 2e-9 * (double)row.n * (double)row.k * (double)m / seconds;
     out->row[out->rows++] = row;
     return PARE_OK;
@@ -191,16 +166,17 @@ static void set_shares(pare_bench_result *out)
         if (strcmp(row->bound, "dram") == 0)
             row->share = row->gb_s / l->dram_read_gb_s;
         else
-            row->share = row->gop_s / (row->group ? l->int8_gop_s : l->fma_gflop_s);
+            row->share =
+                row->gop_s / (strcmp(row->bound, "int8") == 0 ? l->int8_gop_s : l->fma_gflop_s);
     }
 }
 
-static pare_status bench_subject(pare_ctx *cx, const subject *sub, const sizes *size,
+static pare_status bench_subject(pare_ctx *cx, const pare__bench_subject *sub, const sizes *size,
                                  double sgemm_seconds, meter limits[2], pare_bench_result *out)
 {
     bench b = {.cx = cx, .sub = sub, .size = size};
     struct pare_pool *const pool = cx->pool;
-    pare_status s = pare_arena_init(cx, &b.weights, 0);
+    pare_status s = pare_arena_init(cx, &b.arena, 0);
     if (s != PARE_OK)
         return s;
     s = pare_arena_init(cx, &b.scratch, 0);
@@ -219,7 +195,7 @@ static pare_status bench_subject(pare_ctx *cx, const subject *sub, const sizes *
         cx->pool = pool;
     }
     pare_arena_release(&b.scratch);
-    pare_arena_release(&b.weights);
+    pare_arena_release(&b.arena);
     return s;
 }
 

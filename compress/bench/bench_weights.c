@@ -1,0 +1,154 @@
+/* Random weights of every kind, as many copies as it takes to come from memory. */
+#include <string.h>
+
+#include "compress/bench/bench_internal.h"
+#include "kernels/layout.h"
+
+enum { SPARSE_OF = 222 }; /* one weight in so many is kept apart, 0.45% */
+
+static size_t group_of(const pare__bench_weights *w)
+{
+    return w->sub->group ? w->sub->group : w->k;
+}
+
+/* Bytes of the planes of one copy. */
+static void size_planes(pare__bench_weights *w)
+{
+    const pare__bench_subject *const s = w->sub;
+    const size_t count = w->n * w->k, half = sizeof(uint16_t);
+    if (!s->bits) {
+        w->codes.bytes = count / 8 * pare_dtype_bits(s->dtype);
+        w->bytes = w->codes.bytes;
+        return;
+    }
+    const size_t groups = count / group_of(w), single = w->n * (w->k / SPARSE_OF);
+    w->codes.bytes = count / 8 * s->bits;
+    if (s->encoding == PARE_ENCODING_CODEBOOK)
+        w->book.bytes = half * w->n << s->bits;
+    else if (s->encoding == PARE_ENCODING_BINARY)
+        w->book.bytes = half * groups * 4;
+    else
+        w->scales.bytes = half * groups;
+    w->outliers.bytes = w->n * s->outliers * (s->f16_outliers ? half : 1);
+    w->outlier_scales.bytes = s->outliers && !s->f16_outliers ? half * w->n : 0;
+    w->column.bytes = s->sparse ? single * sizeof(uint32_t) : 0;
+    w->value.bytes = s->sparse ? single * half : 0;
+    w->bytes = w->codes.bytes + w->scales.bytes + w->book.bytes + w->outliers.bytes +
+               w->outlier_scales.bytes + w->column.bytes + w->value.bytes;
+}
+
+/* Random bits, of which `keep` are kept and `set` are set. */
+static pare_status fill(pare_ctx *cx, pare_arena *a, pare__bench_plane *p, size_t copies,
+                        uint32_t keep, uint32_t set)
+{
+    if (p->bytes == 0)
+        return PARE_OK;
+    p->data = pare_arena_take(a, copies, p->bytes);
+    if (!p->data)
+        return PARE_ENOMEM;
+    pare__bench_fill(cx, (uint32_t *)(void *)p->data, copies * p->bytes / 4, keep, set);
+    return PARE_OK;
+}
+
+/* Numbers between 0.5 and 1 in every dense format; packed codes are random bits, but no NaN. */
+static pare_status fill_codes(pare_ctx *cx, pare_arena *a, pare__bench_weights *w)
+{
+    uint32_t keep = UINT32_MAX, set = 0;
+    if (w->sub->encoding == PARE_ENCODING_FP8)
+        keep = 0xbfbfbfbfu;
+    if (!w->sub->bits)
+        switch (w->sub->dtype) {
+        case PARE_F32: keep = 0x007fffffu, set = 0x3f000000u; break;
+        case PARE_F16: keep = 0x03ff03ffu, set = 0x38003800u; break;
+        default: keep = 0x007f007fu, set = 0x3f003f00u; break;
+        }
+    return fill(cx, a, &w->codes, w->copies, keep, set);
+}
+
+/* Columns of outliers and single weights, and what is salient: the same in all copies. */
+static pare_status place_extras(pare_arena *a, pare__bench_weights *w)
+{
+    const size_t single = w->k / SPARSE_OF, outliers = w->sub->outliers;
+    w->outlier_column = PARE_NEW(a, uint32_t, outliers);
+    w->start = PARE_NEW(a, uint32_t, w->n + 1);
+    w->salient = pare_arena_take(a, w->k, 1);
+    if (!w->outlier_column || !w->start || !w->salient)
+        return PARE_ENOMEM;
+    for (size_t c = 0; c < outliers; c++)
+        w->outlier_column[c] = (uint32_t)(c * (w->k / outliers));
+    for (size_t r = 0; r <= w->n; r++)
+        w->start[r] = (uint32_t)(r * single);
+    for (size_t j = 0; j < w->k; j += 20)
+        w->salient[j] = 1;
+    uint32_t *const column = (uint32_t *)(void *)w->column.data;
+    for (size_t i = 0; i < w->copies * w->column.bytes / sizeof *column; i++)
+        column[i] = (uint32_t)(i % single * SPARSE_OF + column[i] % SPARSE_OF);
+    return PARE_OK;
+}
+
+pare_status pare__bench_weights_make(pare_ctx *cx, pare_arena *a, const pare__bench_subject *sub,
+                                     size_t n, size_t k, size_t rotate, pare__bench_weights *out)
+{
+    const uint32_t keep = 0x03ff03ffu, set = 0x20002000u;
+    pare__bench_weights *const w = out;
+    *w = (pare__bench_weights){.sub = sub, .n = n, .k = k};
+    size_planes(w);
+    w->copies = rotate / w->bytes + 1;
+    PARE_TRY(fill_codes(cx, a, w));
+    PARE_TRY(fill(cx, a, &w->scales, w->copies, keep, set));
+    PARE_TRY(fill(cx, a, &w->book, w->copies, keep, set));
+    PARE_TRY(fill(cx, a, &w->outliers, w->copies, sub->f16_outliers ? keep : UINT32_MAX,
+                  sub->f16_outliers ? set : 0));
+    PARE_TRY(fill(cx, a, &w->outlier_scales, w->copies, keep, set));
+    PARE_TRY(fill(cx, a, &w->column, w->copies, UINT32_MAX, 0));
+    PARE_TRY(fill(cx, a, &w->value, w->copies, keep, set));
+    w->data = w->codes.data;
+    w->data_bytes = w->copies * w->codes.bytes;
+    return place_extras(a, w);
+}
+
+static void *plane_at(const pare__bench_plane *p, size_t copy)
+{
+    return p->data ? p->data + copy * p->bytes : NULL;
+}
+
+static pare_outliers outliers_at(const pare__bench_weights *w, size_t copy)
+{
+    pare_outliers o = {.count = w->sub->outliers, .column = w->outlier_column};
+    if (w->sub->f16_outliers)
+        o.f16 = plane_at(&w->outliers, copy);
+    else
+        o.panel = (pare_panel){.codes = plane_at(&w->outliers, copy),
+                               .scales = plane_at(&w->outlier_scales, copy),
+                               .n = w->n,
+                               .k = o.count,
+                               .group = o.count};
+    return o;
+}
+
+pare_linear pare__bench_weights_at(const pare__bench_weights *w, size_t copy)
+{
+    const pare__bench_subject *const s = w->sub;
+    pare_linear out = {.name = s->name, .n = w->n, .k = w->k, .dtype = s->dtype};
+    out.data = plane_at(&w->codes, copy);
+    if (!s->bits)
+        return out;
+    out.bits = s->bits;
+    out.encoding = s->encoding;
+    out.activation = s->activation;
+    if (out.activation.mode != PARE_ACTIVATION_FLOAT && !out.activation.bits)
+        out.activation.bits = 8;
+    out.panel = (pare_panel){.codes = plane_at(&w->codes, copy),
+                             .scales = plane_at(&w->scales, copy),
+                             .book = plane_at(&w->book, copy),
+                             .n = w->n,
+                             .k = w->k,
+                             .group = group_of(w)};
+    if (s->encoding == PARE_ENCODING_BINARY)
+        out.panel.salient = w->salient;
+    if (s->outliers)
+        out.outliers = outliers_at(w, copy);
+    if (s->sparse)
+        out.sparse = (pare_sparse){w->start, plane_at(&w->column, copy), plane_at(&w->value, copy)};
+    return out;
+}
