@@ -4,6 +4,7 @@
 #include "compress/cli/cli.h"
 #include "compress/evaluate/evaluate.h"
 #include "compress/report/units.h"
+#include "formats/packed.h"
 
 /* Everything one run measured. */
 typedef struct figures {
@@ -43,9 +44,9 @@ static double bits_per_weight(const pare_loaded *l)
                 dense_weights += weights;
                 continue;
             }
-            packed_bytes += (double)plane_bytes(&l->checkpoint, w->name, "codes") +
-                            (double)plane_bytes(&l->checkpoint, w->name, "scales") +
-                            (double)plane_bytes(&l->checkpoint, w->name, "zeros");
+            for (pare_plane p = 0; p < PARE_PLANES; p++)
+                packed_bytes +=
+                    (double)plane_bytes(&l->checkpoint, w->name, pare_packed_plane_name(p));
             packed_weights += weights;
         }
     return packed_weights > 0 ? packed_bytes * 8 / packed_weights : dense_bits / dense_weights;

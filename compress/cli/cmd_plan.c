@@ -43,16 +43,14 @@ static void print_linears(const pare_plan *p)
         const size_t len = strlen(p->linear[i].packed.name);
         width = len > width ? len : width;
     }
-    (void)printf("%-*s  %13s  %-8s %4s %6s %12s\n", (int)width, "linear", "shape", "pass", "bits",
-                 "group", "bytes");
+    (void)printf("%-*s  %13s  %-11s  %-16s %12s\n", (int)width, "linear", "shape", "pass",
+                 "encoding", "bytes");
     for (size_t i = 0; i < p->linears; i++) {
         const pare_packed_linear *const l = &p->linear[i].packed;
-        char shape[48], group[24] = "row";
+        char shape[48], encoding[PARE_PACKED_TEXT];
         (void)snprintf(shape, sizeof shape, "%zu x %zu", l->n, l->k);
-        if (l->group)
-            (void)snprintf(group, sizeof group, "%zu", l->group);
-        (void)printf("%-*s  %13s  %-8s %4u %6s %12llu\n", (int)width, l->name, shape,
-                     pass_name(p, &p->linear[i]), l->bits, group,
+        (void)printf("%-*s  %13s  %-11s  %-16s %12llu\n", (int)width, l->name, shape,
+                     pass_name(p, &p->linear[i]), pare_packed_linear_text(l, encoding),
                      (unsigned long long)pare_packed_linear_bytes(l).total);
     }
 }
@@ -110,6 +108,7 @@ static void print_text(const pare_plan *p, double seconds)
 
 static void put_linear(pare_json_writer *w, const pare_plan *p, const pare_plan_linear *l)
 {
+    char encoding[PARE_PACKED_TEXT];
     pare_json_open_object(w, NULL);
     pare_json_put_text(w, "name", l->packed.name);
     pare_json_open_array(w, "shape");
@@ -120,6 +119,7 @@ static void put_linear(pare_json_writer *w, const pare_plan *p, const pare_plan_
     pare_json_put_integer(w, "bits", (int64_t)l->packed.bits);
     pare_json_put_integer(w, "group", (int64_t)l->packed.group);
     pare_json_put_bool(w, "symmetric", l->packed.symmetric);
+    pare_json_put_text(w, "encoding", pare_packed_linear_text(&l->packed, encoding));
     pare_json_put_integer(w, "bytes", (int64_t)pare_packed_linear_bytes(&l->packed).total);
     pare_json_close(w);
 }

@@ -81,6 +81,39 @@ static void put_fallbacks(pare_text_out *t, const pare_report *r)
     }
 }
 
+static bool same_encoding(const pare_report *r, size_t i, size_t j)
+{
+    char a[PARE_PACKED_TEXT], b[PARE_PACKED_TEXT];
+    return strcmp(pare_packed_linear_text(&r->row[i].linear, a),
+                  pare_packed_linear_text(&r->row[j].linear, b)) == 0;
+}
+
+/* One row for each way in which linears are stored, in the order in which they come up. */
+static void put_encodings(pare_text_out *t, const pare_report *r)
+{
+    pare__text_put(t, "\n## Encodings\n\n| encoding | method | linears | bits per weight |\n"
+                      "|---|---|---|---|\n");
+    for (size_t i = 0; i < r->rows; i++) {
+        size_t first = 0, count = 0;
+        double bits = 0, weights = 0;
+        while (!same_encoding(r, first, i) || strcmp(r->row[first].method, r->row[i].method) != 0)
+            first++;
+        for (size_t j = i; first == i && j < r->rows; j++) {
+            const pare_packed_linear *const l = &r->row[j].linear;
+            if (!same_encoding(r, i, j) || strcmp(r->row[j].method, r->row[i].method) != 0)
+                continue;
+            bits += 8 * (double)pare_packed_linear_bytes(l).total;
+            weights += (double)l->n * (double)l->k;
+            count++;
+        }
+        char text[PARE_PACKED_TEXT];
+        if (count)
+            pare__text_put(t, "| %s | %s | %zu | %.3f |\n",
+                           pare_packed_linear_text(&r->row[i].linear, text), r->row[i].method,
+                           count, bits / weights);
+    }
+}
+
 /* The recipe stands in a fence longer than any run of backticks in it. */
 static void put_recipe(pare_text_out *t, const char *recipe)
 {
@@ -119,6 +152,7 @@ void pare__report_card(pare_text_out *t, const pare_report *r)
     put_head(t, r);
     put_evaluations(t, r);
     put_cautions(t, r);
+    put_encodings(t, r);
     put_fallbacks(t, r);
     pare__text_put(t,
                    "\n## Shape\n\n%zu blocks, hidden %zu, intermediate %zu, %zu heads (%zu "

@@ -66,6 +66,63 @@ START_TEST(results_of_a_unit_decode_to_what_was_encoded)
 }
 END_TEST
 
+/* A row with everything that a plain one lacks. */
+static pare_linear_result rich(void)
+{
+    pare_linear_result r = row("b.0.v", true);
+    r.linear.encoding = PARE_ENCODING_BINARY;
+    r.linear.bits = 2;
+    r.linear.activation.mode = PARE_ACTIVATION_FLOAT;
+    r.linear.outliers = 3;
+    r.linear.outliers_int8 = true;
+    r.linear.sparse = 17;
+    r.linear.rotated = r.linear.bias = true;
+    memset(r.hash, 0, sizeof r.hash);
+    for (pare_plane p = 0; p < PARE_PLANES; p++) {
+        pare_tensor t;
+        if (pare_packed_plane_shape(&r.linear, p, &t))
+            memset(r.hash[p], (int)p + 1, sizeof r.hash[p]);
+    }
+    r.step[0] = (pare_step_result){
+        .step = 1, .pass = "awq", .output_error = -1, .weight_error = 0.75, .note = "alpha 0.55"};
+    r.step[1] =
+        (pare_step_result){.step = 4, .pass = "billm", .output_error = 0.125, .weight_error = 0.5};
+    r.steps = 2;
+    return r;
+}
+
+START_TEST(every_encoding_and_what_steps_cost_outlive_the_journal)
+{
+    pare_ctx cx;
+    pare_arena a;
+    unsigned char *bytes;
+    size_t len;
+    pare_linear_result want = rich();
+    const pare_unit_result in = {&want, 1, NULL, 0};
+    pare_unit_result u;
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    ck_assert_int_eq(pare_result_encode(&cx, &a, &in, &bytes, &len), PARE_OK);
+    ck_assert_msg(pare_result_decode(&cx, &a, bytes, len, &u) == PARE_OK, "%s", cx.what);
+    const pare_linear_result *const r = &u.row[0];
+    ck_assert(r->linear.encoding == PARE_ENCODING_BINARY && r->linear.outliers == 3);
+    ck_assert(r->linear.activation.mode == PARE_ACTIVATION_FLOAT && r->linear.sparse == 17);
+    ck_assert(r->linear.outliers_int8 && r->linear.rotated && r->linear.bias);
+    ck_assert_mem_eq(r->hash, want.hash, sizeof want.hash);
+    ck_assert_uint_eq(r->steps, 2);
+    for (size_t i = 0; i < 2; i++) {
+        ck_assert_uint_eq(r->step[i].step, want.step[i].step);
+        ck_assert_str_eq(r->step[i].pass, want.step[i].pass);
+        ck_assert_str_eq(r->step[i].note, want.step[i].note);
+        ck_assert(r->step[i].output_error == want.step[i].output_error);
+        ck_assert(r->step[i].weight_error == want.step[i].weight_error);
+    }
+    want.steps = PARE_STEPS_MAX + 1;
+    ck_assert_int_eq(pare_result_encode(&cx, &a, &in, &bytes, &len), PARE_EINVAL);
+    pare_arena_release(&a);
+}
+END_TEST
+
 START_TEST(every_truncation_and_every_longer_payload_is_refused)
 {
     pare_ctx cx;
@@ -179,17 +236,17 @@ static const pare_config config = {.hidden = 48, .blocks = 2, .vocab = 97, .tied
 static pare_status manifest(pare_ctx *cx, pare_arena *a, const char *name, double error,
                             char **text, size_t *len)
 {
-    static const size_t unit[2] = {0, 0};
-    pare_linear_result rows[2] = {row("b.0.q", false), row("b.0.k", true)};
+    static const size_t unit[3] = {0, 0, 0};
+    pare_linear_result rows[3] = {row("b.0.q", false), row("b.0.k", true), rich()};
     rows[0].weight_error = error;
-    const pare_packed_linear linear[2] = {rows[0].linear, rows[1].linear};
+    const pare_packed_linear linear[3] = {rows[0].linear, rows[1].linear, rows[2].linear};
     const pare_tensor norm = {.name = "b.0.norm", .dtype = PARE_BF16, .rank = 1, .shape = {40}};
     const pare_kept_hash kept = {name, {0xab}};
     const pare_manifest_file file = {"model.safetensors", 1234, "00ff"};
     pare_config c = config;
     c.arch = &pare_archs[0];
     pare_packed_layout layout;
-    PARE_TRY(pare_packed_layout_make(cx, a, &norm, unit, 1, linear, unit, 2, UINT64_MAX, &layout));
+    PARE_TRY(pare_packed_layout_make(cx, a, &norm, unit, 1, linear, unit, 3, UINT64_MAX, &layout));
     const pare_manifest m = {.version = "0.1.0",
                              .recipe = "pare: 1\n",
                              .seed = 5,
@@ -201,7 +258,7 @@ static pare_status manifest(pare_ctx *cx, pare_arena *a, const char *name, doubl
                              .config = &c,
                              .layout = &layout,
                              .row = rows,
-                             .rows = 2,
+                             .rows = 3,
                              .kept = &kept,
                              .kept_count = 1,
                              .bits_per_weight = 5.25,
@@ -239,6 +296,22 @@ START_TEST(the_manifest_says_what_was_done_to_each_tensor)
     ck_assert_uint_eq(pare_json_count(pare_json_get(k, "xxh3")), 2);
     ck_assert_str_eq(pare_json_text(pare_json_get(pare_json_get(q, "xxh3"), "codes"), NULL),
                      "00050a0f14191e23282d32373c41464b");
+    ck_assert(!pare_json_get(q, "values") && !pare_json_get(q, "steps"));
+    const pare_json *const v = pare_json_get(tensors, "b.0.v");
+    ck_assert_str_eq(pare_json_text(pare_json_get(v, "values"), NULL), "binary");
+    ck_assert_int_eq(pare_json_integer(pare_json_get(v, "outliers"), -1), 3);
+    ck_assert_int_eq(pare_json_integer(pare_json_get(v, "sparse"), -1), 17);
+    ck_assert(pare_json_bool(pare_json_get(v, "rotated"), false));
+    const pare_json *const hashes = pare_json_get(v, "xxh3");
+    ck_assert_uint_eq(pare_json_count(hashes), 10);
+    ck_assert_str_eq(pare_json_text(pare_json_get(hashes, "salient"), NULL),
+                     "07070707070707070707070707070707");
+    const pare_json *const steps = pare_json_get(v, "steps");
+    ck_assert_uint_eq(pare_json_count(steps), 2);
+    const pare_json *const awq = pare_json_at(steps, 0);
+    ck_assert_str_eq(pare_json_text(pare_json_get(awq, "note"), NULL), "alpha 0.55");
+    ck_assert_int_eq(pare_json_type_of(pare_json_get(awq, "output_error")), PARE_JSON_NULL);
+    ck_assert_int_eq(pare_json_integer(pare_json_get(pare_json_at(steps, 1), "step"), -1), 4);
     const pare_json *const norm = pare_json_get(pare_json_get(doc, "kept"), "b.0.norm");
     ck_assert_str_eq(pare_json_text(pare_json_get(norm, "dtype"), NULL), "BF16");
     ck_assert_str_eq(pare_json_text(pare_json_get(norm, "xxh3"), NULL),
@@ -342,6 +415,7 @@ int main(void)
     Suite *const s = suite_create("manifest");
     TCase *const t = tcase_create("manifest");
     tcase_add_test(t, results_of_a_unit_decode_to_what_was_encoded);
+    tcase_add_test(t, every_encoding_and_what_steps_cost_outlive_the_journal);
     tcase_add_test(t, every_truncation_and_every_longer_payload_is_refused);
     tcase_add_test(t, each_kind_of_damage_is_named);
     tcase_add_test(t, the_corpus_reaches_every_message);

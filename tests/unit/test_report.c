@@ -97,6 +97,14 @@ START_TEST(text_from_outside_stays_text_in_the_model_card)
 }
 END_TEST
 
+START_TEST(the_model_card_lists_each_encoding_once)
+{
+    check_contains("README.md",
+                   "| int4 g32 sym | gptq | 1 | 4.500 |\n| int3 row asym | rtn | 1 | 3.",
+                   "| int4 g32 sym | gptq | 2");
+}
+END_TEST
+
 START_TEST(the_table_of_layers_quotes_names_and_leaves_out_what_was_not_measured)
 {
     check_contains("layers.csv", "1,\"model.layers.1.mlp.<up>,\"\"x\"\"\",rtn,172,64,3,0,0,", "-1");
@@ -164,6 +172,7 @@ int main(void)
     tcase_add_test(t, text_from_outside_stays_text_in_html);
     tcase_add_test(t, text_from_outside_stays_text_in_the_model_card);
     tcase_add_test(t, the_table_of_layers_quotes_names_and_leaves_out_what_was_not_measured);
+    tcase_add_test(t, the_model_card_lists_each_encoding_once);
     tcase_add_test(t, what_each_step_cost_has_rows_of_its_own);
     tcase_add_test(t, failed_allocations_are_reported_and_leak_nothing);
     tcase_add_test(t, sizes_are_read_as_people_write_them);
