@@ -133,6 +133,12 @@ typedef struct pare_pass {
                              pare_arena *scratch);
     pare_status (*transform_block)(pare_ctx *cx, const double *value, pare_pass_block *block,
                                    pare_arena *scratch);
+    /* transform_block: scratch and work of one block, beside `cost`. */
+    pare_pass_cost (*block_cost)(const pare_ctx *cx, const double *value, const pare_config *c,
+                                 size_t samples, size_t window);
+    /* Why the grid of the quantizer behind it does not do (NULL: it has none); NULL: it does.
+     * NULL function: all do. */
+    const char *(*refuses)(const double *value, const pare_grid *grid);
 
     /* Rotation: this function and no other. */
     pare_pass_rotation (*rotation)(const double *value);

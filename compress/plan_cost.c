@@ -54,6 +54,17 @@ static uint64_t step_bytes(const pare_ctx *cx, const pare_plan *plan, uint64_t *
     return most;
 }
 
+/* What transform `i` needs for its whole block; counted once, at the first of its sites. */
+static pare_pass_cost block_cost(const pare_ctx *cx, const pare_plan *plan, size_t i)
+{
+    const pare_plan_transform *const t = &plan->transform[i];
+    const pare_step *const step = &plan->recipe.step[t->step];
+    const pare_pass *const pass = pare_passes[step->pass];
+    if (!pass->block_cost || (i > 0 && t[-1].step == t->step && t[-1].block == t->block))
+        return (pare_pass_cost){0};
+    return pass->block_cost(cx, step->value, &plan->model.config, plan->samples, plan->window);
+}
+
 /* Beyond that, the most that a transform needs on one site: what its pass takes, and a matrix to
  * measure by. */
 static uint64_t transform_bytes(const pare_ctx *cx, const pare_plan *plan)
@@ -62,6 +73,7 @@ static uint64_t transform_bytes(const pare_ctx *cx, const pare_plan *plan)
     uint64_t most = 0;
     for (size_t i = 0; i < plan->transforms; i++) {
         const pare_step *const step = &plan->recipe.step[plan->transform[i].step];
+        most = larger(most, block_cost(cx, plan, i).linear_bytes);
         for (size_t role = 0; role < PARE_ROLES; role++) {
             size_t n, k;
             pare_linear_shape(c, (pare_role)role, &n, &k);
@@ -182,6 +194,7 @@ static void count_flops(const pare_ctx *cx, pare_plan *plan)
     }
     for (size_t i = 0; i < plan->transforms; i++) {
         const pare_step *const step = &plan->recipe.step[plan->transform[i].step];
+        plan->pass_flops += block_cost(cx, plan, i).flops;
         for (size_t role = 0; role < PARE_ROLES; role++) {
             size_t n, k;
             pare_linear_shape(c, (pare_role)role, &n, &k);

@@ -108,6 +108,24 @@ pare_status pare__plan_transform(pare_ctx *cx, pare_plan *plan, size_t step, con
     return PARE_OK;
 }
 
+/* The transform can work with the grid of the quantizer behind it. */
+static pare_status check_grid(pare_ctx *cx, const pare_plan *plan, size_t step, size_t behind,
+                              const char *name)
+{
+    const pare_pass *const pass = pass_at(plan, step), *const quantizer = pass_at(plan, behind);
+    if (!pass->refuses)
+        return PARE_OK;
+    pare_grid grid = {0};
+    if (quantizer->grid)
+        grid = quantizer->grid(step_at(plan, behind)->value);
+    const char *const reason =
+        pass->refuses(step_at(plan, step)->value, quantizer->grid ? &grid : NULL);
+    if (!reason)
+        return PARE_OK;
+    return pare_recipe_fail(cx, step_at(plan, step)->place, "%s: %s (%s of %s)", pass->name, reason,
+                            quantizer->name, name);
+}
+
 /* A transform has a quantizer behind it on every linear of its site, and the order of the work
  * leaves what it folds into alone. */
 static pare_status check_behind(pare_ctx *cx, const pare_plan *plan, const pare_plan_transform *t,
@@ -115,12 +133,17 @@ static pare_status check_behind(pare_ctx *cx, const pare_plan *plan, const pare_
 {
     const pare_pass *const pass = pass_at(plan, t->step);
     const pare_place place = step_at(plan, t->step)->place;
-    for (size_t role = 0; role < PARE_ROLES; role++)
-        if (reads(plan, role, t->site) && owner[t->block * PARE_ROLES + role] < 0)
+    for (size_t role = 0; role < PARE_ROLES; role++) {
+        const int64_t behind = owner[t->block * PARE_ROLES + role];
+        if (!reads(plan, role, t->site))
+            continue;
+        if (behind < 0)
             return pare_recipe_fail(cx, place,
                                     "%s: no pass behind it quantizes %s; add one, or leave the "
                                     "linear out here with skip",
                                     pass->name, linear_name(plan, t->block, role));
+        PARE_TRY(check_grid(cx, plan, t->step, (size_t)behind, linear_name(plan, t->block, role)));
+    }
     if (plan->sequential && folds_of(plan, t->step) && producing_role(plan, t->site) < PARE_ROLES)
         return pare_recipe_fail(cx, place,
                                 "%s: true_sequential quantizes %s before the statistics that "

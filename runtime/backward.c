@@ -158,17 +158,32 @@ static pare_status check_block(pare_ctx *cx, const pare_block *weights)
     return PARE_OK;
 }
 
-static pare_status apply(pare_ctx *cx, pare_arena *scratch, const pare_block *weights,
-                         pare_role first, size_t count, const float *x, size_t rows,
-                         float *const *y)
+static void add_bias_rows(void *arg, size_t begin, size_t end, size_t worker)
 {
-    pare__product product[PARE__LINEARS_MAX];
-    for (size_t i = 0; i < count; i++) {
-        const pare_linear *const w = &weights->linear[(size_t)first + i];
-        product[i] = (pare__product){w, y[i], w->n};
-    }
-    const size_t k = product[0].w->k;
-    return pare__linear_apply_all(cx, scratch, product, count, true, x, k, rows);
+    (void)worker;
+    const row_call *const r = arg;
+    for (size_t i = begin; i < end; i++)
+        pare_add(r->y + i * r->width, r->bias, r->width);
+}
+
+/* y = W x + bias. */
+static void apply(const pare_ctx *cx, const pare_linear *l, const float *x, size_t rows, float *y)
+{
+    pare_gemm_tiles(cx, &(pare_gemm){.m = rows,
+                                     .n = l->n,
+                                     .k = l->k,
+                                     .a = x,
+                                     .lda = l->k,
+                                     .b = l->data,
+                                     .ldb = l->k,
+                                     .transpose_b = true,
+                                     .c = y,
+                                     .ldc = l->n,
+                                     .alpha = 1,
+                                     .beta = 0});
+    row_call r = {.width = l->n, .rows = rows, .bias = l->bias, .y = y};
+    if (l->bias)
+        for_rows(cx, add_bias_rows, &r, 1);
 }
 
 static void alter_input(const pare_alter *alter, pare_site site, float *x, size_t rows, size_t k)
@@ -196,8 +211,9 @@ static pare_status trace_attention(pare_ctx *cx, pare_arena *scratch, const pare
                   .eps = c->norm_eps};
     for_rows(cx, norm_rows, &r, 2);
     alter_input(alter, PARE_SITE_ATTENTION, t->normed[0], rows, hidden);
-    PARE_TRY(apply(cx, scratch, weights, PARE_ROLE_Q, 3, t->normed[0], rows,
-                   (float *const[]){t->q, k, v}));
+    apply(cx, &weights->linear[PARE_ROLE_Q], t->normed[0], rows, t->q);
+    apply(cx, &weights->linear[PARE_ROLE_K], t->normed[0], rows, k);
+    apply(cx, &weights->linear[PARE_ROLE_V], t->normed[0], rows, v);
     r = (row_call){.f = f,
                    .c = c,
                    .length = t->batch.length,
@@ -210,15 +226,14 @@ static pare_status trace_attention(pare_ctx *cx, pare_arena *scratch, const pare
     for_rows(cx, rotate_rows, &r, 4);
     PARE_TRY(pare__attention(cx, scratch, c, t->batch, &t->kv, t->q, t->attended));
     alter_input(alter, PARE_SITE_ATTENDED, t->attended, rows, q_width);
-    PARE_TRY(apply(cx, scratch, weights, PARE_ROLE_O, 1, t->attended, rows, &t->h));
+    apply(cx, &weights->linear[PARE_ROLE_O], t->attended, rows, t->h);
     r = (row_call){.width = hidden, .rows = rows, .a = t->x, .y = t->h};
     for_rows(cx, add_rows, &r, 1);
     return PARE_OK;
 }
 
-static pare_status trace_mlp(pare_ctx *cx, pare_arena *scratch, const pare_forward *f,
-                             const pare_block *weights, const pare_alter *alter, pare_trace *t,
-                             float *y)
+static void trace_mlp(const pare_ctx *cx, const pare_forward *f, const pare_block *weights,
+                      const pare_alter *alter, pare_trace *t, float *y)
 {
     const pare_config *const c = &f->model->config;
     const size_t rows = t->batch.sequences * t->batch.length;
@@ -231,16 +246,15 @@ static pare_status trace_mlp(pare_ctx *cx, pare_arena *scratch, const pare_forwa
                   .eps = c->norm_eps};
     for_rows(cx, norm_rows, &r, 2);
     alter_input(alter, PARE_SITE_MLP, t->normed[1], rows, c->hidden);
-    PARE_TRY(apply(cx, scratch, weights, PARE_ROLE_GATE, 2, t->normed[1], rows,
-                   (float *const[]){t->gate, t->up}));
+    apply(cx, &weights->linear[PARE_ROLE_GATE], t->normed[1], rows, t->gate);
+    apply(cx, &weights->linear[PARE_ROLE_UP], t->normed[1], rows, t->up);
     r = (row_call){
         .width = c->intermediate, .rows = rows, .a = t->gate, .w = t->up, .y = t->activated};
     for_rows(cx, activate_rows, &r, 16);
     alter_input(alter, PARE_SITE_ACTIVATED, t->activated, rows, c->intermediate);
-    PARE_TRY(apply(cx, scratch, weights, PARE_ROLE_DOWN, 1, t->activated, rows, &y));
+    apply(cx, &weights->linear[PARE_ROLE_DOWN], t->activated, rows, y);
     r = (row_call){.width = c->hidden, .rows = rows, .a = t->h, .y = y};
     for_rows(cx, add_rows, &r, 1);
-    return PARE_OK;
 }
 
 pare_status pare_block_trace(pare_ctx *cx, pare_arena *scratch, const pare_forward *f,
@@ -253,11 +267,10 @@ pare_status pare_block_trace(pare_ctx *cx, pare_arena *scratch, const pare_forwa
     trace->batch = batch;
     trace->x = x;
     const pare_mark mark = pare_arena_mark(scratch);
-    pare_status s = trace_attention(cx, scratch, f, weights, alter, trace);
+    const pare_status s = trace_attention(cx, scratch, f, weights, alter, trace);
     pare_arena_rewind(scratch, mark);
     if (s == PARE_OK)
-        s = trace_mlp(cx, scratch, f, weights, alter, trace, y);
-    pare_arena_rewind(scratch, mark);
+        trace_mlp(cx, f, weights, alter, trace, y);
     return s;
 }
 

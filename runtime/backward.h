@@ -57,7 +57,8 @@ typedef struct pare_alter {
 PARE_CHECKED pare_status pare_trace_take(pare_arena *a, const pare_config *c, pare_batch batch,
                                          pare_trace *trace);
 
-/* Runs one block: y = block(x), the bytes of pare_block_forward on an F32 block (alter NULL).
+/* Runs one block: y = block(x), pare_block_forward on an F32 block up to the order of the sums in
+ * its products (alter NULL), which go through BLAS.
  *   weights  dense F32 linears
  *   batch    start 0, not larger than the trace was taken for
  *   x        [rows, hidden]; read now and by pare_block_backward

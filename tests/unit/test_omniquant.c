@@ -214,8 +214,8 @@ START_TEST(what_is_learned_beats_plain_rounding_by_the_loss_that_is_told)
     ck_assert_int_eq(pare_omniquant_learn(&m.h.cx, &m.h.arena, &usual, &m.data, &found), PARE_OK);
     const pare_omniquant_found plain = {0};
     ck_assert(!found.kept);
-    ck_assert_double_eq_tol(found.before, stored_loss(&m, &plain), 1e-6 * found.before);
-    ck_assert_double_eq_tol(found.after, stored_loss(&m, &found), 1e-6 * found.after);
+    ck_assert_double_eq_tol(found.before, stored_loss(&m, &plain), 1e-5 * found.before);
+    ck_assert_double_eq_tol(found.after, stored_loss(&m, &found), 1e-5 * found.after);
     ck_assert_msg(found.after < 0.8 * found.before, "%g %g", found.before, found.after);
     tiny_end(&m.h);
 }
@@ -243,7 +243,7 @@ START_TEST(scales_of_every_site_lower_the_loss_by_themselves)
     for (size_t s = 0; s < PARE_SITES; s++)
         ck_assert_int_eq(found.scale[s] != NULL, s == (size_t)_i);
     ck_assert_ptr_null(found.low[0]);
-    ck_assert_double_eq_tol(found.after, stored_loss(&m, &found), 1e-6 * found.after);
+    ck_assert_double_eq_tol(found.after, stored_loss(&m, &found), 1e-5 * found.after);
     ck_assert_msg(found.after < 0.9 * found.before, "%g %g", found.before, found.after);
     tiny_end(&m.h);
 }
