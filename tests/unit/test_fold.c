@@ -1,6 +1,6 @@
 #include "runtime/fold.h"
 
-#include "calib/stats.h"
+#include "compress/pass.h"
 #include "runtime/linalg.h"
 #include "tests/unit/tiny.h"
 
@@ -220,6 +220,41 @@ START_TEST(statistics_follow_the_folds)
 }
 END_TEST
 
+START_TEST(a_pass_folds_into_weights_reference_and_statistics_at_once)
+{
+    static rig r;
+    rig_begin(&r);
+    const pare_config *const c = &r.model.config;
+    const pare_site site = PARE_SITE_ATTENDED;
+    const size_t k = pare_site_width(c, site);
+    const unsigned kinds[PARE_SITES] = {[PARE_SITE_ATTENDED] = PARE_STATS_CHANNELS};
+    pare_stats stats;
+    ck_assert_int_eq(pare_stats_take(&r.home.cx, &r.home.arena, c, kinds, TOKENS, &stats), PARE_OK);
+    const pare_tap tap = pare_stats_tap(&stats);
+    (void)logits(&r, &tap);
+    pare_pass_site s = {.config = c,
+                        .site = site,
+                        .current = &r.block[0],
+                        .reference = &r.block[1],
+                        .stats = &stats.site[site],
+                        .scratch = &r.home.arena};
+    pare_float_block_copy(c, &r.block[0], &r.block[1]);
+    const float most = stats.site[site].absmax[k - 1];
+    float *const scale = values(&r, site, true);
+    const float w = r.block[0].weight[PARE_ROLE_O][k - 1];
+    const float last = scale[pare_fold_channels(c, site) - 1];
+    ck_assert_int_eq(pare_pass_scale(&r.home.cx, &s, scale), PARE_OK);
+    ck_assert_float_eq(stats.site[site].absmax[k - 1], most / last);
+    ck_assert_float_eq(r.block[0].weight[PARE_ROLE_O][k - 1], w * last);
+    ck_assert_float_eq(r.block[1].weight[PARE_ROLE_O][k - 1], w * last);
+    scale[2] = NAN;
+    ck_assert_int_eq(pare_pass_scale(&r.home.cx, &s, scale), PARE_ENUMERIC);
+    ck_assert_ptr_nonnull(strstr(r.home.cx.what, "channel 2"));
+    ck_assert_float_eq(r.block[0].weight[PARE_ROLE_O][k - 1], w * last);
+    rig_end(&r);
+}
+END_TEST
+
 START_TEST(what_cannot_be_folded_is_refused_and_nothing_changes)
 {
     static rig r;
@@ -287,6 +322,7 @@ int main(void)
     tcase_add_loop_test(t, folds_leave_the_logits_of_the_float_model_alone, 0, 2);
     tcase_add_loop_test(t, a_fold_changes_the_input_of_its_site_as_asked, 0, PARE_SITES);
     tcase_add_loop_test(t, statistics_follow_the_folds, 0, PARE_SITES);
+    tcase_add_test(t, a_pass_folds_into_weights_reference_and_statistics_at_once);
     tcase_add_test(t, what_cannot_be_folded_is_refused_and_nothing_changes);
     tcase_add_test(t, a_long_run_of_tokens_is_sampled_evenly);
     suite_add_tcase(s, t);
