@@ -7,6 +7,7 @@
 #include "compress/compress.h"
 #include "compress/journal.h"
 #include "compress/manifest.h"
+#include "quant/kv_cache.h"
 
 typedef struct pare_run {
     pare_ctx *cx;
@@ -30,6 +31,7 @@ typedef struct pare_run {
     size_t rows;
     pare_unit_result *unit;     /* [blocks + 1] results, the last of what lies outside the blocks */
     size_t units_found;         /* of an earlier run */
+    pare_kv_tables *kv;         /* [blocks] levels of the key/value cache, or NULL */
     double calibration_seconds; /* spent in forward passes and statistics */
     pare_float_block current;   /* the current block: what is, or will be, stored */
     pare_block block;           /* the same as linears */
@@ -91,6 +93,15 @@ PARE_CHECKED pare_status pare__rotate_put(pare_run *run, const pare_packed_entry
 /* Everything outside the blocks, as one unit. Copied again when an earlier run has done it: nothing
  * else would find that the bytes in the file are not those in the journal. */
 PARE_CHECKED pare_status pare__run_kept(pare_run *run);
+
+/* Finds the levels that the key/value cache of a block needs, if it needs some: of the compressed
+ * block, before the wave moves on. */
+PARE_CHECKED pare_status pare__run_kv(pare_run *run, size_t block);
+bool pare__run_watches_kv(const pare_run *run);
+
+/* Writes an entry that holds such levels; *done false for any other. */
+PARE_CHECKED pare_status pare__run_kv_put(pare_run *run, const pare_packed_entry *e,
+                                          uint8_t hash[16], bool *done);
 
 /* Writes planes of unit `u` durable and records the unit in the journal. */
 PARE_CHECKED pare_status pare__run_commit(pare_run *run, size_t unit);

@@ -201,8 +201,11 @@ static pare_status check_data_files(pare_ctx *cx, pare_arena *a, const pare_plan
 static pare_status lay_out(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 {
     const pare_checkpoint *const ck = &plan->checkpoint;
-    pare_tensor *const kept = PARE_NEW(a, pare_tensor, ck->tensors + plan->changes + 1);
-    size_t *const unit = PARE_NEW(a, size_t, ck->tensors + plan->changes + 1);
+    const size_t blocks = plan->model.config.blocks;
+    const size_t tables = plan->recipe.kv.method == PARE_KV_KVQUANT ? blocks * PARE_KV_TABLES : 0;
+    const size_t most = ck->tensors + plan->changes + 1 + tables;
+    pare_tensor *const kept = PARE_NEW(a, pare_tensor, most);
+    size_t *const unit = PARE_NEW(a, size_t, most);
     pare_packed_linear *const linear = PARE_NEW(a, pare_packed_linear, plan->linears);
     size_t *const linear_unit = PARE_NEW(a, size_t, plan->linears);
     if (!kept || !unit || !linear || !linear_unit)
@@ -222,6 +225,11 @@ static pare_status lay_out(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     for (size_t i = 0; i < plan->changes; i++) {
         kept[count] = plan->changed[i].tensor;
         unit[count++] = plan->changed[i].block;
+    }
+    for (size_t i = 0; i < tables; i++) {
+        PARE_TRY(pare_packed_kv_tensor(a, &plan->model.config, i / PARE_KV_TABLES,
+                                       (pare_kv_table)(i % PARE_KV_TABLES), &kept[count]));
+        unit[count++] = blocks;
     }
     for (size_t i = 0; i < plan->linears; i++) {
         linear[i] = plan->linear[i].packed;

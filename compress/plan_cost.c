@@ -8,6 +8,7 @@
 #include "calib/wave.h"
 #include "compress/evaluate/evaluate.h"
 #include "compress/plan_internal.h"
+#include "quant/kv_cache.h"
 #include "runtime/file.h"
 #include "runtime/linalg.h"
 #include "runtime/threads.h"
@@ -103,8 +104,9 @@ static const char *count_ram(const pare_ctx *cx, pare_plan *plan)
             ? pare_tokens_generate_bytes(cx, c, plan->window)
             : 0;
     const uint64_t turn = plan->rotation ? pare_rotation_scratch(cx, c) : 0;
-    const uint64_t block =
-        floats + turn + window + planes + pare_stats_bytes(c, plan->kinds) + larger(step, wave);
+    const uint64_t kv = plan->recipe.kv.method == PARE_KV_KVQUANT ? pare_kv_calibrate_bytes(c) : 0;
+    const uint64_t block = kv + floats + turn + window + planes + pare_stats_bytes(c, plan->kinds) +
+                           larger(step, wave);
     uint64_t evaluate = 0;
     for (size_t i = 0; i < plan->recipe.evaluations; i++) {
         const pare_evaluation *const e = &plan->recipe.evaluation[i];

@@ -233,7 +233,7 @@ pare_status pare__plan_resolve(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     PARE_TRY(store_linears(cx, plan, owner));
     PARE_TRY(pare__plan_changes(cx, a, plan, owner));
     ask_transforms(plan);
-    plan->calibrated = plan->transforms > 0;
+    plan->calibrated = plan->transforms > 0 || plan->recipe.kv.method == PARE_KV_KVQUANT;
     for (size_t s = 0; s < PARE_SITES; s++)
         plan->calibrated |= plan->kinds[s] != 0;
     count_bits(plan);

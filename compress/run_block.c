@@ -345,7 +345,9 @@ pare_status pare__run_block(pare_run *run, size_t block)
     PARE_TRY(s);
     if (!found)
         tell_block(run, block);
-    if (run->plan.calibrated && block + 1 < blocks && run->units_found < blocks)
+    PARE_TRY(pare__run_kv(run, block));
+    const bool needed = run->units_found < blocks || pare__run_watches_kv(run);
+    if (run->plan.calibrated && block + 1 < blocks && needed)
         PARE_TRY(pass_wave(run, NULL, "carrying activations to the next block"));
     return PARE_OK;
 }

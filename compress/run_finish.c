@@ -46,6 +46,8 @@ pare_status pare__run_kept(pare_run *run)
         bool done;
         k->name = e->tensor.name;
         PARE_TRY(pare__rotate_put(run, e, k->hash, &done));
+        if (!done)
+            PARE_TRY(pare__run_kv_put(run, e, k->hash, &done));
         if (done)
             continue;
         const pare_tensor *const t = pare_checkpoint_find(&plan->checkpoint, e->tensor.name);

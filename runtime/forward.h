@@ -22,6 +22,9 @@ typedef struct pare_tap {
     pare_status (*see)(void *self, pare_site site, const float *x, size_t rows, size_t k);
     void *self;
     pare_site last; /* stop the block after this site; PARE_SITES: run the whole block */
+    /* NULL, or called with keys before RoPE and values, [rows, kv_heads * head_dim]. With it, a
+     * block that stops after the attention site has made q, k and v. */
+    pare_status (*see_kv)(void *self, const float *k, const float *v, size_t rows);
 } pare_tap;
 
 /* Tables and switches shared by all blocks of a model. */

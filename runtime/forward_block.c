@@ -128,7 +128,7 @@ static pare_status see(pass *p, pare_site site, const float *x, size_t k)
     if (!p->tap)
         return PARE_OK;
     p->stopped = p->tap->last == site;
-    return p->tap->see(p->tap->self, site, x, p->rows, k);
+    return p->tap->see ? p->tap->see(p->tap->self, site, x, p->rows, k) : PARE_OK;
 }
 
 static pare_status apply(const pass *p, pare_role first, size_t count, const float *x,
@@ -172,9 +172,14 @@ static pare_status attention_half(pass *p, float *h)
                   .width = hidden};
     for_rows(p, norm_rows, &r, 2);
     PARE_TRY(see(p, PARE_SITE_ATTENTION, normed, hidden));
-    if (p->stopped)
+    const bool watched = p->tap && p->tap->see_kv;
+    if (p->stopped && !watched)
         return PARE_OK;
     PARE_TRY(apply(p, PARE_ROLE_Q, 3, normed, (float *const[]){q, k, v}));
+    if (watched)
+        PARE_TRY(p->tap->see_kv(p->tap->self, k, v, p->rows));
+    if (p->stopped)
+        return PARE_OK;
     r = (row_call){.p = p, .b = v, .q = q, .k = k, .width = q_width};
     for_rows(p, rotate_rows, &r, 4);
     float *const attended = normed;

@@ -124,7 +124,7 @@ START_TEST(statistics_are_sums_over_all_tokens_and_leave_the_wave_alone)
     const pare_tap tap = pare_stats_tap(&h);
     ck_assert_int_eq(pare_wave_run(cx, a, &wave, &r.forward, block, &tap, "gathering"), PARE_OK);
     memset(&all, 0, sizeof all);
-    const pare_tap see = {keep, &all, PARE_SITE_ACTIVATED};
+    const pare_tap see = {.see = keep, .self = &all, .last = PARE_SITE_ACTIVATED};
     ck_assert_int_eq(pare_wave_run(cx, a, &wave, &r.forward, block, &see, "gathering"), PARE_OK);
     ck_assert_mem_eq(contents(&r, &wave), before,
                      SAMPLES * WINDOW * r.model.config.hidden * sizeof(float));

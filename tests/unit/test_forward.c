@@ -250,7 +250,7 @@ START_TEST(a_tap_sees_the_inputs_of_the_linears_and_stops_where_it_says)
     float *const x = embedded(&h, &m, 2, 15), *const y = embedded(&h, &m, 2, 15);
     float *const untouched = embedded(&h, &m, 2, 15);
     pare_kv *const kv = caches(&h, &m, 2, 15);
-    pare_tap tap = {look, &whole, PARE_SITES};
+    pare_tap tap = {.see = look, .self = &whole, .last = PARE_SITES};
     ck_assert_int_eq(pare_block_forward(&h.cx, &h.arena, &f, m.block, batch, x, kv, NULL), PARE_OK);
     ck_assert_int_eq(pare_block_forward(&h.cx, &h.arena, &f, m.block, batch, y, kv, &tap), PARE_OK);
     ck_assert_mem_eq(x, y, bytes);
@@ -258,7 +258,7 @@ START_TEST(a_tap_sees_the_inputs_of_the_linears_and_stops_where_it_says)
     const size_t widths[] = {hidden, 40, hidden, m.config.intermediate};
     for (size_t last = 0; last < PARE_SITES; last++) {
         w.calls = 0;
-        tap = (pare_tap){look, &w, (pare_site)last};
+        tap = (pare_tap){.see = look, .self = &w, .last = (pare_site)last};
         ck_assert_int_eq(
             pare_block_forward(&h.cx, &h.arena, &f, m.block, batch, untouched, kv, &tap), PARE_OK);
         ck_assert_uint_eq(w.calls, last + 1);
@@ -299,7 +299,7 @@ static void check_mixed(size_t first, size_t third, bool exact)
     float *const x = embedded(&h, &m, 1, LENGTH);
     ck_assert_int_eq(pare_forward_init(&h.cx, &h.arena, &m, LENGTH, exact, &f), PARE_OK);
     ck_assert_int_eq(pare_kv_take(&h.arena, &m.config, 1, LENGTH, &kv), PARE_OK);
-    const pare_tap tap = {see_first, seen, PARE_SITES};
+    const pare_tap tap = {.see = see_first, .self = seen, .last = PARE_SITES};
     ck_assert_int_eq(pare_block_forward(&h.cx, &h.arena, &f, &m.block[0],
                                         (pare_batch){1, LENGTH, 0}, x, &kv, &tap),
                      PARE_OK);
@@ -409,7 +409,7 @@ START_TEST(planned_scratch_is_enough_for_one_block)
     ck_assert_int_eq(pare_arena_init(&h.cx, &scratch, bytes), PARE_OK);
     h.cx.limit_bytes = h.cx.live_bytes; /* nothing beyond the plan */
     static witness w;
-    const pare_tap tap = {look, &w, PARE_SITE_ACTIVATED};
+    const pare_tap tap = {.see = look, .self = &w, .last = PARE_SITE_ACTIVATED};
     ck_assert_int_eq(pare_block_forward(&h.cx, &scratch, &f, m.block, batch, x, kv, &tap), PARE_OK);
     ck_assert_int_eq(pare_block_forward(&h.cx, &scratch, &f, m.block, batch, x, kv, NULL), PARE_OK);
     pare_arena_release(&scratch);
