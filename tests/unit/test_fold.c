@@ -137,7 +137,7 @@ static pare_status keep(void *self, pare_site site, const float *x, size_t rows,
 
 static void see_all(rig *r, seen *s)
 {
-    const pare_tap tap = {keep, s, PARE_SITE_ACTIVATED};
+    const pare_tap tap = {.see = keep, .self = s, .last = PARE_SITE_ACTIVATED};
     (void)logits(r, &tap);
 }
 
