@@ -77,9 +77,9 @@ void pare_quantize_note(pare_pass_linear *linear, const char *format, ...) PARE_
 pare_activation pare_quantize_float(const double *value);
 pare_activation pare_quantize_token(const double *value);
 
-/* What one bit and a half per weight does to a model that was not trained for it. */
+/* What the narrowest weights do to a model that was not trained for them. */
 #define PARE_QUANTIZE_CAUTION                                                                      \
-    "post-training quantization at this width loses most of what a model knows: look at the "      \
+    "plain post-training quantization at this width usually loses most of a model: judge by the "  \
     "evaluation, and recover by distillation or training with these weights in place"
 
 #endif

@@ -112,12 +112,19 @@ END_TEST
 START_TEST(dead_columns_become_zero_or_the_nearest_to_it)
 {
     const pare_grid *const g = &grids[_i];
-    const float *const w = weights(N, K);
+    float *const w = weights(N, K);
     float *const h = hessian(K);
     for (size_t j = 0; j < K; j++)
         h[j * K + 7] = h[7 * K + j] = 0;
     const pare_gptq_factor f = factorize(h, K, false);
+    for (size_t i = 0; i < N; i++)
+        w[i * K + 7] = 50; /* widens no grid */
     const pare_codes c = gptq(g, &f, w);
+    for (size_t i = 0; i < N; i++)
+        w[i * K + 7] = 0;
+    const pare_codes clean = gptq(g, &f, w);
+    ck_assert_mem_eq(c.scales, clean.scales, N * c.groups * sizeof *c.scales);
+    ck_assert_mem_eq(c.codes, clean.codes, N * K);
     const float *const q = values(g, &c);
     for (size_t i = 0; i < N; i++)
         ck_assert_float_le(fabsf(q[i * K + 7]),
@@ -171,7 +178,25 @@ START_TEST(scales_of_nf4_follow_the_formula)
 }
 END_TEST
 
+/* 256 scales with mean 1, of which one is 0; the largest makes 100.6 steps of the mean, so that the
+ * nearest code of 0 would stand for -0.4 steps. */
 START_TEST(scales_of_nf4_are_never_negative)
+{
+    const pare_grid g = {.bits = 4, .encoding = PARE_ENCODING_NF4, .group = 64};
+    pare_codes c;
+    ck_assert_int_eq(pare_codes_take(&arena, &g, 64, 256, &c), PARE_OK);
+    const float far = 127 / 100.6F;
+    for (size_t i = 0; i < 256; i++)
+        c.scales[i] = 1 + (1 - far) / 254;
+    c.scales[0] = 0;
+    c.scales[9] = 1 + far;
+    pare_nf4_scales(&c);
+    ck_assert_float_gt(c.scales[0], 0);
+    ck_assert_float_lt(pare_nf4_scale(c.scale_offset, c.scale_steps[0], c.scale_codes[0] - 1), 0);
+}
+END_TEST
+
+START_TEST(rows_of_zeros_stay_zero_in_nf4)
 {
     const pare_grid g = {.bits = 4, .encoding = PARE_ENCODING_NF4, .group = 64};
     float *const w = take(512 * 64, sizeof *w);
@@ -180,11 +205,9 @@ START_TEST(scales_of_nf4_are_never_negative)
     pare_codes c;
     ck_assert_int_eq(pare_codes_take(&arena, &g, 512, 64, &c), PARE_OK);
     ck_assert_int_eq(pare_rtn_quantize(&cx, &g, w, 512, 64, &c), PARE_OK);
-    for (size_t i = 0; i < 512; i++)
-        ck_assert_float_ge(c.scales[i], 0);
     const float *const q = values(&g, &c);
     for (size_t j = 0; j < 64; j++)
-        ck_assert_float_eq(q[j], 0); /* a row of zeros stays one, whatever its scale */
+        ck_assert_float_eq(q[j], 0); /* whatever its scale */
     memset(w, 0, 512 * 64 * sizeof *w);
     ck_assert_int_eq(pare_rtn_quantize(&cx, &g, w, 512, 64, &c), PARE_OK);
     ck_assert_float_eq(c.scales[77], 0);
@@ -225,6 +248,7 @@ int main(void)
     tcase_add_test(t, exponents_of_mxfp4_are_those_of_the_scales);
     tcase_add_test(t, scales_of_nf4_follow_the_formula);
     tcase_add_test(t, scales_of_nf4_are_never_negative);
+    tcase_add_test(t, rows_of_zeros_stay_zero_in_nf4);
     tcase_add_test(t, one_ternary_scale_is_the_mean_of_the_matrix);
     suite_add_tcase(s, t);
     return unit_main(s);
