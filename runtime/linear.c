@@ -56,6 +56,7 @@ static void add_outliers(const pare__work *w, const pare__job *j, size_t r0, siz
     const size_t m = t1 - t0, n = r1 - r0, count = o->count;
     float sum[PARE__TILE_TOKENS * ROWS];
     if (o->f16) {
+        assert(buffer);
         for (size_t t = 0; t < m; t++)
             for (size_t c = 0; c < count; c++)
                 buffer[t * count + c] = w->x[(t0 + t) * w->ldx + o->column[c]];

@@ -50,6 +50,15 @@ static pare_status fill(pare_ctx *cx, pare_arena *a, pare__bench_plane *p, size_
     return PARE_OK;
 }
 
+static pare_status fill_all(pare_ctx *cx, pare_arena *a, pare__bench_plane *const *planes,
+                            size_t count, size_t copies, uint32_t keep, uint32_t set)
+{
+    for (size_t i = 0; i < count; i++)
+        if (planes[i])
+            PARE_TRY(fill(cx, a, planes[i], copies, keep, set));
+    return PARE_OK;
+}
+
 /* Numbers between 0.5 and 1 in every dense format; packed codes are random bits, but no NaN. */
 static pare_status fill_codes(pare_ctx *cx, pare_arena *a, pare__bench_weights *w)
 {
@@ -81,7 +90,7 @@ static pare_status place_extras(pare_arena *a, pare__bench_weights *w)
     for (size_t j = 0; j < w->k; j += 20)
         w->salient[j] = 1;
     uint32_t *const column = (uint32_t *)(void *)w->column.data;
-    for (size_t i = 0; i < w->copies * w->column.bytes / sizeof *column; i++)
+    for (size_t i = 0; single > 0 && i < w->copies * w->column.bytes / sizeof *column; i++)
         column[i] = (uint32_t)(i % single * SPARSE_OF + column[i] % SPARSE_OF);
     return PARE_OK;
 }
@@ -89,21 +98,18 @@ static pare_status place_extras(pare_arena *a, pare__bench_weights *w)
 pare_status pare__bench_weights_make(pare_ctx *cx, pare_arena *a, const pare__bench_subject *sub,
                                      size_t n, size_t k, size_t rotate, pare__bench_weights *out)
 {
-    const uint32_t keep = 0x03ff03ffu, set = 0x20002000u;
     pare__bench_weights *const w = out;
     *w = (pare__bench_weights){.sub = sub, .n = n, .k = k};
     size_planes(w);
     w->copies = rotate / w->bytes + 1;
     PARE_TRY(fill_codes(cx, a, w));
-    PARE_TRY(fill(cx, a, &w->scales, w->copies, keep, set));
-    PARE_TRY(fill(cx, a, &w->book, w->copies, keep, set));
-    PARE_TRY(fill(cx, a, &w->outliers, w->copies, sub->f16_outliers ? keep : UINT32_MAX,
-                  sub->f16_outliers ? set : 0));
-    PARE_TRY(fill(cx, a, &w->outlier_scales, w->copies, keep, set));
-    PARE_TRY(fill(cx, a, &w->column, w->copies, UINT32_MAX, 0));
-    PARE_TRY(fill(cx, a, &w->value, w->copies, keep, set));
     w->data = w->codes.data;
     w->data_bytes = w->copies * w->codes.bytes;
+    pare__bench_plane *const halves[] = {&w->scales, &w->book, &w->outlier_scales, &w->value,
+                                         sub->f16_outliers ? &w->outliers : NULL};
+    pare__bench_plane *const bits[] = {&w->column, sub->f16_outliers ? NULL : &w->outliers};
+    PARE_TRY(fill_all(cx, a, halves, 5, w->copies, 0x03ff03ffu, 0x20002000u));
+    PARE_TRY(fill_all(cx, a, bits, 2, w->copies, UINT32_MAX, 0));
     return place_extras(a, w);
 }
 

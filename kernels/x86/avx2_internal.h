@@ -47,7 +47,7 @@ PARE_INLINE void unpack_atom(__m256i v[8], const uint8_t *atom, unsigned bits)
     const __m256i low = _mm256_set1_epi8(bits == 4 ? 15 : 3), four = _mm256_set1_epi8(4);
     if (bits == 4) {
         for (int l = 0; l < 4; l++) {
-            const __m256i w = load_32(atom + 32 * l);
+            const __m256i w = load_32(atom + (size_t)32 * (size_t)l);
             v[l] = _mm256_and_si256(w, low);
             v[l + 4] = _mm256_and_si256(_mm256_srli_epi16(w, 4), low);
         }

@@ -148,11 +148,28 @@ static void book_levels(float own[8][16], const uint16_t *book, unsigned bits)
             _mm256_storeu_ps(own[r] + i, load_scales(book + r * size + i));
 }
 
+/* The 32 columns of an atom of eight rows. */
+PARE_INLINE void decode_atom(float *dst, size_t ldd, const uint8_t *atom, unsigned bits,
+                             row_values row[8], const uint8_t *salient, kind kd)
+{
+    const bool wide = bits == 4;
+    __m256i half[2][4];
+    atom_halves(half, atom, bits);
+    for (size_t r = 0; r < PARE_ATOM_N; r++) {
+        row[r].salient = salient;
+        for (size_t h = 0; h < 2; h++) {
+            const __m256i v = half[h][r % 4];
+            const __m128i u = r < 4 ? _mm256_castsi256_si128(v) : _mm256_extracti128_si256(v, 1);
+            store_16(dst + r * ldd + 16 * h, u, &row[r], 16 * h, kd, wide);
+        }
+    }
+}
+
 PARE_INLINE void decode(float *dst, size_t ldd, const pare_panel *w, unsigned bits,
                         const float *level, kind kd)
 {
     const size_t groups = (w->k + w->group - 1) / w->group;
-    const bool wide = bits == 4;
+    const uint8_t *const salient = kd == BINARY ? w->salient : NULL;
     const uint8_t *atom = w->codes;
     for (size_t row = 0; row < w->n; row += PARE_ATOM_N) {
         row_values values[8];
@@ -163,17 +180,8 @@ PARE_INLINE void decode(float *dst, size_t ldd, const pare_panel *w, unsigned bi
             if (k % w->group == 0)
                 group_values(values, own, w, row * groups + k / w->group * PARE_ATOM_N, bits, level,
                              kd);
-            __m256i half[2][4];
-            atom_halves(half, atom, bits);
-            for (size_t r = 0; r < PARE_ATOM_N; r++) {
-                values[r].salient = kd == BINARY && w->salient ? w->salient + k : NULL;
-                for (size_t h = 0; h < 2; h++) {
-                    const __m256i v = half[h][r % 4];
-                    const __m128i u =
-                        r < 4 ? _mm256_castsi256_si128(v) : _mm256_extracti128_si256(v, 1);
-                    store_16(dst + (row + r) * ldd + k + 16 * h, u, &values[r], 16 * h, kd, wide);
-                }
-            }
+            decode_atom(dst + row * ldd + k, ldd, atom, bits, values, salient ? salient + k : NULL,
+                        kd);
         }
     }
 }

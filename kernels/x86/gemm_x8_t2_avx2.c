@@ -67,6 +67,28 @@ PARE_INLINE void add_columns(__m256i d[BLOCKS][MT], const uint8_t *const first[B
             d[r][t] = _mm256_add_epi32(d[r][t], _mm256_madd_epi16(s[r][t], one));
 }
 
+/* Every code stands for 1 less than it is. */
+PARE_INLINE void start_group(__m256i d[BLOCKS][MT], const int32_t *sums, size_t lds, size_t rows,
+                             size_t mt)
+{
+    for (size_t r = 0; r < rows; r++)
+        for (size_t t = 0; t < mt; t++)
+            d[r][t] = _mm256_set1_epi32(-sums[t * lds]);
+}
+
+/* d[r][t] += sums of columns [k, end). */
+PARE_INLINE void group_dot(__m256i d[BLOCKS][MT], const uint8_t *codes, size_t stride,
+                           const int8_t *x, size_t ldx, size_t k, size_t end, size_t rows,
+                           size_t mt)
+{
+    for (; k < end; k += WIDEN) {
+        const uint8_t *at[BLOCKS];
+        for (size_t r = 0; r < rows; r++)
+            at[r] = codes + r * stride + k / PARE_ATOM_K * ATOM;
+        add_columns(d, at, x + k, ldx, end - k < WIDEN ? end - k : WIDEN, rows, mt);
+    }
+}
+
 /* `rows` blocks of eight rows from `row` on by the mt tokens from t0 on. */
 PARE_INLINE void tile(float *y, size_t ldy, const pare_x8 *x, const pare_panel *w, size_t row,
                       size_t t0, size_t rows, size_t mt)
@@ -78,23 +100,13 @@ PARE_INLINE void tile(float *y, size_t ldy, const pare_x8 *x, const pare_panel *
     const float *const scales = x->scales + t0 * xgroups;
     const int32_t *const sums = x->sums + t0 * xgroups;
     __m256 acc[BLOCKS][MT];
-    for (size_t r = 0; r < rows; r++)
-        for (size_t t = 0; t < mt; t++)
-            acc[r][t] = _mm256_setzero_ps();
+    for (size_t i = 0; i < rows * mt; i++)
+        acc[i / mt][i % mt] = _mm256_setzero_ps();
     for (size_t b = 0, k = 0; b < xgroups; b++) {
         const size_t end = x->k - k < x->group ? x->k : k + x->group, g = k / w->group * 8;
         __m256i d[BLOCKS][MT];
-        for (size_t r = 0; r < rows; r++)
-            for (size_t t = 0; t < mt; t++)
-                d[r][t] = _mm256_set1_epi32(-sums[t * xgroups + b]);
-        while (k < end) {
-            const size_t width = end - k < WIDEN ? end - k : WIDEN;
-            const uint8_t *at[BLOCKS];
-            for (size_t r = 0; r < rows; r++)
-                at[r] = w->codes + (row / 8 + r) * stride + k / PARE_ATOM_K * ATOM;
-            add_columns(d, at, codes + k, x->k, width, rows, mt);
-            k += width;
-        }
+        start_group(d, sums + b, xgroups, rows, mt);
+        group_dot(d, w->codes + row / 8 * stride, stride, codes, x->k, k, end, rows, mt);
         for (size_t r = 0; r < rows; r++) {
             const __m256 s = load_scales(w->scales + (row + 8 * r) * groups + g);
             for (size_t t = 0; t < mt; t++) {
@@ -102,10 +114,10 @@ PARE_INLINE void tile(float *y, size_t ldy, const pare_x8 *x, const pare_panel *
                 acc[r][t] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(d[r][t]), st, acc[r][t]);
             }
         }
+        k = end;
     }
-    for (size_t r = 0; r < rows; r++)
-        for (size_t t = 0; t < mt; t++)
-            _mm256_storeu_ps(y + (t0 + t) * ldy + row + 8 * r, acc[r][t]);
+    for (size_t i = 0; i < rows * mt; i++)
+        _mm256_storeu_ps(y + (t0 + i % mt) * ldy + row + 8 * (i / mt), acc[i / mt][i % mt]);
 }
 
 /* One function per number of row blocks and tokens, so that both are constants inside. */

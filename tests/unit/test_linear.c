@@ -1,5 +1,6 @@
 #include "kernels/half.h"
 #include "kernels/levels.h"
+#include "runtime/forward_internal.h"
 #include "tests/unit/tiny.h"
 
 /* A double sum of f32 products and what rounding of any order of the same sum in f32 may differ. */
@@ -282,6 +283,46 @@ START_TEST(a_value_that_is_not_finite_reaches_all_outputs_of_its_token)
 }
 END_TEST
 
+/* Three linears of one input: what is made of it for one may serve another that asks for the same,
+ * and only then. */
+START_TEST(linears_of_one_input_share_it_only_when_they_ask_for_the_same)
+{
+    enum { VARIANTS = 7, M = 5, N = 21, K = 100 };
+    tiny_home h;
+    tiny_begin(&h, 2);
+    const pare_linear base = make(&h.arena, tiny_kinds[_i ? 18 : 17], N, K);
+    float *const x = random_rows(&h.arena, 1, M * K);
+    float y[3][M * N], alone[M * N];
+    uint32_t *const other = tiny_take(&h.arena, base.outliers.count, sizeof *other);
+    for (size_t c = 0; c < base.outliers.count; c++)
+        other[c] = base.outliers.column[c] + (c == 2);
+    pare_linear w[VARIANTS];
+    for (size_t i = 0; i < VARIANTS; i++)
+        w[i] = base;
+    w[1].outliers.column = other;
+    w[2].activation.bits = base.activation.bits == 4 ? 8 : 4;
+    w[3].activation = (pare_activation){PARE_ACTIVATION_TENSOR, 8, 0.03F};
+    w[4].activation = (pare_activation){PARE_ACTIVATION_TENSOR, 8, 0.02F};
+    w[5].activation.mode =
+        _i ? PARE_ACTIVATION_TOKEN : PARE_ACTIVATION_GROUP; /* the other of the two */
+    w[6].outliers.count--;
+    w[6].outliers.f16 = base.outliers.f16 ? tiny_halves(&h.arena, 77, N * K, 0.1) : NULL;
+    for (size_t i = 0; i < VARIANTS * VARIANTS; i++) {
+        const size_t pick[3] = {i / VARIANTS, i % VARIANTS, 0};
+        pare__product p[3];
+        for (size_t j = 0; j < 3; j++)
+            p[j] = (pare__product){&w[pick[j]], y[j], N};
+        ck_assert_int_eq(pare__linear_apply_all(&h.cx, &h.arena, p, 3, false, x, K, M), PARE_OK);
+        for (size_t j = 0; j < 3; j++) {
+            ck_assert_int_eq(
+                pare_linear_apply(&h.cx, &h.arena, &w[pick[j]], false, x, K, M, alone, N), PARE_OK);
+            ck_assert_mem_eq(y[j], alone, sizeof alone);
+        }
+    }
+    tiny_end(&h);
+}
+END_TEST
+
 /* 255 * 127 * 70016 does not fit in 32 bits. */
 START_TEST(sums_of_long_rows_do_not_overflow)
 {
@@ -444,6 +485,7 @@ int main(void)
     tcase_add_loop_test(c, activations_are_quantized_as_the_mode_says, 0, TINY_KINDS - 3);
     tcase_add_loop_test(c, a_value_that_is_not_finite_reaches_all_outputs_of_its_token, 0,
                         TINY_KINDS * 2);
+    tcase_add_loop_test(c, linears_of_one_input_share_it_only_when_they_ask_for_the_same, 0, 2);
     tcase_add_test(c, sums_of_long_rows_do_not_overflow);
     tcase_add_loop_test(c, what_no_kernel_computes_is_refused_with_the_reason, 0, 7);
     suite_add_tcase(s, c);
