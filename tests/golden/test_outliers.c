@@ -97,6 +97,8 @@ START_TEST(outliers_break_rounding_and_methods_recover)
     } methods[] = {
         {"[rotate, {" W8 "}]", 1.5},
         {"[{rotate: {online: true}}, {" W8 "}]", 1.0},
+        {"[awq, {" W8 "}]", 1.5},
+        {"[{llm_int8: {columns: 0.03}}]", 4.0}, /* one scale for the 250 other inputs */
     };
     const double plain = divergence("plain", "[{" W8 "}]");
     const double broken = divergence("injected", "[{" W8 "}]");
