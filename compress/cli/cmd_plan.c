@@ -38,19 +38,22 @@ static const char *pass_name(const pare_plan *p, const pare_plan_linear *l)
 
 static void print_linears(const pare_plan *p)
 {
-    size_t width = 6;
-    for (size_t i = 0; i < p->linears; i++) {
-        const size_t len = strlen(p->linear[i].packed.name);
-        width = len > width ? len : width;
-    }
-    (void)printf("%-*s  %13s  %-11s  %-16s %12s\n", (int)width, "linear", "shape", "pass",
-                 "encoding", "bytes");
+    char encoding[PARE_PACKED_TEXT];
+    size_t width = 6, second = 8;
     for (size_t i = 0; i < p->linears; i++) {
         const pare_packed_linear *const l = &p->linear[i].packed;
-        char shape[48], encoding[PARE_PACKED_TEXT];
+        const size_t len = strlen(l->name), words = strlen(pare_packed_linear_text(l, encoding));
+        width = len > width ? len : width;
+        second = words > second ? words : second;
+    }
+    (void)printf("%-*s  %13s  %-11s  %-*s %12s\n", (int)width, "linear", "shape", "pass",
+                 (int)second, "encoding", "bytes");
+    for (size_t i = 0; i < p->linears; i++) {
+        const pare_packed_linear *const l = &p->linear[i].packed;
+        char shape[48];
         (void)snprintf(shape, sizeof shape, "%zu x %zu", l->n, l->k);
-        (void)printf("%-*s  %13s  %-11s  %-16s %12llu\n", (int)width, l->name, shape,
-                     pass_name(p, &p->linear[i]), pare_packed_linear_text(l, encoding),
+        (void)printf("%-*s  %13s  %-11s  %-*s %12llu\n", (int)width, l->name, shape,
+                     pass_name(p, &p->linear[i]), (int)second, pare_packed_linear_text(l, encoding),
                      (unsigned long long)pare_packed_linear_bytes(l).total);
     }
 }

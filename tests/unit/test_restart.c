@@ -1,6 +1,7 @@
 /* Outputs that exist already: refused, replaced, continued, and never mixed with what lies around.
  */
 #include "compress/journal.h"
+#include "compress/verify.h"
 #include "formats/packed.h"
 #include "tests/unit/job.h"
 
@@ -90,6 +91,44 @@ START_TEST(an_interrupted_restart_is_continued_by_default_and_keeps_the_old_outp
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, what), PARE_EEXISTS);
     interrupt_after_a_block("out", true);
     ck_assert_uint_eq(finish("out", true), 0); /* asked to start over */
+}
+END_TEST
+
+static const char mixed[] =
+    "pare: 1\nmodel: model\n"
+    "calibration: {tokens: tokens.i32, samples: 8, window: 48}\n"
+    "passes:\n"
+    "  - awq: {clip: false}\n"
+    "  - squeezellm: {targets: '*.down_proj'}\n"
+    "  - llm_int8: {targets: '*.o_proj'}\n"
+    "  - atom: {outliers: 16, group: 32, targets: '*.v_proj'}\n"
+    "  - gptq: {bits: 3, group: 32, symmetric: false, targets: ['*.q_proj', '*.k_proj']}\n"
+    "  - billm: {targets: '*.gate_proj'}\n"
+    "  - nf4: {targets: '*.up_proj'}\n";
+
+static size_t findings(const char *output)
+{
+    pare_ctx cx;
+    pare_verify_result r;
+    pare_ctx_init(&cx);
+    ck_assert_msg(pare_verify(&cx, job_path(&place, output), NULL, NULL, &r) == PARE_OK, "%s",
+                  cx.what);
+    return r.findings;
+}
+
+/* Every kind of plane goes to the files and comes back, and steps go through the journal. */
+START_TEST(a_recipe_of_many_encodings_continues_to_the_same_bytes)
+{
+    char first[PARE_SHA256_HEX], other[PARE_SHA256_HEX];
+    job_recipe(&place, mixed);
+    ck_assert_uint_eq(finish("out", false), 0);
+    job_hash(&place, "out", first);
+    ck_assert_uint_eq(findings("out"), 0);
+    interrupt_after_a_block("other", false);
+    ck_assert_uint_eq(finish("other", false), 1);
+    job_hash(&place, "other", other);
+    ck_assert_str_eq(first, other);
+    ck_assert_uint_eq(findings("other"), 0);
 }
 END_TEST
 
@@ -290,6 +329,7 @@ int main(void)
     tcase_set_timeout(tc, 120);
     tcase_add_test(
         tc, an_interrupted_restart_is_continued_by_default_and_keeps_the_old_output_until_then);
+    tcase_add_test(tc, a_recipe_of_many_encodings_continues_to_the_same_bytes);
     tcase_add_test(tc, files_of_another_artifact_do_not_get_into_the_output);
     tcase_add_test(tc, a_folder_of_the_user_by_the_name_of_the_partial_one_is_not_touched);
     tcase_add_test(tc, a_restart_does_not_touch_the_files_of_a_run_in_progress);
