@@ -155,7 +155,7 @@ static pare_status quantize(pare_run *run, const pare_plan_linear *l, void *site
     if (!w)
         return PARE_ENOMEM;
     memcpy(w, run->current.weight[l->role], n * k * sizeof *w);
-    pare_codes codes;
+    pare_codes codes = {0};
     pare_pass_linear linear = {.w = w,
                                .n = n,
                                .k = k,

@@ -179,18 +179,6 @@ void pare_fold_columns(const pare_config *c, pare_site site, uint32_t *channel)
         channel[j] = (uint32_t)channel_of(c, site, j);
 }
 
-void pare_fold_gather_max(const pare_config *c, pare_site site, const float *k_values,
-                          float *channel)
-{
-    const size_t k = pare_site_width(c, site), channels = pare_fold_channels(c, site);
-    for (size_t i = 0; i < channels; i++)
-        channel[i] = -INFINITY;
-    for (size_t j = 0; j < k; j++) {
-        float *const m = &channel[channel_of(c, site, j)];
-        *m = k_values[j] > *m ? k_values[j] : *m;
-    }
-}
-
 typedef struct fold {
     const pare_config *c;
     pare_site site;

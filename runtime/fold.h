@@ -65,10 +65,6 @@ void pare_fold_spread(const pare_config *c, pare_site site, const float *channel
 /* The channel that each input column reads: channel [pare_site_width]. */
 void pare_fold_columns(const pare_config *c, pare_site site, uint32_t *channel);
 
-/* The largest of the values of the columns that read a channel: channel [pare_fold_channels]. */
-void pare_fold_gather_max(const pare_config *c, pare_site site, const float *k_values,
-                          float *channel);
-
 /* Columns of the site's linears times s, the channels of its producer divided by it.
  *   s  [channels], finite and above 0
  * PARE_EINVAL (a scale that is not, by its index), PARE_ENOTSUP (no producer). On failure nothing

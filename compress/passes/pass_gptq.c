@@ -74,9 +74,8 @@ static pare_grid grid(const double *value)
 
 static pare_activation activation(const double *value)
 {
-    return encoding(value) == PARE_ENCODING_UNIFORM
-               ? pare_quantize_activation(value[ACTIVATIONS])
-               : pare_quantize_float(value);
+    return encoding(value) == PARE_ENCODING_UNIFORM ? pare_quantize_activation(value[ACTIVATIONS])
+                                                    : pare_quantize_float(value);
 }
 
 /* Storage; the levels of a grid that is not uniform leave no choice in some parameters. */

@@ -1,6 +1,7 @@
 #include <stdio.h>
 
 #include "compress/passes/passes_internal.h"
+#include "compress/passes/site_channels.h"
 #include "quant/smoothquant.h"
 
 enum { ALPHA, ATTENDED, ACTIVATED };
@@ -57,19 +58,18 @@ static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threa
 static pare_status transform(pare_ctx *cx, const double *value, pare_pass_site *s,
                              pare_arena *scratch)
 {
-    const size_t k = s->stats->k, channels = pare_fold_channels(s->config, s->site);
     pare_smooth_linear linear[PARE_ROLES];
-    float *const scale = PARE_NEW(scratch, float, channels);
-    uint32_t *const channel = PARE_NEW(scratch, uint32_t, k);
-    if (!scale || !channel)
+    pare_site_channels share;
+    PARE_TRY(pare_site_channels_take(cx, scratch, s->config, s->site, &share));
+    float *const scale = PARE_NEW(scratch, float, share.channels);
+    if (!scale)
         return PARE_ENOMEM;
-    pare_fold_columns(s->config, s->site, channel);
-    pare_smooth_site site = {.k = k,
+    pare_smooth_site site = {.k = s->stats->k,
                              .absmax = s->stats->absmax,
                              .sample = s->stats->sample,
                              .samples = s->stats->samples,
-                             .channel = channel,
-                             .channels = channels,
+                             .channel = share.channel,
+                             .channels = share.channels,
                              .linear = linear};
     for (size_t role = 0; role < PARE_ROLES; role++) {
         size_t n, width;

@@ -25,6 +25,7 @@ enum { PATH = 512, NAMES = 64, KILLS_MAX = 3, SUMS = NAMES * (PARE_SHA256_HEX + 
 
 static const char tiny_recipe[] = "pare: 1\nmodel: model\ncalibration:\n  tokens: tokens.i32\n"
                                   "  samples: 6\n  window: 48\npasses:\n"
+                                  "  - smoothquant: {attended: true, activated: true}\n"
                                   "  - gptq: {bits: 4, group: 32}\n";
 
 typedef struct driver {
