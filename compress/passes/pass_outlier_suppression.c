@@ -9,7 +9,7 @@ enum { SHIFT, STEPS };
 // clang-format off
 static const pare_param params[] = {
     [SHIFT] = {.name = "shift", .type = PARE_PARAM_BOOL, .fallback = 1,
-        .help = "move each channel to the middle of its range; biases take the difference"},
+        .help = "move each channel to the middle of its range, biases take the difference; not down"},
     [STEPS] = {.name = "steps", .type = PARE_PARAM_INTEGER, .min = 1, .max = 200, .fallback = 32,
         .unit = "thresholds", .help = "thresholds tried, from the largest range to the smallest"},
     {.name = NULL},
@@ -22,10 +22,11 @@ static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threa
                             .flops = (value[STEPS] + 1) * (double)n * (double)k * (double)k};
 }
 
+/* The input of down is a product of two linears: no bias of one could take a shift. */
 static unsigned sites(const double *value)
 {
-    (void)value;
-    return (1u << PARE_SITES) - 1;
+    const unsigned all = (1u << PARE_SITES) - 1;
+    return value[SHIFT] != 0.0 ? all & ~(1u << PARE_SITE_ACTIVATED) : all;
 }
 
 static unsigned folds(const double *value)
@@ -75,14 +76,12 @@ static pare_status scale(pare_ctx *cx, const double *value, pare_pass_site *s,
     return pare_pass_scale(cx, s, values);
 }
 
-/* The input of down is a product of two linears: no bias of one could take a shift. It is scaled
- * only. */
 static pare_status transform(pare_ctx *cx, const double *value, pare_pass_site *s,
                              pare_arena *scratch)
 {
     pare_site_channels channels;
     PARE_TRY(pare_site_channels_take(cx, scratch, s->config, s->site, &channels));
-    if (value[SHIFT] != 0.0 && s->site != PARE_SITE_ACTIVATED)
+    if (value[SHIFT] != 0.0)
         PARE_TRY(shift(cx, s, &channels, scratch));
     return scale(cx, value, s, &channels, scratch);
 }

@@ -13,8 +13,10 @@
 
 #ifdef SLOW
 enum { TEXT_BYTES = 1500, CALIBRATION_BYTES = 3000, SAMPLES = 3 };
+static const bool enough_for_perplexity = false;
 #else
 enum { TEXT_BYTES = 12000, CALIBRATION_BYTES = 30000, SAMPLES = 32 };
+static const bool enough_for_perplexity = true;
 #endif
 enum { WINDOW = 128 };
 
@@ -57,8 +59,8 @@ static void teardown(void)
     job_remove_directory(root);
 }
 
-/* Mean KL divergence of what the passes make of a model. */
-static double divergence(const char *model, const char *passes)
+/* What the passes make of a model. */
+static pare_report_eval judge(const char *model, const char *passes)
 {
     pare_ctx cx;
     pare_arena a;
@@ -76,38 +78,72 @@ static double divergence(const char *model, const char *passes)
                           .output = pare_path_join(&a, root, "out"),
                           .restart = true};
     ck_assert_int_eq(pare_file_write(&cx, job.recipe, recipe, (size_t)len), PARE_OK);
-    ck_assert_msg(pare_compress(&cx, &a, &job, NULL, &result) == PARE_OK, "%s", cx.what);
-    const double kl = result.report.evaluation[0].after.kl_mean;
-    printf("%-10s %-70s KL %.6f\n", model, passes, kl);
+    ck_assert_msg(pare_compress(&cx, &a, &job, NULL, &result) == PARE_OK, "%s: %s", passes,
+                  cx.what);
+    const pare_report_eval e = result.report.evaluation[0];
+    printf("%-9s %-90s perplexity %8.4f -> %8.4f (x %.4f)  KL %.6f\n", model, passes, e.before.ppl,
+           e.after.ppl, e.after.ppl / e.before.ppl, e.after.kl_mean);
     (void)fflush(stdout);
     pare_arena_release(&a);
     pare_pool_free(&cx, cx.pool);
-    return kl;
+    return e;
 }
 
-#define W8 "rtn: {bits: 8, group: row}"
+#define W8    "rtn: {bits: 8, group: row}"
+#define TOKEN "rtn: {bits: 8, group: row, activations: int8_token}"
 
-/* Against rounding to nearest of the model without outliers: with them rounding loses many times as
- * much, and each method in front of it makes the outliers harmless. */
-START_TEST(outliers_break_rounding_and_methods_recover)
+typedef struct method {
+    const char *passes;
+    double kl;  /* at most this many times the divergence without outliers */
+    double ppl; /* at most this many times the perplexity of the float model */
+} method;
+
+/* Outliers multiply the divergence of rounding to nearest by more than `broken_kl` and its
+ * perplexity to more than `broken_ppl` of the float model; each method makes them harmless. */
+static void compare(const char *baseline, double broken_kl, double broken_ppl,
+                    const method *methods, size_t count)
 {
-    static const struct {
-        const char *passes;
-        double most; /* of the divergence without outliers */
-    } methods[] = {
-        {"[rotate, {" W8 "}]", 1.5},
-        {"[{rotate: {online: true}}, {" W8 "}]", 1.0},
-        {"[awq, {" W8 "}]", 1.5},
-        {"[{llm_int8: {columns: 0.03}}]", 4.0}, /* one scale for the 250 other inputs */
-    };
-    const double plain = divergence("plain", "[{" W8 "}]");
-    const double broken = divergence("injected", "[{" W8 "}]");
-    ck_assert_double_gt(broken, 20 * plain);
-    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
-        const double kl = divergence("injected", methods[i].passes);
-        ck_assert_msg(kl < methods[i].most * plain, "%s: KL %g, without outliers %g",
-                      methods[i].passes, kl, plain);
+    const pare_report_eval plain = judge("plain", baseline);
+    const pare_report_eval broken = judge("injected", baseline);
+    ck_assert_double_eq_tol(broken.before.ppl / plain.before.ppl, 1, 1e-3);
+    ck_assert_double_gt(broken.after.kl_mean, broken_kl * plain.after.kl_mean);
+    if (enough_for_perplexity)
+        ck_assert_double_gt(broken.after.ppl, broken_ppl * broken.before.ppl);
+    for (size_t i = 0; i < count; i++) {
+        const method *const m = &methods[i];
+        const pare_report_eval e = judge("injected", m->passes);
+        ck_assert_msg(e.after.kl_mean < m->kl * plain.after.kl_mean,
+                      "%s: KL %g, without outliers %g", m->passes, e.after.kl_mean,
+                      plain.after.kl_mean);
+        ck_assert_msg(!enough_for_perplexity || e.after.ppl < m->ppl * e.before.ppl,
+                      "%s: perplexity %g, in floats %g", m->passes, e.after.ppl, e.before.ppl);
     }
+}
+
+#ifndef SLOW
+START_TEST(outliers_break_one_scale_per_token_and_methods_recover)
+{
+    static const method methods[] = {
+        {"[smoothquant, {" TOKEN "}]", 1.25, 1.005},
+        {"[{smoothquant: {alpha: 0.8}}, {" TOKEN "}]", 1.25, 1.005},
+        {"[outlier_suppression, {" TOKEN "}]", 1.25, 1.005},
+        {"[{llm_int8: {columns: 0.03}}]", 1.25, 1.005},
+        {"[rotate, {" TOKEN "}]", 1.25, 1.005},
+        {"[{awq: {clip: false}}, {" TOKEN "}]", 1.25, 1.005},
+    };
+    compare("[{" TOKEN "}]", 25, 1.008, methods, sizeof methods / sizeof *methods);
+}
+END_TEST
+#endif
+
+START_TEST(outliers_break_scales_per_group_and_methods_recover)
+{
+    static const method methods[] = {
+        {"[rotate, {" W8 "}]", 1.5, 1.01},
+        {"[{rotate: {online: true}}, {" W8 "}]", 1.0, 1.01},
+        {"[awq, {" W8 "}]", 1.5, 1.01},
+    };
+    compare("[{" W8 "}]", 20, 1.008, methods, sizeof methods / sizeof *methods);
 }
 END_TEST
 
@@ -117,7 +153,10 @@ int main(void)
     TCase *const tc = tcase_create("hedge");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, 600);
-    tcase_add_test(tc, outliers_break_rounding_and_methods_recover);
+#ifndef SLOW
+    tcase_add_test(tc, outliers_break_one_scale_per_token_and_methods_recover);
+#endif
+    tcase_add_test(tc, outliers_break_scales_per_group_and_methods_recover);
     suite_add_tcase(s, tc);
     return unit_main(s);
 }
