@@ -12,6 +12,18 @@ static const char composed[] = HEAD "passes:\n"
                                     "activated: true}\n"
                                     "  - gptq: {bits: 4, group: 32, activations: int8_token}\n";
 
+/* Shifts: norms and linears get biases. */
+static const char shifted[] = HEAD "passes:\n"
+                                   "  - outlier_suppression: {skip: \"*.down_proj\"}\n"
+                                   "  - gptq: {bits: 4, group: 32, activations: int8_tensor}\n";
+
+/* Three steps, values that stay dense among what changes. */
+static const char many[] = HEAD "passes:\n"
+                                "  - rotate: {online: true}\n"
+                                "  - smoothquant: {alpha: 0.4}\n"
+                                "  - awq: {skip: [\"*.o_proj\", \"*.down_proj\"]}\n"
+                                "  - gptq: {bits: 3, group: 32}\n";
+
 static job_place place;
 
 static void setup(void)
@@ -67,7 +79,9 @@ static void stop_behind_a_block(void *self, const pare_event *e)
 
 START_TEST(bytes_do_not_depend_on_threads_or_breaks)
 {
+    static const char *const recipes[] = {composed, shifted, many};
     char first[PARE_SHA256_HEX], other[PARE_SHA256_HEX];
+    job_recipe(&place, recipes[_i]);
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "one"}, NULL), PARE_OK);
     job_hash(&place, "one", first);
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "five", .threads = 5}, NULL), PARE_OK);
@@ -237,6 +251,38 @@ START_TEST(what_nobody_quantizes_is_stored_changed_and_the_plan_knows_its_size)
 }
 END_TEST
 
+static uint64_t counted;
+
+static void count_ram(const pare_plan *plan)
+{
+    counted = plan->fixed_ram_bytes;
+}
+
+START_TEST(the_plan_counts_the_reference_and_what_statistics_take)
+{
+    tiny_model m = tiny_model_default();
+    m.hidden = 320;
+    m.intermediate = 1100;
+    job_remove_directory(job_path(&place, "model"));
+    ck_assert(tiny_model_write(&m, job_path(&place, "model")));
+    static const char *const passes[] = {"", "  - smoothquant: {alpha: 0.5}\n",
+                                         "  - smoothquant: {alpha: search}\n"};
+    uint64_t bytes[3];
+    for (size_t i = 0; i < 3; i++) {
+        char recipe[512];
+        (void)snprintf(recipe, sizeof recipe, HEAD "passes:\n%s  - gptq\n", passes[i]);
+        job_recipe(&place, recipe);
+        ck_assert_int_eq(plan_of(0, count_ram), PARE_OK);
+        bytes[i] = counted;
+    }
+    /* q 72 rows, k and v 24, o, gate, up, down once more in floats; then samples of two inputs */
+    const uint64_t weights = (72 + 24 + 24 + 72) * 320 + 3 * 1100 * 320;
+    ck_assert_uint_ge(bytes[1] - bytes[0], weights * 4);
+    ck_assert_uint_lt(bytes[1] - bytes[0], weights * 5);
+    ck_assert_uint_ge(bytes[2] - bytes[1], 2 * PARE_STATS_ROWS * 320 * 4);
+}
+END_TEST
+
 START_TEST(a_composed_job_keeps_to_the_least_memory_that_its_plan_takes)
 {
     tiny_model m = tiny_model_default();
@@ -382,11 +428,12 @@ int main(void)
     TCase *const tc = tcase_create("jobs");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, 240);
-    tcase_add_test(tc, bytes_do_not_depend_on_threads_or_breaks);
+    tcase_add_loop_test(tc, bytes_do_not_depend_on_threads_or_breaks, 0, 3);
     tcase_add_test(tc, a_changed_tensor_that_was_damaged_is_found_on_the_way);
     tcase_add_test(tc, orders_that_the_facts_do_not_allow_are_refused_with_their_place);
     tcase_add_test(tc, orders_that_are_legal_run);
     tcase_add_test(tc, what_nobody_quantizes_is_stored_changed_and_the_plan_knows_its_size);
+    tcase_add_test(tc, the_plan_counts_the_reference_and_what_statistics_take);
     tcase_add_test(tc, a_composed_job_keeps_to_the_least_memory_that_its_plan_takes);
     tcase_add_test(tc, the_cost_of_each_step_is_told);
     tcase_add_test(tc, outlier_channels_break_w8a8_and_smoothing_recovers);
