@@ -3,10 +3,11 @@
 #include "compress/report/report.h"
 #include "compress/report/units.h"
 #include "runtime/file.h"
+#include "tests/unit/uniform.h"
 #include "tests/unit/unit.h"
 
 static pare_linear_result rows[] = {
-    {.linear = {"model.layers.0.self_attn.q_proj", 64, 64, 4, 32, true},
+    {.linear = UNIFORM("model.layers.0.self_attn.q_proj", 64, 64, 4, 32, true),
      .method = "gptq",
      .weight_error = 0.01,
      .output_error = 0.002,
@@ -18,7 +19,7 @@ static pare_linear_result rows[] = {
                .note = "alpha 0.55, \"c\""},
               {.step = 1, .pass = "gptq", .output_error = 0.0015, .weight_error = 0.01}},
      .steps = 2},
-    {.linear = {"model.layers.1.mlp.<up>,\"x\"", 172, 64, 3, 0, false},
+    {.linear = UNIFORM("model.layers.1.mlp.<up>,\"x\"", 172, 64, 3, 0, false),
      .block = 1,
      .method = "rtn",
      .weight_error = 0.03,
