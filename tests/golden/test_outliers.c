@@ -147,6 +147,18 @@ START_TEST(outliers_break_scales_per_group_and_methods_recover)
 }
 END_TEST
 
+#define W4A4 "rtn: {bits: 4, group: 64, activations: int4}"
+
+/* Four bits for weights and inputs: unusable with outliers, usual when the model is rotated. */
+START_TEST(rotation_makes_four_bit_inputs_possible)
+{
+    const pare_report_eval broken = judge("injected", "[{" W4A4 "}]");
+    const pare_report_eval rotated = judge("injected", "[{rotate: {online: true}}, {" W4A4 "}]");
+    ck_assert_double_gt(broken.after.kl_mean, 0.5);
+    ck_assert_double_lt(rotated.after.kl_mean, 0.04);
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("outliers");
@@ -157,6 +169,7 @@ int main(void)
     tcase_add_test(tc, outliers_break_one_scale_per_token_and_methods_recover);
 #endif
     tcase_add_test(tc, outliers_break_scales_per_group_and_methods_recover);
+    tcase_add_test(tc, rotation_makes_four_bit_inputs_possible);
     suite_add_tcase(s, tc);
     return unit_main(s);
 }
