@@ -173,7 +173,8 @@ static pare_status check_codes(const planes *c)
     return PARE_OK;
 }
 
-/* Padding of the int8 columns that are kept apart is the code of 0. */
+/* Padding of the int8 columns that are kept apart is the code of 0. Their scales may be subnormal:
+ * the largest of a few weights of a row can be anything. */
 static pare_status check_outliers(const planes *c)
 {
     planes apart = *c;
@@ -183,7 +184,7 @@ static pare_status check_outliers(const planes *c)
     apart.p.k = c->p.outliers;
     apart.plane[PARE_PLANE_ZEROS] = NULL;
     apart.codes = PARE_PLANE_OUTLIER_CODES;
-    check_scales(c, PARE_PLANE_OUTLIER_SCALES, 1, F16_NORMAL);
+    check_scales(c, PARE_PLANE_OUTLIER_SCALES, 1, 1);
     return check_codes(&apart);
 }
 

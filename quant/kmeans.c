@@ -81,6 +81,17 @@ static void add_up(pare_kmeans *s, size_t count)
     }
 }
 
+/* Not from the sums: small weights behind large ones are lost there, and 0 / 0 is no mean. */
+static float mean(const pare_kmeans_point *p, size_t count)
+{
+    double weight = 0, sum = 0;
+    for (size_t i = 0; i < count; i++) {
+        weight += p[i].weight;
+        sum += p[i].weight * (double)p[i].value;
+    }
+    return (float)(sum / weight);
+}
+
 double pare_kmeans_solve(pare_kmeans *s, size_t count, size_t centers, float *center)
 {
     const size_t clusters = count < centers ? count : centers, stride = s->points + 1;
@@ -100,8 +111,7 @@ double pare_kmeans_solve(pare_kmeans *s, size_t count, size_t centers, float *ce
     size_t end = count;
     for (size_t q = clusters; q-- > 0;) {
         const size_t begin = q ? s->first[q * stride + end] : 0;
-        center[q] =
-            (float)((s->sum[1][end] - s->sum[1][begin]) / (s->sum[0][end] - s->sum[0][begin]));
+        center[q] = mean(s->point + begin, end - begin);
         end = begin;
     }
     for (size_t c = clusters; c < centers; c++)

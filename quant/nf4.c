@@ -37,7 +37,7 @@ static void quantize_run(pare_codes *c, size_t first, size_t end)
         const float t = step > 0 ? (c->scales[at] - c->scale_offset) / step : 0;
         const float code = rintf(t) + SCALE_ZERO;
         uint8_t q = (uint8_t)(code < 1 ? 1 : code > SCALE_TOP ? SCALE_TOP : code);
-        if (pare_nf4_scale(c->scale_offset, step, q) < 0)
+        if (signbit(pare_nf4_scale(c->scale_offset, step, q))) /* -0 of a rounded product, too */
             q++;
         c->scale_codes[at] = q;
         c->scales[at] = pare_nf4_scale(c->scale_offset, step, q);

@@ -4,8 +4,8 @@
  *   step   = max |scale - offset| / 127 over 256 scales that lie together in the stored plane
  *   code   = clamp(rint((scale - offset) / step) + 128, 1, 255)
  *   scale' = f16(offset + step * (code - 128))
- * scale' is what weights are rounded with. Where it would be negative, which takes a group of
- * almost no weight among large ones, the code is one higher. */
+ * scale' is what weights are rounded with. Where it would be negative or -0, which takes a
+ * group of almost no weight among large ones, the code is one higher. */
 #ifndef PARE_QUANT_NF4_H
 #define PARE_QUANT_NF4_H
 

@@ -211,10 +211,11 @@ pare_status pare_squeezellm_quantize(pare_ctx *cx, pare_arena *arena,
                                      const pare_squeezellm_opts *opts, const float *sensitivity,
                                      const float *w, size_t n, size_t k, pare_codes *out)
 {
-    const size_t sparse = pare_squeezellm_count(opts->fraction, n, k);
     if (opts->bits != 3 && opts->bits != 4)
         return pare_fail(cx, PARE_EINVAL, "%u bits per weight: codebooks have 3 or 4", opts->bits);
-    if (!(opts->fraction >= 0 && opts->fraction <= 0.5) || sparse > UINT32_MAX)
+    const bool share = opts->fraction >= 0 && opts->fraction <= 0.5;
+    const size_t sparse = share ? pare_squeezellm_count(opts->fraction, n, k) : 0;
+    if (!share || sparse > UINT32_MAX)
         return pare_fail(cx, PARE_EINVAL, "a share of %g cannot be kept apart: 0 to 0.5",
                          opts->fraction);
     const pare_grid grid = {.bits = opts->bits, .encoding = PARE_ENCODING_CODEBOOK};

@@ -196,6 +196,22 @@ START_TEST(scales_of_nf4_are_never_negative)
 }
 END_TEST
 
+/* The group of zeros is the farthest from the mean m: its scale is m - 127 (m / 127), rounded. */
+START_TEST(scales_of_nf4_are_never_minus_zero)
+{
+    const pare_grid g = {.bits = 4, .encoding = PARE_ENCODING_NF4, .group = 64};
+    pare_codes c;
+    ck_assert_int_eq(pare_codes_take(&arena, &g, 4, 64, &c), PARE_OK);
+    for (size_t i = 0; i < 1000; i++) {
+        c.scales[0] = c.scales[1] = c.scales[2] = (float)(1100 + i) * 0x1p-14F;
+        c.scales[3] = 0;
+        pare_nf4_scales(&c);
+        ck_assert(!signbit(c.scales[3]));
+        ck_assert_float_lt(c.scales[3], c.scales[0] / 100);
+    }
+}
+END_TEST
+
 START_TEST(rows_of_zeros_stay_zero_in_nf4)
 {
     const pare_grid g = {.bits = 4, .encoding = PARE_ENCODING_NF4, .group = 64};
@@ -248,6 +264,7 @@ int main(void)
     tcase_add_test(t, exponents_of_mxfp4_are_those_of_the_scales);
     tcase_add_test(t, scales_of_nf4_follow_the_formula);
     tcase_add_test(t, scales_of_nf4_are_never_negative);
+    tcase_add_test(t, scales_of_nf4_are_never_minus_zero);
     tcase_add_test(t, rows_of_zeros_stay_zero_in_nf4);
     tcase_add_test(t, one_ternary_scale_is_the_mean_of_the_matrix);
     suite_add_tcase(s, t);

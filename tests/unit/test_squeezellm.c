@@ -61,6 +61,19 @@ START_TEST(codebook_is_the_best_of_all_partitions)
 END_TEST
 
 /* Lloyd's iteration from quantiles, as usually done, cannot be better. */
+START_TEST(weights_far_apart_give_centers_among_the_values)
+{
+    pare_kmeans s;
+    float center[8];
+    ck_assert_int_eq(pare_kmeans_take(&arena, 8, &s), PARE_OK);
+    for (size_t i = 0; i < 8; i++)
+        s.point[i] = (pare_kmeans_point){(float)i + 1, (uint32_t)i, i < 2 ? 1e20 : 1e-3};
+    (void)pare_kmeans_solve(&s, 8, 8, center);
+    for (size_t c = 0; c < 8; c++)
+        ck_assert_float_eq(center[c], (float)c + 1);
+}
+END_TEST
+
 START_TEST(codebook_of_a_long_row_beats_lloyd)
 {
     enum { COUNT = 1000, CENTERS = 16 };
@@ -251,6 +264,7 @@ int main(void)
     TCase *const t = tcase_create("squeezellm");
     tcase_add_checked_fixture(t, quant_setup, quant_teardown);
     tcase_add_test(t, codebook_is_the_best_of_all_partitions);
+    tcase_add_test(t, weights_far_apart_give_centers_among_the_values);
     tcase_add_test(t, codebook_of_a_long_row_beats_lloyd);
     tcase_add_test(t, sensitivity_and_sparse_weights_lower_the_loss);
     tcase_add_test(t, fixed_number_of_the_largest_is_kept_apart);
