@@ -104,6 +104,7 @@ static void round_inputs(const pare_smooth_site *site, const pare_smooth_linear 
     const float top = l->activation.bits == 4 ? 7 : 127;
     const size_t group = l->grid && l->grid->group ? l->grid->group : pare_round_up(k, 32);
     const size_t span = mode == PARE_ACTIVATION_GROUP ? pare_x8_group(group) : k;
+    const bool rounds = mode != PARE_ACTIVATION_FLOAT;
     float fixed = 0;
     for (size_t j = 0; j < k; j++)
         fixed = fmaxf(fixed, site->absmax[j] / (s ? s[j] : 1));
@@ -111,7 +112,7 @@ static void round_inputs(const pare_smooth_site *site, const pare_smooth_linear 
         float *const row = to + t * k;
         for (size_t j = 0; j < k; j++)
             row[j] = site->sample[t * k + j] / (s ? s[j] : 1);
-        for (size_t j = 0; j < k; j += span) {
+        for (size_t j = 0; rounds && j < k; j += span) {
             const size_t count = k - j < span ? k - j : span;
             round_span(row + j, count,
                        mode == PARE_ACTIVATION_TENSOR ? fixed : largest(row + j, count), top);

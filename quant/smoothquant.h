@@ -15,8 +15,8 @@
  *     error(s) = sum over linears, tokens t and rows of (Q(W diag s) q(diag(s)^-1 x_t) - W x_t)^2
  *
  * over a sample of inputs, Q being the grid of the quantizer that follows and q the way it will
- * round inputs (int8 per token where it keeps floats). The original searches nothing: it names an
- * alpha per model.
+ * round inputs (not at all where it keeps floats). The original searches nothing: it names an alpha
+ * per model.
  * Source: Xiao et al., ICML 2023, equation (4), and the program published with it, restated. */
 #ifndef PARE_QUANT_SMOOTHQUANT_H
 #define PARE_QUANT_SMOOTHQUANT_H

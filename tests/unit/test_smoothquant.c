@@ -132,6 +132,25 @@ START_TEST(the_error_is_that_of_rounding_weights_and_inputs)
 }
 END_TEST
 
+/* Without a grid and without rounded inputs nothing is lost. */
+START_TEST(inputs_that_stay_floats_are_not_rounded)
+{
+    static rig r;
+    rig_begin(&r, NULL);
+    float s[K];
+    double error, rounded;
+    for (size_t j = 0; j < K; j++)
+        s[j] = j == LOUD ? 8.0F : 1.0F;
+    ck_assert_int_eq(pare_smoothquant_error(&r.cx, &r.arena, &r.site, s, &rounded), PARE_OK);
+    for (size_t l = 0; l < 2; l++)
+        r.linear[l].activation = (pare_activation){.mode = PARE_ACTIVATION_FLOAT};
+    ck_assert_int_eq(pare_smoothquant_error(&r.cx, &r.arena, &r.site, s, &error), PARE_OK);
+    ck_assert_double_gt(rounded, 0);
+    ck_assert_double_eq(error, 0); /* dividing by 8 and multiplying again is exact */
+    rig_end(&r);
+}
+END_TEST
+
 START_TEST(the_search_takes_the_alpha_of_least_error_and_tames_the_loud_channel)
 {
     static rig r;
@@ -215,6 +234,7 @@ int main(void)
     tcase_add_test(t, scales_follow_the_formula_of_the_paper);
     tcase_add_test(t, columns_of_a_channel_share_the_largest_of_their_ranges);
     tcase_add_test(t, the_error_is_that_of_rounding_weights_and_inputs);
+    tcase_add_test(t, inputs_that_stay_floats_are_not_rounded);
     tcase_add_test(t, the_search_takes_the_alpha_of_least_error_and_tames_the_loud_channel);
     tcase_add_test(t, ranges_that_are_not_finite_are_refused);
     tcase_add_test(t, every_refused_allocation_is_reported_and_nothing_leaks);
