@@ -105,7 +105,9 @@ static void print_pass(const pare_pass *pass)
         pare_param_print(pass->params, pass->params->fallback, fallback, sizeof fallback);
         (void)printf("%s: %s", pass->params->name, fallback);
     }
-    (void)printf("}\n");
+    (void)printf("}\n%s", pare_pass_transforms(pass) || pass->rotation
+                              ? "           - gptq: {bits: 4, group: 64}\n"
+                              : "");
 }
 
 static void print_kv_cache(void)

@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "compress/pass.h"
 #include "formats/json.h"
 #include "tests/data/tiny_model.h"
 #include "tests/unit/unit.h"
@@ -256,6 +257,29 @@ START_TEST(every_command_and_pass_has_a_page)
 }
 END_TEST
 
+/* What stands behind "example" on the page of a pass, in a recipe that has model and data. */
+START_TEST(the_example_on_the_page_of_each_pass_can_be_planned)
+{
+    make_tiny();
+    for (size_t i = 0; pare_passes[i]; i++) {
+        char command[512], recipe[1024];
+        (void)snprintf(command, sizeof command, "help %s", pare_passes[i]->name);
+        const char *const example = strstr(call(command, OUT)->text, "\nexample  ");
+        ck_assert_msg(example != NULL, "%s has no example", pare_passes[i]->name);
+        (void)snprintf(recipe, sizeof recipe,
+                       "pare: 1\nmodel: model\noutput: example\n"
+                       "calibration: {tokens: tokens.i32, samples: 2, window: 16}\n%s",
+                       example + strlen("\nexample  "));
+        FILE *const f = fopen(TINY "/example.yaml", "w");
+        ck_assert(f && fputs(recipe, f) >= 0);
+        ck_assert_int_eq(fclose(f), 0);
+        const outcome *const o = call("plan " TINY "/example.yaml", ERR);
+        ck_assert_msg(o->code == 0, "%s: exit %d: %s\n%s", pare_passes[i]->name, o->code, o->text,
+                      recipe);
+    }
+}
+END_TEST
+
 START_TEST(a_page_names_every_parameter_with_its_default)
 {
     static const char *const row[] = {"bits", "group", "tail", "damp", "0.01", "128", "targets"};
@@ -373,6 +397,7 @@ int main(void)
     tcase_add_test(t, an_artifact_keeps_its_cache_as_the_recipe_says_until_told_otherwise);
     tcase_add_test(t, data_that_do_not_fit_the_models_are_a_mistake_of_the_user);
     tcase_add_test(t, every_command_and_pass_has_a_page);
+    tcase_add_test(t, the_example_on_the_page_of_each_pass_can_be_planned);
     tcase_add_test(t, a_page_names_every_parameter_with_its_default);
     tcase_add_test(t, json_of_eval_holds_what_was_asked_for_and_no_more);
     tcase_add_test(t, every_result_can_be_had_as_json);
