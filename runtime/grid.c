@@ -62,25 +62,31 @@ pare_status pare_codes_take(pare_arena *a, const pare_grid *g, size_t n, size_t 
     return out->zeros ? take_more(a, g, out) : PARE_ENOMEM;
 }
 
+/* Widths of the codes of an encoding, for a person; each is one digit. */
+static const char *widths(pare_encoding encoding)
+{
+    switch (encoding) {
+    case PARE_ENCODING_UNIFORM: return "2, 3, 4 and 8";
+    case PARE_ENCODING_TERNARY:
+    case PARE_ENCODING_BINARY: return "2";
+    case PARE_ENCODING_NF4:
+    case PARE_ENCODING_MXFP4: return "4";
+    case PARE_ENCODING_FP8: return "8";
+    case PARE_ENCODING_CODEBOOK: return "3 and 4";
+    }
+    return "";
+}
+
 static bool bits_go(const pare_grid *g)
 {
-    switch (g->encoding) {
-    case PARE_ENCODING_UNIFORM: return g->bits == 2 || g->bits == 3 || g->bits == 4 || g->bits == 8;
-    case PARE_ENCODING_TERNARY:
-    case PARE_ENCODING_BINARY: return g->bits == 2;
-    case PARE_ENCODING_NF4:
-    case PARE_ENCODING_MXFP4: return g->bits == 4;
-    case PARE_ENCODING_FP8: return g->bits == 8;
-    case PARE_ENCODING_CODEBOOK: return g->bits == 3 || g->bits == 4;
-    }
-    return false;
+    return g->bits >= 1 && g->bits <= 9 && strchr(widths(g->encoding), (int)('0' + g->bits));
 }
 
 /* What only some encodings ask for; NULL when all is well. */
 static const char *mismatch(const pare_grid *g)
 {
     if (g->clip != PARE_CLIP_NONE && g->encoding != PARE_ENCODING_UNIFORM)
-        return "clip goes with the uniform grid only";
+        return "clip goes with the uniform grid only: say clip: none";
     if (g->encoding == PARE_ENCODING_MXFP4 && g->group != 32)
         return "MXFP4 has groups of 32: say group: 32";
     if (g->encoding == PARE_ENCODING_CODEBOOK && (!g->book || g->group))
@@ -95,11 +101,8 @@ pare_status pare_grid_check(pare_ctx *cx, const pare_grid *g, size_t n, size_t k
 {
     const char *const wrong = mismatch(g);
     if (!bits_go(g))
-        return pare_fail(cx, PARE_EINVAL,
-                         g->encoding == PARE_ENCODING_UNIFORM
-                             ? "%u bits per weight, supported are 2, 3, 4 and 8"
-                             : "%u bits per weight do not go with this encoding",
-                         g->bits);
+        return pare_fail(cx, PARE_EINVAL, "%u bits per weight: codes of this grid have %s bits",
+                         g->bits, widths(g->encoding));
     if (wrong)
         return pare_fail(cx, PARE_EINVAL, "%s", wrong);
     if (g->group % 32 != 0)

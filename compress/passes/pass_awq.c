@@ -107,6 +107,14 @@ static pare_status transform(pare_ctx *cx, const double *value, pare_pass_site *
     return PARE_OK;
 }
 
+static const char *refuses(const double *value, const pare_grid *grid)
+{
+    (void)value;
+    return grid ? NULL
+                : "its searches round weights as the pass behind it will, and that one has no grid "
+                  "to say how; put another quantizer there";
+}
+
 const pare_pass pare_pass_awq = {
     .name = "awq",
     .summary = "AWQ: scales up the channels with large inputs before rounding, then clips",
@@ -117,4 +125,5 @@ const pare_pass pare_pass_awq = {
     .sites = sites,
     .folds = folds,
     .transform = transform,
+    .refuses = refuses,
 };

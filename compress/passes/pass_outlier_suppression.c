@@ -86,6 +86,14 @@ static pare_status transform(pare_ctx *cx, const double *value, pare_pass_site *
     return scale(cx, value, s, &channels, scratch);
 }
 
+static const char *refuses(const double *value, const pare_grid *grid)
+{
+    (void)value;
+    return grid ? NULL
+                : "thresholds are searched by rounding weights as the pass behind it will, and "
+                  "that one has no grid to say how; put another quantizer there";
+}
+
 const pare_pass pare_pass_outlier_suppression = {
     .name = "outlier_suppression",
     .summary = "Outlier Suppression+: shifts channels to the middle and shrinks the widest",
@@ -96,4 +104,5 @@ const pare_pass pare_pass_outlier_suppression = {
     .sites = sites,
     .folds = folds,
     .transform = transform,
+    .refuses = refuses,
 };

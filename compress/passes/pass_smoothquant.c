@@ -87,6 +87,14 @@ static pare_status transform(pare_ctx *cx, const double *value, pare_pass_site *
     return pare_pass_scale(cx, s, scale);
 }
 
+static const char *refuses(const double *value, const pare_grid *grid)
+{
+    return grid || !searches(value)
+               ? NULL
+               : "alpha: search rounds weights as the pass behind it will, and that one has no "
+                 "grid to say how; say alpha: 0.5";
+}
+
 const pare_pass pare_pass_smoothquant = {
     .name = "smoothquant",
     .summary = "SmoothQuant: the range of loud input channels is shared with the weights",
@@ -98,4 +106,5 @@ const pare_pass pare_pass_smoothquant = {
     .sites = sites,
     .folds = folds,
     .transform = transform,
+    .refuses = refuses,
 };

@@ -162,6 +162,17 @@ START_TEST(orders_that_the_facts_do_not_allow_are_refused_with_their_place)
             "recipe.yaml:5:5: smoothquant: true_sequential quantizes "
             "model.layers.0.self_attn.v_proj before");
     refused("  - smoothquant\n  - rtn\n  - gptq\n", "is already quantized by pass 1 (rtn)");
+    refused("  - awq: {skip: [\"*.o_proj\", \"*.down_proj\"]}\n  - billm: {targets: "
+            "\"*.k_proj\"}\n  - rtn: {skip: \"*.k_proj\"}\n",
+            "recipe.yaml:5:5: awq: its searches round weights as the pass behind it will, and that "
+            "one has no grid to say how; put another quantizer there (billm of "
+            "model.layers.0.self_attn.k_proj)");
+    refused("  - outlier_suppression\n  - billm\n",
+            "recipe.yaml:5:5: outlier_suppression: thresholds are searched by rounding weights");
+    refused("  - smoothquant: {alpha: search}\n  - billm\n",
+            "recipe.yaml:5:5: smoothquant: alpha: search rounds weights");
+    refused("  - gptq: {grid: nf4, bits: 3}\n",
+            "3 bits per weight: codes of this grid have 4 bits");
     job_recipe(&place, "pare: 1\nmodel: model\npasses:\n  - smoothquant\n  - rtn\n");
     char what[1024];
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, what), PARE_EUSAGE);
