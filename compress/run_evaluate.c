@@ -147,6 +147,7 @@ pare_status pare__run_evaluate(pare_run *run, pare_compress_result *out)
                        .blas = run->blas,
                        .threads = pare_threads(run->cx),
                        .config = &plan->model.config,
+                       .kv = &plan->recipe.kv,
                        .row = run->row,
                        .rows = run->rows,
                        .evaluation = evaluation,

@@ -23,6 +23,7 @@ typedef struct pare_report {
     const char *cpu, *blas, *host;
     size_t threads;
     const pare_config *config;
+    const pare_kv_format *kv; /* how the artifact keeps keys and values; NULL: as floats */
     const pare_linear_result *row;
     size_t rows;
     const pare_report_eval *evaluation;

@@ -3,6 +3,12 @@
 #include "compress/pass.h"
 #include "compress/report/report_internal.h"
 #include "compress/report/units.h"
+#include "runtime/kv.h"
+
+bool pare__report_has_cache(const pare_report *r)
+{
+    return r->kv && r->kv->method != PARE_KV_FLOAT;
+}
 
 static void put_head(pare_text_out *t, const pare_report *r)
 {
@@ -22,6 +28,11 @@ static void put_head(pare_text_out *t, const pare_report *r)
                    pare_units_bytes(r->bytes_before, before),
                    pare_units_bytes(r->bytes_after, after), r->rows, r->bits_per_weight,
                    r->model_bits_per_weight);
+    if (pare__report_has_cache(r))
+        pare__text_put(t, "| bytes of a token in the key/value cache (%s) | %.6g | %.6g |\n",
+                       pare_kv_method_name(r->kv->method),
+                       pare_kv_token_bytes(r->config, &(pare_kv_format){0}),
+                       pare_kv_token_bytes(r->config, r->kv));
 }
 
 static void put_evaluations(pare_text_out *t, const pare_report *r)

@@ -2,6 +2,7 @@
 #include "compress/pass.h"
 #include "compress/report/report_internal.h"
 #include "compress/report/units.h"
+#include "runtime/kv.h"
 
 static const char head[] =
     "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
@@ -49,6 +50,13 @@ static void put_summary(pare_text_out *t, const pare_report *r)
                    "<tr><td>bits per weight</td><td>%.3f in %zu linears, %.3f in the whole "
                    "model</td></tr>\n",
                    r->bits_per_weight, r->rows, r->model_bits_per_weight);
+    if (pare__report_has_cache(r))
+        pare__text_put(t,
+                       "<tr><td>key/value cache</td><td>%s, %.6g &rarr; %.6g bytes per "
+                       "token</td></tr>\n",
+                       pare_kv_method_name(r->kv->method),
+                       pare_kv_token_bytes(r->config, &(pare_kv_format){0}),
+                       pare_kv_token_bytes(r->config, r->kv));
     if (r->calibration_windows)
         put_calibration(t, r);
     put_row(t, "time", pare_units_seconds(r->seconds, a));

@@ -33,6 +33,9 @@ void pare__report_run(pare_json_writer *w, const pare_report *r);
  * say or no row comes from it. */
 const char *pare__report_caution(const pare_report *r, size_t pass);
 
+/* True when keys and values are kept otherwise than as floats. */
+bool pare__report_has_cache(const pare_report *r);
+
 /* Error of a row that is shown: of the outputs where it was measured, else of the weights. */
 double pare__report_error(const pare_linear_result *row);
 

@@ -27,7 +27,9 @@ static pare_linear_result rows[] = {
      .fallback = true,
      .dead = 3},
 };
-static const pare_config config = {.arch = pare_archs, .blocks = 2, .hidden = 64};
+static const pare_config config = {
+    .arch = pare_archs, .blocks = 2, .hidden = 64, .kv_heads = 2, .head_dim = 16};
+static const pare_kv_format cache = {.method = PARE_KV_INT8};
 static const pare_report_eval evaluation = {.what = "kl",
                                             .data = "a|b<script>.txt",
                                             .window = 32,
@@ -44,6 +46,7 @@ static const pare_report report = {
     .host = "\"host\"",
     .started = "2026-01-01T00:00:00Z",
     .config = &config,
+    .kv = &cache,
     .row = rows,
     .rows = 2,
     .evaluation = &evaluation,
@@ -95,6 +98,14 @@ START_TEST(text_from_outside_stays_text_in_the_model_card)
     check_contains("README.md", "a\\|b&lt;script>.txt", "a|b");
     check_contains("README.md", "\n`````yaml\n", "\n````yaml\n");
     check_contains("README.md", "rounded to nearest", "<up>");
+}
+END_TEST
+
+/* 2 blocks, keys and values, 2 heads of 16: F32, or a byte each and an F16 scale per head. */
+START_TEST(the_form_of_the_cache_is_told)
+{
+    check_contains("README.md", "key/value cache (int8) | 512 | 144 |\n", "(none)");
+    check_contains("report.html", "int8, 512 &rarr; 144 bytes per token", "none,");
 }
 END_TEST
 
@@ -173,6 +184,7 @@ int main(void)
     tcase_add_test(t, text_from_outside_stays_text_in_html);
     tcase_add_test(t, text_from_outside_stays_text_in_the_model_card);
     tcase_add_test(t, the_table_of_layers_quotes_names_and_leaves_out_what_was_not_measured);
+    tcase_add_test(t, the_form_of_the_cache_is_told);
     tcase_add_test(t, the_model_card_lists_each_encoding_once);
     tcase_add_test(t, what_each_step_cost_has_rows_of_its_own);
     tcase_add_test(t, failed_allocations_are_reported_and_leak_nothing);
