@@ -47,8 +47,9 @@
  *   dequant_fp8     dst[r, k] = pare_levels_e4m3[u] * scale, 8 bits; finite scales.
  *   dequant_book    dst[r, k] = book[r][u], 3 or 4 bits; no scales.
  *   dequant_binary  with bit 0 and bit 1 of the 2-bit code u, + for 1 and - for 0, and the
- * magnitudes small, large, first, second of row and group: columns that are not salient are (bit 0)
- * (bit 1 ? large : small), salient ones (bit 0) first + (bit 1) second.
+ *                magnitudes small, large, first, second of row and group: columns that are not
+ *                salient are (bit 0) (bit 1 ? large : small), salient ones (bit 0) first +
+ *                (bit 1) second.
  *
  *   hadamard_f32 n a power of two; for h = 1, 2, 4, ... n / 2 every pair (x[i], x[i + h]) whose i
  *                has bit h clear becomes (x[i] + x[i + h], x[i] - x[i + h]); then x = x * scale.

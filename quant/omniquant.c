@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernels/layout.h"
 #include "runtime/backward.h"
 #include "runtime/ops.h"
 #include "runtime/threads.h"
@@ -129,6 +130,21 @@ static void alter_rows(void *arg, size_t begin, size_t end, size_t worker)
         }
 }
 
+/* Inputs that share a scale in the runtime; the finest where linears of a site differ. */
+static size_t input_group(const learner *l, pare_site site, size_t k)
+{
+    const size_t all = pare_round_up(k, PARE_ATOM_K);
+    size_t finest = all;
+    for (size_t r = 0; r < PARE_ROLES; r++) {
+        const pare_grid *const grid = l->block->grid[r];
+        if (!grid || l->c->arch->linear[r].site != site)
+            continue;
+        const size_t group = pare_x8_group(grid->group ? grid->group : all);
+        finest = group < finest ? group : finest;
+    }
+    return finest;
+}
+
 static void alter(void *self, pare_site site, float *x, size_t rows, size_t k)
 {
     const learner *const l = self;
@@ -136,7 +152,7 @@ static void alter(void *self, pare_site site, float *x, size_t rows, size_t k)
     if (a->bits == 0 || a->mode == PARE_ACTIVATION_FLOAT)
         return;
     loop call = {.x = x, .k = k, .top = (float)((1u << (a->bits - 1)) - 1)};
-    call.group = a->mode == PARE_ACTIVATION_GROUP ? 128 : k;
+    call.group = a->mode == PARE_ACTIVATION_GROUP ? input_group(l, site, k) : k;
     pare_parallel(l->cx, rows, ROWS_PER_CHUNK, alter_rows, &call);
 }
 

@@ -11,14 +11,20 @@
  * An all-zero group has scale 0 and codes = zero (asymmetric: zero = 0).
  *
  * TERNARY   (code - 1) * scale, scale = mean |w| of the group, row or matrix,
- *           code = 1 + clamp(rint(w / scale), -1, 1)                     [BitNet b1.58, 2024, eq.
- * 1-3] NF4       level[code] * scale, scale = max |w|, nearest of 16 normal quantiles   [QLoRA,
- * 2023] FP8       E4M3(code) * scale, scale = max |w| / 448, half to even, at most +-448 MXFP4
- * E2M1(code) * 2^e, e = floor(log2 max |w|) - 2, half to even, at most +-6; a group of zeros has e
- * = -24                                       [OCP Microscaling 1.0, 6.3] CODEBOOK book[row][code],
- * ascending in a row, nearest; scale 1 Ties between levels of NF4 and CODEBOOK go to the lower one;
- * a zero is never stored as -0. BINARY    a method of its own (quant/billm.h), only pare_codes is
- * shared.
+ *           code = 1 + clamp(rint(w / scale), -1, 1)       [BitNet b1.58, 2024, eq. 1-3]
+ *
+ * NF4       level[code] * scale, scale = max |w|, nearest of 16 normal quantiles [QLoRA, 2023]
+ *
+ * FP8       E4M3(code) * scale, scale = max |w| / 448, half to even, at most +-448
+ *
+ * MXFP4     E2M1(code) * 2^e, e = floor(log2 max |w|) - 2, half to even, at most +-6;
+ *           a group of zeros has e = -24                   [OCP Microscaling 1.0, 6.3]
+ *
+ * CODEBOOK  book[row][code], ascending in a row, nearest; scale 1
+ *
+ * BINARY    a method of its own (quant/billm.h), only pare_codes is shared.
+ *
+ * Ties between levels of NF4 and CODEBOOK go to the lower one; a zero is never stored as -0.
  *
  * With f16_scales the scale is rounded to F16 before zero and codes are chosen, so that they are
  * decided on the grid that ships. rint rounds half to even. A grid's value of a code has the bits

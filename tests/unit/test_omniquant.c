@@ -304,6 +304,25 @@ START_TEST(rounded_inputs_are_part_of_the_loss)
 }
 END_TEST
 
+/* A loud channel spoils the codes of its own group of 32 inputs, and of no other. */
+START_TEST(inputs_share_a_scale_as_the_weights_behind_them)
+{
+    static home m;
+    begin(&m, 1, 8);
+    m.current.norm[1][3] *= 30;
+    run_block(&m, &m.current, m.y);
+    pare_omniquant_opts opts = usual;
+    opts.epochs = 1;
+    pare_omniquant_found token, group;
+    m.data.activation[PARE_SITE_MLP] = (pare_activation){PARE_ACTIVATION_TOKEN, 4, 0};
+    ck_assert_int_eq(pare_omniquant_learn(&m.h.cx, &m.h.arena, &opts, &m.data, &token), PARE_OK);
+    m.data.activation[PARE_SITE_MLP].mode = PARE_ACTIVATION_GROUP;
+    ck_assert_int_eq(pare_omniquant_learn(&m.h.cx, &m.h.arena, &opts, &m.data, &group), PARE_OK);
+    ck_assert_double_lt(group.before, 0.75 * token.before);
+    tiny_end(&m.h);
+}
+END_TEST
+
 START_TEST(grids_that_are_not_uniform_are_refused)
 {
     static home m;
@@ -394,6 +413,7 @@ int main(void)
     tcase_add_test(t, any_thread_count_learns_the_same_bytes);
     tcase_add_test(t, plain_rounding_is_kept_when_nothing_better_is_found);
     tcase_add_test(t, rounded_inputs_are_part_of_the_loss);
+    tcase_add_test(t, inputs_share_a_scale_as_the_weights_behind_them);
     tcase_add_test(t, grids_that_are_not_uniform_are_refused);
     tcase_add_test(t, values_that_are_not_finite_end_the_descent);
     tcase_add_test(t, an_interrupt_and_a_failed_read_stop_at_the_next_batch);
