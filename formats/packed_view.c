@@ -1,4 +1,5 @@
 #include <inttypes.h>
+#include <math.h>
 
 #include "formats/packed.h"
 #include "kernels/half.h"
@@ -77,6 +78,25 @@ static pare_status check_sparse(pare_ctx *cx, const pare_packed_linear *l, const
     return PARE_OK;
 }
 
+/* The small vectors of F32: one value that is not finite would spoil many weights or a row. */
+static pare_status check_floats(pare_ctx *cx, const pare_packed_linear *l, void *const *plane)
+{
+    static const pare_plane looked_at[] = {PARE_PLANE_SCALE_STEPS, PARE_PLANE_SCALE_OFFSET,
+                                           PARE_PLANE_BIAS};
+    for (size_t p = 0; p < sizeof looked_at / sizeof *looked_at; p++) {
+        const float *const x = plane[looked_at[p]];
+        pare_tensor t;
+        if (!x || !pare_packed_plane_shape(l, looked_at[p], &t))
+            continue;
+        for (size_t i = 0; i < t.shape[0]; i++)
+            if (!isfinite(x[i]))
+                return pare_fail(cx, PARE_EFORMAT, "%s.%s: value %zu is %s", l->name,
+                                 pare_packed_plane_name(looked_at[p]), i,
+                                 isnan(x[i]) ? "NaN" : "infinite");
+    }
+    return PARE_OK;
+}
+
 static pare_status check_salient(pare_ctx *cx, const pare_packed_linear *l, const uint8_t *salient)
 {
     const size_t k = pare_round_up(l->k, PARE_ATOM_K);
@@ -136,6 +156,7 @@ pare_status pare_packed_view(pare_ctx *cx, pare_arena *a, const pare_packed_line
                                     .value = plane[PARE_PLANE_SPARSE_VALUES]},
                          .rotated = l->rotated,
                          .bias = plane[PARE_PLANE_BIAS]};
+    PARE_TRY(check_floats(cx, l, plane));
     if (l->encoding == PARE_ENCODING_NF4 || l->encoding == PARE_ENCODING_MXFP4)
         PARE_TRY(expand(cx, a, l, plane, &out->panel.scales));
     PARE_TRY(check_salient(cx, l, out->panel.salient));

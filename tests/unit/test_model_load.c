@@ -450,6 +450,7 @@ static const char *const artifact_messages[] = {
     "q_proj: 1025 sparse weights of 32 x 32",
     "q_proj.scales: row 0: 2^-127 is outside 2^-24 .. 2^15",
     "q_proj.scales: row 0: 2^128 is outside 2^-24 .. 2^15",
+    "q_proj.scale_steps: value 0 is NaN",
     "q_proj.salient: column 0: 255",
     "q_proj.outlier_columns: 0 is not below 32 and above those before it",
     "q_proj.outlier_columns: 4294967295 is not below 32",

@@ -283,7 +283,8 @@ END_TEST
 
 START_TEST(what_the_kernels_rely_on_is_checked)
 {
-    enum { SPARSE = 4, SIGNS = 6, EXPONENTS = 3, COLUMNS = 7 };
+    enum { SPARSE = 4, SIGNS = 6, EXPONENTS = 3, COLUMNS = 7, STEPS = 1, BIASED = 2 };
+    enum { NOT_A_NUMBER = 0x7fc00000, INFINITE = 0x7f800000 };
     static const struct {
         int kind;
         pare_plane plane;
@@ -301,6 +302,9 @@ START_TEST(what_the_kernels_rely_on_is_checked)
         {SIGNS, PARE_PLANE_SALIENT, 141, 1, "w.salient: column 141: 1"},
         {EXPONENTS, PARE_PLANE_SCALES, 2, 102, "w.scales: row 2: 2^-25 is outside 2^-24 .. 2^15"},
         {EXPONENTS, PARE_PLANE_SCALES, 9, 143, "w.scales: row 1: 2^16 is outside 2^-24 .. 2^15"},
+        {STEPS, PARE_PLANE_SCALE_STEPS, 0, NOT_A_NUMBER, "w.scale_steps: value 0 is NaN"},
+        {STEPS, PARE_PLANE_SCALE_OFFSET, 0, INFINITE, "w.scale_offset: value 0 is infinite"},
+        {BIASED, PARE_PLANE_BIAS, 42, NOT_A_NUMBER, "w.bias: value 42 is NaN"},
     };
     const pare_packed_linear l = kind(bad[_i].kind);
     pare_codes c;
@@ -308,7 +312,7 @@ START_TEST(what_the_kernels_rely_on_is_checked)
     const pare_packed_planes p = pack(&l, &c);
     pare_tensor t;
     ck_assert(pare_packed_plane_shape(&l, bad[_i].plane, &t));
-    if (t.dtype == PARE_U32)
+    if (t.dtype == PARE_U32 || t.dtype == PARE_F32)
         ((uint32_t *)p.plane[bad[_i].plane])[bad[_i].at] = (uint32_t)bad[_i].value;
     else
         ((uint8_t *)p.plane[bad[_i].plane])[bad[_i].at] = (uint8_t)bad[_i].value;
@@ -316,7 +320,7 @@ START_TEST(what_the_kernels_rely_on_is_checked)
     ck_assert_msg(strstr(cx.what, bad[_i].what) != NULL, "%s, not %s", cx.what, bad[_i].what);
 }
 END_TEST
-enum { VIEW_FAULTS = 11 };
+enum { VIEW_FAULTS = 14 };
 
 START_TEST(codes_that_lack_something_are_refused)
 {
