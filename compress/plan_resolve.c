@@ -73,8 +73,8 @@ static pare_status check_hits(pare_ctx *cx, pare_arena *a, const pare_model *mod
         const pare_text *const t = &m->texts->item[i];
         const char *const near = nearest_linear(a, model, t->text);
         return pare_recipe_fail(cx, t->place,
-                                "%s: \"%s\" matches no linear of the model; a name looks like "
-                                "\"%s\"",
+                                "%s: \"%s\" matches no linear of the model; a pattern must match "
+                                "the whole name, which looks like \"%s\"",
                                 list, t->text, near ? near : "");
     }
     return PARE_OK;

@@ -88,10 +88,10 @@ static void print_pass(const pare_pass *pass)
                      p->unit ? " [" : "", p->unit ? p->unit : "", p->unit ? "]" : "");
     }
     if (!pass->rotation)
-        (void)printf("  %-16s %-38s %-8s %s\n  %-16s %-38s %-8s %s\n", "targets",
-                     "list of patterns", "all",
-                     "linears of the blocks to work on: globs, or re: and an expression", "skip",
-                     "list of patterns", "none", "linears to leave as they are");
+        (void)printf(
+            "  %-16s %-38s %-8s %s\n  %-16s %-38s %-8s %s\n", "targets", "list of patterns", "all",
+            "linears of the blocks to work on: globs, or re: and an expression, of whole names",
+            "skip", "list of patterns", "none", "linears to leave as they are");
     if (has_param(pass, "symmetric"))
         (void)printf("\nsymmetric grid: codes -2^(b-1) .. 2^(b-1)-1 around a fixed zero, and the "
                      "smallest scale that\ncovers the group, so the largest weight falls on a code "
