@@ -18,14 +18,25 @@ typedef struct pare_bench_limits {
     double int8_gop_s;     /* 8-bit products added in 16 bits, in registers */
 } pare_bench_limits;
 
+/* A product, or one of
+ *   kv_M        kv_decode of a tile of n cached positions of k channels, as attention takes them:
+ *               M is the method, with _k for keys and _v for values where they differ
+ *   kv_mix      weights [m, n] times values [n, k], m queries (m = 1: one that is generated)
+ *   hadamard    hadamard_f32 on m rows of k values, in runs of n
+ *   mix         mix_f32 on m rows of k values: k / n runs of n values are mixed
+ * Calls of these are dealt out to the threads: us is the time over their number. */
 typedef struct pare_bench_row {
     const char *kernel; /* "int4", "ternary", "nf4", "f16", ... */
-    size_t group;       /* weights that share a scale; 0 for dense weights */
+    size_t group;       /* weights or cached values that share a scale; 0: there is none, or it is
+                           calibrated and the same for all positions */
     size_t n, k, m, threads;
     double us;          /* one product y = W x for m tokens, quantization of x included; median */
-    double gb_s;        /* bytes of W (codes and scales) per second */
-    double gop_s;       /* 2 m n k operations per second */
+    double gb_s;        /* bytes of W, or of cached values (codes and scales), per second; of rows
+                           that are rotated those read, and all that kv_mix reads and writes */
+    double gop_s;       /* 2 m n k operations per second; 2 per decoded value, log2(n) + 1 per value
+                           of hadamard, 2 k / n of mix */
     const char *bound;  /* the limit that applies: "dram", "fma", "int8" */
+    bool cached;        /* operands stay in a core's cache, else they rotate over > 256 MB */
     double share;       /* of that limit, for the same number of threads */
     double sgemm_ratio; /* speed over OpenBLAS sgemm of the same product on all cores; NAN: none */
 } pare_bench_row;
@@ -39,7 +50,7 @@ typedef struct pare_bench_gptq {
     double time_ratio;       /* seconds / baseline_seconds; NAN without a baseline */
 } pare_bench_gptq;
 
-enum { PARE_BENCH_ROWS_MAX = 96 };
+enum { PARE_BENCH_ROWS_MAX = 128 };
 
 typedef struct pare_bench_opts {
     bool quick;    /* small matrices and few runs: a test that all works, not a measurement */
@@ -62,7 +73,9 @@ typedef struct pare_bench_result {
  * held against: integer weights, ternary and dense ones of every type; int8 activations per group,
  * per token (w8a8) and of fixed steps (w8a8fix); F16 and int8 outlier columns (w8+f16: 32 of them,
  * w4a4+8: 128 beside 4-bit activations); 0.45% of single weights (+sp); and the encodings that are
- * decoded and multiplied in F32.
+ * decoded and multiplied in F32. Then, in the same way, decoding of tiles of a coded cache that is
+ * larger than 256 MB, mixing of values that were just decoded, and rotations of rows of 4096 and
+ * 43 x 256 values: one that lies in the cache, and 512 out of more than 256 MB.
  *
  * Returns PARE_OK, PARE_ENOMEM, PARE_EIO when the child cannot be run or gives no answer,
  * PARE_EINTERRUPTED.

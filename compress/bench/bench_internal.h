@@ -5,7 +5,11 @@
 #include "compress/bench/bench.h"
 #include "runtime/model.h"
 
-enum { PARE__RUNS_MAX = 16 };
+enum {
+    PARE__RUNS_MAX = 16,
+    PARE__SAMPLES_MAX = 384,
+    PARE__BENCH_LOOPS = 14,
+};
 
 /* Seconds since some moment, monotonic. */
 double pare__bench_now(void);
@@ -18,6 +22,21 @@ double pare__bench_median(double *times, size_t count);
 double pare__bench_read(const pare_ctx *cx, const void *data, size_t bytes);
 double pare__bench_fma(const pare_ctx *cx, bool quick);
 double pare__bench_int8(const pare_ctx *cx, bool quick);
+
+/* Passes over one limit. */
+typedef struct pare__bench_samples {
+    double value[PARE__SAMPLES_MAX];
+    size_t count;
+} pare__bench_samples;
+
+/* Passes over all of them with one number of threads. */
+typedef struct pare__bench_meter {
+    pare__bench_samples read, fma, int8;
+} pare__bench_meter;
+
+/* Adds a pass over memory when there is `data`, else one over each kind of arithmetic. */
+void pare__bench_sample(const pare_ctx *cx, const void *data, size_t bytes, bool quick,
+                        pare__bench_meter *out);
 
 /* Fills `words` 32-bit words with (random & keep) | set, on all threads. */
 void pare__bench_fill(const pare_ctx *cx, uint32_t *words, size_t count, uint32_t keep,
@@ -61,6 +80,12 @@ PARE_CHECKED pare_status pare__bench_weights_make(pare_ctx *cx, pare_arena *a,
 
 /* One copy. */
 pare_linear pare__bench_weights_at(const pare__bench_weights *w, size_t copy);
+
+/* Measures kernel number `index` < PARE__BENCH_LOOPS of those that multiply by no weights, on all
+ * threads with limits[0] and on one with limits[1], and adds its rows, shares left out.
+ * PARE_ENOMEM, PARE_EINTERRUPTED. */
+PARE_CHECKED pare_status pare__bench_loop(pare_ctx *cx, size_t index, bool quick,
+                                          pare__bench_meter limits[2], pare_bench_result *out);
 
 /* Runs this program as PARE_BENCH_CHILD with `args` (ended by NULL, at most 6); its seconds. */
 PARE_CHECKED pare_status pare__bench_baseline(pare_ctx *cx, const char *const *args,

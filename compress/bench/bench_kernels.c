@@ -57,26 +57,7 @@ typedef struct sizes {
 static const sizes full = {4096, 4096, 512, (size_t)304 << 20, 7, false};
 static const sizes quick = {256, 512, 8, (size_t)1 << 20, 3, true};
 
-enum { SAMPLES_MAX = SUBJECTS * 8 };
-
-/* Passes over one limit. */
-typedef struct samples {
-    double value[SAMPLES_MAX];
-    size_t count;
-} samples;
-
-/* Of all threads, and of one. */
-typedef struct meter {
-    samples read, fma, int8;
-} meter;
-
-static void add_sample(samples *s, double value)
-{
-    if (s->count < SAMPLES_MAX)
-        s->value[s->count++] = value;
-}
-
-static pare_bench_limits limits_of(meter *m)
+static pare_bench_limits limits_of(pare__bench_meter *m)
 {
     return (pare_bench_limits){pare__bench_median(m->read.value, m->read.count),
                                pare__bench_median(m->fma.value, m->fma.count),
@@ -106,24 +87,15 @@ static pare_status prepare(bench *b)
                                     &b->weights);
 }
 
-static void sample_limit(const bench *b, size_t m, meter *out)
-{
-    if (m == 1) {
-        add_sample(&out->read, pare__bench_read(b->cx, b->weights.data, b->weights.data_bytes));
-        return;
-    }
-    add_sample(&out->fma, pare__bench_fma(b->cx, b->size->quick));
-    add_sample(&out->int8, pare__bench_int8(b->cx, b->size->quick));
-}
-
 /* Median seconds of one product of m tokens. */
-static pare_status measure(bench *b, size_t m, meter *limits, double *seconds)
+static pare_status measure(bench *b, size_t m, pare__bench_meter *limits, double *seconds)
 {
     const size_t copies = m == 1 ? b->weights.copies : 1;
     double times[PARE__RUNS_MAX];
     for (size_t run = 0; run <= b->size->runs; run++) { /* the first one warms up */
         PARE_TRY(pare_ctx_interrupted(b->cx));
-        sample_limit(b, m, limits);
+        pare__bench_sample(b->cx, m == 1 ? b->weights.data : NULL, b->weights.data_bytes,
+                           b->size->quick, limits);
         const double start = pare__bench_now();
         for (size_t i = 0; i < copies; i++) {
             const pare_linear w = pare__bench_weights_at(&b->weights, i);
@@ -137,7 +109,7 @@ static pare_status measure(bench *b, size_t m, meter *limits, double *seconds)
     return PARE_OK;
 }
 
-static pare_status add_row(bench *b, size_t m, double sgemm_seconds, meter *limits,
+static pare_status add_row(bench *b, size_t m, double sgemm_seconds, pare__bench_meter *limits,
                            pare_bench_result *out)
 {
     double seconds = 0.0;
@@ -172,7 +144,8 @@ static void set_shares(pare_bench_result *out)
 }
 
 static pare_status bench_subject(pare_ctx *cx, const pare__bench_subject *sub, const sizes *size,
-                                 double sgemm_seconds, meter limits[2], pare_bench_result *out)
+                                 double sgemm_seconds, pare__bench_meter limits[2],
+                                 pare_bench_result *out)
 {
     bench b = {.cx = cx, .sub = sub, .size = size};
     struct pare_pool *const pool = cx->pool;
@@ -212,8 +185,8 @@ static pare_status sgemm_seconds(pare_ctx *cx, const sizes *size, double *second
 pare_status pare_bench_kernels(pare_ctx *cx, const pare_bench_opts *opts, pare_bench_result *out)
 {
     const sizes *const size = opts->quick ? &quick : &full;
-    const double steps = SUBJECTS + 1;
-    meter limits[2] = {{.read.count = 0}};
+    const double steps = SUBJECTS + PARE__BENCH_LOOPS + 1;
+    pare__bench_meter limits[2] = {{.read.count = 0}};
     double seconds = (double)NAN;
     memset(out, 0, sizeof *out);
     out->blas = pare_blas_name();
@@ -224,10 +197,14 @@ pare_status pare_bench_kernels(pare_ctx *cx, const pare_bench_opts *opts, pare_b
         pare_ctx_progress(cx, "bench", (double)i, steps);
         PARE_TRY(bench_subject(cx, &subjects[i], size, seconds, limits, out));
     }
+    for (size_t i = 0; i < PARE__BENCH_LOOPS; i++) {
+        pare_ctx_progress(cx, "bench", (double)(SUBJECTS + i), steps);
+        PARE_TRY(pare__bench_loop(cx, i, opts->quick, limits, out));
+    }
     out->limits = limits_of(&limits[0]);
     out->limits_one = pare_threads(cx) > 1 ? limits_of(&limits[1]) : out->limits;
     set_shares(out);
-    pare_ctx_progress(cx, "bench", SUBJECTS, steps);
+    pare_ctx_progress(cx, "bench", SUBJECTS + PARE__BENCH_LOOPS, steps);
     if (opts->gptq)
         PARE_TRY(pare__bench_gptq(cx, opts, &out->gptq));
     pare_ctx_progress(cx, "bench", steps, steps);

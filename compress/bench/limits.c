@@ -132,6 +132,23 @@ double pare__bench_int8(const pare_ctx *cx, bool quick)
     return arithmetic(cx, quick, int8_pieces, PARE_PEAK_INT8_OP);
 }
 
+static void add_sample(pare__bench_samples *s, double value)
+{
+    if (s->count < PARE__SAMPLES_MAX)
+        s->value[s->count++] = value;
+}
+
+void pare__bench_sample(const pare_ctx *cx, const void *data, size_t bytes, bool quick,
+                        pare__bench_meter *out)
+{
+    if (data) {
+        add_sample(&out->read, pare__bench_read(cx, data, bytes));
+        return;
+    }
+    add_sample(&out->fma, pare__bench_fma(cx, quick));
+    add_sample(&out->int8, pare__bench_int8(cx, quick));
+}
+
 pare_status pare_bench_measure_limits(pare_ctx *cx, bool quick, pare_bench_limits *out)
 {
     const size_t bytes = quick ? QUICK_BYTES : READ_BYTES;

@@ -28,6 +28,7 @@ static void put_row(pare_json_writer *w, const pare_bench_row *r)
     pare_json_put_finite(w, "gop_s", r->gop_s);
     pare_json_put_finite(w, "share", r->share);
     pare_json_put_text(w, "bound", r->bound);
+    pare_json_put_bool(w, "cached", r->cached);
     pare_json_put_finite(w, "sgemm_ratio", r->sgemm_ratio);
     pare_json_close(w);
 }
@@ -71,9 +72,9 @@ static void print_row(const pare_bench_row *r)
         (void)snprintf(group, sizeof group, "%zu", r->group);
     if (isfinite(r->sgemm_ratio))
         (void)snprintf(ratio, sizeof ratio, "%.2f", r->sgemm_ratio);
-    (void)printf("%-8s %5s %6zu %6zu %5zu %7zu %11.1f %8.2f %9.1f %6.1f%% of %-5s %9s\n", r->kernel,
-                 group, r->n, r->k, r->m, r->threads, r->us, r->gb_s, r->gop_s, r->share * 100,
-                 r->bound, ratio);
+    (void)printf("%-12s %5s %6zu %6zu %5zu %7zu %11.2f %8.2f %9.1f %6.1f%% of %-4s%-8s %9s\n",
+                 r->kernel, group, r->n, r->k, r->m, r->threads, r->us, r->gb_s, r->gop_s,
+                 r->share * 100, r->bound, r->cached ? ", cached" : "", ratio);
 }
 
 static void print_text(const pare_bench_result *r)
@@ -84,7 +85,7 @@ static void print_text(const pare_bench_result *r)
                  r->limits_one.dram_read_gb_s, r->limits_one.fma_gflop_s, r->limits_one.int8_gop_s);
     if (isfinite(r->sgemm_gflop_s))
         (void)printf("sgemm, all cores:    %.1f GFLOP/s (%s)\n", r->sgemm_gflop_s, r->blas);
-    (void)printf("\n%-8s %5s %6s %6s %5s %7s %11s %8s %9s %16s %9s\n", "kernel", "group", "n", "k",
+    (void)printf("\n%-12s %5s %6s %6s %5s %7s %11s %8s %9s %23s %9s\n", "kernel", "group", "n", "k",
                  "m", "threads", "us", "GB/s", "GOP/s", "share of limit", "vs sgemm");
     for (size_t i = 0; i < r->rows; i++)
         print_row(&r->row[i]);

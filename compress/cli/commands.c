@@ -91,7 +91,11 @@ const pare_command pare_commands[] = {
     {"verify", "PATH", 1, 1, "every checksum, every tensor finite, every code in range",
      "Each finding is printed; one or more end with exit code 4.", "pare verify llama-w4/",
      no_options, pare_verify_run},
-    {"bench", "[kernels]", 0, 1, "speed of the kernels beside the limits of this machine", NULL,
+    {"bench", "[kernels]", 0, 1, "speed of the kernels beside the limits of this machine",
+     "Products by every kind of weights; decoding (kv_METHOD, _k keys, _v values) and mixing of\n"
+     "cached keys and values; rotations (hadamard, mix). Each as a share of a limit measured in\n"
+     "between: of memory (operands rotate over more than 256 MB), of F32 or of 8-bit arithmetic.\n"
+     "\"cached\" rows have their operands in a core's cache.",
      "pare bench kernels", bench_options, pare_bench_run},
     {"doctor", "", 0, 0, "CPU level, BLAS, limits, free disk, libraries", NULL, "pare doctor",
      no_options, pare_doctor_run},

@@ -24,6 +24,48 @@ static const pare_bench_row *find(const pare_bench_result *r, const char *kernel
     return NULL;
 }
 
+/* What a row of a kernel without weights must say: bytes and operations of one call. */
+typedef struct expected {
+    const char *kernel;
+    size_t group, n, k, m;
+    const char *bound;
+    bool cached;
+    double bytes, ops;
+} expected;
+
+static const expected loops[] = {
+    {"kv_int8", 128, 64, 128, 1, "dram", false, 64 * (128 + 2), 16384},
+    {"kv_int4", 32, 64, 128, 1, "dram", false, 64 * (64 + 4 * 4), 16384},
+    {"kv_kivi_k", 32, 32, 128, 1, "dram", false, 32 * 32 + 128 * 4, 8192},
+    {"kv_kivi_v", 32, 64, 128, 1, "dram", false, 64 * (32 + 4 * 4), 16384},
+    {"kv_kvquant_k", 0, 64, 128, 1, "dram", false, 64 * 48, 16384},
+    {"kv_kvquant_v", 128, 64, 128, 1, "dram", false, 64 * (48 + 4), 16384},
+    {"kv_mix", 0, 64, 128, 1, "fma", true, 4 * (64 * 128 + 64 + 256), 16384},
+    {"kv_mix", 0, 64, 128, 64, "fma", true, 4 * 64 * (128 + 64 + 256), 64 * 16384},
+    {"hadamard", 0, 4096, 4096, 1, "fma", true, 16384, 4096 * 13},
+    {"hadamard", 0, 4096, 4096, 8, "dram", false, 8 * 16384, 8 * 4096 * 13},
+    {"hadamard", 0, 256, 11008, 1, "fma", true, 44032, 11008 * 9},
+    {"hadamard", 0, 256, 11008, 8, "dram", false, 8 * 44032, 8 * 11008 * 9},
+    {"mix", 0, 256, 11008, 1, "fma", true, 44032, 11008 * 86},
+    {"mix", 0, 256, 11008, 8, "fma", false, 8 * 44032, 8 * 11008 * 86},
+};
+
+enum { LOOPS = sizeof loops / sizeof *loops };
+
+static void check_loop(const pare_bench_result *r, const pare_bench_row *row, const expected *e)
+{
+    ck_assert_str_eq(row->kernel, e->kernel);
+    ck_assert(row->group == e->group && row->n == e->n && row->k == e->k && row->m == e->m);
+    ck_assert_str_eq(row->bound, e->bound);
+    ck_assert(row->cached == e->cached && isnan(row->sgemm_ratio) && row->us > 0);
+    ck_assert_double_eq_tol(row->gb_s * row->us * 1e3, e->bytes, 1e-6 * e->bytes);
+    ck_assert_double_eq_tol(row->gop_s * row->us * 1e3, e->ops, 1e-6 * e->ops);
+    const pare_bench_limits *const l = row->threads == 1 ? &r->limits_one : &r->limits;
+    const double share =
+        strcmp(e->bound, "dram") == 0 ? row->gb_s / l->dram_read_gb_s : row->gop_s / l->fma_gflop_s;
+    ck_assert_double_eq_tol(row->share, share, 1e-9 * share);
+}
+
 START_TEST(bench_measures_every_kernel_on_one_thread_and_on_all)
 {
     pare_ctx cx;
@@ -31,11 +73,11 @@ START_TEST(bench_measures_every_kernel_on_one_thread_and_on_all)
     static pare_bench_result r;
     const pare_bench_opts opts = {.quick = true, .baseline = true, .gptq = true};
     ck_assert_msg(pare_bench_kernels(&cx, &opts, &r) == PARE_OK, "%s", cx.what);
-    ck_assert_uint_eq(r.rows, 72);
+    ck_assert_uint_eq(r.rows, 72 + 28);
     ck_assert(r.limits.dram_read_gb_s > 0 && r.limits.fma_gflop_s > 0 && r.limits.int8_gop_s > 0);
     ck_assert(r.limits_one.dram_read_gb_s > 0);
     ck_assert(r.sgemm_gflop_s > 0);
-    for (size_t i = 0; i < r.rows; i++) {
+    for (size_t i = 0; i < 72; i++) {
         const pare_bench_row *const row = &r.row[i];
         ck_assert(row->us > 0 && row->gb_s > 0 && row->gop_s > 0 && row->share > 0);
         ck_assert(isnan(row->sgemm_ratio) == (row->m == 1 || row->threads == 1));
@@ -45,6 +87,10 @@ START_TEST(bench_measures_every_kernel_on_one_thread_and_on_all)
         for (size_t j = 0; j < sizeof integer / sizeof *integer; j++)
             int8 |= strcmp(row->kernel, integer[j]) == 0;
         ck_assert_str_eq(row->bound, row->m == 1 ? "dram" : int8 ? "int8" : "fma");
+    }
+    for (size_t i = 0; i < 2 * LOOPS; i++) {
+        check_loop(&r, &r.row[72 + i], &loops[i / 2]);
+        ck_assert_uint_eq(r.row[72 + i].threads, 2 - i % 2);
     }
     const pare_bench_row *const int4 = find(&r, "int4", 1, 1), *const f32 = find(&r, "f32", 1, 1);
     const double bytes4 = int4->gb_s * int4->us * 1e3, bytes32 = f32->gb_s * f32->us * 1e3;
@@ -59,6 +105,65 @@ START_TEST(bench_measures_every_kernel_on_one_thread_and_on_all)
 }
 END_TEST
 
+/* The kernels of the context, with their calls counted; one thread. */
+static pare_kernels real;
+static size_t decoded, mixed, rotated, runs_mixed;
+
+static void count_decode(float *dst, size_t ldd, const pare_kv_tile *src, size_t n, size_t d)
+{
+    decoded += n;
+    real.kv_decode(dst, ldd, src, n, d);
+}
+
+static void count_kv_mix(float *y, size_t ldy, const float *p, size_t ldp, const float *v,
+                         size_t ldv, size_t m, size_t n, size_t d)
+{
+    mixed += m * n;
+    real.kv_mix(y, ldy, p, ldp, v, ldv, m, n, d);
+}
+
+static void count_hadamard(float *x, size_t n, float scale)
+{
+    rotated += n;
+    real.hadamard_f32(x, n, scale);
+}
+
+static void count_mix(float *x, size_t n, const float *c, size_t m)
+{
+    runs_mixed += m;
+    real.mix_f32(x, n, c, m);
+    for (size_t i = 0; i < n * m; i++)
+        ck_assert(isfinite(x[i]));
+}
+
+START_TEST(caches_and_rotations_are_measured_with_their_kernels)
+{
+    pare_ctx cx;
+    setup(&cx, 1);
+    real = cx.kernels;
+    decoded = mixed = rotated = runs_mixed = 0;
+    cx.kernels.kv_decode = count_decode;
+    cx.kernels.kv_mix = count_kv_mix;
+    cx.kernels.hadamard_f32 = count_hadamard;
+    cx.kernels.mix_f32 = count_mix;
+    static pare_bench_result r;
+    const pare_bench_opts opts = {.quick = true};
+    ck_assert_msg(pare_bench_kernels(&cx, &opts, &r) == PARE_OK, "%s", cx.what);
+    ck_assert_uint_eq(r.rows, 36 + LOOPS);
+    for (size_t i = 0; i < LOOPS; i++)
+        check_loop(&r, &r.row[36 + i], &loops[i]);
+    size_t positions = 0; /* of tiles that have 1 MB together, four times */
+    for (size_t i = 0; i < 6; i++)
+        positions += 4 * loops[i].n * ((1u << 20) / (size_t)loops[i].bytes + 1);
+    ck_assert_uint_eq(decoded, positions);
+    ck_assert_uint_eq(mixed, 4 * 64 * 7 + 4 * 64 * 64);
+    ck_assert_uint_eq(rotated, 4 * (4096 * (2 + 72) + 11008 * (2 + 24)));
+    ck_assert_uint_eq(runs_mixed, 4 * 43 * (1 + 24));
+    pare_pool_free(&cx, cx.pool);
+    ck_assert_uint_eq(cx.live_bytes, 0);
+}
+END_TEST
+
 START_TEST(bench_without_a_baseline_has_no_ratios)
 {
     pare_ctx cx;
@@ -66,7 +171,7 @@ START_TEST(bench_without_a_baseline_has_no_ratios)
     static pare_bench_result r;
     const pare_bench_opts opts = {.quick = true};
     ck_assert_msg(pare_bench_kernels(&cx, &opts, &r) == PARE_OK, "%s", cx.what);
-    ck_assert_uint_eq(r.rows, 36);
+    ck_assert_uint_eq(r.rows, 36 + 14);
     ck_assert(isnan(r.sgemm_gflop_s) && isnan(r.row[1].sgemm_ratio) && !r.gptq.measured);
     ck_assert_double_eq(r.limits.fma_gflop_s, r.limits_one.fma_gflop_s);
     pare_pool_free(&cx, cx.pool);
@@ -124,6 +229,7 @@ int main(int argc, char **argv)
     TCase *const t = tcase_create("bench");
     tcase_set_timeout(t, 120);
     tcase_add_test(t, bench_measures_every_kernel_on_one_thread_and_on_all);
+    tcase_add_test(t, caches_and_rotations_are_measured_with_their_kernels);
     tcase_add_test(t, bench_without_a_baseline_has_no_ratios);
     tcase_add_test(t, bench_stops_when_interrupted);
     tcase_add_test(t, the_baseline_refuses_jobs_it_does_not_know);

@@ -1,0 +1,283 @@
+/* Kernels that multiply by no weights: cached keys and values are decoded and mixed, rows rotated.
+ * Calls are those of attention and of rotations, dealt out to the threads in chunks. */
+#include <math.h>
+#include <string.h>
+
+#include "compress/bench/bench_internal.h"
+#include "runtime/hadamard.h"
+#include "runtime/kv.h"
+#include "runtime/threads.h"
+
+enum {
+    POSITIONS = 64, /* attention decodes so many at a time */
+    CHANNELS = 128,
+    CAPACITY = 512, /* of a cache from which only the layout is taken */
+    CHUNKS = 8,     /* per thread */
+    RUNS = 5,
+    QUICK_RUNS = 3,
+};
+
+typedef enum kind { DECODE, KV_MIX, HADAMARD, MIX } kind;
+
+typedef struct subject {
+    const char *name;
+    kind kind;
+    pare_kv_method method; /* DECODE */
+    bool key;
+    size_t k;  /* HADAMARD, MIX */
+    bool many; /* queries or rows, else one */
+} subject;
+
+static const subject subjects[] = {
+    {.name = "kv_int8", .kind = DECODE, .method = PARE_KV_INT8},
+    {.name = "kv_int4", .kind = DECODE, .method = PARE_KV_INT4},
+    {.name = "kv_kivi_k", .kind = DECODE, .method = PARE_KV_KIVI, .key = true},
+    {.name = "kv_kivi_v", .kind = DECODE, .method = PARE_KV_KIVI},
+    {.name = "kv_kvquant_k", .kind = DECODE, .method = PARE_KV_KVQUANT, .key = true},
+    {.name = "kv_kvquant_v", .kind = DECODE, .method = PARE_KV_KVQUANT},
+    {.name = "kv_mix", .kind = KV_MIX},
+    {.name = "kv_mix", .kind = KV_MIX, .many = true},
+    {.name = "hadamard", .kind = HADAMARD, .k = 4096},
+    {.name = "hadamard", .kind = HADAMARD, .k = 4096, .many = true},
+    {.name = "hadamard", .kind = HADAMARD, .k = 11008},
+    {.name = "hadamard", .kind = HADAMARD, .k = 11008, .many = true},
+    {.name = "mix", .kind = MIX, .k = 11008},
+    {.name = "mix", .kind = MIX, .k = 11008, .many = true},
+};
+
+_Static_assert(sizeof subjects / sizeof *subjects == PARE__BENCH_LOOPS, "count of subjects");
+
+static const float levels[] = {-1.0f, -0.6f, -0.35f, -0.1f, 0.1f, 0.35f, 0.6f, 1.0f};
+
+/* One subject in memory. An item is what a thread takes: a tile, a product, a row. */
+typedef struct loop {
+    pare_ctx *cx;
+    const subject *sub;
+    pare_arena *arena;
+    bool quick;
+    pare_bench_row row;  /* what is known before the measurement */
+    size_t items, calls; /* calls: items per call */
+    double bytes, ops;   /* of an item */
+    pare_task *task;
+    pare_kv_tile tile;    /* the first one */
+    size_t codes, scales; /* DECODE: bytes and scales of a tile */
+    const pare_hadamard *h;
+    uint8_t *data; /* what items rotate over, or NULL */
+    size_t data_bytes;
+    float *scratch;
+    size_t floats; /* scratch of a worker */
+} loop;
+
+static size_t rotate_bytes(const loop *l)
+{
+    return (size_t)(l->quick ? 1 : 304) << 20;
+}
+
+/* Items of operands that stay in cache: about 1e9 operations. */
+static size_t items_cached(const loop *l)
+{
+    return 1 + (size_t)((l->quick ? 1e5 : 1e9) / l->ops);
+}
+
+/* Random words in memory, PARE_ENOMEM. */
+static pare_status take(const loop *l, size_t bytes, uint32_t keep, uint32_t set, void *out)
+{
+    uint32_t *const words = pare_arena_take(l->arena, bytes / 4 + 1, sizeof *words);
+    if (!words)
+        return PARE_ENOMEM;
+    pare__bench_fill(l->cx, words, bytes / 4 + 1, keep, set);
+    memcpy(out, &words, sizeof words);
+    return PARE_OK;
+}
+
+static pare_status take_halves(const loop *l, size_t count, const uint16_t **out)
+{
+    return take(l, count * sizeof **out, 0x03ff03ffu, 0x20002000u, out);
+}
+
+/* Floats between 0.5 and 1. */
+static pare_status take_floats(const loop *l, size_t count, void *out)
+{
+    return take(l, count * sizeof(float), 0x007fffffu, 0x3f000000u, out);
+}
+
+static pare_status take_scratch(loop *l, size_t floats)
+{
+    l->floats = floats;
+    return take_floats(l, floats * pare_threads(l->cx), &l->scratch);
+}
+
+static void decode_tiles(void *arg, size_t begin, size_t end, size_t worker)
+{
+    const loop *const l = arg;
+    for (size_t i = begin; i < end; i++) {
+        pare_kv_tile tile = l->tile;
+        tile.codes += i * l->codes;
+        tile.scales += i * l->scales;
+        if (tile.lows)
+            tile.lows += i * l->scales;
+        l->cx->kernels.kv_decode(l->scratch + worker * l->floats, CHANNELS, &tile, l->row.n,
+                                 CHANNELS);
+    }
+}
+
+/* Tiles one after the other, as the positions of a head are; the layout is the cache's own. */
+static pare_status prepare_decode(loop *l)
+{
+    const pare_kv_format f = pare_kv_default(l->sub->method);
+    const pare_config c = {.blocks = 1, .kv_heads = 1, .head_dim = CHANNELS};
+    pare_kv kv;
+    PARE_TRY(pare_kv_take_format(l->arena, &c, &f, 1, CAPACITY, &kv));
+    const pare_kv_side side = l->sub->key ? kv.key : kv.value;
+    const bool calibrated = side.tokens == 0, lows = side.lows || calibrated;
+    const size_t n = side.tokens > 1 && side.tokens < POSITIONS ? side.tokens : POSITIONS;
+    l->row.n = n, l->row.k = CHANNELS, l->row.m = 1;
+    l->row.group = side.group * side.tokens;
+    l->row.bound = "dram";
+    l->tile.bits = side.bits;
+    l->tile.group = side.group;
+    l->tile.ld = side.tokens == 1 ? side.entries : 0;
+    l->tile.levels = f.method == PARE_KV_KVQUANT ? levels : NULL;
+    l->codes = n * pare_kv_row_bytes(CHANNELS, side.bits);
+    l->scales = calibrated ? 0 : n / side.tokens * side.entries;
+    const size_t bytes = l->codes + l->scales * sizeof(uint16_t) * (lows ? 2 : 1);
+    l->bytes = (double)bytes;
+    l->ops = 2.0 * (double)(n * CHANNELS);
+    l->items = rotate_bytes(l) / bytes + 1;
+    l->data_bytes = l->items * l->codes;
+    l->task = decode_tiles;
+    const size_t scales = calibrated ? CHANNELS : l->items * l->scales;
+    PARE_TRY(take(l, l->data_bytes, UINT32_MAX, 0, &l->data));
+    PARE_TRY(take_halves(l, scales, &l->tile.scales));
+    if (lows)
+        PARE_TRY(take_halves(l, scales, &l->tile.lows));
+    l->tile.codes = l->data;
+    return take_scratch(l, POSITIONS * CHANNELS);
+}
+
+static void mix_tiles(void *arg, size_t begin, size_t end, size_t worker)
+{
+    const loop *const l = arg;
+    const size_t m = l->row.m;
+    float *const v = l->scratch + worker * l->floats, *const p = v + POSITIONS * CHANNELS;
+    for (size_t i = begin; i < end; i++)
+        l->cx->kernels.kv_mix(p + m * POSITIONS, CHANNELS, p, POSITIONS, v, CHANNELS, m, POSITIONS,
+                              CHANNELS);
+}
+
+static pare_status prepare_kv_mix(loop *l)
+{
+    const size_t m = l->sub->many ? POSITIONS : 1, v = POSITIONS * CHANNELS;
+    l->row.n = POSITIONS, l->row.k = CHANNELS, l->row.m = m;
+    l->row.bound = "fma";
+    l->row.cached = true;
+    l->bytes = (double)(sizeof(float) * (v + m * POSITIONS + 2 * m * CHANNELS));
+    l->ops = 2.0 * (double)(m * v);
+    l->items = items_cached(l);
+    l->task = mix_tiles;
+    return take_scratch(l, v + m * (POSITIONS + CHANNELS));
+}
+
+static float *row_at(const loop *l, size_t item, size_t worker)
+{
+    return l->data ? (float *)(void *)l->data + item * l->h->k : l->scratch + worker * l->floats;
+}
+
+static void rotate_rows(void *arg, size_t begin, size_t end, size_t worker)
+{
+    const loop *const l = arg;
+    for (size_t i = begin; i < end; i++) {
+        float *const x = row_at(l, i, worker);
+        for (size_t b = 0; b < l->h->odd; b++)
+            l->cx->kernels.hadamard_f32(x + b * l->h->power, l->h->power, l->h->norm);
+    }
+}
+
+static void mix_rows(void *arg, size_t begin, size_t end, size_t worker)
+{
+    const loop *const l = arg;
+    for (size_t i = begin; i < end; i++)
+        l->cx->kernels.mix_f32(row_at(l, i, worker), l->h->power, l->h->mix, l->h->odd);
+}
+
+/* Both are orthogonal: values do not grow, however often a row is rotated. */
+static pare_status prepare_rows(loop *l)
+{
+    const bool mix = l->sub->kind == MIX;
+    const size_t k = l->sub->k, m = !l->sub->many ? 1 : l->quick ? 8 : 512;
+    pare_hadamard *const h = PARE_NEW(l->arena, pare_hadamard, 1);
+    if (!h)
+        return PARE_ENOMEM;
+    PARE_TRY(pare_hadamard_make(l->cx, k, h));
+    l->h = h;
+    l->row.n = h->power, l->row.k = k, l->row.m = m;
+    l->row.bound = mix || m == 1 ? "fma" : "dram";
+    l->row.cached = m == 1;
+    l->bytes = (double)(k * sizeof(float)); /* read; the limit is one of reading */
+    l->ops = (double)k * (mix ? 2.0 * (double)h->odd : log2((double)h->power) + 1.0);
+    l->task = mix ? mix_rows : rotate_rows;
+    l->calls = m;
+    if (m == 1) {
+        l->items = items_cached(l);
+        return take_scratch(l, k);
+    }
+    l->items = (rotate_bytes(l) / (m * k * sizeof(float)) + 1) * m;
+    l->data_bytes = l->items * k * sizeof(float);
+    return take_floats(l, l->items * k, &l->data);
+}
+
+static pare_status prepare(loop *l)
+{
+    switch (l->sub->kind) {
+    case DECODE: return prepare_decode(l);
+    case KV_MIX: return prepare_kv_mix(l);
+    default: return prepare_rows(l);
+    }
+}
+
+static pare_status add_row(const loop *l, pare__bench_meter *limits, pare_bench_result *out)
+{
+    const size_t runs = l->quick ? QUICK_RUNS : RUNS, threads = pare_threads(l->cx);
+    const bool dram = strcmp(l->row.bound, "dram") == 0;
+    double times[PARE__RUNS_MAX];
+    for (size_t run = 0; run <= runs; run++) { /* the first one warms up */
+        PARE_TRY(pare_ctx_interrupted(l->cx));
+        pare__bench_sample(l->cx, dram ? l->data : NULL, l->data_bytes, l->quick, limits);
+        loop call = *l;
+        const double start = pare__bench_now();
+        pare_parallel(l->cx, l->items, l->items / (CHUNKS * threads) + 1, l->task, &call);
+        if (run > 0)
+            times[run - 1] = (pare__bench_now() - start) / (double)l->items;
+    }
+    const double seconds = pare__bench_median(times, runs);
+    pare_bench_row row = l->row;
+    row.kernel = l->sub->name;
+    row.threads = threads;
+    row.us = seconds * (double)l->calls * 1e6;
+    row.gb_s = l->bytes * 1e-9 / seconds;
+    row.gop_s = l->ops * 1e-9 / seconds;
+    row.sgemm_ratio = (double)NAN;
+    out->row[out->rows++] = row;
+    return PARE_OK;
+}
+
+pare_status pare__bench_loop(pare_ctx *cx, size_t index, bool quick, pare__bench_meter limits[2],
+                             pare_bench_result *out)
+{
+    struct pare_pool *const pool = cx->pool;
+    pare_arena a;
+    loop l = {.cx = cx, .sub = &subjects[index], .arena = &a, .quick = quick, .calls = 1};
+    pare_status s = pare_arena_init(cx, &a, 0);
+    if (s != PARE_OK)
+        return s;
+    s = prepare(&l);
+    if (s == PARE_OK)
+        s = add_row(&l, &limits[0], out);
+    if (s == PARE_OK && pare_threads(cx) > 1) {
+        cx->pool = NULL;
+        s = add_row(&l, &limits[1], out);
+        cx->pool = pool;
+    }
+    pare_arena_release(&a);
+    return s;
+}
