@@ -107,7 +107,7 @@ typedef struct pare_pass {
     /* Quantizers. */
 
     /* The storage of a linear that this step quantizes. PARE_EINVAL when the shape does not suit
-     * the parameters (tail: error). */
+     * the parameters (tail: error). NULL: it follows from `grid`. */
     pare_status (*store)(pare_ctx *cx, const double *value, size_t n, size_t k,
                          pare_packed_linear *out);
     /* The grid that codes are chosen from, for transforms in front. NULL: none can be named. */
@@ -121,6 +121,7 @@ typedef struct pare_pass {
      * state lives in `scratch` until the site is done. NULL: no state. */
     pare_status (*site)(pare_ctx *cx, const double *value, const pare_site_stats *stats,
                         pare_arena *scratch, void **state);
+    /* NULL: rounds to nearest on `grid`. */
     pare_status (*run)(pare_ctx *cx, const double *value, pare_pass_linear *linear,
                        pare_arena *scratch);
 
@@ -153,6 +154,12 @@ static inline bool pare_pass_transforms(const pare_pass *p)
 extern const pare_pass *const pare_passes[];
 size_t pare_pass_count(void);
 const pare_pass *pare_pass_find(const char *name); /* NULL when unknown */
+
+/* Storage and codes of a linear by a quantizer: `store` and `run`, or what stands for them. */
+PARE_CHECKED pare_status pare_pass_store(pare_ctx *cx, const pare_pass *pass, const double *value,
+                                         size_t n, size_t k, pare_packed_linear *out);
+PARE_CHECKED pare_status pare_pass_run(pare_ctx *cx, const pare_pass *pass, const double *value,
+                                       pare_pass_linear *linear, pare_arena *scratch);
 
 /* The table as the recipe parser wants it, [pare_pass_count()], in the arena. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_pass_words_take(pare_arena *a, const pare_pass_words **out);

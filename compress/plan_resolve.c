@@ -173,7 +173,7 @@ static pare_status store_linears(pare_ctx *cx, pare_plan *plan, const int64_t *o
         const pare_pass *const pass = pare_passes[step->pass];
         pare_plan_linear *const p = &plan->linear[plan->linears++];
         *p = (pare_plan_linear){.block = block, .role = (pare_role)role, .step = (size_t)owner[i]};
-        const pare_status s = pass->store(cx, step->value, l->n, l->k, &p->packed);
+        const pare_status s = pare_pass_store(cx, pass, step->value, l->n, l->k, &p->packed);
         if (s != PARE_OK) {
             char reason[sizeof cx->what];
             memcpy(reason, cx->what, sizeof reason);

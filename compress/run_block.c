@@ -165,7 +165,7 @@ static pare_status quantize(pare_run *run, const pare_plan_linear *l, void *site
                                .site_state = site_state,
                                .codes = &codes,
                                .result = r};
-    const pare_status s = pass->run(cx, step->value, &linear, &run->scratch);
+    const pare_status s = pare_pass_run(cx, pass, step->value, &linear, &run->scratch);
     if (s != PARE_OK)
         return pare_fail_context(cx, s, "%s", l->packed.name);
     complete(run, l, stats, &codes);

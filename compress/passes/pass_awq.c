@@ -109,7 +109,8 @@ static pare_status transform(pare_ctx *cx, const double *value, pare_pass_site *
 
 static const char *refuses(const double *value, const pare_grid *grid)
 {
-    (void)value;
+    if (value[SCALE] == 0.0 && value[CLIP] == 0.0)
+        return "scale and clip are both false, so it would do nothing; drop it or turn one on";
     return grid ? NULL
                 : "its searches round weights as the pass behind it will, and that one has no grid "
                   "to say how; put another quantizer there";

@@ -91,7 +91,8 @@ static unsigned folds(const double *value)
 
 static const char *refuses(const double *value, const pare_grid *grid)
 {
-    (void)value;
+    if (value[CLIP] == 0.0 && value[SCALES] == 0.0)
+        return "clip and scales are both false, so it would do nothing; drop it or turn one on";
     if (!grid || grid->encoding != PARE_ENCODING_UNIFORM)
         return "ranges are learned for uniform grids, and the pass behind it has another; put rtn "
                "or gptq there";

@@ -1,6 +1,5 @@
 #include "compress/passes/passes_internal.h"
 #include "compress/passes/quantize.h"
-#include "quant/rtn.h"
 
 enum { ACTIVATIONS = PARE_QUANTIZE_PARAMS };
 
@@ -19,14 +18,6 @@ static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threa
     return (pare_pass_cost){.flops = tries * 4.0 * (double)n * (double)k};
 }
 
-static pare_status run(pare_ctx *cx, const double *value, pare_pass_linear *linear,
-                       pare_arena *scratch)
-{
-    const pare_grid grid = pare_quantize_grid(value);
-    PARE_TRY(pare_codes_take(scratch, &grid, linear->n, linear->k, linear->codes));
-    return pare_rtn_quantize(cx, &grid, linear->w, linear->n, linear->k, linear->codes);
-}
-
 const pare_pass pare_pass_rtn = {
     .name = "rtn",
     .summary = "round to nearest: every weight to the closest value of its group's grid",
@@ -39,5 +30,4 @@ const pare_pass pare_pass_rtn = {
     .grid = pare_quantize_grid,
     .activation = activation,
     .cost = cost,
-    .run = run,
 };

@@ -24,26 +24,11 @@ static pare_grid grid(const double *value)
                        .tensor = group < 0};
 }
 
-static pare_status store(pare_ctx *cx, const double *value, size_t n, size_t k,
-                         pare_packed_linear *out)
-{
-    const pare_grid g = grid(value);
-    (void)cx;
-    return pare_quantize_keep(&g, n, k, out);
-}
-
 static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threads)
 {
     (void)value;
     (void)threads;
     return (pare_pass_cost){.flops = 6.0 * (double)n * (double)k};
-}
-
-static pare_status run(pare_ctx *cx, const double *value, pare_pass_linear *linear,
-                       pare_arena *scratch)
-{
-    const pare_grid g = grid(value);
-    return pare_quantize_round(cx, &g, linear, scratch);
 }
 
 const pare_pass pare_pass_ternary = {
@@ -56,8 +41,6 @@ const pare_pass pare_pass_ternary = {
     .drops = PARE_FACT_WEIGHTS,
     .params = params,
     .cost = cost,
-    .store = store,
     .grid = grid,
     .activation = pare_quantize_token,
-    .run = run,
 };

@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "compress/passes/passes_internal.h"
+#include "compress/passes/quantize.h"
 
 // clang-format off
 const pare_pass *const pare_passes[] = {
@@ -43,4 +44,22 @@ pare_status pare_pass_words_take(pare_arena *a, const pare_pass_words **out)
     for (size_t i = 0; words && pare_passes[i]; i++)
         words[i] = (pare_pass_words){pare_passes[i]->name, pare_passes[i]->params};
     return words ? PARE_OK : PARE_ENOMEM;
+}
+
+pare_status pare_pass_store(pare_ctx *cx, const pare_pass *pass, const double *value, size_t n,
+                            size_t k, pare_packed_linear *out)
+{
+    if (pass->store)
+        return pass->store(cx, value, n, k, out);
+    const pare_grid grid = pass->grid(value);
+    return pare_quantize_keep(&grid, n, k, out);
+}
+
+pare_status pare_pass_run(pare_ctx *cx, const pare_pass *pass, const double *value,
+                          pare_pass_linear *linear, pare_arena *scratch)
+{
+    if (pass->run)
+        return pass->run(cx, value, linear, scratch);
+    const pare_grid grid = pass->grid(value);
+    return pare_quantize_round(cx, &grid, linear, scratch);
 }

@@ -69,7 +69,7 @@ static void make(const quantizer *q, const float *w, const float *h, made *m)
 {
     read_values(q, m);
     m->linear.name = "made";
-    ck_assert_int_eq(m->pass->store(&cx, m->value, N, K, &m->linear), PARE_OK);
+    ck_assert_int_eq(pare_pass_store(&cx, m->pass, m->value, N, K, &m->linear), PARE_OK);
     m->linear.activation = m->pass->activation
                                ? m->pass->activation(m->value)
                                : (pare_activation){.mode = PARE_ACTIVATION_GROUP, .bits = 8};
@@ -91,7 +91,7 @@ static void make(const quantizer *q, const float *w, const float *h, made *m)
                                  .site_state = state,
                                  .codes = &m->codes,
                                  .result = &m->result};
-    ck_assert_int_eq(m->pass->run(&cx, m->value, &m->self, &arena), PARE_OK);
+    ck_assert_int_eq(pare_pass_run(&cx, m->pass, m->value, &m->self, &arena), PARE_OK);
 }
 
 static float *decoded(const made *m)
@@ -177,7 +177,7 @@ START_TEST(gptq_refuses_parameters_that_a_grid_does_not_have)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         made m = {0};
         read_values(&bad[i].q, &m);
-        ck_assert_int_ne(m.pass->store(&cx, m.value, N, K, &m.linear), PARE_OK);
+        ck_assert_int_ne(pare_pass_store(&cx, m.pass, m.value, N, K, &m.linear), PARE_OK);
         ck_assert_ptr_nonnull(strstr(cx.what, bad[i].what));
         pare_ctx_clear(&cx);
     }
@@ -216,7 +216,7 @@ START_TEST(billm_without_a_factor_is_refused)
                                 .site_state = state,
                                 .codes = &m.codes,
                                 .result = &m.result};
-    ck_assert_int_eq(m.pass->run(&cx, m.value, &m.self, &arena), PARE_ENUMERIC);
+    ck_assert_int_eq(pare_pass_run(&cx, m.pass, m.value, &m.self, &arena), PARE_ENUMERIC);
     ck_assert_ptr_nonnull(strstr(cx.what, "no factor"));
 }
 END_TEST

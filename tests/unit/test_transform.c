@@ -144,6 +144,10 @@ START_TEST(orders_that_the_facts_do_not_allow_are_refused_with_their_place)
     refused("  - rtn\n  - smoothquant\n",
             "recipe.yaml:6:5: smoothquant: model.layers.0.self_attn.q_proj is already quantized by "
             "pass 0 (rtn)");
+    refused("  - awq: {scale: false, clip: false}\n  - rtn\n",
+            "recipe.yaml:5:5: awq: scale and clip are both false");
+    refused("  - omniquant: {scales: false, clip: false}\n  - rtn\n",
+            "recipe.yaml:5:5: omniquant: clip and scales are both false");
     refused("  - smoothquant\n", "recipe.yaml:5:5: smoothquant: no pass behind it quantizes "
                                  "model.layers.0.self_attn.q_proj");
     refused("  - smoothquant\n  - rtn: {skip: \"*.up_proj\"}\n",
