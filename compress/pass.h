@@ -6,10 +6,13 @@
  *   transform   works on a site: scales and shifts folded into what makes the site's input
  *               (runtime/fold.h), and changes of the weights such as clamps. Needs WEIGHTS. A
  *               quantizer must follow on every linear of the site.
- *   quantizer   works on a linear: needs WEIGHTS, gives CODES, drops WEIGHTS.
+ *   pruner      works on a linear: sets weights to +0 and may change the others. Needs and keeps
+ *               WEIGHTS, gives ZEROS: from there on a weight that is 0 stays 0 through every later
+ *               step. The pipeline looks after each of them and fails the run when one came back.
+ *   quantizer   works on a linear: needs WEIGHTS, gives CODES, drops WEIGHTS. With `sparsity` it
+ *               prunes as well (gives ZEROS and CODES), and stands for both.
  *
- *
- * A third kind, `rotate`, stands in front of all others: it changes the basis of the whole model.
+ * A fourth kind, `rotate`, stands in front of all others: it changes the basis of the whole model.
  *
  * The planner refuses what the facts do not allow, before a weight is read. */
 #ifndef PARE_COMPRESS_PASS_H
@@ -21,13 +24,16 @@
 #include "recipes/recipe.h"
 #include "runtime/fold.h"
 
+typedef struct pare_sparsity pare_sparsity; /* runtime/sparsity.h */
+
 /* Facts that hold of a linear between passes. */
 enum {
     PARE_FACT_WEIGHTS = 1u << 0,  /* float weights are in memory */
     PARE_FACT_HESSIAN = 1u << 1,  /* the Hessian of the linear's input is in memory */
     PARE_FACT_CODES = 1u << 2,    /* codes and scales replace the weights */
     PARE_FACT_CHANNELS = 1u << 3, /* statistics of the input's channels are in memory */
-    PARE_FACT_SAMPLE = 1u << 4    /* some inputs themselves are in memory */
+    PARE_FACT_SAMPLE = 1u << 4,   /* some inputs themselves are in memory */
+    PARE_FACT_ZEROS = 1u << 5     /* weights that are 0 were pruned, and stay 0 */
 };
 
 /* What a transform does to the site it works on, apart from changing the weights of the linears
@@ -37,17 +43,19 @@ enum {
     PARE_FOLDS_SHIFT = 1u << 1  /* the producer gets a bias, and so do the linears */
 };
 
-/* A linear as a quantizer finds it. */
+/* A linear as a pruner or a quantizer finds it. */
 typedef struct pare_pass_linear {
-    float *w; /* [n, k] f32; a pass may change or destroy it */
+    float *w; /* [n, k] f32; a quantizer may change or destroy it, a pruner leaves its result */
     size_t n, k;
     pare_role role;
-    const pare_site_stats *stats; /* of its input, what the pass needs of it */
-    const float *h;               /* stats->h */
-    void *site_state;             /* what `site` left for this step and site, or NULL */
-    pare_codes *codes;            /* a quantizer fills it; planes taken from `scratch` */
-    pare_linear_result *result;   /* a pass records what it did */
-    char note[PARE_NOTE];         /* and what it chose, for the result of the step; or empty */
+    const pare_site_stats *stats;  /* of its input, what the pass needs of it */
+    const float *h;                /* stats->h */
+    void *site_state;              /* what `site` left for this step and site, or NULL */
+    bool pruned;                   /* a pruner was here: what is 0 in w must get the value 0 */
+    const pare_sparsity *sparsity; /* of a step that prunes, with seed and tensor; else NULL */
+    pare_codes *codes;             /* a quantizer fills it; planes taken from `scratch` */
+    pare_linear_result *result;    /* a pass records what it did */
+    char note[PARE_NOTE];          /* and what it chose, for the result of the step; or empty */
 } pare_pass_linear;
 
 /* A site as a transform finds it. `current` is what will be stored; `reference` is the float model,
@@ -104,7 +112,18 @@ typedef struct pare_pass {
     /* Facts beyond `needs` that these parameters ask for. NULL: none. */
     unsigned (*asks)(const double *value);
 
-    /* Quantizers. */
+    /* Pruners, and quantizers that prune in the same sweep. */
+
+    /* How many weights go, and which of them are compared. Fills what the parameters say; seed and
+     * tensor are filled in by the pipeline, which also calls pare_sparsity_check. PARE_EINVAL for
+     * parameters that do not go together. */
+    pare_status (*sparsity)(pare_ctx *cx, const double *value, pare_sparsity *out);
+    /* Prunes linear->w in place to exactly pare_sparsity_kept(linear->sparsity) kept places (a kept
+     * weight may be 0 by itself); codes are NULL. */
+    pare_status (*prune)(pare_ctx *cx, const double *value, pare_pass_linear *linear,
+                         pare_arena *scratch);
+
+    /* Quantizers; sequential and site: pruners as well. */
 
     /* The storage of a linear that this step quantizes. PARE_EINVAL when the shape does not suit
      * the parameters (tail: error). NULL: it follows from `grid`. */
@@ -148,6 +167,12 @@ typedef struct pare_pass {
 static inline bool pare_pass_transforms(const pare_pass *p)
 {
     return p->transform || p->transform_block;
+}
+
+/* True for a pass that prunes only. */
+static inline bool pare_pass_prunes(const pare_pass *p)
+{
+    return p->prune != NULL;
 }
 
 /* Every pass, ended by NULL. */
