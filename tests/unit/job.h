@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "compress/compress.h"
+#include "formats/checkpoint.h"
 #include "formats/hash.h"
 #include "runtime/file.h"
 #include "runtime/threads.h"
@@ -65,6 +66,48 @@ static inline void job_remove_directory(const char *path)
     }
     (void)closedir(d);
     (void)rmdir(path);
+}
+
+enum { JOB_ALL = -1 };
+
+/* Weights of a tensor of the model (one file), each times `factor` plus `more`: of one row or of
+ * one column, or JOB_ALL. A vector has one row. */
+static inline void job_change(const job_place *p, const char *tensor, int row, int column,
+                              float factor, float more)
+{
+    const char *const path = job_path(p, "model/model.safetensors");
+    pare_ctx cx;
+    pare_arena a;
+    pare_checkpoint ck;
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    ck_assert_int_eq(pare_checkpoint_open(&cx, &a, path, &ck), PARE_OK);
+    const pare_tensor *const t = pare_checkpoint_find(&ck, tensor);
+    ck_assert_ptr_nonnull(t);
+    const size_t k = (size_t)t->shape[t->rank - 1], count = k * (t->rank == 2 ? t->shape[0] : 1);
+    float *const w = PARE_NEW(&a, float, count);
+    void *const bytes = pare_arena_take(&a, (size_t)t->bytes, 1);
+    ck_assert(w && bytes && pare_tensor_to_f32(&cx, t, 0, count, w) == PARE_OK);
+    for (size_t i = 0; i < count; i++)
+        if ((row == JOB_ALL || (size_t)row == i / k) &&
+            (column == JOB_ALL || (size_t)column == i % k))
+            w[i] = w[i] * factor + more;
+    ck_assert_int_eq(pare_f32_to_dtype(&cx, t->dtype, w, count, bytes), PARE_OK);
+    const int fd = open(path, O_RDWR);
+    const off_t at = (off_t)((const unsigned char *)t->data - ck.file[0].data);
+    ck_assert_int_eq(pwrite(fd, bytes, (size_t)t->bytes, at), (ssize_t)t->bytes);
+    ck_assert_int_eq(close(fd), 0);
+    pare_checkpoint_close(&ck);
+    pare_arena_release(&a);
+}
+
+/* A linear of the model's block: all of a row or of a column times `factor`. */
+static inline void job_scale(const job_place *p, size_t block, const char *linear, int row,
+                             int column, float factor)
+{
+    char name[128];
+    (void)snprintf(name, sizeof name, "model.layers.%zu.%s.weight", block, linear);
+    job_change(p, name, row, column, factor, 0);
 }
 
 typedef struct job_opts {

@@ -344,43 +344,15 @@ START_TEST(the_cost_of_each_step_is_told)
 }
 END_TEST
 
-/* Makes channel `j` of the attention norm of block 0 fifty times as loud and its readers as much
+/* Makes channel `j` of the attention norm of block 0 64 times as loud and its readers as much
  * smaller: in floats the same model. F16 powers of two, so exactly. */
-static void make_outlier(size_t j)
+static void make_outlier(int j)
 {
-    const char *const path = job_path(&place, "model/model.safetensors");
-    static const char *const name[] = {"input_layernorm", "self_attn.q_proj", "self_attn.k_proj",
-                                       "self_attn.v_proj"};
-    pare_ctx cx;
-    pare_arena a;
-    pare_checkpoint ck;
-    pare_ctx_init(&cx);
-    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
-    ck_assert_int_eq(pare_checkpoint_open(&cx, &a, path, &ck), PARE_OK);
-    const int fd = open(path, O_RDWR);
-    for (size_t t = 0; t < 4; t++) {
-        char full[128];
-        (void)snprintf(full, sizeof full, "model.layers.0.%s.weight", name[t]);
-        const pare_tensor *const tensor = pare_checkpoint_find(&ck, full);
-        ck_assert_ptr_nonnull(tensor);
-        const size_t rows = tensor->rank == 2 ? (size_t)tensor->shape[0] : 1;
-        const size_t k = (size_t)tensor->shape[tensor->rank - 1];
-        for (size_t r = 0; r < rows; r++) {
-            const size_t at = (r * k + j) * 2;
-            uint16_t half;
-            float value;
-            memcpy(&half, (const char *)tensor->data + at, sizeof half);
-            cx.kernels.cvt_f16_f32(&value, &half, 1);
-            value *= t == 0 ? 64.0F : 1 / 64.0F;
-            cx.kernels.cvt_f32_f16(&half, &value, 1);
-            const off_t place_in_file =
-                (off_t)((const unsigned char *)tensor->data - ck.file[0].data) + (off_t)at;
-            ck_assert_int_eq(pwrite(fd, &half, sizeof half, place_in_file), sizeof half);
-        }
-    }
-    ck_assert_int_eq(close(fd), 0);
-    pare_checkpoint_close(&ck);
-    pare_arena_release(&a);
+    static const char *const reader[] = {"self_attn.q_proj", "self_attn.k_proj",
+                                         "self_attn.v_proj"};
+    job_scale(&place, 0, "input_layernorm", JOB_ALL, j, 64);
+    for (size_t i = 0; i < 3; i++)
+        job_scale(&place, 0, reader[i], JOB_ALL, j, 1 / 64.0F);
 }
 
 /* Mean KL that run.json tells of the finished job. */
@@ -440,6 +412,33 @@ START_TEST(a_fixed_scale_of_inputs_is_the_range_of_calibration)
 }
 END_TEST
 
+/* Two channels that are far from 0, hardly move, and cancel each other in what reads them: rounding
+ * `far` away from 0 drowns the rest, and shifting them to the middle of their ranges changes it. */
+START_TEST(a_fold_that_would_change_the_float_model_is_refused)
+{
+    static const char *const reader[] = {"q_proj", "k_proj", "v_proj"};
+    const float far = _i == 0 ? 1 : 8192;
+    char name[128], what[1024];
+    for (int j = 5; j < 7; j++) {
+        job_change(&place, "model.embed_tokens.weight", JOB_ALL, j, 0, 3);
+        job_change(&place, "model.layers.0.input_layernorm.weight", JOB_ALL, j, 0, far);
+        for (size_t i = 0; i < 3; i++) {
+            (void)snprintf(name, sizeof name, "model.layers.0.self_attn.%s.weight", reader[i]);
+            job_change(&place, name, JOB_ALL, j, 0, j == 5 ? 0.25F : -0.25F);
+        }
+    }
+    job_recipe(&place, shifted);
+    const pare_status s = job_run(&place, (job_opts){.output = "out"}, what);
+    ck_assert_int_eq(s, _i == 0 ? PARE_OK : PARE_ENUMERIC);
+    if (_i == 0)
+        return;
+    ck_assert_msg(strstr(what, "outlier_suppression: block 0: the outputs of the float model moved "
+                               "by "),
+                  "%s", what);
+    ck_assert(!pare_path_is_directory(job_path(&place, "out")));
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("transform");
@@ -453,6 +452,7 @@ int main(void)
     tcase_add_test(tc, what_nobody_quantizes_is_stored_changed_and_the_plan_knows_its_size);
     tcase_add_test(tc, the_plan_counts_the_reference_and_what_statistics_take);
     tcase_add_test(tc, a_composed_job_keeps_to_the_least_memory_that_its_plan_takes);
+    tcase_add_loop_test(tc, a_fold_that_would_change_the_float_model_is_refused, 0, 2);
     tcase_add_test(tc, the_cost_of_each_step_is_told);
     tcase_add_test(tc, outlier_channels_break_w8a8_and_smoothing_recovers);
     tcase_add_test(tc, a_fixed_scale_of_inputs_is_the_range_of_calibration);
