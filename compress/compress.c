@@ -271,12 +271,14 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
     PARE_TRY(open_output(run));
     PARE_TRY(take_weights(run));
     PARE_TRY(start_wave(run));
+    PARE_TRY(pare__rotate_check_begin(run));
     for (size_t i = 0; i < blocks; i++) {
         PARE_TRY(pare_ctx_interrupted(cx));
         PARE_TRY(pare__run_block(run, i));
     }
     pare_wave_close(&run->wave);
     pare_arena_release(&run->stage);
+    PARE_TRY(pare__rotate_check_head(run));
     PARE_TRY(pare__run_kept(run));
     PARE_TRY(pare__run_describe(run));
     PARE_TRY(pare__run_evaluate(run, out));

@@ -42,7 +42,13 @@ typedef struct pare_run {
     size_t done_count[PARE_ROLES];
     double done_error[PARE_ROLES][2]; /* weight, output: of current against reference so far */
     const float *folded; /* outputs of the reference before any fold, [window, hidden] */
+    float *witness;      /* with a rotation: the residual stream of some tokens in the float model
+                            as it was, in front of the current block */
 } pare_run;
+
+/* What a transform leaves of the float model may differ from it by this share of the largest
+ * value. */
+#define PARE__SAME 1e-5
 
 double pare__seconds(void); /* monotonic */
 PARE_PRINTF(3, 4)
@@ -83,6 +89,22 @@ PARE_CHECKED pare_status pare__run_restore_changed(pare_run *run, size_t block);
 /* Rotates the embeddings that fill the wave, as the artifact will store them. Nothing without a
  * rotation. */
 PARE_CHECKED pare_status pare__rotate_wave(pare_run *run);
+
+/* That the rotated float model computes what the model does, piece by piece, on up to 32 tokens: an
+ * embedding turned back is the embedding; a rotated block, given rotated inputs of the block, gives
+ * its rotated outputs; last norm and head give the logits of the last outputs. Begin before the
+ * first block, `block` when its weights are rotated and nothing else has changed, `head` behind the
+ * last one. PARE_ENUMERIC: a position moved by more than PARE__SAME of its largest value. Nothing
+ * without a rotation. */
+PARE_CHECKED pare_status pare__rotate_check_begin(pare_run *run);
+PARE_CHECKED pare_status pare__rotate_check_block(pare_run *run, size_t block);
+PARE_CHECKED pare_status pare__rotate_check_head(pare_run *run);
+
+/* Rows of the rotated embedding, or head, in floats: x [rows, hidden]. */
+void pare__rotate_rows(pare_run *run, bool head, size_t first, size_t rows, float *x);
+
+/* Weights of the last norm of a rotated model, in scratch. NULL: PARE_ENOMEM. */
+const float *pare__rotate_norm(pare_run *run);
 
 /* Writes the embedding, the head or the last norm of a rotated model, in pieces; `done` is false
  * when the tensor is none of these or the model is not rotated. PARE_ENUMERIC when a weight is too

@@ -103,7 +103,8 @@ static const char *count_ram(const pare_ctx *cx, pare_plan *plan)
         plan->calibrated && plan->recipe.calibration.kind == PARE_CALIBRATION_GENERATE
             ? pare_tokens_generate_bytes(cx, c, plan->window)
             : 0;
-    const uint64_t turn = plan->rotation ? pare_rotation_scratch(cx, c) : 0;
+    const uint64_t turn =
+        plan->rotation ? larger(pare_rotation_scratch(cx, c), pare__rotate_check_bytes(cx, c)) : 0;
     const uint64_t kv = plan->recipe.kv.method == PARE_KV_KVQUANT ? pare_kv_calibrate_bytes(c) : 0;
     const uint64_t block = kv + floats + turn + window + planes + pare_stats_bytes(c, plan->kinds) +
                            larger(step, wave);

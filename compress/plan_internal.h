@@ -34,6 +34,9 @@ PARE_CHECKED pare_status pare__plan_rotate(pare_ctx *cx, pare_arena *a, pare_pla
  * must be, since only a packed linear can say so; no transform folds through such an input. */
 PARE_CHECKED pare_status pare__plan_rotate_check(pare_ctx *cx, const pare_plan *plan);
 
+/* Memory of the check that a rotated model computes what it did. */
+size_t pare__rotate_check_bytes(const pare_ctx *cx, const pare_config *c);
+
 /* Tensors outside the blocks that a rotation changes. */
 typedef enum pare_rotated {
     PARE_ROTATED_NOT,

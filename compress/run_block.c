@@ -23,7 +23,7 @@ static pare_status load_block(pare_run *run, size_t block)
         pare_float_block_copy(c, &run->current, &run->reference);
     memset(run->done_count, 0, sizeof run->done_count);
     memset(run->done_error, 0, sizeof run->done_error);
-    return PARE_OK;
+    return pare__rotate_check_block(run, block);
 }
 
 static const pare_packed_entry *plane(const pare_run *run, const char *linear, const char *suffix)

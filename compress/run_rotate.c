@@ -55,18 +55,38 @@ static pare_status put_part(pare_run *run, const pare_packed_entry *e, uint64_t 
     return pare_packed_put(run->cx, run->writer, &part, bytes);
 }
 
-static pare_status put_ones(pare_run *run, const pare_packed_entry *e, pare_xxh3_state *hash)
+const float *pare__rotate_norm(pare_run *run)
 {
     const size_t hidden = run->plan.model.config.hidden;
     float *const ones = PARE_NEW(&run->scratch, float, hidden);
+    for (size_t i = 0; ones && i < hidden; i++)
+        ones[i] = 1.0f;
+    return ones;
+}
+
+static pare_status put_ones(pare_run *run, const pare_packed_entry *e, pare_xxh3_state *hash)
+{
+    const size_t hidden = run->plan.model.config.hidden;
+    const float *const ones = pare__rotate_norm(run);
     void *const stored = pare_arena_take(&run->scratch, (size_t)e->tensor.bytes, 1);
     if (!ones || !stored)
         return PARE_ENOMEM;
-    for (size_t i = 0; i < hidden; i++)
-        ones[i] = 1.0f;
     PARE_TRY(pare_f32_to_dtype(run->cx, e->tensor.dtype, ones, hidden, stored));
     pare_xxh3_add(hash, stored, (size_t)e->tensor.bytes);
     return pare_packed_put(run->cx, run->writer, e, stored);
+}
+
+void pare__rotate_rows(pare_run *run, bool head, size_t first, size_t rows, float *x)
+{
+    const pare_model *const m = &run->plan.model;
+    pare_linear part = head ? m->head : m->embed;
+    part.n = rows;
+    part.data = (const char *)part.data + first * (part.k * pare_dtype_bits(part.dtype) / 8);
+    pare_linear_to_f32(run->cx, &part, x);
+    if (head)
+        pare_rotation_reader(run->cx, run->plan.rotation, m->norm, x, rows);
+    else
+        pare_rotation_stream(run->cx, run->plan.rotation, x, rows);
 }
 
 /* Rows of the embedding, or of a head that reads the stream behind the last norm. */
@@ -83,17 +103,10 @@ static pare_status put_rows(pare_run *run, const pare_packed_entry *e, bool head
         return PARE_ENOMEM;
     for (size_t i = 0; i < w->n; i += most) {
         const size_t rows = w->n - i < most ? w->n - i : most;
-        pare_linear part = *w;
-        part.n = rows;
-        part.data = (const char *)w->data + i * (w->k * pare_dtype_bits(w->dtype) / 8);
         pare_ctx_progress(run->cx, head ? "rotating the head" : "rotating the embedding", (double)i,
                           (double)w->n);
         PARE_TRY(pare_ctx_interrupted(run->cx));
-        pare_linear_to_f32(run->cx, &part, x);
-        if (head)
-            pare_rotation_reader(run->cx, run->plan.rotation, m->norm, x, rows);
-        else
-            pare_rotation_stream(run->cx, run->plan.rotation, x, rows);
+        pare__rotate_rows(run, head, i, rows, x);
         PARE_TRY(store(run, e->tensor.dtype, x, rows * w->k, stored));
         pare_xxh3_add(hash, stored, rows * row);
         PARE_TRY(put_part(run, e, i * row, rows * row, stored));

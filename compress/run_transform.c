@@ -5,9 +5,6 @@
 
 #include "compress/compress_internal.h"
 
-/* Outputs of the float model may move by this share of the largest of them. */
-#define FOLD_TOLERANCE 1e-5
-
 /* Outputs of the reference on the first calibration window, y [window, hidden]. */
 static pare_status reference_outputs(pare_run *run, float *y)
 {
@@ -58,12 +55,12 @@ static pare_status check_folds(pare_run *run, size_t block, size_t step)
         moved = e <= moved ? moved : e; /* a NaN stays */
     }
     pare_arena_rewind(&run->scratch, mark);
-    if (s == PARE_OK && !(moved <= FOLD_TOLERANCE * most))
+    if (s == PARE_OK && !(moved <= PARE__SAME * most))
         s = pare_fail(run->cx, PARE_ENUMERIC,
                       "%s: block %zu: the outputs of the float model moved by %.3g of the largest "
                       "(%.3g), more than %g; milder scales are needed",
                       pare_passes[run->plan.recipe.step[step].pass]->name, block,
-                      most > 0 ? moved / most : moved, most, FOLD_TOLERANCE);
+                      most > 0 ? moved / most : moved, most, PARE__SAME);
     return s;
 }
 

@@ -189,6 +189,39 @@ START_TEST(what_cannot_be_rotated_is_refused_with_its_place)
 }
 END_TEST
 
+/* One channel of the residual stream is tiny and what reads it has large weights: an exact matter
+ * until a rotation mixes them with the others. */
+START_TEST(a_model_that_rotation_would_change_is_refused)
+{
+    static const char *const writer[] = {"self_attn.o_proj", "mlp.down_proj"};
+    static const char *const reader[] = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj",
+                                         "mlp.gate_proj", "mlp.up_proj"};
+    static const char *const recipes[] = {
+        HEAD "  - rotate\n  - rtn: {bits: 8, group: 32}\n",
+        HEAD "  - rotate: {online: true}\n  - gptq: {bits: 8, group: 32}\n"};
+    const float big = 0x1p20F;
+    tiny_model m = tiny_model_default();
+    m.dtype = PARE_F32;
+    const job_place wide = job_make(&m);
+    job_change(&wide, "model.embed_tokens.weight", JOB_ALL, 9, 1 / big, 0);
+    for (size_t i = 0; i < 4; i++)
+        job_scale(&wide, i / 2, writer[i % 2], 9, JOB_ALL, 1 / big);
+    if (_i < 2)
+        for (size_t i = 0; i < 5; i++)
+            job_scale(&wide, 1, reader[i], JOB_ALL, 9, big);
+    else
+        job_change(&wide, "lm_head.weight", JOB_ALL, 9, big, 0);
+    job_recipe(&wide, recipes[_i % 2]);
+    char what[1024];
+    const pare_status s = job_run(&wide, (job_opts){.output = "out"}, what);
+    ck_assert_int_eq(s, PARE_ENUMERIC);
+    ck_assert_msg(strstr(what, _i < 2 ? "rotate: block 1: position 0 of the float model moved by "
+                                      : "rotate: the logits: position 0 of the float model moved"),
+                  "%s", what);
+    job_remove_directory(wide.root);
+}
+END_TEST
+
 START_TEST(a_width_without_a_rotation_is_refused_with_its_place)
 {
     char what[1024];
@@ -217,6 +250,7 @@ int main(void)
     tcase_add_test(tc, the_head_is_untied_and_the_norms_are_one);
     tcase_add_test(tc, bytes_are_the_same_for_any_thread_count_and_after_a_break);
     tcase_add_test(tc, what_cannot_be_rotated_is_refused_with_its_place);
+    tcase_add_loop_test(tc, a_model_that_rotation_would_change_is_refused, 0, 4);
     tcase_add_test(tc, a_width_without_a_rotation_is_refused_with_its_place);
     suite_add_tcase(s, tc);
     return unit_main(s);
