@@ -5,10 +5,18 @@
 #include "kernels/layout.h"
 #include "runtime/threads.h"
 
-enum { MAGNITUDES = 4, OUTLIER_BITS = 8, NF4_ZERO = 128 };
+enum {
+    MAGNITUDES = 4,
+    ATOM_24 = 64 /* columns of an atom of places, bytes of its indices */,
+    OUTLIER_BITS = 8,
+    NF4_ZERO = 128
+};
 
 static const char *const plane_names[PARE_PLANES] = {
     [PARE_PLANE_CODES] = "codes",
+    [PARE_PLANE_INDICES] = "indices",
+    [PARE_PLANE_MASK] = "mask",
+    [PARE_PLANE_VALUES] = "values",
     [PARE_PLANE_SCALES] = "scales",
     [PARE_PLANE_ZEROS] = "zeros",
     [PARE_PLANE_SCALE_STEPS] = "scale_steps",
@@ -67,6 +75,32 @@ static bool codes_shape(const pare_packed_linear *l, size_t k, unsigned bits, pa
                   pare_atom_bytes(bits));
 }
 
+/* Codes of the columns, or of the places of 2:4. */
+static bool main_codes_shape(const pare_packed_linear *l, pare_tensor *out)
+{
+    if (l->encoding == PARE_ENCODING_F16)
+        return false;
+    return codes_shape(l, l->sparsity == PARE_SPARSITY_2_4 ? pare_24_kept(l->k) : l->k, l->bits,
+                       out);
+}
+
+static bool pruned_shape(const pare_packed_linear *l, pare_plane p, pare_tensor *out)
+{
+    const size_t kept = pare_24_kept(l->k);
+    if (p == PARE_PLANE_INDICES)
+        return l->sparsity == PARE_SPARSITY_2_4 &&
+               blocks(out, l, PARE_U8, kept / PARE_ATOM_K, ATOM_24);
+    if (l->sparsity == PARE_SPARSITY_BITMASK) {
+        if (p == PARE_PLANE_VALUES)
+            return vector(out, PARE_F16, l->kept);
+        *out = (pare_tensor){.dtype = PARE_U8, .rank = 2, .shape = {l->n, (l->k + 7) / 8}};
+        return true;
+    }
+    *out = (pare_tensor){
+        .dtype = PARE_F16, .rank = 2, .shape = {pare_round_up(l->n, PARE_PAD_N), kept}};
+    return p == PARE_PLANE_VALUES && l->encoding == PARE_ENCODING_F16;
+}
+
 /* Scales are stored as U8. */
 static bool coded_scales(const pare_packed_linear *l)
 {
@@ -75,7 +109,8 @@ static bool coded_scales(const pare_packed_linear *l)
 
 static bool scales_shape(const pare_packed_linear *l, pare_tensor *out)
 {
-    if (l->encoding == PARE_ENCODING_CODEBOOK || l->encoding == PARE_ENCODING_BINARY)
+    if (l->encoding == PARE_ENCODING_CODEBOOK || l->encoding == PARE_ENCODING_BINARY ||
+        l->encoding == PARE_ENCODING_F16)
         return false;
     return blocks(out, l, coded_scales(l) ? PARE_U8 : PARE_F16, pare_packed_linear_groups(l),
                   PARE_ATOM_N);
@@ -101,7 +136,10 @@ static bool encoding_shape(const pare_packed_linear *l, pare_plane p, pare_tenso
     const bool nf4 = l->encoding == PARE_ENCODING_NF4;
     const uint64_t stored = pare_round_up(l->n, PARE_PAD_N) * pare_packed_linear_groups(l);
     switch (p) {
-    case PARE_PLANE_CODES: return codes_shape(l, l->k, l->bits, out);
+    case PARE_PLANE_CODES: return main_codes_shape(l, out);
+    case PARE_PLANE_INDICES:
+    case PARE_PLANE_MASK:
+    case PARE_PLANE_VALUES: return pruned_shape(l, p, out);
     case PARE_PLANE_SCALES: return scales_shape(l, out);
     case PARE_PLANE_ZEROS:
         return !l->symmetric && blocks(out, l, PARE_U8, pare_packed_linear_groups(l), PARE_ATOM_N);
@@ -344,6 +382,8 @@ static pare_status check_codes(pare_ctx *cx, const pare_packed_linear *l, const 
 pare_status pare_packed_pack(pare_ctx *cx, pare_arena *a, const pare_packed_linear *l,
                              const pare_codes *codes, pare_packed_planes *out)
 {
+    if (l->sparsity)
+        return pare_fail(cx, PARE_ENOTSUP, "%s: cannot be packed with sparsity", l->name);
     PARE_TRY(check_codes(cx, l, codes));
     PARE_TRY(pare_packed_take(a, l, out));
     pack_task task = {.cx = cx,

@@ -7,11 +7,12 @@
  * "total_size": bytes}, "linears": {NAME: {"bits", "group" (0: row), "symmetric", "shape": [n, k],
  * and what is not the default of "encoding": "uniform", "activation": {"mode": "group",
  * "bits": 8}, "outliers": 0, "outlier_type": "f16", "sparse": 0, "rotated": false,
- * "bias": false}}, "weight_map": {tensor: file}}.
+ * "bias": false, "sparsity": "none", "kept": values (bitmask)}}, "weight_map": {tensor: file}}.
  *
- * Shapes of the planes, n16, k32 and c32 being n, k and c outliers rounded up:
+ * Shapes of the planes, n16, k32, k64 and c32 being n, k and c outliers rounded up:
  *
  *   NAME.codes            U8   [n16 / 8, k32 / 32, 32 bits]
+ *                         U8   [n16 / 8, k64 / 64, 32 bits]  2:4: of the places of kernels.h
  *   NAME.scales           F16  [n16 / 8, groups, 8]   uniform, ternary, fp8_e4m3
  *                         U8   the same               nf4: codes; mxfp4: exponents + 127
  *   NAME.zeros            U8   [n16 / 8, groups, 8]   uniform, asymmetric
@@ -20,6 +21,10 @@
  *   NAME.book             F16  [n16, 2^bits]          codebook
  *                         F16  [n16 / 8, groups, 8, 4]  binary: magnitudes small, large; of salient
  *                                                     columns first, second
+ *   NAME.indices          U8   [n16 / 8, k64 / 64, 64]  2:4: columns of the places, 2 bits
+ *   NAME.mask             U8   [n, ceil(k / 8)]       bitmask: bit j % 8 of byte j / 8
+ *   NAME.values           F16  [n16, k64 / 2]         f16, 2:4: of the places, row-major
+ *                         F16  [kept]                 f16, bitmask: row after row, unused ones 0
  *   NAME.salient          U8   [k32]                  binary: 1 for salient columns
  *   NAME.outlier_columns  U32  [c]                    ascending
  *   NAME.outlier_weights  F16  [n, c]                 outlier type f16
@@ -31,13 +36,13 @@
  *   NAME.input_scale      F32  [1]                    activation mode tensor
  *   NAME.bias             F32  [n]
  *
- * Padding rows are 0 in every plane but codes, zeros and scales of nf4 (128); their scales count as
- * 0. Padding codes stand for 0: the zero point, 1 (ternary), 7 (nf4), otherwise code 0, which
- * stands for 0 except in columns of codebook and binary.
+ * Padding rows are 0 in every plane but codes, zeros, scales of nf4 (128) and indices (0, 1); their
+ * scales count as 0. Padding codes stand for 0: the zero point, 1 (ternary), 7 (nf4), otherwise
+ * code 0, which stands for 0 except in columns of codebook and binary.
  *
- * Files are filled in the order of units. Inside a file tensors lie by falling alignment: codes
- * (64-byte multiples) first, then dtypes of 8, 4, 2, 1 bytes, each class by unit and then in the
- * order given, linears before the rest; the data start at a multiple of 64. */
+ * Files are filled in the order of units. Inside a file tensors lie by falling alignment: codes and
+ * indices (64-byte multiples) first, then dtypes of 8, 4, 2, 1 bytes, each class by unit and then
+ * in the order given, linears before the rest; the data start at a multiple of 64. */
 #ifndef PARE_FORMATS_PACKED_H
 #define PARE_FORMATS_PACKED_H
 
@@ -52,6 +57,9 @@
 /* What a packed linear may consist of, in the order in which planes are laid out. */
 typedef enum pare_plane {
     PARE_PLANE_CODES,
+    PARE_PLANE_INDICES, /* 2:4 */
+    PARE_PLANE_MASK,    /* bitmask */
+    PARE_PLANE_VALUES,  /* f16 */
     PARE_PLANE_SCALES,
     PARE_PLANE_ZEROS,
     PARE_PLANE_SCALE_STEPS,
@@ -85,14 +93,17 @@ typedef struct pare_packed_linear {
     bool outliers_int8;         /* with int8 codes and a scale per row; else F16 */
     size_t sparse;              /* weights kept apart */
     bool rotated, bias;
+    pare_sparsity_store sparsity;
+    uint64_t kept; /* BITMASK: values there is room for, 1 .. n k; otherwise 0 */
 } pare_packed_linear;
 
-/* Word of the index for an encoding ("nf4") and a mode ("token"), and the reverse: false when
- * unknown. */
+/* Word of the index for an encoding ("nf4"), a mode ("token"), a sparsity ("2:4"), and the reverse:
+ * false when unknown. */
 const char *pare_encoding_name(pare_encoding e);
 bool pare_encoding_parse(const char *name, pare_encoding *out);
 const char *pare_activation_name(pare_activation_mode m);
 bool pare_activation_parse(const char *name, pare_activation_mode *out);
+const char *pare_sparsity_store_name(pare_sparsity_store s);
 
 /* Name of a plane behind that of its linear and a dot: "codes". */
 const char *pare_packed_plane_name(pare_plane p);
@@ -110,13 +121,13 @@ pare_packed_bytes pare_packed_linear_bytes(const pare_packed_linear *l);
  * range. PARE_EINVAL, PARE_EFORMAT for sizes outside 1 .. 2^30. */
 PARE_CHECKED pare_status pare_packed_linear_check(pare_ctx *cx, const pare_packed_linear *l);
 
-/* What is stored in a few words, for people: "int4 g128 sym", "nf4 g64 + 12 columns f16, x f32".
- * Returns text. */
+/* What is stored in a few words, for people: "int4 g128 sym 2:4", "nf4 g64 + 12 columns f16, x
+ * f32". Returns text. */
 enum { PARE_PACKED_TEXT = 128 };
 const char *pare_packed_linear_text(const pare_packed_linear *l, char text[PARE_PACKED_TEXT]);
 
-/* Members of an open object: activation, outliers, outlier_type, sparse, rotated, bias, as far as
- * they are not the default. */
+/* Members of an open object: activation, outliers, outlier_type, sparse, sparsity, kept, rotated,
+ * bias, as far as they are not the default. */
 void pare_packed_extras_put(pare_json_writer *w, const pare_packed_linear *l);
 
 /* One linear of packed.index.json as `name`: {...}, and the reverse, which refuses members and
@@ -203,8 +214,11 @@ PARE_CHECKED pare_status pare_packed_take(pare_arena *a, const pare_packed_linea
 
 /* Packs codes into the planes as stored, buffers in the arena: floats that go to F16 are exact in
  * it (grids fitted with f16_scales). NF4: scale_steps has a step per 256 scales in the order of the
- * plane, padding rows included. PARE_ENOMEM, PARE_ESHAPE when codes and linear differ or codes lack
- * a plane. Threads over row blocks; exact. */
+ * plane, padding rows included. 2:4 and bitmasks: dense codes or values, in which what is not
+ * stored is 0 (the zero point); a free place of a 2:4 group gets the lowest column that is left, so
+ * that pairs ascend. PARE_ENOMEM, PARE_ESHAPE when codes and linear differ or codes lack a plane,
+ * PARE_ENUMERIC naming row and columns when more than two of four, or more than `kept`, are not 0.
+ * Threads over row blocks; exact. */
 PARE_CHECKED pare_status pare_packed_pack(pare_ctx *cx, pare_arena *a, const pare_packed_linear *l,
                                           const pare_codes *codes, pare_packed_planes *out);
 

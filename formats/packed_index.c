@@ -1,3 +1,4 @@
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -5,13 +6,25 @@
 #include "formats/packed.h"
 #include "kernels/layout.h"
 
-enum { SIZE_CAP = 1 << 30, GROUP_CAP = 1 << 24, ACTIVATION_BITS = 8, WORDS = 7, MODES = 4 };
+enum {
+    SIZE_CAP = 1 << 30,
+    GROUP_CAP = 1 << 24,
+    ACTIVATION_BITS = 8,
+    WORDS = 8,
+    MODES = 4,
+    STORES = 3
+};
 
 static const char *const encodings[WORDS] = {
     [PARE_ENCODING_UNIFORM] = "uniform", [PARE_ENCODING_TERNARY] = "ternary",
     [PARE_ENCODING_NF4] = "nf4",         [PARE_ENCODING_FP8] = "fp8_e4m3",
     [PARE_ENCODING_MXFP4] = "mxfp4",     [PARE_ENCODING_CODEBOOK] = "codebook",
-    [PARE_ENCODING_BINARY] = "binary",
+    [PARE_ENCODING_BINARY] = "binary",   [PARE_ENCODING_F16] = "f16",
+};
+static const char *const stores[STORES] = {
+    [PARE_SPARSITY_NONE] = "none",
+    [PARE_SPARSITY_2_4] = "2:4",
+    [PARE_SPARSITY_BITMASK] = "bitmask",
 };
 static const char *const modes[MODES] = {
     [PARE_ACTIVATION_GROUP] = "group",
@@ -38,6 +51,11 @@ static bool parse(const char *const *word, size_t words, const char *name, unsig
             return true;
         }
     return false;
+}
+
+const char *pare_sparsity_store_name(pare_sparsity_store s)
+{
+    return stores[s];
 }
 
 bool pare_encoding_parse(const char *name, pare_encoding *out)
@@ -68,6 +86,7 @@ static bool bits_suit(const pare_packed_linear *l)
     case PARE_ENCODING_MXFP4: return l->bits == 4;
     case PARE_ENCODING_FP8: return l->bits == 8;
     case PARE_ENCODING_CODEBOOK: return l->bits == 3 || l->bits == 4;
+    case PARE_ENCODING_F16: return l->bits == 16;
     }
     return false;
 }
@@ -77,7 +96,8 @@ static bool group_suits(const pare_packed_linear *l)
     switch (l->encoding) {
     case PARE_ENCODING_MXFP4:
         return l->group == PARE_ATOM_K || (l->group == 0 && l->k <= PARE_ATOM_K);
-    case PARE_ENCODING_CODEBOOK: return l->group == 0;
+    case PARE_ENCODING_CODEBOOK:
+    case PARE_ENCODING_F16: return l->group == 0;
     default: return l->group % PARE_ATOM_K == 0;
     }
 }
@@ -89,6 +109,31 @@ static bool activation_suits(const pare_activation *a)
     if (a->mode == PARE_ACTIVATION_FLOAT)
         return a->bits == 0;
     return a->bits == 0 || a->bits == 4 || a->bits == ACTIVATION_BITS;
+}
+
+/* Zeros are left out of F16, and in twos of four of symmetric codes that a kernel knows. */
+static pare_status check_sparsity(pare_ctx *cx, const pare_packed_linear *l)
+{
+    const bool f16 = l->encoding == PARE_ENCODING_F16;
+    const bool uniform =
+        l->encoding == PARE_ENCODING_UNIFORM && l->symmetric && (l->bits == 4 || l->bits == 8);
+    const bool suits[STORES] = {
+        [PARE_SPARSITY_NONE] = !f16,
+        [PARE_SPARSITY_2_4] = f16 || uniform,
+        [PARE_SPARSITY_BITMASK] = f16,
+    };
+    if ((unsigned)l->sparsity >= STORES || !suits[l->sparsity])
+        return pare_fail(cx, PARE_EINVAL, "%s: no storage for %s with %u bits and sparsity %s",
+                         l->name, pare_encoding_name(l->encoding), l->bits,
+                         (unsigned)l->sparsity < STORES ? stores[l->sparsity] : "unknown");
+    if (l->sparsity && (l->outliers || l->sparse))
+        return pare_fail(cx, PARE_EINVAL, "%s: sparsity %s keeps no weights apart", l->name,
+                         stores[l->sparsity]);
+    if (l->sparsity == PARE_SPARSITY_BITMASK ? l->kept < 1 || l->kept > (uint64_t)l->n * l->k
+                                             : l->kept != 0)
+        return pare_fail(cx, PARE_EINVAL, "%s: %" PRIu64 " values kept of %zu x %zu", l->name,
+                         l->kept, l->n, l->k);
+    return PARE_OK;
 }
 
 pare_status pare_packed_linear_check(pare_ctx *cx, const pare_packed_linear *l)
@@ -118,7 +163,7 @@ pare_status pare_packed_linear_check(pare_ctx *cx, const pare_packed_linear *l)
     if (l->sparse > UINT32_MAX || l->sparse > l->n * l->k)
         return pare_fail(cx, PARE_EINVAL, "%s: %zu sparse weights of %zu x %zu", l->name, l->sparse,
                          l->n, l->k);
-    return PARE_OK;
+    return check_sparsity(cx, l);
 }
 
 static void put_activation(pare_json_writer *w, const pare_activation *a)
@@ -142,6 +187,10 @@ void pare_packed_extras_put(pare_json_writer *w, const pare_packed_linear *l)
     }
     if (l->sparse)
         pare_json_put_integer(w, "sparse", (int64_t)l->sparse);
+    if (l->sparsity)
+        pare_json_put_text(w, "sparsity", stores[l->sparsity]);
+    if (l->kept)
+        pare_json_put_integer(w, "kept", (int64_t)l->kept);
     if (l->rotated)
         pare_json_put_bool(w, "rotated", true);
     if (l->bias)
@@ -200,10 +249,14 @@ const char *pare_packed_linear_text(const pare_packed_linear *l, char text[PARE_
         add(&t, "%s", encodings[l->encoding]);
     if (l->group)
         add(&t, " g%zu", l->group);
-    else
+    else if (l->encoding != PARE_ENCODING_F16)
         add(&t, " row");
     if (l->encoding == PARE_ENCODING_UNIFORM)
         add(&t, l->symmetric ? " sym" : " asym");
+    if (l->sparsity == PARE_SPARSITY_BITMASK)
+        add(&t, " bitmask, %.1f%% kept", 100 * (double)l->kept / ((double)l->n * (double)l->k));
+    else if (l->sparsity)
+        add(&t, " %s", stores[l->sparsity]);
     if (l->outliers)
         add(&t, " + %zu columns %s", l->outliers, l->outliers_int8 ? "int8" : "f16");
     if (l->sparse)
@@ -275,6 +328,17 @@ static void get_activation(reader *r, const pare_json *v)
         r->what = "activation has a member that is not known";
 }
 
+static void get_sparsity(reader *r, const pare_json *v)
+{
+    pare_packed_linear *const out = r->out;
+    const pare_json *const sparsity = pare_json_get(v, "sparsity");
+    unsigned at = 0;
+    if (!r->what && sparsity && !parse(stores, STORES, pare_json_text(sparsity, NULL), &at))
+        r->what = "the sparsity is not none, 2:4 or bitmask";
+    out->sparsity = (pare_sparsity_store)at;
+    out->kept = get_count(r, v, "kept", "kept is not a number above 0");
+}
+
 static void get_extras(reader *r, const pare_json *v)
 {
     pare_packed_linear *const out = r->out;
@@ -290,15 +354,16 @@ static void get_extras(reader *r, const pare_json *v)
     if (!r->what && type && !out->outliers_int8 && (!text || strcmp(text, "f16") != 0))
         r->what = "the outlier_type is not f16 or int8";
     out->sparse = get_count(r, v, "sparse", "sparse is not a number above 0");
+    get_sparsity(r, v);
     out->rotated = get_flag(r, v, "rotated", "rotated is not true or false");
     out->bias = get_flag(r, v, "bias", "bias is not true or false");
 }
 
 static pare_status check_members(pare_ctx *cx, const char *name, const pare_json *v)
 {
-    static const char *const known[] = {"bits",     "group",      "symmetric", "shape",
-                                        "encoding", "activation", "outliers",  "outlier_type",
-                                        "sparse",   "rotated",    "bias"};
+    static const char *const known[] = {
+        "bits",         "group",  "symmetric", "shape", "encoding", "activation", "outliers",
+        "outlier_type", "sparse", "rotated",   "bias",  "sparsity", "kept"};
     const char *key;
     const pare_json *value;
     for (pare_json_iter it = {0}; pare_json_next(v, &it, &key, &value);) {
@@ -314,9 +379,10 @@ pare_status pare_packed_linear_read(pare_ctx *cx, const char *name, const pare_j
 {
     *out = (pare_packed_linear){.name = name};
     reader r = {.out = out};
-    out->bits = (unsigned)get(&r, v, "bits", 2, 8, "bits is not 2, 3, 4 or 8");
-    if (!r.what && (out->bits > 4 && out->bits != 8))
-        r.what = "bits is not 2, 3, 4 or 8";
+    static const char bits[] = "bits is not 2, 3, 4, 8 or 16";
+    out->bits = (unsigned)get(&r, v, "bits", 2, 16, bits);
+    if (!r.what && out->bits > 4 && out->bits != 8 && out->bits != 16)
+        r.what = bits;
     out->group = get(&r, v, "group", 0, GROUP_CAP, "group is not 0 (the row) or a multiple of 32");
     if (!r.what && out->group % PARE_ATOM_K != 0)
         r.what = "group is not 0 (the row) or a multiple of 32";

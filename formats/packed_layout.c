@@ -14,7 +14,7 @@ enum { DATA_ALIGN = 64, SHARD_NAME = 48, SHARDS_MAX = 99999 };
 typedef struct draft {
     pare_packed_entry entry;
     size_t turn;    /* order given: planes of linears first, then the rest */
-    unsigned class; /* 0: codes; then by falling width */
+    unsigned class; /* 0: codes, indices; then by falling width */
     uint64_t begin; /* in the data of its shard */
 } draft;
 
@@ -64,7 +64,8 @@ static pare_status add_linear(drafts *d, const pare_packed_linear *l, size_t uni
             return PARE_ENOMEM;
         (void)snprintf(name, len, "%s.%s", l->name, plane);
         t.name = name;
-        const bool codes = p == PARE_PLANE_CODES || p == PARE_PLANE_OUTLIER_CODES;
+        const bool codes =
+            p == PARE_PLANE_CODES || p == PARE_PLANE_OUTLIER_CODES || p == PARE_PLANE_INDICES;
         PARE_TRY(add(d, &t, unit, codes ? 0 : width_class(t.dtype)));
     }
     return PARE_OK;

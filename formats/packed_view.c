@@ -156,6 +156,8 @@ pare_status pare_packed_view(pare_ctx *cx, pare_arena *a, const pare_packed_line
                                     .value = plane[PARE_PLANE_SPARSE_VALUES]},
                          .rotated = l->rotated,
                          .bias = plane[PARE_PLANE_BIAS]};
+    if (l->sparsity)
+        return pare_fail(cx, PARE_ENOTSUP, "%s: cannot be read with sparsity", l->name);
     PARE_TRY(check_floats(cx, l, plane));
     if (l->encoding == PARE_ENCODING_NF4 || l->encoding == PARE_ENCODING_MXFP4)
         PARE_TRY(expand(cx, a, l, plane, &out->panel.scales));

@@ -92,7 +92,28 @@ typedef struct pare_panel {
     const uint16_t *book;   /* f16: codebooks [n][2^bits], or magnitudes [n / 8][groups][8][4] */
     const uint8_t *salient; /* [k] 0 or 1: columns with the second pair of magnitudes, or NULL */
     size_t n, k, group;
+    const uint8_t *indices; /* 2:4 (below), or NULL */
+    const uint16_t *values; /* 2:4 of 16 bits: f16 [n][kept], rows ldv apart; codes NULL */
+    size_t ldv;
 } pare_panel;
+
+/* 2:4: of each 4 columns of a row two have a place, so a row has kept = k rounded up to 64, halved,
+ * places: 2 g and 2 g + 1 belong to columns 4 g .. 4 g + 3. codes are those of the places, R8K32
+ * over kept; indices says which column it is: 0 .. 3, ascending in a pair, as 2-bit R8K32 over
+ * kept. `group` counts columns. Places behind k are 0. */
+static inline size_t pare_24_kept(size_t k)
+{
+    return (k + 63) / 64 * 32;
+}
+
+/* Weights of which only some are stored: bit j % 8 of byte j / 8 of a row of `bits` tells that
+ * column j is; their values follow each other from value[start[r]] on, as many as bits are set. */
+typedef struct pare_mask {
+    const uint8_t *bits; /* [n][(k + 7) / 8] */
+    const size_t *start; /* [n] */
+    const uint16_t *value;
+    size_t n, k; /* any; no padding */
+} pare_mask;
 
 /* Coded keys or values of consecutive tokens of one head. The code of channel c of token t are the
  * bits `bits` (c % 8) and up of the little-endian number in bytes [c / 8 * bits, + bits) of row t;

@@ -10,8 +10,17 @@ typedef enum pare_encoding {
     PARE_ENCODING_FP8,      /* E4M3 value of the code, times scale; 8 bits */
     PARE_ENCODING_MXFP4,    /* E2M1 value of the code, times a power of two per 32; 4 bits */
     PARE_ENCODING_CODEBOOK, /* book[row][code]; 3, 4 bits */
-    PARE_ENCODING_BINARY    /* two signs and two magnitudes per row and group (BiLLM); 2 bits */
+    PARE_ENCODING_BINARY,   /* two signs and two magnitudes per row and group (BiLLM); 2 bits */
+    PARE_ENCODING_F16       /* the weights themselves, only of pruned matrices; 16 bits */
 } pare_encoding;
+
+/* How zeros of a pruned matrix are left out. */
+typedef enum pare_sparsity_store {
+    PARE_SPARSITY_NONE, /* they are not */
+    PARE_SPARSITY_2_4,  /* two places for each 4 columns of a row; UNIFORM symmetric of 4 or 8 bits,
+                           or F16 */
+    PARE_SPARSITY_BITMASK /* a bit per weight; F16 */
+} pare_sparsity_store;
 
 /* How the inputs of a packed matrix are quantized before the product. */
 typedef enum pare_activation_mode {

@@ -43,6 +43,7 @@ static pare_status take_more(pare_arena *a, const pare_grid *g, pare_codes *out)
         return out->salient ? PARE_OK : PARE_ENOMEM;
     case PARE_ENCODING_UNIFORM:
     case PARE_ENCODING_TERNARY:
+    case PARE_ENCODING_F16:
     case PARE_ENCODING_FP8: break;
     }
     return PARE_OK;
@@ -56,6 +57,10 @@ pare_status pare_codes_take(pare_arena *a, const pare_grid *g, size_t n, size_t 
         __builtin_mul_overflow(scales, 4096, &most))
         return pare_fail(a->cx, PARE_ENOMEM, "codes of a matrix [%zu, %zu]", n, k);
     *out = (pare_codes){.n = n, .k = k, .groups = groups};
+    if (g->encoding == PARE_ENCODING_F16) {
+        out->values = PARE_NEW(a, float, codes);
+        return out->values ? PARE_OK : PARE_ENOMEM;
+    }
     out->codes = PARE_NEW(a, uint8_t, codes);
     out->scales = out->codes ? PARE_NEW(a, float, scales) : NULL;
     out->zeros = out->scales ? PARE_NEW(a, uint8_t, scales) : NULL;
@@ -73,6 +78,7 @@ static const char *widths(pare_encoding encoding)
     case PARE_ENCODING_MXFP4: return "4";
     case PARE_ENCODING_FP8: return "8";
     case PARE_ENCODING_CODEBOOK: return "3 and 4";
+    case PARE_ENCODING_F16: return "no";
     }
     return "";
 }

@@ -24,6 +24,8 @@
  *
  * BINARY    a method of its own (quant/billm.h), only pare_codes is shared.
  *
+ * F16       no grid: weights as they are, rounded to F16; only pare_codes is shared.
+ *
  * Ties between levels of NF4 and CODEBOOK go to the lower one; a zero is never stored as -0.
  *
  * With f16_scales the scale is rounded to F16 before zero and codes are chosen, so that they are
@@ -79,6 +81,7 @@ typedef struct pare_codes {
     size_t sparse;         /* weights kept apart */
     uint32_t *sparse_start, *sparse_column;
     float *sparse_value;
+    float *values;     /* F16: [n, k]; codes, scales and zeros are NULL then */
     float input_scale; /* of inputs quantized with one fixed scale */
     float *bias;       /* [n], made by a pass */
 } pare_codes;

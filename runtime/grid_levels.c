@@ -58,6 +58,7 @@ uint8_t pare_grid_encode(const pare_grid *g, size_t row, float w, float scale, u
     case PARE_ENCODING_MXFP4: return encode_e2m1(t);
     case PARE_ENCODING_CODEBOOK: return nearest(g->book + row * levels, levels, w);
     case PARE_ENCODING_UNIFORM:
+    case PARE_ENCODING_F16:
     case PARE_ENCODING_BINARY: break;
     }
     return pare_grid_code(g->bits, w, scale, zero);
@@ -72,6 +73,7 @@ float pare_grid_decode(const pare_grid *g, size_t row, uint8_t code, float scale
     case PARE_ENCODING_MXFP4: return pare_levels_e2m1[code & 15] * scale;
     case PARE_ENCODING_CODEBOOK: return g->book[(row << g->bits) + code];
     case PARE_ENCODING_UNIFORM:
+    case PARE_ENCODING_F16:
     case PARE_ENCODING_BINARY: break;
     }
     return pare_grid_value(code, scale, zero);
@@ -104,6 +106,8 @@ static float binary_value(const float *magnitude, uint8_t code, bool salient)
 static float value_at(const pare_grid *g, const pare_codes *c, size_t i, size_t j)
 {
     const size_t at = i * c->groups + (g->group ? j / g->group : 0);
+    if (c->values)
+        return c->values[i * c->k + j];
     const uint8_t code = c->codes[i * c->k + j];
     if (g->encoding == PARE_ENCODING_BINARY)
         return binary_value(c->book + at * 4, code, c->salient[j]);

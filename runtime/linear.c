@@ -163,7 +163,7 @@ static const char *encoding_name(pare_encoding e)
         [PARE_ENCODING_UNIFORM] = "uniform", [PARE_ENCODING_TERNARY] = "ternary",
         [PARE_ENCODING_NF4] = "nf4",         [PARE_ENCODING_FP8] = "fp8_e4m3",
         [PARE_ENCODING_MXFP4] = "mxfp4",     [PARE_ENCODING_CODEBOOK] = "codebook",
-        [PARE_ENCODING_BINARY] = "binary",
+        [PARE_ENCODING_BINARY] = "binary",   [PARE_ENCODING_F16] = "f16",
     };
     return names[e];
 }
@@ -178,6 +178,7 @@ static bool width_fits(const pare_linear *w)
     case PARE_ENCODING_MXFP4: return w->bits == 4;
     case PARE_ENCODING_FP8: return w->bits == 8;
     case PARE_ENCODING_CODEBOOK: return w->bits == 3 || w->bits == 4;
+    case PARE_ENCODING_F16: return false;
     }
     return false;
 }

@@ -79,6 +79,7 @@ static void decode(const pare_kernels *kernels, const pare_linear *w, const pare
     case PARE_ENCODING_FP8: kernels->dequant_fp8(dst, ldd, p); break;
     case PARE_ENCODING_CODEBOOK: kernels->dequant_book(dst, ldd, p, w->bits); break;
     case PARE_ENCODING_BINARY: kernels->dequant_binary(dst, ldd, p); break;
+    case PARE_ENCODING_F16: break; /* refused by pare_linear_check */
     }
 }
 

@@ -118,9 +118,11 @@ typedef struct pare_linear {
     size_t n, k;      /* true sizes, without padding */
     pare_dtype dtype; /* dense: F32, F16, BF16; aligned to the element */
     const void *data;
-    unsigned bits;    /* packed: 2, 3, 4, 8; 0 for dense. The rest only when packed: */
-    pare_panel panel; /* n, k padded */
+    unsigned bits;    /* packed: 2, 3, 4, 8, 16; 0 for dense. The rest only when packed: */
+    pare_panel panel; /* n, k padded; with a bitmask only n, k */
     pare_encoding encoding;
+    pare_sparsity_store sparsity;
+    pare_mask mask; /* BITMASK; n, k true */
     pare_activation activation;
     pare_outliers outliers; /* count 0: none */
     pare_sparse sparse;     /* start NULL: none */

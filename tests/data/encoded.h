@@ -221,6 +221,7 @@ static inline float encoded_value(const pare_packed_linear *l, const pare_codes 
     case PARE_ENCODING_FP8: return encoded_minifloat(code, 4, 3) * scale;
     case PARE_ENCODING_MXFP4: return encoded_minifloat(code, 2, 1) * scale;
     case PARE_ENCODING_CODEBOOK: return c->book[(row << l->bits) + code];
+    case PARE_ENCODING_F16: return c->values[row * l->k + column];
     case PARE_ENCODING_BINARY:
         if (!c->salient[column])
             return sign * magnitude[code >> 1];

@@ -330,7 +330,7 @@ static const struct {
     pare_status status;
     const char *message;
 } indexes[] = {
-    {"\"bits\": 4", "\"bits\": 5", PARE_EFORMAT, "bits is not 2, 3, 4 or 8"},
+    {"\"bits\": 4", "\"bits\": 5", PARE_EFORMAT, "bits is not 2, 3, 4, 8 or 16"},
     {"\"bits\": 4", "\"bits\": 8", PARE_EFORMAT, ".codes has shape ["},
     {"\"group\": 32", "\"group\": 33", PARE_EFORMAT,
      "group is not 0 (the row) or a multiple of 32"},
@@ -409,7 +409,7 @@ static const char *const artifact_messages[] = {
     "version 2 in layout R8K32, this program reads version 1",
     "in layout R4K64",
     "linears is missing or not an object",
-    "q_proj: bits is not 2, 3, 4 or 8",
+    "q_proj: bits is not 2, 3, 4, 8 or 16",
     "q_proj: group is not 0 (the row) or a multiple of 32",
     "q_proj: symmetric is not true or false",
     "q_proj: shape is not two sizes from 1 to 2^30",

@@ -224,7 +224,7 @@ static const struct {
     {"\"bits\": 4, " HEAD, ""},
     {"\"bits\": 4, " HEAD ", \"activation\": {\"mode\": \"group\", \"bits\": 4}", ""},
     {"\"bits\": 4, " HEAD ", \"outliers\": 96, \"outlier_type\": \"f16\", \"sparse\": 6144", ""},
-    {"\"bits\": 9, " HEAD, "linear w: bits is not 2, 3, 4 or 8"},
+    {"\"bits\": 9, " HEAD, "linear w: bits is not 2, 3, 4, 8 or 16"},
     {"\"bits\": 4, \"group\": 40, \"symmetric\": true, \"shape\": [64, 96]",
      "linear w: group is not 0 (the row) or a multiple of 32"},
     {"\"bits\": 4, \"group\": 32, \"shape\": [64, 96]", "linear w: symmetric is not true or false"},
