@@ -106,7 +106,7 @@ int main(void)
 #endif
     Suite *const s = suite_create("awq");
     TCase *const tc = tcase_create("hedge");
-    tcase_set_timeout(tc, 300);
+    tcase_set_timeout(tc, 900);
     tcase_add_test(tc, scales_help_rounding_and_gptq_at_three_bits);
     suite_add_tcase(s, tc);
     return unit_main(s);

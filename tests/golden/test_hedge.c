@@ -201,7 +201,7 @@ int main(void)
         return 77;
     Suite *const s = suite_create("hedge");
     TCase *const c = tcase_create("hedge");
-    tcase_set_timeout(c, 120);
+    tcase_set_timeout(c, 900);
     tcase_add_test(c, logits_of_the_sentence_equal_the_reference);
     tcase_add_test(c, greedy_continuations_equal_the_reference);
     tcase_add_loop_test(c, perplexity_of_held_out_text_equals_the_reference, 0, TEXTS);

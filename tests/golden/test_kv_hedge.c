@@ -149,7 +149,7 @@ int main(void)
 {
     Suite *const s = suite_create("kv_hedge");
     TCase *const t = tcase_create("kv_hedge");
-    tcase_set_timeout(t, 600);
+    tcase_set_timeout(t, 900);
     tcase_add_loop_test(t, a_coded_cache_costs_no_more_than_its_method_may, 0,
                         sizeof rows / sizeof *rows);
     suite_add_tcase(s, t);

@@ -101,7 +101,7 @@ int main(void)
 #endif
     Suite *const s = suite_create("omniquant");
     TCase *const tc = tcase_create("stories");
-    tcase_set_timeout(tc, 600);
+    tcase_set_timeout(tc, 900);
     tcase_add_test(tc, learning_takes_a_quarter_off_the_perplexity_of_plain_rounding);
     suite_add_tcase(s, tc);
     return unit_main(s);

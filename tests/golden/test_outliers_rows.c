@@ -164,7 +164,7 @@ int main(void)
     Suite *const s = suite_create("outliers");
     TCase *const tc = tcase_create("hedge");
     tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_set_timeout(tc, 600);
+    tcase_set_timeout(tc, 900);
 #ifndef SLOW
     tcase_add_test(tc, outliers_break_one_scale_per_token_and_methods_recover);
 #endif

@@ -237,7 +237,7 @@ int main(int argc, char **argv)
         return 77;
     Suite *const s = suite_create("reference");
     TCase *const tc = tcase_create("stories260k");
-    tcase_set_timeout(tc, 300);
+    tcase_set_timeout(tc, 900);
     tcase_add_loop_test(tc, perplexity_matches_the_reference, 0, ROWS);
     suite_add_tcase(s, tc);
     return unit_main(s);

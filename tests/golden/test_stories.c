@@ -116,7 +116,7 @@ int main(void)
         return 77;
     Suite *const s = suite_create("stories");
     TCase *const c = tcase_create("stories");
-    tcase_set_timeout(c, 120);
+    tcase_set_timeout(c, 900);
     tcase_add_test(c, perplexity_equals_the_reference);
     tcase_add_test(c, a_model_diverges_from_itself_by_nothing_for_any_thread_count);
     suite_add_tcase(s, c);

@@ -217,7 +217,7 @@ int main(void)
         return 77;
     Suite *const s = suite_create("tokenizers");
     TCase *const c = tcase_create("golden");
-    tcase_set_timeout(c, 240);
+    tcase_set_timeout(c, 900);
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_loop_test(c, ids_of_hard_texts_equal_the_reference, 0,
                         sizeof tokenizers / sizeof *tokenizers);
