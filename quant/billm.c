@@ -20,7 +20,7 @@ typedef struct tile_sums {
 } tile_sums;
 
 typedef struct billm_job {
-    const pare_gptq_factor *factor;
+    const pare_factor *factor;
     float *w;
     const pare_codes *out;
     size_t n, k, c0, cols; /* of the block */
@@ -260,7 +260,7 @@ static pare_status run_blocks(pare_ctx *cx, billm_job *job, size_t tiles)
     return PARE_OK;
 }
 
-pare_status pare_billm_quantize(pare_ctx *cx, pare_arena *scratch, const pare_gptq_factor *factor,
+pare_status pare_billm_quantize(pare_ctx *cx, pare_arena *scratch, const pare_factor *factor,
                                 float *w, pare_codes *out)
 {
     const pare_grid grid = pare_billm_grid();

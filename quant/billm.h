@@ -19,7 +19,8 @@
 #ifndef PARE_QUANT_BILLM_H
 #define PARE_QUANT_BILLM_H
 
-#include "quant/gptq.h"
+#include "runtime/factor.h"
+#include "runtime/grid.h"
 
 enum { PARE_BILLM_BLOCK = 128, PARE_BILLM_SALIENT = 50 };
 
@@ -37,7 +38,6 @@ pare_grid pare_billm_grid(void);
  * PARE_ENOMEM. Memory  n / 128 x 1.5 KiB from `scratch`, given back.   Work  as GPTQ.   Threads
  * over tiles of 128 rows; same bytes for any number, Exact as the factor. */
 PARE_CHECKED pare_status pare_billm_quantize(pare_ctx *cx, pare_arena *scratch,
-                                             const pare_gptq_factor *factor, float *w,
-                                             pare_codes *out);
+                                             const pare_factor *factor, float *w, pare_codes *out);
 
 #endif

@@ -1,6 +1,6 @@
 #include "quant/rtn.h"
 
-#include "quant/scales.h"
+#include "runtime/scales.h"
 #include "runtime/threads.h"
 
 enum { ROWS_PER_CHUNK = 8 };

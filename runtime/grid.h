@@ -108,7 +108,7 @@ typedef enum pare_grid_fault {
 } pare_grid_fault;
 
 /* Fits scale and zero to w [count]. Thread-safe, allocates nothing. NF4: the scale before double
- * quantization, which needs the whole matrix (quant/scales.h), as TERNARY with `tensor` does.
+ * quantization, which needs the whole matrix (runtime/scales.h), as TERNARY with `tensor` does.
  * A fault leaves what is at fault in *scale (the first weight that is not finite, or the scale that
  * cannot be stored) and *zero 0. Without f16_scales the bounds are those of F32: underflow is a
  * scale of 0 for weights that are not all zero, overflow an infinite one. Clip mse passes over

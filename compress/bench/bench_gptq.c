@@ -50,11 +50,12 @@ static float *hessian(pare_ctx *cx, pare_arena *a, size_t k)
 static pare_status quantize(pare_ctx *cx, pare_arena *scratch, size_t k, float *w, float *h,
                             pare_codes *codes, double *seconds)
 {
-    const pare_gptq_opts opts = {.damp = 0.01f, .block = 128};
+    const pare_factor_opts how = {.damp = 0.01f};
+    const pare_gptq_opts opts = {.block = 128};
     const pare_grid grid = {.bits = 4, .group = 128, .symmetric = true, .f16_scales = true};
-    pare_gptq_factor factor;
+    pare_factor factor;
     const double start = pare__bench_now();
-    PARE_TRY(pare_gptq_factorize(cx, scratch, &opts, h, k, &factor));
+    PARE_TRY(pare_factorize(cx, scratch, &how, h, k, &factor));
     PARE_TRY(pare_gptq_quantize(cx, scratch, &opts, &grid, &factor, w, codes, NULL));
     *seconds = pare__bench_now() - start;
     return PARE_OK;

@@ -35,14 +35,14 @@ static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threa
 static pare_status site(pare_ctx *cx, const double *value, const pare_site_stats *stats,
                         pare_arena *scratch, void **state)
 {
-    const pare_gptq_opts opts = {.damp = (float)value[DAMP], .block = PARE_BILLM_BLOCK};
+    const pare_factor_opts opts = {.damp = (float)value[DAMP]};
     return pare_quantize_factor(cx, &opts, stats, scratch, state);
 }
 
 static pare_status run(pare_ctx *cx, const double *value, pare_pass_linear *linear,
                        pare_arena *scratch)
 {
-    const pare_gptq_factor *const factor = linear->site_state;
+    const pare_factor *const factor = linear->site_state;
     const pare_grid grid = pare_billm_grid();
     (void)value;
     pare_quantize_ladder(factor, linear->result);

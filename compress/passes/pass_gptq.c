@@ -29,13 +29,6 @@ static const pare_param params[] = {
 };
 // clang-format on
 
-static pare_gptq_opts options(const double *value)
-{
-    return (pare_gptq_opts){.damp = (float)value[DAMP],
-                            .act_order = value[ACT_ORDER] != 0.0,
-                            .block = (size_t)value[BLOCK]};
-}
-
 static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threads)
 {
     const double dn = (double)n, dk = (double)k;
@@ -56,7 +49,8 @@ static bool sequential(const double *value)
 static pare_status site(pare_ctx *cx, const double *value, const pare_site_stats *stats,
                         pare_arena *scratch, void **state)
 {
-    const pare_gptq_opts opts = options(value);
+    const pare_factor_opts opts = {.damp = (float)value[DAMP],
+                                   .act_order = value[ACT_ORDER] != 0.0};
     return pare_quantize_factor(cx, &opts, stats, scratch, state);
 }
 
@@ -120,8 +114,8 @@ static pare_status make_grid(pare_ctx *cx, const double *value, const pare_pass_
 static pare_status run(pare_ctx *cx, const double *value, pare_pass_linear *linear,
                        pare_arena *scratch)
 {
-    const pare_gptq_factor *const factor = linear->site_state;
-    const pare_gptq_opts opts = options(value);
+    const pare_factor *const factor = linear->site_state;
+    const pare_gptq_opts opts = {.block = (size_t)value[BLOCK]};
     pare_grid g;
     PARE_TRY(make_grid(cx, value, linear, scratch, &g));
     pare_quantize_ladder(factor, linear->result);

@@ -87,20 +87,20 @@ pare_status pare_quantize_diagonal(pare_arena *scratch, const float *h, size_t k
     return *out ? PARE_OK : PARE_ENOMEM;
 }
 
-pare_status pare_quantize_factor(pare_ctx *cx, const pare_gptq_opts *opts,
+pare_status pare_quantize_factor(pare_ctx *cx, const pare_factor_opts *opts,
                                  const pare_site_stats *stats, pare_arena *scratch, void **state)
 {
     const size_t k = stats->k;
-    pare_gptq_factor *const factor = PARE_NEW(scratch, pare_gptq_factor, 1);
+    pare_factor *const factor = PARE_NEW(scratch, pare_factor, 1);
     float *const u = factor ? PARE_NEW(scratch, float, k *k) : NULL;
     if (!u)
         return PARE_ENOMEM;
     memcpy(u, stats->h, k * k * sizeof *u);
     *state = factor;
-    return pare_gptq_factorize(cx, scratch, opts, u, k, factor);
+    return pare_factorize(cx, scratch, opts, u, k, factor);
 }
 
-void pare_quantize_ladder(const pare_gptq_factor *factor, pare_linear_result *result)
+void pare_quantize_ladder(const pare_factor *factor, pare_linear_result *result)
 {
     result->damp = (double)factor->damping.damp;
     result->raises = factor->damping.raises;

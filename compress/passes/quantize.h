@@ -3,7 +3,7 @@
 #define PARE_COMPRESS_PASSES_QUANTIZE_H
 
 #include "compress/pass.h"
-#include "quant/gptq.h"
+#include "runtime/factor.h"
 
 /* The first rows of every quantizer's parameter table, and their indices. */
 enum {
@@ -62,13 +62,13 @@ pare_grid pare_quantize_stand_in(unsigned bits);
 PARE_CHECKED pare_status pare_quantize_diagonal(pare_arena *scratch, const float *h, size_t k,
                                                 float **out);
 
-/* pare_pass.site of passes that need the factor of H: *state becomes a pare_gptq_factor. */
-PARE_CHECKED pare_status pare_quantize_factor(pare_ctx *cx, const pare_gptq_opts *opts,
+/* pare_pass.site of passes that need the factor of H: *state becomes a pare_factor. */
+PARE_CHECKED pare_status pare_quantize_factor(pare_ctx *cx, const pare_factor_opts *opts,
                                               const pare_site_stats *stats, pare_arena *scratch,
                                               void **state);
 
 /* Records how a factor came about. */
-void pare_quantize_ladder(const pare_gptq_factor *factor, pare_linear_result *result);
+void pare_quantize_ladder(const pare_factor *factor, pare_linear_result *result);
 
 /* Leaves a note with the result of the step. */
 void pare_quantize_note(pare_pass_linear *linear, const char *format, ...) PARE_PRINTF(2, 3);

@@ -61,19 +61,19 @@ static void teardown(void)
     pare_arena_release(&arena);
 }
 
-static pare_codes quantize(const golden_case *c, bool f16_scales, pare_gptq_factor *factor,
-                           float *q)
+static pare_codes quantize(const golden_case *c, bool f16_scales, pare_factor *factor, float *q)
 {
     pare_grid grid = c->grid;
     grid.f16_scales = f16_scales;
-    const pare_gptq_opts opts = {.damp = 0.01F, .act_order = c->act_order, .block = 128};
+    const pare_factor_opts how = {.damp = 0.01F, .act_order = c->act_order};
+    const pare_gptq_opts opts = {.block = 128};
     float *const lower = PARE_NEW(&arena, float, K *K), *const x = PARE_NEW(&arena, float, N *K);
     ck_assert(lower && x);
     memcpy(lower, h, sizeof h);
     memcpy(x, w, sizeof w);
     pare_codes out;
     ck_assert_int_eq(pare_codes_take(&arena, &grid, N, K, &out), PARE_OK);
-    ck_assert_int_eq(pare_gptq_factorize(&cx, &arena, &opts, lower, K, factor), PARE_OK);
+    ck_assert_int_eq(pare_factorize(&cx, &arena, &how, lower, K, factor), PARE_OK);
     ck_assert_int_eq(pare_gptq_quantize(&cx, &arena, &opts, &grid, factor, x, &out, NULL), PARE_OK);
     for (size_t i = 0; i < N * K; i++) {
         const size_t g = i / K * out.groups + (grid.group ? i % K / grid.group : 0);
@@ -86,7 +86,7 @@ START_TEST(gptq_equals_the_original_code_for_code)
 {
     const golden_case *const c = &golden[_i];
     static float q[N * K], want[N * K], scale[N * GROUPS_MAX], zero[N * GROUPS_MAX];
-    pare_gptq_factor factor;
+    pare_factor factor;
     const pare_codes out = quantize(c, false, &factor, q);
     read_floats(c->name, "_Q", want, N * K);
     read_floats(c->name, "_scale", scale, N * out.groups);
@@ -110,7 +110,7 @@ START_TEST(f16_scales_stay_within_half_a_percent)
 {
     const golden_case *const c = &golden[_i];
     static float q[N * K];
-    pare_gptq_factor factor;
+    pare_factor factor;
     (void)quantize(c, true, &factor, q);
     const double error = pare_gptq_error(&cx, w, q, h, N, K);
     ck_assert_double_le(fabs(error - c->error), 5e-3 * c->error);
@@ -120,7 +120,7 @@ END_TEST
 START_TEST(factor_equals_the_cholesky_factor_of_the_inverse)
 {
     static float q[N * K], u[K * K];
-    pare_gptq_factor factor;
+    pare_factor factor;
     (void)quantize(&golden[0], false, &factor, q);
     read_floats("Hinv_chol_upper", "", u, K * K);
     float worst = 0;

@@ -68,11 +68,11 @@ static inline float *weights(size_t n, size_t k)
     return w;
 }
 
-static inline pare_gptq_factor factorize(const float *h, size_t k, bool act_order)
+static inline pare_factor factorize(const float *h, size_t k, bool act_order)
 {
-    const pare_gptq_opts opts = {.damp = 0.01F, .block = 128, .act_order = act_order};
-    pare_gptq_factor f;
-    ck_assert_int_eq(pare_gptq_factorize(&cx, &arena, &opts, copy(h, k * k), k, &f), PARE_OK);
+    const pare_factor_opts opts = {.damp = 0.01F, .act_order = act_order};
+    pare_factor f;
+    ck_assert_int_eq(pare_factorize(&cx, &arena, &opts, copy(h, k * k), k, &f), PARE_OK);
     ck_assert_ptr_nonnull(f.u);
     return f;
 }

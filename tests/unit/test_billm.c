@@ -4,7 +4,7 @@
 
 enum { N = 150, K = 300, BLOCK = 128 };
 
-static pare_codes billm(const pare_gptq_factor *f, const float *w, size_t n, size_t k)
+static pare_codes billm(const pare_factor *f, const float *w, size_t n, size_t k)
 {
     const pare_grid g = pare_billm_grid();
     pare_codes c;
@@ -56,12 +56,12 @@ static float *identity(size_t k)
 START_TEST(error_is_far_below_that_of_plain_signs)
 {
     const float *const w = striped(N, K), *const h = hessian(K);
-    const pare_gptq_factor f = factorize(h, K, false);
+    const pare_factor f = factorize(h, K, false);
     const pare_codes c = billm(&f, w, N, K);
     const double mine = pare_gptq_error(&cx, w, billm_values(&c), h, N, K),
                  plain = pare_gptq_error(&cx, w, signs(w, N, K), h, N, K);
     ck_assert_double_lt(mine, 0.15 * plain);
-    const pare_gptq_factor alone = factorize(identity(K), K, false);
+    const pare_factor alone = factorize(identity(K), K, false);
     const pare_codes d = billm(&alone, w, N, K);
     ck_assert_double_lt(mine, 0.7 * pare_gptq_error(&cx, w, billm_values(&d), h, N, K));
     ck_assert_double_lt(square_error(w, billm_values(&d), N * K),
@@ -97,7 +97,7 @@ START_TEST(salient_columns_are_those_of_the_definition)
     float *const h = identity(COLS);
     for (size_t j = 0; j < COLS; j++)
         h[j * (COLS + 1)] = j == 2 || j == 3 ? 400 : 1; /* small weights, large inputs */
-    const pare_gptq_factor f = factorize(h, COLS, false);
+    const pare_factor f = factorize(h, COLS, false);
     const pare_codes c = billm(&f, w, N, COLS);
     double score[COLS];
     size_t rank[COLS];
@@ -130,7 +130,7 @@ START_TEST(others_are_split_where_the_error_is_least)
 {
     enum { COLS = 64 };
     const float *const w = weights(40, COLS);
-    const pare_gptq_factor f = factorize(identity(COLS), COLS, false);
+    const pare_factor f = factorize(identity(COLS), COLS, false);
     const pare_codes c = billm(&f, w, 40, COLS);
     const float *const q = billm_values(&c);
     for (size_t i = 0; i < 40; i++) {
@@ -164,7 +164,7 @@ END_TEST
 START_TEST(values_are_nearest_and_exact_in_f16)
 {
     const float *const w = striped(N, K);
-    const pare_gptq_factor f = factorize(identity(K), K, false);
+    const pare_factor f = factorize(identity(K), K, false);
     const pare_codes c = billm(&f, w, N, K);
     const float *const q = billm_values(&c);
     for (size_t i = 0; i < N; i++)
@@ -183,7 +183,7 @@ END_TEST
 START_TEST(threads_do_not_change_a_sign)
 {
     const float *const w = striped(N, K), *const h = hessian(K);
-    const pare_gptq_factor f = factorize(h, K, false);
+    const pare_factor f = factorize(h, K, false);
     const pare_codes one = billm(&f, w, N, K);
     ck_assert_int_eq(pare_pool_new(&cx, 3, &cx.pool), PARE_OK);
     const pare_codes many = billm(&f, w, N, K);
@@ -196,7 +196,7 @@ END_TEST
 START_TEST(what_cannot_be_is_refused)
 {
     float *const w = weights(N, K), *const h = hessian(K);
-    const pare_gptq_factor ordered = factorize(h, K, true), plain = factorize(h, K, false);
+    const pare_factor ordered = factorize(h, K, true), plain = factorize(h, K, false);
     const pare_grid g = pare_billm_grid();
     pare_codes c;
     ck_assert_int_eq(pare_codes_take(&arena, &g, N, K, &c), PARE_OK);
@@ -216,7 +216,7 @@ START_TEST(weights_of_zero_stay_zero)
 {
     float *const w = weights(N, K);
     memset(w, 0, N * K * sizeof *w / 2);
-    const pare_gptq_factor f = factorize(hessian(K), K, false);
+    const pare_factor f = factorize(hessian(K), K, false);
     const pare_codes c = billm(&f, w, N, K);
     const float *const q = billm_values(&c);
     for (size_t i = 0; i < N * K / 2; i++)

@@ -72,22 +72,29 @@ static float *weights(size_t n, size_t k)
 }
 
 typedef struct result {
-    pare_gptq_factor factor;
+    pare_factor factor;
     pare_codes codes;
     double loss;
 } result;
 
-static const pare_gptq_opts plain = {.damp = 0.01F, .block = 128};
+/* How H is factored and W swept. */
+typedef struct setting {
+    pare_factor_opts factor;
+    pare_gptq_opts sweep;
+} setting;
 
-static result run(const pare_gptq_opts *opts, const pare_grid *grid, const float *w, const float *h,
+static const setting plain = {{.damp = 0.01F}, {.block = 128}};
+
+static result run(const setting *opts, const pare_grid *grid, const float *w, const float *h,
                   size_t n, size_t k)
 {
     result r = {.loss = -1};
     ck_assert_int_eq(pare_codes_take(&arena, grid, n, k, &r.codes), PARE_OK);
-    ck_assert_int_eq(pare_gptq_factorize(&cx, &arena, opts, copy(h, k * k), k, &r.factor), PARE_OK);
-    ck_assert_int_eq(
-        pare_gptq_quantize(&cx, &arena, opts, grid, &r.factor, copy(w, n * k), &r.codes, &r.loss),
-        PARE_OK);
+    ck_assert_int_eq(pare_factorize(&cx, &arena, &opts->factor, copy(h, k * k), k, &r.factor),
+                     PARE_OK);
+    ck_assert_int_eq(pare_gptq_quantize(&cx, &arena, &opts->sweep, grid, &r.factor, copy(w, n * k),
+                                        &r.codes, &r.loss),
+                     PARE_OK);
     return r;
 }
 
@@ -206,7 +213,7 @@ START_TEST(equals_the_textbook_with_an_explicit_inverse)
 {
     const book_case *const c = &book[_i];
     const float *const w = weights(c->n, c->k), *const h = hessian(c->k);
-    const pare_gptq_opts opts = {.damp = 0.01F, .block = c->block, .act_order = c->act_order};
+    const setting opts = {{.damp = 0.01F, .act_order = c->act_order}, {.block = c->block}};
     const result r = run(&opts, &c->grid, w, h, c->n, c->k);
     uint32_t *const order = take(c->k, sizeof *order);
     for (size_t j = 0; j < c->k; j++)
@@ -225,13 +232,13 @@ START_TEST(factor_squared_is_the_inverse_of_the_damped_hessian)
     enum { K = 300 };
     const float *const h = hessian(K);
     for (int act = 0; act < 2; act++) {
-        pare_gptq_factor f;
-        const pare_gptq_opts opts = {.damp = 0.01F, .act_order = act, .block = 128};
+        pare_factor f;
+        const pare_factor_opts opts = {.damp = 0.01F, .act_order = act};
         float *const lower = copy(h, (size_t)K * K);
         for (size_t i = 0; i < K; i++)
             for (size_t j = i + 1; j < K; j++)
                 lower[i * K + j] = NAN; /* the upper triangle is not read */
-        ck_assert_int_eq(pare_gptq_factorize(&cx, &arena, &opts, lower, K, &f), PARE_OK);
+        ck_assert_int_eq(pare_factorize(&cx, &arena, &opts, lower, K, &f), PARE_OK);
         double mean = 0, worst = 0;
         for (size_t j = 0; j < K; j++)
             mean += (double)h[j * K + j] / K;
@@ -319,7 +326,7 @@ START_TEST(threads_do_not_change_a_bit)
     enum { N = 300, K = 400 };
     const float *const w = weights(N, K), *const h = hessian(K);
     for (int act = 0; act < 2; act++) {
-        const pare_gptq_opts opts = {.damp = 0.01F, .act_order = act, .block = 128};
+        const setting opts = {{.damp = 0.01F, .act_order = act}, {.block = 128}};
         const pare_grid grid = {.bits = 4, .group = 64, .clip = PARE_CLIP_MSE, .f16_scales = true};
         use_threads(1);
         const result first = run(&opts, &grid, w, h, N, K);
@@ -366,31 +373,35 @@ static float *indefinite(float c)
 START_TEST(failed_factor_and_wrong_options_are_refused)
 {
     enum { N = 2, K = 3 };
-    pare_gptq_factor f;
+    pare_factor f;
     pare_codes c;
     pare_grid grid = {.bits = 4};
     float *const w = weights(N, K);
     ck_assert_int_eq(pare_codes_take(&arena, &grid, N, K, &c), PARE_OK);
-    ck_assert_int_eq(pare_gptq_factorize(&cx, &arena, &plain, indefinite(3), K, &f), PARE_OK);
-    ck_assert_int_eq(pare_gptq_quantize(&cx, &arena, &plain, &grid, &f, w, &c, NULL), PARE_EINVAL);
+    ck_assert_int_eq(pare_factorize(&cx, &arena, &plain.factor, indefinite(3), K, &f), PARE_OK);
+    ck_assert_int_eq(pare_gptq_quantize(&cx, &arena, &plain.sweep, &grid, &f, w, &c, NULL),
+                     PARE_EINVAL);
     ck_assert_ptr_nonnull(strstr(cx.what, "no factor"));
     pare_ctx_clear(&cx);
-    ck_assert_int_eq(pare_gptq_factorize(&cx, &arena, &plain, indefinite(0), K, &f), PARE_OK);
-    pare_gptq_opts opts = {.damp = 0.01F, .block = 48};
+    ck_assert_int_eq(pare_factorize(&cx, &arena, &plain.factor, indefinite(0), K, &f), PARE_OK);
+    const pare_gptq_opts opts = {.block = 48};
     ck_assert_int_eq(pare_gptq_quantize(&cx, &arena, &opts, &grid, &f, w, &c, NULL), PARE_EINVAL);
     ck_assert_ptr_nonnull(strstr(cx.what, "block of 48"));
     pare_ctx_clear(&cx);
     f.k = 4;
-    ck_assert_int_eq(pare_gptq_quantize(&cx, &arena, &plain, &grid, &f, w, &c, NULL), PARE_ESHAPE);
+    ck_assert_int_eq(pare_gptq_quantize(&cx, &arena, &plain.sweep, &grid, &f, w, &c, NULL),
+                     PARE_ESHAPE);
     pare_ctx_clear(&cx);
     grid.group = 7;
-    ck_assert_int_eq(pare_gptq_quantize(&cx, &arena, &plain, &grid, &f, w, &c, NULL), PARE_ESHAPE);
+    ck_assert_int_eq(pare_gptq_quantize(&cx, &arena, &plain.sweep, &grid, &f, w, &c, NULL),
+                     PARE_ESHAPE);
     pare_ctx_clear(&cx);
     grid = (pare_grid){.bits = 1};
-    ck_assert_int_eq(pare_gptq_quantize(&cx, &arena, &plain, &grid, &f, w, &c, NULL), PARE_EINVAL);
+    ck_assert_int_eq(pare_gptq_quantize(&cx, &arena, &plain.sweep, &grid, &f, w, &c, NULL),
+                     PARE_EINVAL);
     pare_ctx_clear(&cx);
-    opts.damp = NAN;
-    ck_assert_int_eq(pare_gptq_factorize(&cx, &arena, &opts, indefinite(0), K, &f), PARE_EINVAL);
+    const pare_factor_opts undefined = {.damp = NAN};
+    ck_assert_int_eq(pare_factorize(&cx, &arena, &undefined, indefinite(0), K, &f), PARE_EINVAL);
 }
 END_TEST
 
@@ -460,14 +471,15 @@ END_TEST
 static const char *refusal(const float *w, size_t n, size_t k, const float *h, bool act_order)
 {
     const pare_grid grid = {.bits = 4, .group = 32, .f16_scales = true};
-    const pare_gptq_opts opts = {.damp = 0.01F, .act_order = act_order, .block = 32};
+    const setting opts = {{.damp = 0.01F, .act_order = act_order}, {.block = 32}};
     pare_codes c;
-    pare_gptq_factor f;
+    pare_factor f;
     pare_ctx_clear(&cx);
     ck_assert_int_eq(pare_codes_take(&arena, &grid, n, k, &c), PARE_OK);
-    ck_assert_int_eq(pare_gptq_factorize(&cx, &arena, &opts, copy(h, k * k), k, &f), PARE_OK);
-    ck_assert_int_eq(pare_gptq_quantize(&cx, &arena, &opts, &grid, &f, copy(w, n * k), &c, NULL),
-                     PARE_ENUMERIC);
+    ck_assert_int_eq(pare_factorize(&cx, &arena, &opts.factor, copy(h, k * k), k, &f), PARE_OK);
+    ck_assert_int_eq(
+        pare_gptq_quantize(&cx, &arena, &opts.sweep, &grid, &f, copy(w, n * k), &c, NULL),
+        PARE_ENUMERIC);
     return cx.what;
 }
 
@@ -505,7 +517,7 @@ START_TEST(compensation_beyond_f32_is_refused)
             u[i * K + j] = i == j ? 1e-20F : 1e20F;
     const pare_grid grid = {.bits = 4};
     const pare_gptq_opts opts = {.block = 32};
-    const pare_gptq_factor factor = {.k = K, .u = u, .dead = take(K, 1)};
+    const pare_factor factor = {.k = K, .u = u, .dead = take(K, 1)};
     pare_codes out;
     ck_assert_int_eq(pare_codes_take(&arena, &grid, 1, K, &out), PARE_OK);
     ck_assert_int_eq(pare_gptq_quantize(&cx, &arena, &opts, &grid, &factor, w, &out, NULL),
@@ -532,14 +544,15 @@ START_TEST(every_failed_allocation_is_reported_and_leaks_nothing)
         float *const w1 = copy(w, N * K), *const h1 = copy(h, (size_t)K * K);
         float *const h2 = copy(wide, (size_t)K * K);
         const pare_grid grid = {.bits = 4};
-        const pare_gptq_opts opts = {.damp = 0.01F, .act_order = true, .block = 128};
+        const pare_factor_opts how = {.damp = 0.01F, .act_order = true};
+        const pare_gptq_opts opts = {.block = 128};
         pare_codes out;
-        pare_gptq_factor factor;
+        pare_factor factor;
         pare_status s = pare_codes_take(&a, &grid, N, K, &out);
         if (s == PARE_OK)
-            s = pare_gptq_factorize(&c, &a, &opts, h2, K, &factor);
+            s = pare_factorize(&c, &a, &how, h2, K, &factor);
         if (s == PARE_OK)
-            s = pare_gptq_factorize(&c, &a, &opts, h1, K, &factor);
+            s = pare_factorize(&c, &a, &how, h1, K, &factor);
         if (s == PARE_OK)
             s = pare_gptq_quantize(&c, &a, &opts, &grid, &factor, w1, &out, NULL);
         done = s == PARE_OK;

@@ -1,7 +1,7 @@
 #include "kernels/half.h"
 #include "kernels/layout.h"
-#include "quant/nf4.h"
-#include "quant/scales.h"
+#include "runtime/nf4.h"
+#include "runtime/scales.h"
 #include "tests/unit/quant_case.h"
 
 enum { N = 40, K = 172 };
@@ -26,9 +26,9 @@ static void setup(void)
             pare_f32_to_f16(((float)(i % 8) - 3.5F) * 0.06F + 0.001F * (float)(i / 8)));
 }
 
-static pare_codes gptq(const pare_grid *g, const pare_gptq_factor *f, const float *w)
+static pare_codes gptq(const pare_grid *g, const pare_factor *f, const float *w)
 {
-    const pare_gptq_opts opts = {.damp = 0.01F, .block = 128};
+    const pare_gptq_opts opts = {.block = 128};
     pare_codes c;
     ck_assert_int_eq(pare_codes_take(&arena, g, N, K, &c), PARE_OK);
     ck_assert_int_eq(pare_gptq_quantize(&cx, &arena, &opts, g, f, copy(w, N * K), &c, NULL),
@@ -70,7 +70,7 @@ START_TEST(sweep_beats_rtn_on_every_grid)
     const pare_codes base = rtn(g, w);
     const double rounded = pare_gptq_error(&cx, w, values(g, &base), h, N, K);
     for (int act_order = 0; act_order < 2; act_order++) {
-        const pare_gptq_factor f = factorize(h, K, act_order);
+        const pare_factor f = factorize(h, K, act_order);
         const pare_codes c = gptq(g, &f, w);
         ck_assert_double_lt(pare_gptq_error(&cx, w, values(g, &c), h, N, K), 0.8 * rounded);
     }
@@ -84,7 +84,7 @@ START_TEST(diagonal_hessian_gives_the_codes_of_rtn)
     float *const h = take(K * K, sizeof *h);
     for (size_t j = 0; j < K; j++)
         h[j * (K + 1)] = 1 + (float)(j % 5);
-    const pare_gptq_factor f = factorize(h, K, false);
+    const pare_factor f = factorize(h, K, false);
     const pare_codes c = gptq(g, &f, w), base = rtn(g, w);
     ck_assert_mem_eq(c.codes, base.codes, N * K);
     ck_assert_mem_eq(c.scales, base.scales, N * c.groups * sizeof *c.scales);
@@ -99,7 +99,7 @@ START_TEST(threads_do_not_change_a_byte_of_any_grid)
 {
     const pare_grid *const g = &grids[_i];
     const float *const w = weights(N, K), *const h = hessian(K);
-    const pare_gptq_factor f = factorize(h, K, false);
+    const pare_factor f = factorize(h, K, false);
     const pare_codes one = gptq(g, &f, w), alone = rtn(g, w);
     ck_assert_int_eq(pare_pool_new(&cx, 3, &cx.pool), PARE_OK);
     const pare_codes many = gptq(g, &f, w), crowd = rtn(g, w);
@@ -116,7 +116,7 @@ START_TEST(dead_columns_become_zero_or_the_nearest_to_it)
     float *const h = hessian(K);
     for (size_t j = 0; j < K; j++)
         h[j * K + 7] = h[7 * K + j] = 0;
-    const pare_gptq_factor f = factorize(h, K, false);
+    const pare_factor f = factorize(h, K, false);
     for (size_t i = 0; i < N; i++)
         w[i * K + 7] = 50; /* widens no grid */
     const pare_codes c = gptq(g, &f, w);
@@ -140,7 +140,7 @@ START_TEST(exponents_of_mxfp4_are_those_of_the_scales)
 }
 END_TEST
 
-/* The formulas of quant/nf4.h in their order, over the plane as it is stored. */
+/* The formulas of runtime/nf4.h in their order, over the plane as it is stored. */
 START_TEST(scales_of_nf4_follow_the_formula)
 {
     enum { ROWS = 45, GROUPS = 9, PLACES = 48 * GROUPS };

@@ -8,7 +8,7 @@
 
 static pare_ctx cx;
 static pare_arena arena;
-static const pare_gptq_opts plain = {.damp = 0.01F, .block = 128};
+static const pare_factor_opts plain = {.damp = 0.01F};
 
 static void setup(void)
 {
@@ -46,9 +46,9 @@ static float *hessian(size_t k)
 
 static pare_damping ladder(float damp, const float *h, size_t k)
 {
-    pare_gptq_factor f;
-    const pare_gptq_opts opts = {.damp = damp, .block = 128};
-    ck_assert_int_eq(pare_gptq_factorize(&cx, &arena, &opts, copy(h, k * k), k, &f), PARE_OK);
+    pare_factor f;
+    const pare_factor_opts opts = {.damp = damp};
+    ck_assert_int_eq(pare_factorize(&cx, &arena, &opts, copy(h, k * k), k, &f), PARE_OK);
     ck_assert(f.damping.failed == !f.u);
     for (size_t i = 0; f.u && i < k; i++)
         ck_assert(f.u[i * (k + 1)] > 0 && f.u[i * (k + 1)] <= FLT_MAX);
@@ -139,8 +139,8 @@ START_TEST(hessian_that_is_not_finite_is_refused_by_entry)
         float *const h = copy(hessian(K), (size_t)K * K);
         h[150 * K + 20] = bad[v];
         h[151 * K + 1] = NAN;
-        pare_gptq_factor f;
-        ck_assert_int_eq(pare_gptq_factorize(&cx, &arena, &plain, h, K, &f), PARE_ENUMERIC);
+        pare_factor f;
+        ck_assert_int_eq(pare_factorize(&cx, &arena, &plain, h, K, &f), PARE_ENUMERIC);
         ck_assert_ptr_nonnull(strstr(cx.what, "H[150, 20] is "));
         pare_ctx_clear(&cx);
     }
@@ -155,9 +155,9 @@ START_TEST(act_order_falls_with_ties_by_index_and_dead_columns_last)
     float *const h = take(K * K, sizeof *h);
     for (size_t j = 0; j < K; j++)
         h[j * (K + 1)] = diagonal[j];
-    const pare_gptq_opts opts = {.damp = 0.01F, .act_order = true, .block = 128};
-    pare_gptq_factor f;
-    ck_assert_int_eq(pare_gptq_factorize(&cx, &arena, &opts, h, K, &f), PARE_OK);
+    const pare_factor_opts opts = {.damp = 0.01F, .act_order = true};
+    pare_factor f;
+    ck_assert_int_eq(pare_factorize(&cx, &arena, &opts, h, K, &f), PARE_OK);
     ck_assert_mem_eq(f.order, want, sizeof want);
 }
 END_TEST

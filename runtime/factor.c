@@ -7,12 +7,13 @@
  *
  * Each rung of the ladder starts from H again: the reversed, permuted and damped matrix is a copy,
  * and U takes the place of H only when it is known to be good. */
+#include "runtime/factor.h"
+
 #include <float.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "quant/gptq.h"
 #include "runtime/linalg.h"
 #include "runtime/threads.h"
 
@@ -230,10 +231,10 @@ static double survey(const float *h, size_t k, uint8_t *dead, size_t *dead_count
     return count < k ? sum / (double)(k - count) : 1;
 }
 
-pare_status pare_gptq_factorize(pare_ctx *cx, pare_arena *scratch, const pare_gptq_opts *opts,
-                                float *h, size_t k, pare_gptq_factor *out)
+pare_status pare_factorize(pare_ctx *cx, pare_arena *scratch, const pare_factor_opts *opts,
+                           float *h, size_t k, pare_factor *out)
 {
-    *out = (pare_gptq_factor){.k = k};
+    *out = (pare_factor){.k = k};
     if (!(opts->damp >= 0 && opts->damp <= damp_max))
         return pare_fail(cx, PARE_EINVAL, "damping %g is not between 0 and 1", (double)opts->damp);
     PARE_TRY(check_finite(cx, h, k));

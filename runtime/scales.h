@@ -1,6 +1,6 @@
-/* quant/scales.h - scales of a whole matrix, for grids whose scales are fixed before any code. */
-#ifndef PARE_QUANT_SCALES_H
-#define PARE_QUANT_SCALES_H
+/* runtime/scales.h - scales of a whole matrix, for grids whose scales are fixed before any code. */
+#ifndef PARE_RUNTIME_SCALES_H
+#define PARE_RUNTIME_SCALES_H
 
 #include "runtime/grid.h"
 

@@ -1,4 +1,4 @@
-#include "quant/scales.h"
+#include "runtime/scales.h"
 
 #include <float.h>
 #include <math.h>
@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "kernels/half.h"
-#include "quant/nf4.h"
+#include "runtime/nf4.h"
 #include "runtime/threads.h"
 
 enum { ROWS_PER_CHUNK = 8 };

@@ -1,4 +1,4 @@
-/* quant/nf4.h - double quantization: the scales of NF4 stored in 8 bits.
+/* runtime/nf4.h - double quantization: the scales of NF4 stored in 8 bits.
  *
  *   offset = mean of all scales
  *   step   = max |scale - offset| / 127 over 256 scales that lie together in the stored plane
@@ -6,8 +6,8 @@
  *   scale' = f16(offset + step * (code - 128))
  * scale' is what weights are rounded with. Where it would be negative or -0, which takes a
  * group of almost no weight among large ones, the code is one higher. */
-#ifndef PARE_QUANT_NF4_H
-#define PARE_QUANT_NF4_H
+#ifndef PARE_RUNTIME_NF4_H
+#define PARE_RUNTIME_NF4_H
 
 #include "runtime/grid.h"
 

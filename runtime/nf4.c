@@ -1,4 +1,4 @@
-#include "quant/nf4.h"
+#include "runtime/nf4.h"
 
 #include <math.h>
 

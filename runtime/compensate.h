@@ -1,0 +1,43 @@
+/* runtime/compensate.h - the sweep: column by column, what is lost is made up for by the rest.
+ *
+ * Objective per row: minimize (w - q) H (w - q)^T over what q may be; with H^-1 = U^T U
+ * (runtime/factor.h), for j = 0 .. k-1:
+ *     q_j = grid(w_j),  e = (w_j - q_j) / U_jj,  w_i -= e U_ji  for i > j
+ * Updates behind the current block of `block` columns are applied when the block ends.
+ * Source: Frantar et al., ICLR 2023, Algorithm 1. */
+#ifndef PARE_RUNTIME_COMPENSATE_H
+#define PARE_RUNTIME_COMPENSATE_H
+
+#include "runtime/factor.h"
+#include "runtime/grid.h"
+
+typedef struct pare_compensate {
+    const pare_factor *factor;
+    size_t block; /* 128 columns between lazy updates; multiple of 32 */
+    const pare_grid *grid;
+} pare_compensate;
+
+/* Sweeps W.
+ *
+ * Group grids: natural order: a group's grid is fitted when the block that holds its first column
+ * begins, to the weights of the whole group as they then stand (the original's rule; block = group
+ * uses up-to-date weights only). So a per-row grid is fitted to the original weights. act_order (a
+ * property of the factor): all grids are fitted to the original weights beforehand (static groups).
+ * Codes, scales and zeros are in the order of the original columns.
+ * Any encoding but BINARY. Where scales depend on the whole matrix (NF4's are quantized
+ * themselves) they are fitted to the original weights beforehand, whatever the order.
+ *
+ *   w     [n, k] f32; destroyed
+ *   out   planes from pare_codes_take for this grid; written
+ *   loss  NULL, or the sum of (w_j - q_j)^2 / (2 U_jj^2) over the matrix in double; written
+ *
+ * Returns PARE_OK, PARE_EINVAL (bits, block, a factor that failed), PARE_ESHAPE (group, or k
+ * differs from the factor), PARE_ENUMERIC when a weight is not finite or a scale cannot be stored,
+ * by row, group and value, also when the compensated weights overflow, PARE_ENOMEM.
+ * Memory  per worker block x 320 bytes and one row.   Work  n k^2 / 2 multiply-adds. Threads over
+ * tiles of 128 rows; Exact as the factor. */
+PARE_CHECKED pare_status pare_compensate_run(pare_ctx *cx, pare_arena *scratch,
+                                             const pare_compensate *c, float *w, size_t n, size_t k,
+                                             pare_codes *out, double *loss);
+
+#endif
