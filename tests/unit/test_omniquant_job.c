@@ -95,6 +95,32 @@ START_TEST(any_thread_count_gives_the_same_artifact)
 }
 END_TEST
 
+static void stop_behind_a_block(void *self, const pare_event *e)
+{
+    volatile int *const stop = self;
+    *stop |= e->kind == PARE_EVENT_BLOCK;
+}
+
+/* What is learned of a block depends on the outputs of those before it, restored or not. */
+START_TEST(an_interrupted_job_learns_the_same)
+{
+    char whole[PARE_SHA256_HEX], broken[PARE_SHA256_HEX], what[1024];
+    volatile int stop = 0;
+    const pare_events events = {stop_behind_a_block, (void *)&stop};
+    const job_opts first = {.output = "broken", .events = &events, .interrupt = &stop};
+    job_recipe(&place, HEAD OMNIQUANT RTN);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "whole"}, NULL), PARE_OK);
+    ck_assert_int_eq(job_run(&place, first, what), PARE_EINTERRUPTED);
+    ck_assert(pare_path_is_directory(job_path(&place, "broken.partial")));
+    ck_assert(!pare_path_is_directory(job_path(&place, "broken")));
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "broken", .threads = 2}, NULL), PARE_OK);
+    job_hash(&place, "whole", whole);
+    job_hash(&place, "broken", broken);
+    ck_assert_str_eq(whole, broken);
+    check_notes("broken", tiny_model_default().blocks);
+}
+END_TEST
+
 typedef struct refusal {
     const char *passes, *reason;
 } refusal;
@@ -129,6 +155,7 @@ int main(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, learned_ranges_and_scales_bring_the_model_nearer_than_plain_rounding);
     tcase_add_test(t, any_thread_count_gives_the_same_artifact);
+    tcase_add_test(t, an_interrupted_job_learns_the_same);
     tcase_add_loop_test(t, what_it_cannot_do_is_refused_before_any_work, 0,
                         (int)(sizeof refusals / sizeof *refusals));
     suite_add_tcase(s, t);
