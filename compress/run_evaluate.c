@@ -83,7 +83,8 @@ static pare_status evaluate_all(pare_run *run, pare_report_eval *evaluation)
     return s;
 }
 
-/* Bits of every tensor of the artifact over the weights of the model, biases and norms included. */
+/* Bits of every tensor of the artifact over the weights of the model that it was made from, biases
+ * and norms included. What a step adds, such as the head that a rotation unties, costs bits. */
 static double model_bits(const pare_plan *plan)
 {
     uint64_t bytes = 0;
@@ -156,6 +157,7 @@ pare_status pare__run_evaluate(pare_run *run, pare_compress_result *out)
                        .bytes_after = plan->packed_bytes - plan->layout.index_bytes,
                        .bits_per_weight = plan->bits_per_weight,
                        .model_bits_per_weight = model_bits(plan),
+                       .untied = plan->unties,
                        .seconds = pare__seconds() - run->started,
                        .calibration_seconds = run->calibration_seconds,
                        .evaluation_seconds = pare__seconds() - start,

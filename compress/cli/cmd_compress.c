@@ -155,8 +155,10 @@ static void print_text(const pare_compress_result *result)
     (void)printf("artifact          %s\n", r->output);
     (void)printf("weights           %s -> %s\n", pare_units_bytes(r->bytes_before, a),
                  pare_units_bytes(r->bytes_after, b));
-    (void)printf("bits per weight   %.3f in %zu linears, %.3f in the whole model\n",
-                 r->bits_per_weight, r->rows, r->model_bits_per_weight);
+    (void)printf("bits per weight   %.3f in %zu linears, %.3f of all tensors per weight of the "
+                 "original model%s\n",
+                 r->bits_per_weight, r->rows, r->model_bits_per_weight,
+                 r->untied ? " (rotate unties the head)" : "");
     for (size_t i = 0; i < r->evaluations; i++) {
         const pare_report_eval *const e = &r->evaluation[i];
         (void)printf("perplexity        %.4f -> %.4f (%+.2f%%)", e->before.ppl, e->after.ppl,

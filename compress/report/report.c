@@ -106,6 +106,7 @@ void pare__report_run(pare_json_writer *w, const pare_report *r)
     pare_json_put_integer(w, "bytes_after", (int64_t)r->bytes_after);
     put_finite(w, "bits_per_weight", r->bits_per_weight);
     put_finite(w, "model_bits_per_weight", r->model_bits_per_weight);
+    pare_json_put_bool(w, "head_untied", r->untied);
     pare_json_put_integer(w, "calibration_windows", (int64_t)r->calibration_windows);
     pare_json_put_integer(w, "calibration_window", (int64_t)r->calibration_window);
     put_shares(w, r);

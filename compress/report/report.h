@@ -30,7 +30,8 @@ typedef struct pare_report {
     size_t evaluations;
     uint64_t bytes_before, bytes_after; /* weight files */
     double bits_per_weight;             /* of the targeted linears */
-    double model_bits_per_weight;       /* all weights of the model */
+    double model_bits_per_weight;       /* of all tensors, over the weights of the original */
+    bool untied; /* its tied head has got weights of its own: bits there, but not weights */
     double seconds, calibration_seconds, evaluation_seconds;
     size_t calibration_windows, calibration_window;
     const pare_text *calibration_text; /* [calibration_texts] files as the recipe names them */

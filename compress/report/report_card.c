@@ -10,6 +10,11 @@ bool pare__report_has_cache(const pare_report *r)
     return r->kv && r->kv->method != PARE_KV_FLOAT;
 }
 
+const char *pare__report_untied(const pare_report *r)
+{
+    return r->untied ? ", with the head that the rotation unties" : "";
+}
+
 static void put_head(pare_text_out *t, const pare_report *r)
 {
     char before[PARE_UNIT_TEXT], after[PARE_UNIT_TEXT];
@@ -24,10 +29,10 @@ static void put_head(pare_text_out *t, const pare_report *r)
                    "| | before | after |\n|---|---|---|\n"
                    "| weight files | %s | %s |\n"
                    "| bits per weight of the %zu compressed linears | | %.3f |\n"
-                   "| bits per weight of the whole model | | %.3f |\n",
+                   "| bits of all tensors per weight of the original model%s | | %.3f |\n",
                    pare_units_bytes(r->bytes_before, before),
                    pare_units_bytes(r->bytes_after, after), r->rows, r->bits_per_weight,
-                   r->model_bits_per_weight);
+                   pare__report_untied(r), r->model_bits_per_weight);
     if (pare__report_has_cache(r))
         pare__text_put(t, "| bytes of a token in the key/value cache (%s) | %.6g | %.6g |\n",
                        pare_kv_method_name(r->kv->method),

@@ -47,9 +47,9 @@ static void put_summary(pare_text_out *t, const pare_report *r)
                    pare_units_bytes(r->bytes_before, a), pare_units_bytes(r->bytes_after, b),
                    r->bytes_before ? 100.0 * (double)r->bytes_after / (double)r->bytes_before : 0);
     pare__text_put(t,
-                   "<tr><td>bits per weight</td><td>%.3f in %zu linears, %.3f in the whole "
-                   "model</td></tr>\n",
-                   r->bits_per_weight, r->rows, r->model_bits_per_weight);
+                   "<tr><td>bits per weight</td><td>%.3f in %zu linears, %.3f of all tensors "
+                   "per weight of the original model%s</td></tr>\n",
+                   r->bits_per_weight, r->rows, r->model_bits_per_weight, pare__report_untied(r));
     if (pare__report_has_cache(r))
         pare__text_put(t,
                        "<tr><td>key/value cache</td><td>%s, %.6g &rarr; %.6g bytes per "

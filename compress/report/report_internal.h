@@ -34,6 +34,9 @@ void pare__report_run(pare_json_writer *w, const pare_report *r);
 const char *pare__report_caution(const pare_report *r, size_t pass);
 
 /* True when keys and values are kept otherwise than as floats. */
+/* What to say behind the bits per weight of the original model; may be empty. */
+const char *pare__report_untied(const pare_report *r);
+
 bool pare__report_has_cache(const pare_report *r);
 
 /* Error of a row that is shown: of the outputs where it was measured, else of the weights. */

@@ -53,6 +53,9 @@ static const pare_report report = {
     .evaluations = 1,
     .bytes_before = 1 << 20,
     .bytes_after = 1 << 18,
+    .bits_per_weight = 3.5,
+    .model_bits_per_weight = 5.25,
+    .untied = true,
 };
 
 /* Writes the report into a new folder; contents of `name` in the arena. */
@@ -106,6 +109,20 @@ START_TEST(the_form_of_the_cache_is_told)
 {
     check_contains("README.md", "key/value cache (int8) | 512 | 144 |\n", "(none)");
     check_contains("report.html", "int8, 512 &rarr; 144 bytes per token", "none,");
+}
+END_TEST
+
+START_TEST(bits_of_an_untied_head_are_said_to_count)
+{
+    check_contains("README.md",
+                   "| bits of all tensors per weight of the original model, with the head that the "
+                   "rotation unties | | 5.250 |\n",
+                   "whole model");
+    check_contains("report.html",
+                   "3.500 in 2 linears, 5.250 of all tensors per weight of the original model, "
+                   "with the head that the rotation unties<",
+                   "whole model");
+    check_contains("run.json", "\"head_untied\": true", "\"head_untied\": false");
 }
 END_TEST
 
@@ -185,6 +202,7 @@ int main(void)
     tcase_add_test(t, text_from_outside_stays_text_in_the_model_card);
     tcase_add_test(t, the_table_of_layers_quotes_names_and_leaves_out_what_was_not_measured);
     tcase_add_test(t, the_form_of_the_cache_is_told);
+    tcase_add_test(t, bits_of_an_untied_head_are_said_to_count);
     tcase_add_test(t, the_model_card_lists_each_encoding_once);
     tcase_add_test(t, what_each_step_cost_has_rows_of_its_own);
     tcase_add_test(t, failed_allocations_are_reported_and_leak_nothing);

@@ -49,6 +49,7 @@ static pare_report_eval run(const char *recipe, const char *output)
     }
     ck_assert_uint_eq(bytes, plan.packed_bytes);
     const pare_report_eval e = result.report.evaluation[0];
+    ck_assert_int_eq(result.report.untied, strstr(recipe, "rotate") != NULL);
     pare_plan_close(&plan);
     pare_arena_release(&a);
     ck_assert_uint_eq(cx.live_bytes, 0);
