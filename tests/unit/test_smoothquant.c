@@ -179,6 +179,27 @@ START_TEST(the_search_takes_the_alpha_of_least_error_and_tames_the_loud_channel)
 }
 END_TEST
 
+/* Rounded inputs want their range in the weights; inputs that stay floats leave it where it is. */
+START_TEST(the_search_weighs_the_rounding_of_inputs_against_that_of_weights)
+{
+    static rig r;
+    static const pare_grid grid4 = {.bits = 4, .symmetric = true, .f16_scales = true};
+    static const pare_activation inputs[] = {{.mode = PARE_ACTIVATION_FLOAT},
+                                             {.mode = PARE_ACTIVATION_TOKEN, .bits = 4}};
+    double alpha[2];
+    for (size_t i = 0; i < 2; i++) {
+        float scale[K];
+        pare_smooth_found found;
+        rig_begin(&r, &grid4);
+        r.linear[0].activation = r.linear[1].activation = inputs[i];
+        ck_assert_int_eq(pare_smoothquant_search(&r.cx, &r.arena, &r.site, scale, &found), PARE_OK);
+        alpha[i] = found.alpha;
+        rig_end(&r);
+    }
+    ck_assert_msg(alpha[1] > alpha[0] + 0.2, "%g %g", alpha[0], alpha[1]);
+}
+END_TEST
+
 START_TEST(ranges_that_are_not_finite_are_refused)
 {
     static rig r;
@@ -236,6 +257,7 @@ int main(void)
     tcase_add_test(t, the_error_is_that_of_rounding_weights_and_inputs);
     tcase_add_test(t, inputs_that_stay_floats_are_not_rounded);
     tcase_add_test(t, the_search_takes_the_alpha_of_least_error_and_tames_the_loud_channel);
+    tcase_add_test(t, the_search_weighs_the_rounding_of_inputs_against_that_of_weights);
     tcase_add_test(t, ranges_that_are_not_finite_are_refused);
     tcase_add_test(t, every_refused_allocation_is_reported_and_nothing_leaks);
     suite_add_tcase(s, t);

@@ -387,6 +387,37 @@ START_TEST(outlier_channels_break_w8a8_and_smoothing_recovers)
 }
 END_TEST
 
+/* Alphas that the search chose for the inputs of both blocks, added. */
+static double alphas_of(const char *activations)
+{
+    char recipe[512];
+    (void)snprintf(recipe, sizeof recipe,
+                   HEAD "passes:\n  - smoothquant: {alpha: search}\n"
+                        "  - rtn: {bits: 4, group: row, activations: %s}\n",
+                   activations);
+    job_recipe(&place, recipe);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = activations}, NULL), PARE_OK);
+    (void)snprintf(recipe, sizeof recipe, "%s/layers.csv", activations);
+    char *const csv = read_text(recipe);
+    double sum = 0;
+    size_t count = 0;
+    for (const char *p = csv; (p = strstr(p, "alpha ")); count++) {
+        p += strlen("alpha ");
+        sum += strtod(p, NULL);
+    }
+    ck_assert_uint_eq(count, 2 * 5); /* q, k, v, gate, up */
+    free(csv);
+    return sum;
+}
+
+START_TEST(the_search_of_alpha_knows_how_the_next_pass_rounds_inputs)
+{
+    make_outlier(3);
+    const double fine = alphas_of("int8"), coarse = alphas_of("int4");
+    ck_assert_msg(coarse > fine + 0.5, "%g %g", fine, coarse);
+}
+END_TEST
+
 START_TEST(a_fixed_scale_of_inputs_is_the_range_of_calibration)
 {
     job_recipe(&place, HEAD "passes:\n  - rtn: {bits: 8, group: row, activations: int8_tensor}\n");
@@ -455,6 +486,7 @@ int main(void)
     tcase_add_loop_test(tc, a_fold_that_would_change_the_float_model_is_refused, 0, 2);
     tcase_add_test(tc, the_cost_of_each_step_is_told);
     tcase_add_test(tc, outlier_channels_break_w8a8_and_smoothing_recovers);
+    tcase_add_test(tc, the_search_of_alpha_knows_how_the_next_pass_rounds_inputs);
     tcase_add_test(tc, a_fixed_scale_of_inputs_is_the_range_of_calibration);
     suite_add_tcase(s, tc);
     return unit_main(s);
