@@ -1,18 +1,10 @@
 /* A config.json of arbitrary bytes. What is accepted must be within the bounds of the runtime. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "formats/checkpoint.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);
+#include "tests/fuzz/fuzz.h"
 
 enum { CAP = 8192, LARGEST = 1 << 24 };
-
-static void require(int condition)
-{
-    if (!condition)
-        abort();
-}
 
 static void check_size(size_t n, size_t max)
 {

@@ -2,21 +2,13 @@
  * bytes of a journal, as such bytes after every hash was made to hold (a search would not find a
  * hash by chance), and as one payload. */
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "compress/journal.h"
 #include "compress/manifest.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);
+#include "tests/fuzz/fuzz.h"
 
 enum { LENGTH = 8, PAYLOAD = 16, HASH = 16 };
-
-static void require(int condition)
-{
-    if (!condition)
-        abort();
-}
 
 static void mend_hashes(uint8_t *bytes, size_t len)
 {

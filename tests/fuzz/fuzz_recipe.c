@@ -4,9 +4,8 @@
 #include <stdlib.h>
 
 #include "recipes/pattern.h"
+#include "tests/fuzz/fuzz.h"
 #include "tests/unit/recipe_case.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 static void match_all(pare_ctx *cx, pare_arena *a, const pare_texts *texts)
 {

@@ -1,16 +1,8 @@
 /* A file of arbitrary bytes. What is accepted must survive being written and read again. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "formats/safetensors.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);
-
-static void require(int condition)
-{
-    if (!condition)
-        abort();
-}
+#include "tests/fuzz/fuzz.h"
 
 static void read_again(pare_ctx *cx, pare_arena *a, const uint8_t *bytes, size_t len,
                        const pare_safetensors *first)

@@ -3,8 +3,7 @@
 #include <stdint.h>
 
 #include "formats/tokenizer.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);
+#include "tests/fuzz/fuzz.h"
 
 enum { TAIL = 256 };
 

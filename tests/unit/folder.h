@@ -70,6 +70,22 @@ static inline void folder_remove(folder *f)
     ck_assert_int_eq(rmdir(f->path), 0);
 }
 
+/* A context and an arena with the folder, and their end, which finds leaks. */
+static inline void folder_begin(folder *f, pare_ctx *cx, pare_arena *a)
+{
+    pare_ctx_init(cx);
+    ck_assert_int_eq(pare_arena_init(cx, a, 0), PARE_OK);
+    folder_make(f);
+}
+
+static inline void folder_end(folder *f, pare_arena *a)
+{
+    pare_ctx *const cx = a->cx;
+    folder_remove(f);
+    pare_arena_release(a);
+    ck_assert_uint_eq(cx->live_bytes, 0);
+}
+
 /* Every file of the corpus is accepted, or refused with a message that holds one of the fragments;
  * every fragment occurs. So corpus and list of messages stay complete together. */
 typedef pare_status corpus_parse(pare_ctx *cx, const void *bytes, size_t len);

@@ -15,16 +15,12 @@ static folder dir;
 
 static void begin(void)
 {
-    pare_ctx_init(&cx);
-    ck_assert_int_eq(pare_arena_init(&cx, &arena, 0), PARE_OK);
-    folder_make(&dir);
+    folder_begin(&dir, &cx, &arena);
 }
 
 static void end(void)
 {
-    folder_remove(&dir);
-    pare_arena_release(&arena);
-    ck_assert_uint_eq(cx.live_bytes, 0);
+    folder_end(&dir, &arena);
 }
 
 START_TEST(a_mapped_file_has_its_bytes_and_path)

@@ -112,9 +112,7 @@ START_TEST(files_hash_as_their_bytes_do)
     ck_assert_int_eq(pare_sha256_files(&cx, file, FILES, hex), PARE_EINTERRUPTED);
     for (size_t i = 0; i < FILES; i++)
         pare_file_unmap(&file[i]);
-    folder_remove(&dir);
-    pare_arena_release(&a);
-    ck_assert_uint_eq(cx.live_bytes, 0);
+    folder_end(&dir, &a);
 }
 END_TEST
 

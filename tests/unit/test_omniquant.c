@@ -206,12 +206,17 @@ static const pare_omniquant_opts usual = {.epochs = 12,
                                           .scale_rate = 1e-2,
                                           .scales = (1u << PARE_SITES) - 1};
 
+static pare_status learn(home *m, const pare_omniquant_opts *opts, pare_omniquant_found *found)
+{
+    return pare_omniquant_learn(&m->h.cx, &m->h.arena, opts, &m->data, found);
+}
+
 START_TEST(what_is_learned_beats_plain_rounding_by_the_loss_that_is_told)
 {
     static home m;
     begin(&m, 2, (unsigned[]){2, 3}[_i]);
     pare_omniquant_found found;
-    ck_assert_int_eq(pare_omniquant_learn(&m.h.cx, &m.h.arena, &usual, &m.data, &found), PARE_OK);
+    ck_assert_int_eq(learn(&m, &usual, &found), PARE_OK);
     const pare_omniquant_found plain = {0};
     ck_assert(!found.kept);
     ck_assert_double_eq_tol(found.before, stored_loss(&m, &plain), 1e-5 * found.before);
@@ -238,7 +243,7 @@ START_TEST(scales_of_every_site_lower_the_loss_by_themselves)
     ck_assert_int_eq(pare_fold_scale(&m.h.cx, &m.model.config, &m.current, (pare_site)_i, bad),
                      PARE_OK);
     pare_omniquant_found found;
-    ck_assert_int_eq(pare_omniquant_learn(&m.h.cx, &m.h.arena, &opts, &m.data, &found), PARE_OK);
+    ck_assert_int_eq(learn(&m, &opts, &found), PARE_OK);
     ck_assert(!found.kept);
     for (size_t s = 0; s < PARE_SITES; s++)
         ck_assert_int_eq(found.scale[s] != NULL, s == (size_t)_i);
@@ -256,10 +261,9 @@ START_TEST(any_thread_count_learns_the_same_bytes)
     pare_omniquant_opts opts = usual;
     opts.epochs = 2;
     begin(&first, 1, 3);
-    ck_assert_int_eq(pare_omniquant_learn(&first.h.cx, &first.h.arena, &opts, &first.data, &want),
-                     PARE_OK);
+    ck_assert_int_eq(learn(&first, &opts, &want), PARE_OK);
     begin(&m, 3, 3);
-    ck_assert_int_eq(pare_omniquant_learn(&m.h.cx, &m.h.arena, &opts, &m.data, &found), PARE_OK);
+    ck_assert_int_eq(learn(&m, &opts, &found), PARE_OK);
     ck_assert(want.after == found.after && want.before == found.before);
     for (size_t r = 0; r < PARE_ROLES; r++) {
         const size_t bytes = m.block.linear[r].n * (m.block.linear[r].k / 32) * sizeof(float);
@@ -281,7 +285,7 @@ START_TEST(plain_rounding_is_kept_when_nothing_better_is_found)
     opts.epochs = 1;
     opts.clip_rate = opts.scale_rate = 3; /* leaps away */
     pare_omniquant_found found;
-    ck_assert_int_eq(pare_omniquant_learn(&m.h.cx, &m.h.arena, &opts, &m.data, &found), PARE_OK);
+    ck_assert_int_eq(learn(&m, &opts, &found), PARE_OK);
     ck_assert(found.kept && found.before == found.after);
     for (size_t r = 0; r < PARE_ROLES; r++)
         ck_assert_ptr_null(found.low[r]);
@@ -296,9 +300,9 @@ START_TEST(rounded_inputs_are_part_of_the_loss)
     pare_omniquant_opts opts = usual;
     opts.epochs = 1;
     pare_omniquant_found floats, found;
-    ck_assert_int_eq(pare_omniquant_learn(&m.h.cx, &m.h.arena, &opts, &m.data, &floats), PARE_OK);
+    ck_assert_int_eq(learn(&m, &opts, &floats), PARE_OK);
     m.data.activation[PARE_SITE_MLP] = (pare_activation){PARE_ACTIVATION_TOKEN, 4, 0};
-    ck_assert_int_eq(pare_omniquant_learn(&m.h.cx, &m.h.arena, &opts, &m.data, &found), PARE_OK);
+    ck_assert_int_eq(learn(&m, &opts, &found), PARE_OK);
     ck_assert_double_gt(found.before, 1.02 * floats.before);
     tiny_end(&m.h);
 }
@@ -315,24 +319,29 @@ START_TEST(inputs_share_a_scale_as_the_weights_behind_them)
     opts.epochs = 1;
     pare_omniquant_found token, group;
     m.data.activation[PARE_SITE_MLP] = (pare_activation){PARE_ACTIVATION_TOKEN, 4, 0};
-    ck_assert_int_eq(pare_omniquant_learn(&m.h.cx, &m.h.arena, &opts, &m.data, &token), PARE_OK);
+    ck_assert_int_eq(learn(&m, &opts, &token), PARE_OK);
     m.data.activation[PARE_SITE_MLP].mode = PARE_ACTIVATION_GROUP;
-    ck_assert_int_eq(pare_omniquant_learn(&m.h.cx, &m.h.arena, &opts, &m.data, &group), PARE_OK);
+    ck_assert_int_eq(learn(&m, &opts, &group), PARE_OK);
     ck_assert_double_lt(group.before, 0.75 * token.before);
     tiny_end(&m.h);
 }
 END_TEST
+
+/* What was spoiled in *m ends with this status and message. */
+static void ends_with(home *m, pare_status status, const char *message)
+{
+    pare_omniquant_found found;
+    ck_assert_int_eq(learn(m, &usual, &found), status);
+    ck_assert_msg(strstr(m->h.cx.what, message) != NULL, "%s", m->h.cx.what);
+    tiny_end(&m->h);
+}
 
 START_TEST(grids_that_are_not_uniform_are_refused)
 {
     static home m;
     begin(&m, 1, 4);
     m.grid.encoding = PARE_ENCODING_NF4;
-    pare_omniquant_found found;
-    ck_assert_int_eq(pare_omniquant_learn(&m.h.cx, &m.h.arena, &usual, &m.data, &found),
-                     PARE_ENOTSUP);
-    ck_assert_ptr_nonnull(strstr(m.h.cx.what, "uniform grids only"));
-    tiny_end(&m.h);
+    ends_with(&m, PARE_ENOTSUP, "uniform grids only");
 }
 END_TEST
 
@@ -341,11 +350,7 @@ START_TEST(values_that_are_not_finite_end_the_descent)
     static home m;
     begin(&m, 1, 4);
     m.y[17] = NAN;
-    pare_omniquant_found found;
-    ck_assert_int_eq(pare_omniquant_learn(&m.h.cx, &m.h.arena, &usual, &m.data, &found),
-                     PARE_ENUMERIC);
-    ck_assert_ptr_nonnull(strstr(m.h.cx.what, "not finite"));
-    tiny_end(&m.h);
+    ends_with(&m, PARE_ENUMERIC, "not finite");
 }
 END_TEST
 
@@ -355,13 +360,12 @@ START_TEST(an_interrupt_and_a_failed_read_stop_at_the_next_batch)
     begin(&m, 1, 4);
     pare_omniquant_found found;
     m.reads_left = 5;
-    ck_assert_int_eq(pare_omniquant_learn(&m.h.cx, &m.h.arena, &usual, &m.data, &found), PARE_EIO);
+    ck_assert_int_eq(learn(&m, &usual, &found), PARE_EIO);
     pare_ctx_clear(&m.h.cx);
     m.reads_left = -1;
     const volatile int interrupts = 1;
     m.h.cx.interrupt = &interrupts;
-    ck_assert_int_eq(pare_omniquant_learn(&m.h.cx, &m.h.arena, &usual, &m.data, &found),
-                     PARE_EINTERRUPTED);
+    ck_assert_int_eq(learn(&m, &usual, &found), PARE_EINTERRUPTED);
     ck_assert_int_eq(m.reads_left, -1);
     tiny_end(&m.h);
 }

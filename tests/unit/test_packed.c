@@ -49,16 +49,24 @@ static pare_packed_linear linear_of(const shape *s, const char *name)
     return (pare_packed_linear)UNIFORM(name, s->n, s->k, s->bits, s->group, s->symmetric);
 }
 
+/* A context, an arena, and in it the planes of random codes. */
+static pare_codes begin_packed(pare_ctx *cx, pare_arena *a, const pare_packed_linear *l,
+                               uint64_t seed, pare_packed_planes *p)
+{
+    pare_ctx_init(cx);
+    ck_assert_int_eq(pare_arena_init(cx, a, 0), PARE_OK);
+    const pare_codes c = random_codes(a, l, seed);
+    ck_assert_int_eq(pare_packed_pack(cx, a, l, &c, p), PARE_OK);
+    return c;
+}
+
 START_TEST(a_packed_matrix_dequantizes_to_the_values_of_the_grid)
 {
     const pare_packed_linear l = linear_of(&shapes[_i], "w");
     pare_ctx cx;
     pare_arena a;
-    pare_ctx_init(&cx);
-    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
-    const pare_codes c = random_codes(&a, &l, 7);
     pare_packed_planes p;
-    ck_assert_int_eq(pare_packed_pack(&cx, &a, &l, &c, &p), PARE_OK);
+    const pare_codes c = begin_packed(&cx, &a, &l, 7, &p);
     pare_linear view;
     ck_assert_int_eq(pare_packed_view(&cx, &a, &l, p.plane, &view), PARE_OK);
     ck_assert(view.n == l.n && view.k == l.k && view.bits == l.bits);
@@ -84,11 +92,8 @@ START_TEST(padding_rows_have_scale_zero_and_the_middle_zero_point)
     const pare_packed_linear l = linear_of(&shapes[_i], "w");
     pare_ctx cx;
     pare_arena a;
-    pare_ctx_init(&cx);
-    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
-    const pare_codes c = random_codes(&a, &l, 8);
     pare_packed_planes p;
-    ck_assert_int_eq(pare_packed_pack(&cx, &a, &l, &c, &p), PARE_OK);
+    const pare_codes c = begin_packed(&cx, &a, &l, 8, &p);
     const uint64_t *const bytes = p.bytes.plane;
     const uint16_t *const scales = p.plane[PARE_PLANE_SCALES];
     const uint8_t *const zeros = p.plane[PARE_PLANE_ZEROS];
@@ -118,11 +123,8 @@ START_TEST(packing_gives_the_same_bytes_for_any_number_of_threads)
     const pare_packed_linear l = UNIFORM("w", 333, 260, 4, 128, false);
     pare_ctx cx;
     pare_arena a;
-    pare_ctx_init(&cx);
-    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
-    const pare_codes c = random_codes(&a, &l, 9);
     pare_packed_planes one, many;
-    ck_assert_int_eq(pare_packed_pack(&cx, &a, &l, &c, &one), PARE_OK);
+    const pare_codes c = begin_packed(&cx, &a, &l, 9, &one);
     for (size_t threads = 2; threads <= 5; threads += 3) {
         ck_assert_int_eq(pare_pool_new(&cx, threads, &cx.pool), PARE_OK);
         ck_assert_int_eq(pare_packed_pack(&cx, &a, &l, &c, &many), PARE_OK);
