@@ -26,6 +26,8 @@
     X(gemm_x8_q4, void, (float *y, size_t ldy, const pare_x8 *x, const pare_panel *w), EXACT)      \
     X(gemm_x8_q8, void, (float *y, size_t ldy, const pare_x8 *x, const pare_panel *w), EXACT)      \
     X(gemm_x8_t2, void, (float *y, size_t ldy, const pare_x8 *x, const pare_panel *w), EXACT)      \
+    X(gemm_x8_s4, void, (float *y, size_t ldy, const pare_x8 *x, const pare_panel *w), EXACT)      \
+    X(gemm_x8_s8, void, (float *y, size_t ldy, const pare_x8 *x, const pare_panel *w), EXACT)      \
     X(gemm_sparse_f32, void, (float *y, size_t ldy, const float *x, size_t ldx,                    \
                               const uint32_t *start, const uint32_t *column,                       \
                               const uint16_t *value, size_t m, size_t n), EXACT)                   \
@@ -35,6 +37,8 @@
     X(dequant_fp8, void, (float *dst, size_t ldd, const pare_panel *w), EXACT)                     \
     X(dequant_book, void, (float *dst, size_t ldd, const pare_panel *w, unsigned bits), EXACT)     \
     X(dequant_binary, void, (float *dst, size_t ldd, const pare_panel *w), EXACT)                  \
+    X(dequant_24, void, (float *dst, size_t ldd, const pare_panel *w, unsigned bits), EXACT)       \
+    X(dequant_mask, void, (float *dst, size_t ldd, const pare_mask *w), EXACT)                     \
     X(hadamard_f32, void, (float *x, size_t n, float scale), EXACT)                                \
     X(mix_f32,      void, (float *x, size_t n, const float *c, size_t m), EXACT)                   \
     X(kv_decode, void, (float *dst, size_t ldd, const pare_kv_tile *src, size_t n, size_t d),      \

@@ -33,6 +33,10 @@
  *                activation group is at most PARE_X8_GROUP_MAX: 255 * 127 * 65536 < 2^31.
  *   gemm_x8_t2   the same for ternary weights: 2-bit codes, z = 1 whatever w->zeros says.
  *
+ *   gemm_x8_s4, gemm_x8_s8   the same as gemm_x8_q4 and gemm_x8_q8 without zeros, of 2:4 weights:
+ *                pare_panel says how they lie. The codes of x lie in tiles (pare_x24_at), for s4
+ *                with their highest bit flipped: code + 128, unsigned. sums are not read.
+ *
  *   gemm_sparse_f32  y[t, r] = fma(x[t, column[i]], value[i], y[t, r]) for i = start[r] ..
  *                start[r + 1] - 1 in this order. value is f16.
  *
@@ -50,6 +54,11 @@
  *                magnitudes small, large, first, second of row and group: columns that are not
  *                salient are (bit 0) (bit 1 ? large : small), salient ones (bit 0) first +
  *                (bit 1) second.
+ *
+ *   dequant_24   dst[r, k] of 2:4 weights, 0 where there is none: of 4 or 8 bits as dequant_f32
+ *                without zeros, of 16 bits the value of the place.
+ *   dequant_mask dst[r, j] = (bit j of row r) ? the next value of row r : 0, r below w->n, j below
+ *                w->k.
  *
  *   hadamard_f32 n a power of two; for h = 1, 2, 4, ... n / 2 every pair (x[i], x[i + h]) whose i
  *                has bit h clear becomes (x[i] + x[i + h], x[i] - x[i + h]); then x = x * scale.
@@ -70,6 +79,8 @@ enum {
     PARE_CPU_AVX2 = 1u << 0, /* AVX2 + FMA + F16C, always together */
 };
 
+enum { PARE_X24_TILE = 8 /* tokens whose codes lie side by side for 2:4 weights */ };
+
 enum { PARE_MIX_MAX = 63 /* rows of mix_f32 */ };
 
 /* Quantized activations of m tokens. `k` is the padded width (multiple of 32), `group` the
@@ -81,6 +92,16 @@ typedef struct pare_x8 {
     const int32_t *sums; /* [m, ceil(k / group)] */
     size_t m, k, group;
 } pare_x8;
+
+/* Where code j of token t of m lies for 2:4 weights: 8 codes of each token of a tile follow each
+ * other, then the next 8. The last tile may have fewer tokens; tile i begins at byte
+ * PARE_X24_TILE i k. */
+static inline size_t pare_x24_at(size_t m, size_t k, size_t t, size_t j)
+{
+    const size_t first = t / PARE_X24_TILE * PARE_X24_TILE;
+    const size_t tile = m - first < PARE_X24_TILE ? m - first : PARE_X24_TILE;
+    return first * k + (j / 8 * tile + t - first) * 8 + j % 8;
+}
 
 /* Packed weights of `n` rows (multiple of 8), `k` padded columns (multiple of 32), in the R8K32
  * layout of kernels/layout.h. `group` weights of a row share a scale (multiple of 32; k: per row).
@@ -107,10 +128,11 @@ static inline size_t pare_24_kept(size_t k)
 }
 
 /* Weights of which only some are stored: bit j % 8 of byte j / 8 of a row of `bits` tells that
- * column j is; their values follow each other from value[start[r]] on, as many as bits are set. */
+ * column j is; values follow each other, those of row r are start[r] .. start[r + 1] - 1, as many
+ * as its bits. */
 typedef struct pare_mask {
     const uint8_t *bits; /* [n][(k + 7) / 8] */
-    const size_t *start; /* [n] */
+    const size_t *start; /* [n + 1] */
     const uint16_t *value;
     size_t n, k; /* any; no padding */
 } pare_mask;

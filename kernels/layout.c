@@ -62,6 +62,20 @@ void pare_unpack_atom(uint8_t u[PARE_ATOM_N][PARE_ATOM_K], const uint8_t *atom, 
         }
 }
 
+void pare_unpack_24(uint8_t u[PARE_ATOM_N][PARE_ATOM_K], const uint8_t *atom,
+                    const uint8_t *indices, size_t half, unsigned bits, uint8_t zero)
+{
+    uint8_t code[PARE_ATOM_N][PARE_ATOM_K], index[PARE_ATOM_N][PARE_ATOM_K];
+    pare_unpack_atom(code, atom, bits);
+    pare_unpack_atom(index, indices, 2);
+    memset(u, zero, (size_t)PARE_ATOM_N * PARE_ATOM_K);
+    for (size_t g = 0; g < PARE_ATOM_N; g++)
+        for (size_t j = 0; j < PARE_ATOM_K / 2; j++) {
+            const size_t at = half * PARE_ATOM_K / 2 + j;
+            u[g][j / 2 * 4 + index[g][at]] = code[g][at];
+        }
+}
+
 void pare_pack_codes(uint8_t *dst, const uint8_t *codes, size_t ldc, size_t n, size_t k,
                      unsigned bits, const uint8_t *zeros, size_t groups, uint8_t row_pad)
 {

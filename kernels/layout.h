@@ -38,6 +38,12 @@ size_t pare_x8_group(size_t group);
 /* Codes of one atom, row by row. */
 void pare_unpack_atom(uint8_t u[PARE_ATOM_N][PARE_ATOM_K], const uint8_t *atom, unsigned bits);
 
+/* Dense codes of 32 columns, from one half of an atom of 2:4 places (kernels.h) of 4 or 8 bits and
+ * its 64 bytes of indices; columns without a place get `zero`. Half 1: the last 32 of 64 columns.
+ */
+void pare_unpack_24(uint8_t u[PARE_ATOM_N][PARE_ATOM_K], const uint8_t *atom,
+                    const uint8_t *indices, size_t half, unsigned bits, uint8_t zero);
+
 /* Packs codes [n, k] (ldc apart, one per byte) into R8K32.
  *   zeros  [n, groups] zero point of each row and group: padding columns get the one of the last
  *          group, padding rows `row_pad`. NULL: padding columns get row_pad too.

@@ -17,12 +17,16 @@ void pare_kernels_init_x86(pare_kernels *k, unsigned cpu)
     k->gemm_x8_q4 = pare_gemm_x8_q4_avx2;
     k->gemm_x8_q8 = pare_gemm_x8_q8_avx2;
     k->gemm_x8_t2 = pare_gemm_x8_t2_avx2;
+    k->gemm_x8_s4 = pare_gemm_x8_s4_avx2;
+    k->gemm_x8_s8 = pare_gemm_x8_s8_avx2;
     k->gemm_sparse_f32 = pare_gemm_sparse_f32_avx2;
     k->dequant_f32 = pare_dequant_f32_avx2;
     k->dequant_table = pare_dequant_table_avx2;
     k->dequant_fp8 = pare_dequant_fp8_avx2;
     k->dequant_book = pare_dequant_book_avx2;
     k->dequant_binary = pare_dequant_binary_avx2;
+    k->dequant_24 = pare_dequant_24_avx2;
+    k->dequant_mask = pare_dequant_mask_avx2;
     k->hadamard_f32 = pare_hadamard_f32_avx2;
     k->mix_f32 = pare_mix_f32_avx2;
     k->kv_decode = pare_kv_decode_avx2;

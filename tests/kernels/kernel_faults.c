@@ -1,5 +1,6 @@
 /* Wrong kernels, each wrong in one way that kernels have been wrong before. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "kernels/half.h"
@@ -306,6 +307,88 @@ static void dequant_last_column(float *dst, size_t ldd, const pare_panel *w, uns
         dst[r * ldd + w->k - 1] = dst[r * ldd];
 }
 
+/* Bytes of a plane of 2:4 weights, each atom of `atom` bytes, for a fault to change. */
+static uint8_t *copy_of(const uint8_t *from, const pare_panel *w, size_t atom, size_t *bytes)
+{
+    *bytes = w->n / 8 * (pare_24_kept(w->k) / 32) * atom;
+    uint8_t *const to = malloc(*bytes);
+    if (!to)
+        abort();
+    return memcpy(to, from, *bytes);
+}
+
+/* As if every pair were the first two columns. */
+static void s4_indices_ignored(float *y, size_t ldy, const pare_x8 *x, const pare_panel *w)
+{
+    size_t bytes;
+    uint8_t *const indices = copy_of(w->indices, w, 64, &bytes);
+    pare_panel p = *w;
+    for (size_t i = 0; i < bytes; i++)
+        indices[i] = i % 2 ? 0x55 : 0;
+    p.indices = indices;
+    pare_gemm_x8_s4_ref(y, ldy, x, &p);
+    free(indices);
+}
+
+/* A tile of three tokens behind whole ones loses its last. */
+static void s4_last_token_dropped(float *y, size_t ldy, const pare_x8 *x, const pare_panel *w)
+{
+    pare_gemm_x8_s4_ref(y, ldy, x, w);
+    if (x->m % PARE_X24_TILE == 3)
+        memset(y + (x->m - 1) * ldy, 0, w->n * sizeof *y);
+}
+
+/* The absolute value of -128 as a signed byte. */
+static void s8_least_weight(float *y, size_t ldy, const pare_x8 *x, const pare_panel *w)
+{
+    size_t bytes;
+    uint8_t *const codes = copy_of(w->codes, w, 256, &bytes);
+    pare_panel p = *w;
+    for (size_t i = 0; i < bytes; i++)
+        codes[i] = (uint8_t)(codes[i] == 0x80 ? 0x81 : codes[i]);
+    p.codes = codes;
+    pare_gemm_x8_s8_ref(y, ldy, x, &p);
+    free(codes);
+}
+
+/* What is behind the last whole atom left out. */
+static void s8_half_atom_dropped(float *y, size_t ldy, const pare_x8 *x, const pare_panel *w)
+{
+    size_t bytes;
+    uint8_t *const codes = copy_of(w->codes, w, 256, &bytes);
+    pare_panel p = *w;
+    for (size_t i = 0; i < bytes && w->k % 64; i++)
+        if (i / 256 % (pare_24_kept(w->k) / 32) == w->k / 64)
+            codes[i] = 0;
+    p.codes = codes;
+    pare_gemm_x8_s8_ref(y, ldy, x, &p);
+    free(codes);
+}
+
+static void places_in_order(float *dst, size_t ldd, const pare_panel *w, unsigned bits)
+{
+    size_t bytes;
+    uint8_t *const indices = copy_of(w->indices, w, 64, &bytes);
+    pare_panel p = *w;
+    for (size_t i = 0; i + 1 < bytes; i += 2)
+        indices[i + 1] |= 0x01; /* the first of four pairs: column 2 becomes 3 */
+    p.indices = indices;
+    pare_dequant_24_ref(dst, ldd, &p, bits);
+    free(indices);
+}
+
+static void mask_from_the_top(float *dst, size_t ldd, const pare_mask *w)
+{
+    for (size_t r = 0; r < w->n; r++) {
+        const uint16_t *value = w->value + w->start[r];
+        for (size_t j = 0; j < w->k; j++)
+            dst[r * ldd + j] = w->bits[r * ((w->k + 7) / 8) + j / 8] >> (7 - j % 8) & 1 &&
+                                       value < w->value + w->start[r + 1]
+                                   ? pare_f16_to_f32(*value++)
+                                   : 0.0f;
+    }
+}
+
 /* Distance 8 left out. */
 static void hadamard_stage_missed(float *x, size_t n, float scale)
 {
@@ -385,6 +468,12 @@ static void kv_mix_last_dropped(float *y, size_t ldy, const float *p, size_t ldp
     X(gemm_x8_q8, q8_saturating, "16-bit pair sums saturate")                                      \
     X(gemm_x8_t2, t2_wraps, "too many products added in 16 bits")                                  \
     X(gemm_x8_t2, t2_zero_points_read, "zero points of the panel read")                            \
+    X(gemm_x8_s4, s4_indices_ignored, "every pair read as the first two columns")                  \
+    X(gemm_x8_s4, s4_last_token_dropped, "third token of a cut tile dropped")                      \
+    X(gemm_x8_s8, s8_least_weight, "-128 read as -127")                                            \
+    X(gemm_x8_s8, s8_half_atom_dropped, "last 32 columns of an odd number dropped")                \
+    X(dequant_24, places_in_order, "an index wrong")                                               \
+    X(dequant_mask, mask_from_the_top, "bits read from the highest")                               \
     X(gemm_sparse_f32, sparse_backwards, "weights of a row in another order")                      \
     X(gemm_sparse_f32, sparse_sum_first, "sum made apart, then added")                             \
     X(dequant_table, table_high_half, "levels 8 to 15 read as 0 to 7")                             \
