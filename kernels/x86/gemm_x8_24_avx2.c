@@ -178,13 +178,15 @@ PARE_INLINE void add_words(__m256i d[MT], const int8_t *x, const __m256i *pick, 
     __m256i s[MT];
     for (size_t t = 0; t < mt; t++)
         s[t] = bits == 4 ? _mm256_setzero_si256() : d[t];
+#pragma GCC unroll 8
     for (size_t i = 0; i < words; i++) {
         const __m256i p = pick[i], v = w[i], abs = _mm256_abs_epi8(v);
         for (size_t t = 0; t < mt; t++) {
             const __m256i q = picked(x + (i * mt + t) * WORD, p);
             s[t] = bits == 4 ? _mm256_add_epi16(s[t], _mm256_maddubs_epi16(q, v))
                              : _mm256_add_epi32(s[t], dot_8(v, abs, q));
-            /* Keeps the compiler from making trees of sums, for which registers are few. */
+            /* Keeps the compiler from making trees of sums, for which registers are few; the loop
+             * is unrolled so that sums need not be moved. */
             __asm__("" : "+x"(s[t]));
         }
     }
