@@ -161,6 +161,27 @@ static pare_status check_windows(pare_ctx *cx, pare_plan *plan)
     return PARE_OK;
 }
 
+/* Settings of the cache that the model at hand cannot keep. */
+static pare_status check_kv(pare_ctx *cx, const pare_plan *plan)
+{
+    const pare_recipe *const r = &plan->recipe;
+    const pare_config *const c = &plan->model.config;
+    const char *const method = pare_kv_method_name(r->kv.method);
+    if (r->kv.group && c->head_dim % r->kv.group != 0)
+        return pare_recipe_fail(cx, r->kv_group_place,
+                                "kv_cache: group %zu of method %s does not divide the %zu channels "
+                                "of a head; take a multiple of 8 that does%s",
+                                r->kv.group, method, c->head_dim,
+                                r->kv.method == PARE_KV_INT4 ? ", or head" : ", or another method");
+    const size_t exact = r->kv.window + r->kv.sink;
+    if (exact && exact >= c->context)
+        return pare_recipe_fail(cx, r->kv_place,
+                                "kv_cache: method %s leaves %zu tokens in F16 (%s), but the model "
+                                "has a context of %zu: nothing would be coded",
+                                method, exact, r->kv.window ? "window" : "sink", c->context);
+    return PARE_OK;
+}
+
 /* Every file that will be read later is there now. */
 static pare_status check_data(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
                               const pare_text *file, bool text)
@@ -252,6 +273,7 @@ pare_status pare_plan_make(pare_ctx *cx, pare_arena *a, const pare_job *job, par
     PARE_TRY(open_model(cx, a, plan));
     PARE_TRY(pare__plan_resolve(cx, a, plan));
     PARE_TRY(check_windows(cx, plan));
+    PARE_TRY(check_kv(cx, plan));
     PARE_TRY(check_data_files(cx, a, plan));
     PARE_TRY(lay_out(cx, a, plan));
     return pare__plan_cost(cx, a, plan);

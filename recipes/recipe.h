@@ -82,9 +82,10 @@ typedef struct pare_recipe {
     size_t steps;
     pare_evaluation *evaluation;
     size_t evaluations;
-    pare_kv_format kv; /* of the finished model; FLOAT when not given */
-    pare_place kv_place;
-    uint64_t ram_limit; /* bytes; 0: none */
+    pare_kv_format kv;         /* of the finished model; FLOAT when not given */
+    pare_place kv_place;       /* of the section */
+    pare_place kv_group_place; /* of the group, or of the section when it has its default */
+    uint64_t ram_limit;        /* bytes; 0: none */
     pare_nan_policy nan;
 } pare_recipe;
 

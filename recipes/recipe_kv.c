@@ -18,18 +18,18 @@ static const pare_param method_param = {
         .fallback = 32, .multiple = 8, .words = (takes), .help = (text)                            \
     }
 
-static const pare_param of_int4[] = {GROUP(head, "channels of a head that share a scale and a low"),
+static const pare_param of_int4[] = {
+    GROUP(head, "channels of a head that share a scale and a low; divides them"), {.name = NULL}};
+static const pare_param of_kivi[] = {GROUP(NULL, "tokens of a key channel, channels of a value, "
+                                                 "that share a scale and a low; divides a head"),
+                                     {.name = "window",
+                                      .type = PARE_PARAM_INTEGER,
+                                      .min = 1,
+                                      .max = 1 << 20,
+                                      .fallback = 128,
+                                      .unit = "tokens",
+                                      .help = "newest tokens that stay in F16"},
                                      {.name = NULL}};
-static const pare_param of_kivi[] = {
-    GROUP(NULL, "tokens of a key channel, channels of a value, that share a scale and a low"),
-    {.name = "window",
-     .type = PARE_PARAM_INTEGER,
-     .min = 1,
-     .max = 1 << 20,
-     .fallback = 128,
-     .unit = "tokens",
-     .help = "newest tokens that stay in F16"},
-    {.name = NULL}};
 static const pare_param of_kvquant[] = {{.name = "sink",
                                          .type = PARE_PARAM_INTEGER,
                                          .min = 0,
@@ -80,7 +80,7 @@ pare_status pare__kv_cache(const pare__walk *w, const pare_yaml *node)
     pare_kv_format *const f = &w->out->kv;
     double value = 0;
     PARE_TRY(pare__mapping(w, node, example));
-    w->out->kv_place = node->key->place;
+    w->out->kv_place = w->out->kv_group_place = node->key->place;
     PARE_TRY(pare__keys(w, node, "kv_cache", all, sizeof all / sizeof *all));
     const pare_yaml *const method = pare_yaml_get(node, "method");
     if (!method)
@@ -90,7 +90,10 @@ pare_status pare__kv_cache(const pare__walk *w, const pare_yaml *node)
     PARE_TRY(check_keys(w, node, (pare_kv_method)value));
     *f = (pare_kv_format){.method = (pare_kv_method)value};
     for (const pare_param *p = pare_kv_params(f->method); p->name; p++) {
-        PARE_TRY(pare__entry(w, node, p, &value, NULL, NULL));
+        pare_place place;
+        PARE_TRY(pare__entry(w, node, p, &value, NULL, &place));
+        if (strcmp(p->name, "group") == 0 && place.line)
+            w->out->kv_group_place = place;
         *pare_kv_field(f, p->name) = (size_t)value;
     }
     return PARE_OK;

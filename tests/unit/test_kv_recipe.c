@@ -93,7 +93,8 @@ static double perplexity(pare_ctx *cx, pare_arena *a, pare_model *m, const pare_
 
 START_TEST(the_form_that_the_report_names_is_the_one_that_was_evaluated)
 {
-    const tiny_model m = tiny_model_default();
+    tiny_model m = tiny_model_default();
+    m.head_dim = 16;
     const job_place place = job_make(&m);
     char text[1024], path[2][512], tokens[512];
     pare_ctx cx;
