@@ -1,68 +1,93 @@
 /* Decoding is one load, one variable shift and one fused multiply-add per eight channels; mixing
  * keeps a tile of 2 tokens by 32 channels in registers. */
+#include <stdbool.h>
+
 #include "kernels/x86/avx2_internal.h"
 
 #ifdef __AVX2__
 
 enum { MIX_TOKENS = 2, MIX_LINES = 4 };
 
-/* Eight codes of `bits` bits as numbers in 32-bit lanes. */
-PARE_INLINE __m256i codes_8(const uint8_t *p, unsigned bits)
+/* Eight codes of `bits` bits as numbers in 32-bit lanes. Those of 3 bits are three bytes, which a
+ * load of four reads in one go where a byte follows (`more`). */
+PARE_INLINE __m256i codes_8(const uint8_t *p, unsigned bits, bool more)
 {
     if (bits == 8)
         return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p));
-    uint32_t word = 0;
-    memcpy(&word, p, bits);
+    uint32_t word;
+    if (bits == 4 || (bits == 3 && more)) {
+        memcpy(&word, p, sizeof word);
+    } else {
+        uint16_t low;
+        memcpy(&low, p, sizeof low);
+        word = bits == 3 ? low | (uint32_t)p[2] << 16 : low;
+    }
     const int b = (int)bits;
     const __m256i shift = _mm256_setr_epi32(0, b, 2 * b, 3 * b, 4 * b, 5 * b, 6 * b, 7 * b);
     return _mm256_and_si256(_mm256_srlv_epi32(_mm256_set1_epi32((int32_t)word), shift),
                             _mm256_set1_epi32((1 << bits) - 1));
 }
 
-PARE_INLINE __m256 levels_8(const uint8_t *p, unsigned bits, const float *table, __m256 levels)
+PARE_INLINE __m256 levels_8(__m256i code, unsigned bits, bool table, __m256 levels)
 {
-    const __m256i code = codes_8(p, bits);
     if (bits == 8)
         return _mm256_cvtepi32_ps(_mm256_sub_epi32(code, _mm256_set1_epi32(128)));
     return table ? _mm256_permutevar8x32_ps(levels, code) : _mm256_cvtepi32_ps(code);
 }
 
-/* Scales of channels [c, c + 8) of a row of them; n of the channels exist. */
-PARE_INLINE __m256 scales_8(const uint16_t *row, size_t c, size_t n, size_t group)
+/* Scales of eight channels, of which n exist. */
+PARE_INLINE __m256 scales_8(const uint16_t *scale, size_t n)
 {
-    if (group > 1)
-        return _mm256_set1_ps(_cvtsh_ss(row[c / group]));
     if (n >= 8)
-        return load_scales(row + c);
+        return load_scales(scale);
     uint16_t tail[8] = {0};
-    memcpy(tail, row + c, n * sizeof *row);
+    memcpy(tail, scale, n * sizeof *scale);
     return load_scales(tail);
+}
+
+PARE_INLINE void put(float *dst, size_t n, __m256 v)
+{
+    if (n >= 8)
+        _mm256_storeu_ps(dst, v);
+    else
+        _mm256_maskstore_ps(dst, mask_first(n), v);
+}
+
+/* One token; `more`: bytes follow its codes. */
+PARE_INLINE void decode_row(float *dst, const uint8_t *row, const uint16_t *scales,
+                            const uint16_t *lows, size_t group, size_t d, bool more, unsigned bits,
+                            bool table, __m256 levels)
+{
+    __m256 scale = _mm256_setzero_ps(), low = scale;
+    for (size_t c = 0, begin = 0, g = 0; c < d; c += 8, row += bits) {
+        const size_t left = d - c;
+        if (group == 1) {
+            scale = scales_8(scales + c, left);
+            low = lows ? scales_8(lows + c, left) : low;
+        } else if (c == begin) {
+            scale = _mm256_set1_ps(_cvtsh_ss(scales[g]));
+            low = lows ? _mm256_set1_ps(_cvtsh_ss(lows[g])) : low;
+            begin += group;
+            g++;
+        }
+        const __m256i code = codes_8(row, bits, more || left > 8);
+        put(dst + c, left, _mm256_fmadd_ps(levels_8(code, bits, table, levels), scale, low));
+    }
 }
 
 PARE_INLINE void decode(float *dst, size_t ldd, const pare_kv_tile *src, size_t n, size_t d,
                         unsigned bits)
 {
     const size_t row_bytes = pare_kv_row_bytes(d, bits);
+    const bool named = src->levels && bits < 4;
     float table[8] = {0};
-    if (src->levels && bits < 4)
+    if (named)
         memcpy(table, src->levels, sizeof *table << bits);
     const __m256 levels = _mm256_loadu_ps(table);
-    for (size_t t = 0; t < n; t++, dst += ldd) {
-        const uint16_t *const scales = src->scales + t * src->ld;
-        const uint16_t *const lows = src->lows ? src->lows + t * src->ld : NULL;
-        const uint8_t *const row = src->codes + t * row_bytes;
-        for (size_t c = 0; c < d; c += 8) {
-            const size_t left = d - c;
-            const __m256 low = lows ? scales_8(lows, c, left, src->group) : _mm256_setzero_ps();
-            const __m256 v =
-                _mm256_fmadd_ps(levels_8(row + c / 8 * bits, bits, src->levels, levels),
-                                scales_8(scales, c, left, src->group), low);
-            if (left >= 8)
-                _mm256_storeu_ps(dst + c, v);
-            else
-                _mm256_maskstore_ps(dst + c, mask_first(left), v);
-        }
-    }
+    for (size_t t = 0; t < n; t++)
+        decode_row(dst + t * ldd, src->codes + t * row_bytes, src->scales + t * src->ld,
+                   src->lows ? src->lows + t * src->ld : NULL, src->group, d, t + 1 < n, bits,
+                   named, levels);
 }
 
 void pare_kv_decode_avx2(float *dst, size_t ldd, const pare_kv_tile *src, size_t n, size_t d)
