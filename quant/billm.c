@@ -214,6 +214,15 @@ static void sweep_row(const billm_job *job, float *restrict w, uint8_t *codes,
     }
 }
 
+/* Behind the last block nothing looks at the weights again. */
+static void check_errors(const billm_job *job, size_t tile, size_t row)
+{
+    const float *const e = job->w + row * job->k + job->c0;
+    for (size_t j = 0; j < job->cols; j++)
+        if (!(fabsf(e[j]) <= FLT_MAX))
+            note_fault(&job->sums[tile], row, e[j]);
+}
+
 static void quantize_tiles(void *arg, size_t begin, size_t end, size_t worker)
 {
     const billm_job *const job = arg;
@@ -228,6 +237,7 @@ static void quantize_tiles(void *arg, size_t begin, size_t end, size_t worker)
                 if (!(magnitude[m] <= 65504))
                     note_fault(&job->sums[tile], i, magnitude[m]);
             sweep_row(job, job->w + i * k + c0, job->out->codes + i * k + c0, magnitude);
+            check_errors(job, tile, i);
         }
         if (c1 < k)
             pare_gemm_sub(job->w + r0 * k + c1, k, job->w + r0 * k + c0, k,

@@ -156,7 +156,8 @@ static pare_status choose(pare_ctx *cx, pare_arena *scratch, const pare_squeezel
 }
 
 /* What the codes leave over, row by row. */
-static void keep_apart(const float *w, const uint8_t *skip, size_t centers, pare_codes *out)
+static pare_status keep_apart(pare_ctx *cx, const float *w, const uint8_t *skip, size_t centers,
+                              pare_codes *out)
 {
     size_t used = 0;
     for (size_t i = 0; i < out->n; i++) {
@@ -166,11 +167,19 @@ static void keep_apart(const float *w, const uint8_t *skip, size_t centers, pare
             if (!skip[at])
                 continue;
             const float rest = w[at] - out->book[i * centers + out->codes[at]];
+            const float kept = pare_f16_to_f32(pare_f32_to_f16(rest));
+            if (!(fabsf(kept) <= FLT_MAX))
+                return pare_fail(cx, PARE_ENUMERIC,
+                                 "row %zu, column %zu: of the weight %g its code leaves %g over, "
+                                 "which F16 cannot hold: repair the checkpoint, or leave this "
+                                 "linear out",
+                                 i, j, (double)w[at], (double)rest);
             out->sparse_column[used] = (uint32_t)j;
-            out->sparse_value[used++] = pare_f16_to_f32(pare_f32_to_f16(rest));
+            out->sparse_value[used++] = kept;
         }
     }
     out->sparse_start[out->n] = (uint32_t)used;
+    return PARE_OK;
 }
 
 static pare_status take_sparse(pare_arena *arena, pare_codes *out)
@@ -202,9 +211,7 @@ static pare_status quantize(pare_ctx *cx, pare_arena *scratch, const pare_squeez
     }
     PARE_TRY(pare_squeezellm_books(cx, scratch, opts->bits, sensitivity, skip, w, n, k, book));
     PARE_TRY(pare_rtn_quantize(cx, &grid, w, n, k, out));
-    if (out->sparse)
-        keep_apart(w, skip, (size_t)1 << opts->bits, out);
-    return PARE_OK;
+    return out->sparse ? keep_apart(cx, w, skip, (size_t)1 << opts->bits, out) : PARE_OK;
 }
 
 pare_status pare_squeezellm_quantize(pare_ctx *cx, pare_arena *arena,

@@ -38,7 +38,8 @@ PARE_CHECKED pare_status pare_squeezellm_books(pare_ctx *cx, pare_arena *scratch
                                                const float *w, size_t n, size_t k, float *book);
 
 /* Quantizes W. `out` is made: its planes are taken from `arena`; scratch comes from there as well
- * (n k x 5 bytes and that of the codebooks) and is given back. PARE_EINVAL: bits or fraction. */
+ * (n k x 5 bytes and that of the codebooks) and is given back. PARE_EINVAL: bits or fraction;
+ * PARE_ENUMERIC also when a sparse value does not fit F16. */
 PARE_CHECKED pare_status pare_squeezellm_quantize(pare_ctx *cx, pare_arena *arena,
                                                   const pare_squeezellm_opts *opts,
                                                   const float *sensitivity, const float *w,

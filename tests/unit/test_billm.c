@@ -209,6 +209,13 @@ START_TEST(what_cannot_be_is_refused)
     w[140 * K + 9] = 1e8F;
     ck_assert_int_eq(pare_billm_quantize(&cx, &arena, &plain, w, &c), PARE_ENUMERIC);
     ck_assert_ptr_nonnull(strstr(cx.what, "row 140, group 0"));
+    pare_ctx_clear(&cx);
+    plain.u[(K - 2) * K + K - 1] = 3e38F; /* the last column overflows */
+    float *const large = weights(N, K);
+    for (size_t i = 0; i < N * K; i++)
+        large[i] = i / K == 141 ? large[i] * 1e4F : 0;
+    ck_assert_int_eq(pare_billm_quantize(&cx, &arena, &plain, large, &c), PARE_ENUMERIC);
+    ck_assert_ptr_nonnull(strstr(cx.what, "row 141, group 2"));
 }
 END_TEST
 

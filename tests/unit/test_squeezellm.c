@@ -230,6 +230,14 @@ START_TEST(what_cannot_be_is_refused)
     w[5 * K] = 70000;
     ck_assert_int_eq(pare_squeezellm_quantize(&cx, &arena, &opts, NULL, w, N, K, &c),
                      PARE_ENUMERIC);
+    pare_ctx_clear(&cx);
+    for (size_t j = 0; j < K; j++) /* a row whose centers are all below 0 */
+        w[5 * K + j] = -6e4F + (float)j;
+    w[5 * K + 7] = 65000;
+    opts.fraction = 1.0 / (N * K);
+    ck_assert_int_eq(pare_squeezellm_quantize(&cx, &arena, &opts, NULL, w, N, K, &c),
+                     PARE_ENUMERIC);
+    ck_assert_ptr_nonnull(strstr(cx.what, "row 5, column 7: of the weight 65000 its code leaves"));
 }
 END_TEST
 
