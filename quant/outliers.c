@@ -13,9 +13,11 @@ typedef struct scored {
     uint32_t column;
 } scored;
 
-size_t pare_outlier_count(double fraction, size_t k)
+size_t pare_outlier_count(double fraction, size_t least, size_t k)
 {
-    const double count = ceil(fraction * (double)k);
+    double count = ceil(fraction * (double)k);
+    if (fraction > 0 && count < (double)least)
+        count = (double)least;
     return count < (double)k ? (size_t)count : k;
 }
 

@@ -18,8 +18,8 @@ typedef struct pare_outlier_opts {
                        the columns; else F16 */
 } pare_outlier_opts;
 
-/* ceil(fraction k), at most k. */
-size_t pare_outlier_count(double fraction, size_t k);
+/* ceil(fraction k), but at least `least` and at most k; 0 for a fraction of 0. */
+size_t pare_outlier_count(double fraction, size_t least, size_t k);
 
 /* Quantizes W.
  *

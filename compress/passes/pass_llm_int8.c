@@ -2,7 +2,7 @@
 #include "compress/passes/quantize.h"
 #include "quant/outliers.h"
 
-enum { THRESHOLD, COLUMNS };
+enum { THRESHOLD, COLUMNS, LEAST };
 
 // clang-format off
 static const pare_param params[] = {
@@ -10,6 +10,9 @@ static const pare_param params[] = {
         .fallback = 6, .help = "inputs above it are outliers; the report says how many fitted"},
     [COLUMNS] = {.name = "columns", .type = PARE_PARAM_NUMBER, .min = 0, .max = 0.5,
         .fallback = 0.01, .help = "share of the columns kept in F16: those of the largest inputs"},
+    [LEAST] = {.name = "least", .type = PARE_PARAM_INTEGER, .min = 0, .max = 4096, .fallback = 8,
+        .unit = "columns", .help = "but at least so many, unless the share is 0: outliers sit in "
+        "few channels (6 or 7 in the paper), however wide the model"},
     {.name = NULL},
 };
 // clang-format on
@@ -20,20 +23,24 @@ static pare_grid grid(const double *value)
     return (pare_grid){.bits = 8, .symmetric = true, .f16_scales = true};
 }
 
+static size_t kept(const double *value, size_t k)
+{
+    return pare_outlier_count(value[COLUMNS], (size_t)value[LEAST], k);
+}
+
 static pare_status store(pare_ctx *cx, const double *value, size_t n, size_t k,
                          pare_packed_linear *out)
 {
     const pare_grid g = grid(value);
     (void)cx;
-    out->outliers = pare_outlier_count(value[COLUMNS], k);
+    out->outliers = kept(value, k);
     return pare_quantize_keep(&g, n, k, out);
 }
 
 static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threads)
 {
     (void)threads;
-    return (pare_pass_cost){.linear_bytes =
-                                pare_outlier_count(value[COLUMNS], k) * (n + 1) * 4 + k * 8 + n * 8,
+    return (pare_pass_cost){.linear_bytes = kept(value, k) * (n + 1) * 4 + k * 8 + n * 8,
                             .flops = 6.0 * (double)n * (double)k};
 }
 
@@ -42,7 +49,7 @@ static pare_status run(pare_ctx *cx, const double *value, pare_pass_linear *line
 {
     const float *const absmax = linear->stats->absmax;
     const pare_grid g = grid(value);
-    const pare_outlier_opts opts = {.columns = pare_outlier_count(value[COLUMNS], linear->k)};
+    const pare_outlier_opts opts = {.columns = kept(value, linear->k)};
     size_t above = 0;
     for (size_t j = 0; j < linear->k; j++)
         above += (double)absmax[j] > value[THRESHOLD];

@@ -12,7 +12,7 @@ static const struct {
     {"ternary: {group: tensor}", "ternary", "Note on ternary: plain post-training quantization"},
     {"squeezellm: {bits: 3}", "codebook", NULL},
     {"billm: {}", "binary", "Note on billm: plain post-training quantization"},
-    {"llm_int8: {columns: 0.05, threshold: 1}", "columns above 1, 4 kept", NULL},
+    {"llm_int8: {columns: 0.05, least: 4, threshold: 1}", "columns above 1, 4 kept", NULL},
     {"atom: {outliers: 8, group: 32}", "8 columns int8", NULL},
     {"gptq: {grid: nf4, bits: 4, group: 64}", "nf4 g64", NULL},
     {"gptq: {grid: codebook, bits: 4, group: row, true_sequential: true}", "codebook", NULL},
