@@ -84,6 +84,25 @@ static pare_status check_site(pare_ctx *cx, const pare_plan *plan, size_t step, 
     return PARE_OK;
 }
 
+static pare_status refuse_nothing(pare_ctx *cx, const pare_plan *plan, size_t step, unsigned sites)
+{
+    char names[512] = "";
+    size_t used = 0;
+    for (size_t role = 0; role < PARE_ROLES; role++) {
+        const char *const name = plan->model.config.arch->linear[role].name;
+        bool works = false;
+        for (unsigned site = 0; site < PARE_SITES; site++)
+            works |= (sites & (1u << site)) && reads(plan, role, (pare_site)site);
+        if (works && used < sizeof names)
+            used +=
+                (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", name);
+    }
+    return pare_recipe_fail(cx, step_at(plan, step)->place,
+                            "%s: targets and skip leave no input to work on; with these parameters "
+                            "it works on those of %s",
+                            pass_at(plan, step)->name, names);
+}
+
 pare_status pare__plan_transform(pare_ctx *cx, pare_plan *plan, size_t step, const bool *selected,
                                  const int64_t *owner)
 {
@@ -103,8 +122,7 @@ pare_status pare__plan_transform(pare_ctx *cx, pare_plan *plan, size_t step, con
                 (pare_plan_transform){.block = block, .site = (pare_site)site, .step = step};
         }
     if (plan->transforms == before)
-        return pare_recipe_fail(cx, step_at(plan, step)->place,
-                                "%s: targets and skip leave no input to work on", pass->name);
+        return refuse_nothing(cx, plan, step, sites);
     return PARE_OK;
 }
 

@@ -97,8 +97,8 @@ static const char *refuses(const double *value, const pare_grid *grid)
         return "ranges are learned for uniform grids, and the pass behind it has another; put rtn "
                "or gptq there";
     if (grid->clip != PARE_CLIP_NONE)
-        return "the ranges that are learned would be searched again by clip: mse; drop one of the "
-               "two";
+        return "the ranges that are learned would be searched again by the pass behind it; say "
+               "clip: none there, or put rtn or gptq with the uniform grid in its place";
     return NULL;
 }
 

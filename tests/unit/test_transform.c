@@ -157,7 +157,9 @@ START_TEST(orders_that_the_facts_do_not_allow_are_refused_with_their_place)
             "recipe.yaml:5:5: smoothquant: model.layers.1.self_attn.k_proj reads the same input as "
             "model.layers.1.self_attn.v_proj, and targets and skip leave it out");
     refused("  - smoothquant: {targets: \"*.o_proj\"}\n  - rtn\n",
-            "recipe.yaml:5:5: smoothquant: targets and skip leave no input to work on");
+            "recipe.yaml:5:5: smoothquant: targets and skip leave no input to work on; with these "
+            "parameters it works on those of self_attn.q_proj, self_attn.k_proj, self_attn.v_proj, "
+            "mlp.gate_proj, mlp.up_proj");
     refused("  - rtn: {targets: \"*.v_proj\"}\n"
             "  - smoothquant: {attended: true, targets: \"*.o_proj\"}\n  - rtn: {skip: "
             "\"*.v_proj\"}\n",
