@@ -235,9 +235,10 @@ static pare_status take_weights(pare_run *run)
 {
     const pare_plan *const plan = &run->plan;
     PARE_TRY(pare_float_block_take(&run->stage, &plan->model.config, plan->room, &run->current));
-    return plan->transforms ? pare_float_block_take(&run->stage, &plan->model.config, plan->room,
-                                                    &run->reference)
-                            : PARE_OK;
+    PARE_TRY(pare__run_prune_take(run));
+    return plan->reference ? pare_float_block_take(&run->stage, &plan->model.config, plan->room,
+                                                   &run->reference)
+                           : PARE_OK;
 }
 
 static pare_status start_wave(pare_run *run)

@@ -21,7 +21,8 @@ typedef struct pare_run {
     size_t inputs;
     pare_tokens tokens; /* calibration, [samples, window] */
     char tokens_sha256[PARE_SHA256_HEX];
-    size_t *share; /* windows of each calibration text, or NULL when no weights are given */
+    pare_tokens held_out; /* windows that calibration does not see, [, window] */
+    size_t *share;        /* windows of each calibration text, or NULL when no weights are given */
     pare_forward forward;
     pare_wave wave;
     pare_packed_writer *writer;
@@ -36,9 +37,12 @@ typedef struct pare_run {
     pare_float_block current;   /* the current block: what is, or will be, stored */
     pare_block block;           /* the same as linears */
     pare_block like;            /* that of the model, and which inputs the runtime rotates */
-    /* The rest only when the plan has transforms. */
+    uint8_t *zero[PARE_ROLES];  /* bit i: weight i was pruned, NULL without pruning */
+    bool frozen[PARE_ROLES];    /* the bits stand */
+    pare_linear_result pruning[PARE_ROLES]; /* what pruners of the current block recorded */
+    /* The rest only when plan.reference is set. */
     pare_float_block reference;                        /* float model, carried through the folds */
-    pare_step_result done[PARE_ROLES][PARE_STEPS_MAX]; /* transforms of the current block */
+    pare_step_result done[PARE_ROLES][PARE_STEPS_MAX]; /* steps in front of the quantizer */
     size_t done_count[PARE_ROLES];
     double done_error[PARE_ROLES][2]; /* weight, output: of current against reference so far */
     const float *folded; /* outputs of the reference before any fold, [window, hidden] */
@@ -76,6 +80,33 @@ PARE_CHECKED pare_status pare__run_transforms_begin(pare_run *run, size_t block)
  * check that the float model is still the same: PARE_ENUMERIC when its outputs moved. */
 PARE_CHECKED pare_status pare__run_transform(pare_run *run, size_t block, size_t step,
                                              unsigned group, pare_stats *stats);
+
+/* Masks of the pruned linears of a block, in `stage`; and forgetting those of the last block. */
+PARE_CHECKED pare_status pare__run_prune_take(pare_run *run);
+void pare__run_prune_begin(pare_run *run);
+
+/* One linear by the step that prunes it: weights of the current block change, their zeros are
+ * frozen. */
+PARE_CHECKED pare_status pare__run_prune(pare_run *run, const pare_plan_linear *l, void *site_state,
+                                         const pare_site_stats *stats);
+
+/* Remembers the zeros of w [n, k]. PARE_EINVAL when there are fewer than planned. */
+PARE_CHECKED pare_status pare__run_freeze(pare_run *run, const pare_plan_linear *l, const float *w);
+
+/* What was pruned before `step` is still 0 in w; or in all linears of a block. PARE_EINVAL names
+ * the weight. */
+PARE_CHECKED pare_status pare__run_check_zeros(pare_run *run, const pare_plan_linear *l,
+                                               const float *w, size_t step);
+PARE_CHECKED pare_status pare__run_check_block(pare_run *run, size_t block, size_t step);
+
+/* Share of weights that are 0. */
+double pare__run_zeros(const float *w, size_t count);
+
+/* Adds to a linear's result what its pruner recorded. */
+void pare__run_add_pruning(const pare_run *run, const pare_plan_linear *l, pare_linear_result *r);
+
+/* Weights that nobody quantizes as F16 has them. PARE_ENUMERIC for one that it does not have. */
+PARE_CHECKED pare_status pare__run_round_f16(pare_run *run, const pare_plan_linear *l, float *w);
 
 /* |W - Q|^2 / |R|^2 and, with H, tr((W-Q) H (W-Q)^T) / tr(R H R^T), below 0 without. `zero` is a
  * matrix of zeros [n, k], used with H only. */

@@ -205,9 +205,10 @@ static pare_status check_data(pare_ctx *cx, pare_arena *a, const pare_plan *plan
 static pare_status check_data_files(pare_ctx *cx, pare_arena *a, const pare_plan *plan)
 {
     const pare_calibration *const c = &plan->recipe.calibration;
-    for (size_t i = 0; plan->calibrated && i < c->text.count; i++)
+    const bool read = plan->calibrated || plan->held_out;
+    for (size_t i = 0; read && i < c->text.count; i++)
         PARE_TRY(check_data(cx, a, plan, &c->text.item[i], true));
-    if (plan->calibrated && c->tokens.text)
+    if (read && c->tokens.text)
         PARE_TRY(check_data(cx, a, plan, &c->tokens, false));
     for (size_t i = 0; i < plan->recipe.evaluations; i++) {
         const pare_evaluation *const e = &plan->recipe.evaluation[i];
@@ -274,6 +275,7 @@ pare_status pare_plan_make(pare_ctx *cx, pare_arena *a, const pare_job *job, par
     PARE_TRY(pare__plan_resolve(cx, a, plan));
     PARE_TRY(check_windows(cx, plan));
     PARE_TRY(check_kv(cx, plan));
+    PARE_TRY(pare__plan_hold_out(cx, a, plan));
     PARE_TRY(check_data_files(cx, a, plan));
     PARE_TRY(lay_out(cx, a, plan));
     return pare__plan_cost(cx, a, plan);

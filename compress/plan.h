@@ -10,6 +10,7 @@
 #include "formats/checkpoint.h"
 #include "quant/rotate.h"
 #include "recipes/recipe.h"
+#include "runtime/sparsity.h"
 
 /* What the user asked for: a recipe and what the command line changes in it. */
 typedef struct pare_job {
@@ -22,13 +23,22 @@ typedef struct pare_job {
     bool look;          /* the plan alone is wanted: a finished output is no obstacle */
 } pare_job;
 
-/* One linear that a step quantizes. */
+/* One linear that a step prunes, quantizes, or both. */
 typedef struct pare_plan_linear {
     pare_packed_linear packed;
     size_t block;
     pare_role role;
-    size_t step; /* index into recipe.step */
+    size_t step;            /* index into recipe.step: who quantizes, else who prunes */
+    bool pruned, quantized; /* one of them at least */
+    size_t prune_step;      /* when pruned; equal to `step` when one step does both */
+    pare_sparsity sparsity; /* when pruned: complete, with seed and tensor */
 } pare_plan_linear;
+
+/* True for a step that prunes this linear and leaves quantizing to others or nobody. */
+static inline bool pare_plan_prunes(const pare_plan_linear *l, size_t step)
+{
+    return l->pruned && l->prune_step == step && !(l->quantized && l->step == step);
+}
 
 /* One site that a step transforms. */
 typedef struct pare_plan_transform {
@@ -59,9 +69,9 @@ typedef struct pare_plan {
     size_t recipe_len;
     pare_recipe recipe;
     pare_checkpoint checkpoint;
-    pare_model model;         /* views; small vectors copied */
-    pare_plan_linear *linear; /* in block order, then role order */
-    size_t linears;
+    pare_model model;               /* views; small vectors copied */
+    pare_plan_linear *linear;       /* in block order, then role order */
+    size_t linears, pruned;         /* of them pruned */
     pare_plan_transform *transform; /* by step, then block, then site */
     size_t transforms;
     pare_plan_changed *changed;
@@ -71,6 +81,9 @@ typedef struct pare_plan {
     uint64_t packed_bytes;         /* packed files and packed.index.json, exact */
     uint64_t other_bytes;          /* copies, manifest, report: an estimate */
     uint64_t input_bytes;          /* weight files of the checkpoint */
+    bool reference;                /* the float model is carried along, to measure by */
+    size_t held_out;               /* most calibration windows that are evaluated instead of data of
+                                      the recipe, because pruning is always evaluated */
     const pare_rotation *rotation; /* of the whole model, or NULL */
     bool unties;                   /* the rotation gives the tied head a tensor of its own */
     double bits_per_weight;        /* of the targeted linears, every plane counted */

@@ -35,20 +35,30 @@ static uint64_t block_weights(const pare_config *c)
     return weights;
 }
 
-/* The most that one linear needs while its step runs: its site's state, a working copy and the
- * result in floats, codes and planes, and the step's own scratch. */
+/* What a step needs on a linear: its site's state and its own scratch. */
+static uint64_t pass_bytes(const pare_ctx *cx, const pare_plan *plan, const pare_plan_linear *l,
+                           size_t which)
+{
+    const pare_step *const step = &plan->recipe.step[which];
+    const pare_pass_cost cost =
+        pare_passes[step->pass]->cost(step->value, l->packed.n, l->packed.k, pare_threads(cx));
+    return cost.site_bytes + cost.linear_bytes;
+}
+
+/* The most that one linear needs while its steps run, each for itself: what the step needs, a
+ * working copy and the result in floats, codes and planes. */
 static uint64_t step_bytes(const pare_ctx *cx, const pare_plan *plan, uint64_t *codes)
 {
     uint64_t most = 0;
     *codes = 0;
     for (size_t i = 0; i < plan->linears; i++) {
         const pare_plan_linear *const l = &plan->linear[i];
-        const pare_step *const step = &plan->recipe.step[l->step];
         const size_t n = l->packed.n, k = l->packed.k;
-        const pare_pass_cost cost =
-            pare_passes[step->pass]->cost(step->value, n, k, pare_threads(cx));
         const uint64_t planes = pare_packed_linear_bytes(&l->packed).total;
-        most = larger(most, cost.site_bytes + cost.linear_bytes + (uint64_t)n * k * 9 + 2 * planes);
+        uint64_t pass = pass_bytes(cx, plan, l, l->step);
+        if (l->pruned)
+            pass = larger(pass, pass_bytes(cx, plan, l, l->prune_step));
+        most = larger(most, pass + (uint64_t)n * k * 9 + 2 * planes);
         if (l->block == plan->linear[0].block)
             *codes += planes;
     }
@@ -94,7 +104,8 @@ static const char *count_ram(const pare_ctx *cx, pare_plan *plan)
 {
     const pare_config *const c = &plan->model.config;
     uint64_t planes;
-    const uint64_t floats = pare_float_block_bytes(c) * (plan->transforms ? 2 : 1);
+    const uint64_t masks = plan->pruned ? block_weights(c) / 8 + PARE_ROLES : 0;
+    const uint64_t floats = pare_float_block_bytes(c) * (plan->reference ? 2 : 1) + masks;
     const uint64_t window =
         plan->transforms ? (uint64_t)plan->window * c->hidden * sizeof(float) : 0; /* fold check */
     const uint64_t step = larger(step_bytes(cx, plan, &planes), transform_bytes(cx, plan));
@@ -113,6 +124,8 @@ static const char *count_ram(const pare_ctx *cx, pare_plan *plan)
         const pare_evaluation *const e = &plan->recipe.evaluation[i];
         evaluate = larger(evaluate, pare_evaluate_bytes(cx, c, e->window, e->kl ? 2 : 1));
     }
+    if (plan->held_out)
+        evaluate = pare_evaluate_bytes(cx, c, plan->window, 2);
     const uint64_t most = larger(block, larger(generate, evaluate));
     plan->fixed_ram_bytes = inside_bytes + outside_bytes + most;
     return most == block ? "one block" : most == generate ? "sampling the text" : "an evaluation";
@@ -182,6 +195,15 @@ static pare_status check_disk(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     return PARE_OK;
 }
 
+static double pass_flops(const pare_ctx *cx, const pare_plan *plan, const pare_plan_linear *l,
+                         size_t which)
+{
+    const pare_step *const step = &plan->recipe.step[which];
+    return pare_passes[step->pass]
+        ->cost(step->value, l->packed.n, l->packed.k, pare_threads(cx))
+        .flops;
+}
+
 /* Forward: two passes through every block (statistics, outputs), five when sequential. Statistics:
  * half of k^2 per token and site. */
 static void count_flops(const pare_ctx *cx, pare_plan *plan)
@@ -190,10 +212,9 @@ static void count_flops(const pare_ctx *cx, pare_plan *plan)
     plan->forward_flops = plan->pass_flops = 0.0;
     for (size_t i = 0; i < plan->linears; i++) {
         const pare_plan_linear *const l = &plan->linear[i];
-        const pare_step *const step = &plan->recipe.step[l->step];
-        plan->pass_flops += pare_passes[step->pass]
-                                ->cost(step->value, l->packed.n, l->packed.k, pare_threads(cx))
-                                .flops;
+        plan->pass_flops += pass_flops(cx, plan, l, l->step);
+        if (l->pruned && l->prune_step != l->step)
+            plan->pass_flops += pass_flops(cx, plan, l, l->prune_step);
     }
     for (size_t i = 0; i < plan->transforms; i++) {
         const pare_step *const step = &plan->recipe.step[plan->transform[i].step];

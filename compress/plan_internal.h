@@ -4,9 +4,28 @@
 
 #include "compress/plan.h"
 
-/* Which step quantizes which linear; facts and storage checked. Fills linear, linears, sites,
- * calibrated, sequential, bits_per_weight. */
+/* Which step prunes and quantizes which linear; facts and storage checked. Fills linear, linears,
+ * sites, calibrated, sequential, bits_per_weight. */
 PARE_CHECKED pare_status pare__plan_resolve(pare_ctx *cx, pare_arena *a, pare_plan *plan);
+
+/* A step that prunes: pruner[block * PARE_ROLES + role] = step for what it selects. PARE_EUSAGE
+ * (with place) for a linear that is pruned or quantized already, and for a sparsity that cannot be.
+ */
+PARE_CHECKED pare_status pare__plan_prune(pare_ctx *cx, const pare_plan *plan, size_t step,
+                                          const bool *selected, const int64_t *owner,
+                                          int64_t *pruner);
+
+/* Sparsity of a pruned linear, and how its zeros are stored; packed is that of the quantizer or
+ * empty. PARE_EUSAGE for a quantizer that has no 0. */
+PARE_CHECKED pare_status pare__plan_sparse(pare_ctx *cx, const pare_plan *plan,
+                                           pare_plan_linear *l);
+
+/* What is evaluated when the recipe names nothing and something is pruned: plan->held_out.
+ * PARE_EUSAGE (with place) when nothing can be held out. */
+PARE_CHECKED pare_status pare__plan_hold_out(pare_ctx *cx, pare_arena *a, pare_plan *plan);
+
+/* Says that nothing can be held out, and why. Returns PARE_EUSAGE. */
+pare_status pare__plan_refuse_held_out(pare_ctx *cx, const pare_plan *plan, const char *why);
 
 /* A step that transforms: the sites it works on, from what it selects and what is quantized already
  * (owner[block * PARE_ROLES + role]: a step, or below 0). Adds to plan->transform, which has room.

@@ -132,8 +132,20 @@ static bool select_linears(const pare_plan *plan, const matcher *targets, const 
     return any;
 }
 
+/* What becomes of the linears that a step selects. */
+static pare_status take_linears(pare_ctx *cx, pare_plan *plan, size_t step, const bool *selected,
+                                int64_t *owner, int64_t *pruner)
+{
+    const pare_pass *const pass = pare_passes[plan->recipe.step[step].pass];
+    if (pare_pass_transforms(pass))
+        return pare__plan_transform(cx, plan, step, selected, owner);
+    if (pass->sparsity)
+        PARE_TRY(pare__plan_prune(cx, plan, step, selected, owner, pruner));
+    return pare_pass_prunes(pass) ? PARE_OK : own_linears(cx, plan, step, selected, owner);
+}
+
 static pare_status resolve_step(pare_ctx *cx, pare_arena *a, pare_plan *plan, size_t step,
-                                int64_t *owner)
+                                int64_t *owner, int64_t *pruner)
 {
     const pare_step *const s = &plan->recipe.step[step];
     const pare_pass *const pass = pare_passes[s->pass];
@@ -157,37 +169,65 @@ static pare_status resolve_step(pare_ctx *cx, pare_arena *a, pare_plan *plan, si
     if (!any)
         return pare_recipe_fail(cx, s->place, "%s: targets and skip leave no linear to work on",
                                 pass->name);
-    return transforms ? pare__plan_transform(cx, plan, step, selected, owner)
-                      : own_linears(cx, plan, step, selected, owner);
+    return take_linears(cx, plan, step, selected, owner, pruner);
+}
+
+/* Storage that a quantizer asks for. */
+static pare_status store_codes(pare_ctx *cx, const pare_plan *plan, pare_plan_linear *l,
+                               const pare_linear *from)
+{
+    const pare_step *const step = &plan->recipe.step[l->step];
+    const pare_pass *const pass = pare_passes[step->pass];
+    const pare_status s = pare_pass_store(cx, pass, step->value, from->n, from->k, &l->packed);
+    if (s != PARE_OK) {
+        char reason[sizeof cx->what];
+        memcpy(reason, cx->what, sizeof reason);
+        pare_ctx_clear(cx);
+        return pare_recipe_fail(cx, step->place, "%s: %s: %s", pass->name, from->name, reason);
+    }
+    if (pass->activation)
+        l->packed.activation = pass->activation(step->value);
+    return PARE_OK;
+}
+
+/* What a step asks of the block loop. */
+static void ask_step(pare_plan *plan, const pare_plan_linear *l, size_t which)
+{
+    const pare_step *const step = &plan->recipe.step[which];
+    const pare_pass *const pass = pare_passes[step->pass];
+    plan->kinds[plan->model.config.arch->linear[l->role].site] |= kinds_of(facts_of(step));
+    if (pass->sequential && pass->sequential(step->value))
+        plan->sequential = true;
 }
 
 /* Storage of every selected linear, and what the block loop must know. */
-static pare_status store_linears(pare_ctx *cx, pare_plan *plan, const int64_t *owner)
+static pare_status store_linears(pare_ctx *cx, pare_plan *plan, const int64_t *owner,
+                                 const int64_t *pruner)
 {
     for (size_t i = 0; i < plan->model.config.blocks * PARE_ROLES; i++) {
-        if (owner[i] == NO_STEP)
+        if (owner[i] == NO_STEP && pruner[i] == NO_STEP)
             continue;
         const size_t block = i / PARE_ROLES, role = i % PARE_ROLES;
         const pare_linear *const l = &plan->model.block[block].linear[role];
-        const pare_step *const step = &plan->recipe.step[owner[i]];
-        const pare_pass *const pass = pare_passes[step->pass];
         pare_plan_linear *const p = &plan->linear[plan->linears++];
-        *p = (pare_plan_linear){.block = block, .role = (pare_role)role, .step = (size_t)owner[i]};
-        const pare_status s = pare_pass_store(cx, pass, step->value, l->n, l->k, &p->packed);
-        if (s != PARE_OK) {
-            char reason[sizeof cx->what];
-            memcpy(reason, cx->what, sizeof reason);
-            pare_ctx_clear(cx);
-            return pare_recipe_fail(cx, step->place, "%s: %s: %s", pass->name, l->name, reason);
-        }
+        *p = (pare_plan_linear){.packed = {.n = l->n, .k = l->k},
+                                .block = block,
+                                .role = (pare_role)role,
+                                .step = (size_t)(owner[i] == NO_STEP ? pruner[i] : owner[i]),
+                                .quantized = owner[i] != NO_STEP,
+                                .pruned = pruner[i] != NO_STEP};
+        if (p->quantized)
+            PARE_TRY(store_codes(cx, plan, p, l));
         p->packed.name = l->name;
-        if (pass->activation)
-            p->packed.activation = pass->activation(step->value);
         p->packed.rotated =
             plan->rotation && pare_rotation_is_online(plan->rotation, (pare_role)role);
-        plan->kinds[plan->model.config.arch->linear[role].site] |= kinds_of(facts_of(step));
-        if (pass->sequential && pass->sequential(step->value))
-            plan->sequential = true;
+        ask_step(plan, p, p->step);
+        if (!p->pruned)
+            continue;
+        p->prune_step = (size_t)pruner[i];
+        plan->pruned++;
+        PARE_TRY(pare__plan_sparse(cx, plan, p));
+        ask_step(plan, p, p->prune_step);
     }
     return PARE_OK;
 }
@@ -219,20 +259,21 @@ static void count_bits(pare_plan *plan)
 pare_status pare__plan_resolve(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 {
     const size_t count = plan->model.config.blocks * PARE_ROLES;
-    int64_t *const owner = PARE_NEW(a, int64_t, count);
+    int64_t *const owner = PARE_NEW(a, int64_t, count), *const pruner = PARE_NEW(a, int64_t, count);
     plan->linear = PARE_NEW(a, pare_plan_linear, count);
     plan->transform = PARE_NEW(a, pare_plan_transform,
                                plan->recipe.steps * plan->model.config.blocks * PARE_SITES);
-    if (!owner || !plan->linear || !plan->transform)
+    if (!owner || !pruner || !plan->linear || !plan->transform)
         return PARE_ENOMEM;
     for (size_t i = 0; i < count; i++)
-        owner[i] = NO_STEP;
+        owner[i] = pruner[i] = NO_STEP;
     PARE_TRY(pare__plan_rotate(cx, a, plan));
     for (size_t step = plan->rotation ? 1 : 0; step < plan->recipe.steps; step++)
-        PARE_TRY(resolve_step(cx, a, plan, step, owner));
-    PARE_TRY(store_linears(cx, plan, owner));
+        PARE_TRY(resolve_step(cx, a, plan, step, owner, pruner));
+    PARE_TRY(store_linears(cx, plan, owner, pruner));
     PARE_TRY(pare__plan_changes(cx, a, plan, owner));
     ask_transforms(plan);
+    plan->reference = plan->transforms > 0 || plan->pruned > 0;
     plan->calibrated = plan->transforms > 0 || plan->recipe.kv.method == PARE_KV_KVQUANT;
     for (size_t s = 0; s < PARE_SITES; s++)
         plan->calibrated |= plan->kinds[s] != 0;

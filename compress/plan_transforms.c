@@ -178,7 +178,7 @@ static pare_status check_behind(pare_ctx *cx, const pare_plan *plan, const pare_
 
 static pare_status check_count(pare_ctx *cx, const pare_plan *plan)
 {
-    size_t count = 1; /* the quantizer */
+    size_t count = 1 + (plan->pruned > 0); /* the quantizer, a pruner */
     for (size_t step = 0; step < plan->recipe.steps; step++) {
         count += pare_pass_transforms(pass_at(plan, step));
         if (count > PARE_STEPS_MAX)

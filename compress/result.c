@@ -1,6 +1,6 @@
 /* The journal's form of what a unit left, little-endian:
  *
- *   u32 magic "PR02" | u32 rows | u32 kept | rows | kept tensors
+ *   u32 magic "PR03" | u32 rows | u32 kept | rows | kept tensors
  *   text  u16 length, bytes             double  its 64 bits
  *
  * Bounds come before reads and allocations: a count is believed only as far as the bytes that are
@@ -11,7 +11,7 @@
 #include "compress/manifest.h"
 
 enum {
-    MAGIC = 0x32305250, /* "PR02" */
+    MAGIC = 0x33305250, /* "PR03" */
     TEXT_MAX = 65535,
     FLAG_SYMMETRIC = 1,
     FLAG_F64 = 2,
@@ -19,11 +19,12 @@ enum {
     FLAG_OUTLIERS_INT8 = 8,
     FLAG_ROTATED = 16,
     FLAG_BIAS = 32,
-    FLAGS = 63,
+    FLAG_PRUNED = 64,
+    FLAGS = 127,
     HASH = 16,
-    MOST_BITS = 8,
+    MOST_BITS = 16,
     /* both names empty, no planes, no steps */
-    ROW_MIN = 2 + 2 + 4 * 8 + 1 + 1 + 3 + 2 * 8 + 8 + 4 + 5 * 8 + 4 + 1,
+    ROW_MIN = 2 + 2 + 4 * 8 + 1 + 1 + 3 + 2 * 8 + 1 + 8 + 8 + 4 + 6 * 8 + 4 + 1,
     KEPT_MIN = 2 + HASH
 };
 
@@ -66,7 +67,8 @@ static unsigned flags_of(const pare_linear_result *r)
     const pare_packed_linear *const l = &r->linear;
     return (l->symmetric ? FLAG_SYMMETRIC : 0u) | (r->f64 ? FLAG_F64 : 0u) |
            (r->fallback ? FLAG_FALLBACK : 0u) | (l->outliers_int8 ? FLAG_OUTLIERS_INT8 : 0u) |
-           (l->rotated ? FLAG_ROTATED : 0u) | (l->bias ? FLAG_BIAS : 0u);
+           (l->rotated ? FLAG_ROTATED : 0u) | (l->bias ? FLAG_BIAS : 0u) |
+           (r->pruned ? FLAG_PRUNED : 0u);
 }
 
 static void put_linear(sink *s, const pare_linear_result *r)
@@ -85,6 +87,8 @@ static void put_linear(sink *s, const pare_linear_result *r)
     put(s, l->activation.bits, 1);
     put(s, l->outliers, 8);
     put(s, l->sparse, 8);
+    put(s, (uint64_t)l->sparsity, 1);
+    put(s, l->kept, 8);
 }
 
 /* Bit p: the linear has plane p. */
@@ -105,6 +109,7 @@ static void put_row(sink *s, const pare_linear_result *r)
     put_double(s, r->weight_error);
     put_double(s, r->output_error);
     put_double(s, r->damp);
+    put_double(s, r->zeros);
     put_double(s, r->bits_per_weight);
     put_double(s, r->seconds);
     const unsigned planes = planes_of(&r->linear);
@@ -219,6 +224,7 @@ static void get_flags(source *s, pare_linear_result *r)
     r->linear.outliers_int8 = flags & FLAG_OUTLIERS_INT8;
     r->linear.rotated = flags & FLAG_ROTATED;
     r->linear.bias = flags & FLAG_BIAS;
+    r->pruned = flags & FLAG_PRUNED;
 }
 
 static void get_linear(source *s, pare_linear_result *r)
@@ -234,13 +240,18 @@ static void get_linear(source *s, pare_linear_result *r)
     get_flags(s, r);
     const unsigned encoding = (unsigned)get(s, 1), mode = (unsigned)get(s, 1);
     if (!s->bad &&
-        (encoding > PARE_ENCODING_BINARY || mode > PARE_ACTIVATION_FLOAT || l->bits > MOST_BITS))
+        (encoding > PARE_ENCODING_F16 || mode > PARE_ACTIVATION_FLOAT || l->bits > MOST_BITS))
         s->bad = "an unknown encoding";
     l->encoding = (pare_encoding)encoding;
     l->activation.mode = (pare_activation_mode)mode;
     l->activation.bits = (unsigned)get(s, 1);
     l->outliers = (size_t)get(s, 8);
     l->sparse = (size_t)get(s, 8);
+    const unsigned sparsity = (unsigned)get(s, 1);
+    if (!s->bad && sparsity > PARE_SPARSITY_BITMASK)
+        s->bad = "an unknown way to store zeros";
+    l->sparsity = (pare_sparsity_store)sparsity;
+    l->kept = get(s, 8);
 }
 
 static void get_hashes(source *s, pare_linear_result *r)
@@ -288,6 +299,7 @@ static void get_row(source *s, pare_linear_result *r)
     r->weight_error = get_double(s);
     r->output_error = get_double(s);
     r->damp = get_double(s);
+    r->zeros = get_double(s);
     r->bits_per_weight = get_double(s);
     r->seconds = get_double(s);
     get_hashes(s, r);

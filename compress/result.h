@@ -18,7 +18,7 @@ typedef struct pare_step_result {
 typedef struct pare_linear_result {
     pare_packed_linear linear;
     size_t block;
-    const char *method;            /* pass that gave the codes: "rtn", "gptq" */
+    const char *method;            /* pass that gave the codes ("rtn"), or only pruned */
     double weight_error;           /* |W - Q|^2 / |W|^2, Frobenius */
     double output_error;           /* tr((W-Q) H (W-Q)^T) / tr(W H W^T); below 0: not measured */
     double damp;                   /* damping of the factor in use; 0: none */
@@ -26,6 +26,8 @@ typedef struct pare_linear_result {
     bool f64;                      /* factored in double precision */
     bool fallback;                 /* codes come from RTN because no factor was found */
     size_t dead;                   /* input columns that calibration never saw */
+    bool pruned;                   /* by a step; what it set to 0 is still 0 */
+    double zeros;                  /* share of the stored weights that are 0 */
     double bits_per_weight;        /* bits of all planes over n * k */
     double seconds;                /* not part of the manifest */
     uint8_t hash[PARE_PLANES][16]; /* XXH3-128 of the planes that the linear has */

@@ -19,10 +19,11 @@ static pare_status load_block(pare_run *run, size_t block)
     if (rotation)
         PARE_TRY(pare_rotation_block(run->cx, &run->scratch, rotation, &run->current));
     run->block = pare_float_block_view(&run->current, &run->like);
-    if (run->plan.transforms)
+    if (run->plan.reference)
         pare_float_block_copy(c, &run->current, &run->reference);
     memset(run->done_count, 0, sizeof run->done_count);
     memset(run->done_error, 0, sizeof run->done_error);
+    pare__run_prune_begin(run);
     return pare__rotate_check_block(run, block);
 }
 
@@ -90,13 +91,13 @@ void pare__run_errors(pare_run *run, const float *w, const float *q, const float
                  : -1.0;
 }
 
-/* What quantizing cost: this step against the weights that it found, all steps against the float
+/* What storing cost: a quantizer against the weights that it found, all steps against the float
  * model. */
 static void measure(pare_run *run, const pare_plan_linear *l, const float *q, const float *zero,
                     const float *h, pare_linear_result *r)
 {
     const float *const w = run->current.weight[l->role];
-    const float *const whole = run->plan.transforms ? run->reference.weight[l->role] : w;
+    const float *const whole = run->plan.reference ? run->reference.weight[l->role] : w;
     const size_t n = l->packed.n, k = l->packed.k;
     double own[2], all[2];
     pare__run_errors(run, w, q, whole, zero, h, n, k, own);
@@ -108,11 +109,11 @@ static void measure(pare_run *run, const pare_plan_linear *l, const float *q, co
     r->output_error = all[1];
     r->steps = run->done_count[l->role];
     memcpy(r->step, run->done[l->role], r->steps * sizeof *r->step);
-    pare_step_result *const step = &r->step[r->steps++];
-    *step = (pare_step_result){.step = (unsigned)l->step,
-                               .pass = r->method,
-                               .weight_error = own[0],
-                               .output_error = own[1]};
+    if (l->quantized)
+        r->step[r->steps++] = (pare_step_result){.step = (unsigned)l->step,
+                                                 .pass = r->method,
+                                                 .weight_error = own[0],
+                                                 .output_error = own[1]};
 }
 
 /* What the linear's plan asks for and the pass left open. */
@@ -141,47 +142,92 @@ static void tell_ladder(pare_run *run, const pare_linear_result *r)
                      r->linear.name, r->damp, r->raises, r->f64 ? ", double precision" : "");
 }
 
-static pare_status quantize(pare_run *run, const pare_plan_linear *l, void *site_state,
-                            const pare_site_stats *stats, pare_linear_result *r)
+/* Packs and writes a linear, and takes over what is stored; w [n, k] is overwritten by it. */
+static pare_status store_linear(pare_run *run, const pare_plan_linear *l,
+                                const pare_site_stats *stats, pare_codes *codes, float *w,
+                                pare_linear_result *r)
 {
     const float *const h = stats->h;
-    pare_ctx *const cx = run->cx;
-    const double start = pare__seconds();
-    const pare_step *const step = &run->plan.recipe.step[l->step];
-    const pare_pass *const pass = pare_passes[step->pass];
     const size_t n = l->packed.n, k = l->packed.k;
-    *r = (pare_linear_result){.linear = l->packed, .block = l->block, .method = pass->name};
-    float *const w = PARE_NEW(&run->scratch, float, n *k);
-    if (!w)
-        return PARE_ENOMEM;
-    memcpy(w, run->current.weight[l->role], n * k * sizeof *w);
-    pare_codes codes = {0};
-    pare_pass_linear linear = {.w = w,
-                               .n = n,
-                               .k = k,
-                               .role = l->role,
-                               .stats = stats,
-                               .h = h,
-                               .site_state = site_state,
-                               .codes = &codes,
-                               .result = r};
-    const pare_status s = pare_pass_run(cx, pass, step->value, &linear, &run->scratch);
-    if (s != PARE_OK)
-        return pare_fail_context(cx, s, "%s", l->packed.name);
-    complete(run, l, stats, &codes);
+    complete(run, l, stats, codes);
     pare_packed_planes planes;
-    PARE_TRY(pare_packed_pack(cx, &run->scratch, &l->packed, &codes, &planes));
+    pare_status s = pare_packed_pack(run->cx, &run->scratch, &l->packed, codes, &planes);
+    if (s != PARE_OK)
+        return pare_fail_context(run->cx, s, "%s", r->method);
     PARE_TRY(each_plane(run, &planes, l->packed.name, put, r->hash));
     float *const zero = h ? PARE_NEW(&run->scratch, float, n *k) : w;
     if (!zero)
         return PARE_ENOMEM;
     PARE_TRY(adopt(run, l, &planes, w));
+    if (l->pruned)
+        PARE_TRY(run->frozen[l->role] ? pare__run_check_zeros(run, l, w, l->step)
+                                      : pare__run_freeze(run, l, w));
     measure(run, l, w, zero, h, r);
     memcpy(run->current.weight[l->role], w, n * k * sizeof *w);
     r->bits_per_weight = 8.0 * (double)planes.bytes.total / ((double)n * (double)k);
-    r->seconds = pare__seconds() - start;
+    r->zeros = pare__run_zeros(w, n * k);
+    return PARE_OK;
+}
+
+/* Weights of a linear to work on, and its empty result. */
+static float *begin_linear(pare_run *run, const pare_plan_linear *l, pare_linear_result *r)
+{
+    const size_t count = l->packed.n * l->packed.k;
+    float *const w = PARE_NEW(&run->scratch, float, count);
+    *r = (pare_linear_result){.linear = l->packed,
+                              .block = l->block,
+                              .method = pare_passes[run->plan.recipe.step[l->step].pass]->name};
+    if (w)
+        memcpy(w, run->current.weight[l->role], count * sizeof *w);
+    return w;
+}
+
+static pare_status quantize(pare_run *run, const pare_plan_linear *l, void *site_state,
+                            const pare_site_stats *stats, pare_linear_result *r)
+{
+    const double start = pare__seconds();
+    const pare_step *const step = &run->plan.recipe.step[l->step];
+    float *const w = begin_linear(run, l, r);
+    if (!w)
+        return PARE_ENOMEM;
+    const bool joint = l->pruned && l->prune_step == l->step;
+    pare_codes codes = {0};
+    pare_pass_linear linear = {.w = w,
+                               .n = l->packed.n,
+                               .k = l->packed.k,
+                               .role = l->role,
+                               .stats = stats,
+                               .h = stats->h,
+                               .site_state = site_state,
+                               .pruned = l->pruned && !joint,
+                               .sparsity = joint ? &l->sparsity : NULL,
+                               .codes = &codes,
+                               .result = r};
+    const pare_status s =
+        pare_pass_run(run->cx, pare_passes[step->pass], step->value, &linear, &run->scratch);
+    if (s != PARE_OK)
+        return pare_fail_context(run->cx, s, "%s", l->packed.name);
+    PARE_TRY(store_linear(run, l, stats, &codes, w, r));
     memcpy(r->step[r->steps - 1].note, linear.note, sizeof linear.note);
     tell_ladder(run, r);
+    r->seconds = pare__seconds() - start;
+    pare__run_add_pruning(run, l, r);
+    return PARE_OK;
+}
+
+/* A linear that was pruned and that nobody quantizes. */
+static pare_status store_pruned(pare_run *run, const pare_plan_linear *l,
+                                const pare_site_stats *stats, pare_linear_result *r)
+{
+    const double start = pare__seconds();
+    float *const w = begin_linear(run, l, r);
+    if (!w)
+        return PARE_ENOMEM;
+    PARE_TRY(pare__run_round_f16(run, l, w));
+    pare_codes codes = {.n = l->packed.n, .k = l->packed.k, .groups = 1, .values = w};
+    PARE_TRY(store_linear(run, l, stats, &codes, w, r));
+    r->seconds = pare__seconds() - start;
+    pare__run_add_pruning(run, l, r);
     return PARE_OK;
 }
 
@@ -197,7 +243,8 @@ static pare_status run_site(pare_run *run, size_t block, size_t step, pare_site 
     bool ready = false;
     for (size_t i = 0; i < plan->linears; i++) {
         const pare_plan_linear *const l = &plan->linear[i];
-        if (l->block != block || l->step != step ||
+        const bool prunes = pare_plan_prunes(l, step);
+        if (l->block != block || (!prunes && l->step != step) ||
             plan->model.config.arch->linear[l->role].site != site)
             continue;
         if (!ready && pass->site) {
@@ -208,7 +255,26 @@ static pare_status run_site(pare_run *run, size_t block, size_t step, pare_site 
         }
         ready = true;
         const pare_mark mark = pare_arena_mark(&run->scratch);
-        PARE_TRY(quantize(run, l, state, stats, &unit->row[unit->rows]));
+        PARE_TRY(prunes ? pare__run_prune(run, l, state, stats)
+                        : quantize(run, l, state, stats, &unit->row[unit->rows]));
+        unit->rows += !prunes;
+        pare_arena_rewind(&run->scratch, mark);
+    }
+    return PARE_OK;
+}
+
+/* Once the steps are done: what was pruned at the sites of `group` and is quantized by nobody. */
+static pare_status store_rest(pare_run *run, size_t block, unsigned group, const pare_stats *all,
+                              pare_unit_result *unit)
+{
+    const pare_plan *const plan = &run->plan;
+    for (size_t i = 0; i < plan->linears; i++) {
+        const pare_plan_linear *const l = &plan->linear[i];
+        const pare_site site = plan->model.config.arch->linear[l->role].site;
+        if (l->block != block || l->quantized || !(group & (1u << site)))
+            continue;
+        const pare_mark mark = pare_arena_mark(&run->scratch);
+        PARE_TRY(store_pruned(run, l, &all->site[site], &unit->row[unit->rows]));
         unit->rows++;
         pare_arena_rewind(&run->scratch, mark);
     }
@@ -239,6 +305,7 @@ static pare_status run_group(pare_run *run, size_t block, unsigned group, pare_s
     for (size_t step = 0; step < run->plan.recipe.steps; step++) {
         if (pare_pass_transforms(pare_passes[run->plan.recipe.step[step].pass])) {
             PARE_TRY(pare__run_transform(run, block, step, group, stats));
+            PARE_TRY(pare__run_check_block(run, block, step));
             continue;
         }
         for (unsigned site = 0; site < PARE_SITES; site++) {
@@ -250,7 +317,7 @@ static pare_status run_group(pare_run *run, size_t block, unsigned group, pare_s
             PARE_TRY(s);
         }
     }
-    return PARE_OK;
+    return store_rest(run, block, group, stats, unit);
 }
 
 static pare_status compress_block(pare_run *run, size_t block)
@@ -304,6 +371,7 @@ static pare_status restore_block(pare_run *run, size_t block)
             PARE_TRY(s);
             unit->row[r].linear = l->packed; /* what the plan knows is not taken from the file */
             unit->row[r].block = block;
+            unit->row[r].pruned = l->pruned;
             unit->row[r].method = pare_passes[run->plan.recipe.step[l->step].pass]->name;
             found++;
             break;

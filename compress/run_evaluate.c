@@ -44,26 +44,43 @@ pare_status pare__run_check_evaluations(pare_run *run)
     return s;
 }
 
+/* The model before and after on `tokens`. */
+static pare_status evaluate_tokens(pare_run *run, const pare_model *after,
+                                   const pare_tokens *tokens, bool kl, pare_report_eval *out)
+{
+    pare_ctx *const cx = run->cx;
+    pare_forward before_f, after_f;
+    PARE_TRY(pare_forward_init(cx, &run->scratch, &run->plan.model, out->window, false, &before_f));
+    PARE_TRY(pare_forward_init(cx, &run->scratch, after, out->window, false, &after_f));
+    const pare_eval_opts opts = {.window = out->window};
+    pare_status s =
+        pare_evaluate(cx, &before_f, NULL, &opts, tokens->id, tokens->count, &out->before);
+    if (s == PARE_OK)
+        s = pare_evaluate(cx, &after_f, kl ? &before_f : NULL, &opts, tokens->id, tokens->count,
+                          &out->after);
+    return s == PARE_OK ? s : pare_fail_context(cx, s, "evaluation on %s", out->data);
+}
+
 static pare_status evaluate_one(pare_run *run, const pare_model *after, const pare_evaluation *e,
                                 pare_report_eval *out)
 {
-    pare_ctx *const cx = run->cx;
     const char *const what = e->kl ? "kl" : "perplexity";
     const pare_text *const file = e->text.text ? &e->text : &e->tokens;
     *out = (pare_report_eval){.what = what, .data = file->text, .window = e->window};
     pare__notify(run, PARE_EVENT_EVALUATE, "%s on %s", what, file->text);
     pare_tokens tokens;
     PARE_TRY(read_data(run, e, &tokens));
-    pare_forward before_f, after_f;
-    PARE_TRY(pare_forward_init(cx, &run->scratch, &run->plan.model, e->window, false, &before_f));
-    PARE_TRY(pare_forward_init(cx, &run->scratch, after, e->window, false, &after_f));
-    const pare_eval_opts opts = {.window = e->window};
-    pare_status s =
-        pare_evaluate(cx, &before_f, NULL, &opts, tokens.id, tokens.count, &out->before);
-    if (s == PARE_OK)
-        s = pare_evaluate(cx, &after_f, e->kl ? &before_f : NULL, &opts, tokens.id, tokens.count,
-                          &out->after);
-    return s == PARE_OK ? s : pare_fail_context(cx, s, "evaluation on %s", file->text);
+    return evaluate_tokens(run, after, &tokens, e->kl, out);
+}
+
+/* What pruning did, when the recipe does not say on what to look at it. */
+static pare_status evaluate_held_out(pare_run *run, const pare_model *after, pare_report_eval *out)
+{
+    *out = (pare_report_eval){
+        .what = "kl", .data = "calibration windows held out", .window = run->plan.window};
+    pare__notify(run, PARE_EVENT_EVALUATE, "kl on %zu calibration windows held out",
+                 run->held_out.count / run->plan.window);
+    return evaluate_tokens(run, after, &run->held_out, true, out);
 }
 
 /* Opens the finished weights as a user will, and evaluates them. */
@@ -71,12 +88,18 @@ static pare_status evaluate_all(pare_run *run, pare_report_eval *evaluation)
 {
     pare_checkpoint ck;
     pare_model after;
+    const size_t count = run->plan.recipe.evaluations;
     pare_status s = pare_checkpoint_open(run->cx, run->a, run->plan.partial_path, &ck);
     if (s == PARE_OK)
         s = pare_model_load(run->cx, run->a, &ck, &after);
-    for (size_t i = 0; s == PARE_OK && i < run->plan.recipe.evaluations; i++) {
+    for (size_t i = 0; s == PARE_OK && i < count; i++) {
         const pare_mark mark = pare_arena_mark(&run->scratch);
         s = evaluate_one(run, &after, &run->plan.recipe.evaluation[i], &evaluation[i]);
+        pare_arena_rewind(&run->scratch, mark);
+    }
+    if (s == PARE_OK && run->plan.held_out) {
+        const pare_mark mark = pare_arena_mark(&run->scratch);
+        s = evaluate_held_out(run, &after, &evaluation[count]);
         pare_arena_rewind(&run->scratch, mark);
     }
     pare_checkpoint_close(&ck);
@@ -133,11 +156,11 @@ pare_status pare__run_evaluate(pare_run *run, pare_compress_result *out)
 {
     const pare_plan *const plan = &run->plan;
     const double start = pare__seconds();
-    pare_report_eval *const evaluation =
-        PARE_NEW(run->a, pare_report_eval, plan->recipe.evaluations);
+    const size_t evaluations = plan->recipe.evaluations + (plan->held_out > 0);
+    pare_report_eval *const evaluation = PARE_NEW(run->a, pare_report_eval, evaluations);
     if (!evaluation)
         return PARE_ENOMEM;
-    if (plan->recipe.evaluations)
+    if (evaluations)
         PARE_TRY(evaluate_all(run, evaluation));
     pare_report *const r = &out->report;
     *r = (pare_report){.model = plan->model_path,
@@ -152,7 +175,7 @@ pare_status pare__run_evaluate(pare_run *run, pare_compress_result *out)
                        .row = run->row,
                        .rows = run->rows,
                        .evaluation = evaluation,
-                       .evaluations = plan->recipe.evaluations,
+                       .evaluations = evaluations,
                        .bytes_before = plan->input_bytes,
                        .bytes_after = plan->packed_bytes - plan->layout.index_bytes,
                        .bits_per_weight = plan->bits_per_weight,

@@ -57,6 +57,41 @@ static pare_status read_stream(pare_run *run, pare_tokens *out)
     return pare_fail(run->cx, PARE_EINVAL, "no calibration data");
 }
 
+/* Adds to run->held_out at most `most` windows of the stream that are not among the drawn ones,
+ * spread evenly. Drawn windows stand in the order of the stream. */
+static pare_status hold_out(pare_run *run, const pare_tokens *stream, const pare_tokens *drawn,
+                            size_t most)
+{
+    const size_t window = run->plan.window, bytes = window * sizeof(int32_t);
+    const size_t windows = stream->count / window;
+    const int32_t **const left = PARE_NEW(&run->scratch, const int32_t *, windows);
+    if (!left)
+        return PARE_ENOMEM;
+    size_t count = 0, next = 0;
+    for (size_t i = 0; i < windows; i++) {
+        const int32_t *const at = stream->id + i * window;
+        if (next < drawn->count && memcmp(at, drawn->id + next, bytes) == 0)
+            next += window;
+        else
+            left[count++] = at;
+    }
+    const size_t room = run->plan.held_out - run->held_out.count / window;
+    const size_t wanted = most < room ? most : room, taken = count < wanted ? count : wanted;
+    for (size_t i = 0; i < taken; i++) {
+        memcpy(run->held_out.id + run->held_out.count, left[i * count / taken], bytes);
+        run->held_out.count += window;
+    }
+    return PARE_OK;
+}
+
+/* Room for what is held out; some of it must have been found once all texts are read. */
+static pare_status begin_held_out(pare_run *run)
+{
+    const size_t most = run->plan.held_out;
+    run->held_out = (pare_tokens){PARE_NEW(run->a, int32_t, most * run->plan.window), 0};
+    return run->held_out.id ? PARE_OK : PARE_ENOMEM;
+}
+
 static void hash_tokens(pare_run *run)
 {
     /* int32 as little-endian bytes, whatever the machine: x86-64 and aarch64 store them so */
@@ -99,7 +134,8 @@ static pare_status draw_share(pare_run *run, size_t text, int32_t *out)
     PARE_TRY(pare_tokens_windows(run->cx, &run->scratch, &stream, window, share, PARE_PICK_DRAW,
                                  seed, &drawn));
     memcpy(out, drawn.id, drawn.count * sizeof *out);
-    return PARE_OK;
+    const size_t part = plan->held_out * share / plan->samples;
+    return plan->held_out ? hold_out(run, &stream, &drawn, part ? part : 1) : PARE_OK;
 }
 
 /* Texts with weights: windows of each are cut and drawn for themselves, text behind text. */
@@ -129,6 +165,8 @@ static pare_status one_stream(pare_run *run)
     pare_status s = read_stream(run, &stream);
     if (s == PARE_OK)
         s = pick_windows(run, &stream);
+    if (s == PARE_OK && run->plan.held_out)
+        s = hold_out(run, &stream, &run->tokens, run->plan.held_out);
     pare_arena_rewind(&run->scratch, mark);
     return s;
 }
@@ -136,9 +174,13 @@ static pare_status one_stream(pare_run *run)
 pare_status pare__run_tokens(pare_run *run)
 {
     pare_plan *const plan = &run->plan;
-    if (!plan->calibrated)
+    if (!plan->calibrated && !plan->held_out)
         return PARE_OK;
+    if (plan->held_out)
+        PARE_TRY(begin_held_out(run));
     PARE_TRY(plan->recipe.calibration.weight ? mix_texts(run) : one_stream(run));
+    if (plan->held_out && run->held_out.count == 0)
+        return pare__plan_refuse_held_out(run->cx, plan, "calibration takes every window");
     hash_tokens(run);
     if (plan->samples)
         return PARE_OK;

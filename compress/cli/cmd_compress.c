@@ -108,6 +108,19 @@ static void on_event(void *self, const pare_event *e)
         l->log_failed = true;
 }
 
+/* Share of zeros in the pruned linears; below 0 when there are none. */
+static double pruned_zeros(const pare_report *r)
+{
+    double zeros = 0, weights = 0;
+    for (size_t i = 0; i < r->rows; i++) {
+        const pare_linear_result *const l = &r->row[i];
+        const double count = l->pruned ? (double)l->linear.n * (double)l->linear.k : 0;
+        zeros += l->zeros * count;
+        weights += count;
+    }
+    return weights > 0 ? zeros / weights : -1;
+}
+
 static void put_evaluation(pare_json_writer *w, const pare_report_eval *e)
 {
     pare_json_open_object(w, NULL);
@@ -136,6 +149,8 @@ static pare_status print_json(pare_cli *cli, const pare_compress_result *result)
     pare_json_put_integer(w, "bytes_before", (int64_t)r->bytes_before);
     pare_json_put_integer(w, "bytes_after", (int64_t)r->bytes_after);
     pare_json_put_finite(w, "bits_per_weight", r->bits_per_weight);
+    if (pruned_zeros(r) >= 0)
+        pare_json_put_finite(w, "zeros", pruned_zeros(r));
     pare_json_put_finite(w, "seconds", r->seconds);
     pare_json_put_integer(w, "peak_rss_bytes", (int64_t)r->peak_rss_bytes);
     pare_json_put_integer(w, "peak_anonymous_bytes", (int64_t)r->peak_anonymous_bytes);
@@ -159,6 +174,8 @@ static void print_text(const pare_compress_result *result)
                  "original model%s\n",
                  r->bits_per_weight, r->rows, r->model_bits_per_weight,
                  r->untied ? " (rotate unties the head)" : "");
+    if (pruned_zeros(r) >= 0)
+        (void)printf("zeros             %.2f%% of the pruned linears\n", 100 * pruned_zeros(r));
     for (size_t i = 0; i < r->evaluations; i++) {
         const pare_report_eval *const e = &r->evaluation[i];
         (void)printf("perplexity        %.4f -> %.4f (%+.2f%%)", e->before.ppl, e->after.ppl,

@@ -4,6 +4,7 @@
 #include "compress/cli/cli.h"
 #include "compress/cli/job_options.h"
 #include "compress/report/units.h"
+#include "compress/sparsity_text.h"
 
 pare_status pare_job_read(pare_cli *cli, const pare_args *args, pare_job *out)
 {
@@ -31,29 +32,68 @@ pare_status pare_job_read(pare_cli *cli, const pare_args *args, pare_job *out)
     return pare_args_bytes(cx, args, "ram-limit", &out->ram_limit);
 }
 
-static const char *pass_name(const pare_plan *p, const pare_plan_linear *l)
+static const char *pass_name(const pare_plan *p, size_t step)
 {
-    return pare_passes[p->recipe.step[l->step].pass]->name;
+    return pare_passes[p->recipe.step[step].pass]->name;
+}
+
+enum { PASSES = 64 };
+
+/* "gptq", "wanda + gptq", "wanda". */
+static const char *pass_names(const pare_plan *p, const pare_plan_linear *l, char text[PASSES])
+{
+    const bool two = l->pruned && l->prune_step != l->step;
+    (void)snprintf(text, PASSES, "%s%s%s", two ? pass_name(p, l->prune_step) : "", two ? " + " : "",
+                   pass_name(p, l->step));
+    return text;
+}
+
+/* "2:4", "50%", and nothing for a linear that is not pruned. */
+static const char *zeros_of(const pare_plan_linear *l, char text[PARE_SPARSITY_TEXT])
+{
+    text[0] = '\0';
+    return l->pruned ? pare_sparsity_text(&l->sparsity, text) : text;
+}
+
+typedef struct widths {
+    size_t name, pass, encoding, zeros; /* zeros 0: nothing is pruned */
+} widths;
+
+static size_t wider(size_t width, const char *text)
+{
+    const size_t len = strlen(text);
+    return len > width ? len : width;
+}
+
+static widths measure_table(const pare_plan *p)
+{
+    char encoding[PARE_PACKED_TEXT], passes[PASSES], zeros[PARE_SPARSITY_TEXT];
+    widths w = {6, 11, 8, p->pruned ? 6 : 0};
+    for (size_t i = 0; i < p->linears; i++) {
+        const pare_plan_linear *const l = &p->linear[i];
+        w.name = wider(w.name, l->packed.name);
+        w.pass = wider(w.pass, pass_names(p, l, passes));
+        w.encoding = wider(w.encoding, pare_packed_linear_text(&l->packed, encoding));
+        w.zeros = wider(w.zeros, zeros_of(l, zeros));
+    }
+    return w;
 }
 
 static void print_linears(const pare_plan *p)
 {
-    char encoding[PARE_PACKED_TEXT];
-    size_t width = 6, second = 8;
+    const widths w = measure_table(p);
+    const int pad = w.zeros ? 2 : 0;
+    (void)printf("%-*s  %13s  %-*s  %*s%*s%-*s %12s\n", (int)w.name, "linear", "shape", (int)w.pass,
+                 "pass", (int)w.zeros, w.zeros ? "pruned" : "", pad, "", (int)w.encoding,
+                 "encoding", "bytes");
     for (size_t i = 0; i < p->linears; i++) {
         const pare_packed_linear *const l = &p->linear[i].packed;
-        const size_t len = strlen(l->name), words = strlen(pare_packed_linear_text(l, encoding));
-        width = len > width ? len : width;
-        second = words > second ? words : second;
-    }
-    (void)printf("%-*s  %13s  %-11s  %-*s %12s\n", (int)width, "linear", "shape", "pass",
-                 (int)second, "encoding", "bytes");
-    for (size_t i = 0; i < p->linears; i++) {
-        const pare_packed_linear *const l = &p->linear[i].packed;
-        char shape[48];
+        char shape[48], encoding[PARE_PACKED_TEXT], passes[PASSES], zeros[PARE_SPARSITY_TEXT];
         (void)snprintf(shape, sizeof shape, "%zu x %zu", l->n, l->k);
-        (void)printf("%-*s  %13s  %-11s  %-*s %12llu\n", (int)width, l->name, shape,
-                     pass_name(p, &p->linear[i]), (int)second, pare_packed_linear_text(l, encoding),
+        (void)printf("%-*s  %13s  %-*s  %*s%*s%-*s %12llu\n", (int)w.name, l->name, shape,
+                     (int)w.pass, pass_names(p, &p->linear[i], passes), (int)w.zeros,
+                     zeros_of(&p->linear[i], zeros), pad, "", (int)w.encoding,
+                     pare_packed_linear_text(l, encoding),
                      (unsigned long long)pare_packed_linear_bytes(l).total);
     }
 }
@@ -79,6 +119,42 @@ static void print_cautions(const pare_plan *p)
     }
 }
 
+/* Pruned linears whose zeros are stored in one way. */
+static void print_store(const pare_plan *p, pare_sparsity_store store, bool floats)
+{
+    pare_sparsity_total t = {0};
+    for (size_t i = 0; i < p->linears; i++) {
+        const pare_packed_linear *const l = &p->linear[i].packed;
+        if (p->linear[i].pruned && l->sparsity == store &&
+            (l->encoding == PARE_ENCODING_F16) == floats)
+            pare_sparsity_add(&t, l);
+    }
+    if (t.linears && store == PARE_SPARSITY_NONE)
+        (void)printf("%-17s stored like other weights in %zu linears: saves no bytes and no time\n",
+                     "zeros", t.linears);
+    else if (t.linears)
+        (void)printf("%-17s left out of %zu linears (%s%s): %.1f%% of the bytes with them, saves "
+                     "%s\n",
+                     "zeros", t.linears, floats ? "f16 " : "", pare_sparsity_store_name(store),
+                     100.0 * (double)t.bytes / (double)t.dense_bytes, t.saves);
+}
+
+static void print_zeros(const pare_plan *p)
+{
+    for (pare_sparsity_store s = PARE_SPARSITY_NONE; s <= PARE_SPARSITY_BITMASK; s++) {
+        print_store(p, s, false);
+        print_store(p, s, true);
+    }
+}
+
+static void print_evaluation(const pare_plan *p)
+{
+    if (p->held_out)
+        (void)printf("%-17s perplexity and KL on up to %zu calibration windows held out: pruning "
+                     "is\n%-17s always evaluated, and the recipe has no evaluate:\n",
+                     "evaluation", p->held_out, "");
+}
+
 static void print_text(const pare_plan *p, double seconds)
 {
     char text[PARE_UNIT_TEXT], cache[PARE_KV_TEXT];
@@ -91,12 +167,14 @@ static void print_text(const pare_plan *p, double seconds)
     print_bytes("other files", p->other_bytes, ", estimate");
     print_bytes("input", p->input_bytes, "");
     (void)printf("%-17s %.3f in the listed linears\n", "bits per weight", p->bits_per_weight);
+    print_zeros(p);
     pare_kv_text(&p->model.config, &p->recipe.kv, cache);
     (void)printf("%-17s %s\n", "KV cache", cache);
     if (p->calibrated && p->samples)
         (void)printf("%-17s %zu windows of %zu tokens\n", "calibration", p->samples, p->window);
     else if (p->calibrated)
         (void)printf("%-17s all windows of %zu tokens\n", "calibration", p->window);
+    print_evaluation(p);
     if (p->samples || !p->calibrated)
         print_bytes("peak memory", p->peak_ram_bytes,
                     p->spill ? "; activations go to a file to stay within the limit" : "");
@@ -105,8 +183,24 @@ static void print_text(const pare_plan *p, double seconds)
     print_bytes("disk", p->disk_bytes, " while running");
     print_bytes("free disk", p->disk_free_bytes, "");
     (void)printf("%-17s about %s on this machine%s\n", "time", pare_units_seconds(seconds, text),
-                 p->recipe.evaluations ? "; the evaluation comes on top" : "");
+                 p->recipe.evaluations || p->held_out ? "; the evaluation comes on top" : "");
     print_cautions(p);
+}
+
+static void put_zeros(pare_json_writer *w, const pare_plan *p, const pare_plan_linear *l)
+{
+    char text[PARE_SPARSITY_TEXT];
+    const pare_packed_linear *const q = &l->packed;
+    pare_json_open_object(w, "pruned");
+    pare_json_put_text(w, "pass", pass_name(p, l->prune_step));
+    pare_json_put_text(w, "pattern", pare_sparsity_text(&l->sparsity, text));
+    pare_json_put_finite(w, "zeros",
+                         1.0 - (double)pare_sparsity_kept(&l->sparsity, q->n, q->k) /
+                                   ((double)q->n * (double)q->k));
+    pare_json_put_text(w, "storage", pare_sparsity_store_name(q->sparsity));
+    pare_json_put_integer(w, "dense_bytes", (int64_t)pare_sparsity_dense_bytes(q));
+    pare_json_put_text(w, "saves", pare_sparsity_saves(q));
+    pare_json_close(w);
 }
 
 static void put_linear(pare_json_writer *w, const pare_plan *p, const pare_plan_linear *l)
@@ -118,12 +212,14 @@ static void put_linear(pare_json_writer *w, const pare_plan *p, const pare_plan_
     pare_json_put_integer(w, NULL, (int64_t)l->packed.n);
     pare_json_put_integer(w, NULL, (int64_t)l->packed.k);
     pare_json_close(w);
-    pare_json_put_text(w, "pass", pass_name(p, l));
+    pare_json_put_text(w, "pass", pass_name(p, l->step));
     pare_json_put_integer(w, "bits", (int64_t)l->packed.bits);
     pare_json_put_integer(w, "group", (int64_t)l->packed.group);
     pare_json_put_bool(w, "symmetric", l->packed.symmetric);
     pare_json_put_text(w, "encoding", pare_packed_linear_text(&l->packed, encoding));
     pare_json_put_integer(w, "bytes", (int64_t)pare_packed_linear_bytes(&l->packed).total);
+    if (l->pruned)
+        put_zeros(w, p, l);
     pare_json_close(w);
 }
 
@@ -142,6 +238,7 @@ static pare_status print_json(pare_cli *cli, const pare_plan *p, double seconds)
     pare_json_put_kv(w, &p->model.config, &p->recipe.kv);
     pare_json_put_integer(w, "samples", (int64_t)p->samples);
     pare_json_put_integer(w, "window", (int64_t)p->window);
+    pare_json_put_integer(w, "held_out_windows", (int64_t)p->held_out);
     pare_json_put_bool(w, "spill", p->spill);
     pare_json_put_integer(w, "peak_ram_bytes", (int64_t)p->peak_ram_bytes);
     pare_json_put_integer(w, "disk_bytes", (int64_t)p->disk_bytes);

@@ -96,6 +96,10 @@ static void print_pass(const pare_pass *pass)
         (void)printf("\nsymmetric grid: codes -2^(b-1) .. 2^(b-1)-1 around a fixed zero, and the "
                      "smallest scale that\ncovers the group, so the largest weight falls on a code "
                      "and not between two.\n");
+    if (pass->sparsity)
+        (void)printf("\nzeros stay zeros through every later pass; \"pare plan\" says how they are "
+                     "stored and\nwhat that saves. Pruning is always evaluated: by evaluate: of "
+                     "the recipe, else on\ncalibration windows that are held out.\n");
     if (pass->caution)
         (void)printf("\nnote: %s.\n", pass->caution);
     (void)printf("\nexample  passes:\n           - %s: {", pass->name);

@@ -65,9 +65,14 @@ static void put_evaluations(pare_text_out *t, const pare_report *r)
 const char *pare__report_caution(const pare_report *r, size_t pass)
 {
     const pare_pass *const p = pare_passes[pass];
-    for (size_t i = 0; p->caution && i < r->rows; i++)
-        if (strcmp(r->row[i].method, p->name) == 0)
+    for (size_t i = 0; p->caution && i < r->rows; i++) {
+        const pare_linear_result *const l = &r->row[i];
+        if (strcmp(l->method, p->name) == 0)
             return p->caution;
+        for (size_t s = 0; s < l->steps; s++)
+            if (strcmp(l->step[s].pass, p->name) == 0)
+                return p->caution;
+    }
     return NULL;
 }
 
@@ -77,6 +82,52 @@ static void put_cautions(pare_text_out *t, const pare_report *r)
         const char *const caution = pare__report_caution(r, p);
         if (caution)
             pare__text_put(t, "\nNote on %s: %s.\n", pare_passes[p]->name, caution);
+    }
+}
+
+bool pare__report_pruned(const pare_report *r)
+{
+    bool pruned = false;
+    for (size_t i = 0; i < r->rows; i++)
+        pruned |= r->row[i].pruned;
+    return pruned;
+}
+
+pare_sparsity_total pare__report_sparse(const pare_report *r, pare_sparsity_store store,
+                                        bool floats, double *zeros)
+{
+    pare_sparsity_total t = {0};
+    double zero = 0, weights = 0;
+    for (size_t i = 0; i < r->rows; i++) {
+        const pare_packed_linear *const l = &r->row[i].linear;
+        if (!r->row[i].pruned || l->sparsity != store ||
+            (l->encoding == PARE_ENCODING_F16) != floats)
+            continue;
+        const double count = (double)l->n * (double)l->k;
+        pare_sparsity_add(&t, l);
+        zero += r->row[i].zeros * count;
+        weights += count;
+    }
+    *zeros = weights > 0 ? zero / weights : 0;
+    return t;
+}
+
+static void put_sparse(pare_text_out *t, const pare_report *r)
+{
+    if (!pare__report_pruned(r))
+        return;
+    pare__text_put(t, "\n## Pruning\n\nZeros in the pruned linears, and what leaving them out "
+                      "saves.\n\n| storage | linears | zeros | bytes | bytes with zeros stored | "
+                      "saves |\n|---|---|---|---|---|---|\n");
+    for (unsigned i = 0; i < 2 * (PARE_SPARSITY_BITMASK + 1); i++) {
+        double zeros;
+        const pare_sparsity_store store = (pare_sparsity_store)(i / 2);
+        const pare_sparsity_total s = pare__report_sparse(r, store, i % 2, &zeros);
+        if (s.linears)
+            pare__text_put(t, "| %s%s | %zu | %.2f%% | %llu | %llu | %s |\n", i % 2 ? "f16 " : "",
+                           store ? pare_sparsity_store_name(store) : "like other weights",
+                           s.linears, 100 * zeros, (unsigned long long)s.bytes,
+                           (unsigned long long)s.dense_bytes, s.saves);
     }
 }
 
@@ -169,6 +220,7 @@ void pare__report_card(pare_text_out *t, const pare_report *r)
     put_evaluations(t, r);
     put_cautions(t, r);
     put_encodings(t, r);
+    put_sparse(t, r);
     put_fallbacks(t, r);
     pare__text_put(t,
                    "\n## Shape\n\n%zu blocks, hidden %zu, intermediate %zu, %zu heads (%zu "

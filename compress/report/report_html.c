@@ -93,6 +93,28 @@ static void put_evaluations(pare_text_out *t, const pare_report *r)
     pare__text_put(t, "</table>\n");
 }
 
+static void put_sparse(pare_text_out *t, const pare_report *r)
+{
+    if (!pare__report_pruned(r))
+        return;
+    pare__text_put(t, "<h2>Pruning</h2>\n<table><tr><th>storage</th><th>linears</th><th>zeros</th>"
+                      "<th>bytes</th><th>bytes with zeros stored</th><th>saves</th></tr>\n");
+    for (unsigned i = 0; i < 2 * (PARE_SPARSITY_BITMASK + 1); i++) {
+        double zeros;
+        const pare_sparsity_store store = (pare_sparsity_store)(i / 2);
+        const pare_sparsity_total s = pare__report_sparse(r, store, i % 2, &zeros);
+        if (s.linears)
+            pare__text_put(t,
+                           "<tr><td>%s%s</td><td>%zu</td><td>%.2f%%</td><td>%llu</td><td>%llu</td>"
+                           "<td>%s</td></tr>\n",
+                           i % 2 ? "f16 " : "",
+                           store ? pare_sparsity_store_name(store) : "like other weights",
+                           s.linears, 100 * zeros, (unsigned long long)s.bytes,
+                           (unsigned long long)s.dense_bytes, s.saves);
+    }
+    pare__text_put(t, "</table>\n");
+}
+
 static void put_notes(pare_text_out *t, const pare_linear_result *l)
 {
     for (size_t i = 0; i < l->steps; i++) {
@@ -107,7 +129,7 @@ static void put_notes(pare_text_out *t, const pare_linear_result *l)
 static void put_layers(pare_text_out *t, const pare_report *r)
 {
     pare__text_put(t, "<h2>Linears</h2>\n<table><tr><th>linear</th><th>method</th><th>shape</th>"
-                      "<th>encoding</th><th>bits per weight</th><th>weight error</th>"
+                      "<th>encoding</th><th>zeros</th><th>bits per weight</th><th>weight error</th>"
                       "<th>output error</th><th>damping</th><th>notes</th></tr>\n");
     for (size_t i = 0; i < r->rows; i++) {
         const pare_linear_result *const l = &r->row[i];
@@ -116,6 +138,10 @@ static void put_layers(pare_text_out *t, const pare_report *r)
         pare__text_put_html(t, l->linear.name);
         pare__text_put(t, "</td><td>%s</td><td>%zu &times; %zu</td><td>%s</td>", l->method,
                        l->linear.n, l->linear.k, pare_packed_linear_text(&l->linear, encoding));
+        if (l->pruned)
+            pare__text_put(t, "<td>%.2f%%</td>", 100 * l->zeros);
+        else
+            pare__text_put(t, "<td></td>");
         pare__text_put(t, "<td>%.3f</td><td>%.3g</td>", l->bits_per_weight, l->weight_error);
         if (l->output_error >= 0)
             pare__text_put(t, "<td>%.3g</td><td>%g</td>", l->output_error, l->damp);
@@ -147,6 +173,7 @@ void pare__report_html(pare_text_out *t, const pare_report *r)
     put_evaluations(t, r);
     put_cautions(t, r);
     pare__report_map(t, r);
+    put_sparse(t, r);
     put_layers(t, r);
     pare__text_put(t, "<h2>Recipe</h2>\n<pre>");
     pare__text_put_html(t, r->recipe_text);

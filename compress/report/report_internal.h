@@ -3,6 +3,7 @@
 #define PARE_COMPRESS_REPORT_INTERNAL_H
 
 #include "compress/report/report.h"
+#include "compress/sparsity_text.h"
 
 /* Errors (memory) are sticky: writers need not look, pare__text_save does. */
 typedef struct pare_text_out {
@@ -32,6 +33,13 @@ void pare__report_run(pare_json_writer *w, const pare_report *r);
 /* What the user of pass `pass` (index of pare_passes) should expect; NULL when there is nothing to
  * say or no row comes from it. */
 const char *pare__report_caution(const pare_report *r, size_t pass);
+
+/* Rows that were pruned and store zeros in one way; their share of zeros in *zeros. */
+pare_sparsity_total pare__report_sparse(const pare_report *r, pare_sparsity_store store,
+                                        bool floats, double *zeros);
+
+/* True when a row was pruned. */
+bool pare__report_pruned(const pare_report *r);
 
 /* True when keys and values are kept otherwise than as floats. */
 /* What to say behind the bits per weight of the original model; may be empty. */

@@ -19,8 +19,9 @@ static pare_linear_result row(const char *name, bool symmetric)
                             .dead = 7,
                             .bits_per_weight = 5.5,
                             .seconds = 12.5};
+    static const pare_plane plane[] = {PARE_PLANE_CODES, PARE_PLANE_SCALES, PARE_PLANE_ZEROS};
     for (size_t i = 0; i < (symmetric ? 32 : 48); i++)
-        r.hash[i / 16][i % 16] = (uint8_t)(i * 5);
+        r.hash[plane[i / 16]][i % 16] = (uint8_t)(i * 5);
     return r;
 }
 
@@ -123,6 +124,38 @@ START_TEST(every_encoding_and_what_steps_cost_outlive_the_journal)
 }
 END_TEST
 
+START_TEST(what_was_pruned_outlives_the_journal)
+{
+    pare_ctx cx;
+    pare_arena a;
+    unsigned char *bytes;
+    size_t len;
+    pare_linear_result want = row("b.0.v", true);
+    want.linear.encoding = PARE_ENCODING_F16;
+    want.linear.bits = 16;
+    want.linear.group = 0;
+    want.linear.sparsity = PARE_SPARSITY_BITMASK;
+    want.linear.kept = 1234;
+    want.pruned = true;
+    want.zeros = 0.625;
+    memset(want.hash, 0, sizeof want.hash);
+    memset(want.hash[PARE_PLANE_MASK], 5, sizeof *want.hash);
+    memset(want.hash[PARE_PLANE_VALUES], 6, sizeof *want.hash);
+    const pare_unit_result in = {&want, 1, NULL, 0};
+    pare_unit_result u;
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    ck_assert_int_eq(pare_result_encode(&cx, &a, &in, &bytes, &len), PARE_OK);
+    ck_assert_msg(pare_result_decode(&cx, &a, bytes, len, &u) == PARE_OK, "%s", cx.what);
+    const pare_linear_result *const r = &u.row[0];
+    ck_assert(r->linear.encoding == PARE_ENCODING_F16 && r->linear.bits == 16);
+    ck_assert(r->linear.sparsity == PARE_SPARSITY_BITMASK && r->linear.kept == 1234);
+    ck_assert(r->pruned && r->zeros == 0.625);
+    ck_assert_mem_eq(r->hash, want.hash, sizeof want.hash);
+    pare_arena_release(&a);
+}
+END_TEST
+
 START_TEST(every_truncation_and_every_longer_payload_is_refused)
 {
     pare_ctx cx;
@@ -156,8 +189,9 @@ START_TEST(each_kind_of_damage_is_named)
         {0, 'X', "another version"},
         {6, 1, "more items than bytes"},
         {14, 0, "a NUL in a name"},
-        {12 + 7 + 6 + 33, 64, "unknown flags"},
-        {12 + 7 + 6 + 34 + 19 + 12 + 7, 0x7f, "a number that is not finite"},
+        {12 + 7 + 6 + 33, 128, "unknown flags"},
+        {12 + 7 + 6 + 34 + 19, 3, "an unknown way to store zeros"},
+        {12 + 7 + 6 + 34 + 19 + 9 + 12 + 7, 0x7f, "a number that is not finite"},
     };
     pare_ctx cx;
     pare_arena a;
@@ -200,6 +234,7 @@ START_TEST(the_corpus_reaches_every_message)
                                            "another version",
                                            "bytes behind the last item",
                                            "an unknown encoding",
+                                           "an unknown way to store zeros",
                                            "other planes than such a linear has",
                                            "too many steps",
                                            "a note that is too long or has a NUL"};
@@ -305,7 +340,7 @@ START_TEST(the_manifest_says_what_was_done_to_each_tensor)
     const pare_json *const hashes = pare_json_get(v, "xxh3");
     ck_assert_uint_eq(pare_json_count(hashes), 10);
     ck_assert_str_eq(pare_json_text(pare_json_get(hashes, "salient"), NULL),
-                     "07070707070707070707070707070707");
+                     "0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a");
     const pare_json *const steps = pare_json_get(v, "steps");
     ck_assert_uint_eq(pare_json_count(steps), 2);
     const pare_json *const awq = pare_json_at(steps, 0);
@@ -415,6 +450,7 @@ int main(void)
     Suite *const s = suite_create("manifest");
     TCase *const t = tcase_create("manifest");
     tcase_add_test(t, results_of_a_unit_decode_to_what_was_encoded);
+    tcase_add_test(t, what_was_pruned_outlives_the_journal);
     tcase_add_test(t, every_encoding_and_what_steps_cost_outlive_the_journal);
     tcase_add_test(t, every_truncation_and_every_longer_payload_is_refused);
     tcase_add_test(t, each_kind_of_damage_is_named);

@@ -12,6 +12,8 @@ static pare_linear_result rows[] = {
      .weight_error = 0.01,
      .output_error = 0.002,
      .damp = 0.01,
+     .pruned = true,
+     .zeros = 0.5,
      .step = {{.step = 0,
                .pass = "awq",
                .output_error = 0.0005,
@@ -139,8 +141,17 @@ START_TEST(the_table_of_layers_quotes_names_and_leaves_out_what_was_not_measured
     check_contains("layers.csv", "1,\"model.layers.1.mlp.<up>,\"\"x\"\"\",rtn,172,64,3,0,0,", "-1");
     check_contains("layers.csv", "0.01,0.002,0.01,0,0,0,0,0", "nan");
     check_contains("run.json", "\"ppl\": 5", "nan");
-    check_contains("layers.csv", ",0.01,0.002,0.01,0,0,0,0,0,int4 g32 sym,,\n", "nan");
-    check_contains("layers.csv", ",0.03,,0,0,0,1,3,0,int3 row asym,,\n", "nan");
+    check_contains("layers.csv", ",0.01,0.002,0.01,0,0,0,0,0,int4 g32 sym,,,1,0.5\n", "nan");
+    check_contains("layers.csv", ",0.03,,0,0,0,1,3,0,int3 row asym,,,0,0\n", "nan");
+}
+END_TEST
+
+START_TEST(zeros_of_pruned_linears_are_told_with_what_they_save)
+{
+    check_contains("README.md", "| like other weights | 1 | 50.00% | 2304 | 2304 | nothing |\n",
+                   "bitmask");
+    check_contains("report.html",
+                   "<td>like other weights</td><td>1</td><td>50.00%</td><td>2304</td>", "bitmask");
 }
 END_TEST
 
@@ -148,9 +159,9 @@ START_TEST(what_each_step_cost_has_rows_of_its_own)
 {
     check_contains("layers.csv",
                    "0,model.layers.0.self_attn.q_proj,awq,64,64,4,32,1,0,0.25,0.0005,,,,,,,,0,"
-                   "\"alpha 0.55, \"\"c\"\"\"\n",
+                   "\"alpha 0.55, \"\"c\"\"\",,\n",
                    "rtn,64");
-    check_contains("layers.csv", "q_proj,gptq,64,64,4,32,1,0,0.01,0.0015,,,,,,,,1,\n", "rtn,64");
+    check_contains("layers.csv", "q_proj,gptq,64,64,4,32,1,0,0.01,0.0015,,,,,,,,1,,,\n", "rtn,64");
     check_contains("report.html", "awq: alpha 0.55, &quot;c&quot;", "gptq: ");
 }
 END_TEST
@@ -204,6 +215,7 @@ int main(void)
     tcase_add_test(t, the_form_of_the_cache_is_told);
     tcase_add_test(t, bits_of_an_untied_head_are_said_to_count);
     tcase_add_test(t, the_model_card_lists_each_encoding_once);
+    tcase_add_test(t, zeros_of_pruned_linears_are_told_with_what_they_save);
     tcase_add_test(t, what_each_step_cost_has_rows_of_its_own);
     tcase_add_test(t, failed_allocations_are_reported_and_leak_nothing);
     tcase_add_test(t, sizes_are_read_as_people_write_them);

@@ -1,0 +1,164 @@
+/* Pruning: which step prunes which linear, what the facts refuse, how zeros are stored, and what is
+ * evaluated afterwards. */
+#include <string.h>
+#include <sys/stat.h>
+
+#include "compress/plan_internal.h"
+#include "runtime/file.h"
+
+/* Windows that are evaluated at most when the recipe names no data. */
+enum { HELD_OUT_MOST = 32 };
+
+static const pare_step *step_at(const pare_plan *plan, size_t step)
+{
+    return &plan->recipe.step[step];
+}
+
+static const char *pass_name(const pare_plan *plan, size_t step)
+{
+    return pare_passes[step_at(plan, step)->pass]->name;
+}
+
+/* What the parameters of a step ask for. */
+static pare_status read_sparsity(pare_ctx *cx, const pare_plan *plan, size_t step,
+                                 pare_sparsity *out)
+{
+    const pare_step *const s = step_at(plan, step);
+    *out = (pare_sparsity){0};
+    pare_status status = pare_passes[s->pass]->sparsity(cx, s->value, out);
+    out->seed = plan->recipe.seed;
+    if (status == PARE_OK)
+        status = pare_sparsity_check(cx, out);
+    if (status != PARE_EINVAL)
+        return status;
+    char reason[sizeof cx->what];
+    memcpy(reason, cx->what, sizeof reason);
+    pare_ctx_clear(cx);
+    return pare_recipe_fail(cx, s->place, "%s: %s", pass_name(plan, step), reason);
+}
+
+pare_status pare__plan_prune(pare_ctx *cx, const pare_plan *plan, size_t step, const bool *selected,
+                             const int64_t *owner, int64_t *pruner)
+{
+    pare_sparsity unused;
+    PARE_TRY(read_sparsity(cx, plan, step, &unused));
+    for (size_t i = 0; i < plan->model.config.blocks * PARE_ROLES; i++) {
+        if (!selected[i])
+            continue;
+        const char *const name = plan->model.block[i / PARE_ROLES].linear[i % PARE_ROLES].name;
+        if (pruner[i] >= 0)
+            return pare_recipe_fail(cx, step_at(plan, step)->place,
+                                    "%s: %s is already pruned by pass %zu (%s); separate them with "
+                                    "targets and skip",
+                                    pass_name(plan, step), name, (size_t)pruner[i],
+                                    pass_name(plan, (size_t)pruner[i]));
+        if (owner[i] >= 0)
+            return pare_recipe_fail(cx, step_at(plan, step)->place,
+                                    "%s: %s is already quantized by pass %zu (%s), and what prunes "
+                                    "must stand in front of it",
+                                    pass_name(plan, step), name, (size_t)owner[i],
+                                    pass_name(plan, (size_t)owner[i]));
+        pruner[i] = (int64_t)step;
+    }
+    return PARE_OK;
+}
+
+/* Two places for each four columns hold what stays. */
+static bool fits_2_4(const pare_sparsity *s)
+{
+    return s->of == 4 && s->keep <= 2;
+}
+
+/* Nobody quantizes: weights stay in F16. */
+static void store_floats(pare_plan_linear *l)
+{
+    pare_packed_linear *const p = &l->packed;
+    const bool narrow = fits_2_4(&l->sparsity);
+    p->bits = 16;
+    p->symmetric = true;
+    p->encoding = PARE_ENCODING_F16;
+    p->activation = (pare_activation){.mode = PARE_ACTIVATION_FLOAT};
+    p->sparsity = narrow ? PARE_SPARSITY_2_4 : PARE_SPARSITY_BITMASK;
+    p->kept = narrow ? 0 : pare_sparsity_kept(&l->sparsity, p->n, p->k);
+}
+
+static bool packs_codes(const pare_packed_linear *p)
+{
+    return p->encoding == PARE_ENCODING_UNIFORM && p->symmetric && (p->bits == 4 || p->bits == 8) &&
+           p->activation.mode != PARE_ACTIVATION_FLOAT && !p->outliers && !p->sparse;
+}
+
+pare_status pare__plan_sparse(pare_ctx *cx, const pare_plan *plan, pare_plan_linear *l)
+{
+    pare_packed_linear *const p = &l->packed;
+    PARE_TRY(read_sparsity(cx, plan, l->prune_step, &l->sparsity));
+    l->sparsity.tensor = (uint64_t)l->block * PARE_ROLES + l->role;
+    if (l->quantized &&
+        (p->encoding == PARE_ENCODING_CODEBOOK || p->encoding == PARE_ENCODING_BINARY))
+        return pare_recipe_fail(cx, step_at(plan, l->step)->place,
+                                "%s: %s is pruned by pass %zu (%s), and the levels of this storage "
+                                "have no 0 to keep; quantize it otherwise, or leave it out with "
+                                "skip",
+                                pass_name(plan, l->step), p->name, l->prune_step,
+                                pass_name(plan, l->prune_step));
+    if (!l->quantized)
+        store_floats(l);
+    else if (fits_2_4(&l->sparsity) && packs_codes(p))
+        p->sparsity = PARE_SPARSITY_2_4;
+    return PARE_OK;
+}
+
+static pare_place first_pruner(const pare_plan *plan, const char **name)
+{
+    size_t step = SIZE_MAX;
+    for (size_t i = 0; i < plan->linears; i++)
+        if (plan->linear[i].pruned && plan->linear[i].prune_step < step)
+            step = plan->linear[i].prune_step;
+    *name = pass_name(plan, step);
+    return step_at(plan, step)->place;
+}
+
+pare_status pare__plan_refuse_held_out(pare_ctx *cx, const pare_plan *plan, const char *why)
+{
+    const char *name;
+    const pare_place place = first_pruner(plan, &name);
+    return pare_recipe_fail(cx, place,
+                            "%s: a pruned model is always evaluated, the recipe has no "
+                            "\"evaluate:\", and %s; add \"evaluate:\" with perplexity or kl of "
+                            "a text or tokens file",
+                            name, why);
+}
+
+/* A file of tokens tells its windows by its size; texts are cut when they are read. */
+static pare_status check_tokens(pare_ctx *cx, pare_arena *a, const pare_plan *plan)
+{
+    const pare_calibration *const c = &plan->recipe.calibration;
+    char *const directory = pare_path_directory(a, plan->job->recipe);
+    char *const path = directory ? pare_path_join(a, directory, c->tokens.text) : NULL;
+    struct stat st;
+    if (!path)
+        return PARE_ENOMEM;
+    const bool known = stat(path, &st) == 0;
+    if (known && (uint64_t)st.st_size / sizeof(int32_t) / plan->window > plan->samples)
+        return PARE_OK;
+    return known ? pare__plan_refuse_held_out(cx, plan, "calibration takes every window") : PARE_OK;
+}
+
+pare_status pare__plan_hold_out(pare_ctx *cx, pare_arena *a, pare_plan *plan)
+{
+    const pare_calibration *const c = &plan->recipe.calibration;
+    if (!plan->pruned || plan->recipe.evaluations)
+        return PARE_OK;
+    plan->held_out = HELD_OUT_MOST;
+    switch (c->kind) {
+    case PARE_CALIBRATION_NONE:
+        return pare__plan_refuse_held_out(cx, plan, "there is no calibration to hold windows out");
+    case PARE_CALIBRATION_GENERATE:
+        return pare__plan_refuse_held_out(cx, plan, "calibration is on the model's own samples");
+    default: break;
+    }
+    if (c->samples == 0)
+        return pare__plan_refuse_held_out(cx, plan,
+                                          "calibration takes every window (samples: all)");
+    return c->kind == PARE_CALIBRATION_TOKENS ? check_tokens(cx, a, plan) : PARE_OK;
+}
