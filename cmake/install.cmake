@@ -1,7 +1,7 @@
 # Installs the program, the archive, the headers, the CMake package and the pkg-config file.
 install(TARGETS pare RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS pare_archive EXPORT pare-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-foreach(module IN ITEMS kernels runtime formats recipes calib quant compress)
+foreach(module IN ITEMS kernels runtime formats recipes calib quant prune compress)
     install(DIRECTORY ${PROJECT_SOURCE_DIR}/${module}
             DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/pare
             FILES_MATCHING PATTERN "*.h" PATTERN "*_internal.h" EXCLUDE PATTERN "version.h" EXCLUDE

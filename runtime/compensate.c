@@ -6,10 +6,13 @@
  *         error * U_ji from each later column i of the block
  *     W[tile, behind] -= E[tile, block] U[block, behind]           one product, the lazy update
  *
+ * What goes unstructured is chosen block by block over all rows (compensate_mask.c), and then tiles
+ * wait for each other after each block instead of after the last.
+ *
  * Every inner loop runs over the 64 rows of a strip, which are independent: the chain of roundings
  * of one row is hidden behind the other rows, and the loops vectorize on any CPU. Errors take the
  * place of the weights they come from. */
-#include "runtime/compensate.h"
+#include "runtime/compensate_internal.h"
 
 #include <math.h>
 #include <string.h>
@@ -18,48 +21,21 @@
 #include "runtime/scales.h"
 #include "runtime/threads.h"
 
-enum { TILE = 128, STRIP = 64 };
+enum { TILE = PARE__TILE, STRIP = PARE__STRIP };
 
-/* Scratch of one worker. */
-typedef struct strip {
-    float *t;       /* [block, STRIP] weights, then errors, of the block */
-    uint8_t *codes; /* [block, STRIP] */
-    float *row;     /* [k] for reordering */
-    float scale[STRIP], divisor[STRIP], zero[STRIP];
-    double loss[STRIP];
-} strip;
-
-/* First fault of a tile. */
-typedef struct tile_fault {
-    pare_grid_fault fault;
-    size_t row, group;
-    float value;
-} tile_fault;
-
-typedef struct gptq_job {
-    const pare_grid *grid;
-    const pare_factor *factor;
-    pare_codes *out;
-    float *w;
-    size_t n, k, block;
-    strip *strips;     /* per worker */
-    double *loss;      /* per tile */
-    tile_fault *fault; /* per tile */
-} gptq_job;
-
-static size_t column_at(const gptq_job *job, size_t position)
+static size_t column_at(const pare__sweep *job, size_t position)
 {
     return job->factor->order ? job->factor->order[position] : position;
 }
 
-static size_t group_of(const gptq_job *job, size_t column)
+static size_t group_of(const pare__sweep *job, size_t column)
 {
     return job->grid->group ? column / job->grid->group : 0;
 }
 
 /* Fits groups [first, end) of rows [r0, r1) to the weights as they stand. */
-static bool fit_groups(const gptq_job *job, size_t r0, size_t r1, size_t first, size_t end,
-                       tile_fault *fault)
+static bool fit_groups(const pare__sweep *job, size_t r0, size_t r1, size_t first, size_t end,
+                       pare__tile_fault *fault)
 {
     const size_t k = job->k, group = job->grid->group, groups = job->out->groups;
     for (size_t i = r0; i < r1; i++)
@@ -69,7 +45,7 @@ static bool fit_groups(const gptq_job *job, size_t r0, size_t r1, size_t first, 
             const pare_grid_fault f = pare_grid_fit(job->grid, job->w + i * k + begin, stop - begin,
                                                     scale, &job->out->zeros[i * groups + g]);
             if (f != PARE_GRID_OK) {
-                *fault = (tile_fault){f, i, g, *scale};
+                *fault = (pare__tile_fault){f, i, g, *scale};
                 return false;
             }
         }
@@ -77,18 +53,18 @@ static bool fit_groups(const gptq_job *job, size_t r0, size_t r1, size_t first, 
 }
 
 /* Fits the groups whose first column lies in [c0, c1). */
-static bool fit_block(const gptq_job *job, size_t r0, size_t r1, size_t c0, size_t c1,
-                      tile_fault *fault)
+static bool fit_block(const pare__sweep *job, size_t r0, size_t r1, size_t c0, size_t c1,
+                      pare__tile_fault *fault)
 {
-    const size_t group = job->grid->group;
-    if (job->factor->order || pare_grid_whole(job->grid))
+    const size_t group = job->grid ? job->grid->group : 0;
+    if (!job->grid || job->factor->order || pare_grid_whole(job->grid))
         return true; /* fitted beforehand */
     if (group == 0)
         return c0 > 0 || fit_groups(job, r0, r1, 0, 1, fault);
     return fit_groups(job, r0, r1, (c0 + group - 1) / group, (c1 + group - 1) / group, fault);
 }
 
-static void zero_dead(const gptq_job *job, size_t r0, size_t r1)
+static void zero_dead(const pare__sweep *job, size_t r0, size_t r1)
 {
     const size_t k = job->k;
     for (size_t i = r0; i < r1 && job->factor->damping.dead; i++)
@@ -97,14 +73,16 @@ static void zero_dead(const gptq_job *job, size_t r0, size_t r1)
 }
 
 /* Zeroes dead columns; with an order, fits every group and sorts the columns of the rows. */
-static bool prepare_rows(const gptq_job *job, size_t r0, size_t r1, float *row, tile_fault *fault)
+static bool prepare_rows(const pare__sweep *job, size_t r0, size_t r1, float *row,
+                         pare__tile_fault *fault)
 {
     const pare_factor *const factor = job->factor;
     const size_t k = job->k;
     zero_dead(job, r0, r1);
     if (!factor->order)
         return true;
-    if (!pare_grid_whole(job->grid) && !fit_groups(job, r0, r1, 0, job->out->groups, fault))
+    if (job->grid && !pare_grid_whole(job->grid) &&
+        !fit_groups(job, r0, r1, 0, job->out->groups, fault))
         return false;
     for (size_t i = r0; i < r1; i++) {
         float *const w = job->w + i * k;
@@ -117,7 +95,7 @@ static bool prepare_rows(const gptq_job *job, size_t r0, size_t r1, float *row, 
 
 /* Grids of group g for `rows` rows. A group of zeros has scale 0: dividing by infinity instead
  * keeps its codes at the zero point. */
-static void load_grids(const gptq_job *job, strip *s, size_t r0, size_t rows, size_t g)
+static void load_grids(const pare__sweep *job, pare__strip *s, size_t r0, size_t rows, size_t g)
 {
     const size_t groups = job->out->groups;
     for (size_t r = 0; r < rows; r++) {
@@ -129,7 +107,7 @@ static void load_grids(const gptq_job *job, strip *s, size_t r0, size_t rows, si
 }
 
 /* Rounds one column of a strip: x, weights in, becomes (w - q) / u_jj. pare_grid_code over rows. */
-static void round_column(strip *s, float *restrict x, uint8_t *restrict codes, float u_jj,
+static void round_column(pare__strip *s, float *restrict x, uint8_t *restrict codes, float u_jj,
                          float top)
 {
     const float magic = 12582912.0F;
@@ -149,8 +127,8 @@ static void round_column(strip *s, float *restrict x, uint8_t *restrict codes, f
 }
 
 /* The same on any other grid, row by row: r0 is the first row of the strip, which has `rows`. */
-static void round_levels(const gptq_job *job, strip *s, float *x, uint8_t *codes, float u_jj,
-                         size_t r0, size_t rows)
+static void round_levels(const pare__sweep *job, pare__strip *s, float *x, uint8_t *codes,
+                         float u_jj, size_t r0, size_t rows)
 {
     const pare_grid *const grid = job->grid;
     for (size_t r = 0; r < rows; r++) {
@@ -167,143 +145,279 @@ static void take_error(float *restrict y, const float *restrict e, float u)
         y[r] -= e[r] * u;
 }
 
-/* Columns [c0, c1) of a strip, which lie in s->t. */
-static void sweep(const gptq_job *job, strip *s, size_t r0, size_t rows, size_t c0, size_t c1)
+/* Without a grid: what stays is right as it is. */
+static void keep_column(const pare__sweep *job, pare__strip *s, float *x, size_t row, size_t rows,
+                        size_t j)
 {
-    const float top = (float)((1u << job->grid->bits) - 1);
-    size_t loaded = SIZE_MAX;
+    for (size_t r = 0; r < rows; r++)
+        s->kept[(row + r) * job->block + j] = x[r];
+    memset(x, 0, STRIP * sizeof *x);
+}
+
+/* Rounds column j of a strip, x; the errors take its place. */
+static void round_one(const pare__sweep *job, pare__strip *s, float *x, uint8_t *codes, size_t r0,
+                      size_t rows, size_t j)
+{
+    const float u_jj = job->factor->u[j * (job->k + 1)];
+    const size_t g = group_of(job, column_at(job, j));
+    if (g != s->loaded)
+        load_grids(job, s, r0, rows, g);
+    s->loaded = g;
+    if (job->grid->encoding == PARE_ENCODING_UNIFORM)
+        round_column(s, x, codes, u_jj, (float)((1u << job->grid->bits) - 1));
+    else
+        round_levels(job, s, x, codes, u_jj, r0, rows);
+}
+
+/* Columns [c0, c1) of a strip, which lie in s->t. */
+static void sweep(const pare__sweep *job, pare__strip *s, size_t r0, size_t rows, size_t c0,
+                  size_t c1)
+{
+    const size_t of = job->sparsity ? job->sparsity->of : 0, row = r0 % TILE;
+    s->loaded = SIZE_MAX;
     for (size_t j = c0; j < c1; j++) {
         const float *const u = job->factor->u + j * job->k;
-        const size_t g = group_of(job, column_at(job, j));
         float *const e = s->t + (j - c0) * STRIP;
-        if (g != loaded)
-            load_grids(job, s, r0, rows, g);
-        loaded = g;
-        if (job->grid->encoding == PARE_ENCODING_UNIFORM)
-            round_column(s, e, s->codes + (j - c0) * STRIP, u[j], top);
+        uint8_t *const keep = job->sparsity ? s->keep + (j - c0) * STRIP : NULL;
+        if (job->keep_zeros)
+            pare__sweep_zero_column(job, s, e, r0, rows, j);
+        if (of && j % of == 0)
+            pare__sweep_choose_group(job, r0, rows, j, e, keep);
+        if (keep)
+            pare__sweep_hold_back(s, e, keep);
+        if (job->grid)
+            round_one(job, s, e, s->codes + (j - c0) * STRIP, r0, rows, j);
         else
-            round_levels(job, s, e, s->codes + (j - c0) * STRIP, u[j], r0, rows);
+            keep_column(job, s, e, row, rows, j - c0);
+        if (keep)
+            pare__sweep_lose_held(s, e, keep, u[j]);
         for (size_t i = j + 1; i < c1; i++)
             take_error(s->t + (i - c0) * STRIP, e, u[i]);
     }
 }
 
 /* What lies behind the last row of a short strip is computed along and never looked at. */
-static void load_strip(const gptq_job *job, strip *s, size_t r0, size_t rows, size_t c0, size_t c1)
+static void load_strip(const pare__sweep *job, pare__strip *s, size_t r0, size_t rows, size_t c0,
+                       size_t c1)
 {
     for (size_t r = 0; r < rows; r++) {
         const float *const w = job->w + (r0 + r) * job->k;
         for (size_t j = c0; j < c1; j++)
             s->t[(j - c0) * STRIP + r] = w[j];
+        for (size_t j = c0; job->keep && j < c1; j++)
+            s->keep[(j - c0) * STRIP + r] = job->keep[(r0 + r) * (c1 - c0) + j - c0];
     }
     memset(s->loss, 0, sizeof s->loss);
 }
 
-static void store_strip(const gptq_job *job, const strip *s, size_t r0, size_t rows, size_t c0,
-                        size_t c1)
+static void store_strip(const pare__sweep *job, const pare__strip *s, size_t r0, size_t rows,
+                        size_t c0, size_t c1)
 {
     for (size_t r = 0; r < rows; r++) {
         float *const w = job->w + (r0 + r) * job->k;
-        uint8_t *const codes = job->out->codes + (r0 + r) * job->k;
-        for (size_t j = c0; j < c1; j++) {
+        for (size_t j = c0; j < c1; j++)
             w[j] = s->t[(j - c0) * STRIP + r];
-            codes[column_at(job, j)] = s->codes[(j - c0) * STRIP + r];
-        }
+        for (size_t j = c0; job->grid && j < c1; j++)
+            job->out->codes[(r0 + r) * job->k + column_at(job, j)] = s->codes[(j - c0) * STRIP + r];
     }
 }
 
-static void quantize_tile(const gptq_job *job, size_t tile, strip *s)
+/* Rows [r0, r1) of a block, whose errors take the place of the weights. */
+static void sweep_block(const pare__sweep *job, pare__strip *s, size_t r0, size_t r1, size_t c0,
+                        size_t c1, double *loss)
+{
+    for (size_t r = r0; r < r1; r += STRIP) {
+        const size_t rows = r1 - r < STRIP ? r1 - r : STRIP;
+        load_strip(job, s, r, rows, c0, c1);
+        sweep(job, s, r, rows, c0, c1);
+        store_strip(job, s, r, rows, c0, c1);
+        for (size_t i = 0; i < rows; i++)
+            *loss += s->loss[i] / 2;
+    }
+}
+
+/* After a block: what stays in it takes the place of the errors, and zeros behind it are 0 again.
+ */
+static void settle_block(const pare__sweep *job, const pare__strip *s, size_t r0, size_t r1,
+                         size_t c0, size_t c1, double *loss)
+{
+    for (size_t i = r0; i < r1; i++) {
+        float *const w = job->w + i * job->k;
+        const float *const kept = s->kept + (i - r0) * job->block;
+        for (size_t j = c0; !job->grid && j < c1; j++) {
+            w[j] = kept[j - c0];
+            *loss = isfinite(w[j]) ? *loss : (double)NAN;
+        }
+    }
+    if (job->keep_zeros)
+        pare__sweep_zero_rest(job, s, r0, r1, c1);
+}
+
+/* Without a grid: columns back to where they came from. */
+static void restore_order(const pare__sweep *job, pare__strip *s, size_t r0, size_t r1)
+{
+    const size_t k = job->k;
+    for (size_t i = r0; i < r1; i++) {
+        float *const w = job->w + i * k;
+        memcpy(s->row, w, k * sizeof *w);
+        for (size_t j = 0; j < k; j++)
+            w[column_at(job, j)] = s->row[j];
+    }
+}
+
+/* Columns [begin, end) of a tile. */
+static void walk_tile(const pare__sweep *job, size_t tile, pare__strip *s)
 {
     const size_t k = job->k, r0 = tile * TILE, r1 = r0 + TILE < job->n ? r0 + TILE : job->n;
-    tile_fault *const fault = &job->fault[tile];
-    if (!prepare_rows(job, r0, r1, s->row, fault))
+    pare__tile_fault *const fault = &job->fault[tile];
+    if (fault->fault != PARE_GRID_OK || (job->prepare && !prepare_rows(job, r0, r1, s->row, fault)))
         return;
-    for (size_t c0 = 0; c0 < k; c0 += job->block) {
-        const size_t c1 = k - c0 < job->block ? k : c0 + job->block;
+    if (job->keep_zeros)
+        pare__sweep_note_zeros(job, s, r0, r1);
+    for (size_t c0 = job->begin, c1; c0 < job->end; c0 = c1) {
+        c1 = k - c0 < job->block ? k : c0 + job->block;
         if (!fit_block(job, r0, r1, c0, c1, fault))
             return;
-        for (size_t r = r0; r < r1; r += STRIP) {
-            const size_t rows = r1 - r < STRIP ? r1 - r : STRIP;
-            load_strip(job, s, r, rows, c0, c1);
-            sweep(job, s, r, rows, c0, c1);
-            store_strip(job, s, r, rows, c0, c1);
-            for (size_t i = 0; i < rows; i++)
-                job->loss[tile] += s->loss[i] / 2;
-        }
+        sweep_block(job, s, r0, r1, c0, c1, &job->loss[tile]);
         if (c1 < k)
             pare_gemm_sub(job->w + r0 * k + c1, k, job->w + r0 * k + c0, k,
                           job->factor->u + c0 * k + c1, k, r1 - r0, k - c1, c1 - c0);
+        settle_block(job, s, r0, r1, c0, c1, &job->loss[tile]);
     }
+    if (!job->grid && job->factor->order && job->end == k)
+        restore_order(job, s, r0, r1);
 }
 
-static void quantize_tiles(void *arg, size_t begin, size_t end, size_t worker)
+static void walk_tiles(void *arg, size_t begin, size_t end, size_t worker)
 {
-    const gptq_job *const job = arg;
+    const pare__sweep *const job = arg;
     for (size_t tile = begin; tile < end; tile++)
-        quantize_tile(job, tile, &job->strips[worker]);
+        walk_tile(job, tile, &job->strips[worker]);
 }
 
-static pare_status take_scratch(pare_ctx *cx, pare_arena *scratch, gptq_job *job, size_t tiles)
+static bool take_strip(pare_arena *scratch, const pare__sweep *job, pare__strip *s)
+{
+    const size_t cells = job->block * STRIP;
+    s->t = PARE_NEW(scratch, float, cells);
+    s->codes = PARE_NEW(scratch, uint8_t, cells);
+    s->row = PARE_NEW(scratch, float, job->k);
+    s->keep = PARE_NEW(scratch, uint8_t, job->sparsity ? cells : 1);
+    s->kept = PARE_NEW(scratch, float, job->grid ? 1 : job->block *TILE);
+    s->zeros = PARE_NEW(scratch, uint8_t, job->keep_zeros ? job->k * TILE : 1);
+    return s->t && s->codes && s->row && s->keep && s->kept && s->zeros;
+}
+
+static pare_status take_scratch(pare_ctx *cx, pare_arena *scratch, pare__sweep *job, size_t tiles)
 {
     const size_t workers = pare_threads(cx);
-    job->strips = PARE_NEW(scratch, strip, workers);
+    job->strips = PARE_NEW(scratch, pare__strip, workers);
     job->loss = job->strips ? PARE_NEW(scratch, double, tiles) : NULL;
-    job->fault = job->loss ? PARE_NEW(scratch, tile_fault, tiles) : NULL;
-    for (size_t i = 0; i < workers; i++) {
-        if (!job->fault)
+    job->fault = job->loss ? PARE_NEW(scratch, pare__tile_fault, tiles) : NULL;
+    for (size_t i = 0; i < workers; i++)
+        if (!job->fault || !take_strip(scratch, job, &job->strips[i]))
             return PARE_ENOMEM;
-        strip *const s = &job->strips[i];
-        s->t = PARE_NEW(scratch, float, job->block *STRIP);
-        s->codes = s->t ? PARE_NEW(scratch, uint8_t, job->block * STRIP) : NULL;
-        s->row = s->codes ? PARE_NEW(scratch, float, job->k) : NULL;
-        if (!s->row)
-            return PARE_ENOMEM;
+    if (!pare__sweep_by_blocks(job))
+        return PARE_OK;
+    job->score = PARE_NEW(scratch, float, job->n * job->block);
+    job->keep = job->score ? PARE_NEW(scratch, uint8_t, job->n * job->block) : NULL;
+    return job->keep ? PARE_OK : PARE_ENOMEM;
+}
+
+static pare_status first_fault(pare_ctx *cx, const pare__sweep *job, size_t tiles)
+{
+    for (size_t i = 0; i < tiles; i++) {
+        const pare__tile_fault *const f = &job->fault[i];
+        if (f->fault != PARE_GRID_OK)
+            return pare_grid_fail(cx, f->fault, f->row, f->group, f->value);
     }
     return PARE_OK;
 }
 
-static pare_status run_tiles(pare_ctx *cx, gptq_job *job, size_t tiles, double *loss)
+/* All tiles as far as the end of a block, then a choice over them, and so on. */
+static pare_status walk_by_blocks(pare_ctx *cx, pare_arena *scratch, pare__sweep *job, size_t tiles)
 {
-    if (pare_grid_whole(job->grid)) {
+    pare_parallel(cx, tiles, 1, walk_tiles, job);
+    job->prepare = false;
+    for (job->begin = 0; job->begin < job->k; job->begin = job->end) {
+        job->end = job->k - job->begin < job->block ? job->k : job->begin + job->block;
+        PARE_TRY(first_fault(cx, job, tiles));
+        PARE_TRY(pare_ctx_interrupted(cx));
+        PARE_TRY(pare__sweep_choose(cx, scratch, job));
+        pare_parallel(cx, tiles, 1, walk_tiles, job);
+    }
+    return PARE_OK;
+}
+
+static pare_status run_tiles(pare_ctx *cx, pare_arena *scratch, pare__sweep *job, size_t tiles,
+                             double *loss)
+{
+    const bool whole = job->grid && pare_grid_whole(job->grid);
+    if (whole) {
         zero_dead(job, 0, job->n);
         PARE_TRY(pare_scales_fit(cx, job->grid, job->w, job->n, job->k, job->out));
     }
-    pare_parallel(cx, tiles, 1, quantize_tiles, job);
+    job->prepare = true;
+    job->end = pare__sweep_by_blocks(job) ? 0 : job->k;
+    if (pare__sweep_by_blocks(job))
+        PARE_TRY(walk_by_blocks(cx, scratch, job, tiles));
+    else
+        pare_parallel(cx, tiles, 1, walk_tiles, job);
+    PARE_TRY(first_fault(cx, job, tiles));
     double sum = 0;
-    for (size_t i = 0; i < tiles; i++) {
-        const tile_fault *const f = &job->fault[i];
-        if (f->fault != PARE_GRID_OK)
-            return pare_grid_fail(cx, f->fault, f->row, f->group, f->value);
+    for (size_t i = 0; i < tiles; i++)
         sum += job->loss[i];
-    }
     if (!isfinite(sum))
         return pare_fail(cx, PARE_ENUMERIC,
                          "the compensated weights left the range of F32: raise the damping");
     if (loss)
         *loss = sum;
-    if (!pare_grid_whole(job->grid))
+    if (job->grid && !whole)
         pare_scales_finish(job->grid, job->out);
     return PARE_OK;
 }
 
-pare_status pare_compensate_run(pare_ctx *cx, pare_arena *scratch, const pare_compensate *c,
-                                float *w, size_t n, size_t k, pare_codes *out, double *loss)
+static pare_status check(pare_ctx *cx, const pare_compensate *c, size_t n, size_t k,
+                         const pare_codes *out)
 {
-    PARE_TRY(pare_grid_check(cx, c->grid, n, k, out));
+    const bool zeros = c->sparsity || c->keep_zeros;
+    if (c->grid)
+        PARE_TRY(pare_grid_check(cx, c->grid, n, k, out));
+    if (c->sparsity)
+        PARE_TRY(pare_sparsity_check(cx, c->sparsity));
     if (c->block == 0 || c->block % 32 != 0)
         return pare_fail(cx, PARE_EINVAL, "block of %zu columns is not a multiple of 32", c->block);
     if (!c->factor->u)
         return pare_fail(cx, PARE_EINVAL, "the Hessian has no factor: round to nearest instead");
     if (c->factor->k != k)
         return pare_fail(cx, PARE_ESHAPE, "factor of %zu columns given for %zu", c->factor->k, k);
+    if (!c->grid && !c->sparsity)
+        return pare_fail(cx, PARE_EINVAL, "neither a grid nor a sparsity: nothing would change");
+    if (c->sparsity && c->keep_zeros)
+        return pare_fail(cx, PARE_EINVAL, "what is pruned already is not pruned again");
+    if (c->sparsity && c->sparsity->of && c->factor->order)
+        return pare_fail(cx, PARE_EINVAL, "groups of %u inputs need columns in natural order",
+                         c->sparsity->of);
+    if (zeros && c->grid && c->grid->encoding == PARE_ENCODING_CODEBOOK)
+        return pare_fail(cx, PARE_EINVAL, "codebooks have no level for a weight that is 0");
+    return PARE_OK;
+}
+
+pare_status pare_compensate_run(pare_ctx *cx, pare_arena *scratch, const pare_compensate *c,
+                                float *w, size_t n, size_t k, pare_codes *out, double *loss)
+{
+    PARE_TRY(check(cx, c, n, k, out));
+    pare__sweep job = {.grid = c->grid, .factor = c->factor, .out = out, .w = w, .n = n, .k = k};
+    job.sparsity = c->sparsity;
+    job.keep_zeros = c->keep_zeros;
+    const size_t of = c->sparsity && c->sparsity->of ? c->sparsity->of : 1;
+    job.block = c->block < of ? of : c->block - c->block % of; /* no group spans two blocks */
+    job.block = job.block < k ? job.block : k;
 
     const size_t tiles = n / TILE + (n % TILE != 0);
     const pare_mark mark = pare_arena_mark(scratch);
-    gptq_job job = {.grid = c->grid, .factor = c->factor, .out = out, .w = w, .n = n, .k = k};
-    job.block = c->block < k ? c->block : k;
     pare_status s = take_scratch(cx, scratch, &job, tiles);
     if (s == PARE_OK)
-        s = run_tiles(cx, &job, tiles, loss);
+        s = run_tiles(cx, scratch, &job, tiles, loss);
     pare_arena_rewind(scratch, mark);
     return s;
 }

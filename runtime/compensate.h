@@ -2,19 +2,31 @@
  *
  * Objective per row: minimize (w - q) H (w - q)^T over what q may be; with H^-1 = U^T U
  * (runtime/factor.h), for j = 0 .. k-1:
- *     q_j = grid(w_j),  e = (w_j - q_j) / U_jj,  w_i -= e U_ji  for i > j
+ *     q_j = 0 if the weight goes, else grid(w_j), or w_j without a grid
+ *     e = (w_j - q_j) / U_jj,  w_i -= e U_ji  for i > j
  * Updates behind the current block of `block` columns are applied when the block ends.
- * Source: Frantar et al., ICLR 2023, Algorithm 1. */
+ * GPTQ is the sweep with a grid, SparseGPT that with a sparsity, their joint method with both.
+ *
+ * What goes is what has the least w_j^2 / U_jj^2: in each group of N:M when its first column is
+ * reached, on the weights as they stand (blocks become a multiple of M columns, down to M);
+ * unstructured for each block [c0, c1) of all rows when it begins,
+ * floor(ratio n c1) - floor(ratio n c0) of its entries (by row: of each row, n = 1), so that the
+ * total is pare_sparsity_kept.
+ *   Source  Frantar et al., ICLR 2023, Algorithm 1; Frantar and Alistarh, ICML 2023, Algorithm 1,
+ *           whose program takes one weight more of each block. */
 #ifndef PARE_RUNTIME_COMPENSATE_H
 #define PARE_RUNTIME_COMPENSATE_H
 
 #include "runtime/factor.h"
 #include "runtime/grid.h"
+#include "runtime/sparsity.h"
 
 typedef struct pare_compensate {
     const pare_factor *factor;
-    size_t block; /* 128 columns between lazy updates; multiple of 32 */
-    const pare_grid *grid;
+    size_t block;                  /* 128 columns between lazy updates; multiple of 32 */
+    const pare_grid *grid;         /* NULL: what stays keeps its value */
+    const pare_sparsity *sparsity; /* NULL: nothing goes */
+    bool keep_zeros;               /* a weight that is 0 stays 0; not with a sparsity */
 } pare_compensate;
 
 /* Sweeps W.
@@ -25,17 +37,20 @@ typedef struct pare_compensate {
  * property of the factor): all grids are fitted to the original weights beforehand (static groups).
  * Codes, scales and zeros are in the order of the original columns.
  * Any encoding but BINARY. Where scales depend on the whole matrix (NF4's are quantized
- * themselves) they are fitted to the original weights beforehand, whatever the order.
+ * themselves) they are fitted to the original weights beforehand, whatever the order. Weights that
+ * go or stay 0 have the code of 0; CODEBOOK has none.
  *
- *   w     [n, k] f32; destroyed
- *   out   planes from pare_codes_take for this grid; written
+ *   w     [n, k] f32; with a grid destroyed; without: the result, 0 where a weight went
+ *   out   with a grid: planes from pare_codes_take for it; written. Without: NULL
  *   loss  NULL, or the sum of (w_j - q_j)^2 / (2 U_jj^2) over the matrix in double; written
  *
- * Returns PARE_OK, PARE_EINVAL (bits, block, a factor that failed), PARE_ESHAPE (group, or k
- * differs from the factor), PARE_ENUMERIC when a weight is not finite or a scale cannot be stored,
- * by row, group and value, also when the compensated weights overflow, PARE_ENOMEM.
- * Memory  per worker block x 320 bytes and one row.   Work  n k^2 / 2 multiply-adds. Threads over
- * tiles of 128 rows; Exact as the factor. */
+ * Returns PARE_OK, PARE_EINVAL (bits, block, sparsity, a factor that failed, what does not
+ * go together: N:M and act_order, sparsity and keep_zeros, zeros and CODEBOOK), PARE_ESHAPE (group,
+ * or k differs from the factor), PARE_ENUMERIC when a weight is not finite or a scale cannot be
+ * stored, by row, group and value, also when the compensated weights overflow, PARE_ENOMEM. Memory
+ * per worker block x 320 bytes and one row; with sparsity block x 64 bytes, keep_zeros k x 128
+ * bytes, without a grid block x 512 bytes more; unstructured n x block x 5 bytes.   Work  n k^2 / 2
+ * multiply-adds. Threads over tiles of 128 rows; Exact as the factor. */
 PARE_CHECKED pare_status pare_compensate_run(pare_ctx *cx, pare_arena *scratch,
                                              const pare_compensate *c, float *w, size_t n, size_t k,
                                              pare_codes *out, double *loss);
