@@ -1,4 +1,4 @@
-#include "formats/packed.h"
+#include "formats/packed_internal.h"
 
 #include <string.h>
 
@@ -285,9 +285,10 @@ static void pack_rows(void *arg, size_t begin, size_t end, size_t worker)
         const size_t row = i * PARE_PAD_N;
         const size_t rows = l->n - row < PARE_PAD_N ? l->n - row : PARE_PAD_N;
         uint8_t *const to = t->to->plane[PARE_PLANE_CODES];
-        pare_pack_codes(to + i * pad_bytes(k, l->bits), t->from->codes + row * k, k, rows, k,
-                        l->bits, l->symmetric ? NULL : t->from->zeros + row * t->groups, t->groups,
-                        t->pad);
+        if (to && !l->sparsity)
+            pare_pack_codes(to + i * pad_bytes(k, l->bits), t->from->codes + row * k, k, rows, k,
+                            l->bits, l->symmetric ? NULL : t->from->zeros + row * t->groups,
+                            t->groups, t->pad);
         uint8_t *const apart = t->to->plane[PARE_PLANE_OUTLIER_CODES];
         for (size_t j = 0; apart && j < rows * c; j++)
             t->outlier[row * c + j] = (uint8_t)(t->from->outlier_code[row * c + j] + 128);
@@ -337,6 +338,9 @@ static pare_plane missing(const pare_packed_linear *l, const pare_codes *c)
 {
     const void *const from[PARE_PLANES] = {
         [PARE_PLANE_CODES] = c->codes,
+        [PARE_PLANE_INDICES] = l, /* made from codes or values */
+        [PARE_PLANE_MASK] = c->values,
+        [PARE_PLANE_VALUES] = c->values,
         [PARE_PLANE_SCALES] = coded_scales(l) ? (const void *)c->scale_codes : c->scales,
         [PARE_PLANE_ZEROS] = c->zeros,
         [PARE_PLANE_SCALE_STEPS] = c->scale_steps,
@@ -382,8 +386,6 @@ static pare_status check_codes(pare_ctx *cx, const pare_packed_linear *l, const 
 pare_status pare_packed_pack(pare_ctx *cx, pare_arena *a, const pare_packed_linear *l,
                              const pare_codes *codes, pare_packed_planes *out)
 {
-    if (l->sparsity)
-        return pare_fail(cx, PARE_ENOTSUP, "%s: cannot be packed with sparsity", l->name);
     PARE_TRY(check_codes(cx, l, codes));
     PARE_TRY(pare_packed_take(a, l, out));
     pack_task task = {.cx = cx,
@@ -399,5 +401,5 @@ pare_status pare_packed_pack(pare_ctx *cx, pare_arena *a, const pare_packed_line
     }
     pare_parallel(cx, (l->n + PARE_PAD_N - 1) / PARE_PAD_N, 1, pack_rows, &task);
     pack_rest(cx, l, codes, out);
-    return PARE_OK;
+    return l->sparsity ? pare__packed_pack_pruned(cx, a, l, codes, out) : PARE_OK;
 }

@@ -223,9 +223,10 @@ PARE_CHECKED pare_status pare_packed_pack(pare_ctx *cx, pare_arena *a, const par
                                           const pare_codes *codes, pare_packed_planes *out);
 
 /* The planes as a linear of the runtime: a view, except that scales of NF4 and MXFP4 become F16 in
- * the arena. Planes are aligned to their elements. Checks what a kernel relies on: columns and
- * starts in range and ascending, salient flags 0 or 1, exponents that F16 has; and that biases and
- * the steps and offset of NF4 are finite.
+ * the arena, as the starts of the rows of a bitmask do. Planes are aligned to their elements.
+ * Checks what a kernel relies on: columns and starts in range and ascending, salient flags 0 or 1,
+ * exponents that F16 has, indices that ascend, no more bits of a mask than values; and that biases
+ * and the steps and offset of NF4 are finite.
  * PARE_EFORMAT, PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_packed_view(pare_ctx *cx, pare_arena *a, const pare_packed_linear *l,
                                           void *const plane[PARE_PLANES], pare_linear *out);

@@ -1,7 +1,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include "formats/packed.h"
+#include "formats/packed_internal.h"
 #include "kernels/half.h"
 #include "kernels/layout.h"
 
@@ -156,9 +156,8 @@ pare_status pare_packed_view(pare_ctx *cx, pare_arena *a, const pare_packed_line
                                     .value = plane[PARE_PLANE_SPARSE_VALUES]},
                          .rotated = l->rotated,
                          .bias = plane[PARE_PLANE_BIAS]};
-    if (l->sparsity)
-        return pare_fail(cx, PARE_ENOTSUP, "%s: cannot be read with sparsity", l->name);
     PARE_TRY(check_floats(cx, l, plane));
+    PARE_TRY(pare__packed_view_pruned(cx, a, l, plane, out));
     if (l->encoding == PARE_ENCODING_NF4 || l->encoding == PARE_ENCODING_MXFP4)
         PARE_TRY(expand(cx, a, l, plane, &out->panel.scales));
     PARE_TRY(check_salient(cx, l, out->panel.salient));

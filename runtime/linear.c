@@ -27,6 +27,10 @@ static void gemm_x8(const pare_kernels *kernels, const pare_linear *w, float *y,
         kernels->gemm_x8_t2(y, ldy, x, p);
         return;
     }
+    if (w->sparsity) {
+        (w->bits == 4 ? kernels->gemm_x8_s4 : kernels->gemm_x8_s8)(y, ldy, x, p);
+        return;
+    }
     switch (w->bits) {
     case 2: kernels->gemm_x8_q2(y, ldy, x, p); break;
     case 3: kernels->gemm_x8_q3(y, ldy, x, p); break;
@@ -178,7 +182,20 @@ static bool width_fits(const pare_linear *w)
     case PARE_ENCODING_MXFP4: return w->bits == 4;
     case PARE_ENCODING_FP8: return w->bits == 8;
     case PARE_ENCODING_CODEBOOK: return w->bits == 3 || w->bits == 4;
-    case PARE_ENCODING_F16: return false;
+    case PARE_ENCODING_F16: return w->bits == 16;
+    }
+    return false;
+}
+
+static bool sparsity_fits(const pare_linear *w)
+{
+    const bool f16 = w->encoding == PARE_ENCODING_F16;
+    const bool codes =
+        w->encoding == PARE_ENCODING_UNIFORM && (w->bits == 4 || w->bits == 8) && !w->panel.zeros;
+    switch (w->sparsity) {
+    case PARE_SPARSITY_NONE: return !f16;
+    case PARE_SPARSITY_2_4: return (f16 || codes) && !w->outliers.count && !w->sparse.start;
+    case PARE_SPARSITY_BITMASK: return f16 && !w->outliers.count && !w->sparse.start;
     }
     return false;
 }
@@ -195,6 +212,10 @@ pare_status pare_linear_check(pare_ctx *cx, const pare_linear *w)
         return PARE_OK;
     if (!width_fits(w))
         return pare_fail(cx, PARE_ENOTSUP, "%s: %s weights of %u bits", w->name,
+                         encoding_name(w->encoding), w->bits);
+    if (!sparsity_fits(w))
+        return pare_fail(cx, PARE_ENOTSUP,
+                         "%s: no product of %s weights of %u bits pruned like this", w->name,
                          encoding_name(w->encoding), w->bits);
     if (a->mode == PARE_ACTIVATION_FLOAT)
         return PARE_OK;
@@ -217,6 +238,8 @@ static size_t buffer_floats(const pare__job *j)
     const size_t wide = j->w->bits ? j->w->panel.k : 0, gathered = j->w->outliers.count;
     if (j->decode)
         return PARE__TILE_ROWS * wide;
+    if (pare__linear_tiled(j->w))
+        return (wide + sizeof(float) - 1) / sizeof(float);
     if (!gathered)
         return 0;
     return gathered * PARE__TILE_TOKENS > wide ? gathered * PARE__TILE_TOKENS : wide;

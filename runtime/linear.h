@@ -11,6 +11,7 @@
  *                      GROUP   a scale per token and activation group (kernels/layout.h)
  *                      TOKEN   a scale per token
  *                      TENSOR  the scale of W; a token with a value that is not finite becomes NaN
+ *                    2:4: gemm_x8_s4, gemm_x8_s8, which give the bits of the dense kernels
  *   packed, FLOAT    W is decoded to F32 in panels, then gemm_f32_f32
  *   packed, exact    the same, whatever the activation: the float product of what is stored
  *

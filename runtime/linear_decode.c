@@ -10,6 +10,8 @@
 #include "runtime/linear_internal.h"
 #include "runtime/threads.h"
 
+enum { ATOM_24 = 64 /* columns of an atom of 2:4 weights */, ATOM_INDICES = 64 };
+
 static size_t groups_of(const pare_panel *p)
 {
     return (p->k + p->group - 1) / p->group;
@@ -25,7 +27,13 @@ pare_panel pare__panel_rows(const pare_linear *w, size_t first, size_t count)
 {
     pare_panel p = w->panel;
     const size_t block = first / PARE_ATOM_N, planes = block * groups_of(&p);
-    p.codes += block * (p.k / PARE_ATOM_K) * pare_atom_bytes(w->bits);
+    const size_t atoms = p.indices ? pare_24_kept(p.k) / PARE_ATOM_K : p.k / PARE_ATOM_K;
+    if (p.codes)
+        p.codes += block * atoms * pare_atom_bytes(w->bits);
+    if (p.indices)
+        p.indices += block * atoms * ATOM_INDICES;
+    if (p.values)
+        p.values += first * p.ldv;
     if (p.scales)
         p.scales += planes * PARE_ATOM_N;
     if (p.zeros)
@@ -71,6 +79,10 @@ static void decode(const pare_kernels *kernels, const pare_linear *w, const pare
                    float *dst, size_t ldd)
 {
     static const float ternary[4] = {-1.0f, 0.0f, 1.0f, 2.0f};
+    if (w->sparsity == PARE_SPARSITY_2_4) {
+        kernels->dequant_24(dst, ldd, p, w->bits);
+        return;
+    }
     switch (w->encoding) {
     case PARE_ENCODING_UNIFORM: kernels->dequant_f32(dst, ldd, p, w->bits); break;
     case PARE_ENCODING_TERNARY: kernels->dequant_table(dst, ldd, p, 2, ternary); break;
@@ -79,7 +91,7 @@ static void decode(const pare_kernels *kernels, const pare_linear *w, const pare
     case PARE_ENCODING_FP8: kernels->dequant_fp8(dst, ldd, p); break;
     case PARE_ENCODING_CODEBOOK: kernels->dequant_book(dst, ldd, p, w->bits); break;
     case PARE_ENCODING_BINARY: kernels->dequant_binary(dst, ldd, p); break;
-    case PARE_ENCODING_F16: break; /* refused by pare_linear_check */
+    case PARE_ENCODING_F16: break; /* pruned: above, or a mask */
     }
 }
 
@@ -116,9 +128,23 @@ static void place_extras(const pare_kernels *kernels, const pare_linear *w, size
     }
 }
 
+static void decode_mask(const pare_kernels *kernels, const pare_linear *w, size_t r0, size_t rows,
+                        float *dst, size_t ldd)
+{
+    pare_mask m = w->mask;
+    m.bits += r0 * ((m.k + 7) / 8);
+    m.start += r0;
+    m.n = rows;
+    kernels->dequant_mask(dst, ldd, &m);
+}
+
 void pare__linear_decode(const pare_kernels *kernels, const pare_linear *w, size_t r0, size_t rows,
                          float *dst)
 {
+    if (w->sparsity == PARE_SPARSITY_BITMASK) {
+        decode_mask(kernels, w, r0, rows, dst, w->panel.k);
+        return;
+    }
     const pare_panel p = pare__panel_rows(w, r0, rows);
     decode(kernels, w, &p, dst, p.k);
     for (size_t r = 0; r < rows; r += PARE_ATOM_N)
@@ -132,6 +158,33 @@ typedef struct unpack_call {
     const pare_linear *w;
     float *dst;
 } unpack_call;
+
+/* 64 columns at a time, for the same reason; the scales of both halves are given on their own. */
+static void unpack_24(const unpack_call *c, size_t r0, size_t rows)
+{
+    const pare_linear *const w = c->w;
+    const pare_panel all = pare__panel_rows(w, r0, rows);
+    for (size_t k = 0; k < w->k; k += ATOM_24) {
+        const size_t columns = w->k - k < ATOM_24 ? w->k - k : ATOM_24;
+        uint16_t scale[2][PARE_ATOM_N] = {{0}};
+        float value[PARE_ATOM_N * ATOM_24];
+        pare_panel p = all;
+        p.k = all.k - k < ATOM_24 ? all.k - k : ATOM_24;
+        for (size_t h = 0; all.scales && h < p.k / PARE_ATOM_K; h++)
+            memcpy(scale[h], all.scales + (k + h * PARE_ATOM_K) / all.group * PARE_ATOM_N,
+                   sizeof scale[h]);
+        p.scales = scale[0];
+        p.group = PARE_ATOM_K;
+        if (p.codes)
+            p.codes += k / ATOM_24 * pare_atom_bytes(w->bits);
+        p.indices += k / ATOM_24 * ATOM_INDICES;
+        if (p.values)
+            p.values += k / 2;
+        decode(c->kernels, w, &p, value, ATOM_24);
+        for (size_t r = 0; r < rows; r++)
+            memcpy(c->dst + (r0 + r) * w->k + k, value + r * ATOM_24, columns * sizeof *value);
+    }
+}
 
 /* Atom by atom: the one way that also fits where rows or columns are cut. */
 static void unpack_packed(const unpack_call *c, size_t r0, size_t rows)
@@ -159,7 +212,11 @@ static void unpack_rows(void *arg, size_t begin, size_t end, size_t worker)
         const size_t r0 = i * PARE_ATOM_N;
         const size_t rows = w->n - r0 < PARE_ATOM_N ? w->n - r0 : PARE_ATOM_N;
         const size_t first = r0 * w->k, count = rows * w->k;
-        if (w->bits)
+        if (w->sparsity == PARE_SPARSITY_BITMASK)
+            decode_mask(c->kernels, w, r0, rows, c->dst + first, w->k);
+        else if (w->sparsity)
+            unpack_24(c, r0, rows);
+        else if (w->bits)
             unpack_packed(c, r0, rows);
         else if (w->dtype == PARE_F16)
             c->kernels->cvt_f16_f32(c->dst + first, (const uint16_t *)w->data + first, count);

@@ -39,12 +39,29 @@ static const float *inner_columns(const pare__work *w, const pare_outliers *o, c
     return copy;
 }
 
-static void quantize_inner(const pare__work *w, const pare__job *j, size_t t, const float *x)
+/* Lays the k codes of token t where the kernels of 2:4 weights look for them (pare_x24_at). */
+static void put_in_tile(const pare__job *j, size_t t, size_t m, const int8_t *row)
+{
+    const uint64_t flip = j->w->bits == 4 ? 0x8080808080808080u : 0;
+    const size_t k = j->x8.k, step = pare_x24_at(m, k, t, sizeof flip) - pare_x24_at(m, k, t, 0);
+    int8_t *to = j->planes.codes + pare_x24_at(m, k, t, 0);
+    for (size_t i = 0; i < k; i += sizeof flip, to += step) {
+        uint64_t codes;
+        memcpy(&codes, row + i, sizeof codes);
+        codes ^= flip;
+        memcpy(to, &codes, sizeof codes);
+    }
+}
+
+static void quantize_inner(const pare__work *w, const pare__job *j, size_t t, const float *x,
+                           size_t worker)
 {
     const pare_activation *const a = &j->w->activation;
     const size_t groups = groups_of(&j->x8), k = j->w->k, group = j->x8.group;
     const int32_t top = a->bits == 4 ? 7 : 127;
-    int8_t *const codes = j->planes.codes + t * j->x8.k;
+    const bool tiled = pare__linear_tiled(j->w);
+    int8_t *const codes =
+        tiled ? (int8_t *)(w->buffer + worker * w->buffer_floats) : j->planes.codes + t * j->x8.k;
     float *const scales = j->planes.scales + t * groups;
     int32_t *const sums = j->planes.sums + t * groups;
     if (a->mode == PARE_ACTIVATION_TENSOR)
@@ -52,6 +69,8 @@ static void quantize_inner(const pare__work *w, const pare__job *j, size_t t, co
     else
         w->kernels->quant_x8(codes, scales, sums, x, k, group,
                              a->mode == PARE_ACTIVATION_GROUP ? group : j->x8.k, top);
+    if (tiled)
+        put_in_tile(j, t, w->m, codes);
 }
 
 static void quantize_outliers(const pare__work *w, const pare__job *j, size_t t, const float *x,
@@ -77,7 +96,8 @@ static void quantize_tokens(void *arg, size_t begin, size_t end, size_t worker)
         const float *const x = c->w->x + t * c->w->ldx;
         if (j->outlier_planes.codes)
             quantize_outliers(c->w, j, t, x, worker);
-        quantize_inner(c->w, j, t, o->count ? inner_columns(c->w, o, x, j->w->k, worker) : x);
+        quantize_inner(c->w, j, t, o->count ? inner_columns(c->w, o, x, j->w->k, worker) : x,
+                       worker);
     }
 }
 
@@ -104,8 +124,9 @@ static bool same_columns(const pare_outliers *a, const pare_outliers *b)
 static bool same_inputs(const pare__job *a, const pare__job *b)
 {
     const pare_activation *const x = &a->w->activation, *const y = &b->w->activation;
-    return a->x8.codes && x->mode == y->mode && x->bits == y->bits &&
-           (x->mode != PARE_ACTIVATION_TENSOR || x->scale == y->scale) &&
+    return a->x8.codes && pare__linear_tiled(a->w) == pare__linear_tiled(b->w) &&
+           (!pare__linear_tiled(a->w) || a->w->bits == b->w->bits) && x->mode == y->mode &&
+           x->bits == y->bits && (x->mode != PARE_ACTIVATION_TENSOR || x->scale == y->scale) &&
            a->x8.group == group_of(b->w) && same_columns(&a->w->outliers, &b->w->outliers);
 }
 

@@ -46,6 +46,12 @@ pare_panel pare__outlier_rows(const pare_outliers *o, size_t first, size_t count
 void pare__linear_decode(const pare_kernels *kernels, const pare_linear *w, size_t r0, size_t rows,
                          float *dst);
 
+/* True when the kernels of w take codes of x in tiles: 2:4 weights. */
+static inline bool pare__linear_tiled(const pare_linear *w)
+{
+    return w->sparsity == PARE_SPARSITY_2_4;
+}
+
 /* Quantizes the inputs of all jobs, as each of them asks; equal ones once. buffer is there. */
 PARE_CHECKED pare_status pare__linear_inputs(pare_ctx *cx, pare_arena *scratch, pare__work *w);
 

@@ -62,6 +62,26 @@ static const pare_packed_linear encoded_kinds[] = {
      .activation = {.mode = PARE_ACTIVATION_TENSOR, .bits = 8},
      .bias = true},
     {.bits = 3, .group = 64, .symmetric = false, .sparse = 40},
+    {.bits = 4, .group = 32, .symmetric = true, .sparsity = PARE_SPARSITY_2_4},
+    {.bits = 8,
+     .group = 0,
+     .symmetric = true,
+     .sparsity = PARE_SPARSITY_2_4,
+     .activation = {.mode = PARE_ACTIVATION_TOKEN, .bits = 8},
+     .bias = true},
+    {.bits = 16,
+     .group = 0,
+     .symmetric = true,
+     .encoding = PARE_ENCODING_F16,
+     .sparsity = PARE_SPARSITY_2_4,
+     .activation = {.mode = PARE_ACTIVATION_FLOAT}},
+    {.bits = 16,
+     .group = 0,
+     .symmetric = true,
+     .encoding = PARE_ENCODING_F16,
+     .sparsity = PARE_SPARSITY_BITMASK,
+     .kept = 300,
+     .activation = {.mode = PARE_ACTIVATION_FLOAT}},
 };
 enum { ENCODED_KINDS = sizeof encoded_kinds / sizeof *encoded_kinds };
 
@@ -81,6 +101,18 @@ static inline bool encoded_is_outlier(const pare_codes *c, size_t column)
     return false;
 }
 
+/* Whether pruning left a weight: at most two of four columns; or fewer than there is room for. */
+static inline bool encoded_is_left(const pare_packed_linear *l, uint64_t seed, size_t row,
+                                   size_t column)
+{
+    static const unsigned left[] = {0, 1, 4, 3, 5, 9, 6, 10, 12}; /* bits of the four columns */
+    const size_t i = row * l->k + column;
+    if (l->sparsity == PARE_SPARSITY_BITMASK)
+        return i % (l->n * l->k / l->kept + 1) == 1;
+    const uint64_t r = pare_random_u64(seed, 11, row * l->k + column / 4);
+    return l->sparsity == PARE_SPARSITY_NONE || left[r % 9] >> column % 4 & 1;
+}
+
 /* Any code that stands for something; in outlier columns the one of 0. */
 static inline uint8_t encoded_code(const pare_packed_linear *l, const pare_codes *c, uint64_t seed,
                                    size_t row, size_t column)
@@ -90,6 +122,8 @@ static inline uint8_t encoded_code(const pare_packed_linear *l, const pare_codes
     if (encoded_is_outlier(c, column))
         return l->symmetric ? pare_packed_zero_code(l)
                             : c->zeros[row * c->groups + (l->group ? column / l->group : 0)];
+    if (!encoded_is_left(l, seed, row, column))
+        return pare_packed_zero_code(l);
     if (l->encoding == PARE_ENCODING_TERNARY)
         return (uint8_t)(r % 3);
     if (l->encoding == PARE_ENCODING_FP8 && (code & 0x7f) == 0x7f)
@@ -180,17 +214,25 @@ static inline bool encoded_codes(pare_arena *a, const pare_packed_linear *l, uin
                       .sparse_start = PARE_NEW(a, uint32_t, n + 1),
                       .sparse_column = PARE_NEW(a, uint32_t, l->sparse),
                       .sparse_value = PARE_NEW(a, float, l->sparse),
-                      .bias = PARE_NEW(a, float, n)};
+                      .bias = PARE_NEW(a, float, n),
+                      .values = PARE_NEW(a, float, n * l->k)};
     if (!c->codes || !c->scales || !c->zeros || !c->scale_codes || !c->scale_steps || !c->book ||
         !c->salient || !c->outlier_column || !c->outlier_weight || !c->outlier_code ||
-        !c->outlier_scale || !c->sparse_start || !c->sparse_column || !c->sparse_value || !c->bias)
+        !c->outlier_scale || !c->sparse_start || !c->sparse_column || !c->sparse_value ||
+        !c->bias || !c->values)
         return false;
     encoded_scales(l, c, seed);
     encoded_book(l, c, books, seed);
     encoded_extras(l, c, seed);
     for (size_t r = 0; r < n; r++)
         for (size_t j = 0; j < l->k; j++)
-            c->codes[r * l->k + j] = encoded_code(l, c, seed, r, j);
+            if (l->encoding == PARE_ENCODING_F16)
+                c->values[r * l->k + j] =
+                    encoded_is_left(l, seed, r, j) ? encoded_half(seed, 12, r * l->k + j, true) : 0;
+            else
+                c->codes[r * l->k + j] = encoded_code(l, c, seed, r, j);
+    if (l->encoding != PARE_ENCODING_F16)
+        c->values = NULL;
     return true;
 }
 

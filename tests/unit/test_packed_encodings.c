@@ -70,6 +70,8 @@ START_TEST(planes_hold_what_the_codes_say_and_padding)
             ck_assert(pare_f16_to_f32(book[(r << l.bits) + i]) ==
                       (real ? c.book[(r << l.bits) + i] : 0));
     }
+    if (l.sparsity) /* test_packed_pruned.c */
+        return;
     uint8_t *const u = PARE_NEW(&arena, uint8_t, 48 * 160);
     pare_unpack_codes(u, 160, p.plane[PARE_PLANE_CODES], 48, 160, l.bits);
     for (size_t r = 0; r < 48; r++)
@@ -209,6 +211,7 @@ START_TEST(the_index_describes_a_linear_completely)
     ck_assert(back.activation.mode == l.activation.mode && back.outliers == l.outliers);
     ck_assert(back.outliers_int8 == l.outliers_int8 && back.sparse == l.sparse);
     ck_assert(back.rotated == l.rotated && back.bias == l.bias);
+    ck_assert(back.sparsity == l.sparsity && back.kept == l.kept);
     ck_assert_uint_eq(back.activation.bits, l.activation.mode == PARE_ACTIVATION_FLOAT ? 0
                                             : l.activation.bits == 4                   ? 4
                                                                                        : 8);
@@ -218,6 +221,9 @@ START_TEST(the_index_describes_a_linear_completely)
 END_TEST
 
 #define HEAD "\"group\": 32, \"symmetric\": true, \"shape\": [64, 96]"
+#define FLOAT                                                                                      \
+    "\"group\": 0, \"symmetric\": true, \"shape\": [64, 96], \"encoding\": \"f16\", "              \
+    "\"activation\": {\"mode\": \"float\"}"
 static const struct {
     const char *text, *what;
 } entries[] = {
@@ -265,6 +271,28 @@ static const struct {
      "linear: w: nf4 has no integer product: its activations stay float"},
     {"\"bits\": 4, " HEAD ", \"outliers\": 97", "linear: w: 97 outlier columns of 96"},
     {"\"bits\": 4, " HEAD ", \"sparse\": 6145", "linear: w: 6145 sparse weights of 64 x 96"},
+    {"\"bits\": 8, " HEAD ", \"sparsity\": \"2:4\"", ""},
+    {"\"bits\": 16, " FLOAT ", \"sparsity\": \"2:4\"", ""},
+    {"\"bits\": 16, " FLOAT ", \"sparsity\": \"bitmask\", \"kept\": 6144", ""},
+    {"\"bits\": 4, " HEAD ", \"sparsity\": \"1:4\"",
+     "linear w: the sparsity is not none, 2:4 or bitmask"},
+    {"\"bits\": 4, " HEAD ", \"sparsity\": 2",
+     "linear w: the sparsity is not none, 2:4 or bitmask"},
+    {"\"bits\": 4, " HEAD ", \"kept\": 0", "linear w: kept is not a number above 0"},
+    {"\"bits\": 3, " HEAD ", \"sparsity\": \"2:4\"",
+     "linear: w: no storage for uniform with 3 bits and sparsity 2:4"},
+    {"\"bits\": 4, " HEAD ", \"sparsity\": \"bitmask\", \"kept\": 4",
+     "linear: w: no storage for uniform with 4 bits and sparsity bitmask"},
+    {"\"bits\": 16, " FLOAT, "linear: w: no storage for f16 with 16 bits and sparsity none"},
+    {"\"bits\": 4, \"group\": 32, \"symmetric\": false, \"shape\": [64, 96], \"sparsity\": \"2:4\"",
+     "linear: w: no storage for uniform with 4 bits and sparsity 2:4"},
+    {"\"bits\": 4, " HEAD ", \"sparsity\": \"2:4\", \"sparse\": 1",
+     "linear: w: sparsity 2:4 keeps no weights apart"},
+    {"\"bits\": 4, " HEAD ", \"sparsity\": \"2:4\", \"kept\": 1",
+     "linear: w: 1 values kept of 64 x 96"},
+    {"\"bits\": 16, " FLOAT ", \"sparsity\": \"bitmask\", \"kept\": 6145",
+     "linear: w: 6145 values kept of 64 x 96"},
+    {"\"bits\": 16, " FLOAT ", \"sparsity\": \"bitmask\"", "linear: w: 0 values kept of 64 x 96"},
 };
 
 START_TEST(entries_of_the_index_that_mean_nothing_are_refused)
@@ -284,6 +312,7 @@ END_TEST
 START_TEST(what_the_kernels_rely_on_is_checked)
 {
     enum { SPARSE = 4, SIGNS = 6, EXPONENTS = 3, COLUMNS = 7, STEPS = 1, BIASED = 2 };
+    enum { PRUNED = 13, MASKED = 14 };
     enum { NOT_A_NUMBER = 0x7fc00000, INFINITE = 0x7f800000 };
     static const struct {
         int kind;
@@ -305,6 +334,14 @@ START_TEST(what_the_kernels_rely_on_is_checked)
         {STEPS, PARE_PLANE_SCALE_STEPS, 0, NOT_A_NUMBER, "w.scale_steps: value 0 is NaN"},
         {STEPS, PARE_PLANE_SCALE_OFFSET, 0, INFINITE, "w.scale_offset: value 0 is infinite"},
         {BIASED, PARE_PLANE_BIAS, 42, NOT_A_NUMBER, "w.bias: value 42 is NaN"},
+        /* row 9 is the second of its block, which has three atoms of 64 bytes; the first of the
+         * third pairs of its first words are places 4 and 5 */
+        {PRUNED, PARE_PLANE_INDICES, 3 * 64 + 4, 0xff,
+         "w.indices: row 9: the two of columns 0 .. 3 do not ascend"},
+        {PRUNED, PARE_PLANE_INDICES, 5 * 64 + 32 + 7 * 4 + 3, 0,
+         "w.indices: row 15: the two of columns 164 .. 167 do not ascend"},
+        {MASKED, PARE_PLANE_MASK, 18 * 3 + 17, 0x20,
+         "w.mask: row 3: a bit behind column 140 is set"},
     };
     const pare_packed_linear l = kind(bad[_i].kind);
     pare_codes c;
@@ -320,7 +357,7 @@ START_TEST(what_the_kernels_rely_on_is_checked)
     ck_assert_msg(strstr(cx.what, bad[_i].what) != NULL, "%s, not %s", cx.what, bad[_i].what);
 }
 END_TEST
-enum { VIEW_FAULTS = 14 };
+enum { VIEW_FAULTS = 17 };
 
 START_TEST(codes_that_lack_something_are_refused)
 {
@@ -338,6 +375,9 @@ START_TEST(codes_that_lack_something_are_refused)
         {7, offsetof(pare_codes, outlier_weight), "w: the codes come without outlier_weights"},
         {8, offsetof(pare_codes, outlier_code), "w: the codes come without outlier_codes"},
         {10, offsetof(pare_codes, zeros), "w: the codes come without zeros"},
+        {11, offsetof(pare_codes, codes), "w: the codes come without codes"},
+        {13, offsetof(pare_codes, values), "w: the codes come without values"},
+        {14, offsetof(pare_codes, values), "w: the codes come without mask"},
     };
     for (size_t i = 0; i < sizeof lack / sizeof *lack; i++) {
         const pare_packed_linear l = kind(lack[i].kind);
@@ -374,6 +414,10 @@ START_TEST(linears_are_described_in_words)
         "int4 g32 sym + 33 columns int8, x int4 per group",
         "int8 row sym, x int8 per tensor, bias",
         "int3 g64 asym + 40 sparse",
+        "int4 g32 sym 2:4",
+        "int8 row sym 2:4, x int8 per token, bias",
+        "f16 2:4, x f32",
+        "f16 bitmask, 4.9% kept, x f32",
     };
     char text[PARE_PACKED_TEXT];
     const pare_packed_linear l = kind(_i);
