@@ -48,4 +48,7 @@ void pare__verify_finite(pare_verify_run *v);
  * run's checkpoint. Scratch from the run's arena. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare__verify_packed(pare_verify_run *v, const pare_linear *l);
 
+/* Places, values and padding of a pruned linear `l` that is stored as `p`. */
+void pare__verify_pruned(pare_verify_run *v, const pare_packed_linear *p, const pare_linear *l);
+
 #endif

@@ -201,6 +201,10 @@ static pare_status check_all(const planes *c)
     if (c->plane[PARE_PLANE_BOOK])
         check_book(c);
     check_steps(c);
+    if (c->p.sparsity) {
+        pare__verify_pruned(c->v, &c->p, c->l);
+        return PARE_OK;
+    }
     PARE_TRY(check_codes(c));
     return c->plane[PARE_PLANE_OUTLIER_CODES] ? check_outliers(c) : PARE_OK;
 }

@@ -97,8 +97,7 @@ typedef struct pare_packed_linear {
     uint64_t kept; /* BITMASK: values there is room for, 1 .. n k; otherwise 0 */
 } pare_packed_linear;
 
-/* Word of the index for an encoding ("nf4"), a mode ("token"), a sparsity ("2:4"), and the reverse:
- * false when unknown. */
+/* Word of the index for an encoding ("nf4"), a mode or a sparsity, and back: false if unknown. */
 const char *pare_encoding_name(pare_encoding e);
 bool pare_encoding_parse(const char *name, pare_encoding *out);
 const char *pare_activation_name(pare_activation_mode m);

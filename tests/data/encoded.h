@@ -83,7 +83,7 @@ static const pare_packed_linear encoded_kinds[] = {
      .kept = 300,
      .activation = {.mode = PARE_ACTIVATION_FLOAT}},
 };
-enum { ENCODED_KINDS = sizeof encoded_kinds / sizeof *encoded_kinds };
+enum { ENCODED_KINDS = sizeof encoded_kinds / sizeof *encoded_kinds, ENCODED_PRUNED = 11 };
 
 /* A number of F16 in 1/8 .. 1/4, or -1/4 .. 1/4. */
 static inline float encoded_half(uint64_t seed, uint64_t stream, size_t i, bool negative)

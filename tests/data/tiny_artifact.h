@@ -20,6 +20,7 @@ typedef struct tiny_artifact {
     pare_kept_hash hash[TINY_KEPT];
     size_t kept_count;
     size_t unit[TINY_LINEARS]; /* all zero */
+    bool pruned;               /* every linear is */
 } tiny_artifact;
 
 /* Sorts the tensors of the model into linears, with a storage that changes from one to the next so
@@ -42,7 +43,9 @@ static inline pare_status tiny_artifact_plan(pare_ctx *cx, pare_arena *a, tiny_a
         t->linear[l] = (pare_packed_linear){
             .bits = bits[l % 4], .group = group[l % 3], .symmetric = l % 2 == 0};
         if (l != 0 && l != 1 && l != 3)
-            t->linear[l] = encoded_kinds[(l + 4) % ENCODED_KINDS];
+            t->linear[l] = encoded_kinds[(l + 4) % ENCODED_PRUNED];
+        if (t->pruned)
+            t->linear[l] = encoded_kinds[ENCODED_PRUNED + l % (ENCODED_KINDS - ENCODED_PRUNED)];
         t->linear[l].name = name;
         t->linear[l].n = (size_t)x->shape[0];
         t->linear[l].k = (size_t)x->shape[1];
@@ -143,9 +146,10 @@ static inline pare_status tiny_put_texts(pare_ctx *cx, pare_arena *a, const tiny
 
 /* Writes an artifact of the checkpoint `from` into the existing directory `to`. Shards hold 16 KiB.
  */
-static inline pare_status tiny_artifact_write(pare_ctx *cx, const char *from, const char *to)
+static inline pare_status tiny_artifact_write(pare_ctx *cx, const char *from, const char *to,
+                                              bool pruned)
 {
-    tiny_artifact t = {.linears = 0};
+    tiny_artifact t = {.pruned = pruned};
     pare_packed_writer *w = NULL;
     pare_arena a;
     pare_status s = pare_arena_init(cx, &a, 0);

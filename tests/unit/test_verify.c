@@ -36,7 +36,7 @@ static pare_status verify(fixture *f, const char *path)
     return pare_verify(&f->cx, path, take, f, &f->result);
 }
 
-static fixture *begin(void)
+static fixture *begin_with(bool pruned)
 {
     static fixture f;
     const tiny_model m = tiny_model_default();
@@ -48,9 +48,14 @@ static fixture *begin(void)
     ck_assert_int_eq(pare_arena_init(&f.cx, &f.a, 0), PARE_OK);
     ck_assert(tiny_model_write(&m, f.model));
     ck_assert_int_eq(mkdir(f.artifact, 0777), 0);
-    const pare_status s = tiny_artifact_write(&f.cx, f.model, f.artifact);
+    const pare_status s = tiny_artifact_write(&f.cx, f.model, f.artifact, pruned);
     ck_assert_msg(s == PARE_OK, "%s", f.cx.what);
     return &f;
+}
+
+static fixture *begin(void)
+{
+    return begin_with(false);
 }
 
 static void end(fixture *f)
