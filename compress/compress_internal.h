@@ -39,6 +39,7 @@ typedef struct pare_run {
     pare_block like;            /* that of the model, and which inputs the runtime rotates */
     uint8_t *zero[PARE_ROLES];  /* bit i: weight i was pruned, NULL without pruning */
     bool frozen[PARE_ROLES];    /* the bits stand */
+    double stability[PARE_ROLES];           /* of their choice; 0: not measured */
     pare_linear_result pruning[PARE_ROLES]; /* what pruners of the current block recorded */
     /* The rest only when plan.reference is set. */
     pare_float_block reference;                        /* float model, carried through the folds */
@@ -89,6 +90,14 @@ void pare__run_prune_begin(pare_run *run);
  * frozen. */
 PARE_CHECKED pare_status pare__run_prune(pare_run *run, const pare_plan_linear *l, void *site_state,
                                          const pare_site_stats *stats);
+
+/* Repeats the choice of a step that wants it, on the linears of `group`: run->stability. Before the
+ * step runs. PARE_ENOMEM, and what the pass returns. */
+PARE_CHECKED pare_status pare__run_stability(pare_run *run, size_t block, size_t step,
+                                             unsigned group);
+
+/* One pass of the wave through the current block; its time is kept apart. */
+PARE_CHECKED pare_status pare__run_wave(pare_run *run, const pare_tap *tap, const char *what);
 
 /* Remembers the zeros of w [n, k]. PARE_EINVAL when there are fewer than planned. */
 PARE_CHECKED pare_status pare__run_freeze(pare_run *run, const pare_plan_linear *l, const float *w);

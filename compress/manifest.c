@@ -129,6 +129,8 @@ static void put_row(pare_json_writer *w, const pare_linear_result *r)
     pare_json_put_number(w, "bits_per_weight", r->bits_per_weight);
     if (r->pruned)
         pare_json_put_number(w, "zeros", r->zeros);
+    if (r->stability > 0)
+        pare_json_put_number(w, "stability", r->stability);
     pare_json_put_text(w, "method", r->method);
     pare_json_put_number(w, "weight_error", r->weight_error);
     put_error(w, r->output_error);

@@ -123,6 +123,10 @@ typedef struct pare_pass {
     pare_status (*prune)(pare_ctx *cx, const double *value, pare_pass_linear *linear,
                          pare_arena *scratch);
 
+    /* Disjoint parts of the calibration windows that `prune` is repeated on, each with statistics
+     * of its own, to tell how much the choice depends on the data; below 2 or NULL: none. */
+    size_t (*draws)(const double *value);
+
     /* Quantizers; sequential and site: pruners as well. */
 
     /* The storage of a linear that this step quantizes. PARE_EINVAL when the shape does not suit

@@ -103,6 +103,14 @@ typedef struct pare_plan {
     double forward_flops, pass_flops;
 } pare_plan;
 
+/* Parts of the calibration that a step's choice is repeated on. */
+static inline size_t pare_plan_draws(const pare_plan *plan, size_t step)
+{
+    const pare_step *const s = &plan->recipe.step[step];
+    const pare_pass *const pass = pare_passes[s->pass];
+    return pass->prune && pass->draws ? pass->draws(s->value) : 0;
+}
+
 /* Fills *plan; memory from the arena. Close it with pare_plan_close in any case.
  * PARE_EUSAGE (recipe, with place), PARE_EEXISTS (finished output that no unfinished restart is
  * about to replace, or an output that is the input), PARE_ENOTFOUND, PARE_EFORMAT, PARE_ENOTSUP,

@@ -65,6 +65,20 @@ static uint64_t step_bytes(const pare_ctx *cx, const pare_plan *plan, uint64_t *
     return most;
 }
 
+/* What repeating the choice of weights needs beside that: statistics of a part, a copy of the
+ * weights, and a bit per weight and part. */
+static uint64_t stability_bytes(const pare_plan *plan, uint64_t weights)
+{
+    uint64_t most = 0;
+    for (size_t step = 0; step < plan->recipe.steps; step++) {
+        const size_t draws = pare_plan_draws(plan, step);
+        if (draws > 1)
+            most = larger(most, draws * (weights / 8 + PARE_ROLES) + weights * sizeof(float) +
+                                    pare_stats_bytes(&plan->model.config, plan->kinds));
+    }
+    return most;
+}
+
 /* What transform `i` needs for its whole block; counted once, at the first of its sites. */
 static pare_pass_cost block_cost(const pare_ctx *cx, const pare_plan *plan, size_t i)
 {
@@ -117,8 +131,9 @@ static const char *count_ram(const pare_ctx *cx, pare_plan *plan)
     const uint64_t turn =
         plan->rotation ? larger(pare_rotation_scratch(cx, c), pare__rotate_check_bytes(cx, c)) : 0;
     const uint64_t kv = plan->recipe.kv.method == PARE_KV_KVQUANT ? pare_kv_calibrate_bytes(c) : 0;
-    const uint64_t block = kv + floats + turn + window + planes + pare_stats_bytes(c, plan->kinds) +
-                           larger(step, wave);
+    const uint64_t draws = stability_bytes(plan, block_weights(c));
+    const uint64_t block = kv + draws + floats + turn + window + planes +
+                           pare_stats_bytes(c, plan->kinds) + larger(step, wave);
     uint64_t evaluate = 0;
     for (size_t i = 0; i < plan->recipe.evaluations; i++) {
         const pare_evaluation *const e = &plan->recipe.evaluation[i];

@@ -41,7 +41,13 @@ pare_status pare__plan_prune(pare_ctx *cx, const pare_plan *plan, size_t step, c
                              const int64_t *owner, int64_t *pruner)
 {
     pare_sparsity unused;
+    const size_t draws = pare_plan_draws(plan, step), samples = plan->recipe.calibration.samples;
     PARE_TRY(read_sparsity(cx, plan, step, &unused));
+    if (samples && draws > samples)
+        return pare_recipe_fail(cx, step_at(plan, step)->place,
+                                "%s: stability wants %zu parts of the calibration, which has %zu "
+                                "windows",
+                                pass_name(plan, step), draws, samples);
     for (size_t i = 0; i < plan->model.config.blocks * PARE_ROLES; i++) {
         if (!selected[i])
             continue;

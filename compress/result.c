@@ -1,6 +1,6 @@
 /* The journal's form of what a unit left, little-endian:
  *
- *   u32 magic "PR03" | u32 rows | u32 kept | rows | kept tensors
+ *   u32 magic "PR04" | u32 rows | u32 kept | rows | kept tensors
  *   text  u16 length, bytes             double  its 64 bits
  *
  * Bounds come before reads and allocations: a count is believed only as far as the bytes that are
@@ -11,7 +11,7 @@
 #include "compress/manifest.h"
 
 enum {
-    MAGIC = 0x33305250, /* "PR03" */
+    MAGIC = 0x34305250, /* "PR04" */
     TEXT_MAX = 65535,
     FLAG_SYMMETRIC = 1,
     FLAG_F64 = 2,
@@ -24,7 +24,7 @@ enum {
     HASH = 16,
     MOST_BITS = 16,
     /* both names empty, no planes, no steps */
-    ROW_MIN = 2 + 2 + 4 * 8 + 1 + 1 + 3 + 2 * 8 + 1 + 8 + 8 + 4 + 6 * 8 + 4 + 1,
+    ROW_MIN = 2 + 2 + 4 * 8 + 1 + 1 + 3 + 2 * 8 + 1 + 8 + 8 + 4 + 7 * 8 + 4 + 1,
     KEPT_MIN = 2 + HASH
 };
 
@@ -110,6 +110,7 @@ static void put_row(sink *s, const pare_linear_result *r)
     put_double(s, r->output_error);
     put_double(s, r->damp);
     put_double(s, r->zeros);
+    put_double(s, r->stability);
     put_double(s, r->bits_per_weight);
     put_double(s, r->seconds);
     const unsigned planes = planes_of(&r->linear);
@@ -300,6 +301,7 @@ static void get_row(source *s, pare_linear_result *r)
     r->output_error = get_double(s);
     r->damp = get_double(s);
     r->zeros = get_double(s);
+    r->stability = get_double(s);
     r->bits_per_weight = get_double(s);
     r->seconds = get_double(s);
     get_hashes(s, r);

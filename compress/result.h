@@ -28,6 +28,8 @@ typedef struct pare_linear_result {
     size_t dead;                   /* input columns that calibration never saw */
     bool pruned;                   /* by a step; what it set to 0 is still 0 */
     double zeros;                  /* share of the stored weights that are 0 */
+    double stability;              /* share of kept weights that parts of the calibration agree on,
+                                      a mean over pairs of them; 0: not measured */
     double bits_per_weight;        /* bits of all planes over n * k */
     double seconds;                /* not part of the manifest */
     uint8_t hash[PARE_PLANES][16]; /* XXH3-128 of the planes that the linear has */

@@ -281,8 +281,7 @@ static pare_status store_rest(pare_run *run, size_t block, unsigned group, const
     return PARE_OK;
 }
 
-/* One pass of the wave through the current block; its time is kept apart. */
-static pare_status pass_wave(pare_run *run, const pare_tap *tap, const char *what)
+pare_status pare__run_wave(pare_run *run, const pare_tap *tap, const char *what)
 {
     const double start = pare__seconds();
     const pare_status s =
@@ -299,7 +298,7 @@ static pare_status run_group(pare_run *run, size_t block, unsigned group, pare_s
     stats->active &= group;
     if (stats->active) {
         const pare_tap tap = pare_stats_tap(stats);
-        PARE_TRY(pass_wave(run, &tap, "gathering statistics"));
+        PARE_TRY(pare__run_wave(run, &tap, "gathering statistics"));
     }
     stats->active = wanted;
     for (size_t step = 0; step < run->plan.recipe.steps; step++) {
@@ -308,6 +307,7 @@ static pare_status run_group(pare_run *run, size_t block, unsigned group, pare_s
             PARE_TRY(pare__run_check_block(run, block, step));
             continue;
         }
+        PARE_TRY(pare__run_stability(run, block, step, group));
         for (unsigned site = 0; site < PARE_SITES; site++) {
             if (!(group & (1u << site)))
                 continue;
@@ -416,6 +416,6 @@ pare_status pare__run_block(pare_run *run, size_t block)
     PARE_TRY(pare__run_kv(run, block));
     const bool needed = run->units_found < blocks || pare__run_watches_kv(run);
     if (run->plan.calibrated && block + 1 < blocks && needed)
-        PARE_TRY(pass_wave(run, NULL, "carrying activations to the next block"));
+        PARE_TRY(pare__run_wave(run, NULL, "carrying activations to the next block"));
     return PARE_OK;
 }

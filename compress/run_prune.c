@@ -27,6 +27,7 @@ pare_status pare__run_prune_take(pare_run *run)
 void pare__run_prune_begin(pare_run *run)
 {
     memset(run->frozen, 0, sizeof run->frozen);
+    memset(run->stability, 0, sizeof run->stability);
     for (size_t role = 0; role < PARE_ROLES; role++)
         run->pruning[role] = (pare_linear_result){0};
 }
@@ -186,6 +187,7 @@ void pare__run_add_pruning(const pare_run *run, const pare_plan_linear *l, pare_
 {
     const pare_linear_result *const p = &run->pruning[l->role];
     r->pruned = l->pruned;
+    r->stability = run->stability[l->role];
     r->fallback |= p->fallback;
     r->f64 |= p->f64;
     r->raises = p->raises > r->raises ? p->raises : r->raises;

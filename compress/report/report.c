@@ -31,7 +31,7 @@ void pare__report_csv(pare_text_out *t, const pare_report *r)
 {
     pare__text_put(t, "block,name,method,rows,columns,bits,group,symmetric,bits_per_weight,"
                       "weight_error,output_error,damp,raises,f64,fallback,dead,seconds,encoding,"
-                      "step,note,pruned,zeros\n");
+                      "step,note,pruned,zeros,stability\n");
     for (size_t i = 0; i < r->rows; i++) {
         const pare_linear_result *const l = &r->row[i];
         char encoding[PARE_PACKED_TEXT];
@@ -40,7 +40,10 @@ void pare__report_csv(pare_text_out *t, const pare_report *r)
         pare__text_put(t, ",%.6g,%u,%d,%d,%zu,%.6g,", l->damp, l->raises, l->f64, l->fallback,
                        l->dead, l->seconds);
         pare__text_put_csv(t, pare_packed_linear_text(&l->linear, encoding));
-        pare__text_put(t, ",,,%d,%.9g\n", l->pruned, l->zeros);
+        pare__text_put(t, ",,,%d,%.9g,", l->pruned, l->zeros);
+        if (l->stability > 0)
+            pare__text_put(t, "%.6g", l->stability);
+        pare__text_put(t, "\n");
         const bool tell = l->steps > 1 || (l->steps && l->step[0].note[0]);
         for (size_t s = 0; tell && s < l->steps; s++) {
             const pare_step_result *const step = &l->step[s];
@@ -48,7 +51,7 @@ void pare__report_csv(pare_text_out *t, const pare_report *r)
             put_errors(t, step->weight_error, step->output_error);
             pare__text_put(t, ",,,,,,,,%u,", step->step);
             pare__text_put_csv(t, step->note);
-            pare__text_put(t, ",,\n");
+            pare__text_put(t, ",,,\n");
         }
     }
 }

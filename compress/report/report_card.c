@@ -112,6 +112,18 @@ pare_sparsity_total pare__report_sparse(const pare_report *r, pare_sparsity_stor
     return t;
 }
 
+double pare__report_stability(const pare_report *r)
+{
+    double sum = 0, weights = 0;
+    for (size_t i = 0; i < r->rows; i++) {
+        const pare_linear_result *const l = &r->row[i];
+        const double count = l->stability > 0 ? (double)l->linear.n * (double)l->linear.k : 0;
+        sum += count * l->stability;
+        weights += count;
+    }
+    return weights > 0 ? sum / weights : 0;
+}
+
 static void put_sparse(pare_text_out *t, const pare_report *r)
 {
     if (!pare__report_pruned(r))
@@ -129,6 +141,9 @@ static void put_sparse(pare_text_out *t, const pare_report *r)
                            s.linears, 100 * zeros, (unsigned long long)s.bytes,
                            (unsigned long long)s.dense_bytes, s.saves);
     }
+    const double stability = pare__report_stability(r);
+    if (stability > 0)
+        pare__text_put(t, "\n" PARE_REPORT_STABILITY "\n", 100 * stability);
 }
 
 static void put_fallbacks(pare_text_out *t, const pare_report *r)

@@ -113,6 +113,9 @@ static void put_sparse(pare_text_out *t, const pare_report *r)
                            (unsigned long long)s.dense_bytes, s.saves);
     }
     pare__text_put(t, "</table>\n");
+    const double stability = pare__report_stability(r);
+    if (stability > 0)
+        pare__text_put(t, "<p>" PARE_REPORT_STABILITY "</p>\n", 100 * stability);
 }
 
 static void put_notes(pare_text_out *t, const pare_linear_result *l)
@@ -151,6 +154,8 @@ static void put_layers(pare_text_out *t, const pare_report *r)
                        l->f64 ? "double precision " : "", l->raises ? "damping raised " : "");
         if (l->dead)
             pare__text_put(t, "%zu dead inputs ", l->dead);
+        if (l->stability > 0)
+            pare__text_put(t, "%.1f%% of the choice is stable ", 100 * l->stability);
         put_notes(t, l);
         pare__text_put(t, "</td></tr>\n");
     }

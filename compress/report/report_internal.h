@@ -38,6 +38,13 @@ const char *pare__report_caution(const pare_report *r, size_t pass);
 pare_sparsity_total pare__report_sparse(const pare_report *r, pare_sparsity_store store,
                                         bool floats, double *zeros);
 
+/* How much of the choice of weights parts of the calibration agree on, over all linears of which it
+ * was measured; 0: of none. */
+double pare__report_stability(const pare_report *r);
+#define PARE_REPORT_STABILITY                                                                      \
+    "Chosen anew from disjoint parts of the calibration, the pruners keep %.2f%% of the same "     \
+    "weights (intersection over union, a mean over pairs of parts)."
+
 /* True when a row was pruned. */
 bool pare__report_pruned(const pare_report *r);
 

@@ -138,6 +138,7 @@ START_TEST(what_was_pruned_outlives_the_journal)
     want.linear.kept = 1234;
     want.pruned = true;
     want.zeros = 0.625;
+    want.stability = 0.875;
     memset(want.hash, 0, sizeof want.hash);
     memset(want.hash[PARE_PLANE_MASK], 5, sizeof *want.hash);
     memset(want.hash[PARE_PLANE_VALUES], 6, sizeof *want.hash);
@@ -150,7 +151,7 @@ START_TEST(what_was_pruned_outlives_the_journal)
     const pare_linear_result *const r = &u.row[0];
     ck_assert(r->linear.encoding == PARE_ENCODING_F16 && r->linear.bits == 16);
     ck_assert(r->linear.sparsity == PARE_SPARSITY_BITMASK && r->linear.kept == 1234);
-    ck_assert(r->pruned && r->zeros == 0.625);
+    ck_assert(r->pruned && r->zeros == 0.625 && r->stability == 0.875);
     ck_assert_mem_eq(r->hash, want.hash, sizeof want.hash);
     pare_arena_release(&a);
 }
