@@ -115,7 +115,7 @@ static pare_status run(pare_ctx *cx, const double *value, pare_pass_linear *line
                        pare_arena *scratch)
 {
     const pare_factor *const factor = linear->site_state;
-    const pare_gptq_opts opts = {.block = (size_t)value[BLOCK]};
+    const pare_gptq_opts opts = {.block = (size_t)value[BLOCK], .keep_zeros = linear->pruned};
     pare_grid g;
     PARE_TRY(make_grid(cx, value, linear, scratch, &g));
     pare_quantize_ladder(factor, linear->result);
