@@ -40,10 +40,8 @@ static const char *pair_fault(const pare_packed_linear *p, const pare_linear *l,
         if (held[i] && (row >= p->n || column + index[i] >= p->k))
             return "the padding does not stand for 0";
     }
-    if (!held[0] && index[0] != 0)
-        return "the first place is free and not for the lowest column";
-    return held[1] || index[1] == 1 ? NULL
-                                    : "the second place is free and not for the lowest column";
+    const bool lowest = (held[0] || index[0] == 0) && (held[1] || index[1] == 1);
+    return lowest ? NULL : "a free place is not for the lowest column";
 }
 
 static bool check_atom(pare_verify_run *v, const pare_packed_linear *p, const pare_linear *l,

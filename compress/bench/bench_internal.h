@@ -52,6 +52,8 @@ typedef struct pare__bench_subject {
     pare_activation activation; /* bits 0: 8 */
     size_t outliers;            /* columns, int8 or F16 */
     bool f16_outliers, sparse;
+    pare_sparsity_store sparsity; /* BITMASK: half of the weights */
+    const char *dense;            /* pruned: the subject with the same weights and zeros */
 } pare__bench_subject;
 
 /* One of the planes of weights, once per copy. */
@@ -68,6 +70,8 @@ typedef struct pare__bench_weights {
     const void *data; /* the largest plane of all copies, to read from the memory it is in */
     size_t data_bytes;
     pare__bench_plane codes, scales, book, outliers, outlier_scales, column, value;
+    pare__bench_plane indices, mask, kept; /* kept: F16 */
+    size_t *mask_start;
     uint32_t *outlier_column, *start;
     uint8_t *salient;
 } pare__bench_weights;

@@ -12,11 +12,15 @@
 
 #define FLOAT_INPUT .activation = {PARE_ACTIVATION_FLOAT, 0, 0}
 
+#define F16_PRUNED .bits = 16, .encoding = PARE_ENCODING_F16, .dense = "f16", FLOAT_INPUT
+
 /* What is measured: a way of storing weights with a way of quantizing their inputs. */
 static const pare__bench_subject subjects[] = {
     {.name = "int4", .bits = 4, .group = 32},
     {.name = "int4", .bits = 4, .group = 128},
+    {.name = "int4 2:4", .bits = 4, .group = 128, .sparsity = PARE_SPARSITY_2_4, .dense = "int4"},
     {.name = "int8", .bits = 8, .group = 128},
+    {.name = "int8 2:4", .bits = 8, .group = 128, .sparsity = PARE_SPARSITY_2_4, .dense = "int8"},
     {.name = "w8a8", .bits = 8, .activation = {PARE_ACTIVATION_TOKEN, 8, 0}},
     {.name = "w8a8fix", .bits = 8, .activation = {PARE_ACTIVATION_TENSOR, 8, 0.01F}},
     {.name = "ternary",
@@ -41,6 +45,8 @@ static const pare__bench_subject subjects[] = {
      .sparse = true},
     {.name = "binary", .bits = 2, .group = 128, .encoding = PARE_ENCODING_BINARY, FLOAT_INPUT},
     {.name = "f16", .dtype = PARE_F16},
+    {.name = "f16 2:4", F16_PRUNED, .sparsity = PARE_SPARSITY_2_4},
+    {.name = "f16 mask", F16_PRUNED, .sparsity = PARE_SPARSITY_BITMASK},
     {.name = "bf16", .dtype = PARE_BF16},
     {.name = "f32", .dtype = PARE_F32},
 };
@@ -70,7 +76,7 @@ typedef struct bench {
     pare_arena arena, scratch;
     const pare__bench_subject *sub;
     const sizes *size;
-    pare__bench_weights weights;
+    pare__bench_weights weights, dense; /* dense: beside pruned ones, else without copies */
     float *x, *y;
 } bench;
 
@@ -83,45 +89,68 @@ static pare_status prepare(bench *b)
         return PARE_ENOMEM;
     for (size_t i = 0; i < size->m * size->k; i++)
         b->x[i] = (float)(i * 2654435761u >> 8 & 0xffffu) * 0x1p-16f - 0.5f;
-    return pare__bench_weights_make(b->cx, &b->arena, b->sub, size->n, size->k, size->rotate,
+    const size_t rotate = b->sub->dense ? size->rotate / 2 : size->rotate;
+    for (size_t i = 0; b->sub->dense && i < SUBJECTS; i++)
+        if (strcmp(subjects[i].name, b->sub->dense) == 0 && subjects[i].group == b->sub->group)
+            PARE_TRY(pare__bench_weights_make(b->cx, &b->arena, &subjects[i], size->n, size->k,
+                                              rotate, &b->dense));
+    return pare__bench_weights_make(b->cx, &b->arena, b->sub, size->n, size->k, rotate,
                                     &b->weights);
 }
 
-/* Median seconds of one product of m tokens. */
-static pare_status measure(bench *b, size_t m, pare__bench_meter *limits, double *seconds)
+/* Seconds of one product, the mean over all copies. */
+static pare_status pass(bench *b, const pare__bench_weights *weights, size_t m, double *seconds)
 {
-    const size_t copies = m == 1 ? b->weights.copies : 1;
-    double times[PARE__RUNS_MAX];
+    const size_t copies = m == 1 ? weights->copies : 1;
+    const double start = pare__bench_now();
+    for (size_t i = 0; i < copies; i++) {
+        const pare_linear w = pare__bench_weights_at(weights, i);
+        PARE_TRY(pare_linear_apply(b->cx, &b->scratch, &w, false, b->x, b->size->k, m, b->y,
+                                   b->size->n));
+    }
+    *seconds = (pare__bench_now() - start) / (double)copies;
+    return PARE_OK;
+}
+
+/* Median seconds of one product of m tokens, and of pruned weights over those of dense ones. */
+static pare_status measure(bench *b, size_t m, pare__bench_meter *limits, double *seconds,
+                           double *dense_ratio)
+{
+    double times[PARE__RUNS_MAX + 1], dense[PARE__RUNS_MAX + 1];
     for (size_t run = 0; run <= b->size->runs; run++) { /* the first one warms up */
         PARE_TRY(pare_ctx_interrupted(b->cx));
         pare__bench_sample(b->cx, m == 1 ? b->weights.data : NULL, b->weights.data_bytes,
                            b->size->quick, limits);
-        const double start = pare__bench_now();
-        for (size_t i = 0; i < copies; i++) {
-            const pare_linear w = pare__bench_weights_at(&b->weights, i);
-            PARE_TRY(pare_linear_apply(b->cx, &b->scratch, &w, false, b->x, b->size->k, m, b->y,
-                                       b->size->n));
-        }
-        if (run > 0)
-            times[run - 1] = (pare__bench_now() - start) / (double)copies;
+        PARE_TRY(pass(b, &b->weights, m, &times[run]));
+        if (b->dense.copies)
+            PARE_TRY(pass(b, &b->dense, m, &dense[run]));
     }
-    *seconds = pare__bench_median(times, b->size->runs);
+    *seconds = pare__bench_median(times + 1, b->size->runs);
+    *dense_ratio =
+        b->dense.copies ? *seconds / pare__bench_median(dense + 1, b->size->runs) : (double)NAN;
     return PARE_OK;
+}
+
+static size_t group_of(const pare__bench_subject *s, size_t k)
+{
+    const bool scales = s->bits && s->encoding != PARE_ENCODING_F16;
+    return scales && !s->group ? k : s->group;
 }
 
 static pare_status add_row(bench *b, size_t m, double sgemm_seconds, pare__bench_meter *limits,
                            pare_bench_result *out)
 {
-    double seconds = 0.0;
-    PARE_TRY(measure(b, m, limits, &seconds));
+    double seconds = 0.0, dense_ratio = 0.0;
+    PARE_TRY(measure(b, m, limits, &seconds, &dense_ratio));
     pare_bench_row row = {.kernel = b->sub->name,
-                          .group = b->sub->bits && !b->sub->group ? b->size->k : b->sub->group,
+                          .group = group_of(b->sub, b->size->k),
                           .n = b->size->n,
                           .k = b->size->k,
                           .m = m,
                           .threads = pare_threads(b->cx),
                           .us = seconds * 1e6,
-                          .sgemm_ratio = m > 1 ? sgemm_seconds / seconds : (double)NAN};
+                          .sgemm_ratio = m > 1 ? sgemm_seconds / seconds : (double)NAN,
+                          .dense_ratio = dense_ratio};
     const bool integer = b->sub->bits && b->sub->activation.mode != PARE_ACTIVATION_FLOAT;
     row.bound = m == 1 ? "dram" : integer ? "int8" : "fma";
     row.gb_s = (double)b->weights.bytes * 1e-9 / seconds;

@@ -256,7 +256,7 @@ static pare_status add_row(const loop *l, pare__bench_meter *limits, pare_bench_
     row.us = seconds * (double)l->calls * 1e6;
     row.gb_s = l->bytes * 1e-9 / seconds;
     row.gop_s = l->ops * 1e-9 / seconds;
-    row.sgemm_ratio = (double)NAN;
+    row.sgemm_ratio = row.dense_ratio = (double)NAN;
     out->row[out->rows++] = row;
     return PARE_OK;
 }

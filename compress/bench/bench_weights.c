@@ -22,19 +22,25 @@ static void size_planes(pare__bench_weights *w)
         return;
     }
     const size_t groups = count / group_of(w), single = w->n * (w->k / SPARSE_OF);
-    w->codes.bytes = count / 8 * s->bits;
+    if (s->encoding == PARE_ENCODING_F16)
+        w->kept.bytes = count / 2 * half;
+    else
+        w->codes.bytes = count / 8 * s->bits / (s->sparsity ? 2 : 1);
+    w->indices.bytes = s->sparsity == PARE_SPARSITY_2_4 ? count / 8 : 0;
+    w->mask.bytes = s->sparsity == PARE_SPARSITY_BITMASK ? count / 8 : 0;
     if (s->encoding == PARE_ENCODING_CODEBOOK)
         w->book.bytes = half * w->n << s->bits;
     else if (s->encoding == PARE_ENCODING_BINARY)
         w->book.bytes = half * groups * 4;
-    else
+    else if (s->encoding != PARE_ENCODING_F16)
         w->scales.bytes = half * groups;
     w->outliers.bytes = w->n * s->outliers * (s->f16_outliers ? half : 1);
     w->outlier_scales.bytes = s->outliers && !s->f16_outliers ? half * w->n : 0;
     w->column.bytes = s->sparse ? single * sizeof(uint32_t) : 0;
     w->value.bytes = s->sparse ? single * half : 0;
     w->bytes = w->codes.bytes + w->scales.bytes + w->book.bytes + w->outliers.bytes +
-               w->outlier_scales.bytes + w->column.bytes + w->value.bytes;
+               w->outlier_scales.bytes + w->column.bytes + w->value.bytes + w->indices.bytes +
+               w->mask.bytes + w->kept.bytes;
 }
 
 /* Random bits, of which `keep` are kept and `set` are set. */
@@ -95,6 +101,23 @@ static pare_status place_extras(pare_arena *a, pare__bench_weights *w)
     return PARE_OK;
 }
 
+/* Pairs of one of the first two columns and one of the last two; of each two columns one. */
+static pare_status fill_pruned(pare_ctx *cx, pare_arena *a, pare__bench_weights *w)
+{
+    PARE_TRY(fill(cx, a, &w->indices, w->copies, 0x55555555u, 0xaa00aa00u));
+    PARE_TRY(fill(cx, a, &w->mask, w->copies, 0x55555555u, 0));
+    PARE_TRY(fill(cx, a, &w->kept, w->copies, 0x03ff03ffu, 0x38003800u));
+    w->mask_start = PARE_NEW(a, size_t, w->n + 1);
+    if (!w->mask_start)
+        return PARE_ENOMEM;
+    for (size_t r = 0; r <= w->n; r++)
+        w->mask_start[r] = r * w->k / 2;
+    uint32_t *const bits = (uint32_t *)(void *)w->mask.data;
+    for (size_t i = 0; bits && i < w->copies * w->mask.bytes / sizeof *bits; i++)
+        bits[i] |= (~bits[i] & 0x55555555u) << 1;
+    return PARE_OK;
+}
+
 pare_status pare__bench_weights_make(pare_ctx *cx, pare_arena *a, const pare__bench_subject *sub,
                                      size_t n, size_t k, size_t rotate, pare__bench_weights *out)
 {
@@ -103,8 +126,10 @@ pare_status pare__bench_weights_make(pare_ctx *cx, pare_arena *a, const pare__be
     size_planes(w);
     w->copies = rotate / w->bytes + 1;
     PARE_TRY(fill_codes(cx, a, w));
-    w->data = w->codes.data;
-    w->data_bytes = w->copies * w->codes.bytes;
+    PARE_TRY(fill_pruned(cx, a, w));
+    const pare__bench_plane *const most = w->codes.data ? &w->codes : &w->kept;
+    w->data = most->data;
+    w->data_bytes = w->copies * most->bytes;
     pare__bench_plane *const halves[] = {&w->scales, &w->book, &w->outlier_scales, &w->value,
                                          sub->f16_outliers ? &w->outliers : NULL};
     pare__bench_plane *const bits[] = {&w->column, sub->f16_outliers ? NULL : &w->outliers};
@@ -149,7 +174,12 @@ pare_linear pare__bench_weights_at(const pare__bench_weights *w, size_t copy)
                              .book = plane_at(&w->book, copy),
                              .n = w->n,
                              .k = w->k,
-                             .group = group_of(w)};
+                             .group = group_of(w),
+                             .indices = plane_at(&w->indices, copy),
+                             .values = plane_at(&w->kept, copy),
+                             .ldv = w->k / 2};
+    out.sparsity = s->sparsity;
+    out.mask = (pare_mask){plane_at(&w->mask, copy), w->mask_start, out.panel.values, w->n, w->k};
     if (s->encoding == PARE_ENCODING_BINARY)
         out.panel.salient = w->salient;
     if (s->outliers)

@@ -30,6 +30,8 @@ static void put_row(pare_json_writer *w, const pare_bench_row *r)
     pare_json_put_text(w, "bound", r->bound);
     pare_json_put_bool(w, "cached", r->cached);
     pare_json_put_finite(w, "sgemm_ratio", r->sgemm_ratio);
+    if (isfinite(r->dense_ratio))
+        pare_json_put_finite(w, "dense_ratio", r->dense_ratio);
     pare_json_close(w);
 }
 
@@ -67,14 +69,16 @@ static pare_status print_json(pare_cli *cli, const pare_bench_result *r)
 
 static void print_row(const pare_bench_row *r)
 {
-    char group[24] = "-", ratio[24] = "-";
+    char group[24] = "-", ratio[24] = "-", dense[24] = "";
     if (r->group)
         (void)snprintf(group, sizeof group, "%zu", r->group);
     if (isfinite(r->sgemm_ratio))
         (void)snprintf(ratio, sizeof ratio, "%.2f", r->sgemm_ratio);
-    (void)printf("%-12s %5s %6zu %6zu %5zu %7zu %11.2f %8.2f %9.1f %6.1f%% of %-4s%-8s %9s\n",
+    if (isfinite(r->dense_ratio))
+        (void)snprintf(dense, sizeof dense, "%11.2f", r->dense_ratio);
+    (void)printf("%-12s %5s %6zu %6zu %5zu %7zu %11.2f %8.2f %9.1f %6.1f%% of %-4s%-8s %9s%s\n",
                  r->kernel, group, r->n, r->k, r->m, r->threads, r->us, r->gb_s, r->gop_s,
-                 r->share * 100, r->bound, r->cached ? ", cached" : "", ratio);
+                 r->share * 100, r->bound, r->cached ? ", cached" : "", ratio, dense);
 }
 
 static void print_text(const pare_bench_result *r)
@@ -85,8 +89,9 @@ static void print_text(const pare_bench_result *r)
                  r->limits_one.dram_read_gb_s, r->limits_one.fma_gflop_s, r->limits_one.int8_gop_s);
     if (isfinite(r->sgemm_gflop_s))
         (void)printf("sgemm, all cores:    %.1f GFLOP/s (%s)\n", r->sgemm_gflop_s, r->blas);
-    (void)printf("\n%-12s %5s %6s %6s %5s %7s %11s %8s %9s %23s %9s\n", "kernel", "group", "n", "k",
-                 "m", "threads", "us", "GB/s", "GOP/s", "share of limit", "vs sgemm");
+    (void)printf("\n%-12s %5s %6s %6s %5s %7s %11s %8s %9s %23s %9s%11s\n", "kernel", "group", "n",
+                 "k", "m", "threads", "us", "GB/s", "GOP/s", "share of limit", "vs sgemm",
+                 "time/dense");
     for (size_t i = 0; i < r->rows; i++)
         print_row(&r->row[i]);
     const pare_bench_gptq *const g = &r->gptq;

@@ -7,6 +7,7 @@
  *   -NAME                 there is no such tensor
  *   NAME DTYPE d0 d1 ...  the tensor has this type and shape, or is added; all bytes 0
  *   !NAME DTYPE d0 ...    the same with every bit set
+ *   ~NAME DTYPE d0 ...    the same with bytes 0x00 0x55 ...: ascending pairs of 2:4 indices
  *
  * On success every linear is read to its last code, so that a size that lies is seen. */
 #ifndef PARE_TESTS_ARTIFACT_INPUT_H
@@ -22,7 +23,7 @@ enum { ARTIFACT_TENSORS = 64, ARTIFACT_BYTES = 1 << 16, ARTIFACT_CAP = 1 << 14 }
 
 static const char packed_input_config[] =
     "{\"model_type\": \"llama\", \"architectures\": [\"LlamaForCausalLM\"], \"hidden_size\": 32, "
-    "\"intermediate_size\": 40, \"num_hidden_layers\": 1, \"num_attention_heads\": 2, "
+    "\"intermediate_size\": 44, \"num_hidden_layers\": 1, \"num_attention_heads\": 2, "
     "\"num_key_value_heads\": 1, \"head_dim\": 16, \"vocab_size\": 4, "
     "\"max_position_embeddings\": 8, \"rms_norm_eps\": 1e-5, \"rope_theta\": 10000.0, "
     "\"hidden_act\": \"silu\", \"tie_word_embeddings\": false, "
@@ -44,9 +45,9 @@ static const char packed_input_tensors[] =
     "model.layers.0.self_attn.v_proj.scales F16 2 1 8\n"
     "model.layers.0.self_attn.o_proj.codes U8 4 1 256\n"
     "model.layers.0.self_attn.o_proj.scales F16 4 1 8\n"
-    "model.layers.0.mlp.gate_proj.weight F16 40 32\n"
-    "model.layers.0.mlp.up_proj.weight F16 40 32\n"
-    "model.layers.0.mlp.down_proj.weight F16 32 40\n";
+    "model.layers.0.mlp.gate_proj.weight F16 44 32\n"
+    "model.layers.0.mlp.up_proj.weight F16 44 32\n"
+    "model.layers.0.mlp.down_proj.weight F16 32 44\n";
 
 typedef struct packed_input {
     pare_tensor tensor[ARTIFACT_TENSORS];
@@ -89,8 +90,8 @@ static inline pare_status packed_input_line(pare_arena *a, packed_input *in, con
     char *const line = pare_arena_text(a, text, len);
     if (!line)
         return PARE_ENOMEM;
-    const bool gone = line[0] == '-', set = line[0] == '!';
-    char *const name = line + (gone || set), *const words = strchr(name, ' ');
+    const bool gone = line[0] == '-', set = line[0] == '!', pairs = line[0] == '~';
+    char *const name = line + (gone || set || pairs), *const words = strchr(name, ' ');
     if (words)
         *words = '\0';
     pare_tensor *const old = packed_input_find(in, name);
@@ -104,6 +105,8 @@ static inline pare_status packed_input_line(pare_arena *a, packed_input *in, con
     if (!data)
         return PARE_ENOMEM;
     memset(data, set ? 0xff : 0, (size_t)t.bytes);
+    for (size_t i = 1; pairs && i < t.bytes; i += 2)
+        data[i] = 0x55;
     t.data = data;
     *(old ? old : &in->tensor[in->count++]) = t;
     return PARE_OK;

@@ -50,6 +50,7 @@ static const expected loops[] = {
     {"mix", 0, 256, 11008, 8, "fma", false, 8 * 44032, 8 * 11008 * 86},
 };
 
+enum { PRODUCTS = 88 };
 enum { LOOPS = sizeof loops / sizeof *loops };
 
 static void check_loop(const pare_bench_result *r, const pare_bench_row *row, const expected *e)
@@ -73,24 +74,26 @@ START_TEST(bench_measures_every_kernel_on_one_thread_and_on_all)
     static pare_bench_result r;
     const pare_bench_opts opts = {.quick = true, .baseline = true, .gptq = true};
     ck_assert_msg(pare_bench_kernels(&cx, &opts, &r) == PARE_OK, "%s", cx.what);
-    ck_assert_uint_eq(r.rows, 72 + 28);
+    ck_assert_uint_eq(r.rows, PRODUCTS + 28);
     ck_assert(r.limits.dram_read_gb_s > 0 && r.limits.fma_gflop_s > 0 && r.limits.int8_gop_s > 0);
     ck_assert(r.limits_one.dram_read_gb_s > 0);
     ck_assert(r.sgemm_gflop_s > 0);
-    for (size_t i = 0; i < 72; i++) {
+    for (size_t i = 0; i < PRODUCTS; i++) {
         const pare_bench_row *const row = &r.row[i];
         ck_assert(row->us > 0 && row->gb_s > 0 && row->gop_s > 0 && row->share > 0);
         ck_assert(isnan(row->sgemm_ratio) == (row->m == 1 || row->threads == 1));
-        static const char *const integer[] = {"int4",    "int8",   "w8a8",   "w8a8fix",
-                                              "ternary", "w8+f16", "w4a4+8", "w4+sp"};
+        static const char *const integer[] = {"int4",   "int8",   "w8a8",  "w8a8fix",  "ternary",
+                                              "w8+f16", "w4a4+8", "w4+sp", "int4 2:4", "int8 2:4"};
         bool int8 = false;
         for (size_t j = 0; j < sizeof integer / sizeof *integer; j++)
             int8 |= strcmp(row->kernel, integer[j]) == 0;
         ck_assert_str_eq(row->bound, row->m == 1 ? "dram" : int8 ? "int8" : "fma");
+        const bool sparse = strstr(row->kernel, "2:4") || strstr(row->kernel, "mask");
+        ck_assert(isnan(row->dense_ratio) == !sparse);
     }
     for (size_t i = 0; i < 2 * LOOPS; i++) {
-        check_loop(&r, &r.row[72 + i], &loops[i / 2]);
-        ck_assert_uint_eq(r.row[72 + i].threads, 2 - i % 2);
+        check_loop(&r, &r.row[PRODUCTS + i], &loops[i / 2]);
+        ck_assert_uint_eq(r.row[PRODUCTS + i].threads, 2 - i % 2);
     }
     const pare_bench_row *const int4 = find(&r, "int4", 1, 1), *const f32 = find(&r, "f32", 1, 1);
     const double bytes4 = int4->gb_s * int4->us * 1e3, bytes32 = f32->gb_s * f32->us * 1e3;
@@ -99,6 +102,13 @@ START_TEST(bench_measures_every_kernel_on_one_thread_and_on_all)
     const pare_bench_row *const ternary = find(&r, "ternary", 1, 1);
     const double bytes2 = ternary->gb_s * ternary->us * 1e3;
     ck_assert_double_eq_tol(bytes2, (double)ternary->n * (0.25 * (double)ternary->k + 2), 1.0);
+    static const char *const pruned[] = {"int4 2:4", "int8 2:4", "f16 2:4", "f16 mask"};
+    static const double stored[] = {0.375 + 2.0 / 128, 0.625 + 2.0 / 128, 1.125, 1.125};
+    for (size_t i = 0; i < 4; i++) {
+        const pare_bench_row *const p = find(&r, pruned[i], 1, 1);
+        ck_assert_double_eq_tol(p->gb_s * p->us * 1e3, (double)(p->n * p->k) * stored[i], 1.0);
+        ck_assert(p->dense_ratio > 0);
+    }
     ck_assert(r.gptq.measured && r.gptq.seconds > 0 && r.gptq.time_ratio > 0);
     pare_pool_free(&cx, cx.pool);
     ck_assert_uint_eq(cx.live_bytes, 0);
@@ -149,9 +159,9 @@ START_TEST(caches_and_rotations_are_measured_with_their_kernels)
     static pare_bench_result r;
     const pare_bench_opts opts = {.quick = true};
     ck_assert_msg(pare_bench_kernels(&cx, &opts, &r) == PARE_OK, "%s", cx.what);
-    ck_assert_uint_eq(r.rows, 36 + LOOPS);
+    ck_assert_uint_eq(r.rows, PRODUCTS / 2 + LOOPS);
     for (size_t i = 0; i < LOOPS; i++)
-        check_loop(&r, &r.row[36 + i], &loops[i]);
+        check_loop(&r, &r.row[PRODUCTS / 2 + i], &loops[i]);
     size_t positions = 0; /* of tiles that have 1 MB together, four times */
     for (size_t i = 0; i < 6; i++)
         positions += 4 * loops[i].n * ((1u << 20) / (size_t)loops[i].bytes + 1);
@@ -171,7 +181,7 @@ START_TEST(bench_without_a_baseline_has_no_ratios)
     static pare_bench_result r;
     const pare_bench_opts opts = {.quick = true};
     ck_assert_msg(pare_bench_kernels(&cx, &opts, &r) == PARE_OK, "%s", cx.what);
-    ck_assert_uint_eq(r.rows, 36 + 14);
+    ck_assert_uint_eq(r.rows, PRODUCTS / 2 + 14);
     ck_assert(isnan(r.sgemm_gflop_s) && isnan(r.row[1].sgemm_ratio) && !r.gptq.measured);
     ck_assert_double_eq(r.limits.fma_gflop_s, r.limits_one.fma_gflop_s);
     pare_pool_free(&cx, cx.pool);

@@ -312,6 +312,53 @@ START_TEST(values_out_of_range_have_findings_of_their_own)
 }
 END_TEST
 
+/* In block 0: down 48 x 112 of 4 bits, gate 112 x 48 of 8 bits, up and v (24 x 48) of 16 bits, 2:4;
+ * k 24 x 48 with a mask, one weight in four. */
+START_TEST(pruned_weights_have_findings_of_their_own)
+{
+    static const struct {
+        const char *tensor;
+        size_t offset;
+        unsigned char byte;
+        const char *what;
+    } poke[] = {
+        {"model.layers.0.mlp.up_proj.values", 1, 0x7c,
+         "up_proj: row 0, columns 0 .. 3: a value is not finite"},
+        {"model.layers.0.mlp.up_proj.values", 50, 5,
+         "up_proj: row 0, columns 48 .. 51: the padding does not stand for 0"},
+        {"model.layers.0.self_attn.v_proj.values", 1536, 5,
+         "v_proj: row 24, columns 0 .. 3: the padding does not stand for 0"},
+        {"model.layers.0.mlp.down_proj.codes", 192, 0xff,
+         "down_proj: row 0, columns 112 .. 115: the padding does not stand for 0"},
+        {"model.layers.0.mlp.gate_proj.indices", 33, 0xff,
+         "a free place is not for the lowest column"},
+        {"model.layers.0.self_attn.v_proj.indices", 0, 0xff, "v_proj.indices: row 0: the two of"},
+        {"model.layers.0.self_attn.k_proj.values", 1, 0x7c,
+         "k_proj.values: value 0: a value is not finite"},
+        {"model.layers.0.self_attn.k_proj.values", 576, 5,
+         "k_proj.values: value 288: behind the last one of the mask"},
+        {"model.layers.0.self_attn.k_proj.mask", 0, 0x23,
+         "k_proj.values: value 288: a 0 is stored"},
+    };
+    fixture *const f = begin_with(true);
+    ck_assert_int_eq(verify(f, f->artifact), PARE_OK);
+    ck_assert_msg(f->result.findings == 0, "%s", f->found);
+    for (size_t i = 0; i < sizeof poke / sizeof poke[0]; i++) {
+        const char *file = NULL;
+        size_t len, at;
+        char *const text = seek(f, poke[i].tensor, &file, &len, &at);
+        const char old = text[at + poke[i].offset];
+        text[at + poke[i].offset] = (char)poke[i].byte;
+        store(f, file, text, len);
+        ck_assert_int_eq(verify(f, f->artifact), PARE_OK);
+        ck_assert_msg(strstr(f->found, poke[i].what), "no \"%s\" in:\n%s", poke[i].what, f->found);
+        text[at + poke[i].offset] = old;
+        store(f, file, text, len);
+    }
+    end(f);
+}
+END_TEST
+
 /* The largest of a few outlier weights of a row may be tiny; only the hashes tell of the change. */
 START_TEST(a_subnormal_scale_of_outliers_is_no_finding)
 {
@@ -403,6 +450,7 @@ int main(void)
     tcase_add_test(t, files_that_are_missing_or_too_many_are_found);
     tcase_add_test(t, a_manifest_that_disagrees_is_found);
     tcase_add_test(t, values_out_of_range_have_findings_of_their_own);
+    tcase_add_test(t, pruned_weights_have_findings_of_their_own);
     tcase_add_test(t, a_subnormal_scale_of_outliers_is_no_finding);
     tcase_add_test(t, what_is_not_there_is_an_error_and_not_a_finding);
     tcase_add_test(t, every_failed_allocation_is_reported_and_leaks_nothing);
