@@ -27,6 +27,10 @@ void pare_param_print(const pare_param *p, double value, char *text, size_t size
         (void)snprintf(text, size, "%s", value != 0 ? "true" : "false");
         return;
     }
+    if (p->type == PARE_PARAM_PATTERN) {
+        (void)snprintf(text, size, "%u:%u", pare_pattern_keep(value), pare_pattern_of(value));
+        return;
+    }
     char number[PARE__NUMBER];
     pare__number_print(value, number);
     (void)snprintf(text, size, "%s", number);

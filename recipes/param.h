@@ -10,8 +10,20 @@ typedef enum pare_param_type {
     PARE_PARAM_INTEGER, /* min .. max, a multiple of `multiple` when that is not 0 */
     PARE_PARAM_NUMBER,  /* min .. max */
     PARE_PARAM_BOOL,    /* true, false */
-    PARE_PARAM_CHOICE   /* one of `words` */
+    PARE_PARAM_CHOICE,  /* one of `words` */
+    PARE_PARAM_PATTERN  /* N:M with 1 <= N < M <= max, or one of `words` */
 } pare_param_type;
+
+/* Value of a pattern N:M, and its parts. */
+#define PARE_PATTERN(n, m) ((n)*65536.0 + (m))
+static inline unsigned pare_pattern_keep(double value)
+{
+    return (unsigned)value / 65536;
+}
+static inline unsigned pare_pattern_of(double value)
+{
+    return (unsigned)value % 65536;
+}
 
 /* A word that stands for a value: "row" for 0, "mse" for PARE_CLIP_MSE, "4" for 4. */
 typedef struct pare_word {
@@ -25,7 +37,7 @@ typedef struct pare_param {
     double min, max;
     double fallback; /* the default */
     unsigned multiple;
-    const pare_word *words; /* ends with a NULL text; for CHOICE, and extra words of INTEGER */
+    const pare_word *words; /* ends with a NULL text; for CHOICE, and extra words of others */
     const char *unit;       /* "bits", "columns", or NULL */
     const char *help;       /* one line */
 } pare_param;

@@ -274,6 +274,10 @@ static const char *describe_param(char out[TAKES_BYTES], const pare_param *p)
         break;
     case PARE_PARAM_BOOL: (void)snprintf(out, TAKES_BYTES, "true or false"); break;
     case PARE_PARAM_CHOICE: (void)snprintf(out, TAKES_BYTES, "one of %s", list); break;
+    case PARE_PARAM_PATTERN:
+        (void)snprintf(out, TAKES_BYTES, "N:M with 1 <= N < M <= %s, so that N of M stay%s%s", high,
+                       list[0] ? ", or " : "", list);
+        break;
     }
     return out;
 }
@@ -294,6 +298,23 @@ static const char *meant(const pare_param *p, const char *text)
         if (strcasecmp(text, others[i / 4][i % 4]) == 0)
             return switches[i / 4];
     return pare_nearest_word(text, switches, 2);
+}
+
+/* N:M, both in plain digits. */
+static bool read_pattern(const pare_param *p, const char *text, double *out)
+{
+    char keep[8] = "";
+    const char *const colon = strchr(text, ':');
+    if (!colon || colon == text || (size_t)(colon - text) >= sizeof keep)
+        return false;
+    memcpy(keep, text, (size_t)(colon - text));
+    double n, m;
+    if (!is_digit(text[0]) || !is_digit(colon[1]) ||
+        pare__number(keep, true, &n) != PARE__DECIMAL ||
+        pare__number(colon + 1, true, &m) != PARE__DECIMAL || n < 1 || n >= m || m > p->max)
+        return false;
+    *out = PARE_PATTERN(n, m);
+    return true;
 }
 
 static pare_status fail_value(const pare__walk *w, const pare_yaml *node, const pare_param *p,
@@ -328,6 +349,8 @@ pare_status pare__value(const pare__walk *w, const pare_yaml *node, const pare_p
             return fail_value(w, node, p, "");
         return node->plain ? PARE_OK : fail_value(w, node, p, ", without quotes");
     }
+    if (p->type == PARE_PARAM_PATTERN)
+        return read_pattern(p, node->text, out) ? PARE_OK : fail_value(w, node, p, "");
     double v = 0;
     const pare__decimal kind = pare__number(node->text, p->type == PARE_PARAM_INTEGER, &v);
     if (kind == PARE__DECIMAL_LONG)

@@ -53,7 +53,10 @@ static void print_range(const pare_param *p, char *text, size_t size)
         (void)snprintf(text, size, "true, false");
         return;
     }
-    if (p->type != PARE_PARAM_CHOICE) {
+    if (p->type == PARE_PARAM_PATTERN) {
+        const int n = snprintf(text, size, "N:M");
+        used = n > 0 ? (size_t)n : 0;
+    } else if (p->type != PARE_PARAM_CHOICE) {
         const int n = snprintf(text, size, "%.10g .. %.10g", p->min, p->max);
         used = n > 0 ? (size_t)n : 0;
         if (p->multiple && used < size) {
@@ -104,7 +107,9 @@ static void print_pass(const pare_pass *pass)
         (void)printf("\nnote: %s.\n", pass->caution);
     (void)printf("\nexample  passes:\n           - %s: {", pass->name);
     if (has_param(pass, "bits") && has_param(pass, "group")) {
-        (void)printf("bits: 4, group: 64");
+        (void)printf("bits: 4, group: 64%s", pass->sparsity ? ", pattern: 2:4" : "");
+    } else if (pass->sparsity) {
+        (void)printf("pattern: 2:4");
     } else if (pass->params->name) {
         pare_param_print(pass->params, pass->params->fallback, fallback, sizeof fallback);
         (void)printf("%s: %s", pass->params->name, fallback);

@@ -20,6 +20,10 @@ const pare_pass *const pare_passes[] = {
     &pare_pass_omniquant,
     &pare_pass_rotate,
     &pare_pass_smoothquant,
+    &pare_pass_magnitude,
+    &pare_pass_wanda,
+    &pare_pass_sparsegpt,
+    &pare_pass_sparsegpt_joint,
     NULL,
 };
 // clang-format on

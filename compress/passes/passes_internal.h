@@ -10,6 +10,7 @@ extern const pare_pass pare_pass_billm;
 extern const pare_pass pare_pass_fp8;
 extern const pare_pass pare_pass_gptq;
 extern const pare_pass pare_pass_llm_int8;
+extern const pare_pass pare_pass_magnitude;
 extern const pare_pass pare_pass_mxfp4;
 extern const pare_pass pare_pass_nf4;
 extern const pare_pass pare_pass_omniquant;
@@ -17,7 +18,10 @@ extern const pare_pass pare_pass_outlier_suppression;
 extern const pare_pass pare_pass_rotate;
 extern const pare_pass pare_pass_rtn;
 extern const pare_pass pare_pass_smoothquant;
+extern const pare_pass pare_pass_sparsegpt;
+extern const pare_pass pare_pass_sparsegpt_joint;
 extern const pare_pass pare_pass_squeezellm;
 extern const pare_pass pare_pass_ternary;
+extern const pare_pass pare_pass_wanda;
 
 #endif

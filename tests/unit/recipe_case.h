@@ -12,6 +12,7 @@
 static const pare_word recipe_bits[] = {{"2", 2}, {"3", 3}, {"4", 4}, {"8", 8}, {0}};
 static const pare_word recipe_row[] = {{"row", 0}, {0}};
 static const pare_word recipe_clip[] = {{"none", 0}, {"mse", 1}, {0}};
+static const pare_word recipe_unstructured[] = {{"unstructured", 0}, {0}};
 static const pare_word recipe_tail[] = {{"short", 0}, {"error", 1}, {0}};
 
 // clang-format off
@@ -36,6 +37,7 @@ static const pare_param recipe_gptq[] = {
      .max = 4096,
      .fallback = 128,
      .multiple = 32},
+    {.name = "pattern", .type = PARE_PARAM_PATTERN, .max = 64, .words = recipe_unstructured},
     {0}};
 
 static const pare_pass_words recipe_passes[] = {{"rtn", recipe_rtn}, {"gptq", recipe_gptq}};

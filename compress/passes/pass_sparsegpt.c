@@ -1,0 +1,136 @@
+/* SparseGPT alone and joint with rounding: the same sweep, without and with a grid. */
+#include "compress/passes/passes_internal.h"
+#include "compress/passes/prune.h"
+#include "compress/passes/quantize.h"
+#include "prune/sparsegpt.h"
+
+/* Rows behind the pruner's own, which begin at `base`. */
+enum { DAMP = PARE_PRUNE_PARAMS, BLOCK };
+enum { JOINT = PARE_QUANTIZE_PARAMS, ACTIVATIONS = JOINT + BLOCK + 1 };
+
+// clang-format off
+#define SWEEP_TABLE(base)                                                                          \
+    PARE_PRUNE_TABLE(base, PARE_COMPARE_LAYER, "the columns of a block"),                          \
+    [(base) + DAMP] = {.name = "damp", .type = PARE_PARAM_NUMBER, .min = 1e-6, .max = 1.0,         \
+        .fallback = 0.01, .help = "added to the diagonal of H, as a share of its mean"},           \
+    [(base) + BLOCK] = {.name = "block", .type = PARE_PARAM_INTEGER, .min = 32, .max = 4096,       \
+        .fallback = 128, .multiple = 32, .unit = "columns",                                        \
+        .help = "columns between lazy updates, which are compared when unstructured"}
+
+static const pare_param params[] = {SWEEP_TABLE(0), {.name = NULL}};
+static const pare_param joint_params[] = {
+    PARE_QUANTIZE_TABLE,
+    SWEEP_TABLE(JOINT),
+    PARE_QUANTIZE_ACTIVATIONS(ACTIVATIONS),
+    {.name = NULL}};
+// clang-format on
+
+static pare_pass_cost sweep_cost(const double *value, size_t n, size_t k, size_t threads)
+{
+    const double dn = (double)n, dk = (double)k;
+    const size_t block = (size_t)value[BLOCK];
+    return (pare_pass_cost){.site_bytes = k * k * sizeof(float) + k * 64,
+                            .linear_bytes = 3 * k * k * sizeof(float) +
+                                            threads * (block * 1024 + k * 4 + 32768) +
+                                            n * block * 5 + pare_prune_bytes(n, k, threads),
+                            .flops = dk * dk * dk * 2.0 / 3.0 + 2.0 * dn * dk * dk};
+}
+
+static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threads)
+{
+    return sweep_cost(value, n, k, threads);
+}
+
+static pare_pass_cost joint_cost(const double *value, size_t n, size_t k, size_t threads)
+{
+    return sweep_cost(value + JOINT, n, k, threads);
+}
+
+static pare_status sparsity(pare_ctx *cx, const double *value, pare_sparsity *out)
+{
+    return pare_prune_rule(cx, value, PARE_COMPARE_LAYER, out);
+}
+
+static pare_status joint_sparsity(pare_ctx *cx, const double *value, pare_sparsity *out)
+{
+    return pare_prune_rule(cx, value + JOINT, PARE_COMPARE_LAYER, out);
+}
+
+static pare_status site(pare_ctx *cx, const double *value, const pare_site_stats *stats,
+                        pare_arena *scratch, void **state)
+{
+    const pare_factor_opts opts = {.damp = (float)value[DAMP]};
+    return pare_quantize_factor(cx, &opts, stats, scratch, state);
+}
+
+static pare_status joint_site(pare_ctx *cx, const double *value, const pare_site_stats *stats,
+                              pare_arena *scratch, void **state)
+{
+    return site(cx, value + JOINT, stats, scratch, state);
+}
+
+/* With a grid into the codes, without one in place. */
+static pare_status sweep(pare_ctx *cx, const double *value, const pare_grid *grid,
+                         pare_pass_linear *linear, pare_arena *scratch)
+{
+    const pare_factor *const factor = linear->site_state;
+    const pare_sparsegpt_opts opts = {
+        .block = (size_t)value[BLOCK], .sparsity = linear->sparsity, .grid = grid};
+    pare_quantize_ladder(factor, linear->result);
+    if (factor->damping.failed) {
+        PARE_TRY(pare_prune_without_factor(cx, linear, scratch));
+        return grid ? pare_quantize_round(cx, grid, linear, scratch) : PARE_OK;
+    }
+    if (grid)
+        PARE_TRY(pare_codes_take(scratch, grid, linear->n, linear->k, linear->codes));
+    return pare_sparsegpt_prune(cx, scratch, &opts, factor, linear->w, linear->n, linear->k,
+                                linear->codes, NULL);
+}
+
+static pare_status prune(pare_ctx *cx, const double *value, pare_pass_linear *linear,
+                         pare_arena *scratch)
+{
+    return sweep(cx, value, NULL, linear, scratch);
+}
+
+static pare_status joint_run(pare_ctx *cx, const double *value, pare_pass_linear *linear,
+                             pare_arena *scratch)
+{
+    const pare_grid grid = pare_quantize_grid(value);
+    return sweep(cx, value + JOINT, &grid, linear, scratch);
+}
+
+static pare_activation joint_activation(const double *value)
+{
+    return pare_quantize_activation(value[ACTIVATIONS]);
+}
+
+const pare_pass pare_pass_sparsegpt = {
+    .name = "sparsegpt",
+    .summary = "SparseGPT: the cheapest weights go, and the rest of the row makes up for each",
+    .source = "Frantar and Alistarh, ICML 2023, Algorithm 1",
+    .needs = PARE_FACT_WEIGHTS | PARE_FACT_HESSIAN,
+    .gives = PARE_FACT_ZEROS,
+    .params = params,
+    .cost = cost,
+    .sparsity = sparsity,
+    .site = site,
+    .prune = prune,
+};
+
+const pare_pass pare_pass_sparsegpt_joint = {
+    .name = "sparsegpt_joint",
+    .summary = "SparseGPT that rounds what stays in the same sweep: prunes and quantizes",
+    .source = "Frantar and Alistarh, ICML 2023, section 3.5",
+    .needs = PARE_FACT_WEIGHTS | PARE_FACT_HESSIAN,
+    .gives = PARE_FACT_ZEROS | PARE_FACT_CODES,
+    .drops = PARE_FACT_WEIGHTS,
+    .params = joint_params,
+    .cost = joint_cost,
+    .sparsity = joint_sparsity,
+    .store = pare_quantize_store,
+    .grid = pare_quantize_grid,
+    .activation = joint_activation,
+    .site = joint_site,
+    .run = joint_run,
+};

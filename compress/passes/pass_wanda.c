@@ -1,0 +1,41 @@
+#include "compress/passes/passes_internal.h"
+#include "compress/passes/prune.h"
+#include "compress/passes/quantize.h"
+#include "prune/wanda.h"
+
+static const pare_param params[] = {PARE_PRUNE_TABLE(0, PARE_COMPARE_ROW, "the matrix"),
+                                    {.name = NULL}};
+
+static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threads)
+{
+    (void)value;
+    return (pare_pass_cost){.linear_bytes = pare_prune_bytes(n, k, threads) + k * 4,
+                            .flops = 11.0 * (double)n * (double)k};
+}
+
+static pare_status sparsity(pare_ctx *cx, const double *value, pare_sparsity *out)
+{
+    return pare_prune_rule(cx, value, PARE_COMPARE_ROW, out);
+}
+
+static pare_status prune(pare_ctx *cx, const double *value, pare_pass_linear *linear,
+                         pare_arena *scratch)
+{
+    float *squares;
+    (void)value;
+    PARE_TRY(pare_quantize_diagonal(scratch, linear->h, linear->k, &squares));
+    return pare_wanda_prune(cx, scratch, linear->sparsity, squares, linear->w, linear->n,
+                            linear->k);
+}
+
+const pare_pass pare_pass_wanda = {
+    .name = "wanda",
+    .summary = "Wanda: weights go that are small and meet small inputs",
+    .source = "Sun et al., ICLR 2024, equation 1",
+    .needs = PARE_FACT_WEIGHTS | PARE_FACT_HESSIAN,
+    .gives = PARE_FACT_ZEROS,
+    .params = params,
+    .cost = cost,
+    .sparsity = sparsity,
+    .prune = prune,
+};

@@ -1,0 +1,46 @@
+#include "compress/passes/prune.h"
+
+#include "compress/passes/quantize.h"
+#include "prune/wanda.h"
+
+const pare_word pare_prune_share[] = {{"default", 0}, {NULL, 0}};
+const pare_word pare_prune_patterns[] = {{"unstructured", 0}, {NULL, 0}};
+const pare_word pare_prune_compare[] = {
+    {"layer", PARE_COMPARE_LAYER}, {"row", PARE_COMPARE_ROW}, {NULL, 0}};
+const pare_word pare_prune_ties[] = {{"first", 0}, {"random", 1}, {NULL, 0}};
+
+pare_status pare_prune_rule(pare_ctx *cx, const double *value, double compare, pare_sparsity *out)
+{
+    const double pattern = value[PARE_PRUNE_PATTERN], share = value[PARE_PRUNE_SPARSITY];
+    out->random_ties = value[PARE_PRUNE_TIES] != 0;
+    if (pattern == 0) {
+        out->ratio = share > 0 ? share : 0.5;
+        out->by_row = value[PARE_PRUNE_COMPARE] == (double)PARE_COMPARE_ROW;
+        return PARE_OK;
+    }
+    out->keep = pare_pattern_keep(pattern);
+    out->of = pare_pattern_of(pattern);
+    if (share > 0)
+        return pare_fail(cx, PARE_EINVAL,
+                         "pattern %u:%u says how many weights go; leave out sparsity", out->keep,
+                         out->of);
+    if (value[PARE_PRUNE_COMPARE] != compare)
+        return pare_fail(cx, PARE_EINVAL,
+                         "pattern %u:%u compares groups of %u inputs; leave out compare", out->keep,
+                         out->of, out->of);
+    return PARE_OK;
+}
+
+size_t pare_prune_bytes(size_t n, size_t k, size_t threads)
+{
+    return n * k * 5 + n * 8 + k * 4 + threads * 16384 + 4096;
+}
+
+pare_status pare_prune_without_factor(pare_ctx *cx, pare_pass_linear *linear, pare_arena *scratch)
+{
+    float *squares;
+    PARE_TRY(pare_quantize_diagonal(scratch, linear->h, linear->k, &squares));
+    pare_quantize_note(linear, "no factor: scores of Wanda");
+    return pare_wanda_prune(cx, scratch, linear->sparsity, squares, linear->w, linear->n,
+                            linear->k);
+}

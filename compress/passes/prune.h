@@ -1,0 +1,51 @@
+/* compress/passes/prune.h - what the pruning passes share: parameters, the rule, what failed. */
+#ifndef PARE_COMPRESS_PASSES_PRUNE_H
+#define PARE_COMPRESS_PASSES_PRUNE_H
+
+#include "compress/pass.h"
+#include "runtime/sparsity.h"
+
+/* Rows of a pruner's parameter table, from `base` on. */
+enum {
+    PARE_PRUNE_SPARSITY,
+    PARE_PRUNE_PATTERN,
+    PARE_PRUNE_COMPARE,
+    PARE_PRUNE_TIES,
+    PARE_PRUNE_PARAMS
+};
+enum { PARE_COMPARE_LAYER, PARE_COMPARE_ROW };
+extern const pare_word pare_prune_share[], pare_prune_patterns[], pare_prune_compare[],
+    pare_prune_ties[];
+
+/* `compare`: with whom a weight is compared when the recipe does not say; `sets`: how that reads.
+ */
+// clang-format off
+#define PARE_PRUNE_TABLE(base, compare, sets)                                                      \
+    [(base) + PARE_PRUNE_SPARSITY] = {.name = "sparsity", .type = PARE_PARAM_NUMBER, .min = 0.001, \
+        .max = 0.999, .fallback = 0, .words = pare_prune_share,                                    \
+        .help = "share of weights that go, unstructured; default: 0.5"},                           \
+    [(base) + PARE_PRUNE_PATTERN] = {.name = "pattern", .type = PARE_PARAM_PATTERN, .max = 64,     \
+        .words = pare_prune_patterns,                                                              \
+        .help = "N:M: of each M inputs of a row N stay, such as 2:4"},                             \
+    [(base) + PARE_PRUNE_COMPARE] = {.name = "compare", .type = PARE_PARAM_CHOICE,                 \
+        .fallback = (compare), .words = pare_prune_compare,                                        \
+        .help = "unstructured: weights are compared within a row, or within " sets},               \
+    [(base) + PARE_PRUNE_TIES] = {.name = "ties", .type = PARE_PARAM_CHOICE, .fallback = 0,        \
+        .words = pare_prune_ties,                                                                  \
+        .help = "which of equals goes: the first, or drawn by the recipe's seed"}
+// clang-format on
+
+/* The rule that `value`, from `base` on, stands for. PARE_EINVAL when a pattern and a share are
+ * given, or a pattern and what is compared (it differs from `compare`). */
+PARE_CHECKED pare_status pare_prune_rule(pare_ctx *cx, const double *value, double compare,
+                                         pare_sparsity *out);
+
+/* Scratch of choosing among [n, k] scores, the scores included. */
+size_t pare_prune_bytes(size_t n, size_t k, size_t threads);
+
+/* What stands for SparseGPT when H has no factor: the same rule by Wanda's scores. The note says
+ * so. */
+PARE_CHECKED pare_status pare_prune_without_factor(pare_ctx *cx, pare_pass_linear *linear,
+                                                   pare_arena *scratch);
+
+#endif
