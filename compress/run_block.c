@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "compress/compress_internal.h"
+#include "compress/sparsity_text.h"
 #include "quant/gptq.h"
 #include "runtime/linear.h"
 
@@ -208,7 +209,10 @@ static pare_status quantize(pare_run *run, const pare_plan_linear *l, void *site
     if (s != PARE_OK)
         return pare_fail_context(run->cx, s, "%s", l->packed.name);
     PARE_TRY(store_linear(run, l, stats, &codes, w, r));
-    memcpy(r->step[r->steps - 1].note, linear.note, sizeof linear.note);
+    char pattern[PARE_SPARSITY_TEXT];
+    (void)snprintf(r->step[r->steps - 1].note, PARE_NOTE, "%s",
+                   joint && !linear.note[0] ? pare_sparsity_text(&l->sparsity, pattern)
+                                            : linear.note);
     tell_ladder(run, r);
     r->seconds = pare__seconds() - start;
     pare__run_add_pruning(run, l, r);

@@ -5,7 +5,7 @@
 #include "prune/sparsegpt.h"
 
 /* Rows behind the pruner's own, which begin at `base`. */
-enum { DAMP = PARE_PRUNE_PARAMS, BLOCK };
+enum { DAMP = PARE_PRUNE_PARAMS, BLOCK, STABILITY };
 enum { JOINT = PARE_QUANTIZE_PARAMS, ACTIVATIONS = JOINT + BLOCK + 1 };
 
 // clang-format off
@@ -17,7 +17,8 @@ enum { JOINT = PARE_QUANTIZE_PARAMS, ACTIVATIONS = JOINT + BLOCK + 1 };
         .fallback = 128, .multiple = 32, .unit = "columns",                                        \
         .help = "columns between lazy updates, which are compared when unstructured"}
 
-static const pare_param params[] = {SWEEP_TABLE(0), {.name = NULL}};
+static const pare_param params[] = {
+    SWEEP_TABLE(0), PARE_PRUNE_STABILITY(STABILITY), {.name = NULL}};
 static const pare_param joint_params[] = {
     PARE_QUANTIZE_TABLE,
     SWEEP_TABLE(JOINT),
@@ -87,6 +88,11 @@ static pare_status sweep(pare_ctx *cx, const double *value, const pare_grid *gri
                                 linear->codes, NULL);
 }
 
+static size_t draws(const double *value)
+{
+    return (size_t)value[STABILITY];
+}
+
 static pare_status prune(pare_ctx *cx, const double *value, pare_pass_linear *linear,
                          pare_arena *scratch)
 {
@@ -114,6 +120,7 @@ const pare_pass pare_pass_sparsegpt = {
     .params = params,
     .cost = cost,
     .sparsity = sparsity,
+    .draws = draws,
     .site = site,
     .prune = prune,
 };

@@ -3,7 +3,10 @@
 #include "compress/passes/quantize.h"
 #include "prune/wanda.h"
 
+enum { STABILITY = PARE_PRUNE_PARAMS };
+
 static const pare_param params[] = {PARE_PRUNE_TABLE(0, PARE_COMPARE_ROW, "the matrix"),
+                                    PARE_PRUNE_STABILITY(STABILITY),
                                     {.name = NULL}};
 
 static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threads)
@@ -16,6 +19,11 @@ static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threa
 static pare_status sparsity(pare_ctx *cx, const double *value, pare_sparsity *out)
 {
     return pare_prune_rule(cx, value, PARE_COMPARE_ROW, out);
+}
+
+static size_t draws(const double *value)
+{
+    return (size_t)value[STABILITY];
 }
 
 static pare_status prune(pare_ctx *cx, const double *value, pare_pass_linear *linear,
@@ -37,5 +45,6 @@ const pare_pass pare_pass_wanda = {
     .params = params,
     .cost = cost,
     .sparsity = sparsity,
+    .draws = draws,
     .prune = prune,
 };

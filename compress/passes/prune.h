@@ -33,6 +33,11 @@ extern const pare_word pare_prune_share[], pare_prune_patterns[], pare_prune_com
     [(base) + PARE_PRUNE_TIES] = {.name = "ties", .type = PARE_PARAM_CHOICE, .fallback = 0,        \
         .words = pare_prune_ties,                                                                  \
         .help = "which of equals goes: the first, or drawn by the recipe's seed"}
+/* A row for passes whose choice depends on the calibration (pare_pass.draws). */
+#define PARE_PRUNE_STABILITY(index)                                                                \
+    [index] = {.name = "stability", .type = PARE_PARAM_INTEGER, .min = 0, .max = 16,               \
+        .fallback = 0, .unit = "parts",                                                            \
+        .help = "parts of the calibration to repeat the choice on, and report how far they agree"}
 // clang-format on
 
 /* The rule that `value`, from `base` on, stands for. PARE_EINVAL when a pattern and a share are
