@@ -139,6 +139,52 @@ START_TEST(an_artifact_keeps_its_cache_as_the_recipe_says_until_told_otherwise)
 }
 END_TEST
 
+static void write_recipe(const char *name, const char *passes)
+{
+    char path[256];
+    (void)snprintf(path, sizeof path, TINY "/%s.yaml", name);
+    FILE *const f = fopen(path, "w");
+    ck_assert_ptr_nonnull(f);
+    ck_assert_int_gt(fprintf(f,
+                             "pare: 1\nmodel: model\noutput: %s\n"
+                             "calibration: {tokens: tokens.i32, samples: 2, window: 16}\n"
+                             "passes:\n%s",
+                             name, passes),
+                     0);
+    ck_assert_int_eq(fclose(f), 0);
+}
+
+START_TEST(the_plan_says_what_zeros_save)
+{
+    pare_ctx cx;
+    make_tiny();
+    write_recipe("zeros", "  - magnitude: {pattern: \"2:4\"}\n"
+                          "  - rtn: {group: 32, targets: \"*.q_proj\"}\n"
+                          "  - rtn: {bits: 3, group: 32, targets: \"*.k_proj\"}\n");
+    const char *const text = call("plan " TINY "/zeros.yaml", OUT)->text;
+    static const char *const line[] = {
+        "magnitude + rtn  ",
+        "2:4  int4 g32 sym 2:4 ",
+        "stored like other weights in 2 linears: saves no bytes and no time",
+        "left out of 2 linears (2:4): ",
+        "saves bytes and time",
+        "left out of 10 linears (f16 2:4): ",
+        "saves bytes, not time",
+        "up to 32 calibration windows held out",
+    };
+    for (size_t i = 0; i < sizeof line / sizeof *line; i++)
+        ck_assert_msg(strstr(text, line[i]) != NULL, "no \"%s\" in\n%s", line[i], text);
+    pare_json *const json = parse(&cx, "plan " TINY "/zeros.yaml --format json");
+    const pare_json *const linear = pare_json_at(pare_json_get(json, "linears"), 0);
+    const pare_json *const pruned = pare_json_get(linear, "pruned");
+    ck_assert_str_eq(pare_json_text(pare_json_get(pruned, "storage"), NULL), "2:4");
+    ck_assert_double_eq(pare_json_number(pare_json_get(pruned, "zeros"), -1), 0.5);
+    ck_assert_int_lt(pare_json_integer(pare_json_get(linear, "bytes"), 0),
+                     pare_json_integer(pare_json_get(pruned, "dense_bytes"), 0));
+    pare_json_free(json);
+}
+END_TEST
+
 START_TEST(data_that_do_not_fit_the_models_are_a_mistake_of_the_user)
 {
     make_tiny();
@@ -397,6 +443,7 @@ int main(void)
     tcase_add_test(t, an_artifact_keeps_its_cache_as_the_recipe_says_until_told_otherwise);
     tcase_add_test(t, data_that_do_not_fit_the_models_are_a_mistake_of_the_user);
     tcase_add_test(t, every_command_and_pass_has_a_page);
+    tcase_add_test(t, the_plan_says_what_zeros_save);
     tcase_add_test(t, the_example_on_the_page_of_each_pass_can_be_planned);
     tcase_add_test(t, a_page_names_every_parameter_with_its_default);
     tcase_add_test(t, json_of_eval_holds_what_was_asked_for_and_no_more);

@@ -1,0 +1,462 @@
+/* Jobs that prune: how pruners go with other passes, what is refused, what is stored. */
+#include "compress/compress_internal.h"
+#include "compress/verify.h"
+#include "formats/checkpoint.h"
+#include "runtime/linear.h"
+#include "tests/unit/job.h"
+
+#define HEAD                                                                                       \
+    "pare: 1\nmodel: model\n"                                                                      \
+    "calibration: {tokens: tokens.i32, samples: 12, window: 64}\npasses:\n"
+
+/* How many of how many consecutive weights may stay; 0: half of the matrix. */
+typedef struct nm {
+    unsigned keep, of;
+} nm;
+
+typedef struct composition {
+    const char *passes;
+    nm rule;
+    const char *text[2]; /* in layers.csv and in README.md */
+} composition;
+
+static const composition composed[] = {
+    {"  - sparsegpt: {sparsity: 0.5}\n  - gptq: {bits: 4, group: 32}\n",
+     {0, 0},
+     {"int4 g32 sym,", "| like other weights | 14 |"}},
+    {"  - wanda: {pattern: \"2:4\"}\n  - rtn: {bits: 4, group: 64}\n",
+     {2, 4},
+     {"int4 g64 sym 2:4", "| 2:4 | 14 |"}},
+    {"  - smoothquant: {}\n  - sparsegpt: {pattern: \"2:4\"}\n"
+     "  - rtn: {bits: 8, group: row, activations: int8_token}\n",
+     {2, 4},
+     {"int8 row sym 2:4", "| bytes and time |"}},
+    {"  - magnitude: {pattern: \"1:4\", targets: \"*.self_attn.*\"}\n"
+     "  - wanda: {sparsity: 0.5, stability: 3, targets: \"*.mlp.*\"}\n",
+     {0, 0},
+     {"f16 bitmask", "Chosen anew from disjoint parts of the calibration"}},
+    {"  - sparsegpt_joint: {pattern: \"2:4\", bits: 4, group: 64}\n",
+     {2, 4},
+     {"int4 g64 sym 2:4", "| 2:4 | 14 |"}},
+    {"  - rotate: {online: true}\n  - wanda: {sparsity: 0.5}\n  - awq: {targets: [\"*.gate_proj\", "
+     "\"*.up_proj\"]}\n"
+     "  - gptq: {bits: 4, group: 32, true_sequential: false}\n",
+     {0, 0},
+     {"wanda", "| like other weights | 14 |"}},
+};
+enum { COMPOSED = sizeof composed / sizeof *composed };
+
+/* Everything that quantizes on a grid with a 0. */
+static const char *const quantizers[] = {
+    "rtn: {bits: 3, group: 32, symmetric: false, clip: mse}",
+    "rtn: {bits: 2, group: row}",
+    "gptq: {bits: 4, group: 32, symmetric: false, act_order: true}",
+    "gptq: {bits: 2, group: row, act_order: true, clip: mse}",
+    "gptq: {grid: nf4, bits: 4, group: 64}",
+    "gptq: {grid: fp8, bits: 8, group: row}",
+    "gptq: {grid: mxfp4, bits: 4, group: 32, true_sequential: true}",
+    "nf4: {group: 32}",
+    "fp8: {}",
+    "mxfp4: {}",
+    "ternary: {}",
+    "llm_int8: {columns: 0.05}",
+    "atom: {outliers: 8, group: 32}",
+};
+enum { QUANTIZERS = sizeof quantizers / sizeof *quantizers };
+
+static job_place place;
+
+static void setup(void)
+{
+    const tiny_model m = tiny_model_default();
+    place = job_make(&m);
+}
+
+static void teardown(void)
+{
+    job_remove_directory(place.root);
+}
+
+static void recipe(const char *passes)
+{
+    char text[2048];
+    (void)snprintf(text, sizeof text, HEAD "%s", passes);
+    job_recipe(&place, text);
+}
+
+static void complain(void *self, const char *what)
+{
+    (void)self;
+    (void)fprintf(stderr, "verify: %s\n", what);
+}
+
+static void check_verified(const char *output)
+{
+    pare_ctx cx;
+    pare_ctx_init(&cx);
+    pare_verify_result r;
+    ck_assert_int_eq(pare_verify(&cx, job_path(&place, output), complain, NULL, &r), PARE_OK);
+    ck_assert_uint_eq(r.findings, 0);
+}
+
+/* The plan, made without running it, says what the packed files take. */
+static void check_size(const char *output)
+{
+    pare_ctx cx;
+    pare_arena a;
+    pare_plan plan;
+    struct stat st;
+    char path[100], from[512], elsewhere[512];
+    uint64_t bytes = 0;
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    (void)snprintf(from, sizeof from, "%s", job_path(&place, "recipe.yaml"));
+    (void)snprintf(elsewhere, sizeof elsewhere, "%s", job_path(&place, "elsewhere"));
+    const pare_job job = {.recipe = from, .output = elsewhere};
+    ck_assert_msg(pare_plan_make(&cx, &a, &job, &plan) == PARE_OK, "%s", cx.what);
+    static const char *const name[] = {"packed-00001-of-00001.safetensors", "packed.index.json"};
+    for (size_t i = 0; i < 2; i++) {
+        (void)snprintf(path, sizeof path, "%s/%s", output, name[i]);
+        ck_assert_int_eq(stat(job_path(&place, path), &st), 0);
+        bytes += (uint64_t)st.st_size;
+    }
+    ck_assert_uint_eq(bytes, plan.packed_bytes);
+    pare_plan_close(&plan);
+    pare_arena_release(&a);
+    ck_assert_uint_eq(cx.live_bytes, 0);
+}
+
+static void check_text(const char *output, const char *file, const char *present)
+{
+    pare_ctx cx;
+    pare_arena a;
+    char path[100], *text;
+    size_t len;
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    (void)snprintf(path, sizeof path, "%s/%s", output, file);
+    ck_assert_int_eq(pare_file_read(&cx, &a, job_path(&place, path), 1 << 24, &text, &len),
+                     PARE_OK);
+    ck_assert_msg(strstr(text, present) != NULL, "%s lacks \"%s\":\n%s", path, present, text);
+    pare_arena_release(&a);
+}
+
+static void check_rule(nm rule, const float *w, size_t n, size_t k)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < n * k; i++)
+        kept += w[i] != 0;
+    ck_assert_uint_gt(kept, 0);
+    if (!rule.of) {
+        ck_assert_uint_le(kept, (n * k + 1) / 2);
+        return;
+    }
+    for (size_t i = 0; i < n * k; i += rule.of) { /* k is a multiple of 4 and 8 */
+        size_t stay = 0;
+        for (size_t c = 0; c < rule.of; c++)
+            stay += w[i + c] != 0;
+        ck_assert_msg(stay <= rule.keep, "%zu stay in row %zu from %zu on", stay, i / k, i % k);
+    }
+}
+
+/* What stands in the finished artifact keeps no more than the rule allows. */
+static void check_zeros(const char *output, nm rule)
+{
+    pare_ctx cx;
+    pare_arena a;
+    pare_checkpoint ck;
+    pare_model model;
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    ck_assert_int_eq(pare_checkpoint_open(&cx, &a, job_path(&place, output), &ck), PARE_OK);
+    ck_assert_msg(pare_model_load(&cx, &a, &ck, &model) == PARE_OK, "%s", cx.what);
+    for (size_t i = 0; i < model.config.blocks * PARE_ROLES; i++) {
+        const pare_linear *const l = &model.block[i / PARE_ROLES].linear[i % PARE_ROLES];
+        float *const w = PARE_NEW(&a, float, l->n * l->k);
+        ck_assert_ptr_nonnull(w);
+        pare_linear_to_f32(&cx, l, w);
+        check_rule(rule, w, l->n, l->k);
+    }
+    pare_checkpoint_close(&ck);
+    pare_arena_release(&a);
+    ck_assert_uint_eq(cx.live_bytes, 0);
+}
+
+typedef struct stopper {
+    volatile int stop;
+    size_t blocks;
+} stopper;
+
+static void stop_behind_a_block(void *self, const pare_event *e)
+{
+    stopper *const s = self;
+    s->blocks += e->kind == PARE_EVENT_BLOCK;
+    s->stop = s->blocks > 0;
+}
+
+static void check_same(const char *first, const char *second)
+{
+    char a[PARE_SHA256_HEX], b[PARE_SHA256_HEX];
+    job_hash(&place, first, a);
+    job_hash(&place, second, b);
+    ck_assert_str_eq(a, b);
+}
+
+START_TEST(pruned_linears_are_the_same_for_any_threads_and_breaks)
+{
+    const composition *const c = &composed[_i];
+    recipe(c->passes);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "one"}, NULL), PARE_OK);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "five", .threads = 5}, NULL), PARE_OK);
+    check_same("one", "five");
+    stopper s = {0};
+    const pare_events events = {stop_behind_a_block, &s};
+    char what[1024];
+    const job_opts broken = {.output = "two", .events = &events, .interrupt = &s.stop};
+    ck_assert_int_eq(job_run(&place, broken, what), PARE_EINTERRUPTED);
+    ck_assert_uint_eq(s.blocks, 1);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "two", .threads = 2}, NULL), PARE_OK);
+    check_same("one", "two");
+    check_verified("two");
+    check_size("one");
+    check_zeros("two", c->rule);
+    check_text("two", "layers.csv", c->text[0]);
+    check_text("two", "README.md", c->text[1]);
+    check_text("one", "manifest.json", "\"zeros\": 0.");
+}
+END_TEST
+
+START_TEST(zeros_stay_zeros_through_every_grid_that_has_one)
+{
+    char passes[512];
+    (void)snprintf(passes, sizeof passes, "  - magnitude: {sparsity: 0.5}\n  - %s\n",
+                   quantizers[_i]);
+    recipe(passes);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, NULL), PARE_OK);
+    check_zeros("out", (nm){0, 0});
+    check_size("out");
+    check_verified("out");
+}
+END_TEST
+
+START_TEST(transforms_between_leave_zeros)
+{
+    static const char *const between[] = {"awq: {}", "smoothquant: {alpha: search}",
+                                          "outlier_suppression: {skip: \"*.down_proj\"}",
+                                          "omniquant: {epochs: 1}"};
+    for (size_t i = 0; i < sizeof between / sizeof *between; i++) {
+        char passes[512];
+        (void)snprintf(passes, sizeof passes,
+                       "  - magnitude: {sparsity: 0.5}\n  - %s\n  - rtn: {bits: 4, group: 32}\n",
+                       between[i]);
+        recipe(passes);
+        ck_assert_int_eq(job_run(&place, (job_opts){.output = "out", .restart = true}, NULL),
+                         PARE_OK);
+        check_zeros("out", (nm){0, 0});
+    }
+}
+END_TEST
+
+static void refused(const char *text, const char *fragment)
+{
+    char what[1024];
+    job_recipe(&place, text);
+    const pare_status s = job_run(&place, (job_opts){.output = "out"}, what);
+    ck_assert_msg(strstr(what, fragment), "\"%s\" lacks \"%s\"", what, fragment);
+    ck_assert_msg(strstr(what, "recipe.yaml:"), "\"%s\" has no place", what);
+    ck_assert_int_eq(s, PARE_EUSAGE);
+    ck_assert(!pare_path_is_directory(job_path(&place, "out.partial")));
+}
+
+START_TEST(orders_that_the_facts_do_not_allow_are_refused)
+{
+    static const struct {
+        const char *passes, *fragment;
+    } order[] = {
+        {"  - magnitude: {}\n  - magnitude: {targets: \"*.up_proj\"}\n",
+         "6:5: magnitude: model.layers.0.mlp.up_proj is already pruned by pass 0 (magnitude)"},
+        {"  - rtn: {}\n  - magnitude: {}\n",
+         "6:5: magnitude: model.layers.0.self_attn.q_proj is already quantized by pass 0 (rtn), "
+         "and what prunes must stand in front"},
+        {"  - magnitude: {targets: \"*.q_proj\"}\n  - gptq: {grid: codebook, bits: 4, group: "
+         "row}\n",
+         "6:5: gptq: model.layers.0.self_attn.q_proj is pruned by pass 0 (magnitude), and the "
+         "levels of this storage have no 0"},
+        {"  - magnitude: {}\n  - squeezellm: {bits: 3}\n", "have no 0 to keep"},
+        {"  - magnitude: {}\n  - billm: {}\n", "have no 0 to keep"},
+        {"  - smoothquant: {}\n  - magnitude: {}\n", "no pass behind it quantizes"},
+    };
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+        char text[1024];
+        (void)snprintf(text, sizeof text, HEAD "%s", order[i].passes);
+        refused(text, order[i].fragment);
+    }
+}
+END_TEST
+
+START_TEST(pruning_without_anything_to_evaluate_is_refused)
+{
+    static const char body[] = "passes:\n  - magnitude: {}\n";
+    static const struct {
+        const char *calibration, *why;
+    } lacking[] = {
+        {"", "there is no calibration"},
+        {"calibration: {generate: {temperature: 1.0}, samples: 4, window: 16}\n",
+         "the model's own samples"},
+        {"calibration: {tokens: tokens.i32, samples: all, window: 64}\n", "samples: all"},
+        {"calibration: {tokens: tokens.i32, samples: 24, window: 64}\n", "takes every window"},
+    };
+    char text[1024];
+    for (size_t i = 0; i < sizeof lacking / sizeof *lacking; i++) {
+        (void)snprintf(text, sizeof text, "pare: 1\nmodel: model\n%s%s", lacking[i].calibration,
+                       body);
+        refused(text, lacking[i].why);
+    }
+    (void)snprintf(text, sizeof text,
+                   "pare: 1\nmodel: model\n%sevaluate:\n"
+                   "  - perplexity: {tokens: tokens.i32, window: 32}\n",
+                   body);
+    job_recipe(&place, text);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "given"}, NULL), PARE_OK);
+    check_text("given", "run.json", "\"data\": \"tokens.i32\"");
+}
+END_TEST
+
+START_TEST(windows_that_calibration_does_not_see_are_evaluated)
+{
+    recipe("  - magnitude: {}\n");
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, NULL), PARE_OK);
+    check_text("out", "run.json", "\"data\": \"calibration windows held out\"");
+    check_text("out", "run.json", "\"tokens\": 756"); /* 12 of the 24 windows, 63 scored of each */
+}
+END_TEST
+
+/* The figure of one linear, as layers.csv ends its row. */
+static double stability_of(const char *output)
+{
+    pare_ctx cx;
+    pare_arena a;
+    char path[100], *text;
+    size_t len;
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    (void)snprintf(path, sizeof path, "%s/layers.csv", output);
+    ck_assert_int_eq(pare_file_read(&cx, &a, job_path(&place, path), 1 << 24, &text, &len),
+                     PARE_OK);
+    const char *const row = strchr(text, '\n') + 1;
+    const char *last = row;
+    for (const char *p = row; *p != '\n'; p++)
+        last = *p == ',' ? p + 1 : last;
+    const double stability = strtod(last, NULL);
+    pare_arena_release(&a);
+    return stability;
+}
+
+static void check_same_weights(const char *first, const char *second)
+{
+    pare_ctx cx;
+    pare_arena a;
+    char path[100], *text[2];
+    size_t len[2];
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    for (size_t i = 0; i < 2; i++) {
+        (void)snprintf(path, sizeof path, "%s/packed-00001-of-00001.safetensors",
+                       i ? second : first);
+        ck_assert_int_eq(
+            pare_file_read(&cx, &a, job_path(&place, path), 1 << 24, &text[i], &len[i]), PARE_OK);
+    }
+    ck_assert_uint_eq(len[0], len[1]);
+    ck_assert_mem_eq(text[0], text[1], len[0]);
+    pare_arena_release(&a);
+}
+
+/* Windows that are all alike choose alike; others do not, and magnitude is no matter of windows. */
+START_TEST(the_choice_is_as_stable_as_the_calibration)
+{
+    recipe("  - wanda: {sparsity: 0.5, stability: 4}\n");
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "random"}, NULL), PARE_OK);
+    const double random = stability_of("random");
+    ck_assert_msg(random > 0.5 && random < 1, "%g", random);
+    recipe("  - wanda: {sparsity: 0.5}\n");
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "plain"}, NULL), PARE_OK);
+    ck_assert_double_eq(stability_of("plain"), 0);
+    check_same_weights("random", "plain");
+    FILE *const f = fopen(job_path(&place, "tokens.i32"), "wb");
+    ck_assert_ptr_nonnull(f);
+    for (int32_t i = 0; i < 24 * 64; i++) {
+        const int32_t id = i % 64;
+        ck_assert_uint_eq(fwrite(&id, sizeof id, 1, f), 1);
+    }
+    ck_assert_int_eq(fclose(f), 0);
+    recipe("  - sparsegpt: {pattern: \"2:4\", stability: 3}\n"
+           "  - rtn: {bits: 4, group: 32}\nevaluate:\n"
+           "  - perplexity: {tokens: tokens.i32, window: 64}\n");
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "alike"}, NULL), PARE_OK);
+    ck_assert_double_eq(stability_of("alike"), 1);
+    char what[1024];
+    recipe("  - wanda: {stability: 13}\n");
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "many"}, what), PARE_EUSAGE);
+    ck_assert_ptr_nonnull(
+        strstr(what, "stability wants 13 parts of the calibration, which has 12"));
+}
+END_TEST
+
+/* A pass that gives a pruned weight a value, as the pipeline sees it. */
+START_TEST(a_zero_that_came_back_is_named)
+{
+    pare_ctx cx;
+    pare_ctx_init(&cx);
+    pare_step step[2] = {{.pass = 0}, {.pass = 1}};
+    pare_run run = {.cx = &cx, .plan.recipe = {.step = step, .steps = 2}};
+    uint8_t bits[3];
+    run.zero[PARE_ROLE_UP] = bits;
+    const pare_plan_linear l = {.packed = {.name = "up", .n = 2, .k = 8},
+                                .role = PARE_ROLE_UP,
+                                .step = 1,
+                                .pruned = true,
+                                .quantized = true,
+                                .sparsity = {.keep = 2, .of = 4}};
+    float w[16] = {1, 0, 0, 2, 0, 3, 4, 0, 0, 0, 0, 0, 0, -1, 0, 0};
+    ck_assert_int_eq(pare__run_check_zeros(&run, &l, w, 1), PARE_OK); /* nothing is frozen yet */
+    ck_assert_int_eq(pare__run_freeze(&run, &l, w), PARE_OK);
+    ck_assert_int_eq(pare__run_check_zeros(&run, &l, w, 1), PARE_OK);
+    w[3] = 0; /* rounded to 0: allowed */
+    w[7] = -0.0F;
+    ck_assert_int_eq(pare__run_check_zeros(&run, &l, w, 1), PARE_OK);
+    w[12] = 0.5F;
+    ck_assert_int_eq(pare__run_check_zeros(&run, &l, w, 1), PARE_EINVAL);
+    ck_assert_ptr_nonnull(strstr(cx.what, "up: weight [1, 4] was pruned by"));
+    pare_ctx_clear(&cx);
+    const float full[16] = {1, 1, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0};
+    ck_assert_int_eq(pare__run_freeze(&run, &l, full), PARE_EINVAL);
+    ck_assert_ptr_nonnull(strstr(cx.what, "row 0 keeps more than 2 of 4 weights from column 0"));
+    pare_ctx_clear(&cx);
+    pare_plan_linear half = l;
+    half.sparsity = (pare_sparsity){.ratio = 0.8};
+    ck_assert_int_eq(pare__run_freeze(&run, &half, full), PARE_OK);
+    half.sparsity.ratio = 0.81;
+    ck_assert_int_eq(pare__run_freeze(&run, &half, full), PARE_OK);
+    half.sparsity.ratio = 0.9;
+    ck_assert_int_eq(pare__run_freeze(&run, &half, full), PARE_EINVAL);
+    ck_assert_ptr_nonnull(strstr(cx.what, "4 weights are not 0 and the plan keeps 2"));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *const s = suite_create("prune_job");
+    TCase *const t = tcase_create("prune_job");
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_set_timeout(t, 240);
+    tcase_add_loop_test(t, pruned_linears_are_the_same_for_any_threads_and_breaks, 0, COMPOSED);
+    tcase_add_loop_test(t, zeros_stay_zeros_through_every_grid_that_has_one, 0, QUANTIZERS);
+    tcase_add_test(t, transforms_between_leave_zeros);
+    tcase_add_test(t, orders_that_the_facts_do_not_allow_are_refused);
+    tcase_add_test(t, pruning_without_anything_to_evaluate_is_refused);
+    tcase_add_test(t, windows_that_calibration_does_not_see_are_evaluated);
+    tcase_add_test(t, the_choice_is_as_stable_as_the_calibration);
+    tcase_add_test(t, a_zero_that_came_back_is_named);
+    suite_add_tcase(s, t);
+    return unit_main(s);
+}
