@@ -110,6 +110,19 @@ static pare_status move_row(pare_ctx *cx, size_t i, float *w, pare_codes *out)
     return PARE_OK;
 }
 
+pare_status pare_outliers_gptq(pare_ctx *cx, pare_arena *arena, const pare_gptq_opts *opts,
+                               const pare_grid *grid, const pare_factor *factor, float *w, size_t n,
+                               size_t k, pare_codes *out)
+{
+    PARE_TRY(pare_codes_take(arena, grid, n, k, out));
+    out->outliers = factor->apart;
+    if (out->outliers)
+        PARE_TRY(take(arena, true, out));
+    for (size_t o = 0; o < out->outliers; o++)
+        out->outlier_column[o] = factor->order[factor->k - factor->apart + o];
+    return pare_gptq_quantize(cx, arena, opts, grid, factor, w, out, NULL);
+}
+
 pare_status pare_outliers_quantize(pare_ctx *cx, pare_arena *arena, const pare_outlier_opts *opts,
                                    const pare_grid *grid, const float *score, float *w, size_t n,
                                    size_t k, pare_codes *out)

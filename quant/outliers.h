@@ -1,7 +1,8 @@
-/* quant/outliers.h - input columns kept apart at higher precision, the rest rounded to nearest.
+/* quant/outliers.h - input columns kept apart at higher precision, the rest in few bits.
  *
  * LLM.int8(): columns whose inputs are large stay in F16, the rest is int8 with a scale per row.
- * Atom: the columns stay in int8 with a scale per row, the rest is int4 in groups.
+ * Atom: the columns stay in int8 with a scale per row, the rest is int4 in groups; codes come from
+ * the sweep of GPTQ with these columns at its end, where they take up the errors of the rest.
  * The papers look at each input while the model runs, or pick a threshold; here calibration
  * decides, and the number of columns is fixed by the shape: those with the largest scores, of equal
  * ones the first, whether or not they are above a threshold. So sizes are known before a weight is
@@ -10,7 +11,7 @@
 #ifndef PARE_QUANT_OUTLIERS_H
 #define PARE_QUANT_OUTLIERS_H
 
-#include "runtime/grid.h"
+#include "quant/gptq.h"
 
 typedef struct pare_outlier_opts {
     size_t columns; /* kept apart, at most k */
@@ -21,7 +22,7 @@ typedef struct pare_outlier_opts {
 /* ceil(fraction k), but at least `least` and at most k; 0 for a fraction of 0. */
 size_t pare_outlier_count(double fraction, size_t least, size_t k);
 
-/* Quantizes W.
+/* Quantizes W to the nearest codes.
  *
  *   grid   of the rest: UNIFORM, symmetric
  *   score  [k] >= 0: max |x| or sum x^2 of each column
@@ -35,5 +36,12 @@ PARE_CHECKED pare_status pare_outliers_quantize(pare_ctx *cx, pare_arena *arena,
                                                 const pare_outlier_opts *opts,
                                                 const pare_grid *grid, const float *score, float *w,
                                                 size_t n, size_t k, pare_codes *out);
+
+/* Quantizes W by GPTQ; the columns kept apart, in int8, are the factor's last (factor->apart).
+ * `out` is made as above; scratch comes from `arena` as well. What pare_gptq_quantize returns. */
+PARE_CHECKED pare_status pare_outliers_gptq(pare_ctx *cx, pare_arena *arena,
+                                            const pare_gptq_opts *opts, const pare_grid *grid,
+                                            const pare_factor *factor, float *w, size_t n, size_t k,
+                                            pare_codes *out);
 
 #endif

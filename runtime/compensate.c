@@ -6,6 +6,9 @@
  *         error * U_ji from each later column i of the block
  *     W[tile, behind] -= E[tile, block] U[block, behind]           one product, the lazy update
  *
+ * Columns kept apart are blocks of their own, behind all others; before the first of them the
+ * scales of the rows are fitted (compensate_apart.c).
+ *
  * What goes unstructured is chosen block by block over all rows (compensate_mask.c), and then tiles
  * wait for each other after each block instead of after the last.
  *
@@ -37,10 +40,10 @@ static size_t group_of(const pare__sweep *job, size_t column)
 static bool fit_groups(const pare__sweep *job, size_t r0, size_t r1, size_t first, size_t end,
                        pare__tile_fault *fault)
 {
-    const size_t k = job->k, group = job->grid->group, groups = job->out->groups;
+    const size_t k = job->k, groups = job->out->groups;
     for (size_t i = r0; i < r1; i++)
         for (size_t g = first; g < end; g++) {
-            const size_t begin = g * group, stop = g + 1 < groups ? begin + group : k;
+            const size_t begin = job->start[g], stop = job->start[g + 1];
             float *const scale = &job->out->scales[i * groups + g];
             const pare_grid_fault f = pare_grid_fit(job->grid, job->w + i * k + begin, stop - begin,
                                                     scale, &job->out->zeros[i * groups + g]);
@@ -52,16 +55,24 @@ static bool fit_groups(const pare__sweep *job, size_t r0, size_t r1, size_t firs
     return true;
 }
 
-/* Fits the groups whose first column lies in [c0, c1). */
+static bool fitted_before(const pare__sweep *job)
+{
+    return (job->factor->order && !job->factor->apart) || pare_grid_whole(job->grid);
+}
+
+/* Fits the groups whose first position lies in [c0, c1). */
 static bool fit_block(const pare__sweep *job, size_t r0, size_t r1, size_t c0, size_t c1,
                       pare__tile_fault *fault)
 {
-    const size_t group = job->grid ? job->grid->group : 0;
-    if (!job->grid || job->factor->order || pare_grid_whole(job->grid))
-        return true; /* fitted beforehand */
-    if (group == 0)
-        return c0 > 0 || fit_groups(job, r0, r1, 0, 1, fault);
-    return fit_groups(job, r0, r1, (c0 + group - 1) / group, (c1 + group - 1) / group, fault);
+    if (!job->grid || fitted_before(job))
+        return true;
+    size_t first = 0, end = 0;
+    while (first < job->out->groups && job->start[first] < c0)
+        first++;
+    while (end < job->out->groups && job->start[end] < c1)
+        end++;
+    return fit_groups(job, r0, r1, first, end, fault) &&
+           (c0 != job->inner || pare__sweep_fit_apart(job, r0, r1, fault));
 }
 
 static void zero_dead(const pare__sweep *job, size_t r0, size_t r1)
@@ -72,7 +83,8 @@ static void zero_dead(const pare__sweep *job, size_t r0, size_t r1)
             job->w[i * k + j] = job->factor->dead[j] ? 0 : job->w[i * k + j];
 }
 
-/* Zeroes dead columns; with an order, fits every group and sorts the columns of the rows. */
+/* Zeroes dead columns; with an order, sorts the columns of the rows, and fits every group unless
+ * columns are kept apart. */
 static bool prepare_rows(const pare__sweep *job, size_t r0, size_t r1, float *row,
                          pare__tile_fault *fault)
 {
@@ -81,7 +93,7 @@ static bool prepare_rows(const pare__sweep *job, size_t r0, size_t r1, float *ro
     zero_dead(job, r0, r1);
     if (!factor->order)
         return true;
-    if (job->grid && !pare_grid_whole(job->grid) &&
+    if (job->grid && !factor->apart && !pare_grid_whole(job->grid) &&
         !fit_groups(job, r0, r1, 0, job->out->groups, fault))
         return false;
     for (size_t i = r0; i < r1; i++) {
@@ -93,22 +105,23 @@ static bool prepare_rows(const pare__sweep *job, size_t r0, size_t r1, float *ro
     return true;
 }
 
-/* Grids of group g for `rows` rows. A group of zeros has scale 0: dividing by infinity instead
- * keeps its codes at the zero point. */
+/* Grids of group g for `rows` rows; behind the last group: of the columns kept apart, codes + 128.
+ * A group of zeros has scale 0: dividing by infinity instead keeps its codes at the zero point. */
 static void load_grids(const pare__sweep *job, pare__strip *s, size_t r0, size_t rows, size_t g)
 {
     const size_t groups = job->out->groups;
     for (size_t r = 0; r < rows; r++) {
         const size_t at = (r0 + r) * groups + g;
-        s->scale[r] = job->out->scales[at];
+        s->scale[r] = g < groups ? job->out->scales[at] : job->out->outlier_scale[r0 + r];
         s->divisor[r] = s->scale[r] > 0 ? s->scale[r] : INFINITY;
-        s->zero[r] = (float)job->out->zeros[at];
+        s->zero[r] = g < groups ? (float)job->out->zeros[at] : 128;
     }
 }
 
-/* Rounds one column of a strip: x, weights in, becomes (w - q) / u_jj. pare_grid_code over rows. */
+/* Rounds one column of a strip: x, weights in, becomes (w - q) / u_jj. pare_grid_code over rows,
+ * codes from `low` to `top`. */
 static void round_column(pare__strip *s, float *restrict x, uint8_t *restrict codes, float u_jj,
-                         float top)
+                         float low, float top)
 {
     const float magic = 12582912.0F;
     for (size_t r = 0; r < STRIP; r++) {
@@ -118,7 +131,7 @@ static void round_column(pare__strip *s, float *restrict x, uint8_t *restrict co
         t = t > -512 ? t : -512;
         t = (t + magic) - magic + zero;
         t = t < top ? t : top;
-        t = t > 0 ? t : 0;
+        t = t > low ? t : low;
         codes[r] = (uint8_t)(int)t;
         const float e = (x[r] - (t - zero) * s->scale[r]) / u_jj;
         s->loss[r] += (double)e * (double)e;
@@ -159,12 +172,15 @@ static void round_one(const pare__sweep *job, pare__strip *s, float *x, uint8_t 
                       size_t rows, size_t j)
 {
     const float u_jj = job->factor->u[j * (job->k + 1)];
-    const size_t g = group_of(job, column_at(job, j));
+    const bool apart = j >= job->inner;
+    const size_t g = apart ? job->out->groups : group_of(job, column_at(job, j));
     if (g != s->loaded)
         load_grids(job, s, r0, rows, g);
     s->loaded = g;
-    if (job->grid->encoding == PARE_ENCODING_UNIFORM)
-        round_column(s, x, codes, u_jj, (float)((1u << job->grid->bits) - 1));
+    if (apart)
+        round_column(s, x, codes, u_jj, 1, 255);
+    else if (job->grid->encoding == PARE_ENCODING_UNIFORM)
+        round_column(s, x, codes, u_jj, 0, (float)((1u << job->grid->bits) - 1));
     else
         round_levels(job, s, x, codes, u_jj, r0, rows);
 }
@@ -210,6 +226,19 @@ static void load_strip(const pare__sweep *job, pare__strip *s, size_t r0, size_t
     memset(s->loss, 0, sizeof s->loss);
 }
 
+/* Where columns are kept apart, the group code stands for 0. */
+static void store_code(const pare__sweep *job, size_t row, size_t position, uint8_t code)
+{
+    uint8_t *const place = &job->out->codes[row * job->k + column_at(job, position)];
+    if (position < job->inner) {
+        *place = code;
+        return;
+    }
+    *place = (uint8_t)(1u << (job->grid->bits - 1));
+    job->out->outlier_code[row * job->factor->apart + position - job->inner] =
+        (int8_t)((int)code - 128);
+}
+
 static void store_strip(const pare__sweep *job, const pare__strip *s, size_t r0, size_t rows,
                         size_t c0, size_t c1)
 {
@@ -218,7 +247,7 @@ static void store_strip(const pare__sweep *job, const pare__strip *s, size_t r0,
         for (size_t j = c0; j < c1; j++)
             w[j] = s->t[(j - c0) * STRIP + r];
         for (size_t j = c0; job->grid && j < c1; j++)
-            job->out->codes[(r0 + r) * job->k + column_at(job, j)] = s->codes[(j - c0) * STRIP + r];
+            store_code(job, r0 + r, j, s->codes[(j - c0) * STRIP + r]);
     }
 }
 
@@ -275,7 +304,8 @@ static void walk_tile(const pare__sweep *job, size_t tile, pare__strip *s)
     if (job->keep_zeros)
         pare__sweep_note_zeros(job, s, r0, r1);
     for (size_t c0 = job->begin, c1; c0 < job->end; c0 = c1) {
-        c1 = k - c0 < job->block ? k : c0 + job->block;
+        const size_t stop = c0 < job->inner ? job->inner : k;
+        c1 = stop - c0 < job->block ? stop : c0 + job->block;
         if (!fit_block(job, r0, r1, c0, c1, fault))
             return;
         sweep_block(job, s, r0, r1, c0, c1, &job->loss[tile]);
@@ -316,6 +346,8 @@ static pare_status take_scratch(pare_ctx *cx, pare_arena *scratch, pare__sweep *
     for (size_t i = 0; i < workers; i++)
         if (!job->fault || !take_strip(scratch, job, &job->strips[i]))
             return PARE_ENOMEM;
+    if (job->grid)
+        PARE_TRY(pare__sweep_take_starts(scratch, job));
     if (!pare__sweep_by_blocks(job))
         return PARE_OK;
     job->score = PARE_NEW(scratch, float, job->n * job->block);
@@ -327,6 +359,8 @@ static pare_status first_fault(pare_ctx *cx, const pare__sweep *job, size_t tile
 {
     for (size_t i = 0; i < tiles; i++) {
         const pare__tile_fault *const f = &job->fault[i];
+        if (f->fault != PARE_GRID_OK && f->group == job->out->groups)
+            return pare__sweep_fail_apart(cx, f);
         if (f->fault != PARE_GRID_OK)
             return pare_grid_fail(cx, f->fault, f->row, f->group, f->value);
     }
@@ -399,7 +433,7 @@ static pare_status check(pare_ctx *cx, const pare_compensate *c, size_t n, size_
                          c->sparsity->of);
     if (zeros && c->grid && c->grid->encoding == PARE_ENCODING_CODEBOOK)
         return pare_fail(cx, PARE_EINVAL, "codebooks have no level for a weight that is 0");
-    return PARE_OK;
+    return pare__sweep_check_apart(cx, c, out);
 }
 
 pare_status pare_compensate_run(pare_ctx *cx, pare_arena *scratch, const pare_compensate *c,
@@ -409,6 +443,7 @@ pare_status pare_compensate_run(pare_ctx *cx, pare_arena *scratch, const pare_co
     pare__sweep job = {.grid = c->grid, .factor = c->factor, .out = out, .w = w, .n = n, .k = k};
     job.sparsity = c->sparsity;
     job.keep_zeros = c->keep_zeros;
+    job.inner = k - c->factor->apart;
     const size_t of = c->sparsity && c->sparsity->of ? c->sparsity->of : 1;
     job.block = c->block < of ? of : c->block - c->block % of; /* no group spans two blocks */
     job.block = job.block < k ? job.block : k;

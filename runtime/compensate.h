@@ -7,13 +7,17 @@
  * Updates behind the current block of `block` columns are applied when the block ends.
  * GPTQ is the sweep with a grid, SparseGPT that with a sparsity, their joint method with both.
  *
+ * Columns kept apart (`apart` of the factor) come last and are coded in 8 bits with one scale per
+ * row, so that they make up for the errors of all others: Atom's use of the sweep.
+ *
  * What goes is what has the least w_j^2 / U_jj^2: in each group of N:M when its first column is
  * reached, on the weights as they stand (blocks become a multiple of M columns, down to M);
  * unstructured for each block [c0, c1) of all rows when it begins,
  * floor(ratio n c1) - floor(ratio n c0) of its entries (by row: of each row, n = 1), so that the
  * total is pare_sparsity_kept.
  *   Source  Frantar et al., ICLR 2023, Algorithm 1; Frantar and Alistarh, ICML 2023, Algorithm 1,
- *           whose program takes one weight more of each block. */
+ *           whose program takes one weight more of each block; Zhao et al., MLSys 2024,
+ * section 4.1. */
 #ifndef PARE_RUNTIME_COMPENSATE_H
 #define PARE_RUNTIME_COMPENSATE_H
 
@@ -36,21 +40,28 @@ typedef struct pare_compensate {
  * uses up-to-date weights only). So a per-row grid is fitted to the original weights. act_order (a
  * property of the factor): all grids are fitted to the original weights beforehand (static groups).
  * Codes, scales and zeros are in the order of the original columns.
+ * Columns kept apart (only beside UNIFORM symmetric grids): group grids are those of the other
+ * columns, fitted as in natural order; the scale of a row is f16(max |w| / 127) over the weights as
+ * they stand when their turn comes, codes are -127 .. 127, and the group code of such a column is
+ * that of 0.
  * Any encoding but BINARY. Where scales depend on the whole matrix (NF4's are quantized
  * themselves) they are fitted to the original weights beforehand, whatever the order. Weights that
  * go or stay 0 have the code of 0; CODEBOOK has none.
  *
  *   w     [n, k] f32; with a grid destroyed; without: the result, 0 where a weight went
- *   out   with a grid: planes from pare_codes_take for it; written. Without: NULL
- *   loss  NULL, or the sum of (w_j - q_j)^2 / (2 U_jj^2) over the matrix in double; written
+ *   out   with a grid: planes from pare_codes_take for it; written. Without: NULL. With columns
+ * kept apart also outlier_code and outlier_scale (outliers = factor->apart) loss  NULL, or the sum
+ * of (w_j - q_j)^2 / (2 U_jj^2) over the matrix in double; written
  *
  * Returns PARE_OK, PARE_EINVAL (bits, block, sparsity, a factor that failed, what does not
- * go together: N:M and act_order, sparsity and keep_zeros, zeros and CODEBOOK), PARE_ESHAPE (group,
- * or k differs from the factor), PARE_ENUMERIC when a weight is not finite or a scale cannot be
- * stored, by row, group and value, also when the compensated weights overflow, PARE_ENOMEM. Memory
- * per worker block x 320 bytes and one row; with sparsity block x 64 bytes, keep_zeros k x 128
- * bytes, without a grid block x 512 bytes more; unstructured n x block x 5 bytes.   Work  n k^2 / 2
- * multiply-adds. Threads over tiles of 128 rows; Exact as the factor. */
+ * go together: N:M and act_order, sparsity and keep_zeros, zeros and CODEBOOK, columns kept apart
+ * and a sparsity or another grid), PARE_ESHAPE (group, or k or the columns kept apart differ from
+ * the factor), PARE_ENUMERIC when a weight is not finite or a scale cannot be stored, by row, group
+ * and value, also when the compensated weights overflow or one kept apart exceeds 65504,
+ * PARE_ENOMEM. Memory  per worker block x 320 bytes and one row; with sparsity block x 64 bytes,
+ * keep_zeros k x 128 bytes, without a grid block x 512 bytes more; one number per group;
+ * unstructured n x block x 5 bytes.   Work  n k^2 / 2 multiply-adds. Threads over tiles of 128
+ * rows; Exact as the factor. */
 PARE_CHECKED pare_status pare_compensate_run(pare_ctx *cx, pare_arena *scratch,
                                              const pare_compensate *c, float *w, size_t n, size_t k,
                                              pare_codes *out, double *loss);

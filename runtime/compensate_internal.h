@@ -23,7 +23,7 @@ typedef struct pare__strip {
 /* First fault of a tile. */
 typedef struct pare__tile_fault {
     pare_grid_fault fault;
-    size_t row, group;
+    size_t row, group; /* group: their number for columns kept apart */
     float value;
 } pare__tile_fault;
 
@@ -35,6 +35,8 @@ typedef struct pare__sweep {
     pare_codes *out;
     float *w;
     size_t n, k, block;
+    size_t inner;            /* positions before the columns kept apart */
+    size_t *start;           /* [groups + 1] first position of each group; inner; with a grid */
     bool prepare;            /* zero dead columns and sort columns first */
     size_t begin, end;       /* columns to walk then */
     float *score;            /* [n, block] of the block; unstructured */
@@ -49,6 +51,17 @@ static inline bool pare__sweep_by_blocks(const pare__sweep *job)
 {
     return job->sparsity && !job->sparsity->of;
 }
+
+/* What a grid, a factor and the planes for columns kept apart must be. */
+PARE_CHECKED pare_status pare__sweep_check_apart(pare_ctx *cx, const pare_compensate *c,
+                                                 const pare_codes *out);
+
+/* job->start from `scratch`. */
+PARE_CHECKED pare_status pare__sweep_take_starts(pare_arena *scratch, pare__sweep *job);
+
+/* Fits the scales of columns kept apart to the weights of rows [r0, r1) as they stand. */
+bool pare__sweep_fit_apart(const pare__sweep *job, size_t r0, size_t r1, pare__tile_fault *fault);
+PARE_CHECKED pare_status pare__sweep_fail_apart(pare_ctx *cx, const pare__tile_fault *fault);
 
 /* Chooses what goes of the columns [begin, end) of all rows: job->keep. */
 PARE_CHECKED pare_status pare__sweep_choose(pare_ctx *cx, pare_arena *scratch, pare__sweep *job);

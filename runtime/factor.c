@@ -198,20 +198,31 @@ static int by_falling_diagonal(const void *left, const void *right)
     return a->index < b->index ? -1 : a->index > b->index;
 }
 
-/* Order of the columns; a column by itself when `falling` is false. */
-static pare_status make_order(pare_arena *scratch, const float *h, size_t k, bool falling,
-                              uint32_t *order)
+static int by_column(const void *left, const void *right)
 {
+    const uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+    return (a > b) - (a < b);
+}
+
+/* Order of the columns: falling diagonal, or natural but for those of the largest diagonal last. */
+static pare_status make_order(pare_arena *scratch, const float *h, size_t k,
+                              const pare_factor_opts *opts, uint32_t *order)
+{
+    const size_t inner = k - opts->apart;
     const pare_mark mark = pare_arena_mark(scratch);
     column *const columns = PARE_NEW(scratch, column, k);
     if (!columns)
         return PARE_ENOMEM;
     for (size_t j = 0; j < k; j++)
         columns[j] = (column){h[j * (k + 1)], (uint32_t)j};
-    if (falling)
+    if (opts->act_order || opts->apart)
         qsort(columns, k, sizeof *columns, by_falling_diagonal);
     for (size_t j = 0; j < k; j++)
-        order[j] = columns[j].index;
+        order[(j + inner) % k] = columns[j].index;
+    if (opts->apart) {
+        qsort(order, inner, sizeof *order, by_column);
+        qsort(order + inner, opts->apart, sizeof *order, by_column);
+    }
     pare_arena_rewind(scratch, mark);
     return PARE_OK;
 }
@@ -237,12 +248,15 @@ pare_status pare_factorize(pare_ctx *cx, pare_arena *scratch, const pare_factor_
     *out = (pare_factor){.k = k};
     if (!(opts->damp >= 0 && opts->damp <= damp_max))
         return pare_fail(cx, PARE_EINVAL, "damping %g is not between 0 and 1", (double)opts->damp);
+    if (opts->apart > k || (opts->apart && opts->act_order))
+        return pare_fail(cx, PARE_EINVAL, "%zu of %zu columns cannot be kept apart%s", opts->apart,
+                         k, opts->act_order ? " in the order of the diagonal" : "");
     PARE_TRY(check_finite(cx, h, k));
     uint32_t *const order = PARE_NEW(scratch, uint32_t, k);
     out->dead = order ? PARE_NEW(scratch, uint8_t, k) : NULL;
     if (!out->dead)
         return PARE_ENOMEM;
-    PARE_TRY(make_order(scratch, h, k, opts->act_order, order));
+    PARE_TRY(make_order(scratch, h, k, opts, order));
 
     pare_damping *const d = &out->damping;
     factor_job job = {.cx = cx, .h = h, .k = k, .order = order, .dead = out->dead};
@@ -251,6 +265,7 @@ pare_status pare_factorize(pare_ctx *cx, pare_arena *scratch, const pare_factor_
     if (d->failed)
         PARE_TRY(climb(scratch, &job, opts->damp, true, d));
     out->u = d->failed ? NULL : h;
-    out->order = opts->act_order ? order : NULL;
+    out->order = opts->act_order || opts->apart ? order : NULL;
+    out->apart = opts->apart;
     return PARE_OK;
 }

@@ -22,6 +22,8 @@ typedef struct pare_damping {
 typedef struct pare_factor_opts {
     float damp;     /* 0.01 */
     bool act_order; /* columns by falling H_jj */
+    size_t apart;   /* columns of the largest H_jj, of equal ones the first, that come last; at most
+                       k, 0 with act_order */
 } pare_factor_opts;
 
 /* A factor is shared by all linears of a site. */
@@ -30,6 +32,7 @@ typedef struct pare_factor {
     float *u;        /* [k, k] upper triangular, in the order of `order`; H^-1 = U^T U; or NULL */
     uint32_t *order; /* [k] original column of each position, or NULL for natural order */
     uint8_t *dead;   /* [k] 1 where H_jj = 0 (natural order): such a weight becomes 0 */
+    size_t apart;    /* of the last positions; there and before them columns ascend */
     pare_damping damping;
 } pare_factor;
 
@@ -44,8 +47,8 @@ typedef struct pare_factor {
  *   h    [k, k] f32, lower triangle; becomes the factor's memory (u), so it is destroyed
  *   out  order and dead are taken from `scratch` and live as long as what it holds
  *
- * Returns PARE_OK, PARE_ENOMEM, PARE_EINVAL when damp is not in [0, 1], or PARE_ENUMERIC when H
- * holds a NaN or an infinity (the message names the entry).
+ * Returns PARE_OK, PARE_ENOMEM, PARE_EINVAL when damp is not in [0, 1] or `apart` does not fit, or
+ * PARE_ENUMERIC when H holds a NaN or an infinity (the message names the entry).
  * Memory   one more k x k f32 from `scratch`, given back (twice that when it comes to f64).
  * Work     2/3 k^3 per rung.   Threads over tiles.   Exact: class MACHINE (BLAS), any thread count.
  * Source   U by one factorization of the reversed matrix: if R is the reversal and

@@ -2,7 +2,10 @@
 #include "compress/passes/quantize.h"
 #include "quant/outliers.h"
 
-enum { GROUP, OUTLIERS, CLIP };
+enum { GROUP, OUTLIERS, CLIP, ROUNDING, DAMP };
+enum { BY_GPTQ, TO_NEAREST };
+
+static const pare_word roundings[] = {{"gptq", BY_GPTQ}, {"nearest", TO_NEAREST}, {NULL, 0}};
 
 // clang-format off
 static const pare_param params[] = {
@@ -14,6 +17,11 @@ static const pare_param params[] = {
         .help = "columns of the largest sum of squares, at most all: int8, with int8 inputs"},
     [CLIP] = {.name = "clip", .type = PARE_PARAM_CHOICE, .fallback = PARE_CLIP_MSE,
         .words = pare_quantize_clip, .help = "mse: search the range with the least |error|^2.4"},
+    [ROUNDING] = {.name = "rounding", .type = PARE_PARAM_CHOICE, .fallback = BY_GPTQ,
+        .words = roundings,
+        .help = "gptq: later columns compensate each error, those in int8 at the end; or nearest"},
+    [DAMP] = {.name = "damp", .type = PARE_PARAM_NUMBER, .min = 1e-6, .max = 1.0, .fallback = 0.01,
+        .help = "gptq: added to the diagonal of H, as a share of its mean"},
     {.name = NULL},
 };
 // clang-format on
@@ -45,10 +53,24 @@ static pare_status store(pare_ctx *cx, const double *value, size_t n, size_t k,
 
 static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threads)
 {
-    (void)threads;
-    return (pare_pass_cost){.linear_bytes =
-                                columns(value, k) * (n + 4) + k * 16 + n * 8 + n * (k / 32 + 1) * 5,
-                            .flops = 320.0 * (double)n * (double)k};
+    const double dn = (double)n, dk = (double)k;
+    const size_t planes = columns(value, k) * (n + 4) + k * 16 + n * 8 + n * (k / 32 + 1) * 5;
+    if (value[ROUNDING] == TO_NEAREST)
+        return (pare_pass_cost){.linear_bytes = planes, .flops = 320.0 * dn * dk};
+    /* as GPTQ */
+    return (pare_pass_cost){.site_bytes = k * k * sizeof(float) + k * 64,
+                            .linear_bytes = planes + 3 * k * k * sizeof(float) +
+                                            threads * 128 * (k + 320) * sizeof(float),
+                            .flops = dk * dk * dk * 2.0 / 3.0 + dn * dk * (dk * 2.0 + 320.0)};
+}
+
+static pare_status site(pare_ctx *cx, const double *value, const pare_site_stats *stats,
+                        pare_arena *scratch, void **state)
+{
+    const pare_factor_opts opts = {.damp = (float)value[DAMP], .apart = columns(value, stats->k)};
+    *state = NULL;
+    return value[ROUNDING] == TO_NEAREST ? PARE_OK
+                                         : pare_quantize_factor(cx, &opts, stats, scratch, state);
 }
 
 static pare_activation activation(const double *value)
@@ -62,7 +84,15 @@ static pare_status run(pare_ctx *cx, const double *value, pare_pass_linear *line
 {
     const pare_grid g = grid(value);
     const pare_outlier_opts opts = {.columns = columns(value, linear->k), .int8 = true};
+    const pare_factor *const factor = linear->site_state;
     float *squares;
+    if (factor)
+        pare_quantize_ladder(factor, linear->result);
+    if (factor && !factor->damping.failed) {
+        const pare_gptq_opts sweep = {.block = 128, .keep_zeros = linear->pruned};
+        return pare_outliers_gptq(cx, scratch, &sweep, &g, factor, linear->w, linear->n, linear->k,
+                                  linear->codes);
+    }
     PARE_TRY(pare_quantize_diagonal(scratch, linear->h, linear->k, &squares));
     return pare_outliers_quantize(cx, scratch, &opts, &g, squares, linear->w, linear->n, linear->k,
                                   linear->codes);
@@ -71,7 +101,7 @@ static pare_status run(pare_ctx *cx, const double *value, pare_pass_linear *line
 const pare_pass pare_pass_atom = {
     .name = "atom",
     .summary = "Atom: weights and inputs in 4 bits by groups, outlier columns of both in int8",
-    .source = "Zhao et al., MLSys 2024, section 4; weights rounded to nearest",
+    .source = "Zhao et al., MLSys 2024, section 4",
     .needs = PARE_FACT_WEIGHTS | PARE_FACT_HESSIAN,
     .gives = PARE_FACT_CODES,
     .drops = PARE_FACT_WEIGHTS,
@@ -80,5 +110,6 @@ const pare_pass pare_pass_atom = {
     .store = store,
     .grid = grid,
     .activation = activation,
+    .site = site,
     .run = run,
 };

@@ -37,6 +37,7 @@ static const quantizer quantizers[] = {
     {"llm_int8", {"columns"}, {0}},
     {"atom", {"outliers"}, {20}},
     {"atom", {"outliers", "group"}, {4096, 32}},
+    {"atom", {"outliers", "rounding"}, {20, 1}},
 };
 enum { QUANTIZERS = sizeof quantizers / sizeof *quantizers };
 
@@ -65,7 +66,7 @@ static void read_values(const quantizer *q, made *m)
     }
 }
 
-static void make(const quantizer *q, const float *w, const float *h, made *m)
+static void make_from(const quantizer *q, const float *w, const float *h, bool pruned, made *m)
 {
     read_values(q, m);
     m->linear.name = "made";
@@ -86,12 +87,18 @@ static void make(const quantizer *q, const float *w, const float *h, made *m)
     m->self = (pare_pass_linear){.w = copy(w, N * K),
                                  .n = N,
                                  .k = K,
+                                 .pruned = pruned,
                                  .stats = stats,
                                  .h = stats->h,
                                  .site_state = state,
                                  .codes = &m->codes,
                                  .result = &m->result};
     ck_assert_int_eq(pare_pass_run(&cx, m->pass, m->value, &m->self, &arena), PARE_OK);
+}
+
+static void make(const quantizer *q, const float *w, const float *h, made *m)
+{
+    make_from(q, w, h, false, m);
 }
 
 static float *decoded(const made *m)
@@ -153,10 +160,29 @@ START_TEST(gptq_is_better_than_rounding_on_the_same_grid)
         {{"gptq", {"grid", "group"}, {PARE_ENCODING_MXFP4, 32}}, {"mxfp4", {NULL}, {0}}},
         {{"gptq", {"grid", "group"}, {PARE_ENCODING_CODEBOOK, 0}},
          {"squeezellm", {"outliers"}, {0}}},
+        {{"atom", {"outliers"}, {20}}, {"atom", {"outliers", "rounding"}, {20, 1}}},
     };
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         ck_assert_double_lt(output_error(&pairs[i][0], w, h),
                             0.9 * output_error(&pairs[i][1], w, h));
+}
+END_TEST
+
+START_TEST(what_was_pruned_stays_zero_where_errors_are_compensated)
+{
+    const quantizer sweeps[] = {{"gptq", {"group"}, {32}},
+                                {"atom", {"outliers", "group"}, {20, 32}},
+                                {"atom", {"outliers", "rounding"}, {20, 1}}};
+    float *const w = weights(N, K);
+    for (size_t i = 0; i < (size_t)N * K; i++)
+        w[i] = pare_random_u64(6, 1, i) % 3 ? w[i] : 0;
+    for (size_t i = 0; i < sizeof sweeps / sizeof *sweeps; i++) {
+        made m = {0};
+        make_from(&sweeps[i], w, hessian(K), true, &m);
+        const float *const q = decoded(&m);
+        for (size_t j = 0; j < (size_t)N * K; j++)
+            ck_assert(w[j] != 0 || q[j] == 0);
+    }
 }
 END_TEST
 
@@ -229,6 +255,7 @@ int main(void)
     tcase_add_checked_fixture(t, setup, quant_teardown);
     tcase_add_loop_test(t, what_a_pass_hands_over_is_what_is_decoded, 0, QUANTIZERS);
     tcase_add_test(t, gptq_is_better_than_rounding_on_the_same_grid);
+    tcase_add_test(t, what_was_pruned_stays_zero_where_errors_are_compensated);
     tcase_add_test(t, gptq_refuses_parameters_that_a_grid_does_not_have);
     tcase_add_test(t, llm_int8_tells_how_many_columns_were_above);
     tcase_add_test(t, billm_without_a_factor_is_refused);
