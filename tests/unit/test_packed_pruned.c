@@ -3,6 +3,7 @@
 
 #include "kernels/layout.h"
 #include "runtime/linear.h"
+#include "runtime/linear_internal.h"
 #include "runtime/threads.h"
 #include "tests/data/encoded.h"
 #include "tests/unit/unit.h"
@@ -144,6 +145,35 @@ START_TEST(values_of_16_bits_multiply_like_the_floats_they_are)
 }
 END_TEST
 
+/* Inputs are quantized once for linears that take them in the same form, and only for those. */
+START_TEST(linears_of_one_input_that_want_it_in_other_forms_run_together)
+{
+    enum { KINDS = 4, JOBS = 3, M = 13 };
+    const pare_packed_linear l[KINDS] = {
+        with(codes[0], 6, PARE_SPARSITY_NONE), with(codes[0], 6, PARE_SPARSITY_2_4),
+        with(codes[5], 6, PARE_SPARSITY_2_4), with(codes[5], 6, PARE_SPARSITY_NONE)};
+    const size_t n = l[0].n, k = l[0].k;
+    const float *const x = inputs(M, k);
+    for (size_t first = 0; first < KINDS * 2; first++) {
+        pare_linear w[JOBS];
+        pare__product p[JOBS];
+        for (size_t i = 0; i < JOBS; i++) {
+            const size_t at = (first % KINDS + i * (1 + first / KINDS)) % KINDS;
+            pare_codes c;
+            ck_assert(encoded_codes(&arena, &l[at], i, &c));
+            w[i] = view_of(&l[at], &c);
+            p[i] = (pare__product){&w[i], PARE_NEW(&arena, float, M *n), n};
+        }
+        ck_assert_int_eq(pare__linear_apply_all(&cx, &arena, p, JOBS, false, x, k, M), PARE_OK);
+        for (size_t i = 0; i < JOBS; i++) {
+            float *const y = PARE_NEW(&arena, float, M *n);
+            ck_assert_int_eq(pare_linear_apply(&cx, &arena, &w[i], false, x, k, M, y, n), PARE_OK);
+            ck_assert_mem_eq(y, p[i].y, M * n * sizeof *y);
+        }
+    }
+}
+END_TEST
+
 /* Pairs ascend, free places are the lowest columns that are left and hold 0. */
 START_TEST(places_are_in_one_order)
 {
@@ -231,6 +261,7 @@ int main(void)
     tcase_add_loop_test(t, products_of_2_4_codes_have_the_bits_of_dense_ones, 0, CODES * SHAPES);
     tcase_add_loop_test(t, the_largest_codes_give_the_bits_of_dense_ones, 0, 2);
     tcase_add_loop_test(t, values_of_16_bits_multiply_like_the_floats_they_are, 0, 2 * SHAPES);
+    tcase_add_test(t, linears_of_one_input_that_want_it_in_other_forms_run_together);
     tcase_add_test(t, places_are_in_one_order);
     tcase_add_test(t, a_mask_has_no_more_bits_than_values);
     tcase_add_test(t, what_has_no_place_is_refused_by_name);
