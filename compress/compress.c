@@ -33,7 +33,7 @@ void pare__notify(pare_run *run, pare_event_kind kind, const char *fmt, ...)
     va_end(ap);
     const pare_event e = {.kind = kind,
                           .text = text,
-                          .blocks = run->plan.model.config.blocks,
+                          .blocks = run->plan.out.blocks,
                           .seconds = pare__seconds() - run->started};
     run->events->event(run->events->self, &e);
 }
@@ -151,7 +151,7 @@ static pare_status open_journal(pare_run *run, pare_journal_record **record, siz
 
 static pare_status decode_units(pare_run *run, const pare_journal_record *record, size_t count)
 {
-    const size_t units = run->plan.model.config.blocks + 1;
+    const size_t units = run->plan.out.blocks + 1;
     if (count > units)
         return pare_fail(run->cx, PARE_EFORMAT,
                          "%s: the journal has %zu units and the model %zu; start over with "
@@ -225,8 +225,7 @@ static pare_status open_output(pare_run *run)
         PARE_TRY(discard(run));
     else
         pare__notify(run, PARE_EVENT_RESUME, "continuing: %zu of %zu blocks are done",
-                     count < plan->model.config.blocks ? count : plan->model.config.blocks,
-                     plan->model.config.blocks);
+                     count < plan->out.blocks ? count : plan->out.blocks, plan->out.blocks);
     return pare_packed_create(run->cx, plan->partial_path, &plan->layout, &run->writer);
 }
 
@@ -258,12 +257,22 @@ static pare_status start_wave(pare_run *run)
     return pare__rotate_wave(run);
 }
 
+static void tell_plan(pare_run *run)
+{
+    const pare_plan *const plan = &run->plan;
+    if (plan->structured)
+        pare__notify(run, PARE_EVENT_PLAN, "a plain checkpoint of %zu blocks, %.1f MiB",
+                     plan->out.blocks, (double)plan->packed_bytes / 0x1p20);
+    else
+        pare__notify(run, PARE_EVENT_PLAN, "%zu linears in %zu blocks, %.3f bits per weight",
+                     plan->linears, plan->out.blocks, plan->bits_per_weight);
+}
+
 static pare_status run_job(pare_run *run, pare_compress_result *out)
 {
     pare_ctx *const cx = run->cx;
-    const size_t blocks = run->plan.model.config.blocks;
-    pare__notify(run, PARE_EVENT_PLAN, "%zu linears in %zu blocks, %.3f bits per weight",
-                 run->plan.linears, blocks, run->plan.bits_per_weight);
+    const size_t blocks = run->plan.out.blocks;
+    tell_plan(run);
     PARE_TRY(pare__run_finite(run));
     PARE_TRY(hash_inputs(run));
     PARE_TRY(pare__run_tokens(run));

@@ -30,6 +30,8 @@ typedef struct pare_run {
     const char *blas, *recipe_portable;
     pare_linear_result *row; /* all rows, in the order of plan.linear, once the blocks are done */
     size_t rows;
+    pare_cut_result *cut; /* what structured steps took out, block by block, once they are done */
+    size_t *cut_block, cuts;
     pare_unit_result *unit;     /* [blocks + 1] results, the last of what lies outside the blocks */
     size_t units_found;         /* of an earlier run */
     pare_kv_tables *kv;         /* [blocks] levels of the key/value cache, or NULL */
@@ -72,6 +74,10 @@ PARE_CHECKED pare_status pare__run_finite(pare_run *run);
 /* One block: weights in, planes and journal record out; or, when an earlier run has done it, its
  * planes read back and compared. Then the wave moves on. */
 PARE_CHECKED pare_status pare__run_block(pare_run *run, size_t block);
+
+/* The structured steps on the current block: what stays moves to the front. Nothing to do without
+ * them. */
+PARE_CHECKED pare_status pare__run_structure(pare_run *run, size_t block);
 
 /* Before the first transform of a block: the outputs that folds must keep, in `scratch`. Nothing to
  * do for a block without transforms. */

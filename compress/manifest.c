@@ -230,6 +230,55 @@ pare_status pare_manifest_config(pare_ctx *cx, pare_arena *a, const pare_json *c
     return s == PARE_OK ? s : pare_fail_context(cx, s, "config.json");
 }
 
+/* A member of config.json that a smaller model changes. */
+typedef struct member {
+    const char *key;
+    bool flag;
+    size_t value;
+} member;
+
+static void put_member(pare_json_writer *w, const member *m)
+{
+    if (m->flag)
+        pare_json_put_bool(w, m->key, m->value != 0);
+    else
+        put_size(w, m->key, m->value);
+}
+
+pare_status pare_manifest_dense_config(pare_ctx *cx, pare_arena *a, const pare_json *config,
+                                       const pare_config *c, bool attention_bias, bool mlp_bias,
+                                       char **text, size_t *len)
+{
+    const member ours[] = {
+        {"hidden_size", false, c->hidden},           {"intermediate_size", false, c->intermediate},
+        {"num_hidden_layers", false, c->blocks},     {"num_attention_heads", false, c->heads},
+        {"num_key_value_heads", false, c->kv_heads}, {"head_dim", false, c->head_dim},
+        {"attention_bias", true, attention_bias},    {"mlp_bias", true, mlp_bias},
+        {"tie_word_embeddings", true, c->tied}};
+    enum { OURS = sizeof ours / sizeof *ours };
+    pare_json_writer *w = NULL;
+    const char *key;
+    const pare_json *value;
+    PARE_TRY(pare_json_writer_new(cx, &w));
+    pare_json_open_object(w, NULL);
+    for (pare_json_iter it = {0}; pare_json_next(config, &it, &key, &value);) {
+        size_t i = 0;
+        while (i < OURS && strcmp(key, ours[i].key) != 0)
+            i++;
+        if (i < OURS)
+            put_member(w, &ours[i]);
+        else
+            pare_json_put_copy(w, key, value);
+    }
+    for (size_t i = 0; i < OURS; i++)
+        if (pare_json_type_of(pare_json_get(config, ours[i].key)) == PARE_JSON_ABSENT)
+            put_member(w, &ours[i]);
+    pare_json_close(w);
+    const pare_status s = take_text(w, a, text, len);
+    pare_json_writer_free(w);
+    return s == PARE_OK ? s : pare_fail_context(cx, s, "config.json");
+}
+
 double pare_manifest_bits_per_weight(const pare_packed_linear *linear, size_t count)
 {
     double bits = 0, weights = 0;

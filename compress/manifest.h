@@ -21,6 +21,8 @@ typedef struct pare_unit_result {
     size_t rows;
     pare_kept_hash *kept;
     size_t kept_count;
+    pare_cut_result *cut;
+    size_t cuts;
 } pare_unit_result;
 
 /* The payload of a journal record: little-endian, versioned; `bytes` in the arena.
@@ -74,6 +76,14 @@ PARE_CHECKED pare_status pare_manifest_text(pare_ctx *cx, pare_arena *a, const p
  */
 PARE_CHECKED pare_status pare_manifest_config(pare_ctx *cx, pare_arena *a, const pare_json *config,
                                               bool untied, char **text, size_t *len);
+
+/* The same for a plain checkpoint of the shape `c`, as other programs read it: members that say its
+ * sizes and biases are replaced or, when they are absent, stand at the end; others stay. Head size
+ * and key/value heads are always written. PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_manifest_dense_config(pare_ctx *cx, pare_arena *a,
+                                                    const pare_json *config, const pare_config *c,
+                                                    bool attention_bias, bool mlp_bias, char **text,
+                                                    size_t *len);
 
 /* Bits of all planes of the rows over their weights, padding not counted; 0 without rows. */
 double pare_manifest_bits_per_weight(const pare_packed_linear *linear, size_t count);

@@ -13,6 +13,8 @@
  *               prunes as well (gives ZEROS and CODES), and stands for both.
  *
  * A fourth kind, `rotate`, stands in front of all others: it changes the basis of the whole model.
+ * A fifth, structured passes, take whole parts out of the model, so that what is left is a smaller
+ * plain checkpoint: only their own kind stands in a recipe with them.
  *
  * The planner refuses what the facts do not allow, before a weight is read. */
 #ifndef PARE_COMPRESS_PASS_H
@@ -21,6 +23,7 @@
 #include "calib/stats.h"
 #include "calib/wave.h"
 #include "compress/result.h"
+#include "prune/structure.h"
 #include "recipes/recipe.h"
 #include "runtime/fold.h"
 
@@ -100,6 +103,13 @@ typedef struct pare_pass_rotation {
     uint64_t number; /* of the signs, beside the recipe's seed */
 } pare_pass_rotation;
 
+/* What a structured pass takes out. Shares that go; 0: nothing. */
+typedef struct pare_pass_structure {
+    double share[PARE_PARTS]; /* of the units of each block (prune/structure.h) */
+    bool moments;             /* `score` looks at the inputs of o and down */
+    bool bias;                /* the mean of what goes stays, as a bias */
+} pare_pass_structure;
+
 typedef struct pare_pass {
     const char *name;             /* the word used in recipes */
     const char *summary, *source; /* one line; paper and equation */
@@ -166,6 +176,13 @@ typedef struct pare_pass {
 
     /* Rotation: this function and no other. */
     pare_pass_rotation (*rotation)(const double *value);
+
+    /* Structured passes: these and no other. */
+
+    pare_pass_structure (*structure)(const double *value);
+    /* score [pare_part_units]: the lowest go. */
+    pare_status (*score)(pare_ctx *cx, const double *value, const pare_structure *s,
+                         pare_arena *scratch, double *score);
 } pare_pass;
 
 static inline bool pare_pass_transforms(const pare_pass *p)

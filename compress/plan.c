@@ -7,6 +7,7 @@
 
 #include "calib/wave.h"
 #include "compress/plan_internal.h"
+#include "formats/dense.h"
 #include "runtime/file.h"
 
 enum { RECIPE_CAP = 1 << 20 };
@@ -223,7 +224,7 @@ static pare_status check_data_files(pare_ctx *cx, pare_arena *a, const pare_plan
 static pare_status lay_out(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 {
     const pare_checkpoint *const ck = &plan->checkpoint;
-    const size_t blocks = plan->model.config.blocks;
+    const size_t blocks = plan->out.blocks;
     const size_t tables = plan->recipe.kv.method == PARE_KV_KVQUANT ? blocks * PARE_KV_TABLES : 0;
     const size_t most = ck->tensors + plan->changes + 1 + tables;
     pare_tensor *const kept = PARE_NEW(a, pare_tensor, most);
@@ -235,14 +236,14 @@ static pare_status lay_out(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     size_t count = 0;
     if (plan->unties) {
         PARE_TRY(pare__plan_head(a, plan, &kept[count]));
-        unit[count++] = plan->model.config.blocks;
+        unit[count++] = blocks;
     }
     for (size_t i = 0; i < ck->tensors; i++) {
         if (pare__plan_replaces(plan, ck->tensor[i].name) ||
             (plan->unties && strcmp(ck->tensor[i].name, kept[0].name) == 0))
             continue;
         kept[count] = ck->tensor[i];
-        unit[count++] = plan->model.config.blocks;
+        unit[count++] = blocks;
     }
     for (size_t i = 0; i < plan->changes; i++) {
         kept[count] = plan->changed[i].tensor;
@@ -257,9 +258,13 @@ static pare_status lay_out(pare_ctx *cx, pare_arena *a, pare_plan *plan)
         linear[i] = plan->linear[i].packed;
         linear_unit[i] = plan->linear[i].block;
     }
-    PARE_TRY(pare_packed_layout_make(cx, a, kept, unit, count, linear, linear_unit, plan->linears,
-                                     shard_bytes, &plan->layout));
-    PARE_TRY(pare_packed_layout_kv(cx, a, &plan->recipe.kv, &plan->layout));
+    if (plan->structured) {
+        PARE_TRY(pare_packed_layout_dense(cx, a, kept, unit, count, shard_bytes, &plan->layout));
+    } else {
+        PARE_TRY(pare_packed_layout_make(cx, a, kept, unit, count, linear, linear_unit,
+                                         plan->linears, shard_bytes, &plan->layout));
+        PARE_TRY(pare_packed_layout_kv(cx, a, &plan->recipe.kv, &plan->layout));
+    }
     plan->packed_bytes = plan->layout.index_bytes;
     for (uint32_t i = 0; i < plan->layout.shards; i++)
         plan->packed_bytes += plan->layout.file_bytes[i];

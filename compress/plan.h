@@ -85,6 +85,9 @@ typedef struct pare_plan {
     size_t held_out;               /* most calibration windows that are evaluated instead of data of
                                       the recipe, because pruning is always evaluated */
     const pare_rotation *rotation; /* of the whole model, or NULL */
+    bool structured;               /* parts go: what is written is a smaller plain checkpoint */
+    pare_config out;               /* of what is written */
+    bool attention_bias, mlp_bias; /* structured: linears of the blocks have biases */
     bool unties;                   /* the rotation gives the tied head a tensor of its own */
     double bits_per_weight;        /* of the targeted linears, every plane counted */
     bool calibrated;               /* some step needs statistics */

@@ -131,8 +131,9 @@ static const char *count_ram(const pare_ctx *cx, pare_plan *plan)
     const uint64_t turn =
         plan->rotation ? larger(pare_rotation_scratch(cx, c), pare__rotate_check_bytes(cx, c)) : 0;
     const uint64_t kv = plan->recipe.kv.method == PARE_KV_KVQUANT ? pare_kv_calibrate_bytes(c) : 0;
+    const uint64_t structure = pare__plan_structure_bytes(cx, plan);
     const uint64_t draws = stability_bytes(plan, block_weights(c));
-    const uint64_t block = kv + draws + floats + turn + window + planes +
+    const uint64_t block = kv + draws + structure + floats + turn + window + planes +
                            pare_stats_bytes(c, plan->kinds) + larger(step, wave);
     uint64_t evaluate = 0;
     for (size_t i = 0; i < plan->recipe.evaluations; i++) {

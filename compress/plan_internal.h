@@ -53,6 +53,16 @@ PARE_CHECKED pare_status pare__plan_rotate(pare_ctx *cx, pare_arena *a, pare_pla
  * must be, since only a packed linear can say so; no transform folds through such an input. */
 PARE_CHECKED pare_status pare__plan_rotate_check(pare_ctx *cx, const pare_plan *plan);
 
+/* Structured passes: sets out, and when there are some structured, changed, room, calibrated.
+ * Nothing else may stand in the recipe then. PARE_EUSAGE with place. */
+PARE_CHECKED pare_status pare__plan_structure(pare_ctx *cx, pare_arena *a, pare_plan *plan);
+
+/* Memory that structured steps and the storage of cut tensors need beside the block. */
+uint64_t pare__plan_structure_bytes(const pare_ctx *cx, const pare_plan *plan);
+
+/* True for a tensor of a block: a structured plan stores those anew. */
+bool pare__plan_in_block(const pare_plan *plan, const char *tensor);
+
 /* Memory of the check that a rotated model computes what it did. */
 size_t pare__rotate_check_bytes(const pare_ctx *cx, const pare_config *c);
 

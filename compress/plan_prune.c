@@ -116,7 +116,7 @@ pare_status pare__plan_sparse(pare_ctx *cx, const pare_plan *plan, pare_plan_lin
 
 static pare_place first_pruner(const pare_plan *plan, const char **name)
 {
-    size_t step = SIZE_MAX;
+    size_t step = plan->structured ? 0 : SIZE_MAX;
     for (size_t i = 0; i < plan->linears; i++)
         if (plan->linear[i].pruned && plan->linear[i].prune_step < step)
             step = plan->linear[i].prune_step;
@@ -153,7 +153,7 @@ static pare_status check_tokens(pare_ctx *cx, pare_arena *a, const pare_plan *pl
 pare_status pare__plan_hold_out(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 {
     const pare_calibration *const c = &plan->recipe.calibration;
-    if (!plan->pruned || plan->recipe.evaluations)
+    if ((!plan->pruned && !plan->structured) || plan->recipe.evaluations)
         return PARE_OK;
     plan->held_out = HELD_OUT_MOST;
     switch (c->kind) {

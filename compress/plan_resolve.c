@@ -259,6 +259,9 @@ static void count_bits(pare_plan *plan)
 pare_status pare__plan_resolve(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 {
     const size_t count = plan->model.config.blocks * PARE_ROLES;
+    PARE_TRY(pare__plan_structure(cx, a, plan));
+    if (plan->structured)
+        return PARE_OK;
     int64_t *const owner = PARE_NEW(a, int64_t, count), *const pruner = PARE_NEW(a, int64_t, count);
     plan->linear = PARE_NEW(a, pare_plan_linear, count);
     plan->transform = PARE_NEW(a, pare_plan_transform,

@@ -348,6 +348,8 @@ pare_status pare__plan_changes(pare_ctx *cx, pare_arena *a, pare_plan *plan, con
 
 bool pare__plan_replaces(const pare_plan *plan, const char *tensor)
 {
+    if (plan->structured && pare__plan_in_block(plan, tensor))
+        return true;
     for (size_t i = 0; i < plan->changes; i++)
         if (strcmp(plan->changed[i].tensor.name, tensor) == 0)
             return true;

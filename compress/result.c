@@ -3,6 +3,8 @@
  *   u32 magic "PR04" | u32 rows | u32 kept | rows | kept tensors
  *   text  u16 length, bytes             double  its 64 bits
  *
+ * and, when parts of a block went, behind that: u32 magic "CUT1" | u32 cuts | cuts.
+ *
  * Bounds come before reads and allocations: a count is believed only as far as the bytes that are
  * left can hold that many of the smallest item. */
 #include <math.h>
@@ -25,7 +27,9 @@ enum {
     MOST_BITS = 16,
     /* both names empty, no planes, no steps */
     ROW_MIN = 2 + 2 + 4 * 8 + 1 + 1 + 3 + 2 * 8 + 1 + 8 + 8 + 4 + 7 * 8 + 4 + 1,
-    KEPT_MIN = 2 + HASH
+    KEPT_MIN = 2 + HASH,
+    CUTS = 0x31545543, /* "CUT1" */
+    CUT_BYTES = 4 + 1 + 2 * 8 + 2 * 8
 };
 
 /* Counts only, while `to` is NULL. */
@@ -128,6 +132,21 @@ static void put_row(sink *s, const pare_linear_result *r)
     }
 }
 
+static void put_cuts(sink *s, const pare_unit_result *u)
+{
+    put(s, CUTS, 4);
+    put(s, u->cuts, 4);
+    for (size_t i = 0; i < u->cuts; i++) {
+        const pare_cut_result *const c = &u->cut[i];
+        put(s, c->step, 4);
+        put(s, c->part, 1);
+        put(s, c->before, 8);
+        put(s, c->after, 8);
+        put_double(s, c->lost);
+        put_double(s, c->output_error);
+    }
+}
+
 static void put_unit(sink *s, const pare_unit_result *u)
 {
     put(s, MAGIC, 4);
@@ -139,12 +158,14 @@ static void put_unit(sink *s, const pare_unit_result *u)
         put_text(s, u->kept[i].name);
         put_bytes(s, u->kept[i].hash, sizeof u->kept[i].hash);
     }
+    if (u->cuts)
+        put_cuts(s, u);
 }
 
 pare_status pare_result_encode(pare_ctx *cx, pare_arena *a, const pare_unit_result *u,
                                unsigned char **bytes, size_t *len)
 {
-    bool fits = u->rows <= UINT32_MAX && u->kept_count <= UINT32_MAX;
+    bool fits = u->rows <= UINT32_MAX && u->kept_count <= UINT32_MAX && u->cuts <= UINT32_MAX;
     for (size_t i = 0; fits && i < u->rows; i++)
         fits = strlen(u->row[i].linear.name) <= TEXT_MAX && strlen(u->row[i].method) <= TEXT_MAX &&
                u->row[i].steps <= PARE_STEPS_MAX;
@@ -316,6 +337,32 @@ static size_t get_count(source *s, size_t item_min)
     return s->bad ? 0 : (size_t)count;
 }
 
+static bool has_cuts(const source *s)
+{
+    source ahead = *s;
+    return !s->bad && s->at < s->len && get(&ahead, 4) == CUTS;
+}
+
+static void get_cuts(source *s, pare_unit_result *out)
+{
+    (void)get(s, 4);
+    out->cuts = get_count(s, CUT_BYTES);
+    out->cut = PARE_NEW(s->a, pare_cut_result, out->cuts);
+    s->no_memory |= !out->cut;
+    for (size_t i = 0; !s->no_memory && !s->bad && i < out->cuts; i++) {
+        pare_cut_result *const c = &out->cut[i];
+        c->step = (unsigned)get(s, 4);
+        const uint64_t part = get(s, 1);
+        c->before = (size_t)get(s, 8);
+        c->after = (size_t)get(s, 8);
+        c->lost = get_double(s);
+        c->output_error = get_double(s);
+        if (!s->bad && (part >= PARE_PARTS || c->after > c->before))
+            s->bad = "a part that blocks do not have";
+        c->part = (pare_part)part;
+    }
+}
+
 static void get_unit(source *s, pare_unit_result *out)
 {
     if (get(s, 4) != MAGIC && !s->bad)
@@ -333,6 +380,8 @@ static void get_unit(source *s, pare_unit_result *out)
         if (hash)
             memcpy(out->kept[i].hash, hash, sizeof out->kept[i].hash);
     }
+    if (!s->no_memory && has_cuts(s))
+        get_cuts(s, out);
 }
 
 pare_status pare_result_decode(pare_ctx *cx, pare_arena *a, const unsigned char *bytes, size_t len,

@@ -3,6 +3,7 @@
 #define PARE_COMPRESS_RESULT_H
 
 #include "formats/packed.h"
+#include "prune/structure.h"
 
 enum { PARE_STEPS_MAX = 16, PARE_NOTE = 64 };
 
@@ -36,5 +37,17 @@ typedef struct pare_linear_result {
     pare_step_result step[PARE_STEPS_MAX];
     size_t steps; /* that changed the linear, in the order of the recipe */
 } pare_linear_result;
+
+/* What a structured step took out of a block. */
+typedef struct pare_cut_result {
+    unsigned step;    /* index in the recipe */
+    const char *pass; /* its name */
+    pare_part part;
+    size_t before, after; /* units */
+    double lost;          /* share of the scores of all units that went with them */
+    double output_error;  /* of o or down: sum of var(x_j) |W_:j|^2 (or of its mean square, when no
+                             bias takes its place) of what went, over the mean squares of all; below
+                             0: inputs were not seen. As if inputs were independent. */
+} pare_cut_result;
 
 #endif

@@ -333,6 +333,7 @@ static pare_status compress_block(pare_run *run, size_t block)
         return PARE_ENOMEM;
     PARE_TRY(pare_stats_take(run->cx, &run->scratch, &run->plan.model.config, run->plan.kinds,
                              (uint64_t)run->plan.samples * run->plan.window, &stats));
+    PARE_TRY(pare__run_structure(run, block));
     PARE_TRY(pare__run_transforms_begin(run, block));
     if (run->plan.sequential)
         for (unsigned site = 0; site < PARE_SITES; site++)
@@ -394,11 +395,11 @@ static void tell_block(pare_run *run, size_t block)
     if (!run->events || !run->events->event)
         return;
     char text[64];
-    (void)snprintf(text, sizeof text, "block %zu of %zu", block + 1, run->plan.model.config.blocks);
+    (void)snprintf(text, sizeof text, "block %zu of %zu", block + 1, run->plan.out.blocks);
     const pare_event e = {.kind = PARE_EVENT_BLOCK,
                           .text = text,
                           .block = block,
-                          .blocks = run->plan.model.config.blocks,
+                          .blocks = run->plan.out.blocks,
                           .seconds = pare__seconds() - run->started,
                           .row = run->unit[block].row,
                           .rows = run->unit[block].rows};
@@ -407,7 +408,7 @@ static void tell_block(pare_run *run, size_t block)
 
 pare_status pare__run_block(pare_run *run, size_t block)
 {
-    const size_t blocks = run->plan.model.config.blocks;
+    const size_t blocks = run->plan.out.blocks;
     const bool found = block < run->units_found;
     const pare_mark mark = pare_arena_mark(&run->scratch);
     pare_status s = load_block(run, block);

@@ -162,6 +162,13 @@ pare_status pare__run_evaluate(pare_run *run, pare_compress_result *out)
         return PARE_ENOMEM;
     if (evaluations)
         PARE_TRY(evaluate_all(run, evaluation));
+    pare_report_structure *const structure = PARE_NEW(run->a, pare_report_structure, 1);
+    if (!structure)
+        return PARE_ENOMEM;
+    *structure = (pare_report_structure){.before = &plan->model.config,
+                                         .cut = run->cut,
+                                         .cut_block = run->cut_block,
+                                         .cuts = run->cuts};
     pare_report *const r = &out->report;
     *r = (pare_report){.model = plan->model_path,
                        .output = plan->output_path,
@@ -170,7 +177,8 @@ pare_status pare__run_evaluate(pare_run *run, pare_compress_result *out)
                        .cpu = pare_cpu_name(run->cx->cpu),
                        .blas = run->blas,
                        .threads = pare_threads(run->cx),
-                       .config = &plan->model.config,
+                       .config = &plan->out,
+                       .structure = plan->structured ? structure : NULL,
                        .kv = &plan->recipe.kv,
                        .row = run->row,
                        .rows = run->rows,
@@ -191,9 +199,8 @@ pare_status pare__run_evaluate(pare_run *run, pare_compress_result *out)
                        .calibration_texts = plan->recipe.calibration.text.count,
                        .peak_rss_bytes = peak_rss(),
                        .peak_anonymous_bytes = run->cx->peak_bytes,
-                       .resumed_blocks = run->units_found < plan->model.config.blocks
-                                             ? run->units_found
-                                             : plan->model.config.blocks};
+                       .resumed_blocks = run->units_found < plan->out.blocks ? run->units_found
+                                                                             : plan->out.blocks};
     PARE_TRY(texts_of_run(run, r));
     out->fallbacks = count_fallbacks(run);
     return pare_report_write(run->cx, r, plan->partial_path);

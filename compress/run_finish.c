@@ -9,6 +9,7 @@
 
 #include "compress/compress_internal.h"
 #include "compress/version.h"
+#include "formats/dense.h"
 #include "runtime/file.h"
 
 enum { COPY_CAP = 256 << 20 };
@@ -30,7 +31,7 @@ pare_status pare__run_commit(pare_run *run, size_t unit)
 pare_status pare__run_kept(pare_run *run)
 {
     const pare_plan *const plan = &run->plan;
-    const size_t blocks = plan->model.config.blocks;
+    const size_t blocks = plan->out.blocks;
     pare_unit_result *const unit = &run->unit[blocks];
     *unit = (pare_unit_result){0};
     unit->kept = PARE_NEW(run->a, pare_kept_hash, plan->layout.entries);
@@ -67,10 +68,19 @@ enum { COMPANIONS = sizeof companions / sizeof *companions };
 
 bool pare__run_writes(const char *name)
 {
-    static const char *const ours[] = {"packed-*.safetensors", "packed.index.json", "config.json",
-                                       "manifest.json",        "recipe.yaml",       "README.md",
-                                       "report.html",          "layers.csv",        "run.json",
-                                       "activations"};
+    static const char *const ours[] = {"packed-*.safetensors",
+                                       "packed.index.json",
+                                       "config.json",
+                                       "manifest.json",
+                                       "recipe.yaml",
+                                       "README.md",
+                                       "report.html",
+                                       "layers.csv",
+                                       "run.json",
+                                       "activations",
+                                       "model.safetensors",
+                                       "model-*-of-*.safetensors",
+                                       "model.safetensors.index.json"};
     char base[256];
     const size_t len = strlen(name), cut = len > 4 && strcmp(name + len - 4, ".tmp") == 0 ? 4 : 0;
     (void)snprintf(base, sizeof base, "%.*s", (int)(len - cut), name);
@@ -156,7 +166,7 @@ static pare_status gather_rows(pare_run *run, pare_linear_result **row, size_t *
 /* Hashes of all that is not a plane: what folds changed, block by block, then the rest. */
 static pare_status gather_kept(pare_run *run, pare_kept_hash **kept, size_t *count)
 {
-    const size_t units = run->plan.model.config.blocks + 1;
+    const size_t units = run->plan.out.blocks + 1;
     size_t all = 0;
     for (size_t i = 0; i < units; i++)
         all += run->unit[i].kept_count;
@@ -168,10 +178,30 @@ static pare_status gather_kept(pare_run *run, pare_kept_hash **kept, size_t *cou
     return *kept ? PARE_OK : PARE_ENOMEM;
 }
 
+/* What structured steps took out of the blocks, in their order. */
+static pare_status gather_cuts(pare_run *run)
+{
+    const size_t blocks = run->plan.out.blocks, most = blocks * run->plan.recipe.steps * PARE_PARTS;
+    run->cut = PARE_NEW(run->a, pare_cut_result, most);
+    run->cut_block = PARE_NEW(run->a, size_t, most);
+    if (!run->cut || !run->cut_block)
+        return PARE_ENOMEM;
+    for (size_t b = 0; run->plan.structured && b < blocks; b++)
+        for (size_t i = 0; i < run->unit[b].cuts && run->cuts < most; i++) {
+            run->cut_block[run->cuts] = b;
+            pare_cut_result *const c = &run->cut[run->cuts++];
+            *c = run->unit[b].cut[i];
+            c->pass = c->step < run->plan.recipe.steps
+                          ? pare_passes[run->plan.recipe.step[c->step].pass]->name
+                          : "";
+        }
+    return PARE_OK;
+}
+
 static pare_status write_manifest(pare_run *run, const pare_manifest_file *output, size_t outputs)
 {
     const pare_plan *const plan = &run->plan;
-    pare_config shape = plan->model.config;
+    pare_config shape = plan->out;
     shape.tied = shape.tied && !plan->unties;
     pare_kept_hash *kept;
     size_t kept_count;
@@ -203,10 +233,23 @@ static pare_status write_manifest(pare_run *run, const pare_manifest_file *outpu
     return write_output(run, "manifest.json", text, len);
 }
 
+static pare_status make_config(pare_run *run, char **text, size_t *len)
+{
+    const pare_plan *const plan = &run->plan;
+    const pare_json *const from = plan->checkpoint.config;
+    if (!plan->structured)
+        return pare_manifest_config(run->cx, run->a, from, plan->unties, text, len);
+    pare_config shape = plan->out;
+    shape.tied = shape.tied && !plan->unties;
+    return pare_manifest_dense_config(run->cx, run->a, from, &shape, plan->attention_bias,
+                                      plan->mlp_bias, text, len);
+}
+
 pare_status pare__run_describe(pare_run *run)
 {
     const pare_plan *const plan = &run->plan;
     PARE_TRY(gather_rows(run, &run->row, &run->rows));
+    PARE_TRY(gather_cuts(run));
     const size_t most = plan->layout.shards + 2 + COMPANIONS;
     const char **const name = PARE_NEW(run->a, const char *, most);
     pare_manifest_file *const output = PARE_NEW(run->a, pare_manifest_file, most);
@@ -216,9 +259,9 @@ pare_status pare__run_describe(pare_run *run)
     size_t len, count = 0;
     for (uint32_t i = 0; i < plan->layout.shards; i++)
         name[count++] = plan->layout.shard_name[i];
-    name[count++] = "packed.index.json";
-    PARE_TRY(pare_manifest_config(run->cx, run->a, plan->checkpoint.config, plan->unties, &config,
-                                  &len));
+    if (pare_packed_index_name(&plan->layout))
+        name[count++] = pare_packed_index_name(&plan->layout);
+    PARE_TRY(make_config(run, &config, &len));
     PARE_TRY(write_output(run, "config.json", config, len));
     name[count++] = "config.json";
     for (size_t i = 0; i < COMPANIONS; i++) {

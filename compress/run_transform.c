@@ -222,13 +222,56 @@ static pare_status round_values(pare_run *run, const pare_packed_entry *e, float
     return PARE_OK;
 }
 
+/* Columns that a row of a changed matrix has in memory, and fewer of them in the file when the
+ * model gets smaller; other tensors are the front of what is in memory. */
+static bool is_cut(const pare_run *run, const pare_plan_changed *c, size_t *full)
+{
+    size_t n;
+    if (c->kind != PARE_CHANGED_WEIGHT)
+        return false;
+    pare_linear_shape(&run->plan.model.config, (pare_role)c->index, &n, full);
+    return c->tensor.shape[1] < *full;
+}
+
+/* Zeros behind the first `count` values that a changed tensor has in memory. */
+static void clear_behind(const pare_run *run, const pare_plan_changed *c, size_t count,
+                         float *values)
+{
+    const pare_config *const shape = &run->plan.model.config;
+    size_t n = shape->hidden, k = 1;
+    if (c->kind == PARE_CHANGED_WEIGHT || c->kind == PARE_CHANGED_BIAS)
+        pare_linear_shape(shape, (pare_role)c->index, &n, &k);
+    const size_t all = c->kind == PARE_CHANGED_WEIGHT ? n * k : n;
+    memset(values + count, 0, (all - count) * sizeof *values);
+}
+
+/* The stored part of a matrix without gaps, or its way back. */
+static void move_part(const pare_tensor *t, float *matrix, size_t full, float *part, bool back)
+{
+    const size_t k = (size_t)t->shape[1];
+    for (size_t i = 0; i < t->shape[0]; i++)
+        memcpy(back ? matrix + i * full : part + i * k, back ? part + i * k : matrix + i * full,
+               k * sizeof *part);
+}
+
 static pare_status store_one(pare_run *run, const pare_plan_changed *c, pare_kept_hash *hash)
 {
     const pare_packed_entry *const e = pare_packed_find(&run->plan.layout, c->tensor.name);
     void *const bytes = pare_arena_take(&run->scratch, (size_t)e->tensor.bytes, 1);
     if (!bytes)
         return PARE_ENOMEM;
-    PARE_TRY(round_values(run, e, values_of(run, c), bytes));
+    size_t full;
+    float *const values = values_of(run, c), *part = values;
+    const bool cut = is_cut(run, c, &full);
+    if (cut) {
+        part = PARE_NEW(&run->scratch, float, e->tensor.shape[0] * e->tensor.shape[1]);
+        if (!part)
+            return PARE_ENOMEM;
+        move_part(&e->tensor, values, full, part, false);
+    }
+    PARE_TRY(round_values(run, e, part, bytes));
+    if (cut)
+        move_part(&e->tensor, values, full, part, true);
     PARE_TRY(pare_packed_put(run->cx, run->writer, e, bytes));
     hash->name = c->tensor.name;
     pare_xxh3(bytes, (size_t)e->tensor.bytes, hash->hash);
@@ -257,6 +300,25 @@ pare_status pare__run_store_changed(pare_run *run, size_t block)
     return PARE_OK;
 }
 
+/* A tensor that was stored becomes part of the block again; what it lacks is 0. */
+static pare_status take_back(pare_run *run, const pare_plan_changed *c, const pare_tensor *t)
+{
+    const size_t count = (size_t)(t->bytes / (pare_dtype_bits(t->dtype) / 8));
+    size_t full;
+    float *const values = values_of(run, c);
+    if (!is_cut(run, c, &full)) {
+        clear_behind(run, c, count, values);
+        return pare_tensor_to_f32(run->cx, t, 0, count, values);
+    }
+    float *const part = PARE_NEW(&run->scratch, float, count);
+    if (!part)
+        return PARE_ENOMEM;
+    PARE_TRY(pare_tensor_to_f32(run->cx, t, 0, count, part));
+    clear_behind(run, c, 0, values);
+    move_part(t, values, full, part, true);
+    return PARE_OK;
+}
+
 static pare_status restore_one(pare_run *run, const pare_plan_changed *c,
                                const pare_kept_hash *hash)
 {
@@ -274,8 +336,7 @@ static pare_status restore_one(pare_run *run, const pare_plan_changed *c,
                          "--restart",
                          run->plan.partial_path, t.name);
     t.data = bytes;
-    return pare_tensor_to_f32(run->cx, &t, 0, t.bytes / (pare_dtype_bits(t.dtype) / 8),
-                              values_of(run, c));
+    return take_back(run, c, &t);
 }
 
 pare_status pare__run_restore_changed(pare_run *run, size_t block)

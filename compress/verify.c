@@ -115,7 +115,9 @@ static bool is_listed(const pare_json *list, const char *name)
 /* The list is complete: what the artifact needs stands in it, and so does every weight file. */
 static pare_status check_complete(pare_verify_run *v, const pare_json *list)
 {
-    static const char *const needed[] = {"config.json", index_name};
+    const bool plain =
+        is_listed(list, "model.safetensors") || is_listed(list, "model.safetensors.index.json");
+    const char *const needed[] = {"config.json", plain ? "config.json" : index_name};
     for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++)
         if (!is_listed(list, needed[i]))
             pare__verify_found(v, "%s: %s is not among the outputs", manifest_name, needed[i]);

@@ -10,7 +10,6 @@
  * "bias": false, "sparsity": "none", "kept": values (bitmask)}}, "weight_map": {tensor: file}}.
  *
  * Shapes of the planes, n16, k32, k64 and c32 being n, k and c outliers rounded up:
- *
  *   NAME.codes            U8   [n16 / 8, k32 / 32, 32 bits]
  *                         U8   [n16 / 8, k64 / 64, 32 bits]  2:4: of the places of kernels.h
  *   NAME.scales           F16  [n16 / 8, groups, 8]   uniform, ternary, fp8_e4m3
@@ -154,11 +153,12 @@ typedef struct pare_packed_layout {
     const pare_packed_linear *linear;  /* borrowed from the caller */
     size_t linears;
     uint32_t shards;
+    bool dense; /* a plain checkpoint (formats/dense.h) */
     char **shard_name;
     char **header; /* [shards] the first header_bytes[i] bytes of each file */
     size_t *header_bytes;
     uint64_t *file_bytes; /* [shards] */
-    char *index;          /* text of packed.index.json */
+    char *index;          /* its text; NULL: a dense layout of one file */
     size_t index_bytes;
     pare_kv_format kv; /* of the caches; FLOAT unless pare_packed_layout_kv was called */
 } pare_packed_layout;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/packed.h"
+#include "formats/dense.h"
 #include "formats/safetensors.h"
 #include "kernels/layout.h"
 
@@ -135,8 +135,11 @@ static pare_status finish_shard(drafts *d, pare_packed_layout *out, uint32_t sha
     size_t len = 0;
     PARE_TRY(pare_safetensors_header(d->cx, d->a, tensor, begin, count, DATA_ALIGN,
                                      &out->header[shard], &len));
-    (void)snprintf(name, SHARD_NAME, "packed-%05" PRIu32 "-of-%05" PRIu32 ".safetensors", shard + 1,
-                   out->shards);
+    if (out->dense && out->shards == 1)
+        (void)snprintf(name, SHARD_NAME, "model.safetensors");
+    else
+        (void)snprintf(name, SHARD_NAME, "%s-%05" PRIu32 "-of-%05" PRIu32 ".safetensors",
+                       out->dense ? "model" : "packed", shard + 1, out->shards);
     out->shard_name[shard] = name;
     out->header_bytes[shard] = len;
     out->file_bytes[shard] = len + at;
@@ -165,6 +168,23 @@ static pare_status sort_names(pare_ctx *cx, pare_packed_layout *out)
     return PARE_OK;
 }
 
+const char *pare_packed_index_name(const pare_packed_layout *l)
+{
+    if (l->dense) /* a single file needs none */
+        return l->shards == 1 ? NULL : "model.safetensors.index.json";
+    return "packed.index.json";
+}
+
+/* What only an index of packed files has. */
+static void put_linears(pare_json_writer *w, const pare_packed_layout *out)
+{
+    pare_json_open_object(w, "linears");
+    for (size_t i = 0; i < out->linears; i++)
+        pare_packed_linear_put(w, &out->linear[i]);
+    pare_json_close(w);
+    pare_packed_kv_put(w, &out->kv);
+}
+
 static void put_index(pare_json_writer *w, const pare_packed_layout *out)
 {
     uint64_t total = 0;
@@ -172,16 +192,15 @@ static void put_index(pare_json_writer *w, const pare_packed_layout *out)
         total += out->entry[i].tensor.bytes;
     pare_json_open_object(w, NULL);
     pare_json_open_object(w, "metadata");
-    pare_json_put_text(w, "format", "pare");
-    pare_json_put_integer(w, "version", 1);
-    pare_json_put_text(w, "layout", "R8K32");
+    if (!out->dense) {
+        pare_json_put_text(w, "format", "pare");
+        pare_json_put_integer(w, "version", 1);
+        pare_json_put_text(w, "layout", "R8K32");
+    }
     pare_json_put_integer(w, "total_size", (int64_t)total);
     pare_json_close(w);
-    pare_json_open_object(w, "linears");
-    for (size_t i = 0; i < out->linears; i++)
-        pare_packed_linear_put(w, &out->linear[i]);
-    pare_json_close(w);
-    pare_packed_kv_put(w, &out->kv);
+    if (!out->dense)
+        put_linears(w, out);
     pare_json_open_object(w, "weight_map");
     for (size_t i = 0; i < out->entries; i++)
         pare_json_put_text(w, out->by_name[i]->tensor.name,
@@ -193,6 +212,8 @@ static void put_index(pare_json_writer *w, const pare_packed_layout *out)
 static pare_status make_index(pare_ctx *cx, pare_arena *a, pare_packed_layout *out)
 {
     pare_json_writer *w = NULL;
+    if (!pare_packed_index_name(out))
+        return PARE_OK;
     PARE_TRY(pare_json_writer_new(cx, &w));
     put_index(w, out);
     const char *text = NULL;
@@ -234,6 +255,17 @@ static pare_status place_all(drafts *d, pare_packed_layout *out)
     return PARE_OK;
 }
 
+/* Places drafts in shards and files. */
+static pare_status lay_out(drafts *d, uint64_t shard_bytes, pare_packed_layout *out)
+{
+    PARE_TRY(assign_shards(d, shard_bytes, &out->shards));
+    out->entries = d->count;
+    PARE_TRY(take_tables(d->a, out));
+    PARE_TRY(place_all(d, out));
+    PARE_TRY(sort_names(d->cx, out));
+    return make_index(d->cx, d->a, out);
+}
+
 pare_status pare_packed_layout_make(pare_ctx *cx, pare_arena *a, const pare_tensor *tensors,
                                     const size_t *unit, size_t count,
                                     const pare_packed_linear *linears, const size_t *linear_unit,
@@ -253,12 +285,20 @@ pare_status pare_packed_layout_make(pare_ctx *cx, pare_arena *a, const pare_tens
         PARE_TRY(add_linear(&d, &linears[i], linear_unit[i]));
     for (size_t i = 0; i < count; i++)
         PARE_TRY(add(&d, &tensors[i], unit[i], width_class(tensors[i].dtype)));
-    PARE_TRY(assign_shards(&d, shard_bytes, &out->shards));
-    out->entries = d.count;
-    PARE_TRY(take_tables(a, out));
-    PARE_TRY(place_all(&d, out));
-    PARE_TRY(sort_names(cx, out));
-    return make_index(cx, a, out);
+    return lay_out(&d, shard_bytes, out);
+}
+
+pare_status pare_packed_layout_dense(pare_ctx *cx, pare_arena *a, const pare_tensor *tensors,
+                                     const size_t *unit, size_t count, uint64_t shard_bytes,
+                                     pare_packed_layout *out)
+{
+    *out = (pare_packed_layout){.dense = true};
+    drafts d = {.cx = cx, .a = a, .item = PARE_NEW(a, draft, count)};
+    if (!d.item)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < count; i++)
+        PARE_TRY(add(&d, &tensors[i], unit[i], width_class(tensors[i].dtype)));
+    return lay_out(&d, shard_bytes, out);
 }
 
 pare_status pare_packed_layout_kv(pare_ctx *cx, pare_arena *a, const pare_kv_format *f,

@@ -3,7 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "formats/packed.h"
+#include "formats/dense.h"
 #include "runtime/file.h"
 
 typedef struct shard_file {
@@ -65,7 +65,10 @@ static pare_status open_all(pare_ctx *cx, pare_packed_writer *w, const char *dir
             return PARE_ENOMEM;
         PARE_TRY(open_shard(cx, f, l->header[i], l->header_bytes[i], l->file_bytes[i]));
     }
-    char *const index = pare_path_join(&w->arena, directory, "packed.index.json");
+    const char *const name = pare_packed_index_name(l);
+    if (!name)
+        return pare_packed_sync(cx, w);
+    char *const index = pare_path_join(&w->arena, directory, name);
     if (!index)
         return PARE_ENOMEM;
     PARE_TRY(pare_file_write(cx, index, l->index, l->index_bytes));

@@ -5,6 +5,7 @@
 #include "compress/cli/job_options.h"
 #include "compress/report/units.h"
 #include "compress/sparsity_text.h"
+#include "formats/dense.h"
 
 pare_status pare_job_read(pare_cli *cli, const pare_args *args, pare_job *out)
 {
@@ -98,6 +99,36 @@ static void print_linears(const pare_plan *p)
     }
 }
 
+/* What a structured plan stores of each block, and the sizes of the model. */
+static void print_tensors(const pare_plan *p)
+{
+    const pare_config *const b = &p->model.config, *const a = &p->out;
+    const struct {
+        const char *what;
+        size_t before, after;
+    } size[] = {{"blocks", b->blocks, a->blocks},
+                {"hidden size", b->hidden, a->hidden},
+                {"query heads", b->heads, a->heads},
+                {"key/value heads", b->kv_heads, a->kv_heads},
+                {"MLP channels", b->intermediate, a->intermediate}};
+    size_t width = 6;
+    for (size_t i = 0; i < p->changes; i++)
+        width = wider(width, p->changed[i].tensor.name);
+    (void)printf("%-*s  %13s  %s\n", (int)width, "tensor", "shape", "dtype");
+    for (size_t i = 0; i < p->changes; i++) {
+        const pare_tensor *const t = &p->changed[i].tensor;
+        char shape[48];
+        (void)snprintf(shape, sizeof shape, t->rank == 1 ? "%llu" : "%llu x %llu",
+                       (unsigned long long)t->shape[0], (unsigned long long)t->shape[1]);
+        (void)printf("%-*s  %13s  %s\n", (int)width, t->name, shape, pare_dtype_name(t->dtype));
+    }
+    (void)printf("\n");
+    for (size_t i = 0; i < sizeof size / sizeof *size; i++)
+        (void)printf("%-17s %zu of %zu stay (%.1f%% less)\n", size[i].what, size[i].after,
+                     size[i].before,
+                     100.0 * (1.0 - (double)size[i].after / (double)size[i].before));
+}
+
 static void print_bytes(const char *what, uint64_t bytes, const char *note)
 {
     char text[PARE_UNIT_TEXT];
@@ -158,17 +189,23 @@ static void print_evaluation(const pare_plan *p)
 static void print_text(const pare_plan *p, double seconds)
 {
     char text[PARE_UNIT_TEXT], cache[PARE_KV_TEXT];
-    print_linears(p);
+    if (p->structured)
+        print_tensors(p);
+    else
+        print_linears(p);
     (void)printf("\n%-17s %s\n%-17s %s%s\n", "model", p->model_path, "output", p->output_path,
                  is_taken(p) ? "   (exists; compress will ask for --restart)" : "");
-    (void)printf("%-17s %llu bytes (%s), exact: %u packed file%s and the index\n", "packed",
-                 (unsigned long long)p->packed_bytes, pare_units_bytes(p->packed_bytes, text),
-                 p->layout.shards, p->layout.shards == 1 ? "" : "s");
+    (void)printf("%-17s %llu bytes (%s), exact: %u %sfile%s%s\n",
+                 p->structured ? "checkpoint" : "packed", (unsigned long long)p->packed_bytes,
+                 pare_units_bytes(p->packed_bytes, text), p->layout.shards,
+                 p->structured ? "" : "packed ", p->layout.shards == 1 ? "" : "s",
+                 pare_packed_index_name(&p->layout) ? " and the index" : "");
     print_bytes("other files", p->other_bytes, ", estimate");
     print_bytes("input", p->input_bytes, "");
-    (void)printf("%-17s %.3f in the listed linears\n", "bits per weight", p->bits_per_weight);
+    if (!p->structured)
+        (void)printf("%-17s %.3f in the listed linears\n", "bits per weight", p->bits_per_weight);
     print_zeros(p);
-    pare_kv_text(&p->model.config, &p->recipe.kv, cache);
+    pare_kv_text(&p->out, &p->recipe.kv, cache);
     (void)printf("%-17s %s\n", "KV cache", cache);
     if (p->calibrated && p->samples)
         (void)printf("%-17s %zu windows of %zu tokens\n", "calibration", p->samples, p->window);
@@ -236,6 +273,7 @@ static pare_status print_json(pare_cli *cli, const pare_plan *p, double seconds)
     pare_json_put_integer(w, "input_bytes", (int64_t)p->input_bytes);
     pare_json_put_finite(w, "bits_per_weight", p->bits_per_weight);
     pare_json_put_kv(w, &p->model.config, &p->recipe.kv);
+    pare_json_put_bool(w, "plain_checkpoint", p->structured);
     pare_json_put_integer(w, "samples", (int64_t)p->samples);
     pare_json_put_integer(w, "window", (int64_t)p->window);
     pare_json_put_integer(w, "held_out_windows", (int64_t)p->held_out);

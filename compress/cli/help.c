@@ -90,7 +90,7 @@ static void print_pass(const pare_pass *pass)
         (void)printf("  %-16s %-38s %-8s %s%s%s%s\n", p->name, range, fallback, p->help,
                      p->unit ? " [" : "", p->unit ? p->unit : "", p->unit ? "]" : "");
     }
-    if (!pass->rotation)
+    if (!pass->rotation && !pass->structure)
         (void)printf(
             "  %-16s %-38s %-8s %s\n  %-16s %-38s %-8s %s\n", "targets", "list of patterns", "all",
             "linears of the blocks to work on: globs, or re: and an expression, of whole names",
@@ -103,6 +103,10 @@ static void print_pass(const pare_pass *pass)
         (void)printf("\nzeros stay zeros through every later pass; \"pare plan\" says how they are "
                      "stored and\nwhat that saves. Pruning is always evaluated: by evaluate: of "
                      "the recipe, else on\ncalibration windows that are held out.\n");
+    if (pass->structure)
+        (void)printf("\nthe output is a smaller plain checkpoint (model.safetensors, config.json), "
+                     "which other\nprograms load as well; to quantize or prune it further, give it "
+                     "a second recipe.\n");
     if (pass->caution)
         (void)printf("\nnote: %s.\n", pass->caution);
     (void)printf("\nexample  passes:\n           - %s: {", pass->name);

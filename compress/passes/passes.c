@@ -24,6 +24,8 @@ const pare_pass *const pare_passes[] = {
     &pare_pass_wanda,
     &pare_pass_sparsegpt,
     &pare_pass_sparsegpt_joint,
+    &pare_pass_flap,
+    &pare_pass_channels,
     NULL,
 };
 // clang-format on

@@ -29,6 +29,10 @@ static void put_errors(pare_text_out *t, double weight, double output)
 /* A row of what became of each linear, then one of each step's share when there is more to tell. */
 void pare__report_csv(pare_text_out *t, const pare_report *r)
 {
+    if (r->structure) {
+        pare__report_structure_csv(t, r);
+        return;
+    }
     pare__text_put(t, "block,name,method,rows,columns,bits,group,symmetric,bits_per_weight,"
                       "weight_error,output_error,damp,raises,f64,fallback,dead,seconds,encoding,"
                       "step,note,pruned,zeros,stability\n");

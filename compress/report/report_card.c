@@ -27,12 +27,17 @@ static void put_head(pare_text_out *t, const pare_report *r)
     pare__text_put(t,
                    ".\n\n"
                    "| | before | after |\n|---|---|---|\n"
-                   "| weight files | %s | %s |\n"
+                   "| weight files | %s | %s |\n",
+                   pare_units_bytes(r->bytes_before, before),
+                   pare_units_bytes(r->bytes_after, after));
+    if (r->structure) {
+        pare__report_structure_sizes(t, r);
+        return;
+    }
+    pare__text_put(t,
                    "| bits per weight of the %zu compressed linears | | %.3f |\n"
                    "| bits of all tensors per weight of the original model%s | | %.3f |\n",
-                   pare_units_bytes(r->bytes_before, before),
-                   pare_units_bytes(r->bytes_after, after), r->rows, r->bits_per_weight,
-                   pare__report_untied(r), r->model_bits_per_weight);
+                   r->rows, r->bits_per_weight, pare__report_untied(r), r->model_bits_per_weight);
     if (pare__report_has_cache(r))
         pare__text_put(t, "| bytes of a token in the key/value cache (%s) | %.6g | %.6g |\n",
                        pare_kv_method_name(r->kv->method),
@@ -45,9 +50,12 @@ static void put_evaluations(pare_text_out *t, const pare_report *r)
     if (!r->evaluations)
         return;
     pare__text_put(
-        t, "\n## Evaluation\n\nThe packed model, run by the low-bit kernels.\n\n"
-           "| data | window | tokens | perplexity before | after | change | KL mean | KL p99 | "
-           "same first choice |\n|---|---|---|---|---|---|---|---|---|\n");
+        t,
+        "\n## Evaluation\n\n%s\n\n"
+        "| data | window | tokens | perplexity before | after | change | KL mean | KL p99 | "
+        "same first choice |\n|---|---|---|---|---|---|---|---|---|\n",
+        r->structure ? "The smaller model, run as it was written."
+                     : "The packed model, run by the low-bit kernels.");
     for (size_t i = 0; i < r->evaluations; i++) {
         const pare_report_eval *const e = &r->evaluation[i];
         pare__text_put(t, "| ");
@@ -234,7 +242,9 @@ void pare__report_card(pare_text_out *t, const pare_report *r)
     put_head(t, r);
     put_evaluations(t, r);
     put_cautions(t, r);
-    put_encodings(t, r);
+    if (!r->structure)
+        put_encodings(t, r);
+    pare__report_structure_card(t, r);
     put_sparse(t, r);
     put_fallbacks(t, r);
     pare__text_put(t,

@@ -46,10 +46,12 @@ static void put_summary(pare_text_out *t, const pare_report *r)
     pare__text_put(t, "<tr><td>weight files</td><td>%s &rarr; %s (%.1f%%)</td></tr>\n",
                    pare_units_bytes(r->bytes_before, a), pare_units_bytes(r->bytes_after, b),
                    r->bytes_before ? 100.0 * (double)r->bytes_after / (double)r->bytes_before : 0);
-    pare__text_put(t,
-                   "<tr><td>bits per weight</td><td>%.3f in %zu linears, %.3f of all tensors "
-                   "per weight of the original model%s</td></tr>\n",
-                   r->bits_per_weight, r->rows, r->model_bits_per_weight, pare__report_untied(r));
+    if (!r->structure)
+        pare__text_put(t,
+                       "<tr><td>bits per weight</td><td>%.3f in %zu linears, %.3f of all tensors "
+                       "per weight of the original model%s</td></tr>\n",
+                       r->bits_per_weight, r->rows, r->model_bits_per_weight,
+                       pare__report_untied(r));
     if (pare__report_has_cache(r))
         pare__text_put(t,
                        "<tr><td>key/value cache</td><td>%s, %.6g &rarr; %.6g bytes per "
@@ -179,7 +181,9 @@ void pare__report_html(pare_text_out *t, const pare_report *r)
     put_cautions(t, r);
     pare__report_map(t, r);
     put_sparse(t, r);
-    put_layers(t, r);
+    pare__report_structure_html(t, r);
+    if (!r->structure)
+        put_layers(t, r);
     pare__text_put(t, "<h2>Recipe</h2>\n<pre>");
     pare__text_put_html(t, r->recipe_text);
     pare__text_put(t, "</pre>\n</body></html>\n");

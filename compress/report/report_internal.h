@@ -48,6 +48,13 @@ double pare__report_stability(const pare_report *r);
 /* True when a row was pruned. */
 bool pare__report_pruned(const pare_report *r);
 
+/* A structured job: rows of sizes for a table of three columns, what went, and the file. The first
+ * needs r->structure, the others do nothing without it, but for the file. */
+void pare__report_structure_sizes(pare_text_out *t, const pare_report *r);
+void pare__report_structure_card(pare_text_out *t, const pare_report *r);
+void pare__report_structure_html(pare_text_out *t, const pare_report *r);
+void pare__report_structure_csv(pare_text_out *t, const pare_report *r);
+
 /* True when keys and values are kept otherwise than as floats. */
 /* What to say behind the bits per weight of the original model; may be empty. */
 const char *pare__report_untied(const pare_report *r);

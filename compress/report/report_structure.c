@@ -1,0 +1,119 @@
+/* What structured steps took out: shapes before and after, and block by block. */
+#include "compress/report/report_internal.h"
+#include "compress/report/units.h"
+
+typedef struct size_row {
+    const char *what;
+    size_t before, after;
+} size_row;
+
+enum { SIZES = 6 };
+
+/* Weights of the linears and the embedding, and of a head of its own. */
+static size_t weights_of(const pare_config *c)
+{
+    size_t weights = c->vocab * c->hidden * (c->tied ? 1 : 2);
+    for (size_t role = 0; role < PARE_ROLES; role++) {
+        size_t n, k;
+        pare_linear_shape(c, (pare_role)role, &n, &k);
+        weights += c->blocks * n * k;
+    }
+    return weights;
+}
+
+static void list_sizes(const pare_report *r, size_row row[SIZES])
+{
+    const pare_config *const b = r->structure->before, *const a = r->config;
+    const size_row rows[SIZES] = {{"blocks", b->blocks, a->blocks},
+                                  {"hidden size", b->hidden, a->hidden},
+                                  {"query heads", b->heads, a->heads},
+                                  {"key/value heads", b->kv_heads, a->kv_heads},
+                                  {"MLP channels", b->intermediate, a->intermediate},
+                                  {"weights", weights_of(b), weights_of(a)}};
+    for (size_t i = 0; i < SIZES; i++)
+        row[i] = rows[i];
+}
+
+static double share_gone(size_t before, size_t after)
+{
+    return before ? 100.0 * (1.0 - (double)after / (double)before) : 0.0;
+}
+
+static void put_cut_markdown(pare_text_out *t, size_t block, const pare_cut_result *c)
+{
+    pare__text_put(t, "| %zu | %s | %s | %zu of %zu | %.2f%% |", block, c->pass,
+                   pare_part_name(c->part), c->after, c->before, 100.0 * c->lost);
+    if (c->output_error >= 0)
+        pare__text_put(t, " %.3g |\n", c->output_error);
+    else
+        pare__text_put(t, " |\n");
+}
+
+void pare__report_structure_sizes(pare_text_out *t, const pare_report *r)
+{
+    size_row row[SIZES];
+    list_sizes(r, row);
+    for (size_t i = 0; i < SIZES; i++)
+        pare__text_put(t, "| %s | %zu | %zu (%.1f%% less) |\n", row[i].what, row[i].before,
+                       row[i].after, share_gone(row[i].before, row[i].after));
+}
+
+void pare__report_structure_card(pare_text_out *t, const pare_report *r)
+{
+    const pare_report_structure *const s = r->structure;
+    if (!s)
+        return;
+    pare__text_put(t, "\n## What went\n\nA plain checkpoint: any program that runs the original "
+                      "runs it.\n");
+    if (s->cuts)
+        pare__text_put(t, "\n| block | pass | part | stay | of the scores went | error of the "
+                          "output |\n|---|---|---|---|---|---|\n");
+    for (size_t i = 0; i < s->cuts; i++)
+        put_cut_markdown(t, s->cut_block[i], &s->cut[i]);
+}
+
+void pare__report_structure_html(pare_text_out *t, const pare_report *r)
+{
+    const pare_report_structure *const s = r->structure;
+    size_row row[SIZES];
+    if (!s)
+        return;
+    list_sizes(r, row);
+    pare__text_put(t, "<h2>What went</h2>\n<table><tr><th>size</th><th>before</th><th>after</th>"
+                      "<th>less</th></tr>\n");
+    for (size_t i = 0; i < SIZES; i++)
+        pare__text_put(t, "<tr><td>%s</td><td>%zu</td><td>%zu</td><td>%.1f%%</td></tr>\n",
+                       row[i].what, row[i].before, row[i].after,
+                       share_gone(row[i].before, row[i].after));
+    pare__text_put(t, "</table>\n");
+    if (!s->cuts)
+        return;
+    pare__text_put(t, "<table><tr><th>block</th><th>pass</th><th>part</th><th>stay</th><th>of the "
+                      "scores went</th><th>error of the output</th></tr>\n");
+    for (size_t i = 0; i < s->cuts; i++) {
+        const pare_cut_result *const c = &s->cut[i];
+        pare__text_put(t,
+                       "<tr><td>%zu</td><td>%s</td><td>%s</td><td>%zu of %zu</td><td>%.2f%%</td>",
+                       s->cut_block[i], c->pass, pare_part_name(c->part), c->after, c->before,
+                       100.0 * c->lost);
+        if (c->output_error >= 0)
+            pare__text_put(t, "<td>%.3g</td></tr>\n", c->output_error);
+        else
+            pare__text_put(t, "<td></td></tr>\n");
+    }
+    pare__text_put(t, "</table>\n");
+}
+
+void pare__report_structure_csv(pare_text_out *t, const pare_report *r)
+{
+    const pare_report_structure *const s = r->structure;
+    pare__text_put(t, "block,step,pass,part,before,after,score_lost,output_error\n");
+    for (size_t i = 0; i < s->cuts; i++) {
+        const pare_cut_result *const c = &s->cut[i];
+        pare__text_put(t, "%zu,%u,%s,%s,%zu,%zu,%.9g,", s->cut_block[i], c->step, c->pass,
+                       pare_part_name(c->part), c->before, c->after, c->lost);
+        if (c->output_error >= 0)
+            pare__text_put(t, "%.9g", c->output_error);
+        pare__text_put(t, "\n");
+    }
+}
