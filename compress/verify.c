@@ -117,8 +117,8 @@ static pare_status check_complete(pare_verify_run *v, const pare_json *list)
 {
     const bool plain =
         is_listed(list, "model.safetensors") || is_listed(list, "model.safetensors.index.json");
-    const char *const needed[] = {"config.json", plain ? "config.json" : index_name};
-    for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++)
+    static const char *const needed[] = {"config.json", index_name};
+    for (size_t i = 0; i < (plain ? 1 : 2); i++)
         if (!is_listed(list, needed[i]))
             pare__verify_found(v, "%s: %s is not among the outputs", manifest_name, needed[i]);
     DIR *const d = opendir(v->path);

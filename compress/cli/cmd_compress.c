@@ -170,10 +170,11 @@ static void print_text(const pare_compress_result *result)
     (void)printf("artifact          %s\n", r->output);
     (void)printf("weights           %s -> %s\n", pare_units_bytes(r->bytes_before, a),
                  pare_units_bytes(r->bytes_after, b));
-    (void)printf("bits per weight   %.3f in %zu linears, %.3f of all tensors per weight of the "
-                 "original model%s\n",
-                 r->bits_per_weight, r->rows, r->model_bits_per_weight,
-                 r->untied ? " (rotate unties the head)" : "");
+    if (!r->structure)
+        (void)printf("bits per weight   %.3f in %zu linears, %.3f of all tensors per weight of the "
+                     "original model%s\n",
+                     r->bits_per_weight, r->rows, r->model_bits_per_weight,
+                     r->untied ? " (rotate unties the head)" : "");
     if (pruned_zeros(r) >= 0)
         (void)printf("zeros             %.2f%% of the pruned linears\n", 100 * pruned_zeros(r));
     for (size_t i = 0; i < r->evaluations; i++) {

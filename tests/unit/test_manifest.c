@@ -29,7 +29,7 @@ static pare_status encode(pare_ctx *cx, pare_arena *a, unsigned char **bytes, si
 {
     pare_linear_result rows[2] = {row("b.0.q", false), row("b.0.k", true)};
     pare_kept_hash kept[1] = {{"b.0.norm", {1, 2, 3}}};
-    const pare_unit_result u = {rows, 2, kept, 1};
+    const pare_unit_result u = {.row = rows, .rows = 2, .kept = kept, .kept_count = 1};
     return pare_result_encode(cx, a, &u, bytes, len);
 }
 
@@ -67,6 +67,44 @@ START_TEST(results_of_a_unit_decode_to_what_was_encoded)
 }
 END_TEST
 
+START_TEST(what_went_out_of_a_block_decodes_to_what_was_encoded)
+{
+    pare_ctx cx;
+    pare_arena a;
+    unsigned char *bytes;
+    size_t len;
+    pare_unit_result u;
+    pare_kept_hash kept[1] = {{"b.0.norm", {1, 2, 3}}};
+    pare_cut_result cut[2] = {
+        {.step = 1,
+         .part = PARE_PART_CHANNELS,
+         .before = 640,
+         .after = 512,
+         .lost = 0.25,
+         .output_error = -1},
+        {.step = 2, .before = 4, .after = 3, .lost = 0.5, .output_error = 0.125}};
+    const pare_unit_result in = {.kept = kept, .kept_count = 1, .cut = cut, .cuts = 2};
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    ck_assert_int_eq(pare_result_encode(&cx, &a, &in, &bytes, &len), PARE_OK);
+    ck_assert_int_eq(pare_result_decode(&cx, &a, bytes, len, &u), PARE_OK);
+    ck_assert_uint_eq(u.cuts, 2);
+    ck_assert(u.cut[0].step == 1 && u.cut[0].part == PARE_PART_CHANNELS);
+    ck_assert(u.cut[0].before == 640 && u.cut[0].after == 512 && u.cut[0].output_error == -1);
+    ck_assert(u.cut[1].part == PARE_PART_HEADS && u.cut[1].after == 3 && u.cut[1].lost == 0.5);
+    for (size_t i = 1; i < len; i++) {
+        const size_t whole = 4 + 4 + 4 + 2 + 8 + 16; /* a unit without cuts ends there */
+        const pare_status s = pare_result_decode(&cx, &a, bytes, len - i, &u);
+        ck_assert_int_eq(s, len - i == whole ? PARE_OK : PARE_EFORMAT);
+    }
+    pare_ctx_clear(&cx);
+    bytes[len - 2 * 37 + 4] = PARE_PARTS;
+    ck_assert_int_eq(pare_result_decode(&cx, &a, bytes, len, &u), PARE_EFORMAT);
+    ck_assert_ptr_nonnull(strstr(cx.what, "a part that blocks do not have"));
+    pare_arena_release(&a);
+}
+END_TEST
+
 /* A row with everything that a plain one lacks. */
 static pare_linear_result rich(void)
 {
@@ -99,7 +137,7 @@ START_TEST(every_encoding_and_what_steps_cost_outlive_the_journal)
     unsigned char *bytes;
     size_t len;
     pare_linear_result want = rich();
-    const pare_unit_result in = {&want, 1, NULL, 0};
+    const pare_unit_result in = {.row = &want, .rows = 1};
     pare_unit_result u;
     pare_ctx_init(&cx);
     ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
@@ -142,7 +180,7 @@ START_TEST(what_was_pruned_outlives_the_journal)
     memset(want.hash, 0, sizeof want.hash);
     memset(want.hash[PARE_PLANE_MASK], 5, sizeof *want.hash);
     memset(want.hash[PARE_PLANE_VALUES], 6, sizeof *want.hash);
-    const pare_unit_result in = {&want, 1, NULL, 0};
+    const pare_unit_result in = {.row = &want, .rows = 1};
     pare_unit_result u;
     pare_ctx_init(&cx);
     ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
@@ -254,7 +292,7 @@ START_TEST(a_name_of_64_KiB_is_refused)
     pare_ctx_init(&cx);
     ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
     pare_kept_hash kept[1] = {{name, {0}}};
-    const pare_unit_result u = {NULL, 0, kept, 1};
+    const pare_unit_result u = {.kept = kept, .kept_count = 1};
     ck_assert_int_eq(pare_result_encode(&cx, &a, &u, &bytes, &len), PARE_OK);
     char longer[sizeof name + 1];
     memset(longer, 'x', sizeof name);
@@ -451,6 +489,7 @@ int main(void)
     Suite *const s = suite_create("manifest");
     TCase *const t = tcase_create("manifest");
     tcase_add_test(t, results_of_a_unit_decode_to_what_was_encoded);
+    tcase_add_test(t, what_went_out_of_a_block_decodes_to_what_was_encoded);
     tcase_add_test(t, what_was_pruned_outlives_the_journal);
     tcase_add_test(t, every_encoding_and_what_steps_cost_outlive_the_journal);
     tcase_add_test(t, every_truncation_and_every_longer_payload_is_refused);

@@ -1,0 +1,333 @@
+/* Structured passes from the recipe to a smaller plain checkpoint. */
+#include "compress/verify.h"
+#include "tests/unit/job.h"
+
+static job_place place;
+
+/* F32, so that what is stored is what was computed. */
+static void setup(void)
+{
+    tiny_model m = tiny_model_default();
+    m.dtype = PARE_F32;
+    m.tied = true;
+    place = job_make(&m);
+}
+
+static void teardown(void)
+{
+    job_remove_directory(place.root);
+}
+
+#define TOP      "pare: 1\nmodel: model\nseed: 5\n"
+#define DATA     "calibration: {tokens: tokens.i32, samples: 8, window: 64}\n"
+#define EVALUATE "evaluate:\n  - kl: {tokens: tokens.i32, window: 64}\n"
+#define HEAD     TOP DATA EVALUATE "passes:\n"
+
+/* A finished job: what it evaluated, and its output as a model. */
+typedef struct outcome {
+    pare_ctx cx;
+    pare_arena a;
+    pare_report_eval e;
+    size_t cuts;
+    pare_checkpoint ck;
+    pare_model m;
+} outcome;
+
+/* Runs a job; the plan must have known every byte of the one file that it writes. */
+static void run(outcome *o, const char *recipe, const char *output)
+{
+    pare_plan plan;
+    pare_compress_result result;
+    char path[2][512];
+    struct stat st;
+    job_recipe(&place, recipe);
+    pare_ctx_init(&o->cx);
+    ck_assert_int_eq(pare_arena_init(&o->cx, &o->a, 0), PARE_OK);
+    (void)snprintf(path[0], sizeof path[0], "%s", job_path(&place, "recipe.yaml"));
+    (void)snprintf(path[1], sizeof path[1], "%s", job_path(&place, output));
+    const pare_job job = {.recipe = path[0], .output = path[1]};
+    ck_assert_msg(pare_plan_make(&o->cx, &o->a, &job, &plan) == PARE_OK, "%s", o->cx.what);
+    ck_assert_msg(pare_compress(&o->cx, &o->a, &job, NULL, &result) == PARE_OK, "%s", o->cx.what);
+    ck_assert_int_eq(stat(pare_path_join(&o->a, path[1], "model.safetensors"), &st), 0);
+    ck_assert_uint_eq((uint64_t)st.st_size, plan.packed_bytes);
+    ck_assert_ptr_nonnull(result.report.structure);
+    o->e = result.report.evaluation[0];
+    o->cuts = result.report.structure->cuts;
+    pare_plan_close(&plan);
+    ck_assert_msg(pare_checkpoint_open(&o->cx, &o->a, path[1], &o->ck) == PARE_OK, "%s",
+                  o->cx.what);
+    ck_assert_msg(pare_model_load(&o->cx, &o->a, &o->ck, &o->m) == PARE_OK, "%s", o->cx.what);
+}
+
+static void finish(outcome *o)
+{
+    pare_checkpoint_close(&o->ck);
+    pare_arena_release(&o->a);
+    ck_assert_uint_eq(o->cx.live_bytes, 0);
+}
+
+static int64_t member(const outcome *o, const char *key)
+{
+    return pare_json_integer(pare_json_get(o->ck.config, key), -1);
+}
+
+START_TEST(the_configuration_and_every_tensor_have_the_new_shapes)
+{
+    outcome o;
+    run(&o, HEAD "  - flap: {ratio: 0.5}\n", "out");
+    ck_assert_int_eq(member(&o, "num_hidden_layers"), 2);
+    ck_assert_int_eq(member(&o, "hidden_size"), 48);
+    ck_assert_int_eq(member(&o, "num_key_value_heads"), 1);
+    ck_assert_int_eq(member(&o, "num_attention_heads"), 3);
+    ck_assert_int_eq(member(&o, "head_dim"), 12);
+    ck_assert_int_eq(member(&o, "intermediate_size"), 64);
+    ck_assert(pare_json_bool(pare_json_get(o.ck.config, "attention_bias"), false));
+    ck_assert(pare_json_bool(pare_json_get(o.ck.config, "mlp_bias"), false));
+    ck_assert_int_eq(pare_json_type_of(pare_json_get(o.ck.config, "quantization_config")),
+                     PARE_JSON_ABSENT);
+    ck_assert_uint_eq(o.cuts, 4);
+    ck_assert_uint_eq(o.ck.tensors, 2 + 2 * (2 + 2 * PARE_ROLES));
+    for (size_t b = 0; b < 2; b++)
+        for (size_t role = 0; role < PARE_ROLES; role++) {
+            const pare_linear *const l = &o.m.block[b].linear[role];
+            const bool filled = role == PARE_ROLE_O || role == PARE_ROLE_DOWN;
+            bool any = false;
+            ck_assert_int_eq(l->dtype, PARE_F32);
+            ck_assert_ptr_nonnull(l->bias);
+            for (size_t i = 0; i < l->n; i++)
+                any |= l->bias[i] != 0;
+            ck_assert_int_eq(any, filled);
+        }
+    finish(&o);
+}
+END_TEST
+
+START_TEST(biases_are_written_where_something_went)
+{
+    outcome o;
+    run(&o, HEAD "  - flap: {ratio: 0.5, heads: false}\n", "out");
+    ck_assert_int_eq(member(&o, "num_key_value_heads"), 2);
+    ck_assert(!pare_json_bool(pare_json_get(o.ck.config, "attention_bias"), true));
+    ck_assert(!o.m.block[0].linear[PARE_ROLE_O].bias && o.m.block[0].linear[PARE_ROLE_DOWN].bias);
+    finish(&o);
+    run(&o, TOP EVALUATE "passes:\n  - channels: {score: random, ratio: 0.5}\n", "random");
+    ck_assert_int_eq(member(&o, "intermediate_size"), 64);
+    ck_assert(!o.m.block[0].linear[PARE_ROLE_O].bias && !o.m.block[0].linear[PARE_ROLE_DOWN].bias);
+    finish(&o);
+}
+END_TEST
+
+/* Channels and a key/value head that nothing reads go first, and the model computes what it did. */
+START_TEST(what_nobody_reads_goes_without_a_trace)
+{
+    static const char *const recipes[] = {
+        HEAD "  - flap: {ratio: 0.5, ffn: false}\n  - channels: {ratio: 0.15, heads: false}\n",
+        HEAD "  - channels: {ratio: 0.5, ffn: false}\n  - flap: {ratio: 0.15, heads: false}\n",
+        HEAD "  - channels: {score: magnitude, ratio: 0.5, ffn: false}\n"
+             "  - channels: {score: magnitude, ratio: 0.15, heads: false}\n"};
+    outcome o;
+    for (size_t b = 0; b < 2; b++) {
+        for (int c = 0; c < 16; c++) { /* 112 - 16 is a multiple of 32 */
+            job_scale(&place, b, "mlp.down_proj", JOB_ALL, 7 * c, 0);
+            job_scale(&place, b, "mlp.gate_proj", 7 * c, JOB_ALL, 0.01F);
+        }
+        for (int c = 0; c < 36; c++) {
+            job_scale(&place, b, "self_attn.o_proj", JOB_ALL, (b ? 36 : 0) + c, 0);
+            job_scale(&place, b, "self_attn.q_proj", (b ? 36 : 0) + c, JOB_ALL, 0.01F);
+        }
+    }
+    run(&o, recipes[_i], "out");
+    ck_assert_int_eq(member(&o, "intermediate_size"), 96);
+    ck_assert_int_eq(member(&o, "num_key_value_heads"), 1);
+    ck_assert_msg(o.e.after.kl_mean < 1e-9, "KL %g", o.e.after.kl_mean);
+    ck_assert_double_eq_tol(o.e.after.nll, o.e.before.nll, 1e-5);
+    finish(&o);
+}
+END_TEST
+
+START_TEST(one_seed_takes_the_same_parts_and_another_others)
+{
+    outcome o;
+    double kl[3];
+    static const char *const recipes[] = {HEAD "  - channels: {score: random, ratio: 0.4}\n",
+                                          HEAD "  - channels: {score: random, ratio: 0.4}\n",
+                                          "pare: 1\nmodel: model\nseed: 6\n" DATA EVALUATE
+                                          "passes:\n  - channels: {score: random, ratio: 0.4}\n"};
+    static const char *const output[] = {"a", "b", "c"};
+    for (size_t i = 0; i < 3; i++) {
+        run(&o, recipes[i], output[i]);
+        kl[i] = o.e.after.kl_mean;
+        finish(&o);
+    }
+    ck_assert_double_eq(kl[0], kl[1]);
+    ck_assert_double_ne(kl[0], kl[2]);
+}
+END_TEST
+
+static void hash(const char *output, char hex[PARE_SHA256_HEX])
+{
+    static const char *const name[] = {"config.json", "manifest.json", "model.safetensors"};
+    pare_ctx cx;
+    pare_arena a;
+    char all[3 * PARE_SHA256_HEX] = "";
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    for (size_t i = 0; i < 3; i++) {
+        char *text, *const path = pare_path_join(&a, job_path(&place, output), name[i]);
+        size_t len;
+        ck_assert_msg(pare_file_read(&cx, &a, path, 1 << 28, &text, &len) == PARE_OK, "%s",
+                      cx.what);
+        pare_sha256_hex(text, len, all + i * (PARE_SHA256_HEX - 1));
+    }
+    pare_sha256_hex(all, strlen(all), hex);
+    pare_arena_release(&a);
+}
+
+static void stop_at_block(void *self, const pare_event *e)
+{
+    *(volatile int *)self |= e->kind == PARE_EVENT_BLOCK;
+}
+
+START_TEST(bytes_are_the_same_for_any_thread_count_and_after_a_break)
+{
+    static const char *const recipes[] = {
+        HEAD "  - flap: {ratio: 0.5}\n",
+        HEAD "  - channels: {score: magnitude, ratio: 0.5, ffn: false}\n"
+             "  - flap: {ratio: 0.3, heads: false}\n"};
+    char first[PARE_SHA256_HEX], other[PARE_SHA256_HEX], what[1024];
+    volatile int stop = 0;
+    const pare_events events = {stop_at_block, (void *)&stop};
+    const job_opts broken = {.output = "two", .events = &events, .interrupt = &stop};
+    job_recipe(&place, recipes[_i]);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "one"}, NULL), PARE_OK);
+    ck_assert_int_eq(job_run(&place, broken, what), PARE_EINTERRUPTED);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "two"}, NULL), PARE_OK);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "three", .threads = 2}, NULL), PARE_OK);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "five", .threads = 5}, NULL), PARE_OK);
+    hash("one", first);
+    static const char *const others[] = {"two", "three", "five"};
+    for (size_t i = 0; i < 3; i++) {
+        hash(others[i], other);
+        ck_assert_str_eq(first, other);
+    }
+    ck_assert_int_ne(access(job_path(&place, "two/packed.index.json"), F_OK), 0);
+}
+END_TEST
+
+START_TEST(a_finished_output_is_replaced_on_demand_and_verified)
+{
+    outcome o;
+    pare_verify_result v;
+    run(&o, HEAD "  - flap: {ratio: 0.3}\n", "out");
+    finish(&o);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "out", .restart = true}, NULL), PARE_OK);
+    pare_ctx cx;
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_verify(&cx, job_path(&place, "out"), NULL, NULL, &v), PARE_OK);
+    ck_assert_uint_eq(v.findings, 0);
+    const int fd = open(job_path(&place, "out/model.safetensors"), O_RDWR);
+    unsigned char byte;
+    ck_assert_int_eq(pread(fd, &byte, 1, 20000), 1);
+    byte ^= 1;
+    ck_assert_int_eq(pwrite(fd, &byte, 1, 20000), 1);
+    (void)close(fd);
+    ck_assert_int_eq(pare_verify(&cx, job_path(&place, "out"), NULL, NULL, &v), PARE_OK);
+    ck_assert_uint_eq(v.findings, 2); /* the file and the tensor */
+}
+END_TEST
+
+/* Pruning is always evaluated: on windows that were held out when the recipe names no data. */
+START_TEST(a_recipe_without_data_is_evaluated_all_the_same)
+{
+    outcome o;
+    run(&o, TOP DATA "passes:\n  - flap: {ratio: 0.5}\n", "out");
+    ck_assert(o.e.after.has_kl && o.e.after.kl_mean > 0);
+    finish(&o);
+}
+END_TEST
+
+/* What it wrote is a model: a second recipe quantizes it. */
+START_TEST(the_smaller_model_can_be_quantized)
+{
+    outcome o;
+    run(&o, HEAD "  - flap: {ratio: 0.5}\n", "small");
+    finish(&o);
+    job_recipe(&place,
+               "pare: 1\nmodel: small\n" DATA EVALUATE "passes:\n  - gptq: {bits: 8, group: 32}\n");
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "packed"}, NULL), PARE_OK);
+}
+END_TEST
+
+START_TEST(what_cannot_be_cut_is_refused_with_its_place)
+{
+    static const struct {
+        const char *recipe, *message;
+    } cases[] = {
+        {HEAD "  - flap\n  - gptq\n",
+         "recipe.yaml:9:5: gptq: pass 0 (flap) makes a smaller plain checkpoint, and only passes "
+         "of its kind stand in a recipe with it; work on what it wrote with a second recipe"},
+        {HEAD "  - rtn\n  - channels\n",
+         "recipe.yaml:8:5: rtn: pass 1 (channels) makes a smaller plain checkpoint"},
+        {HEAD "  - rotate\n  - flap\n", "recipe.yaml:8:5: rotate: pass 1 (flap) makes a smaller"},
+        {HEAD "  - flap: {targets: \"*down_proj\"}\n",
+         "recipe.yaml:8:5: flap: a configuration has one size for all blocks, so it works on the "
+         "whole model and takes no targets and no skip"},
+        {HEAD "  - flap: {ratio: 0.5}\n  - channels: {ratio: 0.5}\n",
+         "recipe.yaml:9:5: channels: heads are already taken out by a pass in front of it"},
+        {HEAD "  - flap: {ratio: 0.05}\n",
+         "recipe.yaml:8:5: flap: nothing would go: of 2 key/value heads, and of 112 channels in "
+         "steps of 32, all that stay are rounded up; raise the ratio"},
+        {HEAD "  - flap: {heads: false, ffn: false}\n", "recipe.yaml:8:5: flap: nothing would go"},
+        {HEAD "  - flap: {ratio: 1}\n", "ratio"},
+        {TOP EVALUATE "passes:\n  - flap: {ratio: 0.5}\n",
+         "recipe.yaml:7:5: flap needs calibration data"},
+        {TOP "passes:\n  - channels: {score: random, ratio: 0.5}\n",
+         "recipe.yaml:5:5: channels: a pruned model is always evaluated"},
+        {HEAD "  - flap: {ratio: 0.5}\nkv_cache: {method: int8}\n",
+         "kv_cache: flap makes a plain checkpoint, which has no place for the form of a cache"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char what[1024];
+        job_recipe(&place, cases[i].recipe);
+        ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, what), PARE_EUSAGE);
+        ck_assert_msg(strstr(what, cases[i].message) != NULL, "case %zu: %s", i, what);
+    }
+}
+END_TEST
+
+START_TEST(the_only_key_value_head_cannot_go)
+{
+    char what[1024];
+    tiny_model m = tiny_model_default();
+    m.kv_heads = 1;
+    const job_place one = job_make(&m);
+    job_recipe(&one, HEAD "  - flap: {ratio: 0.5}\n");
+    ck_assert_int_eq(job_run(&one, (job_opts){.output = "out"}, what), PARE_EUSAGE);
+    ck_assert_msg(strstr(what, "recipe.yaml:8:5: flap: the model has one key/value head, which "
+                               "cannot go; write heads: false") != NULL,
+                  "%s", what);
+    job_recipe(&one, HEAD "  - flap: {ratio: 0.5, heads: false}\n");
+    ck_assert_int_eq(job_run(&one, (job_opts){.output = "out"}, NULL), PARE_OK);
+    job_remove_directory(one.root);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *const s = suite_create("structure job");
+    TCase *const tc = tcase_create("jobs");
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_set_timeout(tc, 120);
+    tcase_add_test(tc, the_configuration_and_every_tensor_have_the_new_shapes);
+    tcase_add_test(tc, biases_are_written_where_something_went);
+    tcase_add_loop_test(tc, what_nobody_reads_goes_without_a_trace, 0, 3);
+    tcase_add_test(tc, one_seed_takes_the_same_parts_and_another_others);
+    tcase_add_loop_test(tc, bytes_are_the_same_for_any_thread_count_and_after_a_break, 0, 2);
+    tcase_add_test(tc, a_finished_output_is_replaced_on_demand_and_verified);
+    tcase_add_test(tc, a_recipe_without_data_is_evaluated_all_the_same);
+    tcase_add_test(tc, the_smaller_model_can_be_quantized);
+    tcase_add_test(tc, what_cannot_be_cut_is_refused_with_its_place);
+    tcase_add_test(tc, the_only_key_value_head_cannot_go);
+    suite_add_tcase(s, tc);
+    return unit_main(s);
+}
