@@ -1,0 +1,159 @@
+/* Perplexities of pruned stories260k against those of the original implementations, on the token
+ * files they were measured with. The originals keep F32, what is stored here is F16, and their
+ * unstructured masks take one weight more per matrix or block. With other calibration tokens their
+ * SparseGPT 2:4 moves by -2.2% and +4.4%: rows that calibrate may be 2% above seed 0, those that do
+ * not 0.2% to either side, and the joint method may not be above the sequential rows at all. Zeros
+ * that come back in the sequential rows would fail the run itself. Arguments: none for one row of
+ * each kind, --all for every row with the figures printed. Too slow for a sanitizer. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SLOW 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SLOW 1
+#endif
+#endif
+
+#include <math.h>
+
+#include "calib/tokens.h"
+#include "compress/evaluate/evaluate.h"
+#include "tests/unit/job.h"
+
+typedef struct pruned_row {
+    const char *pass; /* as a recipe writes it */
+    const char *key;  /* start of the line in results.csv */
+    double above, below;
+    bool quick;
+} pruned_row;
+
+#define TAIL "4:8 tail of 4 pruned 2 of 4,"
+#define ROW  "{bits: 4, group: row, symmetric: false"
+#define G32  "{bits: 4, group: 32, symmetric: false"
+
+static const pruned_row rows[] = {
+    {"magnitude: {}", "Magnitude,,,,,50%,,", 2e-3, 2e-3, true},
+    {"magnitude: {pattern: 2:4}", "Magnitude,,,,,2:4,,", 2e-3, 2e-3, false},
+    {"magnitude: {pattern: 4:8}", "Magnitude,,,,,4:8," TAIL, 2e-3, 2e-3, false},
+    {"wanda: {}", "Wanda,,,,,50%,,", 0.02, 1, false},
+    {"wanda: {pattern: 2:4}", "Wanda,,,,,2:4,,", 0.02, 1, true},
+    {"wanda: {pattern: 4:8}", "Wanda,,,,,4:8," TAIL, 0.02, 1, false},
+    {"sparsegpt: {}", "SparseGPT,,,,,50%,,", 0.02, 1, false},
+    {"sparsegpt: {pattern: 2:4}", "SparseGPT,,,,,2:4,,", 0.02, 1, true},
+    {"sparsegpt: {pattern: 4:8}", "SparseGPT,,,,,4:8," TAIL, 0.02, 1, false},
+    {"sparsegpt_joint: " ROW "}", "SparseGPT+quant joint,4,row,asym,,50%,,", 0.02, 1, false},
+    {"sparsegpt_joint: " ROW ", pattern: 2:4}", "SparseGPT+quant joint,4,row,asym,,2:4,,", 0.02, 1,
+     false},
+    {"sparsegpt_joint: " ROW ", pattern: 2:4}", "SparseGPT then GPTQ,4,row,asym,off,2:4,mask kept,",
+     0, 1, true},
+    {"sparsegpt_joint: " G32 ", pattern: 2:4}", "SparseGPT then GPTQ,4,32,asym,off,2:4,mask kept,",
+     0, 1, false},
+    {"sparsegpt: {pattern: 2:4}\n  - gptq: " ROW "}",
+     "SparseGPT then GPTQ,4,row,asym,off,2:4,mask kept,", 0.02, 1, true},
+    {"sparsegpt: {pattern: 2:4}\n  - gptq: " G32 "}",
+     "SparseGPT then GPTQ,4,32,asym,off,2:4,mask kept,", 0.02, 1, false},
+};
+enum { ROWS = sizeof rows / sizeof *rows };
+
+/* The perplexity column of the line that starts with `key` and has seed 0; negative: no such line.
+ */
+static double reference_ppl(const char *key)
+{
+    FILE *const f = fopen(unit_shared("reference/results.csv"), "r");
+    ck_assert_ptr_nonnull(f);
+    char line[512];
+    double ppl = -1.0;
+    while (ppl < 0.0 && fgets(line, sizeof line, f))
+        if (strncmp(line, key, strlen(key)) == 0 && (strstr(line, ",0\n") || strstr(line, ",0\r")))
+            ppl = strtod(line + strlen(key), NULL);
+    ck_assert_int_eq(fclose(f), 0);
+    return ppl;
+}
+
+static double judge(pare_ctx *cx, const char *artifact)
+{
+    pare_arena a;
+    pare_checkpoint ck;
+    pare_model model;
+    pare_tokens tokens;
+    pare_forward f;
+    pare_eval_result r;
+    const pare_eval_opts opts = {.window = 256};
+    ck_assert_int_eq(pare_arena_init(cx, &a, 0), PARE_OK);
+    ck_assert_msg(pare_checkpoint_open(cx, &a, artifact, &ck) == PARE_OK, "%s", cx->what);
+    ck_assert_msg(pare_model_load(cx, &a, &ck, &model) == PARE_OK, "%s", cx->what);
+    ck_assert_int_eq(pare_tokens_read(cx, &a, unit_shared("reference/eval_tokens.i32"),
+                                      model.config.vocab, &tokens),
+                     PARE_OK);
+    ck_assert_int_eq(pare_forward_init(cx, &a, &model, 256, true, &f), PARE_OK);
+    ck_assert_int_eq(pare_evaluate(cx, &f, NULL, &opts, tokens.id, tokens.count, &r), PARE_OK);
+    pare_checkpoint_close(&ck);
+    pare_arena_release(&a);
+    return r.ppl;
+}
+
+/* `evaluate:` is named, with a file of one window, since a pruned model is always evaluated. */
+static void compress_row(pare_ctx *cx, const job_place *p, const pruned_row *row)
+{
+    char recipe[2048], path[512], output[512];
+    (void)snprintf(recipe, sizeof recipe,
+                   "pare: 1\nmodel: %s/models/stories260k\n"
+                   "calibration: {tokens: %s/reference/calib_tokens.i32, window: 256}\n"
+                   "passes:\n  - %s\n"
+                   "evaluate:\n  - perplexity: {tokens: window.i32, window: 256}\n",
+                   PARE_SHARED_DIR, PARE_SHARED_DIR, row->pass);
+    job_recipe(p, recipe);
+    const int32_t window[256] = {1};
+    FILE *const f = fopen(job_path(p, "window.i32"), "wb");
+    ck_assert_ptr_nonnull(f);
+    ck_assert_uint_eq(fwrite(window, sizeof *window, 256, f), 256);
+    ck_assert_int_eq(fclose(f), 0);
+    (void)snprintf(path, sizeof path, "%s", job_path(p, "recipe.yaml"));
+    (void)snprintf(output, sizeof output, "%s", job_path(p, "out"));
+    pare_arena a;
+    ck_assert_int_eq(pare_arena_init(cx, &a, 0), PARE_OK);
+    const pare_job job = {.recipe = path, .output = output, .restart = true};
+    pare_compress_result result;
+    ck_assert_msg(pare_compress(cx, &a, &job, NULL, &result) == PARE_OK, "%s", cx->what);
+    pare_arena_release(&a);
+}
+
+static bool all_rows;
+
+START_TEST(perplexity_is_that_of_the_reference_or_better)
+{
+    const pruned_row *const row = &rows[_i];
+    if (!row->quick && !all_rows)
+        return;
+    const tiny_model m = tiny_model_default();
+    const job_place p = job_make(&m);
+    pare_ctx cx;
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_pool_new(&cx, 0, &cx.pool), PARE_OK);
+    compress_row(&cx, &p, row);
+    const double ppl = judge(&cx, job_path(&p, "out"));
+    pare_pool_free(&cx, cx.pool);
+    job_remove_directory(p.root);
+    const double reference = reference_ppl(row->key);
+    ck_assert_msg(reference > 0.0, "results.csv has no line \"%s\"", row->key);
+    const double off = ppl / reference - 1.0;
+    printf("%-74s ppl %9.4f  reference %9.4f  %+7.3f%%\n", row->pass, ppl, reference, 100.0 * off);
+    ck_assert_msg(off <= row->above && off >= -row->below, "%s: perplexity %.4f, reference %.4f",
+                  row->pass, ppl, reference);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+#ifdef SLOW
+    return 77;
+#endif
+    all_rows = argc > 1 && strcmp(argv[1], "--all") == 0;
+    if (!unit_shared("models/stories260k") || !unit_shared("reference/results.csv"))
+        return 77;
+    Suite *const s = suite_create("pruned rows");
+    TCase *const tc = tcase_create("stories260k");
+    tcase_set_timeout(tc, 900);
+    tcase_add_loop_test(tc, perplexity_is_that_of_the_reference_or_better, 0, ROWS);
+    suite_add_tcase(s, tc);
+    return unit_main(s);
+}
