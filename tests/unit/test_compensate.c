@@ -230,6 +230,24 @@ START_TEST(zeros_stay_on_every_grid_that_has_one)
 }
 END_TEST
 
+/* Errors of the first block reach the last group before its scale is fitted. */
+START_TEST(scales_are_fitted_to_the_zeros_that_stay)
+{
+    enum { N = 3, K = 96 };
+    const pare_grid grid = {.bits = 4, .group = 32, .symmetric = true, .f16_scales = true};
+    const pare_factor f = factorize(hessian(K), K, false);
+    const pare_compensate how = {.factor = &f, .block = 32, .grid = &grid, .keep_zeros = true};
+    float *const w = weights(N, K);
+    for (size_t j = 64; j < K; j++)
+        w[K + j] = 0;
+    pare_codes codes;
+    ck_assert_int_eq(pare_codes_take(&arena, &grid, N, K, &codes), PARE_OK);
+    ck_assert_int_eq(pare_compensate_run(&cx, &arena, &how, w, N, K, &codes, NULL), PARE_OK);
+    ck_assert_float_gt(codes.scales[2], 0);
+    ck_assert_float_eq(codes.scales[3 + 2], 0);
+}
+END_TEST
+
 START_TEST(what_does_not_go_together_is_refused)
 {
     enum { N = 2, K = 64 };
@@ -316,6 +334,7 @@ int main(void)
     tcase_add_loop_test(t, equals_its_definition, 0, CASES);
     tcase_add_loop_test(t, threads_do_not_change_a_bit, 0, CASES);
     tcase_add_test(t, zeros_stay_on_every_grid_that_has_one);
+    tcase_add_test(t, scales_are_fitted_to_the_zeros_that_stay);
     tcase_add_test(t, what_does_not_go_together_is_refused);
     tcase_add_test(t, weights_beyond_f32_are_refused);
     tcase_add_test(t, every_failed_allocation_is_reported_and_leaks_nothing);
