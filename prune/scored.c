@@ -32,20 +32,32 @@ static void clear_rows(void *arg, size_t begin, size_t end, size_t worker)
         job->w[at] = job->keep[at] ? job->w[at] : 0;
 }
 
+pare_status pare_prune_lowest(pare_ctx *cx, pare_arena *scratch, const pare_sparsity *s,
+                              const float *score, float *w, size_t n, size_t k)
+{
+    const pare_mark mark = pare_arena_mark(scratch);
+    scored_job job = {.w = w, .k = k};
+    job.keep = PARE_NEW(scratch, uint8_t, n * k);
+    pare_status status = PARE_ENOMEM;
+    if (job.keep)
+        status = pare_sparsity_choose(cx, scratch, s, score, n, k, job.keep);
+    if (status == PARE_OK)
+        pare_parallel(cx, n, ROWS_PER_CHUNK, clear_rows, &job);
+    pare_arena_rewind(scratch, mark);
+    return status;
+}
+
 pare_status pare_prune_scored(pare_ctx *cx, pare_arena *scratch, const pare_sparsity *s,
                               const float *channel, float *w, size_t n, size_t k)
 {
     const pare_mark mark = pare_arena_mark(scratch);
     scored_job job = {.channel = channel, .w = w, .k = k};
     job.score = PARE_NEW(scratch, float, n *k);
-    job.keep = job.score ? PARE_NEW(scratch, uint8_t, n * k) : NULL;
-    pare_status status = job.keep ? PARE_OK : PARE_ENOMEM;
-    if (status == PARE_OK) {
+    pare_status status = PARE_ENOMEM;
+    if (job.score) {
         pare_parallel(cx, n, ROWS_PER_CHUNK, score_rows, &job);
-        status = pare_sparsity_choose(cx, scratch, s, job.score, n, k, job.keep);
+        status = pare_prune_lowest(cx, scratch, s, job.score, w, n, k);
     }
-    if (status == PARE_OK)
-        pare_parallel(cx, n, ROWS_PER_CHUNK, clear_rows, &job);
     pare_arena_rewind(scratch, mark);
     return status;
 }

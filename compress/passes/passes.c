@@ -22,6 +22,7 @@ const pare_pass *const pare_passes[] = {
     &pare_pass_smoothquant,
     &pare_pass_magnitude,
     &pare_pass_wanda,
+    &pare_pass_ria,
     &pare_pass_sparsegpt,
     &pare_pass_sparsegpt_joint,
     &pare_pass_flap,

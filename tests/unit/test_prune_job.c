@@ -35,6 +35,7 @@ static const composition composed[] = {
      "  - wanda: {sparsity: 0.5, stability: 3, targets: \"*.mlp.*\"}\n",
      {0, 0},
      {"f16 bitmask", "Chosen anew from disjoint parts of the calibration"}},
+    {"  - ria: {pattern: \"2:4\"}\n", {2, 4}, {"f16 2:4", "| bytes, not time |"}},
     {"  - sparsegpt_joint: {pattern: \"2:4\", bits: 4, group: 64}\n",
      {2, 4},
      {"int4 g64 sym 2:4", "| 2:4 | 14 |"}},
