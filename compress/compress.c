@@ -226,7 +226,7 @@ static pare_status open_output(pare_run *run)
     else
         pare__notify(run, PARE_EVENT_RESUME, "continuing: %zu of %zu blocks are done",
                      count < plan->out.blocks ? count : plan->out.blocks, plan->out.blocks);
-    return pare_packed_create(run->cx, plan->partial_path, &plan->layout, &run->writer);
+    return PARE_OK;
 }
 
 /* Space for the current block's float weights, twice when folds carry a reference along. */
@@ -251,9 +251,15 @@ static pare_status start_wave(pare_run *run)
                      (double)plan->activation_bytes / 0x1p20, plan->partial_path);
     PARE_TRY(pare_wave_open(run->cx, &run->stage, plan->samples, plan->window, c->hidden,
                             plan->spill ? plan->partial_path : NULL, &run->wave));
-    PARE_TRY(
-        pare_forward_init(run->cx, &run->stage, &plan->model, plan->window, true, &run->forward));
-    PARE_TRY(pare_wave_embed(run->cx, &run->scratch, &run->wave, &plan->model, run->tokens.id));
+    return pare_forward_init(run->cx, &run->stage, &plan->model, plan->window, true, &run->forward);
+}
+
+/* The inputs of the first block. */
+static pare_status fill_wave(pare_run *run)
+{
+    if (!run->plan.calibrated)
+        return PARE_OK;
+    PARE_TRY(pare_wave_embed(run->cx, &run->scratch, &run->wave, &run->plan.model, run->tokens.id));
     return pare__rotate_wave(run);
 }
 
@@ -281,6 +287,12 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
     PARE_TRY(open_output(run));
     PARE_TRY(take_weights(run));
     PARE_TRY(start_wave(run));
+    PARE_TRY(fill_wave(run));
+    if (run->plan.ratios) {
+        PARE_TRY(pare__run_ratios(run));
+        PARE_TRY(fill_wave(run));
+    }
+    PARE_TRY(pare_packed_create(cx, run->plan.partial_path, &run->plan.layout, &run->writer));
     PARE_TRY(pare__rotate_check_begin(run));
     for (size_t i = 0; i < blocks; i++) {
         PARE_TRY(pare_ctx_interrupted(cx));

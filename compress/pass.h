@@ -110,6 +110,16 @@ typedef struct pare_pass_structure {
     bool bias;                /* the mean of what goes stays, as a bias */
 } pare_pass_structure;
 
+/* How much of each linear a pruner takes: the same of all, or by a rule that looks at the float
+ * model before the first block is compressed (prune/ratios.h). */
+typedef enum pare_ratio_rule { PARE_RATIOS_UNIFORM, PARE_RATIOS_OWL } pare_ratio_rule;
+const char *pare_ratio_rule_name(pare_ratio_rule rule); /* as recipes write it */
+typedef struct pare_pass_ratios {
+    pare_ratio_rule rule;
+    double spread;  /* a ratio stays within the step's sparsity +- spread */
+    double outlier; /* owl: times the mean */
+} pare_pass_ratios;
+
 typedef struct pare_pass {
     const char *name;             /* the word used in recipes */
     const char *summary, *source; /* one line; paper and equation */
@@ -132,6 +142,9 @@ typedef struct pare_pass {
      * weight may be 0 by itself); codes are NULL. */
     pare_status (*prune)(pare_ctx *cx, const double *value, pare_pass_linear *linear,
                          pare_arena *scratch);
+
+    /* How the ratio is shared out; `sparsity` gives their mean. NULL: uniform. */
+    pare_pass_ratios (*ratios)(const double *value);
 
     /* Disjoint parts of the calibration windows that `prune` is repeated on, each with statistics
      * of its own, to tell how much the choice depends on the data; below 2 or NULL: none. */

@@ -271,6 +271,30 @@ static pare_status lay_out(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     return PARE_OK;
 }
 
+/* What other ratios of the same mean can add to the files: half a weight in each row of the last
+ * linear, padding, longer numbers in headers, one more file. */
+static uint64_t ratio_bytes(const pare_plan *plan)
+{
+    uint64_t rows = 0;
+    for (size_t i = 0; i < plan->linears; i++)
+        rows = plan->linear[i].packed.n > rows ? plan->linear[i].packed.n : rows;
+    return rows * sizeof(uint16_t) * plan->recipe.steps + plan->layout.entries * 64 + 8192;
+}
+
+pare_status pare_plan_settle(pare_ctx *cx, pare_arena *a, pare_plan *plan, const double *ratio)
+{
+    for (size_t i = 0; i < plan->linears; i++) {
+        pare_plan_linear *const l = &plan->linear[i];
+        if (!l->pruned || pare_plan_ratios(plan, l->prune_step).rule == PARE_RATIOS_UNIFORM)
+            continue;
+        l->sparsity.ratio = ratio[i];
+        if (l->packed.sparsity == PARE_SPARSITY_BITMASK)
+            l->packed.kept = pare_sparsity_kept(&l->sparsity, l->packed.n, l->packed.k);
+    }
+    pare__plan_bits(plan);
+    return lay_out(cx, a, plan);
+}
+
 pare_status pare_plan_make(pare_ctx *cx, pare_arena *a, const pare_job *job, pare_plan *plan)
 {
     *plan = (pare_plan){.job = job};
@@ -283,6 +307,7 @@ pare_status pare_plan_make(pare_ctx *cx, pare_arena *a, const pare_job *job, par
     PARE_TRY(pare__plan_hold_out(cx, a, plan));
     PARE_TRY(check_data_files(cx, a, plan));
     PARE_TRY(lay_out(cx, a, plan));
+    plan->packed_bytes += plan->ratios ? ratio_bytes(plan) : 0;
     return pare__plan_cost(cx, a, plan);
 }
 

@@ -45,6 +45,20 @@ static uint64_t pass_bytes(const pare_ctx *cx, const pare_plan *plan, const pare
     return cost.site_bytes + cost.linear_bytes;
 }
 
+/* Planes of a linear, at most: a rule may leave more of it than the mean. */
+static uint64_t plane_bytes(const pare_plan *plan, const pare_plan_linear *l)
+{
+    const uint64_t bytes = pare_packed_linear_bytes(&l->packed).total;
+    if (!l->pruned || l->packed.sparsity != PARE_SPARSITY_BITMASK)
+        return bytes;
+    const pare_pass_ratios r = pare_plan_ratios(plan, l->prune_step);
+    const double count = (double)l->packed.n * (double)l->packed.k;
+    return r.rule == PARE_RATIOS_UNIFORM
+               ? bytes
+               : bytes + (uint64_t)(r.spread * count + (double)l->packed.n) * sizeof(uint16_t) +
+                     128;
+}
+
 /* The most that one linear needs while its steps run, each for itself: what the step needs, a
  * working copy and the result in floats, codes and planes. */
 static uint64_t step_bytes(const pare_ctx *cx, const pare_plan *plan, uint64_t *codes)
@@ -54,7 +68,7 @@ static uint64_t step_bytes(const pare_ctx *cx, const pare_plan *plan, uint64_t *
     for (size_t i = 0; i < plan->linears; i++) {
         const pare_plan_linear *const l = &plan->linear[i];
         const size_t n = l->packed.n, k = l->packed.k;
-        const uint64_t planes = pare_packed_linear_bytes(&l->packed).total;
+        const uint64_t planes = plane_bytes(plan, l);
         uint64_t pass = pass_bytes(cx, plan, l, l->step);
         if (l->pruned)
             pass = larger(pass, pass_bytes(cx, plan, l, l->prune_step));
@@ -247,13 +261,14 @@ static void count_flops(const pare_ctx *cx, pare_plan *plan)
         return;
     const double tokens = (double)plan->samples * (double)plan->window;
     const double blocks = (double)c->blocks, width = (double)(c->heads * c->head_dim);
-    const double passes = plan->sequential ? 5.0 : 2.0;
+    const double looks = plan->ratios ? 1.0 : 0.0; /* at the float model, statistics included */
+    const double passes = (plan->sequential ? 5.0 : 2.0) + 2.0 * looks;
     const double attention = 2.0 * (double)plan->window * width;
     plan->forward_flops = passes * tokens * blocks * (2.0 * (double)block_weights(c) + attention);
     for (unsigned s = 0; s < PARE_SITES; s++) {
         const double k = (double)pare_site_width(c, (pare_site)s);
         if (plan->kinds[s] & PARE_STATS_HESSIAN)
-            plan->pass_flops += blocks * tokens * k * k;
+            plan->pass_flops += (1.0 + looks) * blocks * tokens * k * k;
     }
 }
 

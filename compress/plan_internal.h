@@ -38,6 +38,9 @@ PARE_CHECKED pare_status pare__plan_transform(pare_ctx *cx, pare_plan *plan, siz
 PARE_CHECKED pare_status pare__plan_changes(pare_ctx *cx, pare_arena *a, pare_plan *plan,
                                             const int64_t *owner);
 
+/* Fills bits_per_weight. */
+void pare__plan_bits(pare_plan *plan);
+
 /* True for a tensor of the checkpoint that is not stored as it is. */
 bool pare__plan_replaces(const pare_plan *plan, const char *tensor);
 

@@ -226,6 +226,7 @@ static pare_status store_linears(pare_ctx *cx, pare_plan *plan, const int64_t *o
             continue;
         p->prune_step = (size_t)pruner[i];
         plan->pruned++;
+        plan->ratios |= pare_plan_ratios(plan, p->prune_step).rule != PARE_RATIOS_UNIFORM;
         PARE_TRY(pare__plan_sparse(cx, plan, p));
         ask_step(plan, p, p->prune_step);
     }
@@ -245,7 +246,7 @@ static void ask_transforms(pare_plan *plan)
     }
 }
 
-static void count_bits(pare_plan *plan)
+void pare__plan_bits(pare_plan *plan)
 {
     double bits = 0.0, weights = 0.0;
     for (size_t i = 0; i < plan->linears; i++) {
@@ -280,6 +281,6 @@ pare_status pare__plan_resolve(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     plan->calibrated = plan->transforms > 0 || plan->recipe.kv.method == PARE_KV_KVQUANT;
     for (size_t s = 0; s < PARE_SITES; s++)
         plan->calibrated |= plan->kinds[s] != 0;
-    count_bits(plan);
+    pare__plan_bits(plan);
     return pare__plan_rotate_check(cx, plan);
 }

@@ -6,8 +6,7 @@
 #include "quant/gptq.h"
 #include "runtime/linear.h"
 
-/* The block's weights as floats, in the basis that the recipe asks for. */
-static pare_status load_block(pare_run *run, size_t block)
+pare_status pare__run_load(pare_run *run, size_t block)
 {
     const pare_config *const c = &run->plan.model.config;
     const pare_block *const from = &run->plan.model.block[block];
@@ -20,6 +19,14 @@ static pare_status load_block(pare_run *run, size_t block)
     if (rotation)
         PARE_TRY(pare_rotation_block(run->cx, &run->scratch, rotation, &run->current));
     run->block = pare_float_block_view(&run->current, &run->like);
+    return PARE_OK;
+}
+
+/* A block that is about to be compressed. */
+static pare_status begin_block(pare_run *run, size_t block)
+{
+    const pare_config *const c = &run->plan.model.config;
+    PARE_TRY(pare__run_load(run, block));
     if (run->plan.reference)
         pare_float_block_copy(c, &run->current, &run->reference);
     memset(run->done_count, 0, sizeof run->done_count);
@@ -411,7 +418,7 @@ pare_status pare__run_block(pare_run *run, size_t block)
     const size_t blocks = run->plan.out.blocks;
     const bool found = block < run->units_found;
     const pare_mark mark = pare_arena_mark(&run->scratch);
-    pare_status s = load_block(run, block);
+    pare_status s = begin_block(run, block);
     if (s == PARE_OK)
         s = found ? restore_block(run, block) : compress_block(run, block);
     pare_arena_rewind(&run->scratch, mark);

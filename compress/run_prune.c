@@ -134,8 +134,11 @@ static pare_status account(pare_run *run, const pare_plan_linear *l, const float
                              .weight_error = own[0],
                              .output_error = own[1]};
     char pattern[PARE_SPARSITY_TEXT];
-    (void)snprintf(to->note, sizeof to->note, "%s",
-                   note[0] ? note : pare_sparsity_text(&l->sparsity, pattern));
+    const pare_pass_ratios ratios = pare_plan_ratios(&run->plan, l->prune_step);
+    (void)snprintf(to->note, sizeof to->note, "%.*s%s%s", PARE_NOTE - 12,
+                   note[0] ? note : pare_sparsity_text(&l->sparsity, pattern),
+                   ratios.rule == PARE_RATIOS_UNIFORM ? "" : " by ",
+                   ratios.rule == PARE_RATIOS_UNIFORM ? "" : pare_ratio_rule_name(ratios.rule));
     return PARE_OK;
 }
 

@@ -5,7 +5,7 @@
 
 #include "prune/scored.h"
 
-static pare_status lengths(pare_ctx *cx, const float *squares, size_t k, float *channel)
+pare_status pare_wanda_lengths(pare_ctx *cx, const float *squares, size_t k, float *channel)
 {
     for (size_t j = 0; j < k; j++) {
         if (!(squares[j] >= 0 && squares[j] <= FLT_MAX))
@@ -23,7 +23,7 @@ pare_status pare_wanda_prune(pare_ctx *cx, pare_arena *scratch, const pare_spars
 {
     const pare_mark mark = pare_arena_mark(scratch);
     float *const channel = PARE_NEW(scratch, float, k);
-    pare_status status = channel ? lengths(cx, squares, k, channel) : PARE_ENOMEM;
+    pare_status status = channel ? pare_wanda_lengths(cx, squares, k, channel) : PARE_ENOMEM;
     if (status == PARE_OK)
         status = pare_prune_scored(cx, scratch, s, channel, w, n, k);
     pare_arena_rewind(scratch, mark);

@@ -8,6 +8,11 @@
 
 #include "runtime/sparsity.h"
 
+/* channel [k] = root of squares [k]. PARE_ENUMERIC for a square that is negative or not finite, by
+ * its input. */
+PARE_CHECKED pare_status pare_wanda_lengths(pare_ctx *cx, const float *squares, size_t k,
+                                            float *channel);
+
 /* squares [k]: sum of x_j^2 over tokens times any factor; w [n, k] f32, changed. As
  * pare_prune_scored, k x 4 bytes more from `scratch`; PARE_ENUMERIC also for a square that is
  * negative or not finite, by its input. */

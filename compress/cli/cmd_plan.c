@@ -178,6 +178,19 @@ static void print_zeros(const pare_plan *p)
     }
 }
 
+/* What the listed sizes of pruned linears do not show yet. */
+static void print_ratios(const pare_plan *p)
+{
+    for (size_t i = 0; i < p->recipe.steps; i++) {
+        const pare_pass_ratios r = pare_plan_ratios(p, i);
+        if (r.rule != PARE_RATIOS_UNIFORM)
+            (void)printf("%-17s %s by %s: the share above is the mean, and each linear's own, up "
+                         "to %g%%\n%-17s away from it, is known when the calibration has run\n",
+                         "ratios", pare_passes[p->recipe.step[i].pass]->name,
+                         pare_ratio_rule_name(r.rule), 100 * r.spread, "");
+    }
+}
+
 static void print_evaluation(const pare_plan *p)
 {
     if (p->held_out)
@@ -195,15 +208,18 @@ static void print_text(const pare_plan *p, double seconds)
         print_linears(p);
     (void)printf("\n%-17s %s\n%-17s %s%s\n", "model", p->model_path, "output", p->output_path,
                  is_taken(p) ? "   (exists; compress will ask for --restart)" : "");
-    (void)printf("%-17s %llu bytes (%s), exact: %u %sfile%s%s\n",
-                 p->structured ? "checkpoint" : "packed", (unsigned long long)p->packed_bytes,
-                 pare_units_bytes(p->packed_bytes, text), p->layout.shards,
+    (void)printf("%-17s %s%llu bytes (%s), %s: %u %sfile%s%s\n",
+                 p->structured ? "checkpoint" : "packed", p->ratios ? "at most " : "",
+                 (unsigned long long)p->packed_bytes, pare_units_bytes(p->packed_bytes, text),
+                 p->ratios ? "exact once the ratios are known" : "exact", p->layout.shards,
                  p->structured ? "" : "packed ", p->layout.shards == 1 ? "" : "s",
                  pare_packed_index_name(&p->layout) ? " and the index" : "");
     print_bytes("other files", p->other_bytes, ", estimate");
     print_bytes("input", p->input_bytes, "");
     if (!p->structured)
-        (void)printf("%-17s %.3f in the listed linears\n", "bits per weight", p->bits_per_weight);
+        (void)printf("%-17s %s%.3f in the listed linears\n", "bits per weight",
+                     p->ratios ? "about " : "", p->bits_per_weight);
+    print_ratios(p);
     print_zeros(p);
     pare_kv_text(&p->out, &p->recipe.kv, cache);
     (void)printf("%-17s %s\n", "KV cache", cache);
@@ -269,6 +285,7 @@ static pare_status print_json(pare_cli *cli, const pare_plan *p, double seconds)
     pare_json_put_text(w, "output", p->output_path);
     pare_json_put_bool(w, "needs_restart", is_taken(p));
     pare_json_put_integer(w, "packed_bytes", (int64_t)p->packed_bytes);
+    pare_json_put_bool(w, "packed_bytes_exact", !p->ratios);
     pare_json_put_integer(w, "other_bytes", (int64_t)p->other_bytes);
     pare_json_put_integer(w, "input_bytes", (int64_t)p->input_bytes);
     pare_json_put_finite(w, "bits_per_weight", p->bits_per_weight);

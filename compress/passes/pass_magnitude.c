@@ -2,7 +2,10 @@
 #include "compress/passes/prune.h"
 #include "prune/magnitude.h"
 
+enum { RATIOS = PARE_PRUNE_PARAMS };
+
 static const pare_param params[] = {PARE_PRUNE_TABLE(0, PARE_COMPARE_LAYER, "the matrix"),
+                                    PARE_PRUNE_RATIOS(RATIOS),
                                     {.name = NULL}};
 
 static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threads)
@@ -14,7 +17,19 @@ static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threa
 
 static pare_status sparsity(pare_ctx *cx, const double *value, pare_sparsity *out)
 {
-    return pare_prune_rule(cx, value, PARE_COMPARE_LAYER, out);
+    PARE_TRY(pare_prune_rule(cx, value, PARE_COMPARE_LAYER, out));
+    return pare_prune_check_ratios(cx, value + RATIOS, out);
+}
+
+/* A rule looks at the inputs. */
+static unsigned asks(const double *value)
+{
+    return pare_prune_ratios(value + RATIOS).rule == PARE_RATIOS_UNIFORM ? 0 : PARE_FACT_HESSIAN;
+}
+
+static pare_pass_ratios ratios(const double *value)
+{
+    return pare_prune_ratios(value + RATIOS);
 }
 
 static pare_status prune(pare_ctx *cx, const double *value, pare_pass_linear *linear,
@@ -33,5 +48,7 @@ const pare_pass pare_pass_magnitude = {
     .params = params,
     .cost = cost,
     .sparsity = sparsity,
+    .asks = asks,
+    .ratios = ratios,
     .prune = prune,
 };

@@ -5,7 +5,7 @@
 #include "prune/sparsegpt.h"
 
 /* Rows behind the pruner's own, which begin at `base`. */
-enum { DAMP = PARE_PRUNE_PARAMS, BLOCK, STABILITY };
+enum { DAMP = PARE_PRUNE_PARAMS, BLOCK, STABILITY, RATIOS };
 enum { JOINT = PARE_QUANTIZE_PARAMS, ACTIVATIONS = JOINT + BLOCK + 1 };
 
 // clang-format off
@@ -18,7 +18,7 @@ enum { JOINT = PARE_QUANTIZE_PARAMS, ACTIVATIONS = JOINT + BLOCK + 1 };
         .help = "columns between lazy updates, which are compared when unstructured"}
 
 static const pare_param params[] = {
-    SWEEP_TABLE(0), PARE_PRUNE_STABILITY(STABILITY), {.name = NULL}};
+    SWEEP_TABLE(0), PARE_PRUNE_STABILITY(STABILITY), PARE_PRUNE_RATIOS(RATIOS), {.name = NULL}};
 static const pare_param joint_params[] = {
     PARE_QUANTIZE_TABLE,
     SWEEP_TABLE(JOINT),
@@ -49,7 +49,8 @@ static pare_pass_cost joint_cost(const double *value, size_t n, size_t k, size_t
 
 static pare_status sparsity(pare_ctx *cx, const double *value, pare_sparsity *out)
 {
-    return pare_prune_rule(cx, value, PARE_COMPARE_LAYER, out);
+    PARE_TRY(pare_prune_rule(cx, value, PARE_COMPARE_LAYER, out));
+    return pare_prune_check_ratios(cx, value + RATIOS, out);
 }
 
 static pare_status joint_sparsity(pare_ctx *cx, const double *value, pare_sparsity *out)
@@ -93,6 +94,11 @@ static size_t draws(const double *value)
     return (size_t)value[STABILITY];
 }
 
+static pare_pass_ratios ratios(const double *value)
+{
+    return pare_prune_ratios(value + RATIOS);
+}
+
 static pare_status prune(pare_ctx *cx, const double *value, pare_pass_linear *linear,
                          pare_arena *scratch)
 {
@@ -120,6 +126,7 @@ const pare_pass pare_pass_sparsegpt = {
     .params = params,
     .cost = cost,
     .sparsity = sparsity,
+    .ratios = ratios,
     .draws = draws,
     .site = site,
     .prune = prune,

@@ -3,10 +3,11 @@
 #include "compress/passes/quantize.h"
 #include "prune/wanda.h"
 
-enum { STABILITY = PARE_PRUNE_PARAMS };
+enum { STABILITY = PARE_PRUNE_PARAMS, RATIOS };
 
 static const pare_param params[] = {PARE_PRUNE_TABLE(0, PARE_COMPARE_ROW, "the matrix"),
                                     PARE_PRUNE_STABILITY(STABILITY),
+                                    PARE_PRUNE_RATIOS(RATIOS),
                                     {.name = NULL}};
 
 static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threads)
@@ -18,12 +19,18 @@ static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threa
 
 static pare_status sparsity(pare_ctx *cx, const double *value, pare_sparsity *out)
 {
-    return pare_prune_rule(cx, value, PARE_COMPARE_ROW, out);
+    PARE_TRY(pare_prune_rule(cx, value, PARE_COMPARE_ROW, out));
+    return pare_prune_check_ratios(cx, value + RATIOS, out);
 }
 
 static size_t draws(const double *value)
 {
     return (size_t)value[STABILITY];
+}
+
+static pare_pass_ratios ratios(const double *value)
+{
+    return pare_prune_ratios(value + RATIOS);
 }
 
 static pare_status prune(pare_ctx *cx, const double *value, pare_pass_linear *linear,
@@ -45,6 +52,7 @@ const pare_pass pare_pass_wanda = {
     .params = params,
     .cost = cost,
     .sparsity = sparsity,
+    .ratios = ratios,
     .draws = draws,
     .prune = prune,
 };

@@ -9,6 +9,9 @@ const pare_word pare_prune_compare[] = {
     {"layer", PARE_COMPARE_LAYER}, {"row", PARE_COMPARE_ROW}, {NULL, 0}};
 const pare_word pare_prune_ties[] = {{"first", 0}, {"random", 1}, {NULL, 0}};
 
+const pare_word pare_prune_rules[] = {
+    {"uniform", PARE_RATIOS_UNIFORM}, {"owl", PARE_RATIOS_OWL}, {NULL, 0}};
+
 pare_status pare_prune_rule(pare_ctx *cx, const double *value, double compare, pare_sparsity *out)
 {
     const double pattern = value[PARE_PRUNE_PATTERN], share = value[PARE_PRUNE_SPARSITY];
@@ -28,6 +31,37 @@ pare_status pare_prune_rule(pare_ctx *cx, const double *value, double compare, p
         return pare_fail(cx, PARE_EINVAL,
                          "pattern %u:%u compares groups of %u inputs; leave out compare", out->keep,
                          out->of, out->of);
+    return PARE_OK;
+}
+
+const char *pare_ratio_rule_name(pare_ratio_rule rule)
+{
+    return pare_prune_rules[rule].text;
+}
+
+pare_pass_ratios pare_prune_ratios(const double *value)
+{
+    return (pare_pass_ratios){.rule = (pare_ratio_rule)value[PARE_PRUNE_RULE],
+                              .spread = value[PARE_PRUNE_SPREAD],
+                              .outlier = value[PARE_PRUNE_OUTLIER]};
+}
+
+pare_status pare_prune_check_ratios(pare_ctx *cx, const double *value, const pare_sparsity *s)
+{
+    const pare_pass_ratios r = pare_prune_ratios(value);
+    if (r.rule == PARE_RATIOS_UNIFORM)
+        return PARE_OK;
+    const char *const rule = pare_prune_rules[r.rule].text;
+    if (s->of)
+        return pare_fail(cx, PARE_EINVAL,
+                         "pattern %u:%u takes the same share of every linear; leave out ratios: "
+                         "%s, or the pattern",
+                         s->keep, s->of, rule);
+    if (s->ratio - r.spread <= 0 || s->ratio + r.spread >= 1)
+        return pare_fail(cx, PARE_EINVAL,
+                         "ratios: %s takes sparsity %g - spread %g to sparsity + spread, and that "
+                         "must lie between 0 and 1; lower spread",
+                         rule, s->ratio, r.spread);
     return PARE_OK;
 }
 

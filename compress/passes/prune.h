@@ -13,9 +13,11 @@ enum {
     PARE_PRUNE_TIES,
     PARE_PRUNE_PARAMS
 };
+/* Rows of PARE_PRUNE_RATIOS. */
+enum { PARE_PRUNE_RULE, PARE_PRUNE_SPREAD, PARE_PRUNE_OUTLIER, PARE_PRUNE_RATIO_PARAMS };
 enum { PARE_COMPARE_LAYER, PARE_COMPARE_ROW };
 extern const pare_word pare_prune_share[], pare_prune_patterns[], pare_prune_compare[],
-    pare_prune_ties[];
+    pare_prune_ties[], pare_prune_rules[];
 
 /* `compare`: with whom a weight is compared when the recipe does not say; `sets`: how that reads.
  */
@@ -38,12 +40,30 @@ extern const pare_word pare_prune_share[], pare_prune_patterns[], pare_prune_com
     [index] = {.name = "stability", .type = PARE_PARAM_INTEGER, .min = 0, .max = 16,               \
         .fallback = 0, .unit = "parts",                                                            \
         .help = "parts of the calibration to repeat the choice on, and report how far they agree"}
+/* Rows for passes that share out the ratio by a rule. */
+#define PARE_PRUNE_RATIOS(base)                                                                    \
+    [(base) + PARE_PRUNE_RULE] = {.name = "ratios", .type = PARE_PARAM_CHOICE, .fallback = 0,      \
+        .words = pare_prune_rules,                                                                 \
+        .help = "unstructured: every linear loses the same share, or a share by the rule"},        \
+    [(base) + PARE_PRUNE_SPREAD] = {.name = "spread", .type = PARE_PARAM_NUMBER, .min = 0.001,     \
+        .max = 0.5, .fallback = 0.08,                                                              \
+        .help = "ratios: how far a share may lie from sparsity, which is their mean"},             \
+    [(base) + PARE_PRUNE_OUTLIER] = {.name = "outlier", .type = PARE_PARAM_NUMBER, .min = 1,       \
+        .max = 1000, .fallback = 5,                                                                \
+        .help = "owl: a score above so many times its block's mean is an outlier"}
 // clang-format on
 
 /* The rule that `value`, from `base` on, stands for. PARE_EINVAL when a pattern and a share are
  * given, or a pattern and what is compared (it differs from `compare`). */
 PARE_CHECKED pare_status pare_prune_rule(pare_ctx *cx, const double *value, double compare,
                                          pare_sparsity *out);
+
+/* What the rows of PARE_PRUNE_RATIOS say, `value` being the first. */
+pare_pass_ratios pare_prune_ratios(const double *value);
+
+/* That they go with the sparsity: PARE_EINVAL for a pattern, or a spread that leaves 0 .. 1. */
+PARE_CHECKED pare_status pare_prune_check_ratios(pare_ctx *cx, const double *value,
+                                                 const pare_sparsity *s);
 
 /* Scratch of choosing among [n, k] scores, the scores included. */
 size_t pare_prune_bytes(size_t n, size_t k, size_t threads);

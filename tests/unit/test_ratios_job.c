@@ -1,0 +1,286 @@
+/* Jobs whose pruners share out their ratio by a rule. */
+#include <math.h>
+
+#include "compress/compress_internal.h"
+#include "compress/verify.h"
+#include "formats/checkpoint.h"
+#include "runtime/linear.h"
+#include "tests/unit/job.h"
+
+#define HEAD                                                                                       \
+    "pare: 1\nmodel: model\n"                                                                      \
+    "calibration: {tokens: tokens.i32, samples: 12, window: 64}\npasses:\n"
+
+enum { BLOCKS_MOST = 8 };
+
+static job_place place;
+static pare_config config;
+
+static void setup(void)
+{
+    const tiny_model m = tiny_model_default();
+    place = job_make(&m);
+    /* the first block has outliers: one input of its MLP is large in every row */
+    job_scale(&place, 0, "mlp.up_proj", JOB_ALL, 3, 30.0F);
+    job_scale(&place, 0, "mlp.gate_proj", JOB_ALL, 3, 30.0F);
+}
+
+static void teardown(void)
+{
+    job_remove_directory(place.root);
+}
+
+static void recipe(const char *passes)
+{
+    char text[2048];
+    (void)snprintf(text, sizeof text, HEAD "%s", passes);
+    job_recipe(&place, text);
+}
+
+typedef struct counts {
+    double zeros[BLOCKS_MOST][PARE_ROLES], weights[BLOCKS_MOST][PARE_ROLES], total, all;
+} counts;
+
+static counts count_zeros(const char *output)
+{
+    counts c = {0};
+    pare_ctx cx;
+    pare_arena a;
+    pare_checkpoint ck;
+    pare_model model;
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    ck_assert_int_eq(pare_checkpoint_open(&cx, &a, job_path(&place, output), &ck), PARE_OK);
+    ck_assert_msg(pare_model_load(&cx, &a, &ck, &model) == PARE_OK, "%s", cx.what);
+    config = model.config;
+    ck_assert_uint_le(config.blocks, BLOCKS_MOST);
+    for (size_t i = 0; i < config.blocks * PARE_ROLES; i++) {
+        const size_t block = i / PARE_ROLES, role = i % PARE_ROLES;
+        const pare_linear *const l = &model.block[block].linear[role];
+        float *const w = PARE_NEW(&a, float, l->n * l->k);
+        ck_assert_ptr_nonnull(w);
+        pare_linear_to_f32(&cx, l, w);
+        for (size_t j = 0; j < l->n * l->k; j++)
+            c.zeros[block][role] += w[j] == 0;
+        c.weights[block][role] = (double)(l->n * l->k);
+        c.total += c.zeros[block][role];
+        c.all += c.weights[block][role];
+    }
+    pare_checkpoint_close(&ck);
+    pare_arena_release(&a);
+    return c;
+}
+
+static void complain(void *self, const char *what)
+{
+    (void)self;
+    (void)fprintf(stderr, "verify: %s\n", what);
+}
+
+static void check_verified(const char *output)
+{
+    pare_ctx cx;
+    pare_ctx_init(&cx);
+    pare_verify_result r;
+    ck_assert_int_eq(pare_verify(&cx, job_path(&place, output), complain, NULL, &r), PARE_OK);
+    ck_assert_uint_eq(r.findings, 0);
+}
+
+static uint64_t written(const char *output)
+{
+    static const char *const name[] = {"packed-00001-of-00001.safetensors", "packed.index.json"};
+    uint64_t bytes = 0;
+    struct stat st;
+    char path[100];
+    for (size_t i = 0; i < 2; i++) {
+        (void)snprintf(path, sizeof path, "%s/%s", output, name[i]);
+        ck_assert_int_eq(stat(job_path(&place, path), &st), 0);
+        bytes += (uint64_t)st.st_size;
+    }
+    return bytes;
+}
+
+/* Bytes that the plan of the recipe in place promises, at most. */
+static uint64_t planned(void)
+{
+    pare_ctx cx;
+    pare_arena a;
+    pare_plan plan;
+    char from[512], to[512];
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    (void)snprintf(from, sizeof from, "%s", job_path(&place, "recipe.yaml"));
+    (void)snprintf(to, sizeof to, "%s", job_path(&place, "elsewhere"));
+    const pare_job job = {.recipe = from, .output = to};
+    ck_assert_msg(pare_plan_make(&cx, &a, &job, &plan) == PARE_OK, "%s", cx.what);
+    ck_assert(plan.ratios);
+    const uint64_t bytes = plan.packed_bytes;
+    pare_plan_close(&plan);
+    pare_arena_release(&a);
+    ck_assert_uint_eq(cx.live_bytes, 0);
+    return bytes;
+}
+
+typedef struct stopper {
+    volatile int stop;
+} stopper;
+
+static void stop_behind_a_block(void *self, const pare_event *e)
+{
+    stopper *const s = self;
+    s->stop |= e->kind == PARE_EVENT_BLOCK;
+}
+
+static void check_same(const char *first, const char *second)
+{
+    char a[PARE_SHA256_HEX], b[PARE_SHA256_HEX];
+    job_hash(&place, first, a);
+    job_hash(&place, second, b);
+    ck_assert_str_eq(a, b);
+}
+
+/* As many weights go as with one ratio for all, in files no larger than promised. */
+static void check_total(const char *output, double target)
+{
+    const counts c = count_zeros(output);
+    ck_assert_double_le(fabs(c.total - target * c.all), (double)config.intermediate);
+    const uint64_t most = planned();
+    ck_assert_uint_le(written(output), most);
+    ck_assert_uint_ge(written(output) + 16384, most);
+}
+
+static const char *const ruled[] = {
+    "  - wanda: {sparsity: 0.6, ratios: owl, spread: 0.1, stability: 2}\n",
+    "  - magnitude: {sparsity: 0.6, ratios: owl, spread: 0.1}\n",
+    "  - sparsegpt: {sparsity: 0.6, ratios: owl, spread: 0.1}\n",
+    "  - rotate: {}\n  - wanda: {sparsity: 0.6, ratios: owl}\n  - rtn: {bits: 4, group: 32}\n",
+};
+enum { RULED = sizeof ruled / sizeof *ruled };
+
+START_TEST(ratios_are_the_same_for_any_threads_and_breaks)
+{
+    recipe(ruled[_i]);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "one"}, NULL), PARE_OK);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "five", .threads = 5}, NULL), PARE_OK);
+    check_same("one", "five");
+    stopper s = {0};
+    char what[1024];
+    const pare_events events = {stop_behind_a_block, &s};
+    const job_opts broken = {.output = "two", .events = &events, .interrupt = &s.stop};
+    ck_assert_int_eq(job_run(&place, broken, what), PARE_EINTERRUPTED);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "two", .threads = 2}, NULL), PARE_OK);
+    check_same("one", "two");
+    check_verified("two");
+    if (!strstr(ruled[_i], "rtn")) /* which rounds weights to 0 as well */
+        check_total("one", 0.6);
+}
+END_TEST
+
+START_TEST(a_block_with_outliers_keeps_more)
+{
+    recipe("  - wanda: {sparsity: 0.6, ratios: owl, spread: 0.1}\n");
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, NULL), PARE_OK);
+    const counts c = count_zeros("out");
+    for (size_t block = 0; block < config.blocks; block++)
+        for (size_t role = 0; role < PARE_ROLES; role++) {
+            const double share = c.zeros[block][role] / c.weights[block][role];
+            const double unit = 1.0 / (double)config.hidden;
+            ck_assert_double_le(fabs(share - 0.6), 0.1 + unit);
+            if (block == 0)
+                ck_assert_double_lt(share, 0.5 + 2 * unit);
+            else
+                ck_assert_double_gt(share, 0.6);
+        }
+}
+END_TEST
+
+START_TEST(other_steps_keep_their_ratio)
+{
+    recipe("  - wanda: {sparsity: 0.6, ratios: owl, targets: \"*.mlp.*\"}\n"
+           "  - magnitude: {sparsity: 0.25, targets: \"*.self_attn.*\"}\n");
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, NULL), PARE_OK);
+    const counts c = count_zeros("out");
+    double gone = 0, all = 0;
+    for (size_t block = 0; block < config.blocks; block++)
+        for (size_t role = 0; role < PARE_ROLES; role++) {
+            const bool mlp =
+                role == PARE_ROLE_GATE || role == PARE_ROLE_UP || role == PARE_ROLE_DOWN;
+            gone += mlp ? c.zeros[block][role] : 0;
+            all += mlp ? c.weights[block][role] : 0;
+            if (!mlp)
+                ck_assert_double_eq(c.zeros[block][role], 0.25 * c.weights[block][role]);
+        }
+    ck_assert_double_le(fabs(gone - 0.6 * all), (double)config.intermediate);
+}
+END_TEST
+
+static void check_same_weights(const char *first, const char *second)
+{
+    pare_ctx cx;
+    pare_arena a;
+    char path[100], *text[2];
+    size_t len[2];
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    for (size_t i = 0; i < 2; i++) {
+        (void)snprintf(path, sizeof path, "%s/packed-00001-of-00001.safetensors",
+                       i ? second : first);
+        ck_assert_int_eq(
+            pare_file_read(&cx, &a, job_path(&place, path), 1 << 24, &text[i], &len[i]), PARE_OK);
+    }
+    ck_assert_uint_eq(len[0], len[1]);
+    ck_assert_mem_eq(text[0], text[1], len[0]);
+    pare_arena_release(&a);
+}
+
+/* So the look at the float model leaves nothing behind. */
+START_TEST(without_outliers_it_is_as_uniform)
+{
+    recipe("  - sparsegpt: {sparsity: 0.5, ratios: owl, outlier: 1000}\n");
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "owl"}, NULL), PARE_OK);
+    recipe("  - sparsegpt: {sparsity: 0.5}\n");
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "uniform"}, NULL), PARE_OK);
+    check_same_weights("owl", "uniform");
+}
+END_TEST
+
+START_TEST(ratios_that_cannot_be_are_refused)
+{
+    static const struct {
+        const char *passes, *fragment;
+    } wrong[] = {
+        {"  - wanda: {pattern: \"2:4\", ratios: owl}\n",
+         "5:5: wanda: pattern 2:4 takes the same share of every linear"},
+        {"  - sparsegpt: {sparsity: 0.95, ratios: owl}\n",
+         "5:5: sparsegpt: ratios: owl takes sparsity 0.95 - spread 0.08 to sparsity + spread"},
+        {"  - magnitude: {sparsity: 0.1, ratios: owl, spread: 0.1}\n", "lower spread"},
+        {"  - sparsegpt_joint: {ratios: owl}\n", "unknown key \"ratios\""},
+    };
+    char what[1024];
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        recipe(wrong[i].passes);
+        ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, what), PARE_EUSAGE);
+        ck_assert_msg(strstr(what, wrong[i].fragment), "\"%s\" lacks \"%s\"", what,
+                      wrong[i].fragment);
+    }
+    job_recipe(&place, "pare: 1\nmodel: model\npasses:\n  - magnitude: {ratios: owl}\nevaluate:\n"
+                       "  - perplexity: {tokens: tokens.i32, window: 32}\n");
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, what), PARE_EUSAGE);
+    ck_assert_ptr_nonnull(strstr(what, "magnitude needs calibration data"));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *const s = suite_create("ratios_job");
+    TCase *const t = tcase_create("ratios_job");
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_set_timeout(t, 240);
+    tcase_add_loop_test(t, ratios_are_the_same_for_any_threads_and_breaks, 0, RULED);
+    tcase_add_test(t, a_block_with_outliers_keeps_more);
+    tcase_add_test(t, other_steps_keep_their_ratio);
+    tcase_add_test(t, without_outliers_it_is_as_uniform);
+    tcase_add_test(t, ratios_that_cannot_be_are_refused);
+    suite_add_tcase(s, t);
+    return unit_main(s);
+}
