@@ -293,6 +293,7 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
         PARE_TRY(fill_wave(run));
     }
     PARE_TRY(pare_packed_create(cx, run->plan.partial_path, &run->plan.layout, &run->writer));
+    PARE_TRY(pare__run_structure_begin(run));
     PARE_TRY(pare__rotate_check_begin(run));
     for (size_t i = 0; i < blocks; i++) {
         PARE_TRY(pare_ctx_interrupted(cx));

@@ -7,6 +7,7 @@
 #include "compress/compress.h"
 #include "compress/journal.h"
 #include "compress/manifest.h"
+#include "prune/slicegpt.h"
 #include "quant/kv_cache.h"
 
 typedef struct pare_run {
@@ -32,6 +33,7 @@ typedef struct pare_run {
     size_t rows;
     pare_cut_result *cut; /* what structured steps took out, block by block, once they are done */
     size_t *cut_block, cuts;
+    pare_structure_result structure; /* all of it together */
     pare_unit_result *unit;     /* [blocks + 1] results, the last of what lies outside the blocks */
     size_t units_found;         /* of an earlier run */
     pare_kv_tables *kv;         /* [blocks] levels of the key/value cache, or NULL */
@@ -48,6 +50,9 @@ typedef struct pare_run {
     pare_step_result done[PARE_ROLES][PARE_STEPS_MAX]; /* steps in front of the quantizer */
     size_t done_count[PARE_ROLES];
     double done_error[PARE_ROLES][2]; /* weight, output: of current against reference so far */
+    size_t *source;                   /* [out.blocks] blocks of the model that stay; NULL: all */
+    double *influence;   /* [blocks of the model] of each, when some were chosen by it */
+    pare_slicegpt slice; /* the narrower basis of the stream, when there is one */
     const float *folded; /* outputs of the reference before any fold, [window, hidden] */
     float *witness;      /* with a rotation: the residual stream of some tokens in the float model
                             as it was, in front of the current block */
@@ -83,6 +88,11 @@ PARE_CHECKED pare_status pare__run_ratios(pare_run *run);
 /* One block: weights in, planes and journal record out; or, when an earlier run has done it, its
  * planes read back and compared. Then the wave moves on. */
 PARE_CHECKED pare_status pare__run_block(pare_run *run, size_t block);
+
+/* What structured steps decide on the whole model, in a pass over it in floats: which blocks stay,
+ * the basis of a narrower stream. Moves the wave, and puts it back when blocks need it. Nothing to
+ * do without such steps. */
+PARE_CHECKED pare_status pare__run_structure_begin(pare_run *run);
 
 /* The structured steps on the current block: what stays moves to the front. Nothing to do without
  * them. */

@@ -159,6 +159,47 @@ static void put_kept(pare_json_writer *w, const pare_tensor *t, const uint8_t ha
     pare_json_close(w);
 }
 
+static void put_blocks(pare_json_writer *w, const pare_structure_result *s)
+{
+    if (!s->influence)
+        return;
+    pare_json_open_array(w, "influence");
+    for (size_t i = 0; i < s->before->blocks; i++)
+        pare_json_put_number(w, NULL, s->influence[i]);
+    pare_json_close(w);
+    pare_json_open_array(w, "blocks");
+    for (size_t i = 0; i < s->sources; i++)
+        put_size(w, NULL, s->source[i]);
+    pare_json_close(w);
+}
+
+/* What structured steps took out. */
+static void put_structure(pare_json_writer *w, const pare_structure_result *s)
+{
+    if (!s)
+        return;
+    pare_json_open_object(w, "structure");
+    put_blocks(w, s);
+    if (s->captured > 0)
+        pare_json_put_number(w, "captured", s->captured);
+    pare_json_open_array(w, "cuts");
+    for (size_t i = 0; i < s->cuts; i++) {
+        const pare_cut_result *const c = &s->cut[i];
+        pare_json_open_object(w, NULL);
+        put_size(w, "block", s->cut_block[i]);
+        put_size(w, "step", c->step);
+        pare_json_put_text(w, "pass", c->pass);
+        pare_json_put_text(w, "part", pare_part_name(c->part));
+        put_size(w, "before", c->before);
+        put_size(w, "after", c->after);
+        pare_json_put_number(w, "score_lost", c->lost);
+        put_error(w, c->output_error);
+        pare_json_close(w);
+    }
+    pare_json_close(w);
+    pare_json_close(w);
+}
+
 static pare_status put_tensors(pare_ctx *cx, pare_json_writer *w, const pare_manifest *m)
 {
     pare_json_open_object(w, "tensors");
@@ -194,6 +235,7 @@ pare_status pare_manifest_text(pare_ctx *cx, pare_arena *a, const pare_manifest 
     put_work(w, m);
     put_model(w, m->config);
     pare_packed_kv_put(w, &m->layout->kv);
+    put_structure(w, m->structure);
     pare_status s = put_tensors(cx, w, m);
     pare_json_put_number(w, "bits_per_weight", m->bits_per_weight);
     put_files(w, "outputs", m->output, m->outputs);

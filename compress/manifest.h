@@ -58,7 +58,8 @@ typedef struct pare_manifest {
     size_t rows;
     const pare_kept_hash *kept; /* every entry of the layout that is not a plane of a row */
     size_t kept_count;
-    double bits_per_weight; /* of the targeted linears */
+    double bits_per_weight;                 /* of the targeted linears */
+    const pare_structure_result *structure; /* NULL: a packed artifact */
     const pare_manifest_file *input;
     size_t inputs;
     const pare_manifest_file *output; /* packed files, index, config.json, tokenizer files */

@@ -105,6 +105,8 @@ typedef struct pare_pass_rotation {
 
 /* What a structured pass takes out. Shares that go; 0: nothing. */
 typedef struct pare_pass_structure {
+    size_t blocks;            /* whole blocks; the first step, needs calibration */
+    double hidden;            /* of the residual stream; the only step, needs calibration */
     double share[PARE_PARTS]; /* of the units of each block (prune/structure.h) */
     bool moments;             /* `score` looks at the inputs of o and down */
     bool bias;                /* the mean of what goes stays, as a bias */
@@ -193,7 +195,7 @@ typedef struct pare_pass {
     /* Structured passes: these and no other. */
 
     pare_pass_structure (*structure)(const double *value);
-    /* score [pare_part_units]: the lowest go. */
+    /* score [pare_part_units]: the lowest go. NULL without `share`. */
     pare_status (*score)(pare_ctx *cx, const double *value, const pare_structure *s,
                          pare_arena *scratch, double *score);
 } pare_pass;

@@ -243,6 +243,7 @@ static pare_status lay_out(pare_ctx *cx, pare_arena *a, pare_plan *plan)
             (plan->unties && strcmp(ck->tensor[i].name, kept[0].name) == 0))
             continue;
         kept[count] = ck->tensor[i];
+        pare__plan_cut_global(plan, &kept[count]);
         unit[count++] = blocks;
     }
     for (size_t i = 0; i < plan->changes; i++) {

@@ -90,6 +90,7 @@ typedef struct pare_plan {
     bool structured;               /* parts go: what is written is a smaller plain checkpoint */
     pare_config out;               /* of what is written */
     bool attention_bias, mlp_bias; /* structured: linears of the blocks have biases */
+    bool watched;                  /* structured: some step looks at the inputs inside blocks */
     bool unties;                   /* the rotation gives the tied head a tensor of its own */
     double bits_per_weight;        /* of the targeted linears, every plane counted */
     bool calibrated;               /* some step needs statistics */

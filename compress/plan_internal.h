@@ -63,19 +63,24 @@ PARE_CHECKED pare_status pare__plan_structure(pare_ctx *cx, pare_arena *a, pare_
 /* Memory that structured steps and the storage of cut tensors need beside the block. */
 uint64_t pare__plan_structure_bytes(const pare_ctx *cx, const pare_plan *plan);
 
+/* The shape of a tensor outside the blocks when the residual stream gets narrower. */
+void pare__plan_cut_global(const pare_plan *plan, pare_tensor *t);
+
 /* True for a tensor of a block: a structured plan stores those anew. */
 bool pare__plan_in_block(const pare_plan *plan, const char *tensor);
 
 /* Memory of the check that a rotated model computes what it did. */
 size_t pare__rotate_check_bytes(const pare_ctx *cx, const pare_config *c);
 
-/* Tensors outside the blocks that a rotation changes. */
+/* Tensors outside the blocks that a change of basis changes. */
 typedef enum pare_rotated {
     PARE_ROTATED_NOT,
     PARE_ROTATED_EMBED,
     PARE_ROTATED_HEAD,
     PARE_ROTATED_NORM
 } pare_rotated;
+pare_rotated pare__plan_global(const pare_plan *plan, const char *tensor);
+/* The same when the plan rotates or narrows the stream, else NOT. */
 pare_rotated pare__plan_rotated(const pare_plan *plan, const char *tensor);
 
 /* The tensor that a tied head gets of its own. PARE_ENOMEM. */

@@ -90,6 +90,12 @@ pare_status pare__plan_rotate_check(pare_ctx *cx, const pare_plan *plan)
 
 pare_rotated pare__plan_rotated(const pare_plan *plan, const char *tensor)
 {
+    const bool turned = plan->rotation || plan->out.hidden < plan->model.config.hidden;
+    return turned ? pare__plan_global(plan, tensor) : PARE_ROTATED_NOT;
+}
+
+pare_rotated pare__plan_global(const pare_plan *plan, const char *tensor)
+{
     const pare_arch *const arch = plan->model.config.arch;
     const struct {
         const char *name;
@@ -97,7 +103,7 @@ pare_rotated pare__plan_rotated(const pare_plan *plan, const char *tensor)
     } global[] = {{arch->embed, PARE_ROTATED_EMBED},
                   {arch->head, PARE_ROTATED_HEAD},
                   {arch->norm, PARE_ROTATED_NORM}};
-    for (size_t i = 0; plan->rotation && i < sizeof global / sizeof *global; i++) {
+    for (size_t i = 0; i < sizeof global / sizeof *global; i++) {
         const size_t len = strlen(global[i].name);
         if (strncmp(tensor, global[i].name, len) == 0 && strcmp(tensor + len, ".weight") == 0)
             return global[i].which;
@@ -116,6 +122,6 @@ pare_status pare__plan_head(pare_arena *a, const pare_plan *plan, pare_tensor *o
     memcpy(name, head, len);
     memcpy(name + len, ".weight", sizeof ".weight");
     *out = (pare_tensor){
-        .name = name, .dtype = embed->dtype, .rank = 2, .shape = {embed->n, embed->k}};
+        .name = name, .dtype = embed->dtype, .rank = 2, .shape = {embed->n, plan->out.hidden}};
     return pare_tensor_bytes(out->dtype, out->rank, out->shape, &out->bytes);
 }

@@ -2,7 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "calib/wave.h"
 #include "compress/plan_internal.h"
+#include "prune/slicegpt.h"
 
 static const pare_step *step_at(const pare_plan *plan, size_t step)
 {
@@ -49,7 +51,8 @@ static pare_status check_step(pare_ctx *cx, const pare_plan *plan, size_t step,
                                 "%s: a configuration has one size for all blocks, so it works on "
                                 "the whole model and takes no targets and no skip",
                                 name);
-    if (s->moments && plan->recipe.calibration.kind == PARE_CALIBRATION_NONE)
+    const bool data = s->moments || s->blocks || s->hidden > 0;
+    if (data && plan->recipe.calibration.kind == PARE_CALIBRATION_NONE)
         return pare_recipe_fail(cx, st->place,
                                 "%s needs calibration data; add \"calibration:\" with text, tokens "
                                 "or generate",
@@ -86,11 +89,69 @@ static pare_status cut_part(pare_ctx *cx, pare_plan *plan, size_t step, pare_par
     return PARE_OK;
 }
 
+/* Tensors of block i come from a block that is known only later, so all have the same types. */
+static pare_status check_dtypes(pare_ctx *cx, const pare_plan *plan, size_t step)
+{
+    const pare_block *const block = plan->model.block;
+    for (size_t i = PARE_ROLES; i < plan->model.config.blocks * PARE_ROLES; i++) {
+        const pare_linear *const l = &block[i / PARE_ROLES].linear[i % PARE_ROLES];
+        if (l->dtype != block[0].linear[i % PARE_ROLES].dtype)
+            return pare_recipe_fail(cx, step_at(plan, step)->place,
+                                    "%s: %s is stored as %s and that of block 0 as %s; blocks take "
+                                    "each other's place, so all must have the same types",
+                                    pass_at(plan, step)->name, l->name, pare_dtype_name(l->dtype),
+                                    pare_dtype_name(block[0].linear[i % PARE_ROLES].dtype));
+    }
+    return PARE_OK;
+}
+
+static pare_status cut_blocks(pare_ctx *cx, pare_plan *plan, size_t step, size_t blocks)
+{
+    const size_t count = plan->model.config.blocks;
+    const char *const name = pass_at(plan, step)->name;
+    if (step > 0)
+        return pare_recipe_fail(cx, step_at(plan, step)->place,
+                                "%s looks at the model as it was, so it must be the first pass, "
+                                "and the only one of its kind",
+                                name);
+    if (blocks >= count)
+        return pare_recipe_fail(cx, step_at(plan, step)->place,
+                                "%s: %zu blocks of %zu would leave none; take out %zu at most",
+                                name, blocks, count, count - 1);
+    plan->out.blocks = count - blocks;
+    plan->calibrated = true;
+    return check_dtypes(cx, plan, step);
+}
+
+static pare_status cut_hidden(pare_ctx *cx, pare_plan *plan, size_t step, double share)
+{
+    const size_t hidden = plan->model.config.hidden;
+    const char *const name = pass_at(plan, step)->name;
+    if (plan->recipe.steps > 1)
+        return pare_recipe_fail(cx, step_at(plan, step)->place,
+                                "%s changes the basis of the whole model and must be the only "
+                                "pass; work on what it wrote with a second recipe",
+                                name);
+    plan->out.hidden = pare_part_kept(hidden, share, PARE_SLICEGPT_STEP);
+    if (plan->out.hidden == hidden)
+        return pare_recipe_fail(cx, step_at(plan, step)->place,
+                                "%s: nothing would go: of %zu directions as many stay as round up "
+                                "to a multiple of %d; raise the ratio",
+                                name, hidden, PARE_SLICEGPT_STEP);
+    plan->calibrated = true;
+    plan->unties = plan->model.config.tied;
+    return PARE_OK;
+}
+
 static pare_status cut_step(pare_ctx *cx, pare_plan *plan, size_t step)
 {
     const pare_pass_structure s = pass_at(plan, step)->structure(step_at(plan, step)->value);
-    bool some = false;
+    bool some = s.blocks || s.hidden > 0;
     PARE_TRY(check_step(cx, plan, step, &s));
+    if (s.blocks)
+        PARE_TRY(cut_blocks(cx, plan, step, s.blocks));
+    if (s.hidden > 0)
+        PARE_TRY(cut_hidden(cx, plan, step, s.hidden));
     for (pare_part p = PARE_PART_HEADS; p < PARE_PARTS; p++)
         if (s.share[p] > 0)
             PARE_TRY(cut_part(cx, plan, step, p, &s, &some));
@@ -101,6 +162,7 @@ static pare_status cut_step(pare_ctx *cx, pare_plan *plan, size_t step)
                                 pass_at(plan, step)->name, plan->model.config.kv_heads,
                                 plan->model.config.intermediate, PARE_CHANNELS_STEP);
     plan->calibrated |= s.moments;
+    plan->watched |= s.moments;
     return PARE_OK;
 }
 
@@ -217,6 +279,13 @@ pare_status pare__plan_structure(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     return change_all(a, plan);
 }
 
+void pare__plan_cut_global(const pare_plan *plan, pare_tensor *t)
+{
+    if (plan->out.hidden < plan->model.config.hidden &&
+        pare__plan_global(plan, t->name) != PARE_ROTATED_NOT)
+        t->shape[t->rank - 1] = plan->out.hidden;
+}
+
 bool pare__plan_in_block(const pare_plan *plan, const char *tensor)
 {
     const char *const prefix = plan->model.config.arch->block_prefix;
@@ -226,15 +295,18 @@ bool pare__plan_in_block(const pare_plan *plan, const char *tensor)
 uint64_t pare__plan_structure_bytes(const pare_ctx *cx, const pare_plan *plan)
 {
     const pare_config *const c = &plan->model.config;
-    (void)cx;
+    const uint64_t batch = (uint64_t)pare_wave_batch(plan->window) * plan->window * c->hidden * 4;
     uint64_t most = 0;
     if (!plan->structured)
         return 0;
+    const uint64_t begin =
+        plan->calibrated && !plan->watched ? pare_wave_scratch(cx, c, plan->window) + batch : 0;
+    const uint64_t slice = plan->out.hidden < c->hidden ? pare_slicegpt_bytes(c->hidden) : 0;
     for (size_t role = 0; role < PARE_ROLES; role++) {
         size_t n, k;
         pare_linear_shape(c, (pare_role)role, &n, &k);
         most = (uint64_t)n * k > most ? (uint64_t)n * k : most;
     }
     /* a cut matrix and its bytes; moments, sums of columns, scores and their order */
-    return 2 * most * sizeof(float) + 4 * pare_moments_bytes(c);
+    return 2 * most * sizeof(float) + 4 * pare_moments_bytes(c) + begin + batch + slice;
 }

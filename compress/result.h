@@ -50,4 +50,17 @@ typedef struct pare_cut_result {
                              0: inputs were not seen. As if inputs were independent. */
 } pare_cut_result;
 
+/* What structured steps took out of a model. */
+typedef struct pare_structure_result {
+    const pare_config *before;
+    const pare_cut_result *cut; /* [cuts] */
+    const size_t *cut_block;    /* [cuts] */
+    size_t cuts;
+    const double *influence; /* [before->blocks] 1 - mean cosine of a block's inputs and outputs,
+                                when blocks went by it; or NULL */
+    const size_t *source;    /* [blocks that stay] which of before; with influence */
+    size_t sources;
+    double captured; /* share of the stream's variance in the directions that stay; 0: none went */
+} pare_structure_result;
+
 #endif

@@ -9,7 +9,7 @@
 pare_status pare__run_load(pare_run *run, size_t block)
 {
     const pare_config *const c = &run->plan.model.config;
-    const pare_block *const from = &run->plan.model.block[block];
+    const pare_block *const from = &run->plan.model.block[run->source ? run->source[block] : block];
     const pare_rotation *const rotation = run->plan.rotation;
     run->like = *from;
     for (size_t role = 0; role < PARE_ROLES; role++)
@@ -427,7 +427,8 @@ pare_status pare__run_block(pare_run *run, size_t block)
         tell_block(run, block);
     PARE_TRY(pare__run_kv(run, block));
     const bool needed = run->units_found < blocks || pare__run_watches_kv(run);
-    if (run->plan.calibrated && block + 1 < blocks && needed)
+    const bool watched = !run->plan.structured || run->plan.watched;
+    if (run->plan.calibrated && block + 1 < blocks && needed && watched)
         PARE_TRY(pare__run_wave(run, NULL, "carrying activations to the next block"));
     return PARE_OK;
 }

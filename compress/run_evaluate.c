@@ -162,13 +162,6 @@ pare_status pare__run_evaluate(pare_run *run, pare_compress_result *out)
         return PARE_ENOMEM;
     if (evaluations)
         PARE_TRY(evaluate_all(run, evaluation));
-    pare_report_structure *const structure = PARE_NEW(run->a, pare_report_structure, 1);
-    if (!structure)
-        return PARE_ENOMEM;
-    *structure = (pare_report_structure){.before = &plan->model.config,
-                                         .cut = run->cut,
-                                         .cut_block = run->cut_block,
-                                         .cuts = run->cuts};
     pare_report *const r = &out->report;
     *r = (pare_report){.model = plan->model_path,
                        .output = plan->output_path,
@@ -178,7 +171,7 @@ pare_status pare__run_evaluate(pare_run *run, pare_compress_result *out)
                        .blas = run->blas,
                        .threads = pare_threads(run->cx),
                        .config = &plan->out,
-                       .structure = plan->structured ? structure : NULL,
+                       .structure = plan->structured ? &run->structure : NULL,
                        .kv = &plan->recipe.kv,
                        .row = run->row,
                        .rows = run->rows,

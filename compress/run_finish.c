@@ -223,6 +223,7 @@ static pare_status write_manifest(pare_run *run, const pare_manifest_file *outpu
                        .bits_per_weight = plan->bits_per_weight,
                        .input = run->input,
                        .inputs = run->inputs,
+                       .structure = plan->structured ? &run->structure : NULL,
                        .output = output,
                        .outputs = outputs};
     m.row = run->row;
@@ -250,6 +251,14 @@ pare_status pare__run_describe(pare_run *run)
     const pare_plan *const plan = &run->plan;
     PARE_TRY(gather_rows(run, &run->row, &run->rows));
     PARE_TRY(gather_cuts(run));
+    run->structure = (pare_structure_result){.before = &plan->model.config,
+                                             .cut = run->cut,
+                                             .cut_block = run->cut_block,
+                                             .cuts = run->cuts,
+                                             .influence = run->influence,
+                                             .source = run->source,
+                                             .sources = run->source ? plan->out.blocks : 0,
+                                             .captured = run->slice.captured};
     const size_t most = plan->layout.shards + 2 + COMPANIONS;
     const char **const name = PARE_NEW(run->a, const char *, most);
     pare_manifest_file *const output = PARE_NEW(run->a, pare_manifest_file, most);

@@ -57,16 +57,17 @@ static pare_status put_part(pare_run *run, const pare_packed_entry *e, uint64_t 
 
 const float *pare__rotate_norm(pare_run *run)
 {
-    const size_t hidden = run->plan.model.config.hidden;
+    const size_t hidden = run->plan.out.hidden;
+    const double shrunk = (double)run->plan.model.config.hidden / (double)hidden;
     float *const ones = PARE_NEW(&run->scratch, float, hidden);
     for (size_t i = 0; ones && i < hidden; i++)
-        ones[i] = 1.0f;
+        ones[i] = (float)sqrt(shrunk);
     return ones;
 }
 
 static pare_status put_ones(pare_run *run, const pare_packed_entry *e, pare_xxh3_state *hash)
 {
-    const size_t hidden = run->plan.model.config.hidden;
+    const size_t hidden = run->plan.out.hidden;
     const float *const ones = pare__rotate_norm(run);
     void *const stored = pare_arena_take(&run->scratch, (size_t)e->tensor.bytes, 1);
     if (!ones || !stored)
@@ -83,6 +84,11 @@ void pare__rotate_rows(pare_run *run, bool head, size_t first, size_t rows, floa
     part.n = rows;
     part.data = (const char *)part.data + first * (part.k * pare_dtype_bits(part.dtype) / 8);
     pare_linear_to_f32(run->cx, &part, x);
+    if (!run->plan.rotation) {
+        if (head)
+            pare_slicegpt_fold(m->norm, part.k, x, rows);
+        return;
+    }
     if (head)
         pare_rotation_reader(run->cx, run->plan.rotation, m->norm, x, rows);
     else
@@ -96,10 +102,12 @@ static pare_status put_rows(pare_run *run, const pare_packed_entry *e, bool head
     const pare_model *const m = &run->plan.model;
     const pare_linear *const w = head ? &m->head : &m->embed;
     const size_t most = CHUNK / w->k ? CHUNK / w->k : 1;
-    const size_t row = w->k * pare_dtype_bits(e->tensor.dtype) / 8;
+    const size_t width = run->plan.out.hidden;
+    const size_t row = width * pare_dtype_bits(e->tensor.dtype) / 8;
     float *const x = PARE_NEW(&run->scratch, float, most * w->k);
+    float *const cut = run->plan.rotation ? x : PARE_NEW(&run->scratch, float, most *width);
     void *const stored = pare_arena_take(&run->scratch, most, row);
-    if (!x || !stored)
+    if (!x || !cut || !stored)
         return PARE_ENOMEM;
     for (size_t i = 0; i < w->n; i += most) {
         const size_t rows = w->n - i < most ? w->n - i : most;
@@ -107,7 +115,9 @@ static pare_status put_rows(pare_run *run, const pare_packed_entry *e, bool head
                           (double)w->n);
         PARE_TRY(pare_ctx_interrupted(run->cx));
         pare__rotate_rows(run, head, i, rows, x);
-        PARE_TRY(store(run, e->tensor.dtype, x, rows * w->k, stored));
+        if (cut != x)
+            pare_slicegpt_readers(run->cx, &run->slice, x, rows, cut);
+        PARE_TRY(store(run, e->tensor.dtype, cut, rows * width, stored));
         pare_xxh3_add(hash, stored, rows * row);
         PARE_TRY(put_part(run, e, i * row, rows * row, stored));
     }

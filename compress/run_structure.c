@@ -95,6 +95,9 @@ pare_status pare__run_structure(pare_run *run, size_t block)
     pare_unit_result *const unit = &run->unit[block];
     if (!plan->structured)
         return PARE_OK;
+    if (run->slice.basis)
+        PARE_TRY(pare_slicegpt_block(run->cx, &run->scratch, &plan->model.config, &run->slice,
+                                     &run->current));
     unit->cut = PARE_NEW(run->a, pare_cut_result, plan->recipe.steps * PARE_PARTS);
     if (!unit->cut)
         return PARE_ENOMEM;

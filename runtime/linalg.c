@@ -363,3 +363,21 @@ const char *pare_blas_name(void)
     (void)pthread_once(&blas_name.once, write_blas_name);
     return blas_name.text;
 }
+
+pare_status pare_eigen_f64(pare_ctx *cx, pare_arena *scratch, double *a, size_t n, double *value)
+{
+    const pare_mark mark = pare_arena_mark(scratch);
+    const size_t work = 1 + 6 * n + 2 * n * n, words = 3 + 5 * n;
+    double *const w = PARE_NEW(scratch, double, work);
+    lapack_int *const iw = PARE_NEW(scratch, lapack_int, words);
+    if (!w || !iw)
+        return PARE_ENOMEM;
+    /* row-major lower is column-major upper, and column i out is row i */
+    const lapack_int info = LAPACKE_dsyevd_work(COLUMNS, 'V', 'U', dim(n), a, dim(n), value, w,
+                                                dim(work), iw, dim(words));
+    pare_arena_rewind(scratch, mark);
+    return info == 0 ? PARE_OK
+                     : pare_fail(cx, PARE_ENUMERIC,
+                                 "the eigenvalues of a %zu x %zu matrix did not converge (%d)", n,
+                                 n, (int)info);
+}

@@ -35,6 +35,12 @@ size_t pare_cholesky_f64(const pare_ctx *cx, double *a, size_t n);
 void pare_triangular_inverse_f32(const pare_ctx *cx, float *l, size_t n);
 void pare_triangular_inverse_f64(const pare_ctx *cx, double *l, size_t n);
 
+/* Eigenvalues of a symmetric matrix, ascending, and its eigenvectors: a [n, n], lower triangle in,
+ * row i out the vector of value[i], of length 1. One thread: slow from some thousands of rows on.
+ * Scratch: 16 n^2 bytes. PARE_ENOMEM, PARE_ENUMERIC when the iteration does not converge. */
+PARE_CHECKED pare_status pare_eigen_f64(pare_ctx *cx, pare_arena *scratch, double *a, size_t n,
+                                        double *value);
+
 /* c -= a b: c [m, n], a [m, k], b [k, n], one BLAS call, to be used inside a task. */
 void pare_gemm_sub(float *c, size_t ldc, const float *a, size_t lda, const float *b, size_t ldb,
                    size_t m, size_t n, size_t k);

@@ -96,7 +96,10 @@ static void on_event(void *self, const pare_event *e)
 {
     listener *const l = self;
     char seconds[PARE_UNIT_TEXT];
-    if (e->kind == PARE_EVENT_BLOCK)
+    if (e->kind == PARE_EVENT_BLOCK && e->rows == 0)
+        pare_screen_say(&l->cli->screen, "%s  (after %s)", e->text,
+                        pare_units_seconds(e->seconds, seconds));
+    else if (e->kind == PARE_EVENT_BLOCK)
         pare_screen_say(&l->cli->screen, "block %zu of %zu  largest error %.2e  (after %s)",
                         e->block + 1, e->blocks, largest_error(e),
                         pare_units_seconds(e->seconds, seconds));

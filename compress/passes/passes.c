@@ -27,6 +27,8 @@ const pare_pass *const pare_passes[] = {
     &pare_pass_sparsegpt_joint,
     &pare_pass_flap,
     &pare_pass_channels,
+    &pare_pass_depth,
+    &pare_pass_slicegpt,
     NULL,
 };
 // clang-format on

@@ -16,14 +16,6 @@ typedef struct pare_report_eval {
     pare_eval_result before, after;
 } pare_report_eval;
 
-/* What structured steps took out of a model. */
-typedef struct pare_report_structure {
-    const pare_config *before;
-    const pare_cut_result *cut; /* [cuts] */
-    const size_t *cut_block;
-    size_t cuts;
-} pare_report_structure;
-
 typedef struct pare_report {
     const char *model, *output, *recipe_file; /* as the user gave them */
     const char *recipe_text;                  /* as written by the user */
@@ -32,7 +24,7 @@ typedef struct pare_report {
     size_t threads;
     const pare_config *config;
     const pare_kv_format *kv; /* how the artifact keeps keys and values; NULL: as floats */
-    const pare_report_structure *structure; /* of a plain checkpoint; NULL: packed */
+    const pare_structure_result *structure; /* of a plain checkpoint; NULL: packed */
     const pare_linear_result *row;
     size_t rows;
     const pare_report_eval *evaluation;

@@ -58,13 +58,55 @@ void pare__report_structure_sizes(pare_text_out *t, const pare_report *r)
                        row[i].after, share_gone(row[i].before, row[i].after));
 }
 
+static bool stays(const pare_structure_result *s, size_t block)
+{
+    for (size_t i = 0; i < s->sources; i++)
+        if (s->source[i] == block)
+            return true;
+    return false;
+}
+
+static void put_blocks_markdown(pare_text_out *t, const pare_structure_result *s)
+{
+    if (!s->influence)
+        return;
+    pare__text_put(t, "\nInfluence: 1 - mean cosine of what enters and leaves a block of the "
+                      "original.\n\n| block | influence | |\n|---|---|---|\n");
+    for (size_t i = 0; i < s->before->blocks; i++)
+        pare__text_put(t, "| %zu | %.4f | %s |\n", i, s->influence[i],
+                       stays(s, i) ? "stays" : "went");
+}
+
+static void put_blocks_html(pare_text_out *t, const pare_structure_result *s)
+{
+    if (s->captured > 0)
+        pare__text_put(t,
+                       "<p>The directions of the residual stream that stay hold %.2f%% of its "
+                       "square on the calibration data.</p>\n",
+                       100.0 * s->captured);
+    if (!s->influence)
+        return;
+    pare__text_put(t,
+                   "<table><tr><th>block of the original</th><th>influence</th><th></th></tr>\n");
+    for (size_t i = 0; i < s->before->blocks; i++)
+        pare__text_put(t, "<tr><td>%zu</td><td>%.4f</td><td>%s</td></tr>\n", i, s->influence[i],
+                       stays(s, i) ? "stays" : "went");
+    pare__text_put(t, "</table>\n");
+}
+
 void pare__report_structure_card(pare_text_out *t, const pare_report *r)
 {
-    const pare_report_structure *const s = r->structure;
+    const pare_structure_result *const s = r->structure;
     if (!s)
         return;
     pare__text_put(t, "\n## What went\n\nA plain checkpoint: any program that runs the original "
                       "runs it.\n");
+    put_blocks_markdown(t, s);
+    if (s->captured > 0)
+        pare__text_put(t,
+                       "\nThe directions of the residual stream that stay hold %.2f%% of its "
+                       "square on the calibration data.\n",
+                       100.0 * s->captured);
     if (s->cuts)
         pare__text_put(t, "\n| block | pass | part | stay | of the scores went | error of the "
                           "output |\n|---|---|---|---|---|---|\n");
@@ -74,7 +116,7 @@ void pare__report_structure_card(pare_text_out *t, const pare_report *r)
 
 void pare__report_structure_html(pare_text_out *t, const pare_report *r)
 {
-    const pare_report_structure *const s = r->structure;
+    const pare_structure_result *const s = r->structure;
     size_row row[SIZES];
     if (!s)
         return;
@@ -86,6 +128,7 @@ void pare__report_structure_html(pare_text_out *t, const pare_report *r)
                        row[i].what, row[i].before, row[i].after,
                        share_gone(row[i].before, row[i].after));
     pare__text_put(t, "</table>\n");
+    put_blocks_html(t, s);
     if (!s->cuts)
         return;
     pare__text_put(t, "<table><tr><th>block</th><th>pass</th><th>part</th><th>stay</th><th>of the "
@@ -106,8 +149,10 @@ void pare__report_structure_html(pare_text_out *t, const pare_report *r)
 
 void pare__report_structure_csv(pare_text_out *t, const pare_report *r)
 {
-    const pare_report_structure *const s = r->structure;
+    const pare_structure_result *const s = r->structure;
     pare__text_put(t, "block,step,pass,part,before,after,score_lost,output_error\n");
+    for (size_t i = 0; s->influence && i < s->before->blocks; i++)
+        pare__text_put(t, "%zu,0,depth,block,1,%d,%.9g,\n", i, stays(s, i), s->influence[i]);
     for (size_t i = 0; i < s->cuts; i++) {
         const pare_cut_result *const c = &s->cut[i];
         pare__text_put(t, "%zu,%u,%s,%s,%zu,%zu,%.9g,", s->cut_block[i], c->step, c->pass,

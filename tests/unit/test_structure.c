@@ -3,7 +3,9 @@
 #include <string.h>
 
 #include "prune/channels.h"
+#include "prune/depth.h"
 #include "prune/flap.h"
+#include "prune/slicegpt.h"
 #include "runtime/random.h"
 #include "runtime/threads.h"
 #include "tests/unit/unit.h"
@@ -343,6 +345,74 @@ START_TEST(every_failed_allocation_is_reported)
 }
 END_TEST
 
+START_TEST(influence_is_one_less_the_mean_cosine)
+{
+    model m;
+    enum { K = 9 };
+    float in[4][K], out[4][K];
+    pare_depth d = {0};
+    double want = 0;
+    make(&m, 1 + (size_t)_i);
+    fill(in[0], sizeof in / sizeof(float), 30);
+    fill(out[0], sizeof out / sizeof(float), 31);
+    memset(in[2], 0, sizeof in[2]); /* against something: orthogonal */
+    memset(in[3], 0, sizeof in[3]); /* against zeros: the same */
+    memset(out[3], 0, sizeof out[3]);
+    ck_assert_double_eq(pare_depth_influence(&d), 0);
+    ck_assert_int_eq(pare_depth_add(&m.cx, &m.a, &d, in[0], out[0], 1, K), PARE_OK);
+    ck_assert_int_eq(pare_depth_add(&m.cx, &m.a, &d, in[1], out[1], 3, K), PARE_OK);
+    for (size_t t = 0; t < 2; t++) {
+        double dot = 0, a = 0, b = 0;
+        for (size_t j = 0; j < K; j++) {
+            dot += (double)in[t][j] * (double)out[t][j];
+            a += (double)in[t][j] * (double)in[t][j];
+            b += (double)out[t][j] * (double)out[t][j];
+        }
+        want += dot / sqrt(a * b);
+    }
+    ck_assert_double_eq_tol(pare_depth_influence(&d), 1 - (want + 1) / 4, 1e-12);
+    finish(&m);
+}
+END_TEST
+
+/* The vectors are the columns of a reflection, the values 1 + k^2. */
+START_TEST(the_basis_is_that_of_the_largest_values)
+{
+    model m;
+    enum { N = 40, KEPT = 24 };
+    make(&m, 1);
+    double *const h = PARE_NEW(&m.a, double, N *N), *const v = PARE_NEW(&m.a, double, N);
+    double whole = 0, held = 0;
+    pare_slicegpt s;
+    for (size_t i = 0; i < N; i++) /* of a reflection */
+        v[i] = pare_random_normal(9, 1, i);
+    double norm = 0;
+    for (size_t i = 0; i < N; i++)
+        norm += v[i] * v[i];
+    for (size_t i = 0; i < N; i++)
+        for (size_t j = 0; j < N; j++)
+            for (size_t k = 0; k < N; k++) {
+                const double a = (i == k) - 2 * v[i] * v[k] / norm;
+                const double b = (j == k) - 2 * v[j] * v[k] / norm;
+                h[i * N + j] += a * (double)(1 + k * k) * b;
+            }
+    for (size_t k = 0; k < N; k++) {
+        whole += (double)(1 + k * k);
+        held += k >= N - KEPT ? (double)(1 + k * k) : 0;
+    }
+    ck_assert_int_eq(pare_slicegpt_basis(&m.cx, &m.a, &m.a, h, N, KEPT, &s), PARE_OK);
+    ck_assert_double_eq_tol(s.captured, held / whole, 1e-9);
+    for (size_t i = 0; i < KEPT; i++) {
+        const size_t k = N - 1 - i; /* column k of the reflection, up to its sign */
+        double dot = 0;
+        for (size_t j = 0; j < N; j++)
+            dot += (double)s.basis[i * N + j] * ((j == k) - 2 * v[j] * v[k] / norm);
+        ck_assert_double_eq_tol(fabs(dot), 1, 1e-5);
+    }
+    finish(&m);
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("structure");
@@ -355,6 +425,8 @@ int main(void)
     tcase_add_test(tc, a_bias_takes_the_place_of_the_mean);
     tcase_add_test(tc, what_stays_stands_in_front_in_its_order);
     tcase_add_test(tc, every_failed_allocation_is_reported);
+    tcase_add_loop_test(tc, influence_is_one_less_the_mean_cosine, 0, 3);
+    tcase_add_test(tc, the_basis_is_that_of_the_largest_values);
     suite_add_tcase(s, tc);
     return unit_main(s);
 }

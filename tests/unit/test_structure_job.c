@@ -1,4 +1,6 @@
 /* Structured passes from the recipe to a smaller plain checkpoint. */
+#include <math.h>
+
 #include "compress/verify.h"
 #include "tests/unit/job.h"
 
@@ -193,7 +195,8 @@ START_TEST(bytes_are_the_same_for_any_thread_count_and_after_a_break)
     static const char *const recipes[] = {
         HEAD "  - flap: {ratio: 0.5}\n",
         HEAD "  - channels: {score: magnitude, ratio: 0.5, ffn: false}\n"
-             "  - flap: {ratio: 0.3, heads: false}\n"};
+             "  - flap: {ratio: 0.3, heads: false}\n",
+        HEAD "  - depth\n", HEAD "  - slicegpt: {ratio: 0.5}\n"};
     char first[PARE_SHA256_HEX], other[PARE_SHA256_HEX], what[1024];
     volatile int stop = 0;
     const pare_events events = {stop_at_block, (void *)&stop};
@@ -279,6 +282,16 @@ START_TEST(what_cannot_be_cut_is_refused_with_its_place)
          "steps of 32, all that stay are rounded up; raise the ratio"},
         {HEAD "  - flap: {heads: false, ffn: false}\n", "recipe.yaml:8:5: flap: nothing would go"},
         {HEAD "  - flap: {ratio: 1}\n", "ratio"},
+        {HEAD "  - depth: {blocks: 2}\n",
+         "recipe.yaml:8:5: depth: 2 blocks of 2 would leave none; take out 1 at most"},
+        {HEAD "  - flap: {ratio: 0.5}\n  - depth\n",
+         "recipe.yaml:9:5: depth looks at the model as it was, so it must be the first pass"},
+        {HEAD "  - depth\n  - slicegpt\n", "recipe.yaml:9:5: slicegpt changes the basis of the "
+                                           "whole model and must be the only pass"},
+        {HEAD "  - slicegpt: {ratio: 0.1}\n",
+         "recipe.yaml:8:5: slicegpt: nothing would go: of 48 directions as many stay as round up "
+         "to a multiple of 8; raise the ratio"},
+        {TOP EVALUATE "passes:\n  - depth\n", "recipe.yaml:7:5: depth needs calibration data"},
         {TOP EVALUATE "passes:\n  - flap: {ratio: 0.5}\n",
          "recipe.yaml:7:5: flap needs calibration data"},
         {TOP "passes:\n  - channels: {score: random, ratio: 0.5}\n",
@@ -312,6 +325,67 @@ START_TEST(the_only_key_value_head_cannot_go)
 }
 END_TEST
 
+/* A block that adds nothing goes without a trace, the others move up. */
+START_TEST(a_block_without_influence_goes)
+{
+    tiny_model m = tiny_model_default();
+    m.dtype = PARE_F32;
+    m.blocks = 4;
+    outcome o;
+    teardown();
+    place = job_make(&m);
+    job_scale(&place, 2, "self_attn.o_proj", JOB_ALL, JOB_ALL, 0);
+    job_scale(&place, 2, "mlp.down_proj", JOB_ALL, JOB_ALL, 0);
+    job_scale(&place, 3, "mlp.gate_proj", 0, JOB_ALL, 3);
+    run(&o, HEAD "  - depth: {blocks: 1}\n", "out");
+    ck_assert_int_eq(member(&o, "num_hidden_layers"), 3);
+    ck_assert_msg(o.e.after.kl_mean < 1e-12, "KL %g", o.e.after.kl_mean);
+    pare_checkpoint whole;
+    ck_assert_int_eq(pare_checkpoint_open(&o.cx, &o.a, job_path(&place, "model"), &whole), PARE_OK);
+    const pare_tensor *const from =
+        pare_checkpoint_find(&whole, "model.layers.3.mlp.gate_proj.weight");
+    ck_assert_mem_eq(o.m.block[2].linear[PARE_ROLE_GATE].data, from->data, (size_t)from->bytes);
+    pare_checkpoint_close(&whole);
+    finish(&o);
+    run(&o, HEAD "  - depth: {blocks: 2}\n  - flap: {ratio: 0.5}\n", "both");
+    ck_assert_int_eq(member(&o, "num_hidden_layers"), 2);
+    ck_assert_int_eq(member(&o, "intermediate_size"), 64);
+    ck_assert_uint_eq(o.cuts, 4);
+    finish(&o);
+}
+END_TEST
+
+/* A stream that never leaves 40 of its 48 directions is narrowed without a trace; norms have
+ * weights, and the head is tied. */
+START_TEST(directions_that_are_never_taken_go)
+{
+    outcome o;
+    for (int c = 40; c < 48; c++) {
+        job_change(&place, "model.embed_tokens.weight", JOB_ALL, c, 0, 0);
+        for (size_t b = 0; b < 2; b++) {
+            job_scale(&place, b, "self_attn.o_proj", c, JOB_ALL, 0);
+            job_scale(&place, b, "mlp.down_proj", c, JOB_ALL, 0);
+        }
+    }
+    for (int c = 0; c < 48; c += 3) {
+        job_change(&place, "model.norm.weight", JOB_ALL, c, 1.5F, 0);
+        job_change(&place, "model.layers.1.input_layernorm.weight", JOB_ALL, c, 0.5F, 0);
+    }
+    run(&o, HEAD "  - slicegpt: {ratio: 0.16}\n", "out");
+    ck_assert_int_eq(member(&o, "hidden_size"), 40);
+    ck_assert_int_eq(member(&o, "head_dim"), 12);
+    ck_assert(!o.m.config.tied && o.m.head.k == 40 && o.m.embed.k == 40);
+    for (size_t i = 0; i < 40; i++)
+        ck_assert_float_eq_tol(o.m.norm[i], sqrtf(48.0F / 40.0F), 1e-6F);
+    ck_assert_msg(o.e.after.kl_mean < 1e-6, "KL %g", o.e.after.kl_mean);
+    finish(&o);
+    run(&o, HEAD "  - slicegpt: {ratio: 0.5}\n", "half");
+    ck_assert_int_eq(member(&o, "hidden_size"), 24);
+    ck_assert(o.e.after.kl_mean > 1e-4 && o.e.after.kl_mean < 2);
+    finish(&o);
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("structure job");
@@ -322,7 +396,9 @@ int main(void)
     tcase_add_test(tc, biases_are_written_where_something_went);
     tcase_add_loop_test(tc, what_nobody_reads_goes_without_a_trace, 0, 3);
     tcase_add_test(tc, one_seed_takes_the_same_parts_and_another_others);
-    tcase_add_loop_test(tc, bytes_are_the_same_for_any_thread_count_and_after_a_break, 0, 2);
+    tcase_add_loop_test(tc, bytes_are_the_same_for_any_thread_count_and_after_a_break, 0, 4);
+    tcase_add_test(tc, a_block_without_influence_goes);
+    tcase_add_test(tc, directions_that_are_never_taken_go);
     tcase_add_test(tc, a_finished_output_is_replaced_on_demand_and_verified);
     tcase_add_test(tc, a_recipe_without_data_is_evaluated_all_the_same);
     tcase_add_test(tc, the_smaller_model_can_be_quantized);
