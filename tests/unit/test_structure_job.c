@@ -371,7 +371,7 @@ START_TEST(directions_that_are_never_taken_go)
         job_change(&place, "model.norm.weight", JOB_ALL, c, 1.5F, 0);
         job_change(&place, "model.layers.1.input_layernorm.weight", JOB_ALL, c, 0.5F, 0);
     }
-    run(&o, HEAD "  - slicegpt: {ratio: 0.16}\n", "out");
+    run(&o, HEAD "  - slicegpt: {ratio: 0.17}\n", "out");
     ck_assert_int_eq(member(&o, "hidden_size"), 40);
     ck_assert_int_eq(member(&o, "head_dim"), 12);
     ck_assert(!o.m.config.tied && o.m.head.k == 40 && o.m.embed.k == 40);
