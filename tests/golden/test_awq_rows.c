@@ -2,17 +2,7 @@
  * GPTQ, which it helps, better than alone. KL divergence from the float model on the first windows
  * of the demo's evaluation text. Figures next to those of the original program: golden.reference.
  * Too slow for a sanitizer. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SLOW 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SLOW 1
-#endif
-#endif
-
-#include "calib/tokens.h"
-#include "compress/evaluate/evaluate.h"
-#include "tests/unit/job.h"
+#include "tests/golden/golden.h"
 
 #define DEMO  PARE_SOURCE_DIR "/recipes/demo"
 #define HEDGE DEMO "/hedge"
@@ -58,22 +48,14 @@ static pare_eval_result judge(pare_ctx *cx, const char *artifact)
 /* KL after the passes. */
 static double divergence(pare_ctx *cx, const job_place *p, const char *passes)
 {
-    char recipe[2048], path[512], output[512];
+    char recipe[2048];
     (void)snprintf(recipe, sizeof recipe,
                    "pare: 1\nmodel: " HEDGE "\n"
                    "calibration: {text: [" DEMO "/calibration.txt], samples: %d, window: 256}\n"
                    "passes:\n  - %s\n",
                    SAMPLES, passes);
-    job_recipe(p, recipe);
-    (void)snprintf(path, sizeof path, "%s", job_path(p, "recipe.yaml"));
-    (void)snprintf(output, sizeof output, "%s", job_path(p, "out"));
-    pare_arena a;
-    ck_assert_int_eq(pare_arena_init(cx, &a, 0), PARE_OK);
-    const pare_job job = {.recipe = path, .output = output, .restart = true};
-    pare_compress_result result;
-    ck_assert_msg(pare_compress(cx, &a, &job, NULL, &result) == PARE_OK, "%s", cx->what);
-    pare_arena_release(&a);
-    const pare_eval_result r = judge(cx, output);
+    golden_compress(cx, p, recipe);
+    const pare_eval_result r = judge(cx, job_path(p, "out"));
     printf("%-78s ppl %8.4f  KL %.6f\n", passes, r.ppl, r.kl_mean);
     return r.kl_mean;
 }
@@ -101,7 +83,7 @@ END_TEST
 
 int main(void)
 {
-#ifdef SLOW
+#ifdef UNIT_SANITIZED
     return 77;
 #endif
     Suite *const s = suite_create("awq");

@@ -1,12 +1,4 @@
 /* The small English model against what numpy computed from the same weights (float32 there too). */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SLOW 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SLOW 1
-#endif
-#endif
-
 #include <math.h>
 #include <string.h>
 
@@ -156,7 +148,7 @@ START_TEST(greedy_continuations_equal_the_reference)
 END_TEST
 
 /* Perplexity of the held-out texts, tokenized here. Under a sanitizer only a short one. */
-#ifdef SLOW
+#ifdef UNIT_SANITIZED
 static const char *const texts[] = {"heldout_wikitext2_valid.txt"};
 #else
 static const char *const texts[] = {"heldout_wikitext2_valid.txt",

@@ -1,50 +1,15 @@
 /* OmniQuant on stories260k at 3 bits, by recipes, on the token files of the reference table: plain
  * rounding gives that table's perplexity, learned ranges and scales a much lower one. Too slow for
  * a sanitizer. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SLOW 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SLOW 1
-#endif
-#endif
-
 #include <math.h>
 
-#include "compress/evaluate/evaluate.h"
-#include "tests/unit/job.h"
+#include "tests/golden/golden.h"
 
 #define MODEL PARE_SHARED_DIR "/models/stories260k"
 #define DATA  PARE_SHARED_DIR "/reference"
 #define GRID  "{bits: 3, group: 64, symmetric: false}"
 
-enum { TOKENS = 200 * 256 };
-
 static const double rtn_of_the_table = 10.706924; /* RTN,3,64,asym */
-
-/* Perplexity of an artifact in F32, over the windows of the table. */
-static double perplexity(pare_ctx *cx, const char *artifact)
-{
-    static int32_t id[TOKENS];
-    pare_arena a;
-    pare_checkpoint ck;
-    pare_model model;
-    pare_forward f;
-    pare_eval_result r;
-    const pare_eval_opts opts = {.window = 256};
-    FILE *const in = fopen(DATA "/eval_tokens.i32", "rb");
-    ck_assert_ptr_nonnull(in);
-    ck_assert_uint_eq(fread(id, sizeof *id, TOKENS, in), TOKENS);
-    ck_assert_int_eq(fclose(in), 0);
-    ck_assert_int_eq(pare_arena_init(cx, &a, 0), PARE_OK);
-    ck_assert_msg(pare_checkpoint_open(cx, &a, artifact, &ck) == PARE_OK, "%s", cx->what);
-    ck_assert_msg(pare_model_load(cx, &a, &ck, &model) == PARE_OK, "%s", cx->what);
-    ck_assert_int_eq(pare_forward_init(cx, &a, &model, 256, true, &f), PARE_OK);
-    ck_assert_msg(pare_evaluate(cx, &f, NULL, &opts, id, TOKENS, &r) == PARE_OK, "%s", cx->what);
-    pare_checkpoint_close(&ck);
-    pare_arena_release(&a);
-    return r.ppl;
-}
 
 /* Perplexity after the passes; the losses that the report's rows note fall. */
 static double compress(pare_ctx *cx, const job_place *p, const char *passes)
@@ -71,7 +36,7 @@ static double compress(pare_ctx *cx, const job_place *p, const char *passes)
         ck_assert_msg(after < 0.8 * before, "%s: %s", r->linear.name, r->step[0].note);
     }
     pare_arena_release(&a);
-    const double ppl = perplexity(cx, output);
+    const double ppl = golden_ppl(cx, output, true);
     printf("%-78s ppl %8.4f\n", passes, ppl);
     return ppl;
 }
@@ -96,7 +61,7 @@ END_TEST
 
 int main(void)
 {
-#ifdef SLOW
+#ifdef UNIT_SANITIZED
     return 77;
 #endif
     Suite *const s = suite_create("omniquant");

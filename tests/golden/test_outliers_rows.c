@@ -1,17 +1,9 @@
 /* Methods against outlier channels, on the small English model: 5 channels of every normed input
  * are 50 times larger and the float model computes what it did. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SLOW 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SLOW 1
-#endif
-#endif
-
 #include "tests/data/outlier_model.h"
 #include "tests/unit/job.h"
 
-#ifdef SLOW
+#ifdef UNIT_SANITIZED
 enum { TEXT_BYTES = 1500, CALIBRATION_BYTES = 3000, SAMPLES = 3 };
 static const bool enough_for_perplexity = false;
 #else
@@ -120,7 +112,7 @@ static void compare(const char *baseline, double broken_kl, double broken_ppl,
     }
 }
 
-#ifndef SLOW
+#ifndef UNIT_SANITIZED
 START_TEST(outliers_break_one_scale_per_token_and_methods_recover)
 {
     static const method methods[] = {
@@ -165,7 +157,7 @@ int main(void)
     TCase *const tc = tcase_create("hedge");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, 900);
-#ifndef SLOW
+#ifndef UNIT_SANITIZED
     tcase_add_test(tc, outliers_break_one_scale_per_token_and_methods_recover);
 #endif
     tcase_add_test(tc, outliers_break_scales_per_group_and_methods_recover);

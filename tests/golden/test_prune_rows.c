@@ -5,19 +5,9 @@
  * not 0.2% to either side, and the joint method may not be above the sequential rows at all. Zeros
  * that come back in the sequential rows would fail the run itself. Arguments: none for one row of
  * each kind, --all for every row with the figures printed. Too slow for a sanitizer. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SLOW 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SLOW 1
-#endif
-#endif
-
 #include <math.h>
 
-#include "calib/tokens.h"
-#include "compress/evaluate/evaluate.h"
-#include "tests/unit/job.h"
+#include "tests/golden/golden.h"
 
 typedef struct pruned_row {
     const char *pass; /* as a recipe writes it */
@@ -54,67 +44,20 @@ static const pruned_row rows[] = {
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
-/* The perplexity column of the line that starts with `key` and has seed 0; negative: no such line.
- */
-static double reference_ppl(const char *key)
-{
-    FILE *const f = fopen(unit_shared("reference/results.csv"), "r");
-    ck_assert_ptr_nonnull(f);
-    char line[512];
-    double ppl = -1.0;
-    while (ppl < 0.0 && fgets(line, sizeof line, f))
-        if (strncmp(line, key, strlen(key)) == 0 && (strstr(line, ",0\n") || strstr(line, ",0\r")))
-            ppl = strtod(line + strlen(key), NULL);
-    ck_assert_int_eq(fclose(f), 0);
-    return ppl;
-}
-
-static double judge(pare_ctx *cx, const char *artifact)
-{
-    pare_arena a;
-    pare_checkpoint ck;
-    pare_model model;
-    pare_tokens tokens;
-    pare_forward f;
-    pare_eval_result r;
-    const pare_eval_opts opts = {.window = 256};
-    ck_assert_int_eq(pare_arena_init(cx, &a, 0), PARE_OK);
-    ck_assert_msg(pare_checkpoint_open(cx, &a, artifact, &ck) == PARE_OK, "%s", cx->what);
-    ck_assert_msg(pare_model_load(cx, &a, &ck, &model) == PARE_OK, "%s", cx->what);
-    ck_assert_int_eq(pare_tokens_read(cx, &a, unit_shared("reference/eval_tokens.i32"),
-                                      model.config.vocab, &tokens),
-                     PARE_OK);
-    ck_assert_int_eq(pare_forward_init(cx, &a, &model, 256, true, &f), PARE_OK);
-    ck_assert_int_eq(pare_evaluate(cx, &f, NULL, &opts, tokens.id, tokens.count, &r), PARE_OK);
-    pare_checkpoint_close(&ck);
-    pare_arena_release(&a);
-    return r.ppl;
-}
-
 /* `evaluate:` is named, with a file of one window, since a pruned model is always evaluated. */
 static void compress_row(pare_ctx *cx, const job_place *p, const pruned_row *row)
 {
-    char recipe[2048], path[512], output[512];
-    (void)snprintf(recipe, sizeof recipe,
-                   "pare: 1\nmodel: %s/models/stories260k\n"
-                   "calibration: {tokens: %s/reference/calib_tokens.i32, window: 256}\n"
-                   "passes:\n  - %s\n"
-                   "evaluate:\n  - perplexity: {tokens: window.i32, window: 256}\n",
-                   PARE_SHARED_DIR, PARE_SHARED_DIR, row->pass);
-    job_recipe(p, recipe);
     const int32_t window[256] = {1};
     FILE *const f = fopen(job_path(p, "window.i32"), "wb");
     ck_assert_ptr_nonnull(f);
     ck_assert_uint_eq(fwrite(window, sizeof *window, 256, f), 256);
     ck_assert_int_eq(fclose(f), 0);
-    (void)snprintf(path, sizeof path, "%s", job_path(p, "recipe.yaml"));
-    (void)snprintf(output, sizeof output, "%s", job_path(p, "out"));
-    pare_arena a;
-    ck_assert_int_eq(pare_arena_init(cx, &a, 0), PARE_OK);
-    const pare_job job = {.recipe = path, .output = output, .restart = true};
-    pare_compress_result result;
-    ck_assert_msg(pare_compress(cx, &a, &job, NULL, &result) == PARE_OK, "%s", cx->what);
-    pare_arena_release(&a);
+    char recipe[2048];
+    (void)snprintf(recipe, sizeof recipe,
+                   GOLDEN_STORIES "}\npasses:\n  - %s\n"
+                                  "evaluate:\n  - perplexity: {tokens: window.i32, window: 256}\n",
+                   row->pass);
+    golden_compress(cx, p, recipe);
 }
 
 static bool all_rows;
@@ -130,10 +73,10 @@ START_TEST(perplexity_is_that_of_the_reference_or_better)
     pare_ctx_init(&cx);
     ck_assert_int_eq(pare_pool_new(&cx, 0, &cx.pool), PARE_OK);
     compress_row(&cx, &p, row);
-    const double ppl = judge(&cx, job_path(&p, "out"));
+    const double ppl = golden_ppl(&cx, job_path(&p, "out"), true);
     pare_pool_free(&cx, cx.pool);
     job_remove_directory(p.root);
-    const double reference = reference_ppl(row->key);
+    const double reference = golden_reference(row->key);
     ck_assert_msg(reference > 0.0, "results.csv has no line \"%s\"", row->key);
     const double off = ppl / reference - 1.0;
     printf("%-74s ppl %9.4f  reference %9.4f  %+7.3f%%\n", row->pass, ppl, reference, 100.0 * off);
@@ -144,7 +87,7 @@ END_TEST
 
 int main(int argc, char **argv)
 {
-#ifdef SLOW
+#ifdef UNIT_SANITIZED
     return 77;
 #endif
     all_rows = argc > 1 && strcmp(argv[1], "--all") == 0;

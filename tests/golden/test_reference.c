@@ -4,9 +4,7 @@
  * printed, --all TEXT for the rows whose passes contain it. */
 #include <math.h>
 
-#include "calib/tokens.h"
-#include "compress/evaluate/evaluate.h"
-#include "tests/unit/job.h"
+#include "tests/golden/golden.h"
 
 typedef struct reference_row {
     const char *pass; /* as a recipe writes it */
@@ -114,74 +112,10 @@ static const struct {
     {"GPTQ,3,row,asym,off,,true-sequential,", 8.035446},
 };
 
-/* The perplexity column of the line that starts with `key` and has seed 0; negative: no such line.
- */
-static double reference_ppl(const char *key)
-{
-    FILE *const f = fopen(unit_shared("reference/results.csv"), "r");
-    ck_assert_ptr_nonnull(f);
-    char line[512];
-    double ppl = -1.0;
-    while (ppl < 0.0 && fgets(line, sizeof line, f))
-        if (strncmp(line, key, strlen(key)) == 0 && (strstr(line, ",0\n") || strstr(line, ",0\r")))
-            ppl = strtod(line + strlen(key), NULL);
-    ck_assert_int_eq(fclose(f), 0);
-    return ppl;
-}
-
-typedef struct judged {
-    pare_eval_result exact, kernels;
-} judged;
-
-static void judge(pare_ctx *cx, const char *artifact, bool kernels, judged *out)
-{
-    pare_arena a;
-    ck_assert_int_eq(pare_arena_init(cx, &a, 0), PARE_OK);
-    pare_checkpoint ck;
-    pare_model model;
-    pare_tokens tokens;
-    pare_forward f;
-    const pare_eval_opts opts = {.window = 256};
-    ck_assert_msg(pare_checkpoint_open(cx, &a, artifact, &ck) == PARE_OK, "%s", cx->what);
-    ck_assert_msg(pare_model_load(cx, &a, &ck, &model) == PARE_OK, "%s", cx->what);
-    ck_assert_int_eq(pare_tokens_read(cx, &a, unit_shared("reference/eval_tokens.i32"),
-                                      model.config.vocab, &tokens),
-                     PARE_OK);
-    ck_assert_int_eq(pare_forward_init(cx, &a, &model, 256, true, &f), PARE_OK);
-    ck_assert_int_eq(pare_evaluate(cx, &f, NULL, &opts, tokens.id, tokens.count, &out->exact),
-                     PARE_OK);
-    if (kernels) {
-        ck_assert_int_eq(pare_forward_init(cx, &a, &model, 256, false, &f), PARE_OK);
-        ck_assert_int_eq(pare_evaluate(cx, &f, NULL, &opts, tokens.id, tokens.count, &out->kernels),
-                         PARE_OK);
-    }
-    pare_checkpoint_close(&ck);
-    pare_arena_release(&a);
-}
-
-static void compress_row(pare_ctx *cx, const job_place *p, const reference_row *row)
-{
-    char recipe[2048], path[512], output[512];
-    (void)snprintf(recipe, sizeof recipe,
-                   "pare: 1\nmodel: %s/models/stories260k\n"
-                   "calibration: {tokens: %s/reference/calib_tokens.i32, window: 256}\n"
-                   "passes:\n  - %s\n",
-                   PARE_SHARED_DIR, PARE_SHARED_DIR, row->pass);
-    job_recipe(p, recipe);
-    (void)snprintf(path, sizeof path, "%s", job_path(p, "recipe.yaml"));
-    (void)snprintf(output, sizeof output, "%s", job_path(p, "out"));
-    pare_arena a;
-    ck_assert_int_eq(pare_arena_init(cx, &a, 0), PARE_OK);
-    const pare_job job = {.recipe = path, .output = output, .restart = true};
-    pare_compress_result result;
-    ck_assert_msg(pare_compress(cx, &a, &job, NULL, &result) == PARE_OK, "%s", cx->what);
-    pare_arena_release(&a);
-}
-
 static bool all_rows;
 static const char *only = ""; /* in the passes of the rows to run */
 
-#ifdef __SANITIZE_ADDRESS__
+#ifdef UNIT_SANITIZED
 static bool is_quick(const reference_row *row)
 {
     return strcmp(row->pass, "rtn: {bits: 4, group: 64, symmetric: false}") == 0 ||
@@ -204,29 +138,30 @@ START_TEST(perplexity_matches_the_reference)
     pare_ctx cx;
     pare_ctx_init(&cx);
     ck_assert_int_eq(pare_pool_new(&cx, 0, &cx.pool), PARE_OK);
-    compress_row(&cx, &p, row);
-    judged j;
-    judge(&cx, job_path(&p, "out"), true, &j);
+    char recipe[2048];
+    (void)snprintf(recipe, sizeof recipe, GOLDEN_STORIES "}\npasses:\n  - %s\n", row->pass);
+    golden_compress(&cx, &p, recipe);
+    const double exact = golden_ppl(&cx, job_path(&p, "out"), true);
+    const double kernels = golden_ppl(&cx, job_path(&p, "out"), false);
     pare_pool_free(&cx, cx.pool);
     job_remove_directory(p.root);
-    const double reference = reference_ppl(row->key);
+    const double reference = golden_reference(row->key);
     ck_assert_msg(reference > 0.0, "results.csv has no line \"%s\"", row->key);
-    const double off = j.exact.ppl / reference - 1.0;
+    const double off = exact / reference - 1.0;
     if (all_rows)
         printf("%-72s ppl %9.4f  reference %9.4f  %+7.3f%%  kernels against exact %+7.3f%%\n",
-               row->pass, j.exact.ppl, reference, 100.0 * off,
-               100.0 * (j.kernels.ppl / j.exact.ppl - 1.0));
+               row->pass, exact, reference, 100.0 * off, 100.0 * (kernels / exact - 1.0));
     if (row->tolerance > 0.0)
         ck_assert_msg(off <= row->tolerance && (row->or_better || off >= -row->tolerance),
-                      "%s: perplexity %.6f, reference %.6f", row->pass, j.exact.ppl, reference);
+                      "%s: perplexity %.6f, reference %.6f", row->pass, exact, reference);
     for (size_t i = 0; i < sizeof f16_scales / sizeof *f16_scales; i++)
         if (strcmp(row->key, f16_scales[i].key) == 0)
-            ck_assert_msg(fabs(j.exact.ppl / f16_scales[i].ppl - 1.0) <= 1e-4,
-                          "%s: perplexity %.6f, with F16 scales %.6f", row->pass, j.exact.ppl,
+            ck_assert_msg(fabs(exact / f16_scales[i].ppl - 1.0) <= 1e-4,
+                          "%s: perplexity %.6f, with F16 scales %.6f", row->pass, exact,
                           f16_scales[i].ppl);
     const bool low_bit = strstr(row->pass, "bits: 4") || strstr(row->pass, "bits: 8");
     if (low_bit && !strstr(row->pass, "row"))
-        ck_assert_double_le(fabs(j.kernels.ppl / j.exact.ppl - 1.0), 5e-3);
+        ck_assert_double_le(fabs(kernels / exact - 1.0), 5e-3);
 }
 END_TEST
 

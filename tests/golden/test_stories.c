@@ -1,14 +1,6 @@
 /* stories260K on the shared token files: perplexity as independent programs computed it, in float32
  * and in double (4.678012 both; the double one gave the figure of the first 20 windows too). Under
  * a sanitizer, which makes the forward slow, only those 20 run. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SLOW 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SLOW 1
-#endif
-#endif
-
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -18,7 +10,7 @@
 #include "runtime/threads.h"
 #include "tests/unit/unit.h"
 
-#ifdef SLOW
+#ifdef UNIT_SANITIZED
 enum { WINDOWS = 20 };
 static const double expected_ppl = 4.326420080;
 #else

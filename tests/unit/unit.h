@@ -11,6 +11,15 @@
 
 #include "runtime/context.h"
 
+/* Sanitizers make whole models too slow: what runs them is cut short, or left out. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define UNIT_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define UNIT_SANITIZED 1
+#endif
+#endif
+
 /* An allocator that fails the n-th request: for walking every out-of-memory path.
  *   for (unit_failing f = {.left = 0};; f.left = ++n) { run; assert f.live == 0; stop when it ran }
  */
