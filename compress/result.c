@@ -347,6 +347,8 @@ static void get_cuts(source *s, pare_unit_result *out)
 {
     (void)get(s, 4);
     out->cuts = get_count(s, CUT_BYTES);
+    if (!s->bad && out->cuts == 0)
+        s->bad = "a mark of parts that went, and none of them";
     out->cut = PARE_NEW(s->a, pare_cut_result, out->cuts);
     s->no_memory |= !out->cut;
     for (size_t i = 0; !s->no_memory && !s->bad && i < out->cuts; i++) {

@@ -271,6 +271,8 @@ START_TEST(the_corpus_reaches_every_message)
                                            "a number that is not finite",
                                            "more items than bytes",
                                            "another version",
+                                           "a mark of parts that went, and none of them",
+                                           "a part that blocks do not have",
                                            "bytes behind the last item",
                                            "an unknown encoding",
                                            "an unknown way to store zeros",
