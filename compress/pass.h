@@ -114,7 +114,11 @@ typedef struct pare_pass_structure {
 
 /* How much of each linear a pruner takes: the same of all, or by a rule that looks at the float
  * model before the first block is compressed (prune/ratios.h). */
-typedef enum pare_ratio_rule { PARE_RATIOS_UNIFORM, PARE_RATIOS_OWL } pare_ratio_rule;
+typedef enum pare_ratio_rule {
+    PARE_RATIOS_UNIFORM,
+    PARE_RATIOS_OWL,
+    PARE_RATIOS_SEARCH
+} pare_ratio_rule;
 const char *pare_ratio_rule_name(pare_ratio_rule rule); /* as recipes write it */
 typedef struct pare_pass_ratios {
     pare_ratio_rule rule;

@@ -8,6 +8,7 @@
 #include "calib/wave.h"
 #include "compress/evaluate/evaluate.h"
 #include "compress/plan_internal.h"
+#include "prune/ratio_search.h"
 #include "quant/kv_cache.h"
 #include "runtime/file.h"
 #include "runtime/linalg.h"
@@ -16,6 +17,8 @@
 /* Counted for tables, texts and tokens, and for what the program holds outside its allocator: BLAS
  * buffers, stacks, parsed JSON. */
 static const uint64_t inside_bytes = (uint64_t)48 << 20, outside_bytes = (uint64_t)48 << 20;
+/* Output errors that a search of ratios takes of each linear. */
+enum { SEARCH_ERRORS = PARE_RATIO_POINTS + 1 };
 static const uint64_t report_bytes = (uint64_t)1 << 20;
 
 static uint64_t larger(uint64_t a, uint64_t b)
@@ -243,6 +246,9 @@ static void count_flops(const pare_ctx *cx, pare_plan *plan)
     for (size_t i = 0; i < plan->linears; i++) {
         const pare_plan_linear *const l = &plan->linear[i];
         plan->pass_flops += pass_flops(cx, plan, l, l->step);
+        if (l->pruned && pare_plan_ratios(plan, l->prune_step).rule == PARE_RATIOS_SEARCH)
+            plan->pass_flops +=
+                SEARCH_ERRORS * (double)l->packed.n * (double)l->packed.k * (double)l->packed.k;
         if (l->pruned && l->prune_step != l->step)
             plan->pass_flops += pass_flops(cx, plan, l, l->prune_step);
     }

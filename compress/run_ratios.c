@@ -5,8 +5,10 @@
 #include <string.h>
 
 #include "compress/compress_internal.h"
+#include "compress/passes/prune.h"
 #include "prune/owl.h"
-#include "prune/ratios.h"
+#include "prune/ratio_search.h"
+#include "quant/gptq.h"
 
 /* True for a linear that `step` prunes by its rule. */
 static bool follows(const pare_plan *plan, const pare_plan_linear *l, size_t step)
@@ -21,10 +23,17 @@ static const pare_site_stats *stats_of(const pare_run *run, const pare_stats *st
     return &stats->site[run->plan.model.config.arch->linear[l->role].site];
 }
 
+/* What the float model told of each linear of the plan. */
+typedef struct look {
+    pare_run *run;
+    pare_ratio *ratio;
+    pare_ratio_curve *curve; /* errors; of steps that search */
+} look;
+
 /* Outliers of what `step` prunes in a block, all its linears together. */
-static pare_status see_owl(pare_run *run, size_t block, size_t step, const pare_stats *stats,
-                           pare_ratio *ratio)
+static pare_status see_owl(const look *k, size_t block, size_t step, const pare_stats *stats)
 {
+    pare_run *const run = k->run;
     const pare_plan *const plan = &run->plan;
     pare_owl_matrix m[PARE_ROLES];
     size_t count = 0;
@@ -41,20 +50,80 @@ static pare_status see_owl(pare_run *run, size_t block, size_t step, const pare_
         m[count++] =
             (pare_owl_matrix){run->current.weight[l->role], squares, l->packed.n, l->packed.k};
     }
-    if (!count)
-        return PARE_OK;
-    double share;
-    PARE_TRY(pare_owl_share(run->cx, &run->scratch, m, count, pare_plan_ratios(plan, step).outlier,
-                            &share));
+    double share = 0;
+    if (count)
+        PARE_TRY(pare_owl_share(run->cx, &run->scratch, m, count,
+                                pare_plan_ratios(plan, step).outlier, &share));
     for (size_t i = 0; i < plan->linears; i++)
         if (plan->linear[i].block == block && follows(plan, &plan->linear[i], step))
-            ratio[i].importance = share;
+            k->ratio[i].importance = share;
+    return PARE_OK;
+}
+
+/* Prunes a copy of the weights at one ratio: by the step itself, or, where that needs a factor of
+ * the Hessian, by the scores of Wanda. */
+static pare_status try_ratio(pare_run *run, const pare_plan_linear *l, const pare_site_stats *stats,
+                             double ratio, float *w)
+{
+    const size_t n = l->packed.n, k = l->packed.k;
+    const pare_step *const step = &run->plan.recipe.step[l->prune_step];
+    const pare_pass *const pass = pare_passes[step->pass];
+    pare_sparsity s = l->sparsity;
+    pare_linear_result unused = {0};
+    s.ratio = ratio;
+    pare_pass_linear linear = {.w = w,
+                               .n = n,
+                               .k = k,
+                               .role = l->role,
+                               .stats = stats,
+                               .h = stats->h,
+                               .sparsity = &s,
+                               .result = &unused};
+    memcpy(w, run->current.weight[l->role], n * k * sizeof *w);
+    return pass->site ? pare_prune_without_factor(run->cx, &linear, &run->scratch)
+                      : pass->prune(run->cx, step->value, &linear, &run->scratch);
+}
+
+/* The relative error of one linear's output at some ratios. */
+static pare_status see_curve(pare_run *run, const pare_plan_linear *l, const pare_site_stats *stats,
+                             pare_ratio_curve *curve)
+{
+    const size_t n = l->packed.n, k = l->packed.k;
+    const float *const whole = run->current.weight[l->role];
+    float *const w = PARE_NEW(&run->scratch, float, n *k);
+    if (!w)
+        return PARE_ENOMEM;
+    memset(w, 0, n * k * sizeof *w);
+    const double all = pare_gptq_error(run->cx, whole, w, stats->h, n, k);
+    const double spread = pare_plan_ratios(&run->plan, l->prune_step).spread;
+    for (size_t p = 0; p < PARE_RATIO_POINTS; p++) {
+        PARE_TRY(try_ratio(run, l, stats, pare_ratio_point(p, l->sparsity.ratio, spread), w));
+        const double error = pare_gptq_error(run->cx, whole, w, stats->h, n, k);
+        curve->error[p] = all > 0 ? error / all : 0;
+    }
+    return PARE_OK;
+}
+
+static pare_status see_search(const look *k, size_t block, size_t step, const pare_stats *stats)
+{
+    pare_run *const run = k->run;
+    for (size_t i = 0; i < run->plan.linears; i++) {
+        const pare_plan_linear *const l = &run->plan.linear[i];
+        if (l->block != block || !follows(&run->plan, l, step))
+            continue;
+        const pare_mark mark = pare_arena_mark(&run->scratch);
+        const pare_status s = see_curve(run, l, stats_of(run, stats, l), &k->curve[i]);
+        pare_arena_rewind(&run->scratch, mark);
+        if (s != PARE_OK)
+            return pare_fail_context(run->cx, s, "%s", l->packed.name);
+    }
     return PARE_OK;
 }
 
 /* What the rules want to know of a block of the float model; then the wave moves on. */
-static pare_status see_block(pare_run *run, size_t block, pare_ratio *ratio)
+static pare_status see_block(const look *k, size_t block)
 {
+    pare_run *const run = k->run;
     const pare_plan *const plan = &run->plan;
     pare_stats stats;
     PARE_TRY(pare__run_load(run, block));
@@ -63,64 +132,79 @@ static pare_status see_block(pare_run *run, size_t block, pare_ratio *ratio)
     const pare_tap tap = pare_stats_tap(&stats);
     PARE_TRY(pare__run_wave(run, &tap, "looking at the float model"));
     for (size_t step = 0; step < plan->recipe.steps; step++)
-        if (pare_plan_ratios(plan, step).rule == PARE_RATIOS_OWL)
-            PARE_TRY(see_owl(run, block, step, &stats, ratio));
+        switch (pare_plan_ratios(plan, step).rule) {
+        case PARE_RATIOS_UNIFORM: break;
+        case PARE_RATIOS_OWL: PARE_TRY(see_owl(k, block, step, &stats)); break;
+        case PARE_RATIOS_SEARCH: PARE_TRY(see_search(k, block, step, &stats)); break;
+        }
     return block + 1 < plan->model.config.blocks
                ? pare__run_wave(run, NULL, "carrying activations of the float model")
                : PARE_OK;
 }
 
-/* Shares out what one step takes. */
-static pare_status share_step(pare_run *run, size_t step, const pare_ratio *seen, double *ratio)
+static void tell_ratios(pare_run *run, size_t step, const pare_ratio *own, size_t count)
 {
+    double least = 1, most = 0;
+    for (size_t i = 0; i < count; i++) {
+        least = fmin(least, own[i].ratio);
+        most = fmax(most, own[i].ratio);
+    }
+    pare__notify(run, PARE_EVENT_NOTICE, "%s: linears lose %.1f%% to %.1f%% of their weights",
+                 pare_passes[run->plan.recipe.step[step].pass]->name, 100 * least, 100 * most);
+}
+
+/* Shares out what one step takes. */
+static pare_status share_step(const look *k, size_t step, double *ratio)
+{
+    pare_run *const run = k->run;
     const pare_plan *const plan = &run->plan;
     const pare_pass_ratios rule = pare_plan_ratios(plan, step);
     pare_ratio *const own = PARE_NEW(&run->scratch, pare_ratio, plan->linears);
+    pare_ratio_curve *const curve = PARE_NEW(&run->scratch, pare_ratio_curve, plan->linears);
     size_t count = 0;
-    double target = 0, least = 1, most = 0;
-    if (!own)
+    double target = 0;
+    if (!own || !curve)
         return PARE_ENOMEM;
     for (size_t i = 0; i < plan->linears; i++) {
         if (!follows(plan, &plan->linear[i], step))
             continue;
         target = plan->linear[i].sparsity.ratio;
-        own[count++] = seen[i];
+        curve[count] = k->curve[i];
+        own[count++] = k->ratio[i];
     }
-    if (!count)
-        return PARE_OK;
-    pare_ratios_spread(own, count, target, rule.spread);
+    if (rule.rule == PARE_RATIOS_SEARCH)
+        PARE_TRY(pare_ratios_search(&run->scratch, own, count, curve, target, rule.spread));
+    else
+        pare_ratios_spread(own, count, target, rule.spread);
     pare_ratios_settle(own, count);
+    tell_ratios(run, step, own, count);
     for (size_t i = plan->linears; i-- > 0;)
-        if (follows(plan, &plan->linear[i], step)) {
+        if (follows(plan, &plan->linear[i], step))
             ratio[i] = own[--count].ratio;
-            least = fmin(least, ratio[i]);
-            most = fmax(most, ratio[i]);
-        }
-    pare__notify(run, PARE_EVENT_NOTICE, "%s: linears lose %.1f%% to %.1f%% of their weights",
-                 pare_passes[plan->recipe.step[step].pass]->name, 100 * least, 100 * most);
     return PARE_OK;
 }
 
 static pare_status find_ratios(pare_run *run, double *ratio)
 {
     const pare_plan *const plan = &run->plan;
-    pare_ratio *const seen = PARE_NEW(&run->scratch, pare_ratio, plan->linears);
-    if (!seen)
+    const look k = {run, PARE_NEW(&run->scratch, pare_ratio, plan->linears),
+                    PARE_NEW(&run->scratch, pare_ratio_curve, plan->linears)};
+    if (!k.ratio || !k.curve)
         return PARE_ENOMEM;
     for (size_t i = 0; i < plan->linears; i++) {
         const pare_plan_linear *const l = &plan->linear[i];
-        seen[i] = (pare_ratio){.n = l->packed.n, .k = l->packed.k, .by_row = l->sparsity.by_row};
+        k.ratio[i] = (pare_ratio){.n = l->packed.n, .k = l->packed.k, .by_row = l->sparsity.by_row};
     }
     for (size_t block = 0; block < plan->model.config.blocks; block++) {
         const pare_mark mark = pare_arena_mark(&run->scratch);
-        const pare_status s = see_block(run, block, seen);
+        const pare_status s = see_block(&k, block);
         pare_arena_rewind(&run->scratch, mark);
         PARE_TRY(s);
         PARE_TRY(pare_ctx_interrupted(run->cx));
     }
     for (size_t step = 0; step < plan->recipe.steps; step++)
         if (pare_plan_ratios(plan, step).rule != PARE_RATIOS_UNIFORM)
-            PARE_TRY(share_step(run, step, seen, ratio));
+            PARE_TRY(share_step(&k, step, ratio));
     return PARE_OK;
 }
 

@@ -9,8 +9,10 @@ const pare_word pare_prune_compare[] = {
     {"layer", PARE_COMPARE_LAYER}, {"row", PARE_COMPARE_ROW}, {NULL, 0}};
 const pare_word pare_prune_ties[] = {{"first", 0}, {"random", 1}, {NULL, 0}};
 
-const pare_word pare_prune_rules[] = {
-    {"uniform", PARE_RATIOS_UNIFORM}, {"owl", PARE_RATIOS_OWL}, {NULL, 0}};
+const pare_word pare_prune_rules[] = {{"uniform", PARE_RATIOS_UNIFORM},
+                                      {"owl", PARE_RATIOS_OWL},
+                                      {"search", PARE_RATIOS_SEARCH},
+                                      {NULL, 0}};
 
 pare_status pare_prune_rule(pare_ctx *cx, const double *value, double compare, pare_sparsity *out)
 {

@@ -1,6 +1,6 @@
 /* Sharing out what goes: means, bands and whole weights; outliers against counting them. */
 #include "prune/owl.h"
-#include "prune/ratios.h"
+#include "prune/ratio_search.h"
 #include "runtime/sparsity.h"
 #include "tests/unit/quant_case.h"
 
@@ -84,6 +84,84 @@ START_TEST(one_weight_goes_and_one_stays)
     ck_assert_double_eq(r[0].ratio * 3, 1);
     ck_assert_double_eq(r[1].ratio * 3, 1); /* the matrix before it has lost too much */
     ck_assert_double_eq(r[2].ratio, 0.5);   /* a row of one stays */
+}
+END_TEST
+
+enum { FEW = 4, STEPS = 20 };
+
+/* The error of a curve between its points. */
+static double error_at(const pare_ratio_curve *c, double at)
+{
+    const double place = (at - 0.5) / 0.2 * (PARE_RATIO_POINTS - 1);
+    const size_t left = place >= PARE_RATIO_POINTS - 1 ? PARE_RATIO_POINTS - 2 : (size_t)place;
+    return c->error[left] + (place - (double)left) * (c->error[left + 1] - c->error[left]);
+}
+
+/* Least sum of errors over ratios in steps of a hundredth whose mean is 0.6, of equal matrices. */
+static double best_of_all(const pare_ratio_curve *c)
+{
+    double best = INFINITY;
+    for (int a = 0; a <= STEPS; a++)
+        for (int b = 0; b <= STEPS; b++)
+            for (int d = 0; d <= STEPS; d++) {
+                const int e = STEPS / 2 * FEW - a - b - d;
+                if (e < 0 || e > STEPS)
+                    continue;
+                const int at[FEW] = {a, b, d, e};
+                double sum = 0;
+                for (size_t i = 0; i < FEW; i++)
+                    sum += error_at(&c[i], 0.5 + 0.01 * at[i]);
+                best = fmin(best, sum);
+            }
+    return best;
+}
+
+START_TEST(no_other_ratios_have_a_smaller_error)
+{
+    for (uint64_t turn = 0; turn < 6; turn++) {
+        pare_ratio r[FEW];
+        pare_ratio_curve c[FEW];
+        double weights, sum = 0;
+        for (size_t i = 0; i < FEW; i++) {
+            double slope = 0, error = 1;
+            r[i] = (pare_ratio){.n = 10, .k = 30};
+            for (size_t p = 0; p < PARE_RATIO_POINTS; p++) {
+                c[i].error[p] = error;
+                slope += fabs(pare_random_normal(turn, i, p));
+                error += slope; /* convex */
+            }
+        }
+        ck_assert_int_eq(pare_ratios_search(&arena, r, FEW, c, 0.6, 0.1), PARE_OK);
+        ck_assert_double_eq_tol(gone(r, FEW, &weights) / weights, 0.6, 1e-12);
+        for (size_t i = 0; i < FEW; i++) {
+            ck_assert(r[i].ratio >= 0.5 - 1e-12 && r[i].ratio <= 0.7 + 1e-12);
+            sum += error_at(&c[i], r[i].ratio);
+        }
+        ck_assert_double_le(sum, best_of_all(c) + 1e-9);
+        ck_assert_double_ge(sum, best_of_all(c) - 1e-9); /* 0.05 is five hundredths */
+    }
+}
+END_TEST
+
+START_TEST(large_matrices_go_first_where_errors_are_equal)
+{
+    pare_ratio r[2] = {{.n = 1, .k = 10}, {.n = 1, .k = 30}};
+    const pare_ratio_curve c[2] = {{{0, 1, 2, 3, 4}}, {{0, 1, 2, 3, 4}}};
+    ck_assert_int_eq(pare_ratios_search(&arena, r, 2, c, 0.5, 0.2), PARE_OK);
+    ck_assert_double_eq_tol(r[0].ratio, 0.3, 1e-12);
+    ck_assert_double_eq_tol(r[1].ratio, 0.3 + 0.2 * 40 / 30, 1e-12);
+}
+END_TEST
+
+START_TEST(a_bump_is_passed_over)
+{
+    pare_ratio r[2] = {{.n = 1, .k = 10}, {.n = 1, .k = 10}};
+    const pare_ratio_curve c[2] = {{{0, 9, 9, 9, 2}}, {{0, 1, 2, 3, 4}}};
+    ck_assert_int_eq(pare_ratios_search(&arena, r, 2, c, 0.5, 0.2), PARE_OK);
+    ck_assert_double_eq_tol(r[0].ratio, 0.7, 1e-12);
+    ck_assert_double_eq_tol(r[1].ratio, 0.3, 1e-12);
+    for (size_t p = 0; p < PARE_RATIO_POINTS; p++)
+        ck_assert_double_eq_tol(pare_ratio_point(p, 0.5, 0.2), 0.3 + 0.1 * (double)p, 1e-12);
 }
 END_TEST
 
@@ -180,6 +258,9 @@ int main(void)
     tcase_add_test(t, ratios_fall_with_importance_inside_the_band_around_their_mean);
     tcase_add_test(t, whole_weights_go_and_what_rounding_leaves_is_passed_on);
     tcase_add_test(t, one_weight_goes_and_one_stays);
+    tcase_add_test(t, no_other_ratios_have_a_smaller_error);
+    tcase_add_test(t, large_matrices_go_first_where_errors_are_equal);
+    tcase_add_test(t, a_bump_is_passed_over);
     tcase_add_test(t, outliers_are_those_above_the_mean_of_all_matrices);
     tcase_add_test(t, squares_that_are_none_are_refused);
     tcase_add_test(t, every_failed_allocation_is_reported_and_leaks_nothing);

@@ -153,6 +153,9 @@ static const char *const ruled[] = {
     "  - wanda: {sparsity: 0.6, ratios: owl, spread: 0.1, stability: 2}\n",
     "  - magnitude: {sparsity: 0.6, ratios: owl, spread: 0.1}\n",
     "  - sparsegpt: {sparsity: 0.6, ratios: owl, spread: 0.1}\n",
+    "  - wanda: {sparsity: 0.6, ratios: search, spread: 0.15}\n",
+    "  - magnitude: {sparsity: 0.6, ratios: search, targets: \"*.mlp.*\"}\n"
+    "  - sparsegpt: {sparsity: 0.6, ratios: search, targets: \"*.self_attn.*\"}\n",
     "  - rotate: {}\n  - wanda: {sparsity: 0.6, ratios: owl}\n  - rtn: {bits: 4, group: 32}\n",
 };
 enum { RULED = sizeof ruled / sizeof *ruled };
@@ -191,6 +194,26 @@ START_TEST(a_block_with_outliers_keeps_more)
             else
                 ck_assert_double_gt(share, 0.6);
         }
+}
+END_TEST
+
+/* The large input of the first block's MLP carries nearly all of what gate and up give: the rest
+ * may go. */
+START_TEST(a_search_takes_from_where_it_costs_least)
+{
+    recipe("  - wanda: {sparsity: 0.6, ratios: search, spread: 0.1}\n");
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, NULL), PARE_OK);
+    const counts c = count_zeros("out");
+    const double unit = 1.0 / (double)config.hidden;
+    for (size_t role = 0; role < PARE_ROLES; role++) {
+        const double share = c.zeros[0][role] / c.weights[0][role];
+        if (role == PARE_ROLE_GATE || role == PARE_ROLE_UP)
+            ck_assert_double_ge(share, 0.7 - 2 * unit);
+    }
+    for (size_t block = 0; block < config.blocks; block++)
+        for (size_t role = 0; role < PARE_ROLES; role++)
+            ck_assert_double_le(fabs(c.zeros[block][role] / c.weights[block][role] - 0.6),
+                                0.1 + unit);
 }
 END_TEST
 
@@ -278,6 +301,7 @@ int main(void)
     tcase_set_timeout(t, 240);
     tcase_add_loop_test(t, ratios_are_the_same_for_any_threads_and_breaks, 0, RULED);
     tcase_add_test(t, a_block_with_outliers_keeps_more);
+    tcase_add_test(t, a_search_takes_from_where_it_costs_least);
     tcase_add_test(t, other_steps_keep_their_ratio);
     tcase_add_test(t, without_outliers_it_is_as_uniform);
     tcase_add_test(t, ratios_that_cannot_be_are_refused);
