@@ -189,3 +189,49 @@ void pare_stats_shift(pare_site_stats *stats, const float *z)
         stats->abs_sum[j] = (double)stats->absmean[j] * tokens;
     }
 }
+
+static void permute_floats(float *v, const uint32_t *column, size_t k, float *old)
+{
+    memcpy(old, v, k * sizeof *v);
+    for (size_t j = 0; j < k; j++)
+        v[j] = old[column[j]];
+}
+
+static void permute_doubles(double *v, const uint32_t *column, size_t k, double *old)
+{
+    memcpy(old, v, k * sizeof *v);
+    for (size_t j = 0; j < k; j++)
+        v[j] = old[column[j]];
+}
+
+static void permute_gram(float *h, const uint32_t *column, size_t k, float *old)
+{
+    memcpy(old, h, k * k * sizeof *h);
+    for (size_t i = 0; i < k; i++)
+        for (size_t j = 0; j <= i; j++) {
+            const size_t a = column[i], b = column[j];
+            h[i * k + j] = a > b ? old[a * k + b] : old[b * k + a];
+        }
+}
+
+pare_status pare_stats_permute(pare_arena *scratch, pare_site_stats *stats, const uint32_t *column)
+{
+    const pare_mark mark = pare_arena_mark(scratch);
+    const size_t k = stats->k;
+    double *const old = PARE_NEW(scratch, double, k);
+    float *const square = old && stats->h ? PARE_NEW(scratch, float, k *k) : NULL;
+    const bool room = old && (square || !stats->h);
+    float *const vector[] = {stats->absmax, stats->absmean, stats->mean, stats->min, stats->max};
+    if (room && stats->h)
+        permute_gram(stats->h, column, k, square);
+    for (size_t v = 0; room && stats->absmax && v < sizeof vector / sizeof *vector; v++)
+        permute_floats(vector[v], column, k, (float *)(void *)old);
+    if (room && stats->absmax) {
+        permute_doubles(stats->sum, column, k, old);
+        permute_doubles(stats->abs_sum, column, k, old);
+    }
+    for (size_t i = 0; room && stats->sample && i < stats->samples; i++)
+        permute_floats(stats->sample + i * k, column, k, (float *)(void *)old);
+    pare_arena_rewind(scratch, mark);
+    return room ? PARE_OK : PARE_ENOMEM;
+}

@@ -58,4 +58,9 @@ void pare_stats_scale(pare_site_stats *stats, const float *s);
  * its bound max |x - z|. */
 void pare_stats_shift(pare_site_stats *stats, const float *z);
 
+/* Column j becomes what column[j] was, exactly. PARE_ENOMEM: then nothing has changed. Takes a copy
+ * of H and k doubles from `scratch`, given back. */
+PARE_CHECKED pare_status pare_stats_permute(pare_arena *scratch, pare_site_stats *stats,
+                                            const uint32_t *column);
+
 #endif

@@ -5,7 +5,8 @@
  *
  *   transform   works on a site: scales and shifts folded into what makes the site's input
  *               (runtime/fold.h), and changes of the weights such as clamps. Needs WEIGHTS. A
- *               quantizer must follow on every linear of the site.
+ *               quantizer must follow on every linear of the site; of one that orders channels,
+ *               a pruner to N:M.
  *   pruner      works on a linear: sets weights to +0 and may change the others. Needs and keeps
  *               WEIGHTS, gives ZEROS: from there on a weight that is 0 stays 0 through every later
  *               step. The pipeline looks after each of them and fails the run when one came back.
@@ -43,7 +44,8 @@ enum {
  * that read it: decides which tensors of the artifact change. */
 enum {
     PARE_FOLDS_SCALE = 1u << 0, /* the producer changes */
-    PARE_FOLDS_SHIFT = 1u << 1  /* the producer gets a bias, and so do the linears */
+    PARE_FOLDS_SHIFT = 1u << 1, /* the producer gets a bias, and so do the linears */
+    PARE_FOLDS_ORDER = 1u << 2  /* rows that make the channels change places */
 };
 
 /* A linear as a pruner or a quantizer finds it. */
@@ -70,9 +72,10 @@ typedef struct pare_pass_site {
     pare_float_block *current, *reference;
     pare_site_stats *stats;            /* of the site's input, what the pass needs of it */
     const pare_grid *grid[PARE_ROLES]; /* of the quantizer that will follow; NULL: another site */
-    pare_activation activation[PARE_ROLES]; /* of the same */
-    pare_step_result *result;               /* a pass may leave a note */
-    pare_arena *scratch;                    /* for the folds below */
+    pare_activation activation[PARE_ROLES];    /* of the same */
+    const pare_sparsity *sparsity[PARE_ROLES]; /* of the pruner that will follow; NULL: none */
+    pare_step_result *result;                  /* a pass may leave a note */
+    pare_arena *scratch;                       /* for the folds below */
 } pare_pass_site;
 
 /* The sites of a block for a pass that looks at all of them at once (`transform_block`). */
@@ -89,6 +92,9 @@ typedef struct pare_pass_block {
  * 0), by its channel; PARE_ENOTSUP as there; PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_pass_scale(pare_ctx *cx, pare_pass_site *s, const float *scale);
 PARE_CHECKED pare_status pare_pass_shift(pare_ctx *cx, pare_pass_site *s, const float *shift);
+
+/* The same with an order of the channels: PARE_EINVAL, PARE_ENOTSUP as pare_fold_permute. */
+PARE_CHECKED pare_status pare_pass_order(pare_ctx *cx, pare_pass_site *s, const uint32_t *from);
 
 /* Upper bounds, from shapes alone. */
 typedef struct pare_pass_cost {

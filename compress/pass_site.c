@@ -52,3 +52,20 @@ pare_status pare_pass_shift(pare_ctx *cx, pare_pass_site *s, const float *shift)
     pare_arena_rewind(s->scratch, mark);
     return status;
 }
+
+pare_status pare_pass_order(pare_ctx *cx, pare_pass_site *s, const uint32_t *from)
+{
+    const pare_mark mark = pare_arena_mark(s->scratch);
+    uint32_t *const column = PARE_NEW(s->scratch, uint32_t, pare_site_width(s->config, s->site));
+    pare_status status = column ? PARE_OK : PARE_ENOMEM;
+    if (status == PARE_OK)
+        status = pare_fold_permute(cx, s->scratch, s->config, s->current, s->site, from);
+    if (status == PARE_OK)
+        status = pare_fold_permute(cx, s->scratch, s->config, s->reference, s->site, from);
+    if (status == PARE_OK) {
+        pare_fold_sources(s->config, s->site, from, column);
+        status = pare_stats_permute(s->scratch, s->stats, column);
+    }
+    pare_arena_rewind(s->scratch, mark);
+    return status;
+}

@@ -28,10 +28,11 @@ PARE_CHECKED pare_status pare__plan_hold_out(pare_ctx *cx, pare_arena *a, pare_p
 pare_status pare__plan_refuse_held_out(pare_ctx *cx, const pare_plan *plan, const char *why);
 
 /* A step that transforms: the sites it works on, from what it selects and what is quantized already
- * (owner[block * PARE_ROLES + role]: a step, or below 0). Adds to plan->transform, which has room.
- * PARE_EUSAGE (with place) for what the facts refuse. */
+ * or pruned already (owner[block * PARE_ROLES + role]: a step, or below 0; pruner likewise). Adds
+ * to plan->transform, which has room. PARE_EUSAGE (with place) for what the facts refuse. */
 PARE_CHECKED pare_status pare__plan_transform(pare_ctx *cx, pare_plan *plan, size_t step,
-                                              const bool *selected, const int64_t *owner);
+                                              const bool *selected, const int64_t *owner,
+                                              const int64_t *pruner);
 
 /* Once every step has its linears: what transforms need behind them, and the tensors that change.
  * Fills changed, changes, room; sets packed.bias. */

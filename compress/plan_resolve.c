@@ -138,7 +138,7 @@ static pare_status take_linears(pare_ctx *cx, pare_plan *plan, size_t step, cons
 {
     const pare_pass *const pass = pare_passes[plan->recipe.step[step].pass];
     if (pare_pass_transforms(pass))
-        return pare__plan_transform(cx, plan, step, selected, owner);
+        return pare__plan_transform(cx, plan, step, selected, owner, pruner);
     if (pass->sparsity)
         PARE_TRY(pare__plan_prune(cx, plan, step, selected, owner, pruner));
     return pare_pass_prunes(pass) ? PARE_OK : own_linears(cx, plan, step, selected, owner);

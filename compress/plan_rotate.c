@@ -58,8 +58,8 @@ static pare_status check_fold(pare_ctx *cx, const pare_plan *plan, const pare_pl
             pass->folds(step->value))
             return pare_recipe_fail(cx, step->place,
                                     "%s: the input of %s is rotated while the model runs "
-                                    "(rotate: {online: true}), and no scale or shift folds through "
-                                    "that; leave it out with skip",
+                                    "(rotate: {online: true}), and no scale, shift or order folds "
+                                    "through that; leave it out with skip",
                                     pass->name, plan->model.block[t->block].linear[role].name);
     return PARE_OK;
 }

@@ -46,6 +46,32 @@ static pare_status refuse_quantized(pare_ctx *cx, const pare_plan *plan, size_t 
                             pass_at(plan, step)->name, name, by, pass_at(plan, by)->name);
 }
 
+/* True when a step gives `role`, which makes the input of the site, another order of rows. */
+static bool reorders(const pare_plan *plan, size_t step, pare_site site, size_t role)
+{
+    return (folds_of(plan, step) & PARE_FOLDS_ORDER) &&
+           pare_fold_reorders(&plan->model.config, site, (pare_role)role);
+}
+
+/* What changes places is still floats, and has no zeros that must stay where they are. */
+static pare_status check_order(pare_ctx *cx, const pare_plan *plan, size_t step, size_t block,
+                               pare_site site, const int64_t *owner, const int64_t *pruner)
+{
+    for (size_t role = 0; role < PARE_ROLES; role++) {
+        const char *const name = linear_name(plan, block, role);
+        const bool moves = reorders(plan, step, site, role);
+        if (moves && owner[role] >= 0)
+            return refuse_quantized(cx, plan, step, name, (size_t)owner[role]);
+        if ((moves || reads(plan, role, site)) && pruner[role] >= 0)
+            return pare_recipe_fail(cx, step_at(plan, step)->place,
+                                    "%s: %s is already pruned by pass %zu (%s), and what orders "
+                                    "channels must stand in front of it",
+                                    pass_at(plan, step)->name, name, (size_t)pruner[role],
+                                    pass_at(plan, (size_t)pruner[role])->name);
+    }
+    return PARE_OK;
+}
+
 /* All linears of the site are selected and still floats, and so is what makes its input. */
 static pare_status check_site(pare_ctx *cx, const pare_plan *plan, size_t step, size_t block,
                               pare_site site, const bool *selected, const int64_t *owner)
@@ -104,7 +130,7 @@ static pare_status refuse_nothing(pare_ctx *cx, const pare_plan *plan, size_t st
 }
 
 pare_status pare__plan_transform(pare_ctx *cx, pare_plan *plan, size_t step, const bool *selected,
-                                 const int64_t *owner)
+                                 const int64_t *owner, const int64_t *pruner)
 {
     const pare_pass *const pass = pass_at(plan, step);
     const unsigned sites = pass->sites(step_at(plan, step)->value);
@@ -118,6 +144,9 @@ pare_status pare__plan_transform(pare_ctx *cx, pare_plan *plan, size_t step, con
                 continue;
             PARE_TRY(check_site(cx, plan, step, block, (pare_site)site,
                                 selected + block * PARE_ROLES, owner + block * PARE_ROLES));
+            if (folds_of(plan, step) & PARE_FOLDS_ORDER)
+                PARE_TRY(check_order(cx, plan, step, block, (pare_site)site,
+                                     owner + block * PARE_ROLES, pruner + block * PARE_ROLES));
             plan->transform[plan->transforms++] =
                 (pare_plan_transform){.block = block, .site = (pare_site)site, .step = step};
         }
@@ -144,8 +173,30 @@ static pare_status check_grid(pare_ctx *cx, const pare_plan *plan, size_t step, 
                             quantizer->name, name);
 }
 
-/* A transform has a quantizer behind it on every linear of its site, and the order of the work
- * leaves what it folds into alone. */
+static pare_plan_linear *find_linear(const pare_plan *plan, size_t block, size_t role)
+{
+    for (size_t i = 0; i < plan->linears; i++)
+        if (plan->linear[i].block == block && plan->linear[i].role == role)
+            return &plan->linear[i];
+    return NULL;
+}
+
+/* An order of channels matters to N:M only. */
+static pare_status check_pattern(pare_ctx *cx, const pare_plan *plan, const pare_plan_transform *t,
+                                 size_t role)
+{
+    const pare_plan_linear *const l = find_linear(plan, t->block, role);
+    if (l && l->pruned && l->sparsity.of)
+        return PARE_OK;
+    return pare_recipe_fail(cx, step_at(plan, t->step)->place,
+                            "%s: no pass behind it prunes %s by a pattern N:M, and nothing else "
+                            "asks for an order of channels; add one, or leave the linear out here "
+                            "with skip",
+                            pass_at(plan, t->step)->name, linear_name(plan, t->block, role));
+}
+
+/* A transform has a quantizer behind it on every linear of its site, one that orders channels a
+ * pruner, and the order of the work leaves what it folds into alone. */
 static pare_status check_behind(pare_ctx *cx, const pare_plan *plan, const pare_plan_transform *t,
                                 const int64_t *owner)
 {
@@ -155,6 +206,10 @@ static pare_status check_behind(pare_ctx *cx, const pare_plan *plan, const pare_
         const int64_t behind = owner[t->block * PARE_ROLES + role];
         if (!reads(plan, role, t->site))
             continue;
+        if (folds_of(plan, t->step) & PARE_FOLDS_ORDER) {
+            PARE_TRY(check_pattern(cx, plan, t, role));
+            continue;
+        }
         if (behind < 0)
             return pare_recipe_fail(cx, place,
                                     "%s: no pass behind it quantizes %s; add one, or leave the "
@@ -244,18 +299,10 @@ static pare_status change_vector(pare_arena *a, pare_plan *plan, pare_changed_ki
              : name_in(a, l->name, ".bias"));
 }
 
-static pare_plan_linear *quantized(pare_plan *plan, size_t block, size_t role)
-{
-    for (size_t i = 0; i < plan->linears; i++)
-        if (plan->linear[i].block == block && plan->linear[i].role == role)
-            return &plan->linear[i];
-    return NULL;
-}
-
 /* The bias of a linear is stored anew: with its codes, or as a vector of its own. */
 static pare_status change_bias(pare_arena *a, pare_plan *plan, size_t block, size_t role)
 {
-    pare_plan_linear *const l = quantized(plan, block, role);
+    pare_plan_linear *const l = find_linear(plan, block, role);
     plan->room.bias |= 1u << role;
     if (!l)
         return change_vector(a, plan, PARE_CHANGED_BIAS, block, role);
@@ -267,7 +314,7 @@ static pare_status change_bias(pare_arena *a, pare_plan *plan, size_t block, siz
 static pare_status change_weight(pare_arena *a, pare_plan *plan, size_t block, size_t role)
 {
     const pare_linear *const l = &plan->model.block[block].linear[role];
-    if (quantized(plan, block, role))
+    if (find_linear(plan, block, role))
         return PARE_OK;
     const pare_plan_changed c = {.kind = PARE_CHANGED_WEIGHT,
                                  .block = block,
@@ -303,6 +350,9 @@ static pare_status change_site(pare_arena *a, pare_plan *plan, const pare_plan_t
         if (folds & PARE_FOLDS_SHIFT)
             PARE_TRY(change_bias(a, plan, t->block, role));
     }
+    for (size_t role = 0; role < PARE_ROLES; role++)
+        if (reorders(plan, t->step, t->site, role))
+            PARE_TRY(change_rows(a, plan, t->block, role));
     for (size_t role = 0; (folds & PARE_FOLDS_SHIFT) && role < PARE_ROLES; role++)
         if (reads(plan, role, t->site))
             PARE_TRY(change_bias(a, plan, t->block, role));

@@ -64,7 +64,8 @@ static pare_status check_folds(pare_run *run, size_t block, size_t step)
     return s;
 }
 
-/* Grid and activation of the quantizer that will follow on each linear of a site. */
+/* What will follow on each linear of a site: grid and activation of the quantizer, the rule of the
+ * pruner. */
 static void look_ahead(const pare_run *run, size_t block, pare_site site, pare_grid *grid,
                        pare_pass_site *to)
 {
@@ -76,6 +77,7 @@ static void look_ahead(const pare_run *run, size_t block, pare_site site, pare_g
         const pare_step *const step = &plan->recipe.step[l->step];
         const pare_pass *const pass = pare_passes[step->pass];
         to->activation[l->role] = l->packed.activation;
+        to->sparsity[l->role] = l->pruned ? &l->sparsity : NULL;
         if (l->packed.activation.bits == 0 && l->packed.activation.mode != PARE_ACTIVATION_FLOAT)
             to->activation[l->role].bits = 8;
         if (!pass->grid)

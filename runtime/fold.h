@@ -80,4 +80,24 @@ PARE_CHECKED pare_status pare_fold_scale(pare_ctx *cx, const pare_config *c,
 PARE_CHECKED pare_status pare_fold_shift(pare_ctx *cx, const pare_config *c,
                                          pare_float_block *block, pare_site site, const float *z);
 
+/* True when the rows of `role` are channels of the site and change places with them: gate and up
+ * for the input of down, v for that of o. */
+bool pare_fold_reorders(const pare_config *c, pare_site site, pare_role role);
+
+/* The order of channels as one of input columns: column j becomes what column[j] was. */
+void pare_fold_sources(const pare_config *c, pare_site site, const uint32_t *from,
+                       uint32_t *column);
+
+/* Gives the channels of a site another order: channel i becomes what channel from[i] was, in the
+ * columns of the site's linears and in the rows that make them. ATTENDED: channels stay in their
+ * head. Sites behind a norm share their channels with the residual stream and have no order of
+ * their own.
+ *   from  [channels], each channel once
+ * PARE_EINVAL (not an order, a channel of another head, by its index), PARE_ENOTSUP (behind a
+ * norm), PARE_ENOMEM. On failure nothing has changed. Memory  a row per worker, channels + columns
+ * x 4 bytes from `scratch`, given back. Threads over rows; exact. */
+PARE_CHECKED pare_status pare_fold_permute(pare_ctx *cx, pare_arena *scratch, const pare_config *c,
+                                           pare_float_block *block, pare_site site,
+                                           const uint32_t *from);
+
 #endif

@@ -20,6 +20,7 @@ const pare_pass *const pare_passes[] = {
     &pare_pass_omniquant,
     &pare_pass_rotate,
     &pare_pass_smoothquant,
+    &pare_pass_permute,
     &pare_pass_magnitude,
     &pare_pass_wanda,
     &pare_pass_ria,

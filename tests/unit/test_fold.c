@@ -220,6 +220,138 @@ START_TEST(statistics_follow_the_folds)
 }
 END_TEST
 
+/* Channels turned around inside each part that may be turned, by an odd step. */
+static uint32_t *turned(rig *r, pare_site site)
+{
+    const pare_config *const c = &r->model.config;
+    const size_t n = pare_fold_channels(c, site);
+    const size_t part = site == PARE_SITE_ATTENDED ? c->head_dim : n;
+    uint32_t *const from = tiny_take(&r->home.arena, n, sizeof *from);
+    for (size_t i = 0; i < n; i++)
+        from[i] = (uint32_t)(i / part * part + (part - 1 - i % part + 3 * (i / part + 1)) % part);
+    return from;
+}
+
+START_TEST(orders_of_channels_leave_the_logits_of_the_float_model_alone)
+{
+    static rig r;
+    rig_begin(&r);
+    const pare_config *const c = &r.model.config;
+    const float *const before = logits(&r, NULL);
+    const pare_float_block *const block = &r.block[0];
+    const float up = block->weight[PARE_ROLE_UP][0], gate = block->weight[PARE_ROLE_GATE][0];
+    for (size_t role = 0; role < PARE_ROLES; role++)
+        for (size_t i = 0; i < c->kv_heads * c->head_dim; i++) /* biases that differ */
+            block->bias[role][i] += (float)pare_random_normal(9, role, i);
+    const float *const biased = logits(&r, NULL);
+    ck_assert_double_gt(moved(&r, before, biased), 1e-3);
+    for (size_t b = 0; b < 2; b++)
+        for (pare_site site = PARE_SITE_ATTENDED; site < PARE_SITES; site++)
+            if (site == PARE_SITE_ATTENDED || site == PARE_SITE_ACTIVATED)
+                ck_assert_int_eq(pare_fold_permute(&r.home.cx, &r.home.arena, c, &r.block[b], site,
+                                                   turned(&r, site)),
+                                 PARE_OK);
+    ck_assert_double_le(moved(&r, biased, logits(&r, NULL)), 1e-5);
+    ck_assert_float_ne(block->weight[PARE_ROLE_UP][0], up);
+    ck_assert_float_ne(block->weight[PARE_ROLE_GATE][0], gate);
+    rig_end(&r);
+}
+END_TEST
+
+/* Weights, reference, inputs and every statistic of them take the order. */
+START_TEST(a_pass_orders_weights_reference_and_statistics_at_once)
+{
+    static rig r;
+    rig_begin(&r);
+    pare_ctx *const cx = &r.home.cx;
+    const pare_config *const c = &r.model.config;
+    const pare_site site = _i ? PARE_SITE_ACTIVATED : PARE_SITE_ATTENDED;
+    const size_t k = pare_site_width(c, site), share = c->heads / c->kv_heads, d = c->head_dim;
+    const unsigned every = PARE_STATS_HESSIAN | PARE_STATS_CHANNELS | PARE_STATS_SAMPLE;
+    unsigned kinds[PARE_SITES] = {0};
+    kinds[site] = every;
+    pare_stats was, is, direct;
+    ck_assert_int_eq(pare_stats_take(cx, &r.home.arena, c, kinds, TOKENS, &was), PARE_OK);
+    ck_assert_int_eq(pare_stats_take(cx, &r.home.arena, c, kinds, TOKENS, &is), PARE_OK);
+    ck_assert_int_eq(pare_stats_take(cx, &r.home.arena, c, kinds, TOKENS, &direct), PARE_OK);
+    const pare_tap taps[] = {pare_stats_tap(&was), pare_stats_tap(&is), pare_stats_tap(&direct)};
+    (void)logits(&r, &taps[0]);
+    (void)logits(&r, &taps[1]);
+    pare_float_block_copy(c, &r.block[0], &r.block[1]);
+    pare_pass_site s = {.config = c,
+                        .site = site,
+                        .current = &r.block[0],
+                        .reference = &r.block[1],
+                        .stats = &is.site[site],
+                        .scratch = &r.home.arena};
+    const uint32_t *const from = turned(&r, site);
+    const size_t reader = _i ? PARE_ROLE_DOWN : PARE_ROLE_O;
+    float *const w = tiny_take(&r.home.arena, c->hidden * k, sizeof *w);
+    memcpy(w, r.block[0].weight[reader], c->hidden * k * sizeof *w);
+    ck_assert_int_eq(pare_pass_order(cx, &s, from), PARE_OK);
+    (void)logits(&r, &taps[2]);
+    const pare_site_stats *const x = &was.site[site], *const y = &is.site[site],
+                                 *const z = &direct.site[site];
+    for (size_t j = 0; j < k; j++) {
+        const size_t p = _i ? from[j] : j / d * d + from[j / d / share * d + j % d] % d;
+        for (size_t i = 0; i < c->hidden; i++) {
+            ck_assert_float_eq(r.block[0].weight[reader][i * k + j], w[i * k + p]);
+            ck_assert_float_eq(r.block[1].weight[reader][i * k + j], w[i * k + p]);
+        }
+        ck_assert_float_eq(y->absmax[j], x->absmax[p]);
+        ck_assert_float_eq(y->absmean[j], x->absmean[p]);
+        ck_assert_float_eq(y->mean[j], x->mean[p]);
+        ck_assert_float_eq(y->min[j], x->min[p]);
+        ck_assert_float_eq(y->max[j], x->max[p]);
+        ck_assert_double_eq(y->sum[j], x->sum[p]);
+        ck_assert_double_eq(y->abs_sum[j], x->abs_sum[p]);
+        const double size = 1e-4 * (double)z->absmax[j];
+        for (size_t t = 0; t < TOKENS; t++)
+            ck_assert_double_le(fabs((double)(y->sample[t * k + j] - z->sample[t * k + j])), size);
+        for (size_t i = 0; i <= j; i++)
+            ck_assert_double_le(fabs((double)(y->h[j * k + i] - z->h[j * k + i])),
+                                TOKENS * size * (double)z->absmax[i]);
+    }
+    rig_end(&r);
+}
+END_TEST
+
+START_TEST(what_is_no_order_of_channels_is_refused_and_nothing_changes)
+{
+    static rig r;
+    rig_begin(&r);
+    pare_ctx *const cx = &r.home.cx;
+    pare_arena *const a = &r.home.arena;
+    const pare_config *const c = &r.model.config;
+    const float *const before = logits(&r, NULL);
+    for (pare_site site = PARE_SITE_ATTENTION; site < PARE_SITES; site++) {
+        uint32_t *const from = turned(&r, site);
+        const bool norm = pare_site_norm(c, site) >= 0;
+        const uint32_t first = from[0];
+        from[0] = norm ? first : from[1];
+        ck_assert_int_eq(pare_fold_permute(cx, a, c, &r.block[0], site, from),
+                         norm ? PARE_ENOTSUP : PARE_EINVAL);
+        ck_assert_ptr_nonnull(strstr(cx->what, norm ? "every block reads them" : "channel 1 of"));
+        pare_ctx_clear(cx);
+        from[0] = 1U << 30;
+        ck_assert_int_eq(pare_fold_permute(cx, a, c, &r.block[0], site, from),
+                         norm ? PARE_ENOTSUP : PARE_EINVAL);
+        pare_ctx_clear(cx);
+        from[0] = first;
+        if (site != PARE_SITE_ATTENDED)
+            continue;
+        const uint32_t other = from[c->head_dim];
+        from[c->head_dim] = from[0];
+        from[0] = other;
+        ck_assert_int_eq(pare_fold_permute(cx, a, c, &r.block[0], site, from), PARE_EINVAL);
+        ck_assert_ptr_nonnull(strstr(cx->what, "of another head"));
+        pare_ctx_clear(cx);
+    }
+    ck_assert_mem_eq(before, logits(&r, NULL), TOKENS * c->vocab * sizeof(float));
+    rig_end(&r);
+}
+END_TEST
+
 START_TEST(a_pass_folds_into_weights_reference_and_statistics_at_once)
 {
     static rig r;
@@ -322,6 +454,9 @@ int main(void)
     tcase_add_loop_test(t, folds_leave_the_logits_of_the_float_model_alone, 0, 2);
     tcase_add_loop_test(t, a_fold_changes_the_input_of_its_site_as_asked, 0, PARE_SITES);
     tcase_add_loop_test(t, statistics_follow_the_folds, 0, PARE_SITES);
+    tcase_add_test(t, orders_of_channels_leave_the_logits_of_the_float_model_alone);
+    tcase_add_loop_test(t, a_pass_orders_weights_reference_and_statistics_at_once, 0, 2);
+    tcase_add_test(t, what_is_no_order_of_channels_is_refused_and_nothing_changes);
     tcase_add_test(t, a_pass_folds_into_weights_reference_and_statistics_at_once);
     tcase_add_test(t, what_cannot_be_folded_is_refused_and_nothing_changes);
     tcase_add_test(t, a_long_run_of_tokens_is_sampled_evenly);

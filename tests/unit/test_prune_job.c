@@ -35,6 +35,15 @@ static const composition composed[] = {
      "  - wanda: {sparsity: 0.5, stability: 3, targets: \"*.mlp.*\"}\n",
      {0, 0},
      {"f16 bitmask", "Chosen anew from disjoint parts of the calibration"}},
+    {"  - permute: {}\n  - ria: {pattern: \"2:4\"}\n  - gptq: {bits: 4, group: 32, "
+     "true_sequential: false}\n",
+     {2, 4},
+     {"permute", "| 2:4 | 14 |"}},
+    {"  - permute: {span: 8, targets: \"*.down_proj\"}\n  - wanda: {pattern: \"4:8\", targets: "
+     "\"*.down_proj\"}\n  - sparsegpt: {pattern: \"1:4\", skip: [\"*.down_proj\", "
+     "\"*.1.mlp.*\"]}\n",
+     {1, 1},
+     {"permute", "f16 bitmask"}},
     {"  - ria: {pattern: \"2:4\"}\n", {2, 4}, {"f16 2:4", "| bytes, not time |"}},
     {"  - sparsegpt_joint: {pattern: \"2:4\", bits: 4, group: 64}\n",
      {2, 4},
@@ -286,6 +295,19 @@ START_TEST(orders_that_the_facts_do_not_allow_are_refused)
         {"  - magnitude: {}\n  - squeezellm: {bits: 3}\n", "have no 0 to keep"},
         {"  - magnitude: {}\n  - billm: {}\n", "have no 0 to keep"},
         {"  - smoothquant: {}\n  - magnitude: {}\n", "no pass behind it quantizes"},
+        {"  - permute: {}\n  - ria: {}\n",
+         "5:5: permute: no pass behind it prunes model.layers.0.self_attn.o_proj by a pattern N:M"},
+        {"  - permute: {}\n  - rtn: {}\n", "by a pattern N:M"},
+        {"  - wanda: {targets: \"*.gate_proj\"}\n  - permute: {}\n  - ria: {pattern: \"2:4\", "
+         "skip: "
+         "\"*.gate_proj\"}\n",
+         "permute: model.layers.0.mlp.gate_proj is already pruned by pass 0 (wanda), and what "
+         "orders channels must stand in front"},
+        {"  - rtn: {targets: \"*.up_proj\"}\n  - permute: {targets: \"*.down_proj\"}\n"
+         "  - ria: {pattern: \"2:4\", targets: \"*.down_proj\"}\n",
+         "permute: model.layers.0.mlp.up_proj is already quantized by pass 0 (rtn)"},
+        {"  - permute: {targets: \"*.q_proj\"}\n  - ria: {pattern: \"2:4\"}\n",
+         "leave no input to work on"},
     };
     for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
         char text[1024];

@@ -178,7 +178,8 @@ START_TEST(what_cannot_be_rotated_is_refused_with_its_place)
          "model.layers.1.mlp.down_proj is not"},
         {HEAD "  - rotate: {online: true}\n  - awq\n  - rtn\n",
          "recipe.yaml:9:5: awq: the input of model.layers.0.self_attn.o_proj is rotated while the "
-         "model runs (rotate: {online: true}), and no scale or shift folds through that; leave it "
+         "model runs (rotate: {online: true}), and no scale, shift or order folds through that; "
+         "leave it "
          "out with skip"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
