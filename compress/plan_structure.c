@@ -60,6 +60,18 @@ static pare_status check_step(pare_ctx *cx, const pare_plan *plan, size_t step,
     return PARE_OK;
 }
 
+/* Key/value heads that stay: as the ratio says, and then up to a number of query heads that divides
+ * hidden_size where it did before, because transformers refuses a config.json that says otherwise.
+ */
+static size_t heads_left(const pare_config *c, double ratio)
+{
+    const size_t each = c->heads / c->kv_heads;
+    size_t left = pare_part_kept(c->kv_heads, ratio, 1);
+    while (c->hidden % c->heads == 0 && c->hidden % (each * left) != 0)
+        left++;
+    return left;
+}
+
 /* One part of the blocks gets smaller. */
 static pare_status cut_part(pare_ctx *cx, pare_plan *plan, size_t step, pare_part p,
                             const pare_pass_structure *s, bool *some)
@@ -78,7 +90,8 @@ static pare_status cut_part(pare_ctx *cx, pare_plan *plan, size_t step, pare_par
                                 "%s: the model has one key/value head, which cannot go; write "
                                 "heads: false",
                                 name);
-    *left = pare_part_kept(count, s->share[p], p == PARE_PART_HEADS ? 1 : PARE_CHANNELS_STEP);
+    *left = p == PARE_PART_HEADS ? heads_left(c, s->share[p])
+                                 : pare_part_kept(count, s->share[p], PARE_CHANNELS_STEP);
     if (*left == count)
         return PARE_OK;
     *some = true;
@@ -123,6 +136,15 @@ static pare_status cut_blocks(pare_ctx *cx, pare_plan *plan, size_t step, size_t
     return check_dtypes(cx, plan, step);
 }
 
+/* Directions that stay are a multiple of 8 and, as transformers wants hidden_size, of the heads. */
+static size_t slicegpt_step(const pare_config *c)
+{
+    size_t step = PARE_SLICEGPT_STEP;
+    while (c->hidden % c->heads == 0 && step % c->heads != 0)
+        step += PARE_SLICEGPT_STEP;
+    return step;
+}
+
 static pare_status cut_hidden(pare_ctx *cx, pare_plan *plan, size_t step, double share)
 {
     const size_t hidden = plan->model.config.hidden;
@@ -132,12 +154,13 @@ static pare_status cut_hidden(pare_ctx *cx, pare_plan *plan, size_t step, double
                                 "%s changes the basis of the whole model and must be the only "
                                 "pass; work on what it wrote with a second recipe",
                                 name);
-    plan->out.hidden = pare_part_kept(hidden, share, PARE_SLICEGPT_STEP);
+    const size_t multiple = slicegpt_step(&plan->model.config);
+    plan->out.hidden = pare_part_kept(hidden, share, multiple);
     if (plan->out.hidden == hidden)
         return pare_recipe_fail(cx, step_at(plan, step)->place,
                                 "%s: nothing would go: of %zu directions as many stay as round up "
-                                "to a multiple of %d; raise the ratio",
-                                name, hidden, PARE_SLICEGPT_STEP);
+                                "to a multiple of %zu; raise the ratio",
+                                name, hidden, multiple);
     plan->calibrated = true;
     plan->unties = plan->model.config.tied;
     return PARE_OK;

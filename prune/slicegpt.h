@@ -13,7 +13,7 @@
 
 #include "runtime/fold.h"
 
-enum { PARE_SLICEGPT_STEP = 8 }; /* directions that stay are a multiple of this */
+enum { PARE_SLICEGPT_STEP = 8 }; /* directions that stay are a multiple of this, and of the heads */
 
 typedef struct pare_slicegpt {
     size_t hidden, kept;

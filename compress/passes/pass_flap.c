@@ -8,7 +8,8 @@ static const pare_param params[] = {
     [RATIO] = {.name = "ratio", .type = PARE_PARAM_NUMBER, .min = 0.01, .max = 0.95,
         .fallback = 0.2, .help = "share of the heads and of the MLP channels of each block that goes"},
     [HEADS] = {.name = "heads", .type = PARE_PARAM_BOOL, .fallback = 1,
-        .help = "take out key/value heads with their query heads; as many as stay round up"},
+        .help = "take out key/value heads with their query heads; as many as stay round up, to a "
+                "number of query heads that divides hidden_size"},
     [FFN] = {.name = "ffn", .type = PARE_PARAM_BOOL, .fallback = 1,
         .help = "take out MLP channels; as many as stay round up to a multiple of 32"},
     {.name = NULL},

@@ -6,7 +6,7 @@ enum { RATIO };
 static const pare_param params[] = {
     [RATIO] = {.name = "ratio", .type = PARE_PARAM_NUMBER, .min = 0.01, .max = 0.95,
         .fallback = 0.2, .help = "share of the stream's directions that goes; what stays rounds up "
-        "to a multiple of 8"},
+        "to a multiple of 8 and of the number of heads"},
     {.name = NULL},
 };
 // clang-format on

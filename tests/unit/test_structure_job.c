@@ -290,7 +290,7 @@ START_TEST(what_cannot_be_cut_is_refused_with_its_place)
                                            "whole model and must be the only pass"},
         {HEAD "  - slicegpt: {ratio: 0.1}\n",
          "recipe.yaml:8:5: slicegpt: nothing would go: of 48 directions as many stay as round up "
-         "to a multiple of 8; raise the ratio"},
+         "to a multiple of 24; raise the ratio"},
         {TOP EVALUATE "passes:\n  - depth\n", "recipe.yaml:7:5: depth needs calibration data"},
         {TOP EVALUATE "passes:\n  - flap: {ratio: 0.5}\n",
          "recipe.yaml:7:5: flap needs calibration data"},
@@ -322,6 +322,27 @@ START_TEST(the_only_key_value_head_cannot_go)
     job_recipe(&one, HEAD "  - flap: {ratio: 0.5, heads: false}\n");
     ck_assert_int_eq(job_run(&one, (job_opts){.output = "out"}, NULL), PARE_OK);
     job_remove_directory(one.root);
+}
+END_TEST
+
+/* Of four groups of two heads, three would make six heads, which do not divide 64 directions. */
+START_TEST(heads_that_stay_divide_the_hidden_size)
+{
+    char what[1024];
+    tiny_model m = tiny_model_default();
+    m.hidden = 64;
+    m.heads = 8;
+    m.kv_heads = 4;
+    outcome o;
+    teardown();
+    place = job_make(&m);
+    job_recipe(&place, HEAD "  - channels: {score: random, ratio: 0.25, ffn: false}\n");
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, what), PARE_EUSAGE);
+    ck_assert_msg(strstr(what, "nothing would go") != NULL, "%s", what);
+    run(&o, HEAD "  - channels: {score: random, ratio: 0.5, ffn: false}\n", "out");
+    ck_assert_int_eq(member(&o, "num_key_value_heads"), 2);
+    ck_assert_int_eq(member(&o, "num_attention_heads"), 4);
+    finish(&o);
 }
 END_TEST
 
@@ -360,6 +381,11 @@ END_TEST
 START_TEST(directions_that_are_never_taken_go)
 {
     outcome o;
+    tiny_model m = tiny_model_default();
+    m.dtype = PARE_F32;
+    m.heads = 4; /* divides 8, so that directions go in steps of 8 */
+    teardown();
+    place = job_make(&m);
     for (int c = 40; c < 48; c++) {
         job_change(&place, "model.embed_tokens.weight", JOB_ALL, c, 0, 0);
         for (size_t b = 0; b < 2; b++) {
@@ -404,6 +430,7 @@ int main(void)
     tcase_add_test(tc, the_smaller_model_can_be_quantized);
     tcase_add_test(tc, what_cannot_be_cut_is_refused_with_its_place);
     tcase_add_test(tc, the_only_key_value_head_cannot_go);
+    tcase_add_test(tc, heads_that_stay_divide_the_hidden_size);
     suite_add_tcase(s, tc);
     return unit_main(s);
 }
