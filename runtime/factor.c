@@ -227,6 +227,22 @@ static pare_status make_order(pare_arena *scratch, const float *h, size_t k,
     return PARE_OK;
 }
 
+/* The order that the caller gives. */
+static pare_status copy_order(pare_ctx *cx, const pare_factor_opts *opts, size_t k, uint8_t *seen,
+                              uint32_t *order)
+{
+    if (opts->act_order || opts->apart)
+        return pare_fail(cx, PARE_EINVAL, "an order is given, and another asked for");
+    for (size_t j = 0; j < k; j++) {
+        order[j] = opts->order[j];
+        if (order[j] >= k || seen[order[j]])
+            return pare_fail(cx, PARE_EINVAL, "position %zu has column %u, %s", j, order[j],
+                             order[j] >= k ? "which is none" : "as another has");
+        seen[order[j]] = 1;
+    }
+    return PARE_OK;
+}
+
 /* Marks dead columns; mean of the diagonal over the others, 1 when there are none. */
 static double survey(const float *h, size_t k, uint8_t *dead, size_t *dead_count)
 {
@@ -256,7 +272,10 @@ pare_status pare_factorize(pare_ctx *cx, pare_arena *scratch, const pare_factor_
     out->dead = order ? PARE_NEW(scratch, uint8_t, k) : NULL;
     if (!out->dead)
         return PARE_ENOMEM;
-    PARE_TRY(make_order(scratch, h, k, opts, order));
+    if (opts->order) /* dead is written only below */
+        PARE_TRY(copy_order(cx, opts, k, out->dead, order));
+    else
+        PARE_TRY(make_order(scratch, h, k, opts, order));
 
     pare_damping *const d = &out->damping;
     factor_job job = {.cx = cx, .h = h, .k = k, .order = order, .dead = out->dead};
@@ -265,7 +284,7 @@ pare_status pare_factorize(pare_ctx *cx, pare_arena *scratch, const pare_factor_
     if (d->failed)
         PARE_TRY(climb(scratch, &job, opts->damp, true, d));
     out->u = d->failed ? NULL : h;
-    out->order = opts->act_order || opts->apart ? order : NULL;
+    out->order = opts->act_order || opts->apart || opts->order ? order : NULL;
     out->apart = opts->apart;
     return PARE_OK;
 }

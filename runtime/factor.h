@@ -24,6 +24,7 @@ typedef struct pare_factor_opts {
     bool act_order; /* columns by falling H_jj */
     size_t apart;   /* columns of the largest H_jj, of equal ones the first, that come last; at most
                        k, 0 with act_order */
+    const uint32_t *order; /* [k] column of each position, each once; NULL: the two above say */
 } pare_factor_opts;
 
 /* A factor is shared by all linears of a site. */
@@ -47,9 +48,9 @@ typedef struct pare_factor {
  *   h    [k, k] f32, lower triangle; becomes the factor's memory (u), so it is destroyed
  *   out  order and dead are taken from `scratch` and live as long as what it holds
  *
- * Returns PARE_OK, PARE_ENOMEM, PARE_EINVAL when damp is not in [0, 1] or `apart` does not fit, or
- * PARE_ENUMERIC when H holds a NaN or an infinity (the message names the entry).
- * Memory   one more k x k f32 from `scratch`, given back (twice that when it comes to f64).
+ * Returns PARE_OK, PARE_ENOMEM, PARE_EINVAL when damp is not in [0, 1], `apart` does not fit or
+ * `order` is none, or PARE_ENUMERIC when H holds a NaN or an infinity (the message names the
+ * entry). Memory   one more k x k f32 from `scratch`, given back (twice that when it comes to f64).
  * Work     2/3 k^3 per rung.   Threads over tiles.   Exact: class MACHINE (BLAS), any thread count.
  * Source   U by one factorization of the reversed matrix: if R is the reversal and
  *          R H R = L L^T, then U = R L^-1 R is upper triangular and U^T U = H^-1.

@@ -1,12 +1,25 @@
-/* SparseGPT alone and joint with rounding: the same sweep, without and with a grid. */
+/* SparseGPT alone and joint with rounding: the same sweep, without and with a grid; alone also with
+ * the columns in the order of ROSE. */
+#include <string.h>
+
 #include "compress/passes/passes_internal.h"
 #include "compress/passes/prune.h"
 #include "compress/passes/quantize.h"
+#include "prune/rose.h"
 #include "prune/sparsegpt.h"
 
 /* Rows behind the pruner's own, which begin at `base`. */
-enum { DAMP = PARE_PRUNE_PARAMS, BLOCK, STABILITY, RATIOS };
+enum {
+    DAMP = PARE_PRUNE_PARAMS,
+    BLOCK,
+    STABILITY,
+    RATIOS,
+    ORDER = RATIOS + PARE_PRUNE_RATIO_PARAMS
+};
+enum { NATURAL, ROSE };
 enum { JOINT = PARE_QUANTIZE_PARAMS, ACTIVATIONS = JOINT + BLOCK + 1 };
+
+static const pare_word orders[] = {{"natural", NATURAL}, {"rose", ROSE}, {NULL, 0}};
 
 // clang-format off
 #define SWEEP_TABLE(base)                                                                          \
@@ -18,7 +31,10 @@ enum { JOINT = PARE_QUANTIZE_PARAMS, ACTIVATIONS = JOINT + BLOCK + 1 };
         .help = "columns between lazy updates, which are compared when unstructured"}
 
 static const pare_param params[] = {
-    SWEEP_TABLE(0), PARE_PRUNE_STABILITY(STABILITY), PARE_PRUNE_RATIOS(RATIOS), {.name = NULL}};
+    SWEEP_TABLE(0), PARE_PRUNE_STABILITY(STABILITY), PARE_PRUNE_RATIOS(RATIOS),
+    [ORDER] = {.name = "order", .type = PARE_PARAM_CHOICE, .fallback = NATURAL, .words = orders,
+        .help = "unstructured: columns as they lie, or those that lose most first (ROSE)"},
+    {.name = NULL}};
 static const pare_param joint_params[] = {
     PARE_QUANTIZE_TABLE,
     SWEEP_TABLE(JOINT),
@@ -39,7 +55,12 @@ static pare_pass_cost sweep_cost(const double *value, size_t n, size_t k, size_t
 
 static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threads)
 {
-    return sweep_cost(value, n, k, threads);
+    pare_pass_cost c = sweep_cost(value, n, k, threads);
+    if (value[ORDER] == ROSE) { /* a factor of its own for each linear */
+        c.linear_bytes += k * k * sizeof(float) + n * (size_t)value[BLOCK] * 5 + k * 64;
+        c.flops += (double)k * (double)k * (double)k * 2.0 / 3.0;
+    }
+    return c;
 }
 
 static pare_pass_cost joint_cost(const double *value, size_t n, size_t k, size_t threads)
@@ -50,6 +71,11 @@ static pare_pass_cost joint_cost(const double *value, size_t n, size_t k, size_t
 static pare_status sparsity(pare_ctx *cx, const double *value, pare_sparsity *out)
 {
     PARE_TRY(pare_prune_rule(cx, value, PARE_COMPARE_LAYER, out));
+    if (out->of && value[ORDER] == ROSE)
+        return pare_fail(cx, PARE_EINVAL,
+                         "order: rose moves columns, and pattern %u:%u needs them where they lie; "
+                         "leave one out",
+                         out->keep, out->of);
     return pare_prune_check_ratios(cx, value + RATIOS, out);
 }
 
@@ -73,9 +99,8 @@ static pare_status joint_site(pare_ctx *cx, const double *value, const pare_site
 
 /* With a grid into the codes, without one in place. */
 static pare_status sweep(pare_ctx *cx, const double *value, const pare_grid *grid,
-                         pare_pass_linear *linear, pare_arena *scratch)
+                         const pare_factor *factor, pare_pass_linear *linear, pare_arena *scratch)
 {
-    const pare_factor *const factor = linear->site_state;
     const pare_sparsegpt_opts opts = {
         .block = (size_t)value[BLOCK], .sparsity = linear->sparsity, .grid = grid};
     pare_quantize_ladder(factor, linear->result);
@@ -99,17 +124,47 @@ static pare_pass_ratios ratios(const double *value)
     return pare_prune_ratios(value + RATIOS);
 }
 
+/* The factor in the order of ROSE, or that of the site where the order is the natural one. */
+static pare_status reorder(pare_ctx *cx, const double *value, pare_pass_linear *linear,
+                           pare_arena *scratch, pare_factor *out)
+{
+    const size_t k = linear->k;
+    float *squares;
+    pare_rose_found found;
+    uint32_t *const order = PARE_NEW(scratch, uint32_t, k);
+    if (!order)
+        return PARE_ENOMEM;
+    PARE_TRY(pare_quantize_diagonal(scratch, linear->h, k, &squares));
+    PARE_TRY(pare_rose_order(cx, scratch, linear->sparsity, squares, linear->w, linear->n, k,
+                             (size_t)value[BLOCK], order, &found));
+    pare_quantize_note(linear, "%.0f%%, %s, range %.2f", 100 * linear->sparsity->ratio,
+                       found.columnar ? "rose" : "natural order", found.range);
+    *out = *(const pare_factor *)linear->site_state;
+    if (!found.columnar)
+        return PARE_OK;
+    const pare_factor_opts opts = {.damp = (float)value[DAMP], .order = order};
+    float *const u = PARE_NEW(scratch, float, k *k);
+    if (!u)
+        return PARE_ENOMEM;
+    memcpy(u, linear->h, k * k * sizeof *u);
+    return pare_factorize(cx, scratch, &opts, u, k, out);
+}
+
 static pare_status prune(pare_ctx *cx, const double *value, pare_pass_linear *linear,
                          pare_arena *scratch)
 {
-    return sweep(cx, value, NULL, linear, scratch);
+    pare_factor factor;
+    if (value[ORDER] == NATURAL)
+        return sweep(cx, value, NULL, linear->site_state, linear, scratch);
+    PARE_TRY(reorder(cx, value, linear, scratch, &factor));
+    return sweep(cx, value, NULL, &factor, linear, scratch);
 }
 
 static pare_status joint_run(pare_ctx *cx, const double *value, pare_pass_linear *linear,
                              pare_arena *scratch)
 {
     const pare_grid grid = pare_quantize_grid(value);
-    return sweep(cx, value + JOINT, &grid, linear, scratch);
+    return sweep(cx, value + JOINT, &grid, linear->site_state, linear, scratch);
 }
 
 static pare_activation joint_activation(const double *value)

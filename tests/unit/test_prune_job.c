@@ -35,6 +35,9 @@ static const composition composed[] = {
      "  - wanda: {sparsity: 0.5, stability: 3, targets: \"*.mlp.*\"}\n",
      {0, 0},
      {"f16 bitmask", "Chosen anew from disjoint parts of the calibration"}},
+    {"  - sparsegpt: {sparsity: 0.6, order: rose, block: 32, stability: 2}\n",
+     {0, 0},
+     {"60%", "f16 bitmask"}},
     {"  - permute: {}\n  - ria: {pattern: \"2:4\"}\n  - gptq: {bits: 4, group: 32, "
      "true_sequential: false}\n",
      {2, 4},
@@ -295,6 +298,8 @@ START_TEST(orders_that_the_facts_do_not_allow_are_refused)
         {"  - magnitude: {}\n  - squeezellm: {bits: 3}\n", "have no 0 to keep"},
         {"  - magnitude: {}\n  - billm: {}\n", "have no 0 to keep"},
         {"  - smoothquant: {}\n  - magnitude: {}\n", "no pass behind it quantizes"},
+        {"  - sparsegpt: {pattern: \"2:4\", order: rose}\n",
+         "5:5: sparsegpt: order: rose moves columns, and pattern 2:4 needs them where they lie"},
         {"  - permute: {}\n  - ria: {}\n",
          "5:5: permute: no pass behind it prunes model.layers.0.self_attn.o_proj by a pattern N:M"},
         {"  - permute: {}\n  - rtn: {}\n", "by a pattern N:M"},
