@@ -3,7 +3,7 @@
 #include "compress/passes/quantize.h"
 #include "prune/wanda.h"
 
-const pare_word pare_prune_share[] = {{"default", 0}, {NULL, 0}};
+const pare_word pare_prune_share[] = {{"auto", 0}, {NULL, 0}};
 const pare_word pare_prune_patterns[] = {{"unstructured", 0}, {NULL, 0}};
 const pare_word pare_prune_compare[] = {
     {"layer", PARE_COMPARE_LAYER}, {"row", PARE_COMPARE_ROW}, {NULL, 0}};

@@ -25,7 +25,7 @@ extern const pare_word pare_prune_share[], pare_prune_patterns[], pare_prune_com
 #define PARE_PRUNE_TABLE(base, compare, sets)                                                      \
     [(base) + PARE_PRUNE_SPARSITY] = {.name = "sparsity", .type = PARE_PARAM_NUMBER, .min = 0.001, \
         .max = 0.999, .fallback = 0, .words = pare_prune_share,                                    \
-        .help = "share of weights that go, unstructured; default: 0.5"},                           \
+        .help = "share of weights that go; auto: 0.5, or what the pattern says"},                  \
     [(base) + PARE_PRUNE_PATTERN] = {.name = "pattern", .type = PARE_PARAM_PATTERN, .max = 64,     \
         .words = pare_prune_patterns,                                                              \
         .help = "N:M: of each M inputs of a row N stay, such as 2:4"},                             \
