@@ -178,6 +178,10 @@ static pare_status cut_step(pare_ctx *cx, pare_plan *plan, size_t step)
     for (pare_part p = PARE_PART_HEADS; p < PARE_PARTS; p++)
         if (s.share[p] > 0)
             PARE_TRY(cut_part(cx, plan, step, p, &s, &some));
+    if (!some && s.share[PARE_PART_HEADS] <= 0 && s.share[PARE_PART_CHANNELS] <= 0)
+        return pare_recipe_fail(cx, step_at(plan, step)->place,
+                                "%s: nothing would go: heads and ffn are both false",
+                                pass_at(plan, step)->name);
     if (!some)
         return pare_recipe_fail(cx, step_at(plan, step)->place,
                                 "%s: nothing would go: of %zu key/value heads, and of %zu channels "

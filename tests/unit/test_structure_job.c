@@ -280,7 +280,8 @@ START_TEST(what_cannot_be_cut_is_refused_with_its_place)
         {HEAD "  - flap: {ratio: 0.05}\n",
          "recipe.yaml:8:5: flap: nothing would go: of 2 key/value heads, and of 112 channels in "
          "steps of 32, all that stay are rounded up; raise the ratio"},
-        {HEAD "  - flap: {heads: false, ffn: false}\n", "recipe.yaml:8:5: flap: nothing would go"},
+        {HEAD "  - flap: {heads: false, ffn: false}\n",
+         "recipe.yaml:8:5: flap: nothing would go: heads and ffn are both false"},
         {HEAD "  - flap: {ratio: 1}\n", "ratio"},
         {HEAD "  - depth: {blocks: 2}\n",
          "recipe.yaml:8:5: depth: 2 blocks of 2 would leave none; take out 1 at most"},
