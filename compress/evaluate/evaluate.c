@@ -127,7 +127,9 @@ static pare_status summarize(evaluation *e, pare_eval_result *out)
     for (size_t i = 0; i < n; i++)
         if (!isfinite(e->nll[i]) || (e->sides > 1 && !isfinite(e->kl[i])))
             return pare_fail(e->cx, PARE_ENUMERIC,
-                             "the logits of scored position %zu are not finite", i);
+                             "the logits of scored position %zu are not finite: the weights or "
+                             "activations overflow; \"pare verify\" finds damaged files",
+                             i);
     *out = (pare_eval_result){.scored = n, .nll = mean(e->nll, n)};
     out->ppl = exp(out->nll);
     out->ppl_stderr = ppl_error(e->nll, n, out->nll, out->ppl);
