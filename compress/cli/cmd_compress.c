@@ -154,6 +154,8 @@ static pare_status print_json(pare_cli *cli, const pare_compress_result *result)
     pare_json_put_finite(w, "bits_per_weight", r->bits_per_weight);
     if (pruned_zeros(r) >= 0)
         pare_json_put_finite(w, "zeros", pruned_zeros(r));
+    if (pare_report_stability(r) > 0)
+        pare_json_put_finite(w, "stability", pare_report_stability(r));
     pare_json_put_finite(w, "seconds", r->seconds);
     pare_json_put_integer(w, "peak_rss_bytes", (int64_t)r->peak_rss_bytes);
     pare_json_put_integer(w, "peak_anonymous_bytes", (int64_t)r->peak_anonymous_bytes);
@@ -180,6 +182,10 @@ static void print_text(const pare_compress_result *result)
                      r->untied ? " (rotate unties the head)" : "");
     if (pruned_zeros(r) >= 0)
         (void)printf("zeros             %.2f%% of the pruned linears\n", 100 * pruned_zeros(r));
+    if (pare_report_stability(r) > 0)
+        (void)printf("stability         %.2f%% of the weights that stay are the same for disjoint "
+                     "parts of the calibration\n",
+                     100 * pare_report_stability(r));
     for (size_t i = 0; i < r->evaluations; i++) {
         const pare_report_eval *const e = &r->evaluation[i];
         (void)printf("perplexity        %.4f -> %.4f (%+.2f%%)", e->before.ppl, e->after.ppl,

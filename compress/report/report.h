@@ -43,6 +43,10 @@ typedef struct pare_report {
     const char *started; /* ISO 8601, UTC */
 } pare_report;
 
+/* How much of the choice of weights parts of the calibration agree on, over all linears of which it
+ * was measured; 0: of none. */
+double pare_report_stability(const pare_report *r);
+
 /* Writes the four files into `directory`, each whole. PARE_EIO, PARE_ENOSPC, PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_report_write(pare_ctx *cx, const pare_report *r,
                                            const char *directory);

@@ -120,7 +120,7 @@ pare_sparsity_total pare__report_sparse(const pare_report *r, pare_sparsity_stor
     return t;
 }
 
-double pare__report_stability(const pare_report *r)
+double pare_report_stability(const pare_report *r)
 {
     double sum = 0, weights = 0;
     for (size_t i = 0; i < r->rows; i++) {
@@ -149,7 +149,7 @@ static void put_sparse(pare_text_out *t, const pare_report *r)
                            s.linears, 100 * zeros, (unsigned long long)s.bytes,
                            (unsigned long long)s.dense_bytes, s.saves);
     }
-    const double stability = pare__report_stability(r);
+    const double stability = pare_report_stability(r);
     if (stability > 0)
         pare__text_put(t, "\n" PARE_REPORT_STABILITY "\n", 100 * stability);
 }

@@ -115,19 +115,36 @@ static void put_sparse(pare_text_out *t, const pare_report *r)
                            (unsigned long long)s.dense_bytes, s.saves);
     }
     pare__text_put(t, "</table>\n");
-    const double stability = pare__report_stability(r);
+    const double stability = pare_report_stability(r);
     if (stability > 0)
         pare__text_put(t, "<p>" PARE_REPORT_STABILITY "</p>\n", 100 * stability);
 }
 
+/* Between two notes of a linear; nothing in front of the first. */
+static const char *next_note(size_t *notes)
+{
+    return (*notes)++ ? "; " : "";
+}
+
 static void put_notes(pare_text_out *t, const pare_linear_result *l)
 {
+    size_t notes = 0;
+    if (l->fallback)
+        pare__text_put(t, "%srounded to nearest", next_note(&notes));
+    if (l->f64)
+        pare__text_put(t, "%sdouble precision", next_note(&notes));
+    if (l->raises)
+        pare__text_put(t, "%sdamping raised", next_note(&notes));
+    if (l->dead)
+        pare__text_put(t, "%s%zu dead inputs", next_note(&notes), l->dead);
+    if (l->stability > 0)
+        pare__text_put(t, "%s%.1f%% of the choice is stable", next_note(&notes),
+                       100 * l->stability);
     for (size_t i = 0; i < l->steps; i++) {
         if (!l->step[i].note[0])
             continue;
-        pare__text_put(t, "%s: ", l->step[i].pass);
+        pare__text_put(t, "%s%s: ", next_note(&notes), l->step[i].pass);
         pare__text_put_html(t, l->step[i].note);
-        pare__text_put(t, " ");
     }
 }
 
@@ -152,12 +169,7 @@ static void put_layers(pare_text_out *t, const pare_report *r)
             pare__text_put(t, "<td>%.3g</td><td>%g</td>", l->output_error, l->damp);
         else
             pare__text_put(t, "<td></td><td></td>");
-        pare__text_put(t, "<td>%s%s%s", l->fallback ? "rounded to nearest " : "",
-                       l->f64 ? "double precision " : "", l->raises ? "damping raised " : "");
-        if (l->dead)
-            pare__text_put(t, "%zu dead inputs ", l->dead);
-        if (l->stability > 0)
-            pare__text_put(t, "%.1f%% of the choice is stable ", 100 * l->stability);
+        pare__text_put(t, "<td>");
         put_notes(t, l);
         pare__text_put(t, "</td></tr>\n");
     }

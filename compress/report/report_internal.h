@@ -38,9 +38,6 @@ const char *pare__report_caution(const pare_report *r, size_t pass);
 pare_sparsity_total pare__report_sparse(const pare_report *r, pare_sparsity_store store,
                                         bool floats, double *zeros);
 
-/* How much of the choice of weights parts of the calibration agree on, over all linears of which it
- * was measured; 0: of none. */
-double pare__report_stability(const pare_report *r);
 #define PARE_REPORT_STABILITY                                                                      \
     "Chosen anew from disjoint parts of the calibration, the pruners keep %.2f%% of the same "     \
     "weights (intersection over union, a mean over pairs of parts)."
@@ -55,10 +52,10 @@ void pare__report_structure_card(pare_text_out *t, const pare_report *r);
 void pare__report_structure_html(pare_text_out *t, const pare_report *r);
 void pare__report_structure_csv(pare_text_out *t, const pare_report *r);
 
-/* True when keys and values are kept otherwise than as floats. */
 /* What to say behind the bits per weight of the original model; may be empty. */
 const char *pare__report_untied(const pare_report *r);
 
+/* True when keys and values are kept otherwise than as floats. */
 bool pare__report_has_cache(const pare_report *r);
 
 /* Error of a row that is shown: of the outputs where it was measured, else of the weights. */

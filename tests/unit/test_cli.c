@@ -185,6 +185,21 @@ START_TEST(the_plan_says_what_zeros_save)
 }
 END_TEST
 
+START_TEST(a_run_tells_how_stable_its_choice_of_weights_is)
+{
+    static const char command[] = "compress " TINY "/stable.yaml --restart";
+    pare_ctx cx;
+    make_tiny();
+    write_recipe("stable", "  - wanda: {pattern: \"2:4\", stability: 2}\n");
+    const char *const text = call(command, OUT)->text;
+    ck_assert_msg(strstr(text, "\nstability         ") != NULL, "%s", text);
+    pare_json *const json = parse(&cx, "compress " TINY "/stable.yaml --restart --format json");
+    const double stability = pare_json_number(pare_json_get(json, "stability"), -1);
+    ck_assert(stability > 0 && stability <= 1);
+    pare_json_free(json);
+}
+END_TEST
+
 START_TEST(data_that_do_not_fit_the_models_are_a_mistake_of_the_user)
 {
     make_tiny();
@@ -290,6 +305,7 @@ START_TEST(every_command_and_pass_has_a_page)
         {"help help", "TOPIC"},
         {"help rtn", "symmetric"},
         {"help gptq", "act_order"},
+        {"help wanda", "auto  "}, /* what sparsity is unless a recipe says it */
         {"help error", "130"},
         {"help error 4", "    4  bad"},
         {"generate '" HEDGE "' --prompt '' --tokens 3", "\n"},
@@ -444,6 +460,7 @@ int main(void)
     tcase_add_test(t, data_that_do_not_fit_the_models_are_a_mistake_of_the_user);
     tcase_add_test(t, every_command_and_pass_has_a_page);
     tcase_add_test(t, the_plan_says_what_zeros_save);
+    tcase_add_test(t, a_run_tells_how_stable_its_choice_of_weights_is);
     tcase_add_test(t, the_example_on_the_page_of_each_pass_can_be_planned);
     tcase_add_test(t, a_page_names_every_parameter_with_its_default);
     tcase_add_test(t, json_of_eval_holds_what_was_asked_for_and_no_more);

@@ -152,7 +152,10 @@ START_TEST(zeros_of_pruned_linears_are_told_with_what_they_save)
     check_contains("README.md", "| like other weights | 1 | 50.00% | 2304 | 2304 | nothing |\n",
                    "bitmask");
     check_contains("README.md", "the pruners keep 75.00% of the same weights", "bitmask");
-    check_contains("report.html", "75.0% of the choice is stable", "bitmask");
+    check_contains("report.html",
+                   "<td>75.0% of the choice is stable; awq: alpha 0.55, &quot;c&quot;</td>",
+                   "bitmask");
+    check_contains("report.html", "<td>rounded to nearest; 3 dead inputs</td>", "inputs </td>");
     check_contains("report.html",
                    "<td>like other weights</td><td>1</td><td>50.00%</td><td>2304</td>", "bitmask");
 }
