@@ -2,6 +2,8 @@
 #ifndef PARE_COMPRESS_COMPRESS_INTERNAL_H
 #define PARE_COMPRESS_COMPRESS_INTERNAL_H
 
+#include <math.h>
+
 #include "calib/stats.h"
 #include "calib/wave.h"
 #include "compress/compress.h"
@@ -61,6 +63,18 @@ typedef struct pare_run {
 /* What a transform leaves of the float model may differ from it by this share of the largest
  * value. */
 #define PARE__SAME 1e-5
+
+/* The larger of two distances; once one of them is NaN, NaN. */
+static inline double pare__farther(double a, double b)
+{
+    return isnan(a) || b <= a ? a : b;
+}
+
+/* Whether values of which the largest is `most` may have moved that far. */
+static inline bool pare__same(double moved, double most)
+{
+    return isfinite(moved) && moved <= PARE__SAME * most;
+}
 
 double pare__seconds(void); /* monotonic */
 PARE_PRINTF(3, 4)

@@ -38,15 +38,14 @@ typedef struct moved {
 static void measure(moved *m, const float *want, const float *got, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        const double e = fabs((double)want[i] - (double)got[i]);
         m->most = fmax(m->most, fabs((double)want[i]));
-        m->by = e <= m->by ? m->by : e;
+        m->by = pare__farther(m->by, fabs((double)want[i] - (double)got[i]));
     }
 }
 
 static pare_status judge(pare_run *run, const moved *m, size_t position, const char *where)
 {
-    if (m->by <= PARE__SAME * m->most)
+    if (pare__same(m->by, m->most))
         return PARE_OK;
     return pare_fail(run->cx, PARE_ENUMERIC,
                      "rotate: %s: position %zu of the float model moved by %.3g of its largest "

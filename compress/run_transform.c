@@ -50,12 +50,11 @@ static pare_status check_folds(pare_run *run, size_t block, size_t step)
     pare_status s = y ? reference_outputs(run, y) : PARE_ENOMEM;
     double most = 0.0, moved = 0.0;
     for (size_t i = 0; s == PARE_OK && i < count; i++) {
-        const double e = fabs((double)y[i] - (double)run->folded[i]);
         most = fmax(most, fabs((double)run->folded[i]));
-        moved = e <= moved ? moved : e; /* a NaN stays */
+        moved = pare__farther(moved, fabs((double)y[i] - (double)run->folded[i]));
     }
     pare_arena_rewind(&run->scratch, mark);
-    if (s == PARE_OK && !(moved <= PARE__SAME * most))
+    if (s == PARE_OK && !pare__same(moved, most))
         s = pare_fail(run->cx, PARE_ENUMERIC,
                       "%s: block %zu: the outputs of the float model moved by %.3g of the largest "
                       "(%.3g), more than %g; milder scales are needed",

@@ -1,4 +1,5 @@
 /* Jobs with transforms: what is refused, what is stored, and that nothing depends on the way. */
+#include "compress/compress_internal.h"
 #include "compress/verify.h"
 #include "formats/checkpoint.h"
 #include "tests/unit/job.h"
@@ -472,6 +473,22 @@ START_TEST(a_fold_that_would_change_the_float_model_is_refused)
 }
 END_TEST
 
+/* What folds and rotations are judged by. */
+START_TEST(a_value_that_is_no_number_is_not_the_same)
+{
+    const double by[3] = {1e-9, (double)NAN, 1e-8};
+    double moved = 0;
+    for (size_t i = 0; i < 3; i++)
+        moved = pare__farther(moved, by[i]);
+    ck_assert(isnan(moved));
+    ck_assert(!pare__same(moved, 1));
+    ck_assert(!pare__same((double)INFINITY, (double)INFINITY));
+    ck_assert(pare__same(0, 0));
+    ck_assert(pare__same(pare__farther(1e-6, 1e-5), 1));
+    ck_assert(!pare__same(pare__farther(1e-6, 2e-5), 1));
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("transform");
@@ -479,6 +496,7 @@ int main(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, 240);
     tcase_add_loop_test(tc, bytes_do_not_depend_on_threads_or_breaks, 0, 3);
+    tcase_add_test(tc, a_value_that_is_no_number_is_not_the_same);
     tcase_add_test(tc, a_changed_tensor_that_was_damaged_is_found_on_the_way);
     tcase_add_test(tc, orders_that_the_facts_do_not_allow_are_refused_with_their_place);
     tcase_add_test(tc, orders_that_are_legal_run);
