@@ -43,6 +43,11 @@ pare_status pare__plan_prune(pare_ctx *cx, const pare_plan *plan, size_t step, c
     pare_sparsity unused;
     const size_t draws = pare_plan_draws(plan, step), samples = plan->recipe.calibration.samples;
     PARE_TRY(read_sparsity(cx, plan, step, &unused));
+    if (draws == 1)
+        return pare_recipe_fail(cx, step_at(plan, step)->place,
+                                "%s: stability compares parts of the calibration, and one part has "
+                                "nothing to agree with; take 2 to 16, or leave it out",
+                                pass_name(plan, step));
     if (samples && draws > samples)
         return pare_recipe_fail(cx, step_at(plan, step)->place,
                                 "%s: stability wants %zu parts of the calibration, which has %zu "

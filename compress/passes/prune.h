@@ -39,7 +39,8 @@ extern const pare_word pare_prune_share[], pare_prune_patterns[], pare_prune_com
 #define PARE_PRUNE_STABILITY(index)                                                                \
     [index] = {.name = "stability", .type = PARE_PARAM_INTEGER, .min = 0, .max = 16,               \
         .fallback = 0, .unit = "parts",                                                            \
-        .help = "parts of the calibration to repeat the choice on, and report how far they agree"}
+        .help = "2 parts of the calibration or more, to repeat the choice on: how far do they "    \
+                "agree?"}
 /* Rows for passes that share out the ratio by a rule. */
 #define PARE_PRUNE_RATIOS(base)                                                                    \
     [(base) + PARE_PRUNE_RULE] = {.name = "ratios", .type = PARE_PARAM_CHOICE, .fallback = 0,      \

@@ -427,6 +427,9 @@ START_TEST(the_choice_is_as_stable_as_the_calibration)
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "many"}, what), PARE_EUSAGE);
     ck_assert_ptr_nonnull(
         strstr(what, "stability wants 13 parts of the calibration, which has 12"));
+    recipe("  - wanda: {stability: 1}\n");
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "one"}, what), PARE_EUSAGE);
+    ck_assert_ptr_nonnull(strstr(what, "recipe.yaml:5:5: wanda: stability compares parts"));
 }
 END_TEST
 
