@@ -50,15 +50,16 @@ typedef struct pare_compensate {
  *
  *   w     [n, k] f32; with a grid destroyed; without: the result, 0 where a weight went
  *   out   with a grid: planes from pare_codes_take for it; written. Without: NULL. With columns
- * kept apart also outlier_code and outlier_scale (outliers = factor->apart) loss  NULL, or the sum
- * of (w_j - q_j)^2 / (2 U_jj^2) over the matrix in double; written
+ *         kept apart also outlier_code and outlier_scale (outliers = factor->apart)
+ *   loss  NULL, or the sum of (w_j - q_j)^2 / (2 U_jj^2) over the matrix in double; written
  *
  * Returns PARE_OK, PARE_EINVAL (bits, block, sparsity, a factor that failed, what does not
  * go together: N:M and act_order, sparsity and keep_zeros, zeros and CODEBOOK, columns kept apart
  * and a sparsity or another grid), PARE_ESHAPE (group, or k or the columns kept apart differ from
  * the factor), PARE_ENUMERIC when a weight is not finite or a scale cannot be stored, by row, group
  * and value, also when the compensated weights overflow or one kept apart exceeds 65504,
- * PARE_ENOMEM. Memory  per worker block x 320 bytes and one row; with sparsity block x 64 bytes,
+ * PARE_ENOMEM.
+ * Memory  per worker block x 320 bytes and one row; with sparsity block x 64 bytes,
  * keep_zeros k x 128 bytes, without a grid block x 512 bytes more; one number per group;
  * unstructured n x block x 5 bytes.   Work  n k^2 / 2 multiply-adds. Threads over tiles of 128
  * rows; Exact as the factor. */
