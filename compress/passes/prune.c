@@ -51,9 +51,16 @@ pare_pass_ratios pare_prune_ratios(const double *value)
 pare_status pare_prune_check_ratios(pare_ctx *cx, const double *value, const pare_sparsity *s)
 {
     const pare_pass_ratios r = pare_prune_ratios(value);
+    const char *const rule = pare_prune_rules[r.rule].text;
+    if (r.rule != PARE_RATIOS_OWL && r.outlier != PARE_PRUNE_OUTLIER_USUAL)
+        return pare_fail(cx, PARE_EINVAL, "outlier %g is for ratios: owl, and ratios are %s",
+                         r.outlier, rule);
+    if (r.rule == PARE_RATIOS_UNIFORM && r.spread != PARE_PRUNE_SPREAD_USUAL)
+        return pare_fail(cx, PARE_EINVAL,
+                         "spread %g is for ratios: owl or search, and ratios are uniform",
+                         r.spread);
     if (r.rule == PARE_RATIOS_UNIFORM)
         return PARE_OK;
-    const char *const rule = pare_prune_rules[r.rule].text;
     if (s->of)
         return pare_fail(cx, PARE_EINVAL,
                          "pattern %u:%u takes the same share of every linear; leave out ratios: "

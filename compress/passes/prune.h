@@ -15,6 +15,8 @@ enum {
 };
 /* Rows of PARE_PRUNE_RATIOS. */
 enum { PARE_PRUNE_RULE, PARE_PRUNE_SPREAD, PARE_PRUNE_OUTLIER, PARE_PRUNE_RATIO_PARAMS };
+#define PARE_PRUNE_SPREAD_USUAL  0.08
+#define PARE_PRUNE_OUTLIER_USUAL 5.0
 enum { PARE_COMPARE_LAYER, PARE_COMPARE_ROW };
 extern const pare_word pare_prune_share[], pare_prune_patterns[], pare_prune_compare[],
     pare_prune_ties[], pare_prune_rules[];
@@ -47,10 +49,10 @@ extern const pare_word pare_prune_share[], pare_prune_patterns[], pare_prune_com
         .words = pare_prune_rules,                                                                 \
         .help = "unstructured: every linear loses the same share, or a share by the rule"},        \
     [(base) + PARE_PRUNE_SPREAD] = {.name = "spread", .type = PARE_PARAM_NUMBER, .min = 0.001,     \
-        .max = 0.5, .fallback = 0.08,                                                              \
+        .max = 0.5, .fallback = PARE_PRUNE_SPREAD_USUAL,                                           \
         .help = "ratios: how far a share may lie from sparsity, which is their mean"},             \
     [(base) + PARE_PRUNE_OUTLIER] = {.name = "outlier", .type = PARE_PARAM_NUMBER, .min = 1,       \
-        .max = 1000, .fallback = 5,                                                                \
+        .max = 1000, .fallback = PARE_PRUNE_OUTLIER_USUAL,                                         \
         .help = "owl: a score above so many times its block's mean is an outlier"}
 // clang-format on
 
@@ -62,7 +64,8 @@ PARE_CHECKED pare_status pare_prune_rule(pare_ctx *cx, const double *value, doub
 /* What the rows of PARE_PRUNE_RATIOS say, `value` being the first. */
 pare_pass_ratios pare_prune_ratios(const double *value);
 
-/* That they go with the sparsity: PARE_EINVAL for a pattern, or a spread that leaves 0 .. 1. */
+/* That they go with the sparsity: PARE_EINVAL for a pattern, a spread that leaves 0 .. 1, or a
+ * setting (it differs from the usual) that the rule makes no use of. */
 PARE_CHECKED pare_status pare_prune_check_ratios(pare_ctx *cx, const double *value,
                                                  const pare_sparsity *s);
 

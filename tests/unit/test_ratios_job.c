@@ -277,6 +277,10 @@ START_TEST(ratios_that_cannot_be_are_refused)
         {"  - sparsegpt: {sparsity: 0.95, ratios: owl}\n",
          "5:5: sparsegpt: ratios: owl takes sparsity 0.95 - spread 0.08 to sparsity + spread"},
         {"  - magnitude: {sparsity: 0.1, ratios: owl, spread: 0.1}\n", "lower spread"},
+        {"  - wanda: {spread: 0.05}\n",
+         "spread 0.05 is for ratios: owl or search, and ratios are uniform"},
+        {"  - wanda: {ratios: search, outlier: 7}\n",
+         "outlier 7 is for ratios: owl, and ratios are search"},
         {"  - sparsegpt_joint: {ratios: owl}\n", "unknown key \"ratios\""},
     };
     char what[1024];
