@@ -136,7 +136,7 @@ pare_status pare__plan_refuse_held_out(pare_ctx *cx, const pare_plan *plan, cons
     return pare_recipe_fail(cx, place,
                             "%s: a pruned model is always evaluated, the recipe has no "
                             "\"evaluate:\", and %s; add \"evaluate:\" with perplexity or kl of "
-                            "a text or tokens file",
+                            "a text or tokens file, or calibrate on fewer windows of a file",
                             name, why);
 }
 
