@@ -130,6 +130,28 @@ START_TEST(assignment_keeps_more_than_allocation_alone)
 }
 END_TEST
 
+/* The last place was shared out best: no two groups gain by trading their channels there. */
+START_TEST(no_trade_at_the_last_place_gains)
+{
+    const order_case *const c = &cases[_i];
+    const float *const t = scores(c->channels, c->rows);
+    const pare_permute_opts opts = {c->keep, c->of, c->channels};
+    uint32_t order[64];
+    double kept[2];
+    ck_assert_int_eq(pare_permute_choose(&cx, &arena, &opts, t, c->channels, c->rows, order, kept),
+                     PARE_OK);
+    for (size_t g = c->of - 1; g < c->channels; g += c->of)
+        for (size_t h = c->of - 1; h < g; h += c->of) {
+            uint32_t traded[64];
+            memcpy(traded, order, sizeof traded);
+            traded[g] = order[h];
+            traded[h] = order[g];
+            const double sum = kept_by_sorting(t, c->channels, c->rows, c->keep, c->of, traded);
+            ck_assert_double_le(sum, kept[1] * (1 + 1e-9));
+        }
+}
+END_TEST
+
 /* Where each group has exactly two channels that matter nothing can be gained. */
 START_TEST(channels_stay_where_nothing_is_gained)
 {
@@ -180,6 +202,7 @@ int main(void)
     tcase_add_checked_fixture(t, quant_setup, quant_teardown);
     tcase_add_test(t, the_assignment_is_the_best_of_all);
     tcase_add_loop_test(t, more_is_kept_and_the_sums_are_true, 0, CASES);
+    tcase_add_loop_test(t, no_trade_at_the_last_place_gains, 0, CASES);
     tcase_add_test(t, assignment_keeps_more_than_allocation_alone);
     tcase_add_test(t, channels_stay_where_nothing_is_gained);
     tcase_add_test(t, every_failed_allocation_is_reported_and_leaks_nothing);
