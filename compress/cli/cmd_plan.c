@@ -191,6 +191,15 @@ static void print_ratios(const pare_plan *p)
     }
 }
 
+/* All of them in their order: a linear names only those that prune and quantize it. */
+static void print_passes(const pare_plan *p)
+{
+    for (size_t i = 0; i < p->recipe.steps; i++)
+        (void)printf("%s%s", i ? ", " : "passes            ",
+                     pare_passes[p->recipe.step[i].pass]->name);
+    (void)printf("\n");
+}
+
 static void print_evaluation(const pare_plan *p)
 {
     if (p->held_out)
@@ -216,6 +225,7 @@ static void print_text(const pare_plan *p, double seconds)
                  pare_packed_index_name(&p->layout) ? " and the index" : "");
     print_bytes("other files", p->other_bytes, ", estimate");
     print_bytes("input", p->input_bytes, "");
+    print_passes(p);
     if (!p->structured)
         (void)printf("%-17s %s%.3f in the listed linears\n", "bits per weight",
                      p->ratios ? "about " : "", p->bits_per_weight);

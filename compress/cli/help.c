@@ -87,12 +87,12 @@ static void print_pass(const pare_pass *pass)
         char range[128];
         print_range(p, range, sizeof range);
         pare_param_print(p, p->fallback, fallback, sizeof fallback);
-        (void)printf("  %-16s %-38s %-8s %s%s%s%s\n", p->name, range, fallback, p->help,
+        (void)printf("  %-16s %-38s %-12s %s%s%s%s\n", p->name, range, fallback, p->help,
                      p->unit ? " [" : "", p->unit ? p->unit : "", p->unit ? "]" : "");
     }
     if (!pass->rotation && !pass->structure)
         (void)printf(
-            "  %-16s %-38s %-8s %s\n  %-16s %-38s %-8s %s\n", "targets", "list of patterns", "all",
+            "  %-16s %-38s %-12s %s\n  %-16s %-38s %-12s %s\n", "targets", "list of patterns", "all",
             "linears of the blocks to work on: globs, or re: and an expression, of whole names",
             "skip", "list of patterns", "none", "linears to leave as they are");
     if (has_param(pass, "symmetric"))

@@ -164,6 +164,7 @@ START_TEST(the_plan_says_what_zeros_save)
     const char *const text = call("plan " TINY "/zeros.yaml", OUT)->text;
     static const char *const line[] = {
         "magnitude + rtn  ",
+        "\npasses            magnitude, rtn, rtn\n",
         "2:4  int4 g32 sym 2:4 ",
         "stored like other weights in 2 linears: saves no bytes and no time",
         "left out of 2 linears (2:4): ",
@@ -305,7 +306,7 @@ START_TEST(every_command_and_pass_has_a_page)
         {"help help", "TOPIC"},
         {"help rtn", "symmetric"},
         {"help gptq", "act_order"},
-        {"help wanda", "auto  "}, /* what sparsity is unless a recipe says it */
+        {"help wanda", "auto         share"}, /* what sparsity is unless a recipe says it */
         {"help error", "130"},
         {"help error 4", "    4  bad"},
         {"generate '" HEDGE "' --prompt '' --tokens 3", "\n"},
