@@ -78,6 +78,15 @@ static bool has_param(const pare_pass *pass, const char *name)
     return false;
 }
 
+/* A transform for which only a pruner by N:M has a use. */
+static bool orders_channels(const pare_pass *pass)
+{
+    double value[PARE_PARAMS_MAX];
+    for (size_t i = 0; pass->params[i].name; i++)
+        value[i] = pass->params[i].fallback;
+    return pass->folds && (pass->folds(value) & PARE_FOLDS_ORDER);
+}
+
 static void print_pass(const pare_pass *pass)
 {
     char fallback[32];
@@ -92,7 +101,8 @@ static void print_pass(const pare_pass *pass)
     }
     if (!pass->rotation && !pass->structure)
         (void)printf(
-            "  %-16s %-38s %-12s %s\n  %-16s %-38s %-12s %s\n", "targets", "list of patterns", "all",
+            "  %-16s %-38s %-12s %s\n  %-16s %-38s %-12s %s\n", "targets", "list of patterns",
+            "all",
             "linears of the blocks to work on: globs, or re: and an expression, of whole names",
             "skip", "list of patterns", "none", "linears to leave as they are");
     if (has_param(pass, "symmetric"))
@@ -118,7 +128,8 @@ static void print_pass(const pare_pass *pass)
         pare_param_print(pass->params, pass->params->fallback, fallback, sizeof fallback);
         (void)printf("%s: %s", pass->params->name, fallback);
     }
-    (void)printf("}\n%s", pare_pass_transforms(pass) || pass->rotation
+    (void)printf("}\n%s", orders_channels(pass) ? "           - ria: {pattern: 2:4}\n"
+                          : pare_pass_transforms(pass) || pass->rotation
                               ? "           - gptq: {bits: 4, group: 64}\n"
                               : "");
 }
