@@ -336,7 +336,11 @@ START_TEST(the_example_on_the_page_of_each_pass_can_be_planned)
         FILE *const f = fopen(TINY "/example.yaml", "w");
         ck_assert(f && fputs(recipe, f) >= 0);
         ck_assert_int_eq(fclose(f), 0);
-        const outcome *const o = call("plan " TINY "/example.yaml", ERR);
+        /* 20 % of the few directions of this model rounds to none */
+        const bool narrows = strcmp(pare_passes[i]->name, "slicegpt") == 0;
+        const outcome *const o =
+            narrows ? call("plan " TINY "/example.yaml --set passes.0.slicegpt.ratio=0.5", ERR)
+                    : call("plan " TINY "/example.yaml", ERR);
         ck_assert_msg(o->code == 0, "%s: exit %d: %s\n%s", pare_passes[i]->name, o->code, o->text,
                       recipe);
     }
