@@ -173,4 +173,24 @@ static inline void job_hash(const job_place *p, const char *output, char hex[PAR
     pare_arena_release(&a);
 }
 
+/* Two artifacts of one file each hold the same bytes. */
+static inline void job_check_same_weights(const job_place *p, const char *first, const char *second)
+{
+    pare_ctx cx;
+    pare_arena a;
+    char path[100], *text[2];
+    size_t len[2];
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    for (size_t i = 0; i < 2; i++) {
+        (void)snprintf(path, sizeof path, "%s/packed-00001-of-00001.safetensors",
+                       i ? second : first);
+        ck_assert_int_eq(pare_file_read(&cx, &a, job_path(p, path), 1 << 24, &text[i], &len[i]),
+                         PARE_OK);
+    }
+    ck_assert_uint_eq(len[0], len[1]);
+    ck_assert_mem_eq(text[0], text[1], len[0]);
+    pare_arena_release(&a);
+}
+
 #endif

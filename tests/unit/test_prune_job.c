@@ -380,25 +380,6 @@ static double stability_of(const char *output)
     return stability;
 }
 
-static void check_same_weights(const char *first, const char *second)
-{
-    pare_ctx cx;
-    pare_arena a;
-    char path[100], *text[2];
-    size_t len[2];
-    pare_ctx_init(&cx);
-    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
-    for (size_t i = 0; i < 2; i++) {
-        (void)snprintf(path, sizeof path, "%s/packed-00001-of-00001.safetensors",
-                       i ? second : first);
-        ck_assert_int_eq(
-            pare_file_read(&cx, &a, job_path(&place, path), 1 << 24, &text[i], &len[i]), PARE_OK);
-    }
-    ck_assert_uint_eq(len[0], len[1]);
-    ck_assert_mem_eq(text[0], text[1], len[0]);
-    pare_arena_release(&a);
-}
-
 /* Windows that are all alike choose alike; others do not, and magnitude is no matter of windows. */
 START_TEST(the_choice_is_as_stable_as_the_calibration)
 {
@@ -409,7 +390,7 @@ START_TEST(the_choice_is_as_stable_as_the_calibration)
     recipe("  - wanda: {sparsity: 0.5}\n");
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "plain"}, NULL), PARE_OK);
     ck_assert_double_eq(stability_of("plain"), 0);
-    check_same_weights("random", "plain");
+    job_check_same_weights(&place, "random", "plain");
     FILE *const f = fopen(job_path(&place, "tokens.i32"), "wb");
     ck_assert_ptr_nonnull(f);
     for (int32_t i = 0; i < 24 * 64; i++) {

@@ -237,25 +237,6 @@ START_TEST(other_steps_keep_their_ratio)
 }
 END_TEST
 
-static void check_same_weights(const char *first, const char *second)
-{
-    pare_ctx cx;
-    pare_arena a;
-    char path[100], *text[2];
-    size_t len[2];
-    pare_ctx_init(&cx);
-    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
-    for (size_t i = 0; i < 2; i++) {
-        (void)snprintf(path, sizeof path, "%s/packed-00001-of-00001.safetensors",
-                       i ? second : first);
-        ck_assert_int_eq(
-            pare_file_read(&cx, &a, job_path(&place, path), 1 << 24, &text[i], &len[i]), PARE_OK);
-    }
-    ck_assert_uint_eq(len[0], len[1]);
-    ck_assert_mem_eq(text[0], text[1], len[0]);
-    pare_arena_release(&a);
-}
-
 /* So the look at the float model leaves nothing behind. */
 START_TEST(without_outliers_it_is_as_uniform)
 {
@@ -263,7 +244,7 @@ START_TEST(without_outliers_it_is_as_uniform)
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "owl"}, NULL), PARE_OK);
     recipe("  - sparsegpt: {sparsity: 0.5}\n");
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "uniform"}, NULL), PARE_OK);
-    check_same_weights("owl", "uniform");
+    job_check_same_weights(&place, "owl", "uniform");
 }
 END_TEST
 
