@@ -2,29 +2,73 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
+#endif
 
-/* clang 14 has no name for F16C in __builtin_cpu_supports. */
+const pare_cpu_level pare_cpu_levels[PARE_CPU_LEVELS] = {
+    {"ref", 0},
+    {"avx2", PARE_CPU_AVX2},
+    {"avxvnni", PARE_CPU_AVX2 | PARE_CPU_AVXVNNI},
+    {"avx512", PARE_CPU_AVX2 | PARE_CPU_AVX512},
+    {"neon", PARE_CPU_NEON},
+    {"dotprod", PARE_CPU_NEON | PARE_CPU_DOTPROD},
+    {"i8mm", PARE_CPU_NEON | PARE_CPU_DOTPROD | PARE_CPU_I8MM},
+};
+
+#if defined(__x86_64__)
+/* Compilers differ in the names they know, so these two are read from the processor. */
 static int has_f16c(void)
 {
     unsigned a, b, c, d;
     return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C) != 0;
 }
-#endif
+
+static int has_avxvnni(void)
+{
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & 1u << 4) != 0;
+}
 
 unsigned pare_cpu_detect(void)
 {
-    unsigned cpu = 0;
-#if defined(__x86_64__)
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c())
-        cpu |= PARE_CPU_AVX2;
-#endif
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !has_f16c())
+        return 0;
+    unsigned cpu = PARE_CPU_AVX2;
+    if (has_avxvnni())
+        cpu |= PARE_CPU_AVXVNNI;
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512vnni"))
+        cpu |= PARE_CPU_AVX512;
     return cpu;
 }
+#elif defined(__aarch64__)
+unsigned pare_cpu_detect(void)
+{
+    const unsigned long one = getauxval(AT_HWCAP), two = getauxval(AT_HWCAP2);
+    unsigned cpu = PARE_CPU_NEON;
+    if (one & 1ul << 20)
+        cpu |= PARE_CPU_DOTPROD;
+    if (two & 1ul << 13)
+        cpu |= PARE_CPU_I8MM;
+    return cpu;
+}
+#else
+unsigned pare_cpu_detect(void)
+{
+    return 0;
+}
+#endif
 
 const char *pare_cpu_name(unsigned cpu)
 {
-    return cpu & PARE_CPU_AVX2 ? "avx2" : "ref";
+    size_t best = 0;
+    for (size_t i = 0; i < PARE_CPU_LEVELS; i++)
+        if ((pare_cpu_levels[i].cpu & ~cpu) == 0)
+            best = i;
+    return pare_cpu_levels[best].name;
 }
 
 void pare_kernels_init(pare_kernels *k, unsigned cpu)

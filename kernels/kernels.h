@@ -76,8 +76,24 @@
 enum { PARE_X8_GROUP_MAX = 65536 };
 
 enum {
-    PARE_CPU_AVX2 = 1u << 0, /* AVX2 + FMA + F16C, always together */
+    PARE_CPU_AVX2 = 1u << 0,    /* AVX2 + FMA + F16C, always together */
+    PARE_CPU_AVXVNNI = 1u << 1, /* sums of 4 products of u8 x s8, 256 bits */
+    PARE_CPU_AVX512 = 1u << 2,  /* AVX-512 F + BW + DQ + VL + VNNI, always together */
+    PARE_CPU_NEON = 1u << 3,    /* of AArch64 */
+    PARE_CPU_DOTPROD = 1u << 4,
+    PARE_CPU_I8MM = 1u << 5,
 };
+
+/* What can be asked for by name. */
+typedef struct pare_cpu_level {
+    const char *name;
+    unsigned cpu; /* PARE_CPU_* bits that it needs and uses */
+} pare_cpu_level;
+
+enum { PARE_CPU_LEVELS = 7 };
+
+/* ref, avx2, avxvnni, avx512, neon, dotprod, i8mm: of one kind of processor, better ones last. */
+extern const pare_cpu_level pare_cpu_levels[PARE_CPU_LEVELS];
 
 enum { PARE_X24_TILE = 8 /* tokens whose codes lie side by side for 2:4 weights */ };
 
@@ -164,7 +180,7 @@ typedef struct pare_kernels {
 /* Features of the running CPU, as PARE_CPU_* bits. */
 unsigned pare_cpu_detect(void);
 
-/* Name of a level for messages and manifests: "ref" or "avx2". Static storage. */
+/* Name of the best level whose bits are all in `cpu`, for messages and reports. Static storage. */
 const char *pare_cpu_name(unsigned cpu);
 
 /* Fills *k: reference first, then every faster version that `cpu` allows. Pure: no globals. */

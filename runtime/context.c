@@ -29,9 +29,29 @@ void pare_ctx_init(pare_ctx *cx)
 {
     *cx = (pare_ctx){0};
     cx->alloc = (pare_alloc){counted_resize, cx};
-    const char *const level = getenv("PARE_CPU_LEVEL");
-    cx->cpu = level && strcmp(level, "ref") == 0 ? 0 : pare_cpu_detect();
+    cx->cpu = pare_cpu_detect();
     pare_kernels_init(&cx->kernels, cx->cpu);
+}
+
+pare_status pare_ctx_cpu(pare_ctx *cx, const char *level)
+{
+    const unsigned have = pare_cpu_detect();
+    char names[128];
+    size_t at = 0;
+    for (size_t i = 0; i < PARE_CPU_LEVELS; i++) {
+        const pare_cpu_level *const l = &pare_cpu_levels[i];
+        if (l->cpu & ~have)
+            continue;
+        if (strcmp(level, l->name) == 0) {
+            cx->cpu = l->cpu;
+            pare_kernels_init(&cx->kernels, cx->cpu);
+            return PARE_OK;
+        }
+        const int n = snprintf(names + at, sizeof names - at, "%s%s", at ? ", " : "", l->name);
+        at += n < 0 ? 0 : (size_t)n;
+    }
+    return pare_fail(cx, PARE_EINVAL, "no kernels of level \"%s\" on this processor, which has %s",
+                     level, names);
 }
 
 pare_status pare_fail(pare_ctx *cx, pare_status s, const char *fmt, ...)

@@ -38,8 +38,13 @@ typedef struct pare_ctx {
 } pare_ctx;
 
 /* Fills *cx: malloc behind the hook with accounting against limit_bytes, every kernel the CPU has,
- * no pool, no progress. PARE_CPU_LEVEL=ref in the environment keeps the references. Never fails. */
+ * no pool, no progress. Never fails. */
 void pare_ctx_init(pare_ctx *cx);
+
+/* Takes the kernels of the level of that name (pare_cpu_levels) in place of the best ones. Every
+ * level gives the same bytes. PARE_EINVAL, naming the levels there are, for a name that is none or
+ * a level that this CPU lacks. */
+PARE_CHECKED pare_status pare_ctx_cpu(pare_ctx *cx, const char *level);
 
 /* Records the first failure and returns `s`, so that callers write `return pare_fail(...)`. */
 pare_status pare_fail(pare_ctx *cx, pare_status s, const char *fmt, ...) PARE_PRINTF(3, 4);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -107,6 +108,9 @@ static pare_status run(pare_cli *cli, int argc, char **argv)
     pare_args args;
     PARE_TRY(pare_args_parse(&cli->cx, command, argc - 2, argv + 2, &args));
     PARE_TRY(read_format(cli, &args));
+    const char *const level = getenv("PARE_CPU");
+    if (level && pare_ctx_cpu(&cli->cx, level) != PARE_OK)
+        return pare_fail_context(&cli->cx, PARE_EUSAGE, "environment variable PARE_CPU");
     return command->run(cli, &args);
 }
 

@@ -130,7 +130,7 @@ void kt_check(kt *t, const kt_case *c, kt_run *run)
         const double a = time_of(t->ref, c, run, ref + KT_GUARD);
         const double b = time_of(t->now, c, run, now + KT_GUARD);
         const double bytes = (double)c->work_bytes;
-        printf("%-6s %-14s %12.0f ns ref %8.2f GB/s  %12.0f ns new %8.2f GB/s  %6.1fx\n", t->level,
+        printf("%-7s %-14s %12.0f ns ref %8.2f GB/s  %12.0f ns new %8.2f GB/s  %6.1fx\n", t->level,
                t->kernel, a, bytes / a, b, bytes / b, a / b);
     } else {
         run(t->ref, c, ref + KT_GUARD);
@@ -149,11 +149,6 @@ void kt_check(kt *t, const kt_case *c, kt_run *run)
 
 static const struct {
     const char *name;
-    unsigned cpu;
-} levels[] = {{"ref", 0}, {"avx2", PARE_CPU_AVX2}};
-
-static const struct {
-    const char *name;
     void (*body)(kt *);
 } kernels[] = {
 #define X(name, ret, params, cls) {#name, kt_##name},
@@ -161,7 +156,7 @@ static const struct {
 #undef X
 };
 
-enum { KERNELS = sizeof kernels / sizeof *kernels, LEVELS = sizeof levels / sizeof *levels };
+enum { KERNELS = sizeof kernels / sizeof *kernels };
 
 typedef struct options {
     const char *kernel, *level;
@@ -175,23 +170,24 @@ static size_t run_all(const options *o)
     pare_kernels ref, now;
     pare_kernels_init(&ref, 0);
     size_t failed = 0, ran = 0;
-    for (size_t l = 0; l < LEVELS; l++) {
-        if (levels[l].cpu & ~have || (o->level && strcmp(o->level, levels[l].name) != 0))
+    for (size_t l = 0; l < PARE_CPU_LEVELS; l++) {
+        const pare_cpu_level *const level = &pare_cpu_levels[l];
+        if (level->cpu & ~have || (o->level && strcmp(o->level, level->name) != 0))
             continue;
-        pare_kernels_init(&now, levels[l].cpu);
+        pare_kernels_init(&now, level->cpu);
         for (size_t i = 0; i < KERNELS; i++) {
             if (o->kernel && strcmp(o->kernel, kernels[i].name) != 0)
                 continue;
             kt t = {.ref = &ref,
                     .now = &now,
                     .kernel = kernels[i].name,
-                    .level = levels[l].name,
+                    .level = level->name,
                     .seed = o->seed,
                     .state = o->seed,
                     .bench = o->bench};
             kernels[i].body(&t);
             if (!o->bench)
-                printf("%-6s %-16s %6zu checks %s\n", t.level, t.kernel, t.checks,
+                printf("%-7s %-16s %6zu checks %s\n", t.level, t.kernel, t.checks,
                        t.failed ? "FAILED" : "ok");
             failed += t.failed;
             ran += t.checks;
@@ -257,7 +253,7 @@ int main(int argc, char **argv)
             o.kernel = argv[i];
         else {
             (void)fprintf(stderr,
-                          "usage: %s [KERNEL] [--level ref|avx2] [--seed N] [--bench] "
+                          "usage: %s [KERNEL] [--level LEVEL] [--seed N] [--bench] "
                           "[--self-test]\n",
                           argv[0]);
             return EXIT_FAILURE;

@@ -1,3 +1,4 @@
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -410,6 +411,37 @@ START_TEST(samples_depend_on_the_seed_and_not_on_the_threads)
 }
 END_TEST
 
+START_TEST(every_level_of_kernels_gives_the_same_logits)
+{
+    char first[1 << 10] = "";
+    make_tiny();
+    const unsigned have = pare_cpu_detect();
+    for (size_t i = 0; i < PARE_CPU_LEVELS; i++) {
+        const char *const name = pare_cpu_levels[i].name;
+        (void)setenv("PARE_CPU", name, 1);
+        if (pare_cpu_levels[i].cpu & ~have) {
+            check_fails("eval " TINY "/out --tokens " TINY "/tokens.i32", 2, "which has ref");
+            continue;
+        }
+        pare_ctx cx;
+        pare_json *const json =
+            parse(&cx, "eval " TINY "/out --tokens " TINY "/tokens.i32 --format json");
+        char now[sizeof first];
+        (void)snprintf(now, sizeof now, "%.17g", number_in(json, "perplexity", "ppl"));
+        ck_assert_double_gt(number_in(json, "perplexity", "ppl"), 1);
+        pare_json_free(json);
+        if (first[0] == '\0')
+            memcpy(first, now, sizeof first);
+        ck_assert_str_eq(first, now);
+        const outcome *const o = call("doctor", OUT);
+        ck_assert_msg(o->code == 0 && strstr(o->text, name), "%s", o->text);
+    }
+    (void)setenv("PARE_CPU", "sse9", 1);
+    check_fails("doctor", 2, "PARE_CPU: no kernels of level \"sse9\"");
+    (void)unsetenv("PARE_CPU");
+}
+END_TEST
+
 START_TEST(a_start_token_that_nobody_wrote_is_not_shown)
 {
     const char *const model = PARE_SHARED_DIR "/models/stories260k";
@@ -471,6 +503,7 @@ int main(void)
     tcase_add_test(t, json_of_eval_holds_what_was_asked_for_and_no_more);
     tcase_add_test(t, every_result_can_be_had_as_json);
     tcase_add_test(t, samples_depend_on_the_seed_and_not_on_the_threads);
+    tcase_add_test(t, every_level_of_kernels_gives_the_same_logits);
     tcase_add_test(t, a_start_token_that_nobody_wrote_is_not_shown);
     tcase_add_test(t, a_reader_that_leaves_is_not_scolded);
     tcase_add_test(t, a_long_path_leaves_room_for_the_reason);
