@@ -3,11 +3,12 @@
  * own, and then there is half of the products of dense weights.
  *
  *   4 bit  weights are signed, activation codes come + 128: 8 * 255 * 2 = 4080 is the most a pair
- *          of products can be, and eight pairs, 64 columns, still fit in 16 bits. 128 times the sum
- *          of the weights is taken away once, for all tokens.
+ *          of products can be. Sums of pairs may wrap: they begin at -128 times the sum of their
+ *          weights, so what 128 columns leave in 16 bits is a sum of 32 products of at most
+ *          8 * 127, and fits.
  *   8 bit  |code| times the activation with the code's sign, widened at once as for dense weights
  *
- * One token: memory is the limit, weights are unpacked in registers. Many: 256 columns of 8 rows at
+ * One token: memory is the limit, weights are unpacked in registers. Many: 128 columns of 8 rows at
  * a time are unpacked into the first-level cache and meet 64 tokens, 8 in a register tile; the
  * tokens of a tile lie side by side. */
 #include "kernels/x86/avx2_internal.h"
@@ -22,7 +23,7 @@ enum {
     MT = PARE_X24_TILE, /* tokens of a register tile */
     TOKENS = 64,        /* that meet unpacked weights */
     BLOCKS = 8,         /* row blocks that meet the same columns of activation codes */
-    SPAN = 256,         /* columns that are unpacked at a time */
+    SPAN = 128,         /* columns that are unpacked at a time; their sums fit in 16 bits */
     WORD = 8,           /* columns of a vector */
     HALF = 32,          /* columns of half an atom */
     INDICES = 64,       /* bytes of the indices of an atom */
@@ -32,7 +33,7 @@ enum {
 /* What a span of 8 rows needs to meet tokens. */
 typedef struct span {
     __m256i pick[SPAN / WORD], w[SPAN / WORD];
-    __m256i less; /* 4 bits: -128 times the sums of the weights */
+    __m256i less; /* 4 bits: where the sums begin */
     size_t words;
 } span;
 
@@ -59,12 +60,17 @@ PARE_INLINE void unpack_half(__m256i pick[4], __m256i w[4], const uint8_t *codes
     }
 }
 
-/* -128 times the sums of 8 rows. */
-PARE_INLINE __m256i less_of(const __m256i w[4])
+/* -128 times the sums of pairs of weights, in 16 bits that may wrap. `sum` has up to 16 weights in
+ * each byte, -128 .. 112. */
+PARE_INLINE __m256i less_of(__m256i sum)
 {
-    const __m256i sum = _mm256_add_epi8(_mm256_add_epi8(w[0], w[1]), _mm256_add_epi8(w[2], w[3]));
-    return _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_set1_epi8(1), sum),
-                             _mm256_set1_epi16(-128));
+    return _mm256_sub_epi16(_mm256_setzero_si256(),
+                            _mm256_maddubs_epi16(_mm256_set1_epi8(-128), sum));
+}
+
+PARE_INLINE __m256i add_4_epi8(const __m256i w[4])
+{
+    return _mm256_add_epi8(_mm256_add_epi8(w[0], w[1]), _mm256_add_epi8(w[2], w[3]));
 }
 
 PARE_INLINE __m256i picked(const int8_t *x, __m256i pick)
@@ -82,9 +88,15 @@ PARE_INLINE __m256i dot_8(__m256i w, __m256i abs, __m256i x)
 
 /* --- one token -------------------------------------------------------------------------------- */
 
-/* d plus half an atom; *pairs plus what is still in 16 bits. */
-PARE_INLINE __m256i add_half(__m256i d, __m256i *pairs, const uint8_t *codes,
-                             const uint8_t *indices, const int8_t *x, size_t half, unsigned bits)
+/* Sums of 8 rows. */
+typedef struct dot {
+    __m256i d;     /* of 8 bits */
+    __m256i pairs; /* of 4 bits: products and weights of at most SPAN columns */
+    __m256i weights;
+} dot;
+
+PARE_INLINE void add_half(dot *to, const uint8_t *codes, const uint8_t *indices, const int8_t *x,
+                          size_t half, unsigned bits)
 {
     __m256i pick[4], w[4], s[4];
     unpack_half(pick, w, codes, indices, half, bits);
@@ -92,41 +104,43 @@ PARE_INLINE __m256i add_half(__m256i d, __m256i *pairs, const uint8_t *codes,
         const __m256i q = picked(x + WORD * l, pick[l]);
         s[l] = bits == 4 ? _mm256_maddubs_epi16(q, w[l]) : dot_8(w[l], _mm256_abs_epi8(w[l]), q);
     }
-    if (bits == 8)
-        return _mm256_add_epi32(
-            d, _mm256_add_epi32(_mm256_add_epi32(s[0], s[1]), _mm256_add_epi32(s[2], s[3])));
-    *pairs = _mm256_add_epi16(
-        *pairs, _mm256_add_epi16(_mm256_add_epi16(s[0], s[1]), _mm256_add_epi16(s[2], s[3])));
-    return _mm256_add_epi32(d, less_of(w));
+    if (bits == 8) {
+        to->d = _mm256_add_epi32(
+            to->d, _mm256_add_epi32(_mm256_add_epi32(s[0], s[1]), _mm256_add_epi32(s[2], s[3])));
+        return;
+    }
+    to->pairs = _mm256_add_epi16(
+        to->pairs, _mm256_add_epi16(_mm256_add_epi16(s[0], s[1]), _mm256_add_epi16(s[2], s[3])));
+    to->weights = _mm256_add_epi8(to->weights, add_4_epi8(w));
 }
 
-/* Sums of columns [k, end) of the row block whose codes and indices begin there. */
-PARE_INLINE __m256i group_dot(const uint8_t *codes, const uint8_t *indices, const int8_t *x,
-                              size_t k, size_t end, unsigned bits)
+/* Sums of columns [k, end), at most SPAN, of the row block whose codes and indices begin there. */
+PARE_INLINE __m256i span_dot(const uint8_t *codes, const uint8_t *indices, const int8_t *x,
+                             size_t k, size_t end, unsigned bits)
 {
     const size_t size = pare_atom_bytes(bits);
-    __m256i d = _mm256_setzero_si256();
+    dot sums = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256()};
     while (k < end) {
         const uint8_t *const atom = codes + k / 64 * size, *const e = indices + k / 64 * INDICES;
-        __m256i pairs = _mm256_setzero_si256();
         if (k % 64 == 0 && end - k >= 64) {
             for (size_t line = 0; line < size; line += 64)
                 _mm_prefetch((const char *)atom + AHEAD + line, _MM_HINT_T0);
             _mm_prefetch((const char *)e + AHEAD / 2, _MM_HINT_T0);
-            d = add_half(d, &pairs, atom, e, x + k, 0, bits);
-            d = add_half(d, &pairs, atom, e, x + k + HALF, 1, bits);
+            add_half(&sums, atom, e, x + k, 0, bits);
+            add_half(&sums, atom, e, x + k + HALF, 1, bits);
             k += 64;
         } else if (k % 64 == 0) {
-            d = add_half(d, &pairs, atom, e, x + k, 0, bits);
+            add_half(&sums, atom, e, x + k, 0, bits);
             k += HALF;
         } else {
-            d = add_half(d, &pairs, atom, e, x + k, 1, bits);
+            add_half(&sums, atom, e, x + k, 1, bits);
             k += HALF;
         }
-        if (bits == 4)
-            d = _mm256_add_epi32(d, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
     }
-    return d;
+    if (bits == 8)
+        return sums.d;
+    return _mm256_madd_epi16(_mm256_add_epi16(sums.pairs, less_of(sums.weights)),
+                             _mm256_set1_epi16(1));
 }
 
 PARE_INLINE void one_token(float *y, const pare_x8 *x, const pare_panel *w, unsigned bits)
@@ -139,11 +153,14 @@ PARE_INLINE void one_token(float *y, const pare_x8 *x, const pare_panel *w, unsi
         __m256 acc = _mm256_setzero_ps();
         for (size_t b = 0, k = 0; k < x->k; b++) {
             const size_t end = x->k - k < x->group ? x->k : k + x->group;
-            const __m256i d = group_dot(codes, indices, x->codes, k, end, bits);
-            const __m256 s = load_scales(w->scales + row * groups + k / w->group * 8);
+            __m256i d = _mm256_setzero_si256();
+            for (size_t next; k < end; k = next) {
+                next = end - k < SPAN ? end : k + SPAN;
+                d = _mm256_add_epi32(d, span_dot(codes, indices, x->codes, k, next, bits));
+            }
+            const __m256 s = load_scales(w->scales + row * groups + (end - 1) / w->group * 8);
             acc = _mm256_fmadd_ps(_mm256_cvtepi32_ps(d),
                                   _mm256_mul_ps(s, _mm256_set1_ps(x->scales[b])), acc);
-            k = end;
         }
         _mm256_storeu_ps(y + row, acc);
     }
@@ -156,7 +173,7 @@ PARE_INLINE void unpack_span(span *s, const pare_panel *w, size_t row, size_t k,
                              unsigned bits)
 {
     const size_t atoms = pare_24_kept(w->k) / PARE_ATOM_K;
-    s->less = _mm256_setzero_si256();
+    __m256i sum = _mm256_setzero_si256();
     s->words = (end - k) / WORD;
     for (size_t i = 0; k < end; k += HALF, i += 4) {
         const size_t at = row / 8 * atoms + k / 64;
@@ -167,32 +184,27 @@ PARE_INLINE void unpack_span(span *s, const pare_panel *w, size_t row, size_t k,
         else
             unpack_half(s->pick + i, s->w + i, codes, indices, 0, bits);
         if (bits == 4)
-            s->less = _mm256_add_epi32(s->less, less_of(s->w + i));
+            sum = _mm256_add_epi8(sum, add_4_epi8(s->w + i));
     }
+    s->less = less_of(sum);
 }
 
-/* d[t] += `words` words, of 4 bits at most eight, for mt tokens side by side. */
-PARE_INLINE void add_words(__m256i d[MT], const int8_t *x, const __m256i *pick, const __m256i *w,
-                           size_t words, size_t mt, unsigned bits)
+/* Sums of four words are added to those of mt tokens, which lie side by side. */
+PARE_INLINE void add_words(__m256i s[MT], const int8_t *x, const __m256i *pick, const __m256i *w,
+                           size_t mt, unsigned bits)
 {
-    __m256i s[MT];
-    for (size_t t = 0; t < mt; t++)
-        s[t] = bits == 4 ? _mm256_setzero_si256() : d[t];
-#pragma GCC unroll 8
-    for (size_t i = 0; i < words; i++) {
+#pragma GCC unroll 4
+    for (size_t i = 0; i < 4; i++) {
         const __m256i p = pick[i], v = w[i], abs = _mm256_abs_epi8(v);
+#pragma GCC unroll 8
         for (size_t t = 0; t < mt; t++) {
             const __m256i q = picked(x + (i * mt + t) * WORD, p);
             s[t] = bits == 4 ? _mm256_add_epi16(s[t], _mm256_maddubs_epi16(q, v))
                              : _mm256_add_epi32(s[t], dot_8(v, abs, q));
-            /* Keeps the compiler from making trees of sums, for which registers are few; the loop
-             * is unrolled so that sums need not be moved. */
+            /* Keeps the compiler from making trees of sums, for which registers are few. */
             __asm__("" : "+x"(s[t]));
         }
     }
-    for (size_t t = 0; t < mt; t++)
-        d[t] = bits == 4 ? _mm256_add_epi32(d[t], _mm256_madd_epi16(s[t], _mm256_set1_epi16(1)))
-                         : s[t];
 }
 
 /* Sums of up to 64 tokens with 8 rows, while columns are gone through. */
@@ -215,20 +227,34 @@ PARE_INLINE void tile(const step *at, float (*acc)[8], int32_t (*carry)[8], size
                       unsigned bits)
 {
     const span *const s = at->s;
+    const __m256i *pick = s->pick, *w = s->w, *const end = pick + s->words;
+    const __m256i zero = _mm256_setzero_si256(), ones = _mm256_set1_epi16(1);
+    const int8_t *x = at->x;
     __m256i d[MT];
+#pragma GCC unroll 8
     for (size_t t = 0; t < mt; t++)
-        d[t] = at->first ? s->less : _mm256_add_epi32(s->less, load_32(carry[t]));
-    size_t i = 0;
-    for (; i + 8 <= s->words; i += 8)
-        add_words(d, at->x + i * mt * WORD, s->pick + i, s->w + i, 8, mt, bits);
-    if (i < s->words)
-        add_words(d, at->x + i * mt * WORD, s->pick + i, s->w + i, 4, mt, bits);
-    for (size_t t = 0; t < mt; t++) {
-        if (!at->last) {
+        d[t] = bits == 4 ? s->less : zero;
+    for (; pick < end; pick += 4, w += 4, x += 4 * mt * WORD)
+        add_words(d, x, pick, w, mt, bits);
+#pragma GCC unroll 8
+    for (size_t t = 0; t < mt; t++)
+        d[t] = bits == 4 ? _mm256_madd_epi16(d[t], ones) : d[t];
+    if (!at->first)
+#pragma GCC unroll 8
+        for (size_t t = 0; t < mt; t++)
+            d[t] = _mm256_add_epi32(d[t], load_32(carry[t]));
+    if (!at->last) {
+#pragma GCC unroll 8
+        for (size_t t = 0; t < mt; t++)
             _mm256_storeu_si256((__m256i *)(void *)carry[t], d[t]);
-            continue;
-        }
-        const __m256 st = _mm256_mul_ps(at->scale, _mm256_set1_ps(at->xscale[t * at->xgroups]));
+        return;
+    }
+    const float *xscale = at->xscale;
+    const size_t xgroups = at->xgroups;
+    const __m256 scale = at->scale;
+#pragma GCC unroll 8
+    for (size_t t = 0; t < mt; t++, xscale += xgroups) {
+        const __m256 st = _mm256_mul_ps(scale, _mm256_broadcast_ss(xscale));
         _mm256_storeu_ps(acc[t],
                          _mm256_fmadd_ps(_mm256_cvtepi32_ps(d[t]), st, _mm256_loadu_ps(acc[t])));
     }
@@ -257,6 +283,19 @@ TILES(4)
 TILES(8)
 // clang-format on
 
+/* The codes of tile i of the tokens [t0, t1), columns [k, end), which come from far. */
+PARE_INLINE void prefetch_tile(const pare_x8 *x, size_t t0, size_t t1, size_t i, size_t k,
+                               size_t end)
+{
+    const size_t t = t0 + i * MT;
+    if (t >= t1)
+        return;
+    const size_t mt = t1 - t < MT ? t1 - t : MT;
+    const int8_t *const codes = x->codes + t * x->k + k * mt;
+    for (size_t at = 0; at < (end - k) * mt; at += 64)
+        _mm_prefetch((const char *)codes + at, _MM_HINT_T0);
+}
+
 /* Rows [r0, r1) by tokens [t0, t1), at most BLOCKS row blocks and TOKENS. */
 PARE_INLINE void block(float *y, size_t ldy, const pare_x8 *x, const pare_panel *w, size_t r0,
                        size_t r1, size_t t0, size_t t1, unsigned bits, tile_fn *const fn[MT])
@@ -274,6 +313,7 @@ PARE_INLINE void block(float *y, size_t ldy, const pare_x8 *x, const pare_panel 
             sums *const to = &sum[(row - r0) / 8];
             span s;
             unpack_span(&s, w, row, k, end, bits);
+            prefetch_tile(x, t0, t1, (row - r0) / 8, end, x->k - end < SPAN ? x->k : end + SPAN);
             step at = {.s = &s,
                        .xgroups = xgroups,
                        .scale = load_scales(w->scales + row * groups + k / w->group * 8),
