@@ -5,7 +5,8 @@ foreach(module IN ITEMS kernels runtime formats recipes calib quant prune compre
     install(DIRECTORY ${PROJECT_SOURCE_DIR}/${module}
             DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/pare
             FILES_MATCHING PATTERN "*.h" PATTERN "*_internal.h" EXCLUDE PATTERN "version.h" EXCLUDE
-            PATTERN "cli" EXCLUDE PATTERN "demo" EXCLUDE PATTERN "ref" EXCLUDE PATTERN "x86" EXCLUDE)
+            PATTERN "cli" EXCLUDE PATTERN "demo" EXCLUDE PATTERN "ref" EXCLUDE PATTERN "x86" EXCLUDE
+            PATTERN "arm" EXCLUDE)
 endforeach()
 install(EXPORT pare-targets NAMESPACE pare:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/pare)
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/pare-config.cmake.in

@@ -78,6 +78,8 @@ void pare_kernels_init(pare_kernels *k, unsigned cpu)
 #undef X
 #if defined(__x86_64__)
     pare_kernels_init_x86(k, cpu);
+#elif defined(__aarch64__)
+    pare_kernels_init_arm(k, cpu);
 #else
     (void)cpu;
 #endif

@@ -10,6 +10,7 @@ PARE_KERNEL_LIST(X)
 #undef X
 
 void pare_kernels_init_x86(pare_kernels *k, unsigned cpu);
+void pare_kernels_init_arm(pare_kernels *k, unsigned cpu);
 void pare_peaks_init_avx2(pare_peaks *p);
 
 #endif

@@ -1,5 +1,7 @@
 #include "kernels/x86/avx2_internal.h"
 
+#ifdef __x86_64__
+
 void pare_kernels_init_x86(pare_kernels *k, unsigned cpu)
 {
     if (!(cpu & PARE_CPU_AVX2))
@@ -32,3 +34,5 @@ void pare_kernels_init_x86(pare_kernels *k, unsigned cpu)
     k->kv_decode = pare_kv_decode_avx2;
     k->kv_mix = pare_kv_mix_avx2;
 }
+
+#endif
