@@ -44,19 +44,12 @@ static const pruned_row rows[] = {
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
-/* `evaluate:` is named, with a file of one window, since a pruned model is always evaluated. */
 static void compress_row(pare_ctx *cx, const job_place *p, const pruned_row *row)
 {
-    const int32_t window[256] = {1};
-    FILE *const f = fopen(job_path(p, "window.i32"), "wb");
-    ck_assert_ptr_nonnull(f);
-    ck_assert_uint_eq(fwrite(window, sizeof *window, 256, f), 256);
-    ck_assert_int_eq(fclose(f), 0);
     char recipe[2048];
-    (void)snprintf(recipe, sizeof recipe,
-                   GOLDEN_STORIES "}\npasses:\n  - %s\n"
-                                  "evaluate:\n  - perplexity: {tokens: window.i32, window: 256}\n",
+    (void)snprintf(recipe, sizeof recipe, GOLDEN_STORIES "}\npasses:\n  - %s\n" GOLDEN_ONE_WINDOW,
                    row->pass);
+    golden_one_window(p);
     golden_compress(cx, p, recipe);
 }
 
