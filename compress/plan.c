@@ -289,8 +289,7 @@ pare_status pare_plan_settle(pare_ctx *cx, pare_arena *a, pare_plan *plan, const
         if (!l->pruned || pare_plan_ratios(plan, l->prune_step).rule == PARE_RATIOS_UNIFORM)
             continue;
         l->sparsity.ratio = ratio[i];
-        if (l->packed.sparsity == PARE_SPARSITY_BITMASK)
-            l->packed.kept = pare_sparsity_kept(&l->sparsity, l->packed.n, l->packed.k);
+        pare__plan_store(l);
     }
     pare__plan_bits(plan);
     return lay_out(cx, a, plan);

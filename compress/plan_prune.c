@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "compress/plan_internal.h"
+#include "compress/sparsity_text.h"
 #include "runtime/file.h"
 
 /* Windows that are evaluated at most when the recipe names no data. */
@@ -74,23 +75,41 @@ pare_status pare__plan_prune(pare_ctx *cx, const pare_plan *plan, size_t step, c
     return PARE_OK;
 }
 
-/* Two places for each four columns hold what stays. */
+/* Two places for each four columns hold what stays: four columns touch one group or two that keep
+ * one weight each, or lie in one group that keeps two. */
 static bool fits_2_4(const pare_sparsity *s)
 {
-    return s->of == 4 && s->keep <= 2;
+    return s->of && (s->keep == 1 || (s->keep == 2 && s->of % 4 == 0));
+}
+
+/* Half of the weights take as many bytes in places of 2:4 as behind a mask, fewer only behind a
+ * mask, and nearly all of them fewest as a dense matrix. */
+void pare__plan_store(pare_plan_linear *l)
+{
+    pare_packed_linear *const p = &l->packed;
+    if (p->encoding != PARE_ENCODING_F16)
+        return;
+    if (fits_2_4(&l->sparsity) && 2 * l->sparsity.keep == l->sparsity.of) {
+        p->sparsity = PARE_SPARSITY_2_4;
+        return;
+    }
+    p->sparsity = PARE_SPARSITY_BITMASK;
+    p->kept = pare_sparsity_kept(&l->sparsity, p->n, p->k);
+    if (pare_packed_linear_bytes(p).total < pare_sparsity_dense_bytes(p))
+        return;
+    p->sparsity = PARE_SPARSITY_NONE;
+    p->kept = 0;
 }
 
 /* Nobody quantizes: weights stay in F16. */
 static void store_floats(pare_plan_linear *l)
 {
     pare_packed_linear *const p = &l->packed;
-    const bool narrow = fits_2_4(&l->sparsity);
     p->bits = 16;
     p->symmetric = true;
     p->encoding = PARE_ENCODING_F16;
     p->activation = (pare_activation){.mode = PARE_ACTIVATION_FLOAT};
-    p->sparsity = narrow ? PARE_SPARSITY_2_4 : PARE_SPARSITY_BITMASK;
-    p->kept = narrow ? 0 : pare_sparsity_kept(&l->sparsity, p->n, p->k);
+    pare__plan_store(l);
 }
 
 static bool packs_codes(const pare_packed_linear *p)

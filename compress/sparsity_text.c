@@ -12,6 +12,13 @@ const char *pare_sparsity_text(const pare_sparsity *s, char text[PARE_SPARSITY_T
     return text;
 }
 
+const char *pare_sparsity_store_text(pare_sparsity_store store, bool floats)
+{
+    if (store)
+        return pare_sparsity_store_name(store);
+    return floats ? "dense" : "like other weights";
+}
+
 uint64_t pare_sparsity_dense_bytes(const pare_packed_linear *l)
 {
     pare_packed_linear dense = *l;

@@ -9,6 +9,10 @@
 enum { PARE_SPARSITY_TEXT = 32 };
 const char *pare_sparsity_text(const pare_sparsity *s, char text[PARE_SPARSITY_TEXT]);
 
+/* Where the zeros of a pruned linear are: "2:4", "bitmask", "dense" (of floats), "like other
+ * weights" (of codes). */
+const char *pare_sparsity_store_text(pare_sparsity_store store, bool floats);
+
 /* Bytes of a linear if its zeros were stored like other weights. */
 uint64_t pare_sparsity_dense_bytes(const pare_packed_linear *l);
 

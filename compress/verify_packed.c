@@ -201,7 +201,7 @@ static pare_status check_all(const planes *c)
     if (c->plane[PARE_PLANE_BOOK])
         check_book(c);
     check_steps(c);
-    if (c->p.sparsity) {
+    if (c->p.sparsity || c->p.encoding == PARE_ENCODING_F16) {
         pare__verify_pruned(c->v, &c->p, c->l);
         return PARE_OK;
     }

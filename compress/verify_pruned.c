@@ -62,6 +62,17 @@ static bool check_atom(pare_verify_run *v, const pare_packed_linear *p, const pa
     return true;
 }
 
+static void check_dense(pare_verify_run *v, const pare_packed_linear *p, const pare_linear *l)
+{
+    const uint16_t *const half = l->data;
+    for (size_t i = 0; i < p->n * p->k; i++)
+        if (value_fault(half[i])) {
+            pare__verify_found(v, "%s: row %zu, column %zu: %s", p->name, i / p->k, i % p->k,
+                               value_fault(half[i]));
+            return;
+        }
+}
+
 /* Values of a mask are numbers and not 0, those behind them are. */
 static void check_values(pare_verify_run *v, const pare_packed_linear *p, const pare_linear *l)
 {
@@ -83,8 +94,8 @@ void pare__verify_pruned(pare_verify_run *v, const pare_packed_linear *p, const 
 {
     const size_t atoms = pare_24_kept(p->k) / PARE_ATOM_K;
     const size_t count = pare_round_up(p->n, PARE_PAD_N) / PARE_ATOM_N * atoms;
-    if (p->sparsity == PARE_SPARSITY_BITMASK) {
-        check_values(v, p, l);
+    if (p->sparsity != PARE_SPARSITY_2_4) {
+        (p->sparsity ? check_values : check_dense)(v, p, l);
         return;
     }
     for (size_t i = 0; i < count; i++)

@@ -98,6 +98,8 @@ static bool pruned_shape(const pare_packed_linear *l, pare_plane p, pare_tensor 
     }
     *out = (pare_tensor){
         .dtype = PARE_F16, .rank = 2, .shape = {pare_round_up(l->n, PARE_PAD_N), kept}};
+    if (l->sparsity == PARE_SPARSITY_NONE)
+        *out = (pare_tensor){.dtype = PARE_F16, .rank = 2, .shape = {l->n, l->k}};
     return p == PARE_PLANE_VALUES && l->encoding == PARE_ENCODING_F16;
 }
 
@@ -401,5 +403,6 @@ pare_status pare_packed_pack(pare_ctx *cx, pare_arena *a, const pare_packed_line
     }
     pare_parallel(cx, (l->n + PARE_PAD_N - 1) / PARE_PAD_N, 1, pack_rows, &task);
     pack_rest(cx, l, codes, out);
-    return l->sparsity ? pare__packed_pack_pruned(cx, a, l, codes, out) : PARE_OK;
+    const bool pruned = l->sparsity || l->encoding == PARE_ENCODING_F16;
+    return pruned ? pare__packed_pack_pruned(cx, a, l, codes, out) : PARE_OK;
 }

@@ -23,7 +23,7 @@
  *   NAME.indices          U8   [n16 / 8, k64 / 64, 64]  2:4: columns of the places, 2 bits
  *   NAME.mask             U8   [n, ceil(k / 8)]       bitmask: bit j % 8 of byte j / 8
  *   NAME.values           F16  [n16, k64 / 2]         f16, 2:4: of the places, row-major
- *                         F16  [kept]                 f16, bitmask: row after row, unused ones 0
+ *                         F16  [kept], [n, k]         f16, bitmask (unused ones 0), none: row-major
  *   NAME.salient          U8   [k32]                  binary: 1 for salient columns
  *   NAME.outlier_columns  U32  [c]                    ascending
  *   NAME.outlier_weights  F16  [n, c]                 outlier type f16

@@ -118,7 +118,7 @@ static pare_status check_sparsity(pare_ctx *cx, const pare_packed_linear *l)
     const bool uniform =
         l->encoding == PARE_ENCODING_UNIFORM && l->symmetric && (l->bits == 4 || l->bits == 8);
     const bool suits[STORES] = {
-        [PARE_SPARSITY_NONE] = !f16,
+        [PARE_SPARSITY_NONE] = true,
         [PARE_SPARSITY_2_4] = f16 || uniform,
         [PARE_SPARSITY_BITMASK] = f16,
     };
@@ -126,7 +126,7 @@ static pare_status check_sparsity(pare_ctx *cx, const pare_packed_linear *l)
         return pare_fail(cx, PARE_EINVAL, "%s: no storage for %s with %u bits and sparsity %s",
                          l->name, pare_encoding_name(l->encoding), l->bits,
                          (unsigned)l->sparsity < STORES ? stores[l->sparsity] : "unknown");
-    if (l->sparsity && (l->outliers || l->sparse))
+    if ((l->sparsity || f16) && (l->outliers || l->sparse))
         return pare_fail(cx, PARE_EINVAL, "%s: sparsity %s keeps no weights apart", l->name,
                          stores[l->sparsity]);
     if (l->sparsity == PARE_SPARSITY_BITMASK ? l->kept < 1 || l->kept > (uint64_t)l->n * l->k

@@ -1,4 +1,4 @@
-/* Matrices without most of their zeros. */
+/* Matrices without most of their zeros, and those with so few that they keep them. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -191,6 +191,10 @@ static pare_status pack_bits(pare_ctx *cx, pare_arena *a, const pare_packed_line
 pare_status pare__packed_pack_pruned(pare_ctx *cx, pare_arena *a, const pare_packed_linear *l,
                                      const pare_codes *from, const pare_packed_planes *to)
 {
+    if (l->sparsity == PARE_SPARSITY_NONE) {
+        cx->kernels.cvt_f32_f16(to->plane[PARE_PLANE_VALUES], from->values, l->n * l->k);
+        return PARE_OK;
+    }
     const pare_mark mark = pare_arena_mark(a);
     const pare_status s = l->sparsity == PARE_SPARSITY_2_4 ? pack_places(cx, a, l, from, to)
                                                            : pack_bits(cx, a, l, from, to);
@@ -276,6 +280,11 @@ static pare_status view_mask(pare_ctx *cx, pare_arena *a, const pare_packed_line
 pare_status pare__packed_view_pruned(pare_ctx *cx, pare_arena *a, const pare_packed_linear *l,
                                      void *const *plane, pare_linear *out)
 {
+    if (l->encoding == PARE_ENCODING_F16 && l->sparsity == PARE_SPARSITY_NONE) {
+        out->bits = 0;
+        out->dtype = PARE_F16;
+        out->data = plane[PARE_PLANE_VALUES];
+    }
     out->sparsity = l->sparsity;
     if (l->sparsity == PARE_SPARSITY_2_4)
         return view_24(cx, l, plane, out);

@@ -16,7 +16,7 @@ typedef enum pare_encoding {
 
 /* How zeros of a pruned matrix are left out. */
 typedef enum pare_sparsity_store {
-    PARE_SPARSITY_NONE, /* they are not */
+    PARE_SPARSITY_NONE, /* they are not; F16 without a panel, as a dense matrix */
     PARE_SPARSITY_2_4,  /* two places for each 4 columns of a row; UNIFORM symmetric of 4 or 8 bits,
                            or F16 */
     PARE_SPARSITY_BITMASK /* a bit per weight; F16 */

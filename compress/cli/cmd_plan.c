@@ -160,7 +160,11 @@ static void print_store(const pare_plan *p, pare_sparsity_store store, bool floa
             (l->encoding == PARE_ENCODING_F16) == floats)
             pare_sparsity_add(&t, l);
     }
-    if (t.linears && store == PARE_SPARSITY_NONE)
+    if (t.linears && store == PARE_SPARSITY_NONE && floats)
+        (void)printf("%-17s stored in %zu linears (f16 dense): too few for a mask to take fewer "
+                     "bytes\n",
+                     "zeros", t.linears);
+    else if (t.linears && store == PARE_SPARSITY_NONE)
         (void)printf("%-17s stored like other weights in %zu linears: saves no bytes and no time\n",
                      "zeros", t.linears);
     else if (t.linears)

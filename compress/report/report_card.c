@@ -145,9 +145,8 @@ static void put_sparse(pare_text_out *t, const pare_report *r)
         const pare_sparsity_total s = pare__report_sparse(r, store, i % 2, &zeros);
         if (s.linears)
             pare__text_put(t, "| %s%s | %zu | %.2f%% | %llu | %llu | %s |\n", i % 2 ? "f16 " : "",
-                           store ? pare_sparsity_store_name(store) : "like other weights",
-                           s.linears, 100 * zeros, (unsigned long long)s.bytes,
-                           (unsigned long long)s.dense_bytes, s.saves);
+                           pare_sparsity_store_text(store, i % 2), s.linears, 100 * zeros,
+                           (unsigned long long)s.bytes, (unsigned long long)s.dense_bytes, s.saves);
     }
     const double stability = pare_report_stability(r);
     if (stability > 0)

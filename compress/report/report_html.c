@@ -109,9 +109,8 @@ static void put_sparse(pare_text_out *t, const pare_report *r)
             pare__text_put(t,
                            "<tr><td>%s%s</td><td>%zu</td><td>%.2f%%</td><td>%llu</td><td>%llu</td>"
                            "<td>%s</td></tr>\n",
-                           i % 2 ? "f16 " : "",
-                           store ? pare_sparsity_store_name(store) : "like other weights",
-                           s.linears, 100 * zeros, (unsigned long long)s.bytes,
+                           i % 2 ? "f16 " : "", pare_sparsity_store_text(store, i % 2), s.linears,
+                           100 * zeros, (unsigned long long)s.bytes,
                            (unsigned long long)s.dense_bytes, s.saves);
     }
     pare__text_put(t, "</table>\n");

@@ -82,6 +82,11 @@ static const pare_packed_linear encoded_kinds[] = {
      .sparsity = PARE_SPARSITY_BITMASK,
      .kept = 300,
      .activation = {.mode = PARE_ACTIVATION_FLOAT}},
+    {.bits = 16,
+     .group = 0,
+     .symmetric = true,
+     .encoding = PARE_ENCODING_F16,
+     .activation = {.mode = PARE_ACTIVATION_FLOAT}},
 };
 enum { ENCODED_KINDS = sizeof encoded_kinds / sizeof *encoded_kinds, ENCODED_PRUNED = 11 };
 

@@ -45,7 +45,7 @@ static inline pare_status tiny_artifact_plan(pare_ctx *cx, pare_arena *a, tiny_a
         if (l != 0 && l != 1 && l != 3)
             t->linear[l] = encoded_kinds[(l + 4) % ENCODED_PRUNED];
         if (t->pruned)
-            t->linear[l] = encoded_kinds[ENCODED_PRUNED + l % (ENCODED_KINDS - ENCODED_PRUNED)];
+            t->linear[l] = encoded_kinds[ENCODED_PRUNED + (l < 13 ? l % 4 : 4)];
         t->linear[l].name = name;
         t->linear[l].n = (size_t)x->shape[0];
         t->linear[l].k = (size_t)x->shape[1];

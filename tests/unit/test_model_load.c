@@ -477,7 +477,6 @@ static const char *const artifact_messages[] = {
     "q_proj: the sparsity is not none, 2:4 or bitmask",
     "q_proj: kept is not a number above 0",
     "q_proj: no storage for uniform with 3 bits and sparsity 2:4",
-    "q_proj: no storage for f16 with 16 bits and sparsity none",
     "q_proj: sparsity 2:4 keeps no weights apart",
     "q_proj: 1025 values kept of 32 x 32",
     "q_proj: 3 values kept of 32 x 32",

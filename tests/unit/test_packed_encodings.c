@@ -70,7 +70,7 @@ START_TEST(planes_hold_what_the_codes_say_and_padding)
             ck_assert(pare_f16_to_f32(book[(r << l.bits) + i]) ==
                       (real ? c.book[(r << l.bits) + i] : 0));
     }
-    if (l.sparsity) /* test_packed_pruned.c */
+    if (l.encoding == PARE_ENCODING_F16 || l.sparsity) /* test_packed_pruned.c */
         return;
     uint8_t *const u = PARE_NEW(&arena, uint8_t, 48 * 160);
     pare_unpack_codes(u, 160, p.plane[PARE_PLANE_CODES], 48, 160, l.bits);
@@ -175,7 +175,10 @@ START_TEST(a_view_says_how_the_linear_runs)
     const pare_packed_planes p = pack(&l, &c);
     pare_linear v;
     ck_assert_int_eq(pare_packed_view(&cx, &arena, &l, p.plane, &v), PARE_OK);
-    ck_assert(v.n == l.n && v.k == l.k && v.bits == l.bits && v.encoding == l.encoding);
+    const bool dense = l.encoding == PARE_ENCODING_F16 && !l.sparsity;
+    ck_assert(v.n == l.n && v.k == l.k && v.encoding == l.encoding);
+    ck_assert_uint_eq(v.bits, dense ? 0 : l.bits);
+    ck_assert_ptr_eq(v.data, dense ? p.plane[PARE_PLANE_VALUES] : NULL);
     ck_assert(v.activation.mode == l.activation.mode);
     ck_assert_uint_eq(v.activation.bits, l.activation.mode == PARE_ACTIVATION_FLOAT ? 0
                                          : l.activation.bits == 4                   ? 4
@@ -283,7 +286,9 @@ static const struct {
      "linear: w: no storage for uniform with 3 bits and sparsity 2:4"},
     {"\"bits\": 4, " HEAD ", \"sparsity\": \"bitmask\", \"kept\": 4",
      "linear: w: no storage for uniform with 4 bits and sparsity bitmask"},
-    {"\"bits\": 16, " FLOAT, "linear: w: no storage for f16 with 16 bits and sparsity none"},
+    {"\"bits\": 16, " FLOAT, ""},
+    {"\"bits\": 16, " FLOAT ", \"sparse\": 1", "linear: w: sparsity none keeps no weights apart"},
+    {"\"bits\": 16, " FLOAT ", \"kept\": 1", "linear: w: 1 values kept of 64 x 96"},
     {"\"bits\": 4, \"group\": 32, \"symmetric\": false, \"shape\": [64, 96], \"sparsity\": \"2:4\"",
      "linear: w: no storage for uniform with 4 bits and sparsity 2:4"},
     {"\"bits\": 4, " HEAD ", \"sparsity\": \"2:4\", \"sparse\": 1",
@@ -378,6 +383,7 @@ START_TEST(codes_that_lack_something_are_refused)
         {11, offsetof(pare_codes, codes), "w: the codes come without codes"},
         {13, offsetof(pare_codes, values), "w: the codes come without values"},
         {14, offsetof(pare_codes, values), "w: the codes come without mask"},
+        {15, offsetof(pare_codes, values), "w: the codes come without values"},
     };
     for (size_t i = 0; i < sizeof lack / sizeof *lack; i++) {
         const pare_packed_linear l = kind(lack[i].kind);
@@ -418,6 +424,7 @@ START_TEST(linears_are_described_in_words)
         "int8 row sym 2:4, x int8 per token, bias",
         "f16 2:4, x f32",
         "f16 bitmask, 4.9% kept, x f32",
+        "f16, x f32",
     };
     char text[PARE_PACKED_TEXT];
     const pare_packed_linear l = kind(_i);

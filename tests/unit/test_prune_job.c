@@ -1,5 +1,6 @@
 /* Jobs that prune: how pruners go with other passes, what is refused, what is stored. */
 #include "compress/compress_internal.h"
+#include "compress/plan_internal.h"
 #include "compress/verify.h"
 #include "formats/checkpoint.h"
 #include "runtime/linear.h"
@@ -48,6 +49,17 @@ static const composition composed[] = {
      {1, 1},
      {"permute", "f16 bitmask"}},
     {"  - ria: {pattern: \"2:4\"}\n", {2, 4}, {"f16 2:4", "| bytes, not time |"}},
+    {"  - magnitude: {pattern: \"1:2\", targets: \"*.mlp.*\"}\n"
+     "  - wanda: {sparsity: 0.03, skip: \"*.mlp.*\"}\n",
+     {1, 1},
+     {"f16 2:4", "| f16 dense | 8 |"}},
+    {"  - magnitude: {pattern: \"1:4\"}\n",
+     {1, 4},
+     {"f16 bitmask, 25.0% kept", "| f16 bitmask | 14 |"}},
+    {"  - wanda: {pattern: \"2:8\"}\n"
+     "  - rtn: {bits: 8, group: row, activations: int8_token}\n",
+     {2, 8},
+     {"int8 row sym 2:4", "| bytes and time |"}},
     {"  - sparsegpt_joint: {pattern: \"2:4\", bits: 4, group: 64}\n",
      {2, 4},
      {"int4 g64 sym 2:4", "| 2:4 | 14 |"}},
@@ -414,6 +426,44 @@ START_TEST(the_choice_is_as_stable_as_the_calibration)
 }
 END_TEST
 
+/* Every way of storing floats that the rule allows takes as many bytes or more, but for padding. */
+START_TEST(zeros_are_left_out_in_the_shortest_way)
+{
+    static const struct {
+        pare_sparsity rule;
+        pare_sparsity_store store;
+    } cases[] = {
+        {{.keep = 2, .of = 4}, PARE_SPARSITY_2_4},
+        {{.keep = 1, .of = 2}, PARE_SPARSITY_2_4},
+        {{.keep = 1, .of = 4}, PARE_SPARSITY_BITMASK},
+        {{.keep = 2, .of = 8}, PARE_SPARSITY_BITMASK},
+        {{.keep = 4, .of = 8}, PARE_SPARSITY_BITMASK},
+        {{.keep = 1, .of = 3}, PARE_SPARSITY_BITMASK},
+        {{.ratio = 0.5}, PARE_SPARSITY_BITMASK},
+        {{.ratio = 0.063}, PARE_SPARSITY_BITMASK},
+        {{.ratio = 0.0625}, PARE_SPARSITY_NONE},
+        {{.ratio = 0.01}, PARE_SPARSITY_NONE},
+        {{.keep = 63, .of = 64}, PARE_SPARSITY_NONE},
+    };
+    enum { N = 96, K = 192 };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        pare_plan_linear l = {.packed = {.n = N,
+                                         .k = K,
+                                         .bits = 16,
+                                         .symmetric = true,
+                                         .encoding = PARE_ENCODING_F16},
+                              .sparsity = cases[i].rule};
+        pare__plan_store(&l);
+        ck_assert_msg(l.packed.sparsity == cases[i].store, "case %zu: %d", i, l.packed.sparsity);
+        const uint64_t kept = pare_sparsity_kept(&cases[i].rule, N, K);
+        const uint64_t bytes = pare_packed_linear_bytes(&l.packed).total;
+        ck_assert_uint_le(bytes, 2 * N * K);
+        ck_assert_uint_le(bytes, N * K / 8 + 2 * kept);
+        ck_assert_uint_eq(l.packed.kept, l.packed.sparsity == PARE_SPARSITY_BITMASK ? kept : 0);
+    }
+}
+END_TEST
+
 /* A pass that gives a pruned weight a value, as the pipeline sees it. */
 START_TEST(a_zero_that_came_back_is_named)
 {
@@ -468,6 +518,7 @@ int main(void)
     tcase_add_test(t, pruning_without_anything_to_evaluate_is_refused);
     tcase_add_test(t, windows_that_calibration_does_not_see_are_evaluated);
     tcase_add_test(t, the_choice_is_as_stable_as_the_calibration);
+    tcase_add_test(t, zeros_are_left_out_in_the_shortest_way);
     tcase_add_test(t, a_zero_that_came_back_is_named);
     suite_add_tcase(s, t);
     return unit_main(s);

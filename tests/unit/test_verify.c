@@ -313,7 +313,7 @@ START_TEST(values_out_of_range_have_findings_of_their_own)
 END_TEST
 
 /* In block 0: down 48 x 112 of 4 bits, gate 112 x 48 of 8 bits, up and v (24 x 48) of 16 bits, 2:4;
- * k 24 x 48 with a mask, one weight in four. */
+ * k 24 x 48 with a mask, one weight in four. In block 1: v 24 x 48 of 16 bits, dense. */
 START_TEST(pruned_weights_have_findings_of_their_own)
 {
     static const struct {
@@ -339,6 +339,8 @@ START_TEST(pruned_weights_have_findings_of_their_own)
          "k_proj.values: value 288: behind the last one of the mask"},
         {"model.layers.0.self_attn.k_proj.mask", 0, 0x23,
          "k_proj.values: value 288: a 0 is stored"},
+        {"model.layers.1.self_attn.v_proj.values", 97, 0x7c,
+         "v_proj: row 1, column 0: a value is not finite"},
     };
     fixture *const f = begin_with(true);
     ck_assert_int_eq(verify(f, f->artifact), PARE_OK);
