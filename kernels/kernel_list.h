@@ -44,7 +44,9 @@
     X(kv_decode, void, (float *dst, size_t ldd, const pare_kv_tile *src, size_t n, size_t d),      \
       EXACT)                                                                                       \
     X(kv_mix, void, (float *y, size_t ldy, const float *p, size_t ldp, const float *v, size_t ldv, \
-                     size_t m, size_t n, size_t d), EXACT)
+                     size_t m, size_t n, size_t d), EXACT)                                         \
+    X(gemv_packed, void, (float *y, const float *x, size_t k, const pare_panel *w,                 \
+                          pare_decoding how, unsigned bits, const float *level), EXACT)
 // clang-format on
 
 #endif

@@ -60,6 +60,9 @@
  *   dequant_mask dst[r, j] = (bit j of row r) ? the next value of row r : 0, r below w->n, j below
  *                w->k.
  *
+ *   gemv_packed  y[r] = sum over j < k of x[j] w[r, j] as gemm_f32_f32 of one token, r below w->n,
+ *                w[r, j] as the dequant kernel that `how` names decodes it; k at most w->k.
+ *
  *   hadamard_f32 n a power of two; for h = 1, 2, 4, ... n / 2 every pair (x[i], x[i + h]) whose i
  *                has bit h clear becomes (x[i] + x[i + h], x[i] - x[i + h]); then x = x * scale.
  *
@@ -152,6 +155,15 @@ typedef struct pare_mask {
     const uint16_t *value;
     size_t n, k; /* any; no padding */
 } pare_mask;
+
+/* What packed codes stand for: the dequant kernel of that name. */
+typedef enum pare_decoding {
+    PARE_DECODE_F32,
+    PARE_DECODE_TABLE,
+    PARE_DECODE_FP8,
+    PARE_DECODE_BOOK,
+    PARE_DECODE_BINARY
+} pare_decoding;
 
 /* Coded keys or values of consecutive tokens of one head. The code of channel c of token t are the
  * bits `bits` (c % 8) and up of the little-endian number in bytes [c / 8 * bits, + bits) of row t;

@@ -9,6 +9,12 @@
 PARE_KERNEL_LIST(X)
 #undef X
 
+/* The fixed tree of the eight lanes of a sum. */
+static inline float pare_lane_sum(const float l[8])
+{
+    return ((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7]));
+}
+
 void pare_kernels_init_x86(pare_kernels *k, unsigned cpu);
 void pare_kernels_init_arm(pare_kernels *k, unsigned cpu);
 void pare_peaks_init_avx2(pare_peaks *p);

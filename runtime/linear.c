@@ -102,6 +102,19 @@ static void packed_tile(const pare__work *w, const pare__job *j, size_t r0, size
                                     s->value, t1 - t0, r1 - r0);
 }
 
+/* One token; a block of rows that the matrix cuts goes through a buffer. */
+static void fused_tile(const pare__work *w, const pare__job *j, size_t r0, size_t r1)
+{
+    const size_t whole = (r1 - r0) / PARE_ATOM_N * PARE_ATOM_N, rest = r1 - r0 - whole;
+    if (whole)
+        pare__linear_gemv(w->kernels, j->w, r0, whole, w->x, j->y + r0);
+    if (rest) {
+        float cut[PARE_ATOM_N];
+        pare__linear_gemv(w->kernels, j->w, r0 + whole, rest, w->x, cut);
+        memcpy(j->y + r0 + whole, cut, rest * sizeof *cut);
+    }
+}
+
 static void decoded_tile(const pare__work *w, const pare__job *j, size_t r0, size_t r1,
                          float *panel)
 {
@@ -136,7 +149,9 @@ static void tile(const pare__work *w, const pare__job *j, size_t row_tile, size_
     const size_t r1 = j->w->n - r0 < PARE__TILE_ROWS ? j->w->n : r0 + PARE__TILE_ROWS;
     const size_t t1 = w->m - t0 < j->tile_tokens ? w->m : t0 + j->tile_tokens;
     float *const buffer = w->buffer ? w->buffer + worker * w->buffer_floats : NULL;
-    if (j->decode)
+    if (j->decode && w->m == 1 && pare__linear_fuses(j->w))
+        fused_tile(w, j, r0, r1);
+    else if (j->decode)
         decoded_tile(w, j, r0, r1, buffer);
     else if (j->w->bits)
         packed_tile(w, j, r0, r1, t0, t1, buffer);

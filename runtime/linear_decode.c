@@ -75,23 +75,43 @@ static pare_panel panel_columns(const pare_linear *w, const pare_panel *all, siz
     return p;
 }
 
+/* How codes are decoded. */
+typedef struct way {
+    pare_decoding decoding;
+    unsigned bits;
+    const float *level; /* of a table */
+} way;
+
+static way way_of(const pare_linear *w)
+{
+    static const float ternary[4] = {-1.0f, 0.0f, 1.0f, 2.0f};
+    switch (w->encoding) {
+    case PARE_ENCODING_TERNARY: return (way){PARE_DECODE_TABLE, 2, ternary};
+    case PARE_ENCODING_NF4: return (way){PARE_DECODE_TABLE, 4, pare_levels_nf4};
+    case PARE_ENCODING_MXFP4: return (way){PARE_DECODE_TABLE, 4, pare_levels_e2m1};
+    case PARE_ENCODING_FP8: return (way){PARE_DECODE_FP8, 8, NULL};
+    case PARE_ENCODING_CODEBOOK: return (way){PARE_DECODE_BOOK, w->bits, NULL};
+    case PARE_ENCODING_BINARY: return (way){PARE_DECODE_BINARY, 2, NULL};
+    case PARE_ENCODING_UNIFORM:
+    case PARE_ENCODING_F16: break; /* F16: pruned only, which has ways of its own */
+    }
+    return (way){PARE_DECODE_F32, w->bits, NULL};
+}
+
 static void decode(const pare_kernels *kernels, const pare_linear *w, const pare_panel *p,
                    float *dst, size_t ldd)
 {
-    static const float ternary[4] = {-1.0f, 0.0f, 1.0f, 2.0f};
+    const way how = way_of(w);
     if (w->sparsity == PARE_SPARSITY_2_4) {
         kernels->dequant_24(dst, ldd, p, w->bits);
         return;
     }
-    switch (w->encoding) {
-    case PARE_ENCODING_UNIFORM: kernels->dequant_f32(dst, ldd, p, w->bits); break;
-    case PARE_ENCODING_TERNARY: kernels->dequant_table(dst, ldd, p, 2, ternary); break;
-    case PARE_ENCODING_NF4: kernels->dequant_table(dst, ldd, p, 4, pare_levels_nf4); break;
-    case PARE_ENCODING_MXFP4: kernels->dequant_table(dst, ldd, p, 4, pare_levels_e2m1); break;
-    case PARE_ENCODING_FP8: kernels->dequant_fp8(dst, ldd, p); break;
-    case PARE_ENCODING_CODEBOOK: kernels->dequant_book(dst, ldd, p, w->bits); break;
-    case PARE_ENCODING_BINARY: kernels->dequant_binary(dst, ldd, p); break;
-    case PARE_ENCODING_F16: break; /* pruned: above, or a mask */
+    switch (how.decoding) {
+    case PARE_DECODE_F32: kernels->dequant_f32(dst, ldd, p, how.bits); break;
+    case PARE_DECODE_TABLE: kernels->dequant_table(dst, ldd, p, how.bits, how.level); break;
+    case PARE_DECODE_FP8: kernels->dequant_fp8(dst, ldd, p); break;
+    case PARE_DECODE_BOOK: kernels->dequant_book(dst, ldd, p, how.bits); break;
+    case PARE_DECODE_BINARY: kernels->dequant_binary(dst, ldd, p); break;
     }
 }
 
@@ -136,6 +156,19 @@ static void decode_mask(const pare_kernels *kernels, const pare_linear *w, size_
     m.start += r0;
     m.n = rows;
     kernels->dequant_mask(dst, ldd, &m);
+}
+
+bool pare__linear_fuses(const pare_linear *w)
+{
+    return !w->sparsity && !w->outliers.count && !w->sparse.start;
+}
+
+void pare__linear_gemv(const pare_kernels *kernels, const pare_linear *w, size_t r0, size_t rows,
+                       const float *x, float *y)
+{
+    const pare_panel p = pare__panel_rows(w, r0, rows);
+    const way how = way_of(w);
+    kernels->gemv_packed(y, x, w->k, &p, how.decoding, how.bits, how.level);
 }
 
 void pare__linear_decode(const pare_kernels *kernels, const pare_linear *w, size_t r0, size_t rows,

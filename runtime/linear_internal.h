@@ -46,6 +46,15 @@ pare_panel pare__outlier_rows(const pare_outliers *o, size_t first, size_t count
 void pare__linear_decode(const pare_kernels *kernels, const pare_linear *w, size_t r0, size_t rows,
                          float *dst);
 
+/* True when one token can meet the codes of w without their being decoded into a panel first: they
+ * are not pruned, and nothing lies apart from them. */
+bool pare__linear_fuses(const pare_linear *w);
+
+/* y[r] for those rows and one token x [k]: what pare__linear_decode and gemm_f32_f32 would give, to
+ * the bit. y: rows rounded up to 8. */
+void pare__linear_gemv(const pare_kernels *kernels, const pare_linear *w, size_t r0, size_t rows,
+                       const float *x, float *y);
+
 /* True when the kernels of w take codes of x in tiles: 2:4 weights. */
 static inline bool pare__linear_tiled(const pare_linear *w)
 {

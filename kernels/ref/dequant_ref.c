@@ -1,3 +1,5 @@
+#include <math.h>
+
 #include "kernels/half.h"
 #include "kernels/kernels_internal.h"
 #include "kernels/layout.h"
@@ -83,4 +85,37 @@ void pare_dequant_book_ref(float *dst, size_t ldd, const pare_panel *w, unsigned
 void pare_dequant_binary_ref(float *dst, size_t ldd, const pare_panel *w)
 {
     decode(dst, ldd, w, 2, NULL, binary);
+}
+
+/* Adds one atom of row block `row` to its lanes. */
+static void add_atom(float lane[PARE_ATOM_N][8], const float *x, size_t columns,
+                     const pare_panel *w, unsigned bits, const float *level, value_of *value,
+                     weight first)
+{
+    const size_t at = first.r / PARE_ATOM_N * (w->k / PARE_ATOM_K) + first.k / PARE_ATOM_K;
+    uint8_t u[PARE_ATOM_N][PARE_ATOM_K];
+    pare_unpack_atom(u, w->codes + at * pare_atom_bytes(bits), bits);
+    for (size_t r = 0; r < PARE_ATOM_N; r++)
+        for (size_t j = 0; j < columns; j++) {
+            const weight one = {u[r][j], first.r + r, first.k + j, first.g + r};
+            lane[r][j % 8] = fmaf(x[j], value(w, bits, level, one), lane[r][j % 8]);
+        }
+}
+
+void pare_gemv_packed_ref(float *y, const float *x, size_t k, const pare_panel *w,
+                          pare_decoding how, unsigned bits, const float *level)
+{
+    static value_of *const values[] = {uniform, of_table, of_table, of_book, binary};
+    const float *const levels = how == PARE_DECODE_FP8 ? pare_levels_e4m3 : level;
+    const size_t groups = (w->k + w->group - 1) / w->group;
+    for (size_t row = 0; row < w->n; row += PARE_ATOM_N) {
+        float lane[PARE_ATOM_N][8] = {{0}};
+        for (size_t j = 0; j < k; j += PARE_ATOM_K) {
+            const weight first = {0, row, j, row * groups + j / w->group * PARE_ATOM_N};
+            add_atom(lane, x + j, k - j < PARE_ATOM_K ? k - j : PARE_ATOM_K, w, bits, levels,
+                     values[how], first);
+        }
+        for (size_t r = 0; r < PARE_ATOM_N; r++)
+            y[row + r] = pare_lane_sum(lane[r]);
+    }
 }

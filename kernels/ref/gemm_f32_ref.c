@@ -24,7 +24,7 @@ static inline float dot(const float *x, const void *w, size_t k,
     float l[8] = {0};
     for (size_t j = 0; j < k; j++)
         l[j % 8] = fmaf(x[j], at(w, j), l[j % 8]);
-    return ((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7]));
+    return pare_lane_sum(l);
 }
 
 void pare_gemm_f32_f32_ref(float *y, size_t ldy, const float *x, size_t ldx, const float *w,

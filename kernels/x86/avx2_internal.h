@@ -40,6 +40,14 @@ PARE_INLINE __m256 load_scales(const uint16_t *p)
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
 }
 
+/* The fixed tree of the eight lanes of a sum. */
+PARE_INLINE float lane_sum(__m256 v)
+{
+    const __m128 s = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    const __m128 p = _mm_add_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_add_ss(p, _mm_movehdup_ps(p)));
+}
+
 /* Codes of one atom as vectors of 4 k by 8 rows, k = 4 l .. 4 l + 3 in v[l];
  * 2, 3 or 4 bits. */
 PARE_INLINE void unpack_atom(__m256i v[8], const uint8_t *atom, unsigned bits)

@@ -45,13 +45,6 @@ PARE_INLINE __m256 load_tail(const uint8_t *w, size_t n, type ty)
     return load_8(full, ty);
 }
 
-PARE_INLINE float reduce(__m256 v)
-{
-    const __m128 s = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
-    const __m128 p = _mm_add_ps(s, _mm_movehl_ps(s, s));
-    return _mm_cvtss_f32(_mm_add_ss(p, _mm_movehdup_ps(p)));
-}
-
 /* Lanes at and above the tail keep their value: adding 0 would turn -0 into +0. */
 PARE_INLINE __m256 fma_tail(__m256 x, __m256 w, __m256 acc, __m256i mask)
 {
@@ -83,7 +76,7 @@ PARE_INLINE void rows_dot(float *y, const float *x, const uint8_t *w, size_t row
                               mask);
     }
     for (size_t r = 0; r < lines; r++)
-        y[r] = reduce(acc[r]);
+        y[r] = lane_sum(acc[r]);
 }
 
 PARE_INLINE void gemv(float *y, size_t ldy, const float *x, size_t ldx, const uint8_t *w,
@@ -191,7 +184,7 @@ PARE_INLINE void block(float *y, size_t ldy, const float *x, size_t ldx, const u
     }
     for (size_t t = 0; t < m; t++)
         for (size_t r = 0; r < n; r++)
-            y[t * ldy + r] = reduce(acc[t / TT][r / TR][r % TR][t % TT]);
+            y[t * ldy + r] = lane_sum(acc[t / TT][r / TR][r % TR][t % TT]);
 }
 
 PARE_INLINE void gemm(float *y, size_t ldy, const float *x, size_t ldx, const void *weights,

@@ -164,60 +164,101 @@ static void run_dequant_binary(const pare_kernels *k, const kt_case *c, uint8_t 
     k->dequant_binary((float *)(void *)out, c->ldy, &c->panel);
 }
 
-/* Every width of `widths` by every number of columns; w: levels, of a size that no width exceeds.
- */
-static void test_dequant(kt *t, kt_run *run, const unsigned *widths, size_t count)
+static void run_gemv_packed(const pare_kernels *k, const kt_case *c, uint8_t *out)
 {
-    for (size_t i = 0; i < 160; i++) {
-        const size_t n = t->bench ? 64 : 8 * (1 + kt_below(t, 4));
-        const size_t k = t->bench ? 4096 : 32 * (1 + i / count % 20), last = kt_below(t, 6);
-        const unsigned bits = widths[i % count];
-        kt_case c = {.n = n,
-                     .k = k,
-                     .group = t->bench    ? 128
-                              : last == 5 ? k
-                                          : 32 * (1 + last),
-                     .bits = bits,
-                     .ldy = k + kt_below(t, 9)};
-        c.panel = make_panel(t, n, k, c.group, bits);
-        if (run == run_dequant_table)
-            c.w = kt_floats(t, (size_t)1 << bits);
-        if (run == run_dequant_book)
-            c.panel.book = kt_halves(t, n << bits, false);
-        if (run == run_dequant_binary) {
-            c.panel.book = kt_halves(t, 4 * n * groups_of(k, c.group), false);
-            c.panel.salient = kt_below(t, 4) ? kt_input(t, k, 1) : NULL;
-        }
-        c.out_bytes = ((n - 1) * c.ldy + k) * sizeof(float);
-        c.work_bytes = n * k * bits / 8 + c.out_bytes;
+    k->gemv_packed((float *)(void *)out, c->x, c->k, &c->panel, c->how, c->bits, c->w);
+}
+
+/* Weights of random shape and what their decoding asks for; w: levels. */
+static kt_case decoded_case(kt *t, pare_decoding how, unsigned bits, size_t blocks)
+{
+    const size_t n = t->bench ? 512 : 8 * (1 + kt_below(t, 4));
+    const size_t k = t->bench ? 4096 : 32 * blocks, last = kt_below(t, 6);
+    kt_case c = {.n = n,
+                 .k = k,
+                 .group = t->bench    ? 128
+                          : last == 5 ? k
+                                      : 32 * (1 + last),
+                 .bits = bits,
+                 .how = how,
+                 .ldy = k + kt_below(t, 9)};
+    c.panel = make_panel(t, n, k, c.group, bits);
+    if (how == PARE_DECODE_TABLE)
+        c.w = kt_floats(t, (size_t)1 << bits);
+    if (how == PARE_DECODE_BOOK)
+        c.panel.book = kt_halves(t, n << bits, false);
+    if (how == PARE_DECODE_BINARY) {
+        c.panel.book = kt_halves(t, 4 * n * groups_of(k, c.group), false);
+        c.panel.salient = kt_below(t, 4) ? kt_input(t, k, 1) : NULL;
+    }
+    c.work_bytes = n * k * bits / 8;
+    return c;
+}
+
+/* Every width of `widths` by every number of columns. */
+static void test_dequant(kt *t, kt_run *run, pare_decoding how, const unsigned *widths,
+                         size_t count)
+{
+    for (size_t i = 0; i < (t->bench ? count : 160); i++) {
+        kt_case c = decoded_case(t, how, widths[i % count], 1 + i / count % 20);
+        c.out_bytes = ((c.n - 1) * c.ldy + c.k) * sizeof(float);
+        c.work_bytes += c.out_bytes;
         kt_check(t, &c, run);
-        if (t->bench && i + 1 == count)
-            return;
     }
 }
 
 void kt_dequant_f32(kt *t)
 {
-    test_dequant(t, run_dequant_f32, (const unsigned[]){2, 3, 4, 8}, 4);
+    test_dequant(t, run_dequant_f32, PARE_DECODE_F32, (const unsigned[]){2, 3, 4, 8}, 4);
 }
 
 void kt_dequant_table(kt *t)
 {
-    test_dequant(t, run_dequant_table, (const unsigned[]){2, 4}, 2);
+    test_dequant(t, run_dequant_table, PARE_DECODE_TABLE, (const unsigned[]){2, 4}, 2);
 }
 
 /* All codes occur, the two that are NaN among them. */
 void kt_dequant_fp8(kt *t)
 {
-    test_dequant(t, run_dequant_fp8, (const unsigned[]){8}, 1);
+    test_dequant(t, run_dequant_fp8, PARE_DECODE_FP8, (const unsigned[]){8}, 1);
 }
 
 void kt_dequant_book(kt *t)
 {
-    test_dequant(t, run_dequant_book, (const unsigned[]){3, 4}, 2);
+    test_dequant(t, run_dequant_book, PARE_DECODE_BOOK, (const unsigned[]){3, 4}, 2);
 }
 
 void kt_dequant_binary(kt *t)
 {
-    test_dequant(t, run_dequant_binary, (const unsigned[]){2}, 1);
+    test_dequant(t, run_dequant_binary, PARE_DECODE_BINARY, (const unsigned[]){2}, 1);
+}
+
+/* Which NaN comes out of a sum that has several is not defined. */
+static void drop_nan(kt *t, size_t bytes)
+{
+    uint8_t *const codes = t->input[0];
+    for (size_t i = 0; i < bytes; i++)
+        codes[i] = (codes[i] & 0x7f) == 0x7f ? codes[i] ^ 1 : codes[i];
+}
+
+/* Whole atoms, and all that can be left of the last one. */
+void kt_gemv_packed(kt *t)
+{
+    static const struct {
+        pare_decoding how;
+        unsigned bits;
+    } kinds[] = {{PARE_DECODE_F32, 2},   {PARE_DECODE_F32, 3},   {PARE_DECODE_F32, 4},
+                 {PARE_DECODE_F32, 8},   {PARE_DECODE_TABLE, 2}, {PARE_DECODE_TABLE, 4},
+                 {PARE_DECODE_FP8, 8},   {PARE_DECODE_BOOK, 3},  {PARE_DECODE_BOOK, 4},
+                 {PARE_DECODE_BINARY, 2}};
+    enum { KINDS = sizeof kinds / sizeof *kinds };
+    for (size_t i = 0; i < (t->bench ? 1 : 33) * KINDS; i++) {
+        kt_case c = decoded_case(t, kinds[i % KINDS].how, kinds[i % KINDS].bits, 1 + i % 7);
+        if (c.how == PARE_DECODE_FP8)
+            drop_nan(t, c.n * c.k);
+        c.k -= t->bench ? 0 : i / KINDS % PARE_ATOM_K;
+        c.x = kt_floats(t, c.k);
+        c.out_bytes = c.n * sizeof(float);
+        kt_check(t, &c, run_gemv_packed);
+    }
 }

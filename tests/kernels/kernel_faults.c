@@ -307,6 +307,20 @@ static void dequant_last_column(float *dst, size_t ldd, const pare_panel *w, uns
         dst[r * ldd + w->k - 1] = dst[r * ldd];
 }
 
+static void gemv_whole_atoms(float *y, const float *x, size_t k, const pare_panel *w,
+                             pare_decoding how, unsigned bits, const float *level)
+{
+    pare_gemv_packed_ref(y, x, k / PARE_ATOM_K * PARE_ATOM_K, w, how, bits, level);
+}
+
+static void gemv_first_group(float *y, const float *x, size_t k, const pare_panel *w,
+                             pare_decoding how, unsigned bits, const float *level)
+{
+    pare_panel p = *w;
+    p.group = p.k;
+    pare_gemv_packed_ref(y, x, k, &p, how, bits, level);
+}
+
 /* Bytes of a plane of 2:4 weights, each atom of `atom` bytes, for a fault to change. */
 static uint8_t *copy_of(const uint8_t *from, const pare_panel *w, size_t atom, size_t *bytes)
 {
@@ -487,7 +501,9 @@ static void kv_mix_last_dropped(float *y, size_t ldy, const float *p, size_t ldp
     X(mix_f32, mix_in_place, "new rows read as old ones")                                          \
     X(mix_f32, mix_last_column, "last column of a tail left")                                      \
     X(kv_decode, kv_decode_one_byte, "third code of 3 bits wrong")                                 \
-    X(kv_mix, kv_mix_last_dropped, "last token dropped")
+    X(kv_mix, kv_mix_last_dropped, "last token dropped")                                           \
+    X(gemv_packed, gemv_whole_atoms, "columns behind the last whole atom left out")                \
+    X(gemv_packed, gemv_first_group, "scales of the first group for all")
 
 const char *kt_plant(size_t i, pare_kernels *k, const char **what)
 {

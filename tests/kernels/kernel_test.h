@@ -28,7 +28,8 @@ typedef struct kt_case {
     const void *x, *w;
     size_t ldx, ldw, ldy, m, n, k, group;
     unsigned bits;
-    size_t span; /* of quantized activations, with top and step */
+    pare_decoding how; /* of packed codes */
+    size_t span;       /* of quantized activations, with top and step */
     int32_t top;
     float step;
     const uint32_t *start, *column; /* of sparse weights, with value */
