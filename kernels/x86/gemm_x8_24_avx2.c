@@ -27,7 +27,7 @@ enum {
     WORD = 8,           /* columns of a vector */
     HALF = 32,          /* columns of half an atom */
     INDICES = 64,       /* bytes of the indices of an atom */
-    AHEAD = 1536,       /* bytes of prefetch distance for one token */
+    AHEAD = 6144,       /* bytes of codes of prefetch distance for one token */
 };
 
 /* What a span of 8 rows needs to meet tokens. */
@@ -125,7 +125,7 @@ PARE_INLINE __m256i span_dot(const uint8_t *codes, const uint8_t *indices, const
         if (k % 64 == 0 && end - k >= 64) {
             for (size_t line = 0; line < size; line += 64)
                 _mm_prefetch((const char *)atom + AHEAD + line, _MM_HINT_T0);
-            _mm_prefetch((const char *)e + AHEAD / 2, _MM_HINT_T0);
+            _mm_prefetch((const char *)e + AHEAD * INDICES / size, _MM_HINT_T0);
             add_half(&sums, atom, e, x + k, 0, bits);
             add_half(&sums, atom, e, x + k + HALF, 1, bits);
             k += 64;
