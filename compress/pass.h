@@ -123,6 +123,7 @@ typedef struct pare_pass_structure {
 typedef enum pare_ratio_rule {
     PARE_RATIOS_UNIFORM,
     PARE_RATIOS_OWL,
+    PARE_RATIOS_ISC,
     PARE_RATIOS_SEARCH
 } pare_ratio_rule;
 const char *pare_ratio_rule_name(pare_ratio_rule rule); /* as recipes write it */

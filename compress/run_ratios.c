@@ -6,6 +6,7 @@
 
 #include "compress/compress_internal.h"
 #include "compress/passes/prune.h"
+#include "prune/isc.h"
 #include "prune/owl.h"
 #include "prune/ratio_search.h"
 #include "quant/gptq.h"
@@ -57,6 +58,22 @@ static pare_status see_owl(const look *k, size_t block, size_t step, const pare_
     for (size_t i = 0; i < plan->linears; i++)
         if (plan->linear[i].block == block && follows(plan, &plan->linear[i], step))
             k->ratio[i].importance = share;
+    return PARE_OK;
+}
+
+/* How sensitive the outputs of what `step` prunes in a block are, each linear for itself. */
+static pare_status see_isc(const look *k, size_t block, size_t step, const pare_stats *stats)
+{
+    const pare_plan *const plan = &k->run->plan;
+    for (size_t i = 0; i < plan->linears; i++) {
+        const pare_plan_linear *const l = &plan->linear[i];
+        if (l->block != block || !follows(plan, l, step))
+            continue;
+        const pare_status s = pare_isc_sensitivity(k->run->cx, stats_of(k->run, stats, l)->h,
+                                                   l->packed.k, &k->ratio[i].importance);
+        if (s != PARE_OK)
+            return pare_fail_context(k->run->cx, s, "%s", l->packed.name);
+    }
     return PARE_OK;
 }
 
@@ -135,6 +152,7 @@ static pare_status see_block(const look *k, size_t block)
         switch (pare_plan_ratios(plan, step).rule) {
         case PARE_RATIOS_UNIFORM: break;
         case PARE_RATIOS_OWL: PARE_TRY(see_owl(k, block, step, &stats)); break;
+        case PARE_RATIOS_ISC: PARE_TRY(see_isc(k, block, step, &stats)); break;
         case PARE_RATIOS_SEARCH: PARE_TRY(see_search(k, block, step, &stats)); break;
         }
     return block + 1 < plan->model.config.blocks
@@ -172,6 +190,8 @@ static pare_status share_step(const look *k, size_t step, double *ratio)
         curve[count] = k->curve[i];
         own[count++] = k->ratio[i];
     }
+    if (rule.rule == PARE_RATIOS_ISC)
+        PARE_TRY(pare_isc_rank(&run->scratch, own, count));
     if (rule.rule == PARE_RATIOS_SEARCH)
         PARE_TRY(pare_ratios_search(&run->scratch, own, count, curve, target, rule.spread));
     else

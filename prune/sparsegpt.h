@@ -13,6 +13,7 @@ typedef struct pare_sparsegpt_opts {
     size_t block; /* columns whose weights are compared, unstructured; 128 */
     const pare_sparsity *sparsity;
     const pare_grid *grid; /* of what stays, for the joint method; NULL: keeps its value */
+    const float *cost; /* [k] what goes has the least |w_j| cost_j (prune/isc.h); NULL: 1 / U_jj */
 } pare_sparsegpt_opts;
 
 /* Prunes W given the factor of its H: pare_compensate_run; what it says holds here.

@@ -442,6 +442,7 @@ pare_status pare_compensate_run(pare_ctx *cx, pare_arena *scratch, const pare_co
     PARE_TRY(check(cx, c, n, k, out));
     pare__sweep job = {.grid = c->grid, .factor = c->factor, .out = out, .w = w, .n = n, .k = k};
     job.sparsity = c->sparsity;
+    job.cost = c->cost;
     job.keep_zeros = c->keep_zeros;
     job.inner = k - c->factor->apart;
     const size_t of = c->sparsity && c->sparsity->of ? c->sparsity->of : 1;

@@ -30,6 +30,7 @@ typedef struct pare__tile_fault {
 typedef struct pare__sweep {
     const pare_grid *grid;         /* or NULL */
     const pare_sparsity *sparsity; /* or NULL */
+    const float *cost;             /* [k] or NULL */
     bool keep_zeros;
     const pare_factor *factor;
     pare_codes *out;

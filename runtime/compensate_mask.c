@@ -9,9 +9,12 @@
 
 enum { TILE = PARE__TILE, STRIP = PARE__STRIP };
 
-/* |w| / U_jj, the square root of what a weight costs when it goes. */
+/* |w| / U_jj, the square root of what a weight costs when it goes, or what the caller makes of it.
+ */
 static float score_of(const pare__sweep *job, float w, size_t j)
 {
+    if (job->cost)
+        return fabsf(w) * job->cost[j];
     return fabsf(w / job->factor->u[j * (job->k + 1)]);
 }
 

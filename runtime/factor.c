@@ -168,7 +168,7 @@ static pare_status climb(pare_arena *scratch, factor_job *job, float damp, bool 
     d->raises = 0;
     for (;; d->raises++) {
         d->damp = damp;
-        job->lambda = (double)damp * job->mean;
+        job->lambda = d->lambda = (double)damp * job->mean;
         pare_parallel(job->cx, k, ROWS_PER_CHUNK, copy_rows, job);
         const size_t bad = factor_and_invert(job);
         d->failed = bad != 0;

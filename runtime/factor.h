@@ -12,6 +12,7 @@
 /* What the damping ladder did. Recorded in the manifest. */
 typedef struct pare_damping {
     float damp;      /* damping of the last rung: lambda = damp * mean(diag H) */
+    double lambda;   /* added to the diagonal of H in that rung */
     unsigned raises; /* times it was raised in that precision */
     bool f64;        /* the last rung was in double precision */
     bool failed;     /* no factor: the caller falls back to RTN and records it */

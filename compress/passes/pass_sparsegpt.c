@@ -1,10 +1,11 @@
 /* SparseGPT alone and joint with rounding: the same sweep, without and with a grid; alone also with
- * the columns in the order of ROSE. */
+ * the columns in the order of ROSE and the costs of ISC. */
 #include <string.h>
 
 #include "compress/passes/passes_internal.h"
 #include "compress/passes/prune.h"
 #include "compress/passes/quantize.h"
+#include "prune/isc.h"
 #include "prune/rose.h"
 #include "prune/sparsegpt.h"
 
@@ -14,12 +15,15 @@ enum {
     BLOCK,
     STABILITY,
     RATIOS,
-    ORDER = RATIOS + PARE_PRUNE_RATIO_PARAMS
+    ORDER = RATIOS + PARE_PRUNE_RATIO_PARAMS,
+    SCORE
 };
 enum { NATURAL, ROSE };
+enum { OBS, ISC };
 enum { JOINT = PARE_QUANTIZE_PARAMS, ACTIVATIONS = JOINT + BLOCK + 1 };
 
 static const pare_word orders[] = {{"natural", NATURAL}, {"rose", ROSE}, {NULL, 0}};
+static const pare_word scores[] = {{"obs", OBS}, {"isc", ISC}, {NULL, 0}};
 
 // clang-format off
 #define SWEEP_TABLE(base)                                                                          \
@@ -34,6 +38,9 @@ static const pare_param params[] = {
     SWEEP_TABLE(0), PARE_PRUNE_STABILITY(STABILITY), PARE_PRUNE_RATIOS(RATIOS),
     [ORDER] = {.name = "order", .type = PARE_PARAM_CHOICE, .fallback = NATURAL, .words = orders,
         .help = "unstructured: columns as they lie, or those that lose most first (ROSE)"},
+    [SCORE] = {.name = "score", .type = PARE_PARAM_CHOICE, .fallback = OBS, .words = scores,
+        .help = "what goes costs least by the error that is left when the rest has made up for it "
+                "(obs), or by that and the error without (isc)"},
     {.name = NULL}};
 static const pare_param joint_params[] = {
     PARE_QUANTIZE_TABLE,
@@ -47,7 +54,7 @@ static pare_pass_cost sweep_cost(const double *value, size_t n, size_t k, size_t
     const double dn = (double)n, dk = (double)k;
     const size_t block = (size_t)value[BLOCK];
     return (pare_pass_cost){.site_bytes = k * k * sizeof(float) + k * 64,
-                            .linear_bytes = 3 * k * k * sizeof(float) +
+                            .linear_bytes = 3 * k * k * sizeof(float) + k * 8 +
                                             threads * (block * 1024 + k * 4 + 32768) +
                                             n * block * 5 + pare_prune_bytes(n, k, threads),
                             .flops = dk * dk * dk * 2.0 / 3.0 + 2.0 * dn * dk * dk};
@@ -99,10 +106,11 @@ static pare_status joint_site(pare_ctx *cx, const double *value, const pare_site
 
 /* With a grid into the codes, without one in place. */
 static pare_status sweep(pare_ctx *cx, const double *value, const pare_grid *grid,
-                         const pare_factor *factor, pare_pass_linear *linear, pare_arena *scratch)
+                         const float *cost, const pare_factor *factor, pare_pass_linear *linear,
+                         pare_arena *scratch)
 {
     const pare_sparsegpt_opts opts = {
-        .block = (size_t)value[BLOCK], .sparsity = linear->sparsity, .grid = grid};
+        .block = (size_t)value[BLOCK], .sparsity = linear->sparsity, .grid = grid, .cost = cost};
     pare_quantize_ladder(factor, linear->result);
     if (factor->damping.failed) {
         PARE_TRY(pare_prune_without_factor(cx, linear, scratch));
@@ -153,18 +161,25 @@ static pare_status reorder(pare_ctx *cx, const double *value, pare_pass_linear *
 static pare_status prune(pare_ctx *cx, const double *value, pare_pass_linear *linear,
                          pare_arena *scratch)
 {
-    pare_factor factor;
-    if (value[ORDER] == NATURAL)
-        return sweep(cx, value, NULL, linear->site_state, linear, scratch);
-    PARE_TRY(reorder(cx, value, linear, scratch, &factor));
-    return sweep(cx, value, NULL, &factor, linear, scratch);
+    pare_factor factor = *(const pare_factor *)linear->site_state;
+    float *diagonal, *weighed = NULL;
+    if (value[ORDER] == ROSE)
+        PARE_TRY(reorder(cx, value, linear, scratch, &factor));
+    if (value[SCORE] == ISC && factor.u) {
+        weighed = PARE_NEW(scratch, float, linear->k);
+        if (!weighed)
+            return PARE_ENOMEM;
+        PARE_TRY(pare_quantize_diagonal(scratch, linear->h, linear->k, &diagonal));
+        pare_isc_costs(&factor, diagonal, weighed);
+    }
+    return sweep(cx, value, NULL, weighed, &factor, linear, scratch);
 }
 
 static pare_status joint_run(pare_ctx *cx, const double *value, pare_pass_linear *linear,
                              pare_arena *scratch)
 {
     const pare_grid grid = pare_quantize_grid(value);
-    return sweep(cx, value + JOINT, &grid, linear->site_state, linear, scratch);
+    return sweep(cx, value + JOINT, &grid, NULL, linear->site_state, linear, scratch);
 }
 
 static pare_activation joint_activation(const double *value)

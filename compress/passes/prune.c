@@ -11,6 +11,7 @@ const pare_word pare_prune_ties[] = {{"first", 0}, {"random", 1}, {NULL, 0}};
 
 const pare_word pare_prune_rules[] = {{"uniform", PARE_RATIOS_UNIFORM},
                                       {"owl", PARE_RATIOS_OWL},
+                                      {"isc", PARE_RATIOS_ISC},
                                       {"search", PARE_RATIOS_SEARCH},
                                       {NULL, 0}};
 
@@ -57,7 +58,7 @@ pare_status pare_prune_check_ratios(pare_ctx *cx, const double *value, const par
                          r.outlier, rule);
     if (r.rule == PARE_RATIOS_UNIFORM && r.spread != PARE_PRUNE_SPREAD_USUAL)
         return pare_fail(cx, PARE_EINVAL,
-                         "spread %g is for ratios: owl or search, and ratios are uniform",
+                         "spread %g is for ratios: owl, isc or search, and ratios are uniform",
                          r.spread);
     if (r.rule == PARE_RATIOS_UNIFORM)
         return PARE_OK;

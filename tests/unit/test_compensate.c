@@ -6,22 +6,25 @@ typedef struct sweep_case {
     size_t n, k, block;
     pare_sparsity s; /* ratio and of 0: none */
     bool grid, keep_zeros, act_order;
+    bool costs; /* of the caller, instead of 1 / U_jj */
 } sweep_case;
 
 static const sweep_case cases[] = {
-    {5, 70, 32, {.ratio = 0.5}, false, false, false},
-    {130, 172, 128, {.ratio = 0.5}, false, false, false},
-    {67, 100, 64, {.ratio = 0.3}, true, false, false},
-    {67, 100, 64, {.ratio = 0.3}, false, false, true},
-    {9, 90, 32, {.ratio = 0.7, .by_row = true}, false, false, false},
-    {9, 90, 32, {.ratio = 0.7, .by_row = true}, true, false, false},
-    {130, 172, 128, {.keep = 2, .of = 4}, false, false, false},
-    {130, 172, 128, {.keep = 4, .of = 8}, true, false, false},
-    {66, 75, 32, {.keep = 1, .of = 5}, false, false, false},   /* blocks of 30 */
-    {7, 150, 32, {.keep = 30, .of = 64}, false, false, false}, /* blocks of 64 */
-    {7, 20, 128, {.keep = 3, .of = 7}, true, false, false},
-    {130, 172, 128, {.ratio = 0}, true, true, false},
-    {67, 100, 32, {.ratio = 0}, true, true, true},
+    {5, 70, 32, {.ratio = 0.5}, false, false, false, false},
+    {130, 172, 128, {.ratio = 0.5}, false, false, false, false},
+    {67, 100, 64, {.ratio = 0.3}, true, false, false, false},
+    {67, 100, 64, {.ratio = 0.3}, false, false, true, false},
+    {9, 90, 32, {.ratio = 0.7, .by_row = true}, false, false, false, false},
+    {9, 90, 32, {.ratio = 0.7, .by_row = true}, true, false, false, false},
+    {130, 172, 128, {.keep = 2, .of = 4}, false, false, false, false},
+    {130, 172, 128, {.keep = 4, .of = 8}, true, false, false, false},
+    {66, 75, 32, {.keep = 1, .of = 5}, false, false, false, false},   /* blocks of 30 */
+    {7, 150, 32, {.keep = 30, .of = 64}, false, false, false, false}, /* blocks of 64 */
+    {7, 20, 128, {.keep = 3, .of = 7}, true, false, false, false},
+    {130, 172, 128, {.ratio = 0}, true, true, false, false},
+    {67, 100, 32, {.ratio = 0}, true, true, true, false},
+    {67, 100, 64, {.ratio = 0.3}, false, false, true, true},
+    {130, 172, 128, {.keep = 2, .of = 4}, false, false, false, true},
 };
 
 enum { CASES = sizeof cases / sizeof *cases };
@@ -36,16 +39,31 @@ static pare_grid grid_of(const sweep_case *c)
     return (pare_grid){.bits = 4, .group = c->act_order ? 32 : 0, .f16_scales = true};
 }
 
-/* Of the columns [c0, c1) of row i, those whose scores are lowest go. */
-static void take_lowest(const double *w, const float *u, size_t k, size_t first, size_t rows,
-                        size_t c0, size_t c1, size_t count, uint8_t *gone)
+/* |w| cost is what a weight is judged by. */
+static double cost_of(const sweep_case *c, const float *u, size_t j)
 {
+    return c->costs ? 1 + (double)(j * 5 % 7) : 1 / (double)u[j * (c->k + 1)];
+}
+
+static const float *costs_of(const sweep_case *c)
+{
+    float *const cost = take(c->k, sizeof *cost);
+    for (size_t j = 0; j < c->k; j++)
+        cost[j] = (float)cost_of(c, NULL, j);
+    return cost;
+}
+
+/* Of the columns [c0, c1) of row i, those whose scores are lowest go. */
+static void take_lowest(const sweep_case *c, const double *w, const float *u, size_t first,
+                        size_t rows, size_t c0, size_t c1, size_t count, uint8_t *gone)
+{
+    const size_t k = c->k;
     for (; count > 0; count--) {
         size_t best = SIZE_MAX;
         double least = INFINITY;
         for (size_t i = first; i < first + rows; i++)
             for (size_t j = c0; j < c1; j++) {
-                const double cost = fabs(w[i * k + j] / (double)u[j * k + j]);
+                const double cost = fabs(w[i * k + j]) * cost_of(c, u, j);
                 if (!gone[i * k + j] && cost < least) {
                     least = cost;
                     best = i * k + j;
@@ -67,7 +85,7 @@ static void choose_at(const sweep_case *c, const double *w, const float *u, size
                                  : (size_t)(c->s.ratio * (double)(rows * end) + 1e-6) -
                                        (size_t)(c->s.ratio * (double)(rows * j) + 1e-6);
     for (size_t i = 0; i < c->n; i += rows)
-        take_lowest(w, u, c->k, i, rows, j, end, count, gone);
+        take_lowest(c, w, u, i, rows, j, end, count, gone);
 }
 
 static void sweep_column(const sweep_case *c, double *w, const float *u, const pare_codes *grids,
@@ -131,6 +149,7 @@ static float *sweep(const sweep_case *c, const pare_factor *f, const float *w, p
                                  .block = c->block,
                                  .grid = c->grid ? &grid : NULL,
                                  .sparsity = prunes(c) ? &c->s : NULL,
+                                 .cost = c->costs ? costs_of(c) : NULL,
                                  .keep_zeros = c->keep_zeros};
     float *const q = copy(w, c->n * c->k);
     ck_assert_int_eq(pare_codes_take(&arena, &grid, c->n, c->k, codes), PARE_OK);
@@ -262,13 +281,14 @@ START_TEST(what_does_not_go_together_is_refused)
         pare_compensate how;
         const char *what;
     } of[] = {
-        {{&f, 128, NULL, NULL, false}, "neither a grid nor a sparsity"},
-        {{&f, 48, NULL, &half, false}, "block of 48 columns"},
-        {{&f, 128, NULL, &bad, false}, "sparsity 2 is not between"},
-        {{&f, 128, NULL, &half, true}, "is not pruned again"},
-        {{&sorted, 128, NULL, &pairs, false}, "groups of 4 inputs need columns in natural order"},
-        {{&f, 128, &book, NULL, true}, "codebooks have no level"},
-        {{&f, 128, &book, &half, false}, "codebooks have no level"},
+        {{&f, 128, NULL, NULL, false, NULL}, "neither a grid nor a sparsity"},
+        {{&f, 48, NULL, &half, false, NULL}, "block of 48 columns"},
+        {{&f, 128, NULL, &bad, false, NULL}, "sparsity 2 is not between"},
+        {{&f, 128, NULL, &half, true, NULL}, "is not pruned again"},
+        {{&sorted, 128, NULL, &pairs, false, NULL},
+         "groups of 4 inputs need columns in natural order"},
+        {{&f, 128, &book, NULL, true, NULL}, "codebooks have no level"},
+        {{&f, 128, &book, &half, false, NULL}, "codebooks have no level"},
     };
     pare_codes codes;
     ck_assert_int_eq(pare_codes_take(&arena, &book, N, K, &codes), PARE_OK);

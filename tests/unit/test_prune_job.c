@@ -39,6 +39,10 @@ static const composition composed[] = {
     {"  - sparsegpt: {sparsity: 0.6, order: rose, block: 32, stability: 2}\n",
      {0, 0},
      {"60%", "f16 bitmask"}},
+    {"  - sparsegpt: {score: isc, order: rose, block: 32, stability: 2, targets: \"*.mlp.*\"}\n"
+     "  - sparsegpt: {pattern: \"2:4\", score: isc, targets: \"*.self_attn.*\"}\n",
+     {0, 0},
+     {"f16 2:4", "| bytes, not time |"}},
     {"  - permute: {}\n  - ria: {pattern: \"2:4\"}\n  - gptq: {bits: 4, group: 32, "
      "true_sequential: false}\n",
      {2, 4},
@@ -293,6 +297,19 @@ static void refused(const char *text, const char *fragment)
     ck_assert(!pare_path_is_directory(job_path(&place, "out.partial")));
 }
 
+/* As many go, and others. */
+START_TEST(the_score_says_which_weights_go)
+{
+    for (size_t i = 0; i < 2; i++) {
+        recipe(i ? "  - sparsegpt: {pattern: \"2:4\", score: isc}\n"
+                 : "  - sparsegpt: {pattern: \"2:4\"}\n");
+        ck_assert_int_eq(job_run(&place, (job_opts){.output = i ? "isc" : "obs"}, NULL), PARE_OK);
+        check_zeros(i ? "isc" : "obs", (nm){2, 4});
+    }
+    ck_assert(!job_same_weights(&place, "isc", "obs"));
+}
+END_TEST
+
 START_TEST(orders_that_the_facts_do_not_allow_are_refused)
 {
     static const struct {
@@ -514,6 +531,7 @@ int main(void)
     tcase_add_loop_test(t, pruned_linears_are_the_same_for_any_threads_and_breaks, 0, COMPOSED);
     tcase_add_loop_test(t, zeros_stay_zeros_through_every_grid_that_has_one, 0, QUANTIZERS);
     tcase_add_test(t, transforms_between_leave_zeros);
+    tcase_add_test(t, the_score_says_which_weights_go);
     tcase_add_test(t, orders_that_the_facts_do_not_allow_are_refused);
     tcase_add_test(t, pruning_without_anything_to_evaluate_is_refused);
     tcase_add_test(t, windows_that_calibration_does_not_see_are_evaluated);

@@ -154,6 +154,10 @@ static const char *const ruled[] = {
     "  - magnitude: {sparsity: 0.6, ratios: owl, spread: 0.1}\n",
     "  - sparsegpt: {sparsity: 0.6, ratios: owl, spread: 0.1}\n",
     "  - wanda: {sparsity: 0.6, ratios: search, spread: 0.15}\n",
+    "  - wanda: {sparsity: 0.6, ratios: isc}\n",
+    "  - magnitude: {sparsity: 0.6, ratios: isc, targets: \"*.mlp.*\"}\n"
+    "  - sparsegpt: {sparsity: 0.6, score: isc, ratios: isc, spread: 0.2, targets: "
+    "\"*.self_attn.*\"}\n",
     "  - magnitude: {sparsity: 0.6, ratios: search, targets: \"*.mlp.*\"}\n"
     "  - sparsegpt: {sparsity: 0.6, ratios: search, targets: \"*.self_attn.*\"}\n",
     "  - rotate: {}\n  - wanda: {sparsity: 0.6, ratios: owl}\n  - rtn: {bits: 4, group: 32}\n",
@@ -194,6 +198,38 @@ START_TEST(a_block_with_outliers_keeps_more)
             else
                 ck_assert_double_gt(share, 0.6);
         }
+}
+END_TEST
+
+/* What the large input gives is the input of down. Sites share a sensitivity, and the first of its
+ * linears loses most. */
+START_TEST(what_has_large_inputs_keeps_more)
+{
+    recipe("  - magnitude: {sparsity: 0.6, ratios: isc, spread: 0.1}\n");
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, NULL), PARE_OK);
+    const counts c = count_zeros("out");
+    double share[BLOCKS_MOST * PARE_ROLES], least = 1, most = 0;
+    const size_t count = config.blocks * PARE_ROLES;
+    for (size_t i = 0; i < count; i++) {
+        share[i] =
+            c.zeros[i / PARE_ROLES][i % PARE_ROLES] / c.weights[i / PARE_ROLES][i % PARE_ROLES];
+        least = fmin(least, share[i]);
+        most = fmax(most, share[i]);
+    }
+    const double unit = 1 / c.weights[0][PARE_ROLE_K], step = (most - least) / (double)(count - 1);
+    ck_assert_double_gt(step, 3 * unit);
+    ck_assert_double_eq(share[PARE_ROLE_DOWN], least);
+    for (size_t i = 0; i < count; i++) {
+        const double place_of = (share[i] - least) / step;
+        ck_assert_double_le(fabs(place_of - nearbyint(place_of)) * step, 3 * unit);
+        for (size_t j = 0; j < i; j++)
+            ck_assert_double_gt(fabs(share[i] - share[j]), step - 3 * unit);
+    }
+    for (size_t b = 0; b < count; b += PARE_ROLES) {
+        ck_assert_double_gt(share[b + PARE_ROLE_Q], share[b + PARE_ROLE_K]);
+        ck_assert_double_gt(share[b + PARE_ROLE_K], share[b + PARE_ROLE_V]);
+        ck_assert_double_gt(share[b + PARE_ROLE_GATE], share[b + PARE_ROLE_UP]);
+    }
 }
 END_TEST
 
@@ -257,9 +293,13 @@ START_TEST(ratios_that_cannot_be_are_refused)
          "5:5: wanda: pattern 2:4 takes the same share of every linear"},
         {"  - sparsegpt: {sparsity: 0.95, ratios: owl}\n",
          "5:5: sparsegpt: ratios: owl takes sparsity 0.95 - spread 0.08 to sparsity + spread"},
+        {"  - sparsegpt: {pattern: \"4:8\", ratios: isc}\n",
+         "leave out ratios: isc, or the pattern"},
+        {"  - wanda: {ratios: isc, outlier: 7}\n",
+         "outlier 7 is for ratios: owl, and ratios are isc"},
         {"  - magnitude: {sparsity: 0.1, ratios: owl, spread: 0.1}\n", "lower spread"},
         {"  - wanda: {spread: 0.05}\n",
-         "spread 0.05 is for ratios: owl or search, and ratios are uniform"},
+         "spread 0.05 is for ratios: owl, isc or search, and ratios are uniform"},
         {"  - wanda: {ratios: search, outlier: 7}\n",
          "outlier 7 is for ratios: owl, and ratios are search"},
         {"  - sparsegpt_joint: {ratios: owl}\n", "unknown key \"ratios\""},
@@ -286,6 +326,7 @@ int main(void)
     tcase_set_timeout(t, 240);
     tcase_add_loop_test(t, ratios_are_the_same_for_any_threads_and_breaks, 0, RULED);
     tcase_add_test(t, a_block_with_outliers_keeps_more);
+    tcase_add_test(t, what_has_large_inputs_keeps_more);
     tcase_add_test(t, a_search_takes_from_where_it_costs_least);
     tcase_add_test(t, other_steps_keep_their_ratio);
     tcase_add_test(t, without_outliers_it_is_as_uniform);
