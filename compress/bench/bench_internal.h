@@ -3,7 +3,7 @@
 #define PARE_COMPRESS_BENCH_INTERNAL_H
 
 #include "compress/bench/bench.h"
-#include "runtime/model.h"
+#include "runtime/forward.h"
 
 enum {
     PARE__RUNS_MAX = 16,
@@ -23,6 +23,15 @@ double pare__bench_read(const pare_ctx *cx, const void *data, size_t bytes);
 double pare__bench_fma(const pare_ctx *cx, bool quick);
 double pare__bench_int8(const pare_ctx *cx, bool quick);
 
+/* Bytes that one thread reads at a time: data is aligned to 64, bytes a multiple of 256. */
+typedef struct pare__bench_piece {
+    const uint8_t *data;
+    size_t bytes;
+} pare__bench_piece;
+
+/* As pare__bench_read, over scattered pieces; 0 without any. */
+double pare__bench_read_pieces(const pare_ctx *cx, const pare__bench_piece *piece, size_t count);
+
 /* Passes over one limit. */
 typedef struct pare__bench_samples {
     double value[PARE__SAMPLES_MAX];
@@ -34,13 +43,20 @@ typedef struct pare__bench_meter {
     pare__bench_samples read, fma, int8;
 } pare__bench_meter;
 
+/* Adds one; what is too much is dropped. */
+void pare__bench_add(pare__bench_samples *s, double value);
+
+/* Medians of the passes. */
+pare_bench_limits pare__bench_limits_of(pare__bench_meter *m);
+
 /* Adds a pass over memory when there is `data`, else one over each kind of arithmetic. */
 void pare__bench_sample(const pare_ctx *cx, const void *data, size_t bytes, bool quick,
                         pare__bench_meter *out);
 
-/* Fills `words` 32-bit words with (random & keep) | set, on all threads. */
-void pare__bench_fill(const pare_ctx *cx, uint32_t *words, size_t count, uint32_t keep,
-                      uint32_t set);
+/* Fills `words` 32-bit words with (random & keep) | set, on all threads. Streams are different
+ * random numbers. */
+void pare__bench_fill(const pare_ctx *cx, uint64_t stream, uint32_t *words, size_t count,
+                      uint32_t keep, uint32_t set);
 
 /* A kind of weights. */
 typedef struct pare__bench_subject {
@@ -65,6 +81,7 @@ typedef struct pare__bench_plane {
 /* Copies of a matrix, the planes of one behind those of the other. */
 typedef struct pare__bench_weights {
     const pare__bench_subject *sub;
+    uint64_t stream;
     size_t n, k, copies;
     size_t bytes;     /* of one copy, all planes */
     const void *data; /* the largest plane of all copies, to read from the memory it is in */
@@ -76,13 +93,18 @@ typedef struct pare__bench_weights {
     uint8_t *salient;
 } pare__bench_weights;
 
-/* Random weights [n, k]: so many copies that they have more than `rotate` bytes. PARE_ENOMEM. */
+/* Random weights [n, k] of about k^-1/2, so that products are as large as what they multiply: so
+ * many copies that they have more than `rotate` bytes. n is a multiple of 16, k one of 64 and of
+ * the group. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare__bench_weights_make(pare_ctx *cx, pare_arena *a,
-                                                  const pare__bench_subject *sub, size_t n,
-                                                  size_t k, size_t rotate,
+                                                  const pare__bench_subject *sub, uint64_t stream,
+                                                  size_t n, size_t k, size_t rotate,
                                                   pare__bench_weights *out);
 
-/* One copy. */
+/* Bytes of one copy. */
+size_t pare__bench_weights_bytes(const pare__bench_subject *sub, size_t n, size_t k);
+
+/* One copy, borrowed. */
 pare_linear pare__bench_weights_at(const pare__bench_weights *w, size_t copy);
 
 /* Measures kernel number `index` < PARE__BENCH_LOOPS of those that multiply by no weights, on all
@@ -90,6 +112,21 @@ pare_linear pare__bench_weights_at(const pare__bench_weights *w, size_t copy);
  * PARE_ENOMEM, PARE_EINTERRUPTED. */
 PARE_CHECKED pare_status pare__bench_loop(pare_ctx *cx, size_t index, bool quick,
                                           pare__bench_meter limits[2], pare_bench_result *out);
+
+/* What a forward pass of a model costs. Operations are multiplications and additions of the codes
+ * and values that are stored: 2:4 weights have half. */
+typedef struct pare__bench_cost {
+    double bytes;      /* of the weights of blocks and head, read once; embedding rows left out */
+    double int8, fma;  /* operations per token in the blocks */
+    double head_fma;   /* per row of logits */
+    double attend_fma; /* per token and earlier token that it attends to */
+} pare__bench_cost;
+
+pare__bench_cost pare__bench_cost_of(const pare_forward *f);
+
+/* Pieces of the weights of blocks and head, as many as fit `piece` [max]; piece may be NULL.
+ * Returns how many there are. */
+size_t pare__bench_model_pieces(const pare_model *m, pare__bench_piece *piece, size_t max);
 
 /* Runs this program as PARE_BENCH_CHILD with `args` (ended by NULL, at most 6); its seconds. */
 PARE_CHECKED pare_status pare__bench_baseline(pare_ctx *cx, const char *const *args,

@@ -63,13 +63,6 @@ typedef struct sizes {
 static const sizes full = {4096, 4096, 512, (size_t)304 << 20, 7, false};
 static const sizes quick = {256, 512, 8, (size_t)1 << 20, 3, true};
 
-static pare_bench_limits limits_of(pare__bench_meter *m)
-{
-    return (pare_bench_limits){pare__bench_median(m->read.value, m->read.count),
-                               pare__bench_median(m->fma.value, m->fma.count),
-                               pare__bench_median(m->int8.value, m->int8.count)};
-}
-
 /* One subject in memory, and what one product needs. */
 typedef struct bench {
     pare_ctx *cx;
@@ -92,9 +85,9 @@ static pare_status prepare(bench *b)
     const size_t rotate = b->sub->dense ? size->rotate / 2 : size->rotate;
     for (size_t i = 0; b->sub->dense && i < SUBJECTS; i++)
         if (strcmp(subjects[i].name, b->sub->dense) == 0 && subjects[i].group == b->sub->group)
-            PARE_TRY(pare__bench_weights_make(b->cx, &b->arena, &subjects[i], size->n, size->k,
+            PARE_TRY(pare__bench_weights_make(b->cx, &b->arena, &subjects[i], 0, size->n, size->k,
                                               rotate, &b->dense));
-    return pare__bench_weights_make(b->cx, &b->arena, b->sub, size->n, size->k, rotate,
+    return pare__bench_weights_make(b->cx, &b->arena, b->sub, 0, size->n, size->k, rotate,
                                     &b->weights);
 }
 
@@ -230,8 +223,8 @@ pare_status pare_bench_kernels(pare_ctx *cx, const pare_bench_opts *opts, pare_b
         pare_ctx_progress(cx, "bench", (double)(SUBJECTS + i), steps);
         PARE_TRY(pare__bench_loop(cx, i, opts->quick, limits, out));
     }
-    out->limits = limits_of(&limits[0]);
-    out->limits_one = pare_threads(cx) > 1 ? limits_of(&limits[1]) : out->limits;
+    out->limits = pare__bench_limits_of(&limits[0]);
+    out->limits_one = pare_threads(cx) > 1 ? pare__bench_limits_of(&limits[1]) : out->limits;
     set_shares(out);
     pare_ctx_progress(cx, "bench", SUBJECTS + PARE__BENCH_LOOPS, steps);
     if (opts->gptq)

@@ -85,7 +85,7 @@ static pare_status take(const loop *l, size_t bytes, uint32_t keep, uint32_t set
     uint32_t *const words = pare_arena_take(l->arena, bytes / 4 + 1, sizeof *words);
     if (!words)
         return PARE_ENOMEM;
-    pare__bench_fill(l->cx, words, bytes / 4 + 1, keep, set);
+    pare__bench_fill(l->cx, 0, words, bytes / 4 + 1, keep, set);
     memcpy(out, &words, sizeof words);
     return PARE_OK;
 }

@@ -1,8 +1,10 @@
 /* Random weights of every kind, as many copies as it takes to come from memory. */
+#include <math.h>
 #include <string.h>
 
 #include "compress/bench/bench_internal.h"
 #include "kernels/layout.h"
+#include "runtime/threads.h"
 
 enum { SPARSE_OF = 222 }; /* one weight in so many is kept apart, 0.45% */
 
@@ -43,57 +45,105 @@ static void size_planes(pare__bench_weights *w)
                w->mask.bytes + w->kept.bytes;
 }
 
+size_t pare__bench_weights_bytes(const pare__bench_subject *sub, size_t n, size_t k)
+{
+    pare__bench_weights w = {.sub = sub, .n = n, .k = k};
+    size_planes(&w);
+    return w.bytes;
+}
+
 /* Random bits, of which `keep` are kept and `set` are set. */
-static pare_status fill(pare_ctx *cx, pare_arena *a, pare__bench_plane *p, size_t copies,
-                        uint32_t keep, uint32_t set)
+static pare_status fill(pare_ctx *cx, pare_arena *a, const pare__bench_weights *w,
+                        pare__bench_plane *p, uint32_t keep, uint32_t set)
 {
     if (p->bytes == 0)
         return PARE_OK;
-    p->data = pare_arena_take(a, copies, p->bytes);
+    p->data = pare_arena_take(a, w->copies, p->bytes);
     if (!p->data)
         return PARE_ENOMEM;
-    pare__bench_fill(cx, (uint32_t *)(void *)p->data, copies * p->bytes / 4, keep, set);
+    pare__bench_fill(cx, w->stream, (uint32_t *)(void *)p->data, w->copies * p->bytes / 4, keep,
+                     set);
     return PARE_OK;
 }
 
-static pare_status fill_all(pare_ctx *cx, pare_arena *a, pare__bench_plane *const *planes,
-                            size_t count, size_t copies, uint32_t keep, uint32_t set)
+static pare_status fill_all(pare_ctx *cx, pare_arena *a, const pare__bench_weights *w,
+                            pare__bench_plane *const *planes, size_t count, uint32_t keep,
+                            uint32_t set)
 {
     for (size_t i = 0; i < count; i++)
         if (planes[i])
-            PARE_TRY(fill(cx, a, planes[i], copies, keep, set));
+            PARE_TRY(fill(cx, a, w, planes[i], keep, set));
     return PARE_OK;
 }
 
-/* Numbers between 0.5 and 1 in every dense format; packed codes are random bits, but no NaN. */
+/* Power of two e such that numbers drawn from 2^e .. 2^(e + 1) are about `size`. */
+static int power_below(double size)
+{
+    return (int)floor(log2(size / 1.5));
+}
+
+/* Bits of two F16 numbers 2^e; e is kept in the normal range. */
+static uint32_t halves_of(int e)
+{
+    const uint32_t half = (uint32_t)(15 + (e < -14 ? -14 : e)) << 10;
+    return half << 16 | half;
+}
+
+/* Root of the mean square of what random codes stand for. */
+static double code_size(const pare__bench_subject *s)
+{
+    switch (s->encoding) {
+    case PARE_ENCODING_TERNARY: return sqrt(0.5);
+    case PARE_ENCODING_NF4: return 0.6;
+    case PARE_ENCODING_MXFP4: return 2.9;
+    case PARE_ENCODING_FP8: return 0.7;
+    default: return (double)(1u << s->bits) / sqrt(12.0);
+    }
+}
+
+static void fix_ternary(void *arg, size_t begin, size_t end, size_t worker)
+{
+    (void)worker;
+    uint32_t *const words = arg;
+    for (size_t i = begin; i < end; i++)
+        words[i] &= ~(words[i] << 1 & 0xaaaaaaaau); /* 3, which is no code, becomes 1 */
+}
+
+/* Numbers of both signs and about k^-1/2 in every dense format; packed codes are random bits, but
+ * no NaN and no code that does not exist. */
 static pare_status fill_codes(pare_ctx *cx, pare_arena *a, pare__bench_weights *w)
 {
+    const int e = power_below(1 / sqrt((double)w->k));
     uint32_t keep = UINT32_MAX, set = 0;
     if (w->sub->encoding == PARE_ENCODING_FP8)
         keep = 0xbfbfbfbfu;
     if (!w->sub->bits)
         switch (w->sub->dtype) {
-        case PARE_F32: keep = 0x007fffffu, set = 0x3f000000u; break;
-        case PARE_F16: keep = 0x03ff03ffu, set = 0x38003800u; break;
-        default: keep = 0x007f007fu, set = 0x3f003f00u; break;
+        case PARE_F32: keep = 0x807fffffu, set = (uint32_t)(127 + e) << 23; break;
+        case PARE_F16: keep = 0x83ff83ffu, set = halves_of(e); break;
+        default: keep = 0x807f807fu, set = (uint32_t)(127 + e) * 0x00800080u; break;
         }
-    return fill(cx, a, &w->codes, w->copies, keep, set);
+    PARE_TRY(fill(cx, a, w, &w->codes, keep, set));
+    if (w->sub->encoding == PARE_ENCODING_TERNARY)
+        pare_parallel(cx, w->copies * w->codes.bytes / 4, 65536, fix_ternary, w->codes.data);
+    return PARE_OK;
 }
 
 /* Columns of outliers and single weights, and what is salient: the same in all copies. */
 static pare_status place_extras(pare_arena *a, pare__bench_weights *w)
 {
     const size_t single = w->k / SPARSE_OF, outliers = w->sub->outliers;
+    const bool binary = w->sub->encoding == PARE_ENCODING_BINARY;
     w->outlier_column = PARE_NEW(a, uint32_t, outliers);
-    w->start = PARE_NEW(a, uint32_t, w->n + 1);
-    w->salient = pare_arena_take(a, w->k, 1);
+    w->start = PARE_NEW(a, uint32_t, w->sub->sparse ? w->n + 1 : 0);
+    w->salient = pare_arena_take(a, binary ? w->k : 0, 1);
     if (!w->outlier_column || !w->start || !w->salient)
         return PARE_ENOMEM;
     for (size_t c = 0; c < outliers; c++)
         w->outlier_column[c] = (uint32_t)(c * (w->k / outliers));
-    for (size_t r = 0; r <= w->n; r++)
+    for (size_t r = 0; w->sub->sparse && r <= w->n; r++)
         w->start[r] = (uint32_t)(r * single);
-    for (size_t j = 0; j < w->k; j += 20)
+    for (size_t j = 0; binary && j < w->k; j += 20)
         w->salient[j] = 1;
     uint32_t *const column = (uint32_t *)(void *)w->column.data;
     for (size_t i = 0; single > 0 && i < w->copies * w->column.bytes / sizeof *column; i++)
@@ -104,9 +154,11 @@ static pare_status place_extras(pare_arena *a, pare__bench_weights *w)
 /* Pairs of one of the first two columns and one of the last two; of each two columns one. */
 static pare_status fill_pruned(pare_ctx *cx, pare_arena *a, pare__bench_weights *w)
 {
-    PARE_TRY(fill(cx, a, &w->indices, w->copies, 0x55555555u, 0xaa00aa00u));
-    PARE_TRY(fill(cx, a, &w->mask, w->copies, 0x55555555u, 0));
-    PARE_TRY(fill(cx, a, &w->kept, w->copies, 0x03ff03ffu, 0x38003800u));
+    PARE_TRY(fill(cx, a, w, &w->indices, 0x55555555u, 0xaa00aa00u));
+    PARE_TRY(fill(cx, a, w, &w->mask, 0x55555555u, 0));
+    PARE_TRY(fill(cx, a, w, &w->kept, 0x83ff83ffu, halves_of(power_below(1 / sqrt((double)w->k)))));
+    if (w->sub->sparsity != PARE_SPARSITY_BITMASK)
+        return PARE_OK;
     w->mask_start = PARE_NEW(a, size_t, w->n + 1);
     if (!w->mask_start)
         return PARE_ENOMEM;
@@ -119,10 +171,11 @@ static pare_status fill_pruned(pare_ctx *cx, pare_arena *a, pare__bench_weights 
 }
 
 pare_status pare__bench_weights_make(pare_ctx *cx, pare_arena *a, const pare__bench_subject *sub,
-                                     size_t n, size_t k, size_t rotate, pare__bench_weights *out)
+                                     uint64_t stream, size_t n, size_t k, size_t rotate,
+                                     pare__bench_weights *out)
 {
     pare__bench_weights *const w = out;
-    *w = (pare__bench_weights){.sub = sub, .n = n, .k = k};
+    *w = (pare__bench_weights){.sub = sub, .stream = stream, .n = n, .k = k};
     size_planes(w);
     w->copies = rotate / w->bytes + 1;
     PARE_TRY(fill_codes(cx, a, w));
@@ -130,11 +183,13 @@ pare_status pare__bench_weights_make(pare_ctx *cx, pare_arena *a, const pare__be
     const pare__bench_plane *const most = w->codes.data ? &w->codes : &w->kept;
     w->data = most->data;
     w->data_bytes = w->copies * most->bytes;
-    pare__bench_plane *const halves[] = {&w->scales, &w->book, &w->outlier_scales, &w->value,
+    pare__bench_plane *const halves[] = {&w->book, &w->outlier_scales, &w->value,
                                          sub->f16_outliers ? &w->outliers : NULL};
     pare__bench_plane *const bits[] = {&w->column, sub->f16_outliers ? NULL : &w->outliers};
-    PARE_TRY(fill_all(cx, a, halves, 5, w->copies, 0x03ff03ffu, 0x20002000u));
-    PARE_TRY(fill_all(cx, a, bits, 2, w->copies, UINT32_MAX, 0));
+    const int e = power_below(1 / (code_size(sub) * sqrt((double)k)));
+    PARE_TRY(fill(cx, a, w, &w->scales, 0x03ff03ffu, halves_of(e)));
+    PARE_TRY(fill_all(cx, a, w, halves, 4, 0x03ff03ffu, 0x20002000u));
+    PARE_TRY(fill_all(cx, a, w, bits, 2, UINT32_MAX, 0));
     return place_extras(a, w);
 }
 

@@ -38,6 +38,7 @@ double pare__bench_median(double *times, size_t count)
 
 typedef struct fill_call {
     uint32_t *words, keep, set;
+    uint64_t first;
 } fill_call;
 
 static void fill_words(void *arg, size_t begin, size_t end, size_t worker)
@@ -45,22 +46,23 @@ static void fill_words(void *arg, size_t begin, size_t end, size_t worker)
     (void)worker;
     const fill_call *const c = arg;
     for (size_t i = begin; i < end; i++) {
-        uint64_t z = (uint64_t)i * 0x9e3779b97f4a7c15u;
+        uint64_t z = (c->first + i) * 0x9e3779b97f4a7c15u;
         z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
         c->words[i] = ((uint32_t)(z >> 24) & c->keep) | c->set;
     }
 }
 
-void pare__bench_fill(const pare_ctx *cx, uint32_t *words, size_t count, uint32_t keep,
-                      uint32_t set)
+void pare__bench_fill(const pare_ctx *cx, uint64_t stream, uint32_t *words, size_t count,
+                      uint32_t keep, uint32_t set)
 {
-    fill_call c = {words, keep, set};
+    fill_call c = {words, keep, set, stream << 36};
     pare_parallel(cx, count, 65536, fill_words, &c);
 }
 
 typedef struct peak_call {
     pare_peaks peaks;
     const uint8_t *data;
+    const pare__bench_piece *piece;
     size_t steps;
     volatile uint64_t sink; /* keeps the results alive; a lost update does not matter */
 } peak_call;
@@ -72,6 +74,15 @@ static void read_pieces(void *arg, size_t begin, size_t end, size_t worker)
     const uint64_t sum = c->peaks.read_bytes(c->data + begin * PIECE, (end - begin) * PIECE);
     if (sum == 1)
         c->sink = sum;
+}
+
+static void read_list(void *arg, size_t begin, size_t end, size_t worker)
+{
+    (void)worker;
+    peak_call *const c = arg;
+    for (size_t i = begin; i < end; i++)
+        if (c->peaks.read_bytes(c->piece[i].data, c->piece[i].bytes) == 1)
+            c->sink = 1;
 }
 
 static void fma_pieces(void *arg, size_t begin, size_t end, size_t worker)
@@ -113,6 +124,18 @@ double pare__bench_read(const pare_ctx *cx, const void *data, size_t bytes)
     return (double)(bytes / PIECE * PIECE) * 1e-9 / seconds;
 }
 
+double pare__bench_read_pieces(const pare_ctx *cx, const pare__bench_piece *piece, size_t count)
+{
+    peak_call c = make_call(cx, NULL, false);
+    double bytes = 0;
+    for (size_t i = 0; i < count; i++)
+        bytes += (double)piece[i].bytes;
+    if (count == 0)
+        return 0;
+    c.piece = piece;
+    return bytes * 1e-9 / pass(cx, count, read_list, &c);
+}
+
 /* Operations of `per_step` on all threads, 1e9 per second. */
 static double arithmetic(const pare_ctx *cx, bool quick, pare_task *task, double per_step)
 {
@@ -132,7 +155,7 @@ double pare__bench_int8(const pare_ctx *cx, bool quick)
     return arithmetic(cx, quick, int8_pieces, PARE_PEAK_INT8_OP);
 }
 
-static void add_sample(pare__bench_samples *s, double value)
+void pare__bench_add(pare__bench_samples *s, double value)
 {
     if (s->count < PARE__SAMPLES_MAX)
         s->value[s->count++] = value;
@@ -142,11 +165,18 @@ void pare__bench_sample(const pare_ctx *cx, const void *data, size_t bytes, bool
                         pare__bench_meter *out)
 {
     if (data) {
-        add_sample(&out->read, pare__bench_read(cx, data, bytes));
+        pare__bench_add(&out->read, pare__bench_read(cx, data, bytes));
         return;
     }
-    add_sample(&out->fma, pare__bench_fma(cx, quick));
-    add_sample(&out->int8, pare__bench_int8(cx, quick));
+    pare__bench_add(&out->fma, pare__bench_fma(cx, quick));
+    pare__bench_add(&out->int8, pare__bench_int8(cx, quick));
+}
+
+pare_bench_limits pare__bench_limits_of(pare__bench_meter *m)
+{
+    return (pare_bench_limits){pare__bench_median(m->read.value, m->read.count),
+                               pare__bench_median(m->fma.value, m->fma.count),
+                               pare__bench_median(m->int8.value, m->int8.count)};
 }
 
 pare_status pare_bench_measure_limits(pare_ctx *cx, bool quick, pare_bench_limits *out)
@@ -159,7 +189,7 @@ pare_status pare_bench_measure_limits(pare_ctx *cx, bool quick, pare_bench_limit
     uint8_t *const data = pare_arena_take(&a, bytes, 1);
     if (data) {
         double read[RUNS], fma[RUNS], int8[RUNS];
-        pare__bench_fill(cx, (uint32_t *)(void *)data, bytes / 4, UINT32_MAX, 0);
+        pare__bench_fill(cx, 0, (uint32_t *)(void *)data, bytes / 4, UINT32_MAX, 0);
         for (size_t i = 0; i < RUNS; i++) {
             read[i] = pare__bench_read(cx, data, bytes);
             fma[i] = pare__bench_fma(cx, quick);

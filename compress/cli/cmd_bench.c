@@ -1,11 +1,49 @@
+#include "compress/cli/cmd_bench.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "compress/bench/bench.h"
-#include "compress/cli/cli.h"
+#include "runtime/threads.h"
 
-static void put_limits(pare_json_writer *w, const char *key, const pare_bench_limits *l)
+const char *pare_bench_cpu(char text[PARE_CPU_TEXT])
+{
+    static const char key[] = "model name";
+    FILE *const f = fopen("/proc/cpuinfo", "r");
+    char line[256];
+    (void)snprintf(text, PARE_CPU_TEXT, "unknown");
+    while (f && fgets(line, sizeof line, f)) {
+        const char *const colon = strchr(line, ':');
+        if (strncmp(line, key, sizeof key - 1) != 0 || !colon)
+            continue;
+        const char *const name = colon + strspn(colon, ": \t");
+        (void)snprintf(text, PARE_CPU_TEXT, "%.*s", (int)strcspn(name, "\n"), name);
+        break;
+    }
+    if (f)
+        (void)fclose(f);
+    return text;
+}
+
+void pare_bench_put_head(pare_cli *cli, pare_json_writer *w, const char *kind)
+{
+    char cpu[PARE_CPU_TEXT];
+    pare_json_put_text(w, "program", "pare " PARE_VERSION);
+    pare_json_put_text(w, "kind", kind);
+    pare_json_put_text(w, "cpu", pare_bench_cpu(cpu));
+    pare_json_put_text(w, "cpu_level", pare_cpu_name(cli->cx.cpu));
+    pare_json_put_integer(w, "threads", (int64_t)pare_threads(&cli->cx));
+}
+
+void pare_bench_print_head(const pare_cli *cli)
+{
+    char cpu[PARE_CPU_TEXT];
+    const size_t threads = pare_threads(&cli->cx);
+    (void)printf("pare " PARE_VERSION ", kernels of level %s, %zu thread%s, %s\n",
+                 pare_cpu_name(cli->cx.cpu), threads, threads == 1 ? "" : "s", pare_bench_cpu(cpu));
+}
+
+void pare_bench_put_limits(pare_json_writer *w, const char *key, const pare_bench_limits *l)
 {
     pare_json_open_object(w, key);
     pare_json_put_finite(w, "dram_read_gb_s", l->dram_read_gb_s);
@@ -53,8 +91,9 @@ static pare_status print_json(pare_cli *cli, const pare_bench_result *r)
     pare_json_writer *w;
     PARE_TRY(pare_json_writer_new(&cli->cx, &w));
     pare_json_open_object(w, NULL);
-    put_limits(w, "limits", &r->limits);
-    put_limits(w, "limits_one_thread", &r->limits_one);
+    pare_bench_put_head(cli, w, "kernels");
+    pare_bench_put_limits(w, "limits", &r->limits);
+    pare_bench_put_limits(w, "limits_one_thread", &r->limits_one);
     pare_json_put_finite(w, "sgemm_gflop_s", r->sgemm_gflop_s);
     pare_json_put_text(w, "blas", r->blas);
     pare_json_open_array(w, "rows");
@@ -81,8 +120,9 @@ static void print_row(const pare_bench_row *r)
                  r->share * 100, r->bound, r->cached ? ", cached" : "", ratio, dense);
 }
 
-static void print_text(const pare_bench_result *r)
+static void print_text(const pare_cli *cli, const pare_bench_result *r)
 {
+    pare_bench_print_head(cli);
     (void)printf("limits measured now: DRAM read %.1f GB/s, FMA %.1f GFLOP/s, int8 %.1f GOP/s\n",
                  r->limits.dram_read_gb_s, r->limits.fma_gflop_s, r->limits.int8_gop_s);
     (void)printf("of one thread:       DRAM read %.1f GB/s, FMA %.1f GFLOP/s, int8 %.1f GOP/s\n",
@@ -105,19 +145,56 @@ static void print_text(const pare_bench_result *r)
     (void)printf("\n");
 }
 
-pare_status pare_bench_run(pare_cli *cli, const pare_args *args)
+/* Options that only one form of the command understands. */
+static const struct {
+    const char *option, *form;
+} belongs[] = {
+    {"gptq", "kernels"},    {"no-baseline", "kernels"}, {"shape", "model"},  {"weights", "model"},
+    {"group", "model"},     {"against", "model"},       {"prompt", "model"}, {"output", "model"},
+    {"batch", "model"},     {"runs", "model"},          {"kv", "model"},     {"kv-window", "model"},
+    {"ram-limit", "model"}, {"tolerance", "--compare"},
+};
+
+static pare_status check_options(pare_cli *cli, const pare_args *args, const char *form)
+{
+    for (size_t i = 0; i < sizeof belongs / sizeof *belongs; i++)
+        if (pare_args_given(args, belongs[i].option) && strcmp(belongs[i].form, form) != 0)
+            return pare_fail(&cli->cx, PARE_EUSAGE, "bench: --%s is for \"pare bench %s\"",
+                             belongs[i].option, belongs[i].form);
+    return PARE_OK;
+}
+
+static pare_status run_kernels(pare_cli *cli, const pare_args *args)
 {
     static pare_bench_result result; /* large */
     const pare_bench_opts opts = {.quick = pare_args_given(args, "quick"),
                                   .baseline = !pare_args_given(args, "no-baseline"),
                                   .gptq = pare_args_given(args, "gptq")};
-    if (args->operands && strcmp(args->operand[0], "kernels") != 0)
-        return pare_fail(&cli->cx, PARE_EUSAGE, "bench: unknown subject \"%s\"; expected kernels",
-                         args->operand[0]);
+    if (args->operands > 1)
+        return pare_fail(&cli->cx, PARE_EUSAGE, "bench: \"%s\" is one word too many",
+                         args->operand[1]);
     PARE_TRY(pare_cli_threads(cli, args));
     PARE_TRY(pare_bench_kernels(&cli->cx, &opts, &result));
     if (cli->json)
         return print_json(cli, &result);
-    print_text(&result);
+    print_text(cli, &result);
     return PARE_OK;
+}
+
+pare_status pare_bench_run(pare_cli *cli, const pare_args *args)
+{
+    const char *const subject = args->operands ? args->operand[0] : "kernels";
+    if (pare_args_given(args, "compare")) {
+        PARE_TRY(check_options(cli, args, "--compare"));
+        return pare_bench_compare_run(cli, args);
+    }
+    if (strcmp(subject, "model") == 0) {
+        PARE_TRY(check_options(cli, args, "model"));
+        return pare_bench_model_run(cli, args);
+    }
+    if (strcmp(subject, "kernels") != 0)
+        return pare_fail(&cli->cx, PARE_EUSAGE,
+                         "bench: unknown subject \"%s\"; expected kernels or model", subject);
+    PARE_TRY(check_options(cli, args, "kernels"));
+    return run_kernels(cli, args);
 }

@@ -63,9 +63,22 @@ static const pare_option generate_options[] = {
 };
 
 static const pare_option bench_options[] = {
-    {"gptq", NULL, "measure GPTQ of a 4096 x 4096 matrix, too", false},
-    {"no-baseline", NULL, "do not run OpenBLAS in a child process for comparison", false},
-    {"quick", NULL, "small matrices, few runs: shows that all works, measures nothing", false},
+    {"gptq", NULL, "kernels: measure GPTQ of a 4096 x 4096 matrix, too", false},
+    {"no-baseline", NULL, "kernels: do not run OpenBLAS in a child process for comparison", false},
+    {"quick", NULL, "small sizes, few runs: shows that all works, measures nothing", false},
+    {"shape", "NAME", "model: weights made in memory: tiny, 1b, 3b, 7b or 8b", false},
+    {"weights", "KIND", "of a shape: int4, int8, int3, int2, ternary, 2:4-int4, f16, ... (int4)",
+     false},
+    {"group", "N|row", "weights of a shape that share a scale (128 for integers)", false},
+    {"against", "KIND|MODEL", "a second model, run in turns: ratios of times", false},
+    {"prompt", "N", "tokens of a prompt (512, cut to the model's context)", false},
+    {"output", "N", "tokens to generate, the first by the prefill (64)", false},
+    {"batch", "LIST", "sequences that run together (1,8)", false},
+    {"runs", "N", "runs, of which the median counts (3)", false},
+    KV_OPTIONS,
+    {"ram-limit", "SIZE", "refuse a model that needs more memory, such as 8GiB", false},
+    {"compare", "A.json", "two results: --compare A.json B.json; 1 when B is slower", false},
+    {"tolerance", "PERCENT", "how much slower still counts as the same (5)", false},
     {NULL, NULL, NULL, false},
 };
 static const pare_option no_options[] = {{NULL, NULL, NULL, false}};
@@ -91,12 +104,18 @@ const pare_command pare_commands[] = {
     {"verify", "PATH", 1, 1, "every checksum, every tensor finite, every code in range",
      "Each finding is printed; one or more end with exit code 4.", "pare verify llama-w4/",
      no_options, pare_verify_run},
-    {"bench", "[kernels]", 0, 1, "speed of the kernels beside the limits of this machine",
-     "Products by every kind of weights; decoding (kv_METHOD, _k keys, _v values) and mixing of\n"
-     "cached keys and values; rotations (hadamard, mix). Each as a share of a limit measured in\n"
-     "between: of memory (operands rotate over more than 256 MB), of F32 or of 8-bit arithmetic.\n"
-     "\"cached\" rows have their operands in a core's cache.",
-     "pare bench kernels", bench_options, pare_bench_run},
+    {"bench", "[kernels|model [MODEL]|B.json]", 0, 2,
+     "speed of kernels or of a model beside the limits of this machine",
+     "kernels  products by every kind of weights; decoding (kv_METHOD, _k keys, _v values) and\n"
+     "         mixing of cached keys and values; rotations (hadamard, mix). Each as a share of a\n"
+     "         limit measured in between: of memory (operands rotate over more than 256 MB), of\n"
+     "         F32 or of 8-bit arithmetic. \"cached\" rows have their operands in a core's cache.\n"
+     "model    prefill and decoding of MODEL, or of a synthetic one of a --shape, beside the\n"
+     "         shortest time that reading its weights and cache, or its operations, could take\n"
+     "         on this machine (bound). TTFT: to the first token; TPOT: per step of decoding.\n"
+     "--compare  holds two results of --format json against each other; exit code 1 when a time\n"
+     "         grew by more than the tolerance (\"share held\": the machine was slower, too).",
+     "pare bench model --shape 1b --weights int4 --against f16", bench_options, pare_bench_run},
     {"doctor", "", 0, 0, "CPU level, BLAS, limits, free disk, libraries", NULL, "pare doctor",
      no_options, pare_doctor_run},
     {"help", "[TOPIC]", 0, 2, "a page on a command, a pass (such as gptq), or \"error\"",

@@ -1,0 +1,90 @@
+/* Memory that this process can still have. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "compress/bench/bench_model.h"
+#include "compress/report/units.h"
+
+enum { TEXT_MAX = 8192 };
+
+/* The number behind the line start `key` in a small system file; UINT64_MAX when there is none. */
+static uint64_t system_number(const char *path, const char *key)
+{
+    char text[TEXT_MAX];
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
+    if (fd >= 0)
+        (void)close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    for (const char *line = text; line && *line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, key, strlen(key)) != 0)
+            continue;
+        char *end = NULL;
+        errno = 0;
+        const char *const digits = line + strlen(key) + strspn(line + strlen(key), " ");
+        const unsigned long long value = strtoull(digits, &end, 10);
+        return errno == 0 && end != digits ? value : UINT64_MAX; /* "max": no limit */
+    }
+    return UINT64_MAX;
+}
+
+static void lower(uint64_t *free, const char **by, uint64_t bytes, const char *what)
+{
+    if (bytes < *free) {
+        *free = bytes;
+        *by = what;
+    }
+}
+
+/* What a container leaves; cached files in its use can be dropped. */
+static uint64_t container(const char *limit, const char *use, const char *stat, const char *cached)
+{
+    const uint64_t most = system_number(limit, ""), used = system_number(use, "");
+    const uint64_t file = system_number(stat, cached);
+    if (most == UINT64_MAX || used == UINT64_MAX)
+        return UINT64_MAX;
+    const uint64_t held = file != UINT64_MAX && file < used ? used - file : used;
+    return most > held ? most - held : 0;
+}
+
+static uint64_t left_of(int resource, uint64_t used)
+{
+    struct rlimit r;
+    if (getrlimit(resource, &r) != 0 || r.rlim_cur == RLIM_INFINITY)
+        return UINT64_MAX;
+    return r.rlim_cur > used ? r.rlim_cur - used : 0;
+}
+
+pare_status pare_bench_memory(pare_ctx *cx, uint64_t bytes, const char *what)
+{
+    uint64_t free = UINT64_MAX;
+    const char *by = "";
+    const uint64_t memory = system_number("/proc/meminfo", "MemAvailable:");
+    if (memory < UINT64_MAX / 1024)
+        lower(&free, &by, memory * 1024, "available on this machine");
+    lower(&free, &by,
+          container("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current",
+                    "/sys/fs/cgroup/memory.stat", "inactive_file "),
+          "left to this container");
+    lower(&free, &by,
+          container("/sys/fs/cgroup/memory/memory.limit_in_bytes",
+                    "/sys/fs/cgroup/memory/memory.usage_in_bytes",
+                    "/sys/fs/cgroup/memory/memory.stat", "total_inactive_file "),
+          "left to this container");
+    lower(&free, &by, left_of(RLIMIT_AS, cx->live_bytes), "left by the limit of addresses");
+    lower(&free, &by, left_of(RLIMIT_DATA, cx->live_bytes), "left by the limit of data");
+    if (cx->limit_bytes)
+        lower(&free, &by, cx->limit_bytes > cx->live_bytes ? cx->limit_bytes - cx->live_bytes : 0,
+              "left by the limit that was asked for");
+    if (bytes <= free)
+        return PARE_OK;
+    char need[PARE_UNIT_TEXT], have[PARE_UNIT_TEXT];
+    return pare_fail(cx, PARE_ENOMEM, "%s needs %s of memory, %s are %s", what,
+                     pare_units_bytes(bytes, need), pare_units_bytes(free, have), by);
+}
