@@ -89,9 +89,12 @@ static uint32_t halves_of(int e)
     return half << 16 | half;
 }
 
-/* Root of the mean square of what random codes stand for. */
+/* Root of the mean square of what random codes stand for, zeros in between included. */
 static double code_size(const pare__bench_subject *s)
 {
+    if (s->sparsity)
+        return (s->encoding == PARE_ENCODING_F16 ? 1 : (double)(1u << s->bits) / sqrt(12.0)) *
+               sqrt(0.5);
     switch (s->encoding) {
     case PARE_ENCODING_TERNARY: return sqrt(0.5);
     case PARE_ENCODING_NF4: return 0.6;
@@ -156,7 +159,8 @@ static pare_status fill_pruned(pare_ctx *cx, pare_arena *a, pare__bench_weights 
 {
     PARE_TRY(fill(cx, a, w, &w->indices, 0x55555555u, 0xaa00aa00u));
     PARE_TRY(fill(cx, a, w, &w->mask, 0x55555555u, 0));
-    PARE_TRY(fill(cx, a, w, &w->kept, 0x83ff83ffu, halves_of(power_below(1 / sqrt((double)w->k)))));
+    const int e = power_below(1 / (code_size(w->sub) * sqrt((double)w->k)));
+    PARE_TRY(fill(cx, a, w, &w->kept, 0x83ff83ffu, halves_of(e)));
     if (w->sub->sparsity != PARE_SPARSITY_BITMASK)
         return PARE_OK;
     w->mask_start = PARE_NEW(a, size_t, w->n + 1);

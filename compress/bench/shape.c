@@ -136,7 +136,7 @@ static float *ones(pare_arena *a, size_t count)
 pare_status pare_bench_synthetic_plan(pare_ctx *cx, pare_arena *a, pare_bench_spec *spec,
                                       pare_model *out)
 {
-    const pare_bench_shape *s;
+    const pare_bench_shape *s = NULL;
     PARE_TRY(find_shape(cx, spec->shape, &s));
     *out = (pare_model){.config = {.arch = pare_arch_find("llama"),
                                    .hidden = s->hidden,
