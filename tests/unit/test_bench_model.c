@@ -79,6 +79,21 @@ static const struct {
     {"ternary", 64, 64, 2.25, true},
 };
 
+/* The bound by hand. int8_share: the share of the products of blocks that integers do; a half for
+ * 2:4. */
+static double bound_of(const pare_bench_model_result *r, const pare_bench_model_row *row,
+                       double int8_share, double tokens, double pairs, double cache_tokens)
+{
+    const double batch = (double)row->batch;
+    const double linear = 2.0 * BLOCK_WEIGHTS * tokens * batch;
+    const double attend = 4.0 * 128 * 2 * pairs * batch, head = 2.0 * HEAD_WEIGHTS * batch;
+    const double int8 = int8_share * linear / r->limits.int8_gop_s;
+    const double fma = (attend + head + (int8_share > 0 ? 0 : linear)) / r->limits.fma_gflop_s;
+    const double bytes =
+        (double)r->weight_bytes[row->model] + cache_tokens * batch * 2 * 2 * 64 * 4;
+    return fmax(int8 + fma, bytes / r->limits.dram_read_gb_s) * 1e-6;
+}
+
 START_TEST(a_synthetic_model_has_the_weights_that_were_asked_for)
 {
     fixture t;
@@ -108,6 +123,17 @@ START_TEST(a_synthetic_model_has_the_weights_that_were_asked_for)
     const double head = HEAD_WEIGHTS * (packed ? 16 : kinds[_i].bits) / 8;
     const double bytes = BLOCK_WEIGHTS * kinds[_i].bits / 8 + head;
     ck_assert_double_eq((double)pare_bench_synthetic_bytes(&m, &spec), bytes);
+    pare_bench_model_result r;
+    pare_bench_model_opts opts = brief;
+    opts.prompt = 28, opts.batch[0] = 4, opts.batches = opts.runs = 1;
+    ck_assert_msg(pare_bench_model(&t.cx, (const pare_forward *const[2]){&f, NULL}, &opts, &r) ==
+                      PARE_OK,
+                  "%s", t.cx.what);
+    ck_assert_double_eq((double)r.weight_bytes[0], bytes);
+    const double share = !kinds[_i].integer ? 0 : strncmp(kinds[_i].weights, "2:4", 3) ? 1 : 0.5;
+    const double bound = bound_of(&r, &r.row[0], share, 28, 28 * 29 / 2, 0);
+    ck_assert_double_eq_tol(r.row[0].prefill.bound_ms, bound, 1e-9 * bound);
+    ck_assert_str_ne(r.row[0].prefill.bound, "dram");
     end(&t);
 }
 END_TEST
@@ -118,20 +144,6 @@ static void check_time(const pare_bench_phase *p, double tokens)
     ck_assert_double_eq_tol(p->tok_s * p->time.ms, tokens * 1e3, 1e-6 * tokens * 1e3);
     ck_assert_double_eq_tol(p->share * p->time.ms, p->bound_ms, 1e-9 * p->bound_ms);
     ck_assert(isnan(p->joules));
-}
-
-/* The bound by hand: operations of P tokens, or bytes. */
-static double bound_of(const pare_bench_model_result *r, const pare_bench_model_row *row,
-                       bool integer, double tokens, double pairs, double cache_tokens)
-{
-    const double batch = (double)row->batch;
-    const double linear = 2.0 * BLOCK_WEIGHTS * tokens * batch;
-    const double attend = 4.0 * 128 * 2 * pairs * batch, head = 2.0 * HEAD_WEIGHTS * batch;
-    const double int8 = integer ? linear / r->limits.int8_gop_s : 0;
-    const double fma = (attend + head + (integer ? 0 : linear)) / r->limits.fma_gflop_s;
-    const double bytes =
-        (double)r->weight_bytes[row->model] + cache_tokens * batch * 2 * 2 * 64 * 4;
-    return fmax(int8 + fma, bytes / r->limits.dram_read_gb_s) * 1e-6;
 }
 
 START_TEST(a_model_is_measured_beside_its_bounds_and_another)
@@ -159,8 +171,9 @@ START_TEST(a_model_is_measured_beside_its_bounds_and_another)
         ck_assert(row->model == i % 2 && row->batch == (size_t)batch);
         check_time(&row->prefill, 6 * batch);
         check_time(&row->decode, batch);
-        const double prefill = bound_of(&r, row, i % 2 == 0, 6, 21, 0);
-        const double decode = bound_of(&r, row, i % 2 == 0, 1, 8, 8); /* 7, 8 and 9 tokens */
+        const double prefill = bound_of(&r, row, i % 2 == 0 ? 1 : 0, 6, 21, 0);
+        const double decode =
+            bound_of(&r, row, i % 2 == 0 ? 1 : 0, 1, 8, 8); /* 7, 8 and 9 tokens */
         ck_assert_double_eq_tol(row->prefill.bound_ms, prefill, 1e-9 * prefill);
         ck_assert_double_eq_tol(row->decode.bound_ms, decode, 1e-9 * decode);
         ck_assert_str_ne(row->prefill.bound, i % 2 ? "int8" : "");
