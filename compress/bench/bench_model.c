@@ -168,13 +168,17 @@ static pare_status run(bench *b, side *s, size_t at)
     return check_finite(b, s);
 }
 
+static pare_status prepare(bench *b, side *s)
+{
+    s->prefill_joules = s->decode_joules = 0;
+    PARE_TRY(take_state(b, s));
+    return warm_up(b, s);
+}
+
 static pare_status run_batch(bench *b)
 {
-    for (size_t i = 0; i < b->sides; i++) {
-        PARE_TRY(take_state(b, &b->side[i]));
-        PARE_TRY(warm_up(b, &b->side[i]));
-        b->side[i].prefill_joules = b->side[i].decode_joules = 0;
-    }
+    for (size_t i = 0; i < b->sides; i++)
+        PARE_TRY(prepare(b, &b->side[i]));
     for (size_t r = 0; r < b->opts->runs; r++)
         for (size_t i = 0; i < b->sides; i++)
             PARE_TRY(run(b, &b->side[(i + r) % b->sides], r));

@@ -118,30 +118,41 @@ static bool is_text(const pare_json *v, const char *word)
     return text && len == strlen(word) && memcmp(text, word, len) == 0;
 }
 
-static pare_status read_rows(result *r)
+/* Whether this is a result of the bench, and of what. */
+static pare_status read_kind(result *r)
 {
-    const pare_json *const rows = pare_json_get(r->doc, "rows");
     const pare_json *const kind = pare_json_get(r->doc, "kind");
-    const size_t count = pare_json_count(rows);
+    const pare_json *const rows = pare_json_get(r->doc, "rows");
     r->model = is_text(kind, "model");
-    if (pare_json_type_of(rows) != PARE_JSON_ARRAY || !pare_json_get(r->doc, "limits") ||
-        (kind && !r->model && !is_text(kind, "kernels")))
+    const bool known = !kind || r->model || is_text(kind, "kernels");
+    if (pare_json_type_of(rows) != PARE_JSON_ARRAY || !pare_json_get(r->doc, "limits") || !known)
         return pare_fail(r->cx, PARE_EFORMAT,
                          "%s: not a result of \"pare bench --format json\" (no \"limits\" and "
                          "\"rows\", or another \"kind\")",
                          r->path);
-    if (count > ROWS_MAX)
-        return pare_fail(r->cx, PARE_EFORMAT, "%s: %zu rows, at most %d are read", r->path, count,
-                         ROWS_MAX);
+    if (pare_json_count(rows) > ROWS_MAX)
+        return pare_fail(r->cx, PARE_EFORMAT, "%s: %zu rows, at most %d are read", r->path,
+                         pare_json_count(rows), ROWS_MAX);
+    return PARE_OK;
+}
+
+static pare_status add_row(result *r, size_t row, const pare_json *v)
+{
+    if (pare_json_type_of(pare_json_get(v, r->model ? "model" : "kernel")) != PARE_JSON_STRING)
+        return malformed(r, row, r->model ? "names no \"model\"" : "names no \"kernel\"");
+    return r->model ? add_model(r, row, v) : add_kernel(r, row, v);
+}
+
+static pare_status read_rows(result *r)
+{
+    PARE_TRY(read_kind(r));
+    const pare_json *const rows = pare_json_get(r->doc, "rows");
+    const size_t count = pare_json_count(rows);
     r->item = PARE_NEW(r->arena, item, 2 * count + 1);
     if (!r->item)
         return PARE_ENOMEM;
-    for (size_t i = 0; i < count; i++) {
-        const pare_json *const v = pare_json_at(rows, i);
-        if (pare_json_type_of(pare_json_get(v, r->model ? "model" : "kernel")) != PARE_JSON_STRING)
-            return malformed(r, i, r->model ? "names no \"model\"" : "names no \"kernel\"");
-        PARE_TRY(r->model ? add_model(r, i, v) : add_kernel(r, i, v));
-    }
+    for (size_t i = 0; i < count; i++)
+        PARE_TRY(add_row(r, i, pare_json_at(rows, i)));
     const pare_json *const gptq = pare_json_get(r->doc, "gptq");
     return pare_json_type_of(gptq) == PARE_JSON_OBJECT ? add_gptq(r, gptq) : PARE_OK;
 }

@@ -88,16 +88,16 @@ static pare_status unknown(pare_ctx *cx, const char *what, const char *word,
     return pare_fail(cx, PARE_EUSAGE, "unknown %s \"%.64s\"; there are %s", what, word, all);
 }
 
-static pare_status find_shape(pare_ctx *cx, const char *name, const pare_bench_shape **out)
+/* NULL, with the failure recorded, for an unknown name. */
+static const pare_bench_shape *find_shape(pare_ctx *cx, const char *name)
 {
     const char *known[16];
     size_t count = 0;
     for (const pare_bench_shape *s = pare_bench_shapes; s->name; known[count++] = s->name, s++)
-        if (strcmp(s->name, name) == 0) {
-            *out = s;
-            return PARE_OK;
-        }
-    return unknown(cx, "shape", name, known, count);
+        if (strcmp(s->name, name) == 0)
+            return s;
+    (void)unknown(cx, "shape", name, known, count);
+    return NULL;
 }
 
 /* Chooses the group of the weights and checks it against the widths. */
@@ -136,8 +136,9 @@ static float *ones(pare_arena *a, size_t count)
 pare_status pare_bench_synthetic_plan(pare_ctx *cx, pare_arena *a, pare_bench_spec *spec,
                                       pare_model *out)
 {
-    const pare_bench_shape *s = NULL;
-    PARE_TRY(find_shape(cx, spec->shape, &s));
+    const pare_bench_shape *const s = find_shape(cx, spec->shape);
+    if (!s)
+        return PARE_EUSAGE;
     *out = (pare_model){.config = {.arch = pare_arch_find("llama"),
                                    .hidden = s->hidden,
                                    .intermediate = s->intermediate,

@@ -14,7 +14,7 @@
 
 enum { PROMPT = 512, OUTPUT = 64, RUNS = 3, QUICK_PROMPT = 32, QUICK_OUTPUT = 4, QUICK_RUNS = 2 };
 
-static const double BUSY = 0.8; /* of the CPUs; below, the user is told */
+static const double busy_below = 0.8; /* of the CPUs; below, the user is told */
 
 /* What is measured: one model, or two. */
 typedef struct subject {
@@ -80,7 +80,8 @@ static pare_status read_group(pare_cli *cli, const pare_args *args, pare_bench_s
     return PARE_OK;
 }
 
-static pare_status read_options(pare_cli *cli, const pare_args *args, subject *s)
+/* The models that were asked for. */
+static pare_status read_subject(pare_cli *cli, const pare_args *args, subject *s)
 {
     pare_ctx *const cx = &cli->cx;
     const char *const shape = pare_args_text(args, "shape");
@@ -97,9 +98,15 @@ static pare_status read_options(pare_cli *cli, const pare_args *args, subject *s
     s->spec[1] = (pare_bench_spec){shape, against, 0};
     s->name[0] = shape ? shape : args->operand[1];
     s->name[1] = shape ? shape : against;
+    return read_group(cli, args, &s->spec[0]);
+}
+
+static pare_status read_options(pare_cli *cli, const pare_args *args, subject *s)
+{
+    pare_ctx *const cx = &cli->cx;
+    PARE_TRY(read_subject(cli, args, s));
     s->opts =
         (pare_bench_model_opts){.quick = pare_args_given(args, "quick"), .powercap = POWERCAP};
-    PARE_TRY(read_group(cli, args, &s->spec[0]));
     PARE_TRY(read_batches(cli, args, &s->opts));
     uint64_t runs = s->opts.quick ? QUICK_RUNS : RUNS, limit = cx->limit_bytes;
     PARE_TRY(pare_args_count(cx, args, "runs", 1, PARE_BENCH_RUNS_MAX, &runs));
@@ -300,7 +307,7 @@ static void print_text(const pare_cli *cli, const subject *s, const pare_bench_m
     (void)printf("lengths  prompt %zu, output %zu tokens; median of %zu run%s\n", r->prompt,
                  r->output, r->runs, r->runs == 1 ? "" : "s");
     print_rows(s, r);
-    if (r->cpu_share < BUSY)
+    if (r->cpu_share < busy_below)
         (void)printf(
             "busy     this process had %.0f%% of its CPUs, others the rest: times say little\n",
             r->cpu_share * 100);
