@@ -1,4 +1,22 @@
-#include "kernels/x86/avx2_internal.h"
+#include "kernels/x86/vnni_internal.h"
+
+static void avxvnni(pare_kernels *k)
+{
+    k->gemm_x8_q2 = pare_gemm_x8_q2_avxvnni;
+    k->gemm_x8_q3 = pare_gemm_x8_q3_avxvnni;
+    k->gemm_x8_q4 = pare_gemm_x8_q4_avxvnni;
+    k->gemm_x8_q8 = pare_gemm_x8_q8_avxvnni;
+    k->gemm_x8_t2 = pare_gemm_x8_t2_avxvnni;
+}
+
+static void avx512(pare_kernels *k)
+{
+    k->gemm_x8_q2 = pare_gemm_x8_q2_avx512;
+    k->gemm_x8_q3 = pare_gemm_x8_q3_avx512;
+    k->gemm_x8_q4 = pare_gemm_x8_q4_avx512;
+    k->gemm_x8_q8 = pare_gemm_x8_q8_avx512;
+    k->gemm_x8_t2 = pare_gemm_x8_t2_avx512;
+}
 
 #ifdef __x86_64__
 
@@ -34,6 +52,10 @@ void pare_kernels_init_x86(pare_kernels *k, unsigned cpu)
     k->mix_f32 = pare_mix_f32_avx2;
     k->kv_decode = pare_kv_decode_avx2;
     k->kv_mix = pare_kv_mix_avx2;
+    if (cpu & PARE_CPU_AVXVNNI)
+        avxvnni(k);
+    if (cpu & PARE_CPU_AVX512)
+        avx512(k);
 }
 
 #endif
