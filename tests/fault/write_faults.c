@@ -1,11 +1,10 @@
 /* Fails every write, sync, rename and reservation in turn while packed files, a journal and a whole
- * file are written. The linker puts the wrappers below between the library and libc.
+ * file are written.
  *
  * A failure must be reported with its status and a path, leave the old file or the new one but no
  * piece of one, and the next run must end in the bytes of a run without failures. */
 #define _DEFAULT_SOURCE
 #include <dirent.h>
-#include <errno.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -14,102 +13,9 @@
 #include "formats/packed.h"
 #include "runtime/file.h"
 #include "runtime/random.h"
+#include "tests/fault/faults.h"
 #include "tests/unit/uniform.h"
 #include "tests/unit/unit.h"
-
-typedef enum fault_kind { NO_SPACE, BROKEN, INTERRUPTED, SHORT, NO_RESERVATION, KINDS } fault_kind;
-
-/* The plan of failures. The n-th wrapped call fails, and with `sticky` every one behind it too. */
-static struct {
-    fault_kind kind;
-    long left, calls;
-    unsigned seen; /* bit per wrapper that was called */
-    bool active, sticky;
-    bool owed; /* a sync was interrupted and has not been tried again */
-} fault;
-
-static bool strikes(unsigned wrapper)
-{
-    fault.calls++;
-    fault.seen |= 1u << wrapper;
-    if (!fault.active)
-        return false;
-    const long left = fault.left--;
-    return left == 0 || (left < 0 && fault.sticky);
-}
-
-/* errno of the failure, 0 when this kind does not concern the call. */
-static int fault_errno(bool interruptible)
-{
-    switch (fault.kind) {
-    case NO_SPACE: return ENOSPC;
-    case BROKEN: return EIO;
-    case INTERRUPTED: return interruptible && !fault.sticky ? EINTR : 0;
-    default: return 0;
-    }
-}
-
-ssize_t __real_pwrite64(int fd, const void *bytes, size_t len, off_t offset);
-ssize_t __wrap_pwrite64(int fd, const void *bytes, size_t len, off_t offset);
-int __wrap_fsync(int fd);
-int __real_rename(const char *from, const char *to);
-int __wrap_rename(const char *from, const char *to);
-int __real_ftruncate64(int fd, off_t len);
-int __wrap_ftruncate64(int fd, off_t len);
-int __real_posix_fallocate64(int fd, off_t offset, off_t len);
-int __wrap_posix_fallocate64(int fd, off_t offset, off_t len);
-
-ssize_t __wrap_pwrite64(int fd, const void *bytes, size_t len, off_t offset)
-{
-    if (strikes(0)) {
-        const int code = fault_errno(true);
-        if (code || fault.kind == SHORT) {
-            /* a full disk takes what still fits */
-            const ssize_t n = code == EIO || code == EINTR || len < 2
-                                  ? 0
-                                  : __real_pwrite64(fd, bytes, len / 2, offset);
-            errno = code;
-            return fault.kind == SHORT && n > 0 ? n
-                   : code                       ? -1
-                                                : __real_pwrite64(fd, bytes, len, offset);
-        }
-    }
-    return __real_pwrite64(fd, bytes, len, offset);
-}
-
-/* Nothing is really synced: the test kills no machine. */
-int __wrap_fsync(int fd)
-{
-    (void)fd;
-    const int code = strikes(1) ? fault_errno(true) : 0;
-    errno = code ? code : errno;
-    fault.owed = code == EINTR;
-    return code ? -1 : 0;
-}
-
-int __wrap_rename(const char *from, const char *to)
-{
-    const int code = strikes(2) ? fault_errno(false) : 0;
-    errno = code ? code : errno;
-    return code ? -1 : __real_rename(from, to);
-}
-
-int __wrap_ftruncate64(int fd, off_t len)
-{
-    const int code = strikes(3) ? fault_errno(false) : 0;
-    errno = code ? code : errno;
-    return code ? -1 : __real_ftruncate64(fd, len);
-}
-
-int __wrap_posix_fallocate64(int fd, off_t offset, off_t len)
-{
-    if (strikes(4)) {
-        const int code = fault.kind == NO_RESERVATION ? EOPNOTSUPP : fault_errno(true);
-        if (code)
-            return code;
-    }
-    return __real_posix_fallocate64(fd, offset, len);
-}
 
 enum { UNITS = 3, FILES = 5, FILE_CAP = 1 << 16 };
 static const char old_text[] = "what stood here before\n",
@@ -258,13 +164,9 @@ static bool one_fault(fault_kind kind, bool sticky, long n, const snapshot *want
     pare_ctx cx;
     make_directory(directory);
     (void)snprintf(prefix, sizeof prefix, "%s", directory);
-    fault.kind = kind;
-    fault.left = n;
-    fault.sticky = sticky;
-    fault.active = true;
+    fault_start(kind, sticky, n);
     const pare_status s = work(&cx, directory);
-    fault.active = false;
-    const bool struck = fault.left < 0;
+    const bool struck = fault_stop();
     ck_assert_msg(!fault.owed, "call %ld: an interrupted sync was taken for done", n);
     ck_assert_msg(s == (struck ? expected[kind] : PARE_OK), "kind %d, call %ld: status %d, %s",
                   (int)kind, n, (int)s, cx.what);
@@ -311,12 +213,9 @@ START_TEST(a_journal_whose_append_failed_takes_the_next_one)
     pare_ctx_init(&cx);
     ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
     ck_assert_int_eq(pare_journal_open(&cx, &a, directory, "{}", &j, &record, &count), PARE_OK);
-    fault.kind = NO_SPACE;
-    fault.left = _i;
-    fault.sticky = false;
-    fault.active = true;
+    fault_start(NO_SPACE, false, _i);
     ck_assert_int_eq(pare_journal_append(&cx, j, "long and lost", 13), PARE_ENOSPC);
-    fault.active = false;
+    (void)fault_stop();
     static char bytes[FILE_CAP];
     ck_assert_uint_eq(load(directory, "journal", bytes), 32 + 2); /* the fingerprint alone */
     ck_assert_int_eq(pare_journal_append(&cx, j, "short", 5), PARE_OK);

@@ -152,6 +152,24 @@ START_TEST(no_trade_at_the_last_place_gains)
 }
 END_TEST
 
+/* By falling sums: first place of each group in turn, second place backwards, and so on. */
+START_TEST(channels_are_dealt_forth_and_back)
+{
+    enum { GROUPS = 4, OF = 4, CHANNELS = GROUPS * OF };
+    static const uint32_t rank[CHANNELS] = {0, 7, 8, 15, 1, 6, 9, 14, 2, 5, 10, 13, 3, 4, 11, 12};
+    const pare_permute_opts opts = {2, OF, 0};
+    float score[CHANNELS];
+    uint32_t order[CHANNELS];
+    double kept[2];
+    for (size_t c = 0; c < CHANNELS; c++)
+        score[c] = (float)c;
+    ck_assert_int_eq(pare_permute_choose(&cx, &arena, &opts, score, CHANNELS, 1, order, kept),
+                     PARE_OK);
+    for (size_t i = 0; i < CHANNELS; i++)
+        ck_assert_uint_eq(order[i], CHANNELS - 1 - rank[i]);
+}
+END_TEST
+
 /* Where each group has exactly two channels that matter nothing can be gained. */
 START_TEST(channels_stay_where_nothing_is_gained)
 {
@@ -204,6 +222,7 @@ int main(void)
     tcase_add_loop_test(t, more_is_kept_and_the_sums_are_true, 0, CASES);
     tcase_add_loop_test(t, no_trade_at_the_last_place_gains, 0, CASES);
     tcase_add_test(t, assignment_keeps_more_than_allocation_alone);
+    tcase_add_test(t, channels_are_dealt_forth_and_back);
     tcase_add_test(t, channels_stay_where_nothing_is_gained);
     tcase_add_test(t, every_failed_allocation_is_reported_and_leaks_nothing);
     suite_add_tcase(s, t);

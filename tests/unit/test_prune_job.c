@@ -443,6 +443,79 @@ START_TEST(the_choice_is_as_stable_as_the_calibration)
 }
 END_TEST
 
+/* Windows [first, end) of a stream that tells them apart: each has five tokens of its own. */
+static void write_windows(size_t first, size_t end)
+{
+    FILE *const f = fopen(job_path(&place, "tokens.i32"), "wb");
+    ck_assert_ptr_nonnull(f);
+    for (size_t i = first * 64; i < end * 64; i++) {
+        const int32_t id = (int32_t)(i / 64 * 5 + pare_random_u64(8, 8, i) % 5);
+        ck_assert_uint_eq(fwrite(&id, sizeof id, 1, f), 1);
+    }
+    ck_assert_int_eq(fclose(f), 0);
+}
+
+/* Calibrates on all windows of the file; what stays of q of the first block, one byte a weight. */
+static size_t choose_q(size_t samples, const char *more, const char *output, uint8_t *stays)
+{
+    char text[512];
+    (void)snprintf(text, sizeof text,
+                   "pare: 1\nmodel: model\ncalibration: {tokens: tokens.i32, samples: %zu, window: "
+                   "64}\nevaluate:\n  - perplexity: {tokens: tokens.i32, window: 64}\npasses:\n"
+                   "  - wanda: {sparsity: 0.5, targets: \"*.0.self_attn.q_proj\"%s}\n",
+                   samples, more);
+    job_recipe(&place, text);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = output}, NULL), PARE_OK);
+    pare_ctx cx;
+    pare_arena a;
+    pare_checkpoint ck;
+    pare_model model;
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    ck_assert_int_eq(pare_checkpoint_open(&cx, &a, job_path(&place, output), &ck), PARE_OK);
+    ck_assert_msg(pare_model_load(&cx, &a, &ck, &model) == PARE_OK, "%s", cx.what);
+    const pare_linear *const q = &model.block[0].linear[PARE_ROLE_Q];
+    const size_t count = q->n * q->k;
+    float *const w = PARE_NEW(&a, float, count);
+    ck_assert_ptr_nonnull(w);
+    pare_linear_to_f32(&cx, q, w);
+    for (size_t i = 0; stays && i < count; i++)
+        stays[i] = w[i] != 0;
+    pare_checkpoint_close(&ck);
+    pare_arena_release(&a);
+    return count;
+}
+
+/* Parts are windows 0 .. 2, 3 .. 5 and 6 .. 9: what they choose is what jobs choose that see only
+ * them, so that no two share a window and none is left out. */
+START_TEST(stability_compares_parts_that_share_no_window)
+{
+    enum { PARTS = 3, WINDOWS = 10, MOST = 8192 };
+    static const size_t edge[PARTS + 1] = {0, 3, 6, WINDOWS};
+    static const char *const name[PARTS] = {"first", "second", "third"};
+    static uint8_t stays[PARTS][MOST];
+    size_t count = 0;
+    double sum = 0;
+    for (size_t i = 0; i < PARTS; i++) {
+        write_windows(edge[i], edge[i + 1]);
+        count = choose_q(edge[i + 1] - edge[i], "", name[i], stays[i]);
+        ck_assert_uint_le(count, MOST);
+    }
+    for (size_t i = 0; i < PARTS; i++) {
+        size_t both = 0, either = 0;
+        for (size_t j = 0; j < count; j++) {
+            both += stays[i][j] & stays[(i + 1) % PARTS][j];
+            either += stays[i][j] | stays[(i + 1) % PARTS][j];
+        }
+        sum += (double)both / (double)either;
+    }
+    write_windows(0, WINDOWS);
+    (void)choose_q(WINDOWS, ", stability: 3", "all", NULL);
+    ck_assert_double_lt(sum, 0.98 * PARTS);
+    ck_assert_double_eq_tol(stability_of("all"), sum / PARTS, 1e-6);
+}
+END_TEST
+
 /* Every way of storing floats that the rule allows takes as many bytes or more, but for padding. */
 START_TEST(zeros_are_left_out_in_the_shortest_way)
 {
@@ -539,5 +612,10 @@ int main(void)
     tcase_add_test(t, zeros_are_left_out_in_the_shortest_way);
     tcase_add_test(t, a_zero_that_came_back_is_named);
     suite_add_tcase(s, t);
+    TCase *const parts = tcase_create("parts");
+    tcase_add_checked_fixture(parts, setup, teardown);
+    tcase_set_timeout(parts, 240);
+    tcase_add_test(parts, stability_compares_parts_that_share_no_window);
+    suite_add_tcase(s, parts);
     return unit_main(s);
 }
