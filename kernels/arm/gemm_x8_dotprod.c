@@ -6,6 +6,8 @@
 PARE_INLINE void group_dot(int32x4_t d[MT][2], const uint8_t *atom, size_t atoms, const int8_t *x,
                            size_t ldx, unsigned bits, size_t mt)
 {
+    for (size_t t = 0; t < mt; t++)
+        d[t][0] = d[t][1] = vdupq_n_s32(0);
     for (; atoms > 0; atoms--, atom += pare_atom_bytes(bits), x += PARE_ATOM_K)
         for (size_t half = 0; half < 2; half++) {
             int8x16_t v[4][2];

@@ -15,8 +15,8 @@ PARE_INLINE void pair_rows(int8x16_t m[2][4], int8x16_t v[4][2])
         }
 }
 
-/* d[t][h] += `atoms` atoms times the codes at x + t * ldx. Lanes of s: row, row + 1 of the first
- * token between those of the second, which for the last of an odd number is the same one. */
+/* Lanes of s: a row with the first token and the second, then the next row. The second of the last
+ * of an odd number is the first one again. */
 PARE_INLINE void group_dot(int32x4_t d[MT][2], const uint8_t *atom, size_t atoms, const int8_t *x,
                            size_t ldx, unsigned bits, size_t mt)
 {
@@ -43,7 +43,7 @@ PARE_INLINE void group_dot(int32x4_t d[MT][2], const uint8_t *atom, size_t atoms
     for (size_t t = 0; t < mt; t++)
         for (size_t h = 0; h < 2; h++) {
             const int32x4_t a = s[t / 2][2 * h], b = s[t / 2][2 * h + 1];
-            d[t][h] = vaddq_s32(d[t][h], t % 2 ? vuzp2q_s32(a, b) : vuzp1q_s32(a, b));
+            d[t][h] = t % 2 ? vuzp2q_s32(a, b) : vuzp1q_s32(a, b);
         }
 }
 

@@ -3,8 +3,8 @@
  * A register holds 4 consecutive k of 4 rows, a block of 8 rows is two of them. A level defines
  * group_dot, which adds the products of one activation group.
  *
- * The zero points come in as -z * (sum of the activation codes), before the first product. Sums of
- * 32-bit lanes are exact, in any order. */
+ * The zero points come in as -z * (sum of the activation codes). Sums of 32-bit lanes are exact, in
+ * any order. */
 #ifndef PARE_KERNELS_ARM_GEMM_X8_INTERNAL_H
 #define PARE_KERNELS_ARM_GEMM_X8_INTERNAL_H
 
@@ -13,52 +13,19 @@
 #ifdef __aarch64__
 #include <assert.h>
 
-#include "kernels/layout.h"
-
 enum {
     MT = 8,             /* tokens of a register tile, at most */
     BLOCK = 128 * 1024, /* bytes of codes that stay in the second-level cache for all tokens */
     AHEAD = 1024,       /* bytes of prefetch distance for one token, where memory is the limit */
 };
 
-/* Codes of 16 columns: v[l][h] has k = 4 l .. 4 l + 3 of rows 4 h .. 4 h + 3; of 8 bits less 128.
- */
-PARE_INLINE void unpack_16(int8x16_t v[4][2], const uint8_t *atom, size_t half, unsigned bits)
-{
-    const uint8x16_t low = vdupq_n_u8(bits == 4 ? 15 : 3), four = vdupq_n_u8(4);
-    for (size_t h = 0; h < 2; h++) {
-        if (bits >= 4) {
-            for (size_t l = 0; l < 4; l++) {
-                const uint8x16_t w =
-                    vld1q_u8(atom + (bits == 8 ? 128 * half : 0) + 32 * l + 16 * h);
-                v[l][h] = vreinterpretq_s8_u8(bits == 8 ? w
-                                              : half    ? vshrq_n_u8(w, 4)
-                                                        : vandq_u8(w, low));
-            }
-            continue;
-        }
-        const uint8x16_t w = vld1q_u8(atom + 32 * half + 16 * h);
-        uint8x16_t u[4] = {vandq_u8(w, low), vandq_u8(vshrq_n_u8(w, 2), low),
-                           vandq_u8(vshrq_n_u8(w, 4), low), vshrq_n_u8(w, 6)};
-        if (bits == 3) {
-            const uint8x16_t e = vld1q_u8(atom + 64 + 16 * h), at = half ? vshrq_n_u8(e, 4) : e;
-            u[0] = vorrq_u8(u[0], vandq_u8(vshlq_n_u8(at, 2), four));
-            u[1] = vorrq_u8(u[1], vandq_u8(vshlq_n_u8(at, 1), four));
-            u[2] = vorrq_u8(u[2], vandq_u8(at, four));
-            u[3] = vorrq_u8(u[3], vandq_u8(vshrq_n_u8(at, 1), four));
-        }
-        for (size_t l = 0; l < 4; l++)
-            v[l][h] = vreinterpretq_s8_u8(u[l]);
-    }
-}
-
-/* d[t][h] += `atoms` atoms times the codes at x + t * ldx, rows 4 h .. 4 h + 3. The level's. */
+/* d[t][h] = `atoms` atoms times the codes at x + t * ldx, rows 4 h .. 4 h + 3. The level's. */
 PARE_INLINE void group_dot(int32x4_t d[MT][2], const uint8_t *atom, size_t atoms, const int8_t *x,
                            size_t ldx, unsigned bits, size_t mt);
 
-/* d[t] = -z * sum of the token's codes; 8-bit codes are stored less 128. */
-PARE_INLINE void start_group(int32x4_t d[MT][2], const uint8_t *zeros, int32_t zero,
-                             const int32_t *sums, size_t lds, unsigned bits, size_t mt)
+/* d[t] -= z * sum of the token's codes; 8-bit codes are stored less 128. */
+PARE_INLINE void take_zeros(int32x4_t d[MT][2], const uint8_t *zeros, int32_t zero,
+                            const int32_t *sums, size_t lds, unsigned bits, size_t mt)
 {
     const int32x4_t less = vdupq_n_s32(bits == 8 ? 128 : 0);
     int32x4_t z[2] = {vdupq_n_s32(zero), vdupq_n_s32(zero)};
@@ -69,7 +36,7 @@ PARE_INLINE void start_group(int32x4_t d[MT][2], const uint8_t *zeros, int32_t z
     }
     for (size_t h = 0; h < 2; h++)
         for (size_t t = 0; t < mt; t++)
-            d[t][h] = vmulq_n_s32(vsubq_s32(less, z[h]), sums[t * lds]);
+            d[t][h] = vmlaq_n_s32(d[t][h], vsubq_s32(less, z[h]), sums[t * lds]);
 }
 
 PARE_INLINE void prefetch_group(const uint8_t *atom, size_t bytes)
@@ -98,8 +65,8 @@ PARE_INLINE void tile(float *y, size_t ldy, const pare_x8 *x, const pare_panel *
         int32x4_t d[MT][2];
         if (mt == 1)
             prefetch_group(atom, atoms * size);
-        start_group(d, zero < 0 ? w->zeros + g : NULL, zero, sums + b, xgroups, bits, mt);
         group_dot(d, atom, atoms, codes + k, x->k, bits, mt);
+        take_zeros(d, zero < 0 ? w->zeros + g : NULL, zero, sums + b, xgroups, bits, mt);
         const f32x8 s = load_scales(w->scales + g);
         for (size_t t = 0; t < mt; t++) {
             const float of_x = scales[t * xgroups + b];

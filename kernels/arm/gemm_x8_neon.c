@@ -74,7 +74,7 @@ PARE_INLINE void wide_dot(int32x4_t d[MT][2], const uint8_t *atom, size_t atoms,
     }
     for (size_t t = 0; t < mt; t++)
         for (size_t h = 0; h < 2; h++)
-            d[t][h] = vaddq_s32(d[t][h], vpaddq_s32(s[t][2 * h], s[t][2 * h + 1]));
+            d[t][h] = vpaddq_s32(s[t][2 * h], s[t][2 * h + 1]);
 }
 
 PARE_INLINE void group_dot(int32x4_t d[MT][2], const uint8_t *atom, size_t atoms, const int8_t *x,
@@ -85,6 +85,8 @@ PARE_INLINE void group_dot(int32x4_t d[MT][2], const uint8_t *atom, size_t atoms
         wide_dot(d, atom, atoms, x, ldx, mt);
         return;
     }
+    for (size_t t = 0; t < mt; t++)
+        d[t][0] = d[t][1] = vdupq_n_s32(0);
     for (size_t i = 0; i < atoms; i += most)
         narrow_dot(d, atom + i * pare_atom_bytes(bits), atoms - i < most ? atoms - i : most,
                    x + i * PARE_ATOM_K, ldx, bits, mt);

@@ -25,11 +25,30 @@ static void init_neon(pare_kernels *k)
     k->cvt_f16_f32 = pare_cvt_f16_f32_neon;
     k->cvt_bf16_f32 = pare_cvt_bf16_f32_neon;
     k->cvt_f32_f16 = pare_cvt_f32_f16_neon;
+    k->gemm_f32_f32 = pare_gemm_f32_f32_neon;
+    k->gemm_f32_f16 = pare_gemm_f32_f16_neon;
+    k->gemm_f32_bf16 = pare_gemm_f32_bf16_neon;
+    k->quant_x8 = pare_quant_x8_neon;
+    k->quant_x8_fixed = pare_quant_x8_fixed_neon;
     k->gemm_x8_q2 = pare_gemm_x8_q2_neon;
     k->gemm_x8_q3 = pare_gemm_x8_q3_neon;
     k->gemm_x8_q4 = pare_gemm_x8_q4_neon;
     k->gemm_x8_q8 = pare_gemm_x8_q8_neon;
     k->gemm_x8_t2 = pare_gemm_x8_t2_neon;
+    k->gemm_x8_s4 = pare_gemm_x8_s4_neon;
+    k->gemm_x8_s8 = pare_gemm_x8_s8_neon;
+    k->gemm_sparse_f32 = pare_gemm_sparse_f32_neon;
+    k->dequant_f32 = pare_dequant_f32_neon;
+    k->dequant_table = pare_dequant_table_neon;
+    k->dequant_fp8 = pare_dequant_fp8_neon;
+    k->dequant_book = pare_dequant_book_neon;
+    k->dequant_binary = pare_dequant_binary_neon;
+    k->dequant_24 = pare_dequant_24_neon;
+    k->dequant_mask = pare_dequant_mask_neon;
+    k->hadamard_f32 = pare_hadamard_f32_neon;
+    k->mix_f32 = pare_mix_f32_neon;
+    k->kv_decode = pare_kv_decode_neon;
+    k->kv_mix = pare_kv_mix_neon;
 }
 
 static void init_dotprod(pare_kernels *k)
@@ -39,6 +58,8 @@ static void init_dotprod(pare_kernels *k)
     k->gemm_x8_q4 = pare_gemm_x8_q4_dotprod;
     k->gemm_x8_q8 = pare_gemm_x8_q8_dotprod;
     k->gemm_x8_t2 = pare_gemm_x8_t2_dotprod;
+    k->gemm_x8_s4 = pare_gemm_x8_s4_dotprod;
+    k->gemm_x8_s8 = pare_gemm_x8_s8_dotprod;
 }
 
 static void init_i8mm(pare_kernels *k)

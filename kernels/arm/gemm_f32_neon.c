@@ -1,0 +1,222 @@
+/* F32 activations with F32, F16 or BF16 weights. The eight lanes over k that the definition asks
+ * for are two registers, so every output has accumulators of its own and does not depend on the
+ * tiling.
+ *
+ *   few tokens   weights are read once from memory, several rows at a time
+ *   many tokens  a panel of ROWS x DEPTH weights is converted into the second-level cache and meets
+ *                TOKENS tokens in tiles of 3 x 4, whose accumulators fill 24 of 32 registers and
+ * are parked between the steps over k */
+#include "kernels/arm/neon_internal.h"
+
+#ifdef __aarch64__
+
+enum {
+    TR = 3, /* rows of a register tile */
+    TT = 4, /* tokens of a register tile */
+    ROWS = 66,
+    TOKENS = 64, /* with the panel, 200 KB of stack */
+    DEPTH = 256,
+    LINES = 8,    /* rows read at once for few tokens */
+    AHEAD = 1024, /* bytes of prefetch distance for few tokens */
+};
+
+typedef enum type { F32, F16, BF16 } type;
+
+PARE_INLINE size_t type_bytes(type ty)
+{
+    return ty == F32 ? 4 : 2;
+}
+
+PARE_INLINE f32x8 weights_8(const uint8_t *w, type ty)
+{
+    if (ty == F32)
+        return load_8((const float *)(const void *)w);
+    const uint16x8_t h = vld1q_u16((const uint16_t *)(const void *)w);
+    if (ty == F16)
+        return of_halves(h);
+    return (f32x8){vreinterpretq_f32_u32(vshll_n_u16(vget_low_u16(h), 16)),
+                   vreinterpretq_f32_u32(vshll_high_n_u16(h, 16))};
+}
+
+/* The first n < 8 weights, zeros behind. */
+PARE_INLINE f32x8 weights_tail(const uint8_t *w, size_t n, type ty)
+{
+    _Alignas(16) uint8_t full[32] = {0};
+    memcpy(full, w, n * type_bytes(ty));
+    return weights_8(full, ty);
+}
+
+PARE_INLINE float reduce(f32x8 v)
+{
+    const float32x4_t s = vaddq_f32(v.lo, v.hi);
+    return vaddv_f32(vadd_f32(vget_low_f32(s), vget_high_f32(s)));
+}
+
+/* Lanes from n on keep their value: adding 0 would turn -0 into +0. */
+PARE_INLINE f32x8 fma_first(f32x8 x, f32x8 w, f32x8 acc, size_t n)
+{
+    const uint32_t lane[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+    const uint32x4_t all = vdupq_n_u32((uint32_t)n);
+    const f32x8 sum = fma_8(x, w, acc);
+    return (f32x8){vbslq_f32(vcltq_u32(vld1q_u32(lane), all), sum.lo, acc.lo),
+                   vbslq_f32(vcltq_u32(vld1q_u32(lane + 4), all), sum.hi, acc.hi)};
+}
+
+/* y[r] for `lines` rows and one token. */
+PARE_INLINE void rows_dot(float *y, const float *x, const uint8_t *w, size_t row_bytes, size_t k,
+                          size_t lines, type ty)
+{
+    const size_t size = type_bytes(ty), whole = k / 8 * 8;
+    f32x8 acc[LINES];
+    for (size_t r = 0; r < lines; r++)
+        acc[r] = set1_8(0.0f);
+    for (size_t j = 0; j < whole; j += 8) {
+        const f32x8 v = load_8(x + j);
+        for (size_t r = 0; r < lines; r++) {
+            const uint8_t *const p = w + r * row_bytes + j * size;
+            if (j % 16 == 0)
+                __builtin_prefetch(p + AHEAD);
+            acc[r] = fma_8(v, weights_8(p, ty), acc[r]);
+        }
+    }
+    if (whole < k) {
+        const f32x8 v = load_first(x + whole, k - whole);
+        for (size_t r = 0; r < lines; r++)
+            acc[r] = fma_first(v, weights_tail(w + r * row_bytes + whole * size, k - whole, ty),
+                               acc[r], k - whole);
+    }
+    for (size_t r = 0; r < lines; r++)
+        y[r] = reduce(acc[r]);
+}
+
+PARE_INLINE void gemv(float *y, size_t ldy, const float *x, size_t ldx, const uint8_t *w,
+                      size_t row_bytes, size_t m, size_t n, size_t k, type ty)
+{
+    size_t r = 0;
+    for (; r + LINES <= n; r += LINES)
+        for (size_t t = 0; t < m; t++)
+            rows_dot(y + t * ldy + r, x + t * ldx, w + r * row_bytes, row_bytes, k, LINES, ty);
+    for (; r < n; r++)
+        for (size_t t = 0; t < m; t++)
+            rows_dot(y + t * ldy + r, x + t * ldx, w + r * row_bytes, row_bytes, k, 1, ty);
+}
+
+/* Weights of one panel as F32; columns behind `depth` are zero up to a multiple of 8, rows behind
+ * `rows` stay what they are and their sums are not used. */
+PARE_INLINE void fill_panel(float panel[ROWS][DEPTH], const uint8_t *w, size_t row_bytes,
+                            size_t rows, size_t depth, type ty)
+{
+    const size_t whole = depth / 8 * 8, size = type_bytes(ty);
+    for (size_t r = 0; r < rows; r++, w += row_bytes) {
+        for (size_t j = 0; j < whole; j += 8)
+            store_8(&panel[r][j], weights_8(w + j * size, ty));
+        if (whole < depth)
+            store_8(&panel[r][whole], weights_tail(w + whole * size, depth - whole, ty));
+    }
+}
+
+/* One of the two registers of eight columns: 3 rows by 4 tokens. */
+PARE_INLINE void step(float32x4_t acc[TR][TT], const float *panel, const float *const x[TT],
+                      size_t j)
+{
+    const float32x4_t w[TR] = {vld1q_f32(panel + j), vld1q_f32(panel + DEPTH + j),
+                               vld1q_f32(panel + (size_t)2 * DEPTH + j)};
+    for (size_t t = 0; t < TT; t++) {
+        const float32x4_t v = vld1q_f32(x[t] + j);
+        for (size_t r = 0; r < TR; r++)
+            acc[r][t] = vfmaq_f32(acc[r][t], v, w[r]);
+    }
+}
+
+/* acc[r][t] += over `depth` columns, 3 rows by 4 tokens. */
+static void tile(f32x8 acc[TR][TT], const float panel[TR][DEPTH], const float *const x[TT],
+                 size_t depth)
+{
+    float32x4_t lo[TR][TT], hi[TR][TT];
+    for (size_t r = 0; r < TR; r++)
+        for (size_t t = 0; t < TT; t++) {
+            lo[r][t] = acc[r][t].lo;
+            hi[r][t] = acc[r][t].hi;
+        }
+    const float *const rows[TT] = {x[0], x[1], x[2], x[3]};
+    const size_t whole = depth / 8 * 8;
+    for (size_t j = 0; j < whole; j += 8) {
+        step(lo, panel[0], rows, j);
+        step(hi, panel[0], rows, j + 4);
+    }
+    for (size_t r = 0; r < TR; r++)
+        for (size_t t = 0; t < TT; t++)
+            acc[r][t] = (f32x8){lo[r][t], hi[r][t]};
+    for (size_t t = 0; t < TT && whole < depth; t++) {
+        const f32x8 v = load_first(x[t] + whole, depth - whole);
+        for (size_t r = 0; r < TR; r++)
+            acc[r][t] = fma_first(v, load_8(&panel[r][whole]), acc[r][t], depth - whole);
+    }
+}
+
+/* Columns [k0, k0 + depth) of the four tokens from t on; behind the last token, the last again. */
+PARE_INLINE void token_rows(const float *rows[TT], const float *x, size_t ldx, size_t m, size_t t,
+                            size_t k0)
+{
+    for (size_t i = 0; i < TT; i++)
+        rows[i] = x + (t + i < m ? t + i : m - 1) * ldx + k0;
+}
+
+/* At most ROWS x TOKENS outputs. Places of a tile behind the last token compute the last token
+ * again; they are not stored. */
+PARE_INLINE void block(float *y, size_t ldy, const float *x, size_t ldx, const uint8_t *w,
+                       size_t row_bytes, size_t m, size_t n, size_t k, type ty)
+{
+    _Alignas(64) float panel[ROWS][DEPTH];
+    f32x8 acc[TOKENS / TT][ROWS / TR][TR][TT];
+    memset(panel + n, 0, (ROWS - n < TR ? ROWS - n : TR) * sizeof panel[0]);
+    memset(acc, 0, (m + TT - 1) / TT * sizeof acc[0]);
+    for (size_t k0 = 0; k0 < k; k0 += DEPTH) {
+        const size_t depth = k - k0 < DEPTH ? k - k0 : DEPTH;
+        fill_panel(panel, w + k0 * type_bytes(ty), row_bytes, n, depth, ty);
+        for (size_t t = 0; t < m; t += TT) {
+            const float *rows[TT];
+            token_rows(rows, x, ldx, m, t, k0);
+            for (size_t r = 0; r < n; r += TR)
+                tile(acc[t / TT][r / TR], (const float(*)[DEPTH])panel + r, rows, depth);
+        }
+    }
+    for (size_t t = 0; t < m; t++)
+        for (size_t r = 0; r < n; r++)
+            y[t * ldy + r] = reduce(acc[t / TT][r / TR][r % TR][t % TT]);
+}
+
+PARE_INLINE void gemm(float *y, size_t ldy, const float *x, size_t ldx, const void *weights,
+                      size_t ldw, size_t m, size_t n, size_t k, type ty)
+{
+    const uint8_t *const w = weights;
+    const size_t row_bytes = ldw * type_bytes(ty);
+    if (m < TT) {
+        gemv(y, ldy, x, ldx, w, row_bytes, m, n, k, ty);
+        return;
+    }
+    for (size_t r = 0; r < n; r += ROWS)
+        for (size_t t = 0; t < m; t += TOKENS)
+            block(y + t * ldy + r, ldy, x + t * ldx, ldx, w + r * row_bytes, row_bytes,
+                  m - t < TOKENS ? m - t : TOKENS, n - r < ROWS ? n - r : ROWS, k, ty);
+}
+
+void pare_gemm_f32_f32_neon(float *y, size_t ldy, const float *x, size_t ldx, const float *w,
+                            size_t ldw, size_t m, size_t n, size_t k)
+{
+    gemm(y, ldy, x, ldx, w, ldw, m, n, k, F32);
+}
+
+void pare_gemm_f32_f16_neon(float *y, size_t ldy, const float *x, size_t ldx, const uint16_t *w,
+                            size_t ldw, size_t m, size_t n, size_t k)
+{
+    gemm(y, ldy, x, ldx, w, ldw, m, n, k, F16);
+}
+
+void pare_gemm_f32_bf16_neon(float *y, size_t ldy, const float *x, size_t ldx, const uint16_t *w,
+                             size_t ldw, size_t m, size_t n, size_t k)
+{
+    gemm(y, ldy, x, ldx, w, ldw, m, n, k, BF16);
+}
+
+#endif
