@@ -1,12 +1,12 @@
-#define _GNU_SOURCE /* sched_getaffinity */
 #include "runtime/threads.h"
 
 #include <assert.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <time.h>
+
+#include "runtime/machine.h"
 
 enum { SPINS = 4000 }; /* about 20-60 us of pause instructions, then sleep */
 
@@ -170,11 +170,9 @@ static void stop_helpers(pare_pool *p, size_t started)
 
 size_t pare_cpu_count(void)
 {
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) != 0)
-        return 1;
-    const int n = CPU_COUNT(&set);
-    return n > 0 ? (size_t)n : 1;
+    pare_machine m;
+    pare_machine_read("", &m);
+    return m.threads;
 }
 
 static size_t pool_bytes(size_t helpers)

@@ -17,7 +17,7 @@ typedef struct pare_pool pare_pool;
 /* Runs items [begin, end) of a loop. `worker` is below pare_threads(cx): an index for scratch. */
 typedef void pare_task(void *arg, size_t begin, size_t end, size_t worker);
 
-/* Starts threads - 1 helpers (the caller is the other worker); 0 means all CPUs of the process.
+/* Starts threads - 1 helpers (the caller is the other worker); 0 means pare_cpu_count().
  * PARE_EINVAL above PARE_THREADS_MAX, PARE_ENOMEM when memory or threads run out. */
 PARE_CHECKED pare_status pare_pool_new(pare_ctx *cx, size_t threads, pare_pool **pool);
 
@@ -27,7 +27,8 @@ void pare_pool_free(pare_ctx *cx, pare_pool *pool);
 /* Workers of cx->pool, 1 without a pool. */
 size_t pare_threads(const pare_ctx *cx);
 
-/* CPUs this process may run on, at least 1. */
+/* CPUs this process may keep busy: those of its affinity mask, or fewer where a control group
+ * limits its time (runtime/machine.h); at least 1. */
 size_t pare_cpu_count(void);
 
 /* Runs task over [0, count) in chunks of `chunk` items (the last may be shorter) and returns when

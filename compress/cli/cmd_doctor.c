@@ -8,13 +8,13 @@
 #include "compress/cli/cli.h"
 #include "compress/report/units.h"
 #include "runtime/linalg.h"
-#include "runtime/threads.h"
+#include "runtime/machine.h"
 
 static const uint64_t UNLIMITED = UINT64_MAX;
 
 typedef struct findings {
     const char *cpu, *blas;
-    size_t cpus;
+    pare_machine machine;
     uint64_t memory, memory_available, cgroup_limit; /* 0: not known */
     uint64_t limit_address, limit_data, limit_file, limit_files, disk_free;
 } findings;
@@ -43,10 +43,12 @@ static uint64_t system_number(const char *path, const char *key)
 static findings examine(const pare_ctx *cx)
 {
     struct statvfs disk;
+    pare_machine machine;
+    pare_machine_read("", &machine);
     return (findings){
         .cpu = pare_cpu_name(cx->cpu),
         .blas = pare_blas_name(),
-        .cpus = pare_cpu_count(),
+        .machine = machine,
         .memory = system_number("/proc/meminfo", "MemTotal:") * 1024,
         .memory_available = system_number("/proc/meminfo", "MemAvailable:") * 1024,
         .cgroup_limit = system_number("/sys/fs/cgroup/memory.max", ""),
@@ -69,8 +71,15 @@ static void print_bytes(const char *what, uint64_t bytes)
 
 static void print_text(const findings *f)
 {
-    (void)printf("%-18s pare " PARE_VERSION "\n%-18s %s\n%-18s %zu\n%-18s %s\n", "program",
-                 "kernels", f->cpu, "CPUs", f->cpus, "BLAS", f->blas);
+    const pare_machine *const m = &f->machine;
+    (void)printf("%-18s pare " PARE_VERSION "\n%-18s %s\n%-18s %zu\n", "program", "kernels", f->cpu,
+                 "CPUs", m->cpus);
+    if (m->quota > 0)
+        (void)printf("%-18s %.2f CPUs, by control groups\n", "CPU time", m->quota);
+    else
+        (void)printf("%-18s not limited\n", "CPU time");
+    (void)printf("%-18s %zu\n%-18s %zu\n%-18s %s\n", "threads", m->threads, "memory nodes",
+                 m->nodes, "BLAS", f->blas);
     (void)printf("%-18s " PARE_LIBRARY_VERSIONS "\n", "libraries");
     print_bytes("memory", f->memory);
     print_bytes("memory available", f->memory_available);
@@ -99,7 +108,13 @@ static pare_status print_json(pare_cli *cli, const findings *f)
     pare_json_open_object(w, NULL);
     pare_json_put_text(w, "program", "pare " PARE_VERSION);
     pare_json_put_text(w, "cpu_level", f->cpu);
-    pare_json_put_integer(w, "cpus", (int64_t)f->cpus);
+    pare_json_put_integer(w, "cpus", (int64_t)f->machine.cpus);
+    if (f->machine.quota > 0)
+        pare_json_put_number(w, "cpu_quota", f->machine.quota);
+    else
+        pare_json_put_null(w, "cpu_quota");
+    pare_json_put_integer(w, "threads", (int64_t)f->machine.threads);
+    pare_json_put_integer(w, "memory_nodes", (int64_t)f->machine.nodes);
     pare_json_put_text(w, "blas", f->blas);
     pare_json_put_text(w, "libraries", PARE_LIBRARY_VERSIONS);
     put_limit(w, "memory_bytes", f->memory ? f->memory : UNLIMITED);
