@@ -1,5 +1,6 @@
 #include "runtime/kv.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "kernels/layout.h"
@@ -132,6 +133,47 @@ static void take_side(taker *t, const pare_config *c, const pare_kv_format *f, b
         s->lows = take(t, planes, rows, s->entries * F16_BYTES);
     s->sink = take(t, planes, f->sink, d * F16_BYTES);
     s->recent = take(t, planes, kv->slots, d * F16_BYTES);
+}
+
+/* Floats of the keys, or of the values, of one sequence in an F32 cache. */
+static size_t sequence_floats(const pare_config *c, size_t capacity)
+{
+    return c->kv_heads * capacity * c->head_dim;
+}
+
+static void copy_bytes(void *to, size_t t, const void *from, size_t f, size_t bytes)
+{
+    if (bytes)
+        memcpy((char *)to + t * bytes, (const char *)from + f * bytes, bytes);
+}
+
+static void copy_side(const pare_config *c, bool key, const pare_kv *from, size_t f, pare_kv *to,
+                      size_t t)
+{
+    const pare_kv_side *const a = key ? &from->key : &from->value;
+    pare_kv_side *const b = key ? &to->key : &to->value;
+    const size_t d = c->head_dim, coded = pare_kv_coded(&from->format, key, from->capacity);
+    const size_t rows = a->tokens ? (coded + a->tokens - 1) / a->tokens : 0;
+    const size_t scales = c->kv_heads * rows * a->entries * F16_BYTES;
+    copy_bytes(b->codes, t, a->codes, f, c->kv_heads * coded * pare_kv_row_bytes(d, a->bits));
+    copy_bytes(b->scales, t, a->scales, f, scales);
+    copy_bytes(b->lows, t, a->lows, f, has_lows(&from->format) ? scales : 0);
+    copy_bytes(b->sink, t, a->sink, f, c->kv_heads * from->format.sink * d * F16_BYTES);
+    copy_bytes(b->recent, t, a->recent, f, c->kv_heads * from->slots * d * F16_BYTES);
+}
+
+void pare_kv_copy(const pare_config *c, const pare_kv *from, size_t f, pare_kv *to, size_t t)
+{
+    assert(from->capacity == to->capacity && from->format.method == to->format.method);
+    assert(f < from->sequences && t < to->sequences);
+    if (from->format.method == PARE_KV_FLOAT) {
+        const size_t bytes = sequence_floats(c, from->capacity) * sizeof(float);
+        copy_bytes(to->keys, t, from->keys, f, bytes);
+        copy_bytes(to->values, t, from->values, f, bytes);
+        return;
+    }
+    copy_side(c, true, from, f, to, t);
+    copy_side(c, false, from, f, to, t);
 }
 
 static void take_all(taker *t, const pare_config *c, const pare_kv_format *f, pare_kv *kv)

@@ -61,6 +61,10 @@ PARE_CHECKED pare_status pare_kv_take_format(pare_arena *a, const pare_config *c
                                              const pare_kv_format *f, size_t sequences,
                                              size_t capacity, pare_kv *kv);
 
+/* Copies sequence `f` of one cache to sequence `t` of another of the same format and capacity, so
+ * that batches which continue it may branch. */
+void pare_kv_copy(const pare_config *c, const pare_kv *from, size_t f, pare_kv *to, size_t t);
+
 /* Bytes that pare_kv_take_format takes, upper bound; SIZE_MAX when it overflows. */
 size_t pare_kv_bytes(const pare_config *c, const pare_kv_format *f, size_t sequences,
                      size_t capacity);

@@ -1,26 +1,55 @@
-/* Choices of one item run as a batch of equally long sequences: shorter ones are filled up with
- * token 0 behind their end, which attention never looks back from. */
+/* Items whose contexts have the same number of tokens run as a group. In each block the contexts go
+ * through first, then the choices continue copies of their caches, filled up with token 0 to one
+ * length: what stands behind a token never changes it. The last token of a choice is only
+ * predicted, so it does not run. */
 #include "compress/evaluate/evaluate.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "compress/evaluate/evaluate_internal.h"
 #include "runtime/ops.h"
+#include "runtime/threads.h"
 
-enum { BATCH_TOKENS = 2048, LOGITS_ROWS = 64 };
+enum { GROUP_TOKENS = 2048 }; /* of contexts, and of caches that choices continue */
 
 typedef struct quiz {
     pare_ctx *cx;
-    pare_arena arena;
+    pare_arena arena, work;
     const pare_forward *f;
-    float *logits; /* [LOGITS_ROWS, vocab] */
+    const pare_choice_item *item;
+    size_t rows, logits_rows;
+    float *logits; /* [logits_rows, vocab] */
+    double *lse;   /* [logits_rows] */
 } quiz;
 
-static pare_status check(const quiz *q, const pare_choice_item *item, size_t number, size_t *length)
+/* One choice of a group. */
+typedef struct branch {
+    size_t item, choice, context; /* number in the list, of the choice, in the group */
+} branch;
+
+/* A logit to be read: what a row of x says about a token. */
+typedef struct wanted {
+    size_t row, branch;
+    int32_t token;
+} wanted;
+
+typedef struct group {
+    const size_t *member; /* [contexts] numbers of items */
+    size_t contexts, length, branches;
+    size_t width, together; /* tokens that a choice runs, choices that run at a time */
+    branch *branch;
+    double *sum; /* [branches] */
+    float *x;    /* [contexts * length + branches * width, hidden] */
+    pare_kv context_kv, kv;
+} group;
+
+static pare_status check(const quiz *q, size_t number)
 {
+    const pare_choice_item *const item = &q->item[number];
     const size_t context = q->f->model->config.context;
     const size_t limit = q->f->positions < context ? q->f->positions : context;
-    *length = 0;
     if (item->context_count == 0 || item->choices == 0 || item->answer >= item->choices)
         return pare_fail(q->cx, PARE_EINVAL,
                          "item %zu: %zu context tokens, %zu choices, answer %zu", number,
@@ -32,101 +61,276 @@ static pare_status check(const quiz *q, const pare_choice_item *item, size_t num
             return pare_fail(q->cx, PARE_EINVAL,
                              "item %zu: choice %zu needs %zu + %zu tokens, this model takes %zu",
                              number, i, item->context_count, item->choice_count[i], limit);
-        const size_t n = item->context_count + item->choice_count[i];
-        *length = n > *length ? n : *length;
     }
     return PARE_OK;
 }
 
-/* Sum of the log-likelihoods of choice c, whose sequence starts at row `first` of x. */
-static pare_status add_up(quiz *q, const pare_choice_item *item, size_t c, const float *x,
-                          size_t first, double *sum)
+/* Tokens that the longest choice of an item runs. */
+static size_t width_of(const pare_choice_item *item)
 {
-    const size_t vocab = q->f->model->head.n, hidden = q->f->model->config.hidden;
-    const size_t from = first + item->context_count - 1;
-    *sum = 0;
-    for (size_t i = 0; i < item->choice_count[c]; i += LOGITS_ROWS) {
-        const size_t left = item->choice_count[c] - i;
-        const size_t count = left < LOGITS_ROWS ? left : LOGITS_ROWS;
-        PARE_TRY(
-            pare_logits(q->cx, &q->arena, q->f, x + (from + i) * hidden, NULL, count, q->logits));
-        for (size_t t = 0; t < count; t++) {
-            const float *const row = q->logits + t * vocab;
-            *sum += (double)row[item->choice[c][i + t]] - pare_logsumexp(row, vocab);
-        }
-    }
-    return isfinite(*sum) ? PARE_OK
-                          : pare_fail(q->cx, PARE_ENUMERIC, "logits of a choice are not finite");
+    size_t most = 1;
+    for (size_t i = 0; i < item->choices; i++)
+        most = item->choice_count[i] > most ? item->choice_count[i] : most;
+    return most - 1;
 }
 
-/* Log-likelihoods of choices [first, first + count), sequences of `length` tokens. */
-static pare_status run_choices(quiz *q, const pare_choice_item *item, size_t first, size_t count,
-                               size_t length, double *sum)
+static pare_status take_group(quiz *q, group *g)
 {
     const pare_config *const c = &q->f->model->config;
-    const pare_batch batch = {count, length, 0};
-    int32_t *const tokens = PARE_NEW(&q->arena, int32_t, count * length);
-    float *const x = pare_arena_take(&q->arena, count * length, c->hidden * sizeof *x);
-    pare_kv kv;
-    if (!tokens || !x)
-        return PARE_ENOMEM;
-    for (size_t i = 0; i < count; i++) {
-        int32_t *const row = tokens + i * length;
-        memcpy(row, item->context, item->context_count * sizeof *row);
-        memcpy(row + item->context_count, item->choice[first + i],
-               item->choice_count[first + i] * sizeof *row);
+    g->length = q->item[g->member[0]].context_count;
+    for (size_t i = 0; i < g->contexts; i++) {
+        const size_t width = width_of(&q->item[g->member[i]]);
+        g->width = width > g->width ? width : g->width;
+        g->branches += q->item[g->member[i]].choices;
     }
-    PARE_TRY(pare_kv_take_format(&q->arena, c, &q->f->model->kv, count, length, &kv));
-    PARE_TRY(pare_embed(q->cx, q->f->model, tokens, count * length, x));
-    PARE_TRY(pare_model_forward(q->cx, &q->arena, q->f, batch, x, &kv, 1));
-    for (size_t i = 0; i < count; i++)
-        PARE_TRY(add_up(q, item, first + i, x, i * length, &sum[first + i]));
+    const size_t capacity = g->length + g->width;
+    const size_t rows = g->contexts * g->length + g->branches * g->width;
+    g->together = capacity < GROUP_TOKENS ? GROUP_TOKENS / capacity : 1;
+    if (g->width && g->together > q->rows / g->width)
+        g->together = q->rows > g->width ? q->rows / g->width : 1;
+    g->together = g->together < g->branches ? g->together : g->branches;
+    g->branch = PARE_NEW(&q->arena, branch, g->branches);
+    g->sum = PARE_NEW(&q->arena, double, g->branches);
+    g->x = pare_arena_take(&q->arena, rows, c->hidden * sizeof *g->x);
+    if (!g->branch || !g->sum || !g->x)
+        return PARE_ENOMEM;
+    const pare_kv_format *const format = &q->f->model->kv;
+    PARE_TRY(pare_kv_take_format(&q->arena, c, format, g->contexts, capacity, &g->context_kv));
+    PARE_TRY(
+        pare_kv_take_format(&q->arena, c, format, g->width ? g->together : 0, capacity, &g->kv));
+    for (size_t i = 0, at = 0; i < g->contexts; i++)
+        for (size_t j = 0; j < q->item[g->member[i]].choices; j++)
+            g->branch[at++] = (branch){g->member[i], j, i};
     return PARE_OK;
 }
 
-static pare_status answer(quiz *q, const pare_choice_item *item, size_t number, bool *right,
-                          bool *right_norm)
+static float *branch_rows(const quiz *q, const group *g, size_t first)
 {
-    size_t length, best = 0, best_norm = 0;
-    PARE_TRY(check(q, item, number, &length));
-    const pare_mark mark = pare_arena_mark(&q->arena);
-    const size_t batch = length < BATCH_TOKENS ? BATCH_TOKENS / length : 1;
-    double *const sum = PARE_NEW(&q->arena, double, item->choices);
-    if (!sum)
+    return g->x + (g->contexts * g->length + first * g->width) * q->f->model->config.hidden;
+}
+
+static pare_status embed(quiz *q, const group *g)
+{
+    const pare_model *const m = q->f->model;
+    int32_t *const row = PARE_NEW(&q->arena, int32_t, g->width);
+    if (!row)
         return PARE_ENOMEM;
-    for (size_t i = 0; i < item->choices; i += batch) {
-        const pare_mark inner = pare_arena_mark(&q->arena);
-        const size_t left = item->choices - i, count = left < batch ? left : batch;
-        PARE_TRY(run_choices(q, item, i, count, length, sum));
-        pare_arena_rewind(&q->arena, inner);
+    for (size_t i = 0; i < g->contexts; i++)
+        PARE_TRY(pare_embed(q->cx, m, q->item[g->member[i]].context, g->length,
+                            g->x + i * g->length * m->config.hidden));
+    for (size_t i = 0; i < g->branches; i++) {
+        const branch *const b = &g->branch[i];
+        const size_t count = q->item[b->item].choice_count[b->choice] - 1;
+        memset(row, 0, g->width * sizeof *row);
+        memcpy(row, q->item[b->item].choice[b->choice], count * sizeof *row);
+        PARE_TRY(pare_embed(q->cx, m, row, g->width, branch_rows(q, g, i)));
     }
-    for (size_t i = 1; i < item->choices; i++) {
-        best = sum[i] > sum[best] ? i : best;
-        const double a = sum[i] / (double)item->choice_bytes[i];
-        best_norm = a > sum[best_norm] / (double)item->choice_bytes[best_norm] ? i : best_norm;
+    return PARE_OK;
+}
+
+/* Choices [first, first + count) through one block, behind copies of their contexts. */
+static pare_status run_branches(quiz *q, group *g, size_t block, size_t first, size_t count)
+{
+    const pare_model *const m = q->f->model;
+    const pare_batch batch = {count, g->width, g->length};
+    for (size_t i = 0; i < count; i++)
+        pare_kv_copy(&m->config, &g->context_kv, g->branch[first + i].context, &g->kv, i);
+    return pare_block_forward(q->cx, &q->work, q->f, &m->block[block], batch,
+                              branch_rows(q, g, first), &g->kv, NULL);
+}
+
+static pare_status run_group(quiz *q, group *g)
+{
+    const pare_batch contexts = {g->contexts, g->length, 0};
+    PARE_TRY(embed(q, g));
+    for (size_t b = 0; b < q->f->model->config.blocks; b++) {
+        PARE_TRY(
+            pare__eval_block(q->cx, &q->work, q->f, b, contexts, q->rows, g->x, &g->context_kv));
+        for (size_t i = 0; g->width && i < g->branches; i += g->together) {
+            const size_t left = g->branches - i;
+            PARE_TRY(run_branches(q, g, b, i, left < g->together ? left : g->together));
+        }
     }
-    *right = best == item->answer;
-    *right_norm = best_norm == item->answer;
+    return PARE_OK;
+}
+
+static void sum_rows(void *arg, size_t begin, size_t end, size_t worker)
+{
+    (void)worker;
+    const quiz *const q = arg;
+    const size_t vocab = q->f->model->head.n;
+    for (size_t i = begin; i < end; i++)
+        q->lse[i] = pare_logsumexp(q->logits + i * vocab, vocab);
+}
+
+/* Reads the logits of w [count]; entries of one row stand together, those of a branch in the order
+ * of its tokens. */
+static pare_status read_logits(quiz *q, const group *g, const wanted *w, size_t count)
+{
+    const size_t vocab = q->f->model->head.n;
+    size_t row[PARE__LOGITS_ROWS];
+    for (size_t i = 0, end = 0; i < count; i = end) {
+        size_t rows = 0;
+        for (; end < count; end++) {
+            if (end > i && w[end].row == w[end - 1].row)
+                continue;
+            if (rows == q->logits_rows)
+                break;
+            row[rows++] = w[end].row;
+        }
+        PARE_TRY(pare_logits(q->cx, &q->work, q->f, g->x, row, rows, q->logits));
+        pare_parallel(q->cx, rows, 1, sum_rows, q);
+        for (size_t j = i, r = 0; j < end; j++) {
+            r += j > i && w[j].row != w[j - 1].row;
+            g->sum[w[j].branch] += (double)q->logits[r * vocab + (size_t)w[j].token] - q->lse[r];
+        }
+    }
+    return PARE_OK;
+}
+
+/* The first token of a choice is predicted by its context. */
+static pare_status add_up(quiz *q, const group *g)
+{
+    size_t count = 0, at = 0;
+    for (size_t i = 0; i < g->branches; i++)
+        count += q->item[g->branch[i].item].choice_count[g->branch[i].choice];
+    wanted *const w = PARE_NEW(&q->arena, wanted, count);
+    if (!w)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < g->branches; i++) {
+        const branch *const b = &g->branch[i];
+        w[at++] =
+            (wanted){(b->context + 1) * g->length - 1, i, q->item[b->item].choice[b->choice][0]};
+    }
+    for (size_t i = 0; i < g->branches; i++) {
+        const pare_choice_item *const item = &q->item[g->branch[i].item];
+        const size_t c = g->branch[i].choice, first = g->contexts * g->length + i * g->width;
+        for (size_t t = 1; t < item->choice_count[c]; t++)
+            w[at++] = (wanted){first + t - 1, i, item->choice[c][t]};
+    }
+    return read_logits(q, g, w, count);
+}
+
+/* The best of the choices whose sums these are; `bytes` NULL or what each is divided by. */
+static size_t best_of(const double *sum, const size_t *bytes, size_t count)
+{
+    size_t best = 0;
+    for (size_t i = 1; i < count; i++)
+        if (bytes ? sum[i] / (double)bytes[i] > sum[best] / (double)bytes[best]
+                  : sum[i] > sum[best])
+            best = i;
+    return best;
+}
+
+static pare_status judge(quiz *q, const group *g, size_t *right, size_t *right_norm)
+{
+    for (size_t i = 0, at = 0; i < g->contexts; i++) {
+        const size_t number = g->member[i];
+        const pare_choice_item *const item = &q->item[number];
+        const double *const sum = g->sum + at;
+        at += item->choices;
+        for (size_t c = 0; c < item->choices; c++)
+            if (!isfinite(sum[c]))
+                return pare_fail(q->cx, PARE_ENUMERIC,
+                                 "item %zu: logits of a choice are not finite", number);
+        for (size_t c = 0; item->score && c < item->choices; c++)
+            item->score[c] = sum[c];
+        *right += best_of(sum, NULL, item->choices) == item->answer;
+        *right_norm += best_of(sum, item->choice_bytes, item->choices) == item->answer;
+    }
+    return PARE_OK;
+}
+
+static pare_status answer(quiz *q, group *g, size_t *right, size_t *right_norm)
+{
+    const pare_mark mark = pare_arena_mark(&q->arena);
+    PARE_TRY(take_group(q, g));
+    PARE_TRY(run_group(q, g));
+    PARE_TRY(add_up(q, g));
+    PARE_TRY(judge(q, g, right, right_norm));
     pare_arena_rewind(&q->arena, mark);
     return PARE_OK;
 }
 
-static pare_status ask_all(quiz *q, const pare_choice_item *item, size_t items,
-                           pare_choice_result *out)
+typedef struct place {
+    size_t length, number;
+} place;
+
+static int shorter(const void *a, const void *b)
 {
-    size_t right = 0, right_norm = 0;
-    q->logits = pare_arena_take(&q->arena, LOGITS_ROWS, q->f->model->head.n * sizeof(float));
-    if (!q->logits)
+    const place *const p = a, *const r = b;
+    if (p->length != r->length)
+        return p->length < r->length ? -1 : 1;
+    return (p->number > r->number) - (p->number < r->number);
+}
+
+/* Numbers of items, contexts of equal length together. */
+static pare_status sort(quiz *q, size_t items, size_t **order)
+{
+    place *const p = PARE_NEW(&q->arena, place, items);
+    *order = PARE_NEW(&q->arena, size_t, items);
+    if (!p || !*order)
         return PARE_ENOMEM;
-    for (size_t i = 0; i < items; i++) {
-        bool yes, yes_norm;
-        const pare_status s = answer(q, &item[i], i, &yes, &yes_norm);
-        if (s == PARE_ENUMERIC)
-            return pare_fail_context(q->cx, s, "item %zu", i);
-        PARE_TRY(s);
-        right += yes;
-        right_norm += yes_norm;
-        pare_ctx_progress(q->cx, "choice", (double)(i + 1), (double)items);
+    for (size_t i = 0; i < items; i++)
+        p[i] = (place){q->item[i].context_count, i};
+    qsort(p, items, sizeof *p, shorter);
+    for (size_t i = 0; i < items; i++)
+        (*order)[i] = p[i].number;
+    return PARE_OK;
+}
+
+/* How many of order [count] make the next group. */
+static size_t group_of(const quiz *q, const size_t *order, size_t count)
+{
+    const size_t length = q->item[order[0]].context_count;
+    size_t n = 0, branches = 0, width = 0;
+    for (; n < count && q->item[order[n]].context_count == length; n++) {
+        const pare_choice_item *const item = &q->item[order[n]];
+        const size_t wider = width_of(item) > width ? width_of(item) : width;
+        const size_t more = branches + item->choices;
+        if (n > 0 && ((n + 1) * length > q->rows || (n + 1) * (length + wider) > GROUP_TOKENS ||
+                      more * wider > GROUP_TOKENS))
+            break;
+        width = wider;
+        branches = more;
+    }
+    return n;
+}
+
+/* Rows of logits, and scratch for the widest batch at the last position. */
+static pare_status prepare(quiz *q, size_t items)
+{
+    const pare_config *const c = &q->f->model->config;
+    size_t longest = 0, rows = pare__eval_rows(q->cx, c);
+    q->rows = rows < GROUP_TOKENS ? rows : GROUP_TOKENS;
+    rows = 1;
+    for (size_t i = 0, sum = 0; i < items; i++) {
+        PARE_TRY(check(q, i));
+        const size_t width = width_of(&q->item[i]), length = q->item[i].context_count + width;
+        longest = length > longest ? length : longest;
+        sum += length + width * q->item[i].choices;
+        const size_t least = sum < q->rows ? sum : q->rows, most = width > least ? width : least;
+        rows = most > rows ? most : rows;
+    }
+    q->logits_rows = pare__eval_logits(q->f->model->head.n);
+    q->logits = pare_arena_take(&q->arena, q->logits_rows, q->f->model->head.n * sizeof(float));
+    q->lse = PARE_NEW(&q->arena, double, q->logits_rows);
+    if (!q->logits || !q->lse)
+        return PARE_ENOMEM;
+    const pare_batch widest = {1, rows, longest};
+    return pare_arena_init(q->cx, &q->work, pare_block_forward_scratch(q->cx, c, widest));
+}
+
+static pare_status ask_all(quiz *q, size_t items, pare_choice_result *out)
+{
+    size_t right = 0, right_norm = 0, *order;
+    PARE_TRY(prepare(q, items));
+    PARE_TRY(sort(q, items, &order));
+    for (size_t i = 0, n; i < items; i += n) {
+        n = group_of(q, order + i, items - i);
+        group g = {.member = order + i, .contexts = n};
+        PARE_TRY(answer(q, &g, &right, &right_norm));
+        pare_ctx_progress(q->cx, "choice", (double)(i + n), (double)items);
     }
     out->n = items;
     out->accuracy = (double)right / (double)items;
@@ -140,8 +344,9 @@ pare_status pare_evaluate_choice(pare_ctx *cx, const pare_forward *f, const pare
     *out = (pare_choice_result){0};
     if (items == 0)
         return pare_fail(cx, PARE_EINVAL, "no multiple-choice items");
-    quiz q = {.cx = cx, .arena = {.cx = cx}, .f = f};
-    const pare_status s = ask_all(&q, item, items, out);
+    quiz q = {.cx = cx, .arena = {.cx = cx}, .work = {.cx = cx}, .f = f, .item = item};
+    const pare_status s = ask_all(&q, items, out);
+    pare_arena_release(&q.work);
     pare_arena_release(&q.arena);
     return s;
 }

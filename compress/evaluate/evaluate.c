@@ -1,23 +1,24 @@
-/* Windows run in batches of about 2048 tokens; each block's cache serves the next block, since no
- * later batch continues it. Logits exist for 64 positions at a time. What a position gives (nll,
- * kl, agreement) is stored under its number and summed in token order at the end. */
+/* Windows run in batches of up to 2048 tokens, a longer one or those of a wide model in pieces;
+ * each block's cache serves the next block, since no later batch continues it. Logits exist for 64
+ * positions at a time, or for fewer of a large vocabulary. What a position gives (nll, kl,
+ * agreement) is stored under its number and summed in token order at the end. */
 #include "compress/evaluate/evaluate.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "compress/evaluate/evaluate_internal.h"
 #include "runtime/ops.h"
 #include "runtime/threads.h"
-
-enum { BATCH_TOKENS = 2048, LOGITS_ROWS = 64 };
 
 /* One model under evaluation. */
 typedef struct judged {
     const pare_forward *f;
     pare_kv kv;
     float *x;      /* [batch rows, hidden] */
-    float *logits; /* [LOGITS_ROWS, vocab] */
+    float *logits; /* [logits_rows, vocab] */
+    size_t rows;   /* of a piece */
 } judged;
 
 typedef struct evaluation {
@@ -25,11 +26,11 @@ typedef struct evaluation {
     pare_arena *arena;
     pare_arena work; /* scratch of the forward passes, planned */
     const int32_t *tokens;
-    size_t window, step, windows, batch;
+    size_t window, step, windows, batch, logits_rows;
     judged side[2]; /* the model, the baseline */
     size_t sides, vocab;
-    size_t row[LOGITS_ROWS];     /* rows of x whose logits are formed */
-    int32_t target[LOGITS_ROWS]; /* the tokens that follow them */
+    size_t row[PARE__LOGITS_ROWS];     /* rows of x whose logits are formed */
+    int32_t target[PARE__LOGITS_ROWS]; /* the tokens that follow them */
     size_t pending, scored;
     double *nll, *kl; /* [scored] */
     unsigned char *same;
@@ -76,7 +77,7 @@ static pare_status score_window(evaluation *e, size_t w, size_t first_row)
     for (size_t p = first_scored(e, w); p < e->window; p++) {
         e->row[e->pending] = first_row + p - 1;
         e->target[e->pending++] = e->tokens[w * e->step + p];
-        if (e->pending == LOGITS_ROWS)
+        if (e->pending == e->logits_rows)
             PARE_TRY(flush(e));
     }
     return PARE_OK;
@@ -91,7 +92,8 @@ static pare_status run_batch(evaluation *e, size_t first, size_t count)
         for (size_t w = 0; w < count; w++)
             PARE_TRY(pare_embed(e->cx, j->f->model, e->tokens + (first + w) * e->step, e->window,
                                 j->x + w * e->window * hidden));
-        PARE_TRY(pare_model_forward(e->cx, &e->work, j->f, batch, j->x, &j->kv, 1));
+        for (size_t b = 0; b < j->f->model->config.blocks; b++)
+            PARE_TRY(pare__eval_block(e->cx, &e->work, j->f, b, batch, j->rows, j->x, &j->kv));
     }
     for (size_t w = 0; w < count; w++)
         PARE_TRY(score_window(e, first + w, w * e->window));
@@ -150,15 +152,16 @@ static pare_status take_side(evaluation *e, judged *j)
 {
     const pare_config *const c = &j->f->model->config;
     j->x = pare_arena_take(e->arena, e->batch * e->window, c->hidden * sizeof(float));
-    j->logits = pare_arena_take(e->arena, LOGITS_ROWS, e->vocab * sizeof(float));
+    j->logits = pare_arena_take(e->arena, e->logits_rows, e->vocab * sizeof(float));
     if (!j->x || !j->logits)
         return PARE_ENOMEM;
     return pare_kv_take_format(e->arena, c, &j->f->model->kv, e->batch, e->window, &j->kv);
 }
 
-static size_t batch_of(size_t window)
+/* Windows in a batch that goes through a block in one piece; one that is longer goes alone. */
+static size_t batch_of(size_t rows, size_t window)
 {
-    return window < BATCH_TOKENS ? BATCH_TOKENS / window : 1;
+    return window < rows ? rows / window : 1;
 }
 
 /* Of a cache in the form that takes most; with a window as long as it gets. */
@@ -176,13 +179,13 @@ static uint64_t kv_bytes(const pare_config *c, size_t sequences, size_t window)
 
 uint64_t pare_evaluate_bytes(const pare_ctx *cx, const pare_config *c, size_t window, size_t sides)
 {
-    const pare_batch widest = {batch_of(window), window, 0};
+    const size_t rows = pare__eval_rows(cx, c), logits_rows = pare__eval_logits(c->vocab);
+    const pare_batch widest = {batch_of(rows, window), window, 0};
     const uint64_t side =
-        widest.sequences * window * (uint64_t)c->hidden + (uint64_t)LOGITS_ROWS * c->vocab;
-    const uint64_t normed = (uint64_t)LOGITS_ROWS * c->hidden;
+        widest.sequences * window * (uint64_t)c->hidden + (uint64_t)logits_rows * c->vocab;
+    const uint64_t normed = (uint64_t)logits_rows * c->hidden;
     return (sides * side + 2 * normed) * sizeof(float) +
-           sides * kv_bytes(c, widest.sequences, window) +
-           pare_block_forward_scratch(cx, c, widest);
+           sides * kv_bytes(c, widest.sequences, window) + pare__eval_scratch(cx, c, widest, rows);
 }
 
 static pare_status evaluate(evaluation *e, pare_eval_result *out)
@@ -192,9 +195,9 @@ static pare_status evaluate(evaluation *e, pare_eval_result *out)
     for (size_t w = 1; w < e->windows; w++)
         positions += e->window - first_scored(e, w);
     for (size_t i = 0; i < e->sides; i++) {
-        PARE_TRY(take_side(e, &e->side[i]));
-        const size_t bytes =
-            pare_block_forward_scratch(e->cx, &e->side[i].f->model->config, widest);
+        judged *const j = &e->side[i];
+        PARE_TRY(take_side(e, j));
+        const size_t bytes = pare__eval_scratch(e->cx, &j->f->model->config, widest, j->rows);
         most = bytes > most ? bytes : most;
     }
     e->nll = PARE_NEW(e->arena, double, positions);
@@ -253,12 +256,17 @@ pare_status pare_evaluate(pare_ctx *cx, const pare_forward *f, const pare_forwar
     e.window = opts->window;
     e.step = opts->stride ? opts->stride : opts->window;
     e.windows = (count - e.window) / e.step + 1;
-    e.batch = batch_of(e.window);
-    e.batch = e.batch < e.windows ? e.batch : e.windows;
     e.vocab = f->model->head.n;
-    e.side[0].f = f;
-    e.side[1].f = baseline;
+    e.logits_rows = pare__eval_logits(e.vocab);
     e.sides = baseline ? 2 : 1;
+    e.batch = e.windows;
+    for (size_t i = 0; i < e.sides; i++) {
+        judged *const j = &e.side[i];
+        j->f = i ? baseline : f;
+        j->rows = pare__eval_rows(cx, &j->f->model->config);
+        const size_t batch = batch_of(j->rows, e.window);
+        e.batch = batch < e.batch ? batch : e.batch;
+    }
     const pare_status s = evaluate(&e, out);
     pare_arena_release(&e.work);
     pare_arena_release(&arena);

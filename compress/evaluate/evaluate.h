@@ -44,6 +44,7 @@ typedef struct pare_choice_item {
     const size_t *choice_count; /* tokens */
     const size_t *choice_bytes; /* UTF-8 bytes of the continuation */
     size_t choices, answer;
+    double *score; /* [choices] or NULL: written, sums of log-likelihoods in nats */
 } pare_choice_item;
 
 typedef struct pare_choice_result {
@@ -52,7 +53,10 @@ typedef struct pare_choice_result {
     size_t n;
 } pare_choice_result;
 
-/* Returns PARE_OK, PARE_EINVAL (no items, an item does not fit the context, an empty context or
+/* A context runs once, and its choices continue its key/value cache together; items with contexts
+ * of one length share passes. Scores have the same bytes as those of each choice behind its context
+ * in one piece.
+ * Returns PARE_OK, PARE_EINVAL (no items, an item does not fit the context, an empty context or
  * choice, an answer that is none of the choices; the message names the item), PARE_ENUMERIC,
  * PARE_ENOMEM, PARE_EINTERRUPTED. First of equals wins. */
 PARE_CHECKED pare_status pare_evaluate_choice(pare_ctx *cx, const pare_forward *f,

@@ -1,4 +1,5 @@
 #include "compress/evaluate/evaluate.h"
+#include "compress/evaluate/evaluate_internal.h"
 #include "runtime/ops.h"
 #include "tests/unit/tiny.h"
 
@@ -32,7 +33,7 @@ static const float *window_logits(bench *b, const pare_forward *f, const int32_t
     pare_kv kv;
     float *const x = tiny_take(a, n, c->hidden * sizeof *x);
     float *const logits = tiny_take(a, n, TINY_VOCAB * sizeof *logits);
-    ck_assert_int_eq(pare_kv_take(a, c, 1, n, &kv), PARE_OK);
+    ck_assert_int_eq(pare_kv_take_format(a, c, &f->model->kv, 1, n, &kv), PARE_OK);
     ck_assert_int_eq(pare_embed(&b->h.cx, f->model, t, n, x), PARE_OK);
     ck_assert_int_eq(pare_model_forward(&b->h.cx, a, f, (pare_batch){1, n, 0}, x, &kv, 1), PARE_OK);
     ck_assert_int_eq(pare_logits(&b->h.cx, a, f, x, NULL, n, logits), PARE_OK);
@@ -134,6 +135,60 @@ START_TEST(figures_do_not_depend_on_threads)
 }
 END_TEST
 
+START_TEST(pieces_of_a_window_give_the_bytes_of_the_whole)
+{
+    enum { LENGTH = 60 };
+    static const size_t rows[] = {1, 7, 32, 59, 60, 100};
+    bench b;
+    begin(&b, 2);
+    pare_arena *const a = &b.h.arena;
+    const size_t hidden = b.m.config.hidden;
+    float *const whole = tiny_take(a, LENGTH, hidden * sizeof *whole);
+    float *const x = tiny_take(a, LENGTH, hidden * sizeof *x);
+    pare_kv kv;
+    ck_assert_int_eq(pare_kv_take(a, &b.m.config, 1, LENGTH, &kv), PARE_OK);
+    ck_assert_int_eq(pare_embed(&b.h.cx, &b.m, b.tokens, LENGTH, whole), PARE_OK);
+    memcpy(x, whole, LENGTH * hidden * sizeof *x);
+    const pare_batch batch = {1, LENGTH, 0};
+    ck_assert_int_eq(pare_model_forward(&b.h.cx, a, &b.f, batch, whole, &kv, 1), PARE_OK);
+    pare_arena work;
+    const size_t bytes = pare__eval_scratch(&b.h.cx, &b.m.config, batch, rows[_i]);
+    ck_assert_int_eq(pare_arena_init(&b.h.cx, &work, bytes), PARE_OK);
+    const size_t live = b.h.cx.live_bytes, peak = b.h.cx.peak_bytes = live;
+    for (size_t i = 0; i < b.m.config.blocks; i++)
+        ck_assert_int_eq(pare__eval_block(&b.h.cx, &work, &b.f, i, batch, rows[_i], x, &kv),
+                         PARE_OK);
+    ck_assert_mem_eq(x, whole, LENGTH * hidden * sizeof *x);
+    ck_assert_uint_eq(b.h.cx.peak_bytes, peak); /* the scratch was enough */
+    pare_arena_release(&work);
+    tiny_end(&b.h);
+}
+END_TEST
+
+/* From models of a few kilobytes to ones wider than any. */
+START_TEST(rows_and_logits_shrink_with_the_model)
+{
+    bench b;
+    begin(&b, 2);
+    pare_config c = b.m.config;
+    ck_assert_uint_eq(pare__eval_rows(&b.h.cx, &c), 2048);
+    c.hidden = 2048;
+    c.intermediate = 8192;
+    c.heads = 32;
+    c.head_dim = 64;
+    const size_t rows = pare__eval_rows(&b.h.cx, &c);
+    ck_assert(rows >= 128 && rows <= 512);
+    ck_assert_uint_le(pare_block_forward_scratch(&b.h.cx, &c, (pare_batch){1, rows, 0}), 32 << 20);
+    c.intermediate = 1 << 20;
+    ck_assert_uint_eq(pare__eval_rows(&b.h.cx, &c), 64);
+    ck_assert_uint_eq(pare__eval_logits(0), 64);
+    ck_assert_uint_eq(pare__eval_logits(32000), 64);
+    ck_assert_uint_eq(pare__eval_logits(128256), 16);
+    ck_assert_uint_eq(pare__eval_logits(1 << 30), 1);
+    tiny_end(&b.h);
+}
+END_TEST
+
 static const struct refusal {
     pare_eval_opts opts;
     size_t count;
@@ -212,7 +267,7 @@ START_TEST(a_choice_is_the_largest_sum_of_its_log_likelihoods)
             pick_norm = sum / (double)bytes[c] > best_norm ? c : pick_norm;
             best_norm = fmax(best_norm, sum / (double)bytes[c]);
         }
-        item[i] = (pare_choice_item){b.tokens + i, 9, choice[i], count[i], bytes, 3, i % 3};
+        item[i] = (pare_choice_item){b.tokens + i, 9, choice[i], count[i], bytes, 3, i % 3, NULL};
         right += pick == i % 3;
         right_norm += pick_norm == i % 3;
     }
@@ -225,6 +280,57 @@ START_TEST(a_choice_is_the_largest_sum_of_its_log_likelihoods)
 }
 END_TEST
 
+/* Log-likelihood of a choice behind its context, in one piece. */
+static double plain_score(bench *b, const pare_choice_item *item, size_t c)
+{
+    int32_t t[TINY_CONTEXT];
+    const size_t first = item->context_count, n = first + item->choice_count[c];
+    memcpy(t, item->context, first * sizeof *t);
+    memcpy(t + first, item->choice[c], item->choice_count[c] * sizeof *t);
+    const float *const logits = window_logits(b, &b->f, t, n);
+    double sum = 0;
+    for (size_t p = first; p < n; p++) {
+        const float *const row = logits + (p - 1) * TINY_VOCAB;
+        sum += (double)row[t[p]] - pare_logsumexp(row, TINY_VOCAB);
+    }
+    return sum;
+}
+
+/* Contexts of few lengths and of many, choices of one token and of most of the context window. */
+START_TEST(choices_that_share_a_context_score_as_each_alone)
+{
+    enum { ITEMS = 40, CHOICES = 5 };
+    static const pare_kv_method methods[] = {PARE_KV_FLOAT, PARE_KV_INT8, PARE_KV_INT4,
+                                             PARE_KV_KIVI};
+    static pare_choice_item item[ITEMS];
+    static const int32_t *choice[ITEMS][CHOICES];
+    static size_t count[ITEMS][CHOICES];
+    static double score[ITEMS][CHOICES];
+    static const size_t bytes[CHOICES] = {1, 2, 3, 4, 5};
+    bench b;
+    begin(&b, 2);
+    b.m.kv = pare_kv_default(methods[_i]);
+    b.m.kv.group = b.m.kv.group ? 8 : 0;
+    b.m.kv.window = b.m.kv.window ? 16 : 0;
+    for (size_t i = 0; i < ITEMS; i++) {
+        const size_t length = i % 3 ? 4 + i % 2 : 1 + i / 6 * 12, room = TINY_CONTEXT - length;
+        for (size_t c = 0; c < CHOICES; c++) {
+            choice[i][c] = b.tokens + 100 + 7 * i + 3 * c;
+            count[i][c] = i % 4 == 0 ? 1 : i == 5 && c == 2 ? room : 1 + (i * c) % 7;
+            count[i][c] = count[i][c] < room ? count[i][c] : room;
+        }
+        item[i] = (pare_choice_item){b.tokens + 3 * i, length, choice[i], count[i], bytes,
+                                     2 + i % 4,        1,      score[i]};
+    }
+    pare_choice_result r;
+    ck_assert_int_eq(pare_evaluate_choice(&b.h.cx, &b.f, item, ITEMS, &r), PARE_OK);
+    for (size_t i = 0; i < ITEMS; i++)
+        for (size_t c = 0; c < item[i].choices; c++)
+            ck_assert_double_eq(score[i][c], plain_score(&b, &item[i], c));
+    tiny_end(&b.h);
+}
+END_TEST
+
 START_TEST(items_that_do_not_fit_are_refused_by_number)
 {
     bench b;
@@ -233,8 +339,8 @@ START_TEST(items_that_do_not_fit_are_refused_by_number)
     const int32_t *const choice[] = {b.tokens, b.tokens + 5};
     size_t count[] = {2, 3};
     const size_t bytes[] = {4, 4};
-    pare_choice_item item[2] = {{b.tokens, 5, choice, count, bytes, 2, 1},
-                                {b.tokens, 94, choice, count, bytes, 2, 0}};
+    pare_choice_item item[2] = {{b.tokens, 5, choice, count, bytes, 2, 1, NULL},
+                                {b.tokens, 94, choice, count, bytes, 2, 0, NULL}};
     pare_ctx *const cx = &b.h.cx;
     ck_assert_int_eq(pare_evaluate_choice(cx, &b.f, item, 0, &r), PARE_EINVAL);
     ck_assert_str_eq(cx->what, "no multiple-choice items");
@@ -278,7 +384,7 @@ static pare_status any_evaluation(bench *b, int which)
     const pare_eval_opts opts = {50, 0};
     const int32_t *const choice[] = {b->tokens, b->tokens + 5};
     const size_t count[] = {20, 30}, bytes[] = {4, 4};
-    const pare_choice_item item = {b->tokens, 5, choice, count, bytes, 2, 1};
+    const pare_choice_item item = {b->tokens, 5, choice, count, bytes, 2, 1, NULL};
     if (which == 0)
         return pare_evaluate(&b->h.cx, &b->f, &b->baseline, &opts, b->tokens, TOKENS, &e);
     return which == 1 ? pare_evaluate_choice(&b->h.cx, &b->f, &item, 1, &c)
@@ -325,10 +431,13 @@ int main(void)
     tcase_add_loop_test(c, figures_equal_the_protocol_done_by_hand, 0,
                         sizeof protocols / sizeof *protocols);
     tcase_add_test(c, figures_do_not_depend_on_threads);
+    tcase_add_loop_test(c, pieces_of_a_window_give_the_bytes_of_the_whole, 0, 6);
+    tcase_add_test(c, rows_and_logits_shrink_with_the_model);
     tcase_add_loop_test(c, impossible_protocols_are_refused_with_their_numbers, 0,
                         sizeof refusals / sizeof *refusals);
     tcase_add_test(c, wrong_tokens_vocabularies_and_numbers_are_refused);
     tcase_add_test(c, a_choice_is_the_largest_sum_of_its_log_likelihoods);
+    tcase_add_loop_test(c, choices_that_share_a_context_score_as_each_alone, 0, 4);
     tcase_add_test(c, items_that_do_not_fit_are_refused_by_number);
     tcase_add_test(c, speed_counts_what_it_ran);
     tcase_add_loop_test(c, every_refused_allocation_is_reported_and_nothing_leaks, 0, 3);

@@ -1,0 +1,44 @@
+#include "compress/evaluate/evaluate_internal.h"
+
+#include <assert.h>
+
+enum { ROWS_MOST = 2048, ROWS_LEAST = 64 };
+static const size_t SCRATCH_BYTES = (size_t)32 << 20, LOGITS_BYTES = (size_t)8 << 20;
+
+size_t pare__eval_rows(const pare_ctx *cx, const pare_config *c)
+{
+    size_t rows = ROWS_MOST;
+    while (rows > ROWS_LEAST &&
+           pare_block_forward_scratch(cx, c, (pare_batch){1, rows, 0}) > SCRATCH_BYTES)
+        rows /= 2;
+    return rows;
+}
+
+size_t pare__eval_logits(size_t vocab)
+{
+    const size_t rows = LOGITS_BYTES / sizeof(float) / (vocab ? vocab : 1);
+    return rows < 1 ? 1 : rows < PARE__LOGITS_ROWS ? rows : PARE__LOGITS_ROWS;
+}
+
+pare_status pare__eval_block(pare_ctx *cx, pare_arena *scratch, const pare_forward *f, size_t block,
+                             pare_batch batch, size_t rows, float *x, pare_kv *kv)
+{
+    const pare_model *const m = f->model;
+    assert(batch.start == 0 && (batch.sequences == 1 || batch.sequences * batch.length <= rows));
+    for (size_t at = 0; at < batch.length; at += rows) {
+        const size_t left = batch.length - at;
+        const pare_batch piece = {batch.sequences, left < rows ? left : rows, at};
+        PARE_TRY(pare_ctx_interrupted(cx));
+        PARE_TRY(pare_block_forward(cx, scratch, f, &m->block[block], piece,
+                                    x + at * m->config.hidden, kv, NULL));
+    }
+    return PARE_OK;
+}
+
+/* The last piece sees the most positions, and the first has the most rows. */
+size_t pare__eval_scratch(const pare_ctx *cx, const pare_config *c, pare_batch batch, size_t rows)
+{
+    const size_t length = batch.length < rows ? batch.length : rows;
+    const pare_batch widest = {batch.sequences, length, batch.length - length};
+    return pare_block_forward_scratch(cx, c, widest);
+}
