@@ -27,8 +27,9 @@ typedef struct side {
     pare_arena arena, work;
     pare_kv *kv; /* [blocks] */
     float *x, *logits;
-    int32_t *prompt, *next;                                           /* [batch][prompt], [batch] */
-    size_t *last;                                                     /* [batch] rows of x */
+    int32_t *prompt, *next; /* [batch][prompt], [batch] */
+    size_t *last;           /* [batch] rows of x */
+    double *step;           /* [steps] seconds, of one run */
     double prefill[PARE_BENCH_RUNS_MAX], decode[PARE_BENCH_RUNS_MAX]; /* seconds */
     double prefill_joules, decode_joules;                             /* of all runs */
 } side;
@@ -62,7 +63,8 @@ static pare_status take_state(bench *b, side *s)
     s->prompt = pare_arena_take(&s->arena, batch, prompt * sizeof *s->prompt);
     s->next = PARE_NEW(&s->arena, int32_t, batch);
     s->last = PARE_NEW(&s->arena, size_t, batch);
-    if (!s->kv || !s->x || !s->logits || !s->prompt || !s->next || !s->last)
+    s->step = PARE_NEW(&s->arena, double, steps);
+    if (!s->kv || !s->x || !s->logits || !s->prompt || !s->next || !s->last || !s->step)
         return PARE_ENOMEM;
     for (size_t i = 0; i < c->blocks; i++)
         PARE_TRY(
@@ -156,13 +158,13 @@ static pare_status run(bench *b, side *s, size_t at)
     report(b, (double)(prompt * b->batch));
     read_weights(b);
     const double before = pare_energy_read(&b->energy);
-    start(b, &s->decode[at]);
     for (size_t i = 0; i < steps; i++) {
+        start(b, &s->step[i]);
         PARE_TRY(step(b, s, s->next, prompt + i, 1));
+        stop(b, &s->step[i]);
         report(b, STEP_UNITS);
     }
-    stop(b, &s->decode[at]);
-    s->decode[at] /= (double)steps;
+    s->decode[at] = pare__bench_median(s->step, steps);
     s->decode_joules += pare_energy_read(&b->energy) - before;
     read_weights(b);
     return check_finite(b, s);

@@ -67,7 +67,7 @@ typedef struct pare_bench_model_opts {
     const char *powercap; /* where the kernel shows energy counters */
 } pare_bench_model_opts;
 
-/* A time over several runs. */
+/* A time over several runs; of decoding, each run counts with the median of its steps. */
 typedef struct pare_bench_time {
     double ms;     /* median */
     double spread; /* (longest - shortest) / median */
