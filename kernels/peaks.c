@@ -46,6 +46,8 @@ void pare_peaks_init(pare_peaks *p, unsigned cpu)
 #if defined(__x86_64__)
     if (cpu & PARE_CPU_AVX2)
         pare_peaks_init_avx2(p);
+#elif defined(__aarch64__)
+    pare_peaks_init_arm(p, cpu);
 #else
     (void)cpu;
 #endif

@@ -18,7 +18,8 @@ typedef struct pare_peaks {
     uint64_t (*read_bytes)(const void *p, size_t bytes);
     /* F32 fused multiply-adds, in registers. */
     float (*fma_f32)(size_t steps);
-    /* u8 x s8 product pairs added in 16 bits, in registers: the densest integer product of AVX2. */
+    /* Products of bytes, added, in registers: the densest instruction for it that the level has, of
+     * AVX2 u8 x s8 product pairs in 16 bits. */
     uint32_t (*dot_int8)(size_t steps);
 } pare_peaks;
 

@@ -67,24 +67,27 @@ PARE_INLINE void rows_dot(float *y, const float *x, const uint8_t *w, size_t row
                           size_t lines, type ty)
 {
     const size_t size = type_bytes(ty), whole = k / 8 * 8;
-    f32x8 acc[LINES];
+    float32x4_t lo[LINES], hi[LINES];
     for (size_t r = 0; r < lines; r++)
-        acc[r] = set1_8(0.0f);
+        lo[r] = hi[r] = vdupq_n_f32(0.0f);
     for (size_t j = 0; j < whole; j += 8) {
         const f32x8 v = load_8(x + j);
         for (size_t r = 0; r < lines; r++) {
             const uint8_t *const p = w + r * row_bytes + j * size;
+            const f32x8 u = weights_8(p, ty);
             if (j % 16 == 0)
                 __builtin_prefetch(p + AHEAD);
-            acc[r] = fma_8(v, weights_8(p, ty), acc[r]);
+            lo[r] = vfmaq_f32(lo[r], v.lo, u.lo);
+            hi[r] = vfmaq_f32(hi[r], v.hi, u.hi);
         }
     }
-    if (whole < k) {
-        const f32x8 v = load_first(x + whole, k - whole);
-        for (size_t r = 0; r < lines; r++)
-            acc[r] = fma_first(v, weights_tail(w + r * row_bytes + whole * size, k - whole, ty),
-                               acc[r], k - whole);
-    }
+    f32x8 acc[LINES]; /* lo and hi stay in registers: their places are constants, everywhere */
+    for (size_t r = 0; r < lines; r++)
+        acc[r] = (f32x8){lo[r], hi[r]};
+    for (size_t r = 0; r < lines && whole < k; r++)
+        acc[r] = fma_first(load_first(x + whole, k - whole),
+                           weights_tail(w + r * row_bytes + whole * size, k - whole, ty), acc[r],
+                           k - whole);
     for (size_t r = 0; r < lines; r++)
         y[r] = reduce(acc[r]);
 }
@@ -115,42 +118,78 @@ PARE_INLINE void fill_panel(float panel[ROWS][DEPTH], const uint8_t *w, size_t r
     }
 }
 
-/* One of the two registers of eight columns: 3 rows by 4 tokens. */
-PARE_INLINE void step(float32x4_t acc[TR][TT], const float *panel, const float *const x[TT],
-                      size_t j)
+/* Eight columns or sums of each of TR rows. Not an array: compilers keep its parts in registers. */
+typedef struct rows3 {
+    f32x8 a, b, c;
+} rows3;
+
+PARE_INLINE rows3 load_rows(const float *panel)
 {
-    const float32x4_t w[TR] = {vld1q_f32(panel + j), vld1q_f32(panel + DEPTH + j),
-                               vld1q_f32(panel + (size_t)2 * DEPTH + j)};
-    for (size_t t = 0; t < TT; t++) {
-        const float32x4_t v = vld1q_f32(x[t] + j);
-        for (size_t r = 0; r < TR; r++)
-            acc[r][t] = vfmaq_f32(acc[r][t], v, w[r]);
-    }
+    return (rows3){load_8(panel), load_8(panel + DEPTH), load_8(panel + (size_t)2 * DEPTH)};
 }
 
-/* acc[r][t] += over `depth` columns, 3 rows by 4 tokens. */
-static void tile(f32x8 acc[TR][TT], const float panel[TR][DEPTH], const float *const x[TT],
-                 size_t depth)
+/* Four columns of TR rows. */
+typedef struct half3 {
+    float32x4_t a, b, c;
+} half3;
+
+PARE_INLINE half3 load_half(const float *panel)
 {
-    float32x4_t lo[TR][TT], hi[TR][TT];
-    for (size_t r = 0; r < TR; r++)
-        for (size_t t = 0; t < TT; t++) {
-            lo[r][t] = acc[r][t].lo;
-            hi[r][t] = acc[r][t].hi;
-        }
-    const float *const rows[TT] = {x[0], x[1], x[2], x[3]};
-    const size_t whole = depth / 8 * 8;
+    return (half3){vld1q_f32(panel), vld1q_f32(panel + DEPTH),
+                   vld1q_f32(panel + (size_t)2 * DEPTH)};
+}
+
+PARE_INLINE half3 fma_half(half3 acc, const float *x, half3 w)
+{
+    const float32x4_t v = vld1q_f32(x);
+    return (half3){vfmaq_f32(acc.a, v, w.a), vfmaq_f32(acc.b, v, w.b), vfmaq_f32(acc.c, v, w.c)};
+}
+
+PARE_INLINE half3 low_of(rows3 v)
+{
+    return (half3){v.a.lo, v.b.lo, v.c.lo};
+}
+
+PARE_INLINE half3 high_of(rows3 v)
+{
+    return (half3){v.a.hi, v.b.hi, v.c.hi};
+}
+
+PARE_INLINE rows3 both(half3 lo, half3 hi)
+{
+    return (rows3){{lo.a, hi.a}, {lo.b, hi.b}, {lo.c, hi.c}};
+}
+
+/* acc[t] += over `depth` columns, 3 rows by 4 tokens. The weights of four columns and 24 sums leave
+ * no room for those of the next four: the empty statement keeps these from being read early. */
+static void tile(rows3 acc[TT], const float *panel, const float *const x[TT], size_t depth)
+{
+    half3 l0 = low_of(acc[0]), l1 = low_of(acc[1]), l2 = low_of(acc[2]), l3 = low_of(acc[3]);
+    half3 h0 = high_of(acc[0]), h1 = high_of(acc[1]), h2 = high_of(acc[2]), h3 = high_of(acc[3]);
+    const float *const x0 = x[0], *const x1 = x[1], *const x2 = x[2], *const x3 = x[3];
+    const size_t whole = depth / 8 * 8, tail = depth - whole;
     for (size_t j = 0; j < whole; j += 8) {
-        step(lo, panel[0], rows, j);
-        step(hi, panel[0], rows, j + 4);
+        half3 w = load_half(panel + j);
+        l0 = fma_half(l0, x0 + j, w);
+        l1 = fma_half(l1, x1 + j, w);
+        l2 = fma_half(l2, x2 + j, w);
+        l3 = fma_half(l3, x3 + j, w);
+        __asm__("" ::: "memory");
+        w = load_half(panel + j + 4);
+        h0 = fma_half(h0, x0 + j + 4, w);
+        h1 = fma_half(h1, x1 + j + 4, w);
+        h2 = fma_half(h2, x2 + j + 4, w);
+        h3 = fma_half(h3, x3 + j + 4, w);
     }
-    for (size_t r = 0; r < TR; r++)
-        for (size_t t = 0; t < TT; t++)
-            acc[r][t] = (f32x8){lo[r][t], hi[r][t]};
-    for (size_t t = 0; t < TT && whole < depth; t++) {
-        const f32x8 v = load_first(x[t] + whole, depth - whole);
-        for (size_t r = 0; r < TR; r++)
-            acc[r][t] = fma_first(v, load_8(&panel[r][whole]), acc[r][t], depth - whole);
+    acc[0] = both(l0, h0);
+    acc[1] = both(l1, h1);
+    acc[2] = both(l2, h2);
+    acc[3] = both(l3, h3);
+    for (size_t t = 0; t < TT && tail > 0; t++) {
+        const rows3 w = load_rows(panel + whole);
+        const f32x8 v = load_first(x[t] + whole, tail);
+        acc[t] = (rows3){fma_first(v, w.a, acc[t].a, tail), fma_first(v, w.b, acc[t].b, tail),
+                         fma_first(v, w.c, acc[t].c, tail)};
     }
 }
 
@@ -168,7 +207,7 @@ PARE_INLINE void block(float *y, size_t ldy, const float *x, size_t ldx, const u
                        size_t row_bytes, size_t m, size_t n, size_t k, type ty)
 {
     _Alignas(64) float panel[ROWS][DEPTH];
-    f32x8 acc[TOKENS / TT][ROWS / TR][TR][TT];
+    rows3 acc[TOKENS / TT][ROWS / TR][TT];
     memset(panel + n, 0, (ROWS - n < TR ? ROWS - n : TR) * sizeof panel[0]);
     memset(acc, 0, (m + TT - 1) / TT * sizeof acc[0]);
     for (size_t k0 = 0; k0 < k; k0 += DEPTH) {
@@ -178,12 +217,15 @@ PARE_INLINE void block(float *y, size_t ldy, const float *x, size_t ldx, const u
             const float *rows[TT];
             token_rows(rows, x, ldx, m, t, k0);
             for (size_t r = 0; r < n; r += TR)
-                tile(acc[t / TT][r / TR], (const float(*)[DEPTH])panel + r, rows, depth);
+                tile(acc[t / TT][r / TR], panel[r], rows, depth);
         }
     }
     for (size_t t = 0; t < m; t++)
-        for (size_t r = 0; r < n; r++)
-            y[t * ldy + r] = reduce(acc[t / TT][r / TR][r % TR][t % TT]);
+        for (size_t r = 0; r < n; r += TR) {
+            const rows3 *const sum = &acc[t / TT][r / TR][t % TT];
+            const float out[TR] = {reduce(sum->a), reduce(sum->b), reduce(sum->c)};
+            memcpy(y + t * ldy + r, out, (n - r < TR ? n - r : TR) * sizeof *out);
+        }
 }
 
 PARE_INLINE void gemm(float *y, size_t ldy, const float *x, size_t ldx, const void *weights,

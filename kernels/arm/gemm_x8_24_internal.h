@@ -36,9 +36,8 @@ typedef struct word {
 /* Codes of 8 columns of one token; those of 4-bit weights come + 128. */
 PARE_INLINE int8x16_t codes_8(const int8_t *x, unsigned bits)
 {
-    const int8x8_t v = vld1_s8(x);
-    const int8x8_t q = bits == 4 ? veor_s8(v, vdup_n_s8(-128)) : v;
-    return vcombine_s8(q, q);
+    const int8x16_t v = vcombine_s8(vld1_s8(x), vdup_n_s8(0));
+    return bits == 4 ? veorq_s8(v, vdupq_n_s8(-128)) : v;
 }
 
 /* d[t][h] += `words` words, at most 32, for mt tokens; words of x are `stride` bytes apart,

@@ -54,18 +54,16 @@ PARE_INLINE void group_dot(int32x4_t d[MT][2], const uint8_t *atom, size_t atoms
     PARE_X8_TILE(bits, 4)                                                                          \
     PARE_X8_TILE(bits, 5)                                                                          \
     PARE_X8_TILE(bits, 6)                                                                          \
-    PARE_X8_TILE(bits, 7)                                                                          \
-    PARE_X8_TILE(bits, 8)                                                                          \
-    static tile_fn *const tiles_q##bits[8] = {                                                     \
-        tile_q##bits##_1, tile_q##bits##_2, tile_q##bits##_3, tile_q##bits##_4,                    \
-        tile_q##bits##_5, tile_q##bits##_6, tile_q##bits##_7, tile_q##bits##_8};
+    static tile_fn *const tiles_q##bits[6] = {                                                     \
+        tile_q##bits##_1, tile_q##bits##_2, tile_q##bits##_3,                                      \
+        tile_q##bits##_4, tile_q##bits##_5, tile_q##bits##_6};
 
 // clang-format off
 TILES(2)
 TILES(3)
 TILES(4)
 TILES(8)
-PARE_X8_KERNELS(i8mm, 8)
+PARE_X8_KERNELS(i8mm, 6)
 // clang-format on
 
 #endif

@@ -14,7 +14,7 @@
 #include <assert.h>
 
 enum {
-    MT = 8,             /* tokens of a register tile, at most */
+    MT = 6,             /* tokens of a register tile, at most */
     BLOCK = 128 * 1024, /* bytes of codes that stay in the second-level cache for all tokens */
     AHEAD = 1024,       /* bytes of prefetch distance for one token, where memory is the limit */
 };

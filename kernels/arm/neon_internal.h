@@ -13,6 +13,9 @@
 PARE_KERNEL_LIST(X)
 #undef X
 
+uint32_t pare_peak_int8_dotprod(size_t steps);
+uint32_t pare_peak_int8_i8mm(size_t steps);
+
 #ifdef __aarch64__
 #include <arm_neon.h>
 #include <string.h>

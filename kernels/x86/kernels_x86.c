@@ -1,5 +1,7 @@
 #include "kernels/x86/vnni_internal.h"
 
+#ifdef __x86_64__
+
 static void avxvnni(pare_kernels *k)
 {
     k->gemm_x8_q2 = pare_gemm_x8_q2_avxvnni;
@@ -17,8 +19,6 @@ static void avx512(pare_kernels *k)
     k->gemm_x8_q8 = pare_gemm_x8_q8_avx512;
     k->gemm_x8_t2 = pare_gemm_x8_t2_avx512;
 }
-
-#ifdef __x86_64__
 
 void pare_kernels_init_x86(pare_kernels *k, unsigned cpu)
 {
