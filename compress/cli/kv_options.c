@@ -32,7 +32,7 @@ pare_status pare_loaded_kv(pare_cli *cli, const pare_args *args, pare_loaded *l)
     pare_kv_format *const f = &l->model.kv;
     const char *const name = pare_args_text(args, "kv");
     if (name) {
-        pare_kv_method method;
+        pare_kv_method method = PARE_KV_FLOAT;
         PARE_TRY(find_method(cli, name, &method));
         if (method == PARE_KV_KVQUANT && !is_calibrated(&l->model))
             return pare_fail(&cli->cx, PARE_EUSAGE,

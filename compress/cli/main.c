@@ -99,7 +99,7 @@ static pare_status run(pare_cli *cli, int argc, char **argv)
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
         return pare_help(cli, NULL);
-    const pare_command *command;
+    const pare_command *command = NULL;
     PARE_TRY(find_command(cli, argv[1], &command));
     if (asks_for_help(argc - 2, argv + 2)) {
         pare_help_command(command);
