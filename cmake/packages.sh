@@ -5,6 +5,8 @@ PARE_BUILD_PACKAGES=(build-essential cmake ninja-build pkg-config libopenblas-pt
 PARE_CHECK_PACKAGES=("${PARE_BUILD_PACKAGES[@]}" check binutils clang-format-14)
 # for kernels of the other processors: a compiler and an emulator
 PARE_CHECK_PACKAGES+=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user)
+# for the whole program under a checker
+PARE_CHECK_PACKAGES+=(valgrind libc6-dbg)
 
 # install_packages NAME...: installs those that are missing, after saying which; asks nothing.
 install_packages() {
