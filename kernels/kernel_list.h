@@ -46,7 +46,11 @@
     X(kv_mix, void, (float *y, size_t ldy, const float *p, size_t ldp, const float *v, size_t ldv, \
                      size_t m, size_t n, size_t d), EXACT)                                         \
     X(gemv_packed, void, (float *y, const float *x, size_t k, const pare_panel *w,                 \
-                          pare_decoding how, unsigned bits, const float *level), EXACT)
+                          pare_decoding how, unsigned bits, const float *level), EXACT)   \
+    X(softmax_f32, float, (float *x, size_t n, float scale, float *max, double *total), EXACT)     \
+    X(silu_f32, void, (float *y, const float *up, size_t n), EXACT)                                \
+    X(transpose_f32, void, (float *dst, size_t ldd, const float *src, size_t lds, size_t m,        \
+                            size_t n), EXACT)
 // clang-format on
 
 #endif

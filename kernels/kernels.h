@@ -67,7 +67,21 @@
  *                has bit h clear becomes (x[i] + x[i + h], x[i] - x[i + h]); then x = x * scale.
  *
  *   mix_f32      x [m, n] = c [m, m] x in place, m at most 63: acc = 0; for d = 0, 1, ... in order
- *                acc = fma(c[b, d], x[d, j], acc); new x[b, j] = acc. */
+ *                acc = fma(c[b, d], x[d, j], acc); new x[b, j] = acc.
+ *
+ *   e(x)         e^x in F32: x is clamped to -87 .. 87, k = rint(x / ln 2), r = x - k ln 2 in two
+ *                fused steps, 2^k times the Taylor polynomial of degree 7 of e^r, by fused steps;
+ *                relative error below 4e-7. A NaN stays one.
+ *
+ *   softmax_f32  the next block of a row, n at least 1: m = max(*max, x[0], ..., x[n - 1]) (a NaN
+ *                is never largest); x[i] = e((x[i] - m) * scale); returns c = *max == m ? 1 :
+ * e((*max
+ *                - m) * scale), by which what was gathered before shrinks: *total = fma(*total, c,
+ * sum of x) in double, the sum itself in F32 in the lanes of gemm_f32; *max = m. Before the first
+ *                block *max is -infinity and *total 0. 1 / *total makes the weights sum to 1.
+ *   silu_f32     y[i] = y[i] / (1 + e(-y[i])) * up[i].
+ *
+ *   transpose_f32  dst[j, i] = src[i, j],  src [m, n]. */
 #ifndef PARE_KERNELS_KERNELS_H
 #define PARE_KERNELS_KERNELS_H
 

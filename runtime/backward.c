@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "runtime/forward_internal.h"
+#include "runtime/kv_internal.h"
 #include "runtime/linalg.h"
 #include "runtime/ops.h"
 #include "runtime/threads.h"
@@ -37,6 +37,7 @@ typedef struct back {
 /* Arguments of the loops over rows and columns. */
 typedef struct row_call {
     const back *b;
+    const pare_kernels *kernels;
     const pare_forward *f;
     const pare_config *c;
     size_t length, width, rows;
@@ -64,7 +65,7 @@ static void activate_rows(void *arg, size_t begin, size_t end, size_t worker)
     const row_call *const r = arg;
     const size_t first = begin * r->width, count = (end - begin) * r->width;
     memcpy(r->y + first, r->a + first, count * sizeof *r->y);
-    pare_silu_mul(r->y + first, r->w + first, count);
+    r->kernels->silu_f32(r->y + first, r->w + first, count);
 }
 
 static void add_rows(void *arg, size_t begin, size_t end, size_t worker)
@@ -80,22 +81,17 @@ static void rotate_rows(void *arg, size_t begin, size_t end, size_t worker)
     (void)worker;
     const row_call *const r = arg;
     const pare_config *const c = r->c;
-    const size_t d = c->head_dim, half = d / 2, capacity = r->kv->capacity;
+    const size_t d = c->head_dim, half = d / 2, kv_width = c->kv_heads * d;
     for (size_t i = begin; i < end; i++) {
         const size_t position = i % r->length;
         const float *const cosine = r->f->rope_cos + position * half;
         const float *const sine = r->f->rope_sin + position * half;
         for (size_t h = 0; h < c->heads; h++)
             pare_rope_apply(r->q + (i * c->heads + h) * d, cosine, sine, half);
-        for (size_t h = 0; h < c->kv_heads; h++) {
-            float *const k = r->k + (i * c->kv_heads + h) * d;
-            const float *const v = r->a + (i * c->kv_heads + h) * d;
-            const size_t plane = (i / r->length * c->kv_heads + h) * d * capacity;
-            pare_rope_apply(k, cosine, sine, half);
-            memcpy(r->kv->keys + plane + position * d, k, d * sizeof *k);
-            for (size_t j = 0; j < d; j++)
-                r->kv->values[plane + j * capacity + position] = v[j];
-        }
+        float *const k = r->k + i * kv_width;
+        for (size_t h = 0; h < c->kv_heads; h++)
+            pare_rope_apply(k + h * d, cosine, sine, half);
+        pare__kv_put(c, r->kv, i / r->length, position, k, r->a + i * kv_width);
     }
 }
 
@@ -224,7 +220,8 @@ static pare_status trace_attention(pare_ctx *cx, pare_arena *scratch, const pare
                    .k = k,
                    .kv = &t->kv};
     for_rows(cx, rotate_rows, &r, 4);
-    PARE_TRY(pare__attention(cx, scratch, c, t->batch, &t->kv, t->q, t->attended));
+    const pare__kv_batch b = {.cx = cx, .f = f, .batch = t->batch, .kv = &t->kv};
+    PARE_TRY(pare__attention(scratch, &b, t->q, t->attended));
     alter_input(alter, PARE_SITE_ATTENDED, t->attended, rows, q_width);
     apply(cx, &weights->linear[PARE_ROLE_O], t->attended, rows, t->h);
     r = (row_call){.width = hidden, .rows = rows, .a = t->x, .y = t->h};
@@ -248,8 +245,12 @@ static void trace_mlp(const pare_ctx *cx, const pare_forward *f, const pare_bloc
     alter_input(alter, PARE_SITE_MLP, t->normed[1], rows, c->hidden);
     apply(cx, &weights->linear[PARE_ROLE_GATE], t->normed[1], rows, t->gate);
     apply(cx, &weights->linear[PARE_ROLE_UP], t->normed[1], rows, t->up);
-    r = (row_call){
-        .width = c->intermediate, .rows = rows, .a = t->gate, .w = t->up, .y = t->activated};
+    r = (row_call){.kernels = &cx->kernels,
+                   .width = c->intermediate,
+                   .rows = rows,
+                   .a = t->gate,
+                   .w = t->up,
+                   .y = t->activated};
     for_rows(cx, activate_rows, &r, 16);
     alter_input(alter, PARE_SITE_ACTIVATED, t->activated, rows, c->intermediate);
     apply(cx, &weights->linear[PARE_ROLE_DOWN], t->activated, rows, y);
@@ -364,8 +365,7 @@ static void undo_activation_rows(void *arg, size_t begin, size_t end, size_t wor
     (void)worker;
     const row_call *const r = arg;
     const size_t first = begin * r->width, count = (end - begin) * r->width;
-    pare_silu_mul_backward(r->y + first, r->x + first, r->y + first, r->a + first, r->w + first,
-                           count);
+    pare_silu_backward(r->y + first, r->x + first, r->y + first, r->a + first, r->w + first, count);
 }
 
 /* dh becomes the gradient of h; it comes as that of y. */
@@ -399,32 +399,52 @@ static void undo_softmax(const float *p, float *dp, size_t rows, size_t visible,
     }
 }
 
-/* One tile of queries of one head. */
+/* What attention makes of a row of scores: weights of `count` columns, 0 behind them. */
+static void softmax_row(const pare_kernels *kernels, float *row, size_t count, size_t width,
+                        float scale)
+{
+    float max = -INFINITY;
+    double total = 0;
+    (void)kernels->softmax_f32(row, count, scale, &max, &total);
+    for (size_t i = 0; i < count; i++)
+        row[i] *= (float)(1.0 / total);
+    memset(row + count, 0, (width - count) * sizeof *row);
+}
+
+/* One tile of queries of one head. Keys lie transposed block by block. */
 static void undo_tile(const back *b, size_t sequence, size_t head, size_t t0, float *p)
 {
+    enum { BLOCK = PARE_KV_BLOCK };
     const pare_config *const c = b->c;
     const pare_kv *const kv = &b->trace->kv;
-    const size_t d = c->head_dim, length = b->trace->batch.length, capacity = kv->capacity;
+    const size_t d = c->head_dim, length = b->trace->batch.length;
     const size_t rows = length - t0 < TILE_QUERIES ? length - t0 : TILE_QUERIES;
     const size_t visible = t0 + rows, kv_head = head / (c->heads / c->kv_heads);
-    const size_t plane = (sequence * c->kv_heads + kv_head) * d * capacity;
+    const size_t plane = sequence * c->kv_heads + kv_head;
     const size_t at = (sequence * length + t0) * b->q_width + head * d;
     const size_t kv_at = sequence * length * b->kv_width + kv_head * d;
     const float scale = (float)(1.0 / sqrt((double)d));
-    float *const dp = p + TILE_QUERIES * length;
+    float *const dp = p + TILE_QUERIES * length, *const dq = b->dq + at;
     const float *const q = b->trace->q + at, *const dz = b->dz + at;
-    const float *const keys = kv->keys + plane, *const values = kv->values + plane;
-    pare_gemm_run(
-        &(pare_gemm){rows, visible, d, q, b->q_width, false, keys, d, true, p, visible, 1, 0});
+    const float *const keys = kv->keys + plane * pare_kv_key_room(kv->capacity) * d;
+    const float *const values = kv->values + plane * kv->capacity * d;
+    for (size_t c0 = 0, n; c0 < visible; c0 += n) {
+        n = visible - c0 < BLOCK ? visible - c0 : BLOCK;
+        pare_gemm_run(&(pare_gemm){rows, n, d, q, b->q_width, false, keys + c0 * d, BLOCK, false,
+                                   p + c0, visible, 1, 0});
+    }
     for (size_t i = 0; i < rows; i++)
-        pare_softmax(p + i * visible, t0 + i + 1, visible, scale);
-    pare_gemm_run(&(pare_gemm){rows, visible, d, dz, b->q_width, false, values, capacity, false, dp,
-                               visible, 1, 0});
+        softmax_row(&b->cx->kernels, p + i * visible, t0 + i + 1, visible, scale);
+    pare_gemm_run(
+        &(pare_gemm){rows, visible, d, dz, b->q_width, false, values, d, true, dp, visible, 1, 0});
     pare_gemm_run(&(pare_gemm){visible, d, rows, p, visible, true, dz, b->q_width, false,
                                b->dv + kv_at, b->kv_width, 1, 1});
     undo_softmax(p, dp, rows, visible, scale);
-    pare_gemm_run(&(pare_gemm){rows, d, visible, dp, visible, false, keys, d, false, b->dq + at,
-                               b->q_width, 1, 0});
+    for (size_t c0 = 0, n; c0 < visible; c0 += n) {
+        n = visible - c0 < BLOCK ? visible - c0 : BLOCK;
+        pare_gemm_run(&(pare_gemm){rows, d, n, dp + c0, visible, false, keys + c0 * d, BLOCK, true,
+                                   dq, b->q_width, 1, c0 > 0});
+    }
     pare_gemm_run(&(pare_gemm){visible, d, rows, dp, visible, true, q, b->q_width, false,
                                b->dk + kv_at, b->kv_width, 1, 1});
 }

@@ -54,22 +54,8 @@ static void activate_rows(void *arg, size_t begin, size_t end, size_t worker)
 {
     (void)worker;
     const row_call *const r = arg;
-    pare_silu_mul(r->b + begin * r->width, r->a + begin * r->width, (end - begin) * r->width);
-}
-
-/* k and v of one row, rotated already, into the F32 cache. */
-static void store_floats(const pass *p, size_t row, const float *k, const float *v)
-{
-    const pare_config *const c = p->c;
-    const pare_kv *const kv = p->kv;
-    const size_t d = c->head_dim, length = p->batch.length;
-    const size_t position = p->batch.start + row % length;
-    for (size_t h = 0; h < c->kv_heads; h++) {
-        const size_t plane = (row / length * c->kv_heads + h) * d * kv->capacity;
-        memcpy(kv->keys + plane + position * d, k + h * d, d * sizeof *k);
-        for (size_t j = 0; j < d; j++)
-            kv->values[plane + j * kv->capacity + position] = v[h * d + j];
-    }
+    r->p->cx->kernels.silu_f32(r->b + begin * r->width, r->a + begin * r->width,
+                               (end - begin) * r->width);
 }
 
 /* Rotates q and k by their positions and stores k and v (r->b) in an F32 cache. For a coded one
@@ -96,7 +82,7 @@ static void rotate_rows(void *arg, size_t begin, size_t end, size_t worker)
             pare__kv_round(&p->cx->kernels, k, width);
             pare__kv_round(&p->cx->kernels, v, width);
         } else {
-            store_floats(p, i, k, v);
+            pare__kv_put(c, p->kv, i / p->batch.length, position, k, v);
         }
     }
 }
@@ -145,11 +131,11 @@ static pare_status apply(const pass *p, pare_role first, size_t count, const flo
 
 static pare_status attend(const pass *p, const float *q, const float *k, const float *v, float *out)
 {
-    if (p->kv->format.method == PARE_KV_FLOAT)
-        return pare__attention(p->cx, p->scratch, p->c, p->batch, p->kv, q, out);
     const pare__kv_batch b = {p->cx, p->f, &p->weights->kv, p->batch, p->kv, k, v};
+    if (p->kv->format.method == PARE_KV_FLOAT)
+        return pare__attention(p->scratch, &b, q, out);
     PARE_TRY(pare__kv_store(p->scratch, &b));
-    PARE_TRY(pare__kv_attention(p->scratch, &b, q, out));
+    PARE_TRY(pare__attention(p->scratch, &b, q, out));
     pare__kv_keep(&b);
     return PARE_OK;
 }
@@ -293,21 +279,18 @@ static size_t linear_bytes(const pare_ctx *cx, size_t rows, size_t k, size_t cou
 
 size_t pare_block_forward_scratch(const pare_ctx *cx, const pare_config *c, pare_batch batch)
 {
-    size_t rows, copy = 0, attention = 0, scores = 0, coded = 0, mlp = 0;
+    size_t rows, copy = 0, attention = 0, inner = 0, mlp = 0;
     if (__builtin_mul_overflow(batch.sequences, batch.length, &rows))
         return SIZE_MAX;
     const size_t q_width = c->heads * c->head_dim, wide = larger(c->hidden, q_width);
     add_bytes(&copy, rows, c->hidden * sizeof(float));
     add_bytes(&attention, rows, 2 * (wide + c->kv_heads * c->head_dim) * sizeof(float));
     add_bytes(&attention, 1, 4 * PARE_ALIGN * 4);
-    add_bytes(&scores, pare_threads(cx) * pare__attention_tile(batch),
-              (batch.start + batch.length) * sizeof(float));
-    add_bytes(&coded, pare_threads(cx),
-              larger(pare__kv_attention_bytes(c, batch), pare__kv_store_bytes(c)));
-    scores = larger(scores, coded);
+    add_bytes(&inner, pare_threads(cx),
+              larger(pare__attention_bytes(c, batch), pare__kv_store_bytes(c)));
     add_bytes(&attention, 1,
-              larger(scores, larger(linear_bytes(cx, rows, c->hidden, 3),
-                                    linear_bytes(cx, rows, q_width, 1))));
+              larger(inner, larger(linear_bytes(cx, rows, c->hidden, 3),
+                                   linear_bytes(cx, rows, q_width, 1))));
     add_bytes(&mlp, rows, (c->hidden + 2 * c->intermediate) * sizeof(float));
     add_bytes(&mlp, 1, 3 * PARE_ALIGN * 4);
     add_bytes(

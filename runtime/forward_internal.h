@@ -28,14 +28,4 @@ PARE_CHECKED pare_status pare__linear_apply_all(pare_ctx *cx, pare_arena *scratc
                                                 const pare__product *product, size_t count,
                                                 bool exact, const float *x, size_t ldx, size_t m);
 
-/* Causal attention of a batch whose keys and values are in the cache.
- *   q, out  [sequences * length, heads * head_dim], read / written
- * PARE_ENOMEM. Scratch: workers * tile * (start + length) floats, rewound. */
-PARE_CHECKED pare_status pare__attention(pare_ctx *cx, pare_arena *scratch, const pare_config *c,
-                                         pare_batch batch, const pare_kv *kv, const float *q,
-                                         float *out);
-
-/* Queries in the scores tile of one worker. */
-size_t pare__attention_tile(pare_batch batch);
-
 #endif

@@ -185,7 +185,7 @@ static void take_all(taker *t, const pare_config *c, const pare_kv_format *f, pa
         return;
     }
     if (f->method == PARE_KV_FLOAT) {
-        kv->keys = take(t, planes, kv->capacity, c->head_dim * sizeof(float));
+        kv->keys = take(t, planes, pare_kv_key_room(kv->capacity), c->head_dim * sizeof(float));
         kv->values = take(t, planes, kv->capacity, c->head_dim * sizeof(float));
         return;
     }

@@ -20,9 +20,12 @@ typedef struct pare_kv_side {
     size_t entries; /* scales in a row */
 } pare_kv_side;
 
-/* The cache of one block. FLOAT: keys [sequences][kv_heads][capacity][head_dim] (after RoPE),
- * values [sequences][kv_heads][head_dim][capacity] (transposed, so that attention reads along);
- * `key` and `value` are empty. Else keys and values are NULL. */
+enum { PARE_KV_BLOCK = 64 /* positions that attention takes at once */ };
+
+/* The cache of one block. FLOAT: keys after RoPE, block by block transposed, so that attention
+ * reads along: [sequences][kv_heads][blocks][head_dim][PARE_KV_BLOCK], capacity rounded up; values
+ * [sequences][kv_heads][capacity][head_dim]; `key` and `value` are empty. Else keys and values are
+ * NULL. */
 typedef struct pare_kv {
     float *keys, *values;
     size_t sequences, capacity;
@@ -30,6 +33,12 @@ typedef struct pare_kv {
     pare_kv_side key, value;
     size_t slots;
 } pare_kv;
+
+/* Keys that a plane of an F32 cache has room for. */
+static inline size_t pare_kv_key_room(size_t capacity)
+{
+    return (capacity + PARE_KV_BLOCK - 1) / PARE_KV_BLOCK * PARE_KV_BLOCK;
+}
 
 /* The word for a method in recipes and on the command line: "none" for FLOAT. */
 const char *pare_kv_method_name(pare_kv_method method);

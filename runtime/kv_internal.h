@@ -5,7 +5,7 @@
 #include "runtime/forward_internal.h"
 #include "runtime/kv.h"
 
-/* Keys and values of a batch on their way into a coded cache. */
+/* A batch and its cache; keys and values on their way into a coded one. */
 typedef struct pare__kv_batch {
     pare_ctx *cx;
     const pare_forward *f;
@@ -13,7 +13,7 @@ typedef struct pare__kv_batch {
     pare_batch batch;
     pare_kv *kv;
     const float *k, *v; /* [sequences * length, kv_heads * head_dim], rounded to F16; k after RoPE,
-                           with KVQUANT before it */
+                           with KVQUANT before it. Not read with an F32 cache */
 } pare__kv_batch;
 
 /* True when keys are kept as they are before RoPE, which is applied when they are read. */
@@ -54,11 +54,52 @@ size_t pare__kv_store_bytes(const pare_config *c);
 /* Keeps the newest tokens of the batch in F16. After attention. */
 void pare__kv_keep(const pare__kv_batch *b);
 
-/* Causal attention over a coded cache; q and out as pare__attention. PARE_ENOMEM.
- * Scratch: pare__kv_attention_bytes per worker, rewound. */
-PARE_CHECKED pare_status pare__kv_attention(pare_arena *scratch, const pare__kv_batch *b,
-                                            const float *q, float *out);
+/* Where a block of positions is read from, in the order of positions. A query takes a column from
+ * exactly one of them. */
+typedef enum pare__kv_source {
+    PARE__KV_SINK,   /* first tokens in F16 */
+    PARE__KV_HELD,   /* codes; all of an F32 cache */
+    PARE__KV_RECENT, /* newest tokens in F16 */
+    PARE__KV_SOURCES
+} pare__kv_source;
 
-size_t pare__kv_attention_bytes(const pare_config *c, pare_batch batch);
+/* One KV head of one sequence, read by queries t = 0, 1, ... at positions first + t. */
+typedef struct pare__kv_reader {
+    const pare__kv_batch *b;
+    size_t sequence, head, first;
+    float *decoded; /* [PARE_KV_BLOCK][head_dim], scratch of coded caches */
+    float *keys;    /* [head_dim][PARE_KV_BLOCK], likewise */
+} pare__kv_reader;
+
+/* Columns of [c0, c1) that query t reads from a source, if it sees so far: [*begin, *end). Both
+ * grow with t. */
+void pare__kv_columns(const pare__kv_reader *r, pare__kv_source s, bool key, size_t t, size_t c0,
+                      size_t c1, size_t *begin, size_t *end);
+
+/* What queries t0 .. t1 - 1 read from a source of positions [c0, c1), c0 a multiple of
+ * PARE_KV_BLOCK and c1 at most that far behind it; NULL when that is nothing. Keys lie transposed,
+ * [head_dim][PARE_KV_BLOCK], that of position p in column p - c0; values [positions][head_dim],
+ * that of p in row p - c0. Valid until the next call; columns that nobody asked for hold anything.
+ */
+const float *pare__kv_keys(const pare__kv_reader *r, pare__kv_source s, size_t t0, size_t t1,
+                           size_t c0, size_t c1);
+const float *pare__kv_values(const pare__kv_reader *r, pare__kv_source s, size_t t0, size_t t1,
+                             size_t c0, size_t c1);
+
+/* Puts the rotated key and the value of one token, [kv_heads * head_dim], into an F32 cache. */
+void pare__kv_put(const pare_config *c, const pare_kv *kv, size_t sequence, size_t position,
+                  const float *k, const float *v);
+
+/* Causal attention of a batch whose keys and values are in the cache:
+ *   out = softmax(q k^T / sqrt(head_dim)) v,   formed block by block as attention.c says
+ *   q, out  [sequences * length, heads * head_dim], read / written
+ * PARE_ENOMEM.
+ * Memory   scratch: pare__attention_bytes per worker, whatever the number of positions; rewound.
+ * Threads  over sequences, KV heads, tiles of queries, and heads where that is too few.
+ * Exact    a row has the same bytes in any batch and split, for any thread count, on every CPU. */
+PARE_CHECKED pare_status pare__attention(pare_arena *scratch, const pare__kv_batch *b,
+                                         const float *q, float *out);
+
+size_t pare__attention_bytes(const pare_config *c, pare_batch batch);
 
 #endif

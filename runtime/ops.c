@@ -36,7 +36,7 @@ static inline double exp_clamped(double x)
     return p * power;
 }
 
-/* The same in F32 for the elements of activations: |r| <= ln 2 / 2, degree 7, relative error below
+/* The same in F32 for gradients: |r| <= ln 2 / 2, degree 7, relative error below
  * 4e-7 for |x| <= 87; x is clamped to that range. ln 2 is split so that k times its head is exact.
  */
 static inline float exp_f32(float x)
@@ -116,16 +116,8 @@ void pare_rope_apply(float *x, const float *cosine, const float *sine, size_t ha
     }
 }
 
-void pare_silu_mul(float *gate, const float *up, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        const float g = gate[i];
-        gate[i] = g / (1.0f + exp_f32(-g)) * up[i];
-    }
-}
-
-void pare_silu_mul_backward(float *dgate, float *dup, const float *d, const float *gate,
-                            const float *up, size_t n)
+void pare_silu_backward(float *dgate, float *dup, const float *d, const float *gate,
+                        const float *up, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         const float g = gate[i], s = 1.0f / (1.0f + exp_f32(-g)), da = d[i];
@@ -148,26 +140,6 @@ static float row_max(const float *x, size_t n)
     for (size_t l = 1; l < LANES; l++)
         lane[0] = lane[l] > lane[0] ? lane[l] : lane[0];
     return lane[0];
-}
-
-void pare_softmax(float *row, size_t count, size_t width, float scale)
-{
-    assert(count > 0 && count <= width);
-    const float max = row_max(row, count);
-    double lane[LANES] = {0};
-    for (size_t i = 0; i < count; i++)
-        row[i] = exp_f32((row[i] - max) * scale);
-    size_t i = 0;
-    for (; i + LANES <= count; i += LANES)
-        for (size_t l = 0; l < LANES; l++)
-            lane[l] += (double)row[i + l];
-    for (; i < count; i++)
-        lane[i % LANES] += (double)row[i];
-    const float inverse = (float)(1.0 / lane_sum(lane));
-    for (i = 0; i < count; i++)
-        row[i] *= inverse;
-    if (width > count)
-        memset(row + count, 0, (width - count) * sizeof *row);
 }
 
 double pare_logsumexp(const float *x, size_t n)

@@ -17,23 +17,15 @@ void pare_rms_norm(float *y, const float *x, const float *w, size_t n, double ep
 /* Rotates the pairs (x[i], x[i + half]), i < half, of one head by the angles of one position. */
 void pare_rope_apply(float *x, const float *cosine, const float *sine, size_t half);
 
-/* gate[i] = gate[i] / (1 + e^-gate[i]) * up[i], in F32, e^-gate to 4e-7, its exponent within +-87.
- */
-void pare_silu_mul(float *gate, const float *up, size_t n);
-
 /* Gradient of pare_rms_norm and of the sum around it: dx[i] += s (w[i] dy[i] - t m), t = x[i] s,
  * m = sum(w dy t) / n, in double. dx is not dy. t [n], written: for the gradient of w. */
 void pare_rms_norm_backward(float *dx, float *t, const float *dy, const float *x, const float *w,
                             size_t n, double eps);
 
-/* Gradient of pare_silu_mul: dup[i] = d[i] g s, dgate[i] = d[i] up[i] s (1 + g (1 - s)) with
+/* Gradient of the kernel silu_f32: dup[i] = d[i] g s, dgate[i] = d[i] up[i] s (1 + g (1 - s)) with
  * g = gate[i], s = 1 / (1 + e^-g). dgate may be d. */
-void pare_silu_mul_backward(float *dgate, float *dup, const float *d, const float *gate,
-                            const float *up, size_t n);
-
-/* row[i] = softmax(scale * row)[i] for i < count (>= 1), exactly 0 for count <= i < width; scale is
- * positive. Exponentials in F32 (an exponent below -87 counts as -87), their total in double. */
-void pare_softmax(float *row, size_t count, size_t width, float scale);
+void pare_silu_backward(float *dgate, float *dup, const float *d, const float *gate,
+                        const float *up, size_t n);
 
 /* ln(sum e^x[i]), n >= 1; log of the library. */
 double pare_logsumexp(const float *x, size_t n);

@@ -52,6 +52,9 @@ void pare_kernels_init_x86(pare_kernels *k, unsigned cpu)
     k->mix_f32 = pare_mix_f32_avx2;
     k->kv_decode = pare_kv_decode_avx2;
     k->kv_mix = pare_kv_mix_avx2;
+    k->softmax_f32 = pare_softmax_f32_avx2;
+    k->silu_f32 = pare_silu_f32_avx2;
+    k->transpose_f32 = pare_transpose_f32_avx2;
     if (cpu & PARE_CPU_AVXVNNI)
         avxvnni(k);
     if (cpu & PARE_CPU_AVX512)

@@ -6,7 +6,7 @@
 
 #ifdef __AVX2__
 
-enum { MIX_TOKENS = 2, MIX_LINES = 4 };
+enum { MIX_TOKENS = 2, MIX_LINES = 4, AHEAD = 4096 /* bytes of prefetch distance */ };
 
 /* Eight codes of `bits` bits as numbers in 32-bit lanes. Those of 3 bits are three bytes, which a
  * load of four reads in one go where a byte follows (`more`). */
@@ -100,22 +100,26 @@ void pare_kv_decode_avx2(float *dst, size_t ldd, const pare_kv_tile *src, size_t
     }
 }
 
-/* `tokens` x `lines` x 8 outputs; `mask` for the last line. */
+/* `tokens` x `lines` x 8 outputs; `mask` for the last line. Asks for `fetch` bytes of what lies
+ * behind each row of v. */
 PARE_INLINE void mix(float *y, size_t ldy, const float *p, size_t ldp, const float *v, size_t ldv,
-                     size_t n, size_t tokens, size_t lines, __m256i mask)
+                     size_t n, size_t tokens, size_t lines, __m256i mask, size_t fetch)
 {
     __m256 acc[MIX_TOKENS][MIX_LINES];
     for (size_t t = 0; t < tokens; t++)
         for (size_t l = 0; l < lines; l++)
             acc[t][l] = l + 1 < lines ? _mm256_loadu_ps(y + t * ldy + 8 * l)
                                       : _mm256_maskload_ps(y + t * ldy + 8 * l, mask);
-    for (size_t j = 0; j < n; j++, v += ldv)
+    for (size_t j = 0; j < n; j++, v += ldv) {
+        for (size_t i = 0; i < fetch; i += 64)
+            _mm_prefetch((const char *)v + AHEAD + i, _MM_HINT_T0);
         for (size_t l = 0; l < lines; l++) {
             const __m256 w =
                 l + 1 < lines ? _mm256_loadu_ps(v + 8 * l) : _mm256_maskload_ps(v + 8 * l, mask);
             for (size_t t = 0; t < tokens; t++)
                 acc[t][l] = _mm256_fmadd_ps(_mm256_set1_ps(p[t * ldp + j]), w, acc[t][l]);
         }
+    }
     for (size_t t = 0; t < tokens; t++)
         for (size_t l = 0; l < lines; l++) {
             if (l + 1 < lines)
@@ -134,13 +138,15 @@ void pare_kv_mix_avx2(float *y, size_t ldy, const float *p, size_t ldp, const fl
         const __m256i mask = mask_first(left - (lines - 1) * 8);
         size_t t = 0;
         for (; lines == MIX_LINES && t + MIX_TOKENS <= m; t += MIX_TOKENS)
-            mix(y + t * ldy + c, ldy, p + t * ldp, ldp, v + c, ldv, n, MIX_TOKENS, MIX_LINES, mask);
+            mix(y + t * ldy + c, ldy, p + t * ldp, ldp, v + c, ldv, n, MIX_TOKENS, MIX_LINES, mask,
+                c + t ? 0 : d * sizeof *v);
         for (; lines == MIX_LINES && t < m; t++)
-            mix(y + t * ldy + c, ldy, p + t * ldp, ldp, v + c, ldv, n, 1, MIX_LINES, mask);
+            mix(y + t * ldy + c, ldy, p + t * ldp, ldp, v + c, ldv, n, 1, MIX_LINES, mask,
+                c + t ? 0 : d * sizeof *v);
         for (; t < m; t++)
             for (size_t l = 0; l < lines; l++)
                 mix(y + t * ldy + c + 8 * l, ldy, p + t * ldp, ldp, v + c + 8 * l, ldv, n, 1, 1,
-                    l + 1 < lines ? mask_first(8) : mask);
+                    l + 1 < lines ? mask_first(8) : mask, 0);
     }
 }
 

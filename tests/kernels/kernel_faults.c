@@ -459,6 +459,35 @@ static void kv_mix_last_dropped(float *y, size_t ldy, const float *p, size_t ldp
     pare_kv_mix_ref(y, ldy, p, ldp, v, ldv, m, n ? n - 1 : 0, d);
 }
 
+static float softmax_total_kept(float *x, size_t n, float scale, float *max, double *total)
+{
+    const double before = *total;
+    const float shrink = pare_softmax_f32_ref(x, n, scale, max, total);
+    *total += before - before * (double)shrink;
+    return shrink;
+}
+
+/* As if lanes behind a tail of one held the largest value. */
+static float softmax_tail_counted(float *x, size_t n, float scale, float *max, double *total)
+{
+    const float shrink = pare_softmax_f32_ref(x, n, scale, max, total);
+    *total += n % 8 == 1 ? 7 : 0;
+    return shrink;
+}
+
+static void silu_of_minus(float *y, const float *up, size_t n)
+{
+    pare_silu_f32_ref(y, up, n);
+    for (size_t i = n & ~(size_t)7; i < n; i++)
+        y[i] = -y[i];
+}
+
+static void transpose_tail_left(float *dst, size_t ldd, const float *src, size_t lds, size_t m,
+                                size_t n)
+{
+    pare_transpose_f32_ref(dst, ldd, src, lds, m % 8 == 1 ? m - 1 : m, n);
+}
+
 #define FAULTS(X)                                                                                  \
     X(cvt_f16_f32, f16_without_subnormals, "subnormals flushed to zero")                           \
     X(cvt_f16_f32, f16_quiet_nan_lost, "payload of a NaN lost")                                    \
@@ -503,7 +532,11 @@ static void kv_mix_last_dropped(float *y, size_t ldy, const float *p, size_t ldp
     X(kv_decode, kv_decode_one_byte, "third code of 3 bits wrong")                                 \
     X(kv_mix, kv_mix_last_dropped, "last token dropped")                                           \
     X(gemv_packed, gemv_whole_atoms, "columns behind the last whole atom left out")                \
-    X(gemv_packed, gemv_first_group, "scales of the first group for all")
+    X(gemv_packed, gemv_first_group, "scales of the first group for all")                   \
+    X(softmax_f32, softmax_total_kept, "earlier total not shrunk")                                 \
+    X(softmax_f32, softmax_tail_counted, "lanes behind the tail counted")                          \
+    X(silu_f32, silu_of_minus, "sign of the tail turned")                                          \
+    X(transpose_f32, transpose_tail_left, "last row of a tail left")
 
 const char *kt_plant(size_t i, pare_kernels *k, const char **what)
 {

@@ -286,7 +286,7 @@ static pare_status see_first(void *self, pare_site site, const float *x, size_t 
  * as if it were alone. V has no rotation, so the cache shows it. */
 static void check_mixed(size_t first, size_t third, bool exact)
 {
-    enum { LENGTH = 5, HIDDEN = 44, KV = 20 };
+    enum { LENGTH = 5, HIDDEN = 44, KV = 20, D = 10 };
     const tiny_kind q = tiny_kinds[first], v = tiny_kinds[third];
     float seen[LENGTH * HIDDEN], alone[LENGTH * KV];
     tiny_home h;
@@ -307,8 +307,8 @@ static void check_mixed(size_t first, size_t third, bool exact)
                                        seen, HIDDEN, LENGTH, alone, KV),
                      PARE_OK);
     for (size_t t = 0; t < LENGTH; t++)
-        for (size_t i = 0; i < KV; i++) /* values [head][dim][position] */
-            ck_assert_mem_eq(&kv.values[i * LENGTH + t], &alone[t * KV + i], sizeof *alone);
+        for (size_t i = 0; i < KV; i += D) /* values [head][position][dim] */
+            ck_assert_mem_eq(&kv.values[i * LENGTH + t * D], &alone[t * KV + i], D * sizeof *alone);
     tiny_end(&h);
 }
 
@@ -478,19 +478,26 @@ START_TEST(the_exponential_is_right_to_1e_11_and_keeps_nan)
 }
 END_TEST
 
-START_TEST(softmax_sums_to_one_and_masks_with_zero)
+START_TEST(softmax_in_blocks_has_the_weights_of_its_definition)
 {
-    float row[40];
-    for (size_t n = 1; n <= 40; n++) {
-        double sum = 0;
-        for (size_t i = 0; i < 40; i++)
-            row[i] = (float)pare_random_normal(1, n, i) * 30;
-        pare_softmax(row, n, 40, 0.5f);
+    enum { N = 90, CUT = 37 };
+    pare_ctx cx;
+    pare_ctx_init(&cx);
+    for (size_t n = 1; n <= N; n++) {
+        float row[N], max = -INFINITY, shrink = 1;
+        double x[N], total = 0, sum = 0;
         for (size_t i = 0; i < n; i++)
-            sum += (double)row[i];
-        ck_assert_double_eq_tol(sum, 1, 1e-6);
-        for (size_t i = n; i < 40; i++)
-            ck_assert(row[i] == 0);
+            x[i] = (double)(row[i] = (float)pare_random_normal(1, n, i) * 30);
+        (void)cx.kernels.softmax_f32(row, n < CUT ? n : CUT, 0.5F, &max, &total);
+        if (n > CUT)
+            shrink = cx.kernels.softmax_f32(row + CUT, n - CUT, 0.5F, &max, &total);
+        for (size_t i = 0; i < n; i++)
+            sum += exp((x[i] - (double)max) / 2);
+        ck_assert_double_eq_tol(total / sum, 1, 1e-6);
+        for (size_t i = 0; i < n; i++) {
+            const double is = (double)row[i] * (i < CUT ? (double)shrink : 1) / total;
+            ck_assert_double_eq_tol(is, exp((x[i] - (double)max) / 2) / sum, 1e-6);
+        }
     }
 }
 END_TEST
@@ -499,18 +506,42 @@ END_TEST
 START_TEST(softmax_and_silu_hold_for_huge_values)
 {
     const float huge[] = {88, 100, 200, 1000, 1e30F, INFINITY};
+    pare_ctx cx;
+    pare_ctx_init(&cx);
     for (size_t i = 0; i < sizeof huge / sizeof *huge; i++) {
-        float row[] = {0, -huge[i], -huge[i] / 2, 0}, gate[] = {huge[i], -huge[i]};
+        float row[] = {0, -huge[i], -huge[i] / 2, 0}, gate[] = {huge[i], -huge[i]}, max = -INFINITY;
         const float up[] = {0.5F, 0.5F};
-        pare_softmax(row, 4, 4, 1);
-        ck_assert(row[0] == 0.5F && row[3] == 0.5F);
-        ck_assert(row[1] >= 0 && row[1] <= 1e-37F && row[2] >= row[1] && row[2] < 1e-18F);
+        double total = 0;
+        (void)cx.kernels.softmax_f32(row, 4, 1, &max, &total);
+        ck_assert(row[0] == 1 && row[3] == 1 && total >= 2 && total < 2.0001 && max == 0);
+        ck_assert(row[1] >= 0 && row[1] <= 2e-37F && row[2] >= row[1] && row[2] < 2e-18F);
         if (isinf(huge[i]))
             continue;
-        pare_silu_mul(gate, up, 2);
+        cx.kernels.silu_f32(gate, up, 2);
         ck_assert(gate[0] == huge[i] / 2);
         ck_assert(gate[1] <= 0 && gate[1] >= -huge[i] * 1e-37F);
     }
+}
+END_TEST
+
+START_TEST(silu_and_its_exponential_are_right_to_4e_7)
+{
+    pare_ctx cx;
+    pare_ctx_init(&cx);
+    double worst = 0;
+    for (double x = -87; x < 87; x += 0.0037) {
+        float y = (float)x, max = 0;
+        const double g = (double)y, want = g / (1 + exp(-g));
+        const float up = 1;
+        double total = 0;
+        cx.kernels.silu_f32(&y, &up, 1);
+        worst = fmax(worst, fabs((double)y - want) / fabs(want));
+        y = (float)fmin(x, 0);
+        const double e = exp((double)y);
+        (void)cx.kernels.softmax_f32(&y, 1, 1, &max, &total);
+        worst = fmax(worst, fabs((double)y / e - 1));
+    }
+    ck_assert_double_le(worst, 4e-7);
 }
 END_TEST
 
@@ -557,8 +588,9 @@ int main(void)
     tcase_add_loop_test(c, every_refused_allocation_of_a_block_is_reported_and_nothing_leaks, 0, 2);
     tcase_add_test(c, an_interrupt_ends_the_pass);
     tcase_add_test(c, the_exponential_is_right_to_1e_11_and_keeps_nan);
-    tcase_add_test(c, softmax_sums_to_one_and_masks_with_zero);
+    tcase_add_test(c, softmax_in_blocks_has_the_weights_of_its_definition);
     tcase_add_test(c, softmax_and_silu_hold_for_huge_values);
+    tcase_add_test(c, silu_and_its_exponential_are_right_to_4e_7);
     tcase_add_test(c, logsumexp_divergence_and_argmax_agree_with_their_definitions);
     suite_add_tcase(s, c);
     return unit_main(s);

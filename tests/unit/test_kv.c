@@ -245,7 +245,7 @@ static void attend(fixture *x, const pare_kv_format *f, size_t piece)
                                   part_of(x, x->k, KV_WIDTH, at, count),
                                   part_of(x, x->v, KV_WIDTH, at, count)};
         ck_assert_int_eq(pare__kv_store(a, &b), PARE_OK);
-        ck_assert_int_eq(pare__kv_attention(a, &b, q, out), PARE_OK);
+        ck_assert_int_eq(pare__attention(a, &b, q, out), PARE_OK);
         pare__kv_keep(&b);
         for (size_t s = 0; s < SEQUENCES; s++)
             memcpy(x->out + (s * LENGTH + at) * Q_WIDTH, out + s * count * Q_WIDTH,
