@@ -46,22 +46,6 @@ PARE_INLINE f32x8 weights_tail(const uint8_t *w, size_t n, type ty)
     return weights_8(full, ty);
 }
 
-PARE_INLINE float reduce(f32x8 v)
-{
-    const float32x4_t s = vaddq_f32(v.lo, v.hi);
-    return vaddv_f32(vadd_f32(vget_low_f32(s), vget_high_f32(s)));
-}
-
-/* Lanes from n on keep their value: adding 0 would turn -0 into +0. */
-PARE_INLINE f32x8 fma_first(f32x8 x, f32x8 w, f32x8 acc, size_t n)
-{
-    const uint32_t lane[8] = {0, 1, 2, 3, 4, 5, 6, 7};
-    const uint32x4_t all = vdupq_n_u32((uint32_t)n);
-    const f32x8 sum = fma_8(x, w, acc);
-    return (f32x8){vbslq_f32(vcltq_u32(vld1q_u32(lane), all), sum.lo, acc.lo),
-                   vbslq_f32(vcltq_u32(vld1q_u32(lane + 4), all), sum.hi, acc.hi)};
-}
-
 /* y[r] for `lines` rows and one token. */
 PARE_INLINE void rows_dot(float *y, const float *x, const uint8_t *w, size_t row_bytes, size_t k,
                           size_t lines, type ty)
@@ -89,7 +73,7 @@ PARE_INLINE void rows_dot(float *y, const float *x, const uint8_t *w, size_t row
                            weights_tail(w + r * row_bytes + whole * size, k - whole, ty), acc[r],
                            k - whole);
     for (size_t r = 0; r < lines; r++)
-        y[r] = reduce(acc[r]);
+        y[r] = lane_sum(acc[r]);
 }
 
 PARE_INLINE void gemv(float *y, size_t ldy, const float *x, size_t ldx, const uint8_t *w,
@@ -223,7 +207,7 @@ PARE_INLINE void block(float *y, size_t ldy, const float *x, size_t ldx, const u
     for (size_t t = 0; t < m; t++)
         for (size_t r = 0; r < n; r += TR) {
             const rows3 *const sum = &acc[t / TT][r / TR][t % TT];
-            const float out[TR] = {reduce(sum->a), reduce(sum->b), reduce(sum->c)};
+            const float out[TR] = {lane_sum(sum->a), lane_sum(sum->b), lane_sum(sum->c)};
             memcpy(y + t * ldy + r, out, (n - r < TR ? n - r : TR) * sizeof *out);
         }
 }

@@ -49,6 +49,7 @@ static void init_neon(pare_kernels *k)
     k->mix_f32 = pare_mix_f32_neon;
     k->kv_decode = pare_kv_decode_neon;
     k->kv_mix = pare_kv_mix_neon;
+    k->gemv_packed = pare_gemv_packed_neon;
 }
 
 static void init_dotprod(pare_kernels *k)

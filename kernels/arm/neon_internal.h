@@ -81,6 +81,23 @@ PARE_INLINE void store_first(float *p, size_t n, f32x8 v)
     memcpy(p, lane, n * sizeof *p);
 }
 
+/* The fixed tree. */
+PARE_INLINE float lane_sum(f32x8 v)
+{
+    const float32x4_t s = vaddq_f32(v.lo, v.hi);
+    return vaddv_f32(vadd_f32(vget_low_f32(s), vget_high_f32(s)));
+}
+
+/* Lanes from n on keep their value: adding 0 would turn -0 into +0. */
+PARE_INLINE f32x8 fma_first(f32x8 x, f32x8 w, f32x8 acc, size_t n)
+{
+    const uint32_t lane[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+    const uint32x4_t all = vdupq_n_u32((uint32_t)n);
+    const f32x8 sum = fma_8(x, w, acc);
+    return (f32x8){vbslq_f32(vcltq_u32(vld1q_u32(lane), all), sum.lo, acc.lo),
+                   vbslq_f32(vcltq_u32(vld1q_u32(lane + 4), all), sum.hi, acc.hi)};
+}
+
 /* Codes of 16 columns: v[l][h] has k = 4 l .. 4 l + 3 of rows 4 h .. 4 h + 3; of 8 bits less 128.
  */
 PARE_INLINE void unpack_16(int8x16_t v[4][2], const uint8_t *atom, size_t half, unsigned bits)
