@@ -24,6 +24,9 @@ typedef struct pare_bench_limits {
  *   kv_mix      weights [m, n] times values [n, k], m queries (m = 1: one that is generated)
  *   hadamard    hadamard_f32 on m rows of k values, in runs of n
  *   mix         mix_f32 on m rows of k values: k / n runs of n values are mixed
+ *   softmax     softmax_f32 of a block of n scores, all of a row of k
+ *   silu        silu_f32 on m rows of k values
+ *   transpose   transpose_f32 of a tile of n cached positions of k channels
  * Calls of these are dealt out to the threads: us is the time over their number. */
 typedef struct pare_bench_row {
     const char *kernel; /* "int4", "ternary", "nf4", "f16", ... */
@@ -34,7 +37,8 @@ typedef struct pare_bench_row {
     double gb_s;        /* bytes of W, or of cached values (codes and scales), per second; of rows
                            that are rotated those read, and all that kv_mix reads and writes */
     double gop_s;       /* 2 m n k operations per second; 2 per decoded value, log2(n) + 1 per value
-                           of hadamard, 2 k / n of mix */
+                           of hadamard, 2 k / n of mix, 26 of softmax and silu (22 of them an
+                           exponential), 1 of transpose */
     const char *bound;  /* the limit that applies: "dram", "fma", "int8" */
     bool cached;        /* operands stay in a core's cache, else they rotate over > 256 MB */
     double share;       /* of that limit, for the same number of threads */

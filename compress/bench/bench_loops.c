@@ -1,5 +1,6 @@
-/* Kernels that multiply by no weights: cached keys and values are decoded and mixed, rows rotated.
- * Calls are those of attention and of rotations, dealt out to the threads in chunks. */
+/* Kernels that multiply by no weights: cached keys and values are decoded, mixed and transposed,
+ * rows rotated, weighted and activated. Calls are those of attention and of rotations, dealt out to
+ * the threads in chunks. */
 #include <math.h>
 #include <string.h>
 
@@ -15,9 +16,10 @@ enum {
     CHUNKS = 8,     /* per thread */
     RUNS = 5,
     QUICK_RUNS = 3,
+    SMOOTH_OPS = 26, /* per value of softmax and silu: 22 of them an exponential */
 };
 
-typedef enum kind { DECODE, KV_MIX, HADAMARD, MIX } kind;
+typedef enum kind { DECODE, KV_MIX, HADAMARD, MIX, SOFTMAX, SILU, TRANSPOSE } kind;
 
 typedef struct subject {
     const char *name;
@@ -43,6 +45,9 @@ static const subject subjects[] = {
     {.name = "hadamard", .kind = HADAMARD, .k = 11008, .many = true},
     {.name = "mix", .kind = MIX, .k = 11008},
     {.name = "mix", .kind = MIX, .k = 11008, .many = true},
+    {.name = "softmax", .kind = SOFTMAX},
+    {.name = "silu", .kind = SILU, .k = 8192, .many = true},
+    {.name = "transpose", .kind = TRANSPOSE},
 };
 
 _Static_assert(sizeof subjects / sizeof *subjects == PARE__BENCH_LOOPS, "count of subjects");
@@ -226,11 +231,85 @@ static pare_status prepare_rows(loop *l)
     return take_floats(l, l->items * k, &l->data);
 }
 
+static void weigh_rows(void *arg, size_t begin, size_t end, size_t worker)
+{
+    const loop *const l = arg;
+    for (size_t i = begin; i < end; i++) {
+        float most = -INFINITY;
+        double total = 0;
+        (void)l->cx->kernels.softmax_f32(l->scratch + worker * l->floats, l->row.n, 0.1f, &most,
+                                         &total);
+    }
+}
+
+static pare_status prepare_softmax(loop *l)
+{
+    l->row.n = l->row.k = POSITIONS, l->row.m = 1;
+    l->row.bound = "fma";
+    l->row.cached = true;
+    l->bytes = (double)(POSITIONS * sizeof(float));
+    l->ops = (double)(SMOOTH_OPS * POSITIONS);
+    l->items = items_cached(l);
+    l->task = weigh_rows;
+    return take_scratch(l, POSITIONS);
+}
+
+static void activate_rows(void *arg, size_t begin, size_t end, size_t worker)
+{
+    (void)worker;
+    const loop *const l = arg;
+    for (size_t i = begin; i < end; i++) {
+        float *const y = (float *)(void *)l->data + 2 * i * l->row.k;
+        l->cx->kernels.silu_f32(y, y + l->row.k, l->row.k);
+    }
+}
+
+/* Values shrink from pass to pass, by less than a half each time. */
+static pare_status prepare_silu(loop *l)
+{
+    const size_t k = l->sub->k, m = l->quick ? 8 : 512;
+    l->row.n = l->row.k = k, l->row.m = m;
+    l->row.bound = "dram";
+    l->bytes = (double)(2 * k * sizeof(float));
+    l->ops = (double)(SMOOTH_OPS * k);
+    l->calls = m;
+    l->items = (rotate_bytes(l) / (2 * m * k * sizeof(float)) + 1) * m;
+    l->data_bytes = l->items * 2 * k * sizeof(float);
+    l->task = activate_rows;
+    return take_floats(l, l->items * 2 * k, &l->data);
+}
+
+static void turn_tiles(void *arg, size_t begin, size_t end, size_t worker)
+{
+    const loop *const l = arg;
+    for (size_t i = begin; i < end; i++)
+        l->cx->kernels.transpose_f32(l->scratch + worker * l->floats, POSITIONS,
+                                     (const float *)(void *)l->data + i * POSITIONS * CHANNELS,
+                                     CHANNELS, POSITIONS, CHANNELS);
+}
+
+static pare_status prepare_transpose(loop *l)
+{
+    const size_t values = POSITIONS * CHANNELS;
+    l->row.n = POSITIONS, l->row.k = CHANNELS, l->row.m = 1;
+    l->row.bound = "dram";
+    l->bytes = (double)(values * sizeof(float));
+    l->ops = (double)values;
+    l->items = rotate_bytes(l) / (values * sizeof(float)) + 1;
+    l->data_bytes = l->items * values * sizeof(float);
+    l->task = turn_tiles;
+    PARE_TRY(take_floats(l, l->items * values, &l->data));
+    return take_scratch(l, values);
+}
+
 static pare_status prepare(loop *l)
 {
     switch (l->sub->kind) {
     case DECODE: return prepare_decode(l);
     case KV_MIX: return prepare_kv_mix(l);
+    case SOFTMAX: return prepare_softmax(l);
+    case SILU: return prepare_silu(l);
+    case TRANSPOSE: return prepare_transpose(l);
     default: return prepare_rows(l);
     }
 }

@@ -106,10 +106,11 @@ const pare_command pare_commands[] = {
      no_options, pare_verify_run},
     {"bench", "[kernels|model [MODEL]|B.json]", 0, 2,
      "speed of kernels or of a model beside the limits of this machine",
-     "kernels  products by every kind of weights; decoding (kv_METHOD, _k keys, _v values) and\n"
-     "         mixing of cached keys and values; rotations (hadamard, mix). Each as a share of a\n"
-     "         limit measured in between: of memory (operands rotate over more than 256 MB), of\n"
-     "         F32 or of 8-bit arithmetic. \"cached\" rows have their operands in a core's cache.\n"
+     "kernels  products by every kind of weights; decoding (kv_METHOD, _k keys, _v values),\n"
+     "         mixing and transposition of cached keys and values; rotations (hadamard, mix);\n"
+     "         softmax and silu of rows. Each as a share of a limit measured in between: of\n"
+     "         memory (operands rotate over more than 256 MB), of F32 or of 8-bit arithmetic.\n"
+     "         \"cached\" rows have their operands in a core's cache.\n"
      "model    prefill and decoding of MODEL, or of a synthetic one of a --shape, beside the\n"
      "         shortest time that reading its weights and cache, or its operations, could take\n"
      "         on this machine (bound). TTFT: to the first token; TPOT: per step of decoding.\n"

@@ -48,6 +48,9 @@ static const expected loops[] = {
     {"hadamard", 0, 256, 11008, 8, "dram", false, 8 * 44032, 8 * 11008 * 9},
     {"mix", 0, 256, 11008, 1, "fma", true, 44032, 11008 * 86},
     {"mix", 0, 256, 11008, 8, "fma", false, 8 * 44032, 8 * 11008 * 86},
+    {"softmax", 0, 64, 64, 1, "fma", true, 256, 64 * 26},
+    {"silu", 0, 8192, 8192, 8, "dram", false, 8 * 65536, 8 * 8192 * 26},
+    {"transpose", 0, 64, 128, 1, "dram", false, 32768, 8192},
 };
 
 enum { PRODUCTS = 88 };
@@ -74,7 +77,7 @@ START_TEST(bench_measures_every_kernel_on_one_thread_and_on_all)
     static pare_bench_result r;
     const pare_bench_opts opts = {.quick = true, .baseline = true, .gptq = true};
     ck_assert_msg(pare_bench_kernels(&cx, &opts, &r) == PARE_OK, "%s", cx.what);
-    ck_assert_uint_eq(r.rows, PRODUCTS + 28);
+    ck_assert_uint_eq(r.rows, PRODUCTS + 2 * LOOPS);
     ck_assert(r.limits.dram_read_gb_s > 0 && r.limits.fma_gflop_s > 0 && r.limits.int8_gop_s > 0);
     ck_assert(r.limits_one.dram_read_gb_s > 0);
     ck_assert(r.sgemm_gflop_s > 0);
@@ -117,7 +120,7 @@ END_TEST
 
 /* The kernels of the context, with their calls counted; one thread. */
 static pare_kernels real;
-static size_t decoded, mixed, rotated, runs_mixed;
+static size_t decoded, mixed, rotated, runs_mixed, weighed, activated, turned;
 
 static void count_decode(float *dst, size_t ldd, const pare_kv_tile *src, size_t n, size_t d)
 {
@@ -146,16 +149,41 @@ static void count_mix(float *x, size_t n, const float *c, size_t m)
         ck_assert(isfinite(x[i]));
 }
 
+static float count_softmax(float *x, size_t n, float scale, float *max, double *total)
+{
+    weighed += n;
+    const float shrink = real.softmax_f32(x, n, scale, max, total);
+    ck_assert(*total >= 1 && *total <= (double)n);
+    return shrink;
+}
+
+static void count_silu(float *y, const float *up, size_t n)
+{
+    activated += n;
+    real.silu_f32(y, up, n);
+    ck_assert(y[0] > 1e-4f && y[n - 1] < 1.0f);
+}
+
+static void count_transpose(float *dst, size_t ldd, const float *src, size_t lds, size_t m,
+                            size_t n)
+{
+    turned += m * n;
+    real.transpose_f32(dst, ldd, src, lds, m, n);
+}
+
 START_TEST(caches_and_rotations_are_measured_with_their_kernels)
 {
     pare_ctx cx;
     setup(&cx, 1);
     real = cx.kernels;
-    decoded = mixed = rotated = runs_mixed = 0;
+    decoded = mixed = rotated = runs_mixed = weighed = activated = turned = 0;
     cx.kernels.kv_decode = count_decode;
     cx.kernels.kv_mix = count_kv_mix;
     cx.kernels.hadamard_f32 = count_hadamard;
     cx.kernels.mix_f32 = count_mix;
+    cx.kernels.softmax_f32 = count_softmax;
+    cx.kernels.silu_f32 = count_silu;
+    cx.kernels.transpose_f32 = count_transpose;
     static pare_bench_result r;
     const pare_bench_opts opts = {.quick = true};
     ck_assert_msg(pare_bench_kernels(&cx, &opts, &r) == PARE_OK, "%s", cx.what);
@@ -169,6 +197,9 @@ START_TEST(caches_and_rotations_are_measured_with_their_kernels)
     ck_assert_uint_eq(mixed, 4 * 64 * 7 + 4 * 64 * 64);
     ck_assert_uint_eq(rotated, 4 * (4096 * (2 + 72) + 11008 * (2 + 24)));
     ck_assert_uint_eq(runs_mixed, 4 * 43 * (1 + 24));
+    ck_assert_uint_eq(weighed, 4 * 64 * (size_t)(1 + 1e5 / (64 * 26)));
+    ck_assert_uint_eq(activated, 4 * 8192 * 8 * 3); /* 3 times 8 rows have more than 1 MB */
+    ck_assert_uint_eq(turned, 4 * 8192 * 33);
     pare_pool_free(&cx, cx.pool);
     ck_assert_uint_eq(cx.live_bytes, 0);
 }
@@ -181,7 +212,7 @@ START_TEST(bench_without_a_baseline_has_no_ratios)
     static pare_bench_result r;
     const pare_bench_opts opts = {.quick = true};
     ck_assert_msg(pare_bench_kernels(&cx, &opts, &r) == PARE_OK, "%s", cx.what);
-    ck_assert_uint_eq(r.rows, PRODUCTS / 2 + 14);
+    ck_assert_uint_eq(r.rows, PRODUCTS / 2 + LOOPS);
     ck_assert(isnan(r.sgemm_gflop_s) && isnan(r.row[1].sgemm_ratio) && !r.gptq.measured);
     ck_assert_double_eq(r.limits.fma_gflop_s, r.limits_one.fma_gflop_s);
     pare_pool_free(&cx, cx.pool);
