@@ -196,6 +196,11 @@ static void ask_step(pare_plan *plan, const pare_plan_linear *l, size_t which)
     const pare_step *const step = &plan->recipe.step[which];
     const pare_pass *const pass = pare_passes[step->pass];
     plan->kinds[plan->model.config.arch->linear[l->role].site] |= kinds_of(facts_of(step));
+    if (pare_plan_ratios(plan, which).rule == PARE_RATIOS_SEARCH) {
+        /* What the halves of a block add to the stream weighs the errors inside them. */
+        plan->kinds[PARE_SITE_ATTENDED] |= PARE_STATS_HESSIAN;
+        plan->kinds[PARE_SITE_ACTIVATED] |= PARE_STATS_HESSIAN;
+    }
     if (pass->sequential && pass->sequential(step->value))
         plan->sequential = true;
 }

@@ -101,22 +101,80 @@ static pare_status try_ratio(pare_run *run, const pare_plan_linear *l, const par
                       : pass->prune(run->cx, step->value, &linear, &run->scratch);
 }
 
-/* The relative error of one linear's output at some ratios. */
+/* Sum of squares of what a linear gives, [n, k] with h of its inputs; in the unit of h. */
+static pare_status energy(pare_run *run, const float *weights, const float *h, size_t n, size_t k,
+                          double *out)
+{
+    const pare_mark mark = pare_arena_mark(&run->scratch);
+    float *const none = PARE_NEW(&run->scratch, float, n *k);
+    if (!none)
+        return PARE_ENOMEM;
+    memset(none, 0, n * k * sizeof *none);
+    *out = pare_gptq_error(run->cx, weights, none, h, n, k);
+    pare_arena_rewind(&run->scratch, mark);
+    return PARE_OK;
+}
+
+/* Sum of squares of the stream that enters the block. */
+static pare_status stream_energy(pare_run *run, double *out)
+{
+    const pare_wave *const wave = &run->wave;
+    const size_t count = wave->window * wave->hidden;
+    const pare_mark mark = pare_arena_mark(&run->scratch);
+    float *const x = PARE_NEW(&run->scratch, float, count);
+    if (!x)
+        return PARE_ENOMEM;
+    *out = 0;
+    for (size_t i = 0; i < wave->samples; i++) {
+        double sum = 0;
+        PARE_TRY(pare_wave_window(run->cx, wave, i, x));
+        for (size_t j = 0; j < count; j++)
+            sum += (double)x[j] * (double)x[j];
+        *out += sum;
+    }
+    pare_arena_rewind(&run->scratch, mark);
+    return PARE_OK;
+}
+
+/* What a relative error of a linear costs: it goes into what its half of the block, attention or
+ * MLP, adds to the stream, and all blocks from this one on see it there:
+ *
+ *   weight = |what the half adds|^2 / |stream|^2 (blocks - block)
+ */
+static pare_status half_weights(const look *k, size_t block, const pare_stats *stats,
+                                double weight[2])
+{
+    static const pare_role last[2] = {PARE_ROLE_O, PARE_ROLE_DOWN};
+    pare_run *const run = k->run;
+    const pare_config *const c = &run->plan.model.config;
+    double stream;
+    PARE_TRY(stream_energy(run, &stream));
+    for (size_t i = 0; i < 2; i++) {
+        const float *const h = stats->site[c->arch->linear[last[i]].site].h;
+        const size_t width = i ? c->intermediate : c->heads * c->head_dim;
+        double added;
+        PARE_TRY(energy(run, run->current.weight[last[i]], h, c->hidden, width, &added));
+        weight[i] = stream > 0 ? added / stream * (double)(c->blocks - block) : 0;
+    }
+    return PARE_OK;
+}
+
+/* What an error of one linear's output costs, at some ratios. */
 static pare_status see_curve(pare_run *run, const pare_plan_linear *l, const pare_site_stats *stats,
-                             pare_ratio_curve *curve)
+                             double weight, pare_ratio_curve *curve)
 {
     const size_t n = l->packed.n, k = l->packed.k;
     const float *const whole = run->current.weight[l->role];
     float *const w = PARE_NEW(&run->scratch, float, n *k);
+    double all;
     if (!w)
         return PARE_ENOMEM;
-    memset(w, 0, n * k * sizeof *w);
-    const double all = pare_gptq_error(run->cx, whole, w, stats->h, n, k);
+    PARE_TRY(energy(run, whole, stats->h, n, k, &all));
     const double spread = pare_plan_ratios(&run->plan, l->prune_step).spread;
     for (size_t p = 0; p < PARE_RATIO_POINTS; p++) {
         PARE_TRY(try_ratio(run, l, stats, pare_ratio_point(p, l->sparsity.ratio, spread), w));
         const double error = pare_gptq_error(run->cx, whole, w, stats->h, n, k);
-        curve->error[p] = all > 0 ? error / all : 0;
+        curve->error[p] = all > 0 ? weight * error / all : 0;
     }
     return PARE_OK;
 }
@@ -124,12 +182,16 @@ static pare_status see_curve(pare_run *run, const pare_plan_linear *l, const par
 static pare_status see_search(const look *k, size_t block, size_t step, const pare_stats *stats)
 {
     pare_run *const run = k->run;
+    double weight[2];
+    PARE_TRY(half_weights(k, block, stats, weight));
     for (size_t i = 0; i < run->plan.linears; i++) {
         const pare_plan_linear *const l = &run->plan.linear[i];
         if (l->block != block || !follows(&run->plan, l, step))
             continue;
+        const pare_site site = run->plan.model.config.arch->linear[l->role].site;
+        const bool mlp = site == PARE_SITE_MLP || site == PARE_SITE_ACTIVATED;
         const pare_mark mark = pare_arena_mark(&run->scratch);
-        const pare_status s = see_curve(run, l, stats_of(run, stats, l), &k->curve[i]);
+        const pare_status s = see_curve(run, l, stats_of(run, stats, l), weight[mlp], &k->curve[i]);
         pare_arena_rewind(&run->scratch, mark);
         if (s != PARE_OK)
             return pare_fail_context(run->cx, s, "%s", l->packed.name);
