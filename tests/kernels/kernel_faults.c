@@ -532,7 +532,7 @@ static void transpose_tail_left(float *dst, size_t ldd, const float *src, size_t
     X(kv_decode, kv_decode_one_byte, "third code of 3 bits wrong")                                 \
     X(kv_mix, kv_mix_last_dropped, "last token dropped")                                           \
     X(gemv_packed, gemv_whole_atoms, "columns behind the last whole atom left out")                \
-    X(gemv_packed, gemv_first_group, "scales of the first group for all")                   \
+    X(gemv_packed, gemv_first_group, "scales of the first group for all")                          \
     X(softmax_f32, softmax_total_kept, "earlier total not shrunk")                                 \
     X(softmax_f32, softmax_tail_counted, "lanes behind the tail counted")                          \
     X(silu_f32, silu_of_minus, "sign of the tail turned")                                          \
