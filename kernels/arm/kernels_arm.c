@@ -50,6 +50,9 @@ static void init_neon(pare_kernels *k)
     k->kv_decode = pare_kv_decode_neon;
     k->kv_mix = pare_kv_mix_neon;
     k->gemv_packed = pare_gemv_packed_neon;
+    k->softmax_f32 = pare_softmax_f32_neon;
+    k->silu_f32 = pare_silu_f32_neon;
+    k->transpose_f32 = pare_transpose_f32_neon;
 }
 
 static void init_dotprod(pare_kernels *k)
