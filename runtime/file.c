@@ -171,6 +171,12 @@ void pare_file_unmap(pare_file *f)
     f->bytes = 0;
 }
 
+void pare_file_read_ahead(const pare_file *f)
+{
+    if (f->data)
+        (void)madvise((void *)f->data, (size_t)f->bytes, MADV_WILLNEED);
+}
+
 void pare_file_forget(const pare_file *f, uint64_t first, uint64_t count)
 {
     if (!f->data || first >= f->bytes)

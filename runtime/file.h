@@ -22,6 +22,9 @@ typedef struct pare_file {
 PARE_CHECKED pare_status pare_file_map(pare_ctx *cx, pare_arena *a, const char *path, pare_file *f);
 void pare_file_unmap(pare_file *f);
 
+/* Tells the system that all of the file will be read soon, from its start. A hint. */
+void pare_file_read_ahead(const pare_file *f);
+
 /* Tells the system that bytes [first, first + count) will not be needed soon. A hint. */
 void pare_file_forget(const pare_file *f, uint64_t first, uint64_t count);
 

@@ -20,6 +20,8 @@ pare_status pare_loaded_open(pare_cli *cli, const char *path, bool exact, pare_l
     pare_ctx *const cx = &cli->cx;
     *out = (pare_loaded){0};
     PARE_TRY(pare_checkpoint_open(cx, &cli->arena, path, &out->checkpoint));
+    for (size_t i = 0; i < out->checkpoint.files; i++)
+        pare_file_read_ahead(&out->checkpoint.file[i]);
     pare_status s = pare_model_load(cx, &cli->arena, &out->checkpoint, &out->model);
     if (s == PARE_OK)
         s = pare_forward_init(cx, &cli->arena, &out->model, out->model.config.context, exact,

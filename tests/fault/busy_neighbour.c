@@ -1,9 +1,9 @@
-/* How much a busy process on one core costs decoding.
+/* How much a busy process on one core costs decoding and prefill.
  *
  *   busy_neighbour MODEL [THREADS]
  *
- * Measures decoding alone, then with a process that does nothing but spin on the first CPU that
- * this process may use, and prints both and their ratio. A measurement, not a test: it needs a
+ * Measures both alone, then with a process that does nothing but spin on the first CPU that this
+ * process may use, and prints the figures and their ratios. A measurement, not a test: it needs a
  * machine that does nothing else. */
 #define _GNU_SOURCE /* CPU affinity */
 #include <errno.h>
@@ -12,13 +12,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "compress/evaluate/evaluate.h"
 #include "formats/checkpoint.h"
 #include "runtime/threads.h"
 
-enum { ROUNDS = 3 };
+enum { SECONDS = 4 };
 
 static pid_t start_neighbour(void)
 {
@@ -38,23 +39,38 @@ static pid_t start_neighbour(void)
         ;
 }
 
-/* Best of a few measurements, tokens a second. */
-static pare_status measure(pare_ctx *cx, const pare_forward *f, double *tok_s)
+/* Tokens a second. */
+typedef struct speeds {
+    double decode, prefill;
+} speeds;
+
+/* Means over a few seconds: the system takes a while to move a thread away from a busy core. */
+static pare_status measure(pare_ctx *cx, const pare_forward *f, speeds *mean)
 {
-    *tok_s = 0;
-    for (size_t i = 0; i < ROUNDS; i++) {
+    double decode = 0, prefill = 0; /* seconds a token */
+    const time_t end = time(NULL) + SECONDS;
+    size_t rounds = 0;
+    for (; rounds == 0 || time(NULL) < end; rounds++) {
         pare_speed_result r;
         PARE_TRY(pare_evaluate_speed(cx, f, &r));
-        *tok_s = r.decode_tok_s > *tok_s ? r.decode_tok_s : *tok_s;
+        decode += 1 / r.decode_tok_s;
+        prefill += 1 / r.prefill_tok_s;
     }
+    *mean = (speeds){(double)rounds / decode, (double)rounds / prefill};
     return PARE_OK;
+}
+
+static void print(const char *what, double alone, double beside)
+{
+    (void)printf("%-8s alone %.1f tokens/s, beside a busy process %.1f, %.2f times slower\n", what,
+                 alone, beside, alone / beside);
 }
 
 static pare_status compare(pare_ctx *cx, pare_arena *a, pare_checkpoint *ck, const char *path)
 {
     pare_model model;
     pare_forward f;
-    double alone, beside = 0;
+    speeds alone, beside = {0, 0};
     PARE_TRY(pare_checkpoint_open(cx, a, path, ck));
     PARE_TRY(pare_model_load(cx, a, ck, &model));
     PARE_TRY(pare_forward_init(cx, a, &model, model.config.context, false, &f));
@@ -66,9 +82,9 @@ static pare_status compare(pare_ctx *cx, pare_arena *a, pare_checkpoint *ck, con
     (void)kill(neighbour, SIGKILL);
     (void)waitpid(neighbour, NULL, 0);
     PARE_TRY(s);
-    (void)printf("busy_neighbour: %zu threads: alone %.1f tokens/s, beside a busy process %.1f, "
-                 "%.2f times slower\n",
-                 pare_threads(cx), alone, beside, alone / beside);
+    (void)printf("%zu threads\n", pare_threads(cx));
+    print("decode", alone.decode, beside.decode);
+    print("prefill", alone.prefill, beside.prefill);
     return PARE_OK;
 }
 

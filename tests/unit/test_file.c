@@ -33,6 +33,7 @@ START_TEST(a_mapped_file_has_its_bytes_and_path)
     ck_assert_str_eq(f.path, dir.file);
     pare_file_forget(&f, 0, 5);
     pare_file_forget(&f, 9, 1);
+    pare_file_read_ahead(&f);
     ck_assert_mem_eq(f.data, "hello", 5);
     pare_file_unmap(&f);
     ck_assert_ptr_null(f.data);
