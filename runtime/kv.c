@@ -135,12 +135,6 @@ static void take_side(taker *t, const pare_config *c, const pare_kv_format *f, b
     s->recent = take(t, planes, kv->slots, d * F16_BYTES);
 }
 
-/* Floats of the keys, or of the values, of one sequence in an F32 cache. */
-static size_t sequence_floats(const pare_config *c, size_t capacity)
-{
-    return c->kv_heads * capacity * c->head_dim;
-}
-
 static void copy_bytes(void *to, size_t t, const void *from, size_t f, size_t bytes)
 {
     if (bytes)
@@ -167,9 +161,9 @@ void pare_kv_copy(const pare_config *c, const pare_kv *from, size_t f, pare_kv *
     assert(from->capacity == to->capacity && from->format.method == to->format.method);
     assert(f < from->sequences && t < to->sequences);
     if (from->format.method == PARE_KV_FLOAT) {
-        const size_t bytes = sequence_floats(c, from->capacity) * sizeof(float);
-        copy_bytes(to->keys, t, from->keys, f, bytes);
-        copy_bytes(to->values, t, from->values, f, bytes);
+        const size_t token = c->kv_heads * c->head_dim * sizeof(float);
+        copy_bytes(to->keys, t, from->keys, f, pare_kv_key_room(from->capacity) * token);
+        copy_bytes(to->values, t, from->values, f, from->capacity * token);
         return;
     }
     copy_side(c, true, from, f, to, t);
