@@ -77,7 +77,7 @@ static size_t place(const pare_arena_block *b, size_t bytes)
     return start <= b->size && bytes <= b->size - start ? start : SIZE_MAX;
 }
 
-void *pare_arena_take(pare_arena *a, size_t count, size_t size)
+void *pare_arena_take_raw(pare_arena *a, size_t count, size_t size)
 {
     size_t bytes;
     if (__builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX / 2) {
@@ -94,7 +94,13 @@ void *pare_arena_take(pare_arena *a, size_t count, size_t size)
     pare_arena_block *const b = a->newest;
     b->used = start + bytes;
     UNPOISON(b->base + start, bytes);
-    return memset(b->base + start, 0, bytes);
+    return b->base + start;
+}
+
+void *pare_arena_take(pare_arena *a, size_t count, size_t size)
+{
+    void *const p = pare_arena_take_raw(a, count, size);
+    return p ? memset(p, 0, count * size) : NULL;
 }
 
 char *pare_arena_text(pare_arena *a, const char *text, size_t len)

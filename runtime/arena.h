@@ -37,6 +37,9 @@ void pare_arena_release(pare_arena *a);
  * the context, when memory ends or count * size overflows; the caller then returns PARE_ENOMEM. */
 PARE_CHECKED void *pare_arena_take(pare_arena *a, size_t count, size_t size);
 
+/* The same, but they hold anything: large scratch that is written before it is read. */
+PARE_CHECKED void *pare_arena_take_raw(pare_arena *a, size_t count, size_t size);
+
 /* Copy of `len` bytes of `text` with a NUL behind; NULL as above. */
 PARE_CHECKED char *pare_arena_text(pare_arena *a, const char *text, size_t len);
 

@@ -245,7 +245,7 @@ pare_status pare__attention(pare_arena *scratch, const pare__kv_batch *b, const 
     split_heads(&a, pare_threads(b->cx));
     a.scale = (float)(1.0 / sqrt((double)c->head_dim));
     a.floats = pare__attention_bytes(c, b->batch) / sizeof(float);
-    a.scratch = pare_arena_take(scratch, pare_threads(b->cx), a.floats * sizeof(float));
+    a.scratch = pare_arena_take_raw(scratch, pare_threads(b->cx), a.floats * sizeof(float));
     if (!a.scratch)
         return PARE_ENOMEM;
     pare_parallel(b->cx, b->batch.sequences * c->kv_heads * a.parts * a.tiles,

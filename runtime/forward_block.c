@@ -94,7 +94,7 @@ static void for_rows(const pass *p, pare_task *task, row_call *r, size_t weight)
 
 static float *take_rows(const pass *p, size_t width)
 {
-    return pare_arena_take(p->scratch, p->rows, width * sizeof(float));
+    return pare_arena_take_raw(p->scratch, p->rows, width * sizeof(float));
 }
 
 /* The input of a linear whose weights were rotated, before anybody sees it. */

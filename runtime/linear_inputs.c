@@ -105,9 +105,9 @@ static pare_status take_planes(pare_arena *scratch, size_t m, size_t k, size_t g
                                pare__planes *planes, pare_x8 *x)
 {
     const size_t groups = (k + group - 1) / group;
-    planes->codes = pare_arena_take(scratch, m, k);
-    planes->scales = pare_arena_take(scratch, m, groups * sizeof *planes->scales);
-    planes->sums = pare_arena_take(scratch, m, groups * sizeof *planes->sums);
+    planes->codes = pare_arena_take_raw(scratch, m, k);
+    planes->scales = pare_arena_take_raw(scratch, m, groups * sizeof *planes->scales);
+    planes->sums = pare_arena_take_raw(scratch, m, groups * sizeof *planes->sums);
     if (!planes->codes || !planes->scales || !planes->sums)
         return PARE_ENOMEM;
     *x = (pare_x8){planes->codes, planes->scales, planes->sums, m, k, group};
