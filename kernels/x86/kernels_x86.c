@@ -18,6 +18,7 @@ static void avx512(pare_kernels *k)
     k->gemm_x8_q4 = pare_gemm_x8_q4_avx512;
     k->gemm_x8_q8 = pare_gemm_x8_q8_avx512;
     k->gemm_x8_t2 = pare_gemm_x8_t2_avx512;
+    k->kv_mix = pare_kv_mix_avx512;
 }
 
 void pare_kernels_init_x86(pare_kernels *k, unsigned cpu)
