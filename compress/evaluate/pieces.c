@@ -3,7 +3,7 @@
 #include <assert.h>
 
 enum { ROWS_MOST = 2048, ROWS_LEAST = 64 };
-static const size_t SCRATCH_BYTES = (size_t)32 << 20, LOGITS_BYTES = (size_t)8 << 20;
+static const size_t SCRATCH_BYTES = (size_t)32 << 20, LOGITS_BYTES = (size_t)16 << 20;
 
 size_t pare__eval_rows(const pare_ctx *cx, const pare_config *c)
 {

@@ -183,7 +183,7 @@ START_TEST(rows_and_logits_shrink_with_the_model)
     ck_assert_uint_eq(pare__eval_rows(&b.h.cx, &c), 64);
     ck_assert_uint_eq(pare__eval_logits(0), 64);
     ck_assert_uint_eq(pare__eval_logits(32000), 64);
-    ck_assert_uint_eq(pare__eval_logits(128256), 16);
+    ck_assert_uint_eq(pare__eval_logits(128256), 32);
     ck_assert_uint_eq(pare__eval_logits(1 << 30), 1);
     tiny_end(&b.h);
 }
