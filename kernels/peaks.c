@@ -46,6 +46,10 @@ void pare_peaks_init(pare_peaks *p, unsigned cpu)
 #if defined(__x86_64__)
     if (cpu & PARE_CPU_AVX2)
         pare_peaks_init_avx2(p);
+    if (cpu & PARE_CPU_AVXVNNI)
+        pare_peaks_init_avxvnni(p);
+    if (cpu & PARE_CPU_AVX512)
+        pare_peaks_init_avx512(p);
 #elif defined(__aarch64__)
     pare_peaks_init_arm(p, cpu);
 #else

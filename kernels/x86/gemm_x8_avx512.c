@@ -1,5 +1,6 @@
 /* The vector of one token holds two groups of 4 consecutive k of 8 rows, 64 bytes as they lie, so
  * that memory is read as one stream; codes of activations come by permutation. */
+#define PARE_VNNI_BITS 512
 #include "kernels/x86/vnni_internal.h"
 
 #ifdef PARE_VNNI

@@ -12,24 +12,11 @@
 #define PARE_KERNELS_X86_GEMM_X8_VNNI_H
 
 #include <assert.h>
-#include <stdbool.h>
 
 #include "kernels/x86/gemm_x8_one_vnni.h"
+#include "kernels/x86/gemm_x8_span_vnni.h"
 
 #ifdef PARE_VNNI
-
-enum {
-    ROWS = 8 * WIDE, /* of a vector */
-#ifdef __AVX512VNNI__
-    MT = 8, /* tokens of a register tile: with VT vectors of rows, 16 of 32 registers */
-#else
-    MT = 6, /* 12 of 16 registers */
-#endif
-    MT_MAX = 8,
-    VT = 2,      /* vectors of rows of a register tile */
-    SPAN = 256,  /* columns that are unpacked at a time */
-    TOKENS = 64, /* that meet them */
-};
 
 /* Zero points of a vector of rows, negative: those of the panel at `at`, or -z for all. */
 PARE_INLINE vec less_zero(const pare_panel *w, size_t at, size_t stride, int z)
@@ -38,16 +25,6 @@ PARE_INLINE vec less_zero(const pare_panel *w, size_t at, size_t stride, int z)
         return V(set1_epi32)(-z);
     return V(sub_epi32)(VS(setzero)(), load_zero_blocks(w->zeros + at, stride));
 }
-
-/* SPAN columns of VT vectors of rows, or as many whole activation groups as fit. */
-typedef struct span {
-    vec w[SPAN / 4][VT];
-    vec less[SPAN / PARE_ATOM_K][VT]; /* by activation group */
-    vecf scale[SPAN / PARE_ATOM_K][VT];
-    size_t begin, end, group; /* columns */
-    size_t b;                 /* first activation group */
-    bool first, last;         /* span of its groups */
-} span;
 
 /* Word l of an atom, from `w` on in a span, in which vectors of the same columns lie side by side.
  */
@@ -91,18 +68,8 @@ PARE_INLINE void unpack_span(span *s, const pare_panel *w, size_t row, size_t bl
     }
 }
 
-/* Of a register tile: sums so far, codes, scales and sums of its tokens at the span. */
-typedef struct tokens {
-    vecf (*acc)[VT];
-    vec (*carry)[VT]; /* of groups that are longer than a span */
-    const int8_t *x;
-    const float *scales;
-    const int32_t *sums;
-    size_t ldx, xgroups;
-} tokens;
-
 /* d += `quads` times 4 columns. */
-PARE_INLINE void add_quads(vec d[MT_MAX][VT], const vec (*w)[VT], const int8_t *x, size_t ldx,
+PARE_INLINE void add_quads(vec d[TILES][VT], const vec (*w)[VT], const int8_t *x, size_t ldx,
                            size_t quads, size_t mt)
 {
     for (size_t q = 0; q < quads; q += 8)
@@ -120,22 +87,14 @@ PARE_INLINE void tile(const span *s, const tokens *p, size_t mt)
     for (size_t k = s->begin, g = 0; k < s->end; k += s->group, g++) {
         const size_t width = s->end - k < s->group ? s->end - k : s->group;
         const size_t quad = (k - s->begin) / 4;
-        vec d[MT_MAX][VT];
+        vec d[TILES][VT];
         for (size_t i = 0; i < mt * VT; i++)
             d[i / VT][i % VT] =
                 s->first ? V(mullo_epi32)(s->less[g][i % VT],
                                           V(set1_epi32)(p->sums[i / VT * p->xgroups + g]))
                          : p->carry[i / VT][i % VT];
         add_quads(d, s->w + quad, p->x + 4 * quad, p->ldx, width / 4, mt);
-        for (size_t i = 0; i < mt * VT; i++) {
-            const size_t t = i / VT, v = i % VT;
-            if (!s->last) {
-                p->carry[t][v] = d[t][v];
-                continue;
-            }
-            const vecf st = V(mul_ps)(s->scale[g][v], V(set1_ps)(p->scales[t * p->xgroups + g]));
-            p->acc[t][v] = V(fmadd_ps)(V(cvtepi32_ps)(d[t][v]), st, p->acc[t][v]);
-        }
+        finish_group(s, g, p, d, mt);
     }
 }
 
@@ -152,29 +111,13 @@ typedef void tile_fn(const span *s, const tokens *p);
 TILE(1) TILE(2) TILE(3) TILE(4) TILE(5) TILE(6) TILE(7) TILE(8)
     // clang-format on
 
-    static tile_fn *const tiles[MT_MAX] = {tile_1, tile_2, tile_3, tile_4,
-                                           tile_5, tile_6, tile_7, tile_8};
-
-/* Columns of the span that begins at `begin`. */
-static void set_span(span *s, const pare_x8 *x, size_t begin)
-{
-    const size_t in_group = begin % x->group;
-    s->begin = begin;
-    s->b = begin / x->group;
-    s->group = x->group;
-    s->first = in_group == 0;
-    size_t width = x->group <= SPAN ? SPAN / x->group * x->group : SPAN;
-    if (x->group > SPAN && x->group - in_group < width)
-        width = x->group - in_group;
-    s->end = x->k - begin < width ? x->k : begin + width;
-    s->last = x->group <= SPAN || s->end == x->k || s->end % x->group == 0;
-}
+    static tile_fn *const tiles[TILES] = {tile_1, tile_2, tile_3, tile_4,
+                                          tile_5, tile_6, tile_7, tile_8};
 
 /* Blocks of eight rows, at most VT * WIDE, by the tokens [t0, t1), at most TOKENS. */
 PARE_INLINE void block(float *y, size_t ldy, const pare_x8 *x, const pare_panel *w, size_t row,
                        size_t blocks, size_t t0, size_t t1, unsigned bits, int z)
 {
-    const size_t xgroups = (x->k + x->group - 1) / x->group;
     vecf acc[TOKENS][VT];
     vec carry[TOKENS][VT];
     span s;
@@ -184,19 +127,12 @@ PARE_INLINE void block(float *y, size_t ldy, const pare_x8 *x, const pare_panel 
         set_span(&s, x, k);
         unpack_span(&s, w, row, blocks, bits, z);
         for (size_t t = t0; t < t1; t += MT) {
-            const tokens p = {acc + (t - t0),
-                              carry + (t - t0),
-                              x->codes + t * x->k + k,
-                              x->scales + t * xgroups + s.b,
-                              x->sums + t * xgroups + s.b,
-                              x->k,
-                              xgroups};
+            tokens p = tokens_at(x, t, s.b, acc + (t - t0), carry + (t - t0));
+            p.x = x->codes + t * x->k + k;
             tiles[t1 - t < MT ? t1 - t - 1 : MT - 1](&s, &p);
         }
     }
-    for (size_t t = t0; t < t1; t++)
-        for (size_t v = 0; v * WIDE < blocks; v++)
-            store_blocks(y + t * ldy + row + v * ROWS, acc[t - t0][v], blocks - v * WIDE);
+    store_tokens(y, ldy, row, blocks, t0, t1, acc);
 }
 
 PARE_INLINE void gemm(float *y, size_t ldy, const pare_x8 *x, const pare_panel *w, unsigned bits,

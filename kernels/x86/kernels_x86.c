@@ -9,6 +9,8 @@ static void avxvnni(pare_kernels *k)
     k->gemm_x8_q4 = pare_gemm_x8_q4_avxvnni;
     k->gemm_x8_q8 = pare_gemm_x8_q8_avxvnni;
     k->gemm_x8_t2 = pare_gemm_x8_t2_avxvnni;
+    k->gemm_x8_s4 = pare_gemm_x8_s4_avxvnni;
+    k->gemm_x8_s8 = pare_gemm_x8_s8_avxvnni;
 }
 
 static void avx512(pare_kernels *k)
@@ -18,6 +20,8 @@ static void avx512(pare_kernels *k)
     k->gemm_x8_q4 = pare_gemm_x8_q4_avx512;
     k->gemm_x8_q8 = pare_gemm_x8_q8_avx512;
     k->gemm_x8_t2 = pare_gemm_x8_t2_avx512;
+    k->gemm_x8_s4 = pare_gemm_x8_s4_avx512;
+    k->gemm_x8_s8 = pare_gemm_x8_s8_avx512;
     k->kv_mix = pare_kv_mix_avx512;
 }
 

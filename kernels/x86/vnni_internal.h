@@ -1,6 +1,6 @@
 /* kernels/x86/vnni_internal.h - names of the AVX-VNNI and AVX-512 kernels, and one spelling of what
  * their vectors of 256 and of 512 bits have in common. Included by files compiled for one of the
- * two, and by the functions that fill the table. */
+ * two, which first define PARE_VNNI_BITS, and by the function that fills the table. */
 #ifndef PARE_KERNELS_X86_VNNI_INTERNAL_H
 #define PARE_KERNELS_X86_VNNI_INTERNAL_H
 
@@ -12,11 +12,12 @@
 PARE_KERNEL_LIST(X)
 #undef X
 
-#if defined(__AVX512VNNI__)
+#if !defined(PARE_VNNI_BITS)
+#elif PARE_VNNI_BITS == 512 && defined(__AVX512VNNI__)
 #define PARE_VNNI(name) pare_##name##_avx512
 #define V(op)           _mm512_##op
 #define VS(op)          _mm512_##op##_si512
-#elif defined(__AVXVNNI__)
+#elif PARE_VNNI_BITS == 256 && defined(__AVXVNNI__)
 #define PARE_VNNI(name) pare_##name##_avxvnni
 #define V(op)           _mm256_##op
 #define VS(op)          _mm256_##op##_si256
@@ -24,7 +25,7 @@ PARE_KERNEL_LIST(X)
 
 #ifdef PARE_VNNI
 
-#ifdef __AVX512VNNI__
+#if PARE_VNNI_BITS == 512
 typedef __m512i vec;
 typedef __m512 vecf;
 enum { WIDE = 2 /* blocks of 8 rows in a vector of 32-bit lanes */ };
@@ -100,6 +101,16 @@ PARE_INLINE vec dot(vec d, vec u, vec x)
     return _mm256_dpbusd_avx_epi32(d, u, x);
 }
 #endif
+
+/* The same 8 bytes everywhere. */
+PARE_INLINE vec broadcast_word(int64_t word)
+{
+#if PARE_VNNI_BITS == 512
+    return _mm512_set1_epi64(word);
+#else
+    return _mm256_set1_epi64x(word);
+#endif
+}
 
 PARE_INLINE vec load_vec(const void *p)
 {
