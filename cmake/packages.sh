@@ -7,6 +7,8 @@ PARE_CHECK_PACKAGES=("${PARE_BUILD_PACKAGES[@]}" check binutils clang-format-14)
 PARE_CHECK_PACKAGES+=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user)
 # for the whole program under a checker
 PARE_CHECK_PACKAGES+=(valgrind libc6-dbg)
+# for kernels of AVX-VNNI and AVX-512 in plain C
+PARE_CHECK_PACKAGES+=(libsimde-dev)
 
 # install_packages NAME...: installs those that are missing, after saying which; asks nothing.
 install_packages() {

@@ -9,8 +9,12 @@
 PARE_KERNEL_LIST(X)
 #undef X
 
-#ifdef __AVX2__
+#if defined(__AVX2__) || defined(PARE_INTRINSICS)
+#ifdef PARE_INTRINSICS
+#include PARE_INTRINSICS /* the same functions for any processor: a test compiles sources with it */
+#else
 #include <immintrin.h>
+#endif
 #include <string.h>
 
 #define PARE_INLINE static inline __attribute__((always_inline))

@@ -1,29 +1,6 @@
-#include "kernels/x86/vnni_internal.h"
+#include "kernels/x86/avx2_internal.h"
 
 #ifdef __x86_64__
-
-static void avxvnni(pare_kernels *k)
-{
-    k->gemm_x8_q2 = pare_gemm_x8_q2_avxvnni;
-    k->gemm_x8_q3 = pare_gemm_x8_q3_avxvnni;
-    k->gemm_x8_q4 = pare_gemm_x8_q4_avxvnni;
-    k->gemm_x8_q8 = pare_gemm_x8_q8_avxvnni;
-    k->gemm_x8_t2 = pare_gemm_x8_t2_avxvnni;
-    k->gemm_x8_s4 = pare_gemm_x8_s4_avxvnni;
-    k->gemm_x8_s8 = pare_gemm_x8_s8_avxvnni;
-}
-
-static void avx512(pare_kernels *k)
-{
-    k->gemm_x8_q2 = pare_gemm_x8_q2_avx512;
-    k->gemm_x8_q3 = pare_gemm_x8_q3_avx512;
-    k->gemm_x8_q4 = pare_gemm_x8_q4_avx512;
-    k->gemm_x8_q8 = pare_gemm_x8_q8_avx512;
-    k->gemm_x8_t2 = pare_gemm_x8_t2_avx512;
-    k->gemm_x8_s4 = pare_gemm_x8_s4_avx512;
-    k->gemm_x8_s8 = pare_gemm_x8_s8_avx512;
-    k->kv_mix = pare_kv_mix_avx512;
-}
 
 void pare_kernels_init_x86(pare_kernels *k, unsigned cpu)
 {
@@ -61,9 +38,9 @@ void pare_kernels_init_x86(pare_kernels *k, unsigned cpu)
     k->silu_f32 = pare_silu_f32_avx2;
     k->transpose_f32 = pare_transpose_f32_avx2;
     if (cpu & PARE_CPU_AVXVNNI)
-        avxvnni(k);
+        pare_kernels_init_avxvnni(k);
     if (cpu & PARE_CPU_AVX512)
-        avx512(k);
+        pare_kernels_init_avx512(k);
 }
 
 #endif

@@ -13,11 +13,11 @@ PARE_KERNEL_LIST(X)
 #undef X
 
 #if !defined(PARE_VNNI_BITS)
-#elif PARE_VNNI_BITS == 512 && defined(__AVX512VNNI__)
+#elif PARE_VNNI_BITS == 512 && (defined(__AVX512VNNI__) || defined(PARE_INTRINSICS))
 #define PARE_VNNI(name) pare_##name##_avx512
 #define V(op)           _mm512_##op
 #define VS(op)          _mm512_##op##_si512
-#elif PARE_VNNI_BITS == 256 && defined(__AVXVNNI__)
+#elif PARE_VNNI_BITS == 256 && (defined(__AVXVNNI__) || defined(PARE_INTRINSICS))
 #define PARE_VNNI(name) pare_##name##_avxvnni
 #define V(op)           _mm256_##op
 #define VS(op)          _mm256_##op##_si256

@@ -144,6 +144,7 @@ static void test_gemm_f32(kt *t, kt_run *run, unsigned bytes, bool bf16)
         for (size_t j = 0; j < 4; j++)
             check_gemm_f32(t, run, bytes, bf16, ms[kt_below(t, 8)], ns[kt_below(t, 11)],
                            size_at(i));
+    check_gemm_f32(t, run, bytes, bf16, 70, 70, 1030); /* more than a cache block of each */
 }
 
 void kt_gemm_f32_f32(kt *t)

@@ -1,0 +1,206 @@
+/* F32 activations with F32, F16 or BF16 weights, many tokens. The eight lanes of an output are half
+ * of a vector: it holds eight columns of two rows, and meets those of a token twice. As with AVX2,
+ * a panel of 2 PAIRS x DEPTH weights is converted into the second-level cache; tiles are of 2 pairs
+ * of rows by 8 tokens. Few tokens are a matter of memory. */
+#define PARE_VNNI_BITS 512
+#include "kernels/x86/vnni_internal.h"
+
+#ifdef PARE_VNNI
+
+enum {
+    TR = 2, /* pairs of rows of a register tile */
+    TT = 8, /* tokens of a register tile */
+    FEW = 4,
+    PAIRS = 32,
+    TOKENS = 64, /* with the panel, 260 KB of stack */
+    DEPTH = 512,
+    STEPS = DEPTH / 8,
+};
+
+typedef enum type { F32, F16, BF16 } type;
+
+/* Columns [8 j, 8 j + 8) of a pair of rows are a vector. */
+typedef __m512 panel[PAIRS / TR][STEPS][TR];
+
+PARE_INLINE size_t type_bytes(type ty)
+{
+    return ty == F32 ? 4 : 2;
+}
+
+PARE_INLINE __m256 load_8(const uint8_t *w, type ty)
+{
+    if (ty == F32)
+        return _mm256_loadu_ps((const float *)(const void *)w);
+    const __m128i h = _mm_loadu_si128((const __m128i *)(const void *)w);
+    if (ty == F16)
+        return _mm256_cvtph_ps(h);
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
+}
+
+/* The first n weights, zeros behind. */
+PARE_INLINE __m256 load_first(const uint8_t *w, size_t n, type ty)
+{
+    if (n >= 8)
+        return load_8(w, ty);
+    uint8_t full[32] = {0};
+    memcpy(full, w, n * type_bytes(ty));
+    return load_8(full, ty);
+}
+
+PARE_INLINE __m512 twice(__m256 v)
+{
+    return _mm512_broadcast_f32x8(v);
+}
+
+/* Columns behind `depth` are zero up to a multiple of 8; rows behind the last are the last again.
+ */
+PARE_INLINE void fill_panel(panel p, const uint8_t *w, size_t row_bytes, size_t rows, size_t depth,
+                            type ty)
+{
+    const size_t tiles = (rows + 2 * TR - 1) / (2 * TR);
+    for (size_t i = 0; i < tiles * TR; i++) {
+        const uint8_t *const one = w + (2 * i < rows ? 2 * i : rows - 1) * row_bytes;
+        const uint8_t *const two = w + (2 * i + 1 < rows ? 2 * i + 1 : rows - 1) * row_bytes;
+        for (size_t j = 0; j < depth; j += 8) {
+            const size_t at = j * type_bytes(ty);
+            p[i / TR][j / 8][i % TR] = _mm512_insertf32x8(
+                twice(load_first(one + at, depth - j, ty)), load_first(two + at, depth - j, ty), 1);
+        }
+    }
+}
+
+/* The last `width` columns, from `begin` on. Other lanes keep their value: adding 0 would turn -0
+ * into +0. */
+static void add_tail(__m512 acc[TR][TT], const __m512 (*w)[TR], const float *const x[TT],
+                     size_t begin, size_t width)
+{
+    const unsigned half = (1u << width) - 1;
+    const __mmask16 mask = (__mmask16)(half << 8 | half);
+    for (size_t t = 0; t < TT; t++) {
+        const __m512 v = twice(_mm256_maskload_ps(x[t] + begin, mask_first(width)));
+        for (size_t r = 0; r < TR; r++)
+            acc[r][t] = _mm512_mask3_fmadd_ps(v, (*w)[r], acc[r][t], mask);
+    }
+}
+
+/* acc[r][t] += over `depth` columns. */
+static void tile(__m512 acc[TR][TT], const __m512 (*w)[TR], const float *const x[TT], size_t depth)
+{
+    __m512 a[TR][TT];
+    for (size_t i = 0; i < TR * TT; i++)
+        a[i / TT][i % TT] = acc[i / TT][i % TT];
+    const float *at[TT];
+    for (size_t t = 0; t < TT; t++)
+        at[t] = x[t];
+    const size_t whole = depth / 8 * 8;
+    for (size_t j = 0; j < whole; j += 8, w++) {
+#pragma GCC unroll 8
+        for (size_t t = 0; t < TT; t++) {
+            const __m512 v = twice(_mm256_loadu_ps(at[t] + j));
+            for (size_t r = 0; r < TR; r++)
+                a[r][t] = _mm512_fmadd_ps(v, (*w)[r], a[r][t]);
+        }
+    }
+    for (size_t i = 0; i < TR * TT; i++)
+        acc[i / TT][i % TT] = a[i / TT][i % TT];
+    if (whole < depth)
+        add_tail(acc, w, x, whole, depth - whole);
+}
+
+/* Columns [k0, k0 + depth) of the tokens from t on; behind the last token, the last again. */
+PARE_INLINE void token_rows(const float *rows[TT], const float *x, size_t ldx, size_t m, size_t t,
+                            size_t k0)
+{
+    for (size_t i = 0; i < TT; i++)
+        rows[i] = x + (t + i < m ? t + i : m - 1) * ldx + k0;
+}
+
+/* Asks for lines of the next tokens; the tiles of a panel together ask for all. */
+PARE_INLINE void prefetch_next(const float *const rows[TT], size_t i)
+{
+    enum { LINE = 16, PER_ROW = DEPTH / LINE, LINES = TT * PER_ROW / (PAIRS / TR) };
+    for (size_t j = i * LINES; j < (i + 1) * LINES; j++)
+        _mm_prefetch((const char *)(rows[j / PER_ROW] + j % PER_ROW * LINE), _MM_HINT_T0);
+}
+
+/* Asks for the weights of the next panel, TT rows of them. */
+PARE_INLINE void prefetch_rows(const uint8_t *w, size_t row_bytes, size_t row, size_t rows,
+                               size_t bytes)
+{
+    for (size_t r = row; r < row + TT && r < rows; r++)
+        for (size_t line = 0; line < bytes; line += 64)
+            _mm_prefetch((const char *)w + r * row_bytes + line, _MM_HINT_T1);
+}
+
+PARE_INLINE float reduce_half(__m512 v, size_t half)
+{
+    return lane_sum(half ? _mm512_extractf32x8_ps(v, 1) : _mm512_castps512_ps256(v));
+}
+
+/* At most 2 PAIRS rows by TOKENS tokens. */
+PARE_INLINE void block(float *y, size_t ldy, const float *x, size_t ldx, const uint8_t *w,
+                       size_t row_bytes, size_t m, size_t n, size_t k, type ty)
+{
+    panel p;
+    __m512 acc[TOKENS / TT][PAIRS / TR][TR][TT];
+    const size_t tiles = (n + 2 * TR - 1) / (2 * TR);
+    memset(acc, 0, (m + TT - 1) / TT * sizeof acc[0]);
+    for (size_t k0 = 0; k0 < k; k0 += DEPTH) {
+        const size_t depth = k - k0 < DEPTH ? k - k0 : DEPTH;
+        fill_panel(p, w + k0 * type_bytes(ty), row_bytes, n, depth, ty);
+        for (size_t t = 0; t < m; t += TT) {
+            const float *rows[TT], *next[TT];
+            token_rows(rows, x, ldx, m, t, k0);
+            token_rows(next, x, ldx, m, t + TT, k0);
+            prefetch_rows(w + (k0 + DEPTH) * type_bytes(ty), row_bytes, t, n,
+                          DEPTH * type_bytes(ty));
+            for (size_t i = 0; i < tiles; i++) {
+                prefetch_next(next, i);
+                tile(acc[t / TT][i], (const __m512(*)[TR])p[i], rows, depth);
+            }
+        }
+    }
+    for (size_t t = 0; t < m; t++)
+        for (size_t r = 0; r < n; r++)
+            y[t * ldy + r] = reduce_half(acc[t / TT][r / (2 * TR)][r / 2 % TR][t % TT], r % 2);
+}
+
+PARE_INLINE void gemm(float *y, size_t ldy, const float *x, size_t ldx, const void *weights,
+                      size_t ldw, size_t m, size_t n, size_t k, type ty)
+{
+    const uint8_t *const w = weights;
+    const size_t row_bytes = ldw * type_bytes(ty), rows = 2 * (size_t)PAIRS;
+    for (size_t r = 0; r < n; r += rows)
+        for (size_t t = 0; t < m; t += TOKENS)
+            block(y + t * ldy + r, ldy, x + t * ldx, ldx, w + r * row_bytes, row_bytes,
+                  m - t < TOKENS ? m - t : TOKENS, n - r < rows ? n - r : rows, k, ty);
+}
+
+void pare_gemm_f32_f32_avx512(float *y, size_t ldy, const float *x, size_t ldx, const float *w,
+                              size_t ldw, size_t m, size_t n, size_t k)
+{
+    if (m <= FEW)
+        pare_gemm_f32_f32_avx2(y, ldy, x, ldx, w, ldw, m, n, k);
+    else
+        gemm(y, ldy, x, ldx, w, ldw, m, n, k, F32);
+}
+
+void pare_gemm_f32_f16_avx512(float *y, size_t ldy, const float *x, size_t ldx, const uint16_t *w,
+                              size_t ldw, size_t m, size_t n, size_t k)
+{
+    if (m <= FEW)
+        pare_gemm_f32_f16_avx2(y, ldy, x, ldx, w, ldw, m, n, k);
+    else
+        gemm(y, ldy, x, ldx, w, ldw, m, n, k, F16);
+}
+
+void pare_gemm_f32_bf16_avx512(float *y, size_t ldy, const float *x, size_t ldx, const uint16_t *w,
+                               size_t ldw, size_t m, size_t n, size_t k)
+{
+    if (m <= FEW)
+        pare_gemm_f32_bf16_avx2(y, ldy, x, ldx, w, ldw, m, n, k);
+    else
+        gemm(y, ldy, x, ldx, w, ldw, m, n, k, BF16);
+}
+
+#endif

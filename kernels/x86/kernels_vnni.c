@@ -1,0 +1,31 @@
+#include "kernels/x86/vnni_internal.h"
+
+#ifdef __x86_64__
+
+void pare_kernels_init_avxvnni(pare_kernels *k)
+{
+    k->gemm_x8_q2 = pare_gemm_x8_q2_avxvnni;
+    k->gemm_x8_q3 = pare_gemm_x8_q3_avxvnni;
+    k->gemm_x8_q4 = pare_gemm_x8_q4_avxvnni;
+    k->gemm_x8_q8 = pare_gemm_x8_q8_avxvnni;
+    k->gemm_x8_t2 = pare_gemm_x8_t2_avxvnni;
+    k->gemm_x8_s4 = pare_gemm_x8_s4_avxvnni;
+    k->gemm_x8_s8 = pare_gemm_x8_s8_avxvnni;
+}
+
+void pare_kernels_init_avx512(pare_kernels *k)
+{
+    k->gemm_f32_f32 = pare_gemm_f32_f32_avx512;
+    k->gemm_f32_f16 = pare_gemm_f32_f16_avx512;
+    k->gemm_f32_bf16 = pare_gemm_f32_bf16_avx512;
+    k->gemm_x8_q2 = pare_gemm_x8_q2_avx512;
+    k->gemm_x8_q3 = pare_gemm_x8_q3_avx512;
+    k->gemm_x8_q4 = pare_gemm_x8_q4_avx512;
+    k->gemm_x8_q8 = pare_gemm_x8_q8_avx512;
+    k->gemm_x8_t2 = pare_gemm_x8_t2_avx512;
+    k->gemm_x8_s4 = pare_gemm_x8_s4_avx512;
+    k->gemm_x8_s8 = pare_gemm_x8_s8_avx512;
+    k->kv_mix = pare_kv_mix_avx512;
+}
+
+#endif

@@ -1,0 +1,52 @@
+/* A processor that has all levels of x86: kernels of AVX-VNNI and AVX-512 are compiled with
+ * emulated.h, those of AVX2 are references. kernels.c is compiled without its own detection. */
+#include "kernels/x86/vnni_internal.h"
+
+unsigned pare_cpu_detect(void)
+{
+    return PARE_CPU_AVX2 | PARE_CPU_AVXVNNI | PARE_CPU_AVX512;
+}
+
+void pare_kernels_init_x86(pare_kernels *k, unsigned cpu)
+{
+    if (cpu & PARE_CPU_AVXVNNI)
+        pare_kernels_init_avxvnni(k);
+    if (cpu & PARE_CPU_AVX512)
+        pare_kernels_init_avx512(k);
+}
+
+/* What the kernels leave to AVX2. */
+void pare_gemm_f32_f32_avx2(float *y, size_t ldy, const float *x, size_t ldx, const float *w,
+                            size_t ldw, size_t m, size_t n, size_t k)
+{
+    pare_gemm_f32_f32_ref(y, ldy, x, ldx, w, ldw, m, n, k);
+}
+
+void pare_gemm_f32_f16_avx2(float *y, size_t ldy, const float *x, size_t ldx, const uint16_t *w,
+                            size_t ldw, size_t m, size_t n, size_t k)
+{
+    pare_gemm_f32_f16_ref(y, ldy, x, ldx, w, ldw, m, n, k);
+}
+
+void pare_gemm_f32_bf16_avx2(float *y, size_t ldy, const float *x, size_t ldx, const uint16_t *w,
+                             size_t ldw, size_t m, size_t n, size_t k)
+{
+    pare_gemm_f32_bf16_ref(y, ldy, x, ldx, w, ldw, m, n, k);
+}
+
+void pare_gemm_x8_s4_avx2(float *y, size_t ldy, const pare_x8 *x, const pare_panel *w)
+{
+    pare_gemm_x8_s4_ref(y, ldy, x, w);
+}
+
+void pare_gemm_x8_s8_avx2(float *y, size_t ldy, const pare_x8 *x, const pare_panel *w)
+{
+    pare_gemm_x8_s8_ref(y, ldy, x, w);
+}
+
+/* Not emulated. */
+void pare_kv_mix_avx512(float *y, size_t ldy, const float *p, size_t ldp, const float *v,
+                        size_t ldv, size_t m, size_t n, size_t d)
+{
+    pare_kv_mix_ref(y, ldy, p, ldp, v, ldv, m, n, d);
+}

@@ -1,0 +1,131 @@
+/* tests/kernels/emulated.h - the instructions of AVX2, AVX-VNNI and AVX-512 in plain C: those of
+ * SIMD Everywhere, and what its version 0.7.4 lacks, rounds twice or reads too much for. Sources of
+ * kernels are compiled with it in place of <immintrin.h>, so that any machine can run them. */
+#ifndef PARE_TESTS_EMULATED_H
+#define PARE_TESTS_EMULATED_H
+
+#define SIMDE_NO_NATIVE
+#define SIMDE_ENABLE_NATIVE_ALIASES
+#include <simde/x86/avx2.h>
+#include <simde/x86/avx512.h>
+#include <simde/x86/f16c.h>
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+typedef uint8_t __mmask8;
+typedef uint16_t __mmask16;
+
+/* name(a, ...): a new value for each of `count` elements v[i] of type T of a. */
+#define EMULATE(type, name, count, T, params, value)                                               \
+    static inline type name params                                                                 \
+    {                                                                                              \
+        T v[count];                                                                                \
+        memcpy(v, &a, sizeof v);                                                                   \
+        for (int i = 0; i < (count); i++)                                                          \
+            v[i] = (T)(value);                                                                     \
+        memcpy(&a, v, sizeof v);                                                                   \
+        return a;                                                                                  \
+    }
+
+static inline float emulated_float(const void *vector, int i)
+{
+    float f;
+    memcpy(&f, (const char *)vector + 4 * i, sizeof f);
+    return f;
+}
+
+static inline int32_t emulated_int(const void *vector, int i)
+{
+    int32_t n;
+    memcpy(&n, (const char *)vector + 4 * i, sizeof n);
+    return n;
+}
+
+static inline int64_t emulated_long(const void *vector, int i)
+{
+    int64_t n;
+    memcpy(&n, (const char *)vector + 8 * i, sizeof n);
+    return n;
+}
+
+#undef _mm256_fmadd_ps
+#undef _mm256_maskload_ps
+#undef _mm512_fmadd_ps
+
+EMULATE(__m256, _mm256_fmadd_ps, 8, float, (__m256 a, __m256 b, __m256 c),
+        fmaf(v[i], emulated_float(&b, i), emulated_float(&c, i)))
+EMULATE(__m512, _mm512_fmadd_ps, 16, float, (__m512 a, __m512 b, __m512 c),
+        fmaf(v[i], emulated_float(&b, i), emulated_float(&c, i)))
+EMULATE(__m512, _mm512_mask3_fmadd_ps, 16, float, (__m512 a, __m512 b, __m512 c, __mmask16 m),
+        m >> i & 1 ? fmaf(v[i], emulated_float(&b, i), emulated_float(&c, i))
+                   : emulated_float(&c, i))
+EMULATE(__m512i, _mm512_srai_epi32, 16, int32_t, (__m512i a, unsigned n), v[i] >> n)
+EMULATE(__m512i, _mm512_srav_epi32, 16, int32_t, (__m512i a, __m512i n),
+        v[i] >> emulated_int(&n, i))
+EMULATE(__m512i, _mm512_shuffle_epi32, 16, int32_t, (__m512i a, int order),
+        emulated_int(&a, i / 4 * 4 + (order >> i % 4 * 2 & 3)))
+EMULATE(__m512i, _mm512_permutex_epi64, 8, int64_t, (__m512i a, int order),
+        emulated_long(&a, i / 4 * 4 + (order >> i % 4 * 2 & 3)))
+
+static inline __m512 _mm512_cvtepi32_ps(__m512i a)
+{
+    float v[16];
+    for (int i = 0; i < 16; i++)
+        v[i] = (float)emulated_int(&a, i);
+    return simde_mm512_loadu_ps(v);
+}
+
+static inline __m512i _mm512_cvtepu8_epi32(__m128i a)
+{
+    uint8_t byte[16];
+    int32_t v[16];
+    memcpy(byte, &a, sizeof byte);
+    for (int i = 0; i < 16; i++)
+        v[i] = byte[i];
+    return simde_mm512_loadu_si512(v);
+}
+
+static inline __m512 _mm512_cvtph_ps(__m256i a)
+{
+    float v[16];
+    const __m256 low = simde_mm256_cvtph_ps(simde_mm256_castsi256_si128(a));
+    const __m256 high = simde_mm256_cvtph_ps(simde_mm256_extracti128_si256(a, 1));
+    memcpy(v, &low, sizeof low);
+    memcpy(v + 8, &high, sizeof high);
+    return simde_mm512_loadu_ps(v);
+}
+
+static inline __m256 _mm512_extractf32x8_ps(__m512 a, int half)
+{
+    float v[16];
+    memcpy(v, &a, sizeof v);
+    return simde_mm256_loadu_ps(v + 8 * half);
+}
+
+/* Elements that are not asked for are not read. */
+static inline __m256 _mm256_maskload_ps(const float *p, __m256i mask)
+{
+    float v[8] = {0};
+    for (int i = 0; i < 8; i++)
+        if (emulated_int(&mask, i) < 0)
+            v[i] = p[i];
+    return simde_mm256_loadu_ps(v);
+}
+
+static inline __m512i _mm512_maskz_loadu_epi64(__mmask8 m, const void *p)
+{
+    int64_t v[8] = {0};
+    for (int i = 0; i < 8; i++)
+        if (m >> i & 1)
+            v[i] = emulated_long(p, i);
+    return simde_mm512_loadu_si512(v);
+}
+
+static inline __m256i _mm256_dpbusd_avx_epi32(__m256i d, __m256i u, __m256i x)
+{
+    return simde_mm256_dpbusd_epi32(d, u, x);
+}
+
+#endif
