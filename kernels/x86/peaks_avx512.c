@@ -23,7 +23,11 @@ static uint64_t read_bytes(const void *p, size_t bytes)
         }
     for (size_t j = 1; j < 4; j++)
         sum[0] = _mm512_add_epi64(sum[0], sum[j]);
-    return (uint64_t)_mm512_reduce_add_epi64(sum[0]);
+    uint64_t lane[8], all = 0;
+    _mm512_storeu_si512(lane, sum[0]);
+    for (size_t j = 0; j < 8; j++)
+        all += lane[j];
+    return all;
 }
 
 static float fma_f32(size_t steps)
