@@ -57,7 +57,7 @@ static pare_status read_lengths(pare_cli *cli, const pare_args *args, size_t con
     }
     PARE_TRY(pare_args_count(&cli->cx, args, "prompt", 1, UINT32_MAX, &prompt));
     PARE_TRY(pare_args_count(&cli->cx, args, "output", 2, UINT32_MAX, &output));
-    if (prompt + output - 1 > context)
+    if (output < 2 || prompt + output - 1 > context) /* a context of 1 cuts the usual output to 1 */
         return pare_fail(&cli->cx, PARE_EUSAGE,
                          "a prompt of %llu and an output of %llu tokens do not fit the context of "
                          "%zu tokens; see --prompt and --output",

@@ -212,6 +212,10 @@ START_TEST(data_that_do_not_fit_the_models_are_a_mistake_of_the_user)
     check_fails("eval " TINY "/model --tokens " TINY "/tokens.i32 --baseline " TINY
                 "/shorter --window 32",
                 2, "its context is 16 tokens");
+    tiny_model one = tiny_model_default();
+    one.context = 1;
+    ck_assert(tiny_model_write(&one, TINY "/one"));
+    check_fails("bench model " TINY "/one --quick", 2, "do not fit the context of 1 tokens");
     check_fails("eval " TINY "/model --text " TINY "/r.yaml", 4, "tokenizer.json");
     check_fails("compress " TINY "/r.yaml", 2, "--restart");
     ck_assert_int_eq(call("plan " TINY "/r.yaml", OUT)->code, 0);
