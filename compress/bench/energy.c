@@ -51,6 +51,18 @@ static int open_in(const char *directory, const char *name, const char *file)
     return open(path, O_RDONLY | O_CLOEXEC);
 }
 
+/* That of the whole platform has the name of a package, and would count packages twice. */
+static bool is_platform(const char *directory, const char *name)
+{
+    static const char platform[] = "psys";
+    char text[sizeof platform] = "";
+    const int fd = open_in(directory, name, "name");
+    const ssize_t n = fd < 0 ? 0 : pread(fd, text, sizeof text - 1, 0);
+    if (fd >= 0)
+        (void)close(fd);
+    return n > 0 && strcmp(text, platform) == 0;
+}
+
 /* Adds the counter of one package; false with errno when it cannot be read. */
 static bool add_package(pare_energy *e, const char *directory, const char *name)
 {
@@ -84,7 +96,8 @@ bool pare_energy_open(pare_energy *e, const char *directory, char *note, size_t 
     }
     bool readable = true;
     for (const struct dirent *entry; readable && (entry = readdir(d)) != NULL;)
-        if (is_package(entry->d_name) && e->count < PARE_ENERGY_MAX)
+        if (is_package(entry->d_name) && !is_platform(directory, entry->d_name) &&
+            e->count < PARE_ENERGY_MAX)
             readable = add_package(e, directory, entry->d_name);
     const int reason = errno;
     (void)closedir(d);

@@ -340,8 +340,8 @@ static void put_counter(folder *d, const char *package, const char *file, const 
 static void remove_counter(folder *d, const char *package)
 {
     char path[128];
-    static const char *const file[] = {"energy_uj", "max_energy_range_uj"};
-    for (size_t i = 0; i < 2; i++) {
+    static const char *const file[] = {"energy_uj", "max_energy_range_uj", "name"};
+    for (size_t i = 0; i < sizeof file / sizeof *file; i++) {
         (void)snprintf(path, sizeof path, "%s/%s/%s", d->path, package, file[i]);
         (void)unlink(path);
     }
@@ -362,6 +362,9 @@ START_TEST(energy_is_that_of_all_packages_and_counters_wrap)
     put_counter(&d, "intel-rapl:1", "energy_uj", "5000000\n");
     put_counter(&d, "intel-rapl:0:0", "energy_uj", "7\n"); /* part of package 0 */
     put_counter(&d, "intel-rapl-mmio:0", "energy_uj", "7\n");
+    put_counter(&d, "intel-rapl:0", "name", "package-0\n");
+    put_counter(&d, "intel-rapl:2", "name", "psys\n"); /* all there is, packages included */
+    put_counter(&d, "intel-rapl:2", "energy_uj", "7\n");
     ck_assert_msg(pare_energy_open(&e, d.path, note, sizeof note), "%s", note);
     ck_assert_uint_eq(e.count, 2);
     ck_assert_double_eq(pare_energy_read(&e), 0);
@@ -390,7 +393,7 @@ START_TEST(energy_is_that_of_all_packages_and_counters_wrap)
     ck_assert(r.energy && r.row[1].prefill.joules == 0 && r.row[1].decode.joules == 0);
     end(&t);
     static const char *const all[] = {"intel-rapl:0", "intel-rapl:1", "intel-rapl:0:0",
-                                      "intel-rapl-mmio:0"};
+                                      "intel-rapl:2", "intel-rapl-mmio:0"};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         remove_counter(&d, all[i]);
     folder_remove(&d);
