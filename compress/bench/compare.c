@@ -8,7 +8,7 @@
 #include "formats/json.h"
 #include "runtime/file.h"
 
-enum { FILE_MAX = 16 * 1024 * 1024, ROWS_MAX = 4096, KEY_MAX = 192 };
+enum { FILE_MAX = 16 * 1024 * 1024, ROWS_MAX = 4096, KEY_MAX = 192, TEXT_MAX = 96 };
 
 typedef struct item {
     const char *key, *metric;
@@ -58,16 +58,18 @@ static pare_status add_item(result *r, size_t row, const pare_json *v, const cha
     return PARE_OK;
 }
 
-/* A text or a whole number of a row; what has neither is "-". */
+/* A text or a whole number of a row; what has neither is "-". Of a long text, such as the path of a
+ * model, the end: that is where paths differ. */
 static void append(char key[KEY_MAX], const pare_json *v, const char *before, const char *name)
 {
     size_t len = 0;
     const size_t used = strlen(key);
-    const char *const text = pare_json_text(pare_json_get(v, name), &len);
+    const char *text = pare_json_text(pare_json_get(v, name), &len);
     const int64_t number = pare_json_integer(pare_json_get(v, name), -1);
+    for (; len > TEXT_MAX || (len && (*text & 0xc0) == 0x80); len--) /* not into a character */
+        text++;
     if (text)
-        (void)snprintf(key + used, KEY_MAX - used, "%s%.*s", before, len < 96 ? (int)len : 96,
-                       text);
+        (void)snprintf(key + used, KEY_MAX - used, "%s%.*s", before, (int)len, text);
     else if (number >= 0)
         (void)snprintf(key + used, KEY_MAX - used, "%s%lld", before, (long long)number);
     else

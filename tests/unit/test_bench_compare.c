@@ -114,6 +114,29 @@ START_TEST(both_times_of_a_model_and_that_of_gptq_are_compared)
 }
 END_TEST
 
+/* Paths are told apart by their ends, and a name is not cut inside of a character. */
+START_TEST(models_far_down_in_one_folder_are_different_rows)
+{
+    enum { DEPTH = 30 };
+    char path[4 * DEPTH + 1] = "", text[1 << 11];
+    for (size_t i = 0; i < DEPTH; i++)
+        memcpy(path + 4 * i, "/a\303\251", 5);
+    size_t used = 0;
+    for (size_t i = 0; i < 2; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used,
+                                 "%s{\"model\": \"%s/m%zu\", \"ttft_ms\": 1, \"tpot_ms\": 1}",
+                                 i ? ", " : "{\"kind\": \"model\", \"limits\": {}, \"rows\": [",
+                                 path, i);
+    (void)snprintf(text + used, sizeof text - used, "]}");
+    begin();
+    ck_assert_msg(compare(text, text, 0) == PARE_OK, "%s", t.cx.what);
+    ck_assert_uint_eq(t.c.changes, 4);
+    ck_assert_int_eq(strncmp(t.c.change[3].key, "/a\303\251/a", 6), 0);
+    ck_assert_ptr_nonnull(strstr(t.c.change[3].key, "/a\303\251/m1 - g- kv - batch - -+- t-"));
+    folder_end(&t.d, &t.arena);
+}
+END_TEST
+
 START_TEST(another_machine_is_named_in_a_warning)
 {
     begin();
@@ -323,6 +346,7 @@ int main(void)
     tcase_set_timeout(c, 240);
     tcase_add_test(c, rows_are_matched_by_what_they_measure_and_judged_by_the_tolerance);
     tcase_add_test(c, both_times_of_a_model_and_that_of_gptq_are_compared);
+    tcase_add_test(c, models_far_down_in_one_folder_are_different_rows);
     tcase_add_test(c, another_machine_is_named_in_a_warning);
     tcase_add_test(c, what_is_no_result_of_the_bench_is_refused);
     tcase_add_test(c, no_failed_allocation_leaks_or_crashes);
