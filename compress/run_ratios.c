@@ -101,20 +101,6 @@ static pare_status try_ratio(pare_run *run, const pare_plan_linear *l, const par
                       : pass->prune(run->cx, step->value, &linear, &run->scratch);
 }
 
-/* Sum of squares of what a linear gives, [n, k] with h of its inputs; in the unit of h. */
-static pare_status energy(pare_run *run, const float *weights, const float *h, size_t n, size_t k,
-                          double *out)
-{
-    const pare_mark mark = pare_arena_mark(&run->scratch);
-    float *const none = PARE_NEW(&run->scratch, float, n *k);
-    if (!none)
-        return PARE_ENOMEM;
-    memset(none, 0, n * k * sizeof *none);
-    *out = pare_gptq_error(run->cx, weights, none, h, n, k);
-    pare_arena_rewind(&run->scratch, mark);
-    return PARE_OK;
-}
-
 /* Sum of squares of the stream that enters the block. */
 static pare_status stream_energy(pare_run *run, double *out)
 {
@@ -152,8 +138,8 @@ static pare_status half_weights(const look *k, size_t block, const pare_stats *s
     for (size_t i = 0; i < 2; i++) {
         const float *const h = stats->site[c->arch->linear[last[i]].site].h;
         const size_t width = i ? c->intermediate : c->heads * c->head_dim;
-        double added;
-        PARE_TRY(energy(run, run->current.weight[last[i]], h, c->hidden, width, &added));
+        const double added =
+            pare_gptq_error(run->cx, run->current.weight[last[i]], NULL, h, c->hidden, width);
         weight[i] = stream > 0 ? added / stream * (double)(c->blocks - block) : 0;
     }
     return PARE_OK;
@@ -166,10 +152,9 @@ static pare_status see_curve(pare_run *run, const pare_plan_linear *l, const par
     const size_t n = l->packed.n, k = l->packed.k;
     const float *const whole = run->current.weight[l->role];
     float *const w = PARE_NEW(&run->scratch, float, n *k);
-    double all;
     if (!w)
         return PARE_ENOMEM;
-    PARE_TRY(energy(run, whole, stats->h, n, k, &all));
+    const double all = pare_gptq_error(run->cx, whole, NULL, stats->h, n, k);
     const double spread = pare_plan_ratios(&run->plan, l->prune_step).spread;
     for (size_t p = 0; p < PARE_RATIO_POINTS; p++) {
         PARE_TRY(try_ratio(run, l, stats, pare_ratio_point(p, l->sparsity.ratio, spread), w));

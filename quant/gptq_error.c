@@ -25,13 +25,16 @@ typedef struct band {
     float d[ROWS * SIDE], p[ROWS * SIDE], square[SIDE * SIDE];
 } band;
 
+static float difference(const error_job *job, size_t at)
+{
+    return job->q ? job->w[at] - job->q[at] : job->w[at];
+}
+
 static void load_difference(const error_job *job, band *b)
 {
     for (size_t r = 0; r < b->rows; r++)
-        for (size_t c = 0; c < b->side; c++) {
-            const size_t at = (b->row + r) * job->k + b->j + c;
-            b->d[r * SIDE + c] = job->w[at] - job->q[at];
-        }
+        for (size_t c = 0; c < b->side; c++)
+            b->d[r * SIDE + c] = difference(job, (b->row + r) * job->k + b->j + c);
 }
 
 static const float *diagonal_square(const error_job *job, band *b)
@@ -53,10 +56,9 @@ static double square_sum(const error_job *job, band *b, size_t l)
     pare_gemm_sub(b->p, SIDE, b->d, SIDE, h, diagonal ? SIDE : job->k, b->rows, cols, b->side);
     double sum = 0;
     for (size_t r = 0; r < b->rows; r++)
-        for (size_t c = 0; c < cols; c++) {
-            const size_t at = (b->row + r) * job->k + l + c;
-            sum -= (double)b->p[r * SIDE + c] * (double)(job->w[at] - job->q[at]);
-        }
+        for (size_t c = 0; c < cols; c++)
+            sum -=
+                (double)b->p[r * SIDE + c] * (double)difference(job, (b->row + r) * job->k + l + c);
     return sum;
 }
 

@@ -308,6 +308,9 @@ START_TEST(error_is_the_trace_of_its_definition)
                 h[i * k + j] = NAN;
         const double got = pare_gptq_error(&cx, w, q, h, n, k);
         ck_assert_double_le(fabs(got - want), 1e-6 * want);
+        memset(q, 0, n * k * sizeof *q);
+        ck_assert_double_eq(pare_gptq_error(&cx, w, NULL, h, n, k),
+                            pare_gptq_error(&cx, w, q, h, n, k));
     }
 }
 END_TEST
