@@ -74,11 +74,11 @@
  *                relative error below 4e-7. A NaN stays one.
  *
  *   softmax_f32  the next block of a row, n at least 1: m = max(*max, x[0], ..., x[n - 1]) (a NaN
- *                is never largest); x[i] = e((x[i] - m) * scale); returns c = *max == m ? 1 :
- * e((*max
- *                - m) * scale), by which what was gathered before shrinks: *total = fma(*total, c,
- * sum of x) in double, the sum itself in F32 in the lanes of gemm_f32; *max = m. Before the first
- *                block *max is -infinity and *total 0. 1 / *total makes the weights sum to 1.
+ *                is never largest); x[i] = e((x[i] - m) * scale); returns c, by which what was
+ *                gathered before shrinks: 1 when *max == m, else e((*max - m) * scale);
+ *                *total = fma(*total, c, sum of x) in double, the sum itself in F32 in the lanes
+ *                of gemm_f32; *max = m. Before the first block *max is -infinity and *total 0.
+ *                1 / *total makes the weights sum to 1.
  *   silu_f32     y[i] = y[i] / (1 + e(-y[i])) * up[i].
  *
  *   transpose_f32  dst[j, i] = src[i, j],  src [m, n]. */

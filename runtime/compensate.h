@@ -12,11 +12,12 @@
  *
  * What goes is what has the least w_j^2 / U_jj^2, or |w_j| cost_j: in each group of N:M when its
  * first column is reached, on the weights as they stand (blocks become a multiple of M columns,
- * down to M); unstructured for each block [c0, c1) of all rows when it begins, floor(ratio n c1) -
- * floor(ratio n c0) of its entries (by row: of each row, n = 1), so that the total is
- * pare_sparsity_kept. Source  Frantar et al., ICLR 2023, Algorithm 1; Frantar and Alistarh, ICML
- * 2023, Algorithm 1, whose program takes one weight more of each block; Zhao et al., MLSys 2024,
- * section 4.1. */
+ * down to M); unstructured for each block [c0, c1) of all rows when it begins,
+ * floor(ratio n c1) - floor(ratio n c0) of its entries (by row: of each row, n = 1), so that the
+ * total is pare_sparsity_kept.
+ *
+ * Source  Frantar et al., ICLR 2023, Algorithm 1; Frantar and Alistarh, ICML 2023, Algorithm 1,
+ * whose program takes one weight more of each block; Zhao et al., MLSys 2024, section 4.1. */
 #ifndef PARE_RUNTIME_COMPENSATE_H
 #define PARE_RUNTIME_COMPENSATE_H
 
