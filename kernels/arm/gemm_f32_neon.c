@@ -4,8 +4,8 @@
  *
  *   few tokens   weights are read once from memory, several rows at a time
  *   many tokens  a panel of ROWS x DEPTH weights is converted into the second-level cache and meets
- *                TOKENS tokens in tiles of 3 x 4, whose accumulators fill 24 of 32 registers and
- * are parked between the steps over k */
+ *                TOKENS tokens in tiles of 3 x 4, whose accumulators fill 24 of 32 registers; they
+ *                are parked between the steps over k */
 #include "kernels/arm/neon_internal.h"
 
 #ifdef __aarch64__

@@ -76,6 +76,20 @@ PARE_INLINE void unpack_atom(__m256i v[8], const uint8_t *atom, unsigned bits)
         v[l] = _mm256_or_si256(v[l], _mm256_and_si256(bit, four));
     }
 }
+
+/* Four vectors of 8 words (word g: row g) become rows of four words: out[i] holds row i in its low
+ * half and row i + 4 in its high half. */
+PARE_INLINE void transpose_words(__m256i out[4], const __m256i v[4])
+{
+    const __m256i ab0 = _mm256_unpacklo_epi32(v[0], v[1]);
+    const __m256i ab1 = _mm256_unpackhi_epi32(v[0], v[1]);
+    const __m256i cd0 = _mm256_unpacklo_epi32(v[2], v[3]);
+    const __m256i cd1 = _mm256_unpackhi_epi32(v[2], v[3]);
+    out[0] = _mm256_unpacklo_epi64(ab0, cd0);
+    out[1] = _mm256_unpackhi_epi64(ab0, cd0);
+    out[2] = _mm256_unpacklo_epi64(ab1, cd1);
+    out[3] = _mm256_unpackhi_epi64(ab1, cd1);
+}
 #endif
 
 #endif

@@ -21,20 +21,6 @@ typedef struct row_values {
     const uint8_t *salient; /* of signs: of the 32 columns of the atom, or NULL */
 } row_values;
 
-/* Four vectors of 8 words (word g: row g) become rows of four words: out[i] holds row i in its low
- * half and row i + 4 in its high half. */
-PARE_INLINE void transpose_words(__m256i out[4], const __m256i v[4])
-{
-    const __m256i ab0 = _mm256_unpacklo_epi32(v[0], v[1]);
-    const __m256i ab1 = _mm256_unpackhi_epi32(v[0], v[1]);
-    const __m256i cd0 = _mm256_unpacklo_epi32(v[2], v[3]);
-    const __m256i cd1 = _mm256_unpackhi_epi32(v[2], v[3]);
-    out[0] = _mm256_unpacklo_epi64(ab0, cd0);
-    out[1] = _mm256_unpackhi_epi64(ab0, cd0);
-    out[2] = _mm256_unpacklo_epi64(ab1, cd1);
-    out[3] = _mm256_unpackhi_epi64(ab1, cd1);
-}
-
 /* The two halves of 16 columns of an atom, as unsigned bytes by rows. */
 PARE_INLINE void atom_halves(__m256i half[2][4], const uint8_t *atom, unsigned bits)
 {

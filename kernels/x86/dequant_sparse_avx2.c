@@ -14,12 +14,8 @@ enum { INDICES = 64 /* bytes of an atom's */, HALF = 32 /* columns of half an at
 /* Rows of 16 bytes out of four vectors of 4 places of 8 rows. */
 PARE_INLINE void rows_of(__m128i row[8], const __m256i v[4])
 {
-    const __m256i ab0 = _mm256_unpacklo_epi32(v[0], v[1]);
-    const __m256i ab1 = _mm256_unpackhi_epi32(v[0], v[1]);
-    const __m256i cd0 = _mm256_unpacklo_epi32(v[2], v[3]);
-    const __m256i cd1 = _mm256_unpackhi_epi32(v[2], v[3]);
-    const __m256i out[4] = {_mm256_unpacklo_epi64(ab0, cd0), _mm256_unpackhi_epi64(ab0, cd0),
-                            _mm256_unpacklo_epi64(ab1, cd1), _mm256_unpackhi_epi64(ab1, cd1)};
+    __m256i out[4];
+    transpose_words(out, v);
     for (size_t r = 0; r < 4; r++) {
         row[r] = _mm256_castsi256_si128(out[r]);
         row[r + 4] = _mm256_extracti128_si256(out[r], 1);

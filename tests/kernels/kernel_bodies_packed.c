@@ -35,11 +35,11 @@ static pare_panel make_panel(kt *t, size_t n, size_t k, size_t group, unsigned b
 {
     const size_t bytes = n / 8 * (k / 32) * pare_atom_bytes(bits), planes = n * groups_of(k, group);
     uint8_t *const codes = kt_input(t, bytes, 1), *const zeros = kt_input(t, planes, 1);
-    const size_t kind = kt_below(t, 5), zero_kind = kt_below(t, 4);
+    const size_t kind = kt_below(t, 6), zero_kind = kt_below(t, 4);
     if (kind < 2)
         memset(codes, kind ? 0xff : 0x00, bytes);
-    if (kind == 2 && bits == 8)
-        memset(codes, 0x80, bytes);
+    if ((kind == 2 || kind == 3) && bits == 8)
+        memset(codes, kind == 2 ? 0x80 : 0x7f, bytes);
     for (size_t i = 0; i < planes; i++) {
         const unsigned top = (1u << bits) - 1;
         zeros[i] = (uint8_t)(zero_kind == 0 ? 0 : zero_kind == 1 ? top : zeros[i] & top);
@@ -89,6 +89,33 @@ static void check_gemm_x8(kt *t, kt_run *run, unsigned bits, size_t m, size_t n,
     kt_check(t, &all, run);
 }
 
+/* The largest sums there are, in the longest activation group: the largest codes less nothing, or
+ * nothing less the largest zero point. */
+static void check_largest(kt *t, kt_run *run, unsigned bits, size_t m, int8_t code, bool top)
+{
+    const size_t k = PARE_X8_GROUP_MAX, n = PARE_ATOM_N;
+    kt_case c = {.m = m, .n = n, .k = k, .group = k, .bits = bits, .ldy = n};
+    c.x8 = make_x8(t, m, k, k);
+    c.panel = make_panel(t, n, k, k, bits);
+    int8_t *const x = t->input[0];
+    int32_t *const sums = t->input[1];
+    float *const scales = t->input[2];
+    uint8_t *const codes = t->input[3], *const zeros = t->input[4];
+    uint16_t *const weight_scales = t->input[5];
+    memset(x, code, m * k);
+    for (size_t i = 0; i < m; i++) {
+        sums[i] = code * (int32_t)k;
+        scales[i] = 1.0f;
+    }
+    memset(codes, bits == 8 ? (top ? 0x7f : 0x80) : top ? 0xff : 0x00, n * k * bits / 8);
+    memset(zeros, top ? 0 : (1 << bits) - 1, n);
+    for (size_t r = 0; r < n; r++)
+        weight_scales[r] = 0x3c00;
+    c.panel.zeros = zeros;
+    c.out_bytes = m * n * sizeof(float);
+    kt_check(t, &c, run);
+}
+
 static void test_gemm_x8(kt *t, kt_run *run, unsigned bits)
 {
     if (t->bench) {
@@ -101,8 +128,12 @@ static void test_gemm_x8(kt *t, kt_run *run, unsigned bits)
         const size_t group = last == 5 ? k : 32 * (1 + last);
         check_gemm_x8(t, run, bits, 1 + kt_below(t, 9), 8 * (1 + kt_below(t, 5)), k, group);
     }
-    for (size_t i = 0; i < 6; i++) /* one scale per row, the largest sums there are */
-        check_gemm_x8(t, run, bits, 5, 8, 65536, 65536);
+    for (size_t i = 0; i < 4; i++) /* one scale per row */
+        check_gemm_x8(t, run, bits, 1 + 2 * i, 8, 65536, 65536);
+    for (size_t i = 0; i < 8; i++)
+        check_largest(t, run, bits, i & 1 ? 3 : 1, i & 2 ? 127 : -127, i & 4);
+    for (size_t i = 0; i < 6; i++) /* more tokens than meet unpacked weights */
+        check_gemm_x8(t, run, bits, 70, 40, 544, 544);
     check_gemm_x8(t, run, bits, 20, 1032, 64, 64); /* more rows than a cache block of narrow ones */
 }
 

@@ -475,6 +475,14 @@ static float softmax_tail_counted(float *x, size_t n, float scale, float *max, d
     return shrink;
 }
 
+/* As if a NaN were clamped to the least exponent. */
+static float softmax_nan_lost(float *x, size_t n, float scale, float *max, double *total)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] = isnan(x[i]) ? -0x1p+100f : x[i];
+    return pare_softmax_f32_ref(x, n, scale, max, total);
+}
+
 static void silu_of_minus(float *y, const float *up, size_t n)
 {
     pare_silu_f32_ref(y, up, n);
@@ -535,6 +543,7 @@ static void transpose_tail_left(float *dst, size_t ldd, const float *src, size_t
     X(gemv_packed, gemv_first_group, "scales of the first group for all")                          \
     X(softmax_f32, softmax_total_kept, "earlier total not shrunk")                                 \
     X(softmax_f32, softmax_tail_counted, "lanes behind the tail counted")                          \
+    X(softmax_f32, softmax_nan_lost, "a NaN becomes a number")                                     \
     X(silu_f32, silu_of_minus, "sign of the tail turned")                                          \
     X(transpose_f32, transpose_tail_left, "last row of a tail left")
 
