@@ -36,6 +36,10 @@ static pare_status read_batches(pare_cli *cli, const pare_args *args, pare_bench
         if (*at < '0' || *at > '9' || errno != 0 || v < 1 || v > PARE_BENCH_BATCH_MAX ||
             (*end != ',' && *end != '\0'))
             break;
+        for (size_t i = 0; i < o->batches; i++)
+            if (o->batch[i] == v)
+                return pare_fail(&cli->cx, PARE_EUSAGE,
+                                 "--batch \"%.64s\": %llu stands there twice", text, v);
         o->batch[o->batches++] = (size_t)v;
         if (*end == '\0')
             return PARE_OK;
@@ -93,6 +97,10 @@ static pare_status read_subject(pare_cli *cli, const pare_args *args, subject *s
                                : "bench: MODEL is missing; give one, or --shape 1b");
     if (!shape && (weights || pare_args_given(args, "group")))
         return pare_fail(cx, PARE_EUSAGE, "bench: --weights and --group are for a --shape");
+    if (shape && against && !pare_args_given(args, "group") &&
+        strcmp(weights ? weights : "int4", against) == 0)
+        return pare_fail(cx, PARE_EUSAGE, "bench: --against %s: these are the weights already",
+                         against);
     s->count = against ? 2 : 1;
     s->spec[0] = (pare_bench_spec){shape, weights ? weights : "int4", 0};
     s->spec[1] = (pare_bench_spec){shape, against, 0};

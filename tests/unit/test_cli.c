@@ -258,6 +258,8 @@ static const struct {
     {"compress /nowhere.yaml", 2, "no such recipe"},
     {"plan /nowhere.yaml", 2, "no such recipe"},
     {"compress x.yaml --device cuda", 2, "CPU only"},
+    {"bench model --shape tiny --batch 1,2,1", 2, "1 stands there twice"},
+    {"bench model --shape tiny --against int4", 2, "these are the weights already"},
     {"compress x.yaml --device tpu", 2, "expected cpu"},
     {"plan '" PARE_SOURCE_DIR "/recipes/demo/w4-gptq.yaml' --ram-limit 8Gigs", 2, "such as 8GiB"},
     {"plan '" PARE_SOURCE_DIR "/recipes/demo/w4-gptq.yaml' --set passes.0.gptq.bts=3", 2,
