@@ -533,7 +533,9 @@ size_t pare_block_backward_bytes(const pare_ctx *cx, const pare_config *c, pare_
     const size_t width = 6 * c->hidden + 4 * q_width + 6 * kv_width + 5 * c->intermediate;
     const size_t places = 24 * (size_t)PARE_ALIGN * 4;
     size_t rows, kept, scores;
-    if (__builtin_mul_overflow(batch.sequences, batch.length, &rows) ||
+    /* Keys lie in whole blocks: all rows are counted as if they did. */
+    if (__builtin_add_overflow(batch.length, PARE_KV_BLOCK - 1, &rows) ||
+        __builtin_mul_overflow(batch.sequences, rows / PARE_KV_BLOCK * PARE_KV_BLOCK, &rows) ||
         __builtin_mul_overflow(rows, width * sizeof(float), &kept) ||
         __builtin_mul_overflow(pare_threads(cx) * 2 * TILE_QUERIES * sizeof(float), batch.length,
                                &scores) ||
