@@ -315,7 +315,7 @@ START_TEST(mistakes_about_a_model_say_what_to_do)
         {"bench model --shape tiny --against f61", 2, "unknown weights \"f61\"; did you mean f16?"},
         {"bench model --shape tiny --batch 1,,2", 2, "whole numbers from 1 to 64, such as 1,8"},
         {"bench model --shape tiny --batch 65", 2, "whole numbers from 1 to 64, such as 1,8"},
-        {"bench model --shape tiny --batch 1,1,1,1,1,1,1,1,1", 2, "up to 8 whole numbers"},
+        {"bench model --shape tiny --batch 1,2,3,4,5,6,7,8,9", 2, "up to 8 whole numbers"},
         {"bench model --shape tiny --output 1", 2, "whole number from 2"},
         {"bench model --shape tiny --prompt 1024", 2, "do not fit the context of 1024 tokens"},
         {"bench model --shape tiny --kv kvquant", 2, "levels are found at calibration"},
