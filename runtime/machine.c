@@ -1,6 +1,7 @@
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "runtime/machine.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <sched.h>
@@ -202,4 +203,25 @@ void pare_machine_read(const char *root, pare_machine *m)
     m->threads = m->cpus;
     if (m->quota > 0 && ceil(m->quota) < (double)m->cpus)
         m->threads = (size_t)ceil(m->quota);
+}
+
+uint64_t pare_machine_number(const char *path, const char *key)
+{
+    char line[256];
+    uint64_t value = UINT64_MAX;
+    FILE *const f = fopen(path, "r");
+    while (f && fgets(line, sizeof line, f)) {
+        if (strncmp(line, key, strlen(key)) != 0)
+            continue;
+        const char *const digits = line + strlen(key) + strspn(line + strlen(key), " \t");
+        char *end;
+        errno = 0;
+        const unsigned long long number = strtoull(digits, &end, 10);
+        if (errno == 0 && end != digits)
+            value = number;
+        break;
+    }
+    if (f)
+        (void)fclose(f);
+    return value;
 }

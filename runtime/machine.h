@@ -8,6 +8,7 @@
 #define PARE_RUNTIME_MACHINE_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 typedef struct pare_machine {
     size_t cpus;    /* of the affinity mask, at least 1 */
@@ -24,5 +25,9 @@ void pare_machine_read(const char *root, pare_machine *m);
 /* CPUs' worth of time in the text of cpu.max, "QUOTA PERIOD" in microseconds; 0: no limit, which is
  * also what a text without two positive numbers means. */
 double pare_machine_quota(const char *text);
+
+/* The number behind the line start `key` ("": the first line) in a system file. UINT64_MAX: no such
+ * file or line, or a word such as "max". */
+uint64_t pare_machine_number(const char *path, const char *key);
 
 #endif

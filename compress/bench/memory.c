@@ -1,38 +1,12 @@
 /* Memory that this process can still have. */
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "compress/bench/bench_model.h"
 #include "compress/report/units.h"
-
-enum { TEXT_MAX = 8192 };
-
-/* The number behind the line start `key` in a small system file; UINT64_MAX when there is none. */
-static uint64_t system_number(const char *path, const char *key)
-{
-    char text[TEXT_MAX];
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    const ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
-    if (fd >= 0)
-        (void)close(fd);
-    text[n > 0 ? n : 0] = '\0';
-    for (const char *line = text; line && *line; line = strchr(line, '\n')) {
-        line += *line == '\n';
-        if (strncmp(line, key, strlen(key)) != 0)
-            continue;
-        char *end = NULL;
-        errno = 0;
-        const char *const digits = line + strlen(key) + strspn(line + strlen(key), " ");
-        const unsigned long long value = strtoull(digits, &end, 10);
-        return errno == 0 && end != digits ? value : UINT64_MAX; /* "max": no limit */
-    }
-    return UINT64_MAX;
-}
+#include "runtime/machine.h"
 
 static void lower(uint64_t *free, const char **by, uint64_t bytes, const char *what)
 {
@@ -45,8 +19,8 @@ static void lower(uint64_t *free, const char **by, uint64_t bytes, const char *w
 /* What a container leaves; cached files in its use can be dropped. */
 static uint64_t container(const char *limit, const char *use, const char *stat, const char *cached)
 {
-    const uint64_t most = system_number(limit, ""), used = system_number(use, "");
-    const uint64_t file = system_number(stat, cached);
+    const uint64_t most = pare_machine_number(limit, ""), used = pare_machine_number(use, "");
+    const uint64_t file = pare_machine_number(stat, cached);
     if (most == UINT64_MAX || used == UINT64_MAX)
         return UINT64_MAX;
     const uint64_t held = file != UINT64_MAX && file < used ? used - file : used;
@@ -65,7 +39,7 @@ pare_status pare_bench_memory(pare_ctx *cx, uint64_t bytes, const char *what)
 {
     uint64_t free = UINT64_MAX;
     const char *by = "";
-    const uint64_t memory = system_number("/proc/meminfo", "MemAvailable:");
+    const uint64_t memory = pare_machine_number("/proc/meminfo", "MemAvailable:");
     if (memory < UINT64_MAX / 1024)
         lower(&free, &by, memory * 1024, "available on this machine");
     lower(&free, &by,

@@ -26,18 +26,11 @@ static uint64_t limit_of(int resource)
                                                                        : UNLIMITED;
 }
 
-/* The number behind `key` in a small system file; 0 when it is not there. */
-static uint64_t system_number(const char *path, const char *key)
+/* 0 when it is not known. */
+static uint64_t known(const char *path, const char *key)
 {
-    FILE *const f = fopen(path, "r");
-    char line[256];
-    uint64_t value = 0;
-    while (f && value == 0 && fgets(line, sizeof line, f))
-        if (strncmp(line, key, strlen(key)) == 0)
-            value = strtoull(line + strlen(key), NULL, 10); /* 0 for a word such as "max" */
-    if (f)
-        (void)fclose(f);
-    return value;
+    const uint64_t value = pare_machine_number(path, key);
+    return value == UINT64_MAX ? 0 : value;
 }
 
 static findings examine(const pare_ctx *cx)
@@ -49,9 +42,9 @@ static findings examine(const pare_ctx *cx)
         .cpu = pare_cpu_name(cx->cpu),
         .blas = pare_blas_name(),
         .machine = machine,
-        .memory = system_number("/proc/meminfo", "MemTotal:") * 1024,
-        .memory_available = system_number("/proc/meminfo", "MemAvailable:") * 1024,
-        .cgroup_limit = system_number("/sys/fs/cgroup/memory.max", ""),
+        .memory = known("/proc/meminfo", "MemTotal:") * 1024,
+        .memory_available = known("/proc/meminfo", "MemAvailable:") * 1024,
+        .cgroup_limit = known("/sys/fs/cgroup/memory.max", ""),
         .limit_address = limit_of(RLIMIT_AS),
         .limit_data = limit_of(RLIMIT_DATA),
         .limit_file = limit_of(RLIMIT_FSIZE),

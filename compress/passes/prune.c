@@ -70,8 +70,8 @@ pare_status pare_prune_check_ratios(pare_ctx *cx, const double *value, const par
     if (s->ratio - r.spread <= 0 || s->ratio + r.spread >= 1)
         return pare_fail(cx, PARE_EINVAL,
                          "ratios: %s takes sparsity %g - spread %g to sparsity + spread, and that "
-                         "must lie between 0 and 1; lower spread",
-                         rule, s->ratio, r.spread);
+                         "must lie between 0 and 1; lower spread (%g unless given)",
+                         rule, s->ratio, r.spread, PARE_PRUNE_SPREAD_USUAL);
     return PARE_OK;
 }
 

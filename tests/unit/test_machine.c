@@ -198,6 +198,22 @@ START_TEST(nodes_count_where_a_cpu_of_the_mask_lies)
 }
 END_TEST
 
+START_TEST(a_number_stands_behind_the_start_of_its_line)
+{
+    static const char name[] = "pare-machine-number";
+    FILE *const f = fopen(name, "w");
+    ck_assert(f && fputs("max\nTotal:    24 kB\nfile 7\nhuge 99999999999999999999\n", f) >= 0);
+    ck_assert_int_eq(fclose(f), 0);
+    ck_assert_uint_eq(pare_machine_number(name, "Total:"), 24);
+    ck_assert_uint_eq(pare_machine_number(name, "file"), 7);
+    ck_assert_uint_eq(pare_machine_number(name, ""), UINT64_MAX);
+    ck_assert_uint_eq(pare_machine_number(name, "otal"), UINT64_MAX);
+    ck_assert_uint_eq(pare_machine_number(name, "huge"), UINT64_MAX);
+    ck_assert_uint_eq(pare_machine_number("pare-no-such-file", ""), UINT64_MAX);
+    ck_assert_int_eq(remove(name), 0);
+}
+END_TEST
+
 START_TEST(this_system_can_be_read)
 {
     pare_machine m;
@@ -218,6 +234,7 @@ int main(void)
     tcase_add_test(c, part_of_a_cpu_is_one_thread);
     tcase_add_loop_test(c, nodes_count_where_a_cpu_of_the_mask_lies, 0,
                         sizeof node_cases / sizeof *node_cases);
+    tcase_add_test(c, a_number_stands_behind_the_start_of_its_line);
     tcase_add_test(c, this_system_can_be_read);
     suite_add_tcase(s, c);
     return unit_main(s);
