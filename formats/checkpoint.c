@@ -6,11 +6,8 @@
 #include <string.h>
 
 #include "formats/checkpoint_internal.h"
-#include "formats/safetensors.h"
 
 static const char config_name[] = "config.json";
-static const char single_name[] = "model.safetensors";
-static const char index_name[] = "model.safetensors.index.json";
 static const char packed_index_name[] = "packed.index.json";
 
 enum { CONFIG_MAX = 4 * 1024 * 1024, INDEX_MAX = 100 * 1000 * 1000 };
@@ -50,7 +47,7 @@ static bool says_packed(const pare_json *config)
 
 /* Maps the files named, in their order, and reads their headers. */
 static pare_status open_files(pare_checkpoint *ck, pare_arena *a, const char *const *name,
-                              size_t count, pare_safetensors *header)
+                              size_t count, const pare__container *kind, pare__shard *shard)
 {
     ck->file = PARE_NEW(a, pare_file, count);
     if (!ck->file)
@@ -61,8 +58,7 @@ static pare_status open_files(pare_checkpoint *ck, pare_arena *a, const char *co
         if (!path)
             return PARE_ENOMEM;
         PARE_TRY(pare_file_map(ck->cx, a, path, f));
-        const pare_status s =
-            pare_safetensors_parse(ck->cx, a, path, f->data, f->bytes, &header[ck->files]);
+        const pare_status s = kind->read(ck, a, f, &shard[ck->files]);
         if (s != PARE_OK) {
             pare_file_unmap(f);
             return s;
@@ -82,11 +78,11 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const placed *)a)->tensor.name, ((const placed *)b)->tensor.name);
 }
 
-static pare_status collect(pare_checkpoint *ck, pare_arena *a, const pare_safetensors *header)
+static pare_status collect(pare_checkpoint *ck, pare_arena *a, const pare__shard *shard)
 {
     size_t count = 0;
     for (size_t i = 0; i < ck->files; i++)
-        count += header[i].tensors;
+        count += shard[i].tensors;
     ck->tensor = PARE_NEW(a, pare_tensor, count);
     ck->tensor_file = PARE_NEW(a, uint32_t, count);
     pare_arena scratch;
@@ -98,8 +94,8 @@ static pare_status collect(pare_checkpoint *ck, pare_arena *a, const pare_safete
     }
     size_t at = 0;
     for (size_t i = 0; i < ck->files; i++) {
-        for (size_t j = 0; j < header[i].tensors; j++)
-            all[at++] = (placed){header[i].tensor[j], (uint32_t)i};
+        for (size_t j = 0; j < shard[i].tensors; j++)
+            all[at++] = (placed){shard[i].tensor[j], (uint32_t)i};
     }
     if (count > 1)
         qsort(all, count, sizeof *all, by_name);
@@ -113,11 +109,12 @@ done:
     return s;
 }
 
-static pare_status open_single(pare_checkpoint *ck, pare_arena *a, const char *name)
+static pare_status open_single(pare_checkpoint *ck, pare_arena *a, const char *name,
+                               const pare__container *kind)
 {
-    pare_safetensors header = {0};
-    PARE_TRY(open_files(ck, a, &name, 1, &header));
-    return collect(ck, a, &header);
+    pare__shard shard = {0};
+    PARE_TRY(open_files(ck, a, &name, 1, kind, &shard));
+    return collect(ck, a, &shard);
 }
 
 /* Missing files are named before any is opened, with one of the tensors that would be missing. */
@@ -147,10 +144,9 @@ static int by_text(const void *a, const void *b)
 
 /* A shard that lies there but is named nowhere: the index is of another download or another run. */
 static pare_status check_strangers(pare_checkpoint *ck, const char *index_path,
-                                   const pare__index *index)
+                                   const pare__index *index, const pare__container *kind)
 {
-    const char *const pattern =
-        ck->packed ? "packed-[0-9]*-of-[0-9]*.safetensors" : "model-[0-9]*-of-[0-9]*.safetensors";
+    const char *const pattern = ck->packed ? "packed-[0-9]*-of-[0-9]*.safetensors" : kind->shards;
     DIR *const d = opendir(ck->directory);
     if (!d)
         return pare_file_fail(ck->cx, ck->directory, "list");
@@ -182,28 +178,43 @@ static pare_status check_total(pare_checkpoint *ck, const char *index_path,
 }
 
 static pare_status open_shards(pare_checkpoint *ck, pare_arena *a, const char *index_path,
-                               const pare__index *index)
+                               const pare__index *index, const pare__container *kind)
 {
-    pare_safetensors *const header = PARE_NEW(a, pare_safetensors, index->files);
     pare__shard *const shard = PARE_NEW(a, pare__shard, index->files);
-    if (!header || !shard)
+    if (!shard)
         return PARE_ENOMEM;
-    PARE_TRY(open_files(ck, a, index->file, index->files, header));
-    for (size_t i = 0; i < index->files; i++)
-        shard[i] = (pare__shard){header[i].tensor, header[i].tensors};
+    PARE_TRY(open_files(ck, a, index->file, index->files, kind, shard));
     PARE_TRY(pare__index_check(ck->cx, index_path, index, shard));
-    return collect(ck, a, header);
+    return collect(ck, a, shard);
 }
 
-static pare_status open_indexed(pare_checkpoint *ck, pare_arena *a, const char *index_path)
+static pare_status open_indexed(pare_checkpoint *ck, pare_arena *a, const char *index_path,
+                                const pare__container *kind)
 {
     PARE_TRY(read_json(ck, index_path, INDEX_MAX, &ck->index));
     pare__index index;
-    PARE_TRY(pare__index_parse(ck->cx, a, index_path, ck->index, &index));
+    PARE_TRY(pare__index_parse(ck->cx, a, index_path, ck->index, kind->ending[0], &index));
     PARE_TRY(check_present(ck, a, index_path, &index));
-    PARE_TRY(check_strangers(ck, index_path, &index));
-    PARE_TRY(open_shards(ck, a, index_path, &index));
+    PARE_TRY(check_strangers(ck, index_path, &index, kind));
+    PARE_TRY(open_shards(ck, a, index_path, &index, kind));
     return check_total(ck, index_path, &index);
+}
+
+/* One file, or an index and its files, of the given kind; *found tells whether there is either. */
+static pare_status open_kind(pare_checkpoint *ck, pare_arena *a, const pare__container *kind,
+                             bool *found)
+{
+    char *const single = pare_path_join(a, ck->directory, kind->single);
+    char *const index = kind->index ? pare_path_join(a, ck->directory, kind->index) : NULL;
+    if (!single || (kind->index && !index))
+        return PARE_ENOMEM;
+    *found = true;
+    if (pare_path_is_file(single))
+        return open_single(ck, a, kind->single, kind);
+    if (index && pare_path_is_file(index))
+        return open_indexed(ck, a, index, kind);
+    *found = false;
+    return PARE_OK;
 }
 
 static pare_status open_directory(pare_checkpoint *ck, pare_arena *a)
@@ -211,49 +222,58 @@ static pare_status open_directory(pare_checkpoint *ck, pare_arena *a)
     PARE_TRY(read_config(ck, a, true));
     ck->packed = says_packed(ck->config);
     char *const packed_index = pare_path_join(a, ck->directory, packed_index_name);
-    char *const index = pare_path_join(a, ck->directory, index_name);
-    char *const single = pare_path_join(a, ck->directory, single_name);
-    if (!packed_index || !index || !single)
+    if (!packed_index)
         return PARE_ENOMEM;
     if (ck->packed) {
         if (!pare_path_is_file(packed_index))
             return pare_fail(ck->cx, PARE_EFORMAT,
                              "%s: missing, but config.json says that this is a packed model",
                              packed_index);
-        return open_indexed(ck, a, packed_index);
+        return open_indexed(ck, a, packed_index, pare__container_at(0));
     }
-    if (pare_path_is_file(single))
-        return open_single(ck, a, single_name);
-    if (pare_path_is_file(index))
-        return open_indexed(ck, a, index);
+    const pare__container *kind;
+    bool found = false;
+    for (size_t i = 0; !found && (kind = pare__container_at(i)) != NULL; i++) {
+        if (kind->single)
+            PARE_TRY(open_kind(ck, a, kind, &found));
+    }
+    if (found)
+        return PARE_OK;
     if (pare_path_is_file(packed_index))
         return pare_fail(ck->cx, PARE_EFORMAT,
                          "%s: there, but config.json has no quantization_config of pare",
                          packed_index);
-    return pare_fail(ck->cx, PARE_ENOTFOUND, "%s: neither %s nor %s is there", ck->path,
-                     single_name, index_name);
+    return pare_fail(ck->cx, PARE_ENOTFOUND,
+                     "%s: no weights: neither model.safetensors nor model.safetensors.index.json "
+                     "is there, nor any other kind of file that can be read",
+                     ck->path);
 }
 
-static pare_status open_path(pare_checkpoint *ck, pare_arena *a)
+static pare_status open_file(pare_checkpoint *ck, pare_arena *a)
 {
-    if (pare_path_is_directory(ck->path)) {
-        ck->directory = ck->path;
-        return open_directory(ck, a);
-    }
-    if (!pare_path_is_file(ck->path)) { /* opening it says why not */
-        pare_file f;
-        PARE_TRY(pare_file_map(ck->cx, a, ck->path, &f));
-        pare_file_unmap(&f);
-    }
-    if (fnmatch("*.safetensors", ck->path, 0) != 0)
-        return pare_fail(ck->cx, PARE_ENOTSUP, "%s: neither a directory nor a .safetensors file",
+    pare_file f; /* opening it says why not */
+    PARE_TRY(pare_file_map(ck->cx, a, ck->path, &f));
+    const pare__container *const kind = pare__container_of(&f);
+    pare_file_unmap(&f);
+    if (!kind)
+        return pare_fail(ck->cx, PARE_ENOTSUP,
+                         "%s: neither a directory nor a file of a known kind, by its name or by "
+                         "its first bytes",
                          ck->path);
     ck->directory = pare_path_directory(a, ck->path);
     if (!ck->directory)
         return PARE_ENOMEM;
     PARE_TRY(read_config(ck, a, false));
     const char *const slash = strrchr(ck->path, '/');
-    return open_single(ck, a, slash ? slash + 1 : ck->path);
+    return open_single(ck, a, slash ? slash + 1 : ck->path, kind);
+}
+
+static pare_status open_path(pare_checkpoint *ck, pare_arena *a)
+{
+    if (!pare_path_is_directory(ck->path))
+        return open_file(ck, a);
+    ck->directory = ck->path;
+    return open_directory(ck, a);
 }
 
 pare_status pare_checkpoint_open(pare_ctx *cx, pare_arena *a, const char *path, pare_checkpoint *ck)

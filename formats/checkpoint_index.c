@@ -12,7 +12,7 @@ static bool ends_with(const char *text, const char *end)
 }
 
 static pare_status check_file_name(pare_ctx *cx, const char *name, const char *tensor,
-                                   const char *file)
+                                   const char *file, const char *ending)
 {
     if (!file)
         return pare_fail(cx, PARE_EFORMAT, "%s: the file of tensor %s is not a text", name, tensor);
@@ -20,9 +20,9 @@ static pare_status check_file_name(pare_ctx *cx, const char *name, const char *t
         return pare_fail(cx, PARE_EFORMAT,
                          "%s: tensor %s: %s is not the plain name of a file in the same directory",
                          name, tensor, file);
-    if (strlen(file) > NAME_MAX || !ends_with(file, ".safetensors"))
-        return pare_fail(cx, PARE_EFORMAT, "%s: tensor %s: %.64s is not a .safetensors file", name,
-                         tensor, file);
+    if (strlen(file) > NAME_MAX || !ends_with(file, ending))
+        return pare_fail(cx, PARE_EFORMAT, "%s: tensor %s: %.64s is not a %s file", name, tensor,
+                         file, ending);
     return PARE_OK;
 }
 
@@ -56,7 +56,7 @@ static uint32_t file_number(const pare__index *index, const char *file)
 }
 
 static pare_status read_map(pare_ctx *cx, pare_arena *a, const char *name, const pare_json *map,
-                            pare__index *out)
+                            const char *ending, pare__index *out)
 {
     out->tensors = out->files = pare_json_count(map);
     out->placed = PARE_NEW(a, pare__placed, out->tensors);
@@ -68,7 +68,7 @@ static pare_status read_map(pare_ctx *cx, pare_arena *a, const char *name, const
     size_t i = 0;
     for (pare_json_iter it = {0}; pare_json_next(map, &it, &tensor, &value); i++) {
         out->file[i] = pare_json_text(value, NULL);
-        PARE_TRY(check_file_name(cx, name, tensor, out->file[i]));
+        PARE_TRY(check_file_name(cx, name, tensor, out->file[i], ending));
     }
     unique_files(out);
     i = 0;
@@ -101,7 +101,7 @@ static pare_status read_total_size(pare_ctx *cx, const char *name, const pare_js
 }
 
 pare_status pare__index_parse(pare_ctx *cx, pare_arena *a, const char *name, const pare_json *json,
-                              pare__index *out)
+                              const char *ending, pare__index *out)
 {
     *out = (pare__index){.total_size = -1};
     if (pare_json_type_of(json) != PARE_JSON_OBJECT)
@@ -115,7 +115,7 @@ pare_status pare__index_parse(pare_ctx *cx, pare_arena *a, const char *name, con
         return pare_fail(cx, PARE_EFORMAT, "%s: weight_map is missing or not an object", name);
     if (pare_json_count(map) == 0)
         return pare_fail(cx, PARE_EFORMAT, "%s: weight_map is empty", name);
-    return read_map(cx, a, name, map, out);
+    return read_map(cx, a, name, map, ending, out);
 }
 
 static const pare__placed *find_placed(const pare__index *index, const char *tensor)

@@ -1,7 +1,9 @@
-/* formats/checkpoint_internal.h - the index of a sharded checkpoint, without any file. */
+/* formats/checkpoint_internal.h - kinds of files that hold tensors, and the index of a sharded
+ * checkpoint, without any file. */
 #ifndef PARE_FORMATS_CHECKPOINT_INTERNAL_H
 #define PARE_FORMATS_CHECKPOINT_INTERNAL_H
 
+#include "formats/checkpoint.h"
 #include "formats/json.h"
 #include "runtime/tensor.h"
 
@@ -27,15 +29,39 @@ typedef struct pare__shard {
 } pare__shard;
 
 /* Reads {"metadata": {...}, "weight_map": {tensor: file}}. A file is a plain name that ends in
- * .safetensors: an index must not lead out of its directory. `name` stands in messages.
- * PARE_EFORMAT, PARE_ENOMEM. */
+ * `ending` (".safetensors"): an index must not lead out of its directory. `name` stands in
+ * messages. PARE_EFORMAT, PARE_ENOMEM. */
 PARE_CHECKED pare_status pare__index_parse(pare_ctx *cx, pare_arena *a, const char *name,
-                                           const pare_json *json, pare__index *out);
+                                           const pare_json *json, const char *ending,
+                                           pare__index *out);
 
 /* Index and headers name the same tensors in the same files, and no tensor lies in two of them.
  *   shard  [index->files] in the order of index->file
  * PARE_EFORMAT with tensor and files, PARE_ENOMEM. */
 PARE_CHECKED pare_status pare__index_check(pare_ctx *cx, const char *name, const pare__index *index,
                                            const pare__shard *shard);
+
+enum { PARE__ENDINGS = 3 };
+
+/* A kind of file that holds tensors: how it is recognized, and how it is read. */
+typedef struct pare__container {
+    const char *name;                  /* as messages and reports call it */
+    const char *ending[PARE__ENDINGS]; /* of a file of this kind; NULL behind the last */
+    const char *single;                /* name of the one file of a directory */
+    const char *index, *shards; /* its index when there are several, and their pattern; or NULL */
+    /* Whether a file begins like this, for one whose name says nothing. */
+    bool (*knows)(const unsigned char *bytes, uint64_t len);
+    /* Reads one mapped file: its tensors sorted by name, in the arena, as views of the file or of
+     * ck->scratch. PARE_EFORMAT or PARE_ENOTSUP with file, tensor and numbers, PARE_ENOMEM, and
+     * what the scratch says. */
+    pare_status (*read)(pare_checkpoint *ck, pare_arena *a, const pare_file *file,
+                        pare__shard *out);
+} pare__container;
+
+/* The containers, in the order in which a directory is searched for them; NULL behind the last. */
+const pare__container *pare__container_at(size_t i);
+
+/* The container of a file by the end of its name, else by its first bytes; NULL: none of them. */
+const pare__container *pare__container_of(const pare_file *file);
 
 #endif

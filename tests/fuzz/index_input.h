@@ -58,7 +58,7 @@ static inline pare_status index_input_run(pare_ctx *cx, pare_arena *a, const voi
     pare__shard *shard = NULL;
     pare_status s = pare_json_parse(cx, "index", text, json_len, INDEX_INPUT_CAP, &json);
     if (s == PARE_OK)
-        s = pare__index_parse(cx, a, "index", json, &index);
+        s = pare__index_parse(cx, a, "index", json, ".safetensors", &index);
     if (s == PARE_OK && !(shard = PARE_NEW(a, pare__shard, index.files)))
         s = PARE_ENOMEM;
     if (s == PARE_OK && nul)

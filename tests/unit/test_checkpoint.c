@@ -86,11 +86,11 @@ START_TEST(what_is_no_checkpoint_is_refused)
 {
     pare_model model;
     ck_assert_int_eq(load("/nonexistent/model", &model), PARE_ENOTFOUND);
-    folder_put_text(&dir, "model.gguf", "GGUF");
+    folder_put_text(&dir, "model.onnx", "\x08\x07");
     ck_assert_int_eq(load(dir.file, &model), PARE_ENOTSUP);
-    ck_assert_ptr_nonnull(strstr(cx.what, "neither a directory nor a .safetensors file"));
+    ck_assert_ptr_nonnull(strstr(cx.what, "neither a directory nor a file of a known kind"));
     folder_put_text(&dir, "config.json", "{}");
-    refuses(PARE_ENOTFOUND, "neither model.safetensors nor model.safetensors.index.json is there");
+    refuses(PARE_ENOTFOUND, "neither model.safetensors nor model.safetensors.index.json ");
     folder_put_text(&dir, "packed.index.json", "{}");
     refuses(PARE_EFORMAT, "config.json has no quantization_config of pare");
     folder_put_text(&dir, "config.json", "{\"quantization_config\": {\"quant_method\": \"pare\"}}");
