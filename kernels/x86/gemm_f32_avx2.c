@@ -16,8 +16,9 @@ enum {
     ROWS = 66,
     TOKENS = 64, /* with the panel, 200 KB of stack */
     DEPTH = 256,
-    LINES = 8,    /* rows read at once for few tokens */
-    AHEAD = 1024, /* bytes of prefetch distance for few tokens */
+    LINES = 4,        /* rows read at once for few tokens */
+    LINE = 64,        /* bytes of a line of the caches */
+    AHEAD = 8 * 1024, /* bytes of prefetch distance for few tokens, at least */
 };
 
 typedef enum type { F32, F16, BF16 } type;
@@ -51,44 +52,62 @@ PARE_INLINE __m256 fma_tail(__m256 x, __m256 w, __m256 acc, __m256i mask)
     return _mm256_blendv_ps(acc, _mm256_fmadd_ps(x, w, acc), _mm256_castsi256_ps(mask));
 }
 
-/* y[r] for `lines` rows and one token. */
-PARE_INLINE void rows_dot(float *y, const float *x, const uint8_t *w, size_t row_bytes, size_t k,
-                          size_t lines, type ty)
+/* acc[r][t] += eight columns from j on. */
+PARE_INLINE void add_8(__m256 acc[LINES][TT], const float *x, size_t ldx, const uint8_t *w,
+                       size_t row_bytes, size_t j, size_t lines, size_t tokens, type ty)
 {
-    const size_t size = type_bytes(ty), whole = k / 8 * 8;
-    __m256 acc[LINES];
-    for (size_t r = 0; r < lines; r++)
-        acc[r] = _mm256_setzero_ps();
-    for (size_t j = 0; j < whole; j += 8) {
-        const __m256 v = _mm256_loadu_ps(x + j);
-        for (size_t r = 0; r < lines; r++) {
-            const uint8_t *const p = w + r * row_bytes + j * size;
-            if (j % 16 == 0)
-                _mm_prefetch((const char *)p + AHEAD, _MM_HINT_T0);
-            acc[r] = _mm256_fmadd_ps(v, load_8(p, ty), acc[r]);
-        }
+    for (size_t r = 0; r < lines; r++) {
+        const __m256 v = load_8(w + r * row_bytes + j * type_bytes(ty), ty);
+        for (size_t t = 0; t < tokens; t++)
+            acc[r][t] = _mm256_fmadd_ps(_mm256_loadu_ps(x + t * ldx + j), v, acc[r][t]);
     }
-    if (whole < k) {
-        const __m256i mask = mask_first(k - whole);
-        const __m256 v = _mm256_maskload_ps(x + whole, mask);
-        for (size_t r = 0; r < lines; r++)
-            acc[r] = fma_tail(v, load_tail(w + r * row_bytes + whole * size, k - whole, ty), acc[r],
-                              mask);
-    }
-    for (size_t r = 0; r < lines; r++)
-        y[r] = lane_sum(acc[r]);
 }
 
-PARE_INLINE void gemv(float *y, size_t ldy, const float *x, size_t ldx, const uint8_t *w,
-                      size_t row_bytes, size_t m, size_t n, size_t k, type ty)
+/* y[t, r] for `lines` rows and `tokens` tokens, less than TT. Several rows are read at once, but
+ * they are one stretch of memory, which is asked for from its begin to its end, `ahead` bytes
+ * before: memory answers that faster than as many streams. */
+PARE_INLINE void rows_dot(float *y, size_t ldy, const float *x, size_t ldx, const uint8_t *w,
+                          size_t row_bytes, size_t k, size_t ahead, size_t lines, size_t tokens,
+                          type ty)
 {
+    const size_t size = type_bytes(ty), whole = k / 8 * 8, step = LINE / size;
+    const char *next = (const char *)w + ahead;
+    __m256 acc[LINES][TT];
+    for (size_t i = 0; i < lines * tokens; i++)
+        acc[i / tokens][i % tokens] = _mm256_setzero_ps();
+    size_t j = 0;
+    for (; j + step <= k; j += step, next += lines * LINE) {
+        for (size_t r = 0; r < lines; r++)
+            _mm_prefetch(next + r * LINE, _MM_HINT_T0);
+        for (size_t i = 0; i < step; i += 8)
+            add_8(acc, x, ldx, w, row_bytes, j + i, lines, tokens, ty);
+    }
+    for (; j < whole; j += 8)
+        add_8(acc, x, ldx, w, row_bytes, j, lines, tokens, ty);
+    if (whole < k) {
+        const __m256i mask = mask_first(k - whole);
+        for (size_t r = 0; r < lines; r++) {
+            const __m256 v = load_tail(w + r * row_bytes + whole * size, k - whole, ty);
+            for (size_t t = 0; t < tokens; t++)
+                acc[r][t] =
+                    fma_tail(_mm256_maskload_ps(x + t * ldx + whole, mask), v, acc[r][t], mask);
+        }
+    }
+    for (size_t i = 0; i < lines * tokens; i++)
+        y[i % tokens * ldy + i / tokens] = lane_sum(acc[i / tokens][i % tokens]);
+}
+
+/* The last of the rows are asked for when the first ones of their block are being read, so the
+ * distance is a block. */
+PARE_INLINE void gemv(float *y, size_t ldy, const float *x, size_t ldx, const uint8_t *w,
+                      size_t row_bytes, size_t tokens, size_t n, size_t k, type ty)
+{
+    const size_t block = LINES * row_bytes, ahead = block < AHEAD ? AHEAD : block;
     size_t r = 0;
-    for (; r + LINES <= n; r += LINES)
-        for (size_t t = 0; t < m; t++)
-            rows_dot(y + t * ldy + r, x + t * ldx, w + r * row_bytes, row_bytes, k, LINES, ty);
-    for (; r < n; r++)
-        for (size_t t = 0; t < m; t++)
-            rows_dot(y + t * ldy + r, x + t * ldx, w + r * row_bytes, row_bytes, k, 1, ty);
+    for (; r + LINES <= n; r += LINES, w += block)
+        rows_dot(y + r, ldy, x, ldx, w, row_bytes, k, ahead, LINES, tokens, ty);
+    for (; r < n; r++, w += row_bytes)
+        rows_dot(y + r, ldy, x, ldx, w, row_bytes, k, ahead, 1, tokens, ty);
 }
 
 /* Weights of one panel as F32; columns behind `depth` are zero up to a multiple of 8, rows behind
@@ -155,9 +174,9 @@ PARE_INLINE void token_rows(const float *rows[TT], const float *x, size_t ldx, s
 /* Asks for three lines of the next four tokens; the rows of a panel together ask for all. */
 PARE_INLINE void prefetch_next(const float *const rows[TT], size_t r)
 {
-    enum { LINE = 16, PER_ROW = DEPTH / LINE };
+    enum { FLOATS = LINE / 4, PER_ROW = DEPTH / FLOATS };
     for (size_t i = r; i < r + TR && i < TT * PER_ROW; i++)
-        _mm_prefetch((const char *)(rows[i / PER_ROW] + i % PER_ROW * LINE), _MM_HINT_T0);
+        _mm_prefetch((const char *)(rows[i / PER_ROW] + i % PER_ROW * FLOATS), _MM_HINT_T0);
 }
 
 /* At most ROWS x TOKENS outputs. Places of a tile behind the last token compute the last token
@@ -192,9 +211,11 @@ PARE_INLINE void gemm(float *y, size_t ldy, const float *x, size_t ldx, const vo
 {
     const uint8_t *const w = weights;
     const size_t row_bytes = ldw * type_bytes(ty);
-    if (m < TT) {
-        gemv(y, ldy, x, ldx, w, row_bytes, m, n, k, ty);
-        return;
+    switch (m) {
+    case 1: gemv(y, ldy, x, ldx, w, row_bytes, 1, n, k, ty); return;
+    case 2: gemv(y, ldy, x, ldx, w, row_bytes, 2, n, k, ty); return;
+    case 3: gemv(y, ldy, x, ldx, w, row_bytes, 3, n, k, ty); return;
+    default: break;
     }
     for (size_t r = 0; r < n; r += ROWS)
         for (size_t t = 0; t < m; t += TOKENS)
