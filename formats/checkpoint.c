@@ -279,6 +279,7 @@ static pare_status open_path(pare_checkpoint *ck, pare_arena *a)
 pare_status pare_checkpoint_open(pare_ctx *cx, pare_arena *a, const char *path, pare_checkpoint *ck)
 {
     *ck = (pare_checkpoint){.cx = cx};
+    pare_scratch_init(cx, &ck->scratch);
     ck->path = pare_arena_text(a, path, strlen(path));
     return ck->path ? open_path(ck, a) : PARE_ENOMEM;
 }
@@ -290,6 +291,7 @@ void pare_checkpoint_close(pare_checkpoint *ck)
     pare_file_unmap(&ck->config_file);
     pare_json_free(ck->config);
     pare_json_free(ck->index);
+    pare_scratch_close(&ck->scratch);
     *ck = (pare_checkpoint){.cx = ck->cx};
 }
 

@@ -5,6 +5,7 @@
 #define PARE_FORMATS_CHECKPOINT_H
 
 #include "formats/json.h"
+#include "formats/scratch.h"
 #include "runtime/file.h"
 #include "runtime/model.h"
 
@@ -20,6 +21,7 @@ typedef struct pare_checkpoint {
     uint32_t *tensor_file; /* [tensors] index into file */
     pare_file config_file; /* bytes 0 when a single file has no config.json beside it */
     pare_json *config;     /* NULL likewise */
+    pare_scratch scratch;  /* tensors that could not be viewed in place */
     pare_json *index;      /* packed.index.json or model.safetensors.index.json, or NULL */
 } pare_checkpoint;
 
