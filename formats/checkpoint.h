@@ -1,6 +1,7 @@
 /* formats/checkpoint.h - a model on disk: a directory (Hugging Face layout or an artifact of ours)
- * or a single .safetensors file. Everything is checked here before any work: every shard present
- * and whole, index and headers agreeing both ways. Tensors are views of mapped files. */
+ * or a single file of one of the kinds in container.c. Everything is checked here before any work:
+ * every shard present and whole, index and headers agreeing both ways. Tensors are views of mapped
+ * files. */
 #ifndef PARE_FORMATS_CHECKPOINT_H
 #define PARE_FORMATS_CHECKPOINT_H
 
@@ -22,7 +23,7 @@ typedef struct pare_checkpoint {
     pare_file config_file; /* bytes 0 when a single file has no config.json beside it */
     pare_json *config;     /* NULL likewise */
     pare_scratch scratch;  /* tensors that could not be viewed in place */
-    pare_json *index;      /* packed.index.json or model.safetensors.index.json, or NULL */
+    pare_json *index;      /* packed.index.json or the index of shards, or NULL */
 } pare_checkpoint;
 
 /* Opens and checks. Release with pare_checkpoint_close in any case (also after an error).

@@ -2,6 +2,8 @@
 
 #include "formats/checkpoint_internal.h"
 #include "formats/safetensors.h"
+#include "formats/strided.h"
+#include "formats/torch.h"
 
 /* Eight bytes of length, then JSON. */
 static bool knows_safetensors(const unsigned char *bytes, uint64_t len)
@@ -18,6 +20,59 @@ static pare_status read_safetensors(pare_checkpoint *ck, pare_arena *a, const pa
     return PARE_OK;
 }
 
+/* Views of the file where elements lie in order, copies in the scratch of the others; those need
+ * no more bytes than the file has. */
+static pare_status settle(pare_checkpoint *ck, pare_arena *a, const pare_file *file,
+                          const pare_strided *from, size_t count, pare__shard *out)
+{
+    uint64_t copied = 0;
+    pare_tensor *const to = PARE_NEW(a, pare_tensor, count);
+    if (!to)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < count; i++) {
+        void *copy;
+        to[i] = from[i].tensor;
+        if (pare_strided_in_order(&from[i]))
+            continue;
+        if (to[i].bytes > file->bytes - copied)
+            return pare_fail(ck->cx, PARE_EFORMAT,
+                             "%s: tensor %s: tensors that lie in another order need more bytes "
+                             "than the file has",
+                             file->path, to[i].name);
+        copied += to[i].bytes;
+        PARE_TRY(pare_scratch_take(&ck->scratch, to[i].bytes, &copy));
+        pare_strided_copy(&from[i], copy);
+        to[i].data = copy;
+    }
+    *out = (pare__shard){to, count};
+    return PARE_OK;
+}
+
+/* Name of the first entry of a zip archive. */
+static bool first_entry(const unsigned char *bytes, uint64_t len, const char **name, size_t *n)
+{
+    if (len < 30 || memcmp(bytes, "PK\3\4", 4) != 0)
+        return false;
+    *n = (size_t)(bytes[26] | bytes[27] << 8);
+    *name = (const char *)bytes + 30;
+    return *n <= len - 30;
+}
+
+static bool knows_torch(const unsigned char *bytes, uint64_t len)
+{
+    const char *name;
+    size_t n;
+    return first_entry(bytes, len, &name, &n) && !(n > 4 && memcmp(name + n - 4, ".npy", 4) == 0);
+}
+
+static pare_status read_torch(pare_checkpoint *ck, pare_arena *a, const pare_file *file,
+                              pare__shard *out)
+{
+    pare_torch t;
+    PARE_TRY(pare_torch_parse(ck->cx, a, file->path, file->data, file->bytes, &t));
+    return settle(ck, a, file, t.tensor, t.tensors, out);
+}
+
 /* The first is what pare writes itself. */
 static const pare__container containers[] = {
     {
@@ -28,6 +83,15 @@ static const pare__container containers[] = {
         .shards = "model-[0-9]*-of-[0-9]*.safetensors",
         .knows = knows_safetensors,
         .read = read_safetensors,
+    },
+    {
+        .name = "PyTorch",
+        .ending = {".bin", ".pt", ".pth"},
+        .single = "pytorch_model.bin",
+        .index = "pytorch_model.bin.index.json",
+        .shards = "pytorch_model-[0-9]*-of-[0-9]*.bin",
+        .knows = knows_torch,
+        .read = read_torch,
     },
 };
 

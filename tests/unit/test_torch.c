@@ -10,6 +10,7 @@ static const char *const messages[] = {
     "no end of a zip directory: truncated, or not a zip archive?",
     "file: a part of an archive of several files",
     "the locator of the zip64 directory points to 5, where there is none",
+    "points to 9223372036854775808, where there is none",
     "the zip64 directory should have 7 bytes from byte ",
     "the two ends of the directory do not agree",
     "file: the directory should have ",
