@@ -142,33 +142,40 @@ static float row_max(const float *x, size_t n)
     return lane[0];
 }
 
-double pare_logsumexp(const float *x, size_t n)
+/* Blocks are copied, since the kernel writes over what it reads; it is given the largest of all, so
+ * that no sum has to shrink. */
+double pare_logsumexp(const pare_kernels *k, const float *x, size_t n)
 {
+    enum { BLOCK = 64 };
     assert(n > 0);
-    const double max = (double)row_max(x, n);
-    double lane[LANES] = {0};
-    size_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-        for (size_t l = 0; l < LANES; l++)
-            lane[l] += exp_clamped((double)x[i + l] - max);
-    for (; i < n; i++)
-        lane[i % LANES] += exp_clamped((double)x[i] - max);
-    return max + log(lane_sum(lane));
+    float max = row_max(x, n), e[BLOCK];
+    double total = 0;
+    for (size_t i = 0; i < n; i += BLOCK) {
+        const size_t count = n - i < BLOCK ? n - i : BLOCK;
+        memcpy(e, x + i, count * sizeof *e);
+        (void)k->softmax_f32(e, count, 1.0F, &max, &total);
+    }
+    return (double)max + log(total);
 }
 
-double pare_divergence(const float *base, double lse0, const float *logit, double lse, size_t n)
+double pare_divergence(const float *base, const float *logit, size_t n)
 {
-    double total[LANES] = {0}, part[LANES] = {0}, e[LANES];
+    const double max0 = (double)row_max(base, n), max = (double)row_max(logit, n);
+    double total0[LANES] = {0}, total[LANES] = {0}, part[LANES] = {0}, e[LANES], e0[LANES];
     for (size_t i = 0; i < n; i += LANES) {
         const size_t lanes = n - i < LANES ? n - i : LANES;
-        for (size_t l = 0; l < lanes; l++)
-            e[l] = exp_clamped((double)base[i + l] - lse0);
         for (size_t l = 0; l < lanes; l++) {
+            e0[l] = exp_clamped((double)base[i + l] - max0);
+            e[l] = exp_clamped((double)logit[i + l] - max);
+        }
+        for (size_t l = 0; l < lanes; l++) {
+            total0[l] += e0[l];
             total[l] += e[l];
-            part[l] += e[l] * ((double)base[i + l] - (double)logit[i + l]);
+            part[l] += e0[l] * ((double)base[i + l] - (double)logit[i + l]);
         }
     }
-    const double kl = lane_sum(part) / lane_sum(total) - lse0 + lse;
+    const double sum0 = lane_sum(total0);
+    const double kl = lane_sum(part) / sum0 - (max0 + log(sum0)) + (max + log(lane_sum(total)));
     return kl < 0 ? 0 : kl;
 }
 

@@ -160,7 +160,7 @@ static void sum_rows(void *arg, size_t begin, size_t end, size_t worker)
     const quiz *const q = arg;
     const size_t vocab = q->f->model->head.n;
     for (size_t i = begin; i < end; i++)
-        q->lse[i] = pare_logsumexp(q->logits + i * vocab, vocab);
+        q->lse[i] = pare_logsumexp(&q->cx->kernels, q->logits + i * vocab, vocab);
 }
 
 /* Reads the logits of w [count]; entries of one row stand together, those of a branch in the order

@@ -42,13 +42,12 @@ static void score_rows(void *arg, size_t begin, size_t end, size_t worker)
     const evaluation *const e = arg;
     for (size_t i = begin; i < end; i++) {
         const float *const logit = e->side[0].logits + i * e->vocab;
-        const double lse = pare_logsumexp(logit, e->vocab);
-        e->nll[e->scored + i] = lse - (double)logit[e->target[i]];
+        e->nll[e->scored + i] =
+            pare_logsumexp(&e->cx->kernels, logit, e->vocab) - (double)logit[e->target[i]];
         if (e->sides < 2)
             continue;
         const float *const base = e->side[1].logits + i * e->vocab;
-        const double lse0 = pare_logsumexp(base, e->vocab);
-        e->kl[e->scored + i] = pare_divergence(base, lse0, logit, lse, e->vocab);
+        e->kl[e->scored + i] = pare_divergence(base, logit, e->vocab);
         e->same[e->scored + i] = pare_argmax(logit, e->vocab) == pare_argmax(base, e->vocab);
     }
 }

@@ -115,7 +115,7 @@ START_TEST(logits_of_the_sentence_equal_the_reference)
     ck_assert_int_eq((int64_t)best, pare_json_integer(at(last, "argmax", NULL), -1));
     const double largest = pare_json_number(at(last, "max_logit", NULL), NAN);
     ck_assert_double_eq_tol((double)logits[best], largest, 1e-4 * largest);
-    ck_assert_double_eq_tol(pare_logsumexp(logits, VOCAB),
+    ck_assert_double_eq_tol(pare_logsumexp(&h.cx.kernels, logits, VOCAB),
                             pare_json_number(at(last, "logsumexp", NULL), NAN), 1e-4 * largest);
     last_logits(&h, ids, 64, logits);
     compare(at(sentence, "position_63", "logits_first_16"), logits, 0);
