@@ -114,7 +114,7 @@ static void compare(const subject *s, const float *logits, size_t length)
 {
     for (size_t i = 0; i < length; i++)
         ck_assert_msg(memcmp(logits + i * VOCAB, s->logits + i * VOCAB, VOCAB * sizeof(float)) == 0,
-                      "level %s, %zu threads: logits of position %zu differ", s->level, s->threads,
+                      "level %s, threads %zu: logits of position %zu differ", s->level, s->threads,
                       i);
 }
 
