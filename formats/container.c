@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "formats/checkpoint_internal.h"
+#include "formats/npz.h"
 #include "formats/safetensors.h"
 #include "formats/strided.h"
 #include "formats/torch.h"
@@ -73,6 +74,29 @@ static pare_status read_torch(pare_checkpoint *ck, pare_arena *a, const pare_fil
     return settle(ck, a, file, t.tensor, t.tensors, out);
 }
 
+static bool knows_npz(const unsigned char *bytes, uint64_t len)
+{
+    const char *name;
+    size_t n;
+    return first_entry(bytes, len, &name, &n) && n > 4 && memcmp(name + n - 4, ".npy", 4) == 0;
+}
+
+static bool is_bf16(const pare_json *config)
+{
+    const pare_json *v = pare_json_get(config, "torch_dtype");
+    const char *const type = pare_json_text(v ? v : pare_json_get(config, "dtype"), NULL);
+    return type && strcmp(type, "bfloat16") == 0;
+}
+
+static pare_status read_npz(pare_checkpoint *ck, pare_arena *a, const pare_file *file,
+                            pare__shard *out)
+{
+    pare_npz t;
+    PARE_TRY(
+        pare_npz_parse(ck->cx, a, file->path, file->data, file->bytes, is_bf16(ck->config), &t));
+    return settle(ck, a, file, t.tensor, t.tensors, out);
+}
+
 /* The first is what pare writes itself. */
 static const pare__container containers[] = {
     {
@@ -92,6 +116,13 @@ static const pare__container containers[] = {
         .shards = "pytorch_model-[0-9]*-of-[0-9]*.bin",
         .knows = knows_torch,
         .read = read_torch,
+    },
+    {
+        .name = "npz",
+        .ending = {".npz"},
+        .single = "model.npz",
+        .knows = knows_npz,
+        .read = read_npz,
     },
 };
 

@@ -106,6 +106,64 @@ START_TEST(shards_of_a_pytorch_model_are_read)
 }
 END_TEST
 
+/* The same as arrays; every third matrix lies by columns. */
+static void put_npz(const char *name, const char *type)
+{
+    zip_file z = {0};
+    for (size_t i = 0; i < plain.tensors; i++) {
+        const pare_tensor *const x = &plain.tensor[i];
+        const bool turned = x->rank == 2 && i % 3 == 0;
+        char header[160], entry[128];
+        grown g = {0};
+        unsigned char *const data = malloc((size_t)x->bytes);
+        ck_assert_ptr_nonnull(data);
+        memcpy(data, x->data, (size_t)x->bytes);
+        if (turned) {
+            const pare_strided back = {
+                {"", x->dtype, 2, {x->shape[1], x->shape[0]}, x->data, x->bytes}, {1, x->shape[1]}};
+            pare_strided_copy(&back, data);
+        }
+        const int n = snprintf(header, sizeof header,
+                               x->rank == 2 ? "{'descr': '%s', 'fortran_order': %s, 'shape': "
+                                              "(%llu, %llu), }\n"
+                                            : "{'descr': '%s', 'fortran_order': %s, 'shape': "
+                                              "(%llu,), }\n",
+                               type, turned ? "True" : "False", (unsigned long long)x->shape[0],
+                               (unsigned long long)x->shape[1]);
+        grown_put(&g, "\x93NUMPY\1\0", 8);
+        grown_put_number(&g, (uint64_t)n, 2);
+        grown_put(&g, header, (size_t)n);
+        grown_put(&g, data, (size_t)x->bytes);
+        (void)snprintf(entry, sizeof entry, "%s.npy", x->name);
+        zip_add(&z, entry, g.bytes, g.len);
+        free(data);
+        free(g.bytes);
+    }
+    const grown g = zip_end(&z);
+    folder_put(&dir, name, g.bytes, g.len);
+    free(g.bytes);
+}
+
+START_TEST(an_archive_of_numpy_arrays_is_read)
+{
+    open_plain();
+    put_npz("model.npz", "<f2");
+    same_tensors(folder_file(&dir, "model.npz"), 1);
+    same_tensors(dir.path, 1);
+    put_npz("without_ending", "<f2");
+    same_tensors(folder_file(&dir, "without_ending"), 1);
+    put_npz("model.npz", "<V2");
+    refuses(PARE_ENOTSUP, "where config.json says torch_dtype bfloat16");
+    pare_checkpoint ck;
+    edit("config.json", "{", "{\"torch_dtype\": \"bfloat16\",");
+    pare_ctx_clear(&cx);
+    ck_assert_int_eq(pare_checkpoint_open(&cx, &arena, dir.path, &ck), PARE_OK);
+    ck_assert_int_eq(ck.tensor[0].dtype, PARE_BF16);
+    pare_checkpoint_close(&ck);
+    close_plain();
+}
+END_TEST
+
 /* What begins a file that the shell would run for whoever unpickles it carelessly. */
 START_TEST(a_malicious_pytorch_file_is_refused)
 {
@@ -154,6 +212,7 @@ int main(void)
     tcase_set_timeout(t, 60);
     tcase_add_test(t, a_pytorch_model_is_read);
     tcase_add_test(t, shards_of_a_pytorch_model_are_read);
+    tcase_add_test(t, an_archive_of_numpy_arrays_is_read);
     tcase_add_test(t, a_malicious_pytorch_file_is_refused);
     tcase_add_test(t, copies_of_tensors_are_bounded);
     suite_add_tcase(s, t);
