@@ -1,0 +1,317 @@
+/* Plain quantizers of the blocks: what the engine does when it knows nothing but the weights.
+ *
+ * The simple types spread their codes evenly over the range of a block. The K types choose, per
+ * sub-block, x ~ a q - o with o >= 0 (or x ~ a q): for a few trial steps they round, then set a and
+ * o (or a) to the least squares fit with weights v for these codes,
+ *
+ *     minimize sum v (a q - o - x)^2,
+ *
+ * and keep the trial of least error. The steps and offsets of a block are then rounded to multiples
+ * of two F16 numbers, and the codes are chosen anew on what is left. All steps in F32 and in one
+ * order, so the bytes are the same everywhere. */
+#include <math.h>
+#include <string.h>
+
+#include "formats/ggml_internal.h"
+#include "kernels/half.h"
+
+/* The smaller of code and most, with what lies below zero at zero. */
+static uint8_t clamp_code(float code, int most)
+{
+    return (uint8_t)(code < 0 ? 0 : code > (float)most ? most : (int)code);
+}
+
+/* False when h, the rounded form of a finite scale, is no number. */
+static bool store_f16(float x, uint16_t *h)
+{
+    *h = pare_f32_to_f16(x);
+    return (*h & 0x7c00u) != 0x7c00u;
+}
+
+static float inverse(float x)
+{
+    return x != 0 ? 1 / x : 0;
+}
+
+/* The first element of largest magnitude. */
+static float extreme(const float *x, size_t n)
+{
+    float best = x[0];
+    for (size_t j = 1; j < n; j++)
+        best = fabsf(x[j]) > fabsf(best) ? x[j] : best;
+    return best;
+}
+
+static bool all_finite(const float *x, size_t n)
+{
+    float sum = 0; /* of zeros, unless one is not finite */
+    for (size_t j = 0; j < n; j++)
+        sum += x[j] * 0;
+    return sum == 0;
+}
+
+/* Codes 0 .. 2 half - 1 around `half`; the extreme element gets code 0. */
+static bool quantize_around(const float *x, int half, pare_ggml_block *b)
+{
+    const float step = extreme(x, 32) / (float)-half, id = inverse(step);
+    if (!all_finite(x, 32) || !store_f16(step, &b->d))
+        return false;
+    for (size_t j = 0; j < 32; j++)
+        b->code[j] = clamp_code(x[j] * id + ((float)half + 0.5f), 2 * half - 1);
+    return true;
+}
+
+bool pare__ggml_quantize_q4_0(const float *x, pare_ggml_block *b)
+{
+    return quantize_around(x, 8, b);
+}
+
+bool pare__ggml_quantize_q5_0(const float *x, pare_ggml_block *b)
+{
+    return quantize_around(x, 16, b);
+}
+
+/* Codes 0 .. most from the least element on. */
+static bool quantize_from_least(const float *x, int most, pare_ggml_block *b)
+{
+    float least = x[0], largest = x[0];
+    for (size_t j = 1; j < 32; j++) {
+        least = x[j] < least ? x[j] : least;
+        largest = x[j] > largest ? x[j] : largest;
+    }
+    const float step = (largest - least) / (float)most, id = inverse(step);
+    if (!all_finite(x, 32) || !store_f16(step, &b->d) || !store_f16(least, &b->m))
+        return false;
+    for (size_t j = 0; j < 32; j++)
+        b->code[j] = clamp_code((x[j] - least) * id + 0.5f, most);
+    return true;
+}
+
+bool pare__ggml_quantize_q4_1(const float *x, pare_ggml_block *b)
+{
+    return quantize_from_least(x, 15, b);
+}
+
+bool pare__ggml_quantize_q5_1(const float *x, pare_ggml_block *b)
+{
+    return quantize_from_least(x, 31, b);
+}
+
+bool pare__ggml_quantize_q8_0(const float *x, pare_ggml_block *b)
+{
+    const float step = fabsf(extreme(x, 32)) / 127, id = inverse(step);
+    if (!all_finite(x, 32) || !store_f16(step, &b->d))
+        return false;
+    for (size_t j = 0; j < 32; j++) /* a subnormal step may have an inverse that is too large */
+        b->code[j] = (uint8_t)(int8_t)fmaxf(-128, fminf(127, roundf(x[j] * id)));
+    return true;
+}
+
+bool pare__ggml_quantize_ternary(const float *x, pare_ggml_block *b)
+{
+    const float d = fabsf(extreme(x, 256)), id = inverse(d);
+    if (!all_finite(x, 256) || !store_f16(d, &b->d))
+        return false;
+    for (size_t j = 0; j < 256; j++)
+        b->code[j] = (uint8_t)(int)(fmaxf(-1, fminf(1, roundf(x[j] * id))) + 1);
+    return true;
+}
+
+/* A step and what is subtracted from its multiples. */
+typedef struct fit {
+    float step, offset;
+} fit;
+
+/* Least squares for given codes, offset >= 0. False when the codes leave it open. */
+static bool solve(const float *x, const float *v, const uint8_t *q, fit *f)
+{
+    float sum_v = 0, sum_x = 0, sum_q = 0, sum_qq = 0, sum_xq = 0;
+    for (size_t j = 0; j < 32; j++) {
+        const float vq = v[j] * (float)q[j];
+        sum_v += v[j];
+        sum_x += v[j] * x[j];
+        sum_q += vq;
+        sum_qq += vq * (float)q[j];
+        sum_xq += vq * x[j];
+    }
+    const float det = sum_v * sum_qq - sum_q * sum_q;
+    if (!(det > 0))
+        return false;
+    f->step = (sum_v * sum_xq - sum_x * sum_q) / det;
+    f->offset = -((sum_qq * sum_x - sum_q * sum_xq) / det);
+    if (f->offset < 0) {
+        f->offset = 0;
+        f->step = sum_xq / sum_qq;
+    }
+    return true;
+}
+
+static float error_of(const float *x, const float *v, const uint8_t *q, const fit *f)
+{
+    float error = 0;
+    for (size_t j = 0; j < 32; j++) {
+        const float diff = f->step * (float)q[j] - f->offset - x[j];
+        error += v[j] * (diff * diff);
+    }
+    return error;
+}
+
+static void round_codes(const float *x, float offset, float id, int most, uint8_t *q)
+{
+    for (size_t j = 0; j < 32; j++)
+        q[j] = clamp_code(rintf(id * (x[j] + offset)), most);
+}
+
+/* Trial steps are range / (most + from + trial / 10) with trial = 0 .. trials. */
+typedef struct search {
+    int most, trials;
+    float from;
+} search;
+
+/* Every trial starts at the offset of the best one so far. */
+static fit try_steps(const float *x, const float *v, float largest, const search *how, fit best,
+                     uint8_t *code)
+{
+    uint8_t q[32];
+    round_codes(x, best.offset, 1 / best.step, how->most, code);
+    float least_error = error_of(x, v, code, &best);
+    for (int i = 0; i <= how->trials; i++) {
+        fit f;
+        const float id = (how->from + 0.1f * (float)i + (float)how->most) / (largest + best.offset);
+        round_codes(x, best.offset, id, how->most, q);
+        if (!solve(x, v, q, &f))
+            continue;
+        const float error = error_of(x, v, q, &f);
+        if (error < least_error) {
+            least_error = error;
+            best = f;
+            memcpy(code, q, sizeof q);
+        }
+    }
+    return best;
+}
+
+static fit fit_offset(const float *x, const search *how, uint8_t *code)
+{
+    float v[32], power = 0, least = 0, largest = x[0];
+    for (size_t j = 0; j < 32; j++) {
+        power += x[j] * x[j];
+        least = x[j] < least ? x[j] : least;
+        largest = x[j] > largest ? x[j] : largest;
+    }
+    const float mean = sqrtf(power / 32), range = largest - least;
+    if (!(range > 0))
+        return (fit){0, -least};
+    for (size_t j = 0; j < 32; j++)
+        v[j] = mean + fabsf(x[j]);
+    const float id = (float)how->most / range;
+    return try_steps(x, v, largest, how, (fit){1 / id, -least}, code);
+}
+
+/* Puts x onto a grid of steps of largest / 63. */
+static uint8_t six_bits(float x, float largest)
+{
+    return largest > 0 ? clamp_code(rintf(63 / largest * x), 63) : 0;
+}
+
+static bool quantize_k(const float *x, const search *how, pare_ggml_block *b)
+{
+    fit f[8];
+    float step = 0, offset = 0;
+    if (!all_finite(x, 256))
+        return false;
+    for (size_t s = 0; s < 8; s++) {
+        f[s] = fit_offset(x + 32 * s, how, b->code + 32 * s);
+        step = f[s].step > step ? f[s].step : step;
+        offset = f[s].offset > offset ? f[s].offset : offset;
+    }
+    if (!store_f16(step / 63, &b->d) || !store_f16(offset / 63, &b->m))
+        return false;
+    const float d = pare_f16_to_f32(b->d), m = pare_f16_to_f32(b->m);
+    for (size_t s = 0; s < 8; s++) {
+        b->scale[s] = (int8_t)six_bits(f[s].step, step);
+        b->offset[s] = six_bits(f[s].offset, offset);
+        const float now = d * (float)b->scale[s], least = m * (float)b->offset[s];
+        for (size_t j = 32 * s; now != 0 && j < 32 * s + 32; j++)
+            b->code[j] = clamp_code(rintf((x[j] + least) / now), how->most);
+    }
+    return true;
+}
+
+bool pare__ggml_quantize_q4_k(const float *x, pare_ggml_block *b)
+{
+    static const search how = {15, 20, -1};
+    return quantize_k(x, &how, b);
+}
+
+bool pare__ggml_quantize_q5_k(const float *x, pare_ggml_block *b)
+{
+    static const search how = {31, 15, -0.5f};
+    return quantize_k(x, &how, b);
+}
+
+static float clamp_signed(float code)
+{
+    return fmaxf(-32, fminf(31, code));
+}
+
+/* Sums of v x q and v q q with v = x^2 and q = the codes of x at 1 / id. */
+static void sum_codes(const float *x, float id, float *sum_xq, float *sum_qq)
+{
+    *sum_xq = *sum_qq = 0;
+    for (size_t j = 0; j < 16; j++) {
+        const float q = clamp_signed(rintf(id * x[j])), v = x[j] * x[j];
+        *sum_xq += v * x[j] * q;
+        *sum_qq += v * q * q;
+    }
+}
+
+/* The step for 16 elements, negative where the extreme one is positive: it gets code -32. */
+static float fit_step(const float *x, uint8_t *code)
+{
+    const float most = extreme(x, 16);
+    if (fabsf(most) < 1e-15f)
+        return 0;
+    float id = -32 / most, sum_xq, sum_qq;
+    sum_codes(x, id, &sum_xq, &sum_qq);
+    float step = sum_qq != 0 ? sum_xq / sum_qq : 0, gain = step * sum_xq;
+    for (int i = -9; i <= 9; i++) {
+        const float other = -(32 + 0.1f * (float)i) / most;
+        sum_codes(x, other, &sum_xq, &sum_qq);
+        if (i == 0 || !(sum_qq > 0) || !(sum_xq * sum_xq > gain * sum_qq))
+            continue;
+        id = other;
+        step = sum_xq / sum_qq;
+        gain = step * sum_xq;
+    }
+    for (size_t j = 0; j < 16; j++)
+        code[j] = (uint8_t)(int)(clamp_signed(rintf(id * x[j])) + 32);
+    return step;
+}
+
+bool pare__ggml_quantize_q6_k(const float *x, pare_ggml_block *b)
+{
+    float step[16];
+    if (!all_finite(x, 256))
+        return false;
+    for (size_t s = 0; s < 16; s++)
+        step[s] = fit_step(x + 16 * s, b->code + 16 * s);
+    if (!all_finite(step, 16)) /* squares overflow long before the elements do */
+        return false;
+    const float most = extreme(step, 16);
+    if (fabsf(most) < 1e-15f) {
+        memset(b, 0, sizeof *b);
+        return true;
+    }
+    const float id = -128 / most;
+    if (!store_f16(1 / id, &b->d))
+        return false;
+    const float d = pare_f16_to_f32(b->d);
+    for (size_t s = 0; s < 16; s++) {
+        b->scale[s] = (int8_t)fminf(127, rintf(id * step[s]));
+        const float now = d * (float)b->scale[s];
+        for (size_t j = 16 * s; now != 0 && j < 16 * s + 16; j++)
+            b->code[j] = (uint8_t)(int)(clamp_signed(rintf(x[j] / now)) + 32);
+    }
+    return true;
+}
