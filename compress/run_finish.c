@@ -1,18 +1,14 @@
-#define _GNU_SOURCE /* renameat2 */
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "compress/compress_internal.h"
+#include "compress/output.h"
 #include "compress/version.h"
 #include "formats/dense.h"
 #include "runtime/file.h"
-
-enum { COPY_CAP = 256 << 20 };
 
 pare_status pare__run_commit(pare_run *run, size_t unit)
 {
@@ -59,13 +55,6 @@ pare_status pare__run_kept(pare_run *run)
                                      : pare__run_commit(run, blocks);
 }
 
-/* Files beside the weights that belong to a model, copied byte for byte when they are there. */
-static const char *const companions[] = {
-    "tokenizer.json",     "tokenizer_config.json",  "tokenizer.model", "special_tokens_map.json",
-    "added_tokens.json",  "generation_config.json", "vocab.json",      "merges.txt",
-    "chat_template.jinja"};
-enum { COMPANIONS = sizeof companions / sizeof *companions };
-
 bool pare__run_writes(const char *name)
 {
     static const char *const ours[] = {"packed-*.safetensors",
@@ -87,8 +76,8 @@ bool pare__run_writes(const char *name)
     bool found = false;
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
         found |= fnmatch(ours[i], base, 0) == 0;
-    for (size_t i = 0; i < COMPANIONS; i++)
-        found |= strcmp(companions[i], base) == 0;
+    for (size_t i = 0; pare_companions[i]; i++)
+        found |= strcmp(pare_companions[i], base) == 0;
     return found;
 }
 
@@ -96,25 +85,6 @@ static pare_status write_output(pare_run *run, const char *name, const void *byt
 {
     char *const path = pare_path_join(run->a, run->plan.partial_path, name);
     return path ? pare_file_write(run->cx, path, bytes, len) : PARE_ENOMEM;
-}
-
-static pare_status copy_companion(pare_run *run, const char *name, bool *copied)
-{
-    char *const from = pare_path_join(run->a, run->plan.checkpoint.directory, name);
-    char *const to = pare_path_join(run->a, run->plan.partial_path, name);
-    *copied = from && pare_path_is_file(from);
-    if (!from || !to)
-        return PARE_ENOMEM;
-    if (!*copied) /* nor may one stay that an earlier run found */
-        return unlink(to) == 0 || errno == ENOENT ? PARE_OK : pare_file_fail(run->cx, to, "remove");
-    const pare_mark mark = pare_arena_mark(&run->scratch);
-    char *text;
-    size_t len;
-    pare_status s = pare_file_read(run->cx, &run->scratch, from, COPY_CAP, &text, &len);
-    if (s == PARE_OK)
-        s = write_output(run, name, text, len);
-    pare_arena_rewind(&run->scratch, mark);
-    return s;
 }
 
 /* SHA-256 of files that were written, in the order of `name`. */
@@ -259,7 +229,9 @@ pare_status pare__run_describe(pare_run *run)
                                              .source = run->source,
                                              .sources = run->source ? plan->out.blocks : 0,
                                              .captured = run->slice.captured};
-    const size_t most = plan->layout.shards + 2 + COMPANIONS;
+    size_t most = plan->layout.shards + 2;
+    for (size_t i = 0; pare_companions[i]; i++)
+        most++;
     const char **const name = PARE_NEW(run->a, const char *, most);
     pare_manifest_file *const output = PARE_NEW(run->a, pare_manifest_file, most);
     if (!name || !output)
@@ -273,60 +245,35 @@ pare_status pare__run_describe(pare_run *run)
     PARE_TRY(make_config(run, &config, &len));
     PARE_TRY(write_output(run, "config.json", config, len));
     name[count++] = "config.json";
-    for (size_t i = 0; i < COMPANIONS; i++) {
+    for (size_t i = 0; pare_companions[i]; i++) {
         bool copied;
-        PARE_TRY(copy_companion(run, companions[i], &copied));
+        PARE_TRY(pare_output_copy(run->cx, run->a, plan->checkpoint.directory, plan->partial_path,
+                                  pare_companions[i], &copied));
         if (copied)
-            name[count++] = companions[i];
+            name[count++] = pare_companions[i];
     }
     PARE_TRY(write_output(run, "recipe.yaml", plan->recipe_text, plan->recipe_len));
     PARE_TRY(hash_outputs(run, name, count, output));
     return write_manifest(run, output, count);
 }
 
-/* Deletes an artifact that was replaced: plain files at its top, then the directory. What is not
- * ours (a subdirectory) makes rmdir fail, and stays. */
-static void remove_artifact(pare_run *run, const char *path)
-{
-    DIR *const d = opendir(path);
-    if (!d)
-        return;
-    for (struct dirent *e; (e = readdir(d));)
-        (void)unlinkat(dirfd(d), e->d_name, 0);
-    (void)closedir(d);
-    if (rmdir(path) != 0)
-        pare__notify(run, PARE_EVENT_NOTICE,
-                     "%s: what is left of the replaced output could not be "
-                     "removed: %s",
-                     path, strerror(errno));
-}
-
-static int put_in_place(const char *from, const char *to, bool replace)
-{
-    if (renameat2(AT_FDCWD, from, AT_FDCWD, to, replace ? RENAME_EXCHANGE : RENAME_NOREPLACE) == 0)
-        return 0;
-    /* a file system without these flags still renames onto nothing */
-    return !replace && (errno == EINVAL || errno == ENOSYS) ? rename(from, to) : -1;
-}
-
 pare_status pare__run_publish(pare_run *run)
 {
     const char *const from = run->plan.partial_path, *const to = run->plan.output_path;
     const bool replace = run->plan.replaces && pare_path_is_directory(to);
-    if (put_in_place(from, to, replace) != 0)
-        return errno == EEXIST || errno == ENOTEMPTY
-                   ? pare_fail(run->cx, PARE_EEXISTS,
-                               "%s: something was put there during this run; the finished "
-                               "artifact waits in %s",
-                               to, from)
-                   : pare_file_fail(run->cx, to, "put the finished artifact in place");
-    PARE_TRY(pare_file_sync_parent(run->cx, to));
+    const pare_status s = pare_output_publish(run->cx, from, to, replace);
+    if (s == PARE_EEXISTS)
+        return pare_fail_context(run->cx, s, "the finished artifact waits in %s", from);
+    PARE_TRY(s);
     char *const journal = pare_path_join(run->a, to, "journal");
     if (!journal)
         return PARE_ENOMEM;
     if (unlink(journal) != 0)
         return pare_file_fail(run->cx, journal, "remove");
-    if (replace)
-        remove_artifact(run, from);
+    if (replace && !pare_output_remove(from))
+        pare__notify(run, PARE_EVENT_NOTICE,
+                     "%s: what is left of the replaced output could not be "
+                     "removed: %s",
+                     from, strerror(errno));
     return PARE_OK;
 }

@@ -129,6 +129,7 @@ pare_status pare_compress_run(pare_cli *cli, const pare_args *args);
 pare_status pare_plan_run(pare_cli *cli, const pare_args *args);
 pare_status pare_eval_run(pare_cli *cli, const pare_args *args);
 pare_status pare_generate_run(pare_cli *cli, const pare_args *args);
+pare_status pare_export_command(pare_cli *cli, const pare_args *args);
 pare_status pare_inspect_run(pare_cli *cli, const pare_args *args);
 pare_status pare_verify_run(pare_cli *cli, const pare_args *args);
 pare_status pare_bench_run(pare_cli *cli, const pare_args *args);

@@ -63,6 +63,14 @@ static const pare_option generate_options[] = {
     {NULL, NULL, NULL, false},
 };
 
+static const pare_option export_options[] = {
+    {"format", "NAME", "compressed-tensors, gptq, gptq_v2, awq or safetensors", false},
+    {"output", "DIR", "directory to write", false},
+    {"restart", NULL, "replace a finished output", false},
+    {"json", NULL, "print the result as JSON", false},
+    {NULL, NULL, NULL, false},
+};
+
 static const pare_option bench_options[] = {
     {"gptq", NULL, "kernels: measure GPTQ of a 4096 x 4096 matrix, too", false},
     {"no-baseline", NULL, "kernels: do not run OpenBLAS in a child process for comparison", false},
@@ -101,6 +109,15 @@ const pare_command pare_commands[] = {
      "prompt included, so that it can serve as calibration or evaluation data.",
      "pare generate llama-w4/ --prompt \"Once upon a time\" --tokens 64", generate_options,
      pare_generate_run},
+    {"export", "ARTIFACT", 1, 1, "write an artifact as files of another engine",
+     "compressed-tensors  4 and 8 bits, 8-bit inputs, FP8: vLLM, SGLang, transformers\n"
+     "gptq, gptq_v2       2, 3, 4, 8 bits as AutoGPTQ and GPTQModel: vLLM, SGLang, transformers\n"
+     "awq                 4 bits as AutoAWQ (GEMM): vLLM, SGLang, transformers\n"
+     "safetensors         floats, rounded to the type of the embeddings: anything\n"
+     "The codes are those of the artifact. Every file is read back by the rules of its engine and\n"
+     "each weight compared before the output gets its name. What a format cannot hold is refused.",
+     "pare export llama-w4/ --format compressed-tensors --output llama-w4-vllm/", export_options,
+     pare_export_command},
     {"inspect", "PATH", 1, 1, "tensors, shapes, encodings and bits per weight of a model", NULL,
      "pare inspect llama-w4/", no_options, pare_inspect_run},
     {"verify", "PATH", 1, 1, "every checksum, every tensor finite, every code in range",

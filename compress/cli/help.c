@@ -13,6 +13,15 @@ static void print_option(const pare_option *o)
     (void)printf("  %-22s %s%s\n", left, o->help, o->repeats ? " (repeatable)" : "");
 }
 
+/* An option of a command that takes the place of a common one. */
+static bool is_own(const pare_command *c, const char *name)
+{
+    for (const pare_option *o = c->options; o->name; o++)
+        if (strcmp(o->name, name) == 0)
+            return true;
+    return false;
+}
+
 void pare_help_command(const pare_command *c)
 {
     (void)printf("%s\n\nusage    pare %s%s%s [OPTION]...\nexample  %s\n", c->summary, c->name,
@@ -23,7 +32,8 @@ void pare_help_command(const pare_command *c)
     for (const pare_option *o = c->options; o->name; o++)
         print_option(o);
     for (const pare_option *o = pare_common_options; o->name; o++)
-        print_option(o);
+        if (!is_own(c, o->name))
+            print_option(o);
 }
 
 static void print_overview(void)

@@ -80,9 +80,11 @@ static bool asks_for_help(int argc, char **argv)
     return false;
 }
 
-static pare_status read_format(pare_cli *cli, const pare_args *args)
+static pare_status read_format(pare_cli *cli, const pare_command *command, const pare_args *args)
 {
     const char *const format = pare_args_text(args, "format");
+    if (command->run == pare_export_command) /* its --format is the engine's */
+        return PARE_OK;
     cli->json = format && strcmp(format, "json") == 0;
     if (format && !cli->json && strcmp(format, "text") != 0)
         return pare_fail(&cli->cx, PARE_EUSAGE, "--format \"%s\": expected text or json", format);
@@ -107,7 +109,7 @@ static pare_status run(pare_cli *cli, int argc, char **argv)
     }
     pare_args args;
     PARE_TRY(pare_args_parse(&cli->cx, command, argc - 2, argv + 2, &args));
-    PARE_TRY(read_format(cli, &args));
+    PARE_TRY(read_format(cli, command, &args));
     const char *const level = getenv("PARE_CPU");
     if (level && pare_ctx_cpu(&cli->cx, level) != PARE_OK)
         return pare_fail_context(&cli->cx, PARE_EUSAGE, "environment variable PARE_CPU");

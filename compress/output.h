@@ -1,0 +1,28 @@
+/* compress/output.h - directories that a job or an export leaves: files that go along with a model,
+ * and the step from OUTPUT.partial to OUTPUT. */
+#ifndef PARE_COMPRESS_OUTPUT_H
+#define PARE_COMPRESS_OUTPUT_H
+
+#include <stdbool.h>
+
+#include "runtime/arena.h"
+
+/* Files beside the weights that belong to a model, ended by NULL. */
+extern const char *const pare_companions[];
+
+/* Copies DIRECTORY_FROM/name to DIRECTORY_TO/name byte for byte; *copied is false when there is
+ * none, and then none is there afterwards either. PARE_EIO, PARE_ENOSPC, PARE_ENOMEM, PARE_EFORMAT
+ * for a file above 256 MiB. */
+PARE_CHECKED pare_status pare_output_copy(pare_ctx *cx, pare_arena *a, const char *from,
+                                          const char *to, const char *name, bool *copied);
+
+/* Renames the directory `from` to `to` and makes that durable; with `replace` what lies there takes
+ * the name `from`. PARE_EEXISTS when something lies there without, PARE_EIO. */
+PARE_CHECKED pare_status pare_output_publish(pare_ctx *cx, const char *from, const char *to,
+                                             bool replace);
+
+/* Removes the plain files of a directory, then the directory; false, with errno, when something
+ * stays (a directory in it). A path that does not exist is fine. */
+bool pare_output_remove(const char *path);
+
+#endif

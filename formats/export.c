@@ -1,0 +1,151 @@
+#include "formats/export_internal.h"
+
+#include <string.h>
+
+#include "kernels/layout.h"
+
+const pare_export_target *const pare_export_targets[] = {&pare__export_compressed_tensors,
+                                                         &pare__export_gptq,
+                                                         &pare__export_gptq_v2,
+                                                         &pare__export_awq,
+                                                         &pare__export_safetensors,
+                                                         NULL};
+
+const pare_export_target *pare_export_find(const char *name)
+{
+    for (size_t i = 0; pare_export_targets[i]; i++)
+        if (strcmp(pare_export_targets[i]->name, name) == 0)
+            return pare_export_targets[i];
+    return NULL;
+}
+
+pare_status pare_export_check(pare_ctx *cx, const pare_export_target *t, const pare_export_model *m)
+{
+    for (size_t i = 0; i < m->linears; i++)
+        if (m->linear[i].is_packed)
+            PARE_TRY(t->check_linear(cx, &m->linear[i].packed));
+    return t->check(cx, m);
+}
+
+/* Planes of kernels lie [n / 8][groups][8]. */
+static size_t plane_at(size_t row, size_t groups, size_t g)
+{
+    return (row / PARE_ATOM_N * groups + g) * PARE_ATOM_N + row % PARE_ATOM_N;
+}
+
+static void unpack_pruned(const pare_packed_linear *l, const pare_linear *w, uint8_t *code)
+{
+    const pare_panel *const p = &w->panel;
+    const size_t atoms = pare_24_kept(l->k) / PARE_ATOM_K;
+    const uint8_t zero = pare__export_zero(l);
+    for (size_t row = 0; row < l->n; row += PARE_ATOM_N)
+        for (size_t k = 0; k < l->k; k += PARE_ATOM_K) {
+            uint8_t u[PARE_ATOM_N][PARE_ATOM_K];
+            const size_t atom = row / PARE_ATOM_N * atoms + k / 64;
+            pare_unpack_24(u, p->codes + atom * pare_atom_bytes(l->bits),
+                           p->indices + atom * pare_atom_bytes(2), k / PARE_ATOM_K % 2, l->bits,
+                           zero);
+            const size_t columns = l->k - k < PARE_ATOM_K ? l->k - k : PARE_ATOM_K;
+            for (size_t r = 0; r < PARE_ATOM_N && row + r < l->n; r++)
+                memcpy(code + (row + r) * l->k + k, u[r], columns);
+        }
+}
+
+pare_status pare__export_unpack(pare_arena *a, const pare_packed_linear *l, const pare_linear *w,
+                                pare__export_codes *out)
+{
+    const size_t groups = pare_packed_linear_groups(l);
+    *out = (pare__export_codes){
+        .n = l->n, .k = l->k, .groups = groups, .group = l->group ? l->group : l->k};
+    out->code = PARE_NEW(a, uint8_t, l->n * l->k);
+    out->zero = PARE_NEW(a, uint8_t, l->n * groups);
+    out->scale = PARE_NEW(a, uint16_t, l->n * groups);
+    if (!out->code || !out->zero || !out->scale)
+        return PARE_ENOMEM;
+    if (l->sparsity == PARE_SPARSITY_2_4)
+        unpack_pruned(l, w, out->code);
+    else
+        pare_unpack_codes(out->code, l->k, w->panel.codes, l->n, l->k, l->bits);
+    for (size_t row = 0; row < l->n; row++)
+        for (size_t g = 0; g < groups; g++) {
+            const size_t at = plane_at(row, groups, g), to = row * groups + g;
+            out->scale[to] = w->panel.scales[at];
+            out->zero[to] = w->panel.zeros ? w->panel.zeros[at] : pare__export_zero(l);
+        }
+    return PARE_OK;
+}
+
+void pare__export_put_bits(uint32_t *words, size_t stride, size_t field, unsigned bits,
+                           uint32_t value)
+{
+    const size_t bit = field * bits;
+    const unsigned shift = bit % 32;
+    words[bit / 32 * stride] |= value << shift;
+    if (shift + bits > 32)
+        words[(bit / 32 + 1) * stride] |= value >> (32 - shift);
+}
+
+static pare_status refuse(pare_ctx *cx, const pare_packed_linear *l, const char *target,
+                          const char *why)
+{
+    char text[PARE_PACKED_TEXT];
+    return pare_fail(cx, PARE_ENOTSUP, "%s: linear %s (%s): %s", target, l->name,
+                     pare_packed_linear_text(l, text), why);
+}
+
+pare_status pare__export_check_grid(pare_ctx *cx, const pare_packed_linear *l, const char *target)
+{
+    if (l->encoding != PARE_ENCODING_UNIFORM && l->encoding != PARE_ENCODING_TERNARY)
+        return refuse(cx, l, target,
+                      "its values do not lie on an integer grid; --format safetensors writes them "
+                      "as floats");
+    if (l->outliers || l->sparse)
+        return refuse(cx, l, target,
+                      "this format has no place for columns or weights that are kept apart; "
+                      "--format safetensors writes all as floats");
+    if (l->rotated)
+        return refuse(cx, l, target,
+                      "its inputs are rotated while the model runs, which engines do not do; "
+                      "rotate without online rotations");
+    if (l->bias)
+        return refuse(cx, l, target,
+                      "a pass made a bias for it, and engines have no place for one in this model");
+    return PARE_OK;
+}
+
+pare_status pare__export_check_inputs(pare_ctx *cx, const pare_packed_linear *l, const char *target)
+{
+    if (l->activation.mode == PARE_ACTIVATION_GROUP && l->activation.bits != 4)
+        return PARE_OK; /* 8-bit groups are how our kernels run any weights */
+    if (l->activation.mode == PARE_ACTIVATION_TOKEN && l->encoding == PARE_ENCODING_TERNARY)
+        return PARE_OK; /* and tokens how they run these */
+    if (l->activation.mode == PARE_ACTIVATION_FLOAT)
+        return PARE_OK;
+    return refuse(cx, l, target, "this format leaves its inputs in floats, the recipe does not");
+}
+
+static bool same_scheme(const pare_packed_linear *a, const pare_packed_linear *b)
+{
+    return a->bits == b->bits && a->group == b->group && a->symmetric == b->symmetric &&
+           a->encoding == b->encoding;
+}
+
+pare_status pare__export_check_uniform(pare_ctx *cx, const pare_export_model *m, const char *target)
+{
+    const pare_packed_linear *first = NULL;
+    char a[PARE_PACKED_TEXT], b[PARE_PACKED_TEXT];
+    for (size_t i = 0; i < m->linears; i++) {
+        const pare_export_linear *const l = &m->linear[i];
+        if (!l->is_packed)
+            continue;
+        first = first ? first : &l->packed;
+        if (!same_scheme(first, &l->packed))
+            return pare_fail(cx, PARE_ENOTSUP,
+                             "%s: linear %s is %s, but %s is %s; this format has one kind for all",
+                             target, l->name, pare_packed_linear_text(&l->packed, a), first->name,
+                             pare_packed_linear_text(first, b));
+    }
+    if (!first)
+        return pare_fail(cx, PARE_ENOTSUP, "%s: no linear of the model is quantized", target);
+    return PARE_OK;
+}

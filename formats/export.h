@@ -1,0 +1,73 @@
+/* formats/export.h - packed linears in the files of other engines, from the same integer codes.
+ *
+ * A target turns the codes of one linear into tensors of its own. What it cannot hold it refuses
+ * by name, from the description alone, so that a recipe fails before a weight is read; what it
+ * holds, it holds exactly: the values that its engine computes are those that our kernels decode,
+ * bit for bit in F32 (`safetensors` rounds them to the model's floats). Decoders (export_read.c)
+ * are written from the rules of the engines and share nothing with the writers. */
+#ifndef PARE_FORMATS_EXPORT_H
+#define PARE_FORMATS_EXPORT_H
+
+#include "formats/checkpoint.h"
+#include "formats/packed.h"
+
+/* The linears of the blocks and the head of a model, in order. */
+typedef struct pare_export_linear {
+    const char *name;
+    size_t block; /* number of blocks: the head */
+    pare_role role;
+    const pare_linear *weights;
+    bool is_packed; /* else it stays the float matrix it is */
+    pare_packed_linear packed;
+} pare_export_linear;
+
+typedef struct pare_export_model {
+    const pare_config *config;
+    const pare_export_linear *linear; /* [linears] */
+    size_t linears;
+    pare_dtype floats; /* what dequantized weights become: F16, BF16 or F32 */
+} pare_export_model;
+
+enum { PARE_EXPORT_PARTS = 6 };
+
+/* One tensor of a linear: its name is that of the linear and the suffix. */
+typedef struct pare_export_part {
+    const char *suffix; /* ".weight_packed" */
+    pare_dtype dtype;
+    uint32_t rank;
+    uint64_t shape[2];
+} pare_export_part;
+
+typedef struct pare_export_target {
+    const char *name;    /* "gptq" */
+    const char *summary; /* one line: what it is and who loads it */
+    const char *extra;   /* file that gets the configuration alone, or NULL */
+    bool rounds;         /* weights are rounded to floats: the only target that is not exact */
+    /* Refuses what the whole model cannot be. */
+    pare_status (*check)(pare_ctx *cx, const pare_export_model *m);
+    /* Refuses a packed linear that its engine has no place or no kernel for. */
+    pare_status (*check_linear)(pare_ctx *cx, const pare_packed_linear *l);
+    /* Tensors of a linear that passed; returns their number. */
+    size_t (*parts)(const pare_export_model *m, const pare_packed_linear *l,
+                    pare_export_part part[PARE_EXPORT_PARTS]);
+    /* Fills the tensors, zeroed, in the order of `parts`. */
+    pare_status (*fill)(pare_ctx *cx, pare_arena *scratch, const pare_export_model *m,
+                        const pare_packed_linear *l, const pare_linear *w,
+                        void *const data[PARE_EXPORT_PARTS]);
+    /* Members of an open object: quantization_config; NULL: config.json gets none. */
+    void (*config)(pare_json_writer *w, const pare_export_model *m);
+    /* The weights that the engine computes, f32 [n, k], from the tensors of a finished file. */
+    pare_status (*read)(pare_ctx *cx, const pare_checkpoint *ck, const pare_packed_linear *l,
+                        float *w);
+} pare_export_target;
+
+/* All targets, ended by NULL. */
+extern const pare_export_target *const pare_export_targets[];
+const pare_export_target *pare_export_find(const char *name); /* NULL when unknown */
+
+/* Whether a target can hold the model: all rules above. Reads no weights.
+ * PARE_ENOTSUP with linear, target and reason. */
+PARE_CHECKED pare_status pare_export_check(pare_ctx *cx, const pare_export_target *t,
+                                           const pare_export_model *m);
+
+#endif

@@ -1,0 +1,304 @@
+/* compressed-tensors: vLLM, SGLang, transformers.
+ *
+ *   pack-quantized   integers of 4 or 8 bits in 32-bit words, floats as inputs; codes of 2 and 3
+ *                    bits go into 4
+ *   int-quantized    8-bit weights with a scale per row, 8-bit inputs with a scale per token or one
+ *                    for all
+ *   float-quantized  E4M3 with a scale per row, floats as inputs */
+#include <stdio.h>
+#include <string.h>
+
+#include "formats/export_internal.h"
+
+static const char name[] = "compressed-tensors";
+
+typedef enum form { PACKED, INTEGERS, FLOATS8 } form;
+
+static const char *const form_name[] = {"pack-quantized", "int-quantized", "float-quantized"};
+
+static form form_of(const pare_packed_linear *l)
+{
+    if (l->encoding == PARE_ENCODING_FP8)
+        return FLOATS8;
+    const pare_activation_mode m = l->activation.mode;
+    if (l->encoding == PARE_ENCODING_TERNARY)
+        return PACKED;
+    return m == PARE_ACTIVATION_TOKEN || m == PARE_ACTIVATION_TENSOR ? INTEGERS : PACKED;
+}
+
+/* Bits of a stored code. */
+static unsigned width(const pare_packed_linear *l)
+{
+    return l->bits <= 4 ? 4 : 8;
+}
+
+static pare_status refuse(pare_ctx *cx, const pare_packed_linear *l, const char *why)
+{
+    char text[PARE_PACKED_TEXT];
+    return pare_fail(cx, PARE_ENOTSUP, "%s: linear %s (%s): %s", name, l->name,
+                     pare_packed_linear_text(l, text), why);
+}
+
+static pare_status check_float8(pare_ctx *cx, const pare_packed_linear *l)
+{
+    if (l->group != 0)
+        return refuse(cx, l, "engines take E4M3 weights with one scale per row; use group: row");
+    if (l->outliers || l->sparse || l->rotated || l->bias)
+        return refuse(cx, l, "this format has no place for more than codes and scales");
+    if (l->activation.mode != PARE_ACTIVATION_FLOAT)
+        return refuse(cx, l, "E4M3 weights with integer inputs have no engine");
+    return PARE_OK;
+}
+
+static pare_status check_integers(pare_ctx *cx, const pare_packed_linear *l)
+{
+    if (l->bits != 8 || l->group != 0 || !l->symmetric ||
+        (l->activation.bits != 8 && l->activation.bits != 0))
+        return refuse(cx, l,
+                      "vLLM runs integer inputs only with symmetric 8-bit weights, one scale per "
+                      "row, and 8-bit inputs");
+    return PARE_OK;
+}
+
+static pare_status check_linear(pare_ctx *cx, const pare_packed_linear *l)
+{
+    if (l->encoding == PARE_ENCODING_FP8)
+        return check_float8(cx, l);
+    if (l->encoding == PARE_ENCODING_F16)
+        return PARE_OK; /* stays a float matrix */
+    PARE_TRY(pare__export_check_grid(cx, l, name));
+    if (form_of(l) == INTEGERS)
+        return check_integers(cx, l);
+    PARE_TRY(pare__export_check_inputs(cx, l, name));
+    if (l->group != 0 && l->group != 32 && l->group != 64 && l->group != 128)
+        return refuse(cx, l, "vLLM has kernels for groups of 32, 64, 128 and whole rows");
+    if (l->group != 0 && l->k % l->group != 0)
+        return refuse(cx, l, "vLLM needs groups that divide the columns");
+    return PARE_OK;
+}
+
+static bool is_float(const pare_export_linear *l)
+{
+    return !l->is_packed || l->packed.encoding == PARE_ENCODING_F16;
+}
+
+static bool same_scheme(const pare_export_linear *a, const pare_export_linear *b)
+{
+    if (is_float(a) || is_float(b))
+        return is_float(a) && is_float(b);
+    const pare_packed_linear *const p = &a->packed, *const q = &b->packed;
+    return form_of(p) == form_of(q) && width(p) == width(q) && p->group == q->group &&
+           p->symmetric == q->symmetric && p->activation.mode == q->activation.mode &&
+           (p->encoding == PARE_ENCODING_TERNARY) == (q->encoding == PARE_ENCODING_TERNARY);
+}
+
+/* q, k and v run as one matrix, and gate and up. */
+static bool fused(const pare_export_linear *a, const pare_export_linear *b)
+{
+    return a->block == b->block && ((a->role <= PARE_ROLE_V && b->role <= PARE_ROLE_V) ||
+                                    (a->role == PARE_ROLE_GATE && b->role == PARE_ROLE_UP));
+}
+
+static pare_status check(pare_ctx *cx, const pare_export_model *m)
+{
+    bool any = false;
+    for (size_t i = 0; i < m->linears; i++)
+        any |= !is_float(&m->linear[i]);
+    if (!any)
+        return pare_fail(cx, PARE_ENOTSUP, "%s: no linear of the model is quantized", name);
+    for (size_t i = 0; i + 1 < m->linears; i++) {
+        const pare_export_linear *const a = &m->linear[i], *const b = a + 1;
+        if (a->block < m->config->blocks && fused(a, b) && !same_scheme(a, b))
+            return pare_fail(cx, PARE_ENOTSUP,
+                             "%s: linears %s and %s: vLLM runs them as one matrix and needs the "
+                             "same bits, group and symmetry",
+                             name, a->name, b->name);
+    }
+    return PARE_OK;
+}
+
+static size_t parts(const pare_export_model *m, const pare_packed_linear *l,
+                    pare_export_part part[PARE_EXPORT_PARTS])
+{
+    const uint64_t n = l->n, k = l->k, groups = pare_packed_linear_groups(l);
+    size_t count = 0;
+    (void)m;
+    if (l->encoding == PARE_ENCODING_F16) {
+        part[count++] = (pare_export_part){".weight", PARE_F16, 2, {n, k}};
+        return count;
+    }
+    if (form_of(l) != PACKED) {
+        const pare_dtype codes = form_of(l) == FLOATS8 ? PARE_F8_E4M3 : PARE_I8;
+        part[count++] = (pare_export_part){".weight", codes, 2, {n, k}};
+        part[count++] = (pare_export_part){".weight_scale", PARE_F16, 2, {n, 1}};
+        if (l->activation.mode == PARE_ACTIVATION_TENSOR)
+            part[count++] = (pare_export_part){".input_scale", PARE_F32, 1, {1}};
+        return count;
+    }
+    const uint64_t bits = width(l);
+    part[count++] = (pare_export_part){".weight_packed", PARE_I32, 2, {n, (k * bits + 31) / 32}};
+    part[count++] = (pare_export_part){".weight_scale", PARE_F16, 2, {n, groups}};
+    part[count++] = (pare_export_part){".weight_shape", PARE_I64, 1, {2}};
+    if (!l->symmetric || l->encoding == PARE_ENCODING_TERNARY)
+        part[count++] =
+            (pare_export_part){".weight_zero_point", PARE_I32, 2, {(n * bits + 31) / 32, groups}};
+    return count;
+}
+
+/* Symmetric codes move to the middle of the wider field, others keep their zero point. */
+static void pack(const pare_packed_linear *l, const pare__export_codes *c,
+                 void *const data[PARE_EXPORT_PARTS])
+{
+    const unsigned bits = width(l);
+    const size_t words = (c->k * bits + 31) / 32;
+    const bool zeros = !l->symmetric || l->encoding == PARE_ENCODING_TERNARY;
+    const uint8_t shift = zeros ? 0 : (uint8_t)((1u << (bits - 1)) - (1u << (l->bits - 1)));
+    uint32_t *const packed = data[0], *const zero = zeros ? data[3] : NULL;
+    int64_t *const shape = data[2];
+    for (size_t r = 0; r < c->n; r++)
+        for (size_t k = 0; k < c->k; k++)
+            pare__export_put_bits(packed + r * words, 1, k, bits, c->code[r * c->k + k] + shift);
+    memcpy(data[1], c->scale, c->n * c->groups * sizeof *c->scale);
+    shape[0] = (int64_t)c->n;
+    shape[1] = (int64_t)c->k;
+    for (size_t r = 0; zero && r < c->n; r++)
+        for (size_t g = 0; g < c->groups; g++)
+            pare__export_put_bits(zero + g, c->groups, r, bits, c->zero[r * c->groups + g]);
+}
+
+static pare_status fill(pare_ctx *cx, pare_arena *scratch, const pare_export_model *m,
+                        const pare_packed_linear *l, const pare_linear *w,
+                        void *const data[PARE_EXPORT_PARTS])
+{
+    if (l->encoding == PARE_ENCODING_F16) {
+        pare_export_model f16 = *m;
+        f16.floats = PARE_F16;
+        return pare__export_safetensors.fill(cx, scratch, &f16, l, w, data);
+    }
+    pare__export_codes c;
+    PARE_TRY(pare__export_unpack(scratch, l, w, &c));
+    if (form_of(l) == PACKED) {
+        pack(l, &c, data);
+        return PARE_OK;
+    }
+    const uint8_t flip = form_of(l) == INTEGERS ? 0x80 : 0; /* code - 128 as two's complement */
+    uint8_t *const to = data[0];
+    for (size_t i = 0; i < c.n * c.k; i++)
+        to[i] = c.code[i] ^ flip;
+    memcpy(data[1], c.scale, c.n * sizeof *c.scale);
+    if (l->activation.mode == PARE_ACTIVATION_TENSOR)
+        memcpy(data[2], &w->activation.scale, sizeof w->activation.scale);
+    return PARE_OK;
+}
+
+static void put_weights(pare_json_writer *w, const pare_packed_linear *l)
+{
+    pare_json_open_object(w, "weights");
+    pare_json_put_integer(w, "num_bits", form_of(l) == PACKED ? (int64_t)width(l) : 8);
+    pare_json_put_text(w, "type", form_of(l) == FLOATS8 ? "float" : "int");
+    pare_json_put_bool(w, "symmetric", l->symmetric && l->encoding != PARE_ENCODING_TERNARY);
+    pare_json_put_text(w, "strategy", l->group ? "group" : "channel");
+    if (l->group)
+        pare_json_put_integer(w, "group_size", (int64_t)l->group);
+    else
+        pare_json_put_null(w, "group_size");
+    pare_json_put_bool(w, "dynamic", false);
+    pare_json_put_null(w, "actorder");
+    pare_json_put_null(w, "block_structure");
+    pare_json_put_text(w, "observer", "minmax");
+    pare_json_open_object(w, "observer_kwargs");
+    pare_json_close(w);
+    pare_json_close(w);
+}
+
+static void put_inputs(pare_json_writer *w, const pare_packed_linear *l)
+{
+    if (form_of(l) != INTEGERS) {
+        pare_json_put_null(w, "input_activations");
+        return;
+    }
+    const bool tensor = l->activation.mode == PARE_ACTIVATION_TENSOR;
+    pare_json_open_object(w, "input_activations");
+    pare_json_put_integer(w, "num_bits", 8);
+    pare_json_put_text(w, "type", "int");
+    pare_json_put_bool(w, "symmetric", true);
+    pare_json_put_text(w, "strategy", tensor ? "tensor" : "token");
+    pare_json_put_null(w, "group_size");
+    pare_json_put_bool(w, "dynamic", !tensor);
+    pare_json_put_null(w, "observer");
+    pare_json_close(w);
+}
+
+/* The scheme of linear `first` and all linears that have it. A single scheme names the class. */
+static void put_group(pare_json_writer *w, const pare_export_model *m, size_t first, size_t index,
+                      bool single)
+{
+    char key[32];
+    (void)snprintf(key, sizeof key, "group_%zu", index);
+    pare_json_open_object(w, key);
+    pare_json_open_array(w, "targets");
+    if (single)
+        pare_json_put_text(w, NULL, "Linear");
+    for (size_t i = first; !single && i < m->linears; i++)
+        if (same_scheme(&m->linear[first], &m->linear[i]))
+            pare_json_put_text(w, NULL, m->linear[i].name);
+    pare_json_close(w);
+    pare_json_put_text(w, "format", form_name[form_of(&m->linear[first].packed)]);
+    put_weights(w, &m->linear[first].packed);
+    put_inputs(w, &m->linear[first].packed);
+    pare_json_put_null(w, "output_activations");
+    pare_json_close(w);
+}
+
+/* Whether no linear before i has its scheme. */
+static bool is_first(const pare_export_model *m, size_t i)
+{
+    for (size_t j = 0; j < i; j++)
+        if (same_scheme(&m->linear[i], &m->linear[j]))
+            return false;
+    return !is_float(&m->linear[i]);
+}
+
+static void config(pare_json_writer *w, const pare_export_model *m)
+{
+    size_t schemes = 0, forms = 0;
+    bool seen[3] = {false};
+    form last = PACKED;
+    for (size_t i = 0; i < m->linears; i++)
+        if (is_first(m, i)) {
+            last = form_of(&m->linear[i].packed);
+            forms += !seen[last];
+            seen[last] = true;
+            schemes++;
+        }
+    pare_json_put_text(w, "quant_method", name);
+    pare_json_put_text(w, "version", "0.12.2");
+    pare_json_put_text(w, "format", forms == 1 ? form_name[last] : "mixed-precision");
+    pare_json_put_text(w, "quantization_status", "compressed");
+    pare_json_put_null(w, "global_compression_ratio");
+    pare_json_put_null(w, "kv_cache_scheme");
+    pare_json_open_array(w, "ignore");
+    for (size_t i = 0; i < m->linears; i++)
+        if (is_float(&m->linear[i]))
+            pare_json_put_text(w, NULL, m->linear[i].name);
+    pare_json_close(w);
+    pare_json_open_object(w, "sparsity_config");
+    pare_json_close(w);
+    pare_json_open_object(w, "transform_config");
+    pare_json_close(w);
+    pare_json_open_object(w, "config_groups");
+    for (size_t i = 0, index = 0; i < m->linears; i++)
+        if (is_first(m, i))
+            put_group(w, m, i, index++, schemes == 1);
+    pare_json_close(w);
+}
+
+const pare_export_target pare__export_compressed_tensors = {
+    .name = name,
+    .summary = "integers of 4 and 8 bits, 8-bit inputs, FP8: vLLM, SGLang, transformers",
+    .check = check,
+    .check_linear = check_linear,
+    .parts = parts,
+    .fill = fill,
+    .config = config,
+    .read = pare__read_compressed_tensors};

@@ -1,0 +1,60 @@
+/* formats/export_internal.h - what the targets of export.h share. */
+#ifndef PARE_FORMATS_EXPORT_INTERNAL_H
+#define PARE_FORMATS_EXPORT_INTERNAL_H
+
+#include "formats/export.h"
+
+/* Plain codes of a linear of an integer grid: value = (code - zero) scale. */
+typedef struct pare__export_codes {
+    size_t n, k, groups, group; /* group: columns that share a scale, the last may have fewer */
+    uint8_t *code;              /* [n, k] */
+    uint8_t *zero;              /* [n, groups] */
+    uint16_t *scale;            /* F16, [n, groups] */
+} pare__export_codes;
+
+/* PARE_ENOMEM. */
+PARE_CHECKED pare_status pare__export_unpack(pare_arena *a, const pare_packed_linear *l,
+                                             const pare_linear *w, pare__export_codes *out);
+
+/* Bits of a field of 32-bit words, little-endian from bit 0 of word 0 on; words are `stride` apart.
+ * Fields of words that were zero. */
+void pare__export_put_bits(uint32_t *words, size_t stride, size_t field, unsigned bits,
+                           uint32_t value);
+
+/* A linear whose codes lie on an integer grid and are all there is to it: refuses other encodings,
+ * columns and weights kept apart, rotated inputs, biases that a pass made. `target` for messages.
+ * PARE_ENOTSUP. */
+PARE_CHECKED pare_status pare__export_check_grid(pare_ctx *cx, const pare_packed_linear *l,
+                                                 const char *target);
+
+/* Refuses inputs that are quantized in another way than engines with float activations would. */
+PARE_CHECKED pare_status pare__export_check_inputs(pare_ctx *cx, const pare_packed_linear *l,
+                                                   const char *target);
+
+/* All packed linears with the same bits, group and symmetry, and no linear of the blocks left out.
+ * PARE_ENOTSUP. */
+PARE_CHECKED pare_status pare__export_check_uniform(pare_ctx *cx, const pare_export_model *m,
+                                                    const char *target);
+
+/* Zero point of codes without a plane of zeros. */
+static inline uint8_t pare__export_zero(const pare_packed_linear *l)
+{
+    return l->encoding == PARE_ENCODING_TERNARY ? 1 : (uint8_t)(1u << (l->bits - 1));
+}
+
+extern const pare_export_target pare__export_compressed_tensors, pare__export_gptq,
+    pare__export_gptq_v2, pare__export_awq, pare__export_safetensors;
+
+/* export_read.c */
+pare_status pare__read_compressed_tensors(pare_ctx *cx, const pare_checkpoint *ck,
+                                          const pare_packed_linear *l, float *w);
+pare_status pare__read_gptq(pare_ctx *cx, const pare_checkpoint *ck, const pare_packed_linear *l,
+                            float *w);
+pare_status pare__read_gptq_v2(pare_ctx *cx, const pare_checkpoint *ck, const pare_packed_linear *l,
+                               float *w);
+pare_status pare__read_awq(pare_ctx *cx, const pare_checkpoint *ck, const pare_packed_linear *l,
+                           float *w);
+pare_status pare__read_floats(pare_ctx *cx, const pare_checkpoint *ck, const pare_packed_linear *l,
+                              float *w);
+
+#endif

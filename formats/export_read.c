@@ -1,0 +1,187 @@
+/* What engines compute from exported files, written from their dequantization rules. Nothing here
+ * is shared with the writers: a mistake in one of them shows as a difference. */
+#include <stdio.h>
+#include <string.h>
+
+#include "formats/export_internal.h"
+
+enum { NAME = 4096 };
+
+static pare_status find(pare_ctx *cx, const pare_checkpoint *ck, const char *linear,
+                        const char *suffix, pare_dtype dtype, const uint8_t **data)
+{
+    char name[NAME];
+    const int len = snprintf(name, sizeof name, "%s%s", linear, suffix);
+    const pare_tensor *const t =
+        len > 0 && (size_t)len < sizeof name ? pare_checkpoint_find(ck, name) : NULL;
+    if (!t || t->dtype != dtype)
+        return pare_fail(cx, PARE_EFORMAT, "%s: tensor %s%s is missing or not %s", ck->path, linear,
+                         suffix, pare_dtype_name(dtype));
+    *data = t->data;
+    return PARE_OK;
+}
+
+static float half_at(pare_ctx *cx, const uint8_t *data, size_t i)
+{
+    uint16_t h;
+    float f;
+    memcpy(&h, data + 2 * i, sizeof h);
+    cx->kernels.cvt_f16_f32(&f, &h, 1);
+    return f;
+}
+
+static uint32_t word_at(const uint8_t *data, size_t i)
+{
+    return (uint32_t)data[4 * i] | (uint32_t)data[4 * i + 1] << 8 |
+           (uint32_t)data[4 * i + 2] << 16 | (uint32_t)data[4 * i + 3] << 24;
+}
+
+/* Columns that share a scale. */
+static size_t columns_of(const pare_packed_linear *l)
+{
+    return l->group ? l->group : l->k;
+}
+
+/* compressed-tensors, pack-quantized: code - 2^(bits - 1) is the signed integer, and the same holds
+ * for zero points; w = (q - zero) scale. Words of weights run along a row, of zero points down a
+ * column. */
+static pare_status read_packed(pare_ctx *cx, const pare_checkpoint *ck, const pare_packed_linear *l,
+                               float *w)
+{
+    const unsigned bits = l->bits == 8 ? 8 : 4, per = 32 / bits, mask = (1u << bits) - 1;
+    const size_t groups = (l->k + columns_of(l) - 1) / columns_of(l), row = (l->k + per - 1) / per;
+    const int offset = 1 << (bits - 1);
+    const uint8_t *packed, *scale, *shape, *zero = NULL;
+    PARE_TRY(find(cx, ck, l->name, ".weight_packed", PARE_I32, &packed));
+    PARE_TRY(find(cx, ck, l->name, ".weight_scale", PARE_F16, &scale));
+    PARE_TRY(find(cx, ck, l->name, ".weight_shape", PARE_I64, &shape));
+    if (!l->symmetric || l->encoding == PARE_ENCODING_TERNARY)
+        PARE_TRY(find(cx, ck, l->name, ".weight_zero_point", PARE_I32, &zero));
+    int64_t is[2];
+    memcpy(is, shape, sizeof is);
+    if (is[0] != (int64_t)l->n || is[1] != (int64_t)l->k)
+        return pare_fail(cx, PARE_EFORMAT, "%s: %s.weight_shape is not that of the linear",
+                         ck->path, l->name);
+    for (size_t r = 0; r < l->n; r++)
+        for (size_t j = 0; j < l->k; j++) {
+            const size_t g = j / columns_of(l);
+            const uint32_t u = word_at(packed, r * row + j / per) >> (j % per * bits) & mask;
+            int q = (int)u - offset;
+            if (zero) {
+                const uint32_t z = word_at(zero, r / per * groups + g) >> (r % per * bits) & mask;
+                q -= (int)z - offset;
+            }
+            w[r * l->k + j] = (float)q * half_at(cx, scale, r * groups + g);
+        }
+    return PARE_OK;
+}
+
+/* OCP E4M3: sign, four bits of exponent with bias 7, three of fraction; 0x7f is no number. */
+static float e4m3(uint8_t code)
+{
+    const int exponent = code >> 3 & 15, fraction = code & 7;
+    float value = exponent ? (float)(8 + fraction) / 8 : (float)fraction / 8;
+    for (int i = exponent ? exponent : 1; i < 7; i++)
+        value /= 2;
+    for (int i = 7; i < exponent; i++)
+        value *= 2;
+    return code & 0x80 ? -value : value;
+}
+
+pare_status pare__read_compressed_tensors(pare_ctx *cx, const pare_checkpoint *ck,
+                                          const pare_packed_linear *l, float *w)
+{
+    if (l->encoding == PARE_ENCODING_F16)
+        return pare__read_floats(cx, ck, l, w);
+    const bool float8 = l->encoding == PARE_ENCODING_FP8;
+    const bool integers =
+        l->activation.mode == PARE_ACTIVATION_TOKEN || l->activation.mode == PARE_ACTIVATION_TENSOR;
+    if (!float8 && (!integers || l->encoding == PARE_ENCODING_TERNARY))
+        return read_packed(cx, ck, l, w);
+    const uint8_t *codes, *scale;
+    PARE_TRY(find(cx, ck, l->name, ".weight", float8 ? PARE_F8_E4M3 : PARE_I8, &codes));
+    PARE_TRY(find(cx, ck, l->name, ".weight_scale", PARE_F16, &scale));
+    for (size_t r = 0; r < l->n; r++)
+        for (size_t j = 0; j < l->k; j++) {
+            const uint8_t code = codes[r * l->k + j];
+            const float q = float8 ? e4m3(code) : (float)(code < 128 ? code : code - 256);
+            w[r * l->k + j] = q * half_at(cx, scale, r);
+        }
+    return PARE_OK;
+}
+
+/* `bits` bits of a stream of words that are `stride` apart. */
+static uint32_t field(const uint8_t *data, size_t first, size_t stride, size_t i, unsigned bits)
+{
+    uint32_t value = 0;
+    for (unsigned b = 0; b < bits; b++) {
+        const size_t bit = i * bits + b;
+        value |= (word_at(data, first + bit / 32 * stride) >> bit % 32 & 1) << b;
+    }
+    return value;
+}
+
+/* GPTQ: w = (code - zero) scale, the group of an input by g_idx; version 1 adds 1 to zeros. */
+static pare_status read_gptq(pare_ctx *cx, const pare_checkpoint *ck, const pare_packed_linear *l,
+                             int add, float *w)
+{
+    const uint8_t *codes, *zeros, *scale, *index;
+    PARE_TRY(find(cx, ck, l->name, ".qweight", PARE_I32, &codes));
+    PARE_TRY(find(cx, ck, l->name, ".qzeros", PARE_I32, &zeros));
+    PARE_TRY(find(cx, ck, l->name, ".scales", PARE_F16, &scale));
+    PARE_TRY(find(cx, ck, l->name, ".g_idx", PARE_I32, &index));
+    const size_t words = l->n * l->bits / 32, groups = (l->k + columns_of(l) - 1) / columns_of(l);
+    for (size_t j = 0; j < l->k; j++) {
+        const size_t g = word_at(index, j);
+        if (g >= groups)
+            return pare_fail(cx, PARE_EFORMAT, "%s: %s.g_idx is out of range", ck->path, l->name);
+        for (size_t r = 0; r < l->n; r++) {
+            const int z = (int)field(zeros, g * words, 1, r, l->bits) + add;
+            const int q = (int)field(codes, r, l->n, j, l->bits);
+            w[r * l->k + j] = (float)(q - z) * half_at(cx, scale, g * l->n + r);
+        }
+    }
+    return PARE_OK;
+}
+
+pare_status pare__read_gptq(pare_ctx *cx, const pare_checkpoint *ck, const pare_packed_linear *l,
+                            float *w)
+{
+    return read_gptq(cx, ck, l, 1, w);
+}
+
+pare_status pare__read_gptq_v2(pare_ctx *cx, const pare_checkpoint *ck, const pare_packed_linear *l,
+                               float *w)
+{
+    return read_gptq(cx, ck, l, 0, w);
+}
+
+/* AWQ GEMM: output 8 c + i lies in nibble place[i] of word c; w = (code - zero) scale. */
+pare_status pare__read_awq(pare_ctx *cx, const pare_checkpoint *ck, const pare_packed_linear *l,
+                           float *w)
+{
+    static const unsigned place[8] = {0, 4, 1, 5, 2, 6, 3, 7};
+    const uint8_t *codes, *zeros, *scale;
+    PARE_TRY(find(cx, ck, l->name, ".qweight", PARE_I32, &codes));
+    PARE_TRY(find(cx, ck, l->name, ".qzeros", PARE_I32, &zeros));
+    PARE_TRY(find(cx, ck, l->name, ".scales", PARE_F16, &scale));
+    for (size_t j = 0; j < l->k; j++)
+        for (size_t r = 0; r < l->n; r++) {
+            const size_t g = j / columns_of(l), c = r / 8, shift = 4 * place[r % 8];
+            const int q = (int)(word_at(codes, j * (l->n / 8) + c) >> shift & 15);
+            const int z = (int)(word_at(zeros, g * (l->n / 8) + c) >> shift & 15);
+            w[r * l->k + j] = (float)(q - z) * half_at(cx, scale, g * l->n + r);
+        }
+    return PARE_OK;
+}
+
+pare_status pare__read_floats(pare_ctx *cx, const pare_checkpoint *ck, const pare_packed_linear *l,
+                              float *w)
+{
+    char name[NAME];
+    (void)snprintf(name, sizeof name, "%s.weight", l->name);
+    const pare_tensor *const t = pare_checkpoint_find(ck, name);
+    if (!t)
+        return pare_fail(cx, PARE_EFORMAT, "%s: tensor %s is missing", ck->path, name);
+    return pare_tensor_to_f32(cx, t, 0, l->n * l->k, w);
+}
