@@ -2,7 +2,7 @@
 #ifndef PARE_COMPRESS_EXPORT_H
 #define PARE_COMPRESS_EXPORT_H
 
-#include "formats/export.h"
+#include "formats/export_target.h"
 
 typedef struct pare_export_job {
     const char *artifact, *output; /* paths as given */

@@ -152,7 +152,7 @@ static void pack(const pare_packed_linear *l, const pare__export_codes *c,
     const unsigned bits = width(l);
     const size_t words = (c->k * bits + 31) / 32;
     const bool zeros = !l->symmetric || l->encoding == PARE_ENCODING_TERNARY;
-    const uint8_t shift = zeros ? 0 : (uint8_t)((1u << (bits - 1)) - (1u << (l->bits - 1)));
+    const uint32_t shift = zeros ? 0 : (1u << (bits - 1)) - (1u << (l->bits - 1));
     uint32_t *const packed = data[0], *const zero = zeros ? data[3] : NULL;
     int64_t *const shape = data[2];
     for (size_t r = 0; r < c->n; r++)

@@ -1,8 +1,8 @@
-/* formats/export_internal.h - what the targets of export.h share. */
+/* formats/export_internal.h - what the targets of export_target.h share. */
 #ifndef PARE_FORMATS_EXPORT_INTERNAL_H
 #define PARE_FORMATS_EXPORT_INTERNAL_H
 
-#include "formats/export.h"
+#include "formats/export_target.h"
 
 /* Plain codes of a linear of an integer grid: value = (code - zero) scale. */
 typedef struct pare__export_codes {
@@ -39,7 +39,7 @@ PARE_CHECKED pare_status pare__export_check_uniform(pare_ctx *cx, const pare_exp
 /* Zero point of codes without a plane of zeros. */
 static inline uint8_t pare__export_zero(const pare_packed_linear *l)
 {
-    return l->encoding == PARE_ENCODING_TERNARY ? 1 : (uint8_t)(1u << (l->bits - 1));
+    return (uint8_t)(l->encoding == PARE_ENCODING_TERNARY ? 1 : 1 << (l->bits - 1));
 }
 
 extern const pare_export_target pare__export_compressed_tensors, pare__export_gptq,

@@ -1,12 +1,12 @@
-/* formats/export.h - packed linears in the files of other engines, from the same integer codes.
+/* formats/export_target.h - packed linears in the files of other engines, from the same integer codes.
  *
  * A target turns the codes of one linear into tensors of its own. What it cannot hold it refuses
  * by name, from the description alone, so that a recipe fails before a weight is read; what it
  * holds, it holds exactly: the values that its engine computes are those that our kernels decode,
  * bit for bit in F32 (`safetensors` rounds them to the model's floats). Decoders (export_read.c)
  * are written from the rules of the engines and share nothing with the writers. */
-#ifndef PARE_FORMATS_EXPORT_H
-#define PARE_FORMATS_EXPORT_H
+#ifndef PARE_FORMATS_EXPORT_TARGET_H
+#define PARE_FORMATS_EXPORT_TARGET_H
 
 #include "formats/checkpoint.h"
 #include "formats/packed.h"
