@@ -1,7 +1,8 @@
 /* Mixing with vectors of 16 channels: a tile of 4 tokens by 64 channels stays in registers. */
+#define PARE_VNNI_BITS 512
 #include "kernels/x86/vnni_internal.h"
 
-#ifdef __AVX512VNNI__
+#ifdef PARE_VNNI
 
 enum { TOKENS = 4, LINES = 4, WIDTH = 16, AHEAD = 4096 /* bytes of prefetch distance */ };
 

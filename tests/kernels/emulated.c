@@ -44,9 +44,8 @@ void pare_gemm_x8_s8_avx2(float *y, size_t ldy, const pare_x8 *x, const pare_pan
     pare_gemm_x8_s8_ref(y, ldy, x, w);
 }
 
-/* Not emulated. */
-void pare_kv_mix_avx512(float *y, size_t ldy, const float *p, size_t ldp, const float *v,
-                        size_t ldv, size_t m, size_t n, size_t d)
+void pare_gemv_packed_avx2(float *y, const float *x, size_t k, const pare_panel *w,
+                           pare_decoding how, unsigned bits, const float *level)
 {
-    pare_kv_mix_ref(y, ldy, p, ldp, v, ldv, m, n, d);
+    pare_gemv_packed_ref(y, x, k, w, how, bits, level);
 }

@@ -69,6 +69,12 @@ EMULATE(__m512i, _mm512_shuffle_epi32, 16, int32_t, (__m512i a, int order),
 EMULATE(__m512i, _mm512_permutex_epi64, 8, int64_t, (__m512i a, int order),
         emulated_long(&a, i / 4 * 4 + (order >> i % 4 * 2 & 3)))
 
+EMULATE(__m512, _mm512_permutevar_ps, 16, float, (__m512 a, __m512i from),
+        emulated_float(&a, i / 4 * 4 + (emulated_int(&from, i) & 3)))
+EMULATE(__m512, _mm512_mask_permutevar_ps, 16, float,
+        (__m512 a, __mmask16 m, __m512 b, __m512i from),
+        m >> i & 1 ? emulated_float(&b, i / 4 * 4 + (emulated_int(&from, i) & 3)) : v[i])
+
 static inline __m512 _mm512_cvtepi32_ps(__m512i a)
 {
     float v[16];
@@ -112,6 +118,22 @@ static inline __m256 _mm256_maskload_ps(const float *p, __m256i mask)
         if (emulated_int(&mask, i) < 0)
             v[i] = p[i];
     return simde_mm256_loadu_ps(v);
+}
+
+static inline __m512 _mm512_maskz_loadu_ps(__mmask16 m, const float *p)
+{
+    float v[16] = {0};
+    for (int i = 0; i < 16; i++)
+        if (m >> i & 1)
+            v[i] = p[i];
+    return simde_mm512_loadu_ps(v);
+}
+
+static inline void _mm512_mask_storeu_ps(float *p, __mmask16 m, __m512 a)
+{
+    for (int i = 0; i < 16; i++)
+        if (m >> i & 1)
+            p[i] = emulated_float(&a, i);
 }
 
 static inline __m512i _mm512_maskz_loadu_epi64(__mmask8 m, const void *p)

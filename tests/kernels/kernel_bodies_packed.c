@@ -264,12 +264,14 @@ void kt_dequant_binary(kt *t)
     test_dequant(t, run_dequant_binary, PARE_DECODE_BINARY, (const unsigned[]){2}, 1);
 }
 
-/* Which NaN comes out of a sum that has several is not defined. */
+/* Which NaN comes out of a sum that has several is not defined, so there is one at most. */
 static void drop_nan(kt *t, size_t bytes)
 {
     uint8_t *const codes = t->input[0];
     for (size_t i = 0; i < bytes; i++)
         codes[i] = (codes[i] & 0x7f) == 0x7f ? codes[i] ^ 1 : codes[i];
+    if (kt_below(t, 2))
+        codes[kt_below(t, bytes)] |= 0x7f;
 }
 
 /* Every product is too small for a float and rounds to -0: so must the sum, from 8 columns on. */
