@@ -12,6 +12,7 @@
 /* First argument of the program when it runs as the baseline of its own bench, see below. */
 #define PARE_BENCH_CHILD "--blas-baseline"
 
+/* Of a bench of kernels: medians over all its passes. */
 typedef struct pare_bench_limits {
     double dram_read_gb_s; /* reading more than 256 MB once, front to back */
     double fma_gflop_s;    /* F32 fused multiply-adds in registers */
@@ -41,7 +42,8 @@ typedef struct pare_bench_row {
                            exponential), 1 of transpose */
     const char *bound;  /* the limit that applies: "dram", "fma", "int8" */
     bool cached;        /* operands stay in a core's cache, else they rotate over > 256 MB */
-    double share;       /* of that limit, for the same number of threads */
+    double share;       /* of that limit with as many threads, measured right before and after
+                           each run; median */
     double sgemm_ratio; /* speed over OpenBLAS sgemm of the same product on all cores; NAN: none */
     double dense_ratio; /* pruned weights: time over that of dense ones, in turns; NAN: others */
 } pare_bench_row;

@@ -7,7 +7,7 @@
 
 enum {
     PARE__RUNS_MAX = 16,
-    PARE__SAMPLES_MAX = 384,
+    PARE__SAMPLES_MAX = 512,
     PARE__BENCH_LOOPS = 17,
 };
 
@@ -49,9 +49,18 @@ void pare__bench_add(pare__bench_samples *s, double value);
 /* Medians of the passes. */
 pare_bench_limits pare__bench_limits_of(pare__bench_meter *m);
 
-/* Adds a pass over memory when there is `data`, else one over each kind of arithmetic. */
-void pare__bench_sample(const pare_ctx *cx, const void *data, size_t bytes, bool quick,
-                        pare__bench_meter *out);
+/* Adds a pass over memory when there is `data`, else one over each kind of arithmetic, and returns
+ * what it measured, else 0. */
+pare_bench_limits pare__bench_sample(const pare_ctx *cx, const void *data, size_t bytes, bool quick,
+                                     pare__bench_meter *out);
+
+/* The one that a row's `bound` names. */
+double pare__bench_limit(const pare_bench_limits *l, const char *bound);
+
+/* Share of a limit: run i did `work` (1e9 bytes or operations) in seconds[i], between passes
+ * limit[i] and limit[i + 1] over the limit. The median of the runs' speeds, each over the mean of
+ * its two passes: load that comes and goes meets both. At most PARE__RUNS_MAX runs. */
+double pare__bench_share(double work, const double *seconds, const double *limit, size_t runs);
 
 /* Fills `words` 32-bit words with (random & keep) | set, on all threads. Streams are different
  * random numbers. */
@@ -108,7 +117,7 @@ size_t pare__bench_weights_bytes(const pare__bench_subject *sub, size_t n, size_
 pare_linear pare__bench_weights_at(const pare__bench_weights *w, size_t copy);
 
 /* Measures kernel number `index` < PARE__BENCH_LOOPS of those that multiply by no weights, on all
- * threads with limits[0] and on one with limits[1], and adds its rows, shares left out.
+ * threads with limits[0] and on one with limits[1], and adds its rows.
  * PARE_ENOMEM, PARE_EINTERRUPTED. */
 PARE_CHECKED pare_status pare__bench_loop(pare_ctx *cx, size_t index, bool quick,
                                           pare__bench_meter limits[2], pare_bench_result *out);

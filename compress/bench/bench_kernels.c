@@ -1,6 +1,7 @@
 /* Products through the same path as every model's: pare_linear_apply over the pool. Passes over the
  * limits alternate with the runs of the products, so that a change of the machine's load meets
- * both; limits and times are medians of the whole run. */
+ * both: a run is held against the passes right before and after it. Limits that are shown are
+ * medians of the whole bench. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -105,22 +106,32 @@ static pare_status pass(bench *b, const pare__bench_weights *weights, size_t m, 
     return PARE_OK;
 }
 
-/* Median seconds of one product of m tokens, and of pruned weights over those of dense ones. */
-static pare_status measure(bench *b, size_t m, pare__bench_meter *limits, double *seconds,
-                           double *dense_ratio)
+/* Fills in the speed of row->m tokens, its share of row->bound, and the time of pruned weights over
+ * that of dense ones. */
+static pare_status measure(bench *b, pare__bench_meter *limits, pare_bench_row *row)
 {
-    double times[PARE__RUNS_MAX + 1], dense[PARE__RUNS_MAX + 1];
-    for (size_t run = 0; run <= b->size->runs; run++) { /* the first one warms up */
+    const size_t runs = b->size->runs, m = row->m;
+    const double bytes = (double)b->weights.bytes * 1e-9;
+    const double ops = 2e-9 * (double)row->n * (double)row->k * (double)m;
+    double times[PARE__RUNS_MAX + 1], dense[PARE__RUNS_MAX + 1], limit[PARE__RUNS_MAX + 2];
+    for (size_t run = 0; run <= runs + 1; run++) { /* the first one warms up */
         PARE_TRY(pare_ctx_interrupted(b->cx));
-        pare__bench_sample(b->cx, m == 1 ? b->weights.data : NULL, b->weights.data_bytes,
-                           b->size->quick, limits);
+        const pare_bench_limits l = pare__bench_sample(
+            b->cx, m == 1 ? b->weights.data : NULL, b->weights.data_bytes, b->size->quick, limits);
+        limit[run] = pare__bench_limit(&l, row->bound);
+        if (run > runs)
+            break;
         PARE_TRY(pass(b, &b->weights, m, &times[run]));
         if (b->dense.copies)
             PARE_TRY(pass(b, &b->dense, m, &dense[run]));
     }
-    *seconds = pare__bench_median(times + 1, b->size->runs);
-    *dense_ratio =
-        b->dense.copies ? *seconds / pare__bench_median(dense + 1, b->size->runs) : (double)NAN;
+    row->share = pare__bench_share(m == 1 ? bytes : ops, times + 1, limit + 1, runs);
+    const double seconds = pare__bench_median(times + 1, runs); /* sorts */
+    row->us = seconds * 1e6;
+    row->gb_s = bytes / seconds;
+    row->gop_s = ops / seconds;
+    row->dense_ratio =
+        b->dense.copies ? seconds / pare__bench_median(dense + 1, runs) : (double)NAN;
     return PARE_OK;
 }
 
@@ -133,36 +144,20 @@ static size_t group_of(const pare__bench_subject *s, size_t k)
 static pare_status add_row(bench *b, size_t m, double sgemm_seconds, pare__bench_meter *limits,
                            pare_bench_result *out)
 {
-    double seconds = 0.0, dense_ratio = 0.0;
-    PARE_TRY(measure(b, m, limits, &seconds, &dense_ratio));
+    const bool integer = b->sub->bits && b->sub->activation.mode != PARE_ACTIVATION_FLOAT;
     pare_bench_row row = {.kernel = b->sub->name,
                           .group = group_of(b->sub, b->size->k),
                           .n = b->size->n,
                           .k = b->size->k,
                           .m = m,
                           .threads = pare_threads(b->cx),
-                          .us = seconds * 1e6,
-                          .sgemm_ratio = m > 1 ? sgemm_seconds / seconds : (double)NAN,
-                          .dense_ratio = dense_ratio};
-    const bool integer = b->sub->bits && b->sub->activation.mode != PARE_ACTIVATION_FLOAT;
-    row.bound = m == 1 ? "dram" : integer ? "int8" : "fma";
-    row.gb_s = (double)b->weights.bytes * 1e-9 / seconds;
-    row.gop_s = 2e-9 * (double)row.n * (double)row.k * (double)m / seconds;
+                          .bound = m == 1    ? "dram"
+                                   : integer ? "int8"
+                                             : "fma"};
+    PARE_TRY(measure(b, limits, &row));
+    row.sgemm_ratio = m > 1 ? sgemm_seconds * 1e6 / row.us : (double)NAN;
     out->row[out->rows++] = row;
     return PARE_OK;
-}
-
-static void set_shares(pare_bench_result *out)
-{
-    for (size_t i = 0; i < out->rows; i++) {
-        pare_bench_row *const row = &out->row[i];
-        const pare_bench_limits *const l = row->threads == 1 ? &out->limits_one : &out->limits;
-        if (strcmp(row->bound, "dram") == 0)
-            row->share = row->gb_s / l->dram_read_gb_s;
-        else
-            row->share =
-                row->gop_s / (strcmp(row->bound, "int8") == 0 ? l->int8_gop_s : l->fma_gflop_s);
-    }
 }
 
 static pare_status bench_subject(pare_ctx *cx, const pare__bench_subject *sub, const sizes *size,
@@ -225,7 +220,6 @@ pare_status pare_bench_kernels(pare_ctx *cx, const pare_bench_opts *opts, pare_b
     }
     out->limits = pare__bench_limits_of(&limits[0]);
     out->limits_one = pare_threads(cx) > 1 ? pare__bench_limits_of(&limits[1]) : out->limits;
-    set_shares(out);
     pare_ctx_progress(cx, "bench", SUBJECTS + PARE__BENCH_LOOPS, steps);
     if (opts->gptq)
         PARE_TRY(pare__bench_gptq(cx, opts, &out->gptq));

@@ -318,18 +318,22 @@ static pare_status add_row(const loop *l, pare__bench_meter *limits, pare_bench_
 {
     const size_t runs = l->quick ? QUICK_RUNS : RUNS, threads = pare_threads(l->cx);
     const bool dram = strcmp(l->row.bound, "dram") == 0;
-    double times[PARE__RUNS_MAX];
-    for (size_t run = 0; run <= runs; run++) { /* the first one warms up */
+    double times[PARE__RUNS_MAX + 1], limit[PARE__RUNS_MAX + 2];
+    for (size_t run = 0; run <= runs + 1; run++) { /* the first one warms up */
         PARE_TRY(pare_ctx_interrupted(l->cx));
-        pare__bench_sample(l->cx, dram ? l->data : NULL, l->data_bytes, l->quick, limits);
+        const pare_bench_limits pass =
+            pare__bench_sample(l->cx, dram ? l->data : NULL, l->data_bytes, l->quick, limits);
+        limit[run] = pare__bench_limit(&pass, l->row.bound);
+        if (run > runs)
+            break;
         loop call = *l;
         const double start = pare__bench_now();
         pare_parallel(l->cx, l->items, l->items / (CHUNKS * threads) + 1, l->task, &call);
-        if (run > 0)
-            times[run - 1] = (pare__bench_now() - start) / (double)l->items;
+        times[run] = (pare__bench_now() - start) / (double)l->items;
     }
-    const double seconds = pare__bench_median(times, runs);
     pare_bench_row row = l->row;
+    row.share = pare__bench_share((dram ? l->bytes : l->ops) * 1e-9, times + 1, limit + 1, runs);
+    const double seconds = pare__bench_median(times + 1, runs); /* sorts */
     row.kernel = l->sub->name;
     row.threads = threads;
     row.us = seconds * (double)l->calls * 1e6;

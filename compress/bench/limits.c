@@ -1,6 +1,7 @@
 /* The limits a kernel is held against. Work is cut into pieces that idle threads take, so that a
  * core which is busy with something else lowers the figure by its share only. */
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "compress/bench/bench_internal.h"
@@ -161,15 +162,34 @@ void pare__bench_add(pare__bench_samples *s, double value)
         s->value[s->count++] = value;
 }
 
-void pare__bench_sample(const pare_ctx *cx, const void *data, size_t bytes, bool quick,
-                        pare__bench_meter *out)
+pare_bench_limits pare__bench_sample(const pare_ctx *cx, const void *data, size_t bytes, bool quick,
+                                     pare__bench_meter *out)
 {
     if (data) {
-        pare__bench_add(&out->read, pare__bench_read(cx, data, bytes));
-        return;
+        const pare_bench_limits read = {.dram_read_gb_s = pare__bench_read(cx, data, bytes)};
+        pare__bench_add(&out->read, read.dram_read_gb_s);
+        return read;
     }
-    pare__bench_add(&out->fma, pare__bench_fma(cx, quick));
-    pare__bench_add(&out->int8, pare__bench_int8(cx, quick));
+    const pare_bench_limits l = {.fma_gflop_s = pare__bench_fma(cx, quick),
+                                 .int8_gop_s = pare__bench_int8(cx, quick)};
+    pare__bench_add(&out->fma, l.fma_gflop_s);
+    pare__bench_add(&out->int8, l.int8_gop_s);
+    return l;
+}
+
+double pare__bench_limit(const pare_bench_limits *l, const char *bound)
+{
+    if (strcmp(bound, "dram") == 0)
+        return l->dram_read_gb_s;
+    return strcmp(bound, "int8") == 0 ? l->int8_gop_s : l->fma_gflop_s;
+}
+
+double pare__bench_share(double work, const double *seconds, const double *limit, size_t runs)
+{
+    double share[PARE__RUNS_MAX];
+    for (size_t i = 0; i < runs; i++)
+        share[i] = work / seconds[i] / (0.5 * (limit[i] + limit[i + 1]));
+    return pare__bench_median(share, runs);
 }
 
 pare_bench_limits pare__bench_limits_of(pare__bench_meter *m)
