@@ -18,7 +18,7 @@
 enum {
     MT = 4,             /* tokens of a register tile */
     BLOCK = 128 * 1024, /* bytes of codes that stay in the second-level cache for all tokens */
-    AHEAD = 2048,       /* bytes of prefetch distance for one token, where memory is the limit */
+    AHEAD = 8192,       /* bytes of prefetch distance for one token, where memory is the limit */
 };
 
 /* Eight row sums of one atom with the 32 codes of one token. */
