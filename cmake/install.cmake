@@ -1,5 +1,8 @@
 # Installs the program, the archive, the headers, the CMake package and the pkg-config file.
 install(TARGETS pare RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+if(TARGET pare-hdf5)
+    install(TARGETS pare-hdf5 RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/pare)
+endif()
 install(TARGETS pare_archive EXPORT pare-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 foreach(module IN ITEMS kernels runtime formats recipes calib quant prune compress)
     install(DIRECTORY ${PROJECT_SOURCE_DIR}/${module}

@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "formats/checkpoint_internal.h"
+#include "formats/hdf5.h"
 #include "formats/npz.h"
 #include "formats/safetensors.h"
 #include "formats/strided.h"
@@ -97,6 +98,20 @@ static pare_status read_npz(pare_checkpoint *ck, pare_arena *a, const pare_file 
     return settle(ck, a, file, t.tensor, t.tensors, out);
 }
 
+static bool knows_hdf5(const unsigned char *bytes, uint64_t len)
+{
+    return len > 8 && memcmp(bytes, "\x89HDF\r\n\x1a\n", 8) == 0;
+}
+
+static pare_status read_hdf5(pare_checkpoint *ck, pare_arena *a, const pare_file *file,
+                             pare__shard *out)
+{
+    pare_hdf5 t;
+    PARE_TRY(pare_hdf5_read(ck->cx, a, &ck->scratch, file->path, file->bytes, &t));
+    *out = (pare__shard){t.tensor, t.tensors};
+    return PARE_OK;
+}
+
 /* The first is what pare writes itself. */
 static const pare__container containers[] = {
     {
@@ -123,6 +138,13 @@ static const pare__container containers[] = {
         .single = "model.npz",
         .knows = knows_npz,
         .read = read_npz,
+    },
+    {
+        .name = "HDF5",
+        .ending = {".h5", ".hdf5"},
+        .single = "model.h5",
+        .knows = knows_hdf5,
+        .read = read_hdf5,
     },
 };
 

@@ -1,0 +1,45 @@
+/* formats/hdf5_protocol.h - what the program pare-hdf5 writes into the pipe to pare. Numbers are
+ * little-endian.
+ *
+ *   greeting  "pareHDF5"
+ *   tensor    'T' | type u8 | rank u8 | 0 u8 | length of name u32 | size u64 per dimension | name |
+ *             elements in order of rows
+ *   failure   'E' | kind u8 | 0 u16 | length of text u32 | text       the last record
+ *   end       'Z' | 0 u8 | 0 u16 | tensors u32                        the last record
+ *
+ * The writer parses untrusted files and may be under their control: the reader trusts nothing. */
+#ifndef PARE_FORMATS_HDF5_PROTOCOL_H
+#define PARE_FORMATS_HDF5_PROTOCOL_H
+
+#define PARE_HDF5_GREETING "pareHDF5"
+
+enum { PARE_HDF5_GREETING_BYTES = 8, PARE_HDF5_HEAD = 8, PARE_HDF5_RANK_MAX = 8 };
+enum { PARE_HDF5_NAME_MAX = 1024, PARE_HDF5_TEXT_MAX = 2048, PARE_HDF5_TENSORS_MAX = 1 << 18 };
+
+/* X(name, bytes): types of elements, in the words of safetensors; a type's number is its place. */
+#define PARE_HDF5_TYPES(X)                                                                         \
+    X(F16, 2)                                                                                      \
+    X(BF16, 2)                                                                                     \
+    X(F32, 4)                                                                                      \
+    X(F64, 8)                                                                                      \
+    X(I8, 1)                                                                                       \
+    X(I16, 2)                                                                                      \
+    X(I32, 4)                                                                                      \
+    X(I64, 8)                                                                                      \
+    X(U8, 1)                                                                                       \
+    X(U16, 2)                                                                                      \
+    X(U32, 4)                                                                                      \
+    X(U64, 8)                                                                                      \
+    X(BOOL, 1)
+
+typedef enum pare_hdf5_type {
+#define X(name, bytes) PARE_HDF5_##name,
+    PARE_HDF5_TYPES(X)
+#undef X
+        PARE_HDF5_TYPE_COUNT
+} pare_hdf5_type;
+
+/* Kinds of failure. */
+enum { PARE_HDF5_BAD_FILE = 1, PARE_HDF5_REFUSED = 2, PARE_HDF5_NO_MEMORY = 3 };
+
+#endif
