@@ -108,7 +108,8 @@ pare_status pare_wave_embed(pare_ctx *cx, pare_arena *scratch, pare_wave *wave,
         float *x;
         s = fetch(cx, wave, i, count, buffer, false, &x);
         if (s == PARE_OK)
-            s = pare_embed(cx, model, tokens + i * wave->window, count * wave->window, x);
+            s = pare_embed_batch(cx, model, tokens + i * wave->window,
+                                 (pare_batch){count, wave->window, 0}, x);
         if (s == PARE_OK)
             s = store(cx, wave, i, count, x);
     }

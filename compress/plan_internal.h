@@ -54,6 +54,10 @@ bool pare__plan_replaces(const pare_plan *plan, const char *tensor);
  * of samples becomes known (samples: all). */
 PARE_CHECKED pare_status pare__plan_cost(pare_ctx *cx, pare_arena *a, pare_plan *plan);
 
+/* Says what a step cannot do with models of this family, and why. Returns PARE_EUSAGE. */
+pare_status pare__plan_refuse_family(pare_ctx *cx, const pare_plan *plan, const pare_step *step,
+                                     const char *what, const char *why);
+
 /* The rotation that the recipe asks for, into plan->rotation and plan->unties. Refused with its
  * place: behind another pass, with targets, for a width without a rotation. */
 PARE_CHECKED pare_status pare__plan_rotate(pare_ctx *cx, pare_arena *a, pare_plan *plan);

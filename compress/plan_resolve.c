@@ -58,9 +58,12 @@ static const char *nearest_linear(pare_arena *a, const pare_model *model, const 
     const char **const names = PARE_NEW(a, const char *, count);
     if (!names)
         return NULL;
-    for (size_t i = 0; i < count; i++)
-        names[i] = model->block[i / PARE_ROLES].linear[i % PARE_ROLES].name;
-    const char *const near = pare_nearest_word(text, names, count);
+    size_t named = 0;
+    for (size_t i = 0; i < count; i++) {
+        names[named] = model->block[i / PARE_ROLES].linear[i % PARE_ROLES].name;
+        named += names[named] != NULL;
+    }
+    const char *const near = pare_nearest_word(text, names, named);
     return near ? near : names[0];
 }
 
@@ -125,6 +128,8 @@ static bool select_linears(const pare_plan *plan, const matcher *targets, const 
     bool any = false;
     for (size_t i = 0; i < plan->model.config.blocks * PARE_ROLES; i++) {
         const char *const name = plan->model.block[i / PARE_ROLES].linear[i % PARE_ROLES].name;
+        if (!name)
+            continue;
         const bool skipped = matcher_any(skip, name);
         selected[i] = !skipped && (targets->texts->count == 0 || matcher_any(targets, name));
         any |= selected[i];

@@ -13,6 +13,14 @@ static pare_status at_place(pare_ctx *cx, pare_place place, const char *what)
     return pare_recipe_fail(cx, place, "%s: %s", what, reason);
 }
 
+pare_status pare__plan_refuse_family(pare_ctx *cx, const pare_plan *plan, const pare_step *step,
+                                     const char *what, const char *why)
+{
+    return pare_recipe_fail(cx, step->place, "%s: %s a model of type %s: %s",
+                            pare_passes[step->pass]->name, what,
+                            plan->model.config.arch->model_type, why);
+}
+
 pare_status pare__plan_rotate(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 {
     for (size_t i = 0; i < plan->recipe.steps; i++) {
@@ -29,6 +37,9 @@ pare_status pare__plan_rotate(pare_ctx *cx, pare_arena *a, pare_plan *plan)
             return pare_recipe_fail(cx, step->place,
                                     "%s works on the whole model and takes no targets and no skip",
                                     pass->name);
+        const char *const why = pare_config_no_rotation(&plan->model.config);
+        if (why)
+            return pare__plan_refuse_family(cx, plan, step, "cannot rotate", why);
         const pare_pass_rotation r = pass->rotation(step->value);
         const uint64_t seed =
             pare_random_u64(plan->recipe.seed, pare_random_stream("rotate"), r.number);

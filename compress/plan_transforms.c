@@ -99,10 +99,11 @@ static pare_status check_site(pare_ctx *cx, const pare_plan *plan, size_t step, 
                                 "%s: nothing in front of %s can take a scale or a shift",
                                 pass_at(plan, step)->name, some);
     if ((folds & PARE_FOLDS_SHIFT) && site == PARE_SITE_ACTIVATED)
-        return pare_recipe_fail(cx, step_at(plan, step)->place,
-                                "%s: the input of %s is a product of two linears, which no bias "
-                                "shifts; leave that site out",
-                                pass_at(plan, step)->name, some);
+        return pare_recipe_fail(
+            cx, step_at(plan, step)->place,
+            "%s: the input of %s comes from an activation, behind which no bias "
+            "shifts; leave that site out",
+            pass_at(plan, step)->name, some);
     const size_t role = producing_role(plan, site);
     if (folds && role < PARE_ROLES && owner[role] >= 0)
         return refuse_quantized(cx, plan, step, linear_name(plan, block, role),
@@ -135,6 +136,10 @@ pare_status pare__plan_transform(pare_ctx *cx, pare_plan *plan, size_t step, con
     const pare_pass *const pass = pass_at(plan, step);
     const unsigned sites = pass->sites(step_at(plan, step)->value);
     const size_t before = plan->transforms;
+    const char *const why = pare_config_no_gradient(&plan->model.config);
+    if (pass->transform_block && why)
+        return pare__plan_refuse_family(cx, plan, step_at(plan, step),
+                                        "needs gradients, and cannot take those of", why);
     for (size_t block = 0; block < plan->model.config.blocks; block++)
         for (unsigned site = 0; site < PARE_SITES; site++) {
             bool any = false;
@@ -367,7 +372,8 @@ static pare_status change_basis(pare_arena *a, pare_plan *plan)
         for (size_t norm = 0; norm < 2; norm++)
             PARE_TRY(change_vector(a, plan, PARE_CHANGED_NORM, b, norm));
         for (size_t role = 0; role < PARE_ROLES; role++)
-            PARE_TRY(change_weight(a, plan, b, role));
+            if (pare_arch_has(c->arch, (pare_role)role))
+                PARE_TRY(change_weight(a, plan, b, role));
         for (size_t role = 0; role < PARE_ROLES; role++)
             if (pare_rotation_turns_bias(plan->rotation, (pare_role)role) &&
                 plan->model.block[b].linear[role].bias)

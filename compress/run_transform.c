@@ -255,6 +255,14 @@ static void move_part(const pare_tensor *t, float *matrix, size_t full, float *p
                k * sizeof *part);
 }
 
+/* Norms stand in the file without the offset of the family. */
+static void shift_norm(const pare_run *run, const pare_plan_changed *c, float *values, float sign)
+{
+    const float offset = run->plan.model.config.arch->norm_offset;
+    for (size_t i = 0; c->kind == PARE_CHANGED_NORM && offset != 0 && i < c->tensor.shape[0]; i++)
+        values[i] += sign * offset;
+}
+
 static pare_status store_one(pare_run *run, const pare_plan_changed *c, pare_kept_hash *hash)
 {
     const pare_packed_entry *const e = pare_packed_find(&run->plan.layout, c->tensor.name);
@@ -270,7 +278,9 @@ static pare_status store_one(pare_run *run, const pare_plan_changed *c, pare_kep
             return PARE_ENOMEM;
         move_part(&e->tensor, values, full, part, false);
     }
+    shift_norm(run, c, part, -1);
     PARE_TRY(round_values(run, e, part, bytes));
+    shift_norm(run, c, part, 1);
     if (cut)
         move_part(&e->tensor, values, full, part, true);
     PARE_TRY(pare_packed_put(run->cx, run->writer, e, bytes));
@@ -309,7 +319,9 @@ static pare_status take_back(pare_run *run, const pare_plan_changed *c, const pa
     float *const values = values_of(run, c);
     if (!is_cut(run, c, &full)) {
         clear_behind(run, c, count, values);
-        return pare_tensor_to_f32(run->cx, t, 0, count, values);
+        PARE_TRY(pare_tensor_to_f32(run->cx, t, 0, count, values));
+        shift_norm(run, c, values, 1);
+        return PARE_OK;
     }
     float *const part = PARE_NEW(&run->scratch, float, count);
     if (!part)

@@ -182,7 +182,7 @@ static pare_status check_model(pare_verify_run *v)
     const pare_json *const linears = pare_json_get(v->checkpoint.index, "linears");
     for (size_t b = 0; b < m.config.blocks; b++)
         for (size_t r = 0; r < PARE_ROLES; r++)
-            if (pare_json_get(linears, m.block[b].linear[r].name))
+            if (m.block[b].linear[r].name && pare_json_get(linears, m.block[b].linear[r].name))
                 PARE_TRY(pare__verify_packed(v, &m.block[b].linear[r]));
     return m.head.bits ? pare__verify_packed(v, &m.head) : PARE_OK;
 }

@@ -1,9 +1,10 @@
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "formats/checkpoint.h"
 
-enum { SIZE_MAX_FIELD = 1 << 24, BLOCKS_MAX = 4096 };
+enum { SIZE_MAX_FIELD = 1 << 24 };
 
 /* The file being read; passed along so that every message names it. */
 typedef struct source {
@@ -61,32 +62,46 @@ static pare_status read_flag(const source *f, const char *key, bool fallback, bo
     return PARE_OK;
 }
 
+/* The families that there are, for a message. */
+static const char *families(char text[512])
+{
+    size_t at = 0;
+    for (const pare_arch *a = pare_archs; a->model_type && at < 512; a++) {
+        const int n = snprintf(text + at, 512 - at, "%s%s", at ? ", " : "", a->model_type);
+        at += n > 0 ? (size_t)n : 0;
+    }
+    return text;
+}
+
 static pare_status read_family(const source *f, pare_config *c)
 {
+    char known[512];
     const pare_json *const v = pare_json_get(f->json, "model_type");
     const char *const type = pare_json_text(v, NULL);
     if (!type)
         return pare_fail(f->cx, PARE_EFORMAT, "%s: model_type is missing or not a text", f->name);
     c->arch = pare_arch_find(type);
     if (!c->arch)
-        return pare_fail(f->cx, PARE_ENOTSUP, "%s: model_type %.64s is not supported (llama is)",
-                         f->name, type);
+        return pare_fail(f->cx, PARE_ENOTSUP, "%s: model_type %.64s is not supported (%s are)",
+                         f->name, type, families(known));
+    c->residual = c->arch->residual;
     return PARE_OK;
 }
 
 static pare_status read_heads(const source *f, pare_config *c)
 {
-    PARE_TRY(read_size(f, "num_attention_heads", SIZE_MAX_FIELD, &c->heads));
-    PARE_TRY(read_size_or(f, "num_key_value_heads", SIZE_MAX_FIELD, c->heads, &c->kv_heads));
+    const pare_config_words *const w = c->arch->words;
+    PARE_TRY(read_size(f, w->heads, SIZE_MAX_FIELD, &c->heads));
+    c->kv_heads = c->heads;
+    if (w->kv_heads)
+        PARE_TRY(read_size_or(f, w->kv_heads, SIZE_MAX_FIELD, c->heads, &c->kv_heads));
     if (c->heads % c->kv_heads != 0)
-        return pare_fail(f->cx, PARE_EFORMAT,
-                         "%s: num_attention_heads %zu is not a multiple of num_key_value_heads %zu",
-                         f->name, c->heads, c->kv_heads);
+        return pare_fail(f->cx, PARE_EFORMAT, "%s: %s %zu is not a multiple of %s %zu", f->name,
+                         w->heads, c->heads, w->kv_heads, c->kv_heads);
     if (is_absent(pare_json_get(f->json, "head_dim")) && c->hidden % c->heads != 0)
         return pare_fail(f->cx, PARE_EFORMAT,
-                         "%s: head_dim is missing, and num_attention_heads %zu does not divide "
-                         "hidden_size %zu",
-                         f->name, c->heads, c->hidden);
+                         "%s: head_dim is missing, and %s %zu does not divide %s %zu", f->name,
+                         w->heads, c->heads, w->hidden, c->hidden);
     PARE_TRY(read_size_or(f, "head_dim", SIZE_MAX_FIELD, c->hidden / c->heads, &c->head_dim));
     if (c->head_dim % 2 != 0)
         return pare_fail(f->cx, PARE_EFORMAT,
@@ -101,19 +116,27 @@ static pare_status read_heads(const source *f, pare_config *c)
 
 static pare_status read_sizes(const source *f, pare_config *c)
 {
-    PARE_TRY(read_size(f, "hidden_size", SIZE_MAX_FIELD, &c->hidden));
-    PARE_TRY(read_size(f, "intermediate_size", SIZE_MAX_FIELD, &c->intermediate));
-    PARE_TRY(read_size(f, "num_hidden_layers", BLOCKS_MAX, &c->blocks));
+    const pare_config_words *const w = c->arch->words;
+    PARE_TRY(read_size(f, w->hidden, SIZE_MAX_FIELD, &c->hidden));
+    if (w->may_lack_intermediate && is_absent(pare_json_get(f->json, w->intermediate)))
+        c->intermediate = 4 * c->hidden;
+    else
+        PARE_TRY(read_size(f, w->intermediate, SIZE_MAX_FIELD, &c->intermediate));
+    PARE_TRY(read_size(f, w->blocks, PARE_BLOCKS_MAX, &c->blocks));
     PARE_TRY(read_size(f, "vocab_size", SIZE_MAX_FIELD, &c->vocab));
-    PARE_TRY(read_size(f, "max_position_embeddings", SIZE_MAX_FIELD, &c->context));
+    PARE_TRY(read_size(f, w->context, SIZE_MAX_FIELD, &c->context));
     return read_heads(f, c);
 }
 
 static pare_status read_norm_eps(const source *f, pare_config *c)
 {
-    if (is_absent(pare_json_get(f->json, "rms_norm_eps")))
-        return pare_fail(f->cx, PARE_EFORMAT, "%s: rms_norm_eps is missing", f->name);
-    return read_positive(f, f->json, "rms_norm_eps", &c->norm_eps);
+    const char *const key = c->arch->words->norm_eps;
+    c->norm_eps = c->arch->norm_eps;
+    if (!key)
+        return PARE_OK;
+    if (c->norm_eps <= 0 && is_absent(pare_json_get(f->json, key)))
+        return pare_fail(f->cx, PARE_EFORMAT, "%s: %s is missing", f->name, key);
+    return read_positive(f, f->json, key, &c->norm_eps);
 }
 
 static pare_status read_llama3(const source *f, const char *key, const pare_json *v, pare_rope *r)
@@ -137,16 +160,6 @@ static pare_status read_llama3(const source *f, const char *key, const pare_json
     return PARE_OK;
 }
 
-static pare_status refuse_partial(const source *f, const pare_json *object)
-{
-    double rotary = 1;
-    PARE_TRY(read_positive(f, object, "partial_rotary_factor", &rotary));
-    if (rotary != 1)
-        return pare_fail(f->cx, PARE_ENOTSUP, "%s: partial_rotary_factor %g is not supported",
-                         f->name, rotary);
-    return PARE_OK;
-}
-
 /* One of the two places where files keep the description of rotary positions. */
 static pare_status read_rope_object(const source *f, const char *key, pare_rope *r)
 {
@@ -166,28 +179,55 @@ static pare_status read_rope_object(const source *f, const char *key, pare_rope 
     if (other && strcmp(other, type) != 0)
         return pare_fail(f->cx, PARE_EFORMAT, "%s: %s: rope_type is %.64s, but type is %.64s",
                          f->name, key, type, other);
-    PARE_TRY(refuse_partial(f, v));
     if (strcmp(type, "llama3") == 0)
         return read_llama3(f, key, v, r);
+    if (strcmp(type, "linear") == 0) {
+        r->stretch = 1;
+        return read_positive(f, v, "factor", &r->stretch);
+    }
     if (strcmp(type, "default") != 0)
         return pare_fail(f->cx, PARE_ENOTSUP,
-                         "%s: %s of type %.64s is not supported (default and llama3 are)", f->name,
-                         key, type);
+                         "%s: %s of type %.64s is not supported (default, linear and llama3 are)",
+                         f->name, key, type);
     return PARE_OK;
 }
 
 static bool same_scaling(const pare_rope *a, const pare_rope *b)
 {
-    return a->llama3 == b->llama3 && a->factor == b->factor &&
+    return a->llama3 == b->llama3 && a->stretch == b->stretch && a->factor == b->factor &&
            a->low_freq_factor == b->low_freq_factor && a->high_freq_factor == b->high_freq_factor &&
            a->original_context == b->original_context;
+}
+
+/* The share of the channels of a head that turn stands at the top under two names or, in newer
+ * files, inside rope_parameters. */
+static pare_status read_rotary(const source *f, pare_config *c)
+{
+    double share = c->arch->rotary_share;
+    PARE_TRY(read_positive(f, f->json, "rotary_pct", &share));
+    PARE_TRY(read_positive(f, f->json, "partial_rotary_factor", &share));
+    PARE_TRY(
+        read_positive(f, pare_json_get(f->json, "rope_scaling"), "partial_rotary_factor", &share));
+    PARE_TRY(read_positive(f, pare_json_get(f->json, "rope_parameters"), "partial_rotary_factor",
+                           &share));
+    const double channels = share * (double)c->head_dim;
+    c->rope.rotary = channels >= 1 && channels <= (double)c->head_dim ? (size_t)channels : 0;
+    if (c->rope.rotary == 0 || c->rope.rotary % 2 != 0)
+        return pare_fail(f->cx, PARE_ENOTSUP,
+                         "%s: rotary positions of %g of %zu channels: an even number from 2 to all "
+                         "of them is supported",
+                         f->name, share, c->head_dim);
+    return PARE_OK;
 }
 
 /* rope_theta stands at the top or, in newer files, inside rope_parameters. */
 static pare_status read_rope(const source *f, pare_config *c)
 {
     static const char newer[] = "rope_parameters", older[] = "rope_scaling";
-    pare_rope top = {.theta = 10000}, scaling, parameters;
+    pare_rope top = {.theta = c->arch->rope_theta}, scaling, parameters;
+    if (c->arch->positions)
+        return PARE_OK;
+    PARE_TRY(read_positive(f, f->json, "rotary_emb_base", &top.theta));
     PARE_TRY(read_positive(f, f->json, "rope_theta", &top.theta));
     scaling = parameters = top;
     PARE_TRY(read_rope_object(f, older, &scaling));
@@ -202,7 +242,7 @@ static pare_status read_rope(const source *f, pare_config *c)
     if (!is_absent(pare_json_get(f->json, "rope_theta")) && c->rope.theta != top.theta)
         return pare_fail(f->cx, PARE_EFORMAT, "%s: rope_theta is given twice, %g and %g", f->name,
                          top.theta, c->rope.theta);
-    return PARE_OK;
+    return read_rotary(f, c);
 }
 
 /* -1 stands for none in some files. An id without a row in the vocabulary would fail much later. */
@@ -266,23 +306,146 @@ static pare_status refuse_quantized(const source *f)
     return PARE_OK;
 }
 
-/* What the runtime does not compute is refused: a model must not run as something else. */
-static pare_status refuse_options(const source *f)
+/* -1 for a name that stands for none. */
+static int act_of(const pare_arch *arch, const char *name)
 {
+    static const struct {
+        const char *name;
+        pare_act act;
+    } known[] = {{"silu", PARE_ACT_SILU},           {"swish", PARE_ACT_SILU},
+                 {"gelu", PARE_ACT_GELU},           {"gelu_new", PARE_ACT_GELU_TANH},
+                 {"gelu_fast", PARE_ACT_GELU_TANH}, {"gelu_pytorch_tanh", PARE_ACT_GELU_TANH},
+                 {"relu", PARE_ACT_RELU},           {"relu2", PARE_ACT_RELU2}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(known[i].name, name) == 0)
+            return (int)(known[i].act == PARE_ACT_GELU && arch->gelu_means_tanh ? PARE_ACT_GELU_TANH
+                                                                                : known[i].act);
+    return -1;
+}
+
+static pare_status read_act(const source *f, pare_config *c)
+{
+    const char *const key = c->arch->words->act;
+    const pare_json *const v = pare_json_get(f->json, key);
+    const char *const name = pare_json_text(v, NULL);
+    c->act = c->arch->act;
+    if (is_absent(v))
+        return PARE_OK;
+    if (!name)
+        return pare_fail(f->cx, PARE_EFORMAT, "%s: %s is not a text", f->name, key);
+    const int act = act_of(c->arch, name);
+    if (act < 0)
+        return pare_fail(f->cx, PARE_ENOTSUP,
+                         "%s: %s %.64s is not supported (silu, gelu, gelu_new, gelu_fast, "
+                         "gelu_pytorch_tanh, relu and relu2 are)",
+                         f->name, key, name);
+    c->act = (pare_act)act;
+    return PARE_OK;
+}
+
+static void set_wide(pare_config *c, size_t block)
+{
+    c->wide[block / 64] |= (uint64_t)1 << block % 64;
+}
+
+/* Which blocks have the window, where the file says it block by block. */
+static pare_status read_layer_types(const source *f, const pare_json *list, pare_config *c)
+{
+    if (pare_json_type_of(list) != PARE_JSON_ARRAY || pare_json_count(list) != c->blocks)
+        return pare_fail(f->cx, PARE_EFORMAT, "%s: layer_types is not a list of %zu texts", f->name,
+                         c->blocks);
+    for (size_t i = 0; i < c->blocks; i++) {
+        const char *const type = pare_json_text(pare_json_at(list, i), NULL);
+        if (type && strcmp(type, "full_attention") == 0)
+            set_wide(c, i);
+        else if (!type || strcmp(type, "sliding_attention") != 0)
+            return pare_fail(f->cx, PARE_ENOTSUP,
+                             "%s: layer_types: item %zu is not supported (full_attention and "
+                             "sliding_attention are)",
+                             f->name, i);
+        else if (c->window == 0)
+            return pare_fail(f->cx, PARE_EFORMAT,
+                             "%s: layer_types: item %zu is sliding_attention, and there is no "
+                             "sliding_window",
+                             f->name, i);
+    }
+    return PARE_OK;
+}
+
+static pare_status read_window(const source *f, pare_config *c)
+{
+    const pare_window_rule rule = c->arch->window;
+    const pare_json *const types = pare_json_get(f->json, "layer_types");
+    const bool given = !is_absent(pare_json_get(f->json, "sliding_window"));
+    bool on = rule != PARE_WINDOW_SWITCHED;
+    size_t from = rule == PARE_WINDOW_SWITCHED ? c->blocks : 0;
+    if (rule == PARE_WINDOW_NONE)
+        return given
+                   ? pare_fail(f->cx, PARE_ENOTSUP, "%s: sliding_window is not supported", f->name)
+                   : PARE_OK;
+    PARE_TRY(read_flag(f, "use_sliding_window", on, &on));
+    if (given && on)
+        PARE_TRY(read_size(f, "sliding_window", SIZE_MAX, &c->window));
+    if (!is_absent(types))
+        return read_layer_types(f, types, c);
+    if (rule == PARE_WINDOW_SWITCHED && c->window)
+        PARE_TRY(read_size_or(f, "max_window_layers", SIZE_MAX_FIELD, 28, &from));
+    for (size_t i = 0; i < c->blocks; i++)
+        if (i < from || (rule == PARE_WINDOW_EVEN && i % 2 == 1))
+            set_wide(c, i);
+    return PARE_OK;
+}
+
+/* Scales and caps that only some families have. */
+static pare_status read_scales(const source *f, pare_config *c)
+{
+    double scalar = 0;
+    if (c->arch->scales_embedding)
+        c->embed_scale = sqrt((double)c->hidden);
+    if (!c->arch->caps)
+        return PARE_OK;
+    PARE_TRY(read_positive(f, f->json, "attn_logit_softcapping", &c->attention_cap));
+    PARE_TRY(read_positive(f, f->json, "final_logit_softcapping", &c->logit_cap));
+    PARE_TRY(read_positive(f, f->json, "query_pre_attn_scalar", &scalar));
+    c->attention_scale = scalar > 0 ? 1 / sqrt(scalar) : 0;
+    return PARE_OK;
+}
+
+/* What the runtime does not compute is refused: a model must not run as something else. */
+static pare_status refuse_options(const source *f, const pare_config *c)
+{
+    bool is;
     PARE_TRY(refuse_quantized(f));
-    const pare_json *const act = pare_json_get(f->json, "hidden_act");
-    const char *const act_name = pare_json_text(act, NULL);
-    if (!is_absent(act) && !act_name)
-        return pare_fail(f->cx, PARE_EFORMAT, "%s: hidden_act is not a text", f->name);
-    if (act_name && strcmp(act_name, "silu") != 0)
-        return pare_fail(f->cx, PARE_ENOTSUP, "%s: hidden_act %.64s is not supported (silu is)",
-                         f->name, act_name);
-    if (!is_absent(pare_json_get(f->json, "sliding_window")))
-        return pare_fail(f->cx, PARE_ENOTSUP, "%s: sliding_window is not supported", f->name);
-    PARE_TRY(refuse_partial(f, f->json));
-    bool ignored;
-    PARE_TRY(read_flag(f, "attention_bias", false, &ignored));
-    return read_flag(f, "mlp_bias", false, &ignored);
+    for (const pare_demand *d = c->arch->demands; d && d->key; d++) {
+        PARE_TRY(read_flag(f, d->key, d->value, &is));
+        if (is != d->value)
+            return pare_fail(f->cx, PARE_ENOTSUP, "%s: %s: %s is not supported", f->name, d->key,
+                             is ? "true" : "false");
+    }
+    PARE_TRY(read_flag(f, "attention_bias", false, &is));
+    return read_flag(f, "mlp_bias", false, &is);
+}
+
+static pare_status read_residual(const source *f, pare_config *c)
+{
+    bool parallel = true;
+    if (c->arch->residual != PARE_RESIDUAL_PARALLEL)
+        return PARE_OK;
+    PARE_TRY(read_flag(f, "use_parallel_residual", true, &parallel));
+    c->residual = parallel ? PARE_RESIDUAL_PARALLEL : PARE_RESIDUAL_SERIAL;
+    return PARE_OK;
+}
+
+/* Projections around the embedding that the runtime does not have. */
+static pare_status check_embedding(const source *f, const pare_config *c)
+{
+    size_t width = c->hidden;
+    PARE_TRY(read_size_or(f, "word_embed_proj_dim", SIZE_MAX_FIELD, c->hidden, &width));
+    if (width != c->hidden)
+        return pare_fail(f->cx, PARE_ENOTSUP,
+                         "%s: word_embed_proj_dim %zu other than %s %zu is not supported", f->name,
+                         width, c->arch->words->hidden, c->hidden);
+    return PARE_OK;
 }
 
 pare_status pare_config_parse(pare_ctx *cx, const char *name, const pare_json *json,
@@ -293,10 +456,15 @@ pare_status pare_config_parse(pare_ctx *cx, const char *name, const pare_json *j
     if (pare_json_type_of(json) != PARE_JSON_OBJECT)
         return pare_fail(cx, PARE_EFORMAT, "%s: is not a JSON object", name);
     PARE_TRY(read_family(&f, out));
-    PARE_TRY(refuse_options(&f));
+    PARE_TRY(refuse_options(&f, out));
+    PARE_TRY(read_act(&f, out));
+    PARE_TRY(read_residual(&f, out));
     PARE_TRY(read_sizes(&f, out));
+    PARE_TRY(check_embedding(&f, out));
+    PARE_TRY(read_window(&f, out));
+    PARE_TRY(read_scales(&f, out));
     PARE_TRY(read_norm_eps(&f, out));
     PARE_TRY(read_rope(&f, out));
-    PARE_TRY(read_flag(&f, "tie_word_embeddings", false, &out->tied));
+    PARE_TRY(read_flag(&f, "tie_word_embeddings", out->arch->tied, &out->tied));
     return read_tokens(&f, out);
 }

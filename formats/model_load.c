@@ -18,7 +18,6 @@ typedef struct loader {
     bool *used;               /* [ck->tensors] has a place in the model */
     const pare_json *linears; /* of packed.index.json, or NULL */
     size_t packed;            /* linears of it that were bound */
-    bool attention_bias, mlp_bias;
 } loader;
 
 static const char *file_of(const loader *l, const pare_tensor *t)
@@ -118,6 +117,21 @@ static bool has_added(const loader *l, const char *base, const char *suffix)
     return l->linears && n > 0 && (size_t)n < sizeof name && pare_checkpoint_find(l->ck, name);
 }
 
+/* The weights of a norm as they are multiplied with, and its bias: that of the family, or one that
+ * folding made. */
+static pare_status load_norm(const loader *l, const char *base, size_t len, bool inner,
+                             const float **weight, const float **bias)
+{
+    float *w;
+    PARE_TRY(load_vector(l, base, ".weight", len, weight));
+    w = (float *)(uintptr_t)*weight; /* ours, in the arena */
+    for (size_t i = 0; l->arch->norm_offset != 0 && i < len; i++)
+        w[i] += l->arch->norm_offset;
+    if (inner || (l->arch->norm_kind != PARE_NORM_LAYER && !has_added(l, base, ".bias")))
+        return PARE_OK;
+    return load_vector(l, base, ".bias", len, bias);
+}
+
 static pare_status load_dense(const loader *l, const char *base, size_t n, size_t k,
                               pare_linear *out)
 {
@@ -200,6 +214,21 @@ static pare_status load_linear(loader *l, const char *base, size_t n, size_t k, 
                : PARE_OK;
 }
 
+/* Whether linears of this description have biases of their own. */
+static bool has_bias(const loader *l, const pare_linear_desc *d)
+{
+    const bool attention = d->site == PARE_SITE_ATTENTION || d->site == PARE_SITE_ATTENDED;
+    const pare_json *const v =
+        pare_json_get(l->ck->config, attention ? "attention_bias" : "mlp_bias");
+    switch (d->bias) {
+    case PARE_BIAS_ASKED: return pare_json_bool(v, false);
+    case PARE_BIAS_UNLESS: return pare_json_bool(v, true);
+    case PARE_BIAS_ALWAYS: return true;
+    case PARE_BIAS_NEVER: break;
+    }
+    return false;
+}
+
 static const char *block_name(const loader *l, size_t block, const char *rest)
 {
     char name[NAME];
@@ -208,28 +237,46 @@ static const char *block_name(const loader *l, size_t block, const char *rest)
     return pare_arena_text(l->arena, name, (size_t)n);
 }
 
+static pare_status load_norms(const loader *l, const pare_config *c, size_t i, pare_block *b)
+{
+    const struct {
+        const char *name;
+        const float **weight, **bias;
+    } front[] = {{l->arch->attention_norm, &b->attention_norm, &b->attention_norm_bias},
+                 {l->arch->mlp_norm, &b->mlp_norm, &b->mlp_norm_bias}};
+    for (size_t j = 0; j < 2; j++) {
+        if (!front[j].name)
+            continue;
+        const char *const name = block_name(l, i, front[j].name);
+        if (!name)
+            return PARE_ENOMEM;
+        PARE_TRY(load_norm(l, name, c->hidden, false, front[j].weight, front[j].bias));
+    }
+    for (pare_norm n = 0; n < PARE_NORMS; n++) {
+        if (!l->arch->inner_norm[n])
+            continue;
+        const char *const name = block_name(l, i, l->arch->inner_norm[n]);
+        if (!name)
+            return PARE_ENOMEM;
+        PARE_TRY(load_norm(l, name, pare_norm_width(c, n), true, &b->inner_norm[n], NULL));
+    }
+    return PARE_OK;
+}
+
 static pare_status load_block(loader *l, const pare_config *c, size_t i, pare_block *b)
 {
-    const char *const attention_norm = block_name(l, i, l->arch->attention_norm);
-    const char *const mlp_norm = block_name(l, i, l->arch->mlp_norm);
-    if (!attention_norm || !mlp_norm)
-        return PARE_ENOMEM;
-    PARE_TRY(load_vector(l, attention_norm, ".weight", c->hidden, &b->attention_norm));
-    PARE_TRY(load_vector(l, mlp_norm, ".weight", c->hidden, &b->mlp_norm));
-    if (has_added(l, attention_norm, ".bias"))
-        PARE_TRY(load_vector(l, attention_norm, ".bias", c->hidden, &b->attention_norm_bias));
-    if (has_added(l, mlp_norm, ".bias"))
-        PARE_TRY(load_vector(l, mlp_norm, ".bias", c->hidden, &b->mlp_norm_bias));
+    b->window = pare_config_window(c, i);
+    PARE_TRY(load_norms(l, c, i, b));
     for (pare_role role = 0; role < PARE_ROLES; role++) {
         const pare_linear_desc *const d = &l->arch->linear[role];
+        if (!d->name)
+            continue;
         const char *const name = block_name(l, i, d->name);
         if (!name)
             return PARE_ENOMEM;
         size_t n, k;
         pare_linear_shape(c, role, &n, &k);
-        const bool attention = d->site == PARE_SITE_ATTENTION || d->site == PARE_SITE_ATTENDED;
-        PARE_TRY(load_linear(l, name, n, k, attention ? l->attention_bias : l->mlp_bias,
-                             &b->linear[role]));
+        PARE_TRY(load_linear(l, name, n, k, has_bias(l, d), &b->linear[role]));
         PARE_TRY(check_rotated(l, &b->linear[role], d->site));
     }
     return PARE_OK;
@@ -305,7 +352,7 @@ static pare_status load_head(loader *l, pare_model *m)
                          "%s: tensor %s is missing, and config.json does not say "
                          "tie_word_embeddings: true",
                          l->ck->path, name);
-    PARE_TRY(load_linear(l, l->arch->head, c->vocab, c->hidden, false, &m->head));
+    PARE_TRY(load_linear(l, l->arch->head, c->vocab, c->hidden, l->arch->head_bias, &m->head));
     return check_rotated(l, &m->head, PARE_SITE_MLP);
 }
 
@@ -368,15 +415,16 @@ static pare_status load_all(loader *l, pare_model *m)
 {
     const pare_config *const c = &m->config;
     l->arch = c->arch;
-    l->attention_bias = pare_json_bool(pare_json_get(l->ck->config, "attention_bias"), false);
-    l->mlp_bias = pare_json_bool(pare_json_get(l->ck->config, "mlp_bias"), false);
     PARE_TRY(check_packed_index(l));
     m->block = PARE_NEW(l->arena, pare_block, c->blocks);
     if (!m->block)
         return PARE_ENOMEM;
     PARE_TRY(load_dense(l, l->arch->embed, c->vocab, c->hidden, &m->embed));
     PARE_TRY(load_head(l, m));
-    PARE_TRY(load_vector(l, l->arch->norm, ".weight", c->hidden, &m->norm));
+    if (l->arch->positions)
+        PARE_TRY(load_dense(l, l->arch->positions, c->context + l->arch->position_offset, c->hidden,
+                            &m->positions));
+    PARE_TRY(load_norm(l, l->arch->norm, c->hidden, false, &m->norm, &m->norm_bias));
     for (size_t i = 0; i < c->blocks; i++)
         PARE_TRY(load_block(l, c, i, &m->block[i]));
     PARE_TRY(load_kv(l, m));

@@ -7,11 +7,13 @@
  *
  * and O / l in the end. Blocks begin at multiples of 64 whatever the query, a row takes part in the
  * blocks and columns that its position lets it see, in the order of positions, and in no other. So
- * its bytes depend on nothing else, and what others cannot see cannot spoil them either. */
+ * its bytes depend on nothing else, and what others cannot see cannot spoil them either. Behind the
+ * scores comes the cap of the family, if it has one; a window moves the first column of a row. */
 #include <math.h>
 #include <string.h>
 
 #include "runtime/kv_internal.h"
+#include "runtime/ops.h"
 #include "runtime/threads.h"
 
 enum {
@@ -27,7 +29,8 @@ typedef struct attention_call {
     size_t heads, parts; /* of them in a tile, tiles that share a KV head */
     size_t tile, tiles;  /* queries of a tile, tiles of a sequence */
     const float *q;
-    float *out, *scratch, scale;
+    float *out, *scratch;
+    double scale;
     size_t floats; /* scratch of a worker */
 } attention_call;
 
@@ -125,13 +128,21 @@ static void score(const work *w, size_t t0, size_t c0, size_t c1)
 static void weigh(const work *w, size_t t0, size_t c0)
 {
     const size_t d = w->a->c->head_dim;
+    const double cap = w->a->c->attention_cap;
     for (size_t h = 0; h < w->heads; h++)
         for (size_t t = t0; t < w->rows; t++) {
-            const size_t r = h * w->rows + t, columns = w->kv.first + t + 1 - c0;
+            const size_t r = h * w->rows + t, low = pare__kv_low(&w->kv, t);
+            const size_t from = low > c0 ? low - c0 : 0;
+            const size_t columns = smaller(w->kv.first + t + 1 - c0, BLOCK);
             float *const out = w->out + t * w->width + h * d;
-            const float shrink =
-                w->a->b->cx->kernels.softmax_f32(w->scores + r * BLOCK, smaller(columns, BLOCK),
-                                                 w->a->scale, &w->max[r], &w->total[r]);
+            float *const scores = w->scores + r * BLOCK + from;
+            if (from >= columns)
+                continue;
+            if (cap > 0)
+                pare_soft_cap(scores, columns - from, w->a->scale, cap);
+            const float shrink = w->a->b->cx->kernels.softmax_f32(
+                scores, columns - from, cap > 0 ? 1.0f : (float)w->a->scale, &w->max[r],
+                &w->total[r]);
             for (size_t i = 0; shrink != 1.0f && i < d; i++)
                 out[i] *= shrink;
         }
@@ -181,7 +192,7 @@ static void attend(const work *w)
         w->max[r] = -INFINITY;
         w->total[r] = 0;
     }
-    for (size_t c0 = 0; c0 < visible; c0 += BLOCK) {
+    for (size_t c0 = pare__kv_low(&w->kv, 0) / BLOCK * BLOCK; c0 < visible; c0 += BLOCK) {
         const size_t t0 = c0 > w->kv.first ? c0 - w->kv.first : 0;
         const size_t c1 = smaller(c0 + BLOCK, visible);
         score(w, t0, c0, c1);
@@ -243,7 +254,7 @@ pare_status pare__attention(pare_arena *scratch, const pare__kv_batch *b, const 
     a.tile = queries_of(a.group, b->batch.length);
     a.tiles = (b->batch.length + a.tile - 1) / a.tile;
     split_heads(&a, pare_threads(b->cx));
-    a.scale = (float)(1.0 / sqrt((double)c->head_dim));
+    a.scale = c->attention_scale > 0 ? c->attention_scale : 1.0 / sqrt((double)c->head_dim);
     a.floats = pare__attention_bytes(c, b->batch) / sizeof(float);
     a.scratch = pare_arena_take_raw(scratch, pare_threads(b->cx), a.floats * sizeof(float));
     if (!a.scratch)

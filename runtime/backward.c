@@ -263,6 +263,7 @@ pare_status pare_block_trace(pare_ctx *cx, pare_arena *scratch, const pare_forwa
                              const pare_alter *alter, pare_trace *trace, float *y)
 {
     assert(batch.start == 0 && batch.length <= f->positions);
+    assert(!pare_config_no_gradient(&f->model->config));
     assert(batch.sequences <= trace->kv.sequences && batch.length <= trace->kv.capacity);
     PARE_TRY(check_block(cx, weights));
     trace->batch = batch;

@@ -17,7 +17,9 @@
  *         dw += dy x r,  db += dy,  dx = r (w dy - x r mean(w dy x r))
  *
  * Keys and values of grouped heads gather from the query heads of their group. P is not kept: it is
- * made again tile by tile. A row of x^T y style products is summed over all tokens of the batch. */
+ * made again tile by tile. Families that compute something else have no gradient yet:
+ * pare_config_no_gradient says why. A row of x^T y style products is summed over all tokens of the
+ * batch. */
 #ifndef PARE_RUNTIME_BACKWARD_H
 #define PARE_RUNTIME_BACKWARD_H
 

@@ -86,6 +86,8 @@ void pare_float_block_load(pare_ctx *cx, const pare_config *c, const pare_block 
 {
     for (size_t role = 0; role < PARE_ROLES; role++) {
         const pare_linear *const l = &from->linear[role];
+        if (!pare_arch_has(c->arch, (pare_role)role))
+            continue;
         pare_linear_to_f32(cx, l, to->weight[role]);
         load_vector(l->bias, to->bias[role], l->n);
     }
@@ -114,7 +116,9 @@ pare_block pare_float_block_view(const pare_float_block *block, const pare_block
     pare_block view = {.attention_norm = block->norm[0],
                        .mlp_norm = block->norm[1],
                        .attention_norm_bias = block->norm_bias[0],
-                       .mlp_norm_bias = block->norm_bias[1]};
+                       .mlp_norm_bias = block->norm_bias[1],
+                       .window = like->window};
+    memcpy(view.inner_norm, like->inner_norm, sizeof view.inner_norm);
     for (size_t role = 0; role < PARE_ROLES; role++)
         view.linear[role] = (pare_linear){.name = like->linear[role].name,
                                           .n = like->linear[role].n,
@@ -148,6 +152,8 @@ size_t pare_fold_channels(const pare_config *c, pare_site site)
 {
     const pare_producer *const p = &c->arch->producer[site];
     size_t n, k;
+    if (pare_site_width(c, site) == 0)
+        return 0;
     switch (p->kind) {
     case PARE_PRODUCER_NORM: return c->hidden;
     case PARE_PRODUCER_LINEAR: shape(c, p->role, &n, &k); return n;
@@ -271,7 +277,7 @@ pare_status pare_fold_shift(pare_ctx *cx, const pare_config *c, pare_float_block
     PARE_TRY(check(cx, c, site, z, false));
     if (site == PARE_SITE_ACTIVATED)
         return pare_fail(cx, PARE_ENOTSUP,
-                         "the input of down is a product of gate and up, which no bias shifts");
+                         "the input of down comes from an activation, which no bias shifts");
     const pare_producer *const p = &c->arch->producer[site];
     float *const to = p->kind == PARE_PRODUCER_NORM ? block->norm_bias[pare_site_norm(c, site)]
                                                     : block->bias[p->role];

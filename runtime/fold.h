@@ -47,7 +47,7 @@ void pare_float_block_copy(const pare_config *c, const pare_float_block *from,
                            pare_float_block *to);
 
 /* The float block as the forward pass takes it: dense F32 linears with the names and `rotated` of
- * `like`. */
+ * `like`, and its inner norms and window. */
 pare_block pare_float_block_view(const pare_float_block *block, const pare_block *like);
 
 /* Index of the norm that makes the input of a site: 0, 1; or -1 when no norm does. */
@@ -75,7 +75,7 @@ PARE_CHECKED pare_status pare_fold_scale(pare_ctx *cx, const pare_config *c,
 /* Subtracts z from the channels of the producer and adds W z to the biases of the site's linears.
  *   z  [channels], finite
  * PARE_EINVAL (not finite; no room for a bias), PARE_ENOTSUP (no producer, or the input of down: a
- * product of two linears has no bias to take z). On failure nothing has changed. Sums in double, in
+ * product has no bias to take z). On failure nothing has changed. Sums in double, in
  * the order of columns; threads over rows; exact. */
 PARE_CHECKED pare_status pare_fold_shift(pare_ctx *cx, const pare_config *c,
                                          pare_float_block *block, pare_site site, const float *z);

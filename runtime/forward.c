@@ -4,18 +4,19 @@
 #include <math.h>
 #include <string.h>
 
+#include "runtime/forward_internal.h"
 #include "runtime/linear.h"
 #include "runtime/ops.h"
 
-/* Angular frequency of pair i, radians per position. Llama 3: wavelengths above
+/* Angular frequency of pair i of `pairs`, radians per position. Llama 3: wavelengths above
  * original_context / low_freq_factor are stretched by `factor`, those below
  * original_context / high_freq_factor are kept, and in between the two are mixed linearly. */
-static double rope_frequency(const pare_rope *r, size_t i, size_t head_dim)
+static double rope_frequency(const pare_rope *r, size_t i, size_t pairs)
 {
     const double pi = 3.14159265358979323846;
-    const double plain = pow(r->theta, -2.0 * (double)i / (double)head_dim);
+    const double plain = pow(r->theta, -(double)i / (double)pairs);
     if (!r->llama3)
-        return plain;
+        return r->stretch > 0 ? plain / r->stretch : plain;
     const double turns = (double)r->original_context * plain / (2 * pi);
     if (turns < r->low_freq_factor)
         return plain / r->factor;
@@ -25,19 +26,30 @@ static double rope_frequency(const pare_rope *r, size_t i, size_t head_dim)
     return (1 - keep) * plain / r->factor + keep * plain;
 }
 
+static pare_status check_positions(pare_ctx *cx, const pare_model *m, size_t positions)
+{
+    const size_t room = m->positions.n - m->config.arch->position_offset;
+    if (positions <= room)
+        return PARE_OK;
+    return pare_fail(cx, PARE_EINVAL,
+                     "%zu positions are asked for; this model has learned %zu and cannot go beyond",
+                     positions, room);
+}
+
 pare_status pare_forward_init(pare_ctx *cx, pare_arena *a, const pare_model *model,
                               size_t positions, bool exact, pare_forward *f)
 {
-    (void)cx;
     const pare_config *const c = &model->config;
-    const size_t half = c->head_dim / 2;
+    const size_t half = pare_rope_pairs(c);
     *f = (pare_forward){.model = model, .exact = exact, .positions = positions};
+    if (half == 0)
+        return check_positions(cx, model, positions);
     float *const cosine = pare_arena_take(a, positions, half * sizeof *cosine);
     float *const sine = pare_arena_take(a, positions, half * sizeof *sine);
     if (!cosine || !sine)
         return PARE_ENOMEM;
     for (size_t i = 0; i < half; i++) {
-        const double frequency = rope_frequency(&c->rope, i, c->head_dim);
+        const double frequency = rope_frequency(&c->rope, i, half);
         for (size_t p = 0; p < positions; p++) {
             cosine[p * half + i] = (float)cos((double)p * frequency);
             sine[p * half + i] = (float)sin((double)p * frequency);
@@ -48,27 +60,63 @@ pare_status pare_forward_init(pare_ctx *cx, pare_arena *a, const pare_model *mod
     return PARE_OK;
 }
 
-static void embed_row(const pare_kernels *kernels, const pare_linear *w, size_t row, float *x)
+/* Elements [first, first + count) of a dense matrix. */
+static void fetch(const pare_kernels *kernels, const pare_linear *w, size_t first, size_t count,
+                  float *x)
 {
-    const size_t first = row * w->k;
     if (w->dtype == PARE_F16)
-        kernels->cvt_f16_f32(x, (const uint16_t *)w->data + first, w->k);
+        kernels->cvt_f16_f32(x, (const uint16_t *)w->data + first, count);
     else if (w->dtype == PARE_BF16)
-        kernels->cvt_bf16_f32(x, (const uint16_t *)w->data + first, w->k);
+        kernels->cvt_bf16_f32(x, (const uint16_t *)w->data + first, count);
     else
-        memcpy(x, (const float *)w->data + first, w->k * sizeof *x);
+        memcpy(x, (const float *)w->data + first, count * sizeof *x);
+}
+
+/* x [hidden] += the learned position `position`. */
+static void add_position(const pare_ctx *cx, const pare_model *m, size_t position, float *x)
+{
+    enum { PART = 256 };
+    float part[PART];
+    const size_t hidden = m->positions.k;
+    const size_t first = (position + m->config.arch->position_offset) * hidden;
+    for (size_t i = 0; i < hidden; i += PART) {
+        const size_t count = hidden - i < PART ? hidden - i : PART;
+        fetch(&cx->kernels, &m->positions, first + i, count, part);
+        pare_add(x + i, part, count);
+    }
+}
+
+static void scale(float *x, size_t n, float factor)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] *= factor;
+}
+
+pare_status pare_embed_batch(pare_ctx *cx, const pare_model *m, const int32_t *tokens,
+                             pare_batch batch, float *x)
+{
+    const size_t count = batch.sequences * batch.length, hidden = m->embed.k;
+    for (size_t i = 0; i < count; i++)
+        if (tokens[i] < 0 || (size_t)tokens[i] >= m->embed.n)
+            return pare_fail(cx, PARE_EINVAL, "token %zu is %d; this model knows 0 to %zu", i,
+                             (int)tokens[i], m->embed.n - 1);
+    if (m->positions.data)
+        PARE_TRY(check_positions(cx, m, batch.start + batch.length));
+    for (size_t i = 0; i < count; i++) {
+        float *const row = x + i * hidden;
+        fetch(&cx->kernels, &m->embed, (size_t)tokens[i] * hidden, hidden, row);
+        if (m->config.embed_scale > 0)
+            scale(row, hidden, (float)m->config.embed_scale);
+        if (m->positions.data)
+            add_position(cx, m, batch.start + i % batch.length, row);
+    }
+    return PARE_OK;
 }
 
 pare_status pare_embed(pare_ctx *cx, const pare_model *m, const int32_t *tokens, size_t count,
                        float *x)
 {
-    for (size_t i = 0; i < count; i++)
-        if (tokens[i] < 0 || (size_t)tokens[i] >= m->embed.n)
-            return pare_fail(cx, PARE_EINVAL, "token %zu is %d; this model knows 0 to %zu", i,
-                             (int)tokens[i], m->embed.n - 1);
-    for (size_t i = 0; i < count; i++)
-        embed_row(&cx->kernels, &m->embed, (size_t)tokens[i], x + i * m->embed.k);
-    return PARE_OK;
+    return pare_embed_batch(cx, m, tokens, (pare_batch){.sequences = 1, .length = count}, x);
 }
 
 pare_status pare_model_forward(pare_ctx *cx, pare_arena *scratch, const pare_forward *f,
@@ -94,10 +142,12 @@ pare_status pare_logits(pare_ctx *cx, pare_arena *scratch, const pare_forward *f
     if (!normed)
         return PARE_ENOMEM;
     for (size_t i = 0; i < count; i++)
-        pare_rms_norm(normed + i * hidden, x + (rows ? rows[i] : i) * hidden, m->norm, hidden,
-                      m->config.norm_eps);
+        pare__norm(&m->config, normed + i * hidden, x + (rows ? rows[i] : i) * hidden, m->norm,
+                   m->norm_bias);
     const pare_status s = pare_linear_apply(cx, scratch, &m->head, f->exact, normed, hidden, count,
                                             logits, m->head.n);
+    if (m->config.logit_cap > 0)
+        pare_soft_cap(logits, count * m->head.n, 1, m->config.logit_cap);
     pare_arena_rewind(scratch, mark);
     return s;
 }

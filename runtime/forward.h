@@ -31,17 +31,23 @@ typedef struct pare_tap {
 typedef struct pare_forward {
     const pare_model *model;
     bool exact;                       /* packed weights: dequantize and multiply in F32 */
-    const float *rope_cos, *rope_sin; /* [positions][head_dim / 2] */
+    const float *rope_cos, *rope_sin; /* [positions][pare_rope_pairs] */
     size_t positions;
 } pare_forward;
 
-/* Builds the RoPE tables for `positions` positions (Llama 3 scaling included) in the arena.
- * PARE_ENOMEM. positions may exceed the context; the caller decides whether that makes sense. */
+/* Builds the RoPE tables for `positions` positions (scaling included) in the arena.
+ * PARE_ENOMEM. positions may exceed the context; the caller decides whether that makes sense.
+ * PARE_EINVAL where positions are learned and there are fewer. */
 PARE_CHECKED pare_status pare_forward_init(pare_ctx *cx, pare_arena *a, const pare_model *model,
                                            size_t positions, bool exact, pare_forward *f);
 
-/* x[i] = row tokens[i] of the embedding, f32. tokens [count]. PARE_EINVAL for a token out of range
- * (the message names index and token). */
+/* x[i] = row tokens[i] of the embedding, f32, times its scale, plus the learned position of token i
+ * where there are such: batch.start + i % batch.length. tokens and x [sequences * length], x
+ * [.., hidden]. PARE_EINVAL for a token out of range (the message names index and token). */
+PARE_CHECKED pare_status pare_embed_batch(pare_ctx *cx, const pare_model *m, const int32_t *tokens,
+                                          pare_batch batch, float *x);
+
+/* The same for one sequence of `count` tokens from position 0 on. */
 PARE_CHECKED pare_status pare_embed(pare_ctx *cx, const pare_model *m, const int32_t *tokens,
                                     size_t count, float *x);
 

@@ -1,4 +1,6 @@
-/* One block:  h = x + O attention(norm(x)),  y = h + Down(silu(Gate n) * Up n), n = norm(h). */
+/* One block:  h = x + O attention(norm(x)),  y = h + Down(silu(Gate n) * Up n), n = norm(h), with
+ * what the family has beside it (runtime/arch.h): norms inside, another activation, no gate, both
+ * halves on x. */
 #include <assert.h>
 #include <string.h>
 
@@ -29,17 +31,34 @@ typedef struct row_call {
     const pass *p;
     const float *a, *w, *bias; /* bias: added behind the norm, or NULL */
     float *b, *q, *k;
-    size_t width;
+    size_t width, count; /* count: pieces of `width` in a row of b, inner norms */
 } row_call;
+
+void pare__norm(const pare_config *c, float *y, const float *x, const float *w, const float *bias)
+{
+    if (c->arch->norm_kind == PARE_NORM_LAYER)
+        pare_layer_norm(y, x, w, c->hidden, c->norm_eps);
+    else
+        pare_rms_norm(y, x, w, c->hidden, c->norm_eps);
+    if (bias)
+        pare_add(y, bias, c->hidden);
+}
 
 static void norm_rows(void *arg, size_t begin, size_t end, size_t worker)
 {
     (void)worker;
     const row_call *const r = arg;
-    for (size_t i = begin; i < end; i++) {
-        pare_rms_norm(r->b + i * r->width, r->a + i * r->width, r->w, r->width, r->p->c->norm_eps);
-        if (r->bias)
-            pare_add(r->b + i * r->width, r->bias, r->width);
+    for (size_t i = begin; i < end; i++)
+        pare__norm(r->p->c, r->b + i * r->width, r->a + i * r->width, r->w, r->bias);
+}
+
+static void inner_norm_rows(void *arg, size_t begin, size_t end, size_t worker)
+{
+    (void)worker;
+    const row_call *const r = arg;
+    for (size_t i = begin * r->count; i < end * r->count; i++) {
+        float *const x = r->b + i * r->width;
+        pare_rms_norm(x, x, r->w, r->width, r->p->c->norm_eps);
     }
 }
 
@@ -54,8 +73,11 @@ static void activate_rows(void *arg, size_t begin, size_t end, size_t worker)
 {
     (void)worker;
     const row_call *const r = arg;
-    r->p->cx->kernels.silu_f32(r->b + begin * r->width, r->a + begin * r->width,
-                               (end - begin) * r->width);
+    const size_t first = begin * r->width, count = (end - begin) * r->width;
+    if (r->a && r->p->c->act == PARE_ACT_SILU)
+        r->p->cx->kernels.silu_f32(r->b + first, r->a + first, count);
+    else
+        pare_activate(r->p->c->act, r->b + first, r->a ? r->a + first : NULL, count);
 }
 
 /* Rotates q and k by their positions and stores k and v (r->b) in an F32 cache. For a coded one
@@ -66,13 +88,13 @@ static void rotate_rows(void *arg, size_t begin, size_t end, size_t worker)
     const row_call *const r = arg;
     const pass *const p = r->p;
     const pare_config *const c = p->c;
-    const size_t d = c->head_dim, half = d / 2, width = c->kv_heads * d;
+    const size_t d = c->head_dim, half = pare_rope_pairs(c), width = c->kv_heads * d;
     const bool coded = p->kv->format.method != PARE_KV_FLOAT;
     const size_t rotated = pare__kv_before_rope(&p->kv->format) ? 0 : c->kv_heads;
     for (size_t i = begin; i < end; i++) {
         const size_t position = p->batch.start + i % p->batch.length;
-        const float *const cosine = p->f->rope_cos + position * half;
-        const float *const sine = p->f->rope_sin + position * half;
+        const float *const cosine = half ? p->f->rope_cos + position * half : NULL;
+        const float *const sine = half ? p->f->rope_sin + position * half : NULL;
         float *const k = r->k + i * width, *const v = r->b + i * width;
         for (size_t h = 0; h < c->heads; h++)
             pare_rope_apply(r->q + (i * c->heads + h) * d, cosine, sine, half);
@@ -131,7 +153,14 @@ static pare_status apply(const pass *p, pare_role first, size_t count, const flo
 
 static pare_status attend(const pass *p, const float *q, const float *k, const float *v, float *out)
 {
-    const pare__kv_batch b = {p->cx, p->f, &p->weights->kv, p->batch, p->kv, k, v};
+    const pare__kv_batch b = {.cx = p->cx,
+                              .f = p->f,
+                              .levels = &p->weights->kv,
+                              .batch = p->batch,
+                              .kv = p->kv,
+                              .k = k,
+                              .v = v,
+                              .window = p->weights->window};
     if (p->kv->format.method == PARE_KV_FLOAT)
         return pare__attention(p->scratch, &b, q, out);
     PARE_TRY(pare__kv_store(p->scratch, &b));
@@ -140,9 +169,57 @@ static pare_status attend(const pass *p, const float *q, const float *k, const f
     return PARE_OK;
 }
 
-static pare_status attention_half(pass *p, float *h)
+/* Norms pieces of `width` of a row of x, `count` of them, in place; nothing when there is none. */
+static void inner_norm(const pass *p, pare_norm norm, float *x, size_t count)
+{
+    row_call r = {.p = p,
+                  .w = p->weights->inner_norm[norm],
+                  .b = x,
+                  .width = pare_norm_width(p->c, norm),
+                  .count = count};
+    if (r.w)
+        pare_parallel(p->cx, p->rows, pare__chunk(r.width * count * 2), inner_norm_rows, &r);
+}
+
+/* The norm in front of a half. */
+static void front_norm(const pass *p, const float *h, const float *w, const float *bias, float *to)
+{
+    row_call r = {.p = p, .a = h, .w = w, .bias = bias, .b = to, .width = p->c->hidden};
+    for_rows(p, norm_rows, &r, 2);
+}
+
+/* What a half adds to the stream. */
+static void join(const pass *p, pare_norm after, float *out, float *h)
+{
+    inner_norm(p, after, out, 1);
+    row_call r = {.p = p, .a = out, .b = h, .width = p->c->hidden};
+    for_rows(p, add_rows, &r, 1);
+}
+
+/* The input of the MLP where it does not see what attention adds. */
+static void look_aside(const pass *p, const float *h, const float *normed, float *aside)
+{
+    const pare_block *const w = p->weights;
+    if (p->c->residual == PARE_RESIDUAL_SHARED)
+        memcpy(aside, normed, p->rows * p->c->hidden * sizeof *aside);
+    else
+        front_norm(p, h, w->mlp_norm, w->mlp_norm_bias, aside);
+}
+
+static pare_status make_qkv(pass *p, const float *normed, float *q, float *k, float *v)
 {
     const pare_config *const c = p->c;
+    PARE_TRY(apply(p, PARE_ROLE_Q, 3, normed, (float *const[]){q, k, v}));
+    inner_norm(p, PARE_NORM_Q, q, c->heads);
+    inner_norm(p, PARE_NORM_K, k, c->kv_heads);
+    return p->tap && p->tap->see_kv ? p->tap->see_kv(p->tap->self, k, v, p->rows) : PARE_OK;
+}
+
+/* `aside` [rows, hidden], written: the input of the MLP; NULL: it follows from the new h. */
+static pare_status attention_half(pass *p, float *h, float *aside)
+{
+    const pare_config *const c = p->c;
+    const pare_block *const w = p->weights;
     const size_t hidden = c->hidden, q_width = c->heads * c->head_dim;
     float *const normed = take_rows(p, hidden > q_width ? hidden : q_width);
     float *const q = take_rows(p, q_width > hidden ? q_width : hidden);
@@ -150,67 +227,69 @@ static pare_status attention_half(pass *p, float *h)
     float *const v = take_rows(p, c->kv_heads * c->head_dim);
     if (!normed || !q || !k || !v)
         return PARE_ENOMEM;
-    row_call r = {.p = p,
-                  .a = h,
-                  .w = p->weights->attention_norm,
-                  .bias = p->weights->attention_norm_bias,
-                  .b = normed,
-                  .width = hidden};
-    for_rows(p, norm_rows, &r, 2);
+    front_norm(p, h, w->attention_norm, w->attention_norm_bias, normed);
     PARE_TRY(see(p, PARE_SITE_ATTENTION, normed, hidden));
-    const bool watched = p->tap && p->tap->see_kv;
-    if (p->stopped && !watched)
+    if (p->stopped && !p->tap->see_kv)
         return PARE_OK;
-    PARE_TRY(apply(p, PARE_ROLE_Q, 3, normed, (float *const[]){q, k, v}));
-    if (watched)
-        PARE_TRY(p->tap->see_kv(p->tap->self, k, v, p->rows));
+    if (aside)
+        look_aside(p, h, normed, aside);
+    PARE_TRY(make_qkv(p, normed, q, k, v));
     if (p->stopped)
         return PARE_OK;
-    r = (row_call){.p = p, .b = v, .q = q, .k = k, .width = q_width};
+    row_call r = {.p = p, .b = v, .q = q, .k = k, .width = q_width};
     for_rows(p, rotate_rows, &r, 4);
     float *const attended = normed;
     PARE_TRY(attend(p, q, k, v, attended));
+    inner_norm(p, PARE_NORM_ATTENDED, attended, 1);
     PARE_TRY(turn(p, PARE_ROLE_O, attended));
     PARE_TRY(see(p, PARE_SITE_ATTENDED, attended, q_width));
     if (p->stopped)
         return PARE_OK;
     float *const out = q;
     PARE_TRY(apply(p, PARE_ROLE_O, 1, attended, &out));
-    r = (row_call){.p = p, .a = out, .b = h, .width = hidden};
-    for_rows(p, add_rows, &r, 1);
+    join(p, PARE_NORM_AFTER_ATTENTION, out, h);
     return PARE_OK;
 }
 
-static pare_status mlp_half(pass *p, float *h)
+/* act(gate) * up, or act(up); `inner` is what the activation changes in place. */
+static pare_status activated(pass *p, const float *normed, float *inner, float *up)
+{
+    const bool gated = pare_arch_has(p->c->arch, PARE_ROLE_GATE);
+    row_call r = {.p = p, .a = gated ? up : NULL, .b = inner, .width = p->c->intermediate};
+    if (gated)
+        PARE_TRY(apply(p, PARE_ROLE_GATE, 2, normed, (float *const[]){inner, up}));
+    else
+        PARE_TRY(apply(p, PARE_ROLE_UP, 1, normed, (float *const[]){inner}));
+    for_rows(p, activate_rows, &r, 16);
+    inner_norm(p, PARE_NORM_ACTIVATED, inner, 1);
+    return PARE_OK;
+}
+
+/* `aside`: the input of the MLP, or NULL. */
+static pare_status mlp_half(pass *p, float *h, float *aside)
 {
     const pare_config *const c = p->c;
+    const pare_block *const w = p->weights;
     const size_t hidden = c->hidden, inner = c->intermediate;
-    float *const normed = take_rows(p, hidden);
+    float *const normed = aside ? aside : take_rows(p, hidden);
     float *const gate = take_rows(p, inner);
     float *const up = take_rows(p, inner);
     if (!normed || !gate || !up)
         return PARE_ENOMEM;
-    row_call r = {.p = p,
-                  .a = h,
-                  .w = p->weights->mlp_norm,
-                  .bias = p->weights->mlp_norm_bias,
-                  .b = normed,
-                  .width = hidden};
-    for_rows(p, norm_rows, &r, 2);
-    PARE_TRY(see(p, PARE_SITE_MLP, normed, hidden));
+    if (!aside)
+        front_norm(p, h, w->mlp_norm, w->mlp_norm_bias, normed);
+    if (c->residual != PARE_RESIDUAL_SHARED)
+        PARE_TRY(see(p, PARE_SITE_MLP, normed, hidden));
     if (p->stopped)
         return PARE_OK;
-    PARE_TRY(apply(p, PARE_ROLE_GATE, 2, normed, (float *const[]){gate, up}));
-    r = (row_call){.p = p, .a = up, .b = gate, .width = inner};
-    for_rows(p, activate_rows, &r, 16);
+    PARE_TRY(activated(p, normed, gate, up));
     PARE_TRY(turn(p, PARE_ROLE_DOWN, gate));
     PARE_TRY(see(p, PARE_SITE_ACTIVATED, gate, inner));
     if (p->stopped)
         return PARE_OK;
     float *const out = normed;
     PARE_TRY(apply(p, PARE_ROLE_DOWN, 1, gate, &out));
-    r = (row_call){.p = p, .a = out, .b = h, .width = hidden};
-    for_rows(p, add_rows, &r, 1);
+    join(p, PARE_NORM_AFTER_MLP, out, h);
     return PARE_OK;
 }
 
@@ -224,10 +303,14 @@ static pare_status run(pass *p, float *x)
             return PARE_ENOMEM;
         memcpy(h, x, p->rows * p->c->hidden * sizeof *h);
     }
+    const bool serial = p->c->residual == PARE_RESIDUAL_SERIAL;
+    float *const aside = serial ? NULL : take_rows(p, p->c->hidden);
+    if (!serial && !aside)
+        return PARE_ENOMEM;
     const pare_mark mark = pare_arena_mark(p->scratch);
-    PARE_TRY(attention_half(p, h));
+    PARE_TRY(attention_half(p, h, aside));
     pare_arena_rewind(p->scratch, mark);
-    return p->stopped ? PARE_OK : mlp_half(p, h);
+    return p->stopped ? PARE_OK : mlp_half(p, h, aside);
 }
 
 pare_status pare_block_forward(pare_ctx *cx, pare_arena *scratch, const pare_forward *f,
@@ -283,7 +366,8 @@ size_t pare_block_forward_scratch(const pare_ctx *cx, const pare_config *c, pare
     if (__builtin_mul_overflow(batch.sequences, batch.length, &rows))
         return SIZE_MAX;
     const size_t q_width = c->heads * c->head_dim, wide = larger(c->hidden, q_width);
-    add_bytes(&copy, rows, c->hidden * sizeof(float));
+    add_bytes(&copy, rows,
+              (c->residual == PARE_RESIDUAL_SERIAL ? 1 : 2) * c->hidden * sizeof(float));
     add_bytes(&attention, rows, 2 * (wide + c->kv_heads * c->head_dim) * sizeof(float));
     add_bytes(&attention, 1, 4 * PARE_ALIGN * 4);
     add_bytes(&inner, pare_threads(cx),

@@ -13,6 +13,9 @@ static inline size_t pare__chunk(size_t work)
     return work < PARE__CHUNK_WORK ? PARE__CHUNK_WORK / (work ? work : 1) : 1;
 }
 
+/* y = norm(x) + bias [hidden], the norm of the family; bias NULL: none. y may be x. */
+void pare__norm(const pare_config *c, float *y, const float *x, const float *w, const float *bias);
+
 enum { PARE__LINEARS_MAX = 3 };
 
 /* One of several linears that read the same x. */

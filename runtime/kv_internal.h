@@ -14,6 +14,7 @@ typedef struct pare__kv_batch {
     pare_kv *kv;
     const float *k, *v; /* [sequences * length, kv_heads * head_dim], rounded to F16; k after RoPE,
                            with KVQUANT before it. Not read with an F32 cache */
+    size_t window;      /* of the block; 0: none */
 } pare__kv_batch;
 
 /* True when keys are kept as they are before RoPE, which is applied when they are read. */
@@ -71,6 +72,13 @@ typedef struct pare__kv_reader {
     float *keys;    /* [head_dim][PARE_KV_BLOCK], likewise */
 } pare__kv_reader;
 
+/* First position that query t sees. */
+static inline size_t pare__kv_low(const pare__kv_reader *r, size_t t)
+{
+    const size_t window = r->b->window, next = r->first + t + 1;
+    return window && next > window ? next - window : 0;
+}
+
 /* Columns of [c0, c1) that query t reads from a source, if it sees so far: [*begin, *end). Both
  * grow with t. */
 void pare__kv_columns(const pare__kv_reader *r, pare__kv_source s, bool key, size_t t, size_t c0,
@@ -91,7 +99,8 @@ void pare__kv_put(const pare_config *c, const pare_kv *kv, size_t sequence, size
                   const float *k, const float *v);
 
 /* Causal attention of a batch whose keys and values are in the cache:
- *   out = softmax(q k^T / sqrt(head_dim)) v,   formed block by block as attention.c says
+ *   out = softmax(scale q k^T) v,   formed block by block as attention.c says
+ * with the scale, cap and window of the family; scale is 1 / sqrt(head_dim) as a rule.
  *   q, out  [sequences * length, heads * head_dim], read / written
  * PARE_ENOMEM.
  * Memory   scratch: pare__attention_bytes per worker, whatever the number of positions; rewound.

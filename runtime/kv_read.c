@@ -23,7 +23,7 @@ void pare__kv_columns(const pare__kv_reader *r, pare__kv_source s, bool key, siz
     const pare_kv_format *const f = &r->b->kv->format;
     const size_t coded = f->window ? pare_kv_coded(f, key, r->first + t + 1) : SIZE_MAX;
     const size_t edge[] = {0, f->sink, larger(f->sink, coded), SIZE_MAX};
-    *begin = smaller(larger(c0, edge[s]), c1);
+    *begin = smaller(larger(larger(c0, edge[s]), pare__kv_low(r, t)), c1);
     *end = larger(*begin, smaller(c1, edge[s + 1]));
 }
 
@@ -109,7 +109,7 @@ const float *pare__kv_keys(const pare__kv_reader *r, pare__kv_source s, size_t t
                            size_t c0, size_t c1)
 {
     const pare__kv_batch *const b = r->b;
-    const size_t d = b->f->model->config.head_dim, half = d / 2;
+    const size_t d = b->f->model->config.head_dim, half = pare_rope_pairs(&b->f->model->config);
     size_t begin, end;
     if (b->kv->format.method == PARE_KV_FLOAT)
         return s == PARE__KV_HELD
@@ -118,7 +118,7 @@ const float *pare__kv_keys(const pare__kv_reader *r, pare__kv_source s, size_t t
     if (!fetch(r, s, true, t0, t1, c0, c1, &begin, &end))
         return NULL;
     float *const from = r->decoded + (begin - c0) * d;
-    for (size_t p = begin; pare__kv_before_rope(&b->kv->format) && p < end; p++)
+    for (size_t p = begin; half && pare__kv_before_rope(&b->kv->format) && p < end; p++)
         pare_rope_apply(from + (p - begin) * d, b->f->rope_cos + p * half,
                         b->f->rope_sin + p * half, half);
     b->cx->kernels.transpose_f32(r->keys + begin - c0, PARE_KV_BLOCK, from, d, end - begin, d);

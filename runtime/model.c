@@ -1,53 +1,5 @@
 #include "runtime/model.h"
 
-#include <string.h>
-
-const pare_arch pare_archs[] = {
-    {
-        .model_type = "llama",
-        .summary = "Llama 1 to 3: RMS norm, rotary positions, grouped-query attention, SwiGLU",
-        .embed = "model.embed_tokens",
-        .norm = "model.norm",
-        .head = "lm_head",
-        .block_prefix = "model.layers.%zu.",
-        .attention_norm = "input_layernorm",
-        .mlp_norm = "post_attention_layernorm",
-        .linear =
-            {
-                [PARE_ROLE_Q] = {"self_attn.q_proj", PARE_SITE_ATTENTION, PARE_WIDTH_Q,
-                                 PARE_WIDTH_HIDDEN},
-                [PARE_ROLE_K] = {"self_attn.k_proj", PARE_SITE_ATTENTION, PARE_WIDTH_KV,
-                                 PARE_WIDTH_HIDDEN},
-                [PARE_ROLE_V] = {"self_attn.v_proj", PARE_SITE_ATTENTION, PARE_WIDTH_KV,
-                                 PARE_WIDTH_HIDDEN},
-                [PARE_ROLE_O] = {"self_attn.o_proj", PARE_SITE_ATTENDED, PARE_WIDTH_HIDDEN,
-                                 PARE_WIDTH_Q},
-                [PARE_ROLE_GATE] = {"mlp.gate_proj", PARE_SITE_MLP, PARE_WIDTH_MLP,
-                                    PARE_WIDTH_HIDDEN},
-                [PARE_ROLE_UP] = {"mlp.up_proj", PARE_SITE_MLP, PARE_WIDTH_MLP, PARE_WIDTH_HIDDEN},
-                [PARE_ROLE_DOWN] = {"mlp.down_proj", PARE_SITE_ACTIVATED, PARE_WIDTH_HIDDEN,
-                                    PARE_WIDTH_MLP},
-            },
-        .producer =
-            {
-                [PARE_SITE_ATTENTION] = {.kind = PARE_PRODUCER_NORM},
-                [PARE_SITE_ATTENDED] = {PARE_PRODUCER_LINEAR, PARE_ROLE_V},
-                [PARE_SITE_MLP] = {.kind = PARE_PRODUCER_NORM},
-                [PARE_SITE_ACTIVATED] = {PARE_PRODUCER_LINEAR, PARE_ROLE_UP},
-            },
-    },
-    {.model_type = NULL},
-};
-
-const pare_arch *pare_arch_find(const char *model_type)
-{
-    for (const pare_arch *a = pare_archs; a->model_type; a++) {
-        if (strcmp(a->model_type, model_type) == 0)
-            return a;
-    }
-    return NULL;
-}
-
 static size_t width_of(const pare_config *c, pare_width w)
 {
     switch (w) {
@@ -62,6 +14,85 @@ static size_t width_of(const pare_config *c, pare_width w)
 void pare_linear_shape(const pare_config *c, pare_role role, size_t *n, size_t *k)
 {
     const pare_linear_desc *const d = &c->arch->linear[role];
-    *n = width_of(c, d->out);
-    *k = width_of(c, d->in);
+    *n = d->name ? width_of(c, d->out) : 0;
+    *k = d->name ? width_of(c, d->in) : 0;
+}
+
+size_t pare_norm_width(const pare_config *c, pare_norm norm)
+{
+    switch (norm) {
+    case PARE_NORM_Q:
+    case PARE_NORM_K: return c->head_dim;
+    case PARE_NORM_ATTENDED: return c->heads * c->head_dim;
+    case PARE_NORM_ACTIVATED: return c->intermediate;
+    case PARE_NORM_AFTER_ATTENTION:
+    case PARE_NORM_AFTER_MLP:
+    case PARE_NORMS: break;
+    }
+    return c->hidden;
+}
+
+size_t pare_config_window(const pare_config *c, size_t block)
+{
+    return c->wide[block / 64] >> block % 64 & 1 ? 0 : c->window;
+}
+
+size_t pare_rope_pairs(const pare_config *c)
+{
+    if (c->arch && c->arch->positions)
+        return 0;
+    return (c->rope.rotary ? c->rope.rotary : c->head_dim) / 2;
+}
+
+/* What every method below computes with. */
+static const char *beside_llama(const pare_config *c)
+{
+    const pare_arch *const a = c->arch;
+    if (a->norm_kind != PARE_NORM_RMS)
+        return "its norms take the mean away";
+    if (a->positions)
+        return "it has learned positions";
+    if (c->residual != PARE_RESIDUAL_SERIAL)
+        return "attention and MLP run side by side";
+    if (a->inner_norm[PARE_NORM_AFTER_ATTENTION])
+        return "it has norms behind attention and MLP";
+    if (a->inner_norm[PARE_NORM_ATTENDED])
+        return "it has norms in front of o and down";
+    return NULL;
+}
+
+const char *pare_config_no_gradient(const pare_config *c)
+{
+    const char *const other = beside_llama(c);
+    if (other)
+        return other;
+    if (c->arch->inner_norm[PARE_NORM_Q])
+        return "it has norms on q and k";
+    if (c->act != PARE_ACT_SILU)
+        return "its activation is not SiLU";
+    if (c->window)
+        return "it has a sliding window";
+    return c->attention_cap > 0 ? "its scores are capped" : NULL;
+}
+
+const char *pare_config_no_rotation(const pare_config *c)
+{
+    const char *const other = beside_llama(c);
+    return !other && c->embed_scale > 0 ? "it scales its embedding" : other;
+}
+
+const char *pare_config_no_structure(const pare_config *c)
+{
+    const char *const other = beside_llama(c);
+    if (other)
+        return other;
+    if (c->arch->inner_norm[PARE_NORM_Q])
+        return "it has norms on q and k";
+    if (c->arch->fused[0].name)
+        return "its checkpoints hold several linears in one tensor";
+    if (c->window)
+        return "it has a sliding window";
+    if (c->arch->linear[PARE_ROLE_Q].bias != c->arch->linear[PARE_ROLE_O].bias)
+        return "some linears of attention have biases and others have none";
+    return c->embed_scale > 0 ? "it scales its embedding" : NULL;
 }

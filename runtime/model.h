@@ -1,83 +1,27 @@
 /* runtime/model.h - what a model is: a configuration, a table entry per family, and weights.
  *
- * A family (llama, ...) is one pare_arch: data only. A model in memory is a pare_model: views into
- * mapped files for large tensors, small vectors (norms, biases) as F32 copies in the model arena.
- */
+ * A family is one pare_arch (runtime/arch.h): data only. A model in memory is a pare_model: views
+ * into mapped files for large tensors, small vectors (norms, biases) as F32 copies in the model
+ * arena. */
 #ifndef PARE_RUNTIME_MODEL_H
 #define PARE_RUNTIME_MODEL_H
 
 #include <stdbool.h>
 
 #include "kernels/kernels.h"
+#include "runtime/arch.h"
 #include "runtime/arena.h"
 #include "runtime/encoding.h"
 #include "runtime/kv_format.h"
 #include "runtime/tensor.h"
 
-/* Linear layers of a block, in the order in which they run. */
-typedef enum pare_role {
-    PARE_ROLE_Q,
-    PARE_ROLE_K,
-    PARE_ROLE_V,
-    PARE_ROLE_O,
-    PARE_ROLE_GATE,
-    PARE_ROLE_UP,
-    PARE_ROLE_DOWN,
-    PARE_ROLES
-} pare_role;
-
-/* Inputs of linear layers. Linears of one site see the same x, so they share its statistics. */
-typedef enum pare_site {
-    PARE_SITE_ATTENTION, /* normed input of q, k, v */
-    PARE_SITE_ATTENDED,  /* attention output, input of o */
-    PARE_SITE_MLP,       /* normed input of gate, up */
-    PARE_SITE_ACTIVATED, /* act(gate) * up, input of down */
-    PARE_SITES
-} pare_site;
-
-typedef enum pare_width {
-    PARE_WIDTH_HIDDEN,
-    PARE_WIDTH_Q,
-    PARE_WIDTH_KV,
-    PARE_WIDTH_MLP
-} pare_width;
-
-typedef struct pare_linear_desc {
-    const char *name; /* behind the block prefix, without ".weight" */
-    pare_site site;
-    pare_width out, in;
-} pare_linear_desc;
-
-/* What makes the input of a site, and so takes a scale or shift of its channels. */
-typedef enum pare_producer_kind {
-    PARE_PRODUCER_NONE,
-    PARE_PRODUCER_NORM,  /* the norm in front of the site */
-    PARE_PRODUCER_LINEAR /* rows of `role`; the values of attention spread over query heads */
-} pare_producer_kind;
-
-typedef struct pare_producer {
-    pare_producer_kind kind;
-    pare_role role; /* LINEAR */
-} pare_producer;
-
-/* One family. Checkpoint names are printf patterns; block_prefix has one %zu. */
-typedef struct pare_arch {
-    const char *model_type; /* config.json "model_type" */
-    const char *summary;
-    const char *embed, *norm, *head; /* without ".weight" */
-    const char *block_prefix;        /* "model.layers.%zu." */
-    const char *attention_norm, *mlp_norm;
-    pare_linear_desc linear[PARE_ROLES];
-    pare_producer producer[PARE_SITES];
-} pare_arch;
-
-/* The table, ended by an entry with NULL model_type. */
-extern const pare_arch pare_archs[];
-const pare_arch *pare_arch_find(const char *model_type); /* NULL when unknown */
+enum { PARE_BLOCKS_MAX = 4096 };
 
 typedef struct pare_rope {
     double theta;
-    bool llama3; /* the frequency scaling of Llama 3; the next four fields only then */
+    size_t rotary;  /* channels of a head that turn; 0: all of them */
+    double stretch; /* positions count 1 / stretch; 0: as they are */
+    bool llama3;    /* the frequency scaling of Llama 3; the next four fields only then */
     double factor, low_freq_factor, high_freq_factor;
     size_t original_context;
 } pare_rope;
@@ -88,12 +32,36 @@ typedef struct pare_config {
     double norm_eps;
     pare_rope rope;
     bool tied;
-    int64_t bos_id, eos_id[8]; /* -1: none */
+    pare_act act; /* of the MLP */
+    pare_residual residual;
+    double embed_scale;     /* of what is looked up; 0: 1 */
+    double attention_scale; /* of q k; 0: 1 / sqrt(head_dim) */
+    double attention_cap;   /* scores s become cap tanh(s / cap); 0: no cap */
+    double logit_cap;       /* the same for logits */
+    size_t window;          /* positions that a token sees, itself included; 0: all before it */
+    uint64_t wide[PARE_BLOCKS_MAX / 64]; /* bit i: block i sees all, whatever the window */
+    int64_t bos_id, eos_id[8];           /* -1: none */
     size_t eos_ids;
 } pare_config;
 
-/* Rows and columns of a linear: *n outputs, *k inputs. */
+/* Rows and columns of a linear: *n outputs, *k inputs; 0 and 0 when the family has none such. */
 void pare_linear_shape(const pare_config *c, pare_role role, size_t *n, size_t *k);
+
+/* Values of a norm. */
+size_t pare_norm_width(const pare_config *c, pare_norm norm);
+
+/* Positions that block `block` sees, itself included; 0: all. */
+size_t pare_config_window(const pare_config *c, size_t block);
+
+/* Pairs of channels of a head that turn with the position; 0 where positions are learned. */
+size_t pare_rope_pairs(const pare_config *c);
+
+/* Why gradients of its blocks are not computed (runtime/backward.h), why it cannot be rotated
+ * (quant/rotate.h), why a smaller plain checkpoint of it cannot be written (prune/structure.h).
+ * NULL: it can. */
+const char *pare_config_no_gradient(const pare_config *c);
+const char *pare_config_no_rotation(const pare_config *c);
+const char *pare_config_no_structure(const pare_config *c);
 
 /* Input columns whose weights are kept apart at higher precision: y += V x[column]. In the panel
  * their codes stand for 0, and their x counts as 0 there. */
@@ -131,20 +99,25 @@ typedef struct pare_linear {
                                runtime/hadamard.h before taps and the linear see it */
 } pare_linear;
 
+/* Norms hold what is multiplied with: the offset of the family is in them. */
 typedef struct pare_block {
-    pare_linear linear[PARE_ROLES];
-    const float *attention_norm, *mlp_norm;           /* [hidden] */
+    pare_linear linear[PARE_ROLES];                   /* name NULL: the family has none such */
+    const float *attention_norm, *mlp_norm;           /* [hidden]; mlp_norm NULL: shared */
     const float *attention_norm_bias, *mlp_norm_bias; /* [hidden], added behind the norm; or NULL */
+    const float *inner_norm[PARE_NORMS];              /* those of arch->inner_norm; else NULL */
+    size_t window;                                    /* pare_config_window */
     pare_kv_levels kv;                                /* with PARE_KV_KVQUANT */
 } pare_block;
 
 typedef struct pare_model {
     pare_config config;
-    pare_linear embed; /* dense [vocab, hidden]; rows are looked up */
-    pare_linear head;  /* the same view as embed when tied */
-    const float *norm; /* [hidden] */
-    pare_block *block; /* [config.blocks] */
-    pare_kv_format kv; /* of its caches */
+    pare_linear embed;      /* dense [vocab, hidden]; rows are looked up */
+    pare_linear head;       /* the same view as embed when tied */
+    pare_linear positions;  /* dense [rows, hidden], or no data: of learned positions */
+    const float *norm;      /* [hidden], the offset of the family in it */
+    const float *norm_bias; /* [hidden] or NULL */
+    pare_block *block;      /* [config.blocks] */
+    pare_kv_format kv;      /* of its caches */
 } pare_model;
 
 #endif

@@ -9,12 +9,24 @@
 #include <stddef.h>
 
 #include "kernels/kernels.h"
+#include "runtime/arch.h"
 
 /* e^x, relative error below 1e-11 for |x| <= 700; x is clamped to that range. NaN stays NaN. */
 double pare_exp(double x);
 
 /* y[i] = w[i] * (x[i] * s),  s = (float)(1 / sqrt(sum x^2 / n + eps)). y may be x. */
 void pare_rms_norm(float *y, const float *x, const float *w, size_t n, double eps);
+
+/* y[i] = w[i] * ((x[i] - m) * s),  m = sum x / n,  s = 1 / sqrt(sum (x - m)^2 / n + eps), both
+ * rounded to f32. y may be x. */
+void pare_layer_norm(float *y, const float *x, const float *w, size_t n, double eps);
+
+/* x[i] = act(x[i]) * up[i]; up NULL: act(x[i]). In double, rounded once; the error
+ * function of GELU to within 1e-10. */
+void pare_activate(pare_act act, float *x, const float *up, size_t n);
+
+/* x[i] = cap tanh(x[i] scale / cap), in double. */
+void pare_soft_cap(float *x, size_t n, double scale, double cap);
 
 /* Rotates the pairs (x[i], x[i + half]), i < half, of one head by the angles of one position. */
 void pare_rope_apply(float *x, const float *cosine, const float *sine, size_t half);

@@ -86,7 +86,7 @@ static pare_status run_batch(generation *g, size_t start, size_t length)
                length * sizeof *g->column);
         g->last[i] = i * length + length - 1;
     }
-    PARE_TRY(pare_embed(g->cx, g->f->model, g->column, batch.sequences * length, g->x));
+    PARE_TRY(pare_embed_batch(g->cx, g->f->model, g->column, batch, g->x));
     return pare_model_forward(g->cx, &g->work, g->f, batch, g->x, g->kv,
                               g->f->model->config.blocks);
 }

@@ -80,7 +80,7 @@ static pare_status step(bench *b, side *s, const int32_t *tokens, size_t start, 
     const pare_model *const m = s->f->model;
     for (size_t i = 0; i < b->batch; i++)
         s->last[i] = (i + 1) * length - 1;
-    PARE_TRY(pare_embed(b->cx, m, tokens, b->batch * length, s->x));
+    PARE_TRY(pare_embed_batch(b->cx, m, tokens, (pare_batch){b->batch, length, start}, s->x));
     PARE_TRY(pare_model_forward(b->cx, &s->work, s->f, (pare_batch){b->batch, length, start}, s->x,
                                 s->kv, m->config.blocks));
     PARE_TRY(pare_logits(b->cx, &s->work, s->f, s->x, s->last, b->batch, s->logits));

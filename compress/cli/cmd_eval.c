@@ -39,6 +39,8 @@ static double bits_per_weight(const pare_loaded *l)
         for (int role = 0; role < PARE_ROLES; role++) {
             const pare_linear *const w = &l->model.block[b].linear[role];
             const double weights = (double)w->n * (double)w->k;
+            if (!w->name)
+                continue;
             if (w->bits == 0 && plane_bytes(&l->checkpoint, w->name, "values") == 0) {
                 dense_bits += weights * pare_dtype_bits(w->dtype);
                 dense_weights += weights;

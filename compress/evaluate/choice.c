@@ -123,7 +123,8 @@ static pare_status embed(quiz *q, const group *g)
         const size_t count = q->item[b->item].choice_count[b->choice] - 1;
         memset(row, 0, g->width * sizeof *row);
         memcpy(row, q->item[b->item].choice[b->choice], count * sizeof *row);
-        PARE_TRY(pare_embed(q->cx, m, row, g->width, branch_rows(q, g, i)));
+        PARE_TRY(pare_embed_batch(q->cx, m, row, (pare_batch){1, g->width, g->length},
+                                  branch_rows(q, g, i)));
     }
     return PARE_OK;
 }

@@ -52,7 +52,7 @@ static pare_status step(stopwatch *s, const int32_t *tokens, size_t start, size_
 {
     const pare_model *const m = s->f->model;
     const size_t last = length - 1;
-    PARE_TRY(pare_embed(s->cx, m, tokens, length, s->x));
+    PARE_TRY(pare_embed_batch(s->cx, m, tokens, (pare_batch){1, length, start}, s->x));
     PARE_TRY(pare_model_forward(s->cx, &s->work, s->f, (pare_batch){1, length, start}, s->x, s->kv,
                                 m->config.blocks));
     PARE_TRY(pare_logits(s->cx, &s->work, s->f, s->x, &last, 1, s->logits));

@@ -174,7 +174,8 @@ static void begin(home *m, size_t threads, size_t sequences, size_t length)
     tiny_begin(&m->h, threads);
     pare_arena *const a = &m->h.arena;
     ck_assert_int_eq(pare_linalg_init(&m->h.cx), PARE_OK);
-    m->model.config = (pare_config){.hidden = HIDDEN,
+    m->model.config = (pare_config){.arch = pare_archs,
+                                    .hidden = HIDDEN,
                                     .intermediate = INNER,
                                     .blocks = 1,
                                     .heads = HEADS,

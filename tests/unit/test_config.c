@@ -13,7 +13,7 @@ static const char *const messages[] = {
     "premature end of input",
     "c: is not a JSON object",
     "model_type is missing or not a text",
-    "model_type mamba is not supported (llama is)",
+    "model_type mamba is not supported (llama, mistral, qwen2",
     "hidden_size is missing",
     "intermediate_size is missing",
     "num_hidden_layers is missing",
@@ -38,17 +38,22 @@ static const char *const messages[] = {
     "llama3 needs factor >= 1 and low_freq_factor < high_freq_factor",
     "rope_scaling and rope_parameters contradict each other",
     "rope_theta is given twice, 10000 and 500000",
-    "partial_rotary_factor 0.5 is not supported",
-    "partial_rotary_factor 0.25 is not supported",
+    "rotary positions of 0.05 of 8 channels",
+    "partial_rotary_factor is not a number above 0",
     "bos_token_id is not a token id below vocab_size 512",
     "eos_token_id is not a token id below vocab_size 512",
     "eos_token_id has 9 entries, at most 8 are accepted",
     "tie_word_embeddings is not true or false",
     "attention_bias is not true or false",
     "mlp_bias is not true or false",
-    "hidden_act gelu is not supported (silu is)",
+    "hidden_act tanh is not supported (silu, gelu",
     "hidden_act is not a text",
     "sliding_window is not supported",
+    "sliding_window is not a whole number",
+    "layer_types is not a list of 3 texts",
+    "layer_types: item 1 is not supported",
+    "layer_types: item 1 is sliding_attention, and there is no sliding_window",
+    "word_embed_proj_dim 32 other than hidden_size 64 is not supported",
     "already quantized by gptq",
     "quantization_config.quant_method is missing or not a text",
 };
@@ -153,8 +158,8 @@ START_TEST(what_is_not_computed_is_not_supported_rather_than_malformed)
 {
     static const char *const texts[] = {
         SIZES ", \"sliding_window\": 4096}",
-        SIZES ", \"hidden_act\": \"gelu\"}",
-        SIZES ", \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}}",
+        SIZES ", \"hidden_act\": \"tanh\"}",
+        SIZES ", \"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2}}",
         SIZES ", \"quantization_config\": {\"quant_method\": \"awq\"}}",
         "{\"model_type\": \"qwen3_moe\"}",
     };
@@ -171,10 +176,13 @@ START_TEST(the_table_of_families_is_complete)
     ck_assert_ptr_null(pare_arch_find("bert"));
     for (const pare_arch *a = pare_archs; a->model_type; a++) {
         ck_assert_ptr_eq(pare_arch_find(a->model_type), a);
-        ck_assert(a->summary && a->embed && a->norm && a->head && a->attention_norm && a->mlp_norm);
+        ck_assert(a->summary && a->embed && a->norm && a->head && a->attention_norm);
+        ck_assert((a->mlp_norm == NULL) == (a->residual == PARE_RESIDUAL_SHARED));
         ck_assert_ptr_nonnull(strstr(a->block_prefix, "%zu"));
-        for (pare_role r = 0; r < PARE_ROLES; r++)
-            ck_assert_ptr_nonnull(a->linear[r].name);
+        for (pare_role r = 0; r < PARE_ROLES; r++) {
+            ck_assert((a->linear[r].name != NULL) == (a->linear[r].site < PARE_SITES));
+            ck_assert(a->linear[r].name || r == PARE_ROLE_GATE);
+        }
     }
 }
 END_TEST

@@ -371,7 +371,12 @@ START_TEST(llama_3_scaling_stretches_the_long_waves_only)
     m.config.rope = (pare_rope){.theta = 500000};
     pare_forward plain_f, scaled;
     ck_assert_int_eq(pare_forward_init(&h.cx, &h.arena, &m, 2, true, &plain_f), PARE_OK);
-    m.config.rope = (pare_rope){500000, true, 8, 1, 4, 8192};
+    m.config.rope = (pare_rope){.theta = 500000,
+                                .llama3 = true,
+                                .factor = 8,
+                                .low_freq_factor = 1,
+                                .high_freq_factor = 4,
+                                .original_context = 8192};
     ck_assert_int_eq(pare_forward_init(&h.cx, &h.arena, &m, 2, true, &scaled), PARE_OK);
     size_t kept = 0, between = 0, stretched = 0;
     for (size_t i = 0; i < 64; i++) {

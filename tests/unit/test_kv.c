@@ -243,7 +243,8 @@ static void attend(fixture *x, const pare_kv_format *f, size_t piece)
                                   {SEQUENCES, count, at},
                                   &kv,
                                   part_of(x, x->k, KV_WIDTH, at, count),
-                                  part_of(x, x->v, KV_WIDTH, at, count)};
+                                  part_of(x, x->v, KV_WIDTH, at, count),
+                                  0};
         ck_assert_int_eq(pare__kv_store(a, &b), PARE_OK);
         ck_assert_int_eq(pare__attention(a, &b, q, out), PARE_OK);
         pare__kv_keep(&b);

@@ -205,7 +205,8 @@ static inline float *tiny_ones(pare_arena *a, uint64_t stream, size_t n)
 /* The model, in the arena; the same weights for the same kind. */
 static inline pare_model tiny_model(pare_arena *a, tiny_kind kind)
 {
-    pare_model m = {.config = {.hidden = 44,
+    pare_model m = {.config = {.arch = pare_archs,
+                               .hidden = 44,
                                .intermediate = 70,
                                .blocks = 2,
                                .heads = 4,

@@ -1,0 +1,183 @@
+/* runtime/arch.h - families of models, as data: one table entry each.
+ *
+ * What is the same for all models of a family stands here; what a config.json may choose stands in
+ * pare_config. Nothing else in pare knows the name of a family.
+ *
+ * To add one: an entry in arch.c, a case in tests/data/families.h, golden values of it. */
+#ifndef PARE_RUNTIME_ARCH_H
+#define PARE_RUNTIME_ARCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Linear layers of a block, in the order in which they run. */
+typedef enum pare_role {
+    PARE_ROLE_Q,
+    PARE_ROLE_K,
+    PARE_ROLE_V,
+    PARE_ROLE_O,
+    PARE_ROLE_GATE, /* absent where the MLP has no gate */
+    PARE_ROLE_UP,
+    PARE_ROLE_DOWN,
+    PARE_ROLES
+} pare_role;
+
+/* Inputs of linear layers. Linears of one site see the same x, so they share its statistics. */
+typedef enum pare_site {
+    PARE_SITE_ATTENTION, /* normed input of q, k, v; of gate and up too where they share the norm */
+    PARE_SITE_ATTENDED,  /* attention output, input of o */
+    PARE_SITE_MLP,       /* normed input of gate, up */
+    PARE_SITE_ACTIVATED, /* act(gate) * up or act(up), input of down */
+    PARE_SITES           /* the site of an absent linear */
+} pare_site;
+
+typedef enum pare_width {
+    PARE_WIDTH_HIDDEN,
+    PARE_WIDTH_Q,
+    PARE_WIDTH_KV,
+    PARE_WIDTH_MLP
+} pare_width;
+
+typedef enum pare_bias_rule {
+    PARE_BIAS_ASKED,  /* when config.json says attention_bias or mlp_bias: true */
+    PARE_BIAS_UNLESS, /* unless it says false */
+    PARE_BIAS_NEVER,
+    PARE_BIAS_ALWAYS
+} pare_bias_rule;
+
+typedef struct pare_linear_desc {
+    const char *name; /* behind the block prefix, without ".weight"; NULL: absent */
+    pare_site site;
+    pare_width out, in;
+    pare_bias_rule bias;
+} pare_linear_desc;
+
+/* What makes the input of a site, and so takes a scale or shift of its channels. */
+typedef enum pare_producer_kind {
+    PARE_PRODUCER_NONE,
+    PARE_PRODUCER_NORM,  /* the norm in front of the site */
+    PARE_PRODUCER_LINEAR /* rows of `role`; the values of attention spread over query heads */
+} pare_producer_kind;
+
+typedef struct pare_producer {
+    pare_producer_kind kind;
+    pare_role role; /* LINEAR */
+} pare_producer;
+
+typedef enum pare_norm_kind {
+    PARE_NORM_RMS,  /* w x / sqrt(mean x^2 + eps) */
+    PARE_NORM_LAYER /* w (x - mean x) / sqrt(mean (x - mean x)^2 + eps) + bias */
+} pare_norm_kind;
+
+/* Norms inside a block, beside those in front of its halves; RMS all. */
+typedef enum pare_norm {
+    PARE_NORM_Q,               /* each head of q, before it turns */
+    PARE_NORM_K,               /* likewise */
+    PARE_NORM_ATTENDED,        /* in front of o */
+    PARE_NORM_ACTIVATED,       /* in front of down */
+    PARE_NORM_AFTER_ATTENTION, /* what attention adds to the stream */
+    PARE_NORM_AFTER_MLP,       /* what the MLP adds to it */
+    PARE_NORMS
+} pare_norm;
+
+typedef enum pare_act {
+    PARE_ACT_SILU,
+    PARE_ACT_GELU,      /* x Phi(x), by the error function */
+    PARE_ACT_GELU_TANH, /* its approximation by tanh */
+    PARE_ACT_RELU,
+    PARE_ACT_RELU2, /* relu(x)^2 */
+    PARE_ACTS
+} pare_act;
+
+typedef enum pare_residual {
+    PARE_RESIDUAL_SERIAL,   /* h = x + attention(n1 x),  y = h + mlp(n2 h) */
+    PARE_RESIDUAL_PARALLEL, /* y = x + attention(n1 x) + mlp(n2 x) */
+    PARE_RESIDUAL_SHARED    /* the same with one norm: n2 = n1 */
+} pare_residual;
+
+/* How the rows of several linears lie in one tensor. */
+typedef enum pare_fusion {
+    PARE_FUSION_STACKED, /* one linear after the other */
+    PARE_FUSION_HEADS    /* head after head, of each the rows of the linears in turn */
+} pare_fusion;
+
+/* A tensor `name` (behind the block prefix) that holds several linears; with a bias where they have
+ * one. Inside they are called `name`.q and so on, as arch->linear says. */
+typedef struct pare_fused {
+    const char *name; /* NULL: no such tensor */
+    pare_fusion fusion;
+    pare_role first;
+    size_t count;
+} pare_fused;
+enum { PARE_FUSED_MAX = 2 };
+
+/* Words of config.json. */
+typedef struct pare_config_words {
+    const char *hidden, *blocks, *heads, *context, *act;
+    const char *intermediate; /* absent or null in the file: 4 hidden, if that may be */
+    const char *kv_heads;     /* NULL: as many as heads */
+    const char *norm_eps;     /* NULL: always arch->norm_eps */
+    bool may_lack_intermediate;
+} pare_config_words;
+
+/* A switch of config.json that must have one value, or be absent. */
+typedef struct pare_demand {
+    const char *key; /* NULL: the end of a list */
+    bool value;
+} pare_demand;
+
+/* Which blocks have the window of config.json unless its layer_types say it. */
+typedef enum pare_window_rule {
+    PARE_WINDOW_NONE,     /* the family has no windows: refused */
+    PARE_WINDOW_ALL,      /* all */
+    PARE_WINDOW_SWITCHED, /* with use_sliding_window those from max_window_layers on */
+    PARE_WINDOW_EVEN      /* blocks 0, 2, 4 ... */
+} pare_window_rule;
+
+/* One family. Checkpoint names are printf patterns; block_prefix has one %zu. */
+typedef struct pare_arch {
+    const char *model_type; /* config.json "model_type" */
+    const char *summary;
+    const char *embed, *norm, *head;       /* without ".weight" */
+    const char *block_prefix;              /* "model.layers.%zu." */
+    const char *attention_norm, *mlp_norm; /* mlp_norm NULL: shared */
+    pare_linear_desc linear[PARE_ROLES];
+    pare_producer producer[PARE_SITES];
+
+    const char *positions;  /* learned, without ".weight"; NULL: rotary */
+    size_t position_offset; /* row of position 0 */
+    pare_norm_kind norm_kind;
+    float norm_offset; /* added to the weights of every norm as they stand in the file */
+    const char *inner_norm[PARE_NORMS];
+    bool head_bias;
+    pare_fused fused[PARE_FUSED_MAX];
+    bool transposed;        /* linears of blocks lie [in, out] in the file */
+    const char *prefix;     /* of all tensors but the head; some files leave it out */
+    const char *ignored[2]; /* ends of names of tensors that hold no weights; or NULL */
+
+    /* What config.json says, and what holds where it says nothing. */
+    const pare_config_words *words;
+    const pare_demand *demands; /* or NULL */
+    double norm_eps;            /* 0: must be given */
+    double rope_theta, rotary_share;
+    pare_act act;
+    bool gelu_means_tanh; /* "gelu" in the file is the approximation */
+    pare_residual residual;
+    pare_window_rule window;
+    bool tied;
+    bool scales_embedding; /* by sqrt(hidden) */
+    bool caps;             /* attn_logit_softcapping, final_logit_softcapping and
+                              query_pre_attn_scalar are read */
+    bool rounds_inputs;    /* of linears, to int8 with a scale per token */
+} pare_arch;
+
+/* The table, ended by an entry with NULL model_type. */
+extern const pare_arch pare_archs[];
+const pare_arch *pare_arch_find(const char *model_type); /* NULL when unknown */
+
+static inline bool pare_arch_has(const pare_arch *a, pare_role role)
+{
+    return a->linear[role].name != NULL;
+}
+
+#endif

@@ -1,0 +1,209 @@
+/* tests/data/families.h - a small random checkpoint of every family: config.json and
+ * model.safetensors as the reference implementation reads and writes them, every odd detail of the
+ * family switched on. The bytes are a function of the name.
+ *
+ * A matrix holds normal numbers over the square root of its inputs; norms lie around one (around
+ * zero where the family adds one to them), biases around zero. */
+#ifndef PARE_TESTS_FAMILIES_H
+#define PARE_TESTS_FAMILIES_H
+
+#include <errno.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "runtime/random.h"
+#include "tests/data/tiny_tensors.h"
+
+/* Tensors are "NAME SHAPE", %zu in a name standing for every block; a shape is one or two letters:
+ * H hidden, Q query width, K key width, M inner width, V vocabulary, P positions, D a head, A all
+ * of q, k and v, G gate and up. */
+typedef struct family {
+    const char *name;
+    const char *config; /* behind the sizes */
+    size_t size[9];     /* in the order of family_letters */
+    size_t blocks;
+    bool zero_norms; /* norms lie around zero */
+    const char *tensor[24];
+} family;
+
+static const char family_letters[] = "HQKMVPDAG";
+
+#define FAMILY_VOCAB 128
+#define FAMILY_TOKENS                                                                              \
+    ",\"vocab_size\":128,\"bos_token_id\":1,\"eos_token_id\":2,\"torch_dtype\":\"float16\""
+
+#define FAMILY_LLAMA_SIZES                                                                         \
+    "\"hidden_size\":64,\"intermediate_size\":96,\"num_hidden_layers\":3,"                         \
+    "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"max_position_embeddings\":256,"         \
+    "\"rms_norm_eps\":1e-05" FAMILY_TOKENS
+#define FAMILY_LLAMA_NUMBERS {64, 64, 32, 96, FAMILY_VOCAB, 256, 16, 128, 192}, 3
+
+#define FAMILY_LLAMA_MLP                                                                           \
+    "model.layers.%zu.mlp.gate_proj.weight MH", "model.layers.%zu.mlp.up_proj.weight MH",          \
+        "model.layers.%zu.mlp.down_proj.weight HM"
+#define FAMILY_LLAMA_ATTENTION                                                                     \
+    "model.layers.%zu.self_attn.q_proj.weight QH", "model.layers.%zu.self_attn.k_proj.weight KH",  \
+        "model.layers.%zu.self_attn.v_proj.weight KH",                                             \
+        "model.layers.%zu.self_attn.o_proj.weight HQ"
+#define FAMILY_LLAMA_REST                                                                          \
+    "model.embed_tokens.weight VH", "model.norm.weight H",                                         \
+        "model.layers.%zu.input_layernorm.weight H",                                               \
+        "model.layers.%zu.post_attention_layernorm.weight H"
+#define FAMILY_HEAD "lm_head.weight VH"
+
+static const family families[] = {
+    {"llama",
+     "\"model_type\":\"llama\",\"architectures\":[\"LlamaForCausalLM\"],\"hidden_act\":\"silu\","
+     "\"attention_bias\":true,\"mlp_bias\":true,\"rope_theta\":5000.0,"
+     "\"rope_scaling\":{\"rope_type\":\"linear\",\"factor\":2.5}," FAMILY_LLAMA_SIZES,
+     FAMILY_LLAMA_NUMBERS,
+     false,
+     {FAMILY_LLAMA_REST, FAMILY_LLAMA_ATTENTION, FAMILY_LLAMA_MLP, FAMILY_HEAD,
+      "model.layers.%zu.self_attn.q_proj.bias Q", "model.layers.%zu.self_attn.k_proj.bias K",
+      "model.layers.%zu.self_attn.v_proj.bias K", "model.layers.%zu.self_attn.o_proj.bias H",
+      "model.layers.%zu.mlp.gate_proj.bias M", "model.layers.%zu.mlp.up_proj.bias M",
+      "model.layers.%zu.mlp.down_proj.bias H"}},
+    {"mistral",
+     "\"model_type\":\"mistral\",\"architectures\":[\"MistralForCausalLM\"],"
+     "\"hidden_act\":\"silu\",\"sliding_window\":9,\"head_dim\":24," FAMILY_LLAMA_SIZES,
+     {64, 96, 48, 96, FAMILY_VOCAB, 256, 24, 128, 192},
+     3,
+     false,
+     {FAMILY_LLAMA_REST, FAMILY_LLAMA_ATTENTION, FAMILY_LLAMA_MLP, FAMILY_HEAD}},
+    {"qwen2",
+     "\"model_type\":\"qwen2\",\"architectures\":[\"Qwen2ForCausalLM\"],\"hidden_act\":\"silu\","
+     "\"use_sliding_window\":true,\"sliding_window\":7,\"max_window_layers\":1,"
+     "\"tie_word_embeddings\":true,\"rope_theta\":1000000.0," FAMILY_LLAMA_SIZES,
+     FAMILY_LLAMA_NUMBERS,
+     false,
+     {FAMILY_LLAMA_REST, FAMILY_LLAMA_ATTENTION, FAMILY_LLAMA_MLP,
+      "model.layers.%zu.self_attn.q_proj.bias Q", "model.layers.%zu.self_attn.k_proj.bias K",
+      "model.layers.%zu.self_attn.v_proj.bias K"}},
+    {"qwen3",
+     "\"model_type\":\"qwen3\",\"architectures\":[\"Qwen3ForCausalLM\"],\"hidden_act\":\"silu\","
+     "\"head_dim\":32,\"attention_bias\":true,\"use_sliding_window\":true,\"sliding_window\":11,"
+     "\"layer_types\":[\"sliding_attention\",\"full_attention\",\"sliding_attention\"],"
+     "\"tie_word_embeddings\":true," FAMILY_LLAMA_SIZES,
+     {64, 128, 64, 96, FAMILY_VOCAB, 256, 32, 128, 192},
+     3,
+     false,
+     {FAMILY_LLAMA_REST, FAMILY_LLAMA_ATTENTION, FAMILY_LLAMA_MLP,
+      "model.layers.%zu.self_attn.q_norm.weight D", "model.layers.%zu.self_attn.k_norm.weight D",
+      "model.layers.%zu.self_attn.q_proj.bias Q", "model.layers.%zu.self_attn.k_proj.bias K",
+      "model.layers.%zu.self_attn.v_proj.bias K", "model.layers.%zu.self_attn.o_proj.bias H"}},
+};
+enum { FAMILIES = sizeof families / sizeof *families };
+
+static inline const family *family_find(const char *name)
+{
+    for (size_t i = 0; i < FAMILIES; i++)
+        if (strcmp(families[i].name, name) == 0)
+            return &families[i];
+    return NULL;
+}
+
+/* Tensor `i` of the file; false past the end. */
+static inline bool family_tensor(const family *f, size_t i, char name[TINY_NAME], size_t *rows,
+                                 size_t *cols)
+{
+    for (size_t t = 0; t < sizeof f->tensor / sizeof *f->tensor && f->tensor[t]; t++) {
+        const char *const text = f->tensor[t], *const space = strchr(text, ' ');
+        const char *const block = strstr(text, "%zu");
+        const size_t copies = block ? f->blocks : 1;
+        if (i >= copies) {
+            i -= copies;
+            continue;
+        }
+        const int head = (int)((block ? block : space) - text);
+        const int tail = block ? (int)(space - block) - 3 : 0;
+        (void)snprintf(name, TINY_NAME, "%.*s", head, text);
+        if (block)
+            (void)snprintf(name + head, TINY_NAME - (size_t)head, "%zu%.*s", i, tail, block + 3);
+        *rows = f->size[strchr(family_letters, space[1]) - family_letters];
+        *cols = space[2] ? f->size[strchr(family_letters, space[2]) - family_letters] : 0;
+        return true;
+    }
+    return false;
+}
+
+static inline bool family_put_tensor(const family *f, const char *name, size_t rows, size_t cols,
+                                     FILE *out)
+{
+    const uint64_t seed = pare_random_stream(f->name), stream = pare_random_stream(name);
+    const size_t len = strlen(name), count = rows * (cols ? cols : 1);
+    const bool bias = len > 5 && strcmp(name + len - 5, ".bias") == 0;
+    const double scale = cols ? 1.0 / sqrt((double)cols) : 0.3;
+    const double middle = cols || bias || f->zero_norms ? 0.0 : 1.0;
+    for (size_t i = 0; i < count; i++) {
+        const double x = middle + scale * pare_random_normal(seed, stream, i);
+        const uint32_t code = tiny_encode(PARE_F16, (float)x);
+        const unsigned char bytes[2] = {(unsigned char)code, (unsigned char)(code >> 8)};
+        if (fwrite(bytes, 1, 2, out) != 2)
+            return false;
+    }
+    return true;
+}
+
+static inline bool family_put_weights(const family *f, FILE *out)
+{
+    char name[TINY_NAME];
+    size_t rows, cols;
+    uint64_t at = 0;
+    (void)fseek(out, 8, SEEK_SET);
+    long n = fprintf(out, "{\"__metadata__\":{\"format\":\"pt\"}");
+    for (size_t i = 0; family_tensor(f, i, name, &rows, &cols); i++) {
+        const uint64_t bytes = (uint64_t)rows * (cols ? cols : 1) * 2;
+        n += fprintf(out, ",\"%s\":{\"dtype\":\"F16\",\"shape\":[%zu", name, rows);
+        if (cols)
+            n += fprintf(out, ",%zu", cols);
+        n += fprintf(out, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)at,
+                     (unsigned long long)(at + bytes));
+        at += bytes;
+    }
+    n += fprintf(out, "}");
+    while (n % 8 != 0)
+        n += fprintf(out, " ");
+    unsigned char length[8];
+    for (size_t b = 0; b < sizeof length; b++)
+        length[b] = (unsigned char)((uint64_t)n >> 8 * b);
+    if (fseek(out, 0, SEEK_SET) != 0 || fwrite(length, 1, 8, out) != 8 ||
+        fseek(out, 0, SEEK_END) != 0)
+        return false;
+    for (size_t i = 0; family_tensor(f, i, name, &rows, &cols); i++)
+        if (!family_put_tensor(f, name, rows, cols, out))
+            return false;
+    return true;
+}
+
+/* Writes the checkpoint into a folder, which is made. False with errno set. */
+static inline bool family_write(const family *f, const char *directory)
+{
+    char path[4096];
+    if (mkdir(directory, 0755) != 0 && errno != EEXIST)
+        return false;
+    (void)snprintf(path, sizeof path, "%s/config.json", directory);
+    FILE *out = fopen(path, "wb");
+    if (!out)
+        return false;
+    bool ok = fprintf(out, "{%s}\n", f->config) > 0;
+    ok = fclose(out) == 0 && ok;
+    (void)snprintf(path, sizeof path, "%s/model.safetensors", directory);
+    out = ok ? fopen(path, "wb") : NULL;
+    if (!out)
+        return false;
+    ok = family_put_weights(f, out);
+    return fclose(out) == 0 && ok;
+}
+
+/* Token `i` of what the golden values were made of. */
+static inline int32_t family_token(size_t i)
+{
+    return (int32_t)((i * i * 7 + i * 29 + 3) % FAMILY_VOCAB);
+}
+
+#endif

@@ -1,0 +1,135 @@
+/* Logits of a small random model of every family against the reference implementation. */
+#include "formats/checkpoint.h"
+#include "runtime/forward.h"
+#include "tests/data/families.h"
+#include "tests/unit/folder.h"
+
+enum { LENGTH = 40, LINE = 8192 };
+
+typedef struct golden {
+    size_t step, vocab;
+    float *some; /* [LENGTH][vocab / step], columns 0, step .. */
+    float *last; /* [vocab] */
+} golden;
+
+static pare_ctx cx;
+static pare_arena arena;
+static folder dir;
+
+static void begin(void)
+{
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &arena, 0), PARE_OK);
+    folder_make(&dir);
+}
+
+static void end(void)
+{
+    folder_remove(&dir);
+    pare_arena_release(&arena);
+    ck_assert_uint_eq(cx.live_bytes, 0);
+}
+
+static void read_row(FILE *in, float *to, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        ck_assert_int_eq(fscanf(in, "%f", &to[i]), 1);
+}
+
+/* The values of a family in the committed file. */
+static golden read_golden(const char *name)
+{
+    char line[LINE], found[64];
+    size_t length;
+    golden g = {0};
+    FILE *const in = fopen(PARE_SOURCE_DIR "/tests/golden/families.txt", "r");
+    ck_assert_ptr_nonnull(in);
+    while (fgets(line, sizeof line, in)) {
+        if (sscanf(line, "%63s %zu %zu %zu", found, &length, &g.step, &g.vocab) != 4 ||
+            strcmp(found, name) != 0)
+            continue;
+        ck_assert_uint_eq(length, LENGTH);
+        g.some = PARE_NEW(&arena, float, LENGTH *(g.vocab / g.step));
+        g.last = PARE_NEW(&arena, float, g.vocab);
+        ck_assert(g.some && g.last);
+        read_row(in, g.some, LENGTH * (g.vocab / g.step));
+        read_row(in, g.last, g.vocab);
+        ck_assert_int_eq(fclose(in), 0);
+        return g;
+    }
+    ck_abort_msg("no golden values of %s", name);
+}
+
+/* Runs the tokens in pieces of `piece`; logits [LENGTH, vocab]. */
+static void run(const pare_model *m, size_t piece, float *logits)
+{
+    pare_forward f;
+    const pare_config *const c = &m->config;
+    const pare_mark mark = pare_arena_mark(&arena);
+    pare_kv *const kv = PARE_NEW(&arena, pare_kv, c->blocks);
+    float *const x = PARE_NEW(&arena, float, LENGTH * c->hidden);
+    ck_assert(kv && x);
+    ck_assert_int_eq(pare_forward_init(&cx, &arena, m, LENGTH, false, &f), PARE_OK);
+    for (size_t b = 0; b < c->blocks; b++)
+        ck_assert_int_eq(pare_kv_take_format(&arena, c, &m->kv, 1, LENGTH, &kv[b]), PARE_OK);
+    for (size_t at = 0; at < LENGTH; at += piece) {
+        const pare_batch batch = {1, LENGTH - at < piece ? LENGTH - at : piece, at};
+        int32_t token[LENGTH];
+        for (size_t i = 0; i < batch.length; i++)
+            token[i] = family_token(at + i);
+        ck_assert_msg(pare_embed_batch(&cx, m, token, batch, x) == PARE_OK, "%s", cx.what);
+        ck_assert_int_eq(pare_model_forward(&cx, &arena, &f, batch, x, kv, c->blocks), PARE_OK);
+        ck_assert_int_eq(
+            pare_logits(&cx, &arena, &f, x, NULL, batch.length, logits + at * c->vocab), PARE_OK);
+    }
+    pare_arena_rewind(&arena, mark);
+}
+
+static double farther(double most, float is, float wanted)
+{
+    const double d = fabs((double)is - (double)wanted);
+    return d > most || isnan(d) ? d : most;
+}
+
+START_TEST(logits_are_those_of_the_reference)
+{
+    const family *const f = &families[_i];
+    pare_checkpoint ck;
+    pare_model m;
+    ck_assert(family_write(f, dir.path));
+    ck_assert_msg(pare_checkpoint_open(&cx, &arena, dir.path, &ck) == PARE_OK, "%s", cx.what);
+    ck_assert_msg(pare_model_load(&cx, &arena, &ck, &m) == PARE_OK, "%s", cx.what);
+    const golden g = read_golden(f->name);
+    ck_assert_uint_eq(g.vocab, m.config.vocab);
+    float *const whole = PARE_NEW(&arena, float, LENGTH *g.vocab);
+    float *const pieces = PARE_NEW(&arena, float, LENGTH *g.vocab);
+    ck_assert(whole && pieces);
+    run(&m, LENGTH, whole);
+    double most = 0, largest = 0;
+    for (size_t t = 0; t < LENGTH; t++)
+        for (size_t j = 0; j < g.vocab; j += g.step)
+            most = farther(most, whole[t * g.vocab + j], g.some[(t * g.vocab + j) / g.step]);
+    for (size_t j = 0; j < g.vocab; j++) {
+        most = farther(most, whole[(LENGTH - 1) * g.vocab + j], g.last[j]);
+        largest = farther(largest, g.last[j], 0);
+    }
+    (void)printf("%-10s largest difference %.2g of logits up to %.3g\n", f->name, most, largest);
+    (void)fflush(stdout);
+    ck_assert_msg(most <= 1e-4, "%s: logits differ by %g", f->name, most);
+    for (size_t piece = 1; piece < 8; piece += 6) {
+        run(&m, piece, pieces);
+        ck_assert_mem_eq(whole, pieces, LENGTH * g.vocab * sizeof *whole);
+    }
+    pare_checkpoint_close(&ck);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *const s = suite_create("families");
+    TCase *const t = tcase_create("families");
+    tcase_add_checked_fixture(t, begin, end);
+    tcase_add_loop_test(t, logits_are_those_of_the_reference, 0, FAMILIES);
+    suite_add_tcase(s, t);
+    return unit_main(s);
+}
