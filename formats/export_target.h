@@ -1,4 +1,4 @@
-/* formats/export_target.h - packed linears in the files of other engines, from the same integer codes.
+/* formats/export_target.h - packed linears in files of other engines, from the same integer codes.
  *
  * A target turns the codes of one linear into tensors of its own. What it cannot hold it refuses
  * by name, from the description alone, so that a recipe fails before a weight is read; what it

@@ -286,7 +286,10 @@ static const struct {
     {"help eval plan", 2, "\"plan\" is one word too many"},
     {"help error 6", 2, "no exit code \"6\""},
     {"help gtpq", 2, "did you mean gptq?"},
-    {"export x", 2, "unknown command \"export\""},
+    {"export x", 2, "export: --format is missing: compressed-tensors, gptq"},
+    {"export x --format tensorrt --output y", 2, "expected one of compressed-tensors"},
+    {"export x --format awq", 2, "export: --output is missing"},
+    {"export no-such-model --format awq --output y", 4, "no-such-model"},
 };
 
 START_TEST(a_mistake_has_its_exit_code_and_says_what_to_do)
