@@ -8,6 +8,7 @@
 #include "calib/wave.h"
 #include "compress/evaluate/evaluate.h"
 #include "compress/plan_internal.h"
+#include "compress/report/units.h"
 #include "prune/ratio_search.h"
 #include "quant/kv_cache.h"
 #include "runtime/file.h"
@@ -172,12 +173,13 @@ static pare_status check_ram(pare_ctx *cx, pare_plan *plan)
     const uint64_t machine = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : UINT64_MAX;
     const uint64_t asked = job->ram_limit ? job->ram_limit : plan->recipe.ram_limit;
     plan->ram_limit = asked ? asked : machine / 4 * 3;
+    char need[PARE_UNIT_TEXT], most[PARE_UNIT_TEXT];
     if (plan->fixed_ram_bytes > plan->ram_limit)
         return pare_fail(cx, PARE_ENOMEM,
-                         "%s needs %.1f MiB of memory and the limit is %.1f MiB; raise the limit, "
-                         "or use a shorter window",
-                         largest, (double)plan->fixed_ram_bytes / 0x1p20,
-                         (double)plan->ram_limit / 0x1p20);
+                         "%s needs %s of memory and the limit is %s; raise the limit, or use a "
+                         "shorter window",
+                         largest, pare_units_bytes(plan->fixed_ram_bytes, need),
+                         pare_units_bytes(plan->ram_limit, most));
     plan->allocator_bytes = plan->ram_limit - outside_bytes;
     plan->activation_bytes =
         plan->calibrated ? pare_wave_bytes(plan->samples, plan->window, plan->model.config.hidden)

@@ -156,11 +156,15 @@ static pare_status resolve_step(pare_ctx *cx, pare_arena *a, pare_plan *plan, si
     const pare_pass *const pass = pare_passes[s->pass];
     const bool transforms = pare_pass_transforms(pass); /* folds are checked on real inputs */
     if ((transforms || kinds_of(facts_of(s))) &&
-        plan->recipe.calibration.kind == PARE_CALIBRATION_NONE)
+        plan->recipe.calibration.kind == PARE_CALIBRATION_NONE) {
+        const pare_ratio_rule rule = pare_plan_ratios(plan, step).rule;
+        const bool asks = rule != PARE_RATIOS_UNIFORM && !kinds_of(pass->needs);
         return pare_recipe_fail(cx, s->place,
-                                "%s needs calibration data; add \"calibration:\" with text, tokens "
-                                "or generate",
-                                pass->name);
+                                "%s%s%s needs calibration data; add \"calibration:\" with text, "
+                                "tokens or generate",
+                                pass->name, asks ? " with ratios: " : "",
+                                asks ? pare_ratio_rule_name(rule) : "");
+    }
     bool *const selected = PARE_NEW(a, bool, plan->model.config.blocks *PARE_ROLES);
     if (!selected)
         return PARE_ENOMEM;
@@ -202,9 +206,10 @@ static void ask_step(pare_plan *plan, const pare_plan_linear *l, size_t which)
     const pare_pass *const pass = pare_passes[step->pass];
     plan->kinds[plan->model.config.arch->linear[l->role].site] |= kinds_of(facts_of(step));
     if (pare_plan_ratios(plan, which).rule == PARE_RATIOS_SEARCH) {
-        /* What the halves of a block add to the stream weighs the errors inside them. */
-        plan->kinds[PARE_SITE_ATTENDED] |= PARE_STATS_HESSIAN;
-        plan->kinds[PARE_SITE_ACTIVATED] |= PARE_STATS_HESSIAN;
+        /* What its half of the block adds to the stream weighs the error of a linear. */
+        const pare_site site = plan->model.config.arch->linear[l->role].site;
+        const bool mlp = site == PARE_SITE_MLP || site == PARE_SITE_ACTIVATED;
+        plan->kinds[mlp ? PARE_SITE_ACTIVATED : PARE_SITE_ATTENDED] |= PARE_STATS_HESSIAN;
     }
     if (pass->sequential && pass->sequential(step->value))
         plan->sequential = true;

@@ -126,7 +126,8 @@ static pare_status stream_energy(pare_run *run, double *out)
  * MLP, adds to the stream, and all blocks from this one on see it there:
  *
  *   weight = |what the half adds|^2 / |stream|^2 (blocks - block)
- */
+ *
+ * A half that loses nothing has no statistics, and needs no weight. */
 static pare_status half_weights(const look *k, size_t block, const pare_stats *stats,
                                 double weight[2])
 {
@@ -137,6 +138,9 @@ static pare_status half_weights(const look *k, size_t block, const pare_stats *s
     PARE_TRY(stream_energy(run, &stream));
     for (size_t i = 0; i < 2; i++) {
         const float *const h = stats->site[c->arch->linear[last[i]].site].h;
+        weight[i] = 0;
+        if (!h)
+            continue;
         const size_t width = i ? c->intermediate : c->heads * c->head_dim;
         const double added =
             pare_gptq_error(run->cx, run->current.weight[last[i]], NULL, h, c->hidden, width);

@@ -190,7 +190,8 @@ static pare_status run_batch(bench *b)
 static pare_bench_time time_of(double *seconds, size_t runs)
 {
     const double median = pare__bench_median(seconds, runs); /* sorts */
-    return (pare_bench_time){median * 1e3, (seconds[runs - 1] - seconds[0]) / median};
+    const double spread = (seconds[runs - 1] - seconds[0]) / median;
+    return (pare_bench_time){median * 1e3, runs > 1 ? spread : (double)NAN};
 }
 
 static pare_bench_phase phase_of(const bench *b, double *seconds, size_t tokens, double joules)

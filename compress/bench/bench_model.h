@@ -70,7 +70,7 @@ typedef struct pare_bench_model_opts {
 /* A time over several runs; of decoding, each run counts with the median of its steps. */
 typedef struct pare_bench_time {
     double ms;     /* median */
-    double spread; /* (longest - shortest) / median */
+    double spread; /* (longest - shortest) / median; NAN of one run */
 } pare_bench_time;
 
 /* How a phase stands to its bound. */

@@ -12,6 +12,7 @@ enum { FILE_MAX = 16 * 1024 * 1024, ROWS_MAX = 4096, KEY_MAX = 192, TEXT_MAX = 9
 
 typedef struct item {
     const char *key, *metric;
+    const char *tail;    /* the key with only the last part of a model's path */
     double value, share; /* share NAN: none */
     bool matched;
 } item;
@@ -32,8 +33,8 @@ static pare_status malformed(const result *r, size_t row, const char *why)
     return pare_fail(r->cx, PARE_EFORMAT, "%s: row %zu %s", r->path, row, why);
 }
 
-/* A time is a positive number; a share one, or null. */
-static pare_status add_item(result *r, size_t row, const pare_json *v, const char *key,
+/* A time is a positive number; a share one, or null. tail: what of the key is no folder. */
+static pare_status add_item(result *r, size_t row, const pare_json *v, const char *key, size_t tail,
                             const char *metric, const char *share)
 {
     item *const i = &r->item[r->items];
@@ -46,7 +47,8 @@ static pare_status add_item(result *r, size_t row, const pare_json *v, const cha
     const double s = pare_json_number(share ? pare_json_get(v, share) : NULL, (double)NAN);
     *i = (item){.metric = metric, .value = value, .share = s > 0 ? s : (double)NAN};
     i->key = pare_arena_text(r->arena, key, strlen(key));
-    if (!i->key)
+    i->tail = pare_arena_text(r->arena, key + tail, strlen(key + tail));
+    if (!i->key || !i->tail)
         return PARE_ENOMEM;
     for (size_t j = 0; j < r->items; j++)
         if (strcmp(r->item[j].key, key) == 0 && strcmp(r->item[j].metric, metric) == 0) {
@@ -85,13 +87,24 @@ static pare_status add_kernel(result *r, size_t row, const pare_json *v)
     append(key, v, "x", "k");
     append(key, v, " m", "m");
     append(key, v, " t", "threads");
-    return add_item(r, row, v, key, "us", "share");
+    return add_item(r, row, v, key, 0, "us", "share");
+}
+
+/* Slashes at the end of a path say nothing. Returns where its last part begins. */
+static size_t last_part(char key[KEY_MAX])
+{
+    size_t len = strlen(key);
+    while (len > 1 && key[len - 1] == '/')
+        key[--len] = '\0';
+    const char *const slash = strrchr(key, '/');
+    return slash && slash[1] ? (size_t)(slash - key) + 1 : 0;
 }
 
 static pare_status add_model(result *r, size_t row, const pare_json *v)
 {
     char key[KEY_MAX] = "";
     append(key, v, "", "model");
+    const size_t tail = last_part(key);
     append(key, v, " ", "weights");
     append(key, v, " g", "group");
     append(key, v, " kv ", "kv");
@@ -99,8 +112,8 @@ static pare_status add_model(result *r, size_t row, const pare_json *v)
     append(key, v, " ", "prompt");
     append(key, v, "+", "output");
     append(key, v, " t", "threads");
-    PARE_TRY(add_item(r, row, v, key, "ttft_ms", "prefill_share"));
-    return add_item(r, row, v, key, "tpot_ms", "decode_share");
+    PARE_TRY(add_item(r, row, v, key, tail, "ttft_ms", "prefill_share"));
+    return add_item(r, row, v, key, tail, "tpot_ms", "decode_share");
 }
 
 static pare_status add_gptq(result *r, const pare_json *v)
@@ -110,7 +123,7 @@ static pare_status add_gptq(result *r, const pare_json *v)
     append(key, v, " ", "n");
     append(key, v, "x", "k");
     append(key, v, " t", "threads");
-    return add_item(r, r->items, v, key, "seconds", NULL);
+    return add_item(r, r->items, v, key, 0, "seconds", NULL);
 }
 
 static bool is_text(const pare_json *v, const char *word)
@@ -203,26 +216,65 @@ static void add_change(pare_bench_comparison *out, const item *a, const item *b,
     c->share_ratio = c->share_after / c->share_before;
     c->verdict = !b ? PARE_VERDICT_ONLY_BEFORE : !a ? PARE_VERDICT_ONLY_AFTER : judge(c, tolerance);
     out->missing += !a || !b;
+    out->lost += !b;
     out->faster += c->verdict == PARE_VERDICT_FASTER;
     out->share_held += c->verdict == PARE_VERDICT_SHARE_HELD;
     out->slower += c->verdict == PARE_VERDICT_SLOWER || c->verdict == PARE_VERDICT_SHARE_HELD;
 }
 
+static bool measures(const item *i, const item *j, bool whole)
+{
+    return strcmp(i->metric, j->metric) == 0 &&
+           strcmp(whole ? i->key : i->tail, whole ? j->key : j->tail) == 0;
+}
+
+/* How many of r nobody has found have this metric and, folders apart, this key; *last is one. */
+static size_t alike(result *r, const item *i, item **last)
+{
+    size_t count = 0;
+    for (size_t j = 0; j < r->items; j++)
+        if (!r->item[j].matched && measures(i, &r->item[j], false)) {
+            *last = &r->item[j];
+            count++;
+        }
+    return count;
+}
+
+/* The partners of a's items, or NULL: those of the same key, then the only ones of the same name
+ * in other folders. */
+static void find_partners(result *a, result *b, item **partner, pare_bench_comparison *out)
+{
+    for (size_t i = 0; i < a->items; i++)
+        for (size_t j = 0; j < b->items && !partner[i]; j++)
+            if (measures(&a->item[i], &b->item[j], true)) {
+                partner[i] = &b->item[j];
+                a->item[i].matched = b->item[j].matched = true;
+            }
+    bool named = false;
+    for (size_t i = 0; i < a->items; i++) {
+        item *own = NULL, *other = NULL;
+        if (partner[i] || alike(a, &a->item[i], &own) != 1 || alike(b, own, &other) != 1)
+            continue;
+        partner[i] = other;
+        own->matched = other->matched = true;
+        if (!named && out->warnings < PARE_BENCH_WARNINGS)
+            (void)snprintf(out->warning[out->warnings++], PARE_BENCH_WARNING_TEXT,
+                           "models of one name in different folders are compared: \"%.96s\" and "
+                           "\"%.96s\"",
+                           own->key, other->key);
+        named = true;
+    }
+}
+
 static pare_status match(result *a, result *b, double tolerance, pare_bench_comparison *out)
 {
+    item **const partner = PARE_NEW(a->arena, item *, a->items);
     out->change = PARE_NEW(a->arena, pare_bench_change, a->items + b->items);
-    if (!out->change)
+    if (!partner || !out->change)
         return PARE_ENOMEM;
-    for (size_t i = 0; i < a->items; i++) {
-        item *found = NULL;
-        for (size_t j = 0; j < b->items && !found; j++)
-            if (!b->item[j].matched && strcmp(a->item[i].key, b->item[j].key) == 0 &&
-                strcmp(a->item[i].metric, b->item[j].metric) == 0)
-                found = &b->item[j];
-        if (found)
-            found->matched = true;
-        add_change(out, &a->item[i], found, tolerance);
-    }
+    find_partners(a, b, partner, out);
+    for (size_t i = 0; i < a->items; i++)
+        add_change(out, &a->item[i], partner[i], tolerance);
     for (size_t j = 0; j < b->items; j++)
         if (!b->item[j].matched)
             add_change(out, NULL, &b->item[j], tolerance);

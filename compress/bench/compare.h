@@ -1,8 +1,10 @@
 /* compress/bench/compare.h - two results of `pare bench --format json` held against each other.
  *
  * Rows are matched by what was measured: kernel, group, sizes, threads; or model, weights, group,
- * cache, batch, lengths, threads. A time is slower when it grew by more than the tolerance; when
- * its share of the limit held, the machine had become slower and not the program. */
+ * cache, batch, lengths, threads. Where no path of a model is the same, its last part decides, if
+ * it leaves no choice, and a warning says so. A time is slower when it grew by more than the
+ * tolerance; when its share of the limit held, the machine had become slower and not the program.
+ */
 #ifndef PARE_COMPRESS_COMPARE_H
 #define PARE_COMPRESS_COMPARE_H
 
@@ -37,8 +39,9 @@ typedef struct pare_bench_comparison {
     pare_bench_change *change;
     size_t changes;
     size_t slower, share_held, faster, missing; /* of the changes; slower: share held included */
+    size_t lost;                                /* of the missing: those that the second lacks */
     char warning[PARE_BENCH_WARNINGS][PARE_BENCH_WARNING_TEXT];
-    size_t warnings; /* machine, level, threads or program differ */
+    size_t warnings; /* machine, level, threads, program or folders differ */
 } pare_bench_comparison;
 
 /* Reads the files `before` and `after`. tolerance >= 0: 0.05 is 5%.

@@ -103,8 +103,10 @@ static pare_status read_items(reading *r, const char *text, size_t len, pare_cho
     for (size_t at = 0; at < len; r->line++) {
         const char *const end = memchr(text + at, '\n', len - at);
         const size_t stop = end ? (size_t)(end - text) : len;
-        if (stop > at)
-            PARE_TRY(read_line(r, text + at, stop - at, &item[(*items)++]));
+        if (stop > at) {
+            PARE_TRY(read_line(r, text + at, stop - at, &item[*items]));
+            item[(*items)++].line = r->line;
+        }
         at = stop + 1;
     }
     return *items ? PARE_OK : bad_line(r, "the file has no items");

@@ -63,6 +63,7 @@ static pare_status print_json(pare_cli *cli, const char *const path[2], double t
     pare_json_put_integer(w, "share_held", (int64_t)c->share_held);
     pare_json_put_integer(w, "faster", (int64_t)c->faster);
     pare_json_put_integer(w, "missing", (int64_t)c->missing);
+    pare_json_put_integer(w, "lost", (int64_t)c->lost);
     pare_json_open_array(w, "rows");
     for (size_t i = 0; i < c->changes; i++)
         put_change(w, &c->change[i]);
@@ -96,6 +97,17 @@ static void print_text(const pare_bench_comparison *c)
                  c->slower, c->share_held, c->faster, c->missing, c->changes);
 }
 
+/* Which times have no partner. */
+static void say_missing(pare_cli *cli, const char *const path[2], const pare_bench_comparison *c)
+{
+    for (size_t i = 0; i < c->changes; i++) {
+        const pare_bench_change *const x = &c->change[i];
+        if (x->verdict == PARE_VERDICT_ONLY_BEFORE || x->verdict == PARE_VERDICT_ONLY_AFTER)
+            pare_screen_say(&cli->screen, "pare: warning: %s of \"%s\" is only in %s", x->metric,
+                            x->key, path[x->verdict == PARE_VERDICT_ONLY_AFTER]);
+    }
+}
+
 pare_status pare_bench_compare_run(pare_cli *cli, const pare_args *args)
 {
     static pare_bench_comparison c;
@@ -108,12 +120,14 @@ pare_status pare_bench_compare_run(pare_cli *cli, const pare_args *args)
     PARE_TRY(pare_bench_compare(&cli->cx, &cli->arena, path[0], path[1], tolerance, &c));
     for (size_t i = 0; i < c.warnings; i++)
         pare_screen_say(&cli->screen, "pare: warning: %s", c.warning[i]);
+    say_missing(cli, path, &c);
     if (cli->json)
         PARE_TRY(print_json(cli, path, tolerance, &c));
     else
         print_text(&c);
-    if (c.slower == 0)
+    if (c.slower == 0 && c.lost == 0)
         return PARE_OK;
-    return pare_fail(&cli->cx, PARE_EINVAL, "%zu of %zu times grew by more than %g%%", c.slower,
-                     c.changes - c.missing, tolerance * 100);
+    return pare_fail(&cli->cx, PARE_EINVAL,
+                     "%zu of %zu times grew by more than %g%%, and %zu of %s are missing in %s",
+                     c.slower, c.changes - c.missing, tolerance * 100, c.lost, path[0], path[1]);
 }

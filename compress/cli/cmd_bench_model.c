@@ -14,6 +14,8 @@
 
 enum { PROMPT = 512, OUTPUT = 64, RUNS = 3, QUICK_PROMPT = 32, QUICK_OUTPUT = 4, QUICK_RUNS = 2 };
 
+static const uint64_t RAM_LEAST = (uint64_t)1 << 20;
+
 static const double busy_below = 0.8; /* of the CPUs; below, the user is told */
 
 /* What is measured: one model, or two. */
@@ -119,6 +121,11 @@ static pare_status read_options(pare_cli *cli, const pare_args *args, subject *s
     uint64_t runs = s->opts.quick ? QUICK_RUNS : RUNS, limit = cx->limit_bytes;
     PARE_TRY(pare_args_count(cx, args, "runs", 1, PARE_BENCH_RUNS_MAX, &runs));
     PARE_TRY(pare_args_bytes(cx, args, "ram-limit", &limit));
+    if (limit && limit < RAM_LEAST)
+        return pare_fail(
+            cx, PARE_EUSAGE,
+            "--ram-limit \"%.32s\": the program alone needs more; expected 1MiB or more",
+            pare_args_text(args, "ram-limit"));
     s->opts.runs = (size_t)runs;
     cx->limit_bytes = (size_t)limit;
     return PARE_OK;
@@ -265,8 +272,11 @@ static void print_models(const subject *s, const pare_bench_model_result *r)
 
 static void print_phase(const pare_bench_phase *p)
 {
-    (void)printf(" %10.2f %5.1f%% %9.2f %6.1f%% of %-4s", p->time.ms, p->time.spread * 100,
-                 p->tok_s, p->share * 100, p->bound);
+    char spread[16] = "-"; /* of one run there is none */
+    if (isfinite(p->time.spread))
+        (void)snprintf(spread, sizeof spread, "%.1f%%", p->time.spread * 100);
+    (void)printf(" %10.2f %6s %9.2f %6.1f%% of %-4s", p->time.ms, spread, p->tok_s, p->share * 100,
+                 p->bound);
 }
 
 static void print_rows(const subject *s, const pare_bench_model_result *r)

@@ -14,6 +14,7 @@ static const uint64_t UNLIMITED = UINT64_MAX;
 
 typedef struct findings {
     const char *cpu, *blas;
+    unsigned cpu_bits; /* of the processor, whatever level was asked for */
     pare_machine machine;
     uint64_t memory, memory_available, cgroup_limit; /* 0: not known */
     uint64_t limit_address, limit_data, limit_file, limit_files, disk_free;
@@ -40,6 +41,7 @@ static findings examine(const pare_ctx *cx)
     pare_machine_read("", &machine);
     return (findings){
         .cpu = pare_cpu_name(cx->cpu),
+        .cpu_bits = pare_cpu_detect(),
         .blas = pare_blas_name(),
         .machine = machine,
         .memory = known("/proc/meminfo", "MemTotal:") * 1024,
@@ -62,11 +64,22 @@ static void print_bytes(const char *what, uint64_t bytes)
                                     : "not known");
 }
 
+/* The level in use, then all that PARE_CPU may name here. */
+static void print_levels(const findings *f)
+{
+    (void)printf("%-18s %s (of ", "kernels", f->cpu);
+    for (size_t i = 0; i < PARE_CPU_LEVELS; i++)
+        if ((pare_cpu_levels[i].cpu & ~f->cpu_bits) == 0)
+            (void)printf("%s%s", i ? ", " : "", pare_cpu_levels[i].name); /* the first is ref */
+    (void)printf("; PARE_CPU chooses)\n");
+}
+
 static void print_text(const findings *f)
 {
     const pare_machine *const m = &f->machine;
-    (void)printf("%-18s pare " PARE_VERSION "\n%-18s %s\n%-18s %zu\n", "program", "kernels", f->cpu,
-                 "CPUs", m->cpus);
+    (void)printf("%-18s pare " PARE_VERSION "\n", "program");
+    print_levels(f);
+    (void)printf("%-18s %zu\n", "CPUs", m->cpus);
     if (m->quota > 0)
         (void)printf("%-18s %.2f CPUs, by control groups\n", "CPU time", m->quota);
     else
@@ -101,6 +114,11 @@ static pare_status print_json(pare_cli *cli, const findings *f)
     pare_json_open_object(w, NULL);
     pare_json_put_text(w, "program", "pare " PARE_VERSION);
     pare_json_put_text(w, "cpu_level", f->cpu);
+    pare_json_open_array(w, "cpu_levels");
+    for (size_t i = 0; i < PARE_CPU_LEVELS; i++)
+        if ((pare_cpu_levels[i].cpu & ~f->cpu_bits) == 0)
+            pare_json_put_text(w, NULL, pare_cpu_levels[i].name);
+    pare_json_close(w);
     pare_json_put_integer(w, "cpus", (int64_t)f->machine.cpus);
     if (f->machine.quota > 0)
         pare_json_put_number(w, "cpu_quota", f->machine.quota);

@@ -233,9 +233,9 @@ static void print_text(const figures *f)
                          f->text.kl_mean, f->text.kl_p99, f->text.top1 * 100);
     }
     for (size_t i = 0; i < f->choices; i++)
-        (void)printf("choice            %.2f%%, per byte %.2f%%   (%s, %zu items)\n",
+        (void)printf("choice            %.2f%%, per byte %.2f%%   (%s, %zu item%s)\n",
                      f->choice[i].accuracy * 100, f->choice[i].accuracy_norm * 100,
-                     f->choice_file[i], f->choice[i].n);
+                     f->choice_file[i], f->choice[i].n, f->choice[i].n == 1 ? "" : "s");
     if (f->has_speed)
         (void)printf(
             "speed             prefill %.1f tok/s, decode %.1f tok/s   (%zu threads; first "

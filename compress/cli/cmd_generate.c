@@ -114,20 +114,25 @@ static const int32_t *shown(const request *r, const pare_config *c, const int32_
     return sequence + from;
 }
 
-/* The text of all sequences, one after the other, each with a newline behind. */
-static pare_status join_texts(pare_cli *cli, const pare_config *c, const pare_tokenizer *t,
-                              const request *r, const int32_t *tokens, char **out, size_t *out_len)
+/* The text of each sequence. */
+static pare_status decode_texts(pare_cli *cli, const pare_config *c, const pare_tokenizer *t,
+                                const request *r, const int32_t *tokens, char **text, size_t *len)
 {
-    char **const text = PARE_NEW(&cli->arena, char *, r->count);
-    size_t *const len = PARE_NEW(&cli->arena, size_t, r->count);
-    size_t total = 0, at = 0, count;
-    if (!text || !len)
-        return PARE_ENOMEM;
+    size_t count;
     for (size_t i = 0; i < r->count; i++) {
         const int32_t *const ids = shown(r, c, tokens + i * r->opts.length, &count);
         PARE_TRY(pare_tokenizer_decode(&cli->cx, t, &cli->arena, ids, count, &text[i], &len[i]));
-        total += len[i] + 1;
     }
+    return PARE_OK;
+}
+
+/* All texts, one after the other, each with a newline behind. */
+static pare_status join_texts(pare_cli *cli, const request *r, char *const *text, const size_t *len,
+                              char **out, size_t *out_len)
+{
+    size_t total = 0, at = 0;
+    for (size_t i = 0; i < r->count; i++)
+        total += len[i] + 1;
     char *const all = PARE_NEW(&cli->arena, char, total + 1); /* NUL behind */
     if (!all)
         return PARE_ENOMEM;
@@ -154,7 +159,7 @@ static pare_status write_tokens(pare_cli *cli, const request *r, const int32_t *
 }
 
 static pare_status print_json(pare_cli *cli, const char *path, const pare_model *model,
-                              const request *r, const char *text, size_t len)
+                              const request *r, char *const *text)
 {
     pare_json_writer *w;
     PARE_TRY(pare_json_writer_new(&cli->cx, &w));
@@ -166,8 +171,10 @@ static pare_status print_json(pare_cli *cli, const char *path, const pare_model 
     pare_json_put_number(w, "temperature", r->opts.temperature);
     if (r->output)
         pare_json_put_text(w, "output", r->output);
-    else if (len)
-        pare_json_put_text(w, "text", text);
+    pare_json_open_array(w, "texts");
+    for (size_t i = 0; text && i < r->count; i++)
+        pare_json_put_text(w, NULL, text[i]);
+    pare_json_close(w);
     pare_json_put_kv(w, &model->config, &model->kv);
     pare_json_close(w);
     return pare_cli_print(w);
@@ -176,23 +183,27 @@ static pare_status print_json(pare_cli *cli, const char *path, const pare_model 
 static pare_status deliver(pare_cli *cli, const char *path, const pare_model *model,
                            const pare_tokenizer *t, const request *r, const int32_t *tokens)
 {
-    char cache[PARE_KV_TEXT], *text = NULL;
-    size_t len = 0;
+    char cache[PARE_KV_TEXT], *all = NULL;
+    char **const text = PARE_NEW(&cli->arena, char *, r->count);
+    size_t *const lengths = PARE_NEW(&cli->arena, size_t, r->count), len = 0;
+    if (!text || !lengths)
+        return PARE_ENOMEM;
     if (r->tokens_out) {
         PARE_TRY(write_tokens(cli, r, tokens));
     } else {
-        PARE_TRY(join_texts(cli, &model->config, t, r, tokens, &text, &len));
+        PARE_TRY(decode_texts(cli, &model->config, t, r, tokens, text, lengths));
+        PARE_TRY(join_texts(cli, r, text, lengths, &all, &len));
         if (r->output)
-            PARE_TRY(pare_file_write(&cli->cx, r->output, text, len));
+            PARE_TRY(pare_file_write(&cli->cx, r->output, all, len));
     }
     if (cli->json)
-        return print_json(cli, path, model, r, text, len);
+        return print_json(cli, path, model, r, r->output ? NULL : text);
     pare_kv_text(&model->config, &model->kv, cache);
     if (r->output)
         (void)printf("%s: %zu sequences of %zu tokens; KV cache: %s\n", r->output, r->count,
                      r->opts.length, cache);
     else
-        (void)fwrite(text, 1, len, stdout);
+        (void)fwrite(all, 1, len, stdout);
     return PARE_OK;
 }
 
@@ -212,8 +223,8 @@ static pare_status generate(pare_cli *cli, const pare_args *args, const pare_loa
     return deliver(cli, args->operand[0], &l->model, t, r, tokens);
 }
 
-/* Before the sampling, which can take long: a place for the file. */
-static pare_status check_output(pare_cli *cli, const request *r)
+/* Before the sampling, which can take long: a place for the file, which nothing has taken. */
+static pare_status check_output(pare_cli *cli, const request *r, bool replaces)
 {
     if (!r->tokens_out && !ends_with(r->output, ".txt"))
         return pare_fail(&cli->cx, PARE_EUSAGE,
@@ -223,11 +234,15 @@ static pare_status check_output(pare_cli *cli, const request *r)
     const char *const place = len ? pare_arena_text(&cli->arena, r->output, len) : ".";
     if (!place)
         return PARE_ENOMEM;
-    if (access(place, W_OK) == 0)
-        return PARE_OK;
-    return pare_fail(&cli->cx, PARE_EUSAGE,
-                     "generate: --output \"%s\": %s is not a directory that can be written to",
-                     r->output, place);
+    if (access(place, W_OK) != 0)
+        return pare_fail(&cli->cx, PARE_EUSAGE,
+                         "generate: --output \"%s\": %s is not a directory that can be written to",
+                         r->output, place);
+    if (!replaces && access(r->output, F_OK) == 0)
+        return pare_fail(&cli->cx, PARE_EUSAGE,
+                         "generate: --output \"%s\" exists already; --restart replaces it",
+                         r->output);
+    return PARE_OK;
 }
 
 pare_status pare_generate_run(pare_cli *cli, const pare_args *args)
@@ -237,7 +252,7 @@ pare_status pare_generate_run(pare_cli *cli, const pare_args *args)
     pare_tokenizer *t = NULL;
     r.tokens_out = r.output && ends_with(r.output, ".i32");
     if (r.output)
-        PARE_TRY(check_output(cli, &r));
+        PARE_TRY(check_output(cli, &r, pare_args_given(args, "restart")));
     PARE_TRY(pare_cli_threads(cli, args));
     pare_status s = pare_loaded_open(cli, args->operand[0], false, &model);
     if (s == PARE_OK)

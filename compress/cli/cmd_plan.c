@@ -161,9 +161,10 @@ static void print_store(const pare_plan *p, pare_sparsity_store store, bool floa
             pare_sparsity_add(&t, l);
     }
     if (t.linears && store == PARE_SPARSITY_NONE && floats)
-        (void)printf("%-17s stored in %zu linears (f16 dense): too few for a mask to take fewer "
-                     "bytes\n",
-                     "zeros", t.linears);
+        (void)printf("%-17s stored in %zu linears (f16 dense%s): too few%s for a mask to take "
+                     "fewer bytes\n",
+                     "zeros", t.linears, p->ratios ? ", or behind a mask" : "",
+                     p->ratios ? ", where the rule takes least," : "");
     else if (t.linears && store == PARE_SPARSITY_NONE)
         (void)printf("%-17s stored like other weights in %zu linears: saves no bytes and no time\n",
                      "zeros", t.linears);

@@ -59,6 +59,7 @@ static const pare_option generate_options[] = {
     {"seed", "S", "of the random numbers (0)", false},
     {"count", "N", "sequences to draw (1)", false},
     {"output", "FILE", "write to FILE.txt (text) or FILE.i32 (tokens) instead of stdout", false},
+    {"restart", NULL, "replace FILE if it exists", false},
     KV_OPTIONS,
     {NULL, NULL, NULL, false},
 };
@@ -87,7 +88,8 @@ static const pare_option bench_options[] = {
     {"runs", "N", "runs, of which the median counts (3)", false},
     KV_OPTIONS,
     {"ram-limit", "SIZE", "refuse a model that needs more memory, such as 8GiB", false},
-    {"compare", "A.json", "two results: --compare A.json B.json; 1 when B is slower", false},
+    {"compare", "A.json",
+     "two results: --compare A.json B.json; exit 1 when B is slower or lacks rows", false},
     {"tolerance", "PERCENT", "how much slower still counts as the same (5)", false},
     {NULL, NULL, NULL, false},
 };
@@ -134,7 +136,8 @@ const pare_command pare_commands[] = {
      "         shortest time that reading its weights and cache, or its operations, could take\n"
      "         on this machine (bound). TTFT: to the first token; TPOT: per step of decoding.\n"
      "--compare  holds two results of --format json against each other; exit code 1 when a time\n"
-     "         grew by more than the tolerance (\"share held\": the machine was slower, too).",
+     "         grew by more than the tolerance (\"share held\": the machine was slower, too) or\n"
+     "         when the second lacks a time of the first.",
      "pare bench model --shape 1b --weights int4 --against f16", bench_options, pare_bench_run},
     {"doctor", "", 0, 0, "CPU level, BLAS, limits, free disk, libraries", NULL, "pare doctor",
      no_options, pare_doctor_run},

@@ -111,7 +111,7 @@ static pare_status run(pare_cli *cli, int argc, char **argv)
     PARE_TRY(pare_args_parse(&cli->cx, command, argc - 2, argv + 2, &args));
     PARE_TRY(read_format(cli, command, &args));
     const char *const level = getenv("PARE_CPU");
-    if (level && pare_ctx_cpu(&cli->cx, level) != PARE_OK)
+    if (level && *level && pare_ctx_cpu(&cli->cx, level) != PARE_OK)
         return pare_fail_context(&cli->cx, PARE_EUSAGE, "environment variable PARE_CPU");
     return command->run(cli, &args);
 }

@@ -5,6 +5,7 @@
 #include "compress/evaluate/evaluate.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +13,10 @@
 #include "runtime/ops.h"
 #include "runtime/threads.h"
 
-enum { GROUP_TOKENS = 2048 }; /* of contexts, and of caches that choices continue */
+enum {
+    GROUP_TOKENS = 2048, /* of contexts, and of caches that choices continue */
+    NAME_TEXT = 32
+};
 
 typedef struct quiz {
     pare_ctx *cx;
@@ -45,22 +49,32 @@ typedef struct group {
     pare_kv context_kv, kv;
 } group;
 
+/* "line 3", or "item 2": how messages name one. Returns text. */
+static const char *name_of(const pare_choice_item *item, size_t number, char text[NAME_TEXT])
+{
+    (void)snprintf(text, NAME_TEXT, "%s %zu", item->line ? "line" : "item",
+                   item->line ? item->line : number);
+    return text;
+}
+
 static pare_status check(const quiz *q, size_t number)
 {
+    char name[NAME_TEXT];
     const pare_choice_item *const item = &q->item[number];
     const size_t context = q->f->model->config.context;
     const size_t limit = q->f->positions < context ? q->f->positions : context;
     if (item->context_count == 0 || item->choices == 0 || item->answer >= item->choices)
-        return pare_fail(q->cx, PARE_EINVAL,
-                         "item %zu: %zu context tokens, %zu choices, answer %zu", number,
-                         item->context_count, item->choices, item->answer);
+        return pare_fail(q->cx, PARE_EINVAL, "%s: %zu context tokens, %zu choices, answer %zu",
+                         name_of(item, number, name), item->context_count, item->choices,
+                         item->answer);
     for (size_t i = 0; i < item->choices; i++) {
         if (item->choice_count[i] == 0 || item->choice_bytes[i] == 0)
-            return pare_fail(q->cx, PARE_EINVAL, "item %zu: choice %zu is empty", number, i);
+            return pare_fail(q->cx, PARE_EINVAL, "%s: choice %zu is empty",
+                             name_of(item, number, name), i);
         if (item->context_count > limit || item->choice_count[i] > limit - item->context_count)
-            return pare_fail(q->cx, PARE_EINVAL,
-                             "item %zu: choice %zu needs %zu + %zu tokens, this model takes %zu",
-                             number, i, item->context_count, item->choice_count[i], limit);
+            return pare_fail(
+                q->cx, PARE_EINVAL, "%s: choice %zu needs %zu + %zu tokens, this model takes %zu",
+                name_of(item, number, name), i, item->context_count, item->choice_count[i], limit);
     }
     return PARE_OK;
 }
@@ -225,6 +239,7 @@ static size_t best_of(const double *sum, const size_t *bytes, size_t count)
 
 static pare_status judge(quiz *q, const group *g, size_t *right, size_t *right_norm)
 {
+    char name[NAME_TEXT];
     for (size_t i = 0, at = 0; i < g->contexts; i++) {
         const size_t number = g->member[i];
         const pare_choice_item *const item = &q->item[number];
@@ -232,8 +247,8 @@ static pare_status judge(quiz *q, const group *g, size_t *right, size_t *right_n
         at += item->choices;
         for (size_t c = 0; c < item->choices; c++)
             if (!isfinite(sum[c]))
-                return pare_fail(q->cx, PARE_ENUMERIC,
-                                 "item %zu: logits of a choice are not finite", number);
+                return pare_fail(q->cx, PARE_ENUMERIC, "%s: logits of a choice are not finite",
+                                 name_of(item, number, name));
         for (size_t c = 0; item->score && c < item->choices; c++)
             item->score[c] = sum[c];
         *right += best_of(sum, NULL, item->choices) == item->answer;

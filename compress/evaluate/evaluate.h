@@ -45,6 +45,7 @@ typedef struct pare_choice_item {
     const size_t *choice_bytes; /* UTF-8 bytes of the continuation */
     size_t choices, answer;
     double *score; /* [choices] or NULL: written, sums of log-likelihoods in nats */
+    size_t line;   /* of a file, from 1, for messages; 0: they say its number in the list, from 0 */
 } pare_choice_item;
 
 typedef struct pare_choice_result {
@@ -57,8 +58,8 @@ typedef struct pare_choice_result {
  * of one length share passes. Scores have the same bytes as those of each choice behind its context
  * in one piece.
  * Returns PARE_OK, PARE_EINVAL (no items, an item does not fit the context, an empty context or
- * choice, an answer that is none of the choices; the message names the item), PARE_ENUMERIC,
- * PARE_ENOMEM, PARE_EINTERRUPTED. First of equals wins. */
+ * choice, an answer that is none of the choices; the message names its line or number),
+ * PARE_ENUMERIC, PARE_ENOMEM, PARE_EINTERRUPTED. First of equals wins. */
 PARE_CHECKED pare_status pare_evaluate_choice(pare_ctx *cx, const pare_forward *f,
                                               const pare_choice_item *item, size_t items,
                                               pare_choice_result *out);

@@ -137,6 +137,48 @@ START_TEST(models_far_down_in_one_folder_are_different_rows)
 }
 END_TEST
 
+/* The one row of a model at `path`, with a time to its first token. */
+static void put_model(const char *file, const char *path, int ttft)
+{
+    char text[1024];
+    (void)snprintf(
+        text, sizeof text,
+        "{\"kind\": \"model\", \"limits\": {}, \"rows\": [{\"model\": \"%s\", \"weights\": "
+        "\"int4\", \"ttft_ms\": %d, \"tpot_ms\": 10}]}",
+        path, ttft);
+    folder_put_text(&t.d, file, text);
+}
+
+START_TEST(a_model_is_found_in_another_folder_where_its_name_leaves_no_choice)
+{
+    static char a[4096];
+    begin();
+    put_model("a.json", "out/w4", 100);
+    memcpy(a, t.d.file, strlen(t.d.file) + 1);
+    static const char *const path[] = {"../w4/", "/home/me/w4", "w4"};
+    for (size_t i = 0; i < sizeof path / sizeof *path; i++) {
+        put_model("b.json", path[i], 200);
+        ck_assert_msg(pare_bench_compare(&t.cx, &t.arena, a, t.d.file, 0.05, &t.c) == PARE_OK, "%s",
+                      t.cx.what);
+        ck_assert(t.c.changes == 2 && t.c.missing == 0 && t.c.slower == 1 && t.c.warnings == 1);
+        ck_assert_ptr_nonnull(strstr(t.c.warning[0], "models of one name in different folders"));
+    }
+    put_model("b.json", "out/w4/", 200); /* the same path */
+    ck_assert_int_eq(pare_bench_compare(&t.cx, &t.arena, a, t.d.file, 0.05, &t.c), PARE_OK);
+    ck_assert(t.c.missing == 0 && t.c.warnings == 0);
+    put_model("b.json", "out/w5", 200);
+    ck_assert_int_eq(pare_bench_compare(&t.cx, &t.arena, a, t.d.file, 0.05, &t.c), PARE_EUSAGE);
+    pare_ctx_clear(&t.cx);
+    folder_put_text(
+        &t.d, "b.json",
+        "{\"kind\": \"model\", \"limits\": {}, \"rows\": ["
+        "{\"model\": \"x/w4\", \"weights\": \"int4\", \"ttft_ms\": 1, \"tpot_ms\": 1},"
+        "{\"model\": \"y/w4\", \"weights\": \"int4\", \"ttft_ms\": 1, \"tpot_ms\": 1}]}");
+    ck_assert_int_eq(pare_bench_compare(&t.cx, &t.arena, a, t.d.file, 0.05, &t.c), PARE_EUSAGE);
+    folder_end(&t.d, &t.arena);
+}
+END_TEST
+
 START_TEST(another_machine_is_named_in_a_warning)
 {
     begin();
@@ -251,6 +293,14 @@ START_TEST(results_of_the_program_can_be_compared)
     ck_assert_int_eq(call("bench --compare a.json b.json --tolerance 25%", text), 0);
     ck_assert_int_eq(call("bench --compare b.json a.json --format json", text), 0);
     ck_assert_ptr_nonnull(strstr(text, "\"verdict\": \"faster\""));
+    folder_put_text(&t.d, "more.json",
+                    HEAD ROW("int4", 128, 1, 2, 100, 0.8) "," ROW("int8", 128, 1, 2, 9, 0.8) "]}");
+    ck_assert_int_eq(call("bench --compare a.json more.json", text), 0);
+    ck_assert_ptr_nonnull(
+        strstr(text, "warning: us of \"int8 g128 64x128 m1 t2\" is only in more.json"));
+    ck_assert_int_eq(call("bench --compare more.json a.json", text), 1);
+    ck_assert_ptr_nonnull(strstr(text, "m1 t2\" is only in more.json"));
+    ck_assert_ptr_nonnull(strstr(text, "and 1 of more.json are missing in a.json"));
     ck_assert_int_eq(call("bench --compare a.json m.json", text), 2);
     ck_assert_int_eq(call("bench --compare a.json none.json", text), 4);
     ck_assert_int_eq(call("bench --compare a.json", text), 2);
@@ -288,11 +338,17 @@ START_TEST(the_result_of_a_model_as_json_and_as_text)
     ck_assert(pare_json_number(pare_json_get(row, "ttft_ms"), 0) > 0);
     ck_assert(pare_json_number(pare_json_get(row, "decode_share"), 0) > 0);
     ck_assert_int_eq(pare_json_type_of(pare_json_get(row, "decode_ratio")), PARE_JSON_NULL);
+    ck_assert_int_eq(pare_json_type_of(pare_json_get(row, "ttft_spread")), PARE_JSON_NULL);
     ck_assert(pare_json_integer(pare_json_get(json, "peak_rss_bytes"), 0) > 1 << 20);
     pare_json_free(json);
     ck_assert_int_eq(call(ask, text), 0);
     ck_assert_ptr_nonnull(strstr(text, "prompt 9, output 3 tokens; median of 1 run\n"));
-    ck_assert_ptr_nonnull(strstr(text, "\nternary row        3 "));
+    const char *const line = strstr(text, "\nternary row        3 ");
+    ck_assert_ptr_nonnull(line);
+    double ttft;
+    char spread[8]; /* of one run there is none */
+    ck_assert_int_eq(sscanf(line, " ternary row 3 %lf %7s", &ttft, spread), 2);
+    ck_assert_str_eq(spread, "-");
     ck_assert_ptr_nonnull(strstr(text, "\nenergy "));
     ck_assert_ptr_nonnull(strstr(text, "\nmemory   peak "));
     folder_end(&t.d, &t.arena);
@@ -312,6 +368,7 @@ START_TEST(mistakes_about_a_model_say_what_to_do)
         {"bench model /nowhere/model", 4, "/nowhere/model"},
         {"bench model --shape 8b --ram-limit 1GiB", 5,
          "GiB of memory, 1.00 GiB are left by the limit that was asked for"},
+        {"bench model --shape tiny --ram-limit 9KiB", 2, "\"9KiB\": the program alone needs more"},
         {"bench model --shape tiny --against f61", 2, "unknown weights \"f61\"; did you mean f16?"},
         {"bench model --shape tiny --batch 1,,2", 2, "whole numbers from 1 to 64, such as 1,8"},
         {"bench model --shape tiny --batch 65", 2, "whole numbers from 1 to 64, such as 1,8"},
@@ -347,6 +404,7 @@ int main(void)
     tcase_add_test(c, rows_are_matched_by_what_they_measure_and_judged_by_the_tolerance);
     tcase_add_test(c, both_times_of_a_model_and_that_of_gptq_are_compared);
     tcase_add_test(c, models_far_down_in_one_folder_are_different_rows);
+    tcase_add_test(c, a_model_is_found_in_another_folder_where_its_name_leaves_no_choice);
     tcase_add_test(c, another_machine_is_named_in_a_warning);
     tcase_add_test(c, what_is_no_result_of_the_bench_is_refused);
     tcase_add_test(c, no_failed_allocation_leaks_or_crashes);

@@ -134,7 +134,7 @@ START_TEST(an_artifact_keeps_its_cache_as_the_recipe_says_until_told_otherwise)
     ck_assert_double_eq_tol(ppl[0], ppl[1], ppl[1] * 0.01);
     pare_json *const json =
         parse(&cx, "generate " TINY "/kv --kv kivi --kv-window 4 --tokens 9 --output " TINY
-                   "/out.i32 --format json");
+                   "/out.i32 --restart --format json");
     ck_assert_double_eq(number_in(json, "kv_cache", "window"), 4);
     pare_json_free(json);
 }
@@ -443,11 +443,82 @@ START_TEST(every_level_of_kernels_gives_the_same_logits)
             memcpy(first, now, sizeof first);
         ck_assert_str_eq(first, now);
         const outcome *const o = call("doctor", OUT);
-        ck_assert_msg(o->code == 0 && strstr(o->text, name), "%s", o->text);
+        char in_use[64];
+        (void)snprintf(in_use, sizeof in_use, "\nkernels            %s (of ref", name);
+        ck_assert_msg(o->code == 0 && strstr(o->text, in_use), "%s", o->text);
     }
     (void)setenv("PARE_CPU", "sse9", 1);
     check_fails("doctor", 2, "PARE_CPU: no kernels of level \"sse9\"");
+    (void)setenv("PARE_CPU", "", 1); /* as if it were not set */
+    static char text[sizeof((outcome *)0)->text];
+    memcpy(text, call("doctor", OUT)->text, sizeof text);
     (void)unsetenv("PARE_CPU");
+    ck_assert_ptr_nonnull(strstr(text, "kernels"));
+    char best[64];
+    (void)snprintf(best, sizeof best, "\nkernels            %s (of ref", pare_cpu_name(have));
+    ck_assert_msg(strstr(text, best) && strstr(call("doctor", OUT)->text, best), "%s", text);
+    pare_ctx cx;
+    pare_json *const json = parse(&cx, "doctor --format json");
+    size_t levels = 0;
+    for (size_t i = 0; i < PARE_CPU_LEVELS; i++)
+        levels += (pare_cpu_levels[i].cpu & ~have) == 0;
+    ck_assert_uint_eq(pare_json_count(pare_json_get(json, "cpu_levels")), levels);
+    pare_json_free(json);
+}
+END_TEST
+
+START_TEST(all_samples_are_in_the_result_and_no_file_is_lost)
+{
+    enum { COUNT = 3 };
+    static const char same[] = "generate '" HEDGE "' --tokens 6 --count 3";
+    static char all[sizeof((outcome *)0)->text];
+    char command[512];
+    pare_ctx cx;
+    memcpy(all, call(same, OUT)->text, sizeof all);
+    (void)snprintf(command, sizeof command, "%s --format json", same);
+    pare_json *json = parse(&cx, command);
+    const pare_json *const texts = pare_json_get(json, "texts");
+    ck_assert_uint_eq(pare_json_count(texts), COUNT);
+    size_t at = 0, len;
+    for (size_t i = 0; i < COUNT; i++) {
+        const char *const text = pare_json_text(pare_json_at(texts, i), &len);
+        ck_assert_ptr_nonnull(text);
+        ck_assert_msg(strncmp(all + at, text, len) == 0 && all[at + len] == '\n', "%s", text);
+        at += len + 1;
+    }
+    ck_assert(all[at] == '\0');
+    pare_json_free(json);
+    make_tiny();
+    (void)snprintf(command, sizeof command, "%s --output " TINY "/tokens.i32", same);
+    check_fails(command, 2, "tokens.i32\" exists already; --restart replaces it");
+    struct stat st;
+    ck_assert(stat(TINY "/tokens.i32", &st) == 0 && st.st_size == 300 * 4);
+    (void)snprintf(command, sizeof command, "%s --output " TINY "/tokens.i32 --restart", same);
+    ck_assert_int_eq(call(command, OUT)->code, 0);
+    ck_assert(stat(TINY "/tokens.i32", &st) == 0 && st.st_size == COUNT * (6 + 1) * 4);
+}
+END_TEST
+
+START_TEST(choices_are_counted_and_named_by_their_lines)
+{
+    static const char item[] =
+        "{\"context\": \"The cat\", \"choices\": [\" sat\", \" ran\"], \"answer\": 0}\n";
+    static char longer[4096];
+    make_tiny();
+    FILE *f = fopen(TINY "/one.jsonl", "w");
+    ck_assert(f && fputs(item, f) >= 0 && fclose(f) == 0);
+    const outcome *const o = call("eval '" HEDGE "' --choice " TINY "/one.jsonl", OUT);
+    ck_assert_msg(o->code == 0 && strstr(o->text, "one.jsonl, 1 item)\n"), "%s", o->text);
+    f = fopen(TINY "/long.jsonl", "w");
+    memset(longer, 'x', sizeof longer - 1);
+    ck_assert(f &&
+              fprintf(f,
+                      "%s\n\n{\"context\": \"%s\", \"choices\": [\"a\", \"b\"], "
+                      "\"answer\": 1}\n",
+                      item, longer) > 0 &&
+              fclose(f) == 0);
+    check_fails("eval '" HEDGE "' --choice " TINY "/long.jsonl", 4,
+                "long.jsonl: line 4: choice 0 needs ");
 }
 END_TEST
 
@@ -513,6 +584,8 @@ int main(void)
     tcase_add_test(t, every_result_can_be_had_as_json);
     tcase_add_test(t, samples_depend_on_the_seed_and_not_on_the_threads);
     tcase_add_test(t, every_level_of_kernels_gives_the_same_logits);
+    tcase_add_test(t, all_samples_are_in_the_result_and_no_file_is_lost);
+    tcase_add_test(t, choices_are_counted_and_named_by_their_lines);
     tcase_add_test(t, a_start_token_that_nobody_wrote_is_not_shown);
     tcase_add_test(t, a_reader_that_leaves_is_not_scolded);
     tcase_add_test(t, a_long_path_leaves_room_for_the_reason);

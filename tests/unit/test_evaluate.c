@@ -269,7 +269,8 @@ START_TEST(a_choice_is_the_largest_sum_of_its_log_likelihoods)
             pick_norm = sum / (double)bytes[c] > best_norm ? c : pick_norm;
             best_norm = fmax(best_norm, sum / (double)bytes[c]);
         }
-        item[i] = (pare_choice_item){b.tokens + i, 9, choice[i], count[i], bytes, 3, i % 3, NULL};
+        item[i] =
+            (pare_choice_item){b.tokens + i, 9, choice[i], count[i], bytes, 3, i % 3, NULL, 0};
         right += pick == i % 3;
         right_norm += pick_norm == i % 3;
     }
@@ -322,7 +323,7 @@ START_TEST(choices_that_share_a_context_score_as_each_alone)
             count[i][c] = count[i][c] < room ? count[i][c] : room;
         }
         item[i] = (pare_choice_item){b.tokens + 3 * i, length, choice[i], count[i], bytes,
-                                     2 + i % 4,        1,      score[i]};
+                                     2 + i % 4,        1,      score[i],  0};
     }
     pare_choice_result r;
     ck_assert_int_eq(pare_evaluate_choice(&b.h.cx, &b.f, item, ITEMS, &r), PARE_OK);
@@ -341,8 +342,8 @@ START_TEST(items_that_do_not_fit_are_refused_by_number)
     const int32_t *const choice[] = {b.tokens, b.tokens + 5};
     size_t count[] = {2, 3};
     const size_t bytes[] = {4, 4};
-    pare_choice_item item[2] = {{b.tokens, 5, choice, count, bytes, 2, 1, NULL},
-                                {b.tokens, 94, choice, count, bytes, 2, 0, NULL}};
+    pare_choice_item item[2] = {{b.tokens, 5, choice, count, bytes, 2, 1, NULL, 0},
+                                {b.tokens, 94, choice, count, bytes, 2, 0, NULL, 0}};
     pare_ctx *const cx = &b.h.cx;
     ck_assert_int_eq(pare_evaluate_choice(cx, &b.f, item, 0, &r), PARE_EINVAL);
     ck_assert_str_eq(cx->what, "no multiple-choice items");
@@ -386,7 +387,7 @@ static pare_status any_evaluation(bench *b, int which)
     const pare_eval_opts opts = {50, 0};
     const int32_t *const choice[] = {b->tokens, b->tokens + 5};
     const size_t count[] = {20, 30}, bytes[] = {4, 4};
-    const pare_choice_item item = {b->tokens, 5, choice, count, bytes, 2, 1, NULL};
+    const pare_choice_item item = {b->tokens, 5, choice, count, bytes, 2, 1, NULL, 0};
     if (which == 0)
         return pare_evaluate(&b->h.cx, &b->f, &b->baseline, &opts, b->tokens, TOKENS, &e);
     return which == 1 ? pare_evaluate_choice(&b->h.cx, &b->f, &item, 1, &c)

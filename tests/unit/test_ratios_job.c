@@ -247,10 +247,37 @@ START_TEST(a_search_takes_from_where_it_costs_least)
 }
 END_TEST
 
-/* The inputs of linears that are not pruned tell what their halves of a block weigh. */
+/* Sites whose inner products the plan of the recipe collects, one bit each. */
+static unsigned sites_with_products(void)
+{
+    pare_ctx cx;
+    pare_arena a;
+    pare_plan plan;
+    char from[512], to[512];
+    unsigned sites = 0;
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    (void)snprintf(from, sizeof from, "%s", job_path(&place, "recipe.yaml"));
+    (void)snprintf(to, sizeof to, "%s", job_path(&place, "elsewhere"));
+    const pare_job job = {.recipe = from, .output = to};
+    ck_assert_msg(pare_plan_make(&cx, &a, &job, &plan) == PARE_OK, "%s", cx.what);
+    for (size_t site = 0; site < PARE_SITES; site++)
+        sites |= (plan.kinds[site] & PARE_STATS_HESSIAN ? 1u : 0u) << site;
+    pare_plan_close(&plan);
+    pare_arena_release(&a);
+    return sites;
+}
+
+/* The inputs of linears that are not pruned tell what their halves of a block weigh; of a half that
+ * loses nothing nobody asks. */
 START_TEST(a_search_may_prune_few_linears_only)
 {
+    const unsigned attention = 1u << PARE_SITE_ATTENTION | 1u << PARE_SITE_ATTENDED;
+    const unsigned mlp = 1u << PARE_SITE_MLP | 1u << PARE_SITE_ACTIVATED;
+    recipe("  - wanda: {sparsity: 0.6, ratios: search, targets: \"*.up_proj\"}\n");
+    ck_assert_uint_eq(sites_with_products(), mlp);
     recipe("  - wanda: {sparsity: 0.6, ratios: search, spread: 0.1, targets: \"*.q_proj\"}\n");
+    ck_assert_uint_eq(sites_with_products(), attention);
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, NULL), PARE_OK);
     const counts c = count_zeros("out");
     const size_t q = PARE_ROLE_Q;
@@ -320,7 +347,7 @@ START_TEST(ratios_that_cannot_be_are_refused)
     job_recipe(&place, "pare: 1\nmodel: model\npasses:\n  - magnitude: {ratios: owl}\nevaluate:\n"
                        "  - perplexity: {tokens: tokens.i32, window: 32}\n");
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, what), PARE_EUSAGE);
-    ck_assert_ptr_nonnull(strstr(what, "magnitude needs calibration data"));
+    ck_assert_ptr_nonnull(strstr(what, "magnitude with ratios: owl needs calibration data"));
 }
 END_TEST
 
