@@ -8,6 +8,7 @@
 #include "calib/wave.h"
 #include "compress/plan_internal.h"
 #include "formats/dense.h"
+#include "formats/tokenizer.h"
 #include "runtime/file.h"
 
 enum { RECIPE_CAP = 1 << 20 };
@@ -189,17 +190,16 @@ static pare_status check_data(pare_ctx *cx, pare_arena *a, const pare_plan *plan
 {
     char *const directory = pare_path_directory(a, plan->job->recipe);
     char *const path = directory ? pare_path_join(a, directory, file->text) : NULL;
-    char *const tokenizer =
-        path ? pare_path_join(a, plan->checkpoint.directory, "tokenizer.json") : NULL;
-    if (!tokenizer)
+    if (!path)
         return PARE_ENOMEM;
     if (!pare_path_is_file(path))
         return pare_recipe_fail(cx, file->place, "%s: no such file", path);
-    if (text && !pare_path_is_file(tokenizer))
+    if (text && !pare_tokenizer_is_in(plan->checkpoint.directory))
         return pare_recipe_fail(cx, file->place,
-                                "text needs the model's tokenizer, and %s is missing; give tokens: "
-                                "a file of little-endian int32 instead",
-                                tokenizer);
+                                "text needs the model's tokenizer, and in %s tokenizer.json is "
+                                "missing (tokenizer.model or vocab.json with merges.txt would do); "
+                                "give tokens: a file of little-endian int32 instead",
+                                plan->checkpoint.directory);
     return PARE_OK;
 }
 

@@ -2,20 +2,19 @@
 
 #include <string.h>
 
-#include "formats/tokenizer_internal.h"
-#include "runtime/file.h"
+#include "formats/tokenizer_encode_internal.h"
 
-enum { FILE_CAP = 256 * 1024 * 1024, CONFIG_CAP = 16 * 1024 * 1024 };
+enum { FILE_CAP = 256 * 1024 * 1024 };
 
-static pare_status parse_document(pare_ctx *cx, pare_tokenizer *t, const pare_json *doc)
+static pare_status parse_document(pare_ctx *cx, pare_tokenizer *t, const pare_tok_source *from,
+                                  const pare_json *doc)
 {
     const char *const version = pare_json_text(pare_json_get(doc, "version"), NULL);
     if (version && strcmp(version, "1.0") != 0)
         return pare_fail(cx, PARE_ENOTSUP, "version '%.60s' is not supported (1.0 is)", version);
-    PARE_TRY(pare__regex_init(cx, &t->regex));
     PARE_TRY(pare__parse_stages(cx, t, doc));
     PARE_TRY(pare__parse_model(cx, t, doc));
-    PARE_TRY(pare__parse_added(cx, t, doc));
+    PARE_TRY(pare__parse_added(cx, t, doc, from->more, from->count));
     PARE_TRY(pare__parse_decoder(cx, t, pare_json_get(doc, "decoder")));
     return pare__parse_post(cx, t, pare_json_get(doc, "post_processor"));
 }
@@ -36,24 +35,48 @@ static pare_status make(pare_ctx *cx, pare_tokenizer **out)
     return PARE_OK;
 }
 
+static pare_status read_source(pare_ctx *cx, pare_tokenizer *t, const pare_tok_source *from)
+{
+    PARE_TRY(pare__regex_init(cx, &t->regex));
+    if (from->is_model) {
+        const pare_status s =
+            pare__model_read(cx, t, from->text, from->len, from->more, from->count);
+        return s == PARE_OK ? s : pare_fail_context(cx, s, "%s", from->name);
+    }
+    pare_json *doc = NULL;
+    PARE_TRY(pare_json_parse(cx, from->name, from->text, from->len, FILE_CAP, &doc));
+    const pare_status s = parse_document(cx, t, from, doc);
+    if (s != PARE_OK)
+        (void)pare_fail_context(cx, s, "%s", from->name);
+    pare_json_free(doc);
+    return s;
+}
+
+pare_status pare__tokenizer_read(pare_ctx *cx, const pare_tok_source *from, pare_tokenizer **out)
+{
+    pare_tokenizer *t = NULL;
+    PARE_TRY(make(cx, &t));
+    const pare_status s = read_source(cx, t, from);
+    if (s != PARE_OK) {
+        pare_tokenizer_free(t);
+        return s;
+    }
+    *out = t;
+    return PARE_OK;
+}
+
 pare_status pare_tokenizer_parse(pare_ctx *cx, const char *name, const char *text, size_t len,
                                  pare_tokenizer **out)
 {
-    pare_json *doc = NULL;
-    pare_tokenizer *t = NULL;
-    PARE_TRY(pare_json_parse(cx, name, text, len, FILE_CAP, &doc));
-    pare_status s = make(cx, &t);
-    if (s == PARE_OK) {
-        s = parse_document(cx, t, doc);
-        if (s != PARE_OK)
-            (void)pare_fail_context(cx, s, "%s", name);
-    }
-    pare_json_free(doc);
-    if (s != PARE_OK)
-        pare_tokenizer_free(t);
-    else
-        *out = t;
-    return s;
+    const pare_tok_source from = {.name = name, .text = text, .len = len};
+    return pare__tokenizer_read(cx, &from, out);
+}
+
+pare_status pare_tokenizer_parse_model(pare_ctx *cx, const char *name, const void *bytes,
+                                       size_t len, pare_tokenizer **out)
+{
+    const pare_tok_source from = {.name = name, .text = bytes, .len = len, .is_model = true};
+    return pare__tokenizer_read(cx, &from, out);
 }
 
 void pare_tokenizer_free(pare_tokenizer *t)
@@ -62,75 +85,12 @@ void pare_tokenizer_free(pare_tokenizer *t)
         return;
     for (size_t i = 0; i < t->stage_count; i++)
         pcre2_code_free(t->stages[i].code);
+    for (size_t i = 0; i < t->step_count; i++)
+        pcre2_code_free(t->steps[i].code);
     pcre2_code_free(t->word_code);
     pcre2_general_context_free(t->regex);
     pare_arena arena = t->arena; /* holds *t */
     pare_arena_release(&arena);
-}
-
-/* The id of a token that tokenizer_config.json names, as a string or as {"content": string}. */
-static pare_status config_token(pare_ctx *cx, const pare_tokenizer *t, const pare_json *config,
-                                const char *key, int32_t *id)
-{
-    const pare_json *v = pare_json_get(config, key);
-    if (pare_json_type_of(v) == PARE_JSON_OBJECT)
-        v = pare_json_get(v, "content");
-    size_t len = 0;
-    const char *const text = pare_json_text(v, &len);
-    if (!text)
-        return PARE_OK;
-    const pare_tok_entry *entry = pare__vocab_by_text(&t->added_vocab, text, len);
-    if (!entry)
-        entry = pare__vocab_by_text(&t->vocab, text, len);
-    if (!entry)
-        return pare_fail(cx, PARE_EFORMAT, "%s '%.60s' is not a token", key, text);
-    *id = entry->id;
-    return PARE_OK;
-}
-
-static pare_status apply_config(pare_ctx *cx, pare_tokenizer *t, pare_arena *a, const char *path)
-{
-    char *text;
-    size_t len;
-    pare_json *doc = NULL;
-    PARE_TRY(pare_file_read(cx, a, path, CONFIG_CAP, &text, &len));
-    PARE_TRY(pare_json_parse(cx, path, text, len, CONFIG_CAP, &doc));
-    t->add_bos = pare_json_bool(pare_json_get(doc, "add_bos_token"), false);
-    pare_status s = config_token(cx, t, doc, "bos_token", &t->bos);
-    if (s == PARE_OK)
-        s = config_token(cx, t, doc, "eos_token", &t->eos);
-    if (s != PARE_OK)
-        (void)pare_fail_context(cx, s, "%s", path);
-    pare_json_free(doc);
-    return s;
-}
-
-static pare_status open_in(pare_ctx *cx, pare_arena *a, const char *directory, pare_tokenizer **out)
-{
-    char *text;
-    size_t len;
-    const char *const path = pare_path_join(a, directory, "tokenizer.json");
-    const char *const config = pare_path_join(a, directory, "tokenizer_config.json");
-    if (!path || !config)
-        return PARE_ENOMEM;
-    PARE_TRY(pare_file_read(cx, a, path, FILE_CAP, &text, &len));
-    PARE_TRY(pare_tokenizer_parse(cx, path, text, len, out));
-    if (!pare_path_is_file(config))
-        return PARE_OK;
-    const pare_status s = apply_config(cx, *out, a, config);
-    if (s != PARE_OK)
-        pare_tokenizer_free(*out);
-    return s;
-}
-
-pare_status pare_tokenizer_open(pare_ctx *cx, const char *directory, pare_tokenizer **out)
-{
-    pare_arena a;
-    pare_status s = pare_arena_init(cx, &a, 0);
-    if (s == PARE_OK)
-        s = open_in(cx, &a, directory, out);
-    pare_arena_release(&a);
-    return s;
 }
 
 size_t pare_tokenizer_vocab(const pare_tokenizer *t)
@@ -155,7 +115,7 @@ bool pare_tokenizer_add_bos(const pare_tokenizer *t)
 
 /* A part of the text between added tokens that are matched as written: normalized, cut at the added
  * tokens that are matched after that, and split into words. */
-static pare_status encode_segment(pare_tok_encoder *e, pare_tok_slice text)
+static pare_status encode_segment(pare_tok_encoder *e, pare_tok_slice text, bool first)
 {
     const pare_tokenizer *const t = e->t;
     pare_tok_cutter c = {.trie = &t->normalized_trie, .held.id = -1};
@@ -163,6 +123,7 @@ static pare_status encode_segment(pare_tok_encoder *e, pare_tok_slice text)
     if (c.text.len > INT32_MAX)
         return pare_fail(e->cx, PARE_ENOTSUP, "tokenizer: %zu bytes of text at once, at most %ld",
                          c.text.len, (long)INT32_MAX);
+    e->start = first ? c.text.at : NULL;
     for (;;) {
         pare_tok_piece p;
         bool more;
@@ -192,7 +153,8 @@ static pare_status encode(pare_tok_encoder *e, pare_tok_slice text)
         if (p.id >= 0)
             PARE_TRY(pare__encode_id(e, p.id));
         else
-            PARE_TRY(encode_segment(e, (pare_tok_slice){c.text.at + p.begin, p.end - p.begin}));
+            PARE_TRY(encode_segment(e, (pare_tok_slice){c.text.at + p.begin, p.end - p.begin},
+                                    p.begin == 0));
         pare_arena_rewind(&e->scratch, mark);
     }
 }

@@ -1,10 +1,12 @@
-/* formats/tokenizer.h - text to token ids and back, by the rules of a tokenizer.json.
+/* formats/tokenizer.h - text to token ids and back, by the rules of a tokenizer's files.
  *
- * Supported: BPE, byte-level (GPT-2, Llama 3, Qwen: Split/ByteLevel pre-tokenizers through PCRE2)
- * and Llama-2 style (Prepend/Replace normalizers, byte fallback); NFC; added tokens, ignore_merges;
- * TemplateProcessing for BOS. Anything else in the file is refused by name, never approximated;
- * truncation and padding are not part of the rules and ignored. Character classes and NFC follow
- * the Unicode version of the installed libraries: characters newer than that count as unassigned.
+ * Supported: tokenizer.json with BPE, byte-level (GPT-2, GPT-NeoX, Falcon, StarCoder, Llama 3,
+ * Qwen, DeepSeek; patterns through PCRE2) or over marked spaces (Llama 2, Gemma, Mistral, Phi-3;
+ * byte fallback), and with Unigram (T5); SentencePiece tokenizer.model, BPE and unigram; vocab.json
+ * with merges.txt (GPT-2, Qwen). Added tokens, normalizers and pre-tokenizers as those use them,
+ * TemplateProcessing for BOS. Anything else is refused by name, never approximated; truncation and
+ * padding are not part of the rules and ignored. Character classes and normal forms follow the
+ * Unicode version of the installed libraries: characters newer than that count as unassigned.
  */
 #ifndef PARE_FORMATS_TOKENIZER_H
 #define PARE_FORMATS_TOKENIZER_H
@@ -21,16 +23,26 @@ typedef struct pare_tokenizer pare_tokenizer;
 PARE_CHECKED pare_status pare_tokenizer_parse(pare_ctx *cx, const char *name, const char *text,
                                               size_t len, pare_tokenizer **out);
 
-/* DIRECTORY/tokenizer.json, and add_bos_token, bos and eos from tokenizer_config.json when it is
- * there. PARE_ENOTFOUND names the missing file. */
+/* The same for a SentencePiece tokenizer.model. Its control pieces and its unknown one are matched
+ * in a text as special tokens; a BOS is added unless tokenizer_config.json says otherwise. */
+PARE_CHECKED pare_status pare_tokenizer_parse_model(pare_ctx *cx, const char *name,
+                                                    const void *bytes, size_t len,
+                                                    pare_tokenizer **out);
+
+/* The tokenizer of a model's directory: tokenizer.json, else tokenizer.model, else vocab.json with
+ * merges.txt. BOS, EOS and add_bos_token from tokenizer_config.json when it is there; for the
+ * second and third added tokens too, with special_tokens_map.json and added_tokens.json.
+ * PARE_ENOTFOUND says what was looked for. */
 PARE_CHECKED pare_status pare_tokenizer_open(pare_ctx *cx, const char *directory,
                                              pare_tokenizer **out);
+/* Whether pare_tokenizer_open would find files to read. */
+bool pare_tokenizer_is_in(const char *directory);
 void pare_tokenizer_free(pare_tokenizer *t);
 
 size_t pare_tokenizer_vocab(const pare_tokenizer *t); /* largest id + 1 */
 int32_t pare_tokenizer_bos(const pare_tokenizer *t);  /* -1: none */
 int32_t pare_tokenizer_eos(const pare_tokenizer *t);  /* -1: none */
-bool pare_tokenizer_add_bos(const pare_tokenizer *t); /* tokenizer_config.json; default false */
+bool pare_tokenizer_add_bos(const pare_tokenizer *t); /* whether a text starts with BOS */
 
 /* Encodes UTF-8 text; special tokens written in the text are matched as added_tokens say; no BOS.
  * Invalid UTF-8 is replaced by U+FFFD, one for each longest part of a sequence, as the peers do.

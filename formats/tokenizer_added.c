@@ -2,7 +2,7 @@
  */
 #include <string.h>
 
-#include "formats/tokenizer_internal.h"
+#include "formats/tokenizer_encode_internal.h"
 
 static uint32_t child_of(const pare_tok_node *nodes, uint32_t parent, unsigned char byte)
 {

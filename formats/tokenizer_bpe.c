@@ -6,7 +6,7 @@
  * O(n log n) for n characters, however long the word is. */
 #include <string.h>
 
-#include "formats/tokenizer_internal.h"
+#include "formats/tokenizer_encode_internal.h"
 
 pare_status pare__reserve(pare_tok_encoder *e, void **buffer, size_t *capacity, size_t used,
                           size_t need, size_t size)
@@ -40,7 +40,7 @@ static void sift_up(pare_tok_candidate *heap, size_t i)
     heap[i] = c;
 }
 
-static pare_tok_candidate pop(pare_tok_encoder *e)
+pare_tok_candidate pare__heap_pop(pare_tok_encoder *e)
 {
     pare_tok_candidate *const heap = e->heap, top = heap[0], last = heap[--e->heap_count];
     size_t i = 0;
@@ -55,6 +55,15 @@ static pare_tok_candidate pop(pare_tok_encoder *e)
     return top;
 }
 
+pare_status pare__heap_push(pare_tok_encoder *e, uint32_t rank, int32_t at, int32_t id)
+{
+    PARE_TRY(pare__reserve(e, (void **)&e->heap, &e->heap_capacity, e->heap_count,
+                           e->heap_count + 1, sizeof *e->heap));
+    e->heap[e->heap_count] = (pare_tok_candidate){(uint64_t)rank << 32 | (uint32_t)at, id};
+    sift_up(e->heap, e->heap_count++);
+    return PARE_OK;
+}
+
 /* Puts the pair that starts at symbol `at` into the heap if it has a merge. */
 static pare_status offer(pare_tok_encoder *e, int32_t at)
 {
@@ -62,14 +71,7 @@ static pare_status offer(pare_tok_encoder *e, int32_t at)
     if (at < 0 || s[at].next < 0)
         return PARE_OK;
     const pare_tok_merge *const m = pare__merges_find(&e->t->merges, s[at].id, s[s[at].next].id);
-    if (!m)
-        return PARE_OK;
-    PARE_TRY(pare__reserve(e, (void **)&e->heap, &e->heap_capacity, e->heap_count,
-                           e->heap_count + 1, sizeof *e->heap));
-    e->heap[e->heap_count] =
-        (pare_tok_candidate){(uint64_t)(uint32_t)m->rank << 32 | (uint32_t)at, m->id};
-    sift_up(e->heap, e->heap_count++);
-    return PARE_OK;
+    return m ? pare__heap_push(e, (uint32_t)m->rank, at, m->id) : PARE_OK;
 }
 
 static pare_status merge_all(pare_tok_encoder *e)
@@ -79,7 +81,7 @@ static pare_status merge_all(pare_tok_encoder *e)
     for (size_t i = 0; i + 1 < e->symbol_count; i++)
         PARE_TRY(offer(e, (int32_t)i));
     while (e->heap_count) {
-        const pare_tok_candidate top = pop(e);
+        const pare_tok_candidate top = pare__heap_pop(e);
         const int32_t at = (int32_t)(top.key & UINT32_MAX), right = s[at].next;
         if (s[at].id < 0 || right < 0)
             continue;
@@ -192,12 +194,7 @@ static pare_status whole_word(pare_tok_encoder *e, pare_tok_slice word,
         return PARE_OK;
     }
     PARE_TRY(pare__reserve(e, (void **)&e->word, &e->word_capacity, 0, word.len * 2, 1));
-    size_t used = 0;
-    for (size_t i = 0; i < word.len; i++) {
-        const unsigned char b = (unsigned char)word.at[i];
-        memcpy(e->word + used, t->byte_text[b], sizeof t->byte_text[b]);
-        used += t->byte_len[b];
-    }
+    const size_t used = pare__text_spell(t, word, e->word);
     *entry = pare__vocab_by_text(&t->vocab, e->word, used);
     return PARE_OK;
 }
@@ -206,6 +203,10 @@ pare_status pare__encode_word(pare_tok_encoder *e, pare_tok_slice word)
 {
     if (word.len == 0)
         return PARE_OK;
+    if (e->t->model == PARE_TOK_SCORES)
+        return pare__encode_scores(e, word);
+    if (e->t->model == PARE_TOK_UNIGRAM)
+        return pare__encode_unigram(e, word);
     if (e->t->ignore_merges) {
         const pare_tok_entry *entry;
         PARE_TRY(whole_word(e, word, &entry));

@@ -1,7 +1,8 @@
 /* Decoders: the section of the file, and ids to text.
  *
- * Two shapes exist: ByteLevel alone, and [Replace...] [ByteFallback] [Fuse [Strip]]. Bytes are
- * given back as they are: where they make no UTF-8 the caller decides what to show. */
+ * Three shapes exist: ByteLevel alone, Metaspace alone, and [Replace...] [ByteFallback]
+ * [Fuse [Strip]]. Bytes are given back as they are: where they make no UTF-8 the caller decides
+ * what to show. */
 #include <string.h>
 
 #include "formats/tokenizer_internal.h"
@@ -23,12 +24,32 @@ static pare_status parse_strip(pare_ctx *cx, pare_tokenizer *t, const pare_json 
     return PARE_OK;
 }
 
+/* Metaspace: marks become spaces, except in the first token, where a mark may not have been in the
+ * text: there they go. */
+static pare_status parse_metaspace(pare_ctx *cx, pare_tokenizer *t, const pare_json *v)
+{
+    pare_tok_decoder *const d = &t->decoder;
+    pare_tok_prepend prepend = PARE_TOK_ALWAYS;
+    if (d->given)
+        return pare_fail(cx, PARE_ENOTSUP, "decoder 'Metaspace' at this place is not supported");
+    d->given = d->metaspace = true;
+    d->replaces = 1;
+    d->replace[0].content = (pare_tok_slice){" ", 1};
+    PARE_TRY(pare__parse_mark(cx, &t->arena, v, "decoder", &d->replace[0].pattern, &prepend));
+    d->mark_first = prepend != PARE_TOK_NEVER;
+    return PARE_OK;
+}
+
 static pare_status parse_one(pare_ctx *cx, pare_tokenizer *t, const pare_json *v, const char *type)
 {
     static const char *const order[] = {"Replace", "ByteFallback", "Fuse", "Strip", "ByteLevel"};
     enum { REPLACE, BYTE_FALLBACK, FUSE, STRIP, BYTE_LEVEL, KINDS };
     pare_tok_decoder *const d = &t->decoder;
+    if (strcmp(type, "Metaspace") == 0)
+        return parse_metaspace(cx, t, v);
+    d->given = true;
     const size_t stage = d->byte_level      ? KINDS
+                         : d->metaspace     ? KINDS
                          : d->strip.at      ? KINDS
                          : d->fuse          ? STRIP
                          : d->byte_fallback ? FUSE
@@ -38,8 +59,8 @@ static pare_status parse_one(pare_ctx *cx, pare_tokenizer *t, const pare_json *v
         kind++;
     if (kind == KINDS)
         return pare_fail(cx, PARE_ENOTSUP,
-                         "decoder '%.60s' is not supported (Sequence, ByteLevel, Replace, "
-                         "ByteFallback, Fuse, Strip are)",
+                         "decoder '%.60s' is not supported (Sequence, ByteLevel, Metaspace, "
+                         "Replace, ByteFallback, Fuse, Strip are)",
                          type);
     if (kind < stage || (kind == STRIP && !d->fuse) ||
         (kind == BYTE_LEVEL && (stage != REPLACE || d->replaces)))
@@ -53,6 +74,8 @@ static pare_status parse_one(pare_ctx *cx, pare_tokenizer *t, const pare_json *v
         return PARE_OK;
     if (d->replaces == PARE_TOK_STEPS_MAX)
         return pare_fail(cx, PARE_ENOTSUP, "decoder: more than %d Replace", PARE_TOK_STEPS_MAX);
+    if (pare_json_get(pare_json_get(v, "pattern"), "Regex"))
+        return pare_fail(cx, PARE_ENOTSUP, "decoder: Replace with a Regex is not supported");
     return pare__parse_replace(cx, t, v, "decoder", &d->replace[d->replaces++]);
 }
 
@@ -61,13 +84,13 @@ pare_status pare__parse_decoder(pare_ctx *cx, pare_tokenizer *t, const pare_json
     const pare_json_type json = pare_json_type_of(v);
     if (json == PARE_JSON_ABSENT || json == PARE_JSON_NULL)
         return PARE_OK;
-    t->decoder.given = true;
     const char *const type = pare__type_of(v);
     if (strcmp(type, "Sequence") != 0)
         return parse_one(cx, t, v, type);
     const pare_json *const list = pare_json_get(v, "decoders");
     if (pare_json_type_of(list) != PARE_JSON_ARRAY)
         return pare_fail(cx, PARE_EFORMAT, "decoder.decoders: an array expected");
+    t->decoder.given = pare_json_count(list) == 0; /* joins tokens without a space */
     for (size_t i = 0; i < pare_json_count(list); i++)
         PARE_TRY(parse_one(cx, t, pare_json_at(list, i), pare__type_of(pare_json_at(list, i))));
     return PARE_OK;
@@ -75,29 +98,8 @@ pare_status pare__parse_decoder(pare_ctx *cx, pare_tokenizer *t, const pare_json
 
 typedef struct output {
     pare_arena keep, scratch;
-    char *text;
-    size_t used, capacity;
+    pare_tok_text text;
 } output;
-
-static pare_status append(output *o, const char *at, size_t n)
-{
-    if (n > o->capacity - o->used) {
-        if (n > SIZE_MAX / 4 || o->used > SIZE_MAX / 4)
-            return pare_fail(o->keep.cx, PARE_ENOMEM, "decoded text of %zu bytes", o->used);
-        const size_t capacity = (o->used + n) * 2 + 256;
-        char *const more = PARE_NEW(&o->keep, char, capacity);
-        if (!more)
-            return PARE_ENOMEM;
-        if (o->used)
-            memcpy(more, o->text, o->used);
-        o->text = more;
-        o->capacity = capacity;
-    }
-    if (n)
-        memcpy(o->text + o->used, at, n);
-    o->used += n;
-    return PARE_OK;
-}
 
 /* A token whose characters all stand for bytes gives those, any other its own text. */
 static pare_status append_byte_level(const pare_tokenizer *t, output *o, pare_tok_slice token)
@@ -109,12 +111,12 @@ static pare_status append_byte_level(const pare_tokenizer *t, output *o, pare_to
         alphabet = c < 0x180 && t->text_byte[c] >= 0;
     }
     if (!alphabet)
-        return append(o, token.at, token.len);
+        return pare__text_append(&o->text, token.at, token.len);
     for (size_t i = 0; i < token.len;) {
         uint32_t c;
         i += pare__utf8_read(token.at + i, &c);
         const char byte = (char)t->text_byte[c];
-        PARE_TRY(append(o, &byte, 1));
+        PARE_TRY(pare__text_append(&o->text, &byte, 1));
     }
     return PARE_OK;
 }
@@ -137,36 +139,42 @@ static int fallback_byte(pare_tok_slice token)
     return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
 
-static pare_status append_token(const pare_tokenizer *t, output *o, pare_tok_slice token)
+static pare_status append_token(const pare_tokenizer *t, output *o, pare_tok_slice token,
+                                bool first)
 {
     const pare_tok_decoder *const d = &t->decoder;
     if (d->byte_level)
         return append_byte_level(t, o, token);
     const pare_mark mark = pare_arena_mark(&o->scratch);
-    for (size_t i = 0; i < d->replaces; i++)
-        PARE_TRY(pare__text_replace(&o->scratch, &d->replace[i], token, &token));
+    for (size_t i = 0; i < d->replaces; i++) {
+        pare_tok_step step = d->replace[i];
+        if (first && d->mark_first)
+            step.content.len = 0;
+        PARE_TRY(pare__text_replace(&o->scratch, &step, token, &token));
+    }
     const int value = d->byte_fallback ? fallback_byte(token) : -1;
     const char byte = (char)value;
-    PARE_TRY(value >= 0 ? append(o, &byte, 1) : append(o, token.at, token.len));
+    PARE_TRY(value >= 0 ? pare__text_append(&o->text, &byte, 1)
+                        : pare__text_append(&o->text, token.at, token.len));
     pare_arena_rewind(&o->scratch, mark);
     return PARE_OK;
 }
 
-static void strip(const pare_tok_decoder *d, output *o)
+static void strip(const pare_tok_decoder *d, pare_tok_text *text)
 {
     const pare_tok_slice what = d->strip;
-    if (!what.at || !o->text)
+    if (!what.at || !text->at)
         return;
-    for (size_t i = 0; i < d->strip_start && o->used >= what.len; i++) {
-        if (memcmp(o->text, what.at, what.len) != 0)
+    for (size_t i = 0; i < d->strip_start && text->len >= what.len; i++) {
+        if (memcmp(text->at, what.at, what.len) != 0)
             break;
-        o->text += what.len;
-        o->used -= what.len;
+        text->at += what.len;
+        text->len -= what.len;
     }
-    for (size_t i = 0; i < d->strip_stop && o->used >= what.len; i++) {
-        if (memcmp(o->text + o->used - what.len, what.at, what.len) != 0)
+    for (size_t i = 0; i < d->strip_stop && text->len >= what.len; i++) {
+        if (memcmp(text->at + text->len - what.len, what.at, what.len) != 0)
             break;
-        o->used -= what.len;
+        text->len -= what.len;
     }
 }
 
@@ -188,10 +196,10 @@ static pare_status decode(pare_ctx *cx, const pare_tokenizer *t, output *o, cons
             return pare_fail(cx, PARE_EINVAL, "tokenizer: no token has the id %ld (place %zu)",
                              (long)ids[i], i);
         if (i && !t->decoder.given)
-            PARE_TRY(append(o, " ", 1));
-        PARE_TRY(append_token(t, o, *token));
+            PARE_TRY(pare__text_append(&o->text, " ", 1));
+        PARE_TRY(append_token(t, o, *token, i == 0));
     }
-    strip(&t->decoder, o);
+    strip(&t->decoder, &o->text);
     return PARE_OK;
 }
 
@@ -199,10 +207,11 @@ pare_status pare_tokenizer_decode(pare_ctx *cx, const pare_tokenizer *t, pare_ar
                                   const int32_t *ids, size_t count, char **text, size_t *len)
 {
     output o = {.keep = {.cx = cx}, .scratch = {.cx = cx}};
+    o.text.arena = &o.keep;
     pare_status s = decode(cx, t, &o, ids, count);
     if (s == PARE_OK) {
-        *text = pare_arena_text(a, o.text ? o.text : "", o.used);
-        *len = o.used;
+        *text = pare_arena_text(a, o.text.at ? o.text.at : "", o.text.len);
+        *len = o.text.len;
         s = *text ? PARE_OK : PARE_ENOMEM;
     }
     pare_arena_release(&o.scratch);

@@ -3,8 +3,7 @@
  *     bytes --clean--> UTF-8 --added tokens--> segments --normalizer--> text --added tokens-->
  *     pieces --stages (patterns)--> words --byte alphabet--> symbols --merges--> ids
  *
- * Everything in a pare_tokenizer is read-only after parsing: threads may share one, each with a
- * context of its own. */
+ * A pare_tokenizer is read-only after parsing: threads may share one, each with its own context. */
 #ifndef PARE_FORMATS_TOKENIZER_INTERNAL_H
 #define PARE_FORMATS_TOKENIZER_INTERNAL_H
 
@@ -13,6 +12,7 @@
 
 #include "formats/json.h"
 #include "formats/tokenizer.h"
+#include "formats/tokenizer_tables_internal.h"
 
 enum {
     PARE_TOK_STEPS_MAX = 8,       /* normalizers, and stages of the pre-tokenizer */
@@ -20,61 +20,55 @@ enum {
     PARE_TOK_GROWTH = 16          /* a normalizer may make a text this many times longer */
 };
 
-/* Bytes borrowed from someone who lives longer; no NUL behind. */
-typedef struct pare_tok_slice {
-    const char *at;
-    size_t len;
-} pare_tok_slice;
-
-/* Tokens by text and by id. Slots hold an index into `entries` plus one, 0 is free; their number is
- * a power of two, at least twice the capacity. */
-typedef struct pare_tok_entry {
-    pare_tok_slice text;
-    int32_t id;
-} pare_tok_entry;
-
-typedef struct pare_tok_vocab {
-    pare_tok_entry *entries;
-    size_t count, capacity, mask;
-    uint32_t *by_text, *by_id;
-} pare_tok_vocab;
-
-PARE_CHECKED pare_status pare__vocab_init(pare_arena *a, pare_tok_vocab *v, size_t capacity);
-
-/* Adds a token; `text` is borrowed. Returns the entry that has the text or the id already, else
- * NULL. The caller keeps to the capacity. */
-const pare_tok_entry *pare__vocab_add(pare_tok_vocab *v, pare_tok_slice text, int32_t id);
-const pare_tok_entry *pare__vocab_by_text(const pare_tok_vocab *v, const char *at, size_t len);
-const pare_tok_entry *pare__vocab_by_id(const pare_tok_vocab *v, int32_t id);
-
-/* Merges by the pair of ids; left < 0 is a free slot. A lower rank merges first. */
-typedef struct pare_tok_merge {
-    int32_t left, right, rank, id;
-} pare_tok_merge;
-
-typedef struct pare_tok_merges {
-    pare_tok_merge *slots;
-    size_t mask;
-} pare_tok_merges;
-
-PARE_CHECKED pare_status pare__merges_init(pare_arena *a, pare_tok_merges *m, size_t capacity);
-void pare__merges_put(pare_tok_merges *m, pare_tok_merge merge); /* replaces an equal pair */
-const pare_tok_merge *pare__merges_find(const pare_tok_merges *m, int32_t left, int32_t right);
-
 typedef enum pare_tok_step_kind {
     PARE_TOK_PREPEND,
-    PARE_TOK_REPLACE,
-    PARE_TOK_NFC
+    PARE_TOK_REPLACE, /* by `code` where it is not NULL, else by `pattern` */
+    PARE_TOK_COMPOSE, /* NFC, NFD, NFKC, NFKD */
+    PARE_TOK_STRIP,
+    PARE_TOK_CHARSMAP, /* Precompiled */
+    PARE_TOK_SENTENCE  /* all of what a tokenizer.model asks for */
 } pare_tok_step_kind;
 
 typedef struct pare_tok_step {
     pare_tok_step_kind kind;
     pare_tok_slice pattern, content;
+    pcre2_code *code;
+    bool left, right;         /* STRIP */
+    bool compatible, compose; /* COMPOSE: the K and the C of the name */
 } pare_tok_step;
 
-/* A stage of the pre-tokenizer: a pattern that cuts, or (NULL) a space in front. */
+/* A stage of the pre-tokenizer: it cuts at matches, or changes the text. */
+typedef enum pare_tok_stage_kind {
+    PARE_TOK_PATTERN, /* matches of `code` */
+    PARE_TOK_LITERAL, /* matches of `text` */
+    PARE_TOK_CLASS,   /* characters for which `belongs` holds */
+    PARE_TOK_SPACE,   /* a space in front */
+    PARE_TOK_MARK,    /* spaces become `text`, which is put in front as `prepend` says */
+    PARE_TOK_BYTES    /* every byte becomes its character of the byte alphabet */
+} pare_tok_stage_kind;
+
+typedef enum pare_tok_behavior { /* what becomes of a match */
+                                 PARE_TOK_ISOLATED,
+                                 PARE_TOK_REMOVED,
+                                 PARE_TOK_CONTIGUOUS, /* neighbouring matches are one */
+                                 PARE_TOK_PREVIOUS,   /* joins what is before it */
+                                 PARE_TOK_NEXT        /* joins what is behind it */
+} pare_tok_behavior;
+
+typedef enum pare_tok_prepend {
+    PARE_TOK_ALWAYS,
+    PARE_TOK_FIRST, /* only where the whole text starts */
+    PARE_TOK_NEVER
+} pare_tok_prepend;
+
 typedef struct pare_tok_stage {
+    pare_tok_stage_kind kind;
+    pare_tok_behavior behavior;
+    pare_tok_prepend prepend;
+    bool invert; /* matches and what lies between them change places */
     pcre2_code *code;
+    pare_tok_slice text;
+    bool (*belongs)(uint32_t code_point);
 } pare_tok_stage;
 
 typedef struct pare_tok_added {
@@ -97,16 +91,27 @@ typedef struct pare_tok_trie {
 
 typedef struct pare_tok_decoder {
     bool given, byte_level, byte_fallback, fuse;
+    bool metaspace, mark_first; /* mark_first: the first token loses what replace[0] looks for */
     pare_tok_step replace[PARE_TOK_STEPS_MAX];
     size_t replaces;
     pare_tok_slice strip; /* one character; at NULL: none */
     size_t strip_start, strip_stop;
 } pare_tok_decoder;
 
+typedef enum pare_tok_model {
+    PARE_TOK_MERGES, /* pairs of tokens by rank */
+    PARE_TOK_SCORES, /* neighbours whose text is a piece, by its score */
+    PARE_TOK_UNIGRAM /* the path of pieces with the largest sum of scores */
+} pare_tok_model;
+
 struct pare_tokenizer {
     pare_ctx *cx; /* of the parse; frees */
     pare_arena arena;
+    pare_tok_model model;
     pare_tok_vocab vocab, added_vocab;
+    pare_tok_pieces pieces; /* SCORES, UNIGRAM */
+    pare_tok_charsmap charsmap;
+    pare_tok_sentence sentence;
     pare_tok_merges merges;
     pare_tok_merges joins; /* pairs of first symbols that some merge joins; slots NULL: not known */
     pare_tok_added *added; /* in the order of added_vocab.entries */
@@ -131,32 +136,83 @@ struct pare_tokenizer {
     size_t size; /* largest id + 1 */
 };
 
+/* A file to read: a tokenizer.json or, is_model, a tokenizer.model; and tokens that other files
+ * add.
+ */
+typedef struct pare_tok_source {
+    const char *name, *text;
+    size_t len;
+    bool is_model;
+    const pare_tok_added *more;
+    size_t count;
+} pare_tok_source;
+
+PARE_CHECKED pare_status pare__tokenizer_read(pare_ctx *cx, const pare_tok_source *from,
+                                              pare_tokenizer **out);
+PARE_CHECKED pare_status pare__model_read(pare_ctx *cx, pare_tokenizer *t, const void *bytes,
+                                          size_t len, const pare_tok_added *more, size_t count);
+
 /* tokenizer_text.c */
+
+/* Bytes that grow in an arena. */
+typedef struct pare_tok_text {
+    pare_arena *arena;
+    char *at;
+    size_t len, capacity;
+} pare_tok_text;
+PARE_CHECKED pare_status pare__text_append(pare_tok_text *text, const char *at, size_t len);
 
 /* Length of the sequence at `at` (left > 0): a whole character (*valid), or the longest part of one
  * that is replaced as a whole. */
 size_t pare__utf8_length(const char *at, size_t left, bool *valid);
 /* Reads a character of text known to be valid. Returns its length. */
 size_t pare__utf8_read(const char *at, uint32_t *code_point);
-bool pare__is_space(uint32_t code_point); /* White_Space of Unicode */
+bool pare__is_space(uint32_t code_point);       /* White_Space of Unicode */
+bool pare__is_number(uint32_t code_point);      /* Nd, Nl, No; tokenizer_cut.c */
+bool pare__is_punctuation(uint32_t code_point); /* P*, and signs of ASCII */
 void pare__byte_alphabet(pare_tokenizer *t);
 PARE_CHECKED pare_status pare__text_clean(pare_arena *a, pare_tok_slice in, pare_tok_slice *out);
+/* The byte alphabet's text of bytes; `out` has room for two bytes each. Returns its length. */
+size_t pare__text_spell(const pare_tokenizer *t, pare_tok_slice in, char *out);
 /* All normalizers in order. */
 PARE_CHECKED pare_status pare__text_normalize(const pare_tokenizer *t, pare_arena *a,
                                               pare_tok_slice in, pare_tok_slice *out);
+/* The first occurrence of `what`, which is not empty, at or behind `from`; in.len without one. */
+size_t pare__text_find(pare_tok_slice in, size_t from, pare_tok_slice what);
 /* Every occurrence of step->pattern becomes step->content. */
 PARE_CHECKED pare_status pare__text_replace(pare_arena *a, const pare_tok_step *step,
                                             pare_tok_slice in, pare_tok_slice *out);
 
-/* tokenizer_nfc.c */
-PARE_CHECKED pare_status pare__text_nfc(pare_arena *a, pare_tok_slice in, pare_tok_slice *out);
+PARE_CHECKED pare_status pare__text_charsmap(const pare_tokenizer *t, pare_arena *a,
+                                             pare_tok_slice in, pare_tok_slice *out);
+PARE_CHECKED pare_status pare__text_sentence(const pare_tokenizer *t, pare_arena *a,
+                                             pare_tok_slice in, pare_tok_slice *out);
 
-/* tokenizer_parse.c, tokenizer_stages.c: sections of the document. Messages without the file. */
+/* tokenizer_nfc.c: the canonical or compatible form, composed or not. */
+PARE_CHECKED pare_status pare__text_compose(pare_arena *a, const pare_tok_step *step,
+                                            pare_tok_slice in, pare_tok_slice *out);
+
+/* tokenizer_parse.c, _stages.c, _steps.c, _decode.c: sections of the document. Messages without the
+ * file. */
 PARE_CHECKED pare_status pare__parse_model(pare_ctx *cx, pare_tokenizer *t, const pare_json *doc);
-PARE_CHECKED pare_status pare__parse_added(pare_ctx *cx, pare_tokenizer *t, const pare_json *doc);
+/* added_tokens, and `more` [count] tokens behind them: id -1 takes the id of the vocabulary, and is
+ * left out when that has none; so are repeated ones. */
+PARE_CHECKED pare_status pare__parse_added(pare_ctx *cx, pare_tokenizer *t, const pare_json *doc,
+                                           const pare_tok_added *more, size_t count);
 PARE_CHECKED pare_status pare__parse_stages(pare_ctx *cx, pare_tokenizer *t, const pare_json *doc);
+PARE_CHECKED pare_status pare__parse_normalizer(pare_ctx *cx, pare_tokenizer *t,
+                                                const pare_json *v);
+/* replacement and prepend_scheme of Metaspace. */
+PARE_CHECKED pare_status pare__parse_mark(pare_ctx *cx, pare_arena *a, const pare_json *v,
+                                          const char *where, pare_tok_slice *mark,
+                                          pare_tok_prepend *prepend);
 PARE_CHECKED pare_status pare__parse_decoder(pare_ctx *cx, pare_tokenizer *t, const pare_json *v);
 PARE_CHECKED pare_status pare__parse_post(pare_ctx *cx, pare_tokenizer *t, const pare_json *v);
+
+void pare__ids_fill(pare_tokenizer *t); /* ids of single bytes and of unk_text */
+/* Records that `id` is used; `token` is for the message. */
+PARE_CHECKED pare_status pare__size_grow(pare_ctx *cx, pare_tokenizer *t, int64_t id,
+                                         const char *token);
 
 /* Members of an object with their type checked; `where` is the object's place for messages. */
 typedef enum pare_tok_need { PARE_TOK_OPTIONAL, PARE_TOK_REQUIRED } pare_tok_need;
@@ -173,75 +229,22 @@ PARE_CHECKED pare_status pare__parse_replace(pare_ctx *cx, pare_tokenizer *t, co
 /* tokenizer_added.c */
 PARE_CHECKED pare_status pare__tries_build(pare_ctx *cx, pare_tokenizer *t);
 
-/* Cuts a text at added tokens. A piece with id -1 is text. */
-typedef struct pare_tok_piece {
-    size_t begin, end;
-    int32_t id;
-} pare_tok_piece;
-
-typedef struct pare_tok_cutter {
-    const pare_tok_trie *trie;
-    pare_tok_slice text;
-    size_t scan, done;
-    pare_tok_piece held; /* a token that follows the text just given */
-} pare_tok_cutter;
-
 /* tokenizer_pattern.c: a pattern in the dialect of tokenizer.json (Oniguruma, Ruby syntax) as one
  * of PCRE2 with the same meaning. What could differ is refused by name. NUL behind *out. */
 PARE_CHECKED pare_status pare__pattern_translate(pare_ctx *cx, pare_arena *a, pare_tok_slice in,
                                                  pare_tok_slice *out);
 
 /* tokenizer_split.c */
-extern const char pare__gpt2_pattern[];
+extern const char pare__gpt2_pattern[], pare__qwen_pattern[];
+/* Every match of step->code becomes step->content. */
+PARE_CHECKED pare_status pare__text_replace_matches(const pare_tokenizer *t, pare_arena *a,
+                                                    const pare_tok_step *step, pare_tok_slice in,
+                                                    pare_tok_slice *out);
 PARE_CHECKED pare_status pare__pattern_compile(pare_ctx *cx, pare_tokenizer *t, pare_tok_slice in,
                                                pcre2_code **out);
 /* The same for a text in PCRE2's own dialect. */
 PARE_CHECKED pare_status pare__code_compile(pare_ctx *cx, pare_tokenizer *t, pare_tok_slice text,
                                             pcre2_code **out);
 PARE_CHECKED pare_status pare__regex_init(pare_ctx *cx, pcre2_general_context **out);
-
-typedef struct pare_tok_symbol {
-    int32_t id, prev, next; /* id -1: merged away */
-} pare_tok_symbol;
-
-typedef struct pare_tok_candidate {
-    uint64_t key; /* rank, then position: the smallest merges first */
-    int32_t id;
-} pare_tok_candidate;
-
-/* State of one encode call. */
-typedef struct pare_tok_encoder {
-    pare_ctx *cx;
-    const pare_tokenizer *t;
-    pare_arena keep;    /* buffers that grow */
-    pare_arena scratch; /* texts of one segment */
-    int32_t *ids;
-    size_t count, ids_capacity;
-    pare_tok_symbol *symbols;
-    size_t symbol_count, symbol_capacity;
-    pare_tok_candidate *heap;
-    size_t heap_count, heap_capacity;
-    char *word, *prefixed;
-    size_t word_capacity, prefixed_capacity;
-    pcre2_general_context *regex;
-    pcre2_match_data *match;
-    pcre2_match_context *limits;
-    uint64_t budget; /* steps that long matches may still take */
-} pare_tok_encoder;
-
-/* Room for `need` objects of `size` bytes in a buffer of e->keep; keeps the first `used`. */
-PARE_CHECKED pare_status pare__reserve(pare_tok_encoder *e, void **buffer, size_t *capacity,
-                                       size_t used, size_t need, size_t size);
-PARE_CHECKED pare_status pare__encode_id(pare_tok_encoder *e, int32_t id);
-PARE_CHECKED pare_status pare__encode_word(pare_tok_encoder *e, pare_tok_slice word);
-PARE_CHECKED pare_status pare__split_words(pare_tok_encoder *e, size_t stage, pare_tok_slice text);
-PARE_CHECKED pare_status pare__split_begin(pare_tok_encoder *e, size_t len);
-void pare__split_end(pare_tok_encoder *e);
-/* True when the character at `at` of the text belongs to a word. */
-PARE_CHECKED pare_status pare__is_word(pare_tok_encoder *e, pare_tok_slice text, size_t at,
-                                       bool *word);
-/* The next piece; *more is false at the end. */
-PARE_CHECKED pare_status pare__cutter_next(pare_tok_encoder *e, pare_tok_cutter *c,
-                                           pare_tok_piece *piece, bool *more);
 
 #endif

@@ -1,24 +1,30 @@
-/* NFC in three steps: canonical decomposition (utf8proc's tables), stable sort of each run of marks
- * by combining class, composition (utf8proc). The sort is a merge sort because a text of nothing
- * but marks is legal and must not take quadratic time. */
+/* NFC, NFD, NFKC, NFKD in three steps: decomposition (utf8proc's tables), stable sort of each run
+ * of marks by combining class, composition (utf8proc) where it is asked for. The sort is a merge
+ * sort because a text of nothing but marks is legal and must not take quadratic time. */
 #include <string.h>
 #include <utf8proc.h>
 
 #include "formats/tokenizer_internal.h"
 
-enum { DECOMPOSED_MAX = 8 }; /* code points of one canonical decomposition; the longest has 4 */
+enum { DECOMPOSED_MAX = 32 }; /* code points of one decomposition; the longest has 18 */
 
-/* True when no character is at or above U+0300: such text is in NFC. */
-static bool below_marks(pare_tok_slice in)
+/* True when no character is at or above U+0300, such text is in NFC, or above ASCII, which is in
+ * all forms. */
+static bool is_plain(const pare_tok_step *step, pare_tok_slice in)
 {
+    const unsigned char from = step->compose && !step->compatible ? 0xcc : 0x80;
     for (size_t i = 0; i < in.len; i++)
-        if ((unsigned char)in.at[i] >= 0xcc)
+        if ((unsigned char)in.at[i] >= from)
             return false;
     return true;
 }
 
-static pare_status decompose(pare_arena *a, pare_tok_slice in, int32_t **points, size_t *count)
+static pare_status decompose(pare_arena *a, const pare_tok_step *step, pare_tok_slice in,
+                             int32_t **points, size_t *count)
 {
+    const utf8proc_option_t how =
+        (utf8proc_option_t)((unsigned)UTF8PROC_DECOMPOSE | (unsigned)UTF8PROC_STABLE |
+                            (step->compatible ? (unsigned)UTF8PROC_COMPAT : 0u));
     size_t capacity = in.len + DECOMPOSED_MAX, n = 0;
     int32_t *p = PARE_NEW(a, int32_t, capacity);
     if (!p)
@@ -34,8 +40,8 @@ static pare_status decompose(pare_arena *a, pare_tok_slice in, int32_t **points,
             capacity *= 2;
         }
         int boundary = 0;
-        const utf8proc_ssize_t got = utf8proc_decompose_char(
-            (int32_t)c, p + n, DECOMPOSED_MAX, UTF8PROC_DECOMPOSE | UTF8PROC_STABLE, &boundary);
+        const utf8proc_ssize_t got =
+            utf8proc_decompose_char((int32_t)c, p + n, DECOMPOSED_MAX, how, &boundary);
         if (got < 0 || got > DECOMPOSED_MAX)
             return pare_fail(a->cx, PARE_ENOTSUP, "tokenizer: NFC of U+%04X: %s", (unsigned)c,
                              utf8proc_errmsg(got));
@@ -86,17 +92,19 @@ static pare_status order(pare_arena *a, int32_t *p, size_t n)
     return PARE_OK;
 }
 
-pare_status pare__text_nfc(pare_arena *a, pare_tok_slice in, pare_tok_slice *out)
+pare_status pare__text_compose(pare_arena *a, const pare_tok_step *step, pare_tok_slice in,
+                               pare_tok_slice *out)
 {
     *out = in;
-    if (below_marks(in))
+    if (is_plain(step, in))
         return PARE_OK;
     int32_t *points = NULL;
     size_t count = 0;
-    PARE_TRY(decompose(a, in, &points, &count));
+    PARE_TRY(decompose(a, step, in, &points, &count));
     PARE_TRY(order(a, points, count));
-    const utf8proc_ssize_t left = utf8proc_normalize_utf32(points, (utf8proc_ssize_t)count,
-                                                           UTF8PROC_COMPOSE | UTF8PROC_STABLE);
+    utf8proc_ssize_t left = (utf8proc_ssize_t)count;
+    if (step->compose)
+        left = utf8proc_normalize_utf32(points, left, UTF8PROC_COMPOSE | UTF8PROC_STABLE);
     if (left < 0)
         return pare_fail(a->cx, PARE_ENOTSUP, "tokenizer: NFC: %s", utf8proc_errmsg(left));
     char *const text = PARE_NEW(a, char, (size_t)left * 4);

@@ -1,10 +1,11 @@
 /* Sections model, added_tokens and post_processor of a tokenizer.json. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "formats/tokenizer_internal.h"
 
-static pare_status grow_size(pare_ctx *cx, pare_tokenizer *t, int64_t id, const char *token)
+pare_status pare__size_grow(pare_ctx *cx, pare_tokenizer *t, int64_t id, const char *token)
 {
     if (id < 0 || id >= INT32_MAX)
         return pare_fail(cx, PARE_EFORMAT, "the id of token '%.60s' is not within 0..%ld", token,
@@ -29,7 +30,7 @@ static pare_status parse_vocab(pare_ctx *cx, pare_tokenizer *t, const pare_json 
         return PARE_ENOMEM;
     for (pare_json_iter it = {0}; pare_json_next(vocab, &it, &key, &value);) {
         const int64_t id = pare_json_integer(value, -1);
-        PARE_TRY(grow_size(cx, t, id, key));
+        PARE_TRY(pare__size_grow(cx, t, id, key));
         const size_t len = strlen(key);
         memcpy(text, key, len + 1);
         const pare_tok_entry *const other =
@@ -48,8 +49,7 @@ static int32_t id_of(const pare_tok_vocab *v, const char *at, size_t len)
     return entry ? entry->id : -1;
 }
 
-/* Ids of single bytes in both notations, and of the unknown token. */
-static void fill_ids(pare_tokenizer *t)
+void pare__ids_fill(pare_tokenizer *t)
 {
     pare__byte_alphabet(t);
     for (unsigned b = 0; b < 256; b++) {
@@ -153,7 +153,7 @@ static int32_t edge(const pare_tokenizer *t, int32_t id, bool last)
 static pare_status fill_joins(pare_tokenizer *t, size_t count)
 {
     pare_tok_merges joins;
-    if (t->stage_count)
+    if (t->byte_level)
         return PARE_OK; /* words are short */
     PARE_TRY(pare__merges_init(&t->arena, &joins, count));
     for (size_t i = 0; i <= t->merges.mask; i++) {
@@ -178,21 +178,12 @@ static pare_status refuse_affix(pare_ctx *cx, const pare_json *model, const char
     return PARE_OK;
 }
 
-pare_status pare__parse_model(pare_ctx *cx, pare_tokenizer *t, const pare_json *doc)
+static pare_status parse_merges_model(pare_ctx *cx, pare_tokenizer *t, const pare_json *model)
 {
-    const pare_json *const model = pare_json_get(doc, "model");
-    if (pare_json_type_of(model) != PARE_JSON_OBJECT)
-        return pare_fail(cx, PARE_EFORMAT, "model: an object expected");
-    const char *const type = pare__type_of(model);
-    /* Files older than the key have no type; merges tell a BPE. */
-    if (strcmp(type, "BPE") != 0 && (type[0] || !pare_json_get(model, "merges")))
-        return pare_fail(cx, PARE_ENOTSUP, "model of type '%.60s' is not supported (BPE is)", type);
     if (pare_json_number(pare_json_get(model, "dropout"), 0) != 0)
         return pare_fail(cx, PARE_ENOTSUP, "model.dropout is not supported: ids would be random");
     PARE_TRY(refuse_affix(cx, model, "continuing_subword_prefix"));
     PARE_TRY(refuse_affix(cx, model, "end_of_word_suffix"));
-    PARE_TRY(pare__member_bool(cx, model, "model", "byte_fallback", PARE_TOK_OPTIONAL,
-                               &t->byte_fallback));
     PARE_TRY(pare__member_bool(cx, model, "model", "fuse_unk", PARE_TOK_OPTIONAL, &t->fuse_unk));
     PARE_TRY(pare__member_bool(cx, model, "model", "ignore_merges", PARE_TOK_OPTIONAL,
                                &t->ignore_merges));
@@ -201,9 +192,83 @@ pare_status pare__parse_model(pare_ctx *cx, pare_tokenizer *t, const pare_json *
         pare__member_text(cx, &t->arena, model, "model", "unk_token", PARE_TOK_OPTIONAL, &unk));
     t->unk_text = unk.at;
     PARE_TRY(parse_vocab(cx, t, pare_json_get(model, "vocab")));
-    fill_ids(t);
+    pare__ids_fill(t);
     PARE_TRY(parse_merges(cx, t, pare_json_get(model, "merges")));
     return fill_joins(t, pare_json_count(pare_json_get(model, "merges")));
+}
+
+/* [[text, score], ...]; the place is the id. */
+static pare_status parse_piece(pare_ctx *cx, pare_tokenizer *t, const pare_json *v, size_t i)
+{
+    pare_tok_slice text = {0};
+    const char *const read = pare_json_text(pare_json_at(v, 0), &text.len);
+    const double score = pare_json_number(pare_json_at(v, 1), NAN);
+    if (!read || !isfinite(score) || pare_json_count(v) != 2)
+        return pare_fail(cx, PARE_EFORMAT,
+                         "model.vocab[%zu]: a text and a score expected, as [\"a\", -1.5]", i);
+    text.at = pare_arena_text(&t->arena, read, text.len);
+    if (!text.at)
+        return PARE_ENOMEM;
+    const pare_tok_entry *const other = pare__vocab_add(&t->vocab, text, (int32_t)i);
+    if (other)
+        return pare_fail(cx, PARE_EFORMAT,
+                         "model.vocab[%zu]: '%.60s' is there already, with id %ld", i, text.at,
+                         (long)other->id);
+    t->pieces.score[i] = score;
+    return PARE_OK;
+}
+
+static pare_status parse_unigram_model(pare_ctx *cx, pare_tokenizer *t, const pare_json *model)
+{
+    const pare_json *const vocab = pare_json_get(model, "vocab");
+    const pare_json *const unk = pare_json_get(model, "unk_id");
+    const size_t count = pare_json_count(vocab);
+    if (pare_json_type_of(vocab) != PARE_JSON_ARRAY || count >= INT32_MAX)
+        return pare_fail(cx, PARE_EFORMAT, "model.vocab: an array of texts with scores expected");
+    t->model = PARE_TOK_UNIGRAM;
+    t->pieces.score = PARE_NEW(&t->arena, double, count);
+    if (!t->pieces.score)
+        return PARE_ENOMEM;
+    PARE_TRY(pare__vocab_init(&t->arena, &t->vocab, count));
+    for (size_t i = 0; i < count; i++)
+        PARE_TRY(parse_piece(cx, t, pare_json_at(vocab, i), i));
+    t->size = count;
+    pare__ids_fill(t);
+    const int64_t id = pare_json_integer(unk, -1);
+    if (pare_json_type_of(unk) > PARE_JSON_NULL && (id < 0 || (uint64_t)id >= count))
+        return pare_fail(cx, PARE_EFORMAT, "model.unk_id: the id of one of %zu tokens expected",
+                         count);
+    t->unk = (int32_t)id;
+    return pare__pieces_sort(&t->arena, &t->vocab, &t->pieces);
+}
+
+pare_status pare__parse_model(pare_ctx *cx, pare_tokenizer *t, const pare_json *doc)
+{
+    const pare_json *const model = pare_json_get(doc, "model");
+    if (pare_json_type_of(model) != PARE_JSON_OBJECT)
+        return pare_fail(cx, PARE_EFORMAT, "model: an object expected");
+    const char *const type = pare__type_of(model);
+    PARE_TRY(pare__member_bool(cx, model, "model", "byte_fallback", PARE_TOK_OPTIONAL,
+                               &t->byte_fallback));
+    if (strcmp(type, "Unigram") == 0)
+        return parse_unigram_model(cx, t, model);
+    /* Files older than the key have no type; merges tell a BPE. */
+    if (strcmp(type, "BPE") != 0 && (type[0] || !pare_json_get(model, "merges")))
+        return pare_fail(cx, PARE_ENOTSUP,
+                         "model of type '%.60s' is not supported (BPE, Unigram are)", type);
+    return parse_merges_model(cx, t, model);
+}
+
+/* Enters a token among the added ones. Returns the token that has its text or id, but not both. */
+static const pare_tok_entry *add_token(pare_tokenizer *t, const pare_tok_added *token)
+{
+    const pare_tok_entry *const other = pare__vocab_add(&t->added_vocab, token->content, token->id);
+    const pare_tok_entry *const same_id = pare__vocab_by_id(&t->vocab, token->id);
+    const pare_tok_entry *const same_text =
+        pare__vocab_by_text(&t->vocab, token->content.at, token->content.len);
+    if (other || same_id == same_text)
+        return other;
+    return same_id ? same_id : same_text;
 }
 
 static pare_status parse_added_token(pare_ctx *cx, pare_tokenizer *t, const pare_json *v, size_t i,
@@ -216,7 +281,7 @@ static pare_status parse_added_token(pare_ctx *cx, pare_tokenizer *t, const pare
     if (token->content.len == 0)
         return pare_fail(cx, PARE_EFORMAT, "%s: the content is empty", where);
     const int64_t id = pare_json_integer(pare_json_get(v, "id"), -1);
-    PARE_TRY(grow_size(cx, t, id, token->content.at));
+    PARE_TRY(pare__size_grow(cx, t, id, token->content.at));
     token->id = (int32_t)id;
     PARE_TRY(
         pare__member_bool(cx, v, where, "single_word", PARE_TOK_OPTIONAL, &token->single_word));
@@ -225,39 +290,68 @@ static pare_status parse_added_token(pare_ctx *cx, pare_tokenizer *t, const pare
     PARE_TRY(pare__member_bool(cx, v, where, "special", PARE_TOK_OPTIONAL, &token->special));
     token->normalized = !token->special;
     PARE_TRY(pare__member_bool(cx, v, where, "normalized", PARE_TOK_OPTIONAL, &token->normalized));
-    const pare_tok_entry *other = pare__vocab_add(&t->added_vocab, token->content, token->id);
-    if (!other) {
-        const pare_tok_entry *const same_id = pare__vocab_by_id(&t->vocab, token->id);
-        const pare_tok_entry *const same_text =
-            pare__vocab_by_text(&t->vocab, token->content.at, token->content.len);
-        other = same_id != same_text ? (same_id ? same_id : same_text) : NULL;
-    }
+    const pare_tok_entry *const other = add_token(t, token);
     if (other)
         return pare_fail(cx, PARE_EFORMAT, "%s: '%.60s' with id %ld, but '%.60s' has id %ld", where,
                          token->content.at, (long)token->id, other->text.at, (long)other->id);
     return PARE_OK;
 }
 
-pare_status pare__parse_added(pare_ctx *cx, pare_tokenizer *t, const pare_json *doc)
+/* A token from another place than added_tokens: those there win. */
+static pare_status add_more(pare_ctx *cx, pare_tokenizer *t, const pare_tok_added *token)
+{
+    const pare_tok_slice text = token->content;
+    pare_tok_added *const place = &t->added[t->added_count];
+    if (text.len == 0 || pare__vocab_by_text(&t->added_vocab, text.at, text.len))
+        return PARE_OK;
+    *place = *token;
+    if (place->id < 0)
+        place->id = id_of(&t->vocab, text.at, text.len);
+    if (place->id < 0)
+        return PARE_OK;
+    place->content.at = pare_arena_text(&t->arena, text.at, text.len);
+    if (!place->content.at)
+        return PARE_ENOMEM;
+    PARE_TRY(pare__size_grow(cx, t, place->id, text.at));
+    const pare_tok_entry *const other = add_token(t, place);
+    if (other)
+        return pare_fail(cx, PARE_EFORMAT,
+                         "added token '%.60s' with id %ld, but '%.60s' has id %ld", text.at,
+                         (long)place->id, other->text.at, (long)other->id);
+    t->added_count++;
+    return PARE_OK;
+}
+
+/* Words as \w means them, to tell where a token of a single word stands alone. */
+static pare_status compile_word(pare_ctx *cx, pare_tokenizer *t)
 {
     static const char word[] = "[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\p{Join_Control}]";
+    bool needed = false;
+    for (size_t i = 0; i < t->added_count; i++)
+        needed = needed || t->added[i].single_word;
+    return needed
+               ? pare__code_compile(cx, t, (pare_tok_slice){word, sizeof word - 1}, &t->word_code)
+               : PARE_OK;
+}
+
+pare_status pare__parse_added(pare_ctx *cx, pare_tokenizer *t, const pare_json *doc,
+                              const pare_tok_added *more, size_t count)
+{
     const pare_json *const list = pare_json_get(doc, "added_tokens");
     if (list && pare_json_type_of(list) != PARE_JSON_ARRAY)
         return pare_fail(cx, PARE_EFORMAT, "added_tokens: an array expected");
-    const size_t count = pare_json_count(list);
-    PARE_TRY(pare__vocab_init(&t->arena, &t->added_vocab, count));
-    t->added = PARE_NEW(&t->arena, pare_tok_added, count);
+    const size_t here = pare_json_count(list);
+    PARE_TRY(pare__vocab_init(&t->arena, &t->added_vocab, here + count));
+    t->added = PARE_NEW(&t->arena, pare_tok_added, here + count);
     if (!t->added)
         return PARE_ENOMEM;
-    bool single_word = false;
-    for (; t->added_count < count; t->added_count++) {
-        pare_tok_added *const token = &t->added[t->added_count];
-        PARE_TRY(
-            parse_added_token(cx, t, pare_json_at(list, t->added_count), t->added_count, token));
-        single_word = single_word || token->single_word;
+    for (size_t i = 0; i < here; i++) {
+        PARE_TRY(parse_added_token(cx, t, pare_json_at(list, i), i, &t->added[i]));
+        t->added_count++;
     }
-    if (single_word)
-        PARE_TRY(pare__code_compile(cx, t, (pare_tok_slice){word, sizeof word - 1}, &t->word_code));
+    for (size_t i = 0; i < count; i++)
+        PARE_TRY(add_more(cx, t, &more[i]));
+    PARE_TRY(compile_word(cx, t));
     return pare__tries_build(cx, t);
 }
 

@@ -1,4 +1,4 @@
-/* Patterns that cut a text into words, through PCRE2.
+/* Patterns that cut a text into words or are replaced in it, through PCRE2.
  *
  * A pattern is tried at every character in turn, anchored, with a small limit of steps; a try that
  * needs more is repeated with a larger one at the expense of a budget for the whole text. So the
@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "formats/tokenizer_internal.h"
+#include "formats/tokenizer_encode_internal.h"
 
 enum {
     STEPS_FIRST = 256,
@@ -18,6 +18,10 @@ enum {
 
 const char pare__gpt2_pattern[] =
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+
+const char pare__qwen_pattern[] = "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{"
+                                  "N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"
+                                  "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
 
 /* PCRE2 does not say how large the object is that it gives back: the size stands in front of it. */
 typedef union header {
@@ -89,8 +93,6 @@ pare_status pare__code_compile(pare_ctx *cx, pare_tokenizer *t, pare_tok_slice t
 
 pare_status pare__split_begin(pare_tok_encoder *e, size_t len)
 {
-    if (e->t->stage_count == 0 && !e->t->word_code)
-        return PARE_OK;
     PARE_TRY(pare__regex_init(e->cx, &e->regex));
     e->budget = BUDGET + (uint64_t)len * BUDGET_PER_BYTE;
     e->match = pcre2_match_data_create(1, e->regex);
@@ -145,47 +147,52 @@ static pare_status match_at(pare_tok_encoder *e, const pcre2_code *code, pare_to
     return PARE_OK;
 }
 
-static size_t character(pare_tok_slice text, size_t at)
+pare_status pare__pattern_find(pare_tok_encoder *e, const pcre2_code *code, pare_tok_slice text,
+                               size_t from, size_t *begin, size_t *end)
 {
-    uint32_t c;
-    return pare__utf8_read(text.at + at, &c);
-}
-
-/* Cuts `text` into matches and what lies between them; each goes on to the next stage. */
-static pare_status cut(pare_tok_encoder *e, size_t stage, pare_tok_slice text)
-{
-    const pcre2_code *const code = e->t->stages[stage].code;
-    size_t done = 0;
-    for (size_t at = 0; at < text.len;) {
-        size_t end;
-        PARE_TRY(match_at(e, code, text, at, &end));
-        if (end == SIZE_MAX) {
-            at += character(text, at);
-            continue;
-        }
-        if (done < at)
-            PARE_TRY(pare__split_words(e, stage + 1, (pare_tok_slice){text.at + done, at - done}));
-        if (at < end)
-            PARE_TRY(pare__split_words(e, stage + 1, (pare_tok_slice){text.at + at, end - at}));
-        done = end;
-        at = at < end ? end : at + character(text, at);
+    for (uint32_t c; from < text.len; from += pare__utf8_read(text.at + from, &c)) {
+        PARE_TRY(match_at(e, code, text, from, end));
+        *begin = from;
+        if (*end != SIZE_MAX)
+            return PARE_OK;
     }
-    return pare__split_words(e, stage + 1, (pare_tok_slice){text.at + done, text.len - done});
+    *begin = *end = SIZE_MAX;
+    return PARE_OK;
 }
 
-pare_status pare__split_words(pare_tok_encoder *e, size_t stage, pare_tok_slice text)
+static pare_status replace(pare_tok_encoder *e, pare_arena *a, const pare_tok_step *step,
+                           pare_tok_slice in, pare_tok_slice *out)
 {
-    const pare_tokenizer *const t = e->t;
-    if (text.len == 0 || stage == t->stage_count)
-        return pare__encode_word(e, text);
-    if (t->stages[stage].code)
-        return cut(e, stage, text);
-    if (text.at[0] == ' ')
-        return pare__split_words(e, stage + 1, text);
-    PARE_TRY(pare__reserve(e, (void **)&e->prefixed, &e->prefixed_capacity, 0, text.len + 1, 1));
-    e->prefixed[0] = ' ';
-    memcpy(e->prefixed + 1, text.at, text.len);
-    return pare__split_words(e, stage + 1, (pare_tok_slice){e->prefixed, text.len + 1});
+    pare_tok_text text = {.arena = a};
+    size_t done = 0, begin, end;
+    for (size_t at = 0; at < in.len;) {
+        PARE_TRY(pare__pattern_find(e, step->code, in, at, &begin, &end));
+        if (begin == SIZE_MAX)
+            break;
+        PARE_TRY(pare__text_append(&text, in.at + done, begin - done));
+        PARE_TRY(pare__text_append(&text, step->content.at, step->content.len));
+        done = end;
+        uint32_t c;
+        at = begin < end ? end : end + pare__utf8_read(in.at + end, &c);
+    }
+    *out = in;
+    if (done == 0 && text.len == 0)
+        return PARE_OK;
+    PARE_TRY(pare__text_append(&text, in.at + done, in.len - done));
+    *out = (pare_tok_slice){text.at, text.len};
+    return PARE_OK;
+}
+
+pare_status pare__text_replace_matches(const pare_tokenizer *t, pare_arena *a,
+                                       const pare_tok_step *step, pare_tok_slice in,
+                                       pare_tok_slice *out)
+{
+    pare_tok_encoder e = {.cx = a->cx, .t = t};
+    pare_status s = pare__split_begin(&e, in.len);
+    if (s == PARE_OK)
+        s = replace(&e, a, step, in, out);
+    pare__split_end(&e);
+    return s;
 }
 
 pare_status pare__is_word(pare_tok_encoder *e, pare_tok_slice text, size_t at, bool *word)

@@ -1,4 +1,4 @@
-/* UTF-8, white space, the byte alphabet and the normalizers Prepend and Replace. */
+/* UTF-8, white space, the byte alphabet and the normalizers Prepend, Replace, Strip. */
 #include <string.h>
 
 #include "formats/tokenizer_internal.h"
@@ -65,6 +65,38 @@ void pare__byte_alphabet(pare_tokenizer *t)
     }
 }
 
+size_t pare__text_spell(const pare_tokenizer *t, pare_tok_slice in, char *out)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < in.len; i++) {
+        const unsigned char b = (unsigned char)in.at[i];
+        memcpy(out + used, t->byte_text[b], t->byte_len[b]);
+        used += t->byte_len[b];
+    }
+    return used;
+}
+
+pare_status pare__text_append(pare_tok_text *text, const char *at, size_t len)
+{
+    if (len > text->capacity - text->len) {
+        size_t need;
+        if (__builtin_add_overflow(text->len, len, &need) || need > SIZE_MAX / 4)
+            return pare_fail(text->arena->cx, PARE_ENOMEM, "text of %zu bytes", text->len);
+        const size_t capacity = need * 2 + 256;
+        char *const more = pare_arena_take_raw(text->arena, capacity, 1);
+        if (!more)
+            return PARE_ENOMEM;
+        if (text->len)
+            memcpy(more, text->at, text->len);
+        text->at = more;
+        text->capacity = capacity;
+    }
+    if (len)
+        memcpy(text->at + text->len, at, len);
+    text->len += len;
+    return PARE_OK;
+}
+
 pare_status pare__text_clean(pare_arena *a, pare_tok_slice in, pare_tok_slice *out)
 {
     size_t bytes = 0;
@@ -90,8 +122,7 @@ pare_status pare__text_clean(pare_arena *a, pare_tok_slice in, pare_tok_slice *o
     return PARE_OK;
 }
 
-/* The first occurrence of `what` in `in` at or after `from`, or in.len. */
-static size_t find(pare_tok_slice in, size_t from, pare_tok_slice what)
+size_t pare__text_find(pare_tok_slice in, size_t from, pare_tok_slice what)
 {
     while (in.len - from >= what.len) {
         const size_t room = in.len - from - what.len + 1;
@@ -110,8 +141,8 @@ pare_status pare__text_replace(pare_arena *a, const pare_tok_step *step, pare_to
                                pare_tok_slice *out)
 {
     size_t hits = 0;
-    for (size_t i = find(in, 0, step->pattern); i < in.len; hits++)
-        i = find(in, i + step->pattern.len, step->pattern);
+    for (size_t i = pare__text_find(in, 0, step->pattern); i < in.len; hits++)
+        i = pare__text_find(in, i + step->pattern.len, step->pattern);
     *out = in;
     if (hits == 0)
         return PARE_OK;
@@ -124,7 +155,7 @@ pare_status pare__text_replace(pare_arena *a, const pare_tok_step *step, pare_to
         return PARE_ENOMEM;
     size_t used = 0;
     for (size_t i = 0; i < in.len;) {
-        const size_t hit = find(in, i, step->pattern);
+        const size_t hit = pare__text_find(in, i, step->pattern);
         memcpy(text + used, in.at + i, hit - i);
         used += hit - i;
         if (hit < in.len && step->content.len) {
@@ -152,6 +183,46 @@ static pare_status prepend(pare_arena *a, pare_tok_slice what, pare_tok_slice in
     return PARE_OK;
 }
 
+/* White space at the asked ends goes. */
+static pare_tok_slice stripped(const pare_tok_step *step, pare_tok_slice in)
+{
+    uint32_t c;
+    while (step->left && in.len) {
+        const size_t n = pare__utf8_read(in.at, &c);
+        if (!pare__is_space(c))
+            break;
+        in.at += n;
+        in.len -= n;
+    }
+    while (step->right && in.len) {
+        size_t last = in.len - 1;
+        while (last > 0 && ((unsigned char)in.at[last] & 0xc0) == 0x80)
+            last--;
+        (void)pare__utf8_read(in.at + last, &c);
+        if (!pare__is_space(c))
+            break;
+        in.len = last;
+    }
+    return in;
+}
+
+static pare_status apply(const pare_tokenizer *t, pare_arena *a, const pare_tok_step *step,
+                         pare_tok_slice in, pare_tok_slice *out)
+{
+    switch (step->kind) {
+    case PARE_TOK_PREPEND: return prepend(a, step->content, in, out);
+    case PARE_TOK_REPLACE:
+        return step->code ? pare__text_replace_matches(t, a, step, in, out)
+                          : pare__text_replace(a, step, in, out);
+    case PARE_TOK_COMPOSE: return pare__text_compose(a, step, in, out);
+    case PARE_TOK_CHARSMAP: return pare__text_charsmap(t, a, in, out);
+    case PARE_TOK_SENTENCE: return pare__text_sentence(t, a, in, out);
+    case PARE_TOK_STRIP: break;
+    }
+    *out = stripped(step, in);
+    return PARE_OK;
+}
+
 pare_status pare__text_normalize(const pare_tokenizer *t, pare_arena *a, pare_tok_slice in,
                                  pare_tok_slice *out)
 {
@@ -159,13 +230,7 @@ pare_status pare__text_normalize(const pare_tokenizer *t, pare_arena *a, pare_to
         in.len > SIZE_MAX / 2 / PARE_TOK_GROWTH ? SIZE_MAX / 2 : in.len * PARE_TOK_GROWTH + 4096;
     pare_tok_slice now = in;
     for (size_t i = 0; i < t->step_count; i++) {
-        const pare_tok_step *const step = &t->steps[i];
-        if (step->kind == PARE_TOK_PREPEND)
-            PARE_TRY(prepend(a, step->content, now, &now));
-        else if (step->kind == PARE_TOK_REPLACE)
-            PARE_TRY(pare__text_replace(a, step, now, &now));
-        else
-            PARE_TRY(pare__text_nfc(a, now, &now));
+        PARE_TRY(apply(t, a, &t->steps[i], now, &now));
         if (now.len > most)
             return pare_fail(a->cx, PARE_ENOTSUP,
                              "tokenizer: the normalizers make %zu bytes of text longer than %zu",

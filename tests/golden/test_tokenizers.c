@@ -1,6 +1,7 @@
 /* Token ids against the reference library: whole texts, and short ones full of what goes wrong. */
 #include <string.h>
 
+#include "../data/token_lines.h"
 #include "../unit/unit.h"
 #include "formats/json.h"
 #include "formats/tokenizer.h"
@@ -58,55 +59,6 @@ static void expect_round_trip(const pare_tokenizer *t, const char *text, size_t 
                   text, back);
 }
 
-/* GPT-2 comes as two files from before tokenizer.json: the document is written from them. */
-static pare_tokenizer *open_gpt2(void)
-{
-    const char *path = unit_shared("models/tokenizers/gpt2/vocab.json");
-    if (!path)
-        return NULL;
-    pare_json *const vocab = read_json(path);
-    char *merges;
-    size_t len;
-    path = unit_shared("models/tokenizers/gpt2/merges.txt");
-    ck_assert_ptr_nonnull(path);
-    ck_assert_int_eq(pare_file_read(&cx, &arena, path, CAP, &merges, &len), PARE_OK);
-    pare_json_writer *w;
-    ck_assert_int_eq(pare_json_writer_new(&cx, &w), PARE_OK);
-    pare_json_open_object(w, NULL);
-    const char *const stages[] = {"pre_tokenizer", "decoder"};
-    for (size_t i = 0; i < 2; i++) {
-        pare_json_open_object(w, stages[i]);
-        pare_json_put_text(w, "type", "ByteLevel");
-        pare_json_put_bool(w, "add_prefix_space", false);
-        pare_json_close(w);
-    }
-    pare_json_open_array(w, "added_tokens");
-    pare_json_open_object(w, NULL);
-    pare_json_put_integer(w, "id", 50256);
-    pare_json_put_text(w, "content", "<|endoftext|>");
-    pare_json_put_bool(w, "special", true);
-    pare_json_close(w);
-    pare_json_close(w);
-    pare_json_open_object(w, "model");
-    pare_json_put_copy(w, "vocab", vocab);
-    pare_json_open_array(w, "merges");
-    for (char *line = merges, *end; (end = strchr(line, '\n')); line = end + 1) {
-        *end = '\0';
-        if (line[0] && strncmp(line, "#version", 8) != 0)
-            pare_json_put_text(w, NULL, line);
-    }
-    pare_json_close(w);
-    pare_json_close(w);
-    pare_json_close(w);
-    const char *text;
-    pare_tokenizer *t;
-    ck_assert_int_eq(pare_json_writer_finish(w, &text, &len), PARE_OK);
-    ck_assert_msg(pare_tokenizer_parse(&cx, "gpt2", text, len, &t) == PARE_OK, "%s", cx.what);
-    pare_json_writer_free(w);
-    pare_json_free(vocab);
-    return t;
-}
-
 static pare_tokenizer *open_shared(const char *directory)
 {
     char name[256];
@@ -123,18 +75,15 @@ static const struct {
     const char *name, *directory;
     bool byte_level, nfc;
 } tokenizers[] = {
-    {"gpt2", NULL, true, false},
-    {"hedge", "hedge", true, false},
-    {"llama3", "tokenizers/llama3", true, false},
-    {"qwen3", "tokenizers/qwen3", true, true},
-    {"llama2", "tokenizers/llama2", false, false},
-    {"stories260k", "stories260k", false, false},
+    {"gpt2", "tokenizers/gpt2", true, false},      {"hedge", "hedge", true, false},
+    {"llama3", "tokenizers/llama3", true, false},  {"qwen3", "tokenizers/qwen3", true, true},
+    {"llama2", "tokenizers/llama2", false, false}, {"stories260k", "stories260k", false, false},
 };
 
 START_TEST(ids_of_hard_texts_equal_the_reference)
 {
     const char *const name = tokenizers[_i].name, *const directory = tokenizers[_i].directory;
-    pare_tokenizer *const t = directory ? open_shared(directory) : open_gpt2();
+    pare_tokenizer *const t = open_shared(directory);
     if (!t)
         return;
     char path[4096];
@@ -211,6 +160,60 @@ START_TEST(hedge_counts_the_tokens_of_its_evaluation_texts)
 }
 END_TEST
 
+/* Ids of 10,000 random lines, as interop.tokenizers compares them with the packages tokenizers and,
+ * for a tokenizer.model, sentencepiece; here by their hash. */
+static const struct {
+    const char *directory, *model;
+    uint64_t digest;
+} random_lines[] = {
+    {"tokenizers/gpt2", NULL, UINT64_C(0x111942f177d54299)},
+    {"tokenizers/llama2", NULL, UINT64_C(0x66e7768b3c938757)},
+    {"tokenizers/llama2", "tokenizers/llama2/tokenizer.model", UINT64_C(0xc2cfb9d5c48debaa)},
+    {"tokenizers/llama3", NULL, UINT64_C(0xc27f18f934264baa)},
+    {"tokenizers/qwen3", NULL, UINT64_C(0x5a259f307452d615)},
+};
+
+static pare_tokenizer *open_model(const char *name)
+{
+    char file[256], *bytes;
+    size_t len;
+    pare_tokenizer *t;
+    (void)snprintf(file, sizeof file, "models/%s", name);
+    const char *const path = unit_shared(file);
+    if (!path)
+        return NULL;
+    ck_assert_msg(pare_file_read(&cx, &arena, path, CAP, &bytes, &len) == PARE_OK, "%s", cx.what);
+    ck_assert_msg(pare_tokenizer_parse_model(&cx, path, bytes, len, &t) == PARE_OK, "%s", cx.what);
+    return t;
+}
+
+START_TEST(random_lines_have_the_ids_of_the_reference)
+{
+    static token_line line;
+    const char *const model = random_lines[_i].model;
+    pare_tokenizer *const t = model ? open_model(model) : open_shared(random_lines[_i].directory);
+    if (!t)
+        return;
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (uint32_t i = 0; i < TOKEN_LINES; i++) {
+        const pare_mark mark = pare_arena_mark(&arena);
+        int32_t *ids;
+        size_t count;
+        token_line_make(&line, i);
+        ck_assert_msg(pare_tokenizer_encode(&cx, t, &arena, line.text, line.len, &ids, &count) ==
+                          PARE_OK,
+                      "line %u: %s", i, cx.what);
+        for (size_t j = 0; j <= count; j++)
+            hash = (hash ^ (j < count ? (uint32_t)ids[j] : count)) * UINT64_C(0x100000001b3);
+        pare_arena_rewind(&arena, mark);
+    }
+    ck_assert_msg(hash == random_lines[_i].digest, "%s: digest %016llx, not %016llx",
+                  model ? model : random_lines[_i].directory, (unsigned long long)hash,
+                  (unsigned long long)random_lines[_i].digest);
+    pare_tokenizer_free(t);
+}
+END_TEST
+
 int main(void)
 {
     if (!unit_shared("models"))
@@ -223,6 +226,8 @@ int main(void)
                         sizeof tokenizers / sizeof *tokenizers);
     tcase_add_test(c, stories_gives_the_ids_that_came_with_it);
     tcase_add_test(c, hedge_counts_the_tokens_of_its_evaluation_texts);
+    tcase_add_loop_test(c, random_lines_have_the_ids_of_the_reference, 0,
+                        sizeof random_lines / sizeof *random_lines);
     suite_add_tcase(s, c);
     return unit_main(s);
 }

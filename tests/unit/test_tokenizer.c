@@ -416,8 +416,8 @@ END_TEST
 
 START_TEST(messages_start_with_the_file)
 {
-    refuse("{'model':{'type':'Unigram'}}", PARE_ENOTSUP,
-           "t: model of type 'Unigram' is not supported (BPE is)");
+    refuse("{'model':{'type':'WordLevel'}}", PARE_ENOTSUP,
+           "t: model of type 'WordLevel' is not supported (BPE, Unigram are)");
     refuse("{'model':{'vocab':{'a':0,'b':1},'merges':['a b']}}", PARE_EFORMAT,
            "t: model.merges[0]: 'ab' is not in the vocabulary");
     refuse("[", PARE_EFORMAT, "t:1:");
