@@ -281,7 +281,10 @@ pare_status pare_checkpoint_open(pare_ctx *cx, pare_arena *a, const char *path, 
     *ck = (pare_checkpoint){.cx = cx};
     pare_scratch_init(cx, &ck->scratch);
     ck->path = pare_arena_text(a, path, strlen(path));
-    return ck->path ? open_path(ck, a) : PARE_ENOMEM;
+    if (!ck->path)
+        return PARE_ENOMEM;
+    PARE_TRY(open_path(ck, a));
+    return pare__checkpoint_arrange(ck, a);
 }
 
 void pare_checkpoint_close(pare_checkpoint *ck)

@@ -64,4 +64,11 @@ const pare__container *pare__container_at(size_t i);
 /* The container of a file by the end of its name, else by its first bytes; NULL: none of them. */
 const pare__container *pare__container_of(const pare_file *file);
 
+/* Gives the tensors of a model the names and the order of rows that runtime/arch.h describes, when
+ * the files hold them otherwise: several linears in one tensor, [in, out], names without their
+ * prefix. Views where that is possible, else in ck->scratch. Nothing happens without a config.json
+ * of a known family, for an artifact of ours, or when ck->arranged is set.
+ * PARE_EFORMAT (a shape, a name twice), PARE_ENOMEM, and what the scratch says. */
+PARE_CHECKED pare_status pare__checkpoint_arrange(pare_checkpoint *ck, pare_arena *a);
+
 #endif

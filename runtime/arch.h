@@ -153,7 +153,7 @@ typedef struct pare_arch {
     pare_fused fused[PARE_FUSED_MAX];
     bool transposed;        /* linears of blocks lie [in, out] in the file */
     const char *prefix;     /* of all tensors but the head; some files leave it out */
-    const char *ignored[2]; /* ends of names of tensors that hold no weights; or NULL */
+    const char *ignored[2]; /* tensors of a block that hold no weights; or NULL */
 
     /* What config.json says, and what holds where it says nothing. */
     const pare_config_words *words;

@@ -1,0 +1,301 @@
+/* Tensors of a family as the rest of pare wants them: linears apart, rows of outputs, every name
+ * with the prefix of the family, and nothing that holds no weights. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "formats/checkpoint_internal.h"
+
+/* A list of tensors that grows, and where they come from. */
+typedef struct arranger {
+    pare_checkpoint *ck;
+    pare_arena *arena;
+    const pare_config *c;
+    const pare_arch *arch;
+    const char *prefix; /* to put in front of names, or "" */
+    struct pare__arranged {
+        pare_tensor tensor;
+        uint32_t file;
+    } * out;
+    size_t count;
+} arranger;
+
+static const char role_name[PARE_ROLES][5] = {"q", "k", "v", "o", "gate", "up", "down"};
+
+static bool starts_with(const char *text, const char *start)
+{
+    return strncmp(text, start, strlen(start)) == 0;
+}
+
+/* Three texts joined, in the arena. */
+static char *join(pare_arena *a, const char *x, size_t len, const char *y, const char *z)
+{
+    const size_t ny = strlen(y), nz = strlen(z);
+    char *const text = PARE_NEW(a, char, len + ny + nz + 1);
+    if (!text)
+        return NULL;
+    memcpy(text, x, len);
+    memcpy(text + len, y, ny);
+    memcpy(text + len + ny, z, nz);
+    return text;
+}
+
+/* What stands behind the block prefix of a name, NULL outside the blocks. */
+static const char *inside_block(const pare_arch *arch, const char *name)
+{
+    const char *const percent = strchr(arch->block_prefix, '%');
+    const size_t len = (size_t)(percent - arch->block_prefix);
+    if (strncmp(name, arch->block_prefix, len) != 0)
+        return NULL;
+    const char *const digits = name + len, *const rest = digits + strspn(digits, "0123456789");
+    const char *const behind = percent + 3; /* %zu */
+    return rest > digits && starts_with(rest, behind) ? rest + strlen(behind) : NULL;
+}
+
+/* ".weight" or ".bias" when `rest` is one of these of `base`. */
+static const char *suffix_of(const char *rest, const char *base)
+{
+    const char *const end = rest + strlen(base);
+    if (!starts_with(rest, base))
+        return NULL;
+    return strcmp(end, ".weight") == 0 || strcmp(end, ".bias") == 0 ? end : NULL;
+}
+
+static void add(arranger *r, const pare_tensor *t, uint32_t file)
+{
+    r->out[r->count].tensor = *t;
+    r->out[r->count++].file = file;
+}
+
+/* dst [rows, cols] = src [cols, rows] transposed; elements of `size` bytes, in tiles that stay in
+ * the cache. */
+static void transpose(char *dst, const char *src, size_t rows, size_t cols, size_t lds, size_t size)
+{
+    enum { TILE = 32 };
+    for (size_t i0 = 0; i0 < rows; i0 += TILE)
+        for (size_t j0 = 0; j0 < cols; j0 += TILE)
+            for (size_t i = i0; i < rows && i < i0 + TILE; i++)
+                for (size_t j = j0; j < cols && j < j0 + TILE; j++)
+                    memcpy(dst + (i * cols + j) * size, src + (j * lds + i) * size, size);
+}
+
+/* Where rows of a part lie in a tensor of several linears. */
+typedef struct part {
+    size_t first, rows; /* of the part inside a piece */
+    size_t step, count; /* rows of a piece, pieces */
+} part;
+
+static part part_of(const arranger *r, const pare_fused *f, size_t which)
+{
+    part p = {.count = 1};
+    for (size_t i = 0; i < f->count; i++) {
+        size_t n, k;
+        pare_linear_shape(r->c, (pare_role)((size_t)f->first + i), &n, &k);
+        p.first += i < which ? n : 0;
+        p.rows = i == which ? n : p.rows;
+        p.step += n;
+    }
+    if (f->fusion == PARE_FUSION_HEADS) {
+        p.count = r->c->heads;
+        p.first /= p.count;
+        p.rows /= p.count;
+        p.step /= p.count;
+    }
+    return p;
+}
+
+static pare_status refuse_shape(const arranger *r, const pare_tensor *t, size_t n, size_t k)
+{
+    const pare_checkpoint *const ck = r->ck;
+    return pare_fail(ck->cx, PARE_EFORMAT,
+                     "%s: tensor %s does not have the shape [%zu, %zu] that config.json asks for",
+                     ck->file[ck->tensor_file[t - ck->tensor]].path, t->name, n, k);
+}
+
+/* The rows [p->first ..) of every piece, k wide, from a tensor with outputs in rows, or in columns
+ * when it is transposed. Viewed where they lie together in the right order. */
+static pare_status cut(arranger *r, const pare_tensor *t, const part *p, size_t k, bool transposed,
+                       pare_tensor *out)
+{
+    const size_t size = pare_dtype_bits(t->dtype) / 8, all = p->step * p->count;
+    const size_t rows = p->rows * p->count;
+    void *room;
+    out->shape[0] = rows;
+    if (out->rank == 2)
+        out->shape[1] = k;
+    out->bytes = (uint64_t)rows * k * size;
+    if (!transposed && p->count == 1) {
+        out->data = (const char *)t->data + p->first * k * size;
+        return PARE_OK;
+    }
+    PARE_TRY(pare_scratch_take(&r->ck->scratch, out->bytes, &room));
+    for (size_t i = 0; i < p->count; i++) {
+        const size_t from = i * p->step + p->first;
+        char *const to = (char *)room + i * p->rows * k * size;
+        if (transposed)
+            transpose(to, (const char *)t->data + from * size, p->rows, k, all, size);
+        else
+            memcpy(to, (const char *)t->data + from * k * size, p->rows * k * size);
+    }
+    out->data = room;
+    return PARE_OK;
+}
+
+/* A whole tensor has the shape that its parts come to. */
+static pare_status check(const arranger *r, const pare_tensor *t, const char *suffix, size_t n,
+                         size_t k)
+{
+    const bool matrix = strcmp(suffix, ".weight") == 0;
+    const bool turned = r->arch->transposed;
+    if (matrix ? t->rank != 2 || t->shape[turned] != n || t->shape[!turned] != k
+               : t->rank != 1 || t->shape[0] != n)
+        return refuse_shape(r, t, turned && matrix ? k : n, turned && matrix ? n : matrix ? k : 1);
+    if (pare_dtype_bits(t->dtype) % 8 != 0)
+        return pare_fail(r->ck->cx, PARE_EFORMAT, "%s: tensor %s has dtype %s", r->ck->path,
+                         t->name, pare_dtype_name(t->dtype));
+    return PARE_OK;
+}
+
+static pare_status split(arranger *r, const pare_tensor *t, const char *name, const char *suffix,
+                         const pare_fused *f, uint32_t file)
+{
+    size_t n, k, all = 0;
+    const bool matrix = strcmp(suffix, ".weight") == 0;
+    for (size_t i = 0; i < f->count; i++) {
+        pare_linear_shape(r->c, (pare_role)((size_t)f->first + i), &n, &k);
+        all += n;
+    }
+    PARE_TRY(check(r, t, suffix, all, k));
+    for (size_t i = 0; i < f->count; i++) {
+        const part p = part_of(r, f, i);
+        pare_tensor out = *t;
+        char part_name[8] = ".";
+        memcpy(part_name + 1, role_name[(size_t)f->first + i], sizeof role_name[0]);
+        out.name = join(r->arena, name, (size_t)(suffix - name), part_name, suffix);
+        if (!out.name)
+            return PARE_ENOMEM;
+        PARE_TRY(cut(r, t, &p, matrix ? k : 1, matrix && r->arch->transposed, &out));
+        add(r, &out, file);
+    }
+    return PARE_OK;
+}
+
+/* A linear of its own that lies transposed. */
+static pare_status turn(arranger *r, const pare_tensor *t, const char *name, const char *rest,
+                        uint32_t file)
+{
+    pare_tensor out = *t;
+    out.name = name;
+    for (pare_role role = 0; r->arch->transposed && role < PARE_ROLES; role++) {
+        const char *const base = r->arch->linear[role].name;
+        const char *const suffix = base ? suffix_of(rest, base) : NULL;
+        size_t n, k;
+        if (!suffix || strcmp(suffix, ".weight") != 0)
+            continue;
+        pare_linear_shape(r->c, role, &n, &k);
+        PARE_TRY(check(r, t, suffix, n, k));
+        const part p = {.rows = n, .step = n, .count = 1};
+        PARE_TRY(cut(r, t, &p, k, true, &out));
+        break;
+    }
+    add(r, &out, file);
+    return PARE_OK;
+}
+
+static bool is_ignored(const pare_arch *arch, const char *rest)
+{
+    const size_t most = sizeof arch->ignored / sizeof *arch->ignored;
+    bool found = false;
+    for (size_t i = 0; i < most && arch->ignored[i]; i++)
+        found |= strcmp(rest, arch->ignored[i]) == 0;
+    return found;
+}
+
+static pare_status arrange_one(arranger *r, const pare_tensor *t, uint32_t file)
+{
+    const char *name = t->name;
+    if (r->prefix[0] && !starts_with(name, r->arch->head))
+        name = join(r->arena, r->prefix, strlen(r->prefix), t->name, "");
+    const char *const rest = name ? inside_block(r->arch, name) : NULL;
+    if (!name)
+        return PARE_ENOMEM;
+    if (!rest) {
+        pare_tensor out = *t;
+        out.name = name;
+        add(r, &out, file);
+        return PARE_OK;
+    }
+    if (is_ignored(r->arch, rest))
+        return PARE_OK;
+    for (size_t i = 0; i < PARE_FUSED_MAX && r->arch->fused[i].name; i++) {
+        const char *const suffix = suffix_of(rest, r->arch->fused[i].name);
+        if (suffix)
+            return split(r, t, name, suffix, &r->arch->fused[i], file);
+    }
+    return turn(r, t, name, rest, file);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct pare__arranged *)a)->tensor.name,
+                  ((const struct pare__arranged *)b)->tensor.name);
+}
+
+/* Files may leave the prefix out, all of them or none. */
+static const char *missing_prefix(const pare_checkpoint *ck, const pare_arch *arch)
+{
+    const char *const prefix = arch->prefix;
+    for (size_t i = 0; prefix && i < ck->tensors; i++)
+        if (starts_with(ck->tensor[i].name, prefix))
+            return "";
+    return prefix ? prefix : "";
+}
+
+/* The list takes the place of that of the files. */
+static pare_status take_over(arranger *r)
+{
+    pare_checkpoint *const ck = r->ck;
+    ck->tensor = PARE_NEW(r->arena, pare_tensor, r->count);
+    ck->tensor_file = PARE_NEW(r->arena, uint32_t, r->count);
+    if (!ck->tensor || !ck->tensor_file)
+        return PARE_ENOMEM;
+    if (r->count > 1)
+        qsort(r->out, r->count, sizeof *r->out, by_name);
+    for (size_t i = 0; i < r->count; i++) {
+        if (i > 0 && by_name(&r->out[i - 1], &r->out[i]) == 0)
+            return pare_fail(ck->cx, PARE_EFORMAT, "%s: tensor %s is there twice", ck->path,
+                             r->out[i].tensor.name);
+        ck->tensor[i] = r->out[i].tensor;
+        ck->tensor_file[i] = r->out[i].file;
+    }
+    ck->tensors = r->count;
+    return PARE_OK;
+}
+
+pare_status pare__checkpoint_arrange(pare_checkpoint *ck, pare_arena *a)
+{
+    const char *const type =
+        ck->config ? pare_json_text(pare_json_get(ck->config, "model_type"), NULL) : NULL;
+    const pare_arch *const arch = type ? pare_arch_find(type) : NULL;
+    pare_config c;
+    if (!arch || ck->packed || ck->arranged ||
+        !(arch->prefix || arch->fused[0].name || arch->transposed))
+        return PARE_OK;
+    if (pare_config_parse(ck->cx, ck->path, ck->config, &c) != PARE_OK) {
+        pare_ctx_clear(ck->cx); /* loading says what is wrong; looking at the file goes on */
+        return PARE_OK;
+    }
+    arranger r = {.ck = ck, .arena = a, .c = &c, .arch = arch, .prefix = missing_prefix(ck, arch)};
+    size_t most;
+    if (__builtin_mul_overflow(ck->tensors, (size_t)PARE_ROLES, &most))
+        return PARE_ENOMEM;
+    pare_arena scratch;
+    pare_status s = pare_arena_init(ck->cx, &scratch, 0);
+    r.out = s == PARE_OK ? pare_arena_take(&scratch, most, sizeof *r.out) : NULL;
+    s = r.out ? PARE_OK : PARE_ENOMEM;
+    for (size_t i = 0; s == PARE_OK && i < ck->tensors; i++)
+        s = arrange_one(&r, &ck->tensor[i], ck->tensor_file[i]);
+    if (s == PARE_OK)
+        s = take_over(&r);
+    pare_arena_release(&scratch);
+    return s;
+}

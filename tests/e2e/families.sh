@@ -1,0 +1,72 @@
+#!/bin/sh
+# Every family through the whole program: samples, compression, evaluation, caches, inspect, verify.
+#   families.sh PARE MAKE_FAMILY
+# Prints the KL divergence of each artifact to its model, and what is refused by name.
+set -eu
+pare=$1 make=$2
+home=$(mktemp -d)
+trap 'rm -rf "$home"' EXIT
+cd "$home"
+
+run() { "$pare" "$@" > log.txt 2>&1 || { cat log.txt; echo "e2e.families: pare $* failed"; exit 1; }; }
+
+# number KEY: of the last JSON.
+number() { sed -n "s/.*\"$1\": *\([-0-9.e+]*\).*/\1/p" log.txt | head -n 1; }
+
+# below KL: divergence of out/ to the model.
+below() {
+    run eval out --tokens tokens.i32 --window 32 --baseline model --exact --format json
+    kl=$(sed -n '/"kl/,$p' log.txt | sed -n 's/.*"mean": *\([-0-9.e+]*\).*/\1/p' | head -n 1)
+    echo "$name $2: KL $kl"
+    awk "BEGIN { exit !($kl >= 0 && $kl < $1) }" || { echo "e2e.families: $name: KL $kl, at most $1"; exit 1; }
+}
+
+recipe() {
+    printf 'pare: 1\nmodel: model\noutput: out\ncalibration: {tokens: tokens.i32, samples: 8, window: 32}\npasses:\n%s\n' "$1" > recipe.yaml
+}
+
+# refuses TEXT PASSES: the planner says so.
+refuses() {
+    recipe "$2"
+    if "$pare" plan recipe.yaml > log.txt 2>&1; then echo "e2e.families: $name: $2 is planned"; exit 1; fi
+    grep -q "$1" log.txt || { cat log.txt; echo "e2e.families: $name: no \"$1\""; exit 1; }
+}
+
+for name in $("$make"); do
+    rm -rf model out
+    "$make" "$name" model
+    run generate model --tokens 62 --count 6 --seed 1 --output tokens.i32
+    run inspect model
+    run verify model
+    recipe '  - rtn: {bits: 8, group: 32}'
+    run compress recipe.yaml --restart
+    below 0.002 "rtn int8"
+    run verify out
+    run inspect out
+    recipe '  - gptq: {bits: 4, group: 32}'
+    run compress recipe.yaml --restart
+    below 0.1 "gptq int4"
+    run generate out --tokens 40 --output again.i32
+    recipe '  - smoothquant: {alpha: 0.5, attended: false, activated: false}
+  - rtn: {bits: 8, group: 32}'
+    run compress recipe.yaml --restart
+    below 0.002 "smoothquant int8"
+    run verify out
+    run eval model --tokens tokens.i32 --window 32 --baseline model --kv int8
+    for kv in 'method: int4, group: 8' 'method: kivi, group: 8, window: 8' 'method: kvquant'; do
+        recipe '  - rtn: {bits: 8, group: 32}'
+        echo "kv_cache: {$kv}" >> recipe.yaml
+        run compress recipe.yaml --restart
+        below 0.5 "$kv"
+    done
+    case $name in
+    llama | mistral | qwen2 | qwen3) ;;
+    *)
+        refuses "cannot rotate a model of type" '  - rotate: {}
+  - rtn: {bits: 8}'
+        refuses "needs gradients" '  - omniquant: {}
+  - rtn: {bits: 4, group: 32}'
+        refuses "cannot write a smaller" '  - channels: {ratio: 0.5}'
+        ;;
+    esac
+done
