@@ -48,7 +48,7 @@ static pare_status check_step(pare_ctx *cx, const pare_plan *plan, size_t step,
     const char *const name = pass_at(plan, step)->name;
     const char *const why = pare_config_no_structure(&plan->model.config);
     if (why)
-        return pare__plan_refuse_family(cx, plan, st, "cannot write a smaller", why);
+        return pare__plan_refuse_family(cx, plan, st, "cannot make a smaller checkpoint of", why);
     if (st->targets.count || st->skip.count)
         return pare_recipe_fail(cx, st->place,
                                 "%s: a configuration has one size for all blocks, so it works on "

@@ -23,8 +23,9 @@ void pare__kv_columns(const pare__kv_reader *r, pare__kv_source s, bool key, siz
     const pare_kv_format *const f = &r->b->kv->format;
     const size_t coded = f->window ? pare_kv_coded(f, key, r->first + t + 1) : SIZE_MAX;
     const size_t edge[] = {0, f->sink, larger(f->sink, coded), SIZE_MAX};
-    *begin = smaller(larger(larger(c0, edge[s]), pare__kv_low(r, t)), c1);
-    *end = larger(*begin, smaller(c1, edge[s + 1]));
+    const size_t first = smaller(larger(c0, edge[s]), c1);
+    *end = larger(first, smaller(c1, edge[s + 1]));
+    *begin = smaller(larger(first, pare__kv_low(r, t)), *end);
 }
 
 /* Tokens that lie in F16: of the sink, or recent ones, of which those of the batch itself are still

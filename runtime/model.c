@@ -72,6 +72,8 @@ const char *pare_config_no_gradient(const pare_config *c)
         return "its activation is not SiLU";
     if (c->window)
         return "it has a sliding window";
+    if (2 * pare_rope_pairs(c) != c->head_dim)
+        return "only a part of each head turns with the position";
     return c->attention_cap > 0 ? "its scores are capped" : NULL;
 }
 

@@ -91,7 +91,7 @@ static double farther(double most, float is, float wanted)
     return d > most || isnan(d) ? d : most;
 }
 
-START_TEST(logits_are_those_of_the_reference)
+START_TEST(logits_are_those_of_the_reference_and_do_not_depend_on_the_split)
 {
     const family *const f = &families[_i];
     pare_checkpoint ck;
@@ -116,9 +116,19 @@ START_TEST(logits_are_those_of_the_reference)
     (void)printf("%-10s largest difference %.2g of logits up to %.3g\n", f->name, most, largest);
     (void)fflush(stdout);
     ck_assert_msg(most <= 1e-4, "%s: logits differ by %g", f->name, most);
-    for (size_t piece = 1; piece < 8; piece += 6) {
-        run(&m, piece, pieces);
-        ck_assert_mem_eq(whole, pieces, LENGTH * g.vocab * sizeof *whole);
+    static const pare_kv_format cache[] = {
+        {.method = PARE_KV_FLOAT},
+        {.method = PARE_KV_INT8},
+        {.method = PARE_KV_INT4, .group = 8},
+        {.method = PARE_KV_KIVI, .group = 8, .window = 8},
+    };
+    for (size_t i = 0; i < sizeof cache / sizeof *cache; i++) {
+        m.kv = cache[i];
+        run(&m, LENGTH, whole);
+        for (size_t piece = 1; piece < 8; piece += 6) {
+            run(&m, piece, pieces);
+            ck_assert_mem_eq(whole, pieces, LENGTH * g.vocab * sizeof *whole);
+        }
     }
     pare_checkpoint_close(&ck);
 }
@@ -129,7 +139,8 @@ int main(void)
     Suite *const s = suite_create("families");
     TCase *const t = tcase_create("families");
     tcase_add_checked_fixture(t, begin, end);
-    tcase_add_loop_test(t, logits_are_those_of_the_reference, 0, FAMILIES);
+    tcase_add_loop_test(t, logits_are_those_of_the_reference_and_do_not_depend_on_the_split, 0,
+                        FAMILIES);
     suite_add_tcase(s, t);
     return unit_main(s);
 }
