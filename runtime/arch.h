@@ -3,7 +3,7 @@
  * What is the same for all models of a family stands here; what a config.json may choose stands in
  * pare_config. Nothing else in pare knows the name of a family.
  *
- * To add one: an entry in arch.c, a case in tests/data/families.h, golden values of it. */
+ * To add one: an entry in arch.c, a case in tests/data/family_table.h, golden values of it. */
 #ifndef PARE_RUNTIME_ARCH_H
 #define PARE_RUNTIME_ARCH_H
 
