@@ -99,6 +99,7 @@ pare_status pare__parse_decoder(pare_ctx *cx, pare_tokenizer *t, const pare_json
 typedef struct output {
     pare_arena keep, scratch;
     pare_tok_text text;
+    bool peeled;
 } output;
 
 /* A token whose characters all stand for bytes gives those, any other its own text. */
@@ -145,6 +146,12 @@ static pare_status append_token(const pare_tokenizer *t, output *o, pare_tok_sli
     const pare_tok_decoder *const d = &t->decoder;
     if (d->byte_level)
         return append_byte_level(t, o, token);
+    const pare_tok_slice peel = d->peel;
+    if (peel.at && o->text.len == 0 && !o->peeled && token.len >= peel.len &&
+        memcmp(token.at, peel.at, peel.len) == 0) {
+        token = (pare_tok_slice){token.at + peel.len, token.len - peel.len};
+        o->peeled = !d->peel_each;
+    }
     const pare_mark mark = pare_arena_mark(&o->scratch);
     for (size_t i = 0; i < d->replaces; i++) {
         pare_tok_step step = d->replace[i];

@@ -3,8 +3,8 @@
  *
  * The second and third name only a part of the special tokens; the others stand in files beside
  * them, by content and as a rule by id: tokenizer_config.json (added_tokens_decoder),
- * added_tokens.json, special_tokens_map.json. A tokenizer.json holds them all, and those files are
- * read for BOS and EOS only. */
+ * added_tokens.json, special_tokens_map.json; they are found in the text as it was written. A
+ * tokenizer.json holds them all, and those files are read for BOS and EOS only. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,7 +114,6 @@ static pare_status add_decoder(folder *f)
                              f->config_path, key);
         token.id = (int32_t)id;
         token.special = pare_json_bool(pare_json_get(v, "special"), false);
-        token.normalized = pare_json_bool(pare_json_get(v, "normalized"), !token.special);
         token.single_word = pare_json_bool(pare_json_get(v, "single_word"), false);
         token.lstrip = pare_json_bool(pare_json_get(v, "lstrip"), false);
         token.rstrip = pare_json_bool(pare_json_get(v, "rstrip"), false);
@@ -142,10 +141,8 @@ static pare_status add_added(folder *f)
         if (id < 0 || id >= INT32_MAX || !key[0])
             return pare_fail(f->cx, PARE_EFORMAT, "%s: '%.60s': a token and its id expected",
                              f->added_path, key);
-        const bool special = is_special(f, known, key);
-        PARE_TRY(
-            add(f, key, strlen(key),
-                (pare_tok_added){.id = (int32_t)id, .special = special, .normalized = !special}));
+        PARE_TRY(add(f, key, strlen(key),
+                     (pare_tok_added){.id = (int32_t)id, .special = is_special(f, known, key)}));
     }
     return PARE_OK;
 }

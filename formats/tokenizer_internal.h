@@ -2,8 +2,7 @@
  *
  *     bytes --clean--> UTF-8 --added tokens--> segments --normalizer--> text --added tokens-->
  *     pieces --stages (patterns)--> words --byte alphabet--> symbols --merges--> ids
- *
- * A pare_tokenizer is read-only after parsing: threads may share one, each with its own context. */
+ * A pare_tokenizer is read-only after parsing: threads may share it, each with its own context. */
 #ifndef PARE_FORMATS_TOKENIZER_INTERNAL_H
 #define PARE_FORMATS_TOKENIZER_INTERNAL_H
 
@@ -33,8 +32,7 @@ typedef struct pare_tok_step {
     pare_tok_step_kind kind;
     pare_tok_slice pattern, content;
     pcre2_code *code;
-    bool left, right;         /* STRIP */
-    bool compatible, compose; /* COMPOSE: the K and the C of the name */
+    bool left, right, compatible, compose; /* of STRIP; of COMPOSE: K and C of the name */
 } pare_tok_step;
 
 /* A stage of the pre-tokenizer: it cuts at matches, or changes the text. */
@@ -44,15 +42,16 @@ typedef enum pare_tok_stage_kind {
     PARE_TOK_CLASS,   /* characters for which `belongs` holds */
     PARE_TOK_SPACE,   /* a space in front */
     PARE_TOK_MARK,    /* spaces become `text`, which is put in front as `prepend` says */
-    PARE_TOK_BYTES    /* every byte becomes its character of the byte alphabet */
+    PARE_TOK_BYTES    /* bytes become characters of the byte alphabet */
 } pare_tok_stage_kind;
 
-typedef enum pare_tok_behavior { /* what becomes of a match */
-                                 PARE_TOK_ISOLATED,
-                                 PARE_TOK_REMOVED,
-                                 PARE_TOK_CONTIGUOUS, /* neighbouring matches are one */
-                                 PARE_TOK_PREVIOUS,   /* joins what is before it */
-                                 PARE_TOK_NEXT        /* joins what is behind it */
+/* What becomes of a match. */
+typedef enum pare_tok_behavior {
+    PARE_TOK_ISOLATED,
+    PARE_TOK_REMOVED,
+    PARE_TOK_CONTIGUOUS, /* neighbouring matches are one */
+    PARE_TOK_PREVIOUS,   /* joins what is before it */
+    PARE_TOK_NEXT        /* joins what is behind it */
 } pare_tok_behavior;
 
 typedef enum pare_tok_prepend {
@@ -96,13 +95,10 @@ typedef struct pare_tok_decoder {
     size_t replaces;
     pare_tok_slice strip; /* one character; at NULL: none */
     size_t strip_start, strip_stop;
+    pare_tok_slice
+        peel; /* tokens lose it while the text is empty: the first that has it, or each */
+    bool peel_each;
 } pare_tok_decoder;
-
-typedef enum pare_tok_model {
-    PARE_TOK_MERGES, /* pairs of tokens by rank */
-    PARE_TOK_SCORES, /* neighbours whose text is a piece, by its score */
-    PARE_TOK_UNIGRAM /* the path of pieces with the largest sum of scores */
-} pare_tok_model;
 
 struct pare_tokenizer {
     pare_ctx *cx; /* of the parse; frees */
@@ -242,7 +238,7 @@ PARE_CHECKED pare_status pare__text_replace_matches(const pare_tokenizer *t, par
                                                     pare_tok_slice *out);
 PARE_CHECKED pare_status pare__pattern_compile(pare_ctx *cx, pare_tokenizer *t, pare_tok_slice in,
                                                pcre2_code **out);
-/* The same for a text in PCRE2's own dialect. */
+/* For a text in PCRE2's own dialect. */
 PARE_CHECKED pare_status pare__code_compile(pare_ctx *cx, pare_tokenizer *t, pare_tok_slice text,
                                             pcre2_code **out);
 PARE_CHECKED pare_status pare__regex_init(pare_ctx *cx, pcre2_general_context **out);

@@ -242,11 +242,10 @@ static void set_decoder(pare_tokenizer *t)
     d->replaces = t->sentence.escape ? 1 : 0;
     d->replace[0] = (pare_tok_step){
         .kind = PARE_TOK_REPLACE, .pattern = {"\xe2\x96\x81", 3}, .content = {" ", 1}};
-    if (!t->sentence.dummy_prefix)
+    if (!t->sentence.dummy_prefix && !t->sentence.squeeze)
         return;
-    d->strip = (pare_tok_slice){" ", 1};
-    d->strip_start = t->sentence.suffix ? 0 : 1;
-    d->strip_stop = t->sentence.suffix ? 1 : 0;
+    d->peel = d->replace[0].pattern;
+    d->peel_each = t->sentence.squeeze;
 }
 
 static bool is_special(const pare_tokenizer *t, size_t piece)

@@ -130,6 +130,19 @@ static pare_status escape(scanner *s)
     return PARE_OK;
 }
 
+/* A bracket inside a class: an inner class adds its members, so its brackets are dropped. Where
+ * that could make a range of what was none, or where it is more than a list, it is refused. */
+static pare_status inner_class(scanner *s, bool *inner)
+{
+    const bool opens = s->in.at[s->at] == '[', edge = s->used && s->out[s->used - 1] == '-';
+    if (opens == *inner || edge || looks_at(s, "[^") || looks_at(s, "[:") || looks_at(s, "[-") ||
+        looks_at(s, "[]") || looks_at(s, "]-"))
+        return refuse(s, "this class in a class");
+    *inner = opens;
+    s->at++;
+    return PARE_OK;
+}
+
 static pare_status class(scanner *s)
 {
     if (s->fold[s->depth])
@@ -137,13 +150,14 @@ static pare_status class(scanner *s)
     copy(s, looks_at(s, "[^") ? 2 : 1);
     if (looks_at(s, "]"))
         return refuse(s, "a class that starts with ']'");
-    while (s->at < s->in.len && s->in.at[s->at] != ']') {
-        if (s->in.at[s->at] == '[')
-            return refuse(s, "a class in a class");
+    bool inner = false;
+    while (s->at < s->in.len && (inner || s->in.at[s->at] != ']')) {
         if (looks_at(s, "&&"))
             return refuse(s, "&& in a class");
         if (s->in.at[s->at] == '\\')
             PARE_TRY(escape(s));
+        else if (strchr("[]", s->in.at[s->at]))
+            PARE_TRY(inner_class(s, &inner));
         else
             copy(s, 1);
     }
@@ -208,6 +222,16 @@ static pare_status literal(scanner *s)
     return PARE_OK;
 }
 
+/* ^ and $ are those of lines, and no line starts behind the last line feed. */
+static pare_status anchor(scanner *s, const char *word)
+{
+    if (s->at + 1 < s->in.len && strchr("*+?{", s->in.at[s->at + 1]))
+        return refuse(s, "a repeated anchor");
+    put(s, word, strlen(word));
+    s->at++;
+    return PARE_OK;
+}
+
 static pare_status element(scanner *s)
 {
     const char c = s->in.at[s->at];
@@ -219,8 +243,8 @@ static pare_status element(scanner *s)
     case '[': return class(s);
     case '(': return group(s);
     case '{': return repeat(s);
-    case '^':
-    case '$': return refuse(s, "an anchor");
+    case '^': return anchor(s, "(?:\\A|(?<=\\n)(?!\\z))");
+    case '$': return anchor(s, "(?![^\\n])");
     case ')':
         if (s->depth == 0)
             return refuse(s, "')' without a group");
@@ -238,8 +262,8 @@ pare_status pare__pattern_translate(pare_ctx *cx, pare_arena *a, pare_tok_slice 
     if (in.len > PARE_TOK_PATTERN_MAX)
         return pare_fail(cx, PARE_ENOTSUP, "pattern: %zu bytes, at most %d", in.len,
                          PARE_TOK_PATTERN_MAX);
-    /* \s, two bytes, becomes fifteen: the largest growth. */
-    scanner s = {.cx = cx, .in = in, .out = PARE_NEW(a, char, in.len * 8 + 1)};
+    /* ^ becomes twenty bytes: the largest growth. */
+    scanner s = {.cx = cx, .in = in, .out = PARE_NEW(a, char, in.len * 20 + 1)};
     if (!s.out)
         return PARE_ENOMEM;
     while (s.at < in.len)

@@ -80,6 +80,12 @@ bool pare__sorted_step(const pare_tok_sorted *s, pare_tok_range *r, unsigned cha
 /* The longest piece that starts text [len], NULL without one. */
 const pare_tok_entry *pare__sorted_longest(const pare_tok_sorted *s, const char *text, size_t len);
 
+typedef enum pare_tok_model {
+    PARE_TOK_MERGES, /* pairs of tokens by rank */
+    PARE_TOK_SCORES, /* neighbours whose text is a piece, by its score */
+    PARE_TOK_UNIGRAM /* the path of pieces with the largest sum of scores */
+} pare_tok_model;
+
 /* Scored pieces; score, rank and type by the index into the vocabulary. */
 typedef struct pare_tok_pieces {
     double *score;
