@@ -54,10 +54,13 @@ typedef struct lattice {
     size_t base, reach; /* reach: the last node that a piece ends at */
 } lattice;
 
-static pare_status offer(lattice *l, size_t from, size_t to, double sum,
+static pare_status offer(lattice *l, size_t from, size_t to, double score,
                          const pare_tok_entry *piece)
 {
     pare_tok_encoder *const e = l->e;
+    double sum = e->places[from].sum + score;
+    if (e->t->pieces.single)
+        sum = (double)(float)sum;
     PARE_TRY(pare__reserve(e, (void **)&e->places, &e->place_capacity, l->reach + 1, to + 1,
                            sizeof *e->places));
     while (l->reach < to)
@@ -66,7 +69,7 @@ static pare_status offer(lattice *l, size_t from, size_t to, double sum,
     if (p->from != SIZE_MAX && sum <= p->sum)
         return PARE_OK;
     p->from = from;
-    p->sum = e->t->pieces.single ? (double)(float)sum : sum;
+    p->sum = sum;
     p->piece = piece;
     return PARE_OK;
 }
@@ -78,7 +81,6 @@ static pare_status extend(lattice *l, size_t from, size_t *step)
     const pare_tok_pieces *const p = &t->pieces;
     const char *const at = l->word.at + l->base + from;
     const size_t left = l->word.len - l->base - from;
-    const double sum = l->e->places[from].sum;
     pare_tok_range r = {0, p->normal.count, 0};
     const pare_tok_entry *piece;
     bool alone = false;
@@ -90,15 +92,14 @@ static pare_status extend(lattice *l, size_t from, size_t *step)
             continue;
         double score = p->score[piece - t->vocab.entries];
         if (pare__pieces_type(&t->vocab, p, piece) == PARE_TOK_USER)
-            score = (double)((float)(i + 1) * (float)p->most) - 0.1;
+            score = (double)((float)((double)((float)(i + 1) * (float)p->most) - 0.1));
         alone = alone || i + 1 == *step;
-        PARE_TRY(offer(l, from, from + i + 1, sum + score, piece));
+        PARE_TRY(offer(l, from, from + i + 1, score, piece));
     }
     if (alone)
         return PARE_OK;
     const double unknown = p->least - unknown_penalty;
-    return offer(l, from, from + *step,
-                 p->single ? (double)(float)((float)unknown + (float)sum) : sum + unknown, NULL);
+    return offer(l, from, from + *step, p->single ? (double)(float)unknown : unknown, NULL);
 }
 
 /* Gives out the path to node `end`, which every path passes, and starts anew there. */
