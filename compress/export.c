@@ -1,36 +1,16 @@
-#include "compress/export.h"
+#include "compress/export_run.h"
 
-#include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "compress/output.h"
+#include "compress/version.h"
 #include "formats/dense.h"
 #include "runtime/file.h"
-#include "runtime/linear.h"
 
 enum { NAME = 4096 };
 static const uint64_t shard_bytes = 5000000000;
-
-typedef struct export
-{
-    pare_ctx *cx;
-    pare_arena *a;
-    pare_arena scratch;
-    const pare_export_job *job;
-    char *partial;
-    pare_checkpoint ck;
-    pare_model model;
-    pare_export_model shape;
-    bool *plane; /* [ck.tensors] belongs to a linear or a cache */
-    pare_packed_layout layout;
-    pare_packed_writer *writer;
-    double square, difference;
-    pare_export_result *out;
-}
-export;
 
 static pare_export_linear linear_of(const char *name, const pare_linear *w, size_t block,
                                     pare_role role, const pare_packed_linear *packed, size_t count)
@@ -40,6 +20,8 @@ static pare_export_linear linear_of(const char *name, const pare_linear *w, size
         if (strcmp(packed[i].name, name) == 0) {
             l.is_packed = true;
             l.packed = packed[i];
+            l.packed.name = name;
+            l.packed.activation.scale = w->activation.scale;
         }
     return l;
 }
@@ -64,7 +46,7 @@ pare_status pare_export_describe(pare_arena *a, const pare_model *model,
     return PARE_OK;
 }
 
-static pare_status describe(export *e)
+static pare_status describe(pare__export *e)
 {
     const pare_json *const linears = pare_json_get(e->ck.index, "linears");
     const size_t most = pare_json_count(linears);
@@ -80,7 +62,7 @@ static pare_status describe(export *e)
 }
 
 /* Vectors that a pass put behind norms have no place in other programs. */
-static pare_status check_norms(export *e)
+static pare_status check_norms(pare__export *e)
 {
     for (size_t i = 0; i < e->model.config.blocks; i++)
         if (e->model.block[i].attention_norm_bias || e->model.block[i].mlp_norm_bias)
@@ -91,7 +73,7 @@ static pare_status check_norms(export *e)
     return PARE_OK;
 }
 
-static pare_status open_artifact(export *e)
+static pare_status open_artifact(pare__export *e)
 {
     PARE_TRY(pare_checkpoint_open(e->cx, e->a, e->job->artifact, &e->ck));
     if (!e->ck.packed)
@@ -104,22 +86,22 @@ static pare_status open_artifact(export *e)
     return pare_export_check(e->cx, e->job->target, &e->shape);
 }
 
-static void mark(export *e, const char *name)
+static void mark(pare__export *e, const char *name)
 {
     const pare_tensor *const t = pare_checkpoint_find(&e->ck, name);
     if (t)
         e->plane[t - e->ck.tensor] = true;
 }
 
-/* Planes of packed linears and tables of caches do not go out as they are. */
-static pare_status mark_planes(export *e)
+/* Planes of packed linears and tables of caches do not go out as they are, but for biases. */
+static pare_status mark_planes(pare__export *e)
 {
     char name[NAME];
     e->plane = PARE_NEW(e->a, bool, e->ck.tensors);
     if (!e->plane)
         return PARE_ENOMEM;
     for (size_t i = 0; i < e->shape.linears; i++)
-        for (pare_plane p = 0; e->shape.linear[i].is_packed && p < PARE_PLANES; p++) {
+        for (pare_plane p = 0; e->shape.linear[i].is_packed && p < PARE_PLANE_BIAS; p++) {
             (void)snprintf(name, sizeof name, "%s.%s", e->shape.linear[i].name,
                            pare_packed_plane_name(p));
             mark(e, name);
@@ -140,7 +122,7 @@ static const char *part_name(pare_arena *a, const char *linear, const char *suff
     return pare_arena_text(a, name, (size_t)len);
 }
 
-static pare_status lay_out(export *e)
+static pare_status lay_out(pare__export *e)
 {
     const size_t most = e->ck.tensors + e->shape.linears * PARE_EXPORT_PARTS;
     pare_tensor *const tensor = PARE_NEW(e->a, pare_tensor, most);
@@ -173,7 +155,7 @@ static pare_status lay_out(export *e)
     return pare_packed_layout_dense(e->cx, e->a, tensor, unit, count, shard_bytes, &e->layout);
 }
 
-static pare_status put_linear(export *e, size_t i)
+static pare_status put_linear(pare__export *e, size_t i)
 {
     const pare_export_linear *const l = &e->shape.linear[i];
     const pare_packed_entry *entry[PARE_EXPORT_PARTS];
@@ -193,7 +175,7 @@ static pare_status put_linear(export *e, size_t i)
     return PARE_OK;
 }
 
-static pare_status put_linears(export *e)
+static pare_status put_linears(pare__export *e)
 {
     for (size_t i = 0; i < e->shape.linears; i++) {
         PARE_TRY(pare_ctx_interrupted(e->cx));
@@ -208,7 +190,7 @@ static pare_status put_linears(export *e)
     return PARE_OK;
 }
 
-static pare_status put_rest(export *e)
+static pare_status put_rest(pare__export *e)
 {
     for (size_t i = 0; i < e->ck.tensors; i++) {
         const pare_tensor *const t = &e->ck.tensor[i];
@@ -219,7 +201,7 @@ static pare_status put_rest(export *e)
     return pare_packed_sync(e->cx, e->writer);
 }
 
-static pare_status write_json(export *e, const char *name, pare_json_writer *w)
+static pare_status write_json(pare__export *e, const char *name, pare_json_writer *w)
 {
     const char *text;
     size_t len;
@@ -232,7 +214,7 @@ static pare_status write_json(export *e, const char *name, pare_json_writer *w)
 }
 
 /* The artifact's own, with what the target says about itself in place of what we say. */
-static pare_status write_config(export *e)
+static pare_status write_config(pare__export *e)
 {
     pare_json_writer *w;
     const char *key;
@@ -251,7 +233,7 @@ static pare_status write_config(export *e)
     return write_json(e, "config.json", w);
 }
 
-static pare_status write_extra(export *e)
+static pare_status write_extra(pare__export *e)
 {
     pare_json_writer *w;
     if (!e->job->target->extra)
@@ -263,7 +245,7 @@ static pare_status write_extra(export *e)
     return write_json(e, e->job->target->extra, w);
 }
 
-static pare_status write_all(export *e)
+static pare_status write_all(pare__export *e)
 {
     if (!pare_output_remove(e->partial) || mkdir(e->partial, 0777) != 0)
         return pare_file_fail(e->cx, e->partial, "create");
@@ -283,89 +265,74 @@ static pare_status write_all(export *e)
     return PARE_OK;
 }
 
-/* Largest relative error of rounding to a float type, and what is lost below its normal range. */
-static float rounding(pare_dtype t, float value)
+/* What it is, and what became of each linear. */
+static pare_status write_record(pare__export *e)
 {
-    if (t == PARE_F32)
-        return 0;
-    return t == PARE_F16 ? fabsf(value) * 0x1p-11f + 0x1p-25f : fabsf(value) * 0x1p-8f;
+    pare_json_writer *w;
+    PARE_TRY(pare_json_writer_new(e->cx, &w));
+    pare_json_open_object(w, NULL);
+    pare_json_put_text(w, "program", "pare " PARE_VERSION);
+    pare_json_put_text(w, "format", e->job->target->name);
+    pare_export_put(w, e->out);
+    pare_json_close(w);
+    return write_json(e, PARE_EXPORT_RECORD, w);
 }
 
-static pare_status compare(export *e, size_t i, const float *is, const float *wanted)
+void pare_export_put(pare_json_writer *w, const pare_export_result *r)
 {
-    const pare_export_linear *const l = &e->shape.linear[i];
-    const size_t count = l->packed.n * l->packed.k;
-    double square = 0, difference = 0;
-    for (size_t j = 0; j < count; j++) {
-        const float d = is[j] - wanted[j];
-        const float most = e->job->target->rounds ? rounding(e->shape.floats, wanted[j]) : 0;
-        if (!(fabsf(d) <= most))
-            return pare_fail(e->cx, PARE_ENUMERIC,
-                             "%s: linear %s: weight [%zu, %zu] reads back as %.9g instead of %.9g; "
-                             "this is a mistake of pare, nothing was kept",
-                             e->job->target->name, l->name, j / l->packed.k, j % l->packed.k,
-                             (double)is[j], (double)wanted[j]);
-        square += (double)wanted[j] * (double)wanted[j];
-        difference += (double)d * (double)d;
+    pare_json_put_number(w, "relative_error", r->error);
+    pare_json_put_integer(w, "bytes", (int64_t)r->bytes);
+    if (r->notice)
+        pare_json_put_text(w, "notice", r->notice);
+    pare_json_open_object(w, "fates");
+    for (pare_export_fate f = 0; f < PARE_EXPORT_FATES; f++)
+        pare_json_put_integer(w, pare_export_fate_name(f), (int64_t)r->count[f]);
+    pare_json_close(w);
+    pare_json_open_array(w, "linears");
+    for (size_t i = 0; i < r->rows; i++) {
+        pare_json_open_object(w, NULL);
+        pare_json_put_text(w, "name", r->row[i].name);
+        if (r->row[i].was)
+            pare_json_put_text(w, "artifact", r->row[i].was);
+        pare_json_put_text(w, "fate", pare_export_fate_name(r->row[i].fate));
+        pare_json_put_number(w, "relative_error", r->row[i].error);
+        pare_json_close(w);
     }
-    e->square += square;
-    e->difference += difference;
-    e->out->rounded += difference > 0;
-    return PARE_OK;
+    pare_json_close(w);
 }
 
-static pare_status check_linear(export *e, const pare_checkpoint *written, size_t i)
+static pare_status take_rows(pare__export *e)
 {
-    const pare_packed_linear *const l = &e->shape.linear[i].packed;
-    float *const is = pare_arena_take_raw(&e->scratch, l->n * l->k, sizeof *is);
-    float *const wanted = pare_arena_take_raw(&e->scratch, l->n * l->k, sizeof *wanted);
-    if (!is || !wanted)
+    pare_export_result *const out = e->out;
+    out->row = PARE_NEW(e->a, pare_export_row, e->shape.linears);
+    if (!out->row)
         return PARE_ENOMEM;
-    PARE_TRY(e->job->target->read(e->cx, written, l, is));
-    pare_linear_to_f32(e->cx, e->shape.linear[i].weights, wanted);
-    return compare(e, i, is, wanted);
-}
-
-static pare_status check_rest(export *e, const pare_checkpoint *written)
-{
-    for (size_t i = 0; i < e->ck.tensors; i++) {
-        const pare_tensor *const was = &e->ck.tensor[i];
-        const pare_tensor *const is = pare_checkpoint_find(written, was->name);
-        if (e->plane[i])
+    for (size_t i = 0; i < e->shape.linears; i++) {
+        const pare_export_linear *const l = &e->shape.linear[i];
+        char text[PARE_PACKED_TEXT];
+        out->row[i] =
+            (pare_export_row){.name = l->name, .fate = pare_export_fate_of(e->job->target, l)};
+        if (!l->is_packed)
             continue;
-        if (!is || is->bytes != was->bytes || memcmp(is->data, was->data, (size_t)was->bytes) != 0)
-            return pare_fail(e->cx, PARE_ENUMERIC,
-                             "%s: tensor %s does not read back as it was; nothing was kept",
-                             e->job->target->name, was->name);
+        (void)pare_packed_linear_text(&l->packed, text);
+        out->row[i].was = pare_arena_text(e->a, text, strlen(text));
+        if (!out->row[i].was)
+            return PARE_ENOMEM;
+        if (e->job->strict && out->row[i].fate == PARE_EXPORT_REQUANTIZED)
+            return pare_fail(
+                e->cx, PARE_ENOTSUP,
+                "%s: linear %s (%s) has no codes of this format and would be quantized "
+                "again, which --strict refuses",
+                e->job->target->name, l->name, text);
     }
     return PARE_OK;
 }
 
-static pare_status check_written(export *e)
+static void sum_up(pare__export *e)
 {
-    pare_checkpoint written;
-    pare_status s = pare_checkpoint_open(e->cx, e->a, e->partial, &written);
-    for (size_t i = 0; s == PARE_OK && i < e->shape.linears; i++) {
-        pare_ctx_progress(e->cx, "reading back", (double)i, (double)e->shape.linears);
-        const pare_mark m = pare_arena_mark(&e->scratch);
-        if (e->shape.linear[i].is_packed)
-            s = check_linear(e, &written, i);
-        pare_arena_rewind(&e->scratch, m);
-        if (s == PARE_OK)
-            s = pare_ctx_interrupted(e->cx);
-    }
-    if (s == PARE_OK)
-        s = check_rest(e, &written);
-    pare_checkpoint_close(&written);
-    return s;
-}
-
-static void sum_up(export *e)
-{
-    for (size_t i = 0; i < e->shape.linears; i++)
-        e->out->packed += e->shape.linear[i].is_packed;
-    e->out->linears = e->shape.linears;
-    e->out->error = e->square > 0 ? e->difference / e->square : 0;
+    e->out->rows = e->shape.linears;
+    for (size_t i = 0; i < e->out->rows; i++)
+        e->out->count[e->out->row[i].fate]++;
     for (uint32_t i = 0; i < e->layout.shards; i++)
         e->out->bytes += e->layout.file_bytes[i];
     if (e->model.kv.method != PARE_KV_FLOAT)
@@ -373,46 +340,34 @@ static void sum_up(export *e)
                          "their own";
 }
 
-static pare_status check_output(export *e)
+static pare_status finish(pare__export *e)
 {
-    const char *const to = e->job->output;
-    const size_t len = strlen(to);
-    char *const path = pare_arena_text(e->a, to, len);
-    if (!path)
-        return PARE_ENOMEM;
-    for (size_t i = len; i > 1 && path[i - 1] == '/'; i--)
-        path[i - 1] = '\0';
-    e->partial = (char *)(uintptr_t)part_name(e->a, path, ".partial");
-    struct stat st;
-    if (!e->partial)
-        return PARE_ENOMEM;
-    if (stat(path, &st) == 0 && !e->job->restart)
-        return pare_fail(e->cx, PARE_EEXISTS, "%s: exists; --restart replaces it", to);
-    return PARE_OK;
+    PARE_TRY(write_all(e));
+    PARE_TRY(pare__export_read_back(e));
+    sum_up(e);
+    return write_record(e);
 }
 
-static pare_status run(export *e)
+static pare_status run(pare__export *e)
 {
-    PARE_TRY(check_output(e));
+    PARE_TRY(pare__export_place(e));
     PARE_TRY(open_artifact(e));
     PARE_TRY(mark_planes(e));
     PARE_TRY(lay_out(e));
-    pare_status s = write_all(e);
+    PARE_TRY(take_rows(e));
+    pare_status s = finish(e);
+    const bool replace = e->job->restart && pare_path_is_directory(e->output);
     if (s == PARE_OK)
-        s = check_written(e);
-    const bool replace = e->job->restart && pare_path_is_directory(e->job->output);
-    if (s == PARE_OK)
-        s = pare_output_publish(e->cx, e->partial, e->job->output, replace);
+        s = pare_output_publish(e->cx, e->partial, e->output, replace);
     if (s != PARE_OK || replace)
         (void)pare_output_remove(e->partial);
-    sum_up(e);
     return s;
 }
 
 pare_status pare_export_run(pare_ctx *cx, pare_arena *a, const pare_export_job *job,
                             pare_export_result *out)
 {
-    export e = {.cx = cx, .a = a, .job = job, .out = out};
+    pare__export e = {.cx = cx, .a = a, .job = job, .out = out};
     *out = (pare_export_result){0};
     pare_status s = pare_arena_init(cx, &e.scratch, 0);
     if (s == PARE_OK)

@@ -8,15 +8,31 @@ typedef struct pare_export_job {
     const char *artifact, *output; /* paths as given */
     const pare_export_target *target;
     bool restart; /* replace a finished output */
+    bool strict;  /* refuse what would round to other codes */
 } pare_export_job;
 
+/* What became of a linear. */
+typedef struct pare_export_row {
+    const char *name;
+    const char *was; /* "int4 g32 sym"; NULL: a float matrix */
+    pare_export_fate fate;
+    double error; /* |W' - W| / |W|, Frobenius, W as our kernels decode it */
+} pare_export_row;
+
 typedef struct pare_export_result {
-    size_t linears, packed; /* of the model; quantized ones */
-    size_t rounded;         /* whose weights the format's floats do not have exactly */
-    double error;           /* |W' - W|^2 / |W|^2 over all of them, W as our kernels decode it */
-    uint64_t bytes;         /* of the weight files */
-    const char *notice;     /* what the format does not carry on, or NULL */
+    pare_export_row *row;            /* linears of the blocks, then the head; in the arena */
+    size_t rows;                     /* 0 when nothing was written */
+    size_t count[PARE_EXPORT_FATES]; /* rows of each fate */
+    double error;                    /* as of a row, over all quantized linears */
+    uint64_t bytes;                  /* of the weight files */
+    const char *notice;              /* what the format does not carry on, or NULL */
 } pare_export_result;
+
+/* Its file in every output. */
+#define PARE_EXPORT_RECORD "pare-export.json"
+
+/* Members of an open object: what an export came to. */
+void pare_export_put(pare_json_writer *w, const pare_export_result *r);
 
 /* What a finished artifact, or a plan of one, is for the targets: every linear of the blocks in
  * order, then the head. `packed` [count] describes those that are quantized. PARE_ENOMEM. */
@@ -27,9 +43,14 @@ PARE_CHECKED pare_status pare_export_describe(pare_arena *a, const pare_model *m
 /* Writes OUTPUT.partial, reads it back as the engine would and compares every weight of every
  * linear, and every other tensor byte by byte, and renames it to OUTPUT.
  *
- * PARE_EEXISTS   a finished output is there (without restart), or it is the artifact
- * PARE_ENOTSUP   the target cannot hold the artifact: linear and reason, before a byte is written
- * PARE_ENUMERIC  what was read back differs: a mistake of this program; nothing stays
+ * OUTPUT/pare-export.json says what it is, and marks what --restart may replace.
+ *
+ * PARE_EEXISTS   a finished output is there (without restart), or what no export left, or the
+ *                artifact itself
+ * PARE_ENOTSUP   the target cannot hold the artifact, or not without other codes (strict): linear
+ *                and reason, before a byte is written
+ * PARE_ENUMERIC  what was read back differs: a mistake of this program, or a weight that the floats
+ *                of the model do not reach; nothing stays
  * PARE_EFORMAT, PARE_ENOTFOUND, PARE_EIO, PARE_ENOSPC, PARE_ENOMEM, PARE_EINTERRUPTED
  * Memory         two matrices of a linear in F32, its codes and tensors. */
 PARE_CHECKED pare_status pare_export_run(pare_ctx *cx, pare_arena *a, const pare_export_job *job,

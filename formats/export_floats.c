@@ -44,7 +44,7 @@ static pare_status fill(pare_ctx *cx, pare_arena *scratch, const pare_export_mod
 const pare_export_target pare__export_safetensors = {
     .name = "safetensors",
     .summary = "weights as floats: any program that reads a Hugging Face checkpoint",
-    .rounds = true,
+    .fate = PARE_EXPORT_ROUNDED,
     .check = check,
     .check_linear = check_linear,
     .parts = parts,

@@ -88,6 +88,20 @@ static float e4m3(uint8_t code)
     return code & 0x80 ? -value : value;
 }
 
+/* The step of inputs, fixed at calibration. */
+static pare_status read_input_scale(pare_ctx *cx, const pare_checkpoint *ck,
+                                    const pare_packed_linear *l)
+{
+    const uint8_t *data;
+    float is;
+    PARE_TRY(find(cx, ck, l->name, ".input_scale", PARE_F32, &data));
+    memcpy(&is, data, sizeof is);
+    if (is == l->activation.scale)
+        return PARE_OK;
+    return pare_fail(cx, PARE_ENUMERIC, "%s: %s.input_scale reads back as %.9g instead of %.9g",
+                     ck->path, l->name, (double)is, (double)l->activation.scale);
+}
+
 pare_status pare__read_compressed_tensors(pare_ctx *cx, const pare_checkpoint *ck,
                                           const pare_packed_linear *l, float *w)
 {
@@ -99,6 +113,8 @@ pare_status pare__read_compressed_tensors(pare_ctx *cx, const pare_checkpoint *c
     if (!float8 && (!integers || l->encoding == PARE_ENCODING_TERNARY))
         return read_packed(cx, ck, l, w);
     const uint8_t *codes, *scale;
+    if (l->activation.mode == PARE_ACTIVATION_TENSOR && !float8)
+        PARE_TRY(read_input_scale(cx, ck, l));
     PARE_TRY(find(cx, ck, l->name, ".weight", float8 ? PARE_F8_E4M3 : PARE_I8, &codes));
     PARE_TRY(find(cx, ck, l->name, ".weight_scale", PARE_F16, &scale));
     for (size_t r = 0; r < l->n; r++)

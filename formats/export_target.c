@@ -19,6 +19,20 @@ const pare_export_target *pare_export_find(const char *name)
     return NULL;
 }
 
+const char *pare_export_fate_name(pare_export_fate f)
+{
+    static const char *const name[PARE_EXPORT_FATES] = {"lossless", "rounded", "requantized",
+                                                        "float"};
+    return name[f];
+}
+
+pare_export_fate pare_export_fate_of(const pare_export_target *t, const pare_export_linear *l)
+{
+    if (!l->is_packed)
+        return PARE_EXPORT_FLOAT;
+    return t->fate_of ? t->fate_of(&l->packed) : t->fate;
+}
+
 pare_status pare_export_check(pare_ctx *cx, const pare_export_target *t, const pare_export_model *m)
 {
     for (size_t i = 0; i < m->linears; i++)

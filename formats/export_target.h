@@ -28,6 +28,16 @@ typedef struct pare_export_model {
     pare_dtype floats; /* what dequantized weights become: F16, BF16 or F32 */
 } pare_export_model;
 
+/* What a target makes of a linear. */
+typedef enum pare_export_fate {
+    PARE_EXPORT_LOSSLESS,    /* the values that our kernels decode */
+    PARE_EXPORT_ROUNDED,     /* to floats of the model */
+    PARE_EXPORT_REQUANTIZED, /* other codes on another grid */
+    PARE_EXPORT_FLOAT,       /* the float matrix that it is stays one */
+    PARE_EXPORT_FATES
+} pare_export_fate;
+const char *pare_export_fate_name(pare_export_fate f); /* "requantized" */
+
 enum { PARE_EXPORT_PARTS = 6 };
 
 /* One tensor of a linear: its name is that of the linear and the suffix. */
@@ -39,10 +49,12 @@ typedef struct pare_export_part {
 } pare_export_part;
 
 typedef struct pare_export_target {
-    const char *name;    /* "gptq" */
-    const char *summary; /* one line: what it is and who loads it */
-    const char *extra;   /* file that gets the configuration alone, or NULL */
-    bool rounds;         /* weights are rounded to floats: the only target that is not exact */
+    const char *name;      /* "gptq" */
+    const char *summary;   /* one line: what it is and who loads it */
+    const char *extra;     /* file that gets the configuration alone, or NULL */
+    pare_export_fate fate; /* of packed linears */
+    /* That of one of them, where it is not the same for all; or NULL. */
+    pare_export_fate (*fate_of)(const pare_packed_linear *l);
     /* Refuses what the whole model cannot be. */
     pare_status (*check)(pare_ctx *cx, const pare_export_model *m);
     /* Refuses a packed linear that its engine has no place or no kernel for. */
@@ -64,6 +76,8 @@ typedef struct pare_export_target {
 /* All targets, ended by NULL. */
 extern const pare_export_target *const pare_export_targets[];
 const pare_export_target *pare_export_find(const char *name); /* NULL when unknown */
+
+pare_export_fate pare_export_fate_of(const pare_export_target *t, const pare_export_linear *l);
 
 /* Whether a target can hold the model: all rules above. Reads no weights.
  * PARE_ENOTSUP with linear, target and reason. */

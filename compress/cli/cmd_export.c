@@ -1,5 +1,5 @@
-#include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "compress/cli/cli.h"
 #include "compress/export.h"
@@ -26,28 +26,51 @@ static pare_status print_json(const pare_export_job *job, const pare_export_resu
     pare_json_put_text(w, "artifact", job->artifact);
     pare_json_put_text(w, "format", job->target->name);
     pare_json_put_text(w, "output", job->output);
-    pare_json_put_integer(w, "linears", (int64_t)r->packed);
-    pare_json_put_integer(w, "rounded", (int64_t)r->rounded);
-    pare_json_put_number(w, "relative_error", sqrt(r->error));
-    pare_json_put_integer(w, "bytes", (int64_t)r->bytes);
-    if (r->notice)
-        pare_json_put_text(w, "notice", r->notice);
+    pare_export_put(w, r);
     pare_json_close(w);
     return pare_cli_print(w);
+}
+
+static bool same_kind(const pare_export_row *a, const pare_export_row *b)
+{
+    return a->fate == b->fate &&
+           (a->was && b->was ? strcmp(a->was, b->was) == 0 : a->was == b->was);
+}
+
+/* One line for each storage and what became of it: how many linears, the largest error. */
+static void print_fates(const pare_export_result *r)
+{
+    (void)printf("%-24s %-12s %7s  %s\n", "linears of the artifact", "here", "count",
+                 "largest relative error");
+    for (size_t i = 0; i < r->rows; i++) {
+        const pare_export_row *const row = &r->row[i];
+        size_t before = 0, count = 0;
+        double error = 0;
+        for (size_t j = 0; j < r->rows; j++) {
+            if (!same_kind(row, &r->row[j]))
+                continue;
+            before += j < i;
+            count++;
+            error = r->row[j].error > error ? r->row[j].error : error;
+        }
+        if (before)
+            continue;
+        (void)printf("%-24s %-12s %7zu  ", row->was ? row->was : "float",
+                     pare_export_fate_name(row->fate), count);
+        if (error > 0)
+            (void)printf("%.2e\n", error);
+        else
+            (void)printf("none\n");
+    }
 }
 
 static void print_text(const pare_export_job *job, const pare_export_result *r)
 {
     char bytes[PARE_UNIT_TEXT];
-    (void)printf("output    %s (%s, %s)\n", job->output, job->target->name,
+    print_fates(r);
+    (void)printf("\noutput    %s (%s, %s)\n", job->output, job->target->name,
                  pare_units_bytes(r->bytes, bytes));
-    (void)printf("linears   %zu quantized, of %zu; each read back and compared\n", r->packed,
-                 r->linears);
-    if (r->rounded)
-        (void)printf("weights   rounded in %zu linears, relative error %.2e\n", r->rounded,
-                     sqrt(r->error));
-    else
-        (void)printf("weights   every one has the value that our kernels decode\n");
+    (void)printf("checked   every weight was read back by the rules of the format and compared\n");
     if (r->notice)
         (void)printf("note      %s\n", r->notice);
 }
@@ -56,7 +79,8 @@ pare_status pare_export_command(pare_cli *cli, const pare_args *args)
 {
     pare_export_job job = {.artifact = args->operand[0],
                            .output = pare_args_text(args, "output"),
-                           .restart = pare_args_given(args, "restart")};
+                           .restart = pare_args_given(args, "restart"),
+                           .strict = pare_args_given(args, "strict")};
     pare_export_result result;
     PARE_TRY(find_target(cli, pare_args_text(args, "format"), &job.target));
     if (!job.output)

@@ -68,6 +68,7 @@ static const pare_option export_options[] = {
     {"format", "NAME", "compressed-tensors, gptq, gptq_v2, awq or safetensors", false},
     {"output", "DIR", "directory to write", false},
     {"restart", NULL, "replace a finished output", false},
+    {"strict", NULL, "refuse linears that would be quantized again to other codes", false},
     {"json", NULL, "print the result as JSON", false},
     {NULL, NULL, NULL, false},
 };

@@ -142,14 +142,20 @@ static inline void artifact_config(artifact *m, folder *dir)
 }
 
 /* Writes a checkpoint into the folder and opens it. */
-static inline void artifact_open(artifact *m, pare_ctx *cx, folder *dir)
+static inline void artifact_open_tiny(artifact *m, pare_ctx *cx, folder *dir,
+                                      const tiny_model *tiny)
 {
-    const tiny_model tiny = tiny_model_default();
     *m = (artifact){.cx = cx};
-    ck_assert(tiny_model_write(&tiny, dir->path));
+    ck_assert(tiny_model_write(tiny, dir->path));
     artifact_ok(m, pare_arena_init(cx, &m->a, 0));
     artifact_ok(m, pare_checkpoint_open(cx, &m->a, dir->path, &m->ck));
     artifact_ok(m, pare_model_load(cx, &m->a, &m->ck, &m->model));
+}
+
+static inline void artifact_open(artifact *m, pare_ctx *cx, folder *dir)
+{
+    const tiny_model tiny = tiny_model_default();
+    artifact_open_tiny(m, cx, dir, &tiny);
 }
 
 /* Writes what was laid out in place of the checkpoint. */

@@ -1,0 +1,98 @@
+#include <math.h>
+#include <string.h>
+
+#include "compress/export_run.h"
+#include "runtime/linear.h"
+
+/* Largest error of rounding to a float type: relative, and what is lost below its normal range. */
+static float rounding(pare_dtype t, float value)
+{
+    if (t == PARE_F32)
+        return 0;
+    return t == PARE_F16 ? fabsf(value) * 0x1p-11f + 0x1p-25f : fabsf(value) * 0x1p-8f;
+}
+
+static pare_status fail_value(pare__export *e, pare_status s, const pare_packed_linear *l,
+                              size_t at, float value, const char *what)
+{
+    return pare_fail(e->cx, s, "%s: linear %s: weight [%zu, %zu] is %.9g, %s", e->job->target->name,
+                     l->name, at / l->k, at % l->k, (double)value, what);
+}
+
+static pare_status compare(pare__export *e, size_t i, const float *is, const float *wanted)
+{
+    const pare_packed_linear *const l = &e->shape.linear[i].packed;
+    const pare_export_fate fate = e->out->row[i].fate;
+    double square = 0, difference = 0;
+    for (size_t j = 0; j < l->n * l->k; j++) {
+        const float d = is[j] - wanted[j];
+        if (!isfinite(wanted[j]))
+            return fail_value(e, PARE_EFORMAT, l, j, wanted[j], "the artifact is damaged");
+        if (fate != PARE_EXPORT_LOSSLESS && !isfinite(is[j]) && isfinite(wanted[j]))
+            return fail_value(e, PARE_ENUMERIC, l, j, wanted[j],
+                              "which the floats of the model do not reach");
+        if (fate != PARE_EXPORT_REQUANTIZED &&
+            !(fabsf(d) <= (fate == PARE_EXPORT_ROUNDED ? rounding(e->shape.floats, wanted[j]) : 0)))
+            return pare_fail(e->cx, PARE_ENUMERIC,
+                             "%s: linear %s: weight [%zu, %zu] reads back as %.9g instead of %.9g; "
+                             "this is a mistake of pare, nothing was kept",
+                             e->job->target->name, l->name, j / l->k, j % l->k, (double)is[j],
+                             (double)wanted[j]);
+        square += (double)wanted[j] * (double)wanted[j];
+        difference += (double)d * (double)d;
+    }
+    e->square += square;
+    e->difference += difference;
+    e->out->row[i].error = square > 0 ? sqrt(difference / square) : 0;
+    if (fate == PARE_EXPORT_ROUNDED && difference == 0) /* all of them are numbers of that type */
+        e->out->row[i].fate = PARE_EXPORT_LOSSLESS;
+    return PARE_OK;
+}
+
+static pare_status check_linear(pare__export *e, const pare_checkpoint *written, size_t i)
+{
+    const pare_packed_linear *const l = &e->shape.linear[i].packed;
+    float *const is = pare_arena_take_raw(&e->scratch, l->n * l->k, sizeof *is);
+    float *const wanted = pare_arena_take_raw(&e->scratch, l->n * l->k, sizeof *wanted);
+    if (!is || !wanted)
+        return PARE_ENOMEM;
+    PARE_TRY(e->job->target->read(e->cx, written, l, is));
+    pare_linear_to_f32(e->cx, e->shape.linear[i].weights, wanted);
+    return compare(e, i, is, wanted);
+}
+
+static pare_status check_rest(pare__export *e, const pare_checkpoint *written)
+{
+    for (size_t i = 0; i < e->ck.tensors; i++) {
+        const pare_tensor *const was = &e->ck.tensor[i];
+        const pare_tensor *const is = pare_checkpoint_find(written, was->name);
+        if (e->plane[i])
+            continue;
+        if (!is || is->dtype != was->dtype || is->bytes != was->bytes ||
+            memcmp(is->data, was->data, (size_t)was->bytes) != 0)
+            return pare_fail(e->cx, PARE_ENUMERIC,
+                             "%s: tensor %s does not read back as it was; nothing was kept",
+                             e->job->target->name, was->name);
+    }
+    return PARE_OK;
+}
+
+pare_status pare__export_read_back(pare__export *e)
+{
+    pare_checkpoint written;
+    pare_status s = pare_checkpoint_open(e->cx, e->a, e->partial, &written);
+    for (size_t i = 0; s == PARE_OK && i < e->shape.linears; i++) {
+        pare_ctx_progress(e->cx, "reading back", (double)i, (double)e->shape.linears);
+        const pare_mark m = pare_arena_mark(&e->scratch);
+        if (e->shape.linear[i].is_packed)
+            s = check_linear(e, &written, i);
+        pare_arena_rewind(&e->scratch, m);
+        if (s == PARE_OK)
+            s = pare_ctx_interrupted(e->cx);
+    }
+    if (s == PARE_OK)
+        s = check_rest(e, &written);
+    pare_checkpoint_close(&written);
+    e->out->error = e->square > 0 ? sqrt(e->difference / e->square) : 0;
+    return s;
+}

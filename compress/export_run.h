@@ -1,0 +1,30 @@
+/* compress/export_run.h - an export on its way. */
+#ifndef PARE_COMPRESS_EXPORT_RUN_H
+#define PARE_COMPRESS_EXPORT_RUN_H
+
+#include "compress/export.h"
+
+typedef struct pare__export {
+    pare_ctx *cx;
+    pare_arena *a;
+    pare_arena scratch;
+    const pare_export_job *job;
+    char *output, *partial; /* without slashes at the end */
+    pare_checkpoint ck;
+    pare_model model;
+    pare_export_model shape;
+    bool *plane; /* [ck.tensors] belongs to a linear or a cache */
+    pare_packed_layout layout;
+    pare_packed_writer *writer;
+    double square, difference;
+    pare_export_result *out;
+} pare__export;
+
+/* Names the output and the directory beside it where the work goes. What lies there already must be
+ * an export of ours, and is replaced only with restart. PARE_EEXISTS, PARE_EUSAGE, PARE_ENOMEM. */
+PARE_CHECKED pare_status pare__export_place(pare__export *e);
+
+/* Reads OUTPUT.partial back as the engine would and compares; fills the errors of e->out. */
+PARE_CHECKED pare_status pare__export_read_back(pare__export *e);
+
+#endif
