@@ -53,6 +53,8 @@ static pare_status hash_inputs(pare_run *run)
         f->bytes = ck->file[i].bytes;
         memcpy(f->sha256, hex[i], sizeof hex[i]);
     }
+    if (!ck->config_file.data) /* the weight file is the configuration too */
+        return PARE_OK;
     pare_manifest_file *const config = &run->input[run->inputs++];
     config->file = "config.json";
     config->bytes = ck->config_file.bytes;
@@ -275,11 +277,21 @@ static void tell_plan(pare_run *run)
                      plan->linears, plan->out.blocks, plan->bits_per_weight);
 }
 
+/* Codes of codes lose twice. */
+static void tell_quantized(pare_run *run)
+{
+    char types[256];
+    if (pare_checkpoint_quantized(&run->plan.checkpoint, types, sizeof types))
+        pare__notify(run, PARE_EVENT_NOTICE,
+                     "warning: the model is already quantized (%s): its errors stay in it", types);
+}
+
 static pare_status run_job(pare_run *run, pare_compress_result *out)
 {
     pare_ctx *const cx = run->cx;
     const size_t blocks = run->plan.out.blocks;
     tell_plan(run);
+    tell_quantized(run);
     PARE_TRY(pare__run_finite(run));
     PARE_TRY(hash_inputs(run));
     PARE_TRY(pare__run_tokens(run));

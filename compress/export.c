@@ -259,8 +259,7 @@ static pare_status write_all(pare__export *e)
     PARE_TRY(write_extra(e));
     for (size_t i = 0; pare_companions[i]; i++) {
         bool copied;
-        PARE_TRY(pare_output_copy(e->cx, e->a, e->ck.directory, e->partial, pare_companions[i],
-                                  &copied));
+        PARE_TRY(pare_output_copy(e->a, &e->ck, e->partial, pare_companions[i], &copied));
     }
     return PARE_OK;
 }

@@ -44,6 +44,13 @@ static void add_tensor(inspector *in, size_t i)
     memcpy(row->shape, t->shape, sizeof row->shape);
     const unsigned bits = pare_dtype_bits(t->dtype);
     row->weights = t->bytes / bits * 8 + t->bytes % bits * 8 / bits;
+    if (in->ck->stored) {
+        row->encoding = in->ck->stored[i].type;
+        row->bytes = in->ck->stored[i].bytes;
+        row->weights = 1;
+        for (uint32_t d = 0; d < t->rank; d++)
+            row->weights *= t->shape[d];
+    }
     add_sizes(in->out, row);
 }
 
@@ -200,7 +207,7 @@ pare_status pare_inspect(pare_ctx *cx, pare_arena *a, const char *path, pare_ins
 {
     *out = (pare_inspection){0};
     pare_checkpoint ck;
-    pare_status s = pare_checkpoint_open(cx, a, path, &ck);
+    pare_status s = pare_checkpoint_list(cx, a, path, &ck);
     if (s == PARE_OK) {
         inspector in = {.cx = cx, .arena = a, .ck = &ck, .out = out};
         s = describe(&in);

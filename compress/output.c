@@ -9,29 +9,32 @@
 
 #include "runtime/file.h"
 
-enum { COPY_CAP = 256 << 20 };
-
 const char *const pare_companions[] = {"tokenizer.json",      "tokenizer_config.json",
                                        "tokenizer.model",     "special_tokens_map.json",
                                        "added_tokens.json",   "generation_config.json",
                                        "vocab.json",          "merges.txt",
                                        "chat_template.jinja", NULL};
 
-pare_status pare_output_copy(pare_ctx *cx, pare_arena *a, const char *from, const char *to,
+pare_status pare_output_copy(pare_arena *a, const pare_checkpoint *from, const char *to,
                              const char *name, bool *copied)
 {
-    char *const source = pare_path_join(a, from, name), *const copy = pare_path_join(a, to, name);
-    *copied = source && pare_path_is_file(source);
-    if (!source || !copy)
-        return PARE_ENOMEM;
-    if (!*copied) /* nor may one stay that an earlier run found */
-        return unlink(copy) == 0 || errno == ENOENT ? PARE_OK : pare_file_fail(cx, copy, "remove");
+    pare_ctx *const cx = from->cx;
+    char *const copy = pare_path_join(a, to, name);
     const pare_mark mark = pare_arena_mark(a);
     char *text;
     size_t len;
-    pare_status s = pare_file_read(cx, a, source, COPY_CAP, &text, &len);
-    if (s == PARE_OK)
+    if (!copy)
+        return PARE_ENOMEM;
+    pare_status s = pare_checkpoint_companion(from, a, name, &text, &len);
+    if (s == PARE_ENOTSUP) {
+        pare_ctx_clear(cx);
+        s = PARE_OK;
+    }
+    *copied = s == PARE_OK && text;
+    if (*copied)
         s = pare_file_write(cx, copy, text, len);
+    else if (s == PARE_OK && unlink(copy) != 0 && errno != ENOENT)
+        s = pare_file_fail(cx, copy, "remove"); /* nor may one stay that an earlier run found */
     pare_arena_rewind(a, mark);
     return s;
 }

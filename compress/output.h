@@ -5,15 +5,16 @@
 
 #include <stdbool.h>
 
-#include "runtime/arena.h"
+#include "formats/checkpoint.h"
 
 /* Files beside the weights that belong to a model, ended by NULL. */
 extern const char *const pare_companions[];
 
-/* Copies DIRECTORY_FROM/name to DIRECTORY_TO/name byte for byte; *copied is false when there is
- * none, and then none is there afterwards either. PARE_EIO, PARE_ENOSPC, PARE_ENOMEM, PARE_EFORMAT
- * for a file above 256 MiB. */
-PARE_CHECKED pare_status pare_output_copy(pare_ctx *cx, pare_arena *a, const char *from,
+/* Writes a companion of a checkpoint (pare_checkpoint_companion) to DIRECTORY_TO/name; *copied is
+ * false when there is none, and then none is there afterwards either. PARE_EIO, PARE_ENOSPC,
+ * PARE_ENOMEM, PARE_EFORMAT for a file above 256 MiB. A tokenizer that cannot be written as a
+ * tokenizer.json counts as none. */
+PARE_CHECKED pare_status pare_output_copy(pare_arena *a, const pare_checkpoint *from,
                                           const char *to, const char *name, bool *copied);
 
 /* Renames the directory `from` to `to` and makes that durable; with `replace` what lies there takes

@@ -194,7 +194,10 @@ static pare_status check_data(pare_ctx *cx, pare_arena *a, const pare_plan *plan
         return PARE_ENOMEM;
     if (!pare_path_is_file(path))
         return pare_recipe_fail(cx, file->place, "%s: no such file", path);
-    if (text && !pare_tokenizer_is_in(plan->checkpoint.directory))
+    bool has = true;
+    if (text)
+        PARE_TRY(pare_checkpoint_has_tokenizer(&plan->checkpoint, &has));
+    if (!has)
         return pare_recipe_fail(cx, file->place,
                                 "text needs the model's tokenizer, and in %s tokenizer.json is "
                                 "missing (tokenizer.model or vocab.json with merges.txt would do); "

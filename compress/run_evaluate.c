@@ -20,7 +20,7 @@ static pare_status read_data(pare_run *run, const pare_evaluation *e, pare_token
     if (!e->text.text)
         return pare_tokens_read(run->cx, &run->scratch, path, vocab, out);
     pare_tokenizer *t = NULL;
-    pare_status s = pare_tokenizer_open(run->cx, run->plan.checkpoint.directory, &t);
+    pare_status s = pare_checkpoint_tokenizer(&run->plan.checkpoint, &t);
     if (s == PARE_OK)
         s = pare_tokens_encode(run->cx, &run->scratch, t, &path, 1, -1, vocab, out);
     pare_tokenizer_free(t);

@@ -247,8 +247,8 @@ pare_status pare__run_describe(pare_run *run)
     name[count++] = "config.json";
     for (size_t i = 0; pare_companions[i]; i++) {
         bool copied;
-        PARE_TRY(pare_output_copy(run->cx, run->a, plan->checkpoint.directory, plan->partial_path,
-                                  pare_companions[i], &copied));
+        PARE_TRY(pare_output_copy(run->a, &plan->checkpoint, plan->partial_path, pare_companions[i],
+                                  &copied));
         if (copied)
             name[count++] = pare_companions[i];
     }

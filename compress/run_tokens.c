@@ -21,7 +21,7 @@ static pare_status from_text(pare_run *run, const pare_text *text, size_t texts,
         if (!(path[i] = pare__run_data_path(run, &text[i])))
             return PARE_ENOMEM;
     pare_tokenizer *t = NULL;
-    pare_status s = pare_tokenizer_open(run->cx, run->plan.checkpoint.directory, &t);
+    pare_status s = pare_checkpoint_tokenizer(&run->plan.checkpoint, &t);
     if (s == PARE_OK)
         s = pare_tokens_encode(run->cx, &run->scratch, t, path, texts, -1,
                                run->plan.model.config.vocab, out);

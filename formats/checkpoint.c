@@ -49,6 +49,7 @@ static bool says_packed(const pare_json *config)
 static pare_status open_files(pare_checkpoint *ck, pare_arena *a, const char *const *name,
                               size_t count, const pare__container *kind, pare__shard *shard)
 {
+    ck->kind = kind;
     ck->file = PARE_NEW(a, pare_file, count);
     if (!ck->file)
         return PARE_ENOMEM;
@@ -217,8 +218,46 @@ static pare_status open_kind(pare_checkpoint *ck, pare_arena *a, const pare__con
     return PARE_OK;
 }
 
+static const pare__container *stands_alone(const char *name)
+{
+    const pare_file file = {.path = (char *)name};
+    const pare__container *const kind = pare__container_of(&file);
+    return kind && kind->alone ? kind : NULL;
+}
+
+/* A file of any name, when it is the only one of a kind that brings its own configuration. */
+static pare_status open_alone(pare_checkpoint *ck, pare_arena *a, bool *found)
+{
+    size_t count = 0;
+    char *name = NULL;
+    DIR *const d = opendir(ck->directory);
+    if (!d)
+        return pare_file_fail(ck->cx, ck->directory, "list");
+    for (const struct dirent *e = readdir(d); e; e = readdir(d)) {
+        if (!stands_alone(e->d_name))
+            continue;
+        count++;
+        if (!name)
+            name = pare_arena_text(a, e->d_name, strlen(e->d_name));
+    }
+    (void)closedir(d);
+    *found = count > 0;
+    if (count > 1)
+        return pare_fail(ck->cx, PARE_EFORMAT, "%s: %zu files of kind %s; name one of them",
+                         ck->path, count, name ? stands_alone(name)->name : "");
+    if (count == 1)
+        return name ? open_single(ck, a, name, stands_alone(name)) : PARE_ENOMEM;
+    return PARE_OK;
+}
+
 static pare_status open_directory(pare_checkpoint *ck, pare_arena *a)
 {
+    bool found = false;
+    char *const config = pare_path_join(a, ck->directory, config_name);
+    if (config && !pare_path_is_file(config))
+        PARE_TRY(open_alone(ck, a, &found));
+    if (found)
+        return PARE_OK;
     PARE_TRY(read_config(ck, a, true));
     ck->packed = says_packed(ck->config);
     char *const packed_index = pare_path_join(a, ck->directory, packed_index_name);
@@ -232,11 +271,12 @@ static pare_status open_directory(pare_checkpoint *ck, pare_arena *a)
         return open_indexed(ck, a, packed_index, pare__container_at(0));
     }
     const pare__container *kind;
-    bool found = false;
     for (size_t i = 0; !found && (kind = pare__container_at(i)) != NULL; i++) {
         if (kind->single)
             PARE_TRY(open_kind(ck, a, kind, &found));
     }
+    if (!found)
+        PARE_TRY(open_alone(ck, a, &found));
     if (found)
         return PARE_OK;
     if (pare_path_is_file(packed_index))
@@ -276,15 +316,26 @@ static pare_status open_path(pare_checkpoint *ck, pare_arena *a)
     return open_directory(ck, a);
 }
 
-pare_status pare_checkpoint_open(pare_ctx *cx, pare_arena *a, const char *path, pare_checkpoint *ck)
+static pare_status open_any(pare_ctx *cx, pare_arena *a, const char *path, bool listed,
+                            pare_checkpoint *ck)
 {
-    *ck = (pare_checkpoint){.cx = cx};
+    *ck = (pare_checkpoint){.cx = cx, .listed = listed};
     pare_scratch_init(cx, &ck->scratch);
     ck->path = pare_arena_text(a, path, strlen(path));
     if (!ck->path)
         return PARE_ENOMEM;
     PARE_TRY(open_path(ck, a));
     return pare__checkpoint_arrange(ck, a);
+}
+
+pare_status pare_checkpoint_open(pare_ctx *cx, pare_arena *a, const char *path, pare_checkpoint *ck)
+{
+    return open_any(cx, a, path, false, ck);
+}
+
+pare_status pare_checkpoint_list(pare_ctx *cx, pare_arena *a, const char *path, pare_checkpoint *ck)
+{
+    return open_any(cx, a, path, true, ck);
 }
 
 void pare_checkpoint_close(pare_checkpoint *ck)

@@ -7,8 +7,17 @@
 
 #include "formats/json.h"
 #include "formats/scratch.h"
+#include "formats/tokenizer.h"
 #include "runtime/file.h"
 #include "runtime/model.h"
+
+/* How a tensor lies in its file. */
+typedef struct pare_stored {
+    const char *type; /* "Q4_K" */
+    uint64_t bytes;
+} pare_stored;
+
+struct pare__container;
 
 typedef struct pare_checkpoint {
     pare_ctx *cx;
@@ -23,8 +32,11 @@ typedef struct pare_checkpoint {
     uint32_t *tensor_file; /* [tensors] index into file */
     pare_file config_file; /* bytes 0 when a single file has no config.json beside it */
     pare_json *config;     /* NULL likewise */
-    pare_scratch scratch;  /* tensors that could not be viewed in place */
-    pare_json *index;      /* packed.index.json or the index of shards, or NULL */
+    const struct pare__container *kind; /* of the weight files */
+    bool listed;                        /* opened by pare_checkpoint_list */
+    const pare_stored *stored;          /* [tensors], or NULL: as their dtypes say */
+    pare_scratch scratch;               /* tensors that could not be viewed in place */
+    pare_json *index;                   /* packed.index.json or the index of shards, or NULL */
 } pare_checkpoint;
 
 /* Opens and checks. Release with pare_checkpoint_close in any case (also after an error).
@@ -32,10 +44,31 @@ typedef struct pare_checkpoint {
  * two shards, ...), PARE_EIO, PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_checkpoint_open(pare_ctx *cx, pare_arena *a, const char *path,
                                               pare_checkpoint *ck);
+
+/* The same, but weights are not converted: tensors that cannot be viewed in place have data NULL,
+ * those that nothing here reads are bytes. For listings. */
+PARE_CHECKED pare_status pare_checkpoint_list(pare_ctx *cx, pare_arena *a, const char *path,
+                                              pare_checkpoint *ck);
 void pare_checkpoint_close(pare_checkpoint *ck);
 
 /* Tensor by name, NULL when there is none. */
 const pare_tensor *pare_checkpoint_find(const pare_checkpoint *ck, const char *name);
+
+/* Whether weights were quantized before, and then with which types: "120 x Q4_K, 13 x Q6_K". Cut to
+ * fit. */
+bool pare_checkpoint_quantized(const pare_checkpoint *ck, char *text, size_t size);
+
+/* A text that goes along with the weights (tokenizer.json, ...), of the file that stands beside
+ * them or of what a container holds in its place. *text is NULL when there is none; it lies in the
+ * arena, NUL behind. PARE_EFORMAT above 256 MiB, PARE_ENOTSUP for a tokenizer that cannot be
+ * written as a tokenizer.json, PARE_EIO, PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_checkpoint_companion(const pare_checkpoint *ck, pare_arena *a,
+                                                   const char *name, char **text, size_t *len);
+
+/* Its tokenizer, as pare_tokenizer_open, and whether there is one; the same statuses, and those
+ * above. */
+PARE_CHECKED pare_status pare_checkpoint_has_tokenizer(const pare_checkpoint *ck, bool *has);
+PARE_CHECKED pare_status pare_checkpoint_tokenizer(const pare_checkpoint *ck, pare_tokenizer **out);
 
 /* Reads config.json into a configuration. PARE_EFORMAT for a missing or wrong field (named),
  * PARE_ENOTSUP for an unknown family or an option the runtime does not compute (named). Bounds:

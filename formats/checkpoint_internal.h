@@ -56,6 +56,11 @@ typedef struct pare__container {
      * what the scratch says. */
     pare_status (*read)(pare_checkpoint *ck, pare_arena *a, const pare_file *file,
                         pare__shard *out);
+    /* Whether a directory may hold one such file of any name, and nothing else of weights. */
+    bool alone;
+    /* pare_checkpoint_companion for a container that holds such texts itself, or NULL. */
+    pare_status (*companion)(const pare_checkpoint *ck, pare_arena *a, const char *name,
+                             char **text, size_t *len);
 } pare__container;
 
 /* The containers, in the order in which a directory is searched for them; NULL behind the last. */

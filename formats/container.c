@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "formats/checkpoint_internal.h"
+#include "formats/gguf_internal.h"
 #include "formats/hdf5.h"
 #include "formats/npz.h"
 #include "formats/safetensors.h"
@@ -112,6 +113,11 @@ static pare_status read_hdf5(pare_checkpoint *ck, pare_arena *a, const pare_file
     return PARE_OK;
 }
 
+static bool knows_gguf(const unsigned char *bytes, uint64_t len)
+{
+    return len > 8 && memcmp(bytes, "GGUF", 4) == 0;
+}
+
 /* The first is what pare writes itself. */
 static const pare__container containers[] = {
     {
@@ -145,6 +151,14 @@ static const pare__container containers[] = {
         .single = "model.h5",
         .knows = knows_hdf5,
         .read = read_hdf5,
+    },
+    {
+        .name = "GGUF",
+        .ending = {".gguf"},
+        .knows = knows_gguf,
+        .read = pare__gguf_read,
+        .alone = true,
+        .companion = pare__gguf_companion,
     },
 };
 

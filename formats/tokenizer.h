@@ -39,6 +39,11 @@ PARE_CHECKED pare_status pare_tokenizer_open(pare_ctx *cx, const char *directory
 bool pare_tokenizer_is_in(const char *directory);
 void pare_tokenizer_free(pare_tokenizer *t);
 
+/* Takes add_bos_token, bos and eos from a tokenizer_config.json in memory. `name` is the file for
+ * messages. PARE_EFORMAT, also for a token that there is not; PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_tokenizer_configure(pare_ctx *cx, pare_tokenizer *t, const char *name,
+                                                  const char *text, size_t len);
+
 size_t pare_tokenizer_vocab(const pare_tokenizer *t); /* largest id + 1 */
 int32_t pare_tokenizer_bos(const pare_tokenizer *t);  /* -1: none */
 int32_t pare_tokenizer_eos(const pare_tokenizer *t);  /* -1: none */

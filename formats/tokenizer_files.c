@@ -375,6 +375,16 @@ pare_status pare_tokenizer_open(pare_ctx *cx, const char *directory, pare_tokeni
     return s;
 }
 
+pare_status pare_tokenizer_configure(pare_ctx *cx, pare_tokenizer *t, const char *name,
+                                     const char *text, size_t len)
+{
+    folder f = {.cx = cx, .config_path = name};
+    PARE_TRY(pare_json_parse(cx, name, text, len, CONFIG_CAP, &f.config));
+    const pare_status s = apply_config(&f, t, false);
+    pare_json_free(f.config);
+    return s;
+}
+
 bool pare_tokenizer_is_in(const char *directory)
 {
     static const char *const names[] = {"tokenizer.json", "tokenizer.model", "vocab.json",

@@ -125,7 +125,7 @@ pare_status pare_choice_measure(pare_cli *cli, const pare_loaded *l, const char 
     pare_choice_item *const item = PARE_NEW(&cli->arena, pare_choice_item, lines);
     if (!item)
         return PARE_ENOMEM;
-    PARE_TRY(pare_tokenizer_open(cx, l->checkpoint.directory, &tokenizer));
+    PARE_TRY(pare_checkpoint_tokenizer(&l->checkpoint, &tokenizer));
     reading r = {cli, tokenizer, path, 1};
     const pare_status s = read_items(&r, text, len, item, &items);
     pare_tokenizer_free(tokenizer);

@@ -259,7 +259,7 @@ pare_status pare_generate_run(pare_cli *cli, const pare_args *args)
         s = pare_loaded_kv(cli, args, &model);
     const char *const prompt = pare_args_text(args, "prompt");
     if (s == PARE_OK && (!r.tokens_out || (prompt && *prompt)))
-        s = pare_tokenizer_open(&cli->cx, model.checkpoint.directory, &t);
+        s = pare_checkpoint_tokenizer(&model.checkpoint, &t);
     if (s == PARE_OK)
         s = generate(cli, args, &model, t, &r);
     pare_tokenizer_free(t);

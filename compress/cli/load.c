@@ -20,6 +20,10 @@ pare_status pare_loaded_open(pare_cli *cli, const char *path, bool exact, pare_l
     pare_ctx *const cx = &cli->cx;
     *out = (pare_loaded){0};
     PARE_TRY(pare_checkpoint_open(cx, &cli->arena, path, &out->checkpoint));
+    char types[256];
+    if (pare_checkpoint_quantized(&out->checkpoint, types, sizeof types))
+        pare_screen_say(&cli->screen, "pare: warning: %s is quantized (%s), its values are used",
+                        path, types);
     for (size_t i = 0; i < out->checkpoint.files; i++)
         pare_file_read_ahead(&out->checkpoint.file[i]);
     pare_status s = pare_model_load(cx, &cli->arena, &out->checkpoint, &out->model);
@@ -36,24 +40,23 @@ void pare_loaded_close(pare_loaded *l)
 }
 
 /* --bos: the token in front of the text, or -1. */
-static pare_status bos_token(pare_cli *cli, const pare_tokenizer *t, const char *directory,
-                             bool wanted, int32_t *bos)
+static pare_status bos_token(pare_cli *cli, const pare_tokenizer *t, const char *path, bool wanted,
+                             int32_t *bos)
 {
     *bos = wanted ? pare_tokenizer_bos(t) : -1;
     if (wanted && *bos < 0)
         return pare_fail(&cli->cx, PARE_EUSAGE, "--bos: the tokenizer of %s names no BOS token",
-                         directory);
+                         path);
     return PARE_OK;
 }
 
 pare_status pare_loaded_text(pare_cli *cli, const pare_loaded *l, const char *path, bool bos,
                              pare_tokens *out)
 {
-    const char *const directory = l->checkpoint.directory;
     pare_tokenizer *t;
     int32_t first;
-    PARE_TRY(pare_tokenizer_open(&cli->cx, directory, &t));
-    pare_status s = bos_token(cli, t, directory, bos, &first);
+    PARE_TRY(pare_checkpoint_tokenizer(&l->checkpoint, &t));
+    pare_status s = bos_token(cli, t, l->checkpoint.path, bos, &first);
     if (s == PARE_OK)
         s = pare_tokens_encode(&cli->cx, &cli->arena, t, &path, 1, first, l->model.config.vocab,
                                out);

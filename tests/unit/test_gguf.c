@@ -1,8 +1,7 @@
-#include "formats/gguf.h"
-
+#include "tests/fuzz/gguf_input.h"
 #include "tests/unit/folder.h"
 
-/* Every message of the reader. */
+/* Every message of the container, the configuration, the tokenizer and the tensors. */
 static const char *const messages[] = {
     "byte 0: the first word goes past the end at 0: truncated?",
     "byte 0: the first word goes past the end at 2: truncated?",
@@ -68,6 +67,38 @@ static const char *const messages[] = {
     "tensor a of 4398046511104 bytes at byte 64 goes past the end at 68",
     "33 bytes behind the last tensor",
     "tensor a is there twice",
+    "general.architecture is missing or not a text",
+    "llama.context_length is missing, or not one number for all blocks",
+    "llama.attention.head_count is missing, or not one number for all blocks",
+    "llama.attention.layer_norm_rms_epsilon is missing, or not one number for all blocks",
+    "8 experts: not supported in GGUF",
+    "heads of 16 with values of 8 are not supported",
+    "rope.scaling.type yarn is not supported (none, linear and the divisors of Llama 3 are)",
+    "tensor rope_freqs.weight of F16 is not supported (F32 is)",
+    "tensor rope_freqs.weight: its frequencies are not those of Llama 3, others are not supported",
+    "tensor token_embd.weight is missing, or not a matrix",
+    "one of 3 parts; they must be merged into one file first",
+    "tensor blk.0.attn_q.weight: 31 rows do not fit 2 heads",
+    "tensor blk.0.attn_q.weight: 32 rows do not fit 0 heads",
+    "tensor blk.0.attn_q.bias: 1 rows do not fit 2 heads",
+    "tensor blk.0.attn_qkv.weight: 97 rows do not fit 2 heads",
+    "tensor blk.0.attn_qkv.weight is not a matrix",
+    "tensor output_norm.weight is not a vector of floats",
+    "two tensors stand for model.norm.weight",
+    "tensor output.weight: weights of type IQ4_XS cannot be read",
+    "tokenizer.ggml.model bert is not supported (llama and gpt2 are)",
+    "tokenizer.ggml.pre tekken is not supported (gpt-2, llama-bpe and qwen2 are)",
+    "tokenizer.ggml.pre (none) is not supported",
+    "tokenizer.ggml.tokens is missing or not a list of texts",
+    "token 1 is not UTF-8, or holds a NUL",
+    "token 7 is not UTF-8, or holds a NUL",
+    "token 0 has no score",
+    "token 2 has no type or score",
+    "tokenizer.ggml.merges is missing or not a list of texts",
+    "tokenizer.ggml.merges: entry 0 is not two texts",
+    "tokenizer.ggml.merges: entry 1 is not two texts",
+    "tokenizer.ggml.bos_token_id is 8, but there are 8 tokens",
+    "tokenizer.chat_template is not UTF-8",
 };
 
 static pare_status parse_bytes(pare_ctx *cx, const void *bytes, size_t len)
@@ -81,9 +112,19 @@ static pare_status parse_bytes(pare_ctx *cx, const void *bytes, size_t len)
     return s;
 }
 
+static pare_status read_bytes(pare_ctx *cx, const void *bytes, size_t len)
+{
+    pare_arena a;
+    pare_status s = pare_arena_init(cx, &a, 0);
+    if (s == PARE_OK)
+        s = gguf_read_all(cx, &a, bytes, len);
+    pare_arena_release(&a);
+    return s;
+}
+
 START_TEST(the_corpus_reaches_every_message)
 {
-    corpus_reaches("gguf", parse_bytes, messages, sizeof messages / sizeof *messages);
+    corpus_reaches("gguf", read_bytes, messages, sizeof messages / sizeof *messages);
 }
 END_TEST
 

@@ -1,0 +1,95 @@
+/* Texts that go along with weights, and what a checkpoint says of how they were stored. */
+#include <stdio.h>
+#include <string.h>
+
+#include "formats/checkpoint_internal.h"
+#include "formats/ggml_blocks.h"
+
+enum { COMPANION_CAP = 256 * 1024 * 1024, TYPES = 64 };
+
+pare_status pare_checkpoint_companion(const pare_checkpoint *ck, pare_arena *a, const char *name,
+                                      char **text, size_t *len)
+{
+    *text = NULL;
+    *len = 0;
+    if (ck->kind && ck->kind->companion)
+        return ck->kind->companion(ck, a, name, text, len);
+    char *const path = pare_path_join(a, ck->directory, name);
+    if (!path)
+        return PARE_ENOMEM;
+    return pare_path_is_file(path) ? pare_file_read(ck->cx, a, path, COMPANION_CAP, text, len)
+                                   : PARE_OK;
+}
+
+pare_status pare_checkpoint_has_tokenizer(const pare_checkpoint *ck, bool *has)
+{
+    pare_arena a;
+    char *text = NULL;
+    size_t len;
+    *has = !(ck->kind && ck->kind->companion) && pare_tokenizer_is_in(ck->directory);
+    if (!ck->kind || !ck->kind->companion)
+        return PARE_OK;
+    pare_status s = pare_arena_init(ck->cx, &a, 0);
+    if (s == PARE_OK)
+        s = pare_checkpoint_companion(ck, &a, "tokenizer.json", &text, &len);
+    *has = text != NULL;
+    pare_arena_release(&a);
+    return s;
+}
+
+static pare_status parse_own(const pare_checkpoint *ck, pare_arena *a, pare_tokenizer **out)
+{
+    char *text, *settings;
+    size_t len, settings_len;
+    PARE_TRY(pare_checkpoint_companion(ck, a, "tokenizer.json", &text, &len));
+    if (!text)
+        return pare_fail(ck->cx, PARE_ENOTFOUND, "%s: has no tokenizer", ck->path);
+    PARE_TRY(pare_checkpoint_companion(ck, a, "tokenizer_config.json", &settings, &settings_len));
+    PARE_TRY(pare_tokenizer_parse(ck->cx, ck->path, text, len, out));
+    const pare_status s =
+        settings ? pare_tokenizer_configure(ck->cx, *out, ck->path, settings, settings_len)
+                 : PARE_OK;
+    if (s != PARE_OK) {
+        pare_tokenizer_free(*out);
+        *out = NULL;
+    }
+    return s;
+}
+
+pare_status pare_checkpoint_tokenizer(const pare_checkpoint *ck, pare_tokenizer **out)
+{
+    pare_arena a;
+    if (!ck->kind || !ck->kind->companion)
+        return pare_tokenizer_open(ck->cx, ck->directory, out);
+    pare_status s = pare_arena_init(ck->cx, &a, 0);
+    if (s == PARE_OK)
+        s = parse_own(ck, &a, out);
+    pare_arena_release(&a);
+    return s;
+}
+
+bool pare_checkpoint_quantized(const pare_checkpoint *ck, char *text, size_t size)
+{
+    const char *type[TYPES];
+    size_t count[TYPES] = {0}, types = 0, at = 0;
+    for (size_t i = 0; ck->stored && i < ck->tensors; i++) {
+        const pare_ggml_type *const t = pare_ggml_type_named(ck->stored[i].type);
+        size_t k = 0;
+        if (!t || t->elements == 1)
+            continue;
+        while (k < types && strcmp(type[k], t->name) != 0)
+            k++;
+        if (k == TYPES)
+            continue;
+        type[k] = t->name;
+        count[k]++;
+        types += k == types;
+    }
+    text[0] = '\0';
+    for (size_t k = 0; k < types && at < size; k++) {
+        const int n =
+            snprintf(text + at, size - at, "%s%zu x %s", k ? ", " : "", count[k], type[k]);
+        at += n > 0 ? (size_t)n : 0;
+    }
+    return types > 0;
+}

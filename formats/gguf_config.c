@@ -1,0 +1,305 @@
+/* The metadata of a GGUF file in the words of config.json. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "formats/gguf_internal.h"
+
+/* The file being read and the document being written. */
+typedef struct translation {
+    pare_ctx *cx;
+    const char *name;
+    const pare_gguf *g;
+    const pare__gguf_family *family;
+    pare_json_writer *w;
+    int64_t heads, hidden, blocks;
+} translation;
+
+static const pare_gguf_value *find(const pare_gguf *g, const char *key)
+{
+    char full[256];
+    const char *arch;
+    size_t len;
+    if (!pare_gguf_text(pare_gguf_find(g, "general.architecture"), &arch, &len) || len > 100)
+        return NULL;
+    (void)snprintf(full, sizeof full, "%.*s.%s", (int)len, arch, key);
+    return pare_gguf_find(g, full);
+}
+
+/* One number, or a list of the same one for each block. */
+bool pare__gguf_integer(const pare_gguf *g, const char *key, int64_t *out)
+{
+    const pare_gguf_value *const v = find(g, key);
+    int64_t other;
+    if (!pare_gguf_integer(v, 0, out))
+        return false;
+    for (uint64_t i = 1; i < v->count; i++) {
+        if (!pare_gguf_integer(v, i, &other) || other != *out)
+            return false;
+    }
+    return true;
+}
+
+/* The shortest decimal number that is the same float: 1e-5, not what F32 makes of it. */
+static double shortest(double x)
+{
+    char text[32];
+    for (int digits = 1; digits < 9; digits++) {
+        (void)snprintf(text, sizeof text, "%.*g", digits, x);
+        char *end = text;
+        const double y = strtod(text, &end);
+        if (*end == '\0' && (float)y == (float)x)
+            return y;
+    }
+    return x;
+}
+
+bool pare__gguf_number(const pare_gguf *g, const char *key, double *out)
+{
+    const pare_gguf_value *const v = find(g, key);
+    if (!v || v->array || !pare_gguf_number(v, 0, out) || !isfinite(*out))
+        return false;
+    if (v->kind == PARE_GGUF_F32)
+        *out = shortest(*out);
+    return true;
+}
+
+static pare_status wrong(const translation *t, const char *key)
+{
+    return pare_fail(t->cx, PARE_EFORMAT, "%s: %s.%s is missing, or not one number for all blocks",
+                     t->name, t->family->arch, key);
+}
+
+static pare_status put_words(const translation *t)
+{
+    for (const pare__gguf_word *w = t->family->words; w->key; w++) {
+        int64_t whole;
+        double real;
+        if (!w->needed && !find(t->g, w->key))
+            continue;
+        if (w->real && pare__gguf_number(t->g, w->key, &real))
+            pare_json_put_number(t->w, w->word, real);
+        else if (!w->real && pare__gguf_integer(t->g, w->key, &whole))
+            pare_json_put_integer(t->w, w->word, whole);
+        else
+            return wrong(t, w->key);
+    }
+    return PARE_OK;
+}
+
+/* The width of a head, and the share of it that turns. */
+static pare_status put_heads(const translation *t)
+{
+    int64_t width = t->heads > 0 ? t->hidden / t->heads : 0, value = 0, turned = 0;
+    const bool given = pare__gguf_integer(t->g, "attention.key_length", &width);
+    if (given)
+        pare_json_put_integer(t->w, "head_dim", width);
+    if (pare__gguf_integer(t->g, "attention.value_length", &value) && value != width)
+        return pare_fail(t->cx, PARE_ENOTSUP,
+                         "%s: heads of %lld with values of %lld are not supported", t->name,
+                         (long long)width, (long long)value);
+    if (!t->family->rotary)
+        return PARE_OK;
+    if (pare__gguf_integer(t->g, "rope.dimension_count", &turned) && turned != width && width > 0)
+        pare_json_put_number(
+            t->w, t->family->rotary_word ? t->family->rotary_word : "partial_rotary_factor",
+            (double)turned / (double)width);
+    else if (t->family->rotary_word)
+        pare_json_put_number(t->w, t->family->rotary_word, 1);
+    if (strcmp(t->family->model_type, "gemma2") == 0) /* the widest model alone differs */
+        pare_json_put_number(t->w, "query_pre_attn_scalar",
+                             t->blocks == 46 && t->heads > 0 ? (double)t->hidden / (double)t->heads
+                                                             : (double)width);
+    return PARE_OK;
+}
+
+/* The scaling of Llama 3 with the usual bounds 1 and 4, as the divisor of a frequency. */
+static double llama3_divisor(double theta, double share, double factor, double original)
+{
+    const double wave = 2 * 3.14159265358979323846 * pow(theta, share);
+    if (wave < original / 4)
+        return 1;
+    if (wave > original)
+        return factor;
+    const double smooth = (original / wave - 1) / (4 - 1);
+    return 1 / ((1 - smooth) / factor + smooth);
+}
+
+/* Divisors of frequencies stand in a tensor. Those of Llama 3 are told by computing them again. */
+static pare_status put_divisors(const translation *t, const pare_gguf_tensor *d, double theta)
+{
+    static const double originals[] = {8192, 4096, 2048, 16384, 32768, 65536, 131072};
+    const pare_gguf_value v = {.kind = PARE_GGUF_F32, .count = d->elements, .data = d->data};
+    double factor = 0, x;
+    if (strcmp(d->type->name, "F32") != 0)
+        return pare_fail(t->cx, PARE_ENOTSUP, "%s: tensor %s of %s is not supported (F32 is)",
+                         t->name, d->name, d->type->name);
+    for (uint64_t i = 0; pare_gguf_number(&v, i, &x); i++)
+        factor = x > factor ? x : factor;
+    factor = shortest(factor);
+    for (size_t o = 0; o < sizeof originals / sizeof *originals; o++) {
+        uint64_t same = 0;
+        while (pare_gguf_number(&v, same, &x) &&
+               fabs(x - llama3_divisor(theta, (double)same / (double)d->elements, factor,
+                                       originals[o])) <= 1e-4 * x)
+            same++;
+        if (same < d->elements)
+            continue;
+        pare_json_open_object(t->w, "rope_scaling");
+        pare_json_put_text(t->w, "rope_type", "llama3");
+        pare_json_put_number(t->w, "factor", factor);
+        pare_json_put_number(t->w, "low_freq_factor", 1);
+        pare_json_put_number(t->w, "high_freq_factor", 4);
+        pare_json_put_integer(t->w, "original_max_position_embeddings", (int64_t)originals[o]);
+        pare_json_close(t->w);
+        return PARE_OK;
+    }
+    return pare_fail(t->cx, PARE_ENOTSUP,
+                     "%s: tensor %s: its frequencies are not those of Llama 3, others are not "
+                     "supported",
+                     t->name, d->name);
+}
+
+static pare_status put_rope(const translation *t)
+{
+    double theta = 10000, factor = 1;
+    const char *type = NULL;
+    size_t len = 0;
+    if (!t->family->rotary)
+        return PARE_OK;
+    (void)pare__gguf_number(t->g, "rope.freq_base", &theta);
+    pare_json_put_number(t->w, "rope_theta", theta);
+    const pare_gguf_tensor *const divisors = pare_gguf_tensor_find(t->g, "rope_freqs.weight");
+    if (divisors)
+        return put_divisors(t, divisors, theta);
+    if (!pare_gguf_text(find(t->g, "rope.scaling.type"), &type, &len) ||
+        (len == 4 && memcmp(type, "none", 4) == 0))
+        return PARE_OK;
+    (void)pare__gguf_number(t->g, "rope.scaling.factor", &factor);
+    if (len != 6 || memcmp(type, "linear", 6) != 0)
+        return pare_fail(t->cx, PARE_ENOTSUP,
+                         "%s: rope.scaling.type %.*s is not supported (none, linear and the "
+                         "divisors of Llama 3 are)",
+                         t->name, len < 64 ? (int)len : 64, type);
+    if (factor == 1)
+        return PARE_OK;
+    pare_json_open_object(t->w, "rope_scaling");
+    pare_json_put_text(t->w, "rope_type", "linear");
+    pare_json_put_number(t->w, "factor", factor);
+    pare_json_close(t->w);
+    return PARE_OK;
+}
+
+static pare_status put_vocabulary(const translation *t)
+{
+    const pare_gguf_tensor *const embed = pare_gguf_tensor_find(t->g, "token_embd.weight");
+    if (!embed || embed->rank != 2)
+        return pare_fail(t->cx, PARE_EFORMAT,
+                         "%s: tensor token_embd.weight is missing, or not a matrix", t->name);
+    pare_json_put_integer(t->w, "vocab_size", (int64_t)embed->shape[0]);
+    pare_json_put_bool(t->w, "tie_word_embeddings", !pare_gguf_tensor_find(t->g, "output.weight"));
+    return PARE_OK;
+}
+
+/* Generation may end with any of three tokens. */
+static void put_ends(const translation *t)
+{
+    static const char *const keys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+                                       "tokenizer.ggml.eom_token_id"};
+    int64_t id, seen[3];
+    size_t count = 0;
+    if (pare_gguf_integer(pare_gguf_find(t->g, "tokenizer.ggml.bos_token_id"), 0, &id))
+        pare_json_put_integer(t->w, "bos_token_id", id);
+    for (size_t i = 0; i < 3; i++) {
+        bool again = false;
+        if (!pare_gguf_integer(pare_gguf_find(t->g, keys[i]), 0, &id))
+            continue;
+        for (size_t j = 0; j < count; j++)
+            again |= seen[j] == id;
+        if (!again)
+            seen[count++] = id;
+    }
+    if (count == 1)
+        pare_json_put_integer(t->w, "eos_token_id", seen[0]);
+    if (count < 2)
+        return;
+    pare_json_open_array(t->w, "eos_token_id");
+    for (size_t i = 0; i < count; i++)
+        pare_json_put_integer(t->w, NULL, seen[i]);
+    pare_json_close(t->w);
+}
+
+/* Llama with a window goes by another name. */
+static void put_family(const translation *t)
+{
+    int64_t window = 0;
+    const bool windowed = pare__gguf_integer(t->g, "attention.sliding_window", &window);
+    const bool mistral = windowed && strcmp(t->family->model_type, "llama") == 0;
+    pare_json_open_array(t->w, "architectures");
+    pare_json_put_text(t->w, NULL, mistral ? "MistralForCausalLM" : t->family->architecture);
+    pare_json_close(t->w);
+    pare_json_put_text(t->w, "model_type", mistral ? "mistral" : t->family->model_type);
+    if (windowed)
+        pare_json_put_integer(t->w, "sliding_window", window);
+}
+
+static pare_status put_all(const translation *t)
+{
+    int64_t experts = 0;
+    if (pare__gguf_integer(t->g, "expert_count", &experts) && experts > 0)
+        return pare_fail(t->cx, PARE_ENOTSUP, "%s: %lld experts: not supported in GGUF", t->name,
+                         (long long)experts);
+    put_family(t);
+    PARE_TRY(put_words(t));
+    PARE_TRY(put_heads(t));
+    PARE_TRY(put_rope(t));
+    PARE_TRY(put_vocabulary(t));
+    put_ends(t);
+    pare_json_put_text(t->w, t->family->act_word, t->family->act);
+    if (strcmp(t->family->act_word, "hidden_act") == 0) {
+        pare_json_put_bool(t->w, "attention_bias",
+                           pare_gguf_tensor_find(t->g, "blk.0.attn_q.bias") != NULL);
+        pare_json_put_bool(t->w, "mlp_bias",
+                           pare_gguf_tensor_find(t->g, "blk.0.ffn_up.bias") != NULL);
+    }
+    return PARE_OK;
+}
+
+/* Enough for a message that names the family, which says what is supported. */
+static pare_status put_unknown(const translation *t)
+{
+    const char *arch;
+    size_t len;
+    char text[65];
+    if (!pare_gguf_text(pare_gguf_find(t->g, "general.architecture"), &arch, &len))
+        return pare_fail(t->cx, PARE_EFORMAT, "%s: general.architecture is missing or not a text",
+                         t->name);
+    (void)snprintf(text, sizeof text, "%.*s", len < 64 ? (int)len : 64, arch);
+    for (char *c = text; *c; c++)
+        *c = *c < 0x20 || *c > 0x7e ? '?' : *c;
+    pare_json_put_text(t->w, "model_type", text);
+    return PARE_OK;
+}
+
+pare_status pare__gguf_config(pare_ctx *cx, const char *name, const pare_gguf *g, pare_json **doc)
+{
+    translation t = {.cx = cx, .name = name, .g = g, .family = pare__gguf_family_of(g)};
+    const char *text;
+    size_t len;
+    *doc = NULL;
+    (void)pare__gguf_integer(g, "attention.head_count", &t.heads);
+    (void)pare__gguf_integer(g, "embedding_length", &t.hidden);
+    (void)pare__gguf_integer(g, "block_count", &t.blocks);
+    PARE_TRY(pare_json_writer_new(cx, &t.w));
+    pare_json_open_object(t.w, NULL);
+    pare_status s = t.family ? put_all(&t) : put_unknown(&t);
+    if (s == PARE_OK) {
+        pare_json_close(t.w);
+        s = pare_json_writer_finish(t.w, &text, &len);
+    }
+    if (s == PARE_OK)
+        s = pare_json_parse(cx, name, text, len, len, doc);
+    pare_json_writer_free(t.w);
+    return s;
+}

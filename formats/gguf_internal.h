@@ -1,0 +1,75 @@
+/* formats/gguf_internal.h - a GGUF file as a model: families, names, words of its configuration. */
+#ifndef PARE_FORMATS_GGUF_INTERNAL_H
+#define PARE_FORMATS_GGUF_INTERNAL_H
+
+#include "formats/checkpoint_internal.h"
+#include "formats/gguf.h"
+
+/* How a tensor differs from the one of the original checkpoint. Pairs: channels that turn together
+ * lie side by side in each head of q and k, there they are half a head apart. Heads: all of q, then
+ * k, then v, there head by head. */
+typedef enum pare__gguf_form {
+    PARE__GGUF_SAME,
+    PARE__GGUF_PAIRS_Q,
+    PARE__GGUF_PAIRS_K,
+    PARE__GGUF_HEADS,
+    PARE__GGUF_TRANSPOSED, /* the weight alone */
+    PARE__GGUF_PLUS_ONE    /* norms hold what is multiplied with */
+} pare__gguf_form;
+
+/* Names without ".weight" or ".bias"; those of a block behind its prefix. */
+typedef struct pare__gguf_name {
+    const char *gguf, *original; /* NULL: the end of the list */
+    pare__gguf_form form;
+} pare__gguf_name;
+
+/* A key of the metadata behind "ARCH." and the word of config.json for it. */
+typedef struct pare__gguf_word {
+    const char *key, *word; /* NULL: the end of the list */
+    bool real;              /* a number; else an integer */
+    bool needed;
+} pare__gguf_word;
+
+typedef struct pare__gguf_family {
+    const char *arch, *model_type, *architecture; /* general.architecture; config.json */
+    const char *prefix;                           /* of a block: one %zu */
+    const pare__gguf_name *global, *block;
+    const pare__gguf_word *words;
+    const char *act_word, *act;
+    const char *rotary_word; /* share of a head that turns; NULL: all of it, or none turns */
+    bool rotary;
+} pare__gguf_family;
+
+/* NULL when the file's architecture is none that is known. */
+const pare__gguf_family *pare__gguf_family_of(const pare_gguf *g);
+
+enum { PARE__GGUF_NAME = 128 };
+
+/* The name in the original checkpoint; false when the family has none such. */
+bool pare__gguf_rename(const pare__gguf_family *f, const char *name, char out[PARE__GGUF_NAME],
+                       pare__gguf_form *form);
+
+/* Values under "ARCH.KEY". Missing or of another kind: false. */
+bool pare__gguf_integer(const pare_gguf *g, const char *key, int64_t *out);
+bool pare__gguf_number(const pare_gguf *g, const char *key, double *out);
+
+/* The metadata as config.json; of a family that is not known the name of its architecture alone.
+ * `name` is the file. PARE_EFORMAT for missing or wrong values, PARE_ENOTSUP for what the words
+ * cannot say; PARE_ENOMEM. Free *doc with pare_json_free. */
+PARE_CHECKED pare_status pare__gguf_config(pare_ctx *cx, const char *name, const pare_gguf *g,
+                                           pare_json **doc);
+
+/* The tokenizer of the file as tokenizer.json, or with `settings` as tokenizer_config.json. *text
+ * is NULL when the file has none; it lies in the arena. PARE_ENOTSUP for a kind of tokenizer that
+ * is not known. */
+PARE_CHECKED pare_status pare__gguf_tokenizer(pare_ctx *cx, pare_arena *a, const char *name,
+                                              const pare_gguf *g, bool settings, char **text,
+                                              size_t *len);
+
+/* pare__container.read and .companion. */
+PARE_CHECKED pare_status pare__gguf_read(pare_checkpoint *ck, pare_arena *a, const pare_file *file,
+                                         pare__shard *out);
+PARE_CHECKED pare_status pare__gguf_companion(const pare_checkpoint *ck, pare_arena *a,
+                                              const char *name, char **text, size_t *len);
+
+#endif

@@ -1,0 +1,248 @@
+/* Which tensor of a GGUF file is which of the original checkpoint, family by family. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "formats/gguf_internal.h"
+
+static const pare__gguf_name llama_global[] = {
+    {"token_embd", "model.embed_tokens", PARE__GGUF_SAME},
+    {"output_norm", "model.norm", PARE__GGUF_SAME},
+    {"output", "lm_head", PARE__GGUF_SAME},
+    {NULL, NULL, PARE__GGUF_SAME},
+};
+
+static const pare__gguf_name llama_block[] = {
+    {"attn_norm", "input_layernorm", PARE__GGUF_SAME},
+    {"attn_q", "self_attn.q_proj", PARE__GGUF_PAIRS_Q},
+    {"attn_k", "self_attn.k_proj", PARE__GGUF_PAIRS_K},
+    {"attn_v", "self_attn.v_proj", PARE__GGUF_SAME},
+    {"attn_output", "self_attn.o_proj", PARE__GGUF_SAME},
+    {"ffn_norm", "post_attention_layernorm", PARE__GGUF_SAME},
+    {"ffn_gate", "mlp.gate_proj", PARE__GGUF_SAME},
+    {"ffn_up", "mlp.up_proj", PARE__GGUF_SAME},
+    {"ffn_down", "mlp.down_proj", PARE__GGUF_SAME},
+    {NULL, NULL, PARE__GGUF_SAME},
+};
+
+/* The families that kept llama's names; bitnet's inner norms too. */
+static const pare__gguf_name qwen_block[] = {
+    {"attn_norm", "input_layernorm", PARE__GGUF_SAME},
+    {"attn_q", "self_attn.q_proj", PARE__GGUF_SAME},
+    {"attn_k", "self_attn.k_proj", PARE__GGUF_SAME},
+    {"attn_v", "self_attn.v_proj", PARE__GGUF_SAME},
+    {"attn_q_norm", "self_attn.q_norm", PARE__GGUF_SAME},
+    {"attn_k_norm", "self_attn.k_norm", PARE__GGUF_SAME},
+    {"attn_output", "self_attn.o_proj", PARE__GGUF_SAME},
+    {"attn_sub_norm", "self_attn.attn_sub_norm", PARE__GGUF_SAME},
+    {"ffn_norm", "post_attention_layernorm", PARE__GGUF_SAME},
+    {"ffn_gate", "mlp.gate_proj", PARE__GGUF_SAME},
+    {"ffn_up", "mlp.up_proj", PARE__GGUF_SAME},
+    {"ffn_sub_norm", "mlp.ffn_sub_norm", PARE__GGUF_SAME},
+    {"ffn_down", "mlp.down_proj", PARE__GGUF_SAME},
+    {NULL, NULL, PARE__GGUF_SAME},
+};
+
+static const pare__gguf_name gemma_global[] = {
+    {"token_embd", "model.embed_tokens", PARE__GGUF_SAME},
+    {"output_norm", "model.norm", PARE__GGUF_PLUS_ONE},
+    {"output", "lm_head", PARE__GGUF_SAME},
+    {NULL, NULL, PARE__GGUF_SAME},
+};
+
+static const pare__gguf_name gemma_block[] = {
+    {"attn_norm", "input_layernorm", PARE__GGUF_PLUS_ONE},
+    {"attn_q", "self_attn.q_proj", PARE__GGUF_SAME},
+    {"attn_k", "self_attn.k_proj", PARE__GGUF_SAME},
+    {"attn_v", "self_attn.v_proj", PARE__GGUF_SAME},
+    {"attn_output", "self_attn.o_proj", PARE__GGUF_SAME},
+    {"ffn_norm", "post_attention_layernorm", PARE__GGUF_PLUS_ONE},
+    {"ffn_gate", "mlp.gate_proj", PARE__GGUF_SAME},
+    {"ffn_up", "mlp.up_proj", PARE__GGUF_SAME},
+    {"ffn_down", "mlp.down_proj", PARE__GGUF_SAME},
+    {NULL, NULL, PARE__GGUF_SAME},
+};
+
+static const pare__gguf_name gemma2_block[] = {
+    {"attn_norm", "input_layernorm", PARE__GGUF_PLUS_ONE},
+    {"attn_q", "self_attn.q_proj", PARE__GGUF_SAME},
+    {"attn_k", "self_attn.k_proj", PARE__GGUF_SAME},
+    {"attn_v", "self_attn.v_proj", PARE__GGUF_SAME},
+    {"attn_output", "self_attn.o_proj", PARE__GGUF_SAME},
+    {"post_attention_norm", "post_attention_layernorm", PARE__GGUF_PLUS_ONE},
+    {"ffn_norm", "pre_feedforward_layernorm", PARE__GGUF_PLUS_ONE},
+    {"ffn_gate", "mlp.gate_proj", PARE__GGUF_SAME},
+    {"ffn_up", "mlp.up_proj", PARE__GGUF_SAME},
+    {"ffn_down", "mlp.down_proj", PARE__GGUF_SAME},
+    {"post_ffw_norm", "post_feedforward_layernorm", PARE__GGUF_PLUS_ONE},
+    {NULL, NULL, PARE__GGUF_SAME},
+};
+
+static const pare__gguf_name gpt2_global[] = {
+    {"token_embd", "wte", PARE__GGUF_SAME},
+    {"position_embd", "wpe", PARE__GGUF_SAME},
+    {"output_norm", "ln_f", PARE__GGUF_SAME},
+    {"output", "lm_head", PARE__GGUF_SAME},
+    {NULL, NULL, PARE__GGUF_SAME},
+};
+
+static const pare__gguf_name gpt2_block[] = {
+    {"attn_norm", "ln_1", PARE__GGUF_SAME},
+    {"attn_qkv", "attn.c_attn", PARE__GGUF_TRANSPOSED},
+    {"attn_output", "attn.c_proj", PARE__GGUF_TRANSPOSED},
+    {"ffn_norm", "ln_2", PARE__GGUF_SAME},
+    {"ffn_up", "mlp.c_fc", PARE__GGUF_TRANSPOSED},
+    {"ffn_down", "mlp.c_proj", PARE__GGUF_TRANSPOSED},
+    {NULL, NULL, PARE__GGUF_SAME},
+};
+
+static const pare__gguf_name neox_global[] = {
+    {"token_embd", "gpt_neox.embed_in", PARE__GGUF_SAME},
+    {"output_norm", "gpt_neox.final_layer_norm", PARE__GGUF_SAME},
+    {"output", "embed_out", PARE__GGUF_SAME},
+    {NULL, NULL, PARE__GGUF_SAME},
+};
+
+static const pare__gguf_name neox_block[] = {
+    {"attn_norm", "input_layernorm", PARE__GGUF_SAME},
+    {"attn_qkv", "attention.query_key_value", PARE__GGUF_HEADS},
+    {"attn_output", "attention.dense", PARE__GGUF_SAME},
+    {"ffn_norm", "post_attention_layernorm", PARE__GGUF_SAME},
+    {"ffn_up", "mlp.dense_h_to_4h", PARE__GGUF_SAME},
+    {"ffn_down", "mlp.dense_4h_to_h", PARE__GGUF_SAME},
+    {NULL, NULL, PARE__GGUF_SAME},
+};
+
+static const pare__gguf_name phi_global[] = {
+    {"token_embd", "model.embed_tokens", PARE__GGUF_SAME},
+    {"output_norm", "model.final_layernorm", PARE__GGUF_SAME},
+    {"output", "lm_head", PARE__GGUF_SAME},
+    {NULL, NULL, PARE__GGUF_SAME},
+};
+
+static const pare__gguf_name phi_block[] = {
+    {"attn_norm", "input_layernorm", PARE__GGUF_SAME},
+    {"attn_q", "self_attn.q_proj", PARE__GGUF_SAME},
+    {"attn_k", "self_attn.k_proj", PARE__GGUF_SAME},
+    {"attn_v", "self_attn.v_proj", PARE__GGUF_SAME},
+    {"attn_output", "self_attn.dense", PARE__GGUF_SAME},
+    {"ffn_up", "mlp.fc1", PARE__GGUF_SAME},
+    {"ffn_down", "mlp.fc2", PARE__GGUF_SAME},
+    {NULL, NULL, PARE__GGUF_SAME},
+};
+
+static const pare__gguf_name phi3_block[] = {
+    {"attn_norm", "input_layernorm", PARE__GGUF_SAME},
+    {"attn_qkv", "self_attn.qkv_proj", PARE__GGUF_SAME},
+    {"attn_output", "self_attn.o_proj", PARE__GGUF_SAME},
+    {"ffn_norm", "post_attention_layernorm", PARE__GGUF_SAME},
+    {"ffn_up", "mlp.gate_up_proj", PARE__GGUF_SAME},
+    {"ffn_down", "mlp.down_proj", PARE__GGUF_SAME},
+    {NULL, NULL, PARE__GGUF_SAME},
+};
+
+static const pare__gguf_word llama_words[] = {
+    {"context_length", "max_position_embeddings", false, true},
+    {"embedding_length", "hidden_size", false, true},
+    {"block_count", "num_hidden_layers", false, true},
+    {"feed_forward_length", "intermediate_size", false, true},
+    {"attention.head_count", "num_attention_heads", false, true},
+    {"attention.head_count_kv", "num_key_value_heads", false, false},
+    {"attention.layer_norm_rms_epsilon", "rms_norm_eps", true, true},
+    {"attn_logit_softcapping", "attn_logit_softcapping", true, false},
+    {"final_logit_softcapping", "final_logit_softcapping", true, false},
+    {NULL, NULL, false, false},
+};
+
+static const pare__gguf_word gpt2_words[] = {
+    {"context_length", "n_positions", false, true},
+    {"embedding_length", "n_embd", false, true},
+    {"block_count", "n_layer", false, true},
+    {"feed_forward_length", "n_inner", false, true},
+    {"attention.head_count", "n_head", false, true},
+    {"attention.layer_norm_epsilon", "layer_norm_epsilon", true, true},
+    {NULL, NULL, false, false},
+};
+
+static const pare__gguf_word neox_words[] = {
+    {"context_length", "max_position_embeddings", false, true},
+    {"embedding_length", "hidden_size", false, true},
+    {"block_count", "num_hidden_layers", false, true},
+    {"feed_forward_length", "intermediate_size", false, true},
+    {"attention.head_count", "num_attention_heads", false, true},
+    {"attention.head_count_kv", "num_key_value_heads", false, false},
+    {"attention.layer_norm_epsilon", "layer_norm_eps", true, true},
+    {NULL, NULL, false, false},
+};
+
+static const pare__gguf_family families[] = {
+    {"llama", "llama", "LlamaForCausalLM", "model.layers.%zu.", llama_global, llama_block,
+     llama_words, "hidden_act", "silu", NULL, true},
+    {"qwen2", "qwen2", "Qwen2ForCausalLM", "model.layers.%zu.", llama_global, qwen_block,
+     llama_words, "hidden_act", "silu", NULL, true},
+    {"qwen3", "qwen3", "Qwen3ForCausalLM", "model.layers.%zu.", llama_global, qwen_block,
+     llama_words, "hidden_act", "silu", NULL, true},
+    {"gemma", "gemma", "GemmaForCausalLM", "model.layers.%zu.", gemma_global, gemma_block,
+     llama_words, "hidden_activation", "gelu_pytorch_tanh", NULL, true},
+    {"gemma2", "gemma2", "Gemma2ForCausalLM", "model.layers.%zu.", gemma_global, gemma2_block,
+     llama_words, "hidden_activation", "gelu_pytorch_tanh", NULL, true},
+    {"gpt2", "gpt2", "GPT2LMHeadModel", "h.%zu.", gpt2_global, gpt2_block, gpt2_words,
+     "activation_function", "gelu_new", NULL, false},
+    {"gptneox", "gpt_neox", "GPTNeoXForCausalLM", "gpt_neox.layers.%zu.", neox_global, neox_block,
+     neox_words, "hidden_act", "gelu", "rotary_pct", true},
+    {"phi2", "phi", "PhiForCausalLM", "model.layers.%zu.", phi_global, phi_block, neox_words,
+     "hidden_act", "gelu_new", "partial_rotary_factor", true},
+    {"phi3", "phi3", "Phi3ForCausalLM", "model.layers.%zu.", llama_global, phi3_block, llama_words,
+     "hidden_act", "silu", NULL, true},
+};
+
+const pare__gguf_family *pare__gguf_family_of(const pare_gguf *g)
+{
+    const char *arch;
+    size_t len;
+    if (!pare_gguf_text(pare_gguf_find(g, "general.architecture"), &arch, &len))
+        return NULL;
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+        if (strlen(families[i].arch) == len && memcmp(families[i].arch, arch, len) == 0)
+            return &families[i];
+    }
+    return NULL;
+}
+
+/* "blk.N." in front: the number, and the rest of the name. */
+static const char *behind_block(const char *name, size_t *block)
+{
+    if (strncmp(name, "blk.", 4) != 0)
+        return NULL;
+    const char *at = name + 4;
+    size_t n = 0;
+    for (; *at >= '0' && *at <= '9' && n < 100000; at++)
+        n = 10 * n + (size_t)(*at - '0');
+    if (at == name + 4 || *at != '.' || (name[4] == '0' && at != name + 5))
+        return NULL;
+    *block = n;
+    return at + 1;
+}
+
+bool pare__gguf_rename(const pare__gguf_family *f, const char *name, char out[PARE__GGUF_NAME],
+                       pare__gguf_form *form)
+{
+    size_t block = 0;
+    const char *const inner = behind_block(name, &block), *const base = inner ? inner : name;
+    const char *const dot = strrchr(base, '.');
+    if (!dot || (strcmp(dot, ".weight") != 0 && strcmp(dot, ".bias") != 0))
+        return false;
+    const size_t len = (size_t)(dot - base);
+    const pare__gguf_name *n = inner ? f->block : f->global;
+    while (n->gguf && (strlen(n->gguf) != len || memcmp(n->gguf, base, len) != 0))
+        n++;
+    if (!n->gguf)
+        return false;
+    char prefix[64] = "";
+    if (inner)
+        (void)snprintf(prefix, sizeof prefix, f->prefix, block);
+    (void)snprintf(out, PARE__GGUF_NAME, "%s%s%s", prefix, n->original, dot);
+    const bool vector = strcmp(dot, ".bias") == 0;
+    *form = vector && n->form == PARE__GGUF_TRANSPOSED ? PARE__GGUF_SAME : n->form;
+    return true;
+}

@@ -1,0 +1,524 @@
+/* The tokenizer in the metadata of a GGUF file, written as tokenizer.json and
+ * tokenizer_config.json.
+ *
+ * "gpt2" is byte-level BPE: tokens, merges, and the name of the pattern that cuts words. "llama" is
+ * the BPE of SentencePiece: pieces with scores, where two neighbours join when their text is a
+ * piece, the best score first. As merges that is every way to cut a piece into two pieces, in order
+ * of falling score. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "formats/gguf_internal.h"
+#include "formats/tokenizer_internal.h"
+
+enum { UNKNOWN = 2, CONTROL = 3, USER = 4, NORMAL = 1, TOKENS_MAX = 1 << 24 };
+
+static const char mark[] = "\xe2\x96\x81"; /* U+2581, stands for a space */
+
+typedef struct piece {
+    const char *text; /* NUL behind */
+    size_t len;
+    double score;
+    int64_t type;
+} piece;
+
+typedef struct vocabulary {
+    pare_ctx *cx;
+    pare_arena *arena;
+    const char *name;
+    const pare_gguf *g;
+    pare_json_writer *w;
+    piece *token;
+    size_t tokens;
+    const piece **sorted; /* by text */
+    bool sentences;       /* "llama" */
+} vocabulary;
+
+/* Names of patterns that cut words, and the pattern; NULL is that of GPT-2. */
+typedef struct pattern {
+    const char *pre, *regex;
+    bool whole_words, nfc, bos;
+} pattern;
+
+static const char llama3_regex[] =
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| "
+    "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
+static const char qwen2_regex[] =
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| "
+    "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
+
+static const pattern patterns[] = {
+    {"gpt-2", NULL, false, false, false},
+    {"phi-2", NULL, false, false, false},
+    {"olmo", NULL, false, false, false},
+    {"llama-bpe", llama3_regex, true, false, true},
+    {"llama3", llama3_regex, true, false, true},
+    {"llama-v3", llama3_regex, true, false, true},
+    {"smaug-bpe", llama3_regex, false, false, false},
+    {"qwen2", qwen2_regex, false, true, false},
+    {"deepseek-r1-qwen", qwen2_regex, false, true, false},
+};
+
+static bool says(const vocabulary *v, const char *key, const char *word)
+{
+    const char *text;
+    size_t len;
+    return pare_gguf_text(pare_gguf_find(v->g, key), &text, &len) && len == strlen(word) &&
+           memcmp(text, word, len) == 0;
+}
+
+static const char pre_key[] = "tokenizer.ggml.pre";
+
+/* NULL when it is none of these. */
+static const pattern *pattern_of(const vocabulary *v)
+{
+    for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
+        if (says(v, pre_key, patterns[i].pre))
+            return &patterns[i];
+    }
+    return NULL;
+}
+
+static pare_status need_pattern(const vocabulary *v, const pattern **out)
+{
+    const char *text = "(none)";
+    size_t len = strlen(text);
+    *out = pattern_of(v);
+    if (*out)
+        return PARE_OK;
+    (void)pare_gguf_text(pare_gguf_find(v->g, pre_key), &text, &len);
+    return pare_fail(v->cx, PARE_ENOTSUP,
+                     "%s: %s %.*s is not supported (gpt-2, llama-bpe and qwen2 are)", v->name,
+                     pre_key, len < 64 ? (int)len : 64, text);
+}
+
+/* UTF-8 without NUL: what JSON can hold. */
+static bool is_text(const char *text, size_t len)
+{
+    bool valid = memchr(text, '\0', len) == NULL;
+    for (size_t i = 0; valid && i < len;)
+        i += pare__utf8_length(text + i, len - i, &valid);
+    return valid;
+}
+
+/* Texts in one piece, each with a NUL behind it: the lengths in the file leave room for that. */
+static pare_status read_tokens(vocabulary *v)
+{
+    const pare_gguf_value *const list = pare_gguf_find(v->g, "tokenizer.ggml.tokens");
+    const pare_gguf_value *const scores = pare_gguf_find(v->g, "tokenizer.ggml.scores");
+    const pare_gguf_value *const types = pare_gguf_find(v->g, "tokenizer.ggml.token_type");
+    pare_gguf_texts it = {0};
+    const char *text;
+    size_t len;
+    if (!list || !list->array || list->kind != PARE_GGUF_TEXT || list->count > TOKENS_MAX)
+        return pare_fail(v->cx, PARE_EFORMAT,
+                         "%s: tokenizer.ggml.tokens is missing or not a list of texts", v->name);
+    v->token = PARE_NEW(v->arena, piece, (size_t)list->count);
+    char *at = pare_arena_take(v->arena, (size_t)list->bytes, 1);
+    if (!v->token || !at)
+        return PARE_ENOMEM;
+    for (; pare_gguf_next(list, &it, &text, &len); at += len + 1) {
+        piece *const p = &v->token[v->tokens];
+        memcpy(at, text, len);
+        *p = (piece){.text = at, .len = len, .type = NORMAL};
+        if (!is_text(text, len))
+            return pare_fail(v->cx, PARE_EFORMAT, "%s: token %zu is not UTF-8, or holds a NUL",
+                             v->name, v->tokens);
+        if ((types && !pare_gguf_integer(types, v->tokens, &p->type)) ||
+            (v->sentences && !pare_gguf_number(scores, v->tokens, &p->score)))
+            return pare_fail(v->cx, PARE_EFORMAT, "%s: token %zu has no %s", v->name, v->tokens,
+                             types ? "type or score" : "score");
+        v->tokens++;
+    }
+    return PARE_OK;
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp((*(const piece *const *)a)->text, (*(const piece *const *)b)->text);
+}
+
+/* NULL when there is no such normal piece. */
+static const piece *find_piece(const vocabulary *v, const char *text, size_t len)
+{
+    size_t low = 0, high = v->tokens;
+    while (low < high) {
+        const size_t mid = low + (high - low) / 2;
+        const int order = strncmp(v->sorted[mid]->text, text, len);
+        if (order < 0 || (order == 0 && v->sorted[mid]->len < len))
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    const piece *const p = low < v->tokens ? v->sorted[low] : NULL;
+    return p && p->len == len && memcmp(p->text, text, len) == 0 && p->type == NORMAL ? p : NULL;
+}
+
+/* Two pieces that together are a third one. */
+typedef struct merge {
+    const piece *left, *right, *whole;
+} merge;
+
+static size_t characters(const piece *p)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < p->len; i++)
+        n += ((unsigned char)p->text[i] & 0xc0) != 0x80;
+    return n;
+}
+
+/* Best score first; then longer parts; then the order of the vocabulary. */
+static int by_score(const void *a, const void *b)
+{
+    const merge *const x = a, *const y = b;
+    if (x->whole->score != y->whole->score)
+        return x->whole->score > y->whole->score ? -1 : 1;
+    const size_t lx = characters(x->left), ly = characters(y->left);
+    if (lx != ly)
+        return lx > ly ? -1 : 1;
+    const size_t rx = characters(x->right), ry = characters(y->right);
+    if (rx != ry)
+        return rx > ry ? -1 : 1;
+    if (x->whole != y->whole)
+        return x->whole < y->whole ? -1 : 1;
+    return x->left < y->left ? -1 : x->left > y->left;
+}
+
+/* Cuts every normal piece in two; with `out` NULL only counts. */
+static size_t cut_pieces(const vocabulary *v, merge *out)
+{
+    size_t count = 0;
+    for (size_t t = 0; t < v->tokens; t++) {
+        const piece *const p = &v->token[t];
+        for (size_t i = 1; p->type == NORMAL && i < p->len; i++) {
+            if (((unsigned char)p->text[i] & 0xc0) == 0x80)
+                continue;
+            const piece *const left = find_piece(v, p->text, i);
+            const piece *const right = left ? find_piece(v, p->text + i, p->len - i) : NULL;
+            if (!right)
+                continue;
+            if (out)
+                out[count] = (merge){left, right, p};
+            count++;
+        }
+    }
+    return count;
+}
+
+static void put_pair(const vocabulary *v, const char *left, const char *right)
+{
+    pare_json_open_array(v->w, NULL);
+    pare_json_put_text(v->w, NULL, left);
+    pare_json_put_text(v->w, NULL, right);
+    pare_json_close(v->w);
+}
+
+static pare_status put_cuts(vocabulary *v)
+{
+    v->sorted = PARE_NEW(v->arena, const piece *, v->tokens);
+    if (!v->sorted)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < v->tokens; i++)
+        v->sorted[i] = &v->token[i];
+    if (v->tokens > 1)
+        qsort(v->sorted, v->tokens, sizeof *v->sorted, by_text);
+    const size_t count = cut_pieces(v, NULL);
+    merge *const all = PARE_NEW(v->arena, merge, count);
+    if (!all)
+        return PARE_ENOMEM;
+    (void)cut_pieces(v, all);
+    if (count > 1)
+        qsort(all, count, sizeof *all, by_score);
+    for (size_t i = 0; i < count; i++)
+        put_pair(v, all[i].left->text, all[i].right->text);
+    return PARE_OK;
+}
+
+/* "left right", as the file has them. */
+static pare_status put_merges(const vocabulary *v)
+{
+    const pare_gguf_value *const list = pare_gguf_find(v->g, "tokenizer.ggml.merges");
+    pare_gguf_texts it = {0};
+    const char *text;
+    size_t len;
+    if (!list || list->kind != PARE_GGUF_TEXT)
+        return pare_fail(v->cx, PARE_EFORMAT,
+                         "%s: tokenizer.ggml.merges is missing or not a list of texts", v->name);
+    while (pare_gguf_next(list, &it, &text, &len)) {
+        const pare_mark here = pare_arena_mark(v->arena);
+        char *const copy = pare_arena_text(v->arena, text, len);
+        char *const space = copy && len > 0 ? strchr(copy + 1, ' ') : NULL;
+        if (!copy)
+            return PARE_ENOMEM;
+        if (!space || !is_text(text, len))
+            return pare_fail(v->cx, PARE_EFORMAT,
+                             "%s: tokenizer.ggml.merges: entry %llu is not two texts", v->name,
+                             (unsigned long long)it.index - 1);
+        *space = '\0';
+        put_pair(v, copy, space + 1);
+        pare_arena_rewind(v->arena, here);
+    }
+    return PARE_OK;
+}
+
+static bool is_special(const piece *p)
+{
+    return p->type == UNKNOWN || p->type == CONTROL;
+}
+
+static void put_added(const vocabulary *v)
+{
+    pare_json_open_array(v->w, "added_tokens");
+    for (size_t i = 0; i < v->tokens; i++) {
+        const piece *const p = &v->token[i];
+        if (!is_special(p) && p->type != USER)
+            continue;
+        pare_json_open_object(v->w, NULL);
+        pare_json_put_integer(v->w, "id", (int64_t)i);
+        pare_json_put_text(v->w, "content", p->text);
+        pare_json_put_bool(v->w, "single_word", false);
+        pare_json_put_bool(v->w, "lstrip", false);
+        pare_json_put_bool(v->w, "rstrip", false);
+        pare_json_put_bool(v->w, "normalized", false);
+        pare_json_put_bool(v->w, "special", is_special(p));
+        pare_json_close(v->w);
+    }
+    pare_json_close(v->w);
+}
+
+static void put_type(const vocabulary *v, const char *key, const char *type)
+{
+    pare_json_open_object(v->w, key);
+    pare_json_put_text(v->w, "type", type);
+}
+
+static void put_replace(const vocabulary *v, const char *from, const char *to)
+{
+    put_type(v, NULL, "Replace");
+    pare_json_open_object(v->w, "pattern");
+    pare_json_put_text(v->w, "String", from);
+    pare_json_close(v->w);
+    pare_json_put_text(v->w, "content", to);
+    pare_json_close(v->w);
+}
+
+/* Spaces become marks; one stands in front of the text unless the file says no. */
+static void put_sentence_stages(const vocabulary *v)
+{
+    int64_t prefix = 1;
+    (void)pare_gguf_integer(pare_gguf_find(v->g, "tokenizer.ggml.add_space_prefix"), 0, &prefix);
+    put_type(v, "normalizer", "Sequence");
+    pare_json_open_array(v->w, "normalizers");
+    if (prefix) {
+        put_type(v, NULL, "Prepend");
+        pare_json_put_text(v->w, "prepend", mark);
+        pare_json_close(v->w);
+    }
+    put_replace(v, " ", mark);
+    pare_json_close(v->w);
+    pare_json_close(v->w);
+    pare_json_put_null(v->w, "pre_tokenizer");
+    put_type(v, "decoder", "Sequence");
+    pare_json_open_array(v->w, "decoders");
+    put_replace(v, mark, " ");
+    put_type(v, NULL, "ByteFallback");
+    pare_json_close(v->w);
+    put_type(v, NULL, "Fuse");
+    pare_json_close(v->w);
+    if (prefix) {
+        put_type(v, NULL, "Strip");
+        pare_json_put_text(v->w, "content", " ");
+        pare_json_put_integer(v->w, "start", 1);
+        pare_json_put_integer(v->w, "stop", 0);
+        pare_json_close(v->w);
+    }
+    pare_json_close(v->w);
+    pare_json_close(v->w);
+}
+
+static void put_bytes_stage(const vocabulary *v, const char *key, bool regex)
+{
+    put_type(v, key, "ByteLevel");
+    pare_json_put_bool(v->w, "add_prefix_space", false);
+    pare_json_put_bool(v->w, "trim_offsets", true);
+    pare_json_put_bool(v->w, "use_regex", regex);
+    pare_json_close(v->w);
+}
+
+static void put_byte_stages(const vocabulary *v, const pattern *p)
+{
+    if (p->nfc) {
+        put_type(v, "normalizer", "NFC");
+        pare_json_close(v->w);
+    } else {
+        pare_json_put_null(v->w, "normalizer");
+    }
+    if (p->regex) {
+        put_type(v, "pre_tokenizer", "Sequence");
+        pare_json_open_array(v->w, "pretokenizers");
+        put_type(v, NULL, "Split");
+        pare_json_open_object(v->w, "pattern");
+        pare_json_put_text(v->w, "Regex", p->regex);
+        pare_json_close(v->w);
+        pare_json_put_text(v->w, "behavior", "Isolated");
+        pare_json_put_bool(v->w, "invert", false);
+        pare_json_close(v->w);
+        put_bytes_stage(v, NULL, false);
+        pare_json_close(v->w);
+        pare_json_close(v->w);
+    } else {
+        put_bytes_stage(v, "pre_tokenizer", true);
+    }
+    put_bytes_stage(v, "decoder", true);
+}
+
+static pare_status put_model(vocabulary *v, bool whole_words)
+{
+    const char *unknown = NULL;
+    put_type(v, "model", "BPE");
+    pare_json_put_null(v->w, "dropout");
+    for (size_t i = 0; v->sentences && !unknown && i < v->tokens; i++)
+        unknown = v->token[i].type == UNKNOWN ? v->token[i].text : NULL;
+    if (unknown)
+        pare_json_put_text(v->w, "unk_token", unknown);
+    else
+        pare_json_put_null(v->w, "unk_token");
+    pare_json_put_null(v->w, "continuing_subword_prefix");
+    pare_json_put_null(v->w, "end_of_word_suffix");
+    pare_json_put_bool(v->w, "fuse_unk", v->sentences);
+    pare_json_put_bool(v->w, "byte_fallback", v->sentences);
+    pare_json_put_bool(v->w, "ignore_merges", whole_words);
+    pare_json_open_object(v->w, "vocab");
+    for (size_t i = 0; i < v->tokens; i++) {
+        const piece *const p = &v->token[i];
+        if (v->sentences || (p->type != CONTROL && p->type != USER))
+            pare_json_put_integer(v->w, p->text, (int64_t)i);
+    }
+    pare_json_close(v->w);
+    pare_json_open_array(v->w, "merges");
+    PARE_TRY(v->sentences ? put_cuts(v) : put_merges(v));
+    pare_json_close(v->w);
+    pare_json_close(v->w);
+    return PARE_OK;
+}
+
+static pare_status put_tokenizer(vocabulary *v)
+{
+    const pattern *p = NULL;
+    if (!v->sentences)
+        PARE_TRY(need_pattern(v, &p));
+    pare_json_put_text(v->w, "version", "1.0");
+    pare_json_put_null(v->w, "truncation");
+    pare_json_put_null(v->w, "padding");
+    put_added(v);
+    if (v->sentences)
+        put_sentence_stages(v);
+    else
+        put_byte_stages(v, p);
+    pare_json_put_null(v->w, "post_processor");
+    return put_model(v, p && p->whole_words);
+}
+
+/* A token that the metadata name by its id. */
+static pare_status put_token(const vocabulary *v, const char *key, const char *word)
+{
+    int64_t id;
+    if (!pare_gguf_integer(pare_gguf_find(v->g, key), 0, &id) || id < 0)
+        return PARE_OK;
+    if ((uint64_t)id >= v->tokens)
+        return pare_fail(v->cx, PARE_EFORMAT, "%s: %s is %lld, but there are %zu tokens", v->name,
+                         key, (long long)id, v->tokens);
+    pare_json_put_text(v->w, word, v->token[id].text);
+    return PARE_OK;
+}
+
+static pare_status put_settings(vocabulary *v)
+{
+    const pattern *const p = pattern_of(v);
+    int64_t bos = v->sentences || (p && p->bos), eos = 0, context = 0;
+    const char *chat;
+    size_t len;
+    (void)pare_gguf_integer(pare_gguf_find(v->g, "tokenizer.ggml.add_bos_token"), 0, &bos);
+    (void)pare_gguf_integer(pare_gguf_find(v->g, "tokenizer.ggml.add_eos_token"), 0, &eos);
+    pare_json_put_bool(v->w, "add_bos_token", bos);
+    pare_json_put_bool(v->w, "add_eos_token", eos);
+    PARE_TRY(put_token(v, "tokenizer.ggml.bos_token_id", "bos_token"));
+    PARE_TRY(put_token(v, "tokenizer.ggml.eos_token_id", "eos_token"));
+    PARE_TRY(put_token(v, "tokenizer.ggml.unknown_token_id", "unk_token"));
+    PARE_TRY(put_token(v, "tokenizer.ggml.padding_token_id", "pad_token"));
+    if (pare_gguf_text(pare_gguf_find(v->g, "tokenizer.chat_template"), &chat, &len)) {
+        char *const copy = pare_arena_text(v->arena, chat, len);
+        if (!copy)
+            return PARE_ENOMEM;
+        if (!is_text(chat, len))
+            return pare_fail(v->cx, PARE_EFORMAT, "%s: tokenizer.chat_template is not UTF-8",
+                             v->name);
+        pare_json_put_text(v->w, "chat_template", copy);
+    }
+    pare_json_put_bool(v->w, "clean_up_tokenization_spaces", false);
+    if (pare__gguf_integer(v->g, "context_length", &context))
+        pare_json_put_integer(v->w, "model_max_length", context);
+    pare_json_put_text(v->w, "tokenizer_class", "PreTrainedTokenizerFast");
+    return PARE_OK;
+}
+
+static pare_status write_text(vocabulary *v, bool settings, pare_arena *a, char **text, size_t *len)
+{
+    const char *written;
+    PARE_TRY(read_tokens(v));
+    PARE_TRY(pare_json_writer_new(v->cx, &v->w));
+    pare_json_open_object(v->w, NULL);
+    pare_status s = settings ? put_settings(v) : put_tokenizer(v);
+    if (s == PARE_OK) {
+        pare_json_close(v->w);
+        s = pare_json_writer_finish(v->w, &written, len);
+    }
+    if (s == PARE_OK && !(*text = pare_arena_text(a, written, *len)))
+        s = PARE_ENOMEM;
+    pare_json_writer_free(v->w);
+    return s;
+}
+
+pare_status pare__gguf_tokenizer(pare_ctx *cx, pare_arena *a, const char *name, const pare_gguf *g,
+                                 bool settings, char **text, size_t *len)
+{
+    static const char key[] = "tokenizer.ggml.model";
+    vocabulary v = {.cx = cx, .name = name, .g = g};
+    const char *model;
+    *text = NULL;
+    *len = 0;
+    if (!pare_gguf_text(pare_gguf_find(g, key), &model, len) || says(&v, key, "none") ||
+        says(&v, key, "no_vocab"))
+        return PARE_OK;
+    v.sentences = says(&v, key, "llama");
+    if (!v.sentences && !says(&v, key, "gpt2"))
+        return pare_fail(cx, PARE_ENOTSUP, "%s: %s %.*s is not supported (llama and gpt2 are)",
+                         name, key, *len < 64 ? (int)*len : 64, model);
+    pare_arena scratch;
+    pare_status s = pare_arena_init(cx, &scratch, 0);
+    v.arena = &scratch;
+    if (s == PARE_OK)
+        s = write_text(&v, settings, a, text, len);
+    pare_arena_release(&scratch);
+    return s;
+}
+
+pare_status pare__gguf_companion(const pare_checkpoint *ck, pare_arena *a, const char *name,
+                                 char **text, size_t *len)
+{
+    const bool settings = strcmp(name, "tokenizer_config.json") == 0;
+    pare_arena scratch;
+    pare_gguf g;
+    *text = NULL;
+    *len = 0;
+    if (!settings && strcmp(name, "tokenizer.json") != 0)
+        return PARE_OK;
+    pare_status s = pare_arena_init(ck->cx, &scratch, 0);
+    const pare_file *const f = ck->file;
+    if (s == PARE_OK)
+        s = pare_gguf_parse(ck->cx, &scratch, f->path, f->data, f->bytes, &g);
+    if (s == PARE_OK)
+        s = pare__gguf_tokenizer(ck->cx, a, f->path, &g, settings, text, len);
+    pare_arena_release(&scratch);
+    return s;
+}

@@ -1,0 +1,337 @@
+#include <string.h>
+
+#include "formats/tokenizer.h"
+#include "tests/fuzz/gguf_input.h"
+#include "tests/unit/folder.h"
+
+static pare_ctx cx;
+static pare_arena arena;
+static pare_checkpoint ck;
+
+static void begin(void)
+{
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &arena, 0), PARE_OK);
+    ck = (pare_checkpoint){0};
+}
+
+static void end(void)
+{
+    pare_checkpoint_close(&ck);
+    pare_arena_release(&arena);
+    ck_assert_uint_eq(cx.live_bytes, 0);
+}
+
+static const char *corpus(const char *name)
+{
+    static char path[4096];
+    (void)snprintf(path, sizeof path, "%s/tests/fuzz/corpus/gguf/%s", PARE_SOURCE_DIR, name);
+    return path;
+}
+
+static void open_corpus(const char *name)
+{
+    ck_assert_msg(pare_checkpoint_open(&cx, &arena, corpus(name), &ck) == PARE_OK, "%s", cx.what);
+}
+
+static const pare_tensor *find(const char *name, pare_dtype dtype, uint64_t rows, uint64_t columns)
+{
+    const pare_tensor *const t = pare_checkpoint_find(&ck, name);
+    ck_assert_msg(t != NULL, "%s", name);
+    ck_assert_int_eq(t->dtype, dtype);
+    ck_assert_uint_eq(t->rank, columns ? 2 : 1);
+    ck_assert(t->shape[0] == rows && (!columns || t->shape[1] == columns));
+    return t;
+}
+
+/* Element i of a tensor of floats as the corpus has it: a function of the name's length. */
+static float written(const char *gguf_name, size_t i)
+{
+    return (float)((int)((i * 37 + strlen(gguf_name)) % 17) - 8) / 8;
+}
+
+static float at(const pare_tensor *t, size_t i)
+{
+    return ((const float *)t->data)[i];
+}
+
+START_TEST(rows_of_q_and_k_go_back_to_halves_of_heads)
+{
+    open_corpus("model_llama");
+    const pare_tensor *const q = find("model.layers.0.self_attn.q_proj.weight", PARE_F32, 32, 32);
+    const pare_tensor *const k = find("model.layers.0.self_attn.k_proj.weight", PARE_F32, 16, 32);
+    for (size_t h = 0; h < 2; h++) {
+        for (size_t i = 0; i < 8; i++) {
+            for (size_t p = 0; p < 2; p++) {
+                const size_t original = h * 16 + p * 8 + i, stored = h * 16 + 2 * i + p;
+                for (size_t c = 0; c < 32; c++) {
+                    ck_assert(at(q, original * 32 + c) ==
+                              written("blk.0.attn_q.weight", stored * 32 + c));
+                    if (h == 0)
+                        ck_assert(at(k, original * 32 + c) ==
+                                  written("blk.0.attn_k.weight", stored * 32 + c));
+                }
+            }
+        }
+    }
+    const pare_tensor *const norm = find("model.norm.weight", PARE_F32, 32, 0);
+    ck_assert_ptr_eq(norm->data, ck.file[0].data + ((const uint8_t *)norm->data - ck.file[0].data));
+    ck_assert((const uint8_t *)norm->data < ck.file[0].data + ck.file[0].bytes &&
+              (const uint8_t *)norm->data > ck.file[0].data); /* a view */
+}
+END_TEST
+
+START_TEST(blocks_are_decoded_and_their_types_told)
+{
+    char text[64];
+    open_corpus("model_llama");
+    const pare_tensor *const down = find("model.layers.0.mlp.down_proj.weight", PARE_F32, 32, 32);
+    const pare_gguf_tensor *stored;
+    pare_gguf g;
+    float row[32];
+    ck_assert_int_eq(pare_gguf_parse(&cx, &arena, "g", ck.file[0].data, ck.file[0].bytes, &g),
+                     PARE_OK);
+    stored = pare_gguf_tensor_find(&g, "blk.0.ffn_down.weight");
+    for (size_t r = 0; r < 32; r++) {
+        pare_ggml_decode(stored->type, stored->data + r * stored->type->bytes, 1, row);
+        ck_assert_mem_eq((const float *)down->data + r * 32, row, sizeof row);
+    }
+    ck_assert(pare_checkpoint_quantized(&ck, text, sizeof text));
+    ck_assert_str_eq(text, "1 x Q5_1, 1 x Q4_1, 1 x Q5_0, 1 x Q4_0, 1 x Q8_0");
+    ck_assert(pare_checkpoint_quantized(&ck, text, 12)); /* cut */
+    ck_assert_str_eq(text, "1 x Q5_1, 1");
+    ck_assert_str_eq(ck.stored[down - ck.tensor].type, "Q5_1");
+    ck_assert_uint_eq(ck.stored[down - ck.tensor].bytes, 32 * 24);
+}
+END_TEST
+
+START_TEST(a_listing_converts_nothing)
+{
+    char text[64];
+    ck_assert_int_eq(pare_checkpoint_list(&cx, &arena, corpus("type_iq"), &ck), PARE_OK);
+    const pare_tensor *const head = pare_checkpoint_find(&ck, "lm_head.weight");
+    ck_assert_str_eq(ck.stored[head - ck.tensor].type, "IQ4_XS");
+    ck_assert_uint_eq(head->shape[1], 256);
+    ck_assert_ptr_null(pare_checkpoint_find(&ck, "model.layers.0.mlp.down_proj.weight")->data);
+    ck_assert(!ck.scratch.open);
+    pare_checkpoint_close(&ck);
+    ck_assert_int_eq(pare_checkpoint_list(&cx, &arena, corpus("model_gpt2"), &ck), PARE_OK);
+    (void)find("h.0.attn.c_attn.weight", PARE_F32, 32, 96);
+    pare_checkpoint_close(&ck);
+    open_corpus("model_phi");
+    ck_assert(!pare_checkpoint_quantized(&ck, text, sizeof text));
+    ck_assert_str_eq(text, "");
+}
+END_TEST
+
+START_TEST(what_conv1d_had_transposed_is_transposed_again)
+{
+    open_corpus("model_gpt2");
+    const pare_tensor *const w = find("h.0.attn.c_attn.weight", PARE_F32, 32, 96);
+    for (size_t r = 0; r < 32; r++) {
+        for (size_t c = 0; c < 96; c++)
+            ck_assert(at(w, r * 96 + c) == written("blk.0.attn_qkv.weight", c * 32 + r));
+    }
+    const pare_tensor *const b = find("h.0.attn.c_attn.bias", PARE_F32, 96, 0);
+    ck_assert(at(b, 95) == written("blk.0.attn_qkv.bias", 95));
+    const pare_tensor *const o = find("h.0.attn.c_proj.weight", PARE_F32, 32, 32);
+    pare_gguf g;
+    float row[32];
+    ck_assert_int_eq(pare_gguf_parse(&cx, &arena, "g", ck.file[0].data, ck.file[0].bytes, &g),
+                     PARE_OK);
+    const pare_gguf_tensor *const stored = pare_gguf_tensor_find(&g, "blk.0.attn_output.weight");
+    for (size_t r = 0; r < 32; r++) {
+        pare_ggml_decode(stored->type, stored->data + r * stored->type->bytes, 1, row);
+        for (size_t c = 0; c < 32; c++)
+            ck_assert(at(o, c * 32 + r) == row[c]);
+    }
+}
+END_TEST
+
+/* Two heads of 16: in the file 32 rows of q, 32 of k, 32 of v; in the original 48 of each head. */
+START_TEST(heads_are_interleaved_again)
+{
+    open_corpus("model_neox");
+    const pare_tensor *const w =
+        find("gpt_neox.layers.0.attention.query_key_value.weight", PARE_F32, 96, 32);
+    const pare_tensor *const b =
+        find("gpt_neox.layers.0.attention.query_key_value.bias", PARE_F32, 96, 0);
+    for (size_t h = 0; h < 2; h++) {
+        for (size_t s = 0; s < 3; s++) {
+            for (size_t d = 0; d < 16; d++) {
+                const size_t original = h * 48 + s * 16 + d, stored = s * 32 + h * 16 + d;
+                ck_assert(at(b, original) == written("blk.0.attn_qkv.bias", stored));
+                ck_assert(at(w, original * 32 + 5) ==
+                          written("blk.0.attn_qkv.weight", stored * 32 + 5));
+            }
+        }
+    }
+}
+END_TEST
+
+START_TEST(norms_of_gemma_lose_the_one_that_was_added)
+{
+    open_corpus("model_gemma");
+    const pare_tensor *const t = find("model.layers.0.input_layernorm.weight", PARE_F32, 32, 0);
+    for (size_t i = 0; i < 32; i++)
+        ck_assert(at(t, i) == written("blk.0.attn_norm.weight", i) - 1);
+    (void)find("model.norm.weight", PARE_F32, 32, 0); /* F16 in the file */
+}
+END_TEST
+
+static double number(const char *key)
+{
+    return pare_json_number(pare_json_get(ck.config, key), -1);
+}
+
+static const char *word(const pare_json *v, const char *key)
+{
+    return pare_json_text(pare_json_get(v, key), NULL);
+}
+
+START_TEST(metadata_become_words_of_config_json)
+{
+    open_corpus("model_llama");
+    ck_assert_str_eq(word(ck.config, "model_type"), "llama");
+    ck_assert(number("rms_norm_eps") == 1e-5); /* not what F32 makes of it */
+    ck_assert(number("hidden_size") == 32 && number("vocab_size") == 8);
+    ck_assert(number("num_key_value_heads") == 1 && number("bos_token_id") == 1);
+    const pare_json *const ends = pare_json_get(ck.config, "eos_token_id");
+    ck_assert_uint_eq(pare_json_count(ends), 2);
+    ck_assert_int_eq(pare_json_integer(pare_json_at(ends, 1), -1), 3);
+    ck_assert(pare_json_bool(pare_json_get(ck.config, "tie_word_embeddings"), false));
+    pare_checkpoint_close(&ck);
+    open_corpus("model_llama3");
+    const pare_json *const scaling = pare_json_get(ck.config, "rope_scaling");
+    ck_assert_str_eq(word(scaling, "rope_type"), "llama3");
+    ck_assert(pare_json_number(pare_json_get(scaling, "factor"), -1) == 8);
+    ck_assert_int_eq(
+        pare_json_integer(pare_json_get(scaling, "original_max_position_embeddings"), -1), 8192);
+    ck_assert_ptr_null(pare_checkpoint_find(&ck, "rope_freqs.weight"));
+    pare_checkpoint_close(&ck);
+    open_corpus("model_mistral");
+    ck_assert_str_eq(word(ck.config, "model_type"), "mistral");
+    ck_assert(number("sliding_window") == 32);
+    ck_assert_str_eq(word(pare_json_get(ck.config, "rope_scaling"), "rope_type"), "linear");
+    pare_checkpoint_close(&ck);
+    open_corpus("model_neox");
+    ck_assert(number("rotary_pct") == 0.25);
+    pare_checkpoint_close(&ck);
+    open_corpus("model_gemma");
+    ck_assert(number("query_pre_attn_scalar") == 16);
+}
+END_TEST
+
+static void encodes(const char *model, const char *text, const int32_t *want, size_t wanted)
+{
+    pare_tokenizer *t = NULL;
+    int32_t *ids;
+    size_t count, len;
+    char *back;
+    open_corpus(model);
+    ck_assert_msg(pare_checkpoint_tokenizer(&ck, &t) == PARE_OK, "%s", cx.what);
+    ck_assert_int_eq(pare_tokenizer_encode(&cx, t, &arena, text, strlen(text), &ids, &count),
+                     PARE_OK);
+    ck_assert_uint_eq(count, wanted);
+    ck_assert_mem_eq(ids, want, wanted * sizeof *want);
+    ck_assert_int_eq(pare_tokenizer_decode(&cx, t, &arena, ids, count, &back, &len), PARE_OK);
+    ck_assert_str_eq(back, text);
+    pare_tokenizer_free(t);
+}
+
+START_TEST(tokenizers_come_from_the_metadata)
+{
+    static const int32_t sentence[] = {6, 7, 4, 3}, bytes[] = {2, 7, 1};
+    pare_tokenizer *t = NULL;
+    bool has = true;
+    char *text;
+    size_t len;
+    encodes("model_llama", " ab A", sentence, 4);
+    ck_assert_int_eq(pare_checkpoint_tokenizer(&ck, &t), PARE_OK);
+    ck_assert(pare_tokenizer_add_bos(t) && pare_tokenizer_bos(t) == 1 &&
+              pare_tokenizer_eos(t) == 2);
+    pare_tokenizer_free(t);
+    pare_checkpoint_close(&ck);
+    encodes("model_gpt2", "ab<x>b", bytes, 3);
+    pare_checkpoint_close(&ck);
+    open_corpus("tok_none");
+    ck_assert_int_eq(pare_checkpoint_has_tokenizer(&ck, &has), PARE_OK);
+    ck_assert(!has);
+    ck_assert_int_eq(pare_checkpoint_tokenizer(&ck, &t), PARE_ENOTFOUND);
+    ck_assert_ptr_nonnull(strstr(cx.what, "tok_none: has no tokenizer"));
+    pare_ctx_clear(&cx);
+    ck_assert_int_eq(pare_checkpoint_companion(&ck, &arena, "merges.txt", &text, &len), PARE_OK);
+    ck_assert_ptr_null(text);
+    pare_checkpoint_close(&ck);
+    open_corpus("tok_pre");
+    ck_assert_int_eq(pare_checkpoint_tokenizer(&ck, &t), PARE_ENOTSUP);
+}
+END_TEST
+
+START_TEST(a_directory_may_hold_one_file_of_any_name)
+{
+    folder dir;
+    size_t len;
+    char *const bytes = folder_get(corpus("model_llama"), &len);
+    folder_make(&dir);
+    folder_put(&dir, "any name.gguf", bytes, len);
+    ck_assert_int_eq(pare_checkpoint_open(&cx, &arena, dir.path, &ck), PARE_OK);
+    ck_assert_uint_eq(ck.tensors, 11);
+    pare_checkpoint_close(&ck);
+    folder_put_text(&dir, "config.json", "{\"model_type\": \"llama\"}"); /* the metadata win */
+    ck_assert_int_eq(pare_checkpoint_open(&cx, &arena, dir.path, &ck), PARE_OK);
+    ck_assert(number("hidden_size") == 32);
+    pare_checkpoint_close(&ck);
+    folder_put(&dir, "b.gguf", bytes, len);
+    ck_assert_int_eq(pare_checkpoint_open(&cx, &arena, dir.path, &ck), PARE_EFORMAT);
+    ck_assert_ptr_nonnull(strstr(cx.what, ": 2 files of kind GGUF; name one of them"));
+    folder_remove(&dir);
+    free(bytes);
+}
+END_TEST
+
+START_TEST(every_failed_allocation_is_reported)
+{
+    static const char *const models[] = {"model_llama", "model_llama_bpe", "model_gemma"};
+    size_t len;
+    char *const bytes = folder_get(corpus(models[_i]), &len);
+    for (long n = 0;; n++) {
+        unit_failing f = {.left = n};
+        pare_ctx own;
+        pare_arena a;
+        pare_ctx_init(&own);
+        own.alloc = (pare_alloc){unit_failing_resize, &f};
+        pare_status s = pare_arena_init(&own, &a, 0);
+        if (s == PARE_OK)
+            s = gguf_read_all(&own, &a, bytes, len);
+        pare_arena_release(&a);
+        ck_assert_int_eq(f.live, 0);
+        if (s == PARE_OK) {
+            ck_assert_int_ge(n, 10);
+            break;
+        }
+        ck_assert_int_eq(s, PARE_ENOMEM);
+        ck_assert_str_ne(own.what, "");
+    }
+    free(bytes);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *const s = suite_create("gguf_model");
+    TCase *const t = tcase_create("gguf_model");
+    tcase_add_checked_fixture(t, begin, end);
+    tcase_add_test(t, rows_of_q_and_k_go_back_to_halves_of_heads);
+    tcase_add_test(t, blocks_are_decoded_and_their_types_told);
+    tcase_add_test(t, a_listing_converts_nothing);
+    tcase_add_test(t, what_conv1d_had_transposed_is_transposed_again);
+    tcase_add_test(t, heads_are_interleaved_again);
+    tcase_add_test(t, norms_of_gemma_lose_the_one_that_was_added);
+    tcase_add_test(t, metadata_become_words_of_config_json);
+    tcase_add_test(t, tokenizers_come_from_the_metadata);
+    tcase_add_test(t, a_directory_may_hold_one_file_of_any_name);
+    tcase_add_loop_test(t, every_failed_allocation_is_reported, 0, 3);
+    suite_add_tcase(s, t);
+    return unit_main(s);
+}
