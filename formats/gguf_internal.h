@@ -5,16 +5,16 @@
 #include "formats/checkpoint_internal.h"
 #include "formats/gguf.h"
 
-/* How a tensor differs from the one of the original checkpoint. Pairs: channels that turn together
- * lie side by side in each head of q and k, there they are half a head apart. Heads: all of q, then
- * k, then v, there head by head. */
+/* How a tensor differs from those of the original checkpoint as runtime/arch.h has them. Pairs:
+ * channels that turn together lie side by side in each head of q and k, there they are half a head
+ * apart. */
 typedef enum pare__gguf_form {
     PARE__GGUF_SAME,
     PARE__GGUF_PAIRS_Q,
     PARE__GGUF_PAIRS_K,
-    PARE__GGUF_HEADS,
-    PARE__GGUF_TRANSPOSED, /* the weight alone */
-    PARE__GGUF_PLUS_ONE    /* norms hold what is multiplied with */
+    PARE__GGUF_QKV,     /* rows of q, then k, then v; there they are tensors of their own */
+    PARE__GGUF_GATE_UP, /* likewise */
+    PARE__GGUF_PLUS_ONE /* norms hold what is multiplied with */
 } pare__gguf_form;
 
 /* Names without ".weight" or ".bias"; those of a block behind its prefix. */
@@ -45,9 +45,10 @@ const pare__gguf_family *pare__gguf_family_of(const pare_gguf *g);
 
 enum { PARE__GGUF_NAME = 128 };
 
-/* The name in the original checkpoint; false when the family has none such. */
+/* The name in the original checkpoint without ".weight" or ".bias", which *suffix then is; false
+ * when the family has none such. */
 bool pare__gguf_rename(const pare__gguf_family *f, const char *name, char out[PARE__GGUF_NAME],
-                       pare__gguf_form *form);
+                       const char **suffix, pare__gguf_form *form);
 
 /* Values under "ARCH.KEY". Missing or of another kind: false. */
 bool pare__gguf_integer(const pare_gguf *g, const char *key, int64_t *out);

@@ -1,11 +1,14 @@
 /* A GGUF file as a checkpoint: tensors under the names of the original, blocks as floats. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "formats/gguf_internal.h"
 #include "runtime/threads.h"
 
-enum { ROWS_AT_ONCE = 16 };
+enum { ROWS_AT_ONCE = 16, PARTS = 3, SIZE_LIMIT = 1 << 24 };
+
+typedef unsigned long long ull;
 
 /* One file while it is read. */
 typedef struct loading {
@@ -14,7 +17,7 @@ typedef struct loading {
     const char *path;
     pare_gguf g;
     const pare__gguf_family *family; /* or NULL */
-    int64_t heads, kv_heads;
+    int64_t heads, kv_heads, width;  /* width: of a head */
 } loading;
 
 /* A tensor and what the file says of it, while all are sorted. */
@@ -23,10 +26,10 @@ typedef struct entry {
     pare_stored stored;
 } entry;
 
-/* A tensor whose copy differs: rows of the file go to other rows, or to columns. */
+/* A tensor that is not viewed in place. */
 typedef struct copying {
     const pare_gguf_tensor *t;
-    pare__gguf_form form;
+    bool pairs;
     uint64_t rows, width, heads; /* width: elements of a row */
     uint64_t row_bytes;          /* in the file */
     size_t element;              /* bytes of one in the copy */
@@ -36,48 +39,22 @@ typedef struct copying {
 /* Where row r of the file lies in the original. */
 static uint64_t place_of(const copying *c, uint64_t r)
 {
-    if (c->form == PARE__GGUF_PAIRS_Q || c->form == PARE__GGUF_PAIRS_K) {
-        const uint64_t head = c->rows / c->heads, i = r % head;
-        return r - i + i % 2 * (head / 2) + i / 2;
-    }
-    if (c->form == PARE__GGUF_HEADS) {
-        const uint64_t part = c->rows / 3, head = part / c->heads, i = r % part;
-        return (i / head * 3 + r / part) * head + i % head;
-    }
-    return r;
-}
-
-/* `from` is whole blocks, or elements that are copied as they are. */
-static void convert(const copying *c, const unsigned char *from, uint64_t n, void *to)
-{
-    if (c->t->type->codec)
-        pare_ggml_decode(c->t->type, from, n / c->t->type->elements, to);
-    else
-        memcpy(to, from, (size_t)n * c->element);
-}
-
-static void copy_column(const copying *c, const unsigned char *from, uint64_t column)
-{
-    float block[PARE_GGML_BLOCK_MAX];
-    const pare_ggml_type *const type = c->t->type;
-    for (uint64_t i = 0; i < c->width; i += type->elements, from += type->bytes) {
-        convert(c, from, type->elements, block);
-        for (uint64_t j = 0; j < type->elements; j++)
-            memcpy(c->to + ((i + j) * c->rows + column) * c->element,
-                   (unsigned char *)block + j * c->element, c->element);
-    }
+    const uint64_t head = c->rows / c->heads, i = r % head;
+    return c->pairs ? r - i + i % 2 * (head / 2) + i / 2 : r;
 }
 
 static void copy_rows(void *arg, size_t begin, size_t end, size_t worker)
 {
     const copying *const c = arg;
+    const pare_ggml_type *const type = c->t->type;
     (void)worker;
     for (uint64_t r = begin; r < end; r++) {
         const unsigned char *const from = c->t->data + r * c->row_bytes;
-        if (c->form == PARE__GGUF_TRANSPOSED)
-            copy_column(c, from, r);
+        void *const to = c->to + place_of(c, r) * c->width * c->element;
+        if (type->codec)
+            pare_ggml_decode(type, from, c->width / type->elements, to);
         else
-            convert(c, from, c->width, c->to + place_of(c, r) * c->width * c->element);
+            memcpy(to, from, (size_t)c->row_bytes);
     }
 }
 
@@ -90,41 +67,37 @@ static pare_status copy_norm(const loading *l, const pare_gguf_tensor *t, float 
                               .shape = {t->shape[0]},
                               .data = t->data,
                               .bytes = t->bytes};
-    if (t->rank != 1 || t->type->dtype == PARE_DTYPES)
-        return pare_fail(l->ck->cx, PARE_EFORMAT, "%s: tensor %s is not a vector of floats",
-                         l->path, t->name);
     PARE_TRY(pare_tensor_to_f32(l->ck->cx, &view, 0, t->elements, to));
     for (uint64_t i = 0; i < t->elements; i++)
         to[i] -= 1;
     return PARE_OK;
 }
 
-static pare_status check_rows(const loading *l, const copying *c)
+static pare_status check_form(const loading *l, const pare_gguf_tensor *t, pare__gguf_form form,
+                              const copying *c)
 {
-    const bool pairs = c->form == PARE__GGUF_PAIRS_Q || c->form == PARE__GGUF_PAIRS_K;
-    const uint64_t heads = c->heads, parts = c->form == PARE__GGUF_HEADS ? 3 : 2;
-    if ((pairs || c->form == PARE__GGUF_HEADS) &&
-        (heads == 0 || c->rows % heads != 0 || c->rows / heads % parts != 0))
+    if (c->pairs && (c->heads == 0 || c->rows % c->heads != 0 || c->rows / c->heads % 2 != 0))
         return pare_fail(l->ck->cx, PARE_EFORMAT, "%s: tensor %s: %llu rows do not fit %llu heads",
-                         l->path, c->t->name, (unsigned long long)c->rows,
-                         (unsigned long long)heads);
-    if (c->form == PARE__GGUF_TRANSPOSED && c->t->rank != 2)
-        return pare_fail(l->ck->cx, PARE_EFORMAT, "%s: tensor %s is not a matrix", l->path,
-                         c->t->name);
+                         l->path, t->name, (ull)c->rows, (ull)c->heads);
+    if (form == PARE__GGUF_PLUS_ONE && (t->rank != 1 || t->type->dtype == PARE_DTYPES))
+        return pare_fail(l->ck->cx, PARE_EFORMAT, "%s: tensor %s is not a vector of floats",
+                         l->path, t->name);
     return PARE_OK;
 }
 
 static pare_status copy(const loading *l, const pare_gguf_tensor *t, pare__gguf_form form,
                         pare_tensor *out)
 {
-    copying c = {.t = t, .form = form, .element = t->type->codec ? sizeof(float) : t->type->bytes};
-    c.width = t->rank > 1 ? t->shape[t->rank - 1] : 1;
-    if (t->rank <= 1 && t->type->codec) /* blocks of a vector cannot be split into rows of one */
-        c.width = t->elements;
+    copying c = {.t = t,
+                 .pairs = form == PARE__GGUF_PAIRS_Q || form == PARE__GGUF_PAIRS_K,
+                 .heads = 1,
+                 .element = t->type->codec ? sizeof(float) : t->type->bytes};
+    if (c.pairs)
+        c.heads = (uint64_t)(form == PARE__GGUF_PAIRS_K ? l->kv_heads : l->heads);
+    c.width = t->rank > 1 ? t->shape[t->rank - 1] : t->type->codec ? t->elements : 1;
     c.rows = t->elements / c.width;
     c.row_bytes = c.width / t->type->elements * t->type->bytes;
-    c.heads = (uint64_t)(form == PARE__GGUF_PAIRS_K ? l->kv_heads : l->heads);
-    PARE_TRY(check_rows(l, &c));
+    PARE_TRY(check_form(l, t, form, &c));
     if (l->ck->listed)
         return PARE_OK;
     void *to;
@@ -150,22 +123,17 @@ static pare_status list_bytes(const loading *l, const pare_gguf_tensor *t, pare_
     return PARE_OK;
 }
 
-static pare_status load_tensor(const loading *l, const pare_gguf_tensor *t, entry *out)
+/* One tensor under the name it has in memory. */
+static pare_status load_tensor(const loading *l, const pare_gguf_tensor *t, const char *name,
+                               pare__gguf_form form, entry *out)
 {
-    char name[PARE__GGUF_NAME];
-    pare__gguf_form form = PARE__GGUF_SAME;
-    const bool known = l->family && pare__gguf_rename(l->family, t->name, name, &form);
     pare_tensor *const to = &out->tensor;
     *out = (entry){.stored = {t->type->name, t->bytes}};
-    to->name = known ? pare_arena_text(l->arena, name, strlen(name)) : t->name;
+    to->name = pare_arena_text(l->arena, name, strlen(name));
     if (!to->name)
         return PARE_ENOMEM;
     to->rank = t->rank;
     memcpy(to->shape, t->shape, t->rank * sizeof *t->shape);
-    if (form == PARE__GGUF_TRANSPOSED && t->rank == 2) {
-        to->shape[0] = t->shape[1];
-        to->shape[1] = t->shape[0];
-    }
     if (t->type->dtype == PARE_DTYPES && !t->type->codec)
         return list_bytes(l, t, to);
     to->dtype = t->type->codec || form == PARE__GGUF_PLUS_ONE ? PARE_F32 : t->type->dtype;
@@ -177,6 +145,62 @@ static pare_status load_tensor(const loading *l, const pare_gguf_tensor *t, entr
         return PARE_OK;
     to->data = NULL;
     return copy(l, t, form, to);
+}
+
+/* Rows of the linears that a tensor holds one after the other. */
+static size_t parts_of(const loading *l, const pare_gguf_tensor *t, pare__gguf_form form,
+                       uint64_t rows[PARTS], const char *name[PARTS])
+{
+    static const char *const qkv[] = {"q", "k", "v"}, *const mlp[] = {"gate", "up"};
+    const bool heads = form == PARE__GGUF_QKV;
+    const size_t count = heads ? 3 : 2;
+    for (size_t i = 0; i < count; i++) {
+        name[i] = heads ? qkv[i] : mlp[i];
+        rows[i] = heads ? (uint64_t)(i == 0 ? l->heads : l->kv_heads) * (uint64_t)l->width
+                        : t->shape[0] / 2;
+    }
+    return count;
+}
+
+static pare_status load_parts(const loading *l, const pare_gguf_tensor *t, const char *base,
+                              const char *suffix, pare__gguf_form form, entry *out, size_t *count)
+{
+    char name[PARE__GGUF_NAME + 16];
+    const char *role[PARTS];
+    uint64_t rows[PARTS], all = 0;
+    const size_t parts = parts_of(l, t, form, rows, role);
+    for (size_t i = 0; i < parts; i++)
+        all += rows[i];
+    if (t->rank == 0 || t->shape[0] != all || (t->rank == 1 && t->type->elements > 1))
+        return pare_fail(l->ck->cx, PARE_EFORMAT,
+                         "%s: tensor %s: %llu rows of %s are not those of %zu linears, %llu",
+                         l->path, t->name, (ull)(t->rank ? t->shape[0] : 0), t->type->name, parts,
+                         (ull)all);
+    const uint64_t row = t->elements / all, row_bytes = t->bytes / all;
+    pare_gguf_tensor part = *t;
+    for (size_t i = 0; i < parts; i++) {
+        part.shape[0] = rows[i];
+        part.elements = rows[i] * row;
+        part.bytes = rows[i] * row_bytes;
+        (void)snprintf(name, sizeof name, "%s.%s%s", base, role[i], suffix);
+        PARE_TRY(load_tensor(l, &part, name, PARE__GGUF_SAME, &out[(*count)++]));
+        part.data += part.bytes;
+    }
+    return PARE_OK;
+}
+
+/* A tensor of the file; at most PARTS entries. */
+static pare_status load_any(const loading *l, const pare_gguf_tensor *t, entry *out, size_t *count)
+{
+    char base[PARE__GGUF_NAME], name[PARE__GGUF_NAME + 16];
+    const char *suffix;
+    pare__gguf_form form;
+    if (!l->family || !pare__gguf_rename(l->family, t->name, base, &suffix, &form))
+        return load_tensor(l, t, t->name, PARE__GGUF_SAME, &out[(*count)++]);
+    if (form == PARE__GGUF_QKV || form == PARE__GGUF_GATE_UP)
+        return load_parts(l, t, base, suffix, form, out, count);
+    (void)snprintf(name, sizeof name, "%s%s", base, suffix);
+    return load_tensor(l, t, name, form, &out[(*count)++]);
 }
 
 static int by_name(const void *a, const void *b)
@@ -206,16 +230,23 @@ static pare_status hand_over(const loading *l, entry *all, size_t count, pare__s
 
 static pare_status load_tensors(const loading *l, pare__shard *out)
 {
-    entry *const all = PARE_NEW(l->arena, entry, l->g.tensors);
+    entry *const all = PARE_NEW(l->arena, entry, l->g.tensors * PARTS);
     size_t count = 0;
     if (!all)
         return PARE_ENOMEM;
     for (size_t i = 0; i < l->g.tensors; i++) {
         if (l->family && strcmp(l->g.tensor[i].name, "rope_freqs.weight") == 0)
             continue; /* stands in the configuration */
-        PARE_TRY(load_tensor(l, &l->g.tensor[i], &all[count++]));
+        PARE_TRY(load_any(l, &l->g.tensor[i], all, &count));
     }
     return hand_over(l, all, count, out);
+}
+
+/* What no model has counts as 0, so that products stay small. */
+static void read_size(const pare_gguf *g, const char *key, int64_t *out)
+{
+    if (pare__gguf_integer(g, key, out) && (*out < 0 || *out > SIZE_LIMIT))
+        *out = 0;
 }
 
 /* The metadata take the place of a config.json beside the file. */
@@ -233,9 +264,14 @@ static pare_status load_config(loading *l)
     ck->config_file = (pare_file){.path = (char *)l->path};
     PARE_TRY(pare__gguf_config(ck->cx, l->path, &l->g, &ck->config));
     l->family = pare__gguf_family_of(&l->g);
-    (void)pare__gguf_integer(&l->g, "attention.head_count", &l->heads);
+    int64_t hidden = 0;
+    read_size(&l->g, "attention.head_count", &l->heads);
     l->kv_heads = l->heads;
-    (void)pare__gguf_integer(&l->g, "attention.head_count_kv", &l->kv_heads);
+    read_size(&l->g, "attention.head_count_kv", &l->kv_heads);
+    read_size(&l->g, "embedding_length", &hidden);
+    l->width = l->heads > 0 ? hidden / l->heads : 0;
+    read_size(&l->g, "attention.key_length", &l->width);
+    ck->arranged = true;
     return PARE_OK;
 }
 

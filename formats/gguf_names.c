@@ -79,20 +79,20 @@ static const pare__gguf_name gemma2_block[] = {
 };
 
 static const pare__gguf_name gpt2_global[] = {
-    {"token_embd", "wte", PARE__GGUF_SAME},
-    {"position_embd", "wpe", PARE__GGUF_SAME},
-    {"output_norm", "ln_f", PARE__GGUF_SAME},
+    {"token_embd", "transformer.wte", PARE__GGUF_SAME},
+    {"position_embd", "transformer.wpe", PARE__GGUF_SAME},
+    {"output_norm", "transformer.ln_f", PARE__GGUF_SAME},
     {"output", "lm_head", PARE__GGUF_SAME},
     {NULL, NULL, PARE__GGUF_SAME},
 };
 
 static const pare__gguf_name gpt2_block[] = {
     {"attn_norm", "ln_1", PARE__GGUF_SAME},
-    {"attn_qkv", "attn.c_attn", PARE__GGUF_TRANSPOSED},
-    {"attn_output", "attn.c_proj", PARE__GGUF_TRANSPOSED},
+    {"attn_qkv", "attn.c_attn", PARE__GGUF_QKV},
+    {"attn_output", "attn.c_proj", PARE__GGUF_SAME},
     {"ffn_norm", "ln_2", PARE__GGUF_SAME},
-    {"ffn_up", "mlp.c_fc", PARE__GGUF_TRANSPOSED},
-    {"ffn_down", "mlp.c_proj", PARE__GGUF_TRANSPOSED},
+    {"ffn_up", "mlp.c_fc", PARE__GGUF_SAME},
+    {"ffn_down", "mlp.c_proj", PARE__GGUF_SAME},
     {NULL, NULL, PARE__GGUF_SAME},
 };
 
@@ -105,7 +105,7 @@ static const pare__gguf_name neox_global[] = {
 
 static const pare__gguf_name neox_block[] = {
     {"attn_norm", "input_layernorm", PARE__GGUF_SAME},
-    {"attn_qkv", "attention.query_key_value", PARE__GGUF_HEADS},
+    {"attn_qkv", "attention.query_key_value", PARE__GGUF_QKV},
     {"attn_output", "attention.dense", PARE__GGUF_SAME},
     {"ffn_norm", "post_attention_layernorm", PARE__GGUF_SAME},
     {"ffn_up", "mlp.dense_h_to_4h", PARE__GGUF_SAME},
@@ -133,10 +133,10 @@ static const pare__gguf_name phi_block[] = {
 
 static const pare__gguf_name phi3_block[] = {
     {"attn_norm", "input_layernorm", PARE__GGUF_SAME},
-    {"attn_qkv", "self_attn.qkv_proj", PARE__GGUF_SAME},
+    {"attn_qkv", "self_attn.qkv_proj", PARE__GGUF_QKV},
     {"attn_output", "self_attn.o_proj", PARE__GGUF_SAME},
     {"ffn_norm", "post_attention_layernorm", PARE__GGUF_SAME},
-    {"ffn_up", "mlp.gate_up_proj", PARE__GGUF_SAME},
+    {"ffn_up", "mlp.gate_up_proj", PARE__GGUF_GATE_UP},
     {"ffn_down", "mlp.down_proj", PARE__GGUF_SAME},
     {NULL, NULL, PARE__GGUF_SAME},
 };
@@ -186,7 +186,7 @@ static const pare__gguf_family families[] = {
      llama_words, "hidden_activation", "gelu_pytorch_tanh", NULL, true},
     {"gemma2", "gemma2", "Gemma2ForCausalLM", "model.layers.%zu.", gemma_global, gemma2_block,
      llama_words, "hidden_activation", "gelu_pytorch_tanh", NULL, true},
-    {"gpt2", "gpt2", "GPT2LMHeadModel", "h.%zu.", gpt2_global, gpt2_block, gpt2_words,
+    {"gpt2", "gpt2", "GPT2LMHeadModel", "transformer.h.%zu.", gpt2_global, gpt2_block, gpt2_words,
      "activation_function", "gelu_new", NULL, false},
     {"gptneox", "gpt_neox", "GPTNeoXForCausalLM", "gpt_neox.layers.%zu.", neox_global, neox_block,
      neox_words, "hidden_act", "gelu", "rotary_pct", true},
@@ -225,7 +225,7 @@ static const char *behind_block(const char *name, size_t *block)
 }
 
 bool pare__gguf_rename(const pare__gguf_family *f, const char *name, char out[PARE__GGUF_NAME],
-                       pare__gguf_form *form)
+                       const char **suffix, pare__gguf_form *form)
 {
     size_t block = 0;
     const char *const inner = behind_block(name, &block), *const base = inner ? inner : name;
@@ -241,8 +241,8 @@ bool pare__gguf_rename(const pare__gguf_family *f, const char *name, char out[PA
     char prefix[64] = "";
     if (inner)
         (void)snprintf(prefix, sizeof prefix, f->prefix, block);
-    (void)snprintf(out, PARE__GGUF_NAME, "%s%s%s", prefix, n->original, dot);
-    const bool vector = strcmp(dot, ".bias") == 0;
-    *form = vector && n->form == PARE__GGUF_TRANSPOSED ? PARE__GGUF_SAME : n->form;
+    (void)snprintf(out, PARE__GGUF_NAME, "%s%s", prefix, n->original);
+    *suffix = dot;
+    *form = n->form;
     return true;
 }

@@ -116,7 +116,7 @@ START_TEST(a_listing_converts_nothing)
     ck_assert(!ck.scratch.open);
     pare_checkpoint_close(&ck);
     ck_assert_int_eq(pare_checkpoint_list(&cx, &arena, corpus("model_gpt2"), &ck), PARE_OK);
-    (void)find("h.0.attn.c_attn.weight", PARE_F32, 32, 96);
+    (void)find("transformer.h.0.attn.c_attn.k.weight", PARE_F32, 32, 32);
     pare_checkpoint_close(&ck);
     open_corpus("model_phi");
     ck_assert(!pare_checkpoint_quantized(&ck, text, sizeof text));
@@ -124,48 +124,46 @@ START_TEST(a_listing_converts_nothing)
 }
 END_TEST
 
-START_TEST(what_conv1d_had_transposed_is_transposed_again)
+/* Rows of q, k and v lie one after the other: each is a view of its own. */
+START_TEST(rows_of_q_k_and_v_are_told_apart)
 {
-    open_corpus("model_gpt2");
-    const pare_tensor *const w = find("h.0.attn.c_attn.weight", PARE_F32, 32, 96);
-    for (size_t r = 0; r < 32; r++) {
-        for (size_t c = 0; c < 96; c++)
-            ck_assert(at(w, r * 96 + c) == written("blk.0.attn_qkv.weight", c * 32 + r));
-    }
-    const pare_tensor *const b = find("h.0.attn.c_attn.bias", PARE_F32, 96, 0);
-    ck_assert(at(b, 95) == written("blk.0.attn_qkv.bias", 95));
-    const pare_tensor *const o = find("h.0.attn.c_proj.weight", PARE_F32, 32, 32);
-    pare_gguf g;
-    float row[32];
-    ck_assert_int_eq(pare_gguf_parse(&cx, &arena, "g", ck.file[0].data, ck.file[0].bytes, &g),
-                     PARE_OK);
-    const pare_gguf_tensor *const stored = pare_gguf_tensor_find(&g, "blk.0.attn_output.weight");
-    for (size_t r = 0; r < 32; r++) {
-        pare_ggml_decode(stored->type, stored->data + r * stored->type->bytes, 1, row);
-        for (size_t c = 0; c < 32; c++)
-            ck_assert(at(o, c * 32 + r) == row[c]);
+    static const char *const model[] = {"model_gpt2", "model_neox"},
+                             *const base[] = {"transformer.h.0.attn.c_attn.",
+                                              "gpt_neox.layers.0.attention.query_key_value."},
+                             *const role[] = {"q", "k", "v"};
+    char name[128];
+    open_corpus(model[_i]);
+    for (size_t r = 0; r < 3; r++) {
+        (void)snprintf(name, sizeof name, "%s%s.weight", base[_i], role[r]);
+        const pare_tensor *const w = find(name, PARE_F32, 32, 32);
+        for (size_t i = 0; i < 32 * 32; i++)
+            ck_assert(at(w, i) == written("blk.0.attn_qkv.weight", r * 32 * 32 + i));
+        (void)snprintf(name, sizeof name, "%s%s.bias", base[_i], role[r]);
+        const pare_tensor *const b = find(name, PARE_F32, 32, 0);
+        for (size_t i = 0; i < 32; i++)
+            ck_assert(at(b, i) == written("blk.0.attn_qkv.bias", r * 32 + i));
     }
 }
 END_TEST
 
-/* Two heads of 16: in the file 32 rows of q, 32 of k, 32 of v; in the original 48 of each head. */
-START_TEST(heads_are_interleaved_again)
+START_TEST(rows_of_gate_and_up_are_told_apart)
 {
-    open_corpus("model_neox");
-    const pare_tensor *const w =
-        find("gpt_neox.layers.0.attention.query_key_value.weight", PARE_F32, 96, 32);
-    const pare_tensor *const b =
-        find("gpt_neox.layers.0.attention.query_key_value.bias", PARE_F32, 96, 0);
-    for (size_t h = 0; h < 2; h++) {
-        for (size_t s = 0; s < 3; s++) {
-            for (size_t d = 0; d < 16; d++) {
-                const size_t original = h * 48 + s * 16 + d, stored = s * 32 + h * 16 + d;
-                ck_assert(at(b, original) == written("blk.0.attn_qkv.bias", stored));
-                ck_assert(at(w, original * 32 + 5) ==
-                          written("blk.0.attn_qkv.weight", stored * 32 + 5));
-            }
-        }
+    open_corpus("model_phi3");
+    const pare_tensor *const gate =
+        find("model.layers.0.mlp.gate_up_proj.gate.weight", PARE_F32, 32, 32);
+    const pare_tensor *const up =
+        find("model.layers.0.mlp.gate_up_proj.up.weight", PARE_F32, 32, 32);
+    pare_gguf g;
+    float row[32];
+    ck_assert_int_eq(pare_gguf_parse(&cx, &arena, "g", ck.file[0].data, ck.file[0].bytes, &g),
+                     PARE_OK);
+    const pare_gguf_tensor *const stored = pare_gguf_tensor_find(&g, "blk.0.ffn_up.weight");
+    for (size_t r = 0; r < 64; r++) {
+        pare_ggml_decode(stored->type, stored->data + r * stored->type->bytes, 1, row);
+        ck_assert_mem_eq((const float *)(r < 32 ? gate : up)->data + r % 32 * 32, row, sizeof row);
     }
+    (void)find("model.layers.0.self_attn.qkv_proj.q.weight", PARE_F32, 32, 32);
+    (void)find("model.layers.0.self_attn.qkv_proj.v.weight", PARE_F32, 16, 32);
 }
 END_TEST
 
@@ -325,8 +323,8 @@ int main(void)
     tcase_add_test(t, rows_of_q_and_k_go_back_to_halves_of_heads);
     tcase_add_test(t, blocks_are_decoded_and_their_types_told);
     tcase_add_test(t, a_listing_converts_nothing);
-    tcase_add_test(t, what_conv1d_had_transposed_is_transposed_again);
-    tcase_add_test(t, heads_are_interleaved_again);
+    tcase_add_loop_test(t, rows_of_q_k_and_v_are_told_apart, 0, 2);
+    tcase_add_test(t, rows_of_gate_and_up_are_told_apart);
     tcase_add_test(t, norms_of_gemma_lose_the_one_that_was_added);
     tcase_add_test(t, metadata_become_words_of_config_json);
     tcase_add_test(t, tokenizers_come_from_the_metadata);

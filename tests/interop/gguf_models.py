@@ -1,0 +1,231 @@
+"""GGUF files written with the package gguf, read as models.
+
+    gguf_models.py PARE MODELS
+
+For each type of block: a model of MODELS is written as GGUF, and the values that the package makes
+of those blocks as safetensors in their original order. pare must find the same in both: tokens of a
+text, likelihood to the last bit, codes of a compression. Families written: llama.
+"""
+import json
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import gguf
+import numpy as np
+from gguf import GGMLQuantizationType as Type
+
+NAMES = {
+    "input_layernorm": "attn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output",
+    "post_attention_layernorm": "ffn_norm", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
+    "mlp.down_proj": "ffn_down", "model.embed_tokens": "token_embd", "model.norm": "output_norm",
+    "lm_head": "output",
+}
+TEXT = "Once upon a time, there was a café. The 23 dogs didn't know  why!\n\nThey ran away. " * 12
+RECIPE = """pare: 1
+model: {model}
+output: {output}
+passes:
+  - rtn: {{bits: 4, group: 32}}
+"""
+
+
+def read_model(path):
+    raw = path.read_bytes()
+    (size,) = struct.unpack("<Q", raw[:8])
+    kinds = {"F32": np.float32, "F16": np.float16}
+    for name, entry in json.loads(raw[8:8 + size]).items():
+        if name != "__metadata__":
+            begin, end = entry["data_offsets"]
+            data = np.frombuffer(raw[8 + size + begin:8 + size + end], kinds[entry["dtype"]])
+            yield name, data.reshape(entry["shape"])
+
+
+def write_model(path, tensors):
+    header, data = {}, b""
+    for name, value in tensors.items():
+        raw = value.astype(np.float32).tobytes()
+        header[name] = {"dtype": "F32", "shape": list(value.shape),
+                        "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+def gguf_name(name):
+    base, kind = name.rsplit(".", 1)
+    if base.startswith("model.layers."):
+        _, _, block, rest = base.split(".", 3)
+        return f"blk.{block}.{NAMES[rest]}.{kind}"
+    return f"{NAMES[base]}.{kind}"
+
+
+def interleave(w, heads):
+    """Row h d + p d/2 + i becomes h d + 2 i + p."""
+    return w.reshape(heads, 2, -1, w.shape[1]).swapaxes(1, 2).reshape(w.shape)
+
+
+def take_apart(w, heads):
+    return w.reshape(heads, -1, 2, w.shape[1]).swapaxes(1, 2).reshape(w.shape)
+
+
+def random_blocks(w, kind, rng):
+    """Blocks of types that the package only reads: any bits, with scales that fit the matrix."""
+    elements, size = gguf.GGML_QUANT_SIZES[kind]
+    raw = rng.integers(0, 256, (w.shape[0], w.shape[1] // elements, size), dtype=np.uint8)
+    spread = float(w.std())
+    if kind == Type.Q6_K:
+        raw[..., -2:] = np.array([spread / 1024], np.float16).view(np.uint8)
+    else:
+        half = 8 if kind == Type.Q4_K else 16
+        step = spread / (32 * half)
+        raw[..., :4] = np.array([step, step * half], np.float16).view(np.uint8)
+    return raw.reshape(w.shape[0], -1)
+
+
+def pack(w, kind, rng):
+    if kind in (Type.Q4_K, Type.Q5_K, Type.Q6_K):
+        return random_blocks(w, kind, rng)
+    return gguf.quants.quantize(w.astype(np.float32), kind)
+
+
+def add_config(out, config):
+    heads = config["num_attention_heads"]
+    out.add_context_length(config["max_position_embeddings"])
+    out.add_embedding_length(config["hidden_size"])
+    out.add_block_count(config["num_hidden_layers"])
+    out.add_feed_forward_length(config["intermediate_size"])
+    out.add_head_count(heads)
+    out.add_head_count_kv(config.get("num_key_value_heads", heads))
+    out.add_layer_norm_rms_eps(config["rms_norm_eps"])
+    out.add_rope_freq_base(config.get("rope_theta", 10000.0))
+    out.add_rope_dimension_count(config.get("head_dim") or config["hidden_size"] // heads)
+    out.add_vocab_size(config["vocab_size"])
+
+
+def kind_of(text, model, added, sentences):
+    if sentences and text == model["unk_token"]:
+        return 2
+    if text in added:
+        return 3 if added[text]["special"] else 4
+    return 6 if sentences and len(text) == 6 and text.startswith("<0x") else 1
+
+
+def add_tokenizer(out, directory):
+    text = json.loads((directory / "tokenizer.json").read_text())
+    settings = json.loads((directory / "tokenizer_config.json").read_text())
+    model, added = text["model"], {t["content"]: t for t in text["added_tokens"]}
+    ids = {**model["vocab"], **{c: t["id"] for c, t in added.items()}}
+    vocab = sorted(ids, key=ids.get)
+    merges = [m.split(" ") if isinstance(m, str) else m for m in model["merges"]]
+    sentences = model.get("byte_fallback", False)
+    out.add_tokenizer_model("llama" if sentences else "gpt2")
+    out.add_tokenizer_pre("default" if sentences else "gpt-2")
+    out.add_token_list(vocab)
+    out.add_token_types([kind_of(t, model, added, sentences) for t in vocab])
+    if sentences:  # pieces that merges make, in the order of the merges; characters below them
+        score = {}
+        for rank, pair in enumerate(merges):
+            score.setdefault("".join(pair), -float(rank))
+        out.add_token_scores([score.get(t, -1e4 - i) for i, t in enumerate(vocab)])
+    else:
+        out.add_token_merges([" ".join(m) for m in merges])
+    for key, add in (("bos_token", out.add_bos_token_id), ("eos_token", out.add_eos_token_id),
+                     ("unk_token", out.add_unk_token_id)):
+        token = settings.get(key)
+        if token:
+            add(ids[token if isinstance(token, str) else token["content"]])
+    out.add_add_bos_token(bool(settings.get("add_bos_token")))
+
+
+def write_both(directory, wanted, target, reference):
+    """The model as GGUF, and what its blocks stand for as safetensors."""
+    config = json.loads((directory / "config.json").read_text())
+    rng = np.random.default_rng(7)
+    out = gguf.GGUFWriter(target, "llama")
+    add_config(out, config)
+    add_tokenizer(out, directory)
+    values, used = {}, set()
+    for name, data in read_model(directory / "model.safetensors"):
+        heads = config["num_attention_heads"]
+        if "k_proj" in name:
+            heads = config.get("num_key_value_heads", heads)
+        turned = "q_proj" in name or "k_proj" in name
+        data = interleave(data, heads) if turned else data
+        fits = data.ndim == 2 and data.shape[1] % gguf.GGML_QUANT_SIZES[wanted][0] == 0
+        kind = wanted if fits else Type.F32
+        used.add(kind.name)
+        packed = pack(data, kind, rng) if kind != Type.F32 else data.astype(np.float32)
+        out.add_tensor(gguf_name(name), packed, raw_dtype=kind)
+        back = gguf.quants.dequantize(packed, kind)
+        values[name] = take_apart(back, heads) if turned else back
+    out.write_header_to_file()
+    out.write_kv_data_to_file()
+    out.write_tensors_to_file()
+    out.close()
+    reference.mkdir()
+    write_model(reference / "model.safetensors", values)
+    for name in ("config.json", "tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(directory / name, reference)
+    return used
+
+
+def run(*command):
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True)
+    assert done.returncode == 0, f"{command}: {done.returncode}\n{done.stderr}"
+    return done
+
+
+def evaluate(pare, model, text):
+    done = run(pare, "eval", model, "--text", text, "--window", 64, "--exact", "--format", "json")
+    found = json.loads(done.stdout)
+    found = {"tokens": found["tokens"], "nll": found["perplexity"]["nll"]}
+    return found, done.stderr
+
+
+def check_type(pare, directory, wanted, folder):
+    target, reference, text = folder / "model.gguf", folder / "reference", folder / "text"
+    used = write_both(directory, wanted, target, reference)
+    text.write_text(TEXT)
+    ours, said = evaluate(pare, target, text)
+    other, _ = evaluate(pare, reference, text)
+    assert ours == other, f"{directory.name} {wanted.name}: {ours} but {other}"
+    blocks = {name for name in used if gguf.GGML_QUANT_SIZES[Type[name]][0] > 1}
+    assert ("is quantized" in said) == bool(blocks), said
+    listed = {row["encoding"] for row in json.loads(run(pare, "inspect", target, "--format", "json").stdout)["tensors"]}
+    assert listed == used, f"{listed} but {used}"
+    run(pare, "verify", target)
+    print(f"{directory.name} as {wanted.name}: {ours['nll']:.6f} nats, as the package has it")
+    return target, reference
+
+
+def check_compress(pare, target, reference, folder):
+    packed = []
+    for kind, model in (("a", target), ("b", reference)):
+        recipe = folder / f"{kind}.yaml"
+        recipe.write_text(RECIPE.format(model=model, output=folder / kind))
+        run(pare, "compress", recipe)
+        packed.append((folder / kind / "packed-00001-of-00001.safetensors").read_bytes())
+        run(pare, "verify", folder / kind)
+    assert packed[0] == packed[1], "codes of the two differ"
+    text = folder / "text"
+    assert evaluate(pare, folder / "a", text)[0] == evaluate(pare, folder / "b", text)[0]
+
+
+def main():
+    pare, models = Path(sys.argv[1]), Path(sys.argv[2])
+    types = ["F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q4_K", "Q5_K", "Q6_K",
+             "TQ1_0", "TQ2_0"]
+    for name, kind in [("hedge", t) for t in types] + [("stories260k", "F32"), ("stories260k", "Q8_0")]:
+        with tempfile.TemporaryDirectory() as folder:
+            made = check_type(pare, models / name, Type[kind], Path(folder))
+            if kind in ("F32", "Q4_0"):
+                check_compress(pare, *made, Path(folder))
+    print(f"{len(types) + 2} passed, 0 failed")
+
+
+main()
