@@ -23,8 +23,16 @@ static pare_status read_safetensors(pare_checkpoint *ck, pare_arena *a, const pa
     return PARE_OK;
 }
 
-/* Views of the file where elements lie in order, copies in the scratch of the others; those need
- * no more bytes than the file has. */
+/* In order, and each element where a pointer to it may go. */
+static bool can_be_viewed(const pare_strided *s)
+{
+    const uintptr_t size = pare_dtype_bits(s->tensor.dtype) / 8;
+    return pare_strided_in_order(s) &&
+           (s->tensor.bytes == 0 || (uintptr_t)s->tensor.data % size == 0);
+}
+
+/* Views of the file where that is possible, copies in the scratch of the others; those need no more
+ * bytes than the file has. */
 static pare_status settle(pare_checkpoint *ck, pare_arena *a, const pare_file *file,
                           const pare_strided *from, size_t count, pare__shard *out)
 {
@@ -35,12 +43,12 @@ static pare_status settle(pare_checkpoint *ck, pare_arena *a, const pare_file *f
     for (size_t i = 0; i < count; i++) {
         void *copy;
         to[i] = from[i].tensor;
-        if (pare_strided_in_order(&from[i]))
+        if (can_be_viewed(&from[i]))
             continue;
         if (to[i].bytes > file->bytes - copied)
             return pare_fail(ck->cx, PARE_EFORMAT,
-                             "%s: tensor %s: tensors that lie in another order need more bytes "
-                             "than the file has",
+                             "%s: tensor %s: tensors that must be copied need more bytes than the "
+                             "file has",
                              file->path, to[i].name);
         copied += to[i].bytes;
         PARE_TRY(pare_scratch_take(&ck->scratch, to[i].bytes, &copy));
