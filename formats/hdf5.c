@@ -69,7 +69,8 @@ static pare_status read_pipe(void *self, void *bytes, size_t len)
     return PARE_OK;
 }
 
-/* In an environment of its own: no variable changes how libhdf5 works. */
+/* In an environment of its own: no variable changes how libhdf5 works. In a process group of its
+ * own: an interrupt from the keyboard is dealt with here. */
 static int spawn(const char *helper, const char *path, int out, pid_t *pid)
 {
     static const char key[] = "LD_LIBRARY_PATH=";
@@ -82,16 +83,23 @@ static int spawn(const char *helper, const char *path, int out, pid_t *pid)
         environment[1] = search;
     }
     posix_spawn_file_actions_t actions;
-    int e = posix_spawn_file_actions_init(&actions);
+    posix_spawnattr_t group;
+    int e = posix_spawnattr_init(&group);
     if (e != 0)
         return e;
-    e = posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
+    e = posix_spawn_file_actions_init(&actions);
+    if (e != 0)
+        return e;
+    e = posix_spawnattr_setflags(&group, POSIX_SPAWN_SETPGROUP);
+    if (e == 0)
+        e = posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
     if (e == 0)
         e = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     if (e == 0)
         e = posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
     if (e == 0)
-        e = posix_spawn(pid, helper, &actions, NULL, argv, environment);
+        e = posix_spawn(pid, helper, &actions, &group, argv, environment);
+    (void)posix_spawnattr_destroy(&group);
     (void)posix_spawn_file_actions_destroy(&actions);
     return e;
 }

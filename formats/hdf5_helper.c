@@ -332,7 +332,8 @@ static herr_t visit(hid_t group, const char *name, const H5L_info_t *info, void 
     } else {
         const hid_t object = H5Oopen(group, name, H5P_DEFAULT);
         if (object < 0)
-            (void)fail(PARE_HDF5_BAD_FILE, "%s: cannot be opened", w.path);
+            (void)fail(PARE_HDF5_BAD_FILE,
+                       "%s: cannot be opened: damaged, or written for a newer libhdf5", w.path);
         else
             ok = put_object(object);
         if (object >= 0)

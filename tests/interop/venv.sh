@@ -4,7 +4,7 @@
 # be had, says so in one line and exits with 77: skipped. A failure is kept for ten minutes, so that
 # not every test waits for the same time-out.
 set -u
-packages=(numpy safetensors tokenizers sentencepiece gguf)
+packages=(numpy h5py safetensors tokenizers sentencepiece gguf)
 folder=$1
 
 mkdir -p "$folder"
