@@ -76,6 +76,34 @@ START_TEST(tensors_come_sorted_into_the_scratch)
 }
 END_TEST
 
+/* 100 bytes of file allow 110,000 bytes of tensors, all together. */
+START_TEST(a_small_file_cannot_give_large_tensors)
+{
+    static const unsigned char first[] = "pareHDF5T\x08\x01\0\1\0\0\0\0\0\0\0\0\0\0\0a";
+    static unsigned char bytes[120000];
+    for (size_t extra = 0; extra < 2; extra++) {
+        /* a has 100,000 bytes, b 10,000 or one more, of which none comes */
+        const size_t size[2] = {100000, 10000 + extra};
+        size_t at = sizeof first - 1;
+        memcpy(bytes, first, at);
+        for (size_t i = 0; i < 4; i++)
+            bytes[16 + i] = (unsigned char)(size[0] >> 8 * i);
+        at += size[0];
+        memcpy(bytes + at, first + 8, sizeof first - 9);
+        for (size_t i = 0; i < 4; i++)
+            bytes[at + 8 + i] = (unsigned char)(size[1] >> 8 * i);
+        at += sizeof first - 9;
+        bytes[at - 1] = 'b';
+        pare_ctx cx;
+        pare_ctx_init(&cx);
+        ck_assert_int_eq(parse_bytes(&cx, bytes, at), PARE_EFORMAT);
+        ck_assert_msg(strstr(cx.what, extra ? "file: tensor b: more bytes than 1100 times those"
+                                            : "the pipe ends"),
+                      "%s", cx.what);
+    }
+}
+END_TEST
+
 START_TEST(every_failed_allocation_is_reported)
 {
     for (long n = 0;; n++) {
@@ -208,6 +236,7 @@ int main(void)
     tcase_set_timeout(t, 120);
     tcase_add_test(t, the_corpus_reaches_every_message);
     tcase_add_test(t, tensors_come_sorted_into_the_scratch);
+    tcase_add_test(t, a_small_file_cannot_give_large_tensors);
     tcase_add_test(t, every_failed_allocation_is_reported);
     tcase_add_test(t, a_helper_that_misbehaves_is_reported);
     tcase_add_test(t, a_helper_gets_an_environment_of_its_own);

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/seccomp.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -93,10 +94,12 @@ static int limits_are_set(void)
            getrlimit(RLIMIT_CORE, &core) == 0 && core.rlim_max == 0;
 }
 
-/* False where the kernel or what runs it has no filters for system calls. */
-static int has_filters(void)
+/* Whether the kernel, and what runs it, can filter system calls: then no filter is a bad address,
+ * and not an unknown request. */
+static int can_filter(void)
 {
-    return pare_hdf5_sandbox_enter(0) && getppid() < 0;
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL) < 0 && errno == EFAULT;
 }
 
 /* Runs one of the above; what it returns. */
@@ -126,7 +129,7 @@ END_TEST
 
 START_TEST(filters_leave_reading_and_nothing_else)
 {
-    if (!apart(has_filters)) {
+    if (!apart(can_filter)) {
         (void)fprintf(stderr, "skipped: system calls cannot be filtered here\n");
         return;
     }
