@@ -123,6 +123,10 @@ static pare_status cut(arranger *r, const pare_tensor *t, const part *p, size_t 
     if (out->rank == 2)
         out->shape[1] = k;
     out->bytes = (uint64_t)rows * k * size;
+    if (r->ck->listed) { /* what it is counts, not what it holds, which may be nowhere yet */
+        out->data = NULL;
+        return PARE_OK;
+    }
     if (!transposed && p->count == 1) {
         out->data = (const char *)t->data + p->first * k * size;
         return PARE_OK;

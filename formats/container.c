@@ -51,6 +51,9 @@ static pare_status settle(pare_checkpoint *ck, pare_arena *a, const pare_file *f
                              "file has",
                              file->path, to[i].name);
         copied += to[i].bytes;
+        to[i].data = NULL;
+        if (ck->listed)
+            continue;
         PARE_TRY(pare_scratch_take(&ck->scratch, to[i].bytes, &copy));
         pare_strided_copy(&from[i], copy);
         to[i].data = copy;
@@ -116,7 +119,7 @@ static pare_status read_hdf5(pare_checkpoint *ck, pare_arena *a, const pare_file
                              pare__shard *out)
 {
     pare_hdf5 t;
-    PARE_TRY(pare_hdf5_read(ck->cx, a, &ck->scratch, file->path, file->bytes, &t));
+    PARE_TRY(pare_hdf5_read(ck->cx, a, &ck->scratch, file->path, file->bytes, ck->listed, &t));
     *out = (pare__shard){t.tensor, t.tensors};
     return PARE_OK;
 }

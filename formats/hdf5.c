@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "formats/hdf5_internal.h"
+#include "formats/hdf5_protocol.h"
 #include "runtime/file.h"
 
 /* How long the process may be silent, how often an interrupt is looked for meanwhile, and how long
@@ -71,12 +72,14 @@ static pare_status read_pipe(void *self, void *bytes, size_t len)
 
 /* In an environment of its own: no variable changes how libhdf5 works. In a process group of its
  * own: an interrupt from the keyboard is dealt with here. */
-static int spawn(const char *helper, const char *path, int out, pid_t *pid)
+static int spawn(const char *helper, const char *path, bool bare, int out, pid_t *pid)
 {
     static const char key[] = "LD_LIBRARY_PATH=";
     const char *const libraries = getenv("LD_LIBRARY_PATH");
     char name[] = "pare-hdf5", locking[] = "HDF5_USE_FILE_LOCKING=FALSE", search[PATH_MAX];
-    char *const argv[] = {name, (char *)(uintptr_t)path, NULL}; /* exec does not write to them */
+    char without[] = PARE_HDF5_BARE;
+    /* exec does not write to its arguments */
+    char *const argv[] = {name, (char *)(uintptr_t)path, bare ? without : NULL, NULL};
     char *environment[] = {locking, NULL, NULL};
     if (libraries && strlen(libraries) + sizeof key <= sizeof search) {
         (void)snprintf(search, sizeof search, "%s%s", key, libraries);
@@ -135,7 +138,8 @@ static pare_status say_end(const child *c, int status)
 }
 
 pare_status pare__hdf5_run(pare_ctx *cx, pare_arena *a, pare_scratch *scratch, const char *helper,
-                           int silence_ms, const char *path, uint64_t bytes, pare_hdf5 *out)
+                           int silence_ms, const char *path, uint64_t bytes, bool bare,
+                           pare_hdf5 *out)
 {
     int fd[2];
     *out = (pare_hdf5){0};
@@ -144,14 +148,14 @@ pare_status pare__hdf5_run(pare_ctx *cx, pare_arena *a, pare_scratch *scratch, c
     (void)fcntl(fd[0], F_SETFD, FD_CLOEXEC);
     (void)fcntl(fd[1], F_SETFD, FD_CLOEXEC);
     child c = {.cx = cx, .path = path, .fd = fd[0], .silence_ms = silence_ms};
-    const int e = spawn(helper, path, fd[1], &c.pid);
+    const int e = spawn(helper, path, bare, fd[1], &c.pid);
     (void)close(fd[1]);
     if (e != 0) {
         (void)close(fd[0]);
         errno = e;
         return pare_file_fail(cx, helper, "start");
     }
-    const pare__hdf5_source source = {read_pipe, &c};
+    const pare__hdf5_source source = {read_pipe, &c, bare};
     const pare_status s = pare__hdf5_records(cx, a, scratch, path, bytes, &source, out);
     (void)close(fd[0]);
     const int status = end_child(&c, s != PARE_OK && !c.ended);
@@ -179,9 +183,9 @@ static pare_status find_helper(pare_ctx *cx, const char *path, char helper[PATH_
 }
 
 pare_status pare_hdf5_read(pare_ctx *cx, pare_arena *a, pare_scratch *scratch, const char *path,
-                           uint64_t bytes, pare_hdf5 *out)
+                           uint64_t bytes, bool bare, pare_hdf5 *out)
 {
     char helper[PATH_MAX];
     PARE_TRY(find_helper(cx, path, helper));
-    return pare__hdf5_run(cx, a, scratch, helper, SILENCE_MS, path, bytes, out);
+    return pare__hdf5_run(cx, a, scratch, helper, SILENCE_MS, path, bytes, bare, out);
 }

@@ -17,13 +17,14 @@ typedef struct pare_hdf5 {
     size_t tensors;
 } pare_hdf5;
 
-/* Reads all tensors of a file into the scratch.
+/* Reads all tensors of a file into the scratch; `bare`: only what they are, data are NULL.
  *   path   of the file, also for messages
  *   bytes  its size: no file gives more than 1100 times as much
  * PARE_EFORMAT "path: reason", also when the process crashes, is silent for a minute or needs more
  * than 1 GiB; PARE_ENOTSUP for what is refused, and when there is no pare-hdf5 beside the program
  * or in ../libexec/pare; PARE_ENOMEM; PARE_EINTERRUPTED; what the scratch says. */
 PARE_CHECKED pare_status pare_hdf5_read(pare_ctx *cx, pare_arena *a, pare_scratch *scratch,
-                                        const char *path, uint64_t bytes, pare_hdf5 *out);
+                                        const char *path, uint64_t bytes, bool bare,
+                                        pare_hdf5 *out);
 
 #endif

@@ -27,6 +27,7 @@ static struct walk {
     unsigned depth;
     uint32_t tensors;
     uint32_t objects;
+    bool bare;           /* no elements are wanted */
     bool failed;         /* a failure was written */
     haddr_t seen[SLOTS]; /* addresses of objects; 0: free */
     unsigned char slab[SLAB];
@@ -286,7 +287,7 @@ static bool put_dataset(hid_t set)
     else
         ok = read_space(space, &rank, size, &empty) &&
              check_storage(set, space, rank, size, empty) && put_head(kind, rank, size) &&
-             (empty || put_elements(set, type, space, rank, size, bytes[kind]));
+             (empty || w.bare || put_elements(set, type, space, rank, size, bytes[kind]));
     if (space >= 0)
         (void)H5Sclose(space);
     if (type >= 0)
@@ -373,13 +374,14 @@ static bool run(const char *path)
     return put_object(root);
 }
 
-/* pare-hdf5 FILE */
+/* pare-hdf5 FILE [bare] */
 int main(int argc, char **argv)
 {
     struct stat st;
     for (int fd = STDERR_FILENO + 1; fd < INHERITED_MAX; fd++)
         (void)close(fd); /* whatever the parent left open */
-    if (argc != 2 || stat(argv[1], &st) != 0 || isatty(STDOUT_FILENO)) {
+    if (argc < 2 || argc > 3 || (argc == 3 && strcmp(argv[2], PARE_HDF5_BARE) != 0) ||
+        stat(argv[1], &st) != 0 || isatty(STDOUT_FILENO)) {
         static const char usage[] = "pare-hdf5 is started by pare to read an HDF5 file\n";
         (void)!write(STDERR_FILENO, usage, sizeof usage - 1);
         return 2;
@@ -391,6 +393,7 @@ int main(int argc, char **argv)
         return !fail(PARE_HDF5_NO_MEMORY, "libhdf5 does not start");
     if (!pare_hdf5_sandbox_enter(st.st_size > 0 ? (uint64_t)st.st_size : 0))
         return !fail(PARE_HDF5_REFUSED, "limits cannot be set here");
+    w.bare = argc == 3;
     unsigned char end[PARE_HDF5_HEAD] = {'Z'};
     if (!run(argv[1]))
         return 1;

@@ -9,6 +9,7 @@
 typedef struct pare__hdf5_source {
     pare_status (*read)(void *self, void *bytes, size_t len);
     void *self;
+    bool bare; /* tensors come without their elements */
 } pare__hdf5_source;
 
 /* Reads records to their end. PARE_EFORMAT "name: ..." for what the protocol forbids, what a
@@ -20,6 +21,6 @@ PARE_CHECKED pare_status pare__hdf5_records(pare_ctx *cx, pare_arena *a, pare_sc
 /* Runs `helper` on a file. silence_ms: it is ended when nothing came for that long. */
 PARE_CHECKED pare_status pare__hdf5_run(pare_ctx *cx, pare_arena *a, pare_scratch *scratch,
                                         const char *helper, int silence_ms, const char *path,
-                                        uint64_t bytes, pare_hdf5 *out);
+                                        uint64_t bytes, bool bare, pare_hdf5 *out);
 
 #endif

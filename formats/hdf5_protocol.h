@@ -3,7 +3,7 @@
  *
  *   greeting  "pareHDF5"
  *   tensor    'T' | type u8 | rank u8 | 0 u8 | length of name u32 | size u64 per dimension | name |
- *             elements in order of rows
+ *             elements in order of rows, unless pare-hdf5 was called with PARE_HDF5_BARE
  *   failure   'E' | kind u8 | 0 u16 | length of text u32 | text       the last record
  *   end       'Z' | 0 u8 | 0 u16 | tensors u32                        the last record
  *
@@ -12,6 +12,7 @@
 #define PARE_FORMATS_HDF5_PROTOCOL_H
 
 #define PARE_HDF5_GREETING "pareHDF5"
+#define PARE_HDF5_BARE     "bare"
 
 enum { PARE_HDF5_GREETING_BYTES = 8, PARE_HDF5_HEAD = 8, PARE_HDF5_RANK_MAX = 8 };
 enum { PARE_HDF5_NAME_MAX = 1024, PARE_HDF5_TEXT_MAX = 2048, PARE_HDF5_TENSORS_MAX = 1 << 18 };

@@ -30,7 +30,7 @@ static inline pare_status records_run(pare_ctx *cx, pare_arena *a, pare_scratch 
                                       const void *bytes, size_t len, pare_hdf5 *out)
 {
     records_memory m = {cx, bytes, len};
-    const pare__hdf5_source source = {records_read, &m};
+    const pare__hdf5_source source = {records_read, &m, false};
     return pare__hdf5_records(cx, a, scratch, "file", RECORDS_FILE_BYTES, &source, out);
 }
 

@@ -18,6 +18,13 @@ stop() {
 "$cmake" --install "$build" --prefix "$dir/prefix" > "$log" 2>&1 || stop "cannot install"
 "$dir/prefix/bin/pare" --version > "$log" 2>&1 || stop "the installed program does not run"
 
+if [ -x "$build/pare-hdf5" ]; then
+    printf '\211HDF\r\n\032\n' > "$dir/cut.h5"
+    "$dir/prefix/bin/pare" inspect "$dir/cut.h5" > "$log" 2>&1 || true
+    grep -q 'not an HDF5 file, truncated' "$log" ||
+        stop "the installed program does not find the installed pare-hdf5"
+fi
+
 {
     (cd "$dir/prefix/include/pare" && find . -name '*.h' | sort | sed 's|^\./\(.*\)|#include "\1"|')
     cat << 'END'

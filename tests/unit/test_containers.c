@@ -145,11 +145,30 @@ static void put_npz(const char *name, const char *type)
     free(g.bytes);
 }
 
+/* A listing names all tensors, and copies none. */
+static void same_list(const char *path)
+{
+    pare_checkpoint ck;
+    size_t copies = 0;
+    ck_assert_int_eq(pare_checkpoint_list(&cx, &arena, path, &ck), PARE_OK);
+    ck_assert_uint_eq(ck.tensors, plain.tensors);
+    for (size_t i = 0; i < ck.tensors; i++) {
+        const pare_tensor *const x = &ck.tensor[i], *const y = &plain.tensor[i];
+        ck_assert_str_eq(x->name, y->name);
+        ck_assert(x->dtype == y->dtype && x->rank == y->rank && x->bytes == y->bytes);
+        copies += !x->data;
+    }
+    ck_assert(copies > 0 && copies < ck.tensors);
+    ck_assert(!ck.scratch.open);
+    pare_checkpoint_close(&ck);
+}
+
 START_TEST(an_archive_of_numpy_arrays_is_read)
 {
     open_plain();
     put_npz("model.npz", "<f2");
     same_tensors(folder_file(&dir, "model.npz"), 1);
+    same_list(dir.path);
     same_tensors(dir.path, 1);
     put_npz("without_ending", "<f2");
     same_tensors(folder_file(&dir, "without_ending"), 1);

@@ -139,7 +139,7 @@ static pare_status run_script(pare_ctx *cx, const char *script, int silence_ms)
     pare_scratch_init(cx, &scratch);
     ck_assert_int_eq(pare_arena_init(cx, &a, 0), PARE_OK);
     const pare_status s =
-        pare__hdf5_run(cx, &a, &scratch, helper, silence_ms, "model.h5", 1000, &file);
+        pare__hdf5_run(cx, &a, &scratch, helper, silence_ms, "model.h5", 1000, false, &file);
     pare_arena_release(&a);
     pare_scratch_close(&scratch);
     ck_assert_uint_eq(cx->live_bytes, 0);
@@ -222,7 +222,8 @@ START_TEST(without_a_helper_the_file_is_refused)
     pare_ctx_init(&cx);
     pare_scratch_init(&cx, &scratch);
     ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
-    ck_assert_int_eq(pare_hdf5_read(&cx, &a, &scratch, "model.h5", 1000, &file), PARE_ENOTSUP);
+    ck_assert_int_eq(pare_hdf5_read(&cx, &a, &scratch, "model.h5", 1000, false, &file),
+                     PARE_ENOTSUP);
     ck_assert_ptr_nonnull(strstr(cx.what, "this pare was built without libhdf5"));
     pare_arena_release(&a);
     pare_scratch_close(&scratch);

@@ -56,7 +56,7 @@ static hid_t half_type(size_t exponent_bits, size_t fraction_bits, size_t bias)
 }
 
 /* Closes the file and reads it. */
-static pare_status read_file(pare_hdf5 *out)
+static pare_status read_or_list(bool bare, pare_hdf5 *out)
 {
     size_t len;
     if (file >= 0)
@@ -64,7 +64,12 @@ static pare_status read_file(pare_hdf5 *out)
     file = -1;
     pare_ctx_clear(&cx);
     free(folder_get(folder_file(&dir, "model.h5"), &len));
-    return pare__hdf5_run(&cx, &arena, &scratch, PARE_HDF5_HELPER, 60000, dir.file, len, out);
+    return pare__hdf5_run(&cx, &arena, &scratch, PARE_HDF5_HELPER, 60000, dir.file, len, bare, out);
+}
+
+static pare_status read_file(pare_hdf5 *out)
+{
+    return read_or_list(false, out);
 }
 
 static void refuses_file(pare_status expected, const char *message)
@@ -132,6 +137,13 @@ START_TEST(types_groups_and_shapes_are_read)
         ck_assert_mem_eq(t->data, expected[i].data, (size_t)t->bytes);
     }
     ck_assert(out.tensor[4].shape[0] == 3 && out.tensor[4].shape[2] == 5);
+    ck_assert_int_eq(read_or_list(true, &out), PARE_OK);
+    ck_assert_uint_eq(out.tensors, sizeof expected / sizeof *expected);
+    for (size_t i = 0; i < out.tensors; i++) {
+        ck_assert_str_eq(out.tensor[i].name, expected[i].name);
+        ck_assert_uint_eq(out.tensor[i].bytes, expected[i].bytes);
+        ck_assert_ptr_null(out.tensor[i].data);
+    }
 }
 END_TEST
 
