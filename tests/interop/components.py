@@ -167,6 +167,13 @@ def documents(charsmap):
     yield "decomposed", doc(bpe(False), None, {"type": "NFKD"})
     yield "canonical", doc(bpe(False, unk_token="?"), {"type": "Punctuation", "behavior": "Removed"},
                            {"type": "NFD"})
+    marks = "a\u00b2\u00bd\u216b\u0e51 1"
+    pairs = ["\u00bd\u00b2", "\u00b2 ", " \u0e51", "\u216b ", "12"]
+    signs = {c: i for i, c in enumerate(sorted(set(marks + "23")) + pairs)}
+    for single in (False, True):
+        yield "digits_%d" % single, doc(
+            {"type": "BPE", "vocab": signs, "merges": [list(p) for p in pairs], "unk_token": "a"},
+            {"type": "Digits", "individual_digits": single})
     for behavior in ("Removed", "Contiguous", "MergedWithPrevious", "MergedWithNext"):
         for invert in (False, True):
             yield "split_%s_%d" % (behavior, invert), doc(

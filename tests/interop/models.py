@@ -23,6 +23,7 @@ TEXTS = [
     "ththth lllll llll the all",
     "aaaa abab baba",
     "<0x41> 0x41",
+    "xa bbb abb bbbbb th that f ff fff q lll lllll xxx",
 ]
 
 
