@@ -12,6 +12,7 @@ typedef struct arranger {
     const pare_config *c;
     const pare_arch *arch;
     const char *prefix; /* to put in front of names, or "" */
+    pare__ternary_kind ternary;
     struct pare__arranged {
         pare_tensor tensor;
         uint32_t file;
@@ -183,23 +184,55 @@ static pare_status split(arranger *r, const pare_tensor *t, const char *name, co
     return PARE_OK;
 }
 
+/* The role of a linear of the blocks that is a tensor of its own, PARE_ROLES for others. */
+static pare_role role_of(const arranger *r, const char *rest, const char *ending)
+{
+    pare_role role = 0;
+    for (; role < PARE_ROLES; role++) {
+        const char *const base = r->arch->linear[role].name;
+        if (base && starts_with(rest, base) && strcmp(rest + strlen(base), ending) == 0)
+            break;
+    }
+    return role;
+}
+
+/* A linear that is trained to be ternary; its scale goes into the weights. */
+static pare_status unpack(arranger *r, const pare_tensor *t, const char *name, const char *rest,
+                          uint32_t file)
+{
+    static const char scale_name[] = ".weight_scale";
+    pare_tensor out = *t;
+    size_t n, k;
+    const pare_role role = role_of(r, rest, ".weight");
+    if (role_of(r, rest, scale_name) != PARE_ROLES)
+        return PARE_OK;
+    if (role != PARE_ROLES) {
+        char *const other =
+            join(r->arena, t->name, strlen(t->name) - strlen(".weight"), scale_name, "");
+        if (!other)
+            return PARE_ENOMEM;
+        pare_linear_shape(r->c, role, &n, &k);
+        PARE_TRY(pare__ternary_take(r->ck, t, pare_checkpoint_find(r->ck, other), r->ternary, n, k,
+                                    &out));
+    }
+    out.name = name;
+    add(r, &out, file);
+    return PARE_OK;
+}
+
 /* A linear of its own that lies transposed. */
 static pare_status turn(arranger *r, const pare_tensor *t, const char *name, const char *rest,
                         uint32_t file)
 {
     pare_tensor out = *t;
     out.name = name;
-    for (pare_role role = 0; r->arch->transposed && role < PARE_ROLES; role++) {
-        const char *const base = r->arch->linear[role].name;
-        const char *const suffix = base ? suffix_of(rest, base) : NULL;
+    const pare_role role = role_of(r, rest, ".weight");
+    if (r->arch->transposed && role != PARE_ROLES) {
         size_t n, k;
-        if (!suffix || strcmp(suffix, ".weight") != 0)
-            continue;
         pare_linear_shape(r->c, role, &n, &k);
-        PARE_TRY(check(r, t, suffix, n, k));
+        PARE_TRY(check(r, t, ".weight", n, k));
         const part p = {.rows = n, .step = n, .count = 1};
         PARE_TRY(cut(r, t, &p, k, true, &out));
-        break;
     }
     add(r, &out, file);
     return PARE_OK;
@@ -235,7 +268,7 @@ static pare_status arrange_one(arranger *r, const pare_tensor *t, uint32_t file)
         if (suffix)
             return split(r, t, name, suffix, &r->arch->fused[i], file);
     }
-    return turn(r, t, name, rest, file);
+    return r->arch->rounds_inputs ? unpack(r, t, name, rest, file) : turn(r, t, name, rest, file);
 }
 
 static int by_name(const void *a, const void *b)
@@ -252,6 +285,16 @@ static const char *missing_prefix(const pare_checkpoint *ck, const pare_arch *ar
         if (starts_with(ck->tensor[i].name, prefix))
             return "";
     return prefix ? prefix : "";
+}
+
+static pare__ternary_kind ternary_of(const pare_json *config)
+{
+    const pare_json *const q = pare_json_get(config, "quantization_config");
+    const char *const mode = pare_json_text(pare_json_get(q, "quantization_mode"), NULL);
+    const char *const type = pare_json_text(pare_json_get(q, "linear_class"), NULL);
+    if (!type || strcmp(type, "autobitlinear") != 0)
+        return PARE__TERNARY_DIVIDED;
+    return mode && strcmp(mode, "online") == 0 ? PARE__TERNARY_ONLINE : PARE__TERNARY_SCALED;
 }
 
 /* The list takes the place of that of the files. */
@@ -282,13 +325,18 @@ pare_status pare__checkpoint_arrange(pare_checkpoint *ck, pare_arena *a)
     const pare_arch *const arch = type ? pare_arch_find(type) : NULL;
     pare_config c;
     if (!arch || ck->packed || ck->arranged ||
-        !(arch->prefix || arch->fused[0].name || arch->transposed))
+        !(arch->prefix || arch->fused[0].name || arch->transposed || arch->rounds_inputs))
         return PARE_OK;
     if (pare_config_parse(ck->cx, ck->path, ck->config, &c) != PARE_OK) {
         pare_ctx_clear(ck->cx); /* loading says what is wrong; looking at the file goes on */
         return PARE_OK;
     }
-    arranger r = {.ck = ck, .arena = a, .c = &c, .arch = arch, .prefix = missing_prefix(ck, arch)};
+    arranger r = {.ck = ck,
+                  .arena = a,
+                  .c = &c,
+                  .arch = arch,
+                  .prefix = missing_prefix(ck, arch),
+                  .ternary = ternary_of(ck->config)};
     size_t most;
     if (__builtin_mul_overflow(ck->tensors, (size_t)PARE_ROLES, &most))
         return PARE_ENOMEM;

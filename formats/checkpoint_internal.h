@@ -76,4 +76,17 @@ const pare__container *pare__container_of(const pare_file *file);
  * PARE_EFORMAT (a shape, a name twice), PARE_ENOMEM, and what the scratch says. */
 PARE_CHECKED pare_status pare__checkpoint_arrange(pare_checkpoint *ck, pare_arena *a);
 
+/* How a file says what linears that are trained to be ternary stand for. */
+typedef enum pare__ternary_kind {
+    PARE__TERNARY_SCALED,  /* codes or floats times weight_scale */
+    PARE__TERNARY_DIVIDED, /* divided by it */
+    PARE__TERNARY_ONLINE   /* master weights that are rounded whenever they are used */
+} pare__ternary_kind;
+
+/* The [n, k] floats that the weight tensor of such a linear stands for, in ck->scratch; `scale` is
+ * its weight_scale or NULL. PARE_EFORMAT (shape, scale, code, dtype), and what the scratch says. */
+PARE_CHECKED pare_status pare__ternary_take(pare_checkpoint *ck, const pare_tensor *t,
+                                            const pare_tensor *scale, pare__ternary_kind kind,
+                                            size_t n, size_t k, pare_tensor *out);
+
 #endif

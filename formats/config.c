@@ -289,15 +289,32 @@ static pare_status read_tokens(const source *f, pare_config *c)
     return read_eos(f, c);
 }
 
-static pare_status refuse_quantized(const source *f)
+/* Linears that are trained to be ternary say how they are stored. */
+static pare_status check_ternary(const source *f, const pare_json *q, const char *method)
+{
+    static const char key[] = "quantization_config";
+    if (!method || strcmp(method, "bitnet") != 0)
+        return pare_fail(f->cx, PARE_ENOTSUP,
+                         "%s: %s.quant_method is not bitnet, so its linears are not those that "
+                         "this family has",
+                         f->name, key);
+    if (pare_json_bool(pare_json_get(q, "use_rms_norm"), false))
+        return pare_fail(f->cx, PARE_ENOTSUP, "%s: %s.use_rms_norm: true is not supported", f->name,
+                         key);
+    return PARE_OK;
+}
+
+static pare_status refuse_quantized(const source *f, const pare_config *c)
 {
     const pare_json *const q = pare_json_get(f->json, "quantization_config");
     if (is_absent(q))
-        return PARE_OK;
+        return c->arch->rounds_inputs ? check_ternary(f, q, NULL) : PARE_OK;
     const char *const method = pare_json_text(pare_json_get(q, "quant_method"), NULL);
     if (!method)
         return pare_fail(f->cx, PARE_EFORMAT,
                          "%s: quantization_config.quant_method is missing or not a text", f->name);
+    if (c->arch->rounds_inputs && strcmp(method, "pare") != 0)
+        return check_ternary(f, q, method);
     if (strcmp(method, "pare") != 0)
         return pare_fail(f->cx, PARE_ENOTSUP,
                          "%s: the model is already quantized by %.64s; a checkpoint in F32, F16 or "
@@ -376,7 +393,8 @@ static pare_status read_window(const source *f, pare_config *c)
 {
     const pare_window_rule rule = c->arch->window;
     const pare_json *const types = pare_json_get(f->json, "layer_types");
-    const bool given = !is_absent(pare_json_get(f->json, "sliding_window"));
+    const pare_json *const width = pare_json_get(f->json, "sliding_window");
+    const bool given = !is_absent(width);
     bool on = rule != PARE_WINDOW_SWITCHED;
     size_t from = rule == PARE_WINDOW_SWITCHED ? c->blocks : 0;
     if (rule == PARE_WINDOW_NONE)
@@ -386,6 +404,8 @@ static pare_status read_window(const source *f, pare_config *c)
     PARE_TRY(read_flag(f, "use_sliding_window", on, &on));
     if (given && on)
         PARE_TRY(read_size(f, "sliding_window", SIZE_MAX, &c->window));
+    else if (pare_json_type_of(width) == PARE_JSON_ABSENT && on)
+        c->window = c->arch->window_width;
     if (!is_absent(types))
         return read_layer_types(f, types, c);
     if (rule == PARE_WINDOW_SWITCHED && c->window)
@@ -396,17 +416,24 @@ static pare_status read_window(const source *f, pare_config *c)
     return PARE_OK;
 }
 
+/* `usual` where the key is absent, 0 for null; a family with the usual value 0 has no such key. */
+static pare_status read_scale(const source *f, const char *key, double usual, double *out)
+{
+    const bool absent = pare_json_type_of(pare_json_get(f->json, key)) == PARE_JSON_ABSENT;
+    *out = absent ? usual : 0;
+    return usual > 0 ? read_positive(f, f->json, key, out) : PARE_OK;
+}
+
 /* Scales and caps that only some families have. */
 static pare_status read_scales(const source *f, pare_config *c)
 {
-    double scalar = 0;
-    if (c->arch->scales_embedding)
+    const pare_arch *const a = c->arch;
+    double scalar;
+    if (a->scales_embedding)
         c->embed_scale = sqrt((double)c->hidden);
-    if (!c->arch->caps)
-        return PARE_OK;
-    PARE_TRY(read_positive(f, f->json, "attn_logit_softcapping", &c->attention_cap));
-    PARE_TRY(read_positive(f, f->json, "final_logit_softcapping", &c->logit_cap));
-    PARE_TRY(read_positive(f, f->json, "query_pre_attn_scalar", &scalar));
+    PARE_TRY(read_scale(f, "attn_logit_softcapping", a->attention_cap, &c->attention_cap));
+    PARE_TRY(read_scale(f, "final_logit_softcapping", a->logit_cap, &c->logit_cap));
+    PARE_TRY(read_scale(f, "query_pre_attn_scalar", a->attention_scalar, &scalar));
     c->attention_scale = scalar > 0 ? 1 / sqrt(scalar) : 0;
     return PARE_OK;
 }
@@ -415,7 +442,7 @@ static pare_status read_scales(const source *f, pare_config *c)
 static pare_status refuse_options(const source *f, const pare_config *c)
 {
     bool is;
-    PARE_TRY(refuse_quantized(f));
+    PARE_TRY(refuse_quantized(f, c));
     for (const pare_demand *d = c->arch->demands; d && d->key; d++) {
         PARE_TRY(read_flag(f, d->key, d->value, &is));
         if (is != d->value)

@@ -386,7 +386,9 @@ static pare_status check_packed_index(loader *l)
 {
     const pare_checkpoint *const ck = l->ck;
     if (!ck->packed) {
-        if (pare_json_type_of(pare_json_get(ck->config, "quantization_config")) == PARE_JSON_OBJECT)
+        const pare_json *const q = pare_json_get(ck->config, "quantization_config");
+        const char *const method = pare_json_text(pare_json_get(q, "quant_method"), NULL);
+        if (method && strcmp(method, "pare") == 0)
             return pare_fail(l->cx, PARE_EFORMAT,
                              "%s: one file of a packed model; give its directory", ck->path);
         return PARE_OK;

@@ -64,6 +64,13 @@
         [PARE_SITE_ATTENDED] = {PARE_PRODUCER_LINEAR, PARE_ROLE_V},                                \
     }
 
+/* No scale passes through the norms in front of o and down. */
+#define INNER_NORM_PRODUCERS                                                                       \
+    {                                                                                              \
+        [PARE_SITE_ATTENTION] = {.kind = PARE_PRODUCER_NORM},                                      \
+        [PARE_SITE_MLP] = {.kind = PARE_PRODUCER_NORM},                                            \
+    }
+
 static const pare_config_words llama_words = {
     .hidden = "hidden_size",
     .blocks = "num_hidden_layers",
@@ -161,6 +168,7 @@ const pare_arch pare_archs[] = {
         .rope_theta = 10000,
         .rotary_share = 1,
         .window = PARE_WINDOW_ALL,
+        .window_width = 4096,
     },
     {
         .model_type = "qwen2",
@@ -221,9 +229,12 @@ const pare_arch pare_archs[] = {
         .act = PARE_ACT_GELU_TANH,
         .gelu_means_tanh = true,
         .window = PARE_WINDOW_EVEN,
+        .window_width = 4096,
         .tied = true,
         .scales_embedding = true,
-        .caps = true,
+        .attention_cap = 50,
+        .logit_cap = 30,
+        .attention_scalar = 256,
     },
     {
         .model_type = "gpt2",
@@ -373,6 +384,20 @@ const pare_arch pare_archs[] = {
         .rope_theta = 10000,
         .rotary_share = 1,
         .window = PARE_WINDOW_ALL,
+    },
+    {
+        .model_type = "bitnet",
+        .summary = "BitNet b1.58: ternary linears, int8 inputs, norms in front of o and down",
+        LLAMA_TENSORS,
+        .linear = LLAMA_LINEARS(PARE_BIAS_ASKED, PARE_BIAS_ASKED, PARE_BIAS_NEVER),
+        .producer = INNER_NORM_PRODUCERS,
+        .inner_norm = {[PARE_NORM_ATTENDED] = "self_attn.attn_sub_norm",
+                       [PARE_NORM_ACTIVATED] = "mlp.ffn_sub_norm"},
+        .words = &llama_words,
+        .rope_theta = 500000,
+        .rotary_share = 1,
+        .act = PARE_ACT_RELU2,
+        .rounds_inputs = true,
     },
     {.model_type = NULL},
 };

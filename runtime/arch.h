@@ -164,11 +164,13 @@ typedef struct pare_arch {
     bool gelu_means_tanh; /* "gelu" in the file is the approximation */
     pare_residual residual;
     pare_window_rule window;
+    size_t window_width; /* sliding_window where nothing is said of it; 0: none */
     bool tied;
     bool scales_embedding; /* by sqrt(hidden) */
-    bool caps;             /* attn_logit_softcapping, final_logit_softcapping and
-                              query_pre_attn_scalar are read */
-    bool rounds_inputs;    /* of linears, to int8 with a scale per token */
+    /* 0: never read. attn_logit_softcapping, final_logit_softcapping, query_pre_attn_scalar */
+    double attention_cap, logit_cap, attention_scalar;
+    bool rounds_inputs; /* of linears, to int8 with a scale per token, whoever runs them; their
+                           weights are ternary and may be stored so */
 } pare_arch;
 
 /* The table, ended by an entry with NULL model_type. */

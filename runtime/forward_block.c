@@ -131,8 +131,21 @@ static pare_status turn(const pass *p, pare_role role, float *x)
     return PARE_OK;
 }
 
-static pare_status see(pass *p, pare_site site, const float *x, size_t k)
+static void round_rows(void *arg, size_t begin, size_t end, size_t worker)
 {
+    (void)worker;
+    const row_call *const r = arg;
+    for (size_t i = begin; i < end; i++)
+        pare_round_token(r->b + i * r->width, r->width);
+}
+
+/* What the linears of a site read, x, and others before them; rounded where the family was trained
+ * so. */
+static pare_status see(pass *p, pare_site site, float *x, size_t k)
+{
+    row_call r = {.p = p, .b = x, .width = k};
+    if (p->c->arch->rounds_inputs)
+        for_rows(p, round_rows, &r, 4);
     if (!p->tap)
         return PARE_OK;
     p->stopped = p->tap->last == site;

@@ -226,12 +226,16 @@ static pare_grid_fault fit_scale(const pare_grid *g, float x, float least, float
     return PARE_GRID_OK;
 }
 
-static float mean_magnitude(const float *w, size_t count)
+/* The mean magnitude; of weights that are 0 or one magnitude, a, the latter: they are ternary. */
+static float mean_magnitude(const float *w, size_t count, float a)
 {
     double sum = 0;
-    for (size_t j = 0; j < count; j++)
+    bool ternary = true;
+    for (size_t j = 0; j < count; j++) {
         sum += (double)fabsf(w[j]);
-    return (float)(sum / (double)count);
+        ternary &= w[j] == 0 || fabsf(w[j]) == a;
+    }
+    return ternary ? a : (float)(sum / (double)count);
 }
 
 /* 2^(floor(log2 a) - 2): the exponent field is the logarithm of a normal number. */
@@ -254,7 +258,7 @@ static pare_grid_fault fit_levels(const pare_grid *g, const float *w, size_t cou
         return PARE_GRID_OK;
     switch (g->encoding) {
     case PARE_ENCODING_TERNARY:
-        return fit_scale(g, mean_magnitude(w, count), F16_NORMAL_MIN, scale);
+        return fit_scale(g, mean_magnitude(w, count, a), F16_NORMAL_MIN, scale);
     case PARE_ENCODING_FP8: return fit_scale(g, a / 448, 0x1p-20F, scale);
     case PARE_ENCODING_MXFP4: return fit_power(a, scale);
     default: return fit_scale(g, a, F16_NORMAL_MIN, scale);

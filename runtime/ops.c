@@ -167,6 +167,16 @@ void pare_activate(pare_act act, float *x, const float *up, size_t n)
     }
 }
 
+void pare_round_token(float *x, size_t n)
+{
+    float most = 1e-5f;
+    for (size_t i = 0; i < n; i++)
+        most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
+    const float scale = 127.0f / most;
+    for (size_t i = 0; i < n; i++)
+        x[i] = rintf(x[i] * scale) / scale;
+}
+
 void pare_soft_cap(float *x, size_t n, double scale, double cap)
 {
     const double twice = 2.0 * scale / cap;

@@ -25,6 +25,10 @@ void pare_layer_norm(float *y, const float *x, const float *w, size_t n, double 
  * function of GELU to within 1e-10. */
 void pare_activate(pare_act act, float *x, const float *up, size_t n);
 
+/* x[i] = rint(x[i] s) / s,  s = 127 / max(max |x|, 1e-5), in f32: what int8 with one scale leaves.
+ */
+void pare_round_token(float *x, size_t n);
+
 /* x[i] = cap tanh(x[i] scale / cap), in double. */
 void pare_soft_cap(float *x, size_t n, double scale, double cap);
 

@@ -240,6 +240,8 @@ const char *pare_bench_weights_name(const pare_model *m, size_t *group)
         return "mixed";
     for (size_t b = 0; b < m->config.blocks * PARE_ROLES; b++) {
         const pare_linear *const w = &m->block[b / PARE_ROLES].linear[b % PARE_ROLES];
+        if (w->n == 0) /* the family has none such */
+            continue;
         same = same && w->panel.group == first->panel.group;
         rows = rows && w->panel.group >= w->panel.k;
         if (kind_at(w) != kind || w->outliers.count || w->sparse.start || !(same || rows))

@@ -28,9 +28,14 @@ static inline const family *family_find(const char *name)
     return NULL;
 }
 
+typedef struct family_shape {
+    char name[TINY_NAME];
+    size_t rows, cols; /* cols 0: a vector */
+    pare_dtype dtype;  /* U8: four ternary codes */
+} family_shape;
+
 /* Tensor `i` of the file; false past the end. */
-static inline bool family_tensor(const family *f, size_t i, char name[TINY_NAME], size_t *rows,
-                                 size_t *cols)
+static inline bool family_tensor(const family *f, size_t i, family_shape *out)
 {
     for (size_t t = 0; t < sizeof f->tensor / sizeof *f->tensor && f->tensor[t]; t++) {
         const char *const text = f->tensor[t], *const space = strchr(text, ' ');
@@ -42,29 +47,54 @@ static inline bool family_tensor(const family *f, size_t i, char name[TINY_NAME]
         }
         const int head = (int)((block ? block : space) - text);
         const int tail = block ? (int)(space - block) - 3 : 0;
-        (void)snprintf(name, TINY_NAME, "%.*s", head, text);
+        (void)snprintf(out->name, TINY_NAME, "%.*s", head, text);
         if (block)
-            (void)snprintf(name + head, TINY_NAME - (size_t)head, "%zu%.*s", i, tail, block + 3);
-        *rows = f->size[strchr(family_letters, space[1]) - family_letters];
-        *cols = space[2] ? f->size[strchr(family_letters, space[2]) - family_letters] : 0;
+            (void)snprintf(out->name + head, TINY_NAME - (size_t)head, "%zu%.*s", i, tail,
+                           block + 3);
+        const bool codes = space[2] && space[3];
+        out->rows = f->size[strchr(family_letters, space[1]) - family_letters] / (codes ? 4 : 1);
+        out->cols = space[2] ? f->size[strchr(family_letters, space[2]) - family_letters] : 0;
+        out->dtype = codes ? PARE_U8 : f->how & FAMILY_FLOATS ? PARE_F32 : PARE_F16;
         return true;
     }
     return false;
 }
 
-static inline bool family_put_tensor(const family *f, const char *name, size_t rows, size_t cols,
-                                     FILE *out)
+static inline uint64_t family_bytes(const family_shape *t)
 {
-    const uint64_t seed = pare_random_stream(f->name), stream = pare_random_stream(name);
-    const size_t len = strlen(name), count = rows * (cols ? cols : 1);
-    const bool bias = len > 5 && strcmp(name + len - 5, ".bias") == 0;
-    const double scale = cols ? 1.0 / sqrt((double)cols) : 0.3;
-    const double middle = cols || bias || f->zero_norms ? 0.0 : 1.0;
-    for (size_t i = 0; i < count; i++) {
-        const double x = middle + scale * pare_random_normal(seed, stream, i);
-        const uint32_t code = tiny_encode(PARE_F16, (float)x);
-        const unsigned char bytes[2] = {(unsigned char)code, (unsigned char)(code >> 8)};
-        if (fwrite(bytes, 1, 2, out) != 2)
+    return (uint64_t)t->rows * (t->cols ? t->cols : 1) * (pare_dtype_bits(t->dtype) / 8);
+}
+
+static inline bool family_ends(const char *name, const char *end)
+{
+    const size_t n = strlen(name), m = strlen(end);
+    return n > m && strcmp(name + n - m, end) == 0;
+}
+
+/* Element `i` as the file holds it. */
+static inline uint32_t family_element(const family *f, const family_shape *t, uint64_t i)
+{
+    const uint64_t seed = pare_random_stream(f->name), stream = pare_random_stream(t->name);
+    if (t->dtype == PARE_U8) {
+        const uint64_t r = pare_random_u64(seed, stream, i);
+        return (uint32_t)(r % 3 | r / 3 % 3 << 2 | r / 9 % 3 << 4 | r / 27 % 3 << 6);
+    }
+    const bool zero = t->cols || family_ends(t->name, ".bias") || f->how & FAMILY_ZERO_NORMS;
+    const double scale = t->cols ? 1.0 / sqrt((double)t->cols) : 0.3;
+    const double x = (zero ? 0.0 : 1.0) + scale * pare_random_normal(seed, stream, i);
+    return tiny_encode(t->dtype, (float)(family_ends(t->name, "_scale") ? x / 8 : x));
+}
+
+static inline bool family_put_tensor(const family *f, const family_shape *t, FILE *out)
+{
+    const size_t width = pare_dtype_bits(t->dtype) / 8;
+    const uint64_t count = (uint64_t)t->rows * (t->cols ? t->cols : 1);
+    for (uint64_t i = 0; i < count; i++) {
+        const uint32_t code = family_element(f, t, i);
+        unsigned char bytes[4];
+        for (size_t b = 0; b < width; b++)
+            bytes[b] = (unsigned char)(code >> 8 * b);
+        if (fwrite(bytes, 1, width, out) != width)
             return false;
     }
     return true;
@@ -72,16 +102,16 @@ static inline bool family_put_tensor(const family *f, const char *name, size_t r
 
 static inline bool family_put_weights(const family *f, FILE *out)
 {
-    char name[TINY_NAME];
-    size_t rows, cols;
+    family_shape t;
     uint64_t at = 0;
     (void)fseek(out, 8, SEEK_SET);
     long n = fprintf(out, "{\"__metadata__\":{\"format\":\"pt\"}");
-    for (size_t i = 0; family_tensor(f, i, name, &rows, &cols); i++) {
-        const uint64_t bytes = (uint64_t)rows * (cols ? cols : 1) * 2;
-        n += fprintf(out, ",\"%s\":{\"dtype\":\"F16\",\"shape\":[%zu", name, rows);
-        if (cols)
-            n += fprintf(out, ",%zu", cols);
+    for (size_t i = 0; family_tensor(f, i, &t); i++) {
+        const uint64_t bytes = family_bytes(&t);
+        n += fprintf(out, ",\"%s\":{\"dtype\":\"%s\",\"shape\":[%zu", t.name,
+                     pare_dtype_name(t.dtype), t.rows);
+        if (t.cols)
+            n += fprintf(out, ",%zu", t.cols);
         n += fprintf(out, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)at,
                      (unsigned long long)(at + bytes));
         at += bytes;
@@ -95,8 +125,8 @@ static inline bool family_put_weights(const family *f, FILE *out)
     if (fseek(out, 0, SEEK_SET) != 0 || fwrite(length, 1, 8, out) != 8 ||
         fseek(out, 0, SEEK_END) != 0)
         return false;
-    for (size_t i = 0; family_tensor(f, i, name, &rows, &cols); i++)
-        if (!family_put_tensor(f, name, rows, cols, out))
+    for (size_t i = 0; family_tensor(f, i, &t); i++)
+        if (!family_put_tensor(f, &t, out))
             return false;
     return true;
 }

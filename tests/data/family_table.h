@@ -2,22 +2,26 @@
 #ifndef PARE_TESTS_FAMILY_TABLE_H
 #define PARE_TESTS_FAMILY_TABLE_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 /* Tensors are "NAME SHAPE", %zu in a name standing for every block; a shape is one or two letters:
  * H hidden, Q query width, K key width, M inner width, V vocabulary, P positions, D a head, A all
- * of q, k and v, G gate and up. */
+ * of q, k and v, G gate and up, 1 one number. A star behind it: ternary codes, four rows in one. */
+enum {
+    FAMILY_ZERO_NORMS = 1, /* norms lie around zero */
+    FAMILY_FLOATS = 2      /* all tensors in F32 instead of F16 */
+};
+
 typedef struct family {
     const char *name;
     const char *config; /* behind the sizes */
-    size_t size[9];     /* in the order of family_letters */
+    size_t size[10];    /* in the order of family_letters */
     size_t blocks;
-    bool zero_norms; /* norms lie around zero */
+    unsigned how; /* FAMILY_* bits */
     const char *tensor[24];
 } family;
 
-static const char family_letters[] = "HQKMVPDAG";
+static const char family_letters[] = "HQKMVPDAG1";
 
 #define FAMILY_VOCAB 128
 #define FAMILY_TOKENS                                                                              \
@@ -61,13 +65,21 @@ static const char family_letters[] = "HQKMVPDAG";
         "gpt_neox.layers.%zu.mlp.dense_4h_to_h.weight HM",                                         \
         "gpt_neox.layers.%zu.mlp.dense_4h_to_h.bias H"
 
+/* Rounded inputs magnify the last bits where they lie close to a tie: these names, which the random
+ * numbers follow from, keep away from ties. */
+#define FAMILY_BITNET_NORMS                                                                        \
+    "model.layers.%zu.self_attn.attn_sub_norm.weight Q",                                           \
+        "model.layers.%zu.mlp.ffn_sub_norm.weight M"
+#define FAMILY_BITNET(name, shape)                                                                 \
+    "model.layers.%zu." name ".weight " shape "*", "model.layers.%zu." name ".weight_scale 1"
+
 static const family families[] = {
     {"llama",
      "\"model_type\":\"llama\",\"architectures\":[\"LlamaForCausalLM\"],\"hidden_act\":\"silu\","
      "\"attention_bias\":true,\"mlp_bias\":true,\"rope_theta\":5000.0,"
      "\"rope_scaling\":{\"rope_type\":\"linear\",\"factor\":2.5}," FAMILY_LLAMA_SIZES,
      FAMILY_LLAMA_NUMBERS,
-     false,
+     0,
      {FAMILY_LLAMA_REST, FAMILY_LLAMA_ATTENTION, FAMILY_LLAMA_MLP, FAMILY_HEAD,
       "model.layers.%zu.self_attn.q_proj.bias Q", "model.layers.%zu.self_attn.k_proj.bias K",
       "model.layers.%zu.self_attn.v_proj.bias K", "model.layers.%zu.self_attn.o_proj.bias H",
@@ -78,14 +90,14 @@ static const family families[] = {
      "\"hidden_act\":\"silu\",\"sliding_window\":9,\"head_dim\":24," FAMILY_LLAMA_SIZES,
      {64, 96, 48, 96, FAMILY_VOCAB, 256, 24, 128, 192},
      3,
-     false,
+     0,
      {FAMILY_LLAMA_REST, FAMILY_LLAMA_ATTENTION, FAMILY_LLAMA_MLP, FAMILY_HEAD}},
     {"qwen2",
      "\"model_type\":\"qwen2\",\"architectures\":[\"Qwen2ForCausalLM\"],\"hidden_act\":\"silu\","
      "\"use_sliding_window\":true,\"sliding_window\":7,\"max_window_layers\":1,"
      "\"tie_word_embeddings\":true,\"rope_theta\":1000000.0," FAMILY_LLAMA_SIZES,
      FAMILY_LLAMA_NUMBERS,
-     false,
+     0,
      {FAMILY_LLAMA_REST, FAMILY_LLAMA_ATTENTION, FAMILY_LLAMA_MLP,
       "model.layers.%zu.self_attn.q_proj.bias Q", "model.layers.%zu.self_attn.k_proj.bias K",
       "model.layers.%zu.self_attn.v_proj.bias K"}},
@@ -96,7 +108,7 @@ static const family families[] = {
      "\"tie_word_embeddings\":true," FAMILY_LLAMA_SIZES,
      {64, 128, 64, 96, FAMILY_VOCAB, 256, 32, 128, 192},
      3,
-     false,
+     0,
      {FAMILY_LLAMA_REST, FAMILY_LLAMA_ATTENTION, FAMILY_LLAMA_MLP,
       "model.layers.%zu.self_attn.q_norm.weight D", "model.layers.%zu.self_attn.k_norm.weight D",
       "model.layers.%zu.self_attn.q_proj.bias Q", "model.layers.%zu.self_attn.k_proj.bias K",
@@ -106,7 +118,7 @@ static const family families[] = {
      "\"hidden_act\":\"gelu_pytorch_tanh\",\"head_dim\":24," FAMILY_LLAMA_SIZES,
      {64, 96, 48, 96, FAMILY_VOCAB, 256, 24, 128, 192},
      3,
-     true,
+     FAMILY_ZERO_NORMS,
      {FAMILY_LLAMA_REST, FAMILY_LLAMA_ATTENTION, FAMILY_LLAMA_MLP}},
     {"gemma2",
      "\"model_type\":\"gemma2\",\"architectures\":[\"Gemma2ForCausalLM\"],"
@@ -115,7 +127,7 @@ static const family families[] = {
      "\"sliding_window\":9," FAMILY_LLAMA_SIZES,
      {64, 96, 48, 96, FAMILY_VOCAB, 256, 24, 128, 192},
      3,
-     true,
+     FAMILY_ZERO_NORMS,
      {FAMILY_LLAMA_REST, FAMILY_LLAMA_ATTENTION, FAMILY_LLAMA_MLP,
       "model.layers.%zu.pre_feedforward_layernorm.weight H",
       "model.layers.%zu.post_feedforward_layernorm.weight H"}},
@@ -125,7 +137,7 @@ static const family families[] = {
      "\"layer_norm_epsilon\":1e-05" FAMILY_TOKENS,
      {64, 64, 64, 256, FAMILY_VOCAB, 64, 16, 192, 0},
      2,
-     false,
+     0,
      {"wte.weight VH", "wpe.weight PH", "ln_f.weight H", "ln_f.bias H", "h.%zu.ln_1.weight H",
       "h.%zu.ln_1.bias H", "h.%zu.ln_2.weight H", "h.%zu.ln_2.bias H", "h.%zu.attn.bias PP",
       "h.%zu.attn.c_attn.weight HA", "h.%zu.attn.c_attn.bias A", "h.%zu.attn.c_proj.weight HH",
@@ -138,7 +150,7 @@ static const family families[] = {
      "\"do_layer_norm_before\":true,\"pad_token_id\":0" FAMILY_TOKENS,
      {64, 64, 64, 96, FAMILY_VOCAB, 64, 16, 0, 0},
      2,
-     false,
+     0,
      {"model.decoder.embed_tokens.weight VH",
       "model.decoder.embed_positions.weight PH",
       "model.decoder.final_layer_norm.weight H",
@@ -163,7 +175,7 @@ static const family families[] = {
      "\"model_type\":\"gpt_neox\",\"architectures\":[\"GPTNeoXForCausalLM\"],"
      "\"rotary_pct\":0.25,\"rotary_emb_base\":5000," FAMILY_NEOX_SIZES,
      FAMILY_NEOX_NUMBERS,
-     false,
+     0,
      {FAMILY_NEOX_TENSORS, "gpt_neox.layers.%zu.attention.query_key_value.bias A",
       "gpt_neox.layers.%zu.attention.dense.bias H"}},
     {"gpt_neox_serial",
@@ -172,7 +184,7 @@ static const family families[] = {
      "\"partial_rotary_factor\":0.5},\"use_parallel_residual\":false,"
      "\"attention_bias\":false," FAMILY_NEOX_SIZES,
      FAMILY_NEOX_NUMBERS,
-     false,
+     0,
      {FAMILY_NEOX_TENSORS}},
     {"phi",
      "\"model_type\":\"phi\",\"architectures\":[\"PhiForCausalLM\"],\"hidden_size\":64,"
@@ -181,7 +193,7 @@ static const family families[] = {
      "\"hidden_act\":\"gelu_new\",\"partial_rotary_factor\":0.5" FAMILY_TOKENS,
      {64, 64, 32, 96, FAMILY_VOCAB, 256, 16, 0, 0},
      2,
-     false,
+     0,
      {"model.embed_tokens.weight VH", "model.final_layernorm.weight H",
       "model.final_layernorm.bias H", "lm_head.weight VH", "lm_head.bias V",
       "model.layers.%zu.input_layernorm.weight H", "model.layers.%zu.input_layernorm.bias H",
@@ -196,10 +208,30 @@ static const family families[] = {
      "\"sliding_window\":13,\"partial_rotary_factor\":0.75,\"pad_token_id\":0,"
      "\"original_max_position_embeddings\":256," FAMILY_LLAMA_SIZES,
      FAMILY_LLAMA_NUMBERS,
-     false,
+     0,
      {FAMILY_LLAMA_REST, "model.layers.%zu.self_attn.qkv_proj.weight AH",
       "model.layers.%zu.self_attn.o_proj.weight HQ", "model.layers.%zu.mlp.gate_up_proj.weight GH",
       "model.layers.%zu.mlp.down_proj.weight HM", FAMILY_HEAD}},
+    {"bitnet",
+     "\"model_type\":\"bitnet\",\"architectures\":[\"BitNetForCausalLM\"],"
+     "\"hidden_act\":\"relu2\",\"tie_word_embeddings\":true,"
+     "\"quantization_config\":{\"quant_method\":\"bitnet\",\"linear_class\":\"autobitlinear\","
+     "\"quantization_mode\":\"offline\"}," FAMILY_LLAMA_SIZES,
+     {64, 64, 32, 96, FAMILY_VOCAB, 256, 16, 128, 192, 1},
+     3,
+     0,
+     {FAMILY_LLAMA_REST, FAMILY_BITNET_NORMS, FAMILY_BITNET("self_attn.q_proj", "QH"),
+      FAMILY_BITNET("self_attn.k_proj", "KH"), FAMILY_BITNET("self_attn.v_proj", "KH"),
+      FAMILY_BITNET("self_attn.o_proj", "HQ"), FAMILY_BITNET("mlp.gate_proj", "MH"),
+      FAMILY_BITNET("mlp.up_proj", "MH"), FAMILY_BITNET("mlp.down_proj", "HM")}},
+    {"bitnet_master",
+     "\"model_type\":\"bitnet\",\"architectures\":[\"BitNetForCausalLM\"],"
+     "\"hidden_act\":\"relu2\",\"tie_word_embeddings\":true,\"rope_theta\":500000.0,"
+     "\"quantization_config\":{\"quant_method\":\"bitnet\",\"linear_class\":\"autobitlinear\","
+     "\"quantization_mode\":\"online\"}," FAMILY_LLAMA_SIZES,
+     FAMILY_LLAMA_NUMBERS,
+     FAMILY_FLOATS,
+     {FAMILY_LLAMA_REST, FAMILY_BITNET_NORMS, FAMILY_LLAMA_ATTENTION, FAMILY_LLAMA_MLP}},
 };
 enum { FAMILIES = sizeof families / sizeof *families };
 
