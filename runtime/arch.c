@@ -64,13 +64,6 @@
         [PARE_SITE_ATTENDED] = {PARE_PRODUCER_LINEAR, PARE_ROLE_V},                                \
     }
 
-/* No scale passes through the norms in front of o and down. */
-#define INNER_NORM_PRODUCERS                                                                       \
-    {                                                                                              \
-        [PARE_SITE_ATTENTION] = {.kind = PARE_PRODUCER_NORM},                                      \
-        [PARE_SITE_MLP] = {.kind = PARE_PRODUCER_NORM},                                            \
-    }
-
 static const pare_config_words llama_words = {
     .hidden = "hidden_size",
     .blocks = "num_hidden_layers",
@@ -390,7 +383,7 @@ const pare_arch pare_archs[] = {
         .summary = "BitNet b1.58: ternary linears, int8 inputs, norms in front of o and down",
         LLAMA_TENSORS,
         .linear = LLAMA_LINEARS(PARE_BIAS_ASKED, PARE_BIAS_ASKED, PARE_BIAS_NEVER),
-        .producer = INNER_NORM_PRODUCERS,
+        /* No producers: inputs are rounded, so that a scale or shift in front of them shows. */
         .inner_norm = {[PARE_NORM_ATTENDED] = "self_attn.attn_sub_norm",
                        [PARE_NORM_ACTIVATED] = "mlp.ffn_sub_norm"},
         .words = &llama_words,

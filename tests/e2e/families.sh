@@ -32,13 +32,15 @@ refuses() {
     grep -q "$1" log.txt || { cat log.txt; echo "e2e.families: $name: no \"$1\""; exit 1; }
 }
 
+smooth='  - smoothquant: {alpha: 0.5, attended: false, activated: false}
+  - rtn: {bits: 8, group: 32}'
 rotated='  - rotate: {}
   - rtn: {bits: 8}'
 learned='  - omniquant: {}
   - rtn: {bits: 4, group: 32}'
 smaller='  - channels: {ratio: 0.5}'
 for name in $("$make"); do
-    rm -rf model out
+    rm -rf model out tokens.i32 again.i32
     "$make" "$name" model
     run generate model --tokens 60 --count 6 --seed 1 --output tokens.i32
     run inspect model
@@ -52,15 +54,18 @@ for name in $("$make"); do
     run compress recipe.yaml --restart
     below 0.1 "gptq int4"
     run generate out --tokens 40 --output again.i32
-    recipe '  - smoothquant: {alpha: 0.5, attended: false, activated: false}
-  - rtn: {bits: 8, group: 32}'
-    run compress recipe.yaml --restart
-    below 0.002 "smoothquant int8"
-    run verify out
-    case $name in bitnet*) # nothing is lost but the last bits of the scales
+    case $name in
+    bitnet*) # nothing is lost but the last bits of the scales, which move a rounded input now and then
+        refuses "nothing in front of .* can take a scale or a shift" "$smooth"
         recipe '  - ternary: {}'
         run compress recipe.yaml --restart
-        below 0.00001 "ternary"
+        below 0.0002 "ternary"
+        ;;
+    *)
+        recipe "$smooth"
+        run compress recipe.yaml --restart
+        below 0.002 "smoothquant int8"
+        run verify out
         ;;
     esac
     run eval model --tokens tokens.i32 --window 32 --baseline model --kv int8
