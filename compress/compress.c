@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "compress/compress_internal.h"
+#include "compress/output.h"
 #include "compress/version.h"
 #include "runtime/file.h"
 #include "runtime/linalg.h"
@@ -95,23 +96,6 @@ static pare_status fingerprint(pare_run *run, pare_json_writer *w, const char **
     }
     pare_json_close(w);
     return pare_json_writer_finish(w, text, &len);
-}
-
-/* With its parents. */
-static pare_status make_directory(pare_ctx *cx, pare_arena *a, const char *path)
-{
-    for (size_t i = 1; path[i]; i++) {
-        if (path[i] != '/')
-            continue;
-        char *const parent = pare_arena_text(a, path, i);
-        if (!parent)
-            return PARE_ENOMEM;
-        if (mkdir(parent, 0777) != 0 && errno != EEXIST)
-            return pare_file_fail(cx, parent, "create the directory");
-    }
-    if (mkdir(path, 0777) != 0 && errno != EEXIST)
-        return pare_file_fail(cx, path, "create the directory");
-    return pare_file_sync_parent(cx, path);
 }
 
 /* Removes what an earlier run left in the partial directory, or an artifact that was replaced and
@@ -218,7 +202,7 @@ static pare_status open_output(pare_run *run)
 {
     pare_plan *const plan = &run->plan;
     PARE_TRY(check_partial(run));
-    PARE_TRY(make_directory(run->cx, run->a, plan->partial_path));
+    PARE_TRY(pare_output_make(run->cx, run->a, plan->partial_path));
     pare_journal_record *record;
     size_t count;
     PARE_TRY(open_journal(run, &record, &count));
@@ -319,6 +303,7 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
     PARE_TRY(pare__run_describe(run));
     PARE_TRY(pare__run_evaluate(run, out));
     PARE_TRY(pare__run_publish(run));
+    PARE_TRY(pare__run_exports(run, out));
     pare__notify(run, PARE_EVENT_DONE, "%s", run->plan.output_path);
     return PARE_OK;
 }

@@ -12,6 +12,7 @@ typedef enum pare_event_kind {
     PARE_EVENT_BLOCK,    /* a block is durable; `row`, `rows` are its linears */
     PARE_EVENT_NOTICE,   /* a numeric step of the ladder, a policy applied, activations spilled */
     PARE_EVENT_EVALUATE, /* an evaluation begins */
+    PARE_EVENT_EXPORT,   /* the artifact is in place, an export of it begins */
     PARE_EVENT_DONE      /* the artifact is in place */
 } pare_event_kind;
 
@@ -29,15 +30,24 @@ typedef struct pare_events {
     void *self;
 } pare_events;
 
+/* One export of the recipe. */
+typedef struct pare_compress_export {
+    const char *format, *path;
+    pare_export_result result;
+} pare_compress_export;
+
 /* What a finished job tells. `report` and its rows live in the arena given to pare_compress. */
 typedef struct pare_compress_result {
     pare_report report;
     size_t fallbacks; /* linears whose result took a step of the numeric ladder */
+    pare_compress_export *export;
+    size_t exports;
 } pare_compress_result;
 
 /* Runs the job. Everything goes to OUTPUT.partial, is made durable block by block, and is renamed
  * to OUTPUT when it is complete; an unfinished earlier run of the same job is continued, with the
- * same bytes as a run without a break. Statuses as pare_plan_make, and PARE_EINTERRUPTED
+ * same bytes as a run without a break. Then the exports of the recipe: when one fails, the artifact
+ * stays as it is and the message says so. Statuses as pare_plan_make, and PARE_EINTERRUPTED
  * (resumable), PARE_ENUMERIC (a weight that is not finite), PARE_EIO, PARE_ENOSPC (resumable).
  * Memory: plan.peak_ram_bytes of anonymous memory. Deterministic set: see formats/packed.h and
  * compress/manifest.h; same bytes for any thread count, directory, limit and history of kills. */

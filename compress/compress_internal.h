@@ -80,6 +80,9 @@ double pare__seconds(void); /* monotonic */
 PARE_PRINTF(3, 4)
 void pare__notify(pare_run *run, pare_event_kind kind, const char *fmt, ...);
 
+/* What the recipe exports, once the artifact is in place. */
+PARE_CHECKED pare_status pare__run_exports(pare_run *run, pare_compress_result *out);
+
 /* A data file of the recipe: a path relative to the recipe, in the arena. NULL: PARE_ENOMEM. */
 char *pare__run_data_path(pare_run *run, const pare_text *t);
 

@@ -12,21 +12,24 @@
 enum { NAME = 4096 };
 static const uint64_t shard_bytes = 5000000000;
 
-static pare_export_linear linear_of(const char *name, const pare_linear *w, size_t block,
-                                    pare_role role, const pare_packed_linear *packed, size_t count)
+/* A bias that a pass made takes the place of the model's own where there is one, and only there do
+ * engines have a place for it. */
+static pare_export_linear linear_of(const char *name, const pare_linear *w, bool biased,
+                                    const pare_packed_linear *packed, size_t count)
 {
-    pare_export_linear l = {.name = name, .block = block, .role = role, .weights = w};
+    pare_export_linear l = {.name = name, .weights = w};
     for (size_t i = 0; i < count; i++)
         if (strcmp(packed[i].name, name) == 0) {
             l.is_packed = true;
             l.packed = packed[i];
             l.packed.name = name;
             l.packed.activation.scale = w->activation.scale;
+            l.packed.bias &= !biased;
         }
     return l;
 }
 
-pare_status pare_export_describe(pare_arena *a, const pare_model *model,
+pare_status pare_export_describe(pare_arena *a, const pare_model *model, const pare_json *config,
                                  const pare_packed_linear *packed, size_t count,
                                  pare_export_model *out)
 {
@@ -35,14 +38,25 @@ pare_status pare_export_describe(pare_arena *a, const pare_model *model,
     *out = (pare_export_model){.config = c, .linear = linear, .floats = model->embed.dtype};
     if (!linear)
         return PARE_ENOMEM;
-    for (size_t i = 0; i < c->blocks; i++)
+    for (size_t i = 0; i < c->blocks; i++) {
+        const pare_block *const b = &model->block[i];
+        out->shifts_norms |=
+            c->arch->norm_kind != PARE_NORM_LAYER && (b->attention_norm_bias || b->mlp_norm_bias);
         for (pare_role r = 0; r < PARE_ROLES; r++) {
-            const pare_linear *const w = &model->block[i].linear[r];
-            if (w->name)
-                linear[out->linears++] = linear_of(w->name, w, i, r, packed, count);
+            const pare_linear *const w = &b->linear[r];
+            if (!w->name)
+                continue;
+            pare_export_linear *const l = &linear[out->linears++];
+            *l = linear_of(w->name, w, pare_linear_has_bias(config, &c->arch->linear[r]), packed,
+                           count);
+            l->block = i;
+            l->role = r;
         }
-    linear[out->linears++] =
-        linear_of(c->arch->head, &model->head, c->blocks, PARE_ROLES, packed, count);
+    }
+    linear[out->linears] =
+        linear_of(c->arch->head, &model->head, c->arch->head_bias, packed, count);
+    linear[out->linears].block = c->blocks;
+    linear[out->linears++].role = PARE_ROLES;
     return PARE_OK;
 }
 
@@ -58,19 +72,7 @@ static pare_status describe(pare__export *e)
     const pare_json *v;
     for (pare_json_iter it = {0}; count < most && pare_json_next(linears, &it, &name, &v);)
         PARE_TRY(pare_packed_linear_read(e->cx, name, v, &packed[count++]));
-    return pare_export_describe(e->a, &e->model, packed, count, &e->shape);
-}
-
-/* Vectors that a pass put behind norms have no place in other programs. */
-static pare_status check_norms(pare__export *e)
-{
-    for (size_t i = 0; i < e->model.config.blocks; i++)
-        if (e->model.block[i].attention_norm_bias || e->model.block[i].mlp_norm_bias)
-            return pare_fail(e->cx, PARE_ENOTSUP,
-                             "%s: block %zu: a pass made a bias behind a norm, and engines have no "
-                             "place for one in this model",
-                             e->job->target->name, i);
-    return PARE_OK;
+    return pare_export_describe(e->a, &e->model, e->ck.config, packed, count, &e->shape);
 }
 
 static pare_status open_artifact(pare__export *e)
@@ -82,7 +84,6 @@ static pare_status open_artifact(pare__export *e)
                          e->job->artifact);
     PARE_TRY(pare_model_load(e->cx, e->a, &e->ck, &e->model));
     PARE_TRY(describe(e));
-    PARE_TRY(check_norms(e));
     return pare_export_check(e->cx, e->job->target, &e->shape);
 }
 
@@ -247,8 +248,9 @@ static pare_status write_extra(pare__export *e)
 
 static pare_status write_all(pare__export *e)
 {
-    if (!pare_output_remove(e->partial) || mkdir(e->partial, 0777) != 0)
-        return pare_file_fail(e->cx, e->partial, "create");
+    if (!pare_output_remove(e->partial))
+        return pare_file_fail(e->cx, e->partial, "remove what an earlier run left");
+    PARE_TRY(pare_output_make(e->cx, e->a, e->partial));
     PARE_TRY(pare_packed_create(e->cx, e->partial, &e->layout, &e->writer));
     pare_status s = put_linears(e);
     if (s == PARE_OK)
@@ -272,12 +274,12 @@ static pare_status write_record(pare__export *e)
     pare_json_open_object(w, NULL);
     pare_json_put_text(w, "program", "pare " PARE_VERSION);
     pare_json_put_text(w, "format", e->job->target->name);
-    pare_export_put(w, e->out);
+    pare_export_put(w, e->out, true);
     pare_json_close(w);
     return write_json(e, PARE_EXPORT_RECORD, w);
 }
 
-void pare_export_put(pare_json_writer *w, const pare_export_result *r)
+void pare_export_put(pare_json_writer *w, const pare_export_result *r, bool rows)
 {
     pare_json_put_number(w, "relative_error", r->error);
     pare_json_put_integer(w, "bytes", (int64_t)r->bytes);
@@ -287,6 +289,8 @@ void pare_export_put(pare_json_writer *w, const pare_export_result *r)
     for (pare_export_fate f = 0; f < PARE_EXPORT_FATES; f++)
         pare_json_put_integer(w, pare_export_fate_name(f), (int64_t)r->count[f]);
     pare_json_close(w);
+    if (!rows)
+        return;
     pare_json_open_array(w, "linears");
     for (size_t i = 0; i < r->rows; i++) {
         pare_json_open_object(w, NULL);
@@ -347,9 +351,22 @@ static pare_status finish(pare__export *e)
     return write_record(e);
 }
 
+static pare_status place(pare__export *e)
+{
+    const char *const to = e->job->output;
+    size_t len = strlen(to);
+    while (len > 1 && to[len - 1] == '/')
+        len--;
+    e->output = pare_arena_text(e->a, to, len);
+    if (!e->output)
+        return PARE_ENOMEM;
+    return pare_export_place(e->cx, e->a, e->job->artifact, e->output, e->job->restart,
+                             &e->partial);
+}
+
 static pare_status run(pare__export *e)
 {
-    PARE_TRY(pare__export_place(e));
+    PARE_TRY(place(e));
     PARE_TRY(open_artifact(e));
     PARE_TRY(mark_planes(e));
     PARE_TRY(lay_out(e));

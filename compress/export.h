@@ -31,14 +31,22 @@ typedef struct pare_export_result {
 /* Its file in every output. */
 #define PARE_EXPORT_RECORD "pare-export.json"
 
-/* Members of an open object: what an export came to. */
-void pare_export_put(pare_json_writer *w, const pare_export_result *r);
+/* Members of an open object: what an export came to, with `rows` for each linear. */
+void pare_export_put(pare_json_writer *w, const pare_export_result *r, bool rows);
 
 /* What a finished artifact, or a plan of one, is for the targets: every linear of the blocks in
- * order, then the head. `packed` [count] describes those that are quantized. PARE_ENOMEM. */
+ * order, then the head. `packed` [count] describes those that are quantized, `config` is
+ * config.json. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_export_describe(pare_arena *a, const pare_model *model,
+                                              const pare_json *config,
                                               const pare_packed_linear *packed, size_t count,
                                               pare_export_model *out);
+
+/* Whether an export may go to `output`; *partial is the directory beside it where the work goes.
+ * What lies there must be an export, and is replaced only with restart. PARE_EEXISTS, PARE_EUSAGE
+ * for an empty path, PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_export_place(pare_ctx *cx, pare_arena *a, const char *artifact,
+                                           const char *output, bool restart, char **partial);
 
 /* Writes OUTPUT.partial, reads it back as the engine would and compares every weight of every
  * linear, and every other tensor byte by byte, and renames it to OUTPUT.

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "compress/export_run.h"
+#include "compress/export.h"
 #include "compress/output.h"
 #include "runtime/file.h"
 
@@ -56,56 +56,54 @@ static bool lies_in(const char *path, const char *directory)
 }
 
 /* What --restart may put another export in place of. */
-static pare_status check_replaced(pare__export *e)
+static pare_status check_replaced(pare_ctx *cx, pare_arena *a, const char *artifact,
+                                  const char *output, bool restart)
 {
     char other[OTHER];
-    char *const record = pare_path_join(e->a, e->output, PARE_EXPORT_RECORD);
+    char *const record = pare_path_join(a, output, PARE_EXPORT_RECORD);
     if (!record)
         return PARE_ENOMEM;
-    if (lies_in(e->job->artifact, e->output))
-        return pare_fail(e->cx, PARE_EEXISTS, "%s: the output would replace the artifact at %s",
-                         e->job->output, e->job->artifact);
-    if (!e->job->restart)
-        return pare_fail(e->cx, PARE_EEXISTS, "%s: exists; --restart replaces it", e->job->output);
+    if (lies_in(artifact, output))
+        return pare_fail(cx, PARE_EEXISTS, "%s: the output would replace the model at %s", output,
+                         artifact);
+    if (!restart)
+        return pare_fail(cx, PARE_EEXISTS, "%s: exists; --restart replaces it", output);
     if (!pare_path_is_file(record))
-        return pare_fail(e->cx, PARE_EEXISTS,
+        return pare_fail(cx, PARE_EEXISTS,
                          "%s: is no export of pare (no " PARE_EXPORT_RECORD "), so --restart does "
-                         "not replace it; give another --output",
-                         e->job->output);
-    if (holds_other(e->output, other))
-        return pare_fail(e->cx, PARE_EEXISTS,
+                         "not replace it; choose another path",
+                         output);
+    if (holds_other(output, other))
+        return pare_fail(cx, PARE_EEXISTS,
                          "%s: holds \"%s\" beside an export, which --restart would remove; move it "
-                         "away or give another --output",
-                         e->job->output, other);
+                         "away or choose another path",
+                         output, other);
     return PARE_OK;
 }
 
-pare_status pare__export_place(pare__export *e)
+pare_status pare_export_place(pare_ctx *cx, pare_arena *a, const char *artifact, const char *output,
+                              bool restart, char **partial)
 {
-    const char *const to = e->job->output;
+    static const char suffix[] = ".partial";
     char other[OTHER];
     struct stat st;
-    size_t len = strlen(to);
-    while (len > 1 && to[len - 1] == '/')
-        len--;
+    const size_t len = strlen(output);
     if (len == 0)
-        return pare_fail(e->cx, PARE_EUSAGE, "the path of the output is empty");
-    e->output = pare_arena_text(e->a, to, len);
-    e->partial = pare_arena_take(e->a, len + sizeof ".partial", 1);
-    if (!e->output || !e->partial)
+        return pare_fail(cx, PARE_EUSAGE, "the path of the output is empty");
+    *partial = pare_arena_take(a, len + sizeof suffix, 1);
+    if (!*partial)
         return PARE_ENOMEM;
-    memcpy(e->partial, e->output, len);
-    memcpy(e->partial + len, ".partial", sizeof ".partial");
-    if (lstat(e->output, &st) == 0) {
+    (void)snprintf(*partial, len + sizeof suffix, "%s%s", output, suffix);
+    if (lstat(output, &st) == 0) {
         if (S_ISLNK(st.st_mode))
-            return pare_fail(e->cx, PARE_EEXISTS,
-                             "%s: is a symbolic link; give the directory itself", to);
-        PARE_TRY(check_replaced(e));
+            return pare_fail(cx, PARE_EEXISTS, "%s: is a symbolic link; give the directory itself",
+                             output);
+        PARE_TRY(check_replaced(cx, a, artifact, output, restart));
     }
-    if (holds_other(e->partial, other))
-        return pare_fail(e->cx, PARE_EEXISTS,
+    if (holds_other(*partial, other))
+        return pare_fail(cx, PARE_EEXISTS,
                          "%s: is where the work would go, and holds \"%s\", which is not of an "
-                         "unfinished export; move it away or give another --output",
-                         e->partial, other);
+                         "unfinished export; move it away or choose another path",
+                         *partial, other);
     return PARE_OK;
 }

@@ -20,10 +20,6 @@ typedef struct pare__export {
     pare_export_result *out;
 } pare__export;
 
-/* Names the output and the directory beside it where the work goes. What lies there already must be
- * an export of ours, and is replaced only with restart. PARE_EEXISTS, PARE_EUSAGE, PARE_ENOMEM. */
-PARE_CHECKED pare_status pare__export_place(pare__export *e);
-
 /* Reads OUTPUT.partial back as the engine would and compares; fills the errors of e->out. */
 PARE_CHECKED pare_status pare__export_read_back(pare__export *e);
 

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime/file.h"
@@ -37,6 +38,22 @@ pare_status pare_output_copy(pare_arena *a, const pare_checkpoint *from, const c
         s = pare_file_fail(cx, copy, "remove"); /* nor may one stay that an earlier run found */
     pare_arena_rewind(a, mark);
     return s;
+}
+
+pare_status pare_output_make(pare_ctx *cx, pare_arena *a, const char *path)
+{
+    for (size_t i = 1; path[i]; i++) {
+        if (path[i] != '/')
+            continue;
+        char *const parent = pare_arena_text(a, path, i);
+        if (!parent)
+            return PARE_ENOMEM;
+        if (mkdir(parent, 0777) != 0 && errno != EEXIST)
+            return pare_file_fail(cx, parent, "create the directory");
+    }
+    if (mkdir(path, 0777) != 0 && errno != EEXIST)
+        return pare_file_fail(cx, path, "create the directory");
+    return pare_file_sync_parent(cx, path);
 }
 
 static int put_in_place(const char *from, const char *to, bool replace)

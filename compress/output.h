@@ -17,6 +17,10 @@ extern const char *const pare_companions[];
 PARE_CHECKED pare_status pare_output_copy(pare_arena *a, const pare_checkpoint *from,
                                           const char *to, const char *name, bool *copied);
 
+/* Makes a directory with its parents; one that is there is fine. PARE_EIO, PARE_ENOSPC,
+ * PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_output_make(pare_ctx *cx, pare_arena *a, const char *path);
+
 /* Renames the directory `from` to `to` and makes that durable; with `replace` what lies there takes
  * the name `from`. PARE_EEXISTS when something lies there without, PARE_EIO. */
 PARE_CHECKED pare_status pare_output_publish(pare_ctx *cx, const char *from, const char *to,

@@ -310,6 +310,7 @@ pare_status pare_plan_make(pare_ctx *cx, pare_arena *a, const pare_job *job, par
     PARE_TRY(pare__plan_hold_out(cx, a, plan));
     PARE_TRY(check_data_files(cx, a, plan));
     PARE_TRY(lay_out(cx, a, plan));
+    PARE_TRY(pare__plan_exports(cx, a, plan));
     plan->packed_bytes += plan->ratios ? ratio_bytes(plan) : 0;
     return pare__plan_cost(cx, a, plan);
 }

@@ -6,6 +6,7 @@
 #ifndef PARE_COMPRESS_PLAN_H
 #define PARE_COMPRESS_PLAN_H
 
+#include "compress/export.h"
 #include "compress/pass.h"
 #include "formats/checkpoint.h"
 #include "quant/rotate.h"
@@ -61,6 +62,15 @@ typedef struct pare_plan_changed {
     pare_tensor tensor; /* name, dtype, shape */
 } pare_plan_changed;
 
+/* What becomes of the finished artifact. */
+typedef struct pare_plan_export {
+    const pare_export_target *target;
+    char *path;                      /* as the program opens it */
+    uint64_t bytes;                  /* of its tensors */
+    size_t count[PARE_EXPORT_FATES]; /* linears of each fate */
+    bool taken;                      /* something is there; only in a plan that is looked at */
+} pare_plan_export;
+
 typedef struct pare_plan {
     const pare_job *job;
     char *model_path, *output_path, *partial_path; /* partial: output path + ".partial" */
@@ -107,6 +117,8 @@ typedef struct pare_plan {
     uint64_t disk_bytes;        /* written while running, spill included */
     uint64_t disk_free_bytes;
     double forward_flops, pass_flops;
+    pare_plan_export *export;
+    size_t exports;
 } pare_plan;
 
 /* Parts of the calibration that a step's choice is repeated on. */

@@ -160,9 +160,13 @@ static const char *count_ram(const pare_ctx *cx, pare_plan *plan)
     }
     if (plan->held_out)
         evaluate = pare_evaluate_bytes(cx, c, plan->window, 2);
-    const uint64_t most = larger(block, larger(generate, evaluate));
+    const uint64_t export = pare__plan_export_bytes(plan);
+    const uint64_t most = larger(larger(block, export), larger(generate, evaluate));
     plan->fixed_ram_bytes = inside_bytes + outside_bytes + most;
-    return most == block ? "one block" : most == generate ? "sampling the text" : "an evaluation";
+    return most == block      ? "one block"
+           : most == generate ? "sampling the text"
+           : most == export   ? "an export"
+                              : "an evaluation";
 }
 
 static pare_status check_ram(pare_ctx *cx, pare_plan *plan)
@@ -210,6 +214,8 @@ static pare_status check_disk(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     plan->disk_bytes = plan->packed_bytes + plan->other_bytes;
     if (plan->spill)
         plan->disk_bytes += plan->activation_bytes;
+    for (size_t i = 0; i < plan->exports; i++)
+        plan->disk_bytes += plan->export[i].bytes;
     char *place = pare_path_directory(a, plan->output_path);
     struct statvfs fs = {0};
     while (place && statvfs(place, &fs) != 0) {

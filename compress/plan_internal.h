@@ -44,6 +44,13 @@ PARE_CHECKED pare_status pare__plan_transform(pare_ctx *cx, pare_plan *plan, siz
 PARE_CHECKED pare_status pare__plan_changes(pare_ctx *cx, pare_arena *a, pare_plan *plan,
                                             const int64_t *owner);
 
+/* Targets and paths of what the recipe exports, and whether they can hold the model. Needs the
+ * layout. PARE_EUSAGE, PARE_EEXISTS with place. */
+PARE_CHECKED pare_status pare__plan_exports(pare_ctx *cx, pare_arena *a, pare_plan *plan);
+
+/* Memory that they need at a time. */
+uint64_t pare__plan_export_bytes(const pare_plan *plan);
+
 /* Fills bits_per_weight. */
 void pare__plan_bits(pare_plan *plan);
 

@@ -177,6 +177,8 @@ pare_status pare__run_evaluate(pare_run *run, pare_compress_result *out)
                        .rows = run->rows,
                        .evaluation = evaluation,
                        .evaluations = evaluations,
+                       .export = plan->recipe.export,
+                       .exports = plan->recipe.exports,
                        .bytes_before = plan->input_bytes,
                        .bytes_after = plan->packed_bytes - plan->layout.index_bytes,
                        .bits_per_weight = plan->bits_per_weight,

@@ -76,6 +76,9 @@ PARE_CHECKED pare_status pare_checkpoint_tokenizer(const pare_checkpoint *ck, pa
 PARE_CHECKED pare_status pare_config_parse(pare_ctx *cx, const char *name, const pare_json *json,
                                            pare_config *out);
 
+/* Whether linears of this description have biases of their own in models with this config.json. */
+bool pare_linear_has_bias(const pare_json *config, const pare_linear_desc *d);
+
 /* Binds tensors to a model: shapes are checked against the configuration, small vectors copied as
  * F32 into the arena, large ones viewed (copied too where the file leaves them unaligned). Packed
  * linears (NAME.codes, .scales, .zeros, described by packed.index.json) become panels.

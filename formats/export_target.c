@@ -35,6 +35,11 @@ pare_export_fate pare_export_fate_of(const pare_export_target *t, const pare_exp
 
 pare_status pare_export_check(pare_ctx *cx, const pare_export_target *t, const pare_export_model *m)
 {
+    if (m->shifts_norms)
+        return pare_fail(cx, PARE_ENOTSUP,
+                         "%s: a pass made biases behind norms, and engines have no place for any "
+                         "in this model",
+                         t->name);
     for (size_t i = 0; i < m->linears; i++)
         if (m->linear[i].is_packed)
             PARE_TRY(t->check_linear(cx, &m->linear[i].packed));

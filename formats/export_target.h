@@ -26,6 +26,7 @@ typedef struct pare_export_model {
     const pare_export_linear *linear; /* [linears] */
     size_t linears;
     pare_dtype floats; /* what dequantized weights become: F16, BF16 or F32 */
+    bool shifts_norms; /* a pass made biases behind norms that have none */
 } pare_export_model;
 
 /* What a target makes of a linear. */

@@ -214,12 +214,10 @@ static pare_status load_linear(loader *l, const char *base, size_t n, size_t k, 
                : PARE_OK;
 }
 
-/* Whether linears of this description have biases of their own. */
-static bool has_bias(const loader *l, const pare_linear_desc *d)
+bool pare_linear_has_bias(const pare_json *config, const pare_linear_desc *d)
 {
     const bool attention = d->site == PARE_SITE_ATTENTION || d->site == PARE_SITE_ATTENDED;
-    const pare_json *const v =
-        pare_json_get(l->ck->config, attention ? "attention_bias" : "mlp_bias");
+    const pare_json *const v = pare_json_get(config, attention ? "attention_bias" : "mlp_bias");
     switch (d->bias) {
     case PARE_BIAS_ASKED: return pare_json_bool(v, false);
     case PARE_BIAS_UNLESS: return pare_json_bool(v, true);
@@ -276,7 +274,8 @@ static pare_status load_block(loader *l, const pare_config *c, size_t i, pare_bl
             return PARE_ENOMEM;
         size_t n, k;
         pare_linear_shape(c, role, &n, &k);
-        PARE_TRY(load_linear(l, name, n, k, has_bias(l, d), &b->linear[role]));
+        PARE_TRY(
+            load_linear(l, name, n, k, pare_linear_has_bias(l->ck->config, d), &b->linear[role]));
         PARE_TRY(check_rotated(l, &b->linear[role], d->site));
     }
     return PARE_OK;

@@ -119,15 +119,10 @@ static pare_status read_nan(const pare__walk *w, const pare_yaml *node)
     return PARE_OK;
 }
 
-static pare_status refuse_export(const pare__walk *w, const pare_yaml *node)
-{
-    return pare_recipe_fail(w->cx, node->key->place, "export is not supported by this version");
-}
-
 /* In the order of top_words. */
 static pare_status (*const top_readers[TOP_WORDS])(const pare__walk *w, const pare_yaml *node) = {
     read_version,      read_model,  read_output, read_seed,      pare__calibration, pare__steps,
-    pare__evaluations, read_limits, read_nan,    pare__kv_cache, refuse_export};
+    pare__evaluations, read_limits, read_nan,    pare__kv_cache, pare__exports};
 
 static pare_status read_top(const pare__walk *w, const pare_yaml *root)
 {

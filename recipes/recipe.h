@@ -71,6 +71,12 @@ typedef struct pare_evaluation {
     bool window_given;
 } pare_evaluation;
 
+/* A finished artifact written as files of another engine. */
+typedef struct pare_recipe_export {
+    pare_place place;
+    pare_text format, path; /* any format: the planner knows which there are */
+} pare_recipe_export;
+
 typedef enum pare_nan_policy { PARE_NAN_ERROR, PARE_NAN_CLAMP, PARE_NAN_ZERO } pare_nan_policy;
 
 typedef struct pare_recipe {
@@ -82,6 +88,8 @@ typedef struct pare_recipe {
     size_t steps;
     pare_evaluation *evaluation;
     size_t evaluations;
+    pare_recipe_export *export;
+    size_t exports;
     pare_kv_format kv;         /* of the finished model; FLOAT when not given */
     pare_place kv_place;       /* of the section */
     pare_place kv_group_place; /* of the group, or of the section when it has its default */
@@ -108,9 +116,9 @@ PARE_CHECKED pare_status pare_recipe_parse(pare_ctx *cx, pare_arena *a,
                                            pare_recipe *out);
 
 /* The recipe in one canonical form, a recipe again: defaults filled in, no comments. `portable`:
- * its hash identifies the work, so model, output and data paths and limits are left out, and a
- * window that was not given is written with its default; else they are kept, and such a window is
- * not written. PARE_ENOMEM. */
+ * its hash identifies the work, so model, output and data paths, exports and limits are left out,
+ * and a window that was not given is written with its default; else they are kept, and such a
+ * window is not written. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_recipe_normalize(pare_ctx *cx, pare_arena *a, const pare_recipe *r,
                                                const pare_pass_words *passes, bool portable,
                                                char **text, size_t *len);

@@ -77,9 +77,10 @@ PARE_CHECKED pare_status pare__expression_new(pare_ctx *cx, pare_arena *a, const
                                               pare__expression **out);
 bool pare__expression_matches(const pare__expression *e, const char *name);
 
-/* The value of "passes" / "evaluate" / "calibration" / "kv_cache" into w->out. */
+/* The value of "passes", "evaluate", "export", "calibration", "kv_cache" into w->out. */
 PARE_CHECKED pare_status pare__steps(const pare__walk *w, const pare_yaml *list);
 PARE_CHECKED pare_status pare__evaluations(const pare__walk *w, const pare_yaml *list);
+PARE_CHECKED pare_status pare__exports(const pare__walk *w, const pare_yaml *list);
 PARE_CHECKED pare_status pare__calibration(const pare__walk *w, const pare_yaml *node);
 PARE_CHECKED pare_status pare__kv_cache(const pare__walk *w, const pare_yaml *node);
 

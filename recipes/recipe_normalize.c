@@ -174,6 +174,18 @@ static void put_kv(sink *s, const pare_kv_format *kv)
     }
 }
 
+static void put_exports(sink *s, const pare_recipe *r)
+{
+    put_text(s, "export:\n");
+    for (size_t i = 0; i < r->exports; i++) {
+        put_text(s, "  - {format: ");
+        put_quoted(s, r->export[i].format.text);
+        put_text(s, ", path: ");
+        put_quoted(s, r->export[i].path.text);
+        put_text(s, "}\n");
+    }
+}
+
 static void put_recipe(sink *s, const pare_recipe *r, const pare_pass_words *passes, bool portable)
 {
     char nan[32];
@@ -192,6 +204,8 @@ static void put_recipe(sink *s, const pare_recipe *r, const pare_pass_words *pas
         put_text(s, "evaluate:\n");
     for (size_t i = 0; i < r->evaluations; i++)
         put_evaluation(s, &r->evaluation[i], portable);
+    if (r->exports && !portable)
+        put_exports(s, r);
     if (r->ram_limit && !portable)
         put_format(s, "limits: {ram: %llu}\n", (unsigned long long)r->ram_limit);
     pare_param_print(&pare__nan, r->nan, nan, sizeof nan);

@@ -275,6 +275,39 @@ pare_status pare__evaluations(const pare__walk *w, const pare_yaml *list)
     return PARE_OK;
 }
 
+/* One of the two texts of an export. */
+static pare_status read_member(const pare__walk *w, const pare_yaml *entry, const char *name,
+                               pare_text *out)
+{
+    const pare_yaml *const node = pare_yaml_get(entry, name);
+    if (!node)
+        return pare_recipe_fail(w->cx, entry->place,
+                                "an export needs a %s, as in \"{format: gptq, path: DIR}\"", name);
+    return pare__text(w, node, out);
+}
+
+pare_status pare__exports(const pare__walk *w, const pare_yaml *list)
+{
+    static const char *const words[] = {"format", "path"};
+    pare_recipe *const out = w->out;
+    if (pare_yaml_is_null(list))
+        return PARE_OK;
+    PARE_TRY(check_list(w, list, "- {format: gptq, path: DIR}"));
+    out->export = PARE_NEW(w->a, pare_recipe_export, list->count);
+    if (!out->export)
+        return PARE_ENOMEM;
+    for (const pare_yaml *e = list->first; e; e = e->next) {
+        pare_recipe_export *const x = &out->export[out->exports++];
+        *x = (pare_recipe_export){.place = e->place};
+        if (e->kind != PARE_YAML_MAPPING)
+            return pare__fail_takes(w, e, "a mapping, as in \"{format: gptq, path: DIR}\"");
+        PARE_TRY(pare__keys(w, e, "an export", words, 2));
+        PARE_TRY(read_member(w, e, words[0], &x->format));
+        PARE_TRY(read_member(w, e, words[1], &x->path));
+    }
+    return PARE_OK;
+}
+
 /* A file with its share of the windows: a name, or {path, weight}. */
 static pare_status read_part(const pare__walk *w, const pare_yaml *entry, pare_text *path,
                              double *weight, bool *weighted)

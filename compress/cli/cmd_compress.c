@@ -23,6 +23,7 @@ static const char *kind_name(pare_event_kind kind)
     case PARE_EVENT_BLOCK: return "block";
     case PARE_EVENT_NOTICE: return "notice";
     case PARE_EVENT_EVALUATE: return "evaluate";
+    case PARE_EVENT_EXPORT: return "export";
     case PARE_EVENT_DONE: break;
     }
     return "done";
@@ -105,6 +106,8 @@ static void on_event(void *self, const pare_event *e)
                         pare_units_seconds(e->seconds, seconds));
     else if (e->kind == PARE_EVENT_EVALUATE)
         pare_screen_say(&l->cli->screen, "evaluating: %s", e->text ? e->text : "");
+    else if (e->kind == PARE_EVENT_EXPORT)
+        pare_screen_say(&l->cli->screen, "exporting: %s", e->text ? e->text : "");
     else if (e->kind != PARE_EVENT_DONE) /* the result says it */
         pare_screen_say(&l->cli->screen, "%s", e->text ? e->text : kind_name(e->kind));
     if (l->log && log_event(l, e) != PARE_OK)
@@ -164,6 +167,15 @@ static pare_status print_json(pare_cli *cli, const pare_compress_result *result)
     for (size_t i = 0; i < r->evaluations; i++)
         put_evaluation(w, &r->evaluation[i]);
     pare_json_close(w);
+    pare_json_open_array(w, "exports");
+    for (size_t i = 0; i < result->exports; i++) {
+        pare_json_open_object(w, NULL);
+        pare_json_put_text(w, "format", result->export[i].format);
+        pare_json_put_text(w, "output", result->export[i].path);
+        pare_export_put(w, &result->export[i].result, false);
+        pare_json_close(w);
+    }
+    pare_json_close(w);
     pare_json_close(w);
     return pare_cli_print(w);
 }
@@ -193,6 +205,12 @@ static void print_text(const pare_compress_result *result)
         if (e->after.has_kl)
             (void)printf(", KL %.6f", e->after.kl_mean);
         (void)printf("   (%s)\n", e->data);
+    }
+    for (size_t i = 0; i < result->exports; i++) {
+        const pare_compress_export *const x = &result->export[i];
+        (void)printf("exported          %s (%s, %s)%s%s\n", x->path, x->format,
+                     pare_units_bytes(x->result.bytes, a), x->result.notice ? "; note: " : "",
+                     x->result.notice ? x->result.notice : "");
     }
     if (result->fallbacks)
         (void)printf("numeric steps     %zu linears needed one; manifest.json lists them\n",

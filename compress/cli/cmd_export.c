@@ -26,7 +26,7 @@ static pare_status print_json(const pare_export_job *job, const pare_export_resu
     pare_json_put_text(w, "artifact", job->artifact);
     pare_json_put_text(w, "format", job->target->name);
     pare_json_put_text(w, "output", job->output);
-    pare_export_put(w, r);
+    pare_export_put(w, r, true);
     pare_json_close(w);
     return pare_cli_print(w);
 }

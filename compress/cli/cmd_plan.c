@@ -213,6 +213,39 @@ static void print_evaluation(const pare_plan *p)
                      "evaluation", p->held_out, "");
 }
 
+static void print_exports(const pare_plan *p)
+{
+    for (size_t i = 0; i < p->exports; i++) {
+        const pare_plan_export *const x = &p->export[i];
+        char bytes[PARE_UNIT_TEXT];
+        (void)printf("%-17s %s to %s, %s%s\n", "export", x->target->name, x->path,
+                     pare_units_bytes(x->bytes, bytes),
+                     x->taken ? "   (exists; compress will ask for --restart)" : "");
+        if (x->count[PARE_EXPORT_REQUANTIZED])
+            (void)printf("%-17s %zu linears are quantized again to other codes\n", "",
+                         x->count[PARE_EXPORT_REQUANTIZED]);
+    }
+}
+
+static void put_exports(pare_json_writer *w, const pare_plan *p)
+{
+    pare_json_open_array(w, "exports");
+    for (size_t i = 0; i < p->exports; i++) {
+        const pare_plan_export *const x = &p->export[i];
+        pare_json_open_object(w, NULL);
+        pare_json_put_text(w, "format", x->target->name);
+        pare_json_put_text(w, "output", x->path);
+        pare_json_put_integer(w, "bytes", (int64_t)x->bytes);
+        pare_json_put_bool(w, "needs_restart", x->taken);
+        pare_json_open_object(w, "fates");
+        for (pare_export_fate f = 0; f < PARE_EXPORT_FATES; f++)
+            pare_json_put_integer(w, pare_export_fate_name(f), (int64_t)x->count[f]);
+        pare_json_close(w);
+        pare_json_close(w);
+    }
+    pare_json_close(w);
+}
+
 static void print_text(const pare_plan *p, double seconds)
 {
     char text[PARE_UNIT_TEXT], cache[PARE_KV_TEXT];
@@ -243,6 +276,7 @@ static void print_text(const pare_plan *p, double seconds)
     else if (p->calibrated)
         (void)printf("%-17s all windows of %zu tokens\n", "calibration", p->window);
     print_evaluation(p);
+    print_exports(p);
     if (p->samples || !p->calibrated)
         print_bytes("peak memory", p->peak_ram_bytes,
                     p->spill ? "; activations go to a file to stay within the limit" : "");
@@ -318,6 +352,7 @@ static pare_status print_json(pare_cli *cli, const pare_plan *p, double seconds)
     for (size_t i = 0; i < p->linears; i++)
         put_linear(w, p, &p->linear[i]);
     pare_json_close(w);
+    put_exports(w, p);
     pare_json_close(w);
     return pare_cli_print(w);
 }

@@ -118,7 +118,9 @@ const pare_command pare_commands[] = {
      "awq                 4 bits as AutoAWQ (GEMM): vLLM, SGLang, transformers\n"
      "safetensors         floats, rounded to the type of the embeddings: anything\n"
      "The codes are those of the artifact. Every file is read back by the rules of its engine and\n"
-     "each weight compared before the output gets its name. What a format cannot hold is refused.",
+     "each weight compared before the output gets its name. What a format cannot hold is refused.\n"
+     "A recipe does the same with export: [{format: gptq, path: DIR}], and is refused before a\n"
+     "weight is read when the format cannot hold what it makes.",
      "pare export llama-w4/ --format compressed-tensors --output llama-w4-vllm/", export_options,
      pare_export_command},
     {"inspect", "PATH", 1, 1, "tensors, shapes, encodings and bits per weight of a model",

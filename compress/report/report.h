@@ -29,6 +29,8 @@ typedef struct pare_report {
     size_t rows;
     const pare_report_eval *evaluation;
     size_t evaluations;
+    const pare_recipe_export *export; /* what the recipe makes of the finished artifact */
+    size_t exports;
     uint64_t bytes_before, bytes_after; /* weight files */
     double bits_per_weight;             /* of the targeted linears */
     double model_bits_per_weight;       /* of all tensors, over the weights of the original */

@@ -203,6 +203,21 @@ static void put_encodings(pare_text_out *t, const pare_report *r)
     }
 }
 
+static void put_exports(pare_text_out *t, const pare_report *r)
+{
+    if (!r->exports)
+        return;
+    pare__text_put(t, "\n## Exports\n\nThe recipe writes the same codes for other engines, too.\n\n"
+                      "| format | path in the recipe |\n|---|---|\n");
+    for (size_t i = 0; i < r->exports; i++) {
+        pare__text_put(t, "| ");
+        pare__text_put_cell(t, r->export[i].format.text);
+        pare__text_put(t, " | ");
+        pare__text_put_cell(t, r->export[i].path.text);
+        pare__text_put(t, " |\n");
+    }
+}
+
 /* The recipe stands in a fence longer than any run of backticks in it. */
 static void put_recipe(pare_text_out *t, const char *recipe)
 {
@@ -253,6 +268,7 @@ void pare__report_card(pare_text_out *t, const pare_report *r)
                    c->vocab, c->context);
     if (r->calibration_windows)
         put_calibration(t, r);
+    put_exports(t, r);
     put_recipe(t, r->recipe_text);
     pare__text_put(t, "\n`manifest.json` has versions, hashes and the error of every tensor; "
                       "`report.html` shows them.\n`pare verify` checks all of it; `pare eval` and "

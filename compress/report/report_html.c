@@ -61,6 +61,11 @@ static void put_summary(pare_text_out *t, const pare_report *r)
                        pare_kv_token_bytes(r->config, r->kv));
     if (r->calibration_windows)
         put_calibration(t, r);
+    for (size_t i = 0; i < r->exports; i++) {
+        pare__text_put(t, "<tr><td>export</td><td>%s to ", r->export[i].format.text);
+        pare__text_put_html(t, r->export[i].path.text);
+        pare__text_put(t, "</td></tr>\n");
+    }
     put_row(t, "time", pare_units_seconds(r->seconds, a));
     put_row(t, "peak memory", pare_units_bytes(r->peak_rss_bytes, a));
     pare__text_put(t, "<tr><td>threads</td><td>%zu</td></tr>\n", r->threads);

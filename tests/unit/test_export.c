@@ -392,7 +392,7 @@ START_TEST(nothing_that_is_not_an_unfinished_export_is_removed)
     check_says(pare_export_run(&cx, &arena, &link, &r), PARE_EEXISTS, "is a symbolic link");
     const pare_export_job self = {
         .artifact = from.path, .output = from.path, .target = t, .restart = true};
-    check_says(pare_export_run(&cx, &arena, &self, &r), PARE_EEXISTS, "would replace the artifact");
+    check_says(pare_export_run(&cx, &arena, &self, &r), PARE_EEXISTS, "would replace the model");
     const pare_export_job none = {.artifact = from.path, .output = "", .target = t};
     check_says(pare_export_run(&cx, &arena, &none, &r), PARE_EUSAGE, "the output is empty");
     end();
@@ -461,7 +461,7 @@ START_TEST(vectors_behind_norms_are_refused)
     pare_export_result r;
     artifact_write_encoded(&cx, &from, 1 << 16);
     check_says(export_as(pare_export_find("safetensors"), false, &r), PARE_ENOTSUP,
-               "a pass made a bias behind a norm");
+               "a pass made biases behind norms");
     end();
 }
 END_TEST

@@ -58,7 +58,8 @@ static made make_as(const char *target, pare_packed_linear l, at *code, at *zero
     ck_assert_msg(pare_packed_pack(&cx, &arena, &l, &c, &p) == PARE_OK, "%s", cx.what);
     ck_assert_msg(pare_packed_view(&cx, &arena, &l, p.plane, &w) == PARE_OK, "%s", cx.what);
     const pare_export_linear linear = {.name = "w", .is_packed = true, .packed = l, .weights = &w};
-    const pare_export_model model = {&config, &linear, 1, floats};
+    const pare_export_model model = {
+        .config = &config, .linear = &linear, .linears = 1, .floats = floats};
     ck_assert_msg(t->check_linear(&cx, &l) == PARE_OK, "%s", cx.what);
     m.parts = t->parts(&model, &l, m.part);
     for (size_t i = 0; i < m.parts; i++) {
@@ -444,7 +445,8 @@ START_TEST(a_linear_that_a_target_cannot_hold_is_refused)
     const pare_export_target *const t = pare_export_find(refused[_i].target);
     const pare_config config = {.blocks = 1};
     const pare_export_linear linear = {.name = "w", .is_packed = true, .packed = refused[_i].l};
-    const pare_export_model model = {&config, &linear, 1, PARE_F16};
+    const pare_export_model model = {
+        .config = &config, .linear = &linear, .linears = 1, .floats = PARE_F16};
     ck_assert_int_eq(pare_export_check(&cx, t, &model), PARE_ENOTSUP);
     ck_assert_msg(strstr(cx.what, refused[_i].reason), "%s", cx.what);
     ck_assert_msg(strncmp(cx.what, t->name, strlen(t->name)) == 0, "%s", cx.what);
@@ -502,7 +504,8 @@ START_TEST(a_model_that_a_target_cannot_be_is_refused)
     begin();
     pare_export_linear linear[LINEARS];
     const pare_config config = {.blocks = 1};
-    const pare_export_model model = {&config, linear, LINEARS, PARE_F16};
+    const pare_export_model model = {
+        .config = &config, .linear = linear, .linears = LINEARS, .floats = PARE_F16};
     describe(linear, unfit[_i].kind);
     ck_assert_int_eq(pare_export_check(&cx, pare_export_find(unfit[_i].target), &model),
                      PARE_ENOTSUP);
@@ -588,7 +591,8 @@ START_TEST(engines_are_told_what_is_in_the_files)
     static char wanted[8192], is[8192];
     pare_export_linear linear[LINEARS];
     const pare_config config = {.blocks = 1};
-    const pare_export_model model = {&config, linear, LINEARS, PARE_F16};
+    const pare_export_model model = {
+        .config = &config, .linear = linear, .linears = LINEARS, .floats = PARE_F16};
     const pare_export_target *const t = pare_export_find(configs[_i].target);
     pare_json_writer *w;
     const char *text;

@@ -214,12 +214,15 @@ START_TEST(the_normal_form_is_canonical)
                                    "  - kl:\n"
                                    "      tokens: \"t.i32\"\n"
                                    "      window: 64\n"
+                                   "export:\n"
+                                   "  - {format: \"awq\", path: \"out/\\\"x\\\"\"}\n"
                                    "limits: {ram: 2048}\n"
                                    "nan: error\n";
     job j;
     job_text(&j, "limits: {ram: 2KiB}\nevaluate: [{kl: {window: 64, tokens: t.i32}}] # why\n"
                  "passes: [{rtn: {skip: ['a\"\\', \"*\\t\"], group: row, bits: 2}}]\nmodel: hedge\n"
-                 "calibration: {text: a.txt}\npare: 1\n");
+                 "calibration: {text: a.txt}\nexport: [{path: 'out/\"x\"', format: awq}]\n"
+                 "pare: 1\n");
     ck_assert_msg(j.s == PARE_OK, "%s", j.cx.what);
     ck_assert_str_eq(normal(&j, false), expected);
     job_end(&j);
@@ -233,10 +236,11 @@ START_TEST(the_portable_form_leaves_out_paths_and_limits)
                                         "limits.ram=1MB",
                                         "calibration.text=[z.txt]",
                                         "evaluate.0.perplexity.text=z.txt",
-                                        "evaluate.1.kl.window=2048"};
+                                        "evaluate.1.kl.window=2048",
+                                        "export=[{format: awq, path: y}]"};
     job one, two;
     job_text(&one, full);
-    job_sets(&two, full, other, 6);
+    job_sets(&two, full, other, 7);
     ck_assert_msg(two.s == PARE_OK, "%s", two.cx.what);
     ck_assert_str_eq(normal(&one, true), normal(&two, true));
     ck_assert_ptr_nonnull(strstr(normal(&one, true), "samples: all\n"));
