@@ -142,6 +142,28 @@ START_TEST(ternary_codes_become_floats_of_the_scale)
 }
 END_TEST
 
+START_TEST(a_list_of_tensors_has_the_same_names_and_shapes)
+{
+    static const char *const name[] = {"gpt2", "phi3", "gpt_neox", "bitnet", "bitnet_master"};
+    for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
+        pare_checkpoint ck, list;
+        write_family(family_find(name[i]));
+        open_ok(&ck);
+        ck_assert_int_eq(pare_checkpoint_list(&cx, &arena, dir.path, &list), PARE_OK);
+        ck_assert_uint_eq(ck.tensors, list.tensors);
+        ck_assert_uint_eq(list.scratch.reserved, 0);
+        for (size_t t = 0; t < ck.tensors; t++) {
+            const pare_tensor *const x = &ck.tensor[t], *const y = &list.tensor[t];
+            ck_assert_str_eq(x->name, y->name);
+            ck_assert(x->rank == y->rank && x->dtype == y->dtype && x->bytes == y->bytes);
+            ck_assert_mem_eq(x->shape, y->shape, sizeof x->shape);
+        }
+        pare_checkpoint_close(&list);
+        pare_checkpoint_close(&ck);
+    }
+}
+END_TEST
+
 /* Writes the family and expects loading to fail with a message. */
 static void refused(const family *f, const char *message)
 {
@@ -237,6 +259,7 @@ int main(void)
     tcase_add_test(t, transposed_linears_are_turned_and_names_get_their_prefix);
     tcase_add_test(t, heads_that_lie_one_after_the_other_are_taken_apart);
     tcase_add_test(t, ternary_codes_become_floats_of_the_scale);
+    tcase_add_test(t, a_list_of_tensors_has_the_same_names_and_shapes);
     tcase_add_test(t, what_does_not_fit_the_configuration_is_refused);
     tcase_add_test(t, ternary_linears_that_say_too_little_are_refused);
     tcase_add_test(t, a_failing_allocation_leaves_nothing_behind);
