@@ -49,3 +49,8 @@ void pare_gemv_packed_avx2(float *y, const float *x, size_t k, const pare_panel 
 {
     pare_gemv_packed_ref(y, x, k, w, how, bits, level);
 }
+
+void pare_dequant_24_avx2(float *dst, size_t ldd, const pare_panel *w, unsigned bits)
+{
+    pare_dequant_24_ref(dst, ldd, w, bits);
+}
