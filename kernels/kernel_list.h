@@ -47,6 +47,8 @@
                      size_t m, size_t n, size_t d), EXACT)                                         \
     X(gemv_packed, void, (float *y, const float *x, size_t k, const pare_panel *w,                 \
                           pare_decoding how, unsigned bits, const float *level), EXACT)   \
+    X(gemv_24, void, (float *y, const float *x, size_t k, const pare_panel *w), EXACT)             \
+    X(gemv_mask, void, (float *y, const float *x, const pare_mask *w), EXACT)                      \
     X(softmax_f32, float, (float *x, size_t n, float scale, float *max, double *total), EXACT)     \
     X(silu_f32, void, (float *y, const float *up, size_t n), EXACT)                                \
     X(transpose_f32, void, (float *dst, size_t ldd, const float *src, size_t lds, size_t m,        \

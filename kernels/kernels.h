@@ -63,6 +63,9 @@
  *   gemv_packed  y[r] = sum over j < k of x[j] w[r, j] as gemm_f32_f32 of one token, r below w->n,
  *                w[r, j] as the dequant kernel that `how` names decodes it; k at most w->k.
  *
+ *   gemv_24      the same for 2:4 weights of 16 bits, w[r, j] as dequant_24 decodes it.
+ *   gemv_mask    the same for weights with a mask, j below w->k.
+ *
  *   hadamard_f32 n a power of two; for h = 1, 2, 4, ... n / 2 every pair (x[i], x[i + h]) whose i
  *                has bit h clear becomes (x[i] + x[i + h], x[i] - x[i + h]); then x = x * scale.
  *

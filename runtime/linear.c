@@ -149,7 +149,7 @@ static void tile(const pare__work *w, const pare__job *j, size_t row_tile, size_
     const size_t r1 = j->w->n - r0 < PARE__TILE_ROWS ? j->w->n : r0 + PARE__TILE_ROWS;
     const size_t t1 = w->m - t0 < j->tile_tokens ? w->m : t0 + j->tile_tokens;
     float *const buffer = w->buffer ? w->buffer + worker * w->buffer_floats : NULL;
-    if (j->decode && w->m == 1 && pare__linear_fuses(j->w))
+    if (j->decode && w->m == 1 && pare__linear_fuses(w->cpu, j->w))
         fused_tile(w, j, r0, r1);
     else if (j->decode)
         decoded_tile(w, j, r0, r1, buffer);
@@ -285,7 +285,8 @@ pare_status pare__linear_apply_all(pare_ctx *cx, pare_arena *scratch, const pare
     assert(count <= PARE__LINEARS_MAX);
     if (m == 0)
         return PARE_OK;
-    pare__work w = {.kernels = &cx->kernels, .x = x, .ldx = ldx, .m = m, .jobs = count};
+    pare__work w = {
+        .kernels = &cx->kernels, .cpu = cx->cpu, .x = x, .ldx = ldx, .m = m, .jobs = count};
     for (size_t i = 0; i < count; i++)
         w.job[i] = (pare__job){.w = product[i].w, .y = product[i].y, .ldy = product[i].ldy};
     const pare_mark mark = pare_arena_mark(scratch);

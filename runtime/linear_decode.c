@@ -148,25 +148,42 @@ static void place_extras(const pare_kernels *kernels, const pare_linear *w, size
     }
 }
 
-static void decode_mask(const pare_kernels *kernels, const pare_linear *w, size_t r0, size_t rows,
-                        float *dst, size_t ldd)
+static pare_mask mask_rows(const pare_linear *w, size_t r0, size_t rows)
 {
     pare_mask m = w->mask;
     m.bits += r0 * ((m.k + 7) / 8);
     m.start += r0;
     m.n = rows;
+    return m;
+}
+
+static void decode_mask(const pare_kernels *kernels, const pare_linear *w, size_t r0, size_t rows,
+                        float *dst, size_t ldd)
+{
+    const pare_mask m = mask_rows(w, r0, rows);
     kernels->dequant_mask(dst, ldd, &m);
 }
 
-bool pare__linear_fuses(const pare_linear *w)
+bool pare__linear_fuses(unsigned cpu, const pare_linear *w)
 {
-    return !w->sparsity && !w->outliers.count && !w->sparse.start;
+    if (w->sparsity)
+        return w->encoding == PARE_ENCODING_F16 && (cpu & PARE_CPU_AVX512);
+    return !w->outliers.count && !w->sparse.start;
 }
 
 void pare__linear_gemv(const pare_kernels *kernels, const pare_linear *w, size_t r0, size_t rows,
                        const float *x, float *y)
 {
+    if (w->sparsity == PARE_SPARSITY_BITMASK) {
+        const pare_mask m = mask_rows(w, r0, rows);
+        kernels->gemv_mask(y, x, &m);
+        return;
+    }
     const pare_panel p = pare__panel_rows(w, r0, rows);
+    if (w->sparsity) {
+        kernels->gemv_24(y, x, w->k, &p);
+        return;
+    }
     const way how = way_of(w);
     kernels->gemv_packed(y, x, w->k, &p, how.decoding, how.bits, how.level);
 }

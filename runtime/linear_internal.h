@@ -28,6 +28,7 @@ typedef struct pare__job {
 
 typedef struct pare__work {
     const pare_kernels *kernels;
+    unsigned cpu; /* PARE_CPU_* bits of the kernels */
     const float *x;
     size_t ldx, m;
     pare__job job[PARE__LINEARS_MAX];
@@ -46,9 +47,10 @@ pare_panel pare__outlier_rows(const pare_outliers *o, size_t first, size_t count
 void pare__linear_decode(const pare_kernels *kernels, const pare_linear *w, size_t r0, size_t rows,
                          float *dst);
 
-/* True when one token can meet the codes of w without their being decoded into a panel first: they
- * are not pruned, and nothing lies apart from them. */
-bool pare__linear_fuses(const pare_linear *w);
+/* True when one token can meet the codes of w without their being decoded into a panel first:
+ * nothing lies apart from them, and if they are pruned they are F16 and the processor has a kernel
+ * for that. */
+bool pare__linear_fuses(unsigned cpu, const pare_linear *w);
 
 /* y[r] for those rows and one token x [k]: what pare__linear_decode and gemm_f32_f32 would give, to
  * the bit. y: rows rounded up to 8. */

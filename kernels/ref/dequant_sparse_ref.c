@@ -1,3 +1,4 @@
+#include <math.h>
 #include <string.h>
 
 #include "kernels/half.h"
@@ -52,5 +53,34 @@ void pare_dequant_mask_ref(float *dst, size_t ldd, const pare_mask *w)
         const uint16_t *value = w->value + w->start[r];
         for (size_t j = 0; j < w->k; j++)
             dst[r * ldd + j] = bits[j / 8] >> j % 8 & 1 ? pare_f16_to_f32(*value++) : 0.0F;
+    }
+}
+
+void pare_gemv_24_ref(float *y, const float *x, size_t k, const pare_panel *w)
+{
+    for (size_t row = 0; row < w->n; row += PARE_ATOM_N) {
+        float lane[PARE_ATOM_N][8] = {{0}}, v[PARE_ATOM_N][PARE_ATOM_K];
+        for (size_t c = 0; c < k; c += PARE_ATOM_K) {
+            values_24(v[0], PARE_ATOM_K, w, row, c);
+            for (size_t r = 0; r < PARE_ATOM_N; r++)
+                for (size_t j = 0; j < PARE_ATOM_K && c + j < k; j++)
+                    lane[r][j % 8] = fmaf(x[c + j], v[r][j], lane[r][j % 8]);
+        }
+        for (size_t r = 0; r < PARE_ATOM_N; r++)
+            y[row + r] = pare_lane_sum(lane[r]);
+    }
+}
+
+void pare_gemv_mask_ref(float *y, const float *x, const pare_mask *w)
+{
+    for (size_t r = 0; r < w->n; r++) {
+        const uint8_t *const bits = w->bits + r * ((w->k + 7) / 8);
+        const uint16_t *value = w->value + w->start[r];
+        float lane[8] = {0};
+        for (size_t j = 0; j < w->k; j++) {
+            const float v = bits[j / 8] >> j % 8 & 1 ? pare_f16_to_f32(*value++) : 0.0F;
+            lane[j % 8] = fmaf(x[j], v, lane[j % 8]);
+        }
+        y[r] = pare_lane_sum(lane);
     }
 }

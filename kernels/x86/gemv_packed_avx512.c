@@ -8,7 +8,7 @@
  * inside it book            8 columns of 2 rows: each quarter of a register picks bytes of F16
  * values out of those of its row */
 #define PARE_VNNI_BITS 512
-#include "kernels/x86/vnni_internal.h"
+#include "kernels/x86/gemv_avx512.h"
 
 #ifdef PARE_VNNI
 #include <assert.h>
@@ -391,16 +391,6 @@ PARE_INLINE __m512i row_codes(const uint8_t *atom, int h, int q, unsigned bits)
         _mm512_add_epi32(_mm512_set4_epi32(1, 0, 31, 30), _mm512_set1_epi32(4 * h)));
     const __m512i both = _mm512_ternarylogic_epi32(_mm512_set1_epi8(3), low, bit, 0xca);
     return _mm512_and_si512(both, _mm512_set1_epi8(15));
-}
-
-/* acc += 8 columns of two rows, of which the first n count. */
-PARE_INLINE __m512 add_8(__m512 acc, const float *x, __m512 w, size_t n)
-{
-    if (n >= 8)
-        return _mm512_fmadd_ps(_mm512_broadcast_f32x8(_mm256_loadu_ps(x)), w, acc);
-    const unsigned half = (1u << n) - 1;
-    const __m256 v = _mm256_maskload_ps(x, mask_first(n));
-    return _mm512_mask3_fmadd_ps(_mm512_broadcast_f32x8(v), w, acc, (__mmask16)(half << 8 | half));
 }
 
 /* acc[i] += the first n columns of rows 2 i and 2 i + 1. */

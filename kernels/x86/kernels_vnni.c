@@ -28,6 +28,8 @@ void pare_kernels_init_avx512(pare_kernels *k)
     k->dequant_24 = pare_dequant_24_avx512;
     k->dequant_mask = pare_dequant_mask_avx512;
     k->gemv_packed = pare_gemv_packed_avx512;
+    k->gemv_24 = pare_gemv_24_avx512;
+    k->gemv_mask = pare_gemv_mask_avx512;
     k->kv_mix = pare_kv_mix_avx512;
 }
 

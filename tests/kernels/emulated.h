@@ -53,6 +53,7 @@ static inline int64_t emulated_long(const void *vector, int i)
 #undef _mm256_fmadd_ps
 #undef _mm256_maskload_ps
 #undef _mm512_fmadd_ps
+#undef _mm512_madd_epi16
 
 EMULATE(__m256, _mm256_fmadd_ps, 8, float, (__m256 a, __m256 b, __m256 c),
         fmaf(v[i], emulated_float(&b, i), emulated_float(&c, i)))
@@ -69,6 +70,10 @@ EMULATE(__m512i, _mm512_shuffle_epi32, 16, int32_t, (__m512i a, int order),
 EMULATE(__m512i, _mm512_permutex_epi64, 8, int64_t, (__m512i a, int order),
         emulated_long(&a, i / 4 * 4 + (order >> i % 4 * 2 & 3)))
 
+EMULATE(__m512i, _mm512_madd_epi16, 16, int32_t, (__m512i a, __m512i b),
+        (int16_t)v[i] * (int16_t)emulated_int(&b, i) + (v[i] >> 16) * (emulated_int(&b, i) >> 16))
+EMULATE(__m512, _mm512_maskz_expand_ps, 16, float, (__mmask16 m, __m512 a),
+        m >> i & 1 ? emulated_float(&a, __builtin_popcount(m &((1u << i) - 1))) : 0.0f)
 EMULATE(__m512, _mm512_permutevar_ps, 16, float, (__m512 a, __m512i from),
         emulated_float(&a, i / 4 * 4 + (emulated_int(&from, i) & 3)))
 EMULATE(__m512, _mm512_mask_permutevar_ps, 16, float,

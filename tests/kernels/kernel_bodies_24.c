@@ -167,11 +167,38 @@ static void run_dequant_mask(const pare_kernels *k, const kt_case *c, uint8_t *o
     k->dequant_mask((float *)(void *)out, c->ldy, &mask);
 }
 
+static void run_gemv_24(const pare_kernels *k, const kt_case *c, uint8_t *out)
+{
+    k->gemv_24((float *)(void *)out, c->x, c->k, &c->panel);
+}
+
+/* Whole atoms, and all that can be left of the last one. */
+void kt_gemv_24(kt *t)
+{
+    for (size_t i = 0; i < (t->bench ? 1 : 260); i++) {
+        const size_t n = t->bench ? 64 : 8 * (1 + kt_below(t, 4));
+        const size_t padded = t->bench ? 4096 : 32 * (1 + i / 32 % 7);
+        kt_case c = {.n = n, .k = padded - (t->bench ? 0 : i % 32)};
+        c.panel = make_panel(t, n, padded, padded, 16);
+        c.x = kt_floats(t, c.k);
+        c.out_bytes = n * sizeof(float);
+        c.work_bytes = n * padded * 18 / 16;
+        kt_check(t, &c, run_gemv_24);
+    }
+}
+
+static void run_gemv_mask(const pare_kernels *k, const kt_case *c, uint8_t *out)
+{
+    const pare_mask mask = {
+        .bits = c->panel.codes, .start = c->w, .value = c->value, .n = c->n, .k = c->k};
+    k->gemv_mask((float *)(void *)out, c->x, &mask);
+}
+
 /* Bits of every density, some rows without any, some full. */
-void kt_dequant_mask(kt *t)
+static void test_mask(kt *t, kt_run *run, bool sums)
 {
     for (size_t i = 0; i < 300; i++) {
-        kt_case c = {.n = t->bench ? 64 : 1 + kt_below(t, 9), .k = t->bench ? 4096 : 1 + i % 150};
+        kt_case c = {.n = t->bench ? 64 : 1 + kt_below(t, 19), .k = t->bench ? 4096 : 1 + i % 150};
         const size_t bytes = (c.k + 7) / 8;
         uint8_t *const bits = kt_input(t, c.n * bytes, 1);
         size_t *const start = kt_input(t, c.n + 1, sizeof *start), count = 0;
@@ -193,9 +220,23 @@ void kt_dequant_mask(kt *t)
         c.value = kt_halves(t, count, false);
         c.ldy = c.k + kt_below(t, 9);
         c.out_bytes = ((c.n - 1) * c.ldy + c.k) * sizeof(float);
+        if (sums) {
+            c.x = kt_floats(t, c.k);
+            c.out_bytes = c.n * sizeof(float);
+        }
         c.work_bytes = c.out_bytes + c.n * bytes + 2 * count;
-        kt_check(t, &c, run_dequant_mask);
+        kt_check(t, &c, run);
         if (t->bench)
             return;
     }
+}
+
+void kt_dequant_mask(kt *t)
+{
+    test_mask(t, run_dequant_mask, false);
+}
+
+void kt_gemv_mask(kt *t)
+{
+    test_mask(t, run_gemv_mask, true);
 }

@@ -403,6 +403,19 @@ static void mask_from_the_top(float *dst, size_t ldd, const pare_mask *w)
     }
 }
 
+static void gemv_24_whole_atoms(float *y, const float *x, size_t k, const pare_panel *w)
+{
+    pare_gemv_24_ref(y, x, k / 64 * 64, w);
+}
+
+static void gemv_mask_whole_bytes(float *y, const float *x, const pare_mask *w)
+{
+    pare_mask m = *w;
+    m.k = w->k / 8 * 8;
+    if (m.k / 8 == (w->k + 7) / 8 || w->n == 1)
+        pare_gemv_mask_ref(y, x, &m);
+}
+
 /* Distance 8 left out. */
 static void hadamard_stage_missed(float *x, size_t n, float scale)
 {
@@ -524,6 +537,8 @@ static void transpose_tail_left(float *dst, size_t ldd, const float *src, size_t
     X(gemm_x8_s8, s8_least_weight, "-128 read as -127")                                            \
     X(gemm_x8_s8, s8_half_atom_dropped, "last 32 columns of an odd number dropped")                \
     X(dequant_24, places_in_order, "an index wrong")                                               \
+    X(gemv_24, gemv_24_whole_atoms, "columns behind the last whole atom left out")                 \
+    X(gemv_mask, gemv_mask_whole_bytes, "columns behind the last whole byte left out")             \
     X(dequant_mask, mask_from_the_top, "bits read from the highest")                               \
     X(gemm_sparse_f32, sparse_backwards, "weights of a row in another order")                      \
     X(gemm_sparse_f32, sparse_sum_first, "sum made apart, then added")                             \
