@@ -74,6 +74,8 @@ EMULATE(__m512i, _mm512_madd_epi16, 16, int32_t, (__m512i a, __m512i b),
         (int16_t)v[i] * (int16_t)emulated_int(&b, i) + (v[i] >> 16) * (emulated_int(&b, i) >> 16))
 EMULATE(__m512, _mm512_maskz_expand_ps, 16, float, (__mmask16 m, __m512 a),
         m >> i & 1 ? emulated_float(&a, __builtin_popcount(m &((1u << i) - 1))) : 0.0f)
+EMULATE(__m512, _mm512_shuffle_f32x4, 16, float, (__m512 a, __m512 b, int quarters),
+        emulated_float(i < 8 ? &a : &b, (quarters >> i / 4 * 2 & 3) * 4 + i % 4))
 EMULATE(__m512, _mm512_permutevar_ps, 16, float, (__m512 a, __m512i from),
         emulated_float(&a, i / 4 * 4 + (emulated_int(&from, i) & 3)))
 EMULATE(__m512, _mm512_mask_permutevar_ps, 16, float,
