@@ -108,7 +108,7 @@ void pare_gemm_x8_s4_avx512(float *y, size_t ldy, const pare_x8 *x, const pare_p
     if (x->m == 1)
         one_token(y, x, w, 4);
     else
-        gemm_24(y, ldy, x, w, 4, fn);
+        gemm_24(y, ldy, x, w, 4, fn, few_s4);
 }
 
 void pare_gemm_x8_s8_avx512(float *y, size_t ldy, const pare_x8 *x, const pare_panel *w)
@@ -117,7 +117,7 @@ void pare_gemm_x8_s8_avx512(float *y, size_t ldy, const pare_x8 *x, const pare_p
     if (x->m == 1)
         one_token(y, x, w, 8);
     else
-        gemm_24(y, ldy, x, w, 8, fn);
+        gemm_24(y, ldy, x, w, 8, fn, few_s8);
 }
 
 #endif

@@ -10,7 +10,7 @@ void pare_gemm_x8_s4_avxvnni(float *y, size_t ldy, const pare_x8 *x, const pare_
     if (x->m == 1)
         pare_gemm_x8_s4_avx2(y, ldy, x, w);
     else
-        gemm_24(y, ldy, x, w, 4, fn);
+        gemm_24(y, ldy, x, w, 4, fn, few_s4);
 }
 
 void pare_gemm_x8_s8_avxvnni(float *y, size_t ldy, const pare_x8 *x, const pare_panel *w)
@@ -19,7 +19,7 @@ void pare_gemm_x8_s8_avxvnni(float *y, size_t ldy, const pare_x8 *x, const pare_
     if (x->m == 1)
         pare_gemm_x8_s8_avx2(y, ldy, x, w);
     else
-        gemm_24(y, ldy, x, w, 8, fn);
+        gemm_24(y, ldy, x, w, 8, fn, few_s8);
 }
 
 #endif

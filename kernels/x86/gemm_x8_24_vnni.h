@@ -10,14 +10,12 @@
 
 #include <assert.h>
 
+#include "kernels/x86/gemm_x8_24_few_vnni.h"
 #include "kernels/x86/gemm_x8_span_vnni.h"
 
 #ifdef PARE_VNNI
 
 enum {
-    WORD = 8,     /* columns of a lane */
-    HALF = 32,    /* columns of half an atom */
-    INDICES = 64, /* bytes of the indices of an atom */
 #if PARE_VNNI_BITS == 512
     NT = 8, /* tokens of a register tile: with VT vectors of rows, 16 of 32 registers */
 #else
@@ -163,10 +161,14 @@ PARE_INLINE void block(float *y, size_t ldy, const pare_x8 *x, const pare_panel 
 }
 
 PARE_INLINE void gemm_24(float *y, size_t ldy, const pare_x8 *x, const pare_panel *w, unsigned bits,
-                         tile_fn *const fn[NT])
+                         tile_fn *const fn[NT], few_fn *const few_tiles[FT])
 {
     assert(x->k == w->k && w->n % PARE_ATOM_N == 0 && !w->zeros);
     assert(w->group % x->group == 0 || w->group >= w->k);
+    if (x->m <= FEW) {
+        few_tokens(y, ldy, x, w, 0, few_tiles);
+        return;
+    }
     for (size_t row = 0; row < w->n; row += VT * ROWS) {
         const size_t blocks = w->n - row < VT * ROWS ? (w->n - row) / 8 : VT * WIDE;
         for (size_t t = 0; t < x->m; t += TOKENS)

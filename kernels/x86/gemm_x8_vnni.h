@@ -5,7 +5,7 @@
  * side, 4 consecutive k of a row in a lane. Zero points come in as -z * (sum of the activation
  * codes). Sums of 32-bit lanes are exact, in any order.
  *
- * More than one token: SPAN columns of VT vectors of rows at a time, of two blocks of 8 rows each
+ * More than FEW tokens: SPAN columns of VT vectors of rows at a time, of two blocks of 8 rows each
  * in 512 bits, are unpacked into the first-level cache and meet all tokens, MT in a register tile.
  */
 #ifndef PARE_KERNELS_X86_GEMM_X8_VNNI_H
@@ -13,6 +13,7 @@
 
 #include <assert.h>
 
+#include "kernels/x86/gemm_x8_few_vnni.h"
 #include "kernels/x86/gemm_x8_one_vnni.h"
 #include "kernels/x86/gemm_x8_span_vnni.h"
 
@@ -25,6 +26,69 @@ PARE_INLINE vec less_zero(const pare_panel *w, size_t at, size_t stride, int z)
         return V(set1_epi32)(-z);
     return V(sub_epi32)(VS(setzero)(), load_zero_blocks(w->zeros + at, stride));
 }
+
+/* Columns 4 i .. 4 i + 3 of an atom of each block. */
+PARE_INLINE vec unpack_quad(const uint8_t *atom, size_t stride, int i, unsigned bits)
+{
+    const vec low = V(set1_epi8)(bits == 4 ? 15 : 3), four = V(set1_epi8)(4);
+    const int word = bits == 8 ? i : bits == 4 ? i % 4 : i / 4;
+    const vec w = load_blocks(atom + (size_t)(32 * word), stride);
+    if (bits == 8)
+        return VS(xor)(w, V(set1_epi8)((char)0x80));
+    if (bits == 4)
+        return VS(and)(i < 4 ? w : V(srli_epi16)(w, 4), low);
+    const vec v = VS(and)(V(srli_epi16)(w, i % 4 * 2), low);
+    if (bits == 2)
+        return v;
+    const vec high = load_blocks(atom + 64, stride);
+    const vec bit = i < 2 ? V(slli_epi16)(high, 2 - i) : V(srli_epi16)(high, i - 2);
+    return VS(or)(v, VS(and)(bit, four));
+}
+
+/* A few tokens: columns [k, end) unpacked in registers. */
+PARE_INLINE void dense_dot(vec d[FT][VT], const few *f, size_t b, size_t k, size_t end,
+                           unsigned bits, size_t mt)
+{
+    const pare_panel *const w = f->w;
+    const size_t size = pare_atom_bytes(bits), bytes = w->k / PARE_ATOM_K * size, ldx = f->x->k;
+    const uint8_t *const first = w->codes + f->row / 8 * bytes;
+    const int8_t *x = f->x->codes + f->t0 * ldx + k;
+    const uint8_t *atom[VT];
+    for (size_t v = 0; v < VT; v++) {
+        const size_t plane = (f->at[v].block * f->groups + k / w->group) * 8;
+        const vec less = less_zero(w, plane, f->at[v].next * f->groups * 8, f->z);
+        for (size_t t = 0; t < mt; t++)
+            d[t][v] = V(mullo_epi32)(less, V(set1_epi32)(f->x->sums[(f->t0 + t) * f->xgroups + b]));
+        atom[v] = w->codes + f->at[v].block * bytes + k / PARE_ATOM_K * size;
+    }
+    for (; k < end; k += PARE_ATOM_K, x += PARE_ATOM_K) {
+        for (size_t line = 0; line < size; line += 64)
+            prefetch_blocks(first, k / PARE_ATOM_K * size + line, bytes);
+#pragma GCC unroll 8
+        for (int j = 0; j < 8; j++) { /* fields of a byte follow each other */
+            const int i = bits == 4 ? j / 2 + j % 2 * 4 : j;
+            vec q[VT];
+            for (size_t v = 0; v < VT; v++)
+                q[v] = unpack_quad(atom[v], f->at[v].next * bytes, i, bits);
+            for (size_t t = 0; t < mt; t++) {
+                const vec codes = broadcast_codes(x + t * ldx + 4 * i);
+                for (size_t v = 0; v < VT; v++) {
+                    d[t][v] = dot(d[t][v], q[v], codes);
+                    hold(&d[t][v]);
+                }
+            }
+        }
+        for (size_t v = 0; v < VT; v++)
+            atom[v] += size;
+    }
+}
+
+// clang-format off
+FEW_TILES(q2, dense_dot, 2)
+FEW_TILES(q3, dense_dot, 3)
+FEW_TILES(q4, dense_dot, 4)
+FEW_TILES(q8, dense_dot, 8)
+// clang-format on
 
 /* Word l of an atom, from `w` on in a span, in which vectors of the same columns lie side by side.
  */
@@ -136,13 +200,17 @@ PARE_INLINE void block(float *y, size_t ldy, const pare_x8 *x, const pare_panel 
 }
 
 PARE_INLINE void gemm(float *y, size_t ldy, const pare_x8 *x, const pare_panel *w, unsigned bits,
-                      int z)
+                      int z, few_fn *const few_tiles[FT])
 {
     assert(x->k == w->k && w->n % PARE_ATOM_N == 0);
     assert(w->group % x->group == 0 || w->group >= w->k);
     if (x->m == 1) {
         for (size_t row = 0; row < w->n; row += PARE_ATOM_N)
             one_token(y, x, w, row, bits, z);
+        return;
+    }
+    if (x->m <= FEW) {
+        few_tokens(y, ldy, x, w, z, few_tiles);
         return;
     }
     for (size_t row = 0; row < w->n; row += VT * ROWS) {
@@ -156,9 +224,9 @@ PARE_INLINE void gemm(float *y, size_t ldy, const pare_x8 *x, const pare_panel *
     void PARE_VNNI(gemm_x8_q##bits)(float *y, size_t ldy, const pare_x8 *x, const pare_panel *w)   \
     {                                                                                              \
         if (w->zeros)                                                                              \
-            gemm(y, ldy, x, w, bits, -1);                                                          \
+            gemm(y, ldy, x, w, bits, -1, few_q##bits);                                             \
         else                                                                                       \
-            gemm(y, ldy, x, w, bits, 1 << (bits - 1));                                             \
+            gemm(y, ldy, x, w, bits, 1 << (bits - 1), few_q##bits);                                \
     }
 
 // clang-format off
@@ -170,7 +238,7 @@ GEMM(8)
 
 void PARE_VNNI(gemm_x8_t2)(float *y, size_t ldy, const pare_x8 *x, const pare_panel *w)
 {
-    gemm(y, ldy, x, w, 2, 1);
+    gemm(y, ldy, x, w, 2, 1, few_q2);
 }
 
 #endif

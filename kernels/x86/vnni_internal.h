@@ -102,6 +102,16 @@ PARE_INLINE vec dot(vec d, vec u, vec x)
 }
 #endif
 
+/* Keeps a sum in one register: else compilers reorder sums, for which registers are few. */
+PARE_INLINE void hold(vec *v)
+{
+#ifdef PARE_INTRINSICS
+    (void)v;
+#else
+    __asm__("" : "+v"(*v));
+#endif
+}
+
 /* The same 8 bytes everywhere. */
 PARE_INLINE vec broadcast_word(int64_t word)
 {

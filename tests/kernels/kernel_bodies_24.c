@@ -119,10 +119,10 @@ static void test_gemm_x8(kt *t, kt_run *run, unsigned bits)
     for (size_t i = 0; i < 240; i++) {
         const size_t k = 32 * (1 + i % 20), last = kt_below(t, 6);
         const size_t group = last == 5 ? k : 32 * (1 + last);
-        check_gemm_x8(t, run, bits, 1 + i % 17, 8 * (1 + kt_below(t, 5)), k, group);
+        check_gemm_x8(t, run, bits, 1 + i % 19, 8 * (1 + kt_below(t, 9)), k, group);
     }
     for (size_t i = 0; i < 6; i++) /* one scale per row, the largest sums there are */
-        check_gemm_x8(t, run, bits, 1 + 2 * i, 8, 65536, 65536);
+        check_gemm_x8(t, run, bits, 1 + 4 * i, 8, 65536, 65536);
     for (size_t i = 0; i < 3; i++) /* more rows and tokens than a block */
         check_gemm_x8(t, run, bits, 70, 136, 288, 288);
 }

@@ -126,12 +126,13 @@ static void test_gemm_x8(kt *t, kt_run *run, unsigned bits)
     for (size_t i = 0; i < 160; i++) {
         const size_t k = 32 * (1 + i % 20), last = kt_below(t, 6);
         const size_t group = last == 5 ? k : 32 * (1 + last);
-        check_gemm_x8(t, run, bits, 1 + kt_below(t, 9), 8 * (1 + kt_below(t, 5)), k, group);
+        check_gemm_x8(t, run, bits, 1 + i % 19, 8 * (1 + kt_below(t, 9)), k, group);
     }
     for (size_t i = 0; i < 4; i++) /* one scale per row */
-        check_gemm_x8(t, run, bits, 1 + 2 * i, 8, 65536, 65536);
-    for (size_t i = 0; i < 8; i++)
-        check_largest(t, run, bits, i & 1 ? 3 : 1, i & 2 ? 127 : -127, i & 4);
+        check_gemm_x8(t, run, bits, 1 + 6 * i, 8, 65536, 65536);
+    static const size_t tokens[] = {1, 5, 18}; /* one, a few, many */
+    for (size_t i = 0; i < 12; i++)
+        check_largest(t, run, bits, tokens[i / 4], i & 1 ? 127 : -127, i & 2);
     for (size_t i = 0; i < 6; i++) /* more tokens than meet unpacked weights */
         check_gemm_x8(t, run, bits, 70, 40, 544, 544);
     check_gemm_x8(t, run, bits, 20, 1032, 64, 64); /* more rows than a cache block of narrow ones */
