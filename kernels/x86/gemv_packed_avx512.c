@@ -78,7 +78,8 @@ PARE_INLINE __m512i codes_at(const __m512i word[4], unsigned j, unsigned bits)
     const __m512i low = _mm512_srli_epi32(word[j / 16], byte + j % 16 / 4 * 2);
     if (bits == 2)
         return low;
-    const __m512i high = _mm512_ror_epi32(word[2], (byte + j / 4 + 30) % 32);
+    const __m512i high =
+        _mm512_rorv_epi32(word[2], _mm512_set1_epi32((int)(byte + j / 4 + 30) % 32));
     return _mm512_ternarylogic_epi32(_mm512_set1_epi32(3), low, high, 0xca);
 }
 
