@@ -218,7 +218,9 @@ static bool put_box(hid_t set, hid_t type, hid_t space, int rank, const hsize_t 
         (void)H5Sclose(memory);
     if (!ok)
         return fail(PARE_HDF5_BAD_FILE, "%s: its data cannot be read", w.path);
-    return put(w.slab, bytes);
+    unsigned char head[PARE_HDF5_HEAD] = {'D'};
+    put_le(head + 4, bytes, 4);
+    return put(head, sizeof head) && put(w.slab, bytes);
 }
 
 /* All elements in order, as boxes that fit into the slab: whole in the dimensions behind `split`,

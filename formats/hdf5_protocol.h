@@ -2,8 +2,9 @@
  * little-endian.
  *
  *   greeting  "pareHDF5"
- *   tensor    'T' | type u8 | rank u8 | 0 u8 | length of name u32 | size u64 per dimension | name |
- *             elements in order of rows, unless pare-hdf5 was called with PARE_HDF5_BARE
+ *   tensor    'T' | type u8 | rank u8 | 0 u8 | length of name u32 | size u64 per dimension | name
+ *   data      'D' | 0 u8 | 0 u16 | bytes u32 | a part of the tensor's elements, in order of rows;
+ *             after every tensor until all came, unless pare-hdf5 was called with PARE_HDF5_BARE
  *   failure   'E' | kind u8 | 0 u16 | length of text u32 | text       the last record
  *   end       'Z' | 0 u8 | 0 u16 | tensors u32                        the last record
  *

@@ -61,6 +61,46 @@ static pare_status read_name(const reader *r, size_t len, const char **out)
     return *out ? PARE_OK : PARE_ENOMEM;
 }
 
+/* The words of the other process, as far as they print. */
+static pare_status read_failure(const reader *r, const unsigned char *head)
+{
+    char text[PARE_HDF5_TEXT_MAX + 1];
+    const size_t len = pare_le32(head + 4);
+    if (len > PARE_HDF5_TEXT_MAX)
+        return pare_fail(r->cx, PARE_EFORMAT, "%s: a failure of %zu bytes", r->name, len);
+    PARE_TRY(get(r, text, len));
+    for (size_t i = 0; i < len; i++) {
+        if ((unsigned char)text[i] < ' ' || text[i] == 127)
+            text[i] = '?';
+    }
+    text[len] = '\0';
+    const pare_status s = head[1] == PARE_HDF5_REFUSED     ? PARE_ENOTSUP
+                          : head[1] == PARE_HDF5_NO_MEMORY ? PARE_ENOMEM
+                                                           : PARE_EFORMAT;
+    return pare_fail(r->cx, s, "%s: %s", r->name, text);
+}
+
+/* The elements of a tensor, in parts. */
+static pare_status read_data(const reader *r, const char *tensor, unsigned char *to, uint64_t left)
+{
+    while (left > 0) {
+        unsigned char head[PARE_HDF5_HEAD];
+        PARE_TRY(get(r, head, sizeof head));
+        if (head[0] == 'E')
+            return read_failure(r, head);
+        const uint32_t len = pare_le32(head + 4);
+        if (head[0] != 'D' || len == 0 || len > left)
+            return pare_fail(r->cx, PARE_EFORMAT,
+                             "%s: tensor %s: a record of kind %u and %u bytes where %llu of its "
+                             "data are missing",
+                             r->name, tensor, head[0], len, (ull)left);
+        PARE_TRY(get(r, to, len));
+        to += len;
+        left -= len;
+    }
+    return PARE_OK;
+}
+
 static pare_status read_tensor(reader *r, const unsigned char *head)
 {
     static const pare_dtype types[] = {
@@ -92,26 +132,7 @@ static pare_status read_tensor(reader *r, const unsigned char *head)
         return PARE_OK;
     PARE_TRY(pare_scratch_take(r->scratch, t->bytes, &data));
     t->data = data;
-    return t->bytes ? get(r, data, (size_t)t->bytes) : PARE_OK;
-}
-
-/* The words of the other process, as far as they print. */
-static pare_status read_failure(const reader *r, const unsigned char *head)
-{
-    char text[PARE_HDF5_TEXT_MAX + 1];
-    const size_t len = pare_le32(head + 4);
-    if (len > PARE_HDF5_TEXT_MAX)
-        return pare_fail(r->cx, PARE_EFORMAT, "%s: a failure of %zu bytes", r->name, len);
-    PARE_TRY(get(r, text, len));
-    for (size_t i = 0; i < len; i++) {
-        if ((unsigned char)text[i] < ' ' || text[i] == 127)
-            text[i] = '?';
-    }
-    text[len] = '\0';
-    const pare_status s = head[1] == PARE_HDF5_REFUSED     ? PARE_ENOTSUP
-                          : head[1] == PARE_HDF5_NO_MEMORY ? PARE_ENOMEM
-                                                           : PARE_EFORMAT;
-    return pare_fail(r->cx, s, "%s: %s", r->name, text);
+    return read_data(r, t->name, data, t->bytes);
 }
 
 static pare_status read_records(reader *r)

@@ -14,6 +14,11 @@ static const char *const messages[] = {
     "file: tensor 0: a name of 4294967295 bytes",
     "file: tensor 0: a control character in its name",
     "file: tensor a: more bytes than 1100 times those of the file",
+    "file: tensor a: a record of kind 90 and 1 bytes where 30 of its data are missing",
+    "file: tensor a: a record of kind 68 and 0 bytes where 50 of its data are missing",
+    "file: tensor a: a record of kind 68 and 81 bytes where 30 of its data are missing",
+    "file: tensor a: a record of kind 68 and 4294967295 bytes where 50 of its data are missing",
+    "file: a: its data cannot be read",
     "file: 1 tensors came, 2 were counted",
     "file: no dataset in the file",
     "file: two tensors are called a",
@@ -47,8 +52,14 @@ END_TEST
 
 /* Two tensors, the second name first. */
 static const char two[] = "pareHDF5"
-                          "T\x02\x01\0\1\0\0\0\2\0\0\0\0\0\0\0b12345678"
-                          "T\x08\x02\0\3\0\0\0\1\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0a.wxyz"
+                          "T\x02\x01\0\1\0\0\0\2\0\0\0\0\0\0\0b"
+                          "D\0\0\0\5\0\0\0"
+                          "12345"
+                          "D\0\0\0\3\0\0\0"
+                          "678"
+                          "T\x08\x02\0\3\0\0\0\1\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0a.w"
+                          "D\0\0\0\3\0\0\0"
+                          "xyz"
                           "Z\0\0\0\2\0\0\0";
 
 START_TEST(tensors_come_sorted_into_the_scratch)
@@ -88,7 +99,10 @@ START_TEST(a_small_file_cannot_give_large_tensors)
         memcpy(bytes, first, at);
         for (size_t i = 0; i < 4; i++)
             bytes[16 + i] = (unsigned char)(size[0] >> 8 * i);
-        at += size[0];
+        memcpy(bytes + at, "D\0\0\0", 4);
+        for (size_t i = 0; i < 4; i++)
+            bytes[at + 4 + i] = (unsigned char)(size[0] >> 8 * i);
+        at += 8 + size[0];
         memcpy(bytes + at, first + 8, sizeof first - 9);
         for (size_t i = 0; i < 4; i++)
             bytes[at + 8 + i] = (unsigned char)(size[1] >> 8 * i);
@@ -188,12 +202,13 @@ END_TEST
 
 START_TEST(a_helper_gets_an_environment_of_its_own)
 {
-    static const char script[] = "#!/bin/sh\n"
-                                 "test \"$HDF5_USE_FILE_LOCKING\" = FALSE || exit 7\n"
-                                 "test -z \"$HDF5_PLUGIN_PATH$HOME\" || exit 8\n"
-                                 "test \"$1\" = model.h5 && test $# = 1 || exit 9\n"
-                                 "printf 'pareHDF5T\\010\\0\\0\\1\\0\\0\\0ab'\n"
-                                 "printf 'Z\\0\\0\\0\\1\\0\\0\\0'\n";
+    static const char script[] =
+        "#!/bin/sh\n"
+        "test \"$HDF5_USE_FILE_LOCKING\" = FALSE || exit 7\n"
+        "test -z \"$HDF5_PLUGIN_PATH$HOME\" || exit 8\n"
+        "test \"$1\" = model.h5 && test $# = 1 || exit 9\n"
+        "printf 'pareHDF5T\\010\\0\\0\\1\\0\\0\\0aD\\0\\0\\0\\1\\0\\0\\0b'\n"
+        "printf 'Z\\0\\0\\0\\1\\0\\0\\0'\n";
     pare_ctx cx;
     pare_ctx_init(&cx);
     ck_assert_int_eq(setenv("HDF5_PLUGIN_PATH", "/somewhere", 1), 0);
