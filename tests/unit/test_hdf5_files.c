@@ -308,6 +308,32 @@ START_TEST(what_is_no_hdf5_file_is_refused)
 }
 END_TEST
 
+/* A checksum finds it when half of the tensor is already on its way. */
+START_TEST(a_damaged_chunk_is_reported_by_name)
+{
+    enum { N = 6 << 20, CHUNK = 3 << 20 };
+    const hsize_t size = N, chunk = CHUNK;
+    char *const data = calloc(N, 1);
+    ck_assert_ptr_nonnull(data);
+    memcpy(data + N - 8, "sentinel", 8);
+    const hid_t how = chunked(1, &chunk);
+    ck_assert(H5Pset_fletcher32(how) >= 0);
+    put(file, "long", H5T_STD_U8LE, 1, &size, how, data);
+    ck_assert(H5Fclose(file) >= 0);
+    file = -1;
+    free(data);
+    size_t len, at = 0;
+    char *const bytes = folder_get(folder_file(&dir, "model.h5"), &len);
+    while (at + 8 < len && memcmp(bytes + at, "sentinel", 8) != 0)
+        at++;
+    ck_assert_uint_lt(at + 8, len);
+    bytes[at] = 'S';
+    folder_put(&dir, "model.h5", bytes, len);
+    free(bytes);
+    refuses_file(PARE_EFORMAT, "model.h5: long: its data cannot be read");
+}
+END_TEST
+
 /* Whatever a damaged file does to libhdf5, here it is a message, or other numbers. */
 START_TEST(damaged_files_are_survived)
 {
@@ -410,6 +436,7 @@ int main(void)
     tcase_add_test(t, other_types_are_refused);
     tcase_add_test(t, unwritten_data_are_refused);
     tcase_add_test(t, what_is_no_hdf5_file_is_refused);
+    tcase_add_test(t, a_damaged_chunk_is_reported_by_name);
     tcase_add_test(t, damaged_files_are_survived);
     tcase_add_test(t, a_model_in_hdf5_is_the_same_model);
     tcase_add_test(t, the_program_reads_and_refuses_hdf5_files);
