@@ -17,7 +17,8 @@ static const uint64_t shard_bytes = 5000000000;
 static pare_export_linear linear_of(const char *name, const pare_linear *w, bool biased,
                                     const pare_packed_linear *packed, size_t count)
 {
-    pare_export_linear l = {.name = name, .weights = w};
+    pare_export_linear l = {
+        .name = name, .weights = w, .packed = {.name = name, .n = w->n, .k = w->k}};
     for (size_t i = 0; i < count; i++)
         if (strcmp(packed[i].name, name) == 0) {
             l.is_packed = true;
@@ -29,14 +30,59 @@ static pare_export_linear linear_of(const char *name, const pare_linear *w, bool
     return l;
 }
 
+/* The tensor of several linears that begins with this role; NULL: it has one of its own. */
+static const pare_fused *fused_at(const pare_arch *arch, pare_role r)
+{
+    for (size_t i = 0; i < PARE_FUSED_MAX && arch->fused[i].name; i++)
+        if (arch->fused[i].first == r)
+            return &arch->fused[i];
+    return NULL;
+}
+
+/* "h.0.attn.c_attn" of "h.0.attn.c_attn.q". */
+static const char *fused_name(pare_arena *a, const char *piece)
+{
+    const char *const dot = strrchr(piece, '.');
+    return dot ? pare_arena_text(a, piece, (size_t)(dot - piece)) : piece;
+}
+
+static pare_status describe_block(pare_arena *a, const pare_model *model, const pare_json *config,
+                                  size_t block, pare_export_linear single[PARE_ROLES],
+                                  pare_export_model *out)
+{
+    const pare_arch *const arch = model->config.arch;
+    pare_export_linear *const linear = (pare_export_linear *)(uintptr_t)out->linear;
+    for (pare_role r = 0; r < PARE_ROLES;) {
+        const pare_fused *const f = fused_at(arch, r);
+        pare_export_linear *const l = &linear[out->linears];
+        const pare_linear *const w =
+            model->block[block].linear[r].name ? &model->block[block].linear[r] : NULL;
+        if (w && w->bias && !single[r].is_packed && !pare_linear_has_bias(config, &arch->linear[r]))
+            out->biased = w->name;
+        if (f) {
+            const char *const name = fused_name(a, single[r].name);
+            if (!name)
+                return PARE_ENOMEM;
+            pare_export_join(l, name, &single[r], f->count, f->fusion);
+        } else if (w) {
+            *l = single[r];
+        }
+        out->linears += w != NULL;
+        r += (pare_role)(f ? f->count : 1);
+    }
+    return PARE_OK;
+}
+
 pare_status pare_export_describe(pare_arena *a, const pare_model *model, const pare_json *config,
                                  const pare_packed_linear *packed, size_t count,
                                  pare_export_model *out)
 {
     const pare_config *const c = &model->config;
-    pare_export_linear *const linear = PARE_NEW(a, pare_export_linear, c->blocks * PARE_ROLES + 1);
+    const size_t most = c->blocks * PARE_ROLES;
+    pare_export_linear *const single = PARE_NEW(a, pare_export_linear, most);
+    pare_export_linear *const linear = PARE_NEW(a, pare_export_linear, most + 1);
     *out = (pare_export_model){.config = c, .linear = linear, .floats = model->embed.dtype};
-    if (!linear)
+    if (!single || !linear)
         return PARE_ENOMEM;
     for (size_t i = 0; i < c->blocks; i++) {
         const pare_block *const b = &model->block[i];
@@ -44,14 +90,16 @@ pare_status pare_export_describe(pare_arena *a, const pare_model *model, const p
             c->arch->norm_kind != PARE_NORM_LAYER && (b->attention_norm_bias || b->mlp_norm_bias);
         for (pare_role r = 0; r < PARE_ROLES; r++) {
             const pare_linear *const w = &b->linear[r];
+            pare_export_linear *const l = &single[i * PARE_ROLES + r];
             if (!w->name)
                 continue;
-            pare_export_linear *const l = &linear[out->linears++];
             *l = linear_of(w->name, w, pare_linear_has_bias(config, &c->arch->linear[r]), packed,
                            count);
             l->block = i;
             l->role = r;
+            l->transposed = c->arch->transposed;
         }
+        PARE_TRY(describe_block(a, model, config, i, &single[i * PARE_ROLES], out));
     }
     linear[out->linears] =
         linear_of(c->arch->head, &model->head, c->arch->head_bias, packed, count);
@@ -87,31 +135,47 @@ static pare_status open_artifact(pare__export *e)
     return pare_export_check(e->cx, e->job->target, &e->shape);
 }
 
-static void mark(pare__export *e, const char *name)
+static void mark(pare__export *e, const char *linear, const char *suffix)
 {
+    char name[NAME];
+    (void)snprintf(name, sizeof name, "%s%s", linear, suffix);
     const pare_tensor *const t = pare_checkpoint_find(&e->ck, name);
     if (t)
         e->plane[t - e->ck.tensor] = true;
 }
 
-/* Planes of packed linears and tables of caches do not go out as they are, but for biases. */
+/* Planes of packed linears do not go out as they are, but for biases. */
+static void mark_linear(pare__export *e, const pare_export_linear *l, bool moved)
+{
+    char suffix[64];
+    for (pare_plane p = 0; l->is_packed && p < PARE_PLANE_BIAS; p++) {
+        (void)snprintf(suffix, sizeof suffix, ".%s", pare_packed_plane_name(p));
+        mark(e, l->name, suffix);
+    }
+    if (moved && !l->is_packed)
+        mark(e, l->name, ".weight");
+}
+
+/* Nor what lies elsewhere in the files of the family, nor tables of caches. */
 static pare_status mark_planes(pare__export *e)
 {
-    char name[NAME];
     e->plane = PARE_NEW(e->a, bool, e->ck.tensors);
     if (!e->plane)
         return PARE_ENOMEM;
-    for (size_t i = 0; i < e->shape.linears; i++)
-        for (pare_plane p = 0; e->shape.linear[i].is_packed && p < PARE_PLANE_BIAS; p++) {
-            (void)snprintf(name, sizeof name, "%s.%s", e->shape.linear[i].name,
-                           pare_packed_plane_name(p));
-            mark(e, name);
+    for (size_t i = 0; i < e->shape.linears; i++) {
+        const pare_export_linear *const l = &e->shape.linear[i];
+        if (!l->pieces)
+            mark_linear(e, l, l->transposed);
+        for (size_t p = 0; p < l->pieces; p++) {
+            mark_linear(e, &l->piece[p], true);
+            mark(e, l->piece[p].name, ".bias");
         }
+    }
     for (size_t i = 0; e->model.kv.method == PARE_KV_KVQUANT && i < e->model.config.blocks; i++)
         for (pare_kv_table t = 0; t < PARE_KV_TABLES; t++) {
             pare_tensor table;
             PARE_TRY(pare_packed_kv_tensor(e->a, &e->model.config, i, t, &table));
-            mark(e, table.name);
+            mark(e, table.name, "");
         }
     return PARE_OK;
 }
@@ -121,6 +185,68 @@ static const char *part_name(pare_arena *a, const char *linear, const char *suff
     char name[NAME];
     const int len = snprintf(name, sizeof name, "%s%s", linear, suffix);
     return pare_arena_text(a, name, (size_t)len);
+}
+
+bool pare__export_writes(const pare_export_linear *l)
+{
+    return l->is_packed || l->pieces || l->transposed;
+}
+
+const pare_export_target *pare__export_writer(const pare__export *e, const pare_export_linear *l)
+{
+    return l->is_packed ? e->job->target : pare_export_find("safetensors");
+}
+
+/* The type of float matrices that are joined: theirs, or one that holds all. */
+static pare_dtype type_of(const pare_export_linear *l)
+{
+    if (!l->pieces)
+        return l->weights->dtype;
+    for (size_t i = 1; i < l->pieces; i++)
+        if (l->piece[i].weights->dtype != l->piece[0].weights->dtype)
+            return PARE_F32;
+    return l->piece[0].weights->dtype;
+}
+
+static pare_dtype bias_type(const pare__export *e, const pare_export_linear *l)
+{
+    char name[NAME];
+    pare_dtype type = PARE_F32;
+    for (size_t i = 0; i < l->pieces; i++) {
+        (void)snprintf(name, sizeof name, "%s.bias", l->piece[i].name);
+        const pare_tensor *const t = pare_checkpoint_find(&e->ck, name);
+        if (!t || (i > 0 && t->dtype != type))
+            return PARE_F32;
+        type = t->dtype;
+    }
+    return type;
+}
+
+/* What it is written with: the model, but for the type of matrices that stay floats. */
+static pare_export_model shape_for(const pare__export *e, const pare_export_linear *l)
+{
+    pare_export_model m = e->shape;
+    if (!l->is_packed)
+        m.floats = type_of(l);
+    return m;
+}
+
+/* Tensors of a linear, with the bias of one that is joined behind them. */
+static size_t parts_of(const pare__export *e, const pare_export_linear *l,
+                       pare_export_part part[PARE_EXPORT_PARTS])
+{
+    const pare_export_model m = shape_for(e, l);
+    if (!pare__export_writes(l))
+        return 0;
+    size_t parts = pare__export_writer(e, l)->parts(&m, l, part);
+    if (pare__export_joins_bias(l))
+        part[parts++] = (pare_export_part){".bias", bias_type(e, l), 1, {l->packed.n}};
+    return parts;
+}
+
+bool pare__export_joins_bias(const pare_export_linear *l)
+{
+    return l->pieces && l->piece[0].weights->bias;
 }
 
 static pare_status lay_out(pare__export *e)
@@ -134,7 +260,7 @@ static pare_status lay_out(pare__export *e)
     for (size_t i = 0; i < e->shape.linears; i++) {
         const pare_export_linear *const l = &e->shape.linear[i];
         pare_export_part part[PARE_EXPORT_PARTS];
-        const size_t parts = l->is_packed ? e->job->target->parts(&e->shape, &l->packed, part) : 0;
+        const size_t parts = parts_of(e, l, part);
         for (size_t p = 0; p < parts; p++) {
             pare_tensor *const t = &tensor[count];
             unit[count++] = i;
@@ -156,13 +282,25 @@ static pare_status lay_out(pare__export *e)
     return pare_packed_layout_dense(e->cx, e->a, tensor, unit, count, shard_bytes, &e->layout);
 }
 
+static pare_status fill_bias(pare__export *e, const pare_export_linear *l, void *data)
+{
+    float *const value = PARE_NEW(&e->scratch, float, l->packed.n);
+    if (!value)
+        return PARE_ENOMEM;
+    pare_export_bias(&e->shape, l, value);
+    return pare_f32_to_dtype(e->cx, bias_type(e, l), value, l->packed.n, data);
+}
+
 static pare_status put_linear(pare__export *e, size_t i)
 {
     const pare_export_linear *const l = &e->shape.linear[i];
+    const pare_export_target *const t = pare__export_writer(e, l);
+    const pare_export_model m = shape_for(e, l);
     const pare_packed_entry *entry[PARE_EXPORT_PARTS];
     void *data[PARE_EXPORT_PARTS];
     pare_export_part part[PARE_EXPORT_PARTS];
-    const size_t parts = e->job->target->parts(&e->shape, &l->packed, part);
+    pare_linear w;
+    const size_t parts = parts_of(e, l, part);
     for (size_t p = 0; p < parts; p++) {
         const char *const name = part_name(&e->scratch, l->name, part[p].suffix);
         entry[p] = name ? pare_packed_find(&e->layout, name) : NULL;
@@ -170,7 +308,10 @@ static pare_status put_linear(pare__export *e, size_t i)
         if (!data[p])
             return PARE_ENOMEM;
     }
-    PARE_TRY(e->job->target->fill(e->cx, &e->scratch, &e->shape, &l->packed, l->weights, data));
+    PARE_TRY(pare_export_weights(e->cx, &e->scratch, &m, l, t->fate == PARE_EXPORT_ROUNDED, &w));
+    PARE_TRY(t->fill(e->cx, &e->scratch, &m, l, &w, data));
+    if (pare__export_joins_bias(l))
+        PARE_TRY(fill_bias(e, l, data[parts - 1]));
     for (size_t p = 0; p < parts; p++)
         PARE_TRY(pare_packed_put(e->cx, e->writer, entry[p], data[p]));
     return PARE_OK;
@@ -181,7 +322,7 @@ static pare_status put_linears(pare__export *e)
     for (size_t i = 0; i < e->shape.linears; i++) {
         PARE_TRY(pare_ctx_interrupted(e->cx));
         pare_ctx_progress(e->cx, "writing", (double)i, (double)e->shape.linears);
-        if (!e->shape.linear[i].is_packed)
+        if (!pare__export_writes(&e->shape.linear[i]))
             continue;
         const pare_mark m = pare_arena_mark(&e->scratch);
         const pare_status s = put_linear(e, i);

@@ -1,8 +1,8 @@
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "compress/export_run.h"
-#include "runtime/linear.h"
 
 /* Largest error of rounding to a float type: relative, and what is lost below its normal range. */
 static float rounding(pare_dtype t, float value)
@@ -49,16 +49,36 @@ static pare_status compare(pare__export *e, size_t i, const float *is, const flo
     return PARE_OK;
 }
 
+/* `is` and `wanted` have room for a column. */
+static pare_status check_bias(pare__export *e, const pare_checkpoint *written,
+                              const pare_export_linear *l, float *is, float *wanted)
+{
+    char name[1024];
+    (void)snprintf(name, sizeof name, "%s.bias", l->name);
+    const pare_tensor *const t = pare_checkpoint_find(written, name);
+    if (t && t->rank == 1 && t->shape[0] == l->packed.n) {
+        PARE_TRY(pare_tensor_to_f32(e->cx, t, 0, l->packed.n, is));
+        pare_export_bias(&e->shape, l, wanted);
+        if (memcmp(is, wanted, l->packed.n * sizeof *is) == 0)
+            return PARE_OK;
+    }
+    return pare_fail(e->cx, PARE_ENUMERIC,
+                     "%s: tensor %s does not read back as it was; nothing was kept",
+                     e->job->target->name, name);
+}
+
 static pare_status check_linear(pare__export *e, const pare_checkpoint *written, size_t i)
 {
-    const pare_packed_linear *const l = &e->shape.linear[i].packed;
+    const pare_export_linear *const x = &e->shape.linear[i];
+    const pare_packed_linear *const l = &x->packed;
     float *const is = pare_arena_take_raw(&e->scratch, l->n * l->k, sizeof *is);
     float *const wanted = pare_arena_take_raw(&e->scratch, l->n * l->k, sizeof *wanted);
     if (!is || !wanted)
         return PARE_ENOMEM;
-    PARE_TRY(e->job->target->read(e->cx, written, l, is));
-    pare_linear_to_f32(e->cx, e->shape.linear[i].weights, wanted);
-    return compare(e, i, is, wanted);
+    PARE_TRY(pare__export_writer(e, x)->read(e->cx, written, x, is));
+    PARE_TRY(pare_export_floats(e->cx, &e->scratch, &e->shape, x, wanted));
+    PARE_TRY(compare(e, i, is, wanted));
+    return pare__export_joins_bias(x) ? check_bias(e, written, x, is, wanted) : PARE_OK;
 }
 
 static pare_status check_rest(pare__export *e, const pare_checkpoint *written)
@@ -80,11 +100,11 @@ static pare_status check_rest(pare__export *e, const pare_checkpoint *written)
 pare_status pare__export_read_back(pare__export *e)
 {
     pare_checkpoint written;
-    pare_status s = pare_checkpoint_open(e->cx, e->a, e->partial, &written);
+    pare_status s = pare_checkpoint_open_plain(e->cx, e->a, e->partial, &written);
     for (size_t i = 0; s == PARE_OK && i < e->shape.linears; i++) {
         pare_ctx_progress(e->cx, "reading back", (double)i, (double)e->shape.linears);
         const pare_mark m = pare_arena_mark(&e->scratch);
-        if (e->shape.linear[i].is_packed)
+        if (pare__export_writes(&e->shape.linear[i]))
             s = check_linear(e, &written, i);
         pare_arena_rewind(&e->scratch, m);
         if (s == PARE_OK)

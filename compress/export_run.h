@@ -20,6 +20,12 @@ typedef struct pare__export {
     pare_export_result *out;
 } pare__export;
 
+/* Whether a linear gets tensors of its own, instead of going along; by which target; and whether
+ * its bias is one of them. */
+bool pare__export_writes(const pare_export_linear *l);
+const pare_export_target *pare__export_writer(const pare__export *e, const pare_export_linear *l);
+bool pare__export_joins_bias(const pare_export_linear *l);
+
 /* Reads OUTPUT.partial back as the engine would and compares; fills the errors of e->out. */
 PARE_CHECKED pare_status pare__export_read_back(pare__export *e);
 

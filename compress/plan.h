@@ -119,6 +119,7 @@ typedef struct pare_plan {
     double forward_flops, pass_flops;
     pare_plan_export *export;
     size_t exports;
+    uint64_t export_ram_bytes;
 } pare_plan;
 
 /* Parts of the calibration that a step's choice is repeated on. */

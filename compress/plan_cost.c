@@ -160,7 +160,7 @@ static const char *count_ram(const pare_ctx *cx, pare_plan *plan)
     }
     if (plan->held_out)
         evaluate = pare_evaluate_bytes(cx, c, plan->window, 2);
-    const uint64_t export = pare__plan_export_bytes(plan);
+    const uint64_t export = plan->export_ram_bytes;
     const uint64_t most = larger(larger(block, export), larger(generate, evaluate));
     plan->fixed_ram_bytes = inside_bytes + outside_bytes + most;
     return most == block      ? "one block"

@@ -84,7 +84,27 @@ static pare_status describe(pare_arena *a, const pare_plan *plan, pare_export_mo
     for (size_t i = 0; i < plan->changes; i++)
         out->shifts_norms |= plan->changed[i].kind == PARE_CHANGED_NORM_BIAS &&
                              plan->model.config.arch->norm_kind != PARE_NORM_LAYER;
+    for (size_t i = 0; i < plan->changes; i++) {
+        const pare_plan_changed *const x = &plan->changed[i];
+        const pare_linear_desc *const d = &plan->model.config.arch->linear[x->index % PARE_ROLES];
+        if (x->kind == PARE_CHANGED_BIAS && !pare_linear_has_bias(plan->checkpoint.config, d))
+            out->biased = plan->model.block[x->block].linear[x->index].name;
+    }
     return PARE_OK;
+}
+
+/* Memory of one linear: matrices of floats, or codes in bytes beside what becomes of them; those
+ * that are joined lie apart, too. */
+static uint64_t count_ram(const pare_export_model *m)
+{
+    uint64_t most = 0;
+    for (size_t i = 0; i < m->linears; i++) {
+        const pare_export_linear *const l = &m->linear[i];
+        const uint64_t bytes = (uint64_t)l->packed.n * l->packed.k * (l->pieces ? 17 : 13);
+        if ((l->is_packed || l->pieces || l->transposed) && bytes > most)
+            most = bytes;
+    }
+    return most;
 }
 
 /* Bytes of the tensors: those of the target, and what goes along as it is. */
@@ -96,7 +116,7 @@ static uint64_t count_bytes(const pare_plan *plan, const pare_export_target *t,
         bytes -= pare_packed_linear_bytes(&plan->linear[i].packed).total;
     for (size_t i = 0; i < m->linears; i++) {
         pare_export_part part[PARE_EXPORT_PARTS];
-        const size_t parts = m->linear[i].is_packed ? t->parts(m, &m->linear[i].packed, part) : 0;
+        const size_t parts = m->linear[i].is_packed ? t->parts(m, &m->linear[i], part) : 0;
         for (size_t p = 0; p < parts; p++) {
             uint64_t size = 0;
             if (pare_tensor_bytes(part[p].dtype, part[p].rank, part[p].shape, &size) == PARE_OK)
@@ -143,19 +163,10 @@ pare_status pare__plan_exports(pare_ctx *cx, pare_arena *a, pare_plan *plan)
         return PARE_ENOMEM;
     if (!plan->structured)
         PARE_TRY(describe(a, plan, &m));
+    plan->export_ram_bytes = count_ram(&m);
     for (size_t i = 0; i < plan->recipe.exports; i++) {
         PARE_TRY(plan_one(cx, a, plan, &m, i, &plan->export[i]));
         plan->exports++;
     }
     return PARE_OK;
-}
-
-uint64_t pare__plan_export_bytes(const pare_plan *plan)
-{
-    uint64_t most = 0;
-    for (size_t i = 0; plan->exports && i < plan->linears; i++) {
-        const uint64_t weights = (uint64_t)plan->linear[i].packed.n * plan->linear[i].packed.k;
-        most = weights > most ? weights : most;
-    }
-    return most * 9; /* two matrices of floats, or codes in bytes beside what becomes of them */
 }

@@ -48,9 +48,6 @@ PARE_CHECKED pare_status pare__plan_changes(pare_ctx *cx, pare_arena *a, pare_pl
  * layout. PARE_EUSAGE, PARE_EEXISTS with place. */
 PARE_CHECKED pare_status pare__plan_exports(pare_ctx *cx, pare_arena *a, pare_plan *plan);
 
-/* Memory that they need at a time. */
-uint64_t pare__plan_export_bytes(const pare_plan *plan);
-
 /* Fills bits_per_weight. */
 void pare__plan_bits(pare_plan *plan);
 

@@ -322,20 +322,25 @@ static pare_status open_any(pare_ctx *cx, pare_arena *a, const char *path, bool 
     *ck = (pare_checkpoint){.cx = cx, .listed = listed};
     pare_scratch_init(cx, &ck->scratch);
     ck->path = pare_arena_text(a, path, strlen(path));
-    if (!ck->path)
-        return PARE_ENOMEM;
-    PARE_TRY(open_path(ck, a));
-    return pare__checkpoint_arrange(ck, a);
+    return ck->path ? open_path(ck, a) : PARE_ENOMEM;
 }
 
 pare_status pare_checkpoint_open(pare_ctx *cx, pare_arena *a, const char *path, pare_checkpoint *ck)
+{
+    PARE_TRY(open_any(cx, a, path, false, ck));
+    return pare__checkpoint_arrange(ck, a);
+}
+
+pare_status pare_checkpoint_open_plain(pare_ctx *cx, pare_arena *a, const char *path,
+                                       pare_checkpoint *ck)
 {
     return open_any(cx, a, path, false, ck);
 }
 
 pare_status pare_checkpoint_list(pare_ctx *cx, pare_arena *a, const char *path, pare_checkpoint *ck)
 {
-    return open_any(cx, a, path, true, ck);
+    PARE_TRY(open_any(cx, a, path, true, ck));
+    return pare__checkpoint_arrange(ck, a);
 }
 
 void pare_checkpoint_close(pare_checkpoint *ck)

@@ -45,8 +45,12 @@ typedef struct pare_checkpoint {
 PARE_CHECKED pare_status pare_checkpoint_open(pare_ctx *cx, pare_arena *a, const char *path,
                                               pare_checkpoint *ck);
 
-/* The same, but weights are not converted: tensors that cannot be viewed in place have data NULL,
- * those that nothing here reads are bytes. For listings. */
+/* The same, but tensors and names are those of the files, whatever the family does with them. */
+PARE_CHECKED pare_status pare_checkpoint_open_plain(pare_ctx *cx, pare_arena *a, const char *path,
+                                                    pare_checkpoint *ck);
+
+/* As pare_checkpoint_open, but weights are not converted: tensors that cannot be viewed in place
+ * have data NULL, those that nothing here reads are bytes. For listings. */
 PARE_CHECKED pare_status pare_checkpoint_list(pare_ctx *cx, pare_arena *a, const char *path,
                                               pare_checkpoint *ck);
 void pare_checkpoint_close(pare_checkpoint *ck);

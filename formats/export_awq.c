@@ -9,13 +9,16 @@ enum { BITS = 4, PER_WORD = 32 / BITS };
 /* Field i of a word belongs to output 8 c + order[i]. */
 static const unsigned order[PER_WORD] = {0, 2, 4, 6, 1, 3, 5, 7};
 
-static pare_status check_linear(pare_ctx *cx, const pare_packed_linear *l)
+static pare_status check_linear(pare_ctx *cx, const pare_export_linear *x)
 {
+    const pare_packed_linear *const l = &x->packed;
     char text[PARE_PACKED_TEXT];
     PARE_TRY(pare__export_check_grid(cx, l, name));
     PARE_TRY(pare__export_check_inputs(cx, l, name));
     const char *why = NULL;
-    if (l->bits > BITS)
+    if (x->transposed)
+        why = "AutoAWQ does not know the Conv1D of GPT-2";
+    else if (l->bits > BITS)
         why = "AWQ has codes of 4 bits";
     else if (l->group != 0 && l->group != 32 && l->group != 64 && l->group != 128)
         why = "vLLM has kernels for groups of 32, 64, 128 and whole rows";
@@ -34,9 +37,10 @@ static pare_status check(pare_ctx *cx, const pare_export_model *m)
     return pare__export_check_uniform(cx, m, name);
 }
 
-static size_t parts(const pare_export_model *m, const pare_packed_linear *l,
+static size_t parts(const pare_export_model *m, const pare_export_linear *x,
                     pare_export_part part[PARE_EXPORT_PARTS])
 {
+    const pare_packed_linear *const l = &x->packed;
     (void)m;
     const uint64_t groups = pare_packed_linear_groups(l);
     part[0] = (pare_export_part){".qweight", PARE_I32, 2, {l->k, l->n / PER_WORD}};
@@ -58,9 +62,10 @@ static void interleave(uint32_t *to, const uint8_t *from, size_t n, size_t colum
 }
 
 static pare_status fill(pare_ctx *cx, pare_arena *scratch, const pare_export_model *m,
-                        const pare_packed_linear *l, const pare_linear *w,
+                        const pare_export_linear *x, const pare_linear *w,
                         void *const data[PARE_EXPORT_PARTS])
 {
+    const pare_packed_linear *const l = &x->packed;
     (void)cx;
     (void)m;
     pare__export_codes c;

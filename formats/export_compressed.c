@@ -60,8 +60,11 @@ static pare_status check_integers(pare_ctx *cx, const pare_packed_linear *l)
     return PARE_OK;
 }
 
-static pare_status check_linear(pare_ctx *cx, const pare_packed_linear *l)
+static pare_status check_linear(pare_ctx *cx, const pare_export_linear *x)
 {
+    const pare_packed_linear *const l = &x->packed;
+    if (x->transposed)
+        return refuse(cx, l, "engines know this format for linears, not for the Conv1D of GPT-2");
     if (l->encoding == PARE_ENCODING_FP8)
         return check_float8(cx, l);
     if (l->encoding == PARE_ENCODING_F16)
@@ -117,9 +120,10 @@ static pare_status check(pare_ctx *cx, const pare_export_model *m)
     return PARE_OK;
 }
 
-static size_t parts(const pare_export_model *m, const pare_packed_linear *l,
+static size_t parts(const pare_export_model *m, const pare_export_linear *x,
                     pare_export_part part[PARE_EXPORT_PARTS])
 {
+    const pare_packed_linear *const l = &x->packed;
     const uint64_t n = l->n, k = l->k, groups = pare_packed_linear_groups(l);
     size_t count = 0;
     (void)m;
@@ -167,13 +171,14 @@ static void pack(const pare_packed_linear *l, const pare__export_codes *c,
 }
 
 static pare_status fill(pare_ctx *cx, pare_arena *scratch, const pare_export_model *m,
-                        const pare_packed_linear *l, const pare_linear *w,
+                        const pare_export_linear *x, const pare_linear *w,
                         void *const data[PARE_EXPORT_PARTS])
 {
+    const pare_packed_linear *const l = &x->packed;
     if (l->encoding == PARE_ENCODING_F16) {
         pare_export_model f16 = *m;
         f16.floats = PARE_F16;
-        return pare__export_safetensors.fill(cx, scratch, &f16, l, w, data);
+        return pare__export_safetensors.fill(cx, scratch, &f16, x, w, data);
     }
     pare__export_codes c;
     PARE_TRY(pare__export_unpack(scratch, l, w, &c));

@@ -10,8 +10,9 @@ static pare_status check(pare_ctx *cx, const pare_export_model *m)
     return PARE_OK;
 }
 
-static pare_status check_linear(pare_ctx *cx, const pare_packed_linear *l)
+static pare_status check_linear(pare_ctx *cx, const pare_export_linear *x)
 {
+    const pare_packed_linear *const l = &x->packed;
     const char *why = NULL;
     if (l->rotated)
         why = "its inputs are rotated while the model runs, which other programs do not do; rotate "
@@ -23,22 +24,33 @@ static pare_status check_linear(pare_ctx *cx, const pare_packed_linear *l)
     return PARE_OK;
 }
 
-static size_t parts(const pare_export_model *m, const pare_packed_linear *l,
+static size_t parts(const pare_export_model *m, const pare_export_linear *x,
                     pare_export_part part[PARE_EXPORT_PARTS])
 {
-    part[0] = (pare_export_part){".weight", m->floats, 2, {l->n, l->k}};
+    const pare_packed_linear *const l = &x->packed;
+    part[0] = (pare_export_part){
+        ".weight", m->floats, 2, {x->transposed ? l->k : l->n, x->transposed ? l->n : l->k}};
     return 1;
 }
 
 static pare_status fill(pare_ctx *cx, pare_arena *scratch, const pare_export_model *m,
-                        const pare_packed_linear *l, const pare_linear *w,
+                        const pare_export_linear *x, const pare_linear *w,
                         void *const data[PARE_EXPORT_PARTS])
 {
+    const pare_packed_linear *const l = &x->packed;
     float *const value = pare_arena_take_raw(scratch, l->n * l->k, sizeof *value);
     if (!value)
         return PARE_ENOMEM;
     pare_linear_to_f32(cx, w, value);
-    return pare_f32_to_dtype(cx, m->floats, value, l->n * l->k, data[0]);
+    if (!x->transposed)
+        return pare_f32_to_dtype(cx, m->floats, value, l->n * l->k, data[0]);
+    float *const turned = pare_arena_take_raw(scratch, l->n * l->k, sizeof *turned);
+    if (!turned)
+        return PARE_ENOMEM;
+    for (size_t r = 0; r < l->n; r++)
+        for (size_t j = 0; j < l->k; j++)
+            turned[j * l->n + r] = value[r * l->k + j];
+    return pare_f32_to_dtype(cx, m->floats, turned, l->n * l->k, data[0]);
 }
 
 const pare_export_target pare__export_safetensors = {

@@ -25,8 +25,9 @@ static pare_status check_named(pare_ctx *cx, const pare_packed_linear *l, const 
 }
 
 /* Zero points below 1 have no code less one. Those of a plane may be 0. */
-static pare_status check_linear_1(pare_ctx *cx, const pare_packed_linear *l)
+static pare_status check_linear_1(pare_ctx *cx, const pare_export_linear *x)
 {
+    const pare_packed_linear *const l = &x->packed;
     PARE_TRY(check_named(cx, l, "gptq"));
     if (!l->symmetric)
         return pare_fail(cx, PARE_ENOTSUP,
@@ -36,8 +37,9 @@ static pare_status check_linear_1(pare_ctx *cx, const pare_packed_linear *l)
     return PARE_OK;
 }
 
-static pare_status check_linear_2(pare_ctx *cx, const pare_packed_linear *l)
+static pare_status check_linear_2(pare_ctx *cx, const pare_export_linear *x)
 {
+    const pare_packed_linear *const l = &x->packed;
     return check_named(cx, l, "gptq_v2");
 }
 
@@ -51,9 +53,10 @@ static pare_status check_2(pare_ctx *cx, const pare_export_model *m)
     return pare__export_check_uniform(cx, m, "gptq_v2");
 }
 
-static size_t parts(const pare_export_model *m, const pare_packed_linear *l,
+static size_t parts(const pare_export_model *m, const pare_export_linear *x,
                     pare_export_part part[PARE_EXPORT_PARTS])
 {
+    const pare_packed_linear *const l = &x->packed;
     (void)m;
     const uint64_t groups = pare_packed_linear_groups(l), bits = l->bits;
     part[0] = (pare_export_part){".qweight", PARE_I32, 2, {l->k * bits / 32, l->n}};
@@ -88,18 +91,20 @@ static pare_status fill(pare_arena *scratch, const pare_packed_linear *l, const 
 }
 
 static pare_status fill_1(pare_ctx *cx, pare_arena *scratch, const pare_export_model *m,
-                          const pare_packed_linear *l, const pare_linear *w,
+                          const pare_export_linear *x, const pare_linear *w,
                           void *const data[PARE_EXPORT_PARTS])
 {
+    const pare_packed_linear *const l = &x->packed;
     (void)cx;
     (void)m;
     return fill(scratch, l, w, 1, data);
 }
 
 static pare_status fill_2(pare_ctx *cx, pare_arena *scratch, const pare_export_model *m,
-                          const pare_packed_linear *l, const pare_linear *w,
+                          const pare_export_linear *x, const pare_linear *w,
                           void *const data[PARE_EXPORT_PARTS])
 {
+    const pare_packed_linear *const l = &x->packed;
     (void)cx;
     (void)m;
     return fill(scratch, l, w, 0, data);

@@ -47,14 +47,14 @@ extern const pare_export_target pare__export_compressed_tensors, pare__export_gp
 
 /* export_read.c */
 pare_status pare__read_compressed_tensors(pare_ctx *cx, const pare_checkpoint *ck,
-                                          const pare_packed_linear *l, float *w);
-pare_status pare__read_gptq(pare_ctx *cx, const pare_checkpoint *ck, const pare_packed_linear *l,
+                                          const pare_export_linear *x, float *w);
+pare_status pare__read_gptq(pare_ctx *cx, const pare_checkpoint *ck, const pare_export_linear *x,
                             float *w);
-pare_status pare__read_gptq_v2(pare_ctx *cx, const pare_checkpoint *ck, const pare_packed_linear *l,
+pare_status pare__read_gptq_v2(pare_ctx *cx, const pare_checkpoint *ck, const pare_export_linear *x,
                                float *w);
-pare_status pare__read_awq(pare_ctx *cx, const pare_checkpoint *ck, const pare_packed_linear *l,
+pare_status pare__read_awq(pare_ctx *cx, const pare_checkpoint *ck, const pare_export_linear *x,
                            float *w);
-pare_status pare__read_floats(pare_ctx *cx, const pare_checkpoint *ck, const pare_packed_linear *l,
+pare_status pare__read_floats(pare_ctx *cx, const pare_checkpoint *ck, const pare_export_linear *x,
                               float *w);
 
 #endif

@@ -103,10 +103,11 @@ static pare_status read_input_scale(pare_ctx *cx, const pare_checkpoint *ck,
 }
 
 pare_status pare__read_compressed_tensors(pare_ctx *cx, const pare_checkpoint *ck,
-                                          const pare_packed_linear *l, float *w)
+                                          const pare_export_linear *x, float *w)
 {
+    const pare_packed_linear *const l = &x->packed;
     if (l->encoding == PARE_ENCODING_F16)
-        return pare__read_floats(cx, ck, l, w);
+        return pare__read_floats(cx, ck, x, w);
     const bool float8 = l->encoding == PARE_ENCODING_FP8;
     const bool integers =
         l->activation.mode == PARE_ACTIVATION_TOKEN || l->activation.mode == PARE_ACTIVATION_TENSOR;
@@ -160,22 +161,25 @@ static pare_status read_gptq(pare_ctx *cx, const pare_checkpoint *ck, const pare
     return PARE_OK;
 }
 
-pare_status pare__read_gptq(pare_ctx *cx, const pare_checkpoint *ck, const pare_packed_linear *l,
+pare_status pare__read_gptq(pare_ctx *cx, const pare_checkpoint *ck, const pare_export_linear *x,
                             float *w)
 {
+    const pare_packed_linear *const l = &x->packed;
     return read_gptq(cx, ck, l, 1, w);
 }
 
-pare_status pare__read_gptq_v2(pare_ctx *cx, const pare_checkpoint *ck, const pare_packed_linear *l,
+pare_status pare__read_gptq_v2(pare_ctx *cx, const pare_checkpoint *ck, const pare_export_linear *x,
                                float *w)
 {
+    const pare_packed_linear *const l = &x->packed;
     return read_gptq(cx, ck, l, 0, w);
 }
 
 /* AWQ GEMM: output 8 c + i lies in nibble place[i] of word c; w = (code - zero) scale. */
-pare_status pare__read_awq(pare_ctx *cx, const pare_checkpoint *ck, const pare_packed_linear *l,
+pare_status pare__read_awq(pare_ctx *cx, const pare_checkpoint *ck, const pare_export_linear *x,
                            float *w)
 {
+    const pare_packed_linear *const l = &x->packed;
     static const unsigned place[8] = {0, 4, 1, 5, 2, 6, 3, 7};
     const uint8_t *codes, *zeros, *scale;
     PARE_TRY(find(cx, ck, l->name, ".qweight", PARE_I32, &codes));
@@ -191,13 +195,21 @@ pare_status pare__read_awq(pare_ctx *cx, const pare_checkpoint *ck, const pare_p
     return PARE_OK;
 }
 
-pare_status pare__read_floats(pare_ctx *cx, const pare_checkpoint *ck, const pare_packed_linear *l,
+pare_status pare__read_floats(pare_ctx *cx, const pare_checkpoint *ck, const pare_export_linear *x,
                               float *w)
 {
+    const pare_packed_linear *const l = &x->packed;
     char name[NAME];
     (void)snprintf(name, sizeof name, "%s.weight", l->name);
     const pare_tensor *const t = pare_checkpoint_find(ck, name);
     if (!t)
         return pare_fail(cx, PARE_EFORMAT, "%s: tensor %s is missing", ck->path, name);
-    return pare_tensor_to_f32(cx, t, 0, l->n * l->k, w);
+    if (t->rank != 2 || t->shape[x->transposed] != l->n || t->shape[!x->transposed] != l->k)
+        return pare_fail(cx, PARE_EFORMAT, "%s: tensor %s has another shape", ck->path, name);
+    if (!x->transposed)
+        return pare_tensor_to_f32(cx, t, 0, l->n * l->k, w);
+    for (size_t j = 0; j < l->k; j++) /* inputs in rows */
+        for (size_t r = 0; r < l->n; r++)
+            PARE_TRY(pare_tensor_to_f32(cx, t, j * l->n + r, 1, &w[r * l->k + j]));
+    return PARE_OK;
 }

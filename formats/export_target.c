@@ -30,7 +30,22 @@ pare_export_fate pare_export_fate_of(const pare_export_target *t, const pare_exp
 {
     if (!l->is_packed)
         return PARE_EXPORT_FLOAT;
-    return t->fate_of ? t->fate_of(&l->packed) : t->fate;
+    return t->fate_of ? t->fate_of(l) : t->fate;
+}
+
+/* Pieces of one tensor that are stored in different ways. */
+static pare_status check_pieces(pare_ctx *cx, const pare_export_target *t,
+                                const pare_export_linear *l)
+{
+    if (t->fate != PARE_EXPORT_ROUNDED)
+        return pare_fail(cx, PARE_ENOTSUP,
+                         "%s: linears %s and %s lie in one tensor of this family and need the same "
+                         "bits, group and symmetry",
+                         t->name, l->piece[0].name, l->unlike);
+    for (size_t i = 0; i < l->pieces; i++)
+        if (l->piece[i].is_packed)
+            PARE_TRY(t->check_linear(cx, &l->piece[i]));
+    return PARE_OK;
 }
 
 pare_status pare_export_check(pare_ctx *cx, const pare_export_target *t, const pare_export_model *m)
@@ -40,9 +55,23 @@ pare_status pare_export_check(pare_ctx *cx, const pare_export_target *t, const p
                          "%s: a pass made biases behind norms, and engines have no place for any "
                          "in this model",
                          t->name);
-    for (size_t i = 0; i < m->linears; i++)
-        if (m->linear[i].is_packed)
-            PARE_TRY(t->check_linear(cx, &m->linear[i].packed));
+    if (m->config->arch && m->config->arch->rounds_inputs)
+        return pare_fail(cx, PARE_ENOTSUP,
+                         "%s: linears of type %s round their inputs, which engines do not do with "
+                         "weights in this format",
+                         t->name, m->config->arch->model_type);
+    if (m->biased)
+        return pare_fail(cx, PARE_ENOTSUP,
+                         "%s: linear %s: a pass made a bias for it, and engines have no place for "
+                         "one in this model",
+                         t->name, m->biased);
+    for (size_t i = 0; i < m->linears; i++) {
+        const pare_export_linear *const l = &m->linear[i];
+        if (l->is_packed && !l->unlike)
+            PARE_TRY(t->check_linear(cx, l));
+        else if (l->is_packed)
+            PARE_TRY(check_pieces(cx, t, l));
+    }
     return t->check(cx, m);
 }
 

@@ -11,22 +11,30 @@
 #include "formats/checkpoint.h"
 #include "formats/packed.h"
 
-/* The linears of the blocks and the head of a model, in order. */
-typedef struct pare_export_linear {
+/* The linears of the blocks and the head of a model, in order, as the files of the family have
+ * them: those that lie in one tensor there are one here. */
+typedef struct pare_export_linear pare_export_linear;
+struct pare_export_linear {
     const char *name;
     size_t block; /* number of blocks: the head */
     pare_role role;
-    const pare_linear *weights;
-    bool is_packed; /* else it stays the float matrix it is */
-    pare_packed_linear packed;
-} pare_export_linear;
+    const pare_linear *weights; /* NULL when there are pieces */
+    bool is_packed;             /* some of it is; else it stays the float matrix it is */
+    pare_packed_linear packed;  /* of all pieces, of the first unless they are alike; n, k always */
+    bool transposed;            /* as floats it lies [in, out] in files */
+    const pare_export_linear *piece;
+    size_t pieces; /* 0: a tensor of its own */
+    pare_fusion fusion;
+    const char *unlike; /* a piece that is not stored like the first, or NULL */
+};
 
 typedef struct pare_export_model {
     const pare_config *config;
     const pare_export_linear *linear; /* [linears] */
     size_t linears;
-    pare_dtype floats; /* what dequantized weights become: F16, BF16 or F32 */
-    bool shifts_norms; /* a pass made biases behind norms that have none */
+    pare_dtype floats;  /* what dequantized weights become: F16, BF16 or F32 */
+    bool shifts_norms;  /* a pass made biases behind norms that have none */
+    const char *biased; /* a float matrix for which a pass made a bias, where the family has none */
 } pare_export_model;
 
 /* What a target makes of a linear. */
@@ -55,22 +63,22 @@ typedef struct pare_export_target {
     const char *extra;     /* file that gets the configuration alone, or NULL */
     pare_export_fate fate; /* of packed linears */
     /* That of one of them, where it is not the same for all; or NULL. */
-    pare_export_fate (*fate_of)(const pare_packed_linear *l);
+    pare_export_fate (*fate_of)(const pare_export_linear *l);
     /* Refuses what the whole model cannot be. */
     pare_status (*check)(pare_ctx *cx, const pare_export_model *m);
     /* Refuses a packed linear that its engine has no place or no kernel for. */
-    pare_status (*check_linear)(pare_ctx *cx, const pare_packed_linear *l);
+    pare_status (*check_linear)(pare_ctx *cx, const pare_export_linear *l);
     /* Tensors of a linear that passed; returns their number. */
-    size_t (*parts)(const pare_export_model *m, const pare_packed_linear *l,
+    size_t (*parts)(const pare_export_model *m, const pare_export_linear *l,
                     pare_export_part part[PARE_EXPORT_PARTS]);
-    /* Fills the tensors, zeroed, in the order of `parts`. */
+    /* Fills the tensors, zeroed, in the order of `parts`; w is what pare_export_weights gives. */
     pare_status (*fill)(pare_ctx *cx, pare_arena *scratch, const pare_export_model *m,
-                        const pare_packed_linear *l, const pare_linear *w,
+                        const pare_export_linear *l, const pare_linear *w,
                         void *const data[PARE_EXPORT_PARTS]);
     /* Members of an open object: quantization_config; NULL: config.json gets none. */
     void (*config)(pare_json_writer *w, const pare_export_model *m);
     /* The weights that the engine computes, f32 [n, k], from the tensors of a finished file. */
-    pare_status (*read)(pare_ctx *cx, const pare_checkpoint *ck, const pare_packed_linear *l,
+    pare_status (*read)(pare_ctx *cx, const pare_checkpoint *ck, const pare_export_linear *l,
                         float *w);
 } pare_export_target;
 
@@ -79,6 +87,24 @@ extern const pare_export_target *const pare_export_targets[];
 const pare_export_target *pare_export_find(const char *name); /* NULL when unknown */
 
 pare_export_fate pare_export_fate_of(const pare_export_target *t, const pare_export_linear *l);
+
+/* The linears of a model that lie in one tensor: `piece` [pieces], each with weights. */
+void pare_export_join(pare_export_linear *l, const char *name, const pare_export_linear *piece,
+                      size_t pieces, pare_fusion fusion);
+
+/* Its weights as one linear, in `scratch` when they lie apart; `floats`: F32, else codes. */
+PARE_CHECKED pare_status pare_export_weights(pare_ctx *cx, pare_arena *scratch,
+                                             const pare_export_model *m,
+                                             const pare_export_linear *l, bool floats,
+                                             pare_linear *out);
+
+/* Its weights as our kernels decode them, f32 [n, k], by another way. */
+PARE_CHECKED pare_status pare_export_floats(pare_ctx *cx, pare_arena *scratch,
+                                            const pare_export_model *m, const pare_export_linear *l,
+                                            float *out);
+
+/* Its bias, f32 [n]; every piece has one. */
+void pare_export_bias(const pare_export_model *m, const pare_export_linear *l, float *out);
 
 /* Whether a target can hold the model: all rules above. Reads no weights.
  * PARE_ENOTSUP with linear, target and reason. */

@@ -200,11 +200,11 @@ END_TEST
 static const pare_export_target *honest;
 static size_t wrong_part;
 static pare_status fill_wrong(pare_ctx *ctx, pare_arena *scratch, const pare_export_model *m,
-                              const pare_packed_linear *l, const pare_linear *w,
+                              const pare_export_linear *l, const pare_linear *w,
                               void *const data[PARE_EXPORT_PARTS])
 {
     PARE_TRY(honest->fill(ctx, scratch, m, l, w, data));
-    if (l->k == 128) /* down */
+    if (l->packed.k == 128) /* down */
         ((uint8_t *)data[wrong_part])[0] ^= 1;
     return PARE_OK;
 }
@@ -416,9 +416,9 @@ START_TEST(an_interrupt_leaves_what_was_there)
 END_TEST
 
 /* A target with codes of its own for some linears. */
-static pare_export_fate some(const pare_packed_linear *l)
+static pare_export_fate some(const pare_export_linear *l)
 {
-    return l->k == 128 ? PARE_EXPORT_REQUANTIZED : PARE_EXPORT_LOSSLESS;
+    return l->packed.k == 128 ? PARE_EXPORT_REQUANTIZED : PARE_EXPORT_LOSSLESS;
 }
 
 START_TEST(strict_refuses_other_codes_before_anything_is_written)

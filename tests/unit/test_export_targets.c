@@ -60,8 +60,8 @@ static made make_as(const char *target, pare_packed_linear l, at *code, at *zero
     const pare_export_linear linear = {.name = "w", .is_packed = true, .packed = l, .weights = &w};
     const pare_export_model model = {
         .config = &config, .linear = &linear, .linears = 1, .floats = floats};
-    ck_assert_msg(t->check_linear(&cx, &l) == PARE_OK, "%s", cx.what);
-    m.parts = t->parts(&model, &l, m.part);
+    ck_assert_msg(t->check_linear(&cx, &linear) == PARE_OK, "%s", cx.what);
+    m.parts = t->parts(&model, &linear, m.part);
     for (size_t i = 0; i < m.parts; i++) {
         uint64_t bytes;
         ck_assert_int_eq(
@@ -69,7 +69,7 @@ static made make_as(const char *target, pare_packed_linear l, at *code, at *zero
         m.data[i] = pare_arena_take(&arena, 1, (size_t)bytes);
         ck_assert_ptr_nonnull(m.data[i]);
     }
-    ck_assert_int_eq(t->fill(&cx, &arena, &model, &l, &w, m.data), PARE_OK);
+    ck_assert_int_eq(t->fill(&cx, &arena, &model, &linear, &w, m.data), PARE_OK);
     return m;
 }
 
@@ -458,7 +458,7 @@ END_TEST
 START_TEST(asymmetric_codes_are_refused_by_the_first_version_of_gptq)
 {
     begin();
-    const pare_packed_linear l = UNIFORM("w", 32, 64, 4, 32, false);
+    const pare_export_linear l = {.packed = UNIFORM("w", 32, 64, 4, 32, false)};
     ck_assert_int_eq(pare_export_find("gptq")->check_linear(&cx, &l), PARE_ENOTSUP);
     ck_assert_msg(strstr(cx.what, "0 has no code; use gptq_v2"), "%s", cx.what);
     ck_assert_ptr_null(pare_export_find("gptq_v3"));

@@ -1,0 +1,222 @@
+#include "compress/export.h"
+#include "runtime/linear.h"
+#include "tests/data/families.h"
+#include "tests/unit/job.h"
+
+/* Recipes: every linear; and the first piece of what some families keep in one tensor. */
+static const char *const recipes[] = {
+    "pare: 1\nmodel: model\npasses: [rtn: {bits: 4, group: 32, symmetric: false}]\n",
+    "pare: 1\nmodel: model\npasses: [rtn: {bits: 4, group: 32, targets: 're:.*[.]q(_proj)?$'}]\n",
+};
+
+static pare_ctx cx;
+static pare_arena arena;
+
+static job_place begin(const family *f, const char *recipe)
+{
+    job_place p;
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &arena, 0), PARE_OK);
+    (void)snprintf(p.root, sizeof p.root, "job.XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(p.root));
+    ck_assert(family_write(f, job_path(&p, "model")));
+    job_recipe(&p, recipe);
+    ck_assert_int_eq(job_run(&p, (job_opts){.output = "out"}, NULL), PARE_OK);
+    return p;
+}
+
+static void end(const job_place *p)
+{
+    job_remove_directory(p->root);
+    pare_arena_release(&arena);
+    ck_assert_uint_eq(cx.live_bytes, 0);
+}
+
+static pare_status export_to(const job_place *p, const char *target, pare_export_result *r)
+{
+    char artifact[512], output[512];
+    (void)snprintf(artifact, sizeof artifact, "%s/out", p->root);
+    (void)snprintf(output, sizeof output, "%s/%s", p->root, target);
+    const pare_export_job job = {
+        .artifact = artifact, .output = output, .target = pare_export_find(target)};
+    return pare_export_run(&cx, &arena, &job, r);
+}
+
+typedef struct loaded {
+    pare_checkpoint ck;
+    pare_model model;
+} loaded;
+
+static void load(const job_place *p, const char *name, loaded *out)
+{
+    ck_assert_msg(pare_checkpoint_open(&cx, &arena, job_path(p, name), &out->ck) == PARE_OK, "%s",
+                  cx.what);
+    ck_assert_msg(pare_model_load(&cx, &arena, &out->ck, &out->model) == PARE_OK, "%s", cx.what);
+}
+
+static void check_vector(const float *is, const float *was, size_t n, const char *what)
+{
+    ck_assert_msg((is == NULL) == (was == NULL), "%s", what);
+    ck_assert_msg(!is || memcmp(is, was, n * sizeof *is) == 0, "%s", what);
+}
+
+static void check_linear(const pare_linear *is, const pare_linear *was, bool floats)
+{
+    ck_assert(is->n == was->n && is->k == was->k);
+    float *const a = PARE_NEW(&arena, float, is->n * is->k);
+    float *const b = PARE_NEW(&arena, float, is->n * is->k);
+    ck_assert(a && b);
+    pare_linear_to_f32(&cx, is, a);
+    pare_linear_to_f32(&cx, was, b);
+    for (size_t i = 0; i < is->n * is->k; i++) {
+        const float most = floats ? 0 : fabsf(b[i]) * 0x1p-11f + 0x1p-25f;
+        ck_assert_msg(fabsf(a[i] - b[i]) <= most, "%s [%zu, %zu]: %g, %g", was->name, i / is->k,
+                      i % is->k, (double)a[i], (double)b[i]);
+    }
+    check_vector(is->bias, was->bias, is->n, was->name);
+}
+
+/* The export is loaded as any checkpoint of the family is, which takes it apart again. */
+static void check_model(const loaded *is, const loaded *was)
+{
+    const pare_config *const c = &was->model.config;
+    ck_assert_uint_eq(is->model.config.blocks, c->blocks);
+    for (size_t i = 0; i < c->blocks; i++) {
+        const pare_block *const a = &is->model.block[i], *const b = &was->model.block[i];
+        for (pare_role r = 0; r < PARE_ROLES; r++)
+            if (b->linear[r].name)
+                check_linear(&a->linear[r], &b->linear[r], was->model.embed.dtype == PARE_F32);
+        check_vector(a->attention_norm, b->attention_norm, c->hidden, "attention norm");
+        check_vector(a->attention_norm_bias, b->attention_norm_bias, c->hidden, "its bias");
+        check_vector(a->mlp_norm, b->mlp_norm, c->hidden, "MLP norm");
+    }
+    check_linear(&is->model.head, &was->model.head, true);
+    check_linear(&is->model.embed, &was->model.embed, true);
+}
+
+/* Names and shapes are those of the files that the model came from. */
+static void check_names(const job_place *p)
+{
+    pare_checkpoint is, was;
+    ck_assert_int_eq(pare_checkpoint_open_plain(&cx, &arena, job_path(p, "safetensors"), &is),
+                     PARE_OK);
+    ck_assert_int_eq(pare_checkpoint_open_plain(&cx, &arena, job_path(p, "model"), &was), PARE_OK);
+    for (size_t i = 0; i < is.tensors; i++) {
+        const pare_tensor *t = pare_checkpoint_find(&was, is.tensor[i].name);
+        const char *const dot = strchr(is.tensor[i].name, '.');
+        if (!t && dot) /* files may leave the prefix of all names out */
+            t = pare_checkpoint_find(&was, dot + 1);
+        ck_assert_msg(t != NULL, "%s", is.tensor[i].name);
+        ck_assert_msg(t->rank == is.tensor[i].rank &&
+                          memcmp(t->shape, is.tensor[i].shape, t->rank * sizeof *t->shape) == 0 &&
+                          t->dtype == is.tensor[i].dtype,
+                      "%s", is.tensor[i].name);
+    }
+    pare_checkpoint_close(&is);
+    pare_checkpoint_close(&was);
+}
+
+static void check_refused(pare_status s, const char *what)
+{
+    ck_assert_int_eq(s, PARE_ENOTSUP);
+    ck_assert_msg(strstr(cx.what, what), "%s", cx.what);
+    pare_ctx_clear(&cx);
+}
+
+/* Floats by any recipe; *was is the artifact, false for a family that is refused. */
+static bool check_floats(const job_place *p, loaded *was)
+{
+    pare_export_result r;
+    loaded is;
+    load(p, "out", was);
+    const pare_status s = export_to(p, "safetensors", &r);
+    if (was->model.config.arch->rounds_inputs) {
+        check_refused(s, "round their inputs");
+        return false;
+    }
+    ck_assert_msg(s == PARE_OK, "%s", cx.what);
+    load(p, "safetensors", &is);
+    check_model(&is, was);
+    check_names(p);
+    pare_checkpoint_close(&is.ck);
+    return true;
+}
+
+START_TEST(linears_are_joined_as_the_family_has_them)
+{
+    static const char *const targets[] = {"gptq_v2", "awq", "compressed-tensors"};
+    const job_place p = begin(&families[_i], recipes[0]);
+    pare_export_result r;
+    loaded was;
+    const bool taken = check_floats(&p, &was);
+    const pare_arch *const arch = was.model.config.arch;
+    for (size_t t = 0; taken && t < sizeof targets / sizeof *targets; t++) {
+        const pare_status s = export_to(&p, targets[t], &r);
+        if (arch->transposed && t > 0) {
+            check_refused(s, "Conv1D of GPT-2");
+        } else if (t == 0 && was.model.config.kv_heads * was.model.config.head_dim % 32 != 0) {
+            check_refused(s, "multiples of 32");
+        } else {
+            ck_assert_msg(s == PARE_OK, "%s", cx.what);
+            ck_assert(r.error == 0 && r.count[PARE_EXPORT_ROUNDED] == 0);
+            ck_assert_uint_eq(r.count[PARE_EXPORT_FLOAT], 1); /* the head */
+        }
+    }
+    pare_checkpoint_close(&was.ck);
+    end(&p);
+}
+END_TEST
+
+START_TEST(codes_and_floats_in_one_tensor_become_floats_only)
+{
+    const job_place p = begin(&families[_i], recipes[1]);
+    pare_export_result r;
+    loaded was;
+    if (check_floats(&p, &was)) {
+        const pare_status s = export_to(&p, "gptq_v2", &r);
+        if (was.model.config.arch->fused[0].name)
+            check_refused(s, "lie in one tensor of this family");
+        else
+            ck_assert_msg(s == PARE_OK, "%s", cx.what);
+    }
+    pare_checkpoint_close(&was.ck);
+    end(&p);
+}
+END_TEST
+
+/* Folded into linears of a family that has no biases, shifts would get lost. */
+START_TEST(biases_that_a_pass_made_need_a_family_with_biases)
+{
+    static const char recipe[] =
+        "pare: 1\nmodel: model\ncalibration: {tokens: tokens.i32, samples: 4, window: 32}\n"
+        "passes:\n  - outlier_suppression: {}\n  - rtn: {bits: 4, group: 32}\n";
+    static const char *const names[] = {"mistral", "opt"};
+    const family *const f = family_find(names[_i]);
+    ck_assert_ptr_nonnull(f);
+    pare_export_result r;
+    const job_place p = begin(f, recipes[0]);
+    ck_assert(tiny_tokens_write(job_path(&p, "tokens.i32"), FAMILY_VOCAB, 32 * 8, 3));
+    job_recipe(&p, recipe);
+    char what[1024];
+    const pare_status made = job_run(&p, (job_opts){.output = "out", .restart = true}, what);
+    ck_assert_msg(made == PARE_OK, "%s", what);
+    const pare_status s = export_to(&p, "gptq", &r);
+    if (_i == 0)
+        check_refused(s, "a pass made bias");
+    else
+        ck_assert_msg(s == PARE_OK, "%s", cx.what);
+    end(&p);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *const s = suite_create("export_families");
+    TCase *const t = tcase_create("families");
+    tcase_set_timeout(t, 240);
+    tcase_add_loop_test(t, linears_are_joined_as_the_family_has_them, 0, (int)FAMILIES);
+    tcase_add_loop_test(t, codes_and_floats_in_one_tensor_become_floats_only, 0, (int)FAMILIES);
+    tcase_add_loop_test(t, biases_that_a_pass_made_need_a_family_with_biases, 0, 2);
+    suite_add_tcase(s, t);
+    return unit_main(s);
+}
