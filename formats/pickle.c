@@ -55,7 +55,7 @@ static pare_status grow(machine *m, pare__value **array, size_t count, size_t *r
         return PARE_OK;
     if (count >= most)
         return pare_fail(m->cx, PARE_EFORMAT, "more than %zu %s", most, what);
-    const size_t wanted = *room ? 2 * *room : 64;
+    const size_t wanted = *room ? 2 * *room : 8; /* a file may have millions of dictionaries */
     pare__value *const larger = PARE_NEW(m->builder.arena, pare__value, wanted);
     if (!larger)
         return PARE_ENOMEM;

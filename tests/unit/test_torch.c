@@ -313,6 +313,7 @@ START_TEST(a_small_file_cannot_take_all_memory)
                  "MEMOIZE: more than 4194304 values remembered");
     refuses_many("\x80\x02N\x94}", "h\0h\0s", 5, (1 << 19) + 1,
                  "SETITEM: more than 1048576 keys and values of a dictionary");
+    refuses_many("\x80\x02]", "}NNsa", 5, 1 << 20, "bytes of a pickle without its end");
     refuses_many("\x80\x02}", "]NNNNNNN", 8, 8 << 20, "bytes, at most 67108864 are accepted");
 }
 END_TEST
