@@ -5,6 +5,7 @@
  * the BPE of SentencePiece: pieces with scores, where two neighbours join when their text is a
  * piece, the best score first. As merges that is every way to cut a piece into two pieces, in order
  * of falling score. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -128,6 +129,9 @@ static pare_status read_tokens(vocabulary *v)
             (v->sentences && !pare_gguf_number(scores, v->tokens, &p->score)))
             return pare_fail(v->cx, PARE_EFORMAT, "%s: token %zu has no %s", v->name, v->tokens,
                              types ? "type or score" : "score");
+        if (!isfinite(p->score))
+            return pare_fail(v->cx, PARE_EFORMAT, "%s: the score of token %zu is not finite",
+                             v->name, v->tokens);
         v->tokens++;
     }
     return PARE_OK;

@@ -97,6 +97,7 @@ static const char *const messages[] = {
     "token 7 is not UTF-8, or holds a NUL",
     "token 0 has no score",
     "token 2 has no type or score",
+    "the score of token 6 is not finite",
     "tokenizer.ggml.merges is missing or not a list of texts",
     "tokenizer.ggml.merges: entry 0 is not two texts",
     "tokenizer.ggml.merges: entry 1 is not two texts",
