@@ -54,6 +54,13 @@ pare_status pare_ctx_cpu(pare_ctx *cx, const char *level)
                      level, names);
 }
 
+char *pare_text_printable(char *text)
+{
+    for (char *p = text; *p; p++)
+        *p = ((unsigned char)*p < ' ' && *p != '\n') || *p == 127 ? '?' : *p;
+    return text;
+}
+
 pare_status pare_fail(pare_ctx *cx, pare_status s, const char *fmt, ...)
 {
     if (cx->what[0] == '\0') {
@@ -61,6 +68,7 @@ pare_status pare_fail(pare_ctx *cx, pare_status s, const char *fmt, ...)
         va_start(ap, fmt);
         (void)vsnprintf(cx->what, sizeof cx->what, fmt, ap);
         va_end(ap);
+        (void)pare_text_printable(cx->what);
     }
     return s;
 }
@@ -80,6 +88,7 @@ pare_status pare_fail_context(pare_ctx *cx, pare_status s, const char *fmt, ...)
         cx->what[at++] = *p;
     if (at < sizeof cx->what)
         cx->what[at] = '\0';
+    (void)pare_text_printable(cx->what);
     return s;
 }
 

@@ -46,7 +46,12 @@ void pare_ctx_init(pare_ctx *cx);
  * a level that this CPU lacks. */
 PARE_CHECKED pare_status pare_ctx_cpu(pare_ctx *cx, const char *level);
 
-/* Records the first failure and returns `s`, so that callers write `return pare_fail(...)`. */
+/* Control characters but line ends become '?': what a file says must not steer a terminal. Returns
+ * text. */
+char *pare_text_printable(char *text);
+
+/* Records the first failure, made printable, and returns `s`, so that callers write
+ * `return pare_fail(...)`. */
 pare_status pare_fail(pare_ctx *cx, pare_status s, const char *fmt, ...) PARE_PRINTF(3, 4);
 
 /* Puts "<context>: " in front of the recorded message; returns `s`. For layers on the way up. */

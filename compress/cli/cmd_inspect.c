@@ -34,7 +34,7 @@ static void print_config(const pare_inspection *in)
     (void)printf("KV cache          %s\n", cache);
 }
 
-static void print_text(const pare_inspection *in)
+static pare_status print_text(pare_cli *cli, const pare_inspection *in)
 {
     char text[160];
     int width = 16;
@@ -48,9 +48,12 @@ static void print_text(const pare_inspection *in)
                  "bytes");
     for (size_t i = 0; i < in->rows; i++) {
         const pare_inspect_row *const row = &in->row[i];
+        char *const name = pare_arena_text(&cli->arena, row->name, strlen(row->name));
+        if (!name)
+            return PARE_ENOMEM;
         shape_text(row, text, sizeof text);
-        (void)printf("%-52s %-*s %14s %8.3f %12llu\n", row->name, width, row->encoding, text,
-                     row->bits_per_weight, (unsigned long long)row->bytes);
+        (void)printf("%-52s %-*s %14s %8.3f %12llu\n", pare_text_printable(name), width,
+                     row->encoding, text, row->bits_per_weight, (unsigned long long)row->bytes);
     }
     (void)printf("\n");
     for (size_t i = 0; i < in->files; i++)
@@ -59,6 +62,7 @@ static void print_text(const pare_inspection *in)
     (void)printf("%llu weights, %s, %.3f bits per weight over all tensors\n",
                  (unsigned long long)in->weights, pare_units_bytes(in->tensor_bytes, text),
                  in->bits_per_weight);
+    return PARE_OK;
 }
 
 static void put_row(pare_json_writer *w, const pare_inspect_row *row)
@@ -125,6 +129,5 @@ pare_status pare_inspect_run(pare_cli *cli, const pare_args *args)
     PARE_TRY(pare_inspect(&cli->cx, &cli->arena, args->operand[0], &in));
     if (cli->json)
         return print_json(cli, &in);
-    print_text(&in);
-    return PARE_OK;
+    return print_text(cli, &in);
 }

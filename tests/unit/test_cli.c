@@ -268,6 +268,7 @@ static const struct {
      "/nowhere/model"},
     {"inspect '" PARE_SOURCE_DIR "/README.md'", 4, "README.md"},
     {"verify /nowhere", 4, "/nowhere"},
+    {"verify \"$(printf '/no\\033[1Awhere')\"", 4, "/no?[1Awhere: "},
     {"bench pixels", 2, "unknown subject"},
     {"eval '" HEDGE "' --speed --kv kiwi", 2, "--kv \"kiwi\": did you mean kivi?"},
     {"eval '" HEDGE "' --speed --kv fp8", 2, "takes none, int8, int4, kivi or kvquant"},
@@ -383,6 +384,15 @@ START_TEST(json_of_eval_holds_what_was_asked_for_and_no_more)
     ck_assert_double_eq(pare_json_number(pare_json_get(memory, "bits_per_weight"), 0), 16);
     ck_assert(pare_json_integer(pare_json_get(memory, "peak_rss_bytes"), 0) > 1 << 20);
     pare_json_free(json);
+}
+END_TEST
+
+START_TEST(a_name_in_a_file_does_not_steer_the_terminal)
+{
+    const outcome *const o =
+        call("inspect '" PARE_SOURCE_DIR "/tests/fuzz/corpus/safetensors/ok_escaped_name'", OUT);
+    ck_assert_int_eq(o->code, 0);
+    ck_assert_ptr_nonnull(strstr(o->text, "\na\"\\?\xc3\xa9 "));
 }
 END_TEST
 
@@ -581,6 +591,7 @@ int main(void)
     tcase_add_test(t, the_example_on_the_page_of_each_pass_can_be_planned);
     tcase_add_test(t, a_page_names_every_parameter_with_its_default);
     tcase_add_test(t, json_of_eval_holds_what_was_asked_for_and_no_more);
+    tcase_add_test(t, a_name_in_a_file_does_not_steer_the_terminal);
     tcase_add_test(t, every_result_can_be_had_as_json);
     tcase_add_test(t, samples_depend_on_the_seed_and_not_on_the_threads);
     tcase_add_test(t, every_level_of_kernels_gives_the_same_logits);
