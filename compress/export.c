@@ -439,6 +439,8 @@ void pare_export_put(pare_json_writer *w, const pare_export_result *r, bool rows
         if (r->row[i].was)
             pare_json_put_text(w, "artifact", r->row[i].was);
         pare_json_put_text(w, "fate", pare_export_fate_name(r->row[i].fate));
+        if (r->row[i].type)
+            pare_json_put_text(w, "type", r->row[i].type);
         pare_json_put_number(w, "relative_error", r->row[i].error);
         pare_json_close(w);
     }
@@ -507,9 +509,11 @@ static pare_status place(pare__export *e)
 
 static pare_status run(pare__export *e)
 {
-    PARE_TRY(place(e));
+    PARE_TRY(e->job->target->block ? pare__export_gguf_place(e) : place(e));
     PARE_TRY(open_artifact(e));
     PARE_TRY(mark_planes(e));
+    if (e->job->target->block)
+        return pare__export_gguf(e);
     PARE_TRY(lay_out(e));
     PARE_TRY(take_rows(e));
     pare_status s = finish(e);

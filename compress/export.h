@@ -16,7 +16,9 @@ typedef struct pare_export_row {
     const char *name;
     const char *was; /* "int4 g32 sym"; NULL: a float matrix */
     pare_export_fate fate;
-    double error; /* |W' - W| / |W|, Frobenius, W as our kernels decode it */
+    const char *type; /* of its blocks or floats in a GGUF file, else NULL */
+    bool fallback;    /* not the type that was asked for: its rows are no whole blocks of that */
+    double error;     /* |W' - W| / |W|, Frobenius, W as our kernels decode it */
 } pare_export_row;
 
 typedef struct pare_export_result {
@@ -48,8 +50,9 @@ PARE_CHECKED pare_status pare_export_describe(pare_arena *a, const pare_model *m
 PARE_CHECKED pare_status pare_export_place(pare_ctx *cx, pare_arena *a, const char *artifact,
                                            const char *output, bool restart, char **partial);
 
-/* Writes OUTPUT.partial, reads it back as the engine would and compares every weight of every
- * linear, and every other tensor byte by byte, and renames it to OUTPUT.
+/* Writes OUTPUT.partial, a file for targets of GGUF and else a directory, reads it back as the
+ * engine would and compares every weight of every linear, and every other tensor byte by byte, and
+ * renames it to OUTPUT.
  *
  * OUTPUT/pare-export.json says what it is, and marks what --restart may replace.
  *

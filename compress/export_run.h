@@ -29,4 +29,8 @@ bool pare__export_joins_bias(const pare_export_linear *l);
 /* Reads OUTPUT.partial back as the engine would and compares; fills the errors of e->out. */
 PARE_CHECKED pare_status pare__export_read_back(pare__export *e);
 
+/* The same for an OUTPUT that is a GGUF file; and all that is left to do for one. */
+PARE_CHECKED pare_status pare__export_gguf_place(pare__export *e);
+PARE_CHECKED pare_status pare__export_gguf(pare__export *e);
+
 #endif

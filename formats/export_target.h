@@ -60,6 +60,8 @@ typedef struct pare_export_part {
 typedef struct pare_export_target {
     const char *name;      /* "gptq" */
     const char *summary;   /* one line: what it is and who loads it */
+    const char *block;     /* type of the blocks of a GGUF file, which has formats/export_gguf.h in
+                              place of the functions below but the checks; NULL: of others */
     const char *extra;     /* file that gets the configuration alone, or NULL */
     pare_export_fate fate; /* of packed linears */
     /* That of one of them, where it is not the same for all; or NULL. */
@@ -82,8 +84,9 @@ typedef struct pare_export_target {
                         float *w);
 } pare_export_target;
 
-/* All targets, ended by NULL. */
+/* All targets, ended by NULL; those of GGUF apart. */
 extern const pare_export_target *const pare_export_targets[];
+extern const pare_export_target *const pare_export_gguf_targets[];
 const pare_export_target *pare_export_find(const char *name); /* NULL when unknown */
 
 pare_export_fate pare_export_fate_of(const pare_export_target *t, const pare_export_linear *l);

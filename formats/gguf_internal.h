@@ -50,6 +50,21 @@ enum { PARE__GGUF_NAME = 128 };
 bool pare__gguf_rename(const pare__gguf_family *f, const char *name, char out[PARE__GGUF_NAME],
                        const char **suffix, pare__gguf_form *form);
 
+/* The way back: the family that models of this type are written as, NULL when there is none; and
+ * where a tensor of the original, `name` without its suffix, goes. */
+typedef struct pare__gguf_place {
+    char name[64];
+    pare__gguf_form form;
+    size_t order; /* of the tensors of a file: by block, as the family lists them */
+} pare__gguf_place;
+const pare__gguf_family *pare__gguf_family_for(const char *model_type);
+bool pare__gguf_unname(const pare__gguf_family *f, const char *name, const char *suffix,
+                       pare__gguf_place *out);
+
+/* The name of the pattern that cuts words of byte-level BPE, NULL when it has none that is known;
+ * `regex` NULL is that of GPT-2. */
+const char *pare__gguf_pattern_name(const char *regex, bool whole_words, bool nfc);
+
 /* Values under "ARCH.KEY". Missing or of another kind: false. */
 bool pare__gguf_integer(const pare_gguf *g, const char *key, int64_t *out);
 bool pare__gguf_number(const pare_gguf *g, const char *key, double *out);

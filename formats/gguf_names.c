@@ -246,3 +246,49 @@ bool pare__gguf_rename(const pare__gguf_family *f, const char *name, char out[PA
     *form = n->form;
     return true;
 }
+
+const pare__gguf_family *pare__gguf_family_for(const char *model_type)
+{
+    const char *const name = strcmp(model_type, "mistral") == 0 ? "llama" : model_type;
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+        if (strcmp(families[i].model_type, name) == 0)
+            return &families[i];
+    }
+    return NULL;
+}
+
+/* The block prefix in front of a name: the number, and the rest. */
+static const char *behind_prefix(const pare__gguf_family *f, const char *name, size_t *block)
+{
+    const char *const percent = strchr(f->prefix, '%');
+    const size_t len = (size_t)(percent - f->prefix);
+    if (strncmp(name, f->prefix, len) != 0)
+        return NULL;
+    const char *at = name + len;
+    size_t n = 0;
+    for (; *at >= '0' && *at <= '9' && n < 100000; at++)
+        n = 10 * n + (size_t)(*at - '0');
+    if (at == name + len || strncmp(at, percent + 3, strlen(percent + 3)) != 0)
+        return NULL;
+    *block = n;
+    return at + strlen(percent + 3);
+}
+
+bool pare__gguf_unname(const pare__gguf_family *f, const char *name, const char *suffix,
+                       pare__gguf_place *out)
+{
+    size_t block = 0, i = 0;
+    const char *const inner = behind_prefix(f, name, &block), *const base = inner ? inner : name;
+    const pare__gguf_name *const list = inner ? f->block : f->global;
+    while (list[i].gguf && strcmp(list[i].original, base) != 0)
+        i++;
+    if (!list[i].gguf)
+        return false;
+    if (inner)
+        (void)snprintf(out->name, sizeof out->name, "blk.%zu.%s%s", block, list[i].gguf, suffix);
+    else
+        (void)snprintf(out->name, sizeof out->name, "%s%s", list[i].gguf, suffix);
+    out->form = list[i].form;
+    out->order = (inner ? 64 * (block + 1) : 0) + 2 * i + (strcmp(suffix, ".bias") == 0);
+    return true;
+}

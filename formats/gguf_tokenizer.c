@@ -60,6 +60,17 @@ static const pattern patterns[] = {
     {"deepseek-r1-qwen", qwen2_regex, false, true, false},
 };
 
+const char *pare__gguf_pattern_name(const char *regex, bool whole_words, bool nfc)
+{
+    for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
+        const pattern *const p = &patterns[i];
+        if (p->whole_words == whole_words && p->nfc == nfc &&
+            (regex && p->regex ? strcmp(regex, p->regex) == 0 : regex == p->regex))
+            return p->pre;
+    }
+    return NULL;
+}
+
 static bool says(const vocabulary *v, const char *key, const char *word)
 {
     const char *text;

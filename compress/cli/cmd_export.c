@@ -11,9 +11,17 @@ static pare_status find_target(pare_cli *cli, const char *name, const pare_expor
     size_t used = 0;
     if (name && (*out = pare_export_find(name)) != NULL)
         return PARE_OK;
+    for (size_t i = 0; name && pare_export_gguf_targets[i]; i++)
+        if (strcmp(name, pare_export_gguf_targets[i]->name) == 0) {
+            *out = pare_export_gguf_targets[i];
+            return PARE_OK;
+        }
     for (size_t i = 0; pare_export_targets[i] && used < sizeof known; i++)
         used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "",
                                  pare_export_targets[i]->name);
+    for (size_t i = 0; pare_export_gguf_targets[i] && used < sizeof known; i++)
+        used += (size_t)snprintf(known + used, sizeof known - used, ", %s",
+                                 pare_export_gguf_targets[i]->name);
     if (!name)
         return pare_fail(&cli->cx, PARE_EUSAGE, "export: --format is missing: %s", known);
     return pare_fail(&cli->cx, PARE_EUSAGE, "--format \"%s\": expected one of %s", name, known);
@@ -33,14 +41,14 @@ static pare_status print_json(const pare_export_job *job, const pare_export_resu
 
 static bool same_kind(const pare_export_row *a, const pare_export_row *b)
 {
-    return a->fate == b->fate &&
+    return a->fate == b->fate && a->type == b->type &&
            (a->was && b->was ? strcmp(a->was, b->was) == 0 : a->was == b->was);
 }
 
 /* One line for each storage and what became of it: how many linears, the largest error. */
 static void print_fates(const pare_export_result *r)
 {
-    (void)printf("%-24s %-12s %7s  %s\n", "linears of the artifact", "here", "count",
+    (void)printf("%-24s %-18s %7s  %s\n", "linears of the artifact", "here", "count",
                  "largest relative error");
     for (size_t i = 0; i < r->rows; i++) {
         const pare_export_row *const row = &r->row[i];
@@ -55,8 +63,8 @@ static void print_fates(const pare_export_result *r)
         }
         if (before)
             continue;
-        (void)printf("%-24s %-12s %7zu  ", row->was ? row->was : "float",
-                     pare_export_fate_name(row->fate), count);
+        (void)printf("%-24s %-5s %-12s %7zu  ", row->was ? row->was : "float",
+                     row->type ? row->type : "", pare_export_fate_name(row->fate), count);
         if (error > 0)
             (void)printf("%.2e\n", error);
         else

@@ -65,10 +65,11 @@ static const pare_option generate_options[] = {
 };
 
 static const pare_option export_options[] = {
-    {"format", "NAME", "compressed-tensors, gptq, gptq_v2, awq or safetensors", false},
-    {"output", "DIR", "directory to write", false},
+    {"format", "NAME", "compressed-tensors, gptq, gptq_v2, awq, safetensors or gguf:TYPE", false},
+    {"output", "PATH", "directory to write; for GGUF the file", false},
     {"restart", NULL, "replace a finished output", false},
-    {"strict", NULL, "refuse linears that would be quantized again to other codes", false},
+    {"strict", NULL, "refuse linears that would be quantized again, or have another GGUF type",
+     false},
     {"json", NULL, "print the result as JSON", false},
     {NULL, NULL, NULL, false},
 };
@@ -117,6 +118,9 @@ const pare_command pare_commands[] = {
      "gptq, gptq_v2       2, 3, 4, 8 bits as AutoGPTQ and GPTQModel: vLLM, SGLang, transformers\n"
      "awq                 4 bits as AutoAWQ (GEMM): vLLM, SGLang, transformers\n"
      "safetensors         floats, rounded to the type of the embeddings: anything\n"
+     "gguf:TYPE           one file of blocks q4_0, q4_1, q8_0, q4_k, q6_k, tq1_0, tq2_0 or of "
+     "f16,\n"
+     "                    for llama.cpp; other grids than those of TYPE are quantized again\n"
      "The codes are those of the artifact. Every file is read back by the rules of its engine and\n"
      "each weight compared before the output gets its name. What a format cannot hold is refused.\n"
      "A recipe does the same with export: [{format: gptq, path: DIR}], and is refused before a\n"

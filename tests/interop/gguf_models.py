@@ -228,4 +228,5 @@ def main():
     print(f"{len(types) + 2} passed, 0 failed")
 
 
-main()
+if __name__ == "__main__":
+    main()

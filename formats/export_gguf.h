@@ -1,0 +1,71 @@
+/* formats/export_gguf.h - an artifact as a GGUF file: which tensors it gets, of which types, and
+ * what is in them.
+ *
+ * A packed linear becomes blocks of the type that was asked for. Where its grid is one of that
+ * type, its codes and scales go over as they are:
+ *
+ *     Q4_0, Q8_0         integers of that many bits, one scale for whole blocks of 32
+ *     Q4_1               4 bits with the zero point as minimum -zero scale, exact where F16 has it
+ *     Q6_K, Q4_K         6 bits symmetric, 4 bits: one scale for whole blocks of 256
+ *     TQ1_0, TQ2_0       ternary, one scale for whole blocks of 256
+ *
+ * Any other is quantized again by the plain rule of the type (ggml_blocks.h). Rows that are no
+ * whole number of blocks fall back: Q4_K to Q5_0, Q6_K to Q8_0, TQ to Q4_0, where 32 does not
+ * divide them to F16. What the artifact holds in floats keeps its type (F16 when that is asked
+ * for); vectors and learned positions are F32. */
+#ifndef PARE_FORMATS_EXPORT_GGUF_H
+#define PARE_FORMATS_EXPORT_GGUF_H
+
+#include "formats/export_target.h"
+#include "formats/gguf_write.h"
+
+typedef enum pare_gguf_way {
+    PARE_GGUF_FLOATS, /* as floats of the type */
+    PARE_GGUF_CODES,  /* the codes, exact */
+    PARE_GGUF_NEAR,   /* the codes, minimum rounded to F16 */
+    PARE_GGUF_AGAIN   /* quantized again */
+} pare_gguf_way;
+
+/* A tensor of the file. */
+typedef struct pare_gguf_item {
+    const char *name;
+    const pare_ggml_type *type;
+    bool fallback; /* not the type that was asked for */
+    uint32_t rank;
+    uint64_t shape[2];                /* slowest first */
+    const pare_export_linear *linear; /* packed; or NULL and: */
+    const pare_tensor *tensor;        /* or NULL and: */
+    const float *values;
+    pare_gguf_way way;
+    size_t heads; /* channels that turn together come to lie side by side; 0: rows stay */
+    size_t order;
+} pare_gguf_item;
+
+/* Everything of a model, in the order of the file.
+ *   plane  [ck->tensors] tensors that are parts of packed linears or caches
+ * PARE_ENOTSUP for a family, an option or a tensor that the format has no place for. */
+PARE_CHECKED pare_status pare_gguf_items(pare_ctx *cx, pare_arena *a, const pare_checkpoint *ck,
+                                         const pare_export_model *m, const bool *plane,
+                                         const char *block, pare_gguf_item **out, size_t *count);
+
+/* Metadata: of family, sizes and positions; of the tokenizer.
+ * PARE_ENOTSUP for what the format has no word for. */
+PARE_CHECKED pare_status pare_gguf_describe(pare_ctx *cx, const pare_config *c, const char *block,
+                                            const char *program, pare_gguf_writer *w);
+PARE_CHECKED pare_status pare_gguf_describe_tokenizer(pare_ctx *cx, pare_arena *scratch,
+                                                      const pare_checkpoint *ck,
+                                                      const pare_config *c, pare_gguf_writer *w);
+
+/* What a finished file lost of the configuration, PARE_ENOTSUP naming it. */
+PARE_CHECKED pare_status pare_gguf_check_config(pare_ctx *cx, const pare_config *was,
+                                                const pare_config *is);
+
+/* The bytes of an item; PARE_ENUMERIC where its type does not reach a value, PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_gguf_encode(pare_ctx *cx, pare_arena *scratch,
+                                          const pare_gguf_item *t, uint64_t bytes, void *out);
+
+/* Its values as the artifact has them, f32 [rows, width], in the order of the rows of the file. */
+PARE_CHECKED pare_status pare_gguf_wanted(pare_ctx *cx, pare_arena *scratch,
+                                          const pare_gguf_item *t, float *out);
+
+#endif

@@ -1,0 +1,173 @@
+/* Sizes and positions of a model in the metadata of a GGUF file, and the eight targets. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "formats/export_gguf.h"
+#include "formats/export_internal.h"
+#include "formats/gguf_internal.h"
+
+typedef struct block_type {
+    const char *name;
+    uint32_t file; /* general.file_type */
+} block_type;
+
+static const block_type types[] = {{"F16", 1},   {"Q4_0", 2},  {"Q4_1", 3},   {"Q8_0", 7},
+                                   {"Q4_K", 14}, {"Q6_K", 18}, {"TQ1_0", 36}, {"TQ2_0", 37}};
+
+static const char *key_of(const pare__gguf_family *f, const char *key, char full[128])
+{
+    (void)snprintf(full, 128, "%s.%s", f->arch, key);
+    return full;
+}
+
+static void put_size(pare_gguf_writer *w, const pare__gguf_family *f, const char *key, size_t value)
+{
+    char full[128];
+    pare_gguf_put_u32(w, key_of(f, key, full), (uint32_t)value);
+}
+
+static void put_real(pare_gguf_writer *w, const pare__gguf_family *f, const char *key, double value)
+{
+    char full[128];
+    pare_gguf_put_f32(w, key_of(f, key, full), (float)value);
+}
+
+/* Keys that the reader needs and we have one field for. */
+static void put_sizes(const pare__gguf_family *f, const pare_config *c, pare_gguf_writer *w)
+{
+    put_size(w, f, "context_length", c->context);
+    put_size(w, f, "embedding_length", c->hidden);
+    put_size(w, f, "block_count", c->blocks);
+    put_size(w, f, "feed_forward_length", c->intermediate);
+    put_size(w, f, "attention.head_count", c->heads);
+    put_size(w, f, "attention.head_count_kv", c->kv_heads);
+    put_size(w, f, "vocab_size", c->vocab);
+    put_real(w, f,
+             c->arch->norm_kind == PARE_NORM_RMS ? "attention.layer_norm_rms_epsilon"
+                                                 : "attention.layer_norm_epsilon",
+             c->norm_eps);
+    if (c->head_dim * c->heads != c->hidden || strcmp(f->arch, "qwen3") == 0) {
+        put_size(w, f, "attention.key_length", c->head_dim);
+        put_size(w, f, "attention.value_length", c->head_dim);
+    }
+    if (c->window)
+        put_size(w, f, "attention.sliding_window", c->window);
+}
+
+static void put_rope(const pare__gguf_family *f, const pare_config *c, pare_gguf_writer *w)
+{
+    char full[128];
+    if (!f->rotary)
+        return;
+    put_size(w, f, "rope.dimension_count", 2 * pare_rope_pairs(c));
+    put_real(w, f, "rope.freq_base", c->rope.theta);
+    if (c->rope.stretch == 0 || c->rope.stretch == 1)
+        return;
+    pare_gguf_put_text(w, key_of(f, "rope.scaling.type", full), "linear", 6);
+    put_real(w, f, "rope.scaling.factor", c->rope.stretch);
+}
+
+pare_status pare_gguf_describe(pare_ctx *cx, const pare_config *c, const char *block,
+                               const char *program, pare_gguf_writer *w)
+{
+    const pare__gguf_family *const f = pare__gguf_family_for(c->arch->model_type);
+    if (!f)
+        return pare_fail(cx, PARE_ENOTSUP, "gguf: models of %s are not written",
+                         c->arch->model_type);
+    pare_gguf_put_text(w, "general.architecture", f->arch, strlen(f->arch));
+    pare_gguf_put_text(w, "general.type", "model", 5);
+    pare_gguf_put_text(w, "general.quantized_by", program, strlen(program));
+    pare_gguf_put_u32(w, "general.quantization_version", 2);
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (strcmp(types[i].name, block) == 0)
+            pare_gguf_put_u32(w, "general.file_type", types[i].file);
+    put_sizes(f, c, w);
+    put_rope(f, c, w);
+    return PARE_OK;
+}
+
+static bool same(double x, double y)
+{
+    return fabs(x - y) <= 1e-6 * fabs(x);
+}
+
+pare_status pare_gguf_check_config(pare_ctx *cx, const pare_config *was, const pare_config *is)
+{
+    const char *const what =
+        was->hidden != is->hidden || was->intermediate != is->intermediate ||
+                was->blocks != is->blocks || was->heads != is->heads ||
+                was->kv_heads != is->kv_heads || was->head_dim != is->head_dim ||
+                was->vocab != is->vocab || was->context != is->context
+            ? "sizes"
+        : !same(was->norm_eps, is->norm_eps)                 ? "the epsilon of norms"
+        : was->act != is->act                                ? "the activation"
+        : was->residual != is->residual                      ? "the order of its halves"
+        : was->window != is->window                          ? "the window of attention"
+        : memcmp(was->wide, is->wide, sizeof was->wide) != 0 ? "blocks with a window"
+        : !same(was->embed_scale, is->embed_scale)           ? "the scale of embeddings"
+        : !same(was->attention_scale, is->attention_scale)   ? "the scale of scores"
+        : !same(was->attention_cap, is->attention_cap)       ? "the cap of scores"
+        : !same(was->logit_cap, is->logit_cap)               ? "the cap of logits"
+        : pare_rope_pairs(was) != pare_rope_pairs(is) || !same(was->rope.theta, is->rope.theta) ||
+                was->rope.llama3 != is->rope.llama3 || !same(was->rope.stretch, is->rope.stretch)
+            ? "positions"
+        : was->rope.llama3 && (!same(was->rope.factor, is->rope.factor) ||
+                               was->rope.original_context != is->rope.original_context)
+            ? "the scaling of positions"
+            : NULL;
+    if (what)
+        return pare_fail(cx, PARE_ENOTSUP, "gguf: %s of this model cannot be said in such a file",
+                         what);
+    return PARE_OK;
+}
+
+/* Families whose files were compared with what others make of them. */
+static pare_status check(pare_ctx *cx, const pare_export_model *m)
+{
+    static const char *const known[] = {"llama", "mistral", "qwen2", "qwen3"};
+    const pare_config *const c = m->config;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(known[i], c->arch->model_type) == 0)
+            return PARE_OK;
+    return pare_fail(cx, PARE_ENOTSUP,
+                     "gguf: models of %s are not written (llama, mistral, qwen2 and qwen3 are); "
+                     "--format safetensors is",
+                     c->arch->model_type);
+}
+
+static pare_status check_linear(pare_ctx *cx, const pare_export_linear *x)
+{
+    const pare_packed_linear *const l = &x->packed;
+    if (l->rotated)
+        return pare_fail(cx, PARE_ENOTSUP,
+                         "gguf: linear %s: its inputs are rotated while the model runs, which "
+                         "engines do not do; rotate without online rotations",
+                         l->name);
+    if (l->bias)
+        return pare_fail(cx, PARE_ENOTSUP,
+                         "gguf: linear %s: a pass made a bias for it, and engines have no place "
+                         "for one in this model",
+                         l->name);
+    return PARE_OK;
+}
+
+#define TARGET(variable, word, type, fate_is, text)                                                \
+    static const pare_export_target variable = {.name = "gguf:" word,                              \
+                                                .summary = text,                                   \
+                                                .block = type,                                     \
+                                                .fate = fate_is,                                   \
+                                                .check = check,                                    \
+                                                .check_linear = check_linear}
+
+TARGET(q4_0, "q4_0", "Q4_0", PARE_EXPORT_REQUANTIZED, "blocks of 32, 4 bits, one scale");
+TARGET(q4_1, "q4_1", "Q4_1", PARE_EXPORT_REQUANTIZED, "blocks of 32, 4 bits, scale and minimum");
+TARGET(q8_0, "q8_0", "Q8_0", PARE_EXPORT_REQUANTIZED, "blocks of 32, 8 bits, one scale");
+TARGET(q4_k, "q4_k", "Q4_K", PARE_EXPORT_REQUANTIZED, "blocks of 256, 4 bits, scales of 6 bits");
+TARGET(q6_k, "q6_k", "Q6_K", PARE_EXPORT_REQUANTIZED, "blocks of 256, 6 bits, scales of 8 bits");
+TARGET(tq1_0, "tq1_0", "TQ1_0", PARE_EXPORT_REQUANTIZED, "blocks of 256, ternary, 1.69 bits");
+TARGET(tq2_0, "tq2_0", "TQ2_0", PARE_EXPORT_REQUANTIZED, "blocks of 256, ternary, 2.06 bits");
+TARGET(f16, "f16", "F16", PARE_EXPORT_ROUNDED, "floats");
+
+const pare_export_target *const pare_export_gguf_targets[] = {&q4_0,  &q4_1,  &q8_0, &q4_k, &q6_k,
+                                                              &tq1_0, &tq2_0, &f16,  NULL};

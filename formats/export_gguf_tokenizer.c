@@ -1,0 +1,279 @@
+/* The tokenizer of a model in the metadata of a GGUF file: "gpt2" for byte-level BPE, "llama" for
+ * pieces over marked spaces. Merges of the latter become scores: minus the rank of the first merge
+ * that makes a piece, so that pairs join in the same order. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "formats/export_gguf.h"
+#include "formats/gguf_internal.h"
+#include "formats/tokenizer_internal.h"
+
+typedef struct writing {
+    pare_ctx *cx;
+    pare_arena *arena;
+    const pare_checkpoint *ck;
+    const pare_config *c;
+    const pare_tokenizer *t;
+    pare_gguf_writer *w;
+    bool sentences;
+    float *score; /* [c->vocab] */
+    pare_tok_merge *merge;
+    size_t merges;
+} writing;
+
+static pare_status refuse(const writing *x, const char *what)
+{
+    return pare_fail(x->cx, PARE_ENOTSUP, "%s: gguf: %s, which the format has no word for",
+                     x->ck->path, what);
+}
+
+static const pare_tok_added *added_of(const pare_tokenizer *t, int32_t id)
+{
+    for (size_t i = 0; i < t->added_count; i++)
+        if (t->added[i].id == id)
+            return &t->added[i];
+    return NULL;
+}
+
+static bool is_byte(const writing *x, const pare_tok_entry *e)
+{
+    bool is = false;
+    for (size_t b = 0; x->sentences && x->t->byte_fallback && b < 256 && !is; b++)
+        is = x->t->fallback_ids[b] == e->id;
+    return is;
+}
+
+static int32_t type_of(const writing *x, const pare_tok_entry *e, const pare_tok_added *added)
+{
+    const bool unknown = x->sentences && (e ? e->id : added->id) == x->t->unk;
+    if (unknown)
+        return PARE_TOK_UNKNOWN;
+    if (added)
+        return added->special ? PARE_TOK_CONTROL : PARE_TOK_USER;
+    if (x->t->model == PARE_TOK_SCORES)
+        return (int32_t)pare__pieces_type(&x->t->vocab, &x->t->pieces, e);
+    return is_byte(x, e) ? PARE_TOK_BYTE : PARE_TOK_NORMAL;
+}
+
+/* Texts of all ids; what no token has is called [PADn], as converters do. */
+static void put_tokens(const writing *x)
+{
+    pare_gguf_put_array(x->w, "tokenizer.ggml.tokens", PARE_GGUF_TEXT, x->c->vocab);
+    for (size_t i = 0; i < x->c->vocab; i++) {
+        const pare_tok_added *const added = added_of(x->t, (int32_t)i);
+        const pare_tok_entry *const e = pare__vocab_by_id(&x->t->vocab, (int32_t)i);
+        char pad[32];
+        const int len = snprintf(pad, sizeof pad, "[PAD%zu]", i);
+        if (added)
+            pare_gguf_add_text(x->w, added->content.at, added->content.len);
+        else if (e)
+            pare_gguf_add_text(x->w, e->text.at, e->text.len);
+        else
+            pare_gguf_add_text(x->w, pad, (size_t)len);
+    }
+    pare_gguf_put_array(x->w, "tokenizer.ggml.token_type", PARE_GGUF_I32, x->c->vocab);
+    for (size_t i = 0; i < x->c->vocab; i++) {
+        const pare_tok_added *const added = added_of(x->t, (int32_t)i);
+        const pare_tok_entry *const e = pare__vocab_by_id(&x->t->vocab, (int32_t)i);
+        pare_gguf_add_i32(x->w, added || e ? type_of(x, e, added) : PARE_TOK_UNUSED);
+    }
+}
+
+static int by_rank(const void *a, const void *b)
+{
+    const pare_tok_merge *const x = a, *const y = b;
+    return x->rank < y->rank ? -1 : x->rank > y->rank;
+}
+
+static pare_status take_merges(writing *x)
+{
+    const pare_tok_merges *const m = &x->t->merges;
+    const size_t slots = m->slots ? m->mask + 1 : 0;
+    x->merge = PARE_NEW(x->arena, pare_tok_merge, slots);
+    if (!x->merge)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < slots; i++)
+        if (m->slots[i].left >= 0)
+            x->merge[x->merges++] = m->slots[i];
+    if (x->merges > 1)
+        qsort(x->merge, x->merges, sizeof *x->merge, by_rank);
+    return PARE_OK;
+}
+
+static pare_status put_merges(const writing *x)
+{
+    pare_gguf_put_array(x->w, "tokenizer.ggml.merges", PARE_GGUF_TEXT, x->merges);
+    for (size_t i = 0; i < x->merges; i++) {
+        const pare_tok_entry *const l = pare__vocab_by_id(&x->t->vocab, x->merge[i].left);
+        const pare_tok_entry *const r = pare__vocab_by_id(&x->t->vocab, x->merge[i].right);
+        if (!l || !r)
+            return refuse(x, "a merge of its tokenizer is of a token without text");
+        char *const text = PARE_NEW(x->arena, char, l->text.len + r->text.len + 1);
+        if (!text)
+            return PARE_ENOMEM;
+        memcpy(text, l->text.at, l->text.len);
+        text[l->text.len] = ' ';
+        memcpy(text + l->text.len + 1, r->text.at, r->text.len);
+        pare_gguf_add_text(x->w, text, l->text.len + r->text.len + 1);
+    }
+    return PARE_OK;
+}
+
+static pare_status put_scores(writing *x)
+{
+    x->score = PARE_NEW(x->arena, float, x->c->vocab);
+    if (!x->score)
+        return PARE_ENOMEM;
+    for (size_t i = x->merges; i > 0; i--) /* the first merge of a piece has the last word */
+        if ((size_t)x->merge[i - 1].id < x->c->vocab)
+            x->score[x->merge[i - 1].id] = -(float)(i - 1);
+    for (size_t i = 0; x->t->model == PARE_TOK_SCORES && i < x->t->vocab.count; i++) {
+        const int32_t id = x->t->vocab.entries[i].id;
+        if (id >= 0 && (size_t)id < x->c->vocab)
+            x->score[id] = (float)x->t->pieces.score[i];
+    }
+    pare_gguf_put_array(x->w, "tokenizer.ggml.scores", PARE_GGUF_F32, x->c->vocab);
+    for (size_t i = 0; i < x->c->vocab; i++)
+        pare_gguf_add_f32(x->w, x->score[i]);
+    return PARE_OK;
+}
+
+/* The first pattern in a pre-tokenizer: its own or of one of its stages. */
+static const char *regex_in(const pare_json *v)
+{
+    size_t len;
+    const pare_json *const list = pare_json_get(v, "pretokenizers");
+    const char *found = pare_json_text(pare_json_get(pare_json_get(v, "pattern"), "Regex"), &len);
+    for (size_t i = 0; i < pare_json_count(list) && !found; i++)
+        found = pare_json_text(
+            pare_json_get(pare_json_get(pare_json_at(list, i), "pattern"), "Regex"), &len);
+    return found;
+}
+
+static bool composes(const pare_tokenizer *t)
+{
+    bool nfc = false;
+    for (size_t i = 0; i < t->step_count; i++)
+        nfc |= t->steps[i].kind == PARE_TOK_COMPOSE;
+    return nfc;
+}
+
+static pare_status put_pattern(const writing *x)
+{
+    const bool nfc = composes(x->t);
+    char *text;
+    size_t len;
+    pare_json *doc = NULL;
+    const char *name = NULL;
+    PARE_TRY(pare_checkpoint_companion(x->ck, x->arena, "tokenizer.json", &text, &len));
+    if (text) {
+        PARE_TRY(pare_json_parse(x->cx, "tokenizer.json", text, len, len, &doc));
+        name = pare__gguf_pattern_name(regex_in(pare_json_get(doc, "pre_tokenizer")),
+                                       x->t->ignore_merges, nfc);
+        pare_json_free(doc);
+    } else {
+        name = nfc ? "qwen2" : "gpt-2"; /* vocab.json with merges.txt */
+    }
+    if (!name)
+        return refuse(x, "the pattern with which its tokenizer cuts words");
+    pare_gguf_put_text(x->w, "tokenizer.ggml.pre", name, strlen(name));
+    return PARE_OK;
+}
+
+static bool has_prefix(const pare_tokenizer *t)
+{
+    bool prefix = t->sentence.dummy_prefix;
+    for (size_t i = 0; i < t->step_count; i++)
+        prefix |= t->steps[i].kind == PARE_TOK_PREPEND;
+    for (size_t i = 0; i < t->stage_count; i++)
+        prefix |= t->stages[i].kind == PARE_TOK_MARK && t->stages[i].prepend != PARE_TOK_NEVER;
+    return prefix;
+}
+
+static void put_id(const writing *x, const char *key, int64_t id)
+{
+    if (id >= 0)
+        pare_gguf_put_u32(x->w, key, (uint32_t)id);
+}
+
+static void put_ids(const writing *x)
+{
+    static const char *const ends[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+                                       "tokenizer.ggml.eom_token_id"};
+    const int32_t bos = x->t->bos;
+    put_id(x, "tokenizer.ggml.bos_token_id", bos >= 0 ? bos : x->c->bos_id);
+    if (x->c->eos_ids == 0)
+        put_id(x, ends[0], x->t->eos);
+    for (size_t i = 0; i < x->c->eos_ids && i < 3; i++)
+        put_id(x, ends[i], x->c->eos_id[i]);
+    if (x->sentences) {
+        put_id(x, "tokenizer.ggml.unknown_token_id", x->t->unk);
+        pare_gguf_put_bool(x->w, "tokenizer.ggml.add_space_prefix", has_prefix(x->t));
+    }
+    pare_gguf_put_bool(x->w, "tokenizer.ggml.add_bos_token", x->t->add_bos);
+    pare_gguf_put_bool(x->w, "tokenizer.ggml.add_eos_token", false);
+}
+
+static pare_status put_template(const writing *x)
+{
+    char *text;
+    size_t len;
+    pare_json *doc = NULL;
+    PARE_TRY(pare_checkpoint_companion(x->ck, x->arena, "chat_template.jinja", &text, &len));
+    if (text) {
+        pare_gguf_put_text(x->w, "tokenizer.chat_template", text, len);
+        return PARE_OK;
+    }
+    PARE_TRY(pare_checkpoint_companion(x->ck, x->arena, "tokenizer_config.json", &text, &len));
+    if (!text)
+        return PARE_OK;
+    PARE_TRY(pare_json_parse(x->cx, "tokenizer_config.json", text, len, len, &doc));
+    const char *const chat = pare_json_text(pare_json_get(doc, "chat_template"), &len);
+    if (chat)
+        pare_gguf_put_text(x->w, "tokenizer.chat_template", chat, len);
+    pare_json_free(doc);
+    return PARE_OK;
+}
+
+static pare_status put_all(writing *x)
+{
+    const pare_tokenizer *const t = x->t;
+    const char *const model = x->sentences ? "llama" : "gpt2";
+    if (t->model == PARE_TOK_UNIGRAM || t->step_count > 2)
+        return refuse(x, t->step_count > 2 ? "how its tokenizer changes texts"
+                                           : "a tokenizer that chooses the best sum of scores");
+    if (t->size > x->c->vocab)
+        return pare_fail(x->cx, PARE_ENOTSUP,
+                         "%s: gguf: its tokenizer has %zu tokens, the embedding %zu rows",
+                         x->ck->path, t->size, x->c->vocab);
+    pare_gguf_put_text(x->w, "tokenizer.ggml.model", model, strlen(model));
+    if (x->sentences)
+        pare_gguf_put_text(x->w, "tokenizer.ggml.pre", "default", 7);
+    else
+        PARE_TRY(put_pattern(x));
+    put_tokens(x);
+    PARE_TRY(take_merges(x));
+    PARE_TRY(x->sentences ? put_scores(x) : put_merges(x));
+    put_ids(x);
+    return put_template(x);
+}
+
+pare_status pare_gguf_describe_tokenizer(pare_ctx *cx, pare_arena *scratch,
+                                         const pare_checkpoint *ck, const pare_config *c,
+                                         pare_gguf_writer *w)
+{
+    pare_tokenizer *t;
+    bool has;
+    PARE_TRY(pare_checkpoint_has_tokenizer(ck, &has));
+    if (!has) {
+        pare_gguf_put_text(w, "tokenizer.ggml.model", "none", 4);
+        return PARE_OK;
+    }
+    PARE_TRY(pare_checkpoint_tokenizer(ck, &t));
+    writing x = {.cx = cx, .arena = scratch, .ck = ck, .c = c, .t = t, .w = w};
+    x.sentences = !t->byte_level;
+    const pare_status s = put_all(&x);
+    pare_tokenizer_free(t);
+    return s;
+}

@@ -1,0 +1,62 @@
+/* formats/gguf_write.h - a GGUF file of version 3 in the making: values and tensors are named, then
+ * the head is written and the tensors are filled in any order. Same bytes for the same calls. */
+#ifndef PARE_FORMATS_GGUF_WRITE_H
+#define PARE_FORMATS_GGUF_WRITE_H
+
+#include "formats/gguf.h"
+
+typedef struct pare_gguf_slot {
+    const char *name; /* borrowed */
+    const pare_ggml_type *type;
+    uint32_t rank;
+    uint64_t shape[2];      /* slowest first */
+    uint64_t offset, bytes; /* from the start of the data */
+} pare_gguf_slot;
+
+/* Failures of memory are kept and come out of pare_gguf_create. */
+typedef struct pare_gguf_writer {
+    pare_ctx *cx;
+    pare_arena *arena;
+    unsigned char *head; /* values, later the head of the file */
+    size_t len, room;
+    uint64_t values;
+    pare_gguf_slot *slot;
+    size_t slots, most;
+    uint64_t data, bytes; /* where the data start; of the file */
+    bool failed;
+    const char *path;
+    int fd;
+} pare_gguf_writer;
+
+/* `most` tensors at most. Buffers lie in the arena; close in any case once begun. PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_gguf_begin(pare_ctx *cx, pare_arena *a, size_t most,
+                                         pare_gguf_writer *w);
+
+/* Values; keys are not checked for repetition. */
+void pare_gguf_put_text(pare_gguf_writer *w, const char *key, const char *text, size_t len);
+void pare_gguf_put_u32(pare_gguf_writer *w, const char *key, uint32_t value);
+void pare_gguf_put_f32(pare_gguf_writer *w, const char *key, float value);
+void pare_gguf_put_bool(pare_gguf_writer *w, const char *key, bool value);
+
+/* An array of `count` elements of kind TEXT, I32 or F32, which must follow. */
+void pare_gguf_put_array(pare_gguf_writer *w, const char *key, pare_gguf_kind kind, uint64_t count);
+void pare_gguf_add_text(pare_gguf_writer *w, const char *text, size_t len);
+void pare_gguf_add_i32(pare_gguf_writer *w, int32_t value);
+void pare_gguf_add_f32(pare_gguf_writer *w, float value);
+
+/* Adds a tensor of rank 1 or 2 whose rows are whole blocks and returns its number. */
+size_t pare_gguf_add(pare_gguf_writer *w, const char *name, const pare_ggml_type *type,
+                     uint32_t rank, const uint64_t *shape);
+
+/* Creates the file, or takes an existing one's place, with its head and its full size.
+ * PARE_ENOMEM, PARE_EFORMAT when sizes overflow, PARE_EIO, PARE_ENOSPC. */
+PARE_CHECKED pare_status pare_gguf_create(pare_gguf_writer *w, const char *path);
+
+/* Writes all bytes of tensor i. */
+PARE_CHECKED pare_status pare_gguf_fill(pare_gguf_writer *w, size_t i, const void *bytes);
+
+/* Makes all durable. */
+PARE_CHECKED pare_status pare_gguf_sync(pare_gguf_writer *w);
+void pare_gguf_close(pare_gguf_writer *w);
+
+#endif
