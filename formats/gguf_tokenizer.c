@@ -13,6 +13,7 @@
 #include "formats/tokenizer_internal.h"
 
 enum { UNKNOWN = 2, CONTROL = 3, USER = 4, NORMAL = 1, TOKENS_MAX = 1 << 24 };
+enum { PIECE_MAX = 1024 }; /* bytes of a piece, which is cut in two at every character */
 
 static const char mark[] = "\xe2\x96\x81"; /* U+2581, stands for a space */
 
@@ -143,6 +144,10 @@ static pare_status read_tokens(vocabulary *v)
         if (!isfinite(p->score))
             return pare_fail(v->cx, PARE_EFORMAT, "%s: the score of token %zu is not finite",
                              v->name, v->tokens);
+        if (v->sentences && p->type == NORMAL && len > PIECE_MAX)
+            return pare_fail(v->cx, PARE_ENOTSUP,
+                             "%s: token %zu of %zu bytes, pieces have at most %d", v->name,
+                             v->tokens, len, PIECE_MAX);
         v->tokens++;
     }
     return PARE_OK;

@@ -98,6 +98,7 @@ static const char *const messages[] = {
     "token 0 has no score",
     "token 2 has no type or score",
     "the score of token 6 is not finite",
+    "token 7 of 1025 bytes, pieces have at most 1024",
     "tokenizer.ggml.merges is missing or not a list of texts",
     "tokenizer.ggml.merges: entry 0 is not two texts",
     "tokenizer.ggml.merges: entry 1 is not two texts",
