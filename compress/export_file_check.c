@@ -127,8 +127,9 @@ static pare_status check_token(pare__gguf_run *r, const pare_tokenizer *was,
 static pare_status check_tokens(pare__gguf_run *r, const pare_tokenizer *was,
                                 const pare_tokenizer *is)
 {
+    const int32_t bos = pare_tokenizer_bos(was); /* without one the file has that of config.json */
     if (pare_tokenizer_add_bos(was) != pare_tokenizer_add_bos(is) ||
-        pare_tokenizer_bos(was) != pare_tokenizer_bos(is))
+        (bos >= 0 && bos != pare_tokenizer_bos(is)))
         return pare_fail(r->e->cx, PARE_ENOTSUP, "%s: the file starts texts with another token",
                          r->e->job->target->name);
     for (size_t id = 0; id < pare_tokenizer_vocab(was); id++) {

@@ -1,0 +1,293 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <string.h>
+
+#include "compress/export.h"
+#include "runtime/linear.h"
+#include "tests/unit/artifact.h"
+
+/* A folder of an artifact and one of its GGUF file. */
+static pare_ctx cx;
+static pare_arena arena;
+static folder from, out;
+static char to[128], partial[128];
+
+static const pare_export_target *target(const char *name)
+{
+    for (size_t i = 0; pare_export_gguf_targets[i]; i++)
+        if (strcmp(pare_export_gguf_targets[i]->name, name) == 0)
+            return pare_export_gguf_targets[i];
+    ck_abort_msg("no target %s", name);
+}
+
+static void begin(void)
+{
+    folder_begin(&from, &cx, &arena);
+    folder_make(&out);
+    (void)snprintf(to, sizeof to, "%s/x.gguf", out.path);
+    (void)snprintf(partial, sizeof partial, "%s/x.gguf.partial", out.path);
+}
+
+static void end(void)
+{
+    folder_remove(&out);
+    folder_end(&from, &arena);
+}
+
+static void write_artifact(const pare_packed_linear *kind, size_t hidden, pare_dtype dtype)
+{
+    static artifact m;
+    const tiny_model tiny = {.hidden = hidden,
+                             .intermediate = 2 * hidden,
+                             .blocks = 2,
+                             .heads = 4,
+                             .kv_heads = 2,
+                             .head_dim = hidden / 4,
+                             .vocab = 96,
+                             .context = 64,
+                             .dtype = dtype,
+                             .shards = 1,
+                             .seed = 1};
+    artifact_open_tiny(&m, &cx, &from, &tiny);
+    for (size_t i = 0; i < 2 * PARE_ROLES; i++)
+        artifact_add(&m, i, kind);
+    artifact_plan(&m, 1 << 20);
+    artifact_finish(&m, &from, artifact_fill_encoded);
+}
+
+static pare_status export_as(const char *name, bool restart, bool strict, pare_export_result *r)
+{
+    const pare_export_job job = {.artifact = from.path,
+                                 .output = to,
+                                 .target = target(name),
+                                 .restart = restart,
+                                 .strict = strict};
+    return pare_export_run(&cx, &arena, &job, r);
+}
+
+static void check_says(pare_status is, pare_status wanted, const char *what)
+{
+    ck_assert_msg(is == wanted, "%s: %s", pare_strstatus(is), cx.what);
+    ck_assert_msg(strstr(cx.what, what), "%s", cx.what);
+    pare_ctx_clear(&cx);
+    ck_assert(!pare_path_is_file(partial));
+}
+
+#define SYM(b, g)                                                                                  \
+    {                                                                                              \
+        .bits = (b), .group = (g), .symmetric = true                                               \
+    }
+#define ASYM(b, g)                                                                                 \
+    {                                                                                              \
+        .bits = (b), .group = (g)                                                                  \
+    }
+#define TERNARY(g)                                                                                 \
+    {                                                                                              \
+        .bits = 2, .group = (g), .symmetric = true, .encoding = PARE_ENCODING_TERNARY              \
+    }
+
+static const struct {
+    pare_packed_linear kind;
+    size_t hidden;
+    const char *name, *type;
+    pare_export_fate fate;
+    bool fallback;
+} cases[] = {
+    {SYM(4, 32), 64, "gguf:q4_0", "Q4_0", PARE_EXPORT_LOSSLESS, false},
+    {SYM(4, 64), 64, "gguf:q4_0", "Q4_0", PARE_EXPORT_LOSSLESS, false},
+    {SYM(3, 0), 64, "gguf:q4_0", "Q4_0", PARE_EXPORT_LOSSLESS, false},
+    {TERNARY(64), 64, "gguf:q4_0", "Q4_0", PARE_EXPORT_LOSSLESS, false},
+    {ASYM(3, 32), 64, "gguf:q4_0", "Q4_0", PARE_EXPORT_LOSSLESS, false},
+    {ASYM(4, 32), 64, "gguf:q4_0", "Q4_0", PARE_EXPORT_REQUANTIZED, false},
+    {SYM(8, 32), 64, "gguf:q4_0", "Q4_0", PARE_EXPORT_REQUANTIZED, false},
+    {SYM(4, 32), 64, "gguf:q4_1", "Q4_1", PARE_EXPORT_LOSSLESS, false},
+    {ASYM(4, 32), 64, "gguf:q4_1", "Q4_1", PARE_EXPORT_REQUANTIZED, false},
+    {SYM(8, 0), 64, "gguf:q8_0", "Q8_0", PARE_EXPORT_LOSSLESS, false},
+    {ASYM(4, 64), 64, "gguf:q8_0", "Q8_0", PARE_EXPORT_LOSSLESS, false},
+    {ASYM(8, 64), 64, "gguf:q8_0", "Q8_0", PARE_EXPORT_REQUANTIZED, false},
+    {TERNARY(0), 256, "gguf:tq1_0", "TQ1_0", PARE_EXPORT_LOSSLESS, false},
+    {TERNARY(256), 256, "gguf:tq2_0", "TQ2_0", PARE_EXPORT_LOSSLESS, false},
+    {TERNARY(64), 256, "gguf:tq2_0", "TQ2_0", PARE_EXPORT_REQUANTIZED, false},
+    {TERNARY(64), 64, "gguf:tq2_0", "Q4_0", PARE_EXPORT_LOSSLESS, true},
+    {SYM(4, 0), 256, "gguf:q6_k", "Q6_K", PARE_EXPORT_LOSSLESS, false},
+    {ASYM(4, 256), 256, "gguf:q4_k", "Q4_K", PARE_EXPORT_LOSSLESS, false},
+    {SYM(4, 32), 256, "gguf:q4_k", "Q4_K", PARE_EXPORT_REQUANTIZED, false},
+    {SYM(4, 32), 64, "gguf:q4_k", "Q5_0", PARE_EXPORT_LOSSLESS, true},
+    {SYM(8, 0), 64, "gguf:q6_k", "Q8_0", PARE_EXPORT_LOSSLESS, true},
+    {SYM(4, 0), 48, "gguf:q4_0", "F16", PARE_EXPORT_ROUNDED, true},
+    {SYM(4, 32), 64, "gguf:f16", "F16", PARE_EXPORT_ROUNDED, false},
+};
+enum { CASES = sizeof cases / sizeof *cases };
+
+static pare_status load(const char *path, pare_checkpoint *ck, pare_model *m)
+{
+    PARE_TRY(pare_checkpoint_open(&cx, &arena, path, ck));
+    return pare_model_load(&cx, &arena, ck, m);
+}
+
+/* Largest relative distance of the linears of the file to those of the artifact. */
+static double distance(void)
+{
+    pare_checkpoint a, b;
+    pare_model was, is;
+    double square = 0, difference = 0;
+    ck_assert_msg(load(from.path, &a, &was) == PARE_OK, "%s", cx.what);
+    ck_assert_msg(load(to, &b, &is) == PARE_OK, "%s", cx.what);
+    for (size_t i = 0; i < 2 * PARE_ROLES; i++) {
+        const pare_linear *const x = &was.block[i / PARE_ROLES].linear[i % PARE_ROLES];
+        const pare_linear *const y = &is.block[i / PARE_ROLES].linear[i % PARE_ROLES];
+        ck_assert(x->n == y->n && x->k == y->k);
+        float *const w = PARE_NEW(&arena, float, x->n * x->k);
+        float *const v = PARE_NEW(&arena, float, x->n * x->k);
+        pare_linear_to_f32(&cx, x, w);
+        pare_linear_to_f32(&cx, y, v);
+        for (size_t j = 0; j < x->n * x->k; j++) {
+            square += (double)w[j] * (double)w[j];
+            difference += ((double)w[j] - (double)v[j]) * ((double)w[j] - (double)v[j]);
+        }
+    }
+    for (size_t i = 0; i < was.config.hidden; i++)
+        ck_assert(was.norm[i] == is.norm[i] && was.block[1].mlp_norm[i] == is.block[1].mlp_norm[i]);
+    ck_assert_mem_eq(was.embed.data, is.embed.data, 96 * was.config.hidden * 2);
+    pare_checkpoint_close(&a);
+    pare_checkpoint_close(&b);
+    return sqrt(difference / square);
+}
+
+START_TEST(a_model_reads_back_as_far_away_as_was_said)
+{
+    begin();
+    pare_export_result r;
+    write_artifact(&cases[_i].kind, cases[_i].hidden, PARE_F16);
+    ck_assert_msg(export_as(cases[_i].name, false, false, &r) == PARE_OK, "%s", cx.what);
+    ck_assert_uint_eq(r.rows, 15);
+    ck_assert_uint_eq(r.count[cases[_i].fate],
+                      cases[_i].hidden == 48 ? 12 : 14); /* down is wider */
+    ck_assert_str_eq(r.row[0].type, cases[_i].type);
+    ck_assert(r.row[0].fallback == cases[_i].fallback);
+    ck_assert(!pare_path_is_file(partial));
+    ck_assert((r.error == 0) == (cases[_i].fate == PARE_EXPORT_LOSSLESS));
+    ck_assert(r.error < 0.6);
+    ck_assert_double_eq_tol(distance(), r.error, 1e-9);
+    end();
+}
+END_TEST
+
+START_TEST(strict_refuses_other_codes_and_other_types)
+{
+    begin();
+    const pare_packed_linear kind = SYM(4, 32);
+    pare_export_result r;
+    write_artifact(&kind, 64, PARE_F16);
+    check_says(export_as("gguf:q4_k", false, true, &r), PARE_ENOTSUP,
+               "rows of 64 are no whole blocks, it would become Q5_0");
+    ck_assert(!pare_path_is_file(to));
+    ck_assert_int_eq(export_as("gguf:q4_0", false, true, &r), PARE_OK);
+    end();
+}
+END_TEST
+
+static void put_file(const char *path, const char *text)
+{
+    FILE *const f = fopen(path, "w");
+    ck_assert(f && fputs(text, f) >= 0 && fclose(f) == 0);
+}
+
+START_TEST(only_files_of_ours_are_replaced)
+{
+    begin();
+    const pare_packed_linear kind = SYM(4, 32);
+    pare_export_result r;
+    write_artifact(&kind, 64, PARE_F16);
+    put_file(to, "a letter");
+    check_says(export_as("gguf:q4_0", true, false, &r), PARE_EEXISTS, "is no export of pare");
+    ck_assert_int_eq(unlink(to), 0);
+    put_file(partial, "a letter");
+    ck_assert_int_eq(export_as("gguf:q4_0", false, false, &r), PARE_EEXISTS);
+    pare_ctx_clear(&cx);
+    ck_assert(pare_path_is_file(partial));
+    put_file(partial, "GGUF and no more");
+    ck_assert_msg(export_as("gguf:q4_0", false, false, &r) == PARE_OK, "%s", cx.what);
+    check_says(export_as("gguf:q8_0", false, false, &r), PARE_EEXISTS, "--restart replaces it");
+    ck_assert_int_eq(export_as("gguf:q8_0", true, false, &r), PARE_OK);
+    ck_assert_str_eq(r.row[0].type, "Q8_0");
+    ck_assert(!pare_path_is_file(partial));
+    end();
+}
+END_TEST
+
+/* Damages the last weights of the file, between writing and reading back. */
+static void damage(void *self, const char *what, double done, double total)
+{
+    (void)self;
+    (void)total;
+    if (strcmp(what, "reading back") != 0 || done != 0)
+        return;
+    const int fd = open(partial, O_RDWR);
+    ck_assert_int_ge(fd, 0);
+    unsigned char byte;
+    const off_t at = lseek(fd, 0, SEEK_END) - 40;
+    ck_assert_int_eq(pread(fd, &byte, 1, at), 1);
+    byte ^= 1;
+    ck_assert_int_eq(pwrite(fd, &byte, 1, at), 1);
+    ck_assert_int_eq(close(fd), 0);
+}
+
+START_TEST(a_byte_written_wrongly_is_found)
+{
+    static const char *const name[] = {"gguf:q4_0", "gguf:q4_1", "gguf:f16", "gguf:q8_0"};
+    begin();
+    const pare_packed_linear kind = ASYM(4, 32);
+    pare_export_result r;
+    write_artifact(&kind, 64, PARE_F16);
+    cx.progress.report = damage;
+    check_says(export_as(name[_i], false, false, &r), PARE_ENUMERIC,
+               "read back otherwise than written");
+    ck_assert(!pare_path_is_file(to));
+    end();
+}
+END_TEST
+
+START_TEST(running_out_of_memory_leaves_nothing_behind)
+{
+    begin();
+    const pare_packed_linear kind = ASYM(4, 32);
+    pare_export_result r;
+    pare_status s = PARE_ENOMEM;
+    write_artifact(&kind, 64, PARE_F16);
+    const pare_export_job job = {
+        .artifact = from.path, .output = to, .target = target("gguf:q4_0")};
+    for (long n = 0; s != PARE_OK; n++) {
+        unit_failing f = {.left = n};
+        pare_ctx failing;
+        pare_arena a;
+        pare_ctx_init(&failing);
+        failing.alloc = (pare_alloc){unit_failing_resize, &f};
+        s = pare_arena_init(&failing, &a, 0);
+        if (s == PARE_OK)
+            s = pare_export_run(&failing, &a, &job, &r);
+        ck_assert_msg(s == PARE_OK || s == PARE_ENOMEM, "%ld: %s: %s", n, pare_strstatus(s),
+                      failing.what);
+        pare_arena_release(&a);
+        ck_assert_int_eq(f.live, 0);
+        ck_assert(!pare_path_is_file(partial));
+        ck_assert(s == PARE_OK || unlink(to) == 0 || errno == ENOENT);
+    }
+    end();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *const s = suite_create("export_file");
+    TCase *const t = tcase_create("files");
+    tcase_set_timeout(t, 240);
+    tcase_add_loop_test(t, a_model_reads_back_as_far_away_as_was_said, 0, CASES);
+    tcase_add_test(t, strict_refuses_other_codes_and_other_types);
+    tcase_add_test(t, only_files_of_ours_are_replaced);
+    tcase_add_loop_test(t, a_byte_written_wrongly_is_found, 0, 4);
+    tcase_add_test(t, running_out_of_memory_leaves_nothing_behind);
+    suite_add_tcase(s, t);
+    return unit_main(s);
+}
