@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fnmatch.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -250,6 +251,23 @@ static pare_status open_alone(pare_checkpoint *ck, pare_arena *a, bool *found)
     return PARE_OK;
 }
 
+/* Names what was looked for, so that a file of another name gets the right one. */
+static pare_status refuse_without_weights(const pare_checkpoint *ck)
+{
+    char names[128] = "";
+    size_t used = 0;
+    const pare__container *kind;
+    for (size_t i = 0; (kind = pare__container_at(i)) != NULL; i++) {
+        if (kind->single && used < sizeof names)
+            used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i > 0 ? ", " : "",
+                                     kind->single);
+    }
+    return pare_fail(ck->cx, PARE_ENOTFOUND,
+                     "%s: no weights: no file %s, no index of shards and no .gguf is there; a file "
+                     "of another name can be given itself, instead of its directory",
+                     ck->path, names);
+}
+
 static pare_status open_directory(pare_checkpoint *ck, pare_arena *a)
 {
     bool found = false;
@@ -283,10 +301,7 @@ static pare_status open_directory(pare_checkpoint *ck, pare_arena *a)
         return pare_fail(ck->cx, PARE_EFORMAT,
                          "%s: there, but config.json has no quantization_config of pare",
                          packed_index);
-    return pare_fail(ck->cx, PARE_ENOTFOUND,
-                     "%s: no weights: neither model.safetensors nor model.safetensors.index.json "
-                     "is there, nor any other kind of file that can be read",
-                     ck->path);
+    return refuse_without_weights(ck);
 }
 
 static pare_status open_file(pare_checkpoint *ck, pare_arena *a)

@@ -90,7 +90,8 @@ START_TEST(what_is_no_checkpoint_is_refused)
     ck_assert_int_eq(load(dir.file, &model), PARE_ENOTSUP);
     ck_assert_ptr_nonnull(strstr(cx.what, "neither a directory nor a file of a known kind"));
     folder_put_text(&dir, "config.json", "{}");
-    refuses(PARE_ENOTFOUND, "neither model.safetensors nor model.safetensors.index.json ");
+    refuses(PARE_ENOTFOUND, "no file model.safetensors, pytorch_model.bin, model.npz, model.h5, "
+                            "no index of shards and no .gguf is there; ");
     folder_put_text(&dir, "packed.index.json", "{}");
     refuses(PARE_EFORMAT, "config.json has no quantization_config of pare");
     folder_put_text(&dir, "config.json", "{\"quantization_config\": {\"quant_method\": \"pare\"}}");
