@@ -15,10 +15,10 @@
 #include "formats/ggml_internal.h"
 #include "kernels/half.h"
 
-/* The smaller of code and most, with what lies below zero at zero. */
+/* The smaller of code and most, with what lies below zero, or is no number, at zero. */
 static uint8_t clamp_code(float code, int most)
 {
-    return (uint8_t)(code < 0 ? 0 : code > (float)most ? most : (int)code);
+    return (uint8_t)(!(code > 0) ? 0 : code > (float)most ? most : (int)code);
 }
 
 /* False when h, the rounded form of a finite scale, is no number. */

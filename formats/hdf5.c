@@ -91,8 +91,10 @@ static int spawn(const char *helper, const char *path, bool bare, int out, pid_t
     if (e != 0)
         return e;
     e = posix_spawn_file_actions_init(&actions);
-    if (e != 0)
+    if (e != 0) {
+        (void)posix_spawnattr_destroy(&group);
         return e;
+    }
     e = posix_spawnattr_setflags(&group, POSIX_SPAWN_SETPGROUP);
     if (e == 0)
         e = posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
@@ -112,8 +114,9 @@ static int end_child(const child *c, bool at_once)
 {
     int status = 0;
     for (int waited = 0; !at_once && waited < END_MS; waited += END_STEP_MS) {
-        if (waitpid(c->pid, &status, WNOHANG) == c->pid)
-            return status;
+        const pid_t ended = waitpid(c->pid, &status, WNOHANG);
+        if (ended == c->pid || (ended < 0 && errno == ECHILD))
+            return status; /* ECHILD: a parent that ignores its children's ends; the pid is gone */
         (void)poll(NULL, 0, END_STEP_MS);
     }
     (void)kill(c->pid, SIGKILL);

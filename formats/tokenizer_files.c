@@ -356,8 +356,10 @@ static pare_status open_any(folder *f, pare_tokenizer **out)
         PARE_TRY(open_merges(f, merges, vocab, out));
     }
     const pare_status s = apply_config(f, *out, !json);
-    if (s != PARE_OK)
+    if (s != PARE_OK) {
         pare_tokenizer_free(*out);
+        *out = NULL;
+    }
     return s;
 }
 

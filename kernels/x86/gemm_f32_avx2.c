@@ -211,6 +211,7 @@ PARE_INLINE void gemm(float *y, size_t ldy, const float *x, size_t ldx, const vo
 {
     const uint8_t *const w = weights;
     const size_t row_bytes = ldw * type_bytes(ty);
+    _Static_assert(TT == 4, "fewer tokens have cases of their own");
     switch (m) {
     case 1: gemv(y, ldy, x, ldx, w, row_bytes, 1, n, k, ty); return;
     case 2: gemv(y, ldy, x, ldx, w, row_bytes, 2, n, k, ty); return;

@@ -2,11 +2,14 @@
  * the last one alone, it twice. A lane of a vector belongs to one row and to the columns of one
  * remainder by 8 (its lane of the sum), so nothing is transposed but codes of codebooks:
  *
- *   uniform, table  a column of 16 rows: the code is shifted to the low bits of its lane, from
- * where a permutation takes the level fp8, binary     4 columns of 4 rows: 8-bit floats become F16
- * ones, which the processor widens; 4 values of a row and group are one register's quarter, picked
- * inside it book            8 columns of 2 rows: each quarter of a register picks bytes of F16
- * values out of those of its row */
+ * Uniform and table: a column of 16 rows; the code is shifted to the low bits of its lane, from
+ * where a permutation takes the level.
+ *
+ * FP8 and binary: 4 columns of 4 rows; 8-bit floats become F16, which the processor widens; the 4
+ * values of a row and group are a quarter of one register and are picked inside it.
+ *
+ * Codebooks: 8 columns of 2 rows; each quarter of a register picks the bytes of F16 values out of
+ * those of its row. */
 #define PARE_VNNI_BITS 512
 #include "kernels/x86/gemv_avx512.h"
 
