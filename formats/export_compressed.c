@@ -1,7 +1,7 @@
 /* compressed-tensors: vLLM, SGLang, transformers.
  *
  *   pack-quantized   integers of 4 or 8 bits in 32-bit words, floats as inputs; codes of 2 and 3
- *                    bits go into 4
+ *                    bits and ternary ones go into 4
  *   int-quantized    8-bit weights with a scale per row, 8-bit inputs with a scale per token or one
  *                    for all
  *   float-quantized  E4M3 with a scale per row, floats as inputs */
@@ -91,8 +91,8 @@ static bool same_scheme(const pare_export_linear *a, const pare_export_linear *b
         return is_float(a) && is_float(b);
     const pare_packed_linear *const p = &a->packed, *const q = &b->packed;
     return form_of(p) == form_of(q) && width(p) == width(q) && p->group == q->group &&
-           p->symmetric == q->symmetric && p->activation.mode == q->activation.mode &&
-           (p->encoding == PARE_ENCODING_TERNARY) == (q->encoding == PARE_ENCODING_TERNARY);
+           p->symmetric == q->symmetric &&
+           (form_of(p) != INTEGERS || p->activation.mode == q->activation.mode);
 }
 
 /* q, k and v run as one matrix, and gate and up. */
@@ -143,7 +143,7 @@ static size_t parts(const pare_export_model *m, const pare_export_linear *x,
     part[count++] = (pare_export_part){".weight_packed", PARE_I32, 2, {n, (k * bits + 31) / 32}};
     part[count++] = (pare_export_part){".weight_scale", PARE_F16, 2, {n, groups}};
     part[count++] = (pare_export_part){".weight_shape", PARE_I64, 1, {2}};
-    if (!l->symmetric || l->encoding == PARE_ENCODING_TERNARY)
+    if (!l->symmetric)
         part[count++] =
             (pare_export_part){".weight_zero_point", PARE_I32, 2, {(n * bits + 31) / 32, groups}};
     return count;
@@ -155,8 +155,8 @@ static void pack(const pare_packed_linear *l, const pare__export_codes *c,
 {
     const unsigned bits = width(l);
     const size_t words = (c->k * bits + 31) / 32;
-    const bool zeros = !l->symmetric || l->encoding == PARE_ENCODING_TERNARY;
-    const uint32_t shift = zeros ? 0 : (1u << (bits - 1)) - (1u << (l->bits - 1));
+    const bool zeros = !l->symmetric;
+    const uint32_t shift = zeros ? 0 : (1u << (bits - 1)) - pare__export_zero(l);
     uint32_t *const packed = data[0], *const zero = zeros ? data[3] : NULL;
     int64_t *const shape = data[2];
     for (size_t r = 0; r < c->n; r++)
@@ -201,7 +201,7 @@ static void put_weights(pare_json_writer *w, const pare_packed_linear *l)
     pare_json_open_object(w, "weights");
     pare_json_put_integer(w, "num_bits", form_of(l) == PACKED ? (int64_t)width(l) : 8);
     pare_json_put_text(w, "type", form_of(l) == FLOATS8 ? "float" : "int");
-    pare_json_put_bool(w, "symmetric", l->symmetric && l->encoding != PARE_ENCODING_TERNARY);
+    pare_json_put_bool(w, "symmetric", l->symmetric);
     pare_json_put_text(w, "strategy", l->group ? "group" : "channel");
     if (l->group)
         pare_json_put_integer(w, "group_size", (int64_t)l->group);

@@ -55,7 +55,7 @@ static pare_status read_packed(pare_ctx *cx, const pare_checkpoint *ck, const pa
     PARE_TRY(find(cx, ck, l->name, ".weight_packed", PARE_I32, &packed));
     PARE_TRY(find(cx, ck, l->name, ".weight_scale", PARE_F16, &scale));
     PARE_TRY(find(cx, ck, l->name, ".weight_shape", PARE_I64, &shape));
-    if (!l->symmetric || l->encoding == PARE_ENCODING_TERNARY)
+    if (!l->symmetric)
         PARE_TRY(find(cx, ck, l->name, ".weight_zero_point", PARE_I32, &zero));
     int64_t is[2];
     memcpy(is, shape, sizeof is);

@@ -128,8 +128,8 @@ const pare_command pare_commands[] = {
      "pare export llama-w4/ --format compressed-tensors --output llama-w4-vllm/", export_options,
      pare_export_command},
     {"inspect", "PATH", 1, 1, "tensors, shapes, encodings and bits per weight of a model",
-     "PATH, like every MODEL, is a directory or a file: .safetensors; .bin, .pt, .pth of PyTorch;\n"
-     ".npz of NumPy; .h5, .hdf5. A file's config.json and tokenizer.json lie beside it.",
+     "PATH, like every MODEL, is a directory or a file: .safetensors; .gguf; .bin, .pt, .pth of\n"
+     "PyTorch; .npz of NumPy; .h5, .hdf5. A file's config.json and tokenizer.json lie beside it.",
      "pare inspect llama-w4/", no_options, pare_inspect_run},
     {"verify", "PATH", 1, 1, "every checksum, every tensor finite, every code in range",
      "Each finding is printed; one or more end with exit code 4.", "pare verify llama-w4/",
