@@ -128,7 +128,7 @@ static pare_status open_artifact(pare__export *e)
     PARE_TRY(pare_checkpoint_open(e->cx, e->a, e->job->artifact, &e->ck));
     if (!e->ck.packed)
         return pare_fail(e->cx, PARE_ENOTSUP,
-                         "%s: not a packed artifact; other engines read it as it is",
+                         "%s: not a packed artifact; export writes what pare compress has made",
                          e->job->artifact);
     PARE_TRY(pare_model_load(e->cx, e->a, &e->ck, &e->model));
     PARE_TRY(describe(e));

@@ -16,6 +16,11 @@ static pare_status find_target(pare_ctx *cx, const pare_text *format,
     *out = pare_export_find(format->text);
     if (*out)
         return PARE_OK;
+    if (pare_export_find_gguf(format->text))
+        return pare_recipe_fail(cx, format->place,
+                                "a recipe does not write GGUF files yet; afterwards run: pare "
+                                "export OUTPUT --format %.64s --output FILE.gguf",
+                                format->text);
     for (; pare_export_targets[count] && count < WORDS && used < sizeof known; count++) {
         word[count] = pare_export_targets[count]->name;
         used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", count ? ", " : "",

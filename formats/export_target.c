@@ -11,12 +11,22 @@ const pare_export_target *const pare_export_targets[] = {&pare__export_compresse
                                                          &pare__export_safetensors,
                                                          NULL};
 
+static const pare_export_target *find_in(const pare_export_target *const *table, const char *name)
+{
+    for (; *table; table++)
+        if (strcmp((*table)->name, name) == 0)
+            return *table;
+    return NULL;
+}
+
 const pare_export_target *pare_export_find(const char *name)
 {
-    for (size_t i = 0; pare_export_targets[i]; i++)
-        if (strcmp(pare_export_targets[i]->name, name) == 0)
-            return pare_export_targets[i];
-    return NULL;
+    return find_in(pare_export_targets, name);
+}
+
+const pare_export_target *pare_export_find_gguf(const char *name)
+{
+    return find_in(pare_export_gguf_targets, name);
 }
 
 const char *pare_export_fate_name(pare_export_fate f)

@@ -87,7 +87,8 @@ typedef struct pare_export_target {
 /* All targets, ended by NULL; those of GGUF apart. */
 extern const pare_export_target *const pare_export_targets[];
 extern const pare_export_target *const pare_export_gguf_targets[];
-const pare_export_target *pare_export_find(const char *name); /* NULL when unknown */
+const pare_export_target *pare_export_find(const char *name);      /* NULL when unknown */
+const pare_export_target *pare_export_find_gguf(const char *name); /* the same of GGUF */
 
 pare_export_fate pare_export_fate_of(const pare_export_target *t, const pare_export_linear *l);
 

@@ -9,13 +9,11 @@ static pare_status find_target(pare_cli *cli, const char *name, const pare_expor
 {
     char known[512] = "";
     size_t used = 0;
-    if (name && (*out = pare_export_find(name)) != NULL)
+    *out = name ? pare_export_find(name) : NULL;
+    if (name && !*out)
+        *out = pare_export_find_gguf(name);
+    if (*out)
         return PARE_OK;
-    for (size_t i = 0; name && pare_export_gguf_targets[i]; i++)
-        if (strcmp(name, pare_export_gguf_targets[i]->name) == 0) {
-            *out = pare_export_gguf_targets[i];
-            return PARE_OK;
-        }
     for (size_t i = 0; pare_export_targets[i] && used < sizeof known; i++)
         used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "",
                                  pare_export_targets[i]->name);

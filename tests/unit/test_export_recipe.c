@@ -71,6 +71,8 @@ static const struct {
      "recipe.yaml:5:14: unknown format \"gtpq\"; did you mean \"gptq\"?"},
     {RTN, "  - {format: \"gguf:q9\", path: x}\n", PARE_EUSAGE,
      "recipe.yaml:5:14: unknown format \"gguf:q9\"; known: compressed-tensors, gptq"},
+    {RTN, "  - {format: \"gguf:q4_0\", path: x}\n", PARE_EUSAGE,
+     "recipe.yaml:5:14: a recipe does not write GGUF files yet; afterwards run: pare export"},
     {"nf4", "  - {format: awq, path: x}\n", PARE_EUSAGE,
      "recipe.yaml:5:5: awq: linear model.layers.0.self_attn.q_proj (nf4"},
     {"rtn: {bits: 4, group: 32, symmetric: false}", "  - {format: gptq, path: x}\n", PARE_EUSAGE,
