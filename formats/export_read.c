@@ -8,15 +8,15 @@
 enum { NAME = 4096 };
 
 static pare_status find(pare_ctx *cx, const pare_checkpoint *ck, const char *linear,
-                        const char *suffix, pare_dtype dtype, const uint8_t **data)
+                        const char *suffix, pare_dtype dtype, size_t count, const uint8_t **data)
 {
     char name[NAME];
     const int len = snprintf(name, sizeof name, "%s%s", linear, suffix);
     const pare_tensor *const t =
         len > 0 && (size_t)len < sizeof name ? pare_checkpoint_find(ck, name) : NULL;
-    if (!t || t->dtype != dtype)
-        return pare_fail(cx, PARE_EFORMAT, "%s: tensor %s%s is missing or not %s", ck->path, linear,
-                         suffix, pare_dtype_name(dtype));
+    if (!t || t->dtype != dtype || t->bytes != (uint64_t)count * pare_dtype_bits(dtype) / 8)
+        return pare_fail(cx, PARE_EFORMAT, "%s: tensor %s%s is missing or not %zu of %s", ck->path,
+                         linear, suffix, count, pare_dtype_name(dtype));
     *data = t->data;
     return PARE_OK;
 }
@@ -52,11 +52,12 @@ static pare_status read_packed(pare_ctx *cx, const pare_checkpoint *ck, const pa
     const size_t groups = (l->k + columns_of(l) - 1) / columns_of(l), row = (l->k + per - 1) / per;
     const int offset = 1 << (bits - 1);
     const uint8_t *packed, *scale, *shape, *zero = NULL;
-    PARE_TRY(find(cx, ck, l->name, ".weight_packed", PARE_I32, &packed));
-    PARE_TRY(find(cx, ck, l->name, ".weight_scale", PARE_F16, &scale));
-    PARE_TRY(find(cx, ck, l->name, ".weight_shape", PARE_I64, &shape));
+    PARE_TRY(find(cx, ck, l->name, ".weight_packed", PARE_I32, l->n * row, &packed));
+    PARE_TRY(find(cx, ck, l->name, ".weight_scale", PARE_F16, l->n * groups, &scale));
+    PARE_TRY(find(cx, ck, l->name, ".weight_shape", PARE_I64, 2, &shape));
     if (!l->symmetric)
-        PARE_TRY(find(cx, ck, l->name, ".weight_zero_point", PARE_I32, &zero));
+        PARE_TRY(find(cx, ck, l->name, ".weight_zero_point", PARE_I32,
+                      (l->n + per - 1) / per * groups, &zero));
     int64_t is[2];
     memcpy(is, shape, sizeof is);
     if (is[0] != (int64_t)l->n || is[1] != (int64_t)l->k)
@@ -94,7 +95,7 @@ static pare_status read_input_scale(pare_ctx *cx, const pare_checkpoint *ck,
 {
     const uint8_t *data;
     float is;
-    PARE_TRY(find(cx, ck, l->name, ".input_scale", PARE_F32, &data));
+    PARE_TRY(find(cx, ck, l->name, ".input_scale", PARE_F32, 1, &data));
     memcpy(&is, data, sizeof is);
     if (is == l->activation.scale)
         return PARE_OK;
@@ -116,8 +117,9 @@ pare_status pare__read_compressed_tensors(pare_ctx *cx, const pare_checkpoint *c
     const uint8_t *codes, *scale;
     if (l->activation.mode == PARE_ACTIVATION_TENSOR && !float8)
         PARE_TRY(read_input_scale(cx, ck, l));
-    PARE_TRY(find(cx, ck, l->name, ".weight", float8 ? PARE_F8_E4M3 : PARE_I8, &codes));
-    PARE_TRY(find(cx, ck, l->name, ".weight_scale", PARE_F16, &scale));
+    PARE_TRY(
+        find(cx, ck, l->name, ".weight", float8 ? PARE_F8_E4M3 : PARE_I8, l->n * l->k, &codes));
+    PARE_TRY(find(cx, ck, l->name, ".weight_scale", PARE_F16, l->n, &scale));
     for (size_t r = 0; r < l->n; r++)
         for (size_t j = 0; j < l->k; j++) {
             const uint8_t code = codes[r * l->k + j];
@@ -143,11 +145,11 @@ static pare_status read_gptq(pare_ctx *cx, const pare_checkpoint *ck, const pare
                              int add, float *w)
 {
     const uint8_t *codes, *zeros, *scale, *index;
-    PARE_TRY(find(cx, ck, l->name, ".qweight", PARE_I32, &codes));
-    PARE_TRY(find(cx, ck, l->name, ".qzeros", PARE_I32, &zeros));
-    PARE_TRY(find(cx, ck, l->name, ".scales", PARE_F16, &scale));
-    PARE_TRY(find(cx, ck, l->name, ".g_idx", PARE_I32, &index));
     const size_t words = l->n * l->bits / 32, groups = (l->k + columns_of(l) - 1) / columns_of(l);
+    PARE_TRY(find(cx, ck, l->name, ".qweight", PARE_I32, l->k * l->bits / 32 * l->n, &codes));
+    PARE_TRY(find(cx, ck, l->name, ".qzeros", PARE_I32, groups * words, &zeros));
+    PARE_TRY(find(cx, ck, l->name, ".scales", PARE_F16, groups * l->n, &scale));
+    PARE_TRY(find(cx, ck, l->name, ".g_idx", PARE_I32, l->k, &index));
     for (size_t j = 0; j < l->k; j++) {
         const size_t g = word_at(index, j);
         if (g >= groups)
@@ -182,9 +184,10 @@ pare_status pare__read_awq(pare_ctx *cx, const pare_checkpoint *ck, const pare_e
     const pare_packed_linear *const l = &x->packed;
     static const unsigned place[8] = {0, 4, 1, 5, 2, 6, 3, 7};
     const uint8_t *codes, *zeros, *scale;
-    PARE_TRY(find(cx, ck, l->name, ".qweight", PARE_I32, &codes));
-    PARE_TRY(find(cx, ck, l->name, ".qzeros", PARE_I32, &zeros));
-    PARE_TRY(find(cx, ck, l->name, ".scales", PARE_F16, &scale));
+    const size_t groups = (l->k + columns_of(l) - 1) / columns_of(l);
+    PARE_TRY(find(cx, ck, l->name, ".qweight", PARE_I32, l->k * (l->n / 8), &codes));
+    PARE_TRY(find(cx, ck, l->name, ".qzeros", PARE_I32, groups * (l->n / 8), &zeros));
+    PARE_TRY(find(cx, ck, l->name, ".scales", PARE_F16, groups * l->n, &scale));
     for (size_t j = 0; j < l->k; j++)
         for (size_t r = 0; r < l->n; r++) {
             const size_t g = j / columns_of(l), c = r / 8, shift = 4 * place[r % 8];
