@@ -9,7 +9,7 @@ uint64_t pare_moments_bytes(const pare_config *c)
 {
     size_t most = 0;
     for (unsigned s = 0; s < PARE_SITES; s++) {
-        const size_t k = pare_site_width(c, (pare_site)s);
+        const size_t k = pare_site_width(c, 0, (pare_site)s);
         most = k > most ? k : most;
     }
     return 2 * ((uint64_t)most * sizeof(double) + PARE_ALIGN);
@@ -18,7 +18,7 @@ uint64_t pare_moments_bytes(const pare_config *c)
 pare_status pare_moments_take(pare_ctx *cx, pare_arena *a, const pare_config *c, pare_site site,
                               pare_moments *out)
 {
-    const size_t k = pare_site_width(c, site);
+    const size_t k = pare_site_width(c, 0, site);
     *out = (pare_moments){.cx = cx,
                           .site = site,
                           .k = k,
@@ -46,10 +46,12 @@ static void add_columns(void *arg, size_t begin, size_t end, size_t worker)
         }
 }
 
-static pare_status see(void *self, pare_site site, const float *x, size_t rows, size_t k)
+static pare_status see(void *self, size_t part, pare_site site, const float *x, size_t rows,
+                       size_t k)
 {
     pare_moments *const m = self;
     batch b = {m, x, rows};
+    (void)part;
     if (site != m->site)
         return PARE_OK;
     pare_parallel(m->cx, k, COLUMNS, add_columns, &b);
@@ -59,7 +61,7 @@ static pare_status see(void *self, pare_site site, const float *x, size_t rows, 
 
 pare_tap pare_moments_tap(pare_moments *m)
 {
-    return (pare_tap){.see = see, .self = m, .last = m->site};
+    return (pare_tap){.see = see, .self = m, .last = m->site, .parts = 1};
 }
 
 static double over_tokens(const pare_moments *m, double sum)

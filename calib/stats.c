@@ -13,7 +13,7 @@ uint64_t pare_stats_bytes(const pare_config *c, const unsigned kinds[PARE_SITES]
 {
     uint64_t bytes = 0;
     for (unsigned s = 0; s < PARE_SITES; s++) {
-        const uint64_t k = pare_site_width(c, (pare_site)s);
+        const uint64_t k = pare_site_width(c, 0, (pare_site)s);
         if (kinds[s] & PARE_STATS_HESSIAN)
             bytes += k * k * sizeof(float);
         if (kinds[s] & PARE_STATS_CHANNELS)
@@ -43,7 +43,7 @@ pare_status pare_stats_take(pare_ctx *cx, pare_arena *a, const pare_config *c,
     *out = (pare_stats){.cx = cx, .total = tokens};
     for (unsigned i = 0; i < PARE_SITES; i++) {
         pare_site_stats *const s = &out->site[i];
-        s->k = pare_site_width(c, (pare_site)i);
+        s->k = pare_site_width(c, 0, (pare_site)i);
         out->active |= kinds[i] ? 1u << i : 0u;
         if (kinds[i] & PARE_STATS_HESSIAN) {
             s->h = PARE_NEW(a, float, s->k * s->k);
@@ -105,10 +105,12 @@ static void add_sample(pare_site_stats *s, const float *x, size_t rows, uint64_t
     }
 }
 
-static pare_status add(void *self, pare_site site, const float *x, size_t rows, size_t k)
+static pare_status add(void *self, size_t part, pare_site site, const float *x, size_t rows,
+                       size_t k)
 {
     pare_stats *const stats = self;
     pare_site_stats *const s = &stats->site[site];
+    (void)part;
     if (!(stats->active & (1u << site)) || rows == 0)
         return PARE_OK;
     if (s->h)
@@ -128,7 +130,7 @@ pare_tap pare_stats_tap(pare_stats *s)
     for (unsigned i = 0; i < PARE_SITES; i++)
         if (s->active & (1u << i))
             last = i;
-    return (pare_tap){.see = add, .self = s, .last = (pare_site)last};
+    return (pare_tap){.see = add, .self = s, .last = (pare_site)last, .parts = 1};
 }
 
 void pare_stats_scale(pare_site_stats *stats, const float *s)

@@ -5,7 +5,7 @@
 /* Values per input column, for the statistics. */
 static float *columns(pare_pass_site *s, const float *channel)
 {
-    float *const v = PARE_NEW(s->scratch, float, pare_site_width(s->config, s->site));
+    float *const v = PARE_NEW(s->scratch, float, pare_site_width(s->config, 0, s->site));
     if (v)
         pare_fold_spread(s->config, s->site, channel, v);
     return v;
@@ -56,7 +56,7 @@ pare_status pare_pass_shift(pare_ctx *cx, pare_pass_site *s, const float *shift)
 pare_status pare_pass_order(pare_ctx *cx, pare_pass_site *s, const uint32_t *from)
 {
     const pare_mark mark = pare_arena_mark(s->scratch);
-    uint32_t *const column = PARE_NEW(s->scratch, uint32_t, pare_site_width(s->config, s->site));
+    uint32_t *const column = PARE_NEW(s->scratch, uint32_t, pare_site_width(s->config, 0, s->site));
     pare_status status = column ? PARE_OK : PARE_ENOMEM;
     if (status == PARE_OK)
         status = pare_fold_permute(cx, s->scratch, s->config, s->current, s->site, from);

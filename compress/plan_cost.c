@@ -33,7 +33,7 @@ static uint64_t block_weights(const pare_config *c)
     uint64_t weights = 0;
     for (size_t role = 0; role < PARE_ROLES; role++) {
         size_t n, k;
-        pare_linear_shape(c, (pare_role)role, &n, &k);
+        pare_linear_shape(c, 0, (pare_role)role, &n, &k);
         weights += (uint64_t)n * k;
     }
     return weights;
@@ -119,7 +119,7 @@ static uint64_t transform_bytes(const pare_ctx *cx, const pare_plan *plan)
         most = larger(most, block_cost(cx, plan, i).linear_bytes);
         for (size_t role = 0; role < PARE_ROLES; role++) {
             size_t n, k;
-            pare_linear_shape(c, (pare_role)role, &n, &k);
+            pare_linear_shape(c, 0, (pare_role)role, &n, &k);
             if (c->arch->linear[role].site != plan->transform[i].site)
                 continue;
             const pare_pass_cost cost =
@@ -265,7 +265,7 @@ static void count_flops(const pare_ctx *cx, pare_plan *plan)
         plan->pass_flops += block_cost(cx, plan, i).flops;
         for (size_t role = 0; role < PARE_ROLES; role++) {
             size_t n, k;
-            pare_linear_shape(c, (pare_role)role, &n, &k);
+            pare_linear_shape(c, 0, (pare_role)role, &n, &k);
             if (c->arch->linear[role].site == plan->transform[i].site)
                 plan->pass_flops +=
                     pare_passes[step->pass]->cost(step->value, n, k, pare_threads(cx)).flops;
@@ -280,7 +280,7 @@ static void count_flops(const pare_ctx *cx, pare_plan *plan)
     const double attention = 2.0 * (double)plan->window * width;
     plan->forward_flops = passes * tokens * blocks * (2.0 * (double)block_weights(c) + attention);
     for (unsigned s = 0; s < PARE_SITES; s++) {
-        const double k = (double)pare_site_width(c, (pare_site)s);
+        const double k = (double)pare_site_width(c, 0, (pare_site)s);
         if (plan->kinds[s] & PARE_STATS_HESSIAN)
             plan->pass_flops += (1.0 + looks) * blocks * tokens * k * k;
     }

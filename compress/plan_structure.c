@@ -218,7 +218,7 @@ static pare_status change_linear(pare_arena *a, pare_plan *plan, size_t block, s
     const pare_dtype dtype = plan->model.block[block].linear[role].dtype;
     const bool attention = d->site == PARE_SITE_ATTENTION || d->site == PARE_SITE_ATTENDED;
     size_t n, k;
-    pare_linear_shape(&plan->out, (pare_role)role, &n, &k);
+    pare_linear_shape(&plan->out, 0, (pare_role)role, &n, &k);
     PARE_TRY(change(a, plan,
                     (pare_plan_changed){.kind = PARE_CHANGED_WEIGHT,
                                         .block = block,
@@ -334,7 +334,7 @@ uint64_t pare__plan_structure_bytes(const pare_ctx *cx, const pare_plan *plan)
     const uint64_t slice = plan->out.hidden < c->hidden ? pare_slicegpt_bytes(c->hidden) : 0;
     for (size_t role = 0; role < PARE_ROLES; role++) {
         size_t n, k;
-        pare_linear_shape(c, (pare_role)role, &n, &k);
+        pare_linear_shape(c, 0, (pare_role)role, &n, &k);
         most = (uint64_t)n * k > most ? (uint64_t)n * k : most;
     }
     /* a cut matrix and its bytes; moments, sums of columns, scores and their order */

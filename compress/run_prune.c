@@ -16,7 +16,7 @@ pare_status pare__run_prune_take(pare_run *run)
     const pare_config *const c = &run->plan.model.config;
     for (size_t role = 0; run->plan.pruned && role < PARE_ROLES; role++) {
         size_t n, k;
-        pare_linear_shape(c, (pare_role)role, &n, &k);
+        pare_linear_shape(c, 0, (pare_role)role, &n, &k);
         run->zero[role] = PARE_NEW(&run->stage, uint8_t, n * k / 8 + 1);
         if (!run->zero[role])
             return PARE_ENOMEM;

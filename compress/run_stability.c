@@ -9,15 +9,16 @@ typedef struct part_tap {
     uint64_t first, end, seen[PARE_SITES];
 } part_tap;
 
-static pare_status see_part(void *self, pare_site site, const float *x, size_t rows, size_t k)
+static pare_status see_part(void *self, size_t part, pare_site site, const float *x, size_t rows,
+                            size_t k)
 {
     part_tap *const t = self;
     const uint64_t at = t->seen[site], next = at + rows;
     const uint64_t begin = t->first > at ? t->first : at, end = t->end < next ? t->end : next;
     t->seen[site] = next;
-    return begin < end
-               ? t->inner.see(t->inner.self, site, x + (begin - at) * k, (size_t)(end - begin), k)
-               : PARE_OK;
+    return begin < end ? t->inner.see(t->inner.self, part, site, x + (begin - at) * k,
+                                      (size_t)(end - begin), k)
+                       : PARE_OK;
 }
 
 /* The linears of one step whose choice is repeated, with what each part kept. */
@@ -115,7 +116,7 @@ static pare_status choose_part(const repetition *r, size_t part)
     PARE_TRY(pare_stats_take(run->cx, &run->scratch, &plan->model.config, r->kinds, end - first,
                              &stats));
     part_tap tap = {.inner = pare_stats_tap(&stats), .first = first, .end = end};
-    const pare_tap outer = {.see = see_part, .self = &tap, .last = tap.inner.last};
+    const pare_tap outer = {.see = see_part, .self = &tap, .last = tap.inner.last, .parts = 1};
     PARE_TRY(pare__run_wave(run, &outer, "gathering statistics of a part"));
     for (unsigned site = 0; site < PARE_SITES; site++) {
         if (!r->kinds[site])

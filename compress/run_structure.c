@@ -32,7 +32,7 @@ static pare_status measure(pare_run *run, const pare_structure *s, const uint8_t
     *error = -1.0;
     if (!s->moments)
         return PARE_OK;
-    pare_linear_shape(s->config, role, &n, &k);
+    pare_linear_shape(s->config, 0, role, &n, &k);
     double *const square = PARE_NEW(&run->scratch, double, k);
     if (!square)
         return PARE_ENOMEM;

@@ -94,7 +94,7 @@ static pare_status account(pare_run *run, pare_site site, const pare_site_stats 
     const pare_config *const c = &run->plan.model.config;
     for (size_t role = 0; role < PARE_ROLES; role++) {
         size_t n, k;
-        pare_linear_shape(c, (pare_role)role, &n, &k);
+        pare_linear_shape(c, 0, (pare_role)role, &n, &k);
         if (c->arch->linear[role].site != site)
             continue;
         const float *const w = run->current.weight[role], *const r = run->reference.weight[role];
@@ -230,7 +230,7 @@ static bool is_cut(const pare_run *run, const pare_plan_changed *c, size_t *full
     size_t n;
     if (c->kind != PARE_CHANGED_WEIGHT)
         return false;
-    pare_linear_shape(&run->plan.model.config, (pare_role)c->index, &n, full);
+    pare_linear_shape(&run->plan.model.config, 0, (pare_role)c->index, &n, full);
     return c->tensor.shape[1] < *full;
 }
 
@@ -241,7 +241,7 @@ static void clear_behind(const pare_run *run, const pare_plan_changed *c, size_t
     const pare_config *const shape = &run->plan.model.config;
     size_t n = shape->hidden, k = 1;
     if (c->kind == PARE_CHANGED_WEIGHT || c->kind == PARE_CHANGED_BIAS)
-        pare_linear_shape(shape, (pare_role)c->index, &n, &k);
+        pare_linear_shape(shape, 0, (pare_role)c->index, &n, &k);
     const size_t all = c->kind == PARE_CHANGED_WEIGHT ? n * k : n;
     memset(values + count, 0, (all - count) * sizeof *values);
 }

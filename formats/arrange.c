@@ -90,7 +90,7 @@ static part part_of(const arranger *r, const pare_fused *f, size_t which)
     part p = {.count = 1};
     for (size_t i = 0; i < f->count; i++) {
         size_t n, k;
-        pare_linear_shape(r->c, (pare_role)((size_t)f->first + i), &n, &k);
+        pare_linear_shape(r->c, 0, (pare_role)((size_t)f->first + i), &n, &k);
         p.first += i < which ? n : 0;
         p.rows = i == which ? n : p.rows;
         p.step += n;
@@ -166,7 +166,7 @@ static pare_status split(arranger *r, const pare_tensor *t, const char *name, co
     size_t n, k, all = 0;
     const bool matrix = strcmp(suffix, ".weight") == 0;
     for (size_t i = 0; i < f->count; i++) {
-        pare_linear_shape(r->c, (pare_role)((size_t)f->first + i), &n, &k);
+        pare_linear_shape(r->c, 0, (pare_role)((size_t)f->first + i), &n, &k);
         all += n;
     }
     PARE_TRY(check(r, t, suffix, all, k));
@@ -211,7 +211,7 @@ static pare_status unpack(arranger *r, const pare_tensor *t, const char *name, c
             join(r->arena, t->name, strlen(t->name) - strlen(".weight"), scale_name, "");
         if (!other)
             return PARE_ENOMEM;
-        pare_linear_shape(r->c, role, &n, &k);
+        pare_linear_shape(r->c, 0, role, &n, &k);
         PARE_TRY(pare__ternary_take(r->ck, t, pare_checkpoint_find(r->ck, other), r->ternary, n, k,
                                     &out));
     }
@@ -229,7 +229,7 @@ static pare_status turn(arranger *r, const pare_tensor *t, const char *name, con
     const pare_role role = role_of(r, rest, ".weight");
     if (r->arch->transposed && role != PARE_ROLES) {
         size_t n, k;
-        pare_linear_shape(r->c, role, &n, &k);
+        pare_linear_shape(r->c, 0, role, &n, &k);
         PARE_TRY(check(r, t, ".weight", n, k));
         const part p = {.rows = n, .step = n, .count = 1};
         PARE_TRY(cut(r, t, &p, k, true, &out));

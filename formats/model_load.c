@@ -273,7 +273,7 @@ static pare_status load_block(loader *l, const pare_config *c, size_t i, pare_bl
         if (!name)
             return PARE_ENOMEM;
         size_t n, k;
-        pare_linear_shape(c, role, &n, &k);
+        pare_linear_shape(c, 0, role, &n, &k);
         PARE_TRY(
             load_linear(l, name, n, k, pare_linear_has_bias(l->ck->config, d), &b->linear[role]));
         PARE_TRY(check_rotated(l, &b->linear[role], d->site));

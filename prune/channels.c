@@ -41,7 +41,7 @@ pare_status pare_channels_wanda(pare_ctx *cx, pare_arena *scratch, const pare_st
     const pare_mark mark = pare_arena_mark(scratch);
     const size_t width = pare_part_width(s->config, s->part);
     size_t n, k;
-    pare_linear_shape(s->config, pare_part_role(s->part), &n, &k);
+    pare_linear_shape(s->config, 0, pare_part_role(s->part), &n, &k);
     double *const sum = PARE_NEW(scratch, double, k);
     if (!sum)
         return PARE_ENOMEM;
@@ -57,7 +57,7 @@ pare_status pare_channels_wanda(pare_ctx *cx, pare_arena *scratch, const pare_st
 static void add_rows(const pare_structure *s, pare_role role, size_t units, double *score)
 {
     size_t n, k;
-    pare_linear_shape(s->config, role, &n, &k);
+    pare_linear_shape(s->config, 0, role, &n, &k);
     const float *const w = s->block->weight[role];
     for (size_t i = 0; i < n; i++) {
         double sum = 0.0;
@@ -75,7 +75,7 @@ pare_status pare_channels_magnitude(pare_ctx *cx, pare_arena *scratch, const par
     const size_t width = pare_part_width(s->config, s->part);
     const bool heads = s->part == PARE_PART_HEADS;
     size_t n, k;
-    pare_linear_shape(s->config, pare_part_role(s->part), &n, &k);
+    pare_linear_shape(s->config, 0, pare_part_role(s->part), &n, &k);
     double *const sum = PARE_NEW(scratch, double, k);
     if (!sum)
         return PARE_ENOMEM;

@@ -10,7 +10,7 @@ pare_status pare_flap_score(pare_ctx *cx, pare_arena *scratch, const pare_struct
     const pare_mark mark = pare_arena_mark(scratch);
     const size_t width = pare_part_width(s->config, s->part);
     size_t n, k;
-    pare_linear_shape(s->config, pare_part_role(s->part), &n, &k);
+    pare_linear_shape(s->config, 0, pare_part_role(s->part), &n, &k);
     double *const square = PARE_NEW(scratch, double, k);
     if (!square)
         return PARE_ENOMEM;
@@ -26,7 +26,7 @@ void pare_flap_bias(const pare_structure *s, const uint8_t *keep, float *bias)
 {
     const size_t width = pare_part_width(s->config, s->part);
     size_t n, k;
-    pare_linear_shape(s->config, pare_part_role(s->part), &n, &k);
+    pare_linear_shape(s->config, 0, pare_part_role(s->part), &n, &k);
     const float *const w = s->block->weight[pare_part_role(s->part)];
     for (size_t i = 0; i < n; i++) {
         double sum = 0.0;

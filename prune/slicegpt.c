@@ -71,7 +71,7 @@ pare_status pare_slicegpt_fold_block(pare_ctx *cx, const pare_config *c, pare_fl
             continue;
         if (block->norm_bias[norm])
             return pare_fail(cx, PARE_ENOTSUP, "a norm with a bias cannot be folded");
-        pare_linear_shape(c, r, &n, &k);
+        pare_linear_shape(c, 0, r, &n, &k);
         pare_slicegpt_fold(block->norm[norm], k, block->weight[r], n);
     }
     for (size_t i = 0; i < 2; i++)
@@ -115,7 +115,7 @@ pare_status pare_slicegpt_block(pare_ctx *cx, pare_arena *scratch, const pare_co
         const bool reads = pare_site_norm(c, c->arch->linear[r].site) >= 0;
         const pare_mark mark = pare_arena_mark(scratch);
         size_t n, k;
-        pare_linear_shape(c, r, &n, &k);
+        pare_linear_shape(c, 0, r, &n, &k);
         float *const part = PARE_NEW(scratch, float, s->kept *(reads ? n : k));
         if (!part)
             return PARE_ENOMEM;

@@ -26,7 +26,7 @@ size_t pare_part_units(const pare_config *c, pare_part p)
 
 size_t pare_part_width(const pare_config *c, pare_part p)
 {
-    return pare_site_width(c, pare_part_site(p)) / pare_part_units(c, p);
+    return pare_site_width(c, 0, pare_part_site(p)) / pare_part_units(c, p);
 }
 
 size_t pare_part_kept(size_t count, double ratio, size_t step)
@@ -88,7 +88,7 @@ static void move_rows(const pare_config *c, pare_float_block *b, pare_role role,
                       const uint8_t *keep)
 {
     size_t n, k;
-    pare_linear_shape(c, role, &n, &k);
+    pare_linear_shape(c, 0, role, &n, &k);
     move_pieces(b->weight[role], units, n / units * k, keep);
     if (b->bias[role])
         move_pieces(b->bias[role], units, n / units, keep);
@@ -106,7 +106,7 @@ void pare_structure_move(const pare_config *c, pare_float_block *block, pare_par
     size_t n, k;
     for (size_t i = 0; i < 3 && rows[p][i] != PARE_ROLES; i++)
         move_rows(c, block, rows[p][i], units, keep);
-    pare_linear_shape(c, reader, &n, &k);
+    pare_linear_shape(c, 0, reader, &n, &k);
     for (size_t i = 0; i < n; i++)
         move_pieces(block->weight[reader] + i * k, units, k / units, keep);
 }

@@ -230,7 +230,7 @@ static void subtract_dots(double *sum, const float *v, const float *d, size_t n,
 static pare_status scale_slope(learner *l, pare_site site)
 {
     const pare_producer *const p = &l->c->arch->producer[site];
-    const size_t k = pare_site_width(l->c, site), channels = l->theta[site].count;
+    const size_t k = pare_site_width(l->c, 0, site), channels = l->theta[site].count;
     double *const column = PARE_NEW(l->a, double, k), *const sum = PARE_NEW(l->a, double, channels);
     float *const number = PARE_NEW(l->a, float, channels), *const of = PARE_NEW(l->a, float, k);
     if (!column || !sum || !number || !of)
@@ -461,7 +461,7 @@ size_t pare_omniquant_bytes(const pare_ctx *cx, const pare_config *c,
     size_t bytes = pare_block_backward_bytes(cx, c, batch), part, weights = 0, widest = c->hidden;
     for (unsigned r = 0; r < PARE_ROLES; r++) {
         size_t n, k;
-        pare_linear_shape(c, (pare_role)r, &n, &k);
+        pare_linear_shape(c, 0, (pare_role)r, &n, &k);
         weights += n * (k + 31) / 32; /* the smallest group */
         widest = k > widest ? k : widest;
     }

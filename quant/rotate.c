@@ -141,7 +141,7 @@ static void rotate_linear(pare_ctx *cx, const pare_rotation *r, pare_role role,
     const pare_config *const c = r->config;
     float *const w = block->weight[role], *const bias = block->bias[role];
     size_t n, k;
-    pare_linear_shape(c, role, &n, &k);
+    pare_linear_shape(c, 0, role, &n, &k);
     if (reads_stream(c, role))
         pare_rotation_reader(cx, r, block->norm[c->arch->linear[role].site == PARE_SITE_MLP], w, n);
     if (role == PARE_ROLE_V) {

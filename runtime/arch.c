@@ -1,5 +1,6 @@
 #include "runtime/arch.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define ATTENTION(name, out, bias)                                                                 \
@@ -402,4 +403,25 @@ const pare_arch *pare_arch_find(const char *model_type)
             return a;
     }
     return NULL;
+}
+
+const pare_linear_desc *pare_arch_linear(const pare_arch *a, size_t part, pare_role role)
+{
+    static const pare_linear_desc absent = ABSENT;
+    if (part == 0)
+        return &a->linear[role];
+    return a->experts && role >= PARE_ROLE_GATE ? &a->experts->linear[role] : &absent;
+}
+
+size_t pare_arch_linear_name(const pare_arch *a, size_t block, size_t part, pare_role role,
+                             char *text, size_t size)
+{
+    char before[64], inside[64] = "";
+    const int n = snprintf(before, sizeof before, a->block_prefix, block);
+    const int m = part ? snprintf(inside, sizeof inside, a->experts->prefix, part - 1) : 0;
+    if (n < 0 || (size_t)n >= sizeof before || m < 0 || (size_t)m >= sizeof inside)
+        return 0;
+    const char *const name = pare_arch_linear(a, part, role)->name;
+    const int length = snprintf(text, size, "%s%s%s", before, inside, name);
+    return length > 0 && (size_t)length < size ? (size_t)length : 0;
 }

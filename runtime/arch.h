@@ -35,7 +35,8 @@ typedef enum pare_width {
     PARE_WIDTH_HIDDEN,
     PARE_WIDTH_Q,
     PARE_WIDTH_KV,
-    PARE_WIDTH_MLP
+    PARE_WIDTH_MLP,
+    PARE_WIDTH_EXPERT
 } pare_width;
 
 typedef enum pare_bias_rule {
@@ -111,10 +112,28 @@ typedef struct pare_fused {
 } pare_fused;
 enum { PARE_FUSED_MAX = 2 };
 
+/* An MLP of many experts, of which a router picks some for each token.
+ *
+ * The linears of a block have parts: part 0 is what every token runs (attention, and the MLP of
+ * pare_arch.linear where the family has one beside its experts: a shared expert), part e + 1 is
+ * expert e. Of a part above 0 there are GATE, UP and DOWN only, with their usual sites. */
+typedef struct pare_experts {
+    const char *prefix; /* behind the block prefix, with one %zu: "mlp.experts.%zu." */
+    pare_linear_desc linear[PARE_ROLES]; /* behind it */
+    const char *router;      /* [experts, hidden], behind the block prefix, without ".weight" */
+    const char *shared_gate; /* [1, hidden], likewise: its sigmoid scales the MLP of part 0; NULL */
+    const char *count[2];    /* words of config.json for the number of experts, one of them given */
+    const char *used;        /* for those that each token runs */
+    const char *width;       /* for the rows of GATE and UP */
+    const char *norm;        /* whether weights of the picked ones sum to 1; NULL: they do */
+    const char *dense_blocks, *step; /* words that would make some blocks dense: refused; or NULL */
+} pare_experts;
+
 /* Words of config.json. */
 typedef struct pare_config_words {
     const char *hidden, *blocks, *heads, *context, *act;
-    const char *intermediate; /* absent or null in the file: 4 hidden, if that may be */
+    const char *intermediate; /* absent or null in the file: 4 hidden, if that may be; NULL: part 0
+                                 has no MLP */
     const char *kv_heads;     /* NULL: as many as heads */
     const char *norm_eps;     /* NULL: always arch->norm_eps */
     bool may_lack_intermediate;
@@ -143,6 +162,7 @@ typedef struct pare_arch {
     const char *attention_norm, *mlp_norm; /* mlp_norm NULL: shared */
     pare_linear_desc linear[PARE_ROLES];
     pare_producer producer[PARE_SITES];
+    const pare_experts *experts; /* NULL: one MLP for all tokens */
 
     const char *positions;  /* learned, without ".weight"; NULL: rotary */
     size_t position_offset; /* row of position 0 */
@@ -177,6 +197,15 @@ typedef struct pare_arch {
 extern const pare_arch pare_archs[];
 const pare_arch *pare_arch_find(const char *model_type); /* NULL when unknown */
 
+/* The linear `role` of a part; its name is NULL where the part has none such. */
+const pare_linear_desc *pare_arch_linear(const pare_arch *a, size_t part, pare_role role);
+
+/* Writes the checkpoint name, without ".weight", of a linear of block `block` that there is.
+ * Returns its length, or 0 when `size` bytes do not hold it with its end. */
+size_t pare_arch_linear_name(const pare_arch *a, size_t block, size_t part, pare_role role,
+                             char *text, size_t size);
+
+/* In part 0. */
 static inline bool pare_arch_has(const pare_arch *a, pare_role role)
 {
     return a->linear[role].name != NULL;

@@ -10,7 +10,7 @@ enum { ROWS = 16 };
 
 static void shape(const pare_config *c, size_t role, size_t *n, size_t *k)
 {
-    pare_linear_shape(c, (pare_role)role, n, k);
+    pare_linear_shape(c, 0, (pare_role)role, n, k);
 }
 
 static const float *norm_of(const pare_block *b, size_t i)
@@ -117,7 +117,10 @@ pare_block pare_float_block_view(const pare_float_block *block, const pare_block
                        .mlp_norm = block->norm[1],
                        .attention_norm_bias = block->norm_bias[0],
                        .mlp_norm_bias = block->norm_bias[1],
-                       .window = like->window};
+                       .window = like->window,
+                       .expert = like->expert,
+                       .router = like->router,
+                       .shared_gate = like->shared_gate};
     memcpy(view.inner_norm, like->inner_norm, sizeof view.inner_norm);
     for (size_t role = 0; role < PARE_ROLES; role++)
         view.linear[role] = (pare_linear){.name = like->linear[role].name,
@@ -137,22 +140,11 @@ int pare_site_norm(const pare_config *c, pare_site site)
     return site == PARE_SITE_ATTENTION ? 0 : 1;
 }
 
-size_t pare_site_width(const pare_config *c, pare_site site)
-{
-    for (size_t role = 0; role < PARE_ROLES; role++) {
-        size_t n, k;
-        shape(c, role, &n, &k);
-        if (c->arch->linear[role].site == site)
-            return k;
-    }
-    return 0;
-}
-
 size_t pare_fold_channels(const pare_config *c, pare_site site)
 {
     const pare_producer *const p = &c->arch->producer[site];
     size_t n, k;
-    if (pare_site_width(c, site) == 0)
+    if (pare_site_width(c, 0, site) == 0)
         return 0;
     switch (p->kind) {
     case PARE_PRODUCER_NORM: return c->hidden;
@@ -173,14 +165,14 @@ static size_t channel_of(const pare_config *c, pare_site site, size_t j)
 
 void pare_fold_spread(const pare_config *c, pare_site site, const float *channel, float *k_values)
 {
-    const size_t k = pare_site_width(c, site);
+    const size_t k = pare_site_width(c, 0, site);
     for (size_t j = 0; j < k; j++)
         k_values[j] = channel[channel_of(c, site, j)];
 }
 
 void pare_fold_columns(const pare_config *c, pare_site site, uint32_t *channel)
 {
-    const size_t k = pare_site_width(c, site);
+    const size_t k = pare_site_width(c, 0, site);
     for (size_t j = 0; j < k; j++)
         channel[j] = (uint32_t)channel_of(c, site, j);
 }

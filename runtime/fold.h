@@ -1,4 +1,5 @@
-/* runtime/fold.h - one block in floats, and equivalent transformations of it.
+/* runtime/fold.h - one block in floats, and equivalent transformations of it. Where the family has
+ * experts, all this is about part 0 (runtime/arch.h).
  *
  * A linear reads x of its site; what makes x is the site's producer (the architecture table): a
  * norm, or the rows of another linear. Dividing a channel of the producer by s and multiplying the
@@ -47,14 +48,11 @@ void pare_float_block_copy(const pare_config *c, const pare_float_block *from,
                            pare_float_block *to);
 
 /* The float block as the forward pass takes it: dense F32 linears with the names and `rotated` of
- * `like`, and its inner norms and window. */
+ * `like`, and its inner norms, window, experts and router. */
 pare_block pare_float_block_view(const pare_float_block *block, const pare_block *like);
 
 /* Index of the norm that makes the input of a site: 0, 1; or -1 when no norm does. */
 int pare_site_norm(const pare_config *c, pare_site site);
-
-/* Input columns of a site. */
-size_t pare_site_width(const pare_config *c, pare_site site);
 
 /* Channels of a site that can be chosen freely; 0 when it has no producer. */
 size_t pare_fold_channels(const pare_config *c, pare_site site);

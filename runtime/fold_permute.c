@@ -24,7 +24,7 @@ static size_t part_of(const pare_config *c, pare_site site)
 
 void pare_fold_sources(const pare_config *c, pare_site site, const uint32_t *from, uint32_t *column)
 {
-    const size_t k = pare_site_width(c, site), part = part_of(c, site);
+    const size_t k = pare_site_width(c, 0, site), part = part_of(c, site);
     pare_fold_columns(c, site, column);
     for (size_t j = 0; j < k; j++)
         column[j] = (uint32_t)(j / part * part + from[column[j]] % part);
@@ -94,7 +94,7 @@ typedef struct room {
 static pare_status take_room(const pare_ctx *cx, pare_arena *scratch, const pare_config *c,
                              pare_site site, room *out)
 {
-    const size_t k = pare_site_width(c, site), workers = pare_threads(cx);
+    const size_t k = pare_site_width(c, 0, site), workers = pare_threads(cx);
     const size_t width = k * workers > c->hidden ? k * workers : c->hidden;
     out->row = PARE_NEW(scratch, float, width);
     out->done = out->row ? PARE_NEW(scratch, uint8_t, pare_fold_channels(c, site)) : NULL;
@@ -107,7 +107,7 @@ static void move_all(pare_ctx *cx, const pare_config *c, pare_float_block *block
 {
     for (size_t role = 0; role < PARE_ROLES; role++) {
         size_t n, k;
-        pare_linear_shape(c, (pare_role)role, &n, &k);
+        pare_linear_shape(c, 0, (pare_role)role, &n, &k);
         if (pare_fold_reorders(c, site, (pare_role)role)) {
             move_rows(block->weight[role], k, from, n, to->row, to->done);
             if (block->bias[role])

@@ -16,15 +16,27 @@ typedef struct pare_batch {
     size_t sequences, length, start;
 } pare_batch;
 
-/* Called before the linears of a site run, with their input x [rows, k] f32, dense rows.
- * An error ends the forward pass. */
+/* Looks at inputs of linears while a block runs.
+ *
+ * Sites come in the order of pare_site in part 0, then part by part MLP and ACTIVATED of the
+ * experts, ascending. The rows of an expert are those routed to it, in their order in the batch; a
+ * part that has no linears at a site, or an expert that gets no rows, is not shown. */
 typedef struct pare_tap {
-    pare_status (*see)(void *self, pare_site site, const float *x, size_t rows, size_t k);
+    /* Called before the linears of a site run, with their input x [rows, k] f32, dense rows; or
+     * NULL. An error ends the forward pass. */
+    pare_status (*see)(void *self, size_t part, pare_site site, const float *x, size_t rows,
+                       size_t k);
     void *self;
-    pare_site last; /* stop the block after this site; PARE_SITES: run the whole block */
+    pare_site last; /* stop the block after this site of every part; PARE_SITES: run all of it */
     /* NULL, or called with keys before RoPE and values, [rows, kv_heads * head_dim]. With it, a
      * block that stops after the attention site has made q, k and v. */
     pare_status (*see_kv)(void *self, const float *k, const float *v, size_t rows);
+    /* Parts that are shown, first_part .. first_part + parts - 1; parts 0: all. The MLPs of others
+     * do not run where the block stops anyway. */
+    size_t first_part, parts;
+    /* [pare_block_parts] or NULL: experts that are shown every row of the batch, whatever the
+     * router says. Only with last < PARE_SITES. */
+    const bool *all_rows;
 } pare_tap;
 
 /* Tables and switches shared by all blocks of a model. */

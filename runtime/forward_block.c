@@ -1,6 +1,6 @@
 /* One block:  h = x + O attention(norm(x)),  y = h + Down(silu(Gate n) * Up n), n = norm(h), with
  * what the family has beside it (runtime/arch.h): norms inside, another activation, no gate, both
- * halves on x. */
+ * halves on x, experts. */
 #include <assert.h>
 #include <string.h>
 
@@ -74,10 +74,8 @@ static void activate_rows(void *arg, size_t begin, size_t end, size_t worker)
     (void)worker;
     const row_call *const r = arg;
     const size_t first = begin * r->width, count = (end - begin) * r->width;
-    if (r->a && r->p->c->act == PARE_ACT_SILU)
-        r->p->cx->kernels.silu_f32(r->b + first, r->a + first, count);
-    else
-        pare_activate(r->p->c->act, r->b + first, r->a ? r->a + first : NULL, count);
+    pare__activate(&r->p->cx->kernels, r->p->c->act, r->b + first, r->a ? r->a + first : NULL,
+                   count);
 }
 
 /* Rotates q and k by their positions and stores k and v (r->b) in an F32 cache. For a coded one
@@ -149,7 +147,7 @@ static pare_status see(pass *p, pare_site site, float *x, size_t k)
     if (!p->tap)
         return PARE_OK;
     p->stopped = p->tap->last == site;
-    return p->tap->see ? p->tap->see(p->tap->self, site, x, p->rows, k) : PARE_OK;
+    return pare__shows(p->tap, 0) ? p->tap->see(p->tap->self, 0, site, x, p->rows, k) : PARE_OK;
 }
 
 static pare_status apply(const pass *p, pare_role first, size_t count, const float *x,
@@ -278,21 +276,16 @@ static pare_status activated(pass *p, const float *normed, float *inner, float *
     return PARE_OK;
 }
 
-/* `aside`: the input of the MLP, or NULL. */
-static pare_status mlp_half(pass *p, float *h, float *aside)
+/* The MLP that all rows run; out may be normed. */
+static pare_status common_mlp(pass *p, float *normed, float *out)
 {
-    const pare_config *const c = p->c;
-    const pare_block *const w = p->weights;
-    const size_t hidden = c->hidden, inner = c->intermediate;
-    float *const normed = aside ? aside : take_rows(p, hidden);
+    const size_t inner = p->c->intermediate;
     float *const gate = take_rows(p, inner);
     float *const up = take_rows(p, inner);
-    if (!normed || !gate || !up)
+    if (!gate || !up)
         return PARE_ENOMEM;
-    if (!aside)
-        front_norm(p, h, w->mlp_norm, w->mlp_norm_bias, normed);
-    if (c->residual != PARE_RESIDUAL_SHARED)
-        PARE_TRY(see(p, PARE_SITE_MLP, normed, hidden));
+    if (p->c->residual != PARE_RESIDUAL_SHARED)
+        PARE_TRY(see(p, PARE_SITE_MLP, normed, p->c->hidden));
     if (p->stopped)
         return PARE_OK;
     PARE_TRY(activated(p, normed, gate, up));
@@ -300,9 +293,37 @@ static pare_status mlp_half(pass *p, float *h, float *aside)
     PARE_TRY(see(p, PARE_SITE_ACTIVATED, gate, inner));
     if (p->stopped)
         return PARE_OK;
-    float *const out = normed;
-    PARE_TRY(apply(p, PARE_ROLE_DOWN, 1, gate, &out));
-    join(p, PARE_NORM_AFTER_MLP, out, h);
+    return apply(p, PARE_ROLE_DOWN, 1, gate, &out);
+}
+
+/* With experts, out is what they add to: the common MLP or 0. */
+static pare_status mixture(pass *p, float *normed, float *out)
+{
+    const bool common = pare_arch_has(p->c->arch, PARE_ROLE_UP);
+    const pare_mark mark = pare_arena_mark(p->scratch);
+    if (common && (pare__shows(p->tap, 0) || !pare__stops(p->tap)))
+        PARE_TRY(common_mlp(p, normed, out));
+    if (!common)
+        memset(out, 0, p->rows * p->c->hidden * sizeof *out);
+    pare_arena_rewind(p->scratch, mark);
+    p->stopped = pare__stops(p->tap); /* behind the last site of the experts */
+    return pare__experts_forward(p->cx, p->scratch, p->f, p->weights, p->tap, normed, p->rows, out);
+}
+
+/* `aside`: the input of the MLP, or NULL. */
+static pare_status mlp_half(pass *p, float *h, float *aside)
+{
+    const pare_config *const c = p->c;
+    const pare_block *const w = p->weights;
+    float *const normed = aside ? aside : take_rows(p, c->hidden);
+    float *const out = c->experts ? take_rows(p, c->hidden) : normed;
+    if (!normed || !out)
+        return PARE_ENOMEM;
+    if (!aside)
+        front_norm(p, h, w->mlp_norm, w->mlp_norm_bias, normed);
+    PARE_TRY(c->experts ? mixture(p, normed, out) : common_mlp(p, normed, out));
+    if (!p->stopped)
+        join(p, PARE_NORM_AFTER_MLP, out, h);
     return PARE_OK;
 }
 
@@ -310,7 +331,7 @@ static pare_status mlp_half(pass *p, float *h, float *aside)
 static pare_status run(pass *p, float *x)
 {
     float *h = x;
-    if (p->tap && p->tap->last < PARE_SITES) {
+    if (pare__stops(p->tap)) {
         h = take_rows(p, p->c->hidden);
         if (!h)
             return PARE_ENOMEM;
@@ -344,8 +365,7 @@ pare_status pare_block_forward(pare_ctx *cx, pare_arena *scratch, const pare_for
     return s;
 }
 
-/* *total += count * size, stays at SIZE_MAX once it would overflow. */
-static void add_bytes(size_t *total, size_t count, size_t size)
+void pare__add_bytes(size_t *total, size_t count, size_t size)
 {
     size_t bytes;
     if (__builtin_mul_overflow(count, size, &bytes) ||
@@ -361,15 +381,15 @@ static size_t larger(size_t a, size_t b)
 
 /* What pare__linear_apply_all may take for `count` linears of any kind: planes of the finest
  * activation group for inputs and for outliers, a panel for each worker. */
-static size_t linear_bytes(const pare_ctx *cx, size_t rows, size_t k, size_t count)
+size_t pare__linear_bytes(const pare_ctx *cx, size_t rows, size_t k, size_t count)
 {
     const size_t k32 = pare_round_up(k, PARE_ATOM_K);
     size_t total = 0;
     for (size_t i = 0; i < 2 * count; i++) {
-        add_bytes(&total, rows, k32);
-        add_bytes(&total, rows, k32 / PARE_ATOM_K * 2 * sizeof(float));
+        pare__add_bytes(&total, rows, k32);
+        pare__add_bytes(&total, rows, k32 / PARE_ATOM_K * 2 * sizeof(float));
     }
-    add_bytes(&total, pare_threads(cx), 64 * k32 * sizeof(float));
+    pare__add_bytes(&total, pare_threads(cx), 64 * k32 * sizeof(float));
     return total;
 }
 
@@ -379,20 +399,23 @@ size_t pare_block_forward_scratch(const pare_ctx *cx, const pare_config *c, pare
     if (__builtin_mul_overflow(batch.sequences, batch.length, &rows))
         return SIZE_MAX;
     const size_t q_width = c->heads * c->head_dim, wide = larger(c->hidden, q_width);
-    add_bytes(&copy, rows,
-              (c->residual == PARE_RESIDUAL_SERIAL ? 1 : 2) * c->hidden * sizeof(float));
-    add_bytes(&attention, rows, 2 * (wide + c->kv_heads * c->head_dim) * sizeof(float));
-    add_bytes(&attention, 1, 4 * PARE_ALIGN * 4);
-    add_bytes(&inner, pare_threads(cx),
-              larger(pare__attention_bytes(c, batch), pare__kv_store_bytes(c)));
-    add_bytes(&attention, 1,
-              larger(inner, larger(linear_bytes(cx, rows, c->hidden, 3),
-                                   linear_bytes(cx, rows, q_width, 1))));
-    add_bytes(&mlp, rows, (c->hidden + 2 * c->intermediate) * sizeof(float));
-    add_bytes(&mlp, 1, 3 * PARE_ALIGN * 4);
-    add_bytes(
-        &mlp, 1,
-        larger(linear_bytes(cx, rows, c->hidden, 2), linear_bytes(cx, rows, c->intermediate, 1)));
-    add_bytes(&copy, 1, larger(attention, mlp));
+    pare__add_bytes(&copy, rows,
+                    (c->residual == PARE_RESIDUAL_SERIAL ? 1 : 2) * c->hidden * sizeof(float));
+    pare__add_bytes(&attention, rows, 2 * (wide + c->kv_heads * c->head_dim) * sizeof(float));
+    pare__add_bytes(&attention, 1, 4 * PARE_ALIGN * 4);
+    pare__add_bytes(&inner, pare_threads(cx),
+                    larger(pare__attention_bytes(c, batch), pare__kv_store_bytes(c)));
+    pare__add_bytes(&attention, 1,
+                    larger(inner, larger(pare__linear_bytes(cx, rows, c->hidden, 3),
+                                         pare__linear_bytes(cx, rows, q_width, 1))));
+    pare__add_bytes(&mlp, rows, (c->experts ? 2 : 1) * c->hidden * sizeof(float));
+    inner = 0;
+    pare__add_bytes(&inner, rows, 2 * c->intermediate * sizeof(float));
+    pare__add_bytes(&inner, 1, 3 * PARE_ALIGN * 4);
+    pare__add_bytes(&inner, 1,
+                    larger(pare__linear_bytes(cx, rows, c->hidden, 2),
+                           pare__linear_bytes(cx, rows, c->intermediate, 1)));
+    pare__add_bytes(&mlp, 1, larger(inner, c->experts ? pare__experts_bytes(cx, c, rows) : 0));
+    pare__add_bytes(&copy, 1, larger(attention, mlp));
     return copy;
 }

@@ -7,15 +7,26 @@ static size_t width_of(const pare_config *c, pare_width w)
     case PARE_WIDTH_Q: return c->heads * c->head_dim;
     case PARE_WIDTH_KV: return c->kv_heads * c->head_dim;
     case PARE_WIDTH_MLP: return c->intermediate;
+    case PARE_WIDTH_EXPERT: return c->expert_width;
     }
     return 0;
 }
 
-void pare_linear_shape(const pare_config *c, pare_role role, size_t *n, size_t *k)
+void pare_linear_shape(const pare_config *c, size_t part, pare_role role, size_t *n, size_t *k)
 {
-    const pare_linear_desc *const d = &c->arch->linear[role];
+    const pare_linear_desc *const d = pare_arch_linear(c->arch, part, role);
     *n = d->name ? width_of(c, d->out) : 0;
     *k = d->name ? width_of(c, d->in) : 0;
+}
+
+size_t pare_site_width(const pare_config *c, size_t part, pare_site site)
+{
+    for (pare_role role = 0; role < PARE_ROLES; role++) {
+        const pare_linear_desc *const d = pare_arch_linear(c->arch, part, role);
+        if (d->name && d->site == site)
+            return width_of(c, d->in);
+    }
+    return 0;
 }
 
 size_t pare_norm_width(const pare_config *c, pare_norm norm)
@@ -48,6 +59,8 @@ size_t pare_rope_pairs(const pare_config *c)
 static const char *beside_llama(const pare_config *c)
 {
     const pare_arch *const a = c->arch;
+    if (a->experts)
+        return "its MLP is a mixture of experts";
     if (a->norm_kind != PARE_NORM_RMS)
         return "its norms take the mean away";
     if (a->positions)

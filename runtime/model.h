@@ -15,7 +15,7 @@
 #include "runtime/kv_format.h"
 #include "runtime/tensor.h"
 
-enum { PARE_BLOCKS_MAX = 4096 };
+enum { PARE_BLOCKS_MAX = 4096, PARE_EXPERTS_MAX = 1024 };
 
 typedef struct pare_rope {
     double theta;
@@ -28,7 +28,12 @@ typedef struct pare_rope {
 
 typedef struct pare_config {
     const pare_arch *arch;
-    size_t hidden, intermediate, blocks, heads, kv_heads, head_dim, vocab, context;
+    size_t hidden, blocks, heads, kv_heads, head_dim, vocab, context;
+    size_t intermediate; /* of the MLP of part 0; 0: there is none */
+    size_t experts;      /* 0: one MLP for all tokens; the next three only with experts */
+    size_t experts_used; /* by a token */
+    size_t expert_width; /* as intermediate, of each */
+    bool expert_norm;    /* weights of the experts that a token uses sum to 1 */
     double norm_eps;
     pare_rope rope;
     bool tied;
@@ -44,8 +49,17 @@ typedef struct pare_config {
     size_t eos_ids;
 } pare_config;
 
-/* Rows and columns of a linear: *n outputs, *k inputs; 0 and 0 when the family has none such. */
-void pare_linear_shape(const pare_config *c, pare_role role, size_t *n, size_t *k);
+/* Parts of a block (runtime/arch.h): 0 and one for each expert. */
+static inline size_t pare_block_parts(const pare_config *c)
+{
+    return 1 + c->experts;
+}
+
+/* Rows and columns of a linear: *n outputs, *k inputs; 0 and 0 when the part has none such. */
+void pare_linear_shape(const pare_config *c, size_t part, pare_role role, size_t *n, size_t *k);
+
+/* Columns of the input of a site; 0 when no linear of the part reads it. */
+size_t pare_site_width(const pare_config *c, size_t part, pare_site site);
 
 /* Values of a norm. */
 size_t pare_norm_width(const pare_config *c, pare_norm norm);
@@ -101,13 +115,26 @@ typedef struct pare_linear {
 
 /* Norms hold what is multiplied with: the offset of the family is in them. */
 typedef struct pare_block {
-    pare_linear linear[PARE_ROLES];                   /* name NULL: the family has none such */
+    pare_linear linear[PARE_ROLES];                   /* part 0; name NULL: there is none such */
+    pare_linear *expert;                              /* [experts][PARE_ROLES] likewise, or NULL */
+    pare_linear router, shared_gate;                  /* dense; name NULL: there is none such */
     const float *attention_norm, *mlp_norm;           /* [hidden]; mlp_norm NULL: shared */
     const float *attention_norm_bias, *mlp_norm_bias; /* [hidden], added behind the norm; or NULL */
     const float *inner_norm[PARE_NORMS];              /* those of arch->inner_norm; else NULL */
     size_t window;                                    /* pare_config_window */
     pare_kv_levels kv;                                /* with PARE_KV_KVQUANT */
 } pare_block;
+
+/* The linear `role` of a part, parts counted as pare_block_parts does. */
+static inline const pare_linear *pare_block_linear(const pare_block *b, size_t part, pare_role role)
+{
+    return part == 0 ? &b->linear[role] : &b->expert[(part - 1) * PARE_ROLES + role];
+}
+
+static inline pare_linear *pare_block_linear_mutable(pare_block *b, size_t part, pare_role role)
+{
+    return part == 0 ? &b->linear[role] : &b->expert[(part - 1) * PARE_ROLES + role];
+}
 
 typedef struct pare_model {
     pare_config config;

@@ -115,7 +115,7 @@ static pare_status plan_group(pare_ctx *cx, const pare_config *c, pare_bench_spe
         spec->group = kind->group ? kind->group : PARE_BENCH_ROW;
     for (pare_role role = 0; role < PARE_ROLES; role++) {
         size_t n, k;
-        pare_linear_shape(c, role, &n, &k);
+        pare_linear_shape(c, 0, role, &n, &k);
         if (spec->group && spec->group != PARE_BENCH_ROW &&
             (spec->group % PARE_ATOM_K != 0 || k % spec->group != 0))
             return pare_fail(cx, PARE_EUSAGE,
@@ -170,7 +170,7 @@ uint64_t pare_bench_synthetic_bytes(const pare_model *m, const pare_bench_spec *
     uint64_t block = 0;
     for (pare_role role = 0; role < PARE_ROLES; role++) {
         size_t n, k;
-        pare_linear_shape(c, role, &n, &k);
+        pare_linear_shape(c, 0, role, &n, &k);
         block += pare__bench_weights_bytes(&s, n, k);
     }
     return block * c->blocks +
@@ -200,7 +200,7 @@ pare_status pare_bench_synthetic_fill(pare_ctx *cx, pare_arena *a, const pare_be
         pare_ctx_progress(cx, "making weights", (double)b, steps);
         for (pare_role role = 0; role < PARE_ROLES; role++) {
             size_t n, k;
-            pare_linear_shape(c, role, &n, &k);
+            pare_linear_shape(c, 0, role, &n, &k);
             PARE_TRY(make(cx, a, s, 2 + b * PARE_ROLES + role, n, k, &m->block[b].linear[role]));
         }
     }

@@ -55,7 +55,7 @@ static pare_status scale(pare_ctx *cx, const double *value, pare_pass_site *s, p
                           .linear = linear};
     for (size_t role = 0; role < PARE_ROLES; role++) {
         size_t n, k;
-        pare_linear_shape(s->config, (pare_role)role, &n, &k);
+        pare_linear_shape(s->config, 0, (pare_role)role, &n, &k);
         if (s->grid[role])
             linear[site.linears++] = (pare_awq_linear){s->current->weight[role], n, s->grid[role]};
     }
@@ -76,7 +76,7 @@ static pare_status clip(pare_ctx *cx, pare_pass_site *s, pare_arena *scratch, pa
         pare_awq_clipped c;
         if (!s->grid[role] || role == PARE_ROLE_Q || role == PARE_ROLE_K)
             continue;
-        pare_linear_shape(s->config, (pare_role)role, &n, &k);
+        pare_linear_shape(s->config, 0, (pare_role)role, &n, &k);
         PARE_TRY(pare_awq_clip(cx, scratch, s->grid[role], s->stats->h, s->current->weight[role], n,
                                k, &c));
         all->groups += c.groups;

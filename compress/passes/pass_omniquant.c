@@ -69,7 +69,7 @@ static pare_pass_cost block_cost(const pare_ctx *cx, const double *value, const 
     double weights = 0;
     for (unsigned role = 0; role < PARE_ROLES; role++) {
         size_t n, k;
-        pare_linear_shape(c, (pare_role)role, &n, &k);
+        pare_linear_shape(c, 0, (pare_role)role, &n, &k);
         weights += (double)n * (double)k;
     }
     /* forward of the float block and of the rounded one, and twice that backward */

@@ -58,7 +58,7 @@ static pare_status scale(pare_ctx *cx, const double *value, pare_pass_site *s,
                                .linear = linear};
     for (size_t role = 0; role < PARE_ROLES; role++) {
         size_t n, k;
-        pare_linear_shape(s->config, (pare_role)role, &n, &k);
+        pare_linear_shape(s->config, 0, (pare_role)role, &n, &k);
         if (s->grid[role])
             linear[site.linears++] = (pare_suppress_linear){s->current->weight[role], n,
                                                             s->grid[role], s->activation[role]};

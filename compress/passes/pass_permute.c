@@ -109,7 +109,7 @@ static pare_status transform(pare_ctx *cx, const double *value, pare_pass_site *
     const size_t role = reader_of(s);
     const pare_sparsity *const rule = s->sparsity[role];
     const pare_permute_opts opts = {rule->keep, rule->of, (size_t)value[SPAN]};
-    pare_linear_shape(s->config, (pare_role)role, &n, &k);
+    pare_linear_shape(s->config, 0, (pare_role)role, &n, &k);
     if (s->site == PARE_SITE_ATTENDED && s->config->head_dim % rule->of != 0) {
         (void)snprintf(s->result->note, sizeof s->result->note,
                        "left: no whole groups of %u in a head", rule->of);

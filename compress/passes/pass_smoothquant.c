@@ -73,7 +73,7 @@ static pare_status transform(pare_ctx *cx, const double *value, pare_pass_site *
                              .linear = linear};
     for (size_t role = 0; role < PARE_ROLES; role++) {
         size_t n, width;
-        pare_linear_shape(s->config, (pare_role)role, &n, &width);
+        pare_linear_shape(s->config, 0, (pare_role)role, &n, &width);
         if (s->config->arch->linear[role].site == s->site)
             linear[site.linears++] = (pare_smooth_linear){.w = s->current->weight[role],
                                                           .n = n,

@@ -15,7 +15,7 @@ static size_t weights_of(const pare_config *c)
     size_t weights = c->vocab * c->hidden * (c->tied ? 1 : 2);
     for (size_t role = 0; role < PARE_ROLES; role++) {
         size_t n, k;
-        pare_linear_shape(c, (pare_role)role, &n, &k);
+        pare_linear_shape(c, 0, (pare_role)role, &n, &k);
         weights += c->blocks * n * k;
     }
     return weights;

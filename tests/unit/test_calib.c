@@ -97,9 +97,11 @@ typedef struct kept {
     size_t rows[PARE_SITES], k[PARE_SITES];
 } kept;
 
-static pare_status keep(void *self, pare_site site, const float *x, size_t rows, size_t k)
+static pare_status keep(void *self, size_t part, pare_site site, const float *x, size_t rows,
+                        size_t k)
 {
     kept *const all = self;
+    ck_assert_uint_eq(part, 0);
     memcpy(all->x[site] + all->rows[site] * k, x, rows * k * sizeof *x);
     all->rows[site] += rows;
     all->k[site] = k;
@@ -132,7 +134,7 @@ START_TEST(statistics_are_sums_over_all_tokens_and_leave_the_wave_alone)
     for (size_t s = 0; s < PARE_SITES; s++) {
         const size_t k = all.k[s];
         ck_assert_uint_eq(all.rows[s], SAMPLES * WINDOW);
-        ck_assert_uint_eq(k, pare_site_width(&r.model.config, (pare_site)s));
+        ck_assert_uint_eq(k, pare_site_width(&r.model.config, 0, (pare_site)s));
         for (size_t i = 0; h.site[s].h && i < k; i++)
             for (size_t j = 0; j <= i; j++) {
                 double sum = 0, terms = 0;

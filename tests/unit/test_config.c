@@ -126,13 +126,13 @@ START_TEST(stated_options_are_taken)
     ck_assert_int_eq(config.eos_id[1], 511);
     ck_assert(config.rope.theta == 500000);
     size_t n, k;
-    pare_linear_shape(&config, PARE_ROLE_Q, &n, &k);
+    pare_linear_shape(&config, 0, PARE_ROLE_Q, &n, &k);
     ck_assert(n == 256 && k == 64);
-    pare_linear_shape(&config, PARE_ROLE_V, &n, &k);
+    pare_linear_shape(&config, 0, PARE_ROLE_V, &n, &k);
     ck_assert(n == 64 && k == 64);
-    pare_linear_shape(&config, PARE_ROLE_O, &n, &k);
+    pare_linear_shape(&config, 0, PARE_ROLE_O, &n, &k);
     ck_assert(n == 64 && k == 256);
-    pare_linear_shape(&config, PARE_ROLE_DOWN, &n, &k);
+    pare_linear_shape(&config, 0, PARE_ROLE_DOWN, &n, &k);
     ck_assert(n == 64 && k == 172);
 }
 END_TEST

@@ -126,9 +126,11 @@ typedef struct seen {
     size_t k[PARE_SITES];
 } seen;
 
-static pare_status keep(void *self, pare_site site, const float *x, size_t rows, size_t k)
+static pare_status keep(void *self, size_t part, pare_site site, const float *x, size_t rows,
+                        size_t k)
 {
     seen *const s = self;
+    ck_assert_uint_eq(part, 0);
     ck_assert_uint_le(rows * k, TOKENS * WIDEST);
     memcpy(s->x[site], x, rows * k * sizeof *x);
     s->k[site] = k;
@@ -175,7 +177,7 @@ START_TEST(statistics_follow_the_folds)
     rig_begin(&r);
     const pare_config *const c = &r.model.config;
     const pare_site site = (pare_site)_i;
-    const size_t k = pare_site_width(c, site);
+    const size_t k = pare_site_width(c, 0, site);
     const unsigned every = PARE_STATS_HESSIAN | PARE_STATS_CHANNELS | PARE_STATS_SAMPLE;
     unsigned kinds[PARE_SITES] = {0};
     kinds[site] = every;
@@ -266,7 +268,7 @@ START_TEST(a_pass_orders_weights_reference_and_statistics_at_once)
     pare_ctx *const cx = &r.home.cx;
     const pare_config *const c = &r.model.config;
     const pare_site site = _i ? PARE_SITE_ACTIVATED : PARE_SITE_ATTENDED;
-    const size_t k = pare_site_width(c, site), share = c->heads / c->kv_heads, d = c->head_dim;
+    const size_t k = pare_site_width(c, 0, site), share = c->heads / c->kv_heads, d = c->head_dim;
     const unsigned every = PARE_STATS_HESSIAN | PARE_STATS_CHANNELS | PARE_STATS_SAMPLE;
     unsigned kinds[PARE_SITES] = {0};
     kinds[site] = every;
@@ -358,7 +360,7 @@ START_TEST(a_pass_folds_into_weights_reference_and_statistics_at_once)
     rig_begin(&r);
     const pare_config *const c = &r.model.config;
     const pare_site site = PARE_SITE_ATTENDED;
-    const size_t k = pare_site_width(c, site);
+    const size_t k = pare_site_width(c, 0, site);
     const unsigned kinds[PARE_SITES] = {[PARE_SITE_ATTENDED] = PARE_STATS_CHANNELS};
     pare_stats stats;
     ck_assert_int_eq(pare_stats_take(&r.home.cx, &r.home.arena, c, kinds, TOKENS, &stats), PARE_OK);
@@ -422,7 +424,7 @@ START_TEST(a_long_run_of_tokens_is_sampled_evenly)
 {
     static rig r;
     rig_begin(&r);
-    const size_t k = pare_site_width(&r.model.config, PARE_SITE_MLP), total = 1000, batch = 77;
+    const size_t k = pare_site_width(&r.model.config, 0, PARE_SITE_MLP), total = 1000, batch = 77;
     const unsigned kinds[PARE_SITES] = {[PARE_SITE_MLP] = PARE_STATS_SAMPLE};
     pare_stats s;
     ck_assert_int_eq(pare_stats_take(&r.home.cx, &r.home.arena, &r.model.config, kinds, total, &s),
@@ -432,9 +434,9 @@ START_TEST(a_long_run_of_tokens_is_sampled_evenly)
         x[i] = (float)(i / k);
     const pare_tap tap = pare_stats_tap(&s);
     for (size_t t = 0; t < total; t += batch)
-        ck_assert_int_eq(
-            tap.see(tap.self, PARE_SITE_MLP, x + t * k, total - t < batch ? total - t : batch, k),
-            PARE_OK);
+        ck_assert_int_eq(tap.see(tap.self, 0, PARE_SITE_MLP, x + t * k,
+                                 total - t < batch ? total - t : batch, k),
+                         PARE_OK);
     const pare_site_stats *const m = &s.site[PARE_SITE_MLP];
     ck_assert_uint_eq(m->samples, PARE_STATS_ROWS);
     ck_assert_float_eq(m->sample[(PARE_STATS_ROWS - 1) * k], (float)(total - 1));

@@ -227,9 +227,11 @@ typedef struct witness {
     pare_status answer;
 } witness;
 
-static pare_status look(void *self, pare_site site, const float *x, size_t rows, size_t k)
+static pare_status look(void *self, size_t part, pare_site site, const float *x, size_t rows,
+                        size_t k)
 {
     witness *const w = self;
+    ck_assert_uint_eq(part, 0);
     ck_assert_uint_eq(rows, 30);
     w->site[w->calls++] = site;
     w->k[site] = k;
@@ -275,8 +277,10 @@ START_TEST(a_tap_sees_the_inputs_of_the_linears_and_stops_where_it_says)
 END_TEST
 
 /* What a tap sees of the first site. */
-static pare_status see_first(void *self, pare_site site, const float *x, size_t rows, size_t k)
+static pare_status see_first(void *self, size_t part, pare_site site, const float *x, size_t rows,
+                             size_t k)
 {
+    ck_assert_uint_eq(part, 0);
     if (site == PARE_SITE_ATTENTION)
         memcpy(self, x, rows * k * sizeof *x);
     return PARE_OK;

@@ -220,9 +220,11 @@ typedef struct witness {
     size_t calls;
 } witness;
 
-static pare_status see(void *self, pare_site site, const float *x, size_t rows, size_t k)
+static pare_status see(void *self, size_t part, pare_site site, const float *x, size_t rows,
+                       size_t k)
 {
     witness *const w = self;
+    ck_assert_uint_eq(part, 0);
     if (site == PARE_SITE_ATTENTION)
         memcpy(w->x, x, rows * k * sizeof *x);
     return PARE_OK;

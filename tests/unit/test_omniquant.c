@@ -142,7 +142,7 @@ static void begin(home *m, size_t threads, unsigned bits)
                        .rope = {.theta = 10000}};
     for (unsigned r = 0; r < PARE_ROLES; r++) {
         size_t n, k;
-        pare_linear_shape(c, (pare_role)r, &n, &k);
+        pare_linear_shape(c, 0, (pare_role)r, &n, &k);
         m->block.linear[r] = tiny_dense(a, PARE_F32, r, n, k);
     }
     m->block.attention_norm = tiny_ones(a, 30, HIDDEN);

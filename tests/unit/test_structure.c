@@ -46,12 +46,12 @@ static void make(model *to, size_t threads)
     ck_assert_int_eq(pare_float_block_take(&to->a, &to->c, room, &to->block), PARE_OK);
     for (pare_role r = PARE_ROLE_Q; r < PARE_ROLES; r++) {
         size_t n, k;
-        pare_linear_shape(&to->c, r, &n, &k);
+        pare_linear_shape(&to->c, 0, r, &n, &k);
         fill(to->block.weight[r], n * k, r);
         fill(to->block.bias[r], n, 10 + r);
     }
     for (pare_part p = PARE_PART_HEADS; p < PARE_PARTS; p++) {
-        const size_t k = pare_site_width(&to->c, pare_part_site(p));
+        const size_t k = pare_site_width(&to->c, 0, pare_part_site(p));
         to->x[p] = PARE_NEW(&to->a, float, TOKENS *k);
         fill(to->x[p], TOKENS * k, 20 + p);
         for (size_t i = 0; i < TOKENS * k; i++) /* means that differ */
@@ -67,10 +67,11 @@ static void watch(model *m, pare_part p)
     const pare_tap tap = pare_moments_tap(&m->moments[p]);
     const size_t k = m->moments[p].k, first = 11;
     ck_assert_int_eq(tap.last, pare_part_site(p));
-    ck_assert_int_eq(tap.see(tap.self, PARE_SITE_MLP, m->x[p], 3, k), PARE_OK); /* not its site */
-    ck_assert_int_eq(tap.see(tap.self, pare_part_site(p), m->x[p], first, k), PARE_OK);
-    ck_assert_int_eq(tap.see(tap.self, pare_part_site(p), m->x[p] + first * k, TOKENS - first, k),
-                     PARE_OK);
+    ck_assert_int_eq(tap.see(tap.self, 0, PARE_SITE_MLP, m->x[p], 3, k),
+                     PARE_OK); /* not its site */
+    ck_assert_int_eq(tap.see(tap.self, 0, pare_part_site(p), m->x[p], first, k), PARE_OK);
+    ck_assert_int_eq(
+        tap.see(tap.self, 0, pare_part_site(p), m->x[p] + first * k, TOKENS - first, k), PARE_OK);
 }
 
 static void finish(model *m)
@@ -170,7 +171,7 @@ static double squares_of_row(const model *m, pare_role r, size_t row)
 {
     double sum = 0;
     size_t n, k;
-    pare_linear_shape(&m->c, r, &n, &k);
+    pare_linear_shape(&m->c, 0, r, &n, &k);
     for (size_t j = 0; j < k; j++)
         sum += pow((double)m->block.weight[r][row * k + j], 2);
     return sum;
@@ -288,7 +289,7 @@ START_TEST(what_stays_stands_in_front_in_its_order)
     for (pare_role r = PARE_ROLE_Q; r < PARE_ROLES; r++) {
         const bool attention = r <= PARE_ROLE_O, reads = r == PARE_ROLE_O || r == PARE_ROLE_DOWN;
         size_t n, k;
-        pare_linear_shape(&m.c, r, &n, &k);
+        pare_linear_shape(&m.c, 0, r, &n, &k);
         const size_t units = attention ? KV : MLP, unit = (reads ? k : n) / units;
         for (size_t i = 0; i < n; i++)
             for (size_t j = 0; j < k; j++) {
