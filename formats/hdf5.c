@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "formats/hdf5_internal.h"
@@ -17,27 +18,43 @@
 #include "runtime/file.h"
 
 /* How long the process may be silent, how often an interrupt is looked for meanwhile, and how long
- * its end may take when it said all. */
+ * its end may take when it said all. In all it is waited for WAIT_MS and as long as reading the
+ * file takes at BYTES_PER_MS. */
 enum { SILENCE_MS = 60 * 1000, SLICE_MS = 200, END_MS = 2000, END_STEP_MS = 10 };
+enum { WAIT_MS = 10 * SILENCE_MS, BYTES_PER_MS = 1000 };
 
 typedef struct child {
     pare_ctx *cx;
     const char *path;
     pid_t pid;
     int fd; /* reading end of the pipe */
-    int silence_ms;
-    bool ended; /* the pipe came to its end */
+    pare__hdf5_limits limits;
+    uint64_t waited_ms; /* in all */
+    bool ended;         /* the pipe came to its end */
 } child;
+
+static uint64_t now_ms(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
 
 /* Waits until there is something to read, or the end. */
 static pare_status wait_for_bytes(child *c)
 {
     struct pollfd p = {.fd = c->fd, .events = POLLIN};
-    for (int waited = 0; waited < c->silence_ms; waited += SLICE_MS) {
+    for (int waited = 0; waited < c->limits.silence_ms; waited += SLICE_MS) {
         PARE_TRY(pare_ctx_interrupted(c->cx));
-        const int slice =
-            c->silence_ms - waited < SLICE_MS ? c->silence_ms - waited : (int)SLICE_MS;
+        const int slice = c->limits.silence_ms - waited < SLICE_MS ? c->limits.silence_ms - waited
+                                                                   : (int)SLICE_MS;
+        const uint64_t start = now_ms();
         const int n = poll(&p, 1, slice);
+        c->waited_ms += now_ms() - start;
+        if (c->waited_ms > c->limits.total_ms)
+            return pare_fail(c->cx, PARE_EFORMAT,
+                             "%s: the HDF5 reader took more than %llu seconds and was ended",
+                             c->path, (unsigned long long)(c->limits.total_ms / 1000));
         if (n > 0)
             return PARE_OK;
         if (n < 0 && errno != EINTR)
@@ -45,7 +62,7 @@ static pare_status wait_for_bytes(child *c)
     }
     return pare_fail(c->cx, PARE_EFORMAT,
                      "%s: the HDF5 reader was silent for %d seconds and was ended", c->path,
-                     c->silence_ms / 1000);
+                     c->limits.silence_ms / 1000);
 }
 
 /* An early end leaves no message: the way in which the process ended says more. */
@@ -141,7 +158,7 @@ static pare_status say_end(const child *c, int status)
 }
 
 pare_status pare__hdf5_run(pare_ctx *cx, pare_arena *a, pare_scratch *scratch, const char *helper,
-                           int silence_ms, const char *path, uint64_t bytes, bool bare,
+                           pare__hdf5_limits limits, const char *path, uint64_t bytes, bool bare,
                            pare_hdf5 *out)
 {
     int fd[2];
@@ -150,7 +167,7 @@ pare_status pare__hdf5_run(pare_ctx *cx, pare_arena *a, pare_scratch *scratch, c
         return pare_file_fail(cx, path, "make a pipe to the HDF5 reader of");
     (void)fcntl(fd[0], F_SETFD, FD_CLOEXEC);
     (void)fcntl(fd[1], F_SETFD, FD_CLOEXEC);
-    child c = {.cx = cx, .path = path, .fd = fd[0], .silence_ms = silence_ms};
+    child c = {.cx = cx, .path = path, .fd = fd[0], .limits = limits};
     const int e = spawn(helper, path, bare, fd[1], &c.pid);
     (void)close(fd[1]);
     if (e != 0) {
@@ -190,5 +207,6 @@ pare_status pare_hdf5_read(pare_ctx *cx, pare_arena *a, pare_scratch *scratch, c
 {
     char helper[PATH_MAX];
     PARE_TRY(find_helper(cx, path, helper));
-    return pare__hdf5_run(cx, a, scratch, helper, SILENCE_MS, path, bytes, bare, out);
+    const pare__hdf5_limits limits = {SILENCE_MS, WAIT_MS + bytes / BYTES_PER_MS};
+    return pare__hdf5_run(cx, a, scratch, helper, limits, path, bytes, bare, out);
 }

@@ -18,9 +18,16 @@ PARE_CHECKED pare_status pare__hdf5_records(pare_ctx *cx, pare_arena *a, pare_sc
                                             const char *name, uint64_t file_bytes,
                                             const pare__hdf5_source *source, pare_hdf5 *out);
 
-/* Runs `helper` on a file. silence_ms: it is ended when nothing came for that long. */
+/* When the process is ended: after so long without a byte, after so long that it was waited for. */
+typedef struct pare__hdf5_limits {
+    int silence_ms;
+    uint64_t total_ms;
+} pare__hdf5_limits;
+
+/* Runs `helper` on a file. */
 PARE_CHECKED pare_status pare__hdf5_run(pare_ctx *cx, pare_arena *a, pare_scratch *scratch,
-                                        const char *helper, int silence_ms, const char *path,
-                                        uint64_t bytes, bool bare, pare_hdf5 *out);
+                                        const char *helper, pare__hdf5_limits limits,
+                                        const char *path, uint64_t bytes, bool bare,
+                                        pare_hdf5 *out);
 
 #endif

@@ -138,7 +138,7 @@ START_TEST(every_failed_allocation_is_reported)
 END_TEST
 
 /* A shell script in place of the helper, on a file that nobody reads. */
-static pare_status run_script(pare_ctx *cx, const char *script, int silence_ms)
+static pare_status run_script(pare_ctx *cx, const char *script, int silence_ms, uint64_t total_ms)
 {
     folder dir;
     pare_arena a;
@@ -152,8 +152,9 @@ static pare_status run_script(pare_ctx *cx, const char *script, int silence_ms)
     pare_ctx_clear(cx);
     pare_scratch_init(cx, &scratch);
     ck_assert_int_eq(pare_arena_init(cx, &a, 0), PARE_OK);
+    const pare__hdf5_limits limits = {silence_ms, total_ms};
     const pare_status s =
-        pare__hdf5_run(cx, &a, &scratch, helper, silence_ms, "model.h5", 1000, false, &file);
+        pare__hdf5_run(cx, &a, &scratch, helper, limits, "model.h5", 1000, false, &file);
     pare_arena_release(&a);
     pare_scratch_close(&scratch);
     ck_assert_uint_eq(cx->live_bytes, 0);
@@ -180,6 +181,9 @@ START_TEST(a_helper_that_misbehaves_is_reported)
         {"#!/bin/sh\nexec >/dev/null\nexec sleep 100\n", "needed more time than it may have",
          PARE_EFORMAT},
         {"#!/bin/sh\nexec sleep 100\n", "was silent for 0 seconds and was ended", PARE_EFORMAT},
+        {"#!/bin/sh\nprintf 'pareHDF5T\\0\\0\\0\\0\\4\\0\\0'\n"
+         "while :; do printf a; sleep 0.05; done\n",
+         "took more than 1 seconds and was ended", PARE_EFORMAT},
         {"#!/bin/sh\nyes\n", "model.h5: the HDF5 reader does not greet", PARE_EFORMAT},
         {"#!/bin/sh\nprintf 'pareHDF5E\\2\\0\\0\\4\\0\\0\\0no!!'\n", "model.h5: no!!",
          PARE_ENOTSUP},
@@ -189,13 +193,14 @@ START_TEST(a_helper_that_misbehaves_is_reported)
     pare_ctx cx;
     pare_ctx_init(&cx);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        /* only the row that sleeps may be silent for long */
+        /* only the row that sleeps may be silent for long, only the one that talks talk for long */
         const pare_status s =
-            run_script(&cx, rows[i].script, strstr(rows[i].message, "silent") ? 400 : 60000);
+            run_script(&cx, rows[i].script, strstr(rows[i].message, "silent") ? 400 : 60000,
+                       strstr(rows[i].message, "than 1 s") ? 1000 : 600000);
         ck_assert_msg(s == rows[i].status && strstr(cx.what, rows[i].message), "%s\nexpected: %s",
                       cx.what, rows[i].message);
     }
-    ck_assert_int_eq(run_script(&cx, "#!/nonexistent/shell\n", 1000), PARE_ENOTFOUND);
+    ck_assert_int_eq(run_script(&cx, "#!/nonexistent/shell\n", 1000, 600000), PARE_ENOTFOUND);
     ck_assert_ptr_nonnull(strstr(cx.what, "cannot start"));
 }
 END_TEST
@@ -212,7 +217,7 @@ START_TEST(a_helper_gets_an_environment_of_its_own)
     pare_ctx cx;
     pare_ctx_init(&cx);
     ck_assert_int_eq(setenv("HDF5_PLUGIN_PATH", "/somewhere", 1), 0);
-    const pare_status s = run_script(&cx, script, 60000);
+    const pare_status s = run_script(&cx, script, 60000, 600000);
     ck_assert_msg(s == PARE_OK, "%s", cx.what);
 }
 END_TEST
@@ -223,7 +228,8 @@ START_TEST(an_interrupt_ends_the_helper)
     pare_ctx cx;
     pare_ctx_init(&cx);
     cx.interrupt = &interrupts;
-    ck_assert_int_eq(run_script(&cx, "#!/bin/sh\nexec sleep 100\n", 60000), PARE_EINTERRUPTED);
+    ck_assert_int_eq(run_script(&cx, "#!/bin/sh\nexec sleep 100\n", 60000, 600000),
+                     PARE_EINTERRUPTED);
 }
 END_TEST
 

@@ -64,7 +64,9 @@ static pare_status read_or_list(bool bare, pare_hdf5 *out)
     file = -1;
     pare_ctx_clear(&cx);
     free(folder_get(folder_file(&dir, "model.h5"), &len));
-    return pare__hdf5_run(&cx, &arena, &scratch, PARE_HDF5_HELPER, 60000, dir.file, len, bare, out);
+    const pare__hdf5_limits limits = {60000, 600000};
+    return pare__hdf5_run(&cx, &arena, &scratch, PARE_HDF5_HELPER, limits, dir.file, len, bare,
+                          out);
 }
 
 static pare_status read_file(pare_hdf5 *out)
