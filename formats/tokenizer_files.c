@@ -122,27 +122,42 @@ static pare_status add_decoder(folder *f)
     return PARE_OK;
 }
 
-static bool is_special(const folder *f, size_t count, const char *text)
+static int compare_texts(const void *a, const void *b)
 {
-    bool found = false;
-    for (size_t i = 0; i < count && !found; i++)
-        found = f->more[i].special && strcmp(f->more[i].content.at, text) == 0;
-    return found;
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Contents of the special tokens so far, sorted. */
+static pare_status sort_specials(folder *f, const char ***out, size_t *count)
+{
+    const char **const text = PARE_NEW(f->a, const char *, f->count + 1);
+    size_t n = 0;
+    if (!text)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < f->count; i++)
+        if (f->more[i].special)
+            text[n++] = f->more[i].content.at;
+    qsort(text, n, sizeof *text, compare_texts);
+    *out = text;
+    *count = n;
+    return PARE_OK;
 }
 
 /* added_tokens.json: {"<|end|>": 32000, ...} */
 static pare_status add_added(folder *f)
 {
-    const size_t known = f->count;
+    const char **special;
+    size_t specials;
     const pare_json *v;
     const char *key;
+    PARE_TRY(sort_specials(f, &special, &specials));
     for (pare_json_iter it = {0}; pare_json_next(f->added, &it, &key, &v);) {
         const int64_t id = pare_json_integer(v, -1);
         if (id < 0 || id >= INT32_MAX || !key[0])
             return pare_fail(f->cx, PARE_EFORMAT, "%s: '%.60s': a token and its id expected",
                              f->added_path, key);
-        PARE_TRY(add(f, key, strlen(key),
-                     (pare_tok_added){.id = (int32_t)id, .special = is_special(f, known, key)}));
+        const bool known = bsearch(&key, special, specials, sizeof *special, compare_texts);
+        PARE_TRY(add(f, key, strlen(key), (pare_tok_added){.id = (int32_t)id, .special = known}));
     }
     return PARE_OK;
 }
