@@ -57,7 +57,7 @@ typedef struct pare_bench_gptq {
     double time_ratio;       /* seconds / baseline_seconds; NAN without a baseline */
 } pare_bench_gptq;
 
-enum { PARE_BENCH_ROWS_MAX = 160 };
+enum { PARE_BENCH_ROWS_MAX = 240 };
 
 typedef struct pare_bench_opts {
     bool quick;    /* small matrices and few runs: a test that all works, not a measurement */
@@ -75,15 +75,15 @@ typedef struct pare_bench_result {
     pare_bench_gptq gptq;
 } pare_bench_result;
 
-/* Measures products of every kind of weights at 4096 x 4096 for one token (weights rotate over more
- * than 256 MB) and for 512, on all threads of cx and on one, and in turns with each the limit it is
- * held against: integer weights, ternary and dense ones of every type; int8 activations per group,
- * per token (w8a8) and of fixed steps (w8a8fix); F16 and int8 outlier columns (w8+f16: 32 of them,
- * w4a4+8: 128 beside 4-bit activations); 0.45% of single weights (+sp); 2:4 weights, each beside
- * the dense ones; and the encodings that are decoded and multiplied in F32. Then, in the same way,
- * decoding of tiles of a coded cache that is larger than 256 MB, mixing of values that were just
- * decoded, and rotations of rows of 4096 and 43 x 256 values: one that lies in the cache, and 512
- * out of more than 256 MB.
+/* Measures products of every kind of weights at 4096 x 4096 for one token and, on all threads, 8
+ * (weights rotate over more than 256 MB), and for 512, on all threads of cx and on one, and in
+ * turns with each the limit it is held against: integer weights, ternary and dense ones of every
+ * type; int8 activations per group, per token (w8a8) and of fixed steps (w8a8fix); F16 and int8
+ * outlier columns (w8+f16: 32 of them, w4a4+8: 128 beside 4-bit activations); 0.45% of single
+ * weights (+sp); 2:4 weights, each beside the dense ones; and the encodings that are decoded and
+ * multiplied in F32. Then, in the same way, decoding of tiles of a coded cache that is larger than
+ * 256 MB, mixing of values that were just decoded, and rotations of rows of 4096 and 43 x 256
+ * values: one that lies in the cache, and 512 out of more than 256 MB.
  *
  * Returns PARE_OK, PARE_ENOMEM, PARE_EIO when the child cannot be run or gives no answer,
  * PARE_EINTERRUPTED.

@@ -54,15 +54,18 @@ static const pare__bench_subject subjects[] = {
 
 enum { SUBJECTS = sizeof subjects / sizeof *subjects };
 
+/* Tokens of a step of decoding a batch: as many weights are read as for one. */
+enum { FEW = 8 };
+
 typedef struct sizes {
-    size_t n, k, m; /* m: tokens of a prefill */
-    size_t rotate;  /* bytes of weights that one token's products go through */
+    size_t n, k, m; /* m: tokens of a prefill, more than FEW */
+    size_t rotate;  /* bytes of weights that products of up to FEW tokens go through */
     size_t runs;
     bool quick;
 } sizes;
 
 static const sizes full = {4096, 4096, 512, (size_t)304 << 20, 7, false};
-static const sizes quick = {256, 512, 8, (size_t)1 << 20, 3, true};
+static const sizes quick = {256, 512, 16, (size_t)1 << 17, 3, true};
 
 /* One subject in memory, and what one product needs. */
 typedef struct bench {
@@ -95,7 +98,7 @@ static pare_status prepare(bench *b)
 /* Seconds of one product, the mean over all copies. */
 static pare_status pass(bench *b, const pare__bench_weights *weights, size_t m, double *seconds)
 {
-    const size_t copies = m == 1 ? weights->copies : 1;
+    const size_t copies = m <= FEW ? weights->copies : 1;
     const double start = pare__bench_now();
     for (size_t i = 0; i < copies; i++) {
         const pare_linear w = pare__bench_weights_at(weights, i);
@@ -116,8 +119,9 @@ static pare_status measure(bench *b, pare__bench_meter *limits, pare_bench_row *
     double times[PARE__RUNS_MAX + 1], dense[PARE__RUNS_MAX + 1], limit[PARE__RUNS_MAX + 2];
     for (size_t run = 0; run <= runs + 1; run++) { /* the first one warms up */
         PARE_TRY(pare_ctx_interrupted(b->cx));
-        const pare_bench_limits l = pare__bench_sample(
-            b->cx, m == 1 ? b->weights.data : NULL, b->weights.data_bytes, b->size->quick, limits);
+        const pare_bench_limits l =
+            pare__bench_sample(b->cx, m <= FEW ? b->weights.data : NULL, b->weights.data_bytes,
+                               b->size->quick, limits);
         limit[run] = pare__bench_limit(&l, row->bound);
         if (run > runs)
             break;
@@ -125,7 +129,8 @@ static pare_status measure(bench *b, pare__bench_meter *limits, pare_bench_row *
         if (b->dense.copies)
             PARE_TRY(pass(b, &b->dense, m, &dense[run]));
     }
-    row->share = pare__bench_share(m == 1 ? bytes : ops, times + 1, limit + 1, runs);
+    row->share = pare__bench_share(strcmp(row->bound, "dram") == 0 ? bytes : ops, times + 1,
+                                   limit + 1, runs);
     const double seconds = pare__bench_median(times + 1, runs); /* sorts */
     row->us = seconds * 1e6;
     row->gb_s = bytes / seconds;
@@ -141,6 +146,14 @@ static size_t group_of(const pare__bench_subject *s, size_t k)
     return scales && !s->group ? k : s->group;
 }
 
+/* What limits a product of m tokens: of a few, integer ones read longer than they compute. */
+static const char *bound_of(size_t m, bool integer)
+{
+    if (m == 1 || (m <= FEW && integer))
+        return "dram";
+    return integer ? "int8" : "fma";
+}
+
 static pare_status add_row(bench *b, size_t m, double sgemm_seconds, pare__bench_meter *limits,
                            pare_bench_result *out)
 {
@@ -151,11 +164,9 @@ static pare_status add_row(bench *b, size_t m, double sgemm_seconds, pare__bench
                           .k = b->size->k,
                           .m = m,
                           .threads = pare_threads(b->cx),
-                          .bound = m == 1    ? "dram"
-                                   : integer ? "int8"
-                                             : "fma"};
+                          .bound = bound_of(m, integer)};
     PARE_TRY(measure(b, limits, &row));
-    row.sgemm_ratio = m > 1 ? sgemm_seconds * 1e6 / row.us : (double)NAN;
+    row.sgemm_ratio = m > FEW ? sgemm_seconds * 1e6 / row.us : (double)NAN;
     out->row[out->rows++] = row;
     return PARE_OK;
 }
@@ -174,6 +185,8 @@ static pare_status bench_subject(pare_ctx *cx, const pare__bench_subject *sub, c
         s = prepare(&b);
     if (s == PARE_OK)
         s = add_row(&b, 1, (double)NAN, &limits[0], out);
+    if (s == PARE_OK)
+        s = add_row(&b, FEW, (double)NAN, &limits[0], out);
     if (s == PARE_OK)
         s = add_row(&b, size->m, sgemm_seconds, &limits[0], out);
     if (pare_threads(cx) > 1) {
