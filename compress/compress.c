@@ -221,9 +221,13 @@ static pare_status take_weights(pare_run *run)
     const pare_plan *const plan = &run->plan;
     PARE_TRY(pare_float_block_take(&run->stage, &plan->model.config, plan->room, &run->current));
     PARE_TRY(pare__run_prune_take(run));
-    return plan->reference ? pare_float_block_take(&run->stage, &plan->model.config, plan->room,
-                                                   &run->reference)
-                           : PARE_OK;
+    if (plan->reference)
+        PARE_TRY(
+            pare_float_block_take(&run->stage, &plan->model.config, plan->room, &run->reference));
+    memcpy(run->common.weight, run->current.weight, sizeof run->common.weight);
+    memcpy(run->common.bias, run->current.bias, sizeof run->common.bias);
+    memcpy(run->common.whole, run->reference.weight, sizeof run->common.whole);
+    return PARE_OK;
 }
 
 static pare_status start_wave(pare_run *run)

@@ -9,10 +9,11 @@
 #include "compress/compress.h"
 #include "compress/journal.h"
 #include "compress/manifest.h"
+#include "compress/run_linear.h"
 #include "prune/slicegpt.h"
 #include "quant/kv_cache.h"
 
-typedef struct pare_run {
+struct pare_run {
     pare_ctx *cx;
     pare_arena *a;      /* lives as long as the job */
     pare_arena stage;   /* lives while blocks are compressed */
@@ -43,22 +44,15 @@ typedef struct pare_run {
     pare_float_block current;   /* the current block: what is, or will be, stored */
     pare_block block;           /* the same as linears */
     pare_block like;            /* that of the model, and which inputs the runtime rotates */
-    uint8_t *zero[PARE_ROLES];  /* bit i: weight i was pruned, NULL without pruning */
-    bool frozen[PARE_ROLES];    /* the bits stand */
-    double stability[PARE_ROLES];           /* of their choice; 0: not measured */
-    pare_linear_result pruning[PARE_ROLES]; /* what pruners of the current block recorded */
-    /* The rest only when plan.reference is set. */
-    pare_float_block reference;                        /* float model, carried through the folds */
-    pare_step_result done[PARE_ROLES][PARE_STEPS_MAX]; /* steps in front of the quantizer */
-    size_t done_count[PARE_ROLES];
-    double done_error[PARE_ROLES][2]; /* weight, output: of current against reference so far */
-    size_t *source;                   /* [out.blocks] blocks of the model that stay; NULL: all */
-    double *influence;   /* [blocks of the model] of each, when some were chosen by it */
-    pare_slicegpt slice; /* the narrower basis of the stream, when there is one */
-    const float *folded; /* outputs of the reference before any fold, [window, hidden] */
-    float *witness;      /* with a rotation: the residual stream of some tokens in the float model
-                            as it was, in front of the current block */
-} pare_run;
+    pare_float_block reference; /* the float model, carried through the folds: plan.reference */
+    pare_run_part common;       /* of the current block: what every token runs */
+    size_t *source;             /* [out.blocks] blocks of the model that stay; NULL: all */
+    double *influence;          /* [blocks of the model] of each, when some were chosen by it */
+    pare_slicegpt slice;        /* the narrower basis of the stream, when there is one */
+    const float *folded;        /* outputs of the reference before any fold, [window, hidden] */
+    float *witness; /* with a rotation: the residual stream of some tokens in the float model
+                       as it was, in front of the current block */
+};
 
 /* What a transform leaves of the float model may differ from it by this share of the largest
  * value. */
@@ -124,15 +118,6 @@ PARE_CHECKED pare_status pare__run_transforms_begin(pare_run *run, size_t block)
 PARE_CHECKED pare_status pare__run_transform(pare_run *run, size_t block, size_t step,
                                              unsigned group, pare_stats *stats);
 
-/* Masks of the pruned linears of a block, in `stage`; and forgetting those of the last block. */
-PARE_CHECKED pare_status pare__run_prune_take(pare_run *run);
-void pare__run_prune_begin(pare_run *run);
-
-/* One linear by the step that prunes it: weights of the current block change, their zeros are
- * frozen. */
-PARE_CHECKED pare_status pare__run_prune(pare_run *run, const pare_plan_linear *l, void *site_state,
-                                         const pare_site_stats *stats);
-
 /* Repeats the choice of a step that wants it, on the linears of `group`: run->stability. Before the
  * step runs. PARE_ENOMEM, and what the pass returns. */
 PARE_CHECKED pare_status pare__run_stability(pare_run *run, size_t block, size_t step,
@@ -140,29 +125,6 @@ PARE_CHECKED pare_status pare__run_stability(pare_run *run, size_t block, size_t
 
 /* One pass of the wave through the current block; its time is kept apart. */
 PARE_CHECKED pare_status pare__run_wave(pare_run *run, const pare_tap *tap, const char *what);
-
-/* Remembers the zeros of w [n, k]. PARE_EINVAL when there are fewer than planned. */
-PARE_CHECKED pare_status pare__run_freeze(pare_run *run, const pare_plan_linear *l, const float *w);
-
-/* What was pruned before `step` is still 0 in w; or in all linears of a block. PARE_EINVAL names
- * the weight. */
-PARE_CHECKED pare_status pare__run_check_zeros(pare_run *run, const pare_plan_linear *l,
-                                               const float *w, size_t step);
-PARE_CHECKED pare_status pare__run_check_block(pare_run *run, size_t block, size_t step);
-
-/* Share of weights that are 0. */
-double pare__run_zeros(const float *w, size_t count);
-
-/* Adds to a linear's result what its pruner recorded. */
-void pare__run_add_pruning(const pare_run *run, const pare_plan_linear *l, pare_linear_result *r);
-
-/* Weights that nobody quantizes as F16 has them. PARE_ENUMERIC for one that it does not have. */
-PARE_CHECKED pare_status pare__run_round_f16(pare_run *run, const pare_plan_linear *l, float *w);
-
-/* |W - Q|^2 / |R|^2 and, with H, tr((W-Q) H (W-Q)^T) / tr(R H R^T), below 0 without. `zero` is a
- * matrix of zeros [n, k], used with H only. */
-void pare__run_errors(pare_run *run, const float *w, const float *q, const float *whole,
-                      const float *zero, const float *h, size_t n, size_t k, double error[2]);
 
 /* Tensors of a block that folds changed: stored, their hashes in the unit; or read back and
  * compared. */

@@ -27,7 +27,7 @@ typedef struct pare_job {
 /* One linear that a step prunes, quantizes, or both. */
 typedef struct pare_plan_linear {
     pare_packed_linear packed;
-    size_t block;
+    size_t block, part; /* 0: what every token runs, e + 1: expert e */
     pare_role role;
     size_t step;            /* index into recipe.step: who quantizes, else who prunes */
     bool pruned, quantized; /* one of them at least */
@@ -80,7 +80,10 @@ typedef struct pare_plan {
     pare_recipe recipe;
     pare_checkpoint checkpoint;
     pare_model model;               /* views; small vectors copied */
-    pare_plan_linear *linear;       /* in block order, then role order */
+    size_t parts;                   /* of a block (runtime/arch.h) */
+    pare_plan_linear *linear;       /* by block, then part, then role */
+    size_t *first;                  /* [blocks * parts + 1] into linear, where a part begins; NULL
+                                       when structured */
     size_t linears, pruned;         /* of them pruned */
     pare_plan_transform *transform; /* by step, then block, then site */
     size_t transforms;
@@ -121,6 +124,47 @@ typedef struct pare_plan {
     size_t exports;
     uint64_t export_ram_bytes;
 } pare_plan;
+
+/* Places for linears in all blocks of the model, taken or not: by block, then part, then role. */
+static inline size_t pare_plan_slots(const pare_plan *plan)
+{
+    return plan->model.config.blocks * plan->parts * PARE_ROLES;
+}
+
+/* The place of a linear. */
+static inline size_t pare_plan_slot(const pare_plan *plan, size_t block, size_t part, size_t role)
+{
+    return (block * plan->parts + part) * PARE_ROLES + role;
+}
+
+/* The linear of the model at a place; name NULL: there is none such. */
+static inline const pare_linear *pare_plan_at(const pare_plan *plan, size_t slot)
+{
+    return &plan->model.block[slot / PARE_ROLES / plan->parts].linear[slot % PARE_ROLES];
+}
+
+/* Linears of the plan in a part of a block: plan->linear[*begin .. *end - 1]; none of a structured
+ * plan. */
+static inline void pare_plan_range(const pare_plan *plan, size_t block, size_t part, size_t *begin,
+                                   size_t *end)
+{
+    *begin = plan->first ? plan->first[block * plan->parts + part] : 0;
+    *end = plan->first ? plan->first[block * plan->parts + part + 1] : 0;
+}
+
+/* Linears of the plan in a block, which begin at first[block * parts]; a structured plan has none.
+ */
+static inline size_t pare_plan_linears(const pare_plan *plan, size_t block)
+{
+    return plan->first ? plan->first[(block + 1) * plan->parts] - plan->first[block * plan->parts]
+                       : 0;
+}
+
+/* The site whose input a linear reads. */
+static inline pare_site pare_plan_site(const pare_plan *plan, const pare_plan_linear *l)
+{
+    return plan->model.config.arch->linear[l->role].site;
+}
 
 /* Parts of the calibration that a step's choice is repeated on. */
 static inline size_t pare_plan_draws(const pare_plan *plan, size_t step)

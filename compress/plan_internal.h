@@ -8,7 +8,7 @@
  * sites, calibrated, sequential, bits_per_weight. */
 PARE_CHECKED pare_status pare__plan_resolve(pare_ctx *cx, pare_arena *a, pare_plan *plan);
 
-/* A step that prunes: pruner[block * PARE_ROLES + role] = step for what it selects. PARE_EUSAGE
+/* A step that prunes: pruner[slot] = step for what it selects. PARE_EUSAGE
  * (with place) for a linear that is pruned or quantized already, and for a sparsity that cannot be.
  */
 PARE_CHECKED pare_status pare__plan_prune(pare_ctx *cx, const pare_plan *plan, size_t step,
@@ -33,7 +33,7 @@ PARE_CHECKED pare_status pare__plan_hold_out(pare_ctx *cx, pare_arena *a, pare_p
 pare_status pare__plan_refuse_held_out(pare_ctx *cx, const pare_plan *plan, const char *why);
 
 /* A step that transforms: the sites it works on, from what it selects and what is quantized already
- * or pruned already (owner[block * PARE_ROLES + role]: a step, or below 0; pruner likewise). Adds
+ * or pruned already (owner[slot]: a step, or below 0; pruner likewise). Adds
  * to plan->transform, which has room. PARE_EUSAGE (with place) for what the facts refuse. */
 PARE_CHECKED pare_status pare__plan_transform(pare_ctx *cx, pare_plan *plan, size_t step,
                                               const bool *selected, const int64_t *owner,

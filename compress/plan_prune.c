@@ -54,10 +54,10 @@ pare_status pare__plan_prune(pare_ctx *cx, const pare_plan *plan, size_t step, c
                                 "%s: stability wants %zu parts of the calibration, which has %zu "
                                 "windows",
                                 pass_name(plan, step), draws, samples);
-    for (size_t i = 0; i < plan->model.config.blocks * PARE_ROLES; i++) {
+    for (size_t i = 0; i < pare_plan_slots(plan); i++) {
         if (!selected[i])
             continue;
-        const char *const name = plan->model.block[i / PARE_ROLES].linear[i % PARE_ROLES].name;
+        const char *const name = pare_plan_at(plan, i)->name;
         if (pruner[i] >= 0)
             return pare_recipe_fail(cx, step_at(plan, step)->place,
                                     "%s: %s is already pruned by pass %zu (%s); separate them with "
@@ -122,7 +122,7 @@ pare_status pare__plan_sparse(pare_ctx *cx, const pare_plan *plan, pare_plan_lin
 {
     pare_packed_linear *const p = &l->packed;
     PARE_TRY(read_sparsity(cx, plan, l->prune_step, &l->sparsity));
-    l->sparsity.tensor = (uint64_t)l->block * PARE_ROLES + l->role;
+    l->sparsity.tensor = pare_plan_slot(plan, l->block, l->part, l->role);
     if (l->quantized &&
         (p->encoding == PARE_ENCODING_CODEBOOK || p->encoding == PARE_ENCODING_BINARY))
         return pare_recipe_fail(cx, step_at(plan, l->step)->place,

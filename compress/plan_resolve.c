@@ -52,29 +52,29 @@ static void count_excluded(const pare_model *model, const matcher *m)
         (void)matcher_any(m, names[i]);
 }
 
-static const char *nearest_linear(pare_arena *a, const pare_model *model, const char *text)
+static const char *nearest_linear(pare_arena *a, const pare_plan *plan, const char *text)
 {
-    const size_t count = model->config.blocks * PARE_ROLES;
+    const size_t count = pare_plan_slots(plan);
     const char **const names = PARE_NEW(a, const char *, count);
     if (!names)
         return NULL;
     size_t named = 0;
     for (size_t i = 0; i < count; i++) {
-        names[named] = model->block[i / PARE_ROLES].linear[i % PARE_ROLES].name;
+        names[named] = pare_plan_at(plan, i)->name;
         named += names[named] != NULL;
     }
     const char *const near = pare_nearest_word(text, names, named);
     return near ? near : names[0];
 }
 
-static pare_status check_hits(pare_ctx *cx, pare_arena *a, const pare_model *model,
-                              const matcher *m, const char *list)
+static pare_status check_hits(pare_ctx *cx, pare_arena *a, const pare_plan *plan, const matcher *m,
+                              const char *list)
 {
     for (size_t i = 0; i < m->texts->count; i++) {
         if (m->hits[i])
             continue;
         const pare_text *const t = &m->texts->item[i];
-        const char *const near = nearest_linear(a, model, t->text);
+        const char *const near = nearest_linear(a, plan, t->text);
         return pare_recipe_fail(cx, t->place,
                                 "%s: \"%s\" matches no linear of the model; a pattern must match "
                                 "the whole name, which looks like \"%s\"",
@@ -101,15 +101,15 @@ static unsigned kinds_of(unsigned facts)
            (facts & PARE_FACT_SAMPLE ? PARE_STATS_SAMPLE : 0u);
 }
 
-/* owner[block * PARE_ROLES + role] = step, for what a quantizer selects. */
+/* owner[slot] = step, for what a quantizer selects. */
 static pare_status own_linears(pare_ctx *cx, const pare_plan *plan, size_t step,
                                const bool *selected, int64_t *owner)
 {
     const pare_step *const s = &plan->recipe.step[step];
-    for (size_t i = 0; i < plan->model.config.blocks * PARE_ROLES; i++) {
+    for (size_t i = 0; i < pare_plan_slots(plan); i++) {
         if (!selected[i])
             continue;
-        const char *const name = plan->model.block[i / PARE_ROLES].linear[i % PARE_ROLES].name;
+        const char *const name = pare_plan_at(plan, i)->name;
         if (owner[i] != NO_STEP)
             return pare_recipe_fail(cx, s->place,
                                     "%s: %s is already quantized by pass %zu (%s); separate them "
@@ -121,13 +121,13 @@ static pare_status own_linears(pare_ctx *cx, const pare_plan *plan, size_t step,
     return PARE_OK;
 }
 
-/* selected[block * PARE_ROLES + role]: what targets and skip of a step leave. False: nothing. */
+/* selected[slot]: what targets and skip of a step leave. False: nothing. */
 static bool select_linears(const pare_plan *plan, const matcher *targets, const matcher *skip,
                            bool *selected)
 {
     bool any = false;
-    for (size_t i = 0; i < plan->model.config.blocks * PARE_ROLES; i++) {
-        const char *const name = plan->model.block[i / PARE_ROLES].linear[i % PARE_ROLES].name;
+    for (size_t i = 0; i < pare_plan_slots(plan); i++) {
+        const char *const name = pare_plan_at(plan, i)->name;
         if (!name)
             continue;
         const bool skipped = matcher_any(skip, name);
@@ -165,7 +165,7 @@ static pare_status resolve_step(pare_ctx *cx, pare_arena *a, pare_plan *plan, si
                                 pass->name, asks ? " with ratios: " : "",
                                 asks ? pare_ratio_rule_name(rule) : "");
     }
-    bool *const selected = PARE_NEW(a, bool, plan->model.config.blocks *PARE_ROLES);
+    bool *const selected = PARE_NEW(a, bool, pare_plan_slots(plan));
     if (!selected)
         return PARE_ENOMEM;
     matcher targets, skip;
@@ -173,8 +173,8 @@ static pare_status resolve_step(pare_ctx *cx, pare_arena *a, pare_plan *plan, si
     PARE_TRY(matcher_init(cx, a, &s->skip, &skip));
     const bool any = select_linears(plan, &targets, &skip, selected);
     count_excluded(&plan->model, &skip);
-    PARE_TRY(check_hits(cx, a, &plan->model, &targets, "targets"));
-    PARE_TRY(check_hits(cx, a, &plan->model, &skip, "skip"));
+    PARE_TRY(check_hits(cx, a, plan, &targets, "targets"));
+    PARE_TRY(check_hits(cx, a, plan, &skip, "skip"));
     if (!any)
         return pare_recipe_fail(cx, s->place, "%s: targets and skip leave no linear to work on",
                                 pass->name);
@@ -204,10 +204,10 @@ static void ask_step(pare_plan *plan, const pare_plan_linear *l, size_t which)
 {
     const pare_step *const step = &plan->recipe.step[which];
     const pare_pass *const pass = pare_passes[step->pass];
-    plan->kinds[plan->model.config.arch->linear[l->role].site] |= kinds_of(facts_of(step));
+    const pare_site site = pare_plan_site(plan, l);
+    plan->kinds[site] |= kinds_of(facts_of(step));
     if (pare_plan_ratios(plan, which).rule == PARE_RATIOS_SEARCH) {
         /* What its half of the block adds to the stream weighs the error of a linear. */
-        const pare_site site = plan->model.config.arch->linear[l->role].site;
         const bool mlp = site == PARE_SITE_MLP || site == PARE_SITE_ACTIVATED;
         plan->kinds[mlp ? PARE_SITE_ACTIVATED : PARE_SITE_ATTENDED] |= PARE_STATS_HESSIAN;
     }
@@ -219,14 +219,16 @@ static void ask_step(pare_plan *plan, const pare_plan_linear *l, size_t which)
 static pare_status store_linears(pare_ctx *cx, pare_plan *plan, const int64_t *owner,
                                  const int64_t *pruner)
 {
-    for (size_t i = 0; i < plan->model.config.blocks * PARE_ROLES; i++) {
+    for (size_t i = 0; i < pare_plan_slots(plan); i++) {
+        plan->first[i / PARE_ROLES + 1] = plan->linears;
         if (owner[i] == NO_STEP && pruner[i] == NO_STEP)
             continue;
-        const size_t block = i / PARE_ROLES, role = i % PARE_ROLES;
-        const pare_linear *const l = &plan->model.block[block].linear[role];
+        const size_t part = i / PARE_ROLES, role = i % PARE_ROLES;
+        const pare_linear *const l = pare_plan_at(plan, i);
         pare_plan_linear *const p = &plan->linear[plan->linears++];
         *p = (pare_plan_linear){.packed = {.n = l->n, .k = l->k},
-                                .block = block,
+                                .block = part / plan->parts,
+                                .part = part % plan->parts,
                                 .role = (pare_role)role,
                                 .step = (size_t)(owner[i] == NO_STEP ? pruner[i] : owner[i]),
                                 .quantized = owner[i] != NO_STEP,
@@ -236,6 +238,7 @@ static pare_status store_linears(pare_ctx *cx, pare_plan *plan, const int64_t *o
         p->packed.name = l->name;
         p->packed.rotated =
             plan->rotation && pare_rotation_is_online(plan->rotation, (pare_role)role);
+        plan->first[part + 1] = plan->linears;
         ask_step(plan, p, p->step);
         if (!p->pruned)
             continue;
@@ -274,15 +277,17 @@ void pare__plan_bits(pare_plan *plan)
 
 pare_status pare__plan_resolve(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 {
-    const size_t count = plan->model.config.blocks * PARE_ROLES;
+    plan->parts = 1;
+    const size_t count = pare_plan_slots(plan);
     PARE_TRY(pare__plan_structure(cx, a, plan));
     if (plan->structured)
         return PARE_OK;
     int64_t *const owner = PARE_NEW(a, int64_t, count), *const pruner = PARE_NEW(a, int64_t, count);
     plan->linear = PARE_NEW(a, pare_plan_linear, count);
+    plan->first = PARE_NEW(a, size_t, count / PARE_ROLES + 1);
     plan->transform = PARE_NEW(a, pare_plan_transform,
                                plan->recipe.steps * plan->model.config.blocks * PARE_SITES);
-    if (!owner || !pruner || !plan->linear || !plan->transform)
+    if (!owner || !pruner || !plan->linear || !plan->first || !plan->transform)
         return PARE_ENOMEM;
     for (size_t i = 0; i < count; i++)
         owner[i] = pruner[i] = NO_STEP;

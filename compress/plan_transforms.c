@@ -142,16 +142,16 @@ pare_status pare__plan_transform(pare_ctx *cx, pare_plan *plan, size_t step, con
                                         "needs gradients, and cannot take those of", why);
     for (size_t block = 0; block < plan->model.config.blocks; block++)
         for (unsigned site = 0; site < PARE_SITES; site++) {
+            const size_t at = pare_plan_slot(plan, block, 0, 0);
             bool any = false;
             for (size_t role = 0; role < PARE_ROLES; role++)
-                any |= reads(plan, role, (pare_site)site) && selected[block * PARE_ROLES + role];
+                any |= reads(plan, role, (pare_site)site) && selected[at + role];
             if (!any || !(sites & (1u << site)))
                 continue;
-            PARE_TRY(check_site(cx, plan, step, block, (pare_site)site,
-                                selected + block * PARE_ROLES, owner + block * PARE_ROLES));
+            PARE_TRY(check_site(cx, plan, step, block, (pare_site)site, selected + at, owner + at));
             if (folds_of(plan, step) & PARE_FOLDS_ORDER)
-                PARE_TRY(check_order(cx, plan, step, block, (pare_site)site,
-                                     owner + block * PARE_ROLES, pruner + block * PARE_ROLES));
+                PARE_TRY(
+                    check_order(cx, plan, step, block, (pare_site)site, owner + at, pruner + at));
             plan->transform[plan->transforms++] =
                 (pare_plan_transform){.block = block, .site = (pare_site)site, .step = step};
         }
@@ -180,8 +180,9 @@ static pare_status check_grid(pare_ctx *cx, const pare_plan *plan, size_t step, 
 
 static pare_plan_linear *find_linear(const pare_plan *plan, size_t block, size_t role)
 {
-    for (size_t i = 0; i < plan->linears; i++)
-        if (plan->linear[i].block == block && plan->linear[i].role == role)
+    size_t i, end;
+    for (pare_plan_range(plan, block, 0, &i, &end); i < end; i++)
+        if (plan->linear[i].role == role)
             return &plan->linear[i];
     return NULL;
 }
@@ -208,7 +209,7 @@ static pare_status check_behind(pare_ctx *cx, const pare_plan *plan, const pare_
     const pare_pass *const pass = pass_at(plan, t->step);
     const pare_place place = step_at(plan, t->step)->place;
     for (size_t role = 0; role < PARE_ROLES; role++) {
-        const int64_t behind = owner[t->block * PARE_ROLES + role];
+        const int64_t behind = owner[pare_plan_slot(plan, t->block, 0, role)];
         if (!reads(plan, role, t->site))
             continue;
         if (folds_of(plan, t->step) & PARE_FOLDS_ORDER) {

@@ -14,22 +14,15 @@ static const char *pass_name(const pare_run *run, size_t step)
 pare_status pare__run_prune_take(pare_run *run)
 {
     const pare_config *const c = &run->plan.model.config;
+    uint8_t **const zero = run->common.zero;
     for (size_t role = 0; run->plan.pruned && role < PARE_ROLES; role++) {
         size_t n, k;
         pare_linear_shape(c, 0, (pare_role)role, &n, &k);
-        run->zero[role] = PARE_NEW(&run->stage, uint8_t, n * k / 8 + 1);
-        if (!run->zero[role])
+        zero[role] = PARE_NEW(&run->stage, uint8_t, n * k / 8 + 1);
+        if (!zero[role])
             return PARE_ENOMEM;
     }
     return PARE_OK;
-}
-
-void pare__run_prune_begin(pare_run *run)
-{
-    memset(run->frozen, 0, sizeof run->frozen);
-    memset(run->stability, 0, sizeof run->stability);
-    for (size_t role = 0; role < PARE_ROLES; role++)
-        run->pruning[role] = (pare_linear_result){0};
 }
 
 /* First group of N:M columns that keeps more than it may; false: none does. */
@@ -79,19 +72,20 @@ pare_status pare__run_freeze(pare_run *run, const pare_plan_linear *l, const flo
                          "%s: %s: row %zu keeps more than %u of %u weights from column %zu on; "
                          "this is a fault of the pass",
                          pass, l->packed.name, at / k, s->keep, s->of, at % k);
-    uint8_t *const zero = run->zero[l->role];
+    uint8_t *const zero = pare__run_part(run, l)->zero[l->role];
     memset(zero, 0, n * k / 8 + 1);
     for (size_t i = 0; i < n * k; i++)
         zero[i / 8] |= (uint8_t)((w[i] == 0) << i % 8);
-    run->frozen[l->role] = true;
+    pare__run_part(run, l)->frozen[l->role] = true;
     return PARE_OK;
 }
 
 pare_status pare__run_check_zeros(pare_run *run, const pare_plan_linear *l, const float *w,
                                   size_t step)
 {
-    const uint8_t *const zero = run->zero[l->role];
-    if (!l->pruned || !run->frozen[l->role])
+    const pare_run_part *const part = pare__run_part(run, l);
+    const uint8_t *const zero = part->zero[l->role];
+    if (!l->pruned || !part->frozen[l->role])
         return PARE_OK;
     for (size_t i = 0; i < l->packed.n * l->packed.k; i++)
         if ((zero[i / 8] >> i % 8 & 1) && w[i] != 0)
@@ -105,10 +99,10 @@ pare_status pare__run_check_zeros(pare_run *run, const pare_plan_linear *l, cons
 
 pare_status pare__run_check_block(pare_run *run, size_t block, size_t step)
 {
-    for (size_t i = 0; i < run->plan.linears; i++) {
+    size_t i, end;
+    for (pare_plan_range(&run->plan, block, 0, &i, &end); i < end; i++) {
         const pare_plan_linear *const l = &run->plan.linear[i];
-        if (l->block == block)
-            PARE_TRY(pare__run_check_zeros(run, l, run->current.weight[l->role], step));
+        PARE_TRY(pare__run_check_zeros(run, l, run->current.weight[l->role], step));
     }
     return PARE_OK;
 }
@@ -118,17 +112,18 @@ static pare_status account(pare_run *run, const pare_plan_linear *l, const float
                            const float *h, const char note[PARE_NOTE])
 {
     const size_t n = l->packed.n, k = l->packed.k, role = l->role;
-    const float *const w = run->current.weight[role], *const whole = run->reference.weight[role];
+    pare_run_part *const part = pare__run_part(run, l);
+    const float *const w = part->weight[role], *const whole = part->whole[role];
     const float *const zero = h ? PARE_NEW(&run->scratch, float, n *k) : w;
     double own[2];
     if (!zero)
         return PARE_ENOMEM;
     pare__run_errors(run, before, w, whole, zero, h, n, k, own);
-    if (run->done_count[role])
-        pare__run_errors(run, whole, w, whole, zero, h, n, k, run->done_error[role]);
+    if (part->done_count[role])
+        pare__run_errors(run, whole, w, whole, zero, h, n, k, part->done_error[role]);
     else
-        memcpy(run->done_error[role], own, sizeof own);
-    pare_step_result *const to = &run->done[role][run->done_count[role]++];
+        memcpy(part->done_error[role], own, sizeof own);
+    pare_step_result *const to = &part->done[role][part->done_count[role]++];
     *to = (pare_step_result){.step = (unsigned)l->prune_step,
                              .pass = pass_name(run, l->prune_step),
                              .weight_error = own[0],
@@ -160,8 +155,9 @@ pare_status pare__run_prune(pare_run *run, const pare_plan_linear *l, void *site
     const pare_step *const step = &run->plan.recipe.step[l->prune_step];
     const pare_pass *const pass = pare_passes[step->pass];
     const size_t n = l->packed.n, k = l->packed.k;
-    pare_linear_result *const r = &run->pruning[l->role];
-    float *const w = run->current.weight[l->role];
+    pare_run_part *const part = pare__run_part(run, l);
+    pare_linear_result *const r = &part->pruning[l->role];
+    float *const w = part->weight[l->role];
     float *const before = PARE_NEW(&run->scratch, float, n *k);
     if (!before)
         return PARE_ENOMEM;
@@ -186,11 +182,12 @@ pare_status pare__run_prune(pare_run *run, const pare_plan_linear *l, void *site
     return PARE_OK;
 }
 
-void pare__run_add_pruning(const pare_run *run, const pare_plan_linear *l, pare_linear_result *r)
+void pare__run_add_pruning(const pare_run_part *part, const pare_plan_linear *l,
+                           pare_linear_result *r)
 {
-    const pare_linear_result *const p = &run->pruning[l->role];
+    const pare_linear_result *const p = &part->pruning[l->role];
     r->pruned = l->pruned;
-    r->stability = run->stability[l->role];
+    r->stability = part->stability[l->role];
     r->fallback |= p->fallback;
     r->f64 |= p->f64;
     r->raises = p->raises > r->raises ? p->raises : r->raises;

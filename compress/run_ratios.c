@@ -21,7 +21,7 @@ static bool follows(const pare_plan *plan, const pare_plan_linear *l, size_t ste
 static const pare_site_stats *stats_of(const pare_run *run, const pare_stats *stats,
                                        const pare_plan_linear *l)
 {
-    return &stats->site[run->plan.model.config.arch->linear[l->role].site];
+    return &stats->site[pare_plan_site(&run->plan, l)];
 }
 
 /* What the float model told of each linear of the plan. */

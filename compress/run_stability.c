@@ -38,15 +38,16 @@ typedef struct repetition {
 
 static pare_site site_of(const pare_run *run, const pare_plan_linear *l)
 {
-    return run->plan.model.config.arch->linear[l->role].site;
+    return pare_plan_site(&run->plan, l);
 }
 
 static pare_status find_choices(repetition *r, size_t block, size_t step, unsigned group)
 {
     pare_run *const run = r->run;
-    for (size_t i = 0; i < run->plan.linears; i++) {
+    size_t i, end;
+    for (pare_plan_range(&run->plan, block, 0, &i, &end); i < end; i++) {
         const pare_plan_linear *const l = &run->plan.linear[i];
-        if (l->block != block || !pare_plan_prunes(l, step) || !(group & (1u << site_of(run, l))))
+        if (!pare_plan_prunes(l, step) || !(group & (1u << site_of(run, l))))
             continue;
         choice *const c = &r->choice[r->choices++];
         c->linear = l;
@@ -163,7 +164,7 @@ pare_status pare__run_stability(pare_run *run, size_t block, size_t step, unsign
         pare_arena_rewind(&run->scratch, mark);
     }
     for (size_t i = 0; s == PARE_OK && i < r.choices; i++)
-        run->stability[r.choice[i].linear->role] = mean_agreement(&r.choice[i], draws);
+        run->common.stability[r.choice[i].linear->role] = mean_agreement(&r.choice[i], draws);
     pare_arena_rewind(&run->scratch, all);
     return s;
 }

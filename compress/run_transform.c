@@ -69,9 +69,10 @@ static void look_ahead(const pare_run *run, size_t block, pare_site site, pare_g
                        pare_pass_site *to)
 {
     const pare_plan *const plan = &run->plan;
-    for (size_t i = 0; i < plan->linears; i++) {
+    size_t i, end;
+    for (pare_plan_range(plan, block, 0, &i, &end); i < end; i++) {
         const pare_plan_linear *const l = &plan->linear[i];
-        if (l->block != block || plan->model.config.arch->linear[l->role].site != site)
+        if (pare_plan_site(plan, l) != site)
             continue;
         const pare_step *const step = &plan->recipe.step[l->step];
         const pare_pass *const pass = pare_passes[step->pass];
@@ -107,8 +108,8 @@ static pare_status account(pare_run *run, pare_site site, const pare_site_stats 
             pare__run_errors(run, r, w, r, zero, stats->h, n, k, error);
             pare_arena_rewind(&run->scratch, mark);
         }
-        double *const before = run->done_error[role];
-        pare_step_result *const to = &run->done[role][run->done_count[role]++];
+        double *const before = run->common.done_error[role];
+        pare_step_result *const to = &run->common.done[role][run->common.done_count[role]++];
         *to = *what;
         to->weight_error = fmax(error[0] - before[0], 0.0);
         to->output_error = stats->h ? fmax(error[1] - before[1], 0.0) : -1.0;

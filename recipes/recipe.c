@@ -156,7 +156,10 @@ static void set_defaults(pare_recipe *out)
                                           .samples = (size_t)pare__samples.fallback,
                                           .window = (size_t)pare__window.fallback,
                                           .samples_place = unset,
-                                          .window_place = unset};
+                                          .window_place = unset,
+                                          .min_tokens = (size_t)pare__min_tokens.fallback,
+                                          .cold = (pare_cold_policy)pare__cold.fallback,
+                                          .experts_place = unset};
 }
 
 pare_status pare_recipe_parse(pare_ctx *cx, pare_arena *a, const pare_recipe_source *source,

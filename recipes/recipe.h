@@ -42,6 +42,14 @@ typedef enum pare_calibration_kind {
     PARE_CALIBRATION_GENERATE
 } pare_calibration_kind;
 
+/* What stands in for the inputs of an expert that too few tokens reach. */
+typedef enum pare_cold_policy {
+    PARE_COLD_NOT,        /* nothing: enough reach it */
+    PARE_COLD_ALL_TOKENS, /* those of all tokens */
+    PARE_COLD_RTN         /* white noise, with which every method comes to its plain form */
+} pare_cold_policy;
+const char *pare_cold_policy_name(pare_cold_policy p); /* "all_tokens", "rtn"; NULL for NOT */
+
 typedef struct pare_calibration {
     pare_calibration_kind kind;
     pare_place place;
@@ -53,6 +61,10 @@ typedef struct pare_calibration {
     size_t window;        /* default 2048 */
     bool window_given;    /* not given: cut to the model's context; given and above it: an error */
     pare_place samples_place, window_place;
+    size_t min_tokens;     /* that must reach an expert; default 128 */
+    pare_cold_policy cold; /* for others; default ALL_TOKENS */
+    bool experts_given;    /* one of the two */
+    pare_place experts_place;
 } pare_calibration;
 
 typedef struct pare_step {

@@ -126,6 +126,9 @@ static void put_calibration(sink *s, const pare_calibration *c, bool portable)
         put_text(s, "  samples: all\n");
     if (portable || c->window_given)
         put_format(s, "  window: %zu\n", c->window);
+    if (c->experts_given)
+        put_format(s, "  experts: {min_tokens: %zu, cold: %s}\n", c->min_tokens,
+                   pare_cold_policy_name(c->cold));
 }
 
 static void put_value(sink *s, const pare_param *p, double value)

@@ -10,6 +10,9 @@ static const pare_word samples_words[] = {{"all", 0}, {0}};
 static const pare_word nan_words[] = {
     {"error", PARE_NAN_ERROR}, {"clamp", PARE_NAN_CLAMP}, {"zero", PARE_NAN_ZERO}, {0}};
 
+static const pare_word cold_words[] = {
+    {"all_tokens", PARE_COLD_ALL_TOKENS}, {"rtn", PARE_COLD_RTN}, {0}};
+
 const pare_param pare__samples = {.name = "samples",
                                   .type = PARE_PARAM_INTEGER,
                                   .min = 1,
@@ -22,6 +25,12 @@ const pare_param pare__temperature = {
     .name = "temperature", .type = PARE_PARAM_NUMBER, .min = 0, .max = 100, .fallback = 1};
 const pare_param pare__weight = {
     .name = "weight", .type = PARE_PARAM_NUMBER, .min = 0.001, .max = 1000, .fallback = 1};
+const pare_param pare__min_tokens = {
+    .name = "min_tokens", .type = PARE_PARAM_INTEGER, .min = 1, .max = 1 << 24, .fallback = 128};
+const pare_param pare__cold = {.name = "cold",
+                               .type = PARE_PARAM_CHOICE,
+                               .words = cold_words,
+                               .fallback = PARE_COLD_ALL_TOKENS};
 const pare_param pare__nan = {.name = "nan", .type = PARE_PARAM_CHOICE, .words = nan_words};
 
 /* Entry of a list that is a single-key mapping, {gptq: {...}}, or just gptq. */
@@ -385,13 +394,41 @@ static pare_status read_amount(const pare__walk *w, const pare_yaml *node, pare_
     return PARE_OK;
 }
 
+const char *pare_cold_policy_name(pare_cold_policy p)
+{
+    for (const pare_word *w = cold_words; w->text; w++)
+        if (w->value == (double)p)
+            return w->text;
+    return NULL;
+}
+
+/* What becomes of experts that few tokens reach. */
+static pare_status read_experts(const pare__walk *w, const pare_yaml *node, pare_calibration *c)
+{
+    static const char *const words[] = {"min_tokens", "cold"};
+    const pare_yaml *const experts = pare_yaml_get(node, "experts");
+    double tokens = 0, cold = 0;
+    if (!experts)
+        return PARE_OK;
+    PARE_TRY(pare__mapping(w, experts, "experts: {min_tokens: 128}"));
+    PARE_TRY(pare__keys(w, experts, "experts", words, 2));
+    PARE_TRY(pare__entry(w, experts, &pare__min_tokens, &tokens, NULL, NULL));
+    PARE_TRY(pare__entry(w, experts, &pare__cold, &cold, NULL, NULL));
+    c->min_tokens = (size_t)tokens;
+    c->cold = (pare_cold_policy)cold;
+    c->experts_given = true;
+    c->experts_place = experts->key->place;
+    return PARE_OK;
+}
+
 pare_status pare__calibration(const pare__walk *w, const pare_yaml *node)
 {
-    static const char *const words[] = {"text", "tokens", "generate", "samples", "window", "keep"};
+    static const char *const words[] = {"text",   "tokens",  "generate", "samples",
+                                        "window", "experts", "keep"};
     pare_calibration *const c = &w->out->calibration;
     const pare_yaml *source = NULL;
     PARE_TRY(pare__mapping(w, node, "calibration: {text: FILE}"));
-    PARE_TRY(pare__keys(w, node, "calibration", words, 6));
+    PARE_TRY(pare__keys(w, node, "calibration", words, 7));
     const pare_yaml *const keep = pare_yaml_get(node, "keep");
     if (keep)
         return pare_recipe_fail(w->cx, keep->key->place,
@@ -400,5 +437,6 @@ pare_status pare__calibration(const pare__walk *w, const pare_yaml *node)
     PARE_TRY(one_source(w, node, node->key->place, "calibration", words, 3, &source));
     assert(source);
     PARE_TRY(read_source(w, source, c));
+    PARE_TRY(read_experts(w, node, c));
     return read_amount(w, node, c);
 }

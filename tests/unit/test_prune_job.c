@@ -562,7 +562,7 @@ START_TEST(a_zero_that_came_back_is_named)
     pare_step step[2] = {{.pass = 0}, {.pass = 1}};
     pare_run run = {.cx = &cx, .plan.recipe = {.step = step, .steps = 2}};
     uint8_t bits[3];
-    run.zero[PARE_ROLE_UP] = bits;
+    run.common.zero[PARE_ROLE_UP] = bits;
     const pare_plan_linear l = {.packed = {.name = "up", .n = 2, .k = 8},
                                 .role = PARE_ROLE_UP,
                                 .step = 1,

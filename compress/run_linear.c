@@ -1,0 +1,312 @@
+/* The linears of a part of a block: steps in, planes and results out. */
+#include <stdio.h>
+#include <string.h>
+
+#include "compress/compress_internal.h"
+#include "compress/sparsity_text.h"
+#include "quant/gptq.h"
+#include "runtime/linear.h"
+
+pare_run_part *pare__run_part(pare_run *run, const pare_plan_linear *l)
+{
+    (void)l;
+    return &run->common;
+}
+
+void pare__run_part_begin(pare_run_part *part)
+{
+    memset(part->frozen, 0, sizeof part->frozen);
+    memset(part->stability, 0, sizeof part->stability);
+    memset(part->done_count, 0, sizeof part->done_count);
+    memset(part->done_error, 0, sizeof part->done_error);
+    for (size_t role = 0; role < PARE_ROLES; role++)
+        part->pruning[role] = (pare_linear_result){0};
+}
+
+static const pare_packed_entry *plane(const pare_run *run, const char *linear, const char *suffix)
+{
+    char name[1024];
+    (void)snprintf(name, sizeof name, "%s.%s", linear, suffix);
+    return pare_packed_find(&run->plan.layout, name);
+}
+
+/* Calls `move` on each plane of a linear: writer or reader, then hashes the bytes. */
+static pare_status each_plane(pare_run *run, const pare_packed_planes *p, const char *name,
+                              pare_status (*move)(pare_run *, const pare_packed_entry *, void *),
+                              uint8_t hash[PARE_PLANES][16])
+{
+    for (pare_plane i = 0; i < PARE_PLANES; i++) {
+        if (!p->plane[i])
+            continue;
+        PARE_TRY(move(run, plane(run, name, pare_packed_plane_name(i)), p->plane[i]));
+        pare_xxh3(p->plane[i], (size_t)p->bytes.plane[i], hash[i]);
+    }
+    return PARE_OK;
+}
+
+static pare_status put(pare_run *run, const pare_packed_entry *e, void *bytes)
+{
+    return pare_packed_put(run->cx, run->writer, e, bytes);
+}
+
+static pare_status get(pare_run *run, const pare_packed_entry *e, void *bytes)
+{
+    return pare_packed_get(run->cx, run->writer, e, bytes);
+}
+
+/* The weights of the packed linear, and its bias when it has its own, become those of the block in
+ * memory: what the wave sees is what is stored. */
+static pare_status adopt(pare_run *run, const pare_plan_linear *l, const pare_packed_planes *p,
+                         float *dst)
+{
+    float *const bias = pare__run_part(run, l)->bias[l->role];
+    pare_linear view;
+    PARE_TRY(pare_packed_view(run->cx, &run->scratch, &l->packed, p->plane, &view));
+    pare_linear_to_f32(run->cx, &view, dst);
+    if (view.bias && bias)
+        memcpy(bias, view.bias, l->packed.n * sizeof *view.bias);
+    return PARE_OK;
+}
+
+static double relative(double error, double whole)
+{
+    return whole > 0.0 ? error / whole : 0.0;
+}
+
+void pare__run_errors(pare_run *run, const float *w, const float *q, const float *whole,
+                      const float *zero, const float *h, size_t n, size_t k, double error[2])
+{
+    double wrong = 0.0, all = 0.0;
+    for (size_t i = 0; i < n * k; i++) {
+        const double e = (double)w[i] - (double)q[i];
+        wrong += e * e;
+        all += (double)whole[i] * (double)whole[i];
+    }
+    error[0] = relative(wrong, all);
+    error[1] = h ? relative(pare_gptq_error(run->cx, w, q, h, n, k),
+                            pare_gptq_error(run->cx, whole, zero, h, n, k))
+                 : -1.0;
+}
+
+/* What storing cost: a quantizer against the weights that it found, all steps against the float
+ * model. */
+static void measure(pare_run *run, const pare_plan_linear *l, const float *q, const float *zero,
+                    const float *h, pare_linear_result *r)
+{
+    const pare_run_part *const part = pare__run_part(run, l);
+    const float *const w = part->weight[l->role];
+    const float *const whole = run->plan.reference ? part->whole[l->role] : w;
+    const size_t n = l->packed.n, k = l->packed.k;
+    double own[2], all[2];
+    pare__run_errors(run, w, q, whole, zero, h, n, k, own);
+    if (part->done_error[l->role][0] > 0)
+        pare__run_errors(run, whole, q, whole, zero, h, n, k, all);
+    else
+        memcpy(all, own, sizeof all);
+    r->weight_error = all[0];
+    r->output_error = all[1];
+    r->steps = part->done_count[l->role];
+    memcpy(r->step, part->done[l->role], r->steps * sizeof *r->step);
+    if (l->quantized)
+        r->step[r->steps++] = (pare_step_result){.step = (unsigned)l->step,
+                                                 .pass = r->method,
+                                                 .weight_error = own[0],
+                                                 .output_error = own[1]};
+}
+
+/* What the linear's plan asks for and the pass left open. */
+static void complete(pare_run *run, const pare_plan_linear *l, const pare_site_stats *stats,
+                     pare_codes *codes)
+{
+    const pare_activation *const a = &l->packed.activation;
+    if (l->packed.bias && !codes->bias)
+        codes->bias = pare__run_part(run, l)->bias[l->role];
+    if (a->mode != PARE_ACTIVATION_TENSOR || codes->input_scale > 0 || !stats->absmax)
+        return;
+    float most = 0.0F;
+    for (size_t j = 0; j < stats->k; j++)
+        most = stats->absmax[j] > most ? stats->absmax[j] : most;
+    codes->input_scale = (most > 0 ? most : 1.0F) / (a->bits == 4 ? 7.0F : 127.0F);
+}
+
+static void tell_ladder(pare_run *run, const pare_linear_result *r)
+{
+    if (r->fallback)
+        pare__notify(run, PARE_EVENT_NOTICE,
+                     "%s: no factor of the Hessian at any damping; rounded to nearest instead",
+                     r->linear.name);
+    else if (r->f64 || r->raises)
+        pare__notify(run, PARE_EVENT_NOTICE, "%s: the Hessian needed damping %g (%u raises%s)",
+                     r->linear.name, r->damp, r->raises, r->f64 ? ", double precision" : "");
+}
+
+/* Packs and writes a linear, and takes over what is stored; w [n, k] is overwritten by it. */
+static pare_status store_linear(pare_run *run, const pare_plan_linear *l,
+                                const pare_site_stats *stats, pare_codes *codes, float *w,
+                                pare_linear_result *r)
+{
+    pare_run_part *const part = pare__run_part(run, l);
+    const float *const h = stats->h;
+    const size_t n = l->packed.n, k = l->packed.k;
+    complete(run, l, stats, codes);
+    pare_packed_planes planes;
+    pare_status s = pare_packed_pack(run->cx, &run->scratch, &l->packed, codes, &planes);
+    if (s != PARE_OK)
+        return pare_fail_context(run->cx, s, "%s", r->method);
+    PARE_TRY(each_plane(run, &planes, l->packed.name, put, r->hash));
+    float *const zero = h ? PARE_NEW(&run->scratch, float, n *k) : w;
+    if (!zero)
+        return PARE_ENOMEM;
+    PARE_TRY(adopt(run, l, &planes, w));
+    if (l->pruned)
+        PARE_TRY(part->frozen[l->role] ? pare__run_check_zeros(run, l, w, l->step)
+                                       : pare__run_freeze(run, l, w));
+    measure(run, l, w, zero, h, r);
+    memcpy(part->weight[l->role], w, n * k * sizeof *w);
+    r->bits_per_weight = 8.0 * (double)planes.bytes.total / ((double)n * (double)k);
+    r->zeros = pare__run_zeros(w, n * k);
+    return PARE_OK;
+}
+
+/* Weights of a linear to work on, and its empty result. */
+static float *begin_linear(pare_run *run, const pare_plan_linear *l, pare_linear_result *r)
+{
+    const size_t count = l->packed.n * l->packed.k;
+    float *const w = PARE_NEW(&run->scratch, float, count);
+    *r = (pare_linear_result){.linear = l->packed,
+                              .block = l->block,
+                              .method = pare_passes[run->plan.recipe.step[l->step].pass]->name};
+    if (w)
+        memcpy(w, pare__run_part(run, l)->weight[l->role], count * sizeof *w);
+    return w;
+}
+
+static pare_status quantize(pare_run *run, const pare_plan_linear *l, void *site_state,
+                            const pare_site_stats *stats, pare_linear_result *r)
+{
+    const double start = pare__seconds();
+    const pare_step *const step = &run->plan.recipe.step[l->step];
+    float *const w = begin_linear(run, l, r);
+    if (!w)
+        return PARE_ENOMEM;
+    const bool joint = l->pruned && l->prune_step == l->step;
+    pare_codes codes = {0};
+    pare_pass_linear linear = {.w = w,
+                               .n = l->packed.n,
+                               .k = l->packed.k,
+                               .role = l->role,
+                               .stats = stats,
+                               .h = stats->h,
+                               .site_state = site_state,
+                               .pruned = l->pruned && !joint,
+                               .sparsity = joint ? &l->sparsity : NULL,
+                               .codes = &codes,
+                               .result = r};
+    const pare_status s =
+        pare_pass_run(run->cx, pare_passes[step->pass], step->value, &linear, &run->scratch);
+    if (s != PARE_OK)
+        return pare_fail_context(run->cx, s, "%s", l->packed.name);
+    PARE_TRY(store_linear(run, l, stats, &codes, w, r));
+    char pattern[PARE_SPARSITY_TEXT];
+    (void)snprintf(r->step[r->steps - 1].note, PARE_NOTE, "%s",
+                   joint && !linear.note[0] ? pare_sparsity_text(&l->sparsity, pattern)
+                                            : linear.note);
+    tell_ladder(run, r);
+    r->seconds = pare__seconds() - start;
+    pare__run_add_pruning(pare__run_part(run, l), l, r);
+    return PARE_OK;
+}
+
+/* A linear that was pruned and that nobody quantizes. */
+static pare_status store_pruned(pare_run *run, const pare_plan_linear *l,
+                                const pare_site_stats *stats, pare_linear_result *r)
+{
+    const double start = pare__seconds();
+    float *const w = begin_linear(run, l, r);
+    if (!w)
+        return PARE_ENOMEM;
+    PARE_TRY(pare__run_round_f16(run, l, w));
+    pare_codes codes = {.n = l->packed.n, .k = l->packed.k, .groups = 1, .values = w};
+    PARE_TRY(store_linear(run, l, stats, &codes, w, r));
+    r->seconds = pare__seconds() - start;
+    pare__run_add_pruning(pare__run_part(run, l), l, r);
+    return PARE_OK;
+}
+
+/* The linears of one step at one site of a part. */
+static pare_status run_site(pare_run *run, size_t block, size_t part, size_t step, pare_site site,
+                            const pare_site_stats *stats, pare_unit_result *unit)
+{
+    const pare_plan *const plan = &run->plan;
+    const pare_step *const st = &plan->recipe.step[step];
+    const pare_pass *const pass = pare_passes[st->pass];
+    void *state = NULL;
+    bool ready = false;
+    size_t i, end;
+    for (pare_plan_range(plan, block, part, &i, &end); i < end; i++) {
+        const pare_plan_linear *const l = &plan->linear[i];
+        const bool prunes = pare_plan_prunes(l, step);
+        if ((!prunes && l->step != step) || pare_plan_site(plan, l) != site)
+            continue;
+        if (!ready && pass->site) {
+            const pare_status s = pass->site(run->cx, st->value, stats, &run->scratch, &state);
+            if (s != PARE_OK)
+                return pare_fail_context(run->cx, s, "statistics of the input of %s",
+                                         l->packed.name);
+        }
+        ready = true;
+        const pare_mark mark = pare_arena_mark(&run->scratch);
+        PARE_TRY(prunes ? pare__run_prune(run, l, state, stats)
+                        : quantize(run, l, state, stats, &unit->row[unit->rows]));
+        unit->rows += !prunes;
+        pare_arena_rewind(&run->scratch, mark);
+    }
+    return PARE_OK;
+}
+
+pare_status pare__run_step(pare_run *run, size_t block, size_t part, size_t step, unsigned group,
+                           const pare_stats *stats, pare_unit_result *unit)
+{
+    for (unsigned site = 0; site < PARE_SITES; site++) {
+        if (!(group & (1u << site)))
+            continue;
+        const pare_mark mark = pare_arena_mark(&run->scratch);
+        const pare_status s =
+            run_site(run, block, part, step, (pare_site)site, &stats->site[site], unit);
+        pare_arena_rewind(&run->scratch, mark);
+        PARE_TRY(s);
+    }
+    return PARE_OK;
+}
+
+pare_status pare__run_rest(pare_run *run, size_t block, size_t part, unsigned group,
+                           const pare_stats *stats, pare_unit_result *unit)
+{
+    const pare_plan *const plan = &run->plan;
+    size_t i, end;
+    for (pare_plan_range(plan, block, part, &i, &end); i < end; i++) {
+        const pare_plan_linear *const l = &plan->linear[i];
+        const pare_site site = pare_plan_site(plan, l);
+        if (l->quantized || !(group & (1u << site)))
+            continue;
+        const pare_mark mark = pare_arena_mark(&run->scratch);
+        PARE_TRY(store_pruned(run, l, &stats->site[site], &unit->row[unit->rows]));
+        unit->rows++;
+        pare_arena_rewind(&run->scratch, mark);
+    }
+    return PARE_OK;
+}
+
+pare_status pare__run_restore(pare_run *run, const pare_plan_linear *l, const pare_linear_result *r)
+{
+    pare_packed_planes p;
+    PARE_TRY(pare_packed_take(&run->scratch, &l->packed, &p));
+    uint8_t hash[PARE_PLANES][16] = {{0}};
+    PARE_TRY(each_plane(run, &p, l->packed.name, get, hash));
+    if (memcmp(hash, r->hash, sizeof hash) != 0)
+        return pare_fail(run->cx, PARE_EFORMAT,
+                         "%s: %s was damaged since the earlier run wrote it; start over with "
+                         "--restart",
+                         run->plan.partial_path, l->packed.name);
+    return adopt(run, l, &p, pare__run_part(run, l)->weight[l->role]);
+}

@@ -1,0 +1,77 @@
+/* compress/run_linear.h - one part of a block while its linears are worked on: what is known of it,
+ * and the steps of the recipe on single linears. */
+#ifndef PARE_COMPRESS_RUN_LINEAR_H
+#define PARE_COMPRESS_RUN_LINEAR_H
+
+#include "compress/manifest.h"
+#include "compress/plan.h"
+
+typedef struct pare_run pare_run; /* compress/compress_internal.h */
+
+/* What is known of one part of the current block (runtime/arch.h) while its linears are worked on.
+ */
+typedef struct pare_run_part {
+    float *weight[PARE_ROLES], *bias[PARE_ROLES];      /* what is, or will be, stored */
+    float *whole[PARE_ROLES];                          /* of the reference; with plan.reference */
+    uint8_t *zero[PARE_ROLES];                         /* bit i: weight i was pruned, or NULL */
+    bool frozen[PARE_ROLES];                           /* the bits stand */
+    double stability[PARE_ROLES];                      /* of their choice; 0: not measured */
+    pare_linear_result pruning[PARE_ROLES];            /* what pruners recorded */
+    pare_step_result done[PARE_ROLES][PARE_STEPS_MAX]; /* steps in front of the quantizer */
+    size_t done_count[PARE_ROLES];
+    double done_error[PARE_ROLES][2]; /* weight, output: against the reference so far */
+} pare_run_part;
+
+/* Masks of the pruned linears of a part, in `stage`. */
+PARE_CHECKED pare_status pare__run_prune_take(pare_run *run);
+
+/* The part that a linear belongs to. */
+pare_run_part *pare__run_part(pare_run *run, const pare_plan_linear *l);
+
+/* Forgets what steps did to the part's last linears. */
+void pare__run_part_begin(pare_run_part *part);
+
+/* The linears of a part of a block that read the inputs of `group` (bit per site), by one step;
+ * what quantizes adds to the unit's rows. */
+PARE_CHECKED pare_status pare__run_step(pare_run *run, size_t block, size_t part, size_t step,
+                                        unsigned group, const pare_stats *stats,
+                                        pare_unit_result *unit);
+
+/* Once the steps are done: those of them that were pruned and are quantized by nobody. */
+PARE_CHECKED pare_status pare__run_rest(pare_run *run, size_t block, size_t part, unsigned group,
+                                        const pare_stats *stats, pare_unit_result *unit);
+
+/* A linear that an earlier run finished: its planes must still be what the journal says. */
+PARE_CHECKED pare_status pare__run_restore(pare_run *run, const pare_plan_linear *l,
+                                           const pare_linear_result *r);
+
+/* One linear by the step that prunes it: weights of the current block change, their zeros are
+ * frozen. */
+PARE_CHECKED pare_status pare__run_prune(pare_run *run, const pare_plan_linear *l, void *site_state,
+                                         const pare_site_stats *stats);
+
+/* Remembers the zeros of w [n, k]. PARE_EINVAL when there are fewer than planned. */
+PARE_CHECKED pare_status pare__run_freeze(pare_run *run, const pare_plan_linear *l, const float *w);
+
+/* What was pruned before `step` is still 0 in w; or in all linears of a block. PARE_EINVAL names
+ * the weight. */
+PARE_CHECKED pare_status pare__run_check_zeros(pare_run *run, const pare_plan_linear *l,
+                                               const float *w, size_t step);
+PARE_CHECKED pare_status pare__run_check_block(pare_run *run, size_t block, size_t step);
+
+/* Share of weights that are 0. */
+double pare__run_zeros(const float *w, size_t count);
+
+/* Adds to a linear's result what its pruner recorded. */
+void pare__run_add_pruning(const pare_run_part *part, const pare_plan_linear *l,
+                           pare_linear_result *r);
+
+/* Weights that nobody quantizes as F16 has them. PARE_ENUMERIC for one that it does not have. */
+PARE_CHECKED pare_status pare__run_round_f16(pare_run *run, const pare_plan_linear *l, float *w);
+
+/* |W - Q|^2 / |R|^2 and, with H, tr((W-Q) H (W-Q)^T) / tr(R H R^T), below 0 without. `zero` is a
+ * matrix of zeros [n, k], used with H only. */
+void pare__run_errors(pare_run *run, const float *w, const float *q, const float *whole,
+                      const float *zero, const float *h, size_t n, size_t k, double error[2]);
+
+#endif
