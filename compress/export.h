@@ -11,50 +11,84 @@ typedef struct pare_export_job {
     bool strict;  /* refuse what would round to other codes */
 } pare_export_job;
 
-/* What became of a linear. */
+/* What becomes of a linear. */
 typedef struct pare_export_row {
     const char *name;
     const char *was; /* "int4 g32 sym"; NULL: a float matrix */
     pare_export_fate fate;
     const char *type; /* of its blocks or floats in a GGUF file, else NULL */
-    bool fallback;    /* not the type that was asked for: its rows are no whole blocks of that */
+    bool fallback;    /* not the type that was asked for, which cannot hold it */
     double error;     /* |W' - W| / |W|, Frobenius, W as our kernels decode it */
 } pare_export_row;
 
+/* An export, planned or done. */
 typedef struct pare_export_result {
     pare_export_row *row;            /* linears of the blocks, then the head; in the arena */
-    size_t rows;                     /* 0 when nothing was written */
+    size_t rows;                     /* 0 when it failed before */
     size_t count[PARE_EXPORT_FATES]; /* rows of each fate */
-    double error;                    /* as of a row, over all quantized linears */
-    uint64_t bytes;                  /* of the weight files */
-    const char *notice;              /* what the format does not carry on, or NULL */
+    size_t fallbacks;                /* rows of another type than asked for */
+    double error;       /* as of a row, over all quantized linears; below 0: only planned */
+    uint64_t bytes;     /* of the weight files, exact */
+    uint64_t ram_bytes; /* most that one tensor needs on its way */
+    const char *notice; /* what the format does not carry on, or NULL */
 } pare_export_result;
 
-/* Its file in every output. */
+/* Its file in every directory. */
 #define PARE_EXPORT_RECORD "pare-export.json"
 
 /* Members of an open object: what an export came to, with `rows` for each linear. */
 void pare_export_put(pare_json_writer *w, const pare_export_result *r, bool rows);
 
-/* What a finished artifact, or a plan of one, is for the targets: every linear of the blocks in
- * order, then the head. `packed` [count] describes those that are quantized, `config` is
- * config.json. PARE_ENOMEM. */
+/* The types of rows that are fallbacks and how many have each, "12 Q5_0, 2 F16". */
+enum { PARE_EXPORT_TEXT = 128 };
+char *pare_export_fallback_text(const pare_export_result *r, char text[PARE_EXPORT_TEXT]);
+
+/* The names of all targets, "gptq, awq". */
+char *pare_export_known(char *text, size_t size);
+
+/* What is exported: a finished artifact, or one that is planned. */
+typedef struct pare_export_source {
+    const pare_checkpoint *ck; /* its tokenizer goes along */
+    pare_export_model shape;
+    const pare_model *model;
+    const pare_tensor *tensor; /* of the artifact, sorted by name; data NULL when it is planned */
+    size_t tensors;
+    pare_kv_method kv;
+} pare_export_source;
+
+/* Every linear of the blocks in order, then the head. `packed` [count] describes those that are
+ * quantized, `config` is config.json. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_export_describe(pare_arena *a, const pare_model *model,
                                               const pare_json *config,
                                               const pare_packed_linear *packed, size_t count,
                                               pare_export_model *out);
 
-/* Whether an export may go to `output`; *partial is the directory beside it where the work goes.
- * What lies there must be an export, and is replaced only with restart. PARE_EEXISTS, PARE_EUSAGE
- * for an empty path, PARE_ENOMEM. */
-PARE_CHECKED pare_status pare_export_place(pare_ctx *cx, pare_arena *a, const char *artifact,
-                                           const char *output, bool restart, char **partial);
+/* What an export of it comes to: whether the target can hold it, the fate of every linear, bytes.
+ * Reads no weight. PARE_ENOTSUP with linear and reason, PARE_EFORMAT, PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_export_outline(pare_ctx *cx, pare_arena *a,
+                                             const pare_export_source *source,
+                                             const pare_export_target *target, bool strict,
+                                             pare_export_result *out);
 
-/* Writes OUTPUT.partial, a file for targets of GGUF and else a directory, reads it back as the
- * engine would and compares every weight of every linear, and every other tensor byte by byte, and
- * renames it to OUTPUT.
+/* Where an export goes. */
+typedef struct pare_export_place {
+    char *output, *partial; /* without slashes at the end; what is unfinished lies in `partial` */
+    bool replaces;          /* an export that is there */
+} pare_export_place;
+
+/* Whether an export of `artifact` may go to `output`. What lies there must be an export of the
+ * same kind, and is replaced only with restart; what lies where the work goes must be unfinished
+ * work. PARE_EEXISTS, PARE_EUSAGE for an empty path, one inside the artifact, or one that is not
+ * of the kind; PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_export_place_find(pare_ctx *cx, pare_arena *a, const char *artifact,
+                                                const char *output, pare_export_kind kind,
+                                                bool restart, pare_export_place *out);
+
+/* Writes OUTPUT.partial, a directory or a file, reads it back as the engine would and compares
+ * every weight of every linear, and every other tensor byte by byte, and renames it to OUTPUT.
  *
- * OUTPUT/pare-export.json says what it is, and marks what --restart may replace.
+ * What a directory is says OUTPUT/pare-export.json, and a GGUF file general.quantized_by: this
+ * marks what --restart may replace.
  *
  * PARE_EEXISTS   a finished output is there (without restart), or what no export left, or the
  *                artifact itself
@@ -63,7 +97,7 @@ PARE_CHECKED pare_status pare_export_place(pare_ctx *cx, pare_arena *a, const ch
  * PARE_ENUMERIC  what was read back differs: a mistake of this program, or a weight that the floats
  *                of the model do not reach; nothing stays
  * PARE_EFORMAT, PARE_ENOTFOUND, PARE_EIO, PARE_ENOSPC, PARE_ENOMEM, PARE_EINTERRUPTED
- * Memory         two matrices of a linear in F32, its codes and tensors. */
+ * Memory         ram_bytes of the result. */
 PARE_CHECKED pare_status pare_export_run(pare_ctx *cx, pare_arena *a, const pare_export_job *job,
                                          pare_export_result *out);
 

@@ -2,20 +2,20 @@
 #include <math.h>
 #include <string.h>
 
-#include "compress/export_file_run.h"
+#include "compress/export_run.h"
 #include "formats/checkpoint.h"
 #include "formats/gguf.h"
 #include "runtime/file.h"
 
-static pare_status differs(const pare__gguf_run *r, const char *name, const char *what)
+static pare_status differs(const pare__export *e, const char *name, const char *what)
 {
-    return pare_fail(r->e->cx, PARE_ENUMERIC,
+    return pare_fail(e->cx, PARE_ENUMERIC,
                      "%s: tensor %s: %s read back otherwise than written; this is a mistake of "
                      "pare, nothing was kept",
-                     r->e->job->target->name, name, what);
+                     e->target->name, name, what);
 }
 
-static pare_status decode(const pare__gguf_run *r, const pare_gguf_tensor *t, float *out)
+static pare_status decode(const pare__export *e, const pare_gguf_tensor *t, float *out)
 {
     const pare_tensor view = {.name = t->name,
                               .dtype = t->type->dtype,
@@ -24,77 +24,97 @@ static pare_status decode(const pare__gguf_run *r, const pare_gguf_tensor *t, fl
                               .data = t->data,
                               .bytes = t->bytes};
     if (!t->type->codec)
-        return pare_tensor_to_f32(r->e->cx, &view, 0, t->elements, out);
+        return pare_tensor_to_f32(e->cx, &view, 0, t->elements, out);
     pare_ggml_decode(t->type, t->data, t->elements / t->type->elements, out);
     return PARE_OK;
 }
 
 /* Codes that were chosen anew must be the same a second time. */
-static pare_status check_again(const pare__gguf_run *r, const pare_gguf_item *t,
-                               const pare_gguf_tensor *is)
+static pare_status check_again(pare__export *e, const pare_gguf_item *t, const pare_gguf_tensor *is)
 {
-    pare_arena *const scratch = &r->e->scratch;
+    pare_arena *const scratch = &e->scratch;
     void *const bytes = pare_arena_take_raw(scratch, 1, (size_t)is->bytes);
     if (!bytes)
         return PARE_ENOMEM;
-    PARE_TRY(pare_gguf_encode(r->e->cx, scratch, t, is->bytes, bytes));
+    PARE_TRY(pare_gguf_encode(e->cx, scratch, t, is->bytes, bytes));
     return memcmp(bytes, is->data, (size_t)is->bytes) == 0 ? PARE_OK
-                                                           : differs(r, t->name, "its codes");
+                                                           : differs(e, t->name, "its codes");
 }
 
 /* Largest error of rounding to a float type: relative, and below its normal range. */
-static float allowed(const pare_gguf_item *t, float value)
+static float allowed(const pare_gguf_item *t, pare_gguf_way way, float value)
 {
-    if (t->way != PARE_GGUF_FLOATS || t->type->dtype == PARE_F32)
+    if (way != PARE_GGUF_FLOATS || t->type->dtype == PARE_F32)
         return 0;
     return t->type->dtype == PARE_F16 ? fabsf(value) * 0x1p-11f + 0x1p-25f : fabsf(value) * 0x1p-8f;
 }
 
-static pare_status compare(pare__gguf_run *r, size_t i, const pare_gguf_tensor *is)
+/* Values [count] of a piece, or of an item without pieces. */
+static pare_status compare_values(pare__export *e, const pare_gguf_item *t, pare_gguf_way way,
+                                  const float *has, const float *wanted, uint64_t count,
+                                  double *square, double *difference)
 {
-    const pare_gguf_item *const t = &r->item[i];
-    const bool again = t->way == PARE_GGUF_AGAIN || t->way == PARE_GGUF_NEAR;
-    float *const has = pare_arena_take_raw(&r->e->scratch, (size_t)is->elements, sizeof *has);
-    float *const wanted = pare_arena_take_raw(&r->e->scratch, (size_t)is->elements, sizeof *wanted);
-    double square = 0, difference = 0;
-    if (!has || !wanted)
-        return PARE_ENOMEM;
-    PARE_TRY(decode(r, is, has));
-    PARE_TRY(pare_gguf_wanted(r->e->cx, &r->e->scratch, t, wanted));
-    for (uint64_t j = 0; j < is->elements; j++) {
+    const bool again = way == PARE_GGUF_AGAIN || way == PARE_GGUF_NEAR;
+    for (uint64_t j = 0; j < count; j++) {
         const float d = has[j] - wanted[j];
-        if (!isfinite(d) || (!again && !(fabsf(d) <= allowed(t, wanted[j]))))
-            return differs(r, t->name, "a value");
-        square += (double)wanted[j] * (double)wanted[j];
-        difference += (double)d * (double)d;
+        if (!isfinite(d) || (!again && !(fabsf(d) <= allowed(t, way, wanted[j]))))
+            return differs(e, t->name, "a value");
+        *square += (double)wanted[j] * (double)wanted[j];
+        *difference += (double)d * (double)d;
     }
-    if (again)
-        PARE_TRY(check_again(r, t, is));
-    if (!r->row[i] || !t->linear)
-        return PARE_OK;
-    r->row[i]->error = square > 0 ? sqrt(difference / square) : 0;
-    if (r->row[i]->fate == PARE_EXPORT_ROUNDED && difference == 0)
-        r->row[i]->fate = PARE_EXPORT_LOSSLESS;
-    r->e->square += square;
-    r->e->difference += difference;
     return PARE_OK;
 }
 
-static pare_status check_tensors(pare__gguf_run *r, const pare_gguf *g)
+static pare_status compare(pare__export *e, const pare_gguf_item *t, const pare_gguf_tensor *is)
 {
-    pare__export *const e = r->e;
-    if (g->tensors != r->items)
-        return differs(r, "(all)", "their number");
-    for (size_t i = 0; i < r->items; i++) {
-        const pare_gguf_item *const t = &r->item[i];
+    double square = 0, difference = 0;
+    bool again = false;
+    if (t->pieces && t->piece[0].way == PARE_GGUF_BYTES)
+        return memcmp(t->piece[0].tensor->data, is->data, (size_t)is->bytes) == 0
+                   ? PARE_OK
+                   : differs(e, t->name, "a value");
+    float *const has = pare_arena_take_raw(&e->scratch, (size_t)is->elements, sizeof *has);
+    float *const wanted = pare_arena_take_raw(&e->scratch, (size_t)is->elements, sizeof *wanted);
+    if (!has || !wanted)
+        return PARE_ENOMEM;
+    PARE_TRY(decode(e, is, has));
+    PARE_TRY(pare_gguf_wanted(e->cx, &e->scratch, t, wanted));
+    if (!t->pieces)
+        PARE_TRY(compare_values(e, t, PARE_GGUF_FLOATS, has, wanted, is->elements, &square,
+                                &difference));
+    for (size_t i = 0, at = 0; i < t->pieces; at += t->piece[i++].elements) {
+        const pare_gguf_piece *const p = &t->piece[i];
+        PARE_TRY(
+            compare_values(e, t, p->way, has + at, wanted + at, p->elements, &square, &difference));
+        again |= p->way == PARE_GGUF_AGAIN || p->way == PARE_GGUF_NEAR;
+    }
+    if (again)
+        PARE_TRY(check_again(e, t, is));
+    pare_export_row *const row = t->linear >= 0 ? &e->out->row[t->linear] : NULL;
+    if (!row || row->fate == PARE_EXPORT_FLOAT)
+        return PARE_OK;
+    row->error = square > 0 ? sqrt(difference / square) : 0;
+    if (row->fate == PARE_EXPORT_ROUNDED && difference == 0)
+        row->fate = PARE_EXPORT_LOSSLESS;
+    e->square += square;
+    e->difference += difference;
+    return PARE_OK;
+}
+
+static pare_status check_tensors(pare__export *e, const pare_gguf *g)
+{
+    if (g->tensors != e->items)
+        return differs(e, "(all)", "their number");
+    for (size_t i = 0; i < e->items; i++) {
+        const pare_gguf_item *const t = &e->item[i];
         const pare_gguf_tensor *const is = pare_gguf_tensor_find(g, t->name);
         PARE_TRY(pare_ctx_interrupted(e->cx));
-        pare_ctx_progress(e->cx, "reading back", (double)i, (double)r->items);
+        pare_ctx_progress(e->cx, "reading back", (double)i, (double)e->items);
         if (!is || is->type != t->type || is->rank != t->rank ||
             memcmp(is->shape, t->shape, t->rank * sizeof *t->shape) != 0)
-            return differs(r, t->name, "type or shape");
+            return differs(e, t->name, "type or shape");
         const pare_mark m = pare_arena_mark(&e->scratch);
-        const pare_status s = compare(r, i, is);
+        const pare_status s = compare(e, t, is);
         pare_arena_rewind(&e->scratch, m);
         PARE_TRY(s);
     }
@@ -103,10 +123,9 @@ static pare_status check_tensors(pare__gguf_run *r, const pare_gguf *g)
 }
 
 /* The text of a token must be cut into the same tokens. */
-static pare_status check_token(pare__gguf_run *r, const pare_tokenizer *was,
-                               const pare_tokenizer *is, int32_t id)
+static pare_status check_token(pare__export *e, const pare_tokenizer *was, const pare_tokenizer *is,
+                               int32_t id)
 {
-    pare__export *const e = r->e;
     int32_t *before, *after;
     size_t n, m, len;
     char *text;
@@ -120,70 +139,68 @@ static pare_status check_token(pare__gguf_run *r, const pare_tokenizer *was,
         return pare_fail(e->cx, PARE_ENOTSUP,
                          "%s: the tokenizer cuts the text of token %d otherwise than the one in "
                          "the file would",
-                         e->job->target->name, (int)id);
+                         e->target->name, (int)id);
     return PARE_OK;
 }
 
-static pare_status check_tokens(pare__gguf_run *r, const pare_tokenizer *was,
+static pare_status check_tokens(pare__export *e, const pare_tokenizer *was,
                                 const pare_tokenizer *is)
 {
     const int32_t bos = pare_tokenizer_bos(was); /* without one the file has that of config.json */
     if (pare_tokenizer_add_bos(was) != pare_tokenizer_add_bos(is) ||
         (bos >= 0 && bos != pare_tokenizer_bos(is)))
-        return pare_fail(r->e->cx, PARE_ENOTSUP, "%s: the file starts texts with another token",
-                         r->e->job->target->name);
+        return pare_fail(e->cx, PARE_ENOTSUP, "%s: the file starts texts with another token",
+                         e->target->name);
     for (size_t id = 0; id < pare_tokenizer_vocab(was); id++) {
-        const pare_mark m = pare_arena_mark(&r->e->scratch);
-        const pare_status s = check_token(r, was, is, (int32_t)id);
-        pare_arena_rewind(&r->e->scratch, m);
+        const pare_mark m = pare_arena_mark(&e->scratch);
+        const pare_status s = check_token(e, was, is, (int32_t)id);
+        pare_arena_rewind(&e->scratch, m);
         PARE_TRY(s);
     }
     return PARE_OK;
 }
 
-static pare_status check_tokenizer(pare__gguf_run *r, const pare_checkpoint *written)
+static pare_status check_tokenizer(pare__export *e, const pare_checkpoint *written)
 {
     pare_tokenizer *was, *is;
     bool has;
-    PARE_TRY(pare_checkpoint_has_tokenizer(&r->e->ck, &has));
+    PARE_TRY(pare_checkpoint_has_tokenizer(&e->ck, &has));
     if (!has)
         return PARE_OK;
-    PARE_TRY(pare_checkpoint_tokenizer(&r->e->ck, &was));
+    PARE_TRY(pare_checkpoint_tokenizer(&e->ck, &was));
     pare_status s = pare_checkpoint_tokenizer(written, &is);
     if (s == PARE_OK) {
-        s = check_tokens(r, was, is);
+        s = check_tokens(e, was, is);
         pare_tokenizer_free(is);
     }
     pare_tokenizer_free(was);
     return s;
 }
 
-static pare_status check_model(pare__gguf_run *r)
+static pare_status check_model(pare__export *e)
 {
-    pare__export *const e = r->e;
     pare_checkpoint written;
     pare_config is;
-    pare_status s = pare_checkpoint_list(e->cx, e->a, e->partial, &written);
+    pare_status s = pare_checkpoint_list(e->cx, e->a, e->place.partial, &written);
     if (s == PARE_OK)
-        s = pare_config_parse(e->cx, e->partial, written.config, &is);
+        s = pare_config_parse(e->cx, e->place.partial, written.config, &is);
     if (s == PARE_OK)
         s = pare_gguf_check_config(e->cx, &e->model.config, &is);
     if (s == PARE_OK)
-        s = check_tokenizer(r, &written);
+        s = check_tokenizer(e, &written);
     pare_checkpoint_close(&written);
     return s;
 }
 
-pare_status pare__export_gguf_check(pare__gguf_run *r)
+pare_status pare__export_file_check(pare__export *e)
 {
-    pare__export *const e = r->e;
     pare_file f = {0};
     pare_gguf g;
-    pare_status s = pare_file_map(e->cx, e->a, e->partial, &f);
+    pare_status s = pare_file_map(e->cx, e->a, e->place.partial, &f);
     if (s == PARE_OK)
-        s = pare_gguf_parse(e->cx, e->a, e->partial, f.data, f.bytes, &g);
+        s = pare_gguf_parse(e->cx, e->a, e->place.partial, f.data, f.bytes, &g);
     if (s == PARE_OK)
-        s = check_tensors(r, &g);
+        s = check_tensors(e, &g);
     pare_file_unmap(&f);
-    return s == PARE_OK ? check_model(r) : s;
+    return s == PARE_OK ? check_model(e) : s;
 }

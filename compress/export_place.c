@@ -9,6 +9,7 @@
 
 #include "compress/export.h"
 #include "compress/output.h"
+#include "formats/gguf.h"
 #include "runtime/file.h"
 
 enum { OTHER = 64 };
@@ -45,34 +46,66 @@ static bool holds_other(const char *path, char other[OTHER])
     return other[0] != '\0';
 }
 
-/* True when `path` is `directory` or lies inside it; both must exist. */
+/* True when `path` is `directory` or lies inside it, or would; the directory must exist. */
 static bool lies_in(const char *path, const char *directory)
 {
-    char p[PATH_MAX], d[PATH_MAX];
-    if (!realpath(path, p) || !realpath(directory, d))
+    char p[PATH_MAX], d[PATH_MAX], at[PATH_MAX];
+    if (!realpath(directory, d) || strlen(path) >= sizeof at)
         return false;
+    (void)snprintf(at, sizeof at, "%s", path);
+    while (!realpath(at, p)) { /* what is not there yet goes into what is */
+        char *const slash = strrchr(at, '/');
+        if (!slash && strcmp(at, ".") == 0)
+            return false;
+        if (!slash)
+            (void)snprintf(at, sizeof at, ".");
+        else
+            slash[slash == at] = '\0';
+    }
     const size_t len = strlen(d);
     return strncmp(p, d, len) == 0 && (p[len] == '\0' || p[len] == '/');
 }
 
-/* What --restart may put another export in place of. */
-static pare_status check_replaced(pare_ctx *cx, pare_arena *a, const char *artifact,
-                                  const char *output, bool restart)
+/* Whether a file is one that an export wrote; or one that it did not finish: empty, or with the
+ * first word of the format. */
+static bool is_gguf_of_ours(pare_ctx *cx, pare_arena *a, const char *path, bool unfinished)
 {
+    const pare_mark m = pare_arena_mark(a);
+    pare_file f = {0};
+    pare_gguf g;
+    const char *text = NULL;
+    size_t len = 0;
+    pare_status s = pare_file_map(cx, a, path, &f);
+    bool ours = s == PARE_OK && unfinished &&
+                (f.bytes == 0 || (f.bytes >= 4 && memcmp(f.data, "GGUF", 4) == 0));
+    if (s == PARE_OK && !unfinished) {
+        s = pare_gguf_parse(cx, a, path, f.data, f.bytes, &g);
+        ours = s == PARE_OK &&
+               pare_gguf_text(pare_gguf_find(&g, "general.quantized_by"), &text, &len) &&
+               len >= 5 && memcmp(text, "pare ", 5) == 0;
+    }
+    pare_ctx_clear(cx);
+    pare_file_unmap(&f);
+    pare_arena_rewind(a, m);
+    return ours;
+}
+
+/* What lies there is an export of the kind, and nothing else. */
+static pare_status check_ours(pare_ctx *cx, pare_arena *a, const char *output, mode_t mode,
+                              pare_export_kind kind)
+{
+    static const char no_export[] =
+        "%s: is no export of pare%s, so --restart does not replace it; choose another path";
     char other[OTHER];
+    if (kind == PARE_EXPORT_FILE)
+        return S_ISREG(mode) && is_gguf_of_ours(cx, a, output, false)
+                   ? PARE_OK
+                   : pare_fail(cx, PARE_EEXISTS, no_export, output, " in GGUF");
     char *const record = pare_path_join(a, output, PARE_EXPORT_RECORD);
     if (!record)
         return PARE_ENOMEM;
-    if (lies_in(artifact, output))
-        return pare_fail(cx, PARE_EEXISTS, "%s: the output would replace the model at %s", output,
-                         artifact);
-    if (!restart)
-        return pare_fail(cx, PARE_EEXISTS, "%s: exists; --restart replaces it", output);
     if (!pare_path_is_file(record))
-        return pare_fail(cx, PARE_EEXISTS,
-                         "%s: is no export of pare (no " PARE_EXPORT_RECORD "), so --restart does "
-                         "not replace it; choose another path",
-                         output);
+        return pare_fail(cx, PARE_EEXISTS, no_export, output, " (no " PARE_EXPORT_RECORD ")");
     if (holds_other(output, other))
         return pare_fail(cx, PARE_EEXISTS,
                          "%s: holds \"%s\" beside an export, which --restart would remove; move it "
@@ -81,29 +114,67 @@ static pare_status check_replaced(pare_ctx *cx, pare_arena *a, const char *artif
     return PARE_OK;
 }
 
-pare_status pare_export_place(pare_ctx *cx, pare_arena *a, const char *artifact, const char *output,
-                              bool restart, char **partial)
+/* What --restart may put another export in place of. */
+static pare_status check_output(pare_ctx *cx, pare_arena *a, const char *artifact,
+                                pare_export_kind kind, bool restart, pare_export_place *p)
+{
+    struct stat st;
+    if (lstat(p->output, &st) != 0)
+        return PARE_OK;
+    if (S_ISLNK(st.st_mode))
+        return pare_fail(cx, PARE_EEXISTS, "%s: is a symbolic link; give the %s itself", p->output,
+                         kind == PARE_EXPORT_FILE ? "file" : "directory");
+    if (lies_in(artifact, p->output))
+        return pare_fail(cx, PARE_EEXISTS, "%s: the output would replace the model at %s",
+                         p->output, artifact);
+    if (!restart)
+        return pare_fail(cx, PARE_EEXISTS, "%s: exists; --restart replaces it", p->output);
+    PARE_TRY(check_ours(cx, a, p->output, st.st_mode, kind));
+    p->replaces = true;
+    return PARE_OK;
+}
+
+static pare_status check_partial(pare_ctx *cx, pare_arena *a, pare_export_kind kind,
+                                 const char *partial)
+{
+    char other[OTHER] = "";
+    struct stat st;
+    if (lstat(partial, &st) != 0)
+        return PARE_OK;
+    if (kind == PARE_EXPORT_FILE ? !S_ISREG(st.st_mode) || !is_gguf_of_ours(cx, a, partial, true)
+                                 : !S_ISDIR(st.st_mode) || holds_other(partial, other))
+        return pare_fail(cx, PARE_EEXISTS,
+                         "%s: is where the work would go, and %s%s%s no unfinished export; move it "
+                         "away or choose another path",
+                         partial, other[0] ? "holds \"" : "is", other, other[0] ? "\", of" : "");
+    return PARE_OK;
+}
+
+pare_status pare_export_place_find(pare_ctx *cx, pare_arena *a, const char *artifact,
+                                   const char *output, pare_export_kind kind, bool restart,
+                                   pare_export_place *out)
 {
     static const char suffix[] = ".partial";
-    char other[OTHER];
-    struct stat st;
-    const size_t len = strlen(output);
+    size_t len = strlen(output);
+    *out = (pare_export_place){0};
     if (len == 0)
         return pare_fail(cx, PARE_EUSAGE, "the path of the output is empty");
-    *partial = pare_arena_take(a, len + sizeof suffix, 1);
-    if (!*partial)
+    if (kind == PARE_EXPORT_FILE && output[len - 1] == '/')
+        return pare_fail(cx, PARE_EUSAGE, "\"%s\": this format writes a file, not a directory",
+                         output);
+    while (len > 1 && output[len - 1] == '/')
+        len--;
+    out->output = pare_arena_text(a, output, len);
+    out->partial = PARE_NEW(a, char, len + sizeof suffix);
+    if (!out->output || !out->partial)
         return PARE_ENOMEM;
-    (void)snprintf(*partial, len + sizeof suffix, "%s%s", output, suffix);
-    if (lstat(output, &st) == 0) {
-        if (S_ISLNK(st.st_mode))
-            return pare_fail(cx, PARE_EEXISTS, "%s: is a symbolic link; give the directory itself",
-                             output);
-        PARE_TRY(check_replaced(cx, a, artifact, output, restart));
-    }
-    if (holds_other(*partial, other))
-        return pare_fail(cx, PARE_EEXISTS,
-                         "%s: is where the work would go, and holds \"%s\", which is not of an "
-                         "unfinished export; move it away or choose another path",
-                         *partial, other);
-    return PARE_OK;
+    memcpy(out->partial, output, len);
+    memcpy(out->partial + len, suffix, sizeof suffix);
+    PARE_TRY(check_output(cx, a, artifact, kind, restart, out));
+    if (lies_in(out->output, artifact))
+        return pare_fail(cx, PARE_EUSAGE,
+                         "%s: lies inside %s, where only files of that model belong; choose "
+                         "another path",
+                         out->output, artifact);
+    return check_partial(cx, a, kind, out->partial);
 }

@@ -15,13 +15,13 @@ static float rounding(pare_dtype t, float value)
 static pare_status fail_value(pare__export *e, pare_status s, const pare_packed_linear *l,
                               size_t at, float value, const char *what)
 {
-    return pare_fail(e->cx, s, "%s: linear %s: weight [%zu, %zu] is %.9g, %s", e->job->target->name,
+    return pare_fail(e->cx, s, "%s: linear %s: weight [%zu, %zu] is %.9g, %s", e->target->name,
                      l->name, at / l->k, at % l->k, (double)value, what);
 }
 
 static pare_status compare(pare__export *e, size_t i, const float *is, const float *wanted)
 {
-    const pare_packed_linear *const l = &e->shape.linear[i].packed;
+    const pare_packed_linear *const l = &e->source.shape.linear[i].packed;
     const pare_export_fate fate = e->out->row[i].fate;
     double square = 0, difference = 0;
     for (size_t j = 0; j < l->n * l->k; j++) {
@@ -32,11 +32,12 @@ static pare_status compare(pare__export *e, size_t i, const float *is, const flo
             return fail_value(e, PARE_ENUMERIC, l, j, wanted[j],
                               "which the floats of the model do not reach");
         if (fate != PARE_EXPORT_REQUANTIZED &&
-            !(fabsf(d) <= (fate == PARE_EXPORT_ROUNDED ? rounding(e->shape.floats, wanted[j]) : 0)))
+            !(fabsf(d) <=
+              (fate == PARE_EXPORT_ROUNDED ? rounding(e->source.shape.floats, wanted[j]) : 0)))
             return pare_fail(e->cx, PARE_ENUMERIC,
                              "%s: linear %s: weight [%zu, %zu] reads back as %.9g instead of %.9g; "
                              "this is a mistake of pare, nothing was kept",
-                             e->job->target->name, l->name, j / l->k, j % l->k, (double)is[j],
+                             e->target->name, l->name, j / l->k, j % l->k, (double)is[j],
                              (double)wanted[j]);
         square += (double)wanted[j] * (double)wanted[j];
         difference += (double)d * (double)d;
@@ -58,25 +59,25 @@ static pare_status check_bias(pare__export *e, const pare_checkpoint *written,
     const pare_tensor *const t = pare_checkpoint_find(written, name);
     if (t && t->rank == 1 && t->shape[0] == l->packed.n) {
         PARE_TRY(pare_tensor_to_f32(e->cx, t, 0, l->packed.n, is));
-        pare_export_bias(&e->shape, l, wanted);
+        pare_export_bias(&e->source.shape, l, wanted);
         if (memcmp(is, wanted, l->packed.n * sizeof *is) == 0)
             return PARE_OK;
     }
     return pare_fail(e->cx, PARE_ENUMERIC,
                      "%s: tensor %s does not read back as it was; nothing was kept",
-                     e->job->target->name, name);
+                     e->target->name, name);
 }
 
 static pare_status check_linear(pare__export *e, const pare_checkpoint *written, size_t i)
 {
-    const pare_export_linear *const x = &e->shape.linear[i];
+    const pare_export_linear *const x = &e->source.shape.linear[i];
     const pare_packed_linear *const l = &x->packed;
     float *const is = pare_arena_take_raw(&e->scratch, l->n * l->k, sizeof *is);
     float *const wanted = pare_arena_take_raw(&e->scratch, l->n * l->k, sizeof *wanted);
     if (!is || !wanted)
         return PARE_ENOMEM;
     PARE_TRY(pare__export_writer(e, x)->read(e->cx, written, x, is));
-    PARE_TRY(pare_export_floats(e->cx, &e->scratch, &e->shape, x, wanted));
+    PARE_TRY(pare_export_floats(e->cx, &e->scratch, &e->source.shape, x, wanted));
     PARE_TRY(compare(e, i, is, wanted));
     return pare__export_joins_bias(x) ? check_bias(e, written, x, is, wanted) : PARE_OK;
 }
@@ -92,7 +93,7 @@ static pare_status check_rest(pare__export *e, const pare_checkpoint *written)
             memcmp(is->data, was->data, (size_t)was->bytes) != 0)
             return pare_fail(e->cx, PARE_ENUMERIC,
                              "%s: tensor %s does not read back as it was; nothing was kept",
-                             e->job->target->name, was->name);
+                             e->target->name, was->name);
     }
     return PARE_OK;
 }
@@ -100,11 +101,11 @@ static pare_status check_rest(pare__export *e, const pare_checkpoint *written)
 pare_status pare__export_read_back(pare__export *e)
 {
     pare_checkpoint written;
-    pare_status s = pare_checkpoint_open_plain(e->cx, e->a, e->partial, &written);
-    for (size_t i = 0; s == PARE_OK && i < e->shape.linears; i++) {
-        pare_ctx_progress(e->cx, "reading back", (double)i, (double)e->shape.linears);
+    pare_status s = pare_checkpoint_open_plain(e->cx, e->a, e->place.partial, &written);
+    for (size_t i = 0; s == PARE_OK && i < e->source.shape.linears; i++) {
+        pare_ctx_progress(e->cx, "reading back", (double)i, (double)e->source.shape.linears);
         const pare_mark m = pare_arena_mark(&e->scratch);
-        if (pare__export_writes(&e->shape.linear[i]))
+        if (pare__export_writes(&e->source.shape.linear[i]))
             s = check_linear(e, &written, i);
         pare_arena_rewind(&e->scratch, m);
         if (s == PARE_OK)

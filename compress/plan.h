@@ -20,6 +20,7 @@ typedef struct pare_job {
     const char *const *sets;    /* "path=value" */
     size_t set_count;
     uint64_t ram_limit; /* bytes; 0: the recipe's */
+    bool strict;        /* refuse exports with codes or types other than asked for */
     bool restart;       /* discard what an earlier run left, replace a finished output */
     bool look;          /* the plan alone is wanted: a finished output is no obstacle */
 } pare_job;
@@ -65,10 +66,9 @@ typedef struct pare_plan_changed {
 /* What becomes of the finished artifact. */
 typedef struct pare_plan_export {
     const pare_export_target *target;
-    char *path;                      /* as the program opens it */
-    uint64_t bytes;                  /* of its tensors */
-    size_t count[PARE_EXPORT_FATES]; /* linears of each fate */
-    bool taken;                      /* something is there; only in a plan that is looked at */
+    char *path; /* as the program opens it */
+    pare_export_result result;
+    bool taken; /* something is there; only in a plan that is looked at */
 } pare_plan_export;
 
 typedef struct pare_plan {

@@ -215,7 +215,7 @@ static pare_status check_disk(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     if (plan->spill)
         plan->disk_bytes += plan->activation_bytes;
     for (size_t i = 0; i < plan->exports; i++)
-        plan->disk_bytes += plan->export[i].bytes;
+        plan->disk_bytes += plan->export[i].result.bytes;
     char *place = pare_path_directory(a, plan->output_path);
     struct statvfs fs = {0};
     while (place && statvfs(place, &fs) != 0) {

@@ -1,4 +1,5 @@
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "compress/plan_internal.h"
@@ -11,27 +12,19 @@ static pare_status find_target(pare_ctx *cx, const pare_text *format,
                                const pare_export_target **out)
 {
     const char *word[WORDS];
-    char known[512] = "";
-    size_t count = 0, used = 0;
+    char known[512];
+    size_t count = 0;
     *out = pare_export_find(format->text);
     if (*out)
         return PARE_OK;
-    if (pare_export_find_gguf(format->text))
-        return pare_recipe_fail(cx, format->place,
-                                "a recipe does not write GGUF files yet; afterwards run: pare "
-                                "export OUTPUT --format %.64s --output FILE.gguf",
-                                format->text);
-    for (; pare_export_targets[count] && count < WORDS && used < sizeof known; count++) {
+    for (; pare_export_targets[count] && count < WORDS; count++)
         word[count] = pare_export_targets[count]->name;
-        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", count ? ", " : "",
-                                 word[count]);
-    }
     const char *const near = pare_nearest_word(format->text, word, count);
     if (near)
         return pare_recipe_fail(cx, format->place, "unknown format \"%.64s\"; did you mean \"%s\"?",
                                 format->text, near);
     return pare_recipe_fail(cx, format->place, "unknown format \"%.64s\"; known: %s", format->text,
-                            known);
+                            pare_export_known(known, sizeof known));
 }
 
 /* True when `path` is `directory` or a name inside it. */
@@ -49,7 +42,8 @@ static pare_status resolve_path(pare_ctx *cx, pare_arena *a, const pare_plan *pl
     *out = directory ? pare_path_join(a, directory, path->text) : NULL;
     if (!*out)
         return PARE_ENOMEM;
-    for (size_t n = strlen(*out); n > 1 && (*out)[n - 1] == '/'; n--)
+    const bool file = plan->export[i].target->kind == PARE_EXPORT_FILE;
+    for (size_t n = strlen(*out); !file && n > 1 && (*out)[n - 1] == '/'; n--)
         (*out)[n - 1] = '\0';
     if (is_inside(*out, plan->output_path) || is_inside(*out, plan->partial_path) ||
         is_inside(plan->output_path, *out))
@@ -98,80 +92,80 @@ static pare_status describe(pare_arena *a, const pare_plan *plan, pare_export_mo
     return PARE_OK;
 }
 
-/* Memory of one linear: matrices of floats, or codes in bytes beside what becomes of them; those
- * that are joined lie apart, too. */
-static uint64_t count_ram(const pare_export_model *m)
+static int by_name(const void *a, const void *b)
 {
-    uint64_t most = 0;
-    for (size_t i = 0; i < m->linears; i++) {
-        const pare_export_linear *const l = &m->linear[i];
-        const uint64_t bytes = (uint64_t)l->packed.n * l->packed.k * (l->pieces ? 17 : 13);
-        if ((l->is_packed || l->pieces || l->transposed) && bytes > most)
-            most = bytes;
-    }
-    return most;
+    return strcmp(((const pare_tensor *)a)->name, ((const pare_tensor *)b)->name);
 }
 
-/* Bytes of the tensors: those of the target, and what goes along as it is. */
-static uint64_t count_bytes(const pare_plan *plan, const pare_export_target *t,
-                            const pare_export_model *m)
+/* The artifact that the plan leads to. */
+static pare_status find_source(pare_arena *a, const pare_plan *plan, pare_export_source *out)
 {
-    uint64_t bytes = plan->packed_bytes - plan->layout.index_bytes;
-    for (size_t i = 0; i < plan->linears; i++)
-        bytes -= pare_packed_linear_bytes(&plan->linear[i].packed).total;
-    for (size_t i = 0; i < m->linears; i++) {
-        pare_export_part part[PARE_EXPORT_PARTS];
-        const size_t parts = m->linear[i].is_packed ? t->parts(m, &m->linear[i], part) : 0;
-        for (size_t p = 0; p < parts; p++) {
-            uint64_t size = 0;
-            if (pare_tensor_bytes(part[p].dtype, part[p].rank, part[p].shape, &size) == PARE_OK)
-                bytes += size;
-        }
+    const pare_packed_layout *const l = &plan->layout;
+    pare_tensor *const tensor = PARE_NEW(a, pare_tensor, l->entries);
+    if (!tensor)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < l->entries; i++) {
+        tensor[i] = l->entry[i].tensor;
+        tensor[i].data = NULL;
     }
-    return bytes;
+    if (l->entries > 1)
+        qsort(tensor, l->entries, sizeof *tensor, by_name);
+    *out = (pare_export_source){.ck = &plan->checkpoint,
+                                .model = &plan->model,
+                                .tensor = tensor,
+                                .tensors = l->entries,
+                                .kv = plan->recipe.kv.method};
+    return describe(a, plan, &out->shape);
 }
 
-static pare_status plan_one(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
-                            const pare_export_model *m, size_t i, pare_plan_export *out)
+/* Something that is there is no obstacle to a plan that is only looked at. */
+static pare_status find_place(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
+                              const pare_recipe_export *x, pare_plan_export *out)
+{
+    pare_export_place place;
+    const pare_status s =
+        pare_export_place_find(cx, a, plan->model_path, out->path, out->target->kind,
+                               plan->replaces || plan->job->restart, &place);
+    if (s == PARE_OK)
+        return PARE_OK;
+    if (s != PARE_EEXISTS || !plan->job->look)
+        return refuse(cx, x->path.place, s);
+    pare_ctx_clear(cx);
+    out->taken = true;
+    return PARE_OK;
+}
+
+static pare_status plan_one(pare_ctx *cx, pare_arena *a, pare_plan *plan,
+                            const pare_export_source *source, size_t i)
 {
     const pare_recipe_export *const x = &plan->recipe.export[i];
-    char *partial;
+    pare_plan_export *const out = &plan->export[i];
     PARE_TRY(find_target(cx, &x->format, &out->target));
     PARE_TRY(resolve_path(cx, a, plan, i, &out->path));
     if (plan->structured)
         return pare_recipe_fail(cx, x->place,
                                 "what this recipe writes is a plain checkpoint, which other "
                                 "programs read as it is: there is nothing to export");
-    const pare_status s = pare_export_check(cx, out->target, m);
+    const pare_status s =
+        pare_export_outline(cx, a, source, out->target, plan->job->strict, &out->result);
     if (s != PARE_OK)
         return refuse(cx, x->place, s);
-    out->bytes = count_bytes(plan, out->target, m);
-    for (size_t j = 0; j < m->linears; j++)
-        out->count[pare_export_fate_of(out->target, &m->linear[j])]++;
-    const pare_status place = pare_export_place(cx, a, plan->model_path, out->path,
-                                                plan->replaces || plan->job->restart, &partial);
-    if (place == PARE_EEXISTS && plan->job->look) {
-        pare_ctx_clear(cx);
-        out->taken = true;
-        return PARE_OK;
-    }
-    return place == PARE_OK ? PARE_OK : refuse(cx, x->path.place, place);
+    if (out->result.ram_bytes > plan->export_ram_bytes)
+        plan->export_ram_bytes = out->result.ram_bytes;
+    return find_place(cx, a, plan, x, out);
 }
 
 pare_status pare__plan_exports(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 {
-    pare_export_model m = {0};
+    pare_export_source source = {0};
     if (!plan->recipe.exports)
         return PARE_OK;
     plan->export = PARE_NEW(a, pare_plan_export, plan->recipe.exports);
     if (!plan->export)
         return PARE_ENOMEM;
     if (!plan->structured)
-        PARE_TRY(describe(a, plan, &m));
-    plan->export_ram_bytes = count_ram(&m);
-    for (size_t i = 0; i < plan->recipe.exports; i++) {
-        PARE_TRY(plan_one(cx, a, plan, &m, i, &plan->export[i]));
-        plan->exports++;
-    }
+        PARE_TRY(find_source(a, plan, &source));
+    for (; plan->exports < plan->recipe.exports; plan->exports++)
+        PARE_TRY(plan_one(cx, a, plan, &source, plan->exports));
     return PARE_OK;
 }

@@ -8,7 +8,8 @@ static pare_status export_one(pare_run *run, const pare_plan_export *x, pare_exp
     const pare_export_job job = {.artifact = run->plan.output_path,
                                  .output = x->path,
                                  .target = x->target,
-                                 .restart = run->plan.replaces || run->plan.job->restart};
+                                 .restart = run->plan.replaces || run->plan.job->restart,
+                                 .strict = run->plan.job->strict};
     pare__notify(run, PARE_EVENT_EXPORT, "%s to %s", x->target->name, x->path);
     const pare_status s = pare_export_run(run->cx, run->a, &job, out);
     return s == PARE_OK ? s

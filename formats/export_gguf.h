@@ -12,41 +12,58 @@
  * Any other is quantized again by the plain rule of the type (ggml_blocks.h). Rows that are no
  * whole number of blocks fall back: Q4_K to Q5_0, Q6_K to Q8_0, TQ to Q4_0, where 32 does not
  * divide them to F16. What the artifact holds in floats keeps its type (F16 when that is asked
- * for); vectors and learned positions are F32. */
+ * for); vectors and learned positions are F32. Linears that lie in one tensor of the file go there
+ * each in its own way; where only some of them are packed, all become F16. */
 #ifndef PARE_FORMATS_EXPORT_GGUF_H
 #define PARE_FORMATS_EXPORT_GGUF_H
+
+#include <stddef.h>
 
 #include "formats/export_target.h"
 #include "formats/gguf_write.h"
 
 typedef enum pare_gguf_way {
+    PARE_GGUF_BYTES,  /* a tensor of the artifact, as it is */
     PARE_GGUF_FLOATS, /* as floats of the type */
     PARE_GGUF_CODES,  /* the codes, exact */
     PARE_GGUF_NEAR,   /* the codes, minimum rounded to F16 */
     PARE_GGUF_AGAIN   /* quantized again */
 } pare_gguf_way;
 
+/* What the rows of a tensor come from. */
+typedef struct pare_gguf_piece {
+    const pare_export_linear *linear; /* its weights; or NULL and: */
+    const pare_tensor *tensor;
+    uint64_t elements;
+    pare_gguf_way way;
+} pare_gguf_piece;
+
+enum { PARE_GGUF_OTHER = -1 }; /* in place of a linear */
+
 /* A tensor of the file. */
 typedef struct pare_gguf_item {
     const char *name;
     const pare_ggml_type *type;
-    bool fallback; /* not the type that was asked for */
     uint32_t rank;
-    uint64_t shape[2];                /* slowest first */
-    const pare_export_linear *linear; /* packed; or NULL and: */
-    const pare_tensor *tensor;        /* or NULL and: */
+    uint64_t shape[2]; /* slowest first */
+    uint64_t elements;
+    ptrdiff_t linear;             /* of the model, whose weights these are; or PARE_GGUF_OTHER */
+    const pare_gguf_piece *piece; /* [pieces] rows of one behind those of the other; or none and: */
+    size_t pieces;
     const float *values;
-    pare_gguf_way way;
-    size_t heads; /* channels that turn together come to lie side by side; 0: rows stay */
+    bool plus_one; /* what norms are multiplied with, of which the artifact has one less */
+    size_t heads;  /* channels that turn together come to lie side by side; 0: rows stay */
     size_t order;
 } pare_gguf_item;
 
-/* Everything of a model, in the order of the file.
- *   plane  [ck->tensors] tensors that are parts of packed linears or caches
+/* Everything of a model, in the order of the file. No weight is read.
+ *   tensor  [tensors] of the artifact, sorted by name
+ *   plane   [tensors] parts of packed linears, caches, or of linears that are joined
  * PARE_ENOTSUP for a family, an option or a tensor that the format has no place for. */
-PARE_CHECKED pare_status pare_gguf_items(pare_ctx *cx, pare_arena *a, const pare_checkpoint *ck,
-                                         const pare_export_model *m, const bool *plane,
-                                         const char *block, pare_gguf_item **out, size_t *count);
+PARE_CHECKED pare_status pare_gguf_items(pare_ctx *cx, pare_arena *a, const pare_export_target *t,
+                                         const pare_export_model *m, const pare_tensor *tensor,
+                                         size_t tensors, const bool *plane, pare_gguf_item **out,
+                                         size_t *count);
 
 /* Metadata: of family, sizes and positions; of the tokenizer.
  * PARE_ENOTSUP for what the format has no word for. */
@@ -56,7 +73,13 @@ PARE_CHECKED pare_status pare_gguf_describe_tokenizer(pare_ctx *cx, pare_arena *
                                                       const pare_checkpoint *ck,
                                                       const pare_config *c, pare_gguf_writer *w);
 
-/* What a finished file lost of the configuration, PARE_ENOTSUP naming it. */
+/* What a file that begins like `w`, which is laid out, loses of the configuration: PARE_ENOTSUP
+ * naming it. */
+PARE_CHECKED pare_status pare_gguf_check_words(pare_ctx *cx, pare_arena *scratch,
+                                               const pare_config *c, const pare_gguf_writer *w,
+                                               const pare_gguf_item *item, size_t items);
+
+/* The same of a file that was read. */
 PARE_CHECKED pare_status pare_gguf_check_config(pare_ctx *cx, const pare_config *was,
                                                 const pare_config *is);
 
@@ -64,7 +87,7 @@ PARE_CHECKED pare_status pare_gguf_check_config(pare_ctx *cx, const pare_config 
 PARE_CHECKED pare_status pare_gguf_encode(pare_ctx *cx, pare_arena *scratch,
                                           const pare_gguf_item *t, uint64_t bytes, void *out);
 
-/* Its values as the artifact has them, f32 [rows, width], in the order of the rows of the file. */
+/* Its values as the artifact has them, f32 [elements], in the order of the file. */
 PARE_CHECKED pare_status pare_gguf_wanted(pare_ctx *cx, pare_arena *scratch,
                                           const pare_gguf_item *t, float *out);
 

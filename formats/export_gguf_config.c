@@ -1,4 +1,4 @@
-/* Sizes and positions of a model in the metadata of a GGUF file, and the eight targets. */
+/* Sizes and positions of a model in the metadata of a GGUF file, and the targets. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -122,6 +122,27 @@ pare_status pare_gguf_check_config(pare_ctx *cx, const pare_config *was, const p
     return PARE_OK;
 }
 
+pare_status pare_gguf_check_words(pare_ctx *cx, pare_arena *scratch, const pare_config *c,
+                                  const pare_gguf_writer *w, const pare_gguf_item *item,
+                                  size_t items)
+{
+    static const char name[] = "the GGUF file";
+    pare_gguf g;
+    pare_json *doc;
+    pare_config is;
+    PARE_TRY(pare_gguf_parse_head(cx, scratch, name, w->head, w->len, w->bytes, &g));
+    for (size_t i = 0; i < g.tensors; i++) /* part of the configuration stands in a tensor */
+        for (size_t j = 0; j < items; j++)
+            if (item[j].values && strcmp(item[j].name, g.tensor[i].name) == 0)
+                g.tensor[i].data = (const unsigned char *)item[j].values;
+    PARE_TRY(pare__gguf_config(cx, name, &g, &doc));
+    pare_status s = pare_config_parse(cx, name, doc, &is);
+    if (s == PARE_OK)
+        s = pare_gguf_check_config(cx, c, &is);
+    pare_json_free(doc);
+    return s;
+}
+
 /* Families whose files were compared with what others make of them. */
 static pare_status check(pare_ctx *cx, const pare_export_model *m)
 {
@@ -132,7 +153,7 @@ static pare_status check(pare_ctx *cx, const pare_export_model *m)
             return PARE_OK;
     return pare_fail(cx, PARE_ENOTSUP,
                      "gguf: models of %s are not written (llama, mistral, qwen2 and qwen3 are); "
-                     "--format safetensors is",
+                     "the format safetensors is",
                      c->arch->model_type);
 }
 
@@ -152,22 +173,26 @@ static pare_status check_linear(pare_ctx *cx, const pare_export_linear *x)
     return PARE_OK;
 }
 
-#define TARGET(variable, word, type, fate_is, text)                                                \
-    static const pare_export_target variable = {.name = "gguf:" word,                              \
-                                                .summary = text,                                   \
-                                                .block = type,                                     \
-                                                .fate = fate_is,                                   \
-                                                .check = check,                                    \
-                                                .check_linear = check_linear}
+#define TARGET(word, type, fate_is, text)                                                          \
+    {                                                                                              \
+        .name = "gguf:" word, .summary = text, .kind = PARE_EXPORT_FILE, .fate = fate_is,          \
+        .store = pare__gguf_store, .check = check, .check_linear = check_linear, .block = type     \
+    }
 
-TARGET(q4_0, "q4_0", "Q4_0", PARE_EXPORT_REQUANTIZED, "blocks of 32, 4 bits, one scale");
-TARGET(q4_1, "q4_1", "Q4_1", PARE_EXPORT_REQUANTIZED, "blocks of 32, 4 bits, scale and minimum");
-TARGET(q8_0, "q8_0", "Q8_0", PARE_EXPORT_REQUANTIZED, "blocks of 32, 8 bits, one scale");
-TARGET(q4_k, "q4_k", "Q4_K", PARE_EXPORT_REQUANTIZED, "blocks of 256, 4 bits, scales of 6 bits");
-TARGET(q6_k, "q6_k", "Q6_K", PARE_EXPORT_REQUANTIZED, "blocks of 256, 6 bits, scales of 8 bits");
-TARGET(tq1_0, "tq1_0", "TQ1_0", PARE_EXPORT_REQUANTIZED, "blocks of 256, ternary, 1.69 bits");
-TARGET(tq2_0, "tq2_0", "TQ2_0", PARE_EXPORT_REQUANTIZED, "blocks of 256, ternary, 2.06 bits");
-TARGET(f16, "f16", "F16", PARE_EXPORT_ROUNDED, "floats");
-
-const pare_export_target *const pare_export_gguf_targets[] = {&q4_0,  &q4_1,  &q8_0, &q4_k, &q6_k,
-                                                              &tq1_0, &tq2_0, &f16,  NULL};
+const pare_export_target pare__export_gguf[PARE__GGUF_TARGETS] = {
+    [PARE__GGUF_Q4_0] =
+        TARGET("q4_0", "Q4_0", PARE_EXPORT_REQUANTIZED, "blocks of 32, 4 bits, one scale"),
+    [PARE__GGUF_Q4_1] =
+        TARGET("q4_1", "Q4_1", PARE_EXPORT_REQUANTIZED, "blocks of 32, 4 bits, scale and minimum"),
+    [PARE__GGUF_Q8_0] =
+        TARGET("q8_0", "Q8_0", PARE_EXPORT_REQUANTIZED, "blocks of 32, 8 bits, one scale"),
+    [PARE__GGUF_Q4_K] =
+        TARGET("q4_k", "Q4_K", PARE_EXPORT_REQUANTIZED, "blocks of 256, 4 bits, scales of 6 bits"),
+    [PARE__GGUF_Q6_K] =
+        TARGET("q6_k", "Q6_K", PARE_EXPORT_REQUANTIZED, "blocks of 256, 6 bits, scales of 8 bits"),
+    [PARE__GGUF_TQ1_0] =
+        TARGET("tq1_0", "TQ1_0", PARE_EXPORT_REQUANTIZED, "blocks of 256, ternary, 1.69 bits"),
+    [PARE__GGUF_TQ2_0] =
+        TARGET("tq2_0", "TQ2_0", PARE_EXPORT_REQUANTIZED, "blocks of 256, ternary, 2.06 bits"),
+    [PARE__GGUF_F16] = TARGET("f16", "F16", PARE_EXPORT_ROUNDED, "floats"),
+};

@@ -265,7 +265,13 @@ pare_status pare_gguf_describe_tokenizer(pare_ctx *cx, pare_arena *scratch,
 {
     pare_tokenizer *t;
     bool has;
-    PARE_TRY(pare_checkpoint_has_tokenizer(ck, &has));
+    const pare_status looked = pare_checkpoint_has_tokenizer(ck, &has);
+    if (looked == PARE_ENOTSUP) { /* an artifact of it has none */
+        pare_ctx_clear(cx);
+        has = false;
+    } else {
+        PARE_TRY(looked);
+    }
     if (!has) {
         pare_gguf_put_text(w, "tokenizer.ggml.model", "none", 4);
         return PARE_OK;

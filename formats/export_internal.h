@@ -3,6 +3,7 @@
 #define PARE_FORMATS_EXPORT_INTERNAL_H
 
 #include "formats/export_target.h"
+#include "formats/ggml_blocks.h"
 
 /* Plain codes of a linear of an integer grid: value = (code - zero) scale. */
 typedef struct pare__export_codes {
@@ -44,6 +45,32 @@ static inline uint8_t pare__export_zero(const pare_packed_linear *l)
 
 extern const pare_export_target pare__export_compressed_tensors, pare__export_gptq,
     pare__export_gptq_v2, pare__export_awq, pare__export_safetensors;
+
+/* Those of GGUF, by the type of the blocks (export_gguf_config.c). */
+enum {
+    PARE__GGUF_Q4_0,
+    PARE__GGUF_Q4_1,
+    PARE__GGUF_Q8_0,
+    PARE__GGUF_Q4_K,
+    PARE__GGUF_Q6_K,
+    PARE__GGUF_TQ1_0,
+    PARE__GGUF_TQ2_0,
+    PARE__GGUF_F16,
+    PARE__GGUF_TARGETS
+};
+extern const pare_export_target pare__export_gguf[PARE__GGUF_TARGETS];
+
+/* Codes minus zero points that a type of blocks holds, or codes beside zero points; NULL: floats,
+ * or a type that nothing is written as. */
+typedef struct pare__gguf_span {
+    const char *type;
+    int least, most;
+    bool offset;
+} pare__gguf_span;
+const pare__gguf_span *pare__gguf_span_of(const pare_ggml_type *t);
+
+/* The `store` of all targets of GGUF. */
+pare_export_store pare__gguf_store(const pare_export_target *t, const pare_export_linear *l);
 
 /* export_read.c */
 pare_status pare__read_compressed_tensors(pare_ctx *cx, const pare_checkpoint *ck,

@@ -9,24 +9,22 @@ const pare_export_target *const pare_export_targets[] = {&pare__export_compresse
                                                          &pare__export_gptq_v2,
                                                          &pare__export_awq,
                                                          &pare__export_safetensors,
+                                                         &pare__export_gguf[PARE__GGUF_Q4_0],
+                                                         &pare__export_gguf[PARE__GGUF_Q4_1],
+                                                         &pare__export_gguf[PARE__GGUF_Q8_0],
+                                                         &pare__export_gguf[PARE__GGUF_Q4_K],
+                                                         &pare__export_gguf[PARE__GGUF_Q6_K],
+                                                         &pare__export_gguf[PARE__GGUF_TQ1_0],
+                                                         &pare__export_gguf[PARE__GGUF_TQ2_0],
+                                                         &pare__export_gguf[PARE__GGUF_F16],
                                                          NULL};
-
-static const pare_export_target *find_in(const pare_export_target *const *table, const char *name)
-{
-    for (; *table; table++)
-        if (strcmp((*table)->name, name) == 0)
-            return *table;
-    return NULL;
-}
 
 const pare_export_target *pare_export_find(const char *name)
 {
-    return find_in(pare_export_targets, name);
-}
-
-const pare_export_target *pare_export_find_gguf(const char *name)
-{
-    return find_in(pare_export_gguf_targets, name);
+    for (size_t i = 0; pare_export_targets[i]; i++)
+        if (strcmp(pare_export_targets[i]->name, name) == 0)
+            return pare_export_targets[i];
+    return NULL;
 }
 
 const char *pare_export_fate_name(pare_export_fate f)
@@ -36,18 +34,18 @@ const char *pare_export_fate_name(pare_export_fate f)
     return name[f];
 }
 
-pare_export_fate pare_export_fate_of(const pare_export_target *t, const pare_export_linear *l)
+pare_export_store pare_export_store_of(const pare_export_target *t, const pare_export_linear *l)
 {
-    if (!l->is_packed)
-        return PARE_EXPORT_FLOAT;
-    return t->fate_of ? t->fate_of(l) : t->fate;
+    if (t->store)
+        return t->store(t, l);
+    return (pare_export_store){.fate = l->is_packed ? t->fate : PARE_EXPORT_FLOAT};
 }
 
 /* Pieces of one tensor that are stored in different ways. */
 static pare_status check_pieces(pare_ctx *cx, const pare_export_target *t,
                                 const pare_export_linear *l)
 {
-    if (t->fate != PARE_EXPORT_ROUNDED)
+    if (t->kind == PARE_EXPORT_DIRECTORY && t->fate != PARE_EXPORT_ROUNDED)
         return pare_fail(cx, PARE_ENOTSUP,
                          "%s: linears %s and %s lie in one tensor of this family and need the same "
                          "bits, group and symmetry",
@@ -58,14 +56,39 @@ static pare_status check_pieces(pare_ctx *cx, const pare_export_target *t,
     return PARE_OK;
 }
 
-pare_status pare_export_check(pare_ctx *cx, const pare_export_target *t, const pare_export_model *m)
+static pare_status check_strict(pare_ctx *cx, const pare_export_target *t,
+                                const pare_export_linear *l)
+{
+    const pare_export_store s = pare_export_store_of(t, l);
+    char text[PARE_PACKED_TEXT];
+    if (!l->is_packed || (!s.fallback && s.fate != PARE_EXPORT_REQUANTIZED))
+        return PARE_OK;
+    (void)pare_packed_linear_text(&l->packed, text);
+    if (s.fallback && l->unlike)
+        return pare_fail(cx, PARE_ENOTSUP,
+                         "%s: linears %s and %s lie in one tensor, which would become %s, and "
+                         "--strict refuses",
+                         t->name, l->piece[0].name, l->unlike, s.type);
+    if (s.fallback)
+        return pare_fail(cx, PARE_ENOTSUP,
+                         "%s: linear %s (%s): rows of %zu are no whole blocks, it would become %s, "
+                         "which --strict refuses",
+                         t->name, l->name, text, l->packed.k, s.type);
+    return pare_fail(cx, PARE_ENOTSUP,
+                     "%s: linear %s (%s) has no codes of this format and would be quantized again, "
+                     "which --strict refuses",
+                     t->name, l->name, text);
+}
+
+pare_status pare_export_check(pare_ctx *cx, const pare_export_target *t, const pare_export_model *m,
+                              bool strict)
 {
     if (m->shifts_norms)
         return pare_fail(cx, PARE_ENOTSUP,
                          "%s: a pass made biases behind norms, and engines have no place for any "
                          "in this model",
                          t->name);
-    if (m->config->arch && m->config->arch->rounds_inputs)
+    if (t->kind == PARE_EXPORT_DIRECTORY && m->config->arch && m->config->arch->rounds_inputs)
         return pare_fail(cx, PARE_ENOTSUP,
                          "%s: linears of type %s round their inputs, which engines do not do with "
                          "weights in this format",
@@ -82,7 +105,10 @@ pare_status pare_export_check(pare_ctx *cx, const pare_export_target *t, const p
         else if (l->is_packed)
             PARE_TRY(check_pieces(cx, t, l));
     }
-    return t->check(cx, m);
+    PARE_TRY(t->check(cx, m));
+    for (size_t i = 0; strict && i < m->linears; i++)
+        PARE_TRY(check_strict(cx, t, &m->linear[i]));
+    return PARE_OK;
 }
 
 /* Planes of kernels lie [n / 8][groups][8]. */
@@ -154,13 +180,14 @@ static pare_status refuse(pare_ctx *cx, const pare_packed_linear *l, const char 
 pare_status pare__export_check_grid(pare_ctx *cx, const pare_packed_linear *l, const char *target)
 {
     if (l->encoding != PARE_ENCODING_UNIFORM && l->encoding != PARE_ENCODING_TERNARY)
-        return refuse(cx, l, target,
-                      "its values do not lie on an integer grid; --format safetensors writes them "
-                      "as floats");
+        return refuse(
+            cx, l, target,
+            "its values do not lie on an integer grid; the format safetensors writes them "
+            "as floats");
     if (l->outliers || l->sparse)
         return refuse(cx, l, target,
                       "this format has no place for columns or weights that are kept apart; "
-                      "--format safetensors writes all as floats");
+                      "the format safetensors writes all as floats");
     if (l->rotated)
         return refuse(cx, l, target,
                       "its inputs are rotated while the model runs, which engines do not do; "

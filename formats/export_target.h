@@ -47,6 +47,19 @@ typedef enum pare_export_fate {
 } pare_export_fate;
 const char *pare_export_fate_name(pare_export_fate f); /* "requantized" */
 
+/* How a target stores a linear, known from its description. */
+typedef struct pare_export_store {
+    pare_export_fate fate;
+    const char *type; /* of its blocks or floats in a GGUF file, else NULL */
+    bool fallback;    /* not the type that was asked for, which cannot hold it */
+} pare_export_store;
+
+/* What an export leaves. */
+typedef enum pare_export_kind {
+    PARE_EXPORT_DIRECTORY, /* safetensors, config.json and what goes along */
+    PARE_EXPORT_FILE       /* one GGUF file (export_gguf.h), which holds all of that */
+} pare_export_kind;
+
 enum { PARE_EXPORT_PARTS = 6 };
 
 /* One tensor of a linear: its name is that of the linear and the suffix. */
@@ -58,18 +71,20 @@ typedef struct pare_export_part {
 } pare_export_part;
 
 typedef struct pare_export_target {
-    const char *name;      /* "gptq" */
-    const char *summary;   /* one line: what it is and who loads it */
-    const char *block;     /* type of the blocks of a GGUF file, which has formats/export_gguf.h in
-                              place of the functions below but the checks; NULL: of others */
-    const char *extra;     /* file that gets the configuration alone, or NULL */
+    const char *name;    /* "gptq" */
+    const char *summary; /* one line: what it is and who loads it */
+    pare_export_kind kind;
     pare_export_fate fate; /* of packed linears */
     /* That of one of them, where it is not the same for all; or NULL. */
-    pare_export_fate (*fate_of)(const pare_export_linear *l);
+    pare_export_store (*store)(const struct pare_export_target *t, const pare_export_linear *l);
     /* Refuses what the whole model cannot be. */
     pare_status (*check)(pare_ctx *cx, const pare_export_model *m);
     /* Refuses a packed linear that its engine has no place or no kernel for. */
     pare_status (*check_linear)(pare_ctx *cx, const pare_export_linear *l);
+
+    /* A file: type of its blocks. A directory: all that follows. */
+    const char *block;
+    const char *extra; /* file that gets the configuration alone, or NULL */
     /* Tensors of a linear that passed; returns their number. */
     size_t (*parts)(const pare_export_model *m, const pare_export_linear *l,
                     pare_export_part part[PARE_EXPORT_PARTS]);
@@ -84,13 +99,11 @@ typedef struct pare_export_target {
                         float *w);
 } pare_export_target;
 
-/* All targets, ended by NULL; those of GGUF apart. */
+/* All targets, ended by NULL. */
 extern const pare_export_target *const pare_export_targets[];
-extern const pare_export_target *const pare_export_gguf_targets[];
-const pare_export_target *pare_export_find(const char *name);      /* NULL when unknown */
-const pare_export_target *pare_export_find_gguf(const char *name); /* the same of GGUF */
+const pare_export_target *pare_export_find(const char *name); /* NULL when unknown */
 
-pare_export_fate pare_export_fate_of(const pare_export_target *t, const pare_export_linear *l);
+pare_export_store pare_export_store_of(const pare_export_target *t, const pare_export_linear *l);
 
 /* The linears of a model that lie in one tensor: `piece` [pieces], each with weights. */
 void pare_export_join(pare_export_linear *l, const char *name, const pare_export_linear *piece,
@@ -110,9 +123,10 @@ PARE_CHECKED pare_status pare_export_floats(pare_ctx *cx, pare_arena *scratch,
 /* Its bias, f32 [n]; every piece has one. */
 void pare_export_bias(const pare_export_model *m, const pare_export_linear *l, float *out);
 
-/* Whether a target can hold the model: all rules above. Reads no weights.
- * PARE_ENOTSUP with linear, target and reason. */
+/* Whether a target can hold the model: all rules above; with `strict` only without other codes and
+ * other types than those asked for. Reads no weights. PARE_ENOTSUP with linear, target and reason.
+ */
 PARE_CHECKED pare_status pare_export_check(pare_ctx *cx, const pare_export_target *t,
-                                           const pare_export_model *m);
+                                           const pare_export_model *m, bool strict);
 
 #endif

@@ -25,6 +25,7 @@ typedef struct cursor {
     const char *name; /* of the file */
     const unsigned char *data;
     uint64_t len, at;
+    uint64_t total; /* bytes of the file: more than len when its data are elsewhere */
 } cursor;
 
 static const uint8_t kind_bytes[PARE_GGUF_KINDS] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
@@ -202,16 +203,16 @@ static pare_status place(const cursor *c, pare_gguf *g, const uint64_t *offset)
                              "behind the tensor before it",
                              c->name, t->name, (ull)offset[i], (ull)expected);
         if (__builtin_add_overflow(g->data_offset, offset[i], &last) ||
-            __builtin_add_overflow(last, t->bytes, &end) || end > c->len)
+            __builtin_add_overflow(last, t->bytes, &end) || end > c->total)
             return pare_fail(c->cx, PARE_EFORMAT,
                              "%s: tensor %s of %llu bytes at byte %llu goes past the end at %llu: "
                              "truncated?",
-                             c->name, t->name, (ull)t->bytes, (ull)last, (ull)c->len);
-        t->data = c->data + last;
+                             c->name, t->name, (ull)t->bytes, (ull)last, (ull)c->total);
+        t->data = c->total == c->len ? c->data + last : NULL;
         if (!pad(offset[i] + t->bytes, g->alignment, &expected))
             expected = UINT64_MAX; /* no further tensor fits */
     }
-    if (g->tensors > 0 && c->len - end >= g->alignment)
+    if (g->tensors > 0 && c->total - end >= g->alignment)
         return pare_fail(c->cx, PARE_EFORMAT, "%s: %llu bytes behind the last tensor", c->name,
                          (ull)(c->len - end));
     return PARE_OK;
@@ -302,10 +303,10 @@ static pare_status take_head(cursor *c, pare_gguf *g)
     return PARE_OK;
 }
 
-pare_status pare_gguf_parse(pare_ctx *cx, pare_arena *a, const char *name, const void *bytes,
-                            uint64_t len, pare_gguf *out)
+pare_status pare_gguf_parse_head(pare_ctx *cx, pare_arena *a, const char *name, const void *bytes,
+                                 uint64_t len, uint64_t total, pare_gguf *out)
 {
-    cursor c = {cx, a, name, bytes, len, 0};
+    cursor c = {cx, a, name, bytes, len, 0, total};
     *out = (pare_gguf){0};
     PARE_TRY(take_head(&c, out));
     out->value = PARE_NEW(a, pare_gguf_value, out->values);
@@ -382,4 +383,10 @@ bool pare_gguf_text(const pare_gguf_value *v, const char **text, size_t *len)
 {
     pare_gguf_texts it = {0};
     return pare_gguf_next(v, &it, text, len);
+}
+
+pare_status pare_gguf_parse(pare_ctx *cx, pare_arena *a, const char *name, const void *bytes,
+                            uint64_t len, pare_gguf *out)
+{
+    return pare_gguf_parse_head(cx, a, name, bytes, len, len, out);
 }

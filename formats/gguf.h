@@ -70,6 +70,12 @@ typedef struct pare_gguf {
 PARE_CHECKED pare_status pare_gguf_parse(pare_ctx *cx, pare_arena *a, const char *name,
                                          const void *bytes, uint64_t len, pare_gguf *out);
 
+/* The same of the first `len` bytes of a file of `total` bytes, in which values and the list of
+ * tensors end; the tensors have data NULL. */
+PARE_CHECKED pare_status pare_gguf_parse_head(pare_ctx *cx, pare_arena *a, const char *name,
+                                              const void *bytes, uint64_t len, uint64_t total,
+                                              pare_gguf *out);
+
 /* NULL when there is none. */
 const pare_gguf_value *pare_gguf_find(const pare_gguf *g, const char *key);
 const pare_gguf_tensor *pare_gguf_tensor_find(const pare_gguf *g, const char *name);

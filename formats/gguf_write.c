@@ -192,12 +192,16 @@ static pare_status reserve(const pare_gguf_writer *w)
                : pare_file_fail(w->cx, w->path, "set the size of");
 }
 
-pare_status pare_gguf_create(pare_gguf_writer *w, const char *path)
+pare_status pare_gguf_lay_out(pare_gguf_writer *w)
 {
     if (w->failed)
-        return pare_fail(w->cx, PARE_ENOMEM, "%s: out of memory for its head", path);
+        return pare_fail(w->cx, PARE_ENOMEM, "out of memory for the head of a GGUF file");
     PARE_TRY(place(w));
-    PARE_TRY(finish_head(w));
+    return finish_head(w);
+}
+
+pare_status pare_gguf_create(pare_gguf_writer *w, const char *path)
+{
     w->path = path;
     w->fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (w->fd < 0)

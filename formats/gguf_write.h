@@ -13,7 +13,7 @@ typedef struct pare_gguf_slot {
     uint64_t offset, bytes; /* from the start of the data */
 } pare_gguf_slot;
 
-/* Failures of memory are kept and come out of pare_gguf_create. */
+/* Failures of memory are kept and come out of pare_gguf_lay_out. */
 typedef struct pare_gguf_writer {
     pare_ctx *cx;
     pare_arena *arena;
@@ -22,7 +22,7 @@ typedef struct pare_gguf_writer {
     uint64_t values;
     pare_gguf_slot *slot;
     size_t slots, most;
-    uint64_t data, bytes; /* where the data start; of the file */
+    uint64_t data, bytes; /* where the data start; of the file; once it is laid out */
     bool failed;
     const char *path;
     int fd;
@@ -48,8 +48,12 @@ void pare_gguf_add_f32(pare_gguf_writer *w, float value);
 size_t pare_gguf_add(pare_gguf_writer *w, const char *name, const pare_ggml_type *type,
                      uint32_t rank, const uint64_t *shape);
 
-/* Creates the file, or takes an existing one's place, with its head and its full size.
- * PARE_ENOMEM, PARE_EFORMAT when sizes overflow, PARE_EIO, PARE_ENOSPC. */
+/* All is named: places the tensors and makes the head, w->head [w->len]; w->bytes are those of the
+ * whole file. PARE_ENOMEM, PARE_EFORMAT when sizes overflow. */
+PARE_CHECKED pare_status pare_gguf_lay_out(pare_gguf_writer *w);
+
+/* Creates the file that is laid out, or takes an existing one's place, with its head and its full
+ * size. PARE_EIO, PARE_ENOSPC. */
 PARE_CHECKED pare_status pare_gguf_create(pare_gguf_writer *w, const char *path);
 
 /* Writes all bytes of tensor i. */

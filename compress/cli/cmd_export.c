@@ -7,19 +7,11 @@
 
 static pare_status find_target(pare_cli *cli, const char *name, const pare_export_target **out)
 {
-    char known[512] = "";
-    size_t used = 0;
+    char known[512];
     *out = name ? pare_export_find(name) : NULL;
-    if (name && !*out)
-        *out = pare_export_find_gguf(name);
     if (*out)
         return PARE_OK;
-    for (size_t i = 0; pare_export_targets[i] && used < sizeof known; i++)
-        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "",
-                                 pare_export_targets[i]->name);
-    for (size_t i = 0; pare_export_gguf_targets[i] && used < sizeof known; i++)
-        used += (size_t)snprintf(known + used, sizeof known - used, ", %s",
-                                 pare_export_gguf_targets[i]->name);
+    (void)pare_export_known(known, sizeof known);
     if (!name)
         return pare_fail(&cli->cx, PARE_EUSAGE, "export: --format is missing: %s", known);
     return pare_fail(&cli->cx, PARE_EUSAGE, "--format \"%s\": expected one of %s", name, known);

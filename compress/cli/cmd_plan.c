@@ -21,6 +21,7 @@ pare_status pare_job_read(pare_cli *cli, const pare_args *args, pare_job *out)
         .sets = sets,
         .set_count = pare_args_texts(args, "set", sets),
         .restart = pare_args_given(args, "restart"),
+        .strict = pare_args_given(args, "strict"),
     };
     if (device && strcmp(device, "cuda") == 0)
         return pare_fail(cx, PARE_EUSAGE, "--device cuda: this version computes on the CPU only");
@@ -217,13 +218,22 @@ static void print_exports(const pare_plan *p)
 {
     for (size_t i = 0; i < p->exports; i++) {
         const pare_plan_export *const x = &p->export[i];
-        char bytes[PARE_UNIT_TEXT];
-        (void)printf("%-17s %s to %s, %s%s\n", "export", x->target->name, x->path,
-                     pare_units_bytes(x->bytes, bytes),
+        const pare_export_result *const r = &x->result;
+        const char *before = "";
+        char bytes[PARE_UNIT_TEXT], types[PARE_EXPORT_TEXT];
+        (void)printf("%-17s %s to %s, %llu bytes (%s), exact%s\n", "export", x->target->name,
+                     x->path, (unsigned long long)r->bytes, pare_units_bytes(r->bytes, bytes),
                      x->taken ? "   (exists; compress will ask for --restart)" : "");
-        if (x->count[PARE_EXPORT_REQUANTIZED])
-            (void)printf("%-17s %zu linears are quantized again to other codes\n", "",
-                         x->count[PARE_EXPORT_REQUANTIZED]);
+        (void)printf("%-17s linears: ", "");
+        for (pare_export_fate f = 0; f < PARE_EXPORT_FATES; f++) {
+            if (r->count[f])
+                (void)printf("%s%zu %s", before, r->count[f], pare_export_fate_name(f));
+            before = r->count[f] ? ", " : before;
+        }
+        (void)printf("\n");
+        if (r->fallbacks)
+            (void)printf("%-17s %zu fall back to other types: %s\n", "", r->fallbacks,
+                         pare_export_fallback_text(r, types));
     }
 }
 
@@ -235,12 +245,8 @@ static void put_exports(pare_json_writer *w, const pare_plan *p)
         pare_json_open_object(w, NULL);
         pare_json_put_text(w, "format", x->target->name);
         pare_json_put_text(w, "output", x->path);
-        pare_json_put_integer(w, "bytes", (int64_t)x->bytes);
         pare_json_put_bool(w, "needs_restart", x->taken);
-        pare_json_open_object(w, "fates");
-        for (pare_export_fate f = 0; f < PARE_EXPORT_FATES; f++)
-            pare_json_put_integer(w, pare_export_fate_name(f), (int64_t)x->count[f]);
-        pare_json_close(w);
+        pare_export_put(w, &x->result, false);
         pare_json_close(w);
     }
     pare_json_close(w);

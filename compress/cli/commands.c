@@ -15,6 +15,8 @@ const pare_option pare_common_options[] = {
         {"set", "KEY=VALUE", "change the recipe, such as passes.0.gptq.bits=3", true},             \
         {"ram-limit", "SIZE", "bound of anonymous memory, such as 8GiB (the recipe's)", false},    \
         {"device", "cpu", "where to compute; this version has the CPU only", false},               \
+        {"strict", NULL,                                                                           \
+         "exit 3 when a numeric fallback was needed; refuse exports with other codes", false},     \
     {                                                                                              \
         "restart", NULL, "throw away an unfinished run, replace a finished output", false          \
     }
@@ -24,7 +26,6 @@ static const pare_option plan_options[] = {PLAN_OPTIONS, {NULL, NULL, NULL, fals
 static const pare_option compress_options[] = {
     PLAN_OPTIONS,
     {"resume", NULL, "continue an unfinished run (the default)", false},
-    {"strict", NULL, "exit 3 when a numeric fallback was needed", false},
     {"dry-run", NULL, "print the plan and stop, as pare plan", false},
     {"log-json", "FILE", "append one JSON object per event to FILE", false},
     {NULL, NULL, NULL, false},
@@ -123,7 +124,7 @@ const pare_command pare_commands[] = {
      "                    for llama.cpp; other grids than those of TYPE are quantized again\n"
      "The codes are those of the artifact. Every file is read back by the rules of its engine and\n"
      "each weight compared before the output gets its name. What a format cannot hold is refused.\n"
-     "A recipe does the same with export: [{format: gptq, path: DIR}], and is refused before a\n"
+     "A recipe does the same with export: [{format: gptq, path: PATH}], and is refused before a\n"
      "weight is read when the format cannot hold what it makes.",
      "pare export llama-w4/ --format compressed-tensors --output llama-w4-vllm/", export_options,
      pare_export_command},

@@ -114,7 +114,7 @@ typedef struct job_opts {
     const char *output; /* inside the root */
     size_t threads;     /* 0: one */
     uint64_t ram_limit;
-    bool restart;
+    bool restart, strict;
     const char *sets[4];
     size_t set_count;
     const pare_events *events;
@@ -138,7 +138,8 @@ static inline pare_status job_run(const job_place *p, job_opts o, char *what)
                           .sets = o.sets,
                           .set_count = o.set_count,
                           .ram_limit = o.ram_limit,
-                          .restart = o.restart};
+                          .restart = o.restart,
+                          .strict = o.strict};
     pare_compress_result result;
     const pare_status s = pare_compress(&cx, &a, &job, o.events, &result);
     if (what)

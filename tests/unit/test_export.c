@@ -416,9 +416,12 @@ START_TEST(an_interrupt_leaves_what_was_there)
 END_TEST
 
 /* A target with codes of its own for some linears. */
-static pare_export_fate some(const pare_export_linear *l)
+static pare_export_store some(const pare_export_target *t, const pare_export_linear *l)
 {
-    return l->packed.k == 128 ? PARE_EXPORT_REQUANTIZED : PARE_EXPORT_LOSSLESS;
+    (void)t;
+    return (pare_export_store){.fate = !l->is_packed        ? PARE_EXPORT_FLOAT
+                                       : l->packed.k == 128 ? PARE_EXPORT_REQUANTIZED
+                                                            : PARE_EXPORT_LOSSLESS};
 }
 
 START_TEST(strict_refuses_other_codes_before_anything_is_written)
@@ -427,7 +430,7 @@ START_TEST(strict_refuses_other_codes_before_anything_is_written)
     pare_export_result r;
     honest = pare_export_find("compressed-tensors");
     pare_export_target t = *honest;
-    t.fate_of = some;
+    t.store = some;
     t.fill = fill_wrong;
     wrong_part = 0;
     write_plain(4, 32, true);

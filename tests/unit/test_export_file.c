@@ -13,14 +13,6 @@ static pare_arena arena;
 static folder from, out;
 static char to[128], partial[128];
 
-static const pare_export_target *target(const char *name)
-{
-    for (size_t i = 0; pare_export_gguf_targets[i]; i++)
-        if (strcmp(pare_export_gguf_targets[i]->name, name) == 0)
-            return pare_export_gguf_targets[i];
-    ck_abort_msg("no target %s", name);
-}
-
 static void begin(void)
 {
     folder_begin(&from, &cx, &arena);
@@ -60,7 +52,7 @@ static pare_status export_as(const char *name, bool restart, bool strict, pare_e
 {
     const pare_export_job job = {.artifact = from.path,
                                  .output = to,
-                                 .target = target(name),
+                                 .target = pare_export_find(name),
                                  .restart = restart,
                                  .strict = strict};
     return pare_export_run(&cx, &arena, &job, r);
@@ -257,7 +249,7 @@ START_TEST(running_out_of_memory_leaves_nothing_behind)
     pare_status s = PARE_ENOMEM;
     write_artifact(&kind, 64, PARE_F16);
     const pare_export_job job = {
-        .artifact = from.path, .output = to, .target = target("gguf:q4_0")};
+        .artifact = from.path, .output = to, .target = pare_export_find("gguf:q4_0")};
     for (long n = 0; s != PARE_OK; n++) {
         unit_failing f = {.left = n};
         pare_ctx failing;

@@ -71,10 +71,16 @@ static const struct {
      "recipe.yaml:5:14: unknown format \"gtpq\"; did you mean \"gptq\"?"},
     {RTN, "  - {format: \"gguf:q9\", path: x}\n", PARE_EUSAGE,
      "recipe.yaml:5:14: unknown format \"gguf:q9\"; known: compressed-tensors, gptq"},
-    {RTN, "  - {format: \"gguf:q4_0\", path: x}\n", PARE_EUSAGE,
-     "recipe.yaml:5:14: a recipe does not write GGUF files yet; afterwards run: pare export"},
+    {RTN, "  - {format: \"gguf:q5_0\", path: x}\n", PARE_EUSAGE,
+     "recipe.yaml:5:14: unknown format \"gguf:q5_0\"; did you mean \"gguf:q4_0\"?"},
+    {RTN, "  - {format: \"gguf:q4_0\", path: x/}\n", PARE_EUSAGE, "recipe.yaml:5:33: "},
+    {RTN, "  - {format: \"gguf:q4_0\", path: model/x.gguf}\n", PARE_EUSAGE, "lies inside "},
+    {RTN, "  - {format: \"gguf:q4_0\", path: tokens.i32}\n", PARE_EEXISTS, "tokens.i32: exists"},
+    {"rotate: {online: true}, " RTN, "  - {format: \"gguf:q4_0\", path: x}\n", PARE_EUSAGE,
+     "its inputs are rotated while the model runs"},
     {"nf4", "  - {format: awq, path: x}\n", PARE_EUSAGE,
      "recipe.yaml:5:5: awq: linear model.layers.0.self_attn.q_proj (nf4"},
+    {"nf4", "  - {format: awq, path: x}\n", PARE_EUSAGE, "the format safetensors writes them"},
     {"rtn: {bits: 4, group: 32, symmetric: false}", "  - {format: gptq, path: x}\n", PARE_EUSAGE,
      "recipe.yaml:5:5: gptq: linear model.layers.0.self_attn.q_proj: zero points are stored"},
     {"rtn: {bits: 4, group: 96}", "  - {format: compressed-tensors, path: x}\n", PARE_EUSAGE,
@@ -138,6 +144,144 @@ static void take_place(void *self, const pare_event *e)
         ck_assert_int_eq(mkdir(job_path(taken, "second"), 0777), 0);
 }
 
+static bool holds(const job_place *p, const char *file, const char *fragment)
+{
+    char *text;
+    size_t len;
+    pare_ctx cx;
+    pare_arena a;
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    ck_assert_int_eq(pare_file_read(&cx, &a, job_path(p, file), 1 << 24, &text, &len), PARE_OK);
+    const bool found = strstr(text, fragment) != NULL;
+    pare_arena_release(&a);
+    return found;
+}
+
+/* Bytes of the weight files of a finished export. */
+static uint64_t written(const char *path)
+{
+    struct stat st;
+    uint64_t bytes = 0;
+    DIR *const d = opendir(path);
+    if (!d) {
+        ck_assert_int_eq(stat(path, &st), 0);
+        return (uint64_t)st.st_size;
+    }
+    for (struct dirent *e; (e = readdir(d));) {
+        if (!strstr(e->d_name, ".safetensors") || strstr(e->d_name, ".json"))
+            continue;
+        ck_assert_int_eq(fstatat(dirfd(d), e->d_name, &st, 0), 0);
+        bytes += (uint64_t)st.st_size;
+    }
+    (void)closedir(d);
+    return bytes;
+}
+
+static const struct {
+    const char *passes, *exports[4];
+    bool other; /* something goes to other codes or types */
+} planned[] = {
+    {RTN, {"gptq", "awq", "compressed-tensors", "safetensors"}, false},
+    {RTN, {"gguf:q4_0", "gguf:q8_0", "gguf:q4_1", "gguf:f16"}, false},
+    {RTN, {"gguf:q4_k"}, true},
+    {"rtn: {bits: 4, group: 32, symmetric: false}", {"gguf:q4_1"}, true},
+    {"rtn: {bits: 4, group: 32, symmetric: false}", {"gguf:q8_0", "compressed-tensors"}, false},
+    {"rtn: {bits: 8, group: 32, skip: '*.up_proj'}, ternary: {group: 64, targets: '*.up_proj'}",
+     {"gguf:q6_k"},
+     true},
+    {"rotate: {online: false}, " RTN, {"gguf:q4_0", "safetensors"}, false},
+};
+enum { PLANNED = sizeof planned / sizeof *planned };
+
+static job_place begin_planned(int i)
+{
+    char exports[512] = "";
+    for (size_t j = 0; j < 4 && planned[i].exports[j]; j++) {
+        const size_t len = strlen(exports);
+        (void)snprintf(exports + len, sizeof exports - len, "  - {format: \"%s\", path: x%zu}\n",
+                       planned[i].exports[j], j);
+    }
+    return begin(planned[i].passes, exports);
+}
+
+static void plan(pare_ctx *cx, pare_arena *a, const job_place *p, pare_plan *out)
+{
+    const pare_job job = {
+        .recipe = job_path(p, "recipe.yaml"), .output = job_path(p, "out"), .look = true};
+    pare_ctx_init(cx);
+    ck_assert_int_eq(pare_arena_init(cx, a, 0), PARE_OK);
+    ck_assert_msg(pare_plan_make(cx, a, &job, out) == PARE_OK, "%s", cx->what);
+}
+
+START_TEST(a_plan_knows_bytes_and_fates_of_its_exports)
+{
+    const job_place p = begin_planned(_i);
+    pare_ctx cx;
+    pare_arena a;
+    pare_plan said;
+    plan(&cx, &a, &p, &said);
+    ck_assert_int_eq(job_run(&p, (job_opts){.output = "out"}, NULL), PARE_OK);
+    for (size_t i = 0; i < said.exports; i++) {
+        const pare_plan_export *const x = &said.export[i];
+        const pare_export_result *const r = &x->result;
+        ck_assert_uint_eq(r->bytes, written(x->path));
+        ck_assert_uint_eq(r->rows, 15);
+        ck_assert(planned[_i].other == (r->count[PARE_EXPORT_REQUANTIZED] + r->fallbacks > 0));
+        const pare_export_job again = {
+            .artifact = job_path(&p, "out"), .output = job_path(&p, "again"), .target = x->target};
+        pare_export_result is;
+        ck_assert_msg(pare_export_run(&cx, &a, &again, &is) == PARE_OK, "%s", cx.what);
+        ck_assert(is.bytes == r->bytes && is.rows == r->rows && is.fallbacks == r->fallbacks);
+        for (size_t j = 0; j < is.rows; j++) {
+            const pare_export_row *const was = &r->row[j], *const row = &is.row[j];
+            ck_assert_str_eq(was->name, row->name);
+            ck_assert(was->fate == row->fate || was->fate == PARE_EXPORT_ROUNDED);
+            ck_assert(was->type == row->type && was->fallback == row->fallback);
+        }
+        if (pare_path_is_directory(again.output))
+            job_remove_directory(again.output);
+        else
+            ck_assert_int_eq(unlink(again.output), 0);
+    }
+    pare_plan_close(&said);
+    pare_arena_release(&a);
+    ck_assert_uint_eq(cx.live_bytes, 0);
+    job_remove_directory(p.root);
+}
+END_TEST
+
+START_TEST(strict_refuses_other_codes_of_exports_before_a_weight_is_read)
+{
+    char what[1024];
+    const job_place p = begin_planned(_i);
+    const pare_status s = job_run(&p, (job_opts){.output = "out", .strict = true}, what);
+    ck_assert_msg(s == (planned[_i].other ? PARE_EUSAGE : PARE_OK), "%s", what);
+    ck_assert(!planned[_i].other || strstr(what, "which --strict refuses"));
+    ck_assert(pare_path_is_directory(job_path(&p, "out")) == !planned[_i].other);
+    ck_assert(!pare_path_is_directory(job_path(&p, "out.partial")));
+    job_remove_directory(p.root);
+}
+END_TEST
+
+START_TEST(a_recipe_replaces_its_own_gguf_file_only)
+{
+    char what[1024];
+    const job_place p = begin(RTN, "  - {format: \"gguf:q4_0\", path: new/m.gguf}\n");
+    const job_opts again = {.output = "out", .restart = true};
+    ck_assert_int_eq(job_run(&p, (job_opts){.output = "out"}, NULL), PARE_OK);
+    ck_assert(has(&p, "new/m.gguf") && !has(&p, "new/m.gguf.partial"));
+    ck_assert_int_eq(job_run(&p, (job_opts){.output = "other"}, what), PARE_EEXISTS);
+    ck_assert_int_eq(job_run(&p, again, NULL), PARE_OK);
+    ck_assert(holds(&p, "out/run.json", "\"format\": \"gguf:q4_0\""));
+    ck_assert(holds(&p, "out/README.md", "new/m.gguf |"));
+    ck_assert_int_eq(truncate(job_path(&p, "new/m.gguf"), 100), 0);
+    ck_assert_int_eq(job_run(&p, again, what), PARE_EEXISTS);
+    ck_assert_msg(strstr(what, "is no export of pare in GGUF"), "%s", what);
+    job_remove_directory(p.root);
+}
+END_TEST
+
 START_TEST(a_failed_export_leaves_the_artifact_and_says_so)
 {
     char what[1024];
@@ -157,20 +301,6 @@ START_TEST(a_failed_export_leaves_the_artifact_and_says_so)
     job_remove_directory(p.root);
 }
 END_TEST
-
-static bool holds(const job_place *p, const char *file, const char *fragment)
-{
-    char *text;
-    size_t len;
-    pare_ctx cx;
-    pare_arena a;
-    pare_ctx_init(&cx);
-    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
-    ck_assert_int_eq(pare_file_read(&cx, &a, job_path(p, file), 1 << 24, &text, &len), PARE_OK);
-    const bool found = strstr(text, fragment) != NULL;
-    pare_arena_release(&a);
-    return found;
-}
 
 START_TEST(reports_name_the_exports)
 {
@@ -194,6 +324,10 @@ int main(void)
     tcase_add_loop_test(t, what_cannot_be_exported_is_refused_before_a_weight_is_read, 0, MISTAKES);
     tcase_add_test(t, plain_checkpoints_are_not_exported);
     tcase_add_test(t, an_export_that_is_there_is_replaced_with_the_output);
+    tcase_add_loop_test(t, a_plan_knows_bytes_and_fates_of_its_exports, 0, PLANNED);
+    tcase_add_loop_test(t, strict_refuses_other_codes_of_exports_before_a_weight_is_read, 0,
+                        PLANNED);
+    tcase_add_test(t, a_recipe_replaces_its_own_gguf_file_only);
     tcase_add_test(t, a_failed_export_leaves_the_artifact_and_says_so);
     tcase_add_test(t, reports_name_the_exports);
     suite_add_tcase(s, t);

@@ -447,7 +447,7 @@ START_TEST(a_linear_that_a_target_cannot_hold_is_refused)
     const pare_export_linear linear = {.name = "w", .is_packed = true, .packed = refused[_i].l};
     const pare_export_model model = {
         .config = &config, .linear = &linear, .linears = 1, .floats = PARE_F16};
-    ck_assert_int_eq(pare_export_check(&cx, t, &model), PARE_ENOTSUP);
+    ck_assert_int_eq(pare_export_check(&cx, t, &model, false), PARE_ENOTSUP);
     ck_assert_msg(strstr(cx.what, refused[_i].reason), "%s", cx.what);
     ck_assert_msg(strncmp(cx.what, t->name, strlen(t->name)) == 0, "%s", cx.what);
     ck_assert_msg(strstr(cx.what, "linear w"), "%s", cx.what);
@@ -507,7 +507,7 @@ START_TEST(a_model_that_a_target_cannot_be_is_refused)
     const pare_export_model model = {
         .config = &config, .linear = linear, .linears = LINEARS, .floats = PARE_F16};
     describe(linear, unfit[_i].kind);
-    ck_assert_int_eq(pare_export_check(&cx, pare_export_find(unfit[_i].target), &model),
+    ck_assert_int_eq(pare_export_check(&cx, pare_export_find(unfit[_i].target), &model, false),
                      PARE_ENOTSUP);
     ck_assert_msg(strstr(cx.what, unfit[_i].reason), "%s", cx.what);
     end();
@@ -598,7 +598,7 @@ START_TEST(engines_are_told_what_is_in_the_files)
     const char *text;
     size_t len;
     describe(linear, configs[_i].kind);
-    ck_assert_msg(pare_export_check(&cx, t, &model) == PARE_OK, "%s", cx.what);
+    ck_assert_msg(pare_export_check(&cx, t, &model, false) == PARE_OK, "%s", cx.what);
     ck_assert_int_eq(pare_json_writer_new(&cx, &w), PARE_OK);
     pare_json_open_object(w, NULL);
     t->config(w, &model);

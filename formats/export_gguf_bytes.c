@@ -1,0 +1,184 @@
+/* What is in the tensors of a GGUF file: the codes of an artifact in blocks, its values as floats.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "formats/export_gguf.h"
+#include "formats/export_internal.h"
+#include "kernels/half.h"
+#include "runtime/linear.h"
+#include "runtime/threads.h"
+
+enum { ROWS_AT_ONCE = 8 };
+
+static uint64_t width_of(const pare_gguf_item *t)
+{
+    return t->shape[t->rank - 1];
+}
+
+static float half(uint16_t h)
+{
+    return pare_f16_to_f32(h);
+}
+
+/* Row of the original that is row r of the file. */
+static uint64_t source_of(const pare_gguf_item *t, uint64_t r)
+{
+    if (t->heads == 0)
+        return r;
+    const uint64_t head = t->shape[0] / t->heads, i = r % head;
+    return r - i + i % 2 * (head / 2) + i / 2;
+}
+
+/* A piece of an item on its way into blocks. */
+typedef struct encoding {
+    const pare_gguf_item *t;
+    uint64_t width, row_bytes;
+    pare__export_codes codes; /* CODES, NEAR */
+    const float *values;      /* AGAIN */
+    unsigned char *out;
+    unsigned char *bad; /* [rows] */
+} encoding;
+
+/* False when a minimum is beyond F16. */
+static bool encode_codes(const encoding *e, uint64_t row, unsigned char *to)
+{
+    const pare_ggml_type *const type = e->t->type;
+    const pare__gguf_span *const span = pare__gguf_span_of(type);
+    const bool k = strcmp(type->name, "Q4_K") == 0;
+    const int bias = span->offset || strcmp(type->name, "Q8_0") == 0 ? 0 : -span->least;
+    const uint64_t from = source_of(e->t, row);
+    bool fits = true;
+    pare_ggml_block b;
+    for (uint64_t at = 0; at < e->width; at += type->elements, to += type->bytes) {
+        const uint64_t g = from * e->codes.groups + at / e->codes.group;
+        const uint8_t zero = e->codes.zero[g], *const code = e->codes.code + from * e->width + at;
+        b.d = e->codes.scale[g];
+        b.m = k ? b.d : pare_f32_to_f16(-((float)zero * half(b.d)));
+        fits &= !span->offset || isfinite(half(b.m));
+        memset(b.scale, 1, sizeof b.scale);
+        memset(b.offset, zero, sizeof b.offset);
+        for (uint32_t i = 0; i < type->elements; i++)
+            b.code[i] = (uint8_t)(span->offset ? code[i] : code[i] - zero + bias);
+        pare_ggml_join(type, &b, to);
+    }
+    return fits;
+}
+
+static void encode_rows(void *arg, size_t begin, size_t end, size_t worker)
+{
+    const encoding *const e = arg;
+    (void)worker;
+    for (size_t r = begin; r < end; r++) {
+        unsigned char *const to = e->out + r * e->row_bytes;
+        const bool done = e->values ? pare_ggml_encode(e->t->type, e->values + r * e->width,
+                                                       e->width / e->t->type->elements, to)
+                                    : encode_codes(e, r, to);
+        e->bad[r] = !done;
+    }
+}
+
+/* The values of a piece, f32 [elements], in its own order. */
+static pare_status read_piece(pare_ctx *cx, const pare_gguf_piece *p, float *out)
+{
+    if (p->tensor)
+        return pare_tensor_to_f32(cx, p->tensor, 0, p->elements, out);
+    pare_linear_to_f32(cx, p->linear->weights, out);
+    return PARE_OK;
+}
+
+/* The rows of the file, also of vectors that belong to outputs. */
+static void reorder(const pare_gguf_item *t, const float *from, float *to)
+{
+    const uint64_t rows = t->shape[0], width = t->rank > 1 ? t->shape[1] : 1;
+    for (uint64_t r = 0; r < rows; r++)
+        memcpy(to + r * width, from + source_of(t, r) * width, (size_t)width * sizeof *to);
+}
+
+pare_status pare_gguf_wanted(pare_ctx *cx, pare_arena *scratch, const pare_gguf_item *t, float *out)
+{
+    float *const plain =
+        t->heads ? pare_arena_take_raw(scratch, (size_t)t->elements, sizeof *plain) : out;
+    uint64_t at = 0;
+    if (!plain)
+        return PARE_ENOMEM;
+    if (t->values)
+        memcpy(plain, t->values, (size_t)t->elements * sizeof *plain);
+    for (size_t i = 0; i < t->pieces; i++) {
+        PARE_TRY(read_piece(cx, &t->piece[i], plain + at));
+        at += t->piece[i].elements;
+    }
+    for (uint64_t i = 0; t->plus_one && i < t->elements; i++)
+        plain[i] += 1;
+    if (t->heads)
+        reorder(t, plain, out);
+    return PARE_OK;
+}
+
+static pare_status beyond(pare_ctx *cx, const pare_gguf_item *t)
+{
+    return pare_fail(cx, PARE_ENUMERIC, "gguf: tensor %s has values that %s does not reach",
+                     t->name, t->type->name);
+}
+
+static pare_status encode_floats(pare_ctx *cx, pare_arena *scratch, const pare_gguf_item *t,
+                                 void *out)
+{
+    float *const values = pare_arena_take_raw(scratch, (size_t)t->elements, sizeof *values);
+    if (!values)
+        return PARE_ENOMEM;
+    PARE_TRY(pare_gguf_wanted(cx, scratch, t, values));
+    for (uint64_t i = 0; t->type->dtype == PARE_F16 && i < t->elements; i++)
+        if (!(fabsf(values[i]) < 65520))
+            return beyond(cx, t);
+    return pare_f32_to_dtype(cx, t->type->dtype, values, t->elements, out);
+}
+
+/* The values of a piece that is quantized again, in the order of the file: a piece of its own where
+ * rows move. */
+static pare_status take_values(pare_ctx *cx, pare_arena *scratch, const pare_gguf_item *t,
+                               const pare_gguf_piece *p, const float **out)
+{
+    float *const values = pare_arena_take_raw(scratch, (size_t)p->elements, sizeof *values);
+    *out = values;
+    if (!values)
+        return PARE_ENOMEM;
+    return t->pieces == 1 ? pare_gguf_wanted(cx, scratch, t, values) : read_piece(cx, p, values);
+}
+
+static pare_status encode_piece(pare_ctx *cx, pare_arena *scratch, const pare_gguf_item *t,
+                                const pare_gguf_piece *p, unsigned char *out)
+{
+    encoding e = {.t = t, .width = width_of(t), .out = out};
+    const size_t rows = (size_t)(p->elements / e.width);
+    e.row_bytes = e.width / t->type->elements * t->type->bytes;
+    if (p->way == PARE_GGUF_AGAIN)
+        PARE_TRY(take_values(cx, scratch, t, p, &e.values));
+    else
+        PARE_TRY(pare__export_unpack(scratch, &p->linear->packed, p->linear->weights, &e.codes));
+    e.bad = PARE_NEW(scratch, unsigned char, rows);
+    if (!e.bad)
+        return PARE_ENOMEM;
+    pare_parallel(cx, rows, ROWS_AT_ONCE, encode_rows, &e);
+    return memchr(e.bad, 1, rows) ? beyond(cx, t) : PARE_OK;
+}
+
+pare_status pare_gguf_encode(pare_ctx *cx, pare_arena *scratch, const pare_gguf_item *t,
+                             uint64_t bytes, void *out)
+{
+    unsigned char *at = out;
+    if (t->pieces == 0 || t->piece[0].way == PARE_GGUF_FLOATS)
+        return encode_floats(cx, scratch, t, out);
+    if (t->piece[0].way == PARE_GGUF_BYTES) {
+        memcpy(out, t->piece[0].tensor->data, (size_t)bytes);
+        return PARE_OK;
+    }
+    for (size_t i = 0; i < t->pieces; i++) {
+        const pare_mark m = pare_arena_mark(scratch);
+        const pare_status s = encode_piece(cx, scratch, t, &t->piece[i], at);
+        pare_arena_rewind(scratch, m);
+        PARE_TRY(s);
+        at += t->piece[i].elements / t->type->elements * t->type->bytes;
+    }
+    return PARE_OK;
+}
