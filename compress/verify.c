@@ -181,9 +181,12 @@ static pare_status check_model(pare_verify_run *v)
         return pare__verify_absorb(v, s);
     const pare_json *const linears = pare_json_get(v->checkpoint.index, "linears");
     for (size_t b = 0; b < m.config.blocks; b++)
-        for (size_t r = 0; r < PARE_ROLES; r++)
-            if (m.block[b].linear[r].name && pare_json_get(linears, m.block[b].linear[r].name))
-                PARE_TRY(pare__verify_packed(v, &m.block[b].linear[r]));
+        for (size_t i = 0; i < pare_block_parts(&m.config) * PARE_ROLES; i++) {
+            const pare_linear *const l =
+                pare_block_linear(&m.block[b], i / PARE_ROLES, (pare_role)(i % PARE_ROLES));
+            if (l->name && pare_json_get(linears, l->name))
+                PARE_TRY(pare__verify_packed(v, l));
+        }
     return m.head.bits ? pare__verify_packed(v, &m.head) : PARE_OK;
 }
 

@@ -118,7 +118,9 @@ static pare_status read_sizes(const source *f, pare_config *c)
 {
     const pare_config_words *const w = c->arch->words;
     PARE_TRY(read_size(f, w->hidden, SIZE_MAX_FIELD, &c->hidden));
-    if (w->may_lack_intermediate && is_absent(pare_json_get(f->json, w->intermediate)))
+    if (!w->intermediate)
+        c->intermediate = 0;
+    else if (w->may_lack_intermediate && is_absent(pare_json_get(f->json, w->intermediate)))
         c->intermediate = 4 * c->hidden;
     else
         PARE_TRY(read_size(f, w->intermediate, SIZE_MAX_FIELD, &c->intermediate));
@@ -126,6 +128,57 @@ static pare_status read_sizes(const source *f, pare_config *c)
     PARE_TRY(read_size(f, "vocab_size", SIZE_MAX_FIELD, &c->vocab));
     PARE_TRY(read_size(f, w->context, SIZE_MAX_FIELD, &c->context));
     return read_heads(f, c);
+}
+
+static pare_status read_expert_count(const source *f, const pare_experts *e, pare_config *c)
+{
+    for (size_t i = 0; i < sizeof e->count / sizeof *e->count; i++) {
+        size_t count;
+        PARE_TRY(read_size_or(f, e->count[i], PARE_EXPERTS_MAX, c->experts, &count));
+        if (c->experts && count != c->experts)
+            return pare_fail(f->cx, PARE_EFORMAT, "%s: %s is %zu, but %s is %zu", f->name,
+                             e->count[0], c->experts, e->count[i], count);
+        c->experts = count;
+    }
+    if (c->experts == 0)
+        return pare_fail(f->cx, PARE_EFORMAT, "%s: %s is missing", f->name, e->count[0]);
+    return PARE_OK;
+}
+
+/* Blocks without experts among others with them are refused. */
+static pare_status refuse_dense_blocks(const source *f, const pare_experts *e)
+{
+    size_t step = 1;
+    const pare_json *const list = e->dense_blocks ? pare_json_get(f->json, e->dense_blocks) : NULL;
+    if (!is_absent(list) && pare_json_type_of(list) != PARE_JSON_ARRAY)
+        return pare_fail(f->cx, PARE_EFORMAT, "%s: %s is not a list", f->name, e->dense_blocks);
+    if (!is_absent(list) && pare_json_count(list) > 0)
+        return pare_fail(f->cx, PARE_ENOTSUP,
+                         "%s: %s names %zu blocks without experts; only models with experts in "
+                         "every block are supported",
+                         f->name, e->dense_blocks, pare_json_count(list));
+    if (e->step)
+        PARE_TRY(read_size_or(f, e->step, SIZE_MAX_FIELD, 1, &step));
+    if (step != 1)
+        return pare_fail(f->cx, PARE_ENOTSUP,
+                         "%s: %s %zu leaves blocks without experts; only models with experts in "
+                         "every block are supported",
+                         f->name, e->step, step);
+    return PARE_OK;
+}
+
+static pare_status read_experts(const source *f, pare_config *c)
+{
+    const pare_experts *const e = c->arch->experts;
+    if (!e)
+        return PARE_OK;
+    PARE_TRY(read_expert_count(f, e, c));
+    PARE_TRY(read_size(f, e->used, c->experts, &c->experts_used));
+    PARE_TRY(read_size(f, e->width, SIZE_MAX_FIELD, &c->expert_width));
+    c->expert_norm = true;
+    if (e->norm)
+        PARE_TRY(read_flag(f, e->norm, false, &c->expert_norm));
+    return refuse_dense_blocks(f, e);
 }
 
 static pare_status read_norm_eps(const source *f, pare_config *c)
@@ -487,6 +540,7 @@ pare_status pare_config_parse(pare_ctx *cx, const char *name, const pare_json *j
     PARE_TRY(read_act(&f, out));
     PARE_TRY(read_residual(&f, out));
     PARE_TRY(read_sizes(&f, out));
+    PARE_TRY(read_experts(&f, out));
     PARE_TRY(check_embedding(&f, out));
     PARE_TRY(read_window(&f, out));
     PARE_TRY(read_scales(&f, out));

@@ -191,12 +191,12 @@ static pare_status load_packed(loader *l, const char *base, const pare_json *v, 
 }
 
 /* The runtime rotates the inputs of o and down. */
-static pare_status check_rotated(const loader *l, const pare_linear *w, pare_site site)
+static pare_status check_rotated(const loader *l, size_t part, const pare_linear *w, pare_site site)
 {
-    if (!w->rotated || site == PARE_SITE_ATTENDED || site == PARE_SITE_ACTIVATED)
+    if (!w->rotated || (part == 0 && (site == PARE_SITE_ATTENDED || site == PARE_SITE_ACTIVATED)))
         return PARE_OK;
-    return pare_fail(l->cx, PARE_EFORMAT, "%s: linear %s: only inputs of o and down are rotated",
-                     l->ck->path, w->name);
+    return pare_fail(l->cx, PARE_EFORMAT, "%s: linear %s: only inputs of o and down are rotated%s",
+                     l->ck->path, w->name, part ? ", and none of experts" : "");
 }
 
 static pare_status load_linear(loader *l, const char *base, size_t n, size_t k, bool bias,
@@ -261,23 +261,56 @@ static pare_status load_norms(const loader *l, const pare_config *c, size_t i, p
     return PARE_OK;
 }
 
+static pare_status load_part(loader *l, const pare_config *c, size_t i, size_t part, pare_block *b)
+{
+    for (pare_role role = 0; role < PARE_ROLES; role++) {
+        const pare_linear_desc *const d = pare_arch_linear(l->arch, part, role);
+        pare_linear *const to = pare_block_linear_mutable(b, part, role);
+        char text[NAME];
+        if (!d->name)
+            continue;
+        const size_t len = pare_arch_linear_name(l->arch, i, part, role, text, sizeof text);
+        const char *const name = len ? pare_arena_text(l->arena, text, len) : NULL;
+        if (!name)
+            return PARE_ENOMEM;
+        size_t n, k;
+        pare_linear_shape(c, part, role, &n, &k);
+        PARE_TRY(load_linear(l, name, n, k, pare_linear_has_bias(l->ck->config, d), to));
+        PARE_TRY(check_rotated(l, part, to, d->site));
+    }
+    return PARE_OK;
+}
+
+/* The router and the gate of what every token runs. */
+static pare_status load_router(const loader *l, const pare_config *c, size_t i, pare_block *b)
+{
+    const pare_experts *const e = l->arch->experts;
+    const struct {
+        const char *name;
+        size_t n;
+        pare_linear *to;
+    } dense[] = {{e->router, c->experts, &b->router}, {e->shared_gate, 1, &b->shared_gate}};
+    for (size_t j = 0; j < sizeof dense / sizeof *dense && dense[j].name; j++) {
+        const char *const name = block_name(l, i, dense[j].name);
+        if (!name)
+            return PARE_ENOMEM;
+        PARE_TRY(load_dense(l, name, dense[j].n, c->hidden, dense[j].to));
+    }
+    return PARE_OK;
+}
+
 static pare_status load_block(loader *l, const pare_config *c, size_t i, pare_block *b)
 {
     b->window = pare_config_window(c, i);
     PARE_TRY(load_norms(l, c, i, b));
-    for (pare_role role = 0; role < PARE_ROLES; role++) {
-        const pare_linear_desc *const d = &l->arch->linear[role];
-        if (!d->name)
-            continue;
-        const char *const name = block_name(l, i, d->name);
-        if (!name)
+    if (c->experts) {
+        b->expert = PARE_NEW(l->arena, pare_linear, c->experts * PARE_ROLES);
+        if (!b->expert)
             return PARE_ENOMEM;
-        size_t n, k;
-        pare_linear_shape(c, 0, role, &n, &k);
-        PARE_TRY(
-            load_linear(l, name, n, k, pare_linear_has_bias(l->ck->config, d), &b->linear[role]));
-        PARE_TRY(check_rotated(l, &b->linear[role], d->site));
+        PARE_TRY(load_router(l, c, i, b));
     }
+    for (size_t part = 0; part < pare_block_parts(c); part++)
+        PARE_TRY(load_part(l, c, i, part, b));
     return PARE_OK;
 }
 
@@ -352,7 +385,7 @@ static pare_status load_head(loader *l, pare_model *m)
                          "tie_word_embeddings: true",
                          l->ck->path, name);
     PARE_TRY(load_linear(l, l->arch->head, c->vocab, c->hidden, l->arch->head_bias, &m->head));
-    return check_rotated(l, &m->head, PARE_SITE_MLP);
+    return check_rotated(l, 0, &m->head, PARE_SITE_MLP);
 }
 
 static bool ends_with(const char *text, const char *end)

@@ -24,16 +24,39 @@
         .name = NULL, .site = PARE_SITES, .bias = PARE_BIAS_NEVER                                  \
     }
 
+/* Attention named as llama names it. */
+#define ATTENTION_LINEARS(qkv, o)                                                                  \
+    [PARE_ROLE_Q] = ATTENTION("self_attn.q_proj", PARE_WIDTH_Q, qkv),                              \
+    [PARE_ROLE_K] = ATTENTION("self_attn.k_proj", PARE_WIDTH_KV, qkv),                             \
+    [PARE_ROLE_V] = ATTENTION("self_attn.v_proj", PARE_WIDTH_KV, qkv),                             \
+    [PARE_ROLE_O] = ATTENDED("self_attn.o_proj", o)
+
 /* Linears named as llama names them. */
 #define LLAMA_LINEARS(qkv, o, mlp)                                                                 \
     {                                                                                              \
-        [PARE_ROLE_Q] = ATTENTION("self_attn.q_proj", PARE_WIDTH_Q, qkv),                          \
-        [PARE_ROLE_K] = ATTENTION("self_attn.k_proj", PARE_WIDTH_KV, qkv),                         \
-        [PARE_ROLE_V] = ATTENTION("self_attn.v_proj", PARE_WIDTH_KV, qkv),                         \
-        [PARE_ROLE_O] = ATTENDED("self_attn.o_proj", o),                                           \
-        [PARE_ROLE_GATE] = INNER("mlp.gate_proj", PARE_SITE_MLP, mlp),                             \
-        [PARE_ROLE_UP] = INNER("mlp.up_proj", PARE_SITE_MLP, mlp),                                 \
-        [PARE_ROLE_DOWN] = ACTIVATED("mlp.down_proj", mlp),                                        \
+        ATTENTION_LINEARS(qkv, o), [PARE_ROLE_GATE] = INNER("mlp.gate_proj", PARE_SITE_MLP, mlp),  \
+                                   [PARE_ROLE_UP] = INNER("mlp.up_proj", PARE_SITE_MLP, mlp),      \
+                                   [PARE_ROLE_DOWN] = ACTIVATED("mlp.down_proj", mlp),             \
+    }
+
+/* The same without an MLP. */
+#define MIXTURE_LINEARS(qkv, o)                                                                    \
+    {                                                                                              \
+        ATTENTION_LINEARS(qkv, o), [PARE_ROLE_GATE] = ABSENT, [PARE_ROLE_UP] = ABSENT,             \
+                                   [PARE_ROLE_DOWN] = ABSENT,                                      \
+    }
+
+/* Names of gate, up and down of an expert. */
+#define EXPERT_LINEARS(gate, up, down)                                                             \
+    {                                                                                              \
+        [PARE_ROLE_Q] = ABSENT, [PARE_ROLE_K] = ABSENT, [PARE_ROLE_V] = ABSENT,                    \
+        [PARE_ROLE_O] = ABSENT,                                                                    \
+        [PARE_ROLE_GATE] = {gate, PARE_SITE_MLP, PARE_WIDTH_EXPERT, PARE_WIDTH_HIDDEN,             \
+                            PARE_BIAS_NEVER},                                                      \
+        [PARE_ROLE_UP] = {up, PARE_SITE_MLP, PARE_WIDTH_EXPERT, PARE_WIDTH_HIDDEN,                 \
+                          PARE_BIAS_NEVER},                                                        \
+        [PARE_ROLE_DOWN] = {down, PARE_SITE_ACTIVATED, PARE_WIDTH_HIDDEN, PARE_WIDTH_EXPERT,       \
+                            PARE_BIAS_NEVER},                                                      \
     }
 
 #define LLAMA_TENSORS                                                                              \
@@ -58,7 +81,8 @@
         [PARE_SITE_MLP] = {.kind = PARE_PRODUCER_NORM},                                            \
     }
 
-/* The same where one norm stands in front of attention and MLP. */
+/* The same where one norm stands in front of attention and MLP, or where the norm of the MLP makes
+ * the input of a router too. */
 #define SHARED_PRODUCERS                                                                           \
     {                                                                                              \
         [PARE_SITE_ATTENTION] = {.kind = PARE_PRODUCER_NORM},                                      \
@@ -138,6 +162,67 @@ static const pare_config_words phi_words = {
     .kv_heads = "num_key_value_heads",
     .norm_eps = "layer_norm_eps",
 };
+
+/* The experts alone: no MLP that every token runs. */
+static const pare_config_words mixture_words = {
+    .hidden = "hidden_size",
+    .blocks = "num_hidden_layers",
+    .heads = "num_attention_heads",
+    .context = "max_position_embeddings",
+    .act = "hidden_act",
+    .kv_heads = "num_key_value_heads",
+    .norm_eps = "rms_norm_eps",
+};
+
+static const pare_config_words qwen2_moe_words = {
+    .hidden = "hidden_size",
+    .blocks = "num_hidden_layers",
+    .heads = "num_attention_heads",
+    .context = "max_position_embeddings",
+    .act = "hidden_act",
+    .intermediate = "shared_expert_intermediate_size",
+    .kv_heads = "num_key_value_heads",
+    .norm_eps = "rms_norm_eps",
+};
+
+static const pare_experts mixtral_experts = {
+    .prefix = "block_sparse_moe.experts.%zu.",
+    .linear = EXPERT_LINEARS("w1", "w3", "w2"),
+    .router = "block_sparse_moe.gate",
+    .count = {"num_local_experts", "num_experts"},
+    .used = "num_experts_per_tok",
+    .width = "intermediate_size",
+};
+
+static const pare_experts qwen2_experts = {
+    .prefix = "mlp.experts.%zu.",
+    .linear = EXPERT_LINEARS("gate_proj", "up_proj", "down_proj"),
+    .router = "mlp.gate",
+    .shared_gate = "mlp.shared_expert_gate",
+    .count = {"num_experts", "num_local_experts"},
+    .used = "num_experts_per_tok",
+    .width = "moe_intermediate_size",
+    .norm = "norm_topk_prob",
+    .dense_blocks = "mlp_only_layers",
+    .step = "decoder_sparse_step",
+};
+
+static const pare_experts qwen3_experts = {
+    .prefix = "mlp.experts.%zu.",
+    .linear = EXPERT_LINEARS("gate_proj", "up_proj", "down_proj"),
+    .router = "mlp.gate",
+    .count = {"num_experts", "num_local_experts"},
+    .used = "num_experts_per_tok",
+    .width = "moe_intermediate_size",
+    .norm = "norm_topk_prob",
+    .dense_blocks = "mlp_only_layers",
+    .step = "decoder_sparse_step",
+};
+
+/* Which blocks a window is for differs between versions of these families. */
+static const pare_demand qwen2_moe_demands[] = {
+    {"use_sliding_window", false}, {"qkv_bias", true}, {.key = NULL}};
+static const pare_demand qwen3_moe_demands[] = {{"use_sliding_window", false}, {.key = NULL}};
 
 static const pare_demand phi_demands[] = {{"qk_layernorm", false}, {.key = NULL}};
 
@@ -392,6 +477,52 @@ const pare_arch pare_archs[] = {
         .rotary_share = 1,
         .act = PARE_ACT_RELU2,
         .rounds_inputs = true,
+    },
+    {
+        .model_type = "mixtral",
+        .summary = "Mixtral: Mistral with a mixture of experts as its MLP",
+        LLAMA_TENSORS,
+        .linear = MIXTURE_LINEARS(PARE_BIAS_NEVER, PARE_BIAS_NEVER),
+        .producer = SHARED_PRODUCERS,
+        .experts = &mixtral_experts,
+        .words = &mixture_words,
+        .rope_theta = 1000000,
+        .rotary_share = 1,
+        .window = PARE_WINDOW_ALL,
+    },
+    {
+        .model_type = "qwen2_moe",
+        .summary = "Qwen 1.5 and 2 MoE: qwen2 with experts beside a shared one that has a gate",
+        LLAMA_TENSORS,
+        .linear =
+            {
+                ATTENTION_LINEARS(PARE_BIAS_ALWAYS, PARE_BIAS_NEVER),
+                [PARE_ROLE_GATE] =
+                    INNER("mlp.shared_expert.gate_proj", PARE_SITE_MLP, PARE_BIAS_NEVER),
+                [PARE_ROLE_UP] = INNER("mlp.shared_expert.up_proj", PARE_SITE_MLP, PARE_BIAS_NEVER),
+                [PARE_ROLE_DOWN] = ACTIVATED("mlp.shared_expert.down_proj", PARE_BIAS_NEVER),
+            },
+        .producer = SHARED_PRODUCERS,
+        .experts = &qwen2_experts,
+        .words = &qwen2_moe_words,
+        .demands = qwen2_moe_demands,
+        .rope_theta = 10000,
+        .rotary_share = 1,
+        .window = PARE_WINDOW_SWITCHED,
+    },
+    {
+        .model_type = "qwen3_moe",
+        .summary = "Qwen 3 MoE: qwen3 with a mixture of experts as its MLP",
+        LLAMA_TENSORS,
+        .linear = MIXTURE_LINEARS(PARE_BIAS_ASKED, PARE_BIAS_ASKED),
+        .producer = SHARED_PRODUCERS,
+        .experts = &qwen3_experts,
+        .inner_norm = {[PARE_NORM_Q] = "self_attn.q_norm", [PARE_NORM_K] = "self_attn.k_norm"},
+        .words = &mixture_words,
+        .demands = qwen3_moe_demands,
+        .rope_theta = 10000,
+        .rotary_share = 1,
+        .window = PARE_WINDOW_SWITCHED,
     },
     {.model_type = NULL},
 };

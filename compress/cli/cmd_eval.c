@@ -36,8 +36,9 @@ static double bits_per_weight(const pare_loaded *l)
 {
     double packed_bytes = 0, packed_weights = 0, dense_bits = 0, dense_weights = 0;
     for (size_t b = 0; b < l->model.config.blocks; b++)
-        for (int role = 0; role < PARE_ROLES; role++) {
-            const pare_linear *const w = &l->model.block[b].linear[role];
+        for (size_t i = 0; i < pare_block_parts(&l->model.config) * PARE_ROLES; i++) {
+            const pare_linear *const w =
+                pare_block_linear(&l->model.block[b], i / PARE_ROLES, (pare_role)(i % PARE_ROLES));
             const double weights = (double)w->n * (double)w->k;
             if (!w->name)
                 continue;

@@ -34,23 +34,37 @@ typedef struct family_shape {
     pare_dtype dtype;  /* U8: four ternary codes */
 } family_shape;
 
+/* A name up to `end`, its %zu replaced by a block and an expert in turn. */
+static inline void family_name(char name[TINY_NAME], const char *text, const char *end,
+                               size_t block, size_t expert)
+{
+    const size_t number[2] = {block, expert};
+    size_t at = 0;
+    for (size_t i = 0; text < end; i++) {
+        const char *const next = strstr(text, "%zu");
+        const bool last = !next || next > end;
+        at += (size_t)snprintf(name + at, TINY_NAME - at, "%.*s", (int)((last ? end : next) - text),
+                               text);
+        if (!last)
+            at += (size_t)snprintf(name + at, TINY_NAME - at, "%zu", number[i]);
+        text = last ? end : next + 3;
+    }
+}
+
 /* Tensor `i` of the file; false past the end. */
 static inline bool family_tensor(const family *f, size_t i, family_shape *out)
 {
     for (size_t t = 0; t < sizeof f->tensor / sizeof *f->tensor && f->tensor[t]; t++) {
         const char *const text = f->tensor[t], *const space = strchr(text, ' ');
         const char *const block = strstr(text, "%zu");
-        const size_t copies = block ? f->blocks : 1;
+        const char *const expert = block ? strstr(block + 3, "%zu") : NULL;
+        const size_t each = expert ? f->size[FAMILY_EXPERTS] : 1;
+        const size_t copies = block ? f->blocks * each : 1;
         if (i >= copies) {
             i -= copies;
             continue;
         }
-        const int head = (int)((block ? block : space) - text);
-        const int tail = block ? (int)(space - block) - 3 : 0;
-        (void)snprintf(out->name, TINY_NAME, "%.*s", head, text);
-        if (block)
-            (void)snprintf(out->name + head, TINY_NAME - (size_t)head, "%zu%.*s", i, tail,
-                           block + 3);
+        family_name(out->name, text, space, i / each, i % each);
         const bool codes = space[2] && space[3];
         out->rows = f->size[strchr(family_letters, space[1]) - family_letters] / (codes ? 4 : 1);
         out->cols = space[2] ? f->size[strchr(family_letters, space[2]) - family_letters] : 0;

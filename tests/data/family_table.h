@@ -4,9 +4,10 @@
 
 #include <stddef.h>
 
-/* Tensors are "NAME SHAPE", %zu in a name standing for every block; a shape is one or two letters:
- * H hidden, Q query width, K key width, M inner width, V vocabulary, P positions, D a head, A all
- * of q, k and v, G gate and up, 1 one number. A star behind it: ternary codes, four rows in one. */
+/* Tensors are "NAME SHAPE", %zu in a name standing for every block, a second one for every expert;
+ * a shape is one or two letters: H hidden, Q query width, K key width, M inner width, V vocabulary,
+ * P positions, D a head, A all of q, k and v, G gate and up, 1 one number, X inner width of an
+ * expert, E experts. A star behind it: ternary codes, four rows in one. */
 enum {
     FAMILY_ZERO_NORMS = 1, /* norms lie around zero */
     FAMILY_FLOATS = 2      /* all tensors in F32 instead of F16 */
@@ -15,13 +16,14 @@ enum {
 typedef struct family {
     const char *name;
     const char *config; /* behind the sizes */
-    size_t size[10];    /* in the order of family_letters */
+    size_t size[12];    /* in the order of family_letters */
     size_t blocks;
     unsigned how; /* FAMILY_* bits */
     const char *tensor[24];
 } family;
 
-static const char family_letters[] = "HQKMVPDAG1";
+static const char family_letters[] = "HQKMVPDAG1XE";
+enum { FAMILY_EXPERTS = 11 };
 
 #define FAMILY_VOCAB 128
 #define FAMILY_TOKENS                                                                              \
@@ -72,6 +74,14 @@ static const char family_letters[] = "HQKMVPDAG1";
         "model.layers.%zu.mlp.ffn_sub_norm.weight M"
 #define FAMILY_BITNET(name, shape)                                                                 \
     "model.layers.%zu." name ".weight " shape "*", "model.layers.%zu." name ".weight_scale 1"
+
+/* A router close to a tie would pick by the last bits of its input: with these names and
+ * configurations no two of the probabilities between which it decides are closer than 5e-4 of the
+ * larger (families.py looks). */
+#define FAMILY_EXPERTS_MLP                                                                         \
+    "model.layers.%zu.mlp.gate.weight EH", "model.layers.%zu.mlp.experts.%zu.gate_proj.weight XH", \
+        "model.layers.%zu.mlp.experts.%zu.up_proj.weight XH",                                      \
+        "model.layers.%zu.mlp.experts.%zu.down_proj.weight HX"
 
 static const family families[] = {
     {"llama",
@@ -232,6 +242,45 @@ static const family families[] = {
      FAMILY_LLAMA_NUMBERS,
      FAMILY_FLOATS,
      {FAMILY_LLAMA_REST, FAMILY_BITNET_NORMS, FAMILY_LLAMA_ATTENTION, FAMILY_LLAMA_MLP}},
+    {"mixtral",
+     "\"model_type\":\"mixtral\",\"architectures\":[\"MixtralForCausalLM\"],"
+     "\"hidden_act\":\"silu\",\"sliding_window\":9,\"num_local_experts\":6,"
+     "\"num_experts_per_tok\":2," FAMILY_LLAMA_SIZES,
+     {64, 64, 32, 0, FAMILY_VOCAB, 256, 16, 0, 0, 1, 96, 6},
+     3,
+     0,
+     {FAMILY_LLAMA_REST, FAMILY_LLAMA_ATTENTION, FAMILY_HEAD,
+      "model.layers.%zu.block_sparse_moe.gate.weight EH",
+      "model.layers.%zu.block_sparse_moe.experts.%zu.w1.weight XH",
+      "model.layers.%zu.block_sparse_moe.experts.%zu.w2.weight HX",
+      "model.layers.%zu.block_sparse_moe.experts.%zu.w3.weight XH"}},
+    {"qwen2_moe",
+     "\"model_type\":\"qwen2_moe\",\"architectures\":[\"Qwen2MoeForCausalLM\"],"
+     "\"hidden_act\":\"silu\",\"num_experts\":8,\"num_experts_per_tok\":4,"
+     "\"moe_intermediate_size\":32,\"shared_expert_intermediate_size\":64,"
+     "\"norm_topk_prob\":false,\"mlp_only_layers\":[],\"decoder_sparse_step\":1,"
+     "\"sliding_window\":7,\"use_sliding_window\":false,\"rope_theta\":1000000."
+     "0," FAMILY_LLAMA_SIZES,
+     {64, 64, 32, 64, FAMILY_VOCAB, 256, 16, 0, 0, 1, 32, 8},
+     3,
+     0,
+     {FAMILY_LLAMA_REST, FAMILY_LLAMA_ATTENTION, FAMILY_HEAD, FAMILY_EXPERTS_MLP,
+      "model.layers.%zu.mlp.shared_expert.gate_proj.weight MH",
+      "model.layers.%zu.mlp.shared_expert.up_proj.weight MH",
+      "model.layers.%zu.mlp.shared_expert.down_proj.weight HM",
+      "model.layers.%zu.mlp.shared_expert_gate.weight 1H",
+      "model.layers.%zu.self_attn.q_proj.bias Q", "model.layers.%zu.self_attn.k_proj.bias K",
+      "model.layers.%zu.self_attn.v_proj.bias K"}},
+    {"qwen3_moe",
+     "\"model_type\":\"qwen3_moe\",\"architectures\":[\"Qwen3MoeForCausalLM\"],"
+     "\"hidden_act\":\"silu\",\"head_dim\":32,\"num_experts\":8,\"num_experts_per_tok\":2,"
+     "\"moe_intermediate_size\":64,\"norm_topk_prob\":true,\"attention_bias\":false,"
+     "\"rope_theta\":1000000.0," FAMILY_LLAMA_SIZES,
+     {64, 128, 64, 0, FAMILY_VOCAB, 256, 32, 0, 0, 1, 64, 8},
+     3,
+     0,
+     {FAMILY_LLAMA_REST, FAMILY_LLAMA_ATTENTION, FAMILY_HEAD, FAMILY_EXPERTS_MLP,
+      "model.layers.%zu.self_attn.q_norm.weight D", "model.layers.%zu.self_attn.k_norm.weight D"}},
 };
 enum { FAMILIES = sizeof families / sizeof *families };
 

@@ -14,13 +14,24 @@ static void check_size(size_t n, size_t max)
 static void check(const pare_config *c)
 {
     check_size(c->hidden, LARGEST);
-    check_size(c->intermediate, LARGEST);
+    require(c->arch != NULL);
+    if (pare_arch_has(c->arch, PARE_ROLE_UP))
+        check_size(c->intermediate, LARGEST);
+    else
+        require(c->intermediate == 0);
+    if (c->arch->experts) {
+        check_size(c->experts, PARE_EXPERTS_MAX);
+        check_size(c->experts_used, c->experts);
+        check_size(c->expert_width, LARGEST);
+    } else {
+        require(c->experts == 0 && c->experts_used == 0 && c->expert_width == 0);
+    }
     check_size(c->blocks, 4096);
     check_size(c->vocab, LARGEST);
     check_size(c->context, LARGEST);
     check_size(c->kv_heads, c->heads);
     check_size(c->heads * c->head_dim, LARGEST);
-    require(c->arch && c->heads % c->kv_heads == 0 && c->head_dim % 2 == 0);
+    require(c->heads % c->kv_heads == 0 && c->head_dim % 2 == 0);
     require(isfinite(c->norm_eps) && c->norm_eps > 0 && isfinite(c->rope.theta));
     require(!c->rope.llama3 || (c->rope.factor >= 1 && c->rope.original_context >= 1 &&
                                 c->rope.high_freq_factor > c->rope.low_freq_factor));

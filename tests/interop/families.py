@@ -24,6 +24,24 @@ def tokens():
     return [(i * i * 7 + i * 29 + 3) % 128 for i in range(LENGTH)]
 
 
+class Margins:
+    """The least distance between the last expert that a router picks and the next, over the larger
+    probability: near a tie the choice would follow from last bits."""
+
+    def __init__(self):
+        self.least = 1.0
+
+    def watch(self, model):
+        for module in model.modules():
+            if type(module).__name__.endswith("TopKRouter"):
+                module.register_forward_hook(self.look)
+
+    def look(self, module, inputs, outputs):
+        p = torch.softmax(outputs[0].double(), dim=-1).sort(dim=-1, descending=True).values
+        last, following = p[:, module.top_k - 1], p[:, module.top_k]
+        self.least = min(self.least, ((last - following) / last).min().item())
+
+
 def logits(directory):
     model, info = transformers.AutoModelForCausalLM.from_pretrained(
         directory, dtype=torch.float32, attn_implementation="eager", output_loading_info=True
@@ -31,8 +49,13 @@ def logits(directory):
     wrong = {k: v for k, v in info.items() if v}
     if wrong:
         raise SystemExit(f"{directory}: not all weights found their place: {wrong}")
+    margins = Margins()
+    margins.watch(model)
     with torch.no_grad():
-        return torch.nn.Module.float(model.eval())(torch.tensor([tokens()])).logits[0].float()
+        found = torch.nn.Module.float(model.eval())(torch.tensor([tokens()])).logits[0].float()
+    if margins.least < 5e-4:
+        raise SystemExit(f"{directory}: a router is {margins.least:.2g} away from a tie")
+    return found
 
 
 def main():

@@ -60,6 +60,19 @@ static const char *const messages[] = {
     "word_embed_proj_dim 32 other than hidden_size 64 is not supported",
     "already quantized by gptq",
     "quantization_config.quant_method is missing or not a text",
+    "num_experts is missing",
+    "num_experts is not a whole number from 1 to 1024",
+    "num_experts is 8, but num_local_experts is 9",
+    "num_experts_per_tok is missing",
+    "num_experts_per_tok is not a whole number from 1 to 8",
+    "moe_intermediate_size is missing",
+    "shared_expert_intermediate_size is missing",
+    "norm_topk_prob is not true or false",
+    "mlp_only_layers is not a list",
+    "mlp_only_layers names 2 blocks without experts",
+    "decoder_sparse_step 2 leaves blocks without experts",
+    "use_sliding_window: true is not supported",
+    "qkv_bias: false is not supported",
 };
 
 static pare_config config; /* of the last parse_bytes */
@@ -165,7 +178,7 @@ START_TEST(what_is_not_computed_is_not_supported_rather_than_malformed)
         SIZES ", \"hidden_act\": \"tanh\"}",
         SIZES ", \"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2}}",
         SIZES ", \"quantization_config\": {\"quant_method\": \"awq\"}}",
-        "{\"model_type\": \"qwen3_moe\"}",
+        "{\"model_type\": \"qwen3_next\"}",
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         pare_ctx cx;
@@ -183,9 +196,13 @@ START_TEST(the_table_of_families_is_complete)
         ck_assert(a->summary && a->embed && a->norm && a->head && a->attention_norm);
         ck_assert((a->mlp_norm == NULL) == (a->residual == PARE_RESIDUAL_SHARED));
         ck_assert_ptr_nonnull(strstr(a->block_prefix, "%zu"));
+        ck_assert(!a->experts || strstr(a->experts->prefix, "%zu"));
         for (pare_role r = 0; r < PARE_ROLES; r++) {
             ck_assert((a->linear[r].name != NULL) == (a->linear[r].site < PARE_SITES));
-            ck_assert(a->linear[r].name || r == PARE_ROLE_GATE);
+            ck_assert(a->linear[r].name || r == PARE_ROLE_GATE ||
+                      (a->experts && r > PARE_ROLE_GATE && !a->words->intermediate));
+            ck_assert_int_eq(pare_arch_linear(a, 1, r)->name != NULL,
+                             a->experts && r >= PARE_ROLE_GATE);
         }
     }
 }
