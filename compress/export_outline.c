@@ -273,7 +273,7 @@ char *pare_export_known(char *text, size_t size)
 
 static pare_status take_notice(pare__export *e)
 {
-    char text[384], types[PARE_EXPORT_TEXT];
+    char text[640], types[PARE_EXPORT_TEXT];
     const bool file = e->target->kind == PARE_EXPORT_FILE;
     int len = 0;
     text[0] = '\0';
@@ -281,6 +281,10 @@ static pare_status take_notice(pare__export *e)
         len += snprintf(text, sizeof text,
                         "embeddings and what the artifact keeps in floats are "
                         "floats here, too");
+    if (file && e->source.shape.config->arch->rounds_inputs)
+        len += snprintf(text + len, sizeof text - (size_t)len,
+                        "; engines round the inputs of linears by blocks, not by token, and older "
+                        "ones compute SiLU whatever hidden_activation says");
     if (e->out->fallbacks)
         len += snprintf(text + len, sizeof text - (size_t)len,
                         "; rows of %zu linears are no whole blocks of the type, they have others: "

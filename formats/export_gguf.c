@@ -310,12 +310,34 @@ static pare_status add_divisors(listing *l)
     return PARE_OK;
 }
 
+/* The embedding once more as the output, for readers that want one. */
+static pare_status add_head(listing *l)
+{
+    const pare_arch *const arch = l->m->config->arch;
+    bool has = false;
+    for (size_t i = 0; i < l->items; i++)
+        has |= strcmp(l->item[i].name, "output.weight") == 0;
+    if (has && l->family->how & PARE__GGUF_TIED)
+        return pare_fail(l->cx, PARE_ENOTSUP,
+                         "gguf: tensor %s.weight has no place: readers of files of %s take the "
+                         "embedding for the output",
+                         arch->head, arch->model_type);
+    if (has || !(l->family->how & PARE__GGUF_HEAD))
+        return PARE_OK;
+    const pare_tensor *const embed = find_tensor(l, arch->embed, ".weight");
+    pare_gguf_item *const t = next_item(l);
+    PARE_TRY(find_place(l, arch->head, ".weight", t));
+    return embed ? choose_tensor(l->cx, l->arena, l->target->block, embed, t)
+                 : pare_fail(l->cx, PARE_ENOTSUP, "gguf: tensor %s.weight is missing", arch->embed);
+}
+
 static pare_status add_all(listing *l, const bool *plane)
 {
     PARE_TRY(add_linears(l));
     for (size_t i = 0; i < l->tensors; i++)
         if (!plane[i] && !is_ignored(l->m->config->arch, l->tensor[i].name))
             PARE_TRY(add_tensor(l, &l->tensor[i]));
+    PARE_TRY(add_head(l));
     PARE_TRY(add_divisors(l));
     for (size_t i = 0; i < l->items; i++) {
         pare_gguf_item *const t = &l->item[i];
@@ -335,12 +357,9 @@ pare_status pare_gguf_items(pare_ctx *cx, pare_arena *a, const pare_export_targe
                  .family = pare__gguf_family_for(m->config->arch->model_type),
                  .tensor = tensor,
                  .tensors = tensors,
-                 .item = PARE_NEW(a, pare_gguf_item, 2 * m->linears + tensors + 2)};
+                 .item = PARE_NEW(a, pare_gguf_item, 2 * m->linears + tensors + 3)};
     if (!l.item)
         return PARE_ENOMEM;
-    if (!l.family)
-        return pare_fail(cx, PARE_ENOTSUP, "gguf: models of %s are not written",
-                         m->config->arch->model_type);
     PARE_TRY(add_all(&l, plane));
     if (l.items > 1)
         qsort(l.item, l.items, sizeof *l.item, by_order);

@@ -47,7 +47,7 @@ static void put_sizes(const pare__gguf_family *f, const pare_config *c, pare_ggu
              c->arch->norm_kind == PARE_NORM_RMS ? "attention.layer_norm_rms_epsilon"
                                                  : "attention.layer_norm_epsilon",
              c->norm_eps);
-    if (c->head_dim * c->heads != c->hidden || strcmp(f->arch, "qwen3") == 0) {
+    if (c->head_dim * c->heads != c->hidden || f->how & PARE__GGUF_KEY_LENGTH) {
         put_size(w, f, "attention.key_length", c->head_dim);
         put_size(w, f, "attention.value_length", c->head_dim);
     }
@@ -55,10 +55,27 @@ static void put_sizes(const pare__gguf_family *f, const pare_config *c, pare_ggu
         put_size(w, f, "attention.sliding_window", c->window);
 }
 
+/* What some families choose. */
+static void put_choices(const pare__gguf_family *f, const pare_config *c, pare_gguf_writer *w)
+{
+    char full[128];
+    const char *const act = c->act == PARE_ACT_RELU2 ? "relu2" : "silu";
+    for (const pare__gguf_word *word = f->words; word->key; word++)
+        if (strcmp(word->key, "use_parallel_residual") == 0)
+            pare_gguf_put_bool(w, key_of(f, word->key, full),
+                               c->residual == PARE_RESIDUAL_PARALLEL);
+    if (f->how & PARE__GGUF_ACT)
+        pare_gguf_put_text(w, key_of(f, "hidden_activation", full), act, strlen(act));
+    if (c->attention_cap > 0)
+        put_real(w, f, "attn_logit_softcapping", c->attention_cap);
+    if (c->logit_cap > 0)
+        put_real(w, f, "final_logit_softcapping", c->logit_cap);
+}
+
 static void put_rope(const pare__gguf_family *f, const pare_config *c, pare_gguf_writer *w)
 {
     char full[128];
-    if (!f->rotary)
+    if (!(f->how & PARE__GGUF_ROTARY))
         return;
     put_size(w, f, "rope.dimension_count", 2 * pare_rope_pairs(c));
     put_real(w, f, "rope.freq_base", c->rope.theta);
@@ -72,9 +89,7 @@ pare_status pare_gguf_describe(pare_ctx *cx, const pare_config *c, const char *b
                                const char *program, pare_gguf_writer *w)
 {
     const pare__gguf_family *const f = pare__gguf_family_for(c->arch->model_type);
-    if (!f)
-        return pare_fail(cx, PARE_ENOTSUP, "gguf: models of %s are not written",
-                         c->arch->model_type);
+    (void)cx;
     pare_gguf_put_text(w, "general.architecture", f->arch, strlen(f->arch));
     pare_gguf_put_text(w, "general.type", "model", 5);
     pare_gguf_put_text(w, "general.quantized_by", program, strlen(program));
@@ -83,6 +98,7 @@ pare_status pare_gguf_describe(pare_ctx *cx, const pare_config *c, const char *b
         if (strcmp(types[i].name, block) == 0)
             pare_gguf_put_u32(w, "general.file_type", types[i].file);
     put_sizes(f, c, w);
+    put_choices(f, c, w);
     put_rope(f, c, w);
     return PARE_OK;
 }
@@ -143,18 +159,33 @@ pare_status pare_gguf_check_words(pare_ctx *cx, pare_arena *scratch, const pare_
     return s;
 }
 
-/* Families whose files were compared with what others make of them. */
+static bool has_bias(const pare_export_linear *l)
+{
+    const pare_linear *const w = l->pieces ? l->piece[0].weights : l->weights;
+    return w->bias || l->packed.bias;
+}
+
+/* What readers of a family take for granted. */
 static pare_status check(pare_ctx *cx, const pare_export_model *m)
 {
-    static const char *const known[] = {"llama", "mistral", "qwen2", "qwen3"};
     const pare_config *const c = m->config;
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (strcmp(known[i], c->arch->model_type) == 0)
-            return PARE_OK;
-    return pare_fail(cx, PARE_ENOTSUP,
-                     "gguf: models of %s are not written (llama, mistral, qwen2 and qwen3 are); "
-                     "the format safetensors is",
-                     c->arch->model_type);
+    const pare__gguf_family *const f = pare__gguf_family_for(c->arch->model_type);
+    const char *const name = c->arch->model_type;
+    if (!f)
+        return pare_fail(cx, PARE_ENOTSUP,
+                         "gguf: models of %s are not written: llama.cpp has no architecture for "
+                         "them; the format safetensors is for any program that has",
+                         name);
+    if (f->how & PARE__GGUF_SQUARE && c->heads * c->head_dim != c->hidden)
+        return pare_fail(cx, PARE_ENOTSUP,
+                         "gguf: %zu heads of %zu are not the hidden size %zu, which files of %s "
+                         "have no word for",
+                         c->heads, c->head_dim, c->hidden, name);
+    if (f->how & PARE__GGUF_QKV_BIAS && !has_bias(&m->linear[0]))
+        return pare_fail(cx, PARE_ENOTSUP,
+                         "gguf: linear %s has no bias, which readers of files of %s ask for",
+                         m->linear[0].name, name);
+    return PARE_OK;
 }
 
 static pare_status check_linear(pare_ctx *cx, const pare_export_linear *x)

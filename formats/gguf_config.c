@@ -78,10 +78,12 @@ static pare_status put_words(const translation *t)
         double real;
         if (!w->needed && !find(t->g, w->key))
             continue;
-        if (w->real && pare__gguf_number(t->g, w->key, &real))
+        if (w->sort == PARE__GGUF_REAL && pare__gguf_number(t->g, w->key, &real))
             pare_json_put_number(t->w, w->word, real);
-        else if (!w->real && pare__gguf_integer(t->g, w->key, &whole))
+        else if (w->sort == PARE__GGUF_WHOLE && pare__gguf_integer(t->g, w->key, &whole))
             pare_json_put_integer(t->w, w->word, whole);
+        else if (w->sort == PARE__GGUF_FLAG && pare__gguf_integer(t->g, w->key, &whole))
+            pare_json_put_bool(t->w, w->word, whole != 0);
         else
             return wrong(t, w->key);
     }
@@ -99,7 +101,7 @@ static pare_status put_heads(const translation *t)
         return pare_fail(t->cx, PARE_ENOTSUP,
                          "%s: heads of %lld with values of %lld are not supported", t->name,
                          (long long)width, (long long)value);
-    if (!t->family->rotary)
+    if (!(t->family->how & PARE__GGUF_ROTARY))
         return PARE_OK;
     if (pare__gguf_integer(t->g, "rope.dimension_count", &turned) && turned != width && width > 0)
         pare_json_put_number(
@@ -166,7 +168,7 @@ static pare_status put_rope(const translation *t)
     double theta = 10000, factor = 1;
     const char *type = NULL;
     size_t len = 0;
-    if (!t->family->rotary)
+    if (!(t->family->how & PARE__GGUF_ROTARY))
         return PARE_OK;
     (void)pare__gguf_number(t->g, "rope.freq_base", &theta);
     pare_json_put_number(t->w, "rope_theta", theta);
@@ -244,6 +246,30 @@ static void put_family(const translation *t)
         pare_json_put_integer(t->w, "sliding_window", window);
 }
 
+/* Linears that are trained to be ternary stand in blocks as what they are. */
+static void put_ternary(const translation *t)
+{
+    pare_json_open_object(t->w, "quantization_config");
+    pare_json_put_text(t->w, "quant_method", "bitnet");
+    pare_json_close(t->w);
+}
+
+static pare_status put_act(const translation *t)
+{
+    char name[32];
+    const char *text = t->family->act;
+    size_t len = strlen(text);
+    if (t->family->how & PARE__GGUF_ACT)
+        (void)pare_gguf_text(find(t->g, "hidden_activation"), &text, &len);
+    (void)snprintf(name, sizeof name, "%.*s", len < sizeof name ? (int)len : 31, text);
+    for (char *c = name; *c; c++)
+        *c = *c < 0x20 || *c > 0x7e ? '?' : *c;
+    pare_json_put_text(t->w, t->family->act_word, name);
+    if (strcmp(t->family->model_type, "bitnet") == 0)
+        put_ternary(t);
+    return PARE_OK;
+}
+
 static pare_status put_all(const translation *t)
 {
     int64_t experts = 0;
@@ -256,10 +282,11 @@ static pare_status put_all(const translation *t)
     PARE_TRY(put_rope(t));
     PARE_TRY(put_vocabulary(t));
     put_ends(t);
-    pare_json_put_text(t->w, t->family->act_word, t->family->act);
+    PARE_TRY(put_act(t));
     if (strcmp(t->family->act_word, "hidden_act") == 0) {
         pare_json_put_bool(t->w, "attention_bias",
-                           pare_gguf_tensor_find(t->g, "blk.0.attn_q.bias") != NULL);
+                           pare_gguf_tensor_find(t->g, "blk.0.attn_q.bias") ||
+                               pare_gguf_tensor_find(t->g, "blk.0.attn_qkv.bias"));
         pare_json_put_bool(t->w, "mlp_bias",
                            pare_gguf_tensor_find(t->g, "blk.0.ffn_up.bias") != NULL);
     }

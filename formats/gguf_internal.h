@@ -24,11 +24,23 @@ typedef struct pare__gguf_name {
 } pare__gguf_name;
 
 /* A key of the metadata behind "ARCH." and the word of config.json for it. */
+typedef enum pare__gguf_sort { PARE__GGUF_WHOLE, PARE__GGUF_REAL, PARE__GGUF_FLAG } pare__gguf_sort;
 typedef struct pare__gguf_word {
     const char *key, *word; /* NULL: the end of the list */
-    bool real;              /* a number; else an integer */
+    pare__gguf_sort sort;
     bool needed;
 } pare__gguf_word;
+
+/* What is special about files of a family. */
+enum {
+    PARE__GGUF_ROTARY = 1,     /* heads turn */
+    PARE__GGUF_HEAD = 2,       /* readers want an output of its own, tied or not */
+    PARE__GGUF_SQUARE = 4,     /* readers take the heads for as wide as the stream */
+    PARE__GGUF_KEY_LENGTH = 8, /* the width of a head is always given */
+    PARE__GGUF_ACT = 16,       /* hidden_activation says which, `act` stands for files without */
+    PARE__GGUF_QKV_BIAS = 32,  /* q, k and v must have biases */
+    PARE__GGUF_TIED = 64       /* readers take the embedding for the output */
+};
 
 typedef struct pare__gguf_family {
     const char *arch, *model_type, *architecture; /* general.architecture; config.json */
@@ -37,7 +49,7 @@ typedef struct pare__gguf_family {
     const pare__gguf_word *words;
     const char *act_word, *act;
     const char *rotary_word; /* share of a head that turns; NULL: all of it, or none turns */
-    bool rotary;
+    unsigned how;
 } pare__gguf_family;
 
 /* NULL when the file's architecture is none that is known. */

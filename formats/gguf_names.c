@@ -142,58 +142,82 @@ static const pare__gguf_name phi3_block[] = {
 };
 
 static const pare__gguf_word llama_words[] = {
-    {"context_length", "max_position_embeddings", false, true},
-    {"embedding_length", "hidden_size", false, true},
-    {"block_count", "num_hidden_layers", false, true},
-    {"feed_forward_length", "intermediate_size", false, true},
-    {"attention.head_count", "num_attention_heads", false, true},
-    {"attention.head_count_kv", "num_key_value_heads", false, false},
-    {"attention.layer_norm_rms_epsilon", "rms_norm_eps", true, true},
-    {"attn_logit_softcapping", "attn_logit_softcapping", true, false},
-    {"final_logit_softcapping", "final_logit_softcapping", true, false},
-    {NULL, NULL, false, false},
+    {"context_length", "max_position_embeddings", PARE__GGUF_WHOLE, true},
+    {"embedding_length", "hidden_size", PARE__GGUF_WHOLE, true},
+    {"block_count", "num_hidden_layers", PARE__GGUF_WHOLE, true},
+    {"feed_forward_length", "intermediate_size", PARE__GGUF_WHOLE, true},
+    {"attention.head_count", "num_attention_heads", PARE__GGUF_WHOLE, true},
+    {"attention.head_count_kv", "num_key_value_heads", PARE__GGUF_WHOLE, false},
+    {"attention.layer_norm_rms_epsilon", "rms_norm_eps", PARE__GGUF_REAL, true},
+    {"attn_logit_softcapping", "attn_logit_softcapping", PARE__GGUF_REAL, false},
+    {"final_logit_softcapping", "final_logit_softcapping", PARE__GGUF_REAL, false},
+    {NULL, NULL, PARE__GGUF_WHOLE, false},
 };
 
 static const pare__gguf_word gpt2_words[] = {
-    {"context_length", "n_positions", false, true},
-    {"embedding_length", "n_embd", false, true},
-    {"block_count", "n_layer", false, true},
-    {"feed_forward_length", "n_inner", false, true},
-    {"attention.head_count", "n_head", false, true},
-    {"attention.layer_norm_epsilon", "layer_norm_epsilon", true, true},
-    {NULL, NULL, false, false},
+    {"context_length", "n_positions", PARE__GGUF_WHOLE, true},
+    {"embedding_length", "n_embd", PARE__GGUF_WHOLE, true},
+    {"block_count", "n_layer", PARE__GGUF_WHOLE, true},
+    {"feed_forward_length", "n_inner", PARE__GGUF_WHOLE, true},
+    {"attention.head_count", "n_head", PARE__GGUF_WHOLE, true},
+    {"attention.layer_norm_epsilon", "layer_norm_epsilon", PARE__GGUF_REAL, true},
+    {NULL, NULL, PARE__GGUF_WHOLE, false},
 };
 
 static const pare__gguf_word neox_words[] = {
-    {"context_length", "max_position_embeddings", false, true},
-    {"embedding_length", "hidden_size", false, true},
-    {"block_count", "num_hidden_layers", false, true},
-    {"feed_forward_length", "intermediate_size", false, true},
-    {"attention.head_count", "num_attention_heads", false, true},
-    {"attention.head_count_kv", "num_key_value_heads", false, false},
-    {"attention.layer_norm_epsilon", "layer_norm_eps", true, true},
-    {NULL, NULL, false, false},
+    {"context_length", "max_position_embeddings", PARE__GGUF_WHOLE, true},
+    {"embedding_length", "hidden_size", PARE__GGUF_WHOLE, true},
+    {"block_count", "num_hidden_layers", PARE__GGUF_WHOLE, true},
+    {"feed_forward_length", "intermediate_size", PARE__GGUF_WHOLE, true},
+    {"attention.head_count", "num_attention_heads", PARE__GGUF_WHOLE, true},
+    {"attention.head_count_kv", "num_key_value_heads", PARE__GGUF_WHOLE, false},
+    {"attention.layer_norm_epsilon", "layer_norm_eps", PARE__GGUF_REAL, true},
+    {NULL, NULL, PARE__GGUF_WHOLE, false},
+};
+
+/* GPT-NeoX may add its halves one after the other. */
+static const pare__gguf_word gptneox_words[] = {
+    {"context_length", "max_position_embeddings", PARE__GGUF_WHOLE, true},
+    {"embedding_length", "hidden_size", PARE__GGUF_WHOLE, true},
+    {"block_count", "num_hidden_layers", PARE__GGUF_WHOLE, true},
+    {"feed_forward_length", "intermediate_size", PARE__GGUF_WHOLE, true},
+    {"attention.head_count", "num_attention_heads", PARE__GGUF_WHOLE, true},
+    {"attention.layer_norm_epsilon", "layer_norm_eps", PARE__GGUF_REAL, true},
+    {"use_parallel_residual", "use_parallel_residual", PARE__GGUF_FLAG, false},
+    {NULL, NULL, PARE__GGUF_WHOLE, false},
+};
+
+enum {
+    ROTARY = PARE__GGUF_ROTARY,
+    HEAD = PARE__GGUF_HEAD,
+    SQUARE = PARE__GGUF_SQUARE,
+    KEY_LENGTH = PARE__GGUF_KEY_LENGTH,
+    ACT = PARE__GGUF_ACT,
+    QKV_BIAS = PARE__GGUF_QKV_BIAS,
+    TIED = PARE__GGUF_TIED
 };
 
 static const pare__gguf_family families[] = {
     {"llama", "llama", "LlamaForCausalLM", "model.layers.%zu.", llama_global, llama_block,
-     llama_words, "hidden_act", "silu", NULL, true},
+     llama_words, "hidden_act", "silu", NULL, ROTARY},
     {"qwen2", "qwen2", "Qwen2ForCausalLM", "model.layers.%zu.", llama_global, qwen_block,
-     llama_words, "hidden_act", "silu", NULL, true},
+     llama_words, "hidden_act", "silu", NULL, ROTARY},
     {"qwen3", "qwen3", "Qwen3ForCausalLM", "model.layers.%zu.", llama_global, qwen_block,
-     llama_words, "hidden_act", "silu", NULL, true},
+     llama_words, "hidden_act", "silu", NULL, ROTARY | KEY_LENGTH},
     {"gemma", "gemma", "GemmaForCausalLM", "model.layers.%zu.", gemma_global, gemma_block,
-     llama_words, "hidden_activation", "gelu_pytorch_tanh", NULL, true},
+     llama_words, "hidden_activation", "gelu_pytorch_tanh", NULL, ROTARY | KEY_LENGTH | TIED},
     {"gemma2", "gemma2", "Gemma2ForCausalLM", "model.layers.%zu.", gemma_global, gemma2_block,
-     llama_words, "hidden_activation", "gelu_pytorch_tanh", NULL, true},
+     llama_words, "hidden_activation", "gelu_pytorch_tanh", NULL, ROTARY | KEY_LENGTH | TIED},
     {"gpt2", "gpt2", "GPT2LMHeadModel", "transformer.h.%zu.", gpt2_global, gpt2_block, gpt2_words,
-     "activation_function", "gelu_new", NULL, false},
+     "activation_function", "gelu_new", NULL, HEAD | SQUARE},
     {"gptneox", "gpt_neox", "GPTNeoXForCausalLM", "gpt_neox.layers.%zu.", neox_global, neox_block,
-     neox_words, "hidden_act", "gelu", "rotary_pct", true},
+     gptneox_words, "hidden_act", "gelu", "rotary_pct", ROTARY | HEAD | SQUARE | QKV_BIAS},
     {"phi2", "phi", "PhiForCausalLM", "model.layers.%zu.", phi_global, phi_block, neox_words,
-     "hidden_act", "gelu_new", "partial_rotary_factor", true},
+     "hidden_act", "gelu_new", "partial_rotary_factor", ROTARY | HEAD | SQUARE},
     {"phi3", "phi3", "Phi3ForCausalLM", "model.layers.%zu.", llama_global, phi3_block, llama_words,
-     "hidden_act", "silu", NULL, true},
+     "hidden_act", "silu", NULL, ROTARY | HEAD | SQUARE},
+    {"bitnet", "bitnet", "BitNetForCausalLM", "model.layers.%zu.", llama_global, qwen_block,
+     llama_words, "hidden_act", "silu", NULL, ROTARY | SQUARE | ACT | TIED},
 };
 
 const pare__gguf_family *pare__gguf_family_of(const pare_gguf *g)

@@ -1,0 +1,264 @@
+/* Models of every family as GGUF files: read back they are the artifact that they came from. */
+#include "compress/export.h"
+#include "runtime/forward.h"
+#include "runtime/linear.h"
+#include "tests/data/families.h"
+#include "tests/unit/job.h"
+
+enum { LENGTH = 24 };
+
+/* Every linear; the first piece of what some families keep in one tensor. */
+static const char *const recipes[] = {
+    "pare: 1\nmodel: model\npasses: [rtn: {bits: 4, group: 32, symmetric: false}]\n",
+    "pare: 1\nmodel: model\npasses: [rtn: {bits: 4, group: 32, targets: 're:.*[.]q(_proj)?$'}]\n",
+};
+
+/* A family, what is replaced in its config.json, and why it is refused, if it is. */
+typedef struct kind {
+    const char *family, *from, *to, *refused;
+} kind;
+
+static const kind kinds[] = {
+    {"llama", NULL, NULL, NULL},
+    {"mistral", NULL, NULL, NULL},
+    {"qwen2", "\"use_sliding_window\":true", "\"use_sliding_window\":false", NULL},
+    {"qwen3",
+     "\"use_sliding_window\":true,\"sliding_window\":11,"
+     "\"layer_types\":[\"sliding_attention\",\"full_attention\",\"sliding_attention\"]",
+     "\"use_sliding_window\":false", NULL},
+    {"gemma", NULL, NULL, NULL},
+    {"gemma2", "\"query_pre_attn_scalar\":10", "\"query_pre_attn_scalar\":24", NULL},
+    {"gpt2", NULL, NULL, NULL},
+    {"gpt_neox", NULL, NULL, NULL},
+    {"gpt_neox", "\"rotary_pct\":0.25", "\"rotary_pct\":0.5,\"use_parallel_residual\":false", NULL},
+    {"phi", NULL, NULL, NULL},
+    {"phi3", NULL, NULL, NULL},
+    {"bitnet", NULL, NULL, NULL},
+    {"bitnet_master", "\"relu2\"", "\"silu\"", NULL},
+    {"opt", NULL, NULL, "llama.cpp has no architecture for them"},
+    {"qwen2", NULL, NULL, "window"},
+    {"gemma2", NULL, NULL, "the scale of scores"},
+    {"gemma2", "\"query_pre_attn_scalar\":10,\"attn_logit_softcapping\":2.0",
+     "\"query_pre_attn_scalar\":24,\"attn_logit_softcapping\":null", "the cap of scores"},
+    {"gpt_neox", "\"hidden_act\":\"gelu\"", "\"hidden_act\":\"relu\"", "the activation"},
+    {"gpt_neox_serial", NULL, NULL, "has no bias, which readers of files of gpt_neox ask for"},
+};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+static pare_ctx cx;
+static pare_arena arena;
+
+static job_place begin(const kind *k, const char *recipe)
+{
+    static char config[4096];
+    job_place p;
+    family f = *family_find(k->family);
+    const char *const at = k->from ? strstr(f.config, k->from) : NULL;
+    ck_assert(!k->from || at);
+    if (at)
+        (void)snprintf(config, sizeof config, "%.*s%s%s", (int)(at - f.config), f.config, k->to,
+                       at + strlen(k->from));
+    f.config = at ? config : f.config;
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &arena, 0), PARE_OK);
+    (void)snprintf(p.root, sizeof p.root, "job.XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(p.root));
+    ck_assert(family_write(&f, job_path(&p, "model")));
+    job_recipe(&p, recipe);
+    ck_assert_int_eq(job_run(&p, (job_opts){.output = "out"}, NULL), PARE_OK);
+    return p;
+}
+
+static void end(const job_place *p)
+{
+    job_remove_directory(p->root);
+    pare_arena_release(&arena);
+    ck_assert_uint_eq(cx.live_bytes, 0);
+}
+
+static pare_status export_as(const job_place *p, const char *target, pare_export_result *r)
+{
+    const pare_export_job job = {.artifact = job_path(p, "out"),
+                                 .output = job_path(p, "x.gguf"),
+                                 .target = pare_export_find(target),
+                                 .restart = true};
+    return pare_export_run(&cx, &arena, &job, r);
+}
+
+typedef struct loaded {
+    pare_checkpoint ck;
+    pare_model model;
+} loaded;
+
+static void load(const job_place *p, const char *name, loaded *out)
+{
+    ck_assert_msg(pare_checkpoint_open(&cx, &arena, job_path(p, name), &out->ck) == PARE_OK, "%s",
+                  cx.what);
+    ck_assert_msg(pare_model_load(&cx, &arena, &out->ck, &out->model) == PARE_OK, "%s", cx.what);
+}
+
+static void check_vector(const float *is, const float *was, size_t n, const char *what)
+{
+    ck_assert_msg((is == NULL) == (was == NULL), "%s", what);
+    ck_assert_msg(!is || memcmp(is, was, n * sizeof *is) == 0, "%s", what);
+}
+
+static void check_linear(const pare_linear *is, const pare_linear *was, bool rounded)
+{
+    const size_t count = was->n * was->k;
+    if (!was->data && was->bits == 0) { /* the family has none such */
+        ck_assert(!is->data);
+        return;
+    }
+    ck_assert(is->n == was->n && is->k == was->k);
+    float *const a = PARE_NEW(&arena, float, count);
+    float *const b = PARE_NEW(&arena, float, count);
+    ck_assert(a && b);
+    pare_linear_to_f32(&cx, is, a);
+    pare_linear_to_f32(&cx, was, b);
+    for (size_t i = 0; i < count; i++) {
+        const float most = rounded ? fabsf(b[i]) * 0x1p-11f + 0x1p-25f : 0;
+        ck_assert_msg(fabsf(a[i] - b[i]) <= most, "%s [%zu, %zu]: %g, %g", was->name, i / is->k,
+                      i % is->k, (double)a[i], (double)b[i]);
+    }
+    check_vector(is->bias, was->bias, was->n, was->name);
+}
+
+static void check_model(const loaded *is, const loaded *was, bool rounded)
+{
+    const pare_config *const c = &was->model.config;
+    ck_assert_uint_eq(is->model.config.blocks, c->blocks);
+    for (size_t i = 0; i < c->blocks; i++) {
+        const pare_block *const a = &is->model.block[i], *const b = &was->model.block[i];
+        for (pare_role r = 0; r < PARE_ROLES; r++)
+            check_linear(&a->linear[r], &b->linear[r], rounded);
+        check_vector(a->attention_norm, b->attention_norm, c->hidden, "attention norm");
+        check_vector(a->attention_norm_bias, b->attention_norm_bias, c->hidden, "its bias");
+        check_vector(a->mlp_norm, b->mlp_norm, c->hidden, "MLP norm");
+        check_vector(a->mlp_norm_bias, b->mlp_norm_bias, c->hidden, "its bias");
+        for (pare_norm n = 0; n < PARE_NORMS; n++)
+            check_vector(a->inner_norm[n], b->inner_norm[n], pare_norm_width(c, n), "inner norm");
+        ck_assert_uint_eq(a->window, b->window);
+    }
+    check_vector(is->model.norm, was->model.norm, c->hidden, "norm");
+    check_vector(is->model.norm_bias, was->model.norm_bias, c->hidden, "its bias");
+    check_linear(&is->model.head, &was->model.head, rounded);
+    check_linear(&is->model.embed, &was->model.embed, rounded);
+    check_linear(&is->model.positions, &was->model.positions, false);
+}
+
+/* Of the last token, as pare eval --exact has them. */
+static float *logits(const pare_model *m)
+{
+    const pare_config *const c = &m->config;
+    const size_t last = LENGTH - 1;
+    pare_forward f;
+    int32_t token[LENGTH];
+    pare_kv *const kv = PARE_NEW(&arena, pare_kv, c->blocks);
+    float *const x = PARE_NEW(&arena, float, LENGTH * c->hidden);
+    float *const out = PARE_NEW(&arena, float, c->vocab);
+    ck_assert(kv && x && out);
+    ck_assert_int_eq(pare_forward_init(&cx, &arena, m, LENGTH, true, &f), PARE_OK);
+    for (size_t b = 0; b < c->blocks; b++)
+        ck_assert_int_eq(pare_kv_take_format(&arena, c, &m->kv, 1, LENGTH, &kv[b]), PARE_OK);
+    for (size_t i = 0; i < LENGTH; i++)
+        token[i] = family_token(i);
+    const pare_batch batch = {1, LENGTH, 0};
+    ck_assert_int_eq(pare_embed_batch(&cx, m, token, batch, x), PARE_OK);
+    ck_assert_int_eq(pare_model_forward(&cx, &arena, &f, batch, x, kv, c->blocks), PARE_OK);
+    ck_assert_int_eq(pare_logits(&cx, &arena, &f, x, &last, 1, out), PARE_OK);
+    return out;
+}
+
+static bool refused(const kind *k, pare_status s)
+{
+    if (!k->refused) {
+        ck_assert_msg(s == PARE_OK, "%s", cx.what);
+        return false;
+    }
+    ck_assert_int_eq(s, PARE_ENOTSUP);
+    ck_assert_msg(strstr(cx.what, k->refused), "%s", cx.what);
+    pare_ctx_clear(&cx);
+    return true;
+}
+
+START_TEST(the_file_of_a_family_is_the_artifact)
+{
+    const job_place p = begin(&kinds[_i], recipes[0]);
+    pare_export_result r;
+    loaded was, is;
+    if (!refused(&kinds[_i], export_as(&p, "gguf:q8_0", &r))) {
+        ck_assert(r.error == 0 && r.count[PARE_EXPORT_REQUANTIZED] == 0 && r.fallbacks == 0);
+        load(&p, "out", &was);
+        load(&p, "x.gguf", &is);
+        check_model(&is, &was, false);
+        ck_assert_mem_eq(logits(&is.model), logits(&was.model),
+                         was.model.config.vocab * sizeof(float));
+        pare_checkpoint_close(&is.ck);
+        ck_assert_int_eq(export_as(&p, "gguf:f16", &r), PARE_OK);
+        load(&p, "x.gguf", &is);
+        check_model(&is, &was, true);
+        pare_checkpoint_close(&is.ck);
+        pare_checkpoint_close(&was.ck);
+    }
+    end(&p);
+}
+END_TEST
+
+START_TEST(codes_and_floats_in_one_tensor_become_floats)
+{
+    const job_place p = begin(&kinds[_i], recipes[1]);
+    pare_export_result r;
+    loaded was, is;
+    if (!refused(&kinds[_i], export_as(&p, "gguf:q8_0", &r))) {
+        load(&p, "out", &was);
+        const pare_config *const c = &was.model.config;
+        const bool joined = c->arch->fused[0].name;
+        ck_assert_uint_eq(r.fallbacks, joined ? c->blocks : 0);
+        load(&p, "x.gguf", &is);
+        check_model(&is, &was, joined || was.model.embed.dtype == PARE_F32);
+        pare_checkpoint_close(&is.ck);
+        pare_checkpoint_close(&was.ck);
+    }
+    end(&p);
+}
+END_TEST
+
+/* A recipe is refused in the same words, and knows the bytes. */
+START_TEST(plans_of_families_know_what_becomes_of_them)
+{
+    char recipe[512], what[1024];
+    struct stat st;
+    const job_place p = begin(&kinds[_i], recipes[0]);
+    (void)snprintf(recipe, sizeof recipe, "%sexport: [{format: \"gguf:q8_0\", path: y.gguf}]\n",
+                   recipes[0]);
+    job_recipe(&p, recipe);
+    const pare_status s = job_run(&p, (job_opts){.output = "again"}, what);
+    ck_assert_int_eq(s, kinds[_i].refused ? PARE_EUSAGE : PARE_OK);
+    ck_assert(!kinds[_i].refused || strstr(what, kinds[_i].refused));
+    ck_assert(pare_path_is_directory(job_path(&p, "again")) == !kinds[_i].refused);
+    if (s == PARE_OK) {
+        const pare_job job = {
+            .recipe = job_path(&p, "recipe.yaml"), .output = job_path(&p, "again"), .look = true};
+        pare_plan plan;
+        ck_assert_int_eq(pare_plan_make(&cx, &arena, &job, &plan), PARE_OK);
+        ck_assert_int_eq(stat(job_path(&p, "y.gguf"), &st), 0);
+        ck_assert_uint_eq(plan.export[0].result.bytes, (uint64_t)st.st_size);
+        ck_assert(plan.export[0].taken);
+        pare_plan_close(&plan);
+    }
+    end(&p);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *const s = suite_create("export_gguf");
+    TCase *const t = tcase_create("families");
+    tcase_set_timeout(t, 240);
+    tcase_add_loop_test(t, the_file_of_a_family_is_the_artifact, 0, KINDS);
+    tcase_add_loop_test(t, codes_and_floats_in_one_tensor_become_floats, 0, KINDS);
+    tcase_add_loop_test(t, plans_of_families_know_what_becomes_of_them, 0, KINDS);
+    suite_add_tcase(s, t);
+    return unit_main(s);
+}
