@@ -200,7 +200,10 @@ static pare_status describe(inspector *in)
     PARE_TRY(list_rows(in));
     if (in->ck->packed && pare_packed_kv_read(in->cx, in->ck->index, &in->out->kv) != PARE_OK)
         return pare_fail_context(in->cx, PARE_EFORMAT, "%s: packed.index.json", in->ck->path);
-    return describe_config(in);
+    PARE_TRY(describe_config(in));
+    const uint64_t idle = in->out->has_config ? pare_config_idle_weights(&in->out->config) : 0;
+    in->out->idle_weights = idle < in->out->weights ? idle : 0; /* files may hold less */
+    return PARE_OK;
 }
 
 pare_status pare_inspect(pare_ctx *cx, pare_arena *a, const char *path, pare_inspection *out)

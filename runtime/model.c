@@ -29,6 +29,18 @@ size_t pare_site_width(const pare_config *c, size_t part, pare_site site)
     return 0;
 }
 
+uint64_t pare_config_idle_weights(const pare_config *c)
+{
+    uint64_t expert = 0, all;
+    for (pare_role role = 0; role < PARE_ROLES && c->experts; role++) {
+        size_t n, k;
+        pare_linear_shape(c, 1, role, &n, &k);
+        expert += (uint64_t)n * k;
+    }
+    const uint64_t idle = (uint64_t)(c->experts - c->experts_used) * c->blocks;
+    return __builtin_mul_overflow(expert, idle, &all) ? UINT64_MAX : all;
+}
+
 size_t pare_norm_width(const pare_config *c, pare_norm norm)
 {
     switch (norm) {

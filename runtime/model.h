@@ -61,6 +61,10 @@ void pare_linear_shape(const pare_config *c, size_t part, pare_role role, size_t
 /* Columns of the input of a site; 0 when no linear of the part reads it. */
 size_t pare_site_width(const pare_config *c, size_t part, pare_site site);
 
+/* Weights of experts that a token does not use; 0 where all tokens use all weights, UINT64_MAX for
+ * more than fit. */
+uint64_t pare_config_idle_weights(const pare_config *c);
+
 /* Values of a norm. */
 size_t pare_norm_width(const pare_config *c, pare_norm norm);
 

@@ -125,13 +125,18 @@ PARE_CHECKED pare_status pare__bench_loop(pare_ctx *cx, size_t index, bool quick
 /* What a forward pass of a model costs. Operations are multiplications and additions of the codes
  * and values that are stored: 2:4 weights have half. */
 typedef struct pare__bench_cost {
-    double bytes;      /* of the weights of blocks and head, read once; embedding rows left out */
-    double int8, fma;  /* operations per token in the blocks */
-    double head_fma;   /* per row of logits */
-    double attend_fma; /* per token and earlier token that it attends to */
+    double bytes; /* of the weights of blocks and head, read once; embedding rows and experts
+                     left out */
+    double expert_bytes, expert_share; /* of all experts; of them that a token uses */
+    double int8, fma;                  /* operations per token in the blocks */
+    double head_fma;                   /* per row of logits */
+    double attend_fma;                 /* per token and earlier token that it attends to */
 } pare__bench_cost;
 
 pare__bench_cost pare__bench_cost_of(const pare_forward *f);
+
+/* Bytes that a pass of `tokens` tokens reads of the weights (bench_model.h). */
+double pare__bench_bytes(const pare__bench_cost *c, double tokens);
 
 /* Pieces of the weights of blocks and head, as many as fit `piece` [max]; piece may be NULL.
  * Returns how many there are. */

@@ -232,7 +232,7 @@ static void set_bound(const pare__bench_cost *c, const work *w, const pare_bench
     const double int8 = w->tokens * c->int8 / l->int8_gop_s;
     const double fma =
         (w->tokens * c->fma + w->pairs * c->attend_fma + w->logits * c->head_fma) / l->fma_gflop_s;
-    const double dram = (c->bytes + w->cache) / l->dram_read_gb_s;
+    const double dram = (pare__bench_bytes(c, w->tokens) + w->cache) / l->dram_read_gb_s;
     p->bound_ms = fmax(dram, int8 + fma) * 1e-6;
     p->bound = dram > int8 + fma ? "dram" : int8 > fma ? "int8" : "fma";
     p->share = p->bound_ms / p->time.ms;
@@ -251,7 +251,8 @@ static void set_bounds(const bench *b, pare_bench_model_result *out)
         const work decode = {batch, batch * reach, batch, cache};
         set_bound(&cost, &prefill, &out->limits, &row->prefill);
         set_bound(&cost, &decode, &out->limits, &row->decode);
-        row->weight_share = cost.bytes * 1e-6 / row->decode.time.ms / out->limits.dram_read_gb_s;
+        row->weight_share = pare__bench_bytes(&cost, batch) * 1e-6 / row->decode.time.ms /
+                            out->limits.dram_read_gb_s;
     }
 }
 
@@ -318,7 +319,9 @@ pare_status pare_bench_model(pare_ctx *cx, const pare_forward *const f[2],
                                      .threads = pare_threads(cx)};
     for (size_t i = 0; i < b.sides; i++) {
         b.side[i] = (side){.f = f[i], .arena = {.cx = cx}, .work = {.cx = cx}};
-        out->weight_bytes[i] = (uint64_t)pare__bench_cost_of(f[i]).bytes;
+        const pare__bench_cost cost = pare__bench_cost_of(f[i]);
+        out->weight_bytes[i] = (uint64_t)llrint(pare__bench_bytes(&cost, 1));
+        out->stored_bytes[i] = (uint64_t)llrint(cost.bytes + cost.expert_bytes);
         out->kv_token_bytes[i] = pare_kv_token_bytes(&f[i]->model->config, &f[i]->model->kv);
     }
     PARE_TRY(check(cx, &b));

@@ -7,6 +7,10 @@
  *   arithmetic  8-bit operations / their peak + F32 operations / theirs
  *   bound       the longer of the two
  *
+ * Of experts as many count as read as tokens would reach that pick theirs evenly and each on its
+ * own: a share of 1 - (1 - used / experts)^tokens. Where a router prefers some, fewer are read and
+ * the time may fall below the bound.
+ *
  * Nothing here prints. */
 #ifndef PARE_COMPRESS_BENCH_MODEL_H
 #define PARE_COMPRESS_BENCH_MODEL_H
@@ -20,6 +24,7 @@ typedef struct pare_bench_shape {
     size_t hidden, intermediate, blocks, heads, kv_heads, head_dim, vocab, context;
     bool tied;
     double theta;
+    size_t experts, experts_used, expert_width; /* 0: one MLP for all tokens */
 } pare_bench_shape;
 
 /* Ended by a NULL name. */
@@ -93,7 +98,8 @@ typedef struct pare_bench_model_row {
 
 typedef struct pare_bench_model_result {
     pare_bench_limits limits; /* dram_read_gb_s: reading the weights of model 0 */
-    uint64_t weight_bytes[2]; /* what a decoding step reads: linears and head */
+    uint64_t weight_bytes[2]; /* what a decoding step of one token reads: linears and head */
+    uint64_t stored_bytes[2]; /* the same with all experts */
     double kv_token_bytes[2];
     size_t prompt, output, runs, threads;
     double cpu_share; /* CPU time of this process / (time * threads) while models ran: far below 1

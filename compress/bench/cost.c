@@ -1,4 +1,6 @@
 /* What a model costs in bytes and operations, from the planes of its weights. */
+#include <math.h>
+
 #include "compress/bench/bench_internal.h"
 #include "kernels/layout.h"
 
@@ -61,11 +63,24 @@ static planes planes_of(const pare_linear *w)
     return p;
 }
 
-/* Block b's linears, and the head behind the last block. */
+/* Linears of all blocks, absent ones among them. */
+static size_t linears_of(const pare_model *m)
+{
+    return m->config.blocks * pare_block_parts(&m->config) * PARE_ROLES;
+}
+
+static size_t part_at(const pare_model *m, size_t i)
+{
+    return i / PARE_ROLES % pare_block_parts(&m->config);
+}
+
+/* The linears of the blocks, block by block, and the head behind the last block. */
 static const pare_linear *linear_at(const pare_model *m, size_t i)
 {
-    return i < m->config.blocks * PARE_ROLES ? &m->block[i / PARE_ROLES].linear[i % PARE_ROLES]
-                                             : &m->head;
+    const size_t each = pare_block_parts(&m->config) * PARE_ROLES;
+    return i < linears_of(m)
+               ? pare_block_linear(&m->block[i / each], part_at(m, i), (pare_role)(i % PARE_ROLES))
+               : &m->head;
 }
 
 static double bytes_of(const pare_linear *w)
@@ -77,18 +92,34 @@ static double bytes_of(const pare_linear *w)
     return bytes;
 }
 
-static void add_operations(const pare_linear *w, bool exact, double *int8, double *fma)
+/* `share`: of the tokens that use it. */
+static void add_operations(const pare_linear *w, bool exact, double share, double *int8,
+                           double *fma)
 {
-    const double dense = 2.0 * (double)w->n * (double)w->k;
+    const double dense = 2.0 * share * (double)w->n * (double)w->k;
     const bool integer = w->bits && !exact && w->activation.mode != PARE_ACTIVATION_FLOAT;
     if (integer)
         *int8 += w->sparsity ? dense / 2 : dense;
     else
         *fma += dense; /* decoded ones are multiplied with their zeros */
     if (w->outliers.count)
-        *(integer && !w->outliers.f16 ? int8 : fma) += 2.0 * (double)(w->n * w->outliers.count);
+        *(integer && !w->outliers.f16 ? int8 : fma) +=
+            2.0 * share * (double)(w->n * w->outliers.count);
     if (w->sparse.start && integer)
-        *fma += 2.0 * (double)w->sparse.start[w->n];
+        *fma += 2.0 * share * (double)w->sparse.start[w->n];
+}
+
+/* The router and the gate of the shared expert. */
+static void add_router(const pare_model *m, pare__bench_cost *cost)
+{
+    double none = 0; /* they are dense */
+    for (size_t b = 0; b < m->config.blocks; b++) {
+        const pare_linear *const w[] = {&m->block[b].router, &m->block[b].shared_gate};
+        for (size_t i = 0; i < 2; i++) {
+            cost->bytes += bytes_of(w[i]);
+            add_operations(w[i], true, 1, &none, &cost->fma);
+        }
+    }
 }
 
 pare__bench_cost pare__bench_cost_of(const pare_forward *f)
@@ -97,20 +128,28 @@ pare__bench_cost pare__bench_cost_of(const pare_forward *f)
     const pare_config *const c = &m->config;
     pare__bench_cost cost = {0};
     double head_int8 = 0; /* heads are dense */
-    for (size_t i = 0; i <= c->blocks * PARE_ROLES; i++) {
-        const bool head = i == c->blocks * PARE_ROLES;
-        cost.bytes += bytes_of(linear_at(m, i));
-        add_operations(linear_at(m, i), f->exact, head ? &head_int8 : &cost.int8,
-                       head ? &cost.head_fma : &cost.fma);
+    if (c->experts)
+        cost.expert_share = (double)c->experts_used / (double)c->experts;
+    for (size_t i = 0; i <= linears_of(m); i++) {
+        const bool head = i == linears_of(m), expert = !head && part_at(m, i) > 0;
+        *(expert ? &cost.expert_bytes : &cost.bytes) += bytes_of(linear_at(m, i));
+        add_operations(linear_at(m, i), f->exact, expert ? cost.expert_share : 1,
+                       head ? &head_int8 : &cost.int8, head ? &cost.head_fma : &cost.fma);
     }
+    add_router(m, &cost);
     cost.attend_fma = 4.0 * (double)(c->heads * c->head_dim * c->blocks);
     return cost;
+}
+
+double pare__bench_bytes(const pare__bench_cost *c, double tokens)
+{
+    return c->bytes + c->expert_bytes * (1 - pow(1 - c->expert_share, tokens));
 }
 
 size_t pare__bench_model_pieces(const pare_model *m, pare__bench_piece *piece, size_t max)
 {
     size_t count = 0;
-    for (size_t i = 0; i <= m->config.blocks * PARE_ROLES; i++) {
+    for (size_t i = 0; i <= linears_of(m); i++) {
         const planes p = planes_of(linear_at(m, i));
         for (size_t j = 0; j < p.count; j++) {
             const uint8_t *const data = p.plane[j].data;

@@ -7,11 +7,13 @@
 #include "recipes/pattern.h"
 
 const pare_bench_shape pare_bench_shapes[] = {
-    {"tiny", "nothing: a test", 128, 384, 2, 4, 2, 32, 512, 1024, true, 1e4},
-    {"1b", "Llama 3.2 1B", 2048, 8192, 16, 32, 8, 64, 128256, 131072, true, 5e5},
-    {"3b", "Llama 3.2 3B", 3072, 8192, 28, 24, 8, 128, 128256, 131072, true, 5e5},
-    {"7b", "Llama 2 7B", 4096, 11008, 32, 32, 32, 128, 32000, 4096, false, 1e4},
-    {"8b", "Llama 3.1 8B", 4096, 14336, 32, 32, 8, 128, 128256, 131072, false, 5e5},
+    {"tiny", "nothing: a test", 128, 384, 2, 4, 2, 32, 512, 1024, true, 1e4, 0, 0, 0},
+    {"1b", "Llama 3.2 1B", 2048, 8192, 16, 32, 8, 64, 128256, 131072, true, 5e5, 0, 0, 0},
+    {"3b", "Llama 3.2 3B", 3072, 8192, 28, 24, 8, 128, 128256, 131072, true, 5e5, 0, 0, 0},
+    {"7b", "Llama 2 7B", 4096, 11008, 32, 32, 32, 128, 32000, 4096, false, 1e4, 0, 0, 0},
+    {"8b", "Llama 3.1 8B", 4096, 14336, 32, 32, 8, 128, 128256, 131072, false, 5e5, 0, 0, 0},
+    {"tiny-moe", "nothing: a test", 128, 0, 2, 4, 2, 32, 512, 1024, true, 1e4, 8, 2, 256},
+    {"30b-a3b", "Qwen3 30B A3B", 2048, 0, 48, 32, 4, 128, 151936, 40960, false, 1e6, 128, 8, 768},
     {.name = NULL},
 };
 
@@ -113,9 +115,9 @@ static pare_status plan_group(pare_ctx *cx, const pare_config *c, pare_bench_spe
         return pare_fail(cx, PARE_EUSAGE, "%s weights take no group", spec->weights);
     if (has_groups(kind) && spec->group == 0)
         spec->group = kind->group ? kind->group : PARE_BENCH_ROW;
-    for (pare_role role = 0; role < PARE_ROLES; role++) {
+    for (size_t i = 0; i < (c->experts ? 2 : 1) * PARE_ROLES; i++) {
         size_t n, k;
-        pare_linear_shape(c, 0, role, &n, &k);
+        pare_linear_shape(c, i / PARE_ROLES, (pare_role)(i % PARE_ROLES), &n, &k);
         if (spec->group && spec->group != PARE_BENCH_ROW &&
             (spec->group % PARE_ATOM_K != 0 || k % spec->group != 0))
             return pare_fail(cx, PARE_EUSAGE,
@@ -139,9 +141,13 @@ pare_status pare_bench_synthetic_plan(pare_ctx *cx, pare_arena *a, pare_bench_sp
     const pare_bench_shape *const s = find_shape(cx, spec->shape);
     if (!s)
         return PARE_EUSAGE;
-    *out = (pare_model){.config = {.arch = pare_arch_find("llama"),
+    *out = (pare_model){.config = {.arch = pare_arch_find(s->experts ? "qwen3_moe" : "llama"),
                                    .hidden = s->hidden,
                                    .intermediate = s->intermediate,
+                                   .experts = s->experts,
+                                   .experts_used = s->experts_used,
+                                   .expert_width = s->expert_width,
+                                   .expert_norm = true,
                                    .blocks = s->blocks,
                                    .heads = s->heads,
                                    .kv_heads = s->kv_heads,
@@ -155,11 +161,15 @@ pare_status pare_bench_synthetic_plan(pare_ctx *cx, pare_arena *a, pare_bench_sp
     PARE_TRY(plan_group(cx, &out->config, spec));
     out->block = PARE_NEW(a, pare_block, s->blocks);
     const float *const norm = ones(a, s->hidden);
-    if (!out->block || !norm)
+    const float *const head_norm = s->experts ? ones(a, s->head_dim) : NULL;
+    if (!out->block || !norm || (s->experts && !head_norm))
         return PARE_ENOMEM;
     out->norm = norm;
     for (size_t i = 0; i < s->blocks; i++)
-        out->block[i] = (pare_block){.attention_norm = norm, .mlp_norm = norm};
+        out->block[i] =
+            (pare_block){.attention_norm = norm,
+                         .mlp_norm = norm,
+                         .inner_norm = {[PARE_NORM_Q] = head_norm, [PARE_NORM_K] = head_norm}};
     return PARE_OK;
 }
 
@@ -167,10 +177,10 @@ uint64_t pare_bench_synthetic_bytes(const pare_model *m, const pare_bench_spec *
 {
     const pare_config *const c = &m->config;
     const pare__bench_subject s = kind_of(spec);
-    uint64_t block = 0;
-    for (pare_role role = 0; role < PARE_ROLES; role++) {
+    uint64_t block = c->experts ? pare__bench_weights_bytes(ends_of(&s), c->experts, c->hidden) : 0;
+    for (size_t i = 0; i < pare_block_parts(c) * PARE_ROLES; i++) {
         size_t n, k;
-        pare_linear_shape(c, 0, role, &n, &k);
+        pare_linear_shape(c, i / PARE_ROLES, (pare_role)(i % PARE_ROLES), &n, &k);
         block += pare__bench_weights_bytes(&s, n, k);
     }
     return block * c->blocks +
@@ -187,6 +197,30 @@ static pare_status make(pare_ctx *cx, pare_arena *a, const pare__bench_subject *
     return PARE_OK;
 }
 
+/* The linears of block b, and its router, which is dense as embedding and head are. */
+static pare_status fill_block(pare_ctx *cx, pare_arena *a, const pare__bench_subject *s,
+                              const pare_config *c, size_t b, pare_block *block)
+{
+    const size_t each = pare_block_parts(c) * PARE_ROLES;
+    if (c->experts) {
+        block->expert = PARE_NEW(a, pare_linear, c->experts * PARE_ROLES);
+        if (!block->expert)
+            return PARE_ENOMEM;
+        PARE_TRY(make(cx, a, ends_of(s), 2 + c->blocks * each + b, c->experts, c->hidden,
+                      &block->router));
+    }
+    for (size_t i = 0; i < each; i++) {
+        const size_t part = i / PARE_ROLES;
+        const pare_role role = (pare_role)(i % PARE_ROLES);
+        size_t n, k;
+        pare_linear_shape(c, part, role, &n, &k);
+        if (n)
+            PARE_TRY(make(cx, a, s, 2 + b * each + i, n, k,
+                          pare_block_linear_mutable(block, part, role)));
+    }
+    return PARE_OK;
+}
+
 pare_status pare_bench_synthetic_fill(pare_ctx *cx, pare_arena *a, const pare_bench_spec *spec,
                                       pare_model *m)
 {
@@ -198,11 +232,7 @@ pare_status pare_bench_synthetic_fill(pare_ctx *cx, pare_arena *a, const pare_be
     *s = kind_of(spec);
     for (size_t b = 0; b < c->blocks; b++) {
         pare_ctx_progress(cx, "making weights", (double)b, steps);
-        for (pare_role role = 0; role < PARE_ROLES; role++) {
-            size_t n, k;
-            pare_linear_shape(c, 0, role, &n, &k);
-            PARE_TRY(make(cx, a, s, 2 + b * PARE_ROLES + role, n, k, &m->block[b].linear[role]));
-        }
+        PARE_TRY(fill_block(cx, a, s, c, b, &m->block[b]));
     }
     pare_ctx_progress(cx, "making weights", steps - 1, steps);
     PARE_TRY(make(cx, a, ends_of(s), 0, c->vocab, c->hidden, &m->embed));
@@ -238,9 +268,11 @@ const char *pare_bench_weights_name(const pare_model *m, size_t *group)
     *group = 0;
     if (kind == PARE_BENCH_WEIGHTS)
         return "mixed";
-    for (size_t b = 0; b < m->config.blocks * PARE_ROLES; b++) {
-        const pare_linear *const w = &m->block[b / PARE_ROLES].linear[b % PARE_ROLES];
-        if (w->n == 0) /* the family has none such */
+    const size_t each = pare_block_parts(&m->config) * PARE_ROLES;
+    for (size_t i = 0; i < m->config.blocks * each; i++) {
+        const pare_linear *const w = pare_block_linear(&m->block[i / each], i % each / PARE_ROLES,
+                                                       (pare_role)(i % PARE_ROLES));
+        if (w->n == 0) /* the part has none such */
             continue;
         same = same && w->panel.group == first->panel.group;
         rows = rows && w->panel.group >= w->panel.k;

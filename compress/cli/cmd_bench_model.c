@@ -216,6 +216,7 @@ static void put_row(pare_json_writer *w, const subject *s, const pare_bench_mode
     pare_json_put_integer(w, "threads", (int64_t)r->threads);
     pare_json_put_integer(w, "runs", (int64_t)r->runs);
     pare_json_put_integer(w, "weight_bytes", (int64_t)r->weight_bytes[row->model]);
+    pare_json_put_integer(w, "stored_bytes", (int64_t)r->stored_bytes[row->model]);
     pare_json_put_finite(w, "kv_bytes_per_token", r->kv_token_bytes[row->model]);
     put_phase(w, &row->prefill, true);
     put_phase(w, &row->decode, false);
@@ -262,11 +263,13 @@ static void print_models(const subject *s, const pare_bench_model_result *r)
 {
     for (size_t i = 0; i < s->count; i++) {
         const pare_model *const m = &s->loaded[i].model;
-        char kind[48], bytes[PARE_UNIT_TEXT], kv[PARE_KV_TEXT];
+        char kind[48], bytes[PARE_UNIT_TEXT], all[PARE_UNIT_TEXT + 4] = "", kv[PARE_KV_TEXT];
         pare_kv_text(&m->config, &m->kv, kv);
-        (void)printf("%-8s %s, %s: %s read per step, cache %s\n", i ? "against" : "model",
+        if (m->config.experts)
+            (void)snprintf(all, sizeof all, " of %s", pare_units_bytes(r->stored_bytes[i], bytes));
+        (void)printf("%-8s %s, %s: %s%s read per step%s, cache %s\n", i ? "against" : "model",
                      s->name[i], kind_text(m, kind), pare_units_bytes(r->weight_bytes[i], bytes),
-                     kv);
+                     all, m->config.experts ? " of one token" : "", kv);
     }
 }
 

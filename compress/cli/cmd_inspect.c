@@ -29,6 +29,9 @@ static void print_config(const pare_inspection *in)
                  c->head_dim);
     (void)printf("                  vocabulary %zu, context %zu, %s head\n", c->vocab, c->context,
                  c->tied ? "tied" : "separate");
+    if (c->experts)
+        (void)printf("experts           %zu of width %zu in each block, a token uses %zu\n",
+                     c->experts, c->expert_width, c->experts_used);
     char cache[PARE_KV_TEXT];
     pare_kv_text(c, &in->kv, cache);
     (void)printf("KV cache          %s\n", cache);
@@ -62,6 +65,9 @@ static pare_status print_text(pare_cli *cli, const pare_inspection *in)
     (void)printf("%llu weights, %s, %.3f bits per weight over all tensors\n",
                  (unsigned long long)in->weights, pare_units_bytes(in->tensor_bytes, text),
                  in->bits_per_weight);
+    if (in->idle_weights)
+        (void)printf("%llu of them are used by a token\n",
+                     (unsigned long long)(in->weights - in->idle_weights));
     return PARE_OK;
 }
 
@@ -96,6 +102,11 @@ static void put_config(pare_json_writer *w, const pare_inspection *in)
     pare_json_put_integer(w, "heads", (int64_t)c->heads);
     pare_json_put_integer(w, "kv_heads", (int64_t)c->kv_heads);
     pare_json_put_integer(w, "head_dim", (int64_t)c->head_dim);
+    if (c->experts) {
+        pare_json_put_integer(w, "experts", (int64_t)c->experts);
+        pare_json_put_integer(w, "experts_used", (int64_t)c->experts_used);
+        pare_json_put_integer(w, "expert_width", (int64_t)c->expert_width);
+    }
     pare_json_put_integer(w, "vocab", (int64_t)c->vocab);
     pare_json_put_integer(w, "context", (int64_t)c->context);
     pare_json_put_bool(w, "tied", c->tied);
@@ -113,6 +124,7 @@ static pare_status print_json(pare_cli *cli, const pare_inspection *in)
     pare_json_put_integer(w, "file_bytes", (int64_t)in->file_bytes);
     pare_json_put_integer(w, "tensor_bytes", (int64_t)in->tensor_bytes);
     pare_json_put_integer(w, "weights", (int64_t)in->weights);
+    pare_json_put_integer(w, "active_weights", (int64_t)(in->weights - in->idle_weights));
     pare_json_put_finite(w, "bits_per_weight", in->bits_per_weight);
     put_config(w, in);
     pare_json_open_array(w, "tensors");

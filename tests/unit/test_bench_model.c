@@ -37,13 +37,19 @@ static void end(fixture *t)
     ck_assert_uint_eq(t->cx.live_bytes, 0);
 }
 
-static pare_status make(fixture *t, const char *weights, size_t group, pare_model *m,
-                        pare_forward *f)
+static pare_status make_shape(fixture *t, const char *shape, const char *weights, size_t group,
+                              pare_model *m, pare_forward *f)
 {
-    pare_bench_spec spec = {"tiny", weights, group};
+    pare_bench_spec spec = {shape, weights, group};
     PARE_TRY(pare_bench_synthetic_plan(&t->cx, &t->arena, &spec, m));
     PARE_TRY(pare_bench_synthetic_fill(&t->cx, &t->arena, &spec, m));
     return pare_forward_init(&t->cx, &t->arena, m, 32, false, f);
+}
+
+static pare_status make(fixture *t, const char *weights, size_t group, pare_model *m,
+                        pare_forward *f)
+{
+    return make_shape(t, "tiny", weights, group, m, f);
 }
 
 static void must_make(fixture *t, const char *weights, size_t group, pare_model *m, pare_forward *f)
@@ -134,6 +140,48 @@ START_TEST(a_synthetic_model_has_the_weights_that_were_asked_for)
     const double bound = bound_of(&r, &r.row[0], share, 28, 28 * 29 / 2, 0);
     ck_assert_double_eq_tol(r.row[0].prefill.bound_ms, bound, 1e-9 * bound);
     ck_assert_str_ne(r.row[0].prefill.bound, "dram");
+    end(&t);
+}
+END_TEST
+
+/* A token reads a quarter of the experts; three that pick on their own read 1 - (3/4)^3 of them. */
+START_TEST(of_experts_those_count_that_tokens_use)
+{
+    enum {
+        ATTENTION = 2 * 128 * 128 + 2 * 128 * 64,
+        ROUTER = 8 * 128,
+        EXPERTS = 8 * 3 * 256 * 128
+    };
+    fixture t;
+    pare_model m;
+    pare_forward f;
+    pare_bench_model_result r;
+    size_t group;
+    begin(&t, 2);
+    ck_assert_msg(make_shape(&t, "tiny-moe", "f16", 0, &m, &f) == PARE_OK, "%s", t.cx.what);
+    ck_assert_str_eq(pare_bench_weights_name(&m, &group), "f16");
+    ck_assert_msg(pare_bench_model(&t.cx, (const pare_forward *const[2]){&f, NULL}, &brief, &r) ==
+                      PARE_OK,
+                  "%s", t.cx.what);
+    const double common = 2.0 * (2 * (ATTENTION + ROUTER) + HEAD_WEIGHTS), experts = 4.0 * EXPERTS;
+    const pare_bench_spec spec = {"tiny-moe", "f16", 0};
+    ck_assert_double_eq((double)r.weight_bytes[0], common + experts / 4);
+    ck_assert_double_eq((double)r.stored_bytes[0], common + experts);
+    ck_assert_uint_eq(pare_bench_synthetic_bytes(&m, &spec), r.stored_bytes[0]);
+    for (size_t i = 0; i < r.rows; i++) {
+        const double batch = (double)r.row[i].batch;
+        const double bytes = common + experts * (1 - pow(0.75, batch));
+        const double cache = 8 * batch * 2 * 2 * 64 * 4;
+        const double token =
+            2.0 * 2 * (ATTENTION + ROUTER + EXPERTS / 4.0) + 2.0 * HEAD_WEIGHTS + 4.0 * 128 * 2 * 8;
+        const double bound =
+            fmax((bytes + cache) / r.limits.dram_read_gb_s, batch * token / r.limits.fma_gflop_s) *
+            1e-6;
+        ck_assert_double_eq_tol(r.row[i].decode.bound_ms, bound, 1e-9 * bound);
+        ck_assert_double_eq_tol(r.row[i].weight_share * r.limits.dram_read_gb_s *
+                                    r.row[i].decode.time.ms,
+                                bytes * 1e-6, 1e-9);
+    }
     end(&t);
 }
 END_TEST
@@ -434,6 +482,7 @@ int main(void)
     tcase_add_loop_test(t, a_synthetic_model_has_the_weights_that_were_asked_for, 0,
                         sizeof kinds / sizeof *kinds);
     tcase_add_test(t, a_model_is_measured_beside_its_bounds_and_another);
+    tcase_add_test(t, of_experts_those_count_that_tokens_use);
     tcase_add_test(t, weights_are_the_same_for_any_number_of_threads);
     tcase_add_test(t, a_coded_cache_is_read_in_fewer_bytes);
     tcase_add_test(t, unknown_words_and_groups_are_a_mistake_of_the_user);

@@ -1,5 +1,6 @@
 #include "compress/inspect.h"
 
+#include "tests/data/families.h"
 #include "tests/unit/artifact.h"
 
 static pare_ctx cx;
@@ -51,6 +52,19 @@ START_TEST(a_checkpoint_shows_its_tensors_in_order)
     ck_assert_uint_gt(in.file_bytes, in.tensor_bytes);
     ck_assert_str_eq(down->file, in.file[0].name);
     ck_assert_uint_eq(in.file[0].tensors + in.file[1].tensors + in.file[2].tensors, in.rows);
+}
+END_TEST
+
+START_TEST(weights_that_a_token_does_not_use_are_counted)
+{
+    pare_inspection in;
+    ck_assert(family_write(family_find("qwen2_moe"), dir.path));
+    ck_assert_msg(pare_inspect(&cx, &arena, dir.path, &in) == PARE_OK, "%s", cx.what);
+    ck_assert_uint_eq(in.idle_weights, 3 * 4 * 3 * 64 * 32); /* blocks, experts, linears */
+    ck_assert_uint_gt(in.weights, 2 * in.idle_weights);
+    ck_assert(family_write(family_find("mistral"), dir.path));
+    ck_assert_int_eq(pare_inspect(&cx, &arena, dir.path, &in), PARE_OK);
+    ck_assert_uint_eq(in.idle_weights, 0);
 }
 END_TEST
 
@@ -162,6 +176,7 @@ int main(void)
     TCase *const t = tcase_create("inspect");
     tcase_add_checked_fixture(t, begin, end);
     tcase_add_test(t, a_checkpoint_shows_its_tensors_in_order);
+    tcase_add_test(t, weights_that_a_token_does_not_use_are_counted);
     tcase_add_test(t, an_artifact_shows_one_row_per_packed_linear);
     tcase_add_test(t, rows_and_signs_stand_in_the_encoding);
     tcase_add_test(t, another_family_is_shown_with_the_reason);
