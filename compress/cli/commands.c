@@ -79,7 +79,7 @@ static const pare_option bench_options[] = {
     {"gptq", NULL, "kernels: measure GPTQ of a 4096 x 4096 matrix, too", false},
     {"no-baseline", NULL, "kernels: do not run OpenBLAS in a child process for comparison", false},
     {"quick", NULL, "small sizes, few runs: shows that all works, measures nothing", false},
-    {"shape", "NAME", "model: weights made in memory: tiny, 1b, 3b, 7b or 8b", false},
+    {"shape", "NAME", "model: weights made in memory: tiny, 1b, 3b, 7b, 8b, tiny-moe or 30b-a3b", false},
     {"weights", "KIND", "of a shape: int4, int8, int3, int2, ternary, 2:4-int4, f16, ... (int4)",
      false},
     {"group", "N|row", "weights of a shape that share a scale (128 for integers)", false},
