@@ -9,11 +9,11 @@
 
 enum { COLUMNS = 64 };
 
-uint64_t pare_stats_bytes(const pare_config *c, const unsigned kinds[PARE_SITES])
+uint64_t pare_stats_bytes(const pare_config *c, size_t part, const unsigned kinds[PARE_SITES])
 {
     uint64_t bytes = 0;
     for (unsigned s = 0; s < PARE_SITES; s++) {
-        const uint64_t k = pare_site_width(c, 0, (pare_site)s);
+        const uint64_t k = pare_site_width(c, part, (pare_site)s);
         if (kinds[s] & PARE_STATS_HESSIAN)
             bytes += k * k * sizeof(float);
         if (kinds[s] & PARE_STATS_CHANNELS)
@@ -37,13 +37,13 @@ static pare_status take_channels(pare_arena *a, pare_site_stats *s)
     return s->abs_sum ? PARE_OK : PARE_ENOMEM;
 }
 
-pare_status pare_stats_take(pare_ctx *cx, pare_arena *a, const pare_config *c,
+pare_status pare_stats_take(pare_ctx *cx, pare_arena *a, const pare_config *c, size_t part,
                             const unsigned kinds[PARE_SITES], uint64_t tokens, pare_stats *out)
 {
     *out = (pare_stats){.cx = cx, .total = tokens};
     for (unsigned i = 0; i < PARE_SITES; i++) {
         pare_site_stats *const s = &out->site[i];
-        s->k = pare_site_width(c, 0, (pare_site)i);
+        s->k = pare_site_width(c, part, (pare_site)i);
         out->active |= kinds[i] ? 1u << i : 0u;
         if (kinds[i] & PARE_STATS_HESSIAN) {
             s->h = PARE_NEW(a, float, s->k * s->k);
@@ -131,6 +131,46 @@ pare_tap pare_stats_tap(pare_stats *s)
         if (s->active & (1u << i))
             last = i;
     return (pare_tap){.see = add, .self = s, .last = (pare_site)last, .parts = 1};
+}
+
+static pare_status add_part(void *self, size_t part, pare_site site, const float *x, size_t rows,
+                            size_t k)
+{
+    const pare_stats_parts *const s = self;
+    return add(&s->of[part - s->first], part, site, x, rows, k);
+}
+
+pare_tap pare_stats_tap_parts(pare_stats_parts *s)
+{
+    unsigned last = 0;
+    for (size_t p = 0; p < s->parts; p++)
+        for (unsigned i = 0; i < PARE_SITES; i++)
+            if (i > last && (s->of[p].active & (1u << i)))
+                last = i;
+    return (pare_tap){.see = add_part,
+                      .self = s,
+                      .last = (pare_site)last,
+                      .first_part = s->first,
+                      .parts = s->parts};
+}
+
+void pare_stats_whiten(pare_site_stats *stats)
+{
+    const size_t k = stats->k;
+    stats->white = true;
+    stats->tokens = 1;
+    stats->samples = 0;
+    if (stats->h)
+        memset(stats->h, 0, k * k * sizeof *stats->h);
+    for (size_t j = 0; stats->h && j < k; j++)
+        stats->h[j * k + j] = 1;
+    for (size_t j = 0; stats->absmax && j < k; j++) {
+        stats->absmax[j] = stats->absmean[j] = stats->max[j] = 1;
+        stats->min[j] = -1;
+        stats->mean[j] = 0;
+        stats->sum[j] = 0;
+        stats->abs_sum[j] = 1;
+    }
 }
 
 void pare_stats_scale(pare_site_stats *stats, const float *s)

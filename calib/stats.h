@@ -1,4 +1,5 @@
-/* calib/stats.h - what calibration tells of the inputs of linears, one set per site.
+/* calib/stats.h - what calibration tells of the inputs of linears, one set per site of a part of a
+ * block (runtime/arch.h).
  *
  *   H        sum over tokens of x x^T. The factor 2/T of the papers is left out: GPTQ, its damping
  *            and relative errors do not change when H is scaled.
@@ -26,6 +27,7 @@ typedef struct pare_site_stats {
     float *sample;                              /* [samples, k] */
     size_t samples;
     double *sum, *abs_sum; /* [k] behind the means */
+    bool white;            /* of no inputs: pare_stats_whiten */
 } pare_site_stats;
 
 typedef struct pare_stats {
@@ -35,19 +37,33 @@ typedef struct pare_stats {
     unsigned active; /* bit per site that pare_stats_tap adds to */
 } pare_stats;
 
-/* Bytes of the statistics `kinds[site]`, at most. */
-uint64_t pare_stats_bytes(const pare_config *c, const unsigned kinds[PARE_SITES]);
+/* Bytes of the statistics `kinds[site]` of a part, at most. */
+uint64_t pare_stats_bytes(const pare_config *c, size_t part, const unsigned kinds[PARE_SITES]);
 
-/* Zeroed statistics in the arena; active: every site with a kind.
+/* Zeroed statistics of a part in the arena; active: every site with a kind.
  *   tokens  that the taps will see in all
  * PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_stats_take(pare_ctx *cx, pare_arena *a, const pare_config *c,
-                                         const unsigned kinds[PARE_SITES], uint64_t tokens,
-                                         pare_stats *out);
+                                         size_t part, const unsigned kinds[PARE_SITES],
+                                         uint64_t tokens, pare_stats *out);
 
-/* A tap that adds to the statistics of the active sites; the block stops behind the last of them.
- * Same bytes for any number of threads. */
+/* A tap that adds to the statistics of the active sites of part 0; the block stops behind the last
+ * of them. Same bytes for any number of threads. */
 pare_tap pare_stats_tap(pare_stats *s);
+
+/* Statistics of several parts. */
+typedef struct pare_stats_parts {
+    pare_stats *of;      /* [parts] */
+    size_t first, parts; /* first .. first + parts - 1 */
+} pare_stats_parts;
+
+/* The same tap for all of them at once: one pass of the wave. Not active anywhere: nothing to see.
+ */
+pare_tap pare_stats_tap_parts(pare_stats_parts *s);
+
+/* Statistics as of white inputs, which look the same from every side: H the identity, columns of
+ * mean 0 and size 1, no sample. A method that weighs errors by them weighs all the same. */
+void pare_stats_whiten(pare_site_stats *stats);
 
 /* x becomes x / s:  s [k], above 0. The same as if the tap had seen the scaled inputs, up to
  * rounding. */

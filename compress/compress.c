@@ -220,7 +220,8 @@ static pare_status take_weights(pare_run *run)
 {
     const pare_plan *const plan = &run->plan;
     PARE_TRY(pare_float_block_take(&run->stage, &plan->model.config, plan->room, &run->current));
-    PARE_TRY(pare__run_prune_take(run));
+    PARE_TRY(pare__run_prune_take(run, &run->common, 0));
+    PARE_TRY(pare__run_experts_take(run));
     if (plan->reference)
         PARE_TRY(
             pare_float_block_take(&run->stage, &plan->model.config, plan->room, &run->reference));
@@ -323,6 +324,8 @@ pare_status pare_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
     if (s == PARE_OK)
         s = pare_arena_init(cx, &run.stage, 0);
     if (s == PARE_OK)
+        s = pare_arena_init(cx, &run.views, 0);
+    if (s == PARE_OK)
         s = pare_linalg_init(cx);
     if (s == PARE_OK)
         s = pare_plan_make(cx, a, job, &run.plan);
@@ -336,6 +339,7 @@ pare_status pare_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
     pare_journal_close(cx, run.journal);
     pare_plan_close(&run.plan);
     pare_arena_release(&run.stage);
+    pare_arena_release(&run.views);
     pare_arena_release(&run.scratch);
     return s;
 }

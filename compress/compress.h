@@ -39,7 +39,8 @@ typedef struct pare_compress_export {
 /* What a finished job tells. `report` and its rows live in the arena given to pare_compress. */
 typedef struct pare_compress_result {
     pare_report report;
-    size_t fallbacks; /* linears whose result took a step of the numeric ladder */
+    size_t fallbacks; /* linears whose result took a step of the numeric ladder, those of an expert
+                         that too few tokens reach among them */
     pare_compress_export *export;
     size_t exports;
 } pare_compress_result;

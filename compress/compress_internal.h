@@ -10,6 +10,7 @@
 #include "compress/journal.h"
 #include "compress/manifest.h"
 #include "compress/run_linear.h"
+#include "formats/packed_map.h"
 #include "prune/slicegpt.h"
 #include "quant/kv_cache.h"
 
@@ -46,12 +47,21 @@ struct pare_run {
     pare_block like;            /* that of the model, and which inputs the runtime rotates */
     pare_float_block reference; /* the float model, carried through the folds: plan.reference */
     pare_run_part common;       /* of the current block: what every token runs */
-    size_t *source;             /* [out.blocks] blocks of the model that stay; NULL: all */
-    double *influence;          /* [blocks of the model] of each, when some were chosen by it */
-    pare_slicegpt slice;        /* the narrower basis of the stream, when there is one */
-    const float *folded;        /* outputs of the reference before any fold, [window, hidden] */
-    float *witness; /* with a rotation: the residual stream of some tokens in the float model
-                       as it was, in front of the current block */
+    /* The rest of it only where the family has experts. */
+    pare_run_part expert;       /* the one that is worked on */
+    pare_linear *expert_linear; /* [experts][PARE_ROLES] of the current block: as in the model, or a
+                                   view of what is stored already */
+    pare_arena views;           /* what those views need */
+    uint64_t *routed;           /* [experts] tokens of the calibration, when counted */
+    pare_cold_policy *cold;     /* [experts] */
+    bool *all_rows;             /* [parts], for taps */
+    bool counted;
+    size_t *source;      /* [out.blocks] blocks of the model that stay; NULL: all */
+    double *influence;   /* [blocks of the model] of each, when some were chosen by it */
+    pare_slicegpt slice; /* the narrower basis of the stream, when there is one */
+    const float *folded; /* outputs of the reference before any fold, [window, hidden] */
+    float *witness;      /* with a rotation: the residual stream of some tokens in the float model
+                            as it was, in front of the current block */
 };
 
 /* What a transform leaves of the float model may differ from it by this share of the largest
@@ -99,6 +109,17 @@ PARE_CHECKED pare_status pare__run_ratios(pare_run *run);
 /* One block: weights in, planes and journal record out; or, when an earlier run has done it, its
  * planes read back and compared. Then the wave moves on. */
 PARE_CHECKED pare_status pare__run_block(pare_run *run, size_t block);
+
+/* Experts: memory; the block in `from` begins; every expert of the current block, once part 0 is
+ * compressed; a linear of one is stored (or found stored), and what runs next sees that. Nothing to
+ * do where the family has none. */
+PARE_CHECKED pare_status pare__run_experts_take(pare_run *run);
+void pare__run_experts_begin(pare_run *run, const pare_block *from);
+PARE_CHECKED pare_status pare__run_experts(pare_run *run, size_t block, pare_unit_result *unit);
+PARE_CHECKED pare_status pare__run_expert_stored(pare_run *run, const pare_plan_linear *l);
+
+/* How much calibration a linear saw: part, tokens, cold. */
+void pare__run_coverage(const pare_run *run, const pare_plan_linear *l, pare_linear_result *r);
 
 /* What structured steps decide on the whole model, in a pass over it in floats: which blocks stay,
  * the basis of a narrower stream. Moves the wave, and puts it back when blocks need it. Nothing to

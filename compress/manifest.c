@@ -81,6 +81,11 @@ static void put_model(pare_json_writer *w, const pare_config *c)
     put_size(w, "head_dim", c->head_dim);
     put_size(w, "vocab", c->vocab);
     put_size(w, "context", c->context);
+    if (c->experts) {
+        put_size(w, "experts", c->experts);
+        put_size(w, "experts_used", c->experts_used);
+        put_size(w, "expert_width", c->expert_width);
+    }
     pare_json_put_bool(w, "tied", c->tied);
     pare_json_close(w);
 }
@@ -139,6 +144,12 @@ static void put_row(pare_json_writer *w, const pare_linear_result *r)
     pare_json_put_bool(w, "double_precision", r->f64);
     pare_json_put_bool(w, "fallback", r->fallback);
     put_size(w, "dead_columns", r->dead);
+    if (r->part)
+        put_size(w, "expert", r->part - 1);
+    if (r->tokens >= 0)
+        pare_json_put_integer(w, "tokens", r->tokens);
+    if (r->cold != PARE_COLD_NOT)
+        pare_json_put_text(w, "cold", pare_cold_policy_name(r->cold));
     put_steps(w, r);
     pare_json_open_object(w, "xxh3");
     for (pare_plane p = 0; p < PARE_PLANES; p++) {

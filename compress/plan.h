@@ -32,6 +32,7 @@ typedef struct pare_plan_linear {
     pare_role role;
     size_t step;            /* index into recipe.step: who quantizes, else who prunes */
     bool pruned, quantized; /* one of them at least */
+    bool calibrated;        /* some step on it looks at statistics of its input */
     size_t prune_step;      /* when pruned; equal to `step` when one step does both */
     pare_sparsity sparsity; /* when pruned: complete, with seed and tensor */
 } pare_plan_linear;
@@ -110,14 +111,19 @@ typedef struct pare_plan {
     bool sequential;
     size_t samples, window;     /* calibration; samples 0: all, known when the text is read */
     size_t batch;               /* windows per forward batch */
-    unsigned kinds[PARE_SITES]; /* PARE_STATS_* that some step needs */
-    uint64_t fixed_ram_bytes;   /* block, Hessians, scratch; without the activations */
-    uint64_t activation_bytes;  /* 0 when samples is 0 (not known yet) */
-    uint64_t ram_limit;         /* asked for, or three quarters of the machine's memory */
-    uint64_t allocator_bytes;   /* of it for the allocator; the rest is BLAS, stacks, parsed JSON */
-    bool spill;                 /* activations go to a file */
-    uint64_t peak_ram_bytes;    /* anonymous memory */
-    uint64_t disk_bytes;        /* written while running, spill included */
+    unsigned kinds[PARE_SITES]; /* PARE_STATS_* that some step needs, of part 0 */
+    unsigned expert_kinds[PARE_SITES]; /* the same of experts */
+    size_t experts;                    /* linears of experts in the plan */
+    size_t chunk;                      /* experts whose statistics are gathered in one pass */
+    size_t *left; /* [recipe.steps] inputs of MLPs that a transform leaves alone, for there is a
+                     router */
+    uint64_t fixed_ram_bytes;  /* block, Hessians, scratch; without the activations */
+    uint64_t activation_bytes; /* 0 when samples is 0 (not known yet) */
+    uint64_t ram_limit;        /* asked for, or three quarters of the machine's memory */
+    uint64_t allocator_bytes;  /* of it for the allocator; the rest is BLAS, stacks, parsed JSON */
+    bool spill;                /* activations go to a file */
+    uint64_t peak_ram_bytes;   /* anonymous memory */
+    uint64_t disk_bytes;       /* written while running, spill included */
     uint64_t disk_free_bytes;
     double forward_flops, pass_flops;
     pare_plan_export *export;
@@ -140,7 +146,9 @@ static inline size_t pare_plan_slot(const pare_plan *plan, size_t block, size_t 
 /* The linear of the model at a place; name NULL: there is none such. */
 static inline const pare_linear *pare_plan_at(const pare_plan *plan, size_t slot)
 {
-    return &plan->model.block[slot / PARE_ROLES / plan->parts].linear[slot % PARE_ROLES];
+    const size_t part = slot / PARE_ROLES;
+    return pare_block_linear(&plan->model.block[part / plan->parts], part % plan->parts,
+                             (pare_role)(slot % PARE_ROLES));
 }
 
 /* Linears of the plan in a part of a block: plan->linear[*begin .. *end - 1]; none of a structured
@@ -163,7 +171,7 @@ static inline size_t pare_plan_linears(const pare_plan *plan, size_t block)
 /* The site whose input a linear reads. */
 static inline pare_site pare_plan_site(const pare_plan *plan, const pare_plan_linear *l)
 {
-    return plan->model.config.arch->linear[l->role].site;
+    return pare_arch_linear(plan->model.config.arch, l->part, l->role)->site;
 }
 
 /* Parts of the calibration that a step's choice is repeated on. */

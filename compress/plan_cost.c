@@ -9,6 +9,7 @@
 #include "compress/evaluate/evaluate.h"
 #include "compress/plan_internal.h"
 #include "compress/report/units.h"
+#include "kernels/layout.h"
 #include "prune/ratio_search.h"
 #include "quant/kv_cache.h"
 #include "runtime/file.h"
@@ -27,13 +28,13 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* Float weights of one block, all linears. */
-static uint64_t block_weights(const pare_config *c)
+/* Float weights of a part of a block, all linears. */
+static uint64_t part_weights(const pare_config *c, size_t part)
 {
     uint64_t weights = 0;
     for (size_t role = 0; role < PARE_ROLES; role++) {
         size_t n, k;
-        pare_linear_shape(c, 0, (pare_role)role, &n, &k);
+        pare_linear_shape(c, part, (pare_role)role, &n, &k);
         weights += (uint64_t)n * k;
     }
     return weights;
@@ -77,7 +78,7 @@ static uint64_t step_bytes(const pare_ctx *cx, const pare_plan *plan, uint64_t *
         if (l->pruned)
             pass = larger(pass, pass_bytes(cx, plan, l, l->prune_step));
         most = larger(most, pass + (uint64_t)n * k * 9 + 2 * planes);
-        if (l->block == plan->linear[0].block)
+        if (l->block == plan->linear[0].block && l->part == 0)
             *codes += planes;
     }
     return most;
@@ -92,7 +93,7 @@ static uint64_t stability_bytes(const pare_plan *plan, uint64_t weights)
         const size_t draws = pare_plan_draws(plan, step);
         if (draws > 1)
             most = larger(most, draws * (weights / 8 + PARE_ROLES) + weights * sizeof(float) +
-                                    pare_stats_bytes(&plan->model.config, plan->kinds));
+                                    pare_stats_bytes(&plan->model.config, 0, plan->kinds));
     }
     return most;
 }
@@ -131,12 +132,63 @@ static uint64_t transform_bytes(const pare_ctx *cx, const pare_plan *plan)
     return most;
 }
 
+/* What views of the stored experts of a block take beside the file: scales and starts of rows that
+ * are made anew. */
+static uint64_t view_bytes(const pare_plan *plan)
+{
+    uint64_t most = 0;
+    for (size_t i = 0, bytes = 0; i < plan->linears; i++) {
+        const pare_packed_linear *const l = &plan->linear[i].packed;
+        if (i == 0 || plan->linear[i].block != plan->linear[i - 1].block)
+            bytes = 0;
+        if (plan->linear[i].part == 0)
+            continue;
+        if (l->encoding == PARE_ENCODING_NF4 || l->encoding == PARE_ENCODING_MXFP4)
+            bytes += pare_round_up(l->n, PARE_PAD_N) * pare_packed_linear_groups(l) * 2;
+        if (l->sparsity == PARE_SPARSITY_BITMASK)
+            bytes += (l->n + 1) * sizeof(uint64_t);
+        bytes += (uint64_t)2 * PARE_ALIGN;
+        most = larger(most, bytes);
+    }
+    return most;
+}
+
+/* One expert in floats beside that, and what is told of all. */
+static uint64_t expert_bytes(const pare_plan *plan)
+{
+    const pare_config *const c = &plan->model.config;
+    const uint64_t weights = part_weights(c, 1);
+    if (!c->experts)
+        return 0;
+    return c->experts * (PARE_ROLES * sizeof(pare_linear) + 32) +
+           (plan->experts ? weights * sizeof(float) * (plan->reference ? 2 : 1) : 0) +
+           (plan->experts && plan->pruned ? weights / 8 + PARE_ROLES : 0) + view_bytes(plan);
+}
+
+/* What the job keeps of every linear, and of the places for them. */
+static uint64_t row_bytes(const pare_plan *plan)
+{
+    return plan->linears * (2 * sizeof(pare_linear_result) + sizeof(pare_plan_linear)) +
+           (plan->experts ? pare_plan_slots(plan) * (sizeof(pare_linear) + 64) : 0);
+}
+
+/* Statistics that are in memory at once. */
+static uint64_t stats_bytes(const pare_plan *plan)
+{
+    const pare_config *const c = &plan->model.config;
+    const uint64_t common = pare_stats_bytes(c, 0, plan->kinds);
+    return !plan->experts
+               ? common
+               : larger(common, plan->chunk * (pare_stats_bytes(c, 1, plan->expert_kinds) +
+                                               sizeof(pare_stats)));
+}
+
 /* Of the things that are done one after the other, the one that needs most; its name. */
 static const char *count_ram(const pare_ctx *cx, pare_plan *plan)
 {
     const pare_config *const c = &plan->model.config;
     uint64_t planes;
-    const uint64_t masks = plan->pruned ? block_weights(c) / 8 + PARE_ROLES : 0;
+    const uint64_t masks = plan->pruned ? part_weights(c, 0) / 8 + PARE_ROLES : 0;
     const uint64_t floats = pare_float_block_bytes(c) * (plan->reference ? 2 : 1) + masks;
     const uint64_t window =
         plan->transforms ? (uint64_t)plan->window * c->hidden * sizeof(float) : 0; /* fold check */
@@ -150,9 +202,9 @@ static const char *count_ram(const pare_ctx *cx, pare_plan *plan)
         plan->rotation ? larger(pare_rotation_scratch(cx, c), pare__rotate_check_bytes(cx, c)) : 0;
     const uint64_t kv = plan->recipe.kv.method == PARE_KV_KVQUANT ? pare_kv_calibrate_bytes(c) : 0;
     const uint64_t structure = pare__plan_structure_bytes(cx, plan);
-    const uint64_t draws = stability_bytes(plan, block_weights(c));
+    const uint64_t draws = stability_bytes(plan, part_weights(c, 0));
     const uint64_t block = kv + draws + structure + floats + turn + window + planes +
-                           pare_stats_bytes(c, plan->kinds) + larger(step, wave);
+                           expert_bytes(plan) + stats_bytes(plan) + larger(step, wave);
     uint64_t evaluate = 0;
     for (size_t i = 0; i < plan->recipe.evaluations; i++) {
         const pare_evaluation *const e = &plan->recipe.evaluation[i];
@@ -162,15 +214,33 @@ static const char *count_ram(const pare_ctx *cx, pare_plan *plan)
         evaluate = pare_evaluate_bytes(cx, c, plan->window, 2);
     const uint64_t export = plan->export_ram_bytes;
     const uint64_t most = larger(larger(block, export), larger(generate, evaluate));
-    plan->fixed_ram_bytes = inside_bytes + outside_bytes + most;
+    plan->fixed_ram_bytes = inside_bytes + outside_bytes + row_bytes(plan) + most;
     return most == block      ? "one block"
            : most == generate ? "sampling the text"
            : most == export   ? "an export"
                               : "an evaluation";
 }
 
+/* As many experts at once as the limit allows: a pass of the wave more for each other chunk. */
+static void choose_chunk(const pare_ctx *cx, pare_plan *plan)
+{
+    const uint64_t room = plan->ram_limit - (plan->spill ? 0 : plan->activation_bytes);
+    size_t most = plan->model.config.experts;
+    while (plan->experts && plan->chunk < most) {
+        const size_t fits = plan->chunk;
+        plan->chunk += (most - plan->chunk + 1) / 2;
+        (void)count_ram(cx, plan);
+        if (plan->fixed_ram_bytes <= room)
+            continue;
+        most = plan->chunk - 1;
+        plan->chunk = fits;
+    }
+    (void)count_ram(cx, plan);
+}
+
 static pare_status check_ram(pare_ctx *cx, pare_plan *plan)
 {
+    plan->chunk = 1;
     const char *const largest = count_ram(cx, plan);
     const pare_job *const job = plan->job;
     const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGE_SIZE);
@@ -189,6 +259,7 @@ static pare_status check_ram(pare_ctx *cx, pare_plan *plan)
         plan->calibrated ? pare_wave_bytes(plan->samples, plan->window, plan->model.config.hidden)
                          : 0;
     plan->spill = plan->activation_bytes > plan->ram_limit - plan->fixed_ram_bytes;
+    choose_chunk(cx, plan);
     plan->peak_ram_bytes = plan->fixed_ram_bytes + (plan->spill ? 0 : plan->activation_bytes);
     return PARE_OK;
 }
@@ -245,8 +316,24 @@ static double pass_flops(const pare_ctx *cx, const pare_plan *plan, const pare_p
         .flops;
 }
 
-/* Forward: two passes through every block (statistics, outputs), five when sequential. Statistics:
- * half of k^2 per token and site. */
+/* Forward passes of a token through part 0 of a block (statistics, outputs; five when sequential)
+ * and through one expert; where experts have statistics, a pass counts tokens and each chunk has
+ * its own.
+ */
+static void count_passes(const pare_plan *plan, double *common, double *expert)
+{
+    const double looks = plan->ratios ? 1.0 : 0.0; /* at the float model, statistics included */
+    bool counts = false;
+    for (size_t s = 0; s < PARE_SITES; s++)
+        counts |= plan->expert_kinds[s] != 0;
+    const size_t experts = plan->model.config.experts, chunk = plan->chunk;
+    const double each = plan->sequential ? 2.0 : 1.0;
+    *common = (plan->sequential ? 5.0 : 2.0) + 2.0 * looks;
+    *common += counts ? 1.0 + each * (double)((experts + chunk - 1) / chunk) : 0.0;
+    *expert = 1.0 + (counts ? each : 0.0);
+}
+
+/* Statistics take half of k^2 per token and site. */
 static void count_flops(const pare_ctx *cx, pare_plan *plan)
 {
     const pare_config *const c = &plan->model.config;
@@ -275,14 +362,20 @@ static void count_flops(const pare_ctx *cx, pare_plan *plan)
         return;
     const double tokens = (double)plan->samples * (double)plan->window;
     const double blocks = (double)c->blocks, width = (double)(c->heads * c->head_dim);
-    const double looks = plan->ratios ? 1.0 : 0.0; /* at the float model, statistics included */
-    const double passes = (plan->sequential ? 5.0 : 2.0) + 2.0 * looks;
-    const double attention = 2.0 * (double)plan->window * width;
-    plan->forward_flops = passes * tokens * blocks * (2.0 * (double)block_weights(c) + attention);
+    const double looks = plan->ratios ? 1.0 : 0.0;
+    const double attention = 2.0 * (double)plan->window * width, used = (double)c->experts_used;
+    double common, expert;
+    count_passes(plan, &common, &expert);
+    plan->forward_flops = tokens * blocks * common * (2.0 * (double)part_weights(c, 0) + attention);
+    if (c->experts)
+        plan->forward_flops += tokens * blocks * expert * used * 2.0 * (double)part_weights(c, 1);
     for (unsigned s = 0; s < PARE_SITES; s++) {
         const double k = (double)pare_site_width(c, 0, (pare_site)s);
         if (plan->kinds[s] & PARE_STATS_HESSIAN)
             plan->pass_flops += (1.0 + looks) * blocks * tokens * k * k;
+        const double e = (double)pare_site_width(c, 1, (pare_site)s);
+        if (plan->expert_kinds[s] & PARE_STATS_HESSIAN)
+            plan->pass_flops += blocks * tokens * used * e * e;
     }
 }
 

@@ -3,6 +3,7 @@
 #define PARE_COMPRESS_PLAN_INTERNAL_H
 
 #include "compress/plan.h"
+#include "recipes/pattern.h"
 
 /* Which step prunes and quantizes which linear; facts and storage checked. Fills linear, linears,
  * sites, calibrated, sequential, bits_per_weight. */
@@ -47,6 +48,15 @@ PARE_CHECKED pare_status pare__plan_changes(pare_ctx *cx, pare_arena *a, pare_pl
 /* Targets and paths of what the recipe exports, and whether they can hold the model. Needs the
  * layout. PARE_EUSAGE, PARE_EEXISTS with place. */
 PARE_CHECKED pare_status pare__plan_exports(pare_ctx *cx, pare_arena *a, pare_plan *plan);
+
+/* What cannot be done to experts, once the linears are resolved. PARE_EUSAGE with place. */
+PARE_CHECKED pare_status pare__plan_experts(pare_ctx *cx, const pare_plan *plan);
+
+/* Refuses a pattern of `targets` that means a router or the gate of a shared expert; PARE_OK when
+ * it means neither. */
+PARE_CHECKED pare_status pare__plan_refuse_router(pare_ctx *cx, const pare_plan *plan,
+                                                  const pare_pattern *pattern,
+                                                  const pare_text *text);
 
 /* Fills bits_per_weight. */
 void pare__plan_bits(pare_plan *plan);

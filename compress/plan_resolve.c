@@ -50,6 +50,12 @@ static void count_excluded(const pare_model *model, const matcher *m)
     const char *const names[] = {arch->head, arch->embed, arch->norm};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         (void)matcher_any(m, names[i]);
+    for (size_t b = 0; b < model->config.blocks && arch->experts; b++) {
+        const pare_block *const block = &model->block[b];
+        (void)matcher_any(m, block->router.name);
+        if (block->shared_gate.name)
+            (void)matcher_any(m, block->shared_gate.name);
+    }
 }
 
 static const char *nearest_linear(pare_arena *a, const pare_plan *plan, const char *text)
@@ -74,6 +80,7 @@ static pare_status check_hits(pare_ctx *cx, pare_arena *a, const pare_plan *plan
         if (m->hits[i])
             continue;
         const pare_text *const t = &m->texts->item[i];
+        PARE_TRY(pare__plan_refuse_router(cx, plan, m->pattern[i], t));
         const char *const near = nearest_linear(a, plan, t->text);
         return pare_recipe_fail(cx, t->place,
                                 "%s: \"%s\" matches no linear of the model; a pattern must match "
@@ -200,12 +207,14 @@ static pare_status store_codes(pare_ctx *cx, const pare_plan *plan, pare_plan_li
 }
 
 /* What a step asks of the block loop. */
-static void ask_step(pare_plan *plan, const pare_plan_linear *l, size_t which)
+static void ask_step(pare_plan *plan, pare_plan_linear *l, size_t which)
 {
     const pare_step *const step = &plan->recipe.step[which];
     const pare_pass *const pass = pare_passes[step->pass];
     const pare_site site = pare_plan_site(plan, l);
-    plan->kinds[site] |= kinds_of(facts_of(step));
+    unsigned *const kinds = l->part ? plan->expert_kinds : plan->kinds;
+    kinds[site] |= kinds_of(facts_of(step));
+    l->calibrated |= kinds_of(facts_of(step)) != 0;
     if (pare_plan_ratios(plan, which).rule == PARE_RATIOS_SEARCH) {
         /* What its half of the block adds to the stream weighs the error of a linear. */
         const bool mlp = site == PARE_SITE_MLP || site == PARE_SITE_ACTIVATED;
@@ -239,6 +248,7 @@ static pare_status store_linears(pare_ctx *cx, pare_plan *plan, const int64_t *o
         p->packed.rotated =
             plan->rotation && pare_rotation_is_online(plan->rotation, (pare_role)role);
         plan->first[part + 1] = plan->linears;
+        plan->experts += p->part > 0;
         ask_step(plan, p, p->step);
         if (!p->pruned)
             continue;
@@ -277,7 +287,7 @@ void pare__plan_bits(pare_plan *plan)
 
 pare_status pare__plan_resolve(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 {
-    plan->parts = 1;
+    plan->parts = pare_block_parts(&plan->model.config);
     const size_t count = pare_plan_slots(plan);
     PARE_TRY(pare__plan_structure(cx, a, plan));
     if (plan->structured)
@@ -285,9 +295,10 @@ pare_status pare__plan_resolve(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     int64_t *const owner = PARE_NEW(a, int64_t, count), *const pruner = PARE_NEW(a, int64_t, count);
     plan->linear = PARE_NEW(a, pare_plan_linear, count);
     plan->first = PARE_NEW(a, size_t, count / PARE_ROLES + 1);
+    plan->left = PARE_NEW(a, size_t, plan->recipe.steps);
     plan->transform = PARE_NEW(a, pare_plan_transform,
                                plan->recipe.steps * plan->model.config.blocks * PARE_SITES);
-    if (!owner || !pruner || !plan->linear || !plan->first || !plan->transform)
+    if (!owner || !pruner || !plan->linear || !plan->first || !plan->left || !plan->transform)
         return PARE_ENOMEM;
     for (size_t i = 0; i < count; i++)
         owner[i] = pruner[i] = NO_STEP;
@@ -300,7 +311,8 @@ pare_status pare__plan_resolve(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     plan->reference = plan->transforms > 0 || plan->pruned > 0;
     plan->calibrated = plan->transforms > 0 || plan->recipe.kv.method == PARE_KV_KVQUANT;
     for (size_t s = 0; s < PARE_SITES; s++)
-        plan->calibrated |= plan->kinds[s] != 0;
+        plan->calibrated |= plan->kinds[s] != 0 || plan->expert_kinds[s] != 0;
     pare__plan_bits(plan);
+    PARE_TRY(pare__plan_experts(cx, plan));
     return pare__plan_rotate_check(cx, plan);
 }

@@ -130,16 +130,45 @@ static pare_status refuse_nothing(pare_ctx *cx, const pare_plan *plan, size_t st
                             pass_at(plan, step)->name, names);
 }
 
+/* Where a block has experts a transform works on attention only: what changes the input of the MLPs
+ * changes that of the router, and activated inputs differ by expert. What a recipe names is
+ * refused, what it takes with everything else is left alone. */
+static pare_status leave_experts(pare_ctx *cx, pare_plan *plan, size_t step, const bool *selected,
+                                 unsigned *sites)
+{
+    static const unsigned attention = 1u << PARE_SITE_ATTENTION | 1u << PARE_SITE_ATTENDED;
+    const pare_arch *const arch = plan->model.config.arch;
+    const unsigned left = *sites & ~attention;
+    *sites &= attention;
+    for (size_t i = 0; i < pare_plan_slots(plan); i++) {
+        const pare_role role = (pare_role)(i % PARE_ROLES);
+        const pare_site site = pare_arch_linear(arch, i / PARE_ROLES % plan->parts, role)->site;
+        if (!selected[i] || site >= PARE_SITES || !(left & (1u << site)))
+            continue;
+        plan->left[step]++;
+        if (step_at(plan, step)->targets.count)
+            return pare_recipe_fail(
+                cx, step_at(plan, step)->place,
+                "%s: %s: the input of MLPs is that of the router and of all experts at once, and "
+                "behind an activation each expert has its own; this pass works on the inputs of "
+                "attention only where a model has experts",
+                pass_at(plan, step)->name, pare_plan_at(plan, i)->name);
+    }
+    return PARE_OK;
+}
+
 pare_status pare__plan_transform(pare_ctx *cx, pare_plan *plan, size_t step, const bool *selected,
                                  const int64_t *owner, const int64_t *pruner)
 {
     const pare_pass *const pass = pass_at(plan, step);
-    const unsigned sites = pass->sites(step_at(plan, step)->value);
+    unsigned sites = pass->sites(step_at(plan, step)->value);
     const size_t before = plan->transforms;
     const char *const why = pare_config_no_gradient(&plan->model.config);
     if (pass->transform_block && why)
         return pare__plan_refuse_family(cx, plan, step_at(plan, step),
                                         "needs gradients, and cannot take those of", why);
+    if (plan->model.config.experts)
+        PARE_TRY(leave_experts(cx, plan, step, selected, &sites));
     for (size_t block = 0; block < plan->model.config.blocks; block++)
         for (unsigned site = 0; site < PARE_SITES; site++) {
             const size_t at = pare_plan_slot(plan, block, 0, 0);

@@ -13,7 +13,7 @@
 #include "compress/manifest.h"
 
 enum {
-    MAGIC = 0x34305250, /* "PR04" */
+    MAGIC = 0x35305250, /* "PR05" */
     TEXT_MAX = 65535,
     FLAG_SYMMETRIC = 1,
     FLAG_F64 = 2,
@@ -26,7 +26,7 @@ enum {
     HASH = 16,
     MOST_BITS = 16,
     /* both names empty, no planes, no steps */
-    ROW_MIN = 2 + 2 + 4 * 8 + 1 + 1 + 3 + 2 * 8 + 1 + 8 + 8 + 4 + 7 * 8 + 4 + 1,
+    ROW_MIN = 2 + 2 + 6 * 8 + 1 + 1 + 1 + 3 + 2 * 8 + 1 + 8 + 8 + 4 + 7 * 8 + 4 + 1,
     KEPT_MIN = 2 + HASH,
     CUTS = 0x31545543, /* "CUT1" */
     CUT_BYTES = 4 + 1 + 2 * 8 + 2 * 8
@@ -84,6 +84,9 @@ static void put_linear(sink *s, const pare_linear_result *r)
     put(s, l->k, 8);
     put(s, l->group, 8);
     put(s, r->block, 8);
+    put(s, r->part, 8);
+    put(s, (uint64_t)(r->tokens + 1), 8);
+    put(s, (uint64_t)r->cold, 1);
     put(s, l->bits, 1);
     put(s, flags_of(r), 1);
     put(s, (uint64_t)l->encoding, 1);
@@ -258,6 +261,12 @@ static void get_linear(source *s, pare_linear_result *r)
     l->k = (size_t)get(s, 8);
     l->group = (size_t)get(s, 8);
     r->block = (size_t)get(s, 8);
+    r->part = (size_t)get(s, 8);
+    const uint64_t tokens = get(s, 8), cold = get(s, 1);
+    if (!s->bad && (tokens > INT64_MAX || cold > PARE_COLD_RTN))
+        s->bad = "an unknown coverage";
+    r->tokens = s->bad ? -1 : (int64_t)tokens - 1;
+    r->cold = s->bad ? PARE_COLD_NOT : (pare_cold_policy)cold;
     l->bits = (unsigned)get(s, 1);
     get_flags(s, r);
     const unsigned encoding = (unsigned)get(s, 1), mode = (unsigned)get(s, 1);

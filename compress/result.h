@@ -4,6 +4,7 @@
 
 #include "formats/packed.h"
 #include "prune/structure.h"
+#include "recipes/recipe.h"
 
 enum { PARE_STEPS_MAX = 16, PARE_NOTE = 64 };
 
@@ -18,7 +19,9 @@ typedef struct pare_step_result {
 
 typedef struct pare_linear_result {
     pare_packed_linear linear;
-    size_t block;
+    size_t block, part;            /* part e + 1 is expert e (runtime/arch.h) */
+    int64_t tokens;                /* of the calibration that reach the expert; -1: not counted */
+    pare_cold_policy cold;         /* what stood in for its inputs, when too few do */
     const char *method;            /* pass that gave the codes ("rtn"), or only pruned */
     double weight_error;           /* |W - Q|^2 / |W|^2, Frobenius */
     double output_error;           /* tr((W-Q) H (W-Q)^T) / tr(W H W^T); below 0: not measured */

@@ -12,6 +12,7 @@ pare_status pare__run_load(pare_run *run, size_t block)
     for (size_t role = 0; role < PARE_ROLES; role++)
         run->like.linear[role].rotated =
             rotation && pare_rotation_is_online(rotation, (pare_role)role);
+    pare__run_experts_begin(run, from);
     pare_float_block_load(run->cx, c, from, &run->current);
     if (rotation)
         PARE_TRY(pare_rotation_block(run->cx, &run->scratch, rotation, &run->current));
@@ -63,14 +64,11 @@ static pare_status run_group(pare_run *run, size_t block, unsigned group, pare_s
     return pare__run_rest(run, block, 0, group, stats, unit);
 }
 
-static pare_status compress_block(pare_run *run, size_t block)
+/* What every token runs. */
+static pare_status compress_common(pare_run *run, size_t block, pare_unit_result *unit)
 {
-    pare_unit_result *const unit = &run->unit[block];
-    unit->row = PARE_NEW(run->a, pare_linear_result, pare_plan_linears(&run->plan, block));
     pare_stats stats;
-    if (!unit->row)
-        return PARE_ENOMEM;
-    PARE_TRY(pare_stats_take(run->cx, &run->scratch, &run->plan.model.config, run->plan.kinds,
+    PARE_TRY(pare_stats_take(run->cx, &run->scratch, &run->plan.model.config, 0, run->plan.kinds,
                              (uint64_t)run->plan.samples * run->plan.window, &stats));
     PARE_TRY(pare__run_structure(run, block));
     PARE_TRY(pare__run_transforms_begin(run, block));
@@ -79,7 +77,20 @@ static pare_status compress_block(pare_run *run, size_t block)
             PARE_TRY(run_group(run, block, 1u << site, &stats, unit));
     else
         PARE_TRY(run_group(run, block, (1u << PARE_SITES) - 1, &stats, unit));
-    PARE_TRY(pare__run_store_changed(run, block));
+    return pare__run_store_changed(run, block);
+}
+
+static pare_status compress_block(pare_run *run, size_t block)
+{
+    pare_unit_result *const unit = &run->unit[block];
+    unit->row = PARE_NEW(run->a, pare_linear_result, pare_plan_linears(&run->plan, block));
+    if (!unit->row)
+        return PARE_ENOMEM;
+    const pare_mark mark = pare_arena_mark(&run->scratch);
+    const pare_status s = compress_common(run, block, unit);
+    pare_arena_rewind(&run->scratch, mark);
+    PARE_TRY(s);
+    PARE_TRY(pare__run_experts(run, block, unit));
     return pare__run_commit(run, block);
 }
 
@@ -100,6 +111,7 @@ static pare_status restore_block(pare_run *run, size_t block)
             PARE_TRY(s);
             unit->row[r].linear = l->packed; /* what the plan knows is not taken from the file */
             unit->row[r].block = block;
+            unit->row[r].part = l->part;
             unit->row[r].pruned = l->pruned;
             unit->row[r].method = pare_passes[run->plan.recipe.step[l->step].pass]->name;
             found++;

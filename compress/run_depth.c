@@ -111,7 +111,7 @@ static pare_status find_basis(pare_run *run)
         [PARE_SITE_ATTENTION] = PARE_STATS_HESSIAN, [PARE_SITE_MLP] = PARE_STATS_HESSIAN};
     const size_t square = c->hidden * c->hidden;
     pare_stats stats;
-    PARE_TRY(pare_stats_take(run->cx, &run->scratch, c, kinds,
+    PARE_TRY(pare_stats_take(run->cx, &run->scratch, c, 0, kinds,
                              (uint64_t)run->wave.samples * run->wave.window, &stats));
     last l = {run, PARE_NEW(&run->scratch, float, square)};
     double *const h = PARE_NEW(&run->scratch, double, square);

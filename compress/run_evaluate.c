@@ -127,7 +127,8 @@ static size_t count_fallbacks(const pare_run *run)
 {
     size_t count = 0;
     for (size_t i = 0; i < run->rows; i++)
-        count += run->row[i].fallback || run->row[i].f64 || run->row[i].raises;
+        count += run->row[i].fallback || run->row[i].f64 || run->row[i].raises ||
+                 run->row[i].cold != PARE_COLD_NOT;
     return count;
 }
 
@@ -196,6 +197,9 @@ pare_status pare__run_evaluate(pare_run *run, pare_compress_result *out)
                        .peak_anonymous_bytes = run->cx->peak_bytes,
                        .resumed_blocks = run->units_found < plan->out.blocks ? run->units_found
                                                                              : plan->out.blocks};
+    r->experts = (pare_report_experts){.min_tokens = plan->recipe.calibration.min_tokens,
+                                       .policy = plan->recipe.calibration.cold};
+    PARE_TRY(pare_report_experts_take(run->a, run->row, run->rows, &r->experts));
     PARE_TRY(texts_of_run(run, r));
     out->fallbacks = count_fallbacks(run);
     return pare_report_write(run->cx, r, plan->partial_path);

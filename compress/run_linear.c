@@ -9,8 +9,7 @@
 
 pare_run_part *pare__run_part(pare_run *run, const pare_plan_linear *l)
 {
-    (void)l;
-    return &run->common;
+    return l->part ? &run->expert : &run->common;
 }
 
 void pare__run_part_begin(pare_run_part *part)
@@ -146,7 +145,7 @@ static pare_status store_linear(pare_run *run, const pare_plan_linear *l,
                                 pare_linear_result *r)
 {
     pare_run_part *const part = pare__run_part(run, l);
-    const float *const h = stats->h;
+    const float *const h = stats->white ? NULL : stats->h;
     const size_t n = l->packed.n, k = l->packed.k;
     complete(run, l, stats, codes);
     pare_packed_planes planes;
@@ -163,6 +162,8 @@ static pare_status store_linear(pare_run *run, const pare_plan_linear *l,
                                        : pare__run_freeze(run, l, w));
     measure(run, l, w, zero, h, r);
     memcpy(part->weight[l->role], w, n * k * sizeof *w);
+    if (l->part)
+        PARE_TRY(pare__run_expert_stored(run, l));
     r->bits_per_weight = 8.0 * (double)planes.bytes.total / ((double)n * (double)k);
     r->zeros = pare__run_zeros(w, n * k);
     return PARE_OK;
@@ -176,6 +177,7 @@ static float *begin_linear(pare_run *run, const pare_plan_linear *l, pare_linear
     *r = (pare_linear_result){.linear = l->packed,
                               .block = l->block,
                               .method = pare_passes[run->plan.recipe.step[l->step].pass]->name};
+    pare__run_coverage(run, l, r);
     if (w)
         memcpy(w, pare__run_part(run, l)->weight[l->role], count * sizeof *w);
     return w;
@@ -308,5 +310,6 @@ pare_status pare__run_restore(pare_run *run, const pare_plan_linear *l, const pa
                          "%s: %s was damaged since the earlier run wrote it; start over with "
                          "--restart",
                          run->plan.partial_path, l->packed.name);
-    return adopt(run, l, &p, pare__run_part(run, l)->weight[l->role]);
+    return l->part ? pare__run_expert_stored(run, l)
+                   : adopt(run, l, &p, run->common.weight[l->role]);
 }

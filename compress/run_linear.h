@@ -22,8 +22,8 @@ typedef struct pare_run_part {
     double done_error[PARE_ROLES][2]; /* weight, output: against the reference so far */
 } pare_run_part;
 
-/* Masks of the pruned linears of a part, in `stage`. */
-PARE_CHECKED pare_status pare__run_prune_take(pare_run *run);
+/* Masks for the linears of a part, in `stage`; nothing without pruning. */
+PARE_CHECKED pare_status pare__run_prune_take(pare_run *run, pare_run_part *to, size_t part);
 
 /* The part that a linear belongs to. */
 pare_run_part *pare__run_part(pare_run *run, const pare_plan_linear *l);

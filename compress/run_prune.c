@@ -11,15 +11,14 @@ static const char *pass_name(const pare_run *run, size_t step)
     return pare_passes[run->plan.recipe.step[step].pass]->name;
 }
 
-pare_status pare__run_prune_take(pare_run *run)
+pare_status pare__run_prune_take(pare_run *run, pare_run_part *to, size_t part)
 {
     const pare_config *const c = &run->plan.model.config;
-    uint8_t **const zero = run->common.zero;
     for (size_t role = 0; run->plan.pruned && role < PARE_ROLES; role++) {
         size_t n, k;
-        pare_linear_shape(c, 0, (pare_role)role, &n, &k);
-        zero[role] = PARE_NEW(&run->stage, uint8_t, n * k / 8 + 1);
-        if (!zero[role])
+        pare_linear_shape(c, part, (pare_role)role, &n, &k);
+        to->zero[role] = PARE_NEW(&run->stage, uint8_t, n * k / 8 + 1);
+        if (!to->zero[role])
             return PARE_ENOMEM;
     }
     return PARE_OK;
@@ -176,7 +175,7 @@ pare_status pare__run_prune(pare_run *run, const pare_plan_linear *l, void *site
     if (s != PARE_OK)
         return pare_fail_context(run->cx, s, "%s", l->packed.name);
     PARE_TRY(pare__run_freeze(run, l, w));
-    PARE_TRY(account(run, l, before, stats->h, linear.note));
+    PARE_TRY(account(run, l, before, stats->white ? NULL : stats->h, linear.note));
     tell_ladder(run, l, r);
     r->seconds = pare__seconds() - start;
     return PARE_OK;

@@ -195,7 +195,7 @@ static pare_status see_block(const look *k, size_t block)
     const pare_plan *const plan = &run->plan;
     pare_stats stats;
     PARE_TRY(pare__run_load(run, block));
-    PARE_TRY(pare_stats_take(run->cx, &run->scratch, &plan->model.config, plan->kinds,
+    PARE_TRY(pare_stats_take(run->cx, &run->scratch, &plan->model.config, 0, plan->kinds,
                              (uint64_t)plan->samples * plan->window, &stats));
     const pare_tap tap = pare_stats_tap(&stats);
     PARE_TRY(pare__run_wave(run, &tap, "looking at the float model"));

@@ -114,7 +114,7 @@ static pare_status choose_part(const repetition *r, size_t part)
     const uint64_t first = (uint64_t)(part * plan->samples / r->draws) * plan->window;
     const uint64_t end = (uint64_t)((part + 1) * plan->samples / r->draws) * plan->window;
     pare_stats stats;
-    PARE_TRY(pare_stats_take(run->cx, &run->scratch, &plan->model.config, r->kinds, end - first,
+    PARE_TRY(pare_stats_take(run->cx, &run->scratch, &plan->model.config, 0, r->kinds, end - first,
                              &stats));
     part_tap tap = {.inner = pare_stats_tap(&stats), .first = first, .end = end};
     const pare_tap outer = {.see = see_part, .self = &tap, .last = tap.inner.last, .parts = 1};

@@ -5,9 +5,27 @@
 
 #include "compress/compress_internal.h"
 
-/* Outputs of the reference on the first calibration window, y [window, hidden]. */
+static pare_status keep_input(void *self, size_t part, pare_site site, const float *x, size_t rows,
+                              size_t k)
+{
+    (void)part;
+    if (site == PARE_SITE_MLP)
+        memcpy(self, x, rows * k * sizeof *x);
+    return PARE_OK;
+}
+
+/* Outputs of the reference on the first calibration window, y [window, hidden]. Where it has
+ * experts, what its router sees: transforms work on attention, and rounding may send a token that
+ * is between two experts to the other one, whose output is another. */
 static pare_status reference_outputs(pare_run *run, float *y)
 {
+    bool *const all_rows = run->all_rows;
+    const pare_tap look = {.see = keep_input,
+                           .self = y,
+                           .last = PARE_SITE_MLP,
+                           .first_part = 1,
+                           .parts = 1,
+                           .all_rows = all_rows};
     pare_ctx *const cx = run->cx;
     const pare_config *const c = &run->plan.model.config;
     PARE_TRY(pare_wave_window(cx, &run->wave, 0, y));
@@ -16,8 +34,13 @@ static pare_status reference_outputs(pare_run *run, float *y)
     const pare_batch batch = {.sequences = 1, .length = run->wave.window};
     pare_kv kv;
     pare_status s = pare_kv_take(&run->scratch, c, 1, run->wave.window, &kv);
+    if (all_rows)
+        all_rows[1] = true;
     if (s == PARE_OK)
-        s = pare_block_forward(cx, &run->scratch, &run->forward, &view, batch, y, &kv, NULL);
+        s = pare_block_forward(cx, &run->scratch, &run->forward, &view, batch, y, &kv,
+                               all_rows ? &look : NULL);
+    if (all_rows)
+        all_rows[1] = false;
     pare_arena_rewind(&run->scratch, mark);
     return s;
 }

@@ -1,9 +1,12 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "formats/dense.h"
+#include "formats/packed_map.h"
 #include "runtime/file.h"
 
 typedef struct shard_file {
@@ -11,6 +14,8 @@ typedef struct shard_file {
     int fd;       /* -1: not open */
     bool created; /* by this writer: it was empty */
     bool dirty;
+    unsigned char *map; /* of the whole file, or NULL */
+    uint64_t bytes;
 } shard_file;
 
 struct pare_packed_writer {
@@ -46,6 +51,7 @@ static pare_status open_shard(pare_ctx *cx, shard_file *f, const char *header, s
         return pare_file_fail(cx, f->path, "look at");
     f->created = st.st_size == 0;
     f->dirty = true;
+    f->bytes = bytes;
     PARE_TRY(reserve(cx, f, bytes));
     return pare_file_put(cx, f->fd, f->path, header, header_bytes, 0);
 }
@@ -112,6 +118,39 @@ pare_status pare_packed_get(pare_ctx *cx, pare_packed_writer *w, const pare_pack
     return pare_file_get(cx, f->fd, f->path, bytes, (size_t)e->tensor.bytes, e->offset);
 }
 
+pare_status pare_packed_map(pare_ctx *cx, pare_packed_writer *w, const pare_packed_entry *e,
+                            void **bytes)
+{
+    shard_file *const f = &w->file[e->shard];
+    if (!f->map) {
+        void *const map = mmap(NULL, (size_t)f->bytes, PROT_READ, MAP_SHARED, f->fd, 0);
+        if (map == MAP_FAILED)
+            return pare_file_fail(cx, f->path, "map");
+        f->map = map;
+    }
+    *bytes = f->map + e->offset;
+    return PARE_OK;
+}
+
+pare_status pare_packed_map_linear(pare_ctx *cx, pare_arena *a, pare_packed_writer *w,
+                                   const pare_packed_layout *layout, const pare_packed_linear *l,
+                                   pare_linear *out)
+{
+    void *plane[PARE_PLANES] = {NULL};
+    for (pare_plane p = 0; p < PARE_PLANES; p++) {
+        char name[1024];
+        pare_tensor t;
+        if (!pare_packed_plane_shape(l, p, &t))
+            continue;
+        (void)snprintf(name, sizeof name, "%s.%s", l->name, pare_packed_plane_name(p));
+        const pare_packed_entry *const e = pare_packed_find(layout, name);
+        if (!e)
+            return pare_fail(cx, PARE_EFORMAT, "%s: the layout has no such tensor", name);
+        PARE_TRY(pare_packed_map(cx, w, e, &plane[p]));
+    }
+    return pare_packed_view(cx, a, l, plane, out);
+}
+
 pare_status pare_packed_sync(pare_ctx *cx, pare_packed_writer *w)
 {
     for (uint32_t i = 0; i < w->files; i++) {
@@ -127,9 +166,12 @@ void pare_packed_close(pare_ctx *cx, pare_packed_writer *w)
 {
     if (!w)
         return;
-    for (uint32_t i = 0; i < w->files; i++)
+    for (uint32_t i = 0; i < w->files; i++) {
+        if (w->file[i].map)
+            (void)munmap(w->file[i].map, (size_t)w->file[i].bytes);
         if (w->file[i].fd >= 0)
             (void)close(w->file[i].fd);
+    }
     pare_arena_release(&w->arena);
     (void)cx->alloc.resize(cx->alloc.self, w, sizeof *w, 0);
 }

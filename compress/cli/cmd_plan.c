@@ -206,6 +206,24 @@ static void print_passes(const pare_plan *p)
     (void)printf("\n");
 }
 
+/* What experts add to the calibration, and what transforms leave alone because of them. */
+static void print_experts(const pare_plan *p)
+{
+    const pare_calibration *const c = &p->recipe.calibration;
+    bool calibrated = false;
+    for (size_t s = 0; s < PARE_SITES; s++)
+        calibrated |= p->expert_kinds[s] != 0;
+    if (p->experts && calibrated)
+        (void)printf("%-17s %zu in a block; statistics of %zu in each pass; below %zu tokens: %s\n",
+                     "experts", p->model.config.experts, p->chunk, c->min_tokens,
+                     pare_cold_policy_name(c->cold));
+    for (size_t i = 0; i < p->recipe.steps; i++)
+        if (p->left && p->left[i])
+            (void)printf("%-17s works on attention only; the inputs of %zu linears of MLPs, which "
+                         "the\n%-17s router reads or which differ by expert, stay as they are\n",
+                         pass_name(p, i), p->left[i], "");
+}
+
 static void print_evaluation(const pare_plan *p)
 {
     if (p->held_out)
@@ -281,6 +299,7 @@ static void print_text(const pare_plan *p, double seconds)
         (void)printf("%-17s %zu windows of %zu tokens\n", "calibration", p->samples, p->window);
     else if (p->calibrated)
         (void)printf("%-17s all windows of %zu tokens\n", "calibration", p->window);
+    print_experts(p);
     print_evaluation(p);
     print_exports(p);
     if (p->samples || !p->calibrated)
@@ -320,6 +339,8 @@ static void put_linear(pare_json_writer *w, const pare_plan *p, const pare_plan_
     pare_json_put_integer(w, NULL, (int64_t)l->packed.n);
     pare_json_put_integer(w, NULL, (int64_t)l->packed.k);
     pare_json_close(w);
+    if (l->part)
+        pare_json_put_integer(w, "expert", (int64_t)l->part - 1);
     pare_json_put_text(w, "pass", pass_name(p, l->step));
     pare_json_put_integer(w, "bits", (int64_t)l->packed.bits);
     pare_json_put_integer(w, "group", (int64_t)l->packed.group);
@@ -349,6 +370,8 @@ static pare_status print_json(pare_cli *cli, const pare_plan *p, double seconds)
     pare_json_put_integer(w, "samples", (int64_t)p->samples);
     pare_json_put_integer(w, "window", (int64_t)p->window);
     pare_json_put_integer(w, "held_out_windows", (int64_t)p->held_out);
+    if (p->experts)
+        pare_json_put_integer(w, "experts_in_a_pass", (int64_t)p->chunk);
     pare_json_put_bool(w, "spill", p->spill);
     pare_json_put_integer(w, "peak_ram_bytes", (int64_t)p->peak_ram_bytes);
     pare_json_put_integer(w, "disk_bytes", (int64_t)p->disk_bytes);

@@ -33,9 +33,11 @@ void pare__report_csv(pare_text_out *t, const pare_report *r)
         pare__report_structure_csv(t, r);
         return;
     }
-    pare__text_put(t, "block,name,method,rows,columns,bits,group,symmetric,bits_per_weight,"
-                      "weight_error,output_error,damp,raises,f64,fallback,dead,seconds,encoding,"
-                      "step,note,pruned,zeros,stability\n");
+    pare__text_put(t,
+                   "block,name,method,rows,columns,bits,group,symmetric,bits_per_weight,"
+                   "weight_error,output_error,damp,raises,f64,fallback,dead,seconds,encoding,"
+                   "step,note,pruned,zeros,stability%s\n",
+                   r->config->experts ? ",expert,tokens,cold" : "");
     for (size_t i = 0; i < r->rows; i++) {
         const pare_linear_result *const l = &r->row[i];
         char encoding[PARE_PACKED_TEXT];
@@ -47,6 +49,8 @@ void pare__report_csv(pare_text_out *t, const pare_report *r)
         pare__text_put(t, ",,,%d,%.9g,", l->pruned, l->zeros);
         if (l->stability > 0)
             pare__text_put(t, "%.6g", l->stability);
+        if (r->config->experts)
+            pare__report_experts_csv(t, l);
         pare__text_put(t, "\n");
         const bool tell = l->steps > 1 || (l->steps && l->step[0].note[0]);
         for (size_t s = 0; tell && s < l->steps; s++) {
@@ -55,7 +59,7 @@ void pare__report_csv(pare_text_out *t, const pare_report *r)
             put_errors(t, step->weight_error, step->output_error);
             pare__text_put(t, ",,,,,,,,%u,", step->step);
             pare__text_put_csv(t, step->note);
-            pare__text_put(t, ",,,\n");
+            pare__text_put(t, ",,,%s\n", r->config->experts ? ",,," : "");
         }
     }
 }
@@ -117,6 +121,7 @@ void pare__report_run(pare_json_writer *w, const pare_report *r)
     pare_json_put_integer(w, "calibration_windows", (int64_t)r->calibration_windows);
     pare_json_put_integer(w, "calibration_window", (int64_t)r->calibration_window);
     put_shares(w, r);
+    pare__report_experts_run(w, r);
     put_finite(w, "seconds", r->seconds);
     put_finite(w, "calibration_seconds", r->calibration_seconds);
     put_finite(w, "evaluation_seconds", r->evaluation_seconds);

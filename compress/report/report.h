@@ -16,6 +16,14 @@ typedef struct pare_report_eval {
     pare_eval_result before, after;
 } pare_report_eval;
 
+/* Tokens of the calibration that reach experts, where they were counted. */
+typedef struct pare_report_experts {
+    size_t count, cold; /* experts of all blocks; those that too few reach */
+    int64_t least, median;
+    size_t min_tokens;
+    pare_cold_policy policy;
+} pare_report_experts;
+
 typedef struct pare_report {
     const char *model, *output, *recipe_file; /* as the user gave them */
     const char *recipe_text;                  /* as written by the user */
@@ -27,6 +35,7 @@ typedef struct pare_report {
     const pare_structure_result *structure; /* of a plain checkpoint; NULL: packed */
     const pare_linear_result *row;
     size_t rows;
+    pare_report_experts experts; /* count 0: none were counted */
     const pare_report_eval *evaluation;
     size_t evaluations;
     const pare_recipe_export *export; /* what the recipe makes of the finished artifact */
@@ -44,6 +53,10 @@ typedef struct pare_report {
     size_t resumed_blocks;
     const char *started; /* ISO 8601, UTC */
 } pare_report;
+
+/* Fills count, cold, least and median from rows in the order of the plan. PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_report_experts_take(pare_arena *a, const pare_linear_result *row,
+                                                  size_t rows, pare_report_experts *out);
 
 /* How much of the choice of weights parts of the calibration agree on, over all linears of which it
  * was measured; 0: of none. */

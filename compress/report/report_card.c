@@ -259,6 +259,7 @@ void pare__report_card(pare_text_out *t, const pare_report *r)
     if (!r->structure)
         put_encodings(t, r);
     pare__report_structure_card(t, r);
+    pare__report_experts_card(t, r);
     put_sparse(t, r);
     put_fallbacks(t, r);
     pare__text_put(t,

@@ -61,6 +61,7 @@ static void put_summary(pare_text_out *t, const pare_report *r)
                        pare_kv_token_bytes(r->config, r->kv));
     if (r->calibration_windows)
         put_calibration(t, r);
+    pare__report_experts_html(t, r);
     for (size_t i = 0; i < r->exports; i++) {
         pare__text_put(t, "<tr><td>export</td><td>%s to ", r->export[i].format.text);
         pare__text_put_html(t, r->export[i].path.text);
@@ -141,6 +142,9 @@ static void put_notes(pare_text_out *t, const pare_linear_result *l)
         pare__text_put(t, "%sdamping raised", next_note(&notes));
     if (l->dead)
         pare__text_put(t, "%s%zu dead inputs", next_note(&notes), l->dead);
+    if (l->cold != PARE_COLD_NOT)
+        pare__text_put(t, "%s%lld tokens: %s", next_note(&notes), (long long)l->tokens,
+                       pare_cold_policy_name(l->cold));
     if (l->stability > 0)
         pare__text_put(t, "%s%.1f%% of the choice is stable", next_note(&notes),
                        100 * l->stability);

@@ -52,6 +52,13 @@ void pare__report_structure_card(pare_text_out *t, const pare_report *r);
 void pare__report_structure_html(pare_text_out *t, const pare_report *r);
 void pare__report_structure_csv(pare_text_out *t, const pare_report *r);
 
+/* Coverage of experts; the first three do nothing where none was counted. The last one writes the
+ * columns expert, tokens, cold of a row. */
+void pare__report_experts_card(pare_text_out *t, const pare_report *r);
+void pare__report_experts_html(pare_text_out *t, const pare_report *r);
+void pare__report_experts_run(pare_json_writer *w, const pare_report *r);
+void pare__report_experts_csv(pare_text_out *t, const pare_linear_result *l);
+
 /* What to say behind the bits per weight of the original model; may be empty. */
 const char *pare__report_untied(const pare_report *r);
 

@@ -19,18 +19,53 @@ static const char *projection(const char *name)
     return name;
 }
 
-/* Short title of a column: what stands behind the last dot. */
-static const char *title(const char *name)
+/* Whether two projections are the same but for numbers: those of two experts. */
+static bool same_projection(const char *a, const char *b)
+{
+    while (*a && *a == *b) {
+        const bool dot = *a == '.';
+        a++, b++;
+        if (dot && strspn(a, "0123456789") && strspn(b, "0123456789")) {
+            a += strspn(a, "0123456789");
+            b += strspn(b, "0123456789");
+        }
+    }
+    return *a == *b;
+}
+
+/* Short title of a column: what stands behind the last dot, with a mark where it is of experts. */
+static void put_title(pare_text_out *t, const char *name)
 {
     const char *const dot = strrchr(name, '.');
-    return dot ? dot + 1 : name;
+    const char *number = name;
+    while ((number = strchr(number, '.')) && !strspn(number + 1, "0123456789"))
+        number++;
+    pare__text_put(t, "%s", number ? "*." : "");
+    pare__text_put_html(t, dot ? dot + 1 : name);
+}
+
+/* Of the experts of a block the one with the largest error is drawn, the first of such. */
+static bool is_drawn(const pare_report *r, size_t i)
+{
+    const pare_linear_result *const l = &r->row[i];
+    const char *const name = projection(l->linear.name);
+    const double error = pare__report_error(l);
+    for (size_t j = i; l->part && j-- > 0 && r->row[j].block == l->block;)
+        if (pare__report_error(&r->row[j]) >= error &&
+            same_projection(projection(r->row[j].linear.name), name))
+            return false;
+    for (size_t j = i + 1; l->part && j < r->rows && r->row[j].block == l->block; j++)
+        if (pare__report_error(&r->row[j]) > error &&
+            same_projection(projection(r->row[j].linear.name), name))
+            return false;
+    return true;
 }
 
 static size_t column_of(const pare_report *r, const char *const *column, size_t columns, size_t row)
 {
     const char *const name = projection(r->row[row].linear.name);
     size_t i = 0;
-    while (i < columns && strcmp(column[i], name) != 0)
+    while (i < columns && !same_projection(column[i], name))
         i++;
     return i;
 }
@@ -89,16 +124,18 @@ void pare__report_map(pare_text_out *t, const pare_report *r)
     }
     if (columns == 0)
         return;
-    pare__text_put(t,
-                   "<h2>Error by block and projection</h2>\n<p class=\"dim\">Relative error of the "
-                   "outputs on the calibration data (of the weights where none was used); blue is "
-                   "least, red most.</p>\n<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%zu\" "
-                   "height=\"%zu\" role=\"img\" aria-label=\"error by block and projection\">\n",
-                   LEFT + columns * CELL_W, TOP + blocks * CELL_H);
+    pare__text_put(
+        t,
+        "<h2>Error by block and projection</h2>\n<p class=\"dim\">Relative error of the "
+        "outputs on the calibration data (of the weights where none was used); blue is "
+        "least, red most.%s</p>\n<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%zu\" "
+        "height=\"%zu\" role=\"img\" aria-label=\"error by block and projection\">\n",
+        r->config->experts ? " Columns with * show the expert with the largest." : "",
+        LEFT + columns * CELL_W, TOP + blocks * CELL_H);
     for (size_t c = 0; c < columns; c++) {
         pare__text_put(t, "<text x=\"%zu\" y=\"22\" text-anchor=\"middle\" font-size=\"12\">",
                        LEFT + c * CELL_W + CELL_W / 2);
-        pare__text_put_html(t, title(column[c]));
+        put_title(t, column[c]);
         pare__text_put(t, "</text>\n");
     }
     for (size_t b = 0; b < blocks; b++)
@@ -107,7 +144,7 @@ void pare__report_map(pare_text_out *t, const pare_report *r)
     const range x = error_range(r);
     for (size_t i = 0; i < r->rows; i++) {
         const size_t c = column_of(r, column, columns, i);
-        if (c < columns)
+        if (c < columns && is_drawn(r, i))
             put_cell(t, &r->row[i], x, c, r->row[i].block);
     }
     pare__text_put(t, "</svg>\n");

@@ -122,7 +122,7 @@ START_TEST(statistics_are_sums_over_all_tokens_and_leave_the_wave_alone)
     pare_stats h;
     open_wave(&r, _i != 0, 2, &wave);
     const float *const before = contents(&r, &wave);
-    ck_assert_int_eq(pare_stats_take(cx, a, &r.model.config, kinds, SAMPLES * WINDOW, &h), PARE_OK);
+    ck_assert_int_eq(pare_stats_take(cx, a, &r.model.config, 0, kinds, SAMPLES * WINDOW, &h), PARE_OK);
     const pare_tap tap = pare_stats_tap(&h);
     ck_assert_int_eq(pare_wave_run(cx, a, &wave, &r.forward, block, &tap, "gathering"), PARE_OK);
     memset(&all, 0, sizeof all);
@@ -147,7 +147,7 @@ START_TEST(statistics_are_sums_over_all_tokens_and_leave_the_wave_alone)
                                     (SAMPLES * WINDOW + 2) * 0x1p-24 * terms);
             }
     }
-    ck_assert_uint_eq(pare_stats_bytes(&r.model.config, kinds), (40 * 40 + 70 * 70) * 4);
+    ck_assert_uint_eq(pare_stats_bytes(&r.model.config, 0, kinds), (40 * 40 + 70 * 70) * 4);
     pare_wave_close(&wave);
     rig_end(&r);
 }
@@ -331,7 +331,7 @@ START_TEST(every_refused_allocation_is_reported_and_nothing_leaks)
         cx->alloc = (pare_alloc){unit_failing_resize, &failing};
         s = pare_wave_open(cx, &a, SAMPLES, WINDOW, 44, r.dir.path, &wave);
         if (s == PARE_OK)
-            s = pare_stats_take(cx, &a, &r.model.config, kinds, SAMPLES * WINDOW, &h);
+            s = pare_stats_take(cx, &a, &r.model.config, 0, kinds, SAMPLES * WINDOW, &h);
         if (s == PARE_OK)
             s = pare_wave_embed(cx, &a, &wave, &r.model, r.tokens);
         if (s == PARE_OK) {

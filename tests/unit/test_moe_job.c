@@ -1,0 +1,745 @@
+/* Jobs on mixtures of experts: which rows an expert is calibrated on, what stands in for too few of
+ * them, and that no expert depends on who shares a pass with it. */
+#include <math.h>
+
+#include "calib/stats.h"
+#include "calib/wave.h"
+#include "compress/plan.h"
+#include "compress/verify.h"
+#include "runtime/linear.h"
+#include "tests/data/families.h"
+#include "tests/unit/job.h"
+
+enum { SAMPLES = 12, WINDOW = 64, TOKENS = SAMPLES * WINDOW };
+
+#define HEAD(experts)                                                                              \
+    "pare: 1\nmodel: model\ncalibration: {tokens: tokens.i32, samples: 12, window: 64" experts     \
+    "}\npasses:\n"
+
+static const char *const names[] = {"mixtral", "qwen2_moe", "qwen3_moe"};
+enum { NAMES = sizeof names / sizeof *names };
+
+static job_place place;
+
+static void setup_family(const char *name)
+{
+    (void)snprintf(place.root, sizeof place.root, "moe.XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(place.root));
+    ck_assert(family_write(family_find(name), job_path(&place, "model")));
+    ck_assert(tiny_tokens_write(job_path(&place, "tokens.i32"), FAMILY_VOCAB, 64 * 24, 3));
+}
+
+static void setup(void)
+{
+    setup_family("qwen2_moe");
+}
+
+static void teardown(void)
+{
+    job_remove_directory(place.root);
+}
+
+/* What the job told of a linear of an expert. */
+typedef struct told {
+    size_t block, part;
+    pare_role role;
+    int64_t tokens;
+    pare_cold_policy cold;
+    double error;
+} told;
+
+enum { TOLD = 3 * 8 * 3 };
+
+typedef struct listener {
+    told row[TOLD];
+    size_t rows, notices;
+} listener;
+
+static pare_role role_of(const char *name)
+{
+    static const struct {
+        const char *end;
+        pare_role role;
+    } ends[] = {{"gate_proj", PARE_ROLE_GATE}, {"w1", PARE_ROLE_GATE},
+                {"up_proj", PARE_ROLE_UP},     {"w3", PARE_ROLE_UP},
+                {"down_proj", PARE_ROLE_DOWN}, {"w2", PARE_ROLE_DOWN}};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (family_ends(name, ends[i].end))
+            return ends[i].role;
+    ck_abort_msg("%s", name);
+}
+
+static void listen(void *self, const pare_event *e)
+{
+    listener *const l = self;
+    l->notices += e->kind == PARE_EVENT_NOTICE && strstr(e->text, "experts get fewer than") != NULL;
+    for (size_t i = 0; i < e->rows; i++) {
+        const pare_linear_result *const r = &e->row[i];
+        if (r->part == 0) {
+            ck_assert_int_eq(r->tokens, -1);
+            continue;
+        }
+        ck_assert_uint_lt(l->rows, TOLD);
+        l->row[l->rows++] =
+            (told){r->block, r->part, role_of(r->linear.name), r->tokens, r->cold, r->output_error};
+    }
+}
+
+static const told *find_told(const listener *l, size_t block, size_t part, pare_role role)
+{
+    for (size_t i = 0; i < l->rows; i++)
+        if (l->row[i].block == block && l->row[i].part == part && l->row[i].role == role)
+            return &l->row[i];
+    ck_abort_msg("nothing was told of block %zu, part %zu", block, part);
+}
+
+/* A model and an artifact of it. */
+typedef struct pair {
+    pare_ctx cx;
+    pare_arena a;
+    pare_checkpoint ck[2];
+    pare_model before, after;
+    pare_forward forward;
+    pare_wave wave;
+} pair;
+
+static void open_pair(pair *p, const char *output)
+{
+    pare_ctx_init(&p->cx);
+    ck_assert_int_eq(pare_arena_init(&p->cx, &p->a, 0), PARE_OK);
+    pare_model *const model[] = {&p->before, &p->after};
+    for (size_t i = 0; i < 2; i++) {
+        const char *const path = job_path(&place, i ? output : "model");
+        ck_assert_msg(pare_checkpoint_open(&p->cx, &p->a, path, &p->ck[i]) == PARE_OK &&
+                          pare_model_load(&p->cx, &p->a, &p->ck[i], model[i]) == PARE_OK,
+                      "%s", p->cx.what);
+    }
+}
+
+static void close_pair(pair *p)
+{
+    pare_checkpoint_close(&p->ck[0]);
+    pare_checkpoint_close(&p->ck[1]);
+    pare_arena_release(&p->a);
+    ck_assert_uint_eq(p->cx.live_bytes, 0);
+}
+
+/* The calibration in front of the first block. */
+static void begin_wave(pair *p)
+{
+    pare_tokens t, windows;
+    ck_assert_int_eq(
+        pare_tokens_read(&p->cx, &p->a, job_path(&place, "tokens.i32"), FAMILY_VOCAB, &t), PARE_OK);
+    ck_assert_int_eq(
+        pare_tokens_windows(&p->cx, &p->a, &t, WINDOW, SAMPLES, PARE_PICK_FIRST, 0, &windows),
+        PARE_OK);
+    ck_assert_int_eq(pare_forward_init(&p->cx, &p->a, &p->before, WINDOW, true, &p->forward),
+                     PARE_OK);
+    ck_assert_int_eq(
+        pare_wave_open(&p->cx, &p->a, SAMPLES, WINDOW, p->before.config.hidden, NULL, &p->wave),
+        PARE_OK);
+    ck_assert_int_eq(pare_wave_embed(&p->cx, &p->a, &p->wave, &p->before, windows.id), PARE_OK);
+}
+
+static float *floats_of(pair *p, const pare_linear *l)
+{
+    float *const w = PARE_NEW(&p->a, float, l->n * l->k);
+    ck_assert_ptr_nonnull(w);
+    pare_linear_to_f32(&p->cx, l, w);
+    return w;
+}
+
+/* Inputs of the MLPs of a block, all rows. */
+typedef struct inputs {
+    float *x; /* [TOKENS, hidden] */
+    size_t rows;
+} inputs;
+
+static pare_status keep_rows(void *self, size_t part, pare_site site, const float *x, size_t rows,
+                             size_t k)
+{
+    inputs *const in = self;
+    ck_assert_uint_eq(part, 1);
+    if (site == PARE_SITE_MLP) {
+        memcpy(in->x + in->rows * k, x, rows * k * sizeof *x);
+        in->rows += rows;
+    }
+    return PARE_OK;
+}
+
+/* picks[t]: bit e when the router sends row t to expert e, worked out in double. */
+static void route(pair *p, size_t block, const float *x, uint32_t *picks)
+{
+    const pare_config *const c = &p->before.config;
+    const float *const w = floats_of(p, &p->before.block[block].router);
+    for (size_t t = 0; t < TOKENS; t++) {
+        double score[64];
+        for (size_t e = 0; e < c->experts; e++) {
+            score[e] = 0;
+            for (size_t j = 0; j < c->hidden; j++)
+                score[e] += (double)w[e * c->hidden + j] * (double)x[t * c->hidden + j];
+        }
+        picks[t] = 0;
+        for (size_t i = 0; i < c->experts_used; i++) {
+            size_t best = 0;
+            for (size_t e = 1; e < c->experts; e++)
+                best = score[e] > score[best] ? e : best;
+            picks[t] |= 1u << best;
+            score[best] = -INFINITY;
+        }
+    }
+}
+
+/* h [k, k] += x x^T of the rows that are picked, or of all. */
+static void add_gram(double *h, const float *x, size_t k, const uint32_t *picks, size_t expert,
+                     bool all)
+{
+    for (size_t t = 0; t < TOKENS; t++)
+        for (size_t i = 0; i < k && (all || (picks[t] >> expert & 1)); i++)
+            for (size_t j = 0; j < k; j++)
+                h[i * k + j] += (double)x[t * k + i] * (double)x[t * k + j];
+}
+
+/* tr(D H D^T), D = w - q, or w. */
+static double error_of(const double *h, const float *w, const float *q, size_t n, size_t k)
+{
+    double sum = 0;
+    for (size_t r = 0; r < n; r++)
+        for (size_t i = 0; i < k; i++) {
+            double row = 0;
+            for (size_t j = 0; j < k; j++)
+                row += h[i * k + j] * ((double)w[r * k + j] - (q ? (double)q[r * k + j] : 0));
+            sum += row * ((double)w[r * k + i] - (q ? (double)q[r * k + i] : 0));
+        }
+    return sum;
+}
+
+/* What the expert's down sees of every row, from its weights as they came. */
+static float *activated(pair *p, const pare_block *b, size_t part, const float *x)
+{
+    const pare_config *const c = &p->before.config;
+    const size_t width = c->expert_width, hidden = c->hidden;
+    const float *const gate = floats_of(p, pare_block_linear(b, part, PARE_ROLE_GATE));
+    const float *const up = floats_of(p, pare_block_linear(b, part, PARE_ROLE_UP));
+    float *const out = PARE_NEW(&p->a, float, TOKENS *width);
+    ck_assert_ptr_nonnull(out);
+    for (size_t t = 0; t < TOKENS; t++)
+        for (size_t i = 0; i < width; i++) {
+            double g = 0, u = 0;
+            for (size_t j = 0; j < hidden; j++) {
+                g += (double)gate[i * hidden + j] * (double)x[t * hidden + j];
+                u += (double)up[i * hidden + j] * (double)x[t * hidden + j];
+            }
+            out[t * width + i] = (float)(g / (1 + exp(-g)) * u);
+        }
+    return out;
+}
+
+/* What the public statistics say of an expert is the direct sum over its rows. */
+static void check_statistics(pair *p, const pare_block *block, size_t part, pare_site site,
+                             const double *h, size_t k, uint64_t tokens, const bool *all_rows)
+{
+    unsigned kinds[PARE_SITES] = {0};
+    kinds[site] = PARE_STATS_HESSIAN;
+    pare_stats stats;
+    ck_assert_int_eq(pare_stats_take(&p->cx, &p->a, &p->before.config, part, kinds, TOKENS, &stats),
+                     PARE_OK);
+    pare_stats_parts parts = {&stats, part, 1};
+    pare_tap tap = pare_stats_tap_parts(&parts);
+    tap.all_rows = all_rows;
+    ck_assert_int_eq(pare_wave_run(&p->cx, &p->a, &p->wave, &p->forward, block, &tap, "gathering"),
+                     PARE_OK);
+    const pare_site_stats *const s = &stats.site[site];
+    ck_assert_uint_eq(s->k, k);
+    ck_assert_uint_eq(s->tokens, tokens);
+    double most = 0;
+    for (size_t i = 0; i < k; i++)
+        most = fmax(most, h[i * k + i]);
+    for (size_t i = 0; i < k; i++)
+        for (size_t j = 0; j <= i; j++)
+            ck_assert_double_le(fabs((double)s->h[i * k + j] - h[i * k + j]), 2e-5 * most);
+}
+
+/* One linear of an expert: the error that was told, from the rows that it should have seen; GPTQ
+ * must be better than rounding there. */
+static void check_linear(pair *p, const pair *rounded, const told *r, const double *h)
+{
+    const pare_linear *const l = pare_block_linear(&p->before.block[r->block], r->part, r->role);
+    const pare_linear *const q = pare_block_linear(&p->after.block[r->block], r->part, r->role);
+    const pare_linear *const n =
+        pare_block_linear(&rounded->after.block[r->block], r->part, r->role);
+    const pare_mark mark = pare_arena_mark(&p->a);
+    const float *const w = floats_of(p, l);
+    const double whole = error_of(h, w, NULL, l->n, l->k);
+    const double error = error_of(h, w, floats_of(p, q), l->n, l->k) / whole;
+    const double plain = error_of(h, w, floats_of(p, n), l->n, l->k) / whole;
+    ck_assert_msg(fabs(error - r->error) <= 1e-3 * error,
+                  "block %zu part %zu role %d: told %g, direct %g", r->block, r->part, (int)r->role,
+                  r->error, error);
+    ck_assert_msg(error < plain, "block %zu part %zu role %d: %g, rounded %g", r->block, r->part,
+                  (int)r->role, error, plain);
+    pare_arena_rewind(&p->a, mark);
+}
+
+static void check_expert(pair *p, const pair *rounded, const listener *l, size_t block, size_t part,
+                         const pare_block *now, const float *x, const uint32_t *picks,
+                         uint64_t least)
+{
+    const pare_config *const c = &p->before.config;
+    const size_t width = c->expert_width, hidden = c->hidden;
+    const told *const gate = find_told(l, block, part, PARE_ROLE_GATE);
+    const told *const up = find_told(l, block, part, PARE_ROLE_UP);
+    const told *const down = find_told(l, block, part, PARE_ROLE_DOWN);
+    uint64_t tokens = 0;
+    for (size_t t = 0; t < TOKENS; t++)
+        tokens += picks[t] >> (part - 1) & 1;
+    ck_assert_int_eq(gate->tokens, (int64_t)tokens);
+    ck_assert_int_eq(down->tokens, (int64_t)tokens);
+    const bool all = tokens < least;
+    ck_assert_int_eq(up->cold, all ? PARE_COLD_ALL_TOKENS : PARE_COLD_NOT);
+    const pare_mark mark = pare_arena_mark(&p->a);
+    double *const h = PARE_NEW(&p->a, double, hidden *hidden);
+    double *const d = PARE_NEW(&p->a, double, width *width);
+    bool *const all_rows = PARE_NEW(&p->a, bool, pare_block_parts(c));
+    ck_assert(h && d && all_rows);
+    all_rows[part] = all;
+    add_gram(h, x, hidden, picks, part - 1, all);
+    add_gram(d, activated(p, now, part, x), width, picks, part - 1, all);
+    const uint64_t seen = all ? TOKENS : tokens;
+    check_statistics(p, now, part, PARE_SITE_MLP, h, hidden, seen, all_rows);
+    check_statistics(p, now, part, PARE_SITE_ACTIVATED, d, width, seen, all_rows);
+    check_linear(p, rounded, gate, h);
+    check_linear(p, rounded, up, h);
+    check_linear(p, rounded, down, d);
+    pare_arena_rewind(&p->a, mark);
+}
+
+/* Blocks in front of it as they are stored, part 0 as it is stored, experts as they came: that is
+ * what an expert is calibrated behind. */
+static void check_blocks(const listener *l, uint64_t least)
+{
+    pair p, rounded;
+    open_pair(&p, "out");
+    open_pair(&rounded, "rounded");
+    begin_wave(&p);
+    const pare_config *const c = &p.before.config;
+    inputs in = {PARE_NEW(&p.a, float, TOKENS * c->hidden), 0};
+    uint32_t *const picks = PARE_NEW(&p.a, uint32_t, TOKENS);
+    bool *const all_rows = PARE_NEW(&p.a, bool, pare_block_parts(c));
+    ck_assert(in.x && picks && all_rows);
+    all_rows[1] = true;
+    for (size_t b = 0; b < c->blocks; b++) {
+        pare_block now = p.after.block[b];
+        now.expert = p.before.block[b].expert;
+        const pare_tap tap = {.see = keep_rows,
+                              .self = &in,
+                              .last = PARE_SITE_MLP,
+                              .first_part = 1,
+                              .parts = 1,
+                              .all_rows = all_rows};
+        in.rows = 0;
+        ck_assert_int_eq(pare_wave_run(&p.cx, &p.a, &p.wave, &p.forward, &now, &tap, "looking"),
+                         PARE_OK);
+        ck_assert_uint_eq(in.rows, TOKENS);
+        route(&p, b, in.x, picks);
+        for (size_t part = 1; part <= c->experts; part++)
+            check_expert(&p, &rounded, l, b, part, &now, in.x, picks, least);
+        ck_assert_int_eq(
+            pare_wave_run(&p.cx, &p.a, &p.wave, &p.forward, &p.after.block[b], NULL, "carrying"),
+            PARE_OK);
+    }
+    pare_wave_close(&p.wave);
+    close_pair(&rounded);
+    close_pair(&p);
+}
+
+START_TEST(an_expert_is_calibrated_on_the_rows_that_reach_it)
+{
+    static const uint64_t least[] = {200, 370, 180};
+    char text[512];
+    teardown();
+    setup_family(names[_i]);
+    (void)snprintf(text, sizeof text,
+                   "pare: 1\nmodel: model\ncalibration: {tokens: tokens.i32, samples: 12, window: "
+                   "64, experts: {min_tokens: %llu}}\npasses:\n  - gptq: {bits: 2, group: 32}\n",
+                   (unsigned long long)least[_i]);
+    job_recipe(&place, text);
+    listener *const l = calloc(1, sizeof *l);
+    ck_assert_ptr_nonnull(l);
+    const pare_events events = {listen, l};
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "out", .events = &events}, NULL),
+                     PARE_OK);
+    job_recipe(&place, "pare: 1\nmodel: model\npasses:\n  - rtn: {bits: 2, group: 32}\n");
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "rounded"}, NULL), PARE_OK);
+    size_t cold = 0;
+    for (size_t i = 0; i < l->rows; i++)
+        cold += l->row[i].cold != PARE_COLD_NOT;
+    ck_assert_msg(cold > 0 && cold < l->rows, "%zu of %zu are cold", cold, l->rows);
+    ck_assert_uint_gt(l->notices, 0);
+    check_blocks(l, least[_i]);
+    free(l);
+}
+END_TEST
+
+static void complain(void *self, const char *what)
+{
+    (void)self;
+    (void)fprintf(stderr, "verify: %s\n", what);
+}
+
+static void check_verified(const char *output)
+{
+    pare_ctx cx;
+    pare_verify_result r;
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_verify(&cx, job_path(&place, output), complain, NULL, &r), PARE_OK);
+    ck_assert_uint_eq(r.findings, 0);
+}
+
+static void check_same(const char *first, const char *second)
+{
+    char a[PARE_SHA256_HEX], b[PARE_SHA256_HEX];
+    job_hash(&place, first, a);
+    job_hash(&place, second, b);
+    ck_assert_msg(strcmp(a, b) == 0, "%s and %s differ", first, second);
+}
+
+/* What a plan of the recipe comes to under a limit. */
+typedef struct planned {
+    size_t chunk;
+    uint64_t ram, bytes;
+} planned;
+
+static planned plan_of(uint64_t limit)
+{
+    pare_ctx cx;
+    pare_arena a;
+    pare_plan plan;
+    char from[512], to[512];
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    (void)snprintf(from, sizeof from, "%s", job_path(&place, "recipe.yaml"));
+    (void)snprintf(to, sizeof to, "%s", job_path(&place, "elsewhere"));
+    const pare_job job = {.recipe = from, .output = to, .ram_limit = limit};
+    ck_assert_msg(pare_plan_make(&cx, &a, &job, &plan) == PARE_OK, "%s", cx.what);
+    const planned out = {plan.chunk, plan.peak_ram_bytes, plan.packed_bytes};
+    pare_plan_close(&plan);
+    pare_arena_release(&a);
+    ck_assert_uint_eq(cx.live_bytes, 0);
+    return out;
+}
+
+static void check_size(const char *output)
+{
+    struct stat st;
+    char path[100];
+    uint64_t bytes = 0;
+    static const char *const file[] = {"packed-00001-of-00001.safetensors", "packed.index.json"};
+    for (size_t i = 0; i < 2; i++) {
+        (void)snprintf(path, sizeof path, "%s/%s", output, file[i]);
+        ck_assert_int_eq(stat(job_path(&place, path), &st), 0);
+        bytes += (uint64_t)st.st_size;
+    }
+    ck_assert_uint_eq(bytes, plan_of(0).bytes);
+}
+
+START_TEST(results_do_not_depend_on_who_shares_a_pass)
+{
+    static const char *const recipes[] = {
+        HEAD(", experts: {min_tokens: 370}") "  - gptq: {bits: 3, group: 32}\n",
+        HEAD(", experts: {min_tokens: 370, cold: rtn}") "  - wanda: {sparsity: 0.5}\n  - gptq: "
+                                                        "{bits: 4, group: 32, true_sequential: "
+                                                        "true, "
+                                                        "act_order: true}\n",
+    };
+    job_recipe(&place, recipes[_i]);
+    const planned all = plan_of(0);
+    ck_assert_uint_eq(all.chunk, 8);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "all"}, NULL), PARE_OK);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "five", .threads = 5}, NULL), PARE_OK);
+    check_same("all", "five");
+    check_size("all");
+    size_t seen = 8;
+    for (uint64_t limit = all.ram; seen > 1; limit -= 4096) {
+        const planned less = plan_of(limit);
+        ck_assert_uint_le(less.ram, limit);
+        ck_assert_uint_le(less.chunk, seen);
+        const bool look = less.chunk < seen && (less.chunk == 5 || less.chunk == 1);
+        seen = less.chunk;
+        if (!look)
+            continue;
+        const job_opts opts = {.output = "less", .ram_limit = limit, .restart = true};
+        ck_assert_int_eq(job_run(&place, opts, NULL), PARE_OK);
+        check_same("all", "less");
+    }
+}
+END_TEST
+
+/* Whether two artifacts have the same weights in all experts; or in none of them. */
+static bool same_experts(const char *first, const char *second)
+{
+    pair one, two;
+    open_pair(&one, first);
+    open_pair(&two, second);
+    size_t same = 0, count = 0;
+    const pare_config *const c = &one.before.config;
+    for (size_t i = 0; i < c->blocks * c->experts * PARE_ROLES; i++) {
+        const size_t part = i / PARE_ROLES % c->experts + 1, b = i / PARE_ROLES / c->experts;
+        const pare_role role = (pare_role)(i % PARE_ROLES);
+        const pare_linear *const l = pare_block_linear(&one.after.block[b], part, role);
+        if (!l->name)
+            continue;
+        const float *const x = floats_of(&one, l);
+        const float *const y = floats_of(&two, pare_block_linear(&two.after.block[b], part, role));
+        same += memcmp(x, y, l->n * l->k * sizeof *x) == 0;
+        count++;
+    }
+    close_pair(&one);
+    close_pair(&two);
+    ck_assert_msg(same == 0 || same == count, "%zu of %zu are the same", same, count);
+    return same == count;
+}
+
+START_TEST(white_inputs_round_to_nearest)
+{
+    static const struct {
+        const char *method, *plain;
+    } pairs[] = {
+        {"  - gptq: {bits: 3, group: 32}\n", "  - rtn: {bits: 3, group: 32}\n"},
+        {"  - gptq: {bits: 4, group: 64, act_order: true, true_sequential: true, clip: mse}\n",
+         "  - rtn: {bits: 4, group: 64, clip: mse}\n"},
+        {"  - wanda: {pattern: \"2:4\"}\n", "  - magnitude: {pattern: \"2:4\"}\n"},
+    };
+    char text[1024];
+    static const char evaluate[] = "evaluate:\n  - perplexity: {tokens: tokens.i32, window: 64}\n";
+    (void)snprintf(text, sizeof text, HEAD(", experts: {min_tokens: 100000, cold: rtn}") "%s%s",
+                   pairs[_i].method, evaluate);
+    job_recipe(&place, text);
+    listener *const l = calloc(1, sizeof *l);
+    ck_assert_ptr_nonnull(l);
+    const pare_events events = {listen, l};
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "white", .events = &events}, NULL),
+                     PARE_OK);
+    for (size_t i = 0; i < l->rows; i++) {
+        ck_assert_int_eq(l->row[i].cold, PARE_COLD_RTN);
+        ck_assert_double_lt(l->row[i].error, 0); /* not measured */
+    }
+    free(l);
+    (void)snprintf(text, sizeof text, "pare: 1\nmodel: model\npasses:\n%s%s", pairs[_i].plain,
+                   evaluate);
+    job_recipe(&place, text);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "plain"}, NULL), PARE_OK);
+    ck_assert(same_experts("white", "plain"));
+    (void)snprintf(text, sizeof text, HEAD("") "%s%s", pairs[_i].method, evaluate);
+    job_recipe(&place, text);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "warm"}, NULL), PARE_OK);
+    ck_assert(!same_experts("warm", "plain"));
+}
+END_TEST
+
+typedef struct stopper {
+    volatile int stop;
+    pare_event_kind at;
+    size_t blocks, resumed;
+} stopper;
+
+static void stop_at(void *self, const pare_event *e)
+{
+    stopper *const s = self;
+    s->blocks += e->kind == PARE_EVENT_BLOCK;
+    s->resumed += e->kind == PARE_EVENT_RESUME;
+    s->stop |= e->kind == s->at;
+}
+
+/* Every way to work on one linear after the other. */
+static const char *const methods[] = {
+    "  - rtn: {bits: 8, group: 32}\n",
+    "  - gptq: {bits: 4, group: 32}\n",
+    "  - gptq: {bits: 4, group: row, grid: codebook}\n",
+    "  - magnitude: {sparsity: 0.5}\n",
+    "  - wanda: {pattern: \"2:4\"}\n  - rtn: {bits: 4, group: 64}\n",
+    "  - ria: {pattern: \"2:4\"}\n",
+    "  - sparsegpt: {sparsity: 0.6, order: rose, block: 32, score: isc}\n  - gptq: {bits: 4, "
+    "group: "
+    "32}\n",
+    "  - sparsegpt_joint: {pattern: \"2:4\", bits: 4, group: 64}\n",
+    "  - wanda: {sparsity: 0.5, stability: 3, skip: \"*.experts.*\"}\n",
+    "  - nf4: {group: 32}\n",
+    "  - mxfp4: {}\n",
+    "  - fp8: {}\n",
+    "  - ternary: {}\n",
+    "  - billm: {}\n",
+    "  - squeezellm: {bits: 4}\n",
+    "  - llm_int8: {columns: 0.05}\n",
+    "  - atom: {outliers: 8, group: 32}\n",
+    "  - rtn: {bits: 8, group: row, activations: int8_tensor}\n",
+    "  - awq: {}\n  - gptq: {bits: 4, group: 32}\n",
+    "  - smoothquant: {alpha: 0.5, attended: true, activated: false}\n  - rtn: {bits: 8, group: "
+    "32}\n",
+    "  - outlier_suppression: {}\n  - rtn: {bits: 8, group: 32}\n",
+    "  - permute: {}\n  - wanda: {pattern: \"2:4\"}\n",
+    "  - gptq: {bits: 4, group: 32, targets: \"*.experts.*\"}\n",
+    "  - gptq: {bits: 4, group: 32, skip: [\"*.experts.*\", \"*.mlp.gate\"]}\n",
+    "  - gptq: {bits: 4, group: 32, targets: [\"*.experts.3.*\", "
+    "\"*.1.mlp.experts.7.down_proj\"]}\n",
+};
+enum { METHODS = sizeof methods / sizeof *methods };
+
+START_TEST(every_method_gives_the_same_for_any_threads_and_breaks)
+{
+    char text[1024], what[1024];
+    (void)snprintf(text, sizeof text, HEAD(", experts: {min_tokens: 370}") "%s", methods[_i]);
+    job_recipe(&place, text);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "one"}, NULL), PARE_OK);
+    check_size("one");
+    check_verified("one");
+    stopper s = {.at = PARE_EVENT_BLOCK};
+    const pare_events events = {stop_at, &s};
+    const job_opts broken = {
+        .output = "two", .threads = 3, .events = &events, .interrupt = &s.stop};
+    ck_assert_int_eq(job_run(&place, broken, what), PARE_EINTERRUPTED);
+    ck_assert_uint_eq(s.blocks, 1);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "two", .events = &events}, NULL),
+                     PARE_OK);
+    ck_assert_uint_eq(s.resumed, 1);
+    check_same("one", "two");
+}
+END_TEST
+
+/* The notice about experts that few tokens reach comes before the first of them is stored. */
+START_TEST(a_break_between_experts_costs_the_block_and_no_bytes)
+{
+    char what[1024];
+    job_recipe(&place, HEAD(", experts: {min_tokens: 370}") "  - gptq: {bits: 4, group: 32}\n");
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "one"}, NULL), PARE_OK);
+    stopper s = {.at = PARE_EVENT_NOTICE};
+    const pare_events events = {stop_at, &s};
+    const job_opts broken = {.output = "two", .events = &events, .interrupt = &s.stop};
+    ck_assert_int_eq(job_run(&place, broken, what), PARE_EINTERRUPTED);
+    ck_assert_uint_eq(s.blocks, 0);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "two"}, NULL), PARE_OK);
+    check_same("one", "two");
+}
+END_TEST
+
+/* A byte of an expert that changed behind the back of the journal. */
+START_TEST(a_damaged_expert_is_named_on_resume)
+{
+    char what[1024], path[512];
+    job_recipe(&place, HEAD("") "  - gptq: {bits: 4, group: 32, targets: \"*.experts.*\"}\n");
+    stopper s = {.at = PARE_EVENT_BLOCK};
+    const pare_events events = {stop_at, &s};
+    const job_opts broken = {.output = "out", .events = &events, .interrupt = &s.stop};
+    ck_assert_int_eq(job_run(&place, broken, what), PARE_EINTERRUPTED);
+    (void)snprintf(path, sizeof path, "%s",
+                   job_path(&place, "out.partial/packed-00001-of-00001.safetensors"));
+    const int fd = open(path, O_RDWR);
+    unsigned char header[8], byte;
+    ck_assert_int_eq(pread(fd, header, 8, 0), 8);
+    off_t at = 0;
+    for (size_t b = 0; b < 8; b++)
+        at |= (off_t)header[b] << 8 * b;
+    at += 8;
+    ck_assert_int_eq(pread(fd, &byte, 1, at), 1);
+    byte ^= 1;
+    ck_assert_int_eq(pwrite(fd, &byte, 1, at), 1);
+    ck_assert_int_eq(close(fd), 0);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, what), PARE_EFORMAT);
+    ck_assert_msg(strstr(what, "experts.") && strstr(what, "was damaged"), "%s", what);
+}
+END_TEST
+
+START_TEST(what_cannot_be_done_to_experts_is_refused)
+{
+    static const struct {
+        const char *text, *fragment;
+    } cases[] = {
+        {HEAD("") "  - rtn: {targets: [\"*.experts.*\", \"*.mlp.gate\"]}\n",
+         "targets: \"*.mlp.gate\" names model.layers.0.mlp.gate: what picks experts stays"},
+        {HEAD("") "  - rtn: {targets: \"*.shared_expert_gate\"}\n",
+         "names model.layers.0.mlp.shared_expert_gate: what picks experts stays"},
+        {HEAD("") "  - awq: {targets: \"*.gate_proj\"}\n  - rtn: {}\n",
+         "awq: model.layers.0.mlp.shared_expert.gate_proj: the input of MLPs is that of the "
+         "router"},
+        {HEAD("") "  - smoothquant: {targets: \"*.down_proj\"}\n  - rtn: {}\n",
+         "behind an activation each expert has its own"},
+        {HEAD("") "  - rotate: {}\n  - rtn: {}\n", "its MLP is a mixture of experts"},
+        {HEAD("") "  - omniquant: {}\n  - rtn: {}\n", "its MLP is a mixture of experts"},
+        {HEAD("") "  - channels: {ratio: 0.5}\n", "its MLP is a mixture of experts"},
+        {HEAD("") "  - depth: {blocks: 1}\n", "its MLP is a mixture of experts"},
+        {HEAD("") "  - wanda: {ratios: owl}\n", "wanda: ratios: owl compares all linears"},
+        {HEAD("") "  - sparsegpt: {stability: 2}\n", "belongs to an expert, which sees too few"},
+        {HEAD(", experts: {cold: rtn}") "  - rtn: {activations: int8_tensor}\n",
+         "3:66: experts: cold is \"rtn\", and the fixed scale of the inputs of"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char what[1024];
+        job_recipe(&place, cases[i].text);
+        const pare_status s = job_run(&place, (job_opts){.output = "out"}, what);
+        ck_assert_msg(strstr(what, cases[i].fragment), "\"%s\" lacks \"%s\"", what,
+                      cases[i].fragment);
+        ck_assert_msg(strstr(what, "recipe.yaml:"), "\"%s\" has no place", what);
+        ck_assert_int_eq(s, PARE_EUSAGE);
+        ck_assert(!pare_path_is_directory(job_path(&place, "out.partial")));
+    }
+    teardown();
+    setup_family("llama");
+    char what[1024];
+    job_recipe(&place, HEAD(", experts: {min_tokens: 5}") "  - gptq: {}\n");
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, what), PARE_EUSAGE);
+    ck_assert_msg(strstr(what, "experts: a model of type llama has none"), "%s", what);
+}
+END_TEST
+
+static void check_text(const char *file, const char *present)
+{
+    pare_ctx cx;
+    pare_arena a;
+    char path[100], *text;
+    size_t len;
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    (void)snprintf(path, sizeof path, "out/%s", file);
+    ck_assert_int_eq(pare_file_read(&cx, &a, job_path(&place, path), 1 << 24, &text, &len),
+                     PARE_OK);
+    ck_assert_msg(strstr(text, present) != NULL, "%s lacks \"%s\":\n%s", path, present, text);
+    pare_arena_release(&a);
+}
+
+START_TEST(the_report_says_how_many_tokens_reach_experts)
+{
+    job_recipe(&place, HEAD(", experts: {min_tokens: 370}") "  - gptq: {bits: 4, group: 32}\n");
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, NULL), PARE_OK);
+    check_text("layers.csv", ",stability,expert,tokens,cold\n");
+    check_text("layers.csv", ",all_tokens\n");
+    check_text("layers.csv", "0,model.layers.0.mlp.experts.7.down_proj,gptq,64,32,4,32,1,");
+    check_text("run.json", "\"cold_policy\": \"all_tokens\"");
+    check_text("run.json", "\"in_block\": 8");
+    check_text("run.json", "\"least_tokens\": ");
+    check_text("README.md",
+               "Each token runs 4 of the 8 experts of a block. Tokens of the calibration");
+    check_text("README.md", "Fewer than 370 tokens reach ");
+    check_text("manifest.json", "\"cold\": \"all_tokens\"");
+    check_text("manifest.json", "\"expert\": 7");
+    check_text("report.html", "4 of 8 run for a token; least ");
+    check_text("report.html", "tokens: all_tokens");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *const s = suite_create("moe_job");
+    TCase *const t = tcase_create("moe_job");
+    tcase_set_timeout(t, 240);
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_loop_test(t, an_expert_is_calibrated_on_the_rows_that_reach_it, 0, NAMES);
+    tcase_add_loop_test(t, results_do_not_depend_on_who_shares_a_pass, 0, 2);
+    tcase_add_loop_test(t, white_inputs_round_to_nearest, 0, 3);
+    tcase_add_loop_test(t, every_method_gives_the_same_for_any_threads_and_breaks, 0, METHODS);
+    tcase_add_test(t, a_break_between_experts_costs_the_block_and_no_bytes);
+    tcase_add_test(t, a_damaged_expert_is_named_on_resume);
+    tcase_add_test(t, what_cannot_be_done_to_experts_is_refused);
+    tcase_add_test(t, the_report_says_how_many_tokens_reach_experts);
+    suite_add_tcase(s, t);
+    return unit_main(s);
+}
