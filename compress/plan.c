@@ -135,13 +135,7 @@ static pare_status open_model(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     for (size_t i = 0; i < plan->checkpoint.files; i++)
         plan->input_bytes += plan->checkpoint.file[i].bytes;
     plan->checkpoint.nonfinite = plan->recipe.nan != PARE_NAN_ERROR;
-    PARE_TRY(pare_model_load(cx, a, &plan->checkpoint, &plan->model));
-    if (plan->model.config.experts)
-        return pare_fail(cx, PARE_ENOTSUP,
-                         "%s: mixtures of experts (%s) run and can be measured, but are not "
-                         "compressed yet",
-                         plan->model_path, plan->model.config.arch->model_type);
-    return PARE_OK;
+    return pare_model_load(cx, a, &plan->checkpoint, &plan->model);
 }
 
 /* Windows are cut to the context when the recipe does not name a size. */

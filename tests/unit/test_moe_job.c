@@ -447,10 +447,8 @@ START_TEST(results_do_not_depend_on_who_shares_a_pass)
 {
     static const char *const recipes[] = {
         HEAD(", experts: {min_tokens: 370}") "  - gptq: {bits: 3, group: 32}\n",
-        HEAD(", experts: {min_tokens: 370, cold: rtn}") "  - wanda: {sparsity: 0.5}\n  - gptq: "
-                                                        "{bits: 4, group: 32, true_sequential: "
-                                                        "true, "
-                                                        "act_order: true}\n",
+        HEAD(", experts: {min_tokens: 370, cold: rtn}") "  - gptq: {bits: 4, group: 32, "
+                                                        "true_sequential: true, act_order: true}\n",
     };
     job_recipe(&place, recipes[_i]);
     const planned all = plan_of(0);
@@ -459,19 +457,22 @@ START_TEST(results_do_not_depend_on_who_shares_a_pass)
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "five", .threads = 5}, NULL), PARE_OK);
     check_same("all", "five");
     check_size("all");
-    size_t seen = 8;
-    for (uint64_t limit = all.ram; seen > 1; limit -= 4096) {
+    /* Less and less, until activations leave memory, too, and there is room again. */
+    size_t seen = 8, runs = 0;
+    for (uint64_t limit = all.ram; seen > 1; limit -= 2048) {
         const planned less = plan_of(limit);
         ck_assert_uint_le(less.ram, limit);
-        ck_assert_uint_le(less.chunk, seen);
-        const bool look = less.chunk < seen && (less.chunk == 5 || less.chunk == 1);
-        seen = less.chunk;
-        if (!look)
+        const bool spilled = less.chunk > seen;
+        const bool looks = less.chunk < seen && (less.chunk == 5 || less.chunk <= 3);
+        seen = spilled ? 1 : less.chunk;
+        if (!looks && !spilled)
             continue;
         const job_opts opts = {.output = "less", .ram_limit = limit, .restart = true};
         ck_assert_int_eq(job_run(&place, opts, NULL), PARE_OK);
         check_same("all", "less");
+        runs++;
     }
+    ck_assert_uint_ge(runs, 3);
 }
 END_TEST
 
@@ -661,7 +662,7 @@ START_TEST(what_cannot_be_done_to_experts_is_refused)
         {HEAD("") "  - awq: {targets: \"*.gate_proj\"}\n  - rtn: {}\n",
          "awq: model.layers.0.mlp.shared_expert.gate_proj: the input of MLPs is that of the "
          "router"},
-        {HEAD("") "  - smoothquant: {targets: \"*.down_proj\"}\n  - rtn: {}\n",
+        {HEAD("") "  - smoothquant: {activated: true, targets: \"*.down_proj\"}\n  - rtn: {}\n",
          "behind an activation each expert has its own"},
         {HEAD("") "  - rotate: {}\n  - rtn: {}\n", "its MLP is a mixture of experts"},
         {HEAD("") "  - omniquant: {}\n  - rtn: {}\n", "its MLP is a mixture of experts"},
@@ -670,7 +671,7 @@ START_TEST(what_cannot_be_done_to_experts_is_refused)
         {HEAD("") "  - wanda: {ratios: owl}\n", "wanda: ratios: owl compares all linears"},
         {HEAD("") "  - sparsegpt: {stability: 2}\n", "belongs to an expert, which sees too few"},
         {HEAD(", experts: {cold: rtn}") "  - rtn: {activations: int8_tensor}\n",
-         "3:66: experts: cold is \"rtn\", and the fixed scale of the inputs of"},
+         "3:60: experts: cold is \"rtn\", and the fixed scale of the inputs of"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char what[1024];
@@ -702,7 +703,7 @@ static void check_text(const char *file, const char *present)
     (void)snprintf(path, sizeof path, "out/%s", file);
     ck_assert_int_eq(pare_file_read(&cx, &a, job_path(&place, path), 1 << 24, &text, &len),
                      PARE_OK);
-    ck_assert_msg(strstr(text, present) != NULL, "%s lacks \"%s\":\n%s", path, present, text);
+    ck_assert_msg(strstr(text, present) != NULL, "%s lacks \"%s\"", path, present);
     pare_arena_release(&a);
 }
 
@@ -712,7 +713,7 @@ START_TEST(the_report_says_how_many_tokens_reach_experts)
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, NULL), PARE_OK);
     check_text("layers.csv", ",stability,expert,tokens,cold\n");
     check_text("layers.csv", ",all_tokens\n");
-    check_text("layers.csv", "0,model.layers.0.mlp.experts.7.down_proj,gptq,64,32,4,32,1,");
+    check_text("layers.csv", "0,model.layers.0.mlp.experts.7.down_proj,gptq,64,32,4,0,1,");
     check_text("run.json", "\"cold_policy\": \"all_tokens\"");
     check_text("run.json", "\"in_block\": 8");
     check_text("run.json", "\"least_tokens\": ");
