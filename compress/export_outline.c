@@ -301,6 +301,11 @@ static pare_status take_notice(pare__export *e)
 
 pare_status pare__export_outline(pare__export *e)
 {
+    if (e->source.model->config.experts)
+        return pare_fail(e->cx, PARE_ENOTSUP,
+                         "%s: mixtures of experts (%s) are not exported; pare itself runs and "
+                         "evaluates them",
+                         e->target->name, e->source.model->config.arch->model_type);
     PARE_TRY(pare_export_check(e->cx, e->target, &e->source.shape, e->strict));
     e->out->error = -1;
     PARE_TRY(mark_planes(e));

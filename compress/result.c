@@ -13,7 +13,7 @@
 #include "compress/manifest.h"
 
 enum {
-    MAGIC = 0x35305250, /* "PR05" */
+    MAGIC = 0x34305250, /* "PR04" */
     TEXT_MAX = 65535,
     FLAG_SYMMETRIC = 1,
     FLAG_F64 = 2,
@@ -26,9 +26,10 @@ enum {
     HASH = 16,
     MOST_BITS = 16,
     /* both names empty, no planes, no steps */
-    ROW_MIN = 2 + 2 + 6 * 8 + 1 + 1 + 1 + 3 + 2 * 8 + 1 + 8 + 8 + 4 + 7 * 8 + 4 + 1,
+    ROW_MIN = 2 + 2 + 4 * 8 + 1 + 1 + 3 + 2 * 8 + 1 + 8 + 8 + 4 + 7 * 8 + 4 + 1,
     KEPT_MIN = 2 + HASH,
-    CUTS = 0x31545543, /* "CUT1" */
+    CUTS = 0x31545543,    /* "CUT1" */
+    EXPERTS = 0x31505845, /* "EXP1" */
     CUT_BYTES = 4 + 1 + 2 * 8 + 2 * 8
 };
 
@@ -84,9 +85,6 @@ static void put_linear(sink *s, const pare_linear_result *r)
     put(s, l->k, 8);
     put(s, l->group, 8);
     put(s, r->block, 8);
-    put(s, r->part, 8);
-    put(s, (uint64_t)(r->tokens + 1), 8);
-    put(s, (uint64_t)r->cold, 1);
     put(s, l->bits, 1);
     put(s, flags_of(r), 1);
     put(s, (uint64_t)l->encoding, 1);
@@ -150,6 +148,22 @@ static void put_cuts(sink *s, const pare_unit_result *u)
     }
 }
 
+/* How much calibration each row saw, where some are of experts. */
+static void put_experts(sink *s, const pare_unit_result *u)
+{
+    bool any = false;
+    for (size_t i = 0; i < u->rows; i++)
+        any |= u->row[i].part > 0;
+    if (!any)
+        return;
+    put(s, EXPERTS, 4);
+    for (size_t i = 0; i < u->rows; i++) {
+        put(s, u->row[i].part, 8);
+        put(s, (uint64_t)(u->row[i].tokens + 1), 8);
+        put(s, (uint64_t)u->row[i].cold, 1);
+    }
+}
+
 static void put_unit(sink *s, const pare_unit_result *u)
 {
     put(s, MAGIC, 4);
@@ -161,6 +175,7 @@ static void put_unit(sink *s, const pare_unit_result *u)
         put_text(s, u->kept[i].name);
         put_bytes(s, u->kept[i].hash, sizeof u->kept[i].hash);
     }
+    put_experts(s, u);
     if (u->cuts)
         put_cuts(s, u);
 }
@@ -261,12 +276,6 @@ static void get_linear(source *s, pare_linear_result *r)
     l->k = (size_t)get(s, 8);
     l->group = (size_t)get(s, 8);
     r->block = (size_t)get(s, 8);
-    r->part = (size_t)get(s, 8);
-    const uint64_t tokens = get(s, 8), cold = get(s, 1);
-    if (!s->bad && (tokens > INT64_MAX || cold > PARE_COLD_RTN))
-        s->bad = "an unknown coverage";
-    r->tokens = s->bad ? -1 : (int64_t)tokens - 1;
-    r->cold = s->bad ? PARE_COLD_NOT : (pare_cold_policy)cold;
     l->bits = (unsigned)get(s, 1);
     get_flags(s, r);
     const unsigned encoding = (unsigned)get(s, 1), mode = (unsigned)get(s, 1);
@@ -336,6 +345,7 @@ static void get_row(source *s, pare_linear_result *r)
     r->seconds = get_double(s);
     get_hashes(s, r);
     get_steps(s, r);
+    r->tokens = -1;
 }
 
 static size_t get_count(source *s, size_t item_min)
@@ -346,10 +356,28 @@ static size_t get_count(source *s, size_t item_min)
     return s->bad ? 0 : (size_t)count;
 }
 
-static bool has_cuts(const source *s)
+static bool has_mark(const source *s, uint64_t mark)
 {
     source ahead = *s;
-    return !s->bad && s->at < s->len && get(&ahead, 4) == CUTS;
+    return !s->bad && s->at < s->len && get(&ahead, 4) == mark;
+}
+
+static void get_experts(source *s, pare_unit_result *out)
+{
+    bool any = false;
+    (void)get(s, 4);
+    for (size_t i = 0; !s->bad && i < out->rows; i++) {
+        pare_linear_result *const r = &out->row[i];
+        r->part = (size_t)get(s, 8);
+        const uint64_t tokens = get(s, 8), cold = get(s, 1);
+        if (!s->bad && (tokens > INT64_MAX || cold > PARE_COLD_RTN))
+            s->bad = "more tokens than there can be, or an unknown way with too few";
+        r->tokens = s->bad ? -1 : (int64_t)tokens - 1;
+        r->cold = s->bad ? PARE_COLD_NOT : (pare_cold_policy)cold;
+        any |= r->part > 0;
+    }
+    if (!s->bad && !any)
+        s->bad = "a mark of experts, and none of them";
 }
 
 static void get_cuts(source *s, pare_unit_result *out)
@@ -391,7 +419,9 @@ static void get_unit(source *s, pare_unit_result *out)
         if (hash)
             memcpy(out->kept[i].hash, hash, sizeof out->kept[i].hash);
     }
-    if (!s->no_memory && has_cuts(s))
+    if (!s->no_memory && has_mark(s, EXPERTS))
+        get_experts(s, out);
+    if (!s->no_memory && has_mark(s, CUTS))
         get_cuts(s, out);
 }
 

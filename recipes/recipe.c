@@ -157,8 +157,8 @@ static void set_defaults(pare_recipe *out)
                                           .window = (size_t)pare__window.fallback,
                                           .samples_place = unset,
                                           .window_place = unset,
-                                          .min_tokens = (size_t)pare__min_tokens.fallback,
-                                          .cold = (pare_cold_policy)pare__cold.fallback,
+                                          .min_tokens = (size_t)pare_experts_params[0].fallback,
+                                          .cold = (pare_cold_policy)pare_experts_params[1].fallback,
                                           .experts_place = unset};
 }
 

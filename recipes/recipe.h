@@ -139,6 +139,9 @@ PARE_CHECKED pare_status pare_recipe_normalize(pare_ctx *cx, pare_arena *a, cons
 const pare_param *pare_kv_params(pare_kv_method method);
 size_t *pare_kv_field(pare_kv_format *f, const char *name);
 
+/* min_tokens and cold of "experts" in a calibration, ended by a NULL name. */
+extern const pare_param pare_experts_params[];
+
 /* A size such as 8GiB, 500MB, 4096: a whole number above 0 and a unit of B, KB, MB, GB (powers of
  * 1000), KiB, MiB, GiB (powers of 1024), or none. False for anything else and above 2^64 - 1. */
 bool pare_bytes_parse(const char *text, uint64_t *bytes);

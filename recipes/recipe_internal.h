@@ -87,7 +87,6 @@ PARE_CHECKED pare_status pare__kv_cache(const pare__walk *w, const pare_yaml *no
 /* Applies "path=value" to the tree. */
 PARE_CHECKED pare_status pare__set(const pare__walk *w, pare_yaml *root, const char *set);
 
-extern const pare_param pare__samples, pare__window, pare__temperature, pare__weight, pare__nan,
-    pare__min_tokens, pare__cold;
+extern const pare_param pare__samples, pare__window, pare__temperature, pare__weight, pare__nan;
 
 #endif

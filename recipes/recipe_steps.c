@@ -25,12 +25,20 @@ const pare_param pare__temperature = {
     .name = "temperature", .type = PARE_PARAM_NUMBER, .min = 0, .max = 100, .fallback = 1};
 const pare_param pare__weight = {
     .name = "weight", .type = PARE_PARAM_NUMBER, .min = 0.001, .max = 1000, .fallback = 1};
-const pare_param pare__min_tokens = {
-    .name = "min_tokens", .type = PARE_PARAM_INTEGER, .min = 1, .max = 1 << 24, .fallback = 128};
-const pare_param pare__cold = {.name = "cold",
-                               .type = PARE_PARAM_CHOICE,
-                               .words = cold_words,
-                               .fallback = PARE_COLD_ALL_TOKENS};
+enum { MIN_TOKENS, COLD };
+const pare_param pare_experts_params[] = {
+    [MIN_TOKENS] = {.name = "min_tokens",
+                    .type = PARE_PARAM_INTEGER,
+                    .min = 1,
+                    .max = 1 << 24,
+                    .fallback = 128,
+                    .help = "tokens of the calibration that must reach an expert"},
+    [COLD] = {.name = "cold",
+              .type = PARE_PARAM_CHOICE,
+              .words = cold_words,
+              .fallback = PARE_COLD_ALL_TOKENS,
+              .help = "with fewer: calibrated on all tokens, or as if on white noise"},
+    {.name = NULL}};
 const pare_param pare__nan = {.name = "nan", .type = PARE_PARAM_CHOICE, .words = nan_words};
 
 /* Entry of a list that is a single-key mapping, {gptq: {...}}, or just gptq. */
@@ -412,8 +420,8 @@ static pare_status read_experts(const pare__walk *w, const pare_yaml *node, pare
         return PARE_OK;
     PARE_TRY(pare__mapping(w, experts, "experts: {min_tokens: 128}"));
     PARE_TRY(pare__keys(w, experts, "experts", words, 2));
-    PARE_TRY(pare__entry(w, experts, &pare__min_tokens, &tokens, NULL, NULL));
-    PARE_TRY(pare__entry(w, experts, &pare__cold, &cold, NULL, NULL));
+    PARE_TRY(pare__entry(w, experts, &pare_experts_params[MIN_TOKENS], &tokens, NULL, NULL));
+    PARE_TRY(pare__entry(w, experts, &pare_experts_params[COLD], &cold, NULL, NULL));
     c->min_tokens = (size_t)tokens;
     c->cold = (pare_cold_policy)cold;
     c->experts_given = true;

@@ -49,6 +49,7 @@ static void print_overview(void)
         (void)printf("  %-21s %s\n", pare_passes[i]->name, pare_passes[i]->summary);
     (void)printf("  %-21s %s\n", "kv_cache",
                  "a section of its own: the key/value cache in few bits");
+    (void)printf("  %-21s %s\n", "experts", "a part of calibration: mixtures of experts");
     (void)printf(
         "\n\"pare help TOPIC\" explains a command or a pass; \"pare help error\" lists the "
         "exit codes.\n");
@@ -168,6 +169,28 @@ static void print_kv_cache(void)
         "FILE --kv kivi\n");
 }
 
+static void print_experts(void)
+{
+    (void)printf(
+        "experts: how a mixture of experts (mixtral, qwen2_moe, qwen3_moe) is calibrated\n\n"
+        "What every token runs comes first (attention, a shared expert), then the experts one by "
+        "one,\neach on the tokens that the router sends there; the router itself never changes. "
+        "As many of\nthem share a pass over the calibration as the memory limit allows, which "
+        "changes no result.\n\ncalibration: {..., experts: {...}}\n");
+    for (const pare_param *p = pare_experts_params; p->name; p++) {
+        char range[128], fallback[32];
+        print_range(p, range, sizeof range);
+        pare_param_print(p, p->fallback, fallback, sizeof fallback);
+        (void)printf("  %-10s %-20s %-10s %s\n", p->name, range, fallback, p->help);
+    }
+    (void)printf(
+        "\nlayers.csv, run.json and the notices of the job name experts that fewer tokens reach; "
+        "--strict\nends with 3 then. In targets and skip \"*.experts.*\" means all of them. "
+        "Quantizers and pruners\nwork on them; transforms (awq, smoothquant, ...) work on "
+        "attention only; rotate, omniquant and\nwhat takes parts out are refused.\n"
+        "\nexample  pare compress recipes/moe-gptq.yaml --model MODEL\n");
+}
+
 /* All exit codes, or the one in `code`. */
 static pare_status print_errors(pare_cli *cli, const char *code)
 {
@@ -219,8 +242,13 @@ pare_status pare_help(pare_cli *cli, const char *topic)
         }
     known[count++] = "error";
     known[count++] = "kv_cache";
+    known[count++] = "experts";
     if (strcmp(topic, "kv_cache") == 0) {
         print_kv_cache();
+        return PARE_OK;
+    }
+    if (strcmp(topic, "experts") == 0) {
+        print_experts();
         return PARE_OK;
     }
     if (strcmp(topic, "error") == 0)

@@ -84,6 +84,10 @@ for name in $("$make"); do
         below $fair "gptq int4 of experts, on all tokens"
         run verify out
         refuses "names .*gate: what picks experts stays" '  - rtn: {targets: "*.gate"}'
+        if "$pare" export out --format safetensors --output other > log.txt 2>&1; then
+            echo "e2e.families: $name: exported"; exit 1
+        fi
+        grep -q "mixtures of experts ($name) are not exported" log.txt
         ;;
     esac
     run eval model --tokens tokens.i32 --window 32 --baseline model --kv int8

@@ -1,6 +1,7 @@
 /* Whole jobs that prune on a disk that gets full in the middle: the failure is reported with its
  * path, no output appears, and the next run continues to the bytes of a run without a failure. */
 #define _DEFAULT_SOURCE
+#include "tests/data/families.h"
 #include "tests/fault/faults.h"
 #include "tests/unit/job.h"
 
@@ -10,12 +11,14 @@
     "evaluate:\n  - perplexity: {tokens: tokens.i32, window: 64}\npasses:\n"
 
 static const struct {
-    const char *recipe, *weights;
+    const char *recipe, *weights, *family;
 } jobs[] = {
-    {HEAD "  - flap: {ratio: 0.5}\n", "model.safetensors"},
+    {HEAD "  - flap: {ratio: 0.5}\n", "model.safetensors", NULL},
     {HEAD "  - wanda: {pattern: \"2:4\", targets: \"*.mlp.*\"}\n"
           "  - sparsegpt: {sparsity: 0.5, targets: \"*.self_attn.*\"}\n",
-     "packed-00001-of-00001.safetensors"},
+     "packed-00001-of-00001.safetensors", NULL},
+    {HEAD "  - sparsegpt: {sparsity: 0.5}\n  - gptq: {bits: 4, group: 32}\n",
+     "packed-00001-of-00001.safetensors", "mixtral"},
 };
 enum { JOBS = sizeof jobs / sizeof *jobs, TIMES = 7 };
 
@@ -72,8 +75,11 @@ static size_t fill_the_disk(const job_place *p, const char *weights, long n, lon
 
 START_TEST(a_full_disk_stops_a_pruning_job_and_costs_nothing)
 {
-    const tiny_model m = tiny_model_default();
+    tiny_model m = tiny_model_default();
+    m.vocab = jobs[_i].family ? FAMILY_VOCAB : m.vocab;
     const job_place p = job_make(&m);
+    if (jobs[_i].family)
+        ck_assert(family_write(family_find(jobs[_i].family), job_path(&p, "model")));
     job_recipe(&p, jobs[_i].recipe);
     fault.calls = 0;
     ck_assert_int_eq(job_run(&p, (job_opts){.output = "whole"}, NULL), PARE_OK);

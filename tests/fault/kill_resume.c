@@ -3,7 +3,8 @@
  *
  *   kill_resume PROGRAM ROUNDS [RECIPE [SEED]]
  *
- * Without RECIPE a tiny model with its recipe is made first. Every round kills one to three times
+ * Without RECIPE a tiny model with its recipe is made first, with family:NAME one of that family
+ * (tests/data/families.h). Every round kills one to three times
  * (the later kills hit a resumed run) and then lets the run end. After each kill the output must be
  * absent or complete. Output goes to a temporary directory. Exit status 0: every round gave the
  * bytes of the reference run. */
@@ -19,6 +20,7 @@
 #include <unistd.h>
 
 #include "formats/hash.h"
+#include "tests/data/families.h"
 #include "tests/data/tiny_model.h"
 
 enum { PATH = 512, NAMES = 64, KILLS_MAX = 3, SUMS = NAMES * (PARE_SHA256_HEX + 64) };
@@ -27,6 +29,12 @@ static const char tiny_recipe[] = "pare: 1\nmodel: model\ncalibration:\n  tokens
                                   "  samples: 6\n  window: 48\npasses:\n"
                                   "  - smoothquant: {attended: true, activated: true}\n"
                                   "  - gptq: {bits: 4, group: 32}\n";
+
+/* Some experts get fewer tokens than that, and are calibrated in the other way. */
+static const char family_recipe[] = "pare: 1\nmodel: model\ncalibration:\n  tokens: tokens.i32\n"
+                                    "  samples: 6\n  window: 48\n"
+                                    "passes:\n  - gptq: {bits: 4, group: 32}\n";
+static const char family_prefix[] = "family:";
 
 typedef struct driver {
     const char *program, *recipe;
@@ -216,22 +224,32 @@ static bool reference(driver *d)
     return true;
 }
 
-static bool make_tiny(driver *d)
+static bool write_model(const char *name, const char *path, size_t *vocab)
 {
-    char path[PATH];
     tiny_model m = tiny_model_default();
     m.blocks = 4;
     m.shards = 2;
+    *vocab = name ? FAMILY_VOCAB : m.vocab;
+    const family *const f = name ? family_find(name) : NULL;
+    return name ? f && family_write(f, path) : tiny_model_write(&m, path);
+}
+
+/* A model of a family, or the tiny one. */
+static bool make_tiny(driver *d, const char *name)
+{
+    char path[PATH];
+    size_t vocab;
     (void)snprintf(path, sizeof path, "%s/model", d->directory);
-    if (!tiny_model_write(&m, path))
+    if (!write_model(name, path, &vocab))
         return fail("cannot write", path);
     (void)snprintf(path, sizeof path, "%s/tokens.i32", d->directory);
-    if (!tiny_tokens_write(path, m.vocab, 1024, 2))
+    if (!tiny_tokens_write(path, vocab, 1024, 2))
         return fail("cannot write", path);
     (void)snprintf(d->recipe_path, sizeof d->recipe_path, "%s/recipe.yaml", d->directory);
     FILE *const f = fopen(d->recipe_path, "wb");
     d->recipe = d->recipe_path;
-    return (f && fputs(tiny_recipe, f) >= 0 && fclose(f) == 0) || fail("cannot write", d->recipe);
+    return (f && fputs(name ? family_recipe : tiny_recipe, f) >= 0 && fclose(f) == 0) ||
+           fail("cannot write", d->recipe);
 }
 
 static void remove_tiny(const driver *d)
@@ -255,7 +273,10 @@ int main(int argc, char **argv)
     d.seed = argc > 4 ? strtoull(argv[4], NULL, 10) : d.seed;
     (void)snprintf(d.output, sizeof d.output, "%s/out", d.directory);
     (void)snprintf(d.log, sizeof d.log, "%s/log", d.directory);
-    bool ok = (d.recipe || make_tiny(&d)) && reference(&d);
+    const size_t prefix = sizeof family_prefix - 1;
+    const bool family = d.recipe && strncmp(d.recipe, family_prefix, prefix) == 0;
+    const bool made = d.recipe && !family;
+    bool ok = (made || make_tiny(&d, family ? d.recipe + prefix : NULL)) && reference(&d);
     long done = 0;
     for (; ok && done < rounds; done++)
         ok = one_round(&d);

@@ -122,7 +122,8 @@ START_TEST(statistics_are_sums_over_all_tokens_and_leave_the_wave_alone)
     pare_stats h;
     open_wave(&r, _i != 0, 2, &wave);
     const float *const before = contents(&r, &wave);
-    ck_assert_int_eq(pare_stats_take(cx, a, &r.model.config, 0, kinds, SAMPLES * WINDOW, &h), PARE_OK);
+    ck_assert_int_eq(pare_stats_take(cx, a, &r.model.config, 0, kinds, SAMPLES * WINDOW, &h),
+                     PARE_OK);
     const pare_tap tap = pare_stats_tap(&h);
     ck_assert_int_eq(pare_wave_run(cx, a, &wave, &r.forward, block, &tap, "gathering"), PARE_OK);
     memset(&all, 0, sizeof all);

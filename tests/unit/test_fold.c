@@ -363,7 +363,8 @@ START_TEST(a_pass_folds_into_weights_reference_and_statistics_at_once)
     const size_t k = pare_site_width(c, 0, site);
     const unsigned kinds[PARE_SITES] = {[PARE_SITE_ATTENDED] = PARE_STATS_CHANNELS};
     pare_stats stats;
-    ck_assert_int_eq(pare_stats_take(&r.home.cx, &r.home.arena, c, 0, kinds, TOKENS, &stats), PARE_OK);
+    ck_assert_int_eq(pare_stats_take(&r.home.cx, &r.home.arena, c, 0, kinds, TOKENS, &stats),
+                     PARE_OK);
     const pare_tap tap = pare_stats_tap(&stats);
     (void)logits(&r, &tap);
     pare_pass_site s = {.config = c,
@@ -427,8 +428,8 @@ START_TEST(a_long_run_of_tokens_is_sampled_evenly)
     const size_t k = pare_site_width(&r.model.config, 0, PARE_SITE_MLP), total = 1000, batch = 77;
     const unsigned kinds[PARE_SITES] = {[PARE_SITE_MLP] = PARE_STATS_SAMPLE};
     pare_stats s;
-    ck_assert_int_eq(pare_stats_take(&r.home.cx, &r.home.arena, &r.model.config, 0, kinds, total, &s),
-                     PARE_OK);
+    ck_assert_int_eq(
+        pare_stats_take(&r.home.cx, &r.home.arena, &r.model.config, 0, kinds, total, &s), PARE_OK);
     float *const x = tiny_take(&r.home.arena, total * k, sizeof *x);
     for (size_t i = 0; i < total * k; i++)
         x[i] = (float)(i / k);

@@ -195,6 +195,39 @@ START_TEST(what_was_pruned_outlives_the_journal)
 }
 END_TEST
 
+START_TEST(what_reached_an_expert_outlives_the_journal)
+{
+    pare_ctx cx;
+    pare_arena a;
+    unsigned char *bytes;
+    size_t len;
+    pare_linear_result want[] = {row("b.0.q", false), row("b.0.e.4.up", false),
+                                 row("b.0.e.5.up", false)};
+    want[0].tokens = want[2].tokens = -1;
+    want[1].part = 5;
+    want[1].tokens = 77;
+    want[1].cold = PARE_COLD_RTN;
+    want[2].part = 6;
+    const pare_unit_result in = {.row = want, .rows = 3};
+    pare_unit_result u;
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    ck_assert_int_eq(pare_result_encode(&cx, &a, &in, &bytes, &len), PARE_OK);
+    ck_assert_msg(pare_result_decode(&cx, &a, bytes, len, &u) == PARE_OK, "%s", cx.what);
+    ck_assert_uint_eq(u.rows, 3);
+    for (size_t i = 0; i < 3; i++) {
+        ck_assert_uint_eq(u.row[i].part, want[i].part);
+        ck_assert_int_eq(u.row[i].tokens, want[i].tokens);
+        ck_assert_int_eq(u.row[i].cold, want[i].cold);
+    }
+    for (size_t n = 0; n < len; n++) {
+        pare_ctx_clear(&cx);
+        ck_assert_int_eq(pare_result_decode(&cx, &a, bytes, n, &u), PARE_EFORMAT);
+    }
+    pare_arena_release(&a);
+}
+END_TEST
+
 START_TEST(every_truncation_and_every_longer_payload_is_refused)
 {
     pare_ctx cx;
@@ -273,6 +306,8 @@ START_TEST(the_corpus_reaches_every_message)
                                            "another version",
                                            "a mark of parts that went, and none of them",
                                            "a part that blocks do not have",
+                                           "more tokens than there can be",
+                                           "a mark of experts, and none of them",
                                            "bytes behind the last item",
                                            "an unknown encoding",
                                            "an unknown way to store zeros",
@@ -496,6 +531,7 @@ int main(void)
     tcase_add_test(t, every_encoding_and_what_steps_cost_outlive_the_journal);
     tcase_add_test(t, every_truncation_and_every_longer_payload_is_refused);
     tcase_add_test(t, each_kind_of_damage_is_named);
+    tcase_add_test(t, what_reached_an_expert_outlives_the_journal);
     tcase_add_test(t, the_corpus_reaches_every_message);
     tcase_add_test(t, a_name_of_64_KiB_is_refused);
     tcase_add_test(t, the_manifest_says_what_was_done_to_each_tensor);
