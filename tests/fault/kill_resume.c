@@ -274,9 +274,9 @@ int main(int argc, char **argv)
     (void)snprintf(d.output, sizeof d.output, "%s/out", d.directory);
     (void)snprintf(d.log, sizeof d.log, "%s/log", d.directory);
     const size_t prefix = sizeof family_prefix - 1;
-    const bool family = d.recipe && strncmp(d.recipe, family_prefix, prefix) == 0;
-    const bool made = d.recipe && !family;
-    bool ok = (made || make_tiny(&d, family ? d.recipe + prefix : NULL)) && reference(&d);
+    const bool small = d.recipe && strncmp(d.recipe, family_prefix, prefix) == 0;
+    const bool made = d.recipe && !small;
+    bool ok = (made || make_tiny(&d, small ? d.recipe + prefix : NULL)) && reference(&d);
     long done = 0;
     for (; ok && done < rounds; done++)
         ok = one_round(&d);

@@ -220,9 +220,11 @@ START_TEST(what_reached_an_expert_outlives_the_journal)
         ck_assert_int_eq(u.row[i].tokens, want[i].tokens);
         ck_assert_int_eq(u.row[i].cold, want[i].cold);
     }
+    const size_t section = 4 + 3 * (8 + 8 + 1); /* which may be absent */
     for (size_t n = 0; n < len; n++) {
+        const pare_status expected = n == len - section ? PARE_OK : PARE_EFORMAT;
         pare_ctx_clear(&cx);
-        ck_assert_int_eq(pare_result_decode(&cx, &a, bytes, n, &u), PARE_EFORMAT);
+        ck_assert_int_eq(pare_result_decode(&cx, &a, bytes, n, &u), expected);
     }
     pare_arena_release(&a);
 }
