@@ -40,18 +40,11 @@ static pare_status open_artifact(pare__export *e)
 /* {"Q5_0": 12, "F16": 2} */
 static void put_fallbacks(pare_json_writer *w, const pare_export_result *r)
 {
+    pare_export_type type[PARE_EXPORT_TYPES];
+    const size_t types = pare_export_fallback_types(r, type);
     pare_json_open_object(w, "fallbacks");
-    for (size_t i = 0; i < r->rows; i++) {
-        int64_t count = 0;
-        bool before = false;
-        for (size_t j = 0; r->row[i].fallback && j < r->rows; j++) {
-            const bool same = r->row[j].fallback && strcmp(r->row[j].type, r->row[i].type) == 0;
-            before |= same && j < i;
-            count += same;
-        }
-        if (count && !before)
-            pare_json_put_integer(w, r->row[i].type, count);
-    }
+    for (size_t i = 0; i < types; i++)
+        pare_json_put_integer(w, type[i].name, (int64_t)type[i].count);
     pare_json_close(w);
 }
 

@@ -39,8 +39,14 @@ typedef struct pare_export_result {
 /* Members of an open object: what an export came to, with `rows` for each linear. */
 void pare_export_put(pare_json_writer *w, const pare_export_result *r, bool rows);
 
-/* The types of rows that are fallbacks and how many have each, "12 Q5_0, 2 F16". */
-enum { PARE_EXPORT_TEXT = 128 };
+/* The types of rows that are fallbacks, and how many have each; and as text, "12 Q5_0, 2 F16". */
+enum { PARE_EXPORT_TEXT = 128, PARE_EXPORT_TYPES = 4 };
+typedef struct pare_export_type {
+    const char *name;
+    size_t count;
+} pare_export_type;
+size_t pare_export_fallback_types(const pare_export_result *r,
+                                  pare_export_type type[PARE_EXPORT_TYPES]);
 char *pare_export_fallback_text(const pare_export_result *r, char text[PARE_EXPORT_TEXT]);
 
 /* The names of all targets, "gptq, awq". */

@@ -3,14 +3,28 @@
 #include "compress/output.h"
 #include "runtime/file.h"
 
+static pare_status write_piece(pare__export *e, size_t i, size_t piece, uint64_t at)
+{
+    const uint64_t bytes = e->item[i].piece[piece].bytes;
+    const pare_mark m = pare_arena_mark(&e->scratch);
+    void *const data = pare_arena_take_raw(&e->scratch, 1, (size_t)bytes);
+    pare_status s =
+        data ? pare_gguf_encode(e->cx, &e->scratch, &e->item[i], piece, data) : PARE_ENOMEM;
+    if (s == PARE_OK)
+        s = pare_gguf_fill(&e->gguf, i, at, data, bytes);
+    pare_arena_rewind(&e->scratch, m);
+    return s;
+}
+
 static pare_status write_item(pare__export *e, size_t i)
 {
-    const uint64_t bytes = e->gguf.slot[i].bytes;
-    void *const data = pare_arena_take_raw(&e->scratch, 1, (size_t)bytes);
-    if (!data)
-        return PARE_ENOMEM;
-    PARE_TRY(pare_gguf_encode(e->cx, &e->scratch, &e->item[i], bytes, data));
-    return pare_gguf_fill(&e->gguf, i, data);
+    uint64_t at = 0;
+    for (size_t j = 0; j < e->item[i].pieces; j++) {
+        PARE_TRY(pare_ctx_interrupted(e->cx));
+        PARE_TRY(write_piece(e, i, j, at));
+        at += e->item[i].piece[j].bytes;
+    }
+    return PARE_OK;
 }
 
 static pare_status write_all(pare__export *e)
@@ -22,12 +36,8 @@ static pare_status write_all(pare__export *e)
         PARE_TRY(pare_output_make(e->cx, e->a, directory));
     PARE_TRY(pare_gguf_create(&e->gguf, e->place.partial));
     for (size_t i = 0; i < e->items; i++) {
-        PARE_TRY(pare_ctx_interrupted(e->cx));
         pare_ctx_progress(e->cx, "writing", (double)i, (double)e->items);
-        const pare_mark m = pare_arena_mark(&e->scratch);
-        const pare_status s = write_item(e, i);
-        pare_arena_rewind(&e->scratch, m);
-        PARE_TRY(s);
+        PARE_TRY(write_item(e, i));
     }
     return pare_gguf_sync(&e->gguf);
 }

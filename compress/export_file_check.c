@@ -15,30 +15,34 @@ static pare_status differs(const pare__export *e, const char *name, const char *
                      e->target->name, name, what);
 }
 
-static pare_status decode(const pare__export *e, const pare_gguf_tensor *t, float *out)
+/* Values of a piece that begins at element `at` of the tensor. */
+static pare_status decode(const pare__export *e, const pare_gguf_tensor *t, uint64_t at,
+                          uint64_t count, float *out)
 {
     const pare_tensor view = {.name = t->name,
                               .dtype = t->type->dtype,
-                              .rank = t->rank,
-                              .shape = {t->shape[0], t->shape[1]},
+                              .rank = 1,
+                              .shape = {t->elements},
                               .data = t->data,
                               .bytes = t->bytes};
     if (!t->type->codec)
-        return pare_tensor_to_f32(e->cx, &view, 0, t->elements, out);
-    pare_ggml_decode(t->type, t->data, t->elements / t->type->elements, out);
+        return pare_tensor_to_f32(e->cx, &view, at, count, out);
+    pare_ggml_decode(t->type, t->data + at / t->type->elements * t->type->bytes,
+                     count / t->type->elements, out);
     return PARE_OK;
 }
 
-/* Codes that were chosen anew must be the same a second time. */
-static pare_status check_again(pare__export *e, const pare_gguf_item *t, const pare_gguf_tensor *is)
+/* A piece that has to be the same bytes: as it was, or with codes that are chosen the same way a
+ * second time. */
+static pare_status check_bytes(pare__export *e, const pare_gguf_item *t, size_t piece,
+                               const unsigned char *is)
 {
-    pare_arena *const scratch = &e->scratch;
-    void *const bytes = pare_arena_take_raw(scratch, 1, (size_t)is->bytes);
-    if (!bytes)
+    const uint64_t bytes = t->piece[piece].bytes;
+    void *const again = pare_arena_take_raw(&e->scratch, 1, (size_t)bytes);
+    if (!again)
         return PARE_ENOMEM;
-    PARE_TRY(pare_gguf_encode(e->cx, scratch, t, is->bytes, bytes));
-    return memcmp(bytes, is->data, (size_t)is->bytes) == 0 ? PARE_OK
-                                                           : differs(e, t->name, "its codes");
+    PARE_TRY(pare_gguf_encode(e->cx, &e->scratch, t, piece, again));
+    return memcmp(again, is, (size_t)bytes) == 0 ? PARE_OK : differs(e, t->name, "its bytes");
 }
 
 /* Largest error of rounding to a float type: relative, and below its normal range. */
@@ -49,55 +53,73 @@ static float allowed(const pare_gguf_item *t, pare_gguf_way way, float value)
     return t->type->dtype == PARE_F16 ? fabsf(value) * 0x1p-11f + 0x1p-25f : fabsf(value) * 0x1p-8f;
 }
 
-/* Values [count] of a piece, or of an item without pieces. */
-static pare_status compare_values(pare__export *e, const pare_gguf_item *t, pare_gguf_way way,
-                                  const float *has, const float *wanted, uint64_t count,
-                                  double *square, double *difference)
+/* Sums of squares of weights and of what they lost. */
+typedef struct lost {
+    double square, difference;
+} lost;
+
+static pare_status compare_values(pare__export *e, const pare_gguf_item *t, size_t piece,
+                                  const pare_gguf_tensor *is, uint64_t at, lost *sum)
 {
-    const bool again = way == PARE_GGUF_AGAIN || way == PARE_GGUF_NEAR;
-    for (uint64_t j = 0; j < count; j++) {
+    const pare_gguf_piece *const p = &t->piece[piece];
+    const bool again = p->way == PARE_GGUF_AGAIN || p->way == PARE_GGUF_NEAR;
+    float *const has = pare_arena_take_raw(&e->scratch, (size_t)p->elements, sizeof *has);
+    float *const wanted = pare_arena_take_raw(&e->scratch, (size_t)p->elements, sizeof *wanted);
+    if (!has || !wanted)
+        return PARE_ENOMEM;
+    PARE_TRY(decode(e, is, at, p->elements, has));
+    PARE_TRY(pare_gguf_wanted(e->cx, &e->scratch, t, piece, wanted));
+    for (uint64_t j = 0; j < p->elements; j++) {
         const float d = has[j] - wanted[j];
-        if (!isfinite(d) || (!again && !(fabsf(d) <= allowed(t, way, wanted[j]))))
+        if (!isfinite(d) || (!again && !(fabsf(d) <= allowed(t, p->way, wanted[j]))))
             return differs(e, t->name, "a value");
-        *square += (double)wanted[j] * (double)wanted[j];
-        *difference += (double)d * (double)d;
+        sum->square += (double)wanted[j] * (double)wanted[j];
+        sum->difference += (double)d * (double)d;
     }
     return PARE_OK;
 }
 
+static pare_status compare_piece(pare__export *e, const pare_gguf_item *t, size_t piece,
+                                 const pare_gguf_tensor *is, uint64_t at, lost *sum)
+{
+    const pare_gguf_way way = t->piece[piece].way;
+    const unsigned char *const bytes = is->data + at / t->type->elements * t->type->bytes;
+    if (way == PARE_GGUF_BYTES)
+        return memcmp(t->piece[piece].tensor->data, bytes, (size_t)t->piece[piece].bytes) == 0
+                   ? PARE_OK
+                   : differs(e, t->name, "its bytes");
+    PARE_TRY(compare_values(e, t, piece, is, at, sum));
+    return way == PARE_GGUF_AGAIN || way == PARE_GGUF_NEAR ? check_bytes(e, t, piece, bytes)
+                                                           : PARE_OK;
+}
+
+static void take_row(pare__export *e, pare_export_row *row, const lost *sum)
+{
+    if (row->fate == PARE_EXPORT_FLOAT)
+        return;
+    row->error = sum->square > 0 ? sqrt(sum->difference / sum->square) : 0;
+    if (row->fate == PARE_EXPORT_ROUNDED && sum->difference == 0)
+        row->fate = PARE_EXPORT_LOSSLESS;
+    e->square += sum->square;
+    e->difference += sum->difference;
+}
+
 static pare_status compare(pare__export *e, const pare_gguf_item *t, const pare_gguf_tensor *is)
 {
-    double square = 0, difference = 0;
-    bool again = false;
-    if (t->pieces && t->piece[0].way == PARE_GGUF_BYTES)
-        return memcmp(t->piece[0].tensor->data, is->data, (size_t)is->bytes) == 0
-                   ? PARE_OK
-                   : differs(e, t->name, "a value");
-    float *const has = pare_arena_take_raw(&e->scratch, (size_t)is->elements, sizeof *has);
-    float *const wanted = pare_arena_take_raw(&e->scratch, (size_t)is->elements, sizeof *wanted);
-    if (!has || !wanted)
-        return PARE_ENOMEM;
-    PARE_TRY(decode(e, is, has));
-    PARE_TRY(pare_gguf_wanted(e->cx, &e->scratch, t, wanted));
-    if (!t->pieces)
-        PARE_TRY(compare_values(e, t, PARE_GGUF_FLOATS, has, wanted, is->elements, &square,
-                                &difference));
-    for (size_t i = 0, at = 0; i < t->pieces; at += t->piece[i++].elements) {
-        const pare_gguf_piece *const p = &t->piece[i];
-        PARE_TRY(
-            compare_values(e, t, p->way, has + at, wanted + at, p->elements, &square, &difference));
-        again |= p->way == PARE_GGUF_AGAIN || p->way == PARE_GGUF_NEAR;
+    uint64_t at = 0;
+    lost sum = {0, 0};
+    for (size_t i = 0; i < t->pieces; i++) {
+        const pare_mark m = pare_arena_mark(&e->scratch);
+        const pare_status s = compare_piece(e, t, i, is, at, &sum);
+        pare_arena_rewind(&e->scratch, m);
+        PARE_TRY(s);
+        PARE_TRY(pare_ctx_interrupted(e->cx));
+        at += t->piece[i].elements;
+        if (t->linear < 0 || (!t->apart && i + 1 < t->pieces))
+            continue;
+        take_row(e, &e->out->row[t->linear + (t->apart ? (ptrdiff_t)i : 0)], &sum);
+        sum = (lost){0, 0};
     }
-    if (again)
-        PARE_TRY(check_again(e, t, is));
-    pare_export_row *const row = t->linear >= 0 ? &e->out->row[t->linear] : NULL;
-    if (!row || row->fate == PARE_EXPORT_FLOAT)
-        return PARE_OK;
-    row->error = square > 0 ? sqrt(difference / square) : 0;
-    if (row->fate == PARE_EXPORT_ROUNDED && difference == 0)
-        row->fate = PARE_EXPORT_LOSSLESS;
-    e->square += square;
-    e->difference += difference;
     return PARE_OK;
 }
 
@@ -108,15 +130,11 @@ static pare_status check_tensors(pare__export *e, const pare_gguf *g)
     for (size_t i = 0; i < e->items; i++) {
         const pare_gguf_item *const t = &e->item[i];
         const pare_gguf_tensor *const is = pare_gguf_tensor_find(g, t->name);
-        PARE_TRY(pare_ctx_interrupted(e->cx));
         pare_ctx_progress(e->cx, "reading back", (double)i, (double)e->items);
         if (!is || is->type != t->type || is->rank != t->rank ||
             memcmp(is->shape, t->shape, t->rank * sizeof *t->shape) != 0)
             return differs(e, t->name, "type or shape");
-        const pare_mark m = pare_arena_mark(&e->scratch);
-        const pare_status s = compare(e, t, is);
-        pare_arena_rewind(&e->scratch, m);
-        PARE_TRY(s);
+        PARE_TRY(compare(e, t, is));
     }
     e->out->error = e->square > 0 ? sqrt(e->difference / e->square) : 0;
     return PARE_OK;

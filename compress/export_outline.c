@@ -52,7 +52,7 @@ static pare_status mark_planes(pare__export *e)
     for (size_t i = 0; i < m->linears; i++) {
         const pare_export_linear *const l = &m->linear[i];
         if (!l->pieces)
-            mark_linear(e, l, l->transposed && directory);
+            mark_linear(e, l, directory ? l->transposed : l->mates != NULL);
         for (size_t p = 0; p < l->pieces; p++) {
             mark_linear(e, &l->piece[p], true);
             mark(e, l->piece[p].name, ".bias");
@@ -184,17 +184,16 @@ static pare_status lay_out_directory(pare__export *e)
     return PARE_OK;
 }
 
-/* Bytes of a tensor twice, and its floats: wanted, decoded, before their rows move. */
+/* Bytes of a piece twice, and its floats: wanted, decoded, before their rows move. */
 static void count_file(pare__export *e)
 {
-    for (size_t i = 0; i < e->items; i++) {
-        const pare_gguf_item *const t = &e->item[i];
-        const bool same = t->pieces && t->piece[0].way == PARE_GGUF_BYTES;
-        const uint64_t bytes = 2 * e->gguf.slot[i].bytes + t->elements * (same       ? 0
-                                                                          : t->heads ? 12
-                                                                                     : 8);
-        e->out->ram_bytes = bytes > e->out->ram_bytes ? bytes : e->out->ram_bytes;
-    }
+    for (size_t i = 0; i < e->items; i++)
+        for (size_t j = 0; j < e->item[i].pieces; j++) {
+            const pare_gguf_piece *const p = &e->item[i].piece[j];
+            const uint64_t copies = p->way == PARE_GGUF_BYTES ? 0 : e->item[i].heads ? 4 : 3;
+            const uint64_t bytes = 2 * p->bytes + p->elements * copies * sizeof(float);
+            e->out->ram_bytes = bytes > e->out->ram_bytes ? bytes : e->out->ram_bytes;
+        }
     e->out->bytes = e->gguf.bytes;
 }
 
@@ -242,22 +241,32 @@ static pare_status take_rows(pare__export *e)
     return PARE_OK;
 }
 
+size_t pare_export_fallback_types(const pare_export_result *r,
+                                  pare_export_type type[PARE_EXPORT_TYPES])
+{
+    size_t types = 0;
+    for (size_t i = 0; i < r->rows; i++) {
+        size_t t = 0;
+        while (t < types && r->row[i].fallback && strcmp(type[t].name, r->row[i].type) != 0)
+            t++;
+        if (!r->row[i].fallback || t == PARE_EXPORT_TYPES)
+            continue;
+        if (t == types)
+            type[types++] = (pare_export_type){r->row[i].type, 0};
+        type[t].count++;
+    }
+    return types;
+}
+
 char *pare_export_fallback_text(const pare_export_result *r, char text[PARE_EXPORT_TEXT])
 {
+    pare_export_type type[PARE_EXPORT_TYPES];
+    const size_t types = pare_export_fallback_types(r, type);
     size_t used = 0;
     text[0] = '\0';
-    for (size_t i = 0; i < r->rows && used < PARE_EXPORT_TEXT; i++) {
-        size_t count = 0;
-        bool before = false;
-        for (size_t j = 0; r->row[i].fallback && j < r->rows; j++) {
-            const bool same = r->row[j].fallback && strcmp(r->row[j].type, r->row[i].type) == 0;
-            before |= same && j < i;
-            count += same;
-        }
-        if (count && !before)
-            used += (size_t)snprintf(text + used, PARE_EXPORT_TEXT - used, "%s%zu %s",
-                                     used ? ", " : "", count, r->row[i].type);
-    }
+    for (size_t i = 0; i < types && used < PARE_EXPORT_TEXT; i++)
+        used += (size_t)snprintf(text + used, PARE_EXPORT_TEXT - used, "%s%zu %s", i ? ", " : "",
+                                 type[i].count, type[i].name);
     return text;
 }
 
@@ -285,6 +294,11 @@ static pare_status take_notice(pare__export *e)
         len += snprintf(text + len, sizeof text - (size_t)len,
                         "; engines round the inputs of linears by blocks, not by token, and older "
                         "ones compute SiLU whatever hidden_activation says");
+    if (file && !pare_gguf_keeps_window(e->source.shape.config))
+        len += snprintf(text + len, sizeof text - (size_t)len,
+                        "; llama.cpp lets every token of this family see all before it, whatever "
+                        "the window of %zu",
+                        e->source.shape.config->window);
     if (e->out->fallbacks)
         len += snprintf(text + len, sizeof text - (size_t)len,
                         "; rows of %zu linears are no whole blocks of the type, they have others: "

@@ -64,14 +64,15 @@ static const pare_ggml_type *type_for(const char *block, uint64_t width, bool *f
     return width % t->elements == 0 ? t : pare_ggml_type_named("F16");
 }
 
+/* The linears that lie in one tensor with this one. */
 static const pare_export_linear *piece_of(const pare_export_linear *l, size_t i)
 {
-    return l->pieces ? &l->piece[i] : l;
+    return l->mates ? &l->mates[i] : l->pieces ? &l->piece[i] : l;
 }
 
 static size_t pieces_of(const pare_export_linear *l)
 {
-    return l->pieces ? l->pieces : 1;
+    return l->mates ? l->mate_count : l->pieces ? l->pieces : 1;
 }
 
 /* The type of matrices that stay floats. */
@@ -91,17 +92,19 @@ pare_export_store pare__gguf_store(const pare_export_target *t, const pare_expor
         const pare_export_linear *const p = piece_of(l, i);
         packed += p->is_packed;
         as = p->weights->dtype == as ? as : PARE_F32;
-        if (way_of(type, p) != PARE_GGUF_CODES)
+        if ((!l->mates || p == l) && way_of(type, p) != PARE_GGUF_CODES)
             s.fate = PARE_EXPORT_REQUANTIZED;
     }
     if (packed == 0)
         return (pare_export_store){PARE_EXPORT_FLOAT, float_type(t->block, as)->name, false};
     if (packed < pieces)
         type = pare_ggml_type_named("F16");
-    if (type->elements == 1)
-        s.fate = PARE_EXPORT_ROUNDED;
     s.fallback = strcmp(type->name, t->block) != 0;
     s.type = type->name;
+    if (l->mates && !l->is_packed)
+        s.fate = PARE_EXPORT_FLOAT;
+    else if (type->elements == 1)
+        s.fate = PARE_EXPORT_ROUNDED;
     return s;
 }
 
@@ -121,9 +124,11 @@ static pare_status choose_linear(pare_arena *a, const pare_export_target *target
     if (!p)
         return PARE_ENOMEM;
     t->type = pare_ggml_type_named(pare__gguf_store(target, l).type);
-    t->rank = 2;
-    t->shape[0] = l->packed.n;
-    t->shape[1] = l->packed.k;
+    t->apart = l->mates;
+    t->shape[0] = l->mate_count;
+    t->rank = t->apart ? 3 : 2;
+    t->shape[t->rank - 2] = l->packed.n;
+    t->shape[t->rank - 1] = l->packed.k;
     for (size_t i = 0; i < t->pieces; i++) {
         const pare_export_linear *const from = piece_of(l, i);
         p[i] = (pare_gguf_piece){.linear = from,
@@ -134,7 +139,7 @@ static pare_status choose_linear(pare_arena *a, const pare_export_target *target
 }
 
 static pare_status choose_tensor(pare_ctx *cx, pare_arena *a, const char *block,
-                                 const pare_tensor *from, pare_gguf_item *t)
+                                 const pare_tensor *from, pare__gguf_form form, pare_gguf_item *t)
 {
     pare_gguf_piece *const p = add_pieces(a, t, 1);
     if (!p)
@@ -143,9 +148,13 @@ static pare_status choose_tensor(pare_ctx *cx, pare_arena *a, const char *block,
         (from->dtype != PARE_F16 && from->dtype != PARE_BF16 && from->dtype != PARE_F32))
         return pare_fail(cx, PARE_ENOTSUP, "gguf: tensor %s is no vector or matrix of floats",
                          from->name);
-    const bool wide = from->rank == 1 || strcmp(t->name, "position_embd.weight") == 0;
+    const bool wide = from->rank == 1 || form == PARE__GGUF_F32 || form == PARE__GGUF_ROW;
     t->rank = from->rank;
     memcpy(t->shape, from->shape, from->rank * sizeof *t->shape);
+    if (form == PARE__GGUF_ROW) {
+        t->rank = 1;
+        t->shape[0] = from->shape[0] * (from->rank > 1 ? from->shape[1] : 1);
+    }
     t->type = float_type(wide ? "F32" : block, wide ? PARE_F32 : from->dtype);
     *p = (pare_gguf_piece){.tensor = from, .way = PARE_GGUF_FLOATS};
     p->elements = from->shape[0] * (from->rank > 1 ? from->shape[1] : 1);
@@ -196,7 +205,7 @@ typedef struct listing {
 
 /* Where a tensor goes: its name, and how its values lie. */
 static pare_status find_place(const listing *l, const char *name, const char *suffix,
-                              pare_gguf_item *t)
+                              pare_gguf_item *t, pare__gguf_form *form)
 {
     const pare_config *const c = l->m->config;
     pare__gguf_place place;
@@ -205,6 +214,7 @@ static pare_status find_place(const listing *l, const char *name, const char *su
                          suffix, c->arch->model_type);
     t->name = pare_arena_text(l->arena, place.name, strlen(place.name));
     t->order = place.order;
+    *form = place.form;
     t->plus_one = place.form == PARE__GGUF_PLUS_ONE;
     t->heads = place.form == PARE__GGUF_PAIRS_Q   ? c->heads
                : place.form == PARE__GGUF_PAIRS_K ? c->kv_heads
@@ -226,10 +236,11 @@ static pare_status add_tensor(listing *l, const pare_tensor *from)
     const char *const base =
         pare_arena_text(l->arena, from->name, suffix ? len : strlen(from->name));
     pare_gguf_item *const t = next_item(l);
+    pare__gguf_form form;
     if (!base)
         return PARE_ENOMEM;
-    PARE_TRY(find_place(l, base, suffix ? suffix : "", t));
-    return choose_tensor(l->cx, l->arena, l->target->block, from, t);
+    PARE_TRY(find_place(l, base, suffix ? suffix : "", t, &form));
+    return choose_tensor(l->cx, l->arena, l->target->block, from, form, t);
 }
 
 static int is_named(const void *name, const void *tensor)
@@ -250,7 +261,8 @@ static pare_status add_joined_bias(listing *l, const pare_export_linear *x)
     if (!x->pieces || !x->piece[0].weights->bias)
         return PARE_OK;
     pare_gguf_item *const t = next_item(l);
-    PARE_TRY(find_place(l, x->name, ".bias", t));
+    pare__gguf_form form;
+    PARE_TRY(find_place(l, x->name, ".bias", t, &form));
     pare_gguf_piece *const p = add_pieces(l->arena, t, x->pieces);
     if (!p)
         return PARE_ENOMEM;
@@ -272,11 +284,12 @@ static pare_status add_linears(listing *l)
 {
     for (size_t i = 0; i < l->m->linears; i++) {
         const pare_export_linear *const x = &l->m->linear[i];
-        if (!x->is_packed && !x->pieces)
-            continue; /* a tensor of the artifact */
+        if ((!x->is_packed && !x->pieces && !x->mates) || (x->mates && x != x->mates))
+            continue; /* a tensor of the artifact, or part of one of the file */
         pare_gguf_item *const t = next_item(l);
+        pare__gguf_form form;
         t->linear = (ptrdiff_t)i;
-        PARE_TRY(find_place(l, x->name, ".weight", t));
+        PARE_TRY(find_place(l, x->name, ".weight", t, &form));
         PARE_TRY(choose_linear(l->arena, l->target, x, t));
         PARE_TRY(add_joined_bias(l, x));
     }
@@ -300,13 +313,17 @@ static pare_status add_divisors(listing *l)
                             : turns < r->low_freq_factor ? r->factor
                                                          : 1 / ((1 - smooth) / r->factor + smooth));
     }
-    if (pairs)
-        *next_item(l) = (pare_gguf_item){.name = "rope_freqs.weight",
-                                         .linear = PARE_GGUF_OTHER,
-                                         .type = pare_ggml_type_named("F32"),
-                                         .rank = 1,
-                                         .shape = {pairs},
-                                         .values = values};
+    if (pairs == 0)
+        return PARE_OK;
+    pare_gguf_item *const t = next_item(l);
+    pare_gguf_piece *const p = add_pieces(l->arena, t, 1);
+    if (!p)
+        return PARE_ENOMEM;
+    t->name = "rope_freqs.weight";
+    t->type = pare_ggml_type_named("F32");
+    t->rank = 1;
+    t->shape[0] = pairs;
+    *p = (pare_gguf_piece){.values = values, .elements = pairs, .way = PARE_GGUF_FLOATS};
     return PARE_OK;
 }
 
@@ -326,8 +343,9 @@ static pare_status add_head(listing *l)
         return PARE_OK;
     const pare_tensor *const embed = find_tensor(l, arch->embed, ".weight");
     pare_gguf_item *const t = next_item(l);
-    PARE_TRY(find_place(l, arch->head, ".weight", t));
-    return embed ? choose_tensor(l->cx, l->arena, l->target->block, embed, t)
+    pare__gguf_form form;
+    PARE_TRY(find_place(l, arch->head, ".weight", t, &form));
+    return embed ? choose_tensor(l->cx, l->arena, l->target->block, embed, form, t)
                  : pare_fail(l->cx, PARE_ENOTSUP, "gguf: tensor %s.weight is missing", arch->embed);
 }
 
@@ -339,10 +357,6 @@ static pare_status add_all(listing *l, const bool *plane)
             PARE_TRY(add_tensor(l, &l->tensor[i]));
     PARE_TRY(add_head(l));
     PARE_TRY(add_divisors(l));
-    for (size_t i = 0; i < l->items; i++) {
-        pare_gguf_item *const t = &l->item[i];
-        t->elements = t->shape[0] * (t->rank > 1 ? t->shape[1] : 1);
-    }
     return PARE_OK;
 }
 
@@ -361,6 +375,12 @@ pare_status pare_gguf_items(pare_ctx *cx, pare_arena *a, const pare_export_targe
     if (!l.item)
         return PARE_ENOMEM;
     PARE_TRY(add_all(&l, plane));
+    for (size_t i = 0; i < l.items; i++)
+        for (size_t j = 0; j < l.item[i].pieces; j++) {
+            const pare_ggml_type *const type = l.item[i].type;
+            pare_gguf_piece *const p = (pare_gguf_piece *)(uintptr_t)&l.item[i].piece[j];
+            p->bytes = p->elements / type->elements * type->bytes;
+        }
     if (l.items > 1)
         qsort(l.item, l.items, sizeof *l.item, by_order);
     *out = l.item;

@@ -12,8 +12,9 @@
  * Any other is quantized again by the plain rule of the type (ggml_blocks.h). Rows that are no
  * whole number of blocks fall back: Q4_K to Q5_0, Q6_K to Q8_0, TQ to Q4_0, where 32 does not
  * divide them to F16. What the artifact holds in floats keeps its type (F16 when that is asked
- * for); vectors and learned positions are F32. Linears that lie in one tensor of the file go there
- * each in its own way; where only some of them are packed, all become F16. */
+ * for); vectors, routers and learned positions are F32. Experts lie in one tensor of rank 3.
+ * Linears that lie in one tensor of the file go there each in its own way; where only some of them
+ * are packed, all become F16. */
 #ifndef PARE_FORMATS_EXPORT_GGUF_H
 #define PARE_FORMATS_EXPORT_GGUF_H
 
@@ -30,11 +31,12 @@ typedef enum pare_gguf_way {
     PARE_GGUF_AGAIN   /* quantized again */
 } pare_gguf_way;
 
-/* What the rows of a tensor come from. */
+/* What rows of a tensor come from. */
 typedef struct pare_gguf_piece {
     const pare_export_linear *linear; /* its weights; or NULL and: */
-    const pare_tensor *tensor;
-    uint64_t elements;
+    const pare_tensor *tensor;        /* or NULL and: */
+    const float *values;
+    uint64_t elements, bytes; /* bytes: in the file */
     pare_gguf_way way;
 } pare_gguf_piece;
 
@@ -45,14 +47,13 @@ typedef struct pare_gguf_item {
     const char *name;
     const pare_ggml_type *type;
     uint32_t rank;
-    uint64_t shape[2]; /* slowest first */
-    uint64_t elements;
-    ptrdiff_t linear;             /* of the model, whose weights these are; or PARE_GGUF_OTHER */
-    const pare_gguf_piece *piece; /* [pieces] rows of one behind those of the other; or none and: */
+    uint64_t shape[3];            /* slowest first */
+    const pare_gguf_piece *piece; /* [pieces] rows of one behind those of the other */
     size_t pieces;
-    const float *values;
-    bool plus_one; /* what norms are multiplied with, of which the artifact has one less */
-    size_t heads;  /* channels that turn together come to lie side by side; 0: rows stay */
+    ptrdiff_t linear; /* of the model, whose weights these are; or PARE_GGUF_OTHER */
+    bool apart;       /* pieces are linears of their own, from `linear` on: experts */
+    bool plus_one;    /* what norms are multiplied with, of which the artifact has one less */
+    size_t heads;     /* channels that turn together come to lie side by side; 0: rows stay */
     size_t order;
 } pare_gguf_item;
 
@@ -73,6 +74,9 @@ PARE_CHECKED pare_status pare_gguf_describe_tokenizer(pare_ctx *cx, pare_arena *
                                                       const pare_checkpoint *ck,
                                                       const pare_config *c, pare_gguf_writer *w);
 
+/* False when the engine does not keep to the window of attention that the file tells it. */
+bool pare_gguf_keeps_window(const pare_config *c);
+
 /* What a file that begins like `w`, which is laid out, loses of the configuration: PARE_ENOTSUP
  * naming it. */
 PARE_CHECKED pare_status pare_gguf_check_words(pare_ctx *cx, pare_arena *scratch,
@@ -83,12 +87,12 @@ PARE_CHECKED pare_status pare_gguf_check_words(pare_ctx *cx, pare_arena *scratch
 PARE_CHECKED pare_status pare_gguf_check_config(pare_ctx *cx, const pare_config *was,
                                                 const pare_config *is);
 
-/* The bytes of an item; PARE_ENUMERIC where its type does not reach a value, PARE_ENOMEM. */
+/* The bytes of a piece; PARE_ENUMERIC where its type does not reach a value, PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_gguf_encode(pare_ctx *cx, pare_arena *scratch,
-                                          const pare_gguf_item *t, uint64_t bytes, void *out);
+                                          const pare_gguf_item *t, size_t piece, void *out);
 
 /* Its values as the artifact has them, f32 [elements], in the order of the file. */
 PARE_CHECKED pare_status pare_gguf_wanted(pare_ctx *cx, pare_arena *scratch,
-                                          const pare_gguf_item *t, float *out);
+                                          const pare_gguf_item *t, size_t piece, float *out);
 
 #endif

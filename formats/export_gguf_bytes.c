@@ -78,15 +78,6 @@ static void encode_rows(void *arg, size_t begin, size_t end, size_t worker)
     }
 }
 
-/* The values of a piece, f32 [elements], in its own order. */
-static pare_status read_piece(pare_ctx *cx, const pare_gguf_piece *p, float *out)
-{
-    if (p->tensor)
-        return pare_tensor_to_f32(cx, p->tensor, 0, p->elements, out);
-    pare_linear_to_f32(cx, p->linear->weights, out);
-    return PARE_OK;
-}
-
 /* The rows of the file, also of vectors that belong to outputs. */
 static void reorder(const pare_gguf_item *t, const float *from, float *to)
 {
@@ -95,22 +86,23 @@ static void reorder(const pare_gguf_item *t, const float *from, float *to)
         memcpy(to + r * width, from + source_of(t, r) * width, (size_t)width * sizeof *to);
 }
 
-pare_status pare_gguf_wanted(pare_ctx *cx, pare_arena *scratch, const pare_gguf_item *t, float *out)
+pare_status pare_gguf_wanted(pare_ctx *cx, pare_arena *scratch, const pare_gguf_item *t,
+                             size_t piece, float *out)
 {
+    const pare_gguf_piece *const p = &t->piece[piece];
     float *const plain =
-        t->heads ? pare_arena_take_raw(scratch, (size_t)t->elements, sizeof *plain) : out;
-    uint64_t at = 0;
+        t->heads ? pare_arena_take_raw(scratch, (size_t)p->elements, sizeof *plain) : out;
     if (!plain)
         return PARE_ENOMEM;
-    if (t->values)
-        memcpy(plain, t->values, (size_t)t->elements * sizeof *plain);
-    for (size_t i = 0; i < t->pieces; i++) {
-        PARE_TRY(read_piece(cx, &t->piece[i], plain + at));
-        at += t->piece[i].elements;
-    }
-    for (uint64_t i = 0; t->plus_one && i < t->elements; i++)
+    if (p->linear)
+        pare_linear_to_f32(cx, p->linear->weights, plain);
+    else if (p->tensor)
+        PARE_TRY(pare_tensor_to_f32(cx, p->tensor, 0, p->elements, plain));
+    else
+        memcpy(plain, p->values, (size_t)p->elements * sizeof *plain);
+    for (uint64_t i = 0; t->plus_one && i < p->elements; i++)
         plain[i] += 1;
-    if (t->heads)
+    if (t->heads) /* such an item has one piece */
         reorder(t, plain, out);
     return PARE_OK;
 }
@@ -121,39 +113,36 @@ static pare_status beyond(pare_ctx *cx, const pare_gguf_item *t)
                      t->name, t->type->name);
 }
 
-static pare_status encode_floats(pare_ctx *cx, pare_arena *scratch, const pare_gguf_item *t,
-                                 void *out)
+static pare_status take_values(pare_ctx *cx, pare_arena *scratch, const pare_gguf_item *t,
+                               size_t piece, const float **out)
 {
-    float *const values = pare_arena_take_raw(scratch, (size_t)t->elements, sizeof *values);
-    if (!values)
-        return PARE_ENOMEM;
-    PARE_TRY(pare_gguf_wanted(cx, scratch, t, values));
-    for (uint64_t i = 0; t->type->dtype == PARE_F16 && i < t->elements; i++)
+    float *const values =
+        pare_arena_take_raw(scratch, (size_t)t->piece[piece].elements, sizeof *values);
+    *out = values;
+    return values ? pare_gguf_wanted(cx, scratch, t, piece, values) : PARE_ENOMEM;
+}
+
+static pare_status encode_floats(pare_ctx *cx, pare_arena *scratch, const pare_gguf_item *t,
+                                 size_t piece, void *out)
+{
+    const uint64_t count = t->piece[piece].elements;
+    const float *values;
+    PARE_TRY(take_values(cx, scratch, t, piece, &values));
+    for (uint64_t i = 0; t->type->dtype == PARE_F16 && i < count; i++)
         if (!(fabsf(values[i]) < 65520))
             return beyond(cx, t);
-    return pare_f32_to_dtype(cx, t->type->dtype, values, t->elements, out);
+    return pare_f32_to_dtype(cx, t->type->dtype, values, count, out);
 }
 
-/* The values of a piece that is quantized again, in the order of the file: a piece of its own where
- * rows move. */
-static pare_status take_values(pare_ctx *cx, pare_arena *scratch, const pare_gguf_item *t,
-                               const pare_gguf_piece *p, const float **out)
+static pare_status encode_blocks(pare_ctx *cx, pare_arena *scratch, const pare_gguf_item *t,
+                                 size_t piece, void *out)
 {
-    float *const values = pare_arena_take_raw(scratch, (size_t)p->elements, sizeof *values);
-    *out = values;
-    if (!values)
-        return PARE_ENOMEM;
-    return t->pieces == 1 ? pare_gguf_wanted(cx, scratch, t, values) : read_piece(cx, p, values);
-}
-
-static pare_status encode_piece(pare_ctx *cx, pare_arena *scratch, const pare_gguf_item *t,
-                                const pare_gguf_piece *p, unsigned char *out)
-{
+    const pare_gguf_piece *const p = &t->piece[piece];
     encoding e = {.t = t, .width = width_of(t), .out = out};
     const size_t rows = (size_t)(p->elements / e.width);
     e.row_bytes = e.width / t->type->elements * t->type->bytes;
     if (p->way == PARE_GGUF_AGAIN)
-        PARE_TRY(take_values(cx, scratch, t, p, &e.values));
+        PARE_TRY(take_values(cx, scratch, t, piece, &e.values));
     else
         PARE_TRY(pare__export_unpack(scratch, &p->linear->packed, p->linear->weights, &e.codes));
     e.bad = PARE_NEW(scratch, unsigned char, rows);
@@ -164,21 +153,17 @@ static pare_status encode_piece(pare_ctx *cx, pare_arena *scratch, const pare_gg
 }
 
 pare_status pare_gguf_encode(pare_ctx *cx, pare_arena *scratch, const pare_gguf_item *t,
-                             uint64_t bytes, void *out)
+                             size_t piece, void *out)
 {
-    unsigned char *at = out;
-    if (t->pieces == 0 || t->piece[0].way == PARE_GGUF_FLOATS)
-        return encode_floats(cx, scratch, t, out);
-    if (t->piece[0].way == PARE_GGUF_BYTES) {
-        memcpy(out, t->piece[0].tensor->data, (size_t)bytes);
-        return PARE_OK;
-    }
-    for (size_t i = 0; i < t->pieces; i++) {
-        const pare_mark m = pare_arena_mark(scratch);
-        const pare_status s = encode_piece(cx, scratch, t, &t->piece[i], at);
-        pare_arena_rewind(scratch, m);
-        PARE_TRY(s);
-        at += t->piece[i].elements / t->type->elements * t->type->bytes;
-    }
-    return PARE_OK;
+    const pare_gguf_piece *const p = &t->piece[piece];
+    const pare_mark m = pare_arena_mark(scratch);
+    pare_status s = PARE_OK;
+    if (p->way == PARE_GGUF_BYTES)
+        memcpy(out, p->tensor->data, (size_t)p->bytes);
+    else if (p->way == PARE_GGUF_FLOATS)
+        s = encode_floats(cx, scratch, t, piece, out);
+    else
+        s = encode_blocks(cx, scratch, t, piece, out);
+    pare_arena_rewind(scratch, m);
+    return s;
 }

@@ -33,13 +33,21 @@ static void put_real(pare_gguf_writer *w, const pare__gguf_family *f, const char
     pare_gguf_put_f32(w, key_of(f, key, full), (float)value);
 }
 
+/* What every token runs, or all experts of a token together. */
+static size_t width_of_all(const pare__gguf_family *f, const pare_config *c)
+{
+    if (!c->experts || c->intermediate)
+        return c->intermediate;
+    return c->expert_width * (strcmp(f->arch, "llama") == 0 ? 1 : c->experts_used);
+}
+
 /* Keys that the reader needs and we have one field for. */
 static void put_sizes(const pare__gguf_family *f, const pare_config *c, pare_gguf_writer *w)
 {
     put_size(w, f, "context_length", c->context);
     put_size(w, f, "embedding_length", c->hidden);
     put_size(w, f, "block_count", c->blocks);
-    put_size(w, f, "feed_forward_length", c->intermediate);
+    put_size(w, f, "feed_forward_length", width_of_all(f, c));
     put_size(w, f, "attention.head_count", c->heads);
     put_size(w, f, "attention.head_count_kv", c->kv_heads);
     put_size(w, f, "vocab_size", c->vocab);
@@ -53,6 +61,18 @@ static void put_sizes(const pare__gguf_family *f, const pare_config *c, pare_ggu
     }
     if (c->window)
         put_size(w, f, "attention.sliding_window", c->window);
+}
+
+static void put_experts(const pare__gguf_family *f, const pare_config *c, pare_gguf_writer *w)
+{
+    if (!c->experts)
+        return;
+    put_size(w, f, "expert_count", c->experts);
+    put_size(w, f, "expert_used_count", c->experts_used);
+    if (strcmp(f->arch, "llama") != 0)
+        put_size(w, f, "expert_feed_forward_length", c->expert_width);
+    if (c->intermediate)
+        put_size(w, f, "expert_shared_feed_forward_length", c->intermediate);
 }
 
 /* What some families choose. */
@@ -98,6 +118,7 @@ pare_status pare_gguf_describe(pare_ctx *cx, const pare_config *c, const char *b
         if (strcmp(types[i].name, block) == 0)
             pare_gguf_put_u32(w, "general.file_type", types[i].file);
     put_sizes(f, c, w);
+    put_experts(f, c, w);
     put_choices(f, c, w);
     put_rope(f, c, w);
     return PARE_OK;
@@ -116,6 +137,10 @@ pare_status pare_gguf_check_config(pare_ctx *cx, const pare_config *was, const p
                 was->kv_heads != is->kv_heads || was->head_dim != is->head_dim ||
                 was->vocab != is->vocab || was->context != is->context
             ? "sizes"
+        : was->experts != is->experts || was->experts_used != is->experts_used ||
+                was->expert_width != is->expert_width
+            ? "experts"
+        : was->expert_norm != is->expert_norm                ? "the weights of experts"
         : !same(was->norm_eps, is->norm_eps)                 ? "the epsilon of norms"
         : was->act != is->act                                ? "the activation"
         : was->residual != is->residual                      ? "the order of its halves"
@@ -149,8 +174,8 @@ pare_status pare_gguf_check_words(pare_ctx *cx, pare_arena *scratch, const pare_
     PARE_TRY(pare_gguf_parse_head(cx, scratch, name, w->head, w->len, w->bytes, &g));
     for (size_t i = 0; i < g.tensors; i++) /* part of the configuration stands in a tensor */
         for (size_t j = 0; j < items; j++)
-            if (item[j].values && strcmp(item[j].name, g.tensor[i].name) == 0)
-                g.tensor[i].data = (const unsigned char *)item[j].values;
+            if (item[j].piece[0].values && strcmp(item[j].name, g.tensor[i].name) == 0)
+                g.tensor[i].data = (const unsigned char *)item[j].piece[0].values;
     PARE_TRY(pare__gguf_config(cx, name, &g, &doc));
     pare_status s = pare_config_parse(cx, name, doc, &is);
     if (s == PARE_OK)
@@ -163,6 +188,20 @@ static bool has_bias(const pare_export_linear *l)
 {
     const pare_linear *const w = l->pieces ? l->piece[0].weights : l->weights;
     return w->bias || l->packed.bias;
+}
+
+static const char *o_with_bias(const pare_export_model *m)
+{
+    for (size_t i = 0; i < m->linears; i++)
+        if (m->linear[i].role == PARE_ROLE_O && has_bias(&m->linear[i]))
+            return m->linear[i].name;
+    return NULL;
+}
+
+bool pare_gguf_keeps_window(const pare_config *c)
+{
+    const pare__gguf_family *const f = pare__gguf_family_for(c->arch->model_type);
+    return !f || !(f->how & PARE__GGUF_NO_WINDOW) || c->window == 0 || c->window >= c->context;
 }
 
 /* What readers of a family take for granted. */
@@ -185,6 +224,11 @@ static pare_status check(pare_ctx *cx, const pare_export_model *m)
         return pare_fail(cx, PARE_ENOTSUP,
                          "gguf: linear %s has no bias, which readers of files of %s ask for",
                          m->linear[0].name, name);
+    if (f->how & PARE__GGUF_NO_O_BIAS && o_with_bias(m))
+        return pare_fail(cx, PARE_ENOTSUP,
+                         "gguf: linear %s has a bias, which readers of files of %s have no place "
+                         "for",
+                         o_with_bias(m), name);
     return PARE_OK;
 }
 

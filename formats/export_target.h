@@ -25,7 +25,10 @@ struct pare_export_linear {
     const pare_export_linear *piece;
     size_t pieces; /* 0: a tensor of its own */
     pare_fusion fusion;
-    const char *unlike; /* a piece that is not stored like the first, or NULL */
+    const char *unlike;              /* a piece that is not stored like the first, or NULL */
+    size_t part;                     /* of the block: 0, or 1 + the expert */
+    const pare_export_linear *mates; /* [mate_count] the same linear of all experts, or NULL */
+    size_t mate_count;
 };
 
 typedef struct pare_export_model {

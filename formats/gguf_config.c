@@ -272,16 +272,14 @@ static pare_status put_act(const translation *t)
 
 static pare_status put_all(const translation *t)
 {
-    int64_t experts = 0;
-    if (pare__gguf_integer(t->g, "expert_count", &experts) && experts > 0)
-        return pare_fail(t->cx, PARE_ENOTSUP, "%s: %lld experts: not supported in GGUF", t->name,
-                         (long long)experts);
     put_family(t);
     PARE_TRY(put_words(t));
     PARE_TRY(put_heads(t));
     PARE_TRY(put_rope(t));
     PARE_TRY(put_vocabulary(t));
     put_ends(t);
+    if (t->family->how & PARE__GGUF_MIXTURE)
+        pare_json_put_bool(t->w, "norm_topk_prob", t->family->how & PARE__GGUF_EXPERT_NORM);
     PARE_TRY(put_act(t));
     if (strcmp(t->family->act_word, "hidden_act") == 0) {
         pare_json_put_bool(t->w, "attention_bias",
@@ -293,12 +291,25 @@ static pare_status put_all(const translation *t)
     return PARE_OK;
 }
 
+static pare_status refuse_mixture(const translation *t)
+{
+    int64_t experts = 0;
+    const char *arch;
+    size_t len;
+    if (!pare__gguf_integer(t->g, "expert_count", &experts) || experts <= 0 ||
+        !pare_gguf_text(pare_gguf_find(t->g, "general.architecture"), &arch, &len))
+        return PARE_OK;
+    return pare_fail(t->cx, PARE_ENOTSUP, "%s: %lld experts in files of %.*s are not supported",
+                     t->name, (long long)experts, len < 64 ? (int)len : 64, arch);
+}
+
 /* Enough for a message that names the family, which says what is supported. */
 static pare_status put_unknown(const translation *t)
 {
     const char *arch;
     size_t len;
     char text[65];
+    PARE_TRY(refuse_mixture(t));
     if (!pare_gguf_text(pare_gguf_find(t->g, "general.architecture"), &arch, &len))
         return pare_fail(t->cx, PARE_EFORMAT, "%s: general.architecture is missing or not a text",
                          t->name);

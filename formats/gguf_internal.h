@@ -12,12 +12,16 @@ typedef enum pare__gguf_form {
     PARE__GGUF_SAME,
     PARE__GGUF_PAIRS_Q,
     PARE__GGUF_PAIRS_K,
-    PARE__GGUF_QKV,     /* rows of q, then k, then v; there they are tensors of their own */
-    PARE__GGUF_GATE_UP, /* likewise */
-    PARE__GGUF_PLUS_ONE /* norms hold what is multiplied with */
+    PARE__GGUF_QKV,      /* rows of q, then k, then v; there they are tensors of their own */
+    PARE__GGUF_GATE_UP,  /* likewise */
+    PARE__GGUF_PLUS_ONE, /* norms hold what is multiplied with */
+    PARE__GGUF_F32,      /* a matrix that is always in F32 */
+    PARE__GGUF_ROW,      /* a vector; there it is a matrix of one row */
+    PARE__GGUF_EXPERTS   /* one matrix of each expert; there they are tensors of their own */
 } pare__gguf_form;
 
-/* Names without ".weight" or ".bias"; those of a block behind its prefix. */
+/* Names without ".weight" or ".bias"; those of a block behind its prefix, with a %zu for the number
+ * of an expert. */
 typedef struct pare__gguf_name {
     const char *gguf, *original; /* NULL: the end of the list */
     pare__gguf_form form;
@@ -33,13 +37,18 @@ typedef struct pare__gguf_word {
 
 /* What is special about files of a family. */
 enum {
-    PARE__GGUF_ROTARY = 1,     /* heads turn */
-    PARE__GGUF_HEAD = 2,       /* readers want an output of its own, tied or not */
-    PARE__GGUF_SQUARE = 4,     /* readers take the heads for as wide as the stream */
-    PARE__GGUF_KEY_LENGTH = 8, /* the width of a head is always given */
-    PARE__GGUF_ACT = 16,       /* hidden_activation says which, `act` stands for files without */
-    PARE__GGUF_QKV_BIAS = 32,  /* q, k and v must have biases */
-    PARE__GGUF_TIED = 64       /* readers take the embedding for the output */
+    PARE__GGUF_ROTARY = 1,       /* heads turn */
+    PARE__GGUF_HEAD = 2,         /* readers want an output of its own, tied or not */
+    PARE__GGUF_SQUARE = 4,       /* readers take the heads for as wide as the stream */
+    PARE__GGUF_KEY_LENGTH = 8,   /* the width of a head is always given */
+    PARE__GGUF_ACT = 16,         /* hidden_activation says which, `act` stands for files without */
+    PARE__GGUF_QKV_BIAS = 32,    /* q, k and v must have biases */
+    PARE__GGUF_TIED = 64,        /* readers take the embedding for the output */
+    PARE__GGUF_MIXTURE = 128,    /* of experts: told from another family by expert_count */
+    PARE__GGUF_NO_WINDOW = 512,  /* readers let every token see all before it */
+    PARE__GGUF_NO_O_BIAS = 1024, /* o has none */
+    PARE__GGUF_EXPERT_NORM = 256 /* weights of the experts of a token sum to 1, where models may
+                                    say otherwise */
 };
 
 typedef struct pare__gguf_family {

@@ -18,6 +18,7 @@ typedef struct loading {
     pare_gguf g;
     const pare__gguf_family *family; /* or NULL */
     int64_t heads, kv_heads, width;  /* width: of a head */
+    int64_t experts;                 /* 0: none */
 } loading;
 
 /* A tensor and what the file says of it, while all are sorted. */
@@ -189,7 +190,50 @@ static pare_status load_parts(const loading *l, const pare_gguf_tensor *t, const
     return PARE_OK;
 }
 
-/* A tensor of the file; at most PARTS entries. */
+/* One matrix of each expert; `pattern` has a place for the number. */
+static pare_status load_experts(const loading *l, const pare_gguf_tensor *t, const char *pattern,
+                                const char *suffix, entry *out, size_t *count)
+{
+    char base[PARE__GGUF_NAME + 16], name[PARE__GGUF_NAME + 32];
+    if (t->rank != 3 || t->shape[0] != (uint64_t)l->experts)
+        return pare_fail(l->ck->cx, PARE_EFORMAT,
+                         "%s: tensor %s of rank %u is not a matrix for each of %lld experts",
+                         l->path, t->name, t->rank, (long long)l->experts);
+    pare_gguf_tensor part = *t;
+    part.rank = 2;
+    part.shape[0] = t->shape[1];
+    part.shape[1] = t->shape[2];
+    part.elements = t->elements / t->shape[0];
+    part.bytes = t->bytes / t->shape[0];
+    for (size_t i = 0; i < (size_t)l->experts; i++) {
+        (void)snprintf(base, sizeof base, pattern, i);
+        (void)snprintf(name, sizeof name, "%s%s", base, suffix);
+        PARE_TRY(load_tensor(l, &part, name, PARE__GGUF_SAME, &out[(*count)++]));
+        part.data += part.bytes;
+    }
+    return PARE_OK;
+}
+
+/* A vector that is a matrix of one row. */
+static pare_status load_row(const loading *l, const pare_gguf_tensor *t, const char *name,
+                            entry *out)
+{
+    pare_gguf_tensor row = *t;
+    if (t->rank == 1) {
+        row.rank = 2;
+        row.shape[0] = 1;
+        row.shape[1] = t->shape[0];
+    }
+    return load_tensor(l, &row, name, PARE__GGUF_SAME, out);
+}
+
+/* Entries that a tensor may become. */
+static size_t entries_of(const loading *l, const pare_gguf_tensor *t)
+{
+    return t->rank == 3 && l->experts > PARTS ? (size_t)l->experts : PARTS;
+}
+
+/* A tensor of the file; at most entries_of it. */
 static pare_status load_any(const loading *l, const pare_gguf_tensor *t, entry *out, size_t *count)
 {
     char base[PARE__GGUF_NAME], name[PARE__GGUF_NAME + 16];
@@ -199,7 +243,13 @@ static pare_status load_any(const loading *l, const pare_gguf_tensor *t, entry *
         return load_tensor(l, t, t->name, PARE__GGUF_SAME, &out[(*count)++]);
     if (form == PARE__GGUF_QKV || form == PARE__GGUF_GATE_UP)
         return load_parts(l, t, base, suffix, form, out, count);
+    if (form == PARE__GGUF_EXPERTS)
+        return load_experts(l, t, base, suffix, out, count);
     (void)snprintf(name, sizeof name, "%s%s", base, suffix);
+    if (form == PARE__GGUF_ROW)
+        return load_row(l, t, name, &out[(*count)++]);
+    if (form == PARE__GGUF_F32)
+        form = PARE__GGUF_SAME;
     return load_tensor(l, t, name, form, &out[(*count)++]);
 }
 
@@ -230,8 +280,10 @@ static pare_status hand_over(const loading *l, entry *all, size_t count, pare__s
 
 static pare_status load_tensors(const loading *l, pare__shard *out)
 {
-    entry *const all = PARE_NEW(l->arena, entry, l->g.tensors * PARTS);
-    size_t count = 0;
+    size_t most = 0, count = 0;
+    for (size_t i = 0; i < l->g.tensors; i++)
+        most += entries_of(l, &l->g.tensor[i]);
+    entry *const all = PARE_NEW(l->arena, entry, most);
     if (!all)
         return PARE_ENOMEM;
     for (size_t i = 0; i < l->g.tensors; i++) {
@@ -269,6 +321,9 @@ static pare_status load_config(loading *l)
     l->kv_heads = l->heads;
     read_size(&l->g, "attention.head_count_kv", &l->kv_heads);
     read_size(&l->g, "embedding_length", &hidden);
+    read_size(&l->g, "expert_count", &l->experts);
+    if (l->experts > PARE_EXPERTS_MAX)
+        l->experts = 0;
     l->width = l->heads > 0 ? hidden / l->heads : 0;
     read_size(&l->g, "attention.key_length", &l->width);
     ck->arranged = true;

@@ -43,6 +43,41 @@ static const pare__gguf_name qwen_block[] = {
     {NULL, NULL, PARE__GGUF_SAME},
 };
 
+static const pare__gguf_name mixtral_block[] = {
+    {"attn_norm", "input_layernorm", PARE__GGUF_SAME},
+    {"attn_q", "self_attn.q_proj", PARE__GGUF_PAIRS_Q},
+    {"attn_k", "self_attn.k_proj", PARE__GGUF_PAIRS_K},
+    {"attn_v", "self_attn.v_proj", PARE__GGUF_SAME},
+    {"attn_output", "self_attn.o_proj", PARE__GGUF_SAME},
+    {"ffn_norm", "post_attention_layernorm", PARE__GGUF_SAME},
+    {"ffn_gate_inp", "block_sparse_moe.gate", PARE__GGUF_F32},
+    {"ffn_gate_exps", "block_sparse_moe.experts.%zu.w1", PARE__GGUF_EXPERTS},
+    {"ffn_up_exps", "block_sparse_moe.experts.%zu.w3", PARE__GGUF_EXPERTS},
+    {"ffn_down_exps", "block_sparse_moe.experts.%zu.w2", PARE__GGUF_EXPERTS},
+    {NULL, NULL, PARE__GGUF_SAME},
+};
+
+/* Qwen's mixtures; the shared expert of the older one. */
+static const pare__gguf_name qwen_moe_block[] = {
+    {"attn_norm", "input_layernorm", PARE__GGUF_SAME},
+    {"attn_q", "self_attn.q_proj", PARE__GGUF_SAME},
+    {"attn_k", "self_attn.k_proj", PARE__GGUF_SAME},
+    {"attn_v", "self_attn.v_proj", PARE__GGUF_SAME},
+    {"attn_q_norm", "self_attn.q_norm", PARE__GGUF_SAME},
+    {"attn_k_norm", "self_attn.k_norm", PARE__GGUF_SAME},
+    {"attn_output", "self_attn.o_proj", PARE__GGUF_SAME},
+    {"ffn_norm", "post_attention_layernorm", PARE__GGUF_SAME},
+    {"ffn_gate_inp", "mlp.gate", PARE__GGUF_F32},
+    {"ffn_gate_exps", "mlp.experts.%zu.gate_proj", PARE__GGUF_EXPERTS},
+    {"ffn_up_exps", "mlp.experts.%zu.up_proj", PARE__GGUF_EXPERTS},
+    {"ffn_down_exps", "mlp.experts.%zu.down_proj", PARE__GGUF_EXPERTS},
+    {"ffn_gate_inp_shexp", "mlp.shared_expert_gate", PARE__GGUF_ROW},
+    {"ffn_gate_shexp", "mlp.shared_expert.gate_proj", PARE__GGUF_SAME},
+    {"ffn_up_shexp", "mlp.shared_expert.up_proj", PARE__GGUF_SAME},
+    {"ffn_down_shexp", "mlp.shared_expert.down_proj", PARE__GGUF_SAME},
+    {NULL, NULL, PARE__GGUF_SAME},
+};
+
 static const pare__gguf_name gemma_global[] = {
     {"token_embd", "model.embed_tokens", PARE__GGUF_SAME},
     {"output_norm", "model.norm", PARE__GGUF_PLUS_ONE},
@@ -80,7 +115,7 @@ static const pare__gguf_name gemma2_block[] = {
 
 static const pare__gguf_name gpt2_global[] = {
     {"token_embd", "transformer.wte", PARE__GGUF_SAME},
-    {"position_embd", "transformer.wpe", PARE__GGUF_SAME},
+    {"position_embd", "transformer.wpe", PARE__GGUF_F32},
     {"output_norm", "transformer.ln_f", PARE__GGUF_SAME},
     {"output", "lm_head", PARE__GGUF_SAME},
     {NULL, NULL, PARE__GGUF_SAME},
@@ -175,6 +210,34 @@ static const pare__gguf_word neox_words[] = {
     {NULL, NULL, PARE__GGUF_WHOLE, false},
 };
 
+static const pare__gguf_word mixtral_words[] = {
+    {"context_length", "max_position_embeddings", PARE__GGUF_WHOLE, true},
+    {"embedding_length", "hidden_size", PARE__GGUF_WHOLE, true},
+    {"block_count", "num_hidden_layers", PARE__GGUF_WHOLE, true},
+    {"feed_forward_length", "intermediate_size", PARE__GGUF_WHOLE, true},
+    {"attention.head_count", "num_attention_heads", PARE__GGUF_WHOLE, true},
+    {"attention.head_count_kv", "num_key_value_heads", PARE__GGUF_WHOLE, false},
+    {"attention.layer_norm_rms_epsilon", "rms_norm_eps", PARE__GGUF_REAL, true},
+    {"expert_count", "num_local_experts", PARE__GGUF_WHOLE, true},
+    {"expert_used_count", "num_experts_per_tok", PARE__GGUF_WHOLE, true},
+    {NULL, NULL, PARE__GGUF_WHOLE, false},
+};
+
+static const pare__gguf_word qwen_moe_words[] = {
+    {"context_length", "max_position_embeddings", PARE__GGUF_WHOLE, true},
+    {"embedding_length", "hidden_size", PARE__GGUF_WHOLE, true},
+    {"block_count", "num_hidden_layers", PARE__GGUF_WHOLE, true},
+    {"attention.head_count", "num_attention_heads", PARE__GGUF_WHOLE, true},
+    {"attention.head_count_kv", "num_key_value_heads", PARE__GGUF_WHOLE, false},
+    {"attention.layer_norm_rms_epsilon", "rms_norm_eps", PARE__GGUF_REAL, true},
+    {"expert_count", "num_experts", PARE__GGUF_WHOLE, true},
+    {"expert_used_count", "num_experts_per_tok", PARE__GGUF_WHOLE, true},
+    {"expert_feed_forward_length", "moe_intermediate_size", PARE__GGUF_WHOLE, true},
+    {"expert_shared_feed_forward_length", "shared_expert_intermediate_size", PARE__GGUF_WHOLE,
+     false},
+    {NULL, NULL, PARE__GGUF_WHOLE, false},
+};
+
 /* GPT-NeoX may add its halves one after the other. */
 static const pare__gguf_word gptneox_words[] = {
     {"context_length", "max_position_embeddings", PARE__GGUF_WHOLE, true},
@@ -194,20 +257,33 @@ enum {
     KEY_LENGTH = PARE__GGUF_KEY_LENGTH,
     ACT = PARE__GGUF_ACT,
     QKV_BIAS = PARE__GGUF_QKV_BIAS,
-    TIED = PARE__GGUF_TIED
+    TIED = PARE__GGUF_TIED,
+    NO_WINDOW = PARE__GGUF_NO_WINDOW,
+    NO_O_BIAS = PARE__GGUF_NO_O_BIAS,
+    EXPERTS = PARE__GGUF_MIXTURE,
+    EXPERT_NORM = PARE__GGUF_EXPERT_NORM
 };
 
 static const pare__gguf_family families[] = {
     {"llama", "llama", "LlamaForCausalLM", "model.layers.%zu.", llama_global, llama_block,
-     llama_words, "hidden_act", "silu", NULL, ROTARY},
+     llama_words, "hidden_act", "silu", NULL, ROTARY | NO_WINDOW},
+    {"llama", "mixtral", "MixtralForCausalLM", "model.layers.%zu.", llama_global, mixtral_block,
+     mixtral_words, "hidden_act", "silu", NULL, ROTARY | EXPERTS | NO_WINDOW},
+    {"qwen2moe", "qwen2_moe", "Qwen2MoeForCausalLM", "model.layers.%zu.", llama_global,
+     qwen_moe_block, qwen_moe_words, "hidden_act", "silu", NULL, ROTARY | HEAD | SQUARE | EXPERTS},
+    {"qwen3moe", "qwen3_moe", "Qwen3MoeForCausalLM", "model.layers.%zu.", llama_global,
+     qwen_moe_block, qwen_moe_words, "hidden_act", "silu", NULL,
+     ROTARY | KEY_LENGTH | EXPERTS | EXPERT_NORM | NO_O_BIAS},
     {"qwen2", "qwen2", "Qwen2ForCausalLM", "model.layers.%zu.", llama_global, qwen_block,
      llama_words, "hidden_act", "silu", NULL, ROTARY},
     {"qwen3", "qwen3", "Qwen3ForCausalLM", "model.layers.%zu.", llama_global, qwen_block,
-     llama_words, "hidden_act", "silu", NULL, ROTARY | KEY_LENGTH},
+     llama_words, "hidden_act", "silu", NULL, ROTARY | KEY_LENGTH | NO_O_BIAS},
     {"gemma", "gemma", "GemmaForCausalLM", "model.layers.%zu.", gemma_global, gemma_block,
-     llama_words, "hidden_activation", "gelu_pytorch_tanh", NULL, ROTARY | KEY_LENGTH | TIED},
+     llama_words, "hidden_activation", "gelu_pytorch_tanh", NULL,
+     ROTARY | KEY_LENGTH | TIED | NO_O_BIAS},
     {"gemma2", "gemma2", "Gemma2ForCausalLM", "model.layers.%zu.", gemma_global, gemma2_block,
-     llama_words, "hidden_activation", "gelu_pytorch_tanh", NULL, ROTARY | KEY_LENGTH | TIED},
+     llama_words, "hidden_activation", "gelu_pytorch_tanh", NULL,
+     ROTARY | KEY_LENGTH | TIED | NO_O_BIAS},
     {"gpt2", "gpt2", "GPT2LMHeadModel", "transformer.h.%zu.", gpt2_global, gpt2_block, gpt2_words,
      "activation_function", "gelu_new", NULL, HEAD | SQUARE},
     {"gptneox", "gpt_neox", "GPTNeoXForCausalLM", "gpt_neox.layers.%zu.", neox_global, neox_block,
@@ -215,9 +291,9 @@ static const pare__gguf_family families[] = {
     {"phi2", "phi", "PhiForCausalLM", "model.layers.%zu.", phi_global, phi_block, neox_words,
      "hidden_act", "gelu_new", "partial_rotary_factor", ROTARY | HEAD | SQUARE},
     {"phi3", "phi3", "Phi3ForCausalLM", "model.layers.%zu.", llama_global, phi3_block, llama_words,
-     "hidden_act", "silu", NULL, ROTARY | HEAD | SQUARE},
+     "hidden_act", "silu", NULL, ROTARY | HEAD | SQUARE | NO_WINDOW},
     {"bitnet", "bitnet", "BitNetForCausalLM", "model.layers.%zu.", llama_global, qwen_block,
-     llama_words, "hidden_act", "silu", NULL, ROTARY | SQUARE | ACT | TIED},
+     llama_words, "hidden_act", "silu", NULL, ROTARY | SQUARE | ACT | TIED | NO_O_BIAS},
 };
 
 const pare__gguf_family *pare__gguf_family_of(const pare_gguf *g)
@@ -226,8 +302,11 @@ const pare__gguf_family *pare__gguf_family_of(const pare_gguf *g)
     size_t len;
     if (!pare_gguf_text(pare_gguf_find(g, "general.architecture"), &arch, &len))
         return NULL;
+    int64_t experts = 0;
+    (void)pare__gguf_integer(g, "expert_count", &experts);
     for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
-        if (strlen(families[i].arch) == len && memcmp(families[i].arch, arch, len) == 0)
+        if (strlen(families[i].arch) == len && memcmp(families[i].arch, arch, len) == 0 &&
+            !(families[i].how & EXPERTS) == (experts <= 0))
             return &families[i];
     }
     return NULL;
@@ -298,13 +377,26 @@ static const char *behind_prefix(const pare__gguf_family *f, const char *name, s
     return at + strlen(percent + 3);
 }
 
+/* Whether a name is that of the list, in which %zu stands for a number. */
+static bool is_original(const char *pattern, const char *name)
+{
+    const char *const percent = strchr(pattern, '%');
+    if (!percent)
+        return strcmp(pattern, name) == 0;
+    const size_t len = (size_t)(percent - pattern);
+    if (strncmp(pattern, name, len) != 0)
+        return false;
+    const char *const digits = name + len, *const rest = digits + strspn(digits, "0123456789");
+    return rest > digits && strcmp(rest, percent + 3) == 0;
+}
+
 bool pare__gguf_unname(const pare__gguf_family *f, const char *name, const char *suffix,
                        pare__gguf_place *out)
 {
     size_t block = 0, i = 0;
     const char *const inner = behind_prefix(f, name, &block), *const base = inner ? inner : name;
     const pare__gguf_name *const list = inner ? f->block : f->global;
-    while (list[i].gguf && strcmp(list[i].original, base) != 0)
+    while (list[i].gguf && !is_original(list[i].original, base))
         i++;
     if (!list[i].gguf)
         return false;

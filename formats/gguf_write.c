@@ -132,10 +132,12 @@ static pare_status place(pare_gguf_writer *w)
     uint64_t at = 0;
     for (size_t i = 0; i < w->slots; i++) {
         pare_gguf_slot *const s = &w->slot[i];
-        const uint64_t width = s->shape[s->rank - 1], rows = s->rank > 1 ? s->shape[0] : 1;
-        uint64_t blocks;
-        if (width % s->type->elements != 0 ||
-            __builtin_mul_overflow(width / s->type->elements, rows, &blocks) ||
+        const uint64_t width = s->shape[s->rank - 1];
+        uint64_t blocks = width / s->type->elements;
+        bool over = false;
+        for (uint32_t d = 0; d + 1 < s->rank; d++)
+            over |= __builtin_mul_overflow(blocks, s->shape[d], &blocks);
+        if (width % s->type->elements != 0 || over ||
             __builtin_mul_overflow(blocks, s->type->bytes, &s->bytes) ||
             __builtin_add_overflow(at, s->bytes, &w->bytes) || !round_up(&w->bytes))
             return pare_fail(w->cx, PARE_EFORMAT, "tensor %s: rows of %llu do not fit blocks of %s",
@@ -210,10 +212,11 @@ pare_status pare_gguf_create(pare_gguf_writer *w, const char *path)
     return reserve(w);
 }
 
-pare_status pare_gguf_fill(pare_gguf_writer *w, size_t i, const void *bytes)
+pare_status pare_gguf_fill(pare_gguf_writer *w, size_t i, uint64_t at, const void *bytes,
+                           uint64_t count)
 {
-    const pare_gguf_slot *const s = &w->slot[i];
-    return pare_file_put(w->cx, w->fd, w->path, bytes, (size_t)s->bytes, w->data + s->offset);
+    const uint64_t to = w->data + w->slot[i].offset + at;
+    return pare_file_put(w->cx, w->fd, w->path, bytes, (size_t)count, to);
 }
 
 pare_status pare_gguf_sync(pare_gguf_writer *w)

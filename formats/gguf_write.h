@@ -9,7 +9,7 @@ typedef struct pare_gguf_slot {
     const char *name; /* borrowed */
     const pare_ggml_type *type;
     uint32_t rank;
-    uint64_t shape[2];      /* slowest first */
+    uint64_t shape[3];      /* slowest first */
     uint64_t offset, bytes; /* from the start of the data */
 } pare_gguf_slot;
 
@@ -44,7 +44,7 @@ void pare_gguf_add_text(pare_gguf_writer *w, const char *text, size_t len);
 void pare_gguf_add_i32(pare_gguf_writer *w, int32_t value);
 void pare_gguf_add_f32(pare_gguf_writer *w, float value);
 
-/* Adds a tensor of rank 1 or 2 whose rows are whole blocks and returns its number. */
+/* Adds a tensor of rank 1 to 3 whose rows are whole blocks and returns its number. */
 size_t pare_gguf_add(pare_gguf_writer *w, const char *name, const pare_ggml_type *type,
                      uint32_t rank, const uint64_t *shape);
 
@@ -56,8 +56,9 @@ PARE_CHECKED pare_status pare_gguf_lay_out(pare_gguf_writer *w);
  * size. PARE_EIO, PARE_ENOSPC. */
 PARE_CHECKED pare_status pare_gguf_create(pare_gguf_writer *w, const char *path);
 
-/* Writes all bytes of tensor i. */
-PARE_CHECKED pare_status pare_gguf_fill(pare_gguf_writer *w, size_t i, const void *bytes);
+/* Writes `count` bytes of tensor i from byte `at` on. */
+PARE_CHECKED pare_status pare_gguf_fill(pare_gguf_writer *w, size_t i, uint64_t at,
+                                        const void *bytes, uint64_t count);
 
 /* Makes all durable. */
 PARE_CHECKED pare_status pare_gguf_sync(pare_gguf_writer *w);
