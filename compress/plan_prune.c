@@ -123,8 +123,8 @@ pare_status pare__plan_sparse(pare_ctx *cx, const pare_plan *plan, pare_plan_lin
     pare_packed_linear *const p = &l->packed;
     PARE_TRY(read_sparsity(cx, plan, l->prune_step, &l->sparsity));
     l->sparsity.tensor = pare_plan_slot(plan, l->block, l->part, l->role);
-    if (l->quantized &&
-        (p->encoding == PARE_ENCODING_CODEBOOK || p->encoding == PARE_ENCODING_BINARY))
+    if (l->quantized && (p->encoding == PARE_ENCODING_CODEBOOK ||
+                         p->encoding == PARE_ENCODING_BINARY || p->encoding == PARE_ENCODING_Q4_K))
         return pare_recipe_fail(cx, step_at(plan, l->step)->place,
                                 "%s: %s is pruned by pass %zu (%s), and the levels of this storage "
                                 "have no 0 to keep; quantize it otherwise, or leave it out with "

@@ -3,6 +3,7 @@
 
 #include "compress/verify_internal.h"
 #include "kernels/layout.h"
+#include "runtime/super.h"
 
 enum { F16_EXPONENT = 0x7c00, F16_SIGN = 0x8000, F16_NORMAL = 0x0400, NF4_ZERO = 128 };
 
@@ -34,14 +35,15 @@ static size_t row_of(size_t i, size_t groups)
     return i / (groups * PARE_ATOM_N) * PARE_ATOM_N + i % PARE_ATOM_N;
 }
 
-/* Scales of F16: 0 or positive; normal where the smallest are; 0 in padding. */
+/* Scales of F16: 0 or positive (Q6_K: or negative); normal where the smallest are; 0 in padding. */
 static void check_scales(const planes *c, pare_plane plane, size_t groups, unsigned least)
 {
     const char *const name = pare_packed_plane_name(plane);
+    const unsigned sign = c->p.encoding == PARE_ENCODING_Q6_K ? 0 : F16_SIGN;
     for (size_t i = 0; i < c->rows * groups; i++) {
         const unsigned scale = half_at(c->plane[plane], i);
         const size_t row = row_of(i, groups);
-        if ((scale & F16_SIGN) || (scale & F16_EXPONENT) == F16_EXPONENT ||
+        if ((scale & sign) || (scale & F16_EXPONENT) == F16_EXPONENT ||
             (scale != 0 && scale < least)) {
             pare__verify_found(c->v, "%s.%s: row %zu: 0x%04x is not 0 or a positive%s F16",
                                c->p.name, name, row, scale, least > 1 ? " normal" : "");
@@ -50,6 +52,21 @@ static void check_scales(const planes *c, pare_plane plane, size_t groups, unsig
         if (row >= c->p.n && scale != 0) {
             pare__verify_found(c->v, "%s.%s: padding row %zu has scale 0x%04x", c->p.name, name,
                                row, scale);
+            return;
+        }
+    }
+}
+
+/* Bytes of sub-blocks: s and o of Q4_K have 6 bits; padding rows have 0. */
+static void check_sub(const planes *c)
+{
+    const size_t bytes = c->p.k / PARE_ATOM_K * PARE_SUPER_BYTES / PARE_ATOM_N;
+    for (size_t i = 0; i < c->rows * bytes; i++) {
+        const unsigned byte = c->plane[PARE_PLANE_SUB][i];
+        const size_t row = row_of(i, bytes);
+        if (row >= c->p.n ? byte != 0 : c->p.encoding == PARE_ENCODING_Q4_K && byte > 63) {
+            pare__verify_found(c->v, "%s.sub: row %zu: %u is %s", c->p.name, row, byte,
+                               row >= c->p.n ? "in the padding" : "not below 64");
             return;
         }
     }
@@ -191,11 +208,16 @@ static pare_status check_outliers(const planes *c)
 static pare_status check_all(const planes *c)
 {
     const bool coded = c->p.encoding == PARE_ENCODING_NF4 || c->p.encoding == PARE_ENCODING_MXFP4;
+    const bool subnormal =
+        c->p.encoding == PARE_ENCODING_FP8 || pare_encoding_is_super(c->p.encoding);
     if (coded)
         check_coded_scales(c);
     else if (c->plane[PARE_PLANE_SCALES])
-        check_scales(c, PARE_PLANE_SCALES, c->groups,
-                     c->p.encoding == PARE_ENCODING_FP8 ? 1 : F16_NORMAL);
+        check_scales(c, PARE_PLANE_SCALES, c->groups, subnormal ? 1 : F16_NORMAL);
+    if (c->plane[PARE_PLANE_MINIMA])
+        check_scales(c, PARE_PLANE_MINIMA, c->groups, 1);
+    if (c->plane[PARE_PLANE_SUB])
+        check_sub(c);
     if (c->plane[PARE_PLANE_ZEROS])
         check_zeros(c);
     if (c->plane[PARE_PLANE_BOOK])

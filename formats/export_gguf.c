@@ -21,9 +21,19 @@ const pare__gguf_span *pare__gguf_span_of(const pare_ggml_type *t)
     return NULL;
 }
 
+const char *pare__gguf_super(const pare_packed_linear *l)
+{
+    if (l->encoding == PARE_ENCODING_Q4_K)
+        return "Q4_K";
+    return l->encoding == PARE_ENCODING_Q6_K ? "Q6_K" : NULL;
+}
+
 /* Whether the codes of a linear are codes of the type. */
 static bool holds(const pare_ggml_type *t, const pare_packed_linear *l)
 {
+    const char *const super = pare__gguf_super(l);
+    if (super)
+        return strcmp(t->name, super) == 0 && !l->outliers && !l->sparse;
     const pare__gguf_span *const s = pare__gguf_span_of(t);
     const size_t columns = l->group && l->group < l->k ? l->group : l->k;
     const bool ternary = l->encoding == PARE_ENCODING_TERNARY;
@@ -81,13 +91,36 @@ static const pare_ggml_type *float_type(const char *block, pare_dtype as)
     return pare_ggml_type_named(strcmp(block, "F16") == 0 ? "F16" : pare_dtype_name(as));
 }
 
+/* Whether all packed pieces of a linear are codes of the type. */
+static bool holds_all(const pare_ggml_type *t, const pare_export_linear *l)
+{
+    for (size_t i = 0; i < pieces_of(l); i++)
+        if (piece_of(l, i)->is_packed && !holds(t, &piece_of(l, i)->packed))
+            return false;
+    return true;
+}
+
+/* Super-blocks stay what they are; where 256 does not divide a row, 8 bits do. */
+static const pare_ggml_type *type_of(const char *block, const pare_export_linear *l, bool *fallback)
+{
+    const pare_ggml_type *const asked = type_for(block, l->packed.k, fallback);
+    const pare_ggml_type *const eight = pare_ggml_type_named("Q8_0");
+    const char *const super = pare__gguf_super(&piece_of(l, 0)->packed);
+    if (super && asked->elements > 1 && holds_all(pare_ggml_type_named(super), l)) {
+        *fallback = false;
+        return pare_ggml_type_named(super);
+    }
+    return *fallback && asked->elements > 1 && !holds_all(asked, l) && holds_all(eight, l) ? eight
+                                                                                           : asked;
+}
+
 pare_export_store pare__gguf_store(const pare_export_target *t, const pare_export_linear *l)
 {
     pare_export_store s = {.fate = PARE_EXPORT_LOSSLESS};
     pare_dtype as = piece_of(l, 0)->weights->dtype;
     size_t packed = 0;
     const size_t pieces = pieces_of(l);
-    const pare_ggml_type *type = type_for(t->block, l->packed.k, &s.fallback);
+    const pare_ggml_type *type = type_of(t->block, l, &s.fallback);
     for (size_t i = 0; i < pieces; i++) {
         const pare_export_linear *const p = piece_of(l, i);
         packed += p->is_packed;
@@ -97,9 +130,10 @@ pare_export_store pare__gguf_store(const pare_export_target *t, const pare_expor
     }
     if (packed == 0)
         return (pare_export_store){PARE_EXPORT_FLOAT, float_type(t->block, as)->name, false};
-    if (packed < pieces)
+    if (packed < pieces) {
         type = pare_ggml_type_named("F16");
-    s.fallback = strcmp(type->name, t->block) != 0;
+        s.fallback = strcmp(type->name, t->block) != 0;
+    }
     s.type = type->name;
     if (l->mates && !l->is_packed)
         s.fate = PARE_EXPORT_FLOAT;

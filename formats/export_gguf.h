@@ -8,13 +8,14 @@
  *     Q4_1               4 bits with the zero point as minimum -zero scale, exact where F16 has it
  *     Q6_K, Q4_K         6 bits symmetric, 4 bits: one scale for whole blocks of 256
  *     TQ1_0, TQ2_0       ternary, one scale for whole blocks of 256
+ *     Q4_K, Q6_K         super-blocks (runtime/super.h) of that type, whatever else is asked for
  *
  * Any other is quantized again by the plain rule of the type (ggml_blocks.h). Rows that are no
  * whole number of blocks fall back: Q4_K to Q5_0, Q6_K to Q8_0, TQ to Q4_0, where 32 does not
- * divide them to F16. What the artifact holds in floats keeps its type (F16 when that is asked
- * for); vectors, routers and learned positions are F32. Experts lie in one tensor of rank 3.
- * Linears that lie in one tensor of the file go there each in its own way; where only some of them
- * are packed, all become F16. */
+ * divide them to F16; codes that Q8_0 holds and these do not become Q8_0. What the artifact holds
+ * in floats keeps its type (F16 when that is asked for); vectors, routers and learned positions are
+ * F32. Experts lie in one tensor of rank 3. Linears that lie in one tensor of the file go there
+ * each in its own way; where only some of them are packed, all become F16. */
 #ifndef PARE_FORMATS_EXPORT_GGUF_H
 #define PARE_FORMATS_EXPORT_GGUF_H
 

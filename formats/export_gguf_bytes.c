@@ -6,7 +6,9 @@
 #include "formats/export_gguf.h"
 #include "formats/export_internal.h"
 #include "kernels/half.h"
+#include "kernels/layout.h"
 #include "runtime/linear.h"
+#include "runtime/super.h"
 #include "runtime/threads.h"
 
 enum { ROWS_AT_ONCE = 8 };
@@ -36,6 +38,8 @@ typedef struct encoding {
     uint64_t width, row_bytes;
     pare__export_codes codes; /* CODES, NEAR */
     const float *values;      /* AGAIN */
+    const pare_panel *super;  /* CODES of super-blocks, and: */
+    const uint8_t *code;      /* [rows, width] */
     unsigned char *out;
     unsigned char *bad; /* [rows] */
 } encoding;
@@ -65,15 +69,40 @@ static bool encode_codes(const encoding *e, uint64_t row, unsigned char *to)
     return fits;
 }
 
+/* Scales, minima and bytes of sub-blocks go over as they lie in the planes of eight rows. */
+static bool encode_super(const encoding *e, uint64_t row, unsigned char *to)
+{
+    const pare_panel *const p = e->super;
+    const uint64_t from = source_of(e->t, row), groups = e->width / PARE_SUPER;
+    for (uint64_t g = 0; g < groups; g++, to += e->t->type->bytes) {
+        const uint64_t at = (from / 8 * groups + g) * 8, r = from % 8;
+        const uint8_t *const sub = p->sub + at * PARE_SUPER_BYTES + r;
+        pare_ggml_block b = {.d = p->scales[at + r], .m = p->minima ? p->minima[at + r] : 0};
+        for (size_t i = 0; i < PARE_SUPER_BYTES; i++) {
+            const uint8_t byte = sub[8 * i];
+            if (p->minima && i % 2)
+                b.offset[i / 2] = byte;
+            else
+                b.scale[p->minima ? i / 2 : i] = (int8_t)byte;
+        }
+        memcpy(b.code, e->code + from * e->width + g * PARE_SUPER, PARE_SUPER);
+        pare_ggml_join(e->t->type, &b, to);
+    }
+    return true;
+}
+
 static void encode_rows(void *arg, size_t begin, size_t end, size_t worker)
 {
     const encoding *const e = arg;
     (void)worker;
     for (size_t r = begin; r < end; r++) {
         unsigned char *const to = e->out + r * e->row_bytes;
-        const bool done = e->values ? pare_ggml_encode(e->t->type, e->values + r * e->width,
-                                                       e->width / e->t->type->elements, to)
-                                    : encode_codes(e, r, to);
+        bool done;
+        if (e->values)
+            done = pare_ggml_encode(e->t->type, e->values + r * e->width,
+                                    e->width / e->t->type->elements, to);
+        else
+            done = e->super ? encode_super(e, r, to) : encode_codes(e, r, to);
         e->bad[r] = !done;
     }
 }
@@ -134,6 +163,18 @@ static pare_status encode_floats(pare_ctx *cx, pare_arena *scratch, const pare_g
     return pare_f32_to_dtype(cx, t->type->dtype, values, count, out);
 }
 
+static pare_status take_super(pare_arena *scratch, const pare_gguf_piece *p, encoding *e)
+{
+    const size_t rows = (size_t)(p->elements / e->width), width = (size_t)e->width;
+    uint8_t *const code = pare_arena_take_raw(scratch, rows, width);
+    if (!code)
+        return PARE_ENOMEM;
+    e->super = &p->linear->weights->panel;
+    e->code = code;
+    pare_unpack_codes(code, width, e->super->codes, rows, width, p->linear->packed.bits);
+    return PARE_OK;
+}
+
 static pare_status encode_blocks(pare_ctx *cx, pare_arena *scratch, const pare_gguf_item *t,
                                  size_t piece, void *out)
 {
@@ -143,6 +184,8 @@ static pare_status encode_blocks(pare_ctx *cx, pare_arena *scratch, const pare_g
     e.row_bytes = e.width / t->type->elements * t->type->bytes;
     if (p->way == PARE_GGUF_AGAIN)
         PARE_TRY(take_values(cx, scratch, t, piece, &e.values));
+    else if (pare__gguf_super(&p->linear->packed))
+        PARE_TRY(take_super(scratch, p, &e));
     else
         PARE_TRY(pare__export_unpack(scratch, &p->linear->packed, p->linear->weights, &e.codes));
     e.bad = PARE_NEW(scratch, unsigned char, rows);

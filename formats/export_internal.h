@@ -69,6 +69,9 @@ typedef struct pare__gguf_span {
 } pare__gguf_span;
 const pare__gguf_span *pare__gguf_span_of(const pare_ggml_type *t);
 
+/* The type whose blocks the super-blocks of a linear are, or NULL. */
+const char *pare__gguf_super(const pare_packed_linear *l);
+
 /* The `store` of all targets of GGUF. */
 pare_export_store pare__gguf_store(const pare_export_target *t, const pare_export_linear *l);
 

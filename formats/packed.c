@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "kernels/layout.h"
+#include "runtime/super.h"
 #include "runtime/threads.h"
 
 enum {
@@ -19,6 +20,8 @@ static const char *const plane_names[PARE_PLANES] = {
     [PARE_PLANE_VALUES] = "values",
     [PARE_PLANE_SCALES] = "scales",
     [PARE_PLANE_ZEROS] = "zeros",
+    [PARE_PLANE_MINIMA] = "minima",
+    [PARE_PLANE_SUB] = "sub",
     [PARE_PLANE_SCALE_STEPS] = "scale_steps",
     [PARE_PLANE_SCALE_OFFSET] = "scale_offset",
     [PARE_PLANE_BOOK] = "book",
@@ -50,6 +53,7 @@ uint8_t pare_packed_zero_code(const pare_packed_linear *l)
     case PARE_ENCODING_UNIFORM: return (uint8_t)(1u << (l->bits - 1));
     case PARE_ENCODING_TERNARY: return 1;
     case PARE_ENCODING_NF4: return 7;
+    case PARE_ENCODING_Q6_K: return 32;
     default: return 0;
     }
 }
@@ -145,6 +149,12 @@ static bool encoding_shape(const pare_packed_linear *l, pare_plane p, pare_tenso
     case PARE_PLANE_SCALES: return scales_shape(l, out);
     case PARE_PLANE_ZEROS:
         return !l->symmetric && blocks(out, l, PARE_U8, pare_packed_linear_groups(l), PARE_ATOM_N);
+    case PARE_PLANE_MINIMA:
+        return l->encoding == PARE_ENCODING_Q4_K &&
+               blocks(out, l, PARE_F16, pare_packed_linear_groups(l), PARE_ATOM_N);
+    case PARE_PLANE_SUB:
+        return pare_encoding_is_super(l->encoding) &&
+               blocks(out, l, PARE_U8, l->k / PARE_ATOM_K, PARE_SUPER_BYTES);
     case PARE_PLANE_SCALE_STEPS:
         return nf4 && vector(out, PARE_F32, (stored + PARE_PACKED_STEP - 1) / PARE_PACKED_STEP);
     case PARE_PLANE_SCALE_OFFSET: return nf4 && vector(out, PARE_F32, 1);
@@ -243,12 +253,13 @@ static void pack_f16(const pack_task *t, size_t row, const float *from, uint16_t
     }
 }
 
-static void pack_u8(const pack_task *t, size_t row, const uint8_t *from, uint8_t *to, uint8_t pad)
+static void pack_u8(const pack_task *t, size_t row, const uint8_t *from, uint8_t *to, size_t groups,
+                    uint8_t pad)
 {
-    for (size_t g = 0; g < t->groups; g++)
+    for (size_t g = 0; g < groups; g++)
         for (size_t r = 0; r < PARE_ATOM_N; r++)
-            to[(row / PARE_ATOM_N * t->groups + g) * PARE_ATOM_N + r] =
-                row + r < t->l->n ? from[(row + r) * t->groups + g] : pad;
+            to[(row / PARE_ATOM_N * groups + g) * PARE_ATOM_N + r] =
+                row + r < t->l->n ? from[(row + r) * groups + g] : pad;
 }
 
 /* What goes with the codes of the eight rows from `row` on. */
@@ -257,12 +268,16 @@ static void pack_grid(const pack_task *t, size_t row)
     const pare_codes *const from = t->from;
     void *const *const to = t->to->plane;
     if (to[PARE_PLANE_SCALES] && coded_scales(t->l))
-        pack_u8(t, row, from->scale_codes, to[PARE_PLANE_SCALES],
+        pack_u8(t, row, from->scale_codes, to[PARE_PLANE_SCALES], t->groups,
                 t->l->encoding == PARE_ENCODING_NF4 ? NF4_ZERO : 0);
     else if (to[PARE_PLANE_SCALES])
         pack_f16(t, row, from->scales, to[PARE_PLANE_SCALES], t->groups, 1);
     if (to[PARE_PLANE_ZEROS])
-        pack_u8(t, row, from->zeros, to[PARE_PLANE_ZEROS], t->pad);
+        pack_u8(t, row, from->zeros, to[PARE_PLANE_ZEROS], t->groups, t->pad);
+    if (to[PARE_PLANE_MINIMA])
+        pack_f16(t, row, from->minima, to[PARE_PLANE_MINIMA], t->groups, 1);
+    if (to[PARE_PLANE_SUB])
+        pack_u8(t, row, from->sub, to[PARE_PLANE_SUB], t->groups * PARE_SUPER_BYTES, 0);
     if (t->l->encoding == PARE_ENCODING_BINARY)
         pack_f16(t, row, from->book, to[PARE_PLANE_BOOK], t->groups, MAGNITUDES);
     if (to[PARE_PLANE_OUTLIER_SCALES])
@@ -345,6 +360,8 @@ static pare_plane missing(const pare_packed_linear *l, const pare_codes *c)
         [PARE_PLANE_VALUES] = c->values,
         [PARE_PLANE_SCALES] = coded_scales(l) ? (const void *)c->scale_codes : c->scales,
         [PARE_PLANE_ZEROS] = c->zeros,
+        [PARE_PLANE_MINIMA] = c->minima,
+        [PARE_PLANE_SUB] = c->sub,
         [PARE_PLANE_SCALE_STEPS] = c->scale_steps,
         [PARE_PLANE_SCALE_OFFSET] = &c->scale_offset,
         [PARE_PLANE_BOOK] = c->book,

@@ -12,14 +12,15 @@
  * Shapes of the planes, n16, k32, k64 and c32 being n, k and c outliers rounded up:
  *   NAME.codes            U8   [n16 / 8, k32 / 32, 32 bits]
  *                         U8   [n16 / 8, k64 / 64, 32 bits]  2:4: of the places of kernels.h
- *   NAME.scales           F16  [n16 / 8, groups, 8]   uniform, ternary, fp8_e4m3
+ *   NAME.scales           F16  [n16 / 8, groups, 8]   uniform, ternary, fp8_e4m3; q4_k, q6_k: D
  *                         U8   the same               nf4: codes; mxfp4: exponents + 127
  *   NAME.zeros            U8   [n16 / 8, groups, 8]   uniform, asymmetric
+ *   NAME.minima           F16  [n16 / 8, groups, 8]   q4_k: M of runtime/super.h
+ *   NAME.sub              U8   [n16 / 8, k / 32, 16]  q4_k: s, o of 8 rows; q6_k: s, s of 8 rows
  *   NAME.scale_steps      F32  [n16 groups / 256]     nf4: value of a step of scales 256 i ..
  *   NAME.scale_offset     F32  [1]                    nf4: scale = F16(offset + step (code - 128))
  *   NAME.book             F16  [n16, 2^bits]          codebook
- *                         F16  [n16 / 8, groups, 8, 4]  binary: magnitudes small, large; of salient
- *                                                     columns first, second
+ *                         F16  [n16 / 8, groups, 8, 4]  binary: small, large, first, second
  *   NAME.indices          U8   [n16 / 8, k64 / 64, 64]  2:4: columns of the places, 2 bits
  *   NAME.mask             U8   [n, ceil(k / 8)]       bitmask: bit j % 8 of byte j / 8
  *   NAME.values           F16  [n16, k64 / 2]         f16, 2:4: of the places, row-major
@@ -36,8 +37,8 @@
  *   NAME.bias             F32  [n]
  *
  * Padding rows are 0 in every plane but codes, zeros, scales of nf4 (128) and indices (0, 1); their
- * scales count as 0. Padding codes stand for 0: the zero point, 1 (ternary), 7 (nf4), otherwise
- * code 0, which stands for 0 except in columns of codebook and binary.
+ * scales count as 0. Padding codes stand for 0: the zero point, 1 (ternary), 7 (nf4), 32 (q6_k),
+ * otherwise code 0, which stands for 0 except in columns of codebook and binary.
  *
  * Files are filled in the order of units. Inside a file tensors lie by falling alignment: codes and
  * indices (64-byte multiples) first, then dtypes of 8, 4, 2, 1 bytes, each class by unit and then
@@ -61,6 +62,8 @@ typedef enum pare_plane {
     PARE_PLANE_VALUES,  /* f16 */
     PARE_PLANE_SCALES,
     PARE_PLANE_ZEROS,
+    PARE_PLANE_MINIMA, /* and the next: super-blocks */
+    PARE_PLANE_SUB,
     PARE_PLANE_SCALE_STEPS,
     PARE_PLANE_SCALE_OFFSET,
     PARE_PLANE_BOOK, /* codebooks or magnitudes */
@@ -106,7 +109,7 @@ const char *pare_sparsity_store_name(pare_sparsity_store s);
 /* Name of a plane behind that of its linear and a dot: "codes". */
 const char *pare_packed_plane_name(pare_plane p);
 
-/* dtype, rank and shape of a plane; the rest of *out is empty. False when the linear has none. */
+/* dtype, rank and shape of a plane, the rest empty. False when the linear has none. */
 bool pare_packed_plane_shape(const pare_packed_linear *l, pare_plane p, pare_tensor *out);
 
 /* Bytes of the planes of a linear, 0 where absent. */
@@ -115,12 +118,10 @@ typedef struct pare_packed_bytes {
 } pare_packed_bytes;
 pare_packed_bytes pare_packed_linear_bytes(const pare_packed_linear *l);
 
-/* Whether such a linear can be stored at all: bits and group that suit the encoding, counts in
- * range. PARE_EINVAL, PARE_EFORMAT for sizes outside 1 .. 2^30. */
+/* Whether such a linear can be stored. PARE_EINVAL, PARE_EFORMAT for sizes outside 1 .. 2^30. */
 PARE_CHECKED pare_status pare_packed_linear_check(pare_ctx *cx, const pare_packed_linear *l);
 
-/* What is stored in a few words, for people: "int4 g128 sym 2:4", "nf4 g64 + 12 columns f16, x
- * f32". Returns text. */
+/* What is stored, for people: "int4 g128 sym 2:4", "nf4 g64 + 12 columns f16, x f32". */
 enum { PARE_PACKED_TEXT = 128 };
 const char *pare_packed_linear_text(const pare_packed_linear *l, char text[PARE_PACKED_TEXT]);
 
@@ -198,7 +199,7 @@ PARE_CHECKED pare_status pare_packed_kv_tensor(pare_arena *a, const pare_config 
 /* Entry by tensor name, NULL when there is none. */
 const pare_packed_entry *pare_packed_find(const pare_packed_layout *l, const char *tensor);
 
-/* Code that padding has where no zero point rules. */
+/* Code of padding where no zero point rules. */
 uint8_t pare_packed_zero_code(const pare_packed_linear *l);
 
 /* Planes in memory, NULL where absent; layout and types as stored. */
@@ -225,8 +226,7 @@ PARE_CHECKED pare_status pare_packed_pack(pare_ctx *cx, pare_arena *a, const par
  * the arena, as the starts of the rows of a bitmask do. Planes are aligned to their elements.
  * Checks what a kernel relies on: columns and starts in range and ascending, salient flags 0 or 1,
  * exponents that F16 has, indices that ascend, no more bits of a mask than values; and that biases
- * and the steps and offset of NF4 are finite.
- * PARE_EFORMAT, PARE_ENOMEM. */
+ * and the steps and offset of NF4 are finite. PARE_EFORMAT, PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_packed_view(pare_ctx *cx, pare_arena *a, const pare_packed_linear *l,
                                           void *const plane[PARE_PLANES], pare_linear *out);
 

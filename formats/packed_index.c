@@ -5,12 +5,13 @@
 
 #include "formats/packed.h"
 #include "kernels/layout.h"
+#include "runtime/super.h"
 
 enum {
     SIZE_CAP = 1 << 30,
     GROUP_CAP = 1 << 24,
     ACTIVATION_BITS = 8,
-    WORDS = 8,
+    WORDS = 10,
     MODES = 4,
     STORES = 3
 };
@@ -20,6 +21,7 @@ static const char *const encodings[WORDS] = {
     [PARE_ENCODING_NF4] = "nf4",         [PARE_ENCODING_FP8] = "fp8_e4m3",
     [PARE_ENCODING_MXFP4] = "mxfp4",     [PARE_ENCODING_CODEBOOK] = "codebook",
     [PARE_ENCODING_BINARY] = "binary",   [PARE_ENCODING_F16] = "f16",
+    [PARE_ENCODING_Q4_K] = "q4_k",       [PARE_ENCODING_Q6_K] = "q6_k",
 };
 static const char *const stores[STORES] = {
     [PARE_SPARSITY_NONE] = "none",
@@ -83,7 +85,9 @@ static bool bits_suit(const pare_packed_linear *l)
     case PARE_ENCODING_TERNARY:
     case PARE_ENCODING_BINARY: return l->bits == 2;
     case PARE_ENCODING_NF4:
+    case PARE_ENCODING_Q4_K:
     case PARE_ENCODING_MXFP4: return l->bits == 4;
+    case PARE_ENCODING_Q6_K: return l->bits == 6;
     case PARE_ENCODING_FP8: return l->bits == 8;
     case PARE_ENCODING_CODEBOOK: return l->bits == 3 || l->bits == 4;
     case PARE_ENCODING_F16: return l->bits == 16;
@@ -96,6 +100,8 @@ static bool group_suits(const pare_packed_linear *l)
     switch (l->encoding) {
     case PARE_ENCODING_MXFP4:
         return l->group == PARE_ATOM_K || (l->group == 0 && l->k <= PARE_ATOM_K);
+    case PARE_ENCODING_Q4_K:
+    case PARE_ENCODING_Q6_K: return l->group == PARE_SUPER && l->k % PARE_SUPER == 0;
     case PARE_ENCODING_CODEBOOK:
     case PARE_ENCODING_F16: return l->group == 0;
     default: return l->group % PARE_ATOM_K == 0;
@@ -247,9 +253,9 @@ const char *pare_packed_linear_text(const pare_packed_linear *l, char text[PARE_
         add(&t, "%s%u", encodings[l->encoding], l->bits);
     else
         add(&t, "%s", encodings[l->encoding]);
-    if (l->group)
+    if (l->group && !pare_encoding_is_super(l->encoding))
         add(&t, " g%zu", l->group);
-    else if (l->encoding != PARE_ENCODING_F16)
+    else if (!l->group && l->encoding != PARE_ENCODING_F16)
         add(&t, " row");
     if (l->encoding == PARE_ENCODING_UNIFORM)
         add(&t, l->symmetric ? " sym" : " asym");
@@ -379,9 +385,9 @@ pare_status pare_packed_linear_read(pare_ctx *cx, const char *name, const pare_j
 {
     *out = (pare_packed_linear){.name = name};
     reader r = {.out = out};
-    static const char bits[] = "bits is not 2, 3, 4, 8 or 16";
+    static const char bits[] = "bits is not 2, 3, 4, 6, 8 or 16";
     out->bits = (unsigned)get(&r, v, "bits", 2, 16, bits);
-    if (!r.what && out->bits > 4 && out->bits != 8 && out->bits != 16)
+    if (!r.what && out->bits > 4 && out->bits != 6 && out->bits != 8 && out->bits != 16)
         r.what = bits;
     out->group = get(&r, v, "group", 0, GROUP_CAP, "group is not 0 (the row) or a multiple of 32");
     if (!r.what && out->group % PARE_ATOM_K != 0)

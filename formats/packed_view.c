@@ -144,6 +144,8 @@ pare_status pare_packed_view(pare_ctx *cx, pare_arena *a, const pare_packed_line
                                    .scales = plane[PARE_PLANE_SCALES],
                                    .zeros = l->symmetric ? NULL : plane[PARE_PLANE_ZEROS],
                                    .book = plane[PARE_PLANE_BOOK],
+                                   .minima = plane[PARE_PLANE_MINIMA],
+                                   .sub = plane[PARE_PLANE_SUB],
                                    .salient = plane[PARE_PLANE_SALIENT],
                                    .n = pare_round_up(l->n, PARE_PAD_N),
                                    .k = k,

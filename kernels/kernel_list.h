@@ -37,6 +37,7 @@
     X(dequant_fp8, void, (float *dst, size_t ldd, const pare_panel *w), EXACT)                     \
     X(dequant_book, void, (float *dst, size_t ldd, const pare_panel *w, unsigned bits), EXACT)     \
     X(dequant_binary, void, (float *dst, size_t ldd, const pare_panel *w), EXACT)                  \
+    X(dequant_super, void, (float *dst, size_t ldd, const pare_panel *w, unsigned bits), EXACT)    \
     X(dequant_24, void, (float *dst, size_t ldd, const pare_panel *w, unsigned bits), EXACT)       \
     X(dequant_mask, void, (float *dst, size_t ldd, const pare_mask *w), EXACT)                     \
     X(hadamard_f32, void, (float *x, size_t n, float scale), EXACT)                                \

@@ -55,6 +55,10 @@
  *                salient are (bit 0) (bit 1 ? large : small), salient ones (bit 0) first +
  *                (bit 1) second.
  *
+ *   dequant_super   a group is cut into sub-blocks, each with bytes of its own. 4 bits, 32 columns:
+ *                dst[r, k] = (scale s) u - (minimum o); 6 bits, 16 columns: (scale s) (u - 32), s
+ *                in two's complement. Every product is exact in F32.
+ *
  *   dequant_24   dst[r, k] of 2:4 weights, 0 where there is none: of 4 or 8 bits as dequant_f32
  *                without zeros, of 16 bits the value of the place.
  *   dequant_mask dst[r, j] = (bit j of row r) ? the next value of row r : 0, r below w->n, j below
@@ -149,6 +153,8 @@ typedef struct pare_panel {
     const uint16_t *book;   /* f16: codebooks [n][2^bits], or magnitudes [n / 8][groups][8][4] */
     const uint8_t *salient; /* [k] 0 or 1: columns with the second pair of magnitudes, or NULL */
     size_t n, k, group;
+    const uint16_t *minima; /* f16, as scales: of super-blocks of 4 bits, or NULL */
+    const uint8_t *sub;     /* [n / 8][k / 32][2][8]: s and o, or s of both halves, or NULL */
     const uint8_t *indices; /* 2:4 (below), or NULL */
     const uint16_t *values; /* 2:4 of 16 bits: f16 [n][kept], rows ldv apart; codes NULL */
     size_t ldv;
@@ -179,7 +185,8 @@ typedef enum pare_decoding {
     PARE_DECODE_TABLE,
     PARE_DECODE_FP8,
     PARE_DECODE_BOOK,
-    PARE_DECODE_BINARY
+    PARE_DECODE_BINARY,
+    PARE_DECODE_SUPER
 } pare_decoding;
 
 /* Coded keys or values of consecutive tokens of one head. The code of channel c of token t are the

@@ -32,8 +32,35 @@ static inline place high_place_of(size_t g, size_t j)
     return (place){64 + 4 * g + j % 4, (unsigned)(j / 4)};
 }
 
+/* Codes of 6 bits are two atoms of 4 and 2. */
+static void pack_six(uint8_t *atom, const uint8_t u[PARE_ATOM_N][PARE_ATOM_K])
+{
+    memset(atom, 0, pare_atom_bytes(6));
+    for (size_t g = 0; g < PARE_ATOM_N; g++)
+        for (size_t j = 0; j < PARE_ATOM_K; j++) {
+            const place low = place_of(g, j, 4), high = place_of(g, j, 2);
+            uint8_t *const a = atom + low.byte, *const b = atom + pare_atom_bytes(4) + high.byte;
+            *a = (uint8_t)(*a | (u[g][j] & 15u) << low.shift);
+            *b = (uint8_t)(*b | (u[g][j] >> 4 & 3u) << high.shift);
+        }
+}
+
+static void unpack_six(uint8_t u[PARE_ATOM_N][PARE_ATOM_K], const uint8_t *atom)
+{
+    uint8_t high[PARE_ATOM_N][PARE_ATOM_K];
+    pare_unpack_atom(u, atom, 4);
+    pare_unpack_atom(high, atom + pare_atom_bytes(4), 2);
+    for (size_t g = 0; g < PARE_ATOM_N; g++)
+        for (size_t j = 0; j < PARE_ATOM_K; j++)
+            u[g][j] = (uint8_t)(u[g][j] | high[g][j] << 4);
+}
+
 static void pack_atom(uint8_t *atom, const uint8_t u[PARE_ATOM_N][PARE_ATOM_K], unsigned bits)
 {
+    if (bits == 6) {
+        pack_six(atom, u);
+        return;
+    }
     const unsigned flip = bits == 8 ? 0x80 : 0, mask = bits == 3 ? 3 : (1u << bits) - 1;
     memset(atom, 0, pare_atom_bytes(bits));
     for (size_t g = 0; g < PARE_ATOM_N; g++)
@@ -49,6 +76,10 @@ static void pack_atom(uint8_t *atom, const uint8_t u[PARE_ATOM_N][PARE_ATOM_K], 
 
 void pare_unpack_atom(uint8_t u[PARE_ATOM_N][PARE_ATOM_K], const uint8_t *atom, unsigned bits)
 {
+    if (bits == 6) {
+        unpack_six(u, atom);
+        return;
+    }
     const unsigned flip = bits == 8 ? 0x80 : 0, mask = bits == 3 ? 3 : (1u << bits) - 1;
     for (size_t g = 0; g < PARE_ATOM_N; g++)
         for (size_t j = 0; j < PARE_ATOM_K; j++) {

@@ -8,6 +8,7 @@
  *   4 bit  128 B  word[l][g], l = 0..3: low nibble of byte i is k = 4l+i, high nibble k = 16+4l+i
  *   2 bit   64 B  word[l][g], l = 0..1: bits 2f, 2f+1 of byte i are k = 16l+4f+i, f = 0..3
  *   3 bit   96 B  a 2-bit atom of the low bits, then word[g]: bit f of byte i is bit 2 of k = 4f+i
+ *   6 bit  192 B  a 4-bit atom of the low bits, then a 2-bit atom of the high ones
  *
  * Codes are unsigned, 0 .. 2^bits - 1. Scales and zero points lie in planes of their own:
  * [row block][group][8 rows]. The same order serves AVX2, VNNI, NEON and CUDA (dp4a, mma). */
@@ -25,7 +26,7 @@ static inline size_t pare_round_up(size_t x, size_t to)
     return (x + to - 1) / to * to;
 }
 
-/* Bytes of one atom: 256, 128, 96, 64 for 8, 4, 3, 2 bits. */
+/* Bytes of one atom: 256, 192, 128, 96, 64 for 8, 6, 4, 3, 2 bits. */
 static inline size_t pare_atom_bytes(unsigned bits)
 {
     return (size_t)bits * 32;

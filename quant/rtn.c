@@ -1,6 +1,7 @@
 #include "quant/rtn.h"
 
 #include "runtime/scales.h"
+#include "runtime/super.h"
 #include "runtime/threads.h"
 
 enum { ROWS_PER_CHUNK = 8 };
@@ -10,6 +11,15 @@ typedef struct rtn_job {
     const float *w;
     const pare_codes *out;
 } rtn_job;
+
+static void round_super(const rtn_job *job, size_t i, size_t begin, size_t end)
+{
+    const pare_encoding e = job->grid->encoding;
+    for (size_t j = begin; j < end; j++) {
+        const pare_sub_grid g = pare_super_column(job->out, e, i, j - i * job->out->k);
+        job->out->codes[j] = pare_super_code(&g, job->w[j]);
+    }
+}
 
 static void round_group(const rtn_job *job, size_t i, size_t g)
 {
@@ -22,6 +32,8 @@ static void round_group(const rtn_job *job, size_t i, size_t g)
     if (grid->encoding == PARE_ENCODING_UNIFORM)
         for (size_t j = begin; j < end; j++)
             out->codes[j] = pare_grid_code(grid->bits, job->w[j], s, z);
+    else if (pare_encoding_is_super(grid->encoding))
+        round_super(job, i, begin, end);
     else
         for (size_t j = begin; j < end; j++)
             out->codes[j] = pare_grid_encode(grid, i, job->w[j], s, z);

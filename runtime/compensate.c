@@ -22,6 +22,7 @@
 
 #include "runtime/linalg.h"
 #include "runtime/scales.h"
+#include "runtime/super.h"
 #include "runtime/threads.h"
 
 enum { TILE = PARE__TILE, STRIP = PARE__STRIP };
@@ -36,6 +37,23 @@ static size_t group_of(const pare__sweep *job, size_t column)
     return job->grid->group ? column / job->grid->group : 0;
 }
 
+static bool is_super(const pare__sweep *job)
+{
+    return job->grid && pare_encoding_is_super(job->grid->encoding);
+}
+
+/* Fits group g of row i, whose first weight is w. */
+static pare_grid_fault fit_group(const pare__sweep *job, size_t i, size_t g, const float *w)
+{
+    const size_t at = i * job->out->groups + g;
+    float *const scale = &job->out->scales[at];
+    if (is_super(job))
+        return pare_super_fit(job->grid->encoding, w, job->loss_of + g * PARE_SUPER, scale,
+                              &job->out->minima[at], job->out->sub + at * PARE_SUPER_BYTES);
+    return pare_grid_fit(job->grid, w, job->start[g + 1] - job->start[g], scale,
+                         &job->out->zeros[at]);
+}
+
 /* Fits groups [first, end) of rows [r0, r1) to the weights as they stand. */
 static bool fit_groups(const pare__sweep *job, size_t r0, size_t r1, size_t first, size_t end,
                        pare__tile_fault *fault)
@@ -43,12 +61,9 @@ static bool fit_groups(const pare__sweep *job, size_t r0, size_t r1, size_t firs
     const size_t k = job->k, groups = job->out->groups;
     for (size_t i = r0; i < r1; i++)
         for (size_t g = first; g < end; g++) {
-            const size_t begin = job->start[g], stop = job->start[g + 1];
-            float *const scale = &job->out->scales[i * groups + g];
-            const pare_grid_fault f = pare_grid_fit(job->grid, job->w + i * k + begin, stop - begin,
-                                                    scale, &job->out->zeros[i * groups + g]);
+            const pare_grid_fault f = fit_group(job, i, g, job->w + i * k + job->start[g]);
             if (f != PARE_GRID_OK) {
-                *fault = (pare__tile_fault){f, i, g, *scale};
+                *fault = (pare__tile_fault){f, i, g, job->out->scales[i * groups + g]};
                 return false;
             }
         }
@@ -118,6 +133,30 @@ static void load_grids(const pare__sweep *job, pare__strip *s, size_t r0, size_t
     }
 }
 
+/* The grids of the sub-block of a column, for `rows` rows. In natural order s and o are first
+ * chosen anew for the weights as they stand, x [.., STRIP] from this column on. */
+static void load_super(const pare__sweep *job, pare__strip *s, const float *x, size_t r0,
+                       size_t rows, size_t column)
+{
+    const pare_encoding e = job->grid->encoding;
+    const size_t n = pare_super_sub(e);
+    for (size_t r = 0; r < rows; r++) {
+        const size_t at = (r0 + r) * job->out->groups + column / PARE_SUPER;
+        if (!job->factor->order) {
+            float w[PARE_SUPER];
+            for (size_t j = 0; j < n; j++)
+                w[j] = x[j * STRIP + r];
+            pare_super_refit(e, w, job->loss_of + column, job->out->scales[at],
+                             job->out->minima[at], pare_super_at(job->out, e, r0 + r, column));
+        }
+        const pare_sub_grid g = pare_super_column(job->out, e, r0 + r, column);
+        s->scale[r] = g.step;
+        s->divisor[r] = g.step != 0 ? g.step : INFINITY;
+        s->zero[r] = (float)g.zero;
+        s->least[r] = g.least;
+    }
+}
+
 /* Rounds one column of a strip: x, weights in, becomes (w - q) / u_jj. pare_grid_code over rows,
  * codes from `low` to `top`. */
 static void round_column(pare__strip *s, float *restrict x, uint8_t *restrict codes, float u_jj,
@@ -134,6 +173,26 @@ static void round_column(pare__strip *s, float *restrict x, uint8_t *restrict co
         t = t > low ? t : low;
         codes[r] = (uint8_t)(int)t;
         const float e = (x[r] - (t - zero) * s->scale[r]) / u_jj;
+        s->loss[r] += (double)e * (double)e;
+        x[r] = e;
+    }
+}
+
+/* The same on the grids of sub-blocks. */
+static void round_super(pare__strip *s, float *restrict x, uint8_t *restrict codes, float u_jj,
+                        float top)
+{
+    const float magic = 12582912.0F;
+    for (size_t r = 0; r < STRIP; r++) {
+        const float zero = s->zero[r];
+        float t = (x[r] + s->least[r]) / s->divisor[r];
+        t = t < 512 ? t : 512;
+        t = t > -512 ? t : -512;
+        t = (t + magic) - magic + zero;
+        t = t < top ? t : top;
+        t = t > 0 ? t : 0;
+        codes[r] = (uint8_t)(int)t;
+        const float e = (x[r] - (s->scale[r] * (t - zero) - s->least[r])) / u_jj;
         s->loss[r] += (double)e * (double)e;
         x[r] = e;
     }
@@ -174,6 +233,14 @@ static void round_one(const pare__sweep *job, pare__strip *s, float *x, uint8_t 
     const float u_jj = job->factor->u[j * (job->k + 1)];
     const bool apart = j >= job->inner;
     const size_t g = apart ? job->out->groups : group_of(job, column_at(job, j));
+    if (is_super(job)) {
+        const size_t column = column_at(job, j), sub = column / pare_super_sub(job->grid->encoding);
+        if (sub != s->loaded)
+            load_super(job, s, x, r0, rows, column);
+        s->loaded = sub;
+        round_super(s, x, codes, u_jj, (float)((1u << job->grid->bits) - 1));
+        return;
+    }
     if (g != s->loaded)
         load_grids(job, s, r0, rows, g);
     s->loaded = g;
@@ -337,6 +404,17 @@ static bool take_strip(pare_arena *scratch, const pare__sweep *job, pare__strip 
     return s->t && s->codes && s->row && s->keep && s->kept && s->zeros;
 }
 
+static pare_status take_losses(pare_arena *scratch, pare__sweep *job)
+{
+    job->loss_of = PARE_NEW(scratch, float, job->k);
+    for (size_t j = 0; job->loss_of && j < job->k; j++) {
+        const size_t column = column_at(job, j);
+        const float u = job->factor->u[j * (job->k + 1)];
+        job->loss_of[column] = job->factor->dead[column] ? 0 : 1 / (u * u);
+    }
+    return job->loss_of ? PARE_OK : PARE_ENOMEM;
+}
+
 static pare_status take_scratch(pare_ctx *cx, pare_arena *scratch, pare__sweep *job, size_t tiles)
 {
     const size_t workers = pare_threads(cx);
@@ -346,6 +424,8 @@ static pare_status take_scratch(pare_ctx *cx, pare_arena *scratch, pare__sweep *
     for (size_t i = 0; i < workers; i++)
         if (!job->fault || !take_strip(scratch, job, &job->strips[i]))
             return PARE_ENOMEM;
+    if (is_super(job))
+        PARE_TRY(take_losses(scratch, job));
     if (job->grid)
         PARE_TRY(pare__sweep_take_starts(scratch, job));
     if (!pare__sweep_by_blocks(job))
@@ -433,6 +513,10 @@ static pare_status check(pare_ctx *cx, const pare_compensate *c, size_t n, size_
                          c->sparsity->of);
     if (zeros && c->grid && c->grid->encoding == PARE_ENCODING_CODEBOOK)
         return pare_fail(cx, PARE_EINVAL, "codebooks have no level for a weight that is 0");
+    if (zeros && c->grid && c->grid->encoding == PARE_ENCODING_Q4_K)
+        return pare_fail(cx, PARE_EINVAL, "Q4_K has no code for a weight that is 0");
+    if (c->sparsity && c->grid && pare_encoding_is_super(c->grid->encoding))
+        return pare_fail(cx, PARE_EINVAL, "super-blocks and a sparsity take a sweep each");
     return pare__sweep_check_apart(cx, c, out);
 }
 

@@ -45,9 +45,12 @@ typedef struct pare_compensate {
  * columns, fitted as in natural order; the scale of a row is f16(max |w| / 127) over the weights as
  * they stand when their turn comes, codes are -127 .. 127, and the group code of such a column is
  * that of 0.
+ * Q4_K, Q6_K: super-blocks are fitted like groups, with 1 / U_jj^2 as what an error costs; in
+ * natural order s and o of a sub-block are chosen once more when its first column is reached, for
+ * the weights as they stand (runtime/super.h).
  * Any encoding but BINARY. Where scales depend on the whole matrix (NF4's are quantized
  * themselves) they are fitted to the original weights beforehand, whatever the order. Weights that
- * go or stay 0 have the code of 0; CODEBOOK has none.
+ * go or stay 0 have the code of 0; CODEBOOK and Q4_K have none.
  *
  *   w     [n, k] f32; with a grid destroyed; without: the result, 0 where a weight went
  *   out   with a grid: planes from pare_codes_take for it; written. Without: NULL. With columns
@@ -55,11 +58,11 @@ typedef struct pare_compensate {
  *   loss  NULL, or the sum of (w_j - q_j)^2 / (2 U_jj^2) over the matrix in double; written
  *
  * Returns PARE_OK, PARE_EINVAL (bits, block, sparsity, a factor that failed, what does not
- * go together: N:M and act_order, sparsity and keep_zeros, zeros and CODEBOOK, columns kept apart
- * and a sparsity or another grid), PARE_ESHAPE (group, or k or the columns kept apart differ from
- * the factor), PARE_ENUMERIC when a weight is not finite or a scale cannot be stored, by row, group
- * and value, also when the compensated weights overflow or one kept apart exceeds 65504,
- * PARE_ENOMEM.
+ * go together: N:M and act_order, sparsity and keep_zeros, zeros and CODEBOOK or Q4_K, sparsity and
+ * Q4_K or Q6_K, columns kept apart and a sparsity or another grid), PARE_ESHAPE (group, or k or the
+ * columns kept apart differ from the factor), PARE_ENUMERIC when a weight is not finite or a scale
+ * cannot be stored, by row, group and value, also when the compensated weights overflow or one kept
+ * apart exceeds 65504, PARE_ENOMEM.
  * Memory  per worker block x 320 bytes and one row; with sparsity block x 64 bytes,
  * keep_zeros k x 128 bytes, without a grid block x 512 bytes more; one number per group;
  * unstructured n x block x 5 bytes.   Work  n k^2 / 2 multiply-adds. Threads over tiles of 128

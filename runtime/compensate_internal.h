@@ -16,6 +16,7 @@ typedef struct pare__strip {
     uint8_t *zeros; /* [TILE, k] 1: stays 0; with keep_zeros */
     size_t loaded;  /* group whose grids are in scale, divisor and zero */
     float scale[PARE__STRIP], divisor[PARE__STRIP], zero[PARE__STRIP];
+    float least[PARE__STRIP]; /* super-blocks */
     float held[PARE__STRIP];
     double loss[PARE__STRIP];
 } pare__strip;
@@ -31,6 +32,7 @@ typedef struct pare__sweep {
     const pare_grid *grid;         /* or NULL */
     const pare_sparsity *sparsity; /* or NULL */
     const float *cost;             /* [k] or NULL */
+    float *loss_of;                /* [k] 1 / U_jj^2 of each column, 0 if dead; super-blocks */
     bool keep_zeros;
     const pare_factor *factor;
     pare_codes *out;

@@ -10,6 +10,7 @@
 
 #include "kernels/half.h"
 #include "kernels/layout.h"
+#include "runtime/super.h"
 
 enum { CLIPS = 80, SUM_CHUNK = 64, LANES = 8 };
 
@@ -41,6 +42,11 @@ static pare_status take_more(pare_arena *a, const pare_grid *g, pare_codes *out)
         out->book = PARE_NEW(a, float, 4 * scales);
         out->salient = out->book ? PARE_NEW(a, uint8_t, out->k) : NULL;
         return out->salient ? PARE_OK : PARE_ENOMEM;
+    case PARE_ENCODING_Q4_K:
+    case PARE_ENCODING_Q6_K:
+        out->minima = PARE_NEW(a, float, scales);
+        out->sub = out->minima ? PARE_NEW(a, uint8_t, scales * PARE_SUPER_BYTES) : NULL;
+        return out->sub ? PARE_OK : PARE_ENOMEM;
     case PARE_ENCODING_UNIFORM:
     case PARE_ENCODING_TERNARY:
     case PARE_ENCODING_F16:
@@ -75,7 +81,9 @@ static const char *widths(pare_encoding encoding)
     case PARE_ENCODING_TERNARY:
     case PARE_ENCODING_BINARY: return "2";
     case PARE_ENCODING_NF4:
+    case PARE_ENCODING_Q4_K:
     case PARE_ENCODING_MXFP4: return "4";
+    case PARE_ENCODING_Q6_K: return "6";
     case PARE_ENCODING_FP8: return "8";
     case PARE_ENCODING_CODEBOOK: return "3 and 4";
     case PARE_ENCODING_F16: return "no";
@@ -95,6 +103,8 @@ static const char *mismatch(const pare_grid *g)
         return "clip goes with the uniform grid only: say clip: none";
     if (g->encoding == PARE_ENCODING_MXFP4 && g->group != 32)
         return "MXFP4 has groups of 32: say group: 32";
+    if (pare_encoding_is_super(g->encoding) && g->group != PARE_SUPER)
+        return "a super-block has 256 weights";
     if (g->encoding == PARE_ENCODING_CODEBOOK && (!g->book || g->group))
         return "a codebook belongs to a row and has to be given";
     if (g->tensor && (g->encoding != PARE_ENCODING_TERNARY || g->group))
@@ -114,6 +124,9 @@ pare_status pare_grid_check(pare_ctx *cx, const pare_grid *g, size_t n, size_t k
     if (g->group % 32 != 0)
         return pare_fail(cx, PARE_ESHAPE, "group %zu is not a multiple of 32 (0 is the whole row)",
                          g->group);
+    if (pare_encoding_is_super(g->encoding) && k % PARE_SUPER != 0)
+        return pare_fail(cx, PARE_ESHAPE, "super-blocks of 256 weights do not divide rows of %zu",
+                         k);
     if (out->n != n || out->k != k || out->groups != pare_grid_groups(g, k))
         return pare_fail(cx, PARE_ESHAPE,
                          "planes of [%zu, %zu] in %zu groups given for [%zu, %zu] in %zu groups",
@@ -269,6 +282,12 @@ pare_grid_fault pare_grid_fit(const pare_grid *g, const float *w, size_t count, 
                               uint8_t *zero)
 {
     float lo = 0, hi = 0;
+    if (pare_encoding_is_super(g->encoding)) {
+        uint8_t sub[PARE_SUPER_BYTES];
+        float minimum;
+        *zero = 0;
+        return pare_super_fit(g->encoding, w, NULL, scale, &minimum, sub);
+    }
     for (size_t j = 0; j < count; j++) {
         if (!(fabsf(w[j]) <= FLT_MAX)) {
             *scale = w[j];

@@ -22,6 +22,9 @@
  *
  * CODEBOOK  book[row][code], ascending in a row, nearest; scale 1
  *
+ * Q4_K, Q6_K   super-blocks with two levels of scales, 256 weights each, of their own functions
+ *           (runtime/super.h); `group` is 256
+ *
  * BINARY    a method of its own (quant/billm.h), only pare_codes is shared.
  *
  * F16       no grid: weights as they are, rounded to F16; only pare_codes is shared.
@@ -43,7 +46,7 @@
 typedef enum pare_clip { PARE_CLIP_NONE, PARE_CLIP_MSE } pare_clip;
 
 typedef struct pare_grid {
-    unsigned bits; /* 2, 3, 4, 8 */
+    unsigned bits; /* 2, 3, 4, 6, 8 */
     size_t group;  /* weights of a row that share a scale; 0: the whole row */
     bool symmetric;
     pare_clip clip;
@@ -71,6 +74,8 @@ typedef struct pare_codes {
     uint8_t *scale_codes; /* [n, groups] NF4: codes of the scales; MXFP4: exponents + 127 */
     float *scale_steps;   /* NF4: [ceil(n16 groups / 256)] */
     float scale_offset;   /* NF4 */
+    float *minima;        /* Q4_K, Q6_K: [n, groups] beside scales */
+    uint8_t *sub;         /* Q4_K, Q6_K: [n, groups, 16] bytes of sub-blocks */
     float *book;          /* CODEBOOK: [n, 2^bits]; BINARY: [n, groups, 4] */
     uint8_t *salient;     /* BINARY: [k] 0 or 1 */
     size_t outliers;      /* columns kept apart */
@@ -93,9 +98,9 @@ size_t pare_grid_groups(const pare_grid *g, size_t k);
 PARE_CHECKED pare_status pare_codes_take(pare_arena *a, const pare_grid *g, size_t n, size_t k,
                                          pare_codes *out);
 
-/* PARE_EINVAL when bits, group (MXFP4: 32), clip (only UNIFORM) or a missing book do not go with
- * the encoding; PARE_ESHAPE when group is not a multiple of 32 or `out` was not taken for this grid
- * and [n, k]. */
+/* PARE_EINVAL when bits, group (MXFP4: 32; Q4_K, Q6_K: 256, which divides k), clip (only UNIFORM)
+ * or a missing book do not go with the encoding; PARE_ESHAPE when group is not a multiple of 32 or
+ * `out` was not taken for this grid and [n, k]. */
 PARE_CHECKED pare_status pare_grid_check(pare_ctx *cx, const pare_grid *g, size_t n, size_t k,
                                          const pare_codes *out);
 
@@ -109,6 +114,7 @@ typedef enum pare_grid_fault {
 
 /* Fits scale and zero to w [count]. Thread-safe, allocates nothing. NF4: the scale before double
  * quantization, which needs the whole matrix (runtime/scales.h), as TERNARY with `tensor` does.
+ * Q4_K, Q6_K: D alone, for its fault.
  * A fault leaves what is at fault in *scale (the first weight that is not finite, or the scale that
  * cannot be stored) and *zero 0. Without f16_scales the bounds are those of F32: underflow is a
  * scale of 0 for weights that are not all zero, overflow an infinite one. Clip mse passes over
@@ -126,7 +132,8 @@ static inline bool pare_grid_whole(const pare_grid *g)
     return g->encoding == PARE_ENCODING_NF4 || g->tensor;
 }
 
-/* Code and value of one weight of `row` (CODEBOOK looks there) on any grid but BINARY. Finite w. */
+/* Code and value of one weight of `row` (CODEBOOK looks there) on any grid but BINARY, Q4_K and
+ * Q6_K. Finite w. */
 uint8_t pare_grid_encode(const pare_grid *g, size_t row, float w, float scale, uint8_t zero);
 float pare_grid_decode(const pare_grid *g, size_t row, uint8_t code, float scale, uint8_t zero);
 

@@ -5,7 +5,7 @@
 
 #include "kernels/half.h"
 #include "kernels/levels.h"
-#include "runtime/grid.h"
+#include "runtime/super.h"
 
 #define E4M3_MAX 448.0F
 
@@ -58,6 +58,8 @@ uint8_t pare_grid_encode(const pare_grid *g, size_t row, float w, float scale, u
     case PARE_ENCODING_MXFP4: return encode_e2m1(t);
     case PARE_ENCODING_CODEBOOK: return nearest(g->book + row * levels, levels, w);
     case PARE_ENCODING_UNIFORM:
+    case PARE_ENCODING_Q4_K:
+    case PARE_ENCODING_Q6_K:
     case PARE_ENCODING_F16:
     case PARE_ENCODING_BINARY: break;
     }
@@ -73,10 +75,26 @@ float pare_grid_decode(const pare_grid *g, size_t row, uint8_t code, float scale
     case PARE_ENCODING_MXFP4: return pare_levels_e2m1[code & 15] * scale;
     case PARE_ENCODING_CODEBOOK: return g->book[(row << g->bits) + code];
     case PARE_ENCODING_UNIFORM:
+    case PARE_ENCODING_Q4_K:
+    case PARE_ENCODING_Q6_K:
     case PARE_ENCODING_F16:
     case PARE_ENCODING_BINARY: break;
     }
     return pare_grid_value(code, scale, zero);
+}
+
+/* The same of a super-block. */
+static pare_grid_fault round_super(pare_encoding e, const float *w, float *q)
+{
+    float scale, minimum;
+    uint8_t sub[PARE_SUPER_BYTES];
+    const pare_grid_fault fault = pare_super_fit(e, w, NULL, &scale, &minimum, sub);
+    for (size_t j = 0; j < PARE_SUPER && fault == PARE_GRID_OK; j++) {
+        const uint8_t *const at = sub + j / pare_super_sub(e) * pare_super_bytes(e);
+        const pare_sub_grid g = pare_super_grid(e, scale, minimum, at);
+        q[j] = pare_super_value(&g, pare_super_code(&g, w[j]));
+    }
+    return fault;
 }
 
 pare_grid_fault pare_grid_round(const pare_grid *g, size_t row, const float *w, size_t count,
@@ -84,6 +102,8 @@ pare_grid_fault pare_grid_round(const pare_grid *g, size_t row, const float *w, 
 {
     float scale;
     uint8_t zero;
+    if (pare_encoding_is_super(g->encoding))
+        return round_super(g->encoding, w, q);
     const pare_grid_fault fault = pare_grid_fit(g, w, count, &scale, &zero);
     for (size_t j = 0; j < count && fault == PARE_GRID_OK; j++)
         q[j] = g->encoding == PARE_ENCODING_UNIFORM
@@ -109,6 +129,10 @@ static float value_at(const pare_grid *g, const pare_codes *c, size_t i, size_t 
     if (c->values)
         return c->values[i * c->k + j];
     const uint8_t code = c->codes[i * c->k + j];
+    if (pare_encoding_is_super(g->encoding)) {
+        const pare_sub_grid s = pare_super_column(c, g->encoding, i, j);
+        return pare_super_value(&s, code);
+    }
     if (g->encoding == PARE_ENCODING_BINARY)
         return binary_value(c->book + at * 4, code, c->salient[j]);
     if (g->encoding == PARE_ENCODING_CODEBOOK)

@@ -183,6 +183,7 @@ static const char *encoding_name(pare_encoding e)
         [PARE_ENCODING_NF4] = "nf4",         [PARE_ENCODING_FP8] = "fp8_e4m3",
         [PARE_ENCODING_MXFP4] = "mxfp4",     [PARE_ENCODING_CODEBOOK] = "codebook",
         [PARE_ENCODING_BINARY] = "binary",   [PARE_ENCODING_F16] = "f16",
+        [PARE_ENCODING_Q4_K] = "q4_k",       [PARE_ENCODING_Q6_K] = "q6_k",
     };
     return names[e];
 }
@@ -194,7 +195,9 @@ static bool width_fits(const pare_linear *w)
     case PARE_ENCODING_TERNARY:
     case PARE_ENCODING_BINARY: return w->bits == 2;
     case PARE_ENCODING_NF4:
+    case PARE_ENCODING_Q4_K:
     case PARE_ENCODING_MXFP4: return w->bits == 4;
+    case PARE_ENCODING_Q6_K: return w->bits == 6;
     case PARE_ENCODING_FP8: return w->bits == 8;
     case PARE_ENCODING_CODEBOOK: return w->bits == 3 || w->bits == 4;
     case PARE_ENCODING_F16: return w->bits == 16;

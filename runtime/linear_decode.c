@@ -10,7 +10,11 @@
 #include "runtime/linear_internal.h"
 #include "runtime/threads.h"
 
-enum { ATOM_24 = 64 /* columns of an atom of 2:4 weights */, ATOM_INDICES = 64 };
+enum {
+    ATOM_24 = 64 /* columns of an atom of 2:4 weights */,
+    ATOM_INDICES = 64,
+    SUB_BYTES = 2 * PARE_ATOM_N /* of an atom of super-blocks */
+};
 
 static size_t groups_of(const pare_panel *p)
 {
@@ -38,6 +42,10 @@ pare_panel pare__panel_rows(const pare_linear *w, size_t first, size_t count)
         p.scales += planes * PARE_ATOM_N;
     if (p.zeros)
         p.zeros += planes * PARE_ATOM_N;
+    if (p.minima)
+        p.minima += planes * PARE_ATOM_N;
+    if (p.sub)
+        p.sub += block * atoms * SUB_BYTES;
     if (w->encoding == PARE_ENCODING_CODEBOOK)
         p.book += first << w->bits;
     if (w->encoding == PARE_ENCODING_BINARY)
@@ -67,6 +75,10 @@ static pare_panel panel_columns(const pare_linear *w, const pare_panel *all, siz
         p.scales += g * PARE_ATOM_N;
     if (p.zeros)
         p.zeros += g * PARE_ATOM_N;
+    if (p.minima)
+        p.minima += g * PARE_ATOM_N;
+    if (p.sub)
+        p.sub += k / PARE_ATOM_K * SUB_BYTES;
     if (w->encoding == PARE_ENCODING_BINARY)
         p.book += magnitudes(g);
     if (p.salient)
@@ -92,6 +104,8 @@ static way way_of(const pare_linear *w)
     case PARE_ENCODING_FP8: return (way){PARE_DECODE_FP8, 8, NULL};
     case PARE_ENCODING_CODEBOOK: return (way){PARE_DECODE_BOOK, w->bits, NULL};
     case PARE_ENCODING_BINARY: return (way){PARE_DECODE_BINARY, 2, NULL};
+    case PARE_ENCODING_Q4_K:
+    case PARE_ENCODING_Q6_K: return (way){PARE_DECODE_SUPER, w->bits, NULL};
     case PARE_ENCODING_UNIFORM:
     case PARE_ENCODING_F16: break; /* F16: pruned only, which has ways of its own */
     }
@@ -112,6 +126,7 @@ static void decode(const pare_kernels *kernels, const pare_linear *w, const pare
     case PARE_DECODE_FP8: kernels->dequant_fp8(dst, ldd, p); break;
     case PARE_DECODE_BOOK: kernels->dequant_book(dst, ldd, p, how.bits); break;
     case PARE_DECODE_BINARY: kernels->dequant_binary(dst, ldd, p); break;
+    case PARE_DECODE_SUPER: kernels->dequant_super(dst, ldd, p, how.bits); break;
     }
 }
 

@@ -7,6 +7,7 @@
 
 #include "kernels/half.h"
 #include "runtime/nf4.h"
+#include "runtime/super.h"
 #include "runtime/threads.h"
 
 enum { ROWS_PER_CHUNK = 8 };
@@ -24,6 +25,9 @@ static pare_grid_fault fit_group(const scales_job *job, size_t i, size_t g)
     const size_t begin = g * job->grid->group;
     const size_t end = g + 1 < out->groups ? begin + job->grid->group : out->k;
     const size_t at = i * out->groups + g;
+    if (pare_encoding_is_super(job->grid->encoding))
+        return pare_super_fit(job->grid->encoding, job->w + i * out->k + begin, NULL,
+                              &out->scales[at], &out->minima[at], out->sub + at * PARE_SUPER_BYTES);
     return pare_grid_fit(job->grid, job->w + i * out->k + begin, end - begin, &out->scales[at],
                          &out->zeros[at]);
 }

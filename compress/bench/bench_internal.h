@@ -95,7 +95,7 @@ typedef struct pare__bench_weights {
     size_t bytes;     /* of one copy, all planes */
     const void *data; /* the largest plane of all copies, to read from the memory it is in */
     size_t data_bytes;
-    pare__bench_plane codes, scales, book, outliers, outlier_scales, column, value;
+    pare__bench_plane codes, scales, minima, super, book, outliers, outlier_scales, column, value;
     pare__bench_plane indices, mask, kept; /* kept: F16 */
     size_t *mask_start;
     uint32_t *outlier_column, *start;

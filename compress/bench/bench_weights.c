@@ -13,6 +13,11 @@ static size_t group_of(const pare__bench_weights *w)
     return w->sub->group ? w->sub->group : w->k;
 }
 
+static bool is_super(const pare__bench_subject *s)
+{
+    return s->encoding == PARE_ENCODING_Q4_K || s->encoding == PARE_ENCODING_Q6_K;
+}
+
 /* Bytes of the planes of one copy. */
 static void size_planes(pare__bench_weights *w)
 {
@@ -36,13 +41,15 @@ static void size_planes(pare__bench_weights *w)
         w->book.bytes = half * groups * 4;
     else if (s->encoding != PARE_ENCODING_F16)
         w->scales.bytes = half * groups;
+    w->minima.bytes = s->encoding == PARE_ENCODING_Q4_K ? half * groups : 0;
+    w->super.bytes = is_super(s) ? count / 16 : 0;
     w->outliers.bytes = w->n * s->outliers * (s->f16_outliers ? half : 1);
     w->outlier_scales.bytes = s->outliers && !s->f16_outliers ? half * w->n : 0;
     w->column.bytes = s->sparse ? single * sizeof(uint32_t) : 0;
     w->value.bytes = s->sparse ? single * half : 0;
     w->bytes = w->codes.bytes + w->scales.bytes + w->book.bytes + w->outliers.bytes +
                w->outlier_scales.bytes + w->column.bytes + w->value.bytes + w->indices.bytes +
-               w->mask.bytes + w->kept.bytes;
+               w->mask.bytes + w->kept.bytes + w->minima.bytes + w->super.bytes;
 }
 
 size_t pare__bench_weights_bytes(const pare__bench_subject *sub, size_t n, size_t k)
@@ -100,6 +107,8 @@ static double code_size(const pare__bench_subject *s)
     case PARE_ENCODING_NF4: return 0.6;
     case PARE_ENCODING_MXFP4: return 2.9;
     case PARE_ENCODING_FP8: return 0.7;
+    case PARE_ENCODING_Q4_K: return 37 * 16 / sqrt(12.0); /* s below 64 */
+    case PARE_ENCODING_Q6_K: return 37 * 64 / sqrt(12.0);
     default: return (double)(1u << s->bits) / sqrt(12.0);
     }
 }
@@ -192,6 +201,8 @@ pare_status pare__bench_weights_make(pare_ctx *cx, pare_arena *a, const pare__be
     pare__bench_plane *const bits[] = {&w->column, sub->f16_outliers ? NULL : &w->outliers};
     const int e = power_below(1 / (code_size(sub) * sqrt((double)k)));
     PARE_TRY(fill(cx, a, w, &w->scales, 0x03ff03ffu, halves_of(e)));
+    PARE_TRY(fill(cx, a, w, &w->minima, 0x03ff03ffu, halves_of(e)));
+    PARE_TRY(fill(cx, a, w, &w->super, 0x3f3f3f3fu, 0));
     PARE_TRY(fill_all(cx, a, w, halves, 4, 0x03ff03ffu, 0x20002000u));
     PARE_TRY(fill_all(cx, a, w, bits, 2, UINT32_MAX, 0));
     return place_extras(a, w);
@@ -231,6 +242,8 @@ pare_linear pare__bench_weights_at(const pare__bench_weights *w, size_t copy)
     out.panel = (pare_panel){.codes = plane_at(&w->codes, copy),
                              .scales = plane_at(&w->scales, copy),
                              .book = plane_at(&w->book, copy),
+                             .minima = plane_at(&w->minima, copy),
+                             .sub = plane_at(&w->super, copy),
                              .n = w->n,
                              .k = w->k,
                              .group = group_of(w),

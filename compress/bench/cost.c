@@ -31,6 +31,8 @@ static void add_panel(planes *p, const pare_linear *w)
     add(p, q->codes, q->n / PARE_ATOM_N * (width / PARE_ATOM_K) * pare_atom_bytes(w->bits));
     add(p, q->scales, q->n * groups * half);
     add(p, q->zeros, q->n * groups);
+    add(p, q->minima, q->n * groups * half);
+    add(p, q->sub, q->n * q->k / 16);
     add(p, q->book,
         w->encoding == PARE_ENCODING_BINARY ? q->n * groups * 4 * half : half * w->n << w->bits);
     add(p, q->indices, q->n * kept / 4);

@@ -3,13 +3,15 @@
 #include "quant/gptq.h"
 #include "quant/rtn.h"
 #include "quant/squeezellm.h"
+#include "runtime/super.h"
 
 enum { ACT_ORDER = PARE_QUANTIZE_PARAMS, TRUE_SEQUENTIAL, DAMP, BLOCK, GRID, ACTIVATIONS };
 
 static const pare_word grids[] = {
     {"uniform", PARE_ENCODING_UNIFORM},   {"nf4", PARE_ENCODING_NF4},
     {"fp8", PARE_ENCODING_FP8},           {"mxfp4", PARE_ENCODING_MXFP4},
-    {"codebook", PARE_ENCODING_CODEBOOK}, {NULL, 0}};
+    {"codebook", PARE_ENCODING_CODEBOOK}, {"q4_k", PARE_ENCODING_Q4_K},
+    {"q6_k", PARE_ENCODING_Q6_K},         {NULL, 0}};
 
 // clang-format off
 static const pare_param params[] = {
@@ -23,7 +25,8 @@ static const pare_param params[] = {
     [BLOCK] = {.name = "block", .type = PARE_PARAM_INTEGER, .min = 32, .max = 4096, .fallback = 128,
         .multiple = 32, .unit = "columns", .help = "columns between lazy updates"},
     [GRID] = {.name = "grid", .type = PARE_PARAM_CHOICE, .fallback = PARE_ENCODING_UNIFORM,
-        .words = grids, .help = "levels of the codes; all but uniform keep inputs in floats"},
+        .words = grids, .help = "levels of the codes; q4_k, q6_k: blocks of GGUF; all but uniform keep inputs "
+                                "in floats"},
     PARE_QUANTIZE_ACTIVATIONS(ACTIVATIONS),
     {.name = NULL},
 };
@@ -63,6 +66,8 @@ static pare_grid grid(const double *value)
 {
     pare_grid g = pare_quantize_grid(value);
     g.encoding = encoding(value);
+    if (pare_encoding_is_super(g.encoding))
+        return pare_quantize_super(value, g.encoding);
     return g.encoding == PARE_ENCODING_CODEBOOK ? pare_quantize_stand_in(g.bits) : g;
 }
 
@@ -85,6 +90,8 @@ static pare_status store(pare_ctx *cx, const double *value, size_t n, size_t k,
         g.book = &(const float){0}; /* made from the weights */
     if (value[ACTIVATIONS] != 0.0)
         return pare_fail(cx, PARE_EINVAL, "activations: goes with the uniform grid only");
+    if (pare_encoding_is_super(g.encoding))
+        return pare_quantize_super_store(cx, value, g.encoding, n, k, out);
     if (!g.symmetric)
         return pare_fail(cx, PARE_EINVAL, "symmetric: false goes with the uniform grid only");
     if (g.encoding == PARE_ENCODING_CODEBOOK && g.group)
@@ -98,6 +105,9 @@ static pare_status store(pare_ctx *cx, const double *value, size_t n, size_t k,
 static pare_status make_grid(pare_ctx *cx, const double *value, const pare_pass_linear *linear,
                              pare_arena *scratch, pare_grid *out)
 {
+    *out = grid(value);
+    if (pare_encoding_is_super(out->encoding))
+        return PARE_OK;
     *out = pare_quantize_grid(value);
     out->encoding = encoding(value);
     if (out->encoding != PARE_ENCODING_CODEBOOK)

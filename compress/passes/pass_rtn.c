@@ -1,20 +1,69 @@
 #include "compress/passes/passes_internal.h"
 #include "compress/passes/quantize.h"
+#include "runtime/super.h"
 
-enum { ACTIVATIONS = PARE_QUANTIZE_PARAMS };
+enum { GRID = PARE_QUANTIZE_PARAMS, ACTIVATIONS };
 
+static const pare_word grids[] = {{"uniform", PARE_ENCODING_UNIFORM},
+                                  {"q4_k", PARE_ENCODING_Q4_K},
+                                  {"q6_k", PARE_ENCODING_Q6_K},
+                                  {NULL, 0}};
+
+// clang-format off
 static const pare_param params[] = {
-    PARE_QUANTIZE_TABLE, PARE_QUANTIZE_ACTIVATIONS(ACTIVATIONS), {.name = NULL}};
+    PARE_QUANTIZE_TABLE,
+    [GRID] = {.name = "grid", .type = PARE_PARAM_CHOICE, .fallback = PARE_ENCODING_UNIFORM,
+        .words = grids, .help = "q4_k, q6_k: super-blocks of 256 as engines of GGUF files round; "
+                                "inputs stay floats"},
+    PARE_QUANTIZE_ACTIVATIONS(ACTIVATIONS),
+    {.name = NULL},
+};
+// clang-format on
+
+static pare_encoding encoding(const double *value)
+{
+    return (pare_encoding)value[GRID];
+}
+
+static bool is_super(const double *value)
+{
+    return pare_encoding_is_super(encoding(value));
+}
+
+static pare_grid grid(const double *value)
+{
+    return is_super(value) ? pare_quantize_super(value, encoding(value))
+                           : pare_quantize_grid(value);
+}
 
 static pare_activation activation(const double *value)
 {
-    return pare_quantize_activation(value[ACTIVATIONS]);
+    return is_super(value) ? pare_quantize_float(value)
+                           : pare_quantize_activation(value[ACTIVATIONS]);
+}
+
+static pare_status store(pare_ctx *cx, const double *value, size_t n, size_t k,
+                         pare_packed_linear *out)
+{
+    if (!is_super(value))
+        return pare_quantize_store(cx, value, n, k, out);
+    if (value[ACTIVATIONS] != 0.0)
+        return pare_fail(cx, PARE_EINVAL, "activations: goes with the uniform grid only");
+    return pare_quantize_super_store(cx, value, encoding(value), n, k, out);
+}
+
+static pare_status run(pare_ctx *cx, const double *value, pare_pass_linear *linear,
+                       pare_arena *scratch)
+{
+    const pare_grid g = grid(value);
+    return is_super(value) ? pare_quantize_engine(cx, &g, linear, scratch)
+                           : pare_quantize_round(cx, &g, linear, scratch);
 }
 
 static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threads)
 {
     (void)threads;
-    const double tries = value[PARE_QUANTIZE_CLIP] != 0.0 ? 80.0 : 1.0;
+    const double tries = value[PARE_QUANTIZE_CLIP] != 0.0 ? 80.0 : is_super(value) ? 60.0 : 1.0;
     return (pare_pass_cost){.flops = tries * 4.0 * (double)n * (double)k};
 }
 
@@ -26,8 +75,9 @@ const pare_pass pare_pass_rtn = {
     .gives = PARE_FACT_CODES,
     .drops = PARE_FACT_WEIGHTS,
     .params = params,
-    .store = pare_quantize_store,
-    .grid = pare_quantize_grid,
+    .store = store,
+    .grid = grid,
     .activation = activation,
     .cost = cost,
+    .run = run,
 };

@@ -101,6 +101,7 @@ void pare_gemv_packed_neon(float *y, const float *x, size_t k, const pare_panel 
             gemv(y, x, k, w, 4, NULL, PARE_DECODE_BOOK);
         break;
     case PARE_DECODE_BINARY: gemv(y, x, k, w, 2, NULL, PARE_DECODE_BINARY); break;
+    case PARE_DECODE_SUPER: pare_gemv_packed_ref(y, x, k, w, how, bits, level); break;
     }
 }
 

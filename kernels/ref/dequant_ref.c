@@ -61,6 +61,21 @@ static float binary(const pare_panel *w, unsigned bits, const float *level, weig
     return sign * pare_f16_to_f32(magnitude[at.u >> 1]);
 }
 
+/* s and o, or s of both halves, of a row and 32 columns lie 8 bytes apart. */
+static float of_super_block(const pare_panel *w, unsigned bits, const float *level, weight at)
+{
+    (void)level;
+    const size_t atom = at.r / PARE_ATOM_N * (w->k / PARE_ATOM_K) + at.k / PARE_ATOM_K;
+    const uint8_t *const sub = w->sub + 2 * PARE_ATOM_N * atom + at.r % PARE_ATOM_N;
+    const float scale = pare_f16_to_f32(w->scales[at.g]);
+    if (bits == 6) {
+        const int s = (int8_t)sub[at.k % PARE_ATOM_K / 16 * PARE_ATOM_N];
+        return scale * (float)s * (float)((int)at.u - 32);
+    }
+    const float least = pare_f16_to_f32(w->minima[at.g]) * (float)sub[PARE_ATOM_N];
+    return scale * (float)sub[0] * (float)at.u - least;
+}
+
 void pare_dequant_f32_ref(float *dst, size_t ldd, const pare_panel *w, unsigned bits)
 {
     decode(dst, ldd, w, bits, NULL, uniform);
@@ -87,6 +102,11 @@ void pare_dequant_binary_ref(float *dst, size_t ldd, const pare_panel *w)
     decode(dst, ldd, w, 2, NULL, binary);
 }
 
+void pare_dequant_super_ref(float *dst, size_t ldd, const pare_panel *w, unsigned bits)
+{
+    decode(dst, ldd, w, bits, NULL, of_super_block);
+}
+
 /* Adds one atom of row block `row` to its lanes. */
 static void add_atom(float lane[PARE_ATOM_N][8], const float *x, size_t columns,
                      const pare_panel *w, unsigned bits, const float *level, value_of *value,
@@ -105,7 +125,8 @@ static void add_atom(float lane[PARE_ATOM_N][8], const float *x, size_t columns,
 void pare_gemv_packed_ref(float *y, const float *x, size_t k, const pare_panel *w,
                           pare_decoding how, unsigned bits, const float *level)
 {
-    static value_of *const values[] = {uniform, of_table, of_table, of_book, binary};
+    static value_of *const values[] = {uniform, of_table, of_table,
+                                       of_book, binary,   of_super_block};
     const float *const levels = how == PARE_DECODE_FP8 ? pare_levels_e4m3 : level;
     const size_t groups = (w->k + w->group - 1) / w->group;
     for (size_t row = 0; row < w->n; row += PARE_ATOM_N) {

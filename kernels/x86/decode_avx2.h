@@ -15,14 +15,15 @@
 
 /* The values of one row within one group. */
 typedef struct row_values {
-    float scale;            /* not of codebooks and signs */
+    float scale;            /* not of codebooks and signs; of super-blocks by 16 columns: */
+    float step[2], least;   /* least: of those of 4 bits */
     int32_t zero;           /* of PARE_DECODE_F32 */
     const float *level;     /* of tables, codebooks and signs: up to 16 */
     const uint8_t *salient; /* of signs: of the 32 columns of the atom, or NULL */
 } row_values;
 
-/* The two halves of 16 columns of an atom, as unsigned bytes by rows. */
-PARE_INLINE void atom_halves(__m256i half[2][4], const uint8_t *atom, unsigned bits)
+/* The two halves of 16 columns of an atom of 2, 3, 4 or 8 bits, as unsigned bytes by rows. */
+PARE_INLINE void whole_halves(__m256i half[2][4], const uint8_t *atom, unsigned bits)
 {
     __m256i v[8];
     if (bits < 4) {
@@ -44,6 +45,21 @@ PARE_INLINE void atom_halves(__m256i half[2][4], const uint8_t *atom, unsigned b
             half[0][i] = _mm256_and_si256(half[0][i], low);
         }
     }
+}
+
+/* The same of any width. */
+PARE_INLINE void atom_halves(__m256i half[2][4], const uint8_t *atom, unsigned bits)
+{
+    if (bits != 6) {
+        whole_halves(half, atom, bits);
+        return;
+    }
+    __m256i high[2][4];
+    whole_halves(half, atom, 4);
+    whole_halves(high, atom + pare_atom_bytes(4), 2);
+    for (size_t h = 0; h < 2; h++)
+        for (size_t i = 0; i < 4; i++)
+            half[h][i] = _mm256_or_si256(half[h][i], _mm256_slli_epi16(high[h][i], 4));
 }
 
 /* The 8-bit floats in the low half of u. Their bits lie in those of an F32 at another exponent;
@@ -73,6 +89,10 @@ PARE_INLINE __m256 values_8(__m128i u, const row_values *row, __m256 scale, pare
     if (kd == PARE_DECODE_FP8)
         return of_fp8(u, scale);
     const __m256i code = _mm256_cvtepu8_epi32(u);
+    if (kd == PARE_DECODE_SUPER) {
+        const __m256 q = _mm256_cvtepi32_ps(_mm256_sub_epi32(code, _mm256_set1_epi32(row->zero)));
+        return _mm256_fmsub_ps(q, scale, _mm256_set1_ps(row->least));
+    }
     if (kd == PARE_DECODE_F32) {
         const __m256i d = _mm256_sub_epi32(code, _mm256_set1_epi32(row->zero));
         return _mm256_mul_ps(_mm256_cvtepi32_ps(d), scale);
@@ -114,6 +134,27 @@ PARE_INLINE void group_values(row_values row[8], float own[8][16], const pare_pa
     }
 }
 
+/* The steps of eight rows of 32 columns of super-blocks: g of scales, atom of sub-blocks. */
+PARE_INLINE void super_values(row_values row[8], const pare_panel *w, size_t g, size_t atom,
+                              unsigned bits)
+{
+    const uint8_t *const sub = w->sub + 2 * PARE_ATOM_N * atom;
+    const __m256 scale = load_scales(w->scales + g);
+    float step[2][8], least[8] = {0};
+    for (size_t h = 0; h < 2; h++) {
+        const __m128i s = _mm_loadl_epi64((const __m128i *)(const void *)(sub + PARE_ATOM_N * h));
+        const __m256i wide = bits == 6 ? _mm256_cvtepi8_epi32(s) : _mm256_cvtepu8_epi32(s);
+        _mm256_storeu_ps(step[h], _mm256_mul_ps(scale, _mm256_cvtepi32_ps(wide)));
+        if (bits == 4 && h == 1)
+            _mm256_storeu_ps(least,
+                             _mm256_mul_ps(load_scales(w->minima + g), _mm256_cvtepi32_ps(wide)));
+    }
+    for (size_t r = 0; r < PARE_ATOM_N; r++)
+        row[r] = (row_values){.step = {step[0][r], step[bits == 6][r]},
+                              .least = least[r],
+                              .zero = bits == 6 ? 32 : 0};
+}
+
 static void book_levels(float own[8][16], const uint16_t *book, unsigned bits)
 {
     const size_t size = (size_t)1 << bits;
@@ -132,7 +173,7 @@ PARE_INLINE void values_16(__m256 v[2], const __m256i half[2][4], const row_valu
         const __m128i s = _mm_loadu_si128((const __m128i *)(const void *)(row->salient + 16 * h));
         u = _mm_or_si128(u, _mm_slli_epi16(_mm_and_si128(s, _mm_set1_epi8(1)), 2));
     }
-    const __m256 scale = _mm256_set1_ps(row->scale);
+    const __m256 scale = _mm256_set1_ps(kd == PARE_DECODE_SUPER ? row->step[h] : row->scale);
     v[0] = values_8(u, row, scale, kd, wide);
     v[1] = values_8(_mm_srli_si128(u, 8), row, scale, kd, wide);
 }

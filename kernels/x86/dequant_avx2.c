@@ -33,7 +33,10 @@ PARE_INLINE void decode(float *dst, size_t ldd, const pare_panel *w, unsigned bi
         if (kd == PARE_DECODE_BOOK)
             book_levels(own, w->book + (row << bits), bits);
         for (size_t k = 0; k < w->k; k += PARE_ATOM_K, atom += pare_atom_bytes(bits)) {
-            if (k % w->group == 0)
+            if (kd == PARE_DECODE_SUPER)
+                super_values(values, w, row * groups + k / w->group * PARE_ATOM_N,
+                             row / PARE_ATOM_N * (w->k / PARE_ATOM_K) + k / PARE_ATOM_K, bits);
+            else if (k % w->group == 0)
                 group_values(values, own, w, row * groups + k / w->group * PARE_ATOM_N, bits, level,
                              kd);
             decode_atom(dst + row * ldd + k, ldd, atom, bits, values, salient ? salient + k : NULL,
@@ -82,6 +85,15 @@ void pare_dequant_book_avx2(float *dst, size_t ldd, const pare_panel *w, unsigne
 void pare_dequant_binary_avx2(float *dst, size_t ldd, const pare_panel *w)
 {
     decode(dst, ldd, w, 2, NULL, PARE_DECODE_BINARY);
+}
+
+void pare_dequant_super_avx2(float *dst, size_t ldd, const pare_panel *w, unsigned bits)
+{
+    assert(bits == 4 || bits == 6);
+    if (bits == 4)
+        decode(dst, ldd, w, 4, NULL, PARE_DECODE_SUPER);
+    else
+        decode(dst, ldd, w, 6, NULL, PARE_DECODE_SUPER);
 }
 
 #endif

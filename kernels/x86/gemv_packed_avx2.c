@@ -52,7 +52,10 @@ PARE_INLINE void gemv(float *y, const float *x, size_t k, const pare_panel *w, u
         for (size_t j = 0; j < w->k; j += PARE_ATOM_K, atom += size) {
             for (size_t line = 0; line < size; line += 64)
                 _mm_prefetch((const char *)atom + AHEAD + line, _MM_HINT_T0);
-            if (j % w->group == 0)
+            if (kd == PARE_DECODE_SUPER)
+                super_values(values, w, row * groups + j / w->group * PARE_ATOM_N,
+                             row / PARE_ATOM_N * (w->k / PARE_ATOM_K) + j / PARE_ATOM_K, bits);
+            else if (j % w->group == 0)
                 group_values(values, own, w, row * groups + j / w->group * PARE_ATOM_N, bits, level,
                              kd);
             /* Whole atoms on their own: their loop is free of masks. */
@@ -99,6 +102,12 @@ void pare_gemv_packed_avx2(float *y, const float *x, size_t k, const pare_panel 
             gemv(y, x, k, w, 4, NULL, PARE_DECODE_BOOK);
         return;
     case PARE_DECODE_BINARY: gemv(y, x, k, w, 2, NULL, PARE_DECODE_BINARY); return;
+    case PARE_DECODE_SUPER:
+        if (bits == 4)
+            gemv(y, x, k, w, 4, NULL, PARE_DECODE_SUPER);
+        else
+            gemv(y, x, k, w, 6, NULL, PARE_DECODE_SUPER);
+        return;
     }
 }
 

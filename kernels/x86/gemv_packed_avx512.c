@@ -5,6 +5,9 @@
  * Uniform and table: a column of 16 rows; the code is shifted to the low bits of its lane, from
  * where a permutation takes the level.
  *
+ * Super-blocks: the same, with a step and a minimum for every 32 or 16 columns; of 6 bits the low
+ * four and the high two are levels of their own, which are added.
+ *
  * FP8 and binary: 4 columns of 4 rows; 8-bit floats become F16, which the processor widens; the 4
  * values of a row and group are a quarter of one register and are picked inside it.
  *
@@ -136,6 +139,85 @@ PARE_INLINE void gemv_columns(float *y, const float *x, size_t k, const pare_pan
                 add_columns(acc, x + j, PARE_ATOM_K, atom, p.stride, levels, &v, bits, uniform);
             else
                 add_columns(acc, x + j, k - j, atom, p.stride, levels, &v, bits, uniform);
+        }
+        for (size_t l = 0; l < 4; l++)
+            acc[l] = _mm512_add_ps(acc[l], acc[l + 4]);
+        store_blocks(y + row,
+                     _mm512_add_ps(_mm512_add_ps(acc[0], acc[2]), _mm512_add_ps(acc[1], acc[3])),
+                     p.stride ? 2 : 1);
+    }
+}
+
+/* What 16 rows know about 32 columns of super-blocks: steps of both halves, and what is taken away
+ * where codes have 4 bits. */
+typedef struct super_values {
+    __m512 step[2], least;
+} super_values;
+
+PARE_INLINE super_values sub_values(const pare_panel *w, const pair *p, size_t row, size_t j,
+                                    unsigned bits)
+{
+    const size_t atoms = w->k / PARE_ATOM_K, stride = p->plane_stride ? 16 * atoms : 0;
+    const size_t at = p->plane + j / w->group * PARE_ATOM_N;
+    const uint8_t *const sub = w->sub + 16 * (row / PARE_ATOM_N * atoms + j / PARE_ATOM_K);
+    const __m512 scale = load_scale_blocks(w->scales + at, p->plane_stride);
+    const __m512i a = load_zero_blocks(sub, stride), b = load_zero_blocks(sub + 8, stride);
+    super_values v;
+    if (bits == 4) {
+        v.step[0] = v.step[1] = _mm512_mul_ps(scale, _mm512_cvtepi32_ps(a));
+        v.least = _mm512_mul_ps(load_scale_blocks(w->minima + at, p->plane_stride),
+                                _mm512_cvtepi32_ps(b));
+        return v;
+    }
+    const __m512i sign = _mm512_set1_epi32(128); /* two's complement of 8 bits */
+    v.step[0] =
+        _mm512_mul_ps(scale, _mm512_cvtepi32_ps(_mm512_sub_epi32(_mm512_xor_si512(a, sign), sign)));
+    v.step[1] =
+        _mm512_mul_ps(scale, _mm512_cvtepi32_ps(_mm512_sub_epi32(_mm512_xor_si512(b, sign), sign)));
+    v.least = _mm512_setzero_ps();
+    return v;
+}
+
+/* acc[l] += the first n columns of an atom times x. */
+PARE_INLINE void add_super(__m512 acc[LANES], const float *x, size_t n, const uint8_t *atom,
+                           size_t stride, const __m512 level[2], const super_values *v,
+                           unsigned bits)
+{
+    __m512i word[4], high[4];
+    for (size_t l = 0; l < 4; l++) {
+        word[l] = load_blocks(atom + 32 * l, stride);
+        high[l] =
+            bits == 6 && l < 2 ? load_blocks(atom + 32 * (4 + l), stride) : _mm512_setzero_si512();
+    }
+#pragma GCC unroll 32
+    for (unsigned j = 0; j < PARE_ATOM_K; j++) {
+        if (j >= n)
+            return;
+        __m512 q = _mm512_permutexvar_ps(codes_at(word, j, 4), level[0]);
+        if (bits == 6)
+            q = _mm512_add_ps(q, _mm512_permutexvar_ps(codes_at(high, j, 2), level[1]));
+        const __m512 value = _mm512_fmsub_ps(q, v->step[j / 16], v->least); /* q step is exact */
+        acc[j % LANES] = _mm512_fmadd_ps(_mm512_set1_ps(x[j]), value, acc[j % LANES]);
+    }
+}
+
+PARE_INLINE void gemv_super(float *y, const float *x, size_t k, const pare_panel *w, unsigned bits)
+{
+    const __m512 level[2] = {_mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
+                             _mm512_broadcast_f32x4(_mm_setr_ps(-32, -16, 0, 16))};
+    for (size_t row = 0; row < w->n; row += 2 * PARE_ATOM_N) {
+        const pair p = pair_at(w, row, bits);
+        const uint8_t *atom = p.codes;
+        __m512 acc[LANES];
+        for (size_t l = 0; l < LANES; l++)
+            acc[l] = _mm512_setzero_ps();
+        for (size_t j = 0; j < k; j += PARE_ATOM_K, atom += pare_atom_bytes(bits)) {
+            prefetch_atoms(&p, atom, bits);
+            const super_values v = sub_values(w, &p, row, j, bits);
+            if (k - j >= PARE_ATOM_K)
+                add_super(acc, x + j, PARE_ATOM_K, atom, p.stride, level, &v, bits);
+            else
+                add_super(acc, x + j, k - j, atom, p.stride, level, &v, bits);
         }
         for (size_t l = 0; l < 4; l++)
             acc[l] = _mm512_add_ps(acc[l], acc[l + 4]);
@@ -491,6 +573,12 @@ void pare_gemv_packed_avx512(float *y, const float *x, size_t k, const pare_pane
             gemv_book(y, x, k, w, 4);
         return;
     case PARE_DECODE_BINARY: gemv_binary(y, x, k, w); return;
+    case PARE_DECODE_SUPER:
+        if (bits == 4)
+            gemv_super(y, x, k, w, 4);
+        else
+            gemv_super(y, x, k, w, 6);
+        return;
     }
 }
 

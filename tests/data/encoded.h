@@ -1,5 +1,5 @@
 /* tests/data/encoded.h - random codes for a packed linear of any encoding, with everything that may
- * go with them, and the weights that they stand for, by formulas of their own. */
+ * go with them. */
 #ifndef PARE_TESTS_ENCODED_H
 #define PARE_TESTS_ENCODED_H
 
@@ -10,7 +10,8 @@
 #include "kernels/levels.h"
 #include "runtime/random.h"
 
-/* Every encoding and every extra. n, k and name are the caller's. */
+/* Every encoding and every extra. n, k and name are the caller's; the last two, super-blocks, need
+ * k to be a multiple of 256. */
 static const pare_packed_linear encoded_kinds[] = {
     {.bits = 2, .group = 64, .symmetric = true, .encoding = PARE_ENCODING_TERNARY},
     {.bits = 4,
@@ -87,8 +88,23 @@ static const pare_packed_linear encoded_kinds[] = {
      .symmetric = true,
      .encoding = PARE_ENCODING_F16,
      .activation = {.mode = PARE_ACTIVATION_FLOAT}},
+    {.bits = 4,
+     .group = 256,
+     .symmetric = true,
+     .encoding = PARE_ENCODING_Q4_K,
+     .activation = {.mode = PARE_ACTIVATION_FLOAT}},
+    {.bits = 6,
+     .group = 256,
+     .symmetric = true,
+     .encoding = PARE_ENCODING_Q6_K,
+     .activation = {.mode = PARE_ACTIVATION_FLOAT},
+     .bias = true},
 };
-enum { ENCODED_KINDS = sizeof encoded_kinds / sizeof *encoded_kinds, ENCODED_PRUNED = 11 };
+enum {
+    ENCODED_ALL = sizeof encoded_kinds / sizeof *encoded_kinds,
+    ENCODED_KINDS = ENCODED_ALL - 2,
+    ENCODED_PRUNED = 11
+};
 
 /* A number of F16 in 1/8 .. 1/4, or -1/4 .. 1/4. */
 static inline float encoded_half(uint64_t seed, uint64_t stream, size_t i, bool negative)
@@ -186,6 +202,16 @@ static inline void encoded_scales(const pare_packed_linear *l, pare_codes *c, ui
     }
 }
 
+/* Bytes of sub-blocks: all there are, or 6 bits. */
+static inline void encoded_super(const pare_packed_linear *l, pare_codes *c, uint64_t seed)
+{
+    for (size_t i = 0; i < l->n * c->groups; i++)
+        c->minima[i] = l->encoding == PARE_ENCODING_Q4_K ? encoded_half(seed, 13, i, false) : 0;
+    for (size_t i = 0; i < l->n * c->groups * 16; i++)
+        c->sub[i] = (uint8_t)(pare_random_u64(seed, 14, i) %
+                              (l->encoding == PARE_ENCODING_Q4_K ? 64 : 256));
+}
+
 /* Books of 2^bits values a row, or four magnitudes a group, which are not negative. */
 static inline void encoded_book(const pare_packed_linear *l, pare_codes *c, size_t books,
                                 uint64_t seed)
@@ -209,6 +235,8 @@ static inline bool encoded_codes(pare_arena *a, const pare_packed_linear *l, uin
                       .scales = PARE_NEW(a, float, n *groups),
                       .zeros = PARE_NEW(a, uint8_t, n * groups),
                       .scale_codes = PARE_NEW(a, uint8_t, n * groups),
+                      .minima = PARE_NEW(a, float, n *groups),
+                      .sub = PARE_NEW(a, uint8_t, n * groups * 16),
                       .scale_steps = PARE_NEW(a, float, (n + 16) * groups / 256 + 1),
                       .book = PARE_NEW(a, float, books),
                       .salient = PARE_NEW(a, uint8_t, l->k),
@@ -221,12 +249,13 @@ static inline bool encoded_codes(pare_arena *a, const pare_packed_linear *l, uin
                       .sparse_value = PARE_NEW(a, float, l->sparse),
                       .bias = PARE_NEW(a, float, n),
                       .values = PARE_NEW(a, float, n * l->k)};
-    if (!c->codes || !c->scales || !c->zeros || !c->scale_codes || !c->scale_steps || !c->book ||
-        !c->salient || !c->outlier_column || !c->outlier_weight || !c->outlier_code ||
-        !c->outlier_scale || !c->sparse_start || !c->sparse_column || !c->sparse_value ||
-        !c->bias || !c->values)
+    if (!c->codes || !c->scales || !c->zeros || !c->minima || !c->sub || !c->scale_codes ||
+        !c->scale_steps || !c->book || !c->salient || !c->outlier_column || !c->outlier_weight ||
+        !c->outlier_code || !c->outlier_scale || !c->sparse_start || !c->sparse_column ||
+        !c->sparse_value || !c->bias || !c->values)
         return false;
     encoded_scales(l, c, seed);
+    encoded_super(l, c, seed);
     encoded_book(l, c, books, seed);
     encoded_extras(l, c, seed);
     for (size_t r = 0; r < n; r++)
@@ -239,59 +268,6 @@ static inline bool encoded_codes(pare_arena *a, const pare_packed_linear *l, uin
     if (l->encoding != PARE_ENCODING_F16)
         c->values = NULL;
     return true;
-}
-
-/* Sign, exponent and fraction of a small float without infinities. */
-static inline float encoded_minifloat(unsigned code, unsigned exponent_bits, unsigned fraction_bits)
-{
-    const unsigned one = 1u << fraction_bits, fraction = code & (one - 1);
-    const unsigned exponent = code >> fraction_bits & ((1u << exponent_bits) - 1);
-    const int bias = (1 << (exponent_bits - 1)) - 1;
-    const float size = exponent ? ldexpf((float)(one + fraction), (int)exponent - bias)
-                                : ldexpf((float)fraction, 1 - bias);
-    const float value = size / (float)one;
-    return code >> (exponent_bits + fraction_bits) & 1 ? -value : value;
-}
-
-/* What the code of one weight stands for. */
-static inline float encoded_value(const pare_packed_linear *l, const pare_codes *c, size_t row,
-                                  size_t column)
-{
-    const size_t at = row * c->groups + (l->group ? column / l->group : 0);
-    const uint8_t code = c->codes[row * l->k + column];
-    const float scale = c->scales[at], *const magnitude = c->book + at * 4;
-    const float sign = code & 1 ? 1 : -1;
-    switch (l->encoding) {
-    case PARE_ENCODING_UNIFORM: return (float)(code - c->zeros[at]) * scale;
-    case PARE_ENCODING_TERNARY: return (float)(code - 1) * scale;
-    case PARE_ENCODING_NF4: return pare_levels_nf4[code] * scale;
-    case PARE_ENCODING_FP8: return encoded_minifloat(code, 4, 3) * scale;
-    case PARE_ENCODING_MXFP4: return encoded_minifloat(code, 2, 1) * scale;
-    case PARE_ENCODING_CODEBOOK: return c->book[(row << l->bits) + code];
-    case PARE_ENCODING_F16: return c->values[row * l->k + column];
-    case PARE_ENCODING_BINARY:
-        if (!c->salient[column])
-            return sign * magnitude[code >> 1];
-        return sign * magnitude[2] + (code & 2 ? magnitude[3] : -magnitude[3]);
-    }
-    return 0;
-}
-
-/* One weight of the linear: its code, or what is kept apart for it. */
-static inline float encoded_weight(const pare_packed_linear *l, const pare_codes *c, size_t row,
-                                   size_t column)
-{
-    float w = encoded_value(l, c, row, column);
-    for (size_t o = 0; o < c->outliers; o++) {
-        const size_t at = row * c->outliers + o;
-        if (c->outlier_column[o] == column)
-            w = c->outlier_weight ? c->outlier_weight[at]
-                                  : (float)c->outlier_code[at] * c->outlier_scale[row];
-    }
-    for (uint32_t e = c->sparse_start[row]; e < c->sparse_start[row + 1]; e++)
-        if (c->sparse_column[e] == column)
-            w += c->sparse_value[e];
-    return w;
 }
 
 #endif

@@ -8,7 +8,7 @@
 #include "tests/data/encoded.h"
 #include "tests/data/tiny_model.h"
 
-enum { TINY_LINEARS = 64, TINY_KEPT = 64, TINY_FILES = 16 };
+enum { TINY_LINEARS = 64, TINY_KEPT = 64, TINY_FILES = 32 };
 
 typedef struct tiny_artifact {
     pare_checkpoint from;
@@ -24,7 +24,7 @@ typedef struct tiny_artifact {
 } tiny_artifact;
 
 /* Sorts the tensors of the model into linears, with a storage that changes from one to the next so
- * that every encoding comes up, and the rest. */
+ * that every encoding comes up, super-blocks where they fit, and the rest. */
 static inline pare_status tiny_artifact_plan(pare_ctx *cx, pare_arena *a, tiny_artifact *t)
 {
     static const unsigned bits[] = {4, 3, 8, 2};
@@ -44,6 +44,8 @@ static inline pare_status tiny_artifact_plan(pare_ctx *cx, pare_arena *a, tiny_a
             .bits = bits[l % 4], .group = group[l % 3], .symmetric = l % 2 == 0};
         if (l != 0 && l != 1 && l != 3)
             t->linear[l] = encoded_kinds[(l + 4) % ENCODED_PRUNED];
+        if (x->shape[1] % 256 == 0)
+            t->linear[l] = encoded_kinds[ENCODED_KINDS + l % 2];
         if (t->pruned)
             t->linear[l] = encoded_kinds[ENCODED_PRUNED + (l < 13 ? l % 4 : 4)];
         t->linear[l].name = name;

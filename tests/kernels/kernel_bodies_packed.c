@@ -196,6 +196,11 @@ static void run_dequant_binary(const pare_kernels *k, const kt_case *c, uint8_t 
     k->dequant_binary((float *)(void *)out, c->ldy, &c->panel);
 }
 
+static void run_dequant_super(const pare_kernels *k, const kt_case *c, uint8_t *out)
+{
+    k->dequant_super((float *)(void *)out, c->ldy, &c->panel, c->bits);
+}
+
 static void run_gemv_packed(const pare_kernels *k, const kt_case *c, uint8_t *out)
 {
     k->gemv_packed((float *)(void *)out, c->x, c->k, &c->panel, c->how, c->bits, c->w);
@@ -222,6 +227,10 @@ static kt_case decoded_case(kt *t, pare_decoding how, unsigned bits, size_t bloc
     if (how == PARE_DECODE_BINARY) {
         c.panel.book = kt_halves(t, 4 * n * groups_of(k, c.group), false);
         c.panel.salient = kt_below(t, 4) ? kt_input(t, k, 1) : NULL;
+    }
+    if (how == PARE_DECODE_SUPER) { /* any bytes, above 63 and below 0 as well */
+        c.panel.minima = kt_halves(t, n * groups_of(k, c.group), false);
+        c.panel.sub = kt_input(t, n / 8 * (k / 32) * 16, 1);
     }
     c.work_bytes = n * k * bits / 8;
     return c;
@@ -265,6 +274,11 @@ void kt_dequant_binary(kt *t)
     test_dequant(t, run_dequant_binary, PARE_DECODE_BINARY, (const unsigned[]){2}, 1);
 }
 
+void kt_dequant_super(kt *t)
+{
+    test_dequant(t, run_dequant_super, PARE_DECODE_SUPER, (const unsigned[]){4, 6}, 2);
+}
+
 /* Which NaN comes out of a sum that has several is not defined, so there is one at most. */
 static void drop_nan(kt *t, size_t bytes)
 {
@@ -293,10 +307,10 @@ void kt_gemv_packed(kt *t)
     static const struct {
         pare_decoding how;
         unsigned bits;
-    } kinds[] = {{PARE_DECODE_F32, 2},   {PARE_DECODE_F32, 3},   {PARE_DECODE_F32, 4},
-                 {PARE_DECODE_F32, 8},   {PARE_DECODE_TABLE, 2}, {PARE_DECODE_TABLE, 4},
-                 {PARE_DECODE_FP8, 8},   {PARE_DECODE_BOOK, 3},  {PARE_DECODE_BOOK, 4},
-                 {PARE_DECODE_BINARY, 2}};
+    } kinds[] = {{PARE_DECODE_F32, 2},    {PARE_DECODE_F32, 3},   {PARE_DECODE_F32, 4},
+                 {PARE_DECODE_F32, 8},    {PARE_DECODE_TABLE, 2}, {PARE_DECODE_TABLE, 4},
+                 {PARE_DECODE_FP8, 8},    {PARE_DECODE_BOOK, 3},  {PARE_DECODE_BOOK, 4},
+                 {PARE_DECODE_BINARY, 2}, {PARE_DECODE_SUPER, 4}, {PARE_DECODE_SUPER, 6}};
     enum { KINDS = sizeof kinds / sizeof *kinds };
     for (size_t i = 0; i < (t->bench ? 1 : 33) * KINDS; i++) {
         kt_case c = decoded_case(t, kinds[i % KINDS].how, kinds[i % KINDS].bits, 1 + i % 7);

@@ -300,6 +300,36 @@ static void binary_without_salient(float *dst, size_t ldd, const pare_panel *w)
     pare_dequant_binary_ref(dst, ldd, &plain);
 }
 
+/* The minimum of 4 bits is added. */
+static void super_minimum_added(float *dst, size_t ldd, const pare_panel *w, unsigned bits)
+{
+    pare_dequant_super_ref(dst, ldd, w, bits);
+    const size_t groups = (w->k + w->group - 1) / w->group;
+    for (size_t r = 0; bits == 4 && r < w->n; r++)
+        for (size_t j = 0; j < w->k; j++) {
+            const size_t g = (r / 8 * groups + j / w->group) * 8 + r % 8;
+            const uint8_t o = w->sub[(r / 8 * (w->k / 32) + j / 32) * 16 + 8 + r % 8];
+            dst[r * ldd + j] += 2 * (pare_f16_to_f32(w->minima[g]) * (float)o);
+        }
+}
+
+/* The second 16 columns by the step of the first. */
+static void super_first_half(float *dst, size_t ldd, const pare_panel *w, unsigned bits)
+{
+    pare_dequant_super_ref(dst, ldd, w, bits);
+    const size_t groups = (w->k + w->group - 1) / w->group;
+    uint8_t code[PARE_ATOM_N][PARE_ATOM_K];
+    for (size_t r = 0; bits == 6 && r < w->n; r++)
+        for (size_t j = 16; j < w->k; j += 32) {
+            const size_t atom = r / 8 * (w->k / 32) + j / 32;
+            const size_t g = (r / 8 * groups + j / w->group) * 8 + r % 8;
+            const float step = pare_f16_to_f32(w->scales[g]) * (int8_t)w->sub[atom * 16 + r % 8];
+            pare_unpack_atom(code, w->codes + atom * pare_atom_bytes(6), 6);
+            for (size_t i = 0; i < 16; i++)
+                dst[r * ldd + j + i] = step * (float)(code[r % 8][16 + i] - 32);
+        }
+}
+
 static void dequant_last_column(float *dst, size_t ldd, const pare_panel *w, unsigned bits)
 {
     pare_dequant_f32_ref(dst, ldd, w, bits);
@@ -547,6 +577,8 @@ static void transpose_tail_left(float *dst, size_t ldd, const float *src, size_t
     X(dequant_fp8, fp8_nan_is_480, "the codes of NaN become numbers")                              \
     X(dequant_book, book_of_first_row, "codebook of another row block")                            \
     X(dequant_binary, binary_without_salient, "salient columns read as others")                    \
+    X(dequant_super, super_minimum_added, "minimum added instead of taken away")                   \
+    X(dequant_super, super_first_half, "step of the first 16 columns for 32")                      \
     X(dequant_f32, dequant_last_column, "last column wrong")                                       \
     X(hadamard_f32, hadamard_stage_missed, "butterflies at distance 8 missed")                     \
     X(hadamard_f32, hadamard_scaled_first, "scaled before the sums")                               \

@@ -79,6 +79,15 @@ static void check_says(pare_status is, pare_status wanted, const char *what)
         .bits = 2, .group = (g), .symmetric = true, .encoding = PARE_ENCODING_TERNARY              \
     }
 
+#define SUPER(b, e)                                                                                \
+    {                                                                                              \
+        .bits = (b), .group = 256, .symmetric = true, .encoding = (e), .activation = {             \
+            .mode = PARE_ACTIVATION_FLOAT                                                          \
+        }                                                                                          \
+    }
+#define Q4_K SUPER(4, PARE_ENCODING_Q4_K)
+#define Q6_K SUPER(6, PARE_ENCODING_Q6_K)
+
 static const struct {
     pare_packed_linear kind;
     size_t hidden;
@@ -107,6 +116,14 @@ static const struct {
     {SYM(4, 32), 256, "gguf:q4_k", "Q4_K", PARE_EXPORT_REQUANTIZED, false},
     {SYM(4, 32), 64, "gguf:q4_k", "Q5_0", PARE_EXPORT_LOSSLESS, true},
     {SYM(8, 0), 64, "gguf:q6_k", "Q8_0", PARE_EXPORT_LOSSLESS, true},
+    {SYM(8, 32), 64, "gguf:q4_k", "Q8_0", PARE_EXPORT_LOSSLESS, true},
+    {SYM(8, 64), 64, "gguf:tq2_0", "Q8_0", PARE_EXPORT_LOSSLESS, true},
+    {ASYM(8, 32), 64, "gguf:q4_k", "Q5_0", PARE_EXPORT_REQUANTIZED, true},
+    {Q4_K, 256, "gguf:q4_k", "Q4_K", PARE_EXPORT_LOSSLESS, false},
+    {Q6_K, 256, "gguf:q6_k", "Q6_K", PARE_EXPORT_LOSSLESS, false},
+    {Q4_K, 256, "gguf:q6_k", "Q4_K", PARE_EXPORT_LOSSLESS, false},
+    {Q6_K, 256, "gguf:q8_0", "Q6_K", PARE_EXPORT_LOSSLESS, false},
+    {Q6_K, 256, "gguf:f16", "F16", PARE_EXPORT_ROUNDED, false},
     {SYM(4, 0), 48, "gguf:q4_0", "F16", PARE_EXPORT_ROUNDED, true},
     {SYM(4, 32), 64, "gguf:f16", "F16", PARE_EXPORT_ROUNDED, false},
 };

@@ -418,7 +418,7 @@ START_TEST(the_manifest_says_what_was_done_to_each_tensor)
     const pare_json *const hashes = pare_json_get(v, "xxh3");
     ck_assert_uint_eq(pare_json_count(hashes), 10);
     ck_assert_str_eq(pare_json_text(pare_json_get(hashes, "salient"), NULL),
-                     "0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a");
+                     "0c0c0c0c0c0c0c0c0c0c0c0c0c0c0c0c");
     const pare_json *const steps = pare_json_get(v, "steps");
     ck_assert_uint_eq(pare_json_count(steps), 2);
     const pare_json *const awq = pare_json_at(steps, 0);

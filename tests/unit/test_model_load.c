@@ -2,6 +2,7 @@
 
 #include "formats/safetensors.h"
 #include "runtime/linear.h"
+#include "tests/data/encoded_value.h"
 #include "tests/fuzz/artifact_input.h"
 #include "tests/unit/load_case.h"
 
@@ -330,7 +331,7 @@ static const struct {
     pare_status status;
     const char *message;
 } indexes[] = {
-    {"\"bits\": 4", "\"bits\": 5", PARE_EFORMAT, "bits is not 2, 3, 4, 8 or 16"},
+    {"\"bits\": 4", "\"bits\": 5", PARE_EFORMAT, "bits is not 2, 3, 4, 6, 8 or 16"},
     {"\"bits\": 4", "\"bits\": 8", PARE_EFORMAT, ".codes has shape ["},
     {"\"group\": 32", "\"group\": 33", PARE_EFORMAT,
      "group is not 0 (the row) or a multiple of 32"},
@@ -409,7 +410,7 @@ static const char *const artifact_messages[] = {
     "version 2 in layout R8K32, this program reads version 1",
     "in layout R4K64",
     "linears is missing or not an object",
-    "q_proj: bits is not 2, 3, 4, 8 or 16",
+    "q_proj: bits is not 2, 3, 4, 6, 8 or 16",
     "q_proj: group is not 0 (the row) or a multiple of 32",
     "q_proj: symmetric is not true or false",
     "q_proj: shape is not two sizes from 1 to 2^30",
@@ -439,6 +440,9 @@ static const char *const artifact_messages[] = {
     "q_proj: rotated is not true or false",
     "q_proj: bias is not true or false",
     "q_proj: \"permutation\" is not known",
+    "q_proj: no storage for q4_k with 4 bits in groups of 256",
+    "q_proj: no storage for q6_k with 4 bits in groups of 256",
+    "q_proj: no storage for 6 bits in groups of 0",
     "q_proj: no storage for mxfp4 with 4 bits in groups of 64",
     "q_proj: no storage for nf4 with 3 bits in groups of 32",
     "q_proj: no storage for codebook with 3 bits in groups of 32",

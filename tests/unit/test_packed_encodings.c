@@ -20,13 +20,13 @@ static void end(void)
     ck_assert_uint_eq(cx.live_bytes, 0);
 }
 
-/* Neither a multiple of the padding nor of a group. */
+/* Neither a multiple of the padding nor of a group; super-blocks are whole. */
 static pare_packed_linear kind(int i)
 {
     pare_packed_linear l = encoded_kinds[i];
     l.name = "w";
     l.n = 43;
-    l.k = 141;
+    l.k = i < ENCODED_KINDS ? 141 : 512;
     return l;
 }
 
@@ -66,20 +66,29 @@ START_TEST(planes_hold_what_the_codes_say_and_padding)
                 ck_assert(pare_f16_to_f32(book[place(r, g, c.groups, 4, i)]) ==
                           (real ? c.book[from * 4 + i] : 0));
         }
+        const uint16_t *const minima = p.plane[PARE_PLANE_MINIMA];
+        const uint8_t *const sub = p.plane[PARE_PLANE_SUB];
+        for (size_t g = 0; minima && g < c.groups; g++)
+            ck_assert(pare_f16_to_f32(minima[place(r, g, c.groups, 1, 0)]) ==
+                      (real ? c.minima[r * c.groups + g] : 0));
+        for (size_t g = 0; sub && g < c.groups * 16; g++)
+            ck_assert_uint_eq(sub[place(r, g, c.groups * 16, 1, 0)],
+                              real ? c.sub[r * c.groups * 16 + g] : 0);
         for (size_t i = 0; l.encoding == PARE_ENCODING_CODEBOOK && i < 1u << l.bits; i++)
             ck_assert(pare_f16_to_f32(book[(r << l.bits) + i]) ==
                       (real ? c.book[(r << l.bits) + i] : 0));
     }
     if (l.encoding == PARE_ENCODING_F16 || l.sparsity) /* test_packed_pruned.c */
         return;
-    uint8_t *const u = PARE_NEW(&arena, uint8_t, 48 * 160);
-    pare_unpack_codes(u, 160, p.plane[PARE_PLANE_CODES], 48, 160, l.bits);
+    const size_t width = pare_round_up(l.k, 32);
+    uint8_t *const u = PARE_NEW(&arena, uint8_t, 48 * width);
+    pare_unpack_codes(u, width, p.plane[PARE_PLANE_CODES], 48, width, l.bits);
     for (size_t r = 0; r < 48; r++)
-        for (size_t j = 0; j < 160; j++) {
+        for (size_t j = 0; j < width; j++) {
             const bool real = r < l.n && j < l.k;
             const uint8_t pad = r < l.n && !l.symmetric ? c.zeros[(r + 1) * c.groups - 1]
                                                         : pare_packed_zero_code(&l);
-            ck_assert_uint_eq(u[r * 160 + j], real ? c.codes[r * l.k + j] : pad);
+            ck_assert_uint_eq(u[r * width + j], real ? c.codes[r * l.k + j] : pad);
         }
 }
 END_TEST
@@ -224,6 +233,9 @@ START_TEST(the_index_describes_a_linear_completely)
 END_TEST
 
 #define HEAD "\"group\": 32, \"symmetric\": true, \"shape\": [64, 96]"
+#define SUPER                                                                                      \
+    "\"symmetric\": true, \"shape\": [64, 512], \"activation\": {\"mode\": \"float\"}, "           \
+    "\"group\": 256"
 #define FLOAT                                                                                      \
     "\"group\": 0, \"symmetric\": true, \"shape\": [64, 96], \"encoding\": \"f16\", "              \
     "\"activation\": {\"mode\": \"float\"}"
@@ -233,7 +245,23 @@ static const struct {
     {"\"bits\": 4, " HEAD, ""},
     {"\"bits\": 4, " HEAD ", \"activation\": {\"mode\": \"group\", \"bits\": 4}", ""},
     {"\"bits\": 4, " HEAD ", \"outliers\": 96, \"outlier_type\": \"f16\", \"sparse\": 6144", ""},
-    {"\"bits\": 9, " HEAD, "linear w: bits is not 2, 3, 4, 8 or 16"},
+    {"\"bits\": 4, " SUPER ", \"encoding\": \"q4_k\"", ""},
+    {"\"bits\": 6, " SUPER ", \"encoding\": \"q6_k\"", ""},
+    {"\"bits\": 6, " SUPER ", \"encoding\": \"q4_k\"",
+     "linear: w: no storage for q4_k with 6 bits in groups of 256"},
+    {"\"bits\": 4, " SUPER ", \"encoding\": \"q6_k\"",
+     "linear: w: no storage for q6_k with 4 bits in groups of 256"},
+    {"\"bits\": 6, " SUPER, "linear: w: no storage for 6 bits in groups of 256"},
+    {"\"bits\": 4, \"group\": 256, \"symmetric\": true, \"shape\": [64, 480], \"encoding\": "
+     "\"q4_k\", \"activation\": {\"mode\": \"float\"}",
+     "linear: w: no storage for q4_k with 4 bits in groups of 256"},
+    {"\"bits\": 4, \"group\": 128, \"symmetric\": true, \"shape\": [64, 512], \"encoding\": "
+     "\"q4_k\", \"activation\": {\"mode\": \"float\"}",
+     "linear: w: no storage for q4_k with 4 bits in groups of 128"},
+    {"\"bits\": 4, \"group\": 256, \"symmetric\": true, \"shape\": [64, 512], \"encoding\": "
+     "\"q4_k\"",
+     "linear: w: q4_k has no integer product: its activations stay float"},
+    {"\"bits\": 9, " HEAD, "linear w: bits is not 2, 3, 4, 6, 8 or 16"},
     {"\"bits\": 4, \"group\": 40, \"symmetric\": true, \"shape\": [64, 96]",
      "linear w: group is not 0 (the row) or a multiple of 32"},
     {"\"bits\": 4, \"group\": 32, \"shape\": [64, 96]", "linear w: symmetric is not true or false"},
@@ -384,6 +412,8 @@ START_TEST(codes_that_lack_something_are_refused)
         {13, offsetof(pare_codes, values), "w: the codes come without values"},
         {14, offsetof(pare_codes, values), "w: the codes come without mask"},
         {15, offsetof(pare_codes, values), "w: the codes come without values"},
+        {16, offsetof(pare_codes, minima), "w: the codes come without minima"},
+        {17, offsetof(pare_codes, sub), "w: the codes come without sub"},
     };
     for (size_t i = 0; i < sizeof lack / sizeof *lack; i++) {
         const pare_packed_linear l = kind(lack[i].kind);
@@ -408,7 +438,7 @@ END_TEST
 
 START_TEST(linears_are_described_in_words)
 {
-    static const char *const words[ENCODED_KINDS] = {
+    static const char *const words[ENCODED_ALL] = {
         "ternary g64",
         "nf4 g32, x f32",
         "fp8_e4m3 row, x f32, bias",
@@ -425,6 +455,8 @@ START_TEST(linears_are_described_in_words)
         "f16 2:4, x f32",
         "f16 bitmask, 4.9% kept, x f32",
         "f16, x f32",
+        "q4_k, x f32",
+        "q6_k, x f32, bias",
     };
     char text[PARE_PACKED_TEXT];
     const pare_packed_linear l = kind(_i);
@@ -472,18 +504,18 @@ int main(void)
     Suite *const s = suite_create("packed encodings");
     TCase *const t = tcase_create("packed encodings");
     tcase_add_checked_fixture(t, begin, end);
-    tcase_add_loop_test(t, planes_hold_what_the_codes_say_and_padding, 0, ENCODED_KINDS);
-    tcase_add_loop_test(t, what_is_kept_apart_has_its_planes, 0, ENCODED_KINDS);
-    tcase_add_loop_test(t, bytes_are_those_of_the_shapes, 0, ENCODED_KINDS);
+    tcase_add_loop_test(t, planes_hold_what_the_codes_say_and_padding, 0, ENCODED_ALL);
+    tcase_add_loop_test(t, what_is_kept_apart_has_its_planes, 0, ENCODED_ALL);
+    tcase_add_loop_test(t, bytes_are_those_of_the_shapes, 0, ENCODED_ALL);
     tcase_add_loop_test(t, a_view_has_the_scales_that_coded_ones_stand_for, 0, 4);
-    tcase_add_loop_test(t, a_view_says_how_the_linear_runs, 0, ENCODED_KINDS);
-    tcase_add_loop_test(t, the_index_describes_a_linear_completely, 0, ENCODED_KINDS);
+    tcase_add_loop_test(t, a_view_says_how_the_linear_runs, 0, ENCODED_ALL);
+    tcase_add_loop_test(t, the_index_describes_a_linear_completely, 0, ENCODED_ALL);
     tcase_add_loop_test(t, entries_of_the_index_that_mean_nothing_are_refused, 0,
                         sizeof entries / sizeof *entries);
     tcase_add_loop_test(t, what_the_kernels_rely_on_is_checked, 0, VIEW_FAULTS);
     tcase_add_test(t, codes_that_lack_something_are_refused);
-    tcase_add_loop_test(t, linears_are_described_in_words, 0, ENCODED_KINDS);
-    tcase_add_loop_test(t, every_failed_allocation_is_reported_and_leaks_nothing, 0, ENCODED_KINDS);
+    tcase_add_loop_test(t, linears_are_described_in_words, 0, ENCODED_ALL);
+    tcase_add_loop_test(t, every_failed_allocation_is_reported_and_leaks_nothing, 0, ENCODED_ALL);
     suite_add_tcase(s, t);
     return unit_main(s);
 }

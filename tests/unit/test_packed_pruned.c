@@ -5,7 +5,7 @@
 #include "runtime/linear.h"
 #include "runtime/linear_internal.h"
 #include "runtime/threads.h"
-#include "tests/data/encoded.h"
+#include "tests/data/encoded_value.h"
 #include "tests/unit/unit.h"
 
 static pare_ctx cx;

@@ -36,10 +36,9 @@ static pare_status verify(fixture *f, const char *path)
     return pare_verify(&f->cx, path, take, f, &f->result);
 }
 
-static fixture *begin_with(bool pruned)
+static fixture *begin_with(tiny_model m, bool pruned)
 {
     static fixture f;
-    const tiny_model m = tiny_model_default();
     f = (fixture){.directory = "/tmp/pare-verify-XXXXXX"};
     ck_assert_ptr_nonnull(mkdtemp(f.directory));
     (void)snprintf(f.model, sizeof f.model, "%s/model", f.directory);
@@ -55,7 +54,7 @@ static fixture *begin_with(bool pruned)
 
 static fixture *begin(void)
 {
-    return begin_with(false);
+    return begin_with(tiny_model_default(), false);
 }
 
 static void end(fixture *f)
@@ -342,7 +341,7 @@ START_TEST(pruned_weights_have_findings_of_their_own)
         {"model.layers.1.self_attn.v_proj.values", 97, 0x7c,
          "v_proj: row 1, column 0: a value is not finite"},
     };
-    fixture *const f = begin_with(true);
+    fixture *const f = begin_with(tiny_model_default(), true);
     ck_assert_int_eq(verify(f, f->artifact), PARE_OK);
     ck_assert_msg(f->result.findings == 0, "%s", f->found);
     for (size_t i = 0; i < sizeof poke / sizeof poke[0]; i++) {
@@ -357,6 +356,61 @@ START_TEST(pruned_weights_have_findings_of_their_own)
         text[at + poke[i].offset] = old;
         store(f, file, text, len);
     }
+    end(f);
+}
+END_TEST
+
+/* down, up and v (24 x 256) are Q4_K, gate, q and k (24 x 256) Q6_K. */
+START_TEST(super_blocks_have_findings_of_their_own)
+{
+    static const struct {
+        const char *tensor;
+        size_t offset;
+        unsigned char byte;
+        const char *what;
+    } poke[] = {
+        {"model.layers.0.self_attn.v_proj.sub", 5, 64, "v_proj.sub: row 5: 64 is not below 64"},
+        {"model.layers.0.self_attn.v_proj.sub", 384, 1, "v_proj.sub: row 24: 1 is in the padding"},
+        {"model.layers.0.self_attn.k_proj.sub", 391, 255,
+         "k_proj.sub: row 31: 255 is in the padding"},
+        {"model.layers.0.self_attn.v_proj.minima", 1, 0xb0, "v_proj.minima: row 0: 0xb0"},
+        {"model.layers.0.self_attn.v_proj.minima", 3, 0x7c, "v_proj.minima: row 1: 0x7c"},
+        {"model.layers.0.self_attn.v_proj.minima", 49, 0x30, "minima: padding row 24 has scale"},
+        {"model.layers.0.self_attn.v_proj.scales", 1, 0xb0, "is not 0 or a positive F16"},
+        {"model.layers.0.self_attn.k_proj.scales", 1, 0x7c, "k_proj.scales: row 0: 0x7c"},
+        {"model.layers.0.self_attn.v_proj.codes", 3072, 0xff,
+         "v_proj.codes: padding of rows 24 .. 31"},
+        {"model.layers.0.self_attn.k_proj.codes", 4608, 0xff,
+         "k_proj.codes: padding of rows 24 .. 31"},
+    };
+    tiny_model m = tiny_model_default();
+    m.hidden = 256;
+    m.intermediate = 512;
+    m.blocks = 1;
+    fixture *const f = begin_with(m, false);
+    ck_assert_int_eq(verify(f, f->artifact), PARE_OK);
+    ck_assert_msg(f->result.findings == 0, "%s", f->found);
+    for (size_t i = 0; i < sizeof poke / sizeof poke[0]; i++) {
+        const char *file = NULL;
+        size_t len, at;
+        char *const text = seek(f, poke[i].tensor, &file, &len, &at);
+        const char old = text[at + poke[i].offset];
+        text[at + poke[i].offset] =
+            (char)(poke[i].byte == 0xff ? ~(unsigned char)old : poke[i].byte);
+        store(f, file, text, len);
+        ck_assert_int_eq(verify(f, f->artifact), PARE_OK);
+        ck_assert_msg(strstr(f->found, poke[i].what), "no \"%s\" in:\n%s", poke[i].what, f->found);
+        text[at + poke[i].offset] = old;
+        store(f, file, text, len);
+    }
+    /* the scale of a Q6_K block may be negative */
+    const char *file = NULL;
+    size_t len, at;
+    char *text = seek(f, "model.layers.0.self_attn.k_proj.scales", &file, &len, &at);
+    text[at + 1] = (char)((unsigned char)text[at + 1] | 0x80);
+    store(f, file, text, len);
+    ck_assert_int_eq(verify(f, f->artifact), PARE_OK);
+    ck_assert_ptr_null(strstr(f->found, "k_proj.scales: row"));
     end(f);
 }
 END_TEST
@@ -453,6 +507,7 @@ int main(void)
     tcase_add_test(t, a_manifest_that_disagrees_is_found);
     tcase_add_test(t, values_out_of_range_have_findings_of_their_own);
     tcase_add_test(t, pruned_weights_have_findings_of_their_own);
+    tcase_add_test(t, super_blocks_have_findings_of_their_own);
     tcase_add_test(t, a_subnormal_scale_of_outliers_is_no_finding);
     tcase_add_test(t, what_is_not_there_is_an_error_and_not_a_finding);
     tcase_add_test(t, every_failed_allocation_is_reported_and_leaks_nothing);
