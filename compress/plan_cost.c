@@ -165,10 +165,12 @@ static uint64_t expert_bytes(const pare_plan *plan)
            (plan->experts && plan->pruned ? weights / 8 + PARE_ROLES : 0) + view_bytes(plan);
 }
 
-/* What the job keeps of every linear, and of the places for them. */
+/* What the job keeps of every linear, its share of layout, index, manifest and report among it, and
+ * of the places for them. */
 static uint64_t row_bytes(const pare_plan *plan)
 {
-    return plan->linears * (2 * sizeof(pare_linear_result) + sizeof(pare_plan_linear)) +
+    enum { TEXTS = 4096 };
+    return plan->linears * (2 * sizeof(pare_linear_result) + sizeof(pare_plan_linear) + TEXTS) +
            (plan->experts ? pare_plan_slots(plan) * (sizeof(pare_linear) + 64) : 0);
 }
 

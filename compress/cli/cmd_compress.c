@@ -114,6 +114,14 @@ static void on_event(void *self, const pare_event *e)
         l->log_failed = true;
 }
 
+static size_t numeric_steps(const pare_report *r)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < r->rows; i++)
+        count += r->row[i].fallback || r->row[i].f64 || r->row[i].raises;
+    return count;
+}
+
 /* Share of zeros in the pruned linears; below 0 when there are none. */
 static double pruned_zeros(const pare_report *r)
 {
@@ -212,9 +220,14 @@ static void print_text(const pare_compress_result *result)
                      pare_units_bytes(x->result.bytes, a), x->result.notice ? "; note: " : "",
                      x->result.notice ? x->result.notice : "");
     }
-    if (result->fallbacks)
+    if (numeric_steps(r))
         (void)printf("numeric steps     %zu linears needed one; manifest.json lists them\n",
-                     result->fallbacks);
+                     numeric_steps(r));
+    if (r->experts.count)
+        (void)printf("experts           at least %lld tokens of the calibration reach one, median "
+                     "%lld; fewer than %zu reach %zu of %zu (run.json)\n",
+                     (long long)r->experts.least, (long long)r->experts.median,
+                     r->experts.min_tokens, r->experts.cold, r->experts.count);
     (void)printf("time              %s, peak memory %s\n", pare_units_seconds(r->seconds, a),
                  pare_units_bytes(r->peak_rss_bytes, b));
 }

@@ -267,6 +267,9 @@ void pare__report_card(pare_text_out *t, const pare_report *r)
                    "key/value), head size %zu, vocabulary %zu, context %zu.\n",
                    c->blocks, c->hidden, c->intermediate, c->heads, c->kv_heads, c->head_dim,
                    c->vocab, c->context);
+    if (c->experts)
+        pare__text_put(t, "%zu experts of width %zu in a block, of which a token runs %zu.\n",
+                       c->experts, c->expert_width, c->experts_used);
     if (r->calibration_windows)
         put_calibration(t, r);
     put_exports(t, r);
