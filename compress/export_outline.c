@@ -292,8 +292,7 @@ static pare_status take_notice(pare__export *e)
                         "floats here, too");
     if (file && e->source.shape.config->arch->rounds_inputs)
         len += snprintf(text + len, sizeof text - (size_t)len,
-                        "; engines round the inputs of linears by blocks, not by token, and older "
-                        "ones compute SiLU whatever hidden_activation says");
+                        "; engines round the inputs of linears by blocks, not by token");
     if (file && !pare_gguf_keeps_window(e->source.shape.config))
         len += snprintf(text + len, sizeof text - (size_t)len,
                         "; llama.cpp lets every token of this family see all before it, whatever "
@@ -315,13 +314,20 @@ static pare_status take_notice(pare__export *e)
 
 pare_status pare__export_outline(pare__export *e)
 {
-    if (e->source.model->config.experts)
+    const pare_config *const c = e->source.shape.config;
+    if (c->experts && e->target->kind == PARE_EXPORT_DIRECTORY &&
+        e->target->fate != PARE_EXPORT_ROUNDED)
         return pare_fail(e->cx, PARE_ENOTSUP,
-                         "%s: mixtures of experts (%s) are not exported; pare itself runs and "
-                         "evaluates them",
-                         e->target->name, e->source.model->config.arch->model_type);
+                         "%s: mixtures of experts (%s) are not exported in this format; GGUF and "
+                         "safetensors are",
+                         e->target->name, c->arch->model_type);
     PARE_TRY(pare_export_check(e->cx, e->target, &e->source.shape, e->strict));
     e->out->error = -1;
+    if (e->strict && e->target->kind == PARE_EXPORT_FILE && !pare_gguf_keeps_window(c))
+        return pare_fail(e->cx, PARE_ENOTSUP,
+                         "%s: llama.cpp lets every token of this family see all before it, not "
+                         "only the window of %zu of a context of %zu, which --strict refuses",
+                         e->target->name, c->window, c->context);
     PARE_TRY(mark_planes(e));
     PARE_TRY(e->target->kind == PARE_EXPORT_FILE ? lay_out_file(e) : lay_out_directory(e));
     PARE_TRY(take_rows(e));

@@ -31,8 +31,49 @@ static void add_sizes(pare_inspection *out, pare_inspect_row *row)
     out->rows++;
 }
 
+/* Bits of the codes that files of other engines pack into words; 0: they do not. */
+static unsigned code_bits(const pare_json *config)
+{
+    const pare_json *const q = pare_json_get(config, "quantization_config");
+    const pare_json *bits = pare_json_get(q, "bits"), *group;
+    const char *name;
+    for (pare_json_iter it = {0};
+         !bits && pare_json_next(pare_json_get(q, "config_groups"), &it, &name, &group);)
+        bits = pare_json_get(pare_json_get(group, "weights"), "num_bits");
+    const int64_t n = pare_json_integer(bits, 0);
+    return n > 0 && n <= 8 ? (unsigned)n : 0;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t n = strlen(text), m = strlen(end);
+    return n > m && strcmp(text + n - m, end) == 0;
+}
+
+/* A tensor of such files: words hold several weights each, what belongs to them none. */
+static pare_status count_words(inspector *in, const pare_tensor *t, pare_inspect_row *row)
+{
+    static const char *const words[] = {".qweight", ".weight_packed"};
+    static const char *const others[] = {
+        ".qzeros",       ".scales",     ".g_idx", ".weight_scale", ".weight_zero_point",
+        ".weight_shape", ".input_scale"};
+    const unsigned bits = in->ck->packed ? 0 : code_bits(in->ck->config);
+    char text[32];
+    for (size_t i = 0; bits && i < sizeof others / sizeof *others; i++)
+        if (ends_with(t->name, others[i]))
+            row->weights = 0;
+    for (size_t i = 0; bits && i < sizeof words / sizeof *words; i++) {
+        if (!ends_with(t->name, words[i]) || t->dtype != PARE_I32)
+            continue;
+        row->weights = row->weights * 32 / bits;
+        (void)snprintf(text, sizeof text, "int%u in I32", bits);
+        row->encoding = pare_arena_text(in->arena, text, strlen(text));
+    }
+    return row->encoding ? PARE_OK : PARE_ENOMEM;
+}
+
 /* Elements of a tensor that the reader accepted: bytes * 8 / bits is exact. */
-static void add_tensor(inspector *in, size_t i)
+static pare_status add_tensor(inspector *in, size_t i)
 {
     const pare_tensor *const t = &in->ck->tensor[i];
     pare_inspect_row *const row = &in->out->row[in->out->rows];
@@ -51,7 +92,9 @@ static void add_tensor(inspector *in, size_t i)
         for (uint32_t d = 0; d < t->rank; d++)
             row->weights *= t->shape[d];
     }
+    PARE_TRY(count_words(in, t, row));
     add_sizes(in->out, row);
+    return PARE_OK;
 }
 
 static pare_status add_plane(inspector *in, const char *linear, pare_plane plane,
@@ -181,7 +224,7 @@ static pare_status list_rows(inspector *in)
         PARE_TRY(add_linear(in, name, value));
     for (size_t i = 0; i < ck->tensors; i++) {
         if (!in->shown[i])
-            add_tensor(in, i);
+            PARE_TRY(add_tensor(in, i));
     }
     if (out->rows > 1)
         qsort(out->row, out->rows, sizeof *out->row, by_name);

@@ -8,12 +8,13 @@
 /* A tensor, or a packed linear as one row. */
 typedef struct pare_inspect_row {
     const char *name;     /* of the tensor; of the linear without suffix when packed */
-    const char *encoding; /* "F16", "int4 g128 sym", "nf4 g64" */
+    const char *encoding; /* "F16", "int4 g128 sym", "nf4 g64"; "int4 in I32" for words of other
+                             engines */
     const char *file;     /* without directory; of the codes when packed */
     bool packed;
     uint32_t rank;
     uint64_t shape[PARE_RANK_MAX]; /* true sizes, without padding */
-    uint64_t weights;              /* product of the shape */
+    uint64_t weights;              /* product of the shape; of words those that they hold */
     uint64_t bytes;                /* of all planes, padding included */
     double bits_per_weight;        /* 8 bytes / weights; 0 when there is no weight */
 } pare_inspect_row;

@@ -135,9 +135,10 @@ pare_export_store pare__gguf_store(const pare_export_target *t, const pare_expor
         s.fallback = strcmp(type->name, t->block) != 0;
     }
     s.type = type->name;
-    if (l->mates && !l->is_packed)
+    if (l->mates && !l->is_packed) {
         s.fate = PARE_EXPORT_FLOAT;
-    else if (type->elements == 1)
+        s.fallback = false;
+    } else if (type->elements == 1)
         s.fate = PARE_EXPORT_ROUNDED;
     return s;
 }

@@ -79,13 +79,10 @@ static void put_experts(const pare__gguf_family *f, const pare_config *c, pare_g
 static void put_choices(const pare__gguf_family *f, const pare_config *c, pare_gguf_writer *w)
 {
     char full[128];
-    const char *const act = c->act == PARE_ACT_RELU2 ? "relu2" : "silu";
     for (const pare__gguf_word *word = f->words; word->key; word++)
         if (strcmp(word->key, "use_parallel_residual") == 0)
             pare_gguf_put_bool(w, key_of(f, word->key, full),
                                c->residual == PARE_RESIDUAL_PARALLEL);
-    if (f->how & PARE__GGUF_ACT)
-        pare_gguf_put_text(w, key_of(f, "hidden_activation", full), act, strlen(act));
     if (c->attention_cap > 0)
         put_real(w, f, "attn_logit_softcapping", c->attention_cap);
     if (c->logit_cap > 0)
@@ -214,6 +211,11 @@ static pare_status check(pare_ctx *cx, const pare_export_model *m)
         return pare_fail(cx, PARE_ENOTSUP,
                          "gguf: models of %s are not written: llama.cpp has no architecture for "
                          "them; the format safetensors is for any program that has",
+                         name);
+    if (f->how & PARE__GGUF_ACT && c->act != PARE_ACT_SILU)
+        return pare_fail(cx, PARE_ENOTSUP,
+                         "gguf: llama.cpp computes SiLU in models of %s, and this one has another "
+                         "activation; the format safetensors is for programs that know it",
                          name);
     if (f->how & PARE__GGUF_SQUARE && c->heads * c->head_dim != c->hidden)
         return pare_fail(cx, PARE_ENOTSUP,

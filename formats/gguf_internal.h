@@ -37,11 +37,12 @@ typedef struct pare__gguf_word {
 
 /* What is special about files of a family. */
 enum {
-    PARE__GGUF_ROTARY = 1,       /* heads turn */
-    PARE__GGUF_HEAD = 2,         /* readers want an output of its own, tied or not */
-    PARE__GGUF_SQUARE = 4,       /* readers take the heads for as wide as the stream */
-    PARE__GGUF_KEY_LENGTH = 8,   /* the width of a head is always given */
-    PARE__GGUF_ACT = 16,         /* hidden_activation says which, `act` stands for files without */
+    PARE__GGUF_ROTARY = 1,     /* heads turn */
+    PARE__GGUF_HEAD = 2,       /* readers want an output of its own, tied or not */
+    PARE__GGUF_SQUARE = 4,     /* readers take the heads for as wide as the stream */
+    PARE__GGUF_KEY_LENGTH = 8, /* the width of a head is always given */
+    PARE__GGUF_ACT = 16, /* read from hidden_activation, `act` where that is missing; readers may
+                          know no other */
     PARE__GGUF_QKV_BIAS = 32,    /* q, k and v must have biases */
     PARE__GGUF_TIED = 64,        /* readers take the embedding for the output */
     PARE__GGUF_MIXTURE = 128,    /* of experts: told from another family by expert_count */

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "compress/export.h"
+#include "compress/inspect.h"
 #include "tests/unit/artifact.h"
 
 /* A folder of an artifact and one of its export, OUTPUT.partial beside it. */
@@ -175,6 +176,48 @@ START_TEST(weights_read_back_as_the_kernels_decode_them)
     ck_assert_uint_eq(r.count[PARE_EXPORT_LOSSLESS], 14);
     ck_assert(r.error == 0);
     ck_assert(!t->extra || has(to, t->extra));
+    end();
+}
+END_TEST
+
+START_TEST(words_of_an_export_count_as_the_weights_that_they_hold)
+{
+    begin();
+    pare_export_result r;
+    pare_inspection was, is;
+    const pare_export_target *const t = pare_export_find(plain[_i].target);
+    write_plain(plain[_i].bits, plain[_i].group, plain[_i].symmetric);
+    ck_assert_int_eq(export_as(t, false, &r), PARE_OK);
+    ck_assert_int_eq(pare_inspect(&cx, &arena, from.path, &was), PARE_OK);
+    ck_assert_int_eq(pare_inspect(&cx, &arena, to, &is), PARE_OK);
+    ck_assert_uint_eq(is.weights, was.weights);
+    ck_assert(is.bits_per_weight > 2 && is.bits_per_weight < 17);
+    end();
+}
+END_TEST
+
+START_TEST(nothing_is_exported_into_the_artifact)
+{
+    static const char *const inside[] = {"sub", "sub/deep/", "."};
+    begin();
+    char path[256];
+    pare_export_result r;
+    write_plain(4, 32, true);
+    (void)snprintf(path, sizeof path, "%s/%s", from.path, inside[_i]);
+    for (size_t i = 0; pare_export_targets[i]; i++) {
+        const pare_export_job job = {.artifact = from.path,
+                                     .output = path,
+                                     .target = pare_export_targets[i],
+                                     .restart = true};
+        const pare_status s = pare_export_run(&cx, &arena, &job, &r);
+        ck_assert_msg(s == PARE_EUSAGE || s == PARE_EEXISTS, "%s: %s", job.target->name, cx.what);
+        ck_assert(strstr(cx.what, "lies inside") || strstr(cx.what, "would replace the model") ||
+                  strstr(cx.what, "writes a file, not a directory"));
+        pare_ctx_clear(&cx);
+    }
+    ck_assert(!has(from.path, "sub") && !has(from.path, "sub.partial"));
+    (void)snprintf(path, sizeof path, "%s/sub", from.path);
+    ck_assert(!pare_path_is_directory(path));
     end();
 }
 END_TEST
@@ -507,6 +550,8 @@ int main(void)
     tcase_set_timeout(t, 240);
     tcase_add_test(t, compressed_tensors_hold_every_kind_that_engines_know);
     tcase_add_loop_test(t, weights_read_back_as_the_kernels_decode_them, 0, PLAIN);
+    tcase_add_loop_test(t, words_of_an_export_count_as_the_weights_that_they_hold, 0, PLAIN);
+    tcase_add_loop_test(t, nothing_is_exported_into_the_artifact, 0, 3);
     tcase_add_loop_test(t, floats_are_rounded_to_the_type_of_the_model, 0, 3);
     tcase_add_loop_test(t, a_byte_written_wrongly_is_found, 0, WRONG);
     tcase_add_test(t, a_kept_tensor_that_changed_is_found);

@@ -49,9 +49,15 @@ static const kind kinds[] = {
             "\"rotary_pct\":0.5,\"use_parallel_residual\":false"),
     AS_IS("phi"),
     AS_IS("phi3"),
-    AS_IS("bitnet"),
+    CHANGED("bitnet", "\"relu2\"", "\"silu\""),
     CHANGED("bitnet_master", "\"relu2\"", "\"silu\""),
+    AS_IS("mixtral"),
+    AS_IS("qwen2_moe"),
+    AS_IS("qwen3_moe"),
+    REFUSED("qwen2_moe", "\"norm_topk_prob\":false", "\"norm_topk_prob\":true",
+            "the weights of experts"),
     REFUSED("opt", NULL, NULL, "llama.cpp has no architecture for them"),
+    REFUSED("bitnet", NULL, NULL, "llama.cpp computes SiLU in models of bitnet"),
     REFUSED("qwen2", NULL, NULL, "window"),
     REFUSED("qwen3", QWEN3_WINDOWS, "\"use_sliding_window\":false",
             "has a bias, which readers of files of qwen3 have no place for"),
@@ -154,8 +160,11 @@ static void check_model(const loaded *is, const loaded *was, bool rounded)
     ck_assert_uint_eq(is->model.config.blocks, c->blocks);
     for (size_t i = 0; i < c->blocks; i++) {
         const pare_block *const a = &is->model.block[i], *const b = &was->model.block[i];
-        for (pare_role r = 0; r < PARE_ROLES; r++)
-            check_linear(&a->linear[r], &b->linear[r], rounded);
+        for (size_t part = 0; part < pare_block_parts(c); part++)
+            for (pare_role r = 0; r < PARE_ROLES; r++)
+                check_linear(pare_block_linear(a, part, r), pare_block_linear(b, part, r), rounded);
+        check_linear(&a->router, &b->router, false);
+        check_linear(&a->shared_gate, &b->shared_gate, false);
         check_vector(a->attention_norm, b->attention_norm, c->hidden, "attention norm");
         check_vector(a->attention_norm_bias, b->attention_norm_bias, c->hidden, "its bias");
         check_vector(a->mlp_norm, b->mlp_norm, c->hidden, "MLP norm");
@@ -263,6 +272,54 @@ START_TEST(codes_and_floats_in_one_tensor_become_floats)
 }
 END_TEST
 
+/* What an expert is stored as does not change what others are, but for the type of their tensor. */
+START_TEST(experts_share_a_tensor_and_keep_their_fates)
+{
+    static const char recipe[] =
+        "pare: 1\nmodel: model\npasses:\n  - rtn: {bits: 4, group: 32, targets: '*.experts.*', "
+        "skip: '*.experts.3.*'}\n  - rtn: {bits: 8, group: 32, symmetric: false, targets: "
+        "'*.experts.3.up_proj'}\n";
+    const kind k = AS_IS("qwen3_moe");
+    const job_place p = begin(&k, recipe);
+    pare_export_result r;
+    loaded was, is;
+    ck_assert_int_eq(job_run(&p, (job_opts){.output = "out"}, NULL), PARE_OK);
+    ck_assert_int_eq(export_as(&p, "gguf:q8_0", &r), PARE_OK);
+    load(&p, "out", &was);
+    load(&p, "x.gguf", &is);
+    const size_t blocks = was.model.config.blocks, experts = was.model.config.experts;
+    ck_assert_uint_eq(r.fallbacks, 2 * blocks * (experts - 1));  /* gate and down, beside floats */
+    ck_assert_uint_eq(r.count[PARE_EXPORT_REQUANTIZED], blocks); /* up of expert 3 */
+    ck_assert_uint_eq(r.count[PARE_EXPORT_ROUNDED], 2 * blocks * (experts - 1));
+    ck_assert_uint_eq(r.count[PARE_EXPORT_LOSSLESS], blocks * (experts - 1));
+    for (size_t e = 0; e < experts; e++)
+        for (pare_role role = PARE_ROLE_GATE; role < PARE_ROLES; role++)
+            if (e != 3 || role != PARE_ROLE_UP)
+                check_linear(pare_block_linear(&is.model.block[1], 1 + e, role),
+                             pare_block_linear(&was.model.block[1], 1 + e, role),
+                             role != PARE_ROLE_UP);
+    for (size_t i = 0; i < r.rows; i++)
+        if (r.row[i].fate == PARE_EXPORT_REQUANTIZED)
+            ck_assert(strstr(r.row[i].name, "experts.3.up_proj") && r.row[i].error > 0 &&
+                      r.row[i].error < 0.01);
+    pare_checkpoint_close(&is.ck);
+    pare_checkpoint_close(&was.ck);
+    end(&p);
+}
+END_TEST
+
+START_TEST(strict_refuses_windows_that_the_engine_does_not_keep_to)
+{
+    char what[1024];
+    const kind wide = CHANGED("mistral", "\"sliding_window\":9", "\"sliding_window\":256");
+    const job_place p = begin(_i ? &wide : &kinds[1], recipes[0]);
+    const pare_status s = job_run(&p, (job_opts){.output = "out", .strict = true}, what);
+    ck_assert_msg(s == (_i ? PARE_OK : PARE_EUSAGE), "%s", what);
+    ck_assert_msg(_i || strstr(what, "not only the window of 9 of a context of 256"), "%s", what);
+    end(&p);
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("export_gguf");
@@ -270,6 +327,8 @@ int main(void)
     tcase_set_timeout(t, 240);
     tcase_add_loop_test(t, the_file_of_a_family_is_the_artifact, 0, KINDS);
     tcase_add_loop_test(t, codes_and_floats_in_one_tensor_become_floats, 0, KINDS);
+    tcase_add_test(t, experts_share_a_tensor_and_keep_their_fates);
+    tcase_add_loop_test(t, strict_refuses_windows_that_the_engine_does_not_keep_to, 0, 2);
     suite_add_tcase(s, t);
     return unit_main(s);
 }

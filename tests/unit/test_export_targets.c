@@ -134,6 +134,59 @@ static unsigned five(size_t row, size_t column)
     return 5;
 }
 
+/* The tensors of a linear as a checkpoint, sorted by name. */
+static pare_checkpoint stored(const made *m, pare_tensor tensor[PARE_EXPORT_PARTS])
+{
+    static char name[PARE_EXPORT_PARTS][64];
+    for (size_t i = 0; i < m->parts; i++) {
+        (void)snprintf(name[i], sizeof name[i], "w%s", m->part[i].suffix);
+        size_t to = i;
+        for (; to > 0 && strcmp(tensor[to - 1].name, name[i]) > 0; to--)
+            tensor[to] = tensor[to - 1];
+        tensor[to] = (pare_tensor){.name = name[i],
+                                   .dtype = m->part[i].dtype,
+                                   .rank = m->part[i].rank,
+                                   .data = m->data[i]};
+        memcpy(tensor[to].shape, m->part[i].shape, sizeof m->part[i].shape);
+        ck_assert_int_eq(pare_tensor_bytes(tensor[to].dtype, tensor[to].rank, tensor[to].shape,
+                                           &tensor[to].bytes),
+                         PARE_OK);
+    }
+    return (pare_checkpoint){
+        .cx = &cx, .path = (char *)"there", .tensor = tensor, .tensors = m->parts};
+}
+
+/* Every tensor in turn is half as large as the engine would take it to be, of another type, or
+ * gone. */
+START_TEST(readers_refuse_tensors_of_another_size_or_type)
+{
+    static const char *const targets[] = {"compressed-tensors", "gptq", "gptq_v2", "awq"};
+    begin();
+    const pare_export_target *const t = pare_export_find(targets[_i]);
+    const pare_packed_linear l = UNIFORM("w", 32, 64, 4, 32, _i == 1);
+    const made m = make(targets[_i], l, one, five);
+    const pare_export_linear linear = {.name = "w", .is_packed = true, .packed = l};
+    pare_tensor tensor[PARE_EXPORT_PARTS];
+    static float w[32 * 64];
+    for (size_t i = 0; i < m.parts; i++)
+        for (int how = 0; how < 4; how++) {
+            pare_checkpoint ck = stored(&m, tensor);
+            if (how == 0)
+                tensor[i].bytes /= 2;
+            else if (how == 1)
+                tensor[i].dtype = PARE_F32;
+            else if (how == 2)
+                tensor[i].name = "z";
+            const pare_status s = t->read(&cx, &ck, &linear, w);
+            ck_assert_msg(s == (how == 3 ? PARE_OK : PARE_EFORMAT), "%s %zu %d: %s", targets[_i], i,
+                          how, cx.what);
+            ck_assert(how == 3 || strstr(cx.what, "is missing or not "));
+            pare_ctx_clear(&cx);
+        }
+    end();
+}
+END_TEST
+
 START_TEST(compressed_tensors_have_the_first_code_lowest)
 {
     begin();
@@ -620,6 +673,7 @@ int main(void)
 {
     Suite *const s = suite_create("export_targets");
     TCase *const t = tcase_create("targets");
+    tcase_add_loop_test(t, readers_refuse_tensors_of_another_size_or_type, 0, 4);
     tcase_add_test(t, compressed_tensors_have_the_first_code_lowest);
     tcase_add_test(t, compressed_tensors_pack_zero_points_down_columns);
     tcase_add_test(t, compressed_tensors_widen_few_bits_around_the_middle);
