@@ -59,6 +59,14 @@ pare_status pare__run_expert_stored(pare_run *run, const pare_plan_linear *l)
     return PARE_OK;
 }
 
+/* Whether the recipe takes linears of an expert. */
+static bool is_taken(const pare_run *run, size_t block, size_t part)
+{
+    size_t begin, end;
+    pare_plan_range(&run->plan, block, part, &begin, &end);
+    return begin < end;
+}
+
 /* Rows that reach each expert. */
 static pare_status count_rows(void *self, size_t part, pare_site site, const float *x, size_t rows,
                               size_t k)
@@ -109,7 +117,8 @@ static pare_status count_tokens(pare_run *run, size_t block)
     PARE_TRY(pare__run_wave(run, &tap, "counting tokens of experts"));
     run->counted = true;
     for (size_t e = 0; e < experts; e++) {
-        run->cold[e] = run->routed[e] < c->min_tokens ? c->cold : PARE_COLD_NOT;
+        const bool cold = run->routed[e] < c->min_tokens && is_taken(run, block, e + 1);
+        run->cold[e] = cold ? c->cold : PARE_COLD_NOT;
         run->all_rows[e + 1] = run->cold[e] == PARE_COLD_ALL_TOKENS;
     }
     tell_cold(run, block);
@@ -130,7 +139,7 @@ typedef struct chunk {
 } chunk;
 
 /* Empty statistics, or those of white inputs. */
-static pare_status take_stats(pare_run *run, const chunk *k)
+static pare_status take_stats(pare_run *run, size_t block, const chunk *k)
 {
     const pare_plan *const plan = &run->plan;
     const uint64_t all = (uint64_t)plan->samples * plan->window;
@@ -140,6 +149,8 @@ static pare_status take_stats(pare_run *run, const chunk *k)
         PARE_TRY(pare_stats_take(run->cx, &run->scratch, &plan->model.config, e + 1,
                                  plan->expert_kinds, run->all_rows[e + 1] ? all : run->routed[e],
                                  s));
+        if (!is_taken(run, block, e + 1))
+            s->active = 0;
         if (run->cold[e] != PARE_COLD_RTN)
             continue;
         for (size_t site = 0; site < PARE_SITES; site++)
@@ -220,7 +231,7 @@ static pare_status run_chunk(pare_run *run, size_t block, chunk *k, pare_unit_re
     k->stats = PARE_NEW(&run->scratch, pare_stats, k->count);
     if (!k->stats)
         return PARE_ENOMEM;
-    PARE_TRY(take_stats(run, k));
+    PARE_TRY(take_stats(run, block, k));
     if (!run->plan.sequential)
         return run_group(run, block, k, (1u << PARE_SITES) - 1, unit);
     for (unsigned site = PARE_SITE_MLP; site < PARE_SITES; site++)

@@ -246,6 +246,28 @@ START_TEST(a_break_between_experts_costs_the_block_and_no_bytes)
 }
 END_TEST
 
+static void find_notice(void *self, const pare_event *e)
+{
+    char *const text = self;
+    if (e->kind == PARE_EVENT_NOTICE && strstr(e->text, "block 1: "))
+        (void)snprintf(text, 512, "%s", e->text);
+}
+
+START_TEST(experts_that_nobody_takes_are_not_missed)
+{
+    char notice[512] = "";
+    const pare_events events = {find_notice, notice};
+    job_recipe(&place, HEAD(", experts: {min_tokens: 100000, cold: rtn}") "  - gptq: {targets: "
+                                                                          "\"*.experts.3.*\"}\n");
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "out", .events = &events}, NULL),
+                     PARE_OK);
+    ck_assert_msg(
+        strstr(notice, "1 of 8 experts get fewer than 100000 tokens of the calibration (3: "), "%s",
+        notice);
+    ck_assert_ptr_nonnull(strstr(notice, "their inputs count as white noise"));
+}
+END_TEST
+
 /* A byte of an expert that changed behind the back of the journal. */
 START_TEST(a_damaged_expert_is_named_on_resume)
 {
@@ -360,6 +382,7 @@ int main(void)
     tcase_add_loop_test(t, white_inputs_round_to_nearest, 0, 3);
     tcase_add_loop_test(t, every_method_gives_the_same_for_any_threads_and_breaks, 0, METHODS);
     tcase_add_test(t, a_break_between_experts_costs_the_block_and_no_bytes);
+    tcase_add_test(t, experts_that_nobody_takes_are_not_missed);
     tcase_add_test(t, a_damaged_expert_is_named_on_resume);
     tcase_add_test(t, what_cannot_be_done_to_experts_is_refused);
     tcase_add_test(t, the_report_says_how_many_tokens_reach_experts);
