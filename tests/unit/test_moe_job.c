@@ -246,6 +246,44 @@ START_TEST(a_break_between_experts_costs_the_block_and_no_bytes)
 }
 END_TEST
 
+/* One job that starts over, with memory that ends at request f->left. */
+static pare_status run_short(unit_failing *f)
+{
+    pare_ctx cx;
+    pare_arena a;
+    char recipe[512], output[512];
+    pare_compress_result result;
+    (void)snprintf(recipe, sizeof recipe, "%s", job_path(&place, "recipe.yaml"));
+    (void)snprintf(output, sizeof output, "%s", job_path(&place, "out"));
+    const pare_job job = {.recipe = recipe, .output = output, .restart = true};
+    pare_ctx_init(&cx);
+    cx.alloc = (pare_alloc){unit_failing_resize, f};
+    pare_status s = pare_arena_init(&cx, &a, 0);
+    if (s == PARE_OK)
+        s = pare_compress(&cx, &a, &job, NULL, &result);
+    ck_assert_msg(s == PARE_OK || s == PARE_ENOMEM, "status %d: %s", (int)s, cx.what);
+    pare_arena_release(&a);
+    ck_assert_uint_eq(cx.live_bytes, 0);
+    ck_assert_int_eq(f->live, 0);
+    return s;
+}
+
+START_TEST(memory_that_ends_anywhere_is_given_back)
+{
+    size_t failures = 0;
+    pare_status s = PARE_ENOMEM;
+    job_recipe(&place, HEAD("") "  - wanda: {sparsity: 0.5}\n  - gptq: {bits: 4, group: 32, "
+                                "true_sequential: true}\n");
+    for (long n = 0; s != PARE_OK; n += 1 + n / 8) {
+        unit_failing f = {.left = n};
+        s = run_short(&f);
+        failures += s == PARE_ENOMEM;
+    }
+    ck_assert_uint_gt(failures, 30);
+    check_verified("out");
+}
+END_TEST
+
 static void find_notice(void *self, const pare_event *e)
 {
     char *const text = self;
@@ -382,6 +420,7 @@ int main(void)
     tcase_add_loop_test(t, white_inputs_round_to_nearest, 0, 3);
     tcase_add_loop_test(t, every_method_gives_the_same_for_any_threads_and_breaks, 0, METHODS);
     tcase_add_test(t, a_break_between_experts_costs_the_block_and_no_bytes);
+    tcase_add_test(t, memory_that_ends_anywhere_is_given_back);
     tcase_add_test(t, experts_that_nobody_takes_are_not_missed);
     tcase_add_test(t, a_damaged_expert_is_named_on_resume);
     tcase_add_test(t, what_cannot_be_done_to_experts_is_refused);
