@@ -276,6 +276,47 @@ START_TEST(the_sweep_beats_rounding_on_the_same_grid_and_the_engine)
 }
 END_TEST
 
+/* A row of one super-block, column by column, as the documentation says it. */
+static void sweep_row(pare_encoding e, float w[256], const float *u, const float v[256],
+                      float *scale, float *minimum, uint8_t sub[16], uint8_t codes[256])
+{
+    const size_t n = pare_super_sub(e), bytes = pare_super_bytes(e);
+    ck_assert_int_eq(pare_super_fit(e, w, v, scale, minimum, sub), PARE_GRID_OK);
+    for (size_t j = 0; j < 256; j++) {
+        if (j % n == 0)
+            pare_super_refit(e, w + j, v + j, *scale, *minimum, sub + j / n * bytes);
+        const pare_sub_grid g = pare_super_grid(e, *scale, *minimum, sub + j / n * bytes);
+        codes[j] = pare_super_code(&g, w[j]);
+        const float error = (w[j] - pare_super_value(&g, codes[j])) / u[j * 257];
+        for (size_t i = j + 1; i < 256; i++)
+            w[i] -= error * u[j * 256 + i];
+    }
+}
+
+START_TEST(scales_are_fitted_to_what_errors_cost_and_again_where_the_sweep_stands)
+{
+    const pare_grid *const g = &grids[_i];
+    const float *const w = weights(N, 256);
+    const pare_factor f = factorize(hessian(256), 256, false);
+    const pare_gptq_opts opts = {.block = 256};
+    float v[256], row[256], scale, minimum;
+    uint8_t sub[16], codes[256];
+    pare_codes c;
+    for (size_t j = 0; j < 256; j++)
+        v[j] = 1 / (f.u[j * 257] * f.u[j * 257]);
+    ck_assert_int_eq(pare_codes_take(&arena, g, N, 256, &c), PARE_OK);
+    ck_assert_int_eq(pare_gptq_quantize(&cx, &arena, &opts, g, &f, copy(w, N * 256), &c, NULL),
+                     PARE_OK);
+    for (size_t r = 0; r < N; r++) {
+        memcpy(row, w + r * 256, sizeof row);
+        sweep_row(g->encoding, row, f.u, v, &scale, &minimum, sub, codes);
+        ck_assert(scale == c.scales[r] && minimum == c.minima[r]);
+        ck_assert_mem_eq(c.sub + r * 16, sub, sizeof sub);
+        ck_assert_mem_eq(c.codes + r * 256, codes, sizeof codes);
+    }
+}
+END_TEST
+
 START_TEST(what_does_not_go_together_is_refused)
 {
     pare_grid g = grids[_i];
@@ -370,6 +411,8 @@ int main(void)
     tcase_add_loop_test(t, choosing_a_sub_block_anew_never_costs_more, 0, GRIDS);
     tcase_add_loop_test(t, odd_blocks_have_their_values, 0, GRIDS);
     tcase_add_loop_test(t, the_sweep_beats_rounding_on_the_same_grid_and_the_engine, 0, GRIDS);
+    tcase_add_loop_test(t, scales_are_fitted_to_what_errors_cost_and_again_where_the_sweep_stands,
+                        0, GRIDS);
     tcase_add_loop_test(t, what_does_not_go_together_is_refused, 0, GRIDS);
     tcase_add_loop_test(t, every_failed_allocation_is_reported_and_leaks_nothing, 0, GRIDS);
     tcase_set_timeout(t, 120);
