@@ -102,6 +102,22 @@ static void describe_experts(const pare_model *model, size_t block,
     }
 }
 
+/* Routers and gates of shared experts: never packed, and linears in the eyes of engines. */
+static pare_status find_kept(pare_arena *a, const pare_model *model, pare_export_model *out)
+{
+    const char **const kept = PARE_NEW(a, const char *, 2 * model->config.blocks);
+    if (!kept)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < model->config.blocks; i++) {
+        const char *const name[] = {model->block[i].router.name, model->block[i].shared_gate.name};
+        for (size_t j = 0; j < 2; j++)
+            if (name[j])
+                kept[out->kepts++] = name[j];
+    }
+    out->kept = kept;
+    return PARE_OK;
+}
+
 pare_status pare_export_describe(pare_arena *a, const pare_model *model, const pare_json *config,
                                  const pare_packed_linear *packed, size_t count,
                                  pare_export_model *out)
@@ -142,5 +158,5 @@ pare_status pare_export_describe(pare_arena *a, const pare_model *model, const p
         linear_of(c->arch->head, &model->head, c->arch->head_bias, sorted, count);
     linear[out->linears].block = c->blocks;
     linear[out->linears++].role = PARE_ROLES;
-    return PARE_OK;
+    return find_kept(a, model, out);
 }

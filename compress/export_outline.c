@@ -315,12 +315,6 @@ static pare_status take_notice(pare__export *e)
 pare_status pare__export_outline(pare__export *e)
 {
     const pare_config *const c = e->source.shape.config;
-    if (c->experts && e->target->kind == PARE_EXPORT_DIRECTORY &&
-        e->target->fate != PARE_EXPORT_ROUNDED)
-        return pare_fail(e->cx, PARE_ENOTSUP,
-                         "%s: mixtures of experts (%s) are not exported in this format; GGUF and "
-                         "safetensors are",
-                         e->target->name, c->arch->model_type);
     PARE_TRY(pare_export_check(e->cx, e->target, &e->source.shape, e->strict));
     e->out->error = -1;
     if (e->strict && e->target->kind == PARE_EXPORT_FILE && !pare_gguf_keeps_window(c))

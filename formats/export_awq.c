@@ -81,7 +81,7 @@ static pare_status fill(pare_ctx *cx, pare_arena *scratch, const pare_export_mod
 
 static void config(pare_json_writer *w, const pare_export_model *m)
 {
-    size_t first = 0, left = 0;
+    size_t first = 0, left = m->kepts;
     while (!m->linear[first].is_packed)
         first++;
     const size_t group = m->linear[first].packed.group;
@@ -100,6 +100,8 @@ static void config(pare_json_writer *w, const pare_export_model *m)
     for (size_t i = 0; i < m->linears; i++)
         if (!m->linear[i].is_packed)
             pare_json_put_text(w, NULL, m->linear[i].name);
+    for (size_t i = 0; i < m->kepts; i++)
+        pare_json_put_text(w, NULL, m->kept[i]);
     pare_json_close(w);
 }
 

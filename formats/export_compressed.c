@@ -60,11 +60,27 @@ static pare_status check_integers(pare_ctx *cx, const pare_packed_linear *l)
     return PARE_OK;
 }
 
+/* The experts of a block run as one matrix each of gate and up, and of down. */
+static pare_status check_expert(pare_ctx *cx, const pare_packed_linear *l)
+{
+    if (l->encoding == PARE_ENCODING_FP8)
+        return refuse(cx, l, "vLLM has no experts of E4M3 weights with floats as inputs");
+    if (l->encoding == PARE_ENCODING_UNIFORM && !l->symmetric)
+        return refuse(cx, l,
+                      "vLLM runs experts in this format with symmetric codes only; awq takes zero "
+                      "points");
+    if (form_of(l) == INTEGERS && l->activation.mode == PARE_ACTIVATION_TENSOR)
+        return refuse(cx, l, "vLLM runs experts with 8-bit inputs with a scale per token only");
+    return PARE_OK;
+}
+
 static pare_status check_linear(pare_ctx *cx, const pare_export_linear *x)
 {
     const pare_packed_linear *const l = &x->packed;
     if (x->transposed)
         return refuse(cx, l, "engines know this format for linears, not for the Conv1D of GPT-2");
+    if (x->part > 0)
+        PARE_TRY(check_expert(cx, l));
     if (l->encoding == PARE_ENCODING_FP8)
         return check_float8(cx, l);
     if (l->encoding == PARE_ENCODING_F16)
@@ -95,11 +111,14 @@ static bool same_scheme(const pare_export_linear *a, const pare_export_linear *b
            (form_of(p) != INTEGERS || p->activation.mode == q->activation.mode);
 }
 
-/* q, k and v run as one matrix, and gate and up. */
+/* q, k and v run as one matrix, gate and up, and all that experts have. */
 static bool fused(const pare_export_linear *a, const pare_export_linear *b)
 {
-    return a->block == b->block && ((a->role <= PARE_ROLE_V && b->role <= PARE_ROLE_V) ||
-                                    (a->role == PARE_ROLE_GATE && b->role == PARE_ROLE_UP));
+    if (a->part > 0 && b->part > 0)
+        return a->block == b->block;
+    return a->part == b->part && a->block == b->block &&
+           ((a->role <= PARE_ROLE_V && b->role <= PARE_ROLE_V) ||
+            (a->role == PARE_ROLE_GATE && b->role == PARE_ROLE_UP));
 }
 
 static pare_status check(pare_ctx *cx, const pare_export_model *m)
@@ -113,9 +132,10 @@ static pare_status check(pare_ctx *cx, const pare_export_model *m)
         const pare_export_linear *const a = &m->linear[i], *const b = a + 1;
         if (a->block < m->config->blocks && fused(a, b) && !same_scheme(a, b))
             return pare_fail(cx, PARE_ENOTSUP,
-                             "%s: linears %s and %s: vLLM runs them as one matrix and needs the "
-                             "same bits, group and symmetry",
-                             name, a->name, b->name);
+                             "%s: linears %s and %s: vLLM runs them %s and needs the same bits, "
+                             "group and symmetry",
+                             name, a->name, b->name,
+                             a->part ? "with all experts of the block" : "as one matrix");
     }
     return PARE_OK;
 }
@@ -286,6 +306,8 @@ static void config(pare_json_writer *w, const pare_export_model *m)
     for (size_t i = 0; i < m->linears; i++)
         if (is_float(&m->linear[i]))
             pare_json_put_text(w, NULL, m->linear[i].name);
+    for (size_t i = 0; i < m->kepts; i++)
+        pare_json_put_text(w, NULL, m->kept[i]);
     pare_json_close(w);
     pare_json_open_object(w, "sparsity_config");
     pare_json_close(w);

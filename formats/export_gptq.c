@@ -128,7 +128,7 @@ static void put_left_out(pare_json_writer *w, const char *linear)
 
 static void put_dynamic(pare_json_writer *w, const pare_export_model *m)
 {
-    size_t left = 0;
+    size_t left = m->kepts;
     for (size_t i = 0; i < m->linears; i++)
         left += m->linear[i].block < m->config->blocks && !m->linear[i].is_packed;
     if (!left)
@@ -137,6 +137,8 @@ static void put_dynamic(pare_json_writer *w, const pare_export_model *m)
     for (size_t i = 0; i < m->linears; i++)
         if (m->linear[i].block < m->config->blocks && !m->linear[i].is_packed)
             put_left_out(w, m->linear[i].name);
+    for (size_t i = 0; i < m->kepts; i++)
+        put_left_out(w, m->kept[i]);
     pare_json_close(w);
 }
 

@@ -35,6 +35,8 @@ typedef struct pare_export_model {
     const pare_config *config;
     const pare_export_linear *linear; /* [linears] */
     size_t linears;
+    const char *const *kept; /* [kepts] matrices beside them that stay floats: routers */
+    size_t kepts;
     pare_dtype floats;  /* what dequantized weights become: F16, BF16 or F32 */
     bool shifts_norms;  /* a pass made biases behind norms that have none */
     const char *biased; /* a float matrix for which a pass made a bias, where the family has none */

@@ -1,6 +1,7 @@
 #include "compress/export.h"
 #include "runtime/linear.h"
 #include "tests/data/families.h"
+#include "tests/unit/folder.h"
 #include "tests/unit/job.h"
 
 /* Recipes: every linear; and the first piece of what some families keep in one tensor. */
@@ -8,6 +9,8 @@ static const char *const recipes[] = {
     "pare: 1\nmodel: model\npasses: [rtn: {bits: 4, group: 32, symmetric: false}]\n",
     "pare: 1\nmodel: model\npasses: [rtn: {bits: 4, group: 32, targets: 're:.*[.]q(_proj)?$'}]\n",
 };
+
+static const char *const mixtures[] = {"mixtral", "qwen2_moe", "qwen3_moe"};
 
 static pare_ctx cx;
 static pare_arena arena;
@@ -83,9 +86,17 @@ static void check_model(const loaded *is, const loaded *was)
     ck_assert_uint_eq(is->model.config.blocks, c->blocks);
     for (size_t i = 0; i < c->blocks; i++) {
         const pare_block *const a = &is->model.block[i], *const b = &was->model.block[i];
-        for (pare_role r = 0; r < PARE_ROLES; r++)
-            if (b->linear[r].name)
-                check_linear(&a->linear[r], &b->linear[r], was->model.embed.dtype == PARE_F32);
+        for (size_t l = 0; l < pare_block_parts(c) * PARE_ROLES; l++) {
+            const size_t part = l / PARE_ROLES;
+            const pare_role r = (pare_role)(l % PARE_ROLES);
+            if (pare_block_linear(b, part, r)->name)
+                check_linear(pare_block_linear(a, part, r), pare_block_linear(b, part, r),
+                             was->model.embed.dtype == PARE_F32);
+        }
+        if (c->experts)
+            check_linear(&a->router, &b->router, true);
+        if (b->shared_gate.name)
+            check_linear(&a->shared_gate, &b->shared_gate, true);
         check_vector(a->attention_norm, b->attention_norm, c->hidden, "attention norm");
         check_vector(a->attention_norm_bias, b->attention_norm_bias, c->hidden, "its bias");
         check_vector(a->mlp_norm, b->mlp_norm, c->hidden, "MLP norm");
@@ -145,8 +156,6 @@ static bool check_floats(const job_place *p, loaded *was)
 START_TEST(linears_are_joined_as_the_family_has_them)
 {
     static const char *const targets[] = {"gptq_v2", "awq", "compressed-tensors"};
-    if (families[_i].size[FAMILY_EXPERTS]) /* not compressed yet */
-        return;
     const job_place p = begin(&families[_i], recipes[0]);
     pare_export_result r;
     loaded was;
@@ -156,6 +165,10 @@ START_TEST(linears_are_joined_as_the_family_has_them)
         const pare_status s = export_to(&p, targets[t], &r);
         if (arch->transposed && t > 0) {
             check_refused(s, "Conv1D of GPT-2");
+        } else if (arch->experts && t == 2) {
+            check_refused(s, "vLLM runs experts in this format with symmetric codes only");
+        } else if (was.model.config.expert_width == 32) { /* a group of 32 is the row there */
+            check_refused(s, "this format has one kind for all");
         } else if (t == 0 && was.model.config.kv_heads * was.model.config.head_dim % 32 != 0) {
             check_refused(s, "multiples of 32");
         } else {
@@ -171,8 +184,6 @@ END_TEST
 
 START_TEST(codes_and_floats_in_one_tensor_become_floats_only)
 {
-    if (families[_i].size[FAMILY_EXPERTS]) /* not compressed yet */
-        return;
     const job_place p = begin(&families[_i], recipes[1]);
     pare_export_result r;
     loaded was;
@@ -184,6 +195,99 @@ START_TEST(codes_and_floats_in_one_tensor_become_floats_only)
             ck_assert_msg(s == PARE_OK, "%s", cx.what);
     }
     pare_checkpoint_close(&was.ck);
+    end(&p);
+}
+END_TEST
+
+static bool text_has(const char *text, const char *format, const char *name)
+{
+    char pattern[512];
+    (void)snprintf(pattern, sizeof pattern, format, name);
+    return strstr(text, pattern) != NULL;
+}
+
+/* What every list of names says of a router: AWQ and compressed-tensors give it, GPTQ a pattern. */
+static void check_kept(const char *text, const char *target, const char *name)
+{
+    char escaped[256];
+    size_t len = 0;
+    for (const char *c = name; *c; c++) {
+        if (*c == '.')
+            escaped[len++] = '\\', escaped[len++] = '\\'; /* as JSON has it */
+        escaped[len++] = *c;
+    }
+    escaped[len] = '\0';
+    ck_assert_msg(strcmp(target, "gptq") == 0 ? text_has(text, "\"-:^%s$\"", escaped)
+                                              : text_has(text, "\"%s\"", name),
+                  "%s: %s", target, name);
+}
+
+START_TEST(experts_go_by_their_names_and_routers_stay_floats)
+{
+    static const struct {
+        const char *target, *codes;
+    } targets[] = {
+        {"compressed-tensors", "weight_packed"}, {"gptq", "qweight"}, {"awq", "qweight"}};
+    const job_place p = begin(family_find(mixtures[_i]),
+                              "pare: 1\nmodel: model\npasses: [rtn: {bits: 4, group: row}]\n");
+    loaded was;
+    load(&p, "out", &was);
+    for (size_t t = 0; t < sizeof targets / sizeof *targets; t++) {
+        pare_export_result r;
+        pare_checkpoint is;
+        size_t len;
+        char path[512], name[128];
+        ck_assert_msg(export_to(&p, targets[t].target, &r) == PARE_OK, "%s", cx.what);
+        ck_assert(r.error == 0 && r.count[PARE_EXPORT_LOSSLESS] + 1 == r.rows);
+        (void)snprintf(path, sizeof path, "%s/config.json", job_path(&p, targets[t].target));
+        char *const text = folder_get(path, &len);
+        ck_assert_int_eq(
+            pare_checkpoint_open_plain(&cx, &arena, job_path(&p, targets[t].target), &is), PARE_OK);
+        for (size_t b = 0; b < was.model.config.blocks; b++) {
+            const pare_block *const block = &was.model.block[b];
+            check_kept(text, targets[t].target, block->router.name);
+            if (block->shared_gate.name)
+                check_kept(text, targets[t].target, block->shared_gate.name);
+            (void)snprintf(name, sizeof name, "%s.weight", block->router.name);
+            const pare_tensor *const router = pare_checkpoint_find(&is, name);
+            ck_assert(router && router->dtype == PARE_F16);
+            ck_assert_mem_eq(router->data, block->router.data, (size_t)router->bytes);
+            (void)snprintf(name, sizeof name, "%s.%s",
+                           pare_block_linear(block, 3, PARE_ROLE_UP)->name, targets[t].codes);
+            ck_assert_msg(pare_checkpoint_find(&is, name) != NULL, "%s", name);
+        }
+        pare_checkpoint_close(&is);
+        free(text);
+    }
+    pare_checkpoint_close(&was.ck);
+    end(&p);
+}
+END_TEST
+
+/* Engines run the experts of a block as one. */
+START_TEST(experts_that_no_engine_runs_are_refused)
+{
+    static const struct {
+        const char *passes, *why; /* NULL: taken */
+    } cases[] = {
+        {"[rtn: {bits: 4, group: row, targets: 're:.*experts[.]2[.].*'}, "
+         "rtn: {bits: 8, group: row, skip: 're:.*experts[.]2[.].*'}]",
+         "vLLM runs them with all experts of the block and needs the same bits"},
+        {"[rtn: {bits: 4, group: row, targets: 're:.*experts[.].*'}]", NULL},
+        {"[rtn: {bits: 4, group: row, targets: 're:.*self_attn.*'}]", NULL},
+        {"[rtn: {bits: 4, group: row, symmetric: false}]", "with symmetric codes only"},
+        {"[fp8: {group: row}]", "no experts of E4M3 weights"},
+        {"[rtn: {bits: 8, group: row, activations: int8_token}]", NULL},
+    };
+    char recipe[256];
+    pare_export_result r;
+    (void)snprintf(recipe, sizeof recipe, "pare: 1\nmodel: model\npasses: %s\n", cases[_i].passes);
+    const job_place p = begin(family_find("qwen3_moe"), recipe);
+    const pare_status s = export_to(&p, "compressed-tensors", &r);
+    if (cases[_i].why)
+        check_refused(s, cases[_i].why);
+    else
+        ck_assert_msg(s == PARE_OK, "%s", cx.what);
     end(&p);
 }
 END_TEST
@@ -220,6 +324,8 @@ int main(void)
     tcase_set_timeout(t, 240);
     tcase_add_loop_test(t, linears_are_joined_as_the_family_has_them, 0, (int)FAMILIES);
     tcase_add_loop_test(t, codes_and_floats_in_one_tensor_become_floats_only, 0, (int)FAMILIES);
+    tcase_add_loop_test(t, experts_go_by_their_names_and_routers_stay_floats, 0, 3);
+    tcase_add_loop_test(t, experts_that_no_engine_runs_are_refused, 0, 6);
     tcase_add_loop_test(t, biases_that_a_pass_made_need_a_family_with_biases, 0, 2);
     suite_add_tcase(s, t);
     return unit_main(s);
