@@ -214,7 +214,7 @@ static pare_status place(const cursor *c, pare_gguf *g, const uint64_t *offset)
     }
     if (g->tensors > 0 && c->total - end >= g->alignment)
         return pare_fail(c->cx, PARE_EFORMAT, "%s: %llu bytes behind the last tensor", c->name,
-                         (ull)(c->len - end));
+                         (ull)(c->total - end));
     return PARE_OK;
 }
 
