@@ -59,7 +59,7 @@ static void put_sizes(const pare__gguf_family *f, const pare_config *c, pare_ggu
         put_size(w, f, "attention.key_length", c->head_dim);
         put_size(w, f, "attention.value_length", c->head_dim);
     }
-    if (c->window)
+    if (c->window || f->how & PARE__GGUF_WINDOW)
         put_size(w, f, "attention.sliding_window", c->window);
 }
 

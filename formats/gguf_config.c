@@ -170,7 +170,8 @@ static pare_status put_rope(const translation *t)
     size_t len = 0;
     if (!(t->family->how & PARE__GGUF_ROTARY))
         return PARE_OK;
-    (void)pare__gguf_number(t->g, "rope.freq_base", &theta);
+    if (find(t->g, "rope.freq_base") && !pare__gguf_number(t->g, "rope.freq_base", &theta))
+        return wrong(t, "rope.freq_base");
     pare_json_put_number(t->w, "rope_theta", theta);
     const pare_gguf_tensor *const divisors = pare_gguf_tensor_find(t->g, "rope_freqs.weight");
     if (divisors)
@@ -178,12 +179,14 @@ static pare_status put_rope(const translation *t)
     if (!pare_gguf_text(find(t->g, "rope.scaling.type"), &type, &len) ||
         (len == 4 && memcmp(type, "none", 4) == 0))
         return PARE_OK;
-    (void)pare__gguf_number(t->g, "rope.scaling.factor", &factor);
     if (len != 6 || memcmp(type, "linear", 6) != 0)
         return pare_fail(t->cx, PARE_ENOTSUP,
                          "%s: rope.scaling.type %.*s is not supported (none, linear and the "
                          "divisors of Llama 3 are)",
                          t->name, len < 64 ? (int)len : 64, type);
+    if (find(t->g, "rope.scaling.factor") &&
+        !pare__gguf_number(t->g, "rope.scaling.factor", &factor))
+        return wrong(t, "rope.scaling.factor");
     if (factor == 1)
         return PARE_OK;
     pare_json_open_object(t->w, "rope_scaling");
@@ -232,18 +235,20 @@ static void put_ends(const translation *t)
     pare_json_close(t->w);
 }
 
-/* Llama with a window goes by another name. */
+/* Llama with a window goes by another name; a window of 0 is none. */
 static void put_family(const translation *t)
 {
     int64_t window = 0;
-    const bool windowed = pare__gguf_integer(t->g, "attention.sliding_window", &window);
-    const bool mistral = windowed && strcmp(t->family->model_type, "llama") == 0;
+    const bool given = pare__gguf_integer(t->g, "attention.sliding_window", &window);
+    const bool mistral = given && window != 0 && strcmp(t->family->model_type, "llama") == 0;
     pare_json_open_array(t->w, "architectures");
     pare_json_put_text(t->w, NULL, mistral ? "MistralForCausalLM" : t->family->architecture);
     pare_json_close(t->w);
     pare_json_put_text(t->w, "model_type", mistral ? "mistral" : t->family->model_type);
-    if (windowed)
+    if (given && window != 0)
         pare_json_put_integer(t->w, "sliding_window", window);
+    else if (given)
+        pare_json_put_null(t->w, "sliding_window");
 }
 
 /* Linears that are trained to be ternary stand in blocks as what they are. */
@@ -291,31 +296,22 @@ static pare_status put_all(const translation *t)
     return PARE_OK;
 }
 
-static pare_status refuse_mixture(const translation *t)
-{
-    int64_t experts = 0;
-    const char *arch;
-    size_t len;
-    if (!pare__gguf_integer(t->g, "expert_count", &experts) || experts <= 0 ||
-        !pare_gguf_text(pare_gguf_find(t->g, "general.architecture"), &arch, &len))
-        return PARE_OK;
-    return pare_fail(t->cx, PARE_ENOTSUP, "%s: %lld experts in files of %.*s are not supported",
-                     t->name, (long long)experts, len < 64 ? (int)len : 64, arch);
-}
-
 /* Enough for a message that names the family, which says what is supported. */
 static pare_status put_unknown(const translation *t)
 {
     const char *arch;
     size_t len;
     char text[65];
-    PARE_TRY(refuse_mixture(t));
+    int64_t experts = 0;
     if (!pare_gguf_text(pare_gguf_find(t->g, "general.architecture"), &arch, &len))
         return pare_fail(t->cx, PARE_EFORMAT, "%s: general.architecture is missing or not a text",
                          t->name);
     (void)snprintf(text, sizeof text, "%.*s", len < 64 ? (int)len : 64, arch);
     for (char *c = text; *c; c++)
         *c = *c < 0x20 || *c > 0x7e ? '?' : *c;
+    if (pare__gguf_integer(t->g, "expert_count", &experts) && experts > 0)
+        return pare_fail(t->cx, PARE_ENOTSUP, "%s: %lld experts in files of %s are not supported",
+                         t->name, (long long)experts, text);
     pare_json_put_text(t->w, "model_type", text);
     return PARE_OK;
 }

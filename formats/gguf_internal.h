@@ -48,6 +48,7 @@ enum {
     PARE__GGUF_MIXTURE = 128,    /* of experts: told from another family by expert_count */
     PARE__GGUF_NO_WINDOW = 512,  /* readers let every token see all before it */
     PARE__GGUF_NO_O_BIAS = 1024, /* o has none */
+    PARE__GGUF_WINDOW = 2048,    /* a window is always given, 0 for none: some readers guess one */
     PARE__GGUF_EXPERT_NORM = 256 /* weights of the experts of a token sum to 1, where models may
                                     say otherwise */
 };

@@ -260,6 +260,7 @@ enum {
     TIED = PARE__GGUF_TIED,
     NO_WINDOW = PARE__GGUF_NO_WINDOW,
     NO_O_BIAS = PARE__GGUF_NO_O_BIAS,
+    WINDOW = PARE__GGUF_WINDOW,
     EXPERTS = PARE__GGUF_MIXTURE,
     EXPERT_NORM = PARE__GGUF_EXPERT_NORM
 };
@@ -291,7 +292,7 @@ static const pare__gguf_family families[] = {
     {"phi2", "phi", "PhiForCausalLM", "model.layers.%zu.", phi_global, phi_block, neox_words,
      "hidden_act", "gelu_new", "partial_rotary_factor", ROTARY | HEAD | SQUARE},
     {"phi3", "phi3", "Phi3ForCausalLM", "model.layers.%zu.", llama_global, phi3_block, llama_words,
-     "hidden_act", "silu", NULL, ROTARY | HEAD | SQUARE | NO_WINDOW},
+     "hidden_act", "silu", NULL, ROTARY | HEAD | SQUARE | WINDOW | NO_WINDOW},
     {"bitnet", "bitnet", "BitNetForCausalLM", "model.layers.%zu.", llama_global, qwen_block,
      llama_words, "hidden_act", "silu", NULL, ROTARY | SQUARE | ACT | TIED | NO_O_BIAS},
 };

@@ -1,5 +1,6 @@
 /* Models of every family as GGUF files: read back they are the artifact that they came from. */
 #include "compress/export.h"
+#include "formats/gguf.h"
 #include "runtime/forward.h"
 #include "runtime/linear.h"
 #include "tests/data/families.h"
@@ -49,6 +50,7 @@ static const kind kinds[] = {
             "\"rotary_pct\":0.5,\"use_parallel_residual\":false"),
     AS_IS("phi"),
     AS_IS("phi3"),
+    CHANGED("phi3", "\"sliding_window\":13", "\"sliding_window\":null"),
     CHANGED("bitnet", "\"relu2\"", "\"silu\""),
     CHANGED("bitnet_master", "\"relu2\"", "\"silu\""),
     AS_IS("mixtral"),
@@ -218,6 +220,19 @@ static void check_plan(const job_place *p)
     pare_plan_close(&plan);
 }
 
+/* Readers of phi3 want to be told that there is no window. */
+static void check_window(const kind *k, const loaded *is)
+{
+    pare_gguf g;
+    int64_t window = -1;
+    if (strcmp(k->family, "phi3") != 0)
+        return;
+    ck_assert_int_eq(
+        pare_gguf_parse(&cx, &arena, "g", is->ck.file[0].data, is->ck.file[0].bytes, &g), PARE_OK);
+    ck_assert(pare_gguf_integer(pare_gguf_find(&g, "phi3.attention.sliding_window"), 0, &window));
+    ck_assert_int_eq(window, k->to ? 0 : 13);
+}
+
 START_TEST(the_file_of_a_family_is_the_artifact)
 {
     char what[1024];
@@ -234,6 +249,7 @@ START_TEST(the_file_of_a_family_is_the_artifact)
         load(&p, "out", &was);
         load(&p, "x.gguf", &is);
         check_model(&is, &was, false);
+        check_window(k, &is);
         ck_assert_mem_eq(logits(&is.model), logits(&was.model),
                          was.model.config.vocab * sizeof(float));
         pare_checkpoint_close(&is.ck);

@@ -69,6 +69,8 @@ static const char *const messages[] = {
     "tensor a is there twice",
     "general.architecture is missing or not a text",
     "llama.context_length is missing, or not one number for all blocks",
+    "llama.rope.freq_base is missing, or not one number for all blocks",
+    "llama.rope.scaling.factor is missing, or not one number for all blocks",
     "llama.attention.head_count is missing, or not one number for all blocks",
     "llama.attention.layer_norm_rms_epsilon is missing, or not one number for all blocks",
     "llama.expert_used_count is missing, or not one number for all blocks",

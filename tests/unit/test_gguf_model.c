@@ -212,6 +212,10 @@ START_TEST(metadata_become_words_of_config_json)
     ck_assert(number("sliding_window") == 32);
     ck_assert_str_eq(word(pare_json_get(ck.config, "rope_scaling"), "rope_type"), "linear");
     pare_checkpoint_close(&ck);
+    open_corpus("model_no_window");
+    ck_assert_str_eq(word(ck.config, "model_type"), "llama");
+    ck_assert_int_eq(pare_json_type_of(pare_json_get(ck.config, "sliding_window")), PARE_JSON_NULL);
+    pare_checkpoint_close(&ck);
     open_corpus("model_neox");
     ck_assert(number("rotary_pct") == 0.25);
     pare_checkpoint_close(&ck);
