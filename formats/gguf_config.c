@@ -31,13 +31,14 @@ static const pare_gguf_value *find(const pare_gguf *g, const char *key)
 bool pare__gguf_integer(const pare_gguf *g, const char *key, int64_t *out)
 {
     const pare_gguf_value *const v = find(g, key);
-    int64_t other;
-    if (!pare_gguf_integer(v, 0, out))
+    int64_t first, other;
+    if (!pare_gguf_integer(v, 0, &first))
         return false;
     for (uint64_t i = 1; i < v->count; i++) {
-        if (!pare_gguf_integer(v, i, &other) || other != *out)
+        if (!pare_gguf_integer(v, i, &other) || other != first)
             return false;
     }
+    *out = first;
     return true;
 }
 
@@ -58,10 +59,10 @@ static double shortest(double x)
 bool pare__gguf_number(const pare_gguf *g, const char *key, double *out)
 {
     const pare_gguf_value *const v = find(g, key);
-    if (!v || v->array || !pare_gguf_number(v, 0, out) || !isfinite(*out))
+    double x;
+    if (!v || v->array || !pare_gguf_number(v, 0, &x) || !isfinite(x))
         return false;
-    if (v->kind == PARE_GGUF_F32)
-        *out = shortest(*out);
+    *out = v->kind == PARE_GGUF_F32 ? shortest(x) : x;
     return true;
 }
 

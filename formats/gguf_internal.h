@@ -88,7 +88,7 @@ bool pare__gguf_unname(const pare__gguf_family *f, const char *name, const char 
  * `regex` NULL is that of GPT-2. */
 const char *pare__gguf_pattern_name(const char *regex, bool whole_words, bool nfc);
 
-/* Values under "ARCH.KEY". Missing or of another kind: false. */
+/* Values under "ARCH.KEY". Missing or of another kind: false, and *out stays. */
 bool pare__gguf_integer(const pare_gguf *g, const char *key, int64_t *out);
 bool pare__gguf_number(const pare_gguf *g, const char *key, double *out);
 

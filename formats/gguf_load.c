@@ -230,7 +230,8 @@ static pare_status load_row(const loading *l, const pare_gguf_tensor *t, const c
 /* Entries that a tensor may become. */
 static size_t entries_of(const loading *l, const pare_gguf_tensor *t)
 {
-    return t->rank == 3 && l->experts > PARTS ? (size_t)l->experts : PARTS;
+    const bool each = t->rank == 3 && t->shape[0] == (uint64_t)l->experts;
+    return each && l->experts > PARTS ? (size_t)l->experts : PARTS;
 }
 
 /* A tensor of the file; at most entries_of it. */
