@@ -45,8 +45,9 @@ static void check_scales(const planes *c, pare_plane plane, size_t groups, unsig
         const size_t row = row_of(i, groups);
         if ((scale & sign) || (scale & F16_EXPONENT) == F16_EXPONENT ||
             (scale != 0 && scale < least)) {
-            pare__verify_found(c->v, "%s.%s: row %zu: 0x%04x is not 0 or a positive%s F16",
-                               c->p.name, name, row, scale, least > 1 ? " normal" : "");
+            pare__verify_found(c->v, "%s.%s: row %zu: 0x%04x is not %s%s F16", c->p.name, name, row,
+                               scale, sign ? "0 or a positive" : "a finite",
+                               least > 1 ? " normal" : "");
             return;
         }
         if (row >= c->p.n && scale != 0) {

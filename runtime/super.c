@@ -10,6 +10,8 @@
 enum { LANES = 8, SUB_MOST = 32, SUBS_MOST = 16, ROUNDS = 4 };
 
 #define F16_MAX 65504.0F
+/* No scale in F16 reaches that far, and squares of what lies further would leave F32. */
+#define BEYOND (128 * 32 * F16_MAX)
 
 /* Some weights on some grid. */
 typedef struct piece {
@@ -280,13 +282,19 @@ static bool start(block *b, const float *w, const float *v)
 pare_grid_fault pare_super_fit(pare_encoding e, const float *w, const float *v, float *scale,
                                float *minimum, uint8_t sub[PARE_SUPER_BYTES])
 {
-    float cost[PARE_SUPER];
+    float cost[PARE_SUPER], most = 0;
     *minimum = 0;
-    for (size_t j = 0; j < PARE_SUPER; j++)
+    for (size_t j = 0; j < PARE_SUPER; j++) {
         if (!(fabsf(w[j]) <= FLT_MAX)) {
             *scale = w[j];
             return PARE_GRID_NOT_FINITE;
         }
+        most = fabsf(w[j]) > most ? fabsf(w[j]) : most;
+    }
+    if (most > BEYOND) {
+        *scale = most / (128 * 32);
+        return PARE_GRID_OVERFLOW;
+    }
     scale_costs(v, cost);
     block best = {.encoding = e};
     if (!start(&best, w, cost)) {

@@ -4,6 +4,7 @@
 
 #include "compress/bench/bench_internal.h"
 #include "kernels/layout.h"
+#include "runtime/super.h"
 #include "runtime/threads.h"
 
 enum { SPARSE_OF = 222 }; /* one weight in so many is kept apart, 0.45% */
@@ -11,11 +12,6 @@ enum { SPARSE_OF = 222 }; /* one weight in so many is kept apart, 0.45% */
 static size_t group_of(const pare__bench_weights *w)
 {
     return w->sub->group ? w->sub->group : w->k;
-}
-
-static bool is_super(const pare__bench_subject *s)
-{
-    return s->encoding == PARE_ENCODING_Q4_K || s->encoding == PARE_ENCODING_Q6_K;
 }
 
 /* Bytes of the planes of one copy. */
@@ -42,7 +38,7 @@ static void size_planes(pare__bench_weights *w)
     else if (s->encoding != PARE_ENCODING_F16)
         w->scales.bytes = half * groups;
     w->minima.bytes = s->encoding == PARE_ENCODING_Q4_K ? half * groups : 0;
-    w->super.bytes = is_super(s) ? count / 16 : 0;
+    w->super.bytes = pare_encoding_is_super(s->encoding) ? count / 16 : 0;
     w->outliers.bytes = w->n * s->outliers * (s->f16_outliers ? half : 1);
     w->outlier_scales.bytes = s->outliers && !s->f16_outliers ? half * w->n : 0;
     w->column.bytes = s->sparse ? single * sizeof(uint32_t) : 0;

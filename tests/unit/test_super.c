@@ -225,6 +225,10 @@ START_TEST(odd_blocks_have_their_values)
     w[7] = 1e9F;
     ck_assert_int_eq(pare_super_fit(e, w, NULL, &scale, &minimum, sub), PARE_GRID_OVERFLOW);
     ck_assert(scale > 65504);
+    for (size_t j = 0; j < 256; j++)
+        w[j] = 1e30F * (float)(j % 7); /* squares are not finite */
+    ck_assert_int_eq(pare_super_fit(e, w, NULL, &scale, &minimum, sub), PARE_GRID_OVERFLOW);
+    ck_assert(scale > 65504);
     w[8] = NAN;
     ck_assert_int_eq(pare_super_fit(e, w, NULL, &scale, &minimum, sub), PARE_GRID_NOT_FINITE);
     ck_assert(isnan(scale));

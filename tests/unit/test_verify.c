@@ -378,6 +378,7 @@ START_TEST(super_blocks_have_findings_of_their_own)
         {"model.layers.0.self_attn.v_proj.minima", 49, 0x30, "minima: padding row 24 has scale"},
         {"model.layers.0.self_attn.v_proj.scales", 1, 0xb0, "is not 0 or a positive F16"},
         {"model.layers.0.self_attn.k_proj.scales", 1, 0x7c, "k_proj.scales: row 0: 0x7c"},
+        {"model.layers.0.self_attn.k_proj.scales", 1, 0xfc, " is not a finite F16"},
         {"model.layers.0.self_attn.v_proj.codes", 3072, 0xff,
          "v_proj.codes: padding of rows 24 .. 31"},
         {"model.layers.0.self_attn.k_proj.codes", 4608, 0xff,
