@@ -21,7 +21,8 @@
 static const uint64_t inside_bytes = (uint64_t)48 << 20, outside_bytes = (uint64_t)48 << 20;
 /* Output errors that a search of ratios takes of each linear. */
 enum { SEARCH_ERRORS = PARE_RATIO_POINTS + 1 };
-static const uint64_t report_bytes = (uint64_t)1 << 20;
+/* Manifest, tables, pages and the journal: themselves, and what each linear adds. */
+static const uint64_t report_bytes = (uint64_t)1 << 20, linear_report_bytes = 1536;
 
 static uint64_t larger(uint64_t a, uint64_t b)
 {
@@ -283,7 +284,7 @@ static pare_status held_bytes(pare_arena *a, const pare_plan *plan, uint64_t *he
 
 static pare_status check_disk(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 {
-    plan->other_bytes = report_bytes;
+    plan->other_bytes = report_bytes + plan->linears * linear_report_bytes;
     plan->disk_bytes = plan->packed_bytes + plan->other_bytes;
     if (plan->spill)
         plan->disk_bytes += plan->activation_bytes;

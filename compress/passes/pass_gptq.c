@@ -25,8 +25,8 @@ static const pare_param params[] = {
     [BLOCK] = {.name = "block", .type = PARE_PARAM_INTEGER, .min = 32, .max = 4096, .fallback = 128,
         .multiple = 32, .unit = "columns", .help = "columns between lazy updates"},
     [GRID] = {.name = "grid", .type = PARE_PARAM_CHOICE, .fallback = PARE_ENCODING_UNIFORM,
-        .words = grids, .help = "levels of the codes; q4_k, q6_k: blocks of GGUF; all but uniform keep inputs "
-                                "in floats"},
+        .words = grids, .help = "levels of the codes; q4_k, q6_k: blocks of GGUF; all but uniform keep "
+                                "inputs in floats"},
     PARE_QUANTIZE_ACTIVATIONS(ACTIVATIONS),
     {.name = NULL},
 };
