@@ -128,8 +128,10 @@ const pare_command pare_commands[] = {
      "                    of 32 where 256 does not divide a row\n"
      "The codes are those of the artifact. Every file is read back by the rules of its engine and\n"
      "each weight compared before the output gets its name. What a format cannot hold is refused.\n"
-     "A recipe does the same with export: [{format: gptq, path: PATH}], and is refused before a\n"
-     "weight is read when the format cannot hold what it makes.",
+     "A recipe does the same with export: [{format: gguf:q4_k, path: model.gguf}]; pare plan says "
+     "to\n"
+     "the byte what it comes to, and what the format cannot hold is refused before a weight is "
+     "read.",
      "pare export llama-w4/ --format compressed-tensors --output llama-w4-vllm/", export_options,
      pare_export_command},
     {"inspect", "PATH", 1, 1, "tensors, shapes, encodings and bits per weight of a model",
