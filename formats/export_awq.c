@@ -103,6 +103,7 @@ static void config(pare_json_writer *w, const pare_export_model *m)
     for (size_t i = 0; i < m->kepts; i++)
         pare_json_put_text(w, NULL, m->kept[i]);
     pare_json_close(w);
+    pare__export_put_left_out(w, m); /* GPTQModel reads nothing else */
 }
 
 const pare_export_target pare__export_awq = {

@@ -126,7 +126,7 @@ static void put_left_out(pare_json_writer *w, const char *linear)
     pare_json_close(w);
 }
 
-static void put_dynamic(pare_json_writer *w, const pare_export_model *m)
+void pare__export_put_left_out(pare_json_writer *w, const pare_export_model *m)
 {
     size_t left = m->kepts;
     for (size_t i = 0; i < m->linears; i++)
@@ -160,7 +160,7 @@ static void config(pare_json_writer *w, const pare_export_model *m, const char *
     pare_json_put_bool(w, "lm_head", head);
     pare_json_put_text(w, "checkpoint_format", version);
     pare_json_put_text(w, "pack_dtype", "int32");
-    put_dynamic(w, m);
+    pare__export_put_left_out(w, m);
 }
 
 static void config_1(pare_json_writer *w, const pare_export_model *m)

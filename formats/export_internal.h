@@ -37,6 +37,10 @@ PARE_CHECKED pare_status pare__export_check_inputs(pare_ctx *cx, const pare_pack
 PARE_CHECKED pare_status pare__export_check_uniform(pare_ctx *cx, const pare_export_model *m,
                                                     const char *target);
 
+/* The linears of blocks that stay floats, as GPTQModel leaves them out: nothing, or "dynamic" with
+ * an expression for each. */
+void pare__export_put_left_out(pare_json_writer *w, const pare_export_model *m);
+
 /* Zero point of codes without a plane of zeros. */
 static inline uint8_t pare__export_zero(const pare_packed_linear *l)
 {

@@ -623,7 +623,7 @@ static const struct {
     {"awq",
      {3, 3, 3, 0, 3, 3, 3},
      "{'quant_method':'awq','bits':4,'group_size':32,'zero_point':true,'version':'gemm',"
-     "'modules_to_not_convert':['b.o','h']}",
+     "'modules_to_not_convert':['b.o','h'],'dynamic':{'-:^b\\\\.o$':{}}}",
      "",
      ""},
 };
