@@ -284,6 +284,14 @@ static bool is_first(const pare_export_model *m, size_t i)
     return !is_float(&m->linear[i]);
 }
 
+static bool has_float(const pare_export_model *m, const char *linear)
+{
+    for (size_t i = 0; i < m->linears; i++)
+        if (is_float(&m->linear[i]) && strcmp(m->linear[i].name, linear) == 0)
+            return true;
+    return false;
+}
+
 static void config(pare_json_writer *w, const pare_export_model *m)
 {
     size_t schemes = 0, forms = 0;
@@ -308,6 +316,8 @@ static void config(pare_json_writer *w, const pare_export_model *m)
             pare_json_put_text(w, NULL, m->linear[i].name);
     for (size_t i = 0; i < m->kepts; i++)
         pare_json_put_text(w, NULL, m->kept[i]);
+    if (has_float(m, "embed_out")) /* transformers 5 loads it under the name of other heads */
+        pare_json_put_text(w, NULL, "lm_head");
     pare_json_close(w);
     pare_json_open_object(w, "sparsity_config");
     pare_json_close(w);
