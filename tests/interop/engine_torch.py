@@ -1,0 +1,68 @@
+"""Logits of exports by transformers, in F32, and by GPTQModel, in F16, on the CPU.
+engine_torch.py JOBS RESULTS
+
+A job's engine is `transformers` (with compressed-tensors or GPTQModel behind it, as the export's
+config.json asks), `dequantize` (the same, weights made floats while loading) or `gptqmodel` (its own
+loader and its kernel in plain torch, which takes F16 only)."""
+
+import os
+
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["TORCHDYNAMO_DISABLE"] = "1"
+os.environ["OMP_WAIT_POLICY"] = "PASSIVE"  # others may use the cores, too
+
+import importlib.metadata
+
+import numpy as np
+import torch
+import transformers
+
+import engine_compare
+
+
+def load_transformers(path, **options):
+    model, info = transformers.AutoModelForCausalLM.from_pretrained(
+        path, dtype=torch.float32, attn_implementation="eager", output_loading_info=True, **options)
+    wrong = {k: v for k, v in info.items() if v}
+    if wrong:
+        raise ValueError(f"not all weights found their place: {wrong}")
+    return model
+
+
+def load_dequantized(path):
+    return load_transformers(
+        path, quantization_config=transformers.CompressedTensorsConfig(dequantize=True))
+
+
+def load_gptqmodel(path):
+    from gptqmodel import BACKEND, GPTQModel
+
+    return GPTQModel.load(path, device="cpu", backend=BACKEND.TORCH, dtype=torch.float16).model
+
+
+LOAD = {"transformers": load_transformers, "dequantize": load_dequantized,
+        "gptqmodel": load_gptqmodel}
+
+
+def linears(model):
+    """Classes of the linear layers, as proof of which kernel ran."""
+    kinds = {type(m).__name__ for n, m in model.named_modules() if n.endswith("_proj")}
+    return "+".join(sorted(kinds))
+
+
+def make_logits(job, tokens):
+    model = LOAD[job["engine"]](job["path"]).eval()
+    found = []
+    with torch.no_grad():
+        for ids in tokens:
+            x = model(input_ids=torch.tensor(ids[None].astype(np.int64)), use_cache=False)
+            found.append(x.logits[0].float().numpy())
+    return np.stack(found), {"layers": linears(model)}
+
+
+NAMES = ["torch", "transformers", "compressed-tensors", "gptqmodel"]
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    engine_compare.work(make_logits, {n: importlib.metadata.version(n) for n in NAMES})
