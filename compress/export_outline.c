@@ -282,7 +282,7 @@ char *pare_export_known(char *text, size_t size)
 
 static pare_status take_notice(pare__export *e)
 {
-    char text[640], types[PARE_EXPORT_TEXT];
+    char text[1024], types[PARE_EXPORT_TEXT]; /* all sentences fit */
     const bool file = e->target->kind == PARE_EXPORT_FILE;
     int len = 0;
     text[0] = '\0';

@@ -66,8 +66,8 @@ static bool lies_in(const char *path, const char *directory)
     return strncmp(p, d, len) == 0 && (p[len] == '\0' || p[len] == '/');
 }
 
-/* Whether a file is one that an export wrote; or one that it did not finish: empty, or with the
- * first word of the format. */
+/* Whether a file is one that an export wrote; or one that it did not finish: empty, torn inside its
+ * head, or with a head of ours, whatever of the tensors is there. */
 static bool is_gguf_of_ours(pare_ctx *cx, pare_arena *a, const char *path, bool unfinished)
 {
     const pare_mark m = pare_arena_mark(a);
@@ -76,13 +76,14 @@ static bool is_gguf_of_ours(pare_ctx *cx, pare_arena *a, const char *path, bool 
     const char *text = NULL;
     size_t len = 0;
     pare_status s = pare_file_map(cx, a, path, &f);
-    bool ours = s == PARE_OK && unfinished &&
-                (f.bytes == 0 || (f.bytes >= 4 && memcmp(f.data, "GGUF", 4) == 0));
-    if (s == PARE_OK && !unfinished) {
-        s = pare_gguf_parse(cx, a, path, f.data, f.bytes, &g);
-        ours = s == PARE_OK &&
-               pare_gguf_text(pare_gguf_find(&g, "general.quantized_by"), &text, &len) &&
-               len >= 5 && memcmp(text, "pare ", 5) == 0;
+    bool ours = s == PARE_OK && unfinished && f.bytes == 0;
+    if (s == PARE_OK && !ours) {
+        s = pare_gguf_parse_head(cx, a, path, f.data, f.bytes,
+                                 unfinished ? PARE_GGUF_ANY_SIZE : f.bytes, &g);
+        ours = s == PARE_OK
+                   ? pare_gguf_text(pare_gguf_find(&g, "general.quantized_by"), &text, &len) &&
+                         len >= 5 && memcmp(text, "pare ", 5) == 0
+                   : unfinished && f.bytes >= 4 && memcmp(f.data, "GGUF", 4) == 0;
     }
     pare_ctx_clear(cx);
     pare_file_unmap(&f);

@@ -212,7 +212,7 @@ static pare_status place(const cursor *c, pare_gguf *g, const uint64_t *offset)
         if (!pad(offset[i] + t->bytes, g->alignment, &expected))
             expected = UINT64_MAX; /* no further tensor fits */
     }
-    if (g->tensors > 0 && c->total - end >= g->alignment)
+    if (g->tensors > 0 && c->total != PARE_GGUF_ANY_SIZE && c->total - end >= g->alignment)
         return pare_fail(c->cx, PARE_EFORMAT, "%s: %llu bytes behind the last tensor", c->name,
                          (ull)(c->total - end));
     return PARE_OK;

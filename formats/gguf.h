@@ -71,7 +71,8 @@ PARE_CHECKED pare_status pare_gguf_parse(pare_ctx *cx, pare_arena *a, const char
                                          const void *bytes, uint64_t len, pare_gguf *out);
 
 /* The same of the first `len` bytes of a file of `total` bytes, in which values and the list of
- * tensors end; the tensors have data NULL. */
+ * tensors end; the tensors have data NULL. PARE_GGUF_ANY_SIZE: however long the file will be. */
+#define PARE_GGUF_ANY_SIZE UINT64_MAX
 PARE_CHECKED pare_status pare_gguf_parse_head(pare_ctx *cx, pare_arena *a, const char *name,
                                               const void *bytes, uint64_t len, uint64_t total,
                                               pare_gguf *out);

@@ -239,6 +239,15 @@ static pare_status scale_shared(const experts *e)
     return PARE_OK;
 }
 
+/* Whether some expert runs, or is shown to a tap that stops the block. */
+static bool wants_experts(const experts *e)
+{
+    bool wants = !pare__stops(e->tap);
+    for (size_t i = 0; i < e->c->experts && !wants; i++)
+        wants = pare__shows(e->tap, i + 1);
+    return wants;
+}
+
 pare_status pare__experts_forward(pare_ctx *cx, pare_arena *scratch, const pare_forward *f,
                                   const pare_block *weights, const pare_tap *tap, const float *x,
                                   size_t rows, float *out)
@@ -253,7 +262,12 @@ pare_status pare__experts_forward(pare_ctx *cx, pare_arena *scratch, const pare_
                  .out = out,
                  .rows = rows};
     if (rows > UINT32_MAX)
-        return pare_fail(cx, PARE_ENOMEM, "batch of %zu tokens", rows);
+        return pare_fail(cx, PARE_EUSAGE,
+                         "a batch of %zu tokens is too large for a mixture of experts: at most "
+                         "2^32 - 1",
+                         rows);
+    if (!wants_experts(&e))
+        return PARE_OK;
     if (weights->shared_gate.name && !pare__stops(tap))
         PARE_TRY(scale_shared(&e));
     PARE_TRY(route(&e));

@@ -1,3 +1,4 @@
+#define _GNU_SOURCE /* memmem */
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -203,6 +204,20 @@ static void put_file(const char *path, const char *text)
     ck_assert(f && fputs(text, f) >= 0 && fclose(f) == 0);
 }
 
+/* An exported file without its end, as ours or with another word for the program. */
+static void put_part(const char *path, const char *of, bool ours)
+{
+    static unsigned char bytes[1 << 20];
+    const int in = open(of, O_RDONLY), part = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    const ssize_t len = read(in, bytes, sizeof bytes);
+    ck_assert(len > 4096 && (size_t)len < sizeof bytes);
+    unsigned char *const word = memmem(bytes, (size_t)len, "pare ", 5);
+    ck_assert_ptr_nonnull(word);
+    word[0] = ours ? 'p' : 'c';
+    ck_assert_int_eq(write(part, bytes, (size_t)len - 64), len - 64);
+    ck_assert_int_eq(close(in) | close(part), 0);
+}
+
 START_TEST(only_files_of_ours_are_replaced)
 {
     begin();
@@ -219,6 +234,11 @@ START_TEST(only_files_of_ours_are_replaced)
     put_file(partial, "GGUF and no more");
     ck_assert_msg(export_as("gguf:q4_0", false, false, &r) == PARE_OK, "%s", cx.what);
     check_says(export_as("gguf:q8_0", false, false, &r), PARE_EEXISTS, "--restart replaces it");
+    put_part(partial, to, false); /* the file of another program on its way */
+    ck_assert_int_eq(export_as("gguf:q8_0", true, false, &r), PARE_EEXISTS);
+    ck_assert_ptr_nonnull(strstr(cx.what, "is no unfinished export"));
+    pare_ctx_clear(&cx);
+    put_part(partial, to, true);
     ck_assert_int_eq(export_as("gguf:q8_0", true, false, &r), PARE_OK);
     ck_assert_str_eq(r.row[0].type, "Q8_0");
     ck_assert(!pare_path_is_file(partial));
