@@ -111,16 +111,6 @@ static bool same_scheme(const pare_export_linear *a, const pare_export_linear *b
            (form_of(p) != INTEGERS || p->activation.mode == q->activation.mode);
 }
 
-/* q, k and v run as one matrix, gate and up, and all that experts have. */
-static bool fused(const pare_export_linear *a, const pare_export_linear *b)
-{
-    if (a->part > 0 && b->part > 0)
-        return a->block == b->block;
-    return a->part == b->part && a->block == b->block &&
-           ((a->role <= PARE_ROLE_V && b->role <= PARE_ROLE_V) ||
-            (a->role == PARE_ROLE_GATE && b->role == PARE_ROLE_UP));
-}
-
 static pare_status check(pare_ctx *cx, const pare_export_model *m)
 {
     bool any = false;
@@ -128,16 +118,7 @@ static pare_status check(pare_ctx *cx, const pare_export_model *m)
         any |= !is_float(&m->linear[i]);
     if (!any)
         return pare_fail(cx, PARE_ENOTSUP, "%s: no linear of the model is quantized", name);
-    for (size_t i = 0; i + 1 < m->linears; i++) {
-        const pare_export_linear *const a = &m->linear[i], *const b = a + 1;
-        if (a->block < m->config->blocks && fused(a, b) && !same_scheme(a, b))
-            return pare_fail(cx, PARE_ENOTSUP,
-                             "%s: linears %s and %s: vLLM runs them %s and needs the same bits, "
-                             "group and symmetry",
-                             name, a->name, b->name,
-                             a->part ? "with all experts of the block" : "as one matrix");
-    }
-    return PARE_OK;
+    return pare__export_check_fused(cx, m, name, same_scheme);
 }
 
 static size_t parts(const pare_export_model *m, const pare_export_linear *x,

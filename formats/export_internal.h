@@ -32,8 +32,15 @@ PARE_CHECKED pare_status pare__export_check_grid(pare_ctx *cx, const pare_packed
 PARE_CHECKED pare_status pare__export_check_inputs(pare_ctx *cx, const pare_packed_linear *l,
                                                    const char *target);
 
-/* All packed linears with the same bits, group and symmetry, and no linear of the blocks left out.
- * PARE_ENOTSUP. */
+/* q, k and v run as one matrix, gate and up, and all that experts have: refuses such neighbours
+ * that `same` tells apart. */
+PARE_CHECKED pare_status pare__export_check_fused(pare_ctx *cx, const pare_export_model *m,
+                                                  const char *target,
+                                                  bool (*same)(const pare_export_linear *a,
+                                                               const pare_export_linear *b));
+
+/* All packed linears with the same bits, group and symmetry; those that run fused packed, or none
+ * of them. PARE_ENOTSUP. */
 PARE_CHECKED pare_status pare__export_check_uniform(pare_ctx *cx, const pare_export_model *m,
                                                     const char *target);
 

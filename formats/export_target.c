@@ -215,6 +215,38 @@ static bool same_scheme(const pare_packed_linear *a, const pare_packed_linear *b
            a->encoding == b->encoding;
 }
 
+static bool fused(const pare_export_linear *a, const pare_export_linear *b)
+{
+    if (a->part > 0 && b->part > 0)
+        return a->block == b->block;
+    return a->part == b->part && a->block == b->block &&
+           ((a->role <= PARE_ROLE_V && b->role <= PARE_ROLE_V) ||
+            (a->role == PARE_ROLE_GATE && b->role == PARE_ROLE_UP));
+}
+
+pare_status pare__export_check_fused(pare_ctx *cx, const pare_export_model *m, const char *target,
+                                     bool (*same)(const pare_export_linear *a,
+                                                  const pare_export_linear *b))
+{
+    for (size_t i = 0; i + 1 < m->linears; i++) {
+        const pare_export_linear *const a = &m->linear[i], *const b = a + 1;
+        if (a->block < m->config->blocks && fused(a, b) && !same(a, b))
+            return pare_fail(cx, PARE_ENOTSUP,
+                             "%s: linears %s and %s: vLLM runs them %s and needs the same bits, "
+                             "group and symmetry",
+                             target, a->name, b->name,
+                             a->part ? "with all experts of the block" : "as one matrix");
+    }
+    return PARE_OK;
+}
+
+/* Where all that is packed has one scheme. Loaders of these formats take a matrix of part 0 each
+ * for itself. */
+static bool experts_alike(const pare_export_linear *a, const pare_export_linear *b)
+{
+    return a->part == 0 || a->is_packed == b->is_packed;
+}
+
 pare_status pare__export_check_uniform(pare_ctx *cx, const pare_export_model *m, const char *target)
 {
     const pare_packed_linear *first = NULL;
@@ -232,5 +264,5 @@ pare_status pare__export_check_uniform(pare_ctx *cx, const pare_export_model *m,
     }
     if (!first)
         return pare_fail(cx, PARE_ENOTSUP, "%s: no linear of the model is quantized", target);
-    return PARE_OK;
+    return pare__export_check_fused(cx, m, target, experts_alike);
 }

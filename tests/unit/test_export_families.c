@@ -268,22 +268,28 @@ END_TEST
 START_TEST(experts_that_no_engine_runs_are_refused)
 {
     static const struct {
-        const char *passes, *why; /* NULL: taken */
+        const char *target, *passes, *why; /* NULL: taken */
     } cases[] = {
-        {"[rtn: {bits: 4, group: row, targets: 're:.*experts[.]2[.].*'}, "
+        {"gptq", "[rtn: {bits: 4, group: 32, targets: 're:.*experts[.]2[.].*'}]",
+         "vLLM runs them with all experts of the block"},
+        {"awq", "[rtn: {bits: 4, group: 32, targets: 're:.*down_proj'}]",
+         "vLLM runs them with all experts of the block"},
+        {"compressed-tensors",
+         "[rtn: {bits: 4, group: row, targets: 're:.*experts[.]2[.].*'}, "
          "rtn: {bits: 8, group: row, skip: 're:.*experts[.]2[.].*'}]",
          "vLLM runs them with all experts of the block and needs the same bits"},
-        {"[rtn: {bits: 4, group: row, targets: 're:.*experts[.].*'}]", NULL},
-        {"[rtn: {bits: 4, group: row, targets: 're:.*self_attn.*'}]", NULL},
-        {"[rtn: {bits: 4, group: row, symmetric: false}]", "with symmetric codes only"},
-        {"[fp8: {group: row}]", "no experts of E4M3 weights"},
-        {"[rtn: {bits: 8, group: row, activations: int8_token}]", NULL},
+        {"compressed-tensors", "[rtn: {bits: 4, group: row, targets: 're:.*experts[.].*'}]", NULL},
+        {"compressed-tensors", "[rtn: {bits: 4, group: row, targets: 're:.*self_attn.*'}]", NULL},
+        {"compressed-tensors", "[rtn: {bits: 4, group: row, symmetric: false}]",
+         "with symmetric codes only"},
+        {"compressed-tensors", "[fp8: {group: row}]", "no experts of E4M3 weights"},
+        {"compressed-tensors", "[rtn: {bits: 8, group: row, activations: int8_token}]", NULL},
     };
     char recipe[256];
     pare_export_result r;
     (void)snprintf(recipe, sizeof recipe, "pare: 1\nmodel: model\npasses: %s\n", cases[_i].passes);
     const job_place p = begin(family_find("qwen3_moe"), recipe);
-    const pare_status s = export_to(&p, "compressed-tensors", &r);
+    const pare_status s = export_to(&p, cases[_i].target, &r);
     if (cases[_i].why)
         check_refused(s, cases[_i].why);
     else
@@ -325,7 +331,7 @@ int main(void)
     tcase_add_loop_test(t, linears_are_joined_as_the_family_has_them, 0, (int)FAMILIES);
     tcase_add_loop_test(t, codes_and_floats_in_one_tensor_become_floats_only, 0, (int)FAMILIES);
     tcase_add_loop_test(t, experts_go_by_their_names_and_routers_stay_floats, 0, 3);
-    tcase_add_loop_test(t, experts_that_no_engine_runs_are_refused, 0, 6);
+    tcase_add_loop_test(t, experts_that_no_engine_runs_are_refused, 0, 8);
     tcase_add_loop_test(t, biases_that_a_pass_made_need_a_family_with_biases, 0, 2);
     suite_add_tcase(s, t);
     return unit_main(s);
