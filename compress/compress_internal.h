@@ -24,6 +24,8 @@ struct pare_run {
     double started; /* monotonic seconds */
     pare_manifest_file *input;
     size_t inputs;
+    pare_repair *repair; /* of the input */
+    size_t repairs;
     pare_tokens tokens; /* calibration, [samples, window] */
     char tokens_sha256[PARE_SHA256_HEX];
     pare_tokens held_out; /* windows that calibration does not see, [, window] */

@@ -228,6 +228,17 @@ static pare_status put_tensors(pare_ctx *cx, pare_json_writer *w, const pare_man
     return PARE_OK;
 }
 
+/* "repaired": {TENSOR: weights}, when there were such. */
+static void put_repairs(pare_json_writer *w, const pare_manifest *m)
+{
+    if (!m->repairs)
+        return;
+    pare_json_open_object(w, "repaired");
+    for (size_t i = 0; i < m->repairs; i++)
+        pare_json_put_integer(w, m->repair[i].tensor, (int64_t)m->repair[i].weights);
+    pare_json_close(w);
+}
+
 /* Takes the finished text into the arena. */
 static pare_status take_text(pare_json_writer *w, pare_arena *a, char **text, size_t *len)
 {
@@ -247,6 +258,7 @@ pare_status pare_manifest_text(pare_ctx *cx, pare_arena *a, const pare_manifest 
     put_model(w, m->config);
     pare_packed_kv_put(w, &m->layout->kv);
     put_structure(w, m->structure);
+    put_repairs(w, m);
     pare_status s = put_tensors(cx, w, m);
     pare_json_put_number(w, "bits_per_weight", m->bits_per_weight);
     put_files(w, "outputs", m->output, m->outputs);

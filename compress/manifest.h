@@ -43,6 +43,12 @@ typedef struct pare_manifest_file {
     char sha256[PARE_SHA256_HEX];
 } pare_manifest_file;
 
+/* Weights of a tensor of the input that were NaN or infinite and were replaced. */
+typedef struct pare_repair {
+    const char *tensor;
+    uint64_t weights;
+} pare_repair;
+
 typedef struct pare_manifest {
     const char *version; /* of the program: "0.1.0" */
     const char *recipe;  /* normalized, portable; NUL-terminated */
@@ -62,6 +68,8 @@ typedef struct pare_manifest {
     const pare_structure_result *structure; /* NULL: a packed artifact */
     const pare_manifest_file *input;
     size_t inputs;
+    const pare_repair *repair; /* [repairs] */
+    size_t repairs;
     const pare_manifest_file *output; /* packed files, index, config.json, tokenizer files */
     size_t outputs;
 } pare_manifest;

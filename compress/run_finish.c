@@ -194,6 +194,8 @@ static pare_status write_manifest(pare_run *run, const pare_manifest_file *outpu
                        .input = run->input,
                        .inputs = run->inputs,
                        .structure = plan->structured ? &run->structure : NULL,
+                       .repair = run->repair,
+                       .repairs = run->repairs,
                        .output = output,
                        .outputs = outputs};
     m.row = run->row;

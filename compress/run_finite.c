@@ -88,6 +88,7 @@ static pare_status settle(pare_run *run, pare_tensor *t, const finding *f)
     memcpy(copy, t->data, (size_t)t->bytes);
     repair(t, copy, policy == PARE_NAN_CLAMP);
     t->data = copy;
+    run->repair[run->repairs++] = (pare_repair){t->name, f->bad};
     pare__notify(run, PARE_EVENT_NOTICE, "%s: %llu weights were NaN or infinite and were set to %s",
                  t->name, (unsigned long long)f->bad,
                  policy == PARE_NAN_CLAMP ? "the largest finite number (NaN: 0)" : "0");
@@ -108,13 +109,15 @@ pare_status pare__run_finite(pare_run *run)
         pare_parallel(run->cx, count, 1, scan_tensors, &part);
         PARE_TRY(pare_ctx_interrupted(run->cx));
     }
-    bool repaired = false;
-    for (size_t i = 0; i < ck->tensors; i++) {
-        if (s.finding[i].bad == 0)
-            continue;
-        PARE_TRY(settle(run, &ck->tensor[i], &s.finding[i]));
-        repaired = true;
-    }
+    size_t broken = 0;
+    for (size_t i = 0; i < ck->tensors; i++)
+        broken += s.finding[i].bad != 0;
+    run->repair = PARE_NEW(run->a, pare_repair, broken + 1);
+    if (!run->repair)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < ck->tensors; i++)
+        if (s.finding[i].bad != 0)
+            PARE_TRY(settle(run, &ck->tensor[i], &s.finding[i]));
     ck->nonfinite = false;
-    return repaired ? pare_model_load(run->cx, run->a, ck, &run->plan.model) : PARE_OK;
+    return broken ? pare_model_load(run->cx, run->a, ck, &run->plan.model) : PARE_OK;
 }

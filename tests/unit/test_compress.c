@@ -214,6 +214,28 @@ static void poison(const char *path)
     ck_assert_int_eq(close(fd), 0);
 }
 
+/* What the manifest says of tensors of the input, all together. */
+static uint64_t repaired_weights(const char *path)
+{
+    pare_ctx cx;
+    pare_arena a;
+    char *text;
+    size_t len;
+    pare_json *doc;
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    ck_assert_int_eq(pare_file_read(&cx, &a, path, 1 << 20, &text, &len), PARE_OK);
+    ck_assert_int_eq(pare_json_parse(&cx, path, text, len, 1 << 20, &doc), PARE_OK);
+    uint64_t sum = 0;
+    const char *key;
+    const pare_json *v;
+    for (pare_json_iter it = {0}; pare_json_next(pare_json_get(doc, "repaired"), &it, &key, &v);)
+        sum += (uint64_t)pare_json_integer(v, 0);
+    pare_json_free(doc);
+    pare_arena_release(&a);
+    return sum;
+}
+
 START_TEST(infinite_weights_are_an_error_or_repaired_as_the_recipe_says)
 {
     char what[1024];
@@ -227,6 +249,7 @@ START_TEST(infinite_weights_are_an_error_or_repaired_as_the_recipe_says)
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "out", .events = &events}, NULL),
                      PARE_OK);
     ck_assert_uint_eq(h.count, 1);
+    ck_assert_uint_eq(repaired_weights(job_path(&place, "out/manifest.json")), 1);
 }
 END_TEST
 
