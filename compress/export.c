@@ -73,6 +73,8 @@ void pare_export_put(pare_json_writer *w, const pare_export_result *r, bool rows
         if (r->row[i].type) {
             pare_json_put_text(w, "type", r->row[i].type);
             pare_json_put_bool(w, "fallback", r->row[i].fallback);
+            if (r->row[i].beside_floats)
+                pare_json_put_bool(w, "beside_floats", true);
         }
         pare_json_put_number(w, "relative_error", r->row[i].error);
         pare_json_close(w);

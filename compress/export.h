@@ -16,9 +16,10 @@ typedef struct pare_export_row {
     const char *name;
     const char *was; /* "int4 g32 sym"; NULL: a float matrix */
     pare_export_fate fate;
-    const char *type; /* of its blocks or floats in a GGUF file, else NULL */
-    bool fallback;    /* not the type that was asked for, which cannot hold it */
-    double error;     /* |W' - W| / |W|, Frobenius, W as our kernels decode it */
+    const char *type;   /* of its blocks or floats in a GGUF file, else NULL */
+    bool fallback;      /* not the type that was asked for */
+    bool beside_floats; /* a fallback because others in its tensor stay floats */
+    double error;       /* |W' - W| / |W|, Frobenius, W as our kernels decode it */
 } pare_export_row;
 
 /* An export, planned or done. */
@@ -27,6 +28,7 @@ typedef struct pare_export_result {
     size_t rows;                     /* 0 when it failed before */
     size_t count[PARE_EXPORT_FATES]; /* rows of each fate */
     size_t fallbacks;                /* rows of another type than asked for */
+    size_t beside_floats;            /* of them, those in one tensor with floats */
     double error;       /* as of a row, over all quantized linears; below 0: only planned */
     uint64_t bytes;     /* of the weight files, exact */
     uint64_t ram_bytes; /* most that one tensor needs on its way */
@@ -39,7 +41,8 @@ typedef struct pare_export_result {
 /* Members of an open object: what an export came to, with `rows` for each linear. */
 void pare_export_put(pare_json_writer *w, const pare_export_result *r, bool rows);
 
-/* The types of rows that are fallbacks, and how many have each; and as text, "12 Q5_0, 2 F16". */
+/* The types of rows that are fallbacks, and how many have each; and as text, "12 Q5_0, 2 F16", of
+ * those whose rows are no whole blocks. */
 enum { PARE_EXPORT_TEXT = 128, PARE_EXPORT_TYPES = 4 };
 typedef struct pare_export_type {
     const char *name;

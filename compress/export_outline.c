@@ -227,10 +227,14 @@ static pare_status take_rows(pare__export *e)
         const pare_export_linear *const l = &m->linear[i];
         const pare_export_store s = pare_export_store_of(e->target, l);
         pare_export_row *const row = &out->row[out->rows++];
-        *row = (pare_export_row){
-            .name = l->name, .fate = s.fate, .type = s.type, .fallback = s.fallback};
+        *row = (pare_export_row){.name = l->name,
+                                 .fate = s.fate,
+                                 .type = s.type,
+                                 .fallback = s.fallback,
+                                 .beside_floats = s.beside_floats};
         out->count[s.fate]++;
         out->fallbacks += s.fallback;
+        out->beside_floats += s.beside_floats;
         if (!l->is_packed)
             continue;
         (void)pare_packed_linear_text(&l->packed, text);
@@ -241,27 +245,36 @@ static pare_status take_rows(pare__export *e)
     return PARE_OK;
 }
 
-size_t pare_export_fallback_types(const pare_export_result *r,
-                                  pare_export_type type[PARE_EXPORT_TYPES])
+static size_t count_types(const pare_export_result *r, bool beside_floats,
+                          pare_export_type type[PARE_EXPORT_TYPES])
 {
     size_t types = 0;
     for (size_t i = 0; i < r->rows; i++) {
+        const pare_export_row *const row = &r->row[i];
         size_t t = 0;
-        while (t < types && r->row[i].fallback && strcmp(type[t].name, r->row[i].type) != 0)
+        if (!row->fallback || (row->beside_floats && !beside_floats))
+            continue;
+        while (t < types && strcmp(type[t].name, row->type) != 0)
             t++;
-        if (!r->row[i].fallback || t == PARE_EXPORT_TYPES)
+        if (t == PARE_EXPORT_TYPES)
             continue;
         if (t == types)
-            type[types++] = (pare_export_type){r->row[i].type, 0};
+            type[types++] = (pare_export_type){row->type, 0};
         type[t].count++;
     }
     return types;
 }
 
+size_t pare_export_fallback_types(const pare_export_result *r,
+                                  pare_export_type type[PARE_EXPORT_TYPES])
+{
+    return count_types(r, true, type);
+}
+
 char *pare_export_fallback_text(const pare_export_result *r, char text[PARE_EXPORT_TEXT])
 {
     pare_export_type type[PARE_EXPORT_TYPES];
-    const size_t types = pare_export_fallback_types(r, type);
+    const size_t types = count_types(r, false, type);
     size_t used = 0;
     text[0] = '\0';
     for (size_t i = 0; i < types && used < PARE_EXPORT_TEXT; i++)
@@ -298,11 +311,17 @@ static pare_status take_notice(pare__export *e)
                         "; llama.cpp lets every token of this family see all before it, whatever "
                         "the window of %zu",
                         e->source.shape.config->window);
-    if (e->out->fallbacks)
+    if (e->out->fallbacks > e->out->beside_floats)
         len += snprintf(text + len, sizeof text - (size_t)len,
                         "; rows of %zu linears are no whole blocks of the type, they have others: "
                         "%s",
-                        e->out->fallbacks, pare_export_fallback_text(e->out, types));
+                        e->out->fallbacks - e->out->beside_floats,
+                        pare_export_fallback_text(e->out, types));
+    if (e->out->beside_floats)
+        len += snprintf(text + len, sizeof text - (size_t)len,
+                        "; %zu linears lie in one tensor with others that are not quantized "
+                        "(experts of a block do), which becomes F16: quantize all of them or none",
+                        e->out->beside_floats);
     if (e->source.kv != PARE_KV_FLOAT)
         len += snprintf(text + len, sizeof text - (size_t)len,
                         "%sthe format of the key/value cache is not part of it: engines choose "

@@ -95,12 +95,13 @@ static void tell_cold(pare_run *run, size_t block)
             used += (size_t)snprintf(list + used, sizeof list - used, ", ...");
     }
     if (count)
-        pare__notify(run, PARE_EVENT_NOTICE,
-                     "block %zu: %zu of %zu experts get fewer than %zu tokens of the calibration "
-                     "(%s); %s",
-                     block, count, experts, c->min_tokens, list,
-                     c->cold == PARE_COLD_RTN ? "their inputs count as white noise"
-                                              : "all tokens stand in for theirs");
+        pare__notify(
+            run, PARE_EVENT_NOTICE,
+            "block %zu of %zu: %zu of %zu experts get fewer than %zu tokens of the calibration "
+            "(%s); %s",
+            block + 1, run->plan.out.blocks, count, experts, c->min_tokens, list,
+            c->cold == PARE_COLD_RTN ? "their inputs count as white noise"
+                                     : "all tokens stand in for theirs");
 }
 
 /* How many tokens reach each expert of the block as it is now, and what that means for it. */

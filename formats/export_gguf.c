@@ -129,15 +129,17 @@ pare_export_store pare__gguf_store(const pare_export_target *t, const pare_expor
             s.fate = PARE_EXPORT_REQUANTIZED;
     }
     if (packed == 0)
-        return (pare_export_store){PARE_EXPORT_FLOAT, float_type(t->block, as)->name, false};
+        return (pare_export_store){.fate = PARE_EXPORT_FLOAT,
+                                   .type = float_type(t->block, as)->name};
     if (packed < pieces) {
         type = pare_ggml_type_named("F16");
         s.fallback = strcmp(type->name, t->block) != 0;
+        s.beside_floats = s.fallback;
     }
     s.type = type->name;
     if (l->mates && !l->is_packed) {
         s.fate = PARE_EXPORT_FLOAT;
-        s.fallback = false;
+        s.fallback = s.beside_floats = false;
     } else if (type->elements == 1)
         s.fate = PARE_EXPORT_ROUNDED;
     return s;

@@ -69,6 +69,12 @@ static pare_status check_strict(pare_ctx *cx, const pare_export_target *t,
                          "%s: linears %s and %s lie in one tensor, which would become %s, and "
                          "--strict refuses",
                          t->name, l->piece[0].name, l->unlike, s.type);
+    if (s.beside_floats)
+        return pare_fail(cx, PARE_ENOTSUP,
+                         "%s: linear %s (%s): experts of its block that are not quantized lie in "
+                         "the same tensor, which would become %s, and --strict refuses; quantize "
+                         "this linear of all experts or of none",
+                         t->name, l->name, text, s.type);
     if (s.fallback)
         return pare_fail(cx, PARE_ENOTSUP,
                          "%s: linear %s (%s): rows of %zu are no whole blocks, it would become %s, "

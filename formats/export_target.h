@@ -55,8 +55,10 @@ const char *pare_export_fate_name(pare_export_fate f); /* "requantized" */
 /* How a target stores a linear, known from its description. */
 typedef struct pare_export_store {
     pare_export_fate fate;
-    const char *type; /* of its blocks or floats in a GGUF file, else NULL */
-    bool fallback;    /* not the type that was asked for, which cannot hold it */
+    const char *type;   /* of its blocks or floats in a GGUF file, else NULL */
+    bool fallback;      /* not the type that was asked for */
+    bool beside_floats; /* a fallback because linears that stay floats lie in the same tensor;
+                           else rows are no whole blocks */
 } pare_export_store;
 
 /* What an export leaves. */

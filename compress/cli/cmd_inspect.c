@@ -23,10 +23,11 @@ static void print_config(const pare_inspection *in)
         (void)printf("configuration     %s\n", in->config_problem);
         return;
     }
-    (void)printf("family            %s: %zu blocks, hidden %zu, intermediate %zu, %zu heads (%zu "
-                 "key/value) of %zu\n",
-                 c->arch->model_type, c->blocks, c->hidden, c->intermediate, c->heads, c->kv_heads,
-                 c->head_dim);
+    (void)printf("family            %s: %zu blocks, hidden %zu, ", c->arch->model_type, c->blocks,
+                 c->hidden);
+    if (c->intermediate)
+        (void)printf("intermediate %zu, ", c->intermediate);
+    (void)printf("%zu heads (%zu key/value) of %zu\n", c->heads, c->kv_heads, c->head_dim);
     (void)printf("                  vocabulary %zu, context %zu, %s head\n", c->vocab, c->context,
                  c->tied ? "tied" : "separate");
     if (c->experts)
@@ -98,7 +99,8 @@ static void put_config(pare_json_writer *w, const pare_inspection *in)
     pare_json_put_text(w, "model_type", c->arch->model_type);
     pare_json_put_integer(w, "blocks", (int64_t)c->blocks);
     pare_json_put_integer(w, "hidden", (int64_t)c->hidden);
-    pare_json_put_integer(w, "intermediate", (int64_t)c->intermediate);
+    if (c->intermediate)
+        pare_json_put_integer(w, "intermediate", (int64_t)c->intermediate);
     pare_json_put_integer(w, "heads", (int64_t)c->heads);
     pare_json_put_integer(w, "kv_heads", (int64_t)c->kv_heads);
     pare_json_put_integer(w, "head_dim", (int64_t)c->head_dim);

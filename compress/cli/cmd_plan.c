@@ -245,13 +245,17 @@ static void print_exports(const pare_plan *p)
         (void)printf("%-17s linears: ", "");
         for (pare_export_fate f = 0; f < PARE_EXPORT_FATES; f++) {
             if (r->count[f])
-                (void)printf("%s%zu %s", before, r->count[f], pare_export_fate_name(f));
+                (void)printf("%s%zu %s%s", before, r->count[f], pare_export_fate_name(f),
+                             f == PARE_EXPORT_ROUNDED ? " or lossless, as the values are" : "");
             before = r->count[f] ? ", " : before;
         }
         (void)printf("\n");
-        if (r->fallbacks)
-            (void)printf("%-17s %zu fall back to other types: %s\n", "", r->fallbacks,
-                         pare_export_fallback_text(r, types));
+        if (r->fallbacks > r->beside_floats)
+            (void)printf("%-17s %zu fall back to other types: %s\n", "",
+                         r->fallbacks - r->beside_floats, pare_export_fallback_text(r, types));
+        if (r->beside_floats)
+            (void)printf("%-17s %zu become F16: others in the same tensor are not quantized\n", "",
+                         r->beside_floats);
     }
 }
 

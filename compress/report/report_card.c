@@ -262,11 +262,11 @@ void pare__report_card(pare_text_out *t, const pare_report *r)
     pare__report_experts_card(t, r);
     put_sparse(t, r);
     put_fallbacks(t, r);
-    pare__text_put(t,
-                   "\n## Shape\n\n%zu blocks, hidden %zu, intermediate %zu, %zu heads (%zu "
-                   "key/value), head size %zu, vocabulary %zu, context %zu.\n",
-                   c->blocks, c->hidden, c->intermediate, c->heads, c->kv_heads, c->head_dim,
-                   c->vocab, c->context);
+    pare__text_put(t, "\n## Shape\n\n%zu blocks, hidden %zu, ", c->blocks, c->hidden);
+    if (c->intermediate)
+        pare__text_put(t, "intermediate %zu, ", c->intermediate);
+    pare__text_put(t, "%zu heads (%zu key/value), head size %zu, vocabulary %zu, context %zu.\n",
+                   c->heads, c->kv_heads, c->head_dim, c->vocab, c->context);
     if (c->experts)
         pare__text_put(t, "%zu experts of width %zu in a block, of which a token runs %zu.\n",
                        c->experts, c->expert_width, c->experts_used);

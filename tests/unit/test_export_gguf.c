@@ -279,6 +279,7 @@ START_TEST(codes_and_floats_in_one_tensor_become_floats)
         const pare_config *const c = &was.model.config;
         const bool joined = c->arch->fused[0].name;
         ck_assert_uint_eq(r.fallbacks, joined ? c->blocks : 0);
+        ck_assert_uint_eq(r.beside_floats, r.fallbacks);
         load(&p, "x.gguf", &is);
         check_model(&is, &was, joined || was.model.embed.dtype == PARE_F32);
         pare_checkpoint_close(&is.ck);
@@ -287,6 +288,34 @@ START_TEST(codes_and_floats_in_one_tensor_become_floats)
     end(&p);
 }
 END_TEST
+
+/* Why they are not of the type asked for: floats in their tensor, or rows that are no blocks. */
+static void check_reasons(const job_place *p, size_t blocks, size_t experts)
+{
+    char blockless[96];
+    pare_export_result r;
+    pare_export_job strict = {.artifact = job_path(p, "out"),
+                              .output = job_path(p, "strict.gguf"),
+                              .target = pare_export_find("gguf:q8_0"),
+                              .strict = true};
+    ck_assert_int_eq(export_as(p, "gguf:q8_0", &r), PARE_OK);
+    ck_assert_uint_eq(r.beside_floats, 2 * blocks * (experts - 1));
+    ck_assert_ptr_nonnull(strstr(r.notice, "lie in one tensor with others that are not quantized"));
+    ck_assert_ptr_null(strstr(r.notice, "no whole blocks"));
+    ck_assert_int_eq(pare_export_run(&cx, &arena, &strict, &r), PARE_ENOTSUP);
+    ck_assert_msg(strstr(cx.what, "experts of its block that are not quantized"), "%s", cx.what);
+    pare_ctx_clear(&cx);
+    ck_assert_int_eq(export_as(p, "gguf:q4_k", &r), PARE_OK);
+    (void)snprintf(
+        blockless, sizeof blockless,
+        "rows of %zu linears are no whole blocks of the type, they have others: %zu Q5_0;",
+        blocks * experts, blocks * experts);
+    ck_assert_msg(strstr(r.notice, blockless), "%s", r.notice);
+    ck_assert_uint_eq(r.beside_floats, 2 * blocks * (experts - 1));
+    for (size_t i = 0; i < r.rows; i++)
+        ck_assert(r.row[i].beside_floats ==
+                  (r.row[i].fallback && strcmp(r.row[i].type, "F16") == 0));
+}
 
 /* What an expert is stored as does not change what others are, but for the type of their tensor. */
 START_TEST(experts_share_a_tensor_and_keep_their_fates)
@@ -318,6 +347,7 @@ START_TEST(experts_share_a_tensor_and_keep_their_fates)
         if (r.row[i].fate == PARE_EXPORT_REQUANTIZED)
             ck_assert(strstr(r.row[i].name, "experts.3.up_proj") && r.row[i].error > 0 &&
                       r.row[i].error < 0.01);
+    check_reasons(&p, blocks, experts);
     pare_checkpoint_close(&is.ck);
     pare_checkpoint_close(&was.ck);
     end(&p);

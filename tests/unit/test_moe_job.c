@@ -287,7 +287,7 @@ END_TEST
 static void find_notice(void *self, const pare_event *e)
 {
     char *const text = self;
-    if (e->kind == PARE_EVENT_NOTICE && strstr(e->text, "block 1: "))
+    if (e->kind == PARE_EVENT_NOTICE && strstr(e->text, "block 2 of "))
         (void)snprintf(text, 512, "%s", e->text);
 }
 
