@@ -126,6 +126,7 @@ const pare_command pare_commands[] = {
      "                    linears on the grids q4_k and q6_k keep their blocks, and 8 bits in "
      "groups\n"
      "                    of 32 where 256 does not divide a row\n"
+     "                    Experts of a block are one tensor there: F16 unless all are quantized\n"
      "The codes are those of the artifact. Every file is read back by the rules of its engine and\n"
      "each weight compared before the output gets its name. What a format cannot hold is refused.\n"
      "A recipe does the same with export: [{format: gguf:q4_k, path: model.gguf}]; pare plan says "

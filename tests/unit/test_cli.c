@@ -5,6 +5,7 @@
 
 #include "compress/pass.h"
 #include "formats/json.h"
+#include "tests/data/families.h"
 #include "tests/data/tiny_model.h"
 #include "tests/unit/unit.h"
 
@@ -567,6 +568,33 @@ START_TEST(a_long_path_leaves_room_for_the_reason)
 }
 END_TEST
 
+/* Blocks of mixtral have experts and no other MLP; the plan cannot know which values F16 has. */
+START_TEST(a_mixture_is_told_as_it_is)
+{
+    (void)mkdir(TINY, 0777);
+    ck_assert(family_write(family_find("mixtral"), TINY "/moe"));
+    FILE *const f = fopen(TINY "/moe.yaml", "w");
+    ck_assert(f && fputs("pare: 1\nmodel: moe\noutput: moe-out\npasses: [rtn: {group: 32, targets: "
+                         "'*.experts.[01].*'}]\nexport: [{format: 'gguf:q4_0', path: moe.gguf}]\n",
+                         f) >= 0);
+    ck_assert_int_eq(fclose(f), 0);
+    const char *text = call("inspect " TINY "/moe", OUT)->text;
+    ck_assert_msg(strstr(text, "hidden ") && !strstr(text, "intermediate"), "%s", text);
+    text = call("inspect " TINY "/moe --format json", OUT)->text;
+    ck_assert_msg(strstr(text, "\"hidden\"") && !strstr(text, "\"intermediate\""), "%s", text);
+    text = call("plan " TINY "/moe.yaml", OUT)->text;
+    ck_assert_msg(strstr(text, " rounded or lossless, as the values are, "), "%s", text);
+    ck_assert_msg(strstr(text, " become F16: others in the same tensor are not quantized"), "%s",
+                  text);
+    ck_assert_ptr_null(strstr(text, "fall back"));
+    check_fails("plan --strict " TINY "/moe.yaml", 2,
+                "experts of its block that are not quantized");
+    ck_assert_int_eq(call("compress " TINY "/moe.yaml --restart", OUT)->code, 0);
+    ck_assert_int_eq(system("grep -q 'hidden.*heads' " TINY "/moe-out/README.md"), 0);
+    ck_assert_int_ne(system("grep -q 'intermediate' " TINY "/moe-out/README.md"), 0);
+}
+END_TEST
+
 START_TEST(a_result_that_cannot_be_written_is_a_failure)
 {
     if (access("/dev/full", W_OK) != 0)
@@ -601,6 +629,7 @@ int main(void)
     tcase_add_test(t, a_start_token_that_nobody_wrote_is_not_shown);
     tcase_add_test(t, a_reader_that_leaves_is_not_scolded);
     tcase_add_test(t, a_long_path_leaves_room_for_the_reason);
+    tcase_add_test(t, a_mixture_is_told_as_it_is);
     tcase_add_test(t, a_result_that_cannot_be_written_is_a_failure);
     suite_add_tcase(s, t);
     return unit_main(s);
