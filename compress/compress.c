@@ -39,7 +39,7 @@ void pare__notify(pare_run *run, pare_event_kind kind, const char *fmt, ...)
     run->events->event(run->events->self, &e);
 }
 
-static pare_status hash_inputs(pare_run *run)
+pare_status pare__run_hash_inputs(pare_run *run)
 {
     const pare_checkpoint *const ck = &run->plan.checkpoint;
     char(*const hex)[PARE_SHA256_HEX] = pare_arena_take(run->a, ck->files, sizeof *hex);
@@ -159,8 +159,7 @@ static pare_status decode_units(pare_run *run, const pare_journal_record *record
     return PARE_OK;
 }
 
-/* The identity of the work, and of the arithmetic that does it. */
-static pare_status identify(pare_run *run)
+pare_status pare__run_identify(pare_run *run)
 {
     const pare_pass_words *words;
     char *text;
@@ -282,10 +281,10 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
     tell_plan(run);
     tell_quantized(run);
     PARE_TRY(pare__run_finite(run));
-    PARE_TRY(hash_inputs(run));
+    PARE_TRY(pare__run_hash_inputs(run));
     PARE_TRY(pare__run_tokens(run));
     PARE_TRY(pare__run_check_evaluations(run));
-    PARE_TRY(identify(run));
+    PARE_TRY(pare__run_identify(run));
     PARE_TRY(open_output(run));
     PARE_TRY(take_weights(run));
     PARE_TRY(start_wave(run));
@@ -331,7 +330,7 @@ pare_status pare_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
         s = pare_plan_make(cx, a, job, &run.plan);
     if (s == PARE_OK) {
         cx->limit_bytes = (size_t)run.plan.allocator_bytes;
-        s = run_job(&run, out);
+        s = run.plan.finished ? pare__run_again(&run, out) : run_job(&run, out);
         cx->limit_bytes = limit;
     }
     pare_wave_close(&run.wave);

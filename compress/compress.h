@@ -41,17 +41,19 @@ typedef struct pare_compress_result {
     pare_report report;
     size_t fallbacks; /* linears whose result took a step of the numeric ladder, those of an expert
                          that too few tokens reach among them */
-    pare_compress_export *export;
+    pare_compress_export *export; /* those that this call made */
     size_t exports;
+    bool again; /* the artifact was there already: of `report`, only `output` is filled */
 } pare_compress_result;
 
 /* Runs the job. Everything goes to OUTPUT.partial, is made durable block by block, and is renamed
  * to OUTPUT when it is complete; an unfinished earlier run of the same job is continued, with the
  * same bytes as a run without a break. Then the exports of the recipe: when one fails, the artifact
- * stays as it is and the message says so. Statuses as pare_plan_make, and PARE_EINTERRUPTED
- * (resumable), PARE_ENUMERIC (a weight that is not finite), PARE_EIO, PARE_ENOSPC (resumable).
- * Memory: plan.peak_ram_bytes of anonymous memory. Deterministic set: see formats/packed.h and
- * compress/manifest.h; same bytes for any thread count, directory, limit and history of kills. */
+ * stays as it is and the message says so; the same job again makes those that are missing. Statuses
+ * as pare_plan_make, and PARE_EINTERRUPTED (resumable), PARE_ENUMERIC (a weight that is not
+ * finite), PARE_EIO, PARE_ENOSPC (resumable). Memory: plan.peak_ram_bytes of anonymous memory.
+ * Deterministic set: see formats/packed.h and compress/manifest.h; same bytes for any thread count,
+ * directory, limit and history of kills. */
 PARE_CHECKED pare_status pare_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
                                        const pare_events *events, pare_compress_result *out);
 

@@ -86,8 +86,18 @@ double pare__seconds(void); /* monotonic */
 PARE_PRINTF(3, 4)
 void pare__notify(pare_run *run, pare_event_kind kind, const char *fmt, ...);
 
-/* What the recipe exports, once the artifact is in place. */
+/* The files of the checkpoint and their SHA-256: run->input. */
+PARE_CHECKED pare_status pare__run_hash_inputs(pare_run *run);
+
+/* The identity of the work, and of the arithmetic that does it. */
+PARE_CHECKED pare_status pare__run_identify(pare_run *run);
+
+/* What the recipe exports and is not there, once the artifact is in place. */
 PARE_CHECKED pare_status pare__run_exports(pare_run *run, pare_compress_result *out);
+
+/* Instead of the job, for a plan that is `finished`: the exports that are missing. PARE_EEXISTS
+ * when recipe, calibration or input are not those in the manifest of the output. */
+PARE_CHECKED pare_status pare__run_again(pare_run *run, pare_compress_result *out);
 
 /* A data file of the recipe: a path relative to the recipe, in the arena. NULL: PARE_ENOMEM. */
 char *pare__run_data_path(pare_run *run, const pare_text *t);

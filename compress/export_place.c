@@ -46,26 +46,6 @@ static bool holds_other(const char *path, char other[OTHER])
     return other[0] != '\0';
 }
 
-/* True when `path` is `directory` or lies inside it, or would; the directory must exist. */
-static bool lies_in(const char *path, const char *directory)
-{
-    char p[PATH_MAX], d[PATH_MAX], at[PATH_MAX];
-    if (!realpath(directory, d) || strlen(path) >= sizeof at)
-        return false;
-    (void)snprintf(at, sizeof at, "%s", path);
-    while (!realpath(at, p)) { /* what is not there yet goes into what is */
-        char *const slash = strrchr(at, '/');
-        if (!slash && strcmp(at, ".") == 0)
-            return false;
-        if (!slash)
-            (void)snprintf(at, sizeof at, ".");
-        else
-            slash[slash == at] = '\0';
-    }
-    const size_t len = strlen(d);
-    return strncmp(p, d, len) == 0 && (p[len] == '\0' || p[len] == '/');
-}
-
 /* Whether a file is one that an export wrote; or one that it did not finish: empty, torn inside its
  * head, or with a head of ours, whatever of the tensors is there. */
 static bool is_gguf_of_ours(pare_ctx *cx, pare_arena *a, const char *path, bool unfinished)
@@ -125,7 +105,7 @@ static pare_status check_output(pare_ctx *cx, pare_arena *a, const char *artifac
     if (S_ISLNK(st.st_mode))
         return pare_fail(cx, PARE_EEXISTS, "%s: is a symbolic link; give the %s itself", p->output,
                          kind == PARE_EXPORT_FILE ? "file" : "directory");
-    if (lies_in(artifact, p->output))
+    if (pare_output_lies_in(artifact, p->output))
         return pare_fail(cx, PARE_EEXISTS, "%s: the output would replace the model at %s",
                          p->output, artifact);
     if (!restart)
@@ -172,7 +152,7 @@ pare_status pare_export_place_find(pare_ctx *cx, pare_arena *a, const char *arti
     memcpy(out->partial, output, len);
     memcpy(out->partial + len, suffix, sizeof suffix);
     PARE_TRY(check_output(cx, a, artifact, kind, restart, out));
-    if (lies_in(out->output, artifact))
+    if (pare_output_lies_in(out->output, artifact))
         return pare_fail(cx, PARE_EUSAGE,
                          "%s: lies inside %s, where only files of that model belong; choose "
                          "another path",

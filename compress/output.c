@@ -4,7 +4,10 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -82,4 +85,23 @@ bool pare_output_remove(const char *path)
         (void)unlinkat(dirfd(d), e->d_name, 0);
     (void)closedir(d);
     return rmdir(path) == 0;
+}
+
+bool pare_output_lies_in(const char *path, const char *directory)
+{
+    char p[PATH_MAX], d[PATH_MAX], at[PATH_MAX];
+    if (!realpath(directory, d) || strlen(path) >= sizeof at)
+        return false;
+    (void)snprintf(at, sizeof at, "%s", path);
+    while (!realpath(at, p)) { /* what is not there yet goes into what is */
+        char *const slash = strrchr(at, '/');
+        if (!slash && strcmp(at, ".") == 0)
+            return false;
+        if (!slash)
+            (void)snprintf(at, sizeof at, ".");
+        else
+            slash[slash == at] = '\0';
+    }
+    const size_t len = strlen(d);
+    return strncmp(p, d, len) == 0 && (p[len] == '\0' || p[len] == '/');
 }

@@ -30,4 +30,8 @@ PARE_CHECKED pare_status pare_output_publish(pare_ctx *cx, const char *from, con
  * stays (a directory in it). A path that does not exist is fine. */
 bool pare_output_remove(const char *path);
 
+/* True when `path` is `directory` or lies inside it, or would once it is made; the directory must
+ * exist. Links are followed. */
+bool pare_output_lies_in(const char *path, const char *directory);
+
 #endif

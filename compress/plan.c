@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "calib/wave.h"
+#include "compress/output.h"
 #include "compress/plan_internal.h"
 #include "formats/dense.h"
 #include "formats/tokenizer.h"
@@ -46,16 +47,6 @@ static pare_status pick_path(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
     return PARE_OK;
 }
 
-/* True when `path` is `directory` or lies inside it; both must exist. */
-static bool lies_in(const char *path, const char *directory)
-{
-    char p[PATH_MAX], d[PATH_MAX];
-    if (!realpath(path, p) || !realpath(directory, d))
-        return false;
-    const size_t len = strlen(d);
-    return strncmp(p, d, len) == 0 && (p[len] == '\0' || p[len] == '/');
-}
-
 /* The output is a new name or a directory. A directory that is reached through a symbolic link, or
  * named "." or "..", goes by its real name: a rename must move the directory itself. */
 static pare_status check_output(pare_ctx *cx, pare_arena *a, pare_plan *plan)
@@ -81,8 +72,16 @@ static pare_status check_output(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     return plan->output_path ? PARE_OK : PARE_ENOMEM;
 }
 
+pare_status pare__plan_refuse_finished(pare_ctx *cx, const pare_plan *plan)
+{
+    return pare_fail(cx, PARE_EEXISTS,
+                     "%s: the output exists already; give --restart to replace it, or another "
+                     "--output",
+                     plan->output_path);
+}
+
 /* A finished output stays, unless --restart is given, now or to the run that left a journal beside
- * it: such a run is continued. */
+ * it: such a run is continued. Exports of it may still be missing. */
 static pare_status check_replacing(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 {
     char *const manifest = pare_path_join(a, plan->output_path, "manifest.json");
@@ -97,12 +96,44 @@ static pare_status check_replacing(pare_ctx *cx, pare_arena *a, pare_plan *plan)
                          plan->output_path);
     const bool unfinished = stat(journal, &st) == 0 && st.st_size > 0;
     plan->replaces = plan->job->restart || unfinished;
-    if (!plan->replaces && !plan->job->look)
-        return pare_fail(cx, PARE_EEXISTS,
-                         "%s: the output exists already; give --restart to replace it, or another "
-                         "--output",
-                         plan->output_path);
-    return PARE_OK;
+    plan->finished = !plan->replaces && plan->recipe.exports;
+    return plan->replaces || plan->finished || plan->job->look
+               ? PARE_OK
+               : pare__plan_refuse_finished(cx, plan);
+}
+
+static pare_status refuse_inside(pare_ctx *cx, const pare_plan *plan, const char *directory)
+{
+    return pare_fail(cx, PARE_EUSAGE,
+                     "%s: lies inside %s, where only files of that model belong; give another "
+                     "--output",
+                     plan->output_path, directory);
+}
+
+/* The output does not go among the files of the input, or of an artifact. */
+static pare_status check_outside(pare_ctx *cx, pare_arena *a, const pare_plan *plan)
+{
+    char *at = pare_path_directory(a, plan->output_path), real[PATH_MAX];
+    if (pare_path_is_directory(plan->model_path) &&
+        pare_output_lies_in(plan->output_path, plan->model_path))
+        return refuse_inside(cx, plan, plan->model_path);
+    while (at && !realpath(at, real)) {
+        char *const parent = pare_path_directory(a, at);
+        if (parent && strcmp(parent, at) == 0) /* "." or "/" */
+            return PARE_OK;
+        at = parent;
+    }
+    at = at ? pare_arena_text(a, real, strlen(real)) : NULL;
+    while (at && strcmp(at, "/") != 0) {
+        char *const manifest = pare_path_join(a, at, "manifest.json");
+        char *const recipe = pare_path_join(a, at, "recipe.yaml");
+        if (!manifest || !recipe)
+            return PARE_ENOMEM;
+        if (pare_path_is_file(manifest) && pare_path_is_file(recipe))
+            return refuse_inside(cx, plan, at);
+        at = pare_path_directory(a, at);
+    }
+    return at ? PARE_OK : PARE_ENOMEM;
 }
 
 static pare_status resolve_paths(pare_ctx *cx, pare_arena *a, pare_plan *plan)
@@ -118,10 +149,11 @@ static pare_status resolve_paths(pare_ctx *cx, pare_arena *a, pare_plan *plan)
         return PARE_ENOMEM;
     memcpy(plan->partial_path, plan->output_path, len);
     memcpy(plan->partial_path + len, ".partial", sizeof ".partial");
-    if (lies_in(plan->model_path, plan->output_path) ||
-        lies_in(plan->model_path, plan->partial_path))
+    if (pare_output_lies_in(plan->model_path, plan->output_path) ||
+        pare_output_lies_in(plan->model_path, plan->partial_path))
         return pare_fail(cx, PARE_EEXISTS, "%s: the output would replace the model at %s",
                          plan->output_path, plan->model_path);
+    PARE_TRY(check_outside(cx, a, plan));
     return pare_path_is_directory(plan->output_path) ? check_replacing(cx, a, plan) : PARE_OK;
 }
 

@@ -69,13 +69,16 @@ typedef struct pare_plan_export {
     const pare_export_target *target;
     char *path; /* as the program opens it */
     pare_export_result result;
-    bool taken; /* something is there; only in a plan that is looked at */
+    bool taken; /* something is there: in a plan that is looked at, or the export of `finished` */
+    bool stale; /* what is there is older than the finished output, and is replaced */
 } pare_plan_export;
 
 typedef struct pare_plan {
     const pare_job *job;
     char *model_path, *output_path, *partial_path; /* partial: output path + ".partial" */
     bool replaces; /* a finished output lies there, and the job may put its own in its place */
+    bool finished; /* a finished output lies there and stays: if it is of the same job, exports that
+                      are not `taken` are made of it */
     char *recipe_text;
     size_t recipe_len;
     pare_recipe recipe;
@@ -130,6 +133,15 @@ typedef struct pare_plan {
     size_t exports;
     uint64_t export_ram_bytes;
 } pare_plan;
+
+/* Exports that are still to be made. */
+static inline size_t pare_plan_missing(const pare_plan *plan)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < plan->exports; i++)
+        count += !plan->export[i].taken;
+    return count;
+}
 
 /* Places for linears in all blocks of the model, taken or not: by block, then part, then role. */
 static inline size_t pare_plan_slots(const pare_plan *plan)
@@ -197,8 +209,9 @@ PARE_CHECKED pare_status pare_plan_settle(pare_ctx *cx, pare_arena *a, pare_plan
                                           const double *ratio);
 
 /* Fills *plan; memory from the arena. Close it with pare_plan_close in any case.
- * PARE_EUSAGE (recipe, with place), PARE_EEXISTS (finished output that no unfinished restart is
- * about to replace, or an output that is the input), PARE_ENOTFOUND, PARE_EFORMAT, PARE_ENOTSUP,
+ * PARE_EUSAGE (recipe, with place; an output inside the input or an artifact), PARE_EEXISTS
+ * (finished output with all its exports that no unfinished restart is about to replace, or an
+ * output that is the input), PARE_ENOTFOUND, PARE_EFORMAT, PARE_ENOTSUP,
  * PARE_ENOMEM (also: the RAM limit is below the need), PARE_ENOSPC (disk). Reads no weights. */
 PARE_CHECKED pare_status pare_plan_make(pare_ctx *cx, pare_arena *a, const pare_job *job,
                                         pare_plan *plan);

@@ -285,11 +285,13 @@ static pare_status held_bytes(pare_arena *a, const pare_plan *plan, uint64_t *he
 static pare_status check_disk(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 {
     plan->other_bytes = report_bytes + plan->linears * linear_report_bytes;
-    plan->disk_bytes = plan->packed_bytes + plan->other_bytes;
-    if (plan->spill)
+    const bool exports_only = plan->finished && !plan->job->look;
+    plan->disk_bytes = exports_only ? 0 : plan->packed_bytes + plan->other_bytes;
+    if (plan->spill && !exports_only)
         plan->disk_bytes += plan->activation_bytes;
     for (size_t i = 0; i < plan->exports; i++)
-        plan->disk_bytes += plan->export[i].result.bytes;
+        plan->disk_bytes +=
+            exports_only && plan->export[i].taken ? 0 : plan->export[i].result.bytes;
     char *place = pare_path_directory(a, plan->output_path);
     struct statvfs fs = {0};
     while (place && statvfs(place, &fs) != 0) {
@@ -302,6 +304,7 @@ static pare_status check_disk(pare_ctx *cx, pare_arena *a, pare_plan *plan)
         return PARE_ENOMEM;
     uint64_t held;
     PARE_TRY(held_bytes(a, plan, &held));
+    held = exports_only ? 0 : held;
     plan->disk_free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
     if (plan->disk_bytes > plan->disk_free_bytes + held)
         return pare_fail(cx, PARE_ENOSPC, "%s: needs %.1f MiB of disk and %.1f MiB are free", place,

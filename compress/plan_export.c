@@ -1,6 +1,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "compress/plan_internal.h"
 #include "recipes/pattern.h"
@@ -118,14 +119,37 @@ static pare_status find_source(pare_arena *a, const pare_plan *plan, pare_export
     return describe(a, plan, &out->shape);
 }
 
-/* Something that is there is no obstacle to a plan that is only looked at. */
+/* Whether an export is older than the finished output, which took the place of the one it was made
+ * of. */
+static pare_status is_stale(pare_arena *a, const pare_plan *plan, const pare_plan_export *x,
+                            bool *out)
+{
+    char *const manifest = pare_path_join(a, plan->output_path, "manifest.json");
+    char *const record = x->target->kind == PARE_EXPORT_FILE
+                             ? x->path
+                             : pare_path_join(a, x->path, PARE_EXPORT_RECORD);
+    struct stat st, of;
+    if (!manifest || !record)
+        return PARE_ENOMEM;
+    *out = stat(record, &st) == 0 && stat(manifest, &of) == 0 &&
+           (st.st_mtim.tv_sec != of.st_mtim.tv_sec ? st.st_mtim.tv_sec < of.st_mtim.tv_sec
+                                                   : st.st_mtim.tv_nsec < of.st_mtim.tv_nsec);
+    return PARE_OK;
+}
+
+/* Something that is there is no obstacle to a plan that is only looked at, nor is an export to the
+ * others of a finished output. */
 static pare_status find_place(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
                               const pare_recipe_export *x, pare_plan_export *out)
 {
     pare_export_place place;
     const pare_status s =
         pare_export_place_find(cx, a, plan->model_path, out->path, out->target->kind,
-                               plan->replaces || plan->job->restart, &place);
+                               plan->replaces || plan->job->restart || plan->finished, &place);
+    if (s == PARE_OK && plan->finished && place.replaces) {
+        PARE_TRY(is_stale(a, plan, out, &out->stale));
+        out->taken = !out->stale;
+    }
     if (s == PARE_OK)
         return PARE_OK;
     if (s != PARE_EEXISTS || !plan->job->look)
@@ -167,5 +191,7 @@ pare_status pare__plan_exports(pare_ctx *cx, pare_arena *a, pare_plan *plan)
         PARE_TRY(find_source(a, plan, &source));
     for (; plan->exports < plan->recipe.exports; plan->exports++)
         PARE_TRY(plan_one(cx, a, plan, &source, plan->exports));
-    return PARE_OK;
+    return plan->finished && !plan->job->look && pare_plan_missing(plan) == 0
+               ? pare__plan_refuse_finished(cx, plan)
+               : PARE_OK;
 }

@@ -8,15 +8,19 @@ static pare_status export_one(pare_run *run, const pare_plan_export *x, pare_exp
     const pare_export_job job = {.artifact = run->plan.output_path,
                                  .output = x->path,
                                  .target = x->target,
-                                 .restart = run->plan.replaces || run->plan.job->restart,
+                                 .restart =
+                                     run->plan.replaces || run->plan.job->restart || x->stale,
                                  .strict = run->plan.job->strict};
     pare__notify(run, PARE_EVENT_EXPORT, "%s to %s", x->target->name, x->path);
     const pare_status s = pare_export_run(run->cx, run->a, &job, out);
     return s == PARE_OK ? s
                         : pare_fail_context(run->cx, s,
-                                            "%s is complete; its export to %s (pare export "
+                                            "%s is complete, and the same command%s makes exports "
+                                            "that are missing; its export to %s (pare export "
                                             "--format %s) failed",
-                                            run->plan.output_path, x->path, x->target->name);
+                                            run->plan.output_path,
+                                            run->plan.job->restart ? " without --restart" : "",
+                                            x->path, x->target->name);
 }
 
 pare_status pare__run_exports(pare_run *run, pare_compress_result *out)
@@ -28,7 +32,9 @@ pare_status pare__run_exports(pare_run *run, pare_compress_result *out)
     if (!out->export)
         return PARE_ENOMEM;
     for (size_t i = 0; i < plan->exports; i++) {
-        pare_compress_export *const x = &out->export[i];
+        pare_compress_export *const x = &out->export[out->exports];
+        if (plan->export[i].taken)
+            continue;
         x->format = plan->export[i].target->name;
         x->path = plan->export[i].path;
         PARE_TRY(export_one(run, &plan->export[i], &x -> result));

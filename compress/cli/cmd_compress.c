@@ -151,13 +151,22 @@ static void put_evaluation(pare_json_writer *w, const pare_report_eval *e)
     pare_json_close(w);
 }
 
-static pare_status print_json(pare_cli *cli, const pare_compress_result *result)
+static void put_exports(pare_json_writer *w, const pare_compress_result *result)
+{
+    pare_json_open_array(w, "exports");
+    for (size_t i = 0; i < result->exports; i++) {
+        pare_json_open_object(w, NULL);
+        pare_json_put_text(w, "format", result->export[i].format);
+        pare_json_put_text(w, "output", result->export[i].path);
+        pare_export_put(w, &result->export[i].result, false);
+        pare_json_close(w);
+    }
+    pare_json_close(w);
+}
+
+static void put_report(pare_json_writer *w, const pare_compress_result *result)
 {
     const pare_report *const r = &result->report;
-    pare_json_writer *w;
-    PARE_TRY(pare_json_writer_new(&cli->cx, &w));
-    pare_json_open_object(w, NULL);
-    pare_json_put_text(w, "output", r->output);
     pare_json_put_integer(w, "linears", (int64_t)r->rows);
     pare_json_put_integer(w, "fallbacks", (int64_t)result->fallbacks);
     pare_json_put_integer(w, "bytes_before", (int64_t)r->bytes_before);
@@ -175,24 +184,41 @@ static pare_status print_json(pare_cli *cli, const pare_compress_result *result)
     for (size_t i = 0; i < r->evaluations; i++)
         put_evaluation(w, &r->evaluation[i]);
     pare_json_close(w);
-    pare_json_open_array(w, "exports");
-    for (size_t i = 0; i < result->exports; i++) {
-        pare_json_open_object(w, NULL);
-        pare_json_put_text(w, "format", result->export[i].format);
-        pare_json_put_text(w, "output", result->export[i].path);
-        pare_export_put(w, &result->export[i].result, false);
-        pare_json_close(w);
-    }
-    pare_json_close(w);
+}
+
+static pare_status print_json(pare_cli *cli, const pare_compress_result *result)
+{
+    pare_json_writer *w;
+    PARE_TRY(pare_json_writer_new(&cli->cx, &w));
+    pare_json_open_object(w, NULL);
+    pare_json_put_text(w, "output", result->report.output);
+    if (!result->again)
+        put_report(w, result);
+    put_exports(w, result);
     pare_json_close(w);
     return pare_cli_print(w);
+}
+
+static void print_exports(const pare_compress_result *result)
+{
+    char a[PARE_UNIT_TEXT];
+    for (size_t i = 0; i < result->exports; i++) {
+        const pare_compress_export *const x = &result->export[i];
+        (void)printf("exported          %s (%s, %s)%s%s\n", x->path, x->format,
+                     pare_units_bytes(x->result.bytes, a), x->result.notice ? "; note: " : "",
+                     x->result.notice ? x->result.notice : "");
+    }
 }
 
 static void print_text(const pare_compress_result *result)
 {
     const pare_report *const r = &result->report;
     char a[PARE_UNIT_TEXT], b[PARE_UNIT_TEXT];
-    (void)printf("artifact          %s\n", r->output);
+    (void)printf("artifact          %s%s\n", r->output, result->again ? "   (was complete)" : "");
+    if (result->again) {
+        print_exports(result);
+        return;
+    }
     (void)printf("weights           %s -> %s\n", pare_units_bytes(r->bytes_before, a),
                  pare_units_bytes(r->bytes_after, b));
     if (!r->structure)
@@ -214,12 +240,7 @@ static void print_text(const pare_compress_result *result)
             (void)printf(", KL %.6f", e->after.kl_mean);
         (void)printf("   (%s)\n", e->data);
     }
-    for (size_t i = 0; i < result->exports; i++) {
-        const pare_compress_export *const x = &result->export[i];
-        (void)printf("exported          %s (%s, %s)%s%s\n", x->path, x->format,
-                     pare_units_bytes(x->result.bytes, a), x->result.notice ? "; note: " : "",
-                     x->result.notice ? x->result.notice : "");
-    }
+    print_exports(result);
     if (numeric_steps(r))
         (void)printf("numeric steps     %zu linears needed one; manifest.json lists them\n",
                      numeric_steps(r));

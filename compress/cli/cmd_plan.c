@@ -142,6 +142,16 @@ static bool is_taken(const pare_plan *p)
     return !p->replaces && pare_path_is_directory(p->output_path);
 }
 
+static const char *taken_note(const pare_plan *p)
+{
+    if (!is_taken(p))
+        return "";
+    return p->finished && pare_plan_missing(p)
+               ? "   (exists; compress makes the exports that are missing if it is of this recipe "
+                 "and model, and will ask for --restart if not)"
+               : "   (exists; compress will ask for --restart)";
+}
+
 static void print_cautions(const pare_plan *p)
 {
     for (size_t i = 0; i < p->recipe.steps; i++) {
@@ -241,7 +251,9 @@ static void print_exports(const pare_plan *p)
         char bytes[PARE_UNIT_TEXT], types[PARE_EXPORT_TEXT];
         (void)printf("%-17s %s to %s, %llu bytes (%s), exact%s\n", "export", x->target->name,
                      x->path, (unsigned long long)r->bytes, pare_units_bytes(r->bytes, bytes),
-                     x->taken ? "   (exists; compress will ask for --restart)" : "");
+                     !x->taken     ? ""
+                     : p->finished ? "   (exists)"
+                                   : "   (exists; compress will ask for --restart)");
         (void)printf("%-17s linears: ", "");
         for (pare_export_fate f = 0; f < PARE_EXPORT_FATES; f++) {
             if (r->count[f])
@@ -282,7 +294,7 @@ static void print_text(const pare_plan *p, double seconds)
     else
         print_linears(p);
     (void)printf("\n%-17s %s\n%-17s %s%s\n", "model", p->model_path, "output", p->output_path,
-                 is_taken(p) ? "   (exists; compress will ask for --restart)" : "");
+                 taken_note(p));
     (void)printf("%-17s %s%llu bytes (%s), %s: %u %sfile%s%s\n",
                  p->structured ? "checkpoint" : "packed", p->ratios ? "at most " : "",
                  (unsigned long long)p->packed_bytes, pare_units_bytes(p->packed_bytes, text),

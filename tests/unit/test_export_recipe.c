@@ -1,3 +1,5 @@
+#include <time.h>
+
 #include "tests/unit/job.h"
 
 /* Sizes that every target takes. */
@@ -291,13 +293,161 @@ START_TEST(a_failed_export_leaves_the_artifact_and_says_so)
     taken = &p;
     ck_assert_int_eq(job_run(&p, (job_opts){.output = "out", .events = &events}, what),
                      PARE_EEXISTS);
-    ck_assert_msg(strstr(what, "/out is complete; its export to ") &&
-                      strstr(what, "/second (pare export --format gptq) failed: ") &&
-                      strstr(what, "second: exists"),
-                  "%s", what);
+    ck_assert_msg(
+        strstr(what, "/out is complete, and the same command makes exports that are missing; its "
+                     "export to ") &&
+            strstr(what, "/second (pare export --format gptq) failed: ") &&
+            strstr(what, "second: exists"),
+        "%s", what);
     ck_assert(has(&p, "out/manifest.json") && has(&p, "first/model.safetensors"));
     ck_assert(!pare_path_is_directory(job_path(&p, "out.partial")));
     ck_assert(!pare_path_is_directory(job_path(&p, "second.partial")));
+    job_remove_directory(p.root);
+}
+END_TEST
+
+static volatile int stop_now;
+static void stop_second(void *self, const pare_event *e)
+{
+    (void)self;
+    if (e->kind == PARE_EVENT_EXPORT && strncmp(e->text, "gptq to ", 8) == 0)
+        stop_now = 1;
+}
+
+static struct stat status_of(const job_place *p, const char *name)
+{
+    struct stat st;
+    ck_assert_msg(stat(job_path(p, name), &st) == 0, "%s", name);
+    return st;
+}
+
+static void write_bytes(const job_place *p, const char *name, const char *text)
+{
+    FILE *const f = fopen(job_path(p, name), "w");
+    ck_assert(f && fputs(text, f) >= 0 && fclose(f) == 0);
+}
+
+/* Two directories and a file; the job was stopped before the second. */
+static job_place begin_stopped(const char *passes, const job_opts *o)
+{
+    char what[1024];
+    const job_place p = begin(passes, "  - {format: awq, path: first}\n"
+                                      "  - {format: gptq, path: second}\n"
+                                      "  - {format: \"gguf:q4_0\", path: third.gguf}\n");
+    const pare_events events = {stop_second, NULL};
+    job_opts stopped = *o;
+    stopped.events = &events;
+    stopped.interrupt = &stop_now;
+    stop_now = 0;
+    ck_assert_int_eq(job_run(&p, stopped, what), PARE_EINTERRUPTED);
+    ck_assert(has(&p, "out/manifest.json") && has(&p, "first/model.safetensors"));
+    ck_assert(!has(&p, "second/model.safetensors") && !has(&p, "third.gguf"));
+    return p;
+}
+
+START_TEST(the_same_command_makes_the_exports_that_are_missing)
+{
+    char what[1024];
+    const job_opts o = {.output = "out"};
+    const job_place p = begin_stopped(RTN, &o);
+    ck_assert_int_eq(mkdir(job_path(&p, "second.partial"), 0777), 0);
+    write_bytes(&p, "second.partial/model.safetensors", "what was written so far");
+    write_bytes(&p, "third.gguf.partial", "GGUF");
+    const struct stat artifact = status_of(&p, "out/manifest.json"),
+                      first = status_of(&p, "first/model.safetensors");
+    ck_assert_int_eq(job_run(&p, o, NULL), PARE_OK);
+    ck_assert(has(&p, "second/model.safetensors") && has(&p, "third.gguf"));
+    ck_assert(!pare_path_is_directory(job_path(&p, "second.partial")));
+    ck_assert(!has(&p, "third.gguf.partial"));
+    ck_assert(artifact.st_ino == status_of(&p, "out/manifest.json").st_ino);
+    ck_assert(first.st_ino == status_of(&p, "first/model.safetensors").st_ino);
+    ck_assert_int_eq(job_run(&p, o, what), PARE_EEXISTS);
+    ck_assert_msg(strstr(what, "/out: the output exists already; give --restart"), "%s", what);
+    job_remove_directory(p.root);
+}
+END_TEST
+
+START_TEST(another_job_makes_no_exports_of_a_finished_artifact)
+{
+    static const char *const passes[] = {RTN, "rtn: {bits: 8, group: 32}"};
+    char what[1024];
+    const job_opts o = {.output = "out"};
+    const job_place p = begin_stopped(RTN, &o);
+    char text[256];
+    if (_i == 0) /* another model, by one weight */
+        job_change(&p, "model.norm.weight", 0, 1, 2, 0);
+    (void)snprintf(text, sizeof text,
+                   "pare: 1\nmodel: model\npasses: [%s]\nexport: [{format: gptq, path: second}]\n",
+                   passes[_i]);
+    job_recipe(&p, text);
+    const pare_status s = job_run(&p, o, what);
+    ck_assert_msg(s == PARE_EEXISTS &&
+                      strstr(what, "/out: the output exists already; give --restart"),
+                  "%s", what);
+    ck_assert(!pare_path_is_directory(job_path(&p, "second")));
+    job_remove_directory(p.root);
+}
+END_TEST
+
+#define GPTQ "gptq: {bits: 4, group: 32}"
+#define CALIBRATED                                                                                 \
+    "pare: 1\nmodel: model\ncalibration: {tokens: tokens.i32, samples: 4, window: 64}\npasses: "   \
+    "[" GPTQ "]\n"
+
+START_TEST(exports_of_a_calibrated_artifact_need_the_same_tokens)
+{
+    char what[1024];
+    const job_opts o = {.output = "out"};
+    const job_place p = begin(RTN, "  - {format: awq, path: x}\n");
+    job_recipe(&p, CALIBRATED);
+    ck_assert_int_eq(job_run(&p, o, NULL), PARE_OK);
+    job_recipe(&p, CALIBRATED "export: [{format: gptq, path: x}]\n");
+    ck_assert(tiny_tokens_write(job_path(&p, "tokens.i32"), wide().vocab, 64 * 24, 4));
+    ck_assert_int_eq(job_run(&p, o, what), PARE_EEXISTS);
+    ck_assert_msg(strstr(what, "the output exists already"), "%s", what);
+    ck_assert(tiny_tokens_write(job_path(&p, "tokens.i32"), wide().vocab, 64 * 24, 3));
+    ck_assert_int_eq(job_run(&p, o, NULL), PARE_OK);
+    ck_assert(has(&p, "x/model.safetensors"));
+    job_remove_directory(p.root);
+}
+END_TEST
+
+/* Stopped while it replaced both: what is left of the replaced exports is none of the new ones. */
+START_TEST(exports_of_a_replaced_artifact_are_made_anew)
+{
+    const job_opts o = {.output = "out"};
+    const job_place p = begin(RTN, "  - {format: gptq, path: second}\n");
+    const pare_events events = {stop_second, NULL};
+    ck_assert_int_eq(job_run(&p, o, NULL), PARE_OK);
+    const struct stat before = status_of(&p, "second/model.safetensors");
+    const job_opts again = {
+        .output = "out", .restart = true, .events = &events, .interrupt = &stop_now};
+    stop_now = 0;
+    ck_assert_int_eq(nanosleep(&(struct timespec){0, 20000000}, NULL),
+                     0); /* times of files have ticks of some milliseconds */
+    ck_assert_int_eq(job_run(&p, again, (char[1024]){0}), PARE_EINTERRUPTED);
+    ck_assert(before.st_ino == status_of(&p, "second/model.safetensors").st_ino);
+    ck_assert_int_eq(job_run(&p, o, NULL), PARE_OK);
+    const struct stat after = status_of(&p, "second/model.safetensors");
+    ck_assert(before.st_mtim.tv_sec != after.st_mtim.tv_sec ||
+              before.st_mtim.tv_nsec != after.st_mtim.tv_nsec);
+    job_remove_directory(p.root);
+}
+END_TEST
+
+START_TEST(an_output_does_not_go_into_a_model_or_an_artifact)
+{
+    static const char *const inside[] = {"model/out", "model/new/out", "out/x", "out/new/x"};
+    char what[1024];
+    const job_place p = begin(RTN, "  - {format: awq, path: x}\n");
+    ck_assert_int_eq(job_run(&p, (job_opts){.output = "out"}, NULL), PARE_OK);
+    job_recipe(&p, "pare: 1\nmodel: model\npasses: [" RTN "]\n");
+    for (size_t i = 0; i < sizeof inside / sizeof *inside; i++) {
+        ck_assert_int_eq(job_run(&p, (job_opts){.output = inside[i]}, what), PARE_EUSAGE);
+        ck_assert_msg(strstr(what, "where only files of that model belong"), "%s", what);
+        ck_assert(!pare_path_is_directory(job_path(&p, inside[i])));
+    }
+    ck_assert_int_eq(job_run(&p, (job_opts){.output = "new/out"}, NULL), PARE_OK);
     job_remove_directory(p.root);
 }
 END_TEST
@@ -329,6 +479,11 @@ int main(void)
                         PLANNED);
     tcase_add_test(t, a_recipe_replaces_its_own_gguf_file_only);
     tcase_add_test(t, a_failed_export_leaves_the_artifact_and_says_so);
+    tcase_add_test(t, the_same_command_makes_the_exports_that_are_missing);
+    tcase_add_loop_test(t, another_job_makes_no_exports_of_a_finished_artifact, 0, 2);
+    tcase_add_test(t, exports_of_a_calibrated_artifact_need_the_same_tokens);
+    tcase_add_test(t, exports_of_a_replaced_artifact_are_made_anew);
+    tcase_add_test(t, an_output_does_not_go_into_a_model_or_an_artifact);
     tcase_add_test(t, reports_name_the_exports);
     suite_add_tcase(s, t);
     return unit_main(s);
