@@ -42,6 +42,10 @@ HEDGE = [
      "rtn: {bits: 8, group: row, targets: ['*.self_attn.*']}", [CT] + gguf("q4_0", "q8_0")),
     ("part", "rtn: {bits: 4, group: 64, skip: ['*.layers.0.mlp.down_proj', '*.layers.3.*']}",
      [CT] + GPTQ[:1] + AWQ[:1] + gguf("q4_0")),
+    ("q4_k", "gptq: {grid: q4_k, skip: ['*.down_proj']}, "
+     "gptq: {bits: 8, group: 32, targets: ['*.down_proj']}", gguf("q4_k")),
+    ("q6_k", "gptq: {grid: q6_k, skip: ['*.down_proj']}, "
+     "gptq: {bits: 8, group: 32, targets: ['*.down_proj']}", gguf("q6_k")),
     ("awq-int4", "awq: {}, rtn: {bits: 4, group: 64}", [CT, AWQ[0]] + gguf("q4_0")),
     ("rotated-int4", "rotate: {}, gptq: {bits: 4, group: 64}", [CT] + gguf("q4_0")),
     ("2of4-int4", "wanda: {pattern: '2:4'}, rtn: {bits: 4, group: 128}",
@@ -81,15 +85,23 @@ FAMILIES = {
     "phi": ({}, None),
     "phi3": ({"sliding_window": None}, None),
     "bitnet": ({"hidden_act": "silu"}, None),
+    "mixtral": ({"sliding_window": None}, None),
+    "qwen2_moe": ({}, None),
+    "qwen3_moe": ({}, None),
 }
 NO_GGUF = ["opt", "gpt_neox_serial"]  # no such architecture; without biases
+IN_FLOATS = ["mixtral", "qwen3_moe"]  # inputs rounded to int8 let random routers choose otherwise
 
 
 def family(name):
     """GGUF by the passes whose codes the type holds, and weights for transformers."""
-    first = {"gpt2": FLOATS, "bitnet": []}.get(name, [CT])  # no linears there; inputs are rounded
+    # no linears there; inputs are rounded; experts are one tensor in transformers
+    first = {"gpt2": FLOATS, "bitnet": [], "mixtral": FLOATS, "qwen2_moe": FLOATS,
+             "qwen3_moe": FLOATS}.get(name, [CT])
     more = {"gpt_neox": [GPTQ[1]], "qwen2": [GPTQ[1], AWQ[1]], "phi3": [GPTQ[1], AWQ[1]]}.get(name, [])
     types = [[], []] if name in NO_GGUF else [gguf("q8_0", "f16"), gguf("q4_0")]
+    if name in IN_FLOATS:
+        types = [gguf("f16"), []]
     return [("int8-g32", "rtn: {bits: 8, group: 32}", first + types[0]),
             ("int4-g32", "rtn: {bits: 4, group: 32}", first + more + types[1])]
 
