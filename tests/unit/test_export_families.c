@@ -2,7 +2,7 @@
 #include "runtime/linear.h"
 #include "tests/data/families.h"
 #include "tests/unit/folder.h"
-#include "tests/unit/job.h"
+#include "tests/unit/loaded.h"
 
 /* Recipes: every linear; and the first piece of what some families keep in one tensor. */
 static const char *const recipes[] = {
@@ -11,9 +11,6 @@ static const char *const recipes[] = {
 };
 
 static const char *const mixtures[] = {"mixtral", "qwen2_moe", "qwen3_moe"};
-
-static pare_ctx cx;
-static pare_arena arena;
 
 static job_place begin(const family *f, const char *recipe)
 {
@@ -43,24 +40,6 @@ static pare_status export_to(const job_place *p, const char *target, pare_export
     const pare_export_job job = {
         .artifact = artifact, .output = output, .target = pare_export_find(target)};
     return pare_export_run(&cx, &arena, &job, r);
-}
-
-typedef struct loaded {
-    pare_checkpoint ck;
-    pare_model model;
-} loaded;
-
-static void load(const job_place *p, const char *name, loaded *out)
-{
-    ck_assert_msg(pare_checkpoint_open(&cx, &arena, job_path(p, name), &out->ck) == PARE_OK, "%s",
-                  cx.what);
-    ck_assert_msg(pare_model_load(&cx, &arena, &out->ck, &out->model) == PARE_OK, "%s", cx.what);
-}
-
-static void check_vector(const float *is, const float *was, size_t n, const char *what)
-{
-    ck_assert_msg((is == NULL) == (was == NULL), "%s", what);
-    ck_assert_msg(!is || memcmp(is, was, n * sizeof *is) == 0, "%s", what);
 }
 
 static void check_linear(const pare_linear *is, const pare_linear *was, bool floats)

@@ -4,7 +4,7 @@
 #include "runtime/forward.h"
 #include "runtime/linear.h"
 #include "tests/data/families.h"
-#include "tests/unit/job.h"
+#include "tests/unit/loaded.h"
 
 enum { LENGTH = 24 };
 
@@ -72,9 +72,6 @@ static const kind kinds[] = {
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-static pare_ctx cx;
-static pare_arena arena;
-
 static job_place begin(const kind *k, const char *recipe)
 {
     static char config[4096];
@@ -115,24 +112,6 @@ static pare_status export_as(const job_place *p, const char *target, pare_export
                                  .target = pare_export_find(target),
                                  .restart = true};
     return pare_export_run(&cx, &arena, &job, r);
-}
-
-typedef struct loaded {
-    pare_checkpoint ck;
-    pare_model model;
-} loaded;
-
-static void load(const job_place *p, const char *name, loaded *out)
-{
-    ck_assert_msg(pare_checkpoint_open(&cx, &arena, job_path(p, name), &out->ck) == PARE_OK, "%s",
-                  cx.what);
-    ck_assert_msg(pare_model_load(&cx, &arena, &out->ck, &out->model) == PARE_OK, "%s", cx.what);
-}
-
-static void check_vector(const float *is, const float *was, size_t n, const char *what)
-{
-    ck_assert_msg((is == NULL) == (was == NULL), "%s", what);
-    ck_assert_msg(!is || memcmp(is, was, n * sizeof *is) == 0, "%s", what);
 }
 
 static void check_linear(const pare_linear *is, const pare_linear *was, bool rounded)
