@@ -3,7 +3,7 @@
 # every installed header is built against a fresh prefix twice, with find_package and with
 # pkg-config, and run.
 set -eu
-root=$1 build=$2 cmake=$3 compiler=$4 flags=$5
+root=$1 build=$2 cmake=$3 compiler=$4 flags=${5-}
 . "$root/tests/lint/common.sh"
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
