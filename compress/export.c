@@ -3,7 +3,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "compress/inputs.h"
 #include "compress/output.h"
+#include "formats/checksums.h"
 #include "runtime/file.h"
 
 static pare_status describe(pare__export *e)
@@ -33,6 +35,12 @@ static pare_status open_artifact(pare__export *e)
         return pare_fail(e->cx, PARE_ENOTSUP,
                          "%s: not a packed artifact; export writes what pare compress has made",
                          e->job->artifact);
+    PARE_TRY(pare_inputs_watch(e->a, &e->ck));
+    for (size_t i = 0; i < e->ck.files; i++)
+        pare_file_read_ahead(&e->ck.file[i]);
+    bool checked;
+    if (!e->job->unchecked)
+        PARE_TRY(pare_checkpoint_check(&e->ck, &checked));
     PARE_TRY(pare_model_load(e->cx, e->a, &e->ck, &e->model));
     return describe(e);
 }
@@ -104,6 +112,8 @@ static pare_status run(pare__export *e)
     PARE_TRY(pare__export_outline(e));
     const bool file = e->target->kind == PARE_EXPORT_FILE;
     pare_status s = file ? pare__export_file(e) : pare__export_directory(e);
+    if (s == PARE_OK)
+        s = pare_watch_check(e->cx, &e->ck.watch);
     if (s == PARE_OK)
         s = pare_output_publish(e->cx, e->place.partial, e->place.output, e->place.replaces);
     if (s != PARE_OK || e->place.replaces)

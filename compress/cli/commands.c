@@ -37,6 +37,12 @@ static const pare_option compress_options[] = {
         "kv-window", "N", "newest tokens that kivi keeps in F16 (128)", false                      \
     }
 
+#define UNCHECKED_OPTION                                                                           \
+    {                                                                                              \
+        "unchecked", NULL, "take weights as they are: no checksum of the artifact is looked at",   \
+            false                                                                                  \
+    }
+
 static const pare_option eval_options[] = {
     {"text", "FILE", "measure perplexity on this text", false},
     {"tokens", "FILE", "the same on little-endian int32 tokens, used as they are", false},
@@ -50,6 +56,7 @@ static const pare_option eval_options[] = {
     {"speed", NULL, "time prefill and decoding", false},
     {"exact", NULL, "multiply with dequantized weights in F32", false},
     KV_OPTIONS,
+    UNCHECKED_OPTION,
     {NULL, NULL, NULL, false},
 };
 
@@ -62,6 +69,7 @@ static const pare_option generate_options[] = {
     {"output", "FILE", "write to FILE.txt (text) or FILE.i32 (tokens) instead of stdout", false},
     {"restart", NULL, "replace FILE if it exists", false},
     KV_OPTIONS,
+    UNCHECKED_OPTION,
     {NULL, NULL, NULL, false},
 };
 
@@ -72,6 +80,7 @@ static const pare_option export_options[] = {
     {"strict", NULL, "refuse linears that would be quantized again, or have another GGUF type",
      false},
     {"json", NULL, "print the result as JSON", false},
+    UNCHECKED_OPTION,
     {NULL, NULL, NULL, false},
 };
 
@@ -91,6 +100,7 @@ static const pare_option bench_options[] = {
     {"batch", "LIST", "sequences that run together (1,8)", false},
     {"runs", "N", "runs, of which the median counts (3)", false},
     KV_OPTIONS,
+    UNCHECKED_OPTION,
     {"ram-limit", "SIZE", "refuse a model that needs more memory, such as 8GiB", false},
     {"compare", "A.json",
      "two results: --compare A.json B.json; exit 1 when B is slower or lacks rows", false},
