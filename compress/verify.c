@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "compress/export.h"
+#include "compress/inventory.h"
 #include "compress/verify_internal.h"
 #include "formats/hash.h"
 
@@ -42,7 +44,19 @@ bool pare__verify_listed(pare_verify_run *v, size_t i, pare_listed_file *out)
     return good;
 }
 
-/* Maps what can be mapped and has its size; `count` of them end up in `file` and `expect`. */
+/* A file of the manifest's list against SHA256SUMS, which everything was held against before. */
+static void match_sums(pare_verify_run *v, const pare_listed_file *e)
+{
+    const pare_sum *const sum = pare_sums_find(&v->sums, e->name);
+    if (sum && strcmp(sum->sha256, e->sha256) != 0)
+        pare__verify_found(v, "%s: " PARE_SUMS_NAME " has SHA-256 %s, the manifest says %s",
+                           e->name, sum->sha256, e->sha256);
+    else if (!sum)
+        pare__verify_found(v, "%s: in the manifest, but not in " PARE_SUMS_NAME, e->name);
+}
+
+/* Maps what can be mapped and has its size; those whose digest is not known yet, `count` of them,
+ * end up in `file` and `expect`. */
 static pare_status map_listed(pare_verify_run *v, pare_file *file, pare_listed_file *expect,
                               size_t *count)
 {
@@ -50,6 +64,8 @@ static pare_status map_listed(pare_verify_run *v, pare_file *file, pare_listed_f
         pare_listed_file e;
         if (!pare__verify_listed(v, i, &e))
             continue;
+        if (v->summed)
+            match_sums(v, &e);
         char *const path = pare_path_join(&v->arena, v->path, e.name);
         if (!path)
             return PARE_ENOMEM;
@@ -61,20 +77,23 @@ static pare_status map_listed(pare_verify_run *v, pare_file *file, pare_listed_f
         if (f->bytes != e.bytes)
             pare__verify_found(v, "%s: %llu bytes, the manifest says %llu", e.name,
                                (unsigned long long)f->bytes, (unsigned long long)e.bytes);
-        expect[(*count)++] = e;
+        if (v->summed)
+            pare_file_unmap(f);
+        else
+            expect[(*count)++] = e;
     }
     return PARE_OK;
 }
 
-/* SHA-256 of every file of the list. */
+/* Size and SHA-256 of every file of the manifest's list. */
 static pare_status check_listed(pare_verify_run *v)
 {
     const size_t most = pare_manifest_files(v->manifest);
     if (most > OUTPUTS_MAX)
         return pare_fail(v->cx, PARE_EFORMAT, "%s: %zu outputs", PARE_MANIFEST_NAME, most);
-    pare_file *const file = PARE_NEW(&v->arena, pare_file, most);
-    pare_listed_file *const expect = PARE_NEW(&v->arena, pare_listed_file, most);
-    char(*const hex)[PARE_SHA256_HEX] = pare_arena_take(&v->arena, most, sizeof *hex);
+    pare_file *const file = PARE_NEW(&v->arena, pare_file, most + 1);
+    pare_listed_file *const expect = PARE_NEW(&v->arena, pare_listed_file, most + 1);
+    char(*const hex)[PARE_SHA256_HEX] = pare_arena_take(&v->arena, most + 1, sizeof *hex);
     if (!file || !expect || !hex)
         return PARE_ENOMEM;
     size_t count = 0;
@@ -124,23 +143,25 @@ void pare__verify_recipe(pare_verify_run *v)
                            PARE_MANIFEST_NAME, hex, want ? want : "nothing");
 }
 
-static pare_status read_manifest(pare_verify_run *v)
+static pare_status parse_manifest(pare_verify_run *v, const char *text, size_t len)
+{
+    return pare_json_parse(v->cx, PARE_MANIFEST_NAME, text, len, PARE_MANIFEST_CAP, &v->manifest);
+}
+
+static pare_status read_manifest(pare_verify_run *v, char **text, size_t *len)
 {
     char *const path = pare_path_join(&v->arena, v->path, PARE_MANIFEST_NAME);
     if (!path)
         return PARE_ENOMEM;
-    char *text;
-    size_t len;
-    PARE_TRY(pare_file_read(v->cx, &v->arena, path, PARE_MANIFEST_CAP, &text, &len));
-    return pare_json_parse(v->cx, PARE_MANIFEST_NAME, text, len, PARE_MANIFEST_CAP, &v->manifest);
+    return pare_file_read(v->cx, &v->arena, path, PARE_MANIFEST_CAP, text, len);
 }
 
-static pare_status check_manifest(pare_verify_run *v)
+static pare_status check_manifest(pare_verify_run *v, const char *text, size_t len)
 {
-    PARE_TRY(pare__verify_absorb(v, read_manifest(v)));
+    PARE_TRY(pare__verify_absorb(v, parse_manifest(v, text, len)));
     if (!v->manifest)
         return PARE_OK;
-    v->out->files++;
+    v->out->files += !v->summed;
     pare__verify_recipe(v);
     PARE_TRY(pare__verify_absorb(v, check_listed(v)));
     return check_complete(v);
@@ -170,23 +191,82 @@ static pare_status check_model(pare_verify_run *v)
     return m.head.bits ? pare__verify_packed(v, &m.head) : PARE_OK;
 }
 
+static bool has(pare_verify_run *v, const char *name)
+{
+    const pare_mark mark = pare_arena_mark(&v->arena);
+    char *const path = pare_path_join(&v->arena, v->path, name);
+    const bool is = path && pare_path_is_file(path);
+    pare_arena_rewind(&v->arena, mark);
+    return is;
+}
+
+static void found_in_sums(void *self, const char *name, const char *what)
+{
+    pare__verify_found(self, "%s: %s", name, what);
+}
+
+static pare_status read_sums(pare_verify_run *v)
+{
+    char *const path = pare_path_join(&v->arena, v->path, PARE_SUMS_NAME), *text;
+    size_t len;
+    if (!path)
+        return PARE_ENOMEM;
+    PARE_TRY(pare_file_read(v->cx, &v->arena, path, PARE_SUMS_CAP, &text, &len));
+    return pare_sums_parse(v->cx, &v->arena, path, text, len, &v->sums);
+}
+
+/* Every file of the directory against SHA256SUMS. That of others may have another form than ours:
+ * then it is not looked at. */
+static pare_status check_sums(pare_verify_run *v, bool ours)
+{
+    const pare_status s = read_sums(v);
+    if (s == PARE_EFORMAT && !ours) {
+        pare_ctx_clear(v->cx);
+        return PARE_OK;
+    }
+    if (s == PARE_ENOTFOUND) {
+        pare__verify_found(v, PARE_SUMS_NAME ": missing, so nothing says what the files should be");
+        pare_ctx_clear(v->cx);
+        return PARE_OK;
+    }
+    PARE_TRY(pare__verify_absorb(v, s));
+    v->summed = s == PARE_OK;
+    if (!v->summed)
+        return PARE_OK;
+    pare_inventory_result r;
+    PARE_TRY(pare__verify_absorb(
+        v, pare_inventory_check(v->cx, &v->arena, v->path, found_in_sums, v, &r)));
+    v->out->files = r.files;
+    v->out->bytes = r.bytes;
+    return PARE_OK;
+}
+
+/* A directory of ours: its files as a whole, then what the manifest says of them. */
+static pare_status check_directory(pare_verify_run *v, bool *ours)
+{
+    char *text = NULL;
+    size_t len = 0;
+    *ours = has(v, index_name);
+    if (*ours || has(v, PARE_MANIFEST_NAME))
+        PARE_TRY(pare__verify_absorb(v, read_manifest(v, &text, &len)));
+    *ours |= text && pare_manifest_is_ours(text, len);
+    if (*ours || has(v, PARE_SUMS_NAME))
+        PARE_TRY(check_sums(v, *ours || has(v, PARE_EXPORT_RECORD)));
+    return *ours && text ? check_manifest(v, text, len) : PARE_OK;
+}
+
 static pare_status check_all(pare_verify_run *v)
 {
-    char *const index = pare_path_join(&v->arena, v->path, index_name);
-    char *const manifest = pare_path_join(&v->arena, v->path, PARE_MANIFEST_NAME);
-    if (!index || !manifest)
-        return PARE_ENOMEM;
-    const bool ours = pare_path_is_directory(v->path) &&
-                      (pare_path_is_file(index) || pare_path_is_file(manifest));
-    if (ours)
-        PARE_TRY(check_manifest(v));
+    bool ours = false;
+    if (pare_path_is_directory(v->path))
+        PARE_TRY(check_directory(v, &ours));
     const pare_status s = pare_checkpoint_open(v->cx, &v->arena, v->path, &v->checkpoint);
     PARE_TRY(pare__verify_absorb(v, s));
     if (s != PARE_OK)
         return PARE_OK;
-    if (!ours)
+    if (!ours && !v->summed)
         v->out->files += v->checkpoint.files;
-    for (size_t i = 0; !ours && i < v->checkpoint.files; i++)
+    for (size_t i = 0; !ours && !v->summed && i < v->checkpoint.files; i++)
         v->out->bytes += v->checkpoint.file[i].bytes;
     v->out->tensors = v->checkpoint.tensors;
     if (v->manifest)

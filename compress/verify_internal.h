@@ -5,6 +5,7 @@
 #include "compress/verify.h"
 #include "formats/checksums.h"
 #include "formats/packed.h"
+#include "formats/sums.h"
 
 typedef struct pare_verify_run {
     pare_ctx *cx;
@@ -14,6 +15,8 @@ typedef struct pare_verify_run {
     pare_verify_result *out;
     const char *path;
     pare_json *manifest; /* NULL: not an artifact, or its manifest cannot be read */
+    bool summed;         /* every file was held against SHA256SUMS */
+    pare_sums sums;
     pare_checkpoint checkpoint;
 } pare_verify_run;
 

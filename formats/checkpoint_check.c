@@ -1,5 +1,4 @@
 /* A checkpoint that pare wrote, held against its manifest before it is used. */
-#define _GNU_SOURCE /* memmem */
 #include <fnmatch.h>
 #include <string.h>
 
@@ -27,14 +26,6 @@ static const char *advice(const check *c)
                            "as it is";
 }
 
-/* Whether pare wrote this text, even if it is damaged: the manifests of others have neither. */
-static bool is_ours(const char *text, size_t len)
-{
-    static const char begin[] = "{\n  \"pare\":", member[] = "\"recipe_sha256\"";
-    return (len >= sizeof begin && memcmp(text, begin, sizeof begin - 1) == 0) ||
-           memmem(text, len, member, sizeof member - 1);
-}
-
 static pare_status read_manifest(check *c)
 {
     char *text;
@@ -46,7 +37,7 @@ static pare_status read_manifest(check *c)
                                           "be; %s",
                                           c->path, advice(c));
     PARE_TRY(pare_file_read(c->cx, &c->a, c->path, PARE_MANIFEST_CAP, &text, &len));
-    if (!c->ck->packed && !is_ours(text, len))
+    if (!c->ck->packed && !pare_manifest_is_ours(text, len))
         return PARE_OK;
     PARE_TRY(pare_json_parse(c->cx, c->path, text, len, PARE_MANIFEST_CAP, &c->manifest));
     if (pare_manifest_files(c->manifest) <= FILES_MAX)

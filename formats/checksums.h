@@ -11,6 +11,9 @@
 #define PARE_MANIFEST_NAME "manifest.json"
 enum { PARE_MANIFEST_CAP = 1 << 30 };
 
+/* Whether pare wrote this text, even if it is damaged since; others use the name, too. */
+bool pare_manifest_is_ours(const char *text, size_t len);
+
 /* One file of the manifest's list. */
 typedef struct pare_listed_file {
     const char *name, *sha256; /* views of the manifest; the name leads out of no directory */
