@@ -40,30 +40,6 @@ void pare__notify(pare_run *run, pare_event_kind kind, const char *fmt, ...)
     run->events->event(run->events->self, &e);
 }
 
-pare_status pare__run_hash_inputs(pare_run *run)
-{
-    const pare_checkpoint *const ck = &run->plan.checkpoint;
-    char(*const hex)[PARE_SHA256_HEX] = pare_arena_take(run->a, ck->files, sizeof *hex);
-    run->input = PARE_NEW(run->a, pare_manifest_file, ck->files + 1);
-    if (!hex || !run->input)
-        return PARE_ENOMEM;
-    PARE_TRY(pare_sha256_files(run->cx, ck->file, ck->files, hex));
-    for (size_t i = 0; i < ck->files; i++) {
-        const char *const slash = strrchr(ck->file[i].path, '/');
-        pare_manifest_file *const f = &run->input[run->inputs++];
-        f->file = slash ? slash + 1 : ck->file[i].path;
-        f->bytes = ck->file[i].bytes;
-        memcpy(f->sha256, hex[i], sizeof hex[i]);
-    }
-    if (!ck->config_file.data) /* the weight file is the configuration too */
-        return PARE_OK;
-    pare_manifest_file *const config = &run->input[run->inputs++];
-    config->file = "config.json";
-    config->bytes = ck->config_file.bytes;
-    pare_sha256_hex(ck->config_file.data, ck->config_file.bytes, config->sha256);
-    return PARE_OK;
-}
-
 /* What must be equal for an unfinished run to be continued. The recipe goes in line by line, so
  * that a refusal can name the line that differs. */
 static pare_status fingerprint(pare_run *run, pare_json_writer *w, const char **text)
@@ -96,7 +72,9 @@ static pare_status fingerprint(pare_run *run, pare_json_writer *w, const char **
         at = end ? end + 1 : at + strlen(at);
     }
     pare_json_close(w);
-    return pare_json_writer_finish(w, text, &len);
+    PARE_TRY(pare_json_writer_finish(w, text, &len));
+    run->fingerprint = pare_arena_text(run->a, *text, len);
+    return run->fingerprint ? PARE_OK : PARE_ENOMEM;
 }
 
 /* Removes what an earlier run left in the partial directory, or an artifact that was replaced and
@@ -281,6 +259,7 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
     const size_t blocks = run->plan.out.blocks;
     tell_plan(run);
     tell_quantized(run);
+    PARE_TRY(pare__run_watch_inputs(run));
     PARE_TRY(pare__run_finite(run));
     PARE_TRY(pare__run_hash_inputs(run));
     PARE_TRY(pare__run_tokens(run));

@@ -194,7 +194,7 @@ static pare_status check_tensors(check *c)
         return PARE_ENOMEM;
     for (size_t i = 0; i < ck->tensors; i++)
         span[i] = (pare_span){ck->tensor[i].data, ck->tensor[i].bytes};
-    PARE_TRY(pare_xxh3_spans(c->cx, "checking weights", span, ck->tensors, xxh3));
+    PARE_TRY(pare_xxh3_spans(c->cx, "comparing checksums", span, ck->tensors, xxh3));
     for (size_t i = 0; i < ck->tensors; i++)
         PARE_TRY(check_tensor(c, &ck->tensor[i], xxh3[i]));
     if (!c->whole)
