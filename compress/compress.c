@@ -265,6 +265,7 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
     PARE_TRY(pare__run_tokens(run));
     PARE_TRY(pare__run_check_evaluations(run));
     PARE_TRY(pare__run_identify(run));
+    PARE_TRY(pare__run_inputs_watched(run));
     PARE_TRY(open_output(run));
     PARE_TRY(take_weights(run));
     PARE_TRY(start_wave(run));
@@ -287,6 +288,7 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
     PARE_TRY(pare__run_describe(run));
     PARE_TRY(pare__run_evaluate(run, out));
     PARE_TRY(pare_inventory_write(cx, run->a, run->plan.partial_path, run->output, run->outputs));
+    PARE_TRY(pare__run_inputs_same(run));
     PARE_TRY(pare__run_publish(run));
     PARE_TRY(pare__run_exports(run, out));
     pare__notify(run, PARE_EVENT_DONE, "%s", run->plan.output_path);
