@@ -469,11 +469,15 @@ static pare_status remove_directory(pare_ctx *cx, pare_arena *a, const char *pat
     pare_inventory_result result;
     survey v;
     bool gone;
-    PARE_TRY(check_mark(cx, a, path, kind, true, &gone));
-    PARE_TRY(pare_inventory_check(cx, a, path, hear, l, &result));
-    if (l->no_memory)
-        return PARE_ENOMEM;
-    PARE_TRY(remove_listed(cx, path, kind, l));
+    PARE_TRY(look_around(cx, path, kind, true, &v));
+    const bool bare = v.entries == 1 && strcmp(v.first, PARE_JOURNAL_NAME) == 0;
+    if (!bare) {
+        PARE_TRY(check_mark(cx, a, path, kind, true, &gone));
+        PARE_TRY(pare_inventory_check(cx, a, path, hear, l, &result));
+        if (l->no_memory)
+            return PARE_ENOMEM;
+        PARE_TRY(remove_listed(cx, path, kind, l));
+    }
     PARE_TRY(pare_ours_unmark(cx, a, path));
     if (rmdir(path) == 0)
         return PARE_OK;

@@ -72,8 +72,11 @@ static pare_status mend_replaced(pare_ctx *cx, pare_arena *a, const pare_output_
 {
     bool moved;
     PARE_TRY(was_moved(cx, a, p, &moved));
-    if (!moved)
+    if (!moved) {
+        if (p->kind != PARE_OUTPUT_FILE)
+            (void)rmdir(p->replaced); /* when it is empty */
         return PARE_OK;
+    }
     if (is_there(p->output))
         return remove_replaced(cx, a, p->replaced, p->kind, teller);
     if (rename(p->replaced, p->output) != 0)
@@ -108,7 +111,7 @@ pare_status pare_place_mend(pare_ctx *cx, pare_arena *a, const pare_output_place
 
 pare_status pare_place_check(pare_ctx *cx, pare_arena *a, const pare_output_place *p)
 {
-    if (p->kind != PARE_OUTPUT_FILE && is_there(p->replaced) && rmdir(p->replaced) != 0)
+    if (p->kind != PARE_OUTPUT_FILE && is_there(p->replaced))
         return pare_fail(
             cx, PARE_EEXISTS,
             "%s: is where the old output may have to go for a moment, and not of pare; "
