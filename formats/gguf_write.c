@@ -202,13 +202,15 @@ pare_status pare_gguf_lay_out(pare_gguf_writer *w)
     return finish_head(w);
 }
 
+/* The head lies in the file, and on the disk, before the file gets its size: whatever is left of it
+ * says what it is. */
 pare_status pare_gguf_create(pare_gguf_writer *w, const char *path)
 {
     w->path = path;
-    w->fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
+    PARE_TRY(pare_file_write(w->cx, path, w->head, w->len));
+    w->fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     if (w->fd < 0)
-        return pare_file_fail(w->cx, path, "create");
-    PARE_TRY(pare_file_put(w->cx, w->fd, path, w->head, w->len, 0));
+        return pare_file_fail(w->cx, path, "open");
     return reserve(w);
 }
 

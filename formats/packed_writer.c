@@ -72,13 +72,13 @@ static pare_status open_all(pare_ctx *cx, pare_packed_writer *w, const char *dir
         PARE_TRY(open_shard(cx, f, l->header[i], l->header_bytes[i], l->file_bytes[i]));
     }
     const char *const name = pare_packed_index_name(l);
-    if (!name)
-        return pare_packed_sync(cx, w);
+    PARE_TRY(pare_packed_sync(cx, w));
+    if (!name) /* writing an index makes the names of the files durable; here nobody else does */
+        return l->shards ? pare_file_sync_parent(cx, w->file[0].path) : PARE_OK;
     char *const index = pare_path_join(&w->arena, directory, name);
     if (!index)
         return PARE_ENOMEM;
-    PARE_TRY(pare_file_write(cx, index, l->index, l->index_bytes));
-    return pare_packed_sync(cx, w);
+    return pare_file_write(cx, index, l->index, l->index_bytes);
 }
 
 pare_status pare_packed_create(pare_ctx *cx, const char *directory, const pare_packed_layout *l,
