@@ -50,7 +50,7 @@ enum { PLACE_JOBS = sizeof place_jobs / sizeof *place_jobs };
 
 typedef struct place {
     const char *program; /* pare */
-    char root[64];       /* holds model/, tokens.i32, NAME.yaml, log, tmp/; jobs write to disk/ */
+    char root[64]; /* holds model/, tokens.i32, NAME.yaml, print, log, tmp/; jobs write to disk/ */
     const place_job *job;
 } place;
 
@@ -117,8 +117,25 @@ static inline place place_make(const char *program, const place_job *job, size_t
     return p;
 }
 
-/* Starts the program with arguments after its name, ended by NULL; everything it prints goes to
- * ROOT/log. `env` are texts NAME=VALUE, ended by NULL, or NULL. */
+static inline void place_redirect(const char *path, int fd)
+{
+    const int file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    if (file < 0 || dup2(file, fd) < 0)
+        _exit(126);
+    (void)close(file);
+}
+
+/* NAME=VALUE for the environment, on the heap. */
+static inline char *place_env(const char *name, const char *value)
+{
+    const size_t size = strlen(name) + strlen(value) + 2;
+    char *const text = tree_grow(NULL, size, 1);
+    (void)snprintf(text, size, "%s=%s", name, value);
+    return text;
+}
+
+/* Starts the program with arguments after its name, ended by NULL; what it prints goes to
+ * ROOT/print, its messages to ROOT/log. `env` are texts NAME=VALUE, ended by NULL, or NULL. */
 static inline pid_t place_start(const place *p, const char *const *args, char *const *env)
 {
     const pid_t pid = fork();
@@ -127,10 +144,8 @@ static inline pid_t place_start(const place *p, const char *const *args, char *c
     const char *argv[PLACE_ARGS + 2] = {p->program};
     for (size_t i = 0; i < PLACE_ARGS && args[i]; i++)
         argv[i + 1] = args[i];
-    const int log = open(place_path(p, "log"), O_WRONLY | O_CREAT | O_TRUNC, 0666);
-    (void)dup2(log, STDOUT_FILENO);
-    (void)dup2(log, STDERR_FILENO);
-    (void)close(log);
+    place_redirect(place_path(p, "print"), STDOUT_FILENO);
+    place_redirect(place_path(p, "log"), STDERR_FILENO);
     (void)setenv("TMPDIR", place_path(p, "tmp"), 1);
     for (size_t i = 0; env && env[i]; i++)
         (void)putenv(env[i]);

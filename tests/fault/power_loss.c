@@ -90,14 +90,6 @@ static const char *disk_path(const run *r, const char *name)
     return place_path(&r->p, inner);
 }
 
-static char *environment(const char *name, const char *value)
-{
-    const size_t size = strlen(name) + strlen(value) + 2;
-    char *const text = tree_grow(NULL, size, 1);
-    (void)snprintf(text, size, "%s=%s", name, value);
-    return text;
-}
-
 static void must_run(run *r, const char *const *args, char *const *env)
 {
     const int code = place_run(&r->p, args, env);
@@ -113,9 +105,9 @@ static void must_run(run *r, const char *const *args, char *const *env)
 static void record(run *r, const char *const *args, const char *shim)
 {
     const char *const log = place_path(&r->p, "calls");
-    char *const env[] = {environment("LD_PRELOAD", shim), environment(DISK_LOG_VARIABLE, log),
-                         environment(DISK_ROOT_VARIABLE, place_path(&r->p, "disk")),
-                         environment("ASAN_OPTIONS", "verify_asan_link_order=0"), NULL};
+    char *const env[] = {place_env("LD_PRELOAD", shim), place_env(DISK_LOG_VARIABLE, log),
+                         place_env(DISK_ROOT_VARIABLE, place_path(&r->p, "disk")),
+                         place_env("ASAN_OPTIONS", "verify_asan_link_order=0"), NULL};
     must_run(r, args, env);
     for (size_t i = 0; env[i]; i++)
         free(env[i]);
