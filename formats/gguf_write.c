@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -186,8 +187,10 @@ static pare_status reserve(const pare_gguf_writer *w)
         rc = posix_fallocate(w->fd, 0, (off_t)w->bytes);
     } while (rc == EINTR);
     if (rc != 0 && rc != EOPNOTSUPP && rc != EINVAL) {
+        char doing[64];
+        (void)snprintf(doing, sizeof doing, "reserve its %llu bytes", (unsigned long long)w->bytes);
         errno = rc;
-        return pare_file_fail(w->cx, w->path, "reserve space for");
+        return pare_file_fail(w->cx, w->path, doing);
     }
     return ftruncate(w->fd, (off_t)w->bytes) == 0
                ? PARE_OK

@@ -32,8 +32,10 @@ static pare_status reserve(pare_ctx *cx, const shard_file *f, uint64_t bytes)
         rc = posix_fallocate(f->fd, 0, (off_t)bytes);
     } while (rc == EINTR);
     if (rc != 0 && rc != EOPNOTSUPP && rc != EINVAL) {
+        char doing[64];
+        (void)snprintf(doing, sizeof doing, "reserve its %llu bytes", (unsigned long long)bytes);
         errno = rc;
-        return pare_file_fail(cx, f->path, "reserve space for");
+        return pare_file_fail(cx, f->path, doing);
     }
     if (ftruncate(f->fd, (off_t)bytes) != 0)
         return pare_file_fail(cx, f->path, "set the size of");

@@ -11,41 +11,7 @@
 #include <sys/mman.h>
 
 #include "tests/fault/call_kinds.h"
-#include "tests/fault/place.h"
-
-enum { OUTPUTS = 3, ERRORS = 8 };
-
-typedef struct command {
-    const char *name, *job;
-    const char *args[PLACE_ARGS]; /* a name of the place begins with @ */
-    const char *output[OUTPUTS];  /* below disk/ */
-} command;
-
-static const command commands[] = {
-    {"compress",
-     "sparse",
-     {"compress", "@job.yaml", "--output", "@disk/out"},
-     {"out", "x", "x.gguf"}},
-    {"compress to a plain checkpoint",
-     "flap",
-     {"compress", "@job.yaml", "--output", "@disk/out"},
-     {"out"}},
-    {"export to a directory",
-     "rtn",
-     {"export", "@artifact", "--format", "gptq", "--output", "@disk/x"},
-     {"x"}},
-    {"export to a file",
-     "rtn",
-     {"export", "@artifact", "--format", "gguf:q4_0", "--output", "@disk/x.gguf"},
-     {"x.gguf"}},
-    {"eval", "rtn", {"eval", "@artifact", "--tokens", "@tokens.i32", "--window", "64"}, {NULL}},
-    {"verify", "rtn", {"verify", "@artifact"}, {NULL}},
-    {"generate",
-     "rtn",
-     {"generate", "@artifact", "--tokens", "8", "--count", "3", "--output", "@disk/drawn.i32"},
-     {"drawn.i32"}},
-};
-enum { COMMANDS = sizeof commands / sizeof *commands };
+#include "tests/fault/commands.h"
 
 static const struct {
     const char *name, *errors;
@@ -109,25 +75,6 @@ static void wrong(attack *a, const fault *f, const char *what, const char *which
         place_show_log(&a->p);
 }
 
-/* What it printed, but for lines that tell the time or memory. */
-static tree load_printed(const attack *a)
-{
-    tree t = {0};
-    size_t len, used = 0;
-    char *const text = (char *)tree_read(place_path(&a->p, "print"), &len);
-    for (size_t at = 0; at < len;) {
-        const char *const end = memchr(text + at, '\n', len - at);
-        const size_t line = end ? (size_t)(end - text) + 1 - at : len - at;
-        if (strncmp(text + at, "time", 4) != 0 && strncmp(text + at, "peak", 4) != 0) {
-            memmove(text + used, text + at, line);
-            used += line;
-        }
-        at += line;
-    }
-    tree_add(&t, "print", false, (unsigned char *)text, used);
-    return t;
-}
-
 /* Runs with a failure, or without when it is NULL. */
 static int run_with(attack *a, const fault *f)
 {
@@ -156,7 +103,7 @@ static int run_with(attack *a, const fault *f)
 static size_t check_outputs(attack *a, const fault *f, const tree *now, const char *when)
 {
     size_t there = 0;
-    for (size_t i = 0; i < OUTPUTS && a->c->output[i]; i++) {
+    for (size_t i = 0; i < COMMAND_OUTPUTS && a->c->output[i]; i++) {
         tree is = tree_below(now, a->c->output[i]), should = tree_below(&a->want, a->c->output[i]);
         const char *const other = is.files ? place_difference(&should, &is, false) : NULL;
         there += is.files > 0;
@@ -193,12 +140,12 @@ static bool is_promised(const fault *f, int status)
 static bool try_fault(attack *a, const fault *f)
 {
     size_t outputs = 0, len;
-    while (outputs < OUTPUTS && a->c->output[outputs])
+    while (outputs < COMMAND_OUTPUTS && a->c->output[outputs])
         outputs++;
     place_clear(&a->p);
     const int status = run_with(a, f);
     const bool struck = atomic_load(&a->counts->struck) != 0;
-    tree now = tree_load(place_path(&a->p, "disk")), printed = load_printed(a);
+    tree now = tree_load(place_path(&a->p, "disk")), printed = command_printed(&a->p);
     const size_t there = check_outputs(a, f, &now, "left torn or wrong");
     free(tree_read(place_path(&a->p, "log"), &len));
     a->struck += struck;
@@ -262,22 +209,14 @@ static void begin(attack *a, const char *program, const char *shim)
     (void)close(fd);
     if (a->counts == MAP_FAILED)
         tree_die("cannot map", "counts");
-    const char *const job[] = {"compress", place_path(&a->p, "job.yaml"), "--output",
-                               place_path(&a->p, "artifact"), NULL};
-    if (strcmp(a->c->args[0], "compress") != 0 && place_run(&a->p, job, NULL) != 0)
-        tree_die("cannot make the artifact", a->c->name);
-    size_t n = 0;
-    for (; a->c->args[n]; n++)
-        a->args[n] =
-            a->c->args[n][0] == '@' ? strdup(place_path(&a->p, a->c->args[n] + 1)) : a->c->args[n];
-    a->args[n++] = "--threads";
-    a->args[n] = "2";
+    command_artifacts(&a->p, a->c);
+    command_args(&a->p, a->c, false, a->args);
     if (run_with(a, NULL) != 0) {
         place_show_log(&a->p);
         tree_die("the run without a failure failed", a->c->name);
     }
     a->want = tree_load(place_path(&a->p, "disk"));
-    a->printed = load_printed(a);
+    a->printed = command_printed(&a->p);
     place_clear(&a->p);
 }
 
@@ -308,9 +247,7 @@ static size_t attack_command(const command *c, const effort *e, const char *prog
     (void)fflush(stdout);
     tree_free(&a.want);
     tree_free(&a.printed);
-    for (size_t i = 0; c->args[i]; i++)
-        if (c->args[i][0] == '@')
-            free((void *)a.args[i]);
+    command_free(a.args);
     free(a.counts_path);
     free(a.shim);
     (void)munmap(a.counts, sizeof *a.counts);

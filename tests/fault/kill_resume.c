@@ -154,11 +154,13 @@ static void set_export(driver *d, const char *artifact, const char *format, bool
     d->output[0] = "x";
 }
 
+/* An artifact beside disk/; its exports do not stay. */
 static void make_artifact(driver *d, const char *recipe, const char *name)
 {
     const char *const args[] = {"compress", place_path(&d->p, recipe), "--output",
                                 place_path(&d->p, name), NULL};
     must(d, place_wait(place_start(&d->p, args, NULL), 600), recipe);
+    place_clear(&d->p);
 }
 
 /* What was there before, the command, and what it makes. */

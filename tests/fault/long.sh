@@ -30,5 +30,6 @@ for row in "job:rtn fresh" "job:rtn restart" "job:gptq fresh" "job:gptq restart"
 done
 echo "kills: $kills that hit a running program"
 part "$tests/call_faults" "$pare" "$tests/libshim_fail.so" long
+part "$tests/small_disk" "$pare" "$tests/libshim_fail.so" long
 part "$tests/power_loss" "$pare" "$tests/libshim_record.so" long
 exit $failed

@@ -192,8 +192,8 @@ static inline void place_show_log(const place *p)
 /* Files whose bytes tell the time a job took, or hash such files. */
 static inline bool place_timed(const char *name)
 {
-    static const char *const set[] = {"run.json", "report.html", "README.md", "layers.csv",
-                                      "SHA256SUMS"};
+    static const char *const set[] = {"run.json",   "report.html", "README.md",
+                                      "layers.csv", "SHA256SUMS",  "log.jsonl"};
     for (size_t i = 0; i < sizeof set / sizeof *set; i++)
         if (strcmp(name, set[i]) == 0)
             return true;
@@ -227,10 +227,8 @@ static inline const char *place_difference(const tree *want, const tree *now, bo
 /* Removes what jobs left. */
 static inline void place_clear(const place *p)
 {
-    tree_remove(place_path(p, "disk"));
-    tree_remove(place_path(p, "tmp"));
-    if (mkdir(place_path(p, "disk"), 0777) != 0 || mkdir(place_path(p, "tmp"), 0777) != 0)
-        tree_die("cannot make", p->root);
+    tree_empty(place_path(p, "disk"));
+    tree_empty(place_path(p, "tmp"));
 }
 
 #endif

@@ -169,14 +169,13 @@ static inline void tree_write(const tree *t, const char *root)
     }
 }
 
-/* Removes what lies at a path, with all that is in it. */
-static inline void tree_remove(const char *path)
+static inline void tree_remove(const char *path);
+
+/* Removes what is in a directory. */
+static inline void tree_empty(const char *path)
 {
     char inner[TREE_PATH];
-    struct stat st;
-    if (lstat(path, &st) != 0)
-        return;
-    DIR *const d = S_ISDIR(st.st_mode) ? opendir(path) : NULL;
+    DIR *const d = opendir(path);
     for (const struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d)) {
         if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
             continue;
@@ -185,6 +184,16 @@ static inline void tree_remove(const char *path)
     }
     if (d)
         (void)closedir(d);
+}
+
+/* Removes what lies at a path, with all that is in it. */
+static inline void tree_remove(const char *path)
+{
+    struct stat st;
+    if (lstat(path, &st) != 0)
+        return;
+    if (S_ISDIR(st.st_mode))
+        tree_empty(path);
     (void)(S_ISDIR(st.st_mode) ? rmdir(path) : unlink(path));
 }
 
