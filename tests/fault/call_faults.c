@@ -8,10 +8,8 @@
  * promised for it, or in success with the right bytes; an output is whole or absent; and without
  * the failure the same command ends in the same bytes. Exit status 0: it always did. */
 #define _DEFAULT_SOURCE
-#include <sys/mman.h>
-
-#include "tests/fault/call_kinds.h"
 #include "tests/fault/commands.h"
+#include "tests/fault/shim.h"
 
 static const struct {
     const char *name, *errors;
@@ -43,8 +41,7 @@ typedef struct attack {
     const effort *effort;
     place p;
     const char *args[PLACE_ARGS + 1];
-    call_counts *counts;
-    char *counts_path, *shim;
+    shim shim;
     tree want, printed;
     size_t runs, struck, codes[6], again, wrong;
 } attack;
@@ -78,25 +75,16 @@ static void wrong(attack *a, const fault *f, const char *what, const char *which
 /* Runs with a failure, or without when it is NULL. */
 static int run_with(attack *a, const fault *f)
 {
-    char at[24], code[16];
-    memset(a->counts, 0, sizeof *a->counts);
+    char code[16];
     a->runs++;
     if (!f)
         return place_run(&a->p, a->args, NULL);
-    (void)snprintf(at, sizeof at, "%llu", (unsigned long long)f->at);
     (void)snprintf(code, sizeof code, "%d", error_code(f->error, strcspn(f->error, " ")));
-    char *const env[] = {a->shim,
-                         a->counts_path,
-                         place_env(FAIL_KIND, kinds[f->kind].name),
-                         place_env(FAIL_AT, at),
-                         place_env(FAIL_ERRNO, code),
-                         place_env("ASAN_OPTIONS", "verify_asan_link_order=0"),
-                         f->stays ? place_env(FAIL_STAY, "1") : NULL,
-                         NULL};
-    const int status = place_run(&a->p, a->args, env);
-    for (size_t i = 2; env[i]; i++)
-        free(env[i]);
-    return status;
+    const char *const settings[][2] = {{FAIL_KIND, kinds[f->kind].name},
+                                       {FAIL_ERRNO, code},
+                                       {f->stays ? FAIL_STAY : NULL, "1"},
+                                       {NULL, NULL}};
+    return place_end(shim_start(&a->shim, &a->p, a->args, f->at, settings));
 }
 
 /* How many of the outputs are there; those are compared with what they should be. */
@@ -144,7 +132,7 @@ static bool try_fault(attack *a, const fault *f)
         outputs++;
     place_clear(&a->p);
     const int status = run_with(a, f);
-    const bool struck = atomic_load(&a->counts->struck) != 0;
+    const bool struck = atomic_load(&a->shim.counts->struck) != 0;
     tree now = tree_load(place_path(&a->p, "disk")), printed = command_printed(&a->p);
     const size_t there = check_outputs(a, f, &now, "left torn or wrong");
     free(tree_read(place_path(&a->p, "log"), &len));
@@ -197,18 +185,10 @@ static void try_kind(attack *a, call_kind kind, uint64_t calls)
     }
 }
 
-static void begin(attack *a, const char *program, const char *shim)
+static void begin(attack *a, const char *program, const char *library)
 {
     a->p = place_make(program, place_find(a->c->job), 2);
-    a->counts_path = place_env(FAIL_COUNTS, place_path(&a->p, "counts"));
-    a->shim = place_env("LD_PRELOAD", shim);
-    const int fd = open(place_path(&a->p, "counts"), O_RDWR | O_CREAT, 0666);
-    if (fd < 0 || ftruncate(fd, sizeof *a->counts) != 0)
-        tree_die("cannot make", "counts");
-    a->counts = mmap(NULL, sizeof *a->counts, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    (void)close(fd);
-    if (a->counts == MAP_FAILED)
-        tree_die("cannot map", "counts");
+    a->shim = shim_open(&a->p, library);
     command_artifacts(&a->p, a->c);
     command_args(&a->p, a->c, false, a->args);
     if (run_with(a, NULL) != 0) {
@@ -221,11 +201,11 @@ static void begin(attack *a, const char *program, const char *shim)
 }
 
 static size_t attack_command(const command *c, const effort *e, const char *program,
-                             const char *shim)
+                             const char *library)
 {
     static attack a;
     a = (attack){.c = c, .effort = e};
-    begin(&a, program, shim);
+    begin(&a, program, library);
     /* no call is the 0th: this counts */
     const fault none = {.kind = CALL_open, .error = kinds[CALL_open].errors};
     uint64_t calls[CALL_KIND_COUNT];
@@ -233,7 +213,7 @@ static size_t attack_command(const command *c, const effort *e, const char *prog
     if (run_with(&a, &none) != 0)
         tree_die("does not run with the shim", c->name);
     for (call_kind k = 0; k < CALL_KIND_COUNT; k++) {
-        calls[k] = atomic_load(&a.counts->calls[k]);
+        calls[k] = atomic_load(&a.shim.counts->calls[k]);
         met += calls[k] > 0;
     }
     if (calls[CALL_open] == 0 || calls[CALL_malloc] == 0)
@@ -248,9 +228,7 @@ static size_t attack_command(const command *c, const effort *e, const char *prog
     tree_free(&a.want);
     tree_free(&a.printed);
     command_free(a.args);
-    free(a.counts_path);
-    free(a.shim);
-    (void)munmap(a.counts, sizeof *a.counts);
+    shim_close(&a.shim);
     tree_remove(a.p.root);
     return a.wrong;
 }

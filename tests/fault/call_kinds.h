@@ -52,12 +52,14 @@ typedef struct call_counts {
 
 /* Environment: the kind, the first call that fails (from 1), the error as a number, "1" when all
  * later calls of the kind fail as well. With FAIL_EAT nothing fails by itself: in front of the n-th
- * call that takes space, of whatever kind, a file of that path takes all that the disk has left. */
+ * call that takes space, of whatever kind, a file of that path takes all that the disk has left.
+ * With FAIL_DIE the process is killed in front of the n-th call that changes or syncs a disk. */
 #define FAIL_COUNTS "PARE_FAIL_COUNTS"
 #define FAIL_KIND   "PARE_FAIL_KIND"
 #define FAIL_AT     "PARE_FAIL_AT"
 #define FAIL_ERRNO  "PARE_FAIL_ERRNO"
 #define FAIL_STAY   "PARE_FAIL_STAY"
 #define FAIL_EAT    "PARE_FAIL_EAT"
+#define FAIL_DIE    "PARE_FAIL_DIE"
 
 #endif

@@ -1,24 +1,28 @@
 /* Kills a command at random moments, gives it again, and compares the bytes with those of a run
  * that nobody touched.
  *
- *   kill_resume PROGRAM ROUNDS [WHAT [SEED [HOW]]]
+ *   kill_resume PROGRAM SHIM ROUNDS [WHAT [SEED [HOW]]]
  *
  *   WHAT  a recipe; job:NAME, one of place.h with its small model (job:gptq); family:NAME, a model
  *         of that family (tests/data/families.h)
  *   HOW   fresh: pare compress where nothing is; restart: with --restart over the finished output,
  *         and exports, of another recipe; export:FORMAT, export-restart:FORMAT: pare export
  *
- * Every round kills one to three times (the later kills hit a resumed run, in half of the cases
- * without --restart) and then lets the command end. After each kill each output is what it was
- * before or the whole new one, and at the end nothing else lies beside them. Everything goes to a
- * temporary directory. Exit status 0: all of that held in every round. */
+ * Every round kills one to three times, half of them at a random time and half in front of a call
+ * that changes or syncs a disk, a random one of them (SHIM: shim_fail.c). The later kills hit a
+ * resumed run, in half of the cases without --restart. Then it lets the command end. After each
+ * kill each output is what it was before or the whole new one, and at the end nothing else lies
+ * beside them. Everything goes to a temporary directory. Exit status 0: all of that held in every
+ * round. */
 #define _DEFAULT_SOURCE
-#include "tests/fault/place.h"
+#include "tests/fault/shim.h"
 
 enum { OUTPUTS = 1 + PLACE_EXPORTS, KILLS_MAX = 3 };
 
 typedef struct driver {
     place p;
+    shim shim;
+    uint64_t calls; /* that change or sync a disk, of the reference run */
     place_job of_family;
     const char *args[PLACE_ARGS], *output[OUTPUTS];
     size_t restart; /* where --restart stands among the arguments; 0: not wanted */
@@ -41,13 +45,17 @@ static void complain(driver *d, size_t *count, const char *what, const char *whi
         place_show_log(&d->p);
 }
 
-/* A new command, or one that continues. */
-static pid_t start(driver *d, bool restart)
+enum { NOT_KILLED = 0 };
+
+/* A new command, or one that continues; it is killed in front of the n-th call. */
+static pid_t start(driver *d, bool restart, uint64_t n)
 {
+    static const char *const settings[][2] = {{FAIL_DIE, "1"}, {NULL, NULL}};
     d->args[d->restart] = d->restart && restart ? "--restart" : d->args[d->restart];
     if (d->restart && !restart)
         d->args[d->restart] = NULL;
-    return place_start(&d->p, d->args, NULL);
+    return n == NOT_KILLED ? place_start(&d->p, d->args, NULL)
+                           : shim_start(&d->shim, &d->p, d->args, n, settings);
 }
 
 /* Each output is what it was or what it will be. Whether all are the latter. */
@@ -99,7 +107,10 @@ static void one_round(driver *d)
     place_clear(&d->p);
     tree_write(&d->old, place_path(&d->p, "disk"));
     for (size_t i = 0; i < kills && !done; i++) {
-        const int status = place_wait(start(d, restart), draw(d) * 1.05 * d->seconds);
+        const bool timed = draw(d) < 0.5;
+        const uint64_t n = timed ? NOT_KILLED : 1 + (uint64_t)(draw(d) * (double)d->calls);
+        const int status =
+            place_wait(start(d, restart, n), timed ? draw(d) * 1.05 * d->seconds : 600);
         d->kills++;
         d->hits += WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
         if (!WIFSIGNALED(status) && !ended_well(d, status, restart))
@@ -108,10 +119,10 @@ static void one_round(driver *d)
         restart = draw(d) < 0.5;
     }
     d->lives += !done;
-    int status = place_wait(start(d, restart), 600);
+    int status = place_wait(start(d, restart, NOT_KILLED), 600);
     if (WIFEXITED(status) && WEXITSTATUS(status) == 2 && d->restart && !restart) {
         d->refused++; /* what is left of a restart, unfinished or not, asks for --restart */
-        status = place_wait(start(d, true), 600);
+        status = place_wait(start(d, true, NOT_KILLED), 600);
     }
     if (!ended_well(d, status, restart) && !(done && WEXITSTATUS(status) == 2))
         complain(d, &d->failed, "the last run failed", d->args[1]);
@@ -176,15 +187,18 @@ static void prepare(driver *d, const char *recipe, const char *how)
         set_compress(d, restart ? place_path(&d->p, "old.yaml") : recipe, false);
     }
     if (restart)
-        must(d, place_wait(start(d, false), 3600), "the old job");
+        must(d, place_wait(start(d, false, NOT_KILLED), 3600), "the old job");
     d->old = tree_load(place_path(&d->p, "disk"));
     if (format)
         set_export(d, "job", format + 1, restart);
     else
         set_compress(d, recipe, restart);
     const double begin = place_now();
-    must(d, place_wait(start(d, true), 3600), "the reference run");
+    must(d, place_wait(start(d, true, UINT64_MAX), 3600), "the reference run");
     d->seconds = place_now() - begin;
+    d->calls = atomic_load(&d->shim.counts->all);
+    if (d->calls == 0)
+        tree_die("the shim sees no calls", d->args[0]);
     d->want = tree_load(place_path(&d->p, "disk"));
 }
 
@@ -212,15 +226,17 @@ int main(int argc, char **argv)
 {
     static driver d = {.seed = 1};
     char *end = NULL;
-    const long rounds = argc > 2 ? strtol(argv[2], &end, 10) : 0;
+    const long rounds = argc > 3 ? strtol(argv[3], &end, 10) : 0;
     if (rounds <= 0 || *end != '\0') {
-        (void)fprintf(stderr, "kill_resume PROGRAM ROUNDS [WHAT [SEED [HOW]]]\n");
+        (void)fprintf(stderr, "kill_resume PROGRAM SHIM ROUNDS [WHAT [SEED [HOW]]]\n");
         return EXIT_FAILURE;
     }
-    const char *const what = argc > 3 ? argv[3] : "job:gptq", *const how =
-                                                                  argc > 5 ? argv[5] : "fresh";
-    d.seed = argc > 4 ? strtoull(argv[4], NULL, 10) : d.seed;
-    prepare(&d, make_place(&d, argv[1], what), how);
+    const char *const what = argc > 4 ? argv[4] : "job:gptq", *const how =
+                                                                  argc > 6 ? argv[6] : "fresh";
+    d.seed = argc > 5 ? strtoull(argv[5], NULL, 10) : d.seed;
+    const char *const recipe = make_place(&d, argv[1], what);
+    d.shim = shim_open(&d.p, argv[2]);
+    prepare(&d, recipe, how);
     for (; d.rounds < (size_t)rounds; d.rounds++)
         one_round(&d);
     const size_t wrong = d.torn + d.different + d.left + d.failed;
@@ -231,6 +247,7 @@ int main(int argc, char **argv)
         d.failed);
     tree_free(&d.old);
     tree_free(&d.want);
+    shim_close(&d.shim);
     if (wrong == 0)
         tree_remove(d.p.root);
     else

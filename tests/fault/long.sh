@@ -21,7 +21,7 @@ kills=0
 for row in "job:rtn fresh" "job:rtn restart" "job:gptq fresh" "job:gptq restart" "job:sparse fresh" "job:sparse restart" \
     "job:experts fresh" "job:flap restart" "job:sparse export-restart:safetensors" "job:rtn export-restart:gguf:q4_0"; do
     set -- $row
-    line=$(part "$tests/kill_resume" "$pare" "$rounds" "$1" $seed "$2")
+    line=$(part "$tests/kill_resume" "$pare" "$tests/libshim_fail.so" "$rounds" "$1" $seed "$2")
     echo "$line"
     hit=$(echo "$line" | sed -n 's/.*kills of which *\([0-9]*\) hit.*/\1/p')
     kills=$((kills + ${hit:-0}))

@@ -173,12 +173,17 @@ static inline int place_wait(pid_t pid, double seconds)
 enum { PLACE_HUNG = 200, PLACE_CRASHED = 201, PLACE_LIMIT = 120 };
 
 /* Exit status, or one of the two above. */
-static inline int place_run(const place *p, const char *const *args, char *const *env)
+static inline int place_end(pid_t pid)
 {
-    const int status = place_wait(place_start(p, args, env), PLACE_LIMIT);
+    const int status = place_wait(pid, PLACE_LIMIT);
     if (WIFEXITED(status))
         return WEXITSTATUS(status);
     return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL ? PLACE_HUNG : PLACE_CRASHED;
+}
+
+static inline int place_run(const place *p, const char *const *args, char *const *env)
+{
+    return place_end(place_start(p, args, env));
 }
 
 static inline void place_show_log(const place *p)

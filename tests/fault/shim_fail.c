@@ -14,6 +14,7 @@
 #include <limits.h>
 #include <link.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -32,7 +33,7 @@ static call_counts *counts;
 static atomic_int state; /* 0: not set up, 1: somebody is at it, 2: set up */
 static uint64_t fail_at;
 static int fail_kind = -1, fail_errno;
-static bool stays;
+static bool stays, dies;
 static const char *eat;
 static struct {
     uintptr_t first, end;
@@ -98,6 +99,7 @@ static void set_up(void)
     fail_errno = code ? (int)strtol(code, NULL, 10) : 0;
     stays = getenv(FAIL_STAY) != NULL;
     eat = getenv(FAIL_EAT);
+    dies = getenv(FAIL_DIE) != NULL;
     (void)dl_iterate_phdr(note_library, NULL);
     counts = p;
 }
@@ -126,6 +128,15 @@ static void fill_disk(void)
     errno = code;
 }
 
+/* Whether a call counts towards the one in front of which something happens to all of the process.
+ */
+static bool is_moment(call_kind kind)
+{
+    return takes_space[kind]
+               ? eat || dies
+               : dies && (kind == CALL_fsync || kind == CALL_unlink || kind == CALL_rmdir);
+}
+
 /* Whether this call fails; errno then says why. */
 static bool strikes(call_kind kind, const void *caller)
 {
@@ -139,9 +150,11 @@ static bool strikes(call_kind kind, const void *caller)
     if (atomic_load(&state) != 2 || !counts || is_passed_on(caller))
         return false;
     const uint64_t n = atomic_fetch_add(&counts->calls[kind], 1) + 1;
-    if (eat && takes_space[kind] && atomic_fetch_add(&counts->all, 1) + 1 == fail_at) {
-        fill_disk();
+    if (is_moment(kind) && atomic_fetch_add(&counts->all, 1) + 1 == fail_at) {
         atomic_store(&counts->struck, 1);
+        if (dies)
+            (void)kill(getpid(), SIGKILL);
+        fill_disk();
     }
     if ((int)kind != fail_kind || n < fail_at || (n > fail_at && !stays))
         return false;

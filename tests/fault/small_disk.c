@@ -10,12 +10,11 @@
  * ends in the same bytes. Exit status 0: so it was; 77: mounting is not allowed here. */
 #define _GNU_SOURCE /* unshare */
 #include <sched.h>
-#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/statvfs.h>
 
-#include "tests/fault/call_kinds.h"
 #include "tests/fault/commands.h"
+#include "tests/fault/shim.h"
 
 enum { SKIPPED = 77, FULL = 5 };
 
@@ -38,8 +37,7 @@ typedef struct attack {
     bool restart;
     place p;
     const char *args[PLACE_ARGS + 1];
-    call_counts *counts;
-    char *env[6]; /* the second is the number of the call */
+    shim shim;
     tree old, want;
     uint64_t needed; /* bytes of what the command makes */
     size_t runs, full, wrong;
@@ -163,10 +161,11 @@ static void run_again(attack *a, const char *when, uint64_t n, bool done)
 /* Runs on a disk that is full, or gets so; false when it did not matter. */
 static bool run_full(attack *a, const char *when, uint64_t n, bool gets_full)
 {
-    memset(a->counts, 0, sizeof *a->counts);
+    const char *const settings[][2] = {{FAIL_EAT, place_path(&a->p, "disk/eater")}, {NULL, NULL}};
     a->runs++;
-    const int status = place_run(&a->p, a->args, gets_full ? a->env : NULL);
-    const bool struck = !gets_full || atomic_load(&a->counts->struck) != 0;
+    const int status = place_end(gets_full ? shim_start(&a->shim, &a->p, a->args, n, settings)
+                                           : place_start(&a->p, a->args, NULL));
+    const bool struck = !gets_full || atomic_load(&a->shim.counts->struck) != 0;
     (void)unlink(place_path(&a->p, "disk/eater"));
     const bool done = check_outputs(a, when, n);
     a->full += status == FULL;
@@ -202,20 +201,10 @@ static void must_run(attack *a)
     tree_die("failed on an empty disk", a->c->name);
 }
 
-static void begin(attack *a, const char *program, const char *shim, bool log)
+static void begin(attack *a, const char *program, const char *library, bool log)
 {
     a->p = place_make(program, place_find(a->c->job), 2);
-    const int fd = open(place_path(&a->p, "counts"), O_RDWR | O_CREAT, 0666);
-    if (fd < 0 || ftruncate(fd, sizeof *a->counts) != 0)
-        tree_die("cannot make", "counts");
-    a->counts = mmap(NULL, sizeof *a->counts, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    (void)close(fd);
-    if (a->counts == MAP_FAILED)
-        tree_die("cannot map", "counts");
-    a->env[0] = place_env("LD_PRELOAD", shim);
-    a->env[2] = place_env(FAIL_COUNTS, place_path(&a->p, "counts"));
-    a->env[3] = place_env(FAIL_EAT, place_path(&a->p, "disk/eater"));
-    a->env[4] = place_env("ASAN_OPTIONS", "verify_asan_link_order=0");
+    a->shim = shim_open(&a->p, library);
     command_artifacts(&a->p, a->c);
     place_clear(&a->p);
     if (mount("none", place_path(&a->p, "disk"), "tmpfs", 0, "size=4m") != 0)
@@ -241,22 +230,20 @@ static void end(attack *a)
     tree_free(&a->old);
     tree_free(&a->want);
     command_free(a->args);
-    for (size_t i = 0; i < 5; i++)
-        free(a->env[i]);
-    (void)munmap(a->counts, sizeof *a->counts);
+    shim_close(&a->shim);
     if (umount(place_path(&a->p, "disk")) != 0)
         tree_die("cannot unmount", "disk");
     tree_remove(a->p.root);
 }
 
-static size_t attack_row(size_t row, const char *program, const char *shim, size_t points)
+static size_t attack_row(size_t row, const char *program, const char *library, size_t points)
 {
     static attack a;
     const command *c = commands;
     while (strcmp(c->name, rows[row].name) != 0)
         c++;
     a = (attack){.c = c, .restart = rows[row].restart};
-    begin(&a, program, shim, rows[row].log);
+    begin(&a, program, library, rows[row].log);
     /* from nothing to less than the half */
     for (size_t i = 0; i < points; i++) {
         const uint64_t bytes = i * a.needed / (2 * points);
@@ -266,15 +253,10 @@ static size_t attack_row(size_t row, const char *program, const char *shim, size
     }
     const size_t small = a.full;
     uint64_t calls = 0, n = 1;
-    char number[64];
     do {
-        (void)snprintf(number, sizeof number, FAIL_AT "=%llu", (unsigned long long)n);
-        a.env[1] = strdup(number);
         lay_out(&a);
         calls = n;
         n += run_full(&a, "full in front of call", n, true) ? 1 : 0;
-        free(a.env[1]);
-        a.env[1] = NULL;
         if (n > calls && points < 100) /* the short form skips more and more */
             n += n / 4;
     } while (n > calls);
