@@ -165,7 +165,7 @@ static void try_error(attack *a, call_kind kind, const char *error, uint64_t cal
         return;
     }
     for (size_t i = 0; i < points; i++) {
-        f.at = 1 + i * (calls - 1) / (points > 1 ? points - 1 : 1);
+        f.at = points == 1 ? (calls + 1) / 2 : 1 + i * (calls - 1) / (points - 1);
         (void)try_fault(a, &f);
     }
 }
@@ -235,7 +235,7 @@ static size_t attack_command(const command *c, const effort *e, const char *prog
 
 int main(int argc, char **argv)
 {
-    static const effort of_short = {2, true, false}, of_long = {120, false, true};
+    static const effort of_short = {1, true, false}, of_long = {100, false, true};
     const bool is_long = argc > 3 && strcmp(argv[3], "long") == 0;
     size_t wrong_runs = 0, tried = 0;
     if (argc < 4 || (!is_long && strcmp(argv[3], "short") != 0)) {
