@@ -1,16 +1,12 @@
 #include "compress/compress.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "compress/compress_internal.h"
+#include "compress/inventory.h"
 #include "compress/output.h"
 #include "compress/version.h"
 #include "runtime/file.h"
@@ -98,24 +94,6 @@ static pare_status fingerprint(pare_run *run, pare_json_writer *w, const char **
     return pare_json_writer_finish(w, text, &len);
 }
 
-/* Removes what an earlier run left in the partial directory, or an artifact that was replaced and
- * could not be removed: files whose names we give, and their unfinished copies. */
-static pare_status discard(pare_run *run)
-{
-    const char *const path = run->plan.partial_path;
-    DIR *const d = opendir(path);
-    if (!d)
-        return pare_file_fail(run->cx, path, "open the directory");
-    int failed = 0;
-    for (struct dirent *e; (e = readdir(d));)
-        if (pare__run_writes(e->d_name))
-            failed |= unlinkat(dirfd(d), e->d_name, 0);
-    const pare_status s =
-        failed ? pare_file_fail(run->cx, path, "remove what an earlier run left") : PARE_OK;
-    (void)closedir(d);
-    return s;
-}
-
 /* Opens the journal, or begins it anew. */
 static pare_status open_journal(pare_run *run, pare_journal_record **record, size_t *count)
 {
@@ -135,27 +113,27 @@ static pare_status open_journal(pare_run *run, pare_journal_record **record, siz
     return s;
 }
 
+/* Units of the journal, up to the first that does not decode. */
 static pare_status decode_units(pare_run *run, const pare_journal_record *record, size_t count)
 {
     const size_t units = run->plan.out.blocks + 1;
-    if (count > units)
-        return pare_fail(run->cx, PARE_EFORMAT,
-                         "%s: the journal has %zu units and the model %zu; start over with "
-                         "--restart",
-                         run->plan.partial_path, count, units);
+    run->record = record;
     run->unit = PARE_NEW(run->a, pare_unit_result, units);
     if (!run->unit)
         return PARE_ENOMEM;
     for (size_t i = 0; i < count; i++) {
-        const pare_status s =
-            pare_result_decode(run->cx, run->a, record[i].payload, record[i].len, &run->unit[i]);
-        if (s != PARE_OK)
-            return pare_fail_context(run->cx, s,
-                                     "%s: journal record %zu (start over with "
-                                     "--restart)",
-                                     run->plan.partial_path, i + 1);
+        pare_status s = i < units ? pare_result_decode(run->cx, run->a, record[i].payload,
+                                                       record[i].len, &run->unit[i])
+                                  : pare_fail(run->cx, PARE_EFORMAT, "no such unit");
+        if (s == PARE_EFORMAT)
+            return pare__run_forget(run, i);
+        PARE_TRY(s);
+        run->units_found = i + 1;
     }
-    run->units_found = count;
+    if (pare_journal_lost(run->journal))
+        pare__notify(run, PARE_EVENT_NOTICE,
+                     "%s: the journal of the unfinished run is damaged; everything is done again",
+                     run->plan.partial_path);
     return PARE_OK;
 }
 
@@ -171,46 +149,37 @@ pare_status pare__run_identify(pare_run *run)
     return PARE_OK;
 }
 
-/* The partial directory is ours when it is empty or holds a journal (an unfinished run) or a
- * manifest (an artifact that was replaced). What else goes by that name belongs to the user:
- * nothing in it is touched. */
-static pare_status check_partial(pare_run *run)
+static void tell(void *self, const char *text)
 {
-    const char *const path = run->plan.partial_path;
-    DIR *const d = opendir(path);
-    if (!d)
-        return errno == ENOENT ? PARE_OK : pare_file_fail(run->cx, path, "open the directory");
-    bool ours = false;
-    char other[64] = "";
-    for (struct dirent *e; (e = readdir(d));) {
-        if (strcmp(e->d_name, "journal") == 0 || strcmp(e->d_name, "manifest.json") == 0)
-            ours = true;
-        else if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-            (void)snprintf(other, sizeof other, "%.60s", e->d_name);
-    }
-    (void)closedir(d);
-    if (ours || !other[0])
-        return PARE_OK;
-    return pare_fail(run->cx, PARE_EEXISTS,
-                     "%s: is where the work would go, and holds \"%s\" and no journal of an "
-                     "unfinished run; move it away or give another --output",
-                     path, other);
+    pare__notify(self, PARE_EVENT_NOTICE, "%s", text);
+}
+
+/* The place of the output: locked, mended, and free for what the plan is about. */
+static pare_status claim(pare_run *run)
+{
+    pare_plan *const plan = &run->plan;
+    bool unfinished;
+    PARE_TRY(
+        pare_lock_take(run->cx, run->a, plan->output_path, "compress", &run->teller, &run->lock));
+    PARE_TRY(pare_place_mend(run->cx, run->a, &plan->place, &run->teller, &unfinished));
+    return pare_plan_places(run->cx, run->a, plan, unfinished);
 }
 
 static pare_status open_output(pare_run *run)
 {
     pare_plan *const plan = &run->plan;
-    PARE_TRY(check_partial(run));
-    PARE_TRY(pare_output_make(run->cx, run->a, plan->partial_path));
+    const size_t blocks = plan->out.blocks;
     pare_journal_record *record;
     size_t count;
+    PARE_TRY(pare_output_make(run->cx, run->a, plan->partial_path));
     PARE_TRY(open_journal(run, &record, &count));
     PARE_TRY(decode_units(run, record, count));
-    if (count == 0)
-        PARE_TRY(discard(run));
-    else
+    count = run->units_found;
+    PARE_TRY(pare_ours_discard(run->cx, plan->partial_path, PARE_OUTPUT_ARTIFACT,
+                               count ? PARE_OURS_TEMPORARY : PARE_OURS_BUT_JOURNAL));
+    if (count)
         pare__notify(run, PARE_EVENT_RESUME, "continuing: %zu of %zu blocks are done",
-                     count < plan->out.blocks ? count : plan->out.blocks, plan->out.blocks);
+                     count < blocks ? count : blocks, blocks);
     return PARE_OK;
 }
 
@@ -294,6 +263,7 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
         PARE_TRY(fill_wave(run));
     }
     PARE_TRY(pare_packed_create(cx, run->plan.partial_path, &run->plan.layout, &run->writer));
+    PARE_TRY(pare__run_check_found(run));
     PARE_TRY(pare__run_structure_begin(run));
     PARE_TRY(pare__rotate_check_begin(run));
     for (size_t i = 0; i < blocks; i++) {
@@ -306,6 +276,7 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
     PARE_TRY(pare__run_kept(run));
     PARE_TRY(pare__run_describe(run));
     PARE_TRY(pare__run_evaluate(run, out));
+    PARE_TRY(pare_inventory_write(cx, run->a, run->plan.partial_path, run->output, run->outputs));
     PARE_TRY(pare__run_publish(run));
     PARE_TRY(pare__run_exports(run, out));
     pare__notify(run, PARE_EVENT_DONE, "%s", run->plan.output_path);
@@ -318,6 +289,7 @@ pare_status pare_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
     *out = (pare_compress_result){0};
     pare_run run = {.cx = cx, .a = a, .events = events, .started = pare__seconds()};
     run.wave.fd = -1;
+    run.teller = (pare_teller){tell, &run};
     const size_t limit = cx->limit_bytes;
     pare_status s = pare_arena_init(cx, &run.scratch, 0);
     if (s == PARE_OK)
@@ -328,6 +300,8 @@ pare_status pare_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
         s = pare_linalg_init(cx);
     if (s == PARE_OK)
         s = pare_plan_make(cx, a, job, &run.plan);
+    if (s == PARE_OK)
+        s = claim(&run);
     if (s == PARE_OK) {
         cx->limit_bytes = (size_t)run.plan.allocator_bytes;
         s = run.plan.finished ? pare__run_again(&run, out) : run_job(&run, out);
@@ -337,6 +311,7 @@ pare_status pare_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
     pare_packed_close(cx, run.writer);
     pare_journal_close(cx, run.journal);
     pare_plan_close(&run.plan);
+    pare_lock_release(&run.lock);
     pare_arena_release(&run.stage);
     pare_arena_release(&run.views);
     pare_arena_release(&run.scratch);

@@ -24,6 +24,8 @@ struct pare_run {
     double started; /* monotonic seconds */
     pare_manifest_file *input;
     size_t inputs;
+    pare_manifest_file *output; /* what the manifest lists, once it is written */
+    size_t outputs;
     pare_repair *repair; /* of the input */
     size_t repairs;
     pare_tokens tokens; /* calibration, [samples, window] */
@@ -34,6 +36,9 @@ struct pare_run {
     pare_wave wave;
     pare_packed_writer *writer;
     pare_journal *journal;
+    const pare_journal_record *record; /* [units_found] of the journal of an earlier run */
+    pare_lock lock;                    /* of the output */
+    pare_teller teller;                /* makes notices */
     const char *blas, *recipe_portable;
     pare_linear_result *row; /* all rows, in the order of plan.linear, once the blocks are done */
     size_t rows;
@@ -96,7 +101,8 @@ PARE_CHECKED pare_status pare__run_identify(pare_run *run);
 PARE_CHECKED pare_status pare__run_exports(pare_run *run, pare_compress_result *out);
 
 /* Instead of the job, for a plan that is `finished`: the exports that are missing. PARE_EEXISTS
- * when recipe, calibration or input are not those in the manifest of the output. */
+ * when recipe, calibration or input are not those in the manifest of the output, with the
+ * difference, or when files that it lists are not there. */
 PARE_CHECKED pare_status pare__run_again(pare_run *run, pare_compress_result *out);
 
 /* A data file of the recipe: a path relative to the recipe, in the arena. NULL: PARE_ENOMEM. */
@@ -160,9 +166,9 @@ PARE_CHECKED pare_status pare__run_stability(pare_run *run, size_t block, size_t
 PARE_CHECKED pare_status pare__run_wave(pare_run *run, const pare_tap *tap, const char *what);
 
 /* Tensors of a block that folds changed: stored, their hashes in the unit; or read back and
- * compared. */
+ * compared (PARE_EFORMAT), and with `take` part of the block again. */
 PARE_CHECKED pare_status pare__run_store_changed(pare_run *run, size_t block);
-PARE_CHECKED pare_status pare__run_restore_changed(pare_run *run, size_t block);
+PARE_CHECKED pare_status pare__run_restore_changed(pare_run *run, size_t block, bool take);
 /* Rotates the embeddings that fill the wave, as the artifact will store them. Nothing without a
  * rotation. */
 PARE_CHECKED pare_status pare__rotate_wave(pare_run *run);
@@ -202,11 +208,16 @@ bool pare__run_watches_kv(const pare_run *run);
 PARE_CHECKED pare_status pare__run_kv_put(pare_run *run, const pare_packed_entry *e,
                                           uint8_t hash[16], bool *done);
 
+/* Forgets units of an earlier run from `unit` on, of which something is damaged (the recorded
+ * failure says what), in the journal, too: they are done again. */
+PARE_CHECKED pare_status pare__run_forget(pare_run *run, size_t unit);
+
+/* Looks at what an earlier run stored of its blocks, before anything goes on from there: from the
+ * first that is not what the journal says, they are forgotten. */
+PARE_CHECKED pare_status pare__run_check_found(pare_run *run);
+
 /* Writes planes of unit `u` durable and records the unit in the journal. */
 PARE_CHECKED pare_status pare__run_commit(pare_run *run, size_t unit);
-
-/* True for a file that a run writes into the partial directory, the journal apart. */
-bool pare__run_writes(const char *name);
 
 /* config.json, copies of tokenizer files, recipe, manifest. */
 PARE_CHECKED pare_status pare__run_describe(pare_run *run);

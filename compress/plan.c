@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "calib/wave.h"
+#include "compress/journal.h"
 #include "compress/output.h"
 #include "compress/plan_internal.h"
 #include "formats/dense.h"
@@ -72,34 +73,39 @@ static pare_status check_output(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     return plan->output_path ? PARE_OK : PARE_ENOMEM;
 }
 
-pare_status pare__plan_refuse_finished(pare_ctx *cx, const pare_plan *plan)
+/* A finished output stays, unless --restart is given, now or to the run whose unfinished work lies
+ * beside it: such a run is continued. */
+static pare_status check_replacing(pare_ctx *cx, pare_arena *a, pare_plan *plan, bool unfinished)
 {
-    return pare_fail(cx, PARE_EEXISTS,
-                     "%s: the output exists already; give --restart to replace it, or another "
-                     "--output",
-                     plan->output_path);
+    char why[PARE_OURS_WHY];
+    bool ours;
+    if (!pare_path_is_directory(plan->output_path))
+        return PARE_OK;
+    plan->replaces = plan->job->restart || unfinished;
+    plan->finished = !plan->replaces;
+    if (plan->replaces && !plan->job->look)
+        return pare_place_check(cx, a, &plan->place);
+    PARE_TRY(pare_ours_marked(cx, a, plan->output_path, PARE_OUTPUT_ARTIFACT, &ours, why));
+    return ours ? PARE_OK
+                : pare_fail(cx, PARE_EEXISTS,
+                            "%s: %s, so the output cannot go there; give another --output",
+                            plan->output_path, why);
 }
 
-/* A finished output stays, unless --restart is given, now or to the run that left a journal beside
- * it: such a run is continued. Exports of it may still be missing. */
-static pare_status check_replacing(pare_ctx *cx, pare_arena *a, pare_plan *plan)
+pare_status pare_plan_places(pare_ctx *cx, pare_arena *a, pare_plan *plan, bool unfinished)
 {
-    char *const manifest = pare_path_join(a, plan->output_path, "manifest.json");
-    char *const journal = pare_path_join(a, plan->partial_path, "journal");
+    PARE_TRY(check_replacing(cx, a, plan, unfinished));
+    return pare__plan_export_places(cx, a, plan);
+}
+
+/* The same for a plan to be looked at. */
+static pare_status look_at_places(pare_ctx *cx, pare_arena *a, pare_plan *plan)
+{
+    char *const journal = pare_path_join(a, plan->partial_path, PARE_JOURNAL_NAME);
     struct stat st;
-    if (!manifest || !journal)
+    if (!journal)
         return PARE_ENOMEM;
-    if (!pare_path_is_file(manifest))
-        return pare_fail(cx, PARE_EEXISTS,
-                         "%s: is a directory and not an artifact (no manifest.json), so --restart "
-                         "does not replace it; give another --output",
-                         plan->output_path);
-    const bool unfinished = stat(journal, &st) == 0 && st.st_size > 0;
-    plan->replaces = plan->job->restart || unfinished;
-    plan->finished = !plan->replaces && plan->recipe.exports;
-    return plan->replaces || plan->finished || plan->job->look
-               ? PARE_OK
-               : pare__plan_refuse_finished(cx, plan);
+    return pare_plan_places(cx, a, plan, stat(journal, &st) == 0 && st.st_size > 0);
 }
 
 static pare_status refuse_inside(pare_ctx *cx, const pare_plan *plan, const char *directory)
@@ -143,18 +149,14 @@ static pare_status resolve_paths(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     PARE_TRY(
         pick_path(cx, a, plan, job->output, &plan->recipe.output, "output", &plan->output_path));
     PARE_TRY(check_output(cx, a, plan));
-    const size_t len = strlen(plan->output_path);
-    plan->partial_path = pare_arena_take(a, len + sizeof ".partial", 1);
-    if (!plan->partial_path)
-        return PARE_ENOMEM;
-    memcpy(plan->partial_path, plan->output_path, len);
-    memcpy(plan->partial_path + len, ".partial", sizeof ".partial");
+    PARE_TRY(pare_place_make(a, PARE_OUTPUT_ARTIFACT, plan->output_path, &plan->place));
+    plan->output_path = plan->place.output;
+    plan->partial_path = plan->place.partial;
     if (pare_output_lies_in(plan->model_path, plan->output_path) ||
         pare_output_lies_in(plan->model_path, plan->partial_path))
         return pare_fail(cx, PARE_EEXISTS, "%s: the output would replace the model at %s",
                          plan->output_path, plan->model_path);
-    PARE_TRY(check_outside(cx, a, plan));
-    return pare_path_is_directory(plan->output_path) ? check_replacing(cx, a, plan) : PARE_OK;
+    return check_outside(cx, a, plan);
 }
 
 static pare_status open_model(pare_ctx *cx, pare_arena *a, pare_plan *plan)
@@ -344,7 +346,8 @@ pare_status pare_plan_make(pare_ctx *cx, pare_arena *a, const pare_job *job, par
     PARE_TRY(lay_out(cx, a, plan));
     PARE_TRY(pare__plan_exports(cx, a, plan));
     plan->packed_bytes += plan->ratios ? ratio_bytes(plan) : 0;
-    return pare__plan_cost(cx, a, plan);
+    PARE_TRY(pare__plan_cost(cx, a, plan));
+    return job->look ? look_at_places(cx, a, plan) : PARE_OK;
 }
 
 void pare_plan_close(pare_plan *plan)

@@ -8,6 +8,7 @@
 
 #include "compress/export.h"
 #include "compress/pass.h"
+#include "compress/place.h"
 #include "formats/checkpoint.h"
 #include "quant/rotate.h"
 #include "recipes/recipe.h"
@@ -75,10 +76,11 @@ typedef struct pare_plan_export {
 
 typedef struct pare_plan {
     const pare_job *job;
-    char *model_path, *output_path, *partial_path; /* partial: output path + ".partial" */
+    pare_output_place place;                       /* of the output */
+    char *model_path, *output_path, *partial_path; /* the latter as in `place` */
     bool replaces; /* a finished output lies there, and the job may put its own in its place */
-    bool finished; /* a finished output lies there and stays: if it is of the same job, exports that
-                      are not `taken` are made of it */
+    bool finished; /* a finished output lies there and stays: if it is of the same job, the job is
+                      done, but for exports that are not `taken` */
     char *recipe_text;
     size_t recipe_len;
     pare_recipe recipe;
@@ -208,13 +210,20 @@ static inline pare_pass_ratios pare_plan_ratios(const pare_plan *plan, size_t st
 PARE_CHECKED pare_status pare_plan_settle(pare_ctx *cx, pare_arena *a, pare_plan *plan,
                                           const double *ratio);
 
-/* Fills *plan; memory from the arena. Close it with pare_plan_close in any case.
- * PARE_EUSAGE (recipe, with place; an output inside the input or an artifact), PARE_EEXISTS
- * (finished output with all its exports that no unfinished restart is about to replace, or an
- * output that is the input), PARE_ENOTFOUND, PARE_EFORMAT, PARE_ENOTSUP,
+/* Fills *plan; memory from the arena. Close it with pare_plan_close in any case. What lies where
+ * outputs go is looked at only by a plan to be looked at, and then from outside.
+ * PARE_EUSAGE (recipe, with place; an output inside the input or an artifact), PARE_EEXISTS (an
+ * output that is the input or a file), PARE_ENOTFOUND, PARE_EFORMAT, PARE_ENOTSUP,
  * PARE_ENOMEM (also: the RAM limit is below the need), PARE_ENOSPC (disk). Reads no weights. */
 PARE_CHECKED pare_status pare_plan_make(pare_ctx *cx, pare_arena *a, const pare_job *job,
                                         pare_plan *plan);
+
+/* What lies where outputs go, under the lock of the output and once its place is mended
+ * (compress/place.h): replaces, finished, taken, stale. `unfinished` work goes on. PARE_EEXISTS for
+ * what must not be replaced, before anything is touched; PARE_EIO, PARE_ENOMEM,
+ * PARE_EINTERRUPTED. */
+PARE_CHECKED pare_status pare_plan_places(pare_ctx *cx, pare_arena *a, pare_plan *plan,
+                                          bool unfinished);
 void pare_plan_close(pare_plan *plan);
 
 /* Seconds that the work will take on this machine: flops over rates measured now (about 0.3 s). */

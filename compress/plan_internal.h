@@ -26,9 +26,6 @@ PARE_CHECKED pare_status pare__plan_sparse(pare_ctx *cx, const pare_plan *plan,
  * nearly all of them as they are. Nothing changes for other linears. */
 void pare__plan_store(pare_plan_linear *l);
 
-/* Says that the output is there and stays. Returns PARE_EEXISTS. */
-pare_status pare__plan_refuse_finished(pare_ctx *cx, const pare_plan *plan);
-
 /* What is evaluated when the recipe names nothing and something is pruned: plan->held_out.
  * PARE_EUSAGE (with place) when nothing can be held out. */
 PARE_CHECKED pare_status pare__plan_hold_out(pare_ctx *cx, pare_arena *a, pare_plan *plan);
@@ -51,6 +48,9 @@ PARE_CHECKED pare_status pare__plan_changes(pare_ctx *cx, pare_arena *a, pare_pl
 /* Targets and paths of what the recipe exports, and whether they can hold the model. Needs the
  * layout. PARE_EUSAGE, PARE_EEXISTS with place. */
 PARE_CHECKED pare_status pare__plan_exports(pare_ctx *cx, pare_arena *a, pare_plan *plan);
+
+/* What lies where they go: taken, stale. PARE_EEXISTS with place. */
+PARE_CHECKED pare_status pare__plan_export_places(pare_ctx *cx, pare_arena *a, pare_plan *plan);
 
 /* What cannot be done to experts, once the linears are resolved. PARE_EUSAGE with place. */
 PARE_CHECKED pare_status pare__plan_experts(pare_ctx *cx, const pare_plan *plan);

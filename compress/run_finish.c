@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "compress/compress_internal.h"
+#include "compress/inventory.h"
 #include "compress/output.h"
 #include "compress/version.h"
 #include "formats/dense.h"
@@ -53,32 +54,6 @@ pare_status pare__run_kept(pare_run *run)
     }
     return run->units_found > blocks ? pare_packed_sync(run->cx, run->writer)
                                      : pare__run_commit(run, blocks);
-}
-
-bool pare__run_writes(const char *name)
-{
-    static const char *const ours[] = {"packed-*.safetensors",
-                                       "packed.index.json",
-                                       "config.json",
-                                       "manifest.json",
-                                       "recipe.yaml",
-                                       "README.md",
-                                       "report.html",
-                                       "layers.csv",
-                                       "run.json",
-                                       "activations",
-                                       "model.safetensors",
-                                       "model-*-of-*.safetensors",
-                                       "model.safetensors.index.json"};
-    char base[256];
-    const size_t len = strlen(name), cut = len > 4 && strcmp(name + len - 4, ".tmp") == 0 ? 4 : 0;
-    (void)snprintf(base, sizeof base, "%.*s", (int)(len - cut), name);
-    bool found = false;
-    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
-        found |= fnmatch(ours[i], base, 0) == 0;
-    for (size_t i = 0; pare_companions[i]; i++)
-        found |= strcmp(pare_companions[i], base) == 0;
-    return found;
 }
 
 static pare_status write_output(pare_run *run, const char *name, const void *bytes, size_t len)
@@ -168,7 +143,7 @@ static pare_status gather_cuts(pare_run *run)
     return PARE_OK;
 }
 
-static pare_status write_manifest(pare_run *run, const pare_manifest_file *output, size_t outputs)
+static pare_status write_manifest(pare_run *run)
 {
     const pare_plan *const plan = &run->plan;
     pare_config shape = plan->out;
@@ -196,8 +171,8 @@ static pare_status write_manifest(pare_run *run, const pare_manifest_file *outpu
                        .structure = plan->structured ? &run->structure : NULL,
                        .repair = run->repair,
                        .repairs = run->repairs,
-                       .output = output,
-                       .outputs = outputs};
+                       .output = run->output,
+                       .outputs = run->outputs};
     m.row = run->row;
     m.rows = run->rows;
     char *text;
@@ -235,8 +210,8 @@ pare_status pare__run_describe(pare_run *run)
     for (size_t i = 0; pare_companions[i]; i++)
         most++;
     const char **const name = PARE_NEW(run->a, const char *, most);
-    pare_manifest_file *const output = PARE_NEW(run->a, pare_manifest_file, most);
-    if (!name || !output)
+    run->output = PARE_NEW(run->a, pare_manifest_file, most);
+    if (!name || !run->output)
         return PARE_ENOMEM;
     char *config;
     size_t len, count = 0;
@@ -255,27 +230,17 @@ pare_status pare__run_describe(pare_run *run)
             name[count++] = pare_companions[i];
     }
     PARE_TRY(write_output(run, "recipe.yaml", plan->recipe_text, plan->recipe_len));
-    PARE_TRY(hash_outputs(run, name, count, output));
-    return write_manifest(run, output, count);
+    PARE_TRY(hash_outputs(run, name, count, run->output));
+    run->outputs = count;
+    return write_manifest(run);
 }
 
 pare_status pare__run_publish(pare_run *run)
 {
-    const char *const from = run->plan.partial_path, *const to = run->plan.output_path;
-    const bool replace = run->plan.replaces && pare_path_is_directory(to);
-    const pare_status s = pare_output_publish(run->cx, from, to, replace);
-    if (s == PARE_EEXISTS)
-        return pare_fail_context(run->cx, s, "the finished artifact waits in %s", from);
-    PARE_TRY(s);
-    char *const journal = pare_path_join(run->a, to, "journal");
-    if (!journal)
-        return PARE_ENOMEM;
-    if (unlink(journal) != 0)
-        return pare_file_fail(run->cx, journal, "remove");
-    if (replace && !pare_output_remove(from))
-        pare__notify(run, PARE_EVENT_NOTICE,
-                     "%s: what is left of the replaced output could not be "
-                     "removed: %s",
-                     from, strerror(errno));
-    return PARE_OK;
+    const pare_plan *const plan = &run->plan;
+    const bool replace = plan->replaces && pare_path_is_directory(plan->output_path);
+    const pare_status s = pare_place_publish(run->cx, run->a, &plan->place, replace, &run->teller);
+    return s == PARE_EEXISTS ? pare_fail_context(run->cx, s, "the finished artifact waits in %s",
+                                                 plan->partial_path)
+                             : s;
 }

@@ -299,17 +299,18 @@ pare_status pare__run_rest(pare_run *run, size_t block, size_t part, unsigned gr
     return PARE_OK;
 }
 
-pare_status pare__run_restore(pare_run *run, const pare_plan_linear *l, const pare_linear_result *r)
+pare_status pare__run_restore(pare_run *run, const pare_plan_linear *l, const pare_linear_result *r,
+                              bool take)
 {
     pare_packed_planes p;
     PARE_TRY(pare_packed_take(&run->scratch, &l->packed, &p));
     uint8_t hash[PARE_PLANES][16] = {{0}};
     PARE_TRY(each_plane(run, &p, l->packed.name, get, hash));
     if (memcmp(hash, r->hash, sizeof hash) != 0)
-        return pare_fail(run->cx, PARE_EFORMAT,
-                         "%s: %s was damaged since the earlier run wrote it; start over with "
-                         "--restart",
+        return pare_fail(run->cx, PARE_EFORMAT, "%s: %s was damaged since it was written",
                          run->plan.partial_path, l->packed.name);
+    if (!take)
+        return PARE_OK;
     return l->part ? pare__run_expert_stored(run, l)
                    : adopt(run, l, &p, run->common.weight[l->role]);
 }

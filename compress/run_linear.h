@@ -41,9 +41,10 @@ PARE_CHECKED pare_status pare__run_step(pare_run *run, size_t block, size_t part
 PARE_CHECKED pare_status pare__run_rest(pare_run *run, size_t block, size_t part, unsigned group,
                                         const pare_stats *stats, pare_unit_result *unit);
 
-/* A linear that an earlier run finished: its planes must still be what the journal says. */
+/* A linear that an earlier run finished: its planes must still be what the journal says
+ * (PARE_EFORMAT). With `take` they become part of the current block. */
 PARE_CHECKED pare_status pare__run_restore(pare_run *run, const pare_plan_linear *l,
-                                           const pare_linear_result *r);
+                                           const pare_linear_result *r, bool take);
 
 /* One linear by the step that prunes it: weights of the current block change, their zeros are
  * frozen. */

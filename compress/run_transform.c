@@ -357,7 +357,7 @@ static pare_status take_back(pare_run *run, const pare_plan_changed *c, const pa
 }
 
 static pare_status restore_one(pare_run *run, const pare_plan_changed *c,
-                               const pare_kept_hash *hash)
+                               const pare_kept_hash *hash, bool take)
 {
     const pare_packed_entry *const e = pare_packed_find(&run->plan.layout, c->tensor.name);
     pare_tensor t = e->tensor;
@@ -368,15 +368,13 @@ static pare_status restore_one(pare_run *run, const pare_plan_changed *c,
     PARE_TRY(pare_packed_get(run->cx, run->writer, e, bytes));
     pare_xxh3(bytes, (size_t)t.bytes, found);
     if (strcmp(hash->name, t.name) != 0 || memcmp(found, hash->hash, sizeof found) != 0)
-        return pare_fail(run->cx, PARE_EFORMAT,
-                         "%s: %s was damaged since the earlier run wrote it; start over with "
-                         "--restart",
+        return pare_fail(run->cx, PARE_EFORMAT, "%s: %s was damaged since it was written",
                          run->plan.partial_path, t.name);
     t.data = bytes;
-    return take_back(run, c, &t);
+    return take ? take_back(run, c, &t) : PARE_OK;
 }
 
-pare_status pare__run_restore_changed(pare_run *run, size_t block)
+pare_status pare__run_restore_changed(pare_run *run, size_t block, bool take)
 {
     pare_unit_result *const unit = &run->unit[block];
     size_t found = 0, expected = 0;
@@ -386,14 +384,13 @@ pare_status pare__run_restore_changed(pare_run *run, size_t block)
         if (expected++ >= unit->kept_count)
             continue;
         const pare_mark mark = pare_arena_mark(&run->scratch);
-        const pare_status s = restore_one(run, &run->plan.changed[i], &unit->kept[found++]);
+        const pare_status s = restore_one(run, &run->plan.changed[i], &unit->kept[found++], take);
         pare_arena_rewind(&run->scratch, mark);
         PARE_TRY(s);
     }
     if (found == expected && unit->kept_count == expected)
         return PARE_OK;
     return pare_fail(run->cx, PARE_EFORMAT,
-                     "%s: the journal of block %zu has %zu changed tensors, the plan %zu; start "
-                     "over with --restart",
+                     "%s: the journal of block %zu has %zu changed tensors, the plan %zu",
                      run->plan.partial_path, block, unit->kept_count, expected);
 }

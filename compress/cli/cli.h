@@ -118,6 +118,9 @@ PARE_CHECKED pare_status pare_loaded_text(pare_cli *cli, const pare_loaded *l, c
 /* Puts a number, or null when it is not finite. */
 void pare_json_put_finite(pare_json_writer *w, const char *key, double value);
 
+/* Says a line on stderr: a pare_teller of a pare_cli. */
+void pare_cli_tell(void *self, const char *text);
+
 /* Finishes the text of `w`, prints it on stdout and frees the writer. */
 PARE_CHECKED pare_status pare_cli_print(pare_json_writer *w);
 

@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "compress/cli/cli.h"
 #include "compress/cli/job_options.h"
@@ -200,6 +201,7 @@ static pare_status print_json(pare_cli *cli, const pare_compress_result *result)
     PARE_TRY(pare_json_writer_new(&cli->cx, &w));
     pare_json_open_object(w, NULL);
     pare_json_put_text(w, "output", result->report.output);
+    pare_json_put_bool(w, "already_complete", result->again);
     if (!result->again)
         put_report(w, result);
     put_exports(w, result);
@@ -222,7 +224,8 @@ static void print_text(const pare_compress_result *result)
 {
     const pare_report *const r = &result->report;
     char a[PARE_UNIT_TEXT], b[PARE_UNIT_TEXT];
-    (void)printf("artifact          %s%s\n", r->output, result->again ? "   (was complete)" : "");
+    (void)printf("artifact          %s%s\n", r->output,
+                 result->again ? "   (is already complete)" : "");
     if (result->again) {
         print_exports(result);
         return;
@@ -278,6 +281,24 @@ static pare_status run_job(pare_cli *cli, const pare_args *args, const pare_job 
     return PARE_OK;
 }
 
+/* Events go behind those of earlier runs; behind anything else they would damage it. */
+static pare_status open_log(pare_cli *cli, listener *l)
+{
+    struct stat st;
+    const bool regular = stat(l->log_path, &st) == 0 && S_ISREG(st.st_mode);
+    l->log = fopen(l->log_path, regular ? "a+" : "a");
+    if (!l->log)
+        return pare_fail(&cli->cx, PARE_EUSAGE, "--log-json \"%s\": cannot open: %s", l->log_path,
+                         strerror(errno));
+    if (regular && st.st_size > 0 && fgetc(l->log) != '{')
+        return pare_fail(
+            &cli->cx, PARE_EUSAGE,
+            "--log-json \"%s\": is no log of pare, which lines would be added to; give "
+            "another file",
+            l->log_path);
+    return PARE_OK;
+}
+
 pare_status pare_compress_run(pare_cli *cli, const pare_args *args)
 {
     if (pare_args_given(args, "dry-run"))
@@ -288,13 +309,9 @@ pare_status pare_compress_run(pare_cli *cli, const pare_args *args)
     if (pare_args_given(args, "resume") && job.restart)
         return pare_fail(&cli->cx, PARE_EUSAGE,
                          "compress: --resume and --restart exclude each other");
-    if (l.log_path) {
-        l.log = fopen(l.log_path, "a");
-        if (!l.log)
-            return pare_fail(&cli->cx, PARE_EUSAGE, "--log-json \"%s\": cannot open: %s",
-                             l.log_path, strerror(errno));
-    }
-    pare_status s = pare_cli_threads(cli, args);
+    pare_status s = l.log_path ? open_log(cli, &l) : PARE_OK;
+    if (s == PARE_OK)
+        s = pare_cli_threads(cli, args);
     if (s == PARE_OK)
         s = run_job(cli, args, &job, &l);
     if (l.log)

@@ -78,7 +78,8 @@ pare_status pare_export_command(pare_cli *cli, const pare_args *args)
     pare_export_job job = {.artifact = args->operand[0],
                            .output = pare_args_text(args, "output"),
                            .restart = pare_args_given(args, "restart"),
-                           .strict = pare_args_given(args, "strict")};
+                           .strict = pare_args_given(args, "strict"),
+                           .teller = {pare_cli_tell, cli}};
     pare_export_result result;
     PARE_TRY(find_target(cli, pare_args_text(args, "format"), &job.target));
     if (!job.output)

@@ -146,10 +146,11 @@ static const char *taken_note(const pare_plan *p)
 {
     if (!is_taken(p))
         return "";
-    return p->finished && pare_plan_missing(p)
+    return pare_plan_missing(p)
                ? "   (exists; compress makes the exports that are missing if it is of this recipe "
                  "and model, and will ask for --restart if not)"
-               : "   (exists; compress will ask for --restart)";
+               : "   (exists; compress has nothing to do if it is of this recipe and model, and "
+                 "will ask for --restart if not)";
 }
 
 static void print_cautions(const pare_plan *p)

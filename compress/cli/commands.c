@@ -18,7 +18,8 @@ const pare_option pare_common_options[] = {
         {"strict", NULL,                                                                           \
          "exit 3 when a numeric fallback was needed; refuse exports with other codes", false},     \
     {                                                                                              \
-        "restart", NULL, "throw away an unfinished run, replace a finished output", false          \
+        "restart", NULL,                                                                           \
+            "throw away an unfinished run, replace a finished output, as pare left them", false    \
     }
 
 static const pare_option plan_options[] = {PLAN_OPTIONS, {NULL, NULL, NULL, false}};
@@ -60,7 +61,8 @@ static const pare_option generate_options[] = {
     {"seed", "S", "of the random numbers (0)", false},
     {"count", "N", "sequences to draw (1)", false},
     {"output", "FILE", "write to FILE.txt (text) or FILE.i32 (tokens) instead of stdout", false},
-    {"restart", NULL, "replace FILE if it exists", false},
+    {"restart", NULL, "replace FILE if it is one of text or tokens; never a link or a model's",
+     false},
     KV_OPTIONS,
     {NULL, NULL, NULL, false},
 };
@@ -68,7 +70,7 @@ static const pare_option generate_options[] = {
 static const pare_option export_options[] = {
     {"format", "NAME", "compressed-tensors, gptq, gptq_v2, awq, safetensors or gguf:TYPE", false},
     {"output", "PATH", "directory to write; for GGUF the file", false},
-    {"restart", NULL, "replace a finished output", false},
+    {"restart", NULL, "replace a finished export, only as pare left it", false},
     {"strict", NULL, "refuse linears that would be quantized again, or have another GGUF type",
      false},
     {"json", NULL, "print the result as JSON", false},
@@ -101,7 +103,11 @@ static const pare_option no_options[] = {{NULL, NULL, NULL, false}};
 
 const pare_command pare_commands[] = {
     {"compress", "RECIPE", 1, 1, "run a recipe: a model in, a packed artifact out",
-     "An interrupted run continues where it was when the same command is given again.",
+     "An interrupted run continues where it was when the same command is given again; a finished "
+     "one\nsays so. One run at a time writes to an output: OUTPUT.lock says which.\n"
+     "--restart replaces only what pare wrote: a directory in which something was added, changed "
+     "or\n"
+     "lost is refused (exit code 2), and nothing in it is touched.",
      "pare compress w4.yaml --model llama/ --output llama-w4/ --ram-limit 8GiB", compress_options,
      pare_compress_run},
     {"plan", "RECIPE", 1, 1, "what compress would do: tensors, bytes, memory, disk, time",

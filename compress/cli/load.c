@@ -72,6 +72,12 @@ void pare_json_put_finite(pare_json_writer *w, const char *key, double value)
         pare_json_put_null(w, key);
 }
 
+void pare_cli_tell(void *self, const char *text)
+{
+    pare_cli *const cli = self;
+    pare_screen_say(&cli->screen, "%s", text);
+}
+
 pare_status pare_cli_print(pare_json_writer *w)
 {
     const char *text;

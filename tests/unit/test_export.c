@@ -403,7 +403,8 @@ START_TEST(what_is_there_is_replaced_only_when_asked_and_ours)
     (void)snprintf(path, sizeof path, "%s/notes.txt", to);
     FILE *const f = fopen(path, "w");
     ck_assert(f && fclose(f) == 0);
-    check_says(export_as(gptq, true, &r), PARE_EEXISTS, "holds \"notes.txt\" beside an export");
+    check_says(export_as(gptq, true, &r), PARE_EEXISTS,
+               "notes.txt: is no file of an export of pare");
     (void)snprintf(path, sizeof path, "%s/%s", to, PARE_EXPORT_RECORD);
     ck_assert_int_eq(unlink(path), 0);
     check_says(export_as(gptq, true, &r), PARE_EEXISTS, "is no export of pare");
@@ -423,12 +424,15 @@ START_TEST(nothing_that_is_not_an_unfinished_export_is_removed)
     (void)snprintf(path, sizeof path, "%s/model.safetensors.tmp", partial);
     FILE *f = fopen(path, "w");
     ck_assert(f && fclose(f) == 0);
+    check_says(export_as(t, false, &r), PARE_EEXISTS, "lies beside no journal");
+    ck_assert(has(partial, "model.safetensors.tmp"));
+    ck_assert_int_eq(pare_ours_mark_unfinished(&cx, partial), PARE_OK);
     ck_assert_msg(export_as(t, false, &r) == PARE_OK, "%s", cx.what); /* of a run that was killed */
     ck_assert_int_eq(mkdir(partial, 0777), 0);
     (void)snprintf(path, sizeof path, "%s/thesis.tex", partial);
     f = fopen(path, "w");
     ck_assert(f && fclose(f) == 0);
-    check_says(export_as(t, true, &r), PARE_EEXISTS, "holds \"thesis.tex\"");
+    check_says(export_as(t, true, &r), PARE_EEXISTS, "thesis.tex: is no file of an export of pare");
     ck_assert(has(partial, "thesis.tex"));
     ck_assert_int_eq(symlink("x", folder_file(&out, "y")), 0);
     const pare_export_job link = {.artifact = from.path, .output = out.file, .target = t};
