@@ -2,8 +2,6 @@
 
 #include "runtime/random.h"
 
-enum { STALE = 0xA5 };
-
 static size_t new_inode(disk *d, bool directory)
 {
     d->inode = tree_grow(d->inode, d->inodes + 1, sizeof *d->inode);
@@ -135,7 +133,7 @@ static image image_of(const disk_inode *f, choice c)
     const bool stale = c.kept == KEPT_SIZES_STALE || (random && draw(&c) % 2);
     const size_t half = (f->pendings + 1) / 2;
     image m = {tree_grow(NULL, room, 1), f->len};
-    memset(m.bytes, stale ? STALE : 0, room);
+    memset(m.bytes, stale ? DISK_STALE : 0, room);
     if (f->len)
         memcpy(m.bytes, f->bytes, f->len);
     switch (c.kept) {

@@ -16,7 +16,8 @@
 #include "tests/fault/disk_log.h"
 #include "tests/fault/tree.h"
 
-enum { DISK_SECTOR = 512, DISK_FDS = 1024 };
+/* DISK_STALE: what somebody left in space without data. */
+enum { DISK_SECTOR = 512, DISK_FDS = 1024, DISK_STALE = 0xA5 };
 
 typedef struct disk_data {
     bool size; /* the size becomes `offset`; else `len` bytes are written there */

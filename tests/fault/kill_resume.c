@@ -8,8 +8,9 @@
  *   HOW   fresh: pare compress where nothing is; restart: with --restart over the finished output,
  *         and exports, of another recipe; export:FORMAT, export-restart:FORMAT: pare export
  *
- * Every round kills one to three times, half of them at a random time and half in front of a call
- * that changes or syncs a disk, a random one of them (SHIM: shim_fail.c). The later kills hit a
+ * Every round kills one to three times: in front of a call that changes or syncs a disk (SHIM:
+ * shim_fail.c), one later than in the round before so that all rounds together go through all of
+ * the run; then, mostly, at a random time. The later kills hit a
  * resumed run, in half of the cases without --restart. Then it lets the command end. After each
  * kill each output is what it was before or the whole new one, and at the end nothing else lies
  * beside them. Everything goes to a temporary directory. Exit status 0: all of that held in every
@@ -29,7 +30,7 @@ typedef struct driver {
     tree old, want; /* disk/ before and after */
     double seconds; /* of the reference run */
     uint64_t seed, drawn;
-    size_t rounds, kills, hits, lives, refused, torn, different, left, failed;
+    size_t all_rounds, rounds, kills, hits, lives, refused, torn, different, left, failed;
 } driver;
 
 static double draw(driver *d)
@@ -107,8 +108,9 @@ static void one_round(driver *d)
     place_clear(&d->p);
     tree_write(&d->old, place_path(&d->p, "disk"));
     for (size_t i = 0; i < kills && !done; i++) {
-        const bool timed = draw(d) < 0.5;
-        const uint64_t n = timed ? NOT_KILLED : 1 + (uint64_t)(draw(d) * (double)d->calls);
+        const bool timed = i > 0 && draw(d) < 0.75;
+        const double which = i > 0 ? draw(d) : (double)d->rounds / (double)d->all_rounds;
+        const uint64_t n = timed ? NOT_KILLED : 1 + (uint64_t)(which * (double)d->calls);
         const int status =
             place_wait(start(d, restart, n), timed ? draw(d) * 1.05 * d->seconds : 600);
         d->kills++;
@@ -237,6 +239,7 @@ int main(int argc, char **argv)
     const char *const recipe = make_place(&d, argv[1], what);
     d.shim = shim_open(&d.p, argv[2]);
     prepare(&d, recipe, how);
+    d.all_rounds = (size_t)rounds;
     for (; d.rounds < (size_t)rounds; d.rounds++)
         one_round(&d);
     const size_t wrong = d.torn + d.different + d.left + d.failed;

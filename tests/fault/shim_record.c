@@ -8,6 +8,8 @@
 #define _GNU_SOURCE
 #include "tests/fault/disk_log.h"
 
+#include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -260,6 +262,41 @@ int fsync(int fd)
 
 /* Weaker than fsync for times alone. */
 int fdatasync(int fd) ALIAS(fsync);
+
+/* ISO C has no conversion from the one kind of pointer to the other. */
+#define NEXT(function, name)                                                                       \
+    do {                                                                                           \
+        void *const found_ = dlsym(RTLD_NEXT, name);                                               \
+        memcpy(&(function), &found_, sizeof found_);                                               \
+    } while (0)
+
+/* Its descriptor may be synced. */
+DIR *opendir(const char *path)
+{
+    DIR *(*next)(const char *);
+    NEXT(next, "opendir");
+    begin();
+    DIR *const d = next(path);
+    if (d)
+        (void)opened(dirfd(d), AT_FDCWD, path, O_RDONLY | O_DIRECTORY);
+    end();
+    return d;
+}
+
+int closedir(DIR *d)
+{
+    int (*next)(DIR *);
+    NEXT(next, "closedir");
+    begin();
+    const int fd = dirfd(d);
+    if (is_watched(fd)) {
+        record(DISK_CLOSE, fd, 0, NULL, NULL, 0, NULL, 0);
+        watched[fd] = false;
+    }
+    const int rc = next(d);
+    end();
+    return rc;
+}
 
 static void named(disk_call call, int from_fd, const char *from, int to_fd, const char *to)
 {
