@@ -28,8 +28,7 @@ typedef struct scenario {
 } scenario;
 
 static const scenario scenarios[] = {
-    {"rtn", "rtn", "out", NULL, EMPTY, true},
-    {"rtn in a new directory", "rtn", "deep/er/out", NULL, EMPTY, false},
+    {"rtn in a new directory", "rtn", "deep/er/out", NULL, EMPTY, true},
     {"gptq", "gptq", "out", NULL, EMPTY, false},
     {"gptq --restart over an unfinished run", "gptq", "out", NULL, UNFINISHED, false},
     {"gptq --restart over a finished one", "gptq", "out", NULL, FINISHED, false},
