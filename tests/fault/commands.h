@@ -3,7 +3,7 @@
 #ifndef PARE_TESTS_COMMANDS_H
 #define PARE_TESTS_COMMANDS_H
 
-#include "tests/fault/place.h"
+#include "tests/fault/fault_place.h"
 
 enum { COMMAND_OUTPUTS = 3 };
 

@@ -1,20 +1,19 @@
-/* Kills a command at random moments, gives it again, and compares the bytes with those of a run
+/* Kills a command at many moments, gives it again, and compares the bytes with those of a run
  * that nobody touched.
  *
  *   kill_resume PROGRAM SHIM ROUNDS [WHAT [SEED [HOW]]]
  *
- *   WHAT  a recipe; job:NAME, one of place.h with its small model (job:gptq); family:NAME, a model
- *         of that family (tests/data/families.h)
- *   HOW   fresh: pare compress where nothing is; restart: with --restart over the finished output,
- *         and exports, of another recipe; export:FORMAT, export-restart:FORMAT: pare export
+ *   WHAT  a recipe; job:NAME, one of fault_place.h with its small model (job:gptq); family:NAME, a
+ * model of that family (tests/data/families.h) HOW   fresh: pare compress where nothing is;
+ * restart: with --restart over the finished output, and exports, of another recipe; export:FORMAT,
+ * export-restart:FORMAT: pare export
  *
  * Every round kills one to three times: in front of a call that changes or syncs a disk (SHIM:
  * shim_fail.c), one later than in the round before so that all rounds together go through all of
- * the run; then, mostly, at a random time. The later kills hit a
- * resumed run, in half of the cases without --restart. Then it lets the command end. After each
- * kill each output is what it was before or the whole new one, and at the end nothing else lies
- * beside them. Everything goes to a temporary directory. Exit status 0: all of that held in every
- * round. */
+ * the run; then, mostly, at a random time. The later kills hit a resumed run, in half of the cases
+ * without --restart. Then it lets the command end. After each kill each output is what it was
+ * before or the whole new one, and at the end nothing else lies beside them. Everything goes to a
+ * temporary directory. Exit status 0: all of that held in every round. */
 #define _DEFAULT_SOURCE
 #include "tests/fault/shim.h"
 

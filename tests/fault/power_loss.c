@@ -16,7 +16,7 @@
 #define _DEFAULT_SOURCE
 #include "formats/hash.h"
 #include "tests/fault/disk.h"
-#include "tests/fault/place.h"
+#include "tests/fault/fault_place.h"
 
 typedef enum start { EMPTY, FINISHED, UNFINISHED } start; /* what another job left */
 

@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 
 #include "tests/fault/call_kinds.h"
-#include "tests/fault/place.h"
+#include "tests/fault/fault_place.h"
 
 typedef struct shim {
     call_counts *counts;

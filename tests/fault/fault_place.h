@@ -1,7 +1,7 @@
-/* tests/fault/place.h - a directory with a small model, tokens and the recipes of a few jobs, and
- * the program run in it; what a job left, compared with what it leaves when nothing breaks. */
-#ifndef PARE_TESTS_PLACE_H
-#define PARE_TESTS_PLACE_H
+/* tests/fault/fault_place.h - a directory with a small model, tokens and the recipes of a few jobs,
+ * and the program run in it; what a job left, compared with what it leaves when nothing breaks. */
+#ifndef PARE_TESTS_FAULT_PLACE_H
+#define PARE_TESTS_FAULT_PLACE_H
 
 #include <signal.h>
 #include <sys/wait.h>
