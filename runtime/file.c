@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 /* Mapped files, for the SIGBUS handler: the only state of the process that changes. A slot belongs
@@ -83,11 +84,29 @@ void pare_file_guard(int exit_code)
     (void)sigaction(SIGBUS, &action, NULL);
 }
 
+enum { PLACE = 4096, REASON = 192 };
+
+/* What is free on the disk of a file, which may not be there, in words behind `text`. */
+static void tell_free(const char *path, char text[REASON])
+{
+    char place[PLACE];
+    struct statvfs fs;
+    const char *const slash = strrchr(path, '/');
+    const int len = slash ? (int)(slash - path) + 1 : 1;
+    const size_t used = strlen(text);
+    if (len < PLACE && snprintf(place, sizeof place, "%.*s", len, slash ? path : ".") == len &&
+        statvfs(place, &fs) == 0)
+        (void)snprintf(text + used, REASON - used, " (%llu bytes free)",
+                       (unsigned long long)fs.f_bavail * fs.f_frsize);
+}
+
 pare_status pare_file_fail(pare_ctx *cx, const char *path, const char *doing)
 {
     const int code = errno;
-    char reason[128] = "unknown error";
+    char reason[REASON] = "unknown error";
     (void)strerror_r(code, reason, sizeof reason);
+    if (code == ENOSPC)
+        tell_free(path, reason);
     pare_status s = PARE_EIO;
     if (code == ENOENT || code == ENAMETOOLONG)
         s = PARE_ENOTFOUND;

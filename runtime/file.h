@@ -66,7 +66,8 @@ PARE_CHECKED pare_status pare_file_sync(pare_ctx *cx, int fd, const char *path);
 PARE_CHECKED pare_status pare_file_sync_parent(pare_ctx *cx, const char *path);
 
 /* Records "path: reason of errno" with the matching status: PARE_ENOTFOUND for ENOENT, PARE_ENOSPC
- * for ENOSPC/EDQUOT/EFBIG, PARE_ENOMEM for ENOMEM, PARE_EIO for the rest. */
+ * for ENOSPC/EDQUOT/EFBIG, PARE_ENOMEM for ENOMEM, PARE_EIO for the rest. A full disk is told with
+ * what is free on it. */
 pare_status pare_file_fail(pare_ctx *cx, const char *path, const char *doing);
 
 /* Paths, in the arena; NULL means PARE_ENOMEM, recorded. `join` of an absolute `name` is `name`. */
