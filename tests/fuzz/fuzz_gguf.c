@@ -50,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
     pare_ctx cx;
     pare_arena a;
     pare_gguf g;
-    pare_ctx_init(&cx);
+    fuzz_ctx_init(&cx);
     require(pare_arena_init(&cx, &a, 0) == PARE_OK);
     if (pare_gguf_parse(&cx, &a, "fuzz", bytes, len, &g) == PARE_OK)
         read_all(&g, bytes, len);

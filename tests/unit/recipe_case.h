@@ -41,7 +41,15 @@ static const pare_param recipe_gptq[] = {
     {0}};
 
 static const pare_pass_words recipe_passes[] = {{"rtn", recipe_rtn}, {"gptq", recipe_gptq}};
-enum { RECIPE_PASSES = 2, RECIPE_SETS = 8, RECIPE_CASE_MAX = (1 << 20) + 64 };
+enum { RECIPE_PASSES = 2, RECIPE_SETS = 8 };
+
+/* Largest text that comes of repeating: above the largest recipe, but in a search, where a few
+ * bytes must not cost as much as a million. */
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+enum { RECIPE_CASE_MAX = 1 << 13 };
+#else
+enum { RECIPE_CASE_MAX = (1 << 20) + 64 };
+#endif
 
 /* The rest of the line at *at behind `word`, in the arena, or NULL; *at moves behind the line. */
 static inline char *recipe_directive(pare_arena *a, const char *word, const uint8_t **at,
