@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "compress/compress_internal.h"
+#include "compress/inventory.h"
 #include "compress/output.h"
 #include "compress/version.h"
 #include "runtime/file.h"
@@ -306,6 +307,7 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
     PARE_TRY(pare__run_kept(run));
     PARE_TRY(pare__run_describe(run));
     PARE_TRY(pare__run_evaluate(run, out));
+    PARE_TRY(pare_inventory_write(cx, run->a, run->plan.partial_path, run->output, run->outputs));
     PARE_TRY(pare__run_publish(run));
     PARE_TRY(pare__run_exports(run, out));
     pare__notify(run, PARE_EVENT_DONE, "%s", run->plan.output_path);

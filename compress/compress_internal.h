@@ -24,6 +24,8 @@ struct pare_run {
     double started; /* monotonic seconds */
     pare_manifest_file *input;
     size_t inputs;
+    pare_manifest_file *output; /* what the manifest lists, once it is written */
+    size_t outputs;
     pare_repair *repair; /* of the input */
     size_t repairs;
     pare_tokens tokens; /* calibration, [samples, window] */

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "compress/compress_internal.h"
+#include "compress/inventory.h"
 #include "compress/output.h"
 #include "compress/version.h"
 #include "formats/dense.h"
@@ -66,6 +67,7 @@ bool pare__run_writes(const char *name)
                                        "report.html",
                                        "layers.csv",
                                        "run.json",
+                                       PARE_SUMS_NAME,
                                        "activations",
                                        "model.safetensors",
                                        "model-*-of-*.safetensors",
@@ -168,7 +170,7 @@ static pare_status gather_cuts(pare_run *run)
     return PARE_OK;
 }
 
-static pare_status write_manifest(pare_run *run, const pare_manifest_file *output, size_t outputs)
+static pare_status write_manifest(pare_run *run)
 {
     const pare_plan *const plan = &run->plan;
     pare_config shape = plan->out;
@@ -196,8 +198,8 @@ static pare_status write_manifest(pare_run *run, const pare_manifest_file *outpu
                        .structure = plan->structured ? &run->structure : NULL,
                        .repair = run->repair,
                        .repairs = run->repairs,
-                       .output = output,
-                       .outputs = outputs};
+                       .output = run->output,
+                       .outputs = run->outputs};
     m.row = run->row;
     m.rows = run->rows;
     char *text;
@@ -235,8 +237,8 @@ pare_status pare__run_describe(pare_run *run)
     for (size_t i = 0; pare_companions[i]; i++)
         most++;
     const char **const name = PARE_NEW(run->a, const char *, most);
-    pare_manifest_file *const output = PARE_NEW(run->a, pare_manifest_file, most);
-    if (!name || !output)
+    run->output = PARE_NEW(run->a, pare_manifest_file, most);
+    if (!name || !run->output)
         return PARE_ENOMEM;
     char *config;
     size_t len, count = 0;
@@ -255,8 +257,9 @@ pare_status pare__run_describe(pare_run *run)
             name[count++] = pare_companions[i];
     }
     PARE_TRY(write_output(run, "recipe.yaml", plan->recipe_text, plan->recipe_len));
-    PARE_TRY(hash_outputs(run, name, count, output));
-    return write_manifest(run, output, count);
+    PARE_TRY(hash_outputs(run, name, count, run->output));
+    run->outputs = count;
+    return write_manifest(run);
 }
 
 pare_status pare__run_publish(pare_run *run)
