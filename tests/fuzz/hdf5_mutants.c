@@ -2,8 +2,8 @@
  *
  *   hdf5_mutants HELPER PROGRAM MUTANTS [SEED]
  *
- * Every other mutant has one byte inverted, the next of all bytes of all files in steps that fit
- * into MUTANTS; the others are damaged at random: bits, bytes, numbers at bounds, a part cut off,
+ * Every other mutant has one byte inverted, from byte SEED on in steps that lead once around all
+ * files; the others are damaged at random: bits, bytes, numbers at bounds, a part cut off,
  * two parts exchanged, a part repeated. Each is read here by way of HELPER (pare-hdf5, which may
  * crash), and one of PROGRAM_EVERY by "PROGRAM inspect". Exit status 0: no crash, tensors or a
  * message within SECONDS_MAX, PROGRAM ends with 0 or 4. Else the mutant is left in its folder. */
@@ -30,7 +30,7 @@ typedef struct driver {
     char directory[64], mutant[PATH], log[PATH];
     unsigned char valid[FILES][FILE_MAX], bytes[FILE_MAX];
     size_t len[FILES], total;
-    uint64_t seed, drawn;
+    uint64_t seed, number, drawn;
     size_t read, refused, crashed, slow, programs;
     double slowest, sum;
 } driver;
@@ -45,7 +45,7 @@ static double now(void)
 /* A whole number below `below`. */
 static size_t draw(driver *d, size_t below)
 {
-    return (size_t)(pare_random_unit(d->seed, 0, d->drawn++) * (double)below);
+    return (size_t)(pare_random_unit(d->seed, d->number, d->drawn++) * (double)below);
 }
 
 /* The functions that make files give false when libhdf5 does not do what it should. */
@@ -168,13 +168,14 @@ static void damage_parts(driver *d, size_t len, bool exchange)
 }
 
 /* Mutant `number` of `all` into d->bytes; its length. */
-static size_t damage(driver *d, size_t number, size_t all, unsigned long long seed)
+static size_t damage(driver *d, size_t number, size_t all)
 {
-    d->seed = seed + number;
+    d->number = number;
     d->drawn = 0;
     size_t which = draw(d, FILES);
     if (number % 2 == 0) { /* the next byte */
-        size_t at = (size_t)((double)number / (double)all * (double)d->total);
+        size_t at = (size_t)((double)number / (double)all * (double)d->total + (double)d->seed);
+        at %= d->total;
         for (which = 0; at >= d->len[which]; which++)
             at -= d->len[which];
         memcpy(d->bytes, d->valid[which], d->len[which]);
@@ -256,9 +257,9 @@ static bool inspect_mutant(driver *d)
     return code == 0 || code == 4;
 }
 
-static bool run(driver *d, size_t number, size_t all, unsigned long long seed)
+static bool run(driver *d, size_t number, size_t all)
 {
-    const size_t len = damage(d, number, all, seed);
+    const size_t len = damage(d, number, all);
     if (!write_mutant(d, len)) {
         perror(d->mutant);
         return false;
@@ -272,7 +273,8 @@ static bool run(driver *d, size_t number, size_t all, unsigned long long seed)
     if (seconds > SECONDS_MAX)
         (void)fprintf(stderr, "%s: took %.1f s\n", d->mutant, seconds);
     if (!good || seconds > SECONDS_MAX)
-        (void)fprintf(stderr, "mutant %zu of %zu with seed %llu\n", number, all, seed);
+        (void)fprintf(stderr, "mutant %zu of %zu with seed %llu\n", number, all,
+                      (unsigned long long)d->seed);
     return good && seconds <= SECONDS_MAX;
 }
 
@@ -280,11 +282,11 @@ int main(int argc, char **argv)
 {
     static driver d;
     const size_t all = argc >= 4 ? strtoul(argv[3], NULL, 10) : 0;
-    const unsigned long long seed = argc == 5 ? strtoull(argv[4], NULL, 10) : 1;
     if (all == 0 || argc > 5) {
         (void)fprintf(stderr, "usage: hdf5_mutants HELPER PROGRAM MUTANTS [SEED]\n");
         return 2;
     }
+    d.seed = argc == 5 ? strtoull(argv[4], NULL, 10) % UINT32_MAX : 1;
     d.helper = argv[1];
     d.program = argv[2];
     (void)snprintf(d.directory, sizeof d.directory, "/tmp/pare-mutants-XXXXXX");
@@ -306,7 +308,7 @@ int main(int argc, char **argv)
         (void)fprintf(stderr, "%s: the valid files were not all made and read\n", d.directory);
     const double start = now();
     for (size_t i = 0; i < all && good; i++)
-        good = run(&d, i, all, seed);
+        good = run(&d, i, all);
     const double seconds = now() - start;
     (void)printf("%zu mutants of %d files, %zu bytes: %zu read, %zu refused, for %zu of which the "
                  "helper crashed; %zu by the program; slowest %.2f s, %.0f a second\n",
