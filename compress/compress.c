@@ -7,6 +7,7 @@
 
 #include "compress/compress_internal.h"
 #include "compress/inventory.h"
+#include "compress/need.h"
 #include "compress/output.h"
 #include "compress/version.h"
 #include "runtime/file.h"
@@ -221,6 +222,17 @@ static void tell_quantized(pare_run *run)
                      "warning: the model is already quantized (%s): its errors stay in it", types);
 }
 
+/* Steps that will not get enough calibration, as far as the number of tokens tells. */
+static void tell_short(pare_run *run)
+{
+    char text[PARE_SHORTAGE_TEXT];
+    pare_shortage s;
+    for (size_t step = 0; step < run->plan.recipe.steps; step++)
+        if (pare_plan_short(&run->plan, step, &s))
+            pare__notify(run, PARE_EVENT_NOTICE, "warning: calibration: %s",
+                         pare_shortage_text(&run->plan, step, &s, text));
+}
+
 static pare_status run_job(pare_run *run, pare_compress_result *out)
 {
     pare_ctx *const cx = run->cx;
@@ -231,6 +243,7 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
     PARE_TRY(pare__run_finite(run));
     PARE_TRY(pare__run_hash_inputs(run));
     PARE_TRY(pare__run_tokens(run));
+    tell_short(run);
     PARE_TRY(pare__run_check_evaluations(run));
     PARE_TRY(pare__run_identify(run));
     PARE_TRY(pare__run_inputs_watched(run));

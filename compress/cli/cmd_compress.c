@@ -178,6 +178,7 @@ static void put_report(pare_json_writer *w, const pare_compress_result *result)
     const pare_report *const r = &result->report;
     pare_json_put_integer(w, "linears", (int64_t)r->rows);
     pare_json_put_integer(w, "fallbacks", (int64_t)result->fallbacks);
+    pare_json_put_integer(w, "thin", (int64_t)result->thin);
     pare_json_put_integer(w, "bytes_before", (int64_t)r->bytes_before);
     pare_json_put_integer(w, "bytes_after", (int64_t)r->bytes_after);
     pare_json_put_finite(w, "bits_per_weight", r->bits_per_weight);
@@ -255,6 +256,12 @@ static void print_text(const pare_compress_result *result)
     if (numeric_steps(r))
         (void)printf("numeric steps     %zu linears needed one; manifest.json lists them\n",
                      numeric_steps(r));
+    if (result->thin && r->structure)
+        (void)printf("calibration       too little for %zu steps\n", result->thin);
+    else if (result->thin)
+        (void)printf("calibration       too little for %zu of %zu linears, which were rounded or "
+                     "pruned without it; layers.csv lists them\n",
+                     result->thin, r->rows);
     if (r->experts.count)
         (void)printf("experts           at least %lld tokens of the calibration reach one, median "
                      "%lld; fewer than %zu reach %zu of %zu (run.json)\n",

@@ -16,7 +16,9 @@ const pare_option pare_common_options[] = {
         {"ram-limit", "SIZE", "bound of anonymous memory, such as 8GiB (the recipe's)", false},    \
         {"device", "cpu", "where to compute; this version has the CPU only", false},               \
         {"strict", NULL,                                                                           \
-         "exit 3 when a numeric fallback was needed; refuse exports with other codes", false},     \
+         "exit 3 after a numeric fallback or with too little calibration; refuse exports with "    \
+         "other codes",                                                                            \
+         false},                                                                                   \
     {                                                                                              \
         "restart", NULL,                                                                           \
             "throw away an unfinished run, replace a finished output, as pare left them", false    \
