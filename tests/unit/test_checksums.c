@@ -102,17 +102,23 @@ static void check_refuses(const char *name, const char *fragment)
     ck_assert(!checked);
 }
 
-/* Runs the program; its exit code, and what it wrote on stderr in `text`. */
-static int call(const char *arguments, char text[4096])
+/* Runs the program; its exit code, and what it wrote to a stream in `text`. */
+static int call_for(const char *arguments, const char *stream, char text[4096])
 {
     char command[4096];
-    (void)snprintf(command, sizeof command, "'%s' %s --threads 1 2>&1 >/dev/null", PARE_PROGRAM,
-                   arguments);
+    (void)snprintf(command, sizeof command, "'%s' %s --threads 1 %s", PARE_PROGRAM, arguments,
+                   stream);
     FILE *const f = popen(command, "r");
     ck_assert_ptr_nonnull(f);
     text[fread(text, 1, 4095, f)] = '\0';
     const int status = pclose(f);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* The same for stderr. */
+static int call(const char *arguments, char text[4096])
+{
+    return call_for(arguments, "2>&1 >/dev/null", text);
 }
 
 enum { COMMANDS = 5 };
@@ -233,6 +239,24 @@ START_TEST(unchecked_takes_weights_as_they_are_and_says_so)
         ck_assert_msg(strstr(text, "warning: ") && strstr(text, "(--unchecked)"), "%s", text);
     }
     flip(path, at, 0);
+}
+END_TEST
+
+START_TEST(json_says_whether_checksums_were_looked_at)
+{
+    static const struct {
+        const char *model, *options, *member;
+    } cases[] = {{"out", "", "\"checked\": true"},
+                 {"out", "--unchecked", "\"checked\": false"},
+                 {"model", "", "\"checked\": false"}};
+    char command[1024], text[4096];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        (void)snprintf(command, sizeof command,
+                       "eval %s/%s --tokens %s/tokens.i32 --format json %s", place.root,
+                       cases[i].model, place.root, cases[i].options);
+        ck_assert_int_eq(call_for(command, "2>/dev/null", text), 0);
+        ck_assert_msg(strstr(text, cases[i].member), "%s: %s", command, text);
+    }
 }
 END_TEST
 
@@ -413,6 +437,7 @@ int main(void)
     tcase_add_test(t, a_flipped_bit_of_the_weights_is_refused_by_its_tensor);
     tcase_add_test(t, flipped_scales_are_refused);
     tcase_add_test(t, unchecked_takes_weights_as_they_are_and_says_so);
+    tcase_add_test(t, json_says_whether_checksums_were_looked_at);
     tcase_add_test(t, a_flip_beside_the_weights_is_refused_by_its_file);
     tcase_add_test(t, a_manifest_that_is_missing_or_wrong_is_refused);
     tcase_add_test(t, weights_of_another_artifact_of_the_same_shapes_are_refused);
