@@ -118,10 +118,12 @@ static void check_again(attack *a, const fault *f, bool all_there)
     tree_free(&now);
 }
 
-/* A directory that the user named and may not write to is his mistake. */
+/* What nobody can look at counts as absent or as not of pare, which is a mistake of whoever named
+ * it; the message has its path. */
 static bool is_promised(const fault *f, int status)
 {
-    return status == 1 || status == 4 || status == 5 || (status == 2 && f->kind == CALL_access);
+    return status == 1 || status == 4 || status == 5 ||
+           (status == 2 && (f->kind == CALL_access || f->kind == CALL_stat));
 }
 
 /* False when there was no such call. */

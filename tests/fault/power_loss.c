@@ -414,13 +414,14 @@ static bool choose_data(const effort *e, bool pending, size_t turn, disk_kept *k
     return turn < (pending ? KEPT_RANDOM + e->random_data : 1);
 }
 
-/* A lock file with foreign bytes in place of its line is not taken for one of pare: the next run
- * asks its user to look at it. Nothing is lost, so such states are not run again. */
-static bool has_foreign_lock(const tree *t)
+/* A lock or a journal that was never synced and begins with foreign bytes is not taken for one of
+ * pare: the next run asks its user to look at it. Nothing is lost, so such states are not run
+ * again. */
+static bool has_foreign_mark(const tree *t)
 {
     for (size_t i = 0; i < t->files; i++)
-        if (ends_with(t->file[i].name, ".lock") && t->file[i].len > 0 &&
-            t->file[i].bytes[0] == DISK_STALE)
+        if ((ends_with(t->file[i].name, ".lock") || ends_with(t->file[i].name, "/journal")) &&
+            t->file[i].len > 0 && t->file[i].bytes[0] == DISK_STALE)
             return true;
     return false;
 }
@@ -441,7 +442,7 @@ static void look_at(run *r, size_t at, tree *state, tree *sample, bool *sample_d
     r->unfinished += !all_new;
     /* any of the states of this call, each as likely as the others */
     const uint64_t chance = pare_random_u64(3, at, r->states);
-    if ((!sample->files || chance % 4 == 0) && !has_foreign_lock(state)) {
+    if ((!sample->files || chance % 4 == 0) && !has_foreign_mark(state)) {
         const tree old = *sample;
         *sample = *state;
         *state = old;
