@@ -284,7 +284,7 @@ pare_status pare_compress_run(pare_cli *cli, const pare_args *args)
             return pare_fail(&cli->cx, PARE_EUSAGE, "--log-json \"%s\": cannot open: %s",
                              l.log_path, strerror(errno));
     }
-    pare_status s = pare_cli_threads(cli, args);
+    pare_status s = pare_cli_blas(cli, args);
     if (s == PARE_OK)
         s = run_job(cli, args, &job, &l);
     if (l.log)
