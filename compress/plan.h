@@ -221,7 +221,8 @@ PARE_CHECKED pare_status pare_plan_settle(pare_ctx *cx, pare_arena *a, pare_plan
                                           const double *ratio);
 
 /* Fills *plan; memory from the arena. Close it with pare_plan_close in any case.
- * PARE_EUSAGE (recipe, with place; an output inside the input or an artifact), PARE_EEXISTS
+ * PARE_EUSAGE (recipe, with place; a model that is not there; an output inside the input or an
+ * artifact; with the place or the option of the path), PARE_EEXISTS
  * (finished output with all its exports that no unfinished restart is about to replace, or an
  * output that is the input), PARE_ENOTFOUND, PARE_EFORMAT, PARE_ENOTSUP,
  * PARE_ENOMEM (also: the RAM limit is below the need), PARE_ENOSPC (disk). Reads no weights. */
