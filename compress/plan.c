@@ -1,6 +1,9 @@
 #include "compress/plan.h"
 
+#include <errno.h>
 #include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -19,6 +22,11 @@ static const uint64_t shard_bytes = (uint64_t)4 << 30;
 static pare_status read_recipe(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 {
     const pare_job *const job = plan->job;
+    struct stat st;
+    if (stat(job->recipe, &st) == 0 && st.st_size > RECIPE_CAP)
+        return pare_recipe_fail(cx, (pare_place){job->recipe, 1, 1},
+                                "%lld bytes; a recipe has at most %d", (long long)st.st_size,
+                                RECIPE_CAP);
     PARE_TRY(pare_file_read(cx, a, job->recipe, RECIPE_CAP, &plan->recipe_text, &plan->recipe_len));
     const pare_pass_words *words;
     PARE_TRY(pare_pass_words_take(a, &words));
@@ -48,6 +56,37 @@ static pare_status pick_path(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
     return PARE_OK;
 }
 
+/* Says what is wrong with a path: its place in the recipe, or the option that gave it. Returns s.
+ */
+static pare_status fail_path(pare_ctx *cx, pare_status s, const char *option, const char *override,
+                             const pare_text *written, const char *fmt, ...) PARE_PRINTF(6, 7);
+static pare_status fail_path(pare_ctx *cx, pare_status s, const char *option, const char *override,
+                             const pare_text *written, const char *fmt, ...)
+{
+    char reason[sizeof cx->what];
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(reason, sizeof reason, fmt, ap);
+    va_end(ap);
+    if (override)
+        return pare_fail(cx, s, "%s: %s", option, reason);
+    (void)pare_recipe_fail(cx, written->place, "%s", reason);
+    return s;
+}
+
+#define FAIL_OUTPUT(cx, s, plan, ...)                                                              \
+    fail_path(cx, s, "--output", (plan)->job->output, &(plan)->recipe.output, __VA_ARGS__)
+
+/* Something lies where the model should be; what it is, its readers say. */
+static pare_status check_model(pare_ctx *cx, const pare_plan *plan)
+{
+    struct stat st;
+    if (stat(plan->model_path, &st) == 0 || (errno != ENOENT && errno != ENOTDIR))
+        return PARE_OK;
+    return fail_path(cx, PARE_EUSAGE, "--model", plan->job->model, &plan->recipe.model,
+                     "%s: there is no such model", plan->model_path);
+}
+
 /* The output is a new name or a directory. A directory that is reached through a symbolic link, or
  * named "." or "..", goes by its real name: a rename must move the directory itself. */
 static pare_status check_output(pare_ctx *cx, pare_arena *a, pare_plan *plan)
@@ -58,13 +97,15 @@ static pare_status check_output(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     struct stat st;
     char real[PATH_MAX];
     if (path[0] == '\0')
-        return pare_fail(cx, PARE_EUSAGE, "the path of the output is empty");
+        return FAIL_OUTPUT(cx, PARE_EUSAGE, plan, "the path of the output is empty");
+    if (lstat(path, &st) != 0 && errno == ENOTDIR)
+        return FAIL_OUTPUT(cx, PARE_EUSAGE, plan, "%s: the path leads through a file", path);
     if (lstat(path, &st) != 0)
-        return dots ? pare_fail(cx, PARE_EUSAGE, "%s: the output must end in a name", path)
+        return dots ? FAIL_OUTPUT(cx, PARE_EUSAGE, plan, "%s: the output must end in a name", path)
                     : PARE_OK;
     if (!pare_path_is_directory(path))
-        return pare_fail(cx, PARE_EEXISTS, "%s: the output is a file; it must be a directory",
-                         path);
+        return FAIL_OUTPUT(cx, PARE_EEXISTS, plan,
+                           "%s: the output is a file; it must be a directory", path);
     if (!S_ISLNK(st.st_mode) && !dots)
         return PARE_OK;
     if (!realpath(path, real))
@@ -87,9 +128,9 @@ static pare_status check_replacing(pare_ctx *cx, pare_arena *a, pare_plan *plan,
         return pare_place_check(cx, a, &plan->place);
     PARE_TRY(pare_ours_marked(cx, a, plan->output_path, PARE_OUTPUT_ARTIFACT, &ours, why));
     return ours ? PARE_OK
-                : pare_fail(cx, PARE_EEXISTS,
-                            "%s: %s, so the output cannot go there; give another --output",
-                            plan->output_path, why);
+                : FAIL_OUTPUT(cx, PARE_EEXISTS, plan,
+                              "%s: %s, so the output cannot go there; give another output",
+                              plan->output_path, why);
 }
 
 pare_status pare_plan_places(pare_ctx *cx, pare_arena *a, pare_plan *plan, bool unfinished)
@@ -110,10 +151,10 @@ static pare_status look_at_places(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 
 static pare_status refuse_inside(pare_ctx *cx, const pare_plan *plan, const char *directory)
 {
-    return pare_fail(cx, PARE_EUSAGE,
-                     "%s: lies inside %s, where only files of that model belong; give another "
-                     "--output",
-                     plan->output_path, directory);
+    return FAIL_OUTPUT(cx, PARE_EUSAGE, plan,
+                       "%s: lies inside %s, where only files of that model belong; give another "
+                       "output",
+                       plan->output_path, directory);
 }
 
 /* The output does not go among the files of the input, or of an artifact. */
@@ -146,6 +187,7 @@ static pare_status resolve_paths(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 {
     const pare_job *const job = plan->job;
     PARE_TRY(pick_path(cx, a, plan, job->model, &plan->recipe.model, "model", &plan->model_path));
+    PARE_TRY(check_model(cx, plan));
     PARE_TRY(
         pick_path(cx, a, plan, job->output, &plan->recipe.output, "output", &plan->output_path));
     PARE_TRY(check_output(cx, a, plan));
@@ -154,8 +196,8 @@ static pare_status resolve_paths(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     plan->partial_path = plan->place.partial;
     if (pare_output_lies_in(plan->model_path, plan->output_path) ||
         pare_output_lies_in(plan->model_path, plan->partial_path))
-        return pare_fail(cx, PARE_EEXISTS, "%s: the output would replace the model at %s",
-                         plan->output_path, plan->model_path);
+        return FAIL_OUTPUT(cx, PARE_EEXISTS, plan, "%s: the output would replace the model at %s",
+                           plan->output_path, plan->model_path);
     return check_outside(cx, a, plan);
 }
 

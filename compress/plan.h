@@ -124,17 +124,29 @@ typedef struct pare_plan {
                      router */
     uint64_t fixed_ram_bytes;  /* block, Hessians, scratch; without the activations */
     uint64_t activation_bytes; /* 0 when samples is 0 (not known yet) */
-    uint64_t ram_limit;        /* asked for, or three quarters of the machine's memory */
-    uint64_t allocator_bytes;  /* of it for the allocator; the rest is BLAS, stacks, parsed JSON */
-    bool spill;                /* activations go to a file */
-    uint64_t peak_ram_bytes;   /* anonymous memory */
-    uint64_t disk_bytes;       /* written while running, spill included */
+    uint64_t ram_limit;        /* the smallest of those that bound the memory */
+    const char *ram_limit_name;
+    uint64_t allocator_bytes; /* of it for the allocator; the rest is BLAS, stacks, parsed JSON */
+    bool spill;               /* activations go to a file */
+    uint64_t peak_ram_bytes;  /* anonymous memory */
+    uint64_t disk_bytes;      /* written while running, spill included */
     uint64_t disk_free_bytes;
     double forward_flops, pass_flops;
     pare_plan_export *export;
     size_t exports;
     uint64_t export_ram_bytes;
 } pare_plan;
+
+/* Something that bounds memory, named as in "the limit of NAME". */
+typedef struct pare_memory_limit {
+    const char *name;
+    uint64_t bytes;
+} pare_memory_limit;
+
+/* The smallest limit: what was asked for (bytes 0: nothing, then three quarters of the memory of
+ * the machine or of its container, else all of it), and what the shell (ulimit -v, -d) leaves to a
+ * process that holds `held` bytes of what it needs already and will map files of `mapped` bytes. */
+pare_memory_limit pare_memory_limit_find(pare_memory_limit asked, uint64_t held, uint64_t mapped);
 
 /* Exports that are still to be made. */
 static inline size_t pare_plan_missing(const pare_plan *plan)
@@ -212,8 +224,9 @@ PARE_CHECKED pare_status pare_plan_settle(pare_ctx *cx, pare_arena *a, pare_plan
 
 /* Fills *plan; memory from the arena. Close it with pare_plan_close in any case. What lies where
  * outputs go is looked at only by a plan to be looked at, and then from outside.
- * PARE_EUSAGE (recipe, with place; an output inside the input or an artifact), PARE_EEXISTS (an
- * output that is the input or a file), PARE_ENOTFOUND, PARE_EFORMAT, PARE_ENOTSUP,
+ * PARE_EUSAGE (recipe, with place; a model that is not there; an output inside the input or an
+ * artifact; with the place or the option of the path), PARE_EEXISTS (an output that is the input
+ * or a file), PARE_ENOTFOUND, PARE_EFORMAT, PARE_ENOTSUP,
  * PARE_ENOMEM (also: the RAM limit is below the need), PARE_ENOSPC (disk). Reads no weights. */
 PARE_CHECKED pare_status pare_plan_make(pare_ctx *cx, pare_arena *a, const pare_job *job,
                                         pare_plan *plan);

@@ -245,17 +245,15 @@ static pare_status check_ram(pare_ctx *cx, pare_plan *plan)
 {
     plan->chunk = 1;
     const char *const largest = count_ram(cx, plan);
-    const pare_job *const job = plan->job;
-    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGE_SIZE);
-    const uint64_t machine = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : UINT64_MAX;
-    const uint64_t asked = job->ram_limit ? job->ram_limit : plan->recipe.ram_limit;
-    plan->ram_limit = asked ? asked : machine / 4 * 3;
+    const pare_memory_limit limit = pare__plan_limit(plan, outside_bytes);
+    plan->ram_limit = limit.bytes;
+    plan->ram_limit_name = limit.name;
     char need[PARE_UNIT_TEXT], most[PARE_UNIT_TEXT];
     if (plan->fixed_ram_bytes > plan->ram_limit)
         return pare_fail(cx, PARE_ENOMEM,
-                         "%s needs %s of memory and the limit is %s; raise the limit, or use a "
-                         "shorter window",
-                         largest, pare_units_bytes(plan->fixed_ram_bytes, need),
+                         "%s needs %s of memory and the limit of %s leaves %s; raise the limit, or "
+                         "use a shorter window",
+                         largest, pare_units_bytes(plan->fixed_ram_bytes, need), limit.name,
                          pare_units_bytes(plan->ram_limit, most));
     plan->allocator_bytes = plan->ram_limit - outside_bytes;
     plan->activation_bytes =

@@ -71,6 +71,9 @@ bool pare__plan_replaces(const pare_plan *plan, const char *tensor);
  * of samples becomes known (samples: all). */
 PARE_CHECKED pare_status pare__plan_cost(pare_ctx *cx, pare_arena *a, pare_plan *plan);
 
+/* What bounds the memory of the job, of which `held` bytes are in use outside the allocator. */
+pare_memory_limit pare__plan_limit(const pare_plan *plan, uint64_t held);
+
 /* Says what a step cannot do with models of this family, and why. Returns PARE_EUSAGE. */
 pare_status pare__plan_refuse_family(pare_ctx *cx, const pare_plan *plan, const pare_step *step,
                                      const char *what, const char *why);

@@ -125,7 +125,7 @@ static pare_status check_complete(pare_verify_run *v)
             pare__verify_found(v, "%s: %s is not among the outputs", PARE_MANIFEST_NAME, needed[i]);
     DIR *const d = opendir(v->path);
     if (!d)
-        return pare_file_fail(v->cx, v->path, "list");
+        return pare_file_fail_input(v->cx, v->path, "list");
     for (const struct dirent *e = readdir(d); e; e = readdir(d))
         if (fnmatch("*.safetensors", e->d_name, 0) == 0 && !pare_manifest_lists(m, e->d_name))
             pare__verify_found(v, "%s: a weight file that the manifest does not list", e->d_name);

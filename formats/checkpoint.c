@@ -154,7 +154,7 @@ static pare_status check_strangers(pare_checkpoint *ck, const char *index_path,
     const char *const pattern = ck->packed ? "packed-[0-9]*-of-[0-9]*.safetensors" : kind->shards;
     DIR *const d = opendir(ck->directory);
     if (!d)
-        return pare_file_fail(ck->cx, ck->directory, "list");
+        return pare_file_fail_input(ck->cx, ck->directory, "list");
     pare_status s = PARE_OK;
     const struct dirent *e;
     while (s == PARE_OK && (e = readdir(d)) != NULL) {
@@ -237,7 +237,7 @@ static pare_status open_alone(pare_checkpoint *ck, pare_arena *a, bool *found)
     char *name = NULL;
     DIR *const d = opendir(ck->directory);
     if (!d)
-        return pare_file_fail(ck->cx, ck->directory, "list");
+        return pare_file_fail_input(ck->cx, ck->directory, "list");
     for (const struct dirent *e = readdir(d); e; e = readdir(d)) {
         if (!stands_alone(e->d_name))
             continue;

@@ -120,6 +120,13 @@ pare_status pare_file_fail(pare_ctx *cx, const char *path, const char *doing)
                      all ? "" : path + len - 100, doing, reason);
 }
 
+pare_status pare_file_fail_input(pare_ctx *cx, const char *path, const char *doing)
+{
+    const bool refused = errno == EACCES || errno == EPERM;
+    const pare_status s = pare_file_fail(cx, path, doing);
+    return refused ? PARE_EFORMAT : s;
+}
+
 static int open_retry(const char *path, int flags, mode_t mode)
 {
     int fd;
@@ -149,7 +156,7 @@ static pare_status open_regular(pare_ctx *cx, const char *path, int *fd, pare_fi
 {
     *fd = open_retry(path, O_RDONLY | O_NONBLOCK, 0);
     if (*fd < 0)
-        return pare_file_fail(cx, path, "open");
+        return pare_file_fail_input(cx, path, "open");
     struct stat st;
     pare_status s = PARE_OK;
     if (fstat(*fd, &st) != 0)

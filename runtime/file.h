@@ -70,6 +70,9 @@ PARE_CHECKED pare_status pare_file_sync_parent(pare_ctx *cx, const char *path);
  * what is free on it. */
 pare_status pare_file_fail(pare_ctx *cx, const char *path, const char *doing);
 
+/* The same for what is read: PARE_EFORMAT for EACCES and EPERM. */
+pare_status pare_file_fail_input(pare_ctx *cx, const char *path, const char *doing);
+
 /* Paths, in the arena; NULL means PARE_ENOMEM, recorded. `join` of an absolute `name` is `name`. */
 char *pare_path_join(pare_arena *a, const char *directory, const char *name);
 char *pare_path_directory(pare_arena *a, const char *path);

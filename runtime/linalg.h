@@ -10,11 +10,16 @@
 
 #include "runtime/arena.h"
 
-/* Pins BLAS to one thread and warms it up on every worker, so that it allocates nothing later.
- * PARE_ENOTSUP when the BLAS found at run time is the serial OpenBLAS, which is not safe to call
- * from several threads, and cx has a pool with more than one worker. Call it after each new pool.
+/* Pins BLAS to one thread and lets it make a buffer for every worker, so that it maps nothing
+ * later. PARE_ENOMEM, naming both figures, when a limit of the shell leaves less than the buffers
+ * take: BLAS would wait for them for ever. PARE_ENOTSUP when the BLAS found at run time is the
+ * serial OpenBLAS, which is not safe to call from several threads, and cx has a pool with more than
+ * one worker. Call it after each new pool.
  */
 PARE_CHECKED pare_status pare_linalg_init(pare_ctx *cx);
+
+/* Bytes of private memory that BLAS maps when it is called from so many threads. */
+uint64_t pare_linalg_room(size_t threads);
 
 /* "OpenBLAS 0.3.21 Haswell pthread": version, kernel, threading. Static storage, thread-safe. */
 const char *pare_blas_name(void);

@@ -88,8 +88,12 @@ PARE_CHECKED pare_status pare_help(pare_cli *cli, const char *topic);
 void pare_help_command(const pare_command *command);
 pare_status pare_help_run(pare_cli *cli, const pare_args *args);
 
-/* Starts the thread pool that --threads asks for, and BLAS. */
+/* Starts the thread pool that --threads asks for. PARE_EUSAGE, PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_cli_threads(pare_cli *cli, const pare_args *args);
+
+/* The same and BLAS, which only compressing needs: it takes 128 MiB of addresses for each thread.
+ */
+PARE_CHECKED pare_status pare_cli_blas(pare_cli *cli, const pare_args *args);
 
 /* A model opened for running: everything checked and bound. */
 typedef struct pare_loaded {

@@ -318,7 +318,7 @@ pare_status pare_compress_run(pare_cli *cli, const pare_args *args)
                          "compress: --resume and --restart exclude each other");
     pare_status s = l.log_path ? open_log(cli, &l) : PARE_OK;
     if (s == PARE_OK)
-        s = pare_cli_threads(cli, args);
+        s = pare_cli_blas(cli, args);
     if (s == PARE_OK)
         s = run_job(cli, args, &job, &l);
     if (l.log)

@@ -346,6 +346,8 @@ static void print_text(const pare_plan *p, double seconds)
                     p->spill ? "; activations go to a file to stay within the limit" : "");
     else
         print_bytes("peak memory", p->fixed_ram_bytes, " and the activations of all windows");
+    (void)printf("%-17s %s, of %s\n", "memory limit", pare_units_bytes(p->ram_limit, text),
+                 p->ram_limit_name);
     print_bytes("disk", p->disk_bytes, " while running");
     print_bytes("free disk", p->disk_free_bytes, "");
     (void)printf("%-17s about %s on this machine%s\n", "time", pare_units_seconds(seconds, text),
@@ -413,6 +415,8 @@ static pare_status print_json(pare_cli *cli, const pare_plan *p, double seconds)
         pare_json_put_integer(w, "experts_in_a_pass", (int64_t)p->chunk);
     pare_json_put_bool(w, "spill", p->spill);
     pare_json_put_integer(w, "peak_ram_bytes", (int64_t)p->peak_ram_bytes);
+    pare_json_put_integer(w, "ram_limit_bytes", (int64_t)p->ram_limit);
+    pare_json_put_text(w, "ram_limit", p->ram_limit_name);
     pare_json_put_integer(w, "disk_bytes", (int64_t)p->disk_bytes);
     pare_json_put_integer(w, "disk_free_bytes", (int64_t)p->disk_free_bytes);
     pare_json_put_finite(w, "seconds", seconds);
@@ -433,7 +437,7 @@ pare_status pare_plan_run(pare_cli *cli, const pare_args *args)
     double seconds = 0;
     PARE_TRY(pare_job_read(cli, args, &job));
     job.look = true;
-    PARE_TRY(pare_cli_threads(cli, args));
+    PARE_TRY(pare_cli_blas(cli, args));
     pare_status s = pare_plan_make(&cli->cx, &cli->arena, &job, &plan);
     if (s == PARE_OK)
         s = pare_plan_time(&cli->cx, &plan, &seconds);

@@ -170,9 +170,11 @@ START_TEST(mistakes_are_found_before_any_work)
 {
     mistake("pare: 1\nmodel: model\npasses:\n  - gptq: {bits: 4}\n", PARE_EUSAGE,
             "recipe.yaml:4:5: gptq needs calibration data");
-    mistake("pare: 1\nmodel: nowhere\npasses: [rtn]\n", PARE_ENOTFOUND, "nowhere");
+    mistake("pare: 1\nmodel: nowhere\npasses: [rtn]\n", PARE_EUSAGE, "recipe.yaml:2:8: ");
+    mistake("pare: 1\nmodel: nowhere\npasses: [rtn]\n", PARE_EUSAGE,
+            "nowhere: there is no such model");
     mistake("pare: 1\nmodel: model\npasses:\n  - rtn: {targets: \"*.q_porj\"}\n", PARE_EUSAGE,
-            "matches no linear");
+            "matches no linear of the model; the nearest is \"model.layers.0.self_attn.q_proj\"");
     mistake("pare: 1\nmodel: model\npasses:\n  - rtn: {skip: \"*.nope\"}\n", PARE_EUSAGE,
             "skip: \"*.nope\" matches no linear");
     mistake("pare: 1\nmodel: model\npasses:\n  - rtn\n  - rtn: {bits: 8}\n", PARE_EUSAGE,
@@ -190,6 +192,49 @@ START_TEST(mistakes_are_found_before_any_work)
             PARE_EUSAGE, "tokenizer.json is missing");
     mistake("pare: 1\nmodel: model\npasses: [rtn]\nlimits: {ram: 1MiB}\n", PARE_ENOMEM,
             "one block needs");
+}
+END_TEST
+
+/* The output that the recipe names: where it may not lie, and the place that the message names. */
+static void misplaced(const char *output, pare_status status, const char *fragment)
+{
+    char recipe[256], what[1024], place_of[64] = "recipe.yaml:3:9: ";
+    (void)snprintf(recipe, sizeof recipe, "pare: 1\nmodel: model\noutput: %s\npasses: [rtn]\n",
+                   output);
+    job_recipe(&place, recipe);
+    ck_assert_int_eq(job_run(&place, (job_opts){.restart = true}, what), status);
+    ck_assert_msg(strstr(what, place_of) && strstr(what, fragment), "\"%s\" lacks \"%s\"", what,
+                  fragment);
+}
+
+START_TEST(an_output_that_cannot_be_has_its_place)
+{
+    char what[1024];
+    misplaced("model", PARE_EEXISTS, "the output would replace the model at");
+    misplaced(".", PARE_EEXISTS, "the output would replace the model at");
+    misplaced("model/new", PARE_EUSAGE, "lies inside");
+    misplaced("recipe.yaml", PARE_EEXISTS, "the output is a file");
+    misplaced("recipe.yaml/new", PARE_EUSAGE, "the path leads through a file");
+    misplaced("new/..", PARE_EUSAGE, "the output must end in a name");
+    ck_assert_int_eq(mkdir(job_path(&place, "own"), 0777), 0);
+    misplaced("own", PARE_EEXISTS, "is a directory and not an artifact");
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "model/new"}, what), PARE_EUSAGE);
+    ck_assert_msg(strncmp(what, "--output: ", 10) == 0, "%s", what);
+}
+END_TEST
+
+START_TEST(a_recipe_that_is_too_long_is_no_damaged_input)
+{
+    enum { LONG = (1 << 20) + 1 };
+    char *const text = malloc(LONG + 1), what[1024];
+    ck_assert_ptr_nonnull(text);
+    memset(text, '#', LONG);
+    text[LONG] = '\0';
+    job_recipe(&place, text);
+    free(text);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, what), PARE_EUSAGE);
+    ck_assert_ptr_nonnull(
+        strstr(what, "recipe.yaml:1:1: 1048577 bytes; a recipe has at most 1048576"));
 }
 END_TEST
 
@@ -358,6 +403,8 @@ int main(void)
     tcase_add_test(tc, a_finished_output_stays_and_is_replaced_on_restart);
     tcase_add_test(tc, packed_files_have_the_size_that_the_plan_said);
     tcase_add_test(tc, mistakes_are_found_before_any_work);
+    tcase_add_test(tc, an_output_that_cannot_be_has_its_place);
+    tcase_add_test(tc, a_recipe_that_is_too_long_is_no_damaged_input);
     tcase_add_test(tc, too_few_windows_are_an_error_that_names_the_numbers);
     tcase_add_test(tc, a_tied_head_may_be_skipped_by_name);
     tcase_add_test(tc, infinite_weights_are_an_error_or_repaired_as_the_recipe_says);
