@@ -7,6 +7,7 @@
 
 #include "compress/compress_internal.h"
 #include "compress/inventory.h"
+#include "compress/need.h"
 #include "compress/output.h"
 #include "compress/version.h"
 #include "runtime/file.h"
@@ -33,30 +34,6 @@ void pare__notify(pare_run *run, pare_event_kind kind, const char *fmt, ...)
                           .blocks = run->plan.out.blocks,
                           .seconds = pare__seconds() - run->started};
     run->events->event(run->events->self, &e);
-}
-
-pare_status pare__run_hash_inputs(pare_run *run)
-{
-    const pare_checkpoint *const ck = &run->plan.checkpoint;
-    char(*const hex)[PARE_SHA256_HEX] = pare_arena_take(run->a, ck->files, sizeof *hex);
-    run->input = PARE_NEW(run->a, pare_manifest_file, ck->files + 1);
-    if (!hex || !run->input)
-        return PARE_ENOMEM;
-    PARE_TRY(pare_sha256_files(run->cx, ck->file, ck->files, hex));
-    for (size_t i = 0; i < ck->files; i++) {
-        const char *const slash = strrchr(ck->file[i].path, '/');
-        pare_manifest_file *const f = &run->input[run->inputs++];
-        f->file = slash ? slash + 1 : ck->file[i].path;
-        f->bytes = ck->file[i].bytes;
-        memcpy(f->sha256, hex[i], sizeof hex[i]);
-    }
-    if (!ck->config_file.data) /* the weight file is the configuration too */
-        return PARE_OK;
-    pare_manifest_file *const config = &run->input[run->inputs++];
-    config->file = "config.json";
-    config->bytes = ck->config_file.bytes;
-    pare_sha256_hex(ck->config_file.data, ck->config_file.bytes, config->sha256);
-    return PARE_OK;
 }
 
 /* What must be equal for an unfinished run to be continued. The recipe goes in line by line, so
@@ -91,7 +68,9 @@ static pare_status fingerprint(pare_run *run, pare_json_writer *w, const char **
         at = end ? end + 1 : at + strlen(at);
     }
     pare_json_close(w);
-    return pare_json_writer_finish(w, text, &len);
+    PARE_TRY(pare_json_writer_finish(w, text, &len));
+    run->fingerprint = pare_arena_text(run->a, *text, len);
+    return run->fingerprint ? PARE_OK : PARE_ENOMEM;
 }
 
 /* Opens the journal, or begins it anew. */
@@ -243,17 +222,31 @@ static void tell_quantized(pare_run *run)
                      "warning: the model is already quantized (%s): its errors stay in it", types);
 }
 
+/* Steps that will not get enough calibration, as far as the number of tokens tells. */
+static void tell_short(pare_run *run)
+{
+    char text[PARE_SHORTAGE_TEXT];
+    pare_shortage s;
+    for (size_t step = 0; step < run->plan.recipe.steps; step++)
+        if (pare_plan_short(&run->plan, step, &s))
+            pare__notify(run, PARE_EVENT_NOTICE, "warning: calibration: %s",
+                         pare_shortage_text(&run->plan, step, &s, text));
+}
+
 static pare_status run_job(pare_run *run, pare_compress_result *out)
 {
     pare_ctx *const cx = run->cx;
     const size_t blocks = run->plan.out.blocks;
     tell_plan(run);
     tell_quantized(run);
+    PARE_TRY(pare__run_watch_inputs(run));
     PARE_TRY(pare__run_finite(run));
     PARE_TRY(pare__run_hash_inputs(run));
     PARE_TRY(pare__run_tokens(run));
+    tell_short(run);
     PARE_TRY(pare__run_check_evaluations(run));
     PARE_TRY(pare__run_identify(run));
+    PARE_TRY(pare__run_inputs_watched(run));
     PARE_TRY(open_output(run));
     PARE_TRY(take_weights(run));
     PARE_TRY(start_wave(run));
@@ -277,6 +270,7 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
     PARE_TRY(pare__run_describe(run));
     PARE_TRY(pare__run_evaluate(run, out));
     PARE_TRY(pare_inventory_write(cx, run->a, run->plan.partial_path, run->output, run->outputs));
+    PARE_TRY(pare__run_inputs_same(run));
     PARE_TRY(pare__run_publish(run));
     PARE_TRY(pare__run_exports(run, out));
     pare__notify(run, PARE_EVENT_DONE, "%s", run->plan.output_path);

@@ -24,6 +24,8 @@ struct pare_run {
     double started; /* monotonic seconds */
     pare_manifest_file *input;
     size_t inputs;
+    uint8_t (*input_xxh3)[16];  /* of the weight files, from the pass that took their SHA-256 */
+    const char *fingerprint;    /* of the journal */
     pare_manifest_file *output; /* what the manifest lists, once it is written */
     size_t outputs;
     pare_repair *repair; /* of the input */
@@ -91,8 +93,19 @@ double pare__seconds(void); /* monotonic */
 PARE_PRINTF(3, 4)
 void pare__notify(pare_run *run, pare_event_kind kind, const char *fmt, ...);
 
+/* From here on every file that the job reads is watched; a model that pare wrote is held against
+ * its checksums. As pare_checkpoint_check. */
+PARE_CHECKED pare_status pare__run_watch_inputs(pare_run *run);
+
 /* The files of the checkpoint and their SHA-256: run->input. */
 PARE_CHECKED pare_status pare__run_hash_inputs(pare_run *run);
+
+/* Before a unit counts as done: PARE_EFORMAT when an input was replaced, written to or touched. */
+PARE_CHECKED pare_status pare__run_inputs_watched(pare_run *run);
+
+/* Before the output gets its name: the same, and the bytes of the weights are still those that were
+ * hashed; when they are not, the units of the journal are dropped. */
+PARE_CHECKED pare_status pare__run_inputs_same(pare_run *run);
 
 /* The identity of the work, and of the arithmetic that does it. */
 PARE_CHECKED pare_status pare__run_identify(pare_run *run);

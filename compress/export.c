@@ -3,7 +3,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "compress/inputs.h"
 #include "compress/output.h"
+#include "formats/checksums.h"
 #include "runtime/file.h"
 
 static pare_status describe(pare__export *e)
@@ -33,6 +35,12 @@ static pare_status open_artifact(pare__export *e)
         return pare_fail(e->cx, PARE_ENOTSUP,
                          "%s: not a packed artifact; export writes what pare compress has made",
                          e->job->artifact);
+    PARE_TRY(pare_inputs_watch(e->a, &e->ck));
+    for (size_t i = 0; i < e->ck.files; i++)
+        pare_file_read_ahead(&e->ck.file[i]);
+    bool checked;
+    if (!e->job->unchecked)
+        PARE_TRY(pare_checkpoint_check(&e->ck, &checked));
     PARE_TRY(pare_model_load(e->cx, e->a, &e->ck, &e->model));
     return describe(e);
 }
@@ -127,7 +135,9 @@ static pare_status run(pare__export *e)
     PARE_TRY(open_artifact(e));
     PARE_TRY(pare__export_outline(e));
     const bool file = e->target->kind == PARE_EXPORT_FILE;
-    const pare_status made = file ? pare__export_file(e) : pare__export_directory(e);
+    pare_status made = file ? pare__export_file(e) : pare__export_directory(e);
+    if (made == PARE_OK)
+        made = pare_watch_check(e->cx, &e->ck.watch);
     pare_status s = made;
     if (s == PARE_OK)
         s = pare_place_publish(e->cx, e->a, &e->place.at, e->place.replaces, &job->teller);

@@ -8,8 +8,9 @@
 typedef struct pare_export_job {
     const char *artifact, *output; /* paths as given */
     const pare_export_target *target;
-    bool restart; /* replace a finished output */
-    bool strict;  /* refuse what would round to other codes */
+    bool restart;   /* replace a finished output */
+    bool strict;    /* refuse what would round to other codes */
+    bool unchecked; /* take the weights of the artifact without a look at their checksums */
     pare_teller teller;
 } pare_export_job;
 

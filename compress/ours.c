@@ -459,8 +459,9 @@ static pare_status remove_listed(pare_ctx *cx, const char *path, pare_output_kin
             strcmp(e->d_name, last[0]) != 0 && strcmp(e->d_name, last[1]) != 0)
             failed |= unlinkat(dirfd(d), e->d_name, 0);
     for (size_t i = 0; !failed && i < sizeof last / sizeof *last; i++)
-        if (!is_found(l, last[i]))
-            failed |= unlinkat(dirfd(d), last[i], 0) != 0 && errno != ENOENT;
+        if (!is_found(l, last[i])) /* last on the disk, too: each waits for what came before */
+            failed |=
+                fsync(dirfd(d)) != 0 || (unlinkat(dirfd(d), last[i], 0) != 0 && errno != ENOENT);
     (void)closedir(d);
     return failed ? pare_file_fail(cx, path, "remove files of the replaced output") : PARE_OK;
 }
@@ -526,7 +527,8 @@ pare_status pare_ours_discard(pare_ctx *cx, const char *path, pare_output_kind k
             (part != PARE_OURS_TEMPORARY || is_temporary(e->d_name)))
             failed = unlinkat(dirfd(d), e->d_name, 0);
     if (!failed && part == PARE_OURS_ALL) { /* what tells that it is ours goes last */
-        failed = unlinkat(dirfd(d), PARE_JOURNAL_NAME, 0) != 0 && errno != ENOENT;
+        failed = fsync(dirfd(d)) != 0 ||
+                 (unlinkat(dirfd(d), PARE_JOURNAL_NAME, 0) != 0 && errno != ENOENT);
         failed = failed || rmdir(path) != 0;
     }
     const pare_status s = failed ? pare_file_fail(cx, path, doing) : PARE_OK;

@@ -48,7 +48,9 @@ pare_status pare_output_make(pare_ctx *cx, pare_arena *a, const char *path)
         char *const parent = pare_arena_text(a, path, i);
         if (!parent)
             return PARE_ENOMEM;
-        if (mkdir(parent, 0777) != 0 && errno != EEXIST)
+        if (mkdir(parent, 0777) == 0)
+            PARE_TRY(pare_file_sync_parent(cx, parent));
+        else if (errno != EEXIST)
             return pare_file_fail(cx, parent, "create the directory");
     }
     if (mkdir(path, 0777) != 0 && errno != EEXIST)

@@ -117,6 +117,11 @@ pare_status pare_place_check(pare_ctx *cx, pare_arena *a, const pare_output_plac
             "%s: is where the old output may have to go for a moment, and not of pare; "
             "move it away, or choose another path",
             p->replaced);
+    bool ours = false;
+    if (p->kind != PARE_OUTPUT_FILE)
+        PARE_TRY(pare_ours_marked(cx, a, p->output, p->kind, &ours, NULL));
+    if (ours) /* a run that was killed may have left its journal in the finished output */
+        PARE_TRY(pare_ours_unmark(cx, a, p->output));
     return pare_ours_check(cx, a, p->output, p->kind, false);
 }
 

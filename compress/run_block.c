@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "compress/compress_internal.h"
+#include "compress/need.h"
 
 pare_status pare__run_load(pare_run *run, size_t block)
 {
@@ -51,6 +52,7 @@ static pare_status run_group(pare_run *run, size_t block, unsigned group, pare_s
         const pare_tap tap = pare_stats_tap(stats);
         PARE_TRY(pare__run_wave(run, &tap, "gathering statistics"));
     }
+    PARE_TRY(pare_stats_support(&run->scratch, stats, group));
     stats->active = wanted;
     for (size_t step = 0; step < run->plan.recipe.steps; step++) {
         if (pare_pass_transforms(pare_passes[run->plan.recipe.step[step].pass])) {
@@ -172,6 +174,35 @@ pare_status pare__run_check_found(pare_run *run)
     return PARE_OK;
 }
 
+/* Says which linears get too little calibration: how many, and the first of them. */
+static void tell_thin(pare_run *run, size_t block)
+{
+    const pare_plan *const plan = &run->plan;
+    const pare_unit_result *const unit = &run->unit[block];
+    size_t i, end, count = 0, first = 0;
+    for (size_t r = unit->rows; r-- > 0;)
+        if (unit->row[r].thin)
+            count++, first = r;
+    for (pare_plan_range(plan, block, 0, &i, &end); count && i < plan->linears; i++) {
+        const pare_linear_result *const r = &unit->row[first];
+        const pare_support *const h = &r->support;
+        pare_need need;
+        if (strcmp(plan->linear[i].packed.name, r->linear.name) != 0)
+            continue;
+        const size_t step = pare_need_first(plan, &plan->linear[i], h, &need);
+        const pare_pass *const pass = pare_passes[plan->recipe.step[step].pass];
+        pare__notify(run, PARE_EVENT_NOTICE,
+                     "warning: calibration: block %zu of %zu: too little of the inputs of %zu of "
+                     "%zu linears; %s: %llu tokens, rank %zu of %zu, %.1f effective samples, and "
+                     "%s needs %llu, %zu and %zu: %s; give more text or samples",
+                     block + 1, plan->out.blocks, count, unit->rows, r->linear.name,
+                     (unsigned long long)h->tokens, h->rank, r->linear.k, h->effective, pass->name,
+                     (unsigned long long)need.tokens, need.rank, need.samples,
+                     pare_pass_transforms(pass) ? "left as they were" : "plain form instead");
+        return;
+    }
+}
+
 static void tell_block(pare_run *run, size_t block)
 {
     if (!run->events || !run->events->event)
@@ -198,8 +229,10 @@ pare_status pare__run_block(pare_run *run, size_t block)
         s = found ? restore_block(run, block, true) : compress_block(run, block);
     pare_arena_rewind(&run->scratch, mark);
     PARE_TRY(s);
-    if (!found)
+    if (!found) {
         tell_block(run, block);
+        tell_thin(run, block);
+    }
     PARE_TRY(pare__run_kv(run, block));
     const bool needed = run->units_found < blocks || pare__run_watches_kv(run);
     const bool watched = !run->plan.structured || run->plan.watched;

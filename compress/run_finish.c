@@ -20,6 +20,8 @@ pare_status pare__run_commit(pare_run *run, size_t unit)
     if (s == PARE_OK)
         s = pare_result_encode(run->cx, &run->scratch, &run->unit[unit], &payload, &len);
     if (s == PARE_OK)
+        s = pare__run_inputs_watched(run);
+    if (s == PARE_OK)
         s = pare_journal_append(run->cx, run->journal, payload, len);
     pare_arena_rewind(&run->scratch, mark);
     return s;

@@ -150,6 +150,16 @@ static const char *reader_of(const pare_run *run, size_t block, size_t site)
     return "";
 }
 
+/* A step leaves the linears of a site as they are, because the calibration says too little of their
+ * inputs. */
+static void leave_site(pare_run *run, pare_site site, pare_step_result *result)
+{
+    const pare_arch *const arch = run->plan.model.config.arch;
+    for (size_t role = 0; role < PARE_ROLES; role++)
+        run->common.thin[role] |= arch->linear[role].site == site;
+    (void)snprintf(result->note, PARE_NOTE, "left as it was: too little calibration");
+}
+
 /* The sites of one step: each by itself, or all at once. */
 static pare_status apply(pare_run *run, const pare_step *step, size_t block,
                          pare_pass_site *const site[PARE_SITES])
@@ -189,6 +199,7 @@ pare_status pare__run_transform(pare_run *run, size_t block, size_t step, unsign
     pare_grid grid[PARE_ROLES];
     pare_step_result result[PARE_SITES];
     pare_pass_site site[PARE_SITES], *list[PARE_SITES] = {NULL};
+    unsigned present = 0;
     bool any = false;
     for (size_t i = 0; i < plan->transforms; i++) {
         const pare_plan_transform *const t = &plan->transform[i];
@@ -205,16 +216,18 @@ pare_status pare__run_transform(pare_run *run, size_t block, size_t step, unsign
                                          .result = &result[t->site],
                                          .scratch = &run->scratch};
         look_ahead(run, block, t->site, grid, &site[t->site]);
-        list[t->site] = &site[t->site];
-        any = true;
+        present |= 1u << t->site;
+        if (pare__run_is_fed(run, step, &stats->site[t->site]))
+            list[t->site] = &site[t->site], any = true;
+        else
+            leave_site(run, t->site, &result[t->site]);
     }
-    if (!any)
-        return PARE_OK;
-    PARE_TRY(apply(run, st, block, list));
+    if (any)
+        PARE_TRY(apply(run, st, block, list));
     for (unsigned i = 0; i < PARE_SITES; i++)
-        if (list[i])
+        if (present & (1u << i))
             PARE_TRY(account(run, (pare_site)i, &stats->site[i], &result[i]));
-    return check_folds(run, block, step);
+    return any ? check_folds(run, block, step) : PARE_OK;
 }
 
 /* The vector or matrix in memory that a changed tensor stores. */

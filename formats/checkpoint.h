@@ -10,6 +10,7 @@
 #include "formats/tokenizer.h"
 #include "runtime/file.h"
 #include "runtime/model.h"
+#include "runtime/watch.h"
 
 /* How a tensor lies in its file. */
 typedef struct pare_stored {
@@ -35,6 +36,7 @@ typedef struct pare_checkpoint {
     const struct pare__container *kind; /* of the weight files */
     bool listed;                        /* opened by pare_checkpoint_list */
     const pare_stored *stored;          /* [tensors], or NULL: as their dtypes say */
+    pare_watch watch;                   /* weight files, config.json and the index, as read */
     pare_scratch scratch;               /* tensors that could not be viewed in place */
     pare_json *index;                   /* packed.index.json or the index of shards, or NULL */
 } pare_checkpoint;

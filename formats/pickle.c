@@ -84,14 +84,14 @@ static pare_status pop(machine *m, size_t count, const pare__value **out)
     return PARE_OK;
 }
 
-/* All values above the last mark, which is then gone too. */
+/* All values above the last mark, which is then gone too; without values *out is NULL. */
 static pare_status pop_mark(machine *m, const pare__value **out, size_t *count)
 {
     if (m->marks == 0)
         return bad(m, "there is no mark");
     const size_t floor = m->mark[--m->marks];
-    *out = m->stack + floor;
     *count = m->depth - floor;
+    *out = *count ? m->stack + floor : NULL;
     m->depth = floor;
     return PARE_OK;
 }

@@ -381,3 +381,11 @@ pare_status pare_eigen_f64(pare_ctx *cx, pare_arena *scratch, double *a, size_t 
                                  "the eigenvalues of a %zu x %zu matrix did not converge (%d)", n,
                                  n, (int)info);
 }
+
+size_t pare_rank_f32(float *a, size_t n, float least, int *pivot, float *work)
+{
+    lapack_int rank = 0;
+    if (n)
+        (void)LAPACKE_spstrf_work(COLUMNS, 'U', dim(n), a, dim(n), pivot, &rank, least, work);
+    return (size_t)rank;
+}

@@ -41,6 +41,14 @@ void pare_triangular_inverse_f64(const pare_ctx *cx, double *l, size_t n);
 PARE_CHECKED pare_status pare_eigen_f64(pare_ctx *cx, pare_arena *scratch, double *a, size_t n,
                                         double *value);
 
+/* The rank of a symmetric matrix without negative eigenvalues, up to a tolerance: Cholesky with the
+ * largest diagonal element that is left as the next pivot, until that one is at most `least`. The
+ * steps it took.
+ *   a      [n, n], lower triangle in; overwritten
+ *   pivot  [n], work [2 n]: overwritten
+ * One thread. Work: n r^2 for rank r. */
+size_t pare_rank_f32(float *a, size_t n, float least, int *pivot, float *work);
+
 /* c -= a b: c [m, n], a [m, k], b [k, n], one BLAS call, to be used inside a task. */
 void pare_gemm_sub(float *c, size_t ldc, const float *a, size_t lda, const float *b, size_t ldb,
                    size_t m, size_t n, size_t k);

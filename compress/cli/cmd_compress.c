@@ -7,6 +7,7 @@
 #include "compress/cli/job_options.h"
 #include "compress/compress.h"
 #include "compress/report/units.h"
+#include "runtime/file.h"
 
 /* Where events go: people read stderr, --log-json gets one object per line. */
 typedef struct listener {
@@ -14,6 +15,7 @@ typedef struct listener {
     FILE *log; /* NULL: none */
     const char *log_path;
     bool log_failed;
+    int log_errno; /* of the first line that was lost */
 } listener;
 
 static const char *kind_name(pare_event_kind kind)
@@ -57,6 +59,12 @@ static void put_event(pare_json_writer *w, const pare_event *e)
     pare_json_close(w);
 }
 
+static void lose_log(listener *l, int code)
+{
+    l->log_errno = l->log_failed ? l->log_errno : code;
+    l->log_failed = true;
+}
+
 /* The writer indents; a log has one object per line, so its line breaks become spaces (none stands
  * inside a JSON string). */
 static pare_status log_event(listener *l, const pare_event *e)
@@ -78,7 +86,7 @@ static pare_status log_event(listener *l, const pare_event *e)
     }
     pare_json_writer_free(w);
     if (s == PARE_OK && (fputc('\n', l->log) == EOF || fflush(l->log) != 0))
-        l->log_failed = true;
+        lose_log(l, errno);
     return s;
 }
 
@@ -112,7 +120,7 @@ static void on_event(void *self, const pare_event *e)
     else if (e->kind != PARE_EVENT_DONE) /* the result says it */
         pare_screen_say(&l->cli->screen, "%s", e->text ? e->text : kind_name(e->kind));
     if (l->log && log_event(l, e) != PARE_OK)
-        l->log_failed = true;
+        lose_log(l, ENOMEM);
 }
 
 static size_t numeric_steps(const pare_report *r)
@@ -170,6 +178,7 @@ static void put_report(pare_json_writer *w, const pare_compress_result *result)
     const pare_report *const r = &result->report;
     pare_json_put_integer(w, "linears", (int64_t)r->rows);
     pare_json_put_integer(w, "fallbacks", (int64_t)result->fallbacks);
+    pare_json_put_integer(w, "thin", (int64_t)result->thin);
     pare_json_put_integer(w, "bytes_before", (int64_t)r->bytes_before);
     pare_json_put_integer(w, "bytes_after", (int64_t)r->bytes_after);
     pare_json_put_finite(w, "bits_per_weight", r->bits_per_weight);
@@ -247,6 +256,12 @@ static void print_text(const pare_compress_result *result)
     if (numeric_steps(r))
         (void)printf("numeric steps     %zu linears needed one; manifest.json lists them\n",
                      numeric_steps(r));
+    if (result->thin && r->structure)
+        (void)printf("calibration       too little for %zu steps\n", result->thin);
+    else if (result->thin)
+        (void)printf("calibration       too little for %zu of %zu linears, which were rounded or "
+                     "pruned without it; layers.csv lists them\n",
+                     result->thin, r->rows);
     if (r->experts.count)
         (void)printf("experts           at least %lld tokens of the calibration reach one, median "
                      "%lld; fewer than %zu reach %zu of %zu (run.json)\n",
@@ -261,9 +276,11 @@ static pare_status run_job(pare_cli *cli, const pare_args *args, const pare_job 
     pare_compress_result result;
     const pare_events events = {on_event, l};
     PARE_TRY(pare_compress(&cli->cx, &cli->arena, job, &events, &result));
-    if (l->log_failed)
-        return pare_fail(&cli->cx, PARE_EIO, "%s: the artifact is complete, the log is not",
-                         l->log_path);
+    if (l->log_failed) {
+        errno = l->log_errno;
+        return pare_file_fail(&cli->cx, l->log_path,
+                              "write the log (the artifact is complete, the log is not)");
+    }
     cli->fallback = pare_args_given(args, "strict") && result.fallbacks > 0;
     if (cli->json)
         return print_json(cli, &result);

@@ -170,13 +170,14 @@ static pare_status write_tokens(pare_cli *cli, const request *r, const int32_t *
     return pare_file_write(&cli->cx, r->output, b, 4 * count);
 }
 
-static pare_status print_json(pare_cli *cli, const char *path, const pare_model *model,
+static pare_status print_json(pare_cli *cli, const char *path, const pare_loaded *l,
                               const request *r, char *const *text)
 {
     pare_json_writer *w;
     PARE_TRY(pare_json_writer_new(&cli->cx, &w));
     pare_json_open_object(w, NULL);
     pare_json_put_text(w, "model", path);
+    pare_json_put_bool(w, "checked", l->checked);
     pare_json_put_integer(w, "count", (int64_t)r->count);
     pare_json_put_integer(w, "length", (int64_t)r->opts.length);
     pare_json_put_integer(w, "seed", (int64_t)r->opts.seed);
@@ -187,14 +188,15 @@ static pare_status print_json(pare_cli *cli, const char *path, const pare_model 
     for (size_t i = 0; text && i < r->count; i++)
         pare_json_put_text(w, NULL, text[i]);
     pare_json_close(w);
-    pare_json_put_kv(w, &model->config, &model->kv);
+    pare_json_put_kv(w, &l->model.config, &l->model.kv);
     pare_json_close(w);
     return pare_cli_print(w);
 }
 
-static pare_status deliver(pare_cli *cli, const char *path, const pare_model *model,
+static pare_status deliver(pare_cli *cli, const char *path, const pare_loaded *l,
                            const pare_tokenizer *t, const request *r, const int32_t *tokens)
 {
+    const pare_model *const model = &l->model;
     char cache[PARE_KV_TEXT], *all = NULL;
     char **const text = PARE_NEW(&cli->arena, char *, r->count);
     size_t *const lengths = PARE_NEW(&cli->arena, size_t, r->count), len = 0;
@@ -209,7 +211,7 @@ static pare_status deliver(pare_cli *cli, const char *path, const pare_model *mo
             PARE_TRY(pare_file_write(&cli->cx, r->output, all, len));
     }
     if (cli->json)
-        return print_json(cli, path, model, r, r->output ? NULL : text);
+        return print_json(cli, path, l, r, r->output ? NULL : text);
     pare_kv_text(&model->config, &model->kv, cache);
     if (r->output)
         (void)printf("%s: %zu sequences of %zu tokens; KV cache: %s\n", r->output, r->count,
@@ -232,7 +234,8 @@ static pare_status generate(pare_cli *cli, const pare_args *args, const pare_loa
     if (!tokens)
         return PARE_ENOMEM;
     PARE_TRY(draw(cli, l, r, tokens));
-    return deliver(cli, args->operand[0], &l->model, t, r, tokens);
+    PARE_TRY(pare_loaded_unchanged(cli, l));
+    return deliver(cli, args->operand[0], l, t, r, tokens);
 }
 
 /* A file more, or another one, would damage a model. */
@@ -330,7 +333,7 @@ pare_status pare_generate_run(pare_cli *cli, const pare_args *args)
     if (s == PARE_OK)
         s = pare_cli_threads(cli, args);
     if (s == PARE_OK)
-        s = pare_loaded_open(cli, args->operand[0], false, &model);
+        s = pare_loaded_open(cli, args, args->operand[0], false, &model);
     if (s == PARE_OK)
         s = pare_loaded_kv(cli, args, &model);
     const char *const prompt = pare_args_text(args, "prompt");

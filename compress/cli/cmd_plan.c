@@ -3,6 +3,7 @@
 
 #include "compress/cli/cli.h"
 #include "compress/cli/job_options.h"
+#include "compress/need.h"
 #include "compress/report/units.h"
 #include "compress/sparsity_text.h"
 #include "formats/dense.h"
@@ -235,6 +236,26 @@ static void print_experts(const pare_plan *p)
                          pass_name(p, i), p->left[i], "");
 }
 
+static void print_shortages(const pare_plan *p)
+{
+    char text[PARE_SHORTAGE_TEXT];
+    pare_shortage s;
+    for (size_t i = 0; i < p->recipe.steps; i++)
+        if (pare_plan_short(p, i, &s))
+            (void)printf("%-17s %s\n", "warning", pare_shortage_text(p, i, &s, text));
+}
+
+static void put_shortages(pare_json_writer *w, const pare_plan *p)
+{
+    char text[PARE_SHORTAGE_TEXT];
+    pare_shortage s;
+    pare_json_open_array(w, "warnings");
+    for (size_t i = 0; i < p->recipe.steps; i++)
+        if (pare_plan_short(p, i, &s))
+            pare_json_put_text(w, NULL, pare_shortage_text(p, i, &s, text));
+    pare_json_close(w);
+}
+
 static void print_evaluation(const pare_plan *p)
 {
     if (p->held_out)
@@ -316,6 +337,7 @@ static void print_text(const pare_plan *p, double seconds)
         (void)printf("%-17s %zu windows of %zu tokens\n", "calibration", p->samples, p->window);
     else if (p->calibrated)
         (void)printf("%-17s all windows of %zu tokens\n", "calibration", p->window);
+    print_shortages(p);
     print_experts(p);
     print_evaluation(p);
     print_exports(p);
@@ -398,6 +420,7 @@ static pare_status print_json(pare_cli *cli, const pare_plan *p, double seconds)
     for (size_t i = 0; i < p->linears; i++)
         put_linear(w, p, &p->linear[i]);
     pare_json_close(w);
+    put_shortages(w, p);
     put_exports(w, p);
     pare_json_close(w);
     return pare_cli_print(w);

@@ -16,7 +16,9 @@ const pare_option pare_common_options[] = {
         {"ram-limit", "SIZE", "bound of anonymous memory, such as 8GiB (the recipe's)", false},    \
         {"device", "cpu", "where to compute; this version has the CPU only", false},               \
         {"strict", NULL,                                                                           \
-         "exit 3 when a numeric fallback was needed; refuse exports with other codes", false},     \
+         "exit 3 after a numeric fallback or with too little calibration; refuse exports with "    \
+         "other codes",                                                                            \
+         false},                                                                                   \
     {                                                                                              \
         "restart", NULL,                                                                           \
             "throw away an unfinished run, replace a finished output, as pare left them", false    \
@@ -38,6 +40,12 @@ static const pare_option compress_options[] = {
         "kv-window", "N", "newest tokens that kivi keeps in F16 (128)", false                      \
     }
 
+#define UNCHECKED_OPTION                                                                           \
+    {                                                                                              \
+        "unchecked", NULL, "take weights as they are: no checksum of the artifact is looked at",   \
+            false                                                                                  \
+    }
+
 static const pare_option eval_options[] = {
     {"text", "FILE", "measure perplexity on this text", false},
     {"tokens", "FILE", "the same on little-endian int32 tokens, used as they are", false},
@@ -51,6 +59,7 @@ static const pare_option eval_options[] = {
     {"speed", NULL, "time prefill and decoding", false},
     {"exact", NULL, "multiply with dequantized weights in F32", false},
     KV_OPTIONS,
+    UNCHECKED_OPTION,
     {NULL, NULL, NULL, false},
 };
 
@@ -64,6 +73,7 @@ static const pare_option generate_options[] = {
     {"restart", NULL, "replace FILE if it is one of text or tokens; never a link or a model's",
      false},
     KV_OPTIONS,
+    UNCHECKED_OPTION,
     {NULL, NULL, NULL, false},
 };
 
@@ -74,6 +84,7 @@ static const pare_option export_options[] = {
     {"strict", NULL, "refuse linears that would be quantized again, or have another GGUF type",
      false},
     {"json", NULL, "print the result as JSON", false},
+    UNCHECKED_OPTION,
     {NULL, NULL, NULL, false},
 };
 
@@ -93,6 +104,7 @@ static const pare_option bench_options[] = {
     {"batch", "LIST", "sequences that run together (1,8)", false},
     {"runs", "N", "runs, of which the median counts (3)", false},
     KV_OPTIONS,
+    UNCHECKED_OPTION,
     {"ram-limit", "SIZE", "refuse a model that needs more memory, such as 8GiB", false},
     {"compare", "A.json",
      "two results: --compare A.json B.json; exit 1 when B is slower or lacks rows", false},

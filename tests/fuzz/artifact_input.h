@@ -142,8 +142,25 @@ static inline pare_status packed_input_read(pare_ctx *cx, pare_arena *a, const p
     return PARE_OK;
 }
 
-static inline pare_status artifact_input_run(pare_ctx *cx, pare_arena *a, const void *bytes,
-                                             size_t len)
+/* What every input begins with: the tensors of packed_input_tensors and packed_input_config. */
+typedef struct artifact_base {
+    packed_input tensors;
+    pare_json *config;
+} artifact_base;
+
+/* The tensors lie in the arena; the caller frees the configuration. */
+static inline pare_status artifact_base_make(pare_ctx *cx, pare_arena *a, artifact_base *b)
+{
+    *b = (artifact_base){0};
+    PARE_TRY(
+        packed_input_lines(a, &b->tensors, packed_input_tensors, sizeof packed_input_tensors - 1));
+    qsort(b->tensors.tensor, b->tensors.count, sizeof b->tensors.tensor[0], packed_input_by_name);
+    return pare_json_parse(cx, "config", packed_input_config, sizeof packed_input_config - 1,
+                           ARTIFACT_CAP, &b->config);
+}
+
+static inline pare_status artifact_input_on(pare_ctx *cx, pare_arena *a, const artifact_base *base,
+                                            const void *bytes, size_t len)
 {
     static char path[] = "artifact";
     const char *const text = bytes, *const nul = len ? memchr(text, '\0', len) : NULL;
@@ -151,21 +168,20 @@ static inline pare_status artifact_input_run(pare_ctx *cx, pare_arena *a, const 
     packed_input *const in = PARE_NEW(a, packed_input, 1);
     pare_file file = {.path = path};
     pare_model model;
-    pare_checkpoint ck = {.cx = cx, .path = path, .directory = path, .packed = true};
+    pare_checkpoint ck = {
+        .cx = cx, .path = path, .directory = path, .packed = true, .config = base->config};
+    if (!in)
+        return PARE_ENOMEM;
     ck.config_file.path = path;
-    pare_status s = in ? PARE_OK : PARE_ENOMEM;
-    if (s == PARE_OK)
-        s = packed_input_lines(a, in, packed_input_tensors, sizeof packed_input_tensors - 1);
-    if (s == PARE_OK && nul)
-        s = packed_input_lines(a, in, nul + 1, len - json_len - 1);
-    if (s == PARE_OK)
-        s = pare_json_parse(cx, "config", packed_input_config, sizeof packed_input_config - 1,
-                            ARTIFACT_CAP, &ck.config);
-    if (s == PARE_OK)
-        s = pare_json_parse(cx, "packed.index.json", text, json_len, ARTIFACT_CAP, &ck.index);
-    if (s == PARE_OK) {
+    *in = base->tensors;
+    if (nul) {
+        PARE_TRY(packed_input_lines(a, in, nul + 1, len - json_len - 1));
         if (in->count > 1)
             qsort(in->tensor, in->count, sizeof in->tensor[0], packed_input_by_name);
+    }
+    pare_status s =
+        pare_json_parse(cx, "packed.index.json", text, json_len, ARTIFACT_CAP, &ck.index);
+    if (s == PARE_OK) {
         ck.tensor = in->tensor;
         ck.tensors = in->count;
         ck.tensor_file = in->file;
@@ -174,8 +190,18 @@ static inline pare_status artifact_input_run(pare_ctx *cx, pare_arena *a, const 
     }
     if (s == PARE_OK)
         s = packed_input_read(cx, a, &model);
-    pare_json_free(ck.config);
     pare_json_free(ck.index);
+    return s;
+}
+
+static inline pare_status artifact_input_run(pare_ctx *cx, pare_arena *a, const void *bytes,
+                                             size_t len)
+{
+    artifact_base base;
+    pare_status s = artifact_base_make(cx, a, &base);
+    if (s == PARE_OK)
+        s = artifact_input_on(cx, a, &base, bytes, len);
+    pare_json_free(base.config);
     return s;
 }
 

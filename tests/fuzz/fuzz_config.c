@@ -42,7 +42,7 @@ static void check(const pare_config *c)
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
     pare_ctx cx;
-    pare_ctx_init(&cx);
+    fuzz_ctx_init(&cx);
     pare_json *json = NULL;
     pare_config config;
     pare_status s = pare_json_parse(&cx, "fuzz", (const char *)bytes, len, CAP, &json);

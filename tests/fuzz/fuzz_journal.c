@@ -61,7 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
     pare_ctx cx;
     pare_arena a;
-    pare_ctx_init(&cx);
+    fuzz_ctx_init(&cx);
     require(pare_arena_init(&cx, &a, 0) == PARE_OK);
     parse(&cx, &a, bytes, len);
     decode(&cx, &a, bytes, len);

@@ -43,7 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     pare_ctx cx;
     pare_arena a;
     pare_recipe r;
-    pare_ctx_init(&cx);
+    fuzz_ctx_init(&cx);
     if (pare_arena_init(&cx, &a, 0) != PARE_OK)
         abort();
     const pare_status s = recipe_case(&cx, &a, "r.yaml", data, len, &r);

@@ -36,7 +36,7 @@ static void read_again(pare_ctx *cx, pare_arena *a, const uint8_t *bytes, size_t
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
     pare_ctx cx;
-    pare_ctx_init(&cx);
+    fuzz_ctx_init(&cx);
     pare_arena a;
     pare_safetensors file;
     require(pare_arena_init(&cx, &a, 0) == PARE_OK);

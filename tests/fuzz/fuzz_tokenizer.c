@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
     pare_ctx cx;
     pare_tokenizer *t;
-    pare_ctx_init(&cx);
+    fuzz_ctx_init(&cx);
     if (pare_tokenizer_parse(&cx, "fuzz", (const char *)bytes, len, &t) == PARE_OK) {
         const size_t n = len < TAIL ? len : TAIL;
         use(&cx, t, bytes + len - n, n);

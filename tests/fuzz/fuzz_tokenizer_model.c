@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
     pare_ctx cx;
     pare_arena a;
     pare_tokenizer *t;
-    pare_ctx_init(&cx);
+    fuzz_ctx_init(&cx);
     if (pare_tokenizer_parse_model(&cx, "fuzz", bytes, len, &t) == PARE_OK) {
         const size_t n = len < TAIL ? len : TAIL;
         int32_t *ids;

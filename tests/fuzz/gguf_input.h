@@ -18,19 +18,26 @@ static inline pare_status gguf_as_checkpoint(pare_ctx *cx, pare_arena *a, const 
     return s;
 }
 
-/* Container, tokenizer, settings, configuration, tensors; the first failure. */
-static inline pare_status gguf_read_all(pare_ctx *cx, pare_arena *a, const void *bytes, size_t len)
+/* Tokenizer, settings, configuration, tensors of a container that was read; the first failure. */
+static inline pare_status gguf_read_rest(pare_ctx *cx, pare_arena *a, const pare_gguf *g,
+                                         const void *bytes, size_t len)
 {
     static char name[] = "file";
     const pare_file file = {.data = bytes, .bytes = len, .path = name};
-    pare_gguf g;
     char *text;
     size_t n;
-    PARE_TRY(pare_gguf_parse(cx, a, name, bytes, len, &g));
-    PARE_TRY(pare__gguf_tokenizer(cx, a, name, &g, false, &text, &n));
-    PARE_TRY(pare__gguf_tokenizer(cx, a, name, &g, true, &text, &n));
+    PARE_TRY(pare__gguf_tokenizer(cx, a, name, g, false, &text, &n));
+    PARE_TRY(pare__gguf_tokenizer(cx, a, name, g, true, &text, &n));
     PARE_TRY(gguf_as_checkpoint(cx, a, &file, true));
     return gguf_as_checkpoint(cx, a, &file, false);
+}
+
+/* The container and the rest. */
+static inline pare_status gguf_read_all(pare_ctx *cx, pare_arena *a, const void *bytes, size_t len)
+{
+    pare_gguf g;
+    PARE_TRY(pare_gguf_parse(cx, a, "file", bytes, len, &g));
+    return gguf_read_rest(cx, a, &g, bytes, len);
 }
 
 #endif

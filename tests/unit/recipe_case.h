@@ -43,6 +43,14 @@ static const pare_param recipe_gptq[] = {
 static const pare_pass_words recipe_passes[] = {{"rtn", recipe_rtn}, {"gptq", recipe_gptq}};
 enum { RECIPE_PASSES = 2, RECIPE_SETS = 8, RECIPE_CASE_MAX = (1 << 20) + 64 };
 
+/* Largest text that comes of repeating: above the largest recipe, but not in a search, where a few
+ * bytes must not cost as much as a million. */
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+enum { RECIPE_REPEATED_MAX = 1024 };
+#else
+enum { RECIPE_REPEATED_MAX = RECIPE_CASE_MAX };
+#endif
+
 /* The rest of the line at *at behind `word`, in the arena, or NULL; *at moves behind the line. */
 static inline char *recipe_directive(pare_arena *a, const char *word, const uint8_t **at,
                                      const uint8_t *end)
@@ -70,7 +78,7 @@ static inline pare_status recipe_case(pare_ctx *cx, pare_arena *a, const char *n
     for (const char *p = again; p && *p >= '0' && *p <= '9'; p++)
         times = (p == again ? 0 : times * 10) + (size_t)(*p - '0');
     const size_t body = (size_t)(end - at);
-    if (times > RECIPE_CASE_MAX || (body && times > RECIPE_CASE_MAX / body))
+    if (times > RECIPE_REPEATED_MAX || (body && times > RECIPE_REPEATED_MAX / body))
         times = 1;
     char *const text = pare_arena_take(a, body + 1, times);
     if (!text)

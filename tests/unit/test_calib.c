@@ -148,7 +148,8 @@ START_TEST(statistics_are_sums_over_all_tokens_and_leave_the_wave_alone)
                                     (SAMPLES * WINDOW + 2) * 0x1p-24 * terms);
             }
     }
-    ck_assert_uint_eq(pare_stats_bytes(&r.model.config, 0, kinds), (40 * 40 + 70 * 70) * 4);
+    ck_assert_uint_eq(pare_stats_bytes(&r.model.config, 0, kinds),
+                      2 * PARE_ALIGN + (40 * 40 + 70 * 70) * 4 + (40 + 70) * 8);
     pare_wave_close(&wave);
     rig_end(&r);
 }

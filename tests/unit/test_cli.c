@@ -322,6 +322,7 @@ START_TEST(every_command_and_pass_has_a_page)
         {"help gptq", "act_order"},
         {"help wanda", "auto         share"}, /* what sparsity is unless a recipe says it */
         {"help experts", "all_tokens, rtn"},
+        {"help calibration", "3 tokens per input, a quarter of the rank"},
         {"help error", "130"},
         {"help error 4", "    4  bad"},
         {"generate '" HEDGE "' --prompt '' --tokens 3", "\n"},
