@@ -365,7 +365,9 @@ static pare_status partial_directory(pare_ctx *cx, pare_arena *a, const char *pa
         return refuse(cx, path, PARE_JOURNAL_NAME, "is no journal of pare");
     if (v.odd[0])
         return refuse_odd(cx, path, kind, &v);
-    *out = journal == PARE_JOURNAL_NONE ? PARE_OURS_REPLACED : PARE_OURS_UNFINISHED;
+    *out = journal == PARE_JOURNAL_NONE      ? PARE_OURS_REPLACED
+           : journal == PARE_JOURNAL_DAMAGED ? PARE_OURS_LOST
+                                             : PARE_OURS_UNFINISHED;
     if (journal != PARE_JOURNAL_NONE)
         return PARE_OK;
     char *const sums = pare_path_join(a, path, PARE_SUMS_NAME);

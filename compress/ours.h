@@ -35,6 +35,7 @@ PARE_CHECKED pare_status pare_ours_check(pare_ctx *cx, pare_arena *a, const char
 typedef enum pare_ours_state {
     PARE_OURS_NOTHING,    /* absent, or an empty directory */
     PARE_OURS_UNFINISHED, /* work of pare */
+    PARE_OURS_LOST,       /* the same, but its journal is damaged: nobody knows of which job */
     PARE_OURS_REPLACED    /* a finished output, or what is left of one */
 } pare_ours_state;
 

@@ -103,7 +103,7 @@ pare_status pare_place_mend(pare_ctx *cx, pare_arena *a, const pare_output_place
         (void)rmdir(p->partial); /* it is empty, or not there */
     else if (state == PARE_OURS_REPLACED)
         return remove_replaced(cx, a, p->partial, p->kind, teller);
-    else if (p->kind != PARE_OUTPUT_ARTIFACT)
+    else if (p->kind != PARE_OUTPUT_ARTIFACT || (state == PARE_OURS_LOST && ours))
         return pare_ours_discard(cx, p->partial, p->kind, PARE_OURS_ALL);
     *unfinished = state == PARE_OURS_UNFINISHED;
     return PARE_OK;

@@ -22,7 +22,8 @@ PARE_CHECKED pare_status pare_place_make(pare_arena *a, pare_output_kind kind, c
 
 /* Ends what a killed run was about: an output that was moved away and not yet replaced comes back,
  * what was replaced is removed, and a journal in a finished output. *unfinished: work lies in
- * `partial` that a run of the same job continues; work on exports is not continued but removed.
+ * `partial` that a run of the same job continues; work on exports is not continued but removed,
+ * and so is work with a damaged journal beside an output: nobody knows whether it may replace that.
  * PARE_EEXISTS: what lies in `partial` is not of pare, and nothing was touched. PARE_EIO,
  * PARE_ENOMEM, PARE_EINTERRUPTED. */
 PARE_CHECKED pare_status pare_place_mend(pare_ctx *cx, pare_arena *a, const pare_output_place *p,

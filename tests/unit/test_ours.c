@@ -87,11 +87,11 @@ static const struct {
     pare_ours_state state;
 } partials[] = {
     {{0}, {0}, NULL, PARE_OURS_NOTHING},
-    {{"journal"}, {""}, NULL, PARE_OURS_UNFINISHED},
+    {{"journal"}, {""}, NULL, PARE_OURS_LOST},
     {{"journal", "config.json.tmp", "model.safetensors"},
      {"PJ01", "half", "some"},
      NULL,
-     PARE_OURS_UNFINISHED},
+     PARE_OURS_LOST},
     {{"journal", "thesis.tex"}, {"PJ01", "mine"}, "thesis.tex: is no file of", PARE_OURS_NOTHING},
     {{"journal", "config.json"},
      {"dear diary", "mine"},
@@ -125,13 +125,32 @@ START_TEST(work_is_told_from_what_is_not_of_pare)
         ck_assert_msg(s == PARE_OK && state == partials[_i / 2].state, "%s", o.cx.what);
     bool unfinished;
     ck_assert_int_eq(pare_place_mend(&o.cx, &o.a, &o.place, &o.teller, &unfinished), s);
-    const bool stays = says || (state == PARE_OURS_UNFINISHED && _i % 2 == 0);
+    const bool stays = says || (state == PARE_OURS_LOST && _i % 2 == 0);
     ck_assert(outputs_has(&o, "out.partial") == stays);
     for (size_t i = 0; says && i < 3 && partials[_i / 2].file[i]; i++) {
         char name[64];
         (void)snprintf(name, sizeof name, "out.partial/%s", partials[_i / 2].file[i]);
         ck_assert(outputs_holds(&o, name, partials[_i / 2].text[i]));
     }
+    outputs_end(&o);
+}
+END_TEST
+
+/* A damaged journal does not tell whether its run was asked to replace the output. */
+START_TEST(work_of_an_unknown_job_does_not_replace_an_output)
+{
+    outputs o;
+    bool unfinished;
+    outputs_begin(&o, PARE_OUTPUT_ARTIFACT);
+    outputs_finish(&o, "out", "first");
+    ck_assert_int_eq(mkdir(o.place.partial, 0777), 0);
+    ck_assert_int_eq(pare_ours_mark_unfinished(&o.cx, o.place.partial), PARE_OK);
+    ck_assert_int_eq(pare_place_mend(&o.cx, &o.a, &o.place, &o.teller, &unfinished), PARE_OK);
+    ck_assert(unfinished && outputs_has(&o, "out.partial/journal"));
+    outputs_put(&o, "out.partial/journal", "PJ01");
+    ck_assert_int_eq(pare_place_mend(&o.cx, &o.a, &o.place, &o.teller, &unfinished), PARE_OK);
+    ck_assert(!unfinished && !outputs_has(&o, "out.partial"));
+    ck_assert(outputs_holds(&o, "out/config.json", "first"));
     outputs_end(&o);
 }
 END_TEST
@@ -230,6 +249,7 @@ int main(void)
     tcase_add_loop_test(t, other_directories_and_files_are_no_outputs, 0, 2);
     tcase_add_test(t, a_listed_file_with_a_name_that_pare_does_not_give_is_foreign);
     tcase_add_loop_test(t, work_is_told_from_what_is_not_of_pare, 0, 2 * PARTIALS);
+    tcase_add_test(t, work_of_an_unknown_job_does_not_replace_an_output);
     tcase_add_loop_test(t, what_came_or_changed_meanwhile_stays_and_is_told, 0, 2);
     tcase_add_loop_test(t, a_users_copy_of_an_output_stays_where_it_is, 0, 2);
     tcase_add_loop_test(t, a_journal_that_is_not_of_pare_stays_in_the_output, 0, 2);

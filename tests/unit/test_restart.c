@@ -355,6 +355,10 @@ START_TEST(damaged_units_are_done_again_to_the_same_bytes)
     end_journal(0, "no results of a unit");
     finish_damaged(1, first);
     interrupt_after_a_block("out", false);
+    end_journal(0, "no results of a unit");
+    interrupt_after_a_block("out", false); /* once more, with a good journal behind it */
+    finish_damaged(0, first);
+    interrupt_after_a_block("out", false);
     end_journal(1, "no results of a unit");
     finish_damaged(1, first);
     interrupt_after_a_block("out", false);
