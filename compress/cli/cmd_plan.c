@@ -322,7 +322,7 @@ static void print_text(const pare_plan *p, double seconds)
         print_bytes("peak memory", p->peak_ram_bytes,
                     p->spill ? "; activations go to a file to stay within the limit" : "");
     else
-        print_bytes("peak memory", p->fixed_ram_bytes, " and the activations of all windows");
+        print_bytes("peak memory", p->spilled_ram_bytes, " and the activations of all windows");
     print_bytes("disk", p->disk_bytes, " while running");
     print_bytes("free disk", p->disk_free_bytes, "");
     (void)printf("%-17s about %s on this machine%s\n", "time", pare_units_seconds(seconds, text),

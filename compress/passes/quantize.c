@@ -100,6 +100,16 @@ pare_status pare_quantize_factor(pare_ctx *cx, const pare_factor_opts *opts,
     return pare_factorize(cx, scratch, opts, u, k, factor);
 }
 
+size_t pare_quantize_factor_bytes(size_t k)
+{
+    return k * k * sizeof(float) + k * 64;
+}
+
+size_t pare_quantize_factoring_bytes(size_t k)
+{
+    return k * k * sizeof(double);
+}
+
 void pare_quantize_ladder(const pare_factor *factor, pare_linear_result *result)
 {
     result->damp = (double)factor->damping.damp;
