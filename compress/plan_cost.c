@@ -176,9 +176,11 @@ static void count_flops(const pare_ctx *cx, pare_plan *plan)
     const double attention = 2.0 * (double)plan->window * width, used = (double)c->experts_used;
     double common, expert;
     count_passes(plan, &common, &expert);
-    plan->forward_flops = tokens * blocks * common * (2.0 * (double)pare__plan_part_weights(c, 0) + attention);
+    plan->forward_flops =
+        tokens * blocks * common * (2.0 * (double)pare__plan_part_weights(c, 0) + attention);
     if (c->experts)
-        plan->forward_flops += tokens * blocks * expert * used * 2.0 * (double)pare__plan_part_weights(c, 1);
+        plan->forward_flops +=
+            tokens * blocks * expert * used * 2.0 * (double)pare__plan_part_weights(c, 1);
     for (unsigned s = 0; s < PARE_SITES; s++) {
         const double k = (double)pare_site_width(c, 0, (pare_site)s);
         if (plan->kinds[s] & PARE_STATS_HESSIAN)

@@ -40,10 +40,9 @@ uint64_t pare__plan_outside_bytes(const pare_ctx *cx, const pare_plan *plan)
     const pare_config *const c = &plan->model.config;
     size_t widest = 0;
     for (unsigned s = 0; s < PARE_SITES; s++)
-        widest = larger(widest, larger(plan->kinds[s] ? pare_site_width(c, 0, (pare_site)s) : 0,
-                                       plan->expert_kinds[s]
-                                           ? pare_site_width(c, 1, (pare_site)s)
-                                           : 0));
+        widest =
+            larger(widest, larger(plan->kinds[s] ? pare_site_width(c, 0, (pare_site)s) : 0,
+                                  plan->expert_kinds[s] ? pare_site_width(c, 1, (pare_site)s) : 0));
     return program_bytes + pare_threads(cx) * (stack_bytes + pare_linalg_panels(widest));
 }
 
@@ -105,14 +104,14 @@ static uint64_t linear_bytes(const pare_ctx *cx, const pare_plan *plan, const pa
 {
     const pare_pass_cost own = pass_cost(cx, plan, l, l->step);
     const uint64_t matrices = measured_bytes(plan, l);
-    uint64_t most =
-        own.site_bytes +
-        larger(own.start_bytes, own.linear_bytes + matrices + code_bytes(l) + plane_bytes(plan, l) +
-                                    linear_view_bytes(&l->packed));
+    const uint64_t stored =
+        matrices + code_bytes(l) + plane_bytes(plan, l) + linear_view_bytes(&l->packed);
+    const uint64_t most = larger(own.start_bytes, own.site_bytes + own.linear_bytes + stored);
     if (!l->pruned || l->prune_step == l->step)
         return most;
     const pare_pass_cost prune = pass_cost(cx, plan, l, l->prune_step);
-    return larger(most, prune.site_bytes + larger(prune.start_bytes, prune.linear_bytes + matrices));
+    return larger(most,
+                  larger(prune.start_bytes, prune.site_bytes + prune.linear_bytes + matrices));
 }
 
 static uint64_t step_bytes(const pare_ctx *cx, const pare_plan *plan)
@@ -237,8 +236,7 @@ static uint64_t fold_check_bytes(const pare_ctx *cx, const pare_plan *plan)
     const pare_batch window = {.sequences = 1, .length = plan->window};
     return (uint64_t)plan->window * c->hidden * sizeof(float) +
            pare_kv_bytes(c, &floats, 1, plan->window) +
-           pare_block_forward_bytes(cx, c, window,
-                                    c->experts ? PARE_INPUTS_ANY : PARE_INPUTS_NONE);
+           pare_block_forward_bytes(cx, c, window, c->experts ? PARE_INPUTS_ANY : PARE_INPUTS_NONE);
 }
 
 /* Blocks while they are compressed: their floats and statistics all the time, then a pass of the

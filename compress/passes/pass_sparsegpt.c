@@ -64,7 +64,7 @@ static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threa
 {
     pare_pass_cost c = sweep_cost(value, n, k, threads);
     if (value[ORDER] == ROSE) { /* a factor of its own for each linear */
-        c.linear_bytes += c.site_bytes + c.start_bytes + n * (size_t)value[BLOCK] * 5 + k * 64;
+        c.linear_bytes += pare_quantize_factoring_bytes(k) + n * (size_t)value[BLOCK] * 5 + k * 64;
         c.flops += (double)k * (double)k * (double)k * 2.0 / 3.0;
     }
     return c;
@@ -151,11 +151,7 @@ static pare_status reorder(pare_ctx *cx, const double *value, pare_pass_linear *
     if (!found.columnar)
         return PARE_OK;
     const pare_factor_opts opts = {.damp = (float)value[DAMP], .order = order};
-    float *const u = PARE_NEW(scratch, float, k *k);
-    if (!u)
-        return PARE_ENOMEM;
-    memcpy(u, linear->h, k * k * sizeof *u);
-    return pare_factorize(cx, scratch, &opts, u, k, out);
+    return pare_factorize(cx, scratch, &opts, linear->h, k, out);
 }
 
 static pare_status prune(pare_ctx *cx, const double *value, pare_pass_linear *linear,

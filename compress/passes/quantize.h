@@ -80,7 +80,7 @@ PARE_CHECKED pare_status pare_quantize_factor(pare_ctx *cx, const pare_factor_op
                                               const pare_site_stats *stats, pare_arena *scratch,
                                               void **state);
 
-/* Its state, and what making that takes beside it: in double precision twice the matrix. */
+/* Its state, and what there is while it is made: in double precision twice as much. */
 size_t pare_quantize_factor_bytes(size_t k);
 size_t pare_quantize_factoring_bytes(size_t k);
 
