@@ -266,8 +266,7 @@ static pare_status check_data_files(pare_ctx *cx, pare_arena *a, pare_plan *plan
     for (size_t i = 0; i < plan->recipe.evaluations; i++) {
         const pare_evaluation *const e = &plan->recipe.evaluation[i];
         const pare_text *const file = e->text.text ? &e->text : &e->tokens;
-        PARE_TRY(check_data(cx, a, plan, file, e->text.text != NULL,
-                            &plan->evaluated_bytes[i]));
+        PARE_TRY(check_data(cx, a, plan, file, e->text.text != NULL, &plan->evaluated_bytes[i]));
     }
     return PARE_OK;
 }

@@ -280,7 +280,8 @@ static uint64_t tokens_bytes(const pare_ctx *cx, const pare_plan *plan)
         most = encode_bytes(plan, plan->text_bytes, c->weight ? 1 : c->text.count);
     if (plan->calibrated && c->kind == PARE_CALIBRATION_GENERATE)
         most = pare_tokens_generate_bytes(cx, &plan->model.config, plan->window);
-    return larger(most, plan->token_bytes);
+    const uint64_t ids = larger(plan->text_bytes * sizeof(int32_t), plan->token_bytes);
+    return larger(most, plan->token_bytes) + (plan->samples ? 0 : ids); /* all windows are kept */
 }
 
 /* The finished artifact, opened as a user opens it. */

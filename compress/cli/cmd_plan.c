@@ -320,9 +320,11 @@ static void print_text(const pare_plan *p, double seconds)
     print_exports(p);
     if (p->samples || !p->calibrated)
         print_bytes("peak memory", p->peak_ram_bytes,
-                    p->spill ? "; activations go to a file to stay within the limit" : "");
+                    p->spill ? " anonymous; activations go to a file to stay within the limit"
+                             : " anonymous; mapped files come on top and can be dropped");
     else
-        print_bytes("peak memory", p->spilled_ram_bytes, " and the activations of all windows");
+        print_bytes("peak memory", p->spilled_ram_bytes,
+                    " anonymous, and the activations of all windows");
     print_bytes("disk", p->disk_bytes, " while running");
     print_bytes("free disk", p->disk_free_bytes, "");
     (void)printf("%-17s about %s on this machine%s\n", "time", pare_units_seconds(seconds, text),
@@ -390,6 +392,7 @@ static pare_status print_json(pare_cli *cli, const pare_plan *p, double seconds)
         pare_json_put_integer(w, "experts_in_a_pass", (int64_t)p->chunk);
     pare_json_put_bool(w, "spill", p->spill);
     pare_json_put_integer(w, "peak_ram_bytes", (int64_t)p->peak_ram_bytes);
+    pare_json_put_text(w, "peak_ram_kind", "anonymous");
     pare_json_put_integer(w, "disk_bytes", (int64_t)p->disk_bytes);
     pare_json_put_integer(w, "disk_free_bytes", (int64_t)p->disk_free_bytes);
     pare_json_put_finite(w, "seconds", seconds);
