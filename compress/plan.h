@@ -125,6 +125,7 @@ typedef struct pare_plan {
     uint64_t token_bytes;       /* calibration tokens of a file */
     uint64_t *evaluated_bytes;  /* [recipe.evaluations] files of the evaluations */
     uint64_t activation_bytes;  /* 0 when samples is 0 (not known yet) */
+    uint64_t held_ram_bytes;    /* of the allocator, once everything is planned */
     uint64_t spilled_ram_bytes; /* anonymous memory with the activations in a file */
     uint64_t whole_ram_bytes;   /* the same with them in memory */
     uint64_t ram_limit;         /* asked for, or three quarters of the machine's memory */

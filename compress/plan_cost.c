@@ -46,6 +46,8 @@ static void choose_chunk(const pare_ctx *cx, pare_plan *plan)
 static pare_status check_ram(pare_ctx *cx, pare_plan *plan)
 {
     plan->chunk = 1;
+    if (!plan->held_ram_bytes) /* later the tokens are there, too, which are counted */
+        plan->held_ram_bytes = cx->live_bytes;
     plan->activation_bytes =
         plan->calibrated ? pare_wave_bytes(plan->samples, plan->window, plan->model.config.hidden)
                          : 0;

@@ -323,9 +323,9 @@ static uint64_t evaluate_bytes(const pare_ctx *cx, const pare_plan *plan)
 }
 
 /* What the job keeps to its end: the plan, tokens of the calibration, a result of each linear. */
-static uint64_t kept_bytes(const pare_ctx *cx, const pare_plan *plan)
+static uint64_t kept_bytes(const pare_plan *plan)
 {
-    return cx->live_bytes + job_bytes + plan->linears * sizeof(pare_linear_result) +
+    return plan->held_ram_bytes + job_bytes + plan->linears * sizeof(pare_linear_result) +
            ((uint64_t)plan->samples + plan->held_out) * plan->window * sizeof(int32_t) +
            (plan->experts ? pare_plan_slots(plan) * (sizeof(pare_linear) + 64) : 0);
 }
@@ -344,7 +344,7 @@ static uint64_t export_bytes(const pare_plan *plan)
 
 const char *pare__plan_memory(const pare_ctx *cx, pare_plan *plan)
 {
-    const uint64_t always = pare__plan_outside_bytes(cx, plan) + kept_bytes(cx, plan);
+    const uint64_t always = pare__plan_outside_bytes(cx, plan) + kept_bytes(plan);
     const struct {
         const char *name;
         uint64_t bytes;
