@@ -260,15 +260,15 @@ static pare_status check_kv(pare_ctx *cx, const pare_plan *plan)
     return PARE_OK;
 }
 
-/* Every file that will be read later is there now. */
-static pare_status check_data(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
-                              const pare_text *file, bool text)
+/* A file that will be read later is there now, and has that many bytes. */
+static pare_status check_data(pare_ctx *cx, pare_arena *a, pare_plan *plan, const pare_text *file,
+                              bool text, uint64_t *bytes)
 {
     char *const directory = pare_path_directory(a, plan->job->recipe);
     char *const path = directory ? pare_path_join(a, directory, file->text) : NULL;
     if (!path)
         return PARE_ENOMEM;
-    if (!pare_path_is_file(path))
+    if (!pare_path_bytes(path, bytes))
         return pare_recipe_fail(cx, file->place, "%s: no such file", path);
     bool has = true;
     if (text)
@@ -279,21 +279,38 @@ static pare_status check_data(pare_ctx *cx, pare_arena *a, const pare_plan *plan
                                 "missing (tokenizer.model or vocab.json with merges.txt would do); "
                                 "give tokens: a file of little-endian int32 instead",
                                 plan->checkpoint.directory);
-    return PARE_OK;
+    return text && !plan->tokenizer_bytes
+               ? pare_checkpoint_tokenizer_bytes(&plan->checkpoint, &plan->tokenizer_bytes)
+               : PARE_OK;
 }
 
-static pare_status check_data_files(pare_ctx *cx, pare_arena *a, const pare_plan *plan)
+/* Texts with weights are read one after the other, others at once. */
+static pare_status check_calibration(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 {
     const pare_calibration *const c = &plan->recipe.calibration;
-    const bool read = plan->calibrated || plan->held_out;
-    for (size_t i = 0; read && i < c->text.count; i++)
-        PARE_TRY(check_data(cx, a, plan, &c->text.item[i], true));
-    if (read && c->tokens.text)
-        PARE_TRY(check_data(cx, a, plan, &c->tokens, false));
+    for (size_t i = 0; i < c->text.count; i++) {
+        uint64_t bytes;
+        PARE_TRY(check_data(cx, a, plan, &c->text.item[i], true, &bytes));
+        if (!c->weight)
+            plan->text_bytes += bytes;
+        else if (bytes > plan->text_bytes)
+            plan->text_bytes = bytes;
+    }
+    return c->tokens.text ? check_data(cx, a, plan, &c->tokens, false, &plan->token_bytes)
+                          : PARE_OK;
+}
+
+static pare_status check_data_files(pare_ctx *cx, pare_arena *a, pare_plan *plan)
+{
+    if (plan->calibrated || plan->held_out)
+        PARE_TRY(check_calibration(cx, a, plan));
+    plan->evaluated_bytes = PARE_NEW(a, uint64_t, plan->recipe.evaluations);
+    if (!plan->evaluated_bytes)
+        return PARE_ENOMEM;
     for (size_t i = 0; i < plan->recipe.evaluations; i++) {
         const pare_evaluation *const e = &plan->recipe.evaluation[i];
         const pare_text *const file = e->text.text ? &e->text : &e->tokens;
-        PARE_TRY(check_data(cx, a, plan, file, e->text.text != NULL));
+        PARE_TRY(check_data(cx, a, plan, file, e->text.text != NULL, &plan->evaluated_bytes[i]));
     }
     return PARE_OK;
 }

@@ -67,6 +67,19 @@ void pare__plan_bits(pare_plan *plan);
 /* True for a tensor of the checkpoint that is not stored as it is. */
 bool pare__plan_replaces(const pare_plan *plan, const char *tensor);
 
+/* Float weights of a part of a block, all linears. */
+uint64_t pare__plan_part_weights(const pare_config *c, size_t part);
+
+/* What transform `i` needs for its whole block; counted once, at the first of its sites. */
+pare_pass_cost pare__plan_block_cost(const pare_ctx *cx, const pare_plan *plan, size_t i);
+
+/* Anonymous memory that the allocator does not see. */
+uint64_t pare__plan_outside_bytes(const pare_ctx *cx, const pare_plan *plan);
+
+/* Fills spilled_ram_bytes and whole_ram_bytes, at most that: what the plan holds now, and what the
+ * job takes on top. Needs activation_bytes and chunk. Returns what takes most, for a message. */
+const char *pare__plan_memory(const pare_ctx *cx, pare_plan *plan);
+
 /* Memory, disk and flops; the checks against limits. Needs the layout. Once more when the number
  * of samples becomes known (samples: all). */
 PARE_CHECKED pare_status pare__plan_cost(pare_ctx *cx, pare_arena *a, pare_plan *plan);

@@ -74,6 +74,10 @@ PARE_CHECKED pare_status pare_checkpoint_companion(const pare_checkpoint *ck, pa
 /* Its tokenizer, as pare_tokenizer_open, and whether there is one; the same statuses, and those
  * above. */
 PARE_CHECKED pare_status pare_checkpoint_has_tokenizer(const pare_checkpoint *ck, bool *has);
+/* Memory that reading the tokenizer takes, parsed files and tables, by the size of its files; 0
+ * without one. The same statuses. */
+PARE_CHECKED pare_status pare_checkpoint_tokenizer_bytes(const pare_checkpoint *ck,
+                                                         uint64_t *bytes);
 PARE_CHECKED pare_status pare_checkpoint_tokenizer(const pare_checkpoint *ck, pare_tokenizer **out);
 
 /* Reads config.json into a configuration. PARE_EFORMAT for a missing or wrong field (named),

@@ -415,6 +415,15 @@ bool pare_path_is_directory(const char *path)
 
 bool pare_path_is_file(const char *path)
 {
+    uint64_t bytes;
+    return pare_path_bytes(path, &bytes);
+}
+
+bool pare_path_bytes(const char *path, uint64_t *bytes)
+{
     struct stat st;
-    return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode))
+        return false;
+    *bytes = (uint64_t)st.st_size;
+    return true;
 }

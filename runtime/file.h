@@ -80,5 +80,7 @@ char *pare_path_directory(pare_arena *a, const char *path);
 /* True for an existing directory / an existing regular file. */
 bool pare_path_is_directory(const char *path);
 bool pare_path_is_file(const char *path);
+/* The same, with its size. */
+bool pare_path_bytes(const char *path, uint64_t *bytes);
 
 #endif

@@ -346,6 +346,13 @@ pare_status pare_linalg_init(pare_ctx *cx)
     return PARE_OK;
 }
 
+size_t pare_linalg_panels(size_t widest)
+{
+    enum { DEEPEST = 512 }; /* rows of a panel, on any CPU */
+    const size_t tile = widest < TILE ? widest : TILE;
+    return 2 * tile * DEEPEST * sizeof(float);
+}
+
 static struct {
     pthread_once_t once;
     char text[128];

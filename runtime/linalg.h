@@ -20,6 +20,10 @@ PARE_CHECKED pare_status pare_linalg_init(pare_ctx *cx);
 
 /* Bytes of private memory that BLAS maps when it is called from so many threads. */
 uint64_t pare_linalg_room(size_t threads);
+/* Bytes that OpenBLAS touches for each thread that multiplies matrices as this file does: copies of
+ * a tile of both factors, in panels of its own. `widest`: columns of the widest matrix, 0 for a
+ * thread that multiplies none. */
+size_t pare_linalg_panels(size_t widest);
 
 /* "OpenBLAS 0.3.21 Haswell pthread": version, kernel, threading. Static storage, thread-safe. */
 const char *pare_blas_name(void);

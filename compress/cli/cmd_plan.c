@@ -343,9 +343,11 @@ static void print_text(const pare_plan *p, double seconds)
     print_exports(p);
     if (p->samples || !p->calibrated)
         print_bytes("peak memory", p->peak_ram_bytes,
-                    p->spill ? "; activations go to a file to stay within the limit" : "");
+                    p->spill ? " anonymous; activations go to a file to stay within the limit"
+                             : " anonymous; mapped files come on top and can be dropped");
     else
-        print_bytes("peak memory", p->fixed_ram_bytes, " and the activations of all windows");
+        print_bytes("peak memory", p->spilled_ram_bytes,
+                    " anonymous, and the activations of all windows");
     (void)printf("%-17s %s, of %s\n", "memory limit", pare_units_bytes(p->ram_limit, text),
                  p->ram_limit_name);
     print_bytes("disk", p->disk_bytes, " while running");
@@ -415,6 +417,7 @@ static pare_status print_json(pare_cli *cli, const pare_plan *p, double seconds)
         pare_json_put_integer(w, "experts_in_a_pass", (int64_t)p->chunk);
     pare_json_put_bool(w, "spill", p->spill);
     pare_json_put_integer(w, "peak_ram_bytes", (int64_t)p->peak_ram_bytes);
+    pare_json_put_text(w, "peak_ram_kind", "anonymous");
     pare_json_put_integer(w, "ram_limit_bytes", (int64_t)p->ram_limit);
     pare_json_put_text(w, "ram_limit", p->ram_limit_name);
     pare_json_put_integer(w, "disk_bytes", (int64_t)p->disk_bytes);

@@ -2,6 +2,7 @@
  * code. Signals: the first SIGINT or SIGTERM asks the command to stop at the next safe place, the
  * second ends the program at once; an unfinished compression can be resumed after both. */
 #include <errno.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +24,16 @@ static void on_signal(int number)
     if (interrupts > 0)
         _exit(PARE_EXIT_INTERRUPTED);
     interrupts = 1;
+}
+
+/* Memory that a command gives back goes back to the system, whatever it took before: by default the
+ * C library keeps more of it the larger the allocations were. */
+static void return_memory(void)
+{
+#if defined(__GLIBC__)
+    (void)mallopt(M_MMAP_THRESHOLD, 128 * 1024);
+    (void)mallopt(M_TRIM_THRESHOLD, 128 * 1024);
+#endif
 }
 
 static void install_signals(void)
@@ -166,6 +177,7 @@ int main(int argc, char **argv)
     cli.program = argc > 0 ? argv[0] : "pare";
     pare_screen_init(&cli.screen, &cli.cx);
     install_signals();
+    return_memory();
     pare_status s = pare_arena_init(&cli.cx, &cli.arena, 0);
     if (s == PARE_OK)
         s = run(&cli, argc, argv);
