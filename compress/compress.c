@@ -296,6 +296,7 @@ pare_status pare_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
         s = pare_plan_make(cx, a, job, &run.plan);
     if (s == PARE_OK)
         s = claim(&run);
+    pare_memory_trim();
     if (s == PARE_OK) {
         cx->limit_bytes = (size_t)run.plan.allocator_bytes;
         s = run.plan.finished ? pare__run_again(&run, out) : run_job(&run, out);

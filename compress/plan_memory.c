@@ -43,7 +43,9 @@ uint64_t pare__plan_outside_bytes(const pare_ctx *cx, const pare_plan *plan)
         widest =
             larger(widest, larger(plan->kinds[s] ? pare_site_width(c, 0, (pare_site)s) : 0,
                                   plan->expert_kinds[s] ? pare_site_width(c, 1, (pare_site)s) : 0));
-    return program_bytes + pare_threads(cx) * (stack_bytes + pare_linalg_panels(widest));
+    /* A parsed tokenizer is given back but for pages that hold some other small piece, too. */
+    return program_bytes + plan->tokenizer_bytes / 5 +
+           pare_threads(cx) * (stack_bytes + pare_linalg_panels(widest));
 }
 
 /* Planes of a linear, at most: a rule may leave more of it than the mean. */

@@ -25,6 +25,7 @@ static pare_status read_data(pare_run *run, const pare_evaluation *e, pare_token
     if (s == PARE_OK)
         s = pare_tokens_encode(run->cx, &run->scratch, t, &path, 1, -1, vocab, out);
     pare_tokenizer_free(t);
+    pare_memory_trim();
     return s;
 }
 

@@ -26,6 +26,7 @@ static pare_status from_text(pare_run *run, const pare_text *text, size_t texts,
         s = pare_tokens_encode(run->cx, &run->scratch, t, path, texts, -1,
                                run->plan.model.config.vocab, out);
     pare_tokenizer_free(t);
+    pare_memory_trim();
     return s;
 }
 

@@ -1,5 +1,6 @@
 #include "runtime/context.h"
 
+#include <malloc.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +32,13 @@ void pare_ctx_init(pare_ctx *cx)
     cx->alloc = (pare_alloc){counted_resize, cx};
     cx->cpu = pare_cpu_detect();
     pare_kernels_init(&cx->kernels, cx->cpu);
+}
+
+void pare_memory_trim(void)
+{
+#if defined(__GLIBC__)
+    (void)malloc_trim(0);
+#endif
 }
 
 pare_status pare_ctx_cpu(pare_ctx *cx, const char *level)

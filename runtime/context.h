@@ -41,6 +41,10 @@ typedef struct pare_ctx {
  * no pool, no progress. Never fails. */
 void pare_ctx_init(pare_ctx *cx);
 
+/* Hands freed memory back to the system where the C library keeps it: behind parsed documents,
+ * whose many small pieces leave holes. Takes about a millisecond for each 10 MiB. */
+void pare_memory_trim(void);
+
 /* Takes the kernels of the level of that name (pare_cpu_levels) in place of the best ones. Every
  * level gives the same bytes. PARE_EINVAL, naming the levels there are, for a name that is none or
  * a level that this CPU lacks. */

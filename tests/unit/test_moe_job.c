@@ -27,7 +27,7 @@ static void check_same(const char *first, const char *second)
     ck_assert_msg(strcmp(a, b) == 0, "%s and %s differ", first, second);
 }
 
-/* What a plan of the recipe comes to under a limit. */
+/* What a plan of the recipe comes to under a limit; nothing when the limit is too low. */
 typedef struct planned {
     size_t chunk;
     uint64_t ram, bytes;
@@ -44,8 +44,10 @@ static planned plan_of(uint64_t limit)
     (void)snprintf(from, sizeof from, "%s", job_path(&place, "recipe.yaml"));
     (void)snprintf(to, sizeof to, "%s", job_path(&place, "elsewhere"));
     const pare_job job = {.recipe = from, .output = to, .ram_limit = limit};
-    ck_assert_msg(pare_plan_make(&cx, &a, &job, &plan) == PARE_OK, "%s", cx.what);
-    const planned out = {plan.chunk, plan.peak_ram_bytes, plan.packed_bytes};
+    const pare_status s = pare_plan_make(&cx, &a, &job, &plan);
+    ck_assert_msg(s == PARE_OK || (limit && s == PARE_ENOMEM), "%s", cx.what);
+    const planned out =
+        s == PARE_OK ? (planned){plan.chunk, plan.peak_ram_bytes, plan.packed_bytes} : (planned){0};
     pare_plan_close(&plan);
     pare_arena_release(&a);
     ck_assert_uint_eq(cx.live_bytes, 0);
@@ -80,22 +82,22 @@ START_TEST(results_do_not_depend_on_who_shares_a_pass)
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "five", .threads = 5}, NULL), PARE_OK);
     check_same("all", "five");
     check_size("all");
-    /* Less and less, until activations leave memory, too, and there is room again. */
+    /* Less and less, until one at a time is too much. */
     size_t seen = 8, runs = 0;
     for (uint64_t limit = all.ram; seen > 1; limit -= 2048) {
         const planned less = plan_of(limit);
         ck_assert_uint_le(less.ram, limit);
-        const bool spilled = less.chunk > seen;
+        ck_assert_uint_le(less.chunk, seen);
         const bool looks = less.chunk < seen && (less.chunk == 5 || less.chunk <= 3);
-        seen = spilled ? 1 : less.chunk;
-        if (!looks && !spilled)
+        seen = less.chunk;
+        if (!looks || !seen)
             continue;
         const job_opts opts = {.output = "less", .ram_limit = limit, .restart = true};
         ck_assert_int_eq(job_run(&place, opts, NULL), PARE_OK);
         check_same("all", "less");
         runs++;
     }
-    ck_assert_uint_ge(runs, 3);
+    ck_assert_uint_ge(runs, 2);
 }
 END_TEST
 
