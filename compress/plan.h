@@ -120,8 +120,7 @@ typedef struct pare_plan {
     unsigned expert_kinds[PARE_SITES]; /* the same of experts */
     size_t experts;                    /* linears of experts in the plan */
     size_t chunk;                      /* experts whose statistics are gathered in one pass */
-    size_t *left; /* [recipe.steps] inputs of MLPs that a transform leaves alone, for there is a
-                     router */
+    size_t *left; /* [recipe.steps] inputs of MLPs that a transform leaves alone: with routers */
     uint64_t tokenizer_bytes;   /* of the model's tokenizer while its files are read */
     uint64_t text_bytes;        /* calibration texts that are read at once */
     uint64_t token_bytes;       /* calibration tokens of a file */
@@ -134,8 +133,7 @@ typedef struct pare_plan {
     const char *ram_limit_name;
     uint64_t allocator_bytes; /* of it for the allocator; the rest is BLAS, stacks, parsed JSON */
     bool spill;               /* activations go to a file */
-    uint64_t peak_ram_bytes;  /* anonymous memory: mapped files come on top, which the system can
-                                 drop and read again */
+    uint64_t peak_ram_bytes;  /* anonymous; mapped files come on top, and can be dropped */
     uint64_t disk_bytes;      /* written while running, spill included */
     uint64_t disk_free_bytes;
     double forward_flops, pass_flops;
@@ -232,9 +230,9 @@ PARE_CHECKED pare_status pare_plan_settle(pare_ctx *cx, pare_arena *a, pare_plan
 /* Fills *plan; memory from the arena. Close it with pare_plan_close in any case. What lies where
  * outputs go is looked at only by a plan to be looked at, and then from outside.
  * PARE_EUSAGE (recipe, with place; a model that is not there; an output inside the input or an
- * artifact; with the place or the option of the path), PARE_EEXISTS (an output that is the input
- * or a file), PARE_ENOTFOUND, PARE_EFORMAT, PARE_ENOTSUP,
- * PARE_ENOMEM (also: the RAM limit is below the need), PARE_ENOSPC (disk). Reads no weights. */
+ * artifact; with place or option), PARE_EEXISTS (an output that is the input or a file),
+ * PARE_ENOTFOUND, PARE_EFORMAT, PARE_ENOTSUP, PARE_ENOMEM (also: the limit of memory is below the
+ * need), PARE_ENOSPC (disk). Reads no weights. */
 PARE_CHECKED pare_status pare_plan_make(pare_ctx *cx, pare_arena *a, const pare_job *job,
                                         pare_plan *plan);
 
