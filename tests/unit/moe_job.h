@@ -41,6 +41,7 @@ typedef struct told {
     int64_t tokens;
     pare_cold_policy cold;
     double error;
+    bool thin;
 } told;
 
 enum { TOLD = 3 * 8 * 3 };
@@ -76,7 +77,8 @@ static inline void listen(void *self, const pare_event *e)
         }
         ck_assert_uint_lt(l->rows, TOLD);
         l->row[l->rows++] =
-            (told){r->block, r->part, role_of(r->linear.name), r->tokens, r->cold, r->output_error};
+            (told){r->block,        r->part, role_of(r->linear.name), r->tokens, r->cold,
+                   r->output_error, r->thin};
     }
 }
 
