@@ -311,10 +311,11 @@ START_TEST(experts_that_nobody_takes_are_not_missed)
 END_TEST
 
 /* A byte of an expert that changed behind the back of the journal. */
-START_TEST(a_damaged_expert_is_named_on_resume)
+START_TEST(a_damaged_expert_is_made_again_on_resume)
 {
     char what[1024], path[512];
     job_recipe(&place, HEAD("") "  - gptq: {bits: 4, group: 32, targets: \"*.experts.*\"}\n");
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "one"}, NULL), PARE_OK);
     stopper s = {.at = PARE_EVENT_BLOCK};
     const pare_events events = {stop_at, &s};
     const job_opts broken = {.output = "out", .events = &events, .interrupt = &s.stop};
@@ -332,8 +333,8 @@ START_TEST(a_damaged_expert_is_named_on_resume)
     byte ^= 1;
     ck_assert_int_eq(pwrite(fd, &byte, 1, at), 1);
     ck_assert_int_eq(close(fd), 0);
-    ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, what), PARE_EFORMAT);
-    ck_assert_msg(strstr(what, "experts.") && strstr(what, "was damaged"), "%s", what);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, NULL), PARE_OK);
+    check_same("one", "out");
 }
 END_TEST
 
@@ -427,7 +428,7 @@ int main(void)
     tcase_add_test(t, a_break_between_experts_costs_the_block_and_no_bytes);
     tcase_add_test(t, memory_that_ends_anywhere_is_given_back);
     tcase_add_test(t, experts_that_nobody_takes_are_not_missed);
-    tcase_add_test(t, a_damaged_expert_is_named_on_resume);
+    tcase_add_test(t, a_damaged_expert_is_made_again_on_resume);
     tcase_add_test(t, what_cannot_be_done_to_experts_is_refused);
     tcase_add_test(t, the_report_says_how_many_tokens_reach_experts);
     suite_add_tcase(s, t);
