@@ -15,7 +15,7 @@ uint64_t pare_stats_bytes(const pare_config *c, size_t part, const unsigned kind
     for (unsigned s = 0; s < PARE_SITES; s++) {
         const uint64_t k = pare_site_width(c, part, (pare_site)s);
         if (kinds[s] & PARE_STATS_HESSIAN)
-            bytes += k * k * sizeof(float);
+            bytes += PARE_ALIGN + k * k * sizeof(float) + k * sizeof(double);
         if (kinds[s] & PARE_STATS_CHANNELS)
             bytes += 7 * PARE_ALIGN + k * (5 * sizeof(float) + 2 * sizeof(double));
         if (kinds[s] & PARE_STATS_SAMPLE)
@@ -47,7 +47,8 @@ pare_status pare_stats_take(pare_ctx *cx, pare_arena *a, const pare_config *c, s
         out->active |= kinds[i] ? 1u << i : 0u;
         if (kinds[i] & PARE_STATS_HESSIAN) {
             s->h = PARE_NEW(a, float, s->k * s->k);
-            if (!s->h)
+            s->fourth = s->h ? PARE_NEW(a, double, s->k) : NULL;
+            if (!s->fourth)
                 return PARE_ENOMEM;
         }
         if (kinds[i] & PARE_STATS_CHANNELS)
@@ -67,6 +68,19 @@ typedef struct batch {
     const float *x;
     size_t rows;
 } batch;
+
+static void add_fourth(void *arg, size_t begin, size_t end, size_t worker)
+{
+    const batch *const b = arg;
+    const size_t k = b->s->k;
+    double *const sum = b->s->fourth;
+    (void)worker;
+    for (size_t i = 0; i < b->rows; i++)
+        for (size_t j = begin; j < end; j++) {
+            const double square = (double)b->x[i * k + j] * (double)b->x[i * k + j];
+            sum[j] += square * square;
+        }
+}
 
 static void add_columns(void *arg, size_t begin, size_t end, size_t worker)
 {
@@ -113,9 +127,11 @@ static pare_status add(void *self, size_t part, pare_site site, const float *x, 
     (void)part;
     if (!(stats->active & (1u << site)) || rows == 0)
         return PARE_OK;
-    if (s->h)
-        pare_gram_add(stats->cx, s->h, x, rows, k);
     batch b = {s, x, rows};
+    if (s->h) {
+        pare_gram_add(stats->cx, s->h, x, rows, k);
+        pare_parallel(stats->cx, k, COLUMNS, add_fourth, &b);
+    }
     if (s->absmax)
         pare_parallel(stats->cx, k, COLUMNS, add_columns, &b);
     if (s->sample)
@@ -154,16 +170,33 @@ pare_tap pare_stats_tap_parts(pare_stats_parts *s)
                       .parts = s->parts};
 }
 
-void pare_stats_whiten(pare_site_stats *stats)
+pare_status pare_stats_support(pare_arena *scratch, pare_stats *s, unsigned group)
+{
+    for (unsigned i = 0; i < PARE_SITES; i++) {
+        pare_site_stats *const site = &s->site[i];
+        if (site->h && (s->active & group & (1u << i)))
+            PARE_TRY(pare_support_of(scratch, site->h, site->fourth, site->k, site->tokens,
+                                     &site->support));
+    }
+    return PARE_OK;
+}
+
+void pare_stats_whiten_hessian(pare_site_stats *stats)
 {
     const size_t k = stats->k;
     stats->white = true;
-    stats->tokens = 1;
-    stats->samples = 0;
     if (stats->h)
         memset(stats->h, 0, k * k * sizeof *stats->h);
     for (size_t j = 0; stats->h && j < k; j++)
         stats->h[j * k + j] = 1;
+}
+
+void pare_stats_whiten(pare_site_stats *stats)
+{
+    const size_t k = stats->k;
+    pare_stats_whiten_hessian(stats);
+    stats->tokens = 1;
+    stats->samples = 0;
     for (size_t j = 0; stats->absmax && j < k; j++) {
         stats->absmax[j] = stats->absmean[j] = stats->max[j] = 1;
         stats->min[j] = -1;

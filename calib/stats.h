@@ -3,6 +3,7 @@
  *
  *   H        sum over tokens of x x^T. The factor 2/T of the papers is left out: GPTQ, its damping
  *            and relative errors do not change when H is scaled.
+ *   fourth   with H: sum over tokens of x^4 of each column, for what H rests on (calib/support.h).
  *   channels per input column: max |x|, mean |x|, mean, least and largest x.
  *   sample   up to PARE_STATS_ROWS inputs, evenly spread over all tokens.
  *
@@ -11,6 +12,7 @@
 #ifndef PARE_CALIB_STATS_H
 #define PARE_CALIB_STATS_H
 
+#include "calib/support.h"
 #include "runtime/forward.h"
 
 /* Kinds of statistics, a bit each. */
@@ -23,11 +25,13 @@ typedef struct pare_site_stats {
     size_t k;
     uint64_t tokens;                            /* seen */
     float *h;                                   /* [k, k] lower triangle */
+    double *fourth;                             /* [k]; until pare_stats_support */
     float *absmax, *absmean, *mean, *min, *max; /* [k] */
     float *sample;                              /* [samples, k] */
     size_t samples;
     double *sum, *abs_sum; /* [k] behind the means */
-    bool white;            /* of no inputs: pare_stats_whiten */
+    bool white;            /* of no inputs: pare_stats_whiten, pare_stats_whiten_hessian */
+    pare_support support;  /* of H as it was gathered; pare_stats_support */
 } pare_site_stats;
 
 typedef struct pare_stats {
@@ -61,9 +65,16 @@ typedef struct pare_stats_parts {
  */
 pare_tap pare_stats_tap_parts(pare_stats_parts *s);
 
+/* What H rests on, once all tokens were seen and before any fold: `support` of the sites of `group`
+ * (bit per site) that have H and are active. PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_stats_support(pare_arena *scratch, pare_stats *s, unsigned group);
+
 /* Statistics as of white inputs, which look the same from every side: H the identity, columns of
  * mean 0 and size 1, no sample. A method that weighs errors by them weighs all the same. */
 void pare_stats_whiten(pare_site_stats *stats);
+
+/* The same for H alone; columns keep what was measured. */
+void pare_stats_whiten_hessian(pare_site_stats *stats);
 
 /* x becomes x / s:  s [k], above 0. The same as if the tap had seen the scaled inputs, up to
  * rounding. */

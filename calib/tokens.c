@@ -92,6 +92,10 @@ pare_status pare_tokens_encode(pare_ctx *cx, pare_arena *a, const pare_tokenizer
         PARE_TRY(encode_file(cx, a, t, paths[i], vocab, &part[i]));
         total += part[i].count + (bos >= 0);
     }
+    if (path_count == 1 && bos < 0) {
+        *out = part[0];
+        return PARE_OK;
+    }
     *out = (pare_tokens){PARE_NEW(a, int32_t, total), 0};
     if (!out->id)
         return PARE_ENOMEM;

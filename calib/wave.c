@@ -101,8 +101,8 @@ pare_status pare_wave_embed(pare_ctx *cx, pare_arena *scratch, pare_wave *wave,
 {
     const pare_mark mark = pare_arena_mark(scratch);
     const size_t stride = wave->window * wave->hidden;
-    float *const buffer = PARE_NEW(scratch, float, wave->batch *stride);
-    pare_status s = buffer ? PARE_OK : PARE_ENOMEM;
+    float *const buffer = wave->x ? NULL : PARE_NEW(scratch, float, wave->batch *stride);
+    pare_status s = wave->x || buffer ? PARE_OK : PARE_ENOMEM;
     for (size_t i = 0; s == PARE_OK && i < wave->samples; i += wave->batch) {
         const size_t count = batch_at(wave, i);
         float *x;
@@ -175,10 +175,11 @@ pare_status pare_wave_window(pare_ctx *cx, const pare_wave *wave, size_t window,
     return PARE_OK;
 }
 
-size_t pare_wave_scratch(const pare_ctx *cx, const pare_config *c, size_t window)
+size_t pare_wave_scratch(const pare_ctx *cx, const pare_config *c, size_t window, bool spilled)
 {
     const pare_batch batch = {.sequences = pare_wave_batch(window), .length = window};
     const size_t tokens = batch.sequences * window;
-    const size_t row = c->hidden + 2 * c->kv_heads * c->head_dim; /* x, keys, values */
-    return tokens * row * sizeof(float) + pare_block_forward_scratch(cx, c, batch);
+    const size_t row = (spilled ? c->hidden : 0) + 2 * c->kv_heads * c->head_dim;
+    return tokens * row * sizeof(float) +
+           pare_block_forward_bytes(cx, c, batch, c->experts ? PARE_INPUTS_ANY : PARE_INPUTS_NONE);
 }

@@ -53,7 +53,8 @@ PARE_CHECKED pare_status pare_wave_run(pare_ctx *cx, pare_arena *scratch, pare_w
 PARE_CHECKED pare_status pare_wave_window(pare_ctx *cx, const pare_wave *wave, size_t window,
                                           float *x);
 
-/* Upper bound of the scratch that pare_wave_run takes. */
-size_t pare_wave_scratch(const pare_ctx *cx, const pare_config *c, size_t window);
+/* Upper bound of the scratch that pare_wave_run takes for a block in floats, whose experts may be
+ * packed; activations in a file pass through memory batch by batch. */
+size_t pare_wave_scratch(const pare_ctx *cx, const pare_config *c, size_t window, bool spilled);
 
 #endif

@@ -1,17 +1,13 @@
 #include "compress/compress.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "compress/compress_internal.h"
 #include "compress/inventory.h"
+#include "compress/need.h"
 #include "compress/output.h"
 #include "compress/version.h"
 #include "runtime/file.h"
@@ -38,30 +34,6 @@ void pare__notify(pare_run *run, pare_event_kind kind, const char *fmt, ...)
                           .blocks = run->plan.out.blocks,
                           .seconds = pare__seconds() - run->started};
     run->events->event(run->events->self, &e);
-}
-
-pare_status pare__run_hash_inputs(pare_run *run)
-{
-    const pare_checkpoint *const ck = &run->plan.checkpoint;
-    char(*const hex)[PARE_SHA256_HEX] = pare_arena_take(run->a, ck->files, sizeof *hex);
-    run->input = PARE_NEW(run->a, pare_manifest_file, ck->files + 1);
-    if (!hex || !run->input)
-        return PARE_ENOMEM;
-    PARE_TRY(pare_sha256_files(run->cx, ck->file, ck->files, hex));
-    for (size_t i = 0; i < ck->files; i++) {
-        const char *const slash = strrchr(ck->file[i].path, '/');
-        pare_manifest_file *const f = &run->input[run->inputs++];
-        f->file = slash ? slash + 1 : ck->file[i].path;
-        f->bytes = ck->file[i].bytes;
-        memcpy(f->sha256, hex[i], sizeof hex[i]);
-    }
-    if (!ck->config_file.data) /* the weight file is the configuration too */
-        return PARE_OK;
-    pare_manifest_file *const config = &run->input[run->inputs++];
-    config->file = "config.json";
-    config->bytes = ck->config_file.bytes;
-    pare_sha256_hex(ck->config_file.data, ck->config_file.bytes, config->sha256);
-    return PARE_OK;
 }
 
 /* What must be equal for an unfinished run to be continued. The recipe goes in line by line, so
@@ -96,25 +68,9 @@ static pare_status fingerprint(pare_run *run, pare_json_writer *w, const char **
         at = end ? end + 1 : at + strlen(at);
     }
     pare_json_close(w);
-    return pare_json_writer_finish(w, text, &len);
-}
-
-/* Removes what an earlier run left in the partial directory, or an artifact that was replaced and
- * could not be removed: files whose names we give, and their unfinished copies. */
-static pare_status discard(pare_run *run)
-{
-    const char *const path = run->plan.partial_path;
-    DIR *const d = opendir(path);
-    if (!d)
-        return pare_file_fail(run->cx, path, "open the directory");
-    int failed = 0;
-    for (struct dirent *e; (e = readdir(d));)
-        if (pare__run_writes(e->d_name))
-            failed |= unlinkat(dirfd(d), e->d_name, 0);
-    const pare_status s =
-        failed ? pare_file_fail(run->cx, path, "remove what an earlier run left") : PARE_OK;
-    (void)closedir(d);
-    return s;
+    PARE_TRY(pare_json_writer_finish(w, text, &len));
+    run->fingerprint = pare_arena_text(run->a, *text, len);
+    return run->fingerprint ? PARE_OK : PARE_ENOMEM;
 }
 
 /* Opens the journal, or begins it anew. */
@@ -136,27 +92,27 @@ static pare_status open_journal(pare_run *run, pare_journal_record **record, siz
     return s;
 }
 
+/* Units of the journal, up to the first that does not decode. */
 static pare_status decode_units(pare_run *run, const pare_journal_record *record, size_t count)
 {
     const size_t units = run->plan.out.blocks + 1;
-    if (count > units)
-        return pare_fail(run->cx, PARE_EFORMAT,
-                         "%s: the journal has %zu units and the model %zu; start over with "
-                         "--restart",
-                         run->plan.partial_path, count, units);
+    run->record = record;
     run->unit = PARE_NEW(run->a, pare_unit_result, units);
     if (!run->unit)
         return PARE_ENOMEM;
     for (size_t i = 0; i < count; i++) {
-        const pare_status s =
-            pare_result_decode(run->cx, run->a, record[i].payload, record[i].len, &run->unit[i]);
-        if (s != PARE_OK)
-            return pare_fail_context(run->cx, s,
-                                     "%s: journal record %zu (start over with "
-                                     "--restart)",
-                                     run->plan.partial_path, i + 1);
+        pare_status s = i < units ? pare_result_decode(run->cx, run->a, record[i].payload,
+                                                       record[i].len, &run->unit[i])
+                                  : pare_fail(run->cx, PARE_EFORMAT, "no such unit");
+        if (s == PARE_EFORMAT)
+            return pare__run_forget(run, i);
+        PARE_TRY(s);
+        run->units_found = i + 1;
     }
-    run->units_found = count;
+    if (pare_journal_lost(run->journal))
+        pare__notify(run, PARE_EVENT_NOTICE,
+                     "%s: the journal of the unfinished run is damaged; everything is done again",
+                     run->plan.partial_path);
     return PARE_OK;
 }
 
@@ -172,46 +128,37 @@ pare_status pare__run_identify(pare_run *run)
     return PARE_OK;
 }
 
-/* The partial directory is ours when it is empty or holds a journal (an unfinished run) or a
- * manifest (an artifact that was replaced). What else goes by that name belongs to the user:
- * nothing in it is touched. */
-static pare_status check_partial(pare_run *run)
+static void tell(void *self, const char *text)
 {
-    const char *const path = run->plan.partial_path;
-    DIR *const d = opendir(path);
-    if (!d)
-        return errno == ENOENT ? PARE_OK : pare_file_fail(run->cx, path, "open the directory");
-    bool ours = false;
-    char other[64] = "";
-    for (struct dirent *e; (e = readdir(d));) {
-        if (strcmp(e->d_name, "journal") == 0 || strcmp(e->d_name, "manifest.json") == 0)
-            ours = true;
-        else if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-            (void)snprintf(other, sizeof other, "%.60s", e->d_name);
-    }
-    (void)closedir(d);
-    if (ours || !other[0])
-        return PARE_OK;
-    return pare_fail(run->cx, PARE_EEXISTS,
-                     "%s: is where the work would go, and holds \"%s\" and no journal of an "
-                     "unfinished run; move it away or give another --output",
-                     path, other);
+    pare__notify(self, PARE_EVENT_NOTICE, "%s", text);
+}
+
+/* The place of the output: locked, mended, and free for what the plan is about. */
+static pare_status claim(pare_run *run)
+{
+    pare_plan *const plan = &run->plan;
+    bool unfinished;
+    PARE_TRY(
+        pare_lock_take(run->cx, run->a, plan->output_path, "compress", &run->teller, &run->lock));
+    PARE_TRY(pare_place_mend(run->cx, run->a, &plan->place, &run->teller, &unfinished));
+    return pare_plan_places(run->cx, run->a, plan, unfinished);
 }
 
 static pare_status open_output(pare_run *run)
 {
     pare_plan *const plan = &run->plan;
-    PARE_TRY(check_partial(run));
-    PARE_TRY(pare_output_make(run->cx, run->a, plan->partial_path));
+    const size_t blocks = plan->out.blocks;
     pare_journal_record *record;
     size_t count;
+    PARE_TRY(pare_output_make(run->cx, run->a, plan->partial_path));
     PARE_TRY(open_journal(run, &record, &count));
     PARE_TRY(decode_units(run, record, count));
-    if (count == 0)
-        PARE_TRY(discard(run));
-    else
+    count = run->units_found;
+    PARE_TRY(pare_ours_discard(run->cx, plan->partial_path, PARE_OUTPUT_ARTIFACT,
+                               count ? PARE_OURS_TEMPORARY : PARE_OURS_BUT_JOURNAL));
+    if (count)
         pare__notify(run, PARE_EVENT_RESUME, "continuing: %zu of %zu blocks are done",
-                     count < plan->out.blocks ? count : plan->out.blocks, plan->out.blocks);
+                     count < blocks ? count : blocks, blocks);
     return PARE_OK;
 }
 
@@ -275,17 +222,31 @@ static void tell_quantized(pare_run *run)
                      "warning: the model is already quantized (%s): its errors stay in it", types);
 }
 
+/* Steps that will not get enough calibration, as far as the number of tokens tells. */
+static void tell_short(pare_run *run)
+{
+    char text[PARE_SHORTAGE_TEXT];
+    pare_shortage s;
+    for (size_t step = 0; step < run->plan.recipe.steps; step++)
+        if (pare_plan_short(&run->plan, step, &s))
+            pare__notify(run, PARE_EVENT_NOTICE, "warning: calibration: %s",
+                         pare_shortage_text(&run->plan, step, &s, text));
+}
+
 static pare_status run_job(pare_run *run, pare_compress_result *out)
 {
     pare_ctx *const cx = run->cx;
     const size_t blocks = run->plan.out.blocks;
     tell_plan(run);
     tell_quantized(run);
+    PARE_TRY(pare__run_watch_inputs(run));
     PARE_TRY(pare__run_finite(run));
     PARE_TRY(pare__run_hash_inputs(run));
     PARE_TRY(pare__run_tokens(run));
+    tell_short(run);
     PARE_TRY(pare__run_check_evaluations(run));
     PARE_TRY(pare__run_identify(run));
+    PARE_TRY(pare__run_inputs_watched(run));
     PARE_TRY(open_output(run));
     PARE_TRY(take_weights(run));
     PARE_TRY(start_wave(run));
@@ -295,6 +256,7 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
         PARE_TRY(fill_wave(run));
     }
     PARE_TRY(pare_packed_create(cx, run->plan.partial_path, &run->plan.layout, &run->writer));
+    PARE_TRY(pare__run_check_found(run));
     PARE_TRY(pare__run_structure_begin(run));
     PARE_TRY(pare__rotate_check_begin(run));
     for (size_t i = 0; i < blocks; i++) {
@@ -308,6 +270,7 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
     PARE_TRY(pare__run_describe(run));
     PARE_TRY(pare__run_evaluate(run, out));
     PARE_TRY(pare_inventory_write(cx, run->a, run->plan.partial_path, run->output, run->outputs));
+    PARE_TRY(pare__run_inputs_same(run));
     PARE_TRY(pare__run_publish(run));
     PARE_TRY(pare__run_exports(run, out));
     pare__notify(run, PARE_EVENT_DONE, "%s", run->plan.output_path);
@@ -320,6 +283,7 @@ pare_status pare_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
     *out = (pare_compress_result){0};
     pare_run run = {.cx = cx, .a = a, .events = events, .started = pare__seconds()};
     run.wave.fd = -1;
+    run.teller = (pare_teller){tell, &run};
     const size_t limit = cx->limit_bytes;
     pare_status s = pare_arena_init(cx, &run.scratch, 0);
     if (s == PARE_OK)
@@ -330,6 +294,8 @@ pare_status pare_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
         s = pare_linalg_init(cx);
     if (s == PARE_OK)
         s = pare_plan_make(cx, a, job, &run.plan);
+    if (s == PARE_OK)
+        s = claim(&run);
     if (s == PARE_OK) {
         cx->limit_bytes = (size_t)run.plan.allocator_bytes;
         s = run.plan.finished ? pare__run_again(&run, out) : run_job(&run, out);
@@ -339,6 +305,7 @@ pare_status pare_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
     pare_packed_close(cx, run.writer);
     pare_journal_close(cx, run.journal);
     pare_plan_close(&run.plan);
+    pare_lock_release(&run.lock);
     pare_arena_release(&run.stage);
     pare_arena_release(&run.views);
     pare_arena_release(&run.scratch);

@@ -24,6 +24,8 @@ struct pare_run {
     double started; /* monotonic seconds */
     pare_manifest_file *input;
     size_t inputs;
+    uint8_t (*input_xxh3)[16];  /* of the weight files, from the pass that took their SHA-256 */
+    const char *fingerprint;    /* of the journal */
     pare_manifest_file *output; /* what the manifest lists, once it is written */
     size_t outputs;
     pare_repair *repair; /* of the input */
@@ -36,6 +38,9 @@ struct pare_run {
     pare_wave wave;
     pare_packed_writer *writer;
     pare_journal *journal;
+    const pare_journal_record *record; /* [units_found] of the journal of an earlier run */
+    pare_lock lock;                    /* of the output */
+    pare_teller teller;                /* makes notices */
     const char *blas, *recipe_portable;
     pare_linear_result *row; /* all rows, in the order of plan.linear, once the blocks are done */
     size_t rows;
@@ -88,8 +93,19 @@ double pare__seconds(void); /* monotonic */
 PARE_PRINTF(3, 4)
 void pare__notify(pare_run *run, pare_event_kind kind, const char *fmt, ...);
 
+/* From here on every file that the job reads is watched; a model that pare wrote is held against
+ * its checksums. As pare_checkpoint_check. */
+PARE_CHECKED pare_status pare__run_watch_inputs(pare_run *run);
+
 /* The files of the checkpoint and their SHA-256: run->input. */
 PARE_CHECKED pare_status pare__run_hash_inputs(pare_run *run);
+
+/* Before a unit counts as done: PARE_EFORMAT when an input was replaced, written to or touched. */
+PARE_CHECKED pare_status pare__run_inputs_watched(pare_run *run);
+
+/* Before the output gets its name: the same, and the bytes of the weights are still those that were
+ * hashed; when they are not, the units of the journal are dropped. */
+PARE_CHECKED pare_status pare__run_inputs_same(pare_run *run);
 
 /* The identity of the work, and of the arithmetic that does it. */
 PARE_CHECKED pare_status pare__run_identify(pare_run *run);
@@ -98,7 +114,8 @@ PARE_CHECKED pare_status pare__run_identify(pare_run *run);
 PARE_CHECKED pare_status pare__run_exports(pare_run *run, pare_compress_result *out);
 
 /* Instead of the job, for a plan that is `finished`: the exports that are missing. PARE_EEXISTS
- * when recipe, calibration or input are not those in the manifest of the output. */
+ * when recipe, calibration or input are not those in the manifest of the output, with the
+ * difference, or when files that it lists are not there. */
 PARE_CHECKED pare_status pare__run_again(pare_run *run, pare_compress_result *out);
 
 /* A data file of the recipe: a path relative to the recipe, in the arena. NULL: PARE_ENOMEM. */
@@ -162,9 +179,9 @@ PARE_CHECKED pare_status pare__run_stability(pare_run *run, size_t block, size_t
 PARE_CHECKED pare_status pare__run_wave(pare_run *run, const pare_tap *tap, const char *what);
 
 /* Tensors of a block that folds changed: stored, their hashes in the unit; or read back and
- * compared. */
+ * compared (PARE_EFORMAT), and with `take` part of the block again. */
 PARE_CHECKED pare_status pare__run_store_changed(pare_run *run, size_t block);
-PARE_CHECKED pare_status pare__run_restore_changed(pare_run *run, size_t block);
+PARE_CHECKED pare_status pare__run_restore_changed(pare_run *run, size_t block, bool take);
 /* Rotates the embeddings that fill the wave, as the artifact will store them. Nothing without a
  * rotation. */
 PARE_CHECKED pare_status pare__rotate_wave(pare_run *run);
@@ -204,11 +221,16 @@ bool pare__run_watches_kv(const pare_run *run);
 PARE_CHECKED pare_status pare__run_kv_put(pare_run *run, const pare_packed_entry *e,
                                           uint8_t hash[16], bool *done);
 
+/* Forgets units of an earlier run from `unit` on, of which something is damaged (the recorded
+ * failure says what), in the journal, too: they are done again. */
+PARE_CHECKED pare_status pare__run_forget(pare_run *run, size_t unit);
+
+/* Looks at what an earlier run stored of its blocks, before anything goes on from there: from the
+ * first that is not what the journal says, they are forgotten. */
+PARE_CHECKED pare_status pare__run_check_found(pare_run *run);
+
 /* Writes planes of unit `u` durable and records the unit in the journal. */
 PARE_CHECKED pare_status pare__run_commit(pare_run *run, size_t unit);
-
-/* True for a file that a run writes into the partial directory, the journal apart. */
-bool pare__run_writes(const char *name);
 
 /* config.json, copies of tokenizer files, recipe, manifest. */
 PARE_CHECKED pare_status pare__run_describe(pare_run *run);

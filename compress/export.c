@@ -1,9 +1,11 @@
 #include "compress/export_run.h"
 
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
+#include "compress/inputs.h"
 #include "compress/output.h"
+#include "formats/checksums.h"
 #include "runtime/file.h"
 
 static pare_status describe(pare__export *e)
@@ -33,6 +35,12 @@ static pare_status open_artifact(pare__export *e)
         return pare_fail(e->cx, PARE_ENOTSUP,
                          "%s: not a packed artifact; export writes what pare compress has made",
                          e->job->artifact);
+    PARE_TRY(pare_inputs_watch(e->a, &e->ck));
+    for (size_t i = 0; i < e->ck.files; i++)
+        pare_file_read_ahead(&e->ck.file[i]);
+    bool checked;
+    if (!e->job->unchecked)
+        PARE_TRY(pare_checkpoint_check(&e->ck, &checked));
     PARE_TRY(pare_model_load(e->cx, e->a, &e->ck, &e->model));
     return describe(e);
 }
@@ -89,26 +97,52 @@ void pare__export_count(pare_export_result *r)
         r->count[r->row[i].fate]++;
 }
 
-static bool remove_partial(const pare__export *e)
+/* The place, locked and free of what killed runs left. */
+static pare_status take_place(pare_ctx *cx, pare_arena *a, const pare_export_job *job,
+                              pare_export_place *p, pare_lock *lock)
 {
-    return e->target->kind == PARE_EXPORT_FILE ? unlink(e->place.partial) == 0
-                                               : pare_output_remove(e->place.partial);
+    bool unfinished;
+    PARE_TRY(pare_export_place_find(cx, a, job->artifact, job->output, job->target->kind, p));
+    PARE_TRY(pare_lock_take(cx, a, p->at.output, "export", &job->teller, lock));
+    return pare_place_mend(cx, a, &p->at, &job->teller, &unfinished);
+}
+
+pare_status pare_export_mend(pare_ctx *cx, pare_arena *a, const pare_export_job *job)
+{
+    pare_export_place p;
+    pare_lock lock = {0};
+    const pare_status s = take_place(cx, a, job, &p, &lock);
+    pare_lock_release(&lock);
+    return s;
+}
+
+/* What was begun and not published goes; the failure that led here is the one that is told. */
+static pare_status discard(const pare__export *e, pare_status s)
+{
+    struct stat st;
+    const pare_output_place *const at = &e->place.at;
+    const pare_status gone = lstat(at->partial, &st) != 0
+                                 ? PARE_OK
+                                 : pare_ours_discard(e->cx, at->partial, at->kind, PARE_OURS_ALL);
+    return s != PARE_OK ? s : gone;
 }
 
 static pare_status run(pare__export *e)
 {
     const pare_export_job *const job = e->job;
-    PARE_TRY(pare_export_place_find(e->cx, e->a, job->artifact, job->output, e->target->kind,
-                                    job->restart, &e->place));
+    PARE_TRY(take_place(e->cx, e->a, job, &e->place, &e->lock));
+    PARE_TRY(pare_export_place_check(e->cx, e->a, &e->place, job->restart));
     PARE_TRY(open_artifact(e));
     PARE_TRY(pare__export_outline(e));
     const bool file = e->target->kind == PARE_EXPORT_FILE;
-    pare_status s = file ? pare__export_file(e) : pare__export_directory(e);
+    pare_status made = file ? pare__export_file(e) : pare__export_directory(e);
+    if (made == PARE_OK)
+        made = pare_watch_check(e->cx, &e->ck.watch);
+    pare_status s = made;
     if (s == PARE_OK)
-        s = pare_output_publish(e->cx, e->place.partial, e->place.output, e->place.replaces);
-    if (s != PARE_OK || e->place.replaces)
-        (void)remove_partial(e);
-    return s;
+        s = pare_place_publish(e->cx, e->a, &e->place.at, e->place.replaces, &job->teller);
+    /* otherwise it may be the replaced output by now */
+    return made != PARE_OK || s == PARE_EEXISTS ? discard(e, s) : s;
 }
 
 pare_status pare_export_run(pare_ctx *cx, pare_arena *a, const pare_export_job *job,
@@ -129,6 +163,7 @@ pare_status pare_export_run(pare_ctx *cx, pare_arena *a, const pare_export_job *
     if (e.ck.cx)
         pare_checkpoint_close(&e.ck);
     pare_arena_release(&e.scratch);
+    pare_lock_release(&e.lock);
     if (s != PARE_OK)
         out->rows = 0;
     return s;

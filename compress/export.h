@@ -2,13 +2,16 @@
 #ifndef PARE_COMPRESS_EXPORT_H
 #define PARE_COMPRESS_EXPORT_H
 
+#include "compress/place.h"
 #include "formats/export_target.h"
 
 typedef struct pare_export_job {
     const char *artifact, *output; /* paths as given */
     const pare_export_target *target;
-    bool restart; /* replace a finished output */
-    bool strict;  /* refuse what would round to other codes */
+    bool restart;   /* replace a finished output */
+    bool strict;    /* refuse what would round to other codes */
+    bool unchecked; /* take the weights of the artifact without a look at their checksums */
+    pare_teller teller;
 } pare_export_job;
 
 /* What becomes of a linear. */
@@ -81,26 +84,33 @@ PARE_CHECKED pare_status pare_export_outline(pare_ctx *cx, pare_arena *a,
 
 /* Where an export goes. */
 typedef struct pare_export_place {
-    char *output, *partial; /* without slashes at the end; what is unfinished lies in `partial` */
-    bool replaces;          /* an export that is there */
+    pare_output_place at;
+    bool replaces; /* an export that is there */
 } pare_export_place;
 
-/* Whether an export of `artifact` may go to `output`. What lies there must be an export of the
- * same kind, and is replaced only with restart; what lies where the work goes must be unfinished
- * work. PARE_EEXISTS, PARE_EUSAGE for an empty path, one inside the artifact, or one that is not
- * of the kind; PARE_ENOMEM. */
+/* Whether an export of `artifact` can go to `output`, by its path. PARE_EUSAGE for an empty path,
+ * one inside the artifact, one that ends in no name or not as the kind asks for; PARE_EEXISTS for
+ * the artifact itself and for a symbolic link; PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_export_place_find(pare_ctx *cx, pare_arena *a, const char *artifact,
                                                 const char *output, pare_export_kind kind,
-                                                bool restart, pare_export_place *out);
+                                                pare_export_place *out);
+
+/* Whether what lies there may be replaced: nothing, or with restart what pare_place_check accepts.
+ * PARE_EEXISTS and what that returns. */
+PARE_CHECKED pare_status pare_export_place_check(pare_ctx *cx, pare_arena *a, pare_export_place *p,
+                                                 bool restart);
+
+/* Ends what a killed export to `output` was about (pare_place_mend). */
+PARE_CHECKED pare_status pare_export_mend(pare_ctx *cx, pare_arena *a, const pare_export_job *job);
 
 /* Writes OUTPUT.partial, a directory or a file, reads it back as the engine would and compares
  * every weight of every linear, and every other tensor byte by byte, and renames it to OUTPUT.
  *
- * What a directory is says OUTPUT/pare-export.json, and a GGUF file general.quantized_by: this
- * marks what --restart may replace.
+ * What a directory is says OUTPUT/pare-export.json, and a GGUF file general.quantized_by: this and
+ * SHA256SUMS tell what --restart may replace (compress/ours.h).
  *
  * PARE_EEXISTS   a finished output is there (without restart), or what no export left, or the
- *                artifact itself
+ *                artifact itself; or another process writes there
  * PARE_ENOTSUP   the target cannot hold the artifact, or not without other codes (strict): linear
  *                and reason, before a byte is written
  * PARE_ENUMERIC  what was read back differs: a mistake of this program, or a weight that the floats

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "compress/export_run.h"
+#include "compress/inventory.h"
 #include "compress/output.h"
 #include "compress/version.h"
 #include "runtime/file.h"
@@ -81,7 +82,7 @@ static pare_status write_json(pare__export *e, const char *name, pare_json_write
 {
     const char *text;
     size_t len;
-    char *const path = pare_path_join(e->a, e->place.partial, name);
+    char *const path = pare_path_join(e->a, e->place.at.partial, name);
     pare_status s = path ? pare_json_writer_finish(w, &text, &len) : PARE_ENOMEM;
     if (s == PARE_OK)
         s = pare_file_write(e->cx, path, text, len);
@@ -123,10 +124,9 @@ static pare_status write_extra(pare__export *e)
 
 static pare_status write_all(pare__export *e)
 {
-    if (!pare_output_remove(e->place.partial))
-        return pare_file_fail(e->cx, e->place.partial, "remove what an earlier run left");
-    PARE_TRY(pare_output_make(e->cx, e->a, e->place.partial));
-    PARE_TRY(pare_packed_create(e->cx, e->place.partial, &e->layout, &e->writer));
+    PARE_TRY(pare_output_make(e->cx, e->a, e->place.at.partial));
+    PARE_TRY(pare_ours_mark_unfinished(e->cx, e->place.at.partial));
+    PARE_TRY(pare_packed_create(e->cx, e->place.at.partial, &e->layout, &e->writer));
     pare_status s = put_linears(e);
     if (s == PARE_OK)
         s = put_rest(e);
@@ -136,7 +136,7 @@ static pare_status write_all(pare__export *e)
     PARE_TRY(write_extra(e));
     for (size_t i = 0; pare_companions[i]; i++) {
         bool copied;
-        PARE_TRY(pare_output_copy(e->a, &e->ck, e->place.partial, pare_companions[i], &copied));
+        PARE_TRY(pare_output_copy(e->a, &e->ck, e->place.at.partial, pare_companions[i], &copied));
     }
     return PARE_OK;
 }
@@ -159,5 +159,6 @@ pare_status pare__export_directory(pare__export *e)
     PARE_TRY(write_all(e));
     PARE_TRY(pare__export_read_back(e));
     pare__export_count(e->out);
-    return write_record(e);
+    PARE_TRY(write_record(e));
+    return pare_inventory_write(e->cx, e->a, e->place.at.partial, NULL, 0);
 }

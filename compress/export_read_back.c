@@ -101,7 +101,7 @@ static pare_status check_rest(pare__export *e, const pare_checkpoint *written)
 pare_status pare__export_read_back(pare__export *e)
 {
     pare_checkpoint written;
-    pare_status s = pare_checkpoint_open_plain(e->cx, e->a, e->place.partial, &written);
+    pare_status s = pare_checkpoint_open_plain(e->cx, e->a, e->place.at.partial, &written);
     for (size_t i = 0; s == PARE_OK && i < e->source.shape.linears; i++) {
         pare_ctx_progress(e->cx, "reading back", (double)i, (double)e->source.shape.linears);
         const pare_mark m = pare_arena_mark(&e->scratch);

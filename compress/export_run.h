@@ -13,6 +13,7 @@ typedef struct pare__export {
     const pare_export_target *target;
     bool strict;
     pare_export_place place;
+    pare_lock lock;
     pare_checkpoint ck;
     pare_model model;
     pare_export_source source;

@@ -1,11 +1,10 @@
-#define _DEFAULT_SOURCE /* flock */
+#define _GNU_SOURCE /* memmem */
 #include "compress/journal.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -23,6 +22,8 @@ struct pare_journal {
     char *path;
     int fd;
     uint64_t end;   /* of the last good record */
+    uint64_t first; /* end of the fingerprint */
+    bool lost;      /* what was there had no good fingerprint */
     uint32_t index; /* of the next record */
 };
 
@@ -141,26 +142,17 @@ done:
     return s;
 }
 
-/* Opens and locks. A file that was renamed or removed between the two steps is not the journal of
- * this directory any more. */
-static pare_status open_locked(pare_ctx *cx, pare_journal *j, uint64_t *bytes)
+static pare_status open_file(pare_ctx *cx, pare_journal *j, uint64_t *bytes)
 {
-    j->fd = open(j->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    struct stat st;
+    j->fd = open(j->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (j->fd < 0)
         return pare_file_fail(cx, j->path, "create");
-    int rc;
-    do {
-        rc = flock(j->fd, LOCK_EX | LOCK_NB);
-    } while (rc != 0 && errno == EINTR);
-    if (rc != 0 && errno != EWOULDBLOCK)
-        return pare_file_fail(cx, j->path, "lock");
-    struct stat mine, there;
-    if (rc != 0 || fstat(j->fd, &mine) != 0 || stat(j->path, &there) != 0 ||
-        mine.st_ino != there.st_ino || mine.st_dev != there.st_dev)
-        return pare_fail(cx, PARE_EEXISTS, "%s: in use by another process", j->path);
-    if (!S_ISREG(mine.st_mode))
+    if (fstat(j->fd, &st) != 0)
+        return pare_file_fail(cx, j->path, "look at");
+    if (!S_ISREG(st.st_mode))
         return pare_fail(cx, PARE_EFORMAT, "%s: is not a regular file", j->path);
-    *bytes = (uint64_t)mine.st_size;
+    *bytes = (uint64_t)st.st_size;
     return PARE_OK;
 }
 
@@ -175,6 +167,7 @@ static pare_status cut(pare_ctx *cx, const pare_journal *j)
 static pare_status begin_records(pare_ctx *cx, pare_journal *j, const char *fingerprint)
 {
     PARE_TRY(pare_journal_append(cx, j, fingerprint, strlen(fingerprint)));
+    j->first = j->end;
     return pare_file_sync_parent(cx, j->path);
 }
 
@@ -196,14 +189,16 @@ static pare_status read_records(pare_ctx *cx, pare_arena *a, pare_journal *j, ui
     j->index = (uint32_t)*count;
     if (valid != bytes)
         PARE_TRY(cut(cx, j));
+    j->lost = bytes && *count == 0;
     if (*count == 0)
         return begin_records(cx, j, fingerprint);
+    j->first = RECORD_MIN + (*record)->len;
     (*record)++;
     (*count)--;
     return PARE_OK;
 }
 
-/* A journal that is open and locked, `bytes` long. */
+/* A journal that is open, `bytes` long. */
 static pare_status take_journal(pare_ctx *cx, const char *directory, pare_journal **out,
                                 uint64_t *bytes)
 {
@@ -214,8 +209,8 @@ static pare_status take_journal(pare_ctx *cx, const char *directory, pare_journa
     *j = (pare_journal){.fd = -1};
     pare_status s = pare_arena_init(cx, &j->arena, 0);
     if (s == PARE_OK) {
-        j->path = pare_path_join(&j->arena, directory, "journal");
-        s = j->path ? open_locked(cx, j, bytes) : PARE_ENOMEM;
+        j->path = pare_path_join(&j->arena, directory, PARE_JOURNAL_NAME);
+        s = j->path ? open_file(cx, j, bytes) : PARE_ENOMEM;
     }
     if (s == PARE_OK)
         *out = j;
@@ -257,6 +252,21 @@ pare_status pare_journal_restart(pare_ctx *cx, const char *directory, const char
     return hand_over(cx, j, s == PARE_OK ? begin_records(cx, j, fingerprint) : s, out);
 }
 
+bool pare_journal_lost(const pare_journal *j)
+{
+    return j->lost;
+}
+
+pare_status pare_journal_keep(pare_ctx *cx, pare_journal *j, const pare_journal_record *record,
+                              size_t count)
+{
+    j->end = j->first;
+    for (size_t i = 0; i < count; i++)
+        j->end += RECORD_MIN + record[i].len;
+    j->index = (uint32_t)count + 1;
+    return cut(cx, j);
+}
+
 pare_status pare_journal_append(pare_ctx *cx, pare_journal *j, const void *payload, size_t len)
 {
     if (j->index == UINT32_MAX || len > SIZE_MAX / 2)
@@ -293,4 +303,60 @@ void pare_journal_close(pare_ctx *cx, pare_journal *j)
         (void)close(j->fd);
     pare_arena_release(&j->arena);
     (void)cx->alloc.resize(cx->alloc.self, j, sizeof *j, 0);
+}
+
+/* Whether what does not begin with a good record was a journal: its first bytes are there as far as
+ * they go, or were never written, or another record follows. */
+static bool was_journal(const unsigned char *bytes, size_t len)
+{
+    bool begun = true;
+    for (size_t i = 0; i < len && i < sizeof magic; i++)
+        begun &= bytes[i] == magic[i] || bytes[i] == 0;
+    return begun || memmem(bytes, len, magic, sizeof magic);
+}
+
+static pare_status look_at(pare_ctx *cx, const pare_file *f, pare_journal_kind *kind,
+                           bool *replaced)
+{
+    const size_t len = record_length(f->data, (size_t)f->bytes, 0);
+    pare_json *print = NULL;
+    if (len == SIZE_MAX || !hash_holds(f->data, len)) {
+        *kind =
+            was_journal(f->data, (size_t)f->bytes) ? PARE_JOURNAL_DAMAGED : PARE_JOURNAL_FOREIGN;
+        return PARE_OK;
+    }
+    *kind = PARE_JOURNAL_FOREIGN;
+    const pare_status s =
+        pare_json_parse(cx, f->path, (const char *)f->data + PAYLOAD, len, JSON_CAP, &print);
+    if (s == PARE_EFORMAT)
+        pare_ctx_clear(cx);
+    if (s != PARE_OK)
+        return s == PARE_EFORMAT ? PARE_OK : s;
+    const char *const program = pare_json_text(pare_json_get(print, "program"), NULL);
+    if (program && strncmp(program, "pare ", 5) == 0)
+        *kind = PARE_JOURNAL_GOOD;
+    *replaced = *kind == PARE_JOURNAL_GOOD && pare_json_get(print, "replaced");
+    pare_json_free(print);
+    return PARE_OK;
+}
+
+pare_status pare_journal_look(pare_ctx *cx, pare_arena *a, const char *directory,
+                              pare_journal_kind *kind, bool *replaced)
+{
+    struct stat st;
+    pare_file f;
+    *kind = PARE_JOURNAL_NONE;
+    *replaced = false;
+    char *const path = pare_path_join(a, directory, PARE_JOURNAL_NAME);
+    if (!path)
+        return PARE_ENOMEM;
+    if (lstat(path, &st) != 0)
+        return PARE_OK;
+    *kind = PARE_JOURNAL_FOREIGN;
+    if (!S_ISREG(st.st_mode))
+        return PARE_OK;
+    PARE_TRY(pare_file_map(cx, a, path, &f));
+    const pare_status s = look_at(cx, &f, kind, replaced);
+    pare_file_unmap(&f);
+    return s;
 }

@@ -11,9 +11,12 @@
 #ifndef PARE_COMPRESS_JOURNAL_H
 #define PARE_COMPRESS_JOURNAL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "runtime/arena.h"
+
+#define PARE_JOURNAL_NAME "journal"
 
 typedef struct pare_journal_record {
     const unsigned char *payload;
@@ -30,25 +33,46 @@ PARE_CHECKED pare_status pare_journal_parse(pare_ctx *cx, pare_arena *a, const u
 
 /* Opens DIRECTORY/journal, cutting a bad tail, or creates it with `fingerprint` (JSON text).
  * An existing journal whose fingerprint differs is refused: PARE_EEXISTS, the message lists each
- * key that differs with both values and says that --restart starts over.
- * record and count: the unit records found (without the fingerprint), in the arena.
- * Two processes on one directory: the second gets PARE_EEXISTS ("in use"; a lock on the file).
- * PARE_EIO, PARE_ENOSPC, PARE_ENOMEM. On failure *out is NULL. */
+ * key that differs with both values and says that --restart starts over. One without a good
+ * fingerprint begins anew.
+ * record and count: the unit records found (without the fingerprint), in the arena. The caller
+ * holds the lock of the output (compress/lock.h). PARE_EIO, PARE_ENOSPC, PARE_ENOMEM, PARE_EFORMAT
+ * for what is no regular file. On failure *out is NULL. */
 PARE_CHECKED pare_status pare_journal_open(pare_ctx *cx, pare_arena *a, const char *directory,
                                            const char *fingerprint, pare_journal **out,
                                            pare_journal_record **record, size_t *count);
 
-/* As pare_journal_open, and drops what the journal held: only the fingerprint stays, durable. The
- * lock is taken first, so that a run in progress is never robbed of its journal. */
+/* True when what pare_journal_open found was damaged from its start, and begins anew. */
+bool pare_journal_lost(const pare_journal *j);
+
+/* As pare_journal_open, and drops what the journal held: only the fingerprint stays, durable. */
 PARE_CHECKED pare_status pare_journal_restart(pare_ctx *cx, const char *directory,
                                               const char *fingerprint, pare_journal **out);
+
+/* Drops the records behind the first `count` that pare_journal_open found in `record`; durable.
+ * PARE_EIO, PARE_ENOSPC. */
+PARE_CHECKED pare_status pare_journal_keep(pare_ctx *cx, pare_journal *j,
+                                           const pare_journal_record *record, size_t count);
 
 /* Appends the record of the next unit and makes it durable. PARE_ENOSPC, PARE_EIO: the tail is
  * then cut back, so that the journal stays good. */
 PARE_CHECKED pare_status pare_journal_append(pare_ctx *cx, pare_journal *j, const void *payload,
                                              size_t len);
 
-/* Releases the lock; the file stays. NULL is allowed. */
+/* The file stays. NULL is allowed. */
 void pare_journal_close(pare_ctx *cx, pare_journal *j);
+
+/* What a journal is without the job that it belongs to. */
+typedef enum pare_journal_kind {
+    PARE_JOURNAL_NONE,
+    PARE_JOURNAL_FOREIGN, /* nothing that pare wrote */
+    PARE_JOURNAL_DAMAGED, /* its start is empty, torn or damaged, but it was one of pare */
+    PARE_JOURNAL_GOOD     /* its fingerprint names pare as the "program" */
+} pare_journal_kind;
+
+/* Looks at DIRECTORY/journal. *replaced: its fingerprint has a member "replaced". PARE_EIO,
+ * PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_journal_look(pare_ctx *cx, pare_arena *a, const char *directory,
+                                           pare_journal_kind *kind, bool *replaced);
 
 #endif

@@ -144,6 +144,12 @@ static void put_row(pare_json_writer *w, const pare_linear_result *r)
     pare_json_put_bool(w, "double_precision", r->f64);
     pare_json_put_bool(w, "fallback", r->fallback);
     put_size(w, "dead_columns", r->dead);
+    if (r->support.known) {
+        put_size(w, "rank", r->support.rank);
+        pare_json_put_number(w, "effective_samples", r->support.effective);
+    }
+    if (r->thin)
+        pare_json_put_bool(w, "thin", true);
     if (r->part)
         put_size(w, "expert", r->part - 1);
     if (r->tokens >= 0)

@@ -1,9 +1,6 @@
-#define _GNU_SOURCE /* renameat2 */
 #include "compress/output.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,40 +48,14 @@ pare_status pare_output_make(pare_ctx *cx, pare_arena *a, const char *path)
         char *const parent = pare_arena_text(a, path, i);
         if (!parent)
             return PARE_ENOMEM;
-        if (mkdir(parent, 0777) != 0 && errno != EEXIST)
+        if (mkdir(parent, 0777) == 0)
+            PARE_TRY(pare_file_sync_parent(cx, parent));
+        else if (errno != EEXIST)
             return pare_file_fail(cx, parent, "create the directory");
     }
     if (mkdir(path, 0777) != 0 && errno != EEXIST)
         return pare_file_fail(cx, path, "create the directory");
     return pare_file_sync_parent(cx, path);
-}
-
-static int put_in_place(const char *from, const char *to, bool replace)
-{
-    if (renameat2(AT_FDCWD, from, AT_FDCWD, to, replace ? RENAME_EXCHANGE : RENAME_NOREPLACE) == 0)
-        return 0;
-    /* a file system without these flags still renames onto nothing */
-    return !replace && (errno == EINVAL || errno == ENOSYS) ? rename(from, to) : -1;
-}
-
-pare_status pare_output_publish(pare_ctx *cx, const char *from, const char *to, bool replace)
-{
-    if (put_in_place(from, to, replace) != 0)
-        return errno == EEXIST || errno == ENOTEMPTY
-                   ? pare_fail(cx, PARE_EEXISTS, "%s: something was put there meanwhile", to)
-                   : pare_file_fail(cx, to, "put the finished files in place");
-    return pare_file_sync_parent(cx, to);
-}
-
-bool pare_output_remove(const char *path)
-{
-    DIR *const d = opendir(path);
-    if (!d)
-        return errno == ENOENT;
-    for (struct dirent *e; (e = readdir(d));)
-        (void)unlinkat(dirfd(d), e->d_name, 0);
-    (void)closedir(d);
-    return rmdir(path) == 0;
 }
 
 bool pare_output_lies_in(const char *path, const char *directory)

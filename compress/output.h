@@ -1,5 +1,5 @@
 /* compress/output.h - directories that a job or an export leaves: files that go along with a model,
- * and the step from OUTPUT.partial to OUTPUT. */
+ * and where a directory lies. */
 #ifndef PARE_COMPRESS_OUTPUT_H
 #define PARE_COMPRESS_OUTPUT_H
 
@@ -20,15 +20,6 @@ PARE_CHECKED pare_status pare_output_copy(pare_arena *a, const pare_checkpoint *
 /* Makes a directory with its parents; one that is there is fine. PARE_EIO, PARE_ENOSPC,
  * PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_output_make(pare_ctx *cx, pare_arena *a, const char *path);
-
-/* Renames the directory `from` to `to` and makes that durable; with `replace` what lies there takes
- * the name `from`. PARE_EEXISTS when something lies there without, PARE_EIO. */
-PARE_CHECKED pare_status pare_output_publish(pare_ctx *cx, const char *from, const char *to,
-                                             bool replace);
-
-/* Removes the plain files of a directory, then the directory; false, with errno, when something
- * stays (a directory in it). A path that does not exist is fine. */
-bool pare_output_remove(const char *path);
 
 /* True when `path` is `directory` or lies inside it, or would once it is made; the directory must
  * exist. Links are followed. */

@@ -99,6 +99,7 @@ PARE_CHECKED pare_status pare_pass_order(pare_ctx *cx, pare_pass_site *s, const 
 /* Upper bounds, from shapes alone. */
 typedef struct pare_pass_cost {
     size_t site_bytes;   /* state kept for a site */
+    size_t start_bytes;  /* while that state is made, the state included; 0: no more than it */
     size_t linear_bytes; /* scratch while one linear runs; transform: while a site runs */
     double flops;        /* of one linear, its site's share included */
 } pare_pass_cost;
@@ -138,6 +139,7 @@ typedef struct pare_pass {
     const char *summary, *source; /* one line; paper and equation */
     const char *caution;          /* what who uses it should expect, for plan and report; or NULL */
     unsigned needs, gives, drops; /* PARE_FACT_* */
+    bool diagonal;                /* of the Hessian it looks at the diagonal alone */
     const pare_param *params;     /* ends with a NULL name */
 
     /* Of one linear with these parameters; for a transform of every linear of its site. */

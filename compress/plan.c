@@ -1,11 +1,15 @@
 #include "compress/plan.h"
 
+#include <errno.h>
 #include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "calib/wave.h"
+#include "compress/journal.h"
 #include "compress/output.h"
 #include "compress/plan_internal.h"
 #include "formats/dense.h"
@@ -18,6 +22,11 @@ static const uint64_t shard_bytes = (uint64_t)4 << 30;
 static pare_status read_recipe(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 {
     const pare_job *const job = plan->job;
+    struct stat st;
+    if (stat(job->recipe, &st) == 0 && st.st_size > RECIPE_CAP)
+        return pare_recipe_fail(cx, (pare_place){job->recipe, 1, 1},
+                                "%lld bytes; a recipe has at most %d", (long long)st.st_size,
+                                RECIPE_CAP);
     PARE_TRY(pare_file_read(cx, a, job->recipe, RECIPE_CAP, &plan->recipe_text, &plan->recipe_len));
     const pare_pass_words *words;
     PARE_TRY(pare_pass_words_take(a, &words));
@@ -47,6 +56,37 @@ static pare_status pick_path(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
     return PARE_OK;
 }
 
+/* Says what is wrong with a path: its place in the recipe, or the option that gave it. Returns s.
+ */
+static pare_status fail_path(pare_ctx *cx, pare_status s, const char *option, const char *override,
+                             const pare_text *written, const char *fmt, ...) PARE_PRINTF(6, 7);
+static pare_status fail_path(pare_ctx *cx, pare_status s, const char *option, const char *override,
+                             const pare_text *written, const char *fmt, ...)
+{
+    char reason[sizeof cx->what];
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(reason, sizeof reason, fmt, ap);
+    va_end(ap);
+    if (override)
+        return pare_fail(cx, s, "%s: %s", option, reason);
+    (void)pare_recipe_fail(cx, written->place, "%s", reason);
+    return s;
+}
+
+#define FAIL_OUTPUT(cx, s, plan, ...)                                                              \
+    fail_path(cx, s, "--output", (plan)->job->output, &(plan)->recipe.output, __VA_ARGS__)
+
+/* Something lies where the model should be; what it is, its readers say. */
+static pare_status check_model(pare_ctx *cx, const pare_plan *plan)
+{
+    struct stat st;
+    if (stat(plan->model_path, &st) == 0 || (errno != ENOENT && errno != ENOTDIR))
+        return PARE_OK;
+    return fail_path(cx, PARE_EUSAGE, "--model", plan->job->model, &plan->recipe.model,
+                     "%s: there is no such model", plan->model_path);
+}
+
 /* The output is a new name or a directory. A directory that is reached through a symbolic link, or
  * named "." or "..", goes by its real name: a rename must move the directory itself. */
 static pare_status check_output(pare_ctx *cx, pare_arena *a, pare_plan *plan)
@@ -57,13 +97,15 @@ static pare_status check_output(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     struct stat st;
     char real[PATH_MAX];
     if (path[0] == '\0')
-        return pare_fail(cx, PARE_EUSAGE, "the path of the output is empty");
+        return FAIL_OUTPUT(cx, PARE_EUSAGE, plan, "the path of the output is empty");
+    if (lstat(path, &st) != 0 && errno == ENOTDIR)
+        return FAIL_OUTPUT(cx, PARE_EUSAGE, plan, "%s: the path leads through a file", path);
     if (lstat(path, &st) != 0)
-        return dots ? pare_fail(cx, PARE_EUSAGE, "%s: the output must end in a name", path)
+        return dots ? FAIL_OUTPUT(cx, PARE_EUSAGE, plan, "%s: the output must end in a name", path)
                     : PARE_OK;
     if (!pare_path_is_directory(path))
-        return pare_fail(cx, PARE_EEXISTS, "%s: the output is a file; it must be a directory",
-                         path);
+        return FAIL_OUTPUT(cx, PARE_EEXISTS, plan,
+                           "%s: the output is a file; it must be a directory", path);
     if (!S_ISLNK(st.st_mode) && !dots)
         return PARE_OK;
     if (!realpath(path, real))
@@ -72,42 +114,47 @@ static pare_status check_output(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     return plan->output_path ? PARE_OK : PARE_ENOMEM;
 }
 
-pare_status pare__plan_refuse_finished(pare_ctx *cx, const pare_plan *plan)
+/* A finished output stays, unless --restart is given, now or to the run whose unfinished work lies
+ * beside it: such a run is continued. */
+static pare_status check_replacing(pare_ctx *cx, pare_arena *a, pare_plan *plan, bool unfinished)
 {
-    return pare_fail(cx, PARE_EEXISTS,
-                     "%s: the output exists already; give --restart to replace it, or another "
-                     "--output",
-                     plan->output_path);
+    char why[PARE_OURS_WHY];
+    bool ours;
+    if (!pare_path_is_directory(plan->output_path))
+        return PARE_OK;
+    plan->replaces = plan->job->restart || unfinished;
+    plan->finished = !plan->replaces;
+    if (plan->replaces && !plan->job->look)
+        return pare_place_check(cx, a, &plan->place);
+    PARE_TRY(pare_ours_marked(cx, a, plan->output_path, PARE_OUTPUT_ARTIFACT, &ours, why));
+    return ours ? PARE_OK
+                : FAIL_OUTPUT(cx, PARE_EEXISTS, plan,
+                              "%s: %s, so the output cannot go there; give another output",
+                              plan->output_path, why);
 }
 
-/* A finished output stays, unless --restart is given, now or to the run that left a journal beside
- * it: such a run is continued. Exports of it may still be missing. */
-static pare_status check_replacing(pare_ctx *cx, pare_arena *a, pare_plan *plan)
+pare_status pare_plan_places(pare_ctx *cx, pare_arena *a, pare_plan *plan, bool unfinished)
 {
-    char *const manifest = pare_path_join(a, plan->output_path, "manifest.json");
-    char *const journal = pare_path_join(a, plan->partial_path, "journal");
+    PARE_TRY(check_replacing(cx, a, plan, unfinished));
+    return pare__plan_export_places(cx, a, plan);
+}
+
+/* The same for a plan to be looked at. */
+static pare_status look_at_places(pare_ctx *cx, pare_arena *a, pare_plan *plan)
+{
+    char *const journal = pare_path_join(a, plan->partial_path, PARE_JOURNAL_NAME);
     struct stat st;
-    if (!manifest || !journal)
+    if (!journal)
         return PARE_ENOMEM;
-    if (!pare_path_is_file(manifest))
-        return pare_fail(cx, PARE_EEXISTS,
-                         "%s: is a directory and not an artifact (no manifest.json), so --restart "
-                         "does not replace it; give another --output",
-                         plan->output_path);
-    const bool unfinished = stat(journal, &st) == 0 && st.st_size > 0;
-    plan->replaces = plan->job->restart || unfinished;
-    plan->finished = !plan->replaces && plan->recipe.exports;
-    return plan->replaces || plan->finished || plan->job->look
-               ? PARE_OK
-               : pare__plan_refuse_finished(cx, plan);
+    return pare_plan_places(cx, a, plan, stat(journal, &st) == 0 && st.st_size > 0);
 }
 
 static pare_status refuse_inside(pare_ctx *cx, const pare_plan *plan, const char *directory)
 {
-    return pare_fail(cx, PARE_EUSAGE,
-                     "%s: lies inside %s, where only files of that model belong; give another "
-                     "--output",
-                     plan->output_path, directory);
+    return FAIL_OUTPUT(cx, PARE_EUSAGE, plan,
+                       "%s: lies inside %s, where only files of that model belong; give another "
+                       "output",
+                       plan->output_path, directory);
 }
 
 /* The output does not go among the files of the input, or of an artifact. */
@@ -140,21 +187,18 @@ static pare_status resolve_paths(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 {
     const pare_job *const job = plan->job;
     PARE_TRY(pick_path(cx, a, plan, job->model, &plan->recipe.model, "model", &plan->model_path));
+    PARE_TRY(check_model(cx, plan));
     PARE_TRY(
         pick_path(cx, a, plan, job->output, &plan->recipe.output, "output", &plan->output_path));
     PARE_TRY(check_output(cx, a, plan));
-    const size_t len = strlen(plan->output_path);
-    plan->partial_path = pare_arena_take(a, len + sizeof ".partial", 1);
-    if (!plan->partial_path)
-        return PARE_ENOMEM;
-    memcpy(plan->partial_path, plan->output_path, len);
-    memcpy(plan->partial_path + len, ".partial", sizeof ".partial");
+    PARE_TRY(pare_place_make(a, PARE_OUTPUT_ARTIFACT, plan->output_path, &plan->place));
+    plan->output_path = plan->place.output;
+    plan->partial_path = plan->place.partial;
     if (pare_output_lies_in(plan->model_path, plan->output_path) ||
         pare_output_lies_in(plan->model_path, plan->partial_path))
-        return pare_fail(cx, PARE_EEXISTS, "%s: the output would replace the model at %s",
-                         plan->output_path, plan->model_path);
-    PARE_TRY(check_outside(cx, a, plan));
-    return pare_path_is_directory(plan->output_path) ? check_replacing(cx, a, plan) : PARE_OK;
+        return FAIL_OUTPUT(cx, PARE_EEXISTS, plan, "%s: the output would replace the model at %s",
+                           plan->output_path, plan->model_path);
+    return check_outside(cx, a, plan);
 }
 
 static pare_status open_model(pare_ctx *cx, pare_arena *a, pare_plan *plan)
@@ -216,15 +260,15 @@ static pare_status check_kv(pare_ctx *cx, const pare_plan *plan)
     return PARE_OK;
 }
 
-/* Every file that will be read later is there now. */
-static pare_status check_data(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
-                              const pare_text *file, bool text)
+/* A file that will be read later is there now, and has that many bytes. */
+static pare_status check_data(pare_ctx *cx, pare_arena *a, pare_plan *plan, const pare_text *file,
+                              bool text, uint64_t *bytes)
 {
     char *const directory = pare_path_directory(a, plan->job->recipe);
     char *const path = directory ? pare_path_join(a, directory, file->text) : NULL;
     if (!path)
         return PARE_ENOMEM;
-    if (!pare_path_is_file(path))
+    if (!pare_path_bytes(path, bytes))
         return pare_recipe_fail(cx, file->place, "%s: no such file", path);
     bool has = true;
     if (text)
@@ -235,21 +279,38 @@ static pare_status check_data(pare_ctx *cx, pare_arena *a, const pare_plan *plan
                                 "missing (tokenizer.model or vocab.json with merges.txt would do); "
                                 "give tokens: a file of little-endian int32 instead",
                                 plan->checkpoint.directory);
-    return PARE_OK;
+    return text && !plan->tokenizer_bytes
+               ? pare_checkpoint_tokenizer_bytes(&plan->checkpoint, &plan->tokenizer_bytes)
+               : PARE_OK;
 }
 
-static pare_status check_data_files(pare_ctx *cx, pare_arena *a, const pare_plan *plan)
+/* Texts with weights are read one after the other, others at once. */
+static pare_status check_calibration(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 {
     const pare_calibration *const c = &plan->recipe.calibration;
-    const bool read = plan->calibrated || plan->held_out;
-    for (size_t i = 0; read && i < c->text.count; i++)
-        PARE_TRY(check_data(cx, a, plan, &c->text.item[i], true));
-    if (read && c->tokens.text)
-        PARE_TRY(check_data(cx, a, plan, &c->tokens, false));
+    for (size_t i = 0; i < c->text.count; i++) {
+        uint64_t bytes;
+        PARE_TRY(check_data(cx, a, plan, &c->text.item[i], true, &bytes));
+        if (!c->weight)
+            plan->text_bytes += bytes;
+        else if (bytes > plan->text_bytes)
+            plan->text_bytes = bytes;
+    }
+    return c->tokens.text ? check_data(cx, a, plan, &c->tokens, false, &plan->token_bytes)
+                          : PARE_OK;
+}
+
+static pare_status check_data_files(pare_ctx *cx, pare_arena *a, pare_plan *plan)
+{
+    if (plan->calibrated || plan->held_out)
+        PARE_TRY(check_calibration(cx, a, plan));
+    plan->evaluated_bytes = PARE_NEW(a, uint64_t, plan->recipe.evaluations);
+    if (!plan->evaluated_bytes)
+        return PARE_ENOMEM;
     for (size_t i = 0; i < plan->recipe.evaluations; i++) {
         const pare_evaluation *const e = &plan->recipe.evaluation[i];
         const pare_text *const file = e->text.text ? &e->text : &e->tokens;
-        PARE_TRY(check_data(cx, a, plan, file, e->text.text != NULL));
+        PARE_TRY(check_data(cx, a, plan, file, e->text.text != NULL, &plan->evaluated_bytes[i]));
     }
     return PARE_OK;
 }
@@ -344,7 +405,8 @@ pare_status pare_plan_make(pare_ctx *cx, pare_arena *a, const pare_job *job, par
     PARE_TRY(lay_out(cx, a, plan));
     PARE_TRY(pare__plan_exports(cx, a, plan));
     plan->packed_bytes += plan->ratios ? ratio_bytes(plan) : 0;
-    return pare__plan_cost(cx, a, plan);
+    PARE_TRY(pare__plan_cost(cx, a, plan));
+    return job->look ? look_at_places(cx, a, plan) : PARE_OK;
 }
 
 void pare_plan_close(pare_plan *plan)

@@ -8,6 +8,7 @@
 
 #include "compress/export.h"
 #include "compress/pass.h"
+#include "compress/place.h"
 #include "formats/checkpoint.h"
 #include "quant/rotate.h"
 #include "recipes/recipe.h"
@@ -75,10 +76,11 @@ typedef struct pare_plan_export {
 
 typedef struct pare_plan {
     const pare_job *job;
-    char *model_path, *output_path, *partial_path; /* partial: output path + ".partial" */
+    pare_output_place place;                       /* of the output */
+    char *model_path, *output_path, *partial_path; /* the latter as in `place` */
     bool replaces; /* a finished output lies there, and the job may put its own in its place */
-    bool finished; /* a finished output lies there and stays: if it is of the same job, exports that
-                      are not `taken` are made of it */
+    bool finished; /* a finished output lies there and stays: if it is of the same job, the job is
+                      done, but for exports that are not `taken` */
     char *recipe_text;
     size_t recipe_len;
     pare_recipe recipe;
@@ -120,19 +122,38 @@ typedef struct pare_plan {
     size_t chunk;                      /* experts whose statistics are gathered in one pass */
     size_t *left; /* [recipe.steps] inputs of MLPs that a transform leaves alone, for there is a
                      router */
-    uint64_t fixed_ram_bytes;  /* block, Hessians, scratch; without the activations */
-    uint64_t activation_bytes; /* 0 when samples is 0 (not known yet) */
-    uint64_t ram_limit;        /* asked for, or three quarters of the machine's memory */
-    uint64_t allocator_bytes;  /* of it for the allocator; the rest is BLAS, stacks, parsed JSON */
-    bool spill;                /* activations go to a file */
-    uint64_t peak_ram_bytes;   /* anonymous memory */
-    uint64_t disk_bytes;       /* written while running, spill included */
+    uint64_t tokenizer_bytes;   /* of the model's tokenizer while its files are read */
+    uint64_t text_bytes;        /* calibration texts that are read at once */
+    uint64_t token_bytes;       /* calibration tokens of a file */
+    uint64_t *evaluated_bytes;  /* [recipe.evaluations] files of the evaluations */
+    uint64_t activation_bytes;  /* 0 when samples is 0 (not known yet) */
+    uint64_t held_ram_bytes;    /* of the allocator, once everything is planned */
+    uint64_t spilled_ram_bytes; /* anonymous memory with the activations in a file */
+    uint64_t whole_ram_bytes;   /* the same with them in memory */
+    uint64_t ram_limit;         /* the smallest of those that bound the memory */
+    const char *ram_limit_name;
+    uint64_t allocator_bytes; /* of it for the allocator; the rest is BLAS, stacks, parsed JSON */
+    bool spill;               /* activations go to a file */
+    uint64_t peak_ram_bytes;  /* anonymous memory: mapped files come on top, which the system can
+                                 drop and read again */
+    uint64_t disk_bytes;      /* written while running, spill included */
     uint64_t disk_free_bytes;
     double forward_flops, pass_flops;
     pare_plan_export *export;
     size_t exports;
     uint64_t export_ram_bytes;
 } pare_plan;
+
+/* Something that bounds memory, named as in "the limit of NAME". */
+typedef struct pare_memory_limit {
+    const char *name;
+    uint64_t bytes;
+} pare_memory_limit;
+
+/* The smallest limit: what was asked for (bytes 0: nothing, then three quarters of the memory of
+ * the machine or of its container, else all of it), and what the shell (ulimit -v, -d) leaves to a
+ * process that holds `held` bytes of what it needs already and will map files of `mapped` bytes. */
+pare_memory_limit pare_memory_limit_find(pare_memory_limit asked, uint64_t held, uint64_t mapped);
 
 /* Exports that are still to be made. */
 static inline size_t pare_plan_missing(const pare_plan *plan)
@@ -208,13 +229,21 @@ static inline pare_pass_ratios pare_plan_ratios(const pare_plan *plan, size_t st
 PARE_CHECKED pare_status pare_plan_settle(pare_ctx *cx, pare_arena *a, pare_plan *plan,
                                           const double *ratio);
 
-/* Fills *plan; memory from the arena. Close it with pare_plan_close in any case.
- * PARE_EUSAGE (recipe, with place; an output inside the input or an artifact), PARE_EEXISTS
- * (finished output with all its exports that no unfinished restart is about to replace, or an
- * output that is the input), PARE_ENOTFOUND, PARE_EFORMAT, PARE_ENOTSUP,
+/* Fills *plan; memory from the arena. Close it with pare_plan_close in any case. What lies where
+ * outputs go is looked at only by a plan to be looked at, and then from outside.
+ * PARE_EUSAGE (recipe, with place; a model that is not there; an output inside the input or an
+ * artifact; with the place or the option of the path), PARE_EEXISTS (an output that is the input
+ * or a file), PARE_ENOTFOUND, PARE_EFORMAT, PARE_ENOTSUP,
  * PARE_ENOMEM (also: the RAM limit is below the need), PARE_ENOSPC (disk). Reads no weights. */
 PARE_CHECKED pare_status pare_plan_make(pare_ctx *cx, pare_arena *a, const pare_job *job,
                                         pare_plan *plan);
+
+/* What lies where outputs go, under the lock of the output and once its place is mended
+ * (compress/place.h): replaces, finished, taken, stale. `unfinished` work goes on. PARE_EEXISTS for
+ * what must not be replaced, before anything is touched; PARE_EIO, PARE_ENOMEM,
+ * PARE_EINTERRUPTED. */
+PARE_CHECKED pare_status pare_plan_places(pare_ctx *cx, pare_arena *a, pare_plan *plan,
+                                          bool unfinished);
 void pare_plan_close(pare_plan *plan);
 
 /* Seconds that the work will take on this machine: flops over rates measured now (about 0.3 s). */

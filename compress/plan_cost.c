@@ -16,254 +16,58 @@
 #include "runtime/linalg.h"
 #include "runtime/threads.h"
 
-/* Counted for tables, texts and tokens, and for what the program holds outside its allocator: BLAS
- * buffers, stacks, parsed JSON. */
-static const uint64_t inside_bytes = (uint64_t)48 << 20, outside_bytes = (uint64_t)48 << 20;
 /* Output errors that a search of ratios takes of each linear. */
 enum { SEARCH_ERRORS = PARE_RATIO_POINTS + 1 };
 /* Manifest, tables, pages and the journal: themselves, and what each linear adds. */
 static const uint64_t report_bytes = (uint64_t)1 << 20, linear_report_bytes = 1536;
 
-static uint64_t larger(uint64_t a, uint64_t b)
+/* What the job takes with the activations where they are. */
+static uint64_t peak_ram(const pare_plan *plan)
 {
-    return a > b ? a : b;
-}
-
-/* Float weights of a part of a block, all linears. */
-static uint64_t part_weights(const pare_config *c, size_t part)
-{
-    uint64_t weights = 0;
-    for (size_t role = 0; role < PARE_ROLES; role++) {
-        size_t n, k;
-        pare_linear_shape(c, part, (pare_role)role, &n, &k);
-        weights += (uint64_t)n * k;
-    }
-    return weights;
-}
-
-/* What a step needs on a linear: its site's state and its own scratch. */
-static uint64_t pass_bytes(const pare_ctx *cx, const pare_plan *plan, const pare_plan_linear *l,
-                           size_t which)
-{
-    const pare_step *const step = &plan->recipe.step[which];
-    const pare_pass_cost cost =
-        pare_passes[step->pass]->cost(step->value, l->packed.n, l->packed.k, pare_threads(cx));
-    return cost.site_bytes + cost.linear_bytes;
-}
-
-/* Planes of a linear, at most: a rule may leave more of it than the mean. */
-static uint64_t plane_bytes(const pare_plan *plan, const pare_plan_linear *l)
-{
-    const uint64_t bytes = pare_packed_linear_bytes(&l->packed).total;
-    if (!l->pruned || l->packed.sparsity != PARE_SPARSITY_BITMASK)
-        return bytes;
-    const pare_pass_ratios r = pare_plan_ratios(plan, l->prune_step);
-    const double count = (double)l->packed.n * (double)l->packed.k;
-    return r.rule == PARE_RATIOS_UNIFORM
-               ? bytes
-               : bytes + (uint64_t)(r.spread * count + (double)l->packed.n) * sizeof(uint16_t) +
-                     128;
-}
-
-/* The most that one linear needs while its steps run, each for itself: what the step needs, a
- * working copy and the result in floats, codes and planes. */
-static uint64_t step_bytes(const pare_ctx *cx, const pare_plan *plan, uint64_t *codes)
-{
-    uint64_t most = 0;
-    *codes = 0;
-    for (size_t i = 0; i < plan->linears; i++) {
-        const pare_plan_linear *const l = &plan->linear[i];
-        const size_t n = l->packed.n, k = l->packed.k;
-        const uint64_t planes = plane_bytes(plan, l);
-        uint64_t pass = pass_bytes(cx, plan, l, l->step);
-        if (l->pruned)
-            pass = larger(pass, pass_bytes(cx, plan, l, l->prune_step));
-        most = larger(most, pass + (uint64_t)n * k * 9 + 2 * planes);
-        if (l->block == plan->linear[0].block && l->part == 0)
-            *codes += planes;
-    }
-    return most;
-}
-
-/* What repeating the choice of weights needs beside that: statistics of a part, a copy of the
- * weights, and a bit per weight and part. */
-static uint64_t stability_bytes(const pare_plan *plan, uint64_t weights)
-{
-    uint64_t most = 0;
-    for (size_t step = 0; step < plan->recipe.steps; step++) {
-        const size_t draws = pare_plan_draws(plan, step);
-        if (draws > 1)
-            most = larger(most, draws * (weights / 8 + PARE_ROLES) + weights * sizeof(float) +
-                                    pare_stats_bytes(&plan->model.config, 0, plan->kinds));
-    }
-    return most;
-}
-
-/* What transform `i` needs for its whole block; counted once, at the first of its sites. */
-static pare_pass_cost block_cost(const pare_ctx *cx, const pare_plan *plan, size_t i)
-{
-    const pare_plan_transform *const t = &plan->transform[i];
-    const pare_step *const step = &plan->recipe.step[t->step];
-    const pare_pass *const pass = pare_passes[step->pass];
-    if (!pass->block_cost || (i > 0 && t[-1].step == t->step && t[-1].block == t->block))
-        return (pare_pass_cost){0};
-    return pass->block_cost(cx, step->value, &plan->model.config, plan->samples, plan->window);
-}
-
-/* Beyond that, the most that a transform needs on one site: what its pass takes, and a matrix to
- * measure by. */
-static uint64_t transform_bytes(const pare_ctx *cx, const pare_plan *plan)
-{
-    const pare_config *const c = &plan->model.config;
-    uint64_t most = 0;
-    for (size_t i = 0; i < plan->transforms; i++) {
-        const pare_step *const step = &plan->recipe.step[plan->transform[i].step];
-        most = larger(most, block_cost(cx, plan, i).linear_bytes);
-        for (size_t role = 0; role < PARE_ROLES; role++) {
-            size_t n, k;
-            pare_linear_shape(c, 0, (pare_role)role, &n, &k);
-            if (c->arch->linear[role].site != plan->transform[i].site)
-                continue;
-            const pare_pass_cost cost =
-                pare_passes[step->pass]->cost(step->value, n, k, pare_threads(cx));
-            const uint64_t own = cost.site_bytes + cost.linear_bytes;
-            most = larger(most, larger(own, (uint64_t)n * k * 4) + 4 * k * sizeof(float));
-        }
-    }
-    return most;
-}
-
-/* What views of the stored experts of a block take beside the file: scales and starts of rows that
- * are made anew. */
-static uint64_t view_bytes(const pare_plan *plan)
-{
-    uint64_t most = 0;
-    for (size_t i = 0, bytes = 0; i < plan->linears; i++) {
-        const pare_packed_linear *const l = &plan->linear[i].packed;
-        if (i == 0 || plan->linear[i].block != plan->linear[i - 1].block)
-            bytes = 0;
-        if (plan->linear[i].part == 0)
-            continue;
-        if (l->encoding == PARE_ENCODING_NF4 || l->encoding == PARE_ENCODING_MXFP4)
-            bytes += pare_round_up(l->n, PARE_PAD_N) * pare_packed_linear_groups(l) * 2;
-        if (l->sparsity == PARE_SPARSITY_BITMASK)
-            bytes += (l->n + 1) * sizeof(uint64_t);
-        bytes += (uint64_t)2 * PARE_ALIGN;
-        most = larger(most, bytes);
-    }
-    return most;
-}
-
-/* One expert in floats beside that, and what is told of all. */
-static uint64_t expert_bytes(const pare_plan *plan)
-{
-    const pare_config *const c = &plan->model.config;
-    const uint64_t weights = part_weights(c, 1);
-    if (!c->experts)
-        return 0;
-    return c->experts * (PARE_ROLES * sizeof(pare_linear) + 32) +
-           (plan->experts ? weights * sizeof(float) * (plan->reference ? 2 : 1) : 0) +
-           (plan->experts && plan->pruned ? weights / 8 + PARE_ROLES : 0) + view_bytes(plan);
-}
-
-/* What the job keeps of every linear, its share of layout, index, manifest and report among it, and
- * of the places for them. */
-static uint64_t row_bytes(const pare_plan *plan)
-{
-    enum { TEXTS = 4096 };
-    return plan->linears * (2 * sizeof(pare_linear_result) + sizeof(pare_plan_linear) + TEXTS) +
-           (plan->experts ? pare_plan_slots(plan) * (sizeof(pare_linear) + 64) : 0);
-}
-
-/* Statistics that are in memory at once. */
-static uint64_t stats_bytes(const pare_plan *plan)
-{
-    const pare_config *const c = &plan->model.config;
-    const uint64_t common = pare_stats_bytes(c, 0, plan->kinds);
-    return !plan->experts
-               ? common
-               : larger(common, plan->chunk * (pare_stats_bytes(c, 1, plan->expert_kinds) +
-                                               sizeof(pare_stats)));
-}
-
-/* Of the things that are done one after the other, the one that needs most; its name. */
-static const char *count_ram(const pare_ctx *cx, pare_plan *plan)
-{
-    const pare_config *const c = &plan->model.config;
-    uint64_t planes;
-    const uint64_t masks = plan->pruned ? part_weights(c, 0) / 8 + PARE_ROLES : 0;
-    const uint64_t floats = pare_float_block_bytes(c) * (plan->reference ? 2 : 1) + masks;
-    const uint64_t window =
-        plan->transforms ? (uint64_t)plan->window * c->hidden * sizeof(float) : 0; /* fold check */
-    const uint64_t step = larger(step_bytes(cx, plan, &planes), transform_bytes(cx, plan));
-    const uint64_t wave = plan->calibrated ? pare_wave_scratch(cx, c, plan->window) + window : 0;
-    const uint64_t generate =
-        plan->calibrated && plan->recipe.calibration.kind == PARE_CALIBRATION_GENERATE
-            ? pare_tokens_generate_bytes(cx, c, plan->window)
-            : 0;
-    const uint64_t turn =
-        plan->rotation ? larger(pare_rotation_scratch(cx, c), pare__rotate_check_bytes(cx, c)) : 0;
-    const uint64_t kv = plan->recipe.kv.method == PARE_KV_KVQUANT ? pare_kv_calibrate_bytes(c) : 0;
-    const uint64_t structure = pare__plan_structure_bytes(cx, plan);
-    const uint64_t draws = stability_bytes(plan, part_weights(c, 0));
-    const uint64_t block = kv + draws + structure + floats + turn + window + planes +
-                           expert_bytes(plan) + stats_bytes(plan) + larger(step, wave);
-    uint64_t evaluate = 0;
-    for (size_t i = 0; i < plan->recipe.evaluations; i++) {
-        const pare_evaluation *const e = &plan->recipe.evaluation[i];
-        evaluate = larger(evaluate, pare_evaluate_bytes(cx, c, e->window, e->kl ? 2 : 1));
-    }
-    if (plan->held_out)
-        evaluate = pare_evaluate_bytes(cx, c, plan->window, 2);
-    const uint64_t export = plan->export_ram_bytes;
-    const uint64_t most = larger(larger(block, export), larger(generate, evaluate));
-    plan->fixed_ram_bytes = inside_bytes + outside_bytes + row_bytes(plan) + most;
-    return most == block      ? "one block"
-           : most == generate ? "sampling the text"
-           : most == export   ? "an export"
-                              : "an evaluation";
+    return plan->spill ? plan->spilled_ram_bytes : plan->whole_ram_bytes;
 }
 
 /* As many experts at once as the limit allows: a pass of the wave more for each other chunk. */
 static void choose_chunk(const pare_ctx *cx, pare_plan *plan)
 {
-    const uint64_t room = plan->ram_limit - (plan->spill ? 0 : plan->activation_bytes);
     size_t most = plan->model.config.experts;
     while (plan->experts && plan->chunk < most) {
         const size_t fits = plan->chunk;
         plan->chunk += (most - plan->chunk + 1) / 2;
-        (void)count_ram(cx, plan);
-        if (plan->fixed_ram_bytes <= room)
+        (void)pare__plan_memory(cx, plan);
+        if (peak_ram(plan) <= plan->ram_limit)
             continue;
         most = plan->chunk - 1;
         plan->chunk = fits;
     }
-    (void)count_ram(cx, plan);
+    (void)pare__plan_memory(cx, plan);
 }
 
 static pare_status check_ram(pare_ctx *cx, pare_plan *plan)
 {
     plan->chunk = 1;
-    const char *const largest = count_ram(cx, plan);
-    const pare_job *const job = plan->job;
-    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGE_SIZE);
-    const uint64_t machine = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : UINT64_MAX;
-    const uint64_t asked = job->ram_limit ? job->ram_limit : plan->recipe.ram_limit;
-    plan->ram_limit = asked ? asked : machine / 4 * 3;
-    char need[PARE_UNIT_TEXT], most[PARE_UNIT_TEXT];
-    if (plan->fixed_ram_bytes > plan->ram_limit)
-        return pare_fail(cx, PARE_ENOMEM,
-                         "%s needs %s of memory and the limit is %s; raise the limit, or use a "
-                         "shorter window",
-                         largest, pare_units_bytes(plan->fixed_ram_bytes, need),
-                         pare_units_bytes(plan->ram_limit, most));
-    plan->allocator_bytes = plan->ram_limit - outside_bytes;
+    if (!plan->held_ram_bytes) /* later the tokens are there, too, which are counted */
+        plan->held_ram_bytes = cx->live_bytes;
     plan->activation_bytes =
         plan->calibrated ? pare_wave_bytes(plan->samples, plan->window, plan->model.config.hidden)
                          : 0;
-    plan->spill = plan->activation_bytes > plan->ram_limit - plan->fixed_ram_bytes;
+    const char *const largest = pare__plan_memory(cx, plan);
+    const uint64_t need = plan->spilled_ram_bytes < plan->whole_ram_bytes ? plan->spilled_ram_bytes
+                                                                          : plan->whole_ram_bytes;
+    const pare_memory_limit limit = pare__plan_limit(plan, pare__plan_outside_bytes(cx, plan));
+    plan->ram_limit = limit.bytes;
+    plan->ram_limit_name = limit.name;
+    char text[PARE_UNIT_TEXT], most[PARE_UNIT_TEXT];
+    if (need > plan->ram_limit)
+        return pare_fail(cx, PARE_ENOMEM,
+                         "%s needs %s of memory and the limit of %s leaves %s; raise the limit, or "
+                         "use a shorter window",
+                         largest, pare_units_bytes(need, text), limit.name,
+                         pare_units_bytes(plan->ram_limit, most));
+    plan->allocator_bytes = plan->ram_limit - pare__plan_outside_bytes(cx, plan);
+    plan->spill = plan->whole_ram_bytes > plan->ram_limit;
     choose_chunk(cx, plan);
-    plan->peak_ram_bytes = plan->fixed_ram_bytes + (plan->spill ? 0 : plan->activation_bytes);
+    plan->peak_ram_bytes = peak_ram(plan);
     return PARE_OK;
 }
 
@@ -355,7 +159,7 @@ static void count_flops(const pare_ctx *cx, pare_plan *plan)
     }
     for (size_t i = 0; i < plan->transforms; i++) {
         const pare_step *const step = &plan->recipe.step[plan->transform[i].step];
-        plan->pass_flops += block_cost(cx, plan, i).flops;
+        plan->pass_flops += pare__plan_block_cost(cx, plan, i).flops;
         for (size_t role = 0; role < PARE_ROLES; role++) {
             size_t n, k;
             pare_linear_shape(c, 0, (pare_role)role, &n, &k);
@@ -372,9 +176,11 @@ static void count_flops(const pare_ctx *cx, pare_plan *plan)
     const double attention = 2.0 * (double)plan->window * width, used = (double)c->experts_used;
     double common, expert;
     count_passes(plan, &common, &expert);
-    plan->forward_flops = tokens * blocks * common * (2.0 * (double)part_weights(c, 0) + attention);
+    plan->forward_flops =
+        tokens * blocks * common * (2.0 * (double)pare__plan_part_weights(c, 0) + attention);
     if (c->experts)
-        plan->forward_flops += tokens * blocks * expert * used * 2.0 * (double)part_weights(c, 1);
+        plan->forward_flops +=
+            tokens * blocks * expert * used * 2.0 * (double)pare__plan_part_weights(c, 1);
     for (unsigned s = 0; s < PARE_SITES; s++) {
         const double k = (double)pare_site_width(c, 0, (pare_site)s);
         if (plan->kinds[s] & PARE_STATS_HESSIAN)

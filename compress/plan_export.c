@@ -139,23 +139,37 @@ static pare_status is_stale(pare_arena *a, const pare_plan *plan, const pare_pla
 
 /* Something that is there is no obstacle to a plan that is only looked at, nor is an export to the
  * others of a finished output. */
-static pare_status find_place(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
-                              const pare_recipe_export *x, pare_plan_export *out)
+static pare_status look_there(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
+                              pare_plan_export *out)
 {
-    pare_export_place place;
-    const pare_status s =
-        pare_export_place_find(cx, a, plan->model_path, out->path, out->target->kind,
-                               plan->replaces || plan->job->restart || plan->finished, &place);
-    if (s == PARE_OK && plan->finished && place.replaces) {
+    const bool may = plan->replaces || plan->job->restart || plan->finished;
+    pare_ours_state state;
+    pare_export_place p;
+    struct stat st;
+    bool ours = false;
+    PARE_TRY(pare_export_place_find(cx, a, plan->model_path, out->path, out->target->kind, &p));
+    const bool there = lstat(out->path, &st) == 0;
+    if (there)
+        PARE_TRY(pare_ours_marked(cx, a, p.at.output, p.at.kind, &ours, NULL));
+    if (ours && plan->finished) {
         PARE_TRY(is_stale(a, plan, out, &out->stale));
         out->taken = !out->stale;
     }
-    if (s == PARE_OK)
+    if (plan->job->look)
+        out->taken |= there && !(may && ours);
+    if (plan->job->look || out->taken)
         return PARE_OK;
-    if (s != PARE_EEXISTS || !plan->job->look)
-        return refuse(cx, x->path.place, s);
-    pare_ctx_clear(cx);
-    out->taken = true;
+    PARE_TRY(pare_ours_partial(cx, a, p.at.partial, p.at.kind, &state));
+    return pare_export_place_check(cx, a, &p, may);
+}
+
+pare_status pare__plan_export_places(pare_ctx *cx, pare_arena *a, pare_plan *plan)
+{
+    for (size_t i = 0; i < plan->exports; i++) {
+        const pare_status s = look_there(cx, a, plan, &plan->export[i]);
+        if (s != PARE_OK)
+            return refuse(cx, plan->recipe.export[i].path.place, s);
+    }
     return PARE_OK;
 }
 
@@ -176,7 +190,7 @@ static pare_status plan_one(pare_ctx *cx, pare_arena *a, pare_plan *plan,
         return refuse(cx, x->place, s);
     if (out->result.ram_bytes > plan->export_ram_bytes)
         plan->export_ram_bytes = out->result.ram_bytes;
-    return find_place(cx, a, plan, x, out);
+    return PARE_OK;
 }
 
 pare_status pare__plan_exports(pare_ctx *cx, pare_arena *a, pare_plan *plan)
@@ -191,7 +205,5 @@ pare_status pare__plan_exports(pare_ctx *cx, pare_arena *a, pare_plan *plan)
         PARE_TRY(find_source(a, plan, &source));
     for (; plan->exports < plan->recipe.exports; plan->exports++)
         PARE_TRY(plan_one(cx, a, plan, &source, plan->exports));
-    return plan->finished && !plan->job->look && pare_plan_missing(plan) == 0
-               ? pare__plan_refuse_finished(cx, plan)
-               : PARE_OK;
+    return PARE_OK;
 }

@@ -26,9 +26,6 @@ PARE_CHECKED pare_status pare__plan_sparse(pare_ctx *cx, const pare_plan *plan,
  * nearly all of them as they are. Nothing changes for other linears. */
 void pare__plan_store(pare_plan_linear *l);
 
-/* Says that the output is there and stays. Returns PARE_EEXISTS. */
-pare_status pare__plan_refuse_finished(pare_ctx *cx, const pare_plan *plan);
-
 /* What is evaluated when the recipe names nothing and something is pruned: plan->held_out.
  * PARE_EUSAGE (with place) when nothing can be held out. */
 PARE_CHECKED pare_status pare__plan_hold_out(pare_ctx *cx, pare_arena *a, pare_plan *plan);
@@ -52,6 +49,9 @@ PARE_CHECKED pare_status pare__plan_changes(pare_ctx *cx, pare_arena *a, pare_pl
  * layout. PARE_EUSAGE, PARE_EEXISTS with place. */
 PARE_CHECKED pare_status pare__plan_exports(pare_ctx *cx, pare_arena *a, pare_plan *plan);
 
+/* What lies where they go: taken, stale. PARE_EEXISTS with place. */
+PARE_CHECKED pare_status pare__plan_export_places(pare_ctx *cx, pare_arena *a, pare_plan *plan);
+
 /* What cannot be done to experts, once the linears are resolved. PARE_EUSAGE with place. */
 PARE_CHECKED pare_status pare__plan_experts(pare_ctx *cx, const pare_plan *plan);
 
@@ -67,9 +67,25 @@ void pare__plan_bits(pare_plan *plan);
 /* True for a tensor of the checkpoint that is not stored as it is. */
 bool pare__plan_replaces(const pare_plan *plan, const char *tensor);
 
+/* Float weights of a part of a block, all linears. */
+uint64_t pare__plan_part_weights(const pare_config *c, size_t part);
+
+/* What transform `i` needs for its whole block; counted once, at the first of its sites. */
+pare_pass_cost pare__plan_block_cost(const pare_ctx *cx, const pare_plan *plan, size_t i);
+
+/* Anonymous memory that the allocator does not see. */
+uint64_t pare__plan_outside_bytes(const pare_ctx *cx, const pare_plan *plan);
+
+/* Fills spilled_ram_bytes and whole_ram_bytes, at most that: what the plan holds now, and what the
+ * job takes on top. Needs activation_bytes and chunk. Returns what takes most, for a message. */
+const char *pare__plan_memory(const pare_ctx *cx, pare_plan *plan);
+
 /* Memory, disk and flops; the checks against limits. Needs the layout. Once more when the number
  * of samples becomes known (samples: all). */
 PARE_CHECKED pare_status pare__plan_cost(pare_ctx *cx, pare_arena *a, pare_plan *plan);
+
+/* What bounds the memory of the job, of which `held` bytes are in use outside the allocator. */
+pare_memory_limit pare__plan_limit(const pare_plan *plan, uint64_t held);
 
 /* Says what a step cannot do with models of this family, and why. Returns PARE_EUSAGE. */
 pare_status pare__plan_refuse_family(pare_ctx *cx, const pare_plan *plan, const pare_step *step,

@@ -69,8 +69,7 @@ static const char *nearest_linear(pare_arena *a, const pare_plan *plan, const ch
         names[named] = pare_plan_at(plan, i)->name;
         named += names[named] != NULL;
     }
-    const char *const near = pare_nearest_word(text, names, named);
-    return near ? near : names[0];
+    return pare_nearest_name(text, names, named);
 }
 
 static pare_status check_hits(pare_ctx *cx, pare_arena *a, const pare_plan *plan, const matcher *m,
@@ -83,8 +82,8 @@ static pare_status check_hits(pare_ctx *cx, pare_arena *a, const pare_plan *plan
         PARE_TRY(pare__plan_refuse_router(cx, plan, m->pattern[i], t));
         const char *const near = nearest_linear(a, plan, t->text);
         return pare_recipe_fail(cx, t->place,
-                                "%s: \"%s\" matches no linear of the model; a pattern must match "
-                                "the whole name, which looks like \"%s\"",
+                                "%s: \"%s\" matches no linear of the model; the nearest is \"%s\", "
+                                "and a pattern must match the whole name",
                                 list, t->text, near ? near : "");
     }
     return PARE_OK;

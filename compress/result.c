@@ -3,7 +3,9 @@
  *   u32 magic "PR04" | u32 rows | u32 kept | rows | kept tensors
  *   text  u16 length, bytes             double  its 64 bits
  *
- * and, when parts of a block went, behind that: u32 magic "CUT1" | u32 cuts | cuts.
+ * and behind that, each only when there is some: what H of the rows rests on, u32 magic "SUP1" |
+ * one item per row; how much of the calibration reached experts, u32 magic "EXP1" | one item per
+ * row; what went of a block, u32 magic "CUT1" | u32 cuts | cuts.
  *
  * Bounds come before reads and allocations: a count is believed only as far as the bytes that are
  * left can hold that many of the smallest item. */
@@ -30,6 +32,9 @@ enum {
     KEPT_MIN = 2 + HASH,
     CUTS = 0x31545543,    /* "CUT1" */
     EXPERTS = 0x31505845, /* "EXP1" */
+    SUPPORT = 0x31505553, /* "SUP1" */
+    KNOWN = 1,
+    THIN = 2,
     CUT_BYTES = 4 + 1 + 2 * 8 + 2 * 8
 };
 
@@ -148,6 +153,25 @@ static void put_cuts(sink *s, const pare_unit_result *u)
     }
 }
 
+/* What H of each row rests on, where some has one. */
+static void put_support(sink *s, const pare_unit_result *u)
+{
+    bool any = false;
+    for (size_t i = 0; i < u->rows; i++)
+        any |= u->row[i].support.known || u->row[i].thin;
+    if (!any)
+        return;
+    put(s, SUPPORT, 4);
+    for (size_t i = 0; i < u->rows; i++) {
+        const pare_support *const h = &u->row[i].support;
+        put(s, (h->known ? KNOWN : 0u) | (u->row[i].thin ? THIN : 0u), 1);
+        put(s, h->tokens, 8);
+        put(s, h->columns, 8);
+        put(s, h->rank, 8);
+        put_double(s, h->effective);
+    }
+}
+
 /* How much calibration each row saw, where some are of experts. */
 static void put_experts(sink *s, const pare_unit_result *u)
 {
@@ -175,6 +199,7 @@ static void put_unit(sink *s, const pare_unit_result *u)
         put_text(s, u->kept[i].name);
         put_bytes(s, u->kept[i].hash, sizeof u->kept[i].hash);
     }
+    put_support(s, u);
     put_experts(s, u);
     if (u->cuts)
         put_cuts(s, u);
@@ -362,6 +387,29 @@ static bool has_mark(const source *s, uint64_t mark)
     return !s->bad && s->at < s->len && get(&ahead, 4) == mark;
 }
 
+static void get_support(source *s, pare_unit_result *out)
+{
+    bool any = false;
+    (void)get(s, 4);
+    for (size_t i = 0; !s->bad && i < out->rows; i++) {
+        pare_support *const h = &out->row[i].support;
+        const unsigned flags = (unsigned)get(s, 1);
+        h->known = flags & KNOWN;
+        h->tokens = get(s, 8);
+        h->columns = (size_t)get(s, 8);
+        h->rank = (size_t)get(s, 8);
+        h->effective = get_double(s);
+        out->row[i].thin = flags & THIN;
+        if (!s->bad &&
+            (flags > (KNOWN | THIN) || h->columns > out->row[i].linear.k || h->rank > h->columns ||
+             h->rank > h->tokens || !(h->effective >= 0 && h->effective <= (double)h->tokens)))
+            s->bad = "a rank that no calibration gives";
+        any |= flags != 0;
+    }
+    if (!s->bad && !any)
+        s->bad = "a mark of ranks, and none of them";
+}
+
 static void get_experts(source *s, pare_unit_result *out)
 {
     bool any = false;
@@ -419,6 +467,8 @@ static void get_unit(source *s, pare_unit_result *out)
         if (hash)
             memcpy(out->kept[i].hash, hash, sizeof out->kept[i].hash);
     }
+    if (!s->no_memory && has_mark(s, SUPPORT))
+        get_support(s, out);
     if (!s->no_memory && has_mark(s, EXPERTS))
         get_experts(s, out);
     if (!s->no_memory && has_mark(s, CUTS))

@@ -1,4 +1,6 @@
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "compress/compress_internal.h"
 #include "compress/plan_internal.h"
@@ -25,40 +27,107 @@ static pare_status read_manifest(pare_run *run, pare_json **out)
     return s == PARE_EFORMAT ? PARE_OK : s;
 }
 
+/* What differs between the output and the job, or nothing yet. */
+enum { DIFFERENCE = 512, SHOWN = 120 };
+
+/* The first line of the recipe that is another one. */
+static void compare_recipes(const char *was, const char *is, char difference[DIFFERENCE])
+{
+    for (size_t line = 1; *was || *is; line++) {
+        const size_t a = strcspn(was, "\n"), b = strcspn(is, "\n");
+        if (a != b || memcmp(was, is, a) != 0) {
+            (void)snprintf(difference, DIFFERENCE,
+                           "line %zu of its recipe (as normalized) is \"%.*s\", now it is \"%.*s\"",
+                           line, a < SHOWN ? (int)a : SHOWN, was, b < SHOWN ? (int)b : SHOWN, is);
+            return;
+        }
+        was += a + (was[a] == '\n');
+        is += b + (is[b] == '\n');
+    }
+}
+
 /* Sampled text follows from recipe and model, and is not sampled again. */
-static pare_status same_tokens(pare_run *run, const pare_json *manifest, bool *same)
+static pare_status compare_tokens(pare_run *run, const pare_json *manifest,
+                                  char difference[DIFFERENCE])
 {
     const pare_plan *const plan = &run->plan;
     const pare_json *const was = pare_json_get(manifest, "calibration");
-    *same = true;
     if (!plan->calibrated || plan->recipe.calibration.kind == PARE_CALIBRATION_GENERATE)
         return PARE_OK;
     PARE_TRY(pare__run_tokens(run));
-    *same = is_text(was, "tokens_sha256", run->tokens_sha256);
+    if (!is_text(was, "tokens_sha256", run->tokens_sha256))
+        (void)snprintf(difference, DIFFERENCE, "it was calibrated with other tokens");
     return PARE_OK;
 }
 
-static pare_status same_inputs(pare_run *run, const pare_json *manifest, bool *same)
+static pare_status compare_inputs(pare_run *run, const pare_json *manifest,
+                                  char difference[DIFFERENCE])
 {
     const pare_json *const was = pare_json_get(manifest, "inputs");
     PARE_TRY(pare__run_hash_inputs(run));
-    *same = pare_json_count(was) == run->inputs;
-    for (size_t i = 0; *same && i < run->inputs; i++) {
+    if (pare_json_count(was) != run->inputs)
+        (void)snprintf(difference, DIFFERENCE, "it was made of %zu files, the model has %zu",
+                       pare_json_count(was), run->inputs);
+    for (size_t i = 0; !difference[0] && i < run->inputs; i++) {
         const pare_json *const file = pare_json_at(was, i);
-        *same = is_text(file, "file", run->input[i].file) &&
-                is_text(file, "sha256", run->input[i].sha256);
+        const pare_manifest_file *const is = &run->input[i];
+        const char *const name = pare_json_text(pare_json_get(file, "file"), NULL);
+        if (!is_text(file, "file", is->file))
+            (void)snprintf(difference, DIFFERENCE, "it was made of %.*s in place of %.*s", SHOWN,
+                           name ? name : "nothing", SHOWN, is->file);
+        else if (!is_text(file, "sha256", is->sha256))
+            (void)snprintf(difference, DIFFERENCE, "it was made of another %.*s", SHOWN, is->file);
+    }
+    return PARE_OK;
+}
+
+/* Files that the manifest lists, by their sizes: pare verify looks into them. */
+static pare_status compare_outputs(pare_run *run, const pare_json *manifest,
+                                   char difference[DIFFERENCE])
+{
+    const pare_json *const list = pare_json_get(manifest, "outputs");
+    for (size_t i = 0; !difference[0] && i < pare_json_count(list); i++) {
+        const pare_json *const file = pare_json_at(list, i);
+        const char *const name = pare_json_text(pare_json_get(file, "file"), NULL);
+        const int64_t bytes = pare_json_integer(pare_json_get(file, "bytes"), -1);
+        char *const path = pare_path_join(&run->scratch, run->plan.output_path, name ? name : "");
+        struct stat st;
+        if (!path)
+            return PARE_ENOMEM;
+        if (stat(path, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size != bytes)
+            (void)snprintf(difference, DIFFERENCE, "its file %.*s is missing or damaged", SHOWN,
+                           name ? name : "without a name");
     }
     return PARE_OK;
 }
 
 /* Whether the finished output is what this job would make. */
-static pare_status same_job(pare_run *run, const pare_json *manifest, bool *same)
+static pare_status compare(pare_run *run, const pare_json *manifest, char difference[DIFFERENCE])
 {
     PARE_TRY(pare__run_identify(run));
-    *same = is_text(manifest, "recipe", run->recipe_portable);
-    if (*same)
-        PARE_TRY(same_inputs(run, manifest, same));
-    return *same ? same_tokens(run, manifest, same) : PARE_OK;
+    const char *const was = pare_json_text(pare_json_get(manifest, "recipe"), NULL);
+    compare_recipes(was ? was : "", run->recipe_portable, difference);
+    if (!difference[0])
+        PARE_TRY(compare_outputs(run, manifest, difference));
+    if (!difference[0])
+        PARE_TRY(compare_inputs(run, manifest, difference));
+    return difference[0] ? PARE_OK : compare_tokens(run, manifest, difference);
+}
+
+static void tell(pare_run *run)
+{
+    const pare_plan *const plan = &run->plan;
+    const size_t missing = pare_plan_missing(plan);
+    if (missing)
+        pare__notify(run, PARE_EVENT_NOTICE,
+                     "%s is already complete and of the same recipe and model: making %zu of its "
+                     "%zu export%s",
+                     plan->output_path, missing, plan->exports, plan->exports == 1 ? "" : "s");
+    else
+        pare__notify(run, PARE_EVENT_NOTICE,
+                     "%s is already complete and of the same recipe and model; --restart makes it "
+                     "anew",
+                     plan->output_path);
 }
 
 pare_status pare__run_again(pare_run *run, pare_compress_result *out)
@@ -66,19 +135,19 @@ pare_status pare__run_again(pare_run *run, pare_compress_result *out)
     const pare_plan *const plan = &run->plan;
     const pare_mark mark = pare_arena_mark(&run->scratch);
     pare_json *manifest = NULL;
-    bool same = false;
+    char difference[DIFFERENCE] = "";
     pare_status s = read_manifest(run, &manifest);
     if (s == PARE_OK)
-        s = same_job(run, manifest, &same);
+        s = compare(run, manifest, difference);
     pare_json_free(manifest);
     pare_arena_rewind(&run->scratch, mark);
     PARE_TRY(s);
-    if (!same)
-        return pare__plan_refuse_finished(run->cx, plan);
-    const size_t missing = pare_plan_missing(plan);
-    pare__notify(run, PARE_EVENT_NOTICE,
-                 "%s is complete and of the same recipe and model: making %zu of its %zu export%s",
-                 plan->output_path, missing, plan->exports, plan->exports == 1 ? "" : "s");
+    if (difference[0])
+        return pare_fail(run->cx, PARE_EEXISTS,
+                         "%s: the output exists already, and is not of this recipe and model: %s; "
+                         "give --restart to replace it, or another --output",
+                         plan->output_path, difference);
+    tell(run);
     out->again = true;
     out->report.output = plan->output_path;
     PARE_TRY(pare__run_exports(run, out));

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "compress/compress_internal.h"
+#include "compress/need.h"
 
 pare_status pare__run_load(pare_run *run, size_t block)
 {
@@ -51,6 +52,7 @@ static pare_status run_group(pare_run *run, size_t block, unsigned group, pare_s
         const pare_tap tap = pare_stats_tap(stats);
         PARE_TRY(pare__run_wave(run, &tap, "gathering statistics"));
     }
+    PARE_TRY(pare_stats_support(&run->scratch, stats, group));
     stats->active = wanted;
     for (size_t step = 0; step < run->plan.recipe.steps; step++) {
         if (pare_pass_transforms(pare_passes[run->plan.recipe.step[step].pass])) {
@@ -94,7 +96,28 @@ static pare_status compress_block(pare_run *run, size_t block)
     return pare__run_commit(run, block);
 }
 
-static pare_status restore_block(pare_run *run, size_t block)
+static const pare_linear_result *find_row(const pare_unit_result *unit, const char *name)
+{
+    for (size_t r = 0; r < unit->rows; r++)
+        if (strcmp(unit->row[r].linear.name, name) == 0)
+            return &unit->row[r];
+    return NULL;
+}
+
+/* What the plan knows is not taken from the file. */
+static void adopt_row(const pare_run *run, size_t block, const pare_plan_linear *l,
+                      pare_linear_result *row)
+{
+    row->linear = l->packed;
+    row->block = block;
+    row->part = l->part;
+    row->pruned = l->pruned;
+    row->method = pare_passes[run->plan.recipe.step[l->step].pass]->name;
+}
+
+/* A block that an earlier run stored: compared with the journal (PARE_EFORMAT); with `take` it is
+ * the current one. */
+static pare_status restore_block(pare_run *run, size_t block, bool take)
 {
     pare_unit_result *const unit = &run->unit[block];
     const size_t expected = pare_plan_linears(&run->plan, block);
@@ -102,28 +125,82 @@ static pare_status restore_block(pare_run *run, size_t block)
     size_t found = 0;
     for (size_t i = first; i < first + expected; i++) {
         const pare_plan_linear *const l = &run->plan.linear[i];
-        for (size_t r = 0; r < unit->rows; r++) {
-            if (strcmp(unit->row[r].linear.name, l->packed.name) != 0)
-                continue;
-            const pare_mark mark = pare_arena_mark(&run->scratch);
-            const pare_status s = pare__run_restore(run, l, &unit->row[r]);
-            pare_arena_rewind(&run->scratch, mark);
-            PARE_TRY(s);
-            unit->row[r].linear = l->packed; /* what the plan knows is not taken from the file */
-            unit->row[r].block = block;
-            unit->row[r].part = l->part;
-            unit->row[r].pruned = l->pruned;
-            unit->row[r].method = pare_passes[run->plan.recipe.step[l->step].pass]->name;
-            found++;
-            break;
-        }
+        const pare_linear_result *const row = find_row(unit, l->packed.name);
+        if (!row)
+            continue;
+        const pare_mark mark = pare_arena_mark(&run->scratch);
+        const pare_status s = pare__run_restore(run, l, row, take);
+        pare_arena_rewind(&run->scratch, mark);
+        PARE_TRY(s);
+        if (take)
+            adopt_row(run, block, l, &unit->row[row - unit->row]);
+        found++;
     }
     if (found != expected || unit->rows != expected)
         return pare_fail(run->cx, PARE_EFORMAT,
-                         "%s: the journal of block %zu names %zu of its %zu linears; start over "
-                         "with --restart",
+                         "%s: the journal of block %zu names %zu of its %zu linears",
                          run->plan.partial_path, block, found, expected);
-    return pare__run_restore_changed(run, block);
+    return pare__run_restore_changed(run, block, take);
+}
+
+pare_status pare__run_forget(pare_run *run, size_t unit)
+{
+    const size_t blocks = run->plan.out.blocks;
+    char why[sizeof run->cx->what];
+    (void)snprintf(why, sizeof why, "%s", run->cx->what);
+    pare_ctx_clear(run->cx);
+    if (unit < blocks)
+        pare__notify(run, PARE_EVENT_NOTICE,
+                     "block %zu of %zu of the unfinished run is damaged and is done again, with "
+                     "all behind it: %s",
+                     unit + 1, blocks, why);
+    for (size_t i = unit; i <= blocks; i++)
+        run->unit[i] = (pare_unit_result){0};
+    run->units_found = unit;
+    return pare_journal_keep(run->cx, run->journal, run->record, unit);
+}
+
+pare_status pare__run_check_found(pare_run *run)
+{
+    for (size_t i = 0; i < run->plan.out.blocks && i < run->units_found; i++) {
+        PARE_TRY(pare_ctx_interrupted(run->cx));
+        const pare_mark mark = pare_arena_mark(&run->scratch);
+        const pare_status s = restore_block(run, i, false);
+        pare_arena_rewind(&run->scratch, mark);
+        if (s == PARE_EFORMAT)
+            return pare__run_forget(run, i);
+        PARE_TRY(s);
+    }
+    return PARE_OK;
+}
+
+/* Says which linears get too little calibration: how many, and the first of them. */
+static void tell_thin(pare_run *run, size_t block)
+{
+    const pare_plan *const plan = &run->plan;
+    const pare_unit_result *const unit = &run->unit[block];
+    size_t i, end, count = 0, first = 0;
+    for (size_t r = unit->rows; r-- > 0;)
+        if (unit->row[r].thin)
+            count++, first = r;
+    for (pare_plan_range(plan, block, 0, &i, &end); count && i < plan->linears; i++) {
+        const pare_linear_result *const r = &unit->row[first];
+        const pare_support *const h = &r->support;
+        pare_need need;
+        if (strcmp(plan->linear[i].packed.name, r->linear.name) != 0)
+            continue;
+        const size_t step = pare_need_first(plan, &plan->linear[i], h, &need);
+        const pare_pass *const pass = pare_passes[plan->recipe.step[step].pass];
+        pare__notify(run, PARE_EVENT_NOTICE,
+                     "warning: calibration: block %zu of %zu: too little of the inputs of %zu of "
+                     "%zu linears; %s: %llu tokens, rank %zu of %zu, %.1f effective samples, and "
+                     "%s needs %llu, %zu and %zu: %s; give more text or samples",
+                     block + 1, plan->out.blocks, count, unit->rows, r->linear.name,
+                     (unsigned long long)h->tokens, h->rank, r->linear.k, h->effective, pass->name,
+                     (unsigned long long)need.tokens, need.rank, need.samples,
+                     pare_pass_transforms(pass) ? "left as they were" : "plain form instead");
+        return;
+    }
 }
 
 static void tell_block(pare_run *run, size_t block)
@@ -149,11 +226,13 @@ pare_status pare__run_block(pare_run *run, size_t block)
     const pare_mark mark = pare_arena_mark(&run->scratch);
     pare_status s = begin_block(run, block);
     if (s == PARE_OK)
-        s = found ? restore_block(run, block) : compress_block(run, block);
+        s = found ? restore_block(run, block, true) : compress_block(run, block);
     pare_arena_rewind(&run->scratch, mark);
     PARE_TRY(s);
-    if (!found)
+    if (!found) {
         tell_block(run, block);
+        tell_thin(run, block);
+    }
     PARE_TRY(pare__run_kv(run, block));
     const bool needed = run->units_found < blocks || pare__run_watches_kv(run);
     const bool watched = !run->plan.structured || run->plan.watched;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "compress/compress_internal.h"
+#include "compress/need.h"
 #include "compress/version.h"
 #include "runtime/file.h"
 #include "runtime/threads.h"
@@ -123,12 +124,25 @@ static double model_bits(const pare_plan *plan)
     return 8.0 * (double)bytes / weights;
 }
 
+/* Without those that count_thin counts. */
 static size_t count_fallbacks(const pare_run *run)
 {
     size_t count = 0;
     for (size_t i = 0; i < run->rows; i++)
-        count += run->row[i].fallback || run->row[i].f64 || run->row[i].raises ||
-                 run->row[i].cold != PARE_COLD_NOT;
+        count += !run->row[i].thin && (run->row[i].fallback || run->row[i].f64 ||
+                                       run->row[i].raises || run->row[i].cold != PARE_COLD_NOT);
+    return count;
+}
+
+/* Linears, or steps that take parts out of the model, that got too little calibration. */
+static size_t count_thin(const pare_run *run)
+{
+    size_t count = 0;
+    pare_shortage unused;
+    for (size_t i = 0; i < run->rows; i++)
+        count += run->row[i].thin;
+    for (size_t step = 0; run->plan.structured && step < run->plan.recipe.steps; step++)
+        count += pare_plan_short(&run->plan, step, &unused);
     return count;
 }
 
@@ -201,6 +215,7 @@ pare_status pare__run_evaluate(pare_run *run, pare_compress_result *out)
                                        .policy = plan->recipe.calibration.cold};
     PARE_TRY(pare_report_experts_take(run->a, run->row, run->rows, &r->experts));
     PARE_TRY(texts_of_run(run, r));
-    out->fallbacks = count_fallbacks(run);
+    out->thin = count_thin(run);
+    out->fallbacks = count_fallbacks(run) + out->thin;
     return pare_report_write(run->cx, r, plan->partial_path);
 }

@@ -179,9 +179,12 @@ static pare_status gather(pare_run *run, const chunk *k, unsigned group)
     pare_stats_parts parts = {k->stats, k->first + 1, k->count};
     pare_tap tap = pare_stats_tap_parts(&parts);
     tap.all_rows = run->all_rows;
-    const pare_status s = pare__run_wave(run, &tap, "gathering statistics of experts");
-    for (size_t i = 0; i < k->count; i++)
+    pare_status s = pare__run_wave(run, &tap, "gathering statistics of experts");
+    for (size_t i = 0; i < k->count; i++) {
+        if (s == PARE_OK)
+            s = pare_stats_support(&run->scratch, &k->stats[i], group);
         k->stats[i].active = wanted[i];
+    }
     return s;
 }
 
@@ -203,7 +206,7 @@ static void load_expert(pare_run *run, size_t block, size_t part, unsigned group
 }
 
 static pare_status compress_expert(pare_run *run, size_t block, size_t part, unsigned group,
-                                   const pare_stats *stats, pare_unit_result *unit)
+                                   pare_stats *stats, pare_unit_result *unit)
 {
     PARE_TRY(pare_ctx_interrupted(run->cx));
     load_expert(run, block, part, group);

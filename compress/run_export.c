@@ -3,14 +3,19 @@
 #include "compress/compress_internal.h"
 #include "compress/output.h"
 
+static pare_export_job job_of(const pare_run *run, const pare_plan_export *x)
+{
+    return (pare_export_job){.artifact = run->plan.output_path,
+                             .output = x->path,
+                             .target = x->target,
+                             .restart = run->plan.replaces || run->plan.job->restart || x->stale,
+                             .strict = run->plan.job->strict,
+                             .teller = run->teller};
+}
+
 static pare_status export_one(pare_run *run, const pare_plan_export *x, pare_export_result *out)
 {
-    const pare_export_job job = {.artifact = run->plan.output_path,
-                                 .output = x->path,
-                                 .target = x->target,
-                                 .restart =
-                                     run->plan.replaces || run->plan.job->restart || x->stale,
-                                 .strict = run->plan.job->strict};
+    const pare_export_job job = job_of(run, x);
     pare__notify(run, PARE_EVENT_EXPORT, "%s to %s", x->target->name, x->path);
     const pare_status s = pare_export_run(run->cx, run->a, &job, out);
     return s == PARE_OK ? s
@@ -33,8 +38,11 @@ pare_status pare__run_exports(pare_run *run, pare_compress_result *out)
         return PARE_ENOMEM;
     for (size_t i = 0; i < plan->exports; i++) {
         pare_compress_export *const x = &out->export[out->exports];
-        if (plan->export[i].taken)
+        if (plan->export[i].taken) {
+            const pare_export_job job = job_of(run, &plan->export[i]);
+            PARE_TRY(pare_export_mend(run->cx, run->a, &job));
             continue;
+        }
         x->format = plan->export[i].target->name;
         x->path = plan->export[i].path;
         PARE_TRY(export_one(run, &plan->export[i], &x -> result));

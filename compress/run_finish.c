@@ -20,6 +20,8 @@ pare_status pare__run_commit(pare_run *run, size_t unit)
     if (s == PARE_OK)
         s = pare_result_encode(run->cx, &run->scratch, &run->unit[unit], &payload, &len);
     if (s == PARE_OK)
+        s = pare__run_inputs_watched(run);
+    if (s == PARE_OK)
         s = pare_journal_append(run->cx, run->journal, payload, len);
     pare_arena_rewind(&run->scratch, mark);
     return s;
@@ -54,33 +56,6 @@ pare_status pare__run_kept(pare_run *run)
     }
     return run->units_found > blocks ? pare_packed_sync(run->cx, run->writer)
                                      : pare__run_commit(run, blocks);
-}
-
-bool pare__run_writes(const char *name)
-{
-    static const char *const ours[] = {"packed-*.safetensors",
-                                       "packed.index.json",
-                                       "config.json",
-                                       "manifest.json",
-                                       "recipe.yaml",
-                                       "README.md",
-                                       "report.html",
-                                       "layers.csv",
-                                       "run.json",
-                                       PARE_SUMS_NAME,
-                                       "activations",
-                                       "model.safetensors",
-                                       "model-*-of-*.safetensors",
-                                       "model.safetensors.index.json"};
-    char base[256];
-    const size_t len = strlen(name), cut = len > 4 && strcmp(name + len - 4, ".tmp") == 0 ? 4 : 0;
-    (void)snprintf(base, sizeof base, "%.*s", (int)(len - cut), name);
-    bool found = false;
-    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
-        found |= fnmatch(ours[i], base, 0) == 0;
-    for (size_t i = 0; pare_companions[i]; i++)
-        found |= strcmp(pare_companions[i], base) == 0;
-    return found;
 }
 
 static pare_status write_output(pare_run *run, const char *name, const void *bytes, size_t len)
@@ -264,21 +239,10 @@ pare_status pare__run_describe(pare_run *run)
 
 pare_status pare__run_publish(pare_run *run)
 {
-    const char *const from = run->plan.partial_path, *const to = run->plan.output_path;
-    const bool replace = run->plan.replaces && pare_path_is_directory(to);
-    const pare_status s = pare_output_publish(run->cx, from, to, replace);
-    if (s == PARE_EEXISTS)
-        return pare_fail_context(run->cx, s, "the finished artifact waits in %s", from);
-    PARE_TRY(s);
-    char *const journal = pare_path_join(run->a, to, "journal");
-    if (!journal)
-        return PARE_ENOMEM;
-    if (unlink(journal) != 0)
-        return pare_file_fail(run->cx, journal, "remove");
-    if (replace && !pare_output_remove(from))
-        pare__notify(run, PARE_EVENT_NOTICE,
-                     "%s: what is left of the replaced output could not be "
-                     "removed: %s",
-                     from, strerror(errno));
-    return PARE_OK;
+    const pare_plan *const plan = &run->plan;
+    const bool replace = plan->replaces && pare_path_is_directory(plan->output_path);
+    const pare_status s = pare_place_publish(run->cx, run->a, &plan->place, replace, &run->teller);
+    return s == PARE_EEXISTS ? pare_fail_context(run->cx, s, "the finished artifact waits in %s",
+                                                 plan->partial_path)
+                             : s;
 }

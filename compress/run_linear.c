@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "compress/compress_internal.h"
+#include "compress/need.h"
 #include "compress/sparsity_text.h"
 #include "quant/gptq.h"
 #include "runtime/linear.h"
@@ -15,6 +16,7 @@ pare_run_part *pare__run_part(pare_run *run, const pare_plan_linear *l)
 void pare__run_part_begin(pare_run_part *part)
 {
     memset(part->frozen, 0, sizeof part->frozen);
+    memset(part->thin, 0, sizeof part->thin);
     memset(part->stability, 0, sizeof part->stability);
     memset(part->done_count, 0, sizeof part->done_count);
     memset(part->done_error, 0, sizeof part->done_error);
@@ -65,6 +67,13 @@ static pare_status adopt(pare_run *run, const pare_plan_linear *l, const pare_pa
     if (view.bias && bias)
         memcpy(bias, view.bias, l->packed.n * sizeof *view.bias);
     return PARE_OK;
+}
+
+bool pare__run_is_fed(const pare_run *run, size_t step, const pare_site_stats *stats)
+{
+    const pare_plan *const plan = &run->plan;
+    return pare_need_is_met(&plan->recipe.step[step], stats, (uint64_t)plan->samples * plan->window,
+                            plan->model.config.vocab);
 }
 
 static double relative(double error, double whole)
@@ -170,7 +179,8 @@ static pare_status store_linear(pare_run *run, const pare_plan_linear *l,
 }
 
 /* Weights of a linear to work on, and its empty result. */
-static float *begin_linear(pare_run *run, const pare_plan_linear *l, pare_linear_result *r)
+static float *begin_linear(pare_run *run, const pare_plan_linear *l, const pare_site_stats *stats,
+                           pare_linear_result *r)
 {
     const size_t count = l->packed.n * l->packed.k;
     float *const w = PARE_NEW(&run->scratch, float, count);
@@ -178,6 +188,8 @@ static float *begin_linear(pare_run *run, const pare_plan_linear *l, pare_linear
                               .block = l->block,
                               .method = pare_passes[run->plan.recipe.step[l->step].pass]->name};
     pare__run_coverage(run, l, r);
+    r->support = stats->support;
+    r->thin = pare__run_part(run, l)->thin[l->role];
     if (w)
         memcpy(w, pare__run_part(run, l)->weight[l->role], count * sizeof *w);
     return w;
@@ -188,7 +200,7 @@ static pare_status quantize(pare_run *run, const pare_plan_linear *l, void *site
 {
     const double start = pare__seconds();
     const pare_step *const step = &run->plan.recipe.step[l->step];
-    float *const w = begin_linear(run, l, r);
+    float *const w = begin_linear(run, l, stats, r);
     if (!w)
         return PARE_ENOMEM;
     const bool joint = l->pruned && l->prune_step == l->step;
@@ -224,7 +236,7 @@ static pare_status store_pruned(pare_run *run, const pare_plan_linear *l,
                                 const pare_site_stats *stats, pare_linear_result *r)
 {
     const double start = pare__seconds();
-    float *const w = begin_linear(run, l, r);
+    float *const w = begin_linear(run, l, stats, r);
     if (!w)
         return PARE_ENOMEM;
     PARE_TRY(pare__run_round_f16(run, l, w));
@@ -237,7 +249,7 @@ static pare_status store_pruned(pare_run *run, const pare_plan_linear *l,
 
 /* The linears of one step at one site of a part. */
 static pare_status run_site(pare_run *run, size_t block, size_t part, size_t step, pare_site site,
-                            const pare_site_stats *stats, pare_unit_result *unit)
+                            pare_site_stats *stats, pare_unit_result *unit)
 {
     const pare_plan *const plan = &run->plan;
     const pare_step *const st = &plan->recipe.step[step];
@@ -250,6 +262,10 @@ static pare_status run_site(pare_run *run, size_t block, size_t part, size_t ste
         const bool prunes = pare_plan_prunes(l, step);
         if ((!prunes && l->step != step) || pare_plan_site(plan, l) != site)
             continue;
+        if (!pare__run_is_fed(run, step, stats)) {
+            pare__run_part(run, l)->thin[l->role] = true;
+            pare_stats_whiten_hessian(stats);
+        }
         if (!ready && pass->site) {
             const pare_status s = pass->site(run->cx, st->value, stats, &run->scratch, &state);
             if (s != PARE_OK)
@@ -267,7 +283,7 @@ static pare_status run_site(pare_run *run, size_t block, size_t part, size_t ste
 }
 
 pare_status pare__run_step(pare_run *run, size_t block, size_t part, size_t step, unsigned group,
-                           const pare_stats *stats, pare_unit_result *unit)
+                           pare_stats *stats, pare_unit_result *unit)
 {
     for (unsigned site = 0; site < PARE_SITES; site++) {
         if (!(group & (1u << site)))
@@ -299,17 +315,18 @@ pare_status pare__run_rest(pare_run *run, size_t block, size_t part, unsigned gr
     return PARE_OK;
 }
 
-pare_status pare__run_restore(pare_run *run, const pare_plan_linear *l, const pare_linear_result *r)
+pare_status pare__run_restore(pare_run *run, const pare_plan_linear *l, const pare_linear_result *r,
+                              bool take)
 {
     pare_packed_planes p;
     PARE_TRY(pare_packed_take(&run->scratch, &l->packed, &p));
     uint8_t hash[PARE_PLANES][16] = {{0}};
     PARE_TRY(each_plane(run, &p, l->packed.name, get, hash));
     if (memcmp(hash, r->hash, sizeof hash) != 0)
-        return pare_fail(run->cx, PARE_EFORMAT,
-                         "%s: %s was damaged since the earlier run wrote it; start over with "
-                         "--restart",
+        return pare_fail(run->cx, PARE_EFORMAT, "%s: %s was damaged since it was written",
                          run->plan.partial_path, l->packed.name);
+    if (!take)
+        return PARE_OK;
     return l->part ? pare__run_expert_stored(run, l)
                    : adopt(run, l, &p, run->common.weight[l->role]);
 }

@@ -15,6 +15,7 @@ typedef struct pare_run_part {
     float *whole[PARE_ROLES];                          /* of the reference; with plan.reference */
     uint8_t *zero[PARE_ROLES];                         /* bit i: weight i was pruned, or NULL */
     bool frozen[PARE_ROLES];                           /* the bits stand */
+    bool thin[PARE_ROLES];                             /* some step got too little calibration */
     double stability[PARE_ROLES];                      /* of their choice; 0: not measured */
     pare_linear_result pruning[PARE_ROLES];            /* what pruners recorded */
     pare_step_result done[PARE_ROLES][PARE_STEPS_MAX]; /* steps in front of the quantizer */
@@ -32,18 +33,23 @@ pare_run_part *pare__run_part(pare_run *run, const pare_plan_linear *l);
 void pare__run_part_begin(pare_run_part *part);
 
 /* The linears of a part of a block that read the inputs of `group` (bit per site), by one step;
- * what quantizes adds to the unit's rows. */
+ * what quantizes adds to the unit's rows. Where the
+ * calibration says too little for it, H becomes that of white inputs, for this step and those
+ * behind it, and the step its plain form. */
 PARE_CHECKED pare_status pare__run_step(pare_run *run, size_t block, size_t part, size_t step,
-                                        unsigned group, const pare_stats *stats,
-                                        pare_unit_result *unit);
+                                        unsigned group, pare_stats *stats, pare_unit_result *unit);
+
+/* Whether the calibration says enough of the inputs of a site for a step (compress/need.h). */
+bool pare__run_is_fed(const pare_run *run, size_t step, const pare_site_stats *stats);
 
 /* Once the steps are done: those of them that were pruned and are quantized by nobody. */
 PARE_CHECKED pare_status pare__run_rest(pare_run *run, size_t block, size_t part, unsigned group,
                                         const pare_stats *stats, pare_unit_result *unit);
 
-/* A linear that an earlier run finished: its planes must still be what the journal says. */
+/* A linear that an earlier run finished: its planes must still be what the journal says
+ * (PARE_EFORMAT). With `take` they become part of the current block. */
 PARE_CHECKED pare_status pare__run_restore(pare_run *run, const pare_plan_linear *l,
-                                           const pare_linear_result *r);
+                                           const pare_linear_result *r, bool take);
 
 /* One linear by the step that prunes it: weights of the current block change, their zeros are
  * frozen. */

@@ -150,6 +150,16 @@ static const char *reader_of(const pare_run *run, size_t block, size_t site)
     return "";
 }
 
+/* A step leaves the linears of a site as they are, because the calibration says too little of their
+ * inputs. */
+static void leave_site(pare_run *run, pare_site site, pare_step_result *result)
+{
+    const pare_arch *const arch = run->plan.model.config.arch;
+    for (size_t role = 0; role < PARE_ROLES; role++)
+        run->common.thin[role] |= arch->linear[role].site == site;
+    (void)snprintf(result->note, PARE_NOTE, "left as it was: too little calibration");
+}
+
 /* The sites of one step: each by itself, or all at once. */
 static pare_status apply(pare_run *run, const pare_step *step, size_t block,
                          pare_pass_site *const site[PARE_SITES])
@@ -189,6 +199,7 @@ pare_status pare__run_transform(pare_run *run, size_t block, size_t step, unsign
     pare_grid grid[PARE_ROLES];
     pare_step_result result[PARE_SITES];
     pare_pass_site site[PARE_SITES], *list[PARE_SITES] = {NULL};
+    unsigned present = 0;
     bool any = false;
     for (size_t i = 0; i < plan->transforms; i++) {
         const pare_plan_transform *const t = &plan->transform[i];
@@ -205,16 +216,18 @@ pare_status pare__run_transform(pare_run *run, size_t block, size_t step, unsign
                                          .result = &result[t->site],
                                          .scratch = &run->scratch};
         look_ahead(run, block, t->site, grid, &site[t->site]);
-        list[t->site] = &site[t->site];
-        any = true;
+        present |= 1u << t->site;
+        if (pare__run_is_fed(run, step, &stats->site[t->site]))
+            list[t->site] = &site[t->site], any = true;
+        else
+            leave_site(run, t->site, &result[t->site]);
     }
-    if (!any)
-        return PARE_OK;
-    PARE_TRY(apply(run, st, block, list));
+    if (any)
+        PARE_TRY(apply(run, st, block, list));
     for (unsigned i = 0; i < PARE_SITES; i++)
-        if (list[i])
+        if (present & (1u << i))
             PARE_TRY(account(run, (pare_site)i, &stats->site[i], &result[i]));
-    return check_folds(run, block, step);
+    return any ? check_folds(run, block, step) : PARE_OK;
 }
 
 /* The vector or matrix in memory that a changed tensor stores. */
@@ -357,7 +370,7 @@ static pare_status take_back(pare_run *run, const pare_plan_changed *c, const pa
 }
 
 static pare_status restore_one(pare_run *run, const pare_plan_changed *c,
-                               const pare_kept_hash *hash)
+                               const pare_kept_hash *hash, bool take)
 {
     const pare_packed_entry *const e = pare_packed_find(&run->plan.layout, c->tensor.name);
     pare_tensor t = e->tensor;
@@ -368,15 +381,13 @@ static pare_status restore_one(pare_run *run, const pare_plan_changed *c,
     PARE_TRY(pare_packed_get(run->cx, run->writer, e, bytes));
     pare_xxh3(bytes, (size_t)t.bytes, found);
     if (strcmp(hash->name, t.name) != 0 || memcmp(found, hash->hash, sizeof found) != 0)
-        return pare_fail(run->cx, PARE_EFORMAT,
-                         "%s: %s was damaged since the earlier run wrote it; start over with "
-                         "--restart",
+        return pare_fail(run->cx, PARE_EFORMAT, "%s: %s was damaged since it was written",
                          run->plan.partial_path, t.name);
     t.data = bytes;
-    return take_back(run, c, &t);
+    return take ? take_back(run, c, &t) : PARE_OK;
 }
 
-pare_status pare__run_restore_changed(pare_run *run, size_t block)
+pare_status pare__run_restore_changed(pare_run *run, size_t block, bool take)
 {
     pare_unit_result *const unit = &run->unit[block];
     size_t found = 0, expected = 0;
@@ -386,14 +397,13 @@ pare_status pare__run_restore_changed(pare_run *run, size_t block)
         if (expected++ >= unit->kept_count)
             continue;
         const pare_mark mark = pare_arena_mark(&run->scratch);
-        const pare_status s = restore_one(run, &run->plan.changed[i], &unit->kept[found++]);
+        const pare_status s = restore_one(run, &run->plan.changed[i], &unit->kept[found++], take);
         pare_arena_rewind(&run->scratch, mark);
         PARE_TRY(s);
     }
     if (found == expected && unit->kept_count == expected)
         return PARE_OK;
     return pare_fail(run->cx, PARE_EFORMAT,
-                     "%s: the journal of block %zu has %zu changed tensors, the plan %zu; start "
-                     "over with --restart",
+                     "%s: the journal of block %zu has %zu changed tensors, the plan %zu",
                      run->plan.partial_path, block, unit->kept_count, expected);
 }

@@ -7,11 +7,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "compress/export.h"
+#include "compress/inventory.h"
 #include "compress/verify_internal.h"
 #include "formats/hash.h"
 
-enum { MANIFEST_CAP = 1 << 30, OUTPUTS_MAX = 200000, FINDING = 1024 };
-static const char manifest_name[] = "manifest.json", index_name[] = "packed.index.json";
+enum { OUTPUTS_MAX = 200000, FINDING = 1024 };
+static const char index_name[] = "packed.index.json";
 
 void pare__verify_found(pare_verify_run *v, const char *fmt, ...)
 {
@@ -27,39 +29,45 @@ void pare__verify_found(pare_verify_run *v, const char *fmt, ...)
 
 pare_status pare__verify_absorb(pare_verify_run *v, pare_status s)
 {
-    if (s != PARE_EFORMAT && s != PARE_ENOTFOUND && s != PARE_ESHAPE)
+    /* a damaged file may ask for what this program does not have; a whole one asks in earnest */
+    const bool asks = s == PARE_ENOTSUP && v->out->findings > 0;
+    if (s != PARE_EFORMAT && s != PARE_ENOTFOUND && s != PARE_ESHAPE && !asks)
         return s;
     pare__verify_found(v, "%s", v->cx->what);
     pare_ctx_clear(v->cx);
     return PARE_OK;
 }
 
-/* A name that stays inside the directory. */
-static bool plain_name(const char *name)
+bool pare__verify_listed(pare_verify_run *v, size_t i, pare_listed_file *out)
 {
-    return name && name[0] != '\0' && name[0] != '.' && !strchr(name, '/');
+    const bool good = pare_manifest_file_at(v->manifest, i, out);
+    if (!good)
+        pare__verify_found(v, "%s: outputs: item %zu is malformed", PARE_MANIFEST_NAME, i);
+    return good;
 }
 
-bool pare__verify_listed(pare_verify_run *v, const pare_json *list, size_t i, pare_verify_file *out)
+/* A file of the manifest's list against SHA256SUMS, which everything was held against before. */
+static void match_sums(pare_verify_run *v, const pare_listed_file *e)
 {
-    const pare_json *const item = pare_json_at(list, i);
-    *out = (pare_verify_file){pare_json_text(pare_json_get(item, "file"), NULL),
-                              pare_json_text(pare_json_get(item, "sha256"), NULL),
-                              pare_json_integer(pare_json_get(item, "bytes"), -1)};
-    if (plain_name(out->name) && out->sha256 && out->bytes >= 0)
-        return true;
-    pare__verify_found(v, "%s: outputs: item %zu is malformed", manifest_name, i);
-    return false;
+    const pare_sum *const sum = pare_sums_find(&v->sums, e->name);
+    if (sum && strcmp(sum->sha256, e->sha256) != 0)
+        pare__verify_found(v, "%s: " PARE_SUMS_NAME " has SHA-256 %s, the manifest says %s",
+                           e->name, sum->sha256, e->sha256);
+    else if (!sum)
+        pare__verify_found(v, "%s: in the manifest, but not in " PARE_SUMS_NAME, e->name);
 }
 
-/* Maps what can be mapped and has its size; `count` of them end up in `file` and `expect`. */
-static pare_status map_listed(pare_verify_run *v, const pare_json *list, pare_file *file,
-                              pare_verify_file *expect, size_t *count)
+/* Maps what can be mapped and has its size; those whose digest is not known yet, `count` of them,
+ * end up in `file` and `expect`. */
+static pare_status map_listed(pare_verify_run *v, pare_file *file, pare_listed_file *expect,
+                              size_t *count)
 {
-    for (size_t i = 0; i < pare_json_count(list); i++) {
-        pare_verify_file e;
-        if (!pare__verify_listed(v, list, i, &e))
+    for (size_t i = 0; i < pare_manifest_files(v->manifest); i++) {
+        pare_listed_file e;
+        if (!pare__verify_listed(v, i, &e))
             continue;
+        if (v->summed)
+            match_sums(v, &e);
         char *const path = pare_path_join(&v->arena, v->path, e.name);
         if (!path)
             return PARE_ENOMEM;
@@ -68,27 +76,30 @@ static pare_status map_listed(pare_verify_run *v, const pare_json *list, pare_fi
         PARE_TRY(pare__verify_absorb(v, s));
         if (s != PARE_OK)
             continue;
-        if (f->bytes != (uint64_t)e.bytes)
-            pare__verify_found(v, "%s: %llu bytes, the manifest says %lld", e.name,
-                               (unsigned long long)f->bytes, (long long)e.bytes);
-        expect[(*count)++] = e;
+        if (f->bytes != e.bytes)
+            pare__verify_found(v, "%s: %llu bytes, the manifest says %llu", e.name,
+                               (unsigned long long)f->bytes, (unsigned long long)e.bytes);
+        if (v->summed)
+            pare_file_unmap(f);
+        else
+            expect[(*count)++] = e;
     }
     return PARE_OK;
 }
 
-/* SHA-256 of every file of the list. */
-static pare_status check_listed(pare_verify_run *v, const pare_json *list)
+/* Size and SHA-256 of every file of the manifest's list. */
+static pare_status check_listed(pare_verify_run *v)
 {
-    const size_t most = pare_json_count(list);
+    const size_t most = pare_manifest_files(v->manifest);
     if (most > OUTPUTS_MAX)
-        return pare_fail(v->cx, PARE_EFORMAT, "%s: %zu outputs", manifest_name, most);
-    pare_file *const file = PARE_NEW(&v->arena, pare_file, most);
-    pare_verify_file *const expect = PARE_NEW(&v->arena, pare_verify_file, most);
-    char(*const hex)[PARE_SHA256_HEX] = pare_arena_take(&v->arena, most, sizeof *hex);
+        return pare_fail(v->cx, PARE_EFORMAT, "%s: %zu outputs", PARE_MANIFEST_NAME, most);
+    pare_file *const file = PARE_NEW(&v->arena, pare_file, most + 1);
+    pare_listed_file *const expect = PARE_NEW(&v->arena, pare_listed_file, most + 1);
+    char(*const hex)[PARE_SHA256_HEX] = pare_arena_take(&v->arena, most + 1, sizeof *hex);
     if (!file || !expect || !hex)
         return PARE_ENOMEM;
     size_t count = 0;
-    pare_status s = map_listed(v, list, file, expect, &count);
+    pare_status s = map_listed(v, file, expect, &count);
     if (s == PARE_OK)
         s = pare_sha256_files(v->cx, file, count, hex);
     for (size_t i = 0; i < count; i++) {
@@ -102,30 +113,21 @@ static pare_status check_listed(pare_verify_run *v, const pare_json *list)
     return s;
 }
 
-static bool is_listed(const pare_json *list, const char *name)
-{
-    for (size_t i = 0; i < pare_json_count(list); i++) {
-        const char *const file = pare_json_text(pare_json_get(pare_json_at(list, i), "file"), NULL);
-        if (file && strcmp(file, name) == 0)
-            return true;
-    }
-    return false;
-}
-
 /* The list is complete: what the artifact needs stands in it, and so does every weight file. */
-static pare_status check_complete(pare_verify_run *v, const pare_json *list)
+static pare_status check_complete(pare_verify_run *v)
 {
-    const bool plain =
-        is_listed(list, "model.safetensors") || is_listed(list, "model.safetensors.index.json");
+    const pare_json *const m = v->manifest;
+    const bool plain = pare_manifest_lists(m, "model.safetensors") ||
+                       pare_manifest_lists(m, "model.safetensors.index.json");
     static const char *const needed[] = {"config.json", index_name};
     for (size_t i = 0; i < (plain ? 1 : 2); i++)
-        if (!is_listed(list, needed[i]))
-            pare__verify_found(v, "%s: %s is not among the outputs", manifest_name, needed[i]);
+        if (!pare_manifest_lists(m, needed[i]))
+            pare__verify_found(v, "%s: %s is not among the outputs", PARE_MANIFEST_NAME, needed[i]);
     DIR *const d = opendir(v->path);
     if (!d)
-        return pare_file_fail(v->cx, v->path, "list");
+        return pare_file_fail_input(v->cx, v->path, "list");
     for (const struct dirent *e = readdir(d); e; e = readdir(d))
-        if (fnmatch("*.safetensors", e->d_name, 0) == 0 && !is_listed(list, e->d_name))
+        if (fnmatch("*.safetensors", e->d_name, 0) == 0 && !pare_manifest_lists(m, e->d_name))
             pare__verify_found(v, "%s: a weight file that the manifest does not list", e->d_name);
     (void)closedir(d);
     return PARE_OK;
@@ -140,30 +142,31 @@ void pare__verify_recipe(pare_verify_run *v)
         pare_sha256_hex(recipe, strlen(recipe), hex);
     if (!want || strcmp(hex, want) != 0)
         pare__verify_found(v, "%s: SHA-256 of the recipe is %s, recipe_sha256 says %s",
-                           manifest_name, hex, want ? want : "nothing");
+                           PARE_MANIFEST_NAME, hex, want ? want : "nothing");
 }
 
-static pare_status read_manifest(pare_verify_run *v)
+static pare_status parse_manifest(pare_verify_run *v, const char *text, size_t len)
 {
-    char *const path = pare_path_join(&v->arena, v->path, manifest_name);
+    return pare_json_parse(v->cx, PARE_MANIFEST_NAME, text, len, PARE_MANIFEST_CAP, &v->manifest);
+}
+
+static pare_status read_manifest(pare_verify_run *v, char **text, size_t *len)
+{
+    char *const path = pare_path_join(&v->arena, v->path, PARE_MANIFEST_NAME);
     if (!path)
         return PARE_ENOMEM;
-    char *text;
-    size_t len;
-    PARE_TRY(pare_file_read(v->cx, &v->arena, path, MANIFEST_CAP, &text, &len));
-    return pare_json_parse(v->cx, manifest_name, text, len, MANIFEST_CAP, &v->manifest);
+    return pare_file_read(v->cx, &v->arena, path, PARE_MANIFEST_CAP, text, len);
 }
 
-static pare_status check_manifest(pare_verify_run *v)
+static pare_status check_manifest(pare_verify_run *v, const char *text, size_t len)
 {
-    PARE_TRY(pare__verify_absorb(v, read_manifest(v)));
+    PARE_TRY(pare__verify_absorb(v, parse_manifest(v, text, len)));
     if (!v->manifest)
         return PARE_OK;
-    v->out->files++;
+    v->out->files += !v->summed;
     pare__verify_recipe(v);
-    const pare_json *const list = pare_json_get(v->manifest, "outputs");
-    PARE_TRY(pare__verify_absorb(v, check_listed(v, list)));
-    return check_complete(v, list);
+    PARE_TRY(pare__verify_absorb(v, check_listed(v)));
+    return check_complete(v);
 }
 
 /* A family that the runtime does not know can still be verified as far as files go. */
@@ -190,27 +193,86 @@ static pare_status check_model(pare_verify_run *v)
     return m.head.bits ? pare__verify_packed(v, &m.head) : PARE_OK;
 }
 
+static bool has(pare_verify_run *v, const char *name)
+{
+    const pare_mark mark = pare_arena_mark(&v->arena);
+    char *const path = pare_path_join(&v->arena, v->path, name);
+    const bool is = path && pare_path_is_file(path);
+    pare_arena_rewind(&v->arena, mark);
+    return is;
+}
+
+static void found_in_sums(void *self, const char *name, const char *what)
+{
+    pare__verify_found(self, "%s: %s", name, what);
+}
+
+static pare_status read_sums(pare_verify_run *v)
+{
+    char *const path = pare_path_join(&v->arena, v->path, PARE_SUMS_NAME), *text;
+    size_t len;
+    if (!path)
+        return PARE_ENOMEM;
+    PARE_TRY(pare_file_read(v->cx, &v->arena, path, PARE_SUMS_CAP, &text, &len));
+    return pare_sums_parse(v->cx, &v->arena, path, text, len, &v->sums);
+}
+
+/* Every file of the directory against SHA256SUMS. That of others may have another form than ours:
+ * then it is not looked at. */
+static pare_status check_sums(pare_verify_run *v, bool ours)
+{
+    const pare_status s = read_sums(v);
+    if (s == PARE_EFORMAT && !ours) {
+        pare_ctx_clear(v->cx);
+        return PARE_OK;
+    }
+    if (s == PARE_ENOTFOUND) {
+        pare__verify_found(v, PARE_SUMS_NAME ": missing, so nothing says what the files should be");
+        pare_ctx_clear(v->cx);
+        return PARE_OK;
+    }
+    PARE_TRY(pare__verify_absorb(v, s));
+    v->summed = s == PARE_OK;
+    if (!v->summed)
+        return PARE_OK;
+    pare_inventory_result r;
+    PARE_TRY(pare__verify_absorb(
+        v, pare_inventory_check(v->cx, &v->arena, v->path, found_in_sums, v, &r)));
+    v->out->files = r.files;
+    v->out->bytes = r.bytes;
+    return PARE_OK;
+}
+
+/* A directory of ours: its files as a whole, then what the manifest says of them. */
+static pare_status check_directory(pare_verify_run *v, bool *ours)
+{
+    char *text = NULL;
+    size_t len = 0;
+    *ours = has(v, index_name);
+    if (*ours || has(v, PARE_MANIFEST_NAME))
+        PARE_TRY(pare__verify_absorb(v, read_manifest(v, &text, &len)));
+    *ours |= text && pare_manifest_is_ours(text, len);
+    if (*ours || has(v, PARE_SUMS_NAME))
+        PARE_TRY(check_sums(v, *ours || has(v, PARE_EXPORT_RECORD)));
+    return *ours && text ? check_manifest(v, text, len) : PARE_OK;
+}
+
 static pare_status check_all(pare_verify_run *v)
 {
-    char *const index = pare_path_join(&v->arena, v->path, index_name);
-    char *const manifest = pare_path_join(&v->arena, v->path, manifest_name);
-    if (!index || !manifest)
-        return PARE_ENOMEM;
-    const bool ours = pare_path_is_directory(v->path) &&
-                      (pare_path_is_file(index) || pare_path_is_file(manifest));
-    if (ours)
-        PARE_TRY(check_manifest(v));
+    bool ours = false;
+    if (pare_path_is_directory(v->path))
+        PARE_TRY(check_directory(v, &ours));
     const pare_status s = pare_checkpoint_open(v->cx, &v->arena, v->path, &v->checkpoint);
     PARE_TRY(pare__verify_absorb(v, s));
     if (s != PARE_OK)
         return PARE_OK;
-    if (!ours)
+    if (!ours && !v->summed)
         v->out->files += v->checkpoint.files;
-    for (size_t i = 0; !ours && i < v->checkpoint.files; i++)
+    for (size_t i = 0; !ours && !v->summed && i < v->checkpoint.files; i++)
         v->out->bytes += v->checkpoint.file[i].bytes;
     v->out->tensors = v->checkpoint.tensors;
     if (v->manifest)
-        pare__verify_hashes(v);
+        PARE_TRY(pare__verify_hashes(v));
     pare__verify_finite(v);
     return check_model(v);
 }

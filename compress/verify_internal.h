@@ -3,8 +3,9 @@
 #define PARE_COMPRESS_VERIFY_INTERNAL_H
 
 #include "compress/verify.h"
-#include "formats/checkpoint.h"
+#include "formats/checksums.h"
 #include "formats/packed.h"
+#include "formats/sums.h"
 
 typedef struct pare_verify_run {
     pare_ctx *cx;
@@ -14,6 +15,8 @@ typedef struct pare_verify_run {
     pare_verify_result *out;
     const char *path;
     pare_json *manifest; /* NULL: not an artifact, or its manifest cannot be read */
+    bool summed;         /* every file was held against SHA256SUMS */
+    pare_sums sums;
     pare_checkpoint checkpoint;
 } pare_verify_run;
 
@@ -25,21 +28,14 @@ void pare__verify_found(pare_verify_run *v, const char *fmt, ...);
  * memory, a broken disk and an interrupt stay what they are. */
 PARE_CHECKED pare_status pare__verify_absorb(pare_verify_run *v, pare_status s);
 
-/* One file of the manifest's list. */
-typedef struct pare_verify_file {
-    const char *name, *sha256; /* views of the manifest */
-    int64_t bytes;
-} pare_verify_file;
-
-/* Item i of the list; false, with a finding, when it is malformed or leads out of the directory. */
-bool pare__verify_listed(pare_verify_run *v, const pare_json *list, size_t i,
-                         pare_verify_file *out);
+/* Item i of the manifest's list of files; false, with a finding, when it is malformed. */
+bool pare__verify_listed(pare_verify_run *v, size_t i, pare_listed_file *out);
 
 /* The recipe in the manifest has the hash that stands beside it. */
 void pare__verify_recipe(pare_verify_run *v);
 
-/* XXH3-128 of every tensor against the manifest, both ways. */
-void pare__verify_hashes(pare_verify_run *v);
+/* XXH3-128 of every tensor against the manifest, both ways. PARE_EINTERRUPTED, PARE_ENOMEM. */
+PARE_CHECKED pare_status pare__verify_hashes(pare_verify_run *v);
 
 /* Float tensors hold no NaN or infinity. */
 void pare__verify_finite(pare_verify_run *v);

@@ -6,21 +6,6 @@
 
 enum { F16_EXPONENT = 0x7c00 };
 
-/* The hash that the manifest has for a tensor, NULL when it has none. */
-static const char *expected_hash(pare_verify_run *v, const char *name)
-{
-    const pare_json *const kept = pare_json_get(pare_json_get(v->manifest, "kept"), name);
-    const char *const dot = strrchr(name, '.');
-    if (kept || !dot)
-        return pare_json_text(pare_json_get(kept, "xxh3"), NULL);
-    const pare_mark mark = pare_arena_mark(&v->arena);
-    char *const base = pare_arena_text(&v->arena, name, (size_t)(dot - name));
-    const pare_json *const linear =
-        base ? pare_json_get(pare_json_get(v->manifest, "tensors"), base) : NULL;
-    pare_arena_rewind(&v->arena, mark);
-    return pare_json_text(pare_json_get(pare_json_get(linear, "xxh3"), dot + 1), NULL);
-}
-
 static const char *file_of(const pare_verify_run *v, const pare_tensor *t)
 {
     const pare_checkpoint *const ck = &v->checkpoint;
@@ -29,37 +14,34 @@ static const char *file_of(const pare_verify_run *v, const pare_tensor *t)
     return slash ? slash + 1 : path;
 }
 
-/* Every tensor that the manifest names is there. */
-static void check_named(pare_verify_run *v)
+static void found_absent(void *self, const char *name, const char *what)
 {
-    const char *key;
-    const pare_json *value;
-    const pare_json *const kept = pare_json_get(v->manifest, "kept");
-    const pare_json *const tensors = pare_json_get(v->manifest, "tensors");
-    const pare_json *const linears = pare_json_get(v->checkpoint.index, "linears");
-    for (pare_json_iter it = {0}; pare_json_next(kept, &it, &key, &value);)
-        if (!pare_checkpoint_find(&v->checkpoint, key))
-            pare__verify_found(v, "%s: in the manifest, but in no weight file", key);
-    for (pare_json_iter it = {0}; pare_json_next(tensors, &it, &key, &value);)
-        if (!pare_json_get(linears, key))
-            pare__verify_found(v, "%s: in the manifest, but not in packed.index.json", key);
+    pare__verify_found(self, "%s: %s", name, what);
 }
 
-void pare__verify_hashes(pare_verify_run *v)
+pare_status pare__verify_hashes(pare_verify_run *v)
 {
-    for (size_t i = 0; i < v->checkpoint.tensors; i++) {
-        const pare_tensor *const t = &v->checkpoint.tensor[i];
-        const char *const want = expected_hash(v, t->name);
+    const pare_checkpoint *const ck = &v->checkpoint;
+    pare_span *const span = PARE_NEW(&v->arena, pare_span, ck->tensors + 1);
+    uint8_t(*const xxh3)[16] = pare_arena_take(&v->arena, ck->tensors + 1, sizeof *xxh3);
+    if (!span || !xxh3)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < ck->tensors; i++)
+        span[i] = (pare_span){ck->tensor[i].data, ck->tensor[i].bytes};
+    PARE_TRY(pare_xxh3_spans(v->cx, "hashing tensors", span, ck->tensors, xxh3));
+    for (size_t i = 0; i < ck->tensors; i++) {
+        const pare_tensor *const t = &ck->tensor[i];
+        const char *const want = pare_manifest_tensor(v->manifest, t->name);
         char hex[PARE_XXH3_HEX];
-        pare_xxh3_hex(t->data, (size_t)t->bytes, hex);
+        pare_xxh3_text(xxh3[i], hex);
         if (!want)
             pare__verify_found(v, "%s: %s: the manifest has no hash of it", file_of(v, t), t->name);
         else if (strcmp(hex, want) != 0)
             pare__verify_found(v, "%s: %s: XXH3 is %s, the manifest says %s", file_of(v, t),
                                t->name, hex, want);
-        pare_ctx_progress(v->cx, "hashing tensors", (double)(i + 1), (double)v->checkpoint.tensors);
     }
-    check_named(v);
+    pare_manifest_absent(v->manifest, ck, found_absent, v);
+    return PARE_OK;
 }
 
 /* Index of the first element whose exponent bits, in the top bytes of each, are all set; `count`

@@ -36,6 +36,7 @@ static pare_status read_config(pare_checkpoint *ck, pare_arena *a, bool required
     if (!required && !pare_path_is_file(path))
         return PARE_OK;
     PARE_TRY(pare_file_map(ck->cx, a, path, &ck->config_file));
+    PARE_TRY(pare_watch_mapped(a, &ck->watch, &ck->config_file));
     return read_json(ck, path, CONFIG_MAX, &ck->config);
 }
 
@@ -60,7 +61,9 @@ static pare_status open_files(pare_checkpoint *ck, pare_arena *a, const char *co
         if (!path)
             return PARE_ENOMEM;
         PARE_TRY(pare_file_map(ck->cx, a, path, f));
-        const pare_status s = kind->read(ck, a, f, &shard[ck->files]);
+        pare_status s = pare_watch_mapped(a, &ck->watch, f);
+        if (s == PARE_OK)
+            s = kind->read(ck, a, f, &shard[ck->files]);
         if (s != PARE_OK) {
             pare_file_unmap(f);
             return s;
@@ -151,7 +154,7 @@ static pare_status check_strangers(pare_checkpoint *ck, const char *index_path,
     const char *const pattern = ck->packed ? "packed-[0-9]*-of-[0-9]*.safetensors" : kind->shards;
     DIR *const d = opendir(ck->directory);
     if (!d)
-        return pare_file_fail(ck->cx, ck->directory, "list");
+        return pare_file_fail_input(ck->cx, ck->directory, "list");
     pare_status s = PARE_OK;
     const struct dirent *e;
     while (s == PARE_OK && (e = readdir(d)) != NULL) {
@@ -193,6 +196,7 @@ static pare_status open_shards(pare_checkpoint *ck, pare_arena *a, const char *i
 static pare_status open_indexed(pare_checkpoint *ck, pare_arena *a, const char *index_path,
                                 const pare__container *kind)
 {
+    PARE_TRY(pare_watch_path(a, &ck->watch, index_path));
     PARE_TRY(read_json(ck, index_path, INDEX_MAX, &ck->index));
     pare__index index;
     PARE_TRY(pare__index_parse(ck->cx, a, index_path, ck->index, kind->ending[0], &index));
@@ -233,7 +237,7 @@ static pare_status open_alone(pare_checkpoint *ck, pare_arena *a, bool *found)
     char *name = NULL;
     DIR *const d = opendir(ck->directory);
     if (!d)
-        return pare_file_fail(ck->cx, ck->directory, "list");
+        return pare_file_fail_input(ck->cx, ck->directory, "list");
     for (const struct dirent *e = readdir(d); e; e = readdir(d)) {
         if (!stands_alone(e->d_name))
             continue;

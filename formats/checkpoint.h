@@ -10,6 +10,7 @@
 #include "formats/tokenizer.h"
 #include "runtime/file.h"
 #include "runtime/model.h"
+#include "runtime/watch.h"
 
 /* How a tensor lies in its file. */
 typedef struct pare_stored {
@@ -35,6 +36,7 @@ typedef struct pare_checkpoint {
     const struct pare__container *kind; /* of the weight files */
     bool listed;                        /* opened by pare_checkpoint_list */
     const pare_stored *stored;          /* [tensors], or NULL: as their dtypes say */
+    pare_watch watch;                   /* weight files, config.json and the index, as read */
     pare_scratch scratch;               /* tensors that could not be viewed in place */
     pare_json *index;                   /* packed.index.json or the index of shards, or NULL */
 } pare_checkpoint;
@@ -72,6 +74,10 @@ PARE_CHECKED pare_status pare_checkpoint_companion(const pare_checkpoint *ck, pa
 /* Its tokenizer, as pare_tokenizer_open, and whether there is one; the same statuses, and those
  * above. */
 PARE_CHECKED pare_status pare_checkpoint_has_tokenizer(const pare_checkpoint *ck, bool *has);
+/* Memory that reading the tokenizer takes, parsed files and tables, by the size of its files; 0
+ * without one. The same statuses. */
+PARE_CHECKED pare_status pare_checkpoint_tokenizer_bytes(const pare_checkpoint *ck,
+                                                         uint64_t *bytes);
 PARE_CHECKED pare_status pare_checkpoint_tokenizer(const pare_checkpoint *ck, pare_tokenizer **out);
 
 /* Reads config.json into a configuration. PARE_EFORMAT for a missing or wrong field (named),

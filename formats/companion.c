@@ -37,6 +37,24 @@ pare_status pare_checkpoint_has_tokenizer(const pare_checkpoint *ck, bool *has)
     return s;
 }
 
+pare_status pare_checkpoint_tokenizer_bytes(const pare_checkpoint *ck, uint64_t *bytes)
+{
+    pare_arena a;
+    char *text = NULL;
+    size_t len = 0;
+    *bytes = 0;
+    if (!ck->kind || !ck->kind->companion) {
+        *bytes = pare_tokenizer_bytes(ck->directory);
+        return PARE_OK;
+    }
+    pare_status s = pare_arena_init(ck->cx, &a, 0);
+    if (s == PARE_OK)
+        s = pare_checkpoint_companion(ck, &a, "tokenizer.json", &text, &len);
+    *bytes = pare_tokenizer_json_bytes(len);
+    pare_arena_release(&a);
+    return s;
+}
+
 static pare_status parse_own(const pare_checkpoint *ck, pare_arena *a, pare_tokenizer **out)
 {
     char *text, *settings;

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -186,8 +187,10 @@ static pare_status reserve(const pare_gguf_writer *w)
         rc = posix_fallocate(w->fd, 0, (off_t)w->bytes);
     } while (rc == EINTR);
     if (rc != 0 && rc != EOPNOTSUPP && rc != EINVAL) {
+        char doing[64];
+        (void)snprintf(doing, sizeof doing, "reserve its %llu bytes", (unsigned long long)w->bytes);
         errno = rc;
-        return pare_file_fail(w->cx, w->path, "reserve space for");
+        return pare_file_fail(w->cx, w->path, doing);
     }
     return ftruncate(w->fd, (off_t)w->bytes) == 0
                ? PARE_OK
@@ -202,13 +205,15 @@ pare_status pare_gguf_lay_out(pare_gguf_writer *w)
     return finish_head(w);
 }
 
+/* The head lies in the file, and on the disk, before the file gets its size: whatever is left of it
+ * says what it is. */
 pare_status pare_gguf_create(pare_gguf_writer *w, const char *path)
 {
     w->path = path;
-    w->fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
+    PARE_TRY(pare_file_write(w->cx, path, w->head, w->len));
+    w->fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     if (w->fd < 0)
-        return pare_file_fail(w->cx, path, "create");
-    PARE_TRY(pare_file_put(w->cx, w->fd, path, w->head, w->len, 0));
+        return pare_file_fail(w->cx, path, "open");
     return reserve(w);
 }
 

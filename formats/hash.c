@@ -2,6 +2,7 @@
 
 #include <sha2.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #define XXH_STATIC_LINKING_ONLY /* the state, so that it needs no allocation */
 #include <xxhash.h>
@@ -65,49 +66,146 @@ void pare_sha256_hex(const void *bytes, size_t len, char hex[PARE_SHA256_HEX])
     to_hex(digest, sizeof digest, hex);
 }
 
+void pare_xxh3_text(const uint8_t xxh3[16], char hex[PARE_XXH3_HEX])
+{
+    to_hex(xxh3, 16, hex);
+}
+
 enum { STEP = 4 * 1024 * 1024 }; /* bytes between two looks at the interrupt */
 
-typedef struct sha_job {
+/* What all tasks of one loop share. */
+typedef struct progress {
     const pare_ctx *cx;
-    const pare_file *file;
-    char (*hex)[PARE_SHA256_HEX];
+    const char *what;
     double total;
     _Atomic uint64_t done;
-} sha_job;
+} progress;
+
+static bool is_interrupted(const progress *p)
+{
+    const volatile int *const interrupt = p->cx->interrupt;
+    return interrupt && *interrupt;
+}
 
 /* Worker 0 is the caller's own thread: it alone may report. */
-static void sha_file(sha_job *job, size_t i, size_t worker)
+static void advance(progress *p, uint64_t bytes, size_t worker)
+{
+    const uint64_t done = atomic_fetch_add(&p->done, bytes) + bytes;
+    if (worker == 0)
+        pare_ctx_progress(p->cx, p->what, (double)done, p->total);
+}
+
+typedef struct file_job {
+    progress progress;
+    const pare_file *file;
+    char (*hex)[PARE_SHA256_HEX];
+    uint8_t (*xxh3)[16]; /* or NULL */
+} file_job;
+
+static void digest_file(file_job *job, size_t i, size_t worker)
 {
     const pare_file *const f = &job->file[i];
-    const volatile int *const interrupt = job->cx->interrupt;
     SHA2_CTX sha;
+    pare_xxh3_state xxh3;
     SHA256Init(&sha);
-    for (uint64_t at = 0; at < f->bytes && !(interrupt && *interrupt); at += STEP) {
+    pare_xxh3_begin(&xxh3);
+    for (uint64_t at = 0; at < f->bytes && !is_interrupted(&job->progress); at += STEP) {
         const uint64_t left = f->bytes - at;
         const size_t n = left < STEP ? (size_t)left : STEP;
         SHA256Update(&sha, f->data + at, n);
+        if (job->xxh3)
+            pare_xxh3_add(&xxh3, f->data + at, n);
         pare_file_forget(f, at, n);
-        const uint64_t done = atomic_fetch_add(&job->done, n) + n;
-        if (worker == 0)
-            pare_ctx_progress(job->cx, "hashing", (double)done, job->total);
+        advance(&job->progress, n, worker);
     }
     uint8_t digest[SHA256_DIGEST_LENGTH];
     SHA256Final(digest, &sha);
     to_hex(digest, sizeof digest, job->hex[i]);
+    if (job->xxh3)
+        pare_xxh3_end(&xxh3, job->xxh3[i]);
 }
 
-static void sha_task(void *arg, size_t begin, size_t end, size_t worker)
+static void file_task(void *arg, size_t begin, size_t end, size_t worker)
 {
     for (size_t i = begin; i < end; i++)
-        sha_file(arg, i, worker);
+        digest_file(arg, i, worker);
+}
+
+pare_status pare_digest_files(pare_ctx *cx, const pare_file *files, size_t count,
+                              char (*hex)[PARE_SHA256_HEX], uint8_t (*xxh3)[16])
+{
+    file_job job = {
+        .progress = {.cx = cx, .what = "hashing"}, .file = files, .hex = hex, .xxh3 = xxh3};
+    for (size_t i = 0; i < count; i++)
+        job.progress.total += (double)files[i].bytes;
+    pare_parallel(cx, count, 1, file_task, &job);
+    return pare_ctx_interrupted(cx);
 }
 
 pare_status pare_sha256_files(pare_ctx *cx, const pare_file *files, size_t count,
                               char (*hex)[PARE_SHA256_HEX])
 {
-    sha_job job = {.cx = cx, .file = files, .hex = hex};
-    for (size_t i = 0; i < count; i++)
-        job.total += (double)files[i].bytes;
-    pare_parallel(cx, count, 1, sha_task, &job);
+    return pare_digest_files(cx, files, count, hex, NULL);
+}
+
+/* A stretch and its place among all of them. */
+typedef struct placed_span {
+    pare_span span;
+    size_t at;
+} placed_span;
+
+typedef struct span_job {
+    progress progress;
+    const placed_span *item;
+    uint8_t (*xxh3)[16];
+} span_job;
+
+static int largest_first(const void *a, const void *b)
+{
+    const placed_span *const x = a, *const y = b;
+    return (x->span.bytes < y->span.bytes) - (x->span.bytes > y->span.bytes);
+}
+
+static void digest_span(span_job *job, const placed_span *item, size_t worker)
+{
+    const unsigned char *const data = item->span.data;
+    pare_xxh3_state xxh3;
+    pare_xxh3_begin(&xxh3);
+    for (uint64_t at = 0; at < item->span.bytes && !is_interrupted(&job->progress); at += STEP) {
+        const uint64_t left = item->span.bytes - at;
+        const size_t n = left < STEP ? (size_t)left : STEP;
+        pare_xxh3_add(&xxh3, data + at, n);
+        advance(&job->progress, n, worker);
+    }
+    pare_xxh3_end(&xxh3, job->xxh3[item->at]);
+}
+
+static void span_task(void *arg, size_t begin, size_t end, size_t worker)
+{
+    span_job *const job = arg;
+    for (size_t i = begin; i < end; i++)
+        digest_span(job, &job->item[i], worker);
+}
+
+pare_status pare_xxh3_spans(pare_ctx *cx, const char *what, const pare_span *span, size_t count,
+                            uint8_t (*xxh3)[16])
+{
+    pare_arena scratch;
+    span_job job = {.progress = {.cx = cx, .what = what}, .xxh3 = xxh3};
+    pare_status s = pare_arena_init(cx, &scratch, 0);
+    placed_span *const item = s == PARE_OK ? PARE_NEW(&scratch, placed_span, count) : NULL;
+    if (!item) {
+        pare_arena_release(&scratch);
+        return PARE_ENOMEM;
+    }
+    for (size_t i = 0; i < count; i++) {
+        item[i] = (placed_span){span[i], i};
+        job.progress.total += (double)span[i].bytes;
+    }
+    if (count > 1)
+        qsort(item, count, sizeof *item, largest_first);
+    job.item = item;
+    pare_parallel(cx, count, 1, span_task, &job);
+    pare_arena_release(&scratch);
     return pare_ctx_interrupted(cx);
 }

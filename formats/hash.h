@@ -29,4 +29,22 @@ void pare_sha256_hex(const void *bytes, size_t len, char hex[PARE_SHA256_HEX]);
 PARE_CHECKED pare_status pare_sha256_files(pare_ctx *cx, const pare_file *files, size_t count,
                                            char (*hex)[PARE_SHA256_HEX]);
 
+/* The same, and XXH3-128 of the same bytes in one pass over them. */
+PARE_CHECKED pare_status pare_digest_files(pare_ctx *cx, const pare_file *files, size_t count,
+                                           char (*hex)[PARE_SHA256_HEX], uint8_t (*xxh3)[16]);
+
+/* A stretch of memory, mostly of a mapped file. */
+typedef struct pare_span {
+    const void *data;
+    uint64_t bytes;
+} pare_span;
+
+/* XXH3-128 of many stretches at once, the largest first, one per task of the pool; reports progress
+ * in bytes as the step `what`. PARE_EINTERRUPTED, PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_xxh3_spans(pare_ctx *cx, const char *what, const pare_span *span,
+                                         size_t count, uint8_t (*xxh3)[16]);
+
+/* 16 bytes as 32 hex digits. */
+void pare_xxh3_text(const uint8_t xxh3[16], char hex[PARE_XXH3_HEX]);
+
 #endif

@@ -39,7 +39,8 @@ static pare_status check_text(pare_ctx *cx, const char *name, const char *text, 
 /* jansson quotes the text around a mistake; a terminal must not get its control characters. */
 static pare_status fail_syntax(pare_ctx *cx, const char *name, const json_error_t *error)
 {
-    if (json_error_code(error) == json_error_out_of_memory)
+    /* Without memory for a value it often names no error. */
+    if (json_error_code(error) == json_error_out_of_memory || error->text[0] == '\0')
         return pare_fail(cx, PARE_ENOMEM, "%s: out of memory while parsing JSON", name);
     char reason[sizeof error->text];
     memcpy(reason, error->text, sizeof reason);

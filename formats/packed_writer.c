@@ -32,8 +32,10 @@ static pare_status reserve(pare_ctx *cx, const shard_file *f, uint64_t bytes)
         rc = posix_fallocate(f->fd, 0, (off_t)bytes);
     } while (rc == EINTR);
     if (rc != 0 && rc != EOPNOTSUPP && rc != EINVAL) {
+        char doing[64];
+        (void)snprintf(doing, sizeof doing, "reserve its %llu bytes", (unsigned long long)bytes);
         errno = rc;
-        return pare_file_fail(cx, f->path, "reserve space for");
+        return pare_file_fail(cx, f->path, doing);
     }
     if (ftruncate(f->fd, (off_t)bytes) != 0)
         return pare_file_fail(cx, f->path, "set the size of");
@@ -72,13 +74,13 @@ static pare_status open_all(pare_ctx *cx, pare_packed_writer *w, const char *dir
         PARE_TRY(open_shard(cx, f, l->header[i], l->header_bytes[i], l->file_bytes[i]));
     }
     const char *const name = pare_packed_index_name(l);
-    if (!name)
-        return pare_packed_sync(cx, w);
+    PARE_TRY(pare_packed_sync(cx, w));
+    if (!name) /* writing an index makes the names of the files durable; here nobody else does */
+        return l->shards ? pare_file_sync_parent(cx, w->file[0].path) : PARE_OK;
     char *const index = pare_path_join(&w->arena, directory, name);
     if (!index)
         return PARE_ENOMEM;
-    PARE_TRY(pare_file_write(cx, index, l->index, l->index_bytes));
-    return pare_packed_sync(cx, w);
+    return pare_file_write(cx, index, l->index, l->index_bytes);
 }
 
 pare_status pare_packed_create(pare_ctx *cx, const char *directory, const pare_packed_layout *l,

@@ -163,11 +163,15 @@ pare_status pare_tokenizer_encode(pare_ctx *cx, const pare_tokenizer *t, pare_ar
                                   const char *text, size_t len, int32_t **ids, size_t *count)
 {
     pare_tok_encoder e = {.cx = cx, .t = t, .keep = {.cx = cx}, .scratch = {.cx = cx}};
-    pare_status s = encode(&e, (pare_tok_slice){text, len});
+    const size_t room = len < SIZE_MAX - 64 ? len + 64 : len;
+    int32_t *const own = pare_arena_take_raw(a, room, sizeof *own);
+    e.ids = own;
+    e.ids_capacity = own ? room : 0;
+    pare_status s = own ? encode(&e, (pare_tok_slice){text, len}) : PARE_ENOMEM;
     if (s == PARE_OK) {
-        *ids = PARE_NEW(a, int32_t, e.count);
+        *ids = e.ids == own ? own : PARE_NEW(a, int32_t, e.count);
         *count = e.count;
-        if (*ids && e.count)
+        if (*ids && *ids != own)
             memcpy(*ids, e.ids, e.count * sizeof **ids);
         s = *ids ? PARE_OK : PARE_ENOMEM;
     }

@@ -402,6 +402,31 @@ pare_status pare_tokenizer_configure(pare_ctx *cx, pare_tokenizer *t, const char
     return s;
 }
 
+uint64_t pare_tokenizer_json_bytes(uint64_t text)
+{
+    return 10 * text;
+}
+
+static uint64_t file_bytes(const char *directory, const char *name)
+{
+    char path[4096];
+    uint64_t bytes;
+    const int n = snprintf(path, sizeof path, "%s/%s", directory, name);
+    return n > 0 && (size_t)n < sizeof path && pare_path_bytes(path, &bytes) ? bytes : 0;
+}
+
+/* The first that is there is read. */
+uint64_t pare_tokenizer_bytes(const char *directory)
+{
+    const uint64_t json = file_bytes(directory, "tokenizer.json");
+    const uint64_t model = file_bytes(directory, "tokenizer.model");
+    if (json)
+        return pare_tokenizer_json_bytes(json);
+    if (model)
+        return 18 * model;
+    return 18 * (file_bytes(directory, "vocab.json") + file_bytes(directory, "merges.txt"));
+}
+
 bool pare_tokenizer_is_in(const char *directory)
 {
     static const char *const names[] = {"tokenizer.json", "tokenizer.model", "vocab.json",

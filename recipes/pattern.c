@@ -5,7 +5,7 @@
 
 #include "recipes/recipe_internal.h"
 
-enum { PATTERN_MAX = 1000, WORD_MAX = 64 };
+enum { PATTERN_MAX = 1000, WORD_MAX = 64, NAME_MAX_BYTES = 512 };
 
 struct pare_pattern {
     pare__expression *expression; /* NULL: a glob */
@@ -214,6 +214,79 @@ const char *pare_nearest_word(const char *text, const char *const *words, size_t
         if (d < best) {
             best = d;
             nearest = words[i];
+        }
+    }
+    return nearest;
+}
+
+typedef enum piece { PIECE_RUN, PIECE_ANY, PIECE_CHARACTER } piece;
+
+/* The next piece of a glob or an expression; *s moves behind it. */
+static piece next_piece(const char **s, bool expression, char *character)
+{
+    const char *const p = (*s)++;
+    *character = *p;
+    if (*p == '[') {
+        const char *const end = p[1] ? strchr(p + 2, ']') : NULL;
+        *s = end ? end + 1 : *s;
+        *character = p[1];
+        return end == p + 2 ? PIECE_CHARACTER : PIECE_ANY; /* [.] is a dot */
+    }
+    if (!expression)
+        return *p == '*' ? PIECE_RUN : *p == '?' ? PIECE_ANY : PIECE_CHARACTER;
+    if (*p == '\\' && p[1]) {
+        *character = *(*s)++;
+        return PIECE_CHARACTER;
+    }
+    if (*p == '.' && (p[1] == '*' || p[1] == '+')) {
+        (*s)++;
+        return PIECE_RUN;
+    }
+    return *p == '.' ? PIECE_ANY : PIECE_CHARACTER;
+}
+
+/* Edits until a pattern matches some part of a name: what is missing at its ends counts nothing, so
+ * that "q_proj" is near to "model.layers.0.self_attn.q_proj". row[j]: until what was read of the
+ * pattern matches a part that ends at character j. */
+static size_t edits(const char *pattern, bool expression, const char *name, size_t m)
+{
+    size_t row[NAME_MAX_BYTES + 1];
+    for (size_t j = 0; j <= m; j++)
+        row[j] = 0;
+    while (*pattern) {
+        char c;
+        const piece kind = next_piece(&pattern, expression, &c);
+        size_t before = row[0];
+        row[0] += kind != PIECE_RUN;
+        for (size_t j = 1; j <= m; j++) {
+            const size_t above = row[j];
+            if (kind == PIECE_RUN)
+                row[j] = least(above, row[j - 1]);
+            else
+                row[j] = least(before + (kind == PIECE_CHARACTER && c != name[j - 1]),
+                               least(above, row[j - 1]) + 1);
+            before = above;
+        }
+    }
+    size_t best = row[0];
+    for (size_t j = 1; j <= m; j++)
+        best = least(best, row[j]);
+    return best;
+}
+
+const char *pare_nearest_name(const char *pattern, const char *const *names, size_t count)
+{
+    const bool expression = strncmp(pattern, "re:", 3) == 0;
+    const char *nearest = count ? names[0] : NULL;
+    size_t best = SIZE_MAX;
+    for (size_t i = 0; i < count; i++) {
+        const size_t m = strlen(names[i]);
+        const size_t d = m <= NAME_MAX_BYTES
+                             ? edits(pattern + (expression ? 3 : 0), expression, names[i], m)
+                             : SIZE_MAX;
+        if (d < best) {
+            best = d;
+            nearest = names[i];
         }
     }
     return nearest;

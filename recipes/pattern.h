@@ -22,4 +22,10 @@ bool pare_pattern_matches(const pare_pattern *p, const char *name);
  * most 2 and below the length of the text; NULL when there is none; the first of equals. */
 const char *pare_nearest_word(const char *text, const char *const *words, size_t count);
 
+/* The name of `names` [count] that a pattern comes nearest to: fewest characters inserted, deleted,
+ * replaced so that it would match a part of the name; the first of equals. NULL when there are
+ * none. In an expression only ".*", ".", sets and "\\." are understood; other operators count as
+ * characters. */
+const char *pare_nearest_name(const char *pattern, const char *const *names, size_t count);
+
 #endif

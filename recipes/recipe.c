@@ -84,7 +84,12 @@ static pare_status read_limits(const pare__walk *w, const pare_yaml *node)
         return PARE_OK;
     char takes[256];
     const size_t digits = strspn(text, "0123456789");
-    const char *const near = digits ? pare_nearest_word(text + digits, units, 6) : NULL;
+    const char *near = NULL;
+    for (size_t i = 0; i < 3; i++) /* 8G */
+        if (digits && text[digits] == units[i][0] && text[digits + 1] == '\0')
+            near = units[i];
+    if (digits && text[digits] != '.' && !near)
+        near = pare_nearest_word(text + digits, units, 6);
     const bool hint = near && digits < 20 && strcmp(near, text + digits) != 0;
     (void)snprintf(takes, sizeof takes,
                    "a whole number above 0 with a unit of B, KB, MB, GB, KiB, MiB, GiB, as in "

@@ -56,8 +56,24 @@ bool pare__u64(const char *text, uint64_t *out);
 
 /* A decimal number: -12, 0.5, 1e-3. At most 15 digits and exponents -22 .. 22, so that the
  * conversion is exact up to one rounding and does not depend on the locale. */
-typedef enum pare__decimal { PARE__DECIMAL, PARE__DECIMAL_NOT, PARE__DECIMAL_LONG } pare__decimal;
+typedef enum pare__decimal {
+    PARE__DECIMAL,
+    PARE__DECIMAL_NOT,
+    PARE__DECIMAL_LONG,
+    PARE__DECIMAL_WORD /* of pare__param_read: a word or a pattern, which may stand in quotes */
+} pare__decimal;
 pare__decimal pare__number(const char *text, bool whole, double *out);
+
+/* The value of a parameter; DECIMAL_NOT for one that it does not take. */
+pare__decimal pare__param_read(const pare_param *p, const char *text, double *out);
+
+/* The words that a parameter takes; returns their number. */
+size_t pare__param_words(const pare_param *p, const char *words[PARE_PARAMS_MAX]);
+
+/* What a text that the parameter does not take was meant to be, in quotes unless it is a number;
+ * false when that is not clear. */
+enum { PARE__HINT = 128 };
+bool pare__hint(const pare_param *p, const char *text, char out[PARE__HINT]);
 
 /* Shortest text that reads back as the same number. */
 void pare__number_print(double value, char out[PARE__NUMBER]);

@@ -1,7 +1,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "recipes/pattern.h"
 #include "recipes/recipe_internal.h"
@@ -245,20 +244,12 @@ pare__decimal pare__number(const char *text, bool whole, double *out)
     return PARE__DECIMAL;
 }
 
-static size_t word_list(const pare_param *p, const char *words[PARE_PARAMS_MAX])
-{
-    size_t n = 0;
-    for (const pare_word *w = p->words; w && w->text && n < PARE_PARAMS_MAX; w++)
-        words[n++] = w->text;
-    return n;
-}
-
 /* What a parameter takes, for messages. */
 static const char *describe_param(char out[TAKES_BYTES], const pare_param *p)
 {
     const char *words[PARE_PARAMS_MAX];
     char list[PARE__LIST], low[PARE__NUMBER], high[PARE__NUMBER], multiple[64] = "";
-    (void)pare__list(list, words, word_list(p, words));
+    (void)pare__list(list, words, pare__param_words(p, words));
     pare__number_print(p->min, low);
     pare__number_print(p->max, high);
     if (p->multiple > 1)
@@ -280,24 +271,6 @@ static const char *describe_param(char out[TAKES_BYTES], const pare_param *p)
         break;
     }
     return out;
-}
-
-/* The word meant by a wrong text, or NULL. */
-static const char *meant(const pare_param *p, const char *text)
-{
-    static const char *const switches[2] = {"true", "false"};
-    static const char *const others[2][4] = {{"yes", "on", "y", "1"}, {"no", "off", "n", "0"}};
-    if (p->type != PARE_PARAM_BOOL) {
-        const char *words[PARE_PARAMS_MAX];
-        const size_t n = word_list(p, words);
-        return p->type == PARE_PARAM_CHOICE || !is_digit(text[0])
-                   ? pare_nearest_word(text, words, n)
-                   : NULL;
-    }
-    for (size_t i = 0; i < 8; i++)
-        if (strcasecmp(text, others[i / 4][i % 4]) == 0)
-            return switches[i / 4];
-    return pare_nearest_word(text, switches, 2);
 }
 
 /* N:M, both in plain digits. */
@@ -322,12 +295,37 @@ static pare_status fail_value(const pare__walk *w, const pare_yaml *node, const 
 {
     char takes[TAKES_BYTES], is[IS_BYTES];
     (void)describe_param(takes, p);
-    const char *const word = node->kind == PARE_YAML_SCALAR ? meant(p, node->text) : NULL;
-    if (word && strcmp(word, node->text) != 0)
-        return pare_recipe_fail(w->cx, node->place, "%s; it takes %s; did you mean \"%s\"?",
-                                describe_node(is, node), takes, word);
+    char hint[PARE__HINT];
+    if (node->kind == PARE_YAML_SCALAR && pare__hint(p, node->text, hint))
+        return pare_recipe_fail(w->cx, node->place, "%s; it takes %s; did you mean %s?",
+                                describe_node(is, node), takes, hint);
     return pare_recipe_fail(w->cx, node->place, "%s; it takes %s%s", describe_node(is, node), takes,
                             more);
+}
+
+pare__decimal pare__param_read(const pare_param *p, const char *text, double *out)
+{
+    for (const pare_word *word = p->words; word && word->text; word++) {
+        if (strcmp(text, word->text) == 0) {
+            *out = word->value;
+            return PARE__DECIMAL_WORD;
+        }
+    }
+    if (p->type == PARE_PARAM_CHOICE)
+        return PARE__DECIMAL_NOT;
+    if (p->type == PARE_PARAM_BOOL) {
+        *out = strcmp(text, "true") == 0;
+        return *out != 0 || strcmp(text, "false") == 0 ? PARE__DECIMAL : PARE__DECIMAL_NOT;
+    }
+    if (p->type == PARE_PARAM_PATTERN)
+        return read_pattern(p, text, out) ? PARE__DECIMAL_WORD : PARE__DECIMAL_NOT;
+    const pare__decimal kind = pare__number(text, p->type == PARE_PARAM_INTEGER, out);
+    if (kind != PARE__DECIMAL)
+        return kind;
+    if (*out < p->min || *out > p->max ||
+        (p->type == PARE_PARAM_INTEGER && p->multiple > 1 && (uint64_t)*out % p->multiple != 0))
+        return PARE__DECIMAL_NOT;
+    return PARE__DECIMAL;
 }
 
 pare_status pare__value(const pare__walk *w, const pare_yaml *node, const pare_param *p,
@@ -335,32 +333,16 @@ pare_status pare__value(const pare__walk *w, const pare_yaml *node, const pare_p
 {
     if (node->kind != PARE_YAML_SCALAR)
         return fail_value(w, node, p, "");
-    for (const pare_word *word = p->words; word && word->text; word++) {
-        if (strcmp(node->text, word->text) == 0) {
-            *out = word->value;
-            return PARE_OK;
-        }
-    }
-    if (p->type == PARE_PARAM_CHOICE)
-        return fail_value(w, node, p, "");
-    if (p->type == PARE_PARAM_BOOL) {
-        *out = strcmp(node->text, "true") == 0;
-        if (*out == 0 && strcmp(node->text, "false") != 0)
-            return fail_value(w, node, p, "");
-        return node->plain ? PARE_OK : fail_value(w, node, p, ", without quotes");
-    }
-    if (p->type == PARE_PARAM_PATTERN)
-        return read_pattern(p, node->text, out) ? PARE_OK : fail_value(w, node, p, "");
     double v = 0;
-    const pare__decimal kind = pare__number(node->text, p->type == PARE_PARAM_INTEGER, &v);
-    if (kind == PARE__DECIMAL_LONG)
-        return fail_value(w, node, p, ", with at most 15 digits");
-    if (kind == PARE__DECIMAL_NOT || v < p->min || v > p->max)
-        return fail_value(w, node, p, "");
-    if (p->type == PARE_PARAM_INTEGER && p->multiple > 1 && (uint64_t)v % p->multiple != 0)
-        return fail_value(w, node, p, "");
-    if (!node->plain)
-        return fail_value(w, node, p, ", without quotes");
+    switch (pare__param_read(p, node->text, &v)) {
+    case PARE__DECIMAL_NOT: return fail_value(w, node, p, "");
+    case PARE__DECIMAL_LONG: return fail_value(w, node, p, ", with at most 15 digits");
+    case PARE__DECIMAL:
+        if (!node->plain)
+            return fail_value(w, node, p, ", without quotes");
+        break;
+    case PARE__DECIMAL_WORD: break;
+    }
     *out = v;
     return PARE_OK;
 }

@@ -404,6 +404,12 @@ static bool take_strip(pare_arena *scratch, const pare__sweep *job, pare__strip 
     return s->t && s->codes && s->row && s->keep && s->kept && s->zeros;
 }
 
+size_t pare_compensate_bytes(size_t block, size_t k)
+{
+    return block * STRIP * (sizeof(float) + 2) + block * TILE * sizeof(float) +
+           k * (sizeof(float) + TILE) + sizeof(pare__strip) + (size_t)8 * PARE_ALIGN;
+}
+
 static pare_status take_losses(pare_arena *scratch, pare__sweep *job)
 {
     job->loss_of = PARE_NEW(scratch, float, job->k);

@@ -71,4 +71,7 @@ PARE_CHECKED pare_status pare_compensate_run(pare_ctx *cx, pare_arena *scratch,
                                              const pare_compensate *c, float *w, size_t n, size_t k,
                                              pare_codes *out, double *loss);
 
+/* The memory of one worker, whatever is asked for. */
+size_t pare_compensate_bytes(size_t block, size_t k);
+
 #endif

@@ -6,13 +6,14 @@
  * an upper one. Cost k^3 / 3 for L and k^3 / 3 for its inverse; the road over H^-1 takes 4/3 k^3.
  *
  * Each rung of the ladder starts from H again: the reversed, permuted and damped matrix is a copy,
- * and U takes the place of H only when it is known to be good. */
+ * and becomes U in its place, since reversing all rows and columns reverses the order in memory. */
 #include "runtime/factor.h"
 
 #include <float.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "runtime/linalg.h"
 #include "runtime/threads.h"
@@ -23,13 +24,13 @@ static const float damp_max = 1.0F;
 
 typedef struct factor_job {
     const pare_ctx *cx;
-    float *h;
+    const float *h;
     size_t k;
     const uint32_t *order; /* column of H at each position */
     const uint8_t *dead;
     double mean;   /* of the diagonal, live columns */
     double lambda; /* of this rung */
-    void *a;       /* reversed copy, [k, k] */
+    void *a;       /* reversed copy, [k, k], then U */
     bool f64;
     atomic_size_t bad_row; /* k when there is none */
 } factor_job;
@@ -117,18 +118,49 @@ static void copy_rows(void *arg, size_t begin, size_t end, size_t worker)
             ((float *)job->a)[i * k + i] = (float)damped_diagonal(job, i);
 }
 
-static void write_rows(void *arg, size_t begin, size_t end, size_t worker)
+static void swap_f32(float *x, float *y)
+{
+    const float z = *x;
+    *x = *y;
+    *y = z;
+}
+
+static void swap_f64(double *x, double *y)
+{
+    const double z = *x;
+    *x = *y;
+    *y = z;
+}
+
+/* Rows i and k - 1 - i of U from those of the reversed factor: each becomes the other backwards,
+ * and 0 in front of the diagonal. */
+static void reverse_rows(void *arg, size_t begin, size_t end, size_t worker)
 {
     const factor_job *const job = arg;
     const size_t k = job->k;
     (void)worker;
     for (size_t i = begin; i < end; i++) {
-        const size_t last = (k - i) * k - 1; /* of row k - 1 - i */
-        for (size_t j = 0; j < i; j++)
-            job->h[i * k + j] = 0;
-        for (size_t j = i; j < k; j++)
-            job->h[i * k + j] = job->f64 ? (float)((const double *)job->a)[last - j]
-                                         : ((const float *)job->a)[last - j];
+        const size_t top = i * k, last = (k - i) * k - 1; /* of row k - 1 - i */
+        const size_t count = i == k - 1 - i ? k / 2 : k;
+        for (size_t j = 0; j < count; j++)
+            if (job->f64)
+                swap_f64((double *)job->a + top + j, (double *)job->a + last - j);
+            else
+                swap_f32((float *)job->a + top + j, (float *)job->a + last - j);
+        const size_t size = job->f64 ? sizeof(double) : sizeof(float);
+        memset((char *)job->a + top * size, 0, i * size);
+        memset((char *)job->a + (last + 1 - k) * size, 0, (k - 1 - i) * size);
+    }
+}
+
+/* The first `count` doubles become floats in front of where they were. */
+static void narrow(void *a, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        double wide;
+        memcpy(&wide, (const char *)a + i * sizeof wide, sizeof wide);
+        const float x = (float)wide;
+        memcpy((char *)a + i * sizeof x, &x, sizeof x);
     }
 }
 
@@ -154,17 +186,11 @@ static size_t factor_and_invert(const factor_job *job)
     return row < k ? row + 1 : 0;
 }
 
-/* All rungs in one precision. */
-static pare_status climb(pare_arena *scratch, factor_job *job, float damp, bool f64,
-                         pare_damping *d)
+/* All rungs in one precision; U is in job->a unless d->failed. */
+static void climb(factor_job *job, float damp, pare_damping *d)
 {
     const size_t k = job->k;
-    const pare_mark mark = pare_arena_mark(scratch);
-    job->f64 = f64;
-    job->a = pare_arena_take(scratch, k * k, f64 ? sizeof(double) : sizeof(float));
-    if (!job->a)
-        return PARE_ENOMEM;
-    d->f64 = f64;
+    d->f64 = job->f64;
     d->raises = 0;
     for (;; d->raises++) {
         d->damp = damp;
@@ -180,9 +206,52 @@ static pare_status climb(pare_arena *scratch, factor_job *job, float damp, bool 
         damp = damp < 0.99F * damp_max ? damp : damp_max;
     }
     if (!d->failed)
-        pare_parallel(job->cx, k, ROWS_PER_CHUNK, write_rows, job);
-    pare_arena_rewind(scratch, mark);
+        pare_parallel(job->cx, (k + 1) / 2, ROWS_PER_CHUNK, reverse_rows, job);
+}
+
+static pare_status climb_f32(pare_arena *scratch, factor_job *job, float damp, pare_factor *out)
+{
+    const pare_mark mark = pare_arena_mark(scratch);
+    float *const u = PARE_NEW(scratch, float, job->k * job->k);
+    if (!u)
+        return PARE_ENOMEM;
+    job->a = u;
+    climb(job, damp, &out->damping);
+    if (out->damping.failed)
+        pare_arena_rewind(scratch, mark);
+    else
+        out->u = u;
     return PARE_OK;
+}
+
+/* The wide matrix is made apart, and half of it is given back before U gets its place: together
+ * they never take more than the wide one. */
+static pare_status climb_f64(pare_ctx *cx, pare_arena *scratch, factor_job *job, float damp,
+                             pare_factor *out)
+{
+    const pare_alloc *const alloc = &cx->alloc;
+    const size_t count = job->k * job->k;
+    size_t bytes = count * sizeof(double);
+    pare_status s = PARE_OK;
+    job->f64 = true;
+    job->a = alloc->resize(alloc->self, NULL, 0, bytes);
+    if (!job->a)
+        return pare_fail(cx, PARE_ENOMEM, "out of memory: a matrix of %zu x %zu doubles", job->k,
+                         job->k);
+    memset(job->a, 0, bytes);
+    climb(job, damp, &out->damping);
+    if (!out->damping.failed) {
+        narrow(job->a, count);
+        void *const half = alloc->resize(alloc->self, job->a, bytes, bytes / 2);
+        bytes = half ? bytes / 2 : bytes;
+        job->a = half ? half : job->a;
+        out->u = pare_arena_take_raw(scratch, count, sizeof *out->u);
+        s = out->u ? PARE_OK : PARE_ENOMEM;
+        if (out->u)
+            memcpy(out->u, job->a, count * sizeof *out->u);
+    }
+    (void)alloc->resize(alloc->self, job->a, bytes, 0);
+    return s;
 }
 
 typedef struct column {
@@ -259,7 +328,7 @@ static double survey(const float *h, size_t k, uint8_t *dead, size_t *dead_count
 }
 
 pare_status pare_factorize(pare_ctx *cx, pare_arena *scratch, const pare_factor_opts *opts,
-                           float *h, size_t k, pare_factor *out)
+                           const float *h, size_t k, pare_factor *out)
 {
     *out = (pare_factor){.k = k};
     if (!(opts->damp >= 0 && opts->damp <= damp_max))
@@ -280,10 +349,9 @@ pare_status pare_factorize(pare_ctx *cx, pare_arena *scratch, const pare_factor_
     pare_damping *const d = &out->damping;
     factor_job job = {.cx = cx, .h = h, .k = k, .order = order, .dead = out->dead};
     job.mean = survey(h, k, out->dead, &d->dead);
-    PARE_TRY(climb(scratch, &job, opts->damp, false, d));
+    PARE_TRY(climb_f32(scratch, &job, opts->damp, out));
     if (d->failed)
-        PARE_TRY(climb(scratch, &job, opts->damp, true, d));
-    out->u = d->failed ? NULL : h;
+        PARE_TRY(climb_f64(cx, scratch, &job, opts->damp, out));
     out->order = opts->act_order || opts->apart || opts->order ? order : NULL;
     out->apart = opts->apart;
     return PARE_OK;

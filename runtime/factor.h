@@ -46,18 +46,18 @@ typedef struct pare_factor {
  * still PARE_OK). A dead column has the mean of the others on its diagonal, which keeps it apart
  * from them and makes only the ratios within H matter: the factor 2/T may be left out.
  *
- *   h    [k, k] f32, lower triangle; becomes the factor's memory (u), so it is destroyed
- *   out  order and dead are taken from `scratch` and live as long as what it holds
+ *   h    [k, k] f32, lower triangle
+ *   out  u, order and dead are taken from `scratch` and live as long as what it holds
  *
  * Returns PARE_OK, PARE_ENOMEM, PARE_EINVAL when damp is not in [0, 1], `apart` does not fit or
  * `order` is none, or PARE_ENUMERIC when H holds a NaN or an infinity (the message names the
- * entry). Memory   one more k x k f32 from `scratch`, given back (twice that when it comes to f64).
+ * entry). Memory   u, which is also worked in; twice that while it comes to f64.
  * Work     2/3 k^3 per rung.   Threads over tiles.   Exact: class MACHINE (BLAS), any thread count.
  * Source   U by one factorization of the reversed matrix: if R is the reversal and
  *          R H R = L L^T, then U = R L^-1 R is upper triangular and U^T U = H^-1.
  *          The original puts 1 on the diagonal of a dead column; its weights are 0 either way. */
 PARE_CHECKED pare_status pare_factorize(pare_ctx *cx, pare_arena *scratch,
-                                        const pare_factor_opts *opts, float *h, size_t k,
+                                        const pare_factor_opts *opts, const float *h, size_t k,
                                         pare_factor *out);
 
 #endif

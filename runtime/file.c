@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 /* Mapped files, for the SIGBUS handler: the only state of the process that changes. A slot belongs
@@ -83,11 +84,29 @@ void pare_file_guard(int exit_code)
     (void)sigaction(SIGBUS, &action, NULL);
 }
 
+enum { PLACE = 4096, REASON = 192 };
+
+/* What is free on the disk of a file, which may not be there, in words behind `text`. */
+static void tell_free(const char *path, char text[REASON])
+{
+    char place[PLACE];
+    struct statvfs fs;
+    const char *const slash = strrchr(path, '/');
+    const int len = slash ? (int)(slash - path) + 1 : 1;
+    const size_t used = strlen(text);
+    if (len < PLACE && snprintf(place, sizeof place, "%.*s", len, slash ? path : ".") == len &&
+        statvfs(place, &fs) == 0)
+        (void)snprintf(text + used, REASON - used, " (%llu bytes free)",
+                       (unsigned long long)fs.f_bavail * fs.f_frsize);
+}
+
 pare_status pare_file_fail(pare_ctx *cx, const char *path, const char *doing)
 {
     const int code = errno;
-    char reason[128] = "unknown error";
+    char reason[REASON] = "unknown error";
     (void)strerror_r(code, reason, sizeof reason);
+    if (code == ENOSPC)
+        tell_free(path, reason);
     pare_status s = PARE_EIO;
     if (code == ENOENT || code == ENAMETOOLONG)
         s = PARE_ENOTFOUND;
@@ -101,6 +120,13 @@ pare_status pare_file_fail(pare_ctx *cx, const char *path, const char *doing)
                      all ? "" : path + len - 100, doing, reason);
 }
 
+pare_status pare_file_fail_input(pare_ctx *cx, const char *path, const char *doing)
+{
+    const bool refused = errno == EACCES || errno == EPERM;
+    const pare_status s = pare_file_fail(cx, path, doing);
+    return refused ? PARE_EFORMAT : s;
+}
+
 static int open_retry(const char *path, int flags, mode_t mode)
 {
     int fd;
@@ -110,12 +136,27 @@ static int open_retry(const char *path, int flags, mode_t mode)
     return fd;
 }
 
+static pare_file_stamp stamp_of(const struct stat *st)
+{
+    return (pare_file_stamp){.device = (uint64_t)st->st_dev,
+                             .inode = (uint64_t)st->st_ino,
+                             .bytes = (uint64_t)st->st_size,
+                             .written = {st->st_mtim.tv_sec, st->st_mtim.tv_nsec},
+                             .changed = {st->st_ctim.tv_sec, st->st_ctim.tv_nsec}};
+}
+
+pare_file_stamp pare_file_look(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 ? stamp_of(&st) : (pare_file_stamp){0};
+}
+
 /* O_NONBLOCK: a named pipe must not hold up the program before it is refused. */
-static pare_status open_regular(pare_ctx *cx, const char *path, int *fd, uint64_t *bytes)
+static pare_status open_regular(pare_ctx *cx, const char *path, int *fd, pare_file_stamp *stamp)
 {
     *fd = open_retry(path, O_RDONLY | O_NONBLOCK, 0);
     if (*fd < 0)
-        return pare_file_fail(cx, path, "open");
+        return pare_file_fail_input(cx, path, "open");
     struct stat st;
     pare_status s = PARE_OK;
     if (fstat(*fd, &st) != 0)
@@ -125,7 +166,7 @@ static pare_status open_regular(pare_ctx *cx, const char *path, int *fd, uint64_
     else if (!S_ISREG(st.st_mode))
         s = pare_fail(cx, PARE_EFORMAT, "%s: is not a regular file", path);
     else
-        *bytes = (uint64_t)st.st_size;
+        *stamp = stamp_of(&st);
     if (s != PARE_OK)
         (void)close(*fd);
     return s;
@@ -138,8 +179,9 @@ pare_status pare_file_map(pare_ctx *cx, pare_arena *a, const char *path, pare_fi
     if (!copy)
         return PARE_ENOMEM;
     int fd = -1;
-    uint64_t bytes = 0;
-    PARE_TRY(open_regular(cx, path, &fd, &bytes));
+    pare_file_stamp stamp;
+    PARE_TRY(open_regular(cx, path, &fd, &stamp));
+    const uint64_t bytes = stamp.bytes;
     pare_status s = PARE_OK;
     if (bytes > SIZE_MAX / 2) {
         s = pare_fail(cx, PARE_ENOMEM, "%s: %llu bytes cannot be mapped", path,
@@ -156,6 +198,7 @@ pare_status pare_file_map(pare_ctx *cx, pare_arena *a, const char *path, pare_fi
         return s;
     f->bytes = bytes;
     f->path = copy;
+    f->stamp = stamp;
     if (f->data)
         table_add(f);
     return PARE_OK;
@@ -195,8 +238,9 @@ pare_status pare_file_read(pare_ctx *cx, pare_arena *a, const char *path, size_t
     *text = NULL;
     *len = 0;
     int fd = -1;
-    uint64_t bytes = 0;
-    PARE_TRY(open_regular(cx, path, &fd, &bytes));
+    pare_file_stamp stamp;
+    PARE_TRY(open_regular(cx, path, &fd, &stamp));
+    const uint64_t bytes = stamp.bytes;
     pare_status s = PARE_ENOMEM;
     if (bytes > cap) {
         s = pare_fail(cx, PARE_EFORMAT, "%s: %llu bytes, at most %zu are accepted", path,
@@ -371,6 +415,15 @@ bool pare_path_is_directory(const char *path)
 
 bool pare_path_is_file(const char *path)
 {
+    uint64_t bytes;
+    return pare_path_bytes(path, &bytes);
+}
+
+bool pare_path_bytes(const char *path, uint64_t *bytes)
+{
     struct stat st;
-    return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode))
+        return false;
+    *bytes = (uint64_t)st.st_size;
+    return true;
 }

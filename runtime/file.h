@@ -11,16 +11,26 @@
 
 #include "runtime/arena.h"
 
+/* Which file it is and when it was last changed; all 0 where there is none. */
+typedef struct pare_file_stamp {
+    uint64_t device, inode, bytes;
+    int64_t written[2], changed[2]; /* contents; contents or anything else: seconds, nanoseconds */
+} pare_file_stamp;
+
 typedef struct pare_file {
     const unsigned char *data; /* NULL for an empty file */
     uint64_t bytes;
-    char *path; /* owned by the arena given to pare_file_map */
+    char *path;            /* owned by the arena given to pare_file_map */
+    pare_file_stamp stamp; /* when it was opened */
 } pare_file;
 
 /* Maps a regular file read-only. PARE_ENOTFOUND, PARE_EIO (with the reason of the system),
  * PARE_EFORMAT for what is not a regular file, PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_file_map(pare_ctx *cx, pare_arena *a, const char *path, pare_file *f);
 void pare_file_unmap(pare_file *f);
+
+/* The stamp of what lies at `path` now, links followed; all 0 when nothing can be seen there. */
+pare_file_stamp pare_file_look(const char *path);
 
 /* Tells the system that all of the file will be read soon, from its start. A hint. */
 void pare_file_read_ahead(const pare_file *f);
@@ -56,8 +66,12 @@ PARE_CHECKED pare_status pare_file_sync(pare_ctx *cx, int fd, const char *path);
 PARE_CHECKED pare_status pare_file_sync_parent(pare_ctx *cx, const char *path);
 
 /* Records "path: reason of errno" with the matching status: PARE_ENOTFOUND for ENOENT, PARE_ENOSPC
- * for ENOSPC/EDQUOT/EFBIG, PARE_ENOMEM for ENOMEM, PARE_EIO for the rest. */
+ * for ENOSPC/EDQUOT/EFBIG, PARE_ENOMEM for ENOMEM, PARE_EIO for the rest. A full disk is told with
+ * what is free on it. */
 pare_status pare_file_fail(pare_ctx *cx, const char *path, const char *doing);
+
+/* The same for what is read: PARE_EFORMAT for EACCES and EPERM. */
+pare_status pare_file_fail_input(pare_ctx *cx, const char *path, const char *doing);
 
 /* Paths, in the arena; NULL means PARE_ENOMEM, recorded. `join` of an absolute `name` is `name`. */
 char *pare_path_join(pare_arena *a, const char *directory, const char *name);
@@ -66,5 +80,7 @@ char *pare_path_directory(pare_arena *a, const char *path);
 /* True for an existing directory / an existing regular file. */
 bool pare_path_is_directory(const char *path);
 bool pare_path_is_file(const char *path);
+/* The same, with its size. */
+bool pare_path_bytes(const char *path, uint64_t *bytes);
 
 #endif

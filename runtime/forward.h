@@ -82,7 +82,22 @@ PARE_CHECKED pare_status pare_model_forward(pare_ctx *cx, pare_arena *scratch,
                                             const pare_forward *f, pare_batch batch, float *x,
                                             pare_kv *kv, size_t kvs);
 
-/* Bytes of scratch that pare_block_forward takes for a batch, upper bound. */
+/* Forms of its inputs that a linear, or the linears that read the same, make for themselves: none
+ * when weights are dense, one when all packed linears quantize their inputs alike and keep no
+ * outliers, else as many as there can be. */
+typedef enum pare_inputs {
+    PARE_INPUTS_NONE = 0,
+    PARE_INPUTS_ALIKE = 1,
+    PARE_INPUTS_ANY = 6
+} pare_inputs;
+
+/* The forms that linears of this model need. */
+pare_inputs pare_model_inputs(const pare_model *m);
+
+/* Bytes of scratch that pare_block_forward takes for a batch, upper bound: of weights that need at
+ * most these forms of their inputs, and of any. */
+size_t pare_block_forward_bytes(const pare_ctx *cx, const pare_config *c, pare_batch batch,
+                                pare_inputs inputs);
 size_t pare_block_forward_scratch(const pare_ctx *cx, const pare_config *c, pare_batch batch);
 
 /* logits[i] = head(norm(x[rows[i]])) for `count` rows of x; logits [count, vocab]. Callers form

@@ -379,13 +379,16 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* What pare__linear_apply_all may take for `count` linears of any kind: planes of the finest
- * activation group for inputs and for outliers, a panel for each worker. */
-size_t pare__linear_bytes(const pare_ctx *cx, size_t rows, size_t k, size_t count)
+/* What pare__linear_apply_all may take for `count` linears: planes of the finest activation group
+ * for inputs and for outliers, a panel for each worker. */
+size_t pare__linear_bytes(const pare_ctx *cx, size_t rows, size_t k, size_t count,
+                          pare_inputs inputs)
 {
     const size_t k32 = pare_round_up(k, PARE_ATOM_K);
     size_t total = 0;
-    for (size_t i = 0; i < 2 * count; i++) {
+    if (inputs == PARE_INPUTS_NONE)
+        return 0;
+    for (size_t i = 0; i < 2 * count && i < (size_t)inputs; i++) {
         pare__add_bytes(&total, rows, k32);
         pare__add_bytes(&total, rows, k32 / PARE_ATOM_K * 2 * sizeof(float));
     }
@@ -393,7 +396,38 @@ size_t pare__linear_bytes(const pare_ctx *cx, size_t rows, size_t k, size_t coun
     return total;
 }
 
+static bool alike(const pare_linear *a, const pare_linear *b)
+{
+    const pare_activation *const x = &a->activation, *const y = &b->activation;
+    const size_t p = a->panel.group < a->panel.k ? a->panel.group : 0;
+    const size_t q = b->panel.group < b->panel.k ? b->panel.group : 0;
+    return x->mode == y->mode && x->bits == y->bits && p == q && a->bits == b->bits &&
+           a->sparsity == b->sparsity;
+}
+
+pare_inputs pare_model_inputs(const pare_model *m)
+{
+    const size_t parts = pare_block_parts(&m->config);
+    const pare_linear *first = NULL;
+    for (size_t i = 0; i < m->config.blocks * parts * PARE_ROLES; i++) {
+        const pare_linear *const w = pare_block_linear(
+            &m->block[i / PARE_ROLES / parts], i / PARE_ROLES % parts, (pare_role)(i % PARE_ROLES));
+        if (!w->name || !w->bits)
+            continue;
+        first = first ? first : w;
+        if (w->outliers.count || w->activation.mode == PARE_ACTIVATION_TENSOR || !alike(first, w))
+            return PARE_INPUTS_ANY;
+    }
+    return first ? PARE_INPUTS_ALIKE : PARE_INPUTS_NONE;
+}
+
 size_t pare_block_forward_scratch(const pare_ctx *cx, const pare_config *c, pare_batch batch)
+{
+    return pare_block_forward_bytes(cx, c, batch, PARE_INPUTS_ANY);
+}
+
+size_t pare_block_forward_bytes(const pare_ctx *cx, const pare_config *c, pare_batch batch,
+                                pare_inputs inputs)
 {
     size_t rows, copy = 0, attention = 0, inner = 0, mlp = 0;
     if (__builtin_mul_overflow(batch.sequences, batch.length, &rows))
@@ -406,15 +440,15 @@ size_t pare_block_forward_scratch(const pare_ctx *cx, const pare_config *c, pare
     pare__add_bytes(&inner, pare_threads(cx),
                     larger(pare__attention_bytes(c, batch), pare__kv_store_bytes(c)));
     pare__add_bytes(&attention, 1,
-                    larger(inner, larger(pare__linear_bytes(cx, rows, c->hidden, 3),
-                                         pare__linear_bytes(cx, rows, q_width, 1))));
+                    larger(inner, larger(pare__linear_bytes(cx, rows, c->hidden, 3, inputs),
+                                         pare__linear_bytes(cx, rows, q_width, 1, inputs))));
     pare__add_bytes(&mlp, rows, (c->experts ? 2 : 1) * c->hidden * sizeof(float));
     inner = 0;
     pare__add_bytes(&inner, rows, 2 * c->intermediate * sizeof(float));
     pare__add_bytes(&inner, 1, 3 * PARE_ALIGN * 4);
     pare__add_bytes(&inner, 1,
-                    larger(pare__linear_bytes(cx, rows, c->hidden, 2),
-                           pare__linear_bytes(cx, rows, c->intermediate, 1)));
+                    larger(pare__linear_bytes(cx, rows, c->hidden, 2, inputs),
+                           pare__linear_bytes(cx, rows, c->intermediate, 1, inputs)));
     pare__add_bytes(&mlp, 1, larger(inner, c->experts ? pare__experts_bytes(cx, c, rows) : 0));
     pare__add_bytes(&copy, 1, larger(attention, mlp));
     return copy;

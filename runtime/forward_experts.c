@@ -276,8 +276,9 @@ pare_status pare__experts_forward(pare_ctx *cx, pare_arena *scratch, const pare_
 
 size_t pare__experts_bytes(const pare_ctx *cx, const pare_config *c, size_t rows)
 {
-    size_t total = 0, inner = 0, first = pare__linear_bytes(cx, rows, c->hidden, 2);
-    const size_t down = pare__linear_bytes(cx, rows, c->expert_width, 1);
+    size_t total = 0, inner = 0,
+           first = pare__linear_bytes(cx, rows, c->hidden, 2, PARE_INPUTS_ANY);
+    const size_t down = pare__linear_bytes(cx, rows, c->expert_width, 1, PARE_INPUTS_ANY);
     pare__add_bytes(&total, rows, sizeof(float));
     pare__add_bytes(&total, rows, c->experts * sizeof(float));
     pare__add_bytes(&total, rows,

@@ -54,8 +54,9 @@ PARE_CHECKED pare_status pare__linear_apply_all(pare_ctx *cx, pare_arena *scratc
                                                 const pare__product *product, size_t count,
                                                 bool exact, const float *x, size_t ldx, size_t m);
 
-/* Scratch of it for linears of any kind that read rows of k values, upper bound. */
-size_t pare__linear_bytes(const pare_ctx *cx, size_t rows, size_t k, size_t count);
+/* Scratch of it for `count` linears that read rows of k values, upper bound. */
+size_t pare__linear_bytes(const pare_ctx *cx, size_t rows, size_t k, size_t count,
+                          pare_inputs inputs);
 
 /* *total += count * size and room for alignment; stays at SIZE_MAX once it would overflow. */
 void pare__add_bytes(size_t *total, size_t count, size_t size);

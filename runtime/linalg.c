@@ -19,11 +19,13 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
+#include "runtime/room.h"
 #include "runtime/threads.h"
 
-enum { TILE = 256, GEMM_TILE = 128, WARM = 128 };
+enum { TILE = 256, GEMM_TILE = 128 };
+/* What OpenBLAS maps for each caller at once, its pages around it included. */
+static const uint64_t BLAS_BUFFER = (uint64_t)129 << 20;
 
 /* Column-major upper is row-major lower transposed: LAPACK sees the same memory. */
 enum { COLUMNS = LAPACK_COL_MAJOR };
@@ -303,40 +305,52 @@ void pare_gemm_tiles(const pare_ctx *cx, const pare_gemm *g)
     pare_parallel(cx, down * ((g->n + GEMM_TILE - 1) / GEMM_TILE), 1, gemm_tiles, &copy);
 }
 
-/* Every chunk holds its worker until all workers have come, so that OpenBLAS hands out as many
- * work buffers at once as there will ever be callers. The wait is bounded: a helper that gets no
- * CPU for so long is left out, and its buffer is then made by its first call. */
-typedef struct warm_job {
-    atomic_size_t arrived;
-    size_t workers;
-} warm_job;
-
-static void warm_up(void *arg, size_t begin, size_t end, size_t worker)
+uint64_t pare_linalg_room(size_t threads)
 {
-    warm_job *const job = arg;
-    float a[WARM] = {1}, c[WARM * WARM];
-    (void)begin;
-    (void)end;
-    (void)worker;
-    (void)atomic_fetch_add(&job->arrived, 1);
-    for (int ms = 0; ms < 50 && atomic_load(&job->arrived) < job->workers; ms++)
-        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    memset(c, 0, sizeof c);
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, WARM, WARM, 1, 1, a, 1, a, WARM, 1, c,
-                WARM);
+    return (uint64_t)threads * BLAS_BUFFER;
+}
+
+/* Exported by every build of OpenBLAS, declared in no header: what each call of BLAS does first and
+ * last. Buffers that are given back are kept for the next calls. */
+void *blas_memory_alloc(int position);
+void blas_memory_free(void *buffer);
+
+/* As many buffers at once as there will ever be callers. */
+static void make_buffers(size_t count)
+{
+    void *buffer[PARE_THREADS_MAX];
+    for (size_t i = 0; i < count; i++)
+        buffer[i] = blas_memory_alloc(0);
+    for (size_t i = 0; i < count; i++)
+        blas_memory_free(buffer[i]);
 }
 
 pare_status pare_linalg_init(pare_ctx *cx)
 {
+    static atomic_size_t ready; /* buffers that there are */
+    const size_t workers = pare_threads(cx), have = atomic_load(&ready);
     openblas_set_num_threads(1);
-    warm_job job = {.workers = pare_threads(cx)};
-    if (job.workers > 1 && openblas_get_parallel() == OPENBLAS_SEQUENTIAL)
+    if (workers > 1 && openblas_get_parallel() == OPENBLAS_SEQUENTIAL)
         return pare_fail(cx, PARE_ENOTSUP,
                          "%s gives wrong results when called from %zu threads: install "
                          "libopenblas0-pthread, or run with one thread",
-                         pare_blas_name(), job.workers);
-    pare_parallel(cx, job.workers, 1, warm_up, &job);
+                         pare_blas_name(), workers);
+    if (workers <= have)
+        return PARE_OK;
+    char what[64];
+    (void)snprintf(what, sizeof what, "BLAS in %zu thread%s", workers, workers == 1 ? "" : "s");
+    PARE_TRY(pare_room_check(cx, pare_linalg_room(workers - have), what,
+                             workers > 1 ? "give a smaller --threads" : NULL));
+    make_buffers(workers);
+    atomic_store(&ready, workers);
     return PARE_OK;
+}
+
+size_t pare_linalg_panels(size_t widest)
+{
+    enum { DEEPEST = 512 }; /* rows of a panel, on any CPU */
+    const size_t tile = widest < TILE ? widest : TILE;
+    return 2 * tile * DEEPEST * sizeof(float);
 }
 
 static struct {
@@ -380,4 +394,12 @@ pare_status pare_eigen_f64(pare_ctx *cx, pare_arena *scratch, double *a, size_t 
                      : pare_fail(cx, PARE_ENUMERIC,
                                  "the eigenvalues of a %zu x %zu matrix did not converge (%d)", n,
                                  n, (int)info);
+}
+
+size_t pare_rank_f32(float *a, size_t n, float least, int *pivot, float *work)
+{
+    lapack_int rank = 0;
+    if (n)
+        (void)LAPACKE_spstrf_work(COLUMNS, 'U', dim(n), a, dim(n), pivot, &rank, least, work);
+    return (size_t)rank;
 }

@@ -10,11 +10,20 @@
 
 #include "runtime/arena.h"
 
-/* Pins BLAS to one thread and warms it up on every worker, so that it allocates nothing later.
- * PARE_ENOTSUP when the BLAS found at run time is the serial OpenBLAS, which is not safe to call
- * from several threads, and cx has a pool with more than one worker. Call it after each new pool.
+/* Pins BLAS to one thread and lets it make a buffer for every worker, so that it maps nothing
+ * later. PARE_ENOMEM, naming both figures, when a limit of the shell leaves less than the buffers
+ * take: BLAS would wait for them for ever. PARE_ENOTSUP when the BLAS found at run time is the
+ * serial OpenBLAS, which is not safe to call from several threads, and cx has a pool with more than
+ * one worker. Call it after each new pool.
  */
 PARE_CHECKED pare_status pare_linalg_init(pare_ctx *cx);
+
+/* Bytes of private memory that BLAS maps when it is called from so many threads. */
+uint64_t pare_linalg_room(size_t threads);
+/* Bytes that OpenBLAS touches for each thread that multiplies matrices as this file does: copies of
+ * a tile of both factors, in panels of its own. `widest`: columns of the widest matrix, 0 for a
+ * thread that multiplies none. */
+size_t pare_linalg_panels(size_t widest);
 
 /* "OpenBLAS 0.3.21 Haswell pthread": version, kernel, threading. Static storage, thread-safe. */
 const char *pare_blas_name(void);
@@ -40,6 +49,14 @@ void pare_triangular_inverse_f64(const pare_ctx *cx, double *l, size_t n);
  * Scratch: 16 n^2 bytes. PARE_ENOMEM, PARE_ENUMERIC when the iteration does not converge. */
 PARE_CHECKED pare_status pare_eigen_f64(pare_ctx *cx, pare_arena *scratch, double *a, size_t n,
                                         double *value);
+
+/* The rank of a symmetric matrix without negative eigenvalues, up to a tolerance: Cholesky with the
+ * largest diagonal element that is left as the next pivot, until that one is at most `least`. The
+ * steps it took.
+ *   a      [n, n], lower triangle in; overwritten
+ *   pivot  [n], work [2 n]: overwritten
+ * One thread. Work: n r^2 for rank r. */
+size_t pare_rank_f32(float *a, size_t n, float least, int *pivot, float *work);
 
 /* c -= a b: c [m, n], a [m, k], b [k, n], one BLAS call, to be used inside a task. */
 void pare_gemm_sub(float *c, size_t ldc, const float *a, size_t lda, const float *b, size_t ldb,

@@ -2,9 +2,12 @@
 
 #include <cblas.h>
 #include <lapacke.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
 
+#include "runtime/linalg.h"
+#include "runtime/room.h"
 #include "runtime/threads.h"
 
 enum { SIZE_LARGEST = 65536, RUNS = 5 };
@@ -22,12 +25,27 @@ static int rising(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* What the threads of BLAS and `floats` numbers take must fit: BLAS would wait for ever. */
+static pare_status check_room(pare_ctx *cx, size_t threads, uint64_t floats)
+{
+    pthread_attr_t attr;
+    size_t stack = 0;
+    if (pthread_attr_init(&attr) != 0 || pthread_attr_getstacksize(&attr, &stack) != 0)
+        return pare_fail(cx, PARE_ENOMEM, "baseline: out of memory");
+    (void)pthread_attr_destroy(&attr);
+    return pare_room_check(
+        cx, pare_linalg_room(threads) + (uint64_t)(threads - 1) * stack + floats * sizeof(float),
+        "the OpenBLAS baseline", NULL);
+}
+
 static pare_status start(pare_ctx *cx, size_t m, size_t n, size_t k)
 {
+    const size_t threads = pare_cpu_count();
     if (m == 0 || n == 0 || k == 0 || m > SIZE_LARGEST || n > SIZE_LARGEST || k > SIZE_LARGEST)
         return pare_fail(cx, PARE_EINVAL, "baseline of %zu x %zu x %zu: sizes are 1 to %d", m, n, k,
                          SIZE_LARGEST);
-    openblas_set_num_threads((int)pare_cpu_count());
+    PARE_TRY(check_room(cx, threads, (uint64_t)m * k + (uint64_t)n * k + (uint64_t)m * n));
+    openblas_set_num_threads((int)threads);
     return PARE_OK;
 }
 

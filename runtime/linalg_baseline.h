@@ -8,7 +8,8 @@
 #include "runtime/arena.h"
 
 /* Seconds of y = x w^T with x [m, k], w [n, k], y [m, n] by sgemm: median of 5 after a warm-up.
- * PARE_EINVAL when a size is 0 or above 65536; PARE_ENOMEM. */
+ * PARE_EINVAL when a size is 0 or above 65536; PARE_ENOMEM, also when a limit of the shell leaves
+ * less than the threads of BLAS take. */
 PARE_CHECKED pare_status pare_blas_sgemm_seconds(pare_ctx *cx, size_t m, size_t n, size_t k,
                                                  double *seconds);
 

@@ -4,10 +4,14 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <time.h>
 
 #include "runtime/machine.h"
+#include "runtime/room.h"
 
+/* Of a helper. That of the shell may be unlimited or large, and each counts as address space. */
+enum { STACK_BYTES = 2 << 20 };
 enum { SPINS = 4000 }; /* about 20-60 us of pause instructions, then sleep */
 
 /* A helper that loses its core in the middle of a chunk holds up the end of a loop by a time slice,
@@ -180,6 +184,26 @@ static size_t pool_bytes(size_t helpers)
     return sizeof(pare_pool) + helpers * sizeof(struct pare_helper);
 }
 
+uint64_t pare_pool_room(size_t threads)
+{
+    return (uint64_t)(threads - 1) * STACK_BYTES;
+}
+
+/* Starts the helpers; how many have come up. */
+static size_t start_helpers(pare_pool *p)
+{
+    pthread_attr_t attr;
+    size_t started = 0;
+    if (pthread_attr_init(&attr) != 0)
+        return 0;
+    if (pthread_attr_setstacksize(&attr, STACK_BYTES) == 0)
+        while (started < p->helpers && pthread_create(&p->helper[started].thread, &attr,
+                                                      helper_main, &p->helper[started]) == 0)
+            started++;
+    (void)pthread_attr_destroy(&attr);
+    return started;
+}
+
 pare_status pare_pool_new(pare_ctx *cx, size_t threads, pare_pool **pool)
 {
     *pool = NULL;
@@ -191,6 +215,9 @@ pare_status pare_pool_new(pare_ctx *cx, size_t threads, pare_pool **pool)
         return pare_fail(cx, PARE_EINVAL, "%zu threads asked for, at most %d are supported",
                          threads, PARE_THREADS_MAX);
     const size_t want = threads - 1;
+    char what[64];
+    (void)snprintf(what, sizeof what, "%zu threads", threads);
+    PARE_TRY(pare_room_check(cx, pare_pool_room(threads), what, "give a smaller --threads"));
     pare_pool *const p = cx->alloc.resize(cx->alloc.self, NULL, 0, pool_bytes(want));
     if (!p)
         return pare_fail(cx, PARE_ENOMEM, "out of memory: pool of %zu threads", threads);
@@ -201,11 +228,12 @@ pare_status pare_pool_new(pare_ctx *cx, size_t threads, pare_pool **pool)
     for (size_t i = 0; i < want; i++) {
         p->helper[i].pool = p;
         p->helper[i].worker = i + 1;
-        if (pthread_create(&p->helper[i].thread, NULL, helper_main, &p->helper[i]) != 0) {
-            stop_helpers(p, i);
-            (void)cx->alloc.resize(cx->alloc.self, p, pool_bytes(want), 0);
-            return pare_fail(cx, PARE_ENOMEM, "cannot start thread %zu of %zu", i + 2, threads);
-        }
+    }
+    const size_t started = start_helpers(p);
+    if (started < want) {
+        stop_helpers(p, started);
+        (void)cx->alloc.resize(cx->alloc.self, p, pool_bytes(want), 0);
+        return pare_fail(cx, PARE_ENOMEM, "cannot start thread %zu of %zu", started + 2, threads);
     }
     *pool = p;
     return PARE_OK;

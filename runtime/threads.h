@@ -18,8 +18,12 @@ typedef struct pare_pool pare_pool;
 typedef void pare_task(void *arg, size_t begin, size_t end, size_t worker);
 
 /* Starts threads - 1 helpers (the caller is the other worker); 0 means pare_cpu_count().
- * PARE_EINVAL above PARE_THREADS_MAX, PARE_ENOMEM when memory or threads run out. */
+ * PARE_EINVAL above PARE_THREADS_MAX, PARE_ENOMEM when memory or threads run out, or a limit of the
+ * shell leaves too little for them. */
 PARE_CHECKED pare_status pare_pool_new(pare_ctx *cx, size_t threads, pare_pool **pool);
+
+/* Bytes of stacks that such a pool maps; threads is above 0. */
+uint64_t pare_pool_room(size_t threads);
 
 /* Stops and joins the helpers. NULL is allowed. */
 void pare_pool_free(pare_ctx *cx, pare_pool *pool);

@@ -1,5 +1,5 @@
 /* OpenBLAS in a process of its own: the program runs itself, the child writes the seconds as one
- * line of text and ends. */
+ * line of text, or why it has not enough memory, and ends. */
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
@@ -14,7 +14,8 @@
 
 extern char **environ;
 
-enum { ARGS_MAX = 8, TEXT_MAX = 64 };
+enum { ARGS_MAX = 8, TEXT_MAX = 512 };
+enum { NO_MEMORY = EXIT_FAILURE + 1 }; /* exit code of the child, which wrote why */
 
 static bool parse_size(const char *text, size_t *out)
 {
@@ -45,7 +46,12 @@ int pare_bench_child(int argc, char **argv)
     pare_ctx cx;
     pare_ctx_init(&cx);
     double seconds = 0.0;
-    if (run_job(&cx, argc, argv, &seconds) != PARE_OK)
+    const pare_status s = run_job(&cx, argc, argv, &seconds);
+    if (s == PARE_ENOMEM) {
+        const size_t used = strlen(cx.what);
+        return write(STDOUT_FILENO, cx.what, used) == (ssize_t)used ? NO_MEMORY : EXIT_FAILURE;
+    }
+    if (s != PARE_OK)
         return EXIT_FAILURE;
     char text[TEXT_MAX];
     const int len = snprintf(text, sizeof text, "%.9f\n", seconds);
@@ -109,6 +115,8 @@ pare_status pare__bench_baseline(pare_ctx *cx, const char *const *args, double *
     if (e != 0)
         return pare_fail(cx, PARE_EIO, "bench: cannot start the OpenBLAS baseline: %s",
                          strerror(e));
+    if (WIFEXITED(status) && WEXITSTATUS(status) == NO_MEMORY)
+        return pare_fail(cx, PARE_ENOMEM, "bench: %s; --no-baseline runs without it", text);
     char *end = NULL;
     *seconds = strtod(text, &end);
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || end == text || !(*seconds > 0.0))

@@ -46,8 +46,8 @@ static float *hessian(pare_ctx *cx, pare_arena *a, size_t k)
     return x ? h : NULL;
 }
 
-/* From W and H in memory to codes and scales; both are destroyed. */
-static pare_status quantize(pare_ctx *cx, pare_arena *scratch, size_t k, float *w, float *h,
+/* From W and H in memory to codes and scales; W is destroyed. */
+static pare_status quantize(pare_ctx *cx, pare_arena *scratch, size_t k, float *w, const float *h,
                             pare_codes *codes, double *seconds)
 {
     const pare_factor_opts how = {.damp = 0.01f};
@@ -65,10 +65,10 @@ static pare_status run(pare_ctx *cx, pare_arena *a, const pare_bench_opts *opts,
                        pare_bench_gptq *out)
 {
     float *const h = hessian(cx, a, k), *const w = normal(cx, a, k * k, 2);
-    float *const h_used = PARE_NEW(a, float, k *k), *const w_used = PARE_NEW(a, float, k *k);
+    float *const w_used = PARE_NEW(a, float, k *k);
     const pare_grid grid = {.bits = 4, .group = 128, .symmetric = true, .f16_scales = true};
     pare_codes codes;
-    if (!h || !w || !h_used || !w_used)
+    if (!h || !w || !w_used)
         return PARE_ENOMEM;
     PARE_TRY(pare_codes_take(a, &grid, k, k, &codes));
     char size[24];
@@ -78,9 +78,8 @@ static pare_status run(pare_ctx *cx, pare_arena *a, const pare_bench_opts *opts,
     for (size_t i = 0; i < RUNS; i++) {
         PARE_TRY(pare_ctx_interrupted(cx));
         const pare_mark mark = pare_arena_mark(a);
-        memcpy(h_used, h, k * k * sizeof *h);
         memcpy(w_used, w, k * k * sizeof *w);
-        PARE_TRY(quantize(cx, a, k, w_used, h_used, &codes, &ours[i]));
+        PARE_TRY(quantize(cx, a, k, w_used, h, &codes, &ours[i]));
         pare_arena_rewind(a, mark);
         theirs[i] = (double)NAN;
         if (opts->baseline)

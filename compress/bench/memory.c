@@ -1,12 +1,11 @@
 /* Memory that this process can still have. */
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include "compress/bench/bench_model.h"
 #include "compress/report/units.h"
 #include "runtime/machine.h"
+#include "runtime/room.h"
 
 static void lower(uint64_t *free, const char **by, uint64_t bytes, const char *what)
 {
@@ -27,14 +26,6 @@ static uint64_t container(const char *limit, const char *use, const char *stat, 
     return most > held ? most - held : 0;
 }
 
-static uint64_t left_of(int resource, uint64_t used)
-{
-    struct rlimit r;
-    if (getrlimit(resource, &r) != 0 || r.rlim_cur == RLIM_INFINITY)
-        return UINT64_MAX;
-    return r.rlim_cur > used ? r.rlim_cur - used : 0;
-}
-
 pare_status pare_bench_memory(pare_ctx *cx, uint64_t bytes, const char *what)
 {
     uint64_t free = UINT64_MAX;
@@ -51,8 +42,12 @@ pare_status pare_bench_memory(pare_ctx *cx, uint64_t bytes, const char *what)
                     "/sys/fs/cgroup/memory/memory.usage_in_bytes",
                     "/sys/fs/cgroup/memory/memory.stat", "total_inactive_file "),
           "left to this container");
-    lower(&free, &by, left_of(RLIMIT_AS, cx->live_bytes), "left by the limit of addresses");
-    lower(&free, &by, left_of(RLIMIT_DATA, cx->live_bytes), "left by the limit of data");
+    pare_room room[PARE_ROOMS];
+    pare_room_read(room);
+    lower(&free, &by, pare_room_left(&room[PARE_ROOM_ADDRESS]),
+          "left by the limit of the address space (ulimit -v)");
+    lower(&free, &by, pare_room_left(&room[PARE_ROOM_DATA]),
+          "left by the limit of the data segment (ulimit -d)");
     if (cx->limit_bytes)
         lower(&free, &by, cx->limit_bytes > cx->live_bytes ? cx->limit_bytes - cx->live_bytes : 0,
               "left by the limit that was asked for");

@@ -88,19 +88,34 @@ PARE_CHECKED pare_status pare_help(pare_cli *cli, const char *topic);
 void pare_help_command(const pare_command *command);
 pare_status pare_help_run(pare_cli *cli, const pare_args *args);
 
-/* Starts the thread pool that --threads asks for, and BLAS. */
+/* Starts the thread pool that --threads asks for. PARE_EUSAGE, PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_cli_threads(pare_cli *cli, const pare_args *args);
+
+/* The same and BLAS, which only compressing needs: it takes 128 MiB of addresses for each thread.
+ */
+PARE_CHECKED pare_status pare_cli_blas(pare_cli *cli, const pare_args *args);
 
 /* A model opened for running: everything checked and bound. */
 typedef struct pare_loaded {
     pare_checkpoint checkpoint;
+    bool checked; /* held against its checksums; false too when pare did not write it */
     pare_model model;
     pare_forward forward;
 } pare_loaded;
 
-/* Opens `path`; forward tables for the model's whole context. Close in any case. */
-PARE_CHECKED pare_status pare_loaded_open(pare_cli *cli, const char *path, bool exact,
-                                          pare_loaded *out);
+/* Opens `path`; forward tables for the model's whole context. Checksums are looked at unless
+ * --unchecked is among the arguments, which is told. Close in any case. */
+PARE_CHECKED pare_status pare_loaded_open(pare_cli *cli, const pare_args *args, const char *path,
+                                          bool exact, pare_loaded *out);
+
+/* --unchecked, and a warning for the model at `path` if it is given. */
+bool pare_cli_unchecked(pare_cli *cli, const pare_args *args, const char *path);
+
+/* Adds a data file to what must stay as it is; before it is read. PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_loaded_watch(pare_cli *cli, pare_loaded *l, const char *path);
+
+/* PARE_EFORMAT when a file of the model, or one added to it, changed since it was opened. */
+PARE_CHECKED pare_status pare_loaded_unchanged(pare_cli *cli, const pare_loaded *l);
 void pare_loaded_close(pare_loaded *l);
 
 /* --kv and --kv-window: the form of the caches instead of the model's own. PARE_EUSAGE. */
@@ -117,6 +132,9 @@ PARE_CHECKED pare_status pare_loaded_text(pare_cli *cli, const pare_loaded *l, c
 
 /* Puts a number, or null when it is not finite. */
 void pare_json_put_finite(pare_json_writer *w, const char *key, double value);
+
+/* Says a line on stderr: a pare_teller of a pare_cli. */
+void pare_cli_tell(void *self, const char *text);
 
 /* Finishes the text of `w`, prints it on stdout and frees the writer. */
 PARE_CHECKED pare_status pare_cli_print(pare_json_writer *w);

@@ -140,7 +140,7 @@ static pare_status open_models(pare_cli *cli, const pare_args *args, subject *s)
         if (s->spec[i].shape)
             PARE_TRY(pare_bench_synthetic_plan(&cli->cx, &cli->arena, &s->spec[i], &l->model));
         else
-            PARE_TRY(pare_loaded_open(cli, s->name[i], false, l));
+            PARE_TRY(pare_loaded_open(cli, args, s->name[i], false, l));
         PARE_TRY(pare_loaded_kv(cli, args, l));
         if (l->model.config.context < context)
             context = l->model.config.context;
@@ -227,9 +227,14 @@ static void put_row(pare_json_writer *w, const subject *s, const pare_bench_mode
 static pare_status print_json(pare_cli *cli, const subject *s, const pare_bench_model_result *r)
 {
     pare_json_writer *w;
+    bool checked = true;
     PARE_TRY(pare_json_writer_new(&cli->cx, &w));
     pare_json_open_object(w, NULL);
     pare_bench_put_head(cli, w, "model");
+    for (size_t i = 0; i < s->count; i++)
+        checked &= s->spec[i].shape || s->loaded[i].checked;
+    if (!s->spec[0].shape)
+        pare_json_put_bool(w, "checked", checked);
     pare_bench_put_limits(w, "limits", &r->limits);
     pare_json_open_array(w, "rows");
     for (size_t i = 0; i < r->rows; i++)

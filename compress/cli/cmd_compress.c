@@ -1,11 +1,13 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "compress/cli/cli.h"
 #include "compress/cli/job_options.h"
 #include "compress/compress.h"
 #include "compress/report/units.h"
+#include "runtime/file.h"
 
 /* Where events go: people read stderr, --log-json gets one object per line. */
 typedef struct listener {
@@ -13,6 +15,7 @@ typedef struct listener {
     FILE *log; /* NULL: none */
     const char *log_path;
     bool log_failed;
+    int log_errno; /* of the first line that was lost */
 } listener;
 
 static const char *kind_name(pare_event_kind kind)
@@ -56,6 +59,12 @@ static void put_event(pare_json_writer *w, const pare_event *e)
     pare_json_close(w);
 }
 
+static void lose_log(listener *l, int code)
+{
+    l->log_errno = l->log_failed ? l->log_errno : code;
+    l->log_failed = true;
+}
+
 /* The writer indents; a log has one object per line, so its line breaks become spaces (none stands
  * inside a JSON string). */
 static pare_status log_event(listener *l, const pare_event *e)
@@ -77,7 +86,7 @@ static pare_status log_event(listener *l, const pare_event *e)
     }
     pare_json_writer_free(w);
     if (s == PARE_OK && (fputc('\n', l->log) == EOF || fflush(l->log) != 0))
-        l->log_failed = true;
+        lose_log(l, errno);
     return s;
 }
 
@@ -111,7 +120,7 @@ static void on_event(void *self, const pare_event *e)
     else if (e->kind != PARE_EVENT_DONE) /* the result says it */
         pare_screen_say(&l->cli->screen, "%s", e->text ? e->text : kind_name(e->kind));
     if (l->log && log_event(l, e) != PARE_OK)
-        l->log_failed = true;
+        lose_log(l, ENOMEM);
 }
 
 static size_t numeric_steps(const pare_report *r)
@@ -169,6 +178,7 @@ static void put_report(pare_json_writer *w, const pare_compress_result *result)
     const pare_report *const r = &result->report;
     pare_json_put_integer(w, "linears", (int64_t)r->rows);
     pare_json_put_integer(w, "fallbacks", (int64_t)result->fallbacks);
+    pare_json_put_integer(w, "thin", (int64_t)result->thin);
     pare_json_put_integer(w, "bytes_before", (int64_t)r->bytes_before);
     pare_json_put_integer(w, "bytes_after", (int64_t)r->bytes_after);
     pare_json_put_finite(w, "bits_per_weight", r->bits_per_weight);
@@ -192,6 +202,7 @@ static pare_status print_json(pare_cli *cli, const pare_compress_result *result)
     PARE_TRY(pare_json_writer_new(&cli->cx, &w));
     pare_json_open_object(w, NULL);
     pare_json_put_text(w, "output", result->report.output);
+    pare_json_put_bool(w, "already_complete", result->again);
     if (!result->again)
         put_report(w, result);
     put_exports(w, result);
@@ -214,7 +225,8 @@ static void print_text(const pare_compress_result *result)
 {
     const pare_report *const r = &result->report;
     char a[PARE_UNIT_TEXT], b[PARE_UNIT_TEXT];
-    (void)printf("artifact          %s%s\n", r->output, result->again ? "   (was complete)" : "");
+    (void)printf("artifact          %s%s\n", r->output,
+                 result->again ? "   (is already complete)" : "");
     if (result->again) {
         print_exports(result);
         return;
@@ -244,6 +256,12 @@ static void print_text(const pare_compress_result *result)
     if (numeric_steps(r))
         (void)printf("numeric steps     %zu linears needed one; manifest.json lists them\n",
                      numeric_steps(r));
+    if (result->thin && r->structure)
+        (void)printf("calibration       too little for %zu steps\n", result->thin);
+    else if (result->thin)
+        (void)printf("calibration       too little for %zu of %zu linears, which were rounded or "
+                     "pruned without it; layers.csv lists them\n",
+                     result->thin, r->rows);
     if (r->experts.count)
         (void)printf("experts           at least %lld tokens of the calibration reach one, median "
                      "%lld; fewer than %zu reach %zu of %zu (run.json)\n",
@@ -258,13 +276,33 @@ static pare_status run_job(pare_cli *cli, const pare_args *args, const pare_job 
     pare_compress_result result;
     const pare_events events = {on_event, l};
     PARE_TRY(pare_compress(&cli->cx, &cli->arena, job, &events, &result));
-    if (l->log_failed)
-        return pare_fail(&cli->cx, PARE_EIO, "%s: the artifact is complete, the log is not",
-                         l->log_path);
+    if (l->log_failed) {
+        errno = l->log_errno;
+        return pare_file_fail(&cli->cx, l->log_path,
+                              "write the log (the artifact is complete, the log is not)");
+    }
     cli->fallback = pare_args_given(args, "strict") && result.fallbacks > 0;
     if (cli->json)
         return print_json(cli, &result);
     print_text(&result);
+    return PARE_OK;
+}
+
+/* Events go behind those of earlier runs; behind anything else they would damage it. */
+static pare_status open_log(pare_cli *cli, listener *l)
+{
+    struct stat st;
+    const bool regular = stat(l->log_path, &st) == 0 && S_ISREG(st.st_mode);
+    l->log = fopen(l->log_path, regular ? "a+" : "a");
+    if (!l->log)
+        return pare_fail(&cli->cx, PARE_EUSAGE, "--log-json \"%s\": cannot open: %s", l->log_path,
+                         strerror(errno));
+    if (regular && st.st_size > 0 && fgetc(l->log) != '{')
+        return pare_fail(
+            &cli->cx, PARE_EUSAGE,
+            "--log-json \"%s\": is no log of pare, which lines would be added to; give "
+            "another file",
+            l->log_path);
     return PARE_OK;
 }
 
@@ -278,13 +316,9 @@ pare_status pare_compress_run(pare_cli *cli, const pare_args *args)
     if (pare_args_given(args, "resume") && job.restart)
         return pare_fail(&cli->cx, PARE_EUSAGE,
                          "compress: --resume and --restart exclude each other");
-    if (l.log_path) {
-        l.log = fopen(l.log_path, "a");
-        if (!l.log)
-            return pare_fail(&cli->cx, PARE_EUSAGE, "--log-json \"%s\": cannot open: %s",
-                             l.log_path, strerror(errno));
-    }
-    pare_status s = pare_cli_threads(cli, args);
+    pare_status s = l.log_path ? open_log(cli, &l) : PARE_OK;
+    if (s == PARE_OK)
+        s = pare_cli_blas(cli, args);
     if (s == PARE_OK)
         s = run_job(cli, args, &job, &l);
     if (l.log)

@@ -6,9 +6,12 @@
 #include <unistd.h>
 
 #include "compress/cli/cli.h"
+#include "compress/plan.h"
 #include "compress/report/units.h"
 #include "runtime/linalg.h"
 #include "runtime/machine.h"
+#include "runtime/room.h"
+#include "runtime/threads.h"
 
 static const uint64_t UNLIMITED = UINT64_MAX;
 
@@ -18,6 +21,9 @@ typedef struct findings {
     pare_machine machine;
     uint64_t memory, memory_available, cgroup_limit; /* 0: not known */
     uint64_t limit_address, limit_data, limit_file, limit_files, disk_free;
+    pare_memory_limit limit; /* the one that counts */
+    bool runs;               /* with threads and BLAS */
+    char why_not[1024];      /* when it does not */
 } findings;
 
 static uint64_t limit_of(int resource)
@@ -34,12 +40,26 @@ static uint64_t known(const char *path, const char *key)
     return value == UINT64_MAX ? 0 : value;
 }
 
+/* Whether the threads of `compress` and their BLAS buffers fit under the limits of the shell. */
+static void try_room(findings *f)
+{
+    pare_ctx cx;
+    pare_ctx_init(&cx);
+    const size_t threads =
+        f->machine.threads < PARE_THREADS_MAX ? f->machine.threads : PARE_THREADS_MAX;
+    char what[64];
+    (void)snprintf(what, sizeof what, "BLAS in %zu thread%s", threads, threads == 1 ? "" : "s");
+    f->runs = pare_room_check(&cx, pare_pool_room(threads) + pare_linalg_room(threads), what,
+                              threads == 1 ? NULL : "give a smaller --threads") == PARE_OK;
+    (void)snprintf(f->why_not, sizeof f->why_not, "%s", cx.what);
+}
+
 static findings examine(const pare_ctx *cx)
 {
     struct statvfs disk;
     pare_machine machine;
     pare_machine_read("", &machine);
-    return (findings){
+    findings f = {
         .cpu = pare_cpu_name(cx->cpu),
         .cpu_bits = pare_cpu_detect(),
         .blas = pare_blas_name(),
@@ -52,7 +72,10 @@ static findings examine(const pare_ctx *cx)
         .limit_file = limit_of(RLIMIT_FSIZE),
         .limit_files = limit_of(RLIMIT_NOFILE),
         .disk_free = statvfs(".", &disk) == 0 ? (uint64_t)disk.f_bavail * disk.f_frsize : 0,
+        .limit = pare_memory_limit_find((pare_memory_limit){0}, 0, 0),
     };
+    try_room(&f);
+    return f;
 }
 
 static void print_bytes(const char *what, uint64_t bytes)
@@ -92,6 +115,10 @@ static void print_text(const findings *f)
     print_bytes("container limit", f->cgroup_limit ? f->cgroup_limit : UNLIMITED);
     print_bytes("limit: addresses", f->limit_address);
     print_bytes("limit: data", f->limit_data);
+    char bytes[PARE_UNIT_TEXT];
+    (void)printf("%-18s %s, of %s\n", "limit that counts", pare_units_bytes(f->limit.bytes, bytes),
+                 f->limit.name);
+    (void)printf("%-18s %s%s\n", "compress can run", f->runs ? "yes" : "no: ", f->why_not);
     print_bytes("limit: file size", f->limit_file);
     if (f->limit_files != UNLIMITED)
         (void)printf("%-18s %llu\n", "limit: open files", (unsigned long long)f->limit_files);
@@ -133,6 +160,11 @@ static pare_status print_json(pare_cli *cli, const findings *f)
     put_limit(w, "container_limit_bytes", f->cgroup_limit ? f->cgroup_limit : UNLIMITED);
     put_limit(w, "limit_address_bytes", f->limit_address);
     put_limit(w, "limit_data_bytes", f->limit_data);
+    put_limit(w, "limit_bytes", f->limit.bytes);
+    pare_json_put_text(w, "limit", f->limit.name);
+    pare_json_put_bool(w, "compress_can_run", f->runs);
+    if (!f->runs)
+        pare_json_put_text(w, "compress_cannot_run_because", f->why_not);
     put_limit(w, "limit_file_bytes", f->limit_file);
     put_limit(w, "limit_open_files", f->limit_files);
     put_limit(w, "disk_free_bytes", f->disk_free);

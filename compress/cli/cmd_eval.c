@@ -19,6 +19,7 @@ typedef struct figures {
     uint64_t weight_bytes, peak_rss_bytes;
     double bits_per_weight;
     const pare_model *weights; /* the model measured */
+    bool checked;              /* its checksums were */
 } figures;
 
 static uint64_t plane_bytes(const pare_checkpoint *ck, const char *name, const char *plane)
@@ -214,6 +215,7 @@ static pare_status print_json(pare_cli *cli, const figures *f)
     PARE_TRY(pare_json_writer_new(&cli->cx, &w));
     pare_json_open_object(w, NULL);
     pare_json_put_text(w, "model", f->model);
+    pare_json_put_bool(w, "checked", f->checked);
     if (f->window)
         put_text_figures(w, f);
     put_other_figures(w, f);
@@ -250,6 +252,19 @@ static void print_text(const figures *f)
     (void)printf("peak memory       %s\n", pare_units_bytes(f->peak_rss_bytes, bytes));
 }
 
+/* Files that are measured on. */
+static pare_status watch_data(pare_cli *cli, const pare_args *args, pare_loaded *l)
+{
+    const char *const text = pare_args_text(args, "text"), *choice[PARE_ARGS_MAX];
+    const char *const path = text ? text : pare_args_text(args, "tokens");
+    if (path)
+        PARE_TRY(pare_loaded_watch(cli, l, path));
+    const size_t choices = pare_args_texts(args, "choice", choice);
+    for (size_t i = 0; i < choices; i++)
+        PARE_TRY(pare_loaded_watch(cli, l, choice[i]));
+    return PARE_OK;
+}
+
 pare_status pare_eval_run(pare_cli *cli, const pare_args *args)
 {
     figures f = {.model = args->operand[0]};
@@ -257,14 +272,22 @@ pare_status pare_eval_run(pare_cli *cli, const pare_args *args)
     pare_loaded model = {0}, baseline = {0};
     PARE_TRY(check_options(cli, args));
     PARE_TRY(pare_cli_threads(cli, args));
-    pare_status s = pare_loaded_open(cli, f.model, pare_args_given(args, "exact"), &model);
+    const bool exact = pare_args_given(args, "exact");
+    pare_status s = pare_loaded_open(cli, args, f.model, exact, &model);
     f.weights = &model.model;
     if (s == PARE_OK)
         s = pare_loaded_kv(cli, args, &model);
     if (s == PARE_OK && other)
-        s = pare_loaded_open(cli, other, pare_args_given(args, "exact"), &baseline);
+        s = pare_loaded_open(cli, args, other, exact, &baseline);
+    if (s == PARE_OK)
+        s = watch_data(cli, args, &model);
     if (s == PARE_OK)
         s = measure(cli, args, &model, other ? &baseline : NULL, &f);
+    if (s == PARE_OK)
+        s = pare_loaded_unchanged(cli, &model);
+    if (s == PARE_OK && other)
+        s = pare_loaded_unchanged(cli, &baseline);
+    f.checked = model.checked;
     pare_loaded_close(&baseline);
     pare_loaded_close(&model);
     PARE_TRY(s);

@@ -24,6 +24,7 @@ static pare_status print_json(const pare_export_job *job, const pare_export_resu
     pare_json_put_text(w, "artifact", job->artifact);
     pare_json_put_text(w, "format", job->target->name);
     pare_json_put_text(w, "output", job->output);
+    pare_json_put_bool(w, "checked", !job->unchecked);
     pare_export_put(w, r, true);
     pare_json_close(w);
     return pare_cli_print(w);
@@ -78,12 +79,14 @@ pare_status pare_export_command(pare_cli *cli, const pare_args *args)
     pare_export_job job = {.artifact = args->operand[0],
                            .output = pare_args_text(args, "output"),
                            .restart = pare_args_given(args, "restart"),
-                           .strict = pare_args_given(args, "strict")};
+                           .strict = pare_args_given(args, "strict"),
+                           .teller = {pare_cli_tell, cli}};
     pare_export_result result;
     PARE_TRY(find_target(cli, pare_args_text(args, "format"), &job.target));
     if (!job.output)
         return pare_fail(&cli->cx, PARE_EUSAGE, "export: --output is missing");
     PARE_TRY(pare_cli_threads(cli, args));
+    job.unchecked = pare_cli_unchecked(cli, args, job.artifact);
     PARE_TRY(pare_export_run(&cli->cx, &cli->arena, &job, &result));
     if (!pare_args_given(args, "json")) {
         print_text(&job, &result);

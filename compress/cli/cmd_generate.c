@@ -1,8 +1,14 @@
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "compress/cli/cli.h"
+#include "compress/lock.h"
+#include "compress/ours.h"
+#include "compress/output.h"
+#include "runtime/file.h"
 #include "runtime/sample.h"
 
 /* Sequences in one batch: enough to keep the cores busy, few enough for the key/value cache. */
@@ -16,6 +22,12 @@ typedef struct request {
     const char *output;   /* or NULL */
     bool tokens_out;      /* FILE.i32 */
 } request;
+
+static const char *last_name(const char *path)
+{
+    const char *const slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
 
 static bool ends_with(const char *text, const char *tail)
 {
@@ -158,13 +170,14 @@ static pare_status write_tokens(pare_cli *cli, const request *r, const int32_t *
     return pare_file_write(&cli->cx, r->output, b, 4 * count);
 }
 
-static pare_status print_json(pare_cli *cli, const char *path, const pare_model *model,
+static pare_status print_json(pare_cli *cli, const char *path, const pare_loaded *l,
                               const request *r, char *const *text)
 {
     pare_json_writer *w;
     PARE_TRY(pare_json_writer_new(&cli->cx, &w));
     pare_json_open_object(w, NULL);
     pare_json_put_text(w, "model", path);
+    pare_json_put_bool(w, "checked", l->checked);
     pare_json_put_integer(w, "count", (int64_t)r->count);
     pare_json_put_integer(w, "length", (int64_t)r->opts.length);
     pare_json_put_integer(w, "seed", (int64_t)r->opts.seed);
@@ -175,14 +188,15 @@ static pare_status print_json(pare_cli *cli, const char *path, const pare_model 
     for (size_t i = 0; text && i < r->count; i++)
         pare_json_put_text(w, NULL, text[i]);
     pare_json_close(w);
-    pare_json_put_kv(w, &model->config, &model->kv);
+    pare_json_put_kv(w, &l->model.config, &l->model.kv);
     pare_json_close(w);
     return pare_cli_print(w);
 }
 
-static pare_status deliver(pare_cli *cli, const char *path, const pare_model *model,
+static pare_status deliver(pare_cli *cli, const char *path, const pare_loaded *l,
                            const pare_tokenizer *t, const request *r, const int32_t *tokens)
 {
+    const pare_model *const model = &l->model;
     char cache[PARE_KV_TEXT], *all = NULL;
     char **const text = PARE_NEW(&cli->arena, char *, r->count);
     size_t *const lengths = PARE_NEW(&cli->arena, size_t, r->count), len = 0;
@@ -197,7 +211,7 @@ static pare_status deliver(pare_cli *cli, const char *path, const pare_model *mo
             PARE_TRY(pare_file_write(&cli->cx, r->output, all, len));
     }
     if (cli->json)
-        return print_json(cli, path, model, r, r->output ? NULL : text);
+        return print_json(cli, path, l, r, r->output ? NULL : text);
     pare_kv_text(&model->config, &model->kv, cache);
     if (r->output)
         (void)printf("%s: %zu sequences of %zu tokens; KV cache: %s\n", r->output, r->count,
@@ -220,17 +234,35 @@ static pare_status generate(pare_cli *cli, const pare_args *args, const pare_loa
     if (!tokens)
         return PARE_ENOMEM;
     PARE_TRY(draw(cli, l, r, tokens));
-    return deliver(cli, args->operand[0], &l->model, t, r, tokens);
+    PARE_TRY(pare_loaded_unchanged(cli, l));
+    return deliver(cli, args->operand[0], l, t, r, tokens);
 }
 
-/* Before the sampling, which can take long: a place for the file, which nothing has taken. */
-static pare_status check_output(pare_cli *cli, const request *r, bool replaces)
+/* A file more, or another one, would damage a model. */
+static pare_status check_beside(pare_cli *cli, const char *model, const char *output,
+                                const char *place)
+{
+    bool artifact, export,
+        inside = pare_path_is_directory(model) && pare_output_lies_in(output, model);
+    PARE_TRY(pare_ours_marked(&cli->cx, &cli->arena, place, PARE_OUTPUT_ARTIFACT, &artifact, NULL));
+    PARE_TRY(pare_ours_marked(&cli->cx, &cli->arena, place, PARE_OUTPUT_EXPORT, &export, NULL));
+    for (size_t i = 0; pare_companions[i]; i++)
+        inside |= strcmp(last_name(output), pare_companions[i]) == 0;
+    return artifact || export || inside
+               ? pare_fail(&cli->cx, PARE_EUSAGE,
+                           "generate: --output \"%s\": only files of a model belong there; choose "
+                           "another path",
+                           output)
+               : PARE_OK;
+}
+
+/* Before the sampling, which can take long: a place for the file. */
+static pare_status check_place(pare_cli *cli, const char *model, const request *r)
 {
     if (!r->tokens_out && !ends_with(r->output, ".txt"))
         return pare_fail(&cli->cx, PARE_EUSAGE,
                          "generate: --output \"%s\" must end in .txt or .i32", r->output);
-    const char *const slash = strrchr(r->output, '/');
-    const size_t len = slash ? (size_t)(slash - r->output) + 1 : 0;
+    const size_t len = (size_t)(last_name(r->output) - r->output);
     const char *const place = len ? pare_arena_text(&cli->arena, r->output, len) : ".";
     if (!place)
         return PARE_ENOMEM;
@@ -238,11 +270,56 @@ static pare_status check_output(pare_cli *cli, const request *r, bool replaces)
         return pare_fail(&cli->cx, PARE_EUSAGE,
                          "generate: --output \"%s\": %s is not a directory that can be written to",
                          r->output, place);
-    if (!replaces && access(r->output, F_OK) == 0)
+    return check_beside(cli, model, r->output, place);
+}
+
+/* What lies there is what generate writes, as far as can be seen. */
+static pare_status check_content(pare_cli *cli, const request *r)
+{
+    pare_file f;
+    PARE_TRY(pare_file_map(&cli->cx, &cli->arena, r->output, &f));
+    const bool fits =
+        r->tokens_out ? f.bytes % 4 == 0 : !f.data || !memchr(f.data, 0, (size_t)f.bytes);
+    pare_file_unmap(&f);
+    return fits ? PARE_OK
+                : pare_fail(&cli->cx, PARE_EUSAGE,
+                            "generate: --output \"%s\": what is there is no file of %s, so "
+                            "--restart does not replace it; choose another path",
+                            r->output, r->tokens_out ? "tokens" : "text");
+}
+
+/* Under the lock: nothing of the user's is lost. */
+static pare_status check_there(pare_cli *cli, const request *r, bool replaces)
+{
+    char temporary[PATH_MAX];
+    struct stat st;
+    const int n = snprintf(temporary, sizeof temporary, "%s.tmp", r->output);
+    if (n > 0 && (size_t)n < sizeof temporary && lstat(temporary, &st) == 0)
+        return pare_fail(&cli->cx, PARE_EUSAGE,
+                         "generate: --output \"%s\": %s is in the way; move it away, or choose "
+                         "another path",
+                         r->output, temporary);
+    if (lstat(r->output, &st) != 0)
+        return PARE_OK;
+    if (!S_ISREG(st.st_mode))
+        return pare_fail(&cli->cx, PARE_EUSAGE,
+                         "generate: --output \"%s\" is no regular file, and is not replaced; "
+                         "choose another path",
+                         r->output);
+    if (!replaces)
         return pare_fail(&cli->cx, PARE_EUSAGE,
                          "generate: --output \"%s\" exists already; --restart replaces it",
                          r->output);
-    return PARE_OK;
+    return check_content(cli, r);
+}
+
+static pare_status take_output(pare_cli *cli, const pare_args *args, const request *r,
+                               pare_lock *lock)
+{
+    const pare_teller teller = {pare_cli_tell, cli};
+    PARE_TRY(check_place(cli, args->operand[0], r));
+    PARE_TRY(pare_lock_take(&cli->cx, &cli->arena, r->output, "generate", &teller, lock));
+    return check_there(cli, r, pare_args_given(args, "restart"));
 }
 
 pare_status pare_generate_run(pare_cli *cli, const pare_args *args)
@@ -251,10 +328,12 @@ pare_status pare_generate_run(pare_cli *cli, const pare_args *args)
     pare_loaded model = {0};
     pare_tokenizer *t = NULL;
     r.tokens_out = r.output && ends_with(r.output, ".i32");
-    if (r.output)
-        PARE_TRY(check_output(cli, &r, pare_args_given(args, "restart")));
-    PARE_TRY(pare_cli_threads(cli, args));
-    pare_status s = pare_loaded_open(cli, args->operand[0], false, &model);
+    pare_lock lock = {0};
+    pare_status s = r.output ? take_output(cli, args, &r, &lock) : PARE_OK;
+    if (s == PARE_OK)
+        s = pare_cli_threads(cli, args);
+    if (s == PARE_OK)
+        s = pare_loaded_open(cli, args, args->operand[0], false, &model);
     if (s == PARE_OK)
         s = pare_loaded_kv(cli, args, &model);
     const char *const prompt = pare_args_text(args, "prompt");
@@ -264,5 +343,6 @@ pare_status pare_generate_run(pare_cli *cli, const pare_args *args)
         s = generate(cli, args, &model, t, &r);
     pare_tokenizer_free(t);
     pare_loaded_close(&model);
+    pare_lock_release(&lock);
     return s;
 }

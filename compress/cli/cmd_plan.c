@@ -3,6 +3,7 @@
 
 #include "compress/cli/cli.h"
 #include "compress/cli/job_options.h"
+#include "compress/need.h"
 #include "compress/report/units.h"
 #include "compress/sparsity_text.h"
 #include "formats/dense.h"
@@ -146,10 +147,11 @@ static const char *taken_note(const pare_plan *p)
 {
     if (!is_taken(p))
         return "";
-    return p->finished && pare_plan_missing(p)
+    return pare_plan_missing(p)
                ? "   (exists; compress makes the exports that are missing if it is of this recipe "
                  "and model, and will ask for --restart if not)"
-               : "   (exists; compress will ask for --restart)";
+               : "   (exists; compress has nothing to do if it is of this recipe and model, and "
+                 "will ask for --restart if not)";
 }
 
 static void print_cautions(const pare_plan *p)
@@ -234,6 +236,26 @@ static void print_experts(const pare_plan *p)
                          pass_name(p, i), p->left[i], "");
 }
 
+static void print_shortages(const pare_plan *p)
+{
+    char text[PARE_SHORTAGE_TEXT];
+    pare_shortage s;
+    for (size_t i = 0; i < p->recipe.steps; i++)
+        if (pare_plan_short(p, i, &s))
+            (void)printf("%-17s %s\n", "warning", pare_shortage_text(p, i, &s, text));
+}
+
+static void put_shortages(pare_json_writer *w, const pare_plan *p)
+{
+    char text[PARE_SHORTAGE_TEXT];
+    pare_shortage s;
+    pare_json_open_array(w, "warnings");
+    for (size_t i = 0; i < p->recipe.steps; i++)
+        if (pare_plan_short(p, i, &s))
+            pare_json_put_text(w, NULL, pare_shortage_text(p, i, &s, text));
+    pare_json_close(w);
+}
+
 static void print_evaluation(const pare_plan *p)
 {
     if (p->held_out)
@@ -315,14 +337,19 @@ static void print_text(const pare_plan *p, double seconds)
         (void)printf("%-17s %zu windows of %zu tokens\n", "calibration", p->samples, p->window);
     else if (p->calibrated)
         (void)printf("%-17s all windows of %zu tokens\n", "calibration", p->window);
+    print_shortages(p);
     print_experts(p);
     print_evaluation(p);
     print_exports(p);
     if (p->samples || !p->calibrated)
         print_bytes("peak memory", p->peak_ram_bytes,
-                    p->spill ? "; activations go to a file to stay within the limit" : "");
+                    p->spill ? " anonymous; activations go to a file to stay within the limit"
+                             : " anonymous; mapped files come on top and can be dropped");
     else
-        print_bytes("peak memory", p->fixed_ram_bytes, " and the activations of all windows");
+        print_bytes("peak memory", p->spilled_ram_bytes,
+                    " anonymous, and the activations of all windows");
+    (void)printf("%-17s %s, of %s\n", "memory limit", pare_units_bytes(p->ram_limit, text),
+                 p->ram_limit_name);
     print_bytes("disk", p->disk_bytes, " while running");
     print_bytes("free disk", p->disk_free_bytes, "");
     (void)printf("%-17s about %s on this machine%s\n", "time", pare_units_seconds(seconds, text),
@@ -390,6 +417,9 @@ static pare_status print_json(pare_cli *cli, const pare_plan *p, double seconds)
         pare_json_put_integer(w, "experts_in_a_pass", (int64_t)p->chunk);
     pare_json_put_bool(w, "spill", p->spill);
     pare_json_put_integer(w, "peak_ram_bytes", (int64_t)p->peak_ram_bytes);
+    pare_json_put_text(w, "peak_ram_kind", "anonymous");
+    pare_json_put_integer(w, "ram_limit_bytes", (int64_t)p->ram_limit);
+    pare_json_put_text(w, "ram_limit", p->ram_limit_name);
     pare_json_put_integer(w, "disk_bytes", (int64_t)p->disk_bytes);
     pare_json_put_integer(w, "disk_free_bytes", (int64_t)p->disk_free_bytes);
     pare_json_put_finite(w, "seconds", seconds);
@@ -397,6 +427,7 @@ static pare_status print_json(pare_cli *cli, const pare_plan *p, double seconds)
     for (size_t i = 0; i < p->linears; i++)
         put_linear(w, p, &p->linear[i]);
     pare_json_close(w);
+    put_shortages(w, p);
     put_exports(w, p);
     pare_json_close(w);
     return pare_cli_print(w);
@@ -409,7 +440,7 @@ pare_status pare_plan_run(pare_cli *cli, const pare_args *args)
     double seconds = 0;
     PARE_TRY(pare_job_read(cli, args, &job));
     job.look = true;
-    PARE_TRY(pare_cli_threads(cli, args));
+    PARE_TRY(pare_cli_blas(cli, args));
     pare_status s = pare_plan_make(&cli->cx, &cli->arena, &job, &plan);
     if (s == PARE_OK)
         s = pare_plan_time(&cli->cx, &plan, &seconds);

@@ -16,9 +16,12 @@ const pare_option pare_common_options[] = {
         {"ram-limit", "SIZE", "bound of anonymous memory, such as 8GiB (the recipe's)", false},    \
         {"device", "cpu", "where to compute; this version has the CPU only", false},               \
         {"strict", NULL,                                                                           \
-         "exit 3 when a numeric fallback was needed; refuse exports with other codes", false},     \
+         "exit 3 after a numeric fallback or with too little calibration; refuse exports with "    \
+         "other codes",                                                                            \
+         false},                                                                                   \
     {                                                                                              \
-        "restart", NULL, "throw away an unfinished run, replace a finished output", false          \
+        "restart", NULL,                                                                           \
+            "throw away an unfinished run, replace a finished output, as pare left them", false    \
     }
 
 static const pare_option plan_options[] = {PLAN_OPTIONS, {NULL, NULL, NULL, false}};
@@ -37,6 +40,12 @@ static const pare_option compress_options[] = {
         "kv-window", "N", "newest tokens that kivi keeps in F16 (128)", false                      \
     }
 
+#define UNCHECKED_OPTION                                                                           \
+    {                                                                                              \
+        "unchecked", NULL, "take weights as they are: no checksum of the artifact is looked at",   \
+            false                                                                                  \
+    }
+
 static const pare_option eval_options[] = {
     {"text", "FILE", "measure perplexity on this text", false},
     {"tokens", "FILE", "the same on little-endian int32 tokens, used as they are", false},
@@ -50,6 +59,7 @@ static const pare_option eval_options[] = {
     {"speed", NULL, "time prefill and decoding", false},
     {"exact", NULL, "multiply with dequantized weights in F32", false},
     KV_OPTIONS,
+    UNCHECKED_OPTION,
     {NULL, NULL, NULL, false},
 };
 
@@ -60,18 +70,21 @@ static const pare_option generate_options[] = {
     {"seed", "S", "of the random numbers (0)", false},
     {"count", "N", "sequences to draw (1)", false},
     {"output", "FILE", "write to FILE.txt (text) or FILE.i32 (tokens) instead of stdout", false},
-    {"restart", NULL, "replace FILE if it exists", false},
+    {"restart", NULL, "replace FILE if it is one of text or tokens; never a link or a model's",
+     false},
     KV_OPTIONS,
+    UNCHECKED_OPTION,
     {NULL, NULL, NULL, false},
 };
 
 static const pare_option export_options[] = {
     {"format", "NAME", "compressed-tensors, gptq, gptq_v2, awq, safetensors or gguf:TYPE", false},
     {"output", "PATH", "directory to write; for GGUF the file", false},
-    {"restart", NULL, "replace a finished output", false},
+    {"restart", NULL, "replace a finished export, only as pare left it", false},
     {"strict", NULL, "refuse linears that would be quantized again, or have another GGUF type",
      false},
     {"json", NULL, "print the result as JSON", false},
+    UNCHECKED_OPTION,
     {NULL, NULL, NULL, false},
 };
 
@@ -91,6 +104,7 @@ static const pare_option bench_options[] = {
     {"batch", "LIST", "sequences that run together (1,8)", false},
     {"runs", "N", "runs, of which the median counts (3)", false},
     KV_OPTIONS,
+    UNCHECKED_OPTION,
     {"ram-limit", "SIZE", "refuse a model that needs more memory, such as 8GiB", false},
     {"compare", "A.json",
      "two results: --compare A.json B.json; exit 1 when B is slower or lacks rows", false},
@@ -101,7 +115,11 @@ static const pare_option no_options[] = {{NULL, NULL, NULL, false}};
 
 const pare_command pare_commands[] = {
     {"compress", "RECIPE", 1, 1, "run a recipe: a model in, a packed artifact out",
-     "An interrupted run continues where it was when the same command is given again.",
+     "An interrupted run continues where it was when the same command is given again; a finished "
+     "one\nsays so. One run at a time writes to an output: OUTPUT.lock says which.\n"
+     "--restart replaces only what pare wrote: a directory in which something was added, changed "
+     "or\n"
+     "lost is refused (exit code 2), and nothing in it is touched.",
      "pare compress w4.yaml --model llama/ --output llama-w4/ --ram-limit 8GiB", compress_options,
      pare_compress_run},
     {"plan", "RECIPE", 1, 1, "what compress would do: tensors, bytes, memory, disk, time",

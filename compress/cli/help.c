@@ -49,6 +49,7 @@ static void print_overview(void)
         (void)printf("  %-21s %s\n", pare_passes[i]->name, pare_passes[i]->summary);
     (void)printf("  %-21s %s\n", "kv_cache",
                  "a section of its own: the key/value cache in few bits");
+    (void)printf("  %-21s %s\n", "calibration", "the inputs a job sees; how many passes need");
     (void)printf("  %-21s %s\n", "experts", "a part of calibration: mixtures of experts");
     (void)printf(
         "\n\"pare help TOPIC\" explains a command or a pass; \"pare help error\" lists the "
@@ -191,6 +192,36 @@ static void print_experts(void)
         "\nexample  pare compress recipes/moe-gptq.yaml --model MODEL\n");
 }
 
+static void print_calibration(void)
+{
+    (void)printf(
+        "calibration: the inputs that a job sees, and how many of them passes need\n\n"
+        "  calibration: {text: [FILE, ...], samples: N, window: TOKENS}\n"
+        "  calibration: {tokens: FILE.i32, samples: all, window: TOKENS}\n"
+        "  calibration: {generate: {temperature: 1.0}, samples: N, window: TOKENS}\n\n"
+        "For each linear layers.csv and manifest.json say what the Hessian of its inputs rests "
+        "on:\n"
+        "  rank               directions that the inputs have at all; tokens that repeat add none\n"
+        "  effective_samples  tokens that the size of a column rests on: (sum x^2)^2 / sum x^4, "
+        "the\n"
+        "                     median over the columns\n\n"
+        "Below what a pass needs it does worse than its plain form (measured on the demo model):\n"
+        "  gptq, sparsegpt, sparsegpt_joint, atom, billm, awq, outlier_suppression\n"
+        "                     3 tokens per input, a quarter of the rank, a 32nd of an effective\n"
+        "                     sample per input, 12 at least\n"
+        "  wanda, ria, squeezellm, permute\n"
+        "                     128 tokens, 12 effective samples\n"
+        "  smoothquant, activations: int8_tensor\n"
+        "                     32 tokens\n"
+        "  omniquant, flap, depth\n"
+        "                     128 tokens\n"
+        "  slicegpt           3 tokens per channel of the stream\n\n"
+        "A linear with less is rounded or pruned as if no input were known (gptq as rtn, wanda as\n"
+        "magnitude); a transform leaves it as it is. The job warns, layers.csv says thin, and "
+        "--strict\nends with 3. pare plan warns before any work, as far as the number of tokens "
+        "tells.\n");
+}
+
 /* All exit codes, or the one in `code`. */
 static pare_status print_errors(pare_cli *cli, const char *code)
 {
@@ -203,7 +234,8 @@ static pare_status print_errors(pare_cli *cli, const char *code)
         {PARE_EXIT_FAILED, "failed"},
         {PARE_EXIT_USAGE, "wrong usage or recipe, or an output that exists already"},
         {PARE_EXIT_FALLBACK,
-         "done, with a numeric fallback or an expert that few tokens reach, under --strict"},
+         "done, with a numeric fallback, too little calibration for a pass or an expert that few "
+         "tokens reach, under --strict"},
         {PARE_EXIT_INPUT, "bad, missing or unsupported input file"},
         {PARE_EXIT_RESOURCES, "not enough memory or disk"},
         {PARE_EXIT_INTERRUPTED, "interrupted; the same command continues the work"},
@@ -244,12 +276,17 @@ pare_status pare_help(pare_cli *cli, const char *topic)
     known[count++] = "error";
     known[count++] = "kv_cache";
     known[count++] = "experts";
+    known[count++] = "calibration";
     if (strcmp(topic, "kv_cache") == 0) {
         print_kv_cache();
         return PARE_OK;
     }
     if (strcmp(topic, "experts") == 0) {
         print_experts();
+        return PARE_OK;
+    }
+    if (strcmp(topic, "calibration") == 0) {
+        print_calibration();
         return PARE_OK;
     }
     if (strcmp(topic, "error") == 0)

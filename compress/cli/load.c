@@ -3,6 +3,8 @@
 #include <sys/resource.h>
 
 #include "compress/cli/cli.h"
+#include "compress/inputs.h"
+#include "formats/checksums.h"
 #include "runtime/linalg.h"
 #include "runtime/threads.h"
 
@@ -10,22 +12,50 @@ pare_status pare_cli_threads(pare_cli *cli, const pare_args *args)
 {
     uint64_t threads = 0;
     PARE_TRY(pare_args_count(&cli->cx, args, "threads", 1, PARE_THREADS_MAX, &threads));
-    PARE_TRY(pare_pool_new(&cli->cx, (size_t)threads, &cli->cx.pool));
+    return pare_pool_new(&cli->cx, (size_t)threads, &cli->cx.pool);
+}
+
+pare_status pare_cli_blas(pare_cli *cli, const pare_args *args)
+{
+    PARE_TRY(pare_cli_threads(cli, args));
     const pare_status s = pare_linalg_init(&cli->cx);
     return s == PARE_ENOTSUP ? PARE_EINVAL : s; /* the machine's fault, not an input file's */
 }
 
-pare_status pare_loaded_open(pare_cli *cli, const char *path, bool exact, pare_loaded *out)
+bool pare_cli_unchecked(pare_cli *cli, const pare_args *args, const char *path)
+{
+    const bool given = pare_args_given(args, "unchecked");
+    if (given)
+        pare_screen_say(&cli->screen,
+                        "pare: warning: %s: checksums are not looked at (--unchecked)", path);
+    return given;
+}
+
+pare_status pare_loaded_watch(pare_cli *cli, pare_loaded *l, const char *path)
+{
+    return pare_watch_path(&cli->arena, &l->checkpoint.watch, path);
+}
+
+pare_status pare_loaded_unchanged(pare_cli *cli, const pare_loaded *l)
+{
+    return pare_watch_check(&cli->cx, &l->checkpoint.watch);
+}
+
+pare_status pare_loaded_open(pare_cli *cli, const pare_args *args, const char *path, bool exact,
+                             pare_loaded *out)
 {
     pare_ctx *const cx = &cli->cx;
     *out = (pare_loaded){0};
     PARE_TRY(pare_checkpoint_open(cx, &cli->arena, path, &out->checkpoint));
+    PARE_TRY(pare_inputs_watch(&cli->arena, &out->checkpoint));
     char types[256];
     if (pare_checkpoint_quantized(&out->checkpoint, types, sizeof types))
         pare_screen_say(&cli->screen, "pare: warning: %s is quantized (%s), its values are used",
                         path, types);
     for (size_t i = 0; i < out->checkpoint.files; i++)
         pare_file_read_ahead(&out->checkpoint.file[i]);
+    if (!pare_cli_unchecked(cli, args, path))
+        PARE_TRY(pare_checkpoint_check(&out->checkpoint, &out->checked));
     pare_status s = pare_model_load(cx, &cli->arena, &out->checkpoint, &out->model);
     if (s == PARE_OK)
         s = pare_forward_init(cx, &cli->arena, &out->model, out->model.config.context, exact,
@@ -70,6 +100,12 @@ void pare_json_put_finite(pare_json_writer *w, const char *key, double value)
         pare_json_put_number(w, key, value);
     else
         pare_json_put_null(w, key);
+}
+
+void pare_cli_tell(void *self, const char *text)
+{
+    pare_cli *const cli = self;
+    pare_screen_say(&cli->screen, "%s", text);
 }
 
 pare_status pare_cli_print(pare_json_writer *w)

@@ -2,6 +2,7 @@
  * code. Signals: the first SIGINT or SIGTERM asks the command to stop at the next safe place, the
  * second ends the program at once; an unfinished compression can be resumed after both. */
 #include <errno.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,9 @@
 
 #include "compress/bench/bench.h"
 #include "compress/cli/cli.h"
+#include "compress/cli/early.h"
 #include "recipes/pattern.h"
+#include "runtime/room.h"
 #include "runtime/threads.h"
 
 static volatile int interrupts;
@@ -21,6 +24,16 @@ static void on_signal(int number)
     if (interrupts > 0)
         _exit(PARE_EXIT_INTERRUPTED);
     interrupts = 1;
+}
+
+/* Memory that a command gives back goes back to the system, whatever it took before: by default the
+ * C library keeps more of it the larger the allocations were. */
+static void return_memory(void)
+{
+#if defined(__GLIBC__)
+    (void)mallopt(M_MMAP_THRESHOLD, 128 * 1024);
+    (void)mallopt(M_TRIM_THRESHOLD, 128 * 1024);
+#endif
 }
 
 static void install_signals(void)
@@ -34,6 +47,14 @@ static void install_signals(void)
     (void)sigaction(SIGPIPE, &ignore, NULL); /* a write then fails and is reported */
     (void)sigaction(SIGXFSZ, &ignore, NULL);
     pare_file_guard(PARE_EXIT_INPUT);
+}
+
+/* Nothing is left to be stopped in order: whatever a library still does at the end, a signal ends
+ * the program. */
+static void end_signals(void)
+{
+    (void)signal(SIGINT, SIG_DFL);
+    (void)signal(SIGTERM, SIG_DFL);
 }
 
 /* The only place that turns a status into an exit code. */
@@ -126,8 +147,28 @@ static pare_status flush(pare_cli *cli)
     return pare_file_fail(&cli->cx, "standard output", "write");
 }
 
+/* Memory that ran out under a limit of the shell: which, and how much of it is in use. A limit that
+ * leaves more than a large step takes was not the reason. */
+static void explain_memory(pare_cli *cli)
+{
+    enum { LARGE_STEP = 1 << 28 };
+    pare_room room[PARE_ROOMS];
+    pare_room_read(room);
+    const pare_room *const least = pare_room_least(room);
+    if (!least || pare_room_left(least) > LARGE_STEP || strstr(cli->cx.what, "(ulimit -"))
+        return;
+    char reason[sizeof cli->cx.what];
+    memcpy(reason, cli->cx.what, sizeof reason);
+    pare_ctx_clear(&cli->cx);
+    (void)pare_fail(&cli->cx, PARE_ENOMEM,
+                    "%.800s; %.1f MiB of the %.1f MiB of the %s are in use: raise the limit",
+                    reason[0] ? reason : pare_strstatus(PARE_ENOMEM), (double)least->used / 0x1p20,
+                    (double)least->limit / 0x1p20, least->name);
+}
+
 int main(int argc, char **argv)
 {
+    pare_early_end();
     if (argc > 1 && strcmp(argv[1], PARE_BENCH_CHILD) == 0)
         return pare_bench_child(argc, argv);
     static pare_cli cli; /* its address is kept by the allocator hook */
@@ -136,15 +177,19 @@ int main(int argc, char **argv)
     cli.program = argc > 0 ? argv[0] : "pare";
     pare_screen_init(&cli.screen, &cli.cx);
     install_signals();
+    return_memory();
     pare_status s = pare_arena_init(&cli.cx, &cli.arena, 0);
     if (s == PARE_OK)
         s = run(&cli, argc, argv);
     if (s == PARE_OK)
         s = flush(&cli);
     pare_screen_wipe(&cli.screen);
+    if (s == PARE_ENOMEM)
+        explain_memory(&cli);
     if (s != PARE_OK)
         pare_screen_error(&cli.screen, cli.cx.what[0] ? cli.cx.what : pare_strstatus(s));
     pare_arena_release(&cli.arena);
     pare_pool_free(&cli.cx, cli.cx.pool);
+    end_signals();
     return s == PARE_OK && cli.fallback ? PARE_EXIT_FALLBACK : exit_code(s);
 }

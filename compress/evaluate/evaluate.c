@@ -163,28 +163,47 @@ static size_t batch_of(size_t rows, size_t window)
     return window < rows ? rows / window : 1;
 }
 
-/* Of a cache in the form that takes most; with a window as long as it gets. */
-static uint64_t kv_bytes(const pare_config *c, size_t sequences, size_t window)
+/* Windows of `count` tokens that go through a side at once. */
+static size_t side_batch(const pare_ctx *cx, const pare_eval_side *side, size_t window,
+                         uint64_t count)
 {
-    size_t most = 0;
-    for (pare_kv_method m = PARE_KV_FLOAT; m < PARE_KV_METHODS; m++) {
-        pare_kv_format f = pare_kv_default(m);
-        f.window = f.window ? window / 2 + 1 : 0;
-        const size_t bytes = pare_kv_bytes(c, &f, sequences, window);
-        most = bytes > most ? bytes : most;
-    }
-    return most;
+    const size_t batch = batch_of(pare__eval_rows(cx, side->config), window);
+    return batch < count / window + 1 ? batch : (size_t)(count / window + 1);
 }
 
-uint64_t pare_evaluate_bytes(const pare_ctx *cx, const pare_config *c, size_t window, size_t sides)
+/* What a model takes for itself: activations, logits, cache. */
+static uint64_t side_bytes(const pare_eval_side *side, size_t batch, size_t window)
 {
-    const size_t rows = pare__eval_rows(cx, c), logits_rows = pare__eval_logits(c->vocab);
-    const pare_batch widest = {batch_of(rows, window), window, 0};
-    const uint64_t side =
-        widest.sequences * window * (uint64_t)c->hidden + (uint64_t)logits_rows * c->vocab;
-    const uint64_t normed = (uint64_t)logits_rows * c->hidden;
-    return (sides * side + 2 * normed) * sizeof(float) +
-           sides * kv_bytes(c, widest.sequences, window) + pare__eval_scratch(cx, c, widest, rows);
+    const pare_config *const c = side->config;
+    const uint64_t floats =
+        batch * window * (uint64_t)c->hidden + (uint64_t)pare__eval_logits(c->vocab) * c->vocab;
+    return floats * sizeof(float) + pare_kv_bytes(c, side->kv, batch, window);
+}
+
+/* What models take in turn: the inside of a block, then normed rows in front of the logits. */
+static uint64_t work_bytes(const pare_ctx *cx, const pare_eval_side *side, size_t batch,
+                           size_t window)
+{
+    const pare_config *const c = side->config;
+    const uint64_t normed = (uint64_t)pare__eval_logits(c->vocab) * c->hidden * sizeof(float);
+    const uint64_t block = pare__eval_scratch(cx, c, (pare_batch){batch, window, 0},
+                                              pare__eval_rows(cx, c), side->inputs);
+    return block > normed ? block : normed;
+}
+
+uint64_t pare_evaluate_bytes(const pare_ctx *cx, const pare_eval_side *side,
+                             const pare_eval_side *other, size_t window, uint64_t count)
+{
+    size_t batch = side_batch(cx, side, window, count);
+    const size_t others = other ? side_batch(cx, other, window, count) : batch;
+    batch = others < batch ? others : batch;
+    uint64_t all = side_bytes(side, batch, window), work = work_bytes(cx, side, batch, window);
+    if (other) {
+        const uint64_t its = work_bytes(cx, other, batch, window);
+        all += side_bytes(other, batch, window);
+        work = its > work ? its : work;
+    }
+    return all + work + count * (sizeof(double) + (other ? sizeof(double) + 1 : 0));
 }
 
 static pare_status evaluate(evaluation *e, pare_eval_result *out)
@@ -196,7 +215,8 @@ static pare_status evaluate(evaluation *e, pare_eval_result *out)
     for (size_t i = 0; i < e->sides; i++) {
         judged *const j = &e->side[i];
         PARE_TRY(take_side(e, j));
-        const size_t bytes = pare__eval_scratch(e->cx, &j->f->model->config, widest, j->rows);
+        const size_t bytes = pare__eval_scratch(e->cx, &j->f->model->config, widest, j->rows,
+                                                pare_model_inputs(j->f->model));
         most = bytes > most ? bytes : most;
     }
     e->nll = PARE_NEW(e->arena, double, positions);

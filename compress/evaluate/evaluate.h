@@ -32,9 +32,18 @@ PARE_CHECKED pare_status pare_evaluate(pare_ctx *cx, const pare_forward *f,
                                        const pare_forward *baseline, const pare_eval_opts *opts,
                                        const int32_t *tokens, size_t count, pare_eval_result *out);
 
-/* Bytes that pare_evaluate takes, what it keeps per scored position (17 bytes) apart; upper bound.
- *   sides  1, or 2 with a baseline of the same configuration */
-uint64_t pare_evaluate_bytes(const pare_ctx *cx, const pare_config *c, size_t window, size_t sides);
+/* One model of an evaluation, before there is one. */
+typedef struct pare_eval_side {
+    const pare_config *config;
+    const pare_kv_format *kv;
+    pare_inputs inputs;
+} pare_eval_side;
+
+/* Bytes that pare_evaluate takes for `count` tokens, upper bound.
+ *   side   the model
+ *   other  the baseline, or NULL */
+uint64_t pare_evaluate_bytes(const pare_ctx *cx, const pare_eval_side *side,
+                             const pare_eval_side *other, size_t window, uint64_t count);
 
 /* One multiple-choice item: choice c is context tokens followed by its own. */
 typedef struct pare_choice_item {

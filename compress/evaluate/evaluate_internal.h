@@ -19,6 +19,7 @@ PARE_CHECKED pare_status pare__eval_block(pare_ctx *cx, pare_arena *scratch, con
                                           pare_kv *kv);
 
 /* Bytes of scratch that pare__eval_block takes. */
-size_t pare__eval_scratch(const pare_ctx *cx, const pare_config *c, pare_batch batch, size_t rows);
+size_t pare__eval_scratch(const pare_ctx *cx, const pare_config *c, pare_batch batch, size_t rows,
+                          pare_inputs inputs);
 
 #endif

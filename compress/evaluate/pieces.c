@@ -36,9 +36,10 @@ pare_status pare__eval_block(pare_ctx *cx, pare_arena *scratch, const pare_forwa
 }
 
 /* The last piece sees the most positions, and the first has the most rows. */
-size_t pare__eval_scratch(const pare_ctx *cx, const pare_config *c, pare_batch batch, size_t rows)
+size_t pare__eval_scratch(const pare_ctx *cx, const pare_config *c, pare_batch batch, size_t rows,
+                          pare_inputs inputs)
 {
     const size_t length = batch.length < rows ? batch.length : rows;
     const pare_batch widest = {batch.sequences, length, batch.length - length};
-    return pare_block_forward_scratch(cx, c, widest);
+    return pare_block_forward_bytes(cx, c, widest, inputs);
 }

@@ -58,9 +58,9 @@ static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threa
     if (value[ROUNDING] == TO_NEAREST)
         return (pare_pass_cost){.linear_bytes = planes, .flops = 320.0 * dn * dk};
     /* as GPTQ */
-    return (pare_pass_cost){.site_bytes = k * k * sizeof(float) + k * 64,
-                            .linear_bytes = planes + 3 * k * k * sizeof(float) +
-                                            threads * 128 * (k + 320) * sizeof(float),
+    return (pare_pass_cost){.site_bytes = pare_quantize_factor_bytes(k),
+                            .start_bytes = pare_quantize_factoring_bytes(k),
+                            .linear_bytes = planes + threads * 128 * (k + 320) * sizeof(float),
                             .flops = dk * dk * dk * 2.0 / 3.0 + dn * dk * (dk * 2.0 + 320.0)};
 }
 

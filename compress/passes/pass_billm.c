@@ -26,9 +26,9 @@ static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threa
     const double dn = (double)n, dk = (double)k;
     (void)value;
     (void)threads;
-    return (pare_pass_cost){.site_bytes = k * k * sizeof(float) + k * 64,
-                            .linear_bytes =
-                                3 * k * k * sizeof(float) + n * 16 + n * (k / 128 + 1) * 16,
+    return (pare_pass_cost){.site_bytes = pare_quantize_factor_bytes(k),
+                            .start_bytes = pare_quantize_factoring_bytes(k),
+                            .linear_bytes = n * 16 + n * (k / 128 + 1) * 16,
                             .flops = dk * dk * dk * 2.0 / 3.0 + dn * dk * dk + 4000.0 * dn * dk};
 }
 

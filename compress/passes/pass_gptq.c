@@ -37,11 +37,11 @@ static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threa
     const double dn = (double)n, dk = (double)k;
     const size_t books =
         value[GRID] == (double)PARE_ENCODING_CODEBOOK ? n * 128 + threads * (k + 1) * 128 : 0;
-    /* the state is the factor; factorizing may need it once more in single or twice in double */
-    return (pare_pass_cost){.site_bytes = k * k * sizeof(float) + k * 64,
-                            .linear_bytes = 3 * k * k * sizeof(float) +
-                                            threads * 128 * k * sizeof(float) + books,
-                            .flops = dk * dk * dk * 2.0 / 3.0 + 2.0 * dn * dk * dk};
+    return (pare_pass_cost){
+        .site_bytes = pare_quantize_factor_bytes(k),
+        .start_bytes = pare_quantize_factoring_bytes(k),
+        .linear_bytes = threads * pare_compensate_bytes((size_t)value[BLOCK], k) + n * 8 + books,
+        .flops = dk * dk * dk * 2.0 / 3.0 + 2.0 * dn * dk * dk};
 }
 
 static bool sequential(const double *value)

@@ -134,6 +134,7 @@ const pare_pass pare_pass_permute = {
     .summary = "orders the channels inside attention and MLP so that N:M keeps more",
     .source = "Zhang et al., ICLR 2024 (RIA), section 3.3",
     .needs = PARE_FACT_WEIGHTS | PARE_FACT_HESSIAN,
+    .diagonal = true,
     .params = params,
     .cost = cost,
     .sites = sites,

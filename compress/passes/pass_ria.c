@@ -45,6 +45,7 @@ const pare_pass pare_pass_ria = {
     .summary = "RIA: weights go that matter little to their row and their column",
     .source = "Zhang et al., ICLR 2024, equations 2 and 4",
     .needs = PARE_FACT_WEIGHTS | PARE_FACT_HESSIAN,
+    .diagonal = true,
     .gives = PARE_FACT_ZEROS,
     .params = params,
     .cost = cost,

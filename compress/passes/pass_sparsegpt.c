@@ -53,9 +53,9 @@ static pare_pass_cost sweep_cost(const double *value, size_t n, size_t k, size_t
 {
     const double dn = (double)n, dk = (double)k;
     const size_t block = (size_t)value[BLOCK];
-    return (pare_pass_cost){.site_bytes = k * k * sizeof(float) + k * 64,
-                            .linear_bytes = 3 * k * k * sizeof(float) + k * 8 +
-                                            threads * (block * 1024 + k * 4 + 32768) +
+    return (pare_pass_cost){.site_bytes = pare_quantize_factor_bytes(k),
+                            .start_bytes = pare_quantize_factoring_bytes(k),
+                            .linear_bytes = k * 8 + threads * pare_compensate_bytes(block, k) +
                                             n * block * 5 + pare_prune_bytes(n, k, threads),
                             .flops = dk * dk * dk * 2.0 / 3.0 + 2.0 * dn * dk * dk};
 }
@@ -64,7 +64,7 @@ static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threa
 {
     pare_pass_cost c = sweep_cost(value, n, k, threads);
     if (value[ORDER] == ROSE) { /* a factor of its own for each linear */
-        c.linear_bytes += k * k * sizeof(float) + n * (size_t)value[BLOCK] * 5 + k * 64;
+        c.linear_bytes += pare_quantize_factoring_bytes(k) + n * (size_t)value[BLOCK] * 5 + k * 64;
         c.flops += (double)k * (double)k * (double)k * 2.0 / 3.0;
     }
     return c;
@@ -151,11 +151,7 @@ static pare_status reorder(pare_ctx *cx, const double *value, pare_pass_linear *
     if (!found.columnar)
         return PARE_OK;
     const pare_factor_opts opts = {.damp = (float)value[DAMP], .order = order};
-    float *const u = PARE_NEW(scratch, float, k *k);
-    if (!u)
-        return PARE_ENOMEM;
-    memcpy(u, linear->h, k * k * sizeof *u);
-    return pare_factorize(cx, scratch, &opts, u, k, out);
+    return pare_factorize(cx, scratch, &opts, linear->h, k, out);
 }
 
 static pare_status prune(pare_ctx *cx, const double *value, pare_pass_linear *linear,

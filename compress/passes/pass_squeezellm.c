@@ -59,6 +59,7 @@ const pare_pass pare_pass_squeezellm = {
     .summary = "SqueezeLLM: a codebook per row placed by sensitivity, a few weights kept apart",
     .source = "Kim et al., ICML 2024; sensitivity is the diagonal of H, not squared gradients",
     .needs = PARE_FACT_WEIGHTS | PARE_FACT_HESSIAN,
+    .diagonal = true,
     .gives = PARE_FACT_CODES,
     .drops = PARE_FACT_WEIGHTS,
     .params = params,

@@ -48,6 +48,7 @@ const pare_pass pare_pass_wanda = {
     .summary = "Wanda: weights go that are small and meet small inputs",
     .source = "Sun et al., ICLR 2024, equation 1",
     .needs = PARE_FACT_WEIGHTS | PARE_FACT_HESSIAN,
+    .diagonal = true,
     .gives = PARE_FACT_ZEROS,
     .params = params,
     .cost = cost,

@@ -90,14 +90,19 @@ pare_status pare_quantize_diagonal(pare_arena *scratch, const float *h, size_t k
 pare_status pare_quantize_factor(pare_ctx *cx, const pare_factor_opts *opts,
                                  const pare_site_stats *stats, pare_arena *scratch, void **state)
 {
-    const size_t k = stats->k;
     pare_factor *const factor = PARE_NEW(scratch, pare_factor, 1);
-    float *const u = factor ? PARE_NEW(scratch, float, k *k) : NULL;
-    if (!u)
-        return PARE_ENOMEM;
-    memcpy(u, stats->h, k * k * sizeof *u);
     *state = factor;
-    return pare_factorize(cx, scratch, opts, u, k, factor);
+    return factor ? pare_factorize(cx, scratch, opts, stats->h, stats->k, factor) : PARE_ENOMEM;
+}
+
+size_t pare_quantize_factor_bytes(size_t k)
+{
+    return k * k * sizeof(float) + k * 64;
+}
+
+size_t pare_quantize_factoring_bytes(size_t k)
+{
+    return k * k * sizeof(double) + k * 64;
 }
 
 void pare_quantize_ladder(const pare_factor *factor, pare_linear_result *result)

@@ -80,6 +80,10 @@ PARE_CHECKED pare_status pare_quantize_factor(pare_ctx *cx, const pare_factor_op
                                               const pare_site_stats *stats, pare_arena *scratch,
                                               void **state);
 
+/* Its state, and what there is while it is made: in double precision twice as much. */
+size_t pare_quantize_factor_bytes(size_t k);
+size_t pare_quantize_factoring_bytes(size_t k);
+
 /* Records how a factor came about. */
 void pare_quantize_ladder(const pare_factor *factor, pare_linear_result *result);
 

@@ -36,7 +36,7 @@ void pare__report_csv(pare_text_out *t, const pare_report *r)
     pare__text_put(t,
                    "block,name,method,rows,columns,bits,group,symmetric,bits_per_weight,"
                    "weight_error,output_error,damp,raises,f64,fallback,dead,seconds,encoding,"
-                   "step,note,pruned,zeros,stability%s\n",
+                   "step,note,pruned,zeros,stability,tokens_seen,rank,effective_samples,thin%s\n",
                    r->config->experts ? ",expert,tokens,cold" : "");
     for (size_t i = 0; i < r->rows; i++) {
         const pare_linear_result *const l = &r->row[i];
@@ -49,6 +49,11 @@ void pare__report_csv(pare_text_out *t, const pare_report *r)
         pare__text_put(t, ",,,%d,%.9g,", l->pruned, l->zeros);
         if (l->stability > 0)
             pare__text_put(t, "%.6g", l->stability);
+        if (l->support.known)
+            pare__text_put(t, ",%llu,%zu,%.6g,%d", (unsigned long long)l->support.tokens,
+                           l->support.rank, l->support.effective, l->thin);
+        else
+            pare__text_put(t, ",,,,%d", l->thin);
         if (r->config->experts)
             pare__report_experts_csv(t, l);
         pare__text_put(t, "\n");
@@ -59,7 +64,7 @@ void pare__report_csv(pare_text_out *t, const pare_report *r)
             put_errors(t, step->weight_error, step->output_error);
             pare__text_put(t, ",,,,,,,,%u,", step->step);
             pare__text_put_csv(t, step->note);
-            pare__text_put(t, ",,,%s\n", r->config->experts ? ",,," : "");
+            pare__text_put(t, ",,,,,,,%s\n", r->config->experts ? ",,," : "");
         }
     }
 }

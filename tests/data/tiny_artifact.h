@@ -3,7 +3,7 @@
 #ifndef PARE_TESTS_TINY_ARTIFACT_H
 #define PARE_TESTS_TINY_ARTIFACT_H
 
-#include "compress/manifest.h"
+#include "compress/inventory.h"
 #include "formats/checkpoint.h"
 #include "tests/data/encoded.h"
 #include "tests/data/tiny_model.h"
@@ -166,6 +166,8 @@ static inline pare_status tiny_artifact_write(pare_ctx *cx, const char *from, co
     pare_packed_close(cx, w);
     if (s == PARE_OK)
         s = tiny_put_texts(cx, &a, &t, to);
+    if (s == PARE_OK)
+        s = pare_inventory_write(cx, &a, to, NULL, 0);
     pare_checkpoint_close(&t.from);
     pare_arena_release(&a);
     return s;

@@ -1,291 +1,258 @@
-/* Kills a compression at random moments, resumes it, and compares the bytes with those of a run
+/* Kills a command at many moments, gives it again, and compares the bytes with those of a run
  * that nobody touched.
  *
- *   kill_resume PROGRAM ROUNDS [RECIPE [SEED]]
+ *   kill_resume PROGRAM SHIM ROUNDS [WHAT [SEED [HOW]]]
  *
- * Without RECIPE a tiny model with its recipe is made first, with family:NAME one of that family
- * (tests/data/families.h). Every round kills one to three times
- * (the later kills hit a resumed run) and then lets the run end. After each kill the output must be
- * absent or complete. Output goes to a temporary directory. Exit status 0: every round gave the
- * bytes of the reference run. */
+ *   WHAT  a recipe; job:NAME, one of fault_place.h with its small model (job:gptq); family:NAME, a
+ * model of that family (tests/data/families.h) HOW   fresh: pare compress where nothing is;
+ * restart: with --restart over the finished output, and exports, of another recipe; export:FORMAT,
+ * export-restart:FORMAT: pare export
+ *
+ * Every round kills one to three times: in front of a call that changes or syncs a disk (SHIM:
+ * shim_fail.c), one later than in the round before so that all rounds together go through all of
+ * the run; then, mostly, at a random time. The later kills hit a resumed run, in half of the cases
+ * without --restart. Then it lets the command end. After each kill each output is what it was
+ * before or the whole new one, and at the end nothing else lies beside them. Everything goes to a
+ * temporary directory. Exit status 0: all of that held in every round. */
 #define _DEFAULT_SOURCE
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
+#include "tests/fault/shim.h"
 
-#include "formats/hash.h"
-#include "tests/data/families.h"
-#include "tests/data/tiny_model.h"
-
-enum { PATH = 512, NAMES = 64, KILLS_MAX = 3, SUMS = NAMES * (PARE_SHA256_HEX + 64) };
-
-static const char tiny_recipe[] = "pare: 1\nmodel: model\ncalibration:\n  tokens: tokens.i32\n"
-                                  "  samples: 6\n  window: 48\npasses:\n"
-                                  "  - smoothquant: {attended: true, activated: true}\n"
-                                  "  - gptq: {bits: 4, group: 32}\n";
-
-/* Some experts get fewer tokens than that, and are calibrated in the other way. */
-static const char family_recipe[] = "pare: 1\nmodel: model\ncalibration:\n  tokens: tokens.i32\n"
-                                    "  samples: 6\n  window: 48\n"
-                                    "passes:\n  - gptq: {bits: 4, group: 32}\n";
-static const char family_prefix[] = "family:";
+enum { OUTPUTS = 1 + PLACE_EXPORTS, KILLS_MAX = 3 };
 
 typedef struct driver {
-    const char *program, *recipe;
-    char directory[64], recipe_path[PATH], output[PATH], log[PATH];
-    char want[SUMS]; /* one line per file of the deterministic set */
-    double seconds;  /* of the reference run */
+    place p;
+    shim shim;
+    uint64_t calls; /* that change or sync a disk, of the reference run */
+    place_job of_family;
+    const char *args[PLACE_ARGS], *output[OUTPUTS];
+    size_t restart; /* where --restart stands among the arguments; 0: not wanted */
+    tree old, want; /* disk/ before and after */
+    double seconds; /* of the reference run */
     uint64_t seed, drawn;
-    size_t kills, hits, lives;
+    size_t all_rounds, rounds, kills, hits, lives, refused, torn, different, left, failed;
 } driver;
-
-static double now(void)
-{
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static double draw(driver *d)
 {
     return pare_random_unit(d->seed, 0, d->drawn++);
 }
 
-static bool fail(const char *what, const char *which)
+static void complain(driver *d, size_t *count, const char *what, const char *which)
 {
-    (void)fprintf(stderr, "kill_resume: %s: %s\n", what, which);
-    return false;
+    (void)fprintf(stderr, "kill_resume: round %zu, %zu kills: %s: %s\n", d->rounds, d->kills, what,
+                  which);
+    if ((*count)++ == 0)
+        place_show_log(&d->p);
 }
 
-static pid_t start(const driver *d)
+enum { NOT_KILLED = 0 };
+
+/* A new command, or one that continues; it is killed in front of the n-th call. */
+static pid_t start(driver *d, bool restart, uint64_t n)
 {
-    const pid_t pid = fork();
-    if (pid != 0)
-        return pid;
-    const int log = open(d->log, O_WRONLY | O_CREAT | O_TRUNC, 0666);
-    (void)dup2(log, STDOUT_FILENO);
-    (void)dup2(log, STDERR_FILENO);
-    (void)execl(d->program, d->program, "compress", d->recipe, "--output", d->output, "--threads",
-                "2", (char *)NULL);
-    _exit(127);
+    static const char *const settings[][2] = {{FAIL_DIE, "1"}, {NULL, NULL}};
+    d->args[d->restart] = d->restart && restart ? "--restart" : d->args[d->restart];
+    if (d->restart && !restart)
+        d->args[d->restart] = NULL;
+    return n == NOT_KILLED ? place_start(&d->p, d->args, NULL)
+                           : shim_start(&d->shim, &d->p, d->args, n, settings);
 }
 
-/* Waits until `seconds` have passed (then kills) or the program has ended; its wait status. */
-static int wait_or_kill(pid_t pid, double seconds)
+/* Each output is what it was or what it will be. Whether all are the latter. */
+static bool check_outputs(driver *d)
 {
-    int status = 0;
-    const double end = now() + seconds;
-    while (waitpid(pid, &status, WNOHANG) == 0) {
-        if (now() >= end) {
-            (void)kill(pid, SIGKILL);
-            (void)waitpid(pid, &status, 0);
-            break;
-        }
-        const struct timespec nap = {0, 500000};
-        (void)nanosleep(&nap, NULL);
+    tree now = tree_load(place_path(&d->p, "disk"));
+    bool all = true;
+    for (size_t i = 0; i < OUTPUTS && d->output[i]; i++) {
+        tree is = tree_below(&now, d->output[i]), was = tree_below(&d->old, d->output[i]);
+        tree will = tree_below(&d->want, d->output[i]);
+        const bool new_one = is.files && !place_difference(&will, &is, false);
+        if (!new_one && (was.files ? place_difference(&was, &is, true) != NULL : is.files > 0))
+            complain(d, &d->torn, is.files ? "torn output" : "vanished", d->output[i]);
+        all &= new_one;
+        free(is.file);
+        free(was.file);
+        free(will.file);
     }
-    return status;
+    tree_free(&now);
+    return all;
 }
 
-static bool deterministic(const char *name)
+/* Without --restart a finished output is not touched, whatever else there is to do. */
+static bool ended_well(driver *d, int status, bool restart)
 {
-    static const char *const set[] = {"packed.index.json", "config.json", "manifest.json"};
-    for (size_t i = 0; i < sizeof set / sizeof set[0]; i++)
-        if (strcmp(name, set[i]) == 0)
-            return true;
-    return strncmp(name, "packed-", 7) == 0;
-}
-
-static int by_text(const void *x, const void *y)
-{
-    return strcmp(x, y);
-}
-
-/* Names of the deterministic set in a directory, sorted. */
-static size_t list(const char *directory, char name[NAMES][64])
-{
-    size_t count = 0;
-    DIR *const d = opendir(directory);
-    for (const struct dirent *e = d ? readdir(d) : NULL; e && count < NAMES; e = readdir(d))
-        if (deterministic(e->d_name))
-            (void)snprintf(name[count++], 64, "%.63s", e->d_name);
-    if (d)
-        (void)closedir(d);
-    qsort(name, count, 64, by_text);
-    return count;
-}
-
-/* One line "sha256 name" for each file of the set; empty when the directory has none. */
-static bool sum(const char *directory, char sums[SUMS])
-{
-    char name[NAMES][64], path[PATH + 80];
-    const size_t count = list(directory, name);
-    size_t used = 0;
-    sums[0] = '\0';
-    for (size_t i = 0; i < count; i++) {
-        pare_ctx cx;
-        pare_arena a;
-        pare_file f;
-        char hex[PARE_SHA256_HEX];
-        pare_ctx_init(&cx);
-        (void)snprintf(path, sizeof path, "%s/%s", directory, name[i]);
-        if (pare_arena_init(&cx, &a, 0) != PARE_OK || pare_file_map(&cx, &a, path, &f) != PARE_OK)
-            return fail("cannot hash", path);
-        pare_sha256_hex(f.data, (size_t)f.bytes, hex);
-        pare_file_unmap(&f);
-        pare_arena_release(&a);
-        used += (size_t)snprintf(sums + used, SUMS - used, "%s %s\n", hex, name[i]);
-    }
-    return true;
-}
-
-static void remove_flat(const char *directory)
-{
-    DIR *const d = opendir(directory);
-    for (const struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d))
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-            (void)unlinkat(dirfd(d), e->d_name, 0);
-    if (d)
-        (void)closedir(d);
-    (void)rmdir(directory);
-}
-
-static void remove_output(const driver *d)
-{
-    char partial[PATH + 16];
-    (void)snprintf(partial, sizeof partial, "%s.partial", d->output);
-    remove_flat(d->output);
-    remove_flat(partial);
-}
-
-static void show_log(const driver *d)
-{
-    char text[4096];
-    FILE *const f = fopen(d->log, "rb");
-    const size_t n = f ? fread(text, 1, sizeof text, f) : 0;
-    (void)fwrite(text, 1, n, stderr);
-    if (f)
-        (void)fclose(f);
-}
-
-/* The output is absent, or it is the whole artifact. */
-static bool whole_or_absent(driver *d, bool *there)
-{
-    static char sums[SUMS];
-    *there = access(d->output, F_OK) == 0;
-    if (!*there)
-        return true;
-    if (!sum(d->output, sums))
+    if (!WIFEXITED(status))
         return false;
-    return strcmp(sums, d->want) == 0 || fail("torn or different output", d->output);
+    return WEXITSTATUS(status) == 0 || (WEXITSTATUS(status) == 2 && d->restart && !restart);
 }
 
-static bool one_round(driver *d)
+/* At the end the outputs are there, and nothing else. */
+static void check_end(driver *d)
+{
+    tree now = tree_load(place_path(&d->p, "disk")), tmp = tree_load(place_path(&d->p, "tmp"));
+    const char *const other = place_difference(&d->want, &now, false);
+    if (other)
+        complain(d, tree_find(&d->want, other) ? &d->different : &d->left, "in the end differs",
+                 other);
+    else if (tmp.files > 1)
+        complain(d, &d->left, "temporary file left behind", tmp.file[1].name);
+    tree_free(&now);
+    tree_free(&tmp);
+}
+
+static void one_round(driver *d)
 {
     const size_t kills = 1 + (size_t)(draw(d) * KILLS_MAX);
-    bool there = false;
-    for (size_t i = 0; i < kills && !there; i++) {
-        const int status = wait_or_kill(start(d), draw(d) * 1.05 * d->seconds);
+    bool done = false, restart = true;
+    place_clear(&d->p);
+    tree_write(&d->old, place_path(&d->p, "disk"));
+    for (size_t i = 0; i < kills && !done; i++) {
+        const bool timed = i > 0 && draw(d) < 0.75;
+        const double which = i > 0 ? draw(d) : (double)d->rounds / (double)d->all_rounds;
+        const uint64_t n = timed ? NOT_KILLED : 1 + (uint64_t)(which * (double)d->calls);
+        const int status =
+            place_wait(start(d, restart, n), timed ? draw(d) * 1.05 * d->seconds : 600);
         d->kills++;
         d->hits += WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
-        if (WIFEXITED(status) && WEXITSTATUS(status) != 0)
-            return show_log(d), fail("the program failed", d->output);
-        if (!whole_or_absent(d, &there))
-            return false;
+        if (!WIFSIGNALED(status) && !ended_well(d, status, restart))
+            complain(d, &d->failed, "failed after a kill", d->args[1]);
+        done = check_outputs(d);
+        restart = draw(d) < 0.5;
     }
-    if (!there) {
-        d->lives++;
-        const int status = wait_or_kill(start(d), 600);
-        if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-            return show_log(d), fail("the resumed program failed", d->output);
-        if (!whole_or_absent(d, &there) || !there)
-            return fail("no output after the resumed run", d->output);
+    d->lives += !done;
+    int status = place_wait(start(d, restart, NOT_KILLED), 600);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 2 && d->restart && !restart) {
+        d->refused++; /* what is left of a restart, unfinished or not, asks for --restart */
+        status = place_wait(start(d, true, NOT_KILLED), 600);
     }
-    remove_output(d);
-    return true;
+    if (!ended_well(d, status, restart) && !(done && WEXITSTATUS(status) == 2))
+        complain(d, &d->failed, "the last run failed", d->args[1]);
+    else
+        check_end(d);
 }
 
-static bool reference(driver *d)
+static void must(driver *d, int status, const char *what)
 {
-    const double begin = now();
-    const int status = wait_or_kill(start(d), 3600);
-    d->seconds = now() - begin;
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-        return show_log(d), fail("the reference run failed", d->recipe);
-    if (!sum(d->output, d->want) || d->want[0] == '\0')
-        return fail("the reference run left nothing", d->output);
-    remove_output(d);
-    return true;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        return;
+    place_show_log(&d->p);
+    (void)fprintf(stderr, "kill_resume: %s failed without a kill\n", what);
+    exit(EXIT_FAILURE);
 }
 
-static bool write_model(const char *name, const char *path, size_t *vocab)
+static void set_compress(driver *d, const char *recipe, bool restart)
 {
-    tiny_model m = tiny_model_default();
-    m.blocks = 4;
-    m.shards = 2;
-    *vocab = name ? FAMILY_VOCAB : m.vocab;
-    const family *const f = name ? family_find(name) : NULL;
-    return name ? f && family_write(f, path) : tiny_model_write(&m, path);
+    static char path[TREE_PATH], output[TREE_PATH];
+    const size_t n = 6;
+    (void)snprintf(path, sizeof path, "%s", recipe);
+    (void)snprintf(output, sizeof output, "%s", place_path(&d->p, "disk/out"));
+    const char *const args[] = {"compress", path, "--output", output, "--threads", "2", NULL, NULL};
+    memcpy(d->args, args, sizeof args);
+    d->restart = restart ? n : 0;
+    d->output[0] = "out";
+    for (size_t i = 0; i < PLACE_EXPORTS; i++)
+        d->output[1 + i] = d->p.job->exports[i];
 }
 
-/* A model of a family, or the tiny one. */
-static bool make_tiny(driver *d, const char *name)
+static void set_export(driver *d, const char *artifact, const char *format, bool restart)
 {
-    char path[PATH];
-    size_t vocab;
-    (void)snprintf(path, sizeof path, "%s/model", d->directory);
-    if (!write_model(name, path, &vocab))
-        return fail("cannot write", path);
-    (void)snprintf(path, sizeof path, "%s/tokens.i32", d->directory);
-    if (!tiny_tokens_write(path, vocab, 1024, 2))
-        return fail("cannot write", path);
-    (void)snprintf(d->recipe_path, sizeof d->recipe_path, "%s/recipe.yaml", d->directory);
-    FILE *const f = fopen(d->recipe_path, "wb");
-    d->recipe = d->recipe_path;
-    return (f && fputs(name ? family_recipe : tiny_recipe, f) >= 0 && fclose(f) == 0) ||
-           fail("cannot write", d->recipe);
+    static char path[TREE_PATH], output[TREE_PATH];
+    (void)snprintf(path, sizeof path, "%s", place_path(&d->p, artifact));
+    (void)snprintf(output, sizeof output, "%s", place_path(&d->p, "disk/x"));
+    const char *const args[] = {"export", path,        "--format", format, "--output",
+                                output,   "--threads", "2",        NULL,   NULL};
+    memcpy(d->args, args, sizeof args);
+    d->restart = restart ? 8 : 0;
+    d->output[0] = "x";
 }
 
-static void remove_tiny(const driver *d)
+/* An artifact beside disk/; its exports do not stay. */
+static void make_artifact(driver *d, const char *recipe, const char *name)
 {
-    char path[PATH];
-    (void)snprintf(path, sizeof path, "%s/model", d->directory);
-    remove_flat(path);
-    remove_output(d);
-    remove_flat(d->directory);
+    const char *const args[] = {"compress", place_path(&d->p, recipe), "--output",
+                                place_path(&d->p, name), NULL};
+    must(d, place_wait(place_start(&d->p, args, NULL), 600), recipe);
+    place_clear(&d->p);
+}
+
+/* What was there before, the command, and what it makes. */
+static void prepare(driver *d, const char *recipe, const char *how)
+{
+    const char *const format = strchr(how, ':');
+    const bool restart = strstr(how, "restart") != NULL;
+    if (format) {
+        make_artifact(d, "job.yaml", "job");
+        make_artifact(d, "old.yaml", "old");
+        set_export(d, "old", format + 1, false);
+    } else {
+        set_compress(d, restart ? place_path(&d->p, "old.yaml") : recipe, false);
+    }
+    if (restart)
+        must(d, place_wait(start(d, false, NOT_KILLED), 3600), "the old job");
+    d->old = tree_load(place_path(&d->p, "disk"));
+    if (format)
+        set_export(d, "job", format + 1, restart);
+    else
+        set_compress(d, recipe, restart);
+    const double begin = place_now();
+    must(d, place_wait(start(d, true, UINT64_MAX), 3600), "the reference run");
+    d->seconds = place_now() - begin;
+    d->calls = atomic_load(&d->shim.counts->all);
+    if (d->calls == 0)
+        tree_die("the shim sees no calls", d->args[0]);
+    d->want = tree_load(place_path(&d->p, "disk"));
+}
+
+static const char *after(const char *text, const char *prefix)
+{
+    return strncmp(text, prefix, strlen(prefix)) == 0 ? text + strlen(prefix) : NULL;
+}
+
+/* The place of a job; the recipe to run. */
+static const char *make_place(driver *d, const char *program, const char *what)
+{
+    const char *const named = after(what, "family:"), *const job = after(what, "job:");
+    d->of_family = *place_find("experts");
+    d->of_family.family = named;
+    const place_job *const found = named ? &d->of_family : place_find(job ? job : "rtn");
+    if (!found || (named && !family_find(named))) {
+        (void)fprintf(stderr, "kill_resume: %s: no such job or family\n", what);
+        exit(EXIT_FAILURE);
+    }
+    d->p = place_make(program, found, 4);
+    return job || named ? place_path(&d->p, "job.yaml") : what;
 }
 
 int main(int argc, char **argv)
 {
-    static driver d = {.directory = "/tmp/pare-kill-XXXXXX", .seed = 1};
+    static driver d = {.seed = 1};
     char *end = NULL;
-    const long rounds = argc > 2 ? strtol(argv[2], &end, 10) : 0;
-    if (rounds <= 0 || *end != '\0' || !mkdtemp(d.directory))
-        return fail("usage", "kill_resume PROGRAM ROUNDS [RECIPE [SEED]]"), EXIT_FAILURE;
-    d.program = argv[1];
-    d.recipe = argc > 3 ? argv[3] : NULL;
-    d.seed = argc > 4 ? strtoull(argv[4], NULL, 10) : d.seed;
-    (void)snprintf(d.output, sizeof d.output, "%s/out", d.directory);
-    (void)snprintf(d.log, sizeof d.log, "%s/log", d.directory);
-    const size_t prefix = sizeof family_prefix - 1;
-    const bool small = d.recipe && strncmp(d.recipe, family_prefix, prefix) == 0;
-    const bool made = d.recipe && !small;
-    bool ok = (made || make_tiny(&d, small ? d.recipe + prefix : NULL)) && reference(&d);
-    long done = 0;
-    for (; ok && done < rounds; done++)
-        ok = one_round(&d);
-    (void)printf("kill_resume: %ld of %ld rounds equal, %zu kills of which %zu hit a running "
-                 "program, %zu resumed to the end, %.2f s a run\n",
-                 ok ? done : done - 1, rounds, d.kills, d.hits, d.lives, d.seconds);
-    if (ok)
-        remove_tiny(&d);
+    const long rounds = argc > 3 ? strtol(argv[3], &end, 10) : 0;
+    if (rounds <= 0 || *end != '\0') {
+        (void)fprintf(stderr, "kill_resume PROGRAM SHIM ROUNDS [WHAT [SEED [HOW]]]\n");
+        return EXIT_FAILURE;
+    }
+    const char *const what = argc > 4 ? argv[4] : "job:gptq", *const how =
+                                                                  argc > 6 ? argv[6] : "fresh";
+    d.seed = argc > 5 ? strtoull(argv[5], NULL, 10) : d.seed;
+    const char *const recipe = make_place(&d, argv[1], what);
+    d.shim = shim_open(&d.p, argv[2]);
+    prepare(&d, recipe, how);
+    d.all_rounds = (size_t)rounds;
+    for (; d.rounds < (size_t)rounds; d.rounds++)
+        one_round(&d);
+    const size_t wrong = d.torn + d.different + d.left + d.failed;
+    (void)printf(
+        "%-12s %-24s %4zu rounds %5zu kills of which %5zu hit, %4zu run to the end, %.2f s "
+        "a run: %zu torn, %zu different, %zu left behind, %zu failed\n",
+        what, how, d.rounds, d.kills, d.hits, d.lives, d.seconds, d.torn, d.different, d.left,
+        d.failed);
+    tree_free(&d.old);
+    tree_free(&d.want);
+    shim_close(&d.shim);
+    if (wrong == 0)
+        tree_remove(d.p.root);
     else
-        (void)fprintf(stderr, "kill_resume: left behind: %s\n", d.directory);
-    return ok ? EXIT_SUCCESS : EXIT_FAILURE;
+        (void)fprintf(stderr, "kill_resume: left behind: %s\n", d.p.root);
+    return wrong == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

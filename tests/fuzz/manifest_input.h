@@ -42,13 +42,12 @@ static inline pare_status manifest_input_run(pare_ctx *cx, pare_arena *a, const 
     if (s == PARE_OK)
         s = pare_json_parse(cx, "index", index, sizeof index - 1, sizeof index, &linears);
     if (s == PARE_OK) {
-        const pare_json *const list = pare_json_get(v.manifest, "outputs");
-        pare_verify_file f;
+        pare_listed_file f;
         v.checkpoint.index = linears;
-        for (size_t i = 0; i < pare_json_count(list); i++)
-            (void)pare__verify_listed(&v, list, i, &f);
+        for (size_t i = 0; i < pare_manifest_files(v.manifest); i++)
+            (void)pare__verify_listed(&v, i, &f);
         pare__verify_recipe(&v);
-        pare__verify_hashes(&v);
+        s = pare__verify_hashes(&v);
     }
     *a = v.arena;
     pare_json_free(linears);

@@ -132,9 +132,9 @@ static inline pare_status job_run(const job_place *p, job_opts o, char *what)
     ck_assert_int_eq(pare_pool_new(&cx, o.threads ? o.threads : 1, &cx.pool), PARE_OK);
     char recipe[512], output[512];
     (void)snprintf(recipe, sizeof recipe, "%s", job_path(p, "recipe.yaml"));
-    (void)snprintf(output, sizeof output, "%s", job_path(p, o.output));
+    (void)snprintf(output, sizeof output, "%s", job_path(p, o.output ? o.output : ""));
     const pare_job job = {.recipe = recipe,
-                          .output = output,
+                          .output = o.output ? output : NULL, /* else that of the recipe */
                           .sets = o.sets,
                           .set_count = o.set_count,
                           .ram_limit = o.ram_limit,

@@ -37,6 +37,7 @@ static const pare_param recipe_gptq[] = {
      .max = 4096,
      .fallback = 128,
      .multiple = 32},
+    {.name = "share", .type = PARE_PARAM_NUMBER, .min = 0.001, .max = 0.999, .fallback = 0.5},
     {.name = "pattern", .type = PARE_PARAM_PATTERN, .max = 64, .words = recipe_unstructured},
     {0}};
 

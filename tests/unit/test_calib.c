@@ -148,7 +148,8 @@ START_TEST(statistics_are_sums_over_all_tokens_and_leave_the_wave_alone)
                                     (SAMPLES * WINDOW + 2) * 0x1p-24 * terms);
             }
     }
-    ck_assert_uint_eq(pare_stats_bytes(&r.model.config, 0, kinds), (40 * 40 + 70 * 70) * 4);
+    ck_assert_uint_eq(pare_stats_bytes(&r.model.config, 0, kinds),
+                      2 * PARE_ALIGN + (40 * 40 + 70 * 70) * 4 + (40 + 70) * 8);
     pare_wave_close(&wave);
     rig_end(&r);
 }
@@ -162,7 +163,7 @@ START_TEST(a_batch_fits_the_scratch_that_was_counted)
     pare_wave wave;
     open_wave(&r, true, pare_wave_batch(WINDOW), &wave);
     pare_arena scratch;
-    const size_t bytes = pare_wave_scratch(cx, &r.model.config, WINDOW);
+    const size_t bytes = pare_wave_scratch(cx, &r.model.config, WINDOW, true);
     ck_assert_int_eq(pare_arena_init(cx, &scratch, bytes + 4096), PARE_OK); /* red zones */
     const size_t live = cx->live_bytes;
     cx->peak_bytes = live;

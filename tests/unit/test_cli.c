@@ -63,7 +63,8 @@ static void make_tiny(void)
 {
     tiny_model m = tiny_model_default();
     FILE *f;
-    (void)mkdir(TINY, 0777);
+    ck_assert_int_eq(system("rm -rf " TINY), 0);
+    ck_assert_int_eq(mkdir(TINY, 0777), 0);
     ck_assert(tiny_model_write(&m, TINY "/model"));
     m.vocab++;
     m.context = 16;
@@ -218,7 +219,8 @@ START_TEST(data_that_do_not_fit_the_models_are_a_mistake_of_the_user)
     ck_assert(tiny_model_write(&one, TINY "/one"));
     check_fails("bench model " TINY "/one --quick", 2, "do not fit the context of 1 tokens");
     check_fails("eval " TINY "/model --text " TINY "/r.yaml", 4, "tokenizer.json");
-    check_fails("compress " TINY "/r.yaml", 2, "--restart");
+    ck_assert_ptr_nonnull(strstr(call("compress " TINY "/r.yaml", OUT)->text, "already complete"));
+    check_fails("compress " TINY "/r.yaml --set seed=3", 2, "--restart");
     ck_assert_int_eq(call("plan " TINY "/r.yaml", OUT)->code, 0);
     ck_assert_ptr_nonnull(strstr(call("plan " TINY "/r.yaml", OUT)->text, "ask for --restart"));
 }
@@ -265,8 +267,8 @@ static const struct {
     {"plan '" PARE_SOURCE_DIR "/recipes/demo/w4-gptq.yaml' --ram-limit 8Gigs", 2, "such as 8GiB"},
     {"plan '" PARE_SOURCE_DIR "/recipes/demo/w4-gptq.yaml' --set passes.0.gptq.bts=3", 2,
      "did you mean"},
-    {"plan '" PARE_SOURCE_DIR "/recipes/demo/w4-gptq.yaml' --restart --model /nowhere/model", 4,
-     "/nowhere/model"},
+    {"plan '" PARE_SOURCE_DIR "/recipes/demo/w4-gptq.yaml' --restart --model /nowhere/model", 2,
+     "--model: /nowhere/model: there is no such model"},
     {"inspect '" PARE_SOURCE_DIR "/README.md'", 4, "README.md"},
     {"verify /nowhere", 4, "/nowhere"},
     {"verify \"$(printf '/no\\033[1Awhere')\"", 4, "/no?[1Awhere: "},
@@ -320,6 +322,7 @@ START_TEST(every_command_and_pass_has_a_page)
         {"help gptq", "act_order"},
         {"help wanda", "auto         share"}, /* what sparsity is unless a recipe says it */
         {"help experts", "all_tokens, rtn"},
+        {"help calibration", "3 tokens per input, a quarter of the rank"},
         {"help error", "130"},
         {"help error 4", "    4  bad"},
         {"generate '" HEDGE "' --prompt '' --tokens 3", "\n"},
@@ -479,6 +482,12 @@ START_TEST(every_level_of_kernels_gives_the_same_logits)
 }
 END_TEST
 
+static void put(const char *path, const char *bytes, size_t len)
+{
+    FILE *const f = fopen(path, "wb");
+    ck_assert(f && fwrite(bytes, 1, len, f) == len && fclose(f) == 0);
+}
+
 START_TEST(all_samples_are_in_the_result_and_no_file_is_lost)
 {
     enum { COUNT = 3 };
@@ -504,6 +513,27 @@ START_TEST(all_samples_are_in_the_result_and_no_file_is_lost)
     (void)snprintf(command, sizeof command, "%s --output " TINY "/tokens.i32", same);
     check_fails(command, 2, "tokens.i32\" exists already; --restart replaces it");
     struct stat st;
+    ck_assert(stat(TINY "/tokens.i32", &st) == 0 && st.st_size == 300 * 4);
+    static const struct {
+        const char *file, *says;
+    } kept[] = {{"link.i32", "is no regular file"},    {"folder.txt", "is no regular file"},
+                {"odd.i32", "is no file of tokens"},   {"binary.txt", "is no file of text"},
+                {"merges.txt", "only files of a mod"}, {"busy.txt", "busy.txt.tmp is in the way"},
+                {"out/new.txt", "only files of a mod"}};
+    ck_assert(symlink("tokens.i32", TINY "/link.i32") == 0);
+    ck_assert_int_eq(mkdir(TINY "/folder.txt", 0777), 0);
+    put(TINY "/odd.i32", "seventeen letters", 17);
+    put(TINY "/binary.txt", "\0", 1);
+    put(TINY "/merges.txt", "#version: 0.2", 13);
+    put(TINY "/busy.txt.tmp", "mine", 4);
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+        (void)snprintf(command, sizeof command, "%s --output " TINY "/%s --restart", same,
+                       kept[i].file);
+        check_fails(command, 2, kept[i].says);
+        (void)snprintf(command, sizeof command, TINY "/%s.lock", kept[i].file);
+        ck_assert(access(command, F_OK) != 0);
+    }
+    check_fails("compress " TINY "/r.yaml --log-json " TINY "/tokens.i32", 2, "is no log of pare");
     ck_assert(stat(TINY "/tokens.i32", &st) == 0 && st.st_size == 300 * 4);
     (void)snprintf(command, sizeof command, "%s --output " TINY "/tokens.i32 --restart", same);
     ck_assert_int_eq(call(command, OUT)->code, 0);

@@ -82,6 +82,11 @@ static pare_status plan_of(const char *output_name, uint64_t ram_limit,
 START_TEST(bytes_are_the_same_when_activations_spill)
 {
     char first[PARE_SHA256_HEX], other[PARE_SHA256_HEX];
+    /* more windows than pass through memory at a time: fewer take as much in a file */
+    ck_assert(tiny_tokens_write(job_path(&place, "tokens.i32"), tiny_model_default().vocab,
+                                (size_t)64 << 8, 3));
+    job_recipe(&place, "pare: 1\nmodel: model\npasses: [gptq]\n"
+                       "calibration: {tokens: tokens.i32, samples: 256, window: 64}\n");
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "memory"}, NULL), PARE_OK);
     job_hash(&place, "memory", first);
     heard h = {.wanted = PARE_EVENT_NOTICE};
@@ -113,12 +118,17 @@ START_TEST(bytes_are_the_same_when_activations_spill)
 }
 END_TEST
 
-START_TEST(a_finished_output_is_refused_and_replaced_on_restart)
+START_TEST(a_finished_output_stays_and_is_replaced_on_restart)
 {
     char what[1024];
+    struct stat first, then;
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, NULL), PARE_OK);
-    ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, what), PARE_EEXISTS);
-    ck_assert_ptr_nonnull(strstr(what, "--restart"));
+    ck_assert_int_eq(stat(job_path(&place, "out"), &first), 0);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, NULL), PARE_OK);
+    ck_assert(stat(job_path(&place, "out"), &then) == 0 && first.st_ino == then.st_ino);
+    const job_opts other = {.output = "out", .sets = {"passes.0.gptq.damp=0.02"}, .set_count = 1};
+    ck_assert_int_eq(job_run(&place, other, what), PARE_EEXISTS);
+    ck_assert_msg(strstr(what, "now it is \"      damp: 0.02\"; give --restart"), "%s", what);
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "out", .restart = true}, NULL), PARE_OK);
     ck_assert(!pare_path_is_directory(job_path(&place, "out.partial")));
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "model", .restart = true}, what),
@@ -126,7 +136,7 @@ START_TEST(a_finished_output_is_refused_and_replaced_on_restart)
     ck_assert_int_eq(mkdir(job_path(&place, "mine"), 0777), 0);
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "mine", .restart = true}, what),
                      PARE_EEXISTS);
-    ck_assert_ptr_nonnull(strstr(what, "not an artifact"));
+    ck_assert_msg(strstr(what, "is no artifact of pare"), "%s", what);
 }
 END_TEST
 
@@ -165,9 +175,11 @@ START_TEST(mistakes_are_found_before_any_work)
 {
     mistake("pare: 1\nmodel: model\npasses:\n  - gptq: {bits: 4}\n", PARE_EUSAGE,
             "recipe.yaml:4:5: gptq needs calibration data");
-    mistake("pare: 1\nmodel: nowhere\npasses: [rtn]\n", PARE_ENOTFOUND, "nowhere");
+    mistake("pare: 1\nmodel: nowhere\npasses: [rtn]\n", PARE_EUSAGE, "recipe.yaml:2:8: ");
+    mistake("pare: 1\nmodel: nowhere\npasses: [rtn]\n", PARE_EUSAGE,
+            "nowhere: there is no such model");
     mistake("pare: 1\nmodel: model\npasses:\n  - rtn: {targets: \"*.q_porj\"}\n", PARE_EUSAGE,
-            "matches no linear");
+            "matches no linear of the model; the nearest is \"model.layers.0.self_attn.q_proj\"");
     mistake("pare: 1\nmodel: model\npasses:\n  - rtn: {skip: \"*.nope\"}\n", PARE_EUSAGE,
             "skip: \"*.nope\" matches no linear");
     mistake("pare: 1\nmodel: model\npasses:\n  - rtn\n  - rtn: {bits: 8}\n", PARE_EUSAGE,
@@ -184,7 +196,50 @@ START_TEST(mistakes_are_found_before_any_work)
     mistake("pare: 1\nmodel: model\ncalibration: {text: recipe.yaml}\npasses: [gptq]\n",
             PARE_EUSAGE, "tokenizer.json is missing");
     mistake("pare: 1\nmodel: model\npasses: [rtn]\nlimits: {ram: 1MiB}\n", PARE_ENOMEM,
-            "one block needs");
+            " of memory and the limit is 1.00 MiB; raise the limit");
+}
+END_TEST
+
+/* The output that the recipe names: where it may not lie, and the place that the message names. */
+static void misplaced(const char *output, pare_status status, const char *fragment)
+{
+    char recipe[256], what[1024], place_of[64] = "recipe.yaml:3:9: ";
+    (void)snprintf(recipe, sizeof recipe, "pare: 1\nmodel: model\noutput: %s\npasses: [rtn]\n",
+                   output);
+    job_recipe(&place, recipe);
+    ck_assert_int_eq(job_run(&place, (job_opts){.restart = true}, what), status);
+    ck_assert_msg(strstr(what, place_of) && strstr(what, fragment), "\"%s\" lacks \"%s\"", what,
+                  fragment);
+}
+
+START_TEST(an_output_that_cannot_be_has_its_place)
+{
+    char what[1024];
+    misplaced("model", PARE_EEXISTS, "the output would replace the model at");
+    misplaced(".", PARE_EEXISTS, "the output would replace the model at");
+    misplaced("model/new", PARE_EUSAGE, "lies inside");
+    misplaced("recipe.yaml", PARE_EEXISTS, "the output is a file");
+    misplaced("recipe.yaml/new", PARE_EUSAGE, "the path leads through a file");
+    misplaced("new/..", PARE_EUSAGE, "the output must end in a name");
+    ck_assert_int_eq(mkdir(job_path(&place, "own"), 0777), 0);
+    misplaced("own", PARE_EEXISTS, "is a directory and not an artifact");
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "model/new"}, what), PARE_EUSAGE);
+    ck_assert_msg(strncmp(what, "--output: ", 10) == 0, "%s", what);
+}
+END_TEST
+
+START_TEST(a_recipe_that_is_too_long_is_no_damaged_input)
+{
+    enum { LONG = (1 << 20) + 1 };
+    char *const text = malloc(LONG + 1), what[1024];
+    ck_assert_ptr_nonnull(text);
+    memset(text, '#', LONG);
+    text[LONG] = '\0';
+    job_recipe(&place, text);
+    free(text);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, what), PARE_EUSAGE);
+    ck_assert_ptr_nonnull(
+        strstr(what, "recipe.yaml:1:1: 1048577 bytes; a recipe has at most 1048576"));
 }
 END_TEST
 
@@ -304,7 +359,7 @@ START_TEST(the_allocator_keeps_to_the_limit_and_all_samples_are_counted)
     ck_assert(tiny_tokens_write(job_path(&place, "tokens.i32"), m.vocab, (size_t)64 << 13, 3));
     job_recipe(&place, "pare: 1\nmodel: model\npasses: [gptq]\n"
                        "calibration: {tokens: tokens.i32, samples: all, window: 64}\n");
-    const uint64_t limit = (uint64_t)110 << 20; /* activations alone: 96 MiB */
+    const uint64_t limit = (uint64_t)90 << 20; /* activations alone: 96 MiB */
     heard h = {.wanted = PARE_EVENT_NOTICE};
     const pare_events events = {hear, &h};
     const job_opts o = {
@@ -350,9 +405,11 @@ int main(void)
     tcase_set_timeout(tc, 120);
     tcase_add_test(tc, bytes_are_the_same_for_any_thread_count_and_directory);
     tcase_add_test(tc, bytes_are_the_same_when_activations_spill);
-    tcase_add_test(tc, a_finished_output_is_refused_and_replaced_on_restart);
+    tcase_add_test(tc, a_finished_output_stays_and_is_replaced_on_restart);
     tcase_add_test(tc, packed_files_have_the_size_that_the_plan_said);
     tcase_add_test(tc, mistakes_are_found_before_any_work);
+    tcase_add_test(tc, an_output_that_cannot_be_has_its_place);
+    tcase_add_test(tc, a_recipe_that_is_too_long_is_no_damaged_input);
     tcase_add_test(tc, too_few_windows_are_an_error_that_names_the_numbers);
     tcase_add_test(tc, a_tied_head_may_be_skipped_by_name);
     tcase_add_test(tc, infinite_weights_are_an_error_or_repaired_as_the_recipe_says);

@@ -154,7 +154,8 @@ START_TEST(pieces_of_a_window_give_the_bytes_of_the_whole)
     const pare_batch batch = {1, LENGTH, 0};
     ck_assert_int_eq(pare_model_forward(&b.h.cx, a, &b.f, batch, whole, &kv, 1), PARE_OK);
     pare_arena work;
-    const size_t bytes = pare__eval_scratch(&b.h.cx, &b.m.config, batch, rows[_i]);
+    const size_t bytes =
+        pare__eval_scratch(&b.h.cx, &b.m.config, batch, rows[_i], pare_model_inputs(&b.m));
     ck_assert_int_eq(pare_arena_init(&b.h.cx, &work, bytes), PARE_OK);
     const size_t live = b.h.cx.live_bytes, peak = b.h.cx.peak_bytes = live;
     for (size_t i = 0; i < b.m.config.blocks; i++)

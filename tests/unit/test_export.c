@@ -74,7 +74,7 @@ static void write_plain(unsigned bits, size_t group, bool symmetric)
 static pare_status export_as(const pare_export_target *t, bool restart, pare_export_result *r)
 {
     const pare_export_job job = {
-        .artifact = from.path, .output = to, .target = t, .restart = restart};
+        .unchecked = true, .artifact = from.path, .output = to, .target = t, .restart = restart};
     return pare_export_run(&cx, &arena, &job, r);
 }
 
@@ -205,7 +205,8 @@ START_TEST(nothing_is_exported_into_the_artifact)
     write_plain(4, 32, true);
     (void)snprintf(path, sizeof path, "%s/%s", from.path, inside[_i]);
     for (size_t i = 0; pare_export_targets[i]; i++) {
-        const pare_export_job job = {.artifact = from.path,
+        const pare_export_job job = {.unchecked = true,
+                                     .artifact = from.path,
                                      .output = path,
                                      .target = pare_export_targets[i],
                                      .restart = true};
@@ -403,7 +404,8 @@ START_TEST(what_is_there_is_replaced_only_when_asked_and_ours)
     (void)snprintf(path, sizeof path, "%s/notes.txt", to);
     FILE *const f = fopen(path, "w");
     ck_assert(f && fclose(f) == 0);
-    check_says(export_as(gptq, true, &r), PARE_EEXISTS, "holds \"notes.txt\" beside an export");
+    check_says(export_as(gptq, true, &r), PARE_EEXISTS,
+               "notes.txt: is no file of an export of pare");
     (void)snprintf(path, sizeof path, "%s/%s", to, PARE_EXPORT_RECORD);
     ck_assert_int_eq(unlink(path), 0);
     check_says(export_as(gptq, true, &r), PARE_EEXISTS, "is no export of pare");
@@ -423,20 +425,28 @@ START_TEST(nothing_that_is_not_an_unfinished_export_is_removed)
     (void)snprintf(path, sizeof path, "%s/model.safetensors.tmp", partial);
     FILE *f = fopen(path, "w");
     ck_assert(f && fclose(f) == 0);
+    check_says(export_as(t, false, &r), PARE_EEXISTS, "lies beside no journal");
+    ck_assert(has(partial, "model.safetensors.tmp"));
+    ck_assert_int_eq(pare_ours_mark_unfinished(&cx, partial), PARE_OK);
     ck_assert_msg(export_as(t, false, &r) == PARE_OK, "%s", cx.what); /* of a run that was killed */
     ck_assert_int_eq(mkdir(partial, 0777), 0);
     (void)snprintf(path, sizeof path, "%s/thesis.tex", partial);
     f = fopen(path, "w");
     ck_assert(f && fclose(f) == 0);
-    check_says(export_as(t, true, &r), PARE_EEXISTS, "holds \"thesis.tex\"");
+    check_says(export_as(t, true, &r), PARE_EEXISTS, "thesis.tex: is no file of an export of pare");
     ck_assert(has(partial, "thesis.tex"));
     ck_assert_int_eq(symlink("x", folder_file(&out, "y")), 0);
-    const pare_export_job link = {.artifact = from.path, .output = out.file, .target = t};
+    const pare_export_job link = {
+        .unchecked = true, .artifact = from.path, .output = out.file, .target = t};
     check_says(pare_export_run(&cx, &arena, &link, &r), PARE_EEXISTS, "is a symbolic link");
-    const pare_export_job self = {
-        .artifact = from.path, .output = from.path, .target = t, .restart = true};
+    const pare_export_job self = {.unchecked = true,
+                                  .artifact = from.path,
+                                  .output = from.path,
+                                  .target = t,
+                                  .restart = true};
     check_says(pare_export_run(&cx, &arena, &self, &r), PARE_EEXISTS, "would replace the model");
-    const pare_export_job none = {.artifact = from.path, .output = "", .target = t};
+    const pare_export_job none = {
+        .unchecked = true, .artifact = from.path, .output = "", .target = t};
     check_says(pare_export_run(&cx, &arena, &none, &r), PARE_EUSAGE, "the output is empty");
     end();
 }
@@ -477,7 +487,8 @@ START_TEST(strict_refuses_other_codes_before_anything_is_written)
     t.fill = fill_wrong;
     wrong_part = 0;
     write_plain(4, 32, true);
-    const pare_export_job job = {.artifact = from.path, .output = to, .target = &t, .strict = true};
+    const pare_export_job job = {
+        .unchecked = true, .artifact = from.path, .output = to, .target = &t, .strict = true};
     check_says(pare_export_run(&cx, &arena, &job, &r), PARE_ENOTSUP,
                "linear model.layers.0.mlp.down_proj (int4 g32 sym) has no codes of this format");
     ck_assert(!pare_path_is_directory(to) && !pare_path_is_directory(partial));
@@ -519,7 +530,7 @@ START_TEST(running_out_of_memory_leaves_nothing_behind)
     pare_status s = PARE_ENOMEM;
     write_plain(3, 32, true);
     const pare_export_job job = {
-        .artifact = from.path, .output = to, .target = pare_export_find("gptq")};
+        .unchecked = true, .artifact = from.path, .output = to, .target = pare_export_find("gptq")};
     for (long n = 0; s != PARE_OK; n++) {
         unit_failing f = {.left = n};
         pare_ctx failing;

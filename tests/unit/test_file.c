@@ -60,6 +60,27 @@ START_TEST(what_is_not_a_regular_file_is_refused)
 }
 END_TEST
 
+/* The folder of the test is its owner's alone, so another user may not read what lies there. */
+START_TEST(what_may_not_be_read_is_a_bad_input)
+{
+    pare_file f;
+    char *text;
+    size_t len;
+    const bool root = geteuid() == 0;
+    folder_put_text(&dir, "closed", "hello");
+    ck_assert_int_eq(chmod(dir.file, 0), 0);
+    if (root)
+        ck_assert_int_eq(seteuid(65534), 0);
+    const pare_status mapped = pare_file_map(&cx, &arena, dir.file, &f);
+    const pare_status read = pare_file_read(&cx, &arena, dir.file, 5, &text, &len);
+    if (root)
+        ck_assert_int_eq(seteuid(0), 0);
+    ck_assert_int_eq(mapped, PARE_EFORMAT);
+    ck_assert_int_eq(read, PARE_EFORMAT);
+    ck_assert_ptr_nonnull(strstr(cx.what, "closed: cannot open: Permission denied"));
+}
+END_TEST
+
 START_TEST(reading_stops_at_the_cap)
 {
     char *text;
@@ -266,6 +287,7 @@ int main(void)
     tcase_add_checked_fixture(t, begin, end);
     tcase_add_test(t, a_mapped_file_has_its_bytes_and_path);
     tcase_add_test(t, what_is_not_a_regular_file_is_refused);
+    tcase_add_test(t, what_may_not_be_read_is_a_bad_input);
     tcase_add_test(t, reading_stops_at_the_cap);
     tcase_add_test(t, writing_replaces_the_file_whole);
     tcase_add_test(t, a_failed_write_leaves_the_old_file);

@@ -116,6 +116,43 @@ START_TEST(files_hash_as_their_bytes_do)
 }
 END_TEST
 
+/* Both digests of one pass, and stretches of many sizes, are those of the bytes as a whole. */
+START_TEST(files_and_stretches_have_the_xxh3_of_their_bytes)
+{
+    pare_ctx cx;
+    pare_arena a;
+    folder dir;
+    pare_file file[FILES];
+    pare_span span[FILES];
+    char hex[FILES][PARE_SHA256_HEX], sha[PARE_SHA256_HEX], text[PARE_XXH3_HEX],
+        want[PARE_XXH3_HEX];
+    uint8_t of_file[FILES][16], of_span[FILES][16];
+    folder_begin(&dir, &cx, &a);
+    open_files(&cx, &a, &dir, file);
+    ck_assert_int_eq(pare_pool_new(&cx, 3, &cx.pool), PARE_OK);
+    for (size_t i = 0; i < FILES; i++)
+        span[i] = (pare_span){file[i].data, file[i].bytes};
+    ck_assert_int_eq(pare_digest_files(&cx, file, FILES, hex, of_file), PARE_OK);
+    ck_assert_int_eq(pare_xxh3_spans(&cx, "spans", span, FILES, of_span), PARE_OK);
+    for (size_t i = 0; i < FILES; i++) {
+        pare_sha256_hex(file[i].data, sizes[i], sha);
+        ck_assert_str_eq(hex[i], sha);
+        pare_xxh3_hex(file[i].data, sizes[i], want);
+        pare_xxh3_text(of_file[i], text);
+        ck_assert_str_eq(text, want);
+        pare_xxh3_text(of_span[i], text);
+        ck_assert_str_eq(text, want);
+    }
+    const volatile int interrupted = 1;
+    cx.interrupt = &interrupted;
+    ck_assert_int_eq(pare_xxh3_spans(&cx, "spans", span, FILES, of_span), PARE_EINTERRUPTED);
+    for (size_t i = 0; i < FILES; i++)
+        pare_file_unmap(&file[i]);
+    pare_pool_free(&cx, cx.pool);
+    folder_end(&dir, &a);
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("hash");
@@ -123,6 +160,7 @@ int main(void)
     tcase_add_test(t, known_answers_come_out);
     tcase_add_test(t, pieces_hash_as_the_whole);
     tcase_add_test(t, files_hash_as_their_bytes_do);
+    tcase_add_test(t, files_and_stretches_have_the_xxh3_of_their_bytes);
     suite_add_tcase(s, t);
     return unit_main(s);
 }

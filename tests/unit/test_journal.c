@@ -1,7 +1,6 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 #include "compress/journal.h"
 #include "runtime/file.h"
@@ -42,6 +41,12 @@ static pare_status open_with(fixture *f, const char *fingerprint)
     pare_ctx_clear(&f->cx);
     return pare_journal_open(&f->cx, &f->a, f->directory, fingerprint, &f->j, &f->record,
                              &f->count);
+}
+
+static pare_status open_restarted(fixture *f, const char *fingerprint)
+{
+    pare_journal_close(&f->cx, f->j);
+    return pare_journal_restart(&f->cx, f->directory, fingerprint, &f->j);
 }
 
 static void append(fixture *f, const char *text)
@@ -155,20 +160,88 @@ START_TEST(a_fingerprint_that_is_no_json_is_of_another_program)
 }
 END_TEST
 
-START_TEST(a_second_process_finds_the_journal_in_use)
+/* What the journal of the directory is, and whether it says "replaced". */
+static pare_journal_kind look(fixture *f, bool *replaced)
+{
+    pare_journal_kind kind;
+    ck_assert_int_eq(pare_journal_look(&f->cx, &f->a, f->directory, &kind, replaced), PARE_OK);
+    return kind;
+}
+
+static void put(const fixture *f, const char *bytes, size_t len)
+{
+    const int fd = open(f->path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(write(fd, bytes, len), (ssize_t)len);
+    ck_assert_int_eq(close(fd), 0);
+}
+
+START_TEST(a_journal_is_told_from_other_files_by_its_content)
+{
+    static const struct {
+        const char *bytes;
+        size_t len;
+        pare_journal_kind kind;
+    } files[] = {{"", 0, PARE_JOURNAL_DAMAGED},
+                 {"PJ", 2, PARE_JOURNAL_DAMAGED},
+                 {"\0\0\0\0\0\0", 6, PARE_JOURNAL_DAMAGED},
+                 {"PJ01 and no more", 16, PARE_JOURNAL_DAMAGED},
+                 {"XJ01....PJ01....", 16, PARE_JOURNAL_DAMAGED},
+                 {"dear diary", 10, PARE_JOURNAL_FOREIGN},
+                 {"P.S. I love you", 15, PARE_JOURNAL_FOREIGN}};
+    fixture f;
+    bool replaced;
+    begin(&f);
+    ck_assert_int_eq(look(&f, &replaced), PARE_JOURNAL_NONE);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        put(&f, files[i].bytes, files[i].len);
+        ck_assert_msg(look(&f, &replaced) == files[i].kind, "file %zu", i);
+    }
+    ck_assert_int_eq(pare_journal_restart(&f.cx, f.directory, print, &f.j), PARE_OK);
+    ck_assert_int_eq(look(&f, &replaced), PARE_JOURNAL_FOREIGN); /* no "program" */
+    ck_assert_int_eq(open_restarted(&f, "{\"program\": \"pare 9\"}"), PARE_OK);
+    ck_assert(look(&f, &replaced) == PARE_JOURNAL_GOOD && !replaced);
+    ck_assert_int_eq(open_restarted(&f, "{\"program\": \"pare 9\", \"replaced\": true}"), PARE_OK);
+    ck_assert(look(&f, &replaced) == PARE_JOURNAL_GOOD && replaced);
+    ck_assert_int_eq(unlink(f.path), 0);
+    ck_assert_int_eq(symlink("/dev/null", f.path), 0);
+    ck_assert_int_eq(look(&f, &replaced), PARE_JOURNAL_FOREIGN);
+    end(&f);
+}
+END_TEST
+
+START_TEST(a_journal_without_a_good_start_begins_anew_and_says_so)
 {
     fixture f;
     begin_three(&f);
-    const pid_t child = fork();
-    if (child == 0) {
-        fixture g = f;
-        g.j = NULL;
-        const pare_status s = open_with(&g, print);
-        _exit(s == PARE_EEXISTS && strstr(g.cx.what, "in use") ? 0 : 1);
+    ck_assert(!pare_journal_lost(f.j));
+    ck_assert_int_eq(open_with(&f, print), PARE_OK);
+    ck_assert(!pare_journal_lost(f.j));
+    const int fd = open(f.path, O_WRONLY);
+    ck_assert_int_eq(pwrite(fd, "#", 1, 20), 1);
+    ck_assert_int_eq(close(fd), 0);
+    ck_assert_int_eq(open_with(&f, print), PARE_OK);
+    ck_assert(pare_journal_lost(f.j));
+    ck_assert_uint_eq(f.count, 0);
+    ck_assert_int_eq(open_with(&f, print), PARE_OK);
+    ck_assert(!pare_journal_lost(f.j));
+    end(&f);
+}
+END_TEST
+
+START_TEST(records_can_be_dropped_from_the_end)
+{
+    fixture f;
+    begin_three(&f);
+    for (size_t keep = 3; keep-- > 0;) {
+        ck_assert_int_eq(open_with(&f, print), PARE_OK);
+        ck_assert_uint_eq(f.count, keep + 1);
+        ck_assert_int_eq(pare_journal_keep(&f.cx, f.j, f.record, keep), PARE_OK);
     }
-    int status;
-    ck_assert_int_eq(waitpid(child, &status, 0), child);
-    ck_assert_int_eq(status, 0);
+    append(&f, "again");
+    ck_assert_int_eq(open_with(&f, print), PARE_OK);
+    ck_assert_uint_eq(f.count, 1);
+    ck_assert(f.record[0].len == 5 && memcmp(f.record[0].payload, "again", 5) == 0);
     end(&f);
 }
 END_TEST
@@ -247,7 +320,9 @@ int main(void)
     tcase_add_test(t, a_flipped_bit_ends_the_list_at_its_record);
     tcase_add_test(t, another_fingerprint_is_refused_and_each_difference_named);
     tcase_add_test(t, a_fingerprint_that_is_no_json_is_of_another_program);
-    tcase_add_test(t, a_second_process_finds_the_journal_in_use);
+    tcase_add_test(t, a_journal_is_told_from_other_files_by_its_content);
+    tcase_add_test(t, a_journal_without_a_good_start_begins_anew_and_says_so);
+    tcase_add_test(t, records_can_be_dropped_from_the_end);
     tcase_add_test(t, a_missing_directory_and_a_journal_that_is_a_directory_are_errors);
     tcase_add_test(t, a_failed_append_leaves_a_good_journal);
     tcase_add_test(t, every_failed_allocation_is_reported_and_leaks_nothing);

@@ -195,6 +195,38 @@ START_TEST(what_was_pruned_outlives_the_journal)
 }
 END_TEST
 
+START_TEST(what_a_calibration_says_outlives_the_journal)
+{
+    pare_ctx cx;
+    pare_arena a;
+    unsigned char *bytes;
+    size_t len;
+    pare_linear_result want[] = {row("b.0.q", false), row("b.0.k", false), row("b.0.v", false)};
+    want[1].support = (pare_support){
+        .known = true, .tokens = 300, .columns = 60, .rank = 41, .effective = 12.375};
+    want[1].thin = want[2].thin = true;
+    const pare_unit_result in = {.row = want, .rows = 3};
+    pare_unit_result u;
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    ck_assert_int_eq(pare_result_encode(&cx, &a, &in, &bytes, &len), PARE_OK);
+    ck_assert_msg(pare_result_decode(&cx, &a, bytes, len, &u) == PARE_OK, "%s", cx.what);
+    for (size_t i = 0; i < 3; i++) {
+        const pare_support *const is = &u.row[i].support, *const was = &want[i].support;
+        ck_assert(is->known == was->known && u.row[i].thin == want[i].thin);
+        ck_assert(is->tokens == was->tokens && is->columns == was->columns);
+        ck_assert(is->rank == was->rank && is->effective == was->effective);
+    }
+    const size_t section = 4 + 3 * (1 + 4 * 8); /* which may be absent */
+    for (size_t n = 0; n < len; n++) {
+        const pare_status expected = n == len - section ? PARE_OK : PARE_EFORMAT;
+        pare_ctx_clear(&cx);
+        ck_assert_int_eq(pare_result_decode(&cx, &a, bytes, n, &u), expected);
+    }
+    pare_arena_release(&a);
+}
+END_TEST
+
 START_TEST(what_reached_an_expert_outlives_the_journal)
 {
     pare_ctx cx;
@@ -308,6 +340,8 @@ START_TEST(the_corpus_reaches_every_message)
                                            "another version",
                                            "a mark of parts that went, and none of them",
                                            "a part that blocks do not have",
+                                           "a rank that no calibration gives",
+                                           "a mark of ranks, and none of them",
                                            "more tokens than there can be",
                                            "a mark of experts, and none of them",
                                            "bytes behind the last item",
@@ -533,6 +567,7 @@ int main(void)
     tcase_add_test(t, every_encoding_and_what_steps_cost_outlive_the_journal);
     tcase_add_test(t, every_truncation_and_every_longer_payload_is_refused);
     tcase_add_test(t, each_kind_of_damage_is_named);
+    tcase_add_test(t, what_a_calibration_says_outlives_the_journal);
     tcase_add_test(t, what_reached_an_expert_outlives_the_journal);
     tcase_add_test(t, the_corpus_reaches_every_message);
     tcase_add_test(t, a_name_of_64_KiB_is_refused);

@@ -358,6 +358,36 @@ START_TEST(long_words_are_not_compared)
 }
 END_TEST
 
+static const struct {
+    const char *pattern, *nearest;
+} nearest[] = {{"*.mlp.dwn_proj", "m.layers.0.mlp.down_proj"},
+               {"q_proj", "m.layers.0.self_attn.q_proj"},
+               {"layers.1.self_attn", "m.layers.1.self_attn.q_proj"},
+               {"*.layers.1.*.dow_proj", "m.layers.1.mlp.down_proj"},
+               {"*.up-proj", "m.layers.0.mlp.up_proj"},
+               {"m.layers.[0-1].mlp.up_prj", "m.layers.0.mlp.up_proj"},
+               {"m.layers.?.mlp.upp_proj", "m.layers.0.mlp.up_proj"},
+               {"re:.*[.]1[.].*dwn_proj", "m.layers.1.mlp.down_proj"},
+               {"re:.+\\.down_porj", "m.layers.0.mlp.down_proj"},
+               {"re:q_proj", "m.layers.0.self_attn.q_proj"},
+               {"*", "m.layers.0.self_attn.k_proj"},
+               {"[", "m.layers.0.self_attn.k_proj"},
+               {"re:\\", "m.layers.0.self_attn.k_proj"}};
+
+START_TEST(the_nearest_name_is_found)
+{
+    char text[600];
+    memset(text, 'q', sizeof text - 1);
+    text[sizeof text - 1] = '\0'; /* too long to be compared */
+    const char *const names[] = {"m.layers.0.self_attn.k_proj", text,
+                                 "m.layers.0.self_attn.q_proj", "m.layers.0.mlp.up_proj",
+                                 "m.layers.0.mlp.down_proj",    "m.layers.1.self_attn.q_proj",
+                                 "m.layers.1.mlp.down_proj"};
+    ck_assert_str_eq(pare_nearest_name(nearest[_i].pattern, names, 7), nearest[_i].nearest);
+    ck_assert_ptr_null(pare_nearest_name(nearest[_i].pattern, names, 0));
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("pattern");
@@ -370,6 +400,7 @@ int main(void)
     tcase_add_test(t, patterns_survive_failed_allocations);
     tcase_add_loop_test(t, the_nearest_word_is_found, 0, sizeof near / sizeof near[0]);
     tcase_add_test(t, long_words_are_not_compared);
+    tcase_add_loop_test(t, the_nearest_name_is_found, 0, sizeof nearest / sizeof nearest[0]);
     suite_add_tcase(s, t);
     return unit_main(s);
 }

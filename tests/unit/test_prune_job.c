@@ -388,7 +388,7 @@ START_TEST(windows_that_calibration_does_not_see_are_evaluated)
 }
 END_TEST
 
-/* The figure of one linear, as layers.csv ends its row. */
+/* The figure of the first linear, in the column that layers.csv names so. */
 static double stability_of(const char *output)
 {
     pare_ctx cx;
@@ -400,11 +400,13 @@ static double stability_of(const char *output)
     (void)snprintf(path, sizeof path, "%s/layers.csv", output);
     ck_assert_int_eq(pare_file_read(&cx, &a, job_path(&place, path), 1 << 24, &text, &len),
                      PARE_OK);
-    const char *const row = strchr(text, '\n') + 1;
-    const char *last = row;
-    for (const char *p = row; *p != '\n'; p++)
-        last = *p == ',' ? p + 1 : last;
-    const double stability = strtod(last, NULL);
+    const char *const head = strchr(text, '\n'), *const name = strstr(text, ",stability,");
+    ck_assert(name && name < head);
+    const char *at = strchr(head + 1, '\n');
+    for (const char *p = name; p < head; p++) /* from the end: an encoding may have commas */
+        while (*p == ',' && *--at != ',')
+            continue;
+    const double stability = strtod(at + 1, NULL);
     pare_arena_release(&a);
     return stability;
 }

@@ -77,7 +77,6 @@ static size_t finish(const char *output, bool restart)
 START_TEST(an_interrupted_restart_is_continued_by_default_and_keeps_the_old_output_until_then)
 {
     char first[PARE_SHA256_HEX], other[PARE_SHA256_HEX];
-    char what[1024];
     ck_assert_uint_eq(finish("out", false), 0);
     job_hash(&place, "out", first);
     interrupt_after_a_block("out", true);
@@ -88,7 +87,7 @@ START_TEST(an_interrupted_restart_is_continued_by_default_and_keeps_the_old_outp
     ck_assert_str_eq(first, other);
     ck_assert(!there("out.partial"));
     ck_assert(!there("out/journal"));
-    ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, what), PARE_EEXISTS);
+    ck_assert_uint_eq(finish("out", false), 0); /* complete */
     interrupt_after_a_block("out", true);
     ck_assert_uint_eq(finish("out", true), 0); /* asked to start over */
 }
@@ -137,16 +136,15 @@ START_TEST(files_of_another_artifact_do_not_get_into_the_output)
     char path[512];
     (void)snprintf(path, sizeof path, "%s", job_path(&place, "out.partial"));
     ck_assert_int_eq(mkdir(path, 0777), 0);
-    put("out.partial/manifest.json", "{}"); /* what makes it an artifact */
+    put("out.partial/journal",
+        "PJ01"); /* what makes it an unfinished run, with a damaged journal */
     put("out.partial/tokenizer.json", "{}");
     put("out.partial/config.json.tmp", "half");
     put("out.partial/packed-00002-of-00002.safetensors", "old");
-    put("out.partial/notes.txt", "mine");
     interrupt_after_a_block("out", false);
     ck_assert(!there("out.partial/tokenizer.json"));
     ck_assert(!there("out.partial/config.json.tmp"));
     ck_assert(!there("out.partial/packed-00002-of-00002.safetensors"));
-    ck_assert(there("out.partial/notes.txt"));
     put("out.partial/merges.txt", "of a tokenizer that the model has no more");
     ck_assert_uint_eq(finish("out", false), 1);
     ck_assert(!there("out/merges.txt"));
@@ -162,7 +160,7 @@ START_TEST(a_folder_of_the_user_by_the_name_of_the_partial_one_is_not_touched)
     for (int restart = 0; restart < 2; restart++) {
         const job_opts o = {.output = "out", .restart = restart != 0};
         ck_assert_int_eq(job_run(&place, o, what), PARE_EEXISTS);
-        ck_assert_msg(strstr(what, "holds \"README.md\" and no journal"), "%s", what);
+        ck_assert_msg(strstr(what, "out.partial/README.md: lies beside no journal"), "%s", what);
         ck_assert(there("out.partial/README.md"));
         ck_assert(!there("out.partial/journal"));
     }
@@ -174,25 +172,23 @@ START_TEST(a_restart_does_not_touch_the_files_of_a_run_in_progress)
     static const char packed[] = "out.partial/packed-00001-of-00001.safetensors";
     pare_ctx cx;
     pare_arena a;
-    pare_journal *j;
-    pare_journal_record *record;
-    size_t count;
-    char what[1024], directory[512];
-    (void)snprintf(directory, sizeof directory, "%s", job_path(&place, "out.partial"));
-    ck_assert_int_eq(mkdir(directory, 0777), 0);
+    pare_lock lock;
+    char what[1024], output[512];
+    ck_assert_int_eq(mkdir(job_path(&place, "out.partial"), 0777), 0);
+    put("out.partial/journal", "PJ01");
     put(packed, "the work of another process");
+    (void)snprintf(output, sizeof output, "%s", job_path(&place, "out"));
     pare_ctx_init(&cx);
     ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
-    ck_assert_int_eq(pare_journal_open(&cx, &a, directory, "{}", &j, &record, &count), PARE_OK);
+    ck_assert_int_eq(pare_lock_take(&cx, &a, output, "test", &(pare_teller){0}, &lock), PARE_OK);
     for (int restart = 0; restart < 2; restart++) {
         const job_opts o = {.output = "out", .restart = restart};
         ck_assert_int_eq(job_run(&place, o, what), PARE_EEXISTS);
-        ck_assert_ptr_nonnull(strstr(what, "in use"));
+        ck_assert_msg(strstr(what, "/out: in use by pare test (process "), "%s", what);
         ck_assert(there(packed));
     }
-    pare_journal_close(&cx, j);
-    ck_assert_int_eq(pare_journal_open(&cx, &a, directory, "{}", &j, &record, &count), PARE_OK);
-    pare_journal_close(&cx, j);
+    pare_lock_release(&lock);
+    ck_assert_uint_eq(finish("out", true), 0);
     pare_arena_release(&a);
 }
 END_TEST
@@ -297,8 +293,134 @@ START_TEST(tensors_that_were_damaged_between_two_runs_are_found_or_written_again
     ck_assert_str_eq(first, other);
     interrupt_after_a_block("out", true);
     spoil("model.layers.0.mlp.up_proj.codes");
-    ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, what), PARE_EFORMAT);
-    ck_assert_ptr_nonnull(strstr(what, "was damaged"));
+    stopper notice = {.at = PARE_EVENT_DONE, .counted = PARE_EVENT_NOTICE};
+    const pare_events all = {hear, &notice};
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "out", .events = &all}, NULL), PARE_OK);
+    ck_assert_uint_eq(notice.count, 1);
+    job_hash(&place, "out", other);
+    ck_assert_str_eq(first, other);
+}
+END_TEST
+
+/* The journal of out.partial, opened as nobody but a run does: its first records stay, and `tail`
+ * follows them. */
+static void end_journal(size_t keep, const char *tail)
+{
+    pare_ctx cx;
+    pare_arena a;
+    pare_file f;
+    pare_journal_record *record;
+    pare_journal *j;
+    size_t count, valid;
+    char directory[512], path[600], print[8192];
+    (void)snprintf(directory, sizeof directory, "%s", job_path(&place, "out.partial"));
+    (void)snprintf(path, sizeof path, "%s/journal", directory);
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    ck_assert_int_eq(pare_file_map(&cx, &a, path, &f), PARE_OK);
+    ck_assert_int_eq(pare_journal_parse(&cx, &a, f.data, f.bytes, &record, &count, &valid),
+                     PARE_OK);
+    ck_assert(count > keep && record[0].len < sizeof print);
+    memcpy(print, record[0].payload, record[0].len);
+    print[record[0].len] = '\0';
+    pare_file_unmap(&f);
+    ck_assert_int_eq(pare_journal_open(&cx, &a, directory, print, &j, &record, &count), PARE_OK);
+    ck_assert_int_eq(pare_journal_keep(&cx, j, record, keep), PARE_OK);
+    ck_assert_int_eq(pare_journal_append(&cx, j, tail, strlen(tail)), PARE_OK);
+    pare_journal_close(&cx, j);
+    pare_arena_release(&a);
+}
+
+/* Runs `out` to the end, which says `notices` times that something is damaged. */
+static void finish_damaged(size_t notices, const char *want)
+{
+    char hash[PARE_SHA256_HEX];
+    stopper s = {.at = PARE_EVENT_DONE, .counted = PARE_EVENT_NOTICE};
+    const pare_events events = {hear, &s};
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "out", .events = &events}, NULL),
+                     PARE_OK);
+    ck_assert_uint_eq(s.count, notices);
+    job_hash(&place, "out", hash);
+    ck_assert_str_eq(hash, want);
+    ck_assert_uint_eq(findings("out"), 0);
+    job_remove_directory(job_path(&place, "out"));
+}
+
+START_TEST(damaged_units_are_done_again_to_the_same_bytes)
+{
+    char first[PARE_SHA256_HEX];
+    ck_assert_uint_eq(finish("whole", false), 0);
+    job_hash(&place, "whole", first);
+    interrupt_after_a_block("out", false);
+    end_journal(0, "no results of a unit");
+    finish_damaged(1, first);
+    interrupt_after_a_block("out", false);
+    end_journal(0, "no results of a unit");
+    interrupt_after_a_block("out", false); /* once more, with a good journal behind it */
+    finish_damaged(0, first);
+    interrupt_after_a_block("out", false);
+    end_journal(1, "no results of a unit");
+    finish_damaged(1, first);
+    interrupt_after_a_block("out", false);
+    ck_assert_int_eq(unlink(job_path(&place, "out.partial/packed-00001-of-00001.safetensors")), 0);
+    finish_damaged(1, first);
+    interrupt_after_a_block("out", false);
+    put("out.partial/journal", "PJ01, and then nothing that was a journal of a run");
+    finish_damaged(1, first);
+    interrupt_after_a_block("out", false);
+    put("out.partial/activations", "of a run that was killed");
+    put("out.partial/README.md.tmp", "half");
+    finish_damaged(0, first);
+}
+END_TEST
+
+START_TEST(what_a_killed_run_left_goes_with_any_later_run)
+{
+    char from[512], to[512];
+    ck_assert_uint_eq(finish("out", false), 0);
+    (void)snprintf(from, sizeof from, "%s", job_path(&place, "out"));
+    (void)snprintf(to, sizeof to, "%s", job_path(&place, "out.partial"));
+    ck_assert_int_eq(rename(from, to), 0); /* an output that was replaced, and another one */
+    ck_assert_uint_eq(finish("other", false), 0);
+    (void)snprintf(to, sizeof to, "%s", job_path(&place, "other"));
+    ck_assert_int_eq(rename(to, from), 0);
+    put("out/journal", "");
+    put("out.lock", "pare lock: pare compress (process 1 on elsewhere, since then)\n");
+    ck_assert_uint_eq(finish("out", false), 0);
+    ck_assert(!there("out/journal") && !there("out.partial") && !there("out.lock"));
+    ck_assert_uint_eq(findings("out"), 0);
+}
+END_TEST
+
+/* Each differs from the job of the output in one thing. */
+static const struct {
+    const char *set, *file, *says;
+} others[] = {
+    {"seed=6", NULL, "of its recipe (as normalized) is \"seed: 5\", now it is \"seed: 6\""},
+    {NULL, "out/config.json", "its file config.json is missing or damaged"},
+    {NULL, "model/config.json", "it was made of another config.json"},
+    {NULL, "tokens.i32", "it was calibrated with other tokens"}};
+
+START_TEST(another_job_is_told_what_differs)
+{
+    char what[1024], first[PARE_SHA256_HEX], then[PARE_SHA256_HEX];
+    ck_assert_uint_eq(finish("out", false), 0);
+    job_hash(&place, "out", first);
+    job_opts o = {.output = "out"};
+    if (others[_i].set)
+        o.sets[o.set_count++] = others[_i].set;
+    if (others[_i].file) {
+        FILE *const f = fopen(job_path(&place, others[_i].file), "r+b");
+        ck_assert(f && fseek(f, 0, _i == 3 ? SEEK_SET : SEEK_END) == 0);
+        ck_assert(fputs(_i == 3 ? "\1" : "\n", f) >= 0 && fclose(f) == 0);
+    }
+    ck_assert_int_eq(job_run(&place, o, what), PARE_EEXISTS);
+    ck_assert_msg(strstr(what, others[_i].says), "%s", what);
+    ck_assert(!there("out.partial") && !there("out.lock"));
+    if (_i != 1) {
+        job_hash(&place, "out", then);
+        ck_assert_str_eq(first, then);
+    }
 }
 END_TEST
 
@@ -337,6 +459,9 @@ int main(void)
     tcase_add_test(tc, an_output_behind_a_link_is_replaced_where_it_lies);
     tcase_add_test(tc, a_new_output_may_lie_in_directories_that_start_with_a_dot);
     tcase_add_test(tc, tensors_that_were_damaged_between_two_runs_are_found_or_written_again);
+    tcase_add_test(tc, damaged_units_are_done_again_to_the_same_bytes);
+    tcase_add_test(tc, what_a_killed_run_left_goes_with_any_later_run);
+    tcase_add_loop_test(tc, another_job_is_told_what_differs, 0, 4);
     tcase_add_test(tc, a_plan_can_be_looked_at_when_the_output_exists);
     suite_add_tcase(s, tc);
     return unit_main(s);

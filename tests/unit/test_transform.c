@@ -175,8 +175,8 @@ START_TEST(orders_that_the_facts_do_not_allow_are_refused_with_their_place)
             "one has no grid to say how; put another quantizer there (billm of "
             "model.layers.0.self_attn.k_proj)");
     refused("  - rtn: {skip: \"re:q_proj\"}\n",
-            "recipe.yaml:5:17: skip: \"re:q_proj\" matches no linear of the model; a pattern must "
-            "match the whole name, which looks like \"model.layers.0.self_attn.q_proj\"");
+            "recipe.yaml:5:17: skip: \"re:q_proj\" matches no linear of the model; the nearest is "
+            "\"model.layers.0.self_attn.q_proj\", and a pattern must match the whole name");
     refused("  - outlier_suppression\n  - billm\n",
             "recipe.yaml:5:5: outlier_suppression: thresholds are searched by rounding weights");
     refused("  - smoothquant: {alpha: search}\n  - billm\n",
@@ -276,7 +276,7 @@ static uint64_t counted;
 
 static void count_ram(const pare_plan *plan)
 {
-    counted = plan->fixed_ram_bytes;
+    counted = plan->spilled_ram_bytes;
 }
 
 START_TEST(the_plan_counts_the_reference_and_what_statistics_take)

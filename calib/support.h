@@ -1,0 +1,56 @@
+/* calib/support.h - how much a Hessian rests on: whether a calibration says enough of the inputs of
+ * a linear for a method that trusts it. */
+#ifndef PARE_CALIB_SUPPORT_H
+#define PARE_CALIB_SUPPORT_H
+
+#include <stdbool.h>
+
+#include "runtime/arena.h"
+
+/* Two numbers, because each is blind to what the other one sees.
+ *
+ * The rank says how many directions the inputs have at all. Tokens that repeat, or that differ by
+ * rounding only, add nothing to it: of a text of one word it is 1, however long the text is.
+ *
+ * The effective samples say how many tokens the size of a column rests on:
+ *
+ *   of column j   (sum_t x_tj^2)^2 / sum_t x_tj^4       (Kish's effective sample size, the tokens
+ *                                                       weighted by their energy in the column)
+ *
+ * and of the site the median over the columns that are not 0 (the lower one of two). Of n tokens
+ * that are equally loud it is n, of normal ones n / 3; it never exceeds n. A token with hundreds of
+ * times the mean energy drowns the others in the few columns in which it is loud: these have about
+ * one effective sample, the others, and so the median, all of theirs. The same formula over the
+ * energies of whole tokens would say that such a calibration has a few samples in all, and the
+ * methods still make good use of it. */
+typedef struct pare_support {
+    bool known;
+    uint64_t tokens; /* seen */
+    size_t columns;  /* with some input that is not 0 */
+    size_t rank;     /* of H, see pare_support_of; at most tokens and columns */
+    double effective;
+} pare_support;
+
+/* Columns that the rank is looked for in. */
+enum { PARE_SUPPORT_COLUMNS = 512 };
+
+/* What H [k, k] (lower triangle, the sum of x x^T over `tokens`) rests on.
+ *
+ *   fourth  [k] sums of x^4; overwritten
+ *
+ * The rank is numerical: H_ij / sqrt(H_ii H_jj), where no column is louder than another, goes
+ * through Cholesky with pivoting, until each column that is left has less than 1e-4 of its energy
+ * that the chosen ones do not explain (rounding of H makes up to 1e-5). It is looked for in
+ * m = min(columns, PARE_SUPPORT_COLUMNS) columns that are evenly spread: as large as that of H as
+ * long as it is below m, unless the others differ in kind. When it is m, it counts as
+ * min(columns, tokens), the most it can be. H with a number that is not finite: known is false, for
+ * what needs H will say so by itself.
+ *
+ * PARE_ENOMEM. Memory m (4 m + 16) + 4 k bytes of `scratch`, given back. Work m r^2 on one thread,
+ * 0.2 % of a factorization at k = 4096. Exact: class MACHINE (BLAS), any thread count.
+ * Source   Kish, Survey Sampling, 1965, section 8.2; Higham, Accuracy and Stability of Numerical
+ * Algorithms, section 10.3. */
+PARE_CHECKED pare_status pare_support_of(pare_arena *scratch, const float *h, double *fourth,
+                                         size_t k, uint64_t tokens, pare_support *out);
+
+#endif

@@ -1,0 +1,39 @@
+/* OpenBLAS starts a thread for each CPU while it is loaded, and each maps 128 MiB. Where a limit
+ * (ulimit -v, -d) refuses the mapping, the thread tries for ever, and the end of the program waits
+ * for it; where it refuses the stack, OpenBLAS ends the program as ^C would. All that is over
+ * before main begins. pare calls BLAS with one thread (runtime/linalg.h), so while libraries start
+ * the process runs on one CPU, for which OpenBLAS starts no thread and maps nothing.
+ *
+ * Nothing else is up yet at that time, the checkers of a compiler neither: this file is compiled
+ * without them, and keeps to system calls and static memory. */
+#define _GNU_SOURCE /* sched_getaffinity */
+#include "compress/cli/early.h"
+
+#include <sched.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Room for 8192 CPUs; a call with less room than the system's mask fails. */
+static cpu_set_t all[8], one[8];
+static bool narrowed;
+
+static void narrow(void)
+{
+    if (sched_getaffinity(0, sizeof all, all) != 0)
+        return;
+    size_t cpu = 0;
+    while (cpu < sizeof all * 8 && !CPU_ISSET_S(cpu, sizeof all, all))
+        cpu++;
+    CPU_SET_S(cpu, sizeof one, one);
+    narrowed = sched_setaffinity(0, sizeof one, one) == 0;
+}
+
+/* The loader calls what is listed here before the constructors of all libraries. */
+__attribute__((section(".preinit_array"),
+               used)) static void (*const before_libraries)(void) = narrow;
+
+void pare_early_end(void)
+{
+    if (narrowed)
+        (void)sched_setaffinity(0, sizeof all, all);
+}

@@ -1,0 +1,52 @@
+/* compress/need.h - how much calibration a pass needs, and whether it got it.
+ *
+ * A pass that trusts a Hessian of too few inputs does worse than its plain form, which looks at the
+ * weights alone. What is needed was measured; see need.c. */
+#ifndef PARE_COMPRESS_NEED_H
+#define PARE_COMPRESS_NEED_H
+
+#include "compress/plan.h"
+
+/* Of the inputs of one linear. */
+typedef struct pare_need {
+    uint64_t tokens; /* at least; 0: the pass looks at no inputs */
+    size_t rank;     /* of H, at least; 0: the pass has no H */
+    size_t samples;  /* effective ones, at least (calib/support.h) */
+} pare_need;
+
+/* What a step of the recipe needs of k inputs.
+ *   columns  with some input that is not 0; k as long as that is not known
+ *   vocab    of the model: no more different tokens can come */
+pare_need pare_need_of(const pare_step *step, size_t k, size_t columns, size_t vocab);
+
+/* Whether the inputs of a site are enough for a step. What no H was gathered of is judged by
+ * `tokens`, those of the calibration. True for statistics that stand in for inputs
+ * (pare_stats_whiten). */
+bool pare_need_is_met(const pare_step *step, const pare_site_stats *stats, uint64_t tokens,
+                      size_t vocab);
+
+/* The first step on a linear that `support` is not enough for, and what it needs; l->step when it
+ * is enough for each of them, and H was lost to a step on another linear of the site. */
+size_t pare_need_first(const pare_plan *plan, const pare_plan_linear *l,
+                       const pare_support *support, pare_need *need);
+
+/* What a plan knows of a step that will not get enough. */
+typedef struct pare_shortage {
+    pare_need need;  /* of the linear that needs most */
+    size_t k;        /* its inputs */
+    size_t linears;  /* that the step works on and get too little; 0: it takes parts out instead */
+    uint64_t tokens; /* of the calibration */
+} pare_shortage;
+
+/* True when the calibration of a plan has fewer tokens than a step needs for some linear. Tokens of
+ * experts are counted as if all came to each. False as long as the tokens are not known (samples:
+ * all). */
+bool pare_plan_short(const pare_plan *plan, size_t step, pare_shortage *out);
+
+enum { PARE_SHORTAGE_TEXT = 256 };
+
+/* "gptq needs 960 tokens for the 640 inputs of a linear, and the calibration has 2: ..." */
+const char *pare_shortage_text(const pare_plan *plan, size_t step, const pare_shortage *s,
+                               char text[PARE_SHORTAGE_TEXT]);
+
+#endif

@@ -1,0 +1,42 @@
+/* compress/place.h - where an output goes: OUTPUT, the work in OUTPUT.partial beside it, and the
+ * step from one to the other. The caller holds the lock of the output (compress/lock.h).
+ *
+ * A directory takes the place of another in one step, or, where the file system has none for that,
+ * in two: OUTPUT to OUTPUT.replaced, OUTPUT.partial to OUTPUT. Whatever moment a run is killed at,
+ * the next one finds the old output or the new one, and goes on from there (pare_place_mend). */
+#ifndef PARE_COMPRESS_PLACE_H
+#define PARE_COMPRESS_PLACE_H
+
+#include "compress/lock.h"
+#include "compress/ours.h"
+
+typedef struct pare_output_place {
+    pare_output_kind kind;
+    char *output, *partial; /* without slashes at the end */
+    char *replaced;
+} pare_output_place;
+
+/* Fills *out; `output` may end in slashes. PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_place_make(pare_arena *a, pare_output_kind kind, const char *output,
+                                         pare_output_place *out);
+
+/* Ends what a killed run was about: an output that was moved away and not yet replaced comes back,
+ * what was replaced is removed, and a journal in a finished output. *unfinished: work lies in
+ * `partial` that a run of the same job continues; work on exports is not continued but removed,
+ * and so is work with a damaged journal beside an output: nobody knows whether it may replace that.
+ * PARE_EEXISTS: what lies in `partial` is not of pare, and nothing was touched. PARE_EIO,
+ * PARE_ENOMEM, PARE_EINTERRUPTED. */
+PARE_CHECKED pare_status pare_place_mend(pare_ctx *cx, pare_arena *a, const pare_output_place *p,
+                                         const pare_teller *teller, bool *unfinished);
+
+/* Refuses an output that may not be replaced: pare_ours_check; or something of the user's is where
+ * it may have to go first. */
+PARE_CHECKED pare_status pare_place_check(pare_ctx *cx, pare_arena *a, const pare_output_place *p);
+
+/* `partial` becomes the output, durable; with `replace` that of an earlier run is removed. What
+ * cannot be removed is told. PARE_EEXISTS when something lies there without `replace`; PARE_EIO,
+ * PARE_ENOSPC, PARE_ENOMEM: the old output is then in place, or comes back with the next run. */
+PARE_CHECKED pare_status pare_place_publish(pare_ctx *cx, pare_arena *a, const pare_output_place *p,
+                                            bool replace, const pare_teller *teller);
+
+#endif

@@ -1,0 +1,367 @@
+/* Memory of a job: of the things that are done one after the other, what the largest takes beside
+ * what is there all the time. Everything is counted from shapes and sizes of files. What the system
+ * maps from files is not in it: such pages can be dropped and read again. */
+#include "calib/stats.h"
+#include "calib/wave.h"
+#include "compress/evaluate/evaluate.h"
+#include "compress/plan_internal.h"
+#include "kernels/layout.h"
+#include "quant/kv_cache.h"
+#include "runtime/file.h"
+#include "runtime/linalg.h"
+#include "runtime/threads.h"
+
+/* Measured once, the program and a thread as they come: data of libraries, stacks, small parsed
+ * files, spaces between allocations. */
+static const uint64_t program_bytes = (uint64_t)768 << 10, stack_bytes = (uint64_t)128 << 10;
+/* Names, paths, tables and arenas of the job that do not grow with it. */
+static const uint64_t job_bytes = (uint64_t)384 << 10;
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+uint64_t pare__plan_part_weights(const pare_config *c, size_t part)
+{
+    uint64_t weights = 0;
+    for (size_t role = 0; role < PARE_ROLES; role++) {
+        size_t n, k;
+        pare_linear_shape(c, part, (pare_role)role, &n, &k);
+        weights += (uint64_t)n * k;
+    }
+    return weights;
+}
+
+/* Beside the allocator: the program, and for each thread its stack and what OpenBLAS copies of the
+ * tiles of a product. */
+uint64_t pare__plan_outside_bytes(const pare_ctx *cx, const pare_plan *plan)
+{
+    const pare_config *const c = &plan->model.config;
+    size_t widest = 0;
+    for (unsigned s = 0; s < PARE_SITES; s++)
+        widest =
+            larger(widest, larger(plan->kinds[s] ? pare_site_width(c, 0, (pare_site)s) : 0,
+                                  plan->expert_kinds[s] ? pare_site_width(c, 1, (pare_site)s) : 0));
+    return program_bytes + pare_threads(cx) * (stack_bytes + pare_linalg_panels(widest));
+}
+
+/* Planes of a linear, at most: a rule may leave more of it than the mean. */
+static uint64_t plane_bytes(const pare_plan *plan, const pare_plan_linear *l)
+{
+    const uint64_t bytes = pare_packed_linear_bytes(&l->packed).total;
+    if (!l->pruned || l->packed.sparsity != PARE_SPARSITY_BITMASK)
+        return bytes;
+    const pare_pass_ratios r = pare_plan_ratios(plan, l->prune_step);
+    const double count = (double)l->packed.n * (double)l->packed.k;
+    return r.rule == PARE_RATIOS_UNIFORM
+               ? bytes
+               : bytes + (uint64_t)(r.spread * count + (double)l->packed.n) * sizeof(uint16_t) +
+                     128;
+}
+
+/* What is made anew when a packed linear is viewed: scales that are stored as codes, starts of
+ * rows. */
+static uint64_t linear_view_bytes(const pare_packed_linear *l)
+{
+    uint64_t bytes = (uint64_t)2 * PARE_ALIGN;
+    if (l->encoding == PARE_ENCODING_NF4 || l->encoding == PARE_ENCODING_MXFP4)
+        bytes += pare_round_up(l->n, PARE_PAD_N) * pare_packed_linear_groups(l) * 2;
+    if (l->sparsity == PARE_SPARSITY_BITMASK)
+        bytes += (l->n + 1) * sizeof(uint64_t);
+    return bytes;
+}
+
+static pare_pass_cost pass_cost(const pare_ctx *cx, const pare_plan *plan,
+                                const pare_plan_linear *l, size_t which)
+{
+    const pare_step *const step = &plan->recipe.step[which];
+    return pare_passes[step->pass]->cost(step->value, l->packed.n, l->packed.k, pare_threads(cx));
+}
+
+/* A matrix in floats and one of zeros to measure against, where a Hessian says how. */
+static uint64_t measured_bytes(const pare_plan *plan, const pare_plan_linear *l)
+{
+    const unsigned *const kinds = l->part ? plan->expert_kinds : plan->kinds;
+    const bool hessian = kinds[pare_plan_site(plan, l)] & PARE_STATS_HESSIAN;
+    return (uint64_t)l->packed.n * l->packed.k * sizeof(float) * (hessian ? 2 : 1);
+}
+
+/* Codes as a quantizer gives them, a byte each, with scales in floats and zero points; of what
+ * nobody quantizes, halves. */
+static uint64_t code_bytes(const pare_plan_linear *l)
+{
+    const uint64_t count = (uint64_t)l->packed.n * l->packed.k;
+    const uint64_t groups = (uint64_t)l->packed.n * pare_packed_linear_groups(&l->packed);
+    if (l->packed.encoding == PARE_ENCODING_F16)
+        return count * sizeof(uint16_t);
+    return count + groups * (sizeof(float) + 2) + l->packed.n * sizeof(float) * 4;
+}
+
+/* What one linear needs while its steps run, each for itself: the state of its site while it is
+ * made, or the state, what the step takes, the linear and what is stored of it. */
+static uint64_t linear_bytes(const pare_ctx *cx, const pare_plan *plan, const pare_plan_linear *l)
+{
+    const pare_pass_cost own = pass_cost(cx, plan, l, l->step);
+    const uint64_t matrices = measured_bytes(plan, l);
+    const uint64_t stored =
+        matrices + code_bytes(l) + plane_bytes(plan, l) + linear_view_bytes(&l->packed);
+    const uint64_t most = larger(own.start_bytes, own.site_bytes + own.linear_bytes + stored);
+    if (!l->pruned || l->prune_step == l->step)
+        return most;
+    const pare_pass_cost prune = pass_cost(cx, plan, l, l->prune_step);
+    return larger(most,
+                  larger(prune.start_bytes, prune.site_bytes + prune.linear_bytes + matrices));
+}
+
+static uint64_t step_bytes(const pare_ctx *cx, const pare_plan *plan)
+{
+    uint64_t most = 0;
+    for (size_t i = 0; i < plan->linears; i++)
+        most = larger(most, linear_bytes(cx, plan, &plan->linear[i]));
+    return most;
+}
+
+/* What repeating the choice of weights needs beside that: statistics of a part, a copy of the
+ * weights, and a bit per weight and part. */
+static uint64_t stability_bytes(const pare_plan *plan, uint64_t weights)
+{
+    uint64_t most = 0;
+    for (size_t step = 0; step < plan->recipe.steps; step++) {
+        const size_t draws = pare_plan_draws(plan, step);
+        if (draws > 1)
+            most = larger(most, draws * (weights / 8 + PARE_ROLES) + weights * sizeof(float) +
+                                    pare_stats_bytes(&plan->model.config, 0, plan->kinds));
+    }
+    return most;
+}
+
+pare_pass_cost pare__plan_block_cost(const pare_ctx *cx, const pare_plan *plan, size_t i)
+{
+    const pare_plan_transform *const t = &plan->transform[i];
+    const pare_step *const step = &plan->recipe.step[t->step];
+    const pare_pass *const pass = pare_passes[step->pass];
+    if (!pass->block_cost || (i > 0 && t[-1].step == t->step && t[-1].block == t->block))
+        return (pare_pass_cost){0};
+    return pass->block_cost(cx, step->value, &plan->model.config, plan->samples, plan->window);
+}
+
+/* Beyond that, the most that a transform needs on one site: what its pass takes, and a matrix to
+ * measure by. */
+static uint64_t transform_bytes(const pare_ctx *cx, const pare_plan *plan)
+{
+    const pare_config *const c = &plan->model.config;
+    uint64_t most = 0;
+    for (size_t i = 0; i < plan->transforms; i++) {
+        const pare_step *const step = &plan->recipe.step[plan->transform[i].step];
+        most = larger(most, pare__plan_block_cost(cx, plan, i).linear_bytes);
+        for (size_t role = 0; role < PARE_ROLES; role++) {
+            size_t n, k;
+            pare_linear_shape(c, 0, (pare_role)role, &n, &k);
+            if (c->arch->linear[role].site != plan->transform[i].site)
+                continue;
+            const pare_pass_cost cost =
+                pare_passes[step->pass]->cost(step->value, n, k, pare_threads(cx));
+            const uint64_t own = cost.site_bytes + cost.linear_bytes;
+            most = larger(most, larger(own, (uint64_t)n * k * 4) + 4 * k * sizeof(float));
+        }
+    }
+    return most;
+}
+
+/* What views of the stored experts of a block take beside the file. */
+static uint64_t view_bytes(const pare_plan *plan)
+{
+    uint64_t most = 0;
+    for (size_t i = 0, bytes = 0; i < plan->linears; i++) {
+        if (i == 0 || plan->linear[i].block != plan->linear[i - 1].block)
+            bytes = 0;
+        bytes += plan->linear[i].part ? linear_view_bytes(&plan->linear[i].packed) : 0;
+        most = larger(most, bytes);
+    }
+    return most;
+}
+
+/* One expert in floats beside that, and what is told of all. */
+static uint64_t expert_bytes(const pare_plan *plan)
+{
+    const pare_config *const c = &plan->model.config;
+    const uint64_t weights = pare__plan_part_weights(c, 1);
+    if (!c->experts)
+        return 0;
+    return c->experts * (PARE_ROLES * sizeof(pare_linear) + 32) +
+           (plan->experts ? weights * sizeof(float) * (plan->reference ? 2 : 1) : 0) +
+           (plan->experts && plan->pruned ? weights / 8 + PARE_ROLES : 0) + view_bytes(plan);
+}
+
+/* Statistics that are in memory at once. */
+static uint64_t stats_bytes(const pare_plan *plan)
+{
+    const pare_config *const c = &plan->model.config;
+    const uint64_t common = pare_stats_bytes(c, 0, plan->kinds);
+    return !plan->experts
+               ? common
+               : larger(common, plan->chunk * (pare_stats_bytes(c, 1, plan->expert_kinds) +
+                                               sizeof(pare_stats)));
+}
+
+/* The same forms of inputs as pare_model_inputs finds once the artifact is there. */
+static pare_inputs packed_inputs(const pare_plan *plan)
+{
+    const pare_packed_linear *first = NULL;
+    for (size_t i = 0; i < plan->linears; i++) {
+        const pare_packed_linear *const l = &plan->linear[i].packed;
+        const pare_activation *const a = &l->activation;
+        first = first ? first : l;
+        const pare_activation *const b = &first->activation;
+        if (l->outliers || a->mode == PARE_ACTIVATION_TENSOR || a->mode != b->mode ||
+            a->bits != b->bits || l->group != first->group || l->bits != first->bits ||
+            l->sparsity != first->sparsity)
+            return PARE_INPUTS_ANY;
+    }
+    return first ? PARE_INPUTS_ALIKE : PARE_INPUTS_NONE;
+}
+
+/* Tables of positions that a forward pass keeps. */
+static uint64_t rope_bytes(const pare_config *c, size_t window)
+{
+    return (uint64_t)2 * window * pare_rope_pairs(c) * sizeof(float);
+}
+
+/* A window through a block in floats, to see whether folds changed its outputs. */
+static uint64_t fold_check_bytes(const pare_ctx *cx, const pare_plan *plan)
+{
+    const pare_config *const c = &plan->model.config;
+    const pare_kv_format floats = {.method = PARE_KV_FLOAT};
+    const pare_batch window = {.sequences = 1, .length = plan->window};
+    return (uint64_t)plan->window * c->hidden * sizeof(float) +
+           pare_kv_bytes(c, &floats, 1, plan->window) +
+           pare_block_forward_bytes(cx, c, window, c->experts ? PARE_INPUTS_ANY : PARE_INPUTS_NONE);
+}
+
+/* Blocks while they are compressed: their floats and statistics all the time, then a pass of the
+ * wave, a transform or a linear. */
+static uint64_t block_bytes(const pare_ctx *cx, const pare_plan *plan, bool spilled)
+{
+    const pare_config *const c = &plan->model.config;
+    const uint64_t masks =
+        plan->pruned ? pare__plan_part_weights(c, 0) / 8 + PARE_ROLES * PARE_ALIGN : 0;
+    const uint64_t floats = pare_float_block_bytes(c) * (plan->reference ? 2 : 1) + masks;
+    const uint64_t folded =
+        plan->transforms ? (uint64_t)plan->window * c->hidden * sizeof(float) : 0;
+    uint64_t most = larger(step_bytes(cx, plan), transform_bytes(cx, plan));
+    if (plan->calibrated)
+        most = larger(most, pare_wave_scratch(cx, c, plan->window, spilled));
+    if (plan->transforms)
+        most = larger(most, fold_check_bytes(cx, plan));
+    const uint64_t turn =
+        plan->rotation ? larger(pare_rotation_scratch(cx, c), pare__rotate_check_bytes(cx, c)) : 0;
+    const uint64_t kv = plan->recipe.kv.method == PARE_KV_KVQUANT ? pare_kv_calibrate_bytes(c) : 0;
+    const uint64_t draws = stability_bytes(plan, pare__plan_part_weights(c, 0));
+    return floats + rope_bytes(c, plan->window) + expert_bytes(plan) + stats_bytes(plan) + folded +
+           draws + most + turn + kv + pare__plan_structure_bytes(cx, plan) +
+           (spilled ? 0 : plan->activation_bytes);
+}
+
+/* A text becomes tokens: one for a byte at most, once more when several texts are joined; beside
+ * them the tokenizer, and a copy of the text as its rules rewrite it. */
+static uint64_t encode_bytes(const pare_plan *plan, uint64_t text, size_t texts)
+{
+    const uint64_t copies = sizeof(int32_t) * (texts > 1 ? 2 : 1) + 3;
+    return plan->tokenizer_bytes + text * copies;
+}
+
+/* Calibration and evaluations as tokens, before the first block. */
+static uint64_t tokens_bytes(const pare_ctx *cx, const pare_plan *plan)
+{
+    const pare_calibration *const c = &plan->recipe.calibration;
+    uint64_t most = 0;
+    if (plan->text_bytes)
+        most = encode_bytes(plan, plan->text_bytes, c->weight ? 1 : c->text.count);
+    if (plan->calibrated && c->kind == PARE_CALIBRATION_GENERATE)
+        most = pare_tokens_generate_bytes(cx, &plan->model.config, plan->window);
+    const uint64_t ids = larger(plan->text_bytes * sizeof(int32_t), plan->token_bytes);
+    return larger(most, plan->token_bytes) + (plan->samples ? 0 : ids); /* all windows are kept */
+}
+
+/* The finished artifact, opened as a user opens it. */
+static uint64_t opened_bytes(const pare_plan *plan)
+{
+    enum { OF_TENSOR = 256, OF_LINEAR = 3072 };
+    uint64_t bytes = plan->layout.entries * OF_TENSOR;
+    for (size_t i = 0; i < plan->linears; i++)
+        bytes += OF_LINEAR + sizeof(pare_linear) + linear_view_bytes(&plan->linear[i].packed);
+    return bytes;
+}
+
+static uint64_t evaluation_bytes(const pare_ctx *cx, const pare_plan *plan, size_t window, bool kl,
+                                 uint64_t tokens)
+{
+    const pare_kv_format floats = {.method = PARE_KV_FLOAT};
+    const pare_eval_side before = {&plan->model.config, &floats, pare_model_inputs(&plan->model)};
+    const pare_eval_side after = {&plan->out, &plan->recipe.kv, packed_inputs(plan)};
+    return tokens * sizeof(int32_t) + 2 * rope_bytes(&plan->model.config, window) +
+           larger(pare_evaluate_bytes(cx, &before, NULL, window, tokens),
+                  pare_evaluate_bytes(cx, &after, kl ? &before : NULL, window, tokens));
+}
+
+static uint64_t evaluate_bytes(const pare_ctx *cx, const pare_plan *plan)
+{
+    uint64_t most = 0;
+    for (size_t i = 0; i < plan->recipe.evaluations; i++) {
+        const pare_evaluation *const e = &plan->recipe.evaluation[i];
+        const uint64_t tokens =
+            e->text.text ? plan->evaluated_bytes[i] : plan->evaluated_bytes[i] / sizeof(int32_t);
+        if (e->text.text)
+            most = larger(most, encode_bytes(plan, plan->evaluated_bytes[i], 1));
+        most = larger(most, evaluation_bytes(cx, plan, e->window, e->kl, tokens));
+    }
+    if (plan->held_out)
+        most = larger(most, evaluation_bytes(cx, plan, plan->window, true,
+                                             (uint64_t)plan->held_out * plan->window));
+    return most ? most + opened_bytes(plan) : 0;
+}
+
+/* What the job keeps to its end: the plan, tokens of the calibration, a result of each linear. */
+static uint64_t kept_bytes(const pare_plan *plan)
+{
+    return plan->held_ram_bytes + job_bytes + plan->linears * sizeof(pare_linear_result) +
+           ((uint64_t)plan->samples + plan->held_out) * plan->window * sizeof(int32_t) +
+           (plan->experts ? pare_plan_slots(plan) * (sizeof(pare_linear) + 64) : 0);
+}
+
+/* Manifest, tables and pages in the making. */
+static uint64_t text_bytes(const pare_plan *plan)
+{
+    enum { TEXTS = 8192 };
+    return plan->linears * (sizeof(pare_linear_result) + TEXTS);
+}
+
+static uint64_t export_bytes(const pare_plan *plan)
+{
+    return plan->export_ram_bytes ? plan->export_ram_bytes + opened_bytes(plan) : 0;
+}
+
+const char *pare__plan_memory(const pare_ctx *cx, pare_plan *plan)
+{
+    const uint64_t always = pare__plan_outside_bytes(cx, plan) + kept_bytes(plan);
+    const struct {
+        const char *name;
+        uint64_t bytes;
+    } other[] = {{"the text of the calibration", tokens_bytes(cx, plan)},
+                 {"an evaluation", evaluate_bytes(cx, plan)},
+                 {"an export", export_bytes(plan)},
+                 {"the report", text_bytes(plan)}};
+    const uint64_t inside = block_bytes(cx, plan, false);
+    const uint64_t apart = plan->calibrated ? block_bytes(cx, plan, true) : inside;
+    const char *largest = "one block";
+    uint64_t most = apart < inside ? apart : inside, least = 0;
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
+        least = larger(least, other[i].bytes);
+        largest = other[i].bytes > most ? other[i].name : largest;
+        most = larger(most, other[i].bytes);
+    }
+    plan->spilled_ram_bytes = always + larger(apart, least);
+    plan->whole_ram_bytes = always + larger(inside, least);
+    return largest;
+}

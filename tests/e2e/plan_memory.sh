@@ -1,0 +1,67 @@
+#!/bin/sh
+# What `pare plan` says of memory is what the job takes: not less, and at most a tenth more. Small
+# jobs get 2 MiB beside that: libraries and threads take about so much, and it differs from machine
+# to machine. Each job also runs to its end with its own figure as the limit.
+#   plan_memory.sh PARE PEAK MAKE_CHECKPOINT DEMO
+# PARE without sanitizers, which take memory themselves.
+set -eu
+pare=$1 peak=$2 make=$3 demo=$4
+
+skip() {
+    echo "e2e.plan_memory: skipped: $1"
+    exit 77
+}
+
+[ -x "$pare" ] || skip "$pare is not there"
+if nm "$pare" 2> /dev/null | grep -q '__[at]san_init'; then skip "the program has a sanitizer in it"; fi
+
+home=$(mktemp -d)
+trap 'rm -rf "$home"' EXIT
+cd "$home"
+failed=0
+
+planned() {
+    "$pare" plan recipe.yaml --format json "$@" > plan.json
+    sed -n 's/.*"peak_ram_bytes": *\([0-9]*\).*/\1/p' plan.json
+}
+
+# job NAME MODEL CALIBRATION PASSES REST OPTION...: one recipe, planned and measured.
+job() {
+    name=$1
+    printf 'pare: 1\nmodel: %s\noutput: out\n%s\npasses: %s\n%s\n' "$2" "$3" "$4" "$5" \
+        > recipe.yaml
+    shift 5
+    plan=$(planned "$@")
+    "$peak" took "$pare" compress recipe.yaml --restart "$@" --ram-limit "$plan" > log.txt 2>&1 || {
+        cat log.txt
+        echo "e2e.plan_memory: $name: does not run with the $plan bytes that its plan says"
+        failed=1
+        return
+    }
+    took=$(cat took)
+    echo "e2e.plan_memory: $name: planned $plan, took $took bytes"
+    if [ "$plan" -lt "$took" ] || [ "$plan" -gt $((took + took / 10 + 2 * 1024 * 1024)) ]; then
+        echo "e2e.plan_memory: $name: expected $took to $((took + took / 10 + 2 * 1024 * 1024))"
+        failed=1
+    fi
+}
+
+"$make" wide hidden=512 intermediate=1408 blocks=1 heads=8 kv_heads=2 head_dim=64 vocab=2048 \
+    context=256 tied=1 shards=1 tokens=4096 > log.txt 2>&1 || { cat log.txt; exit 1; }
+tokens='calibration: {tokens: wide/tokens.i32, samples: 8, window: 256}'
+text="calibration: {text: [$demo/calibration.txt], samples: 8, window: 256}"
+gptq='[{gptq: {bits: 4, group: 64}}]'
+kl='evaluate: [{kl: {tokens: wide/tokens.i32, window: 256}}]'
+
+head -c 20000 "$demo/evaluation.txt" > evaluation.txt
+job "hedge, rtn, KL" "$demo/hedge" '' '[{rtn: {bits: 4, group: 64}}]' \
+    "evaluate: [{kl: {text: evaluation.txt, window: 256}}]" --threads 2
+job "hedge, gptq of one block" "$demo/hedge" "$text" \
+    '[{gptq: {bits: 4, group: 64, targets: "*.layers.0.*"}}]' '' --threads 4
+job "wide, rtn" wide '' '[{rtn: {bits: 4, group: 64}}]' '' --threads 1
+job "wide, gptq, KL" wide "$tokens" "$gptq" "$kl" --threads 2
+job "wide, 2:4 and gptq" wide "$tokens" '[{sparsegpt: {pattern: "2:4"}}, {gptq: {bits: 4, group: 64}}]' \
+    '' --threads 4
+job "wide, awq, gptq and an export" wide "$tokens" '[{awq: {}}, {gptq: {bits: 4, group: 128}}]' \
+    'export: [{format: safetensors, path: floats}]' --threads 1
+exit $failed

@@ -1,0 +1,200 @@
+/* Jobs whose calibration says too little: told, counted, and no worse than without it. */
+#include <stdlib.h>
+#include <sys/wait.h>
+
+#include "formats/json.h"
+#include "tests/unit/job.h"
+
+enum { LINEARS = 14, TOKENS = 1280 };
+
+static job_place place;
+
+static void setup(void)
+{
+    const tiny_model m = tiny_model_default();
+    place = job_make(&m);
+}
+
+static void teardown(void)
+{
+    job_remove_directory(place.root);
+}
+
+/* What a call of the program left. */
+typedef struct outcome {
+    int code;
+    char text[1 << 16];
+} outcome;
+
+/* stdout, or with `told` stderr. */
+static const outcome *call(const char *command, const char *options, bool told)
+{
+    static outcome o;
+    char line[2048];
+    (void)snprintf(line, sizeof line, "'%s' %s %s %s %s", PARE_PROGRAM, command,
+                   job_path(&place, "recipe.yaml"), options,
+                   told ? "2>&1 >/dev/null" : "2>/dev/null");
+    FILE *const f = popen(line, "r");
+    ck_assert_ptr_nonnull(f);
+    o.text[fread(o.text, 1, sizeof o.text - 1, f)] = '\0';
+    const int status = pclose(f);
+    o.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    return &o;
+}
+
+/* Runs the recipe under --strict; what the result says of `key`. */
+static int64_t run(const char *output, int code, const char *key)
+{
+    char options[600];
+    pare_ctx cx;
+    pare_json *json = NULL;
+    (void)snprintf(options, sizeof options, "--strict --restart --format json --output %s",
+                   job_path(&place, output));
+    const outcome *const o = call("compress", options, false);
+    ck_assert_msg(o->code == code, "exit %d, not %d: %s", o->code, code, o->text);
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(
+        pare_json_parse(&cx, "stdout", o->text, strlen(o->text), sizeof o->text, &json), PARE_OK);
+    const int64_t value = pare_json_integer(pare_json_get(json, key), -1);
+    pare_json_free(json);
+    return value;
+}
+
+static void write_tokens(size_t count, int32_t (*token)(size_t at))
+{
+    FILE *const f = fopen(job_path(&place, "tokens.i32"), "wb");
+    ck_assert_ptr_nonnull(f);
+    for (size_t i = 0; i < count; i++) {
+        const int32_t id = token(i);
+        ck_assert_uint_eq(fwrite(&id, sizeof id, 1, f), 1);
+    }
+    ck_assert_int_eq(fclose(f), 0);
+}
+
+static int32_t five(size_t at)
+{
+    (void)at;
+    return 5;
+}
+
+static int32_t zero(size_t at)
+{
+    (void)at;
+    return 0;
+}
+
+static int32_t each(size_t at)
+{
+    return (int32_t)(at % 50);
+}
+
+static void recipe(size_t samples, size_t window, const char *passes)
+{
+    char text[512];
+    (void)snprintf(text, sizeof text,
+                   "pare: 1\nmodel: model\ncalibration: {tokens: tokens.i32, samples: %zu, window: "
+                   "%zu}\npasses:\n%sevaluate:\n  - perplexity: {tokens: data.i32, window: 16}\n",
+                   samples, window, passes);
+    job_recipe(&place, text);
+    ck_assert(tiny_tokens_write(job_path(&place, "data.i32"), 50, 64, 4));
+}
+
+static const struct {
+    const char *method, *plain;
+} pairs[] = {
+    {"  - gptq: {bits: 4, group: 32}\n", "  - rtn: {bits: 4, group: 32}\n"},
+    {"  - gptq: {bits: 2, group: 32, act_order: true}\n", "  - rtn: {bits: 2, group: 32}\n"},
+    {"  - sparsegpt: {pattern: \"2:4\"}\n", "  - magnitude: {pattern: \"2:4\"}\n"},
+    {"  - wanda: {pattern: \"2:4\"}\n", "  - magnitude: {pattern: \"2:4\"}\n"},
+    {"  - awq: {}\n  - rtn: {bits: 3, group: 32}\n", NULL},
+};
+enum { PAIRS = sizeof pairs / sizeof *pairs };
+
+static const struct {
+    size_t samples, window;
+    int32_t (*token)(size_t at);
+} useless[] = {{1, 2, five}, {20, 64, zero}, {1, 2, each}};
+enum { USELESS = sizeof useless / sizeof *useless };
+
+/* Two equal tokens, 1280 zeros, two tokens: every linear is told and gets what its plain form
+ * gives, to the byte. */
+START_TEST(a_useless_calibration_is_told_and_does_no_harm)
+{
+    const size_t u = (size_t)_i % USELESS, p = (size_t)_i / USELESS;
+    write_tokens(useless[u].samples * useless[u].window, useless[u].token);
+    recipe(useless[u].samples, useless[u].window, pairs[p].method);
+    ck_assert_int_eq(run("thin", 3, "thin"), LINEARS);
+    ck_assert_int_eq(run("thin", 3, "fallbacks"), LINEARS);
+    char options[600];
+    (void)snprintf(options, sizeof options, "--restart --output %s", job_path(&place, "thin"));
+    const outcome *const o = call("compress", options, true);
+    ck_assert_msg(o->code == 0 && strstr(o->text, "warning: calibration: block 2 of 2: ") &&
+
+                      strstr(o->text, " of 7 linears; model.layers.0.self_attn.q_proj: "),
+                  "%s", o->text);
+    if (!pairs[p].plain)
+        return;
+    recipe(useless[u].samples, useless[u].window, pairs[p].plain);
+    ck_assert_int_eq(run("plain", 0, "thin"), 0);
+    job_check_same_weights(&place, "thin", "plain");
+}
+END_TEST
+
+/* The inputs of q, k and v of the first block are 0, and so those of o. */
+START_TEST(inputs_that_are_zero_are_told)
+{
+    write_tokens(TOKENS, each);
+    job_change(&place, "model.layers.0.input_layernorm.weight", JOB_ALL, JOB_ALL, 0, 0);
+    recipe(TOKENS / 64, 64, pairs[0].method);
+    ck_assert_int_eq(run("out", 3, "thin"), 4);
+    char options[600];
+    (void)snprintf(options, sizeof options, "--restart --output %s", job_path(&place, "out"));
+    const outcome *const o = call("compress", options, true);
+    ck_assert_msg(strstr(o->text, "block 1 of 2: too little of the inputs of 4 of 7 linears; "
+                                  "model.layers.0.self_attn.q_proj: 1280 tokens, rank 0 of 48, 0.0 "
+                                  "effective samples, and gptq needs "),
+                  "%s", o->text);
+    ck_assert(!strstr(o->text, "block 2 of 2: too"));
+}
+END_TEST
+
+START_TEST(an_ordinary_calibration_is_not_told)
+{
+    recipe(20, 64, pairs[_i].method);
+    ck_assert_int_eq(run("out", 0, "thin"), 0);
+    if (!pairs[_i].plain)
+        return;
+    recipe(20, 64, pairs[_i].plain);
+    ck_assert_int_eq(run("plain", 0, "thin"), 0);
+    ck_assert(!job_same_weights(&place, "out", "plain"));
+}
+END_TEST
+
+START_TEST(a_plan_warns_before_any_work)
+{
+    recipe(5, 64, pairs[0].method);
+    const outcome *const o = call("plan", "--output none", false);
+    ck_assert_msg(o->code == 0 && strstr(o->text, "\nwarning           gptq needs 336 tokens of "
+                                                  "calibration for 112 inputs, and there are 320: "
+                                                  "2 linears get its plain form; give more"),
+                  "%s", o->text);
+    ck_assert_int_eq(run("out", 3, "thin"), 2);
+    recipe(6, 64, pairs[0].method);
+    ck_assert(!strstr(call("plan", "--output none", false)->text, "warning"));
+    ck_assert_int_eq(run("out", 0, "thin"), 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *const s = suite_create("thin_job");
+    TCase *const t = tcase_create("thin_job");
+    tcase_set_timeout(t, 120);
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_loop_test(t, a_useless_calibration_is_told_and_does_no_harm, 0, USELESS * PAIRS);
+    tcase_add_test(t, inputs_that_are_zero_are_told);
+    tcase_add_loop_test(t, an_ordinary_calibration_is_not_told, 0, PAIRS);
+    tcase_add_test(t, a_plan_warns_before_any_work);
+    suite_add_tcase(s, t);
+    return unit_main(s);
+}
