@@ -22,7 +22,14 @@
 #include "formats/hdf5_internal.h"
 #include "runtime/random.h"
 
-enum { FILES = 5, FILE_MAX = 1 << 16, PATH = 256, PROGRAM_EVERY = 8, SECONDS_MAX = 10 };
+enum {
+    FILES = 5,
+    FILE_MAX = 1 << 16,
+    PART_BITS = 10,
+    PATH = 256,
+    PROGRAM_EVERY = 8,
+    SECONDS_MAX = 10
+};
 enum { SILENCE_MS = 60 * 1000, WAIT_MS = 10 * SILENCE_MS }; /* as pare has them */
 
 typedef struct driver {
@@ -142,7 +149,7 @@ static bool make_file(driver *d, size_t which)
     if (in)
         (void)fclose(in);
     d->total += d->len[which];
-    return d->len[which] > 0 && d->len[which] < FILE_MAX;
+    return d->len[which] > (size_t)1 << PART_BITS && d->len[which] < FILE_MAX;
 }
 
 static void damage_number(driver *d, size_t len)
@@ -159,8 +166,9 @@ static void damage_number(driver *d, size_t len)
 /* Two parts of the file change their places, or one is written over the other. */
 static void damage_parts(driver *d, size_t len, bool exchange)
 {
-    unsigned char part[512];
-    const size_t n = (size_t)1 << draw(d, 10), one = draw(d, len - n), other = draw(d, len - n);
+    unsigned char part[1 << (PART_BITS - 1)];
+    const size_t n = (size_t)1 << draw(d, PART_BITS), one = draw(d, len - n),
+                 other = draw(d, len - n);
     memcpy(part, d->bytes + one, n);
     if (exchange)
         memmove(d->bytes + one, d->bytes + other, n);
@@ -192,7 +200,7 @@ static size_t damage(driver *d, size_t number, size_t all)
         case 3: damage_number(d, len); break;
         case 4: damage_parts(d, len, true); break;
         case 5: damage_parts(d, len, false); break;
-        default: len -= draw(d, len / 2);
+        default: len -= len >> PART_BITS ? draw(d, len / 2) : 0; /* stays longer than a part */
         }
     }
     return len;
