@@ -66,9 +66,10 @@ series() {
     if [ "$wants" = some ] && [ $refused -eq 0 ]; then say "ulimit -$flag: pare $*: never refused"; fi
 }
 
-# What the loader needs is not ours to refuse: it says so by 127.
+# What the loader and the start of libraries need is not ours to refuse: they say so by 127, or die of
+# it (libgfortran, by 139) before main begins.
 least=8192 code=127
-while [ $code -eq 127 ] && [ $least -lt 262144 ]; do
+while { [ $code -eq 127 ] || [ $code -eq 139 ]; } && [ $least -lt 262144 ]; do
     least=$((least + 1024)) code=0
     (ulimit -v $least && exec timeout -k 1 10 "$pare" help) > result.txt 2>&1 || code=$?
 done
