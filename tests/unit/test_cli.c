@@ -93,10 +93,12 @@ START_TEST(exact_holds_for_the_baseline_too)
                                  "/tokens.i32 --format json");
     ck_assert_double_eq(number_in(json, "kl", "mean"), 0);
     ck_assert_double_eq(number_in(json, "kl", "top1_agreement"), 1);
+    ck_assert(pare_json_bool(pare_json_get(json, "checked"), false));
     pare_json_free(json);
     json = parse(&cx, "eval " TINY "/out --baseline " TINY "/model --exact --tokens " TINY
                       "/tokens.i32 --format json");
     ck_assert_double_gt(number_in(json, "kl", "mean"), 0);
+    ck_assert(!pare_json_bool(pare_json_get(json, "checked"), true)); /* of a model of others */
     pare_json_free(json);
 }
 END_TEST
