@@ -353,6 +353,29 @@ static pare_status write_and_close(pare_ctx *cx, int fd, const char *path, const
     return s;
 }
 
+/* A regular file of that name alone is emptied; what is anything else is of somebody, and stays. */
+static pare_status open_temporary(pare_ctx *cx, const char *path, int *fd)
+{
+    struct stat st;
+    *fd = open_retry(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0666);
+    const bool odd = *fd < 0 && (errno == ELOOP || errno == EISDIR || errno == ENXIO);
+    if (*fd < 0 && !odd)
+        return pare_file_fail(cx, path, "create");
+    pare_status s = PARE_OK;
+    if (*fd >= 0 && fstat(*fd, &st) != 0)
+        s = pare_file_fail(cx, path, "look at");
+    else if (odd || !S_ISREG(st.st_mode) || st.st_nlink != 1)
+        s = pare_fail(cx, PARE_EEXISTS,
+                      "%s: is no regular file, or has a second name; a file is written there for a "
+                      "moment: move it away",
+                      path);
+    else if (st.st_size > 0 && ftruncate(*fd, 0) != 0)
+        s = pare_file_fail(cx, path, "cut");
+    if (s != PARE_OK && *fd >= 0)
+        (void)close(*fd);
+    return s;
+}
+
 pare_status pare_file_write(pare_ctx *cx, const char *path, const void *bytes, size_t len)
 {
     static const char suffix[] = ".tmp";
@@ -365,11 +388,10 @@ pare_status pare_file_write(pare_ctx *cx, const char *path, const void *bytes, s
         goto done;
     }
     (void)snprintf(temporary, size, "%s%s", path, suffix);
-    const int fd = open_retry(temporary, O_WRONLY | O_CREAT | O_TRUNC, 0666);
-    if (fd < 0) {
-        s = pare_file_fail(cx, temporary, "create");
+    int fd;
+    s = open_temporary(cx, temporary, &fd);
+    if (s != PARE_OK)
         goto done;
-    }
     s = write_and_close(cx, fd, temporary, bytes, len);
     if (s == PARE_OK && rename(temporary, path) != 0)
         s = pare_file_fail(cx, path, "rename over");

@@ -48,8 +48,8 @@ PARE_CHECKED pare_status pare_file_read(pare_ctx *cx, pare_arena *a, const char 
 
 /* Writes bytes to path + ".tmp", syncs, renames over path, syncs the directory.
  * PARE_ENOSPC on a full disk or quota, PARE_EIO otherwise; the old file then stays as it was, or,
- * when only the sync of the directory failed, the new one is there. A file of the name of the
- * temporary one is lost. */
+ * when only the sync of the directory failed, the new one is there. A regular file of the name of
+ * the temporary one is lost; PARE_EEXISTS when a link or anything else has that name. */
 PARE_CHECKED pare_status pare_file_write(pare_ctx *cx, const char *path, const void *bytes,
                                          size_t len);
 
