@@ -13,6 +13,9 @@
 #include "runtime/file.h"
 #include "runtime/linalg.h"
 
+/* Another one when the same recipe leads to other decisions or another journal. */
+#define JOURNAL_FORMAT "2"
+
 double pare__seconds(void)
 {
     struct timespec t;
@@ -48,6 +51,7 @@ static pare_status fingerprint(pare_run *run, pare_json_writer *w, const char **
         return PARE_ENOMEM;
     pare_json_open_object(w, NULL);
     pare_json_put_text(w, "program", "pare " PARE_VERSION);
+    pare_json_put_text(w, "format", JOURNAL_FORMAT);
     pare_json_put_text(w, "cpu", pare_cpu_name(run->cx->cpu));
     pare_json_put_text(w, "blas", run->blas);
     for (size_t i = 0; i < run->inputs; i++) {

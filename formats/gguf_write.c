@@ -210,10 +210,17 @@ pare_status pare_gguf_lay_out(pare_gguf_writer *w)
 pare_status pare_gguf_create(pare_gguf_writer *w, const char *path)
 {
     w->path = path;
-    PARE_TRY(pare_file_write(w->cx, path, w->head, w->len));
-    w->fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    do {
+        w->fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+    } while (w->fd < 0 && errno == EINTR);
     if (w->fd < 0)
-        return pare_file_fail(w->cx, path, "open");
+        return errno == EEXIST
+                   ? pare_fail(w->cx, PARE_EEXISTS,
+                               "%s: something was put there meanwhile; move it away", path)
+                   : pare_file_fail(w->cx, path, "create");
+    PARE_TRY(pare_file_put(w->cx, w->fd, path, w->head, w->len, 0));
+    PARE_TRY(pare_file_sync(w->cx, w->fd, path));
+    PARE_TRY(pare_file_sync_parent(w->cx, path));
     return reserve(w);
 }
 

@@ -52,8 +52,8 @@ size_t pare_gguf_add(pare_gguf_writer *w, const char *name, const pare_ggml_type
  * whole file. PARE_ENOMEM, PARE_EFORMAT when sizes overflow. */
 PARE_CHECKED pare_status pare_gguf_lay_out(pare_gguf_writer *w);
 
-/* Creates the file that is laid out, or takes an existing one's place, with its head and its full
- * size. PARE_EIO, PARE_ENOSPC. */
+/* Creates the file that is laid out, with its head, which is durable, and its full size.
+ * PARE_EEXISTS when something is there; PARE_EIO, PARE_ENOSPC. */
 PARE_CHECKED pare_status pare_gguf_create(pare_gguf_writer *w, const char *path);
 
 /* Writes `count` bytes of tensor i from byte `at` on. */

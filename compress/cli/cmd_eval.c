@@ -19,7 +19,7 @@ typedef struct figures {
     uint64_t weight_bytes, peak_rss_bytes;
     double bits_per_weight;
     const pare_model *weights; /* the model measured */
-    bool checked;              /* its checksums were */
+    bool checked;              /* its checksums were, and those of the baseline */
 } figures;
 
 static uint64_t plane_bytes(const pare_checkpoint *ck, const char *name, const char *plane)
@@ -287,7 +287,7 @@ pare_status pare_eval_run(pare_cli *cli, const pare_args *args)
         s = pare_loaded_unchanged(cli, &model);
     if (s == PARE_OK && other)
         s = pare_loaded_unchanged(cli, &baseline);
-    f.checked = model.checked;
+    f.checked = model.checked && (!other || baseline.checked);
     pare_loaded_close(&baseline);
     pare_loaded_close(&model);
     PARE_TRY(s);

@@ -41,7 +41,7 @@ try() {
     flag=$1 kib=$2
     shift 2
     runs=$((runs + 1)) code=0
-    (ulimit "-$flag" "$kib" && exec timeout -k 1 10 "$pare" "$@") > result.txt 2> error.txt || code=$?
+    (ulimit "-$flag" "$kib" && exec timeout -k 1 60 "$pare" "$@") > result.txt 2> error.txt || code=$?
     if [ $code -ne 0 ] && [ $code -ne 5 ]; then
         say "ulimit -$flag $kib: pare $*: exit code $code"
     elif [ $code -eq 5 ] && { ! grep -q 'ulimit -[vd])' error.txt ||
@@ -71,7 +71,7 @@ series() {
 least=8192 code=127
 while { [ $code -eq 127 ] || [ $code -eq 139 ]; } && [ $least -lt 262144 ]; do
     least=$((least + 1024)) code=0
-    (ulimit -v $least && exec timeout -k 1 10 "$pare" help) > result.txt 2>&1 || code=$?
+    (ulimit -v $least && exec timeout -k 1 60 "$pare" help) > result.txt 2>&1 || code=$?
 done
 if [ $code -ne 0 ]; then
     echo "fault.limits: ulimit -v $least: pare help: exit code $code"

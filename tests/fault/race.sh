@@ -33,7 +33,9 @@ race() {
         case $(cat "code.$i") in
         0) done=$((done + 1)) ;;
         2)
-            grep -q "$output: in use by pare $1 (process [0-9]* on .*, since 2.*Z); wait for it" "err.$i" ||
+            # the second: on a busy machine the holder has not written its name yet
+            grep -Eq -e "$output: in use by pare $1 \(process [0-9]* on .*, since 2.*Z\); wait for it" \
+                -e "$output: in use by another process \($output.lock\); wait for it" "err.$i" ||
                 fail "$*: $(cat "err.$i")"
             told=$((told + 1))
             ;;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "compress/export.h"
+#include "formats/gguf_write.h"
 #include "runtime/linear.h"
 #include "tests/unit/artifact.h"
 
@@ -247,6 +248,46 @@ START_TEST(only_files_of_ours_are_replaced)
 }
 END_TEST
 
+/* A file of the user's beside the unfinished one, and one that a link there leads to. */
+START_TEST(names_beside_the_file_are_left_alone)
+{
+    begin();
+    const pare_packed_linear kind = SYM(4, 32);
+    char beside[sizeof partial + 4], mine[sizeof partial + 5];
+    pare_export_result r;
+    size_t len;
+    write_artifact(&kind, 64, PARE_F16);
+    (void)snprintf(beside, sizeof beside, "%s.tmp", partial);
+    (void)snprintf(mine, sizeof mine, "%s.mine", partial);
+    put_file(mine, "a letter");
+    ck_assert_int_eq(symlink(mine, beside), 0);
+    ck_assert_msg(export_as("gguf:q4_0", false, false, &r) == PARE_OK, "%s", cx.what);
+    char *const letter = folder_get(mine, &len);
+    ck_assert_str_eq(letter, "a letter");
+    free(letter);
+    ck_assert_int_eq(unlink(beside) | unlink(mine), 0);
+    end();
+}
+END_TEST
+
+START_TEST(a_file_is_made_where_there_is_none_and_nowhere_else)
+{
+    begin();
+    pare_gguf_writer w;
+    ck_assert_int_eq(pare_gguf_begin(&cx, &arena, 0, &w), PARE_OK);
+    ck_assert_int_eq(pare_gguf_lay_out(&w), PARE_OK);
+    ck_assert_int_eq(symlink("nowhere", partial), 0);
+    ck_assert_int_eq(pare_gguf_create(&w, partial), PARE_EEXISTS);
+    ck_assert_ptr_nonnull(strstr(cx.what, "something was put there meanwhile"));
+    pare_ctx_clear(&cx);
+    ck_assert_int_eq(unlink(partial), 0);
+    ck_assert_int_eq(pare_gguf_create(&w, partial), PARE_OK);
+    pare_gguf_close(&w);
+    ck_assert_int_eq(unlink(partial), 0);
+    end();
+}
+END_TEST
+
 /* Damages the last weights of the file, between writing and reading back. */
 static void damage(void *self, const char *what, double done, double total)
 {
@@ -318,6 +359,8 @@ int main(void)
     tcase_add_loop_test(t, a_model_reads_back_as_far_away_as_was_said, 0, CASES);
     tcase_add_test(t, strict_refuses_other_codes_and_other_types);
     tcase_add_test(t, only_files_of_ours_are_replaced);
+    tcase_add_test(t, names_beside_the_file_are_left_alone);
+    tcase_add_test(t, a_file_is_made_where_there_is_none_and_nowhere_else);
     tcase_add_loop_test(t, a_byte_written_wrongly_is_found, 0, 4);
     tcase_add_test(t, running_out_of_memory_leaves_nothing_behind);
     suite_add_tcase(s, t);

@@ -302,29 +302,44 @@ START_TEST(tensors_that_were_damaged_between_two_runs_are_found_or_written_again
 }
 END_TEST
 
+enum { PRINT = 8192 };
+
+/* The first record of the journal of out.partial: what the run is of. */
+static void read_print(char print[PRINT])
+{
+    pare_ctx cx;
+    pare_arena a;
+    pare_file f;
+    pare_journal_record *record;
+    size_t count, valid;
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    ck_assert_int_eq(pare_file_map(&cx, &a, job_path(&place, "out.partial/journal"), &f), PARE_OK);
+    ck_assert_int_eq(pare_journal_parse(&cx, &a, f.data, f.bytes, &record, &count, &valid),
+                     PARE_OK);
+    ck_assert(count > 0 && record[0].len < PRINT);
+    memcpy(print, record[0].payload, record[0].len);
+    print[record[0].len] = '\0';
+    pare_file_unmap(&f);
+    pare_arena_release(&a);
+}
+
 /* The journal of out.partial, opened as nobody but a run does: its first records stay, and `tail`
  * follows them. */
 static void end_journal(size_t keep, const char *tail)
 {
     pare_ctx cx;
     pare_arena a;
-    pare_file f;
     pare_journal_record *record;
     pare_journal *j;
-    size_t count, valid;
-    char directory[512], path[600], print[8192];
+    size_t count;
+    char directory[512], print[PRINT];
     (void)snprintf(directory, sizeof directory, "%s", job_path(&place, "out.partial"));
-    (void)snprintf(path, sizeof path, "%s/journal", directory);
+    read_print(print);
     pare_ctx_init(&cx);
     ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
-    ck_assert_int_eq(pare_file_map(&cx, &a, path, &f), PARE_OK);
-    ck_assert_int_eq(pare_journal_parse(&cx, &a, f.data, f.bytes, &record, &count, &valid),
-                     PARE_OK);
-    ck_assert(count > keep && record[0].len < sizeof print);
-    memcpy(print, record[0].payload, record[0].len);
-    print[record[0].len] = '\0';
-    pare_file_unmap(&f);
     ck_assert_int_eq(pare_journal_open(&cx, &a, directory, print, &j, &record, &count), PARE_OK);
+    ck_assert_uint_ge(count, keep);
     ck_assert_int_eq(pare_journal_keep(&cx, j, record, keep), PARE_OK);
     ck_assert_int_eq(pare_journal_append(&cx, j, tail, strlen(tail)), PARE_OK);
     pare_journal_close(&cx, j);
@@ -345,6 +360,28 @@ static void finish_damaged(size_t notices, const char *want)
     ck_assert_uint_eq(findings("out"), 0);
     job_remove_directory(job_path(&place, "out"));
 }
+
+/* A run of an older program decided by other rules. */
+START_TEST(a_journal_without_the_format_is_not_continued)
+{
+    char what[1024], print[PRINT];
+    pare_ctx cx;
+    pare_journal *j;
+    interrupt_after_a_block("out", false);
+    read_print(print);
+    char *const at = strstr(print, "\"format\""), *const end = at ? strchr(at, ',') : NULL;
+    ck_assert_msg(end, "%s", print);
+    memmove(at, end + 1, strlen(end + 1) + 1);
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_journal_restart(&cx, job_path(&place, "out.partial"), print, &j),
+                     PARE_OK);
+    pare_journal_close(&cx, j);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, what), PARE_EEXISTS);
+    ck_assert_msg(strstr(what, "something else: format was not given, is 2. --restart"), "%s",
+                  what);
+    ck_assert_uint_eq(finish("out", true), 0);
+}
+END_TEST
 
 START_TEST(damaged_units_are_done_again_to_the_same_bytes)
 {
@@ -459,6 +496,7 @@ int main(void)
     tcase_add_test(tc, an_output_behind_a_link_is_replaced_where_it_lies);
     tcase_add_test(tc, a_new_output_may_lie_in_directories_that_start_with_a_dot);
     tcase_add_test(tc, tensors_that_were_damaged_between_two_runs_are_found_or_written_again);
+    tcase_add_test(tc, a_journal_without_the_format_is_not_continued);
     tcase_add_test(tc, damaged_units_are_done_again_to_the_same_bytes);
     tcase_add_test(tc, what_a_killed_run_left_goes_with_any_later_run);
     tcase_add_loop_test(tc, another_job_is_told_what_differs, 0, 4);
