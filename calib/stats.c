@@ -15,11 +15,11 @@ uint64_t pare_stats_bytes(const pare_config *c, size_t part, const unsigned kind
     for (unsigned s = 0; s < PARE_SITES; s++) {
         const uint64_t k = pare_site_width(c, part, (pare_site)s);
         if (kinds[s] & PARE_STATS_HESSIAN)
-            bytes += PARE_ALIGN + k * k * sizeof(float) + k * sizeof(double);
+            bytes += 2 * PARE_ALIGN + k * k * sizeof(float) + k * sizeof(double);
         if (kinds[s] & PARE_STATS_CHANNELS)
             bytes += 7 * PARE_ALIGN + k * (5 * sizeof(float) + 2 * sizeof(double));
         if (kinds[s] & PARE_STATS_SAMPLE)
-            bytes += k * PARE_STATS_ROWS * sizeof(float);
+            bytes += PARE_ALIGN + k * PARE_STATS_ROWS * sizeof(float);
     }
     return bytes;
 }

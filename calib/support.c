@@ -43,12 +43,24 @@ static bool correlate(const float *h, size_t k, const uint32_t *pick, size_t m, 
     return finite;
 }
 
+/* Columns of so many that the rank is looked for in. */
+static size_t looked_at(size_t columns)
+{
+    return columns < PARE_SUPPORT_COLUMNS ? columns : PARE_SUPPORT_COLUMNS;
+}
+
+uint64_t pare_support_bytes(size_t k)
+{
+    const uint64_t m = looked_at(k);
+    return m * (m * sizeof(float) + 2 * sizeof(float) + sizeof(int)) + k * sizeof(uint32_t) +
+           (uint64_t)4 * PARE_ALIGN;
+}
+
 /* Rank in the m columns of live[columns], m of them evenly spread. */
 static pare_status find_rank(pare_arena *scratch, const float *h, size_t k, uint32_t *live,
                              pare_support *out)
 {
-    const size_t columns = out->columns;
-    const size_t m = columns < PARE_SUPPORT_COLUMNS ? columns : PARE_SUPPORT_COLUMNS;
+    const size_t columns = out->columns, m = looked_at(columns);
     float *const a = PARE_NEW(scratch, float, m *m), *const work = PARE_NEW(scratch, float, 2 * m);
     int *const pivot = PARE_NEW(scratch, int, m);
     if (!a || !work || !pivot)

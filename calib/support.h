@@ -34,6 +34,10 @@ typedef struct pare_support {
 /* Columns that the rank is looked for in. */
 enum { PARE_SUPPORT_COLUMNS = 512 };
 
+/* Scratch for a Hessian of k columns: m (4 m + 12) + 4 k bytes and their alignment, with the m that
+ * is explained below. */
+uint64_t pare_support_bytes(size_t k);
+
 /* What H [k, k] (lower triangle, the sum of x x^T over `tokens`) rests on.
  *
  *   fourth  [k] sums of x^4; overwritten
@@ -46,7 +50,7 @@ enum { PARE_SUPPORT_COLUMNS = 512 };
  * min(columns, tokens), the most it can be. H with a number that is not finite: known is false, for
  * what needs H will say so by itself.
  *
- * PARE_ENOMEM. Memory m (4 m + 16) + 4 k bytes of `scratch`, given back. Work m r^2 on one thread,
+ * PARE_ENOMEM. Memory pare_support_bytes(k) of `scratch`, given back. Work m r^2 on one thread,
  * 0.2 % of a factorization at k = 4096. Exact: class MACHINE (BLAS), any thread count.
  * Source   Kish, Survey Sampling, 1965, section 8.2; Higham, Accuracy and Stability of Numerical
  * Algorithms, section 10.3. */

@@ -97,6 +97,7 @@ static bool is_mark(const pare_json *doc, pare_output_kind kind)
 static pare_status read_mark(pare_ctx *cx, pare_arena *a, const char *directory,
                              pare_output_kind kind, bool *ours)
 {
+    const pare_mark m = pare_arena_mark(a);
     char *const path = pare_path_join(a, directory, mark_name(kind)), *text;
     pare_json *doc = NULL;
     size_t len;
@@ -107,6 +108,7 @@ static pare_status read_mark(pare_ctx *cx, pare_arena *a, const char *directory,
         s = pare_json_parse(cx, path, text, len, MANIFEST_CAP, &doc);
     *ours = s == PARE_OK && is_mark(doc, kind);
     pare_json_free(doc);
+    pare_arena_rewind(a, m);
     if (s == PARE_ENOMEM)
         return s;
     pare_ctx_clear(cx);

@@ -136,7 +136,8 @@ static pare_status check_replacing(pare_ctx *cx, pare_arena *a, pare_plan *plan,
 pare_status pare_plan_places(pare_ctx *cx, pare_arena *a, pare_plan *plan, bool unfinished)
 {
     PARE_TRY(check_replacing(cx, a, plan, unfinished));
-    return pare__plan_export_places(cx, a, plan);
+    PARE_TRY(pare__plan_export_places(cx, a, plan));
+    return pare__plan_disk(cx, a, plan);
 }
 
 /* The same for a plan to be looked at. */
@@ -405,7 +406,7 @@ pare_status pare_plan_make(pare_ctx *cx, pare_arena *a, const pare_job *job, par
     PARE_TRY(lay_out(cx, a, plan));
     PARE_TRY(pare__plan_exports(cx, a, plan));
     plan->packed_bytes += plan->ratios ? ratio_bytes(plan) : 0;
-    PARE_TRY(pare__plan_cost(cx, a, plan));
+    PARE_TRY(pare__plan_cost(cx, plan));
     return job->look ? look_at_places(cx, a, plan) : PARE_OK;
 }
 

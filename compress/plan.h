@@ -228,7 +228,7 @@ PARE_CHECKED pare_status pare_plan_settle(pare_ctx *cx, pare_arena *a, pare_plan
                                           const double *ratio);
 
 /* Fills *plan; memory from the arena. Close it with pare_plan_close in any case. What lies where
- * outputs go is looked at only by a plan to be looked at, and then from outside.
+ * outputs go, and the disk, is looked at only by a plan to be looked at, from outside.
  * PARE_EUSAGE (recipe, with place; a model that is not there; an output inside the input or an
  * artifact; with place or option), PARE_EEXISTS (an output that is the input or a file),
  * PARE_ENOTFOUND, PARE_EFORMAT, PARE_ENOTSUP, PARE_ENOMEM (also: the limit of memory is below the
@@ -237,9 +237,9 @@ PARE_CHECKED pare_status pare_plan_make(pare_ctx *cx, pare_arena *a, const pare_
                                         pare_plan *plan);
 
 /* What lies where outputs go, under the lock of the output and once its place is mended
- * (compress/place.h): replaces, finished, taken, stale. `unfinished` work goes on. PARE_EEXISTS for
- * what must not be replaced, before anything is touched; PARE_EIO, PARE_ENOMEM,
- * PARE_EINTERRUPTED. */
+ * (compress/place.h): replaces, finished, taken, stale; and the disk that is free for the rest.
+ * `unfinished` work goes on. PARE_EEXISTS for what must not be replaced, before anything is
+ * touched; PARE_ENOSPC, PARE_EIO, PARE_ENOMEM, PARE_EINTERRUPTED. */
 PARE_CHECKED pare_status pare_plan_places(pare_ctx *cx, pare_arena *a, pare_plan *plan,
                                           bool unfinished);
 void pare_plan_close(pare_plan *plan);

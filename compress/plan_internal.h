@@ -80,9 +80,13 @@ uint64_t pare__plan_outside_bytes(const pare_ctx *cx, const pare_plan *plan);
  * job takes on top. Needs activation_bytes and chunk. Returns what takes most, for a message. */
 const char *pare__plan_memory(const pare_ctx *cx, pare_plan *plan);
 
-/* Memory, disk and flops; the checks against limits. Needs the layout. Once more when the number
- * of samples becomes known (samples: all). */
-PARE_CHECKED pare_status pare__plan_cost(pare_ctx *cx, pare_arena *a, pare_plan *plan);
+/* Memory and flops; the check against the limit. Needs the layout. Once more when the number of
+ * samples becomes known (samples: all). PARE_ENOMEM. */
+PARE_CHECKED pare_status pare__plan_cost(pare_ctx *cx, pare_plan *plan);
+
+/* Disk, and the check that it is free, once the places are known: of a finished output that stays
+ * only missing exports are made. Behind pare__plan_cost. PARE_ENOSPC, PARE_ENOMEM, PARE_EIO. */
+PARE_CHECKED pare_status pare__plan_disk(pare_ctx *cx, pare_arena *a, pare_plan *plan);
 
 /* What bounds the memory of the job, of which `held` bytes are in use outside the allocator. */
 pare_memory_limit pare__plan_limit(const pare_plan *plan, uint64_t held);

@@ -2,6 +2,7 @@
  * what is there all the time. Everything is counted from shapes and sizes of files. What the system
  * maps from files is not in it: such pages can be dropped and read again. */
 #include "calib/stats.h"
+#include "calib/support.h"
 #include "calib/wave.h"
 #include "compress/evaluate/evaluate.h"
 #include "compress/plan_internal.h"
@@ -207,6 +208,20 @@ static uint64_t stats_bytes(const pare_plan *plan)
                                                sizeof(pare_stats)));
 }
 
+/* To see what a Hessian rests on, one site after the other. */
+static uint64_t support_bytes(const pare_plan *plan)
+{
+    const pare_config *const c = &plan->model.config;
+    uint64_t most = 0;
+    for (unsigned s = 0; s < PARE_SITES; s++) {
+        if (plan->kinds[s] & PARE_STATS_HESSIAN)
+            most = larger(most, pare_support_bytes(pare_site_width(c, 0, (pare_site)s)));
+        if (plan->expert_kinds[s] & PARE_STATS_HESSIAN)
+            most = larger(most, pare_support_bytes(pare_site_width(c, 1, (pare_site)s)));
+    }
+    return most;
+}
+
 /* The same forms of inputs as pare_model_inputs finds once the artifact is there. */
 static pare_inputs packed_inputs(const pare_plan *plan)
 {
@@ -252,6 +267,7 @@ static uint64_t block_bytes(const pare_ctx *cx, const pare_plan *plan, bool spil
     const uint64_t folded =
         plan->transforms ? (uint64_t)plan->window * c->hidden * sizeof(float) : 0;
     uint64_t most = larger(step_bytes(cx, plan), transform_bytes(cx, plan));
+    most = larger(most, support_bytes(plan));
     if (plan->calibrated)
         most = larger(most, pare_wave_scratch(cx, c, plan->window, spilled));
     if (plan->transforms)

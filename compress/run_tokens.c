@@ -186,5 +186,6 @@ pare_status pare__run_tokens(pare_run *run)
     if (plan->samples)
         return PARE_OK;
     plan->samples = run->tokens.count / plan->window;
-    return pare__plan_cost(run->cx, run->a, plan);
+    PARE_TRY(pare__plan_cost(run->cx, plan));
+    return pare__plan_disk(run->cx, run->a, plan);
 }

@@ -22,7 +22,8 @@ enum { RED_ZONE = PARE_ALIGN };
 enum { RED_ZONE = 0 };
 #endif
 
-enum { BLOCK_MIN = 64 * 1024 };
+/* Small: small objects between large ones leave the rest of such a block behind each time. */
+enum { BLOCK_MIN = 8 * 1024 };
 
 /* `base` is the first aligned byte behind the header; `size` counts from there. */
 typedef struct pare_arena_block {
