@@ -28,6 +28,7 @@ static pare_status describe(pare__export *e)
     return pare_export_describe(e->a, &e->model, e->ck.config, packed, count, &e->source.shape);
 }
 
+/* Its weights are only mapped. */
 static pare_status open_artifact(pare__export *e)
 {
     PARE_TRY(pare_checkpoint_open(e->cx, e->a, e->job->artifact, &e->ck));
@@ -36,13 +37,16 @@ static pare_status open_artifact(pare__export *e)
                          "%s: not a packed artifact; export writes what pare compress has made",
                          e->job->artifact);
     PARE_TRY(pare_inputs_watch(e->a, &e->ck));
-    for (size_t i = 0; i < e->ck.files; i++)
-        pare_file_read_ahead(&e->ck.file[i]);
-    bool checked;
-    if (!e->job->unchecked)
-        PARE_TRY(pare_checkpoint_check(&e->ck, &checked));
     PARE_TRY(pare_model_load(e->cx, e->a, &e->ck, &e->model));
     return describe(e);
+}
+
+static pare_status check_weights(pare__export *e)
+{
+    bool checked;
+    for (size_t i = 0; i < e->ck.files; i++)
+        pare_file_read_ahead(&e->ck.file[i]);
+    return e->job->unchecked ? PARE_OK : pare_checkpoint_check(&e->ck, &checked);
 }
 
 /* {"Q5_0": 12, "F16": 2} */
@@ -97,21 +101,21 @@ void pare__export_count(pare_export_result *r)
         r->count[r->row[i].fate]++;
 }
 
-/* The place, locked and free of what killed runs left. */
-static pare_status take_place(pare_ctx *cx, pare_arena *a, const pare_export_job *job,
+static pare_status lock_place(pare_ctx *cx, pare_arena *a, const pare_export_job *job,
                               pare_export_place *p, pare_lock *lock)
 {
-    bool unfinished;
     PARE_TRY(pare_export_place_find(cx, a, job->artifact, job->output, job->target->kind, p));
-    PARE_TRY(pare_lock_take(cx, a, p->at.output, "export", &job->teller, lock));
-    return pare_place_mend(cx, a, &p->at, &job->teller, &unfinished);
+    return pare_lock_take(cx, a, p->at.output, "export", &job->teller, lock);
 }
 
 pare_status pare_export_mend(pare_ctx *cx, pare_arena *a, const pare_export_job *job)
 {
     pare_export_place p;
     pare_lock lock = {0};
-    const pare_status s = take_place(cx, a, job, &p, &lock);
+    bool unfinished;
+    pare_status s = lock_place(cx, a, job, &p, &lock);
+    if (s == PARE_OK)
+        s = pare_place_mend(cx, a, &p.at, &job->teller, &unfinished);
     pare_lock_release(&lock);
     return s;
 }
@@ -130,19 +134,24 @@ static pare_status discard(const pare__export *e, pare_status s)
 static pare_status run(pare__export *e)
 {
     const pare_export_job *const job = e->job;
-    PARE_TRY(take_place(e->cx, e->a, job, &e->place, &e->lock));
-    PARE_TRY(pare_export_place_check(e->cx, e->a, &e->place, job->restart));
+    bool unfinished;
+    PARE_TRY(lock_place(e->cx, e->a, job, &e->place, &e->lock));
     PARE_TRY(open_artifact(e));
-    PARE_TRY(pare__export_outline(e));
+    PARE_TRY(pare__export_outline(e)); /* what cannot be exported costs nothing that is there */
+    PARE_TRY(pare_place_mend(e->cx, e->a, &e->place.at, &job->teller, &unfinished));
+    PARE_TRY(pare_export_place_check(e->cx, e->a, &e->place, job->restart));
+    PARE_TRY(check_weights(e));
     const bool file = e->target->kind == PARE_EXPORT_FILE;
     pare_status made = file ? pare__export_file(e) : pare__export_directory(e);
     if (made == PARE_OK)
         made = pare_watch_check(e->cx, &e->ck.watch);
-    pare_status s = made;
-    if (s == PARE_OK)
-        s = pare_place_publish(e->cx, e->a, &e->place.at, e->place.replaces, &job->teller);
-    /* otherwise it may be the replaced output by now */
-    return made != PARE_OK || s == PARE_EEXISTS ? discard(e, s) : s;
+    if (made != PARE_OK)
+        return discard(e, made);
+    const pare_status s =
+        pare_place_publish(e->cx, e->a, &e->place.at, e->place.replaces, &job->teller);
+    return s == PARE_EEXISTS
+               ? pare_fail_context(e->cx, s, "the finished export waits in %s", e->place.at.work)
+               : s;
 }
 
 pare_status pare_export_run(pare_ctx *cx, pare_arena *a, const pare_export_job *job,

@@ -199,9 +199,9 @@ static pare_status check_model(pare__export *e)
 {
     pare_checkpoint written;
     pare_config is;
-    pare_status s = pare_checkpoint_list(e->cx, e->a, e->place.at.partial, &written);
+    pare_status s = pare_checkpoint_list(e->cx, e->a, e->place.at.work, &written);
     if (s == PARE_OK)
-        s = pare_config_parse(e->cx, e->place.at.partial, written.config, &is);
+        s = pare_config_parse(e->cx, e->place.at.work, written.config, &is);
     if (s == PARE_OK)
         s = pare_gguf_check_config(e->cx, &e->model.config, &is);
     if (s == PARE_OK)
@@ -214,9 +214,9 @@ pare_status pare__export_file_check(pare__export *e)
 {
     pare_file f = {0};
     pare_gguf g;
-    pare_status s = pare_file_map(e->cx, e->a, e->place.at.partial, &f);
+    pare_status s = pare_file_map(e->cx, e->a, e->place.at.work, &f);
     if (s == PARE_OK)
-        s = pare_gguf_parse(e->cx, e->a, e->place.at.partial, f.data, f.bytes, &g);
+        s = pare_gguf_parse(e->cx, e->a, e->place.at.work, f.data, f.bytes, &g);
     if (s == PARE_OK)
         s = check_tensors(e, &g);
     pare_file_unmap(&f);

@@ -27,6 +27,12 @@ pare_status pare_export_place_find(pare_ctx *cx, pare_arena *a, const char *arti
     const char *const path = out->at.output, *const slash = strrchr(path, '/');
     const char *const last = slash ? slash + 1 : path;
     const bool there = lstat(path, &st) == 0;
+    const char *const reserved = pare_place_reserved(&out->at);
+    if (reserved)
+        return pare_fail(cx, PARE_EUSAGE,
+                         "%s: names that end in %s are for files beside outputs; choose another "
+                         "path",
+                         path, reserved);
     if (there && S_ISLNK(st.st_mode))
         return pare_fail(cx, PARE_EEXISTS, "%s: is a symbolic link; give the %s itself", path,
                          kind == PARE_EXPORT_FILE ? "file" : "directory");

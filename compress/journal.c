@@ -199,8 +199,8 @@ static pare_status read_records(pare_ctx *cx, pare_arena *a, pare_journal *j, ui
 }
 
 /* A journal that is open, `bytes` long. */
-static pare_status take_journal(pare_ctx *cx, const char *directory, pare_journal **out,
-                                uint64_t *bytes)
+static pare_status take_journal(pare_ctx *cx, const char *directory, const char *name,
+                                pare_journal **out, uint64_t *bytes)
 {
     *out = NULL;
     pare_journal *const j = cx->alloc.resize(cx->alloc.self, NULL, 0, sizeof *j);
@@ -209,7 +209,7 @@ static pare_status take_journal(pare_ctx *cx, const char *directory, pare_journa
     *j = (pare_journal){.fd = -1};
     pare_status s = pare_arena_init(cx, &j->arena, 0);
     if (s == PARE_OK) {
-        j->path = pare_path_join(&j->arena, directory, PARE_JOURNAL_NAME);
+        j->path = pare_path_join(&j->arena, directory, name);
         s = j->path ? open_file(cx, j, bytes) : PARE_ENOMEM;
     }
     if (s == PARE_OK)
@@ -237,19 +237,39 @@ pare_status pare_journal_open(pare_ctx *cx, pare_arena *a, const char *directory
     *out = NULL;
     *record = NULL;
     *count = 0;
-    PARE_TRY(take_journal(cx, directory, &j, &bytes));
+    PARE_TRY(take_journal(cx, directory, PARE_JOURNAL_NAME, &j, &bytes));
     return hand_over(cx, j, read_records(cx, a, j, bytes, fingerprint, record, count), out);
+}
+
+static pare_status restart(pare_ctx *cx, const char *directory, const char *name,
+                           const char *fingerprint, pare_journal **out)
+{
+    pare_journal *j;
+    uint64_t bytes;
+    *out = NULL;
+    PARE_TRY(take_journal(cx, directory, name, &j, &bytes));
+    const pare_status s = cut(cx, j);
+    return hand_over(cx, j, s == PARE_OK ? begin_records(cx, j, fingerprint) : s, out);
 }
 
 pare_status pare_journal_restart(pare_ctx *cx, const char *directory, const char *fingerprint,
                                  pare_journal **out)
 {
+    return restart(cx, directory, PARE_JOURNAL_NAME, fingerprint, out);
+}
+
+pare_status pare_journal_put(pare_ctx *cx, pare_arena *a, const char *directory, const char *beside,
+                             const char *fingerprint)
+{
+    static const char temporary[] = PARE_JOURNAL_NAME ".tmp";
+    char *const from = pare_path_join(a, beside, temporary);
+    char *const to = pare_path_join(a, directory, PARE_JOURNAL_NAME);
     pare_journal *j;
-    uint64_t bytes;
-    *out = NULL;
-    PARE_TRY(take_journal(cx, directory, &j, &bytes));
-    const pare_status s = cut(cx, j);
-    return hand_over(cx, j, s == PARE_OK ? begin_records(cx, j, fingerprint) : s, out);
+    if (!from || !to)
+        return PARE_ENOMEM;
+    PARE_TRY(restart(cx, beside, temporary, fingerprint, &j));
+    pare_journal_close(cx, j);
+    return rename(from, to) == 0 ? pare_file_sync_parent(cx, to) : pare_file_fail(cx, to, "create");
 }
 
 bool pare_journal_lost(const pare_journal *j)
@@ -315,8 +335,7 @@ static bool was_journal(const unsigned char *bytes, size_t len)
     return begun || memmem(bytes, len, magic, sizeof magic);
 }
 
-static pare_status look_at(pare_ctx *cx, const pare_file *f, pare_journal_kind *kind,
-                           bool *replaced)
+static pare_status look_at(pare_ctx *cx, const pare_file *f, pare_journal_kind *kind)
 {
     const size_t len = record_length(f->data, (size_t)f->bytes, 0);
     pare_json *print = NULL;
@@ -334,19 +353,19 @@ static pare_status look_at(pare_ctx *cx, const pare_file *f, pare_journal_kind *
         return s == PARE_EFORMAT ? PARE_OK : s;
     const char *const program = pare_json_text(pare_json_get(print, "program"), NULL);
     if (program && strncmp(program, "pare ", 5) == 0)
-        *kind = PARE_JOURNAL_GOOD;
-    *replaced = *kind == PARE_JOURNAL_GOOD && pare_json_get(print, "replaced");
+        *kind = pare_json_get(print, "replaced")        ? PARE_JOURNAL_REPLACED
+                : pare_json_get(print, "recipe line 1") ? PARE_JOURNAL_COMPRESS
+                                                        : PARE_JOURNAL_EXPORT;
     pare_json_free(print);
     return PARE_OK;
 }
 
 pare_status pare_journal_look(pare_ctx *cx, pare_arena *a, const char *directory,
-                              pare_journal_kind *kind, bool *replaced)
+                              pare_journal_kind *kind)
 {
     struct stat st;
     pare_file f;
     *kind = PARE_JOURNAL_NONE;
-    *replaced = false;
     char *const path = pare_path_join(a, directory, PARE_JOURNAL_NAME);
     if (!path)
         return PARE_ENOMEM;
@@ -356,7 +375,7 @@ pare_status pare_journal_look(pare_ctx *cx, pare_arena *a, const char *directory
     if (!S_ISREG(st.st_mode))
         return PARE_OK;
     PARE_TRY(pare_file_map(cx, a, path, &f));
-    const pare_status s = look_at(cx, &f, kind, replaced);
+    const pare_status s = look_at(cx, &f, kind);
     pare_file_unmap(&f);
     return s;
 }

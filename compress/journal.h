@@ -67,12 +67,21 @@ typedef enum pare_journal_kind {
     PARE_JOURNAL_NONE,
     PARE_JOURNAL_FOREIGN, /* nothing that pare wrote */
     PARE_JOURNAL_DAMAGED, /* its start is empty, torn or damaged, but it was one of pare */
-    PARE_JOURNAL_GOOD     /* its fingerprint names pare as the "program" */
+    /* Its fingerprint names pare as the "program", and has */
+    PARE_JOURNAL_COMPRESS, /* the lines of a recipe */
+    PARE_JOURNAL_EXPORT,   /* nothing else */
+    PARE_JOURNAL_REPLACED  /* a member "replaced" */
 } pare_journal_kind;
 
-/* Looks at DIRECTORY/journal. *replaced: its fingerprint has a member "replaced". PARE_EIO,
- * PARE_ENOMEM. */
+/* Looks at DIRECTORY/journal. PARE_EIO, PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_journal_look(pare_ctx *cx, pare_arena *a, const char *directory,
-                                           pare_journal_kind *kind, bool *replaced);
+                                           pare_journal_kind *kind);
+
+/* Puts a journal with nothing but `fingerprint` into `directory`, in place of one that is there:
+ * whole from the moment on that it has its name, and durable. It is written in the directory
+ * `beside` first, as journal.tmp. PARE_EIO, PARE_ENOSPC, PARE_ENOMEM, PARE_EFORMAT for what is no
+ * regular file. */
+PARE_CHECKED pare_status pare_journal_put(pare_ctx *cx, pare_arena *a, const char *directory,
+                                          const char *beside, const char *fingerprint);
 
 #endif

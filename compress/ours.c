@@ -1,4 +1,3 @@
-#define _GNU_SOURCE /* memmem */
 #include "compress/ours.h"
 
 #include <dirent.h>
@@ -19,7 +18,7 @@
 #include "formats/gguf.h"
 #include "runtime/file.h"
 
-enum { MANIFEST_CAP = 1 << 30, TORN = 256 };
+enum { MANIFEST_CAP = 1 << 30 };
 
 static const char *const artifact_names[] = {"packed-*.safetensors",
                                              "packed.index.json",
@@ -43,6 +42,8 @@ static const char *const export_names[] = {"config.json",
                                            PARE_EXPORT_RECORD,
                                            PARE_SUMS_NAME,
                                            NULL};
+static const char *const file_names[] = {PARE_OURS_FILE, NULL};
+static const char *const *const names[] = {artifact_names, export_names, file_names};
 
 static bool is_listed(const char *const *list, const char *name)
 {
@@ -66,9 +67,8 @@ static bool gives(pare_output_kind kind, const char *name, bool unfinished)
     (void)snprintf(base, sizeof base, "%.*s", (int)(len - cut), name);
     if (unfinished && kind == PARE_OUTPUT_ARTIFACT && strcmp(name, "activations") == 0)
         return true;
-    return (unfinished && strcmp(name, PARE_JOURNAL_NAME) == 0) ||
-           is_listed(kind == PARE_OUTPUT_ARTIFACT ? artifact_names : export_names, base) ||
-           is_listed(pare_companions, base);
+    return (unfinished && strcmp(base, PARE_JOURNAL_NAME) == 0) || is_listed(names[kind], base) ||
+           (kind != PARE_OUTPUT_FILE && is_listed(pare_companions, base));
 }
 
 static const char *mark_name(pare_output_kind kind)
@@ -115,24 +115,8 @@ static pare_status read_mark(pare_ctx *cx, pare_arena *a, const char *directory,
     return PARE_OK;
 }
 
-/* A head that is torn is of pare as far as it says so; a few bytes of one say nothing yet. */
-static bool is_torn_head(const pare_file *f)
-{
-    static const char key[] = "general.quantized_by";
-    const size_t len = f->bytes < TORN ? (size_t)f->bytes : TORN, word = sizeof key - 1 + 12;
-    if (len < 4)
-        return len == 0;
-    if (memcmp(f->data, "GGUF", 4) != 0)
-        return false;
-    const unsigned char *const at = memmem(f->data, len, key, sizeof key - 1);
-    return at ? (size_t)(f->data + len - at) >= word + 5 && memcmp(at + word, "pare ", 5) == 0
-              : len < TORN;
-}
-
-/* Whether a file is one that an export wrote; or one that it did not finish: empty, torn inside its
- * head, or with a head of ours, whatever of the tensors is there. */
-static pare_status read_head(pare_ctx *cx, pare_arena *a, const char *path, bool unfinished,
-                             bool *ours)
+/* Whether a file is one that an export wrote. */
+static pare_status read_head(pare_ctx *cx, pare_arena *a, const char *path, bool *ours)
 {
     const pare_mark m = pare_arena_mark(a);
     pare_file f = {0};
@@ -141,12 +125,10 @@ static pare_status read_head(pare_ctx *cx, pare_arena *a, const char *path, bool
     size_t len = 0;
     pare_status s = pare_file_map(cx, a, path, &f);
     if (s == PARE_OK) {
-        s = pare_gguf_parse_head(cx, a, path, f.data, f.bytes,
-                                 unfinished ? PARE_GGUF_ANY_SIZE : f.bytes, &g);
-        *ours = s == PARE_OK
-                    ? pare_gguf_text(pare_gguf_find(&g, "general.quantized_by"), &text, &len) &&
-                          len >= 5 && memcmp(text, "pare ", 5) == 0
-                    : unfinished && is_torn_head(&f);
+        s = pare_gguf_parse(cx, a, path, f.data, f.bytes, &g);
+        *ours = s == PARE_OK &&
+                pare_gguf_text(pare_gguf_find(&g, "general.quantized_by"), &text, &len) &&
+                len >= 5 && memcmp(text, "pare ", 5) == 0;
     }
     pare_file_unmap(&f);
     pare_arena_rewind(a, m);
@@ -172,7 +154,7 @@ pare_status pare_ours_marked(pare_ctx *cx, pare_arena *a, const char *path, pare
     else if (!(file ? S_ISREG(st.st_mode) : S_ISDIR(st.st_mode)))
         what = file ? "is no regular file" : "is no directory";
     else if (file)
-        PARE_TRY(read_head(cx, a, path, false, ours));
+        PARE_TRY(read_head(cx, a, path, ours));
     else
         PARE_TRY(read_mark(cx, a, path, kind, ours));
     if (*ours || !why)
@@ -353,43 +335,55 @@ pare_status pare_ours_check(pare_ctx *cx, pare_arena *a, const char *path, pare_
     return s;
 }
 
+static pare_status partial_replaced(pare_ctx *cx, pare_arena *a, const char *path,
+                                    pare_output_kind kind, const survey *v)
+{
+    return v->entries == 1 ? PARE_OK : pare_ours_check(cx, a, path, kind, true);
+}
+
+/* Work whose journal nobody can read. */
+static pare_status partial_lost(pare_ctx *cx, pare_arena *a, const char *path,
+                                pare_output_kind kind)
+{
+    bool finished = false;
+    if (kind != PARE_OUTPUT_FILE)
+        PARE_TRY(read_mark(cx, a, path, kind, &finished));
+    return finished ? refuse(cx, path, PARE_JOURNAL_NAME, "is damaged, and lies in finished work")
+                    : PARE_OK;
+}
+
+static pare_status refuse_other_kind(pare_ctx *cx, const char *path, const char *command)
+{
+    return pare_fail(cx, PARE_EEXISTS,
+                     "%s: is unfinished work of pare %s; let that run come to its end or remove "
+                     "it, or choose another path",
+                     path, command);
+}
+
 static pare_status partial_directory(pare_ctx *cx, pare_arena *a, const char *path,
                                      pare_output_kind kind, pare_ours_state *out)
 {
+    const bool artifact = kind == PARE_OUTPUT_ARTIFACT;
     pare_journal_kind journal;
-    bool replaced;
     survey v;
     PARE_TRY(look_around(cx, path, kind, true, &v));
     if (v.entries == 0)
         return PARE_OK;
-    PARE_TRY(pare_journal_look(cx, a, path, &journal, &replaced));
+    PARE_TRY(pare_journal_look(cx, a, path, &journal));
     if (journal == PARE_JOURNAL_FOREIGN)
         return refuse(cx, path, PARE_JOURNAL_NAME, "is no journal of pare");
+    if (journal == (artifact ? PARE_JOURNAL_EXPORT : PARE_JOURNAL_COMPRESS))
+        return refuse_other_kind(cx, path, artifact ? "export" : "compress");
     if (v.odd[0])
         return refuse_odd(cx, path, kind, &v);
-    *out = journal == PARE_JOURNAL_NONE      ? PARE_OURS_REPLACED
+    if (journal == PARE_JOURNAL_NONE)
+        return refuse(cx, path, v.first, "lies beside no journal of an unfinished run");
+    *out = journal == PARE_JOURNAL_REPLACED  ? PARE_OURS_REPLACED
            : journal == PARE_JOURNAL_DAMAGED ? PARE_OURS_LOST
                                              : PARE_OURS_UNFINISHED;
-    if (journal != PARE_JOURNAL_NONE)
-        return PARE_OK;
-    char *const sums = pare_path_join(a, path, PARE_SUMS_NAME);
-    if (!sums)
-        return PARE_ENOMEM;
-    return pare_path_is_file(sums)
-               ? pare_ours_check(cx, a, path, kind, true)
-               : refuse(cx, path, v.first, "lies beside no journal of an unfinished run");
-}
-
-static pare_status partial_file(pare_ctx *cx, pare_arena *a, const char *path, mode_t mode,
-                                pare_ours_state *out)
-{
-    bool ours = false;
-    if (S_ISREG(mode))
-        PARE_TRY(read_head(cx, a, path, false, &ours));
-    *out = ours ? PARE_OURS_REPLACED : PARE_OURS_UNFINISHED;
-    if (S_ISREG(mode) && !ours)
-        PARE_TRY(read_head(cx, a, path, true, &ours));
-    return ours ? PARE_OK : refuse_whole(cx, path, "is no unfinished export of pare");
+    return *out == PARE_OURS_REPLACED ? partial_replaced(cx, a, path, kind, &v)
+           : *out == PARE_OURS_LOST   ? partial_lost(cx, a, path, kind)
+                                      : PARE_OK;
 }
 
 pare_status pare_ours_partial(pare_ctx *cx, pare_arena *a, const char *path, pare_output_kind kind,
@@ -400,41 +394,36 @@ pare_status pare_ours_partial(pare_ctx *cx, pare_arena *a, const char *path, par
     *out = PARE_OURS_NOTHING;
     if (lstat(path, &st) != 0)
         return PARE_OK;
-    const bool file = kind == PARE_OUTPUT_FILE;
-    const pare_status s = file                  ? partial_file(cx, a, path, st.st_mode, out)
-                          : S_ISDIR(st.st_mode) ? partial_directory(cx, a, path, kind, out)
-                                                : refuse_whole(cx, path, "is no directory");
+    const pare_status s = S_ISDIR(st.st_mode) ? partial_directory(cx, a, path, kind, out)
+                                              : refuse_whole(cx, path, "is no directory");
     pare_arena_rewind(a, m);
     return s;
 }
 
-static pare_status mark_with(pare_ctx *cx, const char *path, const char *print)
+pare_status pare_ours_mark_replaced(pare_ctx *cx, pare_arena *a, const char *path,
+                                    const char *partial)
 {
-    pare_journal *j;
-    PARE_TRY(pare_journal_restart(cx, path, print, &j));
-    pare_journal_close(cx, j);
-    return PARE_OK;
-}
-
-pare_status pare_ours_mark_replaced(pare_ctx *cx, const char *path)
-{
-    return mark_with(cx, path, "{\"program\": \"pare " PARE_VERSION "\", \"replaced\": true}");
+    return pare_journal_put(cx, a, path, partial,
+                            "{\"program\": \"pare " PARE_VERSION "\", \"replaced\": true}");
 }
 
 pare_status pare_ours_mark_unfinished(pare_ctx *cx, const char *path)
 {
-    return mark_with(cx, path, "{\"program\": \"pare " PARE_VERSION "\"}");
+    pare_journal *j;
+    PARE_TRY(pare_journal_restart(cx, path, "{\"program\": \"pare " PARE_VERSION "\"}", &j));
+    pare_journal_close(cx, j);
+    return PARE_OK;
 }
 
 pare_status pare_ours_unmark(pare_ctx *cx, pare_arena *a, const char *path)
 {
     pare_journal_kind kind;
-    bool replaced;
-    PARE_TRY(pare_journal_look(cx, a, path, &kind, &replaced));
+    PARE_TRY(pare_journal_look(cx, a, path, &kind));
     char *const journal = pare_path_join(a, path, PARE_JOURNAL_NAME);
     if (!journal)
         return PARE_ENOMEM;
-    if (kind == PARE_JOURNAL_NONE || kind == PARE_JOURNAL_FOREIGN || unlink(journal) == 0)
+    if (kind == PARE_JOURNAL_NONE || kind == PARE_JOURNAL_FOREIGN || kind == PARE_JOURNAL_DAMAGED ||
+        unlink(journal) == 0)
         return PARE_OK;
     return pare_file_fail(cx, journal, "remove");
 }
@@ -447,25 +436,70 @@ static bool is_found(const listener *l, const char *name)
     return false;
 }
 
-/* Removes what is not among the findings; the mark and SHA256SUMS go last. */
+/* A file as it was before its bytes were read. */
+typedef struct seen {
+    const char *name;
+    struct stat st;
+    struct seen *next;
+} seen;
+
+static pare_status see(pare_ctx *cx, pare_arena *keep, const char *path, pare_output_kind kind,
+                       seen **out)
+{
+    DIR *const d = opendir(path);
+    struct stat st;
+    pare_status s = PARE_OK;
+    if (!d)
+        return pare_file_fail(cx, path, "open the directory");
+    for (struct dirent *e; s == PARE_OK && (e = readdir(d));) {
+        if (!gives(kind, e->d_name, false) ||
+            fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+            continue;
+        seen *const f = PARE_NEW(keep, seen, 1);
+        char *const name = pare_arena_text(keep, e->d_name, strlen(e->d_name));
+        s = f && name ? PARE_OK : PARE_ENOMEM;
+        if (s != PARE_OK)
+            break;
+        *f = (seen){name, st, *out};
+        *out = f;
+    }
+    (void)closedir(d);
+    return s;
+}
+
+static bool is_unchanged(int directory, const seen *f)
+{
+    struct stat st;
+    return fstatat(directory, f->name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+           st.st_dev == f->st.st_dev && st.st_ino == f->st.st_ino && st.st_size == f->st.st_size &&
+           st.st_ctim.tv_sec == f->st.st_ctim.tv_sec && st.st_ctim.tv_nsec == f->st.st_ctim.tv_nsec;
+}
+
+/* Removes what was seen, is not among the findings and has not changed; the mark and SHA256SUMS go
+ * last. */
 static pare_status remove_listed(pare_ctx *cx, const char *path, pare_output_kind kind,
-                                 const listener *l)
+                                 const listener *l, const seen *files)
 {
     const char *const last[] = {mark_name(kind), PARE_SUMS_NAME};
     DIR *const d = opendir(path);
-    int failed = 0;
+    bool failed = false;
     if (!d)
         return pare_file_fail(cx, path, "open the directory");
-    for (struct dirent *e; (e = readdir(d));)
-        if (gives(kind, e->d_name, false) && !is_found(l, e->d_name) &&
-            strcmp(e->d_name, last[0]) != 0 && strcmp(e->d_name, last[1]) != 0)
-            failed |= unlinkat(dirfd(d), e->d_name, 0);
-    for (size_t i = 0; !failed && i < sizeof last / sizeof *last; i++)
-        if (!is_found(l, last[i])) /* last on the disk, too: each waits for what came before */
-            failed |=
-                fsync(dirfd(d)) != 0 || (unlinkat(dirfd(d), last[i], 0) != 0 && errno != ENOENT);
+    for (size_t i = 0; !failed && i < 3; i++) {
+        if (i > 0) /* last on the disk, too: each waits for what came before */
+            failed = fsync(dirfd(d)) != 0;
+        for (const seen *f = files; !failed && f; f = f->next) {
+            const size_t turn = strcmp(f->name, last[0]) == 0   ? 1
+                                : strcmp(f->name, last[1]) == 0 ? 2
+                                                                : 0;
+            if (turn == i && !is_found(l, f->name) && is_unchanged(dirfd(d), f))
+                failed = unlinkat(dirfd(d), f->name, 0) != 0;
+        }
+    }
+    const pare_status s =
+        failed ? pare_file_fail(cx, path, "remove files of the replaced output") : PARE_OK;
     (void)closedir(d);
-    return failed ? pare_file_fail(cx, path, "remove files of the replaced output") : PARE_OK;
+    return s;
 }
 
 static pare_status remove_directory(pare_ctx *cx, pare_arena *a, const char *path,
@@ -474,14 +508,16 @@ static pare_status remove_directory(pare_ctx *cx, pare_arena *a, const char *pat
     pare_inventory_result result;
     survey v;
     bool gone;
+    seen *files = NULL;
     PARE_TRY(look_around(cx, path, kind, true, &v));
     const bool bare = v.entries == 1 && strcmp(v.first, PARE_JOURNAL_NAME) == 0;
     if (!bare) {
         PARE_TRY(check_mark(cx, a, path, kind, true, &gone));
+        PARE_TRY(see(cx, l->keep, path, kind, &files));
         PARE_TRY(pare_inventory_check(cx, a, path, hear, l, &result));
         if (l->no_memory)
             return PARE_ENOMEM;
-        PARE_TRY(remove_listed(cx, path, kind, l));
+        PARE_TRY(remove_listed(cx, path, kind, l, files));
     }
     PARE_TRY(pare_ours_unmark(cx, a, path));
     if (rmdir(path) == 0)
@@ -494,21 +530,13 @@ static pare_status remove_directory(pare_ctx *cx, pare_arena *a, const char *pat
                      path, v.first);
 }
 
-static pare_status remove_file(pare_ctx *cx, pare_arena *a, const char *path)
-{
-    bool gone;
-    PARE_TRY(check_mark(cx, a, path, PARE_OUTPUT_FILE, false, &gone));
-    return unlink(path) == 0 ? PARE_OK : pare_file_fail(cx, path, "remove");
-}
-
 pare_status pare_ours_remove(pare_ctx *cx, pare_arena *a, const char *path, pare_output_kind kind)
 {
     const pare_mark m = pare_arena_mark(a);
     pare_arena keep;
     listener l = {.path = path, .remains = true, .keep = &keep};
     PARE_TRY(pare_arena_init(cx, &keep, 0));
-    const pare_status s = kind == PARE_OUTPUT_FILE ? remove_file(cx, a, path)
-                                                   : remove_directory(cx, a, path, kind, &l);
+    const pare_status s = remove_directory(cx, a, path, kind, &l);
     pare_arena_release(&keep);
     pare_arena_rewind(a, m);
     return s;
@@ -518,8 +546,6 @@ pare_status pare_ours_discard(pare_ctx *cx, const char *path, pare_output_kind k
                               pare_ours_part part)
 {
     static const char doing[] = "remove what an earlier run left";
-    if (kind == PARE_OUTPUT_FILE)
-        return unlink(path) == 0 ? PARE_OK : pare_file_fail(cx, path, doing);
     DIR *const d = opendir(path);
     if (!d)
         return pare_file_fail(cx, path, "open the directory");

@@ -2,8 +2,9 @@
  *
  * A finished directory has a manifest of pare (an artifact) or the record of an export, and nothing
  * but regular files with names that pare gives, each listed in SHA256SUMS with the digest it has.
- * An unfinished one has a journal of pare, and nothing but regular files with such names. A GGUF
- * file says who quantized it. */
+ * An unfinished one has a journal of pare, and nothing but regular files with such names; so has
+ * one that was replaced, whose journal says so. A GGUF file says who quantized it; unfinished, it
+ * lies in a directory with a journal. */
 #ifndef PARE_COMPRESS_OURS_H
 #define PARE_COMPRESS_OURS_H
 
@@ -34,31 +35,37 @@ PARE_CHECKED pare_status pare_ours_check(pare_ctx *cx, pare_arena *a, const char
 /* What lies where the work goes. */
 typedef enum pare_ours_state {
     PARE_OURS_NOTHING,    /* absent, or an empty directory */
-    PARE_OURS_UNFINISHED, /* work of pare */
-    PARE_OURS_LOST,       /* the same, but its journal is damaged: nobody knows of which job */
-    PARE_OURS_REPLACED    /* a finished output, or what is left of one */
+    PARE_OURS_UNFINISHED, /* work of pare on an output of the kind */
+    PARE_OURS_LOST,       /* work, but its journal is damaged: nobody knows of which job */
+    PARE_OURS_REPLACED    /* a finished output that is marked as replaced, or what is left of it */
 } pare_ours_state;
 
-/* Which of these `path` is: PARE_EEXISTS, as above, when it is none. */
+/* The file that is written when the output is one, in the directory of the work. */
+#define PARE_OURS_FILE "model.gguf"
+
+/* Which of these `path` is: PARE_EEXISTS, as above, when it is none: a finished output that no run
+ * has marked as replaced, or work of compress where an export goes, or the other way round. */
 PARE_CHECKED pare_status pare_ours_partial(pare_ctx *cx, pare_arena *a, const char *path,
                                            pare_output_kind kind, pare_ours_state *out);
 
-/* Marks the finished directory `path`, durable, as one that is about to be replaced (its journal
- * says so: pare_journal_look); removes that mark, or the journal of a run that is over, when it is
- * one of pare. PARE_EIO, PARE_ENOSPC, PARE_ENOMEM. */
-PARE_CHECKED pare_status pare_ours_mark_replaced(pare_ctx *cx, const char *path);
-/* A journal for an unfinished directory that nobody goes on with. The same. */
+/* Marks the finished directory `path`, durable, as one that is about to be replaced by `partial`
+ * (its journal says so: pare_journal_look); removes that mark, or the journal of a run that is
+ * over, when it is a good one of pare. PARE_EIO, PARE_ENOSPC, PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_ours_mark_replaced(pare_ctx *cx, pare_arena *a, const char *path,
+                                                 const char *partial);
+/* A journal for the unfinished directory of an export. The same. */
 PARE_CHECKED pare_status pare_ours_mark_unfinished(pare_ctx *cx, const char *path);
 PARE_CHECKED pare_status pare_ours_unmark(pare_ctx *cx, pare_arena *a, const char *path);
 
-/* Removes what pare_ours_check accepts (with `remains`) at `path`, file by file. PARE_EEXISTS: a
- * file that has come there or changed since, which is named and stays. PARE_EIO, PARE_ENOMEM, and
+/* Removes the directory `path` that pare_ours_check accepts (with `remains`), file by file: those
+ * whose digest is the listed one, if they are still the files that were read for it. PARE_EEXISTS:
+ * a file that has come there or changed since, which is named and stays. PARE_EIO, PARE_ENOMEM, and
  * what pare_inventory_check returns. */
 PARE_CHECKED pare_status pare_ours_remove(pare_ctx *cx, pare_arena *a, const char *path,
                                           pare_output_kind kind);
 
-/* Removes unfinished work (pare_ours_partial): all of it; or of a directory only temporary files,
- * as a run goes on there; or all but the journal, as it begins anew there. PARE_EIO. */
+/* Removes unfinished work (pare_ours_partial): all of it; or only temporary files, as a run goes on
+ * there; or all but the journal, as it begins anew there. PARE_EIO. */
 typedef enum pare_ours_part {
     PARE_OURS_ALL,
     PARE_OURS_TEMPORARY,

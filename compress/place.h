@@ -2,8 +2,9 @@
  * step from one to the other. The caller holds the lock of the output (compress/lock.h).
  *
  * A directory takes the place of another in one step, or, where the file system has none for that,
- * in two: OUTPUT to OUTPUT.replaced, OUTPUT.partial to OUTPUT. Whatever moment a run is killed at,
- * the next one finds the old output or the new one, and goes on from there (pare_place_mend). */
+ * in two: OUTPUT to OUTPUT.replaced, OUTPUT.partial to OUTPUT. The old one is marked as replaced
+ * before, and only what has that mark is removed. Whatever moment a run is killed at, the next one
+ * finds the old output or the new one, and goes on from there (pare_place_mend). */
 #ifndef PARE_COMPRESS_PLACE_H
 #define PARE_COMPRESS_PLACE_H
 
@@ -13,6 +14,7 @@
 typedef struct pare_output_place {
     pare_output_kind kind;
     char *output, *partial; /* without slashes at the end */
+    char *work;             /* what becomes the output: `partial`, or the file in it */
     char *replaced;
 } pare_output_place;
 
@@ -20,12 +22,18 @@ typedef struct pare_output_place {
 PARE_CHECKED pare_status pare_place_make(pare_arena *a, pare_output_kind kind, const char *output,
                                          pare_output_place *out);
 
+/* The ending of the output's name that belongs to files beside outputs (".partial", ".lock" ...),
+ * or NULL: such an output could be in the way of another. */
+const char *pare_place_reserved(const pare_output_place *p);
+
 /* Ends what a killed run was about: an output that was moved away and not yet replaced comes back,
- * what was replaced is removed, and a journal in a finished output. *unfinished: work lies in
- * `partial` that a run of the same job continues; work on exports is not continued but removed,
- * and so is work with a damaged journal beside an output: nobody knows whether it may replace that.
- * PARE_EEXISTS: what lies in `partial` is not of pare, and nothing was touched. PARE_EIO,
- * PARE_ENOMEM, PARE_EINTERRUPTED. */
+ * what was marked as replaced is removed, and a good journal of pare in a finished output.
+ * *unfinished: work lies in `partial` that a run of the same job continues; work on exports is not
+ * continued but removed, and so is work with a damaged journal beside an output: nobody knows
+ * whether it may replace that.
+ * PARE_EEXISTS: what lies in `partial` is not of pare or of another kind, and nothing was touched;
+ * or an old output was moved away, and what came to its place is no finished output as pare left
+ * it: both stay. PARE_EIO, PARE_ENOMEM, PARE_EINTERRUPTED. */
 PARE_CHECKED pare_status pare_place_mend(pare_ctx *cx, pare_arena *a, const pare_output_place *p,
                                          const pare_teller *teller, bool *unfinished);
 
@@ -33,9 +41,11 @@ PARE_CHECKED pare_status pare_place_mend(pare_ctx *cx, pare_arena *a, const pare
  * it may have to go first. */
 PARE_CHECKED pare_status pare_place_check(pare_ctx *cx, pare_arena *a, const pare_output_place *p);
 
-/* `partial` becomes the output, durable; with `replace` that of an earlier run is removed. What
- * cannot be removed is told. PARE_EEXISTS when something lies there without `replace`; PARE_EIO,
- * PARE_ENOSPC, PARE_ENOMEM: the old output is then in place, or comes back with the next run. */
+/* `work` becomes the output, durable; with `replace` that of an earlier run, if there is one, is
+ * looked at once more (pare_place_check) and removed. What cannot be removed is told. PARE_EEXISTS
+ * when something lies there without `replace`, or that look refuses it: the work stays in
+ * `partial`. PARE_EIO, PARE_ENOSPC, PARE_ENOMEM, PARE_EINTERRUPTED: the old output is then in
+ * place, or comes back with the next run. */
 PARE_CHECKED pare_status pare_place_publish(pare_ctx *cx, pare_arena *a, const pare_output_place *p,
                                             bool replace, const pare_teller *teller);
 

@@ -195,6 +195,12 @@ static pare_status resolve_paths(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     PARE_TRY(pare_place_make(a, PARE_OUTPUT_ARTIFACT, plan->output_path, &plan->place));
     plan->output_path = plan->place.output;
     plan->partial_path = plan->place.partial;
+    const char *const reserved = pare_place_reserved(&plan->place);
+    if (reserved)
+        return FAIL_OUTPUT(cx, PARE_EUSAGE, plan,
+                           "%s: names that end in %s are for files beside outputs; give another "
+                           "output",
+                           plan->output_path, reserved);
     if (pare_output_lies_in(plan->model_path, plan->output_path) ||
         pare_output_lies_in(plan->model_path, plan->partial_path))
         return FAIL_OUTPUT(cx, PARE_EEXISTS, plan, "%s: the output would replace the model at %s",

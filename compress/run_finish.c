@@ -240,8 +240,8 @@ pare_status pare__run_describe(pare_run *run)
 pare_status pare__run_publish(pare_run *run)
 {
     const pare_plan *const plan = &run->plan;
-    const bool replace = plan->replaces && pare_path_is_directory(plan->output_path);
-    const pare_status s = pare_place_publish(run->cx, run->a, &plan->place, replace, &run->teller);
+    const pare_status s =
+        pare_place_publish(run->cx, run->a, &plan->place, plan->replaces, &run->teller);
     return s == PARE_EEXISTS ? pare_fail_context(run->cx, s, "the finished artifact waits in %s",
                                                  plan->partial_path)
                              : s;

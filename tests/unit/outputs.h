@@ -3,6 +3,7 @@
 #define PARE_TESTS_OUTPUTS_H
 
 #include "compress/inventory.h"
+#include "compress/journal.h"
 #include "compress/place.h"
 #include "tests/unit/job.h"
 
@@ -79,6 +80,22 @@ static inline void outputs_finish(outputs *o, const char *name, const char *text
                          : "{\"program\": \"pare 1\", \"format\": \"gptq\"}");
     ck_assert_int_eq(pare_inventory_write(&o->cx, &o->a, job_path(&o->root, name), NULL, 0),
                      PARE_OK);
+}
+
+/* What compress or export leaves in a directory when it is stopped. */
+static inline void outputs_begin_work(outputs *o, const char *path)
+{
+    pare_journal *j;
+    if (o->place.kind != PARE_OUTPUT_ARTIFACT) {
+        ck_assert_int_eq(pare_ours_mark_unfinished(&o->cx, path), PARE_OK);
+        return;
+    }
+    ck_assert_int_eq(pare_journal_restart(&o->cx, path,
+                                          "{\"program\": \"pare 1\", "
+                                          "\"recipe line 1\": \"pare: 1\"}",
+                                          &j),
+                     PARE_OK);
+    pare_journal_close(&o->cx, j);
 }
 
 /* A status with a message that holds `says`. */

@@ -345,6 +345,15 @@ static job_place begin_stopped(const char *passes, const job_opts *o)
     return p;
 }
 
+/* What a killed export of a file leaves. */
+static void leave_work(const job_place *p, const char *name)
+{
+    pare_ctx cx;
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(mkdir(job_path(p, name), 0777), 0);
+    ck_assert_int_eq(pare_ours_mark_unfinished(&cx, job_path(p, name)), PARE_OK);
+}
+
 START_TEST(the_same_command_makes_the_exports_that_are_missing)
 {
     const job_opts o = {.output = "out"};
@@ -352,7 +361,7 @@ START_TEST(the_same_command_makes_the_exports_that_are_missing)
     ck_assert_int_eq(mkdir(job_path(&p, "second.partial"), 0777), 0);
     write_bytes(&p, "second.partial/model.safetensors", "what was written so far");
     write_bytes(&p, "second.partial/journal", "PJ01");
-    write_bytes(&p, "third.gguf.partial", "GGUF");
+    leave_work(&p, "third.gguf.partial");
     const struct stat artifact = status_of(&p, "out/manifest.json"),
                       first = status_of(&p, "first/model.safetensors");
     ck_assert_int_eq(job_run(&p, o, NULL), PARE_OK);
@@ -361,7 +370,7 @@ START_TEST(the_same_command_makes_the_exports_that_are_missing)
     ck_assert(!has(&p, "third.gguf.partial"));
     ck_assert(artifact.st_ino == status_of(&p, "out/manifest.json").st_ino);
     ck_assert(first.st_ino == status_of(&p, "first/model.safetensors").st_ino);
-    write_bytes(&p, "third.gguf.partial", "GGUF"); /* of a run that was killed at its end */
+    leave_work(&p, "third.gguf.partial"); /* of a run that was killed at its end */
     ck_assert_int_eq(job_run(&p, o, NULL), PARE_OK);
     ck_assert(!has(&p, "third.gguf.partial"));
     ck_assert(artifact.st_ino == status_of(&p, "out/manifest.json").st_ino);

@@ -1,5 +1,4 @@
 /* What may be replaced or removed: finished outputs and unfinished work as pare left them. */
-#include "compress/journal.h"
 #include "compress/ours.h"
 #include "tests/unit/outputs.h"
 
@@ -101,9 +100,9 @@ static const struct {
     {{"README", "config.json"}, {"mine", "{}"}, "README: is no file of", PARE_OURS_NOTHING},
     {{"SHA256SUMS", "config.json"},
      {"", "mine"},
-     "config.json: is not listed in SHA256SUMS",
+     "SHA256SUMS: lies beside no journal",
      PARE_OURS_NOTHING},
-    {{"SHA256SUMS"}, {""}, NULL, PARE_OURS_REPLACED}};
+    {{"SHA256SUMS"}, {""}, "SHA256SUMS: lies beside no journal", PARE_OURS_NOTHING}};
 enum { PARTIALS = sizeof partials / sizeof *partials };
 
 START_TEST(work_is_told_from_what_is_not_of_pare)
@@ -144,7 +143,7 @@ START_TEST(work_of_an_unknown_job_does_not_replace_an_output)
     outputs_begin(&o, PARE_OUTPUT_ARTIFACT);
     outputs_finish(&o, "out", "first");
     ck_assert_int_eq(mkdir(o.place.partial, 0777), 0);
-    ck_assert_int_eq(pare_ours_mark_unfinished(&o.cx, o.place.partial), PARE_OK);
+    outputs_begin_work(&o, o.place.partial);
     ck_assert_int_eq(pare_place_mend(&o.cx, &o.a, &o.place, &o.teller, &unfinished), PARE_OK);
     ck_assert(unfinished && outputs_has(&o, "out.partial/journal"));
     outputs_put(&o, "out.partial/journal", "PJ01");
@@ -161,18 +160,134 @@ START_TEST(what_came_or_changed_meanwhile_stays_and_is_told)
     outputs_begin(&o, kinds[_i]);
     outputs_finish(&o, "out", "old");
     outputs_finish(&o, "out.partial", "new");
-    ck_assert_int_eq(pare_ours_mark_unfinished(&o.cx, o.place.partial), PARE_OK);
+    outputs_begin_work(&o, o.place.partial);
     ck_assert_int_eq(pare_place_check(&o.cx, &o.a, &o.place), PARE_OK);
-    outputs_put(&o, "out/notes.txt", "mine");
-    outputs_put(&o, "out/config.json", "edited");
-    ck_assert_int_eq(pare_place_publish(&o.cx, &o.a, &o.place, true, &o.teller), PARE_OK);
-    ck_assert_msg(strstr(o.told, "could not be removed whole") && strstr(o.told, "config.json"),
-                  "%s", o.told);
-    ck_assert(outputs_holds(&o, "out/config.json", "new") && !outputs_has(&o, "out/journal"));
-    ck_assert(outputs_holds(&o, "out.partial/notes.txt", "mine"));
-    ck_assert(outputs_holds(&o, "out.partial/config.json", "edited"));
-    ck_assert(!outputs_has(&o, "out.partial/model.safetensors"));
-    ck_assert(!outputs_has(&o, "out.partial/SHA256SUMS"));
+    outputs_put(&o, "out/notes.txt", "mine"); /* behind the first look */
+    outputs_check(&o, pare_place_publish(&o.cx, &o.a, &o.place, true, &o.teller), PARE_EEXISTS,
+                  "out/notes.txt: is no file of an");
+    ck_assert(outputs_holds(&o, "out/config.json", "old"));
+    ck_assert(outputs_holds(&o, "out.partial/config.json", "new"));
+    ck_assert(outputs_has(&o, "out.partial/journal") && !outputs_has(&o, "out/journal"));
+    outputs_put(&o, "out/config.json", "edited"); /* behind the second */
+    outputs_check(&o, pare_ours_remove(&o.cx, &o.a, o.place.output, o.place.kind), PARE_EEXISTS,
+                  "out: \"config.json\" came there or changed meanwhile, and stays");
+    ck_assert(outputs_holds(&o, "out/notes.txt", "mine"));
+    ck_assert(outputs_holds(&o, "out/config.json", "edited"));
+    ck_assert(!outputs_has(&o, "out/model.safetensors") && !outputs_has(&o, "out/SHA256SUMS"));
+    outputs_end(&o);
+}
+END_TEST
+
+/* Changes files while their digests are taken. */
+static void change_files(void *self, const char *what, double done, double total)
+{
+    outputs *const o = self;
+    (void)what;
+    (void)done;
+    (void)total;
+    if (outputs_has(o, "out/merges.txt"))
+        return;
+    outputs_put(o, "out/merges.txt", "mine");
+    ck_assert_int_eq(unlink(job_path(&o->root, "out/config.json")), 0);
+    outputs_put(o, "out/config.json", "mine");
+}
+
+START_TEST(what_comes_while_digests_are_taken_stays)
+{
+    outputs o;
+    outputs_begin(&o, kinds[_i]);
+    outputs_finish(&o, "out", "old");
+    o.cx.progress.report = change_files;
+    o.cx.progress.self = &o;
+    outputs_check(&o, pare_ours_remove(&o.cx, &o.a, o.place.output, o.place.kind), PARE_EEXISTS,
+                  "came there or changed meanwhile, and stays");
+    ck_assert(outputs_holds(&o, "out/merges.txt", "mine"));
+    ck_assert(outputs_holds(&o, "out/config.json", "mine"));
+    outputs_end(&o);
+}
+END_TEST
+
+START_TEST(a_finished_output_by_the_name_of_the_work_is_nobodys_rest)
+{
+    outputs o;
+    bool unfinished;
+    outputs_begin(&o, kinds[_i]);
+    outputs_finish(&o, "out.partial", "mine");
+    outputs_check(&o, pare_place_mend(&o.cx, &o.a, &o.place, &o.teller, &unfinished), PARE_EEXISTS,
+                  "out.partial/SHA256SUMS: lies beside no journal");
+    outputs_put(&o, "out.partial/journal", "");
+    outputs_check(&o, pare_place_mend(&o.cx, &o.a, &o.place, &o.teller, &unfinished), PARE_EEXISTS,
+                  "out.partial/journal: is damaged, and lies in finished work");
+    ck_assert(outputs_holds(&o, "out.partial/config.json", "mine"));
+    ck_assert_int_eq(unlink(job_path(&o.root, "out.partial/journal")), 0);
+    ck_assert_int_eq(mkdir(job_path(&o.root, "out"), 0777), 0);
+    ck_assert_int_eq(
+        pare_ours_mark_replaced(&o.cx, &o.a, o.place.partial, job_path(&o.root, "out")), PARE_OK);
+    ck_assert_int_eq(pare_place_mend(&o.cx, &o.a, &o.place, &o.teller, &unfinished), PARE_OK);
+    ck_assert(!outputs_has(&o, "out.partial"));
+    outputs_end(&o);
+}
+END_TEST
+
+START_TEST(work_of_the_other_kind_stays)
+{
+    outputs o;
+    bool unfinished;
+    outputs_begin(&o, kinds[_i]);
+    ck_assert_int_eq(mkdir(o.place.partial, 0777), 0);
+    outputs_put(&o, "out.partial/model.safetensors", "hours of work");
+    outputs_begin_work(&o, o.place.partial);
+    o.place.kind = kinds[1 - _i];
+    outputs_check(&o, pare_place_mend(&o.cx, &o.a, &o.place, &o.teller, &unfinished), PARE_EEXISTS,
+                  _i == 0 ? "out.partial: is unfinished work of pare compress"
+                          : "out.partial: is unfinished work of pare export");
+    ck_assert(outputs_holds(&o, "out.partial/model.safetensors", "hours of work"));
+    outputs_end(&o);
+}
+END_TEST
+
+/* An old output that was moved away, and what a user then does in its place. */
+START_TEST(an_old_output_goes_only_when_a_whole_one_is_in_its_place)
+{
+    outputs o;
+    bool unfinished;
+    outputs_begin(&o, kinds[_i % 2]);
+    outputs_finish(&o, "out.replaced", "old");
+    ck_assert_int_eq(mkdir(o.place.partial, 0777), 0);
+    ck_assert_int_eq(pare_ours_mark_replaced(&o.cx, &o.a, o.place.replaced, o.place.partial),
+                     PARE_OK);
+    if (_i < 2)
+        ck_assert_int_eq(mkdir(o.place.output, 0777), 0);
+    else
+        outputs_finish(&o, "out", "new");
+    if (_i / 2 == 1)
+        outputs_put(&o, "out/config.json", "edited");
+    if (_i / 2 == 2)
+        outputs_begin_work(&o, o.place.output);
+    const pare_status s = pare_place_mend(&o.cx, &o.a, &o.place, &o.teller, &unfinished);
+    if (_i / 2 == 2) {
+        ck_assert_msg(s == PARE_OK, "%s", o.cx.what);
+        ck_assert(!outputs_has(&o, "out.replaced") && outputs_holds(&o, "out/config.json", "new"));
+    } else {
+        ck_assert_msg(strstr(o.cx.what, "out.replaced is an old output"), "%s", o.cx.what);
+        outputs_check(&o, s, PARE_EEXISTS, "out is not what replaced it");
+        ck_assert(outputs_holds(&o, "out.replaced/config.json", "old"));
+    }
+    outputs_end(&o);
+}
+END_TEST
+
+START_TEST(names_of_files_beside_outputs_are_reserved)
+{
+    static const char *const name[] = {"x.partial",   "x.replaced", "d/x.lock", "x.tmp/",
+                                       "x.partial.d", "lock",       ".lock"};
+    outputs o;
+    outputs_begin(&o, PARE_OUTPUT_ARTIFACT);
+    for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
+        pare_output_place p;
+        ck_assert_int_eq(pare_place_make(&o.a, PARE_OUTPUT_EXPORT, name[i], &p), PARE_OK);
+        ck_assert((pare_place_reserved(&p) != NULL) == (i < 4 || i == 6));
+    }
     outputs_end(&o);
 }
 END_TEST
@@ -203,7 +318,15 @@ START_TEST(a_journal_that_is_not_of_pare_stays_in_the_output)
     outputs_put(&o, "out/journal", "dear diary");
     ck_assert_int_eq(pare_place_mend(&o.cx, &o.a, &o.place, &o.teller, &unfinished), PARE_OK);
     ck_assert(outputs_holds(&o, "out/journal", "dear diary"));
-    outputs_put(&o, "out/journal", "PJ01");
+    for (size_t i = 0; i < 3; i++) { /* nor one that cannot be read */
+        static const char *const text[] = {"PJ01", "", "my notes on PJ01"};
+        outputs_put(&o, "out/journal", text[i]);
+        ck_assert_int_eq(pare_place_mend(&o.cx, &o.a, &o.place, &o.teller, &unfinished), PARE_OK);
+        outputs_check(&o, pare_place_check(&o.cx, &o.a, &o.place), PARE_EEXISTS,
+                      "out/journal: is no file of an");
+        ck_assert(outputs_holds(&o, "out/journal", text[i]));
+    }
+    outputs_begin_work(&o, o.place.output);
     ck_assert_int_eq(pare_place_mend(&o.cx, &o.a, &o.place, &o.teller, &unfinished), PARE_OK);
     ck_assert(!outputs_has(&o, "out/journal") && outputs_has(&o, "out/config.json"));
     outputs_end(&o);
@@ -251,6 +374,11 @@ int main(void)
     tcase_add_loop_test(t, work_is_told_from_what_is_not_of_pare, 0, 2 * PARTIALS);
     tcase_add_test(t, work_of_an_unknown_job_does_not_replace_an_output);
     tcase_add_loop_test(t, what_came_or_changed_meanwhile_stays_and_is_told, 0, 2);
+    tcase_add_loop_test(t, what_comes_while_digests_are_taken_stays, 0, 2);
+    tcase_add_loop_test(t, a_finished_output_by_the_name_of_the_work_is_nobodys_rest, 0, 2);
+    tcase_add_loop_test(t, work_of_the_other_kind_stays, 0, 2);
+    tcase_add_loop_test(t, an_old_output_goes_only_when_a_whole_one_is_in_its_place, 0, 6);
+    tcase_add_test(t, names_of_files_beside_outputs_are_reserved);
     tcase_add_loop_test(t, a_users_copy_of_an_output_stays_where_it_is, 0, 2);
     tcase_add_loop_test(t, a_journal_that_is_not_of_pare_stays_in_the_output, 0, 2);
     tcase_add_test(t, running_out_of_memory_is_told_and_touches_nothing);

@@ -411,6 +411,18 @@ START_TEST(damaged_units_are_done_again_to_the_same_bytes)
 }
 END_TEST
 
+static void mark_replaced(const char *output, const char *partial)
+{
+    pare_ctx cx;
+    pare_arena a;
+    char path[512];
+    (void)snprintf(path, sizeof path, "%s", job_path(&place, output));
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    ck_assert_int_eq(pare_ours_mark_replaced(&cx, &a, path, job_path(&place, partial)), PARE_OK);
+    pare_arena_release(&a);
+}
+
 START_TEST(what_a_killed_run_left_goes_with_any_later_run)
 {
     char from[512], to[512];
@@ -419,9 +431,10 @@ START_TEST(what_a_killed_run_left_goes_with_any_later_run)
     (void)snprintf(to, sizeof to, "%s", job_path(&place, "out.partial"));
     ck_assert_int_eq(rename(from, to), 0); /* an output that was replaced, and another one */
     ck_assert_uint_eq(finish("other", false), 0);
+    mark_replaced("out.partial", "other");
     (void)snprintf(to, sizeof to, "%s", job_path(&place, "other"));
     ck_assert_int_eq(rename(to, from), 0);
-    put("out/journal", "");
+    mark_replaced("out", "out.partial"); /* stopped before the exchange */
     put("out.lock", "pare lock: pare compress (process 1 on elsewhere, since then)\n");
     ck_assert_uint_eq(finish("out", false), 0);
     ck_assert(!there("out/journal") && !there("out.partial") && !there("out.lock"));
