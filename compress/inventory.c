@@ -39,8 +39,10 @@ static pare_status walk(folder *f, size_t most)
         struct stat st;
         if (!path)
             s = PARE_ENOMEM;
+        else if (!is_dots(name) && lstat(path, &st) != 0)
+            s = pare_file_fail(f->cx, path, "look at");
         else if (!is_dots(name))
-            f->item[f->count++] = (entry){name, lstat(path, &st) == 0 && S_ISREG(st.st_mode)};
+            f->item[f->count++] = (entry){name, S_ISREG(st.st_mode)};
     }
     (void)closedir(d);
     if (s == PARE_OK && !f->item)

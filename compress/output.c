@@ -10,12 +10,6 @@
 
 #include "runtime/file.h"
 
-const char *const pare_companions[] = {"tokenizer.json",      "tokenizer_config.json",
-                                       "tokenizer.model",     "special_tokens_map.json",
-                                       "added_tokens.json",   "generation_config.json",
-                                       "vocab.json",          "merges.txt",
-                                       "chat_template.jinja", NULL};
-
 pare_status pare_output_copy(pare_arena *a, const pare_checkpoint *from, const char *to,
                              const char *name, bool *copied)
 {

@@ -7,9 +7,6 @@
 
 #include "formats/checkpoint.h"
 
-/* Files beside the weights that belong to a model, ended by NULL. */
-extern const char *const pare_companions[];
-
 /* Writes a companion of a checkpoint (pare_checkpoint_companion) to DIRECTORY_TO/name; *copied is
  * false when there is none, and then none is there afterwards either. PARE_EIO, PARE_ENOSPC,
  * PARE_ENOMEM, PARE_EFORMAT for a file above 256 MiB. A tokenizer that cannot be written as a

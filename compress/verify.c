@@ -193,13 +193,15 @@ static pare_status check_model(pare_verify_run *v)
     return m.head.bits ? pare__verify_packed(v, &m.head) : PARE_OK;
 }
 
-static bool has(pare_verify_run *v, const char *name)
+static pare_status has(pare_verify_run *v, const char *name, bool *out)
 {
     const pare_mark mark = pare_arena_mark(&v->arena);
     char *const path = pare_path_join(&v->arena, v->path, name);
-    const bool is = path && pare_path_is_file(path);
+    pare_path_kind kind = PARE_PATH_ABSENT;
+    const pare_status s = path ? pare_path_look(v->cx, path, &kind) : PARE_ENOMEM;
     pare_arena_rewind(&v->arena, mark);
-    return is;
+    *out = kind == PARE_PATH_FILE;
+    return s;
 }
 
 static void found_in_sums(void *self, const char *name, const char *what)
@@ -248,19 +250,23 @@ static pare_status check_directory(pare_verify_run *v, bool *ours)
 {
     char *text = NULL;
     size_t len = 0;
-    *ours = has(v, index_name);
-    if (*ours || has(v, PARE_MANIFEST_NAME))
+    bool manifest, sums, export;
+    PARE_TRY(has(v, index_name, ours));
+    PARE_TRY(has(v, PARE_MANIFEST_NAME, &manifest));
+    PARE_TRY(has(v, PARE_SUMS_NAME, &sums));
+    PARE_TRY(has(v, PARE_EXPORT_RECORD, &export));
+    if (*ours || manifest)
         PARE_TRY(pare__verify_absorb(v, read_manifest(v, &text, &len)));
     *ours |= text && pare_manifest_is_ours(text, len);
-    if (*ours || has(v, PARE_SUMS_NAME))
-        PARE_TRY(check_sums(v, *ours || has(v, PARE_EXPORT_RECORD)));
+    if (*ours || sums)
+        PARE_TRY(check_sums(v, *ours || export));
     return *ours && text ? check_manifest(v, text, len) : PARE_OK;
 }
 
-static pare_status check_all(pare_verify_run *v)
+static pare_status check_all(pare_verify_run *v, bool directory)
 {
     bool ours = false;
-    if (pare_path_is_directory(v->path))
+    if (directory)
         PARE_TRY(check_directory(v, &ours));
     const pare_status s = pare_checkpoint_open(v->cx, &v->arena, v->path, &v->checkpoint);
     PARE_TRY(pare__verify_absorb(v, s));
@@ -281,14 +287,16 @@ pare_status pare_verify(pare_ctx *cx, const char *path, void (*found)(void *self
                         void *self, pare_verify_result *out)
 {
     *out = (pare_verify_result){0};
-    if (!pare_path_is_directory(path) && !pare_path_is_file(path)) {
+    pare_path_kind kind;
+    PARE_TRY(pare_path_look(cx, path, &kind));
+    if (kind != PARE_PATH_DIRECTORY && kind != PARE_PATH_FILE) {
         errno = ENOENT;
         return pare_file_fail(cx, path, "verify");
     }
     pare_verify_run v = {.cx = cx, .found = found, .self = self, .out = out, .path = path};
     pare_status s = pare_arena_init(cx, &v.arena, 0);
     if (s == PARE_OK)
-        s = check_all(&v);
+        s = check_all(&v, kind == PARE_PATH_DIRECTORY);
     pare_checkpoint_close(&v.checkpoint);
     pare_json_free(v.manifest);
     pare_arena_release(&v.arena);

@@ -33,8 +33,12 @@ static pare_status read_config(pare_checkpoint *ck, pare_arena *a, bool required
     char *const path = pare_path_join(a, ck->directory, config_name);
     if (!path)
         return PARE_ENOMEM;
-    if (!required && !pare_path_is_file(path))
-        return PARE_OK;
+    if (!required) {
+        pare_path_kind is;
+        PARE_TRY(pare_path_look(ck->cx, path, &is));
+        if (is != PARE_PATH_FILE)
+            return PARE_OK;
+    }
     PARE_TRY(pare_file_map(ck->cx, a, path, &ck->config_file));
     PARE_TRY(pare_watch_mapped(a, &ck->watch, &ck->config_file));
     return read_json(ck, path, CONFIG_MAX, &ck->config);
@@ -130,7 +134,9 @@ static pare_status check_present(pare_checkpoint *ck, pare_arena *a, const char 
         char *const path = pare_path_join(a, ck->directory, index->file[i]);
         if (!path)
             return PARE_ENOMEM;
-        if (pare_path_is_file(path))
+        pare_path_kind is;
+        PARE_TRY(pare_path_look(ck->cx, path, &is));
+        if (is == PARE_PATH_FILE)
             continue;
         size_t first = 0;
         while (index->placed[first].file != i)
@@ -214,10 +220,14 @@ static pare_status open_kind(pare_checkpoint *ck, pare_arena *a, const pare__con
     char *const index = kind->index ? pare_path_join(a, ck->directory, kind->index) : NULL;
     if (!single || (kind->index && !index))
         return PARE_ENOMEM;
+    pare_path_kind is, index_is = PARE_PATH_ABSENT;
+    PARE_TRY(pare_path_look(ck->cx, single, &is));
+    if (index)
+        PARE_TRY(pare_path_look(ck->cx, index, &index_is));
     *found = true;
-    if (pare_path_is_file(single))
+    if (is == PARE_PATH_FILE)
         return open_single(ck, a, kind->single, kind);
-    if (index && pare_path_is_file(index))
+    if (index_is == PARE_PATH_FILE)
         return open_indexed(ck, a, index, kind);
     *found = false;
     return PARE_OK;
@@ -276,17 +286,20 @@ static pare_status open_directory(pare_checkpoint *ck, pare_arena *a)
 {
     bool found = false;
     char *const config = pare_path_join(a, ck->directory, config_name);
-    if (config && !pare_path_is_file(config))
+    char *const packed_index = pare_path_join(a, ck->directory, packed_index_name);
+    pare_path_kind config_is, packed_is;
+    if (!config || !packed_index)
+        return PARE_ENOMEM;
+    PARE_TRY(pare_path_look(ck->cx, config, &config_is));
+    PARE_TRY(pare_path_look(ck->cx, packed_index, &packed_is));
+    if (config_is != PARE_PATH_FILE)
         PARE_TRY(open_alone(ck, a, &found));
     if (found)
         return PARE_OK;
     PARE_TRY(read_config(ck, a, true));
     ck->packed = says_packed(ck->config);
-    char *const packed_index = pare_path_join(a, ck->directory, packed_index_name);
-    if (!packed_index)
-        return PARE_ENOMEM;
     if (ck->packed) {
-        if (!pare_path_is_file(packed_index))
+        if (packed_is != PARE_PATH_FILE)
             return pare_fail(ck->cx, PARE_EFORMAT,
                              "%s: missing, but config.json says that this is a packed model",
                              packed_index);
@@ -301,7 +314,7 @@ static pare_status open_directory(pare_checkpoint *ck, pare_arena *a)
         PARE_TRY(open_alone(ck, a, &found));
     if (found)
         return PARE_OK;
-    if (pare_path_is_file(packed_index))
+    if (packed_is == PARE_PATH_FILE)
         return pare_fail(ck->cx, PARE_EFORMAT,
                          "%s: there, but config.json has no quantization_config of pare",
                          packed_index);
@@ -329,7 +342,9 @@ static pare_status open_file(pare_checkpoint *ck, pare_arena *a)
 
 static pare_status open_path(pare_checkpoint *ck, pare_arena *a)
 {
-    if (!pare_path_is_directory(ck->path))
+    pare_path_kind is;
+    PARE_TRY(pare_path_look(ck->cx, ck->path, &is));
+    if (is != PARE_PATH_DIRECTORY)
         return open_file(ck, a);
     ck->directory = ck->path;
     return open_directory(ck, a);

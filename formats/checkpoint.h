@@ -64,6 +64,9 @@ const pare_tensor *pare_checkpoint_find(const pare_checkpoint *ck, const char *n
  * fit. */
 bool pare_checkpoint_quantized(const pare_checkpoint *ck, char *text, size_t size);
 
+/* Files beside the weights that belong to a model, ended by NULL. */
+extern const char *const pare_companions[];
+
 /* A text that goes along with the weights (tokenizer.json, ...), of the file that stands beside
  * them or of what a container holds in its place. *text is NULL when there is none; it lies in the
  * arena, NUL behind. PARE_EFORMAT above 256 MiB, PARE_ENOTSUP for a tokenizer that cannot be

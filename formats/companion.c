@@ -7,6 +7,12 @@
 
 enum { COMPANION_CAP = 256 * 1024 * 1024, TYPES = 64 };
 
+const char *const pare_companions[] = {"tokenizer.json",      "tokenizer_config.json",
+                                       "tokenizer.model",     "special_tokens_map.json",
+                                       "added_tokens.json",   "generation_config.json",
+                                       "vocab.json",          "merges.txt",
+                                       "chat_template.jinja", NULL};
+
 pare_status pare_checkpoint_companion(const pare_checkpoint *ck, pare_arena *a, const char *name,
                                       char **text, size_t *len)
 {
@@ -15,10 +21,12 @@ pare_status pare_checkpoint_companion(const pare_checkpoint *ck, pare_arena *a, 
     if (ck->kind && ck->kind->companion)
         return ck->kind->companion(ck, a, name, text, len);
     char *const path = pare_path_join(a, ck->directory, name);
+    pare_path_kind is;
     if (!path)
         return PARE_ENOMEM;
-    return pare_path_is_file(path) ? pare_file_read(ck->cx, a, path, COMPANION_CAP, text, len)
-                                   : PARE_OK;
+    PARE_TRY(pare_path_look(ck->cx, path, &is));
+    return is == PARE_PATH_FILE ? pare_file_read(ck->cx, a, path, COMPANION_CAP, text, len)
+                                : PARE_OK;
 }
 
 pare_status pare_checkpoint_has_tokenizer(const pare_checkpoint *ck, bool *has)

@@ -31,7 +31,9 @@ static pare_status look(folder *f, const char *name, const char **path)
     *path = pare_path_join(f->a, f->path, name);
     if (!*path)
         return PARE_ENOMEM;
-    if (!pare_path_is_file(*path))
+    pare_path_kind is;
+    PARE_TRY(pare_path_look(f->cx, *path, &is));
+    if (is != PARE_PATH_FILE)
         *path = NULL;
     return PARE_OK;
 }

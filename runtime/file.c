@@ -354,10 +354,14 @@ static pare_status write_and_close(pare_ctx *cx, int fd, const char *path, const
 }
 
 /* A regular file of that name alone is emptied; what is anything else is of somebody, and stays. */
-static pare_status open_temporary(pare_ctx *cx, const char *path, int *fd)
+static pare_status open_temporary(pare_ctx *cx, const char *path, bool is_new, int *fd)
 {
     struct stat st;
-    *fd = open_retry(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0666);
+    *fd = open_retry(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | (is_new ? O_EXCL : 0),
+                     0666);
+    if (*fd < 0 && errno == EEXIST)
+        return pare_fail(cx, PARE_EEXISTS,
+                         "%s: is there; a file is written there for a moment: move it away", path);
     const bool odd = *fd < 0 && (errno == ELOOP || errno == EISDIR || errno == ENXIO);
     if (*fd < 0 && !odd)
         return pare_file_fail(cx, path, "create");
@@ -376,7 +380,8 @@ static pare_status open_temporary(pare_ctx *cx, const char *path, int *fd)
     return s;
 }
 
-pare_status pare_file_write(pare_ctx *cx, const char *path, const void *bytes, size_t len)
+static pare_status write_whole(pare_ctx *cx, const char *path, const void *bytes, size_t len,
+                               bool is_new)
 {
     static const char suffix[] = ".tmp";
     const size_t size = strlen(path) + sizeof suffix;
@@ -389,11 +394,13 @@ pare_status pare_file_write(pare_ctx *cx, const char *path, const void *bytes, s
     }
     (void)snprintf(temporary, size, "%s%s", path, suffix);
     int fd;
-    s = open_temporary(cx, temporary, &fd);
+    s = open_temporary(cx, temporary, is_new, &fd);
     if (s != PARE_OK)
         goto done;
     s = write_and_close(cx, fd, temporary, bytes, len);
-    if (s == PARE_OK && rename(temporary, path) != 0)
+    if (s == PARE_OK && is_new)
+        s = pare_file_name(cx, temporary, path);
+    else if (s == PARE_OK && rename(temporary, path) != 0)
         s = pare_file_fail(cx, path, "rename over");
     if (s != PARE_OK)
         (void)unlink(temporary);
@@ -402,6 +409,16 @@ pare_status pare_file_write(pare_ctx *cx, const char *path, const void *bytes, s
 done:
     pare_arena_release(&a);
     return s;
+}
+
+pare_status pare_file_write(pare_ctx *cx, const char *path, const void *bytes, size_t len)
+{
+    return write_whole(cx, path, bytes, len, false);
+}
+
+pare_status pare_file_write_new(pare_ctx *cx, const char *path, const void *bytes, size_t len)
+{
+    return write_whole(cx, path, bytes, len, true);
 }
 
 char *pare_path_join(pare_arena *a, const char *directory, const char *name)
@@ -427,6 +444,19 @@ char *pare_path_directory(pare_arena *a, const char *path)
     while (len > 1 && path[len - 1] == '/')
         len--;
     return len == 0 ? pare_arena_text(a, ".", 1) : pare_arena_text(a, path, len);
+}
+
+pare_status pare_path_look(pare_ctx *cx, const char *path, pare_path_kind *out)
+{
+    struct stat st;
+    *out = PARE_PATH_ABSENT;
+    if (stat(path, &st) == 0)
+        *out = S_ISREG(st.st_mode)   ? PARE_PATH_FILE
+               : S_ISDIR(st.st_mode) ? PARE_PATH_DIRECTORY
+                                     : PARE_PATH_OTHER;
+    else if (errno != ENOENT && errno != ENOTDIR && errno != ENAMETOOLONG && errno != ELOOP)
+        return pare_file_fail_input(cx, path, "look at");
+    return PARE_OK;
 }
 
 bool pare_path_is_directory(const char *path)

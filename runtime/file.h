@@ -53,6 +53,14 @@ PARE_CHECKED pare_status pare_file_read(pare_ctx *cx, pare_arena *a, const char 
 PARE_CHECKED pare_status pare_file_write(pare_ctx *cx, const char *path, const void *bytes,
                                          size_t len);
 
+/* The same where nothing is: PARE_EEXISTS, too, when path or the temporary name is taken. */
+PARE_CHECKED pare_status pare_file_write_new(pare_ctx *cx, const char *path, const void *bytes,
+                                             size_t len);
+
+/* Gives a file another name in its directory, which nothing has: PARE_EEXISTS when something has
+ * it. In one step where the file system can do that, else after a look. PARE_EIO. */
+PARE_CHECKED pare_status pare_file_name(pare_ctx *cx, const char *from, const char *to);
+
 /* Writes all of `len` bytes at `offset`; resumes short writes and EINTR. Status as above. */
 PARE_CHECKED pare_status pare_file_put(pare_ctx *cx, int fd, const char *path, const void *bytes,
                                        size_t len, uint64_t offset);
@@ -77,7 +85,18 @@ pare_status pare_file_fail_input(pare_ctx *cx, const char *path, const char *doi
 char *pare_path_join(pare_arena *a, const char *directory, const char *name);
 char *pare_path_directory(pare_arena *a, const char *path);
 
-/* True for an existing directory / an existing regular file. */
+/* What lies at a path, links followed. PARE_EIO, PARE_ENOMEM, or PARE_EFORMAT where the user may
+ * not look: the system does not say. */
+typedef enum pare_path_kind {
+    PARE_PATH_ABSENT,
+    PARE_PATH_FILE,
+    PARE_PATH_DIRECTORY,
+    PARE_PATH_OTHER
+} pare_path_kind;
+PARE_CHECKED pare_status pare_path_look(pare_ctx *cx, const char *path, pare_path_kind *out);
+
+/* True for an existing directory / an existing regular file; false, too, where the system does not
+ * say. */
 bool pare_path_is_directory(const char *path);
 bool pare_path_is_file(const char *path);
 /* The same, with its size. */

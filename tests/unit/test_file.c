@@ -141,6 +141,29 @@ START_TEST(writing_goes_through_no_link)
 }
 END_TEST
 
+START_TEST(a_new_file_replaces_nothing)
+{
+    static const char *const names[] = {"a", "a.tmp"};
+    char path[384];
+    size_t len;
+    for (size_t i = 0; i < 2; i++) {
+        folder_put_text(&dir, names[i], "a letter");
+        (void)snprintf(path, sizeof path, "%s", folder_file(&dir, "a"));
+        ck_assert_int_eq(pare_file_write_new(&cx, path, "new", 3), PARE_EEXISTS);
+        pare_ctx_clear(&cx);
+        char *const letter = folder_get(folder_file(&dir, names[i]), &len);
+        ck_assert_str_eq(letter, "a letter");
+        free(letter);
+        ck_assert(!pare_path_is_file(folder_file(&dir, names[1 - i])));
+        ck_assert_int_eq(unlink(folder_file(&dir, names[i])), 0);
+    }
+    ck_assert_int_eq(pare_file_write_new(&cx, path, "new", 3), PARE_OK);
+    char *const text = folder_get(path, &len);
+    ck_assert_str_eq(text, "new");
+    free(text);
+}
+END_TEST
+
 /* The limit on file sizes stands for a full disk: both end a write half way. */
 START_TEST(a_failed_write_leaves_the_old_file)
 {
@@ -226,6 +249,15 @@ START_TEST(paths_join_and_split)
     folder_put_text(&dir, "a", "x");
     ck_assert(pare_path_is_file(dir.file) && !pare_path_is_directory(dir.file));
     ck_assert(pare_path_is_directory(dir.path) && !pare_path_is_file(dir.path));
+    pare_path_kind kind;
+    ck_assert_int_eq(pare_path_look(&cx, dir.file, &kind), PARE_OK);
+    ck_assert_int_eq(kind, PARE_PATH_FILE);
+    ck_assert_int_eq(pare_path_look(&cx, dir.path, &kind), PARE_OK);
+    ck_assert_int_eq(kind, PARE_PATH_DIRECTORY);
+    ck_assert_int_eq(pare_path_look(&cx, "/dev/null", &kind), PARE_OK);
+    ck_assert_int_eq(kind, PARE_PATH_OTHER);
+    ck_assert_int_eq(pare_path_look(&cx, folder_file(&dir, "none"), &kind), PARE_OK);
+    ck_assert_int_eq(kind, PARE_PATH_ABSENT);
 }
 END_TEST
 
@@ -323,6 +355,7 @@ int main(void)
     tcase_add_test(t, reading_stops_at_the_cap);
     tcase_add_test(t, writing_replaces_the_file_whole);
     tcase_add_test(t, writing_goes_through_no_link);
+    tcase_add_test(t, a_new_file_replaces_nothing);
     tcase_add_test(t, a_failed_write_leaves_the_old_file);
     tcase_add_test(t, writing_into_a_missing_folder_fails);
     tcase_add_test(t, positioned_writes_read_back);
