@@ -21,6 +21,7 @@ typedef struct request {
     bool lead;            /* a start token that nobody wrote comes first and is not shown */
     const char *output;   /* or NULL */
     bool tokens_out;      /* FILE.i32 */
+    bool restart;         /* a file there is replaced */
 } request;
 
 static const char *last_name(const char *path)
@@ -158,6 +159,55 @@ static pare_status join_texts(pare_cli *cli, const request *r, char *const *text
     return PARE_OK;
 }
 
+/* What lies there is what generate writes, as far as can be seen. */
+static pare_status check_content(pare_cli *cli, const request *r)
+{
+    pare_file f;
+    PARE_TRY(pare_file_map(&cli->cx, &cli->arena, r->output, &f));
+    const bool fits =
+        r->tokens_out ? f.bytes % 4 == 0 : !f.data || !memchr(f.data, 0, (size_t)f.bytes);
+    pare_file_unmap(&f);
+    return fits ? PARE_OK
+                : pare_fail(&cli->cx, PARE_EUSAGE,
+                            "generate: --output \"%s\": what is there is no file of %s, so "
+                            "--restart does not replace it; choose another path",
+                            r->output, r->tokens_out ? "tokens" : "text");
+}
+
+/* Under the lock, before the sampling and after it: nothing of the user's is lost. */
+static pare_status check_there(pare_cli *cli, const request *r, bool *there)
+{
+    char temporary[PATH_MAX];
+    struct stat st;
+    const int n = snprintf(temporary, sizeof temporary, "%s.tmp", r->output);
+    if (n > 0 && (size_t)n < sizeof temporary && lstat(temporary, &st) == 0)
+        return pare_fail(&cli->cx, PARE_EUSAGE,
+                         "generate: --output \"%s\": %s is in the way; move it away, or choose "
+                         "another path",
+                         r->output, temporary);
+    *there = lstat(r->output, &st) == 0;
+    if (!*there)
+        return PARE_OK;
+    if (!S_ISREG(st.st_mode))
+        return pare_fail(&cli->cx, PARE_EUSAGE,
+                         "generate: --output \"%s\" is no regular file, and is not replaced; "
+                         "choose another path",
+                         r->output);
+    if (!r->restart)
+        return pare_fail(&cli->cx, PARE_EUSAGE,
+                         "generate: --output \"%s\" exists already; --restart replaces it",
+                         r->output);
+    return check_content(cli, r);
+}
+
+static pare_status write_output(pare_cli *cli, const request *r, const void *bytes, size_t len)
+{
+    bool there;
+    PARE_TRY(check_there(cli, r, &there));
+    return there ? pare_file_write(&cli->cx, r->output, bytes, len)
+                 : pare_file_write_new(&cli->cx, r->output, bytes, len);
+}
+
 static pare_status write_tokens(pare_cli *cli, const request *r, const int32_t *tokens)
 {
     const size_t count = r->count * r->opts.length;
@@ -167,7 +217,7 @@ static pare_status write_tokens(pare_cli *cli, const request *r, const int32_t *
     for (size_t i = 0; i < count; i++)
         for (unsigned j = 0; j < 4; j++)
             b[4 * i + j] = (unsigned char)((uint32_t)tokens[i] >> (8 * j));
-    return pare_file_write(&cli->cx, r->output, b, 4 * count);
+    return write_output(cli, r, b, 4 * count);
 }
 
 static pare_status print_json(pare_cli *cli, const char *path, const pare_loaded *l,
@@ -208,7 +258,7 @@ static pare_status deliver(pare_cli *cli, const char *path, const pare_loaded *l
         PARE_TRY(decode_texts(cli, &model->config, t, r, tokens, text, lengths));
         PARE_TRY(join_texts(cli, r, text, lengths, &all, &len));
         if (r->output)
-            PARE_TRY(pare_file_write(&cli->cx, r->output, all, len));
+            PARE_TRY(write_output(cli, r, all, len));
     }
     if (cli->json)
         return print_json(cli, path, l, r, r->output ? NULL : text);
@@ -273,58 +323,20 @@ static pare_status check_place(pare_cli *cli, const char *model, const request *
     return check_beside(cli, model, r->output, place);
 }
 
-/* What lies there is what generate writes, as far as can be seen. */
-static pare_status check_content(pare_cli *cli, const request *r)
-{
-    pare_file f;
-    PARE_TRY(pare_file_map(&cli->cx, &cli->arena, r->output, &f));
-    const bool fits =
-        r->tokens_out ? f.bytes % 4 == 0 : !f.data || !memchr(f.data, 0, (size_t)f.bytes);
-    pare_file_unmap(&f);
-    return fits ? PARE_OK
-                : pare_fail(&cli->cx, PARE_EUSAGE,
-                            "generate: --output \"%s\": what is there is no file of %s, so "
-                            "--restart does not replace it; choose another path",
-                            r->output, r->tokens_out ? "tokens" : "text");
-}
-
-/* Under the lock: nothing of the user's is lost. */
-static pare_status check_there(pare_cli *cli, const request *r, bool replaces)
-{
-    char temporary[PATH_MAX];
-    struct stat st;
-    const int n = snprintf(temporary, sizeof temporary, "%s.tmp", r->output);
-    if (n > 0 && (size_t)n < sizeof temporary && lstat(temporary, &st) == 0)
-        return pare_fail(&cli->cx, PARE_EUSAGE,
-                         "generate: --output \"%s\": %s is in the way; move it away, or choose "
-                         "another path",
-                         r->output, temporary);
-    if (lstat(r->output, &st) != 0)
-        return PARE_OK;
-    if (!S_ISREG(st.st_mode))
-        return pare_fail(&cli->cx, PARE_EUSAGE,
-                         "generate: --output \"%s\" is no regular file, and is not replaced; "
-                         "choose another path",
-                         r->output);
-    if (!replaces)
-        return pare_fail(&cli->cx, PARE_EUSAGE,
-                         "generate: --output \"%s\" exists already; --restart replaces it",
-                         r->output);
-    return check_content(cli, r);
-}
-
 static pare_status take_output(pare_cli *cli, const pare_args *args, const request *r,
                                pare_lock *lock)
 {
     const pare_teller teller = {pare_cli_tell, cli};
+    bool there;
     PARE_TRY(check_place(cli, args->operand[0], r));
     PARE_TRY(pare_lock_take(&cli->cx, &cli->arena, r->output, "generate", &teller, lock));
-    return check_there(cli, r, pare_args_given(args, "restart"));
+    return check_there(cli, r, &there);
 }
 
 pare_status pare_generate_run(pare_cli *cli, const pare_args *args)
 {
-    request r = {.output = pare_args_text(args, "output")};
+    request r = {.output = pare_args_text(args, "output"),
+                 .restart = pare_args_given(args, "restart")};
     pare_loaded model = {0};
     pare_tokenizer *t = NULL;
     r.tokens_out = r.output && ends_with(r.output, ".i32");

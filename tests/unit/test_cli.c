@@ -543,6 +543,31 @@ START_TEST(all_samples_are_in_the_result_and_no_file_is_lost)
 }
 END_TEST
 
+/* A file that comes to the output, or to its temporary name, while the program draws. */
+START_TEST(a_file_that_comes_during_the_sampling_stays)
+{
+    static const char *const names[] = {"late.i32", "late.i32.tmp"};
+    make_tiny();
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char command[1024], text[8] = "";
+        (void)snprintf(command, sizeof command,
+                       "cd " TINY "; '%s' generate model --tokens 90 --count 200 --output late.i32 "
+                       "2> late.txt & pid=$!; until [ -e late.i32.lock ]; do sleep 0.01; "
+                       "done; sleep 0.1; kill -STOP $pid; printf mine > %s; kill -CONT "
+                       "$pid; wait $pid",
+                       PARE_PROGRAM, names[i]);
+        const int status = system(command);
+        ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 2, "%s: %d", names[i], status);
+        (void)snprintf(command, sizeof command, TINY "/%s", names[i]);
+        FILE *const f = fopen(command, "r");
+        ck_assert(f && fgets(text, sizeof text, f) && fclose(f) == 0);
+        ck_assert_str_eq(text, "mine");
+        ck_assert_int_eq(unlink(command), 0);
+        ck_assert_int_ne(access(TINY "/late.i32", F_OK), 0);
+    }
+}
+END_TEST
+
 START_TEST(choices_are_counted_and_named_by_their_lines)
 {
     static const char item[] =
@@ -657,6 +682,7 @@ int main(void)
     tcase_add_test(t, samples_depend_on_the_seed_and_not_on_the_threads);
     tcase_add_test(t, every_level_of_kernels_gives_the_same_logits);
     tcase_add_test(t, all_samples_are_in_the_result_and_no_file_is_lost);
+    tcase_add_test(t, a_file_that_comes_during_the_sampling_stays);
     tcase_add_test(t, choices_are_counted_and_named_by_their_lines);
     tcase_add_test(t, a_start_token_that_nobody_wrote_is_not_shown);
     tcase_add_test(t, a_reader_that_leaves_is_not_scolded);
