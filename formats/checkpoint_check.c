@@ -5,6 +5,7 @@
 #include "formats/checkpoint_internal.h"
 #include "formats/checksums.h"
 #include "formats/hash.h"
+#include "formats/sums.h"
 
 enum { FILES_MAX = 200000 };
 
@@ -22,34 +23,80 @@ typedef struct check {
 static const char *advice(const check *c)
 {
     return c->ck->packed ? "copy the artifact again, or use it as it is with --unchecked"
-                         : "copy the checkpoint again, or take manifest.json out of it to use it "
-                           "as it is";
-}
-
-static pare_status read_manifest(check *c)
-{
-    char *text;
-    size_t len;
-    if (!pare_path_is_file(c->path))
-        return !c->ck->packed ? PARE_OK
-                              : pare_fail(c->cx, PARE_EFORMAT,
-                                          "%s: missing, so nothing says what the weights should "
-                                          "be; %s",
-                                          c->path, advice(c));
-    PARE_TRY(pare_file_read(c->cx, &c->a, c->path, PARE_MANIFEST_CAP, &text, &len));
-    if (!c->ck->packed && !pare_manifest_is_ours(text, len))
-        return PARE_OK;
-    PARE_TRY(pare_json_parse(c->cx, c->path, text, len, PARE_MANIFEST_CAP, &c->manifest));
-    if (pare_manifest_files(c->manifest) <= FILES_MAX)
-        return PARE_OK;
-    return pare_fail(c->cx, PARE_EFORMAT, "%s: %zu outputs", c->path,
-                     pare_manifest_files(c->manifest));
+                         : "copy the checkpoint again, or take manifest.json and SHA256SUMS out of "
+                           "it to use it as it is";
 }
 
 static const char *name_of(const pare_file *f)
 {
     const char *const slash = strrchr(f->path, '/');
     return slash ? slash + 1 : f->path;
+}
+
+/* The SHA-256 of the manifest in a SHA256SUMS as we write it, which lists the weights, too; NULL:
+ * there is none, or it has another form. */
+static pare_status find_sum(check *c, const char **sha256)
+{
+    char *const path = pare_path_join(&c->a, c->ck->directory, PARE_SUMS_NAME), *text;
+    pare_path_kind is;
+    pare_sums sums;
+    size_t len;
+    *sha256 = NULL;
+    if (!path)
+        return PARE_ENOMEM;
+    PARE_TRY(pare_path_look(c->cx, path, &is));
+    if (is != PARE_PATH_FILE)
+        return PARE_OK;
+    pare_status s = pare_file_read(c->cx, &c->a, path, PARE_SUMS_CAP, &text, &len);
+    if (s == PARE_OK)
+        s = pare_sums_parse(c->cx, &c->a, path, text, len, &sums);
+    if (s == PARE_EFORMAT) {
+        pare_ctx_clear(c->cx);
+        return PARE_OK;
+    }
+    PARE_TRY(s);
+    const pare_sum *const sum = pare_sums_find(&sums, PARE_MANIFEST_NAME);
+    if (sum && c->ck->files > 0 && pare_sums_find(&sums, name_of(&c->ck->file[0])))
+        *sha256 = sum->sha256;
+    return PARE_OK;
+}
+
+/* A manifest that is missing, or is none of ours. */
+static pare_status check_foreign(check *c, const char *text, size_t len)
+{
+    char hex[PARE_SHA256_HEX] = "";
+    const char *sha256 = NULL;
+    if (!c->ck->packed)
+        PARE_TRY(find_sum(c, &sha256));
+    if (!c->ck->packed && !sha256)
+        return PARE_OK;
+    if (!text)
+        return pare_fail(c->cx, PARE_EFORMAT,
+                         "%s: missing, so nothing says what the weights should be; %s", c->path,
+                         advice(c));
+    pare_sha256_hex(text, len, hex);
+    return strcmp(hex, sha256) == 0
+               ? PARE_OK /* as somebody else wrote it */
+               : pare_fail(c->cx, PARE_EFORMAT, "%s: SHA-256 is %s, " PARE_SUMS_NAME " says %s; %s",
+                           c->path, hex, sha256, advice(c));
+}
+
+static pare_status read_manifest(check *c)
+{
+    char *text;
+    size_t len;
+    pare_path_kind is;
+    PARE_TRY(pare_path_look(c->cx, c->path, &is));
+    if (is != PARE_PATH_FILE)
+        return check_foreign(c, NULL, 0);
+    PARE_TRY(pare_file_read(c->cx, &c->a, c->path, PARE_MANIFEST_CAP, &text, &len));
+    if (!c->ck->packed && !pare_manifest_is_ours(text, len))
+        return check_foreign(c, text, len);
+    PARE_TRY(pare_json_parse(c->cx, c->path, text, len, PARE_MANIFEST_CAP, &c->manifest));
+    if (pare_manifest_files(c->manifest) <= FILES_MAX)
+        return PARE_OK;
+    return pare_fail(c->cx, PARE_EFORMAT, "%s: %zu outputs", c->path,
+                     pare_manifest_files(c->manifest));
 }
 
 static const pare_file *weight_file(const pare_checkpoint *ck, const char *name)
@@ -78,6 +125,21 @@ static pare_status check_listed(const check *c)
     for (size_t i = 0; i < ck->files; i++)
         if (!pare_manifest_lists(c->manifest, name_of(&ck->file[i])))
             return fail_unlisted(c, name_of(&ck->file[i]));
+    return PARE_OK;
+}
+
+/* Nor does a tokenizer lie there that nobody listed. */
+static pare_status check_companions(check *c)
+{
+    for (size_t i = 0; pare_companions[i]; i++) {
+        char *const path = pare_path_join(&c->a, c->ck->directory, pare_companions[i]);
+        pare_path_kind is;
+        if (!path)
+            return PARE_ENOMEM;
+        PARE_TRY(pare_path_look(c->cx, path, &is));
+        if (is != PARE_PATH_ABSENT && !pare_manifest_lists(c->manifest, pare_companions[i]))
+            return fail_unlisted(c, pare_companions[i]);
+    }
     return PARE_OK;
 }
 
@@ -218,6 +280,7 @@ static pare_status run(check *c)
         return PARE_OK;
     PARE_TRY(check_listed(c));
     PARE_TRY(check_texts(c));
+    PARE_TRY(check_companions(c));
     return check_tensors(c);
 }
 

@@ -39,11 +39,13 @@ void pare_manifest_absent(const pare_json *manifest, const pare_checkpoint *ck,
                           void *self);
 
 /* Holds an opened checkpoint against the manifest.json beside it: each tensor is there, in the
- * type and shape it had, and has its XXH3; the files beside the weights have their SHA-256.
- * *checked is false, with PARE_OK, for a checkpoint that pare did not write. Reads every byte of
- * the weights once, over the pool, with progress.
- * PARE_EFORMAT, with file or tensor: something differs, is missing or is not in the manifest; the
- * manifest of an artifact is missing or malformed. PARE_EINTERRUPTED, PARE_ENOMEM, PARE_EIO. */
+ * type and shape it had, and has its XXH3; the files beside the weights have their SHA-256, and no
+ * tokenizer lies there that the manifest does not list. A checkpoint is ours, too, when a
+ * SHA256SUMS as we write it lists the weights and a manifest.json that is not there or has another
+ * digest. *checked is false, with PARE_OK, for a checkpoint that pare did not write. Reads every
+ * byte of the weights once, over the pool, with progress. PARE_EFORMAT, with file or tensor:
+ * something differs, is missing or is not in the manifest; the manifest of an artifact is missing
+ * or malformed. PARE_EINTERRUPTED, PARE_ENOMEM, PARE_EIO. */
 PARE_CHECKED pare_status pare_checkpoint_check(const pare_checkpoint *ck, bool *checked);
 
 #endif

@@ -184,6 +184,55 @@ START_TEST(whole_models_are_checked_and_those_of_others_are_left_alone)
 }
 END_TEST
 
+/* SHA256SUMS still tells that pare wrote it. */
+START_TEST(a_plain_checkpoint_without_its_manifest_is_refused)
+{
+    static const char *const files[] = {"small", "small/model.safetensors"};
+    char path[512], sums[512], hex[PARE_SHA256_HEX], line[2 * sizeof hex + 64];
+    size_t len, sums_len;
+    (void)snprintf(path, sizeof path, "%s", inside("small", "manifest.json"));
+    (void)snprintf(sums, sizeof sums, "%s", inside("small", "SHA256SUMS"));
+    char *const manifest = folder_get(path, &len), *const list = folder_get(sums, &sums_len);
+    for (size_t i = 0; i < 2; i++) {
+        ck_assert_int_eq(unlink(path), 0);
+        check_refuses(files[i], "manifest.json: missing, so nothing says");
+        store(path, "", 0);
+        check_refuses(files[i], "SHA256SUMS says");
+        store(sums, "of another form", 15);
+        check_is(files[i], false);
+        pare_sha256_hex("{}", 2, hex);
+        store(path, "{}", 2); /* whose it is, it is as it was */
+        (void)snprintf(line, sizeof line, "%s  manifest.json\n%s  model.safetensors\n", hex, hex);
+        store(sums, line, strlen(line));
+        check_is(files[i], false);
+        store(path, "", 0);
+        store(sums, strchr(line, '\n') + 1, strlen(strchr(line, '\n') + 1));
+        check_is(files[i], false); /* it lists no manifest */
+        store(sums, list, sums_len);
+        store(path, manifest, len);
+        check_is(files[i], true);
+    }
+    free(manifest);
+    free(list);
+}
+END_TEST
+
+START_TEST(a_tokenizer_that_nobody_listed_is_refused)
+{
+    static const char *const names[] = {"vocab.json", "added_tokens.json", "tokenizer_config.json"};
+    static const char *const models[] = {"out", "small"};
+    for (size_t i = 0; i < 6; i++) {
+        const char *const model = models[i % 2], *const name = names[i / 2];
+        char what[128];
+        store(inside(model, name), "{}", 2);
+        (void)snprintf(what, sizeof what, "%s is not among the outputs", name);
+        check_refuses(model, what);
+        ck_assert_int_eq(unlink(inside(model, name)), 0);
+        check_is(model, true);
+    }
+}
+END_TEST
+
 /* Every flip is refused with the name of its tensor; each by one of the commands, in turns. */
 START_TEST(a_flipped_bit_of_the_weights_is_refused_by_its_tensor)
 {
@@ -384,7 +433,7 @@ START_TEST(a_plain_checkpoint_of_ours_is_checked_likewise)
     free(bytes);
     flip(path, len - 1, 0);
     check_refuses("small", "is damaged or of another artifact");
-    check_refuses("small/model.safetensors", "take manifest.json out of it");
+    check_refuses("small/model.safetensors", "take manifest.json and SHA256SUMS out of it");
     job_recipe(&place, "pare: 1\nmodel: small\npasses:\n  - rtn: {bits: 8}\n");
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "again"}, what), PARE_EFORMAT);
     ck_assert_msg(strstr(what, "is damaged or of another artifact"), "%s", what);
@@ -434,6 +483,8 @@ int main(void)
     tcase_add_unchecked_fixture(t, setup, teardown);
     suite_add_tcase(s, t);
     tcase_add_test(t, whole_models_are_checked_and_those_of_others_are_left_alone);
+    tcase_add_test(t, a_plain_checkpoint_without_its_manifest_is_refused);
+    tcase_add_test(t, a_tokenizer_that_nobody_listed_is_refused);
     tcase_add_test(t, a_flipped_bit_of_the_weights_is_refused_by_its_tensor);
     tcase_add_test(t, flipped_scales_are_refused);
     tcase_add_test(t, unchecked_takes_weights_as_they_are_and_says_so);
