@@ -1,3 +1,4 @@
+#define _GNU_SOURCE /* O_TMPFILE */
 #include "formats/gguf_write.h"
 
 #include <errno.h>
@@ -205,21 +206,51 @@ pare_status pare_gguf_lay_out(pare_gguf_writer *w)
     return finish_head(w);
 }
 
-/* The head lies in the file, and on the disk, before the file gets its size: whatever is left of it
- * says what it is. */
-pare_status pare_gguf_create(pare_gguf_writer *w, const char *path)
+/* A file with the head, durable, that has no name yet. */
+static pare_status write_unnamed(pare_gguf_writer *w, const char *directory, int *fd)
 {
-    w->path = path;
-    do {
-        w->fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
-    } while (w->fd < 0 && errno == EINTR);
+    *fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
+    if (*fd < 0)
+        return PARE_OK;
+    const pare_status s = pare_file_put(w->cx, *fd, w->path, w->head, w->len, 0);
+    return s == PARE_OK ? pare_file_sync(w->cx, *fd, w->path) : s;
+}
+
+/* False, with errno, when it did not get it. */
+static bool give_name(int fd, const char *path)
+{
+    char link[64];
+    (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    return linkat(AT_FDCWD, link, AT_FDCWD, path, AT_SYMLINK_FOLLOW) == 0;
+}
+
+/* Where files without a name cannot be had: a power loss before the first sync may leave one that
+ * says nothing. */
+static pare_status write_named(pare_gguf_writer *w)
+{
+    w->fd = open(w->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (w->fd < 0)
         return errno == EEXIST
                    ? pare_fail(w->cx, PARE_EEXISTS,
-                               "%s: something was put there meanwhile; move it away", path)
-                   : pare_file_fail(w->cx, path, "create");
-    PARE_TRY(pare_file_put(w->cx, w->fd, path, w->head, w->len, 0));
-    PARE_TRY(pare_file_sync(w->cx, w->fd, path));
+                               "%s: something was put there meanwhile; move it away", w->path)
+                   : pare_file_fail(w->cx, w->path, "create");
+    PARE_TRY(pare_file_put(w->cx, w->fd, w->path, w->head, w->len, 0));
+    return pare_file_sync(w->cx, w->fd, w->path);
+}
+
+/* The head lies in the file, and on the disk, before the file gets its name and then its size:
+ * whatever is left of it says what it is. */
+pare_status pare_gguf_create(pare_gguf_writer *w, const char *path)
+{
+    const char *const directory = pare_path_directory(w->arena, path);
+    w->path = path;
+    if (!directory)
+        return PARE_ENOMEM;
+    PARE_TRY(write_unnamed(w, directory, &w->fd));
+    if (w->fd < 0 || !give_name(w->fd, path)) {
+        pare_gguf_close(w);
+        PARE_TRY(write_named(w));
+    }
     PARE_TRY(pare_file_sync_parent(w->cx, path));
     return reserve(w);
 }

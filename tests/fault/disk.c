@@ -183,7 +183,9 @@ static void sync_directory(disk *d, size_t directory)
 static bool open_file(disk *d, const disk_record *r, size_t entry)
 {
     int inode = entry == SIZE_MAX ? 0 : d->entry[entry].now;
-    if (inode < 0) {
+    if (r->call == DISK_UNNAMED) {
+        inode = (int)new_inode(d, false);
+    } else if (inode < 0) {
         if (!(r->flags & O_CREAT))
             return (void)snprintf(d->what, sizeof d->what, "opened, but never made"), false;
         inode = (int)new_inode(d, false);
@@ -201,7 +203,7 @@ static bool play_name(disk *d, const disk_record *r, const char *path, const cha
     size_t from, other = 0;
     if (!find_path(d, path, &from) || (to && !find_path(d, to, &other)))
         return (void)snprintf(d->what, sizeof d->what, "%.200s: lies in no directory", path), false;
-    if (r->call == DISK_OPEN)
+    if (r->call == DISK_OPEN || r->call == DISK_UNNAMED)
         return open_file(d, r, from);
     if (from == SIZE_MAX || other == SIZE_MAX)
         return (void)snprintf(d->what, sizeof d->what, "the root itself was changed"), false;
@@ -211,6 +213,7 @@ static bool play_name(disk *d, const disk_record *r, const char *path, const cha
     case DISK_EXCHANGE:
         return change(d, (disk_change){{from, other}, {d->entry[other].now, it}, 2});
     case DISK_LINK: return change(d, (disk_change){{other, 0}, {it, 0}, 1});
+    case DISK_NAME: return change(d, (disk_change){{from, 0}, {d->fd[r->fd], 0}, 1});
     case DISK_MKDIR: return change(d, (disk_change){{from, 0}, {(int)new_inode(d, true), 0}, 1});
     default: return change(d, (disk_change){{from, 0}, {-1, 0}, 1}); /* unlink, rmdir */
     }

@@ -15,6 +15,8 @@ typedef enum disk_call {
     DISK_RENAME,   /* path, to */
     DISK_EXCHANGE, /* path, to */
     DISK_LINK,     /* path, to */
+    DISK_UNNAMED,  /* path of a directory, fd: a file without a name */
+    DISK_NAME,     /* path, fd: the first name of such a file */
     DISK_UNLINK,   /* path */
     DISK_MKDIR,    /* path */
     DISK_RMDIR,    /* path */

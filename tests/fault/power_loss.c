@@ -125,7 +125,7 @@ static void record(run *r, const char *const *args, const char *shim)
         at += c.r.to;
         c.data = r->log + at;
         at += (size_t)c.r.len;
-        if (c.r.call == DISK_OPEN)
+        if (c.r.call == DISK_OPEN || c.r.call == DISK_UNNAMED)
             file[c.r.fd] = c.path;
         c.file = c.r.fd >= 0 && c.r.fd < DISK_FDS ? file[c.r.fd] : NULL;
         r->call = tree_grow(r->call, r->calls + 1, sizeof c);

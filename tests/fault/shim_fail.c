@@ -167,7 +167,8 @@ int open(const char *path, int flags, ...)
 {
     va_list ap;
     va_start(ap, flags);
-    const mode_t mode = flags & O_CREAT ? va_arg(ap, mode_t) : 0;
+    const mode_t mode =
+        flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(ap, mode_t) : 0;
     va_end(ap);
     return strikes(CALL_open, CALLER) ? -1 : (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
 }
@@ -176,7 +177,8 @@ int openat(int directory, const char *path, int flags, ...)
 {
     va_list ap;
     va_start(ap, flags);
-    const mode_t mode = flags & O_CREAT ? va_arg(ap, mode_t) : 0;
+    const mode_t mode =
+        flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(ap, mode_t) : 0;
     va_end(ap);
     return strikes(CALL_openat, CALLER) ? -1
                                         : (int)syscall(SYS_openat, directory, path, flags, mode);

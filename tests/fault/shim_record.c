@@ -130,7 +130,8 @@ static int opened(int fd, int directory, const char *path, int flags)
     if (fd >= FDS)
         abort();
     watched[fd] = true;
-    record(DISK_OPEN, fd, flags, full, NULL, 0, NULL, 0);
+    record((flags & O_TMPFILE) == O_TMPFILE ? DISK_UNNAMED : DISK_OPEN, fd, flags, full, NULL, 0,
+           NULL, 0);
     return fd;
 }
 
@@ -138,7 +139,8 @@ int open(const char *path, int flags, ...)
 {
     va_list ap;
     va_start(ap, flags);
-    const mode_t mode = flags & O_CREAT ? va_arg(ap, mode_t) : 0;
+    const mode_t mode =
+        flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(ap, mode_t) : 0;
     va_end(ap);
     begin();
     const int fd = opened(real_open(path, flags, mode), AT_FDCWD, path, flags);
@@ -150,7 +152,8 @@ int openat(int directory, const char *path, int flags, ...)
 {
     va_list ap;
     va_start(ap, flags);
-    const mode_t mode = flags & O_CREAT ? va_arg(ap, mode_t) : 0;
+    const mode_t mode =
+        flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(ap, mode_t) : 0;
     va_end(ap);
     begin();
     const int fd = opened(real_openat(directory, path, flags, mode), directory, path, flags);
@@ -336,6 +339,23 @@ int link(const char *from, const char *to)
     const int rc = real_link(from, to);
     if (rc == 0)
         named(DISK_LINK, AT_FDCWD, from, AT_FDCWD, to);
+    end();
+    return rc;
+}
+
+/* Of a descriptor: what it gives a name to has none. */
+int linkat(int from_fd, const char *from, int to_fd, const char *to, int flags)
+{
+    static const char open_files[] = "/proc/self/fd/";
+    const size_t len = sizeof open_files - 1;
+    char full[PATH_MAX];
+    begin();
+    const int rc = (int)syscall(SYS_linkat, from_fd, from, to_fd, to, flags);
+    const bool unnamed = flags & AT_SYMLINK_FOLLOW && strncmp(from, open_files, len) == 0;
+    if (rc == 0 && !unnamed)
+        named(DISK_LINK, from_fd, from, to_fd, to);
+    else if (rc == 0 && log_fd >= 0 && place_of(to_fd, to, full))
+        record(DISK_NAME, atoi(from + len), 0, full, NULL, 0, NULL, 0);
     end();
     return rc;
 }
