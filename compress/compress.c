@@ -39,6 +39,27 @@ void pare__notify(pare_run *run, pare_event_kind kind, const char *fmt, ...)
     run->events->event(run->events->self, &e);
 }
 
+/* The output that the run was asked to replace, by its manifest: no other one is replaced when it
+ * is continued. */
+static pare_status put_replaced(pare_run *run, pare_json_writer *w)
+{
+    char hex[PARE_SHA256_HEX], text[PARE_SHA256_HEX + 64];
+    pare_file f;
+    if (!run->plan.replaces) {
+        pare_json_put_text(w, PARE_JOURNAL_REPLACES, PARE_JOURNAL_NO_OUTPUT);
+        return PARE_OK;
+    }
+    char *const path = pare_path_join(run->a, run->plan.output_path, "manifest.json");
+    if (!path)
+        return PARE_ENOMEM;
+    PARE_TRY(pare_file_map(run->cx, run->a, path, &f));
+    pare_sha256_hex(f.data, (size_t)f.bytes, hex);
+    pare_file_unmap(&f);
+    (void)snprintf(text, sizeof text, "an output with manifest.json sha256 %s", hex);
+    pare_json_put_text(w, PARE_JOURNAL_REPLACES, text);
+    return PARE_OK;
+}
+
 /* What must be equal for an unfinished run to be continued. The recipe goes in line by line, so
  * that a refusal can name the line that differs. */
 static pare_status fingerprint(pare_run *run, pare_json_writer *w, const char **text)
@@ -71,6 +92,7 @@ static pare_status fingerprint(pare_run *run, pare_json_writer *w, const char **
         pare_json_put_text(w, key, at);
         at = end ? end + 1 : at + strlen(at);
     }
+    PARE_TRY(put_replaced(run, w));
     pare_json_close(w);
     PARE_TRY(pare_json_writer_finish(w, text, &len));
     run->fingerprint = pare_arena_text(run->a, *text, len);

@@ -95,6 +95,8 @@ static void tell(difference *d, const char *key, const pare_json *old, const par
     const char *const was = pare_json_text(old, &len), *const is = pare_json_text(now, &len);
     if (was && is && strcmp(was, is) == 0)
         return;
+    if (is && strcmp(key, PARE_JOURNAL_REPLACES) == 0 && strcmp(is, PARE_JOURNAL_NO_OUTPUT) == 0)
+        return; /* it went away, and nothing else is in its place */
     const int n = snprintf(d->text + d->used, sizeof d->text - d->used, "%s%.*s was %.*s, is %.*s",
                            d->used ? "; " : "", VALUE_CAP, key, VALUE_CAP, was ? was : "not given",
                            VALUE_CAP, is ? is : "not given");

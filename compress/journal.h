@@ -16,7 +16,9 @@
 
 #include "runtime/arena.h"
 
-#define PARE_JOURNAL_NAME "journal"
+#define PARE_JOURNAL_NAME      "journal"
+#define PARE_JOURNAL_REPLACES  "replaces" /* of the fingerprint: what output the run may replace */
+#define PARE_JOURNAL_NO_OUTPUT "nothing"  /* its value when there is none */
 
 typedef struct pare_journal_record {
     const unsigned char *payload;
@@ -33,7 +35,8 @@ PARE_CHECKED pare_status pare_journal_parse(pare_ctx *cx, pare_arena *a, const u
 
 /* Opens DIRECTORY/journal, cutting a bad tail, or creates it with `fingerprint` (JSON text).
  * An existing journal whose fingerprint differs is refused: PARE_EEXISTS, the message lists each
- * key that differs with both values and says that --restart starts over. One without a good
+ * key that differs with both values and says that --restart starts over. Only "replaces" may have
+ * become "nothing". One without a good
  * fingerprint begins anew.
  * record and count: the unit records found (without the fingerprint), in the arena. The caller
  * holds the lock of the output (compress/lock.h). PARE_EIO, PARE_ENOSPC, PARE_ENOMEM, PARE_EFORMAT

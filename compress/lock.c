@@ -1,4 +1,4 @@
-#define _DEFAULT_SOURCE /* flock, gethostname */
+#define _GNU_SOURCE /* flock, gethostname, O_TMPFILE */
 #include "compress/lock.h"
 
 #include <errno.h>
@@ -58,11 +58,9 @@ static pare_status read_line(pare_ctx *cx, const pare_lock *l, char line[LINE])
     return PARE_OK;
 }
 
-/* Whether pare wrote it, or began to. */
 static bool is_ours(const char *line)
 {
-    const size_t len = strlen(line), most = sizeof mark - 1;
-    return strncmp(line, mark, len < most ? len : most) == 0;
+    return strncmp(line, mark, sizeof mark - 1) == 0;
 }
 
 static pare_status write_line(pare_ctx *cx, const pare_lock *l, const char *command)
@@ -76,7 +74,32 @@ static pare_status write_line(pare_ctx *cx, const pare_lock *l, const char *comm
     const int n = snprintf(line, sizeof line, "%spare %s%s%ld%s%s, since %s)\n", mark, command,
                            process, (long)getpid(), on, host, since);
     PARE_TRY(pare_file_put(cx, l->fd, l->path, line, (size_t)n, 0));
-    return ftruncate(l->fd, n) == 0 ? PARE_OK : pare_file_fail(cx, l->path, "write");
+    return ftruncate(l->fd, n) == 0 ? pare_file_sync(cx, l->fd, l->path)
+                                    : pare_file_fail(cx, l->path, "write");
+}
+
+static void drop(pare_lock *l)
+{
+    if (l->fd >= 0)
+        (void)close(l->fd);
+    l->fd = -1;
+}
+
+/* A new file that has its line, and is locked, before it has its name. *made stays false where
+ * somebody else was first, or the file system has no unnamed files. */
+static pare_status make_whole(pare_ctx *cx, pare_lock *l, const char *directory,
+                              const char *command, bool *made)
+{
+    char unnamed[64];
+    *made = false;
+    l->fd = open(directory, O_RDWR | O_TMPFILE | O_CLOEXEC, 0666);
+    if (l->fd < 0)
+        return PARE_OK; /* what is wrong with the directory shows when a name is made in it */
+    (void)snprintf(unnamed, sizeof unnamed, "/proc/self/fd/%d", l->fd);
+    PARE_TRY(write_line(cx, l, command));
+    *made = flock(l->fd, LOCK_EX | LOCK_NB) == 0 &&
+            linkat(AT_FDCWD, unnamed, AT_FDCWD, l->path, AT_SYMLINK_FOLLOW) == 0;
+    return PARE_OK;
 }
 
 static pare_status refuse_foreign(pare_ctx *cx, const pare_lock *l)
@@ -87,13 +110,8 @@ static pare_status refuse_foreign(pare_ctx *cx, const pare_lock *l)
                      l->path);
 }
 
-static pare_status refuse_used(pare_ctx *cx, const pare_lock *l, const char *output,
-                               const char *line)
+static pare_status refuse_used(pare_ctx *cx, const char *output, const char *line)
 {
-    if (strlen(line) < sizeof mark)
-        return pare_fail(cx, PARE_EEXISTS,
-                         "%s: in use by another process (%s); wait for it or give another path",
-                         output, l->path);
     return pare_fail(cx, PARE_EEXISTS, "%s: in use by %s; wait for it or give another path", output,
                      line + sizeof mark - 1);
 }
@@ -103,11 +121,21 @@ static pare_status refuse_locked(pare_ctx *cx, const pare_lock *l, const char *o
 {
     char line[LINE];
     PARE_TRY(read_line(cx, l, line));
-    for (int i = 0; i < TRIES && strlen(line) < sizeof mark; i++) {
+    for (int i = 0; i < TRIES && !line[0]; i++) {
         nap();
         PARE_TRY(read_line(cx, l, line));
     }
-    return is_ours(line) ? refuse_used(cx, l, output, line) : refuse_foreign(cx, l);
+    return is_ours(line) ? refuse_used(cx, output, line) : refuse_foreign(cx, l);
+}
+
+/* Nobody can tell whether that process still runs. */
+static pare_status refuse_named(pare_ctx *cx, const pare_lock *l, const char *output,
+                                const char *line)
+{
+    return pare_fail(cx, PARE_EEXISTS,
+                     "%s: in use by %s; wait for it or give another path; remove %s when that "
+                     "process is gone",
+                     output, line + sizeof mark - 1, l->path);
 }
 
 /* Whether the process that the line names may still run: on another host nobody knows. */
@@ -128,15 +156,41 @@ static bool may_run(const char *line)
     return pid != (long)getpid() && (kill((pid_t)pid, 0) == 0 || errno == EPERM);
 }
 
-/* One look at the file. *again: it went away, or changed hands, while we looked. */
-static pare_status try_lock(pare_ctx *cx, const char *output, const char *command,
-                            const pare_teller *teller, pare_lock *l, bool *again)
+/* The file: one that is there, or a new one, which is *whole, or only *created, and empty. */
+static pare_status open_file(pare_ctx *cx, pare_arena *a, const char *command, pare_lock *l,
+                             bool *whole, bool *created)
+{
+    const int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+    *whole = *created = false;
+    l->fd = open(l->path, flags);
+    if (l->fd >= 0 || errno != ENOENT)
+        return PARE_OK;
+    char *const directory = pare_path_directory(a, l->path);
+    if (!directory)
+        return PARE_ENOMEM;
+    PARE_TRY(make_whole(cx, l, directory, command, whole));
+    if (*whole)
+        return PARE_OK;
+    drop(l);
+    l->fd = open(l->path, flags | O_CREAT | O_EXCL, 0666);
+    *created = l->fd >= 0;
+    return PARE_OK;
+}
+
+/* One look at the file. *again: it went away, or changed hands, or is empty yet, while we looked;
+ * not with `last`. */
+static pare_status try_lock(pare_ctx *cx, pare_arena *a, const char *output, const char *command,
+                            const pare_teller *teller, bool last, pare_lock *l, bool *again)
 {
     struct stat mine, there;
     char line[LINE];
+    bool whole, created;
     int rc;
-    l->fd = open(l->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
-    *again = l->fd < 0 && errno == ENOENT; /* nor is its directory there any more */
+    *again = false;
+    PARE_TRY(open_file(cx, a, command, l, &whole, &created));
+    if (whole)
+        return PARE_OK;
+    *again = l->fd < 0 && (errno == ENOENT || errno == EEXIST); /* or its directory went away */
     if (*again)
         return PARE_OK;
     if (l->fd < 0 && (errno == ELOOP || errno == EISDIR || errno == ENXIO))
@@ -147,8 +201,8 @@ static pare_status try_lock(pare_ctx *cx, const char *output, const char *comman
         return pare_file_fail(cx, l->path, "look at");
     if (!S_ISREG(mine.st_mode))
         return refuse_foreign(cx, l);
-    do {
-        rc = flock(l->fd, LOCK_EX | LOCK_NB);
+    do { /* who looks at an empty file holds it for a moment only */
+        rc = flock(l->fd, created ? LOCK_EX : LOCK_EX | LOCK_NB);
     } while (rc != 0 && errno == EINTR);
     if (rc != 0 && errno == EWOULDBLOCK)
         return refuse_locked(cx, l, output);
@@ -160,10 +214,15 @@ static pare_status try_lock(pare_ctx *cx, const char *output, const char *comman
     if (*again)
         return PARE_OK;
     PARE_TRY(read_line(cx, l, line));
-    if (!is_ours(line))
+    *again = !created && !last && !line[0];
+    if (*again) {
+        nap();
+        return PARE_OK;
+    }
+    if (!created && !is_ours(line))
         return refuse_foreign(cx, l);
     if (weak && may_run(line))
-        return refuse_used(cx, l, output, line);
+        return refuse_named(cx, l, output, line);
     if (weak)
         pare_teller_say(teller,
                         "%s: the file system cannot lock files; two runs that start at the same "
@@ -196,13 +255,6 @@ static pare_status make_parents(pare_ctx *cx, pare_arena *a, const char *output,
     return pare_output_make(cx, a, last);
 }
 
-static void drop(pare_lock *l)
-{
-    if (l->fd >= 0)
-        (void)close(l->fd);
-    l->fd = -1;
-}
-
 /* The directories from that of the file up to `made`, as far as they are empty. */
 static void remove_made(const pare_lock *l)
 {
@@ -233,7 +285,7 @@ pare_status pare_lock_take(pare_ctx *cx, pare_arena *a, const char *output, cons
     for (int i = 0; s == PARE_OK && again && i < TRIES; i++) {
         s = make_parents(cx, a, output, &l.made);
         if (s == PARE_OK)
-            s = try_lock(cx, output, command, teller, &l, &again);
+            s = try_lock(cx, a, output, command, teller, i == TRIES - 1, &l, &again);
         if (s != PARE_OK || again)
             drop(&l);
     }

@@ -115,7 +115,7 @@ static pare_status check_output(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 }
 
 /* A finished output stays, unless --restart is given, now or to the run whose unfinished work lies
- * beside it: such a run is continued. */
+ * beside it: such a run is continued. Its journal says which output that was. */
 static pare_status check_replacing(pare_ctx *cx, pare_arena *a, pare_plan *plan, bool unfinished)
 {
     char why[PARE_OURS_WHY];

@@ -64,10 +64,12 @@ START_TEST(the_second_is_told_who_writes)
 }
 END_TEST
 
-START_TEST(a_file_that_pare_began_is_taken_over_and_any_other_is_not)
+START_TEST(a_file_that_pare_wrote_is_taken_over_and_any_other_is_not)
 {
-    static const char *const foreign[] = {"a letter", "lock", "pare block", "parens"},
-                             *const ours[] = {"", "p", "pare lock: ", "pare lock: pare x"};
+    static const char *const foreign[] = {"a letter", "", "pare block", "p"},
+                             *const ours[] = {"pare lock: pare x (process 1 on h, since t)\n",
+                                              "pare lock: pare y", "pare lock: pare compress (p",
+                                              "pare lock: pare x\nmore"};
     outputs o;
     pare_lock lock;
     outputs_begin(&o, PARE_OUTPUT_ARTIFACT);
@@ -129,7 +131,11 @@ START_TEST(without_locks_the_process_that_the_file_names_is_looked_for)
     outputs_put(&o, "out.lock", line); /* a process that is not ours to signal, perhaps */
     outputs_check(&o, take(&o, "out", &lock), PARE_EEXISTS, "in use by pare x (process 1 on ");
     outputs_put(&o, "out.lock", "pare lock: pare x (process 999999999 on elsewhere, since then)\n");
-    outputs_check(&o, take(&o, "out", &lock), PARE_EEXISTS, "on elsewhere, since then)");
+    outputs_check(&o, take(&o, "out", &lock), PARE_EEXISTS,
+                  "on elsewhere, since then); wait for it or give another path; remove ");
+    outputs_check(&o, take(&o, "out", &lock), PARE_EEXISTS, "out.lock when that process is gone");
+    outputs_put(&o, "out.lock", "");
+    outputs_check(&o, take(&o, "out", &lock), PARE_EEXISTS, "out.lock: is where the lock");
     missing = EIO;
     outputs_check(&o, take(&o, "out", &lock), PARE_EIO, "out.lock");
     outputs_end(&o);
@@ -141,7 +147,7 @@ int main(void)
     Suite *const s = suite_create("lock");
     TCase *const t = tcase_create("locks");
     tcase_add_test(t, the_second_is_told_who_writes);
-    tcase_add_test(t, a_file_that_pare_began_is_taken_over_and_any_other_is_not);
+    tcase_add_test(t, a_file_that_pare_wrote_is_taken_over_and_any_other_is_not);
     tcase_add_test(t, directories_that_were_made_for_it_go_unless_something_came);
     tcase_add_loop_test(t, without_locks_the_process_that_the_file_names_is_looked_for, 0, 4);
     suite_add_tcase(s, t);

@@ -93,6 +93,40 @@ START_TEST(an_interrupted_restart_is_continued_by_default_and_keeps_the_old_outp
 }
 END_TEST
 
+static void move(const char *name, const char *to)
+{
+    char path[512];
+    (void)snprintf(path, sizeof path, "%s", job_path(&place, name));
+    ck_assert_int_eq(rename(path, job_path(&place, to)), 0);
+}
+
+/* A run that goes on replaces what it was asked to replace, and no other output. */
+START_TEST(an_output_that_came_to_the_place_of_another_is_not_replaced)
+{
+    char first[PARE_SHA256_HEX], other[PARE_SHA256_HEX], what[1024];
+    const job_opts o = {.output = "out", .sets = {"seed=6"}, .set_count = 1};
+    ck_assert_int_eq(job_run(&place, o, NULL), PARE_OK);
+    move("out", "mine");
+    job_hash(&place, "mine", first);
+    if (_i == 1)
+        ck_assert_uint_eq(finish("out", false), 0);
+    interrupt_after_a_block("out", _i == 1);
+    if (_i == 1)
+        move("out", "away");
+    move("mine", "out");
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, what), PARE_EEXISTS);
+    ck_assert_msg(strstr(what, _i == 1 ? "replaces was an output with manifest.json sha256 "
+                                       : "replaces was nothing, is an output with manifest.json"),
+                  "%s", what);
+    job_hash(&place, "out", other);
+    ck_assert_str_eq(first, other);
+    move("out", "mine");
+    ck_assert_uint_eq(finish("out", false), 1); /* nothing there: it may go on */
+    job_hash(&place, "mine", other);
+    ck_assert_str_eq(first, other);
+}
+END_TEST
+
 static const char mixed[] =
     "pare: 1\nmodel: model\n"
     "calibration: {tokens: tokens.i32, samples: 8, window: 48}\n"
@@ -501,6 +535,7 @@ int main(void)
     tcase_set_timeout(tc, 120);
     tcase_add_test(
         tc, an_interrupted_restart_is_continued_by_default_and_keeps_the_old_output_until_then);
+    tcase_add_loop_test(tc, an_output_that_came_to_the_place_of_another_is_not_replaced, 0, 2);
     tcase_add_test(tc, a_recipe_of_many_encodings_continues_to_the_same_bytes);
     tcase_add_test(tc, files_of_another_artifact_do_not_get_into_the_output);
     tcase_add_test(tc, a_folder_of_the_user_by_the_name_of_the_partial_one_is_not_touched);
