@@ -46,6 +46,24 @@ job() {
     fi
 }
 
+# own MODEL CALIBRATION PASSES REST OPTION...: runs with its own figure as the limit, where nothing
+# lies and in the place of an old output.
+own() {
+    printf 'pare: 1\nmodel: %s\noutput: out\n%s\npasses: %s\n%s\n' "$1" "$2" "$3" "$4" \
+        > recipe.yaml
+    name="$1, $3"
+    shift 4
+    rm -rf out
+    plan=$(planned "$@" --restart)
+    for place in empty taken; do
+        "$pare" compress recipe.yaml --restart "$@" --ram-limit "$plan" > log.txt 2>&1 || {
+            cat log.txt
+            echo "e2e.plan_memory: $name: place $place: does not run with its own $plan bytes"
+            failed=1
+        }
+    done
+}
+
 "$make" wide hidden=512 intermediate=1408 blocks=1 heads=8 kv_heads=2 head_dim=64 vocab=2048 \
     context=256 tied=1 shards=1 tokens=4096 > log.txt 2>&1 || { cat log.txt; exit 1; }
 tokens='calibration: {tokens: wide/tokens.i32, samples: 8, window: 256}'
@@ -64,4 +82,28 @@ job "wide, 2:4 and gptq" wide "$tokens" '[{sparsegpt: {pattern: "2:4"}}, {gptq: 
     '' --threads 4
 job "wide, awq, gptq and an export" wide "$tokens" '[{awq: {}}, {gptq: {bits: 4, group: 128}}]' \
     'export: [{format: safetensors, path: floats}]' --threads 1
+
+# Passes of every kind on a small model, then on a larger one.
+"$make" small hidden=128 intermediate=256 blocks=2 heads=4 kv_heads=2 head_dim=32 vocab=512 \
+    context=256 tied=1 shards=1 tokens=4096 > log.txt 2>&1 || { cat log.txt; exit 1; }
+few='calibration: {tokens: small/tokens.i32, samples: 4, window: 128}'
+rtn='{rtn: {bits: 8, group: row, activations: int8_token}}'
+for passes in "[{smoothquant: {}}, $rtn]" "[{omniquant: {epochs: 1}}, {rtn: {bits: 3, group: 64}}]" \
+    '[{rotate: {online: true}}, {gptq: {bits: 4, group: 64}}]' '[{squeezellm: {}}]' \
+    '[{billm: {}}]' '[{atom: {group: 64, outliers: 16}}]' \
+    '[{wanda: {sparsity: 0.6, ratios: owl, spread: 0.08, outlier: 5}}]' \
+    '[{sparsegpt: {sparsity: 0.7, ratios: search, spread: 0.15}}]' \
+    '[{sparsegpt_joint: {pattern: "2:4", bits: 4, group: 64}}]' \
+    '[{permute: {}}, {ria: {pattern: "2:4"}}]' '[{slicegpt: {ratio: 0.2}}]'; do
+    own small "$few" "$passes" '' --threads 2
+done
+own small '' '[{nf4: {group: 64}}]' '' --threads 16
+few="calibration: {text: [$demo/calibration.txt], samples: 8, window: 256}"
+first='targets: "*.layers.0.*"'
+own "$demo/hedge" 'calibration: {generate: {}, samples: 2, window: 64}' \
+    "[{gptq: {bits: 4, group: 64, $first}}]" '' --threads 2
+own "$demo/hedge" "$few" "[{squeezellm: {bits: 4, outliers: 0.0045, $first}}]" '' --threads 2
+own "$demo/hedge" "$few" "[{wanda: {sparsity: 0.5, $first}}]" '' --threads 1
+own "$demo/hedge" "$few" '[{awq: {}}, {rtn: {bits: 4, group: 32}}]' \
+    'export: [{format: "gguf:q4_0", path: out.gguf}]' --threads 2
 exit $failed
