@@ -46,7 +46,7 @@ static pare_status pick_path(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
         char *const directory = pare_path_directory(a, plan->job->recipe);
         *out = directory ? pare_path_join(a, directory, written->text) : NULL;
     } else {
-        return pare_fail(cx, PARE_EUSAGE, "%s: no %s; write \"%s: PATH\" or give --%s PATH",
+        return pare_fail(cx, PARE_EUSAGE, "%s:1:1: no %s; write \"%s: PATH\" or give --%s PATH",
                          plan->job->recipe, what, what, what);
     }
     if (!*out)
@@ -87,6 +87,9 @@ static pare_status check_model(pare_ctx *cx, const pare_plan *plan)
                      "%s: there is no such model", plan->model_path);
 }
 
+/* Names in the output, and those beside it, are longer than its own. */
+enum { NAME_MOST = NAME_MAX - 16, PATH_MOST = PATH_MAX - 256 };
+
 /* The output is a new name or a directory. A directory that is reached through a symbolic link, or
  * named "." or "..", goes by its real name: a rename must move the directory itself. */
 static pare_status check_output(pare_ctx *cx, pare_arena *a, pare_plan *plan)
@@ -98,6 +101,11 @@ static pare_status check_output(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     char real[PATH_MAX];
     if (path[0] == '\0')
         return FAIL_OUTPUT(cx, PARE_EUSAGE, plan, "the path of the output is empty");
+    if (strlen(last) > NAME_MOST || strlen(path) > PATH_MOST)
+        return FAIL_OUTPUT(cx, PARE_EUSAGE, plan,
+                           "%.60s...: the path of the output is too long: %zu bytes, its name %zu; "
+                           "%d and %d are possible",
+                           path, strlen(path), strlen(last), PATH_MOST, NAME_MOST);
     if (lstat(path, &st) != 0 && errno == ENOTDIR)
         return FAIL_OUTPUT(cx, PARE_EUSAGE, plan, "%s: the path leads through a file", path);
     if (lstat(path, &st) != 0)

@@ -159,13 +159,25 @@ static pare_status join_texts(pare_cli *cli, const request *r, char *const *text
     return PARE_OK;
 }
 
+/* Whether a file can be one of tokens: numbers that some vocabulary may have. */
+static bool holds_tokens(const pare_file *f)
+{
+    enum { VOCAB_MAX = 1 << 24 };
+    for (uint64_t i = 0; i + 4 <= f->bytes; i += 4) {
+        const unsigned char *const b = f->data + i;
+        if ((b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24) >= VOCAB_MAX)
+            return false;
+    }
+    return f->bytes % 4 == 0;
+}
+
 /* What lies there is what generate writes, as far as can be seen. */
 static pare_status check_content(pare_cli *cli, const request *r)
 {
     pare_file f;
     PARE_TRY(pare_file_map(&cli->cx, &cli->arena, r->output, &f));
     const bool fits =
-        r->tokens_out ? f.bytes % 4 == 0 : !f.data || !memchr(f.data, 0, (size_t)f.bytes);
+        r->tokens_out ? holds_tokens(&f) : !f.data || !memchr(f.data, 0, (size_t)f.bytes);
     pare_file_unmap(&f);
     return fits ? PARE_OK
                 : pare_fail(&cli->cx, PARE_EUSAGE,
