@@ -29,8 +29,8 @@ typedef struct pare_lock {
  * PARE_EEXISTS: another process writes there (the message says which, where and since when), or
  * OUTPUT.lock is a file that pare did not write: an empty one, too, which a killed run leaves only
  * where files cannot be locked or cannot be without a name. PARE_EIO, PARE_ENOSPC, PARE_ENOMEM.
- * A file system that cannot lock is told of; the process that the file names is looked for then, and
- * one of another host is taken to run until somebody removes the file. */
+ * A file system that cannot lock is told of; the process that the file names is looked for then,
+ * and one of another host is taken to run until somebody removes the file. */
 PARE_CHECKED pare_status pare_lock_take(pare_ctx *cx, pare_arena *a, const char *output,
                                         const char *command, const pare_teller *teller,
                                         pare_lock *out);

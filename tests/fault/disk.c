@@ -55,11 +55,8 @@ static void set_durable(disk *d, const disk_change *c)
 
 static bool change(disk *d, disk_change c)
 {
-    for (size_t i = 0; i < c.count; i++) {
-        if (d->entry[c.entry[i]].directory != d->entry[c.entry[0]].directory)
-            return (void)snprintf(d->what, sizeof d->what, "a change of two directories"), false;
+    for (size_t i = 0; i < c.count; i++)
         d->entry[c.entry[i]].now = c.value[i];
-    }
     d->change = tree_grow(d->change, d->changes + 1, sizeof c);
     d->change[d->changes++] = c;
     return true;
@@ -168,16 +165,36 @@ static void sync_file(disk_inode *f)
     f->pendings = 0;
 }
 
+/* Whether a change is of the directory, or of a name that the change `later`, if any, is of. */
+static bool touches(const disk *d, const disk_change *c, size_t directory, const disk_change *later)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        if (!later && d->entry[c->entry[i]].directory == directory)
+            return true;
+        for (size_t j = 0; later && j < later->count; j++)
+            if (c->entry[i] == later->entry[j])
+                return true;
+    }
+    return false;
+}
+
 static void sync_directory(disk *d, size_t directory)
 {
+    bool *const synced = tree_grow(NULL, d->changes, sizeof *synced);
     size_t left = 0;
+    for (size_t i = d->changes; i-- > 0;) {
+        synced[i] = touches(d, &d->change[i], directory, NULL);
+        for (size_t j = i + 1; !synced[i] && j < d->changes; j++)
+            synced[i] = synced[j] && touches(d, &d->change[i], directory, &d->change[j]);
+    }
     for (size_t i = 0; i < d->changes; i++) {
-        if (d->entry[d->change[i].entry[0]].directory == directory)
+        if (synced[i])
             set_durable(d, &d->change[i]);
         else
             d->change[left++] = d->change[i];
     }
     d->changes = left;
+    free(synced);
 }
 
 static bool open_file(disk *d, const disk_record *r, size_t entry)

@@ -2,7 +2,8 @@
  * a disk in memory that knows what was synced.
  *
  * A sync of a file makes its bytes and its size durable, and nothing else; a sync of a directory
- * the names in it. What happened since is pending, and a crash keeps any part of it:
+ * the names in it, and with a renaming between two directories both names and what happened to
+ * them before. What happened since is pending, and a crash keeps any part of it:
  *
  *   data    each sector of SECTOR bytes of each write, alone; the size is one that the file had
  * since its last sync. Space without data holds zeros, or bytes that somebody left there. names

@@ -9,9 +9,10 @@
 #include "tests/unit/outputs.h"
 
 static struct {
-    long left;        /* calls until the end; below 0: none */
-    bool no_flags;    /* renameat2 has none of its flags */
-    int second_fails; /* errno of the second plain rename, or 0 */
+    long left;         /* calls until the end; below 0: none */
+    bool no_flags;     /* renameat2 has none of its flags */
+    int second_fails;  /* errno of the second plain rename, or 0 */
+    outputs *intruded; /* somebody puts a directory at `out` in front of that */
 } fault = {.left = -1};
 
 static void step(void)
@@ -37,7 +38,13 @@ int __wrap_rename(const char *from, const char *to)
 {
     const size_t len = strlen(from);
     step();
-    if (!fault.second_fails || len < 8 || strcmp(from + len - 8, ".partial") != 0)
+    if (len < 8 || strcmp(from + len - 8, ".partial") != 0)
+        return __real_rename(from, to);
+    if (fault.intruded) {
+        ck_assert_int_eq(mkdir(to, 0777), 0);
+        outputs_put(fault.intruded, "out/thesis.tex", "mine");
+    }
+    if (!fault.second_fails)
         return __real_rename(from, to);
     errno = fault.second_fails;
     return -1;
@@ -203,6 +210,24 @@ START_TEST(two_steps_are_told_and_undone_when_the_second_fails)
 }
 END_TEST
 
+START_TEST(what_comes_between_the_two_steps_costs_neither_output)
+{
+    outputs o;
+    bool unfinished;
+    begin(&o, 2 + _i);
+    fault.intruded = &o;
+    outputs_check(&o, publish(&o), PARE_EEXISTS, "out.replaced");
+    for (int i = 0; i < 2; i++) {
+        ck_assert(outputs_holds(&o, "out/thesis.tex", "mine"));
+        ck_assert(outputs_holds(&o, "out.replaced/config.json", "old"));
+        ck_assert(outputs_holds(&o, "out.partial/config.json", "new"));
+        outputs_check(&o, pare_place_mend(&o.cx, &o.a, &o.place, &o.teller, &unfinished),
+                      PARE_EEXISTS, "out.replaced is an old output");
+    }
+    outputs_end(&o);
+}
+END_TEST
+
 START_TEST(what_came_to_the_place_of_a_new_output_is_not_replaced)
 {
     outputs o;
@@ -225,6 +250,7 @@ int main(void)
     tcase_add_loop_test(t, a_kill_between_any_two_steps_is_mended_by_the_next_run, 0, 4);
     tcase_add_loop_test(t, a_kill_of_the_run_that_mends_is_mended_too, 0, 2);
     tcase_add_loop_test(t, two_steps_are_told_and_undone_when_the_second_fails, 0, 2);
+    tcase_add_loop_test(t, what_comes_between_the_two_steps_costs_neither_output, 0, 2);
     tcase_add_loop_test(t, what_came_to_the_place_of_a_new_output_is_not_replaced, 0, 2);
     suite_add_tcase(s, t);
     return unit_main(s);

@@ -3,6 +3,7 @@
 
 #include "compress/export.h"
 #include "compress/inspect.h"
+#include "compress/journal.h"
 #include "tests/unit/artifact.h"
 
 /* A folder of an artifact and one of its export, OUTPUT.partial beside it. */
@@ -452,6 +453,47 @@ START_TEST(nothing_that_is_not_an_unfinished_export_is_removed)
 }
 END_TEST
 
+/* A target with codes of its own for some linears. */
+static pare_export_store some(const pare_export_target *t, const pare_export_linear *l)
+{
+    (void)t;
+    return (pare_export_store){.fate = !l->is_packed        ? PARE_EXPORT_FLOAT
+                                       : l->packed.k == 128 ? PARE_EXPORT_REQUANTIZED
+                                                            : PARE_EXPORT_LOSSLESS};
+}
+
+/* The unfinished work of a compression, and an export that goes to the same name. */
+START_TEST(work_of_compress_and_work_before_an_impossible_export_stay)
+{
+    static const char print[] = "{\"program\": \"pare 1\", \"recipe line 1\": \"pare: 1\"}";
+    begin();
+    pare_export_result r;
+    pare_journal *j;
+    write_plain(4, 32, true);
+    ck_assert_int_eq(mkdir(partial, 0777), 0);
+    ck_assert_int_eq(pare_journal_restart(&cx, partial, print, &j), PARE_OK);
+    pare_journal_close(&cx, j);
+    check_says(export_as(pare_export_find("gptq"), true, &r), PARE_EEXISTS,
+               "x.partial: is unfinished work of pare compress");
+    ck_assert(has(partial, "journal"));
+    ck_assert_int_eq(pare_ours_mark_unfinished(&cx, partial), PARE_OK);
+    pare_export_target t = *pare_export_find("compressed-tensors");
+    honest = pare_export_find("compressed-tensors");
+    t.store = some;
+    const pare_export_job job = {
+        .unchecked = true, .artifact = from.path, .output = to, .target = &t, .strict = true};
+    check_says(pare_export_run(&cx, &arena, &job, &r), PARE_ENOTSUP, "has no codes");
+    ck_assert(has(partial, "journal"));
+    char lock[160];
+    (void)snprintf(lock, sizeof lock, "%s.lock", to);
+    const pare_export_job named = {
+        .unchecked = true, .artifact = from.path, .output = lock, .target = honest};
+    check_says(pare_export_run(&cx, &arena, &named, &r), PARE_EUSAGE,
+               "x.lock: names that end in .lock are for files beside outputs");
+    end();
+}
+END_TEST
+
 START_TEST(an_interrupt_leaves_what_was_there)
 {
     begin();
@@ -467,15 +509,6 @@ START_TEST(an_interrupt_leaves_what_was_there)
     end();
 }
 END_TEST
-
-/* A target with codes of its own for some linears. */
-static pare_export_store some(const pare_export_target *t, const pare_export_linear *l)
-{
-    (void)t;
-    return (pare_export_store){.fate = !l->is_packed        ? PARE_EXPORT_FLOAT
-                                       : l->packed.k == 128 ? PARE_EXPORT_REQUANTIZED
-                                                            : PARE_EXPORT_LOSSLESS};
-}
 
 START_TEST(strict_refuses_other_codes_before_anything_is_written)
 {
@@ -570,6 +603,7 @@ int main(void)
     tcase_add_test(t, a_weight_beyond_the_floats_of_the_model_is_refused);
     tcase_add_test(t, what_is_there_is_replaced_only_when_asked_and_ours);
     tcase_add_test(t, nothing_that_is_not_an_unfinished_export_is_removed);
+    tcase_add_test(t, work_of_compress_and_work_before_an_impossible_export_stay);
     tcase_add_test(t, an_interrupt_leaves_what_was_there);
     tcase_add_test(t, strict_refuses_other_codes_before_anything_is_written);
     tcase_add_test(t, only_artifacts_are_exported);

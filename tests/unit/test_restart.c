@@ -267,6 +267,8 @@ START_TEST(an_output_behind_a_link_is_replaced_where_it_lies)
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "link"}, what), PARE_EEXISTS);
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "new/."}, what), PARE_EUSAGE);
     ck_assert_ptr_nonnull(strstr(what, "must end in a name"));
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "x.partial"}, what), PARE_EUSAGE);
+    ck_assert_ptr_nonnull(strstr(what, "names that end in .partial are for files beside outputs"));
 }
 END_TEST
 
