@@ -18,6 +18,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/room.h"
@@ -315,10 +316,21 @@ uint64_t pare_linalg_room(size_t threads)
 void *blas_memory_alloc(int position);
 void blas_memory_free(void *buffer);
 
-/* As many buffers at once as there will ever be callers. */
-static void make_buffers(size_t count)
+/* OpenBLAS was built with room for two buffers for each of its threads; one more makes it write a
+ * warning. */
+static size_t buffers_held(void)
+{
+    static const char word[] = "MAX_THREADS=";
+    const char *const at = strstr(openblas_get_config(), word);
+    const long threads = at ? strtol(at + sizeof word - 1, NULL, 10) : 0;
+    return threads > 0 ? 2 * (size_t)threads : PARE_THREADS_MAX;
+}
+
+/* As many buffers at once as there will ever be callers, as far as they are held. */
+static void make_buffers(size_t workers)
 {
     void *buffer[PARE_THREADS_MAX];
+    const size_t held = buffers_held(), count = workers < held ? workers : held;
     for (size_t i = 0; i < count; i++)
         buffer[i] = blas_memory_alloc(0);
     for (size_t i = 0; i < count; i++)

@@ -355,7 +355,7 @@ int linkat(int from_fd, const char *from, int to_fd, const char *to, int flags)
     if (rc == 0 && !unnamed)
         named(DISK_LINK, from_fd, from, to_fd, to);
     else if (rc == 0 && log_fd >= 0 && place_of(to_fd, to, full))
-        record(DISK_NAME, atoi(from + len), 0, full, NULL, 0, NULL, 0);
+        record(DISK_NAME, (int)strtol(from + len, NULL, 10), 0, full, NULL, 0, NULL, 0);
     end();
     return rc;
 }
