@@ -26,6 +26,14 @@ START_TEST(a_finished_output_is_replaced_only_as_pare_left_it)
     outputs o;
     outputs_begin(&o, kinds[_i % 2]);
     outputs_finish(&o, "out", "first");
+    const size_t live = o.cx.live_bytes;
+    const pare_mark mark = pare_arena_mark(&o.a);
+    bool ours;
+    ck_assert_int_eq(pare_ours_marked(&o.cx, &o.a, o.place.output, kinds[_i % 2], &ours, NULL),
+                     PARE_OK);
+    ck_assert(ours);
+    ck_assert_uint_eq(o.cx.live_bytes, live); /* nothing of the file is kept */
+    ck_assert_uint_eq(pare_arena_mark(&o.a).used, mark.used);
     ck_assert_int_eq(pare_place_check(&o.cx, &o.a, &o.place), PARE_OK);
     const char *const text = attacks[_i / 2].text;
     char path[512];

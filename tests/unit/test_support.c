@@ -190,6 +190,31 @@ START_TEST(memory_that_is_refused_is_reported)
 }
 END_TEST
 
+/* Of few columns and of more than the rank is looked for in. */
+START_TEST(scratch_is_what_the_plan_counts)
+{
+    enum { APART = 4 * PARE_ALIGN }; /* what a sanitizer puts between objects */
+    static float h[600 * 600];
+    static double fourth[600];
+    const size_t k = _i ? 600 : 40;
+    pare_ctx cx;
+    pare_arena a;
+    pare_support out;
+    pare_ctx_init(&cx);
+    for (size_t j = 0; j < k; j++) {
+        memset(h + j * k, 0, k * sizeof *h);
+        h[j * k + j] = 1;
+        fourth[j] = 1;
+    }
+    ck_assert_int_eq(pare_arena_init(&cx, &a, (size_t)pare_support_bytes(k) + APART), PARE_OK);
+    const size_t peak = cx.peak_bytes;
+    ck_assert_int_eq(pare_support_of(&a, h, fourth, k, 1000, &out), PARE_OK);
+    ck_assert_uint_eq(out.rank, k);
+    ck_assert_uint_eq(cx.peak_bytes, peak);
+    pare_arena_release(&a);
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("support");
@@ -203,6 +228,7 @@ int main(void)
     tcase_add_test(t, the_numbers_do_not_depend_on_threads_or_scales);
     tcase_add_loop_test(t, numbers_that_are_not_finite_are_left_to_who_needs_them, 0, 2);
     tcase_add_test(t, memory_that_is_refused_is_reported);
+    tcase_add_loop_test(t, scratch_is_what_the_plan_counts, 0, 2);
     suite_add_tcase(s, t);
     return unit_main(s);
 }
