@@ -32,8 +32,18 @@ static void narrow(void)
 __attribute__((section(".preinit_array"),
                used)) static void (*const before_libraries)(void) = narrow;
 
+/* The stack of main grows as it is used, and where a limit of addresses is used up by then, the
+ * process dies. What commands need of it is taken now: the lowest byte that is touched counts. */
+__attribute__((noinline)) static void grow_stack(void)
+{
+    volatile char room[512 * 1024];
+    room[0] = 0;
+    (void)room[0];
+}
+
 void pare_early_end(void)
 {
+    grow_stack();
     if (narrowed)
         (void)sched_setaffinity(0, sizeof all, all);
 }
