@@ -10,6 +10,7 @@
 #include "compress/need.h"
 #include "compress/output.h"
 #include "compress/version.h"
+#include "formats/checksums.h"
 #include "runtime/file.h"
 #include "runtime/linalg.h"
 
@@ -49,7 +50,7 @@ static pare_status put_replaced(pare_run *run, pare_json_writer *w)
         pare_json_put_text(w, PARE_JOURNAL_REPLACES, PARE_JOURNAL_NO_OUTPUT);
         return PARE_OK;
     }
-    char *const path = pare_path_join(run->a, run->plan.output_path, "manifest.json");
+    char *const path = pare_path_join(run->a, run->plan.output_path, PARE_MANIFEST_NAME);
     if (!path)
         return PARE_ENOMEM;
     PARE_TRY(pare_file_map(run->cx, run->a, path, &f));

@@ -5,6 +5,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "compress/journal.h"
+#include "runtime/file.h"
+
 typedef struct entry {
     const char *name;
     bool regular;
@@ -60,22 +63,24 @@ static pare_status list(folder *f)
     return f->item ? walk(f, most) : PARE_ENOMEM;
 }
 
-/* SHA-256 of files of the directory, and their bytes. */
-static pare_status digest(const folder *f, const char *const *name, size_t count,
-                          char (*hex)[PARE_SHA256_HEX], uint64_t *bytes)
+pare_status pare_inventory_digest(pare_ctx *cx, pare_arena *a, const char *directory,
+                                  const char *const *name, size_t count, pare_manifest_file *out)
 {
-    pare_file *const file = PARE_NEW(f->a, pare_file, count);
-    pare_status s = file ? PARE_OK : PARE_ENOMEM;
+    pare_file *const file = PARE_NEW(a, pare_file, count);
+    char(*const hex)[PARE_SHA256_HEX] = pare_arena_take(a, count, sizeof *hex);
+    pare_status s = file && hex ? PARE_OK : PARE_ENOMEM;
     size_t mapped = 0;
     while (s == PARE_OK && mapped < count) {
-        char *const path = pare_path_join(f->a, f->path, name[mapped]);
-        s = path ? pare_file_map(f->cx, f->a, path, &file[mapped]) : PARE_ENOMEM;
+        char *const path = pare_path_join(a, directory, name[mapped]);
+        s = path ? pare_file_map(cx, a, path, &file[mapped]) : PARE_ENOMEM;
         mapped += s == PARE_OK;
     }
     if (s == PARE_OK)
-        s = pare_sha256_files(f->cx, file, count, hex);
+        s = pare_sha256_files(cx, file, count, hex);
     for (size_t i = 0; i < mapped; i++) {
-        *bytes += file[i].bytes;
+        out[i].file = name[i];
+        out[i].bytes = file[i].bytes;
+        memcpy(out[i].sha256, hex[i], sizeof hex[i]);
         pare_file_unmap(&file[i]);
     }
     return s;
@@ -97,7 +102,7 @@ static pare_status choose(const folder *f, const pare_manifest_file *known, size
 {
     for (size_t i = 0; i < f->count; i++) {
         const char *const name = f->item[i].name;
-        if (strcmp(name, PARE_SUMS_NAME) == 0 || strcmp(name, "journal") == 0)
+        if (strcmp(name, PARE_SUMS_NAME) == 0 || strcmp(name, PARE_JOURNAL_NAME) == 0)
             continue;
         if (!f->item[i].regular)
             return pare_fail(f->cx, PARE_EEXISTS, "%s/%s: is no regular file, and not of pare",
@@ -122,14 +127,13 @@ static pare_status write_list(folder *f, const pare_manifest_file *known, size_t
     pare_sums sums = {PARE_NEW(f->a, pare_sum, f->count), 0};
     const char **const unknown = PARE_NEW(f->a, const char *, f->count);
     size_t *const place = PARE_NEW(f->a, size_t, f->count), unknowns = 0;
-    char(*const hex)[PARE_SHA256_HEX] = pare_arena_take(f->a, f->count, sizeof *hex);
-    if (!sums.item || !unknown || !place || !hex)
+    pare_manifest_file *const found = PARE_NEW(f->a, pare_manifest_file, f->count);
+    if (!sums.item || !unknown || !place || !found)
         return PARE_ENOMEM;
     PARE_TRY(choose(f, known, count, &sums, unknown, place, &unknowns));
-    uint64_t bytes = 0;
-    PARE_TRY(digest(f, unknown, unknowns, hex, &bytes));
+    PARE_TRY(pare_inventory_digest(f->cx, f->a, f->path, unknown, unknowns, found));
     for (size_t i = 0; i < unknowns; i++)
-        memcpy(sums.item[place[i]].sha256, hex[i], sizeof hex[i]);
+        memcpy(sums.item[place[i]].sha256, found[i].sha256, sizeof found[i].sha256);
     char *text, *const path = pare_path_join(f->a, f->path, PARE_SUMS_NAME);
     size_t len;
     PARE_TRY(pare_sums_text(f->cx, f->a, &sums, &text, &len));
@@ -203,16 +207,18 @@ static pare_status check(folder *f, const listener *l)
     PARE_TRY(read_sums(f, &sums));
     PARE_TRY(list(f));
     const char **const name = PARE_NEW(f->a, const char *, f->count);
-    char(*const hex)[PARE_SHA256_HEX] = pare_arena_take(f->a, f->count, sizeof *hex);
+    pare_manifest_file *const is = PARE_NEW(f->a, pare_manifest_file, f->count);
     size_t count = 0;
-    if (!name || !hex)
+    if (!name || !is)
         return PARE_ENOMEM;
     PARE_TRY(match(f, &sums, l, name, &count));
-    PARE_TRY(digest(f, name, count, hex, &l->out->bytes));
+    PARE_TRY(pare_inventory_digest(f->cx, f->a, f->path, name, count, is));
     l->out->files = count + 1;
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(pare_sums_find(&sums, name[i])->sha256, hex[i]) != 0)
+    for (size_t i = 0; i < count; i++) {
+        l->out->bytes += is[i].bytes;
+        if (strcmp(pare_sums_find(&sums, name[i])->sha256, is[i].sha256) != 0)
             tell(l, name[i], "differs from its SHA-256 in " PARE_SUMS_NAME);
+    }
     return PARE_OK;
 }
 

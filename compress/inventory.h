@@ -6,6 +6,12 @@
 #include "compress/manifest.h"
 #include "formats/sums.h"
 
+/* Name, bytes and SHA-256 of files of a directory, in the order of `name` [count]; in parallel, with
+ * progress. PARE_ENOTFOUND, PARE_EIO, PARE_ENOMEM, PARE_EINTERRUPTED. */
+PARE_CHECKED pare_status pare_inventory_digest(pare_ctx *cx, pare_arena *a, const char *directory,
+                                               const char *const *name, size_t count,
+                                               pare_manifest_file *out);
+
 /* Writes SHA256SUMS over every file of a directory but itself and `journal`. Digests of the files
  * `known` [count] are taken over, the others are computed. PARE_EEXISTS for what is no regular
  * file, PARE_EFORMAT for a name that the list cannot hold, PARE_EIO, PARE_ENOSPC, PARE_ENOMEM,

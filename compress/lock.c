@@ -271,16 +271,12 @@ static void remove_made(const pare_lock *l)
 pare_status pare_lock_take(pare_ctx *cx, pare_arena *a, const char *output, const char *command,
                            const pare_teller *teller, pare_lock *out)
 {
-    static const char suffix[] = ".lock";
-    const size_t len = strlen(output);
     pare_lock l = {.fd = -1};
     bool again = true;
     *out = (pare_lock){0};
-    l.path = PARE_NEW(a, char, len + sizeof suffix);
+    l.path = pare_path_suffix(a, output, ".lock");
     if (!l.path)
         return PARE_ENOMEM;
-    memcpy(l.path, output, len);
-    memcpy(l.path + len, suffix, sizeof suffix);
     pare_status s = PARE_OK;
     for (int i = 0; s == PARE_OK && again && i < TRIES; i++) {
         s = make_parents(cx, a, output, &l.made);

@@ -15,15 +15,14 @@
 #include "compress/journal.h"
 #include "compress/output.h"
 #include "compress/version.h"
+#include "formats/checksums.h"
 #include "formats/gguf.h"
 #include "runtime/file.h"
-
-enum { MANIFEST_CAP = 1 << 30 };
 
 static const char *const artifact_names[] = {"packed-*.safetensors",
                                              "packed.index.json",
                                              "config.json",
-                                             "manifest.json",
+                                             PARE_MANIFEST_NAME,
                                              "recipe.yaml",
                                              "README.md",
                                              "report.html",
@@ -53,27 +52,30 @@ static bool is_listed(const char *const *list, const char *name)
     return false;
 }
 
+/* Activations that do not fit in memory. */
+static const char SPILLED[] = "activations";
+
 static bool is_temporary(const char *name)
 {
     const size_t len = strlen(name);
-    return strcmp(name, "activations") == 0 || (len > 4 && strcmp(name + len - 4, ".tmp") == 0);
+    return strcmp(name, SPILLED) == 0 || (len > 4 && strcmp(name + len - 4, ".tmp") == 0);
 }
 
 /* Whether pare gives that name in a directory of the kind. */
 static bool gives(pare_output_kind kind, const char *name, bool unfinished)
 {
     char base[NAME_MAX + 1];
-    const size_t len = strlen(name), cut = unfinished && is_temporary(name) ? 4 : 0;
-    (void)snprintf(base, sizeof base, "%.*s", (int)(len - cut), name);
-    if (unfinished && kind == PARE_OUTPUT_ARTIFACT && strcmp(name, "activations") == 0)
-        return true;
+    const bool temporary = unfinished && is_temporary(name);
+    if (temporary && strcmp(name, SPILLED) == 0)
+        return kind == PARE_OUTPUT_ARTIFACT;
+    (void)snprintf(base, sizeof base, "%.*s", (int)(strlen(name) - (temporary ? 4 : 0)), name);
     return (unfinished && strcmp(base, PARE_JOURNAL_NAME) == 0) || is_listed(names[kind], base) ||
            (kind != PARE_OUTPUT_FILE && is_listed(pare_companions, base));
 }
 
 static const char *mark_name(pare_output_kind kind)
 {
-    return kind == PARE_OUTPUT_ARTIFACT ? "manifest.json" : PARE_EXPORT_RECORD;
+    return kind == PARE_OUTPUT_ARTIFACT ? PARE_MANIFEST_NAME : PARE_EXPORT_RECORD;
 }
 
 static const char *kind_name(pare_output_kind kind)
@@ -103,9 +105,9 @@ static pare_status read_mark(pare_ctx *cx, pare_arena *a, const char *directory,
     size_t len;
     if (!path)
         return PARE_ENOMEM;
-    pare_status s = pare_file_read(cx, a, path, MANIFEST_CAP, &text, &len);
+    pare_status s = pare_file_read(cx, a, path, PARE_MANIFEST_CAP, &text, &len);
     if (s == PARE_OK)
-        s = pare_json_parse(cx, path, text, len, MANIFEST_CAP, &doc);
+        s = pare_json_parse(cx, path, text, len, PARE_MANIFEST_CAP, &doc);
     *ours = s == PARE_OK && is_mark(doc, kind);
     pare_json_free(doc);
     pare_arena_rewind(a, m);

@@ -11,17 +11,6 @@
 #include "compress/journal.h"
 #include "runtime/file.h"
 
-static char *add_suffix(pare_arena *a, const char *path, const char *suffix)
-{
-    const size_t len = strlen(path), more = strlen(suffix) + 1;
-    char *const out = PARE_NEW(a, char, len + more);
-    if (out) {
-        memcpy(out, path, len);
-        memcpy(out + len, suffix, more);
-    }
-    return out;
-}
-
 pare_status pare_place_make(pare_arena *a, pare_output_kind kind, const char *output,
                             pare_output_place *out)
 {
@@ -31,8 +20,8 @@ pare_status pare_place_make(pare_arena *a, pare_output_kind kind, const char *ou
     *out = (pare_output_place){.kind = kind, .output = pare_arena_text(a, output, len)};
     if (!out->output)
         return PARE_ENOMEM;
-    out->partial = add_suffix(a, out->output, ".partial");
-    out->replaced = add_suffix(a, out->output, ".replaced");
+    out->partial = pare_path_suffix(a, out->output, ".partial");
+    out->replaced = pare_path_suffix(a, out->output, ".replaced");
     if (!out->partial || !out->replaced)
         return PARE_ENOMEM;
     out->work =

@@ -12,6 +12,7 @@
 #include "compress/journal.h"
 #include "compress/output.h"
 #include "compress/plan_internal.h"
+#include "formats/checksums.h"
 #include "formats/dense.h"
 #include "formats/tokenizer.h"
 #include "runtime/file.h"
@@ -181,7 +182,7 @@ static pare_status check_outside(pare_ctx *cx, pare_arena *a, const pare_plan *p
     }
     at = at ? pare_arena_text(a, real, strlen(real)) : NULL;
     while (at && strcmp(at, "/") != 0) {
-        char *const manifest = pare_path_join(a, at, "manifest.json");
+        char *const manifest = pare_path_join(a, at, PARE_MANIFEST_NAME);
         char *const recipe = pare_path_join(a, at, "recipe.yaml");
         if (!manifest || !recipe)
             return PARE_ENOMEM;

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "compress/plan_internal.h"
+#include "formats/checksums.h"
 #include "recipes/pattern.h"
 #include "runtime/file.h"
 
@@ -124,7 +125,7 @@ static pare_status find_source(pare_arena *a, const pare_plan *plan, pare_export
 static pare_status is_stale(pare_arena *a, const pare_plan *plan, const pare_plan_export *x,
                             bool *out)
 {
-    char *const manifest = pare_path_join(a, plan->output_path, "manifest.json");
+    char *const manifest = pare_path_join(a, plan->output_path, PARE_MANIFEST_NAME);
     char *const record = x->target->kind == PARE_EXPORT_FILE
                              ? x->path
                              : pare_path_join(a, x->path, PARE_EXPORT_RECORD);

@@ -1,12 +1,10 @@
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "compress/compress_internal.h"
 #include "compress/plan_internal.h"
+#include "formats/checksums.h"
 #include "runtime/file.h"
-
-enum { MANIFEST_CAP = 1 << 30 };
 
 static bool is_text(const pare_json *object, const char *key, const char *text)
 {
@@ -16,12 +14,12 @@ static bool is_text(const pare_json *object, const char *key, const char *text)
 
 static pare_status read_manifest(pare_run *run, pare_json **out)
 {
-    char *const path = pare_path_join(run->a, run->plan.output_path, "manifest.json"), *text;
+    char *const path = pare_path_join(run->a, run->plan.output_path, PARE_MANIFEST_NAME), *text;
     size_t len;
     if (!path)
         return PARE_ENOMEM;
-    PARE_TRY(pare_file_read(run->cx, &run->scratch, path, MANIFEST_CAP, &text, &len));
-    const pare_status s = pare_json_parse(run->cx, path, text, len, MANIFEST_CAP, out);
+    PARE_TRY(pare_file_read(run->cx, &run->scratch, path, PARE_MANIFEST_CAP, &text, &len));
+    const pare_status s = pare_json_parse(run->cx, path, text, len, PARE_MANIFEST_CAP, out);
     if (s == PARE_EFORMAT) /* nothing that a job left */
         pare_ctx_clear(run->cx);
     return s == PARE_EFORMAT ? PARE_OK : s;
@@ -85,18 +83,19 @@ static pare_status compare_inputs(pare_run *run, const pare_json *manifest,
 static pare_status compare_outputs(pare_run *run, const pare_json *manifest,
                                    char difference[DIFFERENCE])
 {
-    const pare_json *const list = pare_json_get(manifest, "outputs");
-    for (size_t i = 0; !difference[0] && i < pare_json_count(list); i++) {
-        const pare_json *const file = pare_json_at(list, i);
-        const char *const name = pare_json_text(pare_json_get(file, "file"), NULL);
-        const int64_t bytes = pare_json_integer(pare_json_get(file, "bytes"), -1);
-        char *const path = pare_path_join(&run->scratch, run->plan.output_path, name ? name : "");
-        struct stat st;
+    for (size_t i = 0; !difference[0] && i < pare_manifest_files(manifest); i++) {
+        pare_listed_file f;
+        uint64_t bytes = 0;
+        if (!pare_manifest_file_at(manifest, i, &f)) {
+            (void)snprintf(difference, DIFFERENCE, "its " PARE_MANIFEST_NAME " is damaged");
+            break;
+        }
+        char *const path = pare_path_join(&run->scratch, run->plan.output_path, f.name);
         if (!path)
             return PARE_ENOMEM;
-        if (stat(path, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size != bytes)
+        if (!pare_path_bytes(path, &bytes) || bytes != f.bytes)
             (void)snprintf(difference, DIFFERENCE, "its file %.*s is missing or damaged", SHOWN,
-                           name ? name : "without a name");
+                           f.name);
     }
     return PARE_OK;
 }

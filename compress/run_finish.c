@@ -8,6 +8,7 @@
 #include "compress/inventory.h"
 #include "compress/output.h"
 #include "compress/version.h"
+#include "formats/checksums.h"
 #include "formats/dense.h"
 #include "runtime/file.h"
 
@@ -62,32 +63,6 @@ static pare_status write_output(pare_run *run, const char *name, const void *byt
 {
     char *const path = pare_path_join(run->a, run->plan.partial_path, name);
     return path ? pare_file_write(run->cx, path, bytes, len) : PARE_ENOMEM;
-}
-
-/* SHA-256 of files that were written, in the order of `name`. */
-static pare_status hash_outputs(pare_run *run, const char *const *name, size_t count,
-                                pare_manifest_file *out)
-{
-    pare_file *const file = PARE_NEW(run->a, pare_file, count);
-    char(*const hex)[PARE_SHA256_HEX] = pare_arena_take(run->a, count, sizeof *hex);
-    pare_status s = file && hex ? PARE_OK : PARE_ENOMEM;
-    size_t mapped = 0;
-    for (; s == PARE_OK && mapped < count; mapped++) {
-        char *const path = pare_path_join(run->a, run->plan.partial_path, name[mapped]);
-        s = path ? pare_file_map(run->cx, run->a, path, &file[mapped]) : PARE_ENOMEM;
-        if (s != PARE_OK)
-            break;
-    }
-    if (s == PARE_OK)
-        s = pare_sha256_files(run->cx, file, count, hex);
-    for (size_t i = 0; s == PARE_OK && i < count; i++) {
-        out[i].file = name[i];
-        out[i].bytes = file[i].bytes;
-        memcpy(out[i].sha256, hex[i], sizeof hex[i]);
-    }
-    for (size_t i = 0; i < mapped; i++)
-        pare_file_unmap(&file[i]);
-    return s;
 }
 
 /* The rows of all blocks, one behind the other. */
@@ -180,7 +155,7 @@ static pare_status write_manifest(pare_run *run)
     char *text;
     size_t len;
     PARE_TRY(pare_manifest_text(run->cx, run->a, &m, &text, &len));
-    return write_output(run, "manifest.json", text, len);
+    return write_output(run, PARE_MANIFEST_NAME, text, len);
 }
 
 static pare_status make_config(pare_run *run, char **text, size_t *len)
@@ -232,7 +207,7 @@ pare_status pare__run_describe(pare_run *run)
             name[count++] = pare_companions[i];
     }
     PARE_TRY(write_output(run, "recipe.yaml", plan->recipe_text, plan->recipe_len));
-    PARE_TRY(hash_outputs(run, name, count, run->output));
+    PARE_TRY(pare_inventory_digest(run->cx, run->a, plan->partial_path, name, count, run->output));
     run->outputs = count;
     return write_manifest(run);
 }

@@ -33,9 +33,8 @@ pare_run_part *pare__run_part(pare_run *run, const pare_plan_linear *l);
 void pare__run_part_begin(pare_run_part *part);
 
 /* The linears of a part of a block that read the inputs of `group` (bit per site), by one step;
- * what quantizes adds to the unit's rows. Where the
- * calibration says too little for it, H becomes that of white inputs, for this step and those
- * behind it, and the step its plain form. */
+ * what quantizes adds to the unit's rows. Where the calibration says too little for it, H becomes
+ * that of white inputs, for this step and those behind it, and the step its plain form. */
 PARE_CHECKED pare_status pare__run_step(pare_run *run, size_t block, size_t part, size_t step,
                                         unsigned group, pare_stats *stats, pare_unit_result *unit);
 

@@ -383,16 +383,13 @@ static pare_status open_temporary(pare_ctx *cx, const char *path, bool is_new, i
 static pare_status write_whole(pare_ctx *cx, const char *path, const void *bytes, size_t len,
                                bool is_new)
 {
-    static const char suffix[] = ".tmp";
-    const size_t size = strlen(path) + sizeof suffix;
     pare_arena a;
     pare_status s = pare_arena_init(cx, &a, 0);
-    char *const temporary = s == PARE_OK ? pare_arena_take(&a, size, 1) : NULL;
+    char *const temporary = s == PARE_OK ? pare_path_suffix(&a, path, ".tmp") : NULL;
     if (!temporary) {
         s = PARE_ENOMEM;
         goto done;
     }
-    (void)snprintf(temporary, size, "%s%s", path, suffix);
     int fd;
     s = open_temporary(cx, temporary, is_new, &fd);
     if (s != PARE_OK)
@@ -432,6 +429,17 @@ char *pare_path_join(pare_arena *a, const char *directory, const char *name)
     if (path)
         (void)snprintf(path, size, "%s%s%s", directory, slash ? "/" : "", name);
     return path;
+}
+
+char *pare_path_suffix(pare_arena *a, const char *path, const char *suffix)
+{
+    const size_t len = strlen(path), more = strlen(suffix) + 1;
+    char *const out = pare_arena_take(a, len + more, 1);
+    if (out) {
+        memcpy(out, path, len);
+        memcpy(out + len, suffix, more);
+    }
+    return out;
 }
 
 char *pare_path_directory(pare_arena *a, const char *path)

@@ -84,6 +84,7 @@ pare_status pare_file_fail_input(pare_ctx *cx, const char *path, const char *doi
 /* Paths, in the arena; NULL means PARE_ENOMEM, recorded. `join` of an absolute `name` is `name`. */
 char *pare_path_join(pare_arena *a, const char *directory, const char *name);
 char *pare_path_directory(pare_arena *a, const char *path);
+char *pare_path_suffix(pare_arena *a, const char *path, const char *suffix); /* behind it */
 
 /* What lies at a path, links followed. PARE_EIO, PARE_ENOMEM, or PARE_EFORMAT where the user may
  * not look: the system does not say. */
