@@ -195,21 +195,24 @@ pare_status pare_tokens_fresh(pare_arena *scratch, const pare_tokens *tokens, si
                               uint64_t *out)
 {
     const pare_mark mark = pare_arena_mark(scratch);
-    const size_t n = tokens->count < PARE_TOKENS_LOOKED ? tokens->count : PARE_TOKENS_LOOKED;
-    uint64_t *const hash = PARE_NEW(scratch, uint64_t, n), different = 0;
+    const size_t half = (window + 1) / 2;
+    const size_t context = half < PARE_TOKENS_CONTEXT ? half : PARE_TOKENS_CONTEXT;
+    const size_t looked = tokens->count < PARE_TOKENS_LOOKED ? tokens->count : PARE_TOKENS_LOOKED;
+    uint64_t *const hash = PARE_NEW(scratch, uint64_t, looked);
+    uint64_t count = 0, different = 0;
     if (!hash)
         return PARE_ENOMEM;
-    for (size_t i = 0; i < n; i++) {
-        const size_t context = i % window + 1;
-        const size_t count = context < PARE_TOKENS_CONTEXT ? context : PARE_TOKENS_CONTEXT;
+    for (size_t i = 0; i < looked; i++) {
         uint8_t wide[16];
-        pare_xxh3(tokens->id + i + 1 - count, count * sizeof *tokens->id, wide);
-        memcpy(&hash[i], wide, sizeof *hash);
+        if (i % window + 1 < context)
+            continue;
+        pare_xxh3(tokens->id + i + 1 - context, context * sizeof *tokens->id, wide);
+        memcpy(&hash[count++], wide, sizeof *hash);
     }
-    qsort(hash, n, sizeof *hash, rising);
-    for (size_t i = 0; i < n; i++)
+    qsort(hash, count, sizeof *hash, rising);
+    for (size_t i = 0; i < count; i++)
         different += i == 0 || hash[i] != hash[i - 1];
-    *out = n == tokens->count ? different : tokens->count / n * different;
+    *out = tokens->count / count * different + tokens->count % count * different / count;
     pare_arena_rewind(scratch, mark);
     return PARE_OK;
 }

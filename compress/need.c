@@ -29,9 +29,9 @@
  * Text that repeats itself, gptq in 2 bits on 24,576 tokens, of which so many are new as
  * pare_tokens_fresh counts them: KL when all of them count, and when the new ones do:
  *
- *   new tokens   242    659    919   1823   3001   5288  24546
- *   all count   .634   .607   .767   .342   .264   .241   .215
- *   new count   .425   .425   .414   .271   .264   .241   .215
+ *   new tokens    55    270    558   1202   2409   4762  24564
+ *   all count   .634   .767   .607   .342   .264   .241   .215
+ *   new count   .425   .425   .425   .271   .264   .241   .215
  *
  * Rank: that of such calibrations was that of all columns each time. A quarter of it is needed: of
  * columns, or of the vocabulary where that is smaller, since the first block sees no more

@@ -263,6 +263,16 @@ static pare_status check_directory(pare_verify_run *v, bool *ours)
     return *ours && text ? check_manifest(v, text, len) : PARE_OK;
 }
 
+/* Weights that no list of the directory covers, against what they say of themselves. */
+static pare_status check_weights(pare_verify_run *v)
+{
+    bool checked;
+    v->out->files += v->checkpoint.files;
+    for (size_t i = 0; i < v->checkpoint.files; i++)
+        v->out->bytes += v->checkpoint.file[i].bytes;
+    return pare__verify_absorb(v, pare_checkpoint_check(&v->checkpoint, &checked));
+}
+
 static pare_status check_all(pare_verify_run *v, bool directory)
 {
     bool ours = false;
@@ -273,9 +283,7 @@ static pare_status check_all(pare_verify_run *v, bool directory)
     if (s != PARE_OK)
         return PARE_OK;
     if (!ours && !v->summed)
-        v->out->files += v->checkpoint.files;
-    for (size_t i = 0; !ours && !v->summed && i < v->checkpoint.files; i++)
-        v->out->bytes += v->checkpoint.file[i].bytes;
+        PARE_TRY(check_weights(v));
     v->out->tensors = v->checkpoint.tensors;
     if (v->manifest)
         PARE_TRY(pare__verify_hashes(v));

@@ -455,7 +455,7 @@ static void mark_replaced(const char *output, const char *partial)
     (void)snprintf(path, sizeof path, "%s", job_path(&place, output));
     pare_ctx_init(&cx);
     ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
-    ck_assert_int_eq(pare_ours_mark_replaced(&cx, &a, path, job_path(&place, partial)), PARE_OK);
+    ck_assert_int_eq(pare_ours_mark_replaced(&cx, path, job_path(&place, partial)), PARE_OK);
     pare_arena_release(&a);
 }
 
