@@ -10,10 +10,12 @@
  *   - an output or export is what it was before the job, whole, or what the job makes, whole, byte
  *     for byte; one that was there does not vanish; after the last call it is the new one
  *   - what the journal says was done is in the files beside it
+ *   - an unfinished GGUF file has its head, where files can be without a name
  *
  * and of some states the job is run again: it must end well, in the same bytes, and pare verify
  * must agree. Exit status 0: no state broke a rule. */
-#define _DEFAULT_SOURCE
+#define _GNU_SOURCE /* O_TMPFILE */
+#include "compress/ours.h"
 #include "formats/hash.h"
 #include "tests/fault/disk.h"
 #include "tests/fault/fault_place.h"
@@ -75,6 +77,7 @@ typedef struct run {
     size_t calls;
     tree before, after; /* disk/ */
     char partial[64];   /* OUTPUT.partial, below disk/ */
+    const call *head;   /* what find_head returned */
     uint64_t *seen;     /* hashes of states, open addressing */
     size_t seen_room;
     size_t states, distinct, unfinished, reruns, violations;
@@ -198,6 +201,28 @@ static void make_artifacts(run *r)
     must_run(r, old, NULL);
 }
 
+static bool ends_with(const char *text, const char *tail)
+{
+    const size_t n = strlen(text), m = strlen(tail);
+    return n >= m && strcmp(text + n - m, tail) == 0;
+}
+
+/* The write of the head of an unfinished GGUF file; NULL: there is none, or the file system has no
+ * files without a name. */
+static const call *find_head(const run *r)
+{
+    const int fd = open(place_path(&r->p, "disk"), O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
+    const bool unnamed = fd >= 0 && r->s->export && ends_with(r->s->output, ".gguf");
+    if (fd >= 0)
+        (void)close(fd);
+    for (size_t i = 0; unnamed && i < r->calls; i++) {
+        const call *const c = &r->call[i];
+        if (c->r.call == DISK_WRITE && c->r.len > 4 && memcmp(c->data, "GGUF", 4) == 0)
+            return c;
+    }
+    return NULL;
+}
+
 static void begin(run *r, const char *program, const char *shim)
 {
     const place_job *const job = place_find(r->s->job);
@@ -219,6 +244,7 @@ static void begin(run *r, const char *program, const char *shim)
     r->before = tree_load(place_path(&r->p, "disk"));
     record(r, r->args, shim);
     r->after = tree_load(place_path(&r->p, "disk"));
+    r->head = find_head(r);
 }
 
 /* The first of each kind is told, all are counted. True when it was told. */
@@ -255,12 +281,6 @@ static void check_output(run *r, size_t at, const tree *state, const char *name,
     free(was.file);
     free(now.file);
     free(will.file);
-}
-
-static bool ends_with(const char *text, const char *tail)
-{
-    const size_t n = strlen(text), m = strlen(tail);
-    return n >= m && strcmp(text + n - m, tail) == 0;
 }
 
 /* A call that wrote into a file of weights in the partial directory: its name there, else NULL. */
@@ -321,6 +341,18 @@ static void check_journal(run *r, size_t at, const tree *state)
                          : "is not there, and the journal calls its weights done");
         return;
     }
+}
+
+static void check_head(run *r, size_t at, const tree *state)
+{
+    char name[TREE_PATH];
+    if (!r->head)
+        return;
+    tree_join(name, r->partial, PARE_OURS_FILE);
+    const tree_file *const file = tree_find(state, name);
+    if (file && (file->len < r->head->r.len ||
+                 memcmp(file->bytes, r->head->data, (size_t)r->head->r.len) != 0))
+        (void)report(r, at, name, "has its name, and not its head");
 }
 
 /* Runs the job again in a state; `done` says that all its outputs are the new ones. */
@@ -439,6 +471,7 @@ static void look_at(run *r, size_t at, tree *state, tree *sample, bool *sample_d
             all_new &= is_new;
         }
     check_journal(r, at, state);
+    check_head(r, at, state);
     r->unfinished += !all_new;
     /* any of the states of this call, each as likely as the others */
     const uint64_t chance = pare_random_u64(3, at, r->states);

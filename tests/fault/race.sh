@@ -1,6 +1,7 @@
 #!/bin/sh
 # Many runs at once that write to one output: one at a time does, the others are told who, and what
-# lies there in the end is whole. race.sh PARE MAKE_CHECKPOINT [RUNS]
+# lies there in the end is whole. A file that comes to the output of generate while that is written
+# stays. race.sh PARE MAKE_CHECKPOINT [RUNS]
 set -u
 pare=$1 make=$2 runs=${3:-20}
 work=$(mktemp -d "${TMPDIR:-/tmp}/pare-race-XXXXXX") || exit 1
@@ -58,3 +59,39 @@ race x export out --format safetensors --output x --restart
 (cd x && sha256sum --quiet --check SHA256SUMS) || fail "a torn export"
 race x.gguf export out --format gguf:q4_0 --output x.gguf --restart
 "$pare" inspect x.gguf > /dev/null || fail "a torn GGUF file"
+
+# look: the state of process $pid in $state: Z, too, when it is gone.
+look() {
+    state=Z
+    { read -r _ _ state _ < "/proc/$pid/stat"; } 2> /dev/null
+}
+
+# late: stops generate between the file that it writes and the name that it gives it, where it syncs,
+# and puts a file there; false when generate was too fast. Its exit code in $code.
+late() {
+    rm -f late.i32
+    state='' caught=1 code=0
+    "$pare" generate model --tokens 4 --threads 1 --output late.i32 > late.out 2> late.err &
+    pid=$!
+    until [ -e late.i32.tmp ] || [ "$state" = Z ]; do look; done
+    kill -STOP "$pid" 2> /dev/null
+    until [ "$state" = T ] || [ "$state" = Z ]; do look; done
+    if [ -e late.i32.tmp ]; then printf mine > late.i32 && caught=0; fi
+    kill -CONT "$pid" 2> /dev/null
+    wait "$pid" || code=$?
+    return $caught
+}
+
+tries=0
+until late; do
+    [ $code -eq 0 ] || fail "generate: exit code $code: $(cat late.err)"
+    tries=$((tries + 1))
+    if [ $tries -eq 20 ]; then
+        echo "race: generate: too fast to be stopped"
+        exit 0
+    fi
+done
+[ "$(cat late.i32)" = mine ] || fail "generate replaced a file that came while it wrote"
+[ $code -eq 2 ] || fail "generate: exit code $code: $(cat late.err)"
+[ ! -e late.i32.tmp ] || fail "generate left late.i32.tmp"
+echo "race: generate: a file that came while it wrote stays"

@@ -111,6 +111,39 @@ START_TEST(a_missing_shard_is_named_before_any_work)
 }
 END_TEST
 
+/* A link into a directory that is closed. */
+START_TEST(a_file_that_may_not_be_looked_at_is_not_taken_for_missing)
+{
+    static const char *const names[] = {"config.json",
+                                        "packed.index.json",
+                                        "model.safetensors",
+                                        "model.safetensors.index.json",
+                                        "model-00002-of-00002.safetensors",
+                                        "tokenizer.json"};
+    const char *const name = names[_i];
+    char target[384], *text;
+    folder closed;
+    pare_checkpoint ck;
+    size_t len;
+    write_shards(strncmp(name, "model-", 6) == 0 ? 2 : 1);
+    folder_make(&closed);
+    (void)snprintf(target, sizeof target, "%s", folder_file(&closed, "x"));
+    (void)unlink(folder_file(&dir, name));
+    ck_assert_int_eq(symlink(target, folder_file(&dir, name)), 0);
+    ck_assert_int_eq(chmod(closed.path, 0) | chmod(dir.path, 0755), 0);
+    unit_be_nobody();
+    pare_status s = pare_checkpoint_open(&cx, &arena, dir.path, &ck);
+    if (s == PARE_OK && strcmp(name, "tokenizer.json") == 0)
+        s = pare_checkpoint_companion(&ck, &arena, name, &text, &len);
+    unit_be_again();
+    pare_checkpoint_close(&ck);
+    ck_assert_int_eq(chmod(closed.path, 0700), 0);
+    folder_remove(&closed);
+    ck_assert_msg(s == PARE_EFORMAT, "%s: %s", pare_strstatus(s), cx.what);
+    ck_assert_msg(strstr(cx.what, name) && strstr(cx.what, ": cannot look at: "), "%s", cx.what);
+}
+END_TEST
+
 START_TEST(a_truncated_shard_is_refused_at_every_length)
 {
     static const size_t missing[] = {1, 2, 1000};
@@ -172,6 +205,7 @@ int main(void)
     tcase_add_test(t, a_single_file_takes_the_config_beside_it);
     tcase_add_test(t, what_is_no_checkpoint_is_refused);
     tcase_add_test(t, a_missing_shard_is_named_before_any_work);
+    tcase_add_loop_test(t, a_file_that_may_not_be_looked_at_is_not_taken_for_missing, 0, 6);
     tcase_add_test(t, a_truncated_shard_is_refused_at_every_length);
     tcase_add_test(t, a_shard_that_the_index_does_not_name_is_refused);
     tcase_add_test(t, index_and_headers_must_agree);

@@ -208,6 +208,8 @@ START_TEST(a_plain_checkpoint_without_its_manifest_is_refused)
         store(path, "", 0);
         store(sums, strchr(line, '\n') + 1, strlen(strchr(line, '\n') + 1));
         check_is(files[i], false); /* it lists no manifest */
+        store(sums, line, (size_t)(strchr(line, '\n') + 1 - line));
+        check_is(files[i], false); /* it lists no weights */
         store(sums, list, sums_len);
         store(path, manifest, len);
         check_is(files[i], true);

@@ -545,17 +545,15 @@ END_TEST
 
 START_TEST(a_file_that_comes_during_the_sampling_stays)
 {
-    static const char *const names[] = {"late.i32", "late.i32.tmp"};
+    static const char *const names[] = {"late.i32", "late.i32.tmp", "late.txt"};
     make_tiny();
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char command[1024], text[8] = "";
         (void)snprintf(command, sizeof command,
-                       "cd " TINY "; '%s' generate '" HEDGE
-                       "' --tokens 90 --count 5 --output late.i32 "
-                       "2> late.txt & pid=$!; until [ -e late.i32.lock ]; do sleep 0.01; "
-                       "done; sleep 0.1; kill -STOP $pid; printf mine > %s; kill -CONT "
-                       "$pid; wait $pid",
-                       PARE_PROGRAM, names[i]);
+                       "cd " TINY "; '%s' generate '" HEDGE "' --tokens 90 --count 5 --output %.8s "
+                       "2> late.err & pid=$!; until [ -e %.8s.lock ]; do sleep 0.01; done; sleep "
+                       "0.1; kill -STOP $pid; printf mine > %s; kill -CONT $pid; wait $pid",
+                       PARE_PROGRAM, names[i], names[i], names[i]);
         ck_assert_msg(system(command) == 2 << 8, "%s", names[i]); /* exit code 2 */
         (void)snprintf(command, sizeof command, TINY "/%s", names[i]);
         FILE *const f = fopen(command, "r");

@@ -2,12 +2,44 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <stdarg.h>
 #include <string.h>
 
 #include "compress/export.h"
 #include "formats/gguf_write.h"
 #include "runtime/linear.h"
 #include "tests/unit/artifact.h"
+
+/* What a file system lacks: open64 and linkat are wrapped. */
+static enum { NOTHING, UNNAMED, NAMING } missing;
+static int refused; /* calls */
+
+int __real_open64(const char *path, int flags, ...);
+int __wrap_open64(const char *path, int flags, ...);
+int __wrap_open64(const char *path, int flags, ...)
+{
+    va_list ap;
+    va_start(ap, flags);
+    const bool unnamed = (flags & O_TMPFILE) == O_TMPFILE;
+    const mode_t mode = flags & O_CREAT || unnamed ? va_arg(ap, mode_t) : 0;
+    va_end(ap);
+    if (missing != UNNAMED || !unnamed)
+        return __real_open64(path, flags, mode);
+    refused++;
+    errno = EOPNOTSUPP;
+    return -1;
+}
+
+int __real_linkat(int from_at, const char *from, int to_at, const char *to, int flags);
+int __wrap_linkat(int from_at, const char *from, int to_at, const char *to, int flags);
+int __wrap_linkat(int from_at, const char *from, int to_at, const char *to, int flags)
+{
+    if (missing != NAMING)
+        return __real_linkat(from_at, from, to_at, to, flags);
+    refused++;
+    errno = ENOENT; /* as without /proc */
+    return -1;
+}
 
 /* A folder of an artifact and one of its GGUF file. */
 static pare_ctx cx;
@@ -286,6 +318,29 @@ START_TEST(a_file_is_made_where_there_is_none_and_nowhere_else)
 }
 END_TEST
 
+/* The same where files cannot be without a name, or get none later. */
+START_TEST(a_file_is_made_without_unnamed_files)
+{
+    static const unsigned char magic[] = "GGUF";
+    begin();
+    pare_gguf_writer w;
+    unsigned char head[4];
+    missing = _i == 0 ? UNNAMED : NAMING;
+    ck_assert_int_eq(pare_gguf_begin(&cx, &arena, 0, &w), PARE_OK);
+    ck_assert_int_eq(pare_gguf_lay_out(&w), PARE_OK);
+    put_file(partial, "a letter");
+    check_says(pare_gguf_create(&w, partial), PARE_EEXISTS, "something was put there meanwhile");
+    ck_assert_int_eq(unlink(partial), 0);
+    ck_assert_msg(pare_gguf_create(&w, partial) == PARE_OK, "%s", cx.what);
+    ck_assert_int_eq(pread(w.fd, head, sizeof head, 0), sizeof head);
+    ck_assert_mem_eq(head, magic, sizeof head);
+    ck_assert_int_eq(refused, 2);
+    pare_gguf_close(&w);
+    ck_assert_int_eq(unlink(partial), 0);
+    end();
+}
+END_TEST
+
 /* Damages the last weights of the file, between writing and reading back. */
 static void damage(void *self, const char *what, double done, double total)
 {
@@ -359,6 +414,7 @@ int main(void)
     tcase_add_test(t, only_files_of_ours_are_replaced);
     tcase_add_test(t, names_beside_the_file_are_left_alone);
     tcase_add_test(t, a_file_is_made_where_there_is_none_and_nowhere_else);
+    tcase_add_loop_test(t, a_file_is_made_without_unnamed_files, 0, 2);
     tcase_add_loop_test(t, a_byte_written_wrongly_is_found, 0, 4);
     tcase_add_test(t, running_out_of_memory_leaves_nothing_behind);
     suite_add_tcase(s, t);

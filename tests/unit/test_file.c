@@ -13,6 +13,17 @@
 static pare_ctx cx;
 static pare_arena arena;
 static folder dir;
+static int no_flags; /* errno of a file system without flags of renameat2, or 0; it is wrapped */
+
+int __real_renameat2(int from_at, const char *from, int to_at, const char *to, unsigned flags);
+int __wrap_renameat2(int from_at, const char *from, int to_at, const char *to, unsigned flags);
+int __wrap_renameat2(int from_at, const char *from, int to_at, const char *to, unsigned flags)
+{
+    if (!no_flags)
+        return __real_renameat2(from_at, from, to_at, to, flags);
+    errno = no_flags;
+    return -1;
+}
 
 static void begin(void)
 {
@@ -67,15 +78,12 @@ START_TEST(what_may_not_be_read_is_a_bad_input)
     pare_file f;
     char *text;
     size_t len;
-    const bool root = geteuid() == 0;
     folder_put_text(&dir, "closed", "hello");
     ck_assert_int_eq(chmod(dir.file, 0), 0);
-    if (root)
-        ck_assert_int_eq(seteuid(65534), 0);
+    unit_be_nobody();
     const pare_status mapped = pare_file_map(&cx, &arena, dir.file, &f);
     const pare_status read = pare_file_read(&cx, &arena, dir.file, 5, &text, &len);
-    if (root)
-        ck_assert_int_eq(seteuid(0), 0);
+    unit_be_again();
     ck_assert_int_eq(mapped, PARE_EFORMAT);
     ck_assert_int_eq(read, PARE_EFORMAT);
     ck_assert_ptr_nonnull(strstr(cx.what, "closed: cannot open: Permission denied"));
@@ -144,6 +152,8 @@ END_TEST
 START_TEST(a_new_file_replaces_nothing)
 {
     static const char *const names[] = {"a", "a.tmp"};
+    static const int codes[] = {0, EINVAL, ENOSYS, EOPNOTSUPP};
+    no_flags = codes[_i];
     char path[384];
     size_t len;
     for (size_t i = 0; i < 2; i++) {
@@ -261,6 +271,30 @@ START_TEST(paths_join_and_split)
 }
 END_TEST
 
+START_TEST(a_path_that_may_not_be_looked_at_is_not_absent)
+{
+    char path[384], name[300];
+    pare_path_kind kind;
+    memset(name, 'n', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    folder_put_text(&dir, "a", "x");
+    ck_assert_int_eq(symlink("loop", folder_file(&dir, "loop")), 0);
+    const char *const absent[] = {"a/b", "loop", name};
+    for (size_t i = 0; i < 3; i++) {
+        ck_assert_int_eq(pare_path_look(&cx, folder_file(&dir, absent[i]), &kind), PARE_OK);
+        ck_assert_int_eq(kind, PARE_PATH_ABSENT);
+    }
+    (void)snprintf(path, sizeof path, "%s", folder_file(&dir, "a"));
+    ck_assert_int_eq(chmod(dir.path, 0), 0);
+    unit_be_nobody();
+    const pare_status s = pare_path_look(&cx, path, &kind);
+    unit_be_again();
+    ck_assert_int_eq(chmod(dir.path, 0700), 0);
+    ck_assert_int_eq(s, PARE_EFORMAT);
+    ck_assert_msg(strstr(cx.what, "/a: cannot look at: Permission denied"), "%s", cx.what);
+}
+END_TEST
+
 /* A child maps two files, the second is cut, the child reads it: exit code and message are ours. */
 START_TEST(a_cut_file_ends_the_process_with_its_name)
 {
@@ -355,12 +389,13 @@ int main(void)
     tcase_add_test(t, reading_stops_at_the_cap);
     tcase_add_test(t, writing_replaces_the_file_whole);
     tcase_add_test(t, writing_goes_through_no_link);
-    tcase_add_test(t, a_new_file_replaces_nothing);
+    tcase_add_loop_test(t, a_new_file_replaces_nothing, 0, 4);
     tcase_add_test(t, a_failed_write_leaves_the_old_file);
     tcase_add_test(t, writing_into_a_missing_folder_fails);
     tcase_add_test(t, positioned_writes_read_back);
     tcase_add_test(t, reasons_of_the_system_get_their_status);
     tcase_add_test(t, paths_join_and_split);
+    tcase_add_test(t, a_path_that_may_not_be_looked_at_is_not_absent);
     tcase_add_test(t, a_cut_file_ends_the_process_with_its_name);
     tcase_add_test(t, a_fault_elsewhere_stays_a_fault);
     tcase_add_test(t, every_failed_allocation_is_reported);

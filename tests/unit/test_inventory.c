@@ -107,6 +107,41 @@ START_TEST(a_folder_inside_is_named_and_refused_when_written)
 }
 END_TEST
 
+/* The names of what lies there may be read, and nothing else. */
+START_TEST(a_file_that_may_not_be_looked_at_is_an_error)
+{
+    fixture x;
+    begin(&x);
+    ck_assert_int_eq(chmod(x.f.path, 0444), 0);
+    unit_be_nobody();
+    const pare_status s = pare_inventory_write(&x.cx, &x.a, x.f.path, NULL, 0);
+    unit_be_again();
+    ck_assert_int_eq(chmod(x.f.path, 0700), 0);
+    ck_assert_int_eq(s, PARE_EIO);
+    ck_assert_msg(strstr(x.cx.what, ": cannot look at: Permission denied"), "%s", x.cx.what);
+    folder_end(&x.f, &x.a);
+}
+END_TEST
+
+START_TEST(digests_come_in_the_order_of_the_names)
+{
+    static const char *const name[] = {"two", "empty", "one"};
+    static const uint64_t bytes[] = {6, 0, 10};
+    pare_manifest_file file[3];
+    char hex[PARE_SHA256_HEX];
+    fixture x;
+    begin(&x);
+    ck_assert_int_eq(pare_inventory_digest(&x.cx, &x.a, x.f.path, name, 3, file), PARE_OK);
+    for (size_t i = 0; i < 3; i++) {
+        ck_assert_str_eq(file[i].file, name[i]);
+        ck_assert_uint_eq(file[i].bytes, bytes[i]);
+        pare_sha256_hex((const char *[]){"second", "", "first file"}[i], bytes[i], hex);
+        ck_assert_str_eq(file[i].sha256, hex);
+    }
+    folder_end(&x.f, &x.a);
+}
+END_TEST
+
 START_TEST(known_digests_are_taken_over_and_the_journal_is_left_out)
 {
     fixture x;
@@ -145,6 +180,8 @@ int main(void)
     tcase_add_test(t, sha256sum_agrees);
     tcase_add_test(t, what_changed_is_missing_or_new_is_named);
     tcase_add_test(t, a_folder_inside_is_named_and_refused_when_written);
+    tcase_add_test(t, a_file_that_may_not_be_looked_at_is_an_error);
+    tcase_add_test(t, digests_come_in_the_order_of_the_names);
     tcase_add_test(t, known_digests_are_taken_over_and_the_journal_is_left_out);
     tcase_add_test(t, a_list_that_is_missing_or_torn_is_an_error);
     suite_add_tcase(s, t);

@@ -1,6 +1,7 @@
 /* Tokenizers of a directory: which files are read, in which order, what the files beside them add;
  * tokenizer.model in detail. */
 #include <string.h>
+#include <sys/stat.h>
 
 #include "formats/tokenizer.h"
 #include "runtime/file.h"
@@ -183,6 +184,26 @@ START_TEST(json_wins_over_model_and_model_over_merges)
 }
 END_TEST
 
+/* Else another file would be read in its place. */
+START_TEST(a_file_that_may_not_be_looked_at_is_not_taken_for_missing)
+{
+    static const char *const file[] = {"tokenizer.json", "tokenizer.model", "vocab.json"};
+    char path[512], what[64], target[64], closed[] = "closed-XXXXXX";
+    put("vocab.json", VOCAB);
+    put("merges.txt", MERGES);
+    (void)snprintf(path, sizeof path, "%s/%s", folder, file[_i]);
+    (void)remove(path);
+    ck_assert(mkdtemp(closed) && chmod(closed, 0) == 0 && chmod(folder, 0755) == 0);
+    (void)snprintf(target, sizeof target, "../%s/x", closed);
+    ck_assert_int_eq(symlink(target, path), 0);
+    (void)snprintf(what, sizeof what, "%s: cannot look at: ", file[_i]);
+    unit_be_nobody();
+    refuse(PARE_EFORMAT, what);
+    unit_be_again();
+    ck_assert_int_eq(rmdir(closed), 0);
+}
+END_TEST
+
 START_TEST(merges_are_whole)
 {
     put("vocab.json", VOCAB);
@@ -329,6 +350,7 @@ int main(void)
     tcase_add_test(c, qwen_is_told_by_its_class_or_kind);
     tcase_add_test(c, files_beside_add_tokens);
     tcase_add_test(c, json_wins_over_model_and_model_over_merges);
+    tcase_add_loop_test(c, a_file_that_may_not_be_looked_at_is_not_taken_for_missing, 0, 3);
     tcase_add_test(c, merges_are_whole);
     tcase_add_test(c, a_model_has_its_own_special_tokens);
     tcase_add_loop_test(c, long_texts_take_no_quadratic_time, 0, 2);

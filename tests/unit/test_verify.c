@@ -443,6 +443,30 @@ START_TEST(what_is_not_there_is_an_error_and_not_a_finding)
 }
 END_TEST
 
+/* Neither an artifact without files nor a path with nothing there. */
+START_TEST(what_may_not_be_looked_at_is_an_error_and_not_a_finding)
+{
+    fixture *const f = begin();
+    ck_assert_int_eq(chmod(f->directory, 0755), 0);
+    ck_assert_int_eq(chmod(f->artifact, 0444), 0);
+    unit_be_nobody();
+    const pare_status inside = verify(f, f->artifact);
+    unit_be_again();
+    ck_assert_msg(inside == PARE_EFORMAT, "%d: %s", (int)inside, f->found);
+    ck_assert_msg(strstr(f->cx.what, "artifact/packed.index.json: cannot look at"), "%s",
+                  f->cx.what);
+    ck_assert_int_eq(chmod(f->artifact, 0755), 0);
+    ck_assert_int_eq(chmod(f->directory, 0), 0);
+    unit_be_nobody();
+    const pare_status itself = verify(f, f->artifact);
+    unit_be_again();
+    ck_assert_int_eq(chmod(f->directory, 0700), 0);
+    ck_assert_int_eq(itself, PARE_EFORMAT);
+    ck_assert_msg(strstr(f->cx.what, "artifact: cannot look at"), "%s", f->cx.what);
+    end(f);
+}
+END_TEST
+
 START_TEST(every_failed_allocation_is_reported_and_leaks_nothing)
 {
     fixture *const f = begin();
@@ -511,6 +535,7 @@ int main(void)
     tcase_add_test(t, super_blocks_have_findings_of_their_own);
     tcase_add_test(t, a_subnormal_scale_of_outliers_is_no_finding);
     tcase_add_test(t, what_is_not_there_is_an_error_and_not_a_finding);
+    tcase_add_test(t, what_may_not_be_looked_at_is_an_error_and_not_a_finding);
     tcase_add_test(t, every_failed_allocation_is_reported_and_leaks_nothing);
     tcase_add_test(t, the_corpus_reaches_every_message_of_the_manifest);
     suite_add_tcase(s, t);

@@ -55,6 +55,19 @@ static inline const char *unit_shared(const char *name)
     return NULL;
 }
 
+/* Nothing is closed to root: what may not be looked at is told apart by another user. */
+static inline void unit_be_nobody(void)
+{
+    if (geteuid() == 0)
+        ck_assert_int_eq(seteuid(65534), 0);
+}
+
+static inline void unit_be_again(void)
+{
+    if (geteuid() != getuid())
+        ck_assert_int_eq(seteuid(getuid()), 0);
+}
+
 /* Runs a suite; exit status of the program. */
 static inline int unit_main(Suite *s)
 {
