@@ -478,7 +478,7 @@ static bool is_unchanged(int directory, const seen *f)
 }
 
 /* Removes what was seen, is not among the findings and has not changed; the mark and SHA256SUMS go
- * last. */
+ * last, before the journal. */
 static pare_status remove_listed(pare_ctx *cx, const char *path, pare_output_kind kind,
                                  const listener *l, const seen *files)
 {
@@ -488,8 +488,6 @@ static pare_status remove_listed(pare_ctx *cx, const char *path, pare_output_kin
     if (!d)
         return pare_file_fail(cx, path, "open the directory");
     for (size_t i = 0; !failed && i < 3; i++) {
-        if (i > 0) /* last on the disk, too: each waits for what came before */
-            failed = fsync(dirfd(d)) != 0;
         for (const seen *f = files; !failed && f; f = f->next) {
             const size_t turn = strcmp(f->name, last[0]) == 0   ? 1
                                 : strcmp(f->name, last[1]) == 0 ? 2
@@ -497,6 +495,8 @@ static pare_status remove_listed(pare_ctx *cx, const char *path, pare_output_kin
             if (turn == i && !is_found(l, f->name) && is_unchanged(dirfd(d), f))
                 failed = unlinkat(dirfd(d), f->name, 0) != 0;
         }
+        /* last on the disk, too: each waits for what came before, and so does the journal */
+        failed = failed || fsync(dirfd(d)) != 0;
     }
     const pare_status s =
         failed ? pare_file_fail(cx, path, "remove files of the replaced output") : PARE_OK;
