@@ -1,5 +1,6 @@
 #include "formats/json.h"
 
+#include <errno.h>
 #include <jansson.h>
 #include <string.h>
 
@@ -39,8 +40,9 @@ static pare_status check_text(pare_ctx *cx, const char *name, const char *text, 
 /* jansson quotes the text around a mistake; a terminal must not get its control characters. */
 static pare_status fail_syntax(pare_ctx *cx, const char *name, const json_error_t *error)
 {
-    /* Without memory for a value it often names no error. */
-    if (json_error_code(error) == json_error_out_of_memory || error->text[0] == '\0')
+    /* Without memory for a value it often names no error, or calls a whole text an invalid one. */
+    if (json_error_code(error) == json_error_out_of_memory || error->text[0] == '\0' ||
+        errno == ENOMEM)
         return pare_fail(cx, PARE_ENOMEM, "%s: out of memory while parsing JSON", name);
     char reason[sizeof error->text];
     memcpy(reason, error->text, sizeof reason);
@@ -61,6 +63,7 @@ pare_status pare_json_parse(pare_ctx *cx, const char *name, const char *text, si
                          len, cap);
     PARE_TRY(check_text(cx, name, text, len));
     json_error_t error;
+    errno = 0;
     *doc = json_loadb(len ? text : "", len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
     return *doc ? PARE_OK : fail_syntax(cx, name, &error);
 }

@@ -97,6 +97,8 @@ all v "$least $((least + 2048)) $((least + 6144)) $((least + 65536)) \
 all d "1024 3072 6144 65536 266240 524288"
 # JSON that does not fit is no damage.
 series d "2560 2688 2816 2944 3072 3200 3328 3456 3584 3840 4096 8192" some verify packed --threads 2
+# The same of a tokenizer; and no stack that grows where all addresses are in use.
+series v "$(seq -s ' ' "$least" 64 $((least + 8192))) 524288" some generate packed --prompt the --tokens 4 --threads 2
 try v $((least + 65536)) bench kernels --quick --threads 2
 [ $code -eq 5 ] || say "the OpenBLAS baseline ran in 64 MiB"
 try v $((least + 65536)) bench kernels --quick --no-baseline --threads 2

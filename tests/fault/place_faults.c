@@ -13,6 +13,9 @@ static struct {
     bool no_flags;     /* renameat2 has none of its flags */
     int second_fails;  /* errno of the second plain rename, or 0 */
     outputs *intruded; /* somebody puts a directory at `out` in front of that */
+    bool unsynced;     /* a file was removed since the last fsync */
+    int early;         /* files of `last` that were removed then */
+    const char *const *last;
 } fault = {.left = -1};
 
 static void step(void)
@@ -50,11 +53,21 @@ int __wrap_rename(const char *from, const char *to)
     return -1;
 }
 
+/* What tells that a directory is ours goes behind everything else, on the disk, too. */
+static void note_removal(const char *path)
+{
+    const char *const slash = strrchr(path, '/'), *const name = slash ? slash + 1 : path;
+    for (size_t i = 0; fault.last && fault.last[i]; i++)
+        fault.early += fault.unsynced && strcmp(name, fault.last[i]) == 0;
+    fault.unsynced = true;
+}
+
 int __real_unlink(const char *path);
 int __wrap_unlink(const char *path);
 int __wrap_unlink(const char *path)
 {
     step();
+    note_removal(path);
     return __real_unlink(path);
 }
 
@@ -63,6 +76,7 @@ int __wrap_unlinkat(int at, const char *path, int flags);
 int __wrap_unlinkat(int at, const char *path, int flags)
 {
     step();
+    note_removal(path);
     return __real_unlinkat(at, path, flags);
 }
 
@@ -79,6 +93,7 @@ int __wrap_fsync(int fd)
 {
     (void)fd;
     step();
+    fault.unsynced = false;
     return 0;
 }
 
@@ -188,6 +203,26 @@ START_TEST(a_kill_of_the_run_that_mends_is_mended_too)
 }
 END_TEST
 
+START_TEST(what_tells_that_a_directory_is_ours_is_the_last_that_goes)
+{
+    static const char *const old[] = {"manifest.json", "pare-export.json", "SHA256SUMS", "journal",
+                                      NULL},
+                             *const work[] = {"journal", NULL};
+    outputs o;
+    begin(&o, _i);
+    fault.last = old;
+    ck_assert_int_eq(publish(&o), PARE_OK);
+    ck_assert(fault.unsynced && fault.early == 0);
+    fault.last = work;
+    outputs_finish(&o, "out.partial", "work");
+    outputs_begin_work(&o, o.place.partial);
+    ck_assert_int_eq(pare_ours_discard(&o.cx, o.place.partial, o.place.kind, PARE_OURS_ALL),
+                     PARE_OK);
+    ck_assert(is_clean(&o) && fault.early == 0);
+    outputs_end(&o);
+}
+END_TEST
+
 START_TEST(two_steps_are_told_and_undone_when_the_second_fails)
 {
     outputs o;
@@ -249,6 +284,7 @@ int main(void)
     tcase_set_timeout(t, 120);
     tcase_add_loop_test(t, a_kill_between_any_two_steps_is_mended_by_the_next_run, 0, 4);
     tcase_add_loop_test(t, a_kill_of_the_run_that_mends_is_mended_too, 0, 2);
+    tcase_add_loop_test(t, what_tells_that_a_directory_is_ours_is_the_last_that_goes, 0, 4);
     tcase_add_loop_test(t, two_steps_are_told_and_undone_when_the_second_fails, 0, 2);
     tcase_add_loop_test(t, what_comes_between_the_two_steps_costs_neither_output, 0, 2);
     tcase_add_loop_test(t, what_came_to_the_place_of_a_new_output_is_not_replaced, 0, 2);

@@ -10,7 +10,7 @@
  *   - an output or export is what it was before the job, whole, or what the job makes, whole, byte
  *     for byte; one that was there does not vanish; after the last call it is the new one
  *   - what the journal says was done is in the files beside it
- *   - an unfinished GGUF file has its head, where files can be without a name
+ *   - where files can be without a name, a lock has its line, and an unfinished GGUF file its head
  *
  * and of some states the job is run again: it must end well, in the same bytes, and pare verify
  * must agree. Exit status 0: no state broke a rule. */
@@ -77,7 +77,8 @@ typedef struct run {
     size_t calls;
     tree before, after; /* disk/ */
     char partial[64];   /* OUTPUT.partial, below disk/ */
-    const call *head;   /* what find_head returned */
+    bool unnamed;       /* files can be without a name */
+    const call *head;   /* wrote the head of a GGUF file, or NULL */
     uint64_t *seen;     /* hashes of states, open addressing */
     size_t seen_room;
     size_t states, distinct, unfinished, reruns, violations;
@@ -201,21 +202,17 @@ static void make_artifacts(run *r)
     must_run(r, old, NULL);
 }
 
-static bool ends_with(const char *text, const char *tail)
-{
-    const size_t n = strlen(text), m = strlen(tail);
-    return n >= m && strcmp(text + n - m, tail) == 0;
-}
-
-/* The write of the head of an unfinished GGUF file; NULL: there is none, or the file system has no
- * files without a name. */
-static const call *find_head(const run *r)
+static bool has_unnamed(const run *r)
 {
     const int fd = open(place_path(&r->p, "disk"), O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
-    const bool unnamed = fd >= 0 && r->s->export && ends_with(r->s->output, ".gguf");
     if (fd >= 0)
         (void)close(fd);
-    for (size_t i = 0; unnamed && i < r->calls; i++) {
+    return fd >= 0;
+}
+
+static const call *find_head(const run *r)
+{
+    for (size_t i = 0; r->s->export && i < r->calls; i++) {
         const call *const c = &r->call[i];
         if (c->r.call == DISK_WRITE && c->r.len > 4 && memcmp(c->data, "GGUF", 4) == 0)
             return c;
@@ -244,6 +241,7 @@ static void begin(run *r, const char *program, const char *shim)
     r->before = tree_load(place_path(&r->p, "disk"));
     record(r, r->args, shim);
     r->after = tree_load(place_path(&r->p, "disk"));
+    r->unnamed = has_unnamed(r);
     r->head = find_head(r);
 }
 
@@ -281,6 +279,12 @@ static void check_output(run *r, size_t at, const tree *state, const char *name,
     free(was.file);
     free(now.file);
     free(will.file);
+}
+
+static bool ends_with(const char *text, const char *tail)
+{
+    const size_t n = strlen(text), m = strlen(tail);
+    return n >= m && strcmp(text + n - m, tail) == 0;
 }
 
 /* A call that wrote into a file of weights in the partial directory: its name there, else NULL. */
@@ -343,24 +347,30 @@ static void check_journal(run *r, size_t at, const tree *state)
     }
 }
 
-/* The head is written before the file has a name, and once more with the checksums: each byte is of
- * one of them. */
-static void check_head(run *r, size_t at, const tree *state)
+/* What gets its name when it has its first bytes. They may change to those of `end`, which is NULL
+ * when they do not: each byte is of one of them. */
+static void check_beginning(run *r, size_t at, const tree *state, const char *name,
+                            const unsigned char *bytes, size_t len, const tree_file *end)
 {
-    char name[TREE_PATH];
-    if (!r->head)
-        return;
-    tree_join(name, r->partial, PARE_OURS_FILE);
-    const tree_file *const file = tree_find(state, name);
-    const tree_file *const end = tree_find(&r->after, r->s->output);
-    const unsigned char *const first = r->head->data;
-    const size_t len = (size_t)r->head->r.len;
+    const tree_file *const file = r->unnamed ? tree_find(state, name) : NULL;
     size_t good = 0;
     while (file && good < len && good < file->len &&
-           (file->bytes[good] == first[good] || (end && file->bytes[good] == end->bytes[good])))
+           (file->bytes[good] == bytes[good] || (end && file->bytes[good] == end->bytes[good])))
         good++;
     if (file && good < len)
-        (void)report(r, at, name, "has its name, and not its head");
+        (void)report(r, at, name, "has its name, and does not begin as it should");
+}
+
+static void check_beginnings(run *r, size_t at, const tree *state)
+{
+    static const unsigned char lock[] = "pare lock: ";
+    char name[TREE_PATH];
+    (void)snprintf(name, sizeof name, "%s.lock", r->s->output);
+    check_beginning(r, at, state, name, lock, sizeof lock - 1, NULL);
+    tree_join(name, r->partial, PARE_OURS_FILE);
+    if (r->head)
+        check_beginning(r, at, state, name, r->head->data, (size_t)r->head->r.len,
+                        tree_find(&r->after, r->s->output));
 }
 
 /* Runs the job again in a state; `done` says that all its outputs are the new ones. */
@@ -479,7 +489,7 @@ static void look_at(run *r, size_t at, tree *state, tree *sample, bool *sample_d
             all_new &= is_new;
         }
     check_journal(r, at, state);
-    check_head(r, at, state);
+    check_beginnings(r, at, state);
     r->unfinished += !all_new;
     /* any of the states of this call, each as likely as the others */
     const uint64_t chance = pare_random_u64(3, at, r->states);

@@ -1,3 +1,6 @@
+#include <limits.h>
+#include <sys/statvfs.h>
+
 #include "tests/unit/job.h"
 #include "tests/unit/tensor_at.h"
 
@@ -12,10 +15,22 @@ static const char gptq_recipe[] = "pare: 1\n"
                                   "  - kl: {tokens: tokens.i32, window: 64}\n";
 
 static job_place place;
+static uint64_t disk_free; /* what is said to be free, or 0: what is; statvfs64 is wrapped */
+
+int __real_statvfs64(const char *path, struct statvfs *fs);
+int __wrap_statvfs64(const char *path, struct statvfs *fs);
+int __wrap_statvfs64(const char *path, struct statvfs *fs)
+{
+    const int rc = __real_statvfs64(path, fs);
+    if (rc == 0 && disk_free)
+        fs->f_bavail = disk_free / fs->f_frsize;
+    return rc;
+}
 
 static void setup(void)
 {
     const tiny_model m = tiny_model_default();
+    disk_free = 0;
     place = job_make(&m);
     job_recipe(&place, gptq_recipe);
 }
@@ -176,6 +191,8 @@ START_TEST(mistakes_are_found_before_any_work)
 {
     mistake("pare: 1\nmodel: model\npasses:\n  - gptq: {bits: 4}\n", PARE_EUSAGE,
             "recipe.yaml:4:5: gptq needs calibration data");
+    mistake("pare: 1\npasses: [rtn]\n", PARE_EUSAGE,
+            "recipe.yaml:1:1: no model; write \"model: PATH\" or give --model PATH");
     mistake("pare: 1\nmodel: nowhere\npasses: [rtn]\n", PARE_EUSAGE, "recipe.yaml:2:8: ");
     mistake("pare: 1\nmodel: nowhere\npasses: [rtn]\n", PARE_EUSAGE,
             "nowhere: there is no such model");
@@ -199,13 +216,16 @@ START_TEST(mistakes_are_found_before_any_work)
     mistake(
         "pare: 1\nmodel: model\npasses: [rtn]\nlimits: {ram: 1MiB}\n", PARE_ENOMEM,
         " of memory and the limit of \"limits\" of the recipe leaves 1.00 MiB; raise the limit");
+    disk_free = 8192;
+    mistake(gptq_recipe, PARE_ENOSPC, " MiB of disk and 0.0 MiB are free");
 }
 END_TEST
 
 /* The output that the recipe names: where it may not lie, and the place that the message names. */
 static void misplaced(const char *output, pare_status status, const char *fragment)
 {
-    char recipe[256], what[1024], place_of[64] = "recipe.yaml:3:9: ";
+    static char recipe[2 * PATH_MAX];
+    char what[1024], place_of[64] = "recipe.yaml:3:9: ";
     (void)snprintf(recipe, sizeof recipe, "pare: 1\nmodel: model\noutput: %s\npasses: [rtn]\n",
                    output);
     job_recipe(&place, recipe);
@@ -223,6 +243,14 @@ START_TEST(an_output_that_cannot_be_has_its_place)
     misplaced("recipe.yaml", PARE_EEXISTS, "the output is a file");
     misplaced("recipe.yaml/new", PARE_EUSAGE, "the path leads through a file");
     misplaced("new/..", PARE_EUSAGE, "the output must end in a name");
+    static char name[PATH_MAX];
+    memset(name, 'n', NAME_MAX - 16);
+    ck_assert_int_eq(plan_of(name, 0, NULL), PARE_OK);
+    name[NAME_MAX - 16] = 'n';
+    misplaced(name, PARE_EUSAGE, "n...: the path of the output is too long: ");
+    for (size_t i = 0; i < PATH_MAX - 128; i++)
+        name[i] = i % 2 ? '/' : 'n';
+    misplaced(name, PARE_EUSAGE, "n...: the path of the output is too long: ");
     ck_assert_int_eq(mkdir(job_path(&place, "own"), 0777), 0);
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "own", .restart = true}, what),
                      PARE_EEXISTS);
@@ -355,6 +383,10 @@ START_TEST(the_allocator_keeps_to_the_limit_and_all_samples_are_counted)
     ck_assert_int_eq(job_run(&place, o, what), PARE_EINTERRUPTED);
     ck_assert_uint_eq(h.count, 1);
     h = (heard){.wanted = PARE_EVENT_NOTICE};
+    disk_free = 8 << 20; /* enough for all but the activations */
+    ck_assert_int_eq(job_run(&place, o, what), PARE_ENOSPC);
+    ck_assert_msg(strstr(what, " MiB of disk and 8.0 MiB are free"), "%s", what);
+    disk_free = 0;
     ck_assert(tiny_tokens_write(job_path(&place, "tokens.i32"), m.vocab, (size_t)64 << 18, 3));
     ck_assert_int_eq(job_run(&place, o, what), PARE_ENOMEM); /* 64 MiB of tokens */
 }

@@ -336,6 +336,7 @@ START_TEST(a_file_is_made_without_unnamed_files)
     ck_assert_mem_eq(head, magic, sizeof head);
     ck_assert_int_eq(refused, 2);
     pare_gguf_close(&w);
+    missing = NOTHING;
     ck_assert_int_eq(unlink(partial), 0);
     end();
 }
@@ -369,6 +370,41 @@ START_TEST(a_byte_written_wrongly_is_found)
     check_says(export_as(name[_i], false, false, &r), PARE_ENUMERIC,
                "read back otherwise than written");
     ck_assert(!pare_path_is_file(to));
+    end();
+}
+END_TEST
+
+/* Somebody's letter comes to the place of the output, between writing and reading back. */
+static void put_letter(void *self, const char *what, double done, double total)
+{
+    (void)self;
+    (void)total;
+    if (strcmp(what, "reading back") == 0 && done == 0)
+        put_file(to, "a letter");
+}
+
+START_TEST(what_comes_while_the_file_is_made_stays_and_so_does_the_export)
+{
+    begin();
+    const pare_packed_linear kind = SYM(4, 32);
+    pare_export_result r;
+    size_t len;
+    write_artifact(&kind, 64, PARE_F16);
+    if (_i == 1) /* where one of ours was, which was to be replaced */
+        ck_assert_msg(export_as("gguf:q8_0", false, false, &r) == PARE_OK, "%s", cx.what);
+    cx.progress.report = put_letter;
+    const pare_status s = export_as("gguf:q4_0", _i == 1, false, &r);
+    cx.progress.report = NULL;
+    ck_assert_msg(strstr(cx.what, "the finished export waits in") && strstr(cx.what, work), "%s",
+                  cx.what);
+    check_says(s, PARE_EEXISTS,
+               _i == 1 ? "is no export of pare" : "something was put there meanwhile");
+    char *const letter = folder_get(to, &len);
+    ck_assert_str_eq(letter, "a letter");
+    free(letter);
+    ck_assert(pare_path_is_file(work) && unlink(to) == 0);
+    ck_assert_msg(export_as("gguf:q4_0", false, false, &r) == PARE_OK, "%s", cx.what);
+    ck_assert(access(partial, F_OK) != 0);
     end();
 }
 END_TEST
@@ -416,6 +452,7 @@ int main(void)
     tcase_add_test(t, a_file_is_made_where_there_is_none_and_nowhere_else);
     tcase_add_loop_test(t, a_file_is_made_without_unnamed_files, 0, 2);
     tcase_add_loop_test(t, a_byte_written_wrongly_is_found, 0, 4);
+    tcase_add_loop_test(t, what_comes_while_the_file_is_made_stays_and_so_does_the_export, 0, 2);
     tcase_add_test(t, running_out_of_memory_leaves_nothing_behind);
     suite_add_tcase(s, t);
     return unit_main(s);

@@ -1,4 +1,5 @@
-/* One writer for each output. flock is wrapped: it can be missing. */
+/* One writer for each output. flock is wrapped: it can be missing; pread64, too: a look at the lock
+ * is when somebody writes there. */
 #define _DEFAULT_SOURCE
 #include <errno.h>
 #include <signal.h>
@@ -18,6 +19,21 @@ int __wrap_flock(int fd, int operation)
         return __real_flock(fd, operation);
     errno = missing;
     return -1;
+}
+
+static struct {
+    int left;   /* looks until the line is there; below 0: it never comes */
+    outputs *o; /* where */
+} writer = {.left = -1};
+static const char other_line[] = "pare lock: pare other (process 999999999 on h, since t)\n";
+
+ssize_t __real_pread64(int fd, void *bytes, size_t count, off_t at);
+ssize_t __wrap_pread64(int fd, void *bytes, size_t count, off_t at);
+ssize_t __wrap_pread64(int fd, void *bytes, size_t count, off_t at)
+{
+    if (writer.left >= 0 && writer.left-- == 0)
+        outputs_put(writer.o, "out.lock", other_line);
+    return __real_pread64(fd, bytes, count, at);
 }
 
 static pare_status take(outputs *o, const char *output, pare_lock *lock)
@@ -93,6 +109,27 @@ START_TEST(a_file_that_pare_wrote_is_taken_over_and_any_other_is_not)
 }
 END_TEST
 
+/* Where files cannot be without a name a lock is empty for a moment. */
+START_TEST(the_line_of_an_empty_file_is_waited_for)
+{
+    outputs o;
+    pare_lock lock;
+    outputs_begin(&o, PARE_OUTPUT_ARTIFACT);
+    outputs_put(&o, "out.lock", "");
+    writer.o = &o;
+    writer.left = 3;
+    ck_assert_msg(take(&o, "out", &lock) == PARE_OK, "%s", o.cx.what); /* it was gone again */
+    pare_lock_release(&lock);
+    outputs_put(&o, "out.lock", "");
+    const int fd = open(job_path(&o.root, "out.lock"), O_RDWR);
+    ck_assert_int_eq(__real_flock(fd, LOCK_EX), 0);
+    writer.left = 3;
+    outputs_check(&o, take(&o, "out", &lock), PARE_EEXISTS, "out: in use by pare other (process 9");
+    ck_assert_int_eq(close(fd), 0);
+    outputs_end(&o);
+}
+END_TEST
+
 START_TEST(directories_that_were_made_for_it_go_unless_something_came)
 {
     outputs o;
@@ -148,6 +185,7 @@ int main(void)
     TCase *const t = tcase_create("locks");
     tcase_add_test(t, the_second_is_told_who_writes);
     tcase_add_test(t, a_file_that_pare_wrote_is_taken_over_and_any_other_is_not);
+    tcase_add_test(t, the_line_of_an_empty_file_is_waited_for);
     tcase_add_test(t, directories_that_were_made_for_it_go_unless_something_came);
     tcase_add_loop_test(t, without_locks_the_process_that_the_file_names_is_looked_for, 0, 4);
     suite_add_tcase(s, t);

@@ -231,6 +231,11 @@ START_TEST(a_finished_output_by_the_name_of_the_work_is_nobodys_rest)
     ck_assert_int_eq(mkdir(job_path(&o.root, "out"), 0777), 0);
     ck_assert_int_eq(pare_ours_mark_replaced(&o.cx, o.place.partial, job_path(&o.root, "out")),
                      PARE_OK);
+    outputs_put(&o, "out.partial/config.json", "edited");
+    outputs_check(&o, pare_place_mend(&o.cx, &o.a, &o.place, &o.teller, &unfinished), PARE_EEXISTS,
+                  "out.partial/config.json: differs from its SHA-256");
+    ck_assert(outputs_has(&o, "out.partial/model.safetensors"));
+    outputs_put(&o, "out.partial/config.json", "mine");
     ck_assert_int_eq(pare_place_mend(&o.cx, &o.a, &o.place, &o.teller, &unfinished), PARE_OK);
     ck_assert(!outputs_has(&o, "out.partial"));
     outputs_end(&o);
