@@ -191,27 +191,67 @@ static int rising(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* Different hashes, of which those stay that begin with `zeros` bits of 0: so many are kept that
+ * there is room, and the choice does not depend on their order. */
+typedef struct sketch {
+    uint64_t *hash; /* [PARE_TOKENS_KEPT] at most */
+    size_t count;
+    unsigned zeros;
+} sketch;
+
+static bool is_kept(const sketch *s, uint64_t hash)
+{
+    return s->zeros == 0 || hash >> (64 - s->zeros) == 0;
+}
+
+static void drop_doubles(sketch *s)
+{
+    size_t kept = 0;
+    qsort(s->hash, s->count, sizeof *s->hash, rising);
+    for (size_t i = 0; i < s->count; i++)
+        if (kept == 0 || s->hash[i] != s->hash[kept - 1])
+            s->hash[kept++] = s->hash[i];
+    s->count = kept;
+}
+
+static void make_room(sketch *s)
+{
+    drop_doubles(s);
+    while (s->count > PARE_TOKENS_KEPT / 2) {
+        s->zeros++; /* sorted: those that stay come first */
+        while (s->count && !is_kept(s, s->hash[s->count - 1]))
+            s->count--;
+    }
+}
+
 pare_status pare_tokens_fresh(pare_arena *scratch, const pare_tokens *tokens, size_t window,
                               uint64_t *out)
 {
     const pare_mark mark = pare_arena_mark(scratch);
-    const size_t half = (window + 1) / 2;
-    const size_t context = half < PARE_TOKENS_CONTEXT ? half : PARE_TOKENS_CONTEXT;
-    const size_t looked = tokens->count < PARE_TOKENS_LOOKED ? tokens->count : PARE_TOKENS_LOOKED;
-    uint64_t *const hash = PARE_NEW(scratch, uint64_t, looked);
-    uint64_t count = 0, different = 0;
-    if (!hash)
+    const size_t half = (window + 1) / 2, most = PARE_TOKENS_CONTEXT;
+    const size_t context = half < most ? half : most;
+    const size_t room = tokens->count < PARE_TOKENS_KEPT ? tokens->count : PARE_TOKENS_KEPT;
+    sketch s = {.hash = PARE_NEW(scratch, uint64_t, room)};
+    uint64_t count = 0;
+    if (!s.hash)
         return PARE_ENOMEM;
-    for (size_t i = 0; i < looked; i++) {
+    for (size_t i = 0; i < tokens->count; i++) {
         uint8_t wide[16];
+        uint64_t hash;
         if (i % window + 1 < context)
             continue;
         pare_xxh3(tokens->id + i + 1 - context, context * sizeof *tokens->id, wide);
-        memcpy(&hash[count++], wide, sizeof *hash);
+        memcpy(&hash, wide, sizeof hash);
+        count++;
+        if (!is_kept(&s, hash))
+            continue;
+        if (s.count == room)
+            make_room(&s);
+        if (is_kept(&s, hash))
+            s.hash[s.count++] = hash;
     }
-    qsort(hash, count, sizeof *hash, rising);
-    for (size_t i = 0; i < count; i++)
-        different += i == 0 || hash[i] != hash[i - 1];
+    make_room(&s); /* so that as many are kept as in any other order */
+    const uint64_t all = (uint64_t)s.count << s.zeros, different = all < count ? all : count;
     *out = tokens->count / count * different + tokens->count % count * different / count;
     pare_arena_rewind(scratch, mark);
     return PARE_OK;
@@ -219,7 +259,7 @@ pare_status pare_tokens_fresh(pare_arena *scratch, const pare_tokens *tokens, si
 
 uint64_t pare_tokens_fresh_bytes(uint64_t tokens)
 {
-    const uint64_t n = tokens < PARE_TOKENS_LOOKED ? tokens : PARE_TOKENS_LOOKED;
+    const uint64_t n = tokens < PARE_TOKENS_KEPT ? tokens : PARE_TOKENS_KEPT;
     return 2 * n * sizeof(uint64_t); /* qsort takes as much as it sorts */
 }
 

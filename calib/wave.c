@@ -54,7 +54,7 @@ pare_status pare_wave_open(pare_ctx *cx, pare_arena *a, size_t samples, size_t w
         return pare_fail(cx, PARE_ENOMEM, "activations of %zu windows of %zu tokens", samples,
                          window);
     if (spill_directory) {
-        wave->path = pare_path_join(a, spill_directory, "activations");
+        wave->path = pare_path_join(a, spill_directory, PARE_WAVE_FILE);
         return wave->path ? open_spill(cx, wave, bytes) : PARE_ENOMEM;
     }
     wave->x = pare_arena_take(a, (size_t)bytes, 1);

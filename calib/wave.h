@@ -9,6 +9,8 @@
 
 #include "calib/tokens.h"
 
+#define PARE_WAVE_FILE "activations" /* in the spill directory */
+
 typedef struct pare_wave {
     size_t samples, window, hidden, batch; /* batch: windows per forward call */
     float *x;                              /* in memory; NULL when spilled */

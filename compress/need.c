@@ -80,12 +80,19 @@ static uint64_t all_tokens(const pare_plan *plan)
     return (uint64_t)plan->samples * plan->window;
 }
 
+static double fresh_part(const pare_plan *plan)
+{
+    return plan->fresh ? (double)plan->fresh / (double)all_tokens(plan) : 1;
+}
+
 uint64_t pare_need_fresh(const pare_plan *plan, uint64_t tokens)
 {
-    const uint64_t all = all_tokens(plan);
-    if (plan->fresh == 0 || plan->fresh == all)
-        return tokens;
-    return (uint64_t)((double)tokens * ((double)plan->fresh / (double)all));
+    return (uint64_t)((double)tokens * fresh_part(plan));
+}
+
+double pare_need_effective(const pare_plan *plan, const pare_support *support)
+{
+    return support->effective * fresh_part(plan);
 }
 
 bool pare_need_is_met(const pare_plan *plan, size_t step, const pare_site_stats *stats)
@@ -98,7 +105,8 @@ bool pare_need_is_met(const pare_plan *plan, size_t step, const pare_site_stats 
         return !h->known || need.rank == 0; /* what was measured is gone */
     if (pare_need_fresh(plan, h->known ? h->tokens : all_tokens(plan)) < need.tokens)
         return false;
-    return !h->known || (h->rank >= need.rank && h->effective >= (double)need.samples);
+    return !h->known ||
+           (h->rank >= need.rank && pare_need_effective(plan, h) >= (double)need.samples);
 }
 
 const char *pare_need_outcome(const pare_step *step)
@@ -110,9 +118,9 @@ const char *pare_need_outcome(const pare_step *step)
                                            : "have scales of their inputs from these tokens alone";
 }
 
-static bool works_on(const pare_plan *plan, size_t step, const pare_plan_linear *l)
+static bool transforms(const pare_plan *plan, size_t step, const pare_plan_linear *l)
 {
-    bool found = (l->quantized && l->step == step) || (l->pruned && l->prune_step == step);
+    bool found = false;
     for (size_t i = 0; !found && l->part == 0 && i < plan->transforms; i++) {
         const pare_plan_transform *const t = &plan->transform[i];
         found = t->step == step && t->block == l->block && t->site == pare_plan_site(plan, l);
@@ -124,15 +132,19 @@ size_t pare_need_first(const pare_plan *plan, const pare_plan_linear *l,
                        const pare_support *support, pare_need *need)
 {
     const pare_site_stats stats = {.k = l->packed.k, .support = *support};
-    for (size_t step = 0; step < plan->recipe.steps; step++) {
-        *need = pare_need_of(&plan->recipe.step[step], l->packed.k, support->columns,
-                             plan->model.config.vocab);
-        if (works_on(plan, step, l) && !pare_need_is_met(plan, step, &stats))
-            return step;
-    }
-    *need = pare_need_of(&plan->recipe.step[l->step], l->packed.k, support->columns,
+    size_t first = l->step;
+    bool found = false;
+    for (int turn = 0; !found && turn < 2; turn++)
+        for (size_t step = 0; !found && step < plan->recipe.steps; step++) {
+            const bool works =
+                turn ? transforms(plan, step, l)
+                     : (l->quantized && l->step == step) || (l->pruned && l->prune_step == step);
+            found = works && !pare_need_is_met(plan, step, &stats);
+            first = found ? step : first;
+        }
+    *need = pare_need_of(&plan->recipe.step[first], l->packed.k, support->columns,
                          plan->model.config.vocab);
-    return l->step;
+    return first;
 }
 
 /* Counts linears of k inputs that a step works on. */

@@ -19,9 +19,12 @@ typedef struct pare_need {
  *   vocab    of the model: no more different tokens can come */
 pare_need pare_need_of(const pare_step *step, size_t k, size_t columns, size_t vocab);
 
-/* Of `tokens` that a site has seen, those that say something new: as large a part of them as of the
- * whole calibration, and all as long as that was not read. */
+/* Of `tokens` (below 2^53) that a site has seen, those that say something new: as large a part of
+ * them as of the whole calibration, and all as long as that was not read. */
 uint64_t pare_need_fresh(const pare_plan *plan, uint64_t tokens);
+
+/* The same of effective samples, for a token that repeats is one sample. */
+double pare_need_effective(const pare_plan *plan, const pare_support *support);
 
 /* Whether the inputs of a site are enough for a step. What no H was gathered of is judged by the
  * tokens of the calibration. True for statistics that stand in for inputs (pare_stats_whiten). */
@@ -30,8 +33,9 @@ bool pare_need_is_met(const pare_plan *plan, size_t step, const pare_site_stats 
 /* What becomes of linears that a step gets too little for: "stay as they are". */
 const char *pare_need_outcome(const pare_step *step);
 
-/* The first step on a linear that `support` is not enough for, and what it needs; l->step when it
- * is enough for each of them, and H was lost to a step on another linear of the site. */
+/* The first step on a linear that `support` is not enough for, and what it needs: of those that
+ * prune and quantize, then of transforms; l->step when it is enough for each of them, and H was
+ * lost to a step on another linear of the site. */
 size_t pare_need_first(const pare_plan *plan, const pare_plan_linear *l,
                        const pare_support *support, pare_need *need);
 

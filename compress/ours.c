@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "calib/wave.h"
 #include "compress/export.h"
 #include "compress/inventory.h"
 #include "compress/journal.h"
@@ -52,13 +53,10 @@ static bool is_listed(const char *const *list, const char *name)
     return false;
 }
 
-/* Activations that do not fit in memory. */
-static const char SPILLED[] = "activations";
-
 static bool is_temporary(const char *name)
 {
     const size_t len = strlen(name);
-    return strcmp(name, SPILLED) == 0 || (len > 4 && strcmp(name + len - 4, ".tmp") == 0);
+    return strcmp(name, PARE_WAVE_FILE) == 0 || (len > 4 && strcmp(name + len - 4, ".tmp") == 0);
 }
 
 /* Whether pare gives that name in a directory of the kind. */
@@ -66,7 +64,7 @@ static bool gives(pare_output_kind kind, const char *name, bool unfinished)
 {
     char base[NAME_MAX + 1];
     const bool temporary = unfinished && is_temporary(name);
-    if (temporary && strcmp(name, SPILLED) == 0)
+    if (temporary && strcmp(name, PARE_WAVE_FILE) == 0)
         return kind == PARE_OUTPUT_ARTIFACT;
     (void)snprintf(base, sizeof base, "%.*s", (int)(strlen(name) - (temporary ? 4 : 0)), name);
     return (unfinished && strcmp(base, PARE_JOURNAL_NAME) == 0) || is_listed(names[kind], base) ||
@@ -334,7 +332,7 @@ static pare_status check_file(pare_ctx *cx, pare_arena *a, const char *path)
     if (s != PARE_EFORMAT)
         return s;
     pare_ctx_clear(cx);
-    return refuse_whole(cx, path, "differs from the checksums in its head");
+    return refuse_whole(cx, path, "has no checksums in its head, or differs from them");
 }
 
 pare_status pare_ours_check(pare_ctx *cx, pare_arena *a, const char *path, pare_output_kind kind,

@@ -3,9 +3,13 @@
 #ifndef PARE_COMPRESS_OUTPUT_H
 #define PARE_COMPRESS_OUTPUT_H
 
+#include <limits.h>
 #include <stdbool.h>
 
 #include "formats/checkpoint.h"
+
+/* Bytes of the name of an output and of its path, at most: names in it and beside it are longer. */
+enum { PARE_OUTPUT_NAME_MOST = NAME_MAX - 16, PARE_OUTPUT_PATH_MOST = PATH_MAX - 256 };
 
 /* Writes a companion of a checkpoint (pare_checkpoint_companion) to DIRECTORY_TO/name; *copied is
  * false when there is none, and then none is there afterwards either. PARE_EIO, PARE_ENOSPC,

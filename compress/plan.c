@@ -88,9 +88,6 @@ static pare_status check_model(pare_ctx *cx, const pare_plan *plan)
                      "%s: there is no such model", plan->model_path);
 }
 
-/* Names in the output, and those beside it, are longer than its own. */
-enum { NAME_MOST = NAME_MAX - 16, PATH_MOST = PATH_MAX - 256 };
-
 /* The output is a new name or a directory. A directory that is reached through a symbolic link, or
  * named "." or "..", goes by its real name: a rename must move the directory itself. */
 static pare_status check_output(pare_ctx *cx, pare_arena *a, pare_plan *plan)
@@ -102,11 +99,12 @@ static pare_status check_output(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     char real[PATH_MAX];
     if (path[0] == '\0')
         return FAIL_OUTPUT(cx, PARE_EUSAGE, plan, "the path of the output is empty");
-    if (strlen(last) > NAME_MOST || strlen(path) > PATH_MOST)
+    if (strlen(last) > PARE_OUTPUT_NAME_MOST || strlen(path) > PARE_OUTPUT_PATH_MOST)
         return FAIL_OUTPUT(cx, PARE_EUSAGE, plan,
                            "%.60s...: the path of the output is too long: %zu bytes, its name %zu; "
                            "%d and %d are possible",
-                           path, strlen(path), strlen(last), PATH_MOST, NAME_MOST);
+                           path, strlen(path), strlen(last), PARE_OUTPUT_PATH_MOST,
+                           PARE_OUTPUT_NAME_MOST);
     if (lstat(path, &st) != 0 && errno == ENOTDIR)
         return FAIL_OUTPUT(cx, PARE_EUSAGE, plan, "%s: the path leads through a file", path);
     if (lstat(path, &st) != 0)

@@ -186,7 +186,7 @@ static void tell_first_thin(pare_run *run, size_t block, size_t count, const par
     const pare_step *const step = &plan->recipe.step[pare_need_first(plan, l, h, &need)];
     if (need.rank) {
         (void)snprintf(is, sizeof is, ", rank %zu of %zu, %.1f effective samples", h->rank,
-                       r->linear.k, h->effective);
+                       r->linear.k, pare_need_effective(plan, h));
         (void)snprintf(needs, sizeof needs, ", %zu and %zu", need.rank, need.samples);
     }
     pare__notify(run, PARE_EVENT_NOTICE,

@@ -68,9 +68,7 @@ pare_status pare__run_inputs_watched(pare_run *run)
 /* Nothing that was done counts: the next run of the job starts over. */
 static pare_status forget_units(pare_run *run)
 {
-    pare_journal_close(run->cx, run->journal);
-    run->journal = NULL;
-    return pare_journal_restart(run->cx, run->plan.partial_path, run->fingerprint, &run->journal);
+    return pare_journal_keep(run->cx, run->journal, run->record, 0);
 }
 
 static pare_status fail_bytes(pare_run *run, const char *path)

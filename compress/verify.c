@@ -205,15 +205,16 @@ static pare_status has(pare_verify_run *v, const char *name, bool *out)
     return s;
 }
 
-/* The journal of a run that was killed between its last two steps is no fault of the files; the
- * next run of the job removes it. */
+/* The journal of a run that was killed when it exchanged outputs, in the new one or, saying that it
+ * is replaced, in the old one, is no fault of the files; the next run of the job removes it. */
 static bool is_left_journal(pare_verify_run *v, const char *name)
 {
     pare_journal_kind kind;
     if (strcmp(name, PARE_JOURNAL_NAME) != 0)
         return false;
     if (pare_journal_look(v->cx, &v->arena, v->path, &kind) == PARE_OK)
-        return kind == PARE_JOURNAL_COMPRESS || kind == PARE_JOURNAL_EXPORT;
+        return kind == PARE_JOURNAL_COMPRESS || kind == PARE_JOURNAL_EXPORT ||
+               kind == PARE_JOURNAL_REPLACED;
     pare_ctx_clear(v->cx);
     return false;
 }
@@ -278,12 +279,12 @@ static pare_status check_directory(pare_verify_run *v, bool *ours)
     return *ours && text ? check_manifest(v, text, len) : PARE_OK;
 }
 
-/* Weights that no list of the directory covers, against what they say of themselves. */
+/* Weights of a directory that is not ours, against what they say of themselves. */
 static pare_status check_weights(pare_verify_run *v)
 {
     bool checked;
-    v->out->files += v->checkpoint.files;
-    for (size_t i = 0; i < v->checkpoint.files; i++)
+    v->out->files += v->summed ? 0 : v->checkpoint.files;
+    for (size_t i = 0; !v->summed && i < v->checkpoint.files; i++)
         v->out->bytes += v->checkpoint.file[i].bytes;
     return pare__verify_absorb(v, pare_checkpoint_check(&v->checkpoint, &checked));
 }
@@ -297,7 +298,7 @@ static pare_status check_all(pare_verify_run *v, bool directory)
     PARE_TRY(pare__verify_absorb(v, s));
     if (s != PARE_OK)
         return PARE_OK;
-    if (!ours && !v->summed)
+    if (!ours)
         PARE_TRY(check_weights(v));
     v->out->tensors = v->checkpoint.tensors;
     if (v->manifest)

@@ -38,7 +38,8 @@ void pare_manifest_absent(const pare_json *manifest, const pare_checkpoint *ck,
                           void (*absent)(void *self, const char *name, const char *what),
                           void *self);
 
-/* Holds an opened checkpoint against the manifest.json beside it: each tensor is there, in the
+/* Holds an opened checkpoint against the checksums that it carries itself (formats/gguf_seal.h), or
+ * else against the manifest.json beside it: each tensor is there, in the
  * type and shape it had, and has its XXH3; the files beside the weights have their SHA-256, and no
  * tokenizer lies there that the manifest does not list. A checkpoint is ours, too, when a
  * SHA256SUMS as we write it lists the weights and a manifest.json that is not there or has another

@@ -99,7 +99,7 @@ static pare_status fail(pare_ctx *cx, const pare_file *f, const char *what, cons
 {
     return pare_fail(cx, PARE_EFORMAT,
                      "%s: %s is damaged, or was changed after pare wrote it: it %s; export it "
-                     "again, or use it as it is with --unchecked",
+                     "again (eval, generate and export use it as it is with --unchecked)",
                      f->path, what, how);
 }
 
@@ -145,7 +145,9 @@ pare_status pare_gguf_check_seal(pare_ctx *cx, pare_arena *a, const pare_file *f
     if (!*sealed)
         return PARE_OK;
     if (!head)
-        return fail(cx, file, "its head", "has no checksum");
+        return fail(cx, file, "its head", "has no checksum, or is of an earlier version");
+    if (g->data_offset > file->bytes) /* a file without tensors may end in its head */
+        return fail(cx, file, "its head", "is cut");
     if (!head_is_whole(file, g, head))
         return fail(cx, file, "its head", "differs from its checksum");
     return check_tensors(cx, a, file, g);

@@ -218,10 +218,12 @@ static void print_calibration(void)
         "  slicegpt           3 tokens per channel of the stream\n\n"
         "Tokens are new ones: those that do not stand somewhere before with the same 7 in front "
         "of\n"
-        "them. A text that repeats itself counts once.\n\n"
+        "them (half a window where that is less than 8). A text that repeats itself counts once, "
+        "up\nto twice in windows below 16. Effective samples count in the same proportion.\n\n"
         "A linear with less is rounded or pruned as if no input were known (gptq as rtn, wanda as\n"
         "magnitude); a transform leaves it as it is; scales of int8_tensor are taken from what "
-        "there\nis. The job warns, layers.csv says thin, and --strict ends with 3. pare plan warns "
+        "there\nis; what flap, depth and slicegpt take out is left to chance. The job warns, "
+        "layers.csv says thin, and --strict ends with 3. pare plan warns "
         "before\nany work, as far as the number of tokens tells.\n");
 }
 

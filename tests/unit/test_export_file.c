@@ -250,6 +250,25 @@ static void copy_file(const char *path, const char *of)
     ck_assert_int_eq(close(in) | close(part), 0);
 }
 
+START_TEST(a_path_that_is_too_long_is_refused_before_anything_is_made)
+{
+    begin();
+    const pare_packed_linear kind = SYM(4, 32);
+    pare_export_result r;
+    char path[6000];
+    size_t len = (size_t)snprintf(path, sizeof path, "%s", out.path);
+    write_artifact(&kind, 64, PARE_F16);
+    while (len < 4200)
+        len += (size_t)snprintf(path + len, sizeof path - len, "/d");
+    const pare_export_job job = {.unchecked = true,
+                                 .artifact = from.path,
+                                 .output = path,
+                                 .target = pare_export_find("gguf:q4_0")};
+    check_says(pare_export_run(&cx, &arena, &job, &r), PARE_EUSAGE, "is too long: 4201 bytes");
+    end(); /* which finds directories */
+}
+END_TEST
+
 START_TEST(only_files_of_ours_are_replaced)
 {
     begin();
@@ -447,6 +466,7 @@ int main(void)
     tcase_set_timeout(t, 240);
     tcase_add_loop_test(t, a_model_reads_back_as_far_away_as_was_said, 0, CASES);
     tcase_add_test(t, strict_refuses_other_codes_and_other_types);
+    tcase_add_test(t, a_path_that_is_too_long_is_refused_before_anything_is_made);
     tcase_add_test(t, only_files_of_ours_are_replaced);
     tcase_add_test(t, names_beside_the_file_are_left_alone);
     tcase_add_test(t, a_file_is_made_where_there_is_none_and_nowhere_else);

@@ -97,9 +97,30 @@ START_TEST(files_of_other_programs_have_no_checksums_to_fit)
     ck_assert_int_eq(check(bytes, len, &sealed), PARE_EFORMAT);
     ck_assert_ptr_nonnull(strstr(cx.what,
                                  "its head is damaged, or was changed after pare wrote it: "
-                                 "it has no checksum"));
+                                 "it has no checksum, or is of an earlier version"));
     pare_ctx_clear(&cx);
     free(bytes);
+}
+END_TEST
+
+/* Its data would begin where nothing is: the head is cut there. */
+START_TEST(a_file_that_ends_in_its_head_is_refused)
+{
+    char bytes[512];
+    size_t len = 0;
+    bool sealed = false;
+    pare_gguf_writer w;
+    ck_assert_int_eq(pare_gguf_begin(&cx, &arena, 0, &w), PARE_OK);
+    pare_gguf_put_u32(&w, "general.alignment", 1u << 30);
+    pare_gguf_put_seal(&w);
+    len = w.len + 24;
+    ck_assert_int_eq(pare_gguf_lay_out(&w), PARE_OK);
+    ck_assert_uint_le(len, sizeof bytes);
+    memcpy(bytes, w.head, len);
+    ck_assert_int_eq(check(bytes, len, &sealed), PARE_EFORMAT);
+    ck_assert_ptr_nonnull(strstr(cx.what, "its head is damaged"));
+    ck_assert_ptr_nonnull(strstr(cx.what, "it is cut"));
+    pare_ctx_clear(&cx);
 }
 END_TEST
 
@@ -119,7 +140,8 @@ START_TEST(a_changed_file_is_found_and_not_replaced)
     ck_assert(f && fseek(f, -3, SEEK_END) == 0 && fputc(1, f) == 1 && fclose(f) == 0);
     ck_assert_uint_eq(findings(path), 1);
     ck_assert_int_eq(pare_ours_check(&cx, &arena, path, PARE_OUTPUT_FILE, false), PARE_EEXISTS);
-    ck_assert_ptr_nonnull(strstr(cx.what, "x.gguf: differs from the checksums in its head"));
+    ck_assert_ptr_nonnull(
+        strstr(cx.what, "x.gguf: has no checksums in its head, or differs from them"));
     pare_ctx_clear(&cx);
 }
 END_TEST
@@ -131,6 +153,7 @@ int main(void)
     tcase_add_checked_fixture(t, begin, end);
     tcase_add_test(t, every_bit_of_a_sealed_file_counts);
     tcase_add_test(t, files_of_other_programs_have_no_checksums_to_fit);
+    tcase_add_test(t, a_file_that_ends_in_its_head_is_refused);
     tcase_add_test(t, a_changed_file_is_found_and_not_replaced);
     suite_add_tcase(s, t);
     return unit_main(s);
