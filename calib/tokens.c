@@ -1,7 +1,9 @@
 #include "calib/tokens.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "formats/hash.h"
 #include "runtime/file.h"
 #include "runtime/random.h"
 #include "runtime/sample.h"
@@ -181,6 +183,44 @@ pare_status pare_tokens_windows(pare_ctx *cx, pare_arena *a, const pare_tokens *
     for (size_t i = 0; i < want; i++)
         memcpy(out->id + i * window, tokens->id + index[i] * window, window * sizeof *out->id);
     return PARE_OK;
+}
+
+static int rising(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+pare_status pare_tokens_fresh(pare_arena *scratch, const pare_tokens *tokens, size_t window,
+                              uint64_t *out)
+{
+    const pare_mark mark = pare_arena_mark(scratch);
+    const size_t half = (window + 1) / 2;
+    const size_t context = half < PARE_TOKENS_CONTEXT ? half : PARE_TOKENS_CONTEXT;
+    const size_t looked = tokens->count < PARE_TOKENS_LOOKED ? tokens->count : PARE_TOKENS_LOOKED;
+    uint64_t *const hash = PARE_NEW(scratch, uint64_t, looked);
+    uint64_t count = 0, different = 0;
+    if (!hash)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < looked; i++) {
+        uint8_t wide[16];
+        if (i % window + 1 < context)
+            continue;
+        pare_xxh3(tokens->id + i + 1 - context, context * sizeof *tokens->id, wide);
+        memcpy(&hash[count++], wide, sizeof *hash);
+    }
+    qsort(hash, count, sizeof *hash, rising);
+    for (size_t i = 0; i < count; i++)
+        different += i == 0 || hash[i] != hash[i - 1];
+    *out = tokens->count / count * different + tokens->count % count * different / count;
+    pare_arena_rewind(scratch, mark);
+    return PARE_OK;
+}
+
+uint64_t pare_tokens_fresh_bytes(uint64_t tokens)
+{
+    const uint64_t n = tokens < PARE_TOKENS_LOOKED ? tokens : PARE_TOKENS_LOOKED;
+    return 2 * n * sizeof(uint64_t); /* qsort takes as much as it sorts */
 }
 
 /* Part of text i that is not yet given to it: below 0 when it has more. */

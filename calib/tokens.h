@@ -48,6 +48,18 @@ PARE_CHECKED pare_status pare_tokens_windows(pare_ctx *cx, pare_arena *a, const 
                                              size_t window, size_t samples, pare_pick pick,
                                              uint64_t seed, pare_tokens *out);
 
+/* How many of the tokens [samples, window] say something new: those that do not stand somewhere
+ * before with the same PARE_TOKENS_CONTEXT - 1 tokens in front of them. The first ones of a window,
+ * which have fewer in front, are taken to be as new as the others; a window of less than twice the
+ * context has half of itself for one. So a text that repeats itself has as many as one turn of it,
+ * in windows of 16 at most twice as many. Of more than PARE_TOKENS_LOOKED tokens the first ones
+ * stand for all. Memory pare_tokens_fresh_bytes of `scratch` and the heap, given back. PARE_ENOMEM.
+ * Exact but for two contexts of one 64-bit hash. */
+enum { PARE_TOKENS_CONTEXT = 8, PARE_TOKENS_LOOKED = 1 << 16 };
+PARE_CHECKED pare_status pare_tokens_fresh(pare_arena *scratch, const pare_tokens *tokens,
+                                           size_t window, uint64_t *out);
+uint64_t pare_tokens_fresh_bytes(uint64_t tokens);
+
 /* Shares `samples` windows out over `texts` by weight: the whole part of samples w / sum w each,
  * the rest by largest remainder (of equal ones the first), and a text that would have none takes
  * one from the largest share. Weights are positive, texts <= samples: the caller's duty. */

@@ -15,7 +15,7 @@
 #include "runtime/linalg.h"
 
 /* Another one when the same recipe leads to other decisions or another journal. */
-#define JOURNAL_FORMAT "2"
+#define JOURNAL_FORMAT "3"
 
 double pare__seconds(void)
 {

@@ -106,8 +106,9 @@ PARE_CHECKED pare_status pare_export_mend(pare_ctx *cx, pare_arena *a, const par
 /* Writes OUTPUT.partial, a directory or a file, reads it back as the engine would and compares
  * every weight of every linear, and every other tensor byte by byte, and renames it to OUTPUT.
  *
- * What a directory is says OUTPUT/pare-export.json, and a GGUF file general.quantized_by: this and
- * SHA256SUMS tell what --restart may replace (compress/ours.h).
+ * What a directory is says OUTPUT/pare-export.json, and a GGUF file general.quantized_by: this,
+ * SHA256SUMS and the checksums in the head of the file tell what --restart may replace
+ * (compress/ours.h).
  *
  * PARE_EEXISTS   a finished output is there (without restart), or what no export left, or the
  *                artifact itself; or another process writes there

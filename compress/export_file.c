@@ -1,6 +1,7 @@
 /* An artifact as one GGUF file. */
 #include "compress/export_run.h"
 #include "compress/output.h"
+#include "formats/gguf_seal.h"
 #include "runtime/file.h"
 
 static pare_status write_piece(pare__export *e, size_t i, size_t piece, uint64_t at)
@@ -36,7 +37,7 @@ static pare_status write_all(pare__export *e)
         pare_ctx_progress(e->cx, "writing", (double)i, (double)e->items);
         PARE_TRY(write_item(e, i));
     }
-    return pare_gguf_sync(&e->gguf);
+    return pare_gguf_seal(&e->gguf);
 }
 
 pare_status pare__export_file(pare__export *e)

@@ -6,6 +6,7 @@
 #include "compress/export_run.h"
 #include "compress/version.h"
 #include "formats/dense.h"
+#include "formats/gguf_seal.h"
 
 enum { NAME = 4096 };
 static const uint64_t shard_bytes = 5000000000;
@@ -206,6 +207,7 @@ static pare_status lay_out_file(pare__export *e)
     PARE_TRY(pare_gguf_begin(e->cx, e->a, e->items, &e->gguf));
     PARE_TRY(pare_gguf_describe(e->cx, c, e->target->block, "pare " PARE_VERSION, &e->gguf));
     PARE_TRY(pare_gguf_describe_tokenizer(e->cx, e->a, s->ck, c, &e->gguf));
+    pare_gguf_put_seal(&e->gguf);
     for (size_t i = 0; i < e->items; i++)
         (void)pare_gguf_add(&e->gguf, e->item[i].name, e->item[i].type, e->item[i].rank,
                             e->item[i].shape);

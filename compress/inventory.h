@@ -6,8 +6,8 @@
 #include "compress/manifest.h"
 #include "formats/sums.h"
 
-/* Name, bytes and SHA-256 of files of a directory, in the order of `name` [count]; in parallel, with
- * progress. PARE_ENOTFOUND, PARE_EIO, PARE_ENOMEM, PARE_EINTERRUPTED. */
+/* Name, bytes and SHA-256 of files of a directory, in the order of `name` [count]; in parallel,
+ * with progress. PARE_ENOTFOUND, PARE_EIO, PARE_ENOMEM, PARE_EINTERRUPTED. */
 PARE_CHECKED pare_status pare_inventory_digest(pare_ctx *cx, pare_arena *a, const char *directory,
                                                const char *const *name, size_t count,
                                                pare_manifest_file *out);

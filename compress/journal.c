@@ -16,6 +16,7 @@
 enum { INDEX = 4, LENGTH = 8, PAYLOAD = 16, HASH_BYTES = 16, RECORD_MIN = PAYLOAD + HASH_BYTES };
 enum { DIFFERENCE_CAP = 900, VALUE_CAP = 80, JSON_CAP = 1 << 20 };
 static const unsigned char magic[4] = {'P', 'J', '0', '1'};
+static const char temporary[] = PARE_JOURNAL_NAME ".tmp";
 
 struct pare_journal {
     pare_arena arena; /* path, and the record being written */
@@ -254,24 +255,43 @@ static pare_status restart(pare_ctx *cx, const char *directory, const char *name
     return hand_over(cx, j, s == PARE_OK ? begin_records(cx, j, fingerprint) : s, out);
 }
 
+/* A journal that is finished takes the name. */
+static pare_status name_journal(pare_ctx *cx, pare_journal *j, const char *directory)
+{
+    char *const to = pare_path_join(&j->arena, directory, PARE_JOURNAL_NAME);
+    if (!to)
+        return PARE_ENOMEM;
+    if (rename(j->path, to) != 0)
+        return pare_file_fail(cx, to, "create");
+    j->path = to;
+    return pare_file_sync_parent(cx, to);
+}
+
 pare_status pare_journal_restart(pare_ctx *cx, const char *directory, const char *fingerprint,
                                  pare_journal **out)
 {
-    return restart(cx, directory, PARE_JOURNAL_NAME, fingerprint, out);
+    struct stat st;
+    pare_arena a;
+    pare_status s = pare_arena_init(cx, &a, 0);
+    char *const path = s == PARE_OK ? pare_path_join(&a, directory, PARE_JOURNAL_NAME) : NULL;
+    const bool first = path && lstat(path, &st) != 0;
+    pare_arena_release(&a);
+    *out = NULL;
+    if (!path)
+        return PARE_ENOMEM;
+    /* One that is there says what the work beside it is, until another one does. */
+    s = restart(cx, directory, first ? PARE_JOURNAL_NAME : temporary, fingerprint, out);
+    return s == PARE_OK && !first ? hand_over(cx, *out, name_journal(cx, *out, directory), out) : s;
 }
 
-pare_status pare_journal_put(pare_ctx *cx, pare_arena *a, const char *directory, const char *beside,
+pare_status pare_journal_put(pare_ctx *cx, const char *directory, const char *beside,
                              const char *fingerprint)
 {
-    static const char temporary[] = PARE_JOURNAL_NAME ".tmp";
-    char *const from = pare_path_join(a, beside, temporary);
-    char *const to = pare_path_join(a, directory, PARE_JOURNAL_NAME);
     pare_journal *j;
-    if (!from || !to)
-        return PARE_ENOMEM;
     PARE_TRY(restart(cx, beside, temporary, fingerprint, &j));
+    const pare_status s = name_journal(cx, j, directory);
     pare_journal_close(cx, j);
-    return rename(from, to) == 0 ? pare_file_sync_parent(cx, to) : pare_file_fail(cx, to, "create");
+    return s;
 }
 
 bool pare_journal_lost(const pare_journal *j)

@@ -48,7 +48,9 @@ PARE_CHECKED pare_status pare_journal_open(pare_ctx *cx, pare_arena *a, const ch
 /* True when what pare_journal_open found was damaged from its start, and begins anew. */
 bool pare_journal_lost(const pare_journal *j);
 
-/* As pare_journal_open, and drops what the journal held: only the fingerprint stays, durable. */
+/* As pare_journal_open, and drops what the journal held: only the fingerprint stays, durable. At
+ * any moment the old journal or the new one is there, whole; the first of a directory may be torn.
+ */
 PARE_CHECKED pare_status pare_journal_restart(pare_ctx *cx, const char *directory,
                                               const char *fingerprint, pare_journal **out);
 
@@ -84,7 +86,7 @@ PARE_CHECKED pare_status pare_journal_look(pare_ctx *cx, pare_arena *a, const ch
  * whole from the moment on that it has its name, and durable. It is written in the directory
  * `beside` first, as journal.tmp. PARE_EIO, PARE_ENOSPC, PARE_ENOMEM, PARE_EFORMAT for what is no
  * regular file. */
-PARE_CHECKED pare_status pare_journal_put(pare_ctx *cx, pare_arena *a, const char *directory,
-                                          const char *beside, const char *fingerprint);
+PARE_CHECKED pare_status pare_journal_put(pare_ctx *cx, const char *directory, const char *beside,
+                                          const char *fingerprint);
 
 #endif

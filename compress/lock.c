@@ -191,6 +191,10 @@ static pare_status try_lock(pare_ctx *cx, pare_arena *a, const char *output, con
     if (whole)
         return PARE_OK;
     *again = l->fd < 0 && (errno == ENOENT || errno == EEXIST); /* or its directory went away */
+    if (*again && last && errno == ENOENT)
+        return pare_fail(
+            cx, PARE_EIO,
+            "%s: cannot be created: its directory takes no files; choose another output", l->path);
     if (*again)
         return PARE_OK;
     if (l->fd < 0 && (errno == ELOOP || errno == EISDIR || errno == ENXIO))

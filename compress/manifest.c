@@ -54,6 +54,7 @@ static void put_work(pare_json_writer *w, const pare_manifest *m)
         pare_json_put_text(w, "tokens_sha256", m->tokens_sha256);
         put_size(w, "windows", m->windows);
         put_size(w, "window", m->window);
+        put_size(w, "new_tokens", m->fresh);
         if (m->share) {
             pare_json_open_array(w, "windows_of_texts");
             for (size_t i = 0; i < m->shares; i++)

@@ -9,7 +9,7 @@
 
 /* Of the inputs of one linear. */
 typedef struct pare_need {
-    uint64_t tokens; /* at least; 0: the pass looks at no inputs */
+    uint64_t tokens; /* new ones (pare_tokens_fresh), at least; 0: the pass looks at no inputs */
     size_t rank;     /* of H, at least; 0: the pass has no H */
     size_t samples;  /* effective ones, at least (calib/support.h) */
 } pare_need;
@@ -19,11 +19,16 @@ typedef struct pare_need {
  *   vocab    of the model: no more different tokens can come */
 pare_need pare_need_of(const pare_step *step, size_t k, size_t columns, size_t vocab);
 
-/* Whether the inputs of a site are enough for a step. What no H was gathered of is judged by
- * `tokens`, those of the calibration. True for statistics that stand in for inputs
- * (pare_stats_whiten). */
-bool pare_need_is_met(const pare_step *step, const pare_site_stats *stats, uint64_t tokens,
-                      size_t vocab);
+/* Of `tokens` that a site has seen, those that say something new: as large a part of them as of the
+ * whole calibration, and all as long as that was not read. */
+uint64_t pare_need_fresh(const pare_plan *plan, uint64_t tokens);
+
+/* Whether the inputs of a site are enough for a step. What no H was gathered of is judged by the
+ * tokens of the calibration. True for statistics that stand in for inputs (pare_stats_whiten). */
+bool pare_need_is_met(const pare_plan *plan, size_t step, const pare_site_stats *stats);
+
+/* What becomes of linears that a step gets too little for: "stay as they are". */
+const char *pare_need_outcome(const pare_step *step);
 
 /* The first step on a linear that `support` is not enough for, and what it needs; l->step when it
  * is enough for each of them, and H was lost to a step on another linear of the site. */
@@ -36,11 +41,12 @@ typedef struct pare_shortage {
     size_t k;        /* its inputs */
     size_t linears;  /* that the step works on and get too little; 0: it takes parts out instead */
     uint64_t tokens; /* of the calibration */
+    uint64_t fresh;  /* of these, new ones */
 } pare_shortage;
 
-/* True when the calibration of a plan has fewer tokens than a step needs for some linear. Tokens of
- * experts are counted as if all came to each. False as long as the tokens are not known (samples:
- * all). */
+/* True when the calibration of a plan has fewer new tokens than a step needs for some linear.
+ * Tokens of experts are counted as if all came to each. False as long as the tokens are not known
+ * (samples: all). */
 bool pare_plan_short(const pare_plan *plan, size_t step, pare_shortage *out);
 
 enum { PARE_SHORTAGE_TEXT = 256 };

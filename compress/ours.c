@@ -16,7 +16,7 @@
 #include "compress/output.h"
 #include "compress/version.h"
 #include "formats/checksums.h"
-#include "formats/gguf.h"
+#include "formats/gguf_seal.h"
 #include "runtime/file.h"
 
 static const char *const artifact_names[] = {"packed-*.safetensors",
@@ -117,21 +117,16 @@ static pare_status read_mark(pare_ctx *cx, pare_arena *a, const char *directory,
     return PARE_OK;
 }
 
-/* Whether a file is one that an export wrote. */
+/* Whether a file is one that an export wrote, by its head. */
 static pare_status read_head(pare_ctx *cx, pare_arena *a, const char *path, bool *ours)
 {
     const pare_mark m = pare_arena_mark(a);
     pare_file f = {0};
     pare_gguf g;
-    const char *text = NULL;
-    size_t len = 0;
     pare_status s = pare_file_map(cx, a, path, &f);
-    if (s == PARE_OK) {
+    if (s == PARE_OK)
         s = pare_gguf_parse(cx, a, path, f.data, f.bytes, &g);
-        *ours = s == PARE_OK &&
-                pare_gguf_text(pare_gguf_find(&g, "general.quantized_by"), &text, &len) &&
-                len >= 5 && memcmp(text, "pare ", 5) == 0;
-    }
+    *ours = s == PARE_OK && pare_gguf_is_ours(&g);
     pare_file_unmap(&f);
     pare_arena_rewind(a, m);
     if (s == PARE_ENOMEM)
@@ -324,14 +319,31 @@ static pare_status check_directory(pare_ctx *cx, pare_arena *a, const char *path
     return l->name[0] ? refuse(cx, path, l->name, l->what) : PARE_OK;
 }
 
+/* A file of ours, by all of its bytes. */
+static pare_status check_file(pare_ctx *cx, pare_arena *a, const char *path)
+{
+    pare_file f;
+    pare_gguf g;
+    bool gone, sealed;
+    PARE_TRY(check_mark(cx, a, path, PARE_OUTPUT_FILE, false, &gone));
+    PARE_TRY(pare_file_map(cx, a, path, &f));
+    pare_status s = pare_gguf_parse(cx, a, path, f.data, f.bytes, &g);
+    if (s == PARE_OK)
+        s = pare_gguf_check_seal(cx, a, &f, &g, &sealed);
+    pare_file_unmap(&f);
+    if (s != PARE_EFORMAT)
+        return s;
+    pare_ctx_clear(cx);
+    return refuse_whole(cx, path, "differs from the checksums in its head");
+}
+
 pare_status pare_ours_check(pare_ctx *cx, pare_arena *a, const char *path, pare_output_kind kind,
                             bool remains)
 {
     const pare_mark m = pare_arena_mark(a);
     listener l = {.path = path, .remains = remains};
-    bool gone;
     const pare_status s = kind == PARE_OUTPUT_FILE
-                              ? check_mark(cx, a, path, kind, false, &gone)
+                              ? check_file(cx, a, path)
                               : check_directory(cx, a, path, kind, remains, &l);
     pare_arena_rewind(a, m);
     return s;
@@ -402,10 +414,9 @@ pare_status pare_ours_partial(pare_ctx *cx, pare_arena *a, const char *path, par
     return s;
 }
 
-pare_status pare_ours_mark_replaced(pare_ctx *cx, pare_arena *a, const char *path,
-                                    const char *partial)
+pare_status pare_ours_mark_replaced(pare_ctx *cx, const char *path, const char *partial)
 {
-    return pare_journal_put(cx, a, path, partial,
+    return pare_journal_put(cx, path, partial,
                             "{\"program\": \"pare " PARE_VERSION "\", \"replaced\": true}");
 }
 
@@ -478,7 +489,7 @@ static bool is_unchanged(int directory, const seen *f)
 }
 
 /* Removes what was seen, is not among the findings and has not changed; the mark and SHA256SUMS go
- * last, before the journal. */
+ * last. */
 static pare_status remove_listed(pare_ctx *cx, const char *path, pare_output_kind kind,
                                  const listener *l, const seen *files)
 {
@@ -495,7 +506,7 @@ static pare_status remove_listed(pare_ctx *cx, const char *path, pare_output_kin
             if (turn == i && !is_found(l, f->name) && is_unchanged(dirfd(d), f))
                 failed = unlinkat(dirfd(d), f->name, 0) != 0;
         }
-        /* last on the disk, too: each waits for what came before, and so does the journal */
+        /* last on the disk, too: what comes next, and the journal behind all, waits */
         failed = failed || fsync(dirfd(d)) != 0;
     }
     const pare_status s =

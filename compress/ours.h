@@ -3,8 +3,9 @@
  * A finished directory has a manifest of pare (an artifact) or the record of an export, and nothing
  * but regular files with names that pare gives, each listed in SHA256SUMS with the digest it has.
  * An unfinished one has a journal of pare, and nothing but regular files with such names; so has
- * one that was replaced, whose journal says so. A GGUF file says who quantized it; unfinished, it
- * lies in a directory with a journal. */
+ * one that was replaced, whose journal says so. A GGUF file says who quantized it and fits the
+ * checksums in its head (formats/gguf_seal.h); unfinished, it lies in a directory with a journal.
+ */
 #ifndef PARE_COMPRESS_OURS_H
 #define PARE_COMPRESS_OURS_H
 
@@ -26,7 +27,7 @@ PARE_CHECKED pare_status pare_ours_marked(pare_ctx *cx, pare_arena *a, const cha
                                           pare_output_kind kind, bool *ours, char *why);
 
 /* Refuses a `path` that is no finished output of the kind, or not as pare left it: PARE_EEXISTS
- * with what it is or holds, and what to do. Reads every byte of a directory, of a file the head.
+ * with what it is or holds, and what to do. Reads every byte.
  * Listed files may be missing with `remains`: removing it was interrupted.
  * PARE_EIO, PARE_ENOMEM, PARE_EINTERRUPTED. */
 PARE_CHECKED pare_status pare_ours_check(pare_ctx *cx, pare_arena *a, const char *path,
@@ -51,7 +52,7 @@ PARE_CHECKED pare_status pare_ours_partial(pare_ctx *cx, pare_arena *a, const ch
 /* Marks the finished directory `path`, durable, as one that is about to be replaced by `partial`
  * (its journal says so: pare_journal_look); removes that mark, or the journal of a run that is
  * over, when it is a good one of pare. PARE_EIO, PARE_ENOSPC, PARE_ENOMEM. */
-PARE_CHECKED pare_status pare_ours_mark_replaced(pare_ctx *cx, pare_arena *a, const char *path,
+PARE_CHECKED pare_status pare_ours_mark_replaced(pare_ctx *cx, const char *path,
                                                  const char *partial);
 /* A journal for the unfinished directory of an export. The same. */
 PARE_CHECKED pare_status pare_ours_mark_unfinished(pare_ctx *cx, const char *path);

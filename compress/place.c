@@ -222,7 +222,7 @@ static pare_status replace_directory(pare_ctx *cx, pare_arena *a, const pare_out
 {
     *old = p->partial;
     PARE_TRY(pare_place_check(cx, a, p)); /* the first look may have been hours ago */
-    PARE_TRY(pare_ours_mark_replaced(cx, a, p->output, p->partial));
+    PARE_TRY(pare_ours_mark_replaced(cx, p->output, p->partial));
     if (renameat2(AT_FDCWD, p->partial, AT_FDCWD, p->output, RENAME_EXCHANGE) == 0)
         return pare_file_sync_parent(cx, p->output);
     if (!is_missing_way(errno))

@@ -284,8 +284,13 @@ static pare_status check_data(pare_ctx *cx, pare_arena *a, pare_plan *plan, cons
     char *const path = directory ? pare_path_join(a, directory, file->text) : NULL;
     if (!path)
         return PARE_ENOMEM;
-    if (!pare_path_bytes(path, bytes))
-        return pare_recipe_fail(cx, file->place, "%s: no such file", path);
+    pare_path_kind kind;
+    PARE_TRY(pare_path_look(cx, path, &kind));
+    if (kind != PARE_PATH_FILE || !pare_path_bytes(path, bytes))
+        return pare_recipe_fail(cx, file->place, "%s: %s", path,
+                                kind == PARE_PATH_DIRECTORY ? "is a directory, not a file"
+                                : kind == PARE_PATH_OTHER   ? "is no regular file"
+                                                            : "no such file");
     bool has = true;
     if (text)
         PARE_TRY(pare_checkpoint_has_tokenizer(&plan->checkpoint, &has));

@@ -103,8 +103,7 @@ typedef struct pare_plan {
     uint64_t other_bytes;          /* copies, manifest, report: an estimate */
     uint64_t input_bytes;          /* weight files of the checkpoint */
     bool reference;                /* the float model is carried along, to measure by */
-    size_t held_out;               /* most calibration windows that are evaluated instead of data of
-                                      the recipe, because pruning is always evaluated */
+    size_t held_out;               /* most calibration windows that pruning is evaluated on */
     const pare_rotation *rotation; /* of the whole model, or NULL */
     bool structured;               /* parts go: what is written is a smaller plain checkpoint */
     pare_config out;               /* of what is written */
@@ -115,6 +114,7 @@ typedef struct pare_plan {
     bool calibrated;               /* some step needs statistics */
     bool sequential;
     size_t samples, window;     /* calibration; samples 0: all, known when the text is read */
+    uint64_t fresh;             /* tokens of them that say something new; 0: not known yet */
     size_t batch;               /* windows per forward batch */
     unsigned kinds[PARE_SITES]; /* PARE_STATS_* that some step needs, of part 0 */
     unsigned expert_kinds[PARE_SITES]; /* the same of experts */

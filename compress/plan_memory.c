@@ -299,7 +299,9 @@ static uint64_t tokens_bytes(const pare_ctx *cx, const pare_plan *plan)
     if (plan->calibrated && c->kind == PARE_CALIBRATION_GENERATE)
         most = pare_tokens_generate_bytes(cx, &plan->model.config, plan->window);
     const uint64_t ids = larger(plan->text_bytes * sizeof(int32_t), plan->token_bytes);
-    return larger(most, plan->token_bytes) + (plan->samples ? 0 : ids); /* all windows are kept */
+    most = larger(larger(most, plan->token_bytes),
+                  pare_tokens_fresh_bytes((uint64_t)plan->samples * plan->window));
+    return most + (plan->samples ? 0 : ids); /* all windows are kept */
 }
 
 /* The finished artifact, opened as a user opens it. */

@@ -24,8 +24,7 @@ typedef struct pare_linear_result {
     int64_t tokens;                /* of the calibration that reach the expert; -1: not counted */
     pare_cold_policy cold;         /* what stood in for its inputs, when too few do */
     pare_support support;          /* what H of its inputs rests on; known is false without H */
-    bool thin;                     /* too little for some pass, which took its plain form or, when
-                                      it is a transform, left the linear as it was */
+    bool thin;                     /* too little for some pass (pare_need_outcome) */
     const char *method;            /* pass that gave the codes ("rtn"), or only pruned */
     double weight_error;           /* |W - Q|^2 / |W|^2, Frobenius */
     double output_error;           /* tr((W-Q) H (W-Q)^T) / tr(W H W^T); below 0: not measured */

@@ -174,33 +174,45 @@ pare_status pare__run_check_found(pare_run *run)
     return PARE_OK;
 }
 
-/* Says which linears get too little calibration: how many, and the first of them. */
+/* Says how many linears of a block get too little calibration, and what the first of them got. */
+static void tell_first_thin(pare_run *run, size_t block, size_t count, const pare_plan_linear *l,
+                            const pare_linear_result *r)
+{
+    const pare_plan *const plan = &run->plan;
+    const pare_support *const h = &r->support;
+    const uint64_t tokens = h->known ? h->tokens : (uint64_t)plan->samples * plan->window;
+    char is[80] = "", needs[80] = "";
+    pare_need need;
+    const pare_step *const step = &plan->recipe.step[pare_need_first(plan, l, h, &need)];
+    if (need.rank) {
+        (void)snprintf(is, sizeof is, ", rank %zu of %zu, %.1f effective samples", h->rank,
+                       r->linear.k, h->effective);
+        (void)snprintf(needs, sizeof needs, ", %zu and %zu", need.rank, need.samples);
+    }
+    pare__notify(run, PARE_EVENT_NOTICE,
+                 "warning: calibration: block %zu of %zu: too little of the inputs of %zu of %zu "
+                 "linears; %s: %llu tokens, %llu of them new%s, and %s needs %llu%s: they %s; give "
+                 "more text or samples",
+                 block + 1, plan->out.blocks, count, run->unit[block].rows, r->linear.name,
+                 (unsigned long long)tokens, (unsigned long long)pare_need_fresh(plan, tokens), is,
+                 pare_passes[step->pass]->name, (unsigned long long)need.tokens, needs,
+                 pare_need_outcome(step));
+}
+
 static void tell_thin(pare_run *run, size_t block)
 {
     const pare_plan *const plan = &run->plan;
     const pare_unit_result *const unit = &run->unit[block];
-    size_t i, end, count = 0, first = 0;
+    const pare_linear_result *first = NULL;
+    size_t i, end, count = 0;
     for (size_t r = unit->rows; r-- > 0;)
         if (unit->row[r].thin)
-            count++, first = r;
-    for (pare_plan_range(plan, block, 0, &i, &end); count && i < plan->linears; i++) {
-        const pare_linear_result *const r = &unit->row[first];
-        const pare_support *const h = &r->support;
-        pare_need need;
-        if (strcmp(plan->linear[i].packed.name, r->linear.name) != 0)
-            continue;
-        const size_t step = pare_need_first(plan, &plan->linear[i], h, &need);
-        const pare_pass *const pass = pare_passes[plan->recipe.step[step].pass];
-        pare__notify(run, PARE_EVENT_NOTICE,
-                     "warning: calibration: block %zu of %zu: too little of the inputs of %zu of "
-                     "%zu linears; %s: %llu tokens, rank %zu of %zu, %.1f effective samples, and "
-                     "%s needs %llu, %zu and %zu: %s; give more text or samples",
-                     block + 1, plan->out.blocks, count, unit->rows, r->linear.name,
-                     (unsigned long long)h->tokens, h->rank, r->linear.k, h->effective, pass->name,
-                     (unsigned long long)need.tokens, need.rank, need.samples,
-                     pare_pass_transforms(pass) ? "left as they were" : "plain form instead");
-        return;
-    }
+            count++, first = &unit->row[r];
+    for (pare_plan_range(plan, block, 0, &i, &end); first && i < plan->linears; i++)
+        if (strcmp(plan->linear[i].packed.name, first->linear.name) == 0) {
+            tell_first_thin(run, block, count, &plan->linear[i], first);
+            return;
+        }
 }
 
 static void tell_block(pare_run *run, size_t block)

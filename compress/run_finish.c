@@ -134,6 +134,7 @@ static pare_status write_manifest(pare_run *run)
                        .tokens_sha256 = plan->calibrated ? run->tokens_sha256 : NULL,
                        .windows = plan->calibrated ? plan->samples : 0,
                        .window = plan->calibrated ? plan->window : 0,
+                       .fresh = plan->fresh,
                        .share = run->share,
                        .shares = plan->recipe.calibration.text.count,
                        .cpu = pare_cpu_name(run->cx->cpu),

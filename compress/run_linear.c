@@ -71,9 +71,7 @@ static pare_status adopt(pare_run *run, const pare_plan_linear *l, const pare_pa
 
 bool pare__run_is_fed(const pare_run *run, size_t step, const pare_site_stats *stats)
 {
-    const pare_plan *const plan = &run->plan;
-    return pare_need_is_met(&plan->recipe.step[step], stats, (uint64_t)plan->samples * plan->window,
-                            plan->model.config.vocab);
+    return pare_need_is_met(&run->plan, step, stats);
 }
 
 static double relative(double error, double whole)
@@ -264,7 +262,8 @@ static pare_status run_site(pare_run *run, size_t block, size_t part, size_t ste
             continue;
         if (!pare__run_is_fed(run, step, stats)) {
             pare__run_part(run, l)->thin[l->role] = true;
-            pare_stats_whiten_hessian(stats);
+            if (pass->needs & PARE_FACT_HESSIAN)
+                pare_stats_whiten_hessian(stats);
         }
         if (!ready && pass->site) {
             const pare_status s = pass->site(run->cx, st->value, stats, &run->scratch, &state);

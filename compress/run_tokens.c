@@ -183,6 +183,8 @@ pare_status pare__run_tokens(pare_run *run)
     if (plan->held_out && run->held_out.count == 0)
         return pare__plan_refuse_held_out(run->cx, plan, "calibration takes every window");
     hash_tokens(run);
+    if (plan->calibrated)
+        PARE_TRY(pare_tokens_fresh(&run->scratch, &run->tokens, plan->window, &plan->fresh));
     if (plan->samples)
         return PARE_OK;
     plan->samples = run->tokens.count / plan->window;

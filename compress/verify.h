@@ -10,13 +10,18 @@ typedef struct pare_verify_result {
     size_t findings; /* problems; each was given to `found` */
 } pare_verify_result;
 
-/* A directory that pare wrote: every file against SHA256SUMS, both ways (an artifact without one
- * is a finding). An artifact besides: size and SHA-256 of the files that the manifest lists, that
- * list complete, XXH3-128 of every plane, codes, zeros and columns in range, scales finite and 0 or
- * normal F16 (subnormal too where the encoding has them), padding decodes to zero, other tensors
- * finite. Any other checkpoint: structure, index and headers, every float tensor finite; its
- * SHA256SUMS if it has the form of ours.
+/* A directory that pare wrote: every file against SHA256SUMS, both ways (an artifact without one is
+ * a finding, the journal of a run that was killed at its end is none). An artifact besides: size
+ * and SHA-256 of the files that the manifest lists, that list complete, XXH3-128 of every plane,
+ * codes, zeros and columns in range, scales finite and 0 or normal F16 (subnormal too where the
+ * encoding has them), padding decodes to zero, other tensors finite.
+ *
+ * Any other checkpoint: structure, index and headers, every float tensor finite; its SHA256SUMS if
+ * it has the form of ours, the checksums of a GGUF file of ours (formats/gguf_seal.h), and one file
+ * of ours against the manifest beside it.
+ *
  *   found   called for each problem with "file or tensor: what"; may be NULL
+ *
  * Findings are not errors; a file too broken to parse is a finding. PARE_OK, PARE_ENOTFOUND,
  * PARE_ENOTSUP (neither a directory nor a weight file), PARE_EIO, PARE_ENOMEM, PARE_EINTERRUPTED.
  */

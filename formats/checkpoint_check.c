@@ -288,9 +288,13 @@ pare_status pare_checkpoint_check(const pare_checkpoint *ck, bool *checked)
 {
     check c = {.ck = ck, .cx = ck->cx, .whole = pare_path_is_directory(ck->path)};
     pare_status s = pare_arena_init(c.cx, &c.a, 0);
-    if (s == PARE_OK)
+    *checked = false;
+    if (s == PARE_OK && ck->kind && ck->kind->check)
+        s = ck->kind->check(ck, &c.a, checked);
+    if (s == PARE_OK && !*checked) {
         s = run(&c);
-    *checked = s == PARE_OK && c.manifest;
+        *checked = s == PARE_OK && c.manifest;
+    }
     pare_json_free(c.manifest);
     pare_arena_release(&c.a);
     return s;

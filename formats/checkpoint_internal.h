@@ -61,6 +61,9 @@ typedef struct pare__container {
     /* pare_checkpoint_companion for a container that holds such texts itself, or NULL. */
     pare_status (*companion)(const pare_checkpoint *ck, pare_arena *a, const char *name,
                              char **text, size_t *len);
+    /* Holds the file against checksums that it carries itself; *checked is false when it has none.
+     * NULL for what never has. PARE_EFORMAT, PARE_ENOMEM, PARE_EINTERRUPTED. */
+    pare_status (*check)(const pare_checkpoint *ck, pare_arena *a, bool *checked);
 } pare__container;
 
 /* The containers, in the order in which a directory is searched for them; NULL behind the last. */

@@ -29,37 +29,34 @@ pare_status pare_checkpoint_companion(const pare_checkpoint *ck, pare_arena *a, 
                                 : PARE_OK;
 }
 
-pare_status pare_checkpoint_has_tokenizer(const pare_checkpoint *ck, bool *has)
+/* Bytes of the tokenizer that the format names in its own way; 0: it names none. */
+static pare_status own_bytes(const pare_checkpoint *ck, size_t *bytes)
 {
     pare_arena a;
     char *text = NULL;
-    size_t len;
-    *has = !(ck->kind && ck->kind->companion) && pare_tokenizer_is_in(ck->directory);
-    if (!ck->kind || !ck->kind->companion)
-        return PARE_OK;
+    *bytes = 0;
     pare_status s = pare_arena_init(ck->cx, &a, 0);
     if (s == PARE_OK)
-        s = pare_checkpoint_companion(ck, &a, "tokenizer.json", &text, &len);
-    *has = text != NULL;
+        s = pare_checkpoint_companion(ck, &a, "tokenizer.json", &text, bytes);
     pare_arena_release(&a);
+    return s;
+}
+
+pare_status pare_checkpoint_has_tokenizer(const pare_checkpoint *ck, bool *has)
+{
+    const bool own = ck->kind && ck->kind->companion;
+    size_t bytes = 0;
+    const pare_status s = own ? own_bytes(ck, &bytes) : PARE_OK;
+    *has = own ? bytes > 0 : pare_tokenizer_is_in(ck->directory);
     return s;
 }
 
 pare_status pare_checkpoint_tokenizer_bytes(const pare_checkpoint *ck, uint64_t *bytes)
 {
-    pare_arena a;
-    char *text = NULL;
-    size_t len = 0;
-    *bytes = 0;
-    if (!ck->kind || !ck->kind->companion) {
-        *bytes = pare_tokenizer_bytes(ck->directory);
-        return PARE_OK;
-    }
-    pare_status s = pare_arena_init(ck->cx, &a, 0);
-    if (s == PARE_OK)
-        s = pare_checkpoint_companion(ck, &a, "tokenizer.json", &text, &len);
-    *bytes = pare_tokenizer_json_bytes(len);
-    pare_arena_release(&a);
+    const bool own = ck->kind && ck->kind->companion;
+    size_t text = 0;
+    const pare_status s = own ? own_bytes(ck, &text) : PARE_OK;
+    *bytes = own ? pare_tokenizer_json_bytes(text) : pare_tokenizer_bytes(ck->directory);
     return s;
 }
 

@@ -170,6 +170,7 @@ static const pare__container containers[] = {
         .read = pare__gguf_read,
         .alone = true,
         .companion = pare__gguf_companion,
+        .check = pare__gguf_check,
     },
 };
 

@@ -105,10 +105,11 @@ PARE_CHECKED pare_status pare__gguf_tokenizer(pare_ctx *cx, pare_arena *a, const
                                               const pare_gguf *g, bool settings, char **text,
                                               size_t *len);
 
-/* pare__container.read and .companion. */
+/* pare__container.read, .companion and .check. */
 PARE_CHECKED pare_status pare__gguf_read(pare_checkpoint *ck, pare_arena *a, const pare_file *file,
                                          pare__shard *out);
 PARE_CHECKED pare_status pare__gguf_companion(const pare_checkpoint *ck, pare_arena *a,
                                               const char *name, char **text, size_t *len);
+PARE_CHECKED pare_status pare__gguf_check(const pare_checkpoint *ck, pare_arena *a, bool *checked);
 
 #endif

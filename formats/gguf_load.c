@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "formats/gguf_internal.h"
+#include "formats/gguf_seal.h"
 #include "runtime/threads.h"
 
 enum { ROWS_AT_ONCE = 16, PARTS = 3, SIZE_LIMIT = 1 << 24 };
@@ -338,4 +339,12 @@ pare_status pare__gguf_read(pare_checkpoint *ck, pare_arena *a, const pare_file 
     PARE_TRY(pare_gguf_parse(ck->cx, a, file->path, file->data, file->bytes, &l.g));
     PARE_TRY(load_config(&l));
     return load_tensors(&l, out);
+}
+
+pare_status pare__gguf_check(const pare_checkpoint *ck, pare_arena *a, bool *checked)
+{
+    const pare_file *const f = &ck->file[0];
+    pare_gguf g;
+    PARE_TRY(pare_gguf_parse(ck->cx, a, f->path, f->data, f->bytes, &g));
+    return pare_gguf_check_seal(ck->cx, a, f, &g, checked);
 }

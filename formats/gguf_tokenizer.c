@@ -505,15 +505,16 @@ pare_status pare__gguf_tokenizer(pare_ctx *cx, pare_arena *a, const char *name, 
     static const char key[] = "tokenizer.ggml.model";
     vocabulary v = {.cx = cx, .name = name, .g = g};
     const char *model;
+    size_t model_len;
     *text = NULL;
     *len = 0;
-    if (!pare_gguf_text(pare_gguf_find(g, key), &model, len) || says(&v, key, "none") ||
+    if (!pare_gguf_text(pare_gguf_find(g, key), &model, &model_len) || says(&v, key, "none") ||
         says(&v, key, "no_vocab"))
         return PARE_OK;
     v.sentences = says(&v, key, "llama");
     if (!v.sentences && !says(&v, key, "gpt2"))
         return pare_fail(cx, PARE_ENOTSUP, "%s: %s %.*s is not supported (llama and gpt2 are)",
-                         name, key, *len < 64 ? (int)*len : 64, model);
+                         name, key, model_len < 64 ? (int)model_len : 64, model);
     pare_arena scratch;
     pare_status s = pare_arena_init(cx, &scratch, 0);
     v.arena = &scratch;

@@ -153,6 +153,7 @@ static pare_status place(pare_gguf_writer *w)
 /* Puts the head in front of the values that are there already. */
 static pare_status finish_head(pare_gguf_writer *w)
 {
+    enum { IN_FRONT = 24 };
     const unsigned char *const values = w->head;
     const size_t len = w->len;
     static const unsigned char zeros[ALIGNMENT];
@@ -163,6 +164,8 @@ static pare_status finish_head(pare_gguf_writer *w)
     put_number(w, w->slots, 8);
     put_number(w, w->values, 8);
     put(w, values, len);
+    w->sealed_tensors += IN_FRONT;
+    w->sealed_head += IN_FRONT;
     for (size_t i = 0; i < w->slots; i++) {
         const pare_gguf_slot *const s = &w->slot[i];
         put_string(w, s->name, strlen(s->name));

@@ -22,7 +22,8 @@ typedef struct pare_gguf_writer {
     uint64_t values;
     pare_gguf_slot *slot;
     size_t slots, most;
-    uint64_t data, bytes; /* where the data start; of the file; once it is laid out */
+    size_t sealed_tensors, sealed_head; /* where their checksums are in the head (gguf_seal.h) */
+    uint64_t data, bytes;               /* where the data start; of the file; once it is laid out */
     bool failed;
     const char *path;
     int fd;

@@ -375,8 +375,11 @@ static pare_status open_temporary(pare_ctx *cx, const char *path, bool is_new, i
                       path);
     else if (st.st_size > 0 && ftruncate(*fd, 0) != 0)
         s = pare_file_fail(cx, path, "cut");
-    if (s != PARE_OK && *fd >= 0)
+    if (s != PARE_OK && *fd >= 0) {
         (void)close(*fd);
+        if (is_new) /* made a moment ago */
+            (void)unlink(path);
+    }
     return s;
 }
 

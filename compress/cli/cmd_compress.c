@@ -259,9 +259,9 @@ static void print_text(const pare_compress_result *result)
     if (result->thin && r->structure)
         (void)printf("calibration       too little for %zu steps\n", result->thin);
     else if (result->thin)
-        (void)printf("calibration       too little for %zu of %zu linears, which were rounded or "
-                     "pruned without it; layers.csv lists them\n",
-                     result->thin, r->rows);
+        (void)printf(
+            "calibration       too little for %zu of %zu linears, which layers.csv lists\n",
+            result->thin, r->rows);
     if (r->experts.count)
         (void)printf("experts           at least %lld tokens of the calibration reach one, median "
                      "%lld; fewer than %zu reach %zu of %zu (run.json)\n",

@@ -80,7 +80,7 @@ static const pare_option generate_options[] = {
 static const pare_option export_options[] = {
     {"format", "NAME", "compressed-tensors, gptq, gptq_v2, awq, safetensors or gguf:TYPE", false},
     {"output", "PATH", "directory to write; for GGUF the file", false},
-    {"restart", NULL, "replace a finished export as pare left it (GGUF: told by its head)", false},
+    {"restart", NULL, "replace a finished export as pare left it", false},
     {"strict", NULL, "refuse linears that would be quantized again, or have another GGUF type",
      false},
     {"json", NULL, "print the result as JSON", false},

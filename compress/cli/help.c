@@ -216,10 +216,13 @@ static void print_calibration(void)
         "  omniquant, flap, depth\n"
         "                     128 tokens\n"
         "  slicegpt           3 tokens per channel of the stream\n\n"
+        "Tokens are new ones: those that do not stand somewhere before with the same 7 in front "
+        "of\n"
+        "them. A text that repeats itself counts once.\n\n"
         "A linear with less is rounded or pruned as if no input were known (gptq as rtn, wanda as\n"
-        "magnitude); a transform leaves it as it is. The job warns, layers.csv says thin, and "
-        "--strict\nends with 3. pare plan warns before any work, as far as the number of tokens "
-        "tells.\n");
+        "magnitude); a transform leaves it as it is; scales of int8_tensor are taken from what "
+        "there\nis. The job warns, layers.csv says thin, and --strict ends with 3. pare plan warns "
+        "before\nany work, as far as the number of tokens tells.\n");
 }
 
 /* All exit codes, or the one in `code`. */

@@ -229,6 +229,25 @@ static inline const char *place_difference(const tree *want, const tree *now, bo
     return NULL;
 }
 
+/* What an output is, of what it was and what it will be. A place where nothing was may be empty. */
+typedef enum place_state { PLACE_OLD, PLACE_NEW, PLACE_TORN, PLACE_LOST } place_state;
+
+static inline place_state place_judge(const tree *now, const tree *old, const tree *want,
+                                      const char *output)
+{
+    tree is = tree_below(now, output), was = tree_below(old, output);
+    tree will = tree_below(want, output);
+    place_state state = is.files ? PLACE_TORN : PLACE_LOST;
+    if (is.files && !place_difference(&will, &is, false))
+        state = PLACE_NEW;
+    else if (was.files ? !place_difference(&was, &is, true) : !is.files)
+        state = PLACE_OLD;
+    free(is.file);
+    free(was.file);
+    free(will.file);
+    return state;
+}
+
 /* Removes what jobs left. */
 static inline void place_clear(const place *p)
 {

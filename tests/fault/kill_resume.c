@@ -64,15 +64,10 @@ static bool check_outputs(driver *d)
     tree now = tree_load(place_path(&d->p, "disk"));
     bool all = true;
     for (size_t i = 0; i < OUTPUTS && d->output[i]; i++) {
-        tree is = tree_below(&now, d->output[i]), was = tree_below(&d->old, d->output[i]);
-        tree will = tree_below(&d->want, d->output[i]);
-        const bool new_one = is.files && !place_difference(&will, &is, false);
-        if (!new_one && (was.files ? place_difference(&was, &is, true) != NULL : is.files > 0))
-            complain(d, &d->torn, is.files ? "torn output" : "vanished", d->output[i]);
-        all &= new_one;
-        free(is.file);
-        free(was.file);
-        free(will.file);
+        const place_state state = place_judge(&now, &d->old, &d->want, d->output[i]);
+        if (state == PLACE_TORN || state == PLACE_LOST)
+            complain(d, &d->torn, state == PLACE_TORN ? "torn output" : "vanished", d->output[i]);
+        all &= state == PLACE_NEW;
     }
     tree_free(&now);
     return all;

@@ -3,12 +3,12 @@
 #
 #   nice -n 15 tests/fault/long.sh PARE [ROUNDS]
 #
-# PARE is the program of a build; the tests are taken from beside it. ROUNDS (62) is how often each row of kills starts:
-# a round kills 1.7 times, so the ten rows make a thousand kills. One line for each part, an exit status other than 0 when
+# PARE is the program of a build; the tests are taken from beside it. ROUNDS (70) is how often each row of kills starts:
+# a round makes 1.6 kills that hit, so the ten rows make a thousand. One line for each part, an exit status other than 0 when
 # one of them found something. Takes an hour or two.
 set -u
 pare=${1:?long.sh PARE [ROUNDS]}
-rounds=${2:-62}
+rounds=${2:-70}
 tests=$(dirname "$pare")/tests/fault
 failed=0
 

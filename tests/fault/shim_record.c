@@ -170,13 +170,18 @@ int open64(const char *path, int flags, ...) ALIAS(open);
 int openat64(int directory, const char *path, int flags, ...) ALIAS(openat);
 int creat64(const char *path, mode_t mode) ALIAS(creat);
 
-int close(int fd)
+static void forget(int fd)
 {
-    begin();
     if (is_watched(fd)) {
         record(DISK_CLOSE, fd, 0, NULL, NULL, 0, NULL, 0);
         watched[fd] = false;
     }
+}
+
+int close(int fd)
+{
+    begin();
+    forget(fd);
     const int rc = real_close(fd);
     end();
     return rc;
@@ -291,11 +296,7 @@ int closedir(DIR *d)
     int (*next)(DIR *);
     NEXT(next, "closedir");
     begin();
-    const int fd = dirfd(d);
-    if (is_watched(fd)) {
-        record(DISK_CLOSE, fd, 0, NULL, NULL, 0, NULL, 0);
-        watched[fd] = false;
-    }
+    forget(dirfd(d));
     const int rc = next(d);
     end();
     return rc;

@@ -131,15 +131,10 @@ static bool check_outputs(attack *a, const char *when, uint64_t n)
     tree now = tree_load(place_path(&a->p, "disk"));
     bool all = true;
     for (size_t i = 0; i < COMMAND_OUTPUTS && a->c->output[i]; i++) {
-        tree is = tree_below(&now, a->c->output[i]), was = tree_below(&a->old, a->c->output[i]);
-        tree will = tree_below(&a->want, a->c->output[i]);
-        const bool new_one = is.files && !place_difference(&will, &is, false);
-        if (!new_one && (was.files ? place_difference(&was, &is, true) != NULL : is.files > 0))
+        const place_state state = place_judge(&now, &a->old, &a->want, a->c->output[i]);
+        if (state == PLACE_TORN || state == PLACE_LOST)
             wrong(a, when, n, "torn or lost", a->c->output[i]);
-        all &= new_one;
-        free(is.file);
-        free(was.file);
-        free(will.file);
+        all &= state == PLACE_NEW;
     }
     tree_free(&now);
     return all;

@@ -1,6 +1,7 @@
 /* A file of arbitrary bytes. What is accepted lies inside the file, all of it can be read. */
 #include <string.h>
 
+#include "formats/gguf_seal.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/gguf_input.h"
 
@@ -45,11 +46,25 @@ static void read_all(const pare_gguf *g, const uint8_t *file, size_t len)
     }
 }
 
+/* Most say nothing, or something wrong, of their bytes. */
+static pare_status check_seal(pare_ctx *cx, pare_arena *a, const pare_gguf *g, const void *bytes,
+                              size_t len)
+{
+    const pare_file f = {.path = "fuzz", .data = bytes, .bytes = len};
+    bool sealed;
+    const pare_status s = pare_gguf_check_seal(cx, a, &f, g, &sealed);
+    require(s == PARE_OK || (sealed && (s == PARE_EFORMAT || s == PARE_ENOMEM)));
+    if (s == PARE_EFORMAT)
+        pare_ctx_clear(cx);
+    return s == PARE_EFORMAT ? PARE_OK : s;
+}
+
 static pare_status parse(pare_ctx *cx, pare_arena *a, const void *bytes, size_t len)
 {
     pare_gguf g;
     PARE_TRY(pare_gguf_parse(cx, a, "fuzz", bytes, len, &g));
     read_all(&g, bytes, len);
+    PARE_TRY(check_seal(cx, a, &g, bytes, len));
     return gguf_read_rest(cx, a, &g, bytes, len);
 }
 

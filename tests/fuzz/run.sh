@@ -65,6 +65,8 @@ slice() {
             status=0
         fi
     done
+    # A machine that stands still between two inputs: late, and no input to blame.
+    if [ $status = 70 ] && ! ls "$found"/timeout-* > /dev/null 2>&1; then status=0; fi
     awk -v date="$(date -u +%FT%RZ)" -v commit="$commit" -v seed="$seed" -v seconds=$((SECONDS - start)) \
         -v crashes=$((status != 0)) -v OFS=, '
         /^stat::number_of_executed_units:/ { runs = $2 }

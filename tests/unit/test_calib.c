@@ -292,6 +292,44 @@ START_TEST(windows_are_consecutive_pieces_in_order)
 END_TEST
 
 /* However many sequences run at once: sample i is what one sequence of number i gives. */
+static uint64_t fresh(rig *r, const pare_tokens *t, size_t window)
+{
+    uint64_t n = 0;
+    const size_t live = r->home.cx.live_bytes;
+    ck_assert_int_eq(pare_tokens_fresh(&r->home.arena, t, window, &n), PARE_OK);
+    ck_assert_uint_ge(r->home.cx.live_bytes, live);
+    return n;
+}
+
+START_TEST(tokens_that_repeat_themselves_are_not_new)
+{
+    enum { COUNT = 1 << 18 };
+    static rig r;
+    rig_begin(&r, 1, tiny_kinds[0]);
+    pare_tokens t = {tiny_take(&r.home.arena, COUNT, sizeof *t.id), 512};
+    for (size_t i = 0; i < COUNT; i++)
+        t.id[i] = (int32_t)i;
+    ck_assert_uint_eq(fresh(&r, &t, 64), 512);
+    for (size_t i = 0; i < 512; i++)
+        t.id[i] = 5;
+    ck_assert_uint_eq(fresh(&r, &t, 1), 1);
+    ck_assert_uint_eq(fresh(&r, &t, 2), 1);
+    ck_assert_uint_eq(fresh(&r, &t, 64), 1);
+    for (size_t i = 0; i < 512; i++)
+        t.id[i] = (int32_t)(i % 64);
+    ck_assert_uint_eq(fresh(&r, &t, 512), 512 * 64 / 505);
+    ck_assert_uint_eq(fresh(&r, &t, 16), 512 * 36 / 288); /* no turn of 64 begins in mid-window */
+    t.id[300] = 1000; /* those behind it have something else in front */
+    ck_assert_uint_eq(fresh(&r, &t, 512), 512 * (64 + PARE_TOKENS_CONTEXT) / 505);
+    /* only the first ones are looked at: they stand for all */
+    t.count = COUNT;
+    for (size_t i = 0; i < COUNT; i++)
+        t.id[i] = (int32_t)(i < PARE_TOKENS_LOOKED ? i % 4096 : i);
+    ck_assert_uint_eq(fresh(&r, &t, 4096), (uint64_t)COUNT * 4089 / (16 * 4089));
+    rig_end(&r);
+}
+END_TEST
+
 START_TEST(samples_of_the_model_depend_on_their_number_only)
 {
     static rig r;
@@ -363,6 +401,7 @@ int main(void)
     tcase_add_test(c, a_batch_has_about_2048_tokens);
     tcase_add_test(c, token_files_are_little_endian_numbers_below_the_vocabulary);
     tcase_add_test(c, reading_tokens_takes_the_memory_of_the_tokens);
+    tcase_add_test(c, tokens_that_repeat_themselves_are_not_new);
     tcase_add_test(c, windows_are_consecutive_pieces_in_order);
     tcase_add_test(c, samples_of_the_model_depend_on_their_number_only);
     tcase_add_test(c, every_refused_allocation_is_reported_and_nothing_leaks);

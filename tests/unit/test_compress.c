@@ -2,6 +2,7 @@
 #include <sys/statvfs.h>
 
 #include "tests/unit/job.h"
+#include "tests/unit/tensor_at.h"
 
 static const char gptq_recipe[] = "pare: 1\n"
                                   "model: model\n"
@@ -339,27 +340,11 @@ START_TEST(infinite_weights_are_an_error_or_repaired_as_the_recipe_says)
 }
 END_TEST
 
-static off_t place_of(const char *path, const char *tensor)
-{
-    pare_ctx cx;
-    pare_arena a;
-    pare_checkpoint ck;
-    pare_ctx_init(&cx);
-    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
-    ck_assert_int_eq(pare_checkpoint_open(&cx, &a, path, &ck), PARE_OK);
-    const pare_tensor *const t = pare_checkpoint_find(&ck, tensor);
-    ck_assert_ptr_nonnull(t);
-    const off_t at = (off_t)((const unsigned char *)t->data - ck.file[0].data);
-    pare_checkpoint_close(&ck);
-    pare_arena_release(&a);
-    return at;
-}
-
 START_TEST(a_norm_that_is_not_finite_is_an_error_or_repaired_too)
 {
     char what[1024], path[512];
     (void)snprintf(path, sizeof path, "%s", job_path(&place, "model/model.safetensors"));
-    const off_t at = place_of(path, "model.norm.weight");
+    const off_t at = tensor_at(path, "model.norm.weight", NULL);
     const int fd = open(path, O_RDWR);
     ck_assert_int_eq(pwrite(fd, "\x00\x7e", 2, at), 2);
     ck_assert_int_eq(close(fd), 0);

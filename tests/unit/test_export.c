@@ -5,6 +5,7 @@
 #include "compress/inspect.h"
 #include "compress/journal.h"
 #include "tests/unit/artifact.h"
+#include "tests/unit/tensor_at.h"
 
 /* A folder of an artifact and one of its export, OUTPUT.partial beside it. */
 static pare_ctx cx;
@@ -305,29 +306,10 @@ START_TEST(a_byte_written_wrongly_is_found)
 }
 END_TEST
 
-/* Where a tensor lies in the only weight file of a directory. */
-static off_t place_of(const char *directory, const char *tensor, char path[512])
-{
-    pare_ctx other;
-    pare_arena a;
-    pare_checkpoint ck;
-    pare_ctx_init(&other);
-    ck_assert_int_eq(pare_arena_init(&other, &a, 0), PARE_OK);
-    ck_assert_msg(pare_checkpoint_open(&other, &a, directory, &ck) == PARE_OK, "%s", other.what);
-    const pare_tensor *const t = pare_checkpoint_find(&ck, tensor);
-    ck_assert_ptr_nonnull(t);
-    const pare_file *const f = &ck.file[ck.tensor_file[t - ck.tensor]];
-    const off_t offset = (off_t)((const unsigned char *)t->data - f->data);
-    (void)snprintf(path, 512, "%s", f->path);
-    pare_checkpoint_close(&ck);
-    pare_arena_release(&a);
-    return offset;
-}
-
 static void change(const char *directory, const char *tensor, const void *bytes, size_t len)
 {
     char path[512];
-    const off_t at = place_of(directory, tensor, path);
+    const off_t at = tensor_at(directory, tensor, path);
     const int fd = open(path, O_RDWR);
     ck_assert_int_ge(fd, 0);
     ck_assert_int_eq(pwrite(fd, bytes, len, at), (ssize_t)len);

@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 
 #include "compress/inventory.h"
+#include "compress/ours.h"
 #include "compress/verify.h"
 #include "runtime/random.h"
 #include "tests/unit/job.h"
@@ -157,7 +158,14 @@ START_TEST(what_was_put_beside_the_files_is_found)
     ck_assert_int_eq(mkdir(at_home("folder"), 0777), 0);
     ck_assert_uint_eq(findings(), 1);
     ck_assert_int_eq(rmdir(at_home("folder")), 0);
-    ck_assert_uint_eq(findings(), 0);
+    store(at_home("journal"), "my days", 7);
+    ck_assert_uint_eq(findings(), 1);
+    ck_assert_int_eq(unlink(at_home("journal")), 0);
+    pare_ctx cx;
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_ours_mark_unfinished(&cx, job_path(&place, "out")), PARE_OK);
+    ck_assert_uint_eq(findings(), 0); /* of a run that was killed at its end */
+    ck_assert_int_eq(unlink(at_home("journal")), 0);
 }
 END_TEST
 

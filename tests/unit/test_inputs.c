@@ -7,6 +7,7 @@
 #include "tests/unit/job.h"
 
 #include "tests/unit/folder.h"
+#include "tests/unit/tensor_at.h"
 
 static const char recipe[] = "pare: 1\nmodel: model\nseed: 5\n"
                              "calibration: {tokens: tokens.i32, samples: 8, window: 48}\n"
@@ -188,24 +189,6 @@ static void write_through(void *self, const pare_event *e)
             m->bytes[m->from + i] ^= 0x80;
 }
 
-/* Where weights of block 1 begin in the file. */
-static size_t offset_of_block(const char *path)
-{
-    pare_ctx cx;
-    pare_arena a;
-    pare_checkpoint ck;
-    pare_ctx_init(&cx);
-    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
-    ck_assert_int_eq(pare_checkpoint_open(&cx, &a, path, &ck), PARE_OK);
-    const pare_tensor *const t =
-        pare_checkpoint_find(&ck, "model.layers.1.self_attn.q_proj.weight");
-    ck_assert_ptr_nonnull(t);
-    const size_t at = (size_t)((const unsigned char *)t->data - ck.file[0].data);
-    pare_checkpoint_close(&ck);
-    pare_arena_release(&a);
-    return at;
-}
-
 START_TEST(a_write_that_moves_no_time_is_noticed_and_nothing_of_it_is_kept)
 {
     target t;
@@ -214,7 +197,8 @@ START_TEST(a_write_that_moves_no_time_is_noticed_and_nothing_of_it_is_kept)
     const int fd = open(t.path, O_RDWR);
     void *const map = mmap(NULL, t.len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     ck_assert(fd >= 0 && map != MAP_FAILED);
-    mapped_write m = {map, offset_of_block(t.path), 0};
+    const char *const tensor = "model.layers.1.self_attn.q_proj.weight";
+    mapped_write m = {map, (size_t)tensor_at(t.path, tensor, NULL), 0};
     for (size_t i = 0; i < t.len; i++) /* every page is dirty from here on */
         ((volatile unsigned char *)map)[i] ^= 0;
     const pare_events events = {write_through, &m};

@@ -229,8 +229,8 @@ START_TEST(a_finished_output_by_the_name_of_the_work_is_nobodys_rest)
     ck_assert(outputs_holds(&o, "out.partial/config.json", "mine"));
     ck_assert_int_eq(unlink(job_path(&o.root, "out.partial/journal")), 0);
     ck_assert_int_eq(mkdir(job_path(&o.root, "out"), 0777), 0);
-    ck_assert_int_eq(
-        pare_ours_mark_replaced(&o.cx, &o.a, o.place.partial, job_path(&o.root, "out")), PARE_OK);
+    ck_assert_int_eq(pare_ours_mark_replaced(&o.cx, o.place.partial, job_path(&o.root, "out")),
+                     PARE_OK);
     outputs_put(&o, "out.partial/config.json", "edited");
     outputs_check(&o, pare_place_mend(&o.cx, &o.a, &o.place, &o.teller, &unfinished), PARE_EEXISTS,
                   "out.partial/config.json: differs from its SHA-256");
@@ -267,8 +267,7 @@ START_TEST(an_old_output_goes_only_when_a_whole_one_is_in_its_place)
     outputs_begin(&o, kinds[_i % 2]);
     outputs_finish(&o, "out.replaced", "old");
     ck_assert_int_eq(mkdir(o.place.partial, 0777), 0);
-    ck_assert_int_eq(pare_ours_mark_replaced(&o.cx, &o.a, o.place.replaced, o.place.partial),
-                     PARE_OK);
+    ck_assert_int_eq(pare_ours_mark_replaced(&o.cx, o.place.replaced, o.place.partial), PARE_OK);
     if (_i < 2)
         ck_assert_int_eq(mkdir(o.place.output, 0777), 0);
     else

@@ -413,7 +413,7 @@ START_TEST(a_journal_without_the_format_is_not_continued)
                      PARE_OK);
     pare_journal_close(&cx, j);
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, what), PARE_EEXISTS);
-    ck_assert_msg(strstr(what, "something else: format was not given, is 2. --restart"), "%s",
+    ck_assert_msg(strstr(what, "something else: format was not given, is 3. --restart"), "%s",
                   what);
     ck_assert_uint_eq(finish("out", true), 0);
 }
@@ -455,7 +455,7 @@ static void mark_replaced(const char *output, const char *partial)
     (void)snprintf(path, sizeof path, "%s", job_path(&place, output));
     pare_ctx_init(&cx);
     ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
-    ck_assert_int_eq(pare_ours_mark_replaced(&cx, &a, path, job_path(&place, partial)), PARE_OK);
+    ck_assert_int_eq(pare_ours_mark_replaced(&cx, path, job_path(&place, partial)), PARE_OK);
     pare_arena_release(&a);
 }
 

@@ -110,14 +110,20 @@ static const struct {
 };
 enum { PAIRS = sizeof pairs / sizeof *pairs };
 
+/* A text of 48 tokens, again and again. */
+static int32_t turns(size_t at)
+{
+    return (int32_t)(at % 48);
+}
+
 static const struct {
     size_t samples, window;
     int32_t (*token)(size_t at);
-} useless[] = {{1, 2, five}, {20, 64, zero}, {1, 2, each}};
+} useless[] = {{1, 2, five}, {20, 64, zero}, {1, 2, each}, {20, 64, turns}};
 enum { USELESS = sizeof useless / sizeof *useless };
 
-/* Two equal tokens, 1280 zeros, two tokens: every linear is told and gets what its plain form
- * gives, to the byte. */
+/* Two equal tokens, 1280 zeros, two tokens, 48 tokens again and again: every linear is told and
+ * gets what its plain form gives, to the byte. */
 START_TEST(a_useless_calibration_is_told_and_does_no_harm)
 {
     const size_t u = (size_t)_i % USELESS, p = (size_t)_i / USELESS;
@@ -140,20 +146,53 @@ START_TEST(a_useless_calibration_is_told_and_does_no_harm)
 }
 END_TEST
 
+/* What looks at ranges alone: how many linears are told, and what becomes of them. */
+static const struct {
+    const char *passes, *told;
+    int64_t thin;
+} ranges[] = {
+    {"  - rtn: {bits: 8, group: row, activations: int8_tensor}\n",
+     "2 of them new, and rtn needs 32: they have scales of their inputs from these tokens alone",
+     LINEARS},
+    {"  - smoothquant: {}\n  - rtn: {bits: 8, group: row, activations: int8}\n",
+     "2 of them new, and smoothquant needs 32: they stay as they are", 10},
+    {"  - omniquant: {epochs: 1}\n  - rtn: {bits: 3, group: 32}\n",
+     "2 of them new, and omniquant needs 128: they stay as they are", LINEARS},
+};
+enum { RANGES = sizeof ranges / sizeof *ranges };
+
+static int32_t two(size_t at)
+{
+    return (int32_t)(at % 2);
+}
+
+START_TEST(ranges_of_few_different_inputs_are_told)
+{
+    write_tokens(512, two);
+    recipe(8, 64, ranges[_i].passes);
+    ck_assert_int_eq(run("thin", 3, "thin"), ranges[_i].thin);
+    char options[600];
+    (void)snprintf(options, sizeof options, "--restart --output %s", job_path(&place, "thin"));
+    const outcome *const o = call("compress", options, true);
+    ck_assert_msg(o->code == 0 && strstr(o->text, ranges[_i].told), "%s", o->text);
+}
+END_TEST
+
 /* The inputs of q, k and v of the first block are 0, and so those of o. */
 START_TEST(inputs_that_are_zero_are_told)
 {
-    write_tokens(TOKENS, each);
     job_change(&place, "model.layers.0.input_layernorm.weight", JOB_ALL, JOB_ALL, 0, 0);
     recipe(TOKENS / 64, 64, pairs[0].method);
     ck_assert_int_eq(run("out", 3, "thin"), 4);
     char options[600];
     (void)snprintf(options, sizeof options, "--restart --output %s", job_path(&place, "out"));
     const outcome *const o = call("compress", options, true);
-    ck_assert_msg(strstr(o->text, "block 1 of 2: too little of the inputs of 4 of 7 linears; "
-                                  "model.layers.0.self_attn.q_proj: 1280 tokens, rank 0 of 48, 0.0 "
-                                  "effective samples, and gptq needs "),
-                  "%s", o->text);
+    ck_assert_msg(
+        strstr(o->text,
+               "block 1 of 2: too little of the inputs of 4 of 7 linears; "
+               "model.layers.0.self_attn.q_proj: 1280 tokens, 1280 of them new, rank 0 of 48, 0.0 "
+               "effective samples, and gptq needs "),
+        "%s", o->text);
     ck_assert(!strstr(o->text, "block 2 of 2: too"));
 }
 END_TEST
@@ -192,6 +231,7 @@ int main(void)
     tcase_set_timeout(t, 120);
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_loop_test(t, a_useless_calibration_is_told_and_does_no_harm, 0, USELESS * PAIRS);
+    tcase_add_loop_test(t, ranges_of_few_different_inputs_are_told, 0, RANGES);
     tcase_add_test(t, inputs_that_are_zero_are_told);
     tcase_add_loop_test(t, an_ordinary_calibration_is_not_told, 0, PAIRS);
     tcase_add_test(t, a_plan_warns_before_any_work);
