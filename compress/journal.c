@@ -88,6 +88,7 @@ pare_status pare_journal_parse(pare_ctx *cx, pare_arena *a, const unsigned char 
 typedef struct difference {
     char text[DIFFERENCE_CAP];
     size_t used;
+    size_t more; /* that did not fit */
 } difference;
 
 static void tell(difference *d, const char *key, const pare_json *old, const pare_json *now)
@@ -101,8 +102,12 @@ static void tell(difference *d, const char *key, const pare_json *old, const par
     const int n = snprintf(d->text + d->used, sizeof d->text - d->used, "%s%.*s was %.*s, is %.*s",
                            d->used ? "; " : "", VALUE_CAP, key, VALUE_CAP, was ? was : "not given",
                            VALUE_CAP, is ? is : "not given");
-    if (n > 0)
-        d->used = (size_t)n < sizeof d->text - d->used ? d->used + (size_t)n : sizeof d->text - 1;
+    const bool fits = n > 0 && (size_t)n < sizeof d->text - d->used;
+    if (fits)
+        d->used += (size_t)n;
+    else
+        d->text[d->used] = '\0';
+    d->more += !fits;
 }
 
 static pare_status refuse(pare_ctx *cx, const char *path, const pare_json *old,
@@ -118,9 +123,12 @@ static pare_status refuse(pare_ctx *cx, const char *path, const pare_json *old,
             tell(&d, key, value, NULL);
     if (d.used == 0)
         return PARE_OK; /* the same members in another order */
+    char more[48] = "";
+    if (d.more)
+        (void)snprintf(more, sizeof more, "; and %zu more", d.more);
     return pare_fail(cx, PARE_EEXISTS,
-                     "%s: the unfinished run is of something else: %s. --restart starts over", path,
-                     d.text);
+                     "%s: the unfinished run is of something else: %s%s. --restart starts over",
+                     path, d.text, more);
 }
 
 static pare_status compare_fingerprints(pare_ctx *cx, const char *path,

@@ -489,7 +489,7 @@ static bool is_unchanged(int directory, const seen *f)
 }
 
 /* Removes what was seen, is not among the findings and has not changed; the mark and SHA256SUMS go
- * last. */
+ * last, before the journal. */
 static pare_status remove_listed(pare_ctx *cx, const char *path, pare_output_kind kind,
                                  const listener *l, const seen *files)
 {
@@ -506,7 +506,7 @@ static pare_status remove_listed(pare_ctx *cx, const char *path, pare_output_kin
             if (turn == i && !is_found(l, f->name) && is_unchanged(dirfd(d), f))
                 failed = unlinkat(dirfd(d), f->name, 0) != 0;
         }
-        /* last on the disk, too: what comes next, and the journal behind all, waits */
+        /* last on the disk, too: each waits for what came before, and so does the journal */
         failed = failed || fsync(dirfd(d)) != 0;
     }
     const pare_status s =

@@ -78,6 +78,7 @@ typedef struct run {
     tree before, after; /* disk/ */
     char partial[64];   /* OUTPUT.partial, below disk/ */
     bool unnamed;       /* files can be without a name */
+    const call *head;   /* wrote the head of a GGUF file, or NULL */
     uint64_t *seen;     /* hashes of states, open addressing */
     size_t seen_room;
     size_t states, distinct, unfinished, reruns, violations;
@@ -209,6 +210,16 @@ static bool has_unnamed(const run *r)
     return fd >= 0;
 }
 
+static const call *find_head(const run *r)
+{
+    for (size_t i = 0; r->s->export && i < r->calls; i++) {
+        const call *const c = &r->call[i];
+        if (c->r.call == DISK_WRITE && c->r.len > 4 && memcmp(c->data, "GGUF", 4) == 0)
+            return c;
+    }
+    return NULL;
+}
+
 static void begin(run *r, const char *program, const char *shim)
 {
     const place_job *const job = place_find(r->s->job);
@@ -231,6 +242,7 @@ static void begin(run *r, const char *program, const char *shim)
     record(r, r->args, shim);
     r->after = tree_load(place_path(&r->p, "disk"));
     r->unnamed = has_unnamed(r);
+    r->head = find_head(r);
 }
 
 /* The first of each kind is told, all are counted. True when it was told. */
@@ -335,23 +347,30 @@ static void check_journal(run *r, size_t at, const tree *state)
     }
 }
 
-/* What gets its name when it has its first bytes. */
+/* What gets its name when it has its first bytes. They may change to those of `end`, which is NULL
+ * when they do not: each byte is of one of them. */
 static void check_beginning(run *r, size_t at, const tree *state, const char *name,
-                            const char *begins)
+                            const unsigned char *bytes, size_t len, const tree_file *end)
 {
-    const size_t len = strlen(begins);
     const tree_file *const file = r->unnamed ? tree_find(state, name) : NULL;
-    if (file && (file->len < len || memcmp(file->bytes, begins, len) != 0))
+    size_t good = 0;
+    while (file && good < len && good < file->len &&
+           (file->bytes[good] == bytes[good] || (end && file->bytes[good] == end->bytes[good])))
+        good++;
+    if (file && good < len)
         (void)report(r, at, name, "has its name, and does not begin as it should");
 }
 
 static void check_beginnings(run *r, size_t at, const tree *state)
 {
+    static const unsigned char lock[] = "pare lock: ";
     char name[TREE_PATH];
     (void)snprintf(name, sizeof name, "%s.lock", r->s->output);
-    check_beginning(r, at, state, name, "pare lock: ");
+    check_beginning(r, at, state, name, lock, sizeof lock - 1, NULL);
     tree_join(name, r->partial, PARE_OURS_FILE);
-    check_beginning(r, at, state, name, "GGUF");
+    if (r->head)
+        check_beginning(r, at, state, name, r->head->data, (size_t)r->head->r.len,
+                        tree_find(&r->after, r->s->output));
 }
 
 /* Runs the job again in a state; `done` says that all its outputs are the new ones. */

@@ -1,5 +1,7 @@
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "compress/journal.h"
@@ -149,6 +151,29 @@ START_TEST(another_fingerprint_is_refused_and_each_difference_named)
 }
 END_TEST
 
+/* What does not fit is counted, and nothing is cut. */
+START_TEST(many_differences_end_in_their_number)
+{
+    enum { LINES = 40 };
+    fixture f;
+    char text[LINES * 64] = "{";
+    begin_three(&f);
+    for (size_t i = 0, used = 1; i < LINES; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "\"recipe line %zu\": \"new\"%s",
+                                 i, i + 1 < LINES ? ", " : "}");
+    ck_assert_int_eq(open_with(&f, text), PARE_EEXISTS);
+    size_t told = 0, more = 0;
+    for (const char *at = f.cx.what; (at = strstr(at, " was ")); at++)
+        told++;
+    const char *const rest = strstr(f.cx.what, "; and ");
+    ck_assert_ptr_nonnull(rest);
+    ck_assert_int_eq(sscanf(rest, "; and %zu more. --restart starts over", &more), 1);
+    ck_assert_uint_eq(told + more, LINES + 2);
+    ck_assert_int_eq(strncmp(rest - strlen("is not given"), "is not given", 12), 0); /* whole */
+    end(&f);
+}
+END_TEST
+
 START_TEST(a_fingerprint_that_is_no_json_is_of_another_program)
 {
     fixture f;
@@ -283,6 +308,31 @@ START_TEST(a_failed_append_leaves_a_good_journal)
 }
 END_TEST
 
+/* A journal is not emptied to begin anew: without room for the next one the old one stays. */
+START_TEST(a_failed_restart_leaves_the_old_journal)
+{
+    fixture f;
+    char rest[70];
+    struct rlimit before, small;
+    begin_three(&f);
+    (void)signal(SIGXFSZ, SIG_IGN);
+    ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
+    small = (struct rlimit){8, before.rlim_max};
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &small), 0);
+    ck_assert_int_ne(open_restarted(&f, "{\"program\": \"pare 9\"}"), PARE_OK);
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &before), 0);
+    ck_assert_int_eq(open_with(&f, print), PARE_OK);
+    ck_assert_uint_eq(f.count, 3);
+    ck_assert_int_eq(open_restarted(&f, print), PARE_OK);
+    append(&f, "anew");
+    ck_assert_int_eq(open_with(&f, print), PARE_OK);
+    ck_assert_uint_eq(f.count, 1);
+    (void)snprintf(rest, sizeof rest, "%s.tmp", f.path);
+    ck_assert_int_ne(access(rest, F_OK), 0);
+    end(&f);
+}
+END_TEST
+
 START_TEST(every_failed_allocation_is_reported_and_leaks_nothing)
 {
     fixture f;
@@ -321,12 +371,14 @@ int main(void)
     tcase_add_test(t, a_journal_cut_anywhere_keeps_the_whole_records_and_goes_on);
     tcase_add_test(t, a_flipped_bit_ends_the_list_at_its_record);
     tcase_add_test(t, another_fingerprint_is_refused_and_each_difference_named);
+    tcase_add_test(t, many_differences_end_in_their_number);
     tcase_add_test(t, a_fingerprint_that_is_no_json_is_of_another_program);
     tcase_add_test(t, a_journal_is_told_from_other_files_by_its_content);
     tcase_add_test(t, a_journal_without_a_good_start_begins_anew_and_says_so);
     tcase_add_test(t, records_can_be_dropped_from_the_end);
     tcase_add_test(t, a_missing_directory_and_a_journal_that_is_a_directory_are_errors);
     tcase_add_test(t, a_failed_append_leaves_a_good_journal);
+    tcase_add_test(t, a_failed_restart_leaves_the_old_journal);
     tcase_add_test(t, every_failed_allocation_is_reported_and_leaks_nothing);
     suite_add_tcase(s, t);
     return unit_main(s);
