@@ -52,6 +52,21 @@ pare_status pare_output_make(pare_ctx *cx, pare_arena *a, const char *path)
     return pare_file_sync_parent(cx, path);
 }
 
+bool pare_output_fits(const char *path)
+{
+    if (strlen(path) > PARE_OUTPUT_PATH_MOST)
+        return false;
+    for (const char *at = path;; at++) {
+        const size_t len = strcspn(at, "/");
+        const bool last = at[len + strspn(at + len, "/")] == '\0';
+        if (len > (last ? (size_t)PARE_OUTPUT_NAME_MOST : NAME_MAX))
+            return false;
+        if (last)
+            return true;
+        at += len;
+    }
+}
+
 bool pare_output_lies_in(const char *path, const char *directory)
 {
     char p[PATH_MAX], d[PATH_MAX], at[PATH_MAX];

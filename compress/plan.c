@@ -99,12 +99,12 @@ static pare_status check_output(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     char real[PATH_MAX];
     if (path[0] == '\0')
         return FAIL_OUTPUT(cx, PARE_EUSAGE, plan, "the path of the output is empty");
-    if (strlen(last) > PARE_OUTPUT_NAME_MOST || strlen(path) > PARE_OUTPUT_PATH_MOST)
+    if (!pare_output_fits(path))
         return FAIL_OUTPUT(cx, PARE_EUSAGE, plan,
                            "%.60s...: the path of the output is too long: %zu bytes, its name %zu; "
-                           "%d and %d are possible",
+                           "%d and %d are possible, and %d for a directory in it",
                            path, strlen(path), strlen(last), PARE_OUTPUT_PATH_MOST,
-                           PARE_OUTPUT_NAME_MOST);
+                           PARE_OUTPUT_NAME_MOST, NAME_MAX);
     if (lstat(path, &st) != 0 && errno == ENOTDIR)
         return FAIL_OUTPUT(cx, PARE_EUSAGE, plan, "%s: the path leads through a file", path);
     if (lstat(path, &st) != 0)

@@ -265,6 +265,11 @@ START_TEST(a_path_that_is_too_long_is_refused_before_anything_is_made)
                                  .output = path,
                                  .target = pare_export_find("gguf:q4_0")};
     check_says(pare_export_run(&cx, &arena, &job, &r), PARE_EUSAGE, "is too long: 4201 bytes");
+    (void)snprintf(path, sizeof path, "%s/q/%0300d/x", out.path, 0);
+    check_says(pare_export_run(&cx, &arena, &job, &r), PARE_EUSAGE,
+               "and 255 for a directory in it");
+    (void)snprintf(path, sizeof path, "%s/q/%0240d/", out.path, 0);
+    check_says(pare_export_run(&cx, &arena, &job, &r), PARE_EUSAGE, "239 for its name");
     end(); /* which finds directories */
 }
 END_TEST
