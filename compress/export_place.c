@@ -9,11 +9,7 @@ static pare_status check_path(pare_ctx *cx, const char *output, pare_export_kind
     size_t len = strlen(output);
     if (len == 0)
         return pare_fail(cx, PARE_EUSAGE, "the path of the output is empty");
-    if (!pare_output_fits(output))
-        return pare_fail(cx, PARE_EUSAGE,
-                         "%.60s...: the path of the output is too long: %zu bytes; %d are "
-                         "possible, %d for its name, and %d for a directory in it",
-                         output, len, PARE_OUTPUT_PATH_MOST, PARE_OUTPUT_NAME_MOST, NAME_MAX);
+    PARE_TRY(pare_output_check_length(cx, output));
     if (kind == PARE_EXPORT_FILE && output[len - 1] == '/')
         return pare_fail(cx, PARE_EUSAGE, "\"%s\": this format writes a file, not a directory",
                          output);

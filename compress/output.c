@@ -54,17 +54,28 @@ pare_status pare_output_make(pare_ctx *cx, pare_arena *a, const char *path)
 
 bool pare_output_fits(const char *path)
 {
-    if (strlen(path) > PARE_OUTPUT_PATH_MOST)
+    const char *end = path + strlen(path);
+    while (end > path && end[-1] == '/')
+        end--;
+    if (end - path > PARE_OUTPUT_PATH_MOST)
         return false;
-    for (const char *at = path;; at++) {
+    for (const char *at = path; at < end; at++) {
         const size_t len = strcspn(at, "/");
-        const bool last = at[len + strspn(at + len, "/")] == '\0';
-        if (len > (last ? (size_t)PARE_OUTPUT_NAME_MOST : NAME_MAX))
+        if (len > (at + len == end ? (size_t)PARE_OUTPUT_NAME_MOST : NAME_MAX))
             return false;
-        if (last)
-            return true;
         at += len;
     }
+    return true;
+}
+
+pare_status pare_output_check_length(pare_ctx *cx, const char *path)
+{
+    if (pare_output_fits(path))
+        return PARE_OK;
+    return pare_fail(cx, PARE_EUSAGE,
+                     "%.60s...: the path of the output is too long: %zu bytes; %d are possible, %d "
+                     "for its name, and %d for a directory in it",
+                     path, strlen(path), PARE_OUTPUT_PATH_MOST, PARE_OUTPUT_NAME_MOST, NAME_MAX);
 }
 
 bool pare_output_lies_in(const char *path, const char *directory)

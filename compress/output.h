@@ -11,8 +11,10 @@
 /* Bytes of the name of an output and of its path, at most: names in it and beside it are longer. */
 enum { PARE_OUTPUT_NAME_MOST = NAME_MAX - 16, PARE_OUTPUT_PATH_MOST = PATH_MAX - 256 };
 
-/* Whether a path is short enough for an output, and each directory in it for a file system. */
+/* Whether a path is short enough for an output, and each directory in it for a file system; slashes
+ * at its end do not count. PARE_EUSAGE for one that is not. */
 bool pare_output_fits(const char *path);
+PARE_CHECKED pare_status pare_output_check_length(pare_ctx *cx, const char *path);
 
 /* Writes a companion of a checkpoint (pare_checkpoint_companion) to DIRECTORY_TO/name; *copied is
  * false when there is none, and then none is there afterwards either. PARE_EIO, PARE_ENOSPC,

@@ -324,6 +324,7 @@ static pare_status check_place(pare_cli *cli, const char *model, const request *
     if (!r->tokens_out && !ends_with(r->output, ".txt"))
         return pare_fail(&cli->cx, PARE_EUSAGE,
                          "generate: --output \"%s\" must end in .txt or .i32", r->output);
+    PARE_TRY(pare_output_check_length(&cli->cx, r->output));
     const size_t len = (size_t)(last_name(r->output) - r->output);
     const char *const place = len ? pare_arena_text(&cli->arena, r->output, len) : ".";
     if (!place)
