@@ -257,6 +257,8 @@ static const struct {
     {"eval '" HEDGE "' --text '" HEDGE "/README.md' --window 257", 2, "from 2 to 256"},
     {"eval '" HEDGE "' --text '" HEDGE "/README.md' --window 64 --stride 64", 2, "from 1 to 63"},
     {"generate '" HEDGE "' --output x.bin", 2, "must end in .txt or .i32"},
+    {"generate '" HEDGE "' --tokens 1 --output \"$(printf 'n%.0s' $(seq 240)).txt\"", 2,
+     "239 for its name"},
     {"generate '" HEDGE "' --temperature nan", 2, "a number from 0"},
     {"generate '" HEDGE "' --temperature 0x1", 2, "a number from 0"},
     {"generate '" HEDGE "' --tokens 256", 2, "from 1 to 255"},
