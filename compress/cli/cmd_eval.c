@@ -2,7 +2,7 @@
 
 #include "compress/cli/choice_file.h"
 #include "compress/cli/cli.h"
-#include "compress/evaluate/evaluate.h"
+#include "compress/evaluate/choice_items.h"
 #include "compress/report/units.h"
 #include "formats/packed.h"
 
@@ -261,7 +261,7 @@ static pare_status watch_data(pare_cli *cli, const pare_args *args, pare_loaded 
         PARE_TRY(pare_loaded_watch(cli, l, path));
     const size_t choices = pare_args_texts(args, "choice", choice);
     for (size_t i = 0; i < choices; i++)
-        PARE_TRY(pare_loaded_watch(cli, l, choice[i]));
+        PARE_TRY(pare_choice_watch(&cli->arena, &l->checkpoint.watch, choice[i]));
     return PARE_OK;
 }
 
