@@ -142,6 +142,7 @@ uint64_t pare_cli_peak_rss(void);
 /* The commands. */
 pare_status pare_compress_run(pare_cli *cli, const pare_args *args);
 pare_status pare_plan_run(pare_cli *cli, const pare_args *args);
+pare_status pare_compare_run(pare_cli *cli, const pare_args *args);
 pare_status pare_eval_run(pare_cli *cli, const pare_args *args);
 pare_status pare_generate_run(pare_cli *cli, const pare_args *args);
 pare_status pare_export_command(pare_cli *cli, const pare_args *args);

@@ -64,6 +64,23 @@ static const pare_option eval_options[] = {
     {NULL, NULL, NULL, false},
 };
 
+static const pare_option compare_options[] = {
+    {"text", "FILE", "measure perplexity and KL divergence on this text", false},
+    {"tokens", "FILE", "the same on little-endian int32 tokens, used as they are", false},
+    {"window", "N", "tokens per window (2048, cut to the original's context)", false},
+    {"stride", "N", "windows start every N tokens, only the last N of each are scored", false},
+    {"bos", NULL, "put the BOS token in front of the text", false},
+    {"choice", "FILE", "multiple choice, as for pare eval", true},
+    {"limit", "N", "only the first N windows of a text and items of a choice file", false},
+    {"speed", NULL, "time prefill and decoding", false},
+    {"exact", NULL, "multiply with dequantized weights in F32", false},
+    {"format", "text|csv|json|html", "how the table is printed on stdout (text)", false},
+    {"output", "FILE", "write the table to FILE, too: .txt, .csv, .json or .html", true},
+    {"restart", NULL, "replace FILE", false},
+    UNCHECKED_OPTION,
+    {NULL, NULL, NULL, false},
+};
+
 static const pare_option generate_options[] = {
     {"prompt", "TEXT", "text to continue (the BOS or end-of-text token)", false},
     {"tokens", "N", "tokens to draw for each sequence (128, cut to the model's context)", false},
@@ -141,6 +158,15 @@ const pare_command pare_commands[] = {
      "of HellaSwag; a choice follows behind a space. Accuracy: the choice with the largest sum of\n"
      "log-likelihoods is right; accuracy_norm: the largest sum per byte of the choice.",
      "pare eval llama-w4/ --text wiki.test.raw --baseline llama/", eval_options, pare_eval_run},
+    {"compare", "ORIGINAL MODEL...", 2, PARE_ARGS_MAX,
+     "a table: an original and what was made of it, by size, quality and speed",
+     "Each MODEL is measured beside the original, one after the other; they need one vocabulary\n"
+     "and one tokenizer. KL divergence and flips (another first choice) are against the original,\n"
+     "and p is of McNemar's exact test: how likely so uneven a change of the answers is when the\n"
+     "models are equally good. Memory is that of the weights and the most that was in use beside\n"
+     "them. When a model fails or ^C is pressed, the table has what was done until then.",
+     "pare compare llama/ llama-w4/ llama-w3/ --text wiki.test.raw --choice piqa.jsonl",
+     compare_options, pare_compare_run},
     {"generate", "MODEL", 1, 1, "continue a prompt, or write samples of a model",
      "On stdout a sequence stops at its end token. In a file every sequence has the full length,\n"
      "prompt included, so that it can serve as calibration or evaluation data.",
