@@ -167,5 +167,6 @@ pare_status pare_verify_run(pare_cli *cli, const pare_args *args);
 pare_status pare_bench_run(pare_cli *cli, const pare_args *args);
 pare_status pare_doctor_run(pare_cli *cli, const pare_args *args);
 pare_status pare_init_run(pare_cli *cli, const pare_args *args);
+pare_status pare_completion_run(pare_cli *cli, const pare_args *args);
 
 #endif
