@@ -1,38 +1,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 #include "compress/pass.h"
 #include "formats/json.h"
 #include "tests/data/families.h"
 #include "tests/data/tiny_model.h"
+#include "tests/unit/program.h"
 #include "tests/unit/unit.h"
 
 #define HEDGE PARE_SOURCE_DIR "/recipes/demo/hedge"
-
-/* What a call of the program left: exit code and, as asked, stdout or stderr. */
-typedef struct outcome {
-    int code;
-    char text[1 << 16];
-} outcome;
-
-enum { OUT, ERR };
-
-static outcome *call(const char *arguments, int stream)
-{
-    static outcome o;
-    char command[4096];
-    (void)snprintf(command, sizeof command, "'%s' %s %s", PARE_PROGRAM, arguments,
-                   stream == OUT ? "2>/dev/null" : "2>&1 >/dev/null");
-    FILE *const f = popen(command, "r");
-    ck_assert_ptr_nonnull(f);
-    const size_t n = fread(o.text, 1, sizeof o.text - 1, f);
-    o.text[n] = '\0';
-    const int status = pclose(f);
-    o.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    return &o;
-}
 
 static void check_fails(const char *arguments, int code, const char *fragment)
 {
