@@ -24,7 +24,11 @@ const pare_option pare_common_options[] = {
             "throw away an unfinished run, replace a finished output, as pare left them", false    \
     }
 
-static const pare_option plan_options[] = {PLAN_OPTIONS, {NULL, NULL, NULL, false}};
+static const pare_option plan_options[] = {
+    PLAN_OPTIONS,
+    {"all", NULL, "list each linear, not one line for those that blocks have alike", false},
+    {NULL, NULL, NULL, false},
+};
 
 static const pare_option compress_options[] = {
     PLAN_OPTIONS,
