@@ -346,7 +346,7 @@ static pare_status ask_all(quiz *q, size_t items, pare_choice_result *out)
         n = group_of(q, order + i, items - i);
         group g = {.member = order + i, .contexts = n};
         PARE_TRY(answer(q, &g, &right, &right_norm));
-        pare_ctx_progress(q->cx, "choice", (double)(i + n), (double)items);
+        pare_ctx_progress(q->cx, "answering questions", (double)(i + n), (double)items);
     }
     out->n = items;
     out->accuracy = (double)right / (double)items;
