@@ -430,6 +430,8 @@ START_TEST(a_mistake_says_what_to_do)
         {"init '" HEDGE "' --preset w4a61", "did you mean w4a16?"},
         {"init '" HEDGE "' --preset 2:4", "give --text FILE or --tokens FILE"},
         {"init '" HEDGE "' --preset w8a8 --text a --tokens b", "give one of --text FILE and"},
+        {"init '" HEDGE "' --from no-such-recipe", "there is no such file"},
+        {"init '" HEDGE "' --preset w8a8 --output '" HEDGE "/r.yaml'", "would lie in the model"},
         {"init no-such-model --preset w8a8", "there is no such model"},
         {"completion tcsh", "expected bash, zsh or fish"},
     };
