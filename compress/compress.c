@@ -15,7 +15,7 @@
 #include "runtime/linalg.h"
 
 /* Another one when the same recipe leads to other decisions or another journal. */
-#define JOURNAL_FORMAT "3"
+#define JOURNAL_FORMAT "4"
 
 double pare__seconds(void)
 {
@@ -54,8 +54,9 @@ static pare_status put_replaced(pare_run *run, pare_json_writer *w)
     if (!path)
         return PARE_ENOMEM;
     PARE_TRY(pare_file_map(run->cx, run->a, path, &f));
-    pare_sha256_hex(f.data, (size_t)f.bytes, hex);
+    const pare_status s = pare_sha256_hex(run->cx, f.data, (size_t)f.bytes, hex);
     pare_file_unmap(&f);
+    PARE_TRY(s);
     (void)snprintf(text, sizeof text, "an output with manifest.json sha256 %s", hex);
     pare_json_put_text(w, PARE_JOURNAL_REPLACES, text);
     return PARE_OK;
@@ -66,7 +67,7 @@ static pare_status put_replaced(pare_run *run, pare_json_writer *w)
 static pare_status fingerprint(pare_run *run, pare_json_writer *w, const char **text)
 {
     const pare_plan *const plan = &run->plan;
-    char key[64];
+    char key[64], hex[PARE_XXH3_HEX];
     size_t len = strlen(run->recipe_portable);
     char *const recipe = pare_arena_text(run->a, run->recipe_portable, len);
     if (!recipe)
@@ -79,8 +80,8 @@ static pare_status fingerprint(pare_run *run, pare_json_writer *w, const char **
     for (size_t i = 0; i < run->inputs; i++) {
         (void)snprintf(key, sizeof key, "model file %zu", i + 1);
         char value[512];
-        (void)snprintf(value, sizeof value, "%s sha256 %s", run->input[i].file,
-                       run->input[i].sha256);
+        pare_xxh3_text(run->input_xxh3[i], hex);
+        (void)snprintf(value, sizeof value, "%s xxh3 %s", run->input[i].file, hex);
         pare_json_put_text(w, key, value);
     }
     pare_json_put_text(w, "calibration tokens", plan->calibrated ? run->tokens_sha256 : "not used");
@@ -267,8 +268,8 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
     tell_plan(run);
     tell_quantized(run);
     PARE_TRY(pare__run_watch_inputs(run));
-    PARE_TRY(pare__run_finite(run));
     PARE_TRY(pare__run_hash_inputs(run));
+    PARE_TRY(pare__run_finite(run));
     PARE_TRY(pare__run_tokens(run));
     tell_short(run);
     PARE_TRY(pare__run_check_evaluations(run));
@@ -284,16 +285,19 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
     }
     PARE_TRY(pare_packed_create(cx, run->plan.partial_path, &run->plan.layout, &run->writer));
     PARE_TRY(pare__run_check_found(run));
+    PARE_TRY(pare__run_hash_packed(run));
     PARE_TRY(pare__run_structure_begin(run));
     PARE_TRY(pare__rotate_check_begin(run));
     for (size_t i = 0; i < blocks; i++) {
         PARE_TRY(pare_ctx_interrupted(cx));
         PARE_TRY(pare__run_block(run, i));
+        PARE_TRY(pare__run_packed_ready(run, i));
     }
     pare_wave_close(&run->wave);
     pare_arena_release(&run->stage);
     PARE_TRY(pare__rotate_check_head(run));
     PARE_TRY(pare__run_kept(run));
+    PARE_TRY(pare__run_packed_ready(run, blocks));
     PARE_TRY(pare__run_describe(run));
     PARE_TRY(pare__run_evaluate(run, out));
     PARE_TRY(pare_inventory_write(cx, run->a, run->plan.partial_path, run->output, run->outputs));
@@ -329,6 +333,8 @@ pare_status pare_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
         s = run.plan.finished ? pare__run_again(&run, out) : run_job(&run, out);
         cx->limit_bytes = limit;
     }
+    pare_hashing_free(cx, run.input_hashing);
+    pare_hashing_free(cx, run.packed_hashing);
     pare_wave_close(&run.wave);
     pare_packed_close(cx, run.writer);
     pare_journal_close(cx, run.journal);
