@@ -110,7 +110,9 @@ pare_status pare_packed_put(pare_ctx *cx, pare_packed_writer *w, const pare_pack
 {
     shard_file *const f = &w->file[e->shard];
     f->dirty = true;
-    return pare_file_put(cx, f->fd, f->path, bytes, (size_t)e->tensor.bytes, e->offset);
+    PARE_TRY(pare_file_put(cx, f->fd, f->path, bytes, (size_t)e->tensor.bytes, e->offset));
+    pare_file_start_writing(f->fd, e->offset, e->tensor.bytes);
+    return PARE_OK;
 }
 
 pare_status pare_packed_get(pare_ctx *cx, pare_packed_writer *w, const pare_packed_entry *e,
