@@ -12,6 +12,7 @@
 #include "compress/plan_internal.h"
 #include "compress/run_linear.h"
 #include "formats/hash.h"
+#include "formats/sha256.h"
 #include "quant/rtn.h"
 #include "runtime/file.h"
 #include "runtime/linalg.h"
