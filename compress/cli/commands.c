@@ -56,10 +56,11 @@ static const pare_option eval_options[] = {
     {"window", "N", "tokens per window (2048, cut to the model's context)", false},
     {"stride", "N", "windows start every N tokens, only the last N of each are scored", false},
     {"bos", NULL, "put the BOS token in front of the text", false},
-    {"baseline", "MODEL", "measure the KL divergence of this model's predictions to MODEL's",
-     false},
+    {"baseline", "MODEL",
+     "measure MODEL, too: KL divergence to its predictions, paired test of choices", false},
     {"choice", "FILE",
-     "multiple choice: lines of {\"context\": \"..\", \"choices\": [\"..\"], \"answer\": 0}", true},
+     "multiple choice: PIQA, ARC, OpenBookQA, HellaSwag as published, or pare's own", true},
+    {"limit", "N", "only the first N windows of a text and items of a choice file", false},
     {"speed", NULL, "time prefill and decoding", false},
     {"exact", NULL, "multiply with dequantized weights in F32", false},
     KV_OPTIONS,
@@ -130,7 +131,19 @@ const pare_command pare_commands[] = {
      "Reads headers and shapes, no weights. The bytes of the packed files are exact.",
      "pare plan w4.yaml --set passes.0.gptq.bits=3", plan_options, pare_plan_run},
     {"eval", "MODEL", 1, 1, "perplexity, KL divergence, multiple choice, speed, memory",
-     "Packed models run with their low-bit kernels unless --exact is given.",
+     "Packed models run with their low-bit kernels unless --exact is given.\n"
+     "--choice reads lines of JSON in these shapes, told by the keys of the first:\n"
+     "  pare        {\"context\", \"choices\": [\"..\"], \"answer\": 0}, texts as they are\n"
+     "  PIQA        {\"goal\", \"sol1\", \"sol2\", \"label\"}; without \"label\" the labels of\n"
+     "              valid.jsonl stand in valid-labels.lst beside it\n"
+     "  ARC         {\"question\": {\"stem\", \"choices\"}, \"answerKey\"}, or \"question\" as a "
+     "text\n"
+     "  OpenBookQA  the same with an \"id\" of numbers, or with \"question_stem\"\n"
+     "  HellaSwag   {\"ctx\", \"endings\", \"label\"}\n"
+     "The model reads \"Question: ..\\nAnswer:\" of PIQA and ARC, the stem of OpenBookQA, the "
+     "context\n"
+     "of HellaSwag; a choice follows behind a space. Accuracy: the choice with the largest sum of\n"
+     "log-likelihoods is right; accuracy_norm: the largest sum per byte of the choice.",
      "pare eval llama-w4/ --text wiki.test.raw --baseline llama/", eval_options, pare_eval_run},
     {"generate", "MODEL", 1, 1, "continue a prompt, or write samples of a model",
      "On stdout a sequence stops at its end token. In a file every sequence has the full length,\n"

@@ -584,7 +584,7 @@ START_TEST(choices_are_counted_and_named_by_their_lines)
                       item, longer) > 0 &&
               fclose(f) == 0);
     check_fails("eval '" HEDGE "' --choice " TINY "/long.jsonl", 4,
-                "long.jsonl: line 4: choice 0 needs ");
+                "long.jsonl:4: choice 0 needs ");
 }
 END_TEST
 

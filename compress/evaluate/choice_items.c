@@ -1,0 +1,264 @@
+#include "compress/evaluate/choice_items.h"
+
+#include <string.h>
+
+#include "compress/evaluate/choice_internal.h"
+#include "runtime/file.h"
+
+enum { LINE_MAX_BYTES = 1 << 20 };
+static const size_t FILE_MAX = (size_t)1 << 30;
+static const char LABELS[] = "-labels.lst";
+
+/* Lines of a text that are not blank, without what surrounds them. */
+typedef struct lines {
+    const char *at, *end;
+    size_t number; /* of the line that came last, from 1 */
+} lines;
+
+static lines lines_of(const char *text, size_t len)
+{
+    const size_t mark = len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    return (lines){text + mark, text + len, 0};
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r';
+}
+
+static bool next_line(lines *l, const char **line, size_t *len)
+{
+    while (l->at < l->end) {
+        const char *from = l->at, *stop = memchr(from, '\n', (size_t)(l->end - from));
+        stop = stop ? stop : l->end;
+        l->at = stop < l->end ? stop + 1 : stop;
+        l->number++;
+        while (from < stop && is_blank(*from))
+            from++;
+        while (from < stop && is_blank(stop[-1]))
+            stop--;
+        *line = from;
+        *len = (size_t)(stop - from);
+        if (*len)
+            return true;
+    }
+    return false;
+}
+
+static size_t count_lines(const char *text, size_t len)
+{
+    lines l = lines_of(text, len);
+    const char *line;
+    size_t count = 0;
+    while (next_line(&l, &line, &len))
+        count++;
+    return count;
+}
+
+/* valid-labels.lst for valid.jsonl: what stands behind the last dot of the name is replaced. */
+static char *labels_path(pare_arena *a, const char *path)
+{
+    const char *const slash = strrchr(path, '/'), *const dot = strrchr(slash ? slash : path, '.');
+    const size_t stem =
+        dot && dot > (slash ? slash + 1 : path) ? (size_t)(dot - path) : strlen(path);
+    char *const out = PARE_NEW(a, char, stem + sizeof LABELS);
+    if (out) {
+        memcpy(out, path, stem);
+        memcpy(out + stem, LABELS, sizeof LABELS);
+    }
+    return out;
+}
+
+pare_status pare_choice_watch(pare_arena *a, pare_watch *w, const char *path)
+{
+    const char *const labels = labels_path(a, path);
+    if (!labels)
+        return PARE_ENOMEM;
+    PARE_TRY(pare_watch_path(a, w, path));
+    return pare_watch_path(a, w, labels);
+}
+
+/* One label for each of `items`. */
+static pare_status read_labels(const pare__choice_reading *r, size_t items, int **label)
+{
+    char *text;
+    size_t len, size, count = 0;
+    const char *line, *const path = labels_path(r->a, r->path);
+    if (!path)
+        return PARE_ENOMEM;
+    if (!pare_path_is_file(path))
+        return pare__choice_fail(r,
+                                 "no \"label\", and %s, where the labels would stand one a "
+                                 "line, is not there",
+                                 path);
+    PARE_TRY(pare_file_read(r->cx, r->a, path, FILE_MAX, &text, &len));
+    if (count_lines(text, len) != items)
+        return pare_fail(r->cx, PARE_EFORMAT, "%s: %zu labels for the %zu items of %s", path,
+                         count_lines(text, len), items, r->path);
+    *label = PARE_NEW(r->a, int, items);
+    if (!*label)
+        return PARE_ENOMEM;
+    lines l = lines_of(text, len);
+    while (next_line(&l, &line, &size)) {
+        if (size != 1 || (*line != '0' && *line != '1'))
+            return pare_fail(r->cx, PARE_EFORMAT, "%s:%zu: a label of PIQA is 0 or 1", path,
+                             l.number);
+        (*label)[count++] = *line - '0';
+    }
+    return PARE_OK;
+}
+
+/* The file as it is read. */
+typedef struct file {
+    const char *text;
+    size_t len;
+    const pare__choice_shape *shape; /* that of the first item */
+    int *label;                      /* of each item, where they stand beside */
+} file;
+
+/* The first item tells what the file is. */
+static pare_status set_shape(const pare__choice_reading *r, const pare_json *json, file *f)
+{
+    f->shape = pare__choice_shape_of(json);
+    if (!f->shape)
+        return pare__choice_fail(r,
+                                 "the keys of the item are of no shape that is known: pare's own "
+                                 "has \"context\", PIQA \"goal\", ARC \"question\", OpenBookQA "
+                                 "\"question_stem\" or \"question\", HellaSwag \"ctx\"");
+    return f->shape->beside ? read_labels(r, count_lines(f->text, f->len), &f->label) : PARE_OK;
+}
+
+static pare_status read_item(pare__choice_reading *r, const pare_json *json, file *f, size_t number,
+                             pare_choice_text *out)
+{
+    if (number == 0)
+        PARE_TRY(set_shape(r, json, f));
+    const pare__choice_shape *const shape = pare__choice_shape_of(json);
+    if (shape != f->shape)
+        return pare__choice_fail(r,
+                                 "an item of %s; the first of the file is of %s, and all must "
+                                 "have the same keys",
+                                 shape ? shape->name : "no known shape", f->shape->name);
+    r->label = f->label ? &f->label[number] : NULL;
+    out->line = r->line;
+    return shape->read(r, json, out);
+}
+
+static pare_status read_items(pare__choice_reading *r, file *f, size_t limit,
+                              pare_choice_texts *out)
+{
+    lines l = lines_of(f->text, f->len);
+    const char *line;
+    size_t size;
+    while (out->count < limit && next_line(&l, &line, &size)) {
+        pare_json *json = NULL;
+        r->line = l.number;
+        pare_status s = pare_json_parse(r->cx, "line", line, size, LINE_MAX_BYTES, &json);
+        if (s != PARE_OK)
+            return pare_fail_context(r->cx, s, "%s:%zu", r->path, r->line);
+        s = read_item(r, json, f, out->count, &out->item[out->count]);
+        pare_json_free(json);
+        PARE_TRY(s);
+        out->count++;
+    }
+    return out->count ? PARE_OK
+                      : pare_fail(r->cx, PARE_EFORMAT, "%s: the file has no items", r->path);
+}
+
+pare_status pare_choice_read(pare_ctx *cx, pare_arena *a, const char *path, size_t limit,
+                             pare_choice_texts *out)
+{
+    file f = {0};
+    char *text;
+    PARE_TRY(pare_file_read(cx, a, path, FILE_MAX, &text, &f.len));
+    f.text = text;
+    const size_t count = count_lines(text, f.len);
+    const size_t items = limit && limit < count ? limit : count;
+    *out = (pare_choice_texts){.path = path, .item = PARE_NEW(a, pare_choice_text, items)};
+    if (!out->item)
+        return PARE_ENOMEM;
+    pare__choice_reading r = {.cx = cx, .a = a, .path = path};
+    return read_items(&r, &f, items, out);
+}
+
+/* Who turns texts into tokens. */
+typedef struct encoding {
+    pare_ctx *cx;
+    pare_arena *a;
+    const pare_tokenizer *t;
+    const char *path;
+    size_t most;
+} encoding;
+
+static pare_status encode_text(const encoding *e, const char *text, const int32_t **ids,
+                               size_t *count)
+{
+    int32_t *tokens;
+    PARE_TRY(pare_tokenizer_encode(e->cx, e->t, e->a, text, strlen(text), &tokens, count));
+    *ids = tokens;
+    return PARE_OK;
+}
+
+static pare_status encode_choice(const encoding *e, const pare_choice_text *text, size_t c,
+                                 const pare_choice_item *item, const int32_t **ids, size_t *count)
+{
+    const size_t head = item->context_count, context = strlen(text->context);
+    const size_t len = strlen(text->choice[c]);
+    char *const whole = PARE_NEW(e->a, char, context + len + 1);
+    if (!whole)
+        return PARE_ENOMEM;
+    memcpy(whole, text->context, context);
+    memcpy(whole + context, text->choice[c], len);
+    PARE_TRY(encode_text(e, whole, ids, count));
+    if (*count > head && memcmp(*ids, item->context, head * sizeof **ids) == 0) {
+        *ids += head;
+        *count -= head;
+    } else {
+        PARE_TRY(encode_text(e, text->choice[c], ids, count));
+    }
+    if (*count == 0)
+        return pare_fail(e->cx, PARE_EFORMAT, "%s:%zu: choice %zu has no tokens", e->path,
+                         text->line, c);
+    if (head > e->most || *count > e->most - head)
+        return pare_fail(e->cx, PARE_EFORMAT,
+                         "%s:%zu: choice %zu needs %zu + %zu tokens, this model takes %zu", e->path,
+                         text->line, c, head, *count, e->most);
+    return PARE_OK;
+}
+
+static pare_status encode_item(const encoding *e, const pare_choice_text *text,
+                               pare_choice_item *item)
+{
+    const int32_t **const choice = PARE_NEW(e->a, const int32_t *, text->choices);
+    size_t *const count = PARE_NEW(e->a, size_t, text->choices);
+    size_t *const bytes = PARE_NEW(e->a, size_t, text->choices);
+    if (!choice || !count || !bytes)
+        return PARE_ENOMEM;
+    PARE_TRY(encode_text(e, text->context, &item->context, &item->context_count));
+    if (item->context_count == 0)
+        return pare_fail(e->cx, PARE_EFORMAT, "%s:%zu: the context has no tokens", e->path,
+                         text->line);
+    for (size_t c = 0; c < text->choices; c++) {
+        PARE_TRY(encode_choice(e, text, c, item, &choice[c], &count[c]));
+        bytes[c] = strlen(text->choice[c]);
+    }
+    item->choice = choice;
+    item->choice_count = count;
+    item->choice_bytes = bytes;
+    item->choices = text->choices;
+    item->answer = text->answer;
+    item->line = text->line;
+    return PARE_OK;
+}
+
+pare_status pare_choice_encode(pare_ctx *cx, pare_arena *a, const pare_tokenizer *t,
+                               const pare_choice_texts *texts, size_t most, pare_choice_item **item)
+{
+    const encoding e = {cx, a, t, texts->path, most};
+    *item = PARE_NEW(a, pare_choice_item, texts->count);
+    if (!*item)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < texts->count; i++)
+        PARE_TRY(encode_item(&e, &texts->item[i], &(*item)[i]));
+    return PARE_OK;
+}
