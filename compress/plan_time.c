@@ -3,8 +3,9 @@
  * the sum is off. */
 #include "compress/plan_time.h"
 
+#include <math.h>
+
 #include "compress/plan_internal.h"
-#include "compress/plan_rates.h"
 #include "prune/ratio_search.h"
 #include "runtime/threads.h"
 
@@ -22,7 +23,7 @@ static const double attention_speed = 0.8;
 enum { READS = 4 };
 
 /* Copies of a linear in floats: loaded, worked on, taken over; and room that is zeroed for each. */
-enum { COPIES = 6 };
+enum { COPIES = 3 };
 
 /* Syncs of a block, its weights and the journal; of the files at the end. */
 enum { BLOCK_SYNCS = 2, END_SYNCS = 24 };
@@ -302,7 +303,8 @@ static void count_evaluations(estimate *e)
     for (size_t i = 0; i < p->recipe.evaluations; i++) {
         const pare_evaluation *const v = &p->recipe.evaluation[i];
         const double tokens = tokens_in(e, p->evaluated_bytes[i], v->text.text != NULL);
-        *phase += evaluation_seconds(e, tokens, v->window, v->kl);
+        const double windows = floor(tokens / (double)v->window); /* a partial one is dropped */
+        *phase += evaluation_seconds(e, windows * (double)v->window, v->window, v->kl);
     }
     if (p->held_out)
         *phase += evaluation_seconds(e, (double)p->held_out * (double)p->window, p->window, true);
@@ -324,11 +326,15 @@ static void count_exports(estimate *e)
     }
 }
 
-pare_status pare_plan_time(pare_ctx *cx, const pare_plan *plan, pare_plan_estimate *out)
+void pare_plan_time_at(const pare_ctx *cx, const pare_plan *plan, const pare_plan_rates *rates,
+                       pare_plan_estimate *out)
 {
     *out = (pare_plan_estimate){.seconds = 0};
-    estimate e = {.cx = cx, .plan = plan, .threads = (double)pare_threads(cx), .phase = out->phase};
-    PARE_TRY(pare_plan_rates_measure(cx, plan, &e.rate));
+    estimate e = {.cx = cx,
+                  .plan = plan,
+                  .rate = *rates,
+                  .threads = (double)pare_threads(cx),
+                  .phase = out->phase};
     count_checks(&e);
     count_hashing(&e);
     count_tokens(&e);
@@ -340,5 +346,12 @@ pare_status pare_plan_time(pare_ctx *cx, const pare_plan *plan, pare_plan_estima
     count_exports(&e);
     for (size_t i = 0; i < PARE_PLAN_PHASES; i++)
         out->seconds += out->phase[i];
+}
+
+pare_status pare_plan_time(pare_ctx *cx, const pare_plan *plan, pare_plan_estimate *out)
+{
+    pare_plan_rates rates;
+    PARE_TRY(pare_plan_rates_measure(cx, plan, &rates));
+    pare_plan_time_at(cx, plan, &rates, out);
     return PARE_OK;
 }

@@ -3,7 +3,7 @@
 #ifndef PARE_COMPRESS_PLAN_TIME_H
 #define PARE_COMPRESS_PLAN_TIME_H
 
-#include "compress/plan.h"
+#include "compress/plan_rates.h"
 
 typedef enum pare_plan_phase {
     PARE_PHASE_CHECK,    /* weights read, hashed by XXH3 and looked at for NaN */
@@ -26,8 +26,12 @@ typedef struct pare_plan_estimate {
     double phase[PARE_PLAN_PHASES], seconds; /* the latter is their sum */
 } pare_plan_estimate;
 
-/* The time of a whole job, from nothing to its exports. Reports progress. Statuses as
- * pare_plan_rates_measure. */
+/* The time of a whole job, from nothing to its exports, on a machine of these rates with the
+ * threads of cx. */
+void pare_plan_time_at(const pare_ctx *cx, const pare_plan *plan, const pare_plan_rates *rates,
+                       pare_plan_estimate *out);
+
+/* The same on this machine as it is now. Reports progress. Statuses as pare_plan_rates_measure. */
 PARE_CHECKED pare_status pare_plan_time(pare_ctx *cx, const pare_plan *plan,
                                         pare_plan_estimate *out);
 
