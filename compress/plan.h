@@ -16,7 +16,7 @@
 
 /* What the user asked for: a recipe and what the command line changes in it. */
 typedef struct pare_job {
-    const char *recipe;         /* path of the recipe */
+    const char *recipe, *text;  /* path of the recipe; its text, or NULL: read from there */
     const char *model, *output; /* command line; relative to the working directory; or NULL */
     const char *const *sets;    /* "path=value" */
     size_t set_count;

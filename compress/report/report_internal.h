@@ -21,6 +21,8 @@ void pare__text_put_html(pare_text_out *t, const char *text);
 void pare__text_put_cell(pare_text_out *t, const char *text); /* of a Markdown table */
 void pare__text_put_csv(pare_text_out *t, const char *text);
 
+void pare__text_free(pare_text_out *t);
+
 /* Writes the text to DIRECTORY/name and releases it, in any case. */
 PARE_CHECKED pare_status pare__text_save(pare_text_out *t, const char *directory, const char *name);
 
