@@ -326,13 +326,13 @@ static void count_exports(estimate *e)
     }
 }
 
-void pare_plan_time_at(const pare_ctx *cx, const pare_plan *plan, const pare_plan_rates *rates,
+void pare_plan_time_at(const pare_ctx *cx, const pare_plan *plan, const pare_plan_rates *rate,
                        pare_plan_estimate *out)
 {
     *out = (pare_plan_estimate){.seconds = 0};
     estimate e = {.cx = cx,
                   .plan = plan,
-                  .rate = *rates,
+                  .rate = *rate,
                   .threads = (double)pare_threads(cx),
                   .phase = out->phase};
     count_checks(&e);
@@ -350,8 +350,8 @@ void pare_plan_time_at(const pare_ctx *cx, const pare_plan *plan, const pare_pla
 
 pare_status pare_plan_time(pare_ctx *cx, const pare_plan *plan, pare_plan_estimate *out)
 {
-    pare_plan_rates rates;
-    PARE_TRY(pare_plan_rates_measure(cx, plan, &rates));
-    pare_plan_time_at(cx, plan, &rates, out);
+    pare_plan_rates rate;
+    PARE_TRY(pare_plan_rates_measure(cx, plan, &rate));
+    pare_plan_time_at(cx, plan, &rate, out);
     return PARE_OK;
 }
