@@ -3,6 +3,8 @@
  * the sum is off. */
 #include "compress/plan_time.h"
 
+#include <math.h>
+
 #include "compress/plan_internal.h"
 #include "prune/ratio_search.h"
 #include "runtime/threads.h"
@@ -21,7 +23,7 @@ static const double attention_speed = 0.8;
 enum { READS = 4 };
 
 /* Copies of a linear in floats: loaded, worked on, taken over; and room that is zeroed for each. */
-enum { COPIES = 6 };
+enum { COPIES = 3 };
 
 /* Syncs of a block, its weights and the journal; of the files at the end. */
 enum { BLOCK_SYNCS = 2, END_SYNCS = 24 };
@@ -301,7 +303,8 @@ static void count_evaluations(estimate *e)
     for (size_t i = 0; i < p->recipe.evaluations; i++) {
         const pare_evaluation *const v = &p->recipe.evaluation[i];
         const double tokens = tokens_in(e, p->evaluated_bytes[i], v->text.text != NULL);
-        *phase += evaluation_seconds(e, tokens, v->window, v->kl);
+        const double windows = floor(tokens / (double)v->window); /* a partial one is dropped */
+        *phase += evaluation_seconds(e, windows * (double)v->window, v->window, v->kl);
     }
     if (p->held_out)
         *phase += evaluation_seconds(e, (double)p->held_out * (double)p->window, p->window, true);
