@@ -226,8 +226,7 @@ static pare_status run_hash(probe *p, const void *unused)
 {
     char hex[PARE_SHA256_HEX];
     (void)unused;
-    pare_sha256_hex(p->bytes, BYTES, hex);
-    return PARE_OK;
+    return pare_sha256_hex(p->cx, p->bytes, BYTES, hex);
 }
 
 static pare_status run_copy(probe *p, const void *unused)

@@ -95,8 +95,8 @@ static double weight_error(const float *w, const float *q, const float *whole, s
 static double output_error(pare_ctx *cx, const float *w, const float *q, const float *whole,
                            const float *zero, const float *h, size_t n, size_t k)
 {
-    return h ? relative(pare_gptq_error(run->cx, w, q, h, n, k),
-                        pare_gptq_error(run->cx, whole, zero, h, n, k))
+    return h ? relative(pare_gptq_error(cx, w, q, h, n, k),
+                        pare_gptq_error(cx, whole, zero, h, n, k))
              : -1.0;
 }
 
