@@ -1,6 +1,7 @@
 /* The job as phases, so that whoever shows progress can say how long it will still take. What is
  * expected here is rough: it only says how phases compare until they have been measured. */
-#include "compress/compress_internal.h"
+#include "compress/run_phases.h"
+
 #include "runtime/threads.h"
 
 /* Per second: bytes read, hashed and written, weights rounded and packed, and operations of a
