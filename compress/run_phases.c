@@ -42,8 +42,8 @@ void pare__run_phases(pare_run *run)
     const size_t found = run->units_found < blocks ? run->units_found : blocks;
     const double share = blocks ? (double)found / (double)blocks : 0;
     const pare_phase phase[PARE__PHASES] = {
-        [PARE__PHASE_FINITE] = {"looking for NaN", in / READ / threads, 1},
-        [PARE__PHASE_HASH] = {"hashing files", in / HASH, 1},
+        [PARE__PHASE_FINITE] = {"checking weights", in / READ / threads, 1},
+        [PARE__PHASE_HASH] = {"hashing", in / HASH, 1},
         [PARE__PHASE_TOKENS] = {"reading calibration text", (double)plan->text_bytes / 1e6, 1},
         [PARE__PHASE_FOUND] = {"finding blocks again",
                                share * (plan->forward_flops / flops + out / READ), found},
