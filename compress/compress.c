@@ -9,6 +9,7 @@
 #include "compress/inventory.h"
 #include "compress/need.h"
 #include "compress/output.h"
+#include "compress/run_phases.h"
 #include "compress/version.h"
 #include "formats/checksums.h"
 #include "runtime/file.h"
@@ -24,6 +25,7 @@ double pare__seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* That an evaluation or an export begins is a step of the job, too. */
 void pare__notify(pare_run *run, pare_event_kind kind, const char *fmt, ...)
 {
     char text[512], step[sizeof text + 16];
