@@ -26,6 +26,7 @@ typedef struct quiz {
     size_t rows, logits_rows;
     float *logits; /* [logits_rows, vocab] */
     double *lse;   /* [logits_rows] */
+    size_t asked, right, right_norm;
 } quiz;
 
 /* One choice of a group. */
@@ -237,7 +238,7 @@ static size_t best_of(const double *sum, const size_t *bytes, size_t count)
     return best;
 }
 
-static pare_status judge(quiz *q, const group *g, size_t *right, size_t *right_norm)
+static pare_status judge(quiz *q, const group *g)
 {
     char name[NAME_TEXT];
     for (size_t i = 0, at = 0; i < g->contexts; i++) {
@@ -251,19 +252,25 @@ static pare_status judge(quiz *q, const group *g, size_t *right, size_t *right_n
                                  name_of(item, number, name));
         for (size_t c = 0; item->score && c < item->choices; c++)
             item->score[c] = sum[c];
-        *right += best_of(sum, NULL, item->choices) == item->answer;
-        *right_norm += best_of(sum, item->choice_bytes, item->choices) == item->answer;
+        const bool right = best_of(sum, NULL, item->choices) == item->answer;
+        const bool right_norm = best_of(sum, item->choice_bytes, item->choices) == item->answer;
+        if (item->verdict)
+            *item->verdict = (unsigned char)(PARE_CHOICE_ASKED | (right ? PARE_CHOICE_RIGHT : 0) |
+                                             (right_norm ? PARE_CHOICE_RIGHT_NORM : 0));
+        q->right += right;
+        q->right_norm += right_norm;
+        q->asked++;
     }
     return PARE_OK;
 }
 
-static pare_status answer(quiz *q, group *g, size_t *right, size_t *right_norm)
+static pare_status answer(quiz *q, group *g)
 {
     const pare_mark mark = pare_arena_mark(&q->arena);
     PARE_TRY(take_group(q, g));
     PARE_TRY(run_group(q, g));
     PARE_TRY(add_up(q, g));
-    PARE_TRY(judge(q, g, right, right_norm));
+    PARE_TRY(judge(q, g));
     pare_arena_rewind(&q->arena, mark);
     return PARE_OK;
 }
@@ -337,21 +344,35 @@ static pare_status prepare(quiz *q, size_t items)
     return pare_arena_init(q->cx, &q->work, pare_block_forward_scratch(q->cx, c, widest));
 }
 
-static pare_status ask_all(quiz *q, size_t items, pare_choice_result *out)
+static pare_status ask_all(quiz *q, size_t items)
 {
-    size_t right = 0, right_norm = 0, *order;
+    size_t *order;
     PARE_TRY(prepare(q, items));
     PARE_TRY(sort(q, items, &order));
     for (size_t i = 0, n; i < items; i += n) {
         n = group_of(q, order + i, items - i);
         group g = {.member = order + i, .contexts = n};
-        PARE_TRY(answer(q, &g, &right, &right_norm));
+        PARE_TRY(answer(q, &g));
         pare_ctx_progress(q->cx, "choice", (double)(i + n), (double)items);
     }
-    out->n = items;
-    out->accuracy = (double)right / (double)items;
-    out->accuracy_norm = (double)right_norm / (double)items;
     return PARE_OK;
+}
+
+/* The sample deviation of n zeros and ones over sqrt(n). */
+static double share_error(double share, size_t n)
+{
+    return n > 1 ? sqrt(share * (1 - share) / (double)(n - 1)) : NAN;
+}
+
+static pare_choice_result result_of(const quiz *q)
+{
+    const double n = (double)q->asked;
+    pare_choice_result r = {.accuracy = (double)q->right / n,
+                            .accuracy_norm = (double)q->right_norm / n,
+                            .n = q->asked};
+    r.accuracy_stderr = share_error(r.accuracy, r.n);
+    r.accuracy_norm_stderr = share_error(r.accuracy_norm, r.n);
+    return r;
 }
 
 pare_status pare_evaluate_choice(pare_ctx *cx, const pare_forward *f, const pare_choice_item *item,
@@ -361,7 +382,9 @@ pare_status pare_evaluate_choice(pare_ctx *cx, const pare_forward *f, const pare
     if (items == 0)
         return pare_fail(cx, PARE_EINVAL, "no multiple-choice items");
     quiz q = {.cx = cx, .arena = {.cx = cx}, .work = {.cx = cx}, .f = f, .item = item};
-    const pare_status s = ask_all(&q, items, out);
+    const pare_status s = ask_all(&q, items);
+    if (s == PARE_OK || (s == PARE_EINTERRUPTED && q.asked))
+        *out = result_of(&q);
     pare_arena_release(&q.work);
     pare_arena_release(&q.arena);
     return s;

@@ -32,9 +32,15 @@ typedef struct evaluation {
     size_t row[PARE__LOGITS_ROWS];     /* rows of x whose logits are formed */
     int32_t target[PARE__LOGITS_ROWS]; /* the tokens that follow them */
     size_t pending, scored;
-    double *nll, *kl; /* [scored] */
+    double *nll, *base_nll, *kl; /* [scored]; those with a baseline, or NULL */
     unsigned char *same;
+    size_t baseline_bytes;
 } evaluation;
+
+static double nll_of(const evaluation *e, const float *logit, int32_t target)
+{
+    return pare_logsumexp(&e->cx->kernels, logit, e->vocab) - (double)logit[target];
+}
 
 static void score_rows(void *arg, size_t begin, size_t end, size_t worker)
 {
@@ -42,11 +48,11 @@ static void score_rows(void *arg, size_t begin, size_t end, size_t worker)
     const evaluation *const e = arg;
     for (size_t i = begin; i < end; i++) {
         const float *const logit = e->side[0].logits + i * e->vocab;
-        e->nll[e->scored + i] =
-            pare_logsumexp(&e->cx->kernels, logit, e->vocab) - (double)logit[e->target[i]];
+        e->nll[e->scored + i] = nll_of(e, logit, e->target[i]);
         if (e->sides < 2)
             continue;
         const float *const base = e->side[1].logits + i * e->vocab;
+        e->base_nll[e->scored + i] = nll_of(e, base, e->target[i]);
         e->kl[e->scored + i] = pare_divergence(base, logit, e->vocab);
         e->same[e->scored + i] = pare_argmax(logit, e->vocab) == pare_argmax(base, e->vocab);
     }
@@ -126,7 +132,8 @@ static pare_status summarize(evaluation *e, pare_eval_result *out)
 {
     const size_t n = e->scored;
     for (size_t i = 0; i < n; i++)
-        if (!isfinite(e->nll[i]) || (e->sides > 1 && !isfinite(e->kl[i])))
+        if (!isfinite(e->nll[i]) ||
+            (e->sides > 1 && (!isfinite(e->base_nll[i]) || !isfinite(e->kl[i]))))
             return pare_fail(e->cx, PARE_ENUMERIC,
                              "the logits of scored position %zu are not finite: the weights or "
                              "activations overflow; \"pare verify\" finds damaged files",
@@ -136,6 +143,10 @@ static pare_status summarize(evaluation *e, pare_eval_result *out)
     out->ppl_stderr = ppl_error(e->nll, n, out->nll, out->ppl);
     if (e->sides < 2)
         return PARE_OK;
+    out->baseline_bytes = e->baseline_bytes;
+    out->baseline_nll = mean(e->base_nll, n);
+    out->baseline_ppl = exp(out->baseline_nll);
+    out->baseline_ppl_stderr = ppl_error(e->base_nll, n, out->baseline_nll, out->baseline_ppl);
     out->has_kl = true;
     out->kl_mean = mean(e->kl, n);
     qsort(e->kl, n, sizeof *e->kl, ascending);
@@ -203,28 +214,38 @@ uint64_t pare_evaluate_bytes(const pare_ctx *cx, const pare_eval_side *side,
         all += side_bytes(other, batch, window);
         work = its > work ? its : work;
     }
-    return all + work + count * (sizeof(double) + (other ? sizeof(double) + 1 : 0));
+    return all + work + count * (sizeof(double) + (other ? 2 * sizeof(double) + 1 : 0));
 }
 
-static pare_status evaluate(evaluation *e, pare_eval_result *out)
+/* Memory of all sides, the baseline's last. */
+static pare_status take_all(evaluation *e)
 {
     const pare_batch widest = {e->batch, e->window, 0};
     size_t most = 0, positions = e->window - 1;
     for (size_t w = 1; w < e->windows; w++)
         positions += e->window - first_scored(e, w);
     for (size_t i = 0; i < e->sides; i++) {
-        judged *const j = &e->side[i];
-        PARE_TRY(take_side(e, j));
-        const size_t bytes = pare__eval_scratch(e->cx, &j->f->model->config, widest, j->rows,
-                                                pare_model_inputs(j->f->model));
+        const pare_forward *const f = e->side[i].f;
+        const size_t bytes = pare__eval_scratch(e->cx, &f->model->config, widest, e->side[i].rows,
+                                                pare_model_inputs(f->model));
         most = bytes > most ? bytes : most;
     }
-    e->nll = PARE_NEW(e->arena, double, positions);
-    e->kl = PARE_NEW(e->arena, double, e->sides > 1 ? positions : 0);
-    e->same = PARE_NEW(e->arena, unsigned char, e->sides > 1 ? positions : 0);
-    if (!e->nll || !e->kl || !e->same)
-        return PARE_ENOMEM;
     PARE_TRY(pare_arena_init(e->cx, &e->work, most));
+    PARE_TRY(take_side(e, &e->side[0]));
+    e->nll = PARE_NEW(e->arena, double, positions);
+    if (!e->nll || e->sides < 2)
+        return e->nll ? PARE_OK : PARE_ENOMEM;
+    const size_t before = e->cx->live_bytes;
+    PARE_TRY(take_side(e, &e->side[1]));
+    e->base_nll = PARE_NEW(e->arena, double, positions);
+    e->kl = PARE_NEW(e->arena, double, positions);
+    e->same = PARE_NEW(e->arena, unsigned char, positions);
+    e->baseline_bytes = e->cx->live_bytes - before;
+    return e->base_nll && e->kl && e->same ? PARE_OK : PARE_ENOMEM;
+}
+
+static pare_status run_all(evaluation *e)
+{
     pare_ctx_progress(e->cx, "evaluate", 0, (double)e->windows);
     for (size_t w = 0; w < e->windows; w += e->batch) {
         const size_t count = e->windows - w < e->batch ? e->windows - w : e->batch;
@@ -232,7 +253,17 @@ static pare_status evaluate(evaluation *e, pare_eval_result *out)
         pare_ctx_progress(e->cx, "evaluate", (double)(w + count) * (double)e->window,
                           (double)e->windows * (double)e->window);
     }
-    return summarize(e, out);
+    return PARE_OK;
+}
+
+static pare_status evaluate(evaluation *e, pare_eval_result *out)
+{
+    PARE_TRY(take_all(e));
+    const pare_status s = run_all(e);
+    if (s != PARE_OK && (s != PARE_EINTERRUPTED || e->scored == 0))
+        return s;
+    PARE_TRY(summarize(e, out));
+    return s;
 }
 
 static pare_status check(pare_ctx *cx, const pare_forward *f, const pare_eval_opts *opts,

@@ -21,13 +21,17 @@ typedef struct pare_eval_result {
     bool has_kl;       /* against the baseline: sum_v p0 (ln p0 - ln p) per position */
     double kl_mean, kl_p99;
     double top1; /* share of positions with the baseline's argmax */
+    /* The baseline's own, on the same positions; the bytes of memory that it took beside f. */
+    double baseline_nll, baseline_ppl, baseline_ppl_stderr;
+    size_t baseline_bytes;
 } pare_eval_result;
 
 /* Scores tokens [count] with f; with a baseline (same vocabulary) also KL. Logits are formed in row
  * chunks. PARE_EINVAL (too few tokens for one window, window, stride, vocabularies differ, token
- * out of range), PARE_ENUMERIC (logits that are not finite), PARE_ENOMEM, PARE_EINTERRUPTED.
- * Reports progress in tokens. A position's KL that rounds below 0 counts as 0; kl_p99 is the value
- * number ceil(0.99 scored) in ascending order. */
+ * out of range), PARE_ENUMERIC (logits that are not finite), PARE_ENOMEM, PARE_EINTERRUPTED: then
+ * *out is of the positions scored until there, if scored is not 0. Reports progress in tokens. A
+ * position's KL that rounds below 0 counts as 0; kl_p99 is the value number ceil(0.99 scored) in
+ * ascending order. */
 PARE_CHECKED pare_status pare_evaluate(pare_ctx *cx, const pare_forward *f,
                                        const pare_forward *baseline, const pare_eval_opts *opts,
                                        const int32_t *tokens, size_t count, pare_eval_result *out);
@@ -55,12 +59,21 @@ typedef struct pare_choice_item {
     size_t choices, answer;
     double *score; /* [choices] or NULL: written, sums of log-likelihoods in nats */
     size_t line;   /* of a file, from 1, for messages; 0: they say its number in the list, from 0 */
+    unsigned char *verdict; /* PARE_CHOICE_ bits or NULL: written */
 } pare_choice_item;
+
+enum {
+    PARE_CHOICE_ASKED = 1,
+    PARE_CHOICE_RIGHT = 2,     /* by accuracy */
+    PARE_CHOICE_RIGHT_NORM = 4 /* by accuracy_norm */
+};
 
 typedef struct pare_choice_result {
     double accuracy;      /* largest sum of log-likelihoods */
     double accuracy_norm; /* largest sum / bytes */
-    size_t n;
+    /* sqrt(a (1 - a) / (n - 1)), as lm-evaluation-harness has it; NaN for one item. */
+    double accuracy_stderr, accuracy_norm_stderr;
+    size_t n; /* items asked */
 } pare_choice_result;
 
 /* A context runs once, and its choices continue its key/value cache together; items with contexts
@@ -68,7 +81,8 @@ typedef struct pare_choice_result {
  * in one piece.
  * Returns PARE_OK, PARE_EINVAL (no items, an item does not fit the context, an empty context or
  * choice, an answer that is none of the choices; the message names its line or number),
- * PARE_ENUMERIC, PARE_ENOMEM, PARE_EINTERRUPTED. First of equals wins. */
+ * PARE_ENUMERIC, PARE_ENOMEM, PARE_EINTERRUPTED: then *out is of the items asked until there, those
+ * with the shortest contexts, if n is not 0. First of equals wins. */
 PARE_CHECKED pare_status pare_evaluate_choice(pare_ctx *cx, const pare_forward *f,
                                               const pare_choice_item *item, size_t items,
                                               pare_choice_result *out);

@@ -118,6 +118,31 @@ START_TEST(figures_equal_the_protocol_done_by_hand)
 }
 END_TEST
 
+START_TEST(the_baseline_has_the_figures_it_has_alone)
+{
+    bench b;
+    pare_eval_result r, alone;
+    begin(&b, 2);
+    const pare_eval_opts opts = {33, 7};
+    const size_t live = b.h.cx.live_bytes;
+    ck_assert_int_eq(pare_evaluate(&b.h.cx, &b.baseline, NULL, &opts, b.tokens, TOKENS, &alone),
+                     PARE_OK);
+    b.h.cx.peak_bytes = live;
+    ck_assert_int_eq(pare_evaluate(&b.h.cx, &b.f, NULL, &opts, b.tokens, TOKENS, &r), PARE_OK);
+    const size_t peak = b.h.cx.peak_bytes;
+    b.h.cx.peak_bytes = live;
+    ck_assert_int_eq(pare_evaluate(&b.h.cx, &b.f, &b.baseline, &opts, b.tokens, TOKENS, &r),
+                     PARE_OK);
+    ck_assert_double_eq(r.baseline_nll, alone.nll);
+    ck_assert_double_eq(r.baseline_ppl, alone.ppl);
+    ck_assert_double_eq(r.baseline_ppl_stderr, alone.ppl_stderr);
+    ck_assert_double_ne(r.nll, alone.nll);
+    ck_assert_uint_gt(r.baseline_bytes, 0);
+    ck_assert_uint_eq(b.h.cx.peak_bytes - r.baseline_bytes, peak);
+    tiny_end(&b.h);
+}
+END_TEST
+
 START_TEST(figures_do_not_depend_on_threads)
 {
     pare_eval_result first = {0};
@@ -246,6 +271,7 @@ START_TEST(a_choice_is_the_largest_sum_of_its_log_likelihoods)
     bench b;
     begin(&b, 2);
     size_t right = 0, right_norm = 0;
+    unsigned char verdict[12], want[12];
     pare_choice_item item[12];
     const int32_t *choice[12][3];
     size_t count[12][3];
@@ -270,16 +296,28 @@ START_TEST(a_choice_is_the_largest_sum_of_its_log_likelihoods)
             pick_norm = sum / (double)bytes[c] > best_norm ? c : pick_norm;
             best_norm = fmax(best_norm, sum / (double)bytes[c]);
         }
-        item[i] =
-            (pare_choice_item){b.tokens + i, 9, choice[i], count[i], bytes, 3, i % 3, NULL, 0};
+        item[i] = (pare_choice_item){b.tokens + i, 9,    choice[i], count[i],   bytes, 3,
+                                     i % 3,        NULL, 0,         &verdict[i]};
         right += pick == i % 3;
         right_norm += pick_norm == i % 3;
+        want[i] = (unsigned char)(PARE_CHOICE_ASKED | (pick == i % 3 ? PARE_CHOICE_RIGHT : 0) |
+                                  (pick_norm == i % 3 ? PARE_CHOICE_RIGHT_NORM : 0));
     }
     pare_choice_result r;
     ck_assert_int_eq(pare_evaluate_choice(&b.h.cx, &b.f, item, 12, &r), PARE_OK);
     ck_assert_uint_eq(r.n, 12);
     ck_assert_double_eq_tol(r.accuracy, (double)right / 12, 1e-12);
     ck_assert_double_eq_tol(r.accuracy_norm, (double)right_norm / 12, 1e-12);
+    ck_assert_mem_eq(verdict, want, sizeof want);
+    double squares = 0, squares_norm = 0; /* sample deviations of zeros and ones */
+    for (size_t i = 0; i < 12; i++) {
+        squares += pow(((want[i] & PARE_CHOICE_RIGHT) != 0) - r.accuracy, 2);
+        squares_norm += pow(((want[i] & PARE_CHOICE_RIGHT_NORM) != 0) - r.accuracy_norm, 2);
+    }
+    ck_assert_double_eq_tol(r.accuracy_stderr, sqrt(squares / 11 / 12), 1e-12);
+    ck_assert_double_eq_tol(r.accuracy_norm_stderr, sqrt(squares_norm / 11 / 12), 1e-12);
+    ck_assert_int_eq(pare_evaluate_choice(&b.h.cx, &b.f, item, 1, &r), PARE_OK);
+    ck_assert(isnan(r.accuracy_stderr) && isnan(r.accuracy_norm_stderr));
     tiny_end(&b.h);
 }
 END_TEST
@@ -324,7 +362,7 @@ START_TEST(choices_that_share_a_context_score_as_each_alone)
             count[i][c] = count[i][c] < room ? count[i][c] : room;
         }
         item[i] = (pare_choice_item){b.tokens + 3 * i, length, choice[i], count[i], bytes,
-                                     2 + i % 4,        1,      score[i],  0};
+                                     2 + i % 4,        1,      score[i],  0,        NULL};
     }
     pare_choice_result r;
     ck_assert_int_eq(pare_evaluate_choice(&b.h.cx, &b.f, item, ITEMS, &r), PARE_OK);
@@ -343,8 +381,8 @@ START_TEST(items_that_do_not_fit_are_refused_by_number)
     const int32_t *const choice[] = {b.tokens, b.tokens + 5};
     size_t count[] = {2, 3};
     const size_t bytes[] = {4, 4};
-    pare_choice_item item[2] = {{b.tokens, 5, choice, count, bytes, 2, 1, NULL, 0},
-                                {b.tokens, 94, choice, count, bytes, 2, 0, NULL, 0}};
+    pare_choice_item item[2] = {{b.tokens, 5, choice, count, bytes, 2, 1, NULL, 0, NULL},
+                                {b.tokens, 94, choice, count, bytes, 2, 0, NULL, 0, NULL}};
     pare_ctx *const cx = &b.h.cx;
     ck_assert_int_eq(pare_evaluate_choice(cx, &b.f, item, 0, &r), PARE_EINVAL);
     ck_assert_str_eq(cx->what, "no multiple-choice items");
@@ -388,7 +426,7 @@ static pare_status any_evaluation(bench *b, int which)
     const pare_eval_opts opts = {50, 0};
     const int32_t *const choice[] = {b->tokens, b->tokens + 5};
     const size_t count[] = {20, 30}, bytes[] = {4, 4};
-    const pare_choice_item item = {b->tokens, 5, choice, count, bytes, 2, 1, NULL, 0};
+    const pare_choice_item item = {b->tokens, 5, choice, count, bytes, 2, 1, NULL, 0, NULL};
     if (which == 0)
         return pare_evaluate(&b->h.cx, &b->f, &b->baseline, &opts, b->tokens, TOKENS, &e);
     return which == 1 ? pare_evaluate_choice(&b->h.cx, &b->f, &item, 1, &c)
@@ -427,6 +465,77 @@ START_TEST(an_interrupt_ends_every_evaluation)
 }
 END_TEST
 
+/* An interrupt that comes when a step reports that it is done for the n-th time. */
+typedef struct stopper {
+    volatile int interrupts;
+    int reports;
+} stopper;
+
+static void stop(void *self, const char *what, double done, double total)
+{
+    stopper *const s = self;
+    (void)what;
+    (void)total;
+    if (done > 0 && --s->reports == 0)
+        s->interrupts = 1;
+}
+
+static void begin_stopped(bench *b, stopper *s)
+{
+    begin(b, 2);
+    b->h.cx.interrupt = &s->interrupts;
+    b->h.cx.progress = (pare_progress){stop, s};
+}
+
+START_TEST(an_interrupt_leaves_the_figures_of_the_positions_scored)
+{
+    static plain_result want;
+    bench b;
+    stopper s = {.reports = 1};
+    pare_eval_result r;
+    begin_stopped(&b, &s);
+    const pare_eval_opts opts = {10, 1};
+    plain_evaluate(&b, opts.window, opts.stride, &want);
+    ck_assert_int_eq(pare_evaluate(&b.h.cx, &b.f, &b.baseline, &opts, b.tokens, TOKENS, &r),
+                     PARE_EINTERRUPTED);
+    ck_assert(r.scored > 100 && r.scored < want.n && r.has_kl);
+    double nll = 0, kl = 0;
+    for (size_t i = 0; i < r.scored; i++) {
+        nll += want.nll[i] / (double)r.scored;
+        kl += want.kl[i] / (double)r.scored;
+    }
+    ck_assert_double_eq_tol(r.nll, nll, 1.1e-6);
+    ck_assert_double_eq_tol(r.kl_mean, kl, 1e-9);
+    tiny_end(&b.h);
+}
+END_TEST
+
+START_TEST(an_interrupt_leaves_the_items_asked)
+{
+    enum { ITEMS = 6 };
+    bench b;
+    stopper s = {.reports = 4};
+    pare_choice_item item[ITEMS];
+    unsigned char verdict[ITEMS] = {0};
+    begin_stopped(&b, &s);
+    const int32_t *const choice[] = {b.tokens, b.tokens + 5};
+    const size_t count[] = {2, 3}, bytes[] = {4, 4};
+    for (size_t i = 0; i < ITEMS; i++) /* each a group, the last first */
+        item[i] = (pare_choice_item){b.tokens, 20 - i, choice, count, bytes,
+                                     2,        i % 2,  NULL,   0,     &verdict[i]};
+    pare_choice_result r;
+    ck_assert_int_eq(pare_evaluate_choice(&b.h.cx, &b.f, item, ITEMS, &r), PARE_EINTERRUPTED);
+    ck_assert_uint_eq(r.n, 4);
+    size_t right = 0;
+    for (size_t i = 0; i < ITEMS; i++) {
+        ck_assert_int_eq((verdict[i] & PARE_CHOICE_ASKED) != 0, i >= 2);
+        right += (verdict[i] & PARE_CHOICE_RIGHT) != 0;
+    }
+    ck_assert_double_eq(r.accuracy, (double)right / 4);
+    tiny_end(&b.h);
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("evaluate");
@@ -434,6 +543,7 @@ int main(void)
     tcase_set_timeout(c, 120);
     tcase_add_loop_test(c, figures_equal_the_protocol_done_by_hand, 0,
                         sizeof protocols / sizeof *protocols);
+    tcase_add_test(c, the_baseline_has_the_figures_it_has_alone);
     tcase_add_test(c, figures_do_not_depend_on_threads);
     tcase_add_loop_test(c, pieces_of_a_window_give_the_bytes_of_the_whole, 0, 6);
     tcase_add_test(c, rows_and_logits_shrink_with_the_model);
@@ -446,6 +556,8 @@ int main(void)
     tcase_add_test(c, speed_counts_what_it_ran);
     tcase_add_loop_test(c, every_refused_allocation_is_reported_and_nothing_leaks, 0, 3);
     tcase_add_loop_test(c, an_interrupt_ends_every_evaluation, 0, 3);
+    tcase_add_test(c, an_interrupt_leaves_the_figures_of_the_positions_scored);
+    tcase_add_test(c, an_interrupt_leaves_the_items_asked);
     suite_add_tcase(s, c);
     return unit_main(s);
 }
