@@ -295,7 +295,7 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
     PARE_TRY(pare__rotate_check_head(run));
     PARE_TRY(pare__run_kept(run));
     PARE_TRY(pare__run_describe(run));
-    PARE_TRY(pare__run_evaluate(run, out));
+    PARE_TRY(pare__run_report(run, out));
     PARE_TRY(pare_inventory_write(cx, run->a, run->plan.partial_path, run->output, run->outputs));
     PARE_TRY(pare__run_inputs_same(run));
     PARE_TRY(pare__run_publish(run));

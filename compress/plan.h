@@ -74,6 +74,12 @@ typedef struct pare_plan_export {
     bool stale; /* what is there is older than the finished output, and is replaced */
 } pare_plan_export;
 
+/* A multiple-choice file of the recipe. */
+typedef struct pare_plan_choice {
+    size_t items;
+    size_t longest; /* most bytes of an item: its context, and each choice as long as the longest */
+} pare_plan_choice;
+
 typedef struct pare_plan {
     const pare_job *job;
     pare_output_place place;                       /* of the output */
@@ -125,6 +131,7 @@ typedef struct pare_plan {
     uint64_t text_bytes;        /* calibration texts that are read at once */
     uint64_t token_bytes;       /* calibration tokens of a file */
     uint64_t *evaluated_bytes;  /* [recipe.evaluations] files of the evaluations */
+    pare_plan_choice *choice;   /* [recipe.evaluations] what lies in those of multiple choice */
     uint64_t activation_bytes;  /* 0 when samples is 0 (not known yet) */
     uint64_t held_ram_bytes;    /* of the allocator, once everything is planned */
     uint64_t spilled_ram_bytes; /* anonymous memory with the activations in a file */

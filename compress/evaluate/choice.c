@@ -375,6 +375,22 @@ static pare_choice_result result_of(const quiz *q)
     return r;
 }
 
+uint64_t pare_evaluate_choice_bytes(const pare_ctx *cx, const pare_eval_side *side, size_t items,
+                                    size_t longest)
+{
+    const pare_config *const c = side->config;
+    const size_t rows = longest < 2 * GROUP_TOKENS ? 2 * GROUP_TOKENS : longest;
+    const size_t item = longest < c->context ? longest : c->context;
+    const size_t cached = item < GROUP_TOKENS ? GROUP_TOKENS : item;
+    const size_t logits = pare__eval_logits(c->vocab), piece = pare__eval_rows(cx, c);
+    const pare_batch widest = {1, piece < item ? item : piece, item};
+    const uint64_t block = pare_block_forward_scratch(cx, c, widest);
+    const uint64_t normed = (uint64_t)logits * c->hidden * sizeof(float);
+    return rows * ((uint64_t)c->hidden * sizeof(float) + sizeof(wanted)) +
+           pare_kv_bytes(c, side->kv, 2, cached) + (uint64_t)logits * c->vocab * sizeof(float) +
+           items * (sizeof(place) + sizeof(size_t)) + (block > normed ? block : normed);
+}
+
 pare_status pare_evaluate_choice(pare_ctx *cx, const pare_forward *f, const pare_choice_item *item,
                                  size_t items, pare_choice_result *out)
 {
