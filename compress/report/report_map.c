@@ -2,6 +2,7 @@
  * The ramp runs from dark blue over grey to yellow, lighter at every step, so that it is read alike
  * by those who see few colours and in grey; it follows the idea of cividis (Nunez et al., 2018). */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "compress/report/report_internal.h"
@@ -36,20 +37,19 @@ static bool same_projection(const char *a, const char *b)
     return *a == *b;
 }
 
-/* Short title of a column: what stands behind the last dot, with a mark where it is of experts. It
- * may break behind an underscore. */
+/* Short title of a column: what stands behind the last dot, with a mark where it is of experts, and
+ * blanks for underscores, where a narrow page may break it. */
 static void put_title(pare_text_out *t, const char *name)
 {
+    char title[64];
     const char *const dot = strrchr(name, '.');
     const char *number = name;
     while ((number = strchr(number, '.')) && !strspn(number + 1, "0123456789"))
         number++;
-    pare__text_put(t, "%s", number ? "*." : "");
-    for (const char *p = dot ? dot + 1 : name; *p; p++) {
-        pare__text_put_html(t, (char[]){*p, '\0'});
-        if (*p == '_')
-            pare__text_put(t, "<wbr>");
-    }
+    (void)snprintf(title, sizeof title, "%s%s", number ? "*." : "", dot ? dot + 1 : name);
+    for (char *p = title; *p; p++)
+        *p = *p == '_' ? ' ' : *p;
+    pare__text_put_html(t, title);
 }
 
 /* Of the experts of a block the one with the largest error is drawn, the first of such. */
