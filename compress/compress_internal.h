@@ -10,6 +10,7 @@
 #include "compress/journal.h"
 #include "compress/manifest.h"
 #include "compress/run_linear.h"
+#include "compress/settle.h"
 #include "formats/packed_map.h"
 #include "prune/slicegpt.h"
 #include "quant/kv_cache.h"
@@ -133,11 +134,6 @@ PARE_CHECKED pare_status pare__run_finite(pare_run *run);
 /* The block's weights as floats, in the basis that the recipe asks for: run->current, run->block.
  */
 PARE_CHECKED pare_status pare__run_load(pare_run *run, size_t block);
-
-/* What the rules of steps that share out their ratios come to, and the layout of the files that
- * follows. Moves the wave through the float model: it must be filled anew. For a plan with ratios.
- */
-PARE_CHECKED pare_status pare__run_ratios(pare_run *run);
 
 /* One block: weights in, planes and journal record out; or, when an earlier run has done it, its
  * planes read back and compared. Then the wave moves on. */

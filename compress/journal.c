@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -114,6 +115,13 @@ static pare_status refuse(pare_ctx *cx, const char *path, const pare_json *old,
                           const pare_json *now)
 {
     difference d = {.used = 0};
+    const char *const had = pare_json_text(pare_json_get(old, "format"), NULL);
+    const char *const has = pare_json_text(pare_json_get(now, "format"), NULL);
+    if (had && has && strtol(had, NULL, 10) > strtol(has, NULL, 10))
+        return pare_fail(cx, PARE_ENOTSUP,
+                         "%s: format is %.*s, and this program reads %s; a newer pare is needed to "
+                         "continue the unfinished run, or --restart to start over",
+                         path, VALUE_CAP, had, has);
     const char *key;
     const pare_json *value;
     for (pare_json_iter it = {0}; pare_json_next(now, &it, &key, &value);)
@@ -365,10 +373,23 @@ static bool was_journal(const unsigned char *bytes, size_t len)
     return begun || memmem(bytes, len, magic, sizeof magic);
 }
 
+/* Whether records begin with the magic of a later form. */
+static bool is_newer(const unsigned char *bytes, size_t len)
+{
+    return len >= sizeof magic && memcmp(bytes, magic, 2) == 0 && bytes[2] >= '0' &&
+           bytes[2] <= '9' && bytes[3] >= '0' && bytes[3] <= '9' &&
+           memcmp(bytes, magic, sizeof magic) > 0;
+}
+
 static pare_status look_at(pare_ctx *cx, const pare_file *f, pare_journal_kind *kind)
 {
     const size_t len = record_length(f->data, (size_t)f->bytes, 0);
     pare_json *print = NULL;
+    if (is_newer(f->data, (size_t)f->bytes))
+        return pare_fail(cx, PARE_ENOTSUP,
+                         "%s: is a journal of form %.4s, and this program reads %.4s; a newer pare "
+                         "is needed, or move it away",
+                         f->path, (const char *)f->data, (const char *)magic);
     if (len == SIZE_MAX || !hash_holds(f->data, len)) {
         *kind =
             was_journal(f->data, (size_t)f->bytes) ? PARE_JOURNAL_DAMAGED : PARE_JOURNAL_FOREIGN;

@@ -36,7 +36,7 @@ PARE_CHECKED pare_status pare_journal_parse(pare_ctx *cx, pare_arena *a, const u
 /* Opens DIRECTORY/journal, cutting a bad tail, or creates it with `fingerprint` (JSON text).
  * An existing journal whose fingerprint differs is refused: PARE_EEXISTS, the message lists each
  * key that differs with both values and says that --restart starts over. Only "replaces" may have
- * become "nothing". One without a good
+ * become "nothing". A "format" above that of `fingerprint` is PARE_ENOTSUP. One without a good
  * fingerprint begins anew.
  * record and count: the unit records found (without the fingerprint), in the arena. The caller
  * holds the lock of the output (compress/lock.h). PARE_EIO, PARE_ENOSPC, PARE_ENOMEM, PARE_EFORMAT
@@ -78,7 +78,8 @@ typedef enum pare_journal_kind {
     PARE_JOURNAL_REPLACED  /* a member "replaced" */
 } pare_journal_kind;
 
-/* Looks at DIRECTORY/journal. PARE_EIO, PARE_ENOMEM. */
+/* Looks at DIRECTORY/journal. PARE_ENOTSUP for one whose records have a later form, PARE_EIO,
+ * PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_journal_look(pare_ctx *cx, pare_arena *a, const char *directory,
                                            pare_journal_kind *kind);
 

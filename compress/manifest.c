@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FORMAT = 1 };
+#include "formats/format_version.h"
 
 static void put_size(pare_json_writer *w, const char *key, uint64_t value)
 {
@@ -45,7 +45,7 @@ static void put_work(pare_json_writer *w, const pare_manifest *m)
     char hex[PARE_SHA256_HEX];
     pare_sha256_hex(m->recipe, strlen(m->recipe), hex);
     pare_json_put_text(w, "pare", m->version);
-    put_size(w, "format", FORMAT);
+    put_size(w, "format", PARE_MANIFEST_FORMAT);
     pare_json_put_text(w, "recipe_sha256", hex);
     pare_json_put_text(w, "recipe", m->recipe);
     put_size(w, "seed", m->seed);
@@ -292,7 +292,7 @@ pare_status pare_manifest_config(pare_ctx *cx, pare_arena *a, const pare_json *c
             pare_json_put_copy(w, key, value);
     pare_json_open_object(w, ours);
     pare_json_put_text(w, "quant_method", "pare");
-    put_size(w, "format", FORMAT);
+    put_size(w, "format", PARE_CONFIG_FORMAT);
     pare_json_put_text(w, "layout", "R8K32");
     pare_json_put_text(w, "index", "packed.index.json");
     pare_json_close(w);

@@ -58,6 +58,7 @@ typedef struct pare_pass_linear {
     void *site_state;              /* what `site` left for this step and site, or NULL */
     bool pruned;                   /* a pruner was here: what is 0 in w must get the value 0 */
     const pare_sparsity *sparsity; /* of a step that prunes, with seed and tensor; else NULL */
+    size_t columns;                /* that its storage keeps apart */
     pare_codes *codes;             /* a quantizer fills it; planes taken from `scratch` */
     pare_linear_result *result;    /* a pass records what it did */
     char note[PARE_NOTE];          /* and what it chose, for the result of the step; or empty */
@@ -171,6 +172,10 @@ typedef struct pare_pass {
      * the parameters (tail: error). NULL: it follows from `grid`. */
     pare_status (*store)(pare_ctx *cx, const double *value, size_t n, size_t k,
                          pare_packed_linear *out);
+    /* How many columns of a linear are kept apart, at most as many as `store` says, by what the
+     * float model shows of its inputs before the first block is compressed: max |x| [k]. NULL: as
+     * many as `store` says. */
+    size_t (*columns)(const double *value, const float *absmax, size_t k);
     /* The grid that codes are chosen from, for transforms in front. NULL: none can be named. */
     pare_grid (*grid)(const double *value);
     /* How inputs are quantized. NULL: as pare_activation {GROUP, 8 bits}. */

@@ -13,6 +13,7 @@
 #include "compress/journal.h"
 #include "compress/output.h"
 #include "compress/plan_internal.h"
+#include "compress/settle.h"
 #include "formats/checksums.h"
 #include "formats/dense.h"
 #include "formats/tokenizer.h"
@@ -433,13 +434,16 @@ static uint64_t ratio_bytes(const pare_plan *plan)
     return rows * sizeof(uint16_t) * plan->recipe.steps + plan->layout.entries * 64 + 8192;
 }
 
-pare_status pare_plan_settle(pare_ctx *cx, pare_arena *a, pare_plan *plan, const double *ratio)
+pare_status pare_plan_settle(pare_ctx *cx, pare_arena *a, pare_plan *plan,
+                             const pare_plan_found *found)
 {
     for (size_t i = 0; i < plan->linears; i++) {
         pare_plan_linear *const l = &plan->linear[i];
+        if (pare_plan_chooses_columns(plan, l))
+            l->packed.outliers = found->columns[i];
         if (!l->pruned || pare_plan_ratios(plan, l->prune_step).rule == PARE_RATIOS_UNIFORM)
             continue;
-        l->sparsity.ratio = ratio[i];
+        l->sparsity.ratio = found->ratio[i];
         pare__plan_store(l);
     }
     pare__plan_bits(plan);

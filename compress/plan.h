@@ -103,7 +103,8 @@ typedef struct pare_plan {
     size_t changes;
     pare_float_room room; /* vectors that some block has or gets */
     pare_packed_layout layout;
-    bool ratios;                   /* some linears lose what a rule says, known while running: until
+    bool ratios;                   /* some linears lose what a rule says, or keep columns apart by
+                                      what their inputs are, known while running: until
                                       pare_plan_settle packed_bytes is at most that */
     uint64_t packed_bytes;         /* packed files and packed.index.json, exact */
     uint64_t other_bytes;          /* copies, manifest, report: an estimate */
@@ -227,12 +228,6 @@ static inline pare_pass_ratios pare_plan_ratios(const pare_plan *plan, size_t st
     const pare_pass *const pass = pare_passes[s->pass];
     return pass->ratios ? pass->ratios(s->value) : (pare_pass_ratios){0};
 }
-
-/* The ratios that the rules of `plan->ratios` came to, per entry of plan->linear: files are laid
- * out anew, and packed_bytes and bits_per_weight are exact. What uniform steps prune stays as it
- * is. PARE_EFORMAT, PARE_ENOMEM. */
-PARE_CHECKED pare_status pare_plan_settle(pare_ctx *cx, pare_arena *a, pare_plan *plan,
-                                          const double *ratio);
 
 /* Fills *plan; memory from the arena. Close it with pare_plan_close in any case. What lies where
  * outputs go, and the disk, is looked at only by a plan to be looked at, from outside.

@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "compress/plan_internal.h"
+#include "compress/settle.h"
 #include "recipes/pattern.h"
 
 enum { NO_STEP = -1 };
@@ -205,6 +206,24 @@ static pare_status store_codes(pare_ctx *cx, const pare_plan *plan, pare_plan_li
     return PARE_OK;
 }
 
+/* The float model shows the inputs as they are in front of all transforms. */
+static pare_status check_columns(pare_ctx *cx, const pare_plan *plan, const pare_plan_linear *l)
+{
+    const pare_step *const step = &plan->recipe.step[l->step];
+    for (size_t i = 0; i < plan->transforms && pare_plan_chooses_columns(plan, l); i++) {
+        const pare_plan_transform *const t = &plan->transform[i];
+        if (t->block == l->block && l->part == 0 && t->site == pare_plan_site(plan, l))
+            return pare_recipe_fail(
+                cx, step->place,
+                "%s: %s in front changes the inputs of %s, and columns are chosen by what they are "
+                "without it; leave it out, or take rtn: {bits: 8, group: row, activations: "
+                "int8_token} behind it",
+                pare_passes[step->pass]->name, pare_passes[plan->recipe.step[t->step].pass]->name,
+                l->packed.name);
+    }
+    return PARE_OK;
+}
+
 /* What a step asks of the block loop. */
 static void ask_step(pare_plan *plan, pare_plan_linear *l, size_t which)
 {
@@ -248,6 +267,8 @@ static pare_status store_linears(pare_ctx *cx, pare_plan *plan, const int64_t *o
             plan->rotation && pare_rotation_is_online(plan->rotation, (pare_role)role);
         plan->first[part + 1] = plan->linears;
         plan->experts += p->part > 0;
+        plan->ratios |= pare_plan_chooses_columns(plan, p) != NULL;
+        PARE_TRY(check_columns(cx, plan, p));
         ask_step(plan, p, p->step);
         if (!p->pruned)
             continue;

@@ -4,6 +4,7 @@
 #include "compress/compress_internal.h"
 #include "compress/plan_internal.h"
 #include "formats/checksums.h"
+#include "formats/format_version.h"
 #include "runtime/file.h"
 
 static bool is_text(const pare_json *object, const char *key, const char *text)
@@ -20,9 +21,13 @@ static pare_status read_manifest(pare_run *run, pare_json **out)
         return PARE_ENOMEM;
     PARE_TRY(pare_file_read(run->cx, &run->scratch, path, PARE_MANIFEST_CAP, &text, &len));
     const pare_status s = pare_json_parse(run->cx, path, text, len, PARE_MANIFEST_CAP, out);
-    if (s == PARE_EFORMAT) /* nothing that a job left */
+    if (s == PARE_EFORMAT) { /* nothing that a job left */
         pare_ctx_clear(run->cx);
-    return s == PARE_EFORMAT ? PARE_OK : s;
+        return PARE_OK;
+    }
+    PARE_TRY(s);
+    return pare_version_check(run->cx, path, "format", pare_json_get(*out, "format"),
+                              PARE_MANIFEST_FORMAT);
 }
 
 /* What differs between the output and the job, or nothing yet. */

@@ -212,6 +212,7 @@ static pare_status quantize(pare_run *run, const pare_plan_linear *l, void *site
                                .site_state = site_state,
                                .pruned = l->pruned && !joint,
                                .sparsity = joint ? &l->sparsity : NULL,
+                               .columns = l->packed.outliers,
                                .codes = &codes,
                                .result = r};
     const pare_status s =

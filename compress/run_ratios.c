@@ -1,5 +1,5 @@
-/* How much of each linear goes, by the rules of the steps: the float model runs once over the
- * calibration, before the first block is compressed. */
+/* How much of each linear goes, by the rules of the steps, and how many of its columns are kept
+ * apart: the float model runs once over the calibration, before the first block is compressed. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,6 +29,7 @@ typedef struct look {
     pare_run *run;
     pare_ratio *ratio;
     pare_ratio_curve *curve; /* errors; of steps that search */
+    size_t *columns;
 } look;
 
 /* Outliers of what `step` prunes in a block, all its linears together. */
@@ -188,17 +189,17 @@ static pare_status see_search(const look *k, size_t block, size_t step, const pa
     return PARE_OK;
 }
 
-/* What the rules want to know of a block of the float model; then the wave moves on. */
-static pare_status see_block(const look *k, size_t block)
+/* What the rules want to know of what every token runs of a block of the float model. */
+static pare_status see_common(const look *k, size_t block)
 {
     pare_run *const run = k->run;
     const pare_plan *const plan = &run->plan;
     pare_stats stats;
-    PARE_TRY(pare__run_load(run, block));
     PARE_TRY(pare_stats_take(run->cx, &run->scratch, &plan->model.config, 0, plan->kinds,
                              (uint64_t)plan->samples * plan->window, &stats));
     const pare_tap tap = pare_stats_tap(&stats);
-    PARE_TRY(pare__run_wave(run, &tap, "looking at the float model"));
+    if (stats.active)
+        PARE_TRY(pare__run_wave(run, &tap, "looking at the float model"));
     for (size_t step = 0; step < plan->recipe.steps; step++)
         switch (pare_plan_ratios(plan, step).rule) {
         case PARE_RATIOS_UNIFORM: break;
@@ -206,6 +207,20 @@ static pare_status see_block(const look *k, size_t block)
         case PARE_RATIOS_ISC: PARE_TRY(see_isc(k, block, step, &stats)); break;
         case PARE_RATIOS_SEARCH: PARE_TRY(see_search(k, block, step, &stats)); break;
         }
+    pare__run_count_columns(run, block, 0, &stats, k->columns);
+    return PARE_OK;
+}
+
+/* A block of the float model; then the wave moves on. */
+static pare_status see_block(const look *k, size_t block)
+{
+    pare_run *const run = k->run;
+    const pare_plan *const plan = &run->plan;
+    PARE_TRY(pare__run_load(run, block));
+    const pare_mark mark = pare_arena_mark(&run->scratch);
+    PARE_TRY(see_common(k, block));
+    pare_arena_rewind(&run->scratch, mark);
+    PARE_TRY(pare__run_expert_columns(run, block, k->columns));
     return block + 1 < plan->model.config.blocks
                ? pare__run_wave(run, NULL, "carrying activations of the float model")
                : PARE_OK;
@@ -255,11 +270,11 @@ static pare_status share_step(const look *k, size_t step, double *ratio)
     return PARE_OK;
 }
 
-static pare_status find_ratios(pare_run *run, double *ratio)
+static pare_status find_ratios(pare_run *run, const pare_plan_found *found)
 {
     const pare_plan *const plan = &run->plan;
     const look k = {run, PARE_NEW(&run->scratch, pare_ratio, plan->linears),
-                    PARE_NEW(&run->scratch, pare_ratio_curve, plan->linears)};
+                    PARE_NEW(&run->scratch, pare_ratio_curve, plan->linears), found->columns};
     if (!k.ratio || !k.curve)
         return PARE_ENOMEM;
     for (size_t i = 0; i < plan->linears; i++) {
@@ -275,17 +290,20 @@ static pare_status find_ratios(pare_run *run, double *ratio)
     }
     for (size_t step = 0; step < plan->recipe.steps; step++)
         if (pare_plan_ratios(plan, step).rule != PARE_RATIOS_UNIFORM)
-            PARE_TRY(share_step(&k, step, ratio));
+            PARE_TRY(share_step(&k, step, found->ratio));
     return PARE_OK;
 }
 
 pare_status pare__run_ratios(pare_run *run)
 {
     const pare_mark mark = pare_arena_mark(&run->scratch);
-    double *const ratio = PARE_NEW(&run->scratch, double, run->plan.linears);
-    pare_status s = ratio ? find_ratios(run, ratio) : PARE_ENOMEM;
+    const pare_plan_found found = {PARE_NEW(&run->scratch, double, run->plan.linears),
+                                   PARE_NEW(&run->scratch, size_t, run->plan.linears)};
+    pare_status s = found.ratio && found.columns ? find_ratios(run, &found) : PARE_ENOMEM;
     if (s == PARE_OK)
-        s = pare_plan_settle(run->cx, run->a, &run->plan, ratio);
+        s = pare_plan_settle(run->cx, run->a, &run->plan, &found);
+    if (s == PARE_OK)
+        pare__run_tell_columns(run);
     pare_arena_rewind(&run->scratch, mark);
     return s;
 }

@@ -11,6 +11,7 @@
 #include "compress/inventory.h"
 #include "compress/journal.h"
 #include "compress/verify_internal.h"
+#include "formats/format_version.h"
 #include "formats/hash.h"
 
 enum { OUTPUTS_MAX = 200000, FINDING = 1024 };
@@ -164,6 +165,8 @@ static pare_status check_manifest(pare_verify_run *v, const char *text, size_t l
     PARE_TRY(pare__verify_absorb(v, parse_manifest(v, text, len)));
     if (!v->manifest)
         return PARE_OK;
+    PARE_TRY(pare_version_check(v->cx, PARE_MANIFEST_NAME, "format",
+                                pare_json_get(v->manifest, "format"), PARE_MANIFEST_FORMAT));
     v->out->files += !v->summed;
     pare__verify_recipe(v);
     PARE_TRY(pare__verify_absorb(v, check_listed(v)));

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "formats/checkpoint_internal.h"
+#include "formats/format_version.h"
 
 static const char config_name[] = "config.json";
 static const char packed_index_name[] = "packed.index.json";
@@ -204,6 +205,8 @@ static pare_status open_indexed(pare_checkpoint *ck, pare_arena *a, const char *
 {
     PARE_TRY(pare_watch_path(a, &ck->watch, index_path));
     PARE_TRY(read_json(ck, index_path, INDEX_MAX, &ck->index));
+    if (ck->packed)
+        PARE_TRY(pare_index_version_check(ck->cx, index_path, ck->index));
     pare__index index;
     PARE_TRY(pare__index_parse(ck->cx, a, index_path, ck->index, kind->ending[0], &index));
     PARE_TRY(check_present(ck, a, index_path, &index));
@@ -298,6 +301,7 @@ static pare_status open_directory(pare_checkpoint *ck, pare_arena *a)
         return PARE_OK;
     PARE_TRY(read_config(ck, a, true));
     ck->packed = says_packed(ck->config);
+    PARE_TRY(pare_checkpoint_version_check(ck));
     if (ck->packed) {
         if (packed_is != PARE_PATH_FILE)
             return pare_fail(ck->cx, PARE_EFORMAT,
@@ -336,6 +340,7 @@ static pare_status open_file(pare_checkpoint *ck, pare_arena *a)
     if (!ck->directory)
         return PARE_ENOMEM;
     PARE_TRY(read_config(ck, a, false));
+    PARE_TRY(pare_checkpoint_version_check(ck));
     const char *const slash = strrchr(ck->path, '/');
     return open_single(ck, a, slash ? slash + 1 : ck->path, kind);
 }

@@ -43,7 +43,8 @@ typedef struct pare_checkpoint {
 
 /* Opens and checks. Release with pare_checkpoint_close in any case (also after an error).
  * PARE_ENOTFOUND, PARE_EFORMAT (missing or truncated shard, index and header disagree, a tensor in
- * two shards, ...), PARE_EIO, PARE_ENOMEM. */
+ * two shards, ...), PARE_ENOTSUP (a version that this program does not know:
+ * formats/format_version.h), PARE_EIO, PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_checkpoint_open(pare_ctx *cx, pare_arena *a, const char *path,
                                               pare_checkpoint *ck);
 

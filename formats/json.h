@@ -64,6 +64,8 @@ void pare_json_close(pare_json_writer *w);
 void pare_json_put_text(pare_json_writer *w, const char *key, const char *text);
 void pare_json_put_integer(pare_json_writer *w, const char *key, int64_t value);
 void pare_json_put_number(pare_json_writer *w, const char *key, double value);
+/* null when it is not finite. */
+void pare_json_put_finite(pare_json_writer *w, const char *key, double value);
 void pare_json_put_bool(pare_json_writer *w, const char *key, bool value);
 void pare_json_put_null(pare_json_writer *w, const char *key);
 void pare_json_put_copy(pare_json_writer *w, const char *key, const pare_json *v); /* deep */

@@ -221,6 +221,14 @@ void pare_json_put_number(pare_json_writer *w, const char *key, double value)
         put(w, ".0");
 }
 
+void pare_json_put_finite(pare_json_writer *w, const char *key, double value)
+{
+    if (isfinite(value))
+        pare_json_put_number(w, key, value);
+    else
+        pare_json_put_null(w, key);
+}
+
 void pare_json_put_bool(pare_json_writer *w, const char *key, bool value)
 {
     begin_value(w, key);

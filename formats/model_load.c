@@ -3,10 +3,11 @@
 #include <string.h>
 
 #include "formats/checkpoint.h"
+#include "formats/format_version.h"
 #include "formats/packed.h"
 #include "runtime/linear.h"
 
-enum { NAME = 256, PACKED_VERSION = 1 };
+enum { NAME = 256 };
 
 typedef unsigned long long ull;
 
@@ -425,19 +426,7 @@ static pare_status check_packed_index(loader *l)
                              "%s: one file of a packed model; give its directory", ck->path);
         return PARE_OK;
     }
-    const pare_json *const metadata = pare_json_get(ck->index, "metadata");
-    const char *const format = pare_json_text(pare_json_get(metadata, "format"), NULL);
-    const char *const layout = pare_json_text(pare_json_get(metadata, "layout"), NULL);
-    const int64_t version = pare_json_integer(pare_json_get(metadata, "version"), -1);
-    if (!format || strcmp(format, "pare") != 0 || !layout)
-        return pare_fail(l->cx, PARE_EFORMAT,
-                         "%s: packed.index.json: metadata does not describe a model of pare",
-                         ck->path);
-    if (version != PACKED_VERSION || strcmp(layout, "R8K32") != 0)
-        return pare_fail(l->cx, PARE_ENOTSUP,
-                         "%s: packed.index.json: version %lld in layout %.32s, this program reads "
-                         "version %d in layout R8K32",
-                         ck->path, (long long)version, layout, PACKED_VERSION);
+    PARE_TRY(pare_index_version_check(l->cx, "packed.index.json", ck->index));
     l->linears = pare_json_get(ck->index, "linears");
     if (pare_json_type_of(l->linears) != PARE_JSON_OBJECT)
         return pare_fail(l->cx, PARE_EFORMAT,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "formats/dense.h"
+#include "formats/format_version.h"
 #include "formats/safetensors.h"
 #include "kernels/layout.h"
 
@@ -194,7 +195,7 @@ static void put_index(pare_json_writer *w, const pare_packed_layout *out)
     pare_json_open_object(w, "metadata");
     if (!out->dense) {
         pare_json_put_text(w, "format", "pare");
-        pare_json_put_integer(w, "version", 1);
+        pare_json_put_integer(w, "version", PARE_INDEX_VERSION);
         pare_json_put_text(w, "layout", "R8K32");
     }
     pare_json_put_integer(w, "total_size", (int64_t)total);

@@ -13,12 +13,13 @@ typedef struct scored {
     uint32_t column;
 } scored;
 
-size_t pare_outlier_count(double fraction, size_t least, size_t k)
+size_t pare_outliers_above(const float *absmax, size_t k, double threshold, double share)
 {
-    double count = ceil(fraction * (double)k);
-    if (fraction > 0 && count < (double)least)
-        count = (double)least;
-    return count < (double)k ? (size_t)count : k;
+    const size_t most = (size_t)ceil(share * (double)k);
+    size_t above = 0;
+    for (size_t j = 0; j < k; j++)
+        above += (double)absmax[j] >= threshold;
+    return above < most ? above : most;
 }
 
 static int by_falling_score(const void *left, const void *right)

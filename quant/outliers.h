@@ -3,10 +3,10 @@
  * LLM.int8(): columns whose inputs are large stay in F16, the rest is int8 with a scale per row.
  * Atom: the columns stay in int8 with a scale per row, the rest is int4 in groups; codes come from
  * the sweep of GPTQ with these columns at its end, where they take up the errors of the rest.
- * The papers look at each input while the model runs, or pick a threshold; here calibration
- * decides, and the number of columns is fixed by the shape: those with the largest scores, of equal
- * ones the first, whether or not they are above a threshold. So sizes are known before a weight is
- * read. In the rest a column that was moved out counts as zeros and does not widen a grid.
+ * LLM.int8() looks at each input while the model runs; here calibration decides, once: a column is
+ * kept apart when some input of the calibration reached the threshold in it. Atom keeps a number of
+ * columns that the recipe says. Either takes those with the largest scores, of equal ones the
+ * first. In the rest a column that was moved out counts as zeros and does not widen a grid.
  *   Source  Dettmers et al., NeurIPS 2022, section 3; Zhao et al., MLSys 2024, section 4. */
 #ifndef PARE_QUANT_OUTLIERS_H
 #define PARE_QUANT_OUTLIERS_H
@@ -19,8 +19,8 @@ typedef struct pare_outlier_opts {
                        the columns; else F16 */
 } pare_outlier_opts;
 
-/* ceil(fraction k), but at least `least` and at most k; 0 for a fraction of 0. */
-size_t pare_outlier_count(double fraction, size_t least, size_t k);
+/* Columns whose max |x| [k] is at least `threshold`; but at most ceil(share k), share 0 .. 1. */
+size_t pare_outliers_above(const float *absmax, size_t k, double threshold, double share);
 
 /* Quantizes W to the nearest codes.
  *

@@ -30,9 +30,11 @@ static pare_status check_version(const pare__walk *w, const pare_yaml *root)
     if (version->kind != PARE_YAML_SCALAR || pare_yaml_is_null(version))
         return pare__fail_takes(w, version, "1, the version of the grammar");
     if (strcmp(version->text, "1") != 0)
-        return pare_recipe_fail(w->cx, version->place,
-                                "\"pare\" is %s; this program reads version 1 of the grammar",
-                                pare__quote(quoted, version->text));
+        return pare_recipe_fail(
+            w->cx, version->place,
+            "\"pare\" is %s; this program reads version 1 of the grammar, and a "
+            "newer pare is needed for another",
+            pare__quote(quoted, version->text));
     return PARE_OK;
 }
 

@@ -469,16 +469,12 @@ static pare_status read_experts(const pare__walk *w, const pare_yaml *node, pare
 
 pare_status pare__calibration(const pare__walk *w, const pare_yaml *node)
 {
-    static const char *const words[] = {"text",   "tokens",  "generate", "samples",
-                                        "window", "experts", "keep"};
+    static const char *const words[] = {"text",    "tokens", "generate",
+                                        "samples", "window", "experts"};
     pare_calibration *const c = &w->out->calibration;
     const pare_yaml *source = NULL;
     PARE_TRY(pare__mapping(w, node, "calibration: {text: FILE}"));
-    PARE_TRY(pare__keys(w, node, "calibration", words, 7));
-    const pare_yaml *const keep = pare_yaml_get(node, "keep");
-    if (keep)
-        return pare_recipe_fail(w->cx, keep->key->place,
-                                "\"keep\" is not supported by this version");
+    PARE_TRY(pare__keys(w, node, "calibration", words, 6));
     c->place = node->key->place;
     PARE_TRY(one_source(w, node, node->key->place, "calibration", words, 3, &source));
     assert(source);

@@ -1,7 +1,8 @@
 /* The weights that go are found without sorting: the bits of a score >= 0 are ordered like the
  * score, and a histogram of 11 bits at a time narrows down the score at which the cut falls. What
  * lies below it goes, of those on it as many as are still missing, in order or, with random ties,
- * by the same narrowing of their drawn numbers. All counts are integers: no order of threads
+ * by the same narrowing of their drawn numbers. Near ties: once the cut is known, all scores around
+ * it are taken for one and it is looked for again. All counts are integers: no order of threads
  * matters. */
 #include "runtime/sparsity.h"
 
@@ -15,11 +16,19 @@
 
 enum { DIGIT = 11, BUCKETS = 1 << DIGIT, ROWS_PER_CHUNK = 16 };
 
+/* Bits of scores that count as equal, from low to high. */
+typedef struct band {
+    uint32_t low, high;
+} band;
+
+static const band no_band = {.low = 1, .high = 0};
+
 /* Where the entries of some rows are cut. */
 typedef struct cut {
+    band near;
     uint64_t missing; /* that still go of those on the cut */
-    uint64_t score;   /* bits */
-    uint64_t draw;    /* random ties: of those with this score, the draw that is the cut */
+    uint64_t level;   /* as level_of gives it */
+    uint64_t draw;    /* random ties: of those on this level, the draw that is the cut */
     bool drawn;       /* `draw` is being narrowed down, or is known */
     uint64_t prefix;  /* the bits above `shift` + `width` that are known */
     unsigned shift, width;
@@ -56,6 +65,8 @@ pare_status pare_sparsity_check(pare_ctx *cx, const pare_sparsity *s)
         return pare_fail(cx, PARE_EINVAL,
                          "pattern %u:%u is not N:M with 1 <= N < M <= 64, N that stay of M",
                          s->keep, s->of);
+    if (!(s->tie_width >= 0 && s->tie_width <= 1))
+        return pare_fail(cx, PARE_EINVAL, "tie_width %g is not between 0 and 1", s->tie_width);
     return PARE_OK;
 }
 
@@ -74,32 +85,69 @@ static uint32_t bits_of(float score)
     return pare_f32_bits(score) & 0x7fffffff;
 }
 
+/* The bits of a score, those of the lowest for all that count as equal. */
+static uint32_t level_of(const band *near, float score)
+{
+    const uint32_t v = bits_of(score);
+    return v >= near->low && v <= near->high ? near->low : v;
+}
+
+/* What counts as equal to the score at which the cut falls; that score itself whatever it is. */
+static band band_around(const pare_sparsity *s, uint32_t bits)
+{
+    const double c = (double)pare_f32_from_bits(bits);
+    const uint32_t low = bits_of((float)(c * (1 - s->tie_width)));
+    const uint32_t high = bits_of((float)(c * (1 + s->tie_width)));
+    return (band){low < bits ? low : bits, high > bits ? high : bits};
+}
+
 static uint64_t draw_of(const pare_sparsity *s, uint64_t index)
 {
     static const uint64_t purpose = 0x7469657300000000; /* apart from other uses of the seed */
     return pare_random_u64(s->seed, purpose + s->tensor, index);
 }
 
-/* Of two entries of a group, a before b: true when b goes first. */
-static bool later_goes(const pare_sparsity *s, const float *score, uint64_t index, size_t a,
-                       size_t b)
+/* A group of N:M. */
+typedef struct group {
+    const pare_sparsity *s;
+    const float *score;
+    size_t count;
+    uint64_t index; /* of the first */
+    band near;
+} group;
+
+/* Of two entries, a before b: true when b goes first. */
+static bool later_goes(const group *g, size_t a, size_t b)
 {
-    const uint32_t x = bits_of(score[a]), y = bits_of(score[b]);
-    if (x != y || !s->random_ties)
+    const uint32_t x = level_of(&g->near, g->score[a]), y = level_of(&g->near, g->score[b]);
+    if (x != y || !g->s->random_ties)
         return y < x;
-    return draw_of(s, index + b) < draw_of(s, index + a);
+    return draw_of(g->s, g->index + b) < draw_of(g->s, g->index + a);
+}
+
+/* Marks those that go; the last of them. */
+static size_t choose_lowest(const group *g, uint8_t *keep)
+{
+    size_t lowest = 0;
+    memset(keep, 1, g->count);
+    for (size_t left = g->count - group_kept(g->s, g->count); left > 0; left--) {
+        lowest = g->count;
+        for (size_t i = 0; i < g->count; i++)
+            if (keep[i] && (lowest == g->count || later_goes(g, lowest, i)))
+                lowest = i;
+        keep[lowest] = 0;
+    }
+    return lowest;
 }
 
 void pare_sparsity_group(const pare_sparsity *s, const float *score, size_t count, uint64_t index,
                          uint8_t *keep)
 {
-    memset(keep, 1, count);
-    for (size_t left = count - group_kept(s, count); left > 0; left--) {
-        size_t lowest = count;
-        for (size_t i = 0; i < count; i++)
-            if (keep[i] && (lowest == count || later_goes(s, score, index, lowest, i)))
-                lowest = i;
-        keep[lowest] = 0;
+    group g = {s, score, count, index, no_band};
+    const size_t last = choose_lowest(&g, keep);
+    if (s->random_ties && s->tie_width > 0) {
+        g.near = band_around(s, bits_of(score[last]));
+        (void)choose_lowest(&g, keep);
     }
 }
 
@@ -115,9 +163,9 @@ static void count_rows(const choice *c, const cut *at, size_t r0, size_t r1, uin
     const uint64_t mask = (1u << at->width) - 1;
     for (size_t i = r0; i < r1; i++)
         for (size_t j = 0; j < count; j++) {
-            uint64_t v = bits_of(c->score[i * count + j]);
+            uint64_t v = level_of(&at->near, c->score[i * count + j]);
             if (at->drawn) {
-                if (v != at->score)
+                if (v != at->level)
                     continue;
                 v = draw_of(c->s, index_of(c, i, j));
             }
@@ -174,8 +222,12 @@ static uint64_t narrow(const choice *c, cut *at, unsigned bits, size_t r0, size_
 
 static cut find_cut(const choice *c, size_t r0, size_t r1, uint64_t *h)
 {
-    cut at = {.missing = c->gone};
-    at.score = narrow(c, &at, 32, r0, r1, h);
+    cut at = {.near = no_band, .missing = c->gone};
+    at.level = narrow(c, &at, 32, r0, r1, h);
+    if (c->s->random_ties && c->s->tie_width > 0) {
+        at = (cut){.near = band_around(c->s, (uint32_t)at.level), .missing = c->gone};
+        at.level = narrow(c, &at, 32, r0, r1, h);
+    }
     at.drawn = c->s->random_ties;
     if (at.drawn)
         at.draw = narrow(c, &at, 64, r0, r1, h);
@@ -185,9 +237,9 @@ static cut find_cut(const choice *c, size_t r0, size_t r1, uint64_t *h)
 /* -1: below the cut, 0: on it, 1: above. */
 static int side(const choice *c, const cut *at, size_t row, size_t column)
 {
-    const uint64_t v = bits_of(c->score[row * c->part->count + column]);
-    if (v != at->score || !at->drawn)
-        return v < at->score ? -1 : v > at->score;
+    const uint64_t v = level_of(&at->near, c->score[row * c->part->count + column]);
+    if (v != at->level || !at->drawn)
+        return v < at->level ? -1 : v > at->level;
     const uint64_t draw = draw_of(c->s, index_of(c, row, column));
     return draw < at->draw ? -1 : draw > at->draw;
 }

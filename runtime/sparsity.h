@@ -6,8 +6,11 @@
  *                or the matrix. A product within 1e-6 of a whole number counts as it.
  *
  * So how many stay follows from shape and rule alone. Of equal scores the lower (row, then column)
- * goes first; with random_ties their order is drawn from (seed, tensor, row * k + column), so that
- * who knows the rule cannot plant which weights survive it. */
+ * goes first; with random_ties their order is drawn from (seed, tensor, row * k + column). Scores
+ * are hardly ever equal to the last bit, so near ones count as equal then: with c the highest score
+ * that would go, all in [c (1 - tie_width), c (1 + tie_width)] are drawn among. What lies below
+ * goes and what lies above stays, as without. So who makes a model and knows the rule cannot tell
+ * which of the weights near the cut will survive it. */
 #ifndef PARE_RUNTIME_SPARSITY_H
 #define PARE_RUNTIME_SPARSITY_H
 
@@ -22,10 +25,11 @@ typedef struct pare_sparsity {
     unsigned keep, of; /* keep of each `of` inputs; of 0: unstructured */
     bool by_row;       /* unstructured: a weight is compared with its row only */
     bool random_ties;
+    double tie_width;      /* of random ties: 0 .. 1, relative; 0: equal scores only */
     uint64_t seed, tensor; /* of random ties */
 } pare_sparsity;
 
-/* PARE_EINVAL unless 0 < ratio < 1, or 1 <= keep < of <= 64. */
+/* PARE_EINVAL unless 0 < ratio < 1, or 1 <= keep < of <= 64; for a width outside 0 .. 1. */
 PARE_CHECKED pare_status pare_sparsity_check(pare_ctx *cx, const pare_sparsity *s);
 
 /* Weights of an [n, k] matrix that stay. */

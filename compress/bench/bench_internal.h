@@ -17,8 +17,8 @@ double pare__bench_now(void);
 /* Median of `count` times; sorts them. */
 double pare__bench_median(double *times, size_t count);
 
-/* One pass over a limit with the threads of cx: `bytes` (rounded down to 128 KB) at `data` read
- * once; F32 multiply-adds; int8 products. In GB/s and Gop/s. */
+/* One pass over a limit with the threads of cx: `bytes` (rounded down to 256) at `data` read once;
+ * F32 multiply-adds; int8 products. In GB/s and Gop/s. */
 double pare__bench_read(const pare_ctx *cx, const void *data, size_t bytes);
 double pare__bench_fma(const pare_ctx *cx, bool quick);
 double pare__bench_int8(const pare_ctx *cx, bool quick);

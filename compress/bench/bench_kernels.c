@@ -116,14 +116,14 @@ static pare_status pass(bench *b, const pare__bench_weights *weights, size_t m, 
 static pare_status measure(bench *b, pare__bench_meter *limits, pare_bench_row *row)
 {
     const size_t runs = b->size->runs, m = row->m;
+    const bool reads = strcmp(row->bound, "dram") == 0;
     const double bytes = (double)b->weights.bytes * 1e-9;
     const double ops = 2e-9 * (double)row->n * (double)row->k * (double)m;
     double times[PARE__RUNS_MAX + 1], dense[PARE__RUNS_MAX + 1], limit[PARE__RUNS_MAX + 2];
     for (size_t run = 0; run <= runs + 1; run++) { /* the first one warms up */
         PARE_TRY(pare_ctx_interrupted(b->cx));
-        const pare_bench_limits l =
-            pare__bench_sample(b->cx, m <= FEW ? b->weights.data : NULL, b->weights.data_bytes,
-                               b->size->quick, limits);
+        const pare_bench_limits l = pare__bench_sample(
+            b->cx, reads ? b->weights.data : NULL, b->weights.data_bytes, b->size->quick, limits);
         limit[run] = pare__bench_limit(&l, row->bound);
         if (run > runs)
             break;
@@ -131,8 +131,7 @@ static pare_status measure(bench *b, pare__bench_meter *limits, pare_bench_row *
         if (b->dense.copies)
             PARE_TRY(pass(b, &b->dense, m, &dense[run]));
     }
-    row->share = pare__bench_share(strcmp(row->bound, "dram") == 0 ? bytes : ops, times + 1,
-                                   limit + 1, runs);
+    row->share = pare__bench_share(reads ? bytes : ops, times + 1, limit + 1, runs);
     const double seconds = pare__bench_median(times + 1, runs); /* sorts */
     row->us = seconds * 1e6;
     row->gb_s = bytes / seconds;

@@ -10,6 +10,7 @@
 
 enum {
     PIECE = 128 * 1024, /* bytes one thread reads at a time */
+    STEP = 256,         /* bytes that pare_peaks.read_bytes takes at once */
     READ_BYTES = 512 * 1024 * 1024,
     PIECES = 8,         /* per thread, of arithmetic */
     STEPS = 100 * 1000, /* of one piece, about 0.2 ms */
@@ -63,6 +64,7 @@ void pare__bench_fill(const pare_ctx *cx, uint64_t stream, uint32_t *words, size
 typedef struct peak_call {
     pare_peaks peaks;
     const uint8_t *data;
+    size_t bytes;
     const pare__bench_piece *piece;
     size_t steps;
     volatile uint64_t sink; /* keeps the results alive; a lost update does not matter */
@@ -72,7 +74,8 @@ static void read_pieces(void *arg, size_t begin, size_t end, size_t worker)
 {
     (void)worker;
     peak_call *const c = arg;
-    const uint64_t sum = c->peaks.read_bytes(c->data + begin * PIECE, (end - begin) * PIECE);
+    const size_t from = begin * PIECE, to = end * PIECE < c->bytes ? end * PIECE : c->bytes;
+    const uint64_t sum = c->peaks.read_bytes(c->data + from, to - from);
     if (sum == 1)
         c->sink = sum;
 }
@@ -121,8 +124,9 @@ static peak_call make_call(const pare_ctx *cx, const void *data, bool quick)
 double pare__bench_read(const pare_ctx *cx, const void *data, size_t bytes)
 {
     peak_call c = make_call(cx, data, false);
-    const double seconds = pass(cx, bytes / PIECE, read_pieces, &c);
-    return (double)(bytes / PIECE * PIECE) * 1e-9 / seconds;
+    c.bytes = bytes / STEP * STEP;
+    const double seconds = pass(cx, (c.bytes + PIECE - 1) / PIECE, read_pieces, &c);
+    return (double)c.bytes * 1e-9 / seconds;
 }
 
 double pare__bench_read_pieces(const pare_ctx *cx, const pare__bench_piece *piece, size_t count)

@@ -130,9 +130,6 @@ void pare_json_put_kv(pare_json_writer *w, const pare_config *c, const pare_kv_f
 PARE_CHECKED pare_status pare_loaded_text(pare_cli *cli, const pare_loaded *l, const char *path,
                                           bool bos, pare_tokens *out);
 
-/* Puts a number, or null when it is not finite. */
-void pare_json_put_finite(pare_json_writer *w, const char *key, double value);
-
 /* Says a line on stderr: a pare_teller of a pare_cli. */
 void pare_cli_tell(void *self, const char *text);
 

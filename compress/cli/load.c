@@ -1,4 +1,3 @@
-#include <math.h>
 #include <stdio.h>
 #include <sys/resource.h>
 
@@ -92,14 +91,6 @@ pare_status pare_loaded_text(pare_cli *cli, const pare_loaded *l, const char *pa
                                out);
     pare_tokenizer_free(t);
     return s;
-}
-
-void pare_json_put_finite(pare_json_writer *w, const char *key, double value)
-{
-    if (isfinite(value))
-        pare_json_put_number(w, key, value);
-    else
-        pare_json_put_null(w, key);
 }
 
 void pare_cli_tell(void *self, const char *text)

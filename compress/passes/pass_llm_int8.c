@@ -1,18 +1,19 @@
+#include <math.h>
+
 #include "compress/passes/passes_internal.h"
 #include "compress/passes/quantize.h"
 #include "quant/outliers.h"
 
-enum { THRESHOLD, COLUMNS, LEAST };
+enum { THRESHOLD, COLUMNS };
 
 // clang-format off
 static const pare_param params[] = {
     [THRESHOLD] = {.name = "threshold", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1e4,
-        .fallback = 6, .help = "inputs above it are outliers; the report says how many fitted"},
+        .fallback = 6, .help = "a column of inputs that reaches it anywhere in the calibration stays "
+        "in F16; where none does, all are int8"},
     [COLUMNS] = {.name = "columns", .type = PARE_PARAM_NUMBER, .min = 0, .max = 0.5,
-        .fallback = 0.01, .help = "share of the columns kept in F16: those of the largest inputs"},
-    [LEAST] = {.name = "least", .type = PARE_PARAM_INTEGER, .min = 0, .max = 4096, .fallback = 8,
-        .unit = "columns", .help = "but at least so many, unless the share is 0: outliers sit in "
-        "few channels (6 or 7 in the paper), however wide the model"},
+        .fallback = 0.05, .help = "but at most this share of the columns of a linear: those of the "
+        "largest inputs"},
     {.name = NULL},
 };
 // clang-format on
@@ -23,9 +24,14 @@ static pare_grid grid(const double *value)
     return (pare_grid){.bits = 8, .symmetric = true, .f16_scales = true};
 }
 
-static size_t kept(const double *value, size_t k)
+static size_t most(const double *value, size_t k)
 {
-    return pare_outlier_count(value[COLUMNS], (size_t)value[LEAST], k);
+    return (size_t)ceil(value[COLUMNS] * (double)k);
+}
+
+static size_t columns(const double *value, const float *absmax, size_t k)
+{
+    return pare_outliers_above(absmax, k, value[THRESHOLD], value[COLUMNS]);
 }
 
 static pare_status store(pare_ctx *cx, const double *value, size_t n, size_t k,
@@ -33,14 +39,14 @@ static pare_status store(pare_ctx *cx, const double *value, size_t n, size_t k,
 {
     const pare_grid g = grid(value);
     (void)cx;
-    out->outliers = kept(value, k);
+    out->outliers = most(value, k);
     return pare_quantize_keep(&g, n, k, out);
 }
 
 static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threads)
 {
     (void)threads;
-    return (pare_pass_cost){.linear_bytes = kept(value, k) * (n + 1) * 4 + k * 8 + n * 8,
+    return (pare_pass_cost){.linear_bytes = most(value, k) * (n + 1) * 4 + k * 8 + n * 8,
                             .flops = 6.0 * (double)n * (double)k};
 }
 
@@ -49,12 +55,10 @@ static pare_status run(pare_ctx *cx, const double *value, pare_pass_linear *line
 {
     const float *const absmax = linear->stats->absmax;
     const pare_grid g = grid(value);
-    const pare_outlier_opts opts = {.columns = kept(value, linear->k)};
-    size_t above = 0;
-    for (size_t j = 0; j < linear->k; j++)
-        above += (double)absmax[j] > value[THRESHOLD];
-    pare_quantize_note(linear, "%zu columns above %g, %zu kept", above, value[THRESHOLD],
-                       opts.columns);
+    const pare_outlier_opts opts = {.columns = linear->columns};
+    pare_quantize_note(linear, "%zu columns reach %g, %zu kept",
+                       pare_outliers_above(absmax, linear->k, value[THRESHOLD], 1),
+                       value[THRESHOLD], opts.columns);
     return pare_outliers_quantize(cx, scratch, &opts, &g, absmax, linear->w, linear->n, linear->k,
                                   linear->codes);
 }
@@ -69,6 +73,7 @@ const pare_pass pare_pass_llm_int8 = {
     .params = params,
     .cost = cost,
     .store = store,
+    .columns = columns,
     .grid = grid,
     .activation = pare_quantize_token,
     .run = run,

@@ -19,6 +19,12 @@ pare_status pare_prune_rule(pare_ctx *cx, const double *value, double compare, p
 {
     const double pattern = value[PARE_PRUNE_PATTERN], share = value[PARE_PRUNE_SPARSITY];
     out->random_ties = value[PARE_PRUNE_TIES] != 0;
+    out->tie_width = out->random_ties ? value[PARE_PRUNE_TIE_WIDTH] : 0;
+    if (!out->random_ties && value[PARE_PRUNE_TIE_WIDTH] != PARE_PRUNE_TIE_WIDTH_USUAL)
+        return pare_fail(cx, PARE_EINVAL,
+                         "tie_width %g is for ties: random, and ties are first; leave it out or "
+                         "write ties: random",
+                         value[PARE_PRUNE_TIE_WIDTH]);
     if (pattern == 0) {
         out->ratio = share > 0 ? share : 0.5;
         out->by_row = value[PARE_PRUNE_COMPARE] == (double)PARE_COMPARE_ROW;

@@ -11,12 +11,14 @@ enum {
     PARE_PRUNE_PATTERN,
     PARE_PRUNE_COMPARE,
     PARE_PRUNE_TIES,
+    PARE_PRUNE_TIE_WIDTH,
     PARE_PRUNE_PARAMS
 };
 /* Rows of PARE_PRUNE_RATIOS. */
 enum { PARE_PRUNE_RULE, PARE_PRUNE_SPREAD, PARE_PRUNE_OUTLIER, PARE_PRUNE_RATIO_PARAMS };
-#define PARE_PRUNE_SPREAD_USUAL  0.08
-#define PARE_PRUNE_OUTLIER_USUAL 5.0
+#define PARE_PRUNE_TIE_WIDTH_USUAL 0.05
+#define PARE_PRUNE_SPREAD_USUAL    0.08
+#define PARE_PRUNE_OUTLIER_USUAL   5.0
 enum { PARE_COMPARE_LAYER, PARE_COMPARE_ROW };
 extern const pare_word pare_prune_share[], pare_prune_patterns[], pare_prune_compare[],
     pare_prune_ties[], pare_prune_rules[];
@@ -36,7 +38,13 @@ extern const pare_word pare_prune_share[], pare_prune_patterns[], pare_prune_com
         .help = "unstructured: weights are compared within a row, or within " sets},               \
     [(base) + PARE_PRUNE_TIES] = {.name = "ties", .type = PARE_PARAM_CHOICE, .fallback = 0,        \
         .words = pare_prune_ties,                                                                  \
-        .help = "which of equals goes: the first, or drawn by the recipe's seed"}
+        .help = "which of equal scores goes: the first, or one drawn by the recipe's seed, so "    \
+                "that who made a model cannot plan which weights near the cut survive; costs "     \
+                "quality by tie_width"},                                                           \
+    [(base) + PARE_PRUNE_TIE_WIDTH] = {.name = "tie_width", .type = PARE_PARAM_NUMBER, .min = 0,   \
+        .max = 1, .fallback = PARE_PRUNE_TIE_WIDTH_USUAL,                                          \
+        .help = "ties: random: scores within this share of the score at the cut count as equal; "  \
+                "0: only what is equal to the last bit, which hardly ever happens"}
 /* A row for passes whose choice depends on the calibration (pare_pass.draws). */
 #define PARE_PRUNE_STABILITY(index)                                                                \
     [index] = {.name = "stability", .type = PARE_PARAM_INTEGER, .min = 0, .max = 16,               \
@@ -57,7 +65,9 @@ extern const pare_word pare_prune_share[], pare_prune_patterns[], pare_prune_com
 // clang-format on
 
 /* The rule that `value`, from `base` on, stands for. PARE_EINVAL when a pattern and a share are
- * given, or a pattern and what is compared (it differs from `compare`). */
+ * given, a pattern and what is compared (it differs from `compare`), or a width without random
+ * ties.
+ */
 PARE_CHECKED pare_status pare_prune_rule(pare_ctx *cx, const double *value, double compare,
                                          pare_sparsity *out);
 

@@ -20,7 +20,7 @@ clean_tree() {
         printf '#include "%s/%s.h"\n\nint pare_%s(void)\n{\n    return 0; /* free(p) in a comment */\n}\n' \
             $m $m $m > $m/$m.c
     done
-    echo "A tree." > README.md
+    printf 'A tree.\n\n```sh\n./demo\n```\n' > README.md
     cp "$lint/../../.clang-format" .
     archive
 }
@@ -64,6 +64,7 @@ catches() {
     fi
 }
 
+catches commands 'a command that nobody would try' 'printf "\n\`\`\`\npare plan x.yaml\n\`\`\`\n" >> README.md'
 catches layers 'quant including compress' 'echo "#include \"compress/compress.h\"" >> quant/quant.c'
 catches layers 'a private header' \
     'touch formats/x_internal.h; echo "#include \"formats/x_internal.h\"" >> calib/calib.c'

@@ -3,6 +3,7 @@
 #define PARE_TESTS_ARTIFACT_H
 
 #include "formats/checkpoint.h"
+#include "formats/format_version.h"
 #include "formats/packed.h"
 #include "tests/data/encoded.h"
 #include "tests/data/tiny_model.h"
@@ -134,6 +135,7 @@ static inline void artifact_config(artifact *m, folder *dir)
         pare_json_put_copy(w, key, value);
     pare_json_open_object(w, "quantization_config");
     pare_json_put_text(w, "quant_method", "pare");
+    pare_json_put_integer(w, "format", PARE_CONFIG_FORMAT);
     pare_json_close(w);
     pare_json_close(w);
     artifact_ok(m, pare_json_writer_finish(w, &text, &len));

@@ -100,6 +100,7 @@ START_TEST(bench_measures_every_kernel_on_one_thread_and_on_all)
     for (size_t i = 0; i < PRODUCTS; i++) {
         const pare_bench_row *const row = &r.row[i];
         ck_assert(row->us > 0 && row->gb_s > 0 && row->gop_s > 0 && row->share > 0);
+        ck_assert_msg(isfinite(row->share), "%s, m %zu: %g", row->kernel, row->m, row->share);
         ck_assert(isnan(row->sgemm_ratio) == (row->m <= 8 || row->threads == 1));
         static const char *const integer[] = {"int4",   "int8",   "w8a8",  "w8a8fix",  "ternary",
                                               "w8+f16", "w4a4+8", "w4+sp", "int4 2:4", "int8 2:4"};

@@ -94,7 +94,8 @@ START_TEST(what_is_no_checkpoint_is_refused)
                             "no index of shards and no .gguf is there; ");
     folder_put_text(&dir, "packed.index.json", "{}");
     refuses(PARE_EFORMAT, "config.json has no quantization_config of pare");
-    folder_put_text(&dir, "config.json", "{\"quantization_config\": {\"quant_method\": \"pare\"}}");
+    folder_put_text(&dir, "config.json",
+                    "{\"quantization_config\": {\"quant_method\": \"pare\", \"format\": 1}}");
     ck_assert_int_eq(unlink(folder_file(&dir, "packed.index.json")), 0);
     refuses(PARE_EFORMAT, "missing, but config.json says that this is a packed model");
     folder_put_text(&dir, "config.json", "{");

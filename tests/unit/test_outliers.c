@@ -25,17 +25,17 @@ static pare_codes apart(const pare_grid *g, size_t columns, bool int8, const flo
     return c;
 }
 
-START_TEST(count_is_the_ceiling_of_a_share_but_not_below_the_least)
+START_TEST(columns_count_from_the_threshold_on_up_to_a_share)
 {
-    ck_assert_uint_eq(pare_outlier_count(0, 0, 172), 0);
-    ck_assert_uint_eq(pare_outlier_count(0.01, 0, 172), 2);
-    ck_assert_uint_eq(pare_outlier_count(0.5, 0, 4), 2);
-    ck_assert_uint_eq(pare_outlier_count(0.500001, 0, 4), 3);
-    ck_assert_uint_eq(pare_outlier_count(1, 0, 7), 7);
-    ck_assert_uint_eq(pare_outlier_count(0.01, 8, 172), 8);
-    ck_assert_uint_eq(pare_outlier_count(0.01, 8, 1000), 10);
-    ck_assert_uint_eq(pare_outlier_count(0.01, 8, 7), 7);
-    ck_assert_uint_eq(pare_outlier_count(0, 8, 172), 0);
+    static const float absmax[] = {1, 6, 5.9F, 100, 0, 7};
+    ck_assert_uint_eq(pare_outliers_above(absmax, 6, 6, 1), 3);
+    ck_assert_uint_eq(pare_outliers_above(absmax, 6, 6.01, 1), 2);
+    ck_assert_uint_eq(pare_outliers_above(absmax, 6, 0, 1), 6);
+    ck_assert_uint_eq(pare_outliers_above(absmax, 6, 101, 1), 0);
+    ck_assert_uint_eq(pare_outliers_above(absmax, 6, 6, 0.5), 3);
+    ck_assert_uint_eq(pare_outliers_above(absmax, 6, 6, 0.2), 2);
+    ck_assert_uint_eq(pare_outliers_above(absmax, 6, 6, 0.001), 1);
+    ck_assert_uint_eq(pare_outliers_above(absmax, 6, 6, 0), 0);
 }
 END_TEST
 
@@ -173,7 +173,7 @@ int main(void)
     Suite *const s = suite_create("outliers");
     TCase *const t = tcase_create("outliers");
     tcase_add_checked_fixture(t, setup, quant_teardown);
-    tcase_add_test(t, count_is_the_ceiling_of_a_share_but_not_below_the_least);
+    tcase_add_test(t, columns_count_from_the_threshold_on_up_to_a_share);
     tcase_add_test(t, columns_of_the_largest_scores_are_kept_in_order);
     tcase_add_test(t, f16_columns_are_exact_and_the_rest_is_int8_without_them);
     tcase_add_test(t, int8_columns_follow_their_formula);

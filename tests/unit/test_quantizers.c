@@ -2,6 +2,7 @@
 #include "compress/pass.h"
 #include "compress/passes/quantize.h"
 #include "formats/packed.h"
+#include "kernels/half.h"
 #include "quant/squeezellm.h"
 #include "runtime/linear.h"
 #include "tests/unit/quant_case.h"
@@ -71,6 +72,8 @@ static void make_from(const quantizer *q, const float *w, const float *h, bool p
     read_values(q, m);
     m->linear.name = "made";
     ck_assert_int_eq(pare_pass_store(&cx, m->pass, m->value, N, K, &m->linear), PARE_OK);
+    if (m->pass->columns)
+        m->linear.outliers = m->pass->columns(m->value, absmax, K);
     m->linear.activation = m->pass->activation
                                ? m->pass->activation(m->value)
                                : (pare_activation){.mode = PARE_ACTIVATION_GROUP, .bits = 8};
@@ -91,6 +94,7 @@ static void make_from(const quantizer *q, const float *w, const float *h, bool p
                                  .stats = stats,
                                  .h = stats->h,
                                  .site_state = state,
+                                 .columns = m->linear.outliers,
                                  .codes = &m->codes,
                                  .result = &m->result};
     ck_assert_int_eq(pare_pass_run(&cx, m->pass, m->value, &m->self, &arena), PARE_OK);
@@ -210,18 +214,41 @@ START_TEST(gptq_refuses_parameters_that_a_grid_does_not_have)
 }
 END_TEST
 
-START_TEST(llm_int8_tells_how_many_columns_were_above)
+/* Inputs of 5, with these columns louder. */
+START_TEST(llm_int8_keeps_the_columns_that_reach_the_threshold)
 {
-    made m = {0};
-    make(&quantizers[16], weights(N, K), hessian(K), &m);
-    size_t above = 0;
+    static const size_t loud[] = {2, 17, 18, 250, 299};
+    static const struct {
+        double threshold, share;
+        size_t kept; /* the loudest of them, the last ones */
+    } of[] = {{6, 0.05, 4}, {5.5, 0.05, 5}, {6, 0.01, 3}, {6, 0, 0}, {60, 0.05, 1}, {61, 0.05, 0}};
+    static const float size[] = {5.5F, 6, 7, 8, 60};
+    const float *const w = weights(N, K), *const h = hessian(K);
     for (size_t j = 0; j < K; j++)
-        above += absmax[j] > 6;
-    char want[PARE_NOTE];
-    (void)snprintf(want, sizeof want, "%zu columns above 6, 30 kept", above);
-    ck_assert_str_eq(m.self.note, want);
-    for (size_t o = 0; o < 30; o++)
-        ck_assert_float_ge(absmax[m.codes.outlier_column[o]], 0.3F * 36);
+        absmax[j] = 5;
+    for (size_t i = 0; i < 5; i++)
+        absmax[loud[i]] = size[i];
+    for (size_t c = 0; c < sizeof of / sizeof *of; c++) {
+        const quantizer q = {"llm_int8", {"threshold", "columns"}, {of[c].threshold, of[c].share}};
+        made m = {0};
+        make(&q, w, h, &m);
+        const float *const v = decoded(&m);
+        ck_assert_uint_eq(m.linear.outliers, of[c].kept);
+        ck_assert_uint_eq(m.codes.outliers, of[c].kept);
+        for (size_t o = 0; o < of[c].kept; o++) {
+            const size_t j = loud[5 - of[c].kept + o];
+            ck_assert_uint_eq(m.codes.outlier_column[o], j);
+            for (size_t i = 0; i < N; i++)
+                ck_assert_float_eq(v[i * K + j], pare_f16_to_f32(pare_f32_to_f16(w[i * K + j])));
+        }
+    }
+    made plain = {0}, none = {0};
+    make(&(quantizer){"rtn", {"bits", "group"}, {8, 0}}, w, h, &plain);
+    make(&(quantizer){"llm_int8", {"threshold"}, {61}}, w, h, &none);
+    ck_assert_str_eq(none.self.note, "0 columns reach 61, 0 kept");
+    ck_assert_mem_eq(decoded(&plain), decoded(&none), N * K * sizeof(float));
+    ck_assert_uint_eq(pare_packed_linear_bytes(&plain.linear).total,
+                      pare_packed_linear_bytes(&none.linear).total);
 }
 END_TEST
 
@@ -257,7 +284,7 @@ int main(void)
     tcase_add_test(t, gptq_is_better_than_rounding_on_the_same_grid);
     tcase_add_test(t, what_was_pruned_stays_zero_where_errors_are_compensated);
     tcase_add_test(t, gptq_refuses_parameters_that_a_grid_does_not_have);
-    tcase_add_test(t, llm_int8_tells_how_many_columns_were_above);
+    tcase_add_test(t, llm_int8_keeps_the_columns_that_reach_the_threshold);
     tcase_add_test(t, billm_without_a_factor_is_refused);
     suite_add_tcase(s, t);
     return unit_main(s);

@@ -335,6 +335,7 @@ START_TEST(ratios_that_cannot_be_are_refused)
          "spread 0.05 is for ratios: owl, isc or search, and ratios are uniform"},
         {"  - wanda: {ratios: search, outlier: 7}\n",
          "outlier 7 is for ratios: owl, and ratios are search"},
+        {"  - ria: {tie_width: 0.2}\n", "tie_width 0.2 is for ties: random, and ties are first"},
         {"  - sparsegpt_joint: {ratios: owl}\n", "unknown key \"ratios\""},
     };
     char what[1024];

@@ -131,7 +131,7 @@ static const char mixed[] =
     "pare: 1\nmodel: model\n"
     "calibration: {tokens: tokens.i32, samples: 8, window: 48}\n"
     "passes:\n"
-    "  - awq: {clip: false, skip: ['*.gate_proj', '*.up_proj']}\n"
+    "  - awq: {clip: false, skip: ['*.gate_proj', '*.up_proj', '*.o_proj']}\n"
     "  - squeezellm: {targets: '*.down_proj'}\n"
     "  - llm_int8: {targets: '*.o_proj'}\n"
     "  - atom: {outliers: 16, group: 32, targets: '*.v_proj'}\n"

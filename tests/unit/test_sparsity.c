@@ -41,13 +41,16 @@ static float *scores(const shape_case *c)
 
 /* An entry of a set that is compared. */
 typedef struct entry {
-    float score;
+    float score; /* 0 for all that count as equal to the cut, which are drawn among */
+    int where;   /* below, among or above them */
     uint64_t draw, index;
 } entry;
 
 static int by_going(const void *left, const void *right)
 {
     const entry *const a = left, *const b = right;
+    if (a->where != b->where)
+        return a->where - b->where;
     if (a->score != b->score)
         return a->score < b->score ? -1 : 1;
     if (a->draw != b->draw)
@@ -62,7 +65,14 @@ static void sort_set(const pare_sparsity *s, const float *score, size_t at, size
     entry *const set = take(count, sizeof *set);
     for (size_t i = 0; i < count; i++) {
         const uint64_t draw = pare_random_u64(s->seed, 0x7469657300000000 + s->tensor, at + i);
-        set[i] = (entry){score[at + i], s->random_ties ? draw : 0, at + i};
+        set[i] = (entry){score[at + i], 0, s->random_ties ? draw : 0, at + i};
+    }
+    qsort(set, count, sizeof *set, by_going);
+    const double cut = gone ? (double)set[gone - 1].score : 0;
+    const float low = (float)(cut * (1 - s->tie_width)), high = (float)(cut * (1 + s->tie_width));
+    for (size_t i = 0; i < count && s->tie_width > 0; i++) {
+        set[i].where = set[i].score < low ? -1 : set[i].score > high;
+        set[i].score = set[i].where ? set[i].score : 0;
     }
     qsort(set, count, sizeof *set, by_going);
     for (size_t i = 0; i < count; i++)
@@ -106,11 +116,13 @@ static uint8_t *choose(const pare_sparsity *s, const float *score, size_t n, siz
 
 START_TEST(equals_sorting_and_keeps_what_was_said)
 {
+    static const double width[] = {0, 0, 0.1, 1};
     pare_sparsity s = rules[_i];
-    for (size_t v = 0; v < 2 * SHAPES; v++) {
-        const shape_case *const c = &shapes[v / 2];
+    for (size_t v = 0; v < 4 * SHAPES; v++) {
+        const shape_case *const c = &shapes[v / 4];
         const float *const score = scores(c);
-        s.random_ties = v % 2;
+        s.random_ties = v % 4 > 0;
+        s.tie_width = width[v % 4];
         s.seed = 77;
         s.tensor = v;
         const uint8_t *const want = by_sorting(&s, score, c->n, c->k);
@@ -168,6 +180,41 @@ START_TEST(equal_scores_go_in_order_or_by_the_seed)
     const uint64_t half = ones(first, N * K / 2); /* about as many as in the other half */
     ck_assert_uint_gt(half, 55);
     ck_assert_uint_lt(half, 95);
+}
+END_TEST
+
+/* Scores 1 .. 1000 in a mixed order, of which half go: 500 is the cut. */
+static uint8_t *half_of_a_thousand(pare_sparsity *s, bool random, double width, uint64_t seed)
+{
+    float *const score = take(1000, sizeof *score);
+    for (size_t i = 0; i < 1000; i++)
+        score[i] = (float)(i * 7 % 1000 + 1);
+    s->random_ties = random;
+    s->tie_width = width;
+    s->seed = seed;
+    return choose(s, score, 8, 125);
+}
+
+START_TEST(near_scores_are_drawn_among_and_no_others)
+{
+    pare_sparsity s = {.ratio = 0.5};
+    size_t went[1001] = {0};
+    for (size_t i = 0; i < 1000; i++)
+        ck_assert_uint_eq(half_of_a_thousand(&s, false, 0, 0)[i], i * 7 % 1000 + 1 > 500);
+    ck_assert_mem_eq(half_of_a_thousand(&s, true, 0, 1), half_of_a_thousand(&s, false, 0, 0), 1000);
+    for (uint64_t seed = 0; seed < 200; seed++) {
+        const uint8_t *const keep = half_of_a_thousand(&s, true, 0.1, seed);
+        ck_assert_uint_eq(ones(keep, 1000), 500);
+        for (size_t i = 0; i < 1000; i++)
+            went[i * 7 % 1000 + 1] += !keep[i];
+    }
+    /* 450 .. 550 are drawn among: 51 of 101 go, each in 200 draws about 101 times (standard
+     * deviation 7.1). */
+    for (size_t x = 1; x <= 1000; x++)
+        if (x < 450 || x > 550)
+            ck_assert_uint_eq(went[x], x < 450 ? 200 : 0);
+        else
+            ck_assert_msg(went[x] > 65 && went[x] < 137, "%zu: %zu", x, went[x]);
 }
 END_TEST
 
@@ -243,6 +290,16 @@ START_TEST(rules_and_scores_that_make_no_sense_are_refused)
                          PARE_EINVAL);
         ck_assert_ptr_nonnull(strstr(cx.what, bad[i].of ? "is not N:M with" : "between 0 and 1"));
     }
+    for (size_t i = 0; i < 3; i++) {
+        const pare_sparsity wide = {.keep = 2,
+                                    .of = 4,
+                                    .tie_width = i == 0   ? 1.1
+                                                 : i == 1 ? -0.1
+                                                          : NAN};
+        pare_ctx_clear(&cx);
+        ck_assert_int_eq(pare_sparsity_choose(&cx, &arena, &wide, score, N, K, keep), PARE_EINVAL);
+        ck_assert_ptr_nonnull(strstr(cx.what, "tie_width "));
+    }
     score[31 * K + 4] = -2;
     for (size_t r = 0; r < RULES; r++) {
         pare_ctx_clear(&cx);
@@ -287,6 +344,7 @@ int main(void)
     tcase_add_loop_test(t, equals_sorting_and_keeps_what_was_said, 0, RULES);
     tcase_add_test(t, counts_follow_from_shape_and_rule);
     tcase_add_test(t, equal_scores_go_in_order_or_by_the_seed);
+    tcase_add_test(t, near_scores_are_drawn_among_and_no_others);
     tcase_add_test(t, parts_lose_together_what_the_matrix_loses);
     tcase_add_test(t, a_part_draws_as_the_matrix_does);
     tcase_add_test(t, rules_and_scores_that_make_no_sense_are_refused);

@@ -1,0 +1,253 @@
+#include "compress/cli/measure.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "compress/evaluate/choice_items.h"
+#include "compress/inspect.h"
+#include "formats/packed.h"
+
+pare_status pare_measure_options(pare_cli *cli, const pare_args *args, const char *command,
+                                 pare_measure *m)
+{
+    pare_ctx *const cx = &cli->cx;
+    uint64_t limit = 0;
+    *m = (pare_measure){.text = pare_args_text(args, "text"),
+                        .tokens = pare_args_text(args, "tokens"),
+                        .bos = pare_args_given(args, "bos"),
+                        .speed = pare_args_given(args, "speed"),
+                        .exact = pare_args_given(args, "exact")};
+    m->choices = pare_args_texts(args, "choice", m->choice);
+    if (m->text && m->tokens)
+        return pare_fail(cx, PARE_EUSAGE, "%s: --text and --tokens exclude each other", command);
+    if (!m->text && !m->tokens && !m->choices && !m->speed)
+        return pare_fail(cx, PARE_EUSAGE,
+                         "%s: nothing to measure; give --text, --tokens, --choice or --speed",
+                         command);
+    static const char *const of_text[] = {"window", "stride", "bos"};
+    for (size_t i = 0; i < sizeof of_text / sizeof *of_text; i++)
+        if (!m->text && !m->tokens && pare_args_given(args, of_text[i]))
+            return pare_fail(cx, PARE_EUSAGE, "%s: --%s needs --text or --tokens", command,
+                             of_text[i]);
+    if (m->tokens && m->bos)
+        return pare_fail(cx, PARE_EUSAGE, "%s: --bos needs --text; tokens are used as they are",
+                         command);
+    if (pare_args_given(args, "limit") && !m->text && !m->tokens && !m->choices)
+        return pare_fail(cx, PARE_EUSAGE, "%s: --limit needs --text, --tokens or --choice",
+                         command);
+    PARE_TRY(pare_args_count(cx, args, "limit", 1, UINT32_MAX, &limit));
+    m->limit = (size_t)limit;
+    return PARE_OK;
+}
+
+pare_status pare_measure_watch(pare_cli *cli, const pare_measure *m, pare_loaded *l)
+{
+    const char *const path = m->text ? m->text : m->tokens;
+    if (path)
+        PARE_TRY(pare_loaded_watch(cli, l, path));
+    for (size_t i = 0; i < m->choices; i++)
+        PARE_TRY(pare_choice_watch(&cli->arena, &l->checkpoint.watch, m->choice[i]));
+    return PARE_OK;
+}
+
+/* window and stride against the model, before anything is read or run. */
+static pare_status read_windows(pare_cli *cli, const pare_args *args, const pare_config *c,
+                                pare_eval_opts *opts)
+{
+    pare_ctx *const cx = &cli->cx;
+    uint64_t window = c->context < 2048 ? c->context : 2048, stride = 0;
+    PARE_TRY(pare_args_count(cx, args, "window", 2, c->context, &window));
+    PARE_TRY(pare_args_count(cx, args, "stride", 1, window - 1, &stride));
+    *opts = (pare_eval_opts){.window = (size_t)window, .stride = (size_t)stride};
+    return PARE_OK;
+}
+
+pare_status pare_measure_data(pare_cli *cli, const pare_args *args, const pare_loaded *l,
+                              pare_measure *m)
+{
+    const pare_config *const c = &l->model.config;
+    if (!m->text && !m->tokens)
+        return PARE_OK;
+    PARE_TRY(read_windows(cli, args, c, &m->opts));
+    if (m->text)
+        PARE_TRY(pare_loaded_text(cli, l, m->text, m->bos, &m->data));
+    else
+        PARE_TRY(pare_tokens_read(&cli->cx, &cli->arena, m->tokens, c->vocab, &m->data));
+    const size_t window = m->opts.window, step = m->opts.stride ? m->opts.stride : window;
+    if (m->data.count < window)
+        return pare_fail(&cli->cx, PARE_EUSAGE,
+                         "%s has %zu tokens, fewer than one window of %zu; give a smaller --window",
+                         m->text ? m->text : m->tokens, m->data.count, window);
+    if (m->limit && m->limit <= (m->data.count - window) / step)
+        m->data.count = window + (m->limit - 1) * step;
+    return PARE_OK;
+}
+
+pare_status pare_measure_fits(pare_cli *cli, const pare_measure *m, const pare_config *first,
+                              const char *path, const pare_config *other)
+{
+    if (other->vocab != first->vocab)
+        return pare_fail(&cli->cx, PARE_EUSAGE,
+                         "%s: its vocabulary has %zu tokens, that of the other model %zu; only "
+                         "models with one vocabulary can be held against each other",
+                         path, other->vocab, first->vocab);
+    if (other->context < m->opts.window)
+        return pare_fail(&cli->cx, PARE_EUSAGE,
+                         "%s: its context is %zu tokens; give a smaller --window than %zu", path,
+                         other->context, m->opts.window);
+    return PARE_OK;
+}
+
+pare_status pare_measure_same_tokens(pare_cli *cli, const pare_loaded *first,
+                                     const pare_loaded *other, const char *path)
+{
+    const pare_mark mark = pare_arena_mark(&cli->arena);
+    pare_tokens a, b;
+    PARE_TRY(pare_loaded_text(cli, first, path, false, &a));
+    PARE_TRY(pare_loaded_text(cli, other, path, false, &b));
+    const size_t least = a.count < b.count ? a.count : b.count;
+    size_t at = 0;
+    while (at < least && a.id[at] == b.id[at])
+        at++;
+    if (at < a.count || at < b.count)
+        return pare_fail(&cli->cx, PARE_EUSAGE,
+                         "%s: its tokenizer is another one than that of %s: token %zu of %s "
+                         "differs; only models with one tokenizer can be held against each other",
+                         other->checkpoint.path, first->checkpoint.path, at, path);
+    pare_arena_rewind(&cli->arena, mark);
+    return PARE_OK;
+}
+
+static const pare_tensor *find(const pare_checkpoint *ck, const char *name, const char *suffix)
+{
+    char full[1024];
+    const int n = snprintf(full, sizeof full, "%s.%s", name, suffix);
+    return n > 0 && (size_t)n < sizeof full ? pare_checkpoint_find(ck, full) : NULL;
+}
+
+/* Bits of a linear that pare did not pack: those of its tensor, where that was quantized before. */
+static double dense_bits(const pare_checkpoint *ck, const pare_linear *w)
+{
+    const pare_tensor *const t = ck->stored ? find(ck, w->name, "weight") : NULL;
+    const double weights = (double)w->n * (double)w->k;
+    return t ? 8 * (double)ck->stored[t - ck->tensor].bytes : weights * pare_dtype_bits(w->dtype);
+}
+
+/* Bits per weight of the packed linears, every plane counted; of all linears of the blocks when
+ * none is packed. */
+static double bits_per_weight(const pare_loaded *l)
+{
+    const pare_checkpoint *const ck = &l->checkpoint;
+    double packed_bytes = 0, packed_weights = 0, bits = 0, dense_weights = 0;
+    for (size_t b = 0; b < l->model.config.blocks; b++)
+        for (size_t i = 0; i < pare_block_parts(&l->model.config) * PARE_ROLES; i++) {
+            const pare_linear *const w =
+                pare_block_linear(&l->model.block[b], i / PARE_ROLES, (pare_role)(i % PARE_ROLES));
+            const double weights = (double)w->n * (double)w->k;
+            if (!w->name)
+                continue;
+            if (w->bits == 0 && !find(ck, w->name, "values")) {
+                bits += dense_bits(ck, w);
+                dense_weights += weights;
+                continue;
+            }
+            for (pare_plane p = 0; p < PARE_PLANES; p++) {
+                const pare_tensor *const t = find(ck, w->name, pare_packed_plane_name(p));
+                packed_bytes += t ? (double)t->bytes : 0;
+            }
+            packed_weights += weights;
+        }
+    return packed_weights > 0 ? packed_bytes * 8 / packed_weights : bits / dense_weights;
+}
+
+pare_status pare_measure_sizes(pare_cli *cli, const pare_loaded *l, pare_figures *f)
+{
+    pare_inspection in;
+    const pare_mark mark = pare_arena_mark(&cli->arena);
+    PARE_TRY(pare_inspect(&cli->cx, &cli->arena, f->model, &in));
+    f->disk_bytes = in.file_bytes;
+    f->memory = (pare_memory_figures){.weight_bytes = in.tensor_bytes,
+                                      .bits_per_weight = bits_per_weight(l),
+                                      .model_bits_per_weight = in.bits_per_weight};
+    for (size_t i = 0; i < l->checkpoint.tensors; i++)
+        f->memory.mapped_bytes += l->checkpoint.tensor[i].bytes;
+    pare_arena_rewind(&cli->arena, mark);
+    return PARE_OK;
+}
+
+pare_status pare_measure_text(pare_cli *cli, const pare_measure *m, const pare_loaded *l,
+                              const pare_loaded *baseline, pare_figures *f)
+{
+    if (!m->data.count)
+        return PARE_OK;
+    const pare_status s = pare_evaluate(&cli->cx, &l->forward, baseline ? &baseline->forward : NULL,
+                                        &m->opts, m->data.id, m->data.count, &f->text);
+    if (f->text.scored) {
+        f->window = m->opts.window;
+        f->stride = m->opts.stride;
+        f->text_complete = s == PARE_OK;
+    }
+    return s;
+}
+
+pare_status pare_measure_choice(pare_cli *cli, const pare_measure *m, const pare_loaded *l,
+                                pare_figures *f)
+{
+    pare_ctx *const cx = &cli->cx;
+    const size_t context = l->model.config.context, positions = l->forward.positions;
+    pare_choice_figures *const c = &f->choice[f->choices];
+    pare_tokenizer *tokenizer;
+    pare_choice_texts texts;
+    pare_choice_item *item;
+    *c = (pare_choice_figures){.file = m->choice[f->choices]};
+    PARE_TRY(pare_choice_read(cx, &cli->arena, c->file, m->limit, &texts));
+    PARE_TRY(pare_checkpoint_tokenizer(&l->checkpoint, &tokenizer));
+    pare_status s = pare_choice_encode(cx, &cli->arena, tokenizer, &texts,
+                                       context < positions ? context : positions, &item);
+    pare_tokenizer_free(tokenizer);
+    PARE_TRY(s);
+    c->items = texts.count;
+    c->verdict = PARE_NEW(&cli->arena, unsigned char, c->items);
+    if (!c->verdict)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < c->items; i++)
+        item[i].verdict = &c->verdict[i];
+    s = pare_evaluate_choice(cx, &l->forward, item, c->items, &c->result);
+    if (c->result.n == 0)
+        return s;
+    c->complete = s == PARE_OK;
+    f->choices++;
+    return s;
+}
+
+void pare_measure_pair(const pare_figures *baseline, pare_figures *f)
+{
+    for (size_t i = 0; i < f->choices && i < baseline->choices; i++) {
+        pare_choice_figures *const c = &f->choice[i];
+        const unsigned char *const other = baseline->choice[i].verdict;
+        c->has_paired = true;
+        c->paired = pare_choice_paired(c->verdict, other, c->items, PARE_CHOICE_RIGHT);
+        c->paired_norm = pare_choice_paired(c->verdict, other, c->items, PARE_CHOICE_RIGHT_NORM);
+    }
+}
+
+pare_status pare_measure_speed(pare_cli *cli, const pare_measure *m, const pare_loaded *l,
+                               pare_figures *f)
+{
+    if (!m->speed)
+        return PARE_OK;
+    PARE_TRY(pare_evaluate_speed(&cli->cx, &l->forward, &f->speed));
+    f->has_speed = true;
+    return PARE_OK;
+}
+
+const char *pare_measure_limit_text(const pare_measure *m, char text[PARE_MEASURE_TEXT])
+{
+    text[0] = '\0';
+    const bool windows = m->data.count, items = m->choices;
+    if (m->limit)
+        (void)snprintf(text, PARE_MEASURE_TEXT, "first %zu %s%s%s", m->limit,
+                       windows ? "windows of the text" : "", windows && items ? " and " : "",
+                       items ? "items of each choice file" : "");
+    return text;
+}

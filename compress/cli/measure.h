@@ -1,0 +1,67 @@
+/* compress/cli/measure.h - what eval and compare measure, asked for by the same options. */
+#ifndef PARE_COMPRESS_MEASURE_H
+#define PARE_COMPRESS_MEASURE_H
+
+#include "compress/cli/cli.h"
+#include "compress/evaluate/figures.h"
+
+typedef struct pare_measure {
+    const char *text, *tokens; /* files; one of them at most */
+    const char *choice[PARE_ARGS_MAX];
+    size_t choices;
+    bool bos, speed, exact;
+    size_t limit;        /* windows of the text, items of each choice file; 0: all */
+    pare_eval_opts opts; /* with the data: by pare_measure_data */
+    pare_tokens data;
+} pare_measure;
+
+/* Reads --text, --tokens, --choice, --bos, --speed, --exact, --limit; `command` is for messages.
+ * PARE_EUSAGE for nothing to measure and for an option without the one that it needs. */
+PARE_CHECKED pare_status pare_measure_options(pare_cli *cli, const pare_args *args,
+                                              const char *command, pare_measure *out);
+
+/* Adds the files of data to what must stay as it is. PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_measure_watch(pare_cli *cli, const pare_measure *m, pare_loaded *l);
+
+/* --window and --stride within the model's context, and the text in its tokens; nothing without a
+ * text. PARE_EUSAGE (too short for a window, too), and what reading and encoding return. */
+PARE_CHECKED pare_status pare_measure_data(pare_cli *cli, const pare_args *args,
+                                           const pare_loaded *l, pare_measure *m);
+
+/* Whether another model can be measured on the data of the first: PARE_EUSAGE when it has another
+ * vocabulary or a context below the window. */
+PARE_CHECKED pare_status pare_measure_fits(pare_cli *cli, const pare_measure *m,
+                                           const pare_config *first, const char *path,
+                                           const pare_config *other);
+
+/* PARE_EUSAGE when the file at `path` has other tokens for `other` than for `first`. */
+PARE_CHECKED pare_status pare_measure_same_tokens(pare_cli *cli, const pare_loaded *first,
+                                                  const pare_loaded *other, const char *path);
+
+/* Sizes and bits of the model, by its files. Statuses of pare_inspect. */
+PARE_CHECKED pare_status pare_measure_sizes(pare_cli *cli, const pare_loaded *l, pare_figures *f);
+
+/* Perplexity on the text, and KL to a baseline that is not NULL. After PARE_EINTERRUPTED the
+ * figures have what was done, here and below. */
+PARE_CHECKED pare_status pare_measure_text(pare_cli *cli, const pare_measure *m,
+                                           const pare_loaded *l, const pare_loaded *baseline,
+                                           pare_figures *f);
+
+/* The next choice file, number f->choices; f->choice has room for m->choices. PARE_EFORMAT
+ * names file and line. */
+PARE_CHECKED pare_status pare_measure_choice(pare_cli *cli, const pare_measure *m,
+                                             const pare_loaded *l, pare_figures *f);
+
+/* Holds the answers of a model against those of a baseline, in each file that both have. */
+void pare_measure_pair(const pare_figures *baseline, pare_figures *f);
+
+/* Times the model, if that was asked for. */
+PARE_CHECKED pare_status pare_measure_speed(pare_cli *cli, const pare_measure *m,
+                                            const pare_loaded *l, pare_figures *f);
+
+/* "first 20 windows of the text and items of each choice file", or "" without a limit. Returns
+ * text. */
+enum { PARE_MEASURE_TEXT = 128 };
+const char *pare_measure_limit_text(const pare_measure *m, char text[PARE_MEASURE_TEXT]);
+
+#endif

@@ -1,0 +1,115 @@
+#include "compress/evaluate/figures.h"
+
+bool pare_figures_complete(const pare_figures *f)
+{
+    bool complete = f->window == 0 || f->text_complete;
+    for (size_t i = 0; i < f->choices; i++)
+        complete &= f->choice[i].complete;
+    return complete;
+}
+
+pare_eval_result pare_figures_baseline(const pare_eval_result *r)
+{
+    return (pare_eval_result){.scored = r->scored,
+                              .nll = r->baseline_nll,
+                              .ppl = r->baseline_ppl,
+                              .ppl_stderr = r->baseline_ppl_stderr};
+}
+
+static void put_complete(pare_json_writer *w, bool complete)
+{
+    if (!complete)
+        pare_json_put_bool(w, "complete", false);
+}
+
+void pare_figures_put_text(pare_json_writer *w, const pare_eval_result *r, bool complete)
+{
+    pare_json_put_integer(w, "tokens", (int64_t)r->scored);
+    pare_json_open_object(w, "perplexity");
+    pare_json_put_finite(w, "nll", r->nll);
+    pare_json_put_finite(w, "ppl", r->ppl);
+    pare_json_put_finite(w, "stderr", r->ppl_stderr);
+    put_complete(w, complete);
+    pare_json_close(w);
+    if (!r->has_kl)
+        return;
+    pare_json_open_object(w, "kl");
+    pare_json_put_finite(w, "mean", r->kl_mean);
+    pare_json_put_finite(w, "p99", r->kl_p99);
+    pare_json_put_finite(w, "top1_agreement", r->top1);
+    pare_json_put_finite(w, "flips", 1 - r->top1);
+    put_complete(w, complete);
+    pare_json_close(w);
+}
+
+static void put_paired(pare_json_writer *w, const char *key, const pare_paired *p)
+{
+    pare_json_open_object(w, key);
+    pare_json_put_integer(w, "gained", (int64_t)p->gained);
+    pare_json_put_integer(w, "lost", (int64_t)p->lost);
+    pare_json_put_finite(w, "p", p->p);
+    pare_json_close(w);
+}
+
+void pare_figures_put_choice(pare_json_writer *w, const pare_choice_figures *c, size_t choices)
+{
+    pare_json_open_array(w, "choice");
+    for (size_t i = 0; i < choices; i++, c++) {
+        pare_json_open_object(w, NULL);
+        pare_json_put_text(w, "file", c->file);
+        pare_json_put_integer(w, "n", (int64_t)c->result.n);
+        put_complete(w, c->complete);
+        pare_json_put_finite(w, "accuracy", c->result.accuracy);
+        pare_json_put_finite(w, "accuracy_stderr", c->result.accuracy_stderr);
+        pare_json_put_finite(w, "accuracy_norm", c->result.accuracy_norm);
+        pare_json_put_finite(w, "accuracy_norm_stderr", c->result.accuracy_norm_stderr);
+        if (c->has_paired) {
+            put_paired(w, "paired", &c->paired);
+            put_paired(w, "paired_norm", &c->paired_norm);
+        }
+        pare_json_close(w);
+    }
+    pare_json_close(w);
+}
+
+static void put_speed(pare_json_writer *w, const pare_speed_result *s)
+{
+    pare_json_open_object(w, "speed");
+    pare_json_put_finite(w, "prefill_tok_s", s->prefill_tok_s);
+    pare_json_put_finite(w, "decode_tok_s", s->decode_tok_s);
+    pare_json_put_finite(w, "ttft_ms", s->ttft_ms);
+    pare_json_put_finite(w, "tpot_ms", s->tpot_ms);
+    pare_json_put_integer(w, "threads", (int64_t)s->threads);
+    pare_json_close(w);
+}
+
+static void put_memory(pare_json_writer *w, const pare_memory_figures *m)
+{
+    pare_json_open_object(w, "memory");
+    pare_json_put_integer(w, "weight_bytes", (int64_t)m->weight_bytes);
+    pare_json_put_finite(w, "bits_per_weight", m->bits_per_weight);
+    pare_json_put_finite(w, "model_bits_per_weight", m->model_bits_per_weight);
+    pare_json_put_integer(w, "mapped_bytes", (int64_t)m->mapped_bytes);
+    if (m->peak_rss_bytes)
+        pare_json_put_integer(w, "peak_rss_bytes", (int64_t)m->peak_rss_bytes);
+    if (m->peak_anonymous_bytes)
+        pare_json_put_integer(w, "peak_anonymous_bytes", (int64_t)m->peak_anonymous_bytes);
+    pare_json_close(w);
+}
+
+void pare_figures_put(pare_json_writer *w, const pare_figures *f)
+{
+    pare_json_put_text(w, "model", f->model);
+    pare_json_put_integer(w, "disk_bytes", (int64_t)f->disk_bytes);
+    if (f->window) {
+        pare_json_put_integer(w, "window", (int64_t)f->window);
+        if (f->stride)
+            pare_json_put_integer(w, "stride", (int64_t)f->stride);
+        pare_figures_put_text(w, &f->text, f->text_complete);
+    }
+    if (f->choices)
+        pare_figures_put_choice(w, f->choice, f->choices);
+    if (f->has_speed)
+        put_speed(w, &f->speed);
+    put_memory(w, &f->memory);
+}

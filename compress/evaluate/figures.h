@@ -1,0 +1,59 @@
+/* compress/evaluate/figures.h - what was measured of one model, in the words that the JSON of every
+ * command has for it. */
+#ifndef PARE_COMPRESS_FIGURES_H
+#define PARE_COMPRESS_FIGURES_H
+
+#include "compress/evaluate/evaluate.h"
+#include "compress/evaluate/paired.h"
+#include "formats/json.h"
+
+/* One multiple-choice file. */
+typedef struct pare_choice_figures {
+    const char *file;
+    pare_choice_result result;
+    bool complete;          /* no interrupt came before the last item */
+    unsigned char *verdict; /* [items], as pare_choice_item has them */
+    size_t items;
+    bool has_paired; /* held against the baseline's answers */
+    pare_paired paired, paired_norm;
+} pare_choice_figures;
+
+/* Bytes; 0 where a peak was not taken of this model alone. */
+typedef struct pare_memory_figures {
+    uint64_t weight_bytes; /* of all tensors, as they are stored */
+    uint64_t mapped_bytes; /* the same as they are held: blocks of GGUF become floats */
+    double bits_per_weight, model_bits_per_weight; /* of the compressed linears; of all tensors */
+    uint64_t peak_rss_bytes, peak_anonymous_bytes;
+} pare_memory_figures;
+
+typedef struct pare_figures {
+    const char *model;     /* as given */
+    uint64_t disk_bytes;   /* of its weight files */
+    size_t window, stride; /* window 0: no text was scored; stride 0: windows do not overlap */
+    bool text_complete;    /* no interrupt came before the last window */
+    pare_eval_result text;
+    pare_choice_figures *choice;
+    size_t choices;
+    bool has_speed;
+    pare_speed_result speed;
+    pare_memory_figures memory;
+} pare_figures;
+
+/* Whether nothing that is there was cut short. */
+bool pare_figures_complete(const pare_figures *f);
+
+/* The baseline's own part of a result. */
+pare_eval_result pare_figures_baseline(const pare_eval_result *r);
+
+/* Members of the object that is open: what was not measured is absent, what is not finite null, and
+ * what an interrupt cut short has "complete": false.
+ *
+ *   text    tokens, perplexity {nll, ppl, stderr}, kl {mean, p99, top1_agreement, flips}
+ *   choice  choice [{file, n, accuracy, accuracy_stderr, accuracy_norm, accuracy_norm_stderr,
+ *           paired {gained, lost, p}, paired_norm}]
+ *   all     model, disk_bytes, window, stride, those, speed, memory */
+void pare_figures_put_text(pare_json_writer *w, const pare_eval_result *r, bool complete);
+void pare_figures_put_choice(pare_json_writer *w, const pare_choice_figures *c, size_t choices);
+void pare_figures_put(pare_json_writer *w, const pare_figures *f);
+
+#endif

@@ -1,0 +1,80 @@
+#!/bin/bash
+# What the documents tell a user to type: commands.sh PARE ROOT
+# Every command of pare in a fenced block is run, in the order of the document, beside a copy of
+# recipes/; lines that stand below it there must come out of it, figures apart. For a mention
+# (`pare eval MODEL --kv METHOD`) the command, its options and, behind "pare help", the topic must exist.
+# Builds and tests (./demo, ./check, cmake ...) are listed as left out: they take minutes and install.
+set -euo pipefail
+pare=$(realpath "$1") root=$(realpath "$2")
+home=$(mktemp -d)
+trap 'rm -rf "$home"' EXIT
+mkdir "$home/bin"
+ln -s "$pare" "$home/bin/pare"
+if [ -e "$(dirname "$pare")/pare-hdf5" ]; then ln -s "$(dirname "$pare")/pare-hdf5" "$home/bin"; fi
+PATH=$home/bin:$PATH
+failed=0 ran=0 known=0
+sh "$root/tests/lint/commands.sh" "$root" list > "$home/commands"
+cd "$home"
+
+fail() {
+    echo "$*"
+    failed=1
+}
+
+# Figures and the spaces around them, which depend on the machine, as one letter.
+plain() { sed -E 's/[-+]?[0-9][0-9.,e]*/N/g; s/ +/ /g; s/ $//'; }
+
+# told FILE LINE: the lines below a command, up to the next one or the end of its block.
+told() { tail -n +$(($2 + 1)) "$root/$1" | awk '/^(```|\$ )/ { exit } { print }'; }
+
+run() {
+    local at=$1 command=$2
+    if ! bash -c "$command" > out 2> err < /dev/null; then
+        fail "$at: \"$command\" failed:" "$(tail -n 5 err)"
+    fi
+    ran=$((ran + 1))
+    told "${at%:*}" "${at#*:}" | plain | grep . > expected || return 0
+    grep -q "^\$ " <(sed -n "${at#*:}p" "$root/${at%:*}") || return 0
+    plain < out > found
+    while IFS= read -r line; do
+        grep -qxF -- "$line" found || fail "$at: \"$command\" does not print \"$line\""
+    done < expected
+}
+
+# The topic, or the command and its options, stand in the help.
+mention() {
+    local at=$1 word
+    local -a words
+    read -ra words <<< "$2"
+    local topic=${words[1]}
+    if [ "$topic" = help ] && [[ ${words[2]-} =~ ^[a-z] ]]; then topic=${words[2]}; fi
+    if ! pare help "$topic" > page 2> err; then
+        fail "$at: \"$2\": $(tail -n 1 err)"
+        return
+    fi
+    for word in "${words[@]:2}"; do
+        if [[ $word = --* ]] && ! grep -qE -- "^ +${word%%=*}( |$)" page; then
+            fail "$at: \"$2\": pare $topic has no $word"
+        fi
+    done
+    known=$((known + 1))
+}
+
+last=
+while IFS=$'\t' read -r at kind command; do
+    if [ "$last" != "${at%:*}" ]; then
+        rm -rf recipes
+        cp -r "$root/recipes" recipes
+        rm -rf recipes/out recipes/demo/out
+        last=${at%:*}
+    fi
+    case $kind,$command in
+    run,pare\ *) run "$at" "$command" ;;
+    mention,pare\ *) mention "$at" "$command" ;;
+    run,*) echo "left out: $at: $command" ;;
+    esac
+done < commands
+
+echo "e2e.commands: $ran commands run, $known mentions looked up"
+if [ $ran = 0 ] || [ $known = 0 ]; then fail "no command was found"; fi
+exit $failed
