@@ -110,41 +110,44 @@ static pare_status evaluate_tokens(pare_run *run, sides *m, const pare_tokens *t
     pare_status s = pare_evaluate(cx, &m->after_f, kl ? &m->before_f : NULL, &opts, tokens->id,
                                   tokens->count, &out->after);
     if (s == PARE_OK && kl)
-        out->before = (pare_eval_result){.scored = out->after.scored,
-                                         .nll = out->after.baseline_nll,
-                                         .ppl = out->after.baseline_ppl,
-                                         .ppl_stderr = out->after.baseline_ppl_stderr};
+        out->before = pare_figures_baseline(&out->after);
     else if (s == PARE_OK)
         s = pare_evaluate(cx, &m->before_f, NULL, &opts, tokens->id, tokens->count, &out->before);
     return s == PARE_OK ? s : pare_fail_context(cx, s, "evaluation on %s", out->data);
 }
 
 static pare_status ask(pare_run *run, const pare_forward *f, pare_choice_item *item, size_t items,
-                       unsigned char *verdict, pare_choice_result *out)
+                       pare_choice_figures *out)
 {
+    out->verdict = PARE_NEW(&run->scratch, unsigned char, items);
+    out->items = items;
+    out->complete = true;
+    if (!out->verdict)
+        return PARE_ENOMEM;
     for (size_t i = 0; i < items; i++)
-        item[i].verdict = &verdict[i];
-    return pare_evaluate_choice(run->cx, f, item, items, out);
+        item[i].verdict = &out->verdict[i];
+    return pare_evaluate_choice(run->cx, f, item, items, &out->result);
 }
 
 static pare_status evaluate_choice(pare_run *run, sides *m, const pare_evaluation *e,
                                    pare_report_eval *out)
 {
+    pare_choice_figures *const before = &out->choice_before, *const after = &out->choice_after;
     pare_choice_item *item;
     size_t items, longest;
+    before->file = after->file = out->data;
     PARE_TRY(read_items(run, e, &item, &items, &longest));
-    unsigned char *const before = PARE_NEW(&run->scratch, unsigned char, items);
-    unsigned char *const after = PARE_NEW(&run->scratch, unsigned char, items);
-    if (!before || !after)
-        return PARE_ENOMEM;
     PARE_TRY(take_sides(run, longest, m));
-    pare_status s = ask(run, &m->before_f, item, items, before, &out->choice_before);
+    pare_status s = ask(run, &m->before_f, item, items, before);
     if (s == PARE_OK)
-        s = ask(run, &m->after_f, item, items, after, &out->choice_after);
+        s = ask(run, &m->after_f, item, items, after);
     if (s != PARE_OK)
         return pare_fail_context(run->cx, s, "evaluation on %s", out->data);
-    out->paired = pare_choice_paired(after, before, items, PARE_CHOICE_RIGHT);
-    out->paired_norm = pare_choice_paired(after, before, items, PARE_CHOICE_RIGHT_NORM);
+    after->has_paired = true;
+    after->paired = pare_choice_paired(after->verdict, before->verdict, items, PARE_CHOICE_RIGHT);
+    after->paired_norm =
+        pare_choice_paired(after->verdict, before->verdict, items, PARE_CHOICE_RIGHT_NORM);
+    before->verdict = after->verdict = NULL; /* of the scratch arena */
     return PARE_OK;
 }
 

@@ -197,14 +197,16 @@ static void print_exports(const pare_compress_result *result)
 
 static void print_evaluation(const pare_report_eval *e)
 {
-    const pare_choice_result *const was = &e->choice_before, *const is = &e->choice_after;
+    const pare_choice_result *const was = &e->choice_before.result;
+    const pare_choice_result *const is = &e->choice_after.result;
     if (e->kind == PARE_EVALUATE_CHOICE) {
         (void)printf(
             "choice            %.2f%% +- %.2f -> %.2f%% +- %.2f, per byte %.2f%% -> %.2f%%; "
             "%zu gained, %zu lost, p %.3f   (%s, %zu items)\n",
             100 * was->accuracy, 100 * was->accuracy_stderr, 100 * is->accuracy,
             100 * is->accuracy_stderr, 100 * was->accuracy_norm, 100 * is->accuracy_norm,
-            e->paired.gained, e->paired.lost, e->paired.p, e->data, is->n);
+            e->choice_after.paired.gained, e->choice_after.paired.lost, e->choice_after.paired.p,
+            e->data, is->n);
         return;
     }
     (void)printf("perplexity        %.4f -> %.4f (%+.2f%%)", e->before.ppl, e->after.ppl,

@@ -69,82 +69,22 @@ void pare__report_csv(pare_text_out *t, const pare_report *r)
     }
 }
 
-static void put_finite(pare_json_writer *w, const char *key, double value)
-{
-    if (isfinite(value))
-        pare_json_put_number(w, key, value);
-    else
-        pare_json_put_null(w, key);
-}
-
-static void put_perplexity(pare_json_writer *w, const pare_eval_result *e)
-{
-    pare_json_open_object(w, "perplexity");
-    put_finite(w, "nll", e->nll);
-    put_finite(w, "ppl", e->ppl);
-    put_finite(w, "stderr", e->ppl_stderr);
-    pare_json_close(w);
-}
-
-static void put_kl(pare_json_writer *w, const pare_eval_result *e)
-{
-    pare_json_open_object(w, "kl");
-    put_finite(w, "mean", e->kl_mean);
-    put_finite(w, "p99", e->kl_p99);
-    put_finite(w, "top1_agreement", e->top1);
-    put_finite(w, "flips", 1 - e->top1);
-    pare_json_close(w);
-}
-
-static void put_paired(pare_json_writer *w, const char *key, const pare_paired *p)
-{
-    pare_json_open_object(w, key);
-    pare_json_put_integer(w, "gained", (int64_t)p->gained);
-    pare_json_put_integer(w, "lost", (int64_t)p->lost);
-    put_finite(w, "p", p->p);
-    pare_json_close(w);
-}
-
-/* A list of one file; against the baseline unless `e` is NULL. */
-static void put_choice(pare_json_writer *w, const char *file, const pare_choice_result *c,
-                       const pare_report_eval *e)
-{
-    pare_json_open_array(w, "choice");
-    pare_json_open_object(w, NULL);
-    pare_json_put_text(w, "file", file);
-    pare_json_put_integer(w, "n", (int64_t)c->n);
-    put_finite(w, "accuracy", c->accuracy);
-    put_finite(w, "accuracy_stderr", c->accuracy_stderr);
-    put_finite(w, "accuracy_norm", c->accuracy_norm);
-    put_finite(w, "accuracy_norm_stderr", c->accuracy_norm_stderr);
-    if (e) {
-        put_paired(w, "paired", &e->paired);
-        put_paired(w, "paired_norm", &e->paired_norm);
-    }
-    pare_json_close(w);
-    pare_json_close(w);
-}
-
 static void put_evaluation(pare_json_writer *w, const pare_report_eval *e)
 {
-    const bool choice = e->kind == PARE_EVALUATE_CHOICE;
     pare_json_open_object(w, NULL);
     pare_json_put_text(w, "kind", pare_evaluation_kind_name(e->kind));
     pare_json_put_text(w, "data", e->data);
-    if (choice) {
-        put_choice(w, e->data, &e->choice_after, e);
+    if (e->kind == PARE_EVALUATE_CHOICE) {
+        pare_figures_put_choice(w, &e->choice_after, 1);
     } else {
         pare_json_put_integer(w, "window", (int64_t)e->window);
-        pare_json_put_integer(w, "tokens", (int64_t)e->after.scored);
-        put_perplexity(w, &e->after);
+        pare_figures_put_text(w, &e->after, true);
     }
-    if (e->kind == PARE_EVALUATE_KL)
-        put_kl(w, &e->after);
     pare_json_open_object(w, "baseline");
-    if (choice)
-        put_choice(w, e->data, &e->choice_before, NULL);
+    if (e->kind == PARE_EVALUATE_CHOICE)
+        pare_figures_put_choice(w, &e->choice_before, 1);
     else
-        put_perplexity(w, &e->before);
+        pare_figures_put_text(w, &e->before, true);
     pare_json_close(w);
     pare_json_close(w);
 }
@@ -159,13 +99,12 @@ uint64_t pare_report_total(const uint64_t bytes[PARE_REPORT_PARTS])
 
 static void put_memory(pare_json_writer *w, const pare_report *r)
 {
-    pare_json_open_object(w, "memory");
-    pare_json_put_integer(w, "weight_bytes", (int64_t)pare_report_total(r->sizes.after));
-    put_finite(w, "bits_per_weight", r->bits_per_weight);
-    put_finite(w, "model_bits_per_weight", r->model_bits_per_weight);
-    pare_json_put_integer(w, "peak_rss_bytes", (int64_t)r->peak_rss_bytes);
-    pare_json_put_integer(w, "peak_anonymous_bytes", (int64_t)r->peak_anonymous_bytes);
-    pare_json_close(w);
+    const pare_memory_figures m = {.weight_bytes = pare_report_total(r->sizes.after),
+                                   .bits_per_weight = r->bits_per_weight,
+                                   .model_bits_per_weight = r->model_bits_per_weight,
+                                   .peak_rss_bytes = r->peak_rss_bytes,
+                                   .peak_anonymous_bytes = r->peak_anonymous_bytes};
+    pare_figures_put_memory(w, &m);
     pare_json_open_object(w, "baseline");
     pare_json_put_text(w, "model", r->model);
     pare_json_open_object(w, "memory");
@@ -177,9 +116,9 @@ static void put_memory(pare_json_writer *w, const pare_report *r)
 void pare_report_put(pare_json_writer *w, const pare_report *r)
 {
     put_memory(w, r);
-    put_finite(w, "seconds", r->seconds);
-    put_finite(w, "calibration_seconds", r->calibration_seconds);
-    put_finite(w, "evaluation_seconds", r->evaluation_seconds);
+    pare_json_put_finite(w, "seconds", r->seconds);
+    pare_json_put_finite(w, "calibration_seconds", r->calibration_seconds);
+    pare_json_put_finite(w, "evaluation_seconds", r->evaluation_seconds);
     pare_json_put_integer(w, "resumed_blocks", (int64_t)r->resumed_blocks);
     pare_json_open_array(w, "evaluations");
     for (size_t i = 0; i < r->evaluations; i++)

@@ -4,19 +4,17 @@
 #ifndef PARE_COMPRESS_REPORT_H
 #define PARE_COMPRESS_REPORT_H
 
-#include "compress/evaluate/evaluate.h"
-#include "compress/evaluate/paired.h"
+#include "compress/evaluate/figures.h"
 #include "compress/result.h"
 #include "recipes/recipe.h"
 
 /* One evaluation of the recipe, on the model before and after. */
 typedef struct pare_report_eval {
     pare_evaluation_kind kind;
-    const char *data;               /* file as the recipe names it */
-    size_t window;                  /* 0 with choice */
-    pare_eval_result before, after; /* of perplexity and kl */
-    pare_choice_result choice_before, choice_after;
-    pare_paired paired, paired_norm;
+    const char *data;                                /* file as the recipe names it */
+    size_t window;                                   /* 0 with choice */
+    pare_eval_result before, after;                  /* of perplexity and kl */
+    pare_choice_figures choice_before, choice_after; /* of choice; the latter paired */
 } pare_report_eval;
 
 /* What both models write behind a few words; texts as tokens spell them, which may break off inside

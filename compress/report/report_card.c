@@ -73,7 +73,8 @@ static void put_choices(pare_text_out *t, const pare_report *r)
     size_t told = 0;
     for (size_t i = 0; i < r->evaluations; i++) {
         const pare_report_eval *const e = &r->evaluation[i];
-        const pare_choice_result *const was = &e->choice_before, *const is = &e->choice_after;
+        const pare_choice_result *const was = &e->choice_before.result;
+        const pare_choice_result *const is = &e->choice_after.result;
         if (e->kind != PARE_EVALUATE_CHOICE)
             continue;
         if (told++ == 0)
@@ -82,12 +83,13 @@ static void put_choices(pare_text_out *t, const pare_report *r)
                               "|---|---|---|---|---|---|---|---|---|\n");
         pare__text_put(t, "| ");
         pare__text_put_cell(t, e->data);
-        pare__text_put(t,
-                       " | %zu | %.2f%% +- %.2f | %.2f%% +- %.2f | %.2f%% | %.2f%% | %zu | %zu | "
-                       "%.3f |\n",
-                       is->n, 100 * was->accuracy, 100 * was->accuracy_stderr, 100 * is->accuracy,
-                       100 * is->accuracy_stderr, 100 * was->accuracy_norm, 100 * is->accuracy_norm,
-                       e->paired.gained, e->paired.lost, e->paired.p);
+        pare__text_put(t, " | %zu | ", is->n);
+        pare__text_put_share(t, was->accuracy, "+-", was->accuracy_stderr);
+        pare__text_put(t, " | ");
+        pare__text_put_share(t, is->accuracy, "+-", is->accuracy_stderr);
+        pare__text_put(t, " | %.2f%% | %.2f%% | %zu | %zu | %.3f |\n", 100 * was->accuracy_norm,
+                       100 * is->accuracy_norm, e->choice_after.paired.gained,
+                       e->choice_after.paired.lost, e->choice_after.paired.p);
     }
     if (told)
         pare__text_put(t, "\n" PARE_REPORT_PAIRED "\n");

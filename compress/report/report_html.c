@@ -21,22 +21,27 @@ static void put_size(pare_text_out *t, const pare_report *r)
     pare__text_put(t, "</i></div>\n");
 }
 
-static void put_quality(pare_text_out *t, const pare_report_eval *e)
+static void put_accuracy(pare_text_out *t, const pare_report_eval *e)
 {
-    if (e->kind == PARE_EVALUATE_CHOICE)
-        pare__text_put(t,
-                       "<div class=\"card\">Accuracy<b>%.2f%% &rarr; %.2f%%</b><i>&plusmn; %.2f "
-                       "each alone; %zu gained, %zu lost, p %.3f; on ",
-                       100 * e->choice_before.accuracy, 100 * e->choice_after.accuracy,
-                       100 * e->choice_after.accuracy_stderr, e->paired.gained, e->paired.lost,
-                       e->paired.p);
-    else
-        pare__text_put(t, "<div class=\"card\">Perplexity<b>%.3f &rarr; %.3f</b><i>%+.2f%%",
-                       e->before.ppl, e->after.ppl, 100 * (e->after.ppl / e->before.ppl - 1));
-    if (e->kind == PARE_EVALUATE_KL)
+    const pare_choice_result *const was = &e->choice_before.result;
+    const pare_choice_result *const is = &e->choice_after.result;
+    const pare_paired *const p = &e->choice_after.paired;
+    pare__text_put(t, "<div class=\"card\">Accuracy<b>");
+    pare__text_put_share(t, was->accuracy, "&plusmn;", was->accuracy_stderr);
+    pare__text_put(t, " &rarr; ");
+    pare__text_put_share(t, is->accuracy, "&plusmn;", is->accuracy_stderr);
+    pare__text_put(t, "</b><i>%zu gained, %zu lost, p %.3f; on ", p->gained, p->lost, p->p);
+    pare__text_put_html(t, e->data);
+    pare__text_put(t, "</i></div>\n");
+}
+
+static void put_perplexity(pare_text_out *t, const pare_report_eval *e)
+{
+    pare__text_put(t, "<div class=\"card\">Perplexity<b>%.3f &rarr; %.3f</b><i>%+.2f%%",
+                   e->before.ppl, e->after.ppl, 100 * (e->after.ppl / e->before.ppl - 1));
+    if (e->after.has_kl)
         pare__text_put(t, "; KL %.5f, flips %.2f%%", e->after.kl_mean, 100 * (1 - e->after.top1));
-    if (e->kind != PARE_EVALUATE_CHOICE)
-        pare__text_put(t, "; on ");
+    pare__text_put(t, "; on ");
     pare__text_put_html(t, e->data);
     pare__text_put(t, "</i></div>\n");
 }
@@ -89,7 +94,10 @@ static void put_result(pare_text_out *t, const pare_report *r)
     pare__text_put(t, "</p>\n<div class=\"cards\">\n");
     put_size(t, r);
     for (size_t i = 0; i < r->evaluations; i++)
-        put_quality(t, &r->evaluation[i]);
+        if (r->evaluation[i].kind == PARE_EVALUATE_CHOICE)
+            put_accuracy(t, &r->evaluation[i]);
+        else
+            put_perplexity(t, &r->evaluation[i]);
     if (!r->evaluations)
         put_unknown(t, r);
     put_speed(t, r);

@@ -80,23 +80,24 @@ static void put_perplexity(pare_text_out *t, const pare_report_eval *e)
 
 static void put_accuracies(pare_text_out *t, const char *who, const pare_choice_result *c)
 {
-    pare__text_put(t,
-                   "<tr><td>%s</td><td>%.2f%% &plusmn; %.2f</td><td>%.2f%% &plusmn; %.2f</td>"
-                   "</tr>\n",
-                   who, 100 * c->accuracy, 100 * c->accuracy_stderr, 100 * c->accuracy_norm,
-                   100 * c->accuracy_norm_stderr);
+    pare__text_put(t, "<tr><td>%s</td><td>", who);
+    pare__text_put_share(t, c->accuracy, "&plusmn;", c->accuracy_stderr);
+    pare__text_put(t, "</td><td>");
+    pare__text_put_share(t, c->accuracy_norm, "&plusmn;", c->accuracy_norm_stderr);
+    pare__text_put(t, "</td></tr>\n");
 }
 
 static void put_choice(pare_text_out *t, const pare_report_eval *e)
 {
-    const pare_paired *const p = &e->paired, *const norm = &e->paired_norm;
+    const pare_paired *const p = &e->choice_after.paired;
+    const pare_paired *const norm = &e->choice_after.paired_norm;
     put_title(t, e->data);
     pare__text_put(t,
                    "<p class=\"dim\">%zu items of multiple choice</p>\n<table><thead><tr><th></th>"
                    "<th>accuracy</th><th>per byte</th></tr></thead><tbody>\n",
-                   e->choice_after.n);
-    put_accuracies(t, "before", &e->choice_before);
-    put_accuracies(t, "after", &e->choice_after);
+                   e->choice_after.result.n);
+    put_accuracies(t, "before", &e->choice_before.result);
+    put_accuracies(t, "after", &e->choice_after.result);
     pare__text_put(t,
                    "<tr><td>gained</td><td>%zu</td><td>%zu</td></tr>\n"
                    "<tr><td>lost</td><td>%zu</td><td>%zu</td></tr>\n"

@@ -1,3 +1,4 @@
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -116,6 +117,13 @@ void pare__text_put_csv(pare_text_out *t, const char *text)
     pare__text_add(t, "\"", 1);
     put_replaced(t, text, "\"", word);
     pare__text_add(t, "\"", 1);
+}
+
+void pare__text_put_share(pare_text_out *t, double share, const char *sign, double error)
+{
+    pare__text_put(t, "%.2f%%", 100 * share);
+    if (isfinite(error))
+        pare__text_put(t, " %s %.2f", sign, 100 * error);
 }
 
 pare_status pare__text_save(pare_text_out *t, const char *directory, const char *name)
