@@ -79,7 +79,7 @@ static double relative(double error, double whole)
     return whole > 0.0 ? error / whole : 0.0;
 }
 
-void pare__run_errors(pare_run *run, const float *w, const float *q, const float *whole,
+void pare__run_errors(pare_ctx *cx, const float *w, const float *q, const float *whole,
                       const float *zero, const float *h, size_t n, size_t k, double error[2])
 {
     double wrong = 0.0, all = 0.0;
@@ -89,9 +89,9 @@ void pare__run_errors(pare_run *run, const float *w, const float *q, const float
         all += (double)whole[i] * (double)whole[i];
     }
     error[0] = relative(wrong, all);
-    error[1] = h ? relative(pare_gptq_error(run->cx, w, q, h, n, k),
-                            pare_gptq_error(run->cx, whole, zero, h, n, k))
-                 : -1.0;
+    error[1] =
+        h ? relative(pare_gptq_error(cx, w, q, h, n, k), pare_gptq_error(cx, whole, zero, h, n, k))
+          : -1.0;
 }
 
 /* What storing cost: a quantizer against the weights that it found, all steps against the float
@@ -104,9 +104,9 @@ static void measure(pare_run *run, const pare_plan_linear *l, const float *q, co
     const float *const whole = run->plan.reference ? part->whole[l->role] : w;
     const size_t n = l->packed.n, k = l->packed.k;
     double own[2], all[2];
-    pare__run_errors(run, w, q, whole, zero, h, n, k, own);
+    pare__run_errors(run->cx, w, q, whole, zero, h, n, k, own);
     if (part->done_error[l->role][0] > 0)
-        pare__run_errors(run, whole, q, whole, zero, h, n, k, all);
+        pare__run_errors(run->cx, whole, q, whole, zero, h, n, k, all);
     else
         memcpy(all, own, sizeof all);
     r->weight_error = all[0];

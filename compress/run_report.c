@@ -8,6 +8,7 @@
 #include "compress/compress_internal.h"
 #include "compress/need.h"
 #include "compress/version.h"
+#include "runtime/machine.h"
 #include "runtime/threads.h"
 
 /* Bits of every tensor of the artifact over the weights of the model that it was made from, biases
@@ -127,6 +128,15 @@ static uint64_t peak_rss(void)
     return getrusage(RUSAGE_SELF, &u) == 0 ? (uint64_t)u.ru_maxrss * 1024 : 0;
 }
 
+/* The most that the allocator gave out, and what the process has beside that: stacks, buffers of
+ * BLAS, data of libraries, which stay once they are there. */
+static uint64_t peak_anonymous(const pare_ctx *cx)
+{
+    const uint64_t kib = pare_machine_number("/proc/self/status", "RssAnon:");
+    const uint64_t now = kib == UINT64_MAX ? 0 : kib * 1024;
+    return cx->peak_bytes + (now > cx->live_bytes ? now - cx->live_bytes : 0);
+}
+
 /* The same texts that were told before the work began. */
 static pare_status take_warnings(pare_run *run, pare_report *r)
 {
@@ -184,7 +194,7 @@ pare_status pare__run_report(pare_run *run, pare_compress_result *out)
     r->evaluation_seconds = pare__seconds() - start;
     r->seconds = pare__seconds() - run->started;
     r->peak_rss_bytes = peak_rss();
-    r->peak_anonymous_bytes = run->cx->peak_bytes;
+    r->peak_anonymous_bytes = peak_anonymous(run->cx);
     PARE_TRY(pare_report_experts_take(run->a, run->row, run->rows, &r->experts));
     PARE_TRY(take_warnings(run, r));
     PARE_TRY(texts_of_run(run, r));

@@ -257,7 +257,9 @@ static void print_text(const pare_compress_result *result)
                      "%lld; fewer than %zu reach %zu of %zu (run.json)\n",
                      (long long)r->experts.least, (long long)r->experts.median,
                      r->experts.min_tokens, r->experts.cold, r->experts.count);
-    (void)printf("time              %s, peak memory %s\n", pare_units_seconds(r->seconds, a),
+    (void)printf("time              %s\n", pare_units_seconds(r->seconds, a));
+    (void)printf("anonymous memory  %s; resident memory, mapped files included, %s\n",
+                 pare_units_bytes(r->peak_anonymous_bytes, a),
                  pare_units_bytes(r->peak_rss_bytes, b));
 }
 

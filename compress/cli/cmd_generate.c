@@ -1,13 +1,9 @@
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "compress/cli/cli.h"
+#include "compress/cli/output_file.h"
 #include "compress/lock.h"
-#include "compress/ours.h"
-#include "compress/output.h"
 #include "runtime/file.h"
 #include "runtime/sample.h"
 
@@ -23,18 +19,6 @@ typedef struct request {
     bool tokens_out;      /* FILE.i32 */
     bool restart;         /* a file there is replaced */
 } request;
-
-static const char *last_name(const char *path)
-{
-    const char *const slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
-static bool ends_with(const char *text, const char *tail)
-{
-    const size_t n = strlen(text), m = strlen(tail);
-    return n > m && strcmp(text + n - m, tail) == 0;
-}
 
 /* The token that starts a sequence without a prompt: BOS, else the first end token. */
 static pare_status start_token(pare_cli *cli, const pare_config *c, const pare_tokenizer *t,
@@ -189,27 +173,8 @@ static pare_status check_content(pare_cli *cli, const request *r)
 /* Under the lock, before the sampling and after it: nothing of the user's is lost. */
 static pare_status check_there(pare_cli *cli, const request *r, bool *there)
 {
-    char temporary[PATH_MAX];
-    struct stat st;
-    const int n = snprintf(temporary, sizeof temporary, "%s.tmp", r->output);
-    if (n > 0 && (size_t)n < sizeof temporary && lstat(temporary, &st) == 0)
-        return pare_fail(&cli->cx, PARE_EUSAGE,
-                         "generate: --output \"%s\": %s is in the way; move it away, or choose "
-                         "another path",
-                         r->output, temporary);
-    *there = lstat(r->output, &st) == 0;
-    if (!*there)
-        return PARE_OK;
-    if (!S_ISREG(st.st_mode))
-        return pare_fail(&cli->cx, PARE_EUSAGE,
-                         "generate: --output \"%s\" is no regular file, and is not replaced; "
-                         "choose another path",
-                         r->output);
-    if (!r->restart)
-        return pare_fail(&cli->cx, PARE_EUSAGE,
-                         "generate: --output \"%s\" exists already; --restart replaces it",
-                         r->output);
-    return check_content(cli, r);
+    PARE_TRY(pare_output_file_there(cli, "generate", r->output, r->restart, there));
+    return *there ? check_content(cli, r) : PARE_OK;
 }
 
 static pare_status write_output(pare_cli *cli, const request *r, const void *bytes, size_t len)
@@ -300,40 +265,13 @@ static pare_status generate(pare_cli *cli, const pare_args *args, const pare_loa
     return deliver(cli, args->operand[0], l, t, r, tokens);
 }
 
-/* A file more, or another one, would damage a model. */
-static pare_status check_beside(pare_cli *cli, const char *model, const char *output,
-                                const char *place)
-{
-    bool artifact, export,
-        inside = pare_path_is_directory(model) && pare_output_lies_in(output, model);
-    PARE_TRY(pare_ours_marked(&cli->cx, &cli->arena, place, PARE_OUTPUT_ARTIFACT, &artifact, NULL));
-    PARE_TRY(pare_ours_marked(&cli->cx, &cli->arena, place, PARE_OUTPUT_EXPORT, &export, NULL));
-    for (size_t i = 0; pare_companions[i]; i++)
-        inside |= strcmp(last_name(output), pare_companions[i]) == 0;
-    return artifact || export || inside
-               ? pare_fail(&cli->cx, PARE_EUSAGE,
-                           "generate: --output \"%s\": only files of a model belong there; choose "
-                           "another path",
-                           output)
-               : PARE_OK;
-}
-
 /* Before the sampling, which can take long: a place for the file. */
 static pare_status check_place(pare_cli *cli, const char *model, const request *r)
 {
-    if (!r->tokens_out && !ends_with(r->output, ".txt"))
+    if (!r->tokens_out && !pare_ends_with(r->output, ".txt"))
         return pare_fail(&cli->cx, PARE_EUSAGE,
                          "generate: --output \"%s\" must end in .txt or .i32", r->output);
-    PARE_TRY(pare_output_check_length(&cli->cx, r->output));
-    const size_t len = (size_t)(last_name(r->output) - r->output);
-    const char *const place = len ? pare_arena_text(&cli->arena, r->output, len) : ".";
-    if (!place)
-        return PARE_ENOMEM;
-    if (access(place, W_OK) != 0)
-        return pare_fail(&cli->cx, PARE_EUSAGE,
-                         "generate: --output \"%s\": %s is not a directory that can be written to",
-                         r->output, place);
-    return check_beside(cli, model, r->output, place);
+    return pare_output_file_place(cli, "generate", model, r->output);
 }
 
 static pare_status take_output(pare_cli *cli, const pare_args *args, const request *r,
@@ -352,7 +290,7 @@ pare_status pare_generate_run(pare_cli *cli, const pare_args *args)
                  .restart = pare_args_given(args, "restart")};
     pare_loaded model = {0};
     pare_tokenizer *t = NULL;
-    r.tokens_out = r.output && ends_with(r.output, ".i32");
+    r.tokens_out = r.output && pare_ends_with(r.output, ".i32");
     pare_lock lock = {0};
     pare_status s = r.output ? take_output(cli, args, &r, &lock) : PARE_OK;
     if (s == PARE_OK)

@@ -24,7 +24,11 @@ const pare_option pare_common_options[] = {
             "throw away an unfinished run, replace a finished output, as pare left them", false    \
     }
 
-static const pare_option plan_options[] = {PLAN_OPTIONS, {NULL, NULL, NULL, false}};
+static const pare_option plan_options[] = {
+    PLAN_OPTIONS,
+    {"all", NULL, "list each linear, not one line for those that blocks have alike", false},
+    {NULL, NULL, NULL, false},
+};
 
 static const pare_option compress_options[] = {
     PLAN_OPTIONS,
@@ -60,6 +64,23 @@ static const pare_option eval_options[] = {
     {"speed", NULL, "time prefill and decoding", false},
     {"exact", NULL, "multiply with dequantized weights in F32", false},
     KV_OPTIONS,
+    UNCHECKED_OPTION,
+    {NULL, NULL, NULL, false},
+};
+
+static const pare_option compare_options[] = {
+    {"text", "FILE", "measure perplexity and KL divergence on this text", false},
+    {"tokens", "FILE", "the same on little-endian int32 tokens, used as they are", false},
+    {"window", "N", "tokens per window (2048, cut to the original's context)", false},
+    {"stride", "N", "windows start every N tokens, only the last N of each are scored", false},
+    {"bos", NULL, "put the BOS token in front of the text", false},
+    {"choice", "FILE", "multiple choice, as for pare eval", true},
+    {"limit", "N", "only the first N windows of a text and items of a choice file", false},
+    {"speed", NULL, "time prefill and decoding", false},
+    {"exact", NULL, "multiply with dequantized weights in F32", false},
+    {"format", "text|csv|json|html", "how the table is printed on stdout (text)", false},
+    {"output", "FILE", "write the table to FILE, too: .txt, .csv, .json or .html", true},
+    {"restart", NULL, "replace FILE", false},
     UNCHECKED_OPTION,
     {NULL, NULL, NULL, false},
 };
@@ -112,6 +133,16 @@ static const pare_option bench_options[] = {
     {"tolerance", "PERCENT", "how much slower still counts as the same (5)", false},
     {NULL, NULL, NULL, false},
 };
+static const pare_option init_options[] = {
+    {"preset", "NAME", "what to make: w4a16, w8a8, gguf-q4, 2:4 or w2", false},
+    {"from", "FILE", "translate this recipe of llm-compressor instead", false},
+    {"text", "FILE", "calibrate on this text (the model writes its own)", false},
+    {"tokens", "FILE", "the same on little-endian int32 tokens", false},
+    {"output", "FILE", "write the recipe to FILE instead of stdout", false},
+    {"restart", NULL, "replace FILE if it is a recipe", false},
+    {NULL, NULL, NULL, false},
+};
+
 static const pare_option no_options[] = {{NULL, NULL, NULL, false}};
 
 const pare_command pare_commands[] = {
@@ -141,6 +172,15 @@ const pare_command pare_commands[] = {
      "of HellaSwag; a choice follows behind a space. Accuracy: the choice with the largest sum of\n"
      "log-likelihoods is right; accuracy_norm: the largest sum per byte of the choice.",
      "pare eval llama-w4/ --text wiki.test.raw --baseline llama/", eval_options, pare_eval_run},
+    {"compare", "ORIGINAL MODEL...", 2, PARE_ARGS_MAX,
+     "a table: an original and what was made of it, by size, quality and speed",
+     "Each MODEL is measured beside the original, one after the other; they need one vocabulary\n"
+     "and one tokenizer. KL divergence and flips (another first choice) are against the original,\n"
+     "and p is of McNemar's exact test: how likely so uneven a change of the answers is when the\n"
+     "models are equally good. Memory is that of the weights and the most that was in use beside\n"
+     "them. When a model fails or ^C is pressed, the table has what was done until then.",
+     "pare compare llama/ llama-w4/ llama-w3/ --text wiki.test.raw --choice piqa.jsonl",
+     compare_options, pare_compare_run},
     {"generate", "MODEL", 1, 1, "continue a prompt, or write samples of a model",
      "On stdout a sequence stops at its end token. In a file every sequence has the full length,\n"
      "prompt included, so that it can serve as calibration or evaluation data.",
@@ -189,7 +229,24 @@ const pare_command pare_commands[] = {
      "pare bench model --shape 1b --weights int4 --against f16", bench_options, pare_bench_run},
     {"doctor", "", 0, 0, "CPU level, BLAS, limits, free disk, libraries", NULL, "pare doctor",
      no_options, pare_doctor_run},
-    {"help", "[TOPIC]", 0, 2, "a page on a command, a pass (such as gptq), or \"error\"",
-     "\"pare help error 4\" explains one exit code.", "pare help gptq", no_options, pare_help_run},
+    {"init", "MODEL", 1, 1, "write a recipe for a model, with reasons",
+     "Reads configuration and headers of MODEL, chooses what fits it, and says why in comments.\n"
+     "  w4a16    4-bit weights by AWQ and GPTQ; exported for vLLM and SGLang, too\n"
+     "  w8a8     8-bit weights and inputs by SmoothQuant; the same\n"
+     "  gguf-q4  a GGUF file of 4 bits for llama.cpp\n"
+     "  2:4      two of four weights pruned, the rest in 4 bits\n"
+     "  w2       2-bit weights; loses much\n"
+     "--from translates a YAML recipe of llm-compressor. What has no counterpart is listed with "
+     "its\n"
+     "line and the reason, in the recipe and on stderr, and the exit code is 3; 0 when all was\n"
+     "translated. A recipe has been planned before it is written.",
+     "pare init llama/ --preset w4a16 --text prose.txt --output llama-w4.yaml", init_options,
+     pare_init_run},
+    {"completion", "bash|zsh|fish", 1, 1, "a script that completes words of pare in a shell",
+     "Installed by cmake --install. For one session of bash: eval \"$(pare completion bash)\"",
+     "pare completion bash > pare.bash", no_options, pare_completion_run},
+    {"help", "[TOPIC]", 0, 2, "a page on a command, a pass (such as gptq), or a topic",
+     "\"pare help\" lists the topics; \"pare help error 4\" explains one exit code.",
+     "pare help recipe", no_options, pare_help_run},
     {NULL, NULL, 0, 0, NULL, NULL, NULL, NULL, NULL},
 };

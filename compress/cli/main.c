@@ -106,6 +106,8 @@ static pare_status read_format(pare_cli *cli, const pare_command *command, const
     const char *const format = pare_args_text(args, "format");
     if (command->run == pare_export_command) /* its --format is the engine's */
         return PARE_OK;
+    if (command->run == pare_compare_run) /* it has more formats */
+        return PARE_OK;
     cli->json = format && strcmp(format, "json") == 0;
     if (format && !cli->json && strcmp(format, "text") != 0)
         return pare_fail(&cli->cx, PARE_EUSAGE, "--format \"%s\": expected text or json", format);

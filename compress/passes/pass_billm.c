@@ -29,7 +29,9 @@ static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threa
     return (pare_pass_cost){.site_bytes = pare_quantize_factor_bytes(k),
                             .start_bytes = pare_quantize_factoring_bytes(k),
                             .linear_bytes = n * 16 + n * (k / 128 + 1) * 16,
-                            .flops = dk * dk * dk * 2.0 / 3.0 + dn * dk * dk + 4000.0 * dn * dk};
+                            .site_flops = dk * dk * dk * 2.0 / 3.0,
+                            .flops = dn * dk * dk,
+                            .rounds = 1000.0 * dn * dk};
 }
 
 static pare_status site(pare_ctx *cx, const double *value, const pare_site_stats *stats,

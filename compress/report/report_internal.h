@@ -24,6 +24,8 @@ void pare__text_put_csv(pare_text_out *t, const char *text);
 /* "37.50% +- 3.00", with `sign` for "+-"; without the error where it is not known: of one item. */
 void pare__text_put_share(pare_text_out *t, double share, const char *sign, double error);
 
+void pare__text_free(pare_text_out *t);
+
 /* Writes the text to DIRECTORY/name and releases it, in any case. */
 PARE_CHECKED pare_status pare__text_save(pare_text_out *t, const char *directory, const char *name);
 

@@ -126,6 +126,13 @@ void pare__text_put_share(pare_text_out *t, double share, const char *sign, doub
         pare__text_put(t, " %s %.2f", sign, 100 * error);
 }
 
+void pare__text_free(pare_text_out *t)
+{
+    if (t->text)
+        (void)t->cx->alloc.resize(t->cx->alloc.self, t->text, t->size, 0);
+    *t = (pare_text_out){.cx = t->cx};
+}
+
 pare_status pare__text_save(pare_text_out *t, const char *directory, const char *name)
 {
     pare_status s = t->status;
@@ -137,8 +144,6 @@ pare_status pare__text_save(pare_text_out *t, const char *directory, const char 
         s = path ? pare_file_write(t->cx, path, t->text, t->len) : PARE_ENOMEM;
         pare_arena_release(&a);
     }
-    if (t->text)
-        (void)t->cx->alloc.resize(t->cx->alloc.self, t->text, t->size, 0);
-    *t = (pare_text_out){.cx = t->cx};
+    pare__text_free(t);
     return s;
 }

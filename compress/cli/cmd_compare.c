@@ -1,0 +1,316 @@
+/* Measures an original and, one after the other beside it, the models that came of it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "compress/cli/compare.h"
+#include "compress/cli/output_file.h"
+#include "compress/inspect.h"
+#include "runtime/file.h"
+
+typedef enum form { FORM_TEXT, FORM_CSV, FORM_JSON, FORM_HTML, FORMS } form;
+
+static const char *const form_name[FORMS] = {"text", "csv", "json", "html"};
+static const char *const form_ending[FORMS] = {".txt", ".csv", ".json", ".html"};
+
+/* Progress of the steps inside, with the model that they are about in front. */
+typedef struct naming {
+    pare_progress inner;
+    char model[32];
+} naming;
+
+typedef struct comparing {
+    pare_cli *cli;
+    const pare_args *args;
+    pare_measure asked;
+    form shown; /* on stdout */
+    const char *output[PARE_ARGS_MAX];
+    size_t outputs;
+    pare_loaded original;
+    pare_figures *f; /* [operands] */
+    size_t done;
+    bool checked;
+    size_t peak_bytes; /* anonymous, of what was over when the count began anew */
+    naming naming;
+} comparing;
+
+static void report_named(void *self, const char *what, double done, double total)
+{
+    const naming *const n = self;
+    char step[64];
+    (void)snprintf(step, sizeof step, "%s: %s", n->model, what);
+    n->inner.report(n->inner.self, step, done, total);
+}
+
+/* The end of the path; the same for the bar of every step of this model. */
+static void name_progress(comparing *c, const char *path)
+{
+    size_t len = strlen(path);
+    while (len > 1 && path[len - 1] == '/')
+        len--;
+    size_t from = len;
+    while (from > 0 && path[from - 1] != '/')
+        from--;
+    (void)snprintf(c->naming.model, sizeof c->naming.model, "%.*s", (int)(len - from), path + from);
+}
+
+static void hook_progress(comparing *c)
+{
+    pare_ctx *const cx = &c->cli->cx;
+    c->naming.inner = cx->progress;
+    if (cx->progress.report)
+        cx->progress = (pare_progress){report_named, &c->naming};
+}
+
+static bool form_of(const char *const *word, const char *text,
+                    bool (*fits)(const char *text, const char *word), form *out)
+{
+    for (form i = FORM_TEXT; i < FORMS; i++)
+        if (fits(text, word[i])) {
+            *out = i;
+            return true;
+        }
+    return false;
+}
+
+static bool equal(const char *text, const char *word)
+{
+    return strcmp(text, word) == 0;
+}
+
+static pare_status read_forms(comparing *c)
+{
+    pare_cli *const cli = c->cli;
+    const char *const format = pare_args_text(c->args, "format");
+    if (format && !form_of(form_name, format, equal, &c->shown))
+        return pare_fail(&cli->cx, PARE_EUSAGE, "--format \"%s\": expected text, csv, json or html",
+                         format);
+    c->outputs = pare_args_texts(c->args, "output", c->output);
+    for (size_t i = 0; i < c->outputs; i++) {
+        form as;
+        bool there;
+        if (!form_of(form_ending, c->output[i], pare_ends_with, &as))
+            return pare_fail(&cli->cx, PARE_EUSAGE,
+                             "compare: --output \"%s\" must end in .txt, .csv, .json or .html",
+                             c->output[i]);
+        for (size_t m = 0; m < c->args->operands; m++)
+            PARE_TRY(pare_output_file_place(cli, "compare", c->args->operand[m], c->output[i]));
+        PARE_TRY(pare_output_file_there(cli, "compare", c->output[i],
+                                        pare_args_given(c->args, "restart"), &there));
+    }
+    return PARE_OK;
+}
+
+/* What the headers of the other models already say against them, before hours of work. */
+static pare_status check_others(comparing *c)
+{
+    pare_cli *const cli = c->cli;
+    for (size_t i = 1; i < c->args->operands; i++) {
+        const char *const path = c->args->operand[i];
+        pare_inspection in;
+        const pare_mark mark = pare_arena_mark(&cli->arena);
+        PARE_TRY(pare_inspect(&cli->cx, &cli->arena, path, &in));
+        if (in.has_config)
+            PARE_TRY(
+                pare_measure_fits(cli, &c->asked, &c->original.model.config, path, &in.config));
+        pare_arena_rewind(&cli->arena, mark);
+    }
+    return PARE_OK;
+}
+
+static pare_status open_original(comparing *c)
+{
+    pare_cli *const cli = c->cli;
+    const char *const path = c->args->operand[0];
+    name_progress(c, path);
+    PARE_TRY(pare_loaded_open(cli, c->args, path, c->asked.exact, &c->original));
+    c->checked = c->original.checked;
+    PARE_TRY(pare_measure_watch(cli, &c->asked, &c->original));
+    PARE_TRY(pare_measure_data(cli, c->args, &c->original, &c->asked));
+    PARE_TRY(check_others(c));
+    c->f = PARE_NEW(&cli->arena, pare_figures, c->args->operands);
+    if (!c->f)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < c->args->operands; i++) {
+        c->f[i].model = c->args->operand[i];
+        c->f[i].choice = PARE_NEW(&cli->arena, pare_choice_figures, c->asked.choices);
+        if (!c->f[i].choice)
+            return PARE_ENOMEM;
+    }
+    return PARE_OK;
+}
+
+/* Anonymous memory is counted anew from here. Returns what is in use. */
+static size_t count_anew(comparing *c)
+{
+    pare_ctx *const cx = &c->cli->cx;
+    c->peak_bytes = cx->peak_bytes > c->peak_bytes ? cx->peak_bytes : c->peak_bytes;
+    cx->peak_bytes = cx->live_bytes;
+    return cx->live_bytes;
+}
+
+/* Measures a model, beside the original unless it is that one. What the original takes beside it
+ * does not count as its memory. */
+static pare_status measure(comparing *c, const pare_loaded *l, pare_figures *f)
+{
+    pare_cli *const cli = c->cli;
+    const bool first = l == &c->original;
+    const size_t before = count_anew(c);
+    pare_status s = pare_measure_text(cli, &c->asked, l, first ? NULL : &c->original, f);
+    const size_t text = cli->cx.peak_bytes - before - f->text.baseline_bytes;
+    (void)count_anew(c);
+    while (s == PARE_OK && f->choices < c->asked.choices)
+        s = pare_measure_choice(cli, &c->asked, l, f);
+    if (!first)
+        pare_measure_pair(&c->f[0], f);
+    if (s == PARE_OK)
+        s = pare_measure_speed(cli, &c->asked, l, f);
+    const size_t rest = cli->cx.peak_bytes - before;
+    f->memory.peak_anonymous_bytes = text > rest ? text : rest;
+    return s;
+}
+
+/* A row more, also of a model that an interrupt cut short. */
+static pare_status take(comparing *c, const pare_loaded *l, pare_status s)
+{
+    const pare_figures *const f = &c->f[c->done];
+    if (s != PARE_OK && s != PARE_EINTERRUPTED)
+        return s;
+    if (l != &c->original && pare_watch_check(&c->cli->cx, &l->checkpoint.watch) != PARE_OK)
+        return PARE_EFORMAT;
+    if (s == PARE_OK || f->window || f->choices)
+        c->done++;
+    if (s == PARE_OK)
+        pare_screen_say(&c->cli->screen, "%zu of %zu measured: %s", c->done, c->args->operands,
+                        f->model);
+    return s;
+}
+
+static pare_status open_other(comparing *c, pare_loaded *l)
+{
+    pare_cli *const cli = c->cli;
+    const pare_measure *const m = &c->asked;
+    const char *const path = c->args->operand[c->done];
+    name_progress(c, path);
+    PARE_TRY(pare_loaded_open(cli, c->args, path, m->exact, l));
+    c->checked &= l->checked;
+    PARE_TRY(pare_measure_fits(cli, m, &c->original.model.config, path, &l->model.config));
+    if (m->text)
+        PARE_TRY(pare_measure_same_tokens(cli, &c->original, l, m->text));
+    for (size_t i = 0; i < m->choices; i++)
+        PARE_TRY(pare_measure_same_tokens(cli, &c->original, l, m->choice[i]));
+    return pare_measure_sizes(cli, l, &c->f[c->done]);
+}
+
+static pare_status measure_other(comparing *c)
+{
+    pare_loaded l = {0};
+    const pare_mark mark = pare_arena_mark(&c->cli->arena);
+    pare_status s = open_other(c, &l);
+    if (s == PARE_OK)
+        s = measure(c, &l, &c->f[c->done]);
+    s = take(c, &l, s);
+    pare_loaded_close(&l);
+    pare_arena_rewind(&c->cli->arena, mark);
+    return s;
+}
+
+static pare_status measure_all(comparing *c)
+{
+    pare_status s = open_original(c);
+    if (s == PARE_OK)
+        s = pare_measure_sizes(c->cli, &c->original, &c->f[0]);
+    if (s == PARE_OK)
+        s = take(c, &c->original, measure(c, &c->original, &c->f[0]));
+    while (s == PARE_OK && c->done < c->args->operands)
+        s = measure_other(c);
+    return s;
+}
+
+/* Columns of the terminal that results go to; 0 when they go elsewhere. */
+static size_t terminal_width(void)
+{
+    const char *const columns = getenv("COLUMNS");
+    struct winsize size = {0};
+    if (columns && *columns)
+        return (size_t)strtoul(columns, NULL, 10);
+    if (isatty(STDOUT_FILENO) != 1 || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0)
+        return 0;
+    return size.ws_col;
+}
+
+static pare_status render(const pare_comparison *r, form as, size_t width, pare_text_out *t)
+{
+    switch (as) {
+    case FORM_CSV: pare_compare_csv(t, r); break;
+    case FORM_JSON: PARE_TRY(pare_compare_json(t, r)); break;
+    case FORM_HTML: pare_compare_html(t, r); break;
+    case FORM_TEXT:
+    case FORMS: pare_compare_text(t, r, width); break;
+    }
+    return t->status;
+}
+
+static pare_status write_form(comparing *c, const pare_comparison *r, const char *path)
+{
+    pare_ctx *const cx = &c->cli->cx;
+    pare_text_out t = {.cx = cx};
+    form as = c->shown;
+    bool there;
+    if (path)
+        (void)form_of(form_ending, path, pare_ends_with, &as);
+    pare_status s = render(r, as, path ? 0 : terminal_width(), &t);
+    if (s == PARE_OK && !path) {
+        (void)fwrite(t.text, 1, t.len, stdout); /* main looks at the stream's error flag */
+    } else if (s == PARE_OK) {
+        s = pare_output_file_there(c->cli, "compare", path, pare_args_given(c->args, "restart"),
+                                   &there);
+        if (s == PARE_OK)
+            s = there ? pare_file_write(cx, path, t.text, t.len)
+                      : pare_file_write_new(cx, path, t.text, t.len);
+    }
+    pare__text_free(&t);
+    return s;
+}
+
+/* Everything that was measured, unless the files of the original or of the data changed. */
+static pare_status deliver(comparing *c, bool complete)
+{
+    if (c->done == 0)
+        return PARE_OK;
+    PARE_TRY(pare_loaded_unchanged(c->cli, &c->original));
+    (void)count_anew(c);
+    const pare_comparison r = {.asked = &c->asked,
+                               .model = c->f,
+                               .models = c->done,
+                               .given = c->args->operands,
+                               .checked = c->checked,
+                               .complete = complete,
+                               .peak_rss_bytes = pare_cli_peak_rss(),
+                               .peak_anonymous_bytes = c->peak_bytes};
+    pare_status s = write_form(c, &r, NULL);
+    for (size_t i = 0; i < c->outputs; i++) {
+        const pare_status written = write_form(c, &r, c->output[i]);
+        s = s == PARE_OK ? written : s;
+    }
+    return s;
+}
+
+pare_status pare_compare_run(pare_cli *cli, const pare_args *args)
+{
+    comparing c = {.cli = cli, .args = args};
+    PARE_TRY(pare_measure_options(cli, args, "compare", &c.asked));
+    PARE_TRY(read_forms(&c));
+    PARE_TRY(pare_cli_threads(cli, args));
+    hook_progress(&c);
+    pare_status s = measure_all(&c);
+    cli->cx.progress = c.naming.inner;
+    const pare_status delivered = deliver(&c, s == PARE_OK);
+    pare_loaded_close(&c.original);
+    if (s != PARE_EINTERRUPTED || c.done == 0 || delivered != PARE_OK)
+        return s == PARE_OK ? delivered : s;
+    pare_ctx_clear(&cli->cx);
+    return pare_fail(&cli->cx, s, "interrupted; what was done is printed");
+}

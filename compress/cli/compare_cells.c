@@ -1,0 +1,191 @@
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "compress/cli/compare.h"
+#include "compress/cli/output_file.h"
+#include "compress/report/units.h"
+
+enum { NAME_MOST = 40 };
+
+static char *next(pare_row *row)
+{
+    return row->cell[row->cells++];
+}
+
+static void add(pare_row *row, const char *text)
+{
+    (void)snprintf(next(row), PARE_CELL, "%s", text);
+}
+
+/* The end of a path of any length. */
+static void add_name(pare_row *row, const char *path)
+{
+    const size_t len = strlen(path);
+    (void)snprintf(next(row), PARE_CELL, "%s%s", len > NAME_MOST ? "..." : "",
+                   path + (len > NAME_MOST ? len - NAME_MOST + 3 : 0));
+}
+
+static void add_bytes(pare_row *row, uint64_t bytes)
+{
+    (void)pare_units_bytes(bytes, next(row));
+}
+
+static bool has_text(const pare_comparison *c)
+{
+    return c->asked->data.count;
+}
+
+void pare_compare_titles(const pare_comparison *c, pare_row *row)
+{
+    row->cells = 0;
+    static const char *const sizes[] = {"model", "on disk", "weights", "bits"};
+    static const char *const text[] = {"perplexity", "KL", "flips"};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        add(row, sizes[i]);
+    for (size_t i = 0; has_text(c) && i < sizeof text / sizeof *text; i++)
+        add(row, text[i]);
+    for (size_t i = 0; i < c->asked->choices; i++) {
+        add(row, pare_last_name(c->asked->choice[i]));
+        add(row, "per byte");
+    }
+    if (c->asked->speed) {
+        add(row, "prefill tok/s");
+        add(row, "decode tok/s");
+    }
+    add(row, "memory");
+}
+
+static void add_text(pare_row *row, const pare_figures *f)
+{
+    const pare_eval_result *const r = &f->text;
+    const char *const mark = f->text_complete ? "" : "*";
+    if (!f->window) {
+        for (size_t i = 0; i < 3; i++)
+            add(row, "");
+        return;
+    }
+    (void)snprintf(next(row), PARE_CELL, "%.4f +- %.4f%s", r->ppl, r->ppl_stderr, mark);
+    if (!r->has_kl) {
+        add(row, "-");
+        add(row, "-");
+        return;
+    }
+    (void)snprintf(next(row), PARE_CELL, "%.6f%s", r->kl_mean, mark);
+    (void)snprintf(next(row), PARE_CELL, "%.2f%%%s", (1 - r->top1) * 100, mark);
+}
+
+static void add_accuracy(pare_row *row, double accuracy, double error, const pare_paired *p,
+                         bool complete)
+{
+    char deviation[24] = "", paired[24] = "";
+    if (isfinite(error))
+        (void)snprintf(deviation, sizeof deviation, " +- %.2f", error * 100);
+    if (p)
+        (void)snprintf(paired, sizeof paired, ", p %.3f", p->p);
+    (void)snprintf(next(row), PARE_CELL, "%.2f%s%%%s%s", accuracy * 100, deviation, paired,
+                   complete ? "" : "*");
+}
+
+static void add_choice(pare_row *row, const pare_figures *f, size_t i)
+{
+    const pare_choice_figures *const x = &f->choice[i];
+    if (i >= f->choices) {
+        add(row, "");
+        add(row, "");
+        return;
+    }
+    add_accuracy(row, x->result.accuracy, x->result.accuracy_stderr,
+                 x->has_paired ? &x->paired : NULL, x->complete);
+    add_accuracy(row, x->result.accuracy_norm, x->result.accuracy_norm_stderr,
+                 x->has_paired ? &x->paired_norm : NULL, x->complete);
+}
+
+static void add_rate(pare_row *row, bool there, double tok_s)
+{
+    char *const text = next(row);
+    text[0] = '\0';
+    if (there)
+        (void)snprintf(text, PARE_CELL, "%.1f", tok_s);
+}
+
+void pare_compare_cells(const pare_comparison *c, const pare_figures *f, pare_row *row)
+{
+    const pare_memory_figures *const m = &f->memory;
+    row->cells = 0;
+    add_name(row, f->model);
+    add_bytes(row, f->disk_bytes);
+    add_bytes(row, m->weight_bytes);
+    (void)snprintf(next(row), PARE_CELL, "%.3f", m->model_bits_per_weight);
+    if (has_text(c))
+        add_text(row, f);
+    for (size_t i = 0; i < c->asked->choices; i++)
+        add_choice(row, f, i);
+    if (c->asked->speed) {
+        add_rate(row, f->has_speed, f->speed.prefill_tok_s);
+        add_rate(row, f->has_speed, f->speed.decode_tok_s);
+    }
+    add_bytes(row, m->mapped_bytes + m->peak_anonymous_bytes);
+}
+
+/* What was done of a model that an interrupt cut short. */
+static void note_part(const pare_figures *f, pare_text_out *t,
+                      void (*put)(pare_text_out *t, const char *line))
+{
+    char line[512];
+    if (f->window && !f->text_complete) {
+        (void)snprintf(line, sizeof line, "* %.300s: interrupted after %zu tokens", f->model,
+                       f->text.scored);
+        put(t, line);
+    }
+    for (size_t i = 0; i < f->choices; i++)
+        if (!f->choice[i].complete) {
+            (void)snprintf(line, sizeof line, "* %.200s: interrupted after %zu items of %.200s",
+                           f->model, f->choice[i].result.n, f->choice[i].file);
+            put(t, line);
+        }
+}
+
+static void note_text(const pare_comparison *c, pare_text_out *t,
+                      void (*put)(pare_text_out *t, const char *line))
+{
+    char line[512], stride[64] = "";
+    const pare_figures *const f = c->model;
+    if (!f->window)
+        return;
+    if (f->stride)
+        (void)snprintf(stride, sizeof stride, ", stride %zu", f->stride);
+    (void)snprintf(line, sizeof line,
+                   "perplexity: %zu tokens of %.300s scored, window %zu%s; KL in nats, to the "
+                   "original; flips: another first choice than the original's",
+                   f->text.scored, c->asked->text ? c->asked->text : c->asked->tokens, f->window,
+                   stride);
+    put(t, line);
+}
+
+void pare_compare_notes(const pare_comparison *c, pare_text_out *t,
+                        void (*put)(pare_text_out *t, const char *line))
+{
+    char line[512], limit[PARE_MEASURE_TEXT];
+    put(t, "bits: of all tensors, per weight");
+    note_text(c, t, put);
+    for (size_t i = 0; i < c->model->choices; i++) {
+        (void)snprintf(line, sizeof line, "%.300s: accuracy in %zu items", c->model->choice[i].file,
+                       c->model->choice[i].result.n);
+        put(t, line);
+    }
+    if (c->asked->choices)
+        put(t, "p: of McNemar's exact test against the answers of the original");
+    put(t, "memory: the weights, and the most that was in use beside them to measure the model");
+    if (c->asked->limit) {
+        (void)snprintf(line, sizeof line, "limited to the %s",
+                       pare_measure_limit_text(c->asked, limit));
+        put(t, line);
+    }
+    for (size_t i = 0; i < c->models; i++)
+        note_part(&c->model[i], t, put);
+    if (c->models < c->given) {
+        (void)snprintf(line, sizeof line, "%zu of %zu models were measured", c->models, c->given);
+        put(t, line);
+    }
+}

@@ -1,0 +1,80 @@
+#include "compress/cli/output_file.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "compress/ours.h"
+#include "compress/output.h"
+
+const char *pare_last_name(const char *path)
+{
+    const char *const slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+bool pare_ends_with(const char *text, const char *tail)
+{
+    const size_t n = strlen(text), m = strlen(tail);
+    return n > m && strcmp(text + n - m, tail) == 0;
+}
+
+/* A file more, or another one, would damage a model. */
+static pare_status check_beside(pare_cli *cli, const char *command, const char *model,
+                                const char *path, const char *place)
+{
+    bool artifact, export,
+        inside = pare_path_is_directory(model) && pare_output_lies_in(path, model);
+    PARE_TRY(pare_ours_marked(&cli->cx, &cli->arena, place, PARE_OUTPUT_ARTIFACT, &artifact, NULL));
+    PARE_TRY(pare_ours_marked(&cli->cx, &cli->arena, place, PARE_OUTPUT_EXPORT, &export, NULL));
+    for (size_t i = 0; pare_companions[i]; i++)
+        inside |= strcmp(pare_last_name(path), pare_companions[i]) == 0;
+    return artifact || export || inside
+               ? pare_fail(&cli->cx, PARE_EUSAGE,
+                           "%s: --output \"%s\": only files of a model belong there; choose "
+                           "another path",
+                           command, path)
+               : PARE_OK;
+}
+
+pare_status pare_output_file_place(pare_cli *cli, const char *command, const char *model,
+                                   const char *path)
+{
+    PARE_TRY(pare_output_check_length(&cli->cx, path));
+    const size_t len = (size_t)(pare_last_name(path) - path);
+    const char *const place = len ? pare_arena_text(&cli->arena, path, len) : ".";
+    if (!place)
+        return PARE_ENOMEM;
+    if (access(place, W_OK) != 0)
+        return pare_fail(&cli->cx, PARE_EUSAGE,
+                         "%s: --output \"%s\": %s is not a directory that can be written to",
+                         command, path, place);
+    return check_beside(cli, command, model, path, place);
+}
+
+pare_status pare_output_file_there(pare_cli *cli, const char *command, const char *path,
+                                   bool restart, bool *there)
+{
+    char temporary[PATH_MAX];
+    struct stat st;
+    const int n = snprintf(temporary, sizeof temporary, "%s.tmp", path);
+    if (n > 0 && (size_t)n < sizeof temporary && lstat(temporary, &st) == 0)
+        return pare_fail(&cli->cx, PARE_EUSAGE,
+                         "%s: --output \"%s\": %s is in the way; move it away, or choose "
+                         "another path",
+                         command, path, temporary);
+    *there = lstat(path, &st) == 0;
+    if (!*there)
+        return PARE_OK;
+    if (!S_ISREG(st.st_mode))
+        return pare_fail(&cli->cx, PARE_EUSAGE,
+                         "%s: --output \"%s\" is no regular file, and is not replaced; "
+                         "choose another path",
+                         command, path);
+    return restart ? PARE_OK
+                   : pare_fail(&cli->cx, PARE_EUSAGE,
+                               "%s: --output \"%s\" exists already; --restart replaces it", command,
+                               path);
+}

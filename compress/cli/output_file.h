@@ -1,0 +1,23 @@
+/* compress/cli/output_file.h - a single file that a command writes at its end: a place for it is
+ * found before the work, and nothing of the user's is lost. */
+#ifndef PARE_COMPRESS_OUTPUT_FILE_H
+#define PARE_COMPRESS_OUTPUT_FILE_H
+
+#include "compress/cli/cli.h"
+
+/* Whether `path` can be written: PARE_EUSAGE when its directory is missing or closed, when only
+ * files of a model belong there (it lies in an artifact, an export or the `model`, or has the name
+ * of a model's file), or when it is too long. `command` is for messages. */
+PARE_CHECKED pare_status pare_output_file_place(pare_cli *cli, const char *command,
+                                                const char *model, const char *path);
+
+/* Whether something is at `path`: PARE_EUSAGE when it is no regular file, when it may not be
+ * replaced (`restart`), or when path + ".tmp" is taken. */
+PARE_CHECKED pare_status pare_output_file_there(pare_cli *cli, const char *command,
+                                                const char *path, bool restart, bool *there);
+
+/* The part of a path behind the last slash; whether a text is longer than its end, and ends so. */
+const char *pare_last_name(const char *path);
+bool pare_ends_with(const char *text, const char *tail);
+
+#endif
