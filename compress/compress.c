@@ -5,10 +5,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "compress/compress_internal.h"
 #include "compress/inventory.h"
 #include "compress/need.h"
 #include "compress/output.h"
+#include "compress/run_evaluate.h"
 #include "compress/version.h"
 #include "formats/checksums.h"
 #include "runtime/file.h"

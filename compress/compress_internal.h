@@ -233,23 +233,6 @@ PARE_CHECKED pare_status pare__run_commit(pare_run *run, size_t unit);
 /* config.json, copies of tokenizer files, recipe, manifest. */
 PARE_CHECKED pare_status pare__run_describe(pare_run *run);
 
-/* Looks at the data of the evaluations, so that a mistake in them does not cost a whole run. */
-PARE_CHECKED pare_status pare__run_check_evaluations(pare_run *run);
-
-/* The recipe's evaluations on the model before and after, and samples of both, into the report. */
-PARE_CHECKED pare_status pare__run_evaluate(pare_run *run, pare_report *r);
-
-/* Prompts for samples from the first data that has enough tokens: run->prompts. PARE_ENOMEM. */
-PARE_CHECKED pare_status pare__run_sample_prompts(pare_run *run, const char *data,
-                                                  const pare_tokens *tokens);
-
-/* What both models write behind the prompts; nothing without prompts or a tokenizer. */
-PARE_CHECKED pare_status pare__run_samples(pare_run *run, const pare_model *after,
-                                           pare_report_samples *out);
-
-/* Evaluates, and writes what a user reads of the job. */
-PARE_CHECKED pare_status pare__run_report(pare_run *run, pare_compress_result *out);
-
 /* OUTPUT.partial becomes OUTPUT; PARE_EEXISTS when another run put its output there first. */
 PARE_CHECKED pare_status pare__run_publish(pare_run *run);
 

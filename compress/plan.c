@@ -351,6 +351,7 @@ static pare_status check_choice(pare_ctx *cx, const pare_plan *plan, const pare_
     const pare_status s = path ? pare_choice_read(cx, &a, path, e->limit, &texts) : PARE_ENOMEM;
     for (size_t i = 0; s == PARE_OK && i < texts.count; i++) {
         const size_t bytes = item_bytes(&texts.item[i]);
+        out->bytes += bytes;
         out->longest = bytes > out->longest ? bytes : out->longest;
     }
     out->items = texts.count;

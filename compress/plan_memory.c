@@ -336,8 +336,8 @@ static uint64_t choice_bytes(const pare_ctx *cx, const pare_plan *plan, size_t e
     const uint64_t texts = plan->evaluated_bytes[evaluation] * OF_BYTE + c->items * OF_ITEM;
     return plan->tokenizer_bytes + texts +
            2 * rope_bytes(&plan->model.config, plan->model.config.context) +
-           larger(pare_evaluate_choice_bytes(cx, &before, c->items, c->longest),
-                  pare_evaluate_choice_bytes(cx, &after, c->items, c->longest));
+           larger(pare_evaluate_choice_bytes(cx, &before, c->items, c->bytes, c->longest),
+                  pare_evaluate_choice_bytes(cx, &after, c->items, c->bytes, c->longest));
 }
 
 static uint64_t evaluate_bytes(const pare_ctx *cx, const pare_plan *plan)

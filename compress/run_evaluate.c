@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "compress/compress_internal.h"
 #include "compress/evaluate/choice_items.h"
+#include "compress/run_evaluate.h"
 #include "runtime/file.h"
 
 static const char *path_of(pare_run *run, const pare_evaluation *e)

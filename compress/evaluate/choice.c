@@ -375,13 +375,20 @@ static pare_choice_result result_of(const quiz *q)
     return r;
 }
 
+/* What a group of more than one item may take, or all items, or one that is longer than that. */
+static size_t group_most(size_t most, uint64_t all, size_t longest)
+{
+    const size_t group = all < most ? (size_t)all : most;
+    return longest > group ? longest : group;
+}
+
 uint64_t pare_evaluate_choice_bytes(const pare_ctx *cx, const pare_eval_side *side, size_t items,
-                                    size_t longest)
+                                    uint64_t tokens, size_t longest)
 {
     const pare_config *const c = side->config;
-    const size_t rows = longest < 2 * GROUP_TOKENS ? 2 * GROUP_TOKENS : longest;
     const size_t item = longest < c->context ? longest : c->context;
-    const size_t cached = item < GROUP_TOKENS ? GROUP_TOKENS : item;
+    const size_t rows = group_most(2 * GROUP_TOKENS, tokens, longest);
+    const size_t cached = group_most(GROUP_TOKENS, tokens, item);
     const size_t logits = pare__eval_logits(c->vocab), piece = pare__eval_rows(cx, c);
     const pare_batch widest = {1, piece < item ? item : piece, item};
     const uint64_t block = pare_block_forward_scratch(cx, c, widest);

@@ -93,9 +93,10 @@ PARE_CHECKED pare_status pare_evaluate_choice(pare_ctx *cx, const pare_forward *
                                               pare_choice_result *out);
 
 /* Bytes that pare_evaluate_choice takes, upper bound.
- *   longest   tokens of an item: its context and, for each choice, the longest of them */
+ *   longest   tokens of an item: its context and, for each choice, the longest of them
+ *   tokens    the same, of all items together */
 uint64_t pare_evaluate_choice_bytes(const pare_ctx *cx, const pare_eval_side *side, size_t items,
-                                    size_t longest);
+                                    uint64_t tokens, size_t longest);
 
 typedef struct pare_speed_result {
     double prefill_tok_s; /* prompt of min(512, context / 2) tokens, one sequence */

@@ -388,8 +388,17 @@ START_TEST(choices_that_share_a_context_score_as_each_alone)
     const size_t live = b.h.cx.live_bytes;
     b.h.cx.peak_bytes = live;
     ck_assert_int_eq(pare_evaluate_choice(&b.h.cx, &b.f, item, ITEMS, &r), PARE_OK);
-    const uint64_t planned =
-        pare_evaluate_choice_bytes(&b.h.cx, &side, ITEMS, CHOICES * TINY_CONTEXT);
+    uint64_t all = 0;
+    size_t longest = 0;
+    for (size_t i = 0; i < ITEMS; i++) {
+        size_t widest = 0, tokens;
+        for (size_t c = 0; c < item[i].choices; c++)
+            widest = count[i][c] > widest ? count[i][c] : widest;
+        tokens = item[i].context_count + item[i].choices * widest;
+        longest = tokens > longest ? tokens : longest;
+        all += tokens;
+    }
+    const uint64_t planned = pare_evaluate_choice_bytes(&b.h.cx, &side, ITEMS, all, longest);
     ck_assert_uint_le(b.h.cx.peak_bytes - live, planned);
     for (size_t i = 0; i < ITEMS; i++)
         for (size_t c = 0; c < item[i].choices; c++)
