@@ -26,13 +26,18 @@ double pare__seconds(void)
 
 void pare__notify(pare_run *run, pare_event_kind kind, const char *fmt, ...)
 {
-    if (!run->events || !run->events->event)
-        return;
-    char text[512];
+    char text[512], step[sizeof text + 16];
     va_list ap;
     va_start(ap, fmt);
     (void)vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
+    if (kind == PARE_EVENT_EVALUATE || kind == PARE_EVENT_EXPORT) {
+        const bool evaluates = kind == PARE_EVENT_EVALUATE;
+        (void)snprintf(step, sizeof step, "%s %s", evaluates ? "evaluating" : "exporting", text);
+        pare_ctx_step(run->cx, evaluates ? PARE__PHASE_EVALUATE : PARE__PHASE_EXPORT, step);
+    }
+    if (!run->events || !run->events->event)
+        return;
     const pare_event e = {.kind = kind,
                           .text = text,
                           .blocks = run->plan.out.blocks,
@@ -183,9 +188,11 @@ static pare_status open_output(pare_run *run)
     count = run->units_found;
     PARE_TRY(pare_ours_discard(run->cx, plan->partial_path, PARE_OUTPUT_ARTIFACT,
                                count ? PARE_OURS_TEMPORARY : PARE_OURS_BUT_JOURNAL));
-    if (count)
-        pare__notify(run, PARE_EVENT_RESUME, "continuing: %zu of %zu blocks are done",
-                     count < blocks ? count : blocks, blocks);
+    if (!count)
+        return PARE_OK;
+    pare__run_phases(run); /* of what is left */
+    pare__notify(run, PARE_EVENT_RESUME, "continuing: %zu of %zu blocks are done",
+                 count < blocks ? count : blocks, blocks);
     return PARE_OK;
 }
 
@@ -264,11 +271,15 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
 {
     pare_ctx *const cx = run->cx;
     const size_t blocks = run->plan.out.blocks;
+    char step[64];
+    pare__run_phases(run);
     tell_plan(run);
     tell_quantized(run);
     PARE_TRY(pare__run_watch_inputs(run));
     PARE_TRY(pare__run_finite(run));
     PARE_TRY(pare__run_hash_inputs(run));
+    if (run->plan.calibrated)
+        pare_ctx_step(cx, PARE__PHASE_TOKENS, "reading calibration text");
     PARE_TRY(pare__run_tokens(run));
     tell_short(run);
     PARE_TRY(pare__run_check_evaluations(run));
@@ -288,10 +299,13 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
     PARE_TRY(pare__rotate_check_begin(run));
     for (size_t i = 0; i < blocks; i++) {
         PARE_TRY(pare_ctx_interrupted(cx));
+        (void)snprintf(step, sizeof step, "block %zu of %zu", i + 1, blocks);
+        pare_ctx_step(cx, i < run->units_found ? PARE__PHASE_FOUND : PARE__PHASE_BLOCKS, step);
         PARE_TRY(pare__run_block(run, i));
     }
     pare_wave_close(&run->wave);
     pare_arena_release(&run->stage);
+    pare_ctx_step(cx, PARE__PHASE_FINISH, "writing the rest");
     PARE_TRY(pare__rotate_check_head(run));
     PARE_TRY(pare__run_kept(run));
     PARE_TRY(pare__run_describe(run));
@@ -328,6 +342,7 @@ pare_status pare_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
         cx->limit_bytes = (size_t)run.plan.allocator_bytes;
         s = run.plan.finished ? pare__run_again(&run, out) : run_job(&run, out);
         cx->limit_bytes = limit;
+        pare_ctx_job(cx, NULL, 0);
     }
     pare_wave_close(&run.wave);
     pare_packed_close(cx, run.writer);

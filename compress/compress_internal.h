@@ -93,6 +93,27 @@ static inline bool pare__same(double moved, double most)
 }
 
 double pare__seconds(void); /* monotonic */
+
+/* The phases of a job, in their order. Of some, the name is that of the only piece of work in it,
+ * which begins them; the others are begun by pare_ctx_step. */
+enum {
+    PARE__PHASE_FINITE,
+    PARE__PHASE_HASH,
+    PARE__PHASE_TOKENS,
+    PARE__PHASE_FOUND, /* blocks of an earlier run */
+    PARE__PHASE_BLOCKS,
+    PARE__PHASE_FINISH,
+    PARE__PHASE_EVALUATE,
+    PARE__PHASE_AGAIN,
+    PARE__PHASE_EXPORT,
+    PARE__PHASES
+};
+
+/* Says what the job comes to (pare_ctx_job), without what an earlier run is known to have done. */
+void pare__run_phases(pare_run *run);
+
+/* An event for those who listen. That an evaluation or an export begins is a step of the job, too.
+ */
 PARE_PRINTF(3, 4)
 void pare__notify(pare_run *run, pare_event_kind kind, const char *fmt, ...);
 

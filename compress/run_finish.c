@@ -41,7 +41,7 @@ pare_status pare__run_kept(pare_run *run)
         const pare_packed_entry *const e = &plan->layout.entry[i];
         if (e->unit != blocks)
             continue;
-        pare_ctx_progress(run->cx, "copying other tensors", (double)i,
+        pare_ctx_progress(run->cx, "copying tensors that stay", (double)i,
                           (double)plan->layout.entries);
         pare_kept_hash *const k = &unit->kept[unit->kept_count++];
         bool done;

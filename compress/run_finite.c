@@ -103,7 +103,7 @@ pare_status pare__run_finite(pare_run *run)
         return PARE_ENOMEM;
     enum { CHUNK = 8 };
     for (size_t i = 0; i < ck->tensors; i += CHUNK * 8) {
-        pare_ctx_progress(run->cx, "checking weights", (double)i, (double)ck->tensors);
+        pare_ctx_progress(run->cx, "looking for NaN", (double)i, (double)ck->tensors);
         const size_t left = ck->tensors - i, count = left < CHUNK * 8 ? left : CHUNK * 8;
         scan part = {s.tensor + i, s.finding + i};
         pare_parallel(run->cx, count, 1, scan_tensors, &part);

@@ -102,7 +102,7 @@ static pare_status check_bytes(pare_run *run)
         return PARE_ENOMEM;
     for (size_t i = 0; i < ck->files; i++)
         span[i] = (pare_span){ck->file[i].data, ck->file[i].bytes};
-    PARE_TRY(pare_xxh3_spans(run->cx, "hashing the model again", span, ck->files, xxh3));
+    PARE_TRY(pare_xxh3_spans(run->cx, "looking whether the model changed", span, ck->files, xxh3));
     for (size_t i = 0; i < ck->files; i++)
         if (memcmp(xxh3[i], run->input_xxh3[i], sizeof xxh3[i]) != 0)
             return fail_bytes(run, ck->file[i].path);

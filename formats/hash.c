@@ -135,7 +135,7 @@ pare_status pare_digest_files(pare_ctx *cx, const pare_file *files, size_t count
                               char (*hex)[PARE_SHA256_HEX], uint8_t (*xxh3)[16])
 {
     file_job job = {
-        .progress = {.cx = cx, .what = "hashing"}, .file = files, .hex = hex, .xxh3 = xxh3};
+        .progress = {.cx = cx, .what = "hashing files"}, .file = files, .hex = hex, .xxh3 = xxh3};
     for (size_t i = 0; i < count; i++)
         job.progress.total += (double)files[i].bytes;
     pare_parallel(cx, count, 1, file_task, &job);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "compress/bench/bench_model.h"
 #include "compress/cli/cli.h"
 #include "compress/init/init.h"
 #include "compress/pass.h"
@@ -26,6 +27,12 @@ static void put_presets(void)
 {
     for (size_t i = 0; i < pare_init_preset_count(); i++)
         (void)printf(" %s", pare_init_preset_at(i).name);
+}
+
+static void put_shapes(void)
+{
+    for (const pare_bench_shape *s = pare_bench_shapes; s->name; s++)
+        (void)printf(" %s", s->name);
 }
 
 static void put_devices(void)
@@ -64,9 +71,11 @@ static const struct {
     const char *command, *option;
     words put;
 } values[] = {
-    {"export", "format", put_formats}, {NULL, "format", put_results},   {NULL, "kv", put_caches},
-    {NULL, "device", put_devices},     {"init", "preset", put_presets}, {"help", NULL, put_topics},
-    {"completion", NULL, put_shells},  {"bench", NULL, put_benches},
+    {"export", "format", put_formats}, {NULL, "format", put_results},
+    {NULL, "kv", put_caches},          {NULL, "device", put_devices},
+    {"init", "preset", put_presets},   {"help", NULL, put_topics},
+    {"bench", "shape", put_shapes},    {"completion", NULL, put_shells},
+    {"bench", NULL, put_benches},
 };
 
 /* The words behind `option` of a command (NULL: those of the command itself), or NULL. */

@@ -38,6 +38,21 @@ static pare_status name_model(pare_cli *cli, const char *path, const char **out)
     return *out ? PARE_OK : PARE_ENOMEM;
 }
 
+/* Outputs lie beside the recipe, and nothing but the model belongs where the model lies. */
+static pare_status check_place(pare_cli *cli, const pare_init *init)
+{
+    char model[PATH_MAX], place[PATH_MAX];
+    const char *const directory = pare_path_directory(&cli->arena, init->recipe);
+    if (!directory)
+        return PARE_ENOMEM;
+    if (!realpath(init->model_path, model) || !realpath(directory, place) ||
+        strcmp(model, place) != 0)
+        return PARE_OK;
+    return pare_fail(&cli->cx, PARE_EUSAGE,
+                     "init: the recipe would lie in the model, and its output beside it; work in "
+                     "another directory, or give --output FILE elsewhere");
+}
+
 /* What is replaced is a recipe. */
 static pare_status check_content(pare_cli *cli, const char *output)
 {
@@ -82,6 +97,8 @@ static pare_status make(pare_cli *cli, const pare_args *args, const pare_init *i
                          "the presets");
     if (preset)
         return pare_init_preset(&cli->cx, &cli->arena, init, preset, out);
+    if (!pare_path_is_file(from))
+        return pare_fail(&cli->cx, PARE_EUSAGE, "init: --from \"%s\": there is no such file", from);
     PARE_TRY(pare_file_read(&cli->cx, &cli->arena, from, RECIPE_CAP, &text, &len));
     return pare_init_translate(&cli->cx, &cli->arena, init, from, text, len, out);
 }
@@ -125,6 +142,7 @@ pare_status pare_init_run(pare_cli *cli, const pare_args *args)
     if (output)
         PARE_TRY(check_output(cli, args, output));
     PARE_TRY(name_model(cli, init.model_path, &init.name));
+    PARE_TRY(check_place(cli, &init));
     PARE_TRY(name_path(cli, init.recipe, init.model_path, &init.model));
     if (init.data_path)
         PARE_TRY(name_path(cli, init.recipe, init.data_path, &init.data));

@@ -5,6 +5,10 @@ const pare_option pare_common_options[] = {
     {"format", "text|json", "how results are printed on stdout (text)", false},
     {"threads", "N", "worker threads (all CPUs of the process); results do not depend on it",
      false},
+    {"log", "json[:FILE]",
+     "events as JSON, an object a line, on stderr in place of messages; or appended to FILE",
+     false},
+    {"no-progress", NULL, "no bars and lines of progress; messages and warnings stay", false},
     {"help", NULL, "print this page", false},
     {NULL, NULL, NULL, false},
 };
@@ -34,7 +38,6 @@ static const pare_option compress_options[] = {
     PLAN_OPTIONS,
     {"resume", NULL, "continue an unfinished run (the default)", false},
     {"dry-run", NULL, "print the plan and stop, as pare plan", false},
-    {"log-json", "FILE", "append one JSON object per event to FILE", false},
     {NULL, NULL, NULL, false},
 };
 

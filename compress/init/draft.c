@@ -91,21 +91,29 @@ void pare__draft_put_widths(pare__draft *d, pare_text_out *t)
         pare__text_put(t, "%s%zu", i == 0 ? "" : i + 1 == count ? " and " : ", ", seen[i]);
 }
 
-bool pare__draft_folds(const pare__draft *d, const char *name)
+size_t pare__draft_fixed(const pare__draft *d, const char *pass_name, const char *name[PARE_ROLES],
+                         bool *none)
 {
     const pare_config *const c = &d->model.config;
-    const pare_pass *const pass = pare_pass_find(name);
+    const pare_pass *const pass = pare_pass_find(pass_name);
     double value[PARE_PARAMS_MAX];
+    size_t count = 0;
     for (size_t i = 0; pass->params[i].name; i++)
         value[i] = pass->params[i].fallback;
     unsigned sites = pass->sites(value);
     if (c->experts) /* of them it works on attention only */
         sites &= 1u << PARE_SITE_ATTENTION | 1u << PARE_SITE_ATTENDED;
-    for (unsigned site = 0; site < PARE_SITES; site++)
-        if ((sites & 1u << site) && pare_site_width(c, 0, (pare_site)site) &&
-            pare_fold_channels(c, (pare_site)site) == 0)
-            return false;
-    return true;
+    *none = true;
+    for (size_t role = 0; role < PARE_ROLES; role++) {
+        const pare_linear_desc *const l = &c->arch->linear[role];
+        if (!l->name || !(sites & 1u << l->site))
+            continue;
+        if (pare_fold_channels(c, l->site))
+            *none = false;
+        else
+            name[count++] = l->name;
+    }
+    return count;
 }
 
 /* Moves a text into the arena. Fails when it, or one of the draft, has failed. */
@@ -119,6 +127,12 @@ static pare_status keep(pare__draft *d, pare_text_out *t, char **text, size_t *l
     *len = t->len;
     text_free(t);
     return s == PARE_OK && !*text ? PARE_ENOMEM : s;
+}
+
+static void append(pare_text_out *t, const pare_text_out *part)
+{
+    if (part->len)
+        pare__text_add(t, part->text, part->len);
 }
 
 /* The recipe with a calibration, and with the export if `format` is not NULL. */
@@ -136,12 +150,12 @@ static pare_status compose(pare__draft *d, const char *calibration, const char *
                            : format);
     PARE_TRY(pare_recipe_quote(d->a, name, &export));
     pare_text_out t = {.cx = d->cx};
-    pare__text_add(&t, d->head.text, d->head.len);
+    append(&t, &d->head);
     pare__text_put(&t, "pare: 1\nmodel: %s\noutput: %s\n%spasses:\n", model, output, calibration);
-    pare__text_add(&t, d->passes.text, d->passes.len);
+    append(&t, &d->passes);
     if (format)
         pare__text_put(&t, "export:\n  - {format: \"%s\", path: %s}\n", format, export);
-    pare__text_add(&t, d->tail.text, d->tail.len);
+    append(&t, &d->tail);
     pare__text_put(&t,
                    "# To see what is lost, on a text that is not in the calibration:\n"
                    "# evaluate:\n#   - kl: {text: FILE, window: %zu}\n",

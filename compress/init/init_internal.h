@@ -40,8 +40,9 @@ bool pare__draft_divides(const pare__draft *d, size_t divisor);
 /* "576 and 1536": the widths of their inputs. */
 void pare__draft_put_widths(pare__draft *d, pare_text_out *t);
 
-/* Whether a transform with its defaults can work on this model: something in front of each of its
- * inputs takes a scale. */
-bool pare__draft_folds(const pare__draft *d, const char *pass);
+/* Linears (names inside a block) whose inputs a transform with its defaults cannot scale, because
+ * nothing in front of them takes a scale; returns their number. *none: it can scale no input. */
+size_t pare__draft_fixed(const pare__draft *d, const char *pass, const char *name[PARE_ROLES],
+                         bool *none);
 
 #endif

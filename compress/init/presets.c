@@ -4,19 +4,32 @@
 #include "compress/init/init_internal.h"
 #include "recipes/pattern.h"
 
-/* AWQ in front of GPTQ, where the model can have it. */
+/* A transform, of the inputs that it can scale. */
+static void put_transform(pare__draft *d, const char *why, const char *pass, const char *params)
+{
+    const char *name[PARE_ROLES];
+    bool none;
+    const size_t fixed = pare__draft_fixed(d, pass, name, &none);
+    if (fixed)
+        pare__text_put(&d->passes,
+                       "  # In a model of type %s nothing in front of %s linears takes scales of "
+                       "%s: %s.\n",
+                       d->model.config.arch->model_type, none ? "its" : "some", pass,
+                       none ? "it is left out" : "it skips them");
+    if (none)
+        return;
+    pare__text_put(&d->passes, "%s  - %s: {%s", why, pass, params);
+    for (size_t i = 0; i < fixed; i++)
+        pare__text_put(&d->passes, "%s\"*.%s\"", i ? ", " : ", skip: [", name[i]);
+    pare__text_put(&d->passes, "%s}\n", fixed ? "]" : "");
+}
+
 static void put_awq(pare__draft *d)
 {
-    if (pare__draft_folds(d, "awq"))
-        pare__text_put(&d->passes,
-                       "  # AWQ makes channels with large inputs larger before they are rounded; "
-                       "its clipping\n  # would take from GPTQ the range in which it makes up for "
-                       "errors.\n  - awq: {clip: false}\n");
-    else
-        pare__text_put(&d->passes,
-                       "  # No awq: in a model of type %s nothing in front of some "
-                       "linears takes its scales.\n",
-                       d->model.config.arch->model_type);
+    put_transform(d,
+                  "  # AWQ makes channels with large inputs larger before they are rounded; its "
+                  "clipping\n  # would take from GPTQ the range in which it makes up for errors.\n",
+                  "awq", "clip: false");
 }
 
 /* Says why the group is what it is; returns it. */
@@ -57,15 +70,10 @@ static void write_w4a16(pare__draft *d)
 
 static void write_w8a8(pare__draft *d)
 {
-    if (pare__draft_folds(d, "smoothquant"))
-        pare__text_put(&d->passes, "  # SmoothQuant moves loud channels of the inputs into the "
-                                   "weights, which round better.\n"
-                                   "  - smoothquant: {alpha: 0.5}\n");
-    else
-        pare__text_put(&d->passes,
-                       "  # No smoothquant: in a model of type %s nothing in front of "
-                       "some linears takes its scales.\n",
-                       d->model.config.arch->model_type);
+    put_transform(d,
+                  "  # SmoothQuant moves loud channels of the inputs into the weights, which round "
+                  "better.\n",
+                  "smoothquant", "alpha: 0.5");
     pare__text_put(&d->passes,
                    "  # 8 bits lose so little that plain rounding does; a scale per row of the "
                    "weights and one per\n  # token of the inputs is what engines run.\n"

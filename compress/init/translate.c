@@ -169,18 +169,32 @@ static void leave_others(pare__translation *t, const pare_yaml *modifier, const 
     }
 }
 
-static void read_skip(pare__translation *t, const pare_yaml *modifier, pare__patterns *skip)
+/* What a transform skips: names to ignore, and linears whose inputs it cannot scale, which are
+ * listed. False: it can scale none. */
+static bool read_skip(pare__translation *t, const pare_yaml *modifier, const char *pass,
+                      pare__patterns *skip)
 {
+    const char *name[PARE_ROLES];
     const pare_yaml *const own = pare_yaml_get(modifier, "ignore");
+    char text[128];
+    bool none;
+    const size_t fixed = pare__draft_fixed(&t->draft, pass, name, &none);
     pare__patterns_read(t, own ? own : t->ignore, true, skip);
-}
-
-static bool can_fold(pare__translation *t, const pare_yaml *modifier, const char *pass)
-{
-    if (pare__draft_folds(&t->draft, pass))
-        return true;
-    pare__leave(t, modifier, "nothing in front of some linears of this model takes its scales");
-    return false;
+    for (size_t i = 0; i < fixed && !none; i++) {
+        (void)snprintf(text, sizeof text, "*.%s", name[i]);
+        const char *const pattern = pare_arena_text(t->draft.a, text, strlen(text));
+        if (pattern)
+            pare__patterns_join(t, skip,
+                                &(pare__patterns){.text = (const char *[]){pattern}, .count = 1});
+        else
+            t->status = PARE_ENOMEM;
+    }
+    if (fixed)
+        pare__leave(t, modifier,
+                    none ? "nothing in front of the linears of this model takes its scales"
+                         : "nothing in front of some linears of this model takes its scales: they "
+                           "are skipped");
+    return !none;
 }
 
 static void translate_smoothquant(pare__translation *t, const pare_yaml *modifier)
@@ -191,12 +205,11 @@ static void translate_smoothquant(pare__translation *t, const pare_yaml *modifie
     pare__patterns skip;
     double alpha = 0.5;
     leave_others(t, modifier, known);
-    if (!can_fold(t, modifier, "smoothquant"))
+    if (!read_skip(t, modifier, "smoothquant", &skip))
         return;
     if (strength && !pare__node_number(strength, &alpha))
         pare__leave(t, strength, "expected a number from 0 to 1");
     pare__item_set(t, &item, strength, "alpha", alpha);
-    read_skip(t, modifier, &skip);
     pare__item_put(t, modifier, &item, &(pare__patterns){.all = true}, &skip);
 }
 
@@ -212,14 +225,13 @@ static void translate_awq(pare__translation *t, const pare_yaml *modifier)
     pare__patterns skip;
     double count;
     leave_others(t, modifier, known);
-    if (can_fold(t, modifier, "awq")) {
+    if (read_skip(t, modifier, "awq", &skip)) {
         if (pare__node_is(duo, "both"))
             pare__leave(t, duo, "one of the two forms is tried: duo: true");
         pare__item_set(t, &item, duo, "clip", 0); /* they do not clip */
         pare__item_set(t, &item, duo, "duo", !pare__node_is(duo, "false"));
         if (steps && pare__node_number(steps, &count))
             pare__item_set(t, &item, steps, "steps", count);
-        read_skip(t, modifier, &skip);
         pare__item_put(t, modifier, &item, &(pare__patterns){.all = true}, &skip);
     }
     if (quantizes)

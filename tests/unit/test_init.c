@@ -142,6 +142,30 @@ START_TEST(a_preset_of_the_demo_model_says_what_it_chose)
 }
 END_TEST
 
+/* A transform that cannot scale all inputs of a family skips the others, or is left out. */
+START_TEST(a_transform_is_fitted_to_the_family)
+{
+    static const char *const row[][4] = {
+        {"phi", "w4a16", "  - awq: {clip: false, skip: [\"*.mlp.fc2\"]}\n", ""},
+        {"llama", "w4a16", "  - awq: {clip: false}\n", ""},
+        {"bitnet", "w8a8", "takes scales of smoothquant: it is left out", "  - smoothquant"},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        const pare_init init = {.recipe = HOME "/r.yaml",
+                                .model_path = HOME "/model",
+                                .model = "model",
+                                .name = "model"};
+        pare_init_result r;
+        ck_assert_int_eq(system("rm -rf " HOME "/model"), 0);
+        ck_assert(family_write(family_find(row[i][0]), HOME "/model"));
+        ck_assert_int_eq(pare_init_preset(&cx, &arena, &init, row[i][1], &r), PARE_OK);
+        check_holds(&r, row[i][2]);
+        ck_assert_msg(!row[i][3][0] || !strstr(r.text, row[i][3]), "%s", r.text);
+        check_planned(&r, row[i][0]);
+    }
+}
+END_TEST
+
 START_TEST(a_short_text_gives_what_it_has)
 {
     pare_init init = hedge;
@@ -406,6 +430,8 @@ START_TEST(a_mistake_says_what_to_do)
         {"init '" HEDGE "' --preset w4a61", "did you mean w4a16?"},
         {"init '" HEDGE "' --preset 2:4", "give --text FILE or --tokens FILE"},
         {"init '" HEDGE "' --preset w8a8 --text a --tokens b", "give one of --text FILE and"},
+        {"init '" HEDGE "' --from no-such-recipe", "there is no such file"},
+        {"init '" HEDGE "' --preset w8a8 --output '" HEDGE "/r.yaml'", "would lie in the model"},
         {"init no-such-model --preset w8a8", "there is no such model"},
         {"completion tcsh", "expected bash, zsh or fish"},
     };
@@ -426,6 +452,7 @@ int main(void)
     tcase_add_loop_test(t, every_preset_fits_every_family_or_says_why_not, 0, FAMILIES);
     tcase_add_test(t, the_group_is_the_largest_that_divides_the_inputs);
     tcase_add_test(t, a_preset_of_the_demo_model_says_what_it_chose);
+    tcase_add_test(t, a_transform_is_fitted_to_the_family);
     tcase_add_test(t, a_short_text_gives_what_it_has);
     tcase_add_loop_test(t, recipes_of_another_tool_are_translated_and_the_rest_is_listed, 0,
                         RECIPES);
