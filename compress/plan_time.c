@@ -4,7 +4,6 @@
 #include "compress/plan_time.h"
 
 #include "compress/plan_internal.h"
-#include "compress/plan_rates.h"
 #include "prune/ratio_search.h"
 #include "runtime/threads.h"
 
@@ -335,11 +334,15 @@ static void count_exports(estimate *e)
     }
 }
 
-pare_status pare_plan_time(pare_ctx *cx, const pare_plan *plan, pare_plan_estimate *out)
+void pare_plan_time_at(const pare_ctx *cx, const pare_plan *plan, const pare_plan_rates *rate,
+                       pare_plan_estimate *out)
 {
     *out = (pare_plan_estimate){.seconds = 0};
-    estimate e = {.cx = cx, .plan = plan, .threads = (double)pare_threads(cx), .phase = out->phase};
-    PARE_TRY(pare_plan_rates_measure(cx, plan, &e.rate));
+    estimate e = {.cx = cx,
+                  .plan = plan,
+                  .rate = *rate,
+                  .threads = (double)pare_threads(cx),
+                  .phase = out->phase};
     count_checks(&e);
     count_hashing(&e);
     count_tokens(&e);
@@ -351,5 +354,12 @@ pare_status pare_plan_time(pare_ctx *cx, const pare_plan *plan, pare_plan_estima
     count_exports(&e);
     for (size_t i = 0; i < PARE_PLAN_PHASES; i++)
         out->seconds += out->phase[i];
+}
+
+pare_status pare_plan_time(pare_ctx *cx, const pare_plan *plan, pare_plan_estimate *out)
+{
+    pare_plan_rates rate;
+    PARE_TRY(pare_plan_rates_measure(cx, plan, &rate));
+    pare_plan_time_at(cx, plan, &rate, out);
     return PARE_OK;
 }

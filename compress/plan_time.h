@@ -3,7 +3,7 @@
 #ifndef PARE_COMPRESS_PLAN_TIME_H
 #define PARE_COMPRESS_PLAN_TIME_H
 
-#include "compress/plan.h"
+#include "compress/plan_rates.h"
 
 typedef enum pare_plan_phase {
     PARE_PHASE_CHECK,    /* weights read, hashed by XXH3 and looked at for NaN */
@@ -30,5 +30,9 @@ typedef struct pare_plan_estimate {
  * pare_plan_rates_measure. */
 PARE_CHECKED pare_status pare_plan_time(pare_ctx *cx, const pare_plan *plan,
                                         pare_plan_estimate *out);
+
+/* The same at rates that the caller names. */
+void pare_plan_time_at(const pare_ctx *cx, const pare_plan *plan, const pare_plan_rates *rate,
+                       pare_plan_estimate *out);
 
 #endif

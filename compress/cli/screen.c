@@ -44,7 +44,7 @@ static outlook look_ahead(const pare_screen *s, double now)
 /* "job 12%, about 14 min 05 s left", as far as it is known. */
 static void put_left(const outlook *o, char text[LEFT])
 {
-    char seconds[PARE_UNIT_TEXT], job[24] = "";
+    char seconds[PARE_UNIT_TEXT], job[32] = "";
     if (o->job_share >= 0)
         (void)snprintf(job, sizeof job, "job %d%%", (int)(o->job_share * 100));
     (void)pare_units_seconds(o->left < 10 ? (double)(int)(o->left + 0.5) : o->left, seconds);
