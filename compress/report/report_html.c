@@ -165,7 +165,7 @@ static void put_calibration(pare_text_out *t, const pare_report *r)
 
 static void put_making(pare_text_out *t, const pare_report *r)
 {
-    pare__text_put(t, "<h2>How it was made</h2>\n<table>\n");
+    pare__text_put(t, "<h2>How it was made</h2>\n<table class=\"made\">\n");
     put_row(t, "model", r->model);
     if (pare__report_has_cache(r))
         pare__text_put(t,

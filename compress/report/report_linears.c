@@ -3,8 +3,8 @@
 #include "compress/report/report_internal.h"
 
 static const char headings[] =
-    "<thead><tr><th>block</th><th>linear</th><th>method</th><th>shape</th><th>encoding</th>"
-    "<th>zeros</th><th>bits per weight</th><th>weight error</th><th>output error</th>"
+    "<thead><tr><th>block</th><th>linear</th><th>output error</th><th>weight error</th>"
+    "<th>bits per weight</th><th>method</th><th>encoding</th><th>shape</th><th>zeros</th>"
     "<th>damping</th><th>notes</th></tr></thead><tbody>\n";
 
 /* Between two notes of a linear; nothing in front of the first. */
@@ -50,17 +50,21 @@ static void put_linear(pare_text_out *t, const pare_linear_result *l)
     pare__text_put_html(t, l->linear.name);
     pare__text_put(t, "\">");
     pare__text_put_html(t, pare__report_projection(l->linear.name));
-    pare__text_put(t, "</td><td>%s</td><td>%zu &times; %zu</td><td>%s</td>", l->method, l->linear.n,
-                   l->linear.k, pare_packed_linear_text(&l->linear, encoding));
+    if (l->output_error >= 0)
+        pare__text_put(t, "</td><td>%.3g</td>", l->output_error);
+    else
+        pare__text_put(t, "</td><td></td>");
+    pare__text_put(t, "<td>%.3g</td><td>%.3f</td><td>%s</td><td>%s</td><td>%zu &times; %zu</td>",
+                   l->weight_error, l->bits_per_weight, l->method,
+                   pare_packed_linear_text(&l->linear, encoding), l->linear.n, l->linear.k);
     if (l->pruned)
         pare__text_put(t, "<td>%.2f%%</td>", 100 * l->zeros);
     else
         pare__text_put(t, "<td></td>");
-    pare__text_put(t, "<td>%.3f</td><td>%.3g</td>", l->bits_per_weight, l->weight_error);
     if (l->output_error >= 0)
-        pare__text_put(t, "<td>%.3g</td><td>%g</td>", l->output_error, l->damp);
+        pare__text_put(t, "<td>%g</td>", l->damp);
     else
-        pare__text_put(t, "<td></td><td></td>");
+        pare__text_put(t, "<td></td>");
     pare__text_put(t, "<td class=\"left\">");
     put_notes(t, l);
     pare__text_put(t, "</td></tr>\n");

@@ -50,7 +50,7 @@ static void put_histogram(pare_text_out *t, const pare_eval_result *e)
             pare__text_put(t, "%.2g to %.2g", from, ldexp(1, PARE_KL_LEAST + i));
         else
             pare__text_put(t, "%.2g and more", from);
-        pare__text_put(t, ": %zu positions, %.2f%%\"></i>", count,
+        pare__text_put(t, ": %zu of %zu positions, %.2f%%\"></i>", count, e->scored,
                        100.0 * (double)count / (double)e->scored);
     }
     pare__text_put(t, "</div>\n");

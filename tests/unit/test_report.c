@@ -267,12 +267,12 @@ START_TEST(bars_show_parts_and_bins)
     check_contains("report.html",
                    "<i style=\"width:18.750%;background:#e69f00\" title=\"MLP: 192 KiB\">",
                    "head</td>");
-    check_contains("report.html", "<i style=\"height:100.00%\" title=\"0.25 to 0.5: 20 positions",
-                   "nan");
-    check_contains("report.html", "<i style=\"height:50.00%\" title=\"8 and more: 10 positions",
-                   "inf");
-    check_contains("report.html", "<i style=\"height:5.00%\" title=\"0 to 9.5e-07: 1 positions",
-                   "inf");
+    check_contains("report.html",
+                   "<i style=\"height:100.00%\" title=\"0.25 to 0.5: 20 of 31 positions", "nan");
+    check_contains("report.html",
+                   "<i style=\"height:50.00%\" title=\"8 and more: 10 of 31 positions", "inf");
+    check_contains("report.html",
+                   "<i style=\"height:5.00%\" title=\"0 to 9.5e-07: 1 of 31 positions", "inf");
 }
 END_TEST
 
