@@ -5,10 +5,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "compress/compress_internal.h"
 #include "compress/inventory.h"
 #include "compress/need.h"
 #include "compress/output.h"
+#include "compress/run_evaluate.h"
 #include "compress/run_phases.h"
 #include "compress/version.h"
 #include "formats/checksums.h"
@@ -315,7 +315,7 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
     PARE_TRY(pare__run_kept(run));
     PARE_TRY(pare__run_packed_ready(run, blocks));
     PARE_TRY(pare__run_describe(run));
-    PARE_TRY(pare__run_evaluate(run, out));
+    PARE_TRY(pare__run_report(run, out));
     PARE_TRY(pare_inventory_write(cx, run->a, run->plan.partial_path, run->output, run->outputs));
     PARE_TRY(pare__run_inputs_same(run));
     PARE_TRY(pare__run_publish(run));
