@@ -313,6 +313,9 @@ START_TEST(a_model_that_cannot_be_compared_is_refused_before_any_work)
                 "/shorter: its context is 8 tokens; give a smaller --window than 16");
     check_fails("compare " HOME "/model " HOME "/w4 " HOME "/nowhere" OF_TOKENS, 4, "/nowhere");
     ck_assert_str_eq(call("compare " HOME "/model " HOME "/nowhere" OF_TOKENS, OUT)->text, "");
+    run("cp " HOME "/model/model.safetensors " HOME "/alone.safetensors");
+    check_fails("compare " HOME "/model " HOME "/alone.safetensors" OF_TOKENS, 4,
+                "/alone.safetensors: there is no config.json beside it");
 }
 END_TEST
 
@@ -329,6 +332,7 @@ START_TEST(another_tokenizer_is_refused)
     ck_assert_int_eq(o->code, 2);
     ck_assert_msg(strstr(o->text, "/hedge: its tokenizer is another one than that of"), "%s",
                   o->text);
+    ck_assert_ptr_null(strstr(o->text, "measured")); /* before any work */
     check_fails("eval " HOME "/hedge --baseline '" HEDGE "' --text " HOME "/the.txt --window 4", 2,
                 "its tokenizer is another one");
 }
