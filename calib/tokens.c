@@ -91,9 +91,11 @@ pare_status pare_tokens_encode(pare_ctx *cx, pare_arena *a, const pare_tokenizer
         return PARE_ENOMEM;
     size_t total = 0;
     for (size_t i = 0; i < path_count; i++) {
+        pare_ctx_progress(cx, "turning text into tokens", (double)i, (double)path_count);
         PARE_TRY(encode_file(cx, a, t, paths[i], vocab, &part[i]));
         total += part[i].count + (bos >= 0);
     }
+    pare_ctx_progress(cx, "turning text into tokens", 1, 1);
     if (path_count == 1 && bos < 0) {
         *out = part[0];
         return PARE_OK;

@@ -1,5 +1,19 @@
-# Installs the program, the archive, the headers, the CMake package and the pkg-config file.
+# Installs the program with its completion in shells, the recipes with the demo model, the archive,
+# the headers, the CMake package and the pkg-config file.
 install(TARGETS pare RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+if(NOT CMAKE_CROSSCOMPILING)
+    set(pare_shells ${CMAKE_INSTALL_DATADIR})
+    install(FILES ${PROJECT_BINARY_DIR}/completion.bash RENAME pare
+            DESTINATION ${pare_shells}/bash-completion/completions)
+    install(FILES ${PROJECT_BINARY_DIR}/completion.zsh RENAME _pare
+            DESTINATION ${pare_shells}/zsh/site-functions)
+    install(FILES ${PROJECT_BINARY_DIR}/completion.fish RENAME pare.fish
+            DESTINATION ${pare_shells}/fish/vendor_completions.d)
+endif()
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/recipes/ DESTINATION ${CMAKE_INSTALL_DATADIR}/pare/recipes
+        FILES_MATCHING PATTERN "*.yaml" PATTERN "out" EXCLUDE PATTERN "demo" EXCLUDE)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/recipes/demo DESTINATION ${CMAKE_INSTALL_DATADIR}/pare/recipes
+        PATTERN "out" EXCLUDE)
 if(TARGET pare-hdf5)
     install(TARGETS pare-hdf5 RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/pare)
 endif()

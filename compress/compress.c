@@ -9,13 +9,14 @@
 #include "compress/inventory.h"
 #include "compress/need.h"
 #include "compress/output.h"
+#include "compress/run_phases.h"
 #include "compress/version.h"
 #include "formats/checksums.h"
 #include "runtime/file.h"
 #include "runtime/linalg.h"
 
 /* Another one when the same recipe leads to other decisions or another journal. */
-#define JOURNAL_FORMAT "3"
+#define JOURNAL_FORMAT "4"
 
 double pare__seconds(void)
 {
@@ -24,15 +25,21 @@ double pare__seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* That an evaluation or an export begins is a step of the job, too. */
 void pare__notify(pare_run *run, pare_event_kind kind, const char *fmt, ...)
 {
-    if (!run->events || !run->events->event)
-        return;
-    char text[512];
+    char text[512], step[sizeof text + 16];
     va_list ap;
     va_start(ap, fmt);
     (void)vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
+    if (kind == PARE_EVENT_EVALUATE || kind == PARE_EVENT_EXPORT) {
+        const bool evaluates = kind == PARE_EVENT_EVALUATE;
+        (void)snprintf(step, sizeof step, "%s %s", evaluates ? "evaluating" : "exporting", text);
+        pare_ctx_step(run->cx, evaluates ? PARE__PHASE_EVALUATE : PARE__PHASE_EXPORT, step);
+    }
+    if (!run->events || !run->events->event)
+        return;
     const pare_event e = {.kind = kind,
                           .text = text,
                           .blocks = run->plan.out.blocks,
@@ -54,8 +61,9 @@ static pare_status put_replaced(pare_run *run, pare_json_writer *w)
     if (!path)
         return PARE_ENOMEM;
     PARE_TRY(pare_file_map(run->cx, run->a, path, &f));
-    pare_sha256_hex(f.data, (size_t)f.bytes, hex);
+    const pare_status s = pare_sha256_hex(run->cx, f.data, (size_t)f.bytes, hex);
     pare_file_unmap(&f);
+    PARE_TRY(s);
     (void)snprintf(text, sizeof text, "an output with manifest.json sha256 %s", hex);
     pare_json_put_text(w, PARE_JOURNAL_REPLACES, text);
     return PARE_OK;
@@ -66,7 +74,7 @@ static pare_status put_replaced(pare_run *run, pare_json_writer *w)
 static pare_status fingerprint(pare_run *run, pare_json_writer *w, const char **text)
 {
     const pare_plan *const plan = &run->plan;
-    char key[64];
+    char key[64], hex[PARE_XXH3_HEX];
     size_t len = strlen(run->recipe_portable);
     char *const recipe = pare_arena_text(run->a, run->recipe_portable, len);
     if (!recipe)
@@ -79,8 +87,8 @@ static pare_status fingerprint(pare_run *run, pare_json_writer *w, const char **
     for (size_t i = 0; i < run->inputs; i++) {
         (void)snprintf(key, sizeof key, "model file %zu", i + 1);
         char value[512];
-        (void)snprintf(value, sizeof value, "%s sha256 %s", run->input[i].file,
-                       run->input[i].sha256);
+        pare_xxh3_text(run->input_xxh3[i], hex);
+        (void)snprintf(value, sizeof value, "%s xxh3 %s", run->input[i].file, hex);
         pare_json_put_text(w, key, value);
     }
     pare_json_put_text(w, "calibration tokens", plan->calibrated ? run->tokens_sha256 : "not used");
@@ -183,9 +191,11 @@ static pare_status open_output(pare_run *run)
     count = run->units_found;
     PARE_TRY(pare_ours_discard(run->cx, plan->partial_path, PARE_OUTPUT_ARTIFACT,
                                count ? PARE_OURS_TEMPORARY : PARE_OURS_BUT_JOURNAL));
-    if (count)
-        pare__notify(run, PARE_EVENT_RESUME, "continuing: %zu of %zu blocks are done",
-                     count < blocks ? count : blocks, blocks);
+    if (!count)
+        return PARE_OK;
+    pare__run_phases(run); /* of what is left */
+    pare__notify(run, PARE_EVENT_RESUME, "continuing: %zu of %zu blocks are done",
+                 count < blocks ? count : blocks, blocks);
     return PARE_OK;
 }
 
@@ -264,11 +274,15 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
 {
     pare_ctx *const cx = run->cx;
     const size_t blocks = run->plan.out.blocks;
+    char step[64];
+    pare__run_phases(run);
     tell_plan(run);
     tell_quantized(run);
     PARE_TRY(pare__run_watch_inputs(run));
-    PARE_TRY(pare__run_finite(run));
     PARE_TRY(pare__run_hash_inputs(run));
+    PARE_TRY(pare__run_finite(run));
+    if (run->plan.calibrated)
+        pare_ctx_step(cx, PARE__PHASE_TOKENS, "reading calibration text");
     PARE_TRY(pare__run_tokens(run));
     tell_short(run);
     PARE_TRY(pare__run_check_evaluations(run));
@@ -284,16 +298,22 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
     }
     PARE_TRY(pare_packed_create(cx, run->plan.partial_path, &run->plan.layout, &run->writer));
     PARE_TRY(pare__run_check_found(run));
+    PARE_TRY(pare__run_hash_packed(run));
     PARE_TRY(pare__run_structure_begin(run));
     PARE_TRY(pare__rotate_check_begin(run));
     for (size_t i = 0; i < blocks; i++) {
         PARE_TRY(pare_ctx_interrupted(cx));
+        (void)snprintf(step, sizeof step, "block %zu of %zu", i + 1, blocks);
+        pare_ctx_step(cx, i < run->units_found ? PARE__PHASE_FOUND : PARE__PHASE_BLOCKS, step);
         PARE_TRY(pare__run_block(run, i));
+        PARE_TRY(pare__run_packed_ready(run, i));
     }
     pare_wave_close(&run->wave);
     pare_arena_release(&run->stage);
+    pare_ctx_step(cx, PARE__PHASE_FINISH, "writing the rest");
     PARE_TRY(pare__rotate_check_head(run));
     PARE_TRY(pare__run_kept(run));
+    PARE_TRY(pare__run_packed_ready(run, blocks));
     PARE_TRY(pare__run_describe(run));
     PARE_TRY(pare__run_evaluate(run, out));
     PARE_TRY(pare_inventory_write(cx, run->a, run->plan.partial_path, run->output, run->outputs));
@@ -328,7 +348,10 @@ pare_status pare_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
         cx->limit_bytes = (size_t)run.plan.allocator_bytes;
         s = run.plan.finished ? pare__run_again(&run, out) : run_job(&run, out);
         cx->limit_bytes = limit;
+        pare_ctx_job(cx, NULL, 0);
     }
+    pare_hashing_free(cx, run.input_hashing);
+    pare_hashing_free(cx, run.packed_hashing);
     pare_wave_close(&run.wave);
     pare_packed_close(cx, run.writer);
     pare_journal_close(cx, run.journal);

@@ -53,7 +53,7 @@ typedef struct pare_compress_result {
  * same bytes as a run without a break. Then the exports of the recipe: when one fails, the artifact
  * stays as it is and the message says so; the same job again makes those that are missing. Statuses
  * as pare_plan_make, and PARE_EINTERRUPTED (resumable), PARE_ENUMERIC (a weight that is not
- * finite), PARE_EIO, PARE_ENOSPC (resumable). Memory: plan.peak_ram_bytes of anonymous memory.
+ * finite), PARE_EIO, PARE_ENOSPC (resumable). Memory: plan.anonymous_bytes of anonymous memory.
  * Deterministic set: see formats/packed.h and compress/manifest.h; same bytes for any thread count,
  * directory, limit and history of kills. */
 PARE_CHECKED pare_status pare_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,

@@ -56,7 +56,7 @@ static pare_status put_linears(pare__export *e)
 {
     for (size_t i = 0; i < e->source.shape.linears; i++) {
         PARE_TRY(pare_ctx_interrupted(e->cx));
-        pare_ctx_progress(e->cx, "writing", (double)i, (double)e->source.shape.linears);
+        pare_ctx_progress(e->cx, "writing the export", (double)i, (double)e->source.shape.linears);
         if (!pare__export_writes(&e->source.shape.linear[i]))
             continue;
         const pare_mark m = pare_arena_mark(&e->scratch);

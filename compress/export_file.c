@@ -34,7 +34,7 @@ static pare_status write_all(pare__export *e)
     PARE_TRY(pare_ours_mark_unfinished(e->cx, e->place.at.partial));
     PARE_TRY(pare_gguf_create(&e->gguf, e->place.at.work));
     for (size_t i = 0; i < e->items; i++) {
-        pare_ctx_progress(e->cx, "writing", (double)i, (double)e->items);
+        pare_ctx_progress(e->cx, "writing the export", (double)i, (double)e->items);
         PARE_TRY(write_item(e, i));
     }
     return pare_gguf_seal(&e->gguf);

@@ -130,7 +130,7 @@ static pare_status check_tensors(pare__export *e, const pare_gguf *g)
     for (size_t i = 0; i < e->items; i++) {
         const pare_gguf_item *const t = &e->item[i];
         const pare_gguf_tensor *const is = pare_gguf_tensor_find(g, t->name);
-        pare_ctx_progress(e->cx, "reading back", (double)i, (double)e->items);
+        pare_ctx_progress(e->cx, "reading the export back", (double)i, (double)e->items);
         if (!is || is->type != t->type || is->rank != t->rank ||
             memcmp(is->shape, t->shape, t->rank * sizeof *t->shape) != 0)
             return differs(e, t->name, "type or shape");

@@ -102,7 +102,9 @@ typedef struct pare_pass_cost {
     size_t site_bytes;   /* state kept for a site */
     size_t start_bytes;  /* while that state is made, the state included; 0: no more than it */
     size_t linear_bytes; /* scratch while one linear runs; transform: while a site runs */
-    double flops;        /* of one linear, its site's share included */
+    double site_flops;   /* products of matrices: once for a site, and for each linear; */
+    double flops;
+    double rounds; /* all else that is done to a linear, in weights rounded to nearest */
 } pare_pass_cost;
 
 /* What a rotation of the model needs to know beside its shape (quant/rotate.h). */

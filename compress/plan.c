@@ -25,11 +25,17 @@ static pare_status read_recipe(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 {
     const pare_job *const job = plan->job;
     struct stat st;
-    if (stat(job->recipe, &st) == 0 && st.st_size > RECIPE_CAP)
+    if (!job->text && stat(job->recipe, &st) == 0 && st.st_size > RECIPE_CAP)
         return pare_recipe_fail(cx, (pare_place){job->recipe, 1, 1},
                                 "%lld bytes; a recipe has at most %d", (long long)st.st_size,
                                 RECIPE_CAP);
-    PARE_TRY(pare_file_read(cx, a, job->recipe, RECIPE_CAP, &plan->recipe_text, &plan->recipe_len));
+    if (!job->text)
+        PARE_TRY(
+            pare_file_read(cx, a, job->recipe, RECIPE_CAP, &plan->recipe_text, &plan->recipe_len));
+    else if (!(plan->recipe_text = pare_arena_text(a, job->text, strlen(job->text))))
+        return PARE_ENOMEM;
+    else
+        plan->recipe_len = strlen(job->text);
     const pare_pass_words *words;
     PARE_TRY(pare_pass_words_take(a, &words));
     const pare_recipe_source source = {job->recipe, plan->recipe_text, plan->recipe_len, job->sets,

@@ -16,7 +16,7 @@
 
 /* What the user asked for: a recipe and what the command line changes in it. */
 typedef struct pare_job {
-    const char *recipe;         /* path of the recipe */
+    const char *recipe, *text;  /* path of the recipe; its text, or NULL: read from there */
     const char *model, *output; /* command line; relative to the working directory; or NULL */
     const char *const *sets;    /* "path=value" */
     size_t set_count;
@@ -128,16 +128,16 @@ typedef struct pare_plan {
     uint64_t *evaluated_bytes;  /* [recipe.evaluations] files of the evaluations */
     uint64_t activation_bytes;  /* 0 when samples is 0 (not known yet) */
     uint64_t held_ram_bytes;    /* of the allocator, once everything is planned */
-    uint64_t spilled_ram_bytes; /* anonymous memory with the activations in a file */
-    uint64_t whole_ram_bytes;   /* the same with them in memory */
+    uint64_t spilled_anonymous_bytes; /* anonymous memory with the activations in a file */
+    uint64_t whole_anonymous_bytes;   /* the same with them in memory */
     uint64_t ram_limit;         /* the smallest of those that bound the memory */
     const char *ram_limit_name;
     uint64_t allocator_bytes; /* of it for the allocator; the rest is BLAS, stacks, parsed JSON */
     bool spill;               /* activations go to a file */
-    uint64_t peak_ram_bytes;  /* anonymous; mapped files come on top, and can be dropped */
+    uint64_t anonymous_bytes; /* most that the job allocates */
+    uint64_t mapped_bytes;    /* files that come on top, mapped: the system can drop their pages */
     uint64_t disk_bytes;      /* written while running, spill included */
     uint64_t disk_free_bytes;
-    double forward_flops, pass_flops;
     pare_plan_export *export;
     size_t exports;
     uint64_t export_ram_bytes;
@@ -222,6 +222,10 @@ static inline pare_pass_ratios pare_plan_ratios(const pare_plan *plan, size_t st
     return pass->ratios ? pass->ratios(s->value) : (pare_pass_ratios){0};
 }
 
+/* What a step leaves as a shorter last group, and which exports cannot hold it, in text [size];
+ * NULL: nothing. */
+const char *pare_plan_tail_text(const pare_plan *plan, size_t step, char *text, size_t size);
+
 /* Fills *plan; memory from the arena. Close it with pare_plan_close in any case. What lies where
  * outputs go, and the disk, is looked at only by a plan to be looked at, from outside.
  * PARE_EUSAGE (recipe, with place; a model that is not there; an output inside the input or an
@@ -238,8 +242,5 @@ PARE_CHECKED pare_status pare_plan_make(pare_ctx *cx, pare_arena *a, const pare_
 PARE_CHECKED pare_status pare_plan_places(pare_ctx *cx, pare_arena *a, pare_plan *plan,
                                           bool unfinished);
 void pare_plan_close(pare_plan *plan);
-
-/* Seconds that the work will take on this machine: flops over rates measured now (about 0.3 s). */
-PARE_CHECKED pare_status pare_plan_time(pare_ctx *cx, const pare_plan *plan, double *seconds);
 
 #endif

@@ -76,8 +76,9 @@ pare_pass_cost pare__plan_block_cost(const pare_ctx *cx, const pare_plan *plan, 
 /* Anonymous memory that the allocator does not see. */
 uint64_t pare__plan_outside_bytes(const pare_ctx *cx, const pare_plan *plan);
 
-/* Fills spilled_ram_bytes and whole_ram_bytes, at most that: what the plan holds now, and what the
- * job takes on top. Needs activation_bytes and chunk. Returns what takes most, for a message. */
+/* Fills spilled_anonymous_bytes and whole_anonymous_bytes, at most that: what the plan holds now,
+ * and what the job takes on top. Needs activation_bytes and chunk. Returns what takes most, for a
+ * message. */
 const char *pare__plan_memory(const pare_ctx *cx, pare_plan *plan);
 
 /* Memory and flops; the check against the limit. Needs the layout. Once more when the number of
@@ -87,6 +88,13 @@ PARE_CHECKED pare_status pare__plan_cost(pare_ctx *cx, pare_plan *plan);
 /* Disk, and the check that it is free, once the places are known: of a finished output that stays
  * only missing exports are made. Behind pare__plan_cost. PARE_ENOSPC, PARE_ENOMEM, PARE_EIO. */
 PARE_CHECKED pare_status pare__plan_disk(pare_ctx *cx, pare_arena *a, pare_plan *plan);
+
+/* The nearest directory above the output that is there. PARE_EIO, PARE_ENOMEM. */
+PARE_CHECKED pare_status pare__plan_directory(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
+                                              const char **directory);
+
+/* Bytes of the largest export. */
+uint64_t pare__plan_largest_export(const pare_plan *plan);
 
 /* What bounds the memory of the job, of which `held` bytes are in use outside the allocator. */
 pare_memory_limit pare__plan_limit(const pare_plan *plan, uint64_t held);

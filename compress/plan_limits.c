@@ -52,16 +52,22 @@ pare_memory_limit pare_memory_limit_find(pare_memory_limit asked, uint64_t held,
     return limit;
 }
 
+uint64_t pare__plan_largest_export(const pare_plan *plan)
+{
+    uint64_t most = 0;
+    for (size_t i = 0; i < plan->exports; i++)
+        if (plan->export[i].result.bytes > most)
+            most = plan->export[i].result.bytes;
+    return most;
+}
+
 pare_memory_limit pare__plan_limit(const pare_plan *plan, uint64_t held)
 {
     const pare_job *const job = plan->job;
     const pare_memory_limit asked = {job->ram_limit ? "--ram-limit" : "\"limits\" of the recipe",
                                      job->ram_limit ? job->ram_limit : plan->recipe.ram_limit};
-    uint64_t export = 0;
-    for (size_t i = 0; i < plan->exports; i++)
-        if (plan->export[i].result.bytes > export)
-            export = plan->export[i].result.bytes;
     /* The output as it is filled and as it is evaluated or exported; what was exported, read back.
      * The input is mapped already. */
-    return pare_memory_limit_find(asked, held, 2 * plan->packed_bytes + export);
+    return pare_memory_limit_find(asked, held,
+                                  2 * plan->packed_bytes + pare__plan_largest_export(plan));
 }

@@ -381,7 +381,7 @@ const char *pare__plan_memory(const pare_ctx *cx, pare_plan *plan)
         largest = other[i].bytes > most ? other[i].name : largest;
         most = larger(most, other[i].bytes);
     }
-    plan->spilled_ram_bytes = always + larger(apart, least);
-    plan->whole_ram_bytes = always + larger(inside, least);
+    plan->spilled_anonymous_bytes = always + larger(apart, least);
+    plan->whole_anonymous_bytes = always + larger(inside, least);
     return largest;
 }

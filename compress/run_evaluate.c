@@ -8,6 +8,7 @@
 #include "compress/need.h"
 #include "compress/version.h"
 #include "runtime/file.h"
+#include "runtime/machine.h"
 #include "runtime/threads.h"
 
 /* Tokens of one evaluation's data file, in the scratch arena. */
@@ -168,6 +169,15 @@ static uint64_t peak_rss(void)
     return getrusage(RUSAGE_SELF, &u) == 0 ? (uint64_t)u.ru_maxrss * 1024 : 0;
 }
 
+/* The most that the allocator gave out, and what the process has beside that: stacks, buffers of
+ * BLAS, data of libraries, which stay once they are there. */
+static uint64_t peak_anonymous(const pare_ctx *cx)
+{
+    const uint64_t kib = pare_machine_number("/proc/self/status", "RssAnon:");
+    const uint64_t now = kib == UINT64_MAX ? 0 : kib * 1024;
+    return cx->peak_bytes + (now > cx->live_bytes ? now - cx->live_bytes : 0);
+}
+
 pare_status pare__run_evaluate(pare_run *run, pare_compress_result *out)
 {
     const pare_plan *const plan = &run->plan;
@@ -209,7 +219,7 @@ pare_status pare__run_evaluate(pare_run *run, pare_compress_result *out)
                        .calibration_share = run->share,
                        .calibration_texts = plan->recipe.calibration.text.count,
                        .peak_rss_bytes = peak_rss(),
-                       .peak_anonymous_bytes = run->cx->peak_bytes,
+                       .peak_anonymous_bytes = peak_anonymous(run->cx),
                        .resumed_blocks = run->units_found < plan->out.blocks ? run->units_found
                                                                              : plan->out.blocks};
     r->experts = (pare_report_experts){.min_tokens = plan->recipe.calibration.min_tokens,

@@ -76,7 +76,7 @@ PARE_CHECKED pare_status pare__run_round_f16(pare_run *run, const pare_plan_line
 
 /* |W - Q|^2 / |R|^2 and, with H, tr((W-Q) H (W-Q)^T) / tr(R H R^T), below 0 without. `zero` is a
  * matrix of zeros [n, k], used with H only. */
-void pare__run_errors(pare_run *run, const float *w, const float *q, const float *whole,
+void pare__run_errors(pare_ctx *cx, const float *w, const float *q, const float *whole,
                       const float *zero, const float *h, size_t n, size_t k, double error[2]);
 
 #endif

@@ -117,9 +117,9 @@ static pare_status account(pare_run *run, const pare_plan_linear *l, const float
     double own[2];
     if (!zero)
         return PARE_ENOMEM;
-    pare__run_errors(run, before, w, whole, zero, h, n, k, own);
+    pare__run_errors(run->cx, before, w, whole, zero, h, n, k, own);
     if (part->done_count[role])
-        pare__run_errors(run, whole, w, whole, zero, h, n, k, part->done_error[role]);
+        pare__run_errors(run->cx, whole, w, whole, zero, h, n, k, part->done_error[role]);
     else
         memcpy(part->done_error[role], own, sizeof own);
     pare_step_result *const to = &part->done[role][part->done_count[role]++];

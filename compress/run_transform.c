@@ -128,7 +128,7 @@ static pare_status account(pare_run *run, pare_site site, const pare_site_stats 
             const float *const zero = stats->h ? PARE_NEW(&run->scratch, float, n *k) : w;
             if (!zero)
                 return PARE_ENOMEM;
-            pare__run_errors(run, r, w, r, zero, stats->h, n, k, error);
+            pare__run_errors(run->cx, r, w, r, zero, stats->h, n, k, error);
             pare_arena_rewind(&run->scratch, mark);
         }
         double *const before = run->common.done_error[role];

@@ -344,8 +344,11 @@ pare_status pare__checkpoint_arrange(pare_checkpoint *ck, pare_arena *a)
     pare_status s = pare_arena_init(ck->cx, &scratch, 0);
     r.out = s == PARE_OK ? pare_arena_take(&scratch, most, sizeof *r.out) : NULL;
     s = r.out ? PARE_OK : PARE_ENOMEM;
-    for (size_t i = 0; s == PARE_OK && i < ck->tensors; i++)
+    for (size_t i = 0; s == PARE_OK && i < ck->tensors; i++) {
+        pare_ctx_progress(ck->cx, "arranging weights", (double)i, (double)ck->tensors);
         s = arrange_one(&r, &ck->tensor[i], ck->tensor_file[i]);
+    }
+    pare_ctx_progress(ck->cx, "arranging weights", 1, 1);
     if (s == PARE_OK)
         s = take_over(&r);
     pare_arena_release(&scratch);

@@ -289,10 +289,12 @@ static pare_status load_tensors(const loading *l, pare__shard *out)
     if (!all)
         return PARE_ENOMEM;
     for (size_t i = 0; i < l->g.tensors; i++) {
+        pare_ctx_progress(l->ck->cx, "unpacking weights", (double)i, (double)l->g.tensors);
         if (l->family && strcmp(l->g.tensor[i].name, "rope_freqs.weight") == 0)
             continue; /* stands in the configuration */
         PARE_TRY(load_any(l, &l->g.tensor[i], all, &count));
     }
+    pare_ctx_progress(l->ck->cx, "unpacking weights", 1, 1);
     return hand_over(l, all, count, out);
 }
 

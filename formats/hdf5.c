@@ -176,7 +176,9 @@ pare_status pare__hdf5_run(pare_ctx *cx, pare_arena *a, pare_scratch *scratch, c
         return pare_file_fail(cx, helper, "start");
     }
     const pare__hdf5_source source = {read_pipe, &c, bare};
+    pare_ctx_progress(cx, "reading HDF5", 0, 1);
     const pare_status s = pare__hdf5_records(cx, a, scratch, path, bytes, &source, out);
+    pare_ctx_progress(cx, "reading HDF5", 1, 1);
     (void)close(fd[0]);
     const int status = end_child(&c, s != PARE_OK && !c.ended);
     return c.ended ? say_end(&c, status) : s;

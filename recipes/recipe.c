@@ -6,10 +6,29 @@
 #include "recipes/pattern.h"
 #include "recipes/recipe_internal.h"
 
-static const char *const top_words[] = {"pare",        "model",    "output",   "seed",
-                                        "calibration", "passes",   "evaluate", "limits",
-                                        "nan",         "kv_cache", "export"};
-enum { TOP_WORDS = sizeof top_words / sizeof top_words[0] };
+// clang-format off
+const pare_recipe_key pare_recipe_keys[] = {
+    {"pare", "1", "the version of the grammar; must be there"},
+    {"model", "PATH", "the checkpoint to compress: a directory or a file; or --model PATH"},
+    {"output", "PATH", "the directory to write; or --output PATH"},
+    {"seed", "0", "of everything that is drawn at random: calibration windows, samples, ties"},
+    {"calibration", "{text: FILE}", "the inputs that passes look at (pare help calibration)"},
+    {"passes", "[gptq]", "what to do, in this order; must be there (pare help lists them)"},
+    {"evaluate", "[kl: {text: FILE}]", "what to measure before and after (pare help evaluate)"},
+    {"limits", "{ram: 8GiB}", "bounds that a job keeps to (pare help limits)"},
+    {"nan", "error", "what to do with weights that are no numbers (pare help nan)"},
+    {"kv_cache", "{method: int8}", "the key/value cache in few bits (pare help kv_cache)"},
+    {"export", "[{format: gptq, path: DIR}]", "files of other engines (pare help export)"},
+    {NULL, NULL, NULL},
+};
+// clang-format on
+enum { TOP_WORDS = sizeof pare_recipe_keys / sizeof pare_recipe_keys[0] - 1 };
+
+static void name_keys(const char *names[TOP_WORDS])
+{
+    for (size_t i = 0; i < TOP_WORDS; i++)
+        names[i] = pare_recipe_keys[i].name;
+}
 
 /* The version comes first: another grammar may know other keys. A misspelt "pare" is found here. */
 static pare_status check_version(const pare__walk *w, const pare_yaml *root)
@@ -18,6 +37,8 @@ static pare_status check_version(const pare__walk *w, const pare_yaml *root)
     const pare_yaml *const version = pare_yaml_get(root, "pare");
     if (!version) {
         for (const pare_yaml *e = root->first; e; e = e->next) {
+            const char *top_words[TOP_WORDS];
+            name_keys(top_words);
             const char *const near = pare_nearest_word(e->key->text, top_words, TOP_WORDS);
             if (near == top_words[0])
                 return pare_recipe_fail(w->cx, e->key->place,
@@ -126,13 +147,15 @@ static pare_status read_nan(const pare__walk *w, const pare_yaml *node)
     return PARE_OK;
 }
 
-/* In the order of top_words. */
+/* In the order of pare_recipe_keys. */
 static pare_status (*const top_readers[TOP_WORDS])(const pare__walk *w, const pare_yaml *node) = {
     read_version,      read_model,  read_output, read_seed,      pare__calibration, pare__steps,
     pare__evaluations, read_limits, read_nan,    pare__kv_cache, pare__exports};
 
 static pare_status read_top(const pare__walk *w, const pare_yaml *root)
 {
+    const char *top_words[TOP_WORDS];
+    name_keys(top_words);
     PARE_TRY(check_version(w, root));
     PARE_TRY(pare__keys(w, root, "the recipe", top_words, TOP_WORDS));
     for (const pare_yaml *e = root->first; e; e = e->next)

@@ -135,12 +135,26 @@ PARE_CHECKED pare_status pare_recipe_normalize(pare_ctx *cx, pare_arena *a, cons
                                                const pare_pass_words *passes, bool portable,
                                                char **text, size_t *len);
 
+/* A text as a recipe writes it, in double quotes; in the arena. PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_recipe_quote(pare_arena *a, const char *text, char **out);
+
 /* Settings of a kv_cache method, ended by a NULL name, and the field that one of them fills. */
 const pare_param *pare_kv_params(pare_kv_method method);
 size_t *pare_kv_field(pare_kv_format *f, const char *name);
 
+/* Keys of the top level, ended by a NULL name: parser and help read this table. */
+typedef struct pare_recipe_key {
+    const char *name, *example, *help; /* an example of its value; one line */
+} pare_recipe_key;
+extern const pare_recipe_key pare_recipe_keys[];
+
 /* min_tokens and cold of "experts" in a calibration, ended by a NULL name. */
 extern const pare_param pare_experts_params[];
+
+/* Settings of a calibration, ended by NULL: samples, window, temperature (of generate), weight (of
+ * a text); and what "nan" takes. */
+extern const pare_param *const pare_calibration_params[];
+extern const pare_param *const pare_nan_param;
 
 /* A size such as 8GiB, 500MB, 4096: a whole number above 0 and a unit of B, KB, MB, GB (powers of
  * 1000), KiB, MiB, GiB (powers of 1024), or none. False for anything else and above 2^64 - 1. */

@@ -70,6 +70,17 @@ static void put_quoted(sink *s, const char *text)
     put(s, "\"", 1);
 }
 
+pare_status pare_recipe_quote(pare_arena *a, const char *text, char **out)
+{
+    sink s = {0};
+    put_quoted(&s, text);
+    s = (sink){.text = *out = PARE_NEW(a, char, s.len + 1)}; /* zeros: ends in NUL */
+    if (!s.text)
+        return PARE_ENOMEM;
+    put_quoted(&s, text);
+    return PARE_OK;
+}
+
 static void put_texts(sink *s, const char *key, const pare_texts *texts)
 {
     if (texts->count == 0)

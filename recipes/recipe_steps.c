@@ -18,13 +18,26 @@ const pare_param pare__samples = {.name = "samples",
                                   .min = 1,
                                   .max = 1 << 24,
                                   .fallback = 128,
-                                  .words = samples_words};
-const pare_param pare__window = {
-    .name = "window", .type = PARE_PARAM_INTEGER, .min = 2, .max = 1 << 24, .fallback = 2048};
-const pare_param pare__temperature = {
-    .name = "temperature", .type = PARE_PARAM_NUMBER, .min = 0, .max = 100, .fallback = 1};
-const pare_param pare__weight = {
-    .name = "weight", .type = PARE_PARAM_NUMBER, .min = 0.001, .max = 1000, .fallback = 1};
+                                  .words = samples_words,
+                                  .help = "windows to draw from the text; all: every one"};
+const pare_param pare__window = {.name = "window",
+                                 .type = PARE_PARAM_INTEGER,
+                                 .min = 2,
+                                 .max = 1 << 24,
+                                 .fallback = 2048,
+                                 .help = "tokens of a window, cut to the context of the model"};
+const pare_param pare__temperature = {.name = "temperature",
+                                      .type = PARE_PARAM_NUMBER,
+                                      .min = 0,
+                                      .max = 100,
+                                      .fallback = 1,
+                                      .help = "generate: of the samples; 1: the model as it is"};
+const pare_param pare__weight = {.name = "weight",
+                                 .type = PARE_PARAM_NUMBER,
+                                 .min = 0.001,
+                                 .max = 1000,
+                                 .fallback = 1,
+                                 .help = "text: share of a file, as in {path: FILE, weight: 2}"};
 enum { MIN_TOKENS, COLD };
 const pare_param pare_experts_params[] = {
     [MIN_TOKENS] = {.name = "min_tokens",
@@ -39,7 +52,13 @@ const pare_param pare_experts_params[] = {
               .fallback = PARE_COLD_ALL_TOKENS,
               .help = "with fewer: calibrated on all tokens, or as if on white noise"},
     {.name = NULL}};
-const pare_param pare__nan = {.name = "nan", .type = PARE_PARAM_CHOICE, .words = nan_words};
+const pare_param pare__nan = {.name = "nan",
+                              .type = PARE_PARAM_CHOICE,
+                              .words = nan_words,
+                              .help = "what to do with NaN and infinity in weights"};
+const pare_param *const pare_calibration_params[] = {&pare__samples, &pare__window,
+                                                     &pare__temperature, &pare__weight, NULL};
+const pare_param *const pare_nan_param = &pare__nan;
 
 /* Entry of a list that is a single-key mapping, {gptq: {...}}, or just gptq. */
 static pare_status single_key(const pare__walk *w, const pare_yaml *entry, const char *example,

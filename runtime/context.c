@@ -117,3 +117,15 @@ void pare_ctx_progress(const pare_ctx *cx, const char *what, double done, double
     if (cx->progress.report)
         cx->progress.report(cx->progress.self, what, done, total);
 }
+
+void pare_ctx_job(const pare_ctx *cx, const pare_phase *phase, size_t phases)
+{
+    if (cx->progress.job)
+        cx->progress.job(cx->progress.self, phase, phases);
+}
+
+void pare_ctx_step(const pare_ctx *cx, size_t phase, const char *what)
+{
+    if (cx->progress.step)
+        cx->progress.step(cx->progress.self, phase, what);
+}

@@ -18,10 +18,19 @@ typedef struct pare_alloc {
     void *self;
 } pare_alloc;
 
-/* Progress of a long step; `done` of `total` in any unit that grows linearly with time. */
+/* A phase of a job: `steps` of it take about `seconds` together, as far as is known in front. */
+typedef struct pare_phase {
+    const char *name; /* in plain words, "hashing inputs"; lives as long as the job */
+    double seconds;
+    size_t steps;
+} pare_phase;
+
+/* Who wants to see progress; any of the functions may be NULL. */
 typedef struct pare_progress {
     void (*report)(void *self, const char *what, double done, double total);
     void *self;
+    void (*job)(void *self, const pare_phase *phase, size_t phases);
+    void (*step)(void *self, size_t phase, const char *what);
 } pare_progress;
 
 struct pare_pool;
@@ -29,10 +38,10 @@ struct pare_pool;
 typedef struct pare_ctx {
     pare_alloc alloc;
     pare_kernels kernels;
-    unsigned cpu;                               /* PARE_CPU_* bits the kernels were filled for */
-    struct pare_pool *pool;                     /* NULL: one thread */
-    pare_progress progress;                     /* report may be NULL */
-    const volatile int *interrupt;              /* number of interrupts so far; may be NULL */
+    unsigned cpu;           /* PARE_CPU_* bits the kernels were filled for */
+    struct pare_pool *pool; /* NULL: one thread */
+    pare_progress progress;
+    const volatile int *interrupt; /* the signal that asked to stop, or 0; may be NULL */
     size_t live_bytes, peak_bytes, limit_bytes; /* of alloc; limit 0: none */
     char what[1024];                            /* first failure, empty while all is well */
 } pare_ctx;
@@ -64,10 +73,20 @@ pare_status pare_fail_context(pare_ctx *cx, pare_status s, const char *fmt, ...)
 /* Forgets the recorded failure, for the caller that has dealt with it. */
 void pare_ctx_clear(pare_ctx *cx);
 
-/* PARE_EINTERRUPTED once an interrupt was counted, else PARE_OK. Cheap; call it once per block. */
+/* PARE_EINTERRUPTED once a signal asked to stop, else PARE_OK. Cheap; call it once per block. */
 PARE_CHECKED pare_status pare_ctx_interrupted(pare_ctx *cx);
 
-/* Calls cx->progress.report if there is one. */
+/* `done` of `total` of a long piece of work, in any unit that grows linearly with time. `what` says
+ * what is being done in plain words: "hashing inputs". */
 void pare_ctx_progress(const pare_ctx *cx, const char *what, double done, double total);
+
+/* What the whole job comes to, from which its time left follows; 0 phases: it is over. Without this
+ * each piece of work stands for itself. */
+void pare_ctx_job(const pare_ctx *cx, const pare_phase *phase, size_t phases);
+
+/* A step of phase number `phase` begins, "block 3 of 30"; what is reported until the next one is a
+ * part of it. Phases may be left out. A piece of work that is reported under the name of a later
+ * phase begins that phase, too. */
+void pare_ctx_step(const pare_ctx *cx, size_t phase, const char *what);
 
 #endif

@@ -225,18 +225,18 @@ pare_status pare_bench_kernels(pare_ctx *cx, const pare_bench_opts *opts, pare_b
         PARE_TRY(sgemm_seconds(cx, size, &seconds));
     out->sgemm_gflop_s = 2e-9 * (double)size->m * (double)size->n * (double)size->k / seconds;
     for (size_t i = 0; i < SUBJECTS; i++) {
-        pare_ctx_progress(cx, "bench", (double)i, steps);
+        pare_ctx_progress(cx, "timing kernels", (double)i, steps);
         PARE_TRY(bench_subject(cx, &subjects[i], size, seconds, limits, out));
     }
     for (size_t i = 0; i < PARE__BENCH_LOOPS; i++) {
-        pare_ctx_progress(cx, "bench", (double)(SUBJECTS + i), steps);
+        pare_ctx_progress(cx, "timing kernels", (double)(SUBJECTS + i), steps);
         PARE_TRY(pare__bench_loop(cx, i, opts->quick, limits, out));
     }
     out->limits = pare__bench_limits_of(&limits[0]);
     out->limits_one = pare_threads(cx) > 1 ? pare__bench_limits_of(&limits[1]) : out->limits;
-    pare_ctx_progress(cx, "bench", SUBJECTS + PARE__BENCH_LOOPS, steps);
+    pare_ctx_progress(cx, "timing kernels", SUBJECTS + PARE__BENCH_LOOPS, steps);
     if (opts->gptq)
         PARE_TRY(pare__bench_gptq(cx, opts, &out->gptq));
-    pare_ctx_progress(cx, "bench", steps, steps);
+    pare_ctx_progress(cx, "timing kernels", steps, steps);
     return PARE_OK;
 }

@@ -101,7 +101,7 @@ static pare_status check_finite(bench *b, const side *s)
 static void report(bench *b, double tokens)
 {
     b->done += tokens;
-    pare_ctx_progress(b->cx, "bench", b->done, b->total);
+    pare_ctx_progress(b->cx, "timing the model", b->done, b->total);
 }
 
 static pare_status warm_up(bench *b, side *s)
@@ -278,7 +278,7 @@ static pare_status measure(bench *b, pare_arena *a, pare_bench_model_result *out
     out->limits = pare__bench_limits_of(&b->meter);
     out->cpu_share = b->cpu / (b->wall * (double)out->threads);
     set_bounds(b, out);
-    pare_ctx_progress(b->cx, "bench", b->total, b->total);
+    pare_ctx_progress(b->cx, "timing the model", b->total, b->total);
     return PARE_OK;
 }
 
@@ -328,7 +328,7 @@ pare_status pare_bench_model(pare_ctx *cx, const pare_forward *const f[2],
     b.total = units(&b);
     out->energy =
         pare_energy_open(&b.energy, opts->powercap, out->energy_note, sizeof out->energy_note);
-    pare_ctx_progress(cx, "bench", 0, b.total);
+    pare_ctx_progress(cx, "timing the model", 0, b.total);
     const pare_status s = measure(&b, &a, out);
     pare_energy_close(&b.energy);
     pare_arena_release(&a);

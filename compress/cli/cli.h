@@ -9,6 +9,7 @@
 #include "formats/checkpoint.h"
 #include "formats/json.h"
 #include "formats/tokenizer.h"
+#include "recipes/param.h"
 #include "runtime/forward.h"
 
 enum {
@@ -88,6 +89,19 @@ PARE_CHECKED pare_status pare_help(pare_cli *cli, const char *topic);
 void pare_help_command(const pare_command *command);
 pare_status pare_help_run(pare_cli *cli, const pare_args *args);
 
+/* A page that is neither of a command nor of a pass; the table ends with a NULL name. */
+typedef struct pare_topic {
+    const char *name, *summary;
+    void (*print)(void);
+} pare_topic;
+extern const pare_topic pare_topics[];
+
+/* The exit code whose number is `code`, or all (NULL). PARE_EUSAGE when there is no such. */
+PARE_CHECKED pare_status pare_help_error(pare_cli *cli, const char *code);
+
+/* What a parameter takes: "2, 3, 4, 8", "a multiple of 32, or row", "0 .. 1", "true, false". */
+void pare_help_range(const pare_param *p, char *text, size_t size);
+
 /* Starts the thread pool that --threads asks for. PARE_EUSAGE, PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_cli_threads(pare_cli *cli, const pare_args *args);
 
@@ -150,5 +164,7 @@ pare_status pare_inspect_run(pare_cli *cli, const pare_args *args);
 pare_status pare_verify_run(pare_cli *cli, const pare_args *args);
 pare_status pare_bench_run(pare_cli *cli, const pare_args *args);
 pare_status pare_doctor_run(pare_cli *cli, const pare_args *args);
+pare_status pare_init_run(pare_cli *cli, const pare_args *args);
+pare_status pare_completion_run(pare_cli *cli, const pare_args *args);
 
 #endif

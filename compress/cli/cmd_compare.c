@@ -60,7 +60,7 @@ static void hook_progress(comparing *c)
     pare_ctx *const cx = &c->cli->cx;
     c->naming.inner = cx->progress;
     if (cx->progress.report)
-        cx->progress = (pare_progress){report_named, &c->naming};
+        cx->progress = (pare_progress){.report = report_named, .self = &c->naming};
 }
 
 static bool form_of(const char *const *word, const char *text,

@@ -1,44 +1,16 @@
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "compress/cli/cli.h"
 #include "compress/cli/job_options.h"
 #include "compress/compress.h"
 #include "compress/report/units.h"
-#include "runtime/file.h"
 
-/* Where events go: people read stderr, --log-json gets one object per line. */
-typedef struct listener {
-    pare_cli *cli;
-    FILE *log; /* NULL: none */
-    const char *log_path;
-    bool log_failed;
-    int log_errno; /* of the first line that was lost */
-} listener;
-
-static const char *kind_name(pare_event_kind kind)
+/* What a block came to. */
+static void log_block(pare_screen *screen, const pare_event *e)
 {
-    switch (kind) {
-    case PARE_EVENT_PLAN: return "plan";
-    case PARE_EVENT_RESUME: return "resume";
-    case PARE_EVENT_BLOCK: return "block";
-    case PARE_EVENT_NOTICE: return "notice";
-    case PARE_EVENT_EVALUATE: return "evaluate";
-    case PARE_EVENT_EXPORT: return "export";
-    case PARE_EVENT_DONE: break;
-    }
-    return "done";
-}
-
-static void put_event(pare_json_writer *w, const pare_event *e)
-{
-    pare_json_open_object(w, NULL);
-    pare_json_put_text(w, "event", kind_name(e->kind));
-    pare_json_put_finite(w, "seconds", e->seconds);
-    pare_json_put_text(w, "text", e->text);
-    if (e->kind == PARE_EVENT_BLOCK) {
+    pare_json_writer *const w = pare_screen_event(screen, "block", e->text);
+    if (w) {
         pare_json_put_integer(w, "block", (int64_t)e->block);
         pare_json_put_integer(w, "blocks", (int64_t)e->blocks);
         pare_json_open_array(w, "linears");
@@ -56,38 +28,7 @@ static void put_event(pare_json_writer *w, const pare_event *e)
         }
         pare_json_close(w);
     }
-    pare_json_close(w);
-}
-
-static void lose_log(listener *l, int code)
-{
-    l->log_errno = l->log_failed ? l->log_errno : code;
-    l->log_failed = true;
-}
-
-/* The writer indents; a log has one object per line, so its line breaks become spaces (none stands
- * inside a JSON string). */
-static pare_status log_event(listener *l, const pare_event *e)
-{
-    pare_json_writer *w;
-    const char *text;
-    size_t len;
-    PARE_TRY(pare_json_writer_new(&l->cli->cx, &w));
-    put_event(w, e);
-    const pare_status s = pare_json_writer_finish(w, &text, &len);
-    bool space = false;
-    for (size_t i = 0; s == PARE_OK && i < len; i++) {
-        if (text[i] == '\n') {
-            space = true;
-        } else if (!space || text[i] != ' ') {
-            (void)fputc(text[i], l->log);
-            space = false;
-        }
-    }
-    pare_json_writer_free(w);
-    if (s == PARE_OK && (fputc('\n', l->log) == EOF || fflush(l->log) != 0))
-        lose_log(l, errno);
-    return s;
+    pare_screen_event_end(screen, w);
 }
 
 /* Of the outputs where they were measured, else of the weights. */
@@ -102,25 +43,35 @@ static double largest_error(const pare_event *e)
     return largest;
 }
 
+static void tell_block(pare_screen *screen, const pare_event *e)
+{
+    char seconds[PARE_UNIT_TEXT];
+    (void)pare_units_seconds(e->seconds, seconds);
+    if (e->rows)
+        pare_screen_line(screen, "block %zu of %zu  largest error %.2e  (after %s)", e->block + 1,
+                         e->blocks, largest_error(e), seconds);
+    else
+        pare_screen_line(screen, "%s  (after %s)", e->text, seconds);
+    log_block(screen, e);
+}
+
 static void on_event(void *self, const pare_event *e)
 {
-    listener *const l = self;
-    char seconds[PARE_UNIT_TEXT];
-    if (e->kind == PARE_EVENT_BLOCK && e->rows == 0)
-        pare_screen_say(&l->cli->screen, "%s  (after %s)", e->text,
-                        pare_units_seconds(e->seconds, seconds));
-    else if (e->kind == PARE_EVENT_BLOCK)
-        pare_screen_say(&l->cli->screen, "block %zu of %zu  largest error %.2e  (after %s)",
-                        e->block + 1, e->blocks, largest_error(e),
-                        pare_units_seconds(e->seconds, seconds));
-    else if (e->kind == PARE_EVENT_EVALUATE)
-        pare_screen_say(&l->cli->screen, "evaluating: %s", e->text ? e->text : "");
-    else if (e->kind == PARE_EVENT_EXPORT)
-        pare_screen_say(&l->cli->screen, "exporting: %s", e->text ? e->text : "");
-    else if (e->kind != PARE_EVENT_DONE) /* the result says it */
-        pare_screen_say(&l->cli->screen, "%s", e->text ? e->text : kind_name(e->kind));
-    if (l->log && log_event(l, e) != PARE_OK)
-        lose_log(l, ENOMEM);
+    pare_screen *const screen = &((pare_cli *)self)->screen;
+    switch (e->kind) {
+    case PARE_EVENT_BLOCK: tell_block(screen, e); break;
+    case PARE_EVENT_NOTICE: pare_screen_say(screen, "%s", e->text); break;
+    case PARE_EVENT_PLAN:
+    case PARE_EVENT_RESUME:
+        pare_screen_line(screen, "%s", e->text);
+        pare_screen_event_end(
+            screen,
+            pare_screen_event(screen, e->kind == PARE_EVENT_PLAN ? "plan" : "resume", e->text));
+        break;
+    case PARE_EVENT_EVALUATE: /* a step of the job, which the screen shows */
+    case PARE_EVENT_EXPORT:
+    case PARE_EVENT_DONE: break; /* the result says it */
+    }
 }
 
 static size_t numeric_steps(const pare_report *r)
@@ -267,42 +218,21 @@ static void print_text(const pare_compress_result *result)
                      "%lld; fewer than %zu reach %zu of %zu (run.json)\n",
                      (long long)r->experts.least, (long long)r->experts.median,
                      r->experts.min_tokens, r->experts.cold, r->experts.count);
-    (void)printf("time              %s, peak memory %s\n", pare_units_seconds(r->seconds, a),
+    (void)printf("time              %s\n", pare_units_seconds(r->seconds, a));
+    (void)printf("anonymous memory  %s; resident memory, mapped files included, %s\n",
+                 pare_units_bytes(r->peak_anonymous_bytes, a),
                  pare_units_bytes(r->peak_rss_bytes, b));
 }
 
-static pare_status run_job(pare_cli *cli, const pare_args *args, const pare_job *job, listener *l)
+static pare_status run_job(pare_cli *cli, const pare_args *args, const pare_job *job)
 {
     pare_compress_result result;
-    const pare_events events = {on_event, l};
+    const pare_events events = {on_event, cli};
     PARE_TRY(pare_compress(&cli->cx, &cli->arena, job, &events, &result));
-    if (l->log_failed) {
-        errno = l->log_errno;
-        return pare_file_fail(&cli->cx, l->log_path,
-                              "write the log (the artifact is complete, the log is not)");
-    }
     cli->fallback = pare_args_given(args, "strict") && result.fallbacks > 0;
     if (cli->json)
         return print_json(cli, &result);
     print_text(&result);
-    return PARE_OK;
-}
-
-/* Events go behind those of earlier runs; behind anything else they would damage it. */
-static pare_status open_log(pare_cli *cli, listener *l)
-{
-    struct stat st;
-    const bool regular = stat(l->log_path, &st) == 0 && S_ISREG(st.st_mode);
-    l->log = fopen(l->log_path, regular ? "a+" : "a");
-    if (!l->log)
-        return pare_fail(&cli->cx, PARE_EUSAGE, "--log-json \"%s\": cannot open: %s", l->log_path,
-                         strerror(errno));
-    if (regular && st.st_size > 0 && fgetc(l->log) != '{')
-        return pare_fail(
-            &cli->cx, PARE_EUSAGE,
-            "--log-json \"%s\": is no log of pare, which lines would be added to; give "
-            "another file",
-            l->log_path);
     return PARE_OK;
 }
 
@@ -311,18 +241,13 @@ pare_status pare_compress_run(pare_cli *cli, const pare_args *args)
     if (pare_args_given(args, "dry-run"))
         return pare_plan_run(cli, args);
     pare_job job;
-    listener l = {.cli = cli, .log_path = pare_args_text(args, "log-json")};
     PARE_TRY(pare_job_read(cli, args, &job));
     if (pare_args_given(args, "resume") && job.restart)
         return pare_fail(&cli->cx, PARE_EUSAGE,
                          "compress: --resume and --restart exclude each other");
-    pare_status s = l.log_path ? open_log(cli, &l) : PARE_OK;
+    pare_status s = pare_cli_blas(cli, args);
     if (s == PARE_OK)
-        s = pare_cli_blas(cli, args);
-    if (s == PARE_OK)
-        s = run_job(cli, args, &job, &l);
-    if (l.log)
-        (void)fclose(l.log);
+        s = run_job(cli, args, &job);
     if (s == PARE_EINTERRUPTED)
         pare_screen_say(&cli->screen, "stopped; the same command%s continues here",
                         job.restart ? " without --restart" : "");

@@ -87,7 +87,7 @@ static pare_status draw(pare_cli *cli, const pare_loaded *l, const request *r, i
         pare_generate_opts opts = r->opts;
         opts.first = i;
         opts.sequences = r->count - i < BATCH ? r->count - i : BATCH;
-        pare_ctx_progress(&cli->cx, "sampling", (double)i, (double)r->count);
+        pare_ctx_progress(&cli->cx, "drawing sequences", (double)i, (double)r->count);
         const pare_mark mark = pare_arena_mark(&scratch);
         s = pare_generate(&cli->cx, &scratch, &l->forward, &opts, r->prompt,
                           tokens + i * r->opts.length, NULL, NULL);

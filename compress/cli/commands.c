@@ -5,6 +5,10 @@ const pare_option pare_common_options[] = {
     {"format", "text|json", "how results are printed on stdout (text)", false},
     {"threads", "N", "worker threads (all CPUs of the process); results do not depend on it",
      false},
+    {"log", "json[:FILE]",
+     "events as JSON, an object a line, on stderr in place of messages; or appended to FILE",
+     false},
+    {"no-progress", NULL, "no bars and lines of progress; messages and warnings stay", false},
     {"help", NULL, "print this page", false},
     {NULL, NULL, NULL, false},
 };
@@ -24,13 +28,16 @@ const pare_option pare_common_options[] = {
             "throw away an unfinished run, replace a finished output, as pare left them", false    \
     }
 
-static const pare_option plan_options[] = {PLAN_OPTIONS, {NULL, NULL, NULL, false}};
+static const pare_option plan_options[] = {
+    PLAN_OPTIONS,
+    {"all", NULL, "list each linear, not one line for those that blocks have alike", false},
+    {NULL, NULL, NULL, false},
+};
 
 static const pare_option compress_options[] = {
     PLAN_OPTIONS,
     {"resume", NULL, "continue an unfinished run (the default)", false},
     {"dry-run", NULL, "print the plan and stop, as pare plan", false},
-    {"log-json", "FILE", "append one JSON object per event to FILE", false},
     {NULL, NULL, NULL, false},
 };
 
@@ -129,6 +136,16 @@ static const pare_option bench_options[] = {
     {"tolerance", "PERCENT", "how much slower still counts as the same (5)", false},
     {NULL, NULL, NULL, false},
 };
+static const pare_option init_options[] = {
+    {"preset", "NAME", "what to make: w4a16, w8a8, gguf-q4, 2:4 or w2", false},
+    {"from", "FILE", "translate this recipe of llm-compressor instead", false},
+    {"text", "FILE", "calibrate on this text (the model writes its own)", false},
+    {"tokens", "FILE", "the same on little-endian int32 tokens", false},
+    {"output", "FILE", "write the recipe to FILE instead of stdout", false},
+    {"restart", NULL, "replace FILE if it is a recipe", false},
+    {NULL, NULL, NULL, false},
+};
+
 static const pare_option no_options[] = {{NULL, NULL, NULL, false}};
 
 const pare_command pare_commands[] = {
@@ -215,7 +232,24 @@ const pare_command pare_commands[] = {
      "pare bench model --shape 1b --weights int4 --against f16", bench_options, pare_bench_run},
     {"doctor", "", 0, 0, "CPU level, BLAS, limits, free disk, libraries", NULL, "pare doctor",
      no_options, pare_doctor_run},
-    {"help", "[TOPIC]", 0, 2, "a page on a command, a pass (such as gptq), or \"error\"",
-     "\"pare help error 4\" explains one exit code.", "pare help gptq", no_options, pare_help_run},
+    {"init", "MODEL", 1, 1, "write a recipe for a model, with reasons",
+     "Reads configuration and headers of MODEL, chooses what fits it, and says why in comments.\n"
+     "  w4a16    4-bit weights by AWQ and GPTQ; exported for vLLM and SGLang, too\n"
+     "  w8a8     8-bit weights and inputs by SmoothQuant; the same\n"
+     "  gguf-q4  a GGUF file of 4 bits for llama.cpp\n"
+     "  2:4      two of four weights pruned, the rest in 4 bits\n"
+     "  w2       2-bit weights; loses much\n"
+     "--from translates a YAML recipe of llm-compressor. What has no counterpart is listed with "
+     "its\n"
+     "line and the reason, in the recipe and on stderr, and the exit code is 3; 0 when all was\n"
+     "translated. A recipe has been planned before it is written.",
+     "pare init llama/ --preset w4a16 --text prose.txt --output llama-w4.yaml", init_options,
+     pare_init_run},
+    {"completion", "bash|zsh|fish", 1, 1, "a script that completes words of pare in a shell",
+     "Installed by cmake --install. For one session of bash: eval \"$(pare completion bash)\"",
+     "pare completion bash > pare.bash", no_options, pare_completion_run},
+    {"help", "[TOPIC]", 0, 2, "a page on a command, a pass (such as gptq), or a topic",
+     "\"pare help\" lists the topics; \"pare help error 4\" explains one exit code.",
+     "pare help recipe", no_options, pare_help_run},
     {NULL, NULL, 0, 0, NULL, NULL, NULL, NULL, NULL},
 };

@@ -16,14 +16,13 @@
 #include "runtime/room.h"
 #include "runtime/threads.h"
 
-static volatile int interrupts;
+static volatile int interrupt; /* the signal that came, or 0 */
 
 static void on_signal(int number)
 {
-    (void)number;
-    if (interrupts > 0)
+    if (interrupt)
         _exit(PARE_EXIT_INTERRUPTED);
-    interrupts = 1;
+    interrupt = number;
 }
 
 /* Memory that a command gives back goes back to the system, whatever it took before: by default the
@@ -33,6 +32,7 @@ static void return_memory(void)
 #if defined(__GLIBC__)
     (void)mallopt(M_MMAP_THRESHOLD, 128 * 1024);
     (void)mallopt(M_TRIM_THRESHOLD, 128 * 1024);
+    (void)mallopt(M_ARENA_MAX, 1); /* one of another thread takes 64 MiB of addresses */
 #endif
 }
 
@@ -114,6 +114,25 @@ static pare_status read_format(pare_cli *cli, const pare_command *command, const
     return PARE_OK;
 }
 
+/* --log and --no-progress, as far as the arguments could be read. */
+static pare_status begin_log(pare_cli *cli, const pare_command *command, const pare_args *args)
+{
+    const char *const form = pare_args_text(args, "log");
+    pare_screen *const screen = &cli->screen;
+    screen->no_progress = pare_args_given(args, "no-progress");
+    if (!form)
+        return PARE_OK;
+    PARE_TRY(pare_event_log_open(&cli->cx, form, &screen->log));
+    screen->silent = !screen->log.path;
+    pare_json_writer *const w = pare_screen_event(screen, "start", command->summary);
+    if (w) {
+        pare_json_put_text(w, "command", command->name);
+        pare_json_put_text(w, "version", PARE_VERSION);
+    }
+    pare_screen_event_end(screen, w);
+    return PARE_OK;
+}
+
 static pare_status run(pare_cli *cli, int argc, char **argv)
 {
     if (argc < 2)
@@ -131,7 +150,10 @@ static pare_status run(pare_cli *cli, int argc, char **argv)
         return PARE_OK;
     }
     pare_args args;
-    PARE_TRY(pare_args_parse(&cli->cx, command, argc - 2, argv + 2, &args));
+    const pare_status parsed = pare_args_parse(&cli->cx, command, argc - 2, argv + 2, &args);
+    const pare_status logged = begin_log(cli, command, &args);
+    PARE_TRY(parsed);
+    PARE_TRY(logged);
     PARE_TRY(read_format(cli, command, &args));
     const char *const level = getenv("PARE_CPU");
     if (level && *level && pare_ctx_cpu(&cli->cx, level) != PARE_OK)
@@ -168,6 +190,41 @@ static void explain_memory(pare_cli *cli)
                     (double)least->limit / 0x1p20, least->name);
 }
 
+static void log_end(pare_cli *cli, const char *event, const char *text, int code)
+{
+    pare_json_writer *const w = pare_screen_event(&cli->screen, event, text);
+    if (w)
+        pare_json_put_integer(w, "exit_code", code);
+    pare_screen_event_end(&cli->screen, w);
+}
+
+/* Nothing was done: what was asked, or what lies there, did not allow it. */
+static bool is_refusal(const pare_cli *cli, pare_status s)
+{
+    return s == PARE_EUSAGE || s == PARE_EEXISTS || s == PARE_ENOTSUP ||
+           (!cli->screen.begun && (s == PARE_ENOMEM || s == PARE_ENOSPC));
+}
+
+/* Says how the command ended, to people and to the log. Returns the exit code. */
+static int conclude(pare_cli *cli, pare_status s)
+{
+    const char *const what = cli->cx.what[0] ? cli->cx.what : pare_strstatus(s);
+    int code = s == PARE_OK && cli->fallback ? PARE_EXIT_FALLBACK : exit_code(s);
+    if (s != PARE_OK)
+        pare_screen_error(&cli->screen, what);
+    if (s == PARE_EINTERRUPTED)
+        pare_screen_interrupted(&cli->screen);
+    else if (s != PARE_OK)
+        log_end(cli, is_refusal(cli, s) ? "refused" : "error", what, code);
+    log_end(cli, "done", s == PARE_OK ? "done" : "ended without a result", code);
+    const pare_status lost = pare_event_log_close(&cli->cx, &cli->screen.log);
+    if (s == PARE_OK && lost != PARE_OK) {
+        pare_screen_error(&cli->screen, cli->cx.what);
+        code = exit_code(lost);
+    }
+    return code;
+}
+
 int main(int argc, char **argv)
 {
     pare_early_end();
@@ -175,7 +232,7 @@ int main(int argc, char **argv)
         return pare_bench_child(argc, argv);
     static pare_cli cli; /* its address is kept by the allocator hook */
     pare_ctx_init(&cli.cx);
-    cli.cx.interrupt = &interrupts;
+    cli.cx.interrupt = &interrupt;
     cli.program = argc > 0 ? argv[0] : "pare";
     pare_screen_init(&cli.screen, &cli.cx);
     install_signals();
@@ -185,13 +242,12 @@ int main(int argc, char **argv)
         s = run(&cli, argc, argv);
     if (s == PARE_OK)
         s = flush(&cli);
-    pare_screen_wipe(&cli.screen);
+    pare_screen_end(&cli.screen);
     if (s == PARE_ENOMEM)
         explain_memory(&cli);
-    if (s != PARE_OK)
-        pare_screen_error(&cli.screen, cli.cx.what[0] ? cli.cx.what : pare_strstatus(s));
+    const int code = conclude(&cli, s);
     pare_arena_release(&cli.arena);
     pare_pool_free(&cli.cx, cli.cx.pool);
     end_signals();
-    return s == PARE_OK && cli.fallback ? PARE_EXIT_FALLBACK : exit_code(s);
+    return code;
 }

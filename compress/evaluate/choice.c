@@ -353,7 +353,7 @@ static pare_status ask_all(quiz *q, size_t items)
         n = group_of(q, order + i, items - i);
         group g = {.member = order + i, .contexts = n};
         PARE_TRY(answer(q, &g));
-        pare_ctx_progress(q->cx, "choice", (double)(i + n), (double)items);
+        pare_ctx_progress(q->cx, "answering questions", (double)(i + n), (double)items);
     }
     return PARE_OK;
 }

@@ -246,11 +246,11 @@ static pare_status take_all(evaluation *e)
 
 static pare_status run_all(evaluation *e)
 {
-    pare_ctx_progress(e->cx, "evaluate", 0, (double)e->windows);
+    pare_ctx_progress(e->cx, "scoring windows", 0, (double)e->windows);
     for (size_t w = 0; w < e->windows; w += e->batch) {
         const size_t count = e->windows - w < e->batch ? e->windows - w : e->batch;
         PARE_TRY(run_batch(e, w, count));
-        pare_ctx_progress(e->cx, "evaluate", (double)(w + count) * (double)e->window,
+        pare_ctx_progress(e->cx, "scoring windows", (double)(w + count) * (double)e->window,
                           (double)e->windows * (double)e->window);
     }
     return PARE_OK;

@@ -29,7 +29,9 @@ static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threa
     return (pare_pass_cost){.site_bytes = pare_quantize_factor_bytes(k),
                             .start_bytes = pare_quantize_factoring_bytes(k),
                             .linear_bytes = n * 16 + n * (k / 128 + 1) * 16,
-                            .flops = dk * dk * dk * 2.0 / 3.0 + dn * dk * dk + 4000.0 * dn * dk};
+                            .site_flops = dk * dk * dk * 2.0 / 3.0,
+                            .flops = dn * dk * dk,
+                            .rounds = 1000.0 * dn * dk};
 }
 
 static pare_status site(pare_ctx *cx, const double *value, const pare_site_stats *stats,
@@ -59,7 +61,9 @@ const pare_pass pare_pass_billm = {
     .name = "billm",
     .summary = "BiLLM: signs and a few magnitudes per block; salient columns twice",
     .source = "Huang et al., ICML 2024, algorithms 1 and 2",
-    .caution = PARE_QUANTIZE_CAUTION,
+    .caution = PARE_QUANTIZE_CAUTION
+    "; the file has about 2.5 bits per weight, 2 for the choice among four values and the rest for "
+    "the values: the paper's 1.1 leaves out what says which columns are salient, and the values",
     .needs = PARE_FACT_WEIGHTS | PARE_FACT_HESSIAN,
     .gives = PARE_FACT_CODES,
     .drops = PARE_FACT_WEIGHTS,

@@ -41,7 +41,9 @@ static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threa
         .site_bytes = pare_quantize_factor_bytes(k),
         .start_bytes = pare_quantize_factoring_bytes(k),
         .linear_bytes = threads * pare_compensate_bytes((size_t)value[BLOCK], k) + n * 8 + books,
-        .flops = dk * dk * dk * 2.0 / 3.0 + 2.0 * dn * dk * dk};
+        .site_flops = dk * dk * dk * 2.0 / 3.0,
+        .flops = 2.0 * dn * dk * dk,
+        .rounds = dn * dk};
 }
 
 static bool sequential(const double *value)

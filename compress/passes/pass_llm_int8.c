@@ -47,7 +47,7 @@ static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threa
 {
     (void)threads;
     return (pare_pass_cost){.linear_bytes = most(value, k) * (n + 1) * 4 + k * 8 + n * 8,
-                            .flops = 6.0 * (double)n * (double)k};
+                            .rounds = 1.5 * (double)n * (double)k};
 }
 
 static pare_status run(pare_ctx *cx, const double *value, pare_pass_linear *linear,

@@ -17,7 +17,7 @@ static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threa
 {
     (void)value;
     (void)threads;
-    return (pare_pass_cost){.flops = 10.0 * (double)n * (double)k};
+    return (pare_pass_cost){.rounds = 2.5 * (double)n * (double)k};
 }
 
 const pare_pass pare_pass_mxfp4 = {

@@ -24,7 +24,7 @@ static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threa
 {
     (void)value;
     (void)threads;
-    return (pare_pass_cost){.flops = 20.0 * (double)n * (double)k};
+    return (pare_pass_cost){.rounds = 5.0 * (double)n * (double)k};
 }
 
 const pare_pass pare_pass_nf4 = {

@@ -18,7 +18,7 @@ static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threa
 {
     (void)value;
     return (pare_pass_cost){.linear_bytes = pare_prune_bytes(n, k, threads) + n * 8 + k * 16,
-                            .flops = 15.0 * (double)n * (double)k};
+                            .rounds = 3.75 * (double)n * (double)k};
 }
 
 static pare_status sparsity(pare_ctx *cx, const double *value, pare_sparsity *out)

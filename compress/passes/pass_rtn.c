@@ -64,7 +64,7 @@ static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threa
 {
     (void)threads;
     const double tries = value[PARE_QUANTIZE_CLIP] != 0.0 ? 80.0 : is_super(value) ? 60.0 : 1.0;
-    return (pare_pass_cost){.flops = tries * 4.0 * (double)n * (double)k};
+    return (pare_pass_cost){.rounds = tries * (double)n * (double)k};
 }
 
 const pare_pass pare_pass_rtn = {

@@ -57,7 +57,9 @@ static pare_pass_cost sweep_cost(const double *value, size_t n, size_t k, size_t
                             .start_bytes = pare_quantize_factoring_bytes(k),
                             .linear_bytes = k * 8 + threads * pare_compensate_bytes(block, k) +
                                             n * block * 5 + pare_prune_bytes(n, k, threads),
-                            .flops = dk * dk * dk * 2.0 / 3.0 + 2.0 * dn * dk * dk};
+                            .site_flops = dk * dk * dk * 2.0 / 3.0,
+                            .flops = 2.0 * dn * dk * dk,
+                            .rounds = dn * dk};
 }
 
 static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threads)

@@ -41,7 +41,7 @@ static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threa
     (void)value;
     return (pare_pass_cost){.linear_bytes = n * k * 6 + n * 192 + k * 8 + threads * (k + 1) * 128 +
                                             pare_squeezellm_count(value[OUTLIERS], n, k) * 8,
-                            .flops = 2000.0 * weights};
+                            .rounds = 500.0 * weights};
 }
 
 static pare_status run(pare_ctx *cx, const double *value, pare_pass_linear *linear,

@@ -14,7 +14,7 @@ static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threa
 {
     (void)value;
     return (pare_pass_cost){.linear_bytes = pare_prune_bytes(n, k, threads) + k * 4,
-                            .flops = 11.0 * (double)n * (double)k};
+                            .rounds = 2.75 * (double)n * (double)k};
 }
 
 static pare_status sparsity(pare_ctx *cx, const double *value, pare_sparsity *out)

@@ -22,7 +22,7 @@ failed=0
 
 planned() {
     "$pare" plan recipe.yaml --format json "$@" > plan.json
-    sed -n 's/.*"peak_ram_bytes": *\([0-9]*\).*/\1/p' plan.json
+    sed -n 's/.*"anonymous_bytes": *\([0-9]*\).*/\1/p' plan.json
 }
 
 # job NAME MODEL CALIBRATION PASSES REST OPTION...: one recipe, planned and measured.

@@ -213,8 +213,11 @@ static void begin(attack *a, const char *program, const char *library, bool log)
     command_args(&a->p, a->c, false, a->args);
     if (a->restart)
         add_option(a, "--restart", NULL);
-    if (log)
-        add_option(a, "--log-json", place_path(&a->p, "disk/log.jsonl"));
+    if (log) {
+        char form[600];
+        (void)snprintf(form, sizeof form, "json:%s", place_path(&a->p, "disk/log.jsonl"));
+        add_option(a, "--log", form);
+    }
     must_run(a);
     a->want = tree_load(place_path(&a->p, "disk"));
     for (size_t i = 0; i < a->want.files; i++)
@@ -281,7 +284,7 @@ static size_t attack_row(size_t row, const char *program, const char *library, s
     } while (n > calls);
     (void)printf("%-31s%-10s%s %3zu runs: %3zu exit 5 with too little from the start, %3zu with a "
                  "disk that got full, %zu wrong\n",
-                 c->name, a.restart ? " --restart" : "", rows[row].log ? " --log-json" : "", a.runs,
+                 c->name, a.restart ? " --restart" : "", rows[row].log ? " --log" : "", a.runs,
                  small, a.full - small, a.wrong);
     (void)fflush(stdout);
     const size_t found = a.wrong + (a.full == small) + (small == 0);

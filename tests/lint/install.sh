@@ -1,7 +1,7 @@
 #!/bin/sh
 # install.sh ROOT BUILD CMAKE COMPILER FLAGS: what is installed can be used. A program that includes
 # every installed header is built against a fresh prefix twice, with find_package and with
-# pkg-config, and run.
+# pkg-config, and run. The installed recipes can be planned, and bash completes words.
 set -eu
 root=$1 build=$2 cmake=$3 compiler=$4 flags=${5-}
 . "$root/tests/lint/common.sh"
@@ -23,6 +23,33 @@ if [ -x "$build/pare-hdf5" ]; then
     "$dir/prefix/bin/pare" inspect "$dir/cut.h5" > "$log" 2>&1 || true
     grep -q 'not an HDF5 file, truncated' "$log" ||
         stop "the installed program does not find the installed pare-hdf5"
+fi
+
+share=$dir/prefix/share
+for file in bash-completion/completions/pare zsh/site-functions/_pare \
+    fish/vendor_completions.d/pare.fish pare/recipes/awq.yaml pare/recipes/demo/hedge/config.json; do
+    [ -s "$share/$file" ] || stop "share/$file is missing or empty"
+done
+if [ -e "$share/pare/recipes/demo/out" ]; then stop "outputs of the demo are installed"; fi
+for recipe in awq demo/w4-gptq; do
+    "$dir/prefix/bin/pare" plan "$share/pare/recipes/$recipe.yaml" --output "$dir/out" \
+        > "$log" 2>&1 || stop "the installed recipe $recipe.yaml cannot be planned"
+done
+
+# complete LINE WORDS: what bash offers for the last word of LINE.
+complete() {
+    bash -c '. "$1"; COMP_LINE=$2 COMP_POINT=${#2}; _pare; echo "${COMPREPLY[*]}"' _ \
+        "$share/bash-completion/completions/pare" "$1" > "$log" 2>&1 || stop "completion fails"
+    [ "$(cat "$log")" = "$2" ] || stop "\"$1\" is not completed to \"$2\""
+}
+if command -v bash > /dev/null; then
+    complete 'pare compr' 'compress'
+    complete 'pare compress recipe --ram' '--ram-limit'
+    complete 'pare plan recipe --format=j' 'json'
+    complete 'pare export out --format gguf:q4_' 'q4_0 q4_1 q4_k'
+    complete 'pare init model --preset w' 'w4a16 w8a8 w2'
+    complete 'pare help evalu' 'evaluate'
+    complete 'pare plan re' ''
 fi
 
 {

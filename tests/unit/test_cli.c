@@ -233,8 +233,8 @@ static const struct {
     {"eval '' --speed", 2, "MODEL is empty"},
     {"compress x.yaml --output ''", 2, "--output is empty; it needs DIR"},
     {"compress '" PARE_SOURCE_DIR "'", 2, "is a directory, expected a recipe"},
-    {"compress '" PARE_SOURCE_DIR "/recipes/demo/w4-gptq.yaml' --log-json /nowhere/log", 2,
-     "--log-json \"/nowhere/log\": cannot open"},
+    {"compress '" PARE_SOURCE_DIR "/recipes/demo/w4-gptq.yaml' --log json:/nowhere/log", 2,
+     "--log json:/nowhere/log: cannot open"},
     {"eval '" HEDGE "' --text '" HEDGE "/generation_config.json'", 2,
      "fewer than one window of 256; give a smaller --window"},
     {"generate '" HEDGE "' --output /nowhere/x.txt", 2, "/nowhere/ is not a directory"},
@@ -485,7 +485,7 @@ START_TEST(all_samples_are_in_the_result_and_no_file_is_lost)
         (void)snprintf(command, sizeof command, TINY "/%s.lock", kept[i].file);
         ck_assert(access(command, F_OK) != 0);
     }
-    check_fails("compress " TINY "/r.yaml --log-json " TINY "/tokens.i32", 2, "is no log of pare");
+    check_fails("compress " TINY "/r.yaml --log json:" TINY "/tokens.i32", 2, "is no log of pare");
     ck_assert(stat(TINY "/tokens.i32", &st) == 0 && st.st_size == 300 * 4);
     (void)snprintf(command, sizeof command, "%s --output " TINY "/tokens.i32 --restart", same);
     ck_assert_int_eq(call(command, OUT)->code, 0);

@@ -279,7 +279,7 @@ static uint64_t counted;
 
 static void count_ram(const pare_plan *plan)
 {
-    counted = plan->spilled_ram_bytes;
+    counted = plan->spilled_anonymous_bytes;
 }
 
 START_TEST(the_plan_counts_the_reference_and_what_statistics_take)

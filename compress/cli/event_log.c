@@ -1,0 +1,131 @@
+#include "compress/cli/event_log.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "runtime/file.h"
+
+double pare_clock(void)
+{
+    struct timespec t;
+    if (clock_gettime(CLOCK_MONOTONIC, &t) != 0)
+        return 0;
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+const char *pare_clock_text(char text[PARE_CLOCK_TEXT])
+{
+    const time_t now = time(NULL);
+    struct tm utc;
+    if (!gmtime_r(&now, &utc) || !strftime(text, PARE_CLOCK_TEXT, "%Y-%m-%dT%H:%M:%SZ", &utc))
+        text[0] = '\0';
+    return text;
+}
+
+/* Events go behind those of earlier runs; behind anything else they would damage it. */
+static pare_status open_file(pare_ctx *cx, pare_event_log *log)
+{
+    struct stat st;
+    const bool regular = stat(log->path, &st) == 0 && S_ISREG(st.st_mode);
+    log->file = fopen(log->path, regular ? "a+" : "a");
+    if (!log->file)
+        return pare_fail(cx, PARE_EUSAGE, "--log json:%s: cannot open: %s", log->path,
+                         strerror(errno));
+    if (!regular || st.st_size == 0 || fgetc(log->file) == '{')
+        return PARE_OK;
+    (void)fclose(log->file);
+    log->file = NULL;
+    return pare_fail(cx, PARE_EUSAGE,
+                     "--log json:%s: is no log of pare, which lines would be added to; give "
+                     "another file",
+                     log->path);
+}
+
+pare_status pare_event_log_open(pare_ctx *cx, const char *form, pare_event_log *log)
+{
+    static const char json[] = "json";
+    const size_t len = sizeof json - 1;
+    if (strncmp(form, json, len) != 0 || (form[len] && form[len] != ':') ||
+        strcmp(form + len, ":") == 0)
+        return pare_fail(cx, PARE_EUSAGE,
+                         "--log \"%s\": expected json (events on stderr) or json:FILE", form);
+    pare_ctx_init(&log->cx);
+    log->path = form[len] ? form + len + 1 : NULL;
+    if (log->path)
+        return open_file(cx, log);
+    log->file = stderr;
+    return PARE_OK;
+}
+
+static void lose(pare_event_log *log, int code)
+{
+    log->lost = log->lost ? log->lost : code ? code : EIO;
+}
+
+pare_json_writer *pare_event_log_begin(pare_event_log *log, const char *event, const char *text)
+{
+    pare_json_writer *w;
+    char now[PARE_CLOCK_TEXT];
+    if (!log->file)
+        return NULL;
+    if (pare_json_writer_new(&log->cx, &w) != PARE_OK) {
+        lose(log, ENOMEM);
+        return NULL;
+    }
+    pare_json_open_object(w, NULL);
+    pare_json_put_text(w, "event", event);
+    pare_json_put_text(w, "time", pare_clock_text(now));
+    pare_json_put_number(w, "seconds", pare_clock() - log->started);
+    pare_json_put_text(w, "text", text);
+    return w;
+}
+
+/* The writer indents; a log has one object per line, so its line breaks become spaces (none stands
+ * inside a JSON string). */
+static void put_line(FILE *f, const char *text, size_t len)
+{
+    bool space = false;
+    for (size_t i = 0; i < len; i++) {
+        if (text[i] == '\n') {
+            space = true;
+        } else if (!space || text[i] != ' ') {
+            (void)fputc(text[i], f);
+            space = false;
+        }
+    }
+    (void)fputc('\n', f);
+}
+
+void pare_event_log_end(pare_event_log *log, pare_json_writer *w)
+{
+    const char *text;
+    size_t len;
+    if (!w)
+        return;
+    pare_json_close(w);
+    if (pare_json_writer_finish(w, &text, &len) != PARE_OK) {
+        lose(log, ENOMEM);
+    } else {
+        errno = 0;
+        put_line(log->file, text, len);
+        if (fflush(log->file) != 0 || ferror(log->file))
+            lose(log, errno);
+    }
+    pare_json_writer_free(w);
+}
+
+pare_status pare_event_log_close(pare_ctx *cx, pare_event_log *log)
+{
+    if (!log->file)
+        return PARE_OK;
+    if (log->path && fclose(log->file) != 0)
+        lose(log, errno);
+    log->file = NULL;
+    errno = log->lost;
+    return log->lost ? pare_file_fail(cx, log->path ? log->path : "standard error",
+                                      "write the log (what the command did is done, the log is "
+                                      "not complete)")
+                     : PARE_OK;
+}

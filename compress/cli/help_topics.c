@@ -1,0 +1,261 @@
+/* Pages on the sections of a recipe and on what the program says. What a section takes comes from
+ * the tables that the parser reads. */
+#include <stdio.h>
+#include <string.h>
+
+#include "compress/cli/cli.h"
+#include "compress/pass.h"
+#include "formats/export_target.h"
+
+/* Name, what it takes, its default, what it is. */
+static void print_setting(const pare_param *p, int width)
+{
+    char range[128], fallback[32];
+    pare_help_range(p, range, sizeof range);
+    pare_param_print(p, p->fallback, fallback, sizeof fallback);
+    (void)printf("  %-*s %-24s %-10s %s\n", width, p->name, range, fallback, p->help);
+}
+
+/* Planned as it stands by a test, from the root of the repository. */
+static const char example_recipe[] =
+    "pare: 1                       # the version of the grammar\n"
+    "model: recipes/demo/hedge     # paths are relative to the recipe\n"
+    "output: hedge-w4\n"
+    "seed: 0\n"
+    "calibration:                  # text like that which the model will see\n"
+    "  text: [recipes/demo/calibration.txt]\n"
+    "  samples: 96                 # windows, drawn by the seed\n"
+    "  window: 256                 # tokens of each\n"
+    "passes:                       # in this order, block by block\n"
+    "  - awq: {clip: false}        # a transform: changes the model, not what it computes\n"
+    "  - gptq:                     # a quantizer: chooses the codes that are stored\n"
+    "      bits: 4\n"
+    "      group: 64\n"
+    "      act_order: true\n"
+    "      skip: [\"*.layers.0.mlp.down_proj\"]   # patterns of whole names, in quotes\n"
+    "  - rtn: {bits: 8, targets: [\"*.layers.0.mlp.down_proj\"]}\n"
+    "kv_cache: {method: int8}      # keys and values of earlier tokens, too\n"
+    "evaluate:                     # on text that is not in the calibration\n"
+    "  - perplexity: {text: recipes/demo/evaluation.txt, window: 256}\n"
+    "  - kl: {text: recipes/demo/evaluation.txt, window: 256}\n"
+    "export:                       # the same weights as files of another engine\n"
+    "  - {format: \"gguf:q4_0\", path: hedge-q4_0.gguf}\n"
+    "limits: {ram: 8GiB}\n"
+    "nan: error                    # a weight that is no number ends the job\n";
+
+static void print_recipe(void)
+{
+    (void)printf("recipe: what to do with a model, as a YAML file\n\n"
+                 "  %-12s %-30s %s\n",
+                 "key", "for example", "what");
+    for (const pare_recipe_key *k = pare_recipe_keys; k->name; k++)
+        (void)printf("  %-12s %-30s %s\n", k->name, k->example, k->help);
+    (void)printf("\n\"pare init MODEL --preset w4a16\" writes a recipe for a model. \"pare plan "
+                 "RECIPE\" says what a\nrecipe will do, in a moment; a mistake is named with file, "
+                 "line and column. --set changes a\nrecipe from outside: --set "
+                 "passes.0.gptq.bits=3.\n\nexample\n%s",
+                 example_recipe);
+}
+
+static void print_evaluate(void)
+{
+    (void)printf(
+        "evaluate: what is measured of the original and of the finished model\n\n"
+        "  perplexity   how well the model predicts a text: exp of the mean loss; less is better\n"
+        "  kl           perplexity, and how far the predictions moved from those of the original:\n"
+        "               the KL divergence in nats. It sees damage that perplexity does not\n\n"
+        "Each takes text: FILE or tokens: FILE.i32, and:\n");
+    print_setting(pare_calibration_params[1], 12);
+    (void)printf(
+        "\nTake a text that is not in the calibration. The finished model runs with the kernels "
+        "that\nwill run it, which round inputs, too; \"pare eval --exact\" leaves that out and "
+        "measures the\nweights alone. A pruned model is always evaluated: without evaluate: on "
+        "calibration windows\nthat are held out.\n\n"
+        "example  evaluate:\n"
+        "           - kl: {text: prose.txt, window: 256}\n"
+        "           - kl: {text: code.txt, window: 256}\n"
+        "         pare eval ARTIFACT --text FILE --baseline MODEL\n");
+}
+
+static void print_limits(void)
+{
+    (void)printf(
+        "limits: how much memory a job may take\n\n"
+        "  limits: {ram: 8GiB}       in the recipe; B, KB, MB, GB, KiB, MiB, GiB\n"
+        "  --ram-limit 8GiB          of plan and compress, instead of the recipe's\n"
+        "  ulimit -v, ulimit -d      limits of the shell\n"
+        "  memory of the container   where the job runs in one\n\n"
+        "The smallest counts. Where nothing is asked for, three quarters of the machine's memory. "
+        "It\nbounds anonymous memory; mapped files come on top, and the system drops them when it "
+        "needs\nthe room. A job that does not fit is refused with exit code 5 before it reads a "
+        "weight, and\n\"pare plan\" says what it takes.\n\n"
+        "To need less: fewer samples or a shorter window (states of all windows are kept, in a "
+        "file\nwhere they do not fit), fewer --threads. \"pare doctor\" shows the limits of this "
+        "machine.\n\n"
+        "example  pare plan RECIPE --ram-limit 4GiB\n");
+}
+
+static void print_export(void)
+{
+    (void)printf("export: the finished weights as files of another engine\n\n");
+    for (size_t i = 0; pare_export_targets[i]; i++)
+        (void)printf("  %-20s %s\n", pare_export_targets[i]->name, pare_export_targets[i]->summary);
+    (void)printf(
+        "\ncompressed-tensors, gptq and awq hold the codes as they are, or the export is refused "
+        "with the\nname of the linear and the reason. GGUF quantizes again what is not on its "
+        "grid; --strict\nrefuses that. Groups of 32, 64 or 128 that divide the inputs of every "
+        "linear fit all of them.\n\"pare plan\" checks exports of a recipe and says their size to "
+        "the byte.\n\n"
+        "example  export:\n"
+        "           - {format: compressed-tensors, path: out-vllm}\n"
+        "         pare export ARTIFACT --format compressed-tensors --output out-vllm\n");
+}
+
+static void print_nan(void)
+{
+    (void)printf("nan: %s\n\n", pare_nan_param->help);
+    for (const pare_word *w = pare_nan_param->words; w->text; w++)
+        (void)printf("  %-8s %s\n", w->text,
+                     w->value == PARE_NAN_ERROR ? "ends the job and names the tensor (the default)"
+                     : w->value == PARE_NAN_CLAMP ? "an infinity becomes the largest number of its "
+                                                    "type, NaN becomes 0"
+                                                  : "both become 0");
+    (void)printf("\nA healthy checkpoint has none: first look whether the download is whole "
+                 "(\"pare verify MODEL\").\nWhat was repaired is counted in manifest.json.\n\n"
+                 "example  nan: zero\n");
+}
+
+static void print_kv_cache(void)
+{
+    static const char *const source[PARE_KV_METHODS] = {
+        [PARE_KV_FLOAT] = "F32, exact (the default)",
+        [PARE_KV_INT8] = "symmetric, one scale per token and head",
+        [PARE_KV_INT4] = "asymmetric, one scale and low per token and group of channels",
+        [PARE_KV_KIVI] = "2 bits, K per channel, V per token (Liu et al., KIVI, 2024)",
+        [PARE_KV_KVQUANT] =
+            "3 bits, K before RoPE, calibrated levels (Hooper et al., KVQuant, 2024)"};
+    (void)printf("kv_cache: how the finished model keeps keys and values of earlier tokens\n\n");
+    for (pare_kv_method m = PARE_KV_FLOAT; m < PARE_KV_METHODS; m++) {
+        (void)printf("  %-8s %s\n", pare_kv_method_name(m), source[m]);
+        for (const pare_param *p = pare_kv_params(m); p->name; p++)
+            print_setting(p, 10);
+    }
+    (void)printf(
+        "\nexample  kv_cache: {method: kivi, window: 128}\n         pare eval MODEL --text "
+        "FILE --kv kivi\n");
+}
+
+static void print_experts(void)
+{
+    (void)printf(
+        "experts: how a mixture of experts (mixtral, qwen2_moe, qwen3_moe) is calibrated\n\n"
+        "What every token runs comes first (attention, a shared expert), then the experts one by "
+        "one,\neach on the tokens that the router sends there; the router itself never changes. "
+        "As many of\nthem share a pass over the calibration as the memory limit allows, which "
+        "changes no result.\n\ncalibration: {..., experts: {...}}\n");
+    for (const pare_param *p = pare_experts_params; p->name; p++)
+        print_setting(p, 10);
+    (void)printf(
+        "\nlayers.csv, run.json and the notices of the job name experts that fewer tokens reach; "
+        "--strict\nends with 3 then. In targets and skip \"*.experts.*\" means all of them. "
+        "Quantizers and pruners\nwork on them; transforms (awq, smoothquant, ...) work on "
+        "attention only; rotate, omniquant and\nwhat takes parts out are refused.\n"
+        "\nexample  pare compress recipes/moe-gptq.yaml --model MODEL\n");
+}
+
+static void print_calibration(void)
+{
+    (void)printf(
+        "calibration: the inputs that a job sees, and how many of them passes need\n\n"
+        "  calibration: {text: [FILE, ...], samples: N, window: TOKENS}\n"
+        "  calibration: {tokens: FILE.i32, samples: all, window: TOKENS}\n"
+        "  calibration: {generate: {temperature: 1.0}, samples: N, window: TOKENS}\n\n"
+        "Take text like that which the model will see. tokens are little-endian int32. With\n"
+        "generate the model writes the text itself, which needs no data and takes time.\n\n");
+    for (size_t i = 0; pare_calibration_params[i]; i++)
+        print_setting(pare_calibration_params[i], 12);
+    (void)printf(
+        "\nFor each linear layers.csv and manifest.json say what the Hessian of its inputs rests "
+        "on:\n"
+        "  rank               directions that the inputs have at all; tokens that repeat add none\n"
+        "  effective_samples  tokens that the size of a column rests on: (sum x^2)^2 / sum x^4, "
+        "the\n"
+        "                     median over the columns\n\n"
+        "Below what a pass needs it does worse than its plain form (measured on the demo model):\n"
+        "  gptq, sparsegpt, sparsegpt_joint, atom, billm, awq, outlier_suppression\n"
+        "                     3 tokens per input, a quarter of the rank, a 32nd of an effective\n"
+        "                     sample per input, 12 at least\n"
+        "  wanda, ria, squeezellm, permute\n"
+        "                     128 tokens, 12 effective samples\n"
+        "  smoothquant, activations: int8_tensor\n"
+        "                     32 tokens\n"
+        "  omniquant, flap, depth\n"
+        "                     128 tokens\n"
+        "  slicegpt           3 tokens per channel of the stream\n\n"
+        "Tokens are new ones: those that do not stand somewhere before with the same 7 in front "
+        "of\n"
+        "them (half a window where that is less than 8). A text that repeats itself counts once, "
+        "up\nto twice in windows below 16. Effective samples count in the same proportion.\n\n"
+        "A linear with less is rounded or pruned as if no input were known (gptq as rtn, wanda as\n"
+        "magnitude); a transform leaves it as it is; scales of int8_tensor are taken from what "
+        "there\nis; what flap, depth and slicegpt take out is left to chance. The job warns, "
+        "layers.csv says thin, and --strict ends with 3. pare plan warns "
+        "before\nany work, as far as the number of tokens tells.\n");
+}
+
+/* All exit codes, or the one in `code`; whether there is one. */
+static bool print_codes(const char *code)
+{
+    bool found = false;
+    static const struct {
+        int code;
+        const char *text;
+    } row[] = {
+        {PARE_EXIT_DONE, "done"},
+        {PARE_EXIT_FAILED, "failed"},
+        {PARE_EXIT_USAGE, "wrong usage or recipe, or an output that exists already"},
+        {PARE_EXIT_FALLBACK,
+         "done, with a numeric fallback, too little calibration for a pass or an expert that few "
+         "tokens reach, under --strict; init --from: something was left out"},
+        {PARE_EXIT_INPUT, "bad, missing or unsupported input file"},
+        {PARE_EXIT_RESOURCES, "not enough memory or disk"},
+        {PARE_EXIT_INTERRUPTED, "interrupted; the same command continues the work"},
+    };
+    if (!code)
+        (void)printf("exit codes\n");
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        char text[8];
+        (void)snprintf(text, sizeof text, "%d", row[i].code);
+        if (code && strcmp(code, text) != 0)
+            continue;
+        found = true;
+        (void)printf("  %3d  %s\n", row[i].code, row[i].text);
+    }
+    return found;
+}
+
+pare_status pare_help_error(pare_cli *cli, const char *code)
+{
+    if (print_codes(code))
+        return PARE_OK;
+    return pare_fail(&cli->cx, PARE_EUSAGE, "no exit code \"%s\"; \"pare help error\" lists them",
+                     code);
+}
+
+static void print_error(void)
+{
+    (void)print_codes(NULL);
+}
+
+const pare_topic pare_topics[] = {
+    {"recipe", "all keys of a recipe, and a whole one with comments", print_recipe},
+    {"calibration", "the inputs a job sees; how many passes need", print_calibration},
+    {"experts", "a part of calibration: mixtures of experts", print_experts},
+    {"evaluate", "what is measured of the finished model", print_evaluate},
+    {"kv_cache", "the key/value cache in few bits", print_kv_cache},
+    {"export", "files of other engines", print_export},
+    {"limits", "how much memory a job may take", print_limits},
+    {"nan", "weights that are no numbers", print_nan},
+    {"error", "exit codes", print_error},
+    {NULL, NULL, NULL},
+};

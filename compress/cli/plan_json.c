@@ -1,0 +1,128 @@
+#include "compress/cli/plan_print.h"
+#include "compress/need.h"
+#include "compress/sparsity_text.h"
+
+static void put_shortages(pare_json_writer *w, const pare_plan *p)
+{
+    char text[PARE_SHORTAGE_TEXT];
+    pare_shortage s;
+    pare_json_open_array(w, "warnings");
+    for (size_t i = 0; i < p->recipe.steps; i++)
+        if (pare_plan_short(p, i, &s))
+            pare_json_put_text(w, NULL, pare_shortage_text(p, i, &s, text));
+    for (size_t i = 0; i < p->recipe.steps; i++)
+        if (pare_plan_tail_text(p, i, text, sizeof text))
+            pare_json_put_text(w, NULL, text);
+    pare_json_close(w);
+}
+
+static void put_exports(pare_json_writer *w, const pare_plan *p)
+{
+    pare_json_open_array(w, "exports");
+    for (size_t i = 0; i < p->exports; i++) {
+        const pare_plan_export *const x = &p->export[i];
+        pare_json_open_object(w, NULL);
+        pare_json_put_text(w, "format", x->target->name);
+        pare_json_put_text(w, "output", x->path);
+        pare_json_put_bool(w, "needs_restart", x->taken);
+        pare_export_put(w, &x->result, false);
+        pare_json_close(w);
+    }
+    pare_json_close(w);
+}
+
+static void put_zeros(pare_json_writer *w, const pare_plan *p, const pare_plan_linear *l)
+{
+    char text[PARE_SPARSITY_TEXT];
+    const pare_packed_linear *const q = &l->packed;
+    pare_json_open_object(w, "pruned");
+    pare_json_put_text(w, "pass", pare__plan_pass(p, l->prune_step));
+    pare_json_put_text(w, "pattern", pare_sparsity_text(&l->sparsity, text));
+    pare_json_put_finite(w, "zeros",
+                         1.0 - (double)pare_sparsity_kept(&l->sparsity, q->n, q->k) /
+                                   ((double)q->n * (double)q->k));
+    pare_json_put_text(w, "storage", pare_sparsity_store_name(q->sparsity));
+    pare_json_put_integer(w, "dense_bytes", (int64_t)pare_sparsity_dense_bytes(q));
+    pare_json_put_text(w, "saves", pare_sparsity_saves(q));
+    pare_json_close(w);
+}
+
+static void put_linear(pare_json_writer *w, const pare_plan *p, const pare_plan_linear *l)
+{
+    char encoding[PARE_PACKED_TEXT];
+    pare_json_open_object(w, NULL);
+    pare_json_put_text(w, "name", l->packed.name);
+    pare_json_open_array(w, "shape");
+    pare_json_put_integer(w, NULL, (int64_t)l->packed.n);
+    pare_json_put_integer(w, NULL, (int64_t)l->packed.k);
+    pare_json_close(w);
+    if (l->part)
+        pare_json_put_integer(w, "expert", (int64_t)l->part - 1);
+    pare_json_put_text(w, "pass", pare__plan_pass(p, l->step));
+    pare_json_put_integer(w, "bits", (int64_t)l->packed.bits);
+    pare_json_put_integer(w, "group", (int64_t)l->packed.group);
+    pare_json_put_bool(w, "symmetric", l->packed.symmetric);
+    pare_json_put_text(w, "encoding", pare_packed_linear_text(&l->packed, encoding));
+    pare_json_put_integer(w, "bytes", (int64_t)pare_packed_linear_bytes(&l->packed).total);
+    if (l->pruned)
+        put_zeros(w, p, l);
+    pare_json_close(w);
+}
+
+static void put_memory(pare_json_writer *w, const pare_plan *p)
+{
+    pare_json_open_object(w, "memory");
+    pare_json_put_integer(w, "anonymous_bytes", (int64_t)p->anonymous_bytes);
+    pare_json_put_integer(w, "mapped_bytes", (int64_t)p->mapped_bytes);
+    pare_json_put_integer(w, "limit_bytes", (int64_t)p->ram_limit);
+    pare_json_put_text(w, "limit", p->ram_limit_name);
+    pare_json_close(w);
+}
+
+static void put_time(pare_json_writer *w, const pare_plan_estimate *t)
+{
+    pare_json_put_finite(w, "seconds", t->seconds);
+    pare_json_open_array(w, "phases");
+    for (size_t i = 0; i < PARE_PLAN_PHASES; i++) {
+        pare_json_open_object(w, NULL);
+        pare_json_put_text(w, "name", pare_plan_phase_name(i));
+        pare_json_put_finite(w, "seconds", t->phase[i]);
+        pare_json_close(w);
+    }
+    pare_json_close(w);
+}
+
+pare_status pare__plan_print_json(pare_cli *cli, const pare_plan *p, const pare_plan_estimate *time)
+{
+    pare_json_writer *w;
+    PARE_TRY(pare_json_writer_new(&cli->cx, &w));
+    pare_json_open_object(w, NULL);
+    pare_json_put_text(w, "model", p->model_path);
+    pare_json_put_text(w, "output", p->output_path);
+    pare_json_put_bool(w, "needs_restart", pare__plan_is_taken(p));
+    pare_json_put_integer(w, "packed_bytes", (int64_t)p->packed_bytes);
+    pare_json_put_bool(w, "packed_bytes_exact", !p->ratios);
+    pare_json_put_integer(w, "other_bytes", (int64_t)p->other_bytes);
+    pare_json_put_integer(w, "input_bytes", (int64_t)p->input_bytes);
+    pare_json_put_finite(w, "bits_per_weight", p->bits_per_weight);
+    pare_json_put_kv(w, &p->model.config, &p->recipe.kv);
+    pare_json_put_bool(w, "plain_checkpoint", p->structured);
+    pare_json_put_integer(w, "samples", (int64_t)p->samples);
+    pare_json_put_integer(w, "window", (int64_t)p->window);
+    pare_json_put_integer(w, "held_out_windows", (int64_t)p->held_out);
+    if (p->experts)
+        pare_json_put_integer(w, "experts_in_a_pass", (int64_t)p->chunk);
+    pare_json_put_bool(w, "spill", p->spill);
+    put_memory(w, p);
+    pare_json_put_integer(w, "disk_bytes", (int64_t)p->disk_bytes);
+    pare_json_put_integer(w, "disk_free_bytes", (int64_t)p->disk_free_bytes);
+    put_time(w, time);
+    pare_json_open_array(w, "linears");
+    for (size_t i = 0; i < p->linears; i++)
+        put_linear(w, p, &p->linear[i]);
+    pare_json_close(w);
+    put_shortages(w, p);
+    put_exports(w, p);
+    pare_json_close(w);
+    return pare_cli_print(w);
+}

@@ -1,0 +1,25 @@
+/* compress/cli/plan_print.h - a plan as people and programs read it. */
+#ifndef PARE_COMPRESS_PLAN_PRINT_H
+#define PARE_COMPRESS_PLAN_PRINT_H
+
+#include "compress/cli/cli.h"
+#include "compress/plan_time.h"
+
+/* True when compress would refuse to replace what lies there. */
+bool pare__plan_is_taken(const pare_plan *p);
+
+/* Name of the pass of a step. */
+const char *pare__plan_pass(const pare_plan *p, size_t step);
+
+/* The linears, or the tensors of a structured plan; `all`: one line for each. PARE_ENOMEM. */
+PARE_CHECKED pare_status pare__plan_print_list(pare_arena *a, const pare_plan *p, bool all);
+
+/* The list and everything else. PARE_ENOMEM. */
+PARE_CHECKED pare_status pare__plan_print_text(pare_arena *a, const pare_plan *p,
+                                               const pare_plan_estimate *time, bool all);
+
+/* One object, each linear by itself. PARE_ENOMEM, PARE_EIO. */
+PARE_CHECKED pare_status pare__plan_print_json(pare_cli *cli, const pare_plan *p,
+                                               const pare_plan_estimate *time);
+
+#endif

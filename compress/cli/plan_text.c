@@ -1,0 +1,241 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "compress/cli/plan_print.h"
+#include "compress/need.h"
+#include "compress/report/units.h"
+#include "compress/sparsity_text.h"
+#include "formats/dense.h"
+
+bool pare__plan_is_taken(const pare_plan *p)
+{
+    return !p->replaces && pare_path_is_directory(p->output_path);
+}
+
+static void print_bytes(const char *what, uint64_t bytes, const char *note)
+{
+    char text[PARE_UNIT_TEXT];
+    (void)printf("%-17s %s%s\n", what, pare_units_bytes(bytes, text), note);
+}
+
+static const char *taken_note(const pare_plan *p)
+{
+    if (!pare__plan_is_taken(p))
+        return "";
+    return pare_plan_missing(p)
+               ? "   (exists; compress makes the exports that are missing if it is of this recipe "
+                 "and model, and will ask for --restart if not)"
+               : "   (exists; compress has nothing to do if it is of this recipe and model, and "
+                 "will ask for --restart if not)";
+}
+
+static void print_cautions(const pare_plan *p)
+{
+    for (size_t i = 0; i < p->recipe.steps; i++) {
+        const pare_pass *const pass = pare_passes[p->recipe.step[i].pass];
+        if (pass->caution)
+            (void)printf("%-17s %s\n", pass->name, pass->caution);
+    }
+}
+
+/* Pruned linears whose zeros are stored in one way. */
+static void print_store(const pare_plan *p, pare_sparsity_store store, bool floats)
+{
+    pare_sparsity_total t = {0};
+    for (size_t i = 0; i < p->linears; i++) {
+        const pare_packed_linear *const l = &p->linear[i].packed;
+        if (p->linear[i].pruned && l->sparsity == store &&
+            (l->encoding == PARE_ENCODING_F16) == floats)
+            pare_sparsity_add(&t, l);
+    }
+    if (t.linears && store == PARE_SPARSITY_NONE && floats)
+        (void)printf("%-17s stored in %zu linears (f16 dense%s): too few%s for a mask to take "
+                     "fewer bytes\n",
+                     "zeros", t.linears, p->ratios ? ", or behind a mask" : "",
+                     p->ratios ? ", where the rule takes least," : "");
+    else if (t.linears && store == PARE_SPARSITY_NONE)
+        (void)printf("%-17s stored like other weights in %zu linears: saves no bytes and no time\n",
+                     "zeros", t.linears);
+    else if (t.linears)
+        (void)printf("%-17s left out of %zu linears (%s%s): %.1f%% of the bytes with them, saves "
+                     "%s\n",
+                     "zeros", t.linears, floats ? "f16 " : "", pare_sparsity_store_name(store),
+                     100.0 * (double)t.bytes / (double)t.dense_bytes, t.saves);
+}
+
+static void print_zeros(const pare_plan *p)
+{
+    for (pare_sparsity_store s = PARE_SPARSITY_NONE; s <= PARE_SPARSITY_BITMASK; s++) {
+        print_store(p, s, false);
+        print_store(p, s, true);
+    }
+}
+
+/* What the listed sizes of pruned linears do not show yet. */
+static void print_ratios(const pare_plan *p)
+{
+    for (size_t i = 0; i < p->recipe.steps; i++) {
+        const pare_pass_ratios r = pare_plan_ratios(p, i);
+        if (r.rule != PARE_RATIOS_UNIFORM)
+            (void)printf("%-17s %s by %s: the share above is the mean, and each linear's own, up "
+                         "to %g%%\n%-17s away from it, is known when the calibration has run\n",
+                         "ratios", pare_passes[p->recipe.step[i].pass]->name,
+                         pare_ratio_rule_name(r.rule), 100 * r.spread, "");
+    }
+}
+
+/* All of them in their order: a linear names only those that prune and quantize it. */
+static void print_passes(const pare_plan *p)
+{
+    for (size_t i = 0; i < p->recipe.steps; i++)
+        (void)printf("%s%s", i ? ", " : "passes            ",
+                     pare_passes[p->recipe.step[i].pass]->name);
+    (void)printf("\n");
+}
+
+/* What experts add to the calibration, and what transforms leave alone because of them. */
+static void print_experts(const pare_plan *p)
+{
+    const pare_calibration *const c = &p->recipe.calibration;
+    bool calibrated = false;
+    for (size_t s = 0; s < PARE_SITES; s++)
+        calibrated |= p->expert_kinds[s] != 0;
+    if (p->experts && calibrated)
+        (void)printf("%-17s %zu in a block; statistics of %zu in each pass; below %zu tokens: %s\n",
+                     "experts", p->model.config.experts, p->chunk, c->min_tokens,
+                     pare_cold_policy_name(c->cold));
+    for (size_t i = 0; i < p->recipe.steps; i++)
+        if (p->left && p->left[i])
+            (void)printf("%-17s works on attention only; the inputs of %zu linears of MLPs, which "
+                         "the\n%-17s router reads or which differ by expert, stay as they are\n",
+                         pare__plan_pass(p, i), p->left[i], "");
+}
+
+static void print_shortages(const pare_plan *p)
+{
+    char text[PARE_SHORTAGE_TEXT];
+    pare_shortage s;
+    for (size_t i = 0; i < p->recipe.steps; i++)
+        if (pare_plan_short(p, i, &s))
+            (void)printf("%-17s %s\n", "warning", pare_shortage_text(p, i, &s, text));
+    for (size_t i = 0; i < p->recipe.steps; i++)
+        if (pare_plan_tail_text(p, i, text, sizeof text))
+            (void)printf("%-17s %s\n", "note", text);
+}
+
+static void print_evaluation(const pare_plan *p)
+{
+    if (p->held_out)
+        (void)printf("%-17s perplexity and KL on up to %zu calibration windows held out: pruning "
+                     "is\n%-17s always evaluated, and the recipe has no evaluate:\n",
+                     "evaluation", p->held_out, "");
+}
+
+static void print_exports(const pare_plan *p)
+{
+    for (size_t i = 0; i < p->exports; i++) {
+        const pare_plan_export *const x = &p->export[i];
+        const pare_export_result *const r = &x->result;
+        const char *before = "";
+        char bytes[PARE_UNIT_TEXT], types[PARE_EXPORT_TEXT];
+        (void)printf("%-17s %s to %s, %llu bytes (%s), exact%s\n", "export", x->target->name,
+                     x->path, (unsigned long long)r->bytes, pare_units_bytes(r->bytes, bytes),
+                     !x->taken     ? ""
+                     : p->finished ? "   (exists)"
+                                   : "   (exists; compress will ask for --restart)");
+        (void)printf("%-17s linears: ", "");
+        for (pare_export_fate f = 0; f < PARE_EXPORT_FATES; f++) {
+            if (r->count[f])
+                (void)printf("%s%zu %s%s", before, r->count[f], pare_export_fate_name(f),
+                             f == PARE_EXPORT_ROUNDED ? " or lossless, as the values are" : "");
+            before = r->count[f] ? ", " : before;
+        }
+        (void)printf("\n");
+        if (r->fallbacks > r->beside_floats)
+            (void)printf("%-17s %zu fall back to other types: %s\n", "",
+                         r->fallbacks - r->beside_floats, pare_export_fallback_text(r, types));
+        if (r->beside_floats)
+            (void)printf("%-17s %zu become F16: others in the same tensor are not quantized\n", "",
+                         r->beside_floats);
+    }
+}
+
+/* What the job allocates, and the files that it maps beside that. */
+static void print_memory(const pare_plan *p)
+{
+    char bytes[PARE_UNIT_TEXT];
+    if (p->samples || !p->calibrated)
+        print_bytes("anonymous memory", p->anonymous_bytes,
+                    p->spill ? " at most; activations go to a file to stay within the limit"
+                             : " at most");
+    else
+        print_bytes("anonymous memory", p->spilled_anonymous_bytes,
+                    " at most, and the activations of all windows");
+    print_bytes("mapped files", p->mapped_bytes, " on top, which the system can drop");
+    (void)printf("%-17s %s of anonymous memory, of %s\n", "memory limit",
+                 pare_units_bytes(p->ram_limit, bytes), p->ram_limit_name);
+}
+
+/* The sum, and on a second line the phases that take most of it. */
+static void print_time(const pare_plan_estimate *t)
+{
+    enum { MOST = 5 };
+    char text[PARE_UNIT_TEXT];
+    bool named[PARE_PLAN_PHASES] = {false};
+    (void)printf("%-17s about %s on this machine as it is now", "time",
+                 pare_units_seconds(t->seconds, text));
+    for (size_t n = 0; n < MOST; n++) {
+        size_t most = PARE_PLAN_PHASES;
+        for (size_t i = 0; i < PARE_PLAN_PHASES; i++)
+            if (!named[i] && t->phase[i] > 0.01 * t->seconds &&
+                (most == PARE_PLAN_PHASES || t->phase[i] > t->phase[most]))
+                most = i;
+        if (most == PARE_PLAN_PHASES)
+            break;
+        named[most] = true;
+        if (n == 0)
+            (void)printf("\n%-17s ", "");
+        (void)printf("%s%s %s", n ? ", " : "", pare_plan_phase_name(most),
+                     pare_units_seconds(t->phase[most], text));
+    }
+    (void)printf("\n");
+}
+
+pare_status pare__plan_print_text(pare_arena *a, const pare_plan *p, const pare_plan_estimate *time,
+                                  bool all)
+{
+    char text[PARE_UNIT_TEXT], cache[PARE_KV_TEXT];
+    PARE_TRY(pare__plan_print_list(a, p, all));
+    (void)printf("\n%-17s %s\n%-17s %s%s\n", "model", p->model_path, "output", p->output_path,
+                 taken_note(p));
+    (void)printf("%-17s %s%llu bytes (%s), %s: %u %sfile%s%s\n",
+                 p->structured ? "checkpoint" : "packed", p->ratios ? "at most " : "",
+                 (unsigned long long)p->packed_bytes, pare_units_bytes(p->packed_bytes, text),
+                 p->ratios ? "exact once the calibration has run" : "exact", p->layout.shards,
+                 p->structured ? "" : "packed ", p->layout.shards == 1 ? "" : "s",
+                 pare_packed_index_name(&p->layout) ? " and the index" : "");
+    print_bytes("other files", p->other_bytes, ", estimate");
+    print_bytes("input", p->input_bytes, "");
+    print_passes(p);
+    if (!p->structured)
+        (void)printf("%-17s %s%.3f in the listed linears\n", "bits per weight",
+                     p->ratios ? "about " : "", p->bits_per_weight);
+    print_ratios(p);
+    print_zeros(p);
+    pare_kv_text(&p->out, &p->recipe.kv, cache);
+    (void)printf("%-17s %s\n", "KV cache", cache);
+    if (p->calibrated && p->samples)
+        (void)printf("%-17s %zu windows of %zu tokens\n", "calibration", p->samples, p->window);
+    else if (p->calibrated)
+        (void)printf("%-17s all windows of %zu tokens\n", "calibration", p->window);
+    print_shortages(p);
+    print_experts(p);
+    print_evaluation(p);
+    print_exports(p);
+    print_memory(p);
+    print_bytes("disk", p->disk_bytes, " while running");
+    print_bytes("free disk", p->disk_free_bytes, "");
+    print_time(time);
+    print_cautions(p);
+    return PARE_OK;
+}

@@ -1,0 +1,332 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "calib/tokens.h"
+#include "compress/init/init_internal.h"
+#include "compress/need.h"
+#include "runtime/file.h"
+
+enum {
+    WINDOW = 512,       /* tokens; the figures of the docs are of such windows */
+    TIMES_NEEDED = 4,   /* tokens of calibration, times what the neediest pass needs */
+    SAMPLES_LEAST = 32, /* windows */
+    SAMPLES_STEP = 8,
+    BYTES_PER_TOKEN = 16 /* a text with more is not counted: it has enough */
+};
+
+pare_status pare__draft_begin(pare_ctx *cx, pare_arena *a, const pare_init *init, pare__draft *d)
+{
+    *d = (pare__draft){.cx = cx,
+                       .a = a,
+                       .init = init,
+                       .head = {.cx = cx},
+                       .passes = {.cx = cx},
+                       .tail = {.cx = cx}};
+    PARE_TRY(pare_checkpoint_open(cx, a, init->model_path, &d->checkpoint));
+    if (d->checkpoint.packed)
+        return pare_fail(cx, PARE_ENOTSUP,
+                         "%s: is compressed already; give the checkpoint it was made from",
+                         init->model_path);
+    return pare_model_load(cx, a, &d->checkpoint, &d->model);
+}
+
+static void text_free(pare_text_out *t)
+{
+    if (t->text)
+        (void)t->cx->alloc.resize(t->cx->alloc.self, t->text, t->size, 0);
+}
+
+void pare__draft_end(pare__draft *d)
+{
+    text_free(&d->head);
+    text_free(&d->passes);
+    text_free(&d->tail);
+    if (d->checkpoint.cx)
+        pare_checkpoint_close(&d->checkpoint);
+}
+
+/* Inputs of `role` in the block (0) or in each expert (1); 0: there is none such. */
+static size_t width(const pare__draft *d, size_t part, size_t role)
+{
+    size_t n, k;
+    pare_linear_shape(&d->model.config, part, (pare_role)role, &n, &k);
+    return k;
+}
+
+static size_t parts(const pare__draft *d)
+{
+    return d->model.config.experts ? 2 : 1;
+}
+
+bool pare__draft_divides(const pare__draft *d, size_t divisor)
+{
+    bool all = true;
+    for (size_t part = 0; part < parts(d); part++)
+        for (size_t role = 0; role < PARE_ROLES; role++)
+            all = all && width(d, part, role) % divisor == 0;
+    return all;
+}
+
+size_t pare__draft_group(const pare__draft *d)
+{
+    size_t group = 128;
+    while (group >= 32 && !pare__draft_divides(d, group))
+        group /= 2;
+    return group >= 32 ? group : 0;
+}
+
+void pare__draft_put_widths(pare__draft *d, pare_text_out *t)
+{
+    size_t seen[2 * PARE_ROLES], count = 0;
+    for (size_t part = 0; part < parts(d); part++)
+        for (size_t role = 0; role < PARE_ROLES; role++) {
+            const size_t k = width(d, part, role);
+            bool known = k == 0;
+            for (size_t i = 0; i < count; i++)
+                known = known || seen[i] == k;
+            if (!known)
+                seen[count++] = k;
+        }
+    for (size_t i = 0; i < count; i++)
+        pare__text_put(t, "%s%zu", i == 0 ? "" : i + 1 == count ? " and " : ", ", seen[i]);
+}
+
+size_t pare__draft_fixed(const pare__draft *d, const char *pass_name, const char *name[PARE_ROLES],
+                         bool *none)
+{
+    const pare_config *const c = &d->model.config;
+    const pare_pass *const pass = pare_pass_find(pass_name);
+    double value[PARE_PARAMS_MAX];
+    size_t count = 0;
+    for (size_t i = 0; pass->params[i].name; i++)
+        value[i] = pass->params[i].fallback;
+    unsigned sites = pass->sites(value);
+    if (c->experts) /* of them it works on attention only */
+        sites &= 1u << PARE_SITE_ATTENTION | 1u << PARE_SITE_ATTENDED;
+    *none = true;
+    for (size_t role = 0; role < PARE_ROLES; role++) {
+        const pare_linear_desc *const l = &c->arch->linear[role];
+        if (!l->name || !(sites & 1u << l->site))
+            continue;
+        if (pare_fold_channels(c, l->site))
+            *none = false;
+        else
+            name[count++] = l->name;
+    }
+    return count;
+}
+
+/* Moves a text into the arena. Fails when it, or one of the draft, has failed. */
+static pare_status keep(pare__draft *d, pare_text_out *t, char **text, size_t *len)
+{
+    const pare_text_out *const all[] = {t, &d->head, &d->passes, &d->tail};
+    pare_status s = PARE_OK;
+    for (size_t i = 0; i < sizeof all / sizeof *all && s == PARE_OK; i++)
+        s = all[i]->status;
+    *text = s == PARE_OK ? pare_arena_text(d->a, t->text ? t->text : "", t->len) : NULL;
+    *len = t->len;
+    text_free(t);
+    return s == PARE_OK && !*text ? PARE_ENOMEM : s;
+}
+
+static void append(pare_text_out *t, const pare_text_out *part)
+{
+    if (part->len)
+        pare__text_add(t, part->text, part->len);
+}
+
+/* The recipe with a calibration, and with the export if `format` is not NULL. */
+static pare_status compose(pare__draft *d, const char *calibration, const char *format, char **text,
+                           size_t *len)
+{
+    char *model = NULL, *output = NULL, *export = NULL, name[512];
+    const bool gguf = format && strncmp(format, "gguf:", 5) == 0;
+    PARE_TRY(pare_recipe_quote(d->a, d->init->model, &model));
+    (void)snprintf(name, sizeof name, "%.400s-%s", d->init->name, d->suffix);
+    PARE_TRY(pare_recipe_quote(d->a, name, &output));
+    (void)snprintf(name, sizeof name, "%.400s-%s%s%s", d->init->name, d->suffix, gguf ? "" : "-",
+                   !format ? ""
+                   : gguf  ? ".gguf"
+                           : format);
+    PARE_TRY(pare_recipe_quote(d->a, name, &export));
+    pare_text_out t = {.cx = d->cx};
+    append(&t, &d->head);
+    pare__text_put(&t, "pare: 1\nmodel: %s\noutput: %s\n%spasses:\n", model, output, calibration);
+    append(&t, &d->passes);
+    if (format)
+        pare__text_put(&t, "export:\n  - {format: \"%s\", path: %s}\n", format, export);
+    append(&t, &d->tail);
+    pare__text_put(&t,
+                   "# To see what is lost, on a text that is not in the calibration:\n"
+                   "# evaluate:\n#   - kl: {text: FILE, window: %zu}\n",
+                   d->model.config.context < WINDOW ? d->model.config.context : (size_t)WINDOW);
+    return keep(d, &t, text, len);
+}
+
+/* What the neediest pass needs. */
+typedef struct demand {
+    uint64_t tokens; /* 0: nothing is calibrated */
+    size_t k;
+    const char *pass;
+} demand;
+
+static void look_at_needs(const pare_plan *plan, demand *need)
+{
+    for (size_t step = 0; step < plan->recipe.steps; step++) {
+        pare_shortage s;
+        if (!pare_plan_short(plan, step, &s) || s.need.tokens <= need->tokens)
+            continue;
+        *need = (demand){s.need.tokens, s.k, pare_passes[plan->recipe.step[step].pass]->name};
+    }
+}
+
+/* A machine that is too small for the job says nothing against the recipe. */
+static pare_status try_plan(pare__draft *d, const char *text, demand *need)
+{
+    const pare_job job = {.recipe = d->init->recipe, .text = text, .look = true};
+    pare_arena arena;
+    pare_plan plan = {0};
+    PARE_TRY(pare_arena_init(d->cx, &arena, 0));
+    pare_status s = pare_plan_make(d->cx, &arena, &job, &plan);
+    if (s == PARE_OK && need)
+        look_at_needs(&plan, need);
+    pare_plan_close(&plan);
+    pare_arena_release(&arena);
+    if (s == PARE_ENOSPC || s == PARE_ENOMEM) {
+        pare_ctx_clear(d->cx);
+        s = PARE_OK;
+    }
+    return s;
+}
+
+/* Tokens of the calibration data, or SIZE_MAX for a text so large that nobody need count them. */
+static pare_status count_tokens(pare__draft *d, uint64_t wanted, size_t *count)
+{
+    const char *const path = d->init->data_path;
+    uint64_t bytes = 0;
+    pare_tokenizer *t;
+    pare_tokens tokens = {0};
+    *count = SIZE_MAX;
+    if (pare_path_bytes(path, &bytes) && bytes / BYTES_PER_TOKEN > wanted)
+        return PARE_OK;
+    const size_t vocab = d->model.config.vocab;
+    if (d->init->tokens) {
+        PARE_TRY(pare_tokens_read(d->cx, d->a, path, vocab, &tokens));
+    } else {
+        PARE_TRY(pare_checkpoint_tokenizer(&d->checkpoint, &t));
+        const pare_status s = pare_tokens_encode(d->cx, d->a, t, &path, 1, -1, vocab, &tokens);
+        pare_tokenizer_free(t);
+        PARE_TRY(s);
+    }
+    *count = tokens.count;
+    return PARE_OK;
+}
+
+/* As many windows as the data have of those wanted: for a pruner a quarter is held out. */
+static pare_status count_samples(pare__draft *d, size_t window, uint64_t *samples)
+{
+    size_t tokens;
+    PARE_TRY(count_tokens(d, *samples * window, &tokens));
+    const size_t windows = tokens / window, least = d->prunes ? 2 : 1;
+    const uint64_t most = d->prunes ? windows - windows / 4 - (windows < 4) : windows;
+    if (windows < least)
+        return pare_fail(d->cx, PARE_EUSAGE,
+                         "%s: the data have %zu tokens, less than %zu windows of %zu; give more",
+                         d->init->data_path, tokens, least, window);
+    *samples = *samples < most ? *samples : most;
+    return PARE_OK;
+}
+
+static const char *source_word(const pare__draft *d)
+{
+    return !d->init->data_path ? "generate: {}" : d->init->tokens ? "tokens: " : "text: ";
+}
+
+static pare_status calibrate(pare__draft *d, const demand *need, char **out)
+{
+    const size_t context = d->model.config.context, window = context < WINDOW ? context : WINDOW;
+    const uint64_t wanted =
+        (need->tokens * TIMES_NEEDED / window + SAMPLES_STEP) / SAMPLES_STEP * SAMPLES_STEP;
+    uint64_t samples = wanted < SAMPLES_LEAST ? SAMPLES_LEAST : wanted;
+    char *data = NULL;
+    pare_text_out t = {.cx = d->cx};
+    if (need->tokens == 0) {
+        pare__text_put(&t, "# No calibration: these passes look at weights alone.\n");
+    } else if (d->init->data_path) {
+        PARE_TRY(count_samples(d, window, &samples));
+        PARE_TRY(pare_recipe_quote(d->a, d->init->data, &data));
+    }
+    if (need->tokens)
+        pare__text_put(&t,
+                       "# %s needs %llu tokens for the %zu inputs of a linear: this is %.3g times "
+                       "that.\n",
+                       need->pass, (unsigned long long)need->tokens, need->k,
+                       (double)(samples * window) / (double)need->tokens);
+    if (need->tokens && !data)
+        pare__text_put(&t, "# The model writes the text itself, so that no data is needed. Text "
+                           "like that which the\n# model will see is better, and saves the time of "
+                           "writing: text: [FILE] in place of generate: {}.\n");
+    if (need->tokens)
+        pare__text_put(&t, "calibration: {%s%s, samples: %llu, window: %zu}\n", source_word(d),
+                       data ? data : "", (unsigned long long)samples, window);
+    return keep(d, &t, out, &(size_t){0});
+}
+
+/* The message of a failed plan without the place in a recipe that is not written. */
+static const char *reason(const pare__draft *d)
+{
+    const char *what = d->cx->what;
+    const size_t len = strlen(d->init->recipe);
+    if (strncmp(what, d->init->recipe, len) == 0 && what[len] == ':') {
+        what += len + 1;
+        what += strspn(what, "0123456789:");
+        what += *what == ' ';
+    }
+    return what;
+}
+
+/* A calibration that is as good as none: a plan tells what passes need instead. */
+static pare_status probe(pare__draft *d, char **out)
+{
+    char *data = NULL;
+    pare_text_out t = {.cx = d->cx};
+    if (d->init->data_path)
+        PARE_TRY(pare_recipe_quote(d->a, d->init->data, &data));
+    pare__text_put(&t, "calibration: {%s%s, samples: 1, window: 2}\n", source_word(d),
+                   data ? data : "");
+    return keep(d, &t, out, &(size_t){0});
+}
+
+static pare_status fail_plan(pare__draft *d, pare_status s, const char *what)
+{
+    char why[sizeof d->cx->what];
+    (void)snprintf(why, sizeof why, "%s", reason(d));
+    pare_ctx_clear(d->cx);
+    return pare_fail(d->cx, s, "%s%s", what, why);
+}
+
+pare_status pare__draft_finish(pare__draft *d, char **text, size_t *len)
+{
+    demand need = {0};
+    char *calibration = NULL;
+    if (d->prunes && !d->init->data_path)
+        return pare_fail(d->cx, PARE_EUSAGE,
+                         "init: a pruned model is always evaluated, on data that are held out from "
+                         "the calibration; give --text FILE or --tokens FILE");
+    PARE_TRY(probe(d, &calibration));
+    PARE_TRY(compose(d, calibration, NULL, text, len));
+    pare_status s = try_plan(d, *text, &need);
+    if (s != PARE_OK)
+        return fail_plan(d, s, "");
+    PARE_TRY(calibrate(d, &need, &calibration));
+    PARE_TRY(compose(d, calibration, d->format, text, len));
+    s = try_plan(d, *text, NULL);
+    if (s == PARE_OK || !d->format)
+        return s;
+    if (d->needs_export)
+        return fail_plan(d, PARE_EUSAGE, "the preset does not fit this model: ");
+    pare__text_put(&d->tail, "# No export to %s: %s.\n", d->format, reason(d));
+    pare_ctx_clear(d->cx);
+    PARE_TRY(compose(d, calibration, NULL, text, len));
+    return try_plan(d, *text, NULL);
+}

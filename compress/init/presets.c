@@ -1,0 +1,206 @@
+/* The presets. What they choose was measured on a real model of 135M parameters (docs). */
+#include <string.h>
+
+#include "compress/init/init_internal.h"
+#include "recipes/pattern.h"
+
+/* A transform, of the inputs that it can scale. */
+static void put_transform(pare__draft *d, const char *why, const char *pass, const char *params)
+{
+    const char *name[PARE_ROLES];
+    bool none;
+    const size_t fixed = pare__draft_fixed(d, pass, name, &none);
+    if (fixed)
+        pare__text_put(&d->passes,
+                       "  # In a model of type %s nothing in front of %s linears takes scales of "
+                       "%s: %s.\n",
+                       d->model.config.arch->model_type, none ? "its" : "some", pass,
+                       none ? "it is left out" : "it skips them");
+    if (none)
+        return;
+    pare__text_put(&d->passes, "%s  - %s: {%s", why, pass, params);
+    for (size_t i = 0; i < fixed; i++)
+        pare__text_put(&d->passes, "%s\"*.%s\"", i ? ", " : ", skip: [", name[i]);
+    pare__text_put(&d->passes, "%s}\n", fixed ? "]" : "");
+}
+
+static void put_awq(pare__draft *d)
+{
+    put_transform(d,
+                  "  # AWQ makes channels with large inputs larger before they are rounded; its "
+                  "clipping\n  # would take from GPTQ the range in which it makes up for errors.\n",
+                  "awq", "clip: false");
+}
+
+/* Says why the group is what it is; returns it. */
+static size_t put_group(pare__draft *d, size_t most)
+{
+    size_t group = pare__draft_group(d);
+    const bool fits = group != 0;
+    group = !fits ? 32 : group < most ? group : most;
+    pare__text_put(&d->passes, "  # group: %zu, ", group);
+    if (!fits)
+        pare__text_put(&d->passes, "the last of a row shorter: 32 does not divide the inputs, ");
+    else if (group == 128)
+        pare__text_put(&d->passes, "which engines run fastest, divides the inputs, ");
+    else
+        pare__text_put(&d->passes, "the largest that %s and that divides the inputs, ",
+                       group == most ? "holds such codes well" : "engines take");
+    pare__draft_put_widths(d, &d->passes);
+    pare__text_put(&d->passes, ".\n");
+    return group;
+}
+
+/* GPTQ as it measured best. */
+static void put_gptq(pare__draft *d, size_t group)
+{
+    pare__text_put(&d->passes,
+                   "  # act_order rounds the columns that matter most first, clip: mse searches "
+                   "the range of a\n  # group: on real models both win much.\n"
+                   "  - gptq: {bits: 4, group: %zu, act_order: true, clip: mse}\n",
+                   group);
+}
+
+static void write_w4a16(pare__draft *d)
+{
+    put_awq(d);
+    put_gptq(d, put_group(d, 128));
+    d->format = "compressed-tensors";
+}
+
+static void write_w8a8(pare__draft *d)
+{
+    put_transform(d,
+                  "  # SmoothQuant moves loud channels of the inputs into the weights, which round "
+                  "better.\n",
+                  "smoothquant", "alpha: 0.5");
+    pare__text_put(&d->passes,
+                   "  # 8 bits lose so little that plain rounding does; a scale per row of the "
+                   "weights and one per\n  # token of the inputs is what engines run.\n"
+                   "  - rtn: {bits: 8, group: row, activations: int8_token}\n");
+    d->format = "compressed-tensors";
+}
+
+static void write_gguf_q4(pare__draft *d)
+{
+    if (pare__draft_divides(d, 256)) {
+        put_awq(d);
+        pare__text_put(&d->passes,
+                       "  # 256 divides the inputs: the blocks of Q4_K, their scales and codes "
+                       "chosen by GPTQ.\n  - gptq: {grid: q4_k, act_order: true}\n");
+        d->format = "gguf:q4_k";
+        return;
+    }
+    put_awq(d);
+    pare__text_put(&d->passes, "  # Q4_K has blocks of 256, which do not divide the inputs (");
+    pare__draft_put_widths(d, &d->passes);
+    pare__text_put(
+        &d->passes,
+        "): groups of 32\n  # are the blocks of Q4_0, code for code.%s\n"
+        "  - gptq: {bits: 4, group: 32, act_order: true, clip: mse}\n",
+        pare__draft_divides(d, 32) ? "" : " Rows that 32 does not divide are F16 in the file.");
+    d->format = "gguf:q4_0";
+}
+
+static void write_2of4(pare__draft *d)
+{
+    d->prunes = true;
+    pare__text_put(&d->passes,
+                   "  # Two of four weights go; SparseGPT lets the others make up for them.%s\n"
+                   "  - sparsegpt: {pattern: \"2:4\"}\n",
+                   pare__draft_divides(d, 4)
+                       ? ""
+                       : " 4 does not\n  # divide all inputs: the rest of a row keeps half, "
+                         "rounded up.");
+    put_gptq(d, put_group(d, 128));
+    pare__text_put(&d->tail,
+                   "# Stored by pare in 3.1 bits per weight and run by its own kernels; the export "
+                   "holds the zeros\n# as codes like any other, and saves nothing by them.\n");
+    d->format = "compressed-tensors";
+}
+
+static void write_w2(pare__draft *d)
+{
+    pare__text_put(&d->head,
+                   "# 2 bits lose much of a model of a few billion parameters, and most of a "
+                   "smaller one: look at the\n# evaluation before you use it. 3 bits (bits: 3) "
+                   "lose far less.\n");
+    put_awq(d);
+    pare__text_put(&d->passes,
+                   "  # Groups of 32 with a zero point each (symmetric: false) lose least at this "
+                   "width: 3 bits per\n  # weight with scales and zero points.\n"
+                   "  - gptq: {bits: 2, group: 32, symmetric: false, act_order: true, clip: "
+                   "mse}\n");
+    d->format = "gptq_v2";
+}
+
+/* `only`: what the preset is for; without the export the preset does not fit. */
+typedef struct preset {
+    pare_init_preset_row row;
+    const char *suffix;
+    void (*write)(pare__draft *d);
+    bool only;
+} preset;
+
+static const preset presets[] = {
+    {{"w4a16", "4-bit weights, for vLLM and SGLang, too"}, "w4a16", write_w4a16, false},
+    {{"w8a8", "8-bit weights and inputs, for vLLM and SGLang, too"}, "w8a8", write_w8a8, false},
+    {{"gguf-q4", "a GGUF file of 4 bits for llama.cpp"}, "q4", write_gguf_q4, true},
+    {{"2:4", "two of four weights pruned, the rest in 4 bits"}, "2of4", write_2of4, false},
+    {{"w2", "2-bit weights; loses much"}, "w2", write_w2, false},
+};
+enum { PRESETS = sizeof presets / sizeof *presets };
+
+size_t pare_init_preset_count(void)
+{
+    return PRESETS;
+}
+
+pare_init_preset_row pare_init_preset_at(size_t i)
+{
+    return presets[i].row;
+}
+
+static pare_status find(pare_ctx *cx, const char *name, const preset **out)
+{
+    const char *known[PRESETS];
+    for (size_t i = 0; i < PRESETS; known[i] = presets[i].row.name, i++)
+        if (strcmp(presets[i].row.name, name) == 0) {
+            *out = &presets[i];
+            return PARE_OK;
+        }
+    const char *const near = pare_nearest_word(name, known, PRESETS);
+    return pare_fail(cx, PARE_EUSAGE,
+                     "--preset \"%s\": expected w4a16, w8a8, gguf-q4, 2:4 or w2%s%s%s", name,
+                     near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+}
+
+pare_status pare_init_preset(pare_ctx *cx, pare_arena *a, const pare_init *init, const char *name,
+                             pare_init_result *out)
+{
+    const preset *p = NULL;
+    pare__draft d = {0};
+    *out = (pare_init_result){0};
+    PARE_TRY(find(cx, name, &p));
+    pare_status s = pare__draft_begin(cx, a, init, &d);
+    if (s == PARE_OK) {
+        d.suffix = p->suffix;
+        d.needs_export = p->only;
+        pare__text_put(&d.head,
+                       "# %s: %s. Written for a model of type %s with %zu blocks;\n"
+                       "# \"pare plan\" says what it will do, \"pare help recipe\" what "
+                       "else can stand here.\n",
+                       p->row.name, p->row.summary, d.model.config.arch->model_type,
+                       d.model.config.blocks);
+        if (d.model.config.arch->rounds_inputs)
+            pare__text_put(&d.head, "# The weights of this model are ternary: the pass ternary "
+                                    "stores them as they are, and is the better choice.\n");
+        p->write(&d);
+        pare__text_put(&d.passes, "  # All linears of the blocks are worked on; embeddings, norms "
+                                  "and the output head keep their type.\n"
+                                  "  # skip: [\"*.down_proj\"] in a pass leaves some out.\n");
+        s = pare__draft_finish(&d, &out->text, &out->len);
+    }
+    pare__draft_end(&d);
+    return s;
+}

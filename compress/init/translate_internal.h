@@ -1,0 +1,58 @@
+/* compress/init/translate_internal.h - a recipe of llm-compressor while it is translated. */
+#ifndef PARE_COMPRESS_TRANSLATE_INTERNAL_H
+#define PARE_COMPRESS_TRANSLATE_INTERNAL_H
+
+#include "compress/init/init_internal.h"
+#include "compress/pass.h"
+
+/* Errors (memory) are sticky, as those of texts: `status`. */
+typedef struct pare__translation {
+    pare__draft draft;
+    pare_status status;
+    pare_init_left *left;
+    size_t lefts, room;
+    size_t passes;           /* written so far */
+    const pare_yaml *ignore; /* of the first modifier that quantizes, or NULL */
+    bool cached;             /* a kv_cache stands in the recipe */
+} pare__translation;
+
+/* Lists a node as left out. */
+void pare__leave(pare__translation *t, const pare_yaml *node, const char *why);
+
+/* Patterns over the linears of this model. */
+typedef struct pare__patterns {
+    const char **text; /* as our recipes write them */
+    size_t count;
+    bool all; /* of targets: every linear of the blocks */
+} pare__patterns;
+
+/* Reads "targets" or "ignore" (`skip`): a text or a list; nothing for NULL. What selects nothing
+ * here is dropped; of targets it is listed. */
+void pare__patterns_read(pare__translation *t, const pare_yaml *list, bool skip,
+                         pare__patterns *out);
+void pare__patterns_join(pare__translation *t, pare__patterns *to, const pare__patterns *from);
+
+/* A pass while its parameters are gathered. */
+typedef struct pare__item {
+    const pare_pass *pass;
+    char text[512]; /* "bits: 4, group: 128" */
+    size_t len;
+} pare__item;
+
+/* Adds a parameter. A value that the pass does not take is listed as `node`. */
+void pare__item_set(pare__translation *t, pare__item *item, const pare_yaml *node, const char *name,
+                    double value);
+
+/* The number that a node says; false for anything else. */
+bool pare__node_number(const pare_yaml *node, double *out);
+bool pare__node_is(const pare_yaml *node, const char *word);
+
+/* Writes the pass into the recipe, unless targets leave nothing; `node` is what it comes from. */
+void pare__item_put(pare__translation *t, const pare_yaml *node, const pare__item *item,
+                    const pare__patterns *targets, const pare__patterns *skip);
+
+/* The passes of a modifier that quantizes: by GPTQ or to nearest. `damp` and `block` are its keys,
+ * or NULL. */
+void pare__translate_quantizer(pare__translation *t, const pare_yaml *modifier, bool gptq);
+
+#endif

@@ -1,0 +1,271 @@
+/* What stderr shows of a long piece of work, and the time left that it says. The interval of its
+ * lines is a member of the screen, so that nobody waits half a minute here. */
+#include "compress/cli/screen.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/unit/folder.h"
+
+static const pare_phase job[] = {{"reading", 10, 1}, {"blocks", 80, 4}, {"writing", 10, 1}};
+
+static void near(double is, double expected)
+{
+    ck_assert_msg(is > expected * 0.999 - 1e-9 && is < expected * 1.001 + 1e-9, "%g, not %g", is,
+                  expected);
+}
+
+START_TEST(nothing_is_said_of_a_job_that_nobody_described)
+{
+    pare_eta e = {0};
+    ck_assert(pare_eta_left(&e, 5, 0.5) < 0);
+    ck_assert_uint_eq(pare_eta_find(&e, "reading"), 0);
+    pare_eta_step(&e, 0, 1);
+    ck_assert(pare_eta_left(&e, 5, 0.5) < 0);
+}
+END_TEST
+
+START_TEST(what_was_expected_is_put_right_by_what_was_measured)
+{
+    pare_eta e;
+    pare_eta_begin(&e, job, 3);
+    near(pare_eta_left(&e, 100, 0), 100);
+    pare_eta_step(&e, pare_eta_find(&e, "reading"), 100);
+    near(pare_eta_left(&e, 104, 0), 96);
+    /* a share says more than what was expected: 40 s in all, r = (40 + 10) / (10 + 10) */
+    near(pare_eta_left(&e, 110, 0.25), 30 + 90 * 2.5);
+    pare_eta_step(&e, 1, 120); /* it took 20 s: r = (20 + 10) / (10 + 10) */
+    near(pare_eta_left(&e, 120, 0), 90 * 1.5);
+    pare_eta_step(&e, 1, 160); /* a block takes 40 s: three of them, r = (60 + 10) / (30 + 10) */
+    near(pare_eta_left(&e, 160, 0), 3 * 40 + 10 * 1.75);
+    near(pare_eta_left(&e, 190, 0), 2 * 40 + 10 + 10 * 1.75);
+    near(pare_eta_share(&e, 190, 90), 0.5);
+    /* longer than expected: a quarter of what it took is added */
+    near(pare_eta_left(&e, 360, 0), 2 * 40 + 50 + 10 * 1.75);
+}
+END_TEST
+
+START_TEST(phases_that_are_left_out_do_not_count)
+{
+    pare_eta e;
+    pare_eta_begin(&e, job, 3);
+    pare_eta_step(&e, 2, 50);
+    near(pare_eta_left(&e, 50, 0), 10);
+    ck_assert_uint_eq(pare_eta_find(&e, "reading"), 3);
+}
+END_TEST
+
+/* What goes to stderr while `act` runs; free it. */
+static char *stderr_of(void (*act)(void *), void *self)
+{
+    char name[] = "screen.XXXXXX";
+    size_t len;
+    const int fd = mkstemp(name), before = dup(STDERR_FILENO);
+    ck_assert(fd >= 0 && before >= 0 && dup2(fd, STDERR_FILENO) >= 0);
+    act(self);
+    (void)fflush(stderr);
+    ck_assert(dup2(before, STDERR_FILENO) >= 0 && close(before) == 0 && close(fd) == 0);
+    char *const text = folder_get(name, &len);
+    ck_assert_int_eq(unlink(name), 0);
+    return text;
+}
+
+typedef struct scene {
+    bool no_progress, whole_job, interrupted;
+    double quiet, beat;
+    const char *log;
+} scene;
+
+static void rest(double seconds)
+{
+    const struct timespec t = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    (void)nanosleep(&t, NULL);
+}
+
+/* A piece of work that says once that it is at a quarter, and computes for half a second. */
+static void work(void *self)
+{
+    const scene *const c = self;
+    const volatile int signal_number = c->interrupted ? 15 : 0;
+    static pare_ctx cx;
+    static pare_screen s;
+    pare_ctx_init(&cx);
+    cx.interrupt = &signal_number;
+    pare_screen_init(&s, &cx);
+    s.no_progress = c->no_progress;
+    s.quiet_seconds = c->quiet;
+    s.beat_seconds = c->beat;
+    if (c->log)
+        ck_assert_int_eq(pare_event_log_open(&cx, c->log, &s.log), PARE_OK);
+    s.silent = c->log && !s.log.path;
+    if (c->whole_job) {
+        pare_ctx_job(&cx, job, 3);
+        pare_ctx_step(&cx, 1, "block 1 of 4");
+    }
+    pare_ctx_progress(&cx, "gathering", 1, 4);
+    rest(0.5);
+    pare_ctx_progress(&cx, "gathering", 4, 4);
+    pare_screen_say(&s, "warning: little text");
+    pare_ctx_job(&cx, NULL, 0);
+    pare_screen_end(&s);
+    ck_assert_int_eq(pare_event_log_close(&cx, &s.log), PARE_OK);
+}
+
+static size_t count(const char *text, const char *fragment)
+{
+    size_t n = 0;
+    for (const char *p = text; (p = strstr(p, fragment)); p++)
+        n++;
+    return n;
+}
+
+/* "2026-11-22T19:10:33Z " */
+static bool is_dated(const char *line)
+{
+    static const char form[] = "0000-00-00T00:00:00Z ";
+    for (size_t i = 0; form[i]; i++)
+        if (form[i] == '0' ? line[i] < '0' || line[i] > '9' : line[i] != form[i])
+            return false;
+    return true;
+}
+
+START_TEST(lines_come_while_the_work_says_nothing)
+{
+    scene c = {.quiet = 0.1, .beat = 0.1};
+    char *const text = stderr_of(work, &c);
+    ck_assert_msg(count(text, "gathering 25%; about ") >= 3, "%s", text);
+    ck_assert_msg(is_dated(text) && count(text, " left\n") >= 3, "%s", text);
+    ck_assert_msg(strstr(text, "\nwarning: little text\n"), "%s", text);
+    free(text);
+}
+END_TEST
+
+START_TEST(a_step_of_a_job_is_told_when_it_begins)
+{
+    scene c = {.whole_job = true, .quiet = 60, .beat = 0.1};
+    char *const text = stderr_of(work, &c);
+    ck_assert_msg(is_dated(text) && strstr(text, "Z block 1 of 4; job 0%, about "), "%s", text);
+    ck_assert_msg(count(text, "block 1 of 4: gathering 25%; job ") >= 2, "%s", text);
+    ck_assert_msg(strstr(text, "Z warning: little text\n"), "%s", text);
+    free(text);
+}
+END_TEST
+
+START_TEST(short_work_is_not_worth_a_line)
+{
+    scene c = {.quiet = 60, .beat = 60};
+    char *const text = stderr_of(work, &c);
+    ck_assert_str_eq(text, "warning: little text\n");
+    free(text);
+}
+END_TEST
+
+START_TEST(no_progress_leaves_messages_and_warnings)
+{
+    scene c = {.no_progress = true, .quiet = 0.05, .beat = 0.05};
+    char *const text = stderr_of(work, &c);
+    ck_assert_str_eq(text, "warning: little text\n");
+    free(text);
+}
+END_TEST
+
+START_TEST(a_signal_is_told_while_the_work_goes_on)
+{
+    scene c = {.interrupted = true, .quiet = 60, .beat = 60};
+    char *const text = stderr_of(work, &c);
+    ck_assert_msg(count(text, "stopping at the next safe place") == 1, "%s", text);
+    free(text);
+}
+END_TEST
+
+/* The events of a log: kind by kind in `kinds`, each well formed. */
+static void read_events(const char *text, char *kinds, size_t size)
+{
+    pare_ctx cx;
+    pare_ctx_init(&cx);
+    kinds[0] = '\0';
+    for (const char *line = text; *line; line += strcspn(line, "\n") + 1) {
+        pare_json *e;
+        ck_assert_int_eq(pare_json_parse(&cx, "event", line, strcspn(line, "\n"), 1 << 20, &e),
+                         PARE_OK);
+        const char *const kind = pare_json_text(pare_json_get(e, "event"), NULL);
+        ck_assert(kind && pare_json_text(pare_json_get(e, "text"), NULL) &&
+                  pare_json_text(pare_json_get(e, "time"), NULL) &&
+                  pare_json_number(pare_json_get(e, "seconds"), -1) >= 0);
+        if (strcmp(kind, "progress") == 0) {
+            near(pare_json_number(pare_json_get(e, "share"), -1), 0.25);
+            ck_assert(pare_json_number(pare_json_get(e, "left_seconds"), -1) > 0);
+        }
+        if (strcmp(kind, "interrupted") == 0)
+            ck_assert_str_eq(pare_json_text(pare_json_get(e, "signal"), NULL), "SIGTERM");
+        (void)snprintf(kinds + strlen(kinds), size - strlen(kinds), "%s ", kind);
+        pare_json_free(e);
+    }
+}
+
+START_TEST(events_take_the_place_of_lines)
+{
+    scene c = {.interrupted = true, .quiet = 0.1, .beat = 0.1, .log = "json"};
+    char kinds[1024];
+    char *const text = stderr_of(work, &c);
+    read_events(text, kinds, sizeof kinds);
+    ck_assert_msg(strncmp(kinds, "phase interrupted progress progress ", 36) == 0, "%s", kinds);
+    ck_assert_msg(strstr(kinds, "progress warning "), "%s", kinds);
+    free(text);
+}
+END_TEST
+
+START_TEST(events_in_a_file_leave_the_lines_and_are_appended)
+{
+    scene c = {.quiet = 0.1, .beat = 0.1, .log = "json:screen.jsonl"};
+    char kinds[1024];
+    size_t len;
+    (void)unlink("screen.jsonl");
+    for (size_t i = 0; i < 2; i++) {
+        char *const text = stderr_of(work, &c);
+        ck_assert_msg(strstr(text, "gathering 25%"), "%s", text);
+        free(text);
+    }
+    char *const events = folder_get("screen.jsonl", &len);
+    read_events(events, kinds, sizeof kinds);
+    ck_assert_msg(count(kinds, "phase progress ") == 2 && count(kinds, "warning ") == 2, "%s",
+                  kinds);
+    free(events);
+    ck_assert_int_eq(unlink("screen.jsonl"), 0);
+}
+END_TEST
+
+START_TEST(other_words_are_no_log)
+{
+    static const char *const words[] = {"", "text", "jsonl", "json:"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        pare_event_log log = {0};
+        pare_ctx cx;
+        pare_ctx_init(&cx);
+        ck_assert_int_eq(pare_event_log_open(&cx, words[i], &log), PARE_EUSAGE);
+        ck_assert_msg(strstr(cx.what, "expected json (events on stderr) or json:FILE"), "%s",
+                      cx.what);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *const s = suite_create("screen");
+    TCase *const t = tcase_create("all");
+    tcase_add_test(t, nothing_is_said_of_a_job_that_nobody_described);
+    tcase_add_test(t, what_was_expected_is_put_right_by_what_was_measured);
+    tcase_add_test(t, phases_that_are_left_out_do_not_count);
+    tcase_add_test(t, lines_come_while_the_work_says_nothing);
+    tcase_add_test(t, a_step_of_a_job_is_told_when_it_begins);
+    tcase_add_test(t, short_work_is_not_worth_a_line);
+    tcase_add_test(t, no_progress_leaves_messages_and_warnings);
+    tcase_add_test(t, a_signal_is_told_while_the_work_goes_on);
+    tcase_add_test(t, events_take_the_place_of_lines);
+    tcase_add_test(t, events_in_a_file_leave_the_lines_and_are_appended);
+    tcase_add_test(t, other_words_are_no_log);
+    suite_add_tcase(s, t);
+    return unit_main(s);
+}
