@@ -282,7 +282,8 @@ static pare_status write_form(comparing *c, const pare_comparison *r, const char
     return s;
 }
 
-/* Everything that was measured, unless the files of the original or of the data changed. */
+/* Everything that was measured, unless the files of the original or of the data changed. Files are
+ * written of a whole comparison only. */
 static pare_status deliver(comparing *c, bool complete)
 {
     if (c->done == 0)
@@ -299,8 +300,13 @@ static pare_status deliver(comparing *c, bool complete)
                                .peak_anonymous_bytes = c->peak_bytes};
     pare_status s = write_form(c, &r, NULL);
     for (size_t i = 0; i < c->outputs; i++) {
-        const pare_status written = write_form(c, &r, c->output[i]);
-        s = s == PARE_OK ? written : s;
+        if (!complete)
+            pare_screen_say(&c->cli->screen,
+                            "pare: warning: %s is not written, because the comparison is not "
+                            "complete",
+                            c->output[i]);
+        else if (s == PARE_OK)
+            s = write_form(c, &r, c->output[i]);
     }
     return s;
 }
