@@ -7,7 +7,6 @@
 
 #include "compress/cli/compare_forms.h"
 #include "compress/cli/output_file.h"
-#include "compress/inspect.h"
 #include "runtime/file.h"
 
 typedef enum form { FORM_TEXT, FORM_CSV, FORM_JSON, FORM_HTML, FORMS } form;
@@ -103,21 +102,40 @@ static pare_status read_forms(comparing *c)
     return PARE_OK;
 }
 
-/* What the headers of the other models already say against them, before hours of work. */
+/* Against the original: the configuration, and the tokens of the data. */
+static pare_status check_other(comparing *c, const char *path, pare_loaded *l)
+{
+    pare_cli *const cli = c->cli;
+    const pare_measure *const m = &c->asked;
+    pare_config *const config = &l->model.config;
+    if (!l->checkpoint.config)
+        return pare_fail(&cli->cx, PARE_EFORMAT, "%s: there is no config.json beside it", path);
+    PARE_TRY(
+        pare_config_parse(&cli->cx, l->checkpoint.config_file.path, l->checkpoint.config, config));
+    PARE_TRY(pare_measure_fits(cli, m, &c->original.model.config, path, config));
+    if (m->text)
+        PARE_TRY(pare_measure_same_tokens(cli, &c->original, l, m->text));
+    for (size_t i = 0; i < m->choices; i++)
+        PARE_TRY(pare_measure_same_tokens(cli, &c->original, l, m->choice[i]));
+    return PARE_OK;
+}
+
+/* What headers and tokenizers of the others already say against them, before hours of work. */
 static pare_status check_others(comparing *c)
 {
     pare_cli *const cli = c->cli;
-    for (size_t i = 1; i < c->args->operands; i++) {
+    pare_status s = PARE_OK;
+    for (size_t i = 1; s == PARE_OK && i < c->args->operands; i++) {
         const char *const path = c->args->operand[i];
-        pare_inspection in;
+        pare_loaded l = {0};
         const pare_mark mark = pare_arena_mark(&cli->arena);
-        PARE_TRY(pare_inspect(&cli->cx, &cli->arena, path, &in));
-        if (in.has_config)
-            PARE_TRY(
-                pare_measure_fits(cli, &c->asked, &c->original.model.config, path, &in.config));
+        s = pare_checkpoint_list(&cli->cx, &cli->arena, path, &l.checkpoint);
+        if (s == PARE_OK)
+            s = check_other(c, path, &l);
+        pare_loaded_close(&l);
         pare_arena_rewind(&cli->arena, mark);
     }
-    return PARE_OK;
+    return s;
 }
 
 static pare_status open_original(comparing *c)
@@ -188,29 +206,18 @@ static pare_status take(comparing *c, const pare_loaded *l, pare_status s)
     return s;
 }
 
-static pare_status open_other(comparing *c, pare_loaded *l)
-{
-    pare_cli *const cli = c->cli;
-    const pare_measure *const m = &c->asked;
-    const char *const path = c->args->operand[c->done];
-    name_progress(c, path);
-    PARE_TRY(pare_loaded_open(cli, c->args, path, m->exact, l));
-    c->checked &= l->checked;
-    PARE_TRY(pare_measure_fits(cli, m, &c->original.model.config, path, &l->model.config));
-    if (m->text)
-        PARE_TRY(pare_measure_same_tokens(cli, &c->original, l, m->text));
-    for (size_t i = 0; i < m->choices; i++)
-        PARE_TRY(pare_measure_same_tokens(cli, &c->original, l, m->choice[i]));
-    return pare_measure_sizes(cli, l, &c->f[c->done]);
-}
-
 static pare_status measure_other(comparing *c)
 {
     pare_loaded l = {0};
     const pare_mark mark = pare_arena_mark(&c->cli->arena);
-    pare_status s = open_other(c, &l);
+    pare_figures *const f = &c->f[c->done];
+    name_progress(c, f->model);
+    pare_status s = pare_loaded_open(c->cli, c->args, f->model, c->asked.exact, &l);
+    c->checked &= l.checked;
     if (s == PARE_OK)
-        s = measure(c, &l, &c->f[c->done]);
+        s = pare_measure_sizes(c->cli, &l, f);
+    if (s == PARE_OK)
+        s = measure(c, &l, f);
     s = take(c, &l, s);
     pare_loaded_close(&l);
     pare_arena_rewind(&c->cli->arena, mark);
@@ -275,7 +282,8 @@ static pare_status write_form(comparing *c, const pare_comparison *r, const char
     return s;
 }
 
-/* Everything that was measured, unless the files of the original or of the data changed. */
+/* Everything that was measured, unless the files of the original or of the data changed. Files are
+ * written of a whole comparison only. */
 static pare_status deliver(comparing *c, bool complete)
 {
     if (c->done == 0)
@@ -292,8 +300,13 @@ static pare_status deliver(comparing *c, bool complete)
                                .peak_anonymous_bytes = c->peak_bytes};
     pare_status s = write_form(c, &r, NULL);
     for (size_t i = 0; i < c->outputs; i++) {
-        const pare_status written = write_form(c, &r, c->output[i]);
-        s = s == PARE_OK ? written : s;
+        if (!complete)
+            pare_screen_say(&c->cli->screen,
+                            "pare: warning: %s is not written, because the comparison is not "
+                            "complete",
+                            c->output[i]);
+        else if (s == PARE_OK)
+            s = write_form(c, &r, c->output[i]);
     }
     return s;
 }
