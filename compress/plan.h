@@ -230,6 +230,10 @@ static inline pare_pass_ratios pare_plan_ratios(const pare_plan *plan, size_t st
     return pass->ratios ? pass->ratios(s->value) : (pare_pass_ratios){0};
 }
 
+/* What a step leaves as a shorter last group, and which exports cannot hold it, in text [size];
+ * NULL: nothing. */
+const char *pare_plan_tail_text(const pare_plan *plan, size_t step, char *text, size_t size);
+
 /* Fills *plan; memory from the arena. Close it with pare_plan_close in any case. What lies where
  * outputs go, and the disk, is looked at only by a plan to be looked at, from outside.
  * PARE_EUSAGE (recipe, with place; a model that is not there; an output inside the input or an

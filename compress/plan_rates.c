@@ -12,6 +12,7 @@
 #include "compress/plan_internal.h"
 #include "compress/run_linear.h"
 #include "formats/hash.h"
+#include "formats/sha256.h"
 #include "quant/rtn.h"
 #include "runtime/file.h"
 #include "runtime/linalg.h"
@@ -19,6 +20,9 @@
 #include "runtime/ops.h"
 #include "runtime/threads.h"
 
+/* A probe runs so long, and so often, at least: its mean is then that of a machine with neighbours,
+ * too. */
+static const double least_seconds = 0.05;
 enum {
     RUNS = 3,
     WIDTH = 1024,         /* most rows and columns of a matrix */
@@ -43,9 +47,10 @@ typedef struct probe {
     pare_ctx *cx;
     pare_arena *a;
     const pare_plan *plan;
-    size_t n, k;      /* of the matrix */
-    float *w, *x, *y; /* [n, k], [TOKENS, k], [TOKENS, n] */
+    size_t n, k;          /* of the matrix */
+    float *w, *x, *y, *h; /* [n, k], [TOKENS, k], [TOKENS, n], [k, k] */
     unsigned char *bytes;
+    double divergence;
     pare_plan_rates *out;
 } probe;
 
@@ -81,24 +86,49 @@ static pare_status begin(probe *p)
     return pare_linalg_init(p->cx);
 }
 
-/* Operations in a second of x W^T; the first run warms up. */
+/* Seconds of one run of `work`, the mean of some; one before them warms up. */
+static pare_status mean_seconds(probe *p, pare_status (*work)(probe *, const void *),
+                                const void *arg, double *seconds)
+{
+    PARE_TRY(work(p, arg));
+    const double start = now();
+    int runs = 0;
+    do {
+        PARE_TRY(work(p, arg));
+        *seconds = now() - start;
+    } while (++runs < RUNS || *seconds < least_seconds);
+    *seconds /= runs;
+    return PARE_OK;
+}
+
+static pare_status run_linear(probe *p, const void *linear)
+{
+    return pare_linear_apply(p->cx, p->a, linear, false, p->x, p->k, TOKENS, p->y, p->n);
+}
+
+/* Operations in a second of x W^T. */
 static pare_status time_linear(probe *p, const pare_linear *w, double *rate)
 {
-    double start = 0;
-    for (int run = -1; run < RUNS; run++) {
-        start = run == 0 ? now() : start;
-        PARE_TRY(pare_linear_apply(p->cx, p->a, w, false, p->x, p->k, TOKENS, p->y, p->n));
-    }
-    *rate = 2.0 * TOKENS * (double)p->n * (double)p->k * RUNS / (now() - start);
+    double seconds;
+    PARE_TRY(mean_seconds(p, run_linear, w, &seconds));
+    *rate = 2.0 * TOKENS * (double)p->n * (double)p->k / seconds;
+    return PARE_OK;
+}
+
+static pare_status run_gram(probe *p, const void *unused)
+{
+    (void)unused;
+    pare_gram_add(p->cx, p->h, p->x, TOKENS, p->k);
     return PARE_OK;
 }
 
 static pare_status measure_products(probe *p)
 {
     const size_t count = p->n * p->k;
+    double seconds;
     uint16_t *const half = PARE_NEW(p->a, uint16_t, count);
-    float *const h = PARE_NEW(p->a, float, p->k * p->k);
-    if (!half || !h)
+    p->h = PARE_NEW(p->a, float, p->k * p->k);
+    if (!half || !p->h)
         return PARE_ENOMEM;
     PARE_TRY(pare_f32_to_dtype(p->cx, PARE_F16, p->w, count, half));
     pare_linear w = {.name = "probe", .n = p->n, .k = p->k, .dtype = PARE_F32, .data = p->w};
@@ -106,52 +136,71 @@ static pare_status measure_products(probe *p)
     w.dtype = PARE_F16;
     w.data = half;
     PARE_TRY(time_linear(p, &w, &p->out->gemm_half));
-    double start = 0;
-    for (int run = -1; run < RUNS; run++) {
-        start = run == 0 ? now() : start;
-        pare_gram_add(p->cx, h, p->x, TOKENS, p->k);
-    }
-    p->out->gram = (double)TOKENS * (double)p->k * (double)p->k * RUNS / (now() - start);
+    PARE_TRY(mean_seconds(p, run_gram, NULL, &seconds));
+    p->out->gram = (double)TOKENS * (double)p->k * (double)p->k / seconds;
     return PARE_OK;
 }
 
-/* One linear as a job compresses it: rounded, packed, hashed, decoded, measured; then used. */
-static pare_status measure_codes(probe *p)
-{
-    const pare_grid grid = {.bits = 4, .group = 32, .symmetric = true, .f16_scales = true};
-    pare_packed_linear packed = {.name = "probe"};
+/* A linear as a job compresses it. */
+typedef struct coded {
+    pare_grid grid;
+    pare_packed_linear packed;
     pare_codes codes;
     pare_packed_planes planes;
     pare_linear view;
+    float *q; /* [n, k] as it is stored */
+} coded;
+
+static pare_status run_rounding(probe *p, const void *arg)
+{
+    coded *const c = *(coded *const *)arg;
+    return pare_rtn_quantize(p->cx, &c->grid, p->w, p->n, p->k, &c->codes);
+}
+
+/* Packed, hashed, decoded, measured, with memory as a job takes it and gives it back. */
+static pare_status run_storing(probe *p, const void *arg)
+{
+    coded *const c = *(coded *const *)arg;
+    const pare_mark mark = pare_arena_mark(p->a);
     uint8_t hash[16];
-    float *const q = PARE_NEW(p->a, float, p->n * p->k);
-    if (!q)
-        return PARE_ENOMEM;
-    PARE_TRY(pare_quantize_keep(&grid, p->n, p->k, &packed));
-    PARE_TRY(pare_codes_take(p->a, &grid, p->n, p->k, &codes));
-    double round = 0, store = 0;
-    for (int run = 0; run < RUNS; run++) {
-        double error[2];
-        const double start = now();
-        PARE_TRY(pare_rtn_quantize(p->cx, &grid, p->w, p->n, p->k, &codes));
-        const double rounded = now();
-        PARE_TRY(pare_packed_pack(p->cx, p->a, &packed, &codes, &planes));
-        for (size_t i = 0; i < PARE_PLANES; i++)
-            if (planes.plane[i])
-                pare_xxh3(planes.plane[i], (size_t)planes.bytes.plane[i], hash);
-        PARE_TRY(pare_packed_view(p->cx, p->a, &packed, planes.plane, &view));
-        pare_linear_to_f32(p->cx, &view, q);
-        pare__run_errors(p->cx, p->w, q, p->w, q, NULL, p->n, p->k, error);
-        round += rounded - start;
-        store += now() - rounded;
+    double error[2];
+    pare_status s = pare_packed_pack(p->cx, p->a, &c->packed, &c->codes, &c->planes);
+    for (size_t i = 0; s == PARE_OK && i < PARE_PLANES; i++)
+        if (c->planes.plane[i])
+            pare_xxh3(c->planes.plane[i], (size_t)c->planes.bytes.plane[i], hash);
+    if (s == PARE_OK)
+        s = pare_packed_view(p->cx, p->a, &c->packed, c->planes.plane, &c->view);
+    if (s == PARE_OK) {
+        pare_linear_to_f32(p->cx, &c->view, c->q);
+        pare__run_errors(p->cx, p->w, c->q, p->w, c->q, NULL, p->n, p->k, error);
     }
-    p->out->round = RUNS * (double)p->n * (double)p->k / round;
-    p->out->store = RUNS * (double)p->n * (double)p->k / store;
-    return time_linear(p, &view, &p->out->gemm_codes);
+    pare_arena_rewind(p->a, mark);
+    return s;
+}
+
+static pare_status measure_codes(probe *p)
+{
+    coded c = {.grid = {.bits = 4, .group = 32, .symmetric = true, .f16_scales = true},
+               .packed = {.name = "probe"},
+               .q = PARE_NEW(p->a, float, p->n * p->k)};
+    coded *const at = &c;
+    const double weights = (double)p->n * (double)p->k;
+    double seconds;
+    if (!c.q)
+        return PARE_ENOMEM;
+    PARE_TRY(pare_quantize_keep(&c.grid, p->n, p->k, &c.packed));
+    PARE_TRY(pare_codes_take(p->a, &c.grid, p->n, p->k, &c.codes));
+    PARE_TRY(mean_seconds(p, run_rounding, &at, &seconds));
+    p->out->round = weights / seconds;
+    PARE_TRY(mean_seconds(p, run_storing, &at, &seconds));
+    p->out->store = weights / seconds;
+    PARE_TRY(pare_packed_pack(p->cx, p->a, &c.packed, &c.codes, &c.planes));
+    PARE_TRY(pare_packed_view(p->cx, p->a, &c.packed, c.planes.plane, &c.view));
+    return time_linear(p, &c.view, &p->out->gemm_codes);
 }
 
 /* Pieces of the weight files, evenly spread: some may lie in memory, others on the disk. */
-static void measure_reading(probe *p)
+static pare_status measure_reading(probe *p)
 {
     const pare_checkpoint *const ck = &p->plan->checkpoint;
     uint64_t all = 0, read = 0;
@@ -170,33 +219,55 @@ static void measure_reading(probe *p)
         }
     }
     p->out->read = read ? (double)read / (now() - start) : 0;
+    return PARE_OK;
 }
 
-static void measure_memory(probe *p)
+static pare_status run_hash(probe *p, const void *unused)
 {
     char hex[PARE_SHA256_HEX];
-    const double start = now();
-    pare_sha256_hex(p->bytes, BYTES, hex);
-    const double hashed = now();
+    (void)unused;
+    return pare_sha256_hex(p->cx, p->bytes, BYTES, hex);
+}
+
+static pare_status run_copy(probe *p, const void *unused)
+{
+    const pare_mark mark = pare_arena_mark(p->a);
     unsigned char *const copy = pare_arena_take(p->a, BYTES, 1);
-    if (copy)
-        memcpy(copy, p->bytes, BYTES);
-    p->out->sha256 = BYTES / (hashed - start);
-    p->out->copy = BYTES / (now() - hashed);
+    (void)unused;
+    if (!copy)
+        return PARE_ENOMEM;
+    memcpy(copy, p->bytes, BYTES);
+    pare_arena_rewind(p->a, mark);
+    return PARE_OK;
+}
+
+static pare_status measure_memory(probe *p)
+{
+    double seconds;
+    PARE_TRY(mean_seconds(p, run_hash, NULL, &seconds));
+    p->out->sha256 = BYTES / seconds;
+    PARE_TRY(mean_seconds(p, run_copy, NULL, &seconds));
+    p->out->copy = BYTES / seconds;
+    return PARE_OK;
 }
 
 /* What comparing the logits of two models takes. */
+static pare_status run_comparison(probe *p, const void *logits)
+{
+    const float *const a = logits, *const b = a + VOCABULARY;
+    p->divergence += pare_divergence(a, b, VOCABULARY);
+    return PARE_OK;
+}
+
 static pare_status measure_comparison(probe *p)
 {
-    float *const logit = PARE_NEW(p->a, float, 2 * VOCABULARY);
-    if (!logit)
+    float *const logits = PARE_NEW(p->a, float, 2 * VOCABULARY);
+    double seconds;
+    if (!logits)
         return PARE_ENOMEM;
-    fill(logit, 2 * VOCABULARY);
-    volatile double kept = 0;
-    const double start = now();
-    for (int run = 0; run < RUNS; run++)
-        kept = kept + pare_divergence(logit, logit + VOCABULARY, VOCABULARY);
-    p->out->compare = (double)RUNS * VOCABULARY / (now() - start);
+    fill(logits, (size_t)2 * VOCABULARY);
+    PARE_TRY(mean_seconds(p, run_comparison, logits, &seconds));
+    p->out->compare = VOCABULARY / seconds;
     return PARE_OK;
 }
 
@@ -285,7 +356,8 @@ static pare_status measure_text(probe *p)
 pare_status pare_plan_rates_measure(pare_ctx *cx, const pare_plan *plan, pare_plan_rates *out)
 {
     static pare_status (*const measure[])(probe *) = {
-        begin, measure_products, measure_codes, measure_comparison, measure_text, measure_disk,
+        begin,          measure_products, measure_codes, measure_comparison,
+        measure_memory, measure_reading,  measure_text,  measure_disk,
     };
     enum { MEASURES = sizeof measure / sizeof *measure };
     pare_arena scratch;
@@ -297,10 +369,6 @@ pare_status pare_plan_rates_measure(pare_ctx *cx, const pare_plan *plan, pare_pl
         s = pare_ctx_interrupted(cx);
         if (s == PARE_OK)
             s = measure[i](&p);
-    }
-    if (s == PARE_OK) {
-        measure_reading(&p);
-        measure_memory(&p);
     }
     pare_arena_release(&scratch);
     return s;

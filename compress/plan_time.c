@@ -3,6 +3,8 @@
  * the sum is off. */
 #include "compress/plan_time.h"
 
+#include <math.h>
+
 #include "compress/plan_internal.h"
 #include "prune/ratio_search.h"
 #include "runtime/threads.h"
@@ -21,7 +23,7 @@ static const double attention_speed = 0.8;
 enum { READS = 4 };
 
 /* Copies of a linear in floats: loaded, worked on, taken over; and room that is zeroed for each. */
-enum { COPIES = 6 };
+enum { COPIES = 3 };
 
 /* Syncs of a block, its weights and the journal; of the files at the end. */
 enum { BLOCK_SYNCS = 2, END_SYNCS = 24 };
@@ -302,7 +304,10 @@ static double evaluated_tokens(const estimate *e, size_t evaluation)
         choice ? e->plan->choice[evaluation].bytes : e->plan->evaluated_bytes[evaluation];
     const double tokens = tokens_in(e, bytes, !v->tokens.text);
     const double most = (double)v->limit * (double)v->window;
-    return !choice && most > 0 && most < tokens ? most : tokens;
+    if (choice)
+        return tokens;
+    const double windows = floor((most > 0 && most < tokens ? most : tokens) / (double)v->window);
+    return windows * (double)v->window; /* a partial one is dropped */
 }
 
 static void count_evaluations(estimate *e)
@@ -311,8 +316,8 @@ static void count_evaluations(estimate *e)
     double *const phase = &e->phase[PARE_PHASE_EVALUATE];
     for (size_t i = 0; i < p->recipe.evaluations; i++) {
         const pare_evaluation *const v = &p->recipe.evaluation[i];
-        const double tokens = evaluated_tokens(e, i);
-        *phase += evaluation_seconds(e, tokens, v->window, v->kind == PARE_EVALUATE_KL);
+        *phase +=
+            evaluation_seconds(e, evaluated_tokens(e, i), v->window, v->kind == PARE_EVALUATE_KL);
     }
     if (p->held_out)
         *phase += evaluation_seconds(e, (double)p->held_out * (double)p->window, p->window, true);

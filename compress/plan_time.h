@@ -26,13 +26,13 @@ typedef struct pare_plan_estimate {
     double phase[PARE_PLAN_PHASES], seconds; /* the latter is their sum */
 } pare_plan_estimate;
 
-/* The time of a whole job, from nothing to its exports. Reports progress. Statuses as
- * pare_plan_rates_measure. */
-PARE_CHECKED pare_status pare_plan_time(pare_ctx *cx, const pare_plan *plan,
-                                        pare_plan_estimate *out);
-
-/* The same at rates that the caller names. */
+/* The time of a whole job, from nothing to its exports, on a machine of these rates with the
+ * threads of cx. */
 void pare_plan_time_at(const pare_ctx *cx, const pare_plan *plan, const pare_plan_rates *rate,
                        pare_plan_estimate *out);
+
+/* The same on this machine as it is now. Reports progress. Statuses as pare_plan_rates_measure. */
+PARE_CHECKED pare_status pare_plan_time(pare_ctx *cx, const pare_plan *plan,
+                                        pare_plan_estimate *out);
 
 #endif

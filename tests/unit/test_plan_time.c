@@ -1,0 +1,242 @@
+/* The time of a job from rates that are given: what each phase is made of. */
+#include "compress/plan_time.h"
+#include "tests/unit/job.h"
+
+static job_place place;
+
+static void setup(void)
+{
+    const tiny_model m = tiny_model_default();
+    place = job_make(&m);
+}
+
+static void teardown(void)
+{
+    job_remove_directory(place.root);
+}
+
+/* One of everything in a second, but 0.25 tokens in a byte of text. */
+static pare_plan_rates rates_of(double rate)
+{
+    return (pare_plan_rates){.read = rate,
+                             .sha256 = rate,
+                             .copy = rate,
+                             .write = rate,
+                             .sync = 1.0 / rate,
+                             .gemm = rate,
+                             .gemm_half = rate,
+                             .gemm_codes = rate,
+                             .gram = rate,
+                             .round = rate,
+                             .store = rate,
+                             .compare = rate,
+                             .tokenizer = 1.0 / rate,
+                             .encode = rate,
+                             .tokens = 0.25};
+}
+
+typedef struct planned {
+    pare_plan_estimate time;
+    uint64_t input, packed, other;
+} planned;
+
+/* The estimate for passes and what else the recipe has. */
+static planned plan_of(const char *rest, double rate)
+{
+    pare_ctx cx;
+    pare_arena a;
+    pare_plan plan;
+    char text[1024];
+    (void)snprintf(text, sizeof text, "pare: 1\nmodel: model\noutput: out\n%s\n", rest);
+    job_recipe(&place, text);
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    const pare_job job = {.recipe = job_path(&place, "recipe.yaml"), .look = true};
+    ck_assert_msg(pare_plan_make(&cx, &a, &job, &plan) == PARE_OK, "%s", cx.what);
+    planned out = {.input = plan.input_bytes, .packed = plan.packed_bytes, plan.other_bytes};
+    const pare_plan_rates rates = rates_of(rate);
+    pare_plan_time_at(&cx, &plan, &rates, &out.time);
+    pare_plan_close(&plan);
+    pare_arena_release(&a);
+    return out;
+}
+
+#define RTN  "passes: [{rtn: {bits: 4, group: 32}}]\n"
+#define GPTQ "passes: [{gptq: {bits: 4, group: 32}}]\n"
+
+START_TEST(the_sum_is_that_of_its_phases_and_half_as_much_at_twice_the_speed)
+{
+    const char *const job = GPTQ "calibration: {tokens: tokens.i32, samples: 8, window: 32}\n"
+                                 "evaluate: [{kl: {tokens: tokens.i32, window: 32}}]\n"
+                                 "export: [{format: safetensors, path: floats}]";
+    const planned once = plan_of(job, 1e9), twice = plan_of(job, 2e9);
+    double sum = 0;
+    for (size_t i = 0; i < PARE_PLAN_PHASES; i++) {
+        sum += once.time.phase[i];
+        ck_assert_double_eq_tol(twice.time.phase[i], once.time.phase[i] / 2, 1e-12);
+        if (i != PARE_PHASE_TOKENS) /* the data is tokens already */
+            ck_assert_msg(once.time.phase[i] > 0, "%s", pare_plan_phase_name(i));
+    }
+    ck_assert_double_eq_tol(once.time.seconds, sum, 1e-12);
+}
+END_TEST
+
+START_TEST(a_job_without_data_reads_hashes_packs_and_writes)
+{
+    const planned p = plan_of(RTN, 1);
+    const double *const phase = p.time.phase;
+    ck_assert_double_ge(phase[PARE_PHASE_CHECK], (double)p.input);
+    ck_assert_double_ge(phase[PARE_PHASE_HASH], (double)(p.input + p.packed));
+    ck_assert_double_gt(phase[PARE_PHASE_PASSES], 0);
+    ck_assert_double_gt(phase[PARE_PHASE_STORE], phase[PARE_PHASE_PASSES]);
+    ck_assert_double_gt(phase[PARE_PHASE_WRITE], (double)(p.packed + p.other));
+    static const pare_plan_phase none[] = {PARE_PHASE_TOKENS, PARE_PHASE_WAVE, PARE_PHASE_STATS,
+                                           PARE_PHASE_EVALUATE, PARE_PHASE_EXPORT};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+        ck_assert_double_eq(phase[none[i]], 0);
+}
+END_TEST
+
+START_TEST(calibration_takes_as_long_as_it_has_tokens)
+{
+    const planned few =
+        plan_of(GPTQ "calibration: {tokens: tokens.i32, samples: 8, window: 32}", 1);
+    const planned many =
+        plan_of(GPTQ "calibration: {tokens: tokens.i32, samples: 16, window: 32}", 1);
+    const planned all =
+        plan_of(GPTQ "calibration: {tokens: tokens.i32, samples: all, window: 32}", 1);
+    static const pare_plan_phase linear[] = {PARE_PHASE_WAVE, PARE_PHASE_STATS};
+    for (size_t i = 0; i < 2; i++) {
+        const double one = few.time.phase[linear[i]];
+        ck_assert_double_eq_tol(many.time.phase[linear[i]] / one, 2, 1e-9);
+        ck_assert_double_eq_tol(all.time.phase[linear[i]] / one, 64.0 * 24 / (8 * 32), 1e-9);
+    }
+    ck_assert_double_eq(few.time.phase[PARE_PHASE_PASSES], many.time.phase[PARE_PHASE_PASSES]);
+}
+END_TEST
+
+START_TEST(an_evaluation_counts_whole_windows_and_each_model_that_runs)
+{
+    static const char *const kinds[] = {"perplexity", "kl"};
+    double seconds[2];
+    char text[256];
+    for (size_t i = 0; i < 2; i++) {
+        (void)snprintf(text, sizeof text, RTN "evaluate: [{%s: {tokens: tokens.i32, window: 32}}]",
+                       kinds[i]);
+        seconds[i] = plan_of(text, 1).time.phase[PARE_PHASE_EVALUATE];
+    }
+    ck_assert_double_gt(seconds[1], 1.4 * seconds[0]); /* the original twice */
+    const double uneven =
+        plan_of(RTN "evaluate: [{perplexity: {tokens: tokens.i32, window: 60}}]", 1)
+            .time.phase[PARE_PHASE_EVALUATE];
+    /* 25 windows of 60 leave 36 of the 1536 tokens; attention takes a little more */
+    ck_assert_double_gt(uneven, 0.97 * seconds[0]);
+    ck_assert_double_lt(uneven, 1.2 * seconds[0]);
+}
+END_TEST
+
+START_TEST(a_transform_and_an_export_come_on_top)
+{
+    const planned plain =
+        plan_of(GPTQ "calibration: {tokens: tokens.i32, samples: 8, window: 32}", 1);
+    const planned more = plan_of("passes: [{awq: {}}, {gptq: {bits: 4, group: 32}}]\n"
+                                 "calibration: {tokens: tokens.i32, samples: 8, window: 32}\n"
+                                 "export: [{format: safetensors, path: floats}]",
+                                 1);
+    ck_assert_double_gt(more.time.phase[PARE_PHASE_PASSES],
+                        1.5 * plain.time.phase[PARE_PHASE_PASSES]);
+    ck_assert_double_gt(more.time.phase[PARE_PHASE_EXPORT], (double)more.packed);
+}
+END_TEST
+
+START_TEST(rates_of_this_machine_are_all_there)
+{
+    pare_ctx cx;
+    pare_arena a;
+    pare_plan plan;
+    pare_plan_rates r;
+    job_recipe(&place, "pare: 1\nmodel: model\noutput: out\n" RTN);
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    const pare_job job = {.recipe = job_path(&place, "recipe.yaml"), .look = true};
+    ck_assert_msg(pare_plan_make(&cx, &a, &job, &plan) == PARE_OK, "%s", cx.what);
+    ck_assert_msg(pare_plan_rates_measure(&cx, &plan, &r) == PARE_OK, "%s", cx.what);
+    const double rate[] = {r.read, r.sha256, r.copy,       r.write, r.sync,   r.gemm,
+                           r.gram, r.round,  r.gemm_codes, r.store, r.compare};
+    for (size_t i = 0; i < sizeof rate / sizeof *rate; i++)
+        ck_assert_msg(rate[i] > 0, "rate %zu", i);
+    ck_assert(r.tokenizer == 0 && r.encode == 0 && r.tokens == 0); /* no text to read */
+    pare_plan_close(&plan);
+    pare_arena_release(&a);
+    ck_assert_uint_eq(cx.live_bytes, 0);
+    DIR *const d = opendir(place.root); /* what was written for the probe is gone */
+    ck_assert_ptr_nonnull(d);
+    for (const struct dirent *e; (e = readdir(d));)
+        ck_assert_ptr_null(strstr(e->d_name, ".pare-plan"));
+    (void)closedir(d);
+}
+END_TEST
+
+/* What "pare plan recipe.yaml" with these options prints. */
+static char *printed(const char *options)
+{
+    static char text[1 << 16];
+    char command[1024];
+    (void)snprintf(command, sizeof command, "'%s' plan '%s' --threads 1 %s", PARE_PROGRAM,
+                   job_path(&place, "recipe.yaml"), options);
+    FILE *const f = popen(command, "r");
+    ck_assert_ptr_nonnull(f);
+    text[fread(text, 1, sizeof text - 1, f)] = '\0';
+    ck_assert_int_eq(pclose(f), 0);
+    return text;
+}
+
+START_TEST(the_plan_folds_equal_blocks_and_names_time_and_memory)
+{
+    static const char *const line[] = {"\nmodel.layers.{0,1}.mlp.down_proj  ",
+                                       "\nanonymous memory  ",
+                                       "\nmapped files      ",
+                                       "of anonymous memory, of ",
+                                       "\ntime              about ",
+                                       "reading and checking "};
+    job_recipe(&place, "pare: 1\nmodel: model\noutput: out\n" RTN);
+    char *text = printed("");
+    for (size_t i = 0; i < sizeof line / sizeof *line; i++)
+        ck_assert_msg(strstr(text, line[i]) != NULL, "no \"%s\" in\n%s", line[i], text);
+    text = printed("--all");
+    ck_assert_ptr_null(strstr(text, "{0,1}"));
+    ck_assert_ptr_nonnull(strstr(text, "\nmodel.layers.1.mlp.down_proj  "));
+    pare_ctx cx;
+    pare_json *json;
+    pare_ctx_init(&cx);
+    text = printed("--format json");
+    ck_assert_int_eq(pare_json_parse(&cx, "plan", text, strlen(text), &json), PARE_OK);
+    const pare_json *const phases = pare_json_get(json, "phases");
+    double sum = 0;
+    ck_assert_uint_eq(pare_json_count(phases), PARE_PLAN_PHASES);
+    for (size_t i = 0; i < PARE_PLAN_PHASES; i++)
+        sum += pare_json_number(pare_json_get(pare_json_at(phases, i), "seconds"), -1);
+    ck_assert_double_eq_tol(pare_json_number(pare_json_get(json, "seconds"), -1), sum, 1e-9);
+    const pare_json *const memory = pare_json_get(json, "memory");
+    ck_assert_int_gt(pare_json_integer(pare_json_get(memory, "anonymous_bytes"), 0), 1 << 19);
+    ck_assert_int_gt(pare_json_integer(pare_json_get(memory, "mapped_bytes"), 0), 1 << 12);
+    ck_assert_uint_eq(pare_json_count(pare_json_get(json, "linears")), 14);
+    pare_json_free(json);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *const s = suite_create("plan_time");
+    TCase *const t = tcase_create("plan_time");
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_test(t, the_sum_is_that_of_its_phases_and_half_as_much_at_twice_the_speed);
+    tcase_add_test(t, a_job_without_data_reads_hashes_packs_and_writes);
+    tcase_add_test(t, calibration_takes_as_long_as_it_has_tokens);
+    tcase_add_test(t, an_evaluation_counts_whole_windows_and_each_model_that_runs);
+    tcase_add_test(t, a_transform_and_an_export_come_on_top);
+    tcase_add_test(t, rates_of_this_machine_are_all_there);
+    tcase_add_test(t, the_plan_folds_equal_blocks_and_names_time_and_memory);
+    suite_add_tcase(s, t);
+    return unit_main(s);
+}
