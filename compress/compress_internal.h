@@ -63,7 +63,9 @@ struct pare_run {
     double calibration_seconds; /* spent in forward passes and statistics */
     pare_float_block current;   /* the current block: what is, or will be, stored */
     pare_block block;           /* the same as linears */
-    pare_block like;            /* that of the model, and which inputs the runtime rotates */
+    float *work;     /* of a linear while it is worked on: room for the largest; NULL where others
+                        (calibration, pruners) take that room in between */
+    pare_block like; /* that of the model, and which inputs the runtime rotates */
     pare_float_block reference; /* the float model, carried through the folds: plan.reference */
     pare_run_part common;       /* of the current block: what every token runs */
     /* The rest of it only where the family has experts. */
