@@ -122,15 +122,15 @@ typedef struct pare_plan {
     size_t experts;                    /* linears of experts in the plan */
     size_t chunk;                      /* experts whose statistics are gathered in one pass */
     size_t *left; /* [recipe.steps] inputs of MLPs that a transform leaves alone: with routers */
-    uint64_t tokenizer_bytes;   /* of the model's tokenizer while its files are read */
-    uint64_t text_bytes;        /* calibration texts that are read at once */
-    uint64_t token_bytes;       /* calibration tokens of a file */
-    uint64_t *evaluated_bytes;  /* [recipe.evaluations] files of the evaluations */
-    uint64_t activation_bytes;  /* 0 when samples is 0 (not known yet) */
-    uint64_t held_ram_bytes;    /* of the allocator, once everything is planned */
+    uint64_t tokenizer_bytes;         /* of the model's tokenizer while its files are read */
+    uint64_t text_bytes;              /* calibration texts that are read at once */
+    uint64_t token_bytes;             /* calibration tokens of a file */
+    uint64_t *evaluated_bytes;        /* [recipe.evaluations] files of the evaluations */
+    uint64_t activation_bytes;        /* 0 when samples is 0 (not known yet) */
+    uint64_t held_ram_bytes;          /* of the allocator, once everything is planned */
     uint64_t spilled_anonymous_bytes; /* anonymous memory with the activations in a file */
     uint64_t whole_anonymous_bytes;   /* the same with them in memory */
-    uint64_t ram_limit;         /* the smallest of those that bound the memory */
+    uint64_t ram_limit;               /* the smallest of those that bound the memory */
     const char *ram_limit_name;
     uint64_t allocator_bytes; /* of it for the allocator; the rest is BLAS, stacks, parsed JSON */
     bool spill;               /* activations go to a file */

@@ -1,5 +1,5 @@
 /* Lists in which what is the same in many blocks is one line. */
-#include "compress/cli/fold.h"
+#include "compress/cli/plan_fold.h"
 
 #include "tests/unit/unit.h"
 
