@@ -25,6 +25,10 @@ enum { READS = 4 };
 /* Copies of a linear in floats: loaded, worked on, taken over; and room that is zeroed for each. */
 enum { COPIES = 3 };
 
+/* Masks of a pruned linear, the looks that its zeros stay, and their storage: in weights rounded to
+ * nearest. */
+static const double pruned_rounds = 20;
+
 /* Syncs of a block, its weights and the journal; of the files at the end. */
 enum { BLOCK_SYNCS = 2, END_SYNCS = 24 };
 
@@ -242,6 +246,7 @@ static void count_linears(estimate *e)
         if (l->pruned && pare_plan_ratios(p, l->prune_step).rule == PARE_RATIOS_SEARCH)
             e->phase[PARE_PHASE_PASSES] += over(SEARCH_ERRORS * weights * (double)k, e->rate.gram);
         *store += over(weights, e->rate.store) +
+                  over(l->pruned ? pruned_rounds * weights : 0, e->rate.round) +
                   over(COPIES * weights * sizeof(float), e->rate.copy) +
                   over((twice ? 2.0 : 1.0) * error_flops(p, l), e->rate.gram);
     }
