@@ -14,12 +14,6 @@ typedef enum form { FORM_TEXT, FORM_CSV, FORM_JSON, FORM_HTML, FORMS } form;
 static const char *const form_name[FORMS] = {"text", "csv", "json", "html"};
 static const char *const form_ending[FORMS] = {".txt", ".csv", ".json", ".html"};
 
-/* Progress of the steps inside, with the model that they are about in front. */
-typedef struct naming {
-    pare_progress inner;
-    char model[32];
-} naming;
-
 typedef struct comparing {
     pare_cli *cli;
     const pare_args *args;
@@ -32,35 +26,34 @@ typedef struct comparing {
     size_t done;
     bool checked;
     size_t peak_bytes; /* anonymous, of what was over when the count began anew */
-    naming naming;
 } comparing;
 
-static void report_named(void *self, const char *what, double done, double total)
+/* A model is a phase of the job; each but the original runs beside it. */
+static pare_status plan_job(comparing *c)
 {
-    const naming *const n = self;
-    char step[64];
-    (void)snprintf(step, sizeof step, "%s: %s", n->model, what);
-    n->inner.report(n->inner.self, step, done, total);
+    const size_t models = c->args->operands;
+    pare_phase *const phase = PARE_NEW(&c->cli->arena, pare_phase, models);
+    if (!phase)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < models; i++)
+        phase[i] = (pare_phase){c->args->operand[i], i ? 2 : 1, 1};
+    pare_ctx_job(&c->cli->cx, phase, models);
+    return PARE_OK;
 }
 
-/* The end of the path; the same for the bar of every step of this model. */
-static void name_progress(comparing *c, const char *path)
+/* The last part of its path stands in front of what is done with it. */
+static void begin_model(const comparing *c, size_t i)
 {
+    const char *const path = c->args->operand[i];
     size_t len = strlen(path);
     while (len > 1 && path[len - 1] == '/')
         len--;
     size_t from = len;
     while (from > 0 && path[from - 1] != '/')
         from--;
-    (void)snprintf(c->naming.model, sizeof c->naming.model, "%.*s", (int)(len - from), path + from);
-}
-
-static void hook_progress(comparing *c)
-{
-    pare_ctx *const cx = &c->cli->cx;
-    c->naming.inner = cx->progress;
-    if (cx->progress.report)
-        cx->progress = (pare_progress){.report = report_named, .self = &c->naming};
+    char name[32];
+    (void)snprintf(name, sizeof name, "%.*s", (int)(len - from), path + from);
+    pare_ctx_step(&c->cli->cx, i, name);
 }
 
 static bool form_of(const char *const *word, const char *text,
@@ -142,7 +135,7 @@ static pare_status open_original(comparing *c)
 {
     pare_cli *const cli = c->cli;
     const char *const path = c->args->operand[0];
-    name_progress(c, path);
+    begin_model(c, 0);
     PARE_TRY(pare_loaded_open(cli, c->args, path, c->asked.exact, &c->original));
     c->checked = c->original.checked;
     PARE_TRY(pare_measure_watch(cli, &c->asked, &c->original));
@@ -211,7 +204,7 @@ static pare_status measure_other(comparing *c)
     pare_loaded l = {0};
     const pare_mark mark = pare_arena_mark(&c->cli->arena);
     pare_figures *const f = &c->f[c->done];
-    name_progress(c, f->model);
+    begin_model(c, c->done);
     pare_status s = pare_loaded_open(c->cli, c->args, f->model, c->asked.exact, &l);
     c->checked &= l.checked;
     if (s == PARE_OK)
@@ -317,9 +310,9 @@ pare_status pare_compare_run(pare_cli *cli, const pare_args *args)
     PARE_TRY(pare_measure_options(cli, args, "compare", &c.asked));
     PARE_TRY(read_forms(&c));
     PARE_TRY(pare_cli_threads(cli, args));
-    hook_progress(&c);
+    PARE_TRY(plan_job(&c));
     pare_status s = measure_all(&c);
-    cli->cx.progress = c.naming.inner;
+    pare_ctx_job(&cli->cx, NULL, 0);
     const pare_status delivered = deliver(&c, s == PARE_OK);
     pare_loaded_close(&c.original);
     if (s != PARE_EINTERRUPTED || c.done == 0 || delivered != PARE_OK)
