@@ -87,7 +87,7 @@ static pare_status fingerprint(pare_run *run, pare_json_writer *w, const char **
     for (size_t i = 0; i < run->inputs; i++) {
         (void)snprintf(key, sizeof key, "model file %zu", i + 1);
         char value[512];
-        pare_xxh3_text(run->input_xxh3[i], hex);
+        pare_xxh3_text(run->hash.input_xxh3[i], hex);
         (void)snprintf(value, sizeof value, "%s xxh3 %s", run->input[i].file, hex);
         pare_json_put_text(w, key, value);
     }
@@ -365,8 +365,8 @@ pare_status pare_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
         cx->limit_bytes = limit;
         pare_ctx_job(cx, NULL, 0);
     }
-    pare_hashing_free(cx, run.input_hashing);
-    pare_hashing_free(cx, run.packed_hashing);
+    pare_hashing_free(cx, run.hash.input);
+    pare_hashing_free(cx, run.hash.packed);
     pare_wave_close(&run.wave);
     pare_packed_close(cx, run.writer);
     pare_journal_close(cx, run.journal);
