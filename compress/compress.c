@@ -5,10 +5,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "compress/compress_internal.h"
 #include "compress/inventory.h"
 #include "compress/need.h"
 #include "compress/output.h"
+#include "compress/run_evaluate.h"
 #include "compress/run_phases.h"
 #include "compress/version.h"
 #include "formats/checksums.h"
@@ -199,11 +199,26 @@ static pare_status open_output(pare_run *run)
     return PARE_OK;
 }
 
+/* A linear in floats: one room for all of them, because fresh memory costs as much as rounding. */
+static pare_status take_work(pare_run *run)
+{
+    size_t most = 0;
+    if (run->plan.calibrated || run->plan.pruned)
+        return PARE_OK;
+    for (size_t i = 0; i < run->plan.linears; i++) {
+        const pare_packed_linear *const l = &run->plan.linear[i].packed;
+        most = l->n * l->k > most ? l->n * l->k : most;
+    }
+    run->work = pare_arena_take_raw(&run->stage, most, sizeof *run->work);
+    return run->work ? PARE_OK : PARE_ENOMEM;
+}
+
 /* Space for the current block's float weights, twice when folds carry a reference along. */
 static pare_status take_weights(pare_run *run)
 {
     const pare_plan *const plan = &run->plan;
     PARE_TRY(pare_float_block_take(&run->stage, &plan->model.config, plan->room, &run->current));
+    PARE_TRY(take_work(run));
     PARE_TRY(pare__run_prune_take(run, &run->common, 0));
     PARE_TRY(pare__run_experts_take(run));
     if (plan->reference)
@@ -315,7 +330,7 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
     PARE_TRY(pare__run_kept(run));
     PARE_TRY(pare__run_packed_ready(run, blocks));
     PARE_TRY(pare__run_describe(run));
-    PARE_TRY(pare__run_evaluate(run, out));
+    PARE_TRY(pare__run_report(run, out));
     PARE_TRY(pare_inventory_write(cx, run->a, run->plan.partial_path, run->output, run->outputs));
     PARE_TRY(pare__run_inputs_same(run));
     PARE_TRY(pare__run_publish(run));

@@ -41,7 +41,9 @@ struct pare_run {
     pare_tokens tokens; /* calibration, [samples, window] */
     char tokens_sha256[PARE_SHA256_HEX];
     pare_tokens held_out; /* windows that calibration does not see, [, window] */
-    size_t *share;        /* windows of each calibration text, or NULL when no weights are given */
+    pare_tokens prompts;  /* of samples, all of one length; none: id NULL */
+    const char *prompts_data;
+    size_t *share; /* windows of each calibration text, or NULL when no weights are given */
     pare_forward forward;
     pare_wave wave;
     pare_packed_writer *writer;
@@ -61,7 +63,9 @@ struct pare_run {
     double calibration_seconds; /* spent in forward passes and statistics */
     pare_float_block current;   /* the current block: what is, or will be, stored */
     pare_block block;           /* the same as linears */
-    pare_block like;            /* that of the model, and which inputs the runtime rotates */
+    float *work;     /* of a linear while it is worked on: room for the largest; NULL where others
+                        (calibration, pruners) take that room in between */
+    pare_block like; /* that of the model, and which inputs the runtime rotates */
     pare_float_block reference; /* the float model, carried through the folds: plan.reference */
     pare_run_part common;       /* of the current block: what every token runs */
     /* The rest of it only where the family has experts. */
@@ -244,12 +248,6 @@ PARE_CHECKED pare_status pare__run_commit(pare_run *run, size_t unit);
 
 /* config.json, copies of tokenizer files, recipe, manifest. */
 PARE_CHECKED pare_status pare__run_describe(pare_run *run);
-
-/* Looks at the data of the evaluations, so that a mistake in them does not cost a whole run. */
-PARE_CHECKED pare_status pare__run_check_evaluations(pare_run *run);
-
-/* The recipe's evaluations on the model before and after, and the report. */
-PARE_CHECKED pare_status pare__run_evaluate(pare_run *run, pare_compress_result *out);
 
 /* OUTPUT.partial becomes OUTPUT; PARE_EEXISTS when another run put its output there first. */
 PARE_CHECKED pare_status pare__run_publish(pare_run *run);

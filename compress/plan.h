@@ -74,6 +74,13 @@ typedef struct pare_plan_export {
     bool stale; /* what is there is older than the finished output, and is replaced */
 } pare_plan_export;
 
+/* A multiple-choice file of the recipe. */
+typedef struct pare_plan_choice {
+    size_t items;
+    uint64_t bytes; /* of all of them, as they run */
+    size_t longest; /* most bytes of an item: its context, and each choice as long as the longest */
+} pare_plan_choice;
+
 typedef struct pare_plan {
     const pare_job *job;
     pare_output_place place;                       /* of the output */
@@ -122,15 +129,16 @@ typedef struct pare_plan {
     size_t experts;                    /* linears of experts in the plan */
     size_t chunk;                      /* experts whose statistics are gathered in one pass */
     size_t *left; /* [recipe.steps] inputs of MLPs that a transform leaves alone: with routers */
-    uint64_t tokenizer_bytes;   /* of the model's tokenizer while its files are read */
-    uint64_t text_bytes;        /* calibration texts that are read at once */
-    uint64_t token_bytes;       /* calibration tokens of a file */
-    uint64_t *evaluated_bytes;  /* [recipe.evaluations] files of the evaluations */
-    uint64_t activation_bytes;  /* 0 when samples is 0 (not known yet) */
-    uint64_t held_ram_bytes;    /* of the allocator, once everything is planned */
+    uint64_t tokenizer_bytes;  /* of the model's tokenizer while its files are read */
+    uint64_t text_bytes;       /* calibration texts that are read at once */
+    uint64_t token_bytes;      /* calibration tokens of a file */
+    uint64_t *evaluated_bytes; /* [recipe.evaluations] files of the evaluations */
+    pare_plan_choice *choice;  /* [recipe.evaluations] what lies in those of multiple choice */
+    uint64_t activation_bytes; /* 0 when samples is 0 (not known yet) */
+    uint64_t held_ram_bytes;   /* of the allocator, once everything is planned */
     uint64_t spilled_anonymous_bytes; /* anonymous memory with the activations in a file */
     uint64_t whole_anonymous_bytes;   /* the same with them in memory */
-    uint64_t ram_limit;         /* the smallest of those that bound the memory */
+    uint64_t ram_limit;               /* the smallest of those that bound the memory */
     const char *ram_limit_name;
     uint64_t allocator_bytes; /* of it for the allocator; the rest is BLAS, stacks, parsed JSON */
     bool spill;               /* activations go to a file */

@@ -25,6 +25,10 @@ enum { READS = 4 };
 /* Copies of a linear in floats: loaded, worked on, taken over; and room that is zeroed for each. */
 enum { COPIES = 3 };
 
+/* Masks of a pruned linear, the looks that its zeros stay, and their storage: in weights rounded to
+ * nearest. */
+static const double pruned_rounds = 20;
+
 /* Syncs of a block, its weights and the journal; of the files at the end. */
 enum { BLOCK_SYNCS = 2, END_SYNCS = 24 };
 
@@ -242,6 +246,7 @@ static void count_linears(estimate *e)
         if (l->pruned && pare_plan_ratios(p, l->prune_step).rule == PARE_RATIOS_SEARCH)
             e->phase[PARE_PHASE_PASSES] += over(SEARCH_ERRORS * weights * (double)k, e->rate.gram);
         *store += over(weights, e->rate.store) +
+                  over(l->pruned ? pruned_rounds * weights : 0, e->rate.round) +
                   over(COPIES * weights * sizeof(float), e->rate.copy) +
                   over((twice ? 2.0 : 1.0) * error_flops(p, l), e->rate.gram);
     }
@@ -280,20 +285,34 @@ static double packed_seconds(const estimate *e)
     return seconds + over(2.0 * (rest > 0 ? rest : 0), dense_rate(e));
 }
 
-/* One evaluation: the model before, the model after, and for KL the one before once more. */
+/* One evaluation: the model before and the one after. */
 static double evaluation_seconds(const estimate *e, double tokens, size_t window, bool kl)
 {
     const pare_plan *const p = e->plan;
     const pare_config *const b = &p->model.config, *const a = &p->out;
-    const double before = kl ? 2 : 1, all = before + 1;
-    const double attention = before * (double)b->blocks * attention_flops(b, window) +
+    const double attention = (double)b->blocks * attention_flops(b, window) +
                              (double)a->blocks * attention_flops(a, window);
-    const double logits = all * 2.0 * (double)b->vocab * (double)b->hidden;
-    const double blocks = before * 2.0 * (double)b->blocks * used_weights(b);
+    const double logits = 2 * 2.0 * (double)b->vocab * (double)b->hidden;
+    const double blocks = 2.0 * (double)b->blocks * used_weights(b);
     const double products =
         over(blocks + logits, dense_rate(e)) + packed_seconds(e) + over(attention, e->rate.gemm);
     const double scores = kl ? over((double)b->vocab, parallel(e, e->rate.compare)) : 0;
     return tokens * (beside_products * products + scores);
+}
+
+/* Texts in JSON take as many bytes for a token as others do, each once. */
+static double evaluated_tokens(const estimate *e, size_t evaluation)
+{
+    const pare_evaluation *const v = &e->plan->recipe.evaluation[evaluation];
+    const bool choice = v->kind == PARE_EVALUATE_CHOICE;
+    const uint64_t bytes =
+        choice ? e->plan->choice[evaluation].bytes : e->plan->evaluated_bytes[evaluation];
+    const double tokens = tokens_in(e, bytes, !v->tokens.text);
+    const double most = (double)v->limit * (double)v->window;
+    if (choice)
+        return tokens;
+    const double windows = floor((most > 0 && most < tokens ? most : tokens) / (double)v->window);
+    return windows * (double)v->window; /* a partial one is dropped */
 }
 
 static void count_evaluations(estimate *e)
@@ -302,9 +321,8 @@ static void count_evaluations(estimate *e)
     double *const phase = &e->phase[PARE_PHASE_EVALUATE];
     for (size_t i = 0; i < p->recipe.evaluations; i++) {
         const pare_evaluation *const v = &p->recipe.evaluation[i];
-        const double tokens = tokens_in(e, p->evaluated_bytes[i], v->text.text != NULL);
-        const double windows = floor(tokens / (double)v->window); /* a partial one is dropped */
-        *phase += evaluation_seconds(e, windows * (double)v->window, v->window, v->kl);
+        *phase +=
+            evaluation_seconds(e, evaluated_tokens(e, i), v->window, v->kind == PARE_EVALUATE_KL);
     }
     if (p->held_out)
         *phase += evaluation_seconds(e, (double)p->held_out * (double)p->window, p->window, true);

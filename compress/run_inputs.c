@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "compress/compress_internal.h"
+#include "compress/evaluate/choice_items.h"
 #include "compress/inputs.h"
 #include "formats/checksums.h"
 
@@ -14,6 +15,16 @@ static pare_status watch_data(pare_run *run, const pare_text *t)
 {
     const char *const path = pare__run_data_path(run, t);
     return path ? pare_watch_path(run->a, &run->plan.checkpoint.watch, path) : PARE_ENOMEM;
+}
+
+static pare_status watch_evaluation(pare_run *run, const pare_evaluation *e)
+{
+    const char *const path = pare__run_data_path(run, pare_evaluation_data(e));
+    if (!path)
+        return PARE_ENOMEM;
+    pare_watch *const watch = &run->plan.checkpoint.watch;
+    return e->kind == PARE_EVALUATE_CHOICE ? pare_choice_watch(run->a, watch, path)
+                                           : pare_watch_path(run->a, watch, path);
 }
 
 pare_status pare__run_watch_inputs(pare_run *run)
@@ -27,8 +38,7 @@ pare_status pare__run_watch_inputs(pare_run *run)
     if (r->calibration.tokens.text)
         PARE_TRY(watch_data(run, &r->calibration.tokens));
     for (size_t i = 0; i < r->evaluations; i++)
-        PARE_TRY(watch_data(run, r->evaluation[i].text.text ? &r->evaluation[i].text
-                                                            : &r->evaluation[i].tokens));
+        PARE_TRY(watch_evaluation(run, &r->evaluation[i]));
     return pare_checkpoint_check(&plan->checkpoint, &checked);
 }
 

@@ -1,7 +1,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "compress/cli/fold.h"
+#include "compress/cli/plan_fold.h"
 #include "compress/cli/plan_print.h"
 #include "compress/sparsity_text.h"
 

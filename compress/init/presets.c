@@ -1,4 +1,5 @@
-/* The presets. What they choose was measured on a real model of 135M parameters (docs). */
+/* The presets. On a real model of 135M parameters, 4 bits, groups of 64, the KL was .357 by GPTQ
+ * with its defaults, .201 with act_order and clip: mse, .184 with act_order behind AWQ. */
 #include <string.h>
 
 #include "compress/init/init_internal.h"
@@ -112,10 +113,13 @@ static void write_2of4(pare__draft *d)
                        ? ""
                        : " 4 does not\n  # divide all inputs: the rest of a row keeps half, "
                          "rounded up.");
-    put_gptq(d, put_group(d, 128));
-    pare__text_put(&d->tail,
-                   "# Stored by pare in 3.1 bits per weight and run by its own kernels; the export "
-                   "holds the zeros\n# as codes like any other, and saves nothing by them.\n");
+    const size_t group = put_group(d, 128);
+    put_gptq(d, group);
+    pare__text_put(
+        &d->tail,
+        "# Stored by pare in %.4g bits per weight and run by its own kernels; the export "
+        "holds the zeros\n# as codes like any other, and saves nothing by them.\n",
+        3 + 16.0 / (double)group);
     d->format = "compressed-tensors";
 }
 
@@ -128,7 +132,7 @@ static void write_w2(pare__draft *d)
     put_awq(d);
     pare__text_put(&d->passes,
                    "  # Groups of 32 with a zero point each (symmetric: false) lose least at this "
-                   "width: 3 bits per\n  # weight with scales and zero points.\n"
+                   "width: 2.75 bits\n  # per weight with scales and zero points.\n"
                    "  - gptq: {bits: 2, group: 32, symmetric: false, act_order: true, clip: "
                    "mse}\n");
     d->format = "gptq_v2";

@@ -20,6 +20,8 @@ clean_tree() {
         printf '#include "%s/%s.h"\n\nint pare_%s(void)\n{\n    return 0; /* free(p) in a comment */\n}\n' \
             $m $m $m > $m/$m.c
     done
+    mkdir docs
+    echo "A folder." > docs/README.md
     printf 'A tree.\n\n```sh\n./demo\n```\n' > README.md
     cp "$lint/../../.clang-format" .
     archive

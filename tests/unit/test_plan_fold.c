@@ -1,5 +1,5 @@
 /* Lists in which what is the same in many blocks is one line. */
-#include "compress/cli/fold.h"
+#include "compress/cli/plan_fold.h"
 
 #include "tests/unit/unit.h"
 
@@ -60,11 +60,14 @@ START_TEST(experts_fold_where_blocks_have_the_same_ones)
         ENTRY("m.0.e.2.w", "a", 0, 3, 1), ENTRY("m.1.e.0.w", "a", 1, 1, 1),
         ENTRY("m.1.e.1.w", "a", 1, 2, 1), ENTRY("m.1.e.2.w", "a", 1, 3, 1),
         ENTRY("m.2.e.0.w", "a", 2, 1, 1), ENTRY("m.2.e.1.w", "b", 2, 2, 1),
-        ENTRY("m.2.e.2.w", "a", 2, 3, 1),
+        ENTRY("m.2.e.2.w", "a", 2, 3, 1), ENTRY("m.3.e.1.w", "a", 3, 2, 1),
+        ENTRY("m.3.e.2.w", "a", 3, 3, 1),
     };
-    static const expected folded[] = {
-        {"m.{0,1}.e.{0..2}.w", 6, 6}, {"m.2.e.{0,2}.w", 2, 2}, {"m.2.e.1.w", 1, 1}};
-    check(entry, 9, false, folded, 3);
+    static const expected folded[] = {{"m.{0,1}.e.{0..2}.w", 6, 6},
+                                      {"m.2.e.{0,2}.w", 2, 2},
+                                      {"m.2.e.1.w", 1, 1},
+                                      {"m.3.e.{1,2}.w", 2, 2}};
+    check(entry, 11, false, folded, 4);
 }
 END_TEST
 

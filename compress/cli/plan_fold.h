@@ -1,4 +1,4 @@
-/* compress/cli/fold.h - lists in which what is the same in many blocks is one line.
+/* compress/cli/plan_fold.h - lists in which what is the same in many blocks is one line.
  *
  *   model.layers.{0..29}.mlp.down_proj                            30 entries, their bytes summed
  *   model.layers.{0..3}.mlp.experts.{0..7}.down_proj              32 entries
@@ -6,8 +6,8 @@
  * Entries share a line when their names differ in the number of the block and of the expert alone,
  * everything else that is told of them is equal, and each block on the line has the same experts.
  */
-#ifndef PARE_COMPRESS_FOLD_H
-#define PARE_COMPRESS_FOLD_H
+#ifndef PARE_COMPRESS_PLAN_FOLD_H
+#define PARE_COMPRESS_PLAN_FOLD_H
 
 #include <stdbool.h>
 

@@ -1,4 +1,4 @@
-#include "compress/cli/fold.h"
+#include "compress/cli/plan_fold.h"
 
 #include <stdio.h>
 #include <stdlib.h>
