@@ -189,6 +189,7 @@ static pare_status take(comparing *c, const pare_loaded *l, pare_status s)
     const pare_figures *const f = &c->f[c->done];
     if (s != PARE_OK && s != PARE_EINTERRUPTED)
         return s;
+    pare_ctx_clear(&c->cli->cx); /* of the interrupt: a file that changed tells more */
     if (l != &c->original && pare_watch_check(&c->cli->cx, &l->checkpoint.watch) != PARE_OK)
         return PARE_EFORMAT;
     if (s == PARE_OK || f->window || f->choices)
