@@ -135,8 +135,8 @@ static void write_w2(pare__draft *d)
                    "lose far less.\n");
     const bool awq = put_awq(d);
     pare__text_put(&d->passes,
-                   "  # Groups of 32 with a zero point each (symmetric: false) lose least at this "
-                   "width: 2.75 bits\n  # per weight with scales and zero points.\n");
+                   "  # Groups of 32, the smallest there are, with a zero point each (symmetric: "
+                   "false): 2.75 bits\n  # per weight, scales and zero points counted.\n");
     put_gptq(d, "bits: 2, symmetric: false", 32, awq);
     d->format = "gptq_v2";
 }
