@@ -1,7 +1,7 @@
 # Debian packages, and how demo and check install them. Sourced by both.
 
 PARE_BUILD_PACKAGES=(build-essential cmake ninja-build pkg-config libopenblas-pthread-dev liblapacke-dev
-    libyaml-dev libjansson-dev libpcre2-dev libutf8proc-dev libxxhash-dev libmd-dev
+    libyaml-dev libjansson-dev libpcre2-dev libutf8proc-dev libxxhash-dev libssl-dev
     libhdf5-dev)
 PARE_CHECK_PACKAGES=("${PARE_BUILD_PACKAGES[@]}" check binutils clang-format-14)
 # for kernels of the other processors: a compiler and an emulator

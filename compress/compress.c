@@ -5,17 +5,18 @@
 #include <string.h>
 #include <time.h>
 
-#include "compress/compress_internal.h"
 #include "compress/inventory.h"
 #include "compress/need.h"
 #include "compress/output.h"
+#include "compress/run_evaluate.h"
+#include "compress/run_phases.h"
 #include "compress/version.h"
 #include "formats/checksums.h"
 #include "runtime/file.h"
 #include "runtime/linalg.h"
 
 /* Another one when the same recipe leads to other decisions or another journal. */
-#define JOURNAL_FORMAT "3"
+#define JOURNAL_FORMAT "4"
 
 double pare__seconds(void)
 {
@@ -24,6 +25,7 @@ double pare__seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* That an evaluation or an export begins is a step of the job, too. */
 void pare__notify(pare_run *run, pare_event_kind kind, const char *fmt, ...)
 {
     char text[512], step[sizeof text + 16];
@@ -59,8 +61,9 @@ static pare_status put_replaced(pare_run *run, pare_json_writer *w)
     if (!path)
         return PARE_ENOMEM;
     PARE_TRY(pare_file_map(run->cx, run->a, path, &f));
-    pare_sha256_hex(f.data, (size_t)f.bytes, hex);
+    const pare_status s = pare_sha256_hex(run->cx, f.data, (size_t)f.bytes, hex);
     pare_file_unmap(&f);
+    PARE_TRY(s);
     (void)snprintf(text, sizeof text, "an output with manifest.json sha256 %s", hex);
     pare_json_put_text(w, PARE_JOURNAL_REPLACES, text);
     return PARE_OK;
@@ -71,7 +74,7 @@ static pare_status put_replaced(pare_run *run, pare_json_writer *w)
 static pare_status fingerprint(pare_run *run, pare_json_writer *w, const char **text)
 {
     const pare_plan *const plan = &run->plan;
-    char key[64];
+    char key[64], hex[PARE_XXH3_HEX];
     size_t len = strlen(run->recipe_portable);
     char *const recipe = pare_arena_text(run->a, run->recipe_portable, len);
     if (!recipe)
@@ -84,8 +87,8 @@ static pare_status fingerprint(pare_run *run, pare_json_writer *w, const char **
     for (size_t i = 0; i < run->inputs; i++) {
         (void)snprintf(key, sizeof key, "model file %zu", i + 1);
         char value[512];
-        (void)snprintf(value, sizeof value, "%s sha256 %s", run->input[i].file,
-                       run->input[i].sha256);
+        pare_xxh3_text(run->input_xxh3[i], hex);
+        (void)snprintf(value, sizeof value, "%s xxh3 %s", run->input[i].file, hex);
         pare_json_put_text(w, key, value);
     }
     pare_json_put_text(w, "calibration tokens", plan->calibrated ? run->tokens_sha256 : "not used");
@@ -276,8 +279,8 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
     tell_plan(run);
     tell_quantized(run);
     PARE_TRY(pare__run_watch_inputs(run));
-    PARE_TRY(pare__run_finite(run));
     PARE_TRY(pare__run_hash_inputs(run));
+    PARE_TRY(pare__run_finite(run));
     if (run->plan.calibrated)
         pare_ctx_step(cx, PARE__PHASE_TOKENS, "reading calibration text");
     PARE_TRY(pare__run_tokens(run));
@@ -295,6 +298,7 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
     }
     PARE_TRY(pare_packed_create(cx, run->plan.partial_path, &run->plan.layout, &run->writer));
     PARE_TRY(pare__run_check_found(run));
+    PARE_TRY(pare__run_hash_packed(run));
     PARE_TRY(pare__run_structure_begin(run));
     PARE_TRY(pare__rotate_check_begin(run));
     for (size_t i = 0; i < blocks; i++) {
@@ -302,14 +306,16 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
         (void)snprintf(step, sizeof step, "block %zu of %zu", i + 1, blocks);
         pare_ctx_step(cx, i < run->units_found ? PARE__PHASE_FOUND : PARE__PHASE_BLOCKS, step);
         PARE_TRY(pare__run_block(run, i));
+        PARE_TRY(pare__run_packed_ready(run, i));
     }
     pare_wave_close(&run->wave);
     pare_arena_release(&run->stage);
     pare_ctx_step(cx, PARE__PHASE_FINISH, "writing the rest");
     PARE_TRY(pare__rotate_check_head(run));
     PARE_TRY(pare__run_kept(run));
+    PARE_TRY(pare__run_packed_ready(run, blocks));
     PARE_TRY(pare__run_describe(run));
-    PARE_TRY(pare__run_evaluate(run, out));
+    PARE_TRY(pare__run_report(run, out));
     PARE_TRY(pare_inventory_write(cx, run->a, run->plan.partial_path, run->output, run->outputs));
     PARE_TRY(pare__run_inputs_same(run));
     PARE_TRY(pare__run_publish(run));
@@ -344,6 +350,8 @@ pare_status pare_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
         cx->limit_bytes = limit;
         pare_ctx_job(cx, NULL, 0);
     }
+    pare_hashing_free(cx, run.input_hashing);
+    pare_hashing_free(cx, run.packed_hashing);
     pare_wave_close(&run.wave);
     pare_packed_close(cx, run.writer);
     pare_journal_close(cx, run.journal);

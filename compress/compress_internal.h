@@ -12,6 +12,7 @@
 #include "compress/run_linear.h"
 #include "compress/settle.h"
 #include "formats/packed_map.h"
+#include "formats/sha256.h"
 #include "prune/slicegpt.h"
 #include "quant/kv_cache.h"
 
@@ -25,7 +26,13 @@ struct pare_run {
     double started; /* monotonic seconds */
     pare_manifest_file *input;
     size_t inputs;
-    uint8_t (*input_xxh3)[16];  /* of the weight files, from the pass that took their SHA-256 */
+    pare_file *input_file; /* [inputs] views of them */
+    /* [inputs] by pare_xxh3_files, when the job began; and of what went into the SHA-256 */
+    uint8_t (*input_xxh3)[16], (*input_hashed)[16];
+    char (*input_sha256)[PARE_SHA256_HEX];
+    pare_hashing *input_hashing;  /* of the weight files, until the manifest is written */
+    pare_hashing *packed_hashing; /* of the packed files, while they are written */
+    char (*packed_sha256)[PARE_SHA256_HEX];
     const char *fingerprint;    /* of the journal */
     pare_manifest_file *output; /* what the manifest lists, once it is written */
     size_t outputs;
@@ -34,7 +41,9 @@ struct pare_run {
     pare_tokens tokens; /* calibration, [samples, window] */
     char tokens_sha256[PARE_SHA256_HEX];
     pare_tokens held_out; /* windows that calibration does not see, [, window] */
-    size_t *share;        /* windows of each calibration text, or NULL when no weights are given */
+    pare_tokens prompts;  /* of samples, all of one length; none: id NULL */
+    const char *prompts_data;
+    size_t *share; /* windows of each calibration text, or NULL when no weights are given */
     pare_forward forward;
     pare_wave wave;
     pare_packed_writer *writer;
@@ -91,27 +100,6 @@ static inline bool pare__same(double moved, double most)
 }
 
 double pare__seconds(void); /* monotonic */
-
-/* The phases of a job, in their order. Of some, the name is that of the only piece of work in it,
- * which begins them; the others are begun by pare_ctx_step. */
-enum {
-    PARE__PHASE_FINITE,
-    PARE__PHASE_HASH,
-    PARE__PHASE_TOKENS,
-    PARE__PHASE_FOUND, /* blocks of an earlier run */
-    PARE__PHASE_BLOCKS,
-    PARE__PHASE_FINISH,
-    PARE__PHASE_EVALUATE,
-    PARE__PHASE_AGAIN,
-    PARE__PHASE_EXPORT,
-    PARE__PHASES
-};
-
-/* Says what the job comes to (pare_ctx_job), without what an earlier run is known to have done. */
-void pare__run_phases(pare_run *run);
-
-/* An event for those who listen. That an evaluation or an export begins is a step of the job, too.
- */
 PARE_PRINTF(3, 4)
 void pare__notify(pare_run *run, pare_event_kind kind, const char *fmt, ...);
 
@@ -119,8 +107,15 @@ void pare__notify(pare_run *run, pare_event_kind kind, const char *fmt, ...);
  * its checksums. As pare_checkpoint_check. */
 PARE_CHECKED pare_status pare__run_watch_inputs(pare_run *run);
 
-/* The files of the checkpoint and their SHA-256: run->input. */
+/* The files of the checkpoint, run->input, with their XXH3. Their SHA-256 begins: it is there after
+ * pare__run_inputs_hashed, which waits for it. PARE_EFORMAT when a file was another one then. */
 PARE_CHECKED pare_status pare__run_hash_inputs(pare_run *run);
+PARE_CHECKED pare_status pare__run_inputs_hashed(pare_run *run);
+
+/* The SHA-256 of the packed files begins. As far as units from the first to `unit` fill a file, it
+ * is hashed from then on. The last waits for run->packed_sha256. */
+PARE_CHECKED pare_status pare__run_hash_packed(pare_run *run);
+PARE_CHECKED pare_status pare__run_packed_ready(pare_run *run, size_t unit);
 
 /* Before a unit counts as done: PARE_EFORMAT when an input was replaced, written to or touched. */
 PARE_CHECKED pare_status pare__run_inputs_watched(pare_run *run);
@@ -251,12 +246,6 @@ PARE_CHECKED pare_status pare__run_commit(pare_run *run, size_t unit);
 
 /* config.json, copies of tokenizer files, recipe, manifest. */
 PARE_CHECKED pare_status pare__run_describe(pare_run *run);
-
-/* Looks at the data of the evaluations, so that a mistake in them does not cost a whole run. */
-PARE_CHECKED pare_status pare__run_check_evaluations(pare_run *run);
-
-/* The recipe's evaluations on the model before and after, and the report. */
-PARE_CHECKED pare_status pare__run_evaluate(pare_run *run, pare_compress_result *out);
 
 /* OUTPUT.partial becomes OUTPUT; PARE_EEXISTS when another run put its output there first. */
 PARE_CHECKED pare_status pare__run_publish(pare_run *run);

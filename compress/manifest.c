@@ -40,13 +40,12 @@ static void put_files(pare_json_writer *w, const char *key, const pare_manifest_
     pare_json_close(w);
 }
 
-static void put_work(pare_json_writer *w, const pare_manifest *m)
+static void put_work(pare_json_writer *w, const pare_manifest *m,
+                     const char recipe_sha256[PARE_SHA256_HEX])
 {
-    char hex[PARE_SHA256_HEX];
-    pare_sha256_hex(m->recipe, strlen(m->recipe), hex);
     pare_json_put_text(w, "pare", m->version);
     put_size(w, "format", PARE_MANIFEST_FORMAT);
-    pare_json_put_text(w, "recipe_sha256", hex);
+    pare_json_put_text(w, "recipe_sha256", recipe_sha256);
     pare_json_put_text(w, "recipe", m->recipe);
     put_size(w, "seed", m->seed);
     if (m->tokens_sha256) {
@@ -259,9 +258,11 @@ pare_status pare_manifest_text(pare_ctx *cx, pare_arena *a, const pare_manifest 
                                size_t *len)
 {
     pare_json_writer *w = NULL;
+    char recipe[PARE_SHA256_HEX];
+    PARE_TRY(pare_sha256_hex(cx, m->recipe, strlen(m->recipe), recipe));
     PARE_TRY(pare_json_writer_new(cx, &w));
     pare_json_open_object(w, NULL);
-    put_work(w, m);
+    put_work(w, m, recipe);
     put_model(w, m->config);
     pare_packed_kv_put(w, &m->layout->kv);
     put_structure(w, m->structure);

@@ -8,6 +8,7 @@
 
 #include "compress/result.h"
 #include "formats/hash.h"
+#include "formats/sha256.h"
 
 /* Hash of a tensor that is stored as it came. */
 typedef struct pare_kept_hash {

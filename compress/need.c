@@ -38,6 +38,7 @@
  * different inputs than there are tokens. */
 #include "compress/need.h"
 
+#include <math.h>
 #include <stdio.h>
 
 enum { TOKENS_PER_INPUT = 3, INPUTS_PER_SAMPLE = 32, RANK_PART = 4 };
@@ -190,19 +191,29 @@ bool pare_plan_short(const pare_plan *plan, size_t step, pare_shortage *out)
     return out->need.tokens > 0;
 }
 
+/* Windows that have `tokens` new ones, when as many of each are new as of those at hand. */
+static uint64_t windows_for(const pare_plan *plan, const pare_shortage *s)
+{
+    return (uint64_t)ceil((double)s->need.tokens * (double)plan->samples / (double)s->fresh);
+}
+
 const char *pare_shortage_text(const pare_plan *plan, size_t step, const pare_shortage *s,
                                char text[PARE_SHORTAGE_TEXT])
 {
     const pare_step *const st = &plan->recipe.step[step];
     char what[96] = "what it takes out is left to chance", fresh[48] = "";
+    char windows[64] = "more text";
     if (s->fresh < s->tokens)
         (void)snprintf(fresh, sizeof fresh, ", %llu of them new", (unsigned long long)s->fresh);
     if (s->linears)
         (void)snprintf(what, sizeof what, "%zu linears %s", s->linears, pare_need_outcome(st));
+    if (s->fresh)
+        (void)snprintf(windows, sizeof windows, "samples: %llu or more (windows of %zu)",
+                       (unsigned long long)windows_for(plan, s), plan->window);
     (void)snprintf(text, PARE_SHORTAGE_TEXT,
                    "%s needs %llu tokens of calibration for %zu inputs, and there are %llu%s: %s; "
-                   "give more text or samples",
+                   "give %s",
                    pare_passes[st->pass]->name, (unsigned long long)s->need.tokens, s->k,
-                   (unsigned long long)s->tokens, fresh, what);
+                   (unsigned long long)s->tokens, fresh, what, windows);
     return text;
 }

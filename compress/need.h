@@ -55,7 +55,8 @@ bool pare_plan_short(const pare_plan *plan, size_t step, pare_shortage *out);
 
 enum { PARE_SHORTAGE_TEXT = 256 };
 
-/* "gptq needs 960 tokens for the 640 inputs of a linear, and the calibration has 2: ..." */
+/* "gptq needs 4608 tokens of calibration for 1536 inputs, and there are 4096: 30 linears get its
+ * plain form; give samples: 9 or more (windows of 512)" */
 const char *pare_shortage_text(const pare_plan *plan, size_t step, const pare_shortage *s,
                                char text[PARE_SHORTAGE_TEXT]);
 

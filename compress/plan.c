@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "calib/wave.h"
+#include "compress/evaluate/choice_items.h"
 #include "compress/journal.h"
 #include "compress/output.h"
 #include "compress/plan_internal.h"
@@ -255,6 +256,8 @@ static pare_status check_windows(pare_ctx *cx, pare_plan *plan)
     plan->batch = pare_wave_batch(plan->window);
     for (size_t i = 0; i < plan->recipe.evaluations; i++) {
         pare_evaluation *const e = &plan->recipe.evaluation[i];
+        if (e->kind == PARE_EVALUATE_CHOICE)
+            continue;
         PARE_TRY(fit_window(cx, plan, e->window, e->window_given, e->place, &e->window));
     }
     return PARE_OK;
@@ -326,17 +329,51 @@ static pare_status check_calibration(pare_ctx *cx, pare_arena *a, pare_plan *pla
                           : PARE_OK;
 }
 
+/* Most bytes of an item as it runs. */
+static size_t item_bytes(const pare_choice_text *t)
+{
+    size_t longest = 0;
+    for (size_t c = 0; c < t->choices; c++) {
+        const size_t len = strlen(t->choice[c]);
+        longest = len > longest ? len : longest;
+    }
+    return strlen(t->context) + t->choices * longest;
+}
+
+/* A mistake in a file of multiple choice is told before any work. */
+static pare_status check_choice(pare_ctx *cx, const pare_plan *plan, const pare_evaluation *e,
+                                pare_plan_choice *out)
+{
+    pare_arena a = {.cx = cx};
+    pare_choice_texts texts = {0};
+    const char *const directory = pare_path_directory(&a, plan->job->recipe);
+    const char *const path = directory ? pare_path_join(&a, directory, e->file.text) : NULL;
+    const pare_status s = path ? pare_choice_read(cx, &a, path, e->limit, &texts) : PARE_ENOMEM;
+    for (size_t i = 0; s == PARE_OK && i < texts.count; i++) {
+        const size_t bytes = item_bytes(&texts.item[i]);
+        out->bytes += bytes;
+        out->longest = bytes > out->longest ? bytes : out->longest;
+    }
+    out->items = texts.count;
+    pare_arena_release(&a);
+    return s;
+}
+
 static pare_status check_data_files(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 {
+    const size_t count = plan->recipe.evaluations;
     if (plan->calibrated || plan->held_out)
         PARE_TRY(check_calibration(cx, a, plan));
-    plan->evaluated_bytes = PARE_NEW(a, uint64_t, plan->recipe.evaluations);
-    if (!plan->evaluated_bytes)
+    plan->evaluated_bytes = PARE_NEW(a, uint64_t, count);
+    plan->choice = PARE_NEW(a, pare_plan_choice, count);
+    if (!plan->evaluated_bytes || !plan->choice)
         return PARE_ENOMEM;
-    for (size_t i = 0; i < plan->recipe.evaluations; i++) {
+    for (size_t i = 0; i < count; i++) {
         const pare_evaluation *const e = &plan->recipe.evaluation[i];
-        const pare_text *const file = e->text.text ? &e->text : &e->tokens;
-        PARE_TRY(check_data(cx, a, plan, file, e->text.text != NULL, &plan->evaluated_bytes[i]));
+        PARE_TRY(check_data(cx, a, plan, pare_evaluation_data(e), !e->tokens.text,
+                            &plan->evaluated_bytes[i]));
+        if (e->kind == PARE_EVALUATE_CHOICE)
+            PARE_TRY(check_choice(cx, plan, e, &plan->choice[i]));
     }
     return PARE_OK;
 }

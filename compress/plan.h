@@ -74,6 +74,13 @@ typedef struct pare_plan_export {
     bool stale; /* what is there is older than the finished output, and is replaced */
 } pare_plan_export;
 
+/* A multiple-choice file of the recipe. */
+typedef struct pare_plan_choice {
+    size_t items;
+    uint64_t bytes; /* of all of them, as they run */
+    size_t longest; /* most bytes of an item: its context, and each choice as long as the longest */
+} pare_plan_choice;
+
 typedef struct pare_plan {
     const pare_job *job;
     pare_output_place place;                       /* of the output */
@@ -97,9 +104,8 @@ typedef struct pare_plan {
     size_t changes;
     pare_float_room room; /* vectors that some block has or gets */
     pare_packed_layout layout;
-    bool ratios;                   /* some linears lose what a rule says, or keep columns apart by
-                                      what their inputs are, known while running: until
-                                      pare_plan_settle packed_bytes is at most that */
+    bool ratios; /* what some linears lose, or which columns they keep apart, is known while
+                    running: until pare_plan_settle packed_bytes is at most that */
     uint64_t packed_bytes;         /* packed files and packed.index.json, exact */
     uint64_t other_bytes;          /* copies, manifest, report: an estimate */
     uint64_t input_bytes;          /* weight files of the checkpoint */
@@ -122,15 +128,15 @@ typedef struct pare_plan {
     size_t experts;                    /* linears of experts in the plan */
     size_t chunk;                      /* experts whose statistics are gathered in one pass */
     size_t *left; /* [recipe.steps] inputs of MLPs that a transform leaves alone: with routers */
-    uint64_t tokenizer_bytes;         /* of the model's tokenizer while its files are read */
-    uint64_t text_bytes;              /* calibration texts that are read at once */
-    uint64_t token_bytes;             /* calibration tokens of a file */
-    uint64_t *evaluated_bytes;        /* [recipe.evaluations] files of the evaluations */
-    uint64_t activation_bytes;        /* 0 when samples is 0 (not known yet) */
-    uint64_t held_ram_bytes;          /* of the allocator, once everything is planned */
-    uint64_t spilled_anonymous_bytes; /* anonymous memory with the activations in a file */
-    uint64_t whole_anonymous_bytes;   /* the same with them in memory */
-    uint64_t ram_limit;               /* the smallest of those that bound the memory */
+    uint64_t tokenizer_bytes;  /* of the model's tokenizer while its files are read */
+    uint64_t text_bytes;       /* calibration texts that are read at once */
+    uint64_t token_bytes;      /* calibration tokens of a file */
+    uint64_t *evaluated_bytes; /* [recipe.evaluations] files of the evaluations */
+    pare_plan_choice *choice;  /* [recipe.evaluations] what lies in those of multiple choice */
+    uint64_t activation_bytes; /* 0 when samples is 0 (not known yet) */
+    uint64_t held_ram_bytes;   /* of the allocator, once everything is planned */
+    uint64_t spilled_anonymous_bytes, whole_anonymous_bytes; /* activations in a file, in memory */
+    uint64_t ram_limit; /* the smallest of those that bound the memory */
     const char *ram_limit_name;
     uint64_t allocator_bytes; /* of it for the allocator; the rest is BLAS, stacks, parsed JSON */
     bool spill;               /* activations go to a file */
@@ -183,8 +189,7 @@ static inline const pare_linear *pare_plan_at(const pare_plan *plan, size_t slot
                              (pare_role)(slot % PARE_ROLES));
 }
 
-/* Linears of the plan in a part of a block: plan->linear[*begin .. *end - 1]; none of a structured
- * plan. */
+/* Those in a part of a block: plan->linear[*begin .. *end - 1]; a structured plan has none. */
 static inline void pare_plan_range(const pare_plan *plan, size_t block, size_t part, size_t *begin,
                                    size_t *end)
 {
@@ -192,8 +197,7 @@ static inline void pare_plan_range(const pare_plan *plan, size_t block, size_t p
     *end = plan->first ? plan->first[block * plan->parts + part + 1] : 0;
 }
 
-/* Linears of the plan in a block, which begin at first[block * parts]; a structured plan has none.
- */
+/* Linears of the plan in a block, from first[block * parts] on; a structured plan has none. */
 static inline size_t pare_plan_linears(const pare_plan *plan, size_t block)
 {
     return plan->first ? plan->first[(block + 1) * plan->parts] - plan->first[block * plan->parts]
@@ -221,6 +225,10 @@ static inline pare_pass_ratios pare_plan_ratios(const pare_plan *plan, size_t st
     const pare_pass *const pass = pare_passes[s->pass];
     return pass->ratios ? pass->ratios(s->value) : (pare_pass_ratios){0};
 }
+
+/* What a step leaves as a shorter last group, and which exports cannot hold it, in text [size];
+ * NULL: nothing. */
+const char *pare_plan_tail_text(const pare_plan *plan, size_t step, char *text, size_t size);
 
 /* Fills *plan; memory from the arena. Close it with pare_plan_close in any case. What lies where
  * outputs go, and the disk, is looked at only by a plan to be looked at, from outside.

@@ -325,6 +325,21 @@ static uint64_t evaluation_bytes(const pare_ctx *cx, const pare_plan *plan, size
                   pare_evaluate_bytes(cx, &after, kl ? &before : NULL, window, tokens));
 }
 
+/* Texts and tokens of a file of multiple choice, its tables, and the larger model on it. */
+static uint64_t choice_bytes(const pare_ctx *cx, const pare_plan *plan, size_t evaluation)
+{
+    enum { OF_BYTE = 8, OF_ITEM = 1536 };
+    const pare_kv_format floats = {.method = PARE_KV_FLOAT};
+    const pare_eval_side before = {&plan->model.config, &floats, pare_model_inputs(&plan->model)};
+    const pare_eval_side after = {&plan->out, &plan->recipe.kv, packed_inputs(plan)};
+    const pare_plan_choice *const c = &plan->choice[evaluation];
+    const uint64_t texts = plan->evaluated_bytes[evaluation] * OF_BYTE + c->items * OF_ITEM;
+    return plan->tokenizer_bytes + texts +
+           2 * rope_bytes(&plan->model.config, plan->model.config.context) +
+           larger(pare_evaluate_choice_bytes(cx, &before, c->items, c->bytes, c->longest),
+                  pare_evaluate_choice_bytes(cx, &after, c->items, c->bytes, c->longest));
+}
+
 static uint64_t evaluate_bytes(const pare_ctx *cx, const pare_plan *plan)
 {
     uint64_t most = 0;
@@ -332,9 +347,14 @@ static uint64_t evaluate_bytes(const pare_ctx *cx, const pare_plan *plan)
         const pare_evaluation *const e = &plan->recipe.evaluation[i];
         const uint64_t tokens =
             e->text.text ? plan->evaluated_bytes[i] : plan->evaluated_bytes[i] / sizeof(int32_t);
+        if (e->kind == PARE_EVALUATE_CHOICE) {
+            most = larger(most, choice_bytes(cx, plan, i));
+            continue;
+        }
         if (e->text.text)
             most = larger(most, encode_bytes(plan, plan->evaluated_bytes[i], 1));
-        most = larger(most, evaluation_bytes(cx, plan, e->window, e->kl, tokens));
+        most = larger(most,
+                      evaluation_bytes(cx, plan, e->window, e->kind == PARE_EVALUATE_KL, tokens));
     }
     if (plan->held_out)
         most = larger(most, evaluation_bytes(cx, plan, plan->window, true,

@@ -12,6 +12,7 @@
 #include "compress/plan_internal.h"
 #include "compress/run_linear.h"
 #include "formats/hash.h"
+#include "formats/sha256.h"
 #include "quant/rtn.h"
 #include "runtime/file.h"
 #include "runtime/linalg.h"
@@ -225,8 +226,7 @@ static pare_status run_hash(probe *p, const void *unused)
 {
     char hex[PARE_SHA256_HEX];
     (void)unused;
-    pare_sha256_hex(p->bytes, BYTES, hex);
-    return PARE_OK;
+    return pare_sha256_hex(p->cx, p->bytes, BYTES, hex);
 }
 
 static pare_status run_copy(probe *p, const void *unused)
@@ -313,8 +313,8 @@ static const pare_text *first_text(const pare_plan *plan)
     if ((plan->calibrated || plan->held_out) && c->text.count)
         return &c->text.item[0];
     for (size_t i = 0; i < plan->recipe.evaluations; i++)
-        if (plan->recipe.evaluation[i].text.text)
-            return &plan->recipe.evaluation[i].text;
+        if (!plan->recipe.evaluation[i].tokens.text)
+            return pare_evaluation_data(&plan->recipe.evaluation[i]);
     return NULL;
 }
 

@@ -1,3 +1,4 @@
+#include <stdio.h>
 #include <string.h>
 
 #include "compress/plan_internal.h"
@@ -292,6 +293,29 @@ static void ask_transforms(pare_plan *plan)
         if (pass->folds && (pass->folds(step->value) & PARE_FOLDS_SHIFT))
             plan->kinds[t->site] |= PARE_STATS_CHANNELS | PARE_STATS_SAMPLE;
     }
+}
+
+const char *pare_plan_tail_text(const pare_plan *plan, size_t step, char *text, size_t size)
+{
+    const pare_packed_linear *first = NULL;
+    size_t count = 0;
+    char groups[PARE_GROUPS_TEXT];
+    for (size_t i = 0; i < plan->linears; i++) {
+        const pare_packed_linear *const l = &plan->linear[i].packed;
+        if (plan->linear[i].step != step || l->encoding != PARE_ENCODING_UNIFORM || !l->group ||
+            l->k % l->group == 0)
+            continue;
+        first = first ? first : l;
+        count++;
+    }
+    if (!first)
+        return NULL;
+    (void)snprintf(text, size,
+                   "%s: group %zu does not divide rows of %zu: their last group is shorter in %zu "
+                   "linears, which compressed-tensors, gptq and awq cannot hold; group %s divides",
+                   pare_passes[plan->recipe.step[step].pass]->name, first->group, first->k, count,
+                   pare_grid_groups_text(first->k, 128, groups));
+    return text;
 }
 
 void pare__plan_bits(pare_plan *plan)

@@ -108,10 +108,19 @@ static void count_checks(estimate *e)
     e->phase[PARE_PHASE_CHECK] = once + (READS - 1) * again;
 }
 
+/* A thread of its own hashes beside everything else: on a CPU that would be idle only what is left
+ * when the rest is done is waited for, else it takes its share of the CPUs. Behind all others. */
 static void count_hashing(estimate *e)
 {
     const double bytes = (double)e->plan->input_bytes + (double)e->plan->packed_bytes;
-    e->phase[PARE_PHASE_HASH] = over(bytes, e->rate.sha256);
+    const double all = over(bytes, e->rate.sha256);
+    double rest = 0;
+    for (size_t i = 0; i < PARE_PLAN_PHASES; i++)
+        rest += i == PARE_PHASE_EVALUATE || i == PARE_PHASE_EXPORT ? 0 : e->phase[i];
+    if ((double)pare_cpu_count() > e->threads)
+        e->phase[PARE_PHASE_HASH] = all > rest ? all - rest : 0;
+    else
+        e->phase[PARE_PHASE_HASH] = over(all, (double)pare_cpu_count());
 }
 
 /* Texts are read before the work, those of evaluations once more when their turn comes. */
@@ -125,7 +134,7 @@ static void count_tokens(estimate *e)
         loads = (double)c->text.count;
     }
     for (size_t i = 0; i < p->recipe.evaluations; i++)
-        if (p->recipe.evaluation[i].text.text) {
+        if (!p->recipe.evaluation[i].tokens.text) {
             bytes += 2.0 * (double)p->evaluated_bytes[i];
             loads += 2;
         }
@@ -285,34 +294,79 @@ static double packed_seconds(const estimate *e)
     return seconds + over(2.0 * (rest > 0 ? rest : 0), dense_rate(e));
 }
 
-/* One evaluation: the model before, the model after, and for KL the one before once more. */
+/* One evaluation: the model before and the one after. */
 static double evaluation_seconds(const estimate *e, double tokens, size_t window, bool kl)
 {
     const pare_plan *const p = e->plan;
     const pare_config *const b = &p->model.config, *const a = &p->out;
-    const double before = kl ? 2 : 1, all = before + 1;
-    const double attention = before * (double)b->blocks * attention_flops(b, window) +
+    const double attention = (double)b->blocks * attention_flops(b, window) +
                              (double)a->blocks * attention_flops(a, window);
-    const double logits = all * 2.0 * (double)b->vocab * (double)b->hidden;
-    const double blocks = before * 2.0 * (double)b->blocks * used_weights(b);
+    const double logits = 2 * 2.0 * (double)b->vocab * (double)b->hidden;
+    const double blocks = 2.0 * (double)b->blocks * used_weights(b);
     const double products =
         over(blocks + logits, dense_rate(e)) + packed_seconds(e) + over(attention, e->rate.gemm);
     const double scores = kl ? over((double)b->vocab, parallel(e, e->rate.compare)) : 0;
     return tokens * (beside_products * products + scores);
 }
 
+/* Texts in JSON take as many bytes for a token as others do, each once. */
+static double evaluated_tokens(const estimate *e, size_t evaluation)
+{
+    const pare_evaluation *const v = &e->plan->recipe.evaluation[evaluation];
+    const bool choice = v->kind == PARE_EVALUATE_CHOICE;
+    const uint64_t bytes =
+        choice ? e->plan->choice[evaluation].bytes : e->plan->evaluated_bytes[evaluation];
+    const double tokens = tokens_in(e, bytes, !v->tokens.text);
+    const double most = (double)v->limit * (double)v->window;
+    if (choice)
+        return tokens;
+    const double windows = floor((most > 0 && most < tokens ? most : tokens) / (double)v->window);
+    return windows * (double)v->window; /* a partial one is dropped */
+}
+
+/* Tokens of multiple choice: those of the file, or of the items that count. */
+static double choice_seconds(const estimate *e, size_t i)
+{
+    const pare_plan_choice *const c = &e->plan->choice[i];
+    const double most = (double)c->items * (double)c->longest;
+    const double file = (double)e->plan->evaluated_bytes[i];
+    return evaluation_seconds(e, (most < file ? most : file) * e->rate.tokens,
+                              (size_t)((double)c->longest * e->rate.tokens), false);
+}
+
+/* Windows that count: a partial one is dropped. */
+static double text_seconds(const estimate *e, size_t i)
+{
+    const pare_evaluation *const v = &e->plan->recipe.evaluation[i];
+    const double tokens = tokens_in(e, e->plan->evaluated_bytes[i], !v->tokens.text);
+    double windows = floor(tokens / (double)v->window);
+    if (v->limit && windows > (double)v->limit)
+        windows = (double)v->limit;
+    return evaluation_seconds(e, windows * (double)v->window, v->window,
+                              v->kind == PARE_EVALUATE_KL);
+}
+
+/* Samples of both models read all weights for each token of a sequence. */
+static double sample_seconds(const estimate *e)
+{
+    enum { SAMPLED = 48 };
+    const double bytes = (double)e->plan->input_bytes + (double)e->plan->packed_bytes;
+    return SAMPLED * over(bytes, parallel(e, 2 * e->rate.read));
+}
+
 static void count_evaluations(estimate *e)
 {
     const pare_plan *const p = e->plan;
     double *const phase = &e->phase[PARE_PHASE_EVALUATE];
+    bool texts = p->held_out > 0;
     for (size_t i = 0; i < p->recipe.evaluations; i++) {
-        const pare_evaluation *const v = &p->recipe.evaluation[i];
-        const double tokens = tokens_in(e, p->evaluated_bytes[i], v->text.text != NULL);
-        const double windows = floor(tokens / (double)v->window); /* a partial one is dropped */
-        *phase += evaluation_seconds(e, windows * (double)v->window, v->window, v->kl);
+        const bool choice = p->recipe.evaluation[i].kind == PARE_EVALUATE_CHOICE;
+        *phase += choice ? choice_seconds(e, i) : text_seconds(e, i);
+        texts |= !choice;
     }
     if (p->held_out)
         *phase += evaluation_seconds(e, (double)p->held_out * (double)p->window, p->window, true);
+    *phase += texts ? sample_seconds(e) : 0;
 }
 
 /* Decoded and rounded anew, written, read back, decoded and compared. */
@@ -341,7 +395,6 @@ void pare_plan_time_at(const pare_ctx *cx, const pare_plan *plan, const pare_pla
                   .threads = (double)pare_threads(cx),
                   .phase = out->phase};
     count_checks(&e);
-    count_hashing(&e);
     count_tokens(&e);
     count_calibration(&e);
     count_linears(&e);
@@ -349,6 +402,7 @@ void pare_plan_time_at(const pare_ctx *cx, const pare_plan *plan, const pare_pla
     count_writing(&e);
     count_evaluations(&e);
     count_exports(&e);
+    count_hashing(&e);
     for (size_t i = 0; i < PARE_PLAN_PHASES; i++)
         out->seconds += out->phase[i];
 }

@@ -68,6 +68,7 @@ static pare_status compare_inputs(pare_run *run, const pare_json *manifest,
 {
     const pare_json *const was = pare_json_get(manifest, "inputs");
     PARE_TRY(pare__run_hash_inputs(run));
+    PARE_TRY(pare__run_inputs_hashed(run));
     if (pare_json_count(was) != run->inputs)
         (void)snprintf(difference, DIFFERENCE, "it was made of %zu files, the model has %zu",
                        pare_json_count(was), run->inputs);

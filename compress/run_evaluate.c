@@ -1,33 +1,77 @@
+/* The recipe's evaluations: the model before and after, on the same data. */
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "compress/compress_internal.h"
-#include "compress/need.h"
-#include "compress/version.h"
+#include "compress/evaluate/choice_items.h"
+#include "compress/run_evaluate.h"
 #include "runtime/file.h"
-#include "runtime/machine.h"
-#include "runtime/threads.h"
+
+static const char *path_of(pare_run *run, const pare_evaluation *e)
+{
+    return pare__run_data_path(run, pare_evaluation_data(e));
+}
 
 /* Tokens of one evaluation's data file, in the scratch arena. */
 static pare_status read_data(pare_run *run, const pare_evaluation *e, pare_tokens *out)
 {
-    const pare_text *const file = e->text.text ? &e->text : &e->tokens;
-    const char *const path = pare__run_data_path(run, file);
-    const size_t vocab = run->plan.model.config.vocab;
+    const char *const path = path_of(run, e);
+    const size_t vocab = run->plan.model.config.vocab, most = e->limit * e->window;
     if (!path)
         return PARE_ENOMEM;
-    if (!e->text.text)
-        return pare_tokens_read(run->cx, &run->scratch, path, vocab, out);
     pare_tokenizer *t = NULL;
-    pare_status s = pare_checkpoint_tokenizer(&run->plan.checkpoint, &t);
-    if (s == PARE_OK)
+    pare_status s = e->text.text ? pare_checkpoint_tokenizer(&run->plan.checkpoint, &t) : PARE_OK;
+    if (s == PARE_OK && t)
         s = pare_tokens_encode(run->cx, &run->scratch, t, &path, 1, -1, vocab, out);
+    else if (s == PARE_OK)
+        s = pare_tokens_read(run->cx, &run->scratch, path, vocab, out);
     pare_tokenizer_free(t);
     pare_memory_trim();
+    if (s == PARE_OK && most && most < out->count)
+        out->count = most;
     return s;
+}
+
+/* Items of a multiple-choice file that fit both models, in the scratch arena; *longest is the
+ * tokens of the longest with a choice of its own. */
+static pare_status read_items(pare_run *run, const pare_evaluation *e, pare_choice_item **item,
+                              size_t *items, size_t *longest)
+{
+    const char *const path = path_of(run, e);
+    pare_choice_texts texts;
+    pare_tokenizer *t;
+    if (!path)
+        return PARE_ENOMEM;
+    PARE_TRY(pare_choice_read(run->cx, &run->scratch, path, e->limit, &texts));
+    PARE_TRY(pare_checkpoint_tokenizer(&run->plan.checkpoint, &t));
+    const pare_status s =
+        pare_choice_encode(run->cx, &run->scratch, t, &texts, run->plan.model.config.context, item);
+    pare_tokenizer_free(t);
+    pare_memory_trim();
+    *items = texts.count;
+    *longest = 0;
+    for (size_t i = 0; s == PARE_OK && i < texts.count; i++)
+        for (size_t c = 0; c < (*item)[i].choices; c++) {
+            const size_t tokens = (*item)[i].context_count + (*item)[i].choice_count[c];
+            *longest = tokens > *longest ? tokens : *longest;
+        }
+    return s;
+}
+
+static pare_status check_tokens(pare_run *run, const pare_evaluation *e)
+{
+    pare_tokens tokens;
+    PARE_TRY(read_data(run, e, &tokens));
+    if (tokens.count >= e->window)
+        return PARE_OK;
+    return pare_recipe_fail(run->cx, e->place, "%s has %zu tokens, fewer than one window of %zu",
+                            pare_evaluation_data(e)->text, tokens.count, e->window);
+}
+
+static pare_status check_items(pare_run *run, const pare_evaluation *e)
+{
+    pare_choice_item *item;
+    size_t items, longest;
+    return read_items(run, e, &item, &items, &longest);
 }
 
 pare_status pare__run_check_evaluations(pare_run *run)
@@ -36,197 +80,137 @@ pare_status pare__run_check_evaluations(pare_run *run)
     pare_status s = PARE_OK;
     for (size_t i = 0; s == PARE_OK && i < run->plan.recipe.evaluations; i++) {
         const pare_evaluation *const e = &run->plan.recipe.evaluation[i];
-        pare_tokens tokens;
-        s = read_data(run, e, &tokens);
-        if (s == PARE_OK && tokens.count < e->window)
-            s = pare_recipe_fail(
-                run->cx, e->place, "%s has %zu tokens, fewer than one window of %zu",
-                e->text.text ? e->text.text : e->tokens.text, tokens.count, e->window);
+        s = e->kind == PARE_EVALUATE_CHOICE ? check_items(run, e) : check_tokens(run, e);
         pare_arena_rewind(&run->scratch, mark);
     }
     return s;
 }
 
-/* The model before and after on `tokens`. */
-static pare_status evaluate_tokens(pare_run *run, const pare_model *after,
-                                   const pare_tokens *tokens, bool kl, pare_report_eval *out)
+/* The model as it was, and as it is now. */
+typedef struct sides {
+    const pare_model *after;
+    pare_forward before_f, after_f;
+} sides;
+
+static pare_status take_sides(pare_run *run, size_t positions, sides *s)
+{
+    PARE_TRY(pare_forward_init(run->cx, &run->scratch, &run->plan.model, positions, false,
+                               &s->before_f));
+    return pare_forward_init(run->cx, &run->scratch, s->after, positions, false, &s->after_f);
+}
+
+/* Of both models at once, when KL is asked for. */
+static pare_status evaluate_tokens(pare_run *run, sides *m, const pare_tokens *tokens,
+                                   pare_report_eval *out)
 {
     pare_ctx *const cx = run->cx;
-    pare_forward before_f, after_f;
-    PARE_TRY(pare_forward_init(cx, &run->scratch, &run->plan.model, out->window, false, &before_f));
-    PARE_TRY(pare_forward_init(cx, &run->scratch, after, out->window, false, &after_f));
+    const bool kl = out->kind == PARE_EVALUATE_KL;
     const pare_eval_opts opts = {.window = out->window};
-    pare_status s =
-        pare_evaluate(cx, &before_f, NULL, &opts, tokens->id, tokens->count, &out->before);
-    if (s == PARE_OK)
-        s = pare_evaluate(cx, &after_f, kl ? &before_f : NULL, &opts, tokens->id, tokens->count,
-                          &out->after);
+    PARE_TRY(take_sides(run, out->window, m));
+    pare_status s = pare_evaluate(cx, &m->after_f, kl ? &m->before_f : NULL, &opts, tokens->id,
+                                  tokens->count, &out->after);
+    if (s == PARE_OK && kl)
+        out->before = pare_figures_baseline(&out->after);
+    else if (s == PARE_OK)
+        s = pare_evaluate(cx, &m->before_f, NULL, &opts, tokens->id, tokens->count, &out->before);
     return s == PARE_OK ? s : pare_fail_context(cx, s, "evaluation on %s", out->data);
+}
+
+static pare_status ask(pare_run *run, const pare_forward *f, pare_choice_item *item, size_t items,
+                       pare_choice_figures *out)
+{
+    out->verdict = PARE_NEW(&run->scratch, unsigned char, items);
+    out->items = items;
+    out->complete = true;
+    if (!out->verdict)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < items; i++)
+        item[i].verdict = &out->verdict[i];
+    return pare_evaluate_choice(run->cx, f, item, items, &out->result);
+}
+
+static pare_status evaluate_choice(pare_run *run, sides *m, const pare_evaluation *e,
+                                   pare_report_eval *out)
+{
+    pare_choice_figures *const before = &out->choice_before, *const after = &out->choice_after;
+    pare_choice_item *item;
+    size_t items, longest;
+    before->file = after->file = out->data;
+    PARE_TRY(read_items(run, e, &item, &items, &longest));
+    PARE_TRY(take_sides(run, longest, m));
+    pare_status s = ask(run, &m->before_f, item, items, before);
+    if (s == PARE_OK)
+        s = ask(run, &m->after_f, item, items, after);
+    if (s != PARE_OK)
+        return pare_fail_context(run->cx, s, "evaluation on %s", out->data);
+    after->has_paired = true;
+    after->paired = pare_choice_paired(after->verdict, before->verdict, items, PARE_CHOICE_RIGHT);
+    after->paired_norm =
+        pare_choice_paired(after->verdict, before->verdict, items, PARE_CHOICE_RIGHT_NORM);
+    before->verdict = after->verdict = NULL; /* of the scratch arena */
+    return PARE_OK;
 }
 
 static pare_status evaluate_one(pare_run *run, const pare_model *after, const pare_evaluation *e,
                                 pare_report_eval *out)
 {
-    const char *const what = e->kl ? "kl" : "perplexity";
-    const pare_text *const file = e->text.text ? &e->text : &e->tokens;
-    *out = (pare_report_eval){.what = what, .data = file->text, .window = e->window};
-    pare__notify(run, PARE_EVENT_EVALUATE, "%s on %s", what, file->text);
+    sides m = {.after = after};
     pare_tokens tokens;
+    *out = (pare_report_eval){
+        .kind = e->kind, .data = pare_evaluation_data(e)->text, .window = e->window};
+    pare__notify(run, PARE_EVENT_EVALUATE, "%s on %s", pare_evaluation_kind_name(e->kind),
+                 out->data);
+    if (e->kind == PARE_EVALUATE_CHOICE)
+        return evaluate_choice(run, &m, e, out);
     PARE_TRY(read_data(run, e, &tokens));
-    return evaluate_tokens(run, after, &tokens, e->kl, out);
+    PARE_TRY(pare__run_sample_prompts(run, out->data, &tokens));
+    return evaluate_tokens(run, &m, &tokens, out);
 }
 
 /* What pruning did, when the recipe does not say on what to look at it. */
 static pare_status evaluate_held_out(pare_run *run, const pare_model *after, pare_report_eval *out)
 {
-    *out = (pare_report_eval){
-        .what = "kl", .data = "calibration windows held out", .window = run->plan.window};
+    sides m = {.after = after};
+    *out = (pare_report_eval){.kind = PARE_EVALUATE_KL,
+                              .data = "calibration windows held out",
+                              .window = run->plan.window};
     pare__notify(run, PARE_EVENT_EVALUATE, "kl on %zu calibration windows held out",
                  run->held_out.count / run->plan.window);
-    return evaluate_tokens(run, after, &run->held_out, true, out);
+    PARE_TRY(pare__run_sample_prompts(run, out->data, &run->held_out));
+    return evaluate_tokens(run, &m, &run->held_out, out);
 }
 
-/* Opens the finished weights as a user will, and evaluates them. */
-static pare_status evaluate_all(pare_run *run, pare_report_eval *evaluation)
+static pare_status evaluate_all(pare_run *run, const pare_model *after, pare_report *r)
 {
+    const size_t count = run->plan.recipe.evaluations;
+    pare_report_eval *const evaluation =
+        PARE_NEW(run->a, pare_report_eval, count + (run->plan.held_out > 0));
+    if (!evaluation)
+        return PARE_ENOMEM;
+    r->evaluation = evaluation;
+    for (size_t i = 0; i < count + (run->plan.held_out > 0); i++) {
+        const pare_mark mark = pare_arena_mark(&run->scratch);
+        PARE_TRY(i < count ? evaluate_one(run, after, &run->plan.recipe.evaluation[i],
+                                          &evaluation[r->evaluations])
+                           : evaluate_held_out(run, after, &evaluation[r->evaluations]));
+        r->evaluations++;
+        pare_arena_rewind(&run->scratch, mark);
+    }
+    return pare__run_samples(run, after, &r->samples);
+}
+
+/* The finished weights are opened as a user will open them. */
+pare_status pare__run_evaluate(pare_run *run, pare_report *r)
+{
+    if (!run->plan.recipe.evaluations && !run->plan.held_out)
+        return PARE_OK;
     pare_checkpoint ck;
     pare_model after;
-    const size_t count = run->plan.recipe.evaluations;
     pare_status s = pare_checkpoint_open(run->cx, run->a, run->plan.partial_path, &ck);
     if (s == PARE_OK)
         s = pare_model_load(run->cx, run->a, &ck, &after);
-    for (size_t i = 0; s == PARE_OK && i < count; i++) {
-        const pare_mark mark = pare_arena_mark(&run->scratch);
-        s = evaluate_one(run, &after, &run->plan.recipe.evaluation[i], &evaluation[i]);
-        pare_arena_rewind(&run->scratch, mark);
-    }
-    if (s == PARE_OK && run->plan.held_out) {
-        const pare_mark mark = pare_arena_mark(&run->scratch);
-        s = evaluate_held_out(run, &after, &evaluation[count]);
-        pare_arena_rewind(&run->scratch, mark);
-    }
+    if (s == PARE_OK)
+        s = evaluate_all(run, &after, r);
     pare_checkpoint_close(&ck);
     return s;
-}
-
-/* Bits of every tensor of the artifact over the weights of the model that it was made from, biases
- * and norms included. What a step adds, such as the head that a rotation unties, costs bits. */
-static double model_bits(const pare_plan *plan)
-{
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < plan->layout.shards; i++)
-        bytes += plan->layout.file_bytes[i] - plan->layout.header_bytes[i];
-    double weights = 0.0;
-    for (size_t i = 0; i < plan->checkpoint.tensors; i++) {
-        double count = 1.0;
-        for (uint32_t d = 0; d < plan->checkpoint.tensor[i].rank; d++)
-            count *= (double)plan->checkpoint.tensor[i].shape[d];
-        weights += count;
-    }
-    return 8.0 * (double)bytes / weights;
-}
-
-/* Without those that count_thin counts. */
-static size_t count_fallbacks(const pare_run *run)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < run->rows; i++)
-        count += !run->row[i].thin && (run->row[i].fallback || run->row[i].f64 ||
-                                       run->row[i].raises || run->row[i].cold != PARE_COLD_NOT);
-    return count;
-}
-
-/* Linears, or steps that take parts out of the model, that got too little calibration. */
-static size_t count_thin(const pare_run *run)
-{
-    size_t count = 0;
-    pare_shortage unused;
-    for (size_t i = 0; i < run->rows; i++)
-        count += run->row[i].thin;
-    for (size_t step = 0; run->plan.structured && step < run->plan.recipe.steps; step++)
-        count += pare_plan_short(&run->plan, step, &unused);
-    return count;
-}
-
-static pare_status texts_of_run(pare_run *run, pare_report *r)
-{
-    char host[256] = "unknown", started[32] = "";
-    if (gethostname(host, sizeof host - 1) != 0)
-        (void)snprintf(host, sizeof host, "unknown");
-    const time_t then = time(NULL) - (time_t)(pare__seconds() - run->started);
-    struct tm utc;
-    if (gmtime_r(&then, &utc))
-        (void)strftime(started, sizeof started, "%Y-%m-%dT%H:%M:%SZ", &utc);
-    r->host = pare_arena_text(run->a, host, strlen(host));
-    r->started = pare_arena_text(run->a, started, strlen(started));
-    r->recipe_text = pare_arena_text(run->a, run->plan.recipe_text, run->plan.recipe_len);
-    return r->host && r->started && r->recipe_text ? PARE_OK : PARE_ENOMEM;
-}
-
-static uint64_t peak_rss(void)
-{
-    struct rusage u;
-    return getrusage(RUSAGE_SELF, &u) == 0 ? (uint64_t)u.ru_maxrss * 1024 : 0;
-}
-
-/* The most that the allocator gave out, and what the process has beside that: stacks, buffers of
- * BLAS, data of libraries, which stay once they are there. */
-static uint64_t peak_anonymous(const pare_ctx *cx)
-{
-    const uint64_t kib = pare_machine_number("/proc/self/status", "RssAnon:");
-    const uint64_t now = kib == UINT64_MAX ? 0 : kib * 1024;
-    return cx->peak_bytes + (now > cx->live_bytes ? now - cx->live_bytes : 0);
-}
-
-pare_status pare__run_evaluate(pare_run *run, pare_compress_result *out)
-{
-    const pare_plan *const plan = &run->plan;
-    const double start = pare__seconds();
-    const size_t evaluations = plan->recipe.evaluations + (plan->held_out > 0);
-    pare_report_eval *const evaluation = PARE_NEW(run->a, pare_report_eval, evaluations);
-    if (!evaluation)
-        return PARE_ENOMEM;
-    if (evaluations)
-        PARE_TRY(evaluate_all(run, evaluation));
-    pare_report *const r = &out->report;
-    *r = (pare_report){.model = plan->model_path,
-                       .output = plan->output_path,
-                       .recipe_file = plan->job->recipe,
-                       .program = "pare " PARE_VERSION,
-                       .cpu = pare_cpu_name(run->cx->cpu),
-                       .blas = run->blas,
-                       .threads = pare_threads(run->cx),
-                       .config = &plan->out,
-                       .structure = plan->structured ? &run->structure : NULL,
-                       .kv = &plan->recipe.kv,
-                       .row = run->row,
-                       .rows = run->rows,
-                       .evaluation = evaluation,
-                       .evaluations = evaluations,
-                       .export = plan->recipe.export,
-                       .exports = plan->recipe.exports,
-                       .bytes_before = plan->input_bytes,
-                       .bytes_after = plan->packed_bytes - plan->layout.index_bytes,
-                       .bits_per_weight = plan->bits_per_weight,
-                       .model_bits_per_weight = model_bits(plan),
-                       .untied = plan->unties,
-                       .seconds = pare__seconds() - run->started,
-                       .calibration_seconds = run->calibration_seconds,
-                       .evaluation_seconds = pare__seconds() - start,
-                       .calibration_windows = plan->calibrated ? plan->samples : 0,
-                       .calibration_window = plan->calibrated ? plan->window : 0,
-                       .calibration_text = plan->recipe.calibration.text.item,
-                       .calibration_share = run->share,
-                       .calibration_texts = plan->recipe.calibration.text.count,
-                       .peak_rss_bytes = peak_rss(),
-                       .peak_anonymous_bytes = peak_anonymous(run->cx),
-                       .resumed_blocks = run->units_found < plan->out.blocks ? run->units_found
-                                                                             : plan->out.blocks};
-    r->experts = (pare_report_experts){.min_tokens = plan->recipe.calibration.min_tokens,
-                                       .policy = plan->recipe.calibration.cold};
-    PARE_TRY(pare_report_experts_take(run->a, run->row, run->rows, &r->experts));
-    PARE_TRY(texts_of_run(run, r));
-    out->thin = count_thin(run);
-    out->fallbacks = count_fallbacks(run) + out->thin;
-    return pare_report_write(run->cx, r, plan->partial_path);
 }

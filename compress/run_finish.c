@@ -11,6 +11,7 @@
 #include "formats/checksums.h"
 #include "formats/dense.h"
 #include "runtime/file.h"
+#include "runtime/threads.h"
 
 pare_status pare__run_commit(pare_run *run, size_t unit)
 {
@@ -26,6 +27,61 @@ pare_status pare__run_commit(pare_run *run, size_t unit)
         s = pare_journal_append(run->cx, run->journal, payload, len);
     pare_arena_rewind(&run->scratch, mark);
     return s;
+}
+
+pare_status pare__run_hash_packed(pare_run *run)
+{
+    const uint32_t shards = run->plan.layout.shards;
+    pare_file *const file = PARE_NEW(run->a, pare_file, shards);
+    run->packed_sha256 = pare_arena_take(run->a, shards, sizeof *run->packed_sha256);
+    if (!file || !run->packed_sha256)
+        return PARE_ENOMEM;
+    for (uint32_t i = 0; i < shards; i++)
+        PARE_TRY(pare_packed_map_file(run->cx, run->writer, i, &file[i]));
+    return pare_hashing_begin(run->cx, file, shards, run->packed_sha256, NULL,
+                              &run->packed_hashing);
+}
+
+pare_status pare__run_packed_ready(pare_run *run, size_t unit)
+{
+    const pare_packed_layout *const l = &run->plan.layout;
+    const pare_mark mark = pare_arena_mark(&run->scratch);
+    uint64_t *const ready = PARE_NEW(&run->scratch, uint64_t, l->shards);
+    if (!ready)
+        return PARE_ENOMEM;
+    memcpy(ready, l->file_bytes, l->shards * sizeof *ready);
+    for (size_t i = 0; i < l->entries; i++) {
+        const pare_packed_entry *const e = &l->entry[i];
+        if (e->unit > unit && e->offset < ready[e->shard])
+            ready[e->shard] = e->offset;
+    }
+    for (uint32_t i = 0; i < l->shards; i++)
+        pare_hashing_ready(run->packed_hashing, i, ready[i]);
+    pare_arena_rewind(&run->scratch, mark);
+    return PARE_OK;
+}
+
+/* A tensor that goes from file to file: it is hashed while it is written. */
+enum { COPY_WRITE, COPY_HASH, COPY_TASKS };
+
+typedef struct copy_job {
+    pare_run *run;
+    const pare_packed_entry *entry;
+    const pare_tensor *tensor;
+    uint8_t *hash;
+    pare_status status;
+} copy_job;
+
+static void copy_task(void *arg, size_t begin, size_t end, size_t worker)
+{
+    copy_job *const job = arg;
+    const pare_tensor *const t = job->tensor;
+    (void)worker;
+    for (size_t i = begin; i < end; i++)
+        if (i == COPY_WRITE)
+            job->status = pare_packed_put(job->run->cx, job->run->writer, job->entry, t->data);
+        else
+            pare_xxh3(t->data, (size_t)t->bytes, job->hash);
 }
 
 pare_status pare__run_kept(pare_run *run)
@@ -52,8 +108,9 @@ pare_status pare__run_kept(pare_run *run)
         if (done)
             continue;
         const pare_tensor *const t = pare_checkpoint_find(&plan->checkpoint, e->tensor.name);
-        PARE_TRY(pare_packed_put(run->cx, run->writer, e, t->data));
-        pare_xxh3(t->data, (size_t)t->bytes, k->hash);
+        copy_job job = {run, e, t, k->hash, PARE_OK};
+        pare_parallel(run->cx, COPY_TASKS, 1, copy_task, &job);
+        PARE_TRY(job.status);
     }
     return run->units_found > blocks ? pare_packed_sync(run->cx, run->writer)
                                      : pare__run_commit(run, blocks);
@@ -83,6 +140,23 @@ static pare_status gather_rows(pare_run *run, pare_linear_result **row, size_t *
         return pare_fail(run->cx, PARE_EFORMAT, "%s: the journal does not name every linear",
                          run->plan.partial_path);
     return PARE_OK;
+}
+
+/* The list of outputs: packed files, whose digests are at hand by now, and `count` others. */
+static pare_status list_outputs(pare_run *run, const char **name, size_t count)
+{
+    const pare_packed_layout *const l = &run->plan.layout;
+    run->output = PARE_NEW(run->a, pare_manifest_file, l->shards + count);
+    if (!run->output)
+        return PARE_ENOMEM;
+    PARE_TRY(pare_hashing_end(run->cx, &run->packed_hashing));
+    for (uint32_t i = 0; i < l->shards; i++) {
+        run->output[i] = (pare_manifest_file){.file = l->shard_name[i], .bytes = l->file_bytes[i]};
+        memcpy(run->output[i].sha256, run->packed_sha256[i], sizeof run->output[i].sha256);
+    }
+    run->outputs = l->shards + count;
+    return pare_inventory_digest(run->cx, run->a, run->plan.partial_path, name, count,
+                                 run->output + l->shards);
 }
 
 /* Hashes of all that is not a plane: what folds changed, block by block, then the rest. */
@@ -184,17 +258,14 @@ pare_status pare__run_describe(pare_run *run)
                                              .source = run->source,
                                              .sources = run->source ? plan->out.blocks : 0,
                                              .captured = run->slice.captured};
-    size_t most = plan->layout.shards + 2;
+    size_t most = 3;
     for (size_t i = 0; pare_companions[i]; i++)
         most++;
     const char **const name = PARE_NEW(run->a, const char *, most);
-    run->output = PARE_NEW(run->a, pare_manifest_file, most);
-    if (!name || !run->output)
+    if (!name)
         return PARE_ENOMEM;
     char *config;
     size_t len, count = 0;
-    for (uint32_t i = 0; i < plan->layout.shards; i++)
-        name[count++] = plan->layout.shard_name[i];
     if (pare_packed_index_name(&plan->layout))
         name[count++] = pare_packed_index_name(&plan->layout);
     PARE_TRY(make_config(run, &config, &len));
@@ -208,8 +279,8 @@ pare_status pare__run_describe(pare_run *run)
             name[count++] = pare_companions[i];
     }
     PARE_TRY(write_output(run, "recipe.yaml", plan->recipe_text, plan->recipe_len));
-    PARE_TRY(pare_inventory_digest(run->cx, run->a, plan->partial_path, name, count, run->output));
-    run->outputs = count;
+    PARE_TRY(list_outputs(run, name, count));
+    PARE_TRY(pare__run_inputs_hashed(run));
     return write_manifest(run);
 }
 

@@ -3,14 +3,19 @@
 #include "compress/compress_internal.h"
 #include "runtime/threads.h"
 
-/* What a scan found in one tensor. */
-typedef struct finding {
-    uint64_t bad, first;
-} finding;
+/* A stretch of one tensor, and how many of its elements are NaN or infinite. */
+typedef struct stretch {
+    size_t tensor;
+    uint64_t first, count, bad;
+} stretch;
+
+enum { STRETCH = 1 << 20 }; /* elements */
 
 typedef struct scan {
+    const pare_ctx *cx;
     const pare_tensor *tensor;
-    finding *finding;
+    stretch *item;
+    size_t items;
 } scan;
 
 static bool is_float(pare_dtype t)
@@ -34,22 +39,77 @@ static uint32_t element(const pare_tensor *t, uint64_t i, uint32_t *exponent)
     return (uint32_t)half << 16;
 }
 
-static void scan_tensors(void *arg, size_t begin, size_t end, size_t worker)
+static uint64_t count_bad_16(const unsigned char *p, size_t count, uint16_t exponent)
+{
+    uint32_t bad = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint16_t half;
+        memcpy(&half, p + 2 * i, sizeof half);
+        bad += (half & exponent) == exponent;
+    }
+    return bad;
+}
+
+static uint64_t count_bad_32(const unsigned char *p, size_t count)
+{
+    uint32_t bad = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t bits;
+        memcpy(&bits, p + 4 * i, sizeof bits);
+        bad += (bits & 0x7f800000u) == 0x7f800000u;
+    }
+    return bad;
+}
+
+static void scan_stretches(void *arg, size_t begin, size_t end, size_t worker)
 {
     const scan *const s = arg;
-    (void)worker;
-    for (size_t i = begin; i < end; i++) {
-        const pare_tensor *const t = &s->tensor[i];
-        if (!is_float(t->dtype))
-            continue;
-        const uint64_t count = t->bytes / (pare_dtype_bits(t->dtype) / 8);
-        for (uint64_t j = 0; j < count; j++) {
-            uint32_t exponent;
-            const uint32_t bits = element(t, j, &exponent);
-            if ((bits & exponent) == exponent && s->finding[i].bad++ == 0)
-                s->finding[i].first = j;
-        }
+    for (size_t i = begin; i < end && !(s->cx->interrupt && *s->cx->interrupt); i++) {
+        stretch *const x = &s->item[i];
+        const pare_tensor *const t = &s->tensor[x->tensor];
+        const unsigned char *const p = t->data;
+        x->bad = t->dtype == PARE_F32 ? count_bad_32(p + 4 * x->first, (size_t)x->count)
+                                      : count_bad_16(p + 2 * x->first, (size_t)x->count,
+                                                     t->dtype == PARE_F16 ? 0x7c00u : 0x7f80u);
+        if (worker == 0)
+            pare_ctx_progress(s->cx, "checking weights", (double)i, (double)s->items);
     }
+}
+
+static uint64_t elements(const pare_tensor *t)
+{
+    return is_float(t->dtype) ? t->bytes / (pare_dtype_bits(t->dtype) / 8) : 0;
+}
+
+/* The stretches of all tensors, one behind the other. */
+static pare_status cut(pare_arena *a, const pare_checkpoint *ck, scan *s)
+{
+    size_t items = 0;
+    for (size_t i = 0; i < ck->tensors; i++)
+        items += (size_t)((elements(&ck->tensor[i]) + STRETCH - 1) / STRETCH);
+    s->item = PARE_NEW(a, stretch, items);
+    if (!s->item)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < ck->tensors; i++) {
+        const uint64_t count = elements(&ck->tensor[i]);
+        for (uint64_t at = 0; at < count; at += STRETCH)
+            s->item[s->items++] = (stretch){i, at, count - at < STRETCH ? count - at : STRETCH, 0};
+    }
+    return PARE_OK;
+}
+
+/* What is bad in one tensor. */
+typedef struct finding {
+    uint64_t bad, first;
+} finding;
+
+static finding look_for_first(const pare_tensor *t, const stretch *x)
+{
+    uint32_t exponent;
+    uint64_t i = x->first;
+    while ((element(t, i, &exponent) & exponent) != exponent)
+        i++;
+    return (finding){0, i};
 }
 
 /* Infinities become the largest finite number of the type (clamp) or 0; NaN becomes 0. */
@@ -95,29 +155,42 @@ static pare_status settle(pare_run *run, pare_tensor *t, const finding *f)
     return PARE_OK;
 }
 
+/* Finds what is bad in each tensor; finding [tensors]. */
+static pare_status find_bad(pare_run *run, finding *found)
+{
+    const pare_checkpoint *const ck = &run->plan.checkpoint;
+    const pare_mark mark = pare_arena_mark(&run->scratch);
+    scan s = {.cx = run->cx, .tensor = ck->tensor};
+    PARE_TRY(cut(&run->scratch, ck, &s));
+    pare_parallel(run->cx, s.items, 1, scan_stretches, &s);
+    PARE_TRY(pare_ctx_interrupted(run->cx));
+    for (size_t i = 0; i < s.items; i++) {
+        const stretch *const x = &s.item[i];
+        finding *const f = &found[x->tensor];
+        if (x->bad && !f->bad)
+            *f = look_for_first(&ck->tensor[x->tensor], x);
+        f->bad += x->bad;
+    }
+    pare_arena_rewind(&run->scratch, mark);
+    return PARE_OK;
+}
+
 pare_status pare__run_finite(pare_run *run)
 {
     pare_checkpoint *const ck = &run->plan.checkpoint;
-    scan s = {ck->tensor, PARE_NEW(run->a, finding, ck->tensors)};
-    if (!s.finding)
+    finding *const found = PARE_NEW(run->a, finding, ck->tensors);
+    if (!found)
         return PARE_ENOMEM;
-    enum { CHUNK = 8 };
-    for (size_t i = 0; i < ck->tensors; i += CHUNK * 8) {
-        pare_ctx_progress(run->cx, "looking for NaN", (double)i, (double)ck->tensors);
-        const size_t left = ck->tensors - i, count = left < CHUNK * 8 ? left : CHUNK * 8;
-        scan part = {s.tensor + i, s.finding + i};
-        pare_parallel(run->cx, count, 1, scan_tensors, &part);
-        PARE_TRY(pare_ctx_interrupted(run->cx));
-    }
+    PARE_TRY(find_bad(run, found));
     size_t broken = 0;
     for (size_t i = 0; i < ck->tensors; i++)
-        broken += s.finding[i].bad != 0;
+        broken += found[i].bad != 0;
     run->repair = PARE_NEW(run->a, pare_repair, broken + 1);
     if (!run->repair)
         return PARE_ENOMEM;
     for (size_t i = 0; i < ck->tensors; i++)
-        if (s.finding[i].bad != 0)
-            PARE_TRY(settle(run, &ck->tensor[i], &s.finding[i]));
+        if (found[i].bad != 0)
+            PARE_TRY(settle(run, &ck->tensor[i], &found[i]));
     ck->nonfinite = false;
     return broken ? pare_model_load(run->cx, run->a, ck, &run->plan.model) : PARE_OK;
 }

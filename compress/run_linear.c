@@ -7,6 +7,7 @@
 #include "compress/sparsity_text.h"
 #include "quant/gptq.h"
 #include "runtime/linear.h"
+#include "runtime/threads.h"
 
 pare_run_part *pare__run_part(pare_run *run, const pare_plan_linear *l)
 {
@@ -79,32 +80,44 @@ static double relative(double error, double whole)
     return whole > 0.0 ? error / whole : 0.0;
 }
 
-void pare__run_errors(pare_ctx *cx, const float *w, const float *q, const float *whole,
-                      const float *zero, const float *h, size_t n, size_t k, double error[2])
+/* |W - Q|^2 / |R|^2, summed in one order whatever the threads. */
+static double weight_error(const float *w, const float *q, const float *whole, size_t count)
 {
     double wrong = 0.0, all = 0.0;
-    for (size_t i = 0; i < n * k; i++) {
+    for (size_t i = 0; i < count; i++) {
         const double e = (double)w[i] - (double)q[i];
         wrong += e * e;
         all += (double)whole[i] * (double)whole[i];
     }
-    error[0] = relative(wrong, all);
-    error[1] =
-        h ? relative(pare_gptq_error(cx, w, q, h, n, k), pare_gptq_error(cx, whole, zero, h, n, k))
-          : -1.0;
+    return relative(wrong, all);
 }
 
-/* What storing cost: a quantizer against the weights that it found, all steps against the float
- * model. */
+static double output_error(pare_ctx *cx, const float *w, const float *q, const float *whole,
+                           const float *zero, const float *h, size_t n, size_t k)
+{
+    return h ? relative(pare_gptq_error(cx, w, q, h, n, k),
+                        pare_gptq_error(cx, whole, zero, h, n, k))
+             : -1.0;
+}
+
+void pare__run_errors(pare_ctx *cx, const float *w, const float *q, const float *whole,
+                      const float *zero, const float *h, size_t n, size_t k, double error[2])
+{
+    error[0] = weight_error(w, q, whole, n * k);
+    error[1] = output_error(cx, w, q, whole, zero, h, n, k);
+}
+
+/* What storing cost: a quantizer against the weights that it found (`own` is the weight error of
+ * that), all steps against the float model. */
 static void measure(pare_run *run, const pare_plan_linear *l, const float *q, const float *zero,
-                    const float *h, pare_linear_result *r)
+                    const float *h, double own_weight, pare_linear_result *r)
 {
     const pare_run_part *const part = pare__run_part(run, l);
     const float *const w = part->weight[l->role];
     const float *const whole = run->plan.reference ? part->whole[l->role] : w;
     const size_t n = l->packed.n, k = l->packed.k;
-    double own[2], all[2];
-    pare__run_errors(run->cx, w, q, whole, zero, h, n, k, own);
+    double all[2];
+    const double own[2] = {own_weight, output_error(run->cx, w, q, whole, zero, h, n, k)};
     if (part->done_error[l->role][0] > 0)
         pare__run_errors(run->cx, whole, q, whole, zero, h, n, k, all);
     else
@@ -146,6 +159,56 @@ static void tell_ladder(pare_run *run, const pare_linear_result *r)
                      r->linear.name, r->damp, r->raises, r->f64 ? ", double precision" : "");
 }
 
+/* What has one order: planes are written one behind the other, and sums of a matrix run through it.
+ * Each is a task of its own. */
+enum { WRITE, SUM, COUNT_ZEROS, TASKS };
+
+typedef struct store_job {
+    pare_run *run;
+    const pare_plan_linear *l;
+    const pare_packed_planes *planes;
+    const float *q; /* what is stored */
+    pare_linear_result *r;
+    pare_status status;
+    double error;
+} store_job;
+
+static void store_task(void *arg, size_t begin, size_t end, size_t worker)
+{
+    store_job *const job = arg;
+    const pare_packed_linear *const packed = &job->l->packed;
+    const pare_run_part *const part = pare__run_part(job->run, job->l);
+    const float *const w = part->weight[job->l->role];
+    const float *const whole = job->run->plan.reference ? part->whole[job->l->role] : w;
+    (void)worker;
+    for (size_t i = begin; i < end; i++)
+        if (i == WRITE)
+            job->status = each_plane(job->run, job->planes, packed->name, put, job->r->hash);
+        else if (i == SUM)
+            job->error = weight_error(w, job->q, whole, packed->n * packed->k);
+        else
+            job->r->zeros = pare__run_zeros(job->q, packed->n * packed->k);
+}
+
+typedef struct copy_job {
+    float *to;
+    const float *from;
+} copy_job;
+
+static void copy_task(void *arg, size_t begin, size_t end, size_t worker)
+{
+    const copy_job *const job = arg;
+    (void)worker;
+    memcpy(job->to + begin, job->from + begin, (end - begin) * sizeof *job->to);
+}
+
+static void copy_weights(const pare_run *run, float *to, const float *from, size_t count)
+{
+    enum { CHUNK = 1 << 18 };
+    copy_job job = {to, from};
+    pare_parallel(run->cx, count, CHUNK, copy_task, &job);
+}
+
 /* Packs and writes a linear, and takes over what is stored; w [n, k] is overwritten by it. */
 static pare_status store_linear(pare_run *run, const pare_plan_linear *l,
                                 const pare_site_stats *stats, pare_codes *codes, float *w,
@@ -159,20 +222,21 @@ static pare_status store_linear(pare_run *run, const pare_plan_linear *l,
     pare_status s = pare_packed_pack(run->cx, &run->scratch, &l->packed, codes, &planes);
     if (s != PARE_OK)
         return pare_fail_context(run->cx, s, "%s", r->method);
-    PARE_TRY(each_plane(run, &planes, l->packed.name, put, r->hash));
     float *const zero = h ? PARE_NEW(&run->scratch, float, n *k) : w;
     if (!zero)
         return PARE_ENOMEM;
     PARE_TRY(adopt(run, l, &planes, w));
+    store_job job = {.run = run, .l = l, .planes = &planes, .q = w, .r = r};
+    pare_parallel(run->cx, TASKS, 1, store_task, &job);
+    PARE_TRY(job.status);
     if (l->pruned)
         PARE_TRY(part->frozen[l->role] ? pare__run_check_zeros(run, l, w, l->step)
                                        : pare__run_freeze(run, l, w));
-    measure(run, l, w, zero, h, r);
-    memcpy(part->weight[l->role], w, n * k * sizeof *w);
+    measure(run, l, w, zero, h, job.error, r);
+    copy_weights(run, part->weight[l->role], w, n * k);
     if (l->part)
         PARE_TRY(pare__run_expert_stored(run, l));
     r->bits_per_weight = 8.0 * (double)planes.bytes.total / ((double)n * (double)k);
-    r->zeros = pare__run_zeros(w, n * k);
     return PARE_OK;
 }
 
@@ -181,7 +245,7 @@ static float *begin_linear(pare_run *run, const pare_plan_linear *l, const pare_
                            pare_linear_result *r)
 {
     const size_t count = l->packed.n * l->packed.k;
-    float *const w = PARE_NEW(&run->scratch, float, count);
+    float *const w = pare_arena_take_raw(&run->scratch, count, sizeof *w);
     *r = (pare_linear_result){.linear = l->packed,
                               .block = l->block,
                               .method = pare_passes[run->plan.recipe.step[l->step].pass]->name};
@@ -189,7 +253,7 @@ static float *begin_linear(pare_run *run, const pare_plan_linear *l, const pare_
     r->support = stats->support;
     r->thin = pare__run_part(run, l)->thin[l->role];
     if (w)
-        memcpy(w, pare__run_part(run, l)->weight[l->role], count * sizeof *w);
+        copy_weights(run, w, pare__run_part(run, l)->weight[l->role], count);
     return w;
 }
 

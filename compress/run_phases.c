@@ -1,6 +1,7 @@
 /* The job as phases, so that whoever shows progress can say how long it will still take. What is
  * expected here is rough: it only says how phases compare until they have been measured. */
-#include "compress/compress_internal.h"
+#include "compress/run_phases.h"
+
 #include "compress/plan_time.h"
 
 /* Of two cores, as plan_rates.c measured them once. */
@@ -32,12 +33,12 @@ void pare__run_phases(pare_run *run)
     const double wave = s[PARE_PHASE_WAVE];
     const double work = s[PARE_PHASE_STATS] + s[PARE_PHASE_PASSES] + s[PARE_PHASE_STORE];
     const pare_phase phase[PARE__PHASES] = {
-        [PARE__PHASE_FINITE] = {"looking for NaN", s[PARE_PHASE_CHECK] / 2, 1},
-        [PARE__PHASE_HASH] = {"hashing files", s[PARE_PHASE_HASH], 1},
+        [PARE__PHASE_READ] = {"reading the model", s[PARE_PHASE_CHECK] / 4, 1},
+        [PARE__PHASE_FINITE] = {"checking weights", s[PARE_PHASE_CHECK] / 2, 1},
         [PARE__PHASE_TOKENS] = {"reading calibration text", s[PARE_PHASE_TOKENS], 1},
         [PARE__PHASE_FOUND] = {"finding blocks again", share * wave / 2, found},
         [PARE__PHASE_BLOCKS] = {"compressing blocks", (1 - share) * (wave + work), blocks - found},
-        [PARE__PHASE_FINISH] = {"writing the rest", s[PARE_PHASE_WRITE], 1},
+        [PARE__PHASE_FINISH] = {"writing the rest", s[PARE_PHASE_WRITE] + s[PARE_PHASE_HASH], 1},
         [PARE__PHASE_EVALUATE] = {"evaluating", s[PARE_PHASE_EVALUATE],
                                   plan->recipe.evaluations ? plan->recipe.evaluations
                                                            : plan->held_out > 0},

@@ -12,7 +12,7 @@
 #include "compress/journal.h"
 #include "compress/verify_internal.h"
 #include "formats/format_version.h"
-#include "formats/hash.h"
+#include "formats/sha256.h"
 
 enum { OUTPUTS_MAX = 200000, FINDING = 1024 };
 static const char index_name[] = "packed.index.json";
@@ -135,16 +135,17 @@ static pare_status check_complete(pare_verify_run *v)
     return PARE_OK;
 }
 
-void pare__verify_recipe(pare_verify_run *v)
+pare_status pare__verify_recipe(pare_verify_run *v)
 {
     const char *const recipe = pare_json_text(pare_json_get(v->manifest, "recipe"), NULL);
     const char *const want = pare_json_text(pare_json_get(v->manifest, "recipe_sha256"), NULL);
     char hex[PARE_SHA256_HEX] = "absent";
     if (recipe)
-        pare_sha256_hex(recipe, strlen(recipe), hex);
+        PARE_TRY(pare_sha256_hex(v->cx, recipe, strlen(recipe), hex));
     if (!want || strcmp(hex, want) != 0)
         pare__verify_found(v, "%s: SHA-256 of the recipe is %s, recipe_sha256 says %s",
                            PARE_MANIFEST_NAME, hex, want ? want : "nothing");
+    return PARE_OK;
 }
 
 static pare_status parse_manifest(pare_verify_run *v, const char *text, size_t len)
@@ -168,7 +169,7 @@ static pare_status check_manifest(pare_verify_run *v, const char *text, size_t l
     PARE_TRY(pare_version_check(v->cx, PARE_MANIFEST_NAME, "format",
                                 pare_json_get(v->manifest, "format"), PARE_MANIFEST_FORMAT));
     v->out->files += !v->summed;
-    pare__verify_recipe(v);
+    PARE_TRY(pare__verify_recipe(v));
     PARE_TRY(pare__verify_absorb(v, check_listed(v)));
     return check_complete(v);
 }

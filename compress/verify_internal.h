@@ -32,7 +32,7 @@ PARE_CHECKED pare_status pare__verify_absorb(pare_verify_run *v, pare_status s);
 bool pare__verify_listed(pare_verify_run *v, size_t i, pare_listed_file *out);
 
 /* The recipe in the manifest has the hash that stands beside it. */
-void pare__verify_recipe(pare_verify_run *v);
+PARE_CHECKED pare_status pare__verify_recipe(pare_verify_run *v);
 
 /* XXH3-128 of every tensor against the manifest, both ways. PARE_EINTERRUPTED, PARE_ENOMEM. */
 PARE_CHECKED pare_status pare__verify_hashes(pare_verify_run *v);

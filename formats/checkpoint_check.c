@@ -74,7 +74,7 @@ static pare_status check_foreign(check *c, const char *text, size_t len)
         return pare_fail(c->cx, PARE_EFORMAT,
                          "%s: missing, so nothing says what the weights should be; %s", c->path,
                          advice(c));
-    pare_sha256_hex(text, len, hex);
+    PARE_TRY(pare_sha256_hex(c->cx, text, len, hex));
     return strcmp(hex, sha256) == 0
                ? PARE_OK /* as somebody else wrote it */
                : pare_fail(c->cx, PARE_EFORMAT, "%s: SHA-256 is %s, " PARE_SUMS_NAME " says %s; %s",

@@ -17,19 +17,15 @@ static pare_status check_linear(pare_ctx *cx, const pare_export_linear *x)
     PARE_TRY(pare__export_check_inputs(cx, l, name));
     const char *why = NULL;
     if (x->transposed)
-        why = "AutoAWQ does not know the Conv1D of GPT-2";
+        why = "AutoAWQ does not know the Conv1D of GPT-2; the format gptq does";
     else if (l->bits > BITS)
-        why = "AWQ has codes of 4 bits";
-    else if (l->group != 0 && l->group != 32 && l->group != 64 && l->group != 128)
-        why = "vLLM has kernels for groups of 32, 64, 128 and whole rows";
-    else if (l->group != 0 && l->k % l->group != 0)
-        why = "AutoAWQ needs groups that divide the columns";
+        why = "AWQ has codes of 4 bits; take bits: 4, or the format gptq";
     else if (l->n % PER_WORD != 0)
-        why = "AutoAWQ needs a multiple of 8 rows";
+        why = "AutoAWQ needs a multiple of 8 rows; compressed-tensors takes any";
     if (why)
         return pare_fail(cx, PARE_ENOTSUP, "%s: linear %s (%s, %zu x %zu): %s", name, l->name,
                          pare_packed_linear_text(l, text), l->n, l->k, why);
-    return PARE_OK;
+    return pare__export_check_group(cx, l, name, "AutoAWQ");
 }
 
 static pare_status check(pare_ctx *cx, const pare_export_model *m)

@@ -44,9 +44,13 @@ static pare_status check_float8(pare_ctx *cx, const pare_packed_linear *l)
     if (l->group != 0)
         return refuse(cx, l, "engines take E4M3 weights with one scale per row; use group: row");
     if (l->outliers || l->sparse || l->rotated || l->bias)
-        return refuse(cx, l, "this format has no place for more than codes and scales");
+        return refuse(cx, l,
+                      "this format has no place for more than codes and scales; the format "
+                      "safetensors writes all as floats");
     if (l->activation.mode != PARE_ACTIVATION_FLOAT)
-        return refuse(cx, l, "E4M3 weights with integer inputs have no engine");
+        return refuse(cx, l,
+                      "E4M3 weights with integer inputs have no engine; leave out "
+                      "activations");
     return PARE_OK;
 }
 
@@ -56,7 +60,8 @@ static pare_status check_integers(pare_ctx *cx, const pare_packed_linear *l)
         (l->activation.bits != 8 && l->activation.bits != 0))
         return refuse(cx, l,
                       "vLLM runs integer inputs only with symmetric 8-bit weights, one scale per "
-                      "row, and 8-bit inputs");
+                      "row, and 8-bit inputs; take bits: 8, group: row, symmetric: true, or leave "
+                      "out activations");
     return PARE_OK;
 }
 
@@ -64,13 +69,17 @@ static pare_status check_integers(pare_ctx *cx, const pare_packed_linear *l)
 static pare_status check_expert(pare_ctx *cx, const pare_packed_linear *l)
 {
     if (l->encoding == PARE_ENCODING_FP8)
-        return refuse(cx, l, "vLLM has no experts of E4M3 weights with floats as inputs");
+        return refuse(cx, l,
+                      "vLLM has no experts of E4M3 weights with floats as inputs; take rtn: "
+                      "{bits: 8, group: row}");
     if (l->encoding == PARE_ENCODING_UNIFORM && !l->symmetric)
         return refuse(cx, l,
                       "vLLM runs experts in this format with symmetric codes only; awq takes zero "
                       "points");
     if (form_of(l) == INTEGERS && l->activation.mode == PARE_ACTIVATION_TENSOR)
-        return refuse(cx, l, "vLLM runs experts with 8-bit inputs with a scale per token only");
+        return refuse(cx, l,
+                      "vLLM runs experts with 8-bit inputs with a scale per token only; take "
+                      "activations: int8_token");
     return PARE_OK;
 }
 
@@ -78,7 +87,9 @@ static pare_status check_linear(pare_ctx *cx, const pare_export_linear *x)
 {
     const pare_packed_linear *const l = &x->packed;
     if (x->transposed)
-        return refuse(cx, l, "engines know this format for linears, not for the Conv1D of GPT-2");
+        return refuse(cx, l,
+                      "engines know this format for linears, not for the Conv1D of GPT-2; the "
+                      "formats gptq, safetensors and gguf:TYPE are for it");
     if (x->part > 0)
         PARE_TRY(check_expert(cx, l));
     if (l->encoding == PARE_ENCODING_FP8)
@@ -89,11 +100,7 @@ static pare_status check_linear(pare_ctx *cx, const pare_export_linear *x)
     if (form_of(l) == INTEGERS)
         return check_integers(cx, l);
     PARE_TRY(pare__export_check_inputs(cx, l, name));
-    if (l->group != 0 && l->group != 32 && l->group != 64 && l->group != 128)
-        return refuse(cx, l, "vLLM has kernels for groups of 32, 64, 128 and whole rows");
-    if (l->group != 0 && l->k % l->group != 0)
-        return refuse(cx, l, "vLLM needs groups that divide the columns");
-    return PARE_OK;
+    return pare__export_check_group(cx, l, name, "vLLM");
 }
 
 static bool is_float(const pare_export_linear *l)
@@ -113,11 +120,19 @@ static bool same_scheme(const pare_export_linear *a, const pare_export_linear *b
 
 static pare_status check(pare_ctx *cx, const pare_export_model *m)
 {
+    const pare_packed_linear *pruned = NULL;
     bool any = false;
-    for (size_t i = 0; i < m->linears; i++)
+    for (size_t i = 0; i < m->linears; i++) {
         any |= !is_float(&m->linear[i]);
+        pruned = m->linear[i].is_packed ? &m->linear[i].packed : pruned;
+    }
+    if (!any && pruned)
+        return pare__export_check_grid(cx, pruned, name); /* refuses floats, and says why */
     if (!any)
-        return pare_fail(cx, PARE_ENOTSUP, "%s: no linear of the model is quantized", name);
+        return pare_fail(cx, PARE_ENOTSUP,
+                         "%s: no linear of the model is quantized; the formats safetensors and "
+                         "gguf:f16 hold floats",
+                         name);
     return pare__export_check_fused(cx, m, name, same_scheme);
 }
 

@@ -18,7 +18,8 @@ static pare_status check_linear(pare_ctx *cx, const pare_export_linear *x)
         why = "its inputs are rotated while the model runs, which other programs do not do; rotate "
               "without online rotations";
     if (l->bias)
-        why = "a pass made a bias for it, and other programs have no place for one in this model";
+        why = "a pass made a bias for it, and other programs have no place for one in this model; "
+              "use outlier_suppression: {shift: false}, or smoothquant";
     if (why)
         return pare_fail(cx, PARE_ENOTSUP, "safetensors: linear %s: %s", l->name, why);
     return PARE_OK;

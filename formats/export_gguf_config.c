@@ -155,7 +155,9 @@ pare_status pare_gguf_check_config(pare_ctx *cx, const pare_config *was, const p
             ? "the scaling of positions"
             : NULL;
     if (what)
-        return pare_fail(cx, PARE_ENOTSUP, "gguf: %s of this model cannot be said in such a file",
+        return pare_fail(cx, PARE_ENOTSUP,
+                         "gguf: %s of this model cannot be said in such a file; the format "
+                         "safetensors keeps config.json as it is",
                          what);
     return PARE_OK;
 }
@@ -220,16 +222,18 @@ static pare_status check(pare_ctx *cx, const pare_export_model *m)
     if (f->how & PARE__GGUF_SQUARE && c->heads * c->head_dim != c->hidden)
         return pare_fail(cx, PARE_ENOTSUP,
                          "gguf: %zu heads of %zu are not the hidden size %zu, which files of %s "
-                         "have no word for",
+                         "have no word for; the format safetensors keeps config.json as it is",
                          c->heads, c->head_dim, c->hidden, name);
     if (f->how & PARE__GGUF_QKV_BIAS && !has_bias(&m->linear[0]))
-        return pare_fail(cx, PARE_ENOTSUP,
-                         "gguf: linear %s has no bias, which readers of files of %s ask for",
-                         m->linear[0].name, name);
+        return pare_fail(
+            cx, PARE_ENOTSUP,
+            "gguf: linear %s has no bias, which readers of files of %s ask for; the format "
+            "safetensors does without",
+            m->linear[0].name, name);
     if (f->how & PARE__GGUF_NO_O_BIAS && o_with_bias(m))
         return pare_fail(cx, PARE_ENOTSUP,
                          "gguf: linear %s has a bias, which readers of files of %s have no place "
-                         "for",
+                         "for; the format safetensors has",
                          o_with_bias(m), name);
     return PARE_OK;
 }
@@ -245,7 +249,8 @@ static pare_status check_linear(pare_ctx *cx, const pare_export_linear *x)
     if (l->bias)
         return pare_fail(cx, PARE_ENOTSUP,
                          "gguf: linear %s: a pass made a bias for it, and engines have no place "
-                         "for one in this model",
+                         "for one in this model; use outlier_suppression: {shift: false}, or "
+                         "smoothquant",
                          l->name);
     return PARE_OK;
 }

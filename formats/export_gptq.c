@@ -11,16 +11,12 @@ static pare_status check_named(pare_ctx *cx, const pare_packed_linear *l, const 
     char text[PARE_PACKED_TEXT];
     PARE_TRY(pare__export_check_grid(cx, l, name));
     PARE_TRY(pare__export_check_inputs(cx, l, name));
-    const char *why = NULL;
-    if (l->group != 0 && l->group != 32 && l->group != 64 && l->group != 128)
-        why = "vLLM has kernels for groups of 32, 64, 128 and whole rows";
-    else if (l->group != 0 && l->k % l->group != 0)
-        why = "GPTQModel needs groups that divide the columns";
-    else if (l->n % MULTIPLE != 0 || l->k % MULTIPLE != 0)
-        why = "GPTQModel needs rows and columns in multiples of 32";
-    if (why)
-        return pare_fail(cx, PARE_ENOTSUP, "%s: linear %s (%s, %zu x %zu): %s", name, l->name,
-                         pare_packed_linear_text(l, text), l->n, l->k, why);
+    PARE_TRY(pare__export_check_group(cx, l, name, "GPTQModel"));
+    if (l->n % MULTIPLE != 0 || l->k % MULTIPLE != 0)
+        return pare_fail(cx, PARE_ENOTSUP,
+                         "%s: linear %s (%s, %zu x %zu): GPTQModel needs rows and columns in "
+                         "multiples of 32; compressed-tensors takes any",
+                         name, l->name, pare_packed_linear_text(l, text), l->n, l->k);
     return PARE_OK;
 }
 

@@ -28,6 +28,10 @@ void pare__export_put_bits(uint32_t *words, size_t stride, size_t field, unsigne
 PARE_CHECKED pare_status pare__export_check_grid(pare_ctx *cx, const pare_packed_linear *l,
                                                  const char *target);
 
+/* Groups that engines have kernels for and that divide the row; `engine` asks for the latter. */
+PARE_CHECKED pare_status pare__export_check_group(pare_ctx *cx, const pare_packed_linear *l,
+                                                  const char *target, const char *engine);
+
 /* Refuses inputs that are quantized in another way than engines with float activations would. */
 PARE_CHECKED pare_status pare__export_check_inputs(pare_ctx *cx, const pare_packed_linear *l,
                                                    const char *target);

@@ -1,5 +1,6 @@
 #include "formats/export_internal.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "kernels/layout.h"
@@ -48,7 +49,7 @@ static pare_status check_pieces(pare_ctx *cx, const pare_export_target *t,
     if (t->kind == PARE_EXPORT_DIRECTORY && t->fate != PARE_EXPORT_ROUNDED)
         return pare_fail(cx, PARE_ENOTSUP,
                          "%s: linears %s and %s lie in one tensor of this family and need the same "
-                         "bits, group and symmetry",
+                         "bits, group and symmetry: quantize them by one step of the recipe",
                          t->name, l->piece[0].name, l->unlike);
     for (size_t i = 0; i < l->pieces; i++)
         if (l->piece[i].is_packed)
@@ -67,7 +68,7 @@ static pare_status check_strict(pare_ctx *cx, const pare_export_target *t,
     if (s.fallback && l->unlike)
         return pare_fail(cx, PARE_ENOTSUP,
                          "%s: linears %s and %s lie in one tensor, which would become %s, and "
-                         "--strict refuses",
+                         "--strict refuses; quantize them by one step, or leave out --strict",
                          t->name, l->piece[0].name, l->unlike, s.type);
     if (s.beside_floats)
         return pare_fail(cx, PARE_ENOTSUP,
@@ -78,11 +79,13 @@ static pare_status check_strict(pare_ctx *cx, const pare_export_target *t,
     if (s.fallback)
         return pare_fail(cx, PARE_ENOTSUP,
                          "%s: linear %s (%s): rows of %zu are no whole blocks, it would become %s, "
-                         "which --strict refuses",
+                         "which --strict refuses; take gguf:q8_0 or gguf:q4_0 (blocks of 32), or "
+                         "leave out --strict",
                          t->name, l->name, text, l->packed.k, s.type);
     return pare_fail(cx, PARE_ENOTSUP,
                      "%s: linear %s (%s) has no codes of this format and would be quantized again, "
-                     "which --strict refuses",
+                     "which --strict refuses; \"pare help export\" says what each type holds, and "
+                     "gguf:f16 holds all",
                      t->name, l->name, text);
 }
 
@@ -92,17 +95,18 @@ pare_status pare_export_check(pare_ctx *cx, const pare_export_target *t, const p
     if (m->shifts_norms)
         return pare_fail(cx, PARE_ENOTSUP,
                          "%s: a pass made biases behind norms, and engines have no place for any "
-                         "in this model",
+                         "in this model; use outlier_suppression: {shift: false}, or smoothquant",
                          t->name);
     if (t->kind == PARE_EXPORT_DIRECTORY && m->config->arch && m->config->arch->rounds_inputs)
         return pare_fail(cx, PARE_ENOTSUP,
                          "%s: linears of type %s round their inputs, which engines do not do with "
-                         "weights in this format",
+                         "weights in this format; gguf:tq2_0 and gguf:tq1_0 are for them",
                          t->name, m->config->arch->model_type);
     if (m->biased)
         return pare_fail(cx, PARE_ENOTSUP,
                          "%s: linear %s: a pass made a bias for it, and engines have no place for "
-                         "one in this model",
+                         "one in this model; use outlier_suppression: {shift: false}, or "
+                         "smoothquant",
                          t->name, m->biased);
     for (size_t i = 0; i < m->linears; i++) {
         const pare_export_linear *const l = &m->linear[i];
@@ -185,23 +189,51 @@ static pare_status refuse(pare_ctx *cx, const pare_packed_linear *l, const char 
 
 pare_status pare__export_check_grid(pare_ctx *cx, const pare_packed_linear *l, const char *target)
 {
+    if (l->encoding == PARE_ENCODING_F16)
+        return refuse(cx, l, target,
+                      "it is pruned and not quantized, and this format is for codes; the formats "
+                      "safetensors and gguf:f16 hold its floats, zeros included, or put a "
+                      "quantizer behind the pruner");
     if (l->encoding != PARE_ENCODING_UNIFORM && l->encoding != PARE_ENCODING_TERNARY)
         return refuse(
             cx, l, target,
-            "its values do not lie on an integer grid; the format safetensors writes them "
-            "as floats");
+            "its values do not lie on an integer grid; the formats safetensors and gguf:f16 write "
+            "them as floats");
     if (l->outliers || l->sparse)
         return refuse(cx, l, target,
                       "this format has no place for columns or weights that are kept apart; "
-                      "the format safetensors writes all as floats");
+                      "the formats safetensors and gguf:f16 write all as floats");
     if (l->rotated)
         return refuse(cx, l, target,
                       "its inputs are rotated while the model runs, which engines do not do; "
                       "rotate without online rotations");
     if (l->bias)
         return refuse(cx, l, target,
-                      "a pass made a bias for it, and engines have no place for one in this model");
+                      "a pass made a bias for it, and engines have no place for one in this model; "
+                      "use outlier_suppression: {shift: false}, or smoothquant");
     return PARE_OK;
+}
+
+pare_status pare__export_check_group(pare_ctx *cx, const pare_packed_linear *l, const char *target,
+                                     const char *engine)
+{
+    const size_t g = l->group;
+    char why[256], groups[PARE_GROUPS_TEXT];
+    if (g == 0)
+        return PARE_OK;
+    (void)pare_grid_groups_text(l->k, 128, groups);
+    if (g != 32 && g != 64 && g != 128)
+        (void)snprintf(why, sizeof why,
+                       "vLLM has kernels for groups of 32, 64, 128 and whole rows; take group %s",
+                       groups);
+    else if (l->k % g != 0)
+        (void)snprintf(why, sizeof why,
+                       "%s needs groups that divide the columns, and %zu does not divide %zu; take "
+                       "group %s",
+                       engine, g, l->k, groups);
+    else
+        return PARE_OK;
+    return refuse(cx, l, target, why);
 }
 
 pare_status pare__export_check_inputs(pare_ctx *cx, const pare_packed_linear *l, const char *target)
@@ -212,7 +244,10 @@ pare_status pare__export_check_inputs(pare_ctx *cx, const pare_packed_linear *l,
         return PARE_OK; /* and tokens how they run these */
     if (l->activation.mode == PARE_ACTIVATION_FLOAT)
         return PARE_OK;
-    return refuse(cx, l, target, "this format leaves its inputs in floats, the recipe does not");
+    return refuse(cx, l, target,
+                  "this format leaves its inputs in floats, the recipe does not; leave out "
+                  "activations, or take compressed-tensors with bits: 8, group: row, activations: "
+                  "int8_token");
 }
 
 static bool same_scheme(const pare_packed_linear *a, const pare_packed_linear *b)
@@ -239,7 +274,7 @@ pare_status pare__export_check_fused(pare_ctx *cx, const pare_export_model *m, c
         if (a->block < m->config->blocks && fused(a, b) && !same(a, b))
             return pare_fail(cx, PARE_ENOTSUP,
                              "%s: linears %s and %s: vLLM runs them %s and needs the same bits, "
-                             "group and symmetry",
+                             "group and symmetry: quantize them by one step of the recipe",
                              target, a->name, b->name,
                              a->part ? "with all experts of the block" : "as one matrix");
     }
@@ -264,11 +299,15 @@ pare_status pare__export_check_uniform(pare_ctx *cx, const pare_export_model *m,
         first = first ? first : &l->packed;
         if (!same_scheme(first, &l->packed))
             return pare_fail(cx, PARE_ENOTSUP,
-                             "%s: linear %s is %s, but %s is %s; this format has one kind for all",
+                             "%s: linear %s is %s, but %s is %s; this format has one kind for all: "
+                             "quantize all by one step, or take compressed-tensors",
                              target, l->name, pare_packed_linear_text(&l->packed, a), first->name,
                              pare_packed_linear_text(first, b));
     }
     if (!first)
-        return pare_fail(cx, PARE_ENOTSUP, "%s: no linear of the model is quantized", target);
+        return pare_fail(cx, PARE_ENOTSUP,
+                         "%s: no linear of the model is quantized; the formats safetensors and "
+                         "gguf:f16 hold floats",
+                         target);
     return pare__export_check_fused(cx, m, target, experts_alike);
 }

@@ -1,6 +1,5 @@
 #include "formats/hash.h"
 
-#include <sha2.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +8,7 @@
 
 #include "runtime/threads.h"
 
-static void to_hex(const uint8_t *bytes, size_t count, char *hex)
+void pare_hex_text(const uint8_t *bytes, size_t count, char *hex)
 {
     static const char digits[] = "0123456789abcdef";
     for (size_t i = 0; i < count; i++) {
@@ -53,22 +52,12 @@ void pare_xxh3_hex(const void *bytes, size_t len, char hex[PARE_XXH3_HEX])
 {
     uint8_t digest[16];
     pare_xxh3(bytes, len, digest);
-    to_hex(digest, sizeof digest, hex);
-}
-
-void pare_sha256_hex(const void *bytes, size_t len, char hex[PARE_SHA256_HEX])
-{
-    SHA2_CTX sha;
-    uint8_t digest[SHA256_DIGEST_LENGTH];
-    SHA256Init(&sha);
-    SHA256Update(&sha, bytes, len);
-    SHA256Final(digest, &sha);
-    to_hex(digest, sizeof digest, hex);
+    pare_hex_text(digest, sizeof digest, hex);
 }
 
 void pare_xxh3_text(const uint8_t xxh3[16], char hex[PARE_XXH3_HEX])
 {
-    to_hex(xxh3, 16, hex);
+    pare_hex_text(xxh3, 16, hex);
 }
 
 enum { STEP = 4 * 1024 * 1024 }; /* bytes between two looks at the interrupt */
@@ -95,57 +84,64 @@ static void advance(progress *p, uint64_t bytes, size_t worker)
         pare_ctx_progress(p->cx, p->what, (double)done, p->total);
 }
 
-typedef struct file_job {
+/* The stretches of all files, in their order. */
+typedef struct stretch_job {
     progress progress;
-    const pare_file *file;
-    char (*hex)[PARE_SHA256_HEX];
-    uint8_t (*xxh3)[16]; /* or NULL */
-} file_job;
+    const pare_span *stretch;
+    uint8_t (*xxh3)[16];
+} stretch_job;
 
-static void digest_file(file_job *job, size_t i, size_t worker)
+static void stretch_task(void *arg, size_t begin, size_t end, size_t worker)
 {
-    const pare_file *const f = &job->file[i];
-    SHA2_CTX sha;
-    pare_xxh3_state xxh3;
-    SHA256Init(&sha);
-    pare_xxh3_begin(&xxh3);
-    for (uint64_t at = 0; at < f->bytes && !is_interrupted(&job->progress); at += STEP) {
-        const uint64_t left = f->bytes - at;
-        const size_t n = left < STEP ? (size_t)left : STEP;
-        SHA256Update(&sha, f->data + at, n);
-        if (job->xxh3)
-            pare_xxh3_add(&xxh3, f->data + at, n);
-        pare_file_forget(f, at, n);
-        advance(&job->progress, n, worker);
+    stretch_job *const job = arg;
+    for (size_t i = begin; i < end && !is_interrupted(&job->progress); i++) {
+        const pare_span *const s = &job->stretch[i];
+        pare_xxh3(s->data, (size_t)s->bytes, job->xxh3[i]);
+        advance(&job->progress, s->bytes, worker);
     }
-    uint8_t digest[SHA256_DIGEST_LENGTH];
-    SHA256Final(digest, &sha);
-    to_hex(digest, sizeof digest, job->hex[i]);
-    if (job->xxh3)
-        pare_xxh3_end(&xxh3, job->xxh3[i]);
 }
 
-static void file_task(void *arg, size_t begin, size_t end, size_t worker)
+static size_t stretches_of(const pare_file *f)
 {
-    for (size_t i = begin; i < end; i++)
-        digest_file(arg, i, worker);
+    return (size_t)(f->bytes / PARE_STRETCH + (f->bytes % PARE_STRETCH != 0));
 }
 
-pare_status pare_digest_files(pare_ctx *cx, const pare_file *files, size_t count,
-                              char (*hex)[PARE_SHA256_HEX], uint8_t (*xxh3)[16])
+static pare_status hash_stretches(pare_ctx *cx, pare_arena *a, stretch_job *job,
+                                  const pare_file *file, size_t count, uint8_t (*xxh3)[16])
 {
-    file_job job = {
-        .progress = {.cx = cx, .what = "hashing files"}, .file = files, .hex = hex, .xxh3 = xxh3};
+    size_t all = 0, at = 0;
     for (size_t i = 0; i < count; i++)
-        job.progress.total += (double)files[i].bytes;
-    pare_parallel(cx, count, 1, file_task, &job);
+        all += stretches_of(&file[i]);
+    pare_span *const stretch = PARE_NEW(a, pare_span, all);
+    job->stretch = stretch;
+    job->xxh3 = pare_arena_take(a, all, sizeof *job->xxh3);
+    if (!stretch || !job->xxh3)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < count; i++)
+        for (uint64_t from = 0; from < file[i].bytes; from += PARE_STRETCH) {
+            const uint64_t left = file[i].bytes - from;
+            stretch[at++] =
+                (pare_span){file[i].data + from, left < PARE_STRETCH ? left : PARE_STRETCH};
+        }
+    enum { CHUNK = 4 };
+    pare_parallel(cx, all, CHUNK, stretch_task, job);
+    for (size_t i = 0, first = 0; i < count; first += stretches_of(&file[i]), i++)
+        pare_xxh3(job->xxh3 + first, stretches_of(&file[i]) * sizeof *job->xxh3, xxh3[i]);
     return pare_ctx_interrupted(cx);
 }
 
-pare_status pare_sha256_files(pare_ctx *cx, const pare_file *files, size_t count,
-                              char (*hex)[PARE_SHA256_HEX])
+pare_status pare_xxh3_files(pare_ctx *cx, const char *what, const pare_file *file, size_t count,
+                            uint8_t (*xxh3)[16])
 {
-    return pare_digest_files(cx, files, count, hex, NULL);
+    pare_arena a;
+    stretch_job job = {.progress = {.cx = cx, .what = what}};
+    for (size_t i = 0; i < count; i++)
+        job.progress.total += (double)file[i].bytes;
+    pare_status s = pare_arena_init(cx, &a, 0);
+    if (s == PARE_OK)
+        s = hash_stretches(cx, &a, &job, file, count, xxh3);
+    pare_arena_release(&a);
+    return s;
 }
 
 /* A stretch and its place among all of them. */

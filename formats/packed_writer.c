@@ -110,7 +110,9 @@ pare_status pare_packed_put(pare_ctx *cx, pare_packed_writer *w, const pare_pack
 {
     shard_file *const f = &w->file[e->shard];
     f->dirty = true;
-    return pare_file_put(cx, f->fd, f->path, bytes, (size_t)e->tensor.bytes, e->offset);
+    PARE_TRY(pare_file_put(cx, f->fd, f->path, bytes, (size_t)e->tensor.bytes, e->offset));
+    pare_file_start_writing(f->fd, e->offset, e->tensor.bytes);
+    return PARE_OK;
 }
 
 pare_status pare_packed_get(pare_ctx *cx, pare_packed_writer *w, const pare_packed_entry *e,
@@ -120,17 +122,26 @@ pare_status pare_packed_get(pare_ctx *cx, pare_packed_writer *w, const pare_pack
     return pare_file_get(cx, f->fd, f->path, bytes, (size_t)e->tensor.bytes, e->offset);
 }
 
-pare_status pare_packed_map(pare_ctx *cx, pare_packed_writer *w, const pare_packed_entry *e,
-                            void **bytes)
+pare_status pare_packed_map_file(pare_ctx *cx, pare_packed_writer *w, uint32_t shard,
+                                 pare_file *out)
 {
-    shard_file *const f = &w->file[e->shard];
+    shard_file *const f = &w->file[shard];
     if (!f->map) {
         void *const map = mmap(NULL, (size_t)f->bytes, PROT_READ, MAP_SHARED, f->fd, 0);
         if (map == MAP_FAILED)
             return pare_file_fail(cx, f->path, "map");
         f->map = map;
     }
-    *bytes = f->map + e->offset;
+    *out = (pare_file){.data = f->map, .bytes = f->bytes, .path = f->path};
+    return PARE_OK;
+}
+
+pare_status pare_packed_map(pare_ctx *cx, pare_packed_writer *w, const pare_packed_entry *e,
+                            void **bytes)
+{
+    pare_file file;
+    PARE_TRY(pare_packed_map_file(cx, w, e->shard, &file));
+    *bytes = w->file[e->shard].map + e->offset;
     return PARE_OK;
 }
 

@@ -8,7 +8,7 @@
 #ifndef PARE_FORMATS_SUMS_H
 #define PARE_FORMATS_SUMS_H
 
-#include "formats/hash.h"
+#include "formats/sha256.h"
 
 #define PARE_SUMS_NAME "SHA256SUMS"
 enum { PARE_SUMS_CAP = 64 * 1024 * 1024 }; /* bytes of a list that are accepted */

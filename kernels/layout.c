@@ -55,8 +55,25 @@ static void unpack_six(uint8_t u[PARE_ATOM_N][PARE_ATOM_K], const uint8_t *atom)
             u[g][j] = (uint8_t)(u[g][j] | high[g][j] << 4);
 }
 
+/* The most common width, four codes at a time: byte by byte the same as below. */
+static void pack_four(uint8_t *atom, const uint8_t u[PARE_ATOM_N][PARE_ATOM_K])
+{
+    for (size_t g = 0; g < PARE_ATOM_N; g++)
+        for (size_t j = 0; j < PARE_ATOM_K / 2; j += 4) {
+            uint32_t low, high;
+            memcpy(&low, &u[g][j], sizeof low);
+            memcpy(&high, &u[g][j + PARE_ATOM_K / 2], sizeof high);
+            low = (low & 0x0f0f0f0fu) | (high & 0x0f0f0f0fu) << 4;
+            memcpy(atom + place_of(g, j, 4).byte, &low, sizeof low);
+        }
+}
+
 static void pack_atom(uint8_t *atom, const uint8_t u[PARE_ATOM_N][PARE_ATOM_K], unsigned bits)
 {
+    if (bits == 4) {
+        pack_four(atom, u);
+        return;
+    }
     if (bits == 6) {
         pack_six(atom, u);
         return;

@@ -21,6 +21,14 @@ static void round_super(const rtn_job *job, size_t i, size_t begin, size_t end)
     }
 }
 
+/* Nothing in the loop may change the rest, so that it is done in vectors. */
+static void round_uniform(uint8_t *restrict code, const float *restrict w, size_t count,
+                          unsigned bits, float scale, uint8_t zero)
+{
+    for (size_t j = 0; j < count; j++)
+        code[j] = pare_grid_code(bits, w[j], scale, zero);
+}
+
 static void round_group(const rtn_job *job, size_t i, size_t g)
 {
     const pare_grid *const grid = job->grid;
@@ -30,8 +38,7 @@ static void round_group(const rtn_job *job, size_t i, size_t g)
     const float s = out->scales[i * out->groups + g];
     const uint8_t z = out->zeros[i * out->groups + g];
     if (grid->encoding == PARE_ENCODING_UNIFORM)
-        for (size_t j = begin; j < end; j++)
-            out->codes[j] = pare_grid_code(grid->bits, job->w[j], s, z);
+        round_uniform(out->codes + begin, job->w + begin, end - begin, grid->bits, s, z);
     else if (pare_encoding_is_super(grid->encoding))
         round_super(job, i, begin, end);
     else

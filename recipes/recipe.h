@@ -75,13 +75,24 @@ typedef struct pare_step {
     pare_texts targets, skip; /* globs or "re:"; empty targets: all linears of the blocks */
 } pare_step;
 
+typedef enum pare_evaluation_kind {
+    PARE_EVALUATE_PERPLEXITY,
+    PARE_EVALUATE_KL,
+    PARE_EVALUATE_CHOICE
+} pare_evaluation_kind;
+const char *pare_evaluation_kind_name(pare_evaluation_kind k); /* "perplexity", "kl", "choice" */
+
 typedef struct pare_evaluation {
-    bool kl; /* else perplexity */
+    pare_evaluation_kind kind;
     pare_place place;
-    pare_text text, tokens; /* one of them */
-    size_t window;          /* default 2048 */
+    pare_text text, tokens, file; /* one of them; `file` with choice */
+    size_t window;                /* default 2048; not of choice */
     bool window_given;
+    size_t limit; /* the first windows, or items of choice; default 0: all */
 } pare_evaluation;
+
+/* The one of text, tokens and file that is given. */
+const pare_text *pare_evaluation_data(const pare_evaluation *e);
 
 /* A finished artifact written as files of another engine. */
 typedef struct pare_recipe_export {

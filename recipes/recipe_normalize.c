@@ -166,13 +166,17 @@ static void put_step(sink *s, const pare_step *step, const pare_pass_words *pass
 
 static void put_evaluation(sink *s, const pare_evaluation *e, bool portable)
 {
-    put_format(s, "  - %s:\n", e->kl ? "kl" : "perplexity");
+    put_format(s, "  - %s:\n", pare_evaluation_kind_name(e->kind));
     if (e->text.text)
         put_path(s, "      text", e->text.text, portable);
-    else
+    else if (e->tokens.text)
         put_path(s, "      tokens", e->tokens.text, portable);
-    if (portable || e->window_given)
+    else
+        put_path(s, "      file", e->file.text, portable);
+    if (e->kind != PARE_EVALUATE_CHOICE && (portable || e->window_given))
         put_format(s, "      window: %zu\n", e->window);
+    if (e->limit)
+        put_format(s, "      limit: %zu\n", e->limit);
 }
 
 static void put_kv(sink *s, const pare_kv_format *kv)

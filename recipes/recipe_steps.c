@@ -254,27 +254,45 @@ static pare_status one_source(const pare__walk *w, const pare_yaml *mapping, par
     return PARE_OK;
 }
 
-/* The first two name the data. */
-static const char *const evaluation_words[] = {"text", "tokens", "window"};
+static const char *const evaluation_kinds[] = {[PARE_EVALUATE_PERPLEXITY] = "perplexity",
+                                               [PARE_EVALUATE_KL] = "kl",
+                                               [PARE_EVALUATE_CHOICE] = "choice"};
+enum { EVALUATION_KINDS = sizeof evaluation_kinds / sizeof *evaluation_kinds };
+static const pare_param limit_param = {
+    .name = "limit", .type = PARE_PARAM_INTEGER, .min = 1, .max = 1 << 24, .fallback = 0};
 
-static pare_status check_evaluation(const pare__walk *w, const pare_yaml *key)
+const char *pare_evaluation_kind_name(pare_evaluation_kind k)
 {
-    static const char *const kinds[] = {"perplexity", "kl"};
-    if (is_word(key->text, kinds, 2))
-        return PARE_OK;
-    char quoted[PARE__QUOTE], what[PARE__QUOTE + 32];
-    (void)snprintf(what, sizeof what, "unknown evaluation %s", pare__quote(quoted, key->text));
-    return pare__fail_word(w, key->place, what, key->text, kinds, 2);
+    return evaluation_kinds[k];
 }
 
-/* The mapping behind "perplexity" or "kl". */
+const pare_text *pare_evaluation_data(const pare_evaluation *e)
+{
+    return e->text.text ? &e->text : e->tokens.text ? &e->tokens : &e->file;
+}
+
+static pare_status evaluation_kind(const pare__walk *w, const pare_yaml *key,
+                                   pare_evaluation_kind *out)
+{
+    for (size_t i = 0; i < EVALUATION_KINDS; i++) {
+        *out = (pare_evaluation_kind)i;
+        if (strcmp(key->text, evaluation_kinds[i]) == 0)
+            return PARE_OK;
+    }
+    char quoted[PARE__QUOTE], what[PARE__QUOTE + 32];
+    (void)snprintf(what, sizeof what, "unknown evaluation %s", pare__quote(quoted, key->text));
+    return pare__fail_word(w, key->place, what, key->text, evaluation_kinds, EVALUATION_KINDS);
+}
+
+/* The mapping behind "perplexity" or "kl". The first two words name the data. */
 static pare_status read_measure(const pare__walk *w, const pare_yaml *mapping, const pare_yaml *key,
                                 pare_evaluation *out)
 {
+    static const char *const words[] = {"text", "tokens", "window", "limit"};
     const pare_yaml *source = NULL;
     double window = 0;
-    PARE_TRY(pare__keys(w, mapping, key->text, evaluation_words, 3));
-    PARE_TRY(one_source(w, mapping, key->place, key->text, evaluation_words, 2, &source));
+    PARE_TRY(pare__keys(w, mapping, key->text, words, 4));
+    PARE_TRY(one_source(w, mapping, key->place, key->text, words, 2, &source));
     assert(source);
     const bool is_text = strcmp(source->key->text, "text") == 0;
     PARE_TRY(pare__text(w, source, is_text ? &out->text : &out->tokens));
@@ -283,18 +301,38 @@ static pare_status read_measure(const pare__walk *w, const pare_yaml *mapping, c
     return PARE_OK;
 }
 
+static pare_status read_choice(const pare__walk *w, const pare_yaml *mapping, const pare_yaml *key,
+                               pare_evaluation *out)
+{
+    static const char *const words[] = {"file", "limit"};
+    PARE_TRY(pare__keys(w, mapping, key->text, words, 2));
+    const pare_yaml *const file = pare_yaml_get(mapping, "file");
+    if (!file)
+        return pare_recipe_fail(w->cx, key->place,
+                                "choice needs a file, as in \"choice: {file: piqa.jsonl}\"");
+    return pare__text(w, file, &out->file);
+}
+
 static pare_status read_evaluation(const pare__walk *w, const pare_yaml *entry,
                                    pare_evaluation *out)
 {
     static const char example[] = "perplexity: {text: FILE}";
+    static const char *const words[] = {"text", "tokens", "window", "file", "limit"};
     const pare_yaml *key = NULL, *value = NULL, *mapping = NULL;
+    double limit = 0;
     PARE_TRY(single_key(w, entry, example, &key, &value));
     assert(key);
-    PARE_TRY(check_evaluation(w, key));
-    PARE_TRY(only_key(w, entry, evaluation_words, 3));
+    *out = (pare_evaluation){.place = key->place};
+    PARE_TRY(evaluation_kind(w, key, &out->kind));
+    PARE_TRY(only_key(w, entry, words, 5));
     PARE_TRY(inner_mapping(w, value, example, &mapping));
-    *out = (pare_evaluation){.kl = strcmp(key->text, "kl") == 0, .place = key->place};
-    return read_measure(w, mapping, key, out);
+    if (out->kind == PARE_EVALUATE_CHOICE)
+        PARE_TRY(read_choice(w, mapping, key, out));
+    else
+        PARE_TRY(read_measure(w, mapping, key, out));
+    PARE_TRY(pare__entry(w, mapping, &limit_param, &limit, NULL, NULL));
+    out->limit = (size_t)limit;
+    return PARE_OK;
 }
 
 pare_status pare__evaluations(const pare__walk *w, const pare_yaml *list)

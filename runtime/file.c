@@ -1,4 +1,3 @@
-#define _DEFAULT_SOURCE /* madvise */
 #include "runtime/file.h"
 
 #include <errno.h>
@@ -212,24 +211,6 @@ void pare_file_unmap(pare_file *f)
     }
     f->data = NULL;
     f->bytes = 0;
-}
-
-void pare_file_read_ahead(const pare_file *f)
-{
-    if (f->data)
-        (void)madvise((void *)f->data, (size_t)f->bytes, MADV_WILLNEED);
-}
-
-void pare_file_forget(const pare_file *f, uint64_t first, uint64_t count)
-{
-    if (!f->data || first >= f->bytes)
-        return;
-    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-    const uint64_t end = count < f->bytes - first ? first + count : f->bytes;
-    const uint64_t from = (first + page - 1) / page * page;
-    const uint64_t to = end == f->bytes ? end : end / page * page;
-    if (from < to)
-        (void)madvise((void *)(f->data + from), (size_t)(to - from), MADV_DONTNEED);
 }
 
 pare_status pare_file_read(pare_ctx *cx, pare_arena *a, const char *path, size_t cap, char **text,

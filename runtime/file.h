@@ -65,6 +65,10 @@ PARE_CHECKED pare_status pare_file_name(pare_ctx *cx, const char *from, const ch
 PARE_CHECKED pare_status pare_file_put(pare_ctx *cx, int fd, const char *path, const void *bytes,
                                        size_t len, uint64_t offset);
 
+/* Tells the system to bring what was put there to the disk from now on, so that the sync that comes
+ * has less to wait for. A hint. */
+void pare_file_start_writing(int fd, uint64_t offset, uint64_t len);
+
 /* Reads exactly `len` bytes at `offset`; PARE_EIO, also at the end of the file. */
 PARE_CHECKED pare_status pare_file_get(pare_ctx *cx, int fd, const char *path, void *bytes,
                                        size_t len, uint64_t offset);

@@ -6,6 +6,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "kernels/half.h"
@@ -332,4 +333,17 @@ pare_status pare_grid_fail(pare_ctx *cx, pare_grid_fault fault, size_t row, size
     case PARE_GRID_OK: break;
     }
     return PARE_OK;
+}
+
+const char *pare_grid_groups_text(size_t k, size_t most, char text[PARE_GROUPS_TEXT])
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t group = 32; group <= most && group < k && used < PARE_GROUPS_TEXT; group *= 2)
+        if (k % group == 0)
+            used += (size_t)snprintf(text + used, PARE_GROUPS_TEXT - used, "%s%zu",
+                                     used ? ", " : "", group);
+    if (used < PARE_GROUPS_TEXT)
+        (void)snprintf(text + used, PARE_GROUPS_TEXT - used, "%srow", used ? " or " : "");
+    return text;
 }

@@ -166,4 +166,8 @@ static inline float pare_grid_value(uint8_t code, float scale, uint8_t zero)
     return (float)((int)code - (int)zero) * scale;
 }
 
+/* The usual groups, from 32 up to `most`, that divide rows of k weights: "32, 64 or row". */
+enum { PARE_GROUPS_TEXT = 32 };
+const char *pare_grid_groups_text(size_t k, size_t most, char text[PARE_GROUPS_TEXT]);
+
 #endif

@@ -5,7 +5,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "compress/cli/compare.h"
+#include "compress/cli/compare_forms.h"
 #include "compress/cli/output_file.h"
 #include "compress/inspect.h"
 #include "runtime/file.h"

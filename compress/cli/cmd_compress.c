@@ -95,22 +95,6 @@ static double pruned_zeros(const pare_report *r)
     return weights > 0 ? zeros / weights : -1;
 }
 
-static void put_evaluation(pare_json_writer *w, const pare_report_eval *e)
-{
-    pare_json_open_object(w, NULL);
-    pare_json_put_text(w, "what", e->what);
-    pare_json_put_text(w, "data", e->data);
-    pare_json_put_integer(w, "window", (int64_t)e->window);
-    pare_json_put_finite(w, "ppl_before", e->before.ppl);
-    pare_json_put_finite(w, "ppl_after", e->after.ppl);
-    if (e->after.has_kl) {
-        pare_json_put_finite(w, "kl_mean", e->after.kl_mean);
-        pare_json_put_finite(w, "kl_p99", e->after.kl_p99);
-        pare_json_put_finite(w, "top1_agreement", e->after.top1);
-    }
-    pare_json_close(w);
-}
-
 static void put_exports(pare_json_writer *w, const pare_compress_result *result)
 {
     pare_json_open_array(w, "exports");
@@ -130,21 +114,11 @@ static void put_report(pare_json_writer *w, const pare_compress_result *result)
     pare_json_put_integer(w, "linears", (int64_t)r->rows);
     pare_json_put_integer(w, "fallbacks", (int64_t)result->fallbacks);
     pare_json_put_integer(w, "thin", (int64_t)result->thin);
-    pare_json_put_integer(w, "bytes_before", (int64_t)r->bytes_before);
-    pare_json_put_integer(w, "bytes_after", (int64_t)r->bytes_after);
-    pare_json_put_finite(w, "bits_per_weight", r->bits_per_weight);
     if (pruned_zeros(r) >= 0)
         pare_json_put_finite(w, "zeros", pruned_zeros(r));
     if (pare_report_stability(r) > 0)
         pare_json_put_finite(w, "stability", pare_report_stability(r));
-    pare_json_put_finite(w, "seconds", r->seconds);
-    pare_json_put_integer(w, "peak_rss_bytes", (int64_t)r->peak_rss_bytes);
-    pare_json_put_integer(w, "peak_anonymous_bytes", (int64_t)r->peak_anonymous_bytes);
-    pare_json_put_integer(w, "resumed_blocks", (int64_t)r->resumed_blocks);
-    pare_json_open_array(w, "evaluations");
-    for (size_t i = 0; i < r->evaluations; i++)
-        put_evaluation(w, &r->evaluation[i]);
-    pare_json_close(w);
+    pare_report_put(w, r);
 }
 
 static pare_status print_json(pare_cli *cli, const pare_compress_result *result)
@@ -172,6 +146,27 @@ static void print_exports(const pare_compress_result *result)
     }
 }
 
+static void print_evaluation(const pare_report_eval *e)
+{
+    const pare_choice_result *const was = &e->choice_before.result;
+    const pare_choice_result *const is = &e->choice_after.result;
+    if (e->kind == PARE_EVALUATE_CHOICE) {
+        (void)printf(
+            "choice            %.2f%% +- %.2f -> %.2f%% +- %.2f, per byte %.2f%% -> %.2f%%; "
+            "%zu gained, %zu lost, p %.3f   (%s, %zu items)\n",
+            100 * was->accuracy, 100 * was->accuracy_stderr, 100 * is->accuracy,
+            100 * is->accuracy_stderr, 100 * was->accuracy_norm, 100 * is->accuracy_norm,
+            e->choice_after.paired.gained, e->choice_after.paired.lost, e->choice_after.paired.p,
+            e->data, is->n);
+        return;
+    }
+    (void)printf("perplexity        %.4f -> %.4f (%+.2f%%)", e->before.ppl, e->after.ppl,
+                 100 * (e->after.ppl / e->before.ppl - 1));
+    if (e->after.has_kl)
+        (void)printf(", KL %.6f, flips %.2f%%", e->after.kl_mean, 100 * (1 - e->after.top1));
+    (void)printf("   (%s)\n", e->data);
+}
+
 static void print_text(const pare_compress_result *result)
 {
     const pare_report *const r = &result->report;
@@ -182,8 +177,9 @@ static void print_text(const pare_compress_result *result)
         print_exports(result);
         return;
     }
-    (void)printf("weights           %s -> %s\n", pare_units_bytes(r->bytes_before, a),
-                 pare_units_bytes(r->bytes_after, b));
+    (void)printf("weights           %s -> %s\n",
+                 pare_units_bytes(pare_report_total(r->sizes.before), a),
+                 pare_units_bytes(pare_report_total(r->sizes.after), b));
     if (!r->structure)
         (void)printf("bits per weight   %.3f in %zu linears, %.3f of all tensors per weight of the "
                      "original model%s\n",
@@ -195,14 +191,8 @@ static void print_text(const pare_compress_result *result)
         (void)printf("stability         %.2f%% of the weights that stay are the same for disjoint "
                      "parts of the calibration\n",
                      100 * pare_report_stability(r));
-    for (size_t i = 0; i < r->evaluations; i++) {
-        const pare_report_eval *const e = &r->evaluation[i];
-        (void)printf("perplexity        %.4f -> %.4f (%+.2f%%)", e->before.ppl, e->after.ppl,
-                     100 * (e->after.ppl / e->before.ppl - 1));
-        if (e->after.has_kl)
-            (void)printf(", KL %.6f", e->after.kl_mean);
-        (void)printf("   (%s)\n", e->data);
-    }
+    for (size_t i = 0; i < r->evaluations; i++)
+        print_evaluation(&r->evaluation[i]);
     print_exports(result);
     if (numeric_steps(r))
         (void)printf("numeric steps     %zu linears needed one; manifest.json lists them\n",

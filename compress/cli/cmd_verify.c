@@ -63,7 +63,8 @@ pare_status pare_verify_run(pare_cli *cli, const pare_args *args)
 {
     const char *const path = args->operand[0];
     pare_verify_result r;
-    static const pare_phase phase[] = {{"hashing files", 1, 1}, {"looking for NaN", 1, 1}};
+    static const pare_phase phase[] = {
+        {"hashing", 1, 1}, {"hashing tensors", 0.2, 1}, {"looking for NaN", 1, 1}};
     PARE_TRY(pare_cli_threads(cli, args));
     pare_ctx_job(&cli->cx, phase, sizeof phase / sizeof *phase);
     PARE_TRY((cli->json ? verify_json : verify_text)(cli, path, &r));

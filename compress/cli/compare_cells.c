@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "compress/cli/compare.h"
+#include "compress/cli/compare_forms.h"
 #include "compress/cli/output_file.h"
 #include "compress/report/units.h"
 
@@ -155,12 +155,11 @@ static void note_text(const pare_comparison *c, pare_text_out *t,
         return;
     if (f->stride)
         (void)snprintf(stride, sizeof stride, ", stride %zu", f->stride);
-    (void)snprintf(line, sizeof line,
-                   "perplexity: %zu tokens of %.300s scored, window %zu%s; KL in nats, to the "
-                   "original; flips: another first choice than the original's",
+    (void)snprintf(line, sizeof line, "perplexity: %zu tokens of %.300s scored, window %zu%s",
                    f->text.scored, c->asked->text ? c->asked->text : c->asked->tokens, f->window,
                    stride);
     put(t, line);
+    put(t, "KL: nats, to the original; flips: tokens for which another one comes first");
 }
 
 void pare_compare_notes(const pare_comparison *c, pare_text_out *t,

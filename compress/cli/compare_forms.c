@@ -1,7 +1,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "compress/cli/compare.h"
+#include "compress/cli/compare_forms.h"
 
 /* Columns on a terminal: bytes of UTF-8 that begin a character. */
 static size_t columns_of(const char *text)

@@ -1,6 +1,6 @@
 /* A page of its own: no script, nothing from elsewhere. On a narrow screen each model becomes a
  * block of lines, whose names are the titles of the columns. */
-#include "compress/cli/compare.h"
+#include "compress/cli/compare_forms.h"
 
 static const char head[] =
     "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"

@@ -63,10 +63,17 @@ static void print_evaluate(void)
         "evaluate: what is measured of the original and of the finished model\n\n"
         "  perplexity   how well the model predicts a text: exp of the mean loss; less is better\n"
         "  kl           perplexity, and how far the predictions moved from those of the original:\n"
-        "               the KL divergence in nats. It sees damage that perplexity does not\n\n"
-        "Each takes text: FILE or tokens: FILE.i32, and:\n");
+        "               the KL divergence in nats. It sees damage that perplexity does not\n"
+        "  choice       multiple choice: how many items each model answers right, and how many "
+        "the\n"
+        "               finished one gained and lost\n\n"
+        "The first two take text: FILE or tokens: FILE.i32, and:\n");
     print_setting(pare_calibration_params[1], 12);
     (void)printf(
+        "\nThe third takes file: FILE, as PIQA, ARC, OpenBookQA and HellaSwag are published, or "
+        "in\n"
+        "pare's own shape; \"pare help eval\" has the shapes and what the model reads of them. "
+        "limit: N\nkeeps the first N windows, or items.\n"
         "\nTake a text that is not in the calibration. The finished model runs with the kernels "
         "that\nwill run it, which round inputs, too; \"pare eval --exact\" leaves that out and "
         "measures the\nweights alone. A pruned model is always evaluated: without evaluate: on "
@@ -74,6 +81,8 @@ static void print_evaluate(void)
         "example  evaluate:\n"
         "           - kl: {text: prose.txt, window: 256}\n"
         "           - kl: {text: code.txt, window: 256}\n"
+        "           - choice: {file: valid.jsonl, limit: 500}    # PIQA, valid-labels.lst beside "
+        "it\n"
         "         pare eval ARTIFACT --text FILE --baseline MODEL\n");
 }
 

@@ -10,6 +10,9 @@ static void put_shortages(pare_json_writer *w, const pare_plan *p)
     for (size_t i = 0; i < p->recipe.steps; i++)
         if (pare_plan_short(p, i, &s))
             pare_json_put_text(w, NULL, pare_shortage_text(p, i, &s, text));
+    for (size_t i = 0; i < p->recipe.steps; i++)
+        if (pare_plan_tail_text(p, i, text, sizeof text))
+            pare_json_put_text(w, NULL, text);
     pare_json_close(w);
 }
 

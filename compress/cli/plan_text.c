@@ -118,6 +118,9 @@ static void print_shortages(const pare_plan *p)
     for (size_t i = 0; i < p->recipe.steps; i++)
         if (pare_plan_short(p, i, &s))
             (void)printf("%-17s %s\n", "warning", pare_shortage_text(p, i, &s, text));
+    for (size_t i = 0; i < p->recipe.steps; i++)
+        if (pare_plan_tail_text(p, i, text, sizeof text))
+            (void)printf("%-17s %s\n", "note", text);
 }
 
 static void print_evaluation(const pare_plan *p)
@@ -208,7 +211,7 @@ pare_status pare__plan_print_text(pare_arena *a, const pare_plan *p, const pare_
     (void)printf("%-17s %s%llu bytes (%s), %s: %u %sfile%s%s\n",
                  p->structured ? "checkpoint" : "packed", p->ratios ? "at most " : "",
                  (unsigned long long)p->packed_bytes, pare_units_bytes(p->packed_bytes, text),
-                 p->ratios ? "exact once the ratios are known" : "exact", p->layout.shards,
+                 p->ratios ? "exact once the calibration has run" : "exact", p->layout.shards,
                  p->structured ? "" : "packed ", p->layout.shards == 1 ? "" : "s",
                  pare_packed_index_name(&p->layout) ? " and the index" : "");
     print_bytes("other files", p->other_bytes, ", estimate");

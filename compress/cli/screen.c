@@ -10,7 +10,8 @@
 
 #include "compress/report/units.h"
 
-enum { BAR_WIDTH = 20, COLUMNS_MIN = 60, COLUMNS = 80, STACK = 256 * 1024, LEFT = 96, LINE = 2048 };
+enum { BAR_WIDTH = 10, COLUMNS_MIN = 60, COLUMNS = 80, STACK = 256 * 1024, LEFT = 64, LINE = 2048 };
+enum { NAME = 2 * PARE_SCREEN_NAME + 2 }; /* of the step and the piece */
 static const double REDRAW_SECONDS = 0.1, WATCH_SECONDS = 0.5;
 
 static void wipe(pare_screen *s)
@@ -32,8 +33,10 @@ static outlook look_ahead(const pare_screen *s, double now)
                  .left = -1};
     o.share = o.share > 1 ? 1 : o.share;
     if (s->eta.phases) {
-        /* in a step with a name of its own the piece is one of several */
-        o.left = pare_eta_left(&s->eta, now, s->step[0] ? 0 : o.share);
+        /* other pieces are one of several in their phase */
+        const bool whole = s->eta.now < s->eta.phases &&
+                           strcmp(s->eta.phase[s->eta.now].expected.name, s->piece) == 0;
+        o.left = pare_eta_left(&s->eta, now, whole ? o.share : 0);
         o.job_share = pare_eta_share(&s->eta, now, o.left);
     } else if (o.share > 0) {
         o.left = (now - s->began) * (1 - o.share) / o.share;
@@ -41,23 +44,22 @@ static outlook look_ahead(const pare_screen *s, double now)
     return o;
 }
 
-/* "job 12%, about 14 min 05 s left", as far as it is known. */
-static void put_left(const outlook *o, char text[LEFT])
+/* "about 42 s left", or nothing. */
+static void put_left(double left, char text[LEFT])
 {
-    char seconds[PARE_UNIT_TEXT], job[32] = "";
-    if (o->job_share >= 0)
-        (void)snprintf(job, sizeof job, "job %d%%", (int)(o->job_share * 100));
-    (void)pare_units_seconds(o->left < 10 ? (double)(int)(o->left + 0.5) : o->left, seconds);
-    if (o->left >= 0)
-        (void)snprintf(text, LEFT, "%s%sabout %s left", job, job[0] ? ", " : "", seconds);
+    char seconds[PARE_UNIT_TEXT];
+    text[0] = '\0';
+    if (left < 60)
+        (void)snprintf(seconds, sizeof seconds, "%d s", (int)(left + 0.5));
     else
-        (void)snprintf(text, LEFT, "%s", job);
+        (void)pare_units_seconds(left, seconds);
+    if (left >= 0)
+        (void)snprintf(text, LEFT, "about %s left", seconds);
 }
 
-static void put_name(const pare_screen *s, char name[2 * PARE_SCREEN_NAME])
+static void put_name(const pare_screen *s, char name[NAME])
 {
-    (void)snprintf(name, 2 * PARE_SCREEN_NAME, "%s%s%s", s->step,
-                   s->step[0] && s->piece[0] ? ": " : "", s->piece);
+    (void)snprintf(name, NAME, "%s%s%s", s->step, s->step[0] && s->piece[0] ? ": " : "", s->piece);
 }
 
 static int columns(void)
@@ -68,19 +70,21 @@ static int columns(void)
     return w.ws_col < COLUMNS_MIN ? COLUMNS_MIN : w.ws_col;
 }
 
-/* A longer name is cut, so that the line has no second one. */
+/* The bar is that of the job where one is known. A longer name is cut, so that the line has no
+ * second one. */
 static void draw(pare_screen *s, const outlook *o)
 {
-    char bar[BAR_WIDTH + 32] = "", left[LEFT], name[2 * PARE_SCREEN_NAME];
+    char bar[BAR_WIDTH + 32] = "", left[LEFT], name[NAME];
+    const double share = o->job_share >= 0 ? o->job_share : o->share;
     put_name(s, name);
-    put_left(o, left);
-    if (o->share >= 0) {
-        const size_t filled = (size_t)(o->share * BAR_WIDTH);
+    put_left(o->left, left);
+    if (share >= 0) {
+        const size_t filled = (size_t)(share * BAR_WIDTH);
         bar[0] = '[';
         memset(bar + 1, '#', filled);
         memset(bar + 1 + filled, '.', BAR_WIDTH - filled);
         (void)snprintf(bar + 1 + BAR_WIDTH, sizeof bar - 1 - BAR_WIDTH, "] %3d%%  ",
-                       (int)(o->share * 100));
+                       (int)(share * 100));
     }
     const int room = columns() - 2 - (int)(strlen(bar) + strlen(left));
     (void)fprintf(stderr, "\r\033[K%.*s %s%s", room > 0 ? room : 0, name, bar, left);
@@ -98,7 +102,7 @@ static void put_share(pare_json_writer *w, const char *key, double value)
 
 static void log_outlook(pare_screen *s, const char *event, const outlook *o)
 {
-    char name[2 * PARE_SCREEN_NAME];
+    char name[NAME];
     put_name(s, name);
     pare_json_writer *const w = pare_event_log_begin(&s->log, event, name);
     if (w) {
@@ -110,19 +114,25 @@ static void log_outlook(pare_screen *s, const char *event, const outlook *o)
     pare_event_log_end(&s->log, w);
 }
 
-/* A line of progress off a terminal. */
+/* A line of progress off a terminal: "NAME 72%; job 12%, about 42 s left", as far as it is known.
+ */
 static void tell(pare_screen *s, const outlook *o, double now)
 {
-    char name[2 * PARE_SCREEN_NAME], left[LEFT], share[16] = "", at[PARE_CLOCK_TEXT];
+    char name[NAME], left[LEFT], share[16] = "", job[32] = "", at[PARE_CLOCK_TEXT];
     s->told = true;
     s->beaten = now;
     if (s->silent || s->no_progress || s->terminal)
         return;
     put_name(s, name);
-    put_left(o, left);
+    put_left(o->left, left);
     if (o->share > 0)
         (void)snprintf(share, sizeof share, " %d%%", (int)(o->share * 100));
-    (void)fprintf(stderr, "%s %s%s%s%s\n", pare_clock_text(at), name, share, left[0] ? "; " : "",
+    if (o->job_share >= 0)
+        (void)snprintf(job, sizeof job, "; job %d%%", (int)(o->job_share * 100));
+    (void)fprintf(stderr, "%s %s%s%s%s%s\n", pare_clock_text(at), name, share, job,
+                  !left[0] ? ""
+                  : job[0] ? ", "
+                           : "; ",
                   left);
 }
 

@@ -375,6 +375,29 @@ static pare_choice_result result_of(const quiz *q)
     return r;
 }
 
+/* What a group of more than one item may take, or all items, or one that is longer than that. */
+static size_t most_of_group(size_t most, uint64_t all, size_t longest)
+{
+    const size_t several = all < most ? (size_t)all : most;
+    return longest > several ? longest : several;
+}
+
+uint64_t pare_evaluate_choice_bytes(const pare_ctx *cx, const pare_eval_side *side, size_t items,
+                                    uint64_t tokens, size_t longest)
+{
+    const pare_config *const c = side->config;
+    const size_t item = longest < c->context ? longest : c->context;
+    const size_t rows = most_of_group(2 * GROUP_TOKENS, tokens, longest);
+    const size_t cached = most_of_group(GROUP_TOKENS, tokens, item);
+    const size_t logits = pare__eval_logits(c->vocab), piece = pare__eval_rows(cx, c);
+    const pare_batch widest = {1, piece < item ? item : piece, item};
+    const uint64_t block = pare_block_forward_scratch(cx, c, widest);
+    const uint64_t normed = (uint64_t)logits * c->hidden * sizeof(float);
+    return rows * ((uint64_t)c->hidden * sizeof(float) + sizeof(wanted)) +
+           pare_kv_bytes(c, side->kv, 2, cached) + (uint64_t)logits * c->vocab * sizeof(float) +
+           items * (sizeof(place) + sizeof(size_t)) + (block > normed ? block : normed);
+}
+
 pare_status pare_evaluate_choice(pare_ctx *cx, const pare_forward *f, const pare_choice_item *item,
                                  size_t items, pare_choice_result *out)
 {

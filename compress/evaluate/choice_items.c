@@ -185,37 +185,47 @@ pare_status pare_choice_read(pare_ctx *cx, pare_arena *a, const char *path, size
 typedef struct encoding {
     pare_ctx *cx;
     pare_arena *a;
+    pare_arena work; /* rewound after each text */
     const pare_tokenizer *t;
     const char *path;
     size_t most;
 } encoding;
 
-static pare_status encode_text(const encoding *e, const char *text, const int32_t **ids,
-                               size_t *count)
+/* Tokens of a text behind the first `head`, when those are `before`; else *count is 0. */
+static pare_status encode_text(encoding *e, const char *text, const int32_t *before, size_t head,
+                               const int32_t **ids, size_t *count)
 {
+    const pare_mark mark = pare_arena_mark(&e->work);
     int32_t *tokens;
-    PARE_TRY(pare_tokenizer_encode(e->cx, e->t, e->a, text, strlen(text), &tokens, count));
-    *ids = tokens;
+    size_t all;
+    PARE_TRY(pare_tokenizer_encode(e->cx, e->t, &e->work, text, strlen(text), &tokens, &all));
+    const bool same = all >= head && (!head || memcmp(tokens, before, head * sizeof *tokens) == 0);
+    *count = same ? all - head : 0;
+    int32_t *const kept = PARE_NEW(e->a, int32_t, *count);
+    if (!kept)
+        return PARE_ENOMEM;
+    if (*count)
+        memcpy(kept, tokens + head, *count * sizeof *kept);
+    *ids = kept;
+    pare_arena_rewind(&e->work, mark);
     return PARE_OK;
 }
 
-static pare_status encode_choice(const encoding *e, const pare_choice_text *text, size_t c,
+static pare_status encode_choice(encoding *e, const pare_choice_text *text, size_t c,
                                  const pare_choice_item *item, const int32_t **ids, size_t *count)
 {
     const size_t head = item->context_count, context = strlen(text->context);
     const size_t len = strlen(text->choice[c]);
-    char *const whole = PARE_NEW(e->a, char, context + len + 1);
+    const pare_mark mark = pare_arena_mark(&e->work);
+    char *const whole = PARE_NEW(&e->work, char, context + len + 1);
     if (!whole)
         return PARE_ENOMEM;
     memcpy(whole, text->context, context);
     memcpy(whole + context, text->choice[c], len);
-    PARE_TRY(encode_text(e, whole, ids, count));
-    if (*count > head && memcmp(*ids, item->context, head * sizeof **ids) == 0) {
-        *ids += head;
-        *count -= head;
-    } else {
-        PARE_TRY(encode_text(e, text->choice[c], ids, count));
-    }
+    PARE_TRY(encode_text(e, whole, item->context, head, ids, count));
+    pare_arena_rewind(&e->work, mark);
+    if (*count == 0)
+        PARE_TRY(encode_text(e, text->choice[c], NULL, 0, ids, count));
     if (*count == 0)
         return pare_fail(e->cx, PARE_EFORMAT, "%s:%zu: choice %zu has no tokens", e->path,
                          text->line, c);
@@ -226,15 +236,14 @@ static pare_status encode_choice(const encoding *e, const pare_choice_text *text
     return PARE_OK;
 }
 
-static pare_status encode_item(const encoding *e, const pare_choice_text *text,
-                               pare_choice_item *item)
+static pare_status encode_item(encoding *e, const pare_choice_text *text, pare_choice_item *item)
 {
     const int32_t **const choice = PARE_NEW(e->a, const int32_t *, text->choices);
     size_t *const count = PARE_NEW(e->a, size_t, text->choices);
     size_t *const bytes = PARE_NEW(e->a, size_t, text->choices);
     if (!choice || !count || !bytes)
         return PARE_ENOMEM;
-    PARE_TRY(encode_text(e, text->context, &item->context, &item->context_count));
+    PARE_TRY(encode_text(e, text->context, NULL, 0, &item->context, &item->context_count));
     if (item->context_count == 0)
         return pare_fail(e->cx, PARE_EFORMAT, "%s:%zu: the context has no tokens", e->path,
                          text->line);
@@ -254,11 +263,13 @@ static pare_status encode_item(const encoding *e, const pare_choice_text *text,
 pare_status pare_choice_encode(pare_ctx *cx, pare_arena *a, const pare_tokenizer *t,
                                const pare_choice_texts *texts, size_t most, pare_choice_item **item)
 {
-    const encoding e = {cx, a, t, texts->path, most};
+    encoding e = {cx, a, {.cx = cx}, t, texts->path, most};
+    pare_status s = PARE_OK;
     *item = PARE_NEW(a, pare_choice_item, texts->count);
     if (!*item)
         return PARE_ENOMEM;
-    for (size_t i = 0; i < texts->count; i++)
-        PARE_TRY(encode_item(&e, &texts->item[i], &(*item)[i]));
-    return PARE_OK;
+    for (size_t i = 0; s == PARE_OK && i < texts->count; i++)
+        s = encode_item(&e, &texts->item[i], &(*item)[i]);
+    pare_arena_release(&e.work);
+    return s;
 }

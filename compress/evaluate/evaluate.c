@@ -128,6 +128,15 @@ static double ppl_error(const double *nll, size_t n, double average, double ppl)
     return n > 1 ? ppl * sqrt(squares / (double)(n - 1) / (double)n) : 0;
 }
 
+/* kl = m 2^exponent with m in [1/2, 1) */
+static size_t bin_of(double kl)
+{
+    int exponent;
+    (void)frexp(kl, &exponent);
+    const int bin = kl > 0 ? exponent - PARE_KL_LEAST : 0;
+    return bin < 0 ? 0 : bin < PARE_KL_BINS ? (size_t)bin : PARE_KL_BINS - 1;
+}
+
 static pare_status summarize(evaluation *e, pare_eval_result *out)
 {
     const size_t n = e->scored;
@@ -152,8 +161,10 @@ static pare_status summarize(evaluation *e, pare_eval_result *out)
     qsort(e->kl, n, sizeof *e->kl, ascending);
     out->kl_p99 = e->kl[(n / 100 * 99 + (n % 100 * 99 + 99) / 100) - 1]; /* ceil(0.99 n) - 1 */
     size_t same = 0;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         same += e->same[i];
+        out->kl_histogram[bin_of(e->kl[i])]++;
+    }
     out->top1 = (double)same / (double)n;
     return PARE_OK;
 }

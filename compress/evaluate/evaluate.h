@@ -13,6 +13,10 @@ typedef struct pare_eval_opts {
     size_t stride; /* 0: windows do not overlap; else 1 .. window - 1 */
 } pare_eval_opts;
 
+/* Bins of a histogram of KL: bin 0 below 2^-20, bin i from 2^(i - 21), each twice as wide as the
+ * one before, the last from 2^3 on. */
+enum { PARE_KL_LEAST = -20, PARE_KL_BINS = 25 };
+
 typedef struct pare_eval_result {
     size_t scored;     /* positions */
     double nll;        /* mean, nats */
@@ -20,7 +24,8 @@ typedef struct pare_eval_result {
     double ppl_stderr; /* ppl * standard error of the mean of nll over positions */
     bool has_kl;       /* against the baseline: sum_v p0 (ln p0 - ln p) per position */
     double kl_mean, kl_p99;
-    double top1; /* share of positions with the baseline's argmax */
+    double top1;                       /* share of positions with the baseline's argmax */
+    size_t kl_histogram[PARE_KL_BINS]; /* positions by their KL */
     /* The baseline's own, on the same positions; the bytes of memory that it took beside f. */
     double baseline_nll, baseline_ppl, baseline_ppl_stderr;
     size_t baseline_bytes;
@@ -86,6 +91,12 @@ typedef struct pare_choice_result {
 PARE_CHECKED pare_status pare_evaluate_choice(pare_ctx *cx, const pare_forward *f,
                                               const pare_choice_item *item, size_t items,
                                               pare_choice_result *out);
+
+/* Bytes that pare_evaluate_choice takes, upper bound.
+ *   longest   tokens of an item: its context and, for each choice, the longest of them
+ *   tokens    the same, of all items together */
+uint64_t pare_evaluate_choice_bytes(const pare_ctx *cx, const pare_eval_side *side, size_t items,
+                                    uint64_t tokens, size_t longest);
 
 typedef struct pare_speed_result {
     double prefill_tok_s; /* prompt of min(512, context / 2) tokens, one sequence */

@@ -83,13 +83,14 @@ static void put_speed(pare_json_writer *w, const pare_speed_result *s)
     pare_json_close(w);
 }
 
-static void put_memory(pare_json_writer *w, const pare_memory_figures *m)
+void pare_figures_put_memory(pare_json_writer *w, const pare_memory_figures *m)
 {
     pare_json_open_object(w, "memory");
     pare_json_put_integer(w, "weight_bytes", (int64_t)m->weight_bytes);
     pare_json_put_finite(w, "bits_per_weight", m->bits_per_weight);
     pare_json_put_finite(w, "model_bits_per_weight", m->model_bits_per_weight);
-    pare_json_put_integer(w, "mapped_bytes", (int64_t)m->mapped_bytes);
+    if (m->mapped_bytes)
+        pare_json_put_integer(w, "mapped_bytes", (int64_t)m->mapped_bytes);
     if (m->peak_rss_bytes)
         pare_json_put_integer(w, "peak_rss_bytes", (int64_t)m->peak_rss_bytes);
     if (m->peak_anonymous_bytes)
@@ -111,5 +112,5 @@ void pare_figures_put(pare_json_writer *w, const pare_figures *f)
         pare_figures_put_choice(w, f->choice, f->choices);
     if (f->has_speed)
         put_speed(w, &f->speed);
-    put_memory(w, &f->memory);
+    pare_figures_put_memory(w, &f->memory);
 }

@@ -18,7 +18,7 @@ typedef struct pare_choice_figures {
     pare_paired paired, paired_norm;
 } pare_choice_figures;
 
-/* Bytes; 0 where a peak was not taken of this model alone. */
+/* Bytes; 0 where they were not taken of this model alone. */
 typedef struct pare_memory_figures {
     uint64_t weight_bytes; /* of all tensors, as they are stored */
     uint64_t mapped_bytes; /* the same as they are held: blocks of GGUF become floats */
@@ -51,9 +51,12 @@ pare_eval_result pare_figures_baseline(const pare_eval_result *r);
  *   text    tokens, perplexity {nll, ppl, stderr}, kl {mean, p99, top1_agreement, flips}
  *   choice  choice [{file, n, accuracy, accuracy_stderr, accuracy_norm, accuracy_norm_stderr,
  *           paired {gained, lost, p}, paired_norm}]
+ *   memory  memory {weight_bytes, bits_per_weight, model_bits_per_weight, mapped_bytes,
+ *           peak_rss_bytes, peak_anonymous_bytes}
  *   all     model, disk_bytes, window, stride, those, speed, memory */
 void pare_figures_put_text(pare_json_writer *w, const pare_eval_result *r, bool complete);
 void pare_figures_put_choice(pare_json_writer *w, const pare_choice_figures *c, size_t choices);
+void pare_figures_put_memory(pare_json_writer *w, const pare_memory_figures *m);
 void pare_figures_put(pare_json_writer *w, const pare_figures *f);
 
 #endif

@@ -104,6 +104,8 @@ const pare_pass pare_pass_atom = {
     .name = "atom",
     .summary = "Atom: weights and inputs in 4 bits by groups, outlier columns of both in int8",
     .source = "Zhao et al., MLSys 2024, section 4",
+    .caution = "the kernels compute with 4-bit values as int8, so inputs in 4 bits cost quality as "
+               "in the paper and save no time over activations: int8; weights take 4 bits",
     .needs = PARE_FACT_WEIGHTS | PARE_FACT_HESSIAN,
     .gives = PARE_FACT_CODES,
     .drops = PARE_FACT_WEIGHTS,

@@ -61,7 +61,9 @@ const pare_pass pare_pass_billm = {
     .name = "billm",
     .summary = "BiLLM: signs and a few magnitudes per block; salient columns twice",
     .source = "Huang et al., ICML 2024, algorithms 1 and 2",
-    .caution = PARE_QUANTIZE_CAUTION,
+    .caution = PARE_QUANTIZE_CAUTION
+    "; the file has about 2.5 bits per weight, 2 for the choice among four values and the rest for "
+    "the values: the paper's 1.1 leaves out what says which columns are salient, and the values",
     .needs = PARE_FACT_WEIGHTS | PARE_FACT_HESSIAN,
     .gives = PARE_FACT_CODES,
     .drops = PARE_FACT_WEIGHTS,

@@ -29,8 +29,11 @@ static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threa
 
 const pare_pass pare_pass_fp8 = {
     .name = "fp8",
-    .summary = "FP8: every weight to the nearest 8-bit float E4M3 of its row or group",
+    .summary = "FP8: every weight, and no input, to the nearest 8-bit float E4M3",
     .source = "Micikevicius et al., 2022; OCP 8-bit floating point 1.0",
+    .caution = "weights alone: inputs stay floats and products run in F32, so this saves bytes and "
+               "no time; for 8-bit products take rtn: {bits: 8, group: row, activations: "
+               "int8_token}",
     .needs = PARE_FACT_WEIGHTS,
     .gives = PARE_FACT_CODES,
     .drops = PARE_FACT_WEIGHTS,

@@ -223,6 +223,8 @@ const pare_pass pare_pass_omniquant = {
     .name = "omniquant",
     .summary = "OmniQuant: learns clipping ranges and channel scales on the output of each block",
     .source = "Shao et al., ICLR 2024, eq. (1) to (3)",
+    .caution = "scales between queries and keys, and shifts, which the paper learns as well, are "
+               "not built: the inputs of products inside attention stay as they are",
     .needs = PARE_FACT_WEIGHTS,
     .params = params,
     .cost = cost,

@@ -34,11 +34,12 @@ pare_status pare_quantize_store(pare_ctx *cx, const double *value, size_t n, siz
                                 pare_packed_linear *out)
 {
     const size_t group = (size_t)value[PARE_QUANTIZE_GROUP];
+    char groups[PARE_GROUPS_TEXT];
     if (group && value[PARE_QUANTIZE_TAIL] != 0.0 && k % group != 0)
         return pare_fail(cx, PARE_ESHAPE,
                          "group %zu does not divide the %zu inputs of a row and tail is error; "
-                         "use tail: short or another group",
-                         group, k);
+                         "take group %s, or tail: short",
+                         group, k, pare_grid_groups_text(k, 256, groups));
     out->n = n;
     out->k = k;
     out->bits = (unsigned)value[PARE_QUANTIZE_BITS];

@@ -69,26 +69,64 @@ void pare__report_csv(pare_text_out *t, const pare_report *r)
     }
 }
 
-static void put_finite(pare_json_writer *w, const char *key, double value)
+static void put_evaluation(pare_json_writer *w, const pare_report_eval *e)
 {
-    if (isfinite(value))
-        pare_json_put_number(w, key, value);
+    pare_json_open_object(w, NULL);
+    pare_json_put_text(w, "kind", pare_evaluation_kind_name(e->kind));
+    pare_json_put_text(w, "data", e->data);
+    if (e->kind == PARE_EVALUATE_CHOICE) {
+        pare_figures_put_choice(w, &e->choice_after, 1);
+    } else {
+        pare_json_put_integer(w, "window", (int64_t)e->window);
+        pare_figures_put_text(w, &e->after, true);
+    }
+    pare_json_open_object(w, "baseline");
+    if (e->kind == PARE_EVALUATE_CHOICE)
+        pare_figures_put_choice(w, &e->choice_before, 1);
     else
-        pare_json_put_null(w, key);
+        pare_figures_put_text(w, &e->before, true);
+    pare_json_close(w);
+    pare_json_close(w);
 }
 
-static void put_scores(pare_json_writer *w, const char *key, const pare_eval_result *e)
+uint64_t pare_report_total(const uint64_t bytes[PARE_REPORT_PARTS])
 {
-    pare_json_open_object(w, key);
-    pare_json_put_integer(w, "tokens", (int64_t)e->scored);
-    put_finite(w, "nll", e->nll);
-    put_finite(w, "ppl", e->ppl);
-    put_finite(w, "stderr", e->ppl_stderr);
-    if (e->has_kl) {
-        put_finite(w, "kl_mean", e->kl_mean);
-        put_finite(w, "kl_p99", e->kl_p99);
-        put_finite(w, "top1_agreement", e->top1);
-    }
+    uint64_t all = 0;
+    for (size_t i = 0; i < PARE_REPORT_PARTS; i++)
+        all += bytes[i];
+    return all;
+}
+
+static void put_memory(pare_json_writer *w, const pare_report *r)
+{
+    const pare_memory_figures m = {.weight_bytes = pare_report_total(r->sizes.after),
+                                   .bits_per_weight = r->bits_per_weight,
+                                   .model_bits_per_weight = r->model_bits_per_weight,
+                                   .peak_rss_bytes = r->peak_rss_bytes,
+                                   .peak_anonymous_bytes = r->peak_anonymous_bytes};
+    pare_figures_put_memory(w, &m);
+    pare_json_open_object(w, "baseline");
+    pare_json_put_text(w, "model", r->model);
+    pare_json_open_object(w, "memory");
+    pare_json_put_integer(w, "weight_bytes", (int64_t)pare_report_total(r->sizes.before));
+    pare_json_close(w);
+    pare_json_close(w);
+}
+
+void pare_report_put(pare_json_writer *w, const pare_report *r)
+{
+    put_memory(w, r);
+    pare_json_put_finite(w, "seconds", r->seconds);
+    pare_json_put_finite(w, "calibration_seconds", r->calibration_seconds);
+    pare_json_put_finite(w, "evaluation_seconds", r->evaluation_seconds);
+    pare_json_put_integer(w, "resumed_blocks", (int64_t)r->resumed_blocks);
+    pare_json_open_array(w, "evaluations");
+    for (size_t i = 0; i < r->evaluations; i++)
+        put_evaluation(w, &r->evaluation[i]);
+    pare_json_close(w);
+    pare_json_open_array(w, "warnings");
+    for (size_t i = 0; i < r->warnings; i++)
+        pare_json_put_text(w, NULL, r->warning[i]);
     pare_json_close(w);
 }
 
@@ -118,32 +156,12 @@ void pare__report_run(pare_json_writer *w, const pare_report *r)
     pare_json_put_text(w, "model", r->model);
     pare_json_put_text(w, "recipe", r->recipe_file);
     pare_json_put_text(w, "output", r->output);
-    pare_json_put_integer(w, "bytes_before", (int64_t)r->bytes_before);
-    pare_json_put_integer(w, "bytes_after", (int64_t)r->bytes_after);
-    put_finite(w, "bits_per_weight", r->bits_per_weight);
-    put_finite(w, "model_bits_per_weight", r->model_bits_per_weight);
     pare_json_put_bool(w, "head_untied", r->untied);
     pare_json_put_integer(w, "calibration_windows", (int64_t)r->calibration_windows);
     pare_json_put_integer(w, "calibration_window", (int64_t)r->calibration_window);
     put_shares(w, r);
     pare__report_experts_run(w, r);
-    put_finite(w, "seconds", r->seconds);
-    put_finite(w, "calibration_seconds", r->calibration_seconds);
-    put_finite(w, "evaluation_seconds", r->evaluation_seconds);
-    pare_json_put_integer(w, "peak_rss_bytes", (int64_t)r->peak_rss_bytes);
-    pare_json_put_integer(w, "peak_anonymous_bytes", (int64_t)r->peak_anonymous_bytes);
-    pare_json_put_integer(w, "resumed_blocks", (int64_t)r->resumed_blocks);
-    pare_json_open_array(w, "evaluations");
-    for (size_t i = 0; i < r->evaluations; i++) {
-        pare_json_open_object(w, NULL);
-        pare_json_put_text(w, "what", r->evaluation[i].what);
-        pare_json_put_text(w, "data", r->evaluation[i].data);
-        pare_json_put_integer(w, "window", (int64_t)r->evaluation[i].window);
-        put_scores(w, "before", &r->evaluation[i].before);
-        put_scores(w, "after", &r->evaluation[i].after);
-        pare_json_close(w);
-    }
-    pare_json_close(w);
+    pare_report_put(w, r);
     pare_json_open_array(w, "exports");
     for (size_t i = 0; i < r->exports; i++) {
         pare_json_open_object(w, NULL);

@@ -4,17 +4,50 @@
 #ifndef PARE_COMPRESS_REPORT_H
 #define PARE_COMPRESS_REPORT_H
 
-#include "compress/evaluate/evaluate.h"
+#include "compress/evaluate/figures.h"
 #include "compress/result.h"
 #include "recipes/recipe.h"
 
 /* One evaluation of the recipe, on the model before and after. */
 typedef struct pare_report_eval {
-    const char *what; /* "perplexity" or "kl" */
-    const char *data; /* file as the recipe names it */
-    size_t window;
-    pare_eval_result before, after;
+    pare_evaluation_kind kind;
+    const char *data;                                /* file as the recipe names it */
+    size_t window;                                   /* 0 with choice */
+    pare_eval_result before, after;                  /* of perplexity and kl */
+    pare_choice_figures choice_before, choice_after; /* of choice; the latter paired */
 } pare_report_eval;
+
+/* What both models write behind a few words; texts as tokens spell them, which may break off inside
+ * a UTF-8 sequence. */
+typedef struct pare_report_sample {
+    const char *prompt;
+    const char *same;           /* how both go on */
+    const char *before, *after; /* what follows where they part */
+} pare_report_sample;
+
+typedef struct pare_report_samples {
+    const pare_report_sample *sample;
+    size_t count;                     /* 0: none were drawn */
+    size_t tokens;                    /* of each, at most */
+    const char *data;                 /* where the prompts are from */
+    double before_tok_s, after_tok_s; /* of all sequences together, while they were drawn */
+} pare_report_samples;
+
+/* What bytes are for. */
+typedef enum pare_report_part {
+    PARE_REPORT_EMBEDDING,
+    PARE_REPORT_ATTENTION,
+    PARE_REPORT_MLP,
+    PARE_REPORT_EXPERTS,
+    PARE_REPORT_OTHER, /* norms, biases, routers, learned positions */
+    PARE_REPORT_HEAD,
+    PARE_REPORT_PARTS
+} pare_report_part;
+
+/* Bytes of tensors, without headers of files. */
+typedef struct pare_report_sizes {
+    uint64_t before[PARE_REPORT_PARTS], after[PARE_REPORT_PARTS];
+} pare_report_sizes;
 
 /* Tokens of the calibration that reach experts, where they were counted. */
 typedef struct pare_report_experts {
@@ -38,11 +71,14 @@ typedef struct pare_report {
     pare_report_experts experts; /* count 0: none were counted */
     const pare_report_eval *evaluation;
     size_t evaluations;
+    pare_report_samples samples;
+    const char *const *warning;
+    size_t warnings;
     const pare_recipe_export *export; /* what the recipe makes of the finished artifact */
     size_t exports;
-    uint64_t bytes_before, bytes_after; /* weight files */
-    double bits_per_weight;             /* of the targeted linears */
-    double model_bits_per_weight;       /* of all tensors, over the weights of the original */
+    pare_report_sizes sizes;
+    double bits_per_weight;       /* of the targeted linears */
+    double model_bits_per_weight; /* of all tensors, over the weights of the original */
     bool untied; /* its tied head has got weights of its own: bits there, but not weights */
     double seconds, calibration_seconds, evaluation_seconds;
     size_t calibration_windows, calibration_window;
@@ -61,6 +97,13 @@ PARE_CHECKED pare_status pare_report_experts_take(pare_arena *a, const pare_line
 /* How much of the choice of weights parts of the calibration agree on, over all linears of which it
  * was measured; 0: of none. */
 double pare_report_stability(const pare_report *r);
+
+/* Bytes of all parts. */
+uint64_t pare_report_total(const uint64_t bytes[PARE_REPORT_PARTS]);
+
+/* Members of an open object that run.json and the result of a command share: seconds, memory,
+ * baseline, evaluations, warnings and what belongs to them. */
+void pare_report_put(pare_json_writer *w, const pare_report *r);
 
 /* Writes the four files into `directory`, each whole. PARE_EIO, PARE_ENOSPC, PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_report_write(pare_ctx *cx, const pare_report *r,

@@ -27,9 +27,9 @@ static void put_head(pare_text_out *t, const pare_report *r)
     pare__text_put(t,
                    ".\n\n"
                    "| | before | after |\n|---|---|---|\n"
-                   "| weight files | %s | %s |\n",
-                   pare_units_bytes(r->bytes_before, before),
-                   pare_units_bytes(r->bytes_after, after));
+                   "| weights | %s | %s |\n",
+                   pare_units_bytes(pare_report_total(r->sizes.before), before),
+                   pare_units_bytes(pare_report_total(r->sizes.after), after));
     if (r->structure) {
         pare__report_structure_sizes(t, r);
         return;
@@ -45,29 +45,64 @@ static void put_head(pare_text_out *t, const pare_report *r)
                        pare_kv_token_bytes(r->config, r->kv));
 }
 
-static void put_evaluations(pare_text_out *t, const pare_report *r)
+static void put_perplexities(pare_text_out *t, const pare_report *r)
 {
-    if (!r->evaluations)
-        return;
-    pare__text_put(
-        t,
-        "\n## Evaluation\n\n%s\n\n"
-        "| data | window | tokens | perplexity before | after | change | KL mean | KL p99 | "
-        "same first choice |\n|---|---|---|---|---|---|---|---|---|\n",
-        r->structure ? "The smaller model, run as it was written."
-                     : "The packed model, run by the low-bit kernels.");
+    size_t told = 0;
     for (size_t i = 0; i < r->evaluations; i++) {
         const pare_report_eval *const e = &r->evaluation[i];
+        if (e->kind == PARE_EVALUATE_CHOICE)
+            continue;
+        if (told++ == 0)
+            pare__text_put(t,
+                           "\n| data | window | tokens | perplexity before | after | change | KL "
+                           "mean | KL p99 | flips |\n|---|---|---|---|---|---|---|---|---|\n");
         pare__text_put(t, "| ");
         pare__text_put_cell(t, e->data);
         pare__text_put(t, " | %zu | %zu | %.4f | %.4f | %+.2f%% |", e->window, e->after.scored,
                        e->before.ppl, e->after.ppl, 100 * (e->after.ppl / e->before.ppl - 1));
         if (e->after.has_kl)
             pare__text_put(t, " %.6f | %.6f | %.2f%% |\n", e->after.kl_mean, e->after.kl_p99,
-                           e->after.top1 * 100);
+                           100 * (1 - e->after.top1));
         else
             pare__text_put(t, " | | |\n");
     }
+}
+
+static void put_choices(pare_text_out *t, const pare_report *r)
+{
+    size_t told = 0;
+    for (size_t i = 0; i < r->evaluations; i++) {
+        const pare_report_eval *const e = &r->evaluation[i];
+        const pare_choice_result *const was = &e->choice_before.result;
+        const pare_choice_result *const is = &e->choice_after.result;
+        if (e->kind != PARE_EVALUATE_CHOICE)
+            continue;
+        if (told++ == 0)
+            pare__text_put(t, "\n| multiple choice | items | accuracy before | after | per byte "
+                              "before | after | gained | lost | p |\n"
+                              "|---|---|---|---|---|---|---|---|---|\n");
+        pare__text_put(t, "| ");
+        pare__text_put_cell(t, e->data);
+        pare__text_put(t, " | %zu | ", is->n);
+        pare__text_put_share(t, was->accuracy, "+-", was->accuracy_stderr);
+        pare__text_put(t, " | ");
+        pare__text_put_share(t, is->accuracy, "+-", is->accuracy_stderr);
+        pare__text_put(t, " | %.2f%% | %.2f%% | %zu | %zu | %.3f |\n", 100 * was->accuracy_norm,
+                       100 * is->accuracy_norm, e->choice_after.paired.gained,
+                       e->choice_after.paired.lost, e->choice_after.paired.p);
+    }
+    if (told)
+        pare__text_put(t, "\n" PARE_REPORT_PAIRED "\n");
+}
+
+static void put_evaluations(pare_text_out *t, const pare_report *r)
+{
+    pare__text_put(t, "\n## Evaluation\n\n%s\n",
+                   !r->evaluations ? PARE_REPORT_UNKNOWN
+                   : r->structure  ? "The smaller model, run as it was written."
+                                   : "The packed model, run by the low-bit kernels.");
+    put_perplexities(t, r);
+    put_choices(t, r);
 }
 
 const char *pare__report_caution(const pare_report *r, size_t pass)

@@ -21,6 +21,9 @@ void pare__text_put_html(pare_text_out *t, const char *text);
 void pare__text_put_cell(pare_text_out *t, const char *text); /* of a Markdown table */
 void pare__text_put_csv(pare_text_out *t, const char *text);
 
+/* "37.50% +- 3.00", with `sign` for "+-"; without the error where it is not known: of one item. */
+void pare__text_put_share(pare_text_out *t, double share, const char *sign, double error);
+
 void pare__text_free(pare_text_out *t);
 
 /* Writes the text to DIRECTORY/name and releases it, in any case. */
@@ -28,7 +31,18 @@ PARE_CHECKED pare_status pare__text_save(pare_text_out *t, const char *directory
 
 void pare__report_card(pare_text_out *t, const pare_report *r);
 void pare__report_html(pare_text_out *t, const pare_report *r);
-void pare__report_map(pare_text_out *t, const pare_report *r); /* the heat map, an SVG */
+
+/* Sections of report.html: its style and script; how the model was and is on the data, with the
+ * distribution of KL; what both write; bytes by part; the heat map; every linear. Each writes
+ * nothing where there is nothing to tell. */
+void pare__report_style(pare_text_out *t);
+void pare__report_script(pare_text_out *t);
+void pare__report_quality(pare_text_out *t, const pare_report *r);
+void pare__report_samples(pare_text_out *t, const pare_report *r);
+void pare__report_sizes(pare_text_out *t, const pare_report *r);
+void pare__report_map(pare_text_out *t, const pare_report *r);
+void pare__report_linears(pare_text_out *t, const pare_report *r);
+
 void pare__report_csv(pare_text_out *t, const pare_report *r);
 void pare__report_run(pare_json_writer *w, const pare_report *r);
 
@@ -40,6 +54,11 @@ const char *pare__report_caution(const pare_report *r, size_t pass);
 pare_sparsity_total pare__report_sparse(const pare_report *r, pare_sparsity_store store,
                                         bool floats, double *zeros);
 
+#define PARE_REPORT_UNKNOWN                                                                        \
+    "Nothing was evaluated: the recipe has no evaluate:, so what the model lost is not known."
+#define PARE_REPORT_PAIRED                                                                         \
+    "Gained: right now and wrong before; lost: the other way round. p: how likely a difference "   \
+    "at least this large would be if both models were equally good (McNemar, exact)."
 #define PARE_REPORT_STABILITY                                                                      \
     "Chosen anew from disjoint parts of the calibration, the pruners keep %.2f%% of the same "     \
     "weights (intersection over union, a mean over pairs of parts)."
@@ -66,6 +85,10 @@ const char *pare__report_untied(const pare_report *r);
 
 /* True when keys and values are kept otherwise than as floats. */
 bool pare__report_has_cache(const pare_report *r);
+
+/* Name of a linear behind the number of its block: "self_attn.q_proj"; the whole name without one.
+ */
+const char *pare__report_projection(const char *name);
 
 /* Error of a row that is shown: of the outputs where it was measured, else of the weights. */
 double pare__report_error(const pare_linear_result *row);

@@ -1,15 +1,19 @@
 /* The heat map: one column per projection, one row per block, colour by the logarithm of the error.
- * Cells tell their number when pointed at, and the table below it has all of them. */
+ * The ramp runs from dark blue over grey to yellow, lighter at every step, so that it is read alike
+ * by those who see few colours and in grey; it follows the idea of cividis (Nunez et al., 2018). */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "compress/report/report_internal.h"
 
-enum { CELL_W = 92, CELL_H = 24, LEFT = 64, TOP = 34 };
+enum { COLUMNS = 32 };
 
-/* Name of the projection behind the block number: "self_attn.q_proj"; the whole name without one.
- */
-static const char *projection(const char *name)
+static const double ramp[][3] = {{0, 34, 78},     {53, 69, 108},   {102, 105, 112},
+                                 {148, 142, 119}, {200, 184, 102}, {254, 232, 56}};
+enum { STOPS = sizeof ramp / sizeof *ramp };
+
+const char *pare__report_projection(const char *name)
 {
     for (const char *p = name; (p = strchr(p, '.')) != NULL; p++) {
         const size_t digits = strspn(p + 1, "0123456789");
@@ -33,37 +37,41 @@ static bool same_projection(const char *a, const char *b)
     return *a == *b;
 }
 
-/* Short title of a column: what stands behind the last dot, with a mark where it is of experts. */
+/* Short title of a column: what stands behind the last dot, with a mark where it is of experts, and
+ * blanks for underscores, where a narrow page may break it. */
 static void put_title(pare_text_out *t, const char *name)
 {
+    char title[64];
     const char *const dot = strrchr(name, '.');
     const char *number = name;
     while ((number = strchr(number, '.')) && !strspn(number + 1, "0123456789"))
         number++;
-    pare__text_put(t, "%s", number ? "*." : "");
-    pare__text_put_html(t, dot ? dot + 1 : name);
+    (void)snprintf(title, sizeof title, "%s%s", number ? "*." : "", dot ? dot + 1 : name);
+    for (char *p = title; *p; p++)
+        *p = *p == '_' ? ' ' : *p;
+    pare__text_put_html(t, title);
 }
 
 /* Of the experts of a block the one with the largest error is drawn, the first of such. */
 static bool is_drawn(const pare_report *r, size_t i)
 {
     const pare_linear_result *const l = &r->row[i];
-    const char *const name = projection(l->linear.name);
+    const char *const name = pare__report_projection(l->linear.name);
     const double error = pare__report_error(l);
     for (size_t j = i; l->part && j-- > 0 && r->row[j].block == l->block;)
         if (pare__report_error(&r->row[j]) >= error &&
-            same_projection(projection(r->row[j].linear.name), name))
+            same_projection(pare__report_projection(r->row[j].linear.name), name))
             return false;
     for (size_t j = i + 1; l->part && j < r->rows && r->row[j].block == l->block; j++)
         if (pare__report_error(&r->row[j]) > error &&
-            same_projection(projection(r->row[j].linear.name), name))
+            same_projection(pare__report_projection(r->row[j].linear.name), name))
             return false;
     return true;
 }
 
 static size_t column_of(const pare_report *r, const char *const *column, size_t columns, size_t row)
 {
-    const char *const name = projection(r->row[row].linear.name);
+    const char *const name = pare__report_projection(r->row[row].linear.name);
     size_t i = 0;
     while (i < columns && !same_projection(column[i], name))
         i++;
@@ -95,57 +103,110 @@ static double place(range x, double error)
     return isfinite(error) ? (log(error) - x.low) / (x.high - x.low) : 1;
 }
 
-static void put_cell(pare_text_out *t, const pare_linear_result *l, range x, size_t column,
-                     size_t row)
+/* The colour of a share of the ramp, and a text on it that can be read. */
+static void put_colour(pare_text_out *t, double share)
 {
-    const double error = pare__report_error(l), share = place(x, error);
-    const size_t left = LEFT + column * CELL_W, top = TOP + row * CELL_H;
-    pare__text_put(t, "<g><title>");
+    double rgb[3];
+    const double at = share * (STOPS - 1);
+    const size_t low = at < STOPS - 1 ? (size_t)at : STOPS - 2;
+    for (size_t i = 0; i < 3; i++)
+        rgb[i] = ramp[low][i] + (at - (double)low) * (ramp[low + 1][i] - ramp[low][i]);
+    const double light = 0.299 * rgb[0] + 0.587 * rgb[1] + 0.114 * rgb[2];
+    pare__text_put(t, "background:rgb(%.0f,%.0f,%.0f);color:%s", rgb[0], rgb[1], rgb[2],
+                   light < 128 ? "#fff" : "#000");
+}
+
+/* 2.1e-3 rather than 2.1e-03. */
+static void put_error(pare_text_out *t, double error)
+{
+    const int exponent = error > 0 && isfinite(error) ? (int)floor(log10(error * 1.005)) : 0;
+    if (error > 0 && isfinite(error))
+        pare__text_put(t, "%.1fe%d", error / pow(10, exponent), exponent);
+    else
+        pare__text_put(t, "%g", error);
+}
+
+static void put_cell(pare_text_out *t, const pare_linear_result *l, range x)
+{
+    const double error = pare__report_error(l);
+    pare__text_put(t, "<td style=\"");
+    put_colour(t, place(x, error));
+    pare__text_put(t, "\" title=\"");
     pare__text_put_html(t, l->linear.name);
+    pare__text_put(t, ": %.4g\">", error);
+    put_error(t, error);
+    pare__text_put(t, "</td>");
+}
+
+static void put_legend(pare_text_out *t, range x)
+{
+    if (!(x.high > x.low))
+        return;
+    pare__text_put(t, "<div class=\"ramp\" style=\"background:linear-gradient(to right");
+    for (size_t i = 0; i < STOPS; i++)
+        pare__text_put(t, ",rgb(%.0f,%.0f,%.0f)", ramp[i][0], ramp[i][1], ramp[i][2]);
     pare__text_put(t,
-                   ": %.4g</title><rect x=\"%zu\" y=\"%zu\" width=\"%d\" height=\"%d\" "
-                   "fill=\"hsl(%.0f 70%% %.0f%%)\"/>",
-                   error, left, top, CELL_W - 2, CELL_H - 2, 220 - 210 * share, 82 - 30 * share);
-    pare__text_put(t,
-                   "<text x=\"%zu\" y=\"%zu\" text-anchor=\"middle\" font-size=\"11\" "
-                   "style=\"fill:#111\">%.2e</text></g>\n",
-                   left + CELL_W / 2 - 1, top + 16, error);
+                   ")\"></div>\n<div class=\"ends\"><span>least: %.2g</span><span>%.2g</span>"
+                   "<span>largest: %.2g</span></div>\n",
+                   exp(x.low), exp((x.low + x.high) / 2), exp(x.high));
+}
+
+/* The projections in the order in which they come up. */
+static size_t list_columns(const pare_report *r, const char *column[COLUMNS])
+{
+    size_t columns = 0;
+    for (size_t i = 0; i < r->rows; i++) {
+        const size_t c = column_of(r, column, columns, i);
+        if (c == columns && columns < COLUMNS)
+            column[columns++] = pare__report_projection(r->row[i].linear.name);
+    }
+    return columns;
+}
+
+/* The cells of a block; `first` is its first row, and the number of the next block's comes back. */
+static size_t put_block(pare_text_out *t, const pare_report *r, const char *const *column,
+                        size_t columns, range x, size_t first)
+{
+    const size_t block = r->row[first].block;
+    const pare_linear_result *cell[COLUMNS] = {NULL};
+    size_t i = first;
+    for (; i < r->rows && r->row[i].block == block; i++) {
+        const size_t c = column_of(r, column, columns, i);
+        if (c < columns && is_drawn(r, i))
+            cell[c] = &r->row[i];
+    }
+    pare__text_put(t, "<tr><th>%zu</th>", block);
+    for (size_t c = 0; c < columns; c++)
+        if (cell[c])
+            put_cell(t, cell[c], x);
+        else
+            pare__text_put(t, "<td></td>");
+    pare__text_put(t, "</tr>\n");
+    return i;
 }
 
 void pare__report_map(pare_text_out *t, const pare_report *r)
 {
-    const char *column[32];
-    size_t columns = 0, blocks = 0;
-    for (size_t i = 0; i < r->rows; i++) {
-        const size_t c = column_of(r, column, columns, i);
-        if (c == columns && columns < sizeof column / sizeof *column)
-            column[columns++] = projection(r->row[i].linear.name);
-        blocks = r->row[i].block + 1 > blocks ? r->row[i].block + 1 : blocks;
-    }
+    const char *column[COLUMNS];
+    const size_t columns = list_columns(r, column);
     if (columns == 0)
         return;
     pare__text_put(
         t,
-        "<h2>Error by block and projection</h2>\n<p class=\"dim\">Relative error of the "
-        "outputs on the calibration data (of the weights where none was used); blue is "
-        "least, red most.%s</p>\n<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%zu\" "
-        "height=\"%zu\" role=\"img\" aria-label=\"error by block and projection\">\n",
-        r->config->experts ? " Columns with * show the expert with the largest." : "",
-        LEFT + columns * CELL_W, TOP + blocks * CELL_H);
-    for (size_t c = 0; c < columns; c++) {
-        pare__text_put(t, "<text x=\"%zu\" y=\"22\" text-anchor=\"middle\" font-size=\"12\">",
-                       LEFT + c * CELL_W + CELL_W / 2);
-        put_title(t, column[c]);
-        pare__text_put(t, "</text>\n");
-    }
-    for (size_t b = 0; b < blocks; b++)
-        pare__text_put(t, "<text x=\"0\" y=\"%zu\" font-size=\"12\">block %zu</text>\n",
-                       TOP + b * CELL_H + 16, b);
+        "<h2>Error by block and projection</h2>\n<p>Relative error of the outputs on the "
+        "calibration data (of the weights where none was used), on a scale of "
+        "logarithms.%s</p>\n",
+        r->config->experts ? " Columns with * show the expert with the largest." : "");
     const range x = error_range(r);
-    for (size_t i = 0; i < r->rows; i++) {
-        const size_t c = column_of(r, column, columns, i);
-        if (c < columns && is_drawn(r, i))
-            put_cell(t, &r->row[i], x, c, r->row[i].block);
+    put_legend(t, x);
+    pare__text_put(t, "<div class=\"scroll map\"><table><thead><tr><th>block</th>");
+    for (size_t c = 0; c < columns; c++) {
+        pare__text_put(t, "<th>");
+        put_title(t, column[c]);
+        pare__text_put(t, "</th>");
     }
-    pare__text_put(t, "</svg>\n");
+    pare__text_put(t, "</tr></thead><tbody>\n");
+    for (size_t i = 0; i < r->rows;)
+        i = put_block(t, r, column, columns, x, i);
+    pare__text_put(t, "</tbody></table></div>\n");
 }

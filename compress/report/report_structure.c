@@ -131,7 +131,9 @@ void pare__report_structure_html(pare_text_out *t, const pare_report *r)
     put_blocks_html(t, s);
     if (!s->cuts)
         return;
-    pare__text_put(t, "<table><tr><th>block</th><th>pass</th><th>part</th><th>stay</th><th>of the "
+    pare__text_put(t, "<div "
+                      "class=\"scroll\"><table><tr><th>block</th><th>pass</th><th>part</"
+                      "th><th>stay</th><th>of the "
                       "scores went</th><th>error of the output</th></tr>\n");
     for (size_t i = 0; i < s->cuts; i++) {
         const pare_cut_result *const c = &s->cut[i];
@@ -144,7 +146,7 @@ void pare__report_structure_html(pare_text_out *t, const pare_report *r)
         else
             pare__text_put(t, "<td></td></tr>\n");
     }
-    pare__text_put(t, "</table>\n");
+    pare__text_put(t, "</table></div>\n");
 }
 
 void pare__report_structure_csv(pare_text_out *t, const pare_report *r)

@@ -1,3 +1,4 @@
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -65,10 +66,38 @@ static void put_replaced(pare_text_out *t, const char *text, const char *special
     }
 }
 
+/* Bytes of the UTF-8 sequence at `text`, as far as a page may hold it; 0: none begins there. */
+static size_t sequence(const unsigned char *text)
+{
+    const size_t len = text[0] < 0x80                      ? 1
+                       : text[0] >= 0xc2 && text[0] < 0xe0 ? 2
+                       : text[0] >= 0xe0 && text[0] < 0xf0 ? 3
+                       : text[0] >= 0xf0 && text[0] < 0xf5 ? 4
+                                                           : 0;
+    if (len == 1)
+        return (text[0] >= 0x20 && text[0] != 0x7f) || text[0] == '\n' || text[0] == '\t';
+    for (size_t i = 1; i < len; i++)
+        if ((text[i] & 0xc0) != 0x80)
+            return 0;
+    const bool none = (text[0] == 0xe0 && text[1] < 0xa0) || (text[0] == 0xed && text[1] > 0x9f) ||
+                      (text[0] == 0xf0 && text[1] < 0x90) || (text[0] == 0xf4 && text[1] > 0x8f);
+    return none ? 0 : len;
+}
+
 void pare__text_put_html(pare_text_out *t, const char *text)
 {
+    static const char special[] = "&<>\"'";
     static const char *const word[] = {"&amp;", "&lt;", "&gt;", "&quot;", "&#39;"};
-    put_replaced(t, text, "&<>\"'", word);
+    for (size_t len; *text; text += len ? len : 1) {
+        const char *const at = strchr(special, *text);
+        len = sequence((const unsigned char *)text);
+        if (at)
+            pare__text_add(t, word[at - special], strlen(word[at - special]));
+        else if (len)
+            pare__text_add(t, text, len);
+        else
+            pare__text_add(t, "\xef\xbf\xbd", 3); /* U+FFFD */
+    }
 }
 
 void pare__text_put_cell(pare_text_out *t, const char *text)
@@ -88,6 +117,13 @@ void pare__text_put_csv(pare_text_out *t, const char *text)
     pare__text_add(t, "\"", 1);
     put_replaced(t, text, "\"", word);
     pare__text_add(t, "\"", 1);
+}
+
+void pare__text_put_share(pare_text_out *t, double share, const char *sign, double error)
+{
+    pare__text_put(t, "%.2f%%", 100 * share);
+    if (isfinite(error))
+        pare__text_put(t, " %s %.2f", sign, 100 * error);
 }
 
 void pare__text_free(pare_text_out *t)

@@ -112,8 +112,7 @@ static inline pare_status tiny_list(pare_ctx *cx, pare_arena *a, const char *dir
     PARE_TRY(pare_file_read(cx, a, path, 1 << 24, &text, &len));
     out->file = name;
     out->bytes = len;
-    pare_sha256_hex(text, len, out->sha256);
-    return PARE_OK;
+    return pare_sha256_hex(cx, text, len, out->sha256);
 }
 
 static inline pare_status tiny_put_texts(pare_ctx *cx, pare_arena *a, const tiny_artifact *t,

@@ -101,6 +101,9 @@ run compress recipe.yaml
 run eval out --text text.txt --window 32 --stride 16 --baseline model --choice choice.jsonl
 grep -q '^perplexity  *[0-9]' result.txt
 grep -q '^choice  *[0-9]' result.txt
+run compare model out --text text.txt --window 32 --choice choice.jsonl --speed --output page.html
+grep -q '^out  *[0-9]' result.txt
+grep -q '^<tr><th scope="row">out</th>' page.html
 run eval out --text text.txt --window 64 --kv kivi --kv-window 32
 run eval model --tokens model/tokens.i32 --window 16 --exact
 run generate out --prompt 'The cat' --tokens 8 --count 2

@@ -46,8 +46,9 @@ static inline pare_status manifest_input_run(pare_ctx *cx, pare_arena *a, const 
         v.checkpoint.index = linears;
         for (size_t i = 0; i < pare_manifest_files(v.manifest); i++)
             (void)pare__verify_listed(&v, i, &f);
-        pare__verify_recipe(&v);
-        s = pare__verify_hashes(&v);
+        s = pare__verify_recipe(&v);
+        if (s == PARE_OK)
+            s = pare__verify_hashes(&v);
     }
     *a = v.arena;
     pare_json_free(linears);

@@ -16,7 +16,7 @@ only() {
 files=$(sources $modules)
 need "$files"
 only 'runtime/*' 'cblas[^>"]*|openblas[^>"]*|lapack[^>"]*'
-only 'formats/*' 'jansson[^>"]*|pcre2[^>"]*|utf8proc[^>"]*|xxh[^>"]*|xxHash[^>"]*|sha2.h|sha256.h|md5.h'
+only 'formats/*' 'jansson[^>"]*|pcre2[^>"]*|utf8proc[^>"]*|xxh[^>"]*|xxHash[^>"]*|openssl/[^>"]*|sha2.h|sha256.h|md5.h'
 only 'recipes/*' 'yaml.h'
 only 'formats/hdf5_helper.c' 'hdf5.h|H5[^>"/]*'
 exit $failed

@@ -20,6 +20,8 @@ clean_tree() {
         printf '#include "%s/%s.h"\n\nint pare_%s(void)\n{\n    return 0; /* free(p) in a comment */\n}\n' \
             $m $m $m > $m/$m.c
     done
+    mkdir docs
+    echo "A folder." > docs/README.md
     printf 'A tree.\n\n```sh\n./demo\n```\n' > README.md
     cp "$lint/../../.clang-format" .
     archive
@@ -77,6 +79,7 @@ catches banned 'atoi in a test' 'echo "int x = atoi(s);" >> tests/tests.c'
 catches libraries 'BLAS in quant' 'echo "#include <cblas.h>" >> quant/quant.c'
 catches libraries 'jansson in recipes' 'echo "#include <jansson.h>" >> recipes/recipes.c'
 catches libraries 'libyaml in formats' 'echo "#  include <yaml.h>" >> formats/formats.c'
+catches libraries 'libcrypto in compress' 'echo "#include <openssl/evp.h>" >> compress/compress.c'
 catches libraries 'libhdf5 outside its process' 'echo "#include <hdf5.h>" >> formats/formats.c'
 catches names 'one name twice' 'cp quant/quant.c compress/quant.c'
 catches headers 'a header that needs another' 'echo "size_t pare_x(void);" >> quant/quant.h'

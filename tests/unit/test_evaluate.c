@@ -79,6 +79,24 @@ static void plain_evaluate(bench *b, size_t window, size_t stride, plain_result 
 
 static const size_t protocols[][2] = {{10, 0}, {96, 0}, {33, 7}, {50, 49}, {2, 1}, {2, 0}};
 
+/* As many positions below the upper end of each bin as by hand; the last bin has none. */
+static void check_histogram(const pare_eval_result *r, const plain_result *want)
+{
+    size_t below = 0;
+    for (int bin = 0; bin < PARE_KL_BINS; bin++) {
+        const double end = bin < PARE_KL_BINS - 1 ? ldexp(1, PARE_KL_LEAST + bin) : INFINITY;
+        size_t least = 0, most = 0;
+        for (size_t i = 0; i < want->n; i++) {
+            least += want->kl[i] < end - 1e-9;
+            most += want->kl[i] < end + 1e-9;
+        }
+        below += r->kl_histogram[bin];
+        ck_assert_msg(below >= least && below <= most, "bin %d: %zu below, by hand %zu to %zu", bin,
+                      below, least, most);
+    }
+    ck_assert_uint_eq(below, r->scored);
+}
+
 START_TEST(figures_equal_the_protocol_done_by_hand)
 {
     static plain_result want;
@@ -114,6 +132,7 @@ START_TEST(figures_equal_the_protocol_done_by_hand)
     }
     const size_t rank = (99 * want.n + 99) / 100;
     ck_assert(below < rank && at_or_below >= rank);
+    check_histogram(&r, &want);
     tiny_end(&b.h);
 }
 END_TEST
@@ -365,7 +384,22 @@ START_TEST(choices_that_share_a_context_score_as_each_alone)
                                      2 + i % 4,        1,      score[i],  0,        NULL};
     }
     pare_choice_result r;
+    const pare_eval_side side = {&b.m.config, &b.m.kv, pare_model_inputs(&b.m)};
+    const size_t live = b.h.cx.live_bytes;
+    b.h.cx.peak_bytes = live;
     ck_assert_int_eq(pare_evaluate_choice(&b.h.cx, &b.f, item, ITEMS, &r), PARE_OK);
+    uint64_t all = 0;
+    size_t longest = 0;
+    for (size_t i = 0; i < ITEMS; i++) {
+        size_t widest = 0, tokens;
+        for (size_t c = 0; c < item[i].choices; c++)
+            widest = count[i][c] > widest ? count[i][c] : widest;
+        tokens = item[i].context_count + item[i].choices * widest;
+        longest = tokens > longest ? tokens : longest;
+        all += tokens;
+    }
+    const uint64_t planned = pare_evaluate_choice_bytes(&b.h.cx, &side, ITEMS, all, longest);
+    ck_assert_uint_le(b.h.cx.peak_bytes - live, planned);
     for (size_t i = 0; i < ITEMS; i++)
         for (size_t c = 0; c < item[i].choices; c++)
             ck_assert_double_eq(score[i][c], plain_score(&b, &item[i], c));

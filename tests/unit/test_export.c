@@ -321,7 +321,7 @@ static void damage(void *self, const char *what, double done, double total)
 {
     (void)self;
     (void)total;
-    if (strcmp(what, "reading back") == 0 && done == 0)
+    if (strcmp(what, "reading the export back") == 0 && done == 0)
         change(partial, "model.norm.weight", "\1\2", 2);
 }
 

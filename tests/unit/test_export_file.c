@@ -371,7 +371,7 @@ static void damage(void *self, const char *what, double done, double total)
 {
     (void)self;
     (void)total;
-    if (strcmp(what, "reading back") != 0 || done != 0)
+    if (strcmp(what, "reading the export back") != 0 || done != 0)
         return;
     const int fd = open(work, O_RDWR);
     ck_assert_int_ge(fd, 0);
@@ -403,7 +403,7 @@ static void put_letter(void *self, const char *what, double done, double total)
 {
     (void)self;
     (void)total;
-    if (strcmp(what, "reading back") == 0 && done == 0)
+    if (strcmp(what, "reading the export back") == 0 && done == 0)
         put_file(to, "a letter");
 }
 

@@ -82,7 +82,7 @@ static const struct {
      "its inputs are rotated while the model runs"},
     {"nf4", "  - {format: awq, path: x}\n", PARE_EUSAGE,
      "recipe.yaml:5:5: awq: linear model.layers.0.self_attn.q_proj (nf4"},
-    {"nf4", "  - {format: awq, path: x}\n", PARE_EUSAGE, "the format safetensors writes them"},
+    {"nf4", "  - {format: awq, path: x}\n", PARE_EUSAGE, "safetensors and gguf:f16 write them"},
     {"rtn: {bits: 4, group: 32, symmetric: false}", "  - {format: gptq, path: x}\n", PARE_EUSAGE,
      "recipe.yaml:5:5: gptq: linear model.layers.0.self_attn.q_proj: zero points are stored"},
     {"rtn: {bits: 4, group: 96}", "  - {format: compressed-tensors, path: x}\n", PARE_EUSAGE,

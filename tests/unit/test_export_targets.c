@@ -476,11 +476,17 @@ static const struct {
     {"gptq", PLAIN(32, 192, 4, 96), "kernels for groups of 32, 64, 128 and whole rows"},
     {"awq", PLAIN(32, 192, 4, 96), "kernels for groups of 32, 64, 128 and whole rows"},
     {"compressed-tensors", PLAIN(32, 192, 4, 96), "kernels for groups of 32, 64, 128"},
-    {"gptq", PLAIN(32, 96, 4, 64), "GPTQModel needs groups that divide the columns"},
-    {"awq", PLAIN(32, 96, 4, 64), "AutoAWQ needs groups that divide the columns"},
+    {"gptq", PLAIN(32, 96, 4, 64), "64 does not divide 96; take group 32 or row"},
+    {"awq", PLAIN(32, 576, 4, 128),
+     "AutoAWQ needs groups that divide the columns, and 128 "
+     "does not divide 576; take group 32, 64 or row"},
     {"compressed-tensors", PLAIN(32, 96, 4, 64), "vLLM needs groups that divide the columns"},
     {"gptq", PLAIN(48, 64, 4, 32), "rows and columns in multiples of 32"},
     {"gptq_v2", PLAIN(64, 48, 4, 0), "rows and columns in multiples of 32"},
+#define F16 .encoding = PARE_ENCODING_F16, .activation = {.mode = PARE_ACTIVATION_FLOAT}
+    {"gptq", LINEAR(32, 64, 16, 0, F16), "the formats safetensors and gguf:f16 hold its floats"},
+    {"compressed-tensors", LINEAR(32, 64, 16, 0, F16, .sparsity = PARE_SPARSITY_2_4),
+     "it is pruned and not quantized, and this format is for codes; the formats safetensors and"},
     {"awq", PLAIN(12, 64, 4, 32), "a multiple of 8 rows"},
     {"awq", PLAIN(32, 64, 8, 32), "codes of 4 bits"},
     {"compressed-tensors", LINEAR(32, 64, 8, 64, FP8), "one scale per row; use group: row"},
@@ -541,7 +547,7 @@ static const struct {
     unsigned kind[LINEARS];
     const char *reason;
 } unfit[] = {
-    {"compressed-tensors", {0}, "no linear of the model is quantized"},
+    {"compressed-tensors", {0}, "quantized; the formats safetensors and gguf:f16 hold floats"},
     {"gptq", {0}, "no linear of the model is quantized"},
     {"awq", {0}, "no linear of the model is quantized"},
     {"compressed-tensors", {4, 4, 8, 4}, "linears b.k and b.v: vLLM runs them as one matrix"},

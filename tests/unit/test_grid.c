@@ -307,6 +307,17 @@ START_TEST(planes_survive_every_failed_allocation)
 }
 END_TEST
 
+START_TEST(groups_that_divide_are_named)
+{
+    char text[PARE_GROUPS_TEXT];
+    ck_assert_str_eq(pare_grid_groups_text(576, 256, text), "32, 64 or row");
+    ck_assert_str_eq(pare_grid_groups_text(1536, 128, text), "32, 64, 128 or row");
+    ck_assert_str_eq(pare_grid_groups_text(1536, 256, text), "32, 64, 128, 256 or row");
+    ck_assert_str_eq(pare_grid_groups_text(64, 256, text), "32 or row");
+    ck_assert_str_eq(pare_grid_groups_text(44, 256, text), "row");
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("grid");
@@ -324,6 +335,7 @@ int main(void)
     tcase_add_test(t, clip_search_reaches_a_fifth_of_the_range);
     tcase_add_test(t, clip_passes_over_scales_that_f16_cannot_hold);
     tcase_add_test(t, check_names_what_does_not_fit);
+    tcase_add_test(t, groups_that_divide_are_named);
     tcase_add_test(t, planes_survive_every_failed_allocation);
     suite_add_tcase(s, t);
     return unit_main(s);

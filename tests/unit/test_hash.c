@@ -1,16 +1,12 @@
 #include "formats/hash.h"
 
 #include "runtime/threads.h"
-#include "tests/unit/folder.h"
+#include "tests/unit/big_files.h"
 
-/* FIPS 180-4 examples; XXH3-128 of the empty input with seed 0 from its specification. */
+/* XXH3-128 of the empty input with seed 0 from its specification. */
 START_TEST(known_answers_come_out)
 {
-    char sha[PARE_SHA256_HEX], xxh[PARE_XXH3_HEX];
-    pare_sha256_hex("abc", 3, sha);
-    ck_assert_str_eq(sha, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-    pare_sha256_hex("", 0, sha);
-    ck_assert_str_eq(sha, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+    char xxh[PARE_XXH3_HEX];
     pare_xxh3_hex("", 0, xxh);
     ck_assert_str_eq(xxh, "99aa06d3014798d86001c324468d497f");
     uint8_t digest[16];
@@ -48,107 +44,43 @@ START_TEST(pieces_hash_as_the_whole)
 }
 END_TEST
 
-typedef struct seen {
-    double done, total;
-} seen;
-
-static void report(void *self, const char *what, double done, double total)
-{
-    seen *const s = self;
-    ck_assert_str_eq(what, "hashing");
-    ck_assert(done > s->done && done <= total);
-    s->done = done;
-    s->total = total;
-}
-
-/* Sizes around the step of 4 MiB, one empty. */
-enum { FILES = 4, BIG = 4 * 1024 * 1024 };
-static const size_t sizes[FILES] = {0, 3, BIG, BIG + 1};
-
-static void open_files(pare_ctx *cx, pare_arena *a, folder *dir, pare_file *file)
-{
-    char *const bytes = malloc(BIG + 1);
-    ck_assert_ptr_nonnull(bytes);
-    memset(bytes, 'x', BIG + 1);
-    for (size_t i = 0; i < FILES; i++) {
-        char name[8];
-        (void)snprintf(name, sizeof name, "f%zu", i);
-        folder_put(dir, name, bytes, sizes[i]);
-        ck_assert_int_eq(pare_file_map(cx, a, dir->file, &file[i]), PARE_OK);
-    }
-    free(bytes);
-}
-
-START_TEST(files_hash_as_their_bytes_do)
+/* Stretches of many sizes are hashed as a whole, files as the hashes of their stretches. */
+START_TEST(stretches_and_files_have_the_xxh3_of_their_bytes)
 {
     pare_ctx cx;
     pare_arena a;
     folder dir;
-    pare_file file[FILES];
-    char hex[FILES][PARE_SHA256_HEX], whole[PARE_SHA256_HEX];
-    seen progress = {0};
-    pare_ctx_init(&cx);
-    cx.progress = (pare_progress){report, &progress};
-    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
-    folder_make(&dir);
-    open_files(&cx, &a, &dir, file);
-    for (size_t threads = 1; threads <= 3; threads += 2) {
-        progress = (seen){0};
-        pare_pool *pool;
-        ck_assert_int_eq(pare_pool_new(&cx, threads, &pool), PARE_OK);
-        cx.pool = pool;
-        ck_assert_int_eq(pare_sha256_files(&cx, file, FILES, hex), PARE_OK);
-        for (size_t i = 0; i < FILES; i++) {
-            pare_sha256_hex(file[i].data, sizes[i], whole);
-            ck_assert_str_eq(hex[i], whole);
-        }
-        if (threads == 1)
-            ck_assert(progress.done == 3 + BIG + BIG + 1.0);
-        cx.pool = NULL;
-        pare_pool_free(&cx, pool);
-    }
-    const volatile int interrupted = 1;
-    cx.interrupt = &interrupted;
-    ck_assert_int_eq(pare_sha256_files(&cx, file, FILES, hex), PARE_EINTERRUPTED);
-    for (size_t i = 0; i < FILES; i++)
-        pare_file_unmap(&file[i]);
-    folder_end(&dir, &a);
-}
-END_TEST
-
-/* Both digests of one pass, and stretches of many sizes, are those of the bytes as a whole. */
-START_TEST(files_and_stretches_have_the_xxh3_of_their_bytes)
-{
-    pare_ctx cx;
-    pare_arena a;
-    folder dir;
-    pare_file file[FILES];
-    pare_span span[FILES];
-    char hex[FILES][PARE_SHA256_HEX], sha[PARE_SHA256_HEX], text[PARE_XXH3_HEX],
-        want[PARE_XXH3_HEX];
-    uint8_t of_file[FILES][16], of_span[FILES][16];
+    pare_file file[BIG_FILES];
+    pare_span span[BIG_FILES];
+    uint8_t of_file[BIG_FILES][16], of_span[BIG_FILES][16], part[3][16], want[16];
     folder_begin(&dir, &cx, &a);
-    open_files(&cx, &a, &dir, file);
-    ck_assert_int_eq(pare_pool_new(&cx, 3, &cx.pool), PARE_OK);
-    for (size_t i = 0; i < FILES; i++)
+    big_files_open(&cx, &a, &dir, file);
+    for (size_t i = 0; i < BIG_FILES; i++)
         span[i] = (pare_span){file[i].data, file[i].bytes};
-    ck_assert_int_eq(pare_digest_files(&cx, file, FILES, hex, of_file), PARE_OK);
-    ck_assert_int_eq(pare_xxh3_spans(&cx, "spans", span, FILES, of_span), PARE_OK);
-    for (size_t i = 0; i < FILES; i++) {
-        pare_sha256_hex(file[i].data, sizes[i], sha);
-        ck_assert_str_eq(hex[i], sha);
-        pare_xxh3_hex(file[i].data, sizes[i], want);
-        pare_xxh3_text(of_file[i], text);
-        ck_assert_str_eq(text, want);
-        pare_xxh3_text(of_span[i], text);
-        ck_assert_str_eq(text, want);
+    for (size_t threads = 1; threads <= 3; threads += 2) {
+        ck_assert_int_eq(pare_pool_new(&cx, threads, &cx.pool), PARE_OK);
+        ck_assert_int_eq(pare_xxh3_files(&cx, "files", file, BIG_FILES, of_file), PARE_OK);
+        ck_assert_int_eq(pare_xxh3_spans(&cx, "spans", span, BIG_FILES, of_span), PARE_OK);
+        for (size_t i = 0; i < BIG_FILES; i++) {
+            size_t parts = 0;
+            for (size_t at = 0; at < file[i].bytes; at += PARE_STRETCH, parts++)
+                pare_xxh3(file[i].data + at,
+                          file[i].bytes - at < PARE_STRETCH ? file[i].bytes - at : PARE_STRETCH,
+                          part[parts]);
+            pare_xxh3(part, parts * sizeof *part, want);
+            ck_assert_mem_eq(of_file[i], want, sizeof want);
+            pare_xxh3(file[i].data, file[i].bytes, want);
+            ck_assert_mem_eq(of_span[i], want, sizeof want);
+        }
+        pare_pool_free(&cx, cx.pool);
+        cx.pool = NULL;
     }
     const volatile int interrupted = 1;
     cx.interrupt = &interrupted;
-    ck_assert_int_eq(pare_xxh3_spans(&cx, "spans", span, FILES, of_span), PARE_EINTERRUPTED);
-    for (size_t i = 0; i < FILES; i++)
+    ck_assert_int_eq(pare_xxh3_spans(&cx, "spans", span, BIG_FILES, of_span), PARE_EINTERRUPTED);
+    ck_assert_int_eq(pare_xxh3_files(&cx, "files", file, BIG_FILES, of_file), PARE_EINTERRUPTED);
+    for (size_t i = 0; i < BIG_FILES; i++)
         pare_file_unmap(&file[i]);
-    pare_pool_free(&cx, cx.pool);
     folder_end(&dir, &a);
 }
 END_TEST
@@ -159,8 +91,7 @@ int main(void)
     TCase *const t = tcase_create("hash");
     tcase_add_test(t, known_answers_come_out);
     tcase_add_test(t, pieces_hash_as_the_whole);
-    tcase_add_test(t, files_hash_as_their_bytes_do);
-    tcase_add_test(t, files_and_stretches_have_the_xxh3_of_their_bytes);
+    tcase_add_test(t, stretches_and_files_have_the_xxh3_of_their_bytes);
     suite_add_tcase(s, t);
     return unit_main(s);
 }

@@ -135,7 +135,8 @@ START_TEST(digests_come_in_the_order_of_the_names)
     for (size_t i = 0; i < 3; i++) {
         ck_assert_str_eq(file[i].file, name[i]);
         ck_assert_uint_eq(file[i].bytes, bytes[i]);
-        pare_sha256_hex((const char *[]){"second", "", "first file"}[i], bytes[i], hex);
+        const char *const text = (const char *[]){"second", "", "first file"}[i];
+        ck_assert_int_eq(pare_sha256_hex(&x.cx, text, bytes[i], hex), PARE_OK);
         ck_assert_str_eq(file[i].sha256, hex);
     }
     folder_end(&x.f, &x.a);

@@ -430,7 +430,7 @@ START_TEST(the_manifest_says_what_was_done_to_each_tensor)
     ck_assert_uint_eq(len, again_len);
     ck_assert_mem_eq(text, again, len);
     ck_assert_int_eq(pare_json_parse(&cx, "manifest.json", text, len, 1 << 20, &doc), PARE_OK);
-    pare_sha256_hex("pare: 1\n", 8, hex);
+    ck_assert_int_eq(pare_sha256_hex(&cx, "pare: 1\n", 8, hex), PARE_OK);
     ck_assert_str_eq(pare_json_text(pare_json_get(doc, "recipe_sha256"), NULL), hex);
     ck_assert_int_eq(pare_json_integer(pare_json_get(doc, "seed"), -1), 5);
     const pare_json *const tensors = pare_json_get(doc, "tensors");

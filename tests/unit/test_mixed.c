@@ -94,7 +94,7 @@ START_TEST(windows_of_each_text_are_drawn_by_its_weight)
     size_t at = expect(&cx, &a, t, "a.txt", 0, 7, want); /* 6.67 and 3.33 */
     at += expect(&cx, &a, t, "b.txt", 1, 3, want + at);
     ck_assert_uint_eq(at, 10 * WINDOW);
-    pare_sha256_hex(want, sizeof want, hex);
+    ck_assert_int_eq(pare_sha256_hex(&cx, want, sizeof want, hex), PARE_OK);
     ck_assert_int_eq(
         pare_file_read(&cx, &a, job_path(&place, "out/manifest.json"), 1 << 24, &text, &len),
         PARE_OK);

@@ -203,6 +203,7 @@ START_TEST(gptq_refuses_parameters_that_a_grid_does_not_have)
         {{"gptq", {"grid", "symmetric"}, {PARE_ENCODING_NF4, 0}}, "symmetric"},
         {{"gptq", {"grid", "clip"}, {PARE_ENCODING_NF4, PARE_CLIP_MSE}}, "clip"},
         {{"gptq", {"grid", "group", "tail"}, {PARE_ENCODING_NF4, 64, 1}}, "does not divide"},
+        {{"rtn", {"group", "tail"}, {128, 1}}, "take group row, or tail: short"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         made m = {0};

@@ -40,12 +40,12 @@ START_TEST(a_full_recipe_is_read)
     ck_assert(c->window_given);
     ck_assert_uint_eq(c->window_place.line, 8);
     ck_assert_uint_eq(r->evaluations, 2);
-    ck_assert(!r->evaluation[0].kl);
+    ck_assert_int_eq(r->evaluation[0].kind, PARE_EVALUATE_PERPLEXITY);
     ck_assert_str_eq(r->evaluation[0].text.text, "wiki.txt");
     ck_assert_ptr_null(r->evaluation[0].tokens.text);
     ck_assert_uint_eq(r->evaluation[0].window, 512);
     ck_assert(r->evaluation[0].window_given);
-    ck_assert(r->evaluation[1].kl);
+    ck_assert_int_eq(r->evaluation[1].kind, PARE_EVALUATE_KL);
     ck_assert_str_eq(r->evaluation[1].tokens.text, "wiki.i32");
     ck_assert_uint_eq(r->evaluation[1].place.line, 24);
     ck_assert_uint_eq(r->evaluation[1].window, 2048);
@@ -214,12 +214,17 @@ START_TEST(the_normal_form_is_canonical)
                                    "  - kl:\n"
                                    "      tokens: \"t.i32\"\n"
                                    "      window: 64\n"
+                                   "      limit: 9\n"
+                                   "  - choice:\n"
+                                   "      file: \"piqa.jsonl\"\n"
+                                   "      limit: 500\n"
                                    "export:\n"
                                    "  - {format: \"awq\", path: \"out/\\\"x\\\"\"}\n"
                                    "limits: {ram: 2048}\n"
                                    "nan: error\n";
     job j;
-    job_text(&j, "limits: {ram: 2KiB}\nevaluate: [{kl: {window: 64, tokens: t.i32}}] # why\n"
+    job_text(&j, "limits: {ram: 2KiB}\nevaluate: [{kl: {limit: 9, window: 64, tokens: t.i32}}, "
+                 "{choice: {limit: 500, file: piqa.jsonl}}] # why\n"
                  "passes: [{rtn: {skip: ['a\"\\', \"*\\t\"], group: row, bits: 2}}]\nmodel: hedge\n"
                  "calibration: {text: a.txt}\nexport: [{path: 'out/\"x\"', format: awq}]\n"
                  "pare: 1\n");

@@ -341,6 +341,7 @@ int main(void)
     Suite *const s = suite_create("sparsity");
     TCase *const t = tcase_create("sparsity");
     tcase_add_checked_fixture(t, quant_setup, quant_teardown);
+    tcase_set_timeout(t, 120);
     tcase_add_loop_test(t, equals_sorting_and_keeps_what_was_said, 0, RULES);
     tcase_add_test(t, counts_follow_from_shape_and_rule);
     tcase_add_test(t, equal_scores_go_in_order_or_by_the_seed);

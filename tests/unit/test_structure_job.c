@@ -179,9 +179,9 @@ static void hash(const char *output, char hex[PARE_SHA256_HEX])
         size_t len;
         ck_assert_msg(pare_file_read(&cx, &a, path, 1 << 28, &text, &len) == PARE_OK, "%s",
                       cx.what);
-        pare_sha256_hex(text, len, all + i * (PARE_SHA256_HEX - 1));
+        ck_assert_int_eq(pare_sha256_hex(&cx, text, len, all + i * (PARE_SHA256_HEX - 1)), PARE_OK);
     }
-    pare_sha256_hex(all, strlen(all), hex);
+    ck_assert_int_eq(pare_sha256_hex(&cx, all, strlen(all), hex), PARE_OK);
     pare_arena_release(&a);
 }
 

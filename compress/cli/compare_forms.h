@@ -1,4 +1,4 @@
-/* compress/cli/compare.h - what pare compare measured, and the forms it is printed in. */
+/* compress/cli/compare_forms.h - what pare compare measured, and the forms it is printed in. */
 #ifndef PARE_COMPRESS_COMPARE_FORMS_H
 #define PARE_COMPRESS_COMPARE_FORMS_H
 

@@ -1,0 +1,204 @@
+/* What the job tells once all is done: figures gathered into the report, and its files. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "compress/need.h"
+#include "compress/run_evaluate.h"
+#include "compress/version.h"
+#include "runtime/machine.h"
+#include "runtime/threads.h"
+
+/* Bits of every tensor of the artifact over the weights of the model that it was made from, biases
+ * and norms included. What a step adds, such as the head that a rotation unties, costs bits. */
+static double model_bits(const pare_plan *plan, const pare_report_sizes *s)
+{
+    double weights = 0.0;
+    for (size_t i = 0; i < plan->checkpoint.tensors; i++) {
+        double count = 1.0;
+        for (uint32_t d = 0; d < plan->checkpoint.tensor[i].rank; d++)
+            count *= (double)plan->checkpoint.tensor[i].shape[d];
+        weights += count;
+    }
+    return 8.0 * (double)pare_report_total(s->after) / weights;
+}
+
+static uint64_t dense_bytes(const pare_linear *l, size_t n, size_t k)
+{
+    return (uint64_t)n * k * (l->bits ? l->bits : pare_dtype_bits(l->dtype)) / 8;
+}
+
+static pare_report_part part_of(size_t part, pare_role role)
+{
+    if (part > 0)
+        return PARE_REPORT_EXPERTS;
+    return role <= PARE_ROLE_O ? PARE_REPORT_ATTENTION : PARE_REPORT_MLP;
+}
+
+/* Linears of the blocks in the type of the original, with the shapes of `c`. */
+static void add_blocks(const pare_plan *plan, const pare_config *c, uint64_t *bytes)
+{
+    const pare_model *const m = &plan->model;
+    for (size_t b = 0; b < c->blocks; b++)
+        for (size_t i = 0; i < pare_block_parts(c) * PARE_ROLES; i++) {
+            const size_t part = i / PARE_ROLES;
+            const pare_role role = (pare_role)(i % PARE_ROLES);
+            size_t n, k;
+            pare_linear_shape(c, part, role, &n, &k);
+            bytes[part_of(part, role)] +=
+                dense_bytes(pare_block_linear(&m->block[b], part, role), n, k);
+        }
+}
+
+/* Embedding and head, then what no part has claimed of all bytes. */
+static void add_rest(const pare_plan *plan, const pare_config *c, bool head, uint64_t all,
+                     uint64_t *bytes)
+{
+    const pare_model *const m = &plan->model;
+    bytes[PARE_REPORT_EMBEDDING] = dense_bytes(&m->embed, m->embed.n, c->hidden);
+    bytes[PARE_REPORT_HEAD] = head ? dense_bytes(&m->head, m->head.n, c->hidden) : 0;
+    const uint64_t claimed = pare_report_total(bytes);
+    bytes[PARE_REPORT_OTHER] += all > claimed ? all - claimed : 0;
+}
+
+static void take_sizes(const pare_run *run, pare_report_sizes *s)
+{
+    const pare_plan *const plan = &run->plan;
+    const pare_config *const c = &plan->model.config;
+    uint64_t was = 0, is = 0;
+    for (size_t i = 0; i < plan->checkpoint.tensors; i++)
+        was += plan->checkpoint.tensor[i].bytes;
+    for (uint32_t i = 0; i < plan->layout.shards; i++)
+        is += plan->layout.file_bytes[i] - plan->layout.header_bytes[i];
+    add_blocks(plan, c, s->before);
+    add_blocks(plan, &plan->out, s->after);
+    for (size_t i = 0; i < run->rows; i++) {
+        const pare_plan_linear *const l = &plan->linear[i];
+        uint64_t *const part = &s->after[part_of(l->part, l->role)];
+        *part -= dense_bytes(pare_block_linear(&plan->model.block[l->block], l->part, l->role),
+                             l->packed.n, l->packed.k);
+        *part += pare_packed_linear_bytes(&run->row[i].linear).total;
+    }
+    add_rest(plan, c, !c->tied, was, s->before);
+    add_rest(plan, &plan->out, !c->tied || plan->unties, is, s->after);
+}
+
+/* Without those that count_thin counts. */
+static size_t count_fallbacks(const pare_run *run)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < run->rows; i++)
+        count += !run->row[i].thin && (run->row[i].fallback || run->row[i].f64 ||
+                                       run->row[i].raises || run->row[i].cold != PARE_COLD_NOT);
+    return count;
+}
+
+/* Linears, or steps that take parts out of the model, that got too little calibration. */
+static size_t count_thin(const pare_run *run)
+{
+    size_t count = 0;
+    pare_shortage unused;
+    for (size_t i = 0; i < run->rows; i++)
+        count += run->row[i].thin;
+    for (size_t step = 0; run->plan.structured && step < run->plan.recipe.steps; step++)
+        count += pare_plan_short(&run->plan, step, &unused);
+    return count;
+}
+
+static pare_status texts_of_run(pare_run *run, pare_report *r)
+{
+    char host[256] = "unknown", started[32] = "";
+    if (gethostname(host, sizeof host - 1) != 0)
+        (void)snprintf(host, sizeof host, "unknown");
+    const time_t then = time(NULL) - (time_t)(pare__seconds() - run->started);
+    struct tm utc;
+    if (gmtime_r(&then, &utc))
+        (void)strftime(started, sizeof started, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    r->host = pare_arena_text(run->a, host, strlen(host));
+    r->started = pare_arena_text(run->a, started, strlen(started));
+    r->recipe_text = pare_arena_text(run->a, run->plan.recipe_text, run->plan.recipe_len);
+    return r->host && r->started && r->recipe_text ? PARE_OK : PARE_ENOMEM;
+}
+
+static uint64_t peak_rss(void)
+{
+    struct rusage u;
+    return getrusage(RUSAGE_SELF, &u) == 0 ? (uint64_t)u.ru_maxrss * 1024 : 0;
+}
+
+/* The most that the allocator gave out, and what the process has beside that: stacks, buffers of
+ * BLAS, data of libraries, which stay once they are there. */
+static uint64_t peak_anonymous(const pare_ctx *cx)
+{
+    const uint64_t kib = pare_machine_number("/proc/self/status", "RssAnon:");
+    const uint64_t now = kib == UINT64_MAX ? 0 : kib * 1024;
+    return cx->peak_bytes + (now > cx->live_bytes ? now - cx->live_bytes : 0);
+}
+
+/* The same texts that were told before the work began. */
+static pare_status take_warnings(pare_run *run, pare_report *r)
+{
+    char text[PARE_SHORTAGE_TEXT];
+    pare_shortage s;
+    const char **const warning = PARE_NEW(run->a, const char *, run->plan.recipe.steps);
+    if (!warning)
+        return PARE_ENOMEM;
+    r->warning = warning;
+    for (size_t step = 0; step < run->plan.recipe.steps; step++) {
+        if (!pare_plan_short(&run->plan, step, &s))
+            continue;
+        const char *const told = pare_shortage_text(&run->plan, step, &s, text);
+        warning[r->warnings] = pare_arena_text(run->a, told, strlen(told));
+        if (!warning[r->warnings++])
+            return PARE_ENOMEM;
+    }
+    return PARE_OK;
+}
+
+pare_status pare__run_report(pare_run *run, pare_compress_result *out)
+{
+    const pare_plan *const plan = &run->plan;
+    const pare_calibration *const c = &plan->recipe.calibration;
+    const double start = pare__seconds();
+    pare_report *const r = &out->report;
+    *r = (pare_report){.model = plan->model_path,
+                       .output = plan->output_path,
+                       .recipe_file = plan->job->recipe,
+                       .program = "pare " PARE_VERSION,
+                       .cpu = pare_cpu_name(run->cx->cpu),
+                       .blas = run->blas,
+                       .threads = pare_threads(run->cx),
+                       .config = &plan->out,
+                       .structure = plan->structured ? &run->structure : NULL,
+                       .kv = &plan->recipe.kv,
+                       .row = run->row,
+                       .rows = run->rows,
+                       .experts = {.min_tokens = c->min_tokens, .policy = c->cold},
+                       .export = plan->recipe.export,
+                       .exports = plan->recipe.exports,
+                       .bits_per_weight = plan->bits_per_weight,
+                       .untied = plan->unties,
+                       .calibration_seconds = run->calibration_seconds,
+                       .calibration_windows = plan->calibrated ? plan->samples : 0,
+                       .calibration_window = plan->calibrated ? plan->window : 0,
+                       .calibration_text = c->text.item,
+                       .calibration_share = run->share,
+                       .calibration_texts = c->text.count,
+                       .resumed_blocks = run->units_found < plan->out.blocks ? run->units_found
+                                                                             : plan->out.blocks};
+    PARE_TRY(pare__run_evaluate(run, r));
+    take_sizes(run, &r->sizes);
+    r->model_bits_per_weight = model_bits(plan, &r->sizes);
+    r->evaluation_seconds = pare__seconds() - start;
+    r->seconds = pare__seconds() - run->started;
+    r->peak_rss_bytes = peak_rss();
+    r->peak_anonymous_bytes = peak_anonymous(run->cx);
+    PARE_TRY(pare_report_experts_take(run->a, run->row, run->rows, &r->experts));
+    PARE_TRY(take_warnings(run, r));
+    PARE_TRY(texts_of_run(run, r));
+    out->thin = count_thin(run);
+    out->fallbacks = count_fallbacks(run) + out->thin;
+    return pare_report_write(run->cx, r, plan->partial_path);
+}

@@ -1,0 +1,256 @@
+/* Evaluations of a recipe: what a job measures, tells and refuses. The model that comes with the
+ * demo is used, since choices and samples need a tokenizer. */
+#include "compress/evaluate/choice_items.h"
+#include "formats/json.h"
+#include "tests/unit/job.h"
+
+#define HEDGE PARE_SOURCE_DIR "/recipes/demo/hedge"
+#define HEAD  "pare: 1\nmodel: " HEDGE "\npasses: [{rtn: {bits: 2, group: 32}}]\nevaluate:\n"
+
+static const char items[] =
+    "{\"goal\": \"My lord\", \"sol1\": \"the king\", \"sol2\": \"a dog\"}\n"
+    "{\"goal\": \"To be\", \"sol1\": \"or not to be\", \"sol2\": \"cheese\"}\n"
+    "{\"goal\": \"Open\", \"sol1\": \"the door\", \"sol2\": \"seven\"}\n";
+
+static void put(const job_place *p, const char *name, const char *text)
+{
+    FILE *const f = fopen(job_path(p, name), "w");
+    ck_assert(f && fputs(text, f) >= 0 && fclose(f) == 0);
+}
+
+/* A place without a model. */
+static job_place make_place(void)
+{
+    job_place p;
+    (void)snprintf(p.root, sizeof p.root, "evaluate.XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(p.root));
+    put(&p, "piqa.jsonl", items);
+    put(&p, "piqa-labels.lst", "0\n0\n1\n");
+    return p;
+}
+
+typedef struct finished {
+    pare_ctx cx;
+    pare_arena a;
+    pare_compress_result result;
+    char recipe[512], output[512];
+} finished;
+
+static void run(const job_place *p, const char *recipe, size_t threads, finished *f)
+{
+    job_recipe(p, recipe);
+    (void)snprintf(f->recipe, sizeof f->recipe, "%s", job_path(p, "recipe.yaml"));
+    (void)snprintf(f->output, sizeof f->output, "%s", job_path(p, "out"));
+    const pare_job job = {.recipe = f->recipe, .output = f->output, .restart = true};
+    pare_ctx_init(&f->cx);
+    ck_assert_int_eq(pare_arena_init(&f->cx, &f->a, 0), PARE_OK);
+    ck_assert_int_eq(pare_pool_new(&f->cx, threads, &f->cx.pool), PARE_OK);
+    ck_assert_msg(pare_compress(&f->cx, &f->a, &job, NULL, &f->result) == PARE_OK, "%s",
+                  f->cx.what);
+}
+
+static void end(finished *f)
+{
+    pare_arena_release(&f->a);
+    pare_pool_free(&f->cx, f->cx.pool);
+    ck_assert_uint_eq(f->cx.live_bytes, 0);
+}
+
+/* The model at `path` on the items, as pare eval asks it. */
+static pare_choice_result ask(const job_place *p, finished *f, const char *path, size_t limit)
+{
+    pare_checkpoint ck;
+    pare_model m;
+    pare_forward forward;
+    pare_tokenizer *t;
+    pare_choice_texts texts;
+    pare_choice_item *item;
+    pare_choice_result r;
+    pare_ctx *const cx = &f->cx;
+    ck_assert_int_eq(pare_checkpoint_open(cx, &f->a, path, &ck), PARE_OK);
+    ck_assert_int_eq(pare_model_load(cx, &f->a, &ck, &m), PARE_OK);
+    ck_assert_int_eq(pare_forward_init(cx, &f->a, &m, 64, false, &forward), PARE_OK);
+    ck_assert_int_eq(pare_checkpoint_tokenizer(&ck, &t), PARE_OK);
+    ck_assert_int_eq(pare_choice_read(cx, &f->a, job_path(p, "piqa.jsonl"), limit, &texts),
+                     PARE_OK);
+    ck_assert_int_eq(pare_choice_encode(cx, &f->a, t, &texts, 64, &item), PARE_OK);
+    ck_assert_int_eq(pare_evaluate_choice(cx, &forward, item, texts.count, &r), PARE_OK);
+    pare_tokenizer_free(t);
+    pare_checkpoint_close(&ck);
+    return r;
+}
+
+static void check_same(const pare_choice_result *a, const pare_choice_result *b)
+{
+    ck_assert_uint_eq(a->n, b->n);
+    ck_assert(a->accuracy == b->accuracy && a->accuracy_norm == b->accuracy_norm);
+}
+
+START_TEST(choices_of_a_recipe_are_those_of_both_models)
+{
+    const job_place p = make_place();
+    finished f;
+    run(&p, HEAD "  - choice: {file: piqa.jsonl, limit: 2}\n  - choice: {file: piqa.jsonl}\n", 2,
+        &f);
+    const pare_report *const r = &f.result.report;
+    ck_assert_uint_eq(r->evaluations, 2);
+    ck_assert_uint_eq(r->samples.count, 0); /* no text to take words from */
+    for (size_t i = 0; i < 2; i++) {
+        const pare_report_eval *const e = &r->evaluation[i];
+        const pare_choice_result before = ask(&p, &f, HEDGE, i ? 0 : 2);
+        const pare_choice_result after = ask(&p, &f, f.output, i ? 0 : 2);
+        const double now = after.accuracy * (double)after.n,
+                     was = before.accuracy * (double)before.n;
+        ck_assert_int_eq(e->kind, PARE_EVALUATE_CHOICE);
+        ck_assert_uint_eq(before.n, i ? 3 : 2);
+        check_same(&e->choice_before.result, &before);
+        check_same(&e->choice_after.result, &after);
+        ck_assert_double_eq_tol((double)e->choice_after.paired.gained -
+                                    (double)e->choice_after.paired.lost,
+                                now - was, 1e-9);
+    }
+    end(&f);
+    job_remove_directory(p.root);
+}
+END_TEST
+
+/* Words of one vocabulary: see README.md. */
+START_TEST(the_result_is_told_in_one_vocabulary)
+{
+    const job_place p = make_place();
+    finished f;
+    char *text;
+    size_t len;
+    pare_json *json;
+    put(&p, "text.txt",
+        "The king is dead, long live the king. To be or not to be, that is the "
+        "question. My lord, I have a dog, and a horse, and a kingdom for it. Once "
+        "more unto the breach, dear friends, once more, or close the wall up.\n");
+    run(&p, HEAD "  - kl: {text: text.txt, window: 16, limit: 3}\n  - choice: {file: piqa.jsonl}\n",
+        1, &f);
+    ck_assert_int_eq(
+        pare_file_read(&f.cx, &f.a, job_path(&p, "out/run.json"), 1 << 20, &text, &len), PARE_OK);
+    ck_assert_int_eq(pare_json_parse(&f.cx, "run.json", text, len, 1 << 20, &json), PARE_OK);
+    const pare_json *const list = pare_json_get(json, "evaluations");
+    const pare_json *const kl = pare_json_at(list, 0), *const choice = pare_json_at(list, 1);
+    const pare_json *const file = pare_json_at(pare_json_get(choice, "choice"), 0);
+    const pare_json *const baseline = pare_json_get(kl, "baseline");
+    ck_assert_str_eq(pare_json_text(pare_json_get(kl, "kind"), &len), "kl");
+    ck_assert_int_eq(pare_json_integer(pare_json_get(kl, "tokens"), 0), 45);
+    ck_assert_double_gt(
+        pare_json_number(pare_json_get(pare_json_get(kl, "perplexity"), "ppl"), 0),
+        pare_json_number(pare_json_get(pare_json_get(baseline, "perplexity"), "ppl"), 1e9));
+    ck_assert_double_gt(pare_json_number(pare_json_get(pare_json_get(kl, "kl"), "mean"), 0), 0);
+    ck_assert_int_eq(pare_json_integer(pare_json_get(file, "n"), 0), 3);
+    ck_assert_int_eq(pare_json_type_of(pare_json_get(pare_json_get(file, "paired"), "lost")),
+                     PARE_JSON_INTEGER);
+    const pare_json *const memory = pare_json_get(json, "memory");
+    ck_assert_int_eq(pare_json_integer(pare_json_get(memory, "weight_bytes"), 0),
+                     (int64_t)pare_report_total(f.result.report.sizes.after));
+    pare_json_free(json);
+    end(&f);
+    job_remove_directory(p.root);
+}
+END_TEST
+
+/* Three prompts of the text, continued by both; in 2 bits they part. */
+START_TEST(samples_are_the_same_for_any_number_of_threads)
+{
+    const char *const recipe =
+        HEAD "  - perplexity: {text: " PARE_SOURCE_DIR "/recipes/demo/evaluation.txt, window: 32, "
+             "limit: 2}\n";
+    const job_place p = make_place();
+    finished one, two;
+    run(&p, recipe, 1, &one);
+    run(&p, recipe, 2, &two);
+    const pare_report_samples *const s = &one.result.report.samples;
+    size_t parted = 0;
+    ck_assert_uint_eq(one.result.report.evaluation[0].after.scored, 62);
+    ck_assert_uint_eq(s->count, 3);
+    ck_assert(s->before_tok_s > 0 && s->after_tok_s > 0);
+    for (size_t i = 0; i < s->count; i++) {
+        const pare_report_sample *const a = &s->sample[i];
+        const pare_report_sample *const b = &two.result.report.samples.sample[i];
+        ck_assert(*a->prompt && strcmp(a->prompt, b->prompt) == 0);
+        ck_assert_str_eq(a->same, b->same);
+        ck_assert_str_eq(a->before, b->before);
+        ck_assert_str_eq(a->after, b->after);
+        parted += strcmp(a->before, a->after) != 0;
+    }
+    ck_assert_uint_gt(parted, 0);
+    end(&one);
+    end(&two);
+    job_remove_directory(p.root);
+}
+END_TEST
+
+/* Every tensor of both models is in one part. */
+START_TEST(parts_add_up_to_the_weights)
+{
+    const job_place p = make_place();
+    finished f;
+    run(&p, "pare: 1\nmodel: " HEDGE "\npasses: [{rtn: {bits: 4, group: 64}}]\n", 1, &f);
+    const pare_report *const r = &f.result.report;
+    const pare_config *const c = r->config;
+    const char *const path[] = {HEDGE, f.output};
+    ck_assert_uint_eq(r->evaluations, 0);
+    for (size_t i = 0; i < 2; i++) {
+        const uint64_t *const part = i ? r->sizes.after : r->sizes.before;
+        pare_checkpoint ck;
+        uint64_t bytes = 0;
+        ck_assert_int_eq(pare_checkpoint_open(&f.cx, &f.a, path[i], &ck), PARE_OK);
+        for (size_t t = 0; t < ck.tensors; t++)
+            bytes += ck.tensor[t].bytes;
+        pare_checkpoint_close(&ck);
+        ck_assert_uint_eq(pare_report_total(part), bytes);
+        ck_assert_uint_eq(part[PARE_REPORT_EMBEDDING], 2 * c->vocab * c->hidden);
+        ck_assert_uint_eq(part[PARE_REPORT_EXPERTS] + part[PARE_REPORT_HEAD], 0);
+        /* 4 bits, and a scale of 16 for each 64 weights */
+        const uint64_t mlp = c->blocks * 3 * c->hidden * c->intermediate;
+        ck_assert_uint_eq(part[PARE_REPORT_MLP], i ? mlp * 17 / 32 : 2 * mlp);
+    }
+    end(&f);
+    job_remove_directory(p.root);
+}
+END_TEST
+
+static const struct refusal {
+    const char *labels, *recipe, *message;
+    pare_status status;
+} refusals[] = {
+    {"0\n0\n", HEAD "  - choice: {file: piqa.jsonl}\n", "piqa-labels.lst: 2 labels for the 3 items",
+     PARE_EFORMAT},
+    {NULL, HEAD "  - choice: {file: nothing.jsonl}\n", "recipe.yaml:5:20: ", PARE_EUSAGE},
+    {NULL, HEAD "  - perplexity: {text: piqa.jsonl, window: 64, limit: 1}\n  - choice: {file: x}\n",
+     "recipe.yaml:6:20: ", PARE_EUSAGE},
+};
+
+START_TEST(mistakes_in_choices_are_told_before_the_work)
+{
+    const struct refusal *const c = &refusals[_i];
+    const job_place p = make_place();
+    char what[1024];
+    if (c->labels)
+        put(&p, "piqa-labels.lst", c->labels);
+    job_recipe(&p, c->recipe);
+    ck_assert_int_eq(job_run(&p, (job_opts){.output = "out"}, what), c->status);
+    ck_assert_msg(strstr(what, c->message) != NULL, "%s", what);
+    ck_assert(!pare_path_is_directory(job_path(&p, "out.partial")));
+    job_remove_directory(p.root);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *const s = suite_create("evaluate_job");
+    TCase *const t = tcase_create("evaluate_job");
+    tcase_set_timeout(t, 240);
+    tcase_add_test(t, choices_of_a_recipe_are_those_of_both_models);
+    tcase_add_test(t, the_result_is_told_in_one_vocabulary);
+    tcase_add_test(t, samples_are_the_same_for_any_number_of_threads);
+    tcase_add_test(t, parts_add_up_to_the_weights);
+    tcase_add_loop_test(t, mistakes_in_choices_are_told_before_the_work, 0,
+                        sizeof refusals / sizeof *refusals);
+    suite_add_tcase(s, t);
+    return unit_main(s);
+}
