@@ -324,28 +324,6 @@ static double evaluated_tokens(const estimate *e, size_t evaluation)
     return windows * (double)v->window; /* a partial one is dropped */
 }
 
-/* Tokens of multiple choice: those of the file, or of the items that count. */
-static double choice_seconds(const estimate *e, size_t i)
-{
-    const pare_plan_choice *const c = &e->plan->choice[i];
-    const double most = (double)c->items * (double)c->longest;
-    const double file = (double)e->plan->evaluated_bytes[i];
-    return evaluation_seconds(e, (most < file ? most : file) * e->rate.tokens,
-                              (size_t)((double)c->longest * e->rate.tokens), false);
-}
-
-/* Windows that count: a partial one is dropped. */
-static double text_seconds(const estimate *e, size_t i)
-{
-    const pare_evaluation *const v = &e->plan->recipe.evaluation[i];
-    const double tokens = tokens_in(e, e->plan->evaluated_bytes[i], !v->tokens.text);
-    double windows = floor(tokens / (double)v->window);
-    if (v->limit && windows > (double)v->limit)
-        windows = (double)v->limit;
-    return evaluation_seconds(e, windows * (double)v->window, v->window,
-                              v->kind == PARE_EVALUATE_KL);
-}
-
 /* Samples of both models read all weights for each token of a sequence. */
 static double sample_seconds(const estimate *e)
 {
@@ -360,9 +338,10 @@ static void count_evaluations(estimate *e)
     double *const phase = &e->phase[PARE_PHASE_EVALUATE];
     bool texts = p->held_out > 0;
     for (size_t i = 0; i < p->recipe.evaluations; i++) {
-        const bool choice = p->recipe.evaluation[i].kind == PARE_EVALUATE_CHOICE;
-        *phase += choice ? choice_seconds(e, i) : text_seconds(e, i);
-        texts |= !choice;
+        const pare_evaluation *const v = &p->recipe.evaluation[i];
+        *phase +=
+            evaluation_seconds(e, evaluated_tokens(e, i), v->window, v->kind == PARE_EVALUATE_KL);
+        texts |= v->kind != PARE_EVALUATE_CHOICE;
     }
     if (p->held_out)
         *phase += evaluation_seconds(e, (double)p->held_out * (double)p->window, p->window, true);
