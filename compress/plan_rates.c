@@ -313,8 +313,8 @@ static const pare_text *first_text(const pare_plan *plan)
     if ((plan->calibrated || plan->held_out) && c->text.count)
         return &c->text.item[0];
     for (size_t i = 0; i < plan->recipe.evaluations; i++)
-        if (plan->recipe.evaluation[i].text.text)
-            return &plan->recipe.evaluation[i].text;
+        if (!plan->recipe.evaluation[i].tokens.text)
+            return pare_evaluation_data(&plan->recipe.evaluation[i]);
     return NULL;
 }
 

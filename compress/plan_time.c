@@ -108,10 +108,19 @@ static void count_checks(estimate *e)
     e->phase[PARE_PHASE_CHECK] = once + (READS - 1) * again;
 }
 
+/* A thread of its own hashes beside everything else: on a CPU that would be idle only what is left
+ * when the rest is done is waited for, else it takes its share of the CPUs. Behind all others. */
 static void count_hashing(estimate *e)
 {
     const double bytes = (double)e->plan->input_bytes + (double)e->plan->packed_bytes;
-    e->phase[PARE_PHASE_HASH] = over(bytes, e->rate.sha256);
+    const double all = over(bytes, e->rate.sha256);
+    double rest = 0;
+    for (size_t i = 0; i < PARE_PLAN_PHASES; i++)
+        rest += i == PARE_PHASE_EVALUATE || i == PARE_PHASE_EXPORT ? 0 : e->phase[i];
+    if ((double)pare_cpu_count() > e->threads)
+        e->phase[PARE_PHASE_HASH] = all > rest ? all - rest : 0;
+    else
+        e->phase[PARE_PHASE_HASH] = over(all, (double)pare_cpu_count());
 }
 
 /* Texts are read before the work, those of evaluations once more when their turn comes. */
@@ -125,7 +134,7 @@ static void count_tokens(estimate *e)
         loads = (double)c->text.count;
     }
     for (size_t i = 0; i < p->recipe.evaluations; i++)
-        if (p->recipe.evaluation[i].text.text) {
+        if (!p->recipe.evaluation[i].tokens.text) {
             bytes += 2.0 * (double)p->evaluated_bytes[i];
             loads += 2;
         }
@@ -315,17 +324,28 @@ static double evaluated_tokens(const estimate *e, size_t evaluation)
     return windows * (double)v->window; /* a partial one is dropped */
 }
 
+/* Samples of both models read all weights for each token of a sequence. */
+static double sample_seconds(const estimate *e)
+{
+    enum { SAMPLED = 48 };
+    const double bytes = (double)e->plan->input_bytes + (double)e->plan->packed_bytes;
+    return SAMPLED * over(bytes, parallel(e, 2 * e->rate.read));
+}
+
 static void count_evaluations(estimate *e)
 {
     const pare_plan *const p = e->plan;
     double *const phase = &e->phase[PARE_PHASE_EVALUATE];
+    bool texts = p->held_out > 0;
     for (size_t i = 0; i < p->recipe.evaluations; i++) {
         const pare_evaluation *const v = &p->recipe.evaluation[i];
         *phase +=
             evaluation_seconds(e, evaluated_tokens(e, i), v->window, v->kind == PARE_EVALUATE_KL);
+        texts |= v->kind != PARE_EVALUATE_CHOICE;
     }
     if (p->held_out)
         *phase += evaluation_seconds(e, (double)p->held_out * (double)p->window, p->window, true);
+    *phase += texts ? sample_seconds(e) : 0;
 }
 
 /* Decoded and rounded anew, written, read back, decoded and compared. */
@@ -354,7 +374,6 @@ void pare_plan_time_at(const pare_ctx *cx, const pare_plan *plan, const pare_pla
                   .threads = (double)pare_threads(cx),
                   .phase = out->phase};
     count_checks(&e);
-    count_hashing(&e);
     count_tokens(&e);
     count_calibration(&e);
     count_linears(&e);
@@ -362,6 +381,7 @@ void pare_plan_time_at(const pare_ctx *cx, const pare_plan *plan, const pare_pla
     count_writing(&e);
     count_evaluations(&e);
     count_exports(&e);
+    count_hashing(&e);
     for (size_t i = 0; i < PARE_PLAN_PHASES; i++)
         out->seconds += out->phase[i];
 }

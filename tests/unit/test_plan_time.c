@@ -40,7 +40,7 @@ typedef struct planned {
     uint64_t input, packed, other;
 } planned;
 
-/* The estimate for passes and what else the recipe has. */
+/* The estimate for passes and what else the recipe has, with a thread for each CPU. */
 static planned plan_of(const char *rest, double rate)
 {
     pare_ctx cx;
@@ -51,6 +51,7 @@ static planned plan_of(const char *rest, double rate)
     job_recipe(&place, text);
     pare_ctx_init(&cx);
     ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    ck_assert_int_eq(pare_pool_new(&cx, 0, &cx.pool), PARE_OK);
     const pare_job job = {.recipe = job_path(&place, "recipe.yaml"), .look = true};
     ck_assert_msg(pare_plan_make(&cx, &a, &job, &plan) == PARE_OK, "%s", cx.what);
     planned out = {.input = plan.input_bytes, .packed = plan.packed_bytes, plan.other_bytes};
@@ -58,6 +59,7 @@ static planned plan_of(const char *rest, double rate)
     pare_plan_time_at(&cx, &plan, &rates, &out.time);
     pare_plan_close(&plan);
     pare_arena_release(&a);
+    pare_pool_free(&cx, cx.pool);
     return out;
 }
 
@@ -85,8 +87,9 @@ START_TEST(a_job_without_data_reads_hashes_packs_and_writes)
 {
     const planned p = plan_of(RTN, 1);
     const double *const phase = p.time.phase;
-    ck_assert_double_ge(phase[PARE_PHASE_CHECK], (double)p.input);
-    ck_assert_double_ge(phase[PARE_PHASE_HASH], (double)(p.input + p.packed));
+    const double cpus = (double)pare_cpu_count();
+    ck_assert_double_ge(phase[PARE_PHASE_CHECK] * cpus, (double)p.input);
+    ck_assert_double_eq_tol(phase[PARE_PHASE_HASH] * cpus, (double)(p.input + p.packed), 1e-6);
     ck_assert_double_gt(phase[PARE_PHASE_PASSES], 0);
     ck_assert_double_gt(phase[PARE_PHASE_STORE], phase[PARE_PHASE_PASSES]);
     ck_assert_double_gt(phase[PARE_PHASE_WRITE], (double)(p.packed + p.other));
@@ -125,7 +128,7 @@ START_TEST(an_evaluation_counts_whole_windows_and_each_model_that_runs)
                        kinds[i]);
         seconds[i] = plan_of(text, 1).time.phase[PARE_PHASE_EVALUATE];
     }
-    ck_assert_double_gt(seconds[1], 1.4 * seconds[0]); /* the original twice */
+    ck_assert_double_gt(seconds[1], seconds[0]); /* logits are compared, too */
     static const size_t tokens[] = {60, 119, 120};
     double windows[3];
     for (size_t i = 0; i < 3; i++) {
@@ -134,8 +137,8 @@ START_TEST(an_evaluation_counts_whole_windows_and_each_model_that_runs)
         windows[i] = plan_of(RTN "evaluate: [{perplexity: {tokens: few.i32, window: 60}}]", 1)
                          .time.phase[PARE_PHASE_EVALUATE];
     }
-    ck_assert_double_eq(windows[1], windows[0]); /* a partial one is dropped */
-    ck_assert_double_eq_tol(windows[2] / windows[0], 2, 1e-9);
+    ck_assert_double_eq(windows[1], windows[0]);       /* a partial one is dropped */
+    ck_assert_double_gt(windows[2], 1.5 * windows[0]); /* samples are the same */
 }
 END_TEST
 
