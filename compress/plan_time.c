@@ -29,6 +29,10 @@ enum { COPIES = 3 };
  * nearest. */
 static const double pruned_rounds = 20;
 
+/* A weight of an export is decoded, rounded to the blocks of the engine, packed, read back, decoded
+ * by the engine's rules and compared: so many roundings and packings of ours. */
+enum { EXPORT_ROUNDS = 3, EXPORT_STORES = 5 };
+
 /* Syncs of a block, its weights and the journal; of the files at the end. */
 enum { BLOCK_SYNCS = 2, END_SYNCS = 24 };
 
@@ -357,10 +361,11 @@ static void count_exports(estimate *e)
         weights += (double)p->linear[i].packed.n * (double)p->linear[i].packed.k;
     for (size_t i = 0; i < p->exports; i++) {
         const double bytes = (double)p->export[i].result.bytes;
-        e->phase[PARE_PHASE_EXPORT] +=
-            over(weights, e->rate.round) + over(2.0 * weights, e->rate.store) +
-            over(bytes, e->rate.write) + over(bytes, e->rate.sha256) +
-            over((double)p->packed_bytes, e->rate.copy) + END_SYNCS * e->rate.sync;
+        e->phase[PARE_PHASE_EXPORT] += over(EXPORT_ROUNDS * weights, e->rate.round) +
+                                       over(EXPORT_STORES * weights, e->rate.store) +
+                                       over(bytes, e->rate.write) + over(bytes, e->rate.sha256) +
+                                       over((double)p->packed_bytes, e->rate.copy) +
+                                       END_SYNCS * e->rate.sync;
     }
 }
 

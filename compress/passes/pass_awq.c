@@ -23,12 +23,12 @@ static const pare_param params[] = {
 static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threads)
 {
     const double all = (double)n * (double)k;
-    const double search = value[SCALE] != 0.0 ? (value[STEPS] + 1) * all * (double)k : 0;
-    const double clip = value[CLIP] != 0.0 ? 2.5 * all * (k < 128 ? (double)k : 128) : 0;
-    return (pare_pass_cost){.linear_bytes = (n + 16 + 40 * threads) * k * sizeof(float) +
-                                            n * 3 * sizeof(double),
-                            .flops = search,
-                            .rounds = clip};
+    const double tries = value[SCALE] != 0.0 ? value[STEPS] + 1 : 0;
+    const double clips = value[CLIP] != 0.0 ? 10 : 0;
+    return (pare_pass_cost){
+        .linear_bytes = (n + 16 + 40 * threads) * k * sizeof(float) + n * 3 * sizeof(double),
+        .flops = all * (tries * (double)k + clips * (k < 128 ? (double)k : 128)),
+        .rounds = all * (tries + clips)};
 }
 
 static unsigned sites(const double *value)
