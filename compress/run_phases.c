@@ -32,6 +32,8 @@ void pare__run_phases(pare_run *run)
     const double *const s = all.phase;
     const double wave = s[PARE_PHASE_WAVE];
     const double work = s[PARE_PHASE_STATS] + s[PARE_PHASE_PASSES] + s[PARE_PHASE_STORE];
+    const size_t held_out = plan->held_out > 0;
+    const size_t evaluations = plan->recipe.evaluations ? plan->recipe.evaluations : held_out;
     const pare_phase phase[PARE__PHASES] = {
         [PARE__PHASE_READ] = {"reading the model", s[PARE_PHASE_CHECK] / 4, 1},
         [PARE__PHASE_FINITE] = {"checking weights", s[PARE_PHASE_CHECK] / 2, 1},
@@ -40,8 +42,7 @@ void pare__run_phases(pare_run *run)
         [PARE__PHASE_BLOCKS] = {"compressing blocks", (1 - share) * (wave + work), blocks - found},
         [PARE__PHASE_FINISH] = {"writing the rest", s[PARE_PHASE_WRITE] + s[PARE_PHASE_HASH], 1},
         [PARE__PHASE_EVALUATE] = {"evaluating", s[PARE_PHASE_EVALUATE],
-                                  plan->recipe.evaluations ? plan->recipe.evaluations
-                                                           : plan->held_out > 0},
+                                  evaluations ? evaluations + 1 : 0}, /* and samples */
         [PARE__PHASE_AGAIN] = {"looking whether the model changed", s[PARE_PHASE_CHECK] / 4, 1},
         [PARE__PHASE_EXPORT] = {"exporting", s[PARE_PHASE_EXPORT], plan->exports},
     };

@@ -55,7 +55,8 @@ pare_sparsity_total pare__report_sparse(const pare_report *r, pare_sparsity_stor
                                         bool floats, double *zeros);
 
 #define PARE_REPORT_UNKNOWN                                                                        \
-    "Nothing was evaluated: the recipe has no evaluate:, so what the model lost is not known."
+    "Nothing was evaluated, since the recipe does not ask for it. What the model lost is not "     \
+    "known."
 #define PARE_REPORT_PAIRED                                                                         \
     "Gained: right now and wrong before; lost: the other way round. p: how likely a difference "   \
     "at least this large would be if both models were equally good (McNemar, exact)."

@@ -312,8 +312,8 @@ START_TEST(nothing_evaluated_is_said_plainly)
         &r, "report.html",
         "<code>pare eval out/&lt;u&gt;bold&lt;/u&gt;/ --text FILE --baseline in&amp;out/</code>",
         "What both models write");
-    check_of(&r, "README.md",
-             "Nothing was evaluated: the recipe has no evaluate:", "perplexity before");
+    check_of(&r, "README.md", "Nothing was evaluated, since the recipe does not ask for it.",
+             "perplexity before");
     check_of(&r, "run.json", "\"evaluations\": []", "ppl");
 }
 END_TEST
