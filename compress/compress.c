@@ -87,7 +87,7 @@ static pare_status fingerprint(pare_run *run, pare_json_writer *w, const char **
     for (size_t i = 0; i < run->inputs; i++) {
         (void)snprintf(key, sizeof key, "model file %zu", i + 1);
         char value[512];
-        pare_xxh3_text(run->input_xxh3[i], hex);
+        pare_xxh3_text(run->hash.input_xxh3[i], hex);
         (void)snprintf(value, sizeof value, "%s xxh3 %s", run->input[i].file, hex);
         pare_json_put_text(w, key, value);
     }
@@ -199,11 +199,26 @@ static pare_status open_output(pare_run *run)
     return PARE_OK;
 }
 
+/* A linear in floats: one room for all of them, because fresh memory costs as much as rounding. */
+static pare_status take_work(pare_run *run)
+{
+    size_t most = 0;
+    if (run->plan.calibrated || run->plan.pruned)
+        return PARE_OK;
+    for (size_t i = 0; i < run->plan.linears; i++) {
+        const pare_packed_linear *const l = &run->plan.linear[i].packed;
+        most = l->n * l->k > most ? l->n * l->k : most;
+    }
+    run->work = pare_arena_take_raw(&run->stage, most, sizeof *run->work);
+    return run->work ? PARE_OK : PARE_ENOMEM;
+}
+
 /* Space for the current block's float weights, twice when folds carry a reference along. */
 static pare_status take_weights(pare_run *run)
 {
     const pare_plan *const plan = &run->plan;
     PARE_TRY(pare_float_block_take(&run->stage, &plan->model.config, plan->room, &run->current));
+    PARE_TRY(take_work(run));
     PARE_TRY(pare__run_prune_take(run, &run->common, 0));
     PARE_TRY(pare__run_experts_take(run));
     if (plan->reference)
@@ -350,8 +365,8 @@ pare_status pare_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
         cx->limit_bytes = limit;
         pare_ctx_job(cx, NULL, 0);
     }
-    pare_hashing_free(cx, run.input_hashing);
-    pare_hashing_free(cx, run.packed_hashing);
+    pare_hashing_free(cx, run.hash.input);
+    pare_hashing_free(cx, run.hash.packed);
     pare_wave_close(&run.wave);
     pare_packed_close(cx, run.writer);
     pare_journal_close(cx, run.journal);

@@ -9,10 +9,10 @@
 #include "compress/compress.h"
 #include "compress/journal.h"
 #include "compress/manifest.h"
+#include "compress/run_hash.h"
 #include "compress/run_linear.h"
 #include "compress/settle.h"
 #include "formats/packed_map.h"
-#include "formats/sha256.h"
 #include "prune/slicegpt.h"
 #include "quant/kv_cache.h"
 
@@ -26,13 +26,7 @@ struct pare_run {
     double started; /* monotonic seconds */
     pare_manifest_file *input;
     size_t inputs;
-    pare_file *input_file; /* [inputs] views of them */
-    /* [inputs] by pare_xxh3_files, when the job began; and of what went into the SHA-256 */
-    uint8_t (*input_xxh3)[16], (*input_hashed)[16];
-    char (*input_sha256)[PARE_SHA256_HEX];
-    pare_hashing *input_hashing;  /* of the weight files, until the manifest is written */
-    pare_hashing *packed_hashing; /* of the packed files, while they are written */
-    char (*packed_sha256)[PARE_SHA256_HEX];
+    pare_run_hash hash;         /* of them, and of the packed files */
     const char *fingerprint;    /* of the journal */
     pare_manifest_file *output; /* what the manifest lists, once it is written */
     size_t outputs;
@@ -63,7 +57,9 @@ struct pare_run {
     double calibration_seconds; /* spent in forward passes and statistics */
     pare_float_block current;   /* the current block: what is, or will be, stored */
     pare_block block;           /* the same as linears */
-    pare_block like;            /* that of the model, and which inputs the runtime rotates */
+    float *work;     /* of a linear while it is worked on: room for the largest; NULL where others
+                        (calibration, pruners) take that room in between */
+    pare_block like; /* that of the model, and which inputs the runtime rotates */
     pare_float_block reference; /* the float model, carried through the folds: plan.reference */
     pare_run_part common;       /* of the current block: what every token runs */
     /* The rest of it only where the family has experts. */
@@ -106,16 +102,6 @@ void pare__notify(pare_run *run, pare_event_kind kind, const char *fmt, ...);
 /* From here on every file that the job reads is watched; a model that pare wrote is held against
  * its checksums. As pare_checkpoint_check. */
 PARE_CHECKED pare_status pare__run_watch_inputs(pare_run *run);
-
-/* The files of the checkpoint, run->input, with their XXH3. Their SHA-256 begins: it is there after
- * pare__run_inputs_hashed, which waits for it. PARE_EFORMAT when a file was another one then. */
-PARE_CHECKED pare_status pare__run_hash_inputs(pare_run *run);
-PARE_CHECKED pare_status pare__run_inputs_hashed(pare_run *run);
-
-/* The SHA-256 of the packed files begins. As far as units from the first to `unit` fill a file, it
- * is hashed from then on. The last waits for run->packed_sha256. */
-PARE_CHECKED pare_status pare__run_hash_packed(pare_run *run);
-PARE_CHECKED pare_status pare__run_packed_ready(pare_run *run, size_t unit);
 
 /* Before a unit counts as done: PARE_EFORMAT when an input was replaced, written to or touched. */
 PARE_CHECKED pare_status pare__run_inputs_watched(pare_run *run);

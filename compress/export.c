@@ -80,7 +80,7 @@ void pare_export_put(pare_json_writer *w, const pare_export_result *r, bool rows
         pare_json_open_object(w, NULL);
         pare_json_put_text(w, "name", r->row[i].name);
         if (r->row[i].was)
-            pare_json_put_text(w, "artifact", r->row[i].was);
+            pare_json_put_text(w, "encoding", r->row[i].was);
         pare_json_put_text(w, "fate", pare_export_fate_name(r->row[i].fate));
         if (r->row[i].type) {
             pare_json_put_text(w, "type", r->row[i].type);

@@ -33,6 +33,11 @@
  *   all count   .634   .767   .607   .342   .264   .241   .215
  *   new count   .425   .425   .425   .271   .264   .241   .215
  *
+ * More is not always better: a Llama of 135M (inputs of 576 and 1536 columns), gptq in 4 bits, g64,
+ * windows of 512, perplexity of 4599 tokens: plain 44.9; 4096 tokens (the inputs of 1536 columns
+ * get the plain form) 46.5, 12,288 tokens 44.7, 49,152 tokens 45.4. No number of tokens that was
+ * tried gains there, so it is not tokens that are missing.
+ *
  * Rank: that of such calibrations was that of all columns each time. A quarter of it is needed: of
  * columns, or of the vocabulary where that is smaller, since the first block sees no more
  * different inputs than there are tokens. */

@@ -53,7 +53,7 @@ typedef struct pare_shortage {
  * (samples: all). */
 bool pare_plan_short(const pare_plan *plan, size_t step, pare_shortage *out);
 
-enum { PARE_SHORTAGE_TEXT = 256 };
+enum { PARE_SHORTAGE_TEXT = 384 };
 
 /* "gptq needs 4608 tokens of calibration for 1536 inputs, and there are 4096: 30 linears get its
  * plain form; give samples: 9 or more (windows of 512)" */

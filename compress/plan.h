@@ -92,20 +92,19 @@ typedef struct pare_plan {
     size_t recipe_len;
     pare_recipe recipe;
     pare_checkpoint checkpoint;
-    pare_model model;               /* views; small vectors copied */
-    size_t parts;                   /* of a block (runtime/arch.h) */
-    pare_plan_linear *linear;       /* by block, then part, then role */
-    size_t *first;                  /* [blocks * parts + 1] into linear, where a part begins; NULL
-                                       when structured */
-    size_t linears, pruned;         /* of them pruned */
+    pare_model model;         /* views; small vectors copied */
+    size_t parts;             /* of a block (runtime/arch.h) */
+    pare_plan_linear *linear; /* by block, then part, then role */
+    size_t *first;            /* [blocks * parts + 1] into linear, by part; NULL when structured */
+    size_t linears, pruned;   /* of them pruned */
     pare_plan_transform *transform; /* by step, then block, then site */
     size_t transforms;
     pare_plan_changed *changed;
     size_t changes;
     pare_float_room room; /* vectors that some block has or gets */
     pare_packed_layout layout;
-    bool ratios; /* what some linears lose, or which columns they keep apart, is known while
-                    running: until pare_plan_settle packed_bytes is at most that */
+    bool ratios; /* what some linears lose or keep is known while running: until pare_plan_settle
+                    packed_bytes is at most that */
     uint64_t packed_bytes;         /* packed files and packed.index.json, exact */
     uint64_t other_bytes;          /* copies, manifest, report: an estimate */
     uint64_t input_bytes;          /* weight files of the checkpoint */
@@ -135,10 +134,11 @@ typedef struct pare_plan {
     pare_plan_choice *choice;  /* [recipe.evaluations] what lies in those of multiple choice */
     uint64_t activation_bytes; /* 0 when samples is 0 (not known yet) */
     uint64_t held_ram_bytes;   /* of the allocator, once everything is planned */
-    uint64_t spilled_anonymous_bytes, whole_anonymous_bytes; /* activations in a file, in memory */
-    uint64_t ram_limit; /* the smallest of those that bound the memory */
+    uint64_t spilled_anonymous_bytes; /* anonymous memory with the activations in a file */
+    uint64_t whole_anonymous_bytes;   /* the same with them in memory */
+    uint64_t ram_limit;               /* the smallest of those that bound the memory */
     const char *ram_limit_name;
-    uint64_t allocator_bytes; /* of it for the allocator; the rest is BLAS, stacks, parsed JSON */
+    uint64_t allocator_bytes; /* of it; the rest is BLAS, stacks, parsed JSON */
     bool spill;               /* activations go to a file */
     uint64_t anonymous_bytes; /* most that the job allocates */
     uint64_t mapped_bytes;    /* files that come on top, mapped: the system can drop their pages */
@@ -189,7 +189,7 @@ static inline const pare_linear *pare_plan_at(const pare_plan *plan, size_t slot
                              (pare_role)(slot % PARE_ROLES));
 }
 
-/* Those in a part of a block: plan->linear[*begin .. *end - 1]; a structured plan has none. */
+/* Linears of a part of a block: plan->linear[*begin .. *end - 1]; none of a structured plan. */
 static inline void pare_plan_range(const pare_plan *plan, size_t block, size_t part, size_t *begin,
                                    size_t *end)
 {
@@ -197,7 +197,7 @@ static inline void pare_plan_range(const pare_plan *plan, size_t block, size_t p
     *end = plan->first ? plan->first[block * plan->parts + part + 1] : 0;
 }
 
-/* Linears of the plan in a block, from first[block * parts] on; a structured plan has none. */
+/* Linears of the plan in a block, from first[block * parts]; a structured plan has none. */
 static inline size_t pare_plan_linears(const pare_plan *plan, size_t block)
 {
     return plan->first ? plan->first[(block + 1) * plan->parts] - plan->first[block * plan->parts]

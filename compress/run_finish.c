@@ -33,13 +33,13 @@ pare_status pare__run_hash_packed(pare_run *run)
 {
     const uint32_t shards = run->plan.layout.shards;
     pare_file *const file = PARE_NEW(run->a, pare_file, shards);
-    run->packed_sha256 = pare_arena_take(run->a, shards, sizeof *run->packed_sha256);
-    if (!file || !run->packed_sha256)
+    run->hash.packed_sha256 = pare_arena_take(run->a, shards, sizeof *run->hash.packed_sha256);
+    if (!file || !run->hash.packed_sha256)
         return PARE_ENOMEM;
     for (uint32_t i = 0; i < shards; i++)
         PARE_TRY(pare_packed_map_file(run->cx, run->writer, i, &file[i]));
-    return pare_hashing_begin(run->cx, file, shards, run->packed_sha256, NULL,
-                              &run->packed_hashing);
+    return pare_hashing_begin(run->cx, file, shards, run->hash.packed_sha256, NULL,
+                              &run->hash.packed);
 }
 
 pare_status pare__run_packed_ready(pare_run *run, size_t unit)
@@ -56,7 +56,7 @@ pare_status pare__run_packed_ready(pare_run *run, size_t unit)
             ready[e->shard] = e->offset;
     }
     for (uint32_t i = 0; i < l->shards; i++)
-        pare_hashing_ready(run->packed_hashing, i, ready[i]);
+        pare_hashing_ready(run->hash.packed, i, ready[i]);
     pare_arena_rewind(&run->scratch, mark);
     return PARE_OK;
 }
@@ -149,10 +149,10 @@ static pare_status list_outputs(pare_run *run, const char **name, size_t count)
     run->output = PARE_NEW(run->a, pare_manifest_file, l->shards + count);
     if (!run->output)
         return PARE_ENOMEM;
-    PARE_TRY(pare_hashing_end(run->cx, &run->packed_hashing));
+    PARE_TRY(pare_hashing_end(run->cx, &run->hash.packed));
     for (uint32_t i = 0; i < l->shards; i++) {
         run->output[i] = (pare_manifest_file){.file = l->shard_name[i], .bytes = l->file_bytes[i]};
-        memcpy(run->output[i].sha256, run->packed_sha256[i], sizeof run->output[i].sha256);
+        memcpy(run->output[i].sha256, run->hash.packed_sha256[i], sizeof run->output[i].sha256);
     }
     run->outputs = l->shards + count;
     return pare_inventory_digest(run->cx, run->a, run->plan.partial_path, name, count,

@@ -48,37 +48,37 @@ static pare_status list_inputs(pare_run *run)
     const pare_checkpoint *const ck = &run->plan.checkpoint;
     const size_t most = ck->files + 1;
     run->input = PARE_NEW(run->a, pare_manifest_file, most);
-    run->input_file = PARE_NEW(run->a, pare_file, most);
-    run->input_xxh3 = pare_arena_take(run->a, most, sizeof *run->input_xxh3);
-    run->input_hashed = pare_arena_take(run->a, most, sizeof *run->input_hashed);
-    run->input_sha256 = pare_arena_take(run->a, most, sizeof *run->input_sha256);
-    if (!run->input || !run->input_file || !run->input_xxh3 || !run->input_hashed ||
-        !run->input_sha256)
+    run->hash.input_file = PARE_NEW(run->a, pare_file, most);
+    run->hash.input_xxh3 = pare_arena_take(run->a, most, sizeof *run->hash.input_xxh3);
+    run->hash.input_hashed = pare_arena_take(run->a, most, sizeof *run->hash.input_hashed);
+    run->hash.input_sha256 = pare_arena_take(run->a, most, sizeof *run->hash.input_sha256);
+    if (!run->input || !run->hash.input_file || !run->hash.input_xxh3 || !run->hash.input_hashed ||
+        !run->hash.input_sha256)
         return PARE_ENOMEM;
     for (size_t i = 0; i < ck->files; i++) {
         const char *const slash = strrchr(ck->file[i].path, '/');
         run->input[i].file = slash ? slash + 1 : ck->file[i].path;
-        run->input_file[i] = ck->file[i];
+        run->hash.input_file[i] = ck->file[i];
     }
     run->inputs = ck->files;
     if (ck->config_file.data) {
         run->input[run->inputs].file = "config.json";
-        run->input_file[run->inputs++] = ck->config_file;
+        run->hash.input_file[run->inputs++] = ck->config_file;
     }
     for (size_t i = 0; i < run->inputs; i++)
-        run->input[i].bytes = run->input_file[i].bytes;
+        run->input[i].bytes = run->hash.input_file[i].bytes;
     return PARE_OK;
 }
 
 pare_status pare__run_hash_inputs(pare_run *run)
 {
     PARE_TRY(list_inputs(run));
-    PARE_TRY(pare_hashing_begin(run->cx, run->input_file, run->inputs, run->input_sha256,
-                                run->input_hashed, &run->input_hashing));
+    PARE_TRY(pare_hashing_begin(run->cx, run->hash.input_file, run->inputs, run->hash.input_sha256,
+                                run->hash.input_hashed, &run->hash.input));
     for (size_t i = 0; i < run->inputs; i++)
-        pare_hashing_ready(run->input_hashing, i, run->input[i].bytes);
-    return pare_xxh3_files(run->cx, "reading the model", run->input_file, run->inputs,
-                           run->input_xxh3);
+        pare_hashing_ready(run->hash.input, i, run->input[i].bytes);
+    return pare_xxh3_files(run->cx, "reading the model", run->hash.input_file, run->inputs,
+                           run->hash.input_xxh3);
 }
 
 pare_status pare__run_inputs_watched(pare_run *run)
@@ -109,17 +109,17 @@ static pare_status fail_bytes(pare_run *run, const char *path)
 static pare_status compare_bytes(pare_run *run, uint8_t (*xxh3)[16])
 {
     for (size_t i = 0; i < run->inputs; i++)
-        if (memcmp(xxh3[i], run->input_xxh3[i], sizeof xxh3[i]) != 0)
-            return fail_bytes(run, run->input_file[i].path);
+        if (memcmp(xxh3[i], run->hash.input_xxh3[i], sizeof xxh3[i]) != 0)
+            return fail_bytes(run, run->hash.input_file[i].path);
     return PARE_OK;
 }
 
 pare_status pare__run_inputs_hashed(pare_run *run)
 {
-    PARE_TRY(pare_hashing_end(run->cx, &run->input_hashing));
+    PARE_TRY(pare_hashing_end(run->cx, &run->hash.input));
     for (size_t i = 0; i < run->inputs; i++)
-        memcpy(run->input[i].sha256, run->input_sha256[i], sizeof run->input[i].sha256);
-    return compare_bytes(run, run->input_hashed);
+        memcpy(run->input[i].sha256, run->hash.input_sha256[i], sizeof run->input[i].sha256);
+    return compare_bytes(run, run->hash.input_hashed);
 }
 
 static pare_status check_bytes(pare_run *run)
@@ -128,7 +128,7 @@ static pare_status check_bytes(pare_run *run)
     uint8_t(*const xxh3)[16] = pare_arena_take(&run->scratch, run->inputs, sizeof *xxh3);
     if (!xxh3)
         return PARE_ENOMEM;
-    PARE_TRY(pare_xxh3_files(run->cx, "looking whether the model changed", run->input_file,
+    PARE_TRY(pare_xxh3_files(run->cx, "looking whether the model changed", run->hash.input_file,
                              run->inputs, xxh3));
     PARE_TRY(compare_bytes(run, xxh3));
     pare_arena_rewind(&run->scratch, mark);

@@ -245,7 +245,7 @@ static float *begin_linear(pare_run *run, const pare_plan_linear *l, const pare_
                            pare_linear_result *r)
 {
     const size_t count = l->packed.n * l->packed.k;
-    float *const w = pare_arena_take_raw(&run->scratch, count, sizeof *w);
+    float *const w = run->work ? run->work : pare_arena_take_raw(&run->scratch, count, sizeof *w);
     *r = (pare_linear_result){.linear = l->packed,
                               .block = l->block,
                               .method = pare_passes[run->plan.recipe.step[l->step].pass]->name};

@@ -107,7 +107,7 @@ static pare_status add_model(result *r, size_t row, const pare_json *v)
     const size_t tail = last_part(key);
     append(key, v, " ", "weights");
     append(key, v, " g", "group");
-    append(key, v, " kv ", "kv");
+    append(key, v, " kv ", "kv_method");
     append(key, v, " batch ", "batch");
     append(key, v, " ", "prompt");
     append(key, v, "+", "output");

@@ -209,7 +209,7 @@ static void put_row(pare_json_writer *w, const subject *s, const pare_bench_mode
     pare_json_put_text(w, "model", s->name[row->model]);
     pare_json_put_text(w, "weights", weights);
     pare_json_put_integer(w, "group", group == PARE_BENCH_ROW ? 0 : (int64_t)group);
-    pare_json_put_text(w, "kv", pare_kv_method_name(m->kv.method));
+    pare_json_put_text(w, "kv_method", pare_kv_method_name(m->kv.method));
     pare_json_put_integer(w, "batch", (int64_t)row->batch);
     pare_json_put_integer(w, "prompt", (int64_t)r->prompt);
     pare_json_put_integer(w, "output", (int64_t)r->output);

@@ -7,19 +7,12 @@
 
 #include "compress/cli/compare_forms.h"
 #include "compress/cli/output_file.h"
-#include "compress/inspect.h"
 #include "runtime/file.h"
 
 typedef enum form { FORM_TEXT, FORM_CSV, FORM_JSON, FORM_HTML, FORMS } form;
 
 static const char *const form_name[FORMS] = {"text", "csv", "json", "html"};
 static const char *const form_ending[FORMS] = {".txt", ".csv", ".json", ".html"};
-
-/* Progress of the steps inside, with the model that they are about in front. */
-typedef struct naming {
-    pare_progress inner;
-    char model[32];
-} naming;
 
 typedef struct comparing {
     pare_cli *cli;
@@ -33,35 +26,34 @@ typedef struct comparing {
     size_t done;
     bool checked;
     size_t peak_bytes; /* anonymous, of what was over when the count began anew */
-    naming naming;
 } comparing;
 
-static void report_named(void *self, const char *what, double done, double total)
+/* A model is a phase of the job; each but the original runs beside it. */
+static pare_status plan_job(comparing *c)
 {
-    const naming *const n = self;
-    char step[64];
-    (void)snprintf(step, sizeof step, "%s: %s", n->model, what);
-    n->inner.report(n->inner.self, step, done, total);
+    const size_t models = c->args->operands;
+    pare_phase *const phase = PARE_NEW(&c->cli->arena, pare_phase, models);
+    if (!phase)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < models; i++)
+        phase[i] = (pare_phase){c->args->operand[i], i ? 2 : 1, 1};
+    pare_ctx_job(&c->cli->cx, phase, models);
+    return PARE_OK;
 }
 
-/* The end of the path; the same for the bar of every step of this model. */
-static void name_progress(comparing *c, const char *path)
+/* The last part of its path stands in front of what is done with it. */
+static void begin_model(const comparing *c, size_t i)
 {
+    const char *const path = c->args->operand[i];
     size_t len = strlen(path);
     while (len > 1 && path[len - 1] == '/')
         len--;
     size_t from = len;
     while (from > 0 && path[from - 1] != '/')
         from--;
-    (void)snprintf(c->naming.model, sizeof c->naming.model, "%.*s", (int)(len - from), path + from);
-}
-
-static void hook_progress(comparing *c)
-{
-    pare_ctx *const cx = &c->cli->cx;
-    c->naming.inner = cx->progress;
-    if (cx->progress.report)
-        cx->progress = (pare_progress){.report = report_named, .self = &c->naming};
+    char name[32];
+    (void)snprintf(name, sizeof name, "%.*s", (int)(len - from), path + from);
+    pare_ctx_step(&c->cli->cx, i, name);
 }
 
 static bool form_of(const char *const *word, const char *text,
@@ -103,28 +95,47 @@ static pare_status read_forms(comparing *c)
     return PARE_OK;
 }
 
-/* What the headers of the other models already say against them, before hours of work. */
+/* Against the original: the configuration, and the tokens of the data. */
+static pare_status check_other(comparing *c, const char *path, pare_loaded *l)
+{
+    pare_cli *const cli = c->cli;
+    const pare_measure *const m = &c->asked;
+    pare_config *const config = &l->model.config;
+    if (!l->checkpoint.config)
+        return pare_fail(&cli->cx, PARE_EFORMAT, "%s: there is no config.json beside it", path);
+    PARE_TRY(
+        pare_config_parse(&cli->cx, l->checkpoint.config_file.path, l->checkpoint.config, config));
+    PARE_TRY(pare_measure_fits(cli, m, &c->original.model.config, path, config));
+    if (m->text)
+        PARE_TRY(pare_measure_same_tokens(cli, &c->original, l, m->text));
+    for (size_t i = 0; i < m->choices; i++)
+        PARE_TRY(pare_measure_same_tokens(cli, &c->original, l, m->choice[i]));
+    return PARE_OK;
+}
+
+/* What headers and tokenizers of the others already say against them, before hours of work. */
 static pare_status check_others(comparing *c)
 {
     pare_cli *const cli = c->cli;
-    for (size_t i = 1; i < c->args->operands; i++) {
+    pare_status s = PARE_OK;
+    for (size_t i = 1; s == PARE_OK && i < c->args->operands; i++) {
         const char *const path = c->args->operand[i];
-        pare_inspection in;
+        pare_loaded l = {0};
         const pare_mark mark = pare_arena_mark(&cli->arena);
-        PARE_TRY(pare_inspect(&cli->cx, &cli->arena, path, &in));
-        if (in.has_config)
-            PARE_TRY(
-                pare_measure_fits(cli, &c->asked, &c->original.model.config, path, &in.config));
+        s = pare_checkpoint_list(&cli->cx, &cli->arena, path, &l.checkpoint);
+        if (s == PARE_OK)
+            s = check_other(c, path, &l);
+        pare_loaded_close(&l);
         pare_arena_rewind(&cli->arena, mark);
     }
-    return PARE_OK;
+    return s;
 }
 
 static pare_status open_original(comparing *c)
 {
     pare_cli *const cli = c->cli;
     const char *const path = c->args->operand[0];
-    name_progress(c, path);
+    begin_model(c, 0);
     PARE_TRY(pare_loaded_open(cli, c->args, path, c->asked.exact, &c->original));
     c->checked = c->original.checked;
     PARE_TRY(pare_measure_watch(cli, &c->asked, &c->original));
@@ -178,6 +189,7 @@ static pare_status take(comparing *c, const pare_loaded *l, pare_status s)
     const pare_figures *const f = &c->f[c->done];
     if (s != PARE_OK && s != PARE_EINTERRUPTED)
         return s;
+    pare_ctx_clear(&c->cli->cx); /* of the interrupt: a file that changed tells more */
     if (l != &c->original && pare_watch_check(&c->cli->cx, &l->checkpoint.watch) != PARE_OK)
         return PARE_EFORMAT;
     if (s == PARE_OK || f->window || f->choices)
@@ -188,29 +200,18 @@ static pare_status take(comparing *c, const pare_loaded *l, pare_status s)
     return s;
 }
 
-static pare_status open_other(comparing *c, pare_loaded *l)
-{
-    pare_cli *const cli = c->cli;
-    const pare_measure *const m = &c->asked;
-    const char *const path = c->args->operand[c->done];
-    name_progress(c, path);
-    PARE_TRY(pare_loaded_open(cli, c->args, path, m->exact, l));
-    c->checked &= l->checked;
-    PARE_TRY(pare_measure_fits(cli, m, &c->original.model.config, path, &l->model.config));
-    if (m->text)
-        PARE_TRY(pare_measure_same_tokens(cli, &c->original, l, m->text));
-    for (size_t i = 0; i < m->choices; i++)
-        PARE_TRY(pare_measure_same_tokens(cli, &c->original, l, m->choice[i]));
-    return pare_measure_sizes(cli, l, &c->f[c->done]);
-}
-
 static pare_status measure_other(comparing *c)
 {
     pare_loaded l = {0};
     const pare_mark mark = pare_arena_mark(&c->cli->arena);
-    pare_status s = open_other(c, &l);
+    pare_figures *const f = &c->f[c->done];
+    begin_model(c, c->done);
+    pare_status s = pare_loaded_open(c->cli, c->args, f->model, c->asked.exact, &l);
+    c->checked &= l.checked;
     if (s == PARE_OK)
-        s = measure(c, &l, &c->f[c->done]);
+        s = pare_measure_sizes(c->cli, &l, f);
+    if (s == PARE_OK)
+        s = measure(c, &l, f);
     s = take(c, &l, s);
     pare_loaded_close(&l);
     pare_arena_rewind(&c->cli->arena, mark);
@@ -275,7 +276,8 @@ static pare_status write_form(comparing *c, const pare_comparison *r, const char
     return s;
 }
 
-/* Everything that was measured, unless the files of the original or of the data changed. */
+/* Everything that was measured, unless the files of the original or of the data changed. Files are
+ * written of a whole comparison only. */
 static pare_status deliver(comparing *c, bool complete)
 {
     if (c->done == 0)
@@ -292,8 +294,13 @@ static pare_status deliver(comparing *c, bool complete)
                                .peak_anonymous_bytes = c->peak_bytes};
     pare_status s = write_form(c, &r, NULL);
     for (size_t i = 0; i < c->outputs; i++) {
-        const pare_status written = write_form(c, &r, c->output[i]);
-        s = s == PARE_OK ? written : s;
+        if (!complete)
+            pare_screen_say(&c->cli->screen,
+                            "pare: warning: %s is not written, because the comparison is not "
+                            "complete",
+                            c->output[i]);
+        else if (s == PARE_OK)
+            s = write_form(c, &r, c->output[i]);
     }
     return s;
 }
@@ -304,9 +311,9 @@ pare_status pare_compare_run(pare_cli *cli, const pare_args *args)
     PARE_TRY(pare_measure_options(cli, args, "compare", &c.asked));
     PARE_TRY(read_forms(&c));
     PARE_TRY(pare_cli_threads(cli, args));
-    hook_progress(&c);
+    PARE_TRY(plan_job(&c));
     pare_status s = measure_all(&c);
-    cli->cx.progress = c.naming.inner;
+    pare_ctx_job(&cli->cx, NULL, 0);
     const pare_status delivered = deliver(&c, s == PARE_OK);
     pare_loaded_close(&c.original);
     if (s != PARE_EINTERRUPTED || c.done == 0 || delivered != PARE_OK)

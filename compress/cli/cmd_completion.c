@@ -45,6 +45,11 @@ static void put_results(void)
     (void)printf(" text json");
 }
 
+static void put_logs(void)
+{
+    (void)printf(" json");
+}
+
 static void put_topics(void)
 {
     for (const pare_command *c = pare_commands; c->name; c++)
@@ -74,8 +79,8 @@ static const struct {
     {"export", "format", put_formats}, {NULL, "format", put_results},
     {NULL, "kv", put_caches},          {NULL, "device", put_devices},
     {"init", "preset", put_presets},   {"help", NULL, put_topics},
-    {"bench", "shape", put_shapes},    {"completion", NULL, put_shells},
-    {"bench", NULL, put_benches},
+    {NULL, "log", put_logs},           {"bench", "shape", put_shapes},
+    {"completion", NULL, put_shells},  {"bench", NULL, put_benches},
 };
 
 /* The words behind `option` of a command (NULL: those of the command itself), or NULL. */

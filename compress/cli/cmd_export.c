@@ -21,7 +21,7 @@ static pare_status print_json(const pare_export_job *job, const pare_export_resu
                               pare_json_writer *w)
 {
     pare_json_open_object(w, NULL);
-    pare_json_put_text(w, "artifact", job->artifact);
+    pare_json_put_text(w, "model", job->artifact);
     pare_json_put_text(w, "format", job->target->name);
     pare_json_put_text(w, "output", job->output);
     pare_json_put_bool(w, "checked", !job->unchecked);

@@ -121,13 +121,13 @@ static pare_status print_json(pare_cli *cli, const pare_inspection *in)
     pare_json_writer *w;
     PARE_TRY(pare_json_writer_new(&cli->cx, &w));
     pare_json_open_object(w, NULL);
-    pare_json_put_text(w, "path", in->path);
+    pare_json_put_text(w, "model", in->path);
     pare_json_put_bool(w, "packed", in->packed);
     pare_json_put_integer(w, "file_bytes", (int64_t)in->file_bytes);
     pare_json_put_integer(w, "tensor_bytes", (int64_t)in->tensor_bytes);
     pare_json_put_integer(w, "weights", (int64_t)in->weights);
     pare_json_put_integer(w, "active_weights", (int64_t)(in->weights - in->idle_weights));
-    pare_json_put_finite(w, "bits_per_weight", in->bits_per_weight);
+    pare_json_put_finite(w, "model_bits_per_weight", in->bits_per_weight);
     put_config(w, in);
     pare_json_open_array(w, "tensors");
     for (size_t i = 0; i < in->rows; i++)

@@ -29,7 +29,7 @@ static pare_status verify_json(pare_cli *cli, const char *path, pare_verify_resu
     findings f = {.cli = cli};
     PARE_TRY(pare_json_writer_new(&cli->cx, &f.json));
     pare_json_open_object(f.json, NULL);
-    pare_json_put_text(f.json, "path", path);
+    pare_json_put_text(f.json, "model", path);
     pare_json_open_array(f.json, "findings");
     const pare_status s = pare_verify(&cli->cx, path, found, &f, r);
     if (s != PARE_OK) {

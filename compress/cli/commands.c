@@ -162,6 +162,9 @@ const pare_command pare_commands[] = {
      "pare plan w4.yaml --set passes.0.gptq.bits=3", plan_options, pare_plan_run},
     {"eval", "MODEL", 1, 1, "perplexity, KL divergence, multiple choice, speed, memory",
      "Packed models run with their low-bit kernels unless --exact is given.\n"
+     "--baseline shows the other model's own figures beneath the model's; p is of McNemar's exact\n"
+     "test: how likely so uneven a change of the answers is when both models are equally good.\n"
+     "After ^C what was done is printed, and says that it was cut short.\n"
      "--choice reads lines of JSON in these shapes, told by the keys of the first:\n"
      "  pare        {\"context\", \"choices\": [\"..\"], \"answer\": 0}, texts as they are\n"
      "  PIQA        {\"goal\", \"sol1\", \"sol2\", \"label\"}; without \"label\" the labels of\n"
@@ -181,7 +184,9 @@ const pare_command pare_commands[] = {
      "and one tokenizer. KL divergence and flips (another first choice) are against the original,\n"
      "and p is of McNemar's exact test: how likely so uneven a change of the answers is when the\n"
      "models are equally good. Memory is that of the weights and the most that was in use beside\n"
-     "them. When a model fails or ^C is pressed, the table has what was done until then.",
+     "them. When a model fails or ^C is pressed, the table has what was done until then, and no "
+     "FILE\n"
+     "is written.",
      "pare compare llama/ llama-w4/ llama-w3/ --text wiki.test.raw --choice piqa.jsonl",
      compare_options, pare_compare_run},
     {"generate", "MODEL", 1, 1, "continue a prompt, or write samples of a model",

@@ -166,7 +166,7 @@ void pare__report_run(pare_json_writer *w, const pare_report *r)
     for (size_t i = 0; i < r->exports; i++) {
         pare_json_open_object(w, NULL);
         pare_json_put_text(w, "format", r->export[i].format.text);
-        pare_json_put_text(w, "path", r->export[i].path.text);
+        pare_json_put_text(w, "output", r->export[i].path.text);
         pare_json_close(w);
     }
     pare_json_close(w);

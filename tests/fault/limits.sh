@@ -94,7 +94,7 @@ all() {
 }
 all v "$least $((least + 2048)) $((least + 6144)) $((least + 65536)) \
     $((least + 163840)) $((least + 266240)) 524288"
-all d "1024 3072 6144 65536 266240 524288"
+all d "1280 3072 6144 65536 266240 524288"
 # JSON that does not fit is no damage.
 series d "2560 2688 2816 2944 3072 3200 3328 3456 3584 3840 4096 8192" some verify packed --threads 2
 # The same of a tokenizer; and no stack that grows where all addresses are in use.

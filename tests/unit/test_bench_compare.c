@@ -90,7 +90,7 @@ END_TEST
 
 #define MODEL(weights, batch, ttft, tpot)                                                          \
     "{\"kind\": \"model\", \"limits\": {}, \"rows\": [{\"model\": \"1b\", \"weights\": \"" weights \
-    "\", \"group\": 128, \"kv\": \"none\", \"batch\": " #batch                                     \
+    "\", \"group\": 128, \"kv_method\": \"none\", \"batch\": " #batch                                     \
     ", \"prompt\": 512, \"output\": 64, \"threads\": 2, \"ttft_ms\": " #ttft                       \
     ", \"prefill_share\": 0.5, \"tpot_ms\": " #tpot ", \"decode_share\": 0.8}]}"
 
@@ -331,7 +331,7 @@ START_TEST(the_result_of_a_model_as_json_and_as_text)
     ck_assert(pare_json_number(pare_json_get(pare_json_get(json, "limits"), "int8_gop_s"), 0) > 0);
     ck_assert_uint_eq(pare_json_count(rows), 1);
     ck_assert_str_eq(pare_json_text(pare_json_get(row, "weights"), &len), "ternary");
-    ck_assert_str_eq(pare_json_text(pare_json_get(row, "kv"), &len), "int8");
+    ck_assert_str_eq(pare_json_text(pare_json_get(row, "kv_method"), &len), "int8");
     ck_assert_int_eq(pare_json_integer(pare_json_get(row, "batch"), 0), 3);
     ck_assert_int_eq(pare_json_integer(pare_json_get(row, "prompt"), 0), 9);
     ck_assert_int_eq(pare_json_integer(pare_json_get(row, "output"), 0), 3);

@@ -518,7 +518,7 @@ static void begin_stopped(bench *b, stopper *s)
 {
     begin(b, 2);
     b->h.cx.interrupt = &s->interrupts;
-    b->h.cx.progress = (pare_progress){stop, s};
+    b->h.cx.progress = (pare_progress){.report = stop, .self = s};
 }
 
 START_TEST(an_interrupt_leaves_the_figures_of_the_positions_scored)

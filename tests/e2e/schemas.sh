@@ -1,0 +1,69 @@
+#!/bin/bash
+# What every command prints as JSON, and every file of JSON that a job leaves, against docs/schema:
+# schemas.sh PARE ROOT
+set -euo pipefail
+pare=$(realpath "$1") root=$(realpath "$2")
+if ! python3 -c 'import jsonschema' 2> /dev/null; then
+    echo "skipped: python3-jsonschema is not installed"
+    exit 77
+fi
+home=$(mktemp -d)
+trap 'rm -rf "$home"' EXIT
+cp -r "$root/recipes/demo" "$home/demo"
+cd "$home"
+rm -rf demo/out
+head -c 6000 demo/evaluation.txt > text
+cat > choice.jsonl << 'END'
+{"context": "The cat sat on", "choices": [" the mat", " it", " and then did so"], "answer": 0}
+{"context": "The dog sat on", "choices": [" a", " the mat again"], "answer": 1}
+END
+cat > recipe.yaml << 'END'
+pare: 1
+model: demo/hedge/
+output: out/
+calibration: {text: [demo/calibration.txt], samples: 4, window: 64}
+passes:
+  - wanda: {sparsity: 0.3, targets: ["*.up_proj"]}
+  - rtn: {bits: 4, group: 64}
+evaluate:
+  - perplexity: {text: text, window: 64, limit: 4}
+  - kl: {text: text, window: 64}
+  - choice: {file: choice.jsonl}
+export: [{format: "gguf:q4_0", path: out.gguf}]
+END
+
+documents=()
+# put SCHEMA ARGUMENT...: runs pare and keeps what it prints.
+put() {
+    local file=$home/${#documents[@]}.json
+    if ! "$pare" "${@:2}" > "$file" 2> "$home/err"; then
+        echo "pare ${*:2} failed: $(tail -n 3 "$home/err")"
+        exit 1
+    fi
+    documents+=("$1=$file")
+}
+
+put plan plan recipe.yaml --format json
+put compress compress recipe.yaml --format json --log json:log
+documents+=("log=$home/log")
+put compress compress recipe.yaml --format json
+documents+=("run=$home/out/run.json")
+put eval eval out --text text --window 64 --choice choice.jsonl --baseline demo/hedge --speed --format json
+put eval eval out --speed --kv kivi --format json
+put compare compare demo/hedge out --text text --window 64 --choice choice.jsonl --limit 1 --speed --format json
+put generate generate out --tokens 4 --format json
+put generate generate out --tokens 4 --output sample.txt --format json
+put inspect inspect out --format json
+put inspect inspect demo/hedge --format json
+put export export out --format gguf:q8_0 --output more.gguf --json
+put verify verify out --format json
+put doctor doctor --format json
+put bench_kernels bench kernels --quick --format json
+put bench_model bench model out --prompt 8 --output 3 --runs 1 --batch 1 --format json
+# a refusal, an error
+"$pare" eval out --no-such --log json:log 2> err && exit 1
+"$pare" eval nothing --speed --log json:log 2> err && exit 1
+model=${documents[-1]#*=}
+put bench_compare bench --compare "$model" "$model" --format json
+
+PYTHONDONTWRITEBYTECODE=1 python3 "$root/tests/e2e/schemas.py" "$root/docs/schema" "${documents[@]}"
