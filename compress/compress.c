@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "compress/compress_internal.h"
 #include "compress/inventory.h"
 #include "compress/need.h"
 #include "compress/output.h"

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "compress/compress_internal.h"
 #include "compress/evaluate/choice_items.h"
 #include "compress/run_evaluate.h"
 #include "runtime/file.h"

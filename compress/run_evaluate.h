@@ -2,7 +2,10 @@
 #ifndef PARE_COMPRESS_RUN_EVALUATE_H
 #define PARE_COMPRESS_RUN_EVALUATE_H
 
-#include "compress/compress_internal.h"
+#include "calib/tokens.h"
+#include "compress/compress.h"
+
+typedef struct pare_run pare_run; /* compress/compress_internal.h */
 
 /* Looks at the data of the evaluations, so that a mistake in them does not cost a whole run. */
 PARE_CHECKED pare_status pare__run_check_evaluations(pare_run *run);

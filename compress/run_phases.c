@@ -2,6 +2,7 @@
  * expected here is rough: it only says how phases compare until they have been measured. */
 #include "compress/run_phases.h"
 
+#include "compress/compress_internal.h"
 #include "compress/plan_time.h"
 
 /* Of two cores, as plan_rates.c measured them once. */

@@ -2,7 +2,7 @@
 #ifndef PARE_COMPRESS_RUN_PHASES_H
 #define PARE_COMPRESS_RUN_PHASES_H
 
-#include "compress/compress_internal.h"
+typedef struct pare_run pare_run; /* compress/compress_internal.h */
 
 /* The phases of a job, in their order. Of some, the name is that of the only piece of work in it,
  * which begins them; the others are begun by pare_ctx_step. */

@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "compress/compress_internal.h"
 #include "compress/need.h"
 #include "compress/run_evaluate.h"
 #include "compress/version.h"

@@ -2,6 +2,7 @@
  * sees what the figures mean. As many weights are read as for TOKENS tokens of one sequence. */
 #include <string.h>
 
+#include "compress/compress_internal.h"
 #include "compress/run_evaluate.h"
 #include "runtime/sample.h"
 

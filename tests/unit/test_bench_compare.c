@@ -90,7 +90,7 @@ END_TEST
 
 #define MODEL(weights, batch, ttft, tpot)                                                          \
     "{\"kind\": \"model\", \"limits\": {}, \"rows\": [{\"model\": \"1b\", \"weights\": \"" weights \
-    "\", \"group\": 128, \"kv_method\": \"none\", \"batch\": " #batch                                     \
+    "\", \"group\": 128, \"kv_method\": \"none\", \"batch\": " #batch                              \
     ", \"prompt\": 512, \"output\": 64, \"threads\": 2, \"ttft_ms\": " #ttft                       \
     ", \"prefill_share\": 0.5, \"tpot_ms\": " #tpot ", \"decode_share\": 0.8}]}"
 
