@@ -187,7 +187,8 @@ static void print_text(const evaluation *e)
         print_weights("  baseline", &e->base.memory);
     pare_kv_text(&m->config, &m->kv, cache);
     (void)printf("KV cache          %s\n", cache);
-    (void)printf("peak memory       %s\n", pare_units_bytes(e->f.memory.peak_rss_bytes, bytes));
+    (void)printf("resident memory   %s at most, mapped files included\n",
+                 pare_units_bytes(e->f.memory.peak_rss_bytes, bytes));
 }
 
 /* The files are still what was measured: only then the figures are of them. */
