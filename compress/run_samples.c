@@ -97,20 +97,40 @@ static pare_status put_samples(pare_run *run, const pare_tokenizer *t, const int
     return PARE_OK;
 }
 
+/* The tokenizer, or NULL. One that cannot be read costs the samples and no more: the job did not
+ * need it. */
+static pare_status open_tokenizer(pare_run *run, pare_tokenizer **out)
+{
+    pare_ctx *const cx = run->cx;
+    bool has;
+    *out = NULL;
+    PARE_TRY(pare_checkpoint_has_tokenizer(&run->plan.checkpoint, &has));
+    if (!has)
+        return PARE_OK;
+    const pare_status s = pare_checkpoint_tokenizer(&run->plan.checkpoint, out);
+    if (s != PARE_EFORMAT && s != PARE_ENOTSUP)
+        return s;
+    pare__notify(run, PARE_EVENT_NOTICE, "no samples of the models: %s", cx->what);
+    pare_ctx_clear(cx);
+    return PARE_OK;
+}
+
 pare_status pare__run_samples(pare_run *run, const pare_model *after, pare_report_samples *out)
 {
     const pare_mark mark = pare_arena_mark(&run->scratch);
     int32_t *was, *is;
-    bool has;
     pare_tokenizer *t;
-    PARE_TRY(pare_checkpoint_has_tokenizer(&run->plan.checkpoint, &has));
-    if (!has || !run->prompts.id)
+    if (!run->prompts.id)
+        return PARE_OK;
+    PARE_TRY(open_tokenizer(run, &t));
+    if (!t)
         return PARE_OK;
     pare__notify(run, PARE_EVENT_EVALUATE, "samples of both models");
-    PARE_TRY(draw(run, &run->plan.model, &was, &out->before_tok_s));
-    PARE_TRY(draw(run, after, &is, &out->after_tok_s));
-    PARE_TRY(pare_checkpoint_tokenizer(&run->plan.checkpoint, &t));
-    const pare_status s = put_samples(run, t, was, is, out);
+    pare_status s = draw(run, &run->plan.model, &was, &out->before_tok_s);
+    if (s == PARE_OK)
+        s = draw(run, after, &is, &out->after_tok_s);
+    if (s == PARE_OK)
+        s = put_samples(run, t, was, is, out);
     pare_tokenizer_free(t);
     pare_arena_rewind(&run->scratch, mark);
     return s;
