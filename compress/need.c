@@ -211,9 +211,13 @@ const char *pare_shortage_text(const pare_plan *plan, size_t step, const pare_sh
         (void)snprintf(fresh, sizeof fresh, ", %llu of them new", (unsigned long long)s->fresh);
     if (s->linears)
         (void)snprintf(what, sizeof what, "%zu linears %s", s->linears, pare_need_outcome(st));
-    if (s->fresh)
+    const uint64_t wanted = s->fresh ? windows_for(plan, s) : 0;
+    if (wanted && plan->windows && wanted > plan->windows)
+        (void)snprintf(windows, sizeof windows, "more text: at least %llu tokens",
+                       (unsigned long long)(wanted * plan->window));
+    else if (wanted)
         (void)snprintf(windows, sizeof windows, "samples: %llu or more (windows of %zu)",
-                       (unsigned long long)windows_for(plan, s), plan->window);
+                       (unsigned long long)wanted, plan->window);
     (void)snprintf(text, PARE_SHORTAGE_TEXT,
                    "%s needs %llu tokens of calibration for %zu inputs, and there are %llu%s: %s; "
                    "give %s",

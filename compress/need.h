@@ -56,7 +56,8 @@ bool pare_plan_short(const pare_plan *plan, size_t step, pare_shortage *out);
 enum { PARE_SHORTAGE_TEXT = 384 };
 
 /* "gptq needs 4608 tokens of calibration for 1536 inputs, and there are 4096: 30 linears get its
- * plain form; give samples: 9 or more (windows of 512)" */
+ * plain form; give samples: 9 or more (windows of 512)", or, where the data have no more windows,
+ * "give more text: at least 4608 tokens" */
 const char *pare_shortage_text(const pare_plan *plan, size_t step, const pare_shortage *s,
                                char text[PARE_SHORTAGE_TEXT]);
 

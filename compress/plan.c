@@ -325,8 +325,11 @@ static pare_status check_calibration(pare_ctx *cx, pare_arena *a, pare_plan *pla
         else if (bytes > plan->text_bytes)
             plan->text_bytes = bytes;
     }
-    return c->tokens.text ? check_data(cx, a, plan, &c->tokens, false, &plan->token_bytes)
-                          : PARE_OK;
+    if (!c->tokens.text)
+        return PARE_OK;
+    PARE_TRY(check_data(cx, a, plan, &c->tokens, false, &plan->token_bytes));
+    plan->windows = plan->token_bytes / sizeof(int32_t) / plan->window;
+    return PARE_OK;
 }
 
 /* Most bytes of an item as it runs. */

@@ -23,7 +23,8 @@ typedef struct pare_job {
     uint64_t ram_limit; /* bytes; 0: the recipe's */
     bool strict;        /* refuse exports with codes or types other than asked for */
     bool restart;       /* discard what an earlier run left, replace a finished output */
-    bool look;          /* the plan alone is wanted: a finished output is no obstacle */
+    bool look;          /* the plan alone is wanted: a finished output is no obstacle, */
+    bool boundless;     /* nor is too little memory or disk */
 } pare_job;
 
 /* One linear that a step prunes, quantizes, or both. */
@@ -120,7 +121,8 @@ typedef struct pare_plan {
     bool calibrated;               /* some step needs statistics */
     bool sequential;
     size_t samples, window;     /* calibration; samples 0: all, known when the text is read */
-    uint64_t fresh;             /* tokens of them that say something new; 0: not known yet */
+    uint64_t windows, fresh;    /* that the data have; tokens of the samples that say something new.
+                                   0: not known yet, or as many as are wanted */
     size_t batch;               /* windows per forward batch */
     unsigned kinds[PARE_SITES]; /* PARE_STATS_* that some step needs, of part 0 */
     unsigned expert_kinds[PARE_SITES]; /* the same of experts */
@@ -230,12 +232,10 @@ static inline pare_pass_ratios pare_plan_ratios(const pare_plan *plan, size_t st
  * NULL: nothing. */
 const char *pare_plan_tail_text(const pare_plan *plan, size_t step, char *text, size_t size);
 
-/* Fills *plan; memory from the arena. Close it with pare_plan_close in any case. What lies where
- * outputs go, and the disk, is looked at only by a plan to be looked at, from outside.
- * PARE_EUSAGE (recipe, with place; a model that is not there; an output inside the input or an
- * artifact; with place or option), PARE_EEXISTS (an output that is the input or a file),
- * PARE_ENOTFOUND, PARE_EFORMAT, PARE_ENOTSUP, PARE_ENOMEM (also: the limit of memory is below the
- * need), PARE_ENOSPC (disk). Reads no weights. */
+/* Fills *plan, reads no weights; memory from the arena. Close it with pare_plan_close in any case.
+ * What lies where outputs go, and the disk, is looked at here only if the job says `look`.
+ * PARE_EUSAGE (with place or option), PARE_EEXISTS (the output is the input or a file),
+ * PARE_EFORMAT, PARE_ENOTFOUND, PARE_ENOTSUP, PARE_ENOMEM (also: limit), PARE_ENOSPC, PARE_EIO. */
 PARE_CHECKED pare_status pare_plan_make(pare_ctx *cx, pare_arena *a, const pare_job *job,
                                         pare_plan *plan);
 

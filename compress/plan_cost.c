@@ -48,6 +48,8 @@ static pare_status check_ram(pare_ctx *cx, pare_plan *plan)
     plan->ram_limit = limit.bytes;
     plan->ram_limit_name = limit.name;
     char text[PARE_UNIT_TEXT], most[PARE_UNIT_TEXT];
+    if (plan->job->boundless)
+        return PARE_OK;
     if (need > plan->ram_limit)
         return pare_fail(cx, PARE_ENOMEM,
                          "%s needs %s of memory and the limit of %s leaves %s; raise the limit, or "
@@ -111,7 +113,7 @@ pare_status pare__plan_disk(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     held = exports_only ? 0 : held;
     plan->disk_free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
     const bool may_stay = plan->finished && plan->job->look; /* compress tells whose it is */
-    if (!may_stay && plan->disk_bytes > plan->disk_free_bytes + held)
+    if (!may_stay && !plan->job->boundless && plan->disk_bytes > plan->disk_free_bytes + held)
         return pare_fail(cx, PARE_ENOSPC, "%s: needs %.1f MiB of disk and %.1f MiB are free", place,
                          (double)(plan->disk_bytes - held) / 0x1p20,
                          (double)plan->disk_free_bytes / 0x1p20);

@@ -25,7 +25,8 @@
 static const double least_seconds = 0.05;
 enum {
     RUNS = 3,
-    WIDTH = 1024,         /* most rows and columns of a matrix */
+    LEAST = 32,           /* columns of a matrix: one group of codes */
+    WIDTH = 1024,         /* most rows and columns */
     TOKENS = 256,         /* of an input of it */
     VOCABULARY = 1 << 15, /* logits of a row */
     BYTES = 8 << 20,      /* hashed, copied, written */
@@ -73,7 +74,7 @@ static void fill(float *x, size_t count)
 static pare_status begin(probe *p)
 {
     const pare_config *const c = &p->plan->model.config;
-    p->k = at_most(c->hidden / 32 * 32, WIDTH);
+    p->k = c->hidden < LEAST ? LEAST : at_most(c->hidden / LEAST * LEAST, WIDTH);
     p->n = at_most(c->hidden, WIDTH);
     p->w = PARE_NEW(p->a, float, p->n * p->k);
     p->x = PARE_NEW(p->a, float, TOKENS * p->k);
@@ -288,7 +289,7 @@ static pare_status write_and_sync(probe *p, int fd, const char *path)
 }
 
 /* A file beside the output, which loses its name at once. */
-static pare_status measure_disk(probe *p)
+static pare_status measure_file(probe *p)
 {
     char name[64];
     (void)snprintf(name, sizeof name, ".pare-plan.%ld.tmp", (long)getpid());
@@ -304,6 +305,18 @@ static pare_status measure_disk(probe *p)
         unlink(path) == 0 ? write_and_sync(p, fd, path) : pare_file_fail(p->cx, path, "unlink");
     (void)close(fd);
     return s;
+}
+
+/* A plan may be made where nothing can be written. */
+static pare_status measure_disk(probe *p)
+{
+    const pare_status s = measure_file(p);
+    if (s != PARE_EIO && s != PARE_ENOSPC && s != PARE_ENOTFOUND)
+        return s;
+    (void)snprintf(p->out->disk, sizeof p->out->disk, "%.*s", PARE_RATES_WHY - 1, p->cx->what);
+    p->out->write = p->out->sync = 0;
+    pare_ctx_clear(p->cx);
+    return PARE_OK;
 }
 
 /* The first text that the recipe names; NULL: none. */

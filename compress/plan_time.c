@@ -4,6 +4,7 @@
 #include "compress/plan_time.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "compress/plan_internal.h"
 #include "prune/ratio_search.h"
@@ -389,6 +390,7 @@ void pare_plan_time_at(const pare_ctx *cx, const pare_plan *plan, const pare_pla
     count_hashing(&e);
     for (size_t i = 0; i < PARE_PLAN_PHASES; i++)
         out->seconds += out->phase[i];
+    memcpy(out->disk, rate->disk, sizeof out->disk);
 }
 
 pare_status pare_plan_time(pare_ctx *cx, const pare_plan *plan, pare_plan_estimate *out)

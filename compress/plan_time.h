@@ -24,6 +24,7 @@ const char *pare_plan_phase_name(pare_plan_phase phase);
 
 typedef struct pare_plan_estimate {
     double phase[PARE_PLAN_PHASES], seconds; /* the latter is their sum */
+    char disk[PARE_RATES_WHY];               /* why it has no time of the disk; empty: it has */
 } pare_plan_estimate;
 
 /* The time of a whole job, from nothing to its exports, on a machine of these rates with the

@@ -103,13 +103,20 @@ typedef struct finding {
     uint64_t bad, first;
 } finding;
 
-static finding look_for_first(const pare_tensor *t, const stretch *x)
+/* The first of a stretch that has some. Files can change while they are in use: then it may be
+ * gone. */
+static pare_status look_for_first(const pare_run *run, const pare_tensor *t, const stretch *x,
+                                  finding *out)
 {
-    uint32_t exponent;
-    uint64_t i = x->first;
-    while ((element(t, i, &exponent) & exponent) != exponent)
-        i++;
-    return (finding){0, i};
+    for (uint64_t i = x->first; i < x->first + x->count; i++) {
+        uint32_t exponent;
+        if ((element(t, i, &exponent) & exponent) != exponent)
+            continue;
+        out->first = i;
+        return PARE_OK;
+    }
+    return pare_fail(run->cx, PARE_EFORMAT, "%s: %s: changed while it was in use",
+                     run->plan.model_path, t->name);
 }
 
 /* Infinities become the largest finite number of the type (clamp) or 0; NaN becomes 0. */
@@ -168,7 +175,7 @@ static pare_status find_bad(pare_run *run, finding *found)
         const stretch *const x = &s.item[i];
         finding *const f = &found[x->tensor];
         if (x->bad && !f->bad)
-            *f = look_for_first(&ck->tensor[x->tensor], x);
+            PARE_TRY(look_for_first(run, &ck->tensor[x->tensor], x, f));
         f->bad += x->bad;
     }
     pare_arena_rewind(&run->scratch, mark);

@@ -165,6 +165,8 @@ static pare_status one_stream(pare_run *run)
     pare_tokens stream;
     const pare_mark mark = pare_arena_mark(&run->scratch);
     pare_status s = read_stream(run, &stream);
+    if (s == PARE_OK && run->plan.recipe.calibration.kind != PARE_CALIBRATION_GENERATE)
+        run->plan.windows = stream.count / run->plan.window;
     if (s == PARE_OK)
         s = pick_windows(run, &stream);
     if (s == PARE_OK && run->plan.held_out)

@@ -125,9 +125,10 @@ static pare_status hash_stretches(pare_ctx *cx, pare_arena *a, stretch_job *job,
         }
     enum { CHUNK = 4 };
     pare_parallel(cx, all, CHUNK, stretch_task, job);
+    PARE_TRY(pare_ctx_interrupted(cx)); /* then some stretches have no hash */
     for (size_t i = 0, first = 0; i < count; first += stretches_of(&file[i]), i++)
         pare_xxh3(job->xxh3 + first, stretches_of(&file[i]) * sizeof *job->xxh3, xxh3[i]);
-    return pare_ctx_interrupted(cx);
+    return PARE_OK;
 }
 
 pare_status pare_xxh3_files(pare_ctx *cx, const char *what, const pare_file *file, size_t count,

@@ -4,6 +4,7 @@
 #include <openssl/evp.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <time.h>
 
 #include "formats/hash.h"
 #include "runtime/threads.h"
@@ -29,8 +30,9 @@ struct pare_hashing {
     atomic_size_t next; /* file that nobody has begun */
     _Atomic uint64_t done;
     uint64_t total;
-    bool stop;            /* with the lock held, and */
-    pthread_cond_t moved; /* told here, as more that is ready */
+    atomic_bool stop;     /* nobody wants the results; set with the lock held, as is */
+    bool ended;           /* the thread has nothing left to do */
+    pthread_cond_t moved; /* told of both, and of more that is ready */
     pthread_mutex_t lock;
     pthread_t thread;
     bool beside; /* the thread runs */
@@ -64,11 +66,15 @@ static bool wait_ready(pare_hashing *h, const item *it, uint64_t bytes)
     if (atomic_load(&it->ready) >= bytes)
         return true;
     (void)pthread_mutex_lock(&h->lock);
-    while (atomic_load(&it->ready) < bytes && !h->stop)
+    while (atomic_load(&it->ready) < bytes && !atomic_load(&h->stop))
         (void)pthread_cond_wait(&h->moved, &h->lock);
-    const bool stopped = h->stop;
     (void)pthread_mutex_unlock(&h->lock);
-    return !stopped;
+    return !atomic_load(&h->stop);
+}
+
+static bool given_up(pare_hashing *h)
+{
+    return atomic_load(&h->stop) || (h->interrupt && *h->interrupt);
 }
 
 /* Reports progress with `cx`, unless it is NULL. */
@@ -76,7 +82,7 @@ static void digest_file(pare_hashing *h, size_t i, const pare_ctx *cx)
 {
     const pare_file *const f = &h->file[i];
     item *const it = &h->item[i];
-    for (uint64_t at = 0; at < f->bytes && !(h->interrupt && *h->interrupt); at += PARE_STRETCH) {
+    for (uint64_t at = 0; at < f->bytes && !given_up(h); at += PARE_STRETCH) {
         const uint64_t left = f->bytes - at;
         const size_t n = left < PARE_STRETCH ? (size_t)left : PARE_STRETCH;
         uint8_t stretch[16];
@@ -96,13 +102,18 @@ static void digest_file(pare_hashing *h, size_t i, const pare_ctx *cx)
 
 static void digest_files(pare_hashing *h, const pare_ctx *cx)
 {
-    for (size_t i; (i = atomic_fetch_add(&h->next, 1)) < h->count;)
+    for (size_t i; !given_up(h) && (i = atomic_fetch_add(&h->next, 1)) < h->count;)
         digest_file(h, i, cx);
 }
 
 static void *thread_main(void *arg)
 {
-    digest_files(arg, NULL);
+    pare_hashing *const h = arg;
+    digest_files(h, NULL);
+    (void)pthread_mutex_lock(&h->lock);
+    h->ended = true;
+    (void)pthread_cond_broadcast(&h->moved);
+    (void)pthread_mutex_unlock(&h->lock);
     return NULL;
 }
 
@@ -172,6 +183,33 @@ void pare_hashing_ready(pare_hashing *h, size_t i, uint64_t bytes)
     (void)pthread_mutex_unlock(&h->lock);
 }
 
+/* The next time to report, on the clock of pthread_cond_timedwait. */
+static struct timespec soon(void)
+{
+    enum { WAIT_NS = 100000000, SECOND_NS = 1000000000 };
+    struct timespec t;
+    (void)clock_gettime(CLOCK_REALTIME, &t);
+    t.tv_nsec += WAIT_NS;
+    t.tv_sec += t.tv_nsec / SECOND_NS;
+    t.tv_nsec %= SECOND_NS;
+    return t;
+}
+
+/* Until the thread has nothing left to do; says how far it is. */
+static void await(const pare_ctx *cx, pare_hashing *h)
+{
+    bool ended = !h->beside;
+    while (!ended) {
+        const struct timespec until = soon();
+        (void)pthread_mutex_lock(&h->lock);
+        if (!h->ended)
+            (void)pthread_cond_timedwait(&h->moved, &h->lock, &until);
+        ended = h->ended;
+        (void)pthread_mutex_unlock(&h->lock);
+        pare_ctx_progress(cx, "hashing", (double)atomic_load(&h->done), (double)h->total);
+    }
+}
+
 static void join(pare_hashing *h)
 {
     if (h->beside)
@@ -200,6 +238,7 @@ static pare_status finish(pare_ctx *cx, pare_hashing *h)
         pare_hashing_ready(h, i, h->file[i].bytes);
     pool_job job = {h, cx};
     pare_parallel(cx, h->count, 1, pool_task, &job);
+    await(cx, h);
     join(h);
     PARE_TRY(pare_ctx_interrupted(cx));
     for (size_t i = 0; i < h->count; i++) {
@@ -226,7 +265,7 @@ void pare_hashing_free(pare_ctx *cx, pare_hashing *h)
     if (!h)
         return;
     (void)pthread_mutex_lock(&h->lock);
-    h->stop = true;
+    atomic_store(&h->stop, true);
     (void)pthread_cond_broadcast(&h->moved);
     (void)pthread_mutex_unlock(&h->lock);
     join(h);

@@ -2,11 +2,15 @@
 #include "compress/need.h"
 #include "compress/sparsity_text.h"
 
-static void put_shortages(pare_json_writer *w, const pare_plan *p)
+static void put_warnings(pare_json_writer *w, const pare_plan *p, const pare_plan_estimate *time)
 {
     char text[PARE_SHORTAGE_TEXT];
     pare_shortage s;
     pare_json_open_array(w, "warnings");
+    if (time->disk[0]) {
+        (void)snprintf(text, sizeof text, PARE__PLAN_DISK, time->disk);
+        pare_json_put_text(w, NULL, text);
+    }
     for (size_t i = 0; i < p->recipe.steps; i++)
         if (pare_plan_short(p, i, &s))
             pare_json_put_text(w, NULL, pare_shortage_text(p, i, &s, text));
@@ -121,7 +125,7 @@ pare_status pare__plan_print_json(pare_cli *cli, const pare_plan *p, const pare_
     for (size_t i = 0; i < p->linears; i++)
         put_linear(w, p, &p->linear[i]);
     pare_json_close(w);
-    put_shortages(w, p);
+    put_warnings(w, p, time);
     put_exports(w, p);
     pare_json_close(w);
     return pare_cli_print(w);

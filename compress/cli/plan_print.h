@@ -5,6 +5,9 @@
 #include "compress/cli/cli.h"
 #include "compress/plan_time.h"
 
+/* Says that the disk was not measured; takes the reason. */
+#define PARE__PLAN_DISK "the disk was not measured, so its time is not in the plan: %s"
+
 /* True when compress would refuse to replace what lies there. */
 bool pare__plan_is_taken(const pare_plan *p);
 

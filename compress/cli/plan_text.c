@@ -184,6 +184,8 @@ static void print_time(const pare_plan_estimate *t)
     bool named[PARE_PLAN_PHASES] = {false};
     (void)printf("%-17s about %s on this machine as it is now", "time",
                  pare_units_seconds(t->seconds, text));
+    if (t->disk[0])
+        (void)printf(" and what the disk takes");
     for (size_t n = 0; n < MOST; n++) {
         size_t most = PARE_PLAN_PHASES;
         for (size_t i = 0; i < PARE_PLAN_PHASES; i++)
@@ -199,6 +201,8 @@ static void print_time(const pare_plan_estimate *t)
                      pare_units_seconds(t->phase[most], text));
     }
     (void)printf("\n");
+    if (t->disk[0])
+        (void)printf("%-17s " PARE__PLAN_DISK "\n", "warning", t->disk);
 }
 
 pare_status pare__plan_print_text(pare_arena *a, const pare_plan *p, const pare_plan_estimate *time,

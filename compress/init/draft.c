@@ -183,19 +183,15 @@ static void look_at_needs(const pare_plan *plan, demand *need)
 /* A machine that is too small for the job says nothing against the recipe. */
 static pare_status try_plan(pare__draft *d, const char *text, demand *need)
 {
-    const pare_job job = {.recipe = d->init->recipe, .text = text, .look = true};
+    const pare_job job = {.recipe = d->init->recipe, .text = text, .look = true, .boundless = true};
     pare_arena arena;
     pare_plan plan = {0};
     PARE_TRY(pare_arena_init(d->cx, &arena, 0));
-    pare_status s = pare_plan_make(d->cx, &arena, &job, &plan);
+    const pare_status s = pare_plan_make(d->cx, &arena, &job, &plan);
     if (s == PARE_OK && need)
         look_at_needs(&plan, need);
     pare_plan_close(&plan);
     pare_arena_release(&arena);
-    if (s == PARE_ENOSPC || s == PARE_ENOMEM) {
-        pare_ctx_clear(d->cx);
-        s = PARE_OK;
-    }
     return s;
 }
 

@@ -1,6 +1,8 @@
 #include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
 
 #include "compress/init/init.h"
 #include "compress/need.h"
@@ -14,6 +16,25 @@
 #define HOME  "pare-init"
 #define HEDGE PARE_SOURCE_DIR "/recipes/demo/hedge"
 #define TEXT  PARE_SOURCE_DIR "/recipes/demo/calibration.txt"
+
+static bool no_disk, no_memory;
+
+int __real_statvfs64(const char *path, struct statvfs *fs);
+int __wrap_statvfs64(const char *path, struct statvfs *fs);
+int __wrap_statvfs64(const char *path, struct statvfs *fs)
+{
+    const int rc = __real_statvfs64(path, fs);
+    if (no_disk)
+        fs->f_bavail = 0;
+    return rc;
+}
+
+long __real_sysconf(int name);
+long __wrap_sysconf(int name);
+long __wrap_sysconf(int name)
+{
+    return no_memory && name == _SC_PHYS_PAGES ? 1 : __real_sysconf(name);
+}
 
 static pare_ctx cx;
 static pare_arena arena;
@@ -163,6 +184,27 @@ START_TEST(a_transform_is_fitted_to_the_family)
         ck_assert_msg(!row[i][3][0] || !strstr(r.text, row[i][3]), "%s", r.text);
         check_planned(&r, row[i][0]);
     }
+}
+END_TEST
+
+/* The recipe may be for another machine. */
+START_TEST(a_machine_that_is_too_small_changes_no_recipe)
+{
+    pare_init_result want, r;
+    pare_plan plan;
+    const pare_job job = {.recipe = HOME "/r.yaml", .look = true};
+    ck_assert_int_eq(pare_init_preset(&cx, &arena, &hedge, "w4a16", &want), PARE_OK);
+    write_file(HOME "/r.yaml", want.text);
+    for (int i = 0; i < 2; i++) {
+        no_disk = i == 0;
+        no_memory = i == 1;
+        ck_assert_int_eq(pare_plan_make(&cx, &arena, &job, &plan), i ? PARE_ENOMEM : PARE_ENOSPC);
+        pare_ctx_clear(&cx);
+        pare_plan_close(&plan);
+        ck_assert_msg(pare_init_preset(&cx, &arena, &hedge, "w4a16", &r) == PARE_OK, "%s", cx.what);
+        ck_assert_str_eq(r.text, want.text);
+    }
+    no_memory = false;
 }
 END_TEST
 
@@ -453,6 +495,7 @@ int main(void)
     tcase_add_test(t, the_group_is_the_largest_that_divides_the_inputs);
     tcase_add_test(t, a_preset_of_the_demo_model_says_what_it_chose);
     tcase_add_test(t, a_transform_is_fitted_to_the_family);
+    tcase_add_test(t, a_machine_that_is_too_small_changes_no_recipe);
     tcase_add_test(t, a_short_text_gives_what_it_has);
     tcase_add_loop_test(t, recipes_of_another_tool_are_translated_and_the_rest_is_listed, 0,
                         RECIPES);

@@ -184,19 +184,51 @@ START_TEST(rates_of_this_machine_are_all_there)
 }
 END_TEST
 
-/* What "pare plan recipe.yaml" with these options prints. */
-static char *printed(const char *options)
+/* What "pare plan recipe.yaml" with these options prints, in a shell that ran `before`. */
+static char *printed_after(const char *before, const char *options)
 {
     static char text[1 << 16];
     char command[1024];
-    (void)snprintf(command, sizeof command, "'%s' plan '%s' --threads 1 %s", PARE_PROGRAM,
-                   job_path(&place, "recipe.yaml"), options);
+    (void)snprintf(command, sizeof command, "%s '%s' plan '%s' --threads 1 %s", before,
+                   PARE_PROGRAM, job_path(&place, "recipe.yaml"), options);
     FILE *const f = popen(command, "r");
     ck_assert_ptr_nonnull(f);
     text[fread(text, 1, sizeof text - 1, f)] = '\0';
     ck_assert_int_eq(pclose(f), 0);
     return text;
 }
+
+static char *printed(const char *options)
+{
+    return printed_after("", options);
+}
+
+START_TEST(a_model_narrower_than_a_group_of_the_probe_has_a_plan)
+{
+    tiny_model m = tiny_model_default();
+    m.hidden = 16;
+    m.heads = m.kv_heads = 2;
+    m.head_dim = 8;
+    ck_assert(tiny_model_write(&m, job_path(&place, "narrow")));
+    job_recipe(&place, "pare: 1\nmodel: narrow\noutput: out\npasses: [{rtn: {group: row}}]\n");
+    ck_assert_ptr_nonnull(strstr(printed(""), "\ntime              about "));
+}
+END_TEST
+
+/* As on a full disk, or one that is mounted read-only. */
+START_TEST(a_plan_needs_no_disk_to_write_on)
+{
+    static const char refuse[] = "trap '' XFSZ; ulimit -f 0;";
+    job_recipe(&place, "pare: 1\nmodel: model\noutput: out\n" RTN);
+    char *text = printed_after(refuse, "");
+    ck_assert_msg(strstr(text, "\nwarning           the disk was not measured, ") != NULL, "%s",
+                  text);
+    ck_assert_ptr_nonnull(strstr(text, "\ntime              about "));
+    text = printed_after(refuse, "--format json");
+    ck_assert_msg(strstr(text, "the disk was not measured, ") != NULL, "%s", text);
+    ck_assert_ptr_null(strstr(printed(""), "not measured"));
+}
+END_TEST
 
 START_TEST(the_plan_folds_equal_blocks_and_names_time_and_memory)
 {
@@ -243,6 +275,8 @@ int main(void)
     tcase_add_test(t, an_evaluation_counts_whole_windows_and_each_model_that_runs);
     tcase_add_test(t, a_transform_and_an_export_come_on_top);
     tcase_add_test(t, rates_of_this_machine_are_all_there);
+    tcase_add_test(t, a_model_narrower_than_a_group_of_the_probe_has_a_plan);
+    tcase_add_test(t, a_plan_needs_no_disk_to_write_on);
     tcase_add_test(t, the_plan_folds_equal_blocks_and_names_time_and_memory);
     suite_add_tcase(s, t);
     return unit_main(s);

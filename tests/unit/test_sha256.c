@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <openssl/evp.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -12,6 +14,8 @@
 
 /* What is made to fail. */
 static bool no_context, no_update, no_digest, no_thread;
+static long update_ns;     /* that an update takes longer */
+static atomic_int updates; /* begun */
 
 EVP_MD_CTX *__real_EVP_MD_CTX_new(void);
 EVP_MD_CTX *__wrap_EVP_MD_CTX_new(void);
@@ -24,6 +28,9 @@ int __real_EVP_DigestUpdate(EVP_MD_CTX *cx, const void *bytes, size_t len);
 int __wrap_EVP_DigestUpdate(EVP_MD_CTX *cx, const void *bytes, size_t len);
 int __wrap_EVP_DigestUpdate(EVP_MD_CTX *cx, const void *bytes, size_t len)
 {
+    atomic_fetch_add(&updates, 1);
+    if (update_ns)
+        (void)nanosleep(&(struct timespec){.tv_nsec = update_ns}, NULL);
     return no_update ? 0 : __real_EVP_DigestUpdate(cx, bytes, len);
 }
 
@@ -98,13 +105,15 @@ static void check_results(fixture *x)
 
 typedef struct seen {
     double done, total;
+    int between; /* reports of work that had begun and was not done */
 } seen;
 
 static void report(void *self, const char *what, double done, double total)
 {
     seen *const s = self;
     ck_assert_str_eq(what, "hashing");
-    ck_assert(done > s->done && done <= total);
+    ck_assert(done >= s->done && done <= total);
+    s->between += done > 0 && done < total;
     s->done = done;
     s->total = total;
 }
@@ -205,6 +214,47 @@ START_TEST(work_that_is_given_up_ends)
 }
 END_TEST
 
+/* The largest file, of which all is ready and the thread has begun to hash it slowly. */
+static pare_hashing *start_slowly(fixture *x)
+{
+    const pare_file *const f = &x->file[BIG_FILES - 1];
+    pare_hashing *h;
+    ck_assert_int_eq(pare_hashing_begin(&x->cx, f, 1, x->hex, NULL, &h), PARE_OK);
+    atomic_store(&updates, 0);
+    update_ns = 300000000;
+    pare_hashing_ready(h, 0, f->bytes);
+    while (atomic_load(&updates) == 0)
+        (void)sched_yield();
+    return h;
+}
+
+START_TEST(work_that_is_given_up_ends_though_all_is_ready)
+{
+    fixture x;
+    begin(&x);
+    pare_hashing_free(&x.cx, start_slowly(&x));
+    ck_assert_int_lt(atomic_load(&updates), 3); /* that of all stretches */
+    update_ns = 0;
+    end(&x);
+}
+END_TEST
+
+START_TEST(whoever_waits_for_the_thread_sees_how_far_it_is)
+{
+    fixture x;
+    seen progress = {0};
+    begin(&x);
+    pare_hashing *h = start_slowly(&x);
+    x.cx.progress = (pare_progress){.report = report, .self = &progress};
+    ck_assert_int_eq(pare_hashing_end(&x.cx, &h), PARE_OK);
+    ck_assert_str_eq(x.hex[0], x.want[BIG_FILES - 1]);
+    ck_assert_int_gt(progress.between, 0);
+    ck_assert_double_eq(progress.done, BIG_LARGEST);
+    update_ns = 0;
+    end(&x);
+}
+END_TEST
+
 static void check_fails(fixture *x, pare_status s)
 {
     ck_assert_int_eq(s, PARE_ENOMEM);
@@ -241,6 +291,8 @@ int main(void)
     tcase_add_test(t, files_that_grow_are_hashed_beside);
     tcase_add_test(t, only_what_is_ready_is_hashed);
     tcase_add_test(t, work_that_is_given_up_ends);
+    tcase_add_test(t, work_that_is_given_up_ends_though_all_is_ready);
+    tcase_add_test(t, whoever_waits_for_the_thread_sees_how_far_it_is);
     tcase_add_test(t, a_libcrypto_that_fails_is_told);
     suite_add_tcase(s, t);
     return unit_main(s);

@@ -110,6 +110,33 @@ static const struct {
 };
 enum { PAIRS = sizeof pairs / sizeof *pairs };
 
+/* 192 or 384 tokens are needed: what cannot be had from these data is not asked for. */
+START_TEST(only_windows_that_are_there_are_asked_for)
+{
+    static const char gptq[] = "  - gptq: {bits: 4, group: 32}\n";
+    static const struct {
+        size_t tokens;
+        const char *samples, *asks;
+    } row[] = {
+        {96, "all", "give more text: at least "},
+        {96, "6", "give more text: at least "},
+        {1280, "6", "give samples: "},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        char options[600];
+        write_tokens(row[i].tokens, each);
+        recipe(6, 16, gptq);
+        (void)snprintf(options, sizeof options,
+                       "--restart --set calibration.samples=%s --output %s", row[i].samples,
+                       job_path(&place, "few"));
+        const outcome *o = call("compress", options, true);
+        ck_assert_msg(o->code == 0 && strstr(o->text, row[i].asks), "%zu: %s", i, o->text);
+        o = call("plan", options, false);
+        ck_assert_msg(i == 0 || strstr(o->text, row[i].asks), "%zu: %s", i, o->text);
+    }
+}
+END_TEST
+
 /* A text of 48 tokens, again and again. */
 static int32_t turns(size_t at)
 {
@@ -232,6 +259,7 @@ int main(void)
     TCase *const t = tcase_create("thin_job");
     tcase_set_timeout(t, 120);
     tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_test(t, only_windows_that_are_there_are_asked_for);
     tcase_add_loop_test(t, a_useless_calibration_is_told_and_does_no_harm, 0, USELESS * PAIRS);
     tcase_add_loop_test(t, ranges_of_few_different_inputs_are_told, 0, RANGES);
     tcase_add_test(t, inputs_that_are_zero_are_told);
