@@ -11,6 +11,9 @@
 
 enum { STACK_BYTES = 256 * 1024, SHA256_BYTES = 32 };
 
+/* More than libcrypto takes to start. */
+enum { START_BYTES = 1 << 20 };
+
 /* One file. All of libcrypto's memory is taken before the thread starts. */
 typedef struct item {
     pare_xxh3_state xxh3; /* of the digests of stretches */
@@ -45,16 +48,32 @@ static pare_status fail(pare_ctx *cx)
                      "without it");
 }
 
-/* What the system's configuration of OpenSSL says is for programs that talk to others. */
-static bool prepare(void)
+/* libcrypto 3 ends the program by a signal when memory is refused while it starts, so this looks
+ * whether there is room, and lets it start there and then. What the system's configuration of
+ * OpenSSL says is for programs that talk to others. */
+static pare_status prepare(pare_ctx *cx)
 {
-    return OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, NULL) == 1;
+    static atomic_bool started;
+    uint8_t digest[SHA256_BYTES];
+    pare_arena room;
+    if (atomic_load(&started))
+        return PARE_OK;
+    const pare_status s = pare_arena_init(cx, &room, START_BYTES);
+    pare_arena_release(&room);
+    if (s != PARE_OK)
+        return s;
+    if (OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, NULL) != 1 ||
+        EVP_Digest("", 0, digest, NULL, EVP_sha256(), NULL) != 1)
+        return fail(cx);
+    atomic_store(&started, true);
+    return PARE_OK;
 }
 
 pare_status pare_sha256_hex(pare_ctx *cx, const void *bytes, size_t len, char hex[PARE_SHA256_HEX])
 {
     uint8_t digest[SHA256_BYTES];
-    if (!prepare() || EVP_Digest(bytes, len, digest, NULL, EVP_sha256(), NULL) != 1)
+    PARE_TRY(prepare(cx));
+    if (EVP_Digest(bytes, len, digest, NULL, EVP_sha256(), NULL) != 1)
         return fail(cx);
     pare_hex_text(digest, sizeof digest, hex);
     return PARE_OK;
@@ -147,8 +166,7 @@ static pare_status take(pare_ctx *cx, const pare_file *file, size_t count,
                         char (*hex)[PARE_SHA256_HEX], uint8_t (*xxh3)[16], pare_hashing **out)
 {
     *out = NULL;
-    if (!prepare())
-        return fail(cx);
+    PARE_TRY(prepare(cx));
     pare_hashing *const h = cx->alloc.resize(cx->alloc.self, NULL, 0, sizeof *h);
     if (!h)
         return pare_fail(cx, PARE_ENOMEM, "out of memory: hashing %zu files", count);
