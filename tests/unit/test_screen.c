@@ -100,6 +100,8 @@ static void work(void *self)
     if (c->log)
         ck_assert_int_eq(pare_event_log_open(&cx, c->log, &s.log), PARE_OK);
     s.silent = c->log && !s.log.path;
+    if (c->log)
+        pare_event_log_end(&s.log, pare_event_log_begin(&s.log, "start", "a scene"));
     if (c->whole_job) {
         pare_ctx_job(&cx, job, 3);
         pare_ctx_step(&cx, 1, "block 1 of 4");
@@ -211,7 +213,8 @@ START_TEST(events_take_the_place_of_lines)
     char kinds[1024];
     char *const text = stderr_of(work, &c);
     read_events(text, kinds, sizeof kinds);
-    ck_assert_msg(strncmp(kinds, "phase interrupted progress progress ", 36) == 0, "%s", kinds);
+    ck_assert_msg(strncmp(kinds, "start phase interrupted progress progress ", 42) == 0, "%s",
+                  kinds);
     ck_assert_msg(strstr(kinds, "progress warning "), "%s", kinds);
     free(text);
 }
@@ -233,6 +236,35 @@ START_TEST(events_in_a_file_leave_the_lines_and_are_appended)
     ck_assert_msg(count(kinds, "phase progress ") == 2 && count(kinds, "warning ") == 2, "%s",
                   kinds);
     free(events);
+    ck_assert_int_eq(unlink("screen.jsonl"), 0);
+}
+END_TEST
+
+/* The line that comes after two seconds is an event, too, long before the first half minute. */
+START_TEST(work_that_takes_long_is_an_event)
+{
+    scene c = {.quiet = 0.1, .beat = 60, .log = "json"};
+    char kinds[1024];
+    char *const text = stderr_of(work, &c);
+    read_events(text, kinds, sizeof kinds);
+    ck_assert_str_eq(kinds, "start phase progress warning ");
+    free(text);
+}
+END_TEST
+
+START_TEST(no_progress_leaves_the_events)
+{
+    scene c = {.no_progress = true, .quiet = 0.1, .beat = 0.1, .log = "json:screen.jsonl"};
+    char kinds[1024];
+    size_t len;
+    (void)unlink("screen.jsonl");
+    char *const text = stderr_of(work, &c);
+    ck_assert_str_eq(text, "warning: little text\n");
+    char *const events = folder_get("screen.jsonl", &len);
+    read_events(events, kinds, sizeof kinds);
+    ck_assert_msg(strncmp(kinds, "start phase progress progress ", 30) == 0, "%s", kinds);
+    free(events);
+    free(text);
     ck_assert_int_eq(unlink("screen.jsonl"), 0);
 }
 END_TEST
@@ -265,6 +297,8 @@ int main(void)
     tcase_add_test(t, a_signal_is_told_while_the_work_goes_on);
     tcase_add_test(t, events_take_the_place_of_lines);
     tcase_add_test(t, events_in_a_file_leave_the_lines_and_are_appended);
+    tcase_add_test(t, work_that_takes_long_is_an_event);
+    tcase_add_test(t, no_progress_leaves_the_events);
     tcase_add_test(t, other_words_are_no_log);
     suite_add_tcase(s, t);
     return unit_main(s);
