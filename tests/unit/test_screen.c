@@ -75,6 +75,7 @@ static char *stderr_of(void (*act)(void *), void *self)
 typedef struct scene {
     bool no_progress, whole_job, interrupted;
     double quiet, beat;
+    double seconds; /* that it computes; 0: half of one */
     const char *log;
 } scene;
 
@@ -84,7 +85,7 @@ static void rest(double seconds)
     (void)nanosleep(&t, NULL);
 }
 
-/* A piece of work that says once that it is at a quarter, and computes for half a second. */
+/* A piece of work that says once that it is at a quarter, and computes on. */
 static void work(void *self)
 {
     const scene *const c = self;
@@ -107,7 +108,7 @@ static void work(void *self)
         pare_ctx_step(&cx, 1, "block 1 of 4");
     }
     pare_ctx_progress(&cx, "gathering", 1, 4);
-    rest(0.5);
+    rest(c->seconds > 0 ? c->seconds : 0.5);
     pare_ctx_progress(&cx, "gathering", 4, 4);
     pare_screen_say(&s, "warning: little text");
     pare_ctx_job(&cx, NULL, 0);
@@ -243,7 +244,7 @@ END_TEST
 /* The line that comes after two seconds is an event, too, long before the first half minute. */
 START_TEST(work_that_takes_long_is_an_event)
 {
-    scene c = {.quiet = 0.1, .beat = 60, .log = "json"};
+    scene c = {.quiet = 0.1, .beat = 60, .seconds = 2, .log = "json"};
     char kinds[1024];
     char *const text = stderr_of(work, &c);
     read_events(text, kinds, sizeof kinds);
