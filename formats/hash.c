@@ -202,6 +202,7 @@ pare_status pare_xxh3_spans(pare_ctx *cx, const char *what, const pare_span *spa
     if (count > 1)
         qsort(item, count, sizeof *item, largest_first);
     job.item = item;
+    pare_ctx_progress(cx, what, 0, job.progress.total);
     pare_parallel(cx, count, 1, span_task, &job);
     pare_arena_release(&scratch);
     return pare_ctx_interrupted(cx);

@@ -10,6 +10,7 @@
 #include "runtime/threads.h"
 
 enum { STACK_BYTES = 256 * 1024, SHA256_BYTES = 32 };
+static const char hashing[] = "hashing";
 
 /* More than libcrypto takes to start. */
 enum { START_BYTES = 1 << 20 };
@@ -96,7 +97,7 @@ static bool given_up(pare_hashing *h)
     return atomic_load(&h->stop) || (h->interrupt && *h->interrupt);
 }
 
-/* Reports progress with `cx`, unless it is NULL. */
+/* Reports progress with `cx`, unless it is NULL; beginning and end are reported by finish. */
 static void digest_file(pare_hashing *h, size_t i, const pare_ctx *cx)
 {
     const pare_file *const f = &h->file[i];
@@ -114,8 +115,8 @@ static void digest_file(pare_hashing *h, size_t i, const pare_ctx *cx)
         }
         pare_file_forget(f, at, n);
         const uint64_t done = atomic_fetch_add(&h->done, n) + n;
-        if (cx)
-            pare_ctx_progress(cx, "hashing", (double)done, (double)h->total);
+        if (cx && done < h->total)
+            pare_ctx_progress(cx, hashing, (double)done, (double)h->total);
     }
 }
 
@@ -255,10 +256,12 @@ static pare_status finish(pare_ctx *cx, pare_hashing *h)
     for (size_t i = 0; i < h->count; i++)
         pare_hashing_ready(h, i, h->file[i].bytes);
     pool_job job = {h, cx};
+    pare_ctx_progress(cx, hashing, 0, (double)h->total);
     pare_parallel(cx, h->count, 1, pool_task, &job);
     await(cx, h);
     join(h);
     PARE_TRY(pare_ctx_interrupted(cx));
+    pare_ctx_progress(cx, hashing, (double)h->total, (double)h->total);
     for (size_t i = 0; i < h->count; i++) {
         uint8_t digest[SHA256_BYTES];
         if (h->item[i].failed || EVP_DigestFinal_ex(h->item[i].sha, digest, NULL) != 1)

@@ -72,6 +72,63 @@ static bool equal(const char *text, const char *word)
     return strcmp(text, word) == 0;
 }
 
+/* Whether words stand in a text one behind the other, the first at its beginning. */
+static bool has_in_order(const char *text, const char *const *word, size_t words)
+{
+    if (strncmp(text, word[0], strlen(word[0])) != 0)
+        return false;
+    for (size_t i = 0; text && i < words; i++)
+        text = strstr(text, word[i]);
+    return text != NULL;
+}
+
+/* What is replaced is a comparison of the same form. */
+static pare_status check_content(pare_cli *cli, const char *path, form as)
+{
+    enum { FILE_CAP = 1 << 24, WORDS = 4 };
+    static const char *const word[FORMS][WORDS] = {
+        {"model ", " on disk ", "\nbits: ", "\nmemory: "},
+        {"model,disk_bytes,", ",mapped_bytes,", ",peak_anonymous_bytes,", ",complete\n"},
+        {"{\n", "\"original\": {\n", "\"models\": [", "\"complete\": "},
+        {"<!doctype html>\n", "<title>pare compare</title>", "<p>pare ", "</html>"}};
+    const pare_mark mark = pare_arena_mark(&cli->arena);
+    char *text;
+    size_t len;
+    const pare_status s = pare_file_read(&cli->cx, &cli->arena, path, FILE_CAP, &text, &len);
+    const bool ours = s == PARE_OK && has_in_order(text, word[as], WORDS);
+    pare_arena_rewind(&cli->arena, mark);
+    if (ours || s == PARE_ENOMEM)
+        return s;
+    pare_ctx_clear(&cli->cx);
+    return pare_fail(&cli->cx, PARE_EUSAGE,
+                     "compare: --output \"%s\": what is there is no comparison of pare, so "
+                     "--restart does not replace it; choose another path",
+                     path);
+}
+
+/* Before the work, and again before a file is written. */
+static pare_status check_there(comparing *c, const char *path, form as, bool *there)
+{
+    PARE_TRY(pare_output_file_there(c->cli, "compare", path, pare_args_given(c->args, "restart"),
+                                    there));
+    return *there ? check_content(c->cli, path, as) : PARE_OK;
+}
+
+/* Whether two paths name one file, which may not be there yet. Their directories are. */
+static pare_status check_twice(pare_cli *cli, const char *a, const char *b)
+{
+    const char *const in_a = pare_path_directory(&cli->arena, a);
+    const char *const in_b = pare_path_directory(&cli->arena, b);
+    if (!in_a || !in_b)
+        return PARE_ENOMEM;
+    const pare_file_stamp x = pare_file_look(in_a), y = pare_file_look(in_b);
+    const bool twice = x.device == y.device && x.inode == y.inode &&
+                       strcmp(pare_last_name(a), pare_last_name(b)) == 0;
+    return twice ? pare_fail(&cli->cx, PARE_EUSAGE,
+                             "compare: --output \"%s\" is given twice; name another file", b)
+                 : PARE_OK;
+}
+
 static pare_status read_forms(comparing *c)
 {
     pare_cli *const cli = c->cli;
@@ -89,8 +146,9 @@ static pare_status read_forms(comparing *c)
                              c->output[i]);
         for (size_t m = 0; m < c->args->operands; m++)
             PARE_TRY(pare_output_file_place(cli, "compare", c->args->operand[m], c->output[i]));
-        PARE_TRY(pare_output_file_there(cli, "compare", c->output[i],
-                                        pare_args_given(c->args, "restart"), &there));
+        PARE_TRY(check_there(c, c->output[i], as, &there));
+        for (size_t other = 0; other < i; other++)
+            PARE_TRY(check_twice(cli, c->output[other], c->output[i]));
     }
     return PARE_OK;
 }
@@ -235,11 +293,11 @@ static size_t terminal_width(void)
 {
     const char *const columns = getenv("COLUMNS");
     struct winsize size = {0};
+    if (isatty(STDOUT_FILENO) != 1)
+        return 0;
     if (columns && *columns)
         return (size_t)strtoul(columns, NULL, 10);
-    if (isatty(STDOUT_FILENO) != 1 || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0)
-        return 0;
-    return size.ws_col;
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
 static pare_status render(const pare_comparison *r, form as, size_t width, pare_text_out *t)
@@ -266,8 +324,7 @@ static pare_status write_form(comparing *c, const pare_comparison *r, const char
     if (s == PARE_OK && !path) {
         (void)fwrite(t.text, 1, t.len, stdout); /* main looks at the stream's error flag */
     } else if (s == PARE_OK) {
-        s = pare_output_file_there(c->cli, "compare", path, pare_args_given(c->args, "restart"),
-                                   &there);
+        s = check_there(c, path, as, &there);
         if (s == PARE_OK)
             s = there ? pare_file_write(cx, path, t.text, t.len)
                       : pare_file_write_new(cx, path, t.text, t.len);

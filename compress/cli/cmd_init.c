@@ -7,6 +7,7 @@
 
 #include "compress/cli/cli.h"
 #include "compress/init/init.h"
+#include "recipes/yaml.h"
 
 enum { RECIPE_CAP = 1 << 20 };
 
@@ -56,10 +57,15 @@ static pare_status check_place(pare_cli *cli, const pare_init *init)
 /* What is replaced is a recipe. */
 static pare_status check_content(pare_cli *cli, const char *output)
 {
+    pare_yaml *root = NULL;
     char *text;
     size_t len;
-    if (pare_file_read(&cli->cx, &cli->arena, output, RECIPE_CAP, &text, &len) == PARE_OK &&
-        strstr(text, "pare: 1\n"))
+    pare_status s = pare_file_read(&cli->cx, &cli->arena, output, RECIPE_CAP, &text, &len);
+    if (s == PARE_OK)
+        s = pare_yaml_parse(&cli->cx, &cli->arena, output, true, text, len, &root);
+    if (s == PARE_ENOMEM)
+        return s;
+    if (s == PARE_OK && root && root->kind == PARE_YAML_MAPPING && pare_yaml_get(root, "pare"))
         return PARE_OK;
     pare_ctx_clear(&cli->cx);
     return pare_fail(&cli->cx, PARE_EUSAGE,

@@ -7,6 +7,8 @@
 
 #include "runtime/file.h"
 
+enum { FIRST_LINE = 4096 }; /* longer than the first event of any command */
+
 double pare_clock(void)
 {
     struct timespec t;
@@ -24,6 +26,32 @@ const char *pare_clock_text(char text[PARE_CLOCK_TEXT])
     return text;
 }
 
+/* Whether a file begins with the first event of a log. */
+static bool begins_with_start(pare_event_log *log)
+{
+    char line[FIRST_LINE];
+    pare_json *e;
+    if (!fgets(line, sizeof line, log->file))
+        return false;
+    const pare_status s = pare_json_parse(&log->cx, log->path, line, strlen(line), sizeof line, &e);
+    pare_ctx_clear(&log->cx);
+    if (s != PARE_OK)
+        return false;
+    const char *const event = pare_json_text(pare_json_get(e, "event"), NULL);
+    const bool starts = event && strcmp(event, "start") == 0;
+    pare_json_free(e);
+    return starts;
+}
+
+/* A run that was killed may have left half a line, which ends here. Leaves the file at its end. */
+static bool end_last_line(FILE *f)
+{
+    if (fseek(f, -1, SEEK_END) != 0)
+        return false;
+    const int last = fgetc(f);
+    return last != EOF && fseek(f, 0, SEEK_END) == 0 && (last == '\n' || fputc('\n', f) != EOF);
+}
+
 /* Events go behind those of earlier runs; behind anything else they would damage it. */
 static pare_status open_file(pare_ctx *cx, pare_event_log *log)
 {
@@ -33,7 +61,7 @@ static pare_status open_file(pare_ctx *cx, pare_event_log *log)
     if (!log->file)
         return pare_fail(cx, PARE_EUSAGE, "--log json:%s: cannot open: %s", log->path,
                          strerror(errno));
-    if (!regular || st.st_size == 0 || fgetc(log->file) == '{')
+    if (!regular || st.st_size == 0 || (begins_with_start(log) && end_last_line(log->file)))
         return PARE_OK;
     (void)fclose(log->file);
     log->file = NULL;

@@ -12,6 +12,7 @@
 #include "compress/bench/bench.h"
 #include "compress/cli/cli.h"
 #include "compress/cli/early.h"
+#include "compress/cli/output_file.h"
 #include "recipes/pattern.h"
 #include "runtime/room.h"
 #include "runtime/threads.h"
@@ -114,6 +115,15 @@ static pare_status read_format(pare_cli *cli, const pare_command *command, const
     return PARE_OK;
 }
 
+/* The log is no file of a model. */
+static pare_status place_log(pare_cli *cli, const pare_args *args, const char *path)
+{
+    PARE_TRY(pare_output_file_apart(cli, "--log", NULL, path));
+    for (size_t i = 0; i < args->operands; i++)
+        PARE_TRY(pare_output_file_apart(cli, "--log", args->operand[i], path));
+    return PARE_OK;
+}
+
 /* --log and --no-progress, as far as the arguments could be read. */
 static pare_status begin_log(pare_cli *cli, const pare_command *command, const pare_args *args)
 {
@@ -122,6 +132,8 @@ static pare_status begin_log(pare_cli *cli, const pare_command *command, const p
     screen->no_progress = pare_args_given(args, "no-progress");
     if (!form)
         return PARE_OK;
+    if (strncmp(form, "json:", 5) == 0)
+        PARE_TRY(place_log(cli, args, form + 5));
     PARE_TRY(pare_event_log_open(&cli->cx, form, &screen->log));
     screen->silent = !screen->log.path;
     pare_json_writer *const w = pare_screen_event(screen, "start", command->summary);
@@ -198,11 +210,11 @@ static void log_end(pare_cli *cli, const char *event, const char *text, int code
     pare_screen_event_end(&cli->screen, w);
 }
 
-/* Nothing was done: what was asked, or what lies there, did not allow it. */
+/* No work was begun: what was asked, or what lies there, did not allow it. */
 static bool is_refusal(const pare_cli *cli, pare_status s)
 {
-    return s == PARE_EUSAGE || s == PARE_EEXISTS || s == PARE_ENOTSUP ||
-           (!cli->screen.begun && (s == PARE_ENOMEM || s == PARE_ENOSPC));
+    return !cli->screen.begun && (s == PARE_EUSAGE || s == PARE_EEXISTS || s == PARE_ENOTSUP ||
+                                  s == PARE_ENOMEM || s == PARE_ENOSPC);
 }
 
 /* Says how the command ended, to people and to the log. Returns the exit code. */

@@ -21,21 +21,23 @@ bool pare_ends_with(const char *text, const char *tail)
     return n > m && strcmp(text + n - m, tail) == 0;
 }
 
-/* A file more, or another one, would damage a model. */
-static pare_status check_beside(pare_cli *cli, const char *command, const char *model,
-                                const char *path, const char *place)
+pare_status pare_output_file_apart(pare_cli *cli, const char *option, const char *model,
+                                   const char *path)
 {
+    const size_t len = (size_t)(pare_last_name(path) - path);
+    const char *const place = len ? pare_arena_text(&cli->arena, path, len) : ".";
     bool artifact, export,
-        inside = pare_path_is_directory(model) && pare_output_lies_in(path, model);
+        inside = model && pare_path_is_directory(model) && pare_output_lies_in(path, model);
+    if (!place)
+        return PARE_ENOMEM;
     PARE_TRY(pare_ours_marked(&cli->cx, &cli->arena, place, PARE_OUTPUT_ARTIFACT, &artifact, NULL));
     PARE_TRY(pare_ours_marked(&cli->cx, &cli->arena, place, PARE_OUTPUT_EXPORT, &export, NULL));
     for (size_t i = 0; pare_companions[i]; i++)
         inside |= strcmp(pare_last_name(path), pare_companions[i]) == 0;
     return artifact || export || inside
                ? pare_fail(&cli->cx, PARE_EUSAGE,
-                           "%s: --output \"%s\": only files of a model belong there; choose "
-                           "another path",
-                           command, path)
+                           "%s \"%s\": only files of a model belong there; choose another path",
+                           option, path)
                : PARE_OK;
 }
 
@@ -51,7 +53,9 @@ pare_status pare_output_file_place(pare_cli *cli, const char *command, const cha
         return pare_fail(&cli->cx, PARE_EUSAGE,
                          "%s: --output \"%s\": %s is not a directory that can be written to",
                          command, path, place);
-    return check_beside(cli, command, model, path, place);
+    char option[64];
+    (void)snprintf(option, sizeof option, "%s: --output", command);
+    return pare_output_file_apart(cli, option, model, path);
 }
 
 pare_status pare_output_file_there(pare_cli *cli, const char *command, const char *path,

@@ -6,9 +6,14 @@
 #include "compress/cli/cli.h"
 
 /* Whether `path` can be written: PARE_EUSAGE when its directory is missing or closed, when only
- * files of a model belong there (it lies in an artifact, an export or the `model`, or has the name
- * of a model's file), or when it is too long. `command` is for messages. */
+ * files of a model belong there, or when it is too long. `command` is for messages. */
 PARE_CHECKED pare_status pare_output_file_place(pare_cli *cli, const char *command,
+                                                const char *model, const char *path);
+
+/* Whether a file at `path` would be one too many among files of a model (it lies in an artifact, an
+ * export or the `model`, which may be NULL, or has the name of a model's file): then PARE_EUSAGE.
+ * `option` is for messages. */
+PARE_CHECKED pare_status pare_output_file_apart(pare_cli *cli, const char *option,
                                                 const char *model, const char *path);
 
 /* Whether something is at `path`: PARE_EUSAGE when it is no regular file, when it may not be

@@ -160,17 +160,15 @@ static void beat(pare_screen *s, double now)
             (void)fputs("stopping at the next safe place; the same signal again stops at once\n",
                         stderr);
     }
-    if (s->no_progress || !(s->step[0] || s->piece[0]))
+    if (!(s->step[0] || s->piece[0]))
         return;
     const outlook o = look_ahead(s, now);
-    if (s->terminal && !s->silent && now - s->first >= s->quiet_seconds &&
+    if (s->terminal && !s->silent && !s->no_progress && now - s->first >= s->quiet_seconds &&
         now - s->shown >= REDRAW_SECONDS) {
         s->shown = now;
         draw(s, &o);
     }
-    if (!s->told && now - s->began >= s->quiet_seconds) {
-        tell(s, &o, now);
-    } else if (now - s->beaten >= s->beat_seconds) {
+    if ((!s->told && now - s->began >= s->quiet_seconds) || now - s->beaten >= s->beat_seconds) {
         tell(s, &o, now);
         log_outlook(s, "progress", &o);
     }

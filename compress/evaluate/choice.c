@@ -347,6 +347,7 @@ static pare_status prepare(quiz *q, size_t items)
 static pare_status ask_all(quiz *q, size_t items)
 {
     size_t *order;
+    pare_ctx_progress(q->cx, "answering questions", 0, (double)items);
     PARE_TRY(prepare(q, items));
     PARE_TRY(sort(q, items, &order));
     for (size_t i = 0, n; i < items; i += n) {

@@ -273,8 +273,8 @@ static pare_status evaluate(evaluation *e, pare_eval_result *out)
     const pare_status s = run_all(e);
     if (s != PARE_OK && (s != PARE_EINTERRUPTED || e->scored == 0))
         return s;
-    PARE_TRY(summarize(e, out));
-    return s;
+    const pare_status summed = summarize(e, out);
+    return s == PARE_OK ? summed : s; /* an interrupt stays one */
 }
 
 static pare_status check(pare_ctx *cx, const pare_forward *f, const pare_eval_opts *opts,

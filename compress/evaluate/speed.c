@@ -81,11 +81,15 @@ static double median(const double *t)
 
 static pare_status measure(stopwatch *s, pare_speed_result *out)
 {
+    static const char what[] = "measuring speed";
     double prefill[RUNS], decode[RUNS];
     PARE_TRY(take_state(s));
-    PARE_TRY(run(s, &prefill[0], &decode[0]));
-    for (size_t i = 0; i < RUNS; i++)
-        PARE_TRY(run(s, &prefill[i], &decode[i]));
+    for (size_t i = 0; i <= RUNS; i++) { /* the first only warms up: the next takes its place */
+        const size_t at = i ? i - 1 : 0;
+        pare_ctx_progress(s->cx, what, (double)i, RUNS + 1);
+        PARE_TRY(run(s, &prefill[at], &decode[at]));
+    }
+    pare_ctx_progress(s->cx, what, RUNS + 1, RUNS + 1);
     const double p = median(prefill), d = median(decode);
     out->prompt = s->prompt_count;
     out->decoded = s->decoded;

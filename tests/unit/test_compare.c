@@ -1,7 +1,11 @@
 /* pare compare, and what pare eval shares with it: limits, baselines, what ^C leaves. */
+#include <fcntl.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "tests/data/tiny_model.h"
 #include "tests/unit/program.h"
@@ -258,20 +262,71 @@ START_TEST(every_form_has_the_same_figures)
 }
 END_TEST
 
+/* Files of all forms, of another model than before. */
+START_TEST(a_restart_replaces_a_comparison_and_nothing_else)
+{
+    static const char *const ending[] = {"txt", "csv", "json", "html"};
+    char command[512], path[64];
+    make_home();
+    for (size_t i = 0; i < 4; i++) {
+        static const char form[] =
+            "compare " HOME "/model " HOME "/w%d" OF_TOKENS "--speed --restart --output %s";
+        (void)snprintf(path, sizeof path, HOME "/t.%s", ending[i]);
+        (void)snprintf(command, sizeof command, form, 8, path);
+        ck_assert_int_eq(call(command, OUT)->code, 0);
+        (void)snprintf(command, sizeof command, form, 4, path);
+        ck_assert_int_eq(call(command, OUT)->code, 0);
+        ck_assert_ptr_nonnull(strstr(read_file(path), HOME "/w4"));
+        put(path, "model of my own\n");
+        check_fails(command, 2, "is no comparison of pare, so --restart does not replace it");
+        ck_assert_str_eq(read_file(path), "model of my own\n");
+    }
+    put(HOME "/t.json", "{\n  \"original\": {\n  }\n}\n");
+    check_fails("compare " HOME "/model " HOME "/w4" OF_TOKENS "--restart --output " HOME "/t.json",
+                2, "is no comparison of pare");
+}
+END_TEST
+
+/* A terminal of its own: what `command` prints on one of that many columns. */
+static const char *on_terminal(const char *arguments, unsigned short columns)
+{
+    static char text[1 << 12];
+    char command[1024];
+    const struct winsize size = {.ws_row = 25, .ws_col = columns};
+    size_t used = 0;
+    const int self = posix_openpt(O_RDWR | O_NOCTTY);
+    ck_assert(self >= 0 && grantpt(self) == 0 && unlockpt(self) == 0);
+    const char *const name = ptsname(self);
+    const int other = open(name, O_RDWR | O_NOCTTY); /* what is written stays until it is read */
+    ck_assert(other >= 0 && ioctl(other, TIOCSWINSZ, &size) == 0);
+    (void)snprintf(command, sizeof command, "'%s' %s >%s 2>/dev/null", PARE_PROGRAM, arguments,
+                   name);
+    run(command);
+    ck_assert_int_eq(fcntl(self, F_SETFL, O_NONBLOCK), 0);
+    for (char c; used < sizeof text - 1 && read(self, &c, 1) == 1;)
+        if (c != '\r')
+            text[used++] = c;
+    text[used] = '\0';
+    ck_assert(close(other) == 0 && close(self) == 0);
+    return text;
+}
+
 /* In columns, or a figure a line where the terminal is too narrow for them. */
 START_TEST(a_table_fits_the_terminal)
 {
+    static const char arguments[] = "compare " HOME "/model " HOME "/w4" OF_TOKENS;
     make_home();
-    (void)setenv("COLUMNS", "200", 1);
-    const char *text = call("compare " HOME "/model " HOME "/w4" OF_TOKENS, OUT)->text;
+    const char *text = on_terminal(arguments, 200);
     const char *const second = strchr(text, '\n') + 1, *const third = strchr(second, '\n') + 1;
     ck_assert_int_eq(third - second, second - text); /* the last column ends at one place */
     ck_assert(strncmp(third, HOME "/w4 ", strlen(HOME) + 4) == 0);
-    (void)setenv("COLUMNS", "40", 1);
-    text = call("compare " HOME "/model " HOME "/w4" OF_TOKENS, OUT)->text;
-    (void)unsetenv("COLUMNS");
+    text = on_terminal(arguments, 40);
     ck_assert_msg(strncmp(text, HOME "/model\n  on disk     ", strlen(HOME) + 20) == 0, "%s", text);
     ck_assert(strstr(text, "\n  flips       "));
+    (void)setenv("COLUMNS", "40", 1); /* which says nothing of a file */
+    text = call(arguments, OUT)->text;
+    (void)unsetenv("COLUMNS");
+    ck_assert_msg(strncmp(text, "model ", 6) == 0, "%s", text);
 }
 END_TEST
 
@@ -310,14 +365,15 @@ START_TEST(a_model_that_cannot_be_compared_is_refused_before_any_work)
     m.vocab--;
     m.context = 8;
     ck_assert(tiny_model_write(&m, HOME "/shorter"));
-    check_fails("compare " HOME "/model " HOME "/w4 " HOME "/larger" OF_TOKENS, 2,
+    check_fails("compare " HOME "/model " HOME "/w4 " HOME "/larger" OF_TOKENS "--no-progress", 2,
                 "/larger: its vocabulary has");
-    check_fails("compare " HOME "/model " HOME "/w4 " HOME "/shorter" OF_TOKENS, 2,
+    check_fails("compare " HOME "/model " HOME "/w4 " HOME "/shorter" OF_TOKENS "--no-progress", 2,
                 "/shorter: its context is 8 tokens; give a smaller --window than 16");
-    check_fails("compare " HOME "/model " HOME "/w4 " HOME "/nowhere" OF_TOKENS, 4, "/nowhere");
+    check_fails("compare " HOME "/model " HOME "/w4 " HOME "/nowhere" OF_TOKENS "--no-progress", 4,
+                "/nowhere");
     ck_assert_str_eq(call("compare " HOME "/model " HOME "/nowhere" OF_TOKENS, OUT)->text, "");
     run("cp " HOME "/model/model.safetensors " HOME "/alone.safetensors");
-    check_fails("compare " HOME "/model " HOME "/alone.safetensors" OF_TOKENS, 4,
+    check_fails("compare " HOME "/model " HOME "/alone.safetensors" OF_TOKENS "--no-progress", 4,
                 "/alone.safetensors: there is no config.json beside it");
 }
 END_TEST
@@ -350,6 +406,7 @@ static const struct {
     {"compare x y --speed --limit 5", "compare: --limit needs --text, --tokens or --choice"},
     {"compare x y --speed --format yaml", "expected text, csv, json or html"},
     {"compare x y --speed --output z.pdf", "must end in .txt, .csv, .json or .html"},
+    {"compare x y --speed --output z.csv --output ./z.csv", "\"./z.csv\" is given twice"},
     {"compare x y --speed --output /nowhere/z.csv", "is not a directory that can be written to"},
     {"compare x y --speed --output tokenizer.json", "only files of a model belong there"},
     {"eval x --choice y --limit 0", "whole number from 1"},
@@ -362,16 +419,41 @@ START_TEST(a_mistake_is_told_before_any_work)
 }
 END_TEST
 
-/* Runs the program and sends it ^C after `seconds`; stdout is read as JSON. Exit code 130. */
+static void rest(double seconds)
+{
+    const struct timespec t = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    (void)nanosleep(&t, NULL);
+}
+
+/* Whether the log of a command says that work has begun, so that it hears signals. */
+static bool works(void)
+{
+    return access(HOME "/log", F_OK) == 0 && strstr(read_file(HOME "/log"), "\"phase\"");
+}
+
+/* Runs the program and sends it ^C `seconds` after it began to work; stdout is read as JSON. Exit
+ * code 130. */
 static pare_json *interrupt(pare_ctx *cx, const char *arguments, double seconds)
 {
     char command[2048];
     pare_json *json = NULL;
+    int status;
     (void)snprintf(command, sizeof command,
-                   "'%s' %s --format json > " HOME "/out 2> " HOME
-                   "/err & pid=$!; sleep %.2f; kill -INT $pid; wait $pid",
-                   PARE_PROGRAM, arguments, seconds);
-    const int status = system(command);
+                   "exec '%s' %s --format json --log json:" HOME "/log > " HOME "/out 2> " HOME
+                   "/err",
+                   PARE_PROGRAM, arguments);
+    (void)unlink(HOME "/log");
+    const pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        (void)execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+        _exit(127);
+    }
+    for (size_t i = 0; i < 3000 && !works(); i++)
+        rest(0.02);
+    rest(seconds);
+    ck_assert_int_eq(kill(child, SIGINT), 0);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 130, "%s: exit %d\n%s", arguments,
                   WEXITSTATUS(status), read_file(HOME "/err"));
     ck_assert_ptr_nonnull(strstr(read_file(HOME "/err"), "pare: error: interrupted"));
@@ -386,7 +468,7 @@ static pare_json *interrupt(pare_ctx *cx, const char *arguments, double seconds)
 START_TEST(an_interrupted_eval_prints_what_was_scored)
 {
     make_home();
-    for (double seconds = 0.5; seconds < 60; seconds *= 2) {
+    for (double seconds = 0.25; seconds < 60; seconds *= 2) {
         pare_ctx cx;
         pare_json *const json =
             interrupt(&cx, "eval '" HEDGE "' --text '" TEXT "' --window 256 --stride 2", seconds);
@@ -418,7 +500,7 @@ START_TEST(an_interrupted_comparison_prints_the_models_that_are_done)
                        " '" HEDGE "'");
     (void)snprintf(arguments + strlen(arguments), sizeof arguments - strlen(arguments),
                    " --tokens " HOME "/hedge.i32 --speed");
-    for (double seconds = 0.5; seconds < 100; seconds *= 1.5) {
+    for (double seconds = 0.25; seconds < 100; seconds *= 1.5) {
         pare_ctx cx;
         pare_json *const json = interrupt(&cx, arguments, seconds);
         const pare_json *const original = pare_json_get(json, "original");
@@ -448,6 +530,7 @@ int main(void)
     tcase_add_test(t, a_comparison_has_the_figures_of_eval);
     tcase_add_test(t, a_model_is_equal_to_itself);
     tcase_add_test(t, every_form_has_the_same_figures);
+    tcase_add_test(t, a_restart_replaces_a_comparison_and_nothing_else);
     tcase_add_test(t, a_table_fits_the_terminal);
     tcase_add_test(t, a_damaged_model_ends_it_with_what_was_measured);
     tcase_add_test(t, a_model_that_cannot_be_compared_is_refused_before_any_work);

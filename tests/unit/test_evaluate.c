@@ -544,6 +544,53 @@ START_TEST(an_interrupt_leaves_the_figures_of_the_positions_scored)
 }
 END_TEST
 
+/* Figures that do not exist are no reason to forget why it ended. */
+START_TEST(an_interrupt_stays_one_where_numbers_are_not_finite)
+{
+    bench b;
+    stopper s = {.reports = 1};
+    pare_eval_result r;
+    const pare_eval_opts opts = {10, 1};
+    begin_stopped(&b, &s);
+    ((float *)(uintptr_t)b.m.norm)[3] = NAN;
+    ck_assert_int_eq(pare_evaluate(&b.h.cx, &b.f, NULL, &opts, b.tokens, TOKENS, &r),
+                     PARE_EINTERRUPTED);
+    ck_assert_str_eq(b.h.cx.what, "interrupted");
+    ck_assert_uint_eq(r.scored, 0);
+    tiny_end(&b.h);
+}
+END_TEST
+
+/* The shares that were reported, in order. */
+typedef struct listener {
+    double share[16];
+    size_t reports;
+} listener;
+
+static void hear(void *self, const char *what, double done, double total)
+{
+    listener *const l = self;
+    (void)what;
+    ck_assert_uint_lt(l->reports, 16);
+    l->share[l->reports++] = done / total;
+}
+
+START_TEST(an_evaluation_is_told_from_its_beginning_to_its_end)
+{
+    bench b;
+    listener l = {.reports = 0};
+    begin(&b, 2);
+    b.h.cx.progress = (pare_progress){.report = hear, .self = &l};
+    ck_assert_int_eq(any_evaluation(&b, _i), PARE_OK);
+    ck_assert_uint_ge(l.reports, 2);
+    ck_assert_double_eq(l.share[0], 0);
+    ck_assert_double_eq(l.share[l.reports - 1], 1);
+    for (size_t i = 1; i < l.reports; i++)
+        ck_assert_double_gt(l.share[i], l.share[i - 1]);
+    tiny_end(&b.h);
+}
+END_TEST
+
 START_TEST(an_interrupt_leaves_the_items_asked)
 {
     enum { ITEMS = 6 };
@@ -591,6 +638,8 @@ int main(void)
     tcase_add_loop_test(c, every_refused_allocation_is_reported_and_nothing_leaks, 0, 3);
     tcase_add_loop_test(c, an_interrupt_ends_every_evaluation, 0, 3);
     tcase_add_test(c, an_interrupt_leaves_the_figures_of_the_positions_scored);
+    tcase_add_test(c, an_interrupt_stays_one_where_numbers_are_not_finite);
+    tcase_add_loop_test(c, an_evaluation_is_told_from_its_beginning_to_its_end, 0, 3);
     tcase_add_test(c, an_interrupt_leaves_the_items_asked);
     suite_add_tcase(s, c);
     return unit_main(s);

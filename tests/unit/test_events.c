@@ -135,6 +135,79 @@ START_TEST(a_log_that_cannot_be_written_is_told)
 }
 END_TEST
 
+static void put(const char *path, const char *text)
+{
+    FILE *const f = fopen(path, "w");
+    ck_assert(f && fputs(text, f) >= 0 && fclose(f) == 0);
+}
+
+/* Calls doctor with a log at `name` of the root, and expects what becomes of it. */
+static void check_log(const char *name, int code, const char *before, const char *fragment)
+{
+    char arguments[600];
+    size_t len;
+    (void)snprintf(arguments, sizeof arguments, "doctor --log json:%%s/%s", name);
+    ck_assert_int_eq(call("", arguments), code);
+    char *const err = folder_get(job_path(&place, "err.txt"), &len);
+    ck_assert_msg(strstr(err, fragment), "%s: %s", name, err);
+    free(err);
+    ck_assert_int_eq(access(job_path(&place, name), F_OK) == 0, before != NULL);
+    if (!before)
+        return;
+    char *const after = folder_get(job_path(&place, name), &len);
+    ck_assert_str_eq(after, before);
+    free(after);
+}
+
+START_TEST(only_a_log_is_added_to)
+{
+    static const char foreign[] = "is no log of pare";
+    size_t len;
+    char *const config = folder_get(job_path(&place, "model/config.json"), &len);
+    ck_assert_int_eq(config[0], '{');
+    check_log("model/config.json", 2, config, foreign);
+    put(job_path(&place, "mine.json"), "{\"event\": \"phase\"}\n");
+    check_log("mine.json", 2, "{\"event\": \"phase\"}\n", foreign);
+    put(job_path(&place, "half"), "{\"event\": \"start");
+    check_log("half", 2, "{\"event\": \"start", foreign);
+    ck_assert_int_eq(call("", "verify %s/model --log json:%s/model/log"), 2);
+    ck_assert_int_ne(access(job_path(&place, "model/log"), F_OK), 0);
+    ck_assert_int_eq(call("", "compress %s/recipe.yaml --output %s/o"), 0);
+    check_log("o/log", 2, NULL, "only files of a model belong there");
+    check_log("tokenizer.json", 2, NULL, "only files of a model belong there");
+    ck_assert_int_eq(call("", "verify %s/o"), 0);
+    free(config);
+}
+END_TEST
+
+/* The log of a run that was killed within a line: the next run begins one of its own. */
+START_TEST(a_line_that_was_cut_stays_alone)
+{
+    static const char cut[] = "{\"event\": \"start\"}\n{\"event\": \"pha";
+    size_t len;
+    put(log_path, cut);
+    ck_assert_int_eq(call("", "doctor --log json:%s/log.jsonl"), 0);
+    char *const text = folder_get(log_path, &len);
+    ck_assert_int_eq(strncmp(text, cut, sizeof cut - 1), 0);
+    ck_assert_msg(strncmp(text + sizeof cut - 1, "\n{\"event\": \"start\",", 19) == 0, "%s", text);
+    put(log_path, text + sizeof cut);
+    ck_assert_str_eq(kinds_in(log_path), "start done=0 ");
+    ck_assert_int_eq(call("", "doctor --log json:%s/log.jsonl"), 0); /* no line between */
+    ck_assert_str_eq(kinds_in(log_path), "start done=0 start done=0 ");
+    free(text);
+}
+END_TEST
+
+/* What is wrong with the options, seen once the files have been read, is no refusal. */
+START_TEST(a_mistake_that_is_found_after_work_is_an_error)
+{
+    ck_assert_int_eq(call("", "compress %s/recipe.yaml --output %s/o"), 0);
+    ck_assert_int_eq(call("", "eval %s/o --tokens %s/tokens.i32 --window 9999 --log json"), 2);
+    const char *const kinds = kinds_in(job_path(&place, "err.txt"));
+    ck_assert_msg(strstr(kinds, "phase error=2 done=2 "), "%s", kinds);
+}
+END_TEST
+
 /* Sampling that would take hours is stopped once its event is there. */
 START_TEST(a_signal_is_an_event)
 {
@@ -173,6 +246,9 @@ int main(void)
     tcase_add_test(t, a_lock_is_a_refusal);
     tcase_add_test(t, a_job_tells_its_phases_and_a_second_run_is_appended);
     tcase_add_test(t, a_log_that_cannot_be_written_is_told);
+    tcase_add_test(t, only_a_log_is_added_to);
+    tcase_add_test(t, a_line_that_was_cut_stays_alone);
+    tcase_add_test(t, a_mistake_that_is_found_after_work_is_an_error);
     tcase_add_test(t, a_signal_is_an_event);
     suite_add_tcase(s, t);
     return unit_main(s);

@@ -440,6 +440,12 @@ START_TEST(the_program_writes_a_recipe_that_it_can_plan)
     write_file(HOME "/note.txt", "mine\n");
     o = call("init " HOME "/model --preset w4a16 --restart --output " HOME "/note.txt", ERR);
     ck_assert_msg(o->code == 2 && strstr(o->text, "is no recipe of pare"), "%s", o->text);
+    write_file(HOME "/note.txt", "# Notes\n\n```\npare: 1\nmodel: x\n```\n");
+    o = call("init " HOME "/model --preset w4a16 --restart --output " HOME "/note.txt", ERR);
+    ck_assert_msg(o->code == 2 && strstr(o->text, "is no recipe of pare"), "%s", o->text);
+    write_file(HOME "/note.txt", "pare: 1                       # the version of the grammar\n");
+    o = call("init " HOME "/model --preset w4a16 --restart --output " HOME "/note.txt", ERR);
+    ck_assert_msg(o->code == 0, "%s", o->text);
     o = call("init " HOME "/model --preset w4a16", OUT);
     ck_assert_msg(o->code == 0 && strstr(o->text, "model: \"" HOME "/model\"\n"), "%s", o->text);
 }

@@ -75,6 +75,7 @@ static char *stderr_of(void (*act)(void *), void *self)
 typedef struct scene {
     bool no_progress, whole_job, interrupted;
     double quiet, beat;
+    double seconds; /* that it computes; 0: half of one */
     const char *log;
 } scene;
 
@@ -84,7 +85,7 @@ static void rest(double seconds)
     (void)nanosleep(&t, NULL);
 }
 
-/* A piece of work that says once that it is at a quarter, and computes for half a second. */
+/* A piece of work that says once that it is at a quarter, and computes on. */
 static void work(void *self)
 {
     const scene *const c = self;
@@ -100,12 +101,14 @@ static void work(void *self)
     if (c->log)
         ck_assert_int_eq(pare_event_log_open(&cx, c->log, &s.log), PARE_OK);
     s.silent = c->log && !s.log.path;
+    if (c->log)
+        pare_event_log_end(&s.log, pare_event_log_begin(&s.log, "start", "a scene"));
     if (c->whole_job) {
         pare_ctx_job(&cx, job, 3);
         pare_ctx_step(&cx, 1, "block 1 of 4");
     }
     pare_ctx_progress(&cx, "gathering", 1, 4);
-    rest(0.5);
+    rest(c->seconds > 0 ? c->seconds : 0.5);
     pare_ctx_progress(&cx, "gathering", 4, 4);
     pare_screen_say(&s, "warning: little text");
     pare_ctx_job(&cx, NULL, 0);
@@ -211,7 +214,8 @@ START_TEST(events_take_the_place_of_lines)
     char kinds[1024];
     char *const text = stderr_of(work, &c);
     read_events(text, kinds, sizeof kinds);
-    ck_assert_msg(strncmp(kinds, "phase interrupted progress progress ", 36) == 0, "%s", kinds);
+    ck_assert_msg(strncmp(kinds, "start phase interrupted progress progress ", 42) == 0, "%s",
+                  kinds);
     ck_assert_msg(strstr(kinds, "progress warning "), "%s", kinds);
     free(text);
 }
@@ -233,6 +237,35 @@ START_TEST(events_in_a_file_leave_the_lines_and_are_appended)
     ck_assert_msg(count(kinds, "phase progress ") == 2 && count(kinds, "warning ") == 2, "%s",
                   kinds);
     free(events);
+    ck_assert_int_eq(unlink("screen.jsonl"), 0);
+}
+END_TEST
+
+/* The line that comes after two seconds is an event, too, long before the first half minute. */
+START_TEST(work_that_takes_long_is_an_event)
+{
+    scene c = {.quiet = 0.1, .beat = 60, .seconds = 2, .log = "json"};
+    char kinds[1024];
+    char *const text = stderr_of(work, &c);
+    read_events(text, kinds, sizeof kinds);
+    ck_assert_str_eq(kinds, "start phase progress warning ");
+    free(text);
+}
+END_TEST
+
+START_TEST(no_progress_leaves_the_events)
+{
+    scene c = {.no_progress = true, .quiet = 0.1, .beat = 0.1, .log = "json:screen.jsonl"};
+    char kinds[1024];
+    size_t len;
+    (void)unlink("screen.jsonl");
+    char *const text = stderr_of(work, &c);
+    ck_assert_str_eq(text, "warning: little text\n");
+    char *const events = folder_get("screen.jsonl", &len);
+    read_events(events, kinds, sizeof kinds);
+    ck_assert_msg(strncmp(kinds, "start phase progress progress ", 30) == 0, "%s", kinds);
+    free(events);
+    free(text);
     ck_assert_int_eq(unlink("screen.jsonl"), 0);
 }
 END_TEST
@@ -265,6 +298,8 @@ int main(void)
     tcase_add_test(t, a_signal_is_told_while_the_work_goes_on);
     tcase_add_test(t, events_take_the_place_of_lines);
     tcase_add_test(t, events_in_a_file_leave_the_lines_and_are_appended);
+    tcase_add_test(t, work_that_takes_long_is_an_event);
+    tcase_add_test(t, no_progress_leaves_the_events);
     tcase_add_test(t, other_words_are_no_log);
     suite_add_tcase(s, t);
     return unit_main(s);
