@@ -139,7 +139,7 @@ static const pare_option bench_options[] = {
 static const pare_option init_options[] = {
     {"preset", "NAME", "what to make: w4a16, w8a8, gguf-q4, 2:4 or w2", false},
     {"from", "FILE", "translate this recipe of llm-compressor instead", false},
-    {"text", "FILE", "calibrate on this text (the model writes its own)", false},
+    {"text", "FILE", "calibrate on this text (the model writes its own, except for 2:4)", false},
     {"tokens", "FILE", "the same on little-endian int32 tokens", false},
     {"output", "FILE", "write the recipe to FILE instead of stdout", false},
     {"restart", NULL, "replace FILE if it is a recipe", false},
@@ -158,7 +158,9 @@ const pare_command pare_commands[] = {
      "pare compress w4.yaml --model llama/ --output llama-w4/ --ram-limit 8GiB", compress_options,
      pare_compress_run},
     {"plan", "RECIPE", 1, 1, "what compress would do: tensors, bytes, memory, disk, time",
-     "Reads headers and shapes, no weights. The bytes of the packed files are exact.",
+     "Reads headers and shapes, and samples of the weights that tell how fast they can be read. "
+     "The\n"
+     "bytes of the packed files are exact.",
      "pare plan w4.yaml --set passes.0.gptq.bits=3", plan_options, pare_plan_run},
     {"eval", "MODEL", 1, 1, "perplexity, KL divergence, multiple choice, speed, memory",
      "Packed models run with their low-bit kernels unless --exact is given.\n"
@@ -242,7 +244,7 @@ const pare_command pare_commands[] = {
      "  w4a16    4-bit weights by AWQ and GPTQ; exported for vLLM and SGLang, too\n"
      "  w8a8     8-bit weights and inputs by SmoothQuant; the same\n"
      "  gguf-q4  a GGUF file of 4 bits for llama.cpp\n"
-     "  2:4      two of four weights pruned, the rest in 4 bits\n"
+     "  2:4      two of four weights pruned, the rest in 4 bits; needs --text or --tokens\n"
      "  w2       2-bit weights; loses much\n"
      "--from translates a YAML recipe of llm-compressor. What has no counterpart is listed with "
      "its\n"
