@@ -6,24 +6,22 @@
 #include <unistd.h>
 
 #include "compress/compress_internal.h"
+#include "compress/inspect.h"
 #include "compress/need.h"
 #include "compress/run_evaluate.h"
 #include "compress/version.h"
 #include "runtime/machine.h"
 #include "runtime/threads.h"
 
-/* Bits of every tensor of the artifact over the weights of the model that it was made from, biases
- * and norms included. What a step adds, such as the head that a rotation unties, costs bits. */
-static double model_bits(const pare_plan *plan, const pare_report_sizes *s)
+/* As pare eval and pare inspect tell it of the finished files. */
+static pare_status take_model_bits(pare_run *run, pare_report *r)
 {
-    double weights = 0.0;
-    for (size_t i = 0; i < plan->checkpoint.tensors; i++) {
-        double count = 1.0;
-        for (uint32_t d = 0; d < plan->checkpoint.tensor[i].rank; d++)
-            count *= (double)plan->checkpoint.tensor[i].shape[d];
-        weights += count;
-    }
-    return 8.0 * (double)pare_report_total(s->after) / weights;
+    pare_inspection in;
+    const pare_mark mark = pare_arena_mark(&run->scratch);
+    PARE_TRY(pare_inspect(run->cx, &run->scratch, run->plan.partial_path, &in));
+    r->model_bits_per_weight = in.bits_per_weight;
+    pare_arena_rewind(&run->scratch, mark);
+    return PARE_OK;
 }
 
 static uint64_t dense_bytes(const pare_linear *l, size_t n, size_t k)
@@ -36,6 +34,29 @@ static pare_report_part part_of(size_t part, pare_role role)
     if (part > 0)
         return PARE_REPORT_EXPERTS;
     return role <= PARE_ROLE_O ? PARE_REPORT_ATTENTION : PARE_REPORT_MLP;
+}
+
+/* Bytes of a linear of the original, in blocks where it was quantized before. */
+static uint64_t stored_bytes(const pare_checkpoint *ck, const pare_linear *l)
+{
+    const pare_stored *const stored = l->name ? pare_checkpoint_stored(ck, l->name) : NULL;
+    return stored ? stored->bytes : dense_bytes(l, l->n, l->k);
+}
+
+/* Linears of the original. */
+static void add_stored(const pare_plan *plan, uint64_t *bytes)
+{
+    const pare_model *const m = &plan->model;
+    for (size_t b = 0; b < m->config.blocks; b++)
+        for (size_t i = 0; i < pare_block_parts(&m->config) * PARE_ROLES; i++) {
+            const size_t part = i / PARE_ROLES;
+            const pare_role role = (pare_role)(i % PARE_ROLES);
+            bytes[part_of(part, role)] +=
+                stored_bytes(&plan->checkpoint, pare_block_linear(&m->block[b], part, role));
+        }
+    bytes[PARE_REPORT_EMBEDDING] = stored_bytes(&plan->checkpoint, &m->embed);
+    if (!m->config.tied)
+        bytes[PARE_REPORT_HEAD] = stored_bytes(&plan->checkpoint, &m->head);
 }
 
 /* Linears of the blocks in the type of the original, with the shapes of `c`. */
@@ -53,13 +74,9 @@ static void add_blocks(const pare_plan *plan, const pare_config *c, uint64_t *by
         }
 }
 
-/* Embedding and head, then what no part has claimed of all bytes. */
-static void add_rest(const pare_plan *plan, const pare_config *c, bool head, uint64_t all,
-                     uint64_t *bytes)
+/* What no part has claimed of all bytes. */
+static void add_rest(uint64_t all, uint64_t *bytes)
 {
-    const pare_model *const m = &plan->model;
-    bytes[PARE_REPORT_EMBEDDING] = dense_bytes(&m->embed, m->embed.n, c->hidden);
-    bytes[PARE_REPORT_HEAD] = head ? dense_bytes(&m->head, m->head.n, c->hidden) : 0;
     const uint64_t claimed = pare_report_total(bytes);
     bytes[PARE_REPORT_OTHER] += all > claimed ? all - claimed : 0;
 }
@@ -67,13 +84,14 @@ static void add_rest(const pare_plan *plan, const pare_config *c, bool head, uin
 static void take_sizes(const pare_run *run, pare_report_sizes *s)
 {
     const pare_plan *const plan = &run->plan;
-    const pare_config *const c = &plan->model.config;
+    const pare_checkpoint *const ck = &plan->checkpoint;
+    const pare_linear *const embed = &plan->model.embed, *const head = &plan->model.head;
     uint64_t was = 0, is = 0;
-    for (size_t i = 0; i < plan->checkpoint.tensors; i++)
-        was += plan->checkpoint.tensor[i].bytes;
+    for (size_t i = 0; i < ck->tensors; i++)
+        was += ck->stored ? ck->stored[i].bytes : ck->tensor[i].bytes;
     for (uint32_t i = 0; i < plan->layout.shards; i++)
         is += plan->layout.file_bytes[i] - plan->layout.header_bytes[i];
-    add_blocks(plan, c, s->before);
+    add_stored(plan, s->before);
     add_blocks(plan, &plan->out, s->after);
     for (size_t i = 0; i < run->rows; i++) {
         const pare_plan_linear *const l = &plan->linear[i];
@@ -82,8 +100,11 @@ static void take_sizes(const pare_run *run, pare_report_sizes *s)
                              l->packed.n, l->packed.k);
         *part += pare_packed_linear_bytes(&run->row[i].linear).total;
     }
-    add_rest(plan, c, !c->tied, was, s->before);
-    add_rest(plan, &plan->out, !c->tied || plan->unties, is, s->after);
+    s->after[PARE_REPORT_EMBEDDING] = dense_bytes(embed, embed->n, plan->out.hidden);
+    if (!plan->model.config.tied || plan->unties)
+        s->after[PARE_REPORT_HEAD] = dense_bytes(head, head->n, plan->out.hidden);
+    add_rest(was, s->before);
+    add_rest(is, s->after);
 }
 
 /* Without those that count_thin counts. */
@@ -191,7 +212,7 @@ pare_status pare__run_report(pare_run *run, pare_compress_result *out)
                                                                              : plan->out.blocks};
     PARE_TRY(pare__run_evaluate(run, r));
     take_sizes(run, &r->sizes);
-    r->model_bits_per_weight = model_bits(plan, &r->sizes);
+    PARE_TRY(take_model_bits(run, r));
     r->evaluation_seconds = pare__seconds() - start;
     r->seconds = pare__seconds() - run->started;
     r->peak_rss_bytes = peak_rss();

@@ -403,3 +403,12 @@ const pare_tensor *pare_checkpoint_find(const pare_checkpoint *ck, const char *n
     const pare_tensor key = {.name = name};
     return ck->tensors ? bsearch(&key, ck->tensor, ck->tensors, sizeof key, by_tensor_name) : NULL;
 }
+
+const pare_stored *pare_checkpoint_stored(const pare_checkpoint *ck, const char *linear)
+{
+    char name[1024];
+    const int n = ck->stored ? snprintf(name, sizeof name, "%s.weight", linear) : 0;
+    const pare_tensor *const t =
+        n > 0 && (size_t)n < sizeof name ? pare_checkpoint_find(ck, name) : NULL;
+    return t ? &ck->stored[t - ck->tensor] : NULL;
+}

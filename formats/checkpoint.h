@@ -61,6 +61,9 @@ void pare_checkpoint_close(pare_checkpoint *ck);
 /* Tensor by name, NULL when there is none. */
 const pare_tensor *pare_checkpoint_find(const pare_checkpoint *ck, const char *name);
 
+/* How the weight of a linear lies in its file; NULL: as the dtype of its tensor says. */
+const pare_stored *pare_checkpoint_stored(const pare_checkpoint *ck, const char *linear);
+
 /* Whether weights were quantized before, and then with which types: "120 x Q4_K, 13 x Q6_K". Cut to
  * fit. */
 bool pare_checkpoint_quantized(const pare_checkpoint *ck, char *text, size_t size);

@@ -99,6 +99,10 @@ extern const pare_topic pare_topics[];
 /* The exit code whose number is `code`, or all (NULL). PARE_EUSAGE when there is no such. */
 PARE_CHECKED pare_status pare_help_error(pare_cli *cli, const char *code);
 
+/* Words of `text` behind `column` columns that are printed already; lines behind the first begin at
+ * `indent`, and none is wider than a page. */
+void pare_help_words(int column, int indent, const char *text);
+
 /* What a parameter takes: "2, 3, 4, 8", "a multiple of 32, or row", "0 .. 1", "true, false". */
 void pare_help_range(const pare_param *p, char *text, size_t size);
 

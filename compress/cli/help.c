@@ -5,12 +5,32 @@
 #include "compress/pass.h"
 #include "recipes/pattern.h"
 
+enum { PAGE = 100 }; /* columns */
+
+void pare_help_words(int column, int indent, const char *text)
+{
+    const char *gap = "";
+    while (*text) {
+        const int n = (int)strcspn(text, " ");
+        if (column + (int)strlen(gap) + n > PAGE) {
+            gap = "";
+            column = indent;
+            (void)printf("\n%*s", indent, "");
+        }
+        column += printf("%s%.*s", gap, n, text);
+        gap = " ";
+        text += n + (text[n] == ' ');
+    }
+    (void)printf("\n");
+}
+
 static void print_option(const pare_option *o)
 {
-    char left[64];
+    char left[64], text[256];
     (void)snprintf(left, sizeof left, "--%s%s%s", o->name, o->argument ? " " : "",
                    o->argument ? o->argument : "");
-    (void)printf("  %-22s %s%s\n", left, o->help, o->repeats ? " (repeatable)" : "");
+    (void)snprintf(text, sizeof text, "%s%s", o->help, o->repeats ? " (repeatable)" : "");
+    pare_help_words(printf("  %-22s ", left), 25, text);
 }
 
 /* An option of a command that takes the place of a common one. */
@@ -43,10 +63,10 @@ static void print_overview(void)
                  "         pare eval recipes/demo/out/hedge-w4 --text recipes/demo/evaluation.txt\n"
                  "\ncommands\n");
     for (const pare_command *c = pare_commands; c->name; c++)
-        (void)printf("  %-10s %-10s %s\n", c->name, c->operands, c->summary);
+        pare_help_words(printf("  %-10s %-10s ", c->name, c->operands), 24, c->summary);
     (void)printf("\npasses of a recipe\n");
     for (size_t i = 0; i < pare_pass_count(); i++)
-        (void)printf("  %-21s %s\n", pare_passes[i]->name, pare_passes[i]->summary);
+        pare_help_words(printf("  %-21s ", pare_passes[i]->name), 24, pare_passes[i]->summary);
     (void)printf("\ntopics\n");
     for (const pare_topic *t = pare_topics; t->name; t++)
         (void)printf("  %-21s %s\n", t->name, t->summary);
@@ -95,24 +115,39 @@ static bool orders_channels(const pare_pass *pass)
     return pass->folds && (pass->folds(value) & PARE_FOLDS_ORDER);
 }
 
-static void print_pass(const pare_pass *pass)
+/* A line of columns, and what it is beneath. */
+static void print_param(const char *name, const char *values, const char *fallback,
+                        const char *help)
 {
-    char fallback[32];
-    (void)printf("%s: %s\nsource  %s\n\nparameters\n  %-16s %-38s default\n", pass->name,
-                 pass->summary, pass->source, "name", "values");
+    (void)printf("  %-16s %-38s %s\n", name, values, fallback);
+    pare_help_words(printf("%19s", ""), 19, help);
+}
+
+static void print_params(const pare_pass *pass)
+{
+    char range[128], fallback[32], text[512];
+    (void)printf("\nparameters\n  %-16s %-38s default\n", "name", "values");
     for (const pare_param *p = pass->params; p->name; p++) {
-        char range[128];
         pare_help_range(p, range, sizeof range);
         pare_param_print(p, p->fallback, fallback, sizeof fallback);
-        (void)printf("  %-16s %-38s %-12s %s%s%s%s\n", p->name, range, fallback, p->help,
-                     p->unit ? " [" : "", p->unit ? p->unit : "", p->unit ? "]" : "");
+        (void)snprintf(text, sizeof text, "%s%s%s%s", p->help, p->unit ? " [" : "",
+                       p->unit ? p->unit : "", p->unit ? "]" : "");
+        print_param(p->name, range, fallback, text);
     }
-    if (!pass->rotation && !pass->structure)
-        (void)printf(
-            "  %-16s %-38s %-12s %s\n  %-16s %-38s %-12s %s\n", "targets", "list of patterns",
-            "all",
-            "linears of the blocks to work on: globs, or re: and an expression, of whole names",
-            "skip", "list of patterns", "none", "linears to leave as they are");
+    if (pass->rotation || pass->structure)
+        return;
+    print_param(
+        "targets", "list of patterns", "all",
+        "linears of the blocks to work on: globs, or re: and an expression, of whole names");
+    print_param("skip", "list of patterns", "none", "linears to leave as they are");
+}
+
+static void print_pass(const pare_pass *pass)
+{
+    char fallback[32], text[512];
+    pare_help_words(printf("%s: ", pass->name), 0, pass->summary);
+    pare_help_words(printf("source  "), 8, pass->source);
+    print_params(pass);
     if (has_param(pass, "symmetric"))
         (void)printf("\nsymmetric grid: codes -2^(b-1) .. 2^(b-1)-1 around a fixed zero, and the "
                      "smallest scale that\ncovers the group, so the largest weight falls on a code "
@@ -125,8 +160,11 @@ static void print_pass(const pare_pass *pass)
         (void)printf("\nthe output is a smaller plain checkpoint (model.safetensors, config.json), "
                      "which other\nprograms load as well; to quantize or prune it further, give it "
                      "a second recipe.\n");
-    if (pass->caution)
-        (void)printf("\nnote: %s.\n", pass->caution);
+    if (pass->caution) {
+        (void)snprintf(text, sizeof text, "note: %s.", pass->caution);
+        (void)printf("\n");
+        pare_help_words(0, 0, text);
+    }
     (void)printf("\nexample  passes:\n           - %s: {", pass->name);
     if (has_param(pass, "bits") && has_param(pass, "group")) {
         (void)printf("bits: 4, group: 64%s", pass->sparsity ? ", pattern: 2:4" : "");

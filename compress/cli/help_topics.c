@@ -13,7 +13,8 @@ static void print_setting(const pare_param *p, int width)
     char range[128], fallback[32];
     pare_help_range(p, range, sizeof range);
     pare_param_print(p, p->fallback, fallback, sizeof fallback);
-    (void)printf("  %-*s %-24s %-10s %s\n", width, p->name, range, fallback, p->help);
+    pare_help_words(printf("  %-*s %-24s %-10s ", width, p->name, range, fallback), width + 39,
+                    p->help);
 }
 
 /* Planned as it stands by a test, from the root of the repository. */
@@ -49,7 +50,7 @@ static void print_recipe(void)
                  "  %-12s %-30s %s\n",
                  "key", "for example", "what");
     for (const pare_recipe_key *k = pare_recipe_keys; k->name; k++)
-        (void)printf("  %-12s %-30s %s\n", k->name, k->example, k->help);
+        pare_help_words(printf("  %-12s %-30s ", k->name, k->example), 46, k->help);
     (void)printf("\n\"pare init MODEL --preset w4a16\" writes a recipe for a model. \"pare plan "
                  "RECIPE\" says what a\nrecipe will do, in a moment; a mistake is named with file, "
                  "line and column. --set changes a\nrecipe from outside: --set "
@@ -108,7 +109,8 @@ static void print_export(void)
 {
     (void)printf("export: the finished weights as files of another engine\n\n");
     for (size_t i = 0; pare_export_targets[i]; i++)
-        (void)printf("  %-20s %s\n", pare_export_targets[i]->name, pare_export_targets[i]->summary);
+        pare_help_words(printf("  %-20s ", pare_export_targets[i]->name), 23,
+                        pare_export_targets[i]->summary);
     (void)printf(
         "\ncompressed-tensors, gptq and awq hold the codes as they are, or the export is refused "
         "with the\nname of the linear and the reason. GGUF quantizes again what is not on its "
@@ -208,8 +210,9 @@ static void print_calibration(void)
         "A linear with less is rounded or pruned as if no input were known (gptq as rtn, wanda as\n"
         "magnitude); a transform leaves it as it is; scales of int8_tensor are taken from what "
         "there\nis; what flap, depth and slicegpt take out is left to chance. The job warns, "
-        "layers.csv says thin, and --strict ends with 3. pare plan warns "
-        "before\nany work, as far as the number of tokens tells.\n");
+        "layers.csv says\n"
+        "thin, and --strict ends with 3. pare plan warns before any work, as far as the number of\n"
+        "tokens tells.\n");
 }
 
 /* All exit codes, or the one in `code`; whether there is one. */
@@ -238,7 +241,7 @@ static bool print_codes(const char *code)
         if (code && strcmp(code, text) != 0)
             continue;
         found = true;
-        (void)printf("  %3d  %s\n", row[i].code, row[i].text);
+        pare_help_words(printf("  %3d  ", row[i].code), 7, row[i].text);
     }
     return found;
 }

@@ -128,9 +128,9 @@ static const pare_tensor *find(const pare_checkpoint *ck, const char *name, cons
 /* Bits of a linear that pare did not pack: those of its tensor, where that was quantized before. */
 static double dense_bits(const pare_checkpoint *ck, const pare_linear *w)
 {
-    const pare_tensor *const t = ck->stored ? find(ck, w->name, "weight") : NULL;
+    const pare_stored *const stored = pare_checkpoint_stored(ck, w->name);
     const double weights = (double)w->n * (double)w->k;
-    return t ? 8 * (double)ck->stored[t - ck->tensor].bytes : weights * pare_dtype_bits(w->dtype);
+    return stored ? 8 * (double)stored->bytes : weights * pare_dtype_bits(w->dtype);
 }
 
 /* Bits per weight of the packed linears, every plane counted; of all linears of the blocks when

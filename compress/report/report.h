@@ -78,8 +78,8 @@ typedef struct pare_report {
     size_t exports;
     pare_report_sizes sizes;
     double bits_per_weight;       /* of the targeted linears */
-    double model_bits_per_weight; /* of all tensors, over the weights of the original */
-    bool untied; /* its tied head has got weights of its own: bits there, but not weights */
+    double model_bits_per_weight; /* of the whole model, as pare eval has it */
+    bool untied;                  /* its tied head has got weights of its own */
     double seconds, calibration_seconds, evaluation_seconds;
     size_t calibration_windows, calibration_window;
     const pare_text *calibration_text; /* [calibration_texts] files as the recipe names them */

@@ -36,7 +36,7 @@ static void put_head(pare_text_out *t, const pare_report *r)
     }
     pare__text_put(t,
                    "| bits per weight of the %zu compressed linears | | %.3f |\n"
-                   "| bits of all tensors per weight of the original model%s | | %.3f |\n",
+                   "| bits per weight of the whole model%s | | %.3f |\n",
                    r->rows, r->bits_per_weight, pare__report_untied(r), r->model_bits_per_weight);
     if (pare__report_has_cache(r))
         pare__text_put(t, "| bytes of a token in the key/value cache (%s) | %.6g | %.6g |\n",

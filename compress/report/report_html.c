@@ -13,9 +13,7 @@ static void put_size(pare_text_out *t, const pare_report *r)
     if (was)
         pare__text_put(t, "%.1f%% of the original", 100.0 * (double)is / (double)was);
     if (!r->structure)
-        pare__text_put(t,
-                       "; %.3f bits per weight in %zu linears, %.3f of all tensors per weight "
-                       "of the original model%s",
+        pare__text_put(t, "; %.3f bits per weight in %zu linears, %.3f in the whole model%s",
                        r->bits_per_weight, r->rows, r->model_bits_per_weight,
                        pare__report_untied(r));
     pare__text_put(t, "</i></div>\n");

@@ -272,7 +272,7 @@ START_TEST(every_command_and_pass_has_a_page)
         {"help help", "TOPIC"},
         {"help rtn", "symmetric"},
         {"help gptq", "act_order"},
-        {"help wanda", "auto         share"}, /* what sparsity is unless a recipe says it */
+        {"help wanda", "auto\n                   share"}, /* what sparsity is unless a recipe says it */
         {"help experts", "all_tokens, rtn"},
         {"help calibration", "3 tokens per input, a quarter of the rank"},
         {"help error", "130"},

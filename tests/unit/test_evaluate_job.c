@@ -1,6 +1,7 @@
 /* Evaluations of a recipe: what a job measures, tells and refuses. The model that comes with the
  * demo is used, since choices and samples need a tokenizer. */
 #include "compress/evaluate/choice_items.h"
+#include "compress/inspect.h"
 #include "formats/json.h"
 #include "tests/unit/job.h"
 
@@ -214,6 +215,63 @@ START_TEST(parts_add_up_to_the_weights)
 }
 END_TEST
 
+static pare_inspection inspect(finished *f, const char *path)
+{
+    pare_inspection in;
+    ck_assert_int_eq(pare_inspect(&f->cx, &f->a, path, &in), PARE_OK);
+    return in;
+}
+
+/* Blocks of GGUF are unpacked to floats to be worked on; the original is what lies in its file. */
+START_TEST(a_quantized_original_has_the_size_of_its_file)
+{
+    const job_place p = make_place();
+    finished f;
+    char model[512];
+    run(&p,
+        "pare: 1\nmodel: " HEDGE "\npasses: [{rtn: {bits: 4, group: 32}}]\n"
+        "export: [{format: 'gguf:q4_0', path: hedge.gguf}]\n",
+        1, &f);
+    end(&f);
+    (void)snprintf(model, sizeof model, "%s", job_path(&p, "hedge.gguf"));
+    run(&p, "pare: 1\nmodel: hedge.gguf\npasses: [{rtn: {bits: 3, group: 32}}]\n", 1, &f);
+    const pare_report *const r = &f.result.report;
+    const pare_config *const c = r->config;
+    const uint64_t *const was = r->sizes.before;
+    ck_assert_uint_eq(pare_report_total(was), inspect(&f, model).tensor_bytes);
+    /* 4 bits, and a scale of 16 for each 32 weights */
+    ck_assert_uint_eq(was[PARE_REPORT_MLP], c->blocks * 3 * c->hidden * c->intermediate * 18 / 32);
+    ck_assert_uint_gt(was[PARE_REPORT_EMBEDDING], 0);
+    end(&f);
+    job_remove_directory(p.root);
+}
+END_TEST
+
+/* Of its own weights, also where they are more or fewer than those of the original. */
+START_TEST(bits_of_the_whole_model_are_those_that_inspect_tells)
+{
+    static const char *const passes[] = {"[rotate: {}, rtn: {bits: 4, group: 64}]",
+                                         "[depth: {blocks: 2}]"};
+    for (size_t i = 0; i < 2; i++) {
+        const job_place p = make_place();
+        finished f;
+        char recipe[1024];
+        (void)snprintf(recipe, sizeof recipe,
+                       "pare: 1\nmodel: " HEDGE "\npasses: %s\n"
+                       "calibration: {text: [" PARE_SOURCE_DIR "/recipes/demo/calibration.txt], "
+                       "samples: 4, window: 64}\n"
+                       "evaluate: [{choice: {file: piqa.jsonl}}]\n",
+                       passes[i]);
+        run(&p, recipe, 1, &f);
+        const double bits = inspect(&f, f.output).bits_per_weight;
+        ck_assert_double_eq(f.result.report.model_bits_per_weight, bits);
+        ck_assert(i ? bits == 16 : bits > 4 && bits < 9);
+        end(&f);
+        job_remove_directory(p.root);
+    }
+}
+END_TEST
+
 static const struct refusal {
     const char *labels, *recipe, *message;
     pare_status status;
@@ -249,6 +307,8 @@ int main(void)
     tcase_add_test(t, the_result_is_told_in_one_vocabulary);
     tcase_add_test(t, samples_are_the_same_for_any_number_of_threads);
     tcase_add_test(t, parts_add_up_to_the_weights);
+    tcase_add_test(t, a_quantized_original_has_the_size_of_its_file);
+    tcase_add_test(t, bits_of_the_whole_model_are_those_that_inspect_tells);
     tcase_add_loop_test(t, mistakes_in_choices_are_told_before_the_work, 0,
                         sizeof refusals / sizeof *refusals);
     suite_add_tcase(s, t);

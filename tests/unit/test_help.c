@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "compress/pass.h"
 #include "recipes/recipe.h"
 #include "tests/unit/program.h"
 #include "tests/unit/unit.h"
@@ -51,6 +52,38 @@ START_TEST(the_page_on_recipes_has_every_key_and_an_example_that_can_be_planned)
 }
 END_TEST
 
+static void check_width(const char *command)
+{
+    const char *line = call(command, OUT)->text;
+    ck_assert_msg(*line, "pare %s says nothing", command);
+    for (size_t n; *line; line += n + (line[n] == '\n')) {
+        n = strcspn(line, "\n");
+        ck_assert_msg(n <= 100, "pare %s has a line of %zu columns:\n%.*s", command, n, (int)n,
+                      line);
+    }
+}
+
+/* Of every word that the overview lists. */
+START_TEST(no_page_is_wider_than_100_columns)
+{
+    static char overview[1 << 13];
+    char word[32], command[64];
+    size_t pages = 0;
+    check_width("help");
+    const outcome *const o = call("help", OUT);
+    ck_assert_uint_lt(strlen(o->text), sizeof overview);
+    memcpy(overview, o->text, strlen(o->text) + 1);
+    for (const char *line = overview; line; line = strchr(line + 1, '\n')) {
+        if (strncmp(line, "\n  ", 3) != 0 || sscanf(line + 3, "%31[a-z0-9_]", word) != 1)
+            continue;
+        (void)snprintf(command, sizeof command, "help %s", word);
+        check_width(command);
+        pages++;
+    }
+    ck_assert_uint_gt(pages, pare_pass_count());
+}
+END_TEST
+
 START_TEST(a_word_without_a_page_is_told_with_the_nearest)
 {
     const outcome *const o = call("help calibrate", ERR);
@@ -66,6 +99,7 @@ int main(void)
     tcase_set_timeout(t, 60);
     tcase_add_test(t, every_topic_has_a_page_and_stands_in_the_overview);
     tcase_add_test(t, the_page_on_recipes_has_every_key_and_an_example_that_can_be_planned);
+    tcase_add_test(t, no_page_is_wider_than_100_columns);
     tcase_add_test(t, a_word_without_a_page_is_told_with_the_nearest);
     suite_add_tcase(s, t);
     return unit_main(s);
