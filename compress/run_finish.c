@@ -36,8 +36,14 @@ pare_status pare__run_hash_packed(pare_run *run)
     run->hash.packed_sha256 = pare_arena_take(run->a, shards, sizeof *run->hash.packed_sha256);
     if (!file || !run->hash.packed_sha256)
         return PARE_ENOMEM;
-    for (uint32_t i = 0; i < shards; i++)
-        PARE_TRY(pare_packed_map_file(run->cx, run->writer, i, &file[i]));
+    for (uint32_t i = 0; i < shards; i++) {
+        const pare_status s = pare_packed_map_file(run->cx, run->writer, i, &file[i]);
+        if (s == PARE_EIO) { /* the file system has no maps that others write to */
+            pare_ctx_clear(run->cx);
+            return PARE_OK;
+        }
+        PARE_TRY(s);
+    }
     return pare_hashing_begin(run->cx, file, shards, run->hash.packed_sha256, NULL,
                               &run->hash.packed);
 }
@@ -45,6 +51,8 @@ pare_status pare__run_hash_packed(pare_run *run)
 pare_status pare__run_packed_ready(pare_run *run, size_t unit)
 {
     const pare_packed_layout *const l = &run->plan.layout;
+    if (!run->hash.packed)
+        return PARE_OK;
     const pare_mark mark = pare_arena_mark(&run->scratch);
     uint64_t *const ready = PARE_NEW(&run->scratch, uint64_t, l->shards);
     if (!ready)
@@ -142,6 +150,23 @@ static pare_status gather_rows(pare_run *run, pare_linear_result **row, size_t *
     return PARE_OK;
 }
 
+/* The packed files, which could not be hashed while they were written. */
+static pare_status hash_written(pare_run *run)
+{
+    const pare_packed_layout *const l = &run->plan.layout;
+    pare_file *const file = PARE_NEW(run->a, pare_file, l->shards);
+    pare_status s = file ? PARE_OK : PARE_ENOMEM;
+    for (uint32_t i = 0; i < l->shards && s == PARE_OK; i++) {
+        char *const path = pare_path_join(run->a, run->plan.partial_path, l->shard_name[i]);
+        s = path ? pare_file_map(run->cx, run->a, path, &file[i]) : PARE_ENOMEM;
+    }
+    if (s == PARE_OK)
+        s = pare_sha256_files(run->cx, file, l->shards, run->hash.packed_sha256);
+    for (uint32_t i = 0; file && i < l->shards; i++)
+        pare_file_unmap(&file[i]);
+    return s;
+}
+
 /* The list of outputs: packed files, whose digests are at hand by now, and `count` others. */
 static pare_status list_outputs(pare_run *run, const char **name, size_t count)
 {
@@ -149,7 +174,7 @@ static pare_status list_outputs(pare_run *run, const char **name, size_t count)
     run->output = PARE_NEW(run->a, pare_manifest_file, l->shards + count);
     if (!run->output)
         return PARE_ENOMEM;
-    PARE_TRY(pare_hashing_end(run->cx, &run->hash.packed));
+    PARE_TRY(run->hash.packed ? pare_hashing_end(run->cx, &run->hash.packed) : hash_written(run));
     for (uint32_t i = 0; i < l->shards; i++) {
         run->output[i] = (pare_manifest_file){.file = l->shard_name[i], .bytes = l->file_bytes[i]};
         memcpy(run->output[i].sha256, run->hash.packed_sha256[i], sizeof run->output[i].sha256);

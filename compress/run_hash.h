@@ -12,7 +12,7 @@ typedef struct pare_run_hash {
     uint8_t (*input_xxh3)[16], (*input_hashed)[16];
     char (*input_sha256)[PARE_SHA256_HEX];
     pare_hashing *input;  /* of the model, until the manifest is written */
-    pare_hashing *packed; /* of the packed files, while they are written */
+    pare_hashing *packed; /* of the packed files, while they are written; NULL: once they are */
     char (*packed_sha256)[PARE_SHA256_HEX];
 } pare_run_hash;
 

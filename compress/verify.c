@@ -166,8 +166,9 @@ static pare_status check_manifest(pare_verify_run *v, const char *text, size_t l
     PARE_TRY(pare__verify_absorb(v, parse_manifest(v, text, len)));
     if (!v->manifest)
         return PARE_OK;
-    PARE_TRY(pare_version_check(v->cx, PARE_MANIFEST_NAME, "format",
-                                pare_json_get(v->manifest, "format"), PARE_MANIFEST_FORMAT));
+    PARE_TRY(pare__verify_absorb(v, pare_version_check(v->cx, PARE_MANIFEST_NAME, "format",
+                                                       pare_json_get(v->manifest, "format"),
+                                                       PARE_MANIFEST_FORMAT)));
     v->out->files += !v->summed;
     PARE_TRY(pare__verify_recipe(v));
     PARE_TRY(pare__verify_absorb(v, check_listed(v)));

@@ -59,31 +59,45 @@ static pare_status check_text(const pare_checkpoint *ck, const char *path, const
                               size_t len)
 {
     pare_json *manifest;
-    if (!ck->packed && !pare_manifest_is_ours(text, len))
-        return PARE_OK;
     pare_status s = pare_json_parse(ck->cx, path, text, len, PARE_MANIFEST_CAP, &manifest);
-    if (s != PARE_EFORMAT && s != PARE_OK)
-        return s;
-    if (s == PARE_EFORMAT)
+    if (s == PARE_EFORMAT) {
         pare_ctx_clear(ck->cx);
-    else if (belongs(ck, manifest))
+        return PARE_OK;
+    }
+    PARE_TRY(s);
+    if (belongs(ck, manifest))
         s = pare_version_check(ck->cx, path, "format", pare_json_get(manifest, "format"),
                                PARE_MANIFEST_FORMAT);
-    else
-        s = PARE_OK;
     pare_json_free(manifest);
-    return manifest ? s : PARE_OK;
+    return s;
+}
+
+/* Whether the beginning of a file looks like a manifest of ours: others can be of any size. */
+static pare_status look_whose(pare_ctx *cx, pare_arena *a, const char *path, bool *ours)
+{
+    enum { START = 1 << 16 };
+    pare_file f;
+    PARE_TRY(pare_file_map(cx, a, path, &f));
+    *ours = f.bytes > 0 &&
+            pare_manifest_is_ours((const char *)f.data, f.bytes < START ? (size_t)f.bytes : START);
+    pare_file_unmap(&f);
+    return PARE_OK;
 }
 
 static pare_status check_manifest(const pare_checkpoint *ck, pare_arena *a)
 {
     char *const path = pare_path_join(a, ck->directory, PARE_MANIFEST_NAME), *text;
     pare_path_kind is;
+    bool ours = true;
     size_t len;
     if (!path)
         return PARE_ENOMEM;
     PARE_TRY(pare_path_look(ck->cx, path, &is));
     if (is != PARE_PATH_FILE)
+        return PARE_OK;
+    if (!ck->packed)
+        PARE_TRY(look_whose(ck->cx, a, path, &ours));
+    if (!ours)
         return PARE_OK;
     PARE_TRY(pare_file_read(ck->cx, a, path, PARE_MANIFEST_CAP, &text, &len));
     return check_text(ck, path, text, len);

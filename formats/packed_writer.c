@@ -1,7 +1,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,8 +13,8 @@ typedef struct shard_file {
     int fd;       /* -1: not open */
     bool created; /* by this writer: it was empty */
     bool dirty;
-    unsigned char *map; /* of the whole file, or NULL */
     uint64_t bytes;
+    pare_file map; /* of the whole file, or without data */
 } shard_file;
 
 struct pare_packed_writer {
@@ -126,13 +125,9 @@ pare_status pare_packed_map_file(pare_ctx *cx, pare_packed_writer *w, uint32_t s
                                  pare_file *out)
 {
     shard_file *const f = &w->file[shard];
-    if (!f->map) {
-        void *const map = mmap(NULL, (size_t)f->bytes, PROT_READ, MAP_SHARED, f->fd, 0);
-        if (map == MAP_FAILED)
-            return pare_file_fail(cx, f->path, "map");
-        f->map = map;
-    }
-    *out = (pare_file){.data = f->map, .bytes = f->bytes, .path = f->path};
+    if (!f->map.data)
+        PARE_TRY(pare_file_map_shared(cx, f->fd, f->path, f->bytes, &f->map));
+    *out = f->map;
     return PARE_OK;
 }
 
@@ -141,7 +136,7 @@ pare_status pare_packed_map(pare_ctx *cx, pare_packed_writer *w, const pare_pack
 {
     pare_file file;
     PARE_TRY(pare_packed_map_file(cx, w, e->shard, &file));
-    *bytes = w->file[e->shard].map + e->offset;
+    *bytes = (unsigned char *)file.data + e->offset;
     return PARE_OK;
 }
 
@@ -180,8 +175,7 @@ void pare_packed_close(pare_ctx *cx, pare_packed_writer *w)
     if (!w)
         return;
     for (uint32_t i = 0; i < w->files; i++) {
-        if (w->file[i].map)
-            (void)munmap(w->file[i].map, (size_t)w->file[i].bytes);
+        pare_file_unmap(&w->file[i].map);
         if (w->file[i].fd >= 0)
             (void)close(w->file[i].fd);
     }

@@ -203,6 +203,17 @@ pare_status pare_file_map(pare_ctx *cx, pare_arena *a, const char *path, pare_fi
     return PARE_OK;
 }
 
+pare_status pare_file_map_shared(pare_ctx *cx, int fd, char *path, uint64_t bytes, pare_file *f)
+{
+    *f = (pare_file){.bytes = bytes, .path = path};
+    void *const p = mmap(NULL, (size_t)bytes, PROT_READ, MAP_SHARED, fd, 0);
+    if (p == MAP_FAILED)
+        return pare_file_fail(cx, path, "map");
+    f->data = p;
+    table_add(f);
+    return PARE_OK;
+}
+
 void pare_file_unmap(pare_file *f)
 {
     if (f->data) {

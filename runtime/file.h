@@ -29,6 +29,11 @@ typedef struct pare_file {
 PARE_CHECKED pare_status pare_file_map(pare_ctx *cx, pare_arena *a, const char *path, pare_file *f);
 void pare_file_unmap(pare_file *f);
 
+/* Maps the first `bytes` bytes of an open file, so that what is written into them is seen. The path
+ * is borrowed. PARE_EIO where the file system cannot do that, PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_file_map_shared(pare_ctx *cx, int fd, char *path, uint64_t bytes,
+                                              pare_file *f);
+
 /* The stamp of what lies at `path` now, links followed; all 0 when nothing can be seen there. */
 pare_file_stamp pare_file_look(const char *path);
 

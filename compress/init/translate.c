@@ -92,6 +92,8 @@ void pare__item_set(pare__translation *t, pare__item *item, const pare_yaml *nod
 {
     const pare_param *p = item->pass->params;
     char text[64], why[160];
+    (void)snprintf(text, sizeof text, "%.15g", value); /* more digits a recipe does not take */
+    value = strtod(text, NULL);
     while (strcmp(p->name, name) != 0)
         p++;
     if (!takes(p, value)) {
@@ -431,6 +433,12 @@ static pare_status translate(pare__translation *t, const char *file, const pare_
     if (t->passes == 0 && t->lefts)
         return pare_fail(cx, PARE_EUSAGE, "%s:%zu: nothing is left to do: %s: %s", file,
                          t->left[0].line, t->left[0].what, t->left[0].why);
+    if (t->passes == 0 && t->cached)
+        return pare_fail(
+            cx, PARE_EUSAGE,
+            "%s: holds a kv_cache_scheme alone, and a recipe needs a pass; \"pare eval "
+            "MODEL --kv METHOD\" runs any model with such a cache",
+            file);
     if (t->passes == 0)
         return pare_fail(cx, PARE_EUSAGE,
                          "%s: holds no modifiers; a recipe of llm-compressor has them under "

@@ -1,4 +1,5 @@
 /* What a modifier that quantizes says of weights and inputs: schemes by name, or config_groups. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -90,8 +91,12 @@ static bool read_strategy(pare__translation *t, const pare_yaml *weights, scheme
     const pare_yaml *const size = pare_yaml_get(weights, "group_size");
     double group = 0;
     const bool sized = size && !pare_yaml_is_null(size);
-    if (sized && (!pare__node_number(size, &group) || group > 1 << 20)) {
-        pare__leave(t, size, "expected a number of weights");
+    if (sized && (!pare__node_number(size, &group) || group > 1 << 20 || group != trunc(group))) {
+        pare__leave(t, size, "expected a whole number of weights");
+        return false;
+    }
+    if (!sized && pare__node_is(strategy, "group")) {
+        pare__leave(t, strategy, "it does not say how many weights a group has: group_size");
         return false;
     }
     if (pare__node_is(strategy, "tensor"))

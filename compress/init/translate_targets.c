@@ -20,9 +20,33 @@ static size_t cut_weight(const char *text, size_t len)
     return ends_with(text, len, ".weight") ? len - strlen(".weight") : len;
 }
 
-/* Our expression for `text`, that stands behind "re:". */
-static char *expression(pare_arena *a, const char *text)
+/* Their classes as ours write them, in a set or outside; other characters as they are. */
+static char *with_sets(pare_arena *a, const char *text)
 {
+    static const char letters[] = "dws";
+    static const char *const sets[] = {"0-9", "A-Za-z0-9_", " \t"};
+    const size_t size = strlen(text) * sizeof "[A-Za-z0-9_]" + 1;
+    char *const out = PARE_NEW(a, char, size);
+    size_t n = 0;
+    for (bool set = false; out && *text; text++) {
+        const char *const letter = text[0] == '\\' && text[1] ? strchr(letters, text[1]) : NULL;
+        const bool escape = text[0] == '\\' && text[1];
+        if (letter)
+            n += (size_t)snprintf(out + n, size - n, set ? "%s" : "[%s]", sets[letter - letters]);
+        else
+            n += (size_t)snprintf(out + n, size - n, "%.*s", escape ? 2 : 1, text);
+        set = escape ? set : text[0] == '[' || (set && text[0] != ']');
+        text += escape;
+    }
+    return out;
+}
+
+/* Our expression for `their`, that stands behind "re:". */
+static char *expression(pare_arena *a, const char *their)
+{
+    const char *const text = with_sets(a, their);
+    if (!text)
+        return NULL;
     size_t len = strlen(text);
     const bool closed = ends_with(text, len, "$") && !ends_with(text, len, "\\$");
     len = cut_weight(text, closed ? len - 1 : len);
@@ -33,6 +57,17 @@ static char *expression(pare_arena *a, const char *text)
     if (out)
         (void)snprintf(out, size, "re:%s%.*s%s%s", group ? "(" : "", (int)len, text,
                        group ? ")" : "", open ? ".*" : "");
+    return out;
+}
+
+/* What lies below the modules that an expression of ours matches. */
+static char *below(pare_arena *a, const char *text)
+{
+    const char *const inner = text + strlen("re:");
+    const size_t size = strlen(inner) + sizeof "re:()\\..*";
+    char *const out = PARE_NEW(a, char, size);
+    if (out)
+        (void)snprintf(out, size, "re:(%s)\\..*", inner);
     return out;
 }
 
@@ -99,11 +134,16 @@ static void read_one(pare__translation *t, const pare_yaml *node, bool skip, par
         pare__leave(t, node, "no name of a module has such characters");
         return;
     }
-    char *const text =
-        is_expression ? expression(a, node->text + 3)
-                      : pare_arena_text(a, node->text, cut_weight(node->text, strlen(node->text)));
+    char *text = is_expression
+                     ? expression(a, node->text + 3)
+                     : pare_arena_text(a, node->text, cut_weight(node->text, strlen(node->text)));
     pare_pattern *p = NULL;
-    const pare_status s = text ? pare_pattern_new(cx, a, text, &p) : PARE_ENOMEM;
+    pare_status s = text ? pare_pattern_new(cx, a, text, &p) : PARE_ENOMEM;
+    if (s == PARE_OK && is_expression && !skip && !selects(&t->draft, p)) {
+        /* targets may be whole blocks: all linears in them */
+        text = below(a, text);
+        s = text ? pare_pattern_new(cx, a, text, &p) : PARE_ENOMEM;
+    }
     if (s == PARE_EUSAGE) {
         pare__leave(t, node, cx->what);
         pare_ctx_clear(cx);

@@ -53,14 +53,12 @@ static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threa
 static pare_status run(pare_ctx *cx, const double *value, pare_pass_linear *linear,
                        pare_arena *scratch)
 {
-    const float *const absmax = linear->stats->absmax;
     const pare_grid g = grid(value);
     const pare_outlier_opts opts = {.columns = linear->columns};
-    pare_quantize_note(linear, "%zu columns reach %g, %zu kept",
-                       pare_outliers_above(absmax, linear->k, value[THRESHOLD], 1),
-                       value[THRESHOLD], opts.columns);
-    return pare_outliers_quantize(cx, scratch, &opts, &g, absmax, linear->w, linear->n, linear->k,
-                                  linear->codes);
+    /* chosen on the inputs of the float model, not on those that linear->stats has */
+    pare_quantize_note(linear, "%zu columns in F16", opts.columns);
+    return pare_outliers_quantize(cx, scratch, &opts, &g, linear->stats->absmax, linear->w,
+                                  linear->n, linear->k, linear->codes);
 }
 
 const pare_pass pare_pass_llm_int8 = {

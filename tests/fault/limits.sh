@@ -95,6 +95,16 @@ all() {
 all v "$least $((least + 2048)) $((least + 6144)) $((least + 65536)) \
     $((least + 163840)) $((least + 266240)) 524288"
 all d "1280 3072 6144 65536 266240 524288"
+# Where libraries just fit or just do not: what keeps every command from its start, or 5.
+starts=0 code=0
+rm -rf out
+(ulimit -d 1024 && exec timeout -k 1 60 "$pare" help) > result.txt 2>&1 || starts=$?
+(ulimit -d 1024 && exec timeout -k 1 60 "$pare" compress recipe.yaml --threads 2) \
+    > result.txt 2> error.txt || code=$?
+runs=$((runs + 1))
+if { [ $code -ne 5 ] && { [ $starts -eq 0 ] || [ $code -ne $starts ]; }; } || [ -e out ]; then
+    say "ulimit -d 1024: pare compress: exit code $code (help: $starts), or an output"
+fi
 # JSON that does not fit is no damage.
 series d "2560 2688 2816 2944 3072 3200 3328 3456 3584 3840 4096 8192" some verify packed --threads 2
 # The same of a tokenizer; and no stack that grows where all addresses are in use.

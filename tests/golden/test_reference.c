@@ -98,11 +98,12 @@ enum { ROWS = sizeof rows / sizeof *rows };
 /* Perplexity of the original procedure with its scales rounded to F16, as ours are, and for
  * symmetric codes with the scale of runtime/grid.h (the original's puts the largest weight on a
  * rounding tie), to be met within 1e-4, which is room for sums in another order.
- * Source: an implementation of its own in numpy, which with F32 scales gives the six lines of the
- * table that were tried to 1e-6, and the original's 4.678012 for the floats. The line of the
- * true-sequential row is one draw of a wide distribution, so only this figure judges that row: with
- * F32 scales off by up to 2^-12 the original gives 7.77 to 8.17 there (mean 7.96, standard
- * deviation 1.5 %, 20 draws); the table has 7.79. */
+ * Source: same_rule.py beside this file, which prints them: an implementation of its own, which
+ * with F32 scales gives the six lines of the table that were tried to 1e-6, and the
+ * original's 4.678012 for the floats. The line of the true-sequential row is one draw of a wide
+ * distribution, so only this figure judges that row: with F32 scales off by up to 2^-12 the
+ * original gives 7.77 to 8.17 there (mean 7.96, standard deviation 1.5 %, 20 draws); the table
+ * has 7.79. */
 static const struct {
     const char *key;
     double ppl;

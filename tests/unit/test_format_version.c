@@ -4,8 +4,10 @@
 #include "formats/format_version.h"
 
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "compress/journal.h"
+#include "formats/checksums.h"
 #include "tests/unit/folder.h"
 #include "tests/unit/job.h"
 
@@ -138,6 +140,33 @@ START_TEST(a_damaged_manifest_is_left_to_the_checksums)
 }
 END_TEST
 
+/* Damage is one finding beside others. */
+START_TEST(verify_goes_on_behind_a_damaged_version)
+{
+    char text[4096], arguments[1024];
+    edit("out/manifest.json", "\"format\": 1", "\"former\": 1");
+    edit("out/manifest.json", "\"recipe_sha256\": \"", "\"recipe_sha256\": \"0");
+    (void)snprintf(arguments, sizeof arguments, "verify %s/out", place.root);
+    ck_assert_int_eq(call(arguments, text), 4);
+    ck_assert_msg(strstr(text, "format is missing or not a whole number") &&
+                      strstr(text, "SHA-256 of the recipe is"),
+                  "%s", text);
+}
+END_TEST
+
+/* Of a manifest that is not ours, no more than the beginning is read. */
+START_TEST(a_large_manifest_of_others_is_no_obstacle)
+{
+    char text[4096], arguments[1024];
+    const char *const path = job_path(&place, "model/manifest.json");
+    FILE *const f = fopen(path, "w");
+    ck_assert(f && fputs("{\"theirs\": 1}", f) >= 0 && fclose(f) == 0);
+    ck_assert_int_eq(truncate(path, (off_t)PARE_MANIFEST_CAP + 1), 0);
+    (void)snprintf(arguments, sizeof arguments, "inspect %s/model", place.root);
+    ck_assert_msg(call(arguments, text) == 0, "%s", text);
+}
+END_TEST
+
 START_TEST(a_finished_output_of_another_version_is_not_taken_for_that_of_the_job)
 {
     char what[1024];
@@ -195,6 +224,8 @@ int main(void)
                         sizeof versions / sizeof *versions);
     tcase_add_test(t, one_file_of_a_checkpoint_is_refused_with_its_manifest);
     tcase_add_test(t, a_damaged_manifest_is_left_to_the_checksums);
+    tcase_add_test(t, verify_goes_on_behind_a_damaged_version);
+    tcase_add_test(t, a_large_manifest_of_others_is_no_obstacle);
     tcase_add_test(t, a_finished_output_of_another_version_is_not_taken_for_that_of_the_job);
     tcase_add_test(t, an_unfinished_run_of_a_newer_program_is_not_continued);
     suite_add_tcase(s, t);

@@ -346,6 +346,30 @@ static const translated recipes[] = {
       "  - rtn: {bits: 8, group: row, targets: [\"re:.*self_attn.*\"]}\n",
       "  - rtn: {bits: 4, group: 32, skip: [\"re:.*self_attn.*\"]}\n"},
      {15, 19, 21}},
+    /* whole blocks, classes of characters, numbers that are not whole or too long */
+    {"stage:\n"
+     "  pruning_modifiers:\n"
+     "    SparseGPTModifier:\n"
+     "      sparsity: 0.5\n"
+     "      dampening_frac: 0.012345678901234567\n"
+     "      targets: ['re:model.layers.\\d+$']\n"
+     "  quant_modifiers:\n"
+     "    GPTQModifier:\n"
+     "      config_groups:\n"
+     "        one:\n"
+     "          weights: {num_bits: 4, strategy: group, group_size: 64.5}\n"
+     "          targets: ['re:.*q_proj']\n"
+     "        two:\n"
+     "          weights: {num_bits: 4, strategy: group}\n"
+     "          targets: ['re:.*k_proj']\n"
+     "        three:\n"
+     "          weights: {num_bits: 4, strategy: group, group_size: 64}\n"
+     "          targets: ['re:\\w+\\.layers\\.[\\d]\\.mlp']\n",
+     {"  - sparsegpt: {sparsity: 0.5, damp: 0.0123456789012346, targets: "
+      "[\"re:(model.layers.[0-9]+)\\\\..*\"]}\n",
+      "  - gptq: {bits: 4, group: 64, act_order: true, targets: "
+      "[\"re:[A-Za-z0-9_]+\\\\.layers\\\\.[0-9]\\\\.mlp.*\"]}\n"},
+     {11, 14}},
 };
 enum { RECIPES = sizeof recipes / sizeof *recipes };
 
@@ -378,6 +402,8 @@ START_TEST(what_is_no_recipe_of_the_other_tool_is_refused_with_its_place)
         {"a: &x 1\n", "anchors are not supported"},
         {"stage: {args: 3}\n", "their.yaml:1: nothing is left to do: args: 3: no counterpart"},
         {"stage: {}\n", "their.yaml: holds no modifiers"},
+        {"q_modifiers: {QuantizationModifier: {kv_cache_scheme: {num_bits: 8}}}\n",
+         "their.yaml: holds a kv_cache_scheme alone"},
         {"s:\n  q_modifiers:\n    QuantizationModifier: {scheme: NVFP4, targets: Linear}\n",
          "their.yaml:3: nothing is left to do: scheme: NVFP4: 4-bit floats"},
         {"q_modifiers: {GPTQModifier: }\n", "it names no scheme and no config_groups"},
