@@ -198,7 +198,7 @@ static int32_t first_token(finished *f, const pare_tokenizer *t, const pare_repo
     return id[0];
 }
 
-/* Had the speed counted tokens that were never drawn, it would be that of the prefill. */
+/* Had the speed counted tokens that were never drawn, it would be thousands of times as large. */
 START_TEST(an_early_end_token_makes_no_model_faster)
 {
     const char *const recipe =
@@ -232,7 +232,7 @@ START_TEST(an_early_end_token_makes_no_model_faster)
     for (size_t i = 0; i < 3; i++)
         ck_assert_msg(!*s->sample[i].same && !*s->sample[i].before, "%s|%s", s->sample[i].same,
                       s->sample[i].before);
-    ck_assert_msg(s->before_tok_s < 4 * tok_s, "%g, %g without the end tokens", s->before_tok_s,
+    ck_assert_msg(s->before_tok_s < 50 * tok_s, "%g, %g without the end tokens", s->before_tok_s,
                   tok_s);
     end(&f);
     job_remove_directory(p.root);
