@@ -23,17 +23,28 @@ pare_status pare__run_sample_prompts(pare_run *run, const char *data, const pare
     return PARE_OK;
 }
 
+/* Decoding alone is timed: from the first drawn tokens, which the prefill gives, to the last. */
+typedef struct timing {
+    pare_ctx *cx;
+    double first, last;
+} timing;
+
 static pare_status drawn(void *self, size_t position)
 {
-    pare_ctx_progress(self, "sampling", (double)(position + 1 - PROMPT), TOKENS);
+    timing *const t = self;
+    t->last = pare__seconds();
+    if (position == PROMPT)
+        t->first = t->last;
+    pare_ctx_progress(t->cx, "sampling", (double)(position + 1 - PROMPT), TOKENS);
     return PARE_OK;
 }
 
-/* Continues the prompts: tokens [SEQUENCES, PROMPT + TOKENS] in the scratch arena. */
+/* Continues the prompts: tokens [SEQUENCES, PROMPT + TOKENS] in the scratch arena. Beyond an end
+ * token, too, so that both models are timed over the same work. */
 static pare_status draw(pare_run *run, const pare_model *m, int32_t **tokens, double *tok_s)
 {
-    const pare_generate_opts opts = {
-        .sequences = SEQUENCES, .length = PROMPT + TOKENS, .stop_at_eos = true};
+    const pare_generate_opts opts = {.sequences = SEQUENCES, .length = PROMPT + TOKENS};
+    timing t = {.cx = run->cx};
     pare_forward f;
     *tokens = PARE_NEW(&run->scratch, int32_t, SEQUENCES * opts.length);
     if (!*tokens)
@@ -41,9 +52,8 @@ static pare_status draw(pare_run *run, const pare_model *m, int32_t **tokens, do
     for (size_t i = 0; i < SEQUENCES; i++)
         memcpy(*tokens + i * opts.length, run->prompts.id + i * PROMPT, PROMPT * sizeof **tokens);
     PARE_TRY(pare_forward_init(run->cx, &run->scratch, m, opts.length, false, &f));
-    const double start = pare__seconds();
-    PARE_TRY(pare_generate(run->cx, &run->scratch, &f, &opts, PROMPT, *tokens, drawn, run->cx));
-    *tok_s = SEQUENCES * TOKENS / (pare__seconds() - start);
+    PARE_TRY(pare_generate(run->cx, &run->scratch, &f, &opts, PROMPT, *tokens, drawn, &t));
+    *tok_s = SEQUENCES * (TOKENS - 1) / (t.last - t.first);
     return PARE_OK;
 }
 

@@ -45,6 +45,11 @@ static void put_results(void)
     (void)printf(" text json");
 }
 
+static void put_tables(void)
+{
+    (void)printf(" text csv json html");
+}
+
 static void put_logs(void)
 {
     (void)printf(" json");
@@ -76,11 +81,12 @@ static const struct {
     const char *command, *option;
     words put;
 } values[] = {
-    {"export", "format", put_formats}, {NULL, "format", put_results},
-    {NULL, "kv", put_caches},          {NULL, "device", put_devices},
-    {"init", "preset", put_presets},   {"help", NULL, put_topics},
-    {NULL, "log", put_logs},           {"bench", "shape", put_shapes},
-    {"completion", NULL, put_shells},  {"bench", NULL, put_benches},
+    {"export", "format", put_formats}, {"compare", "format", put_tables},
+    {NULL, "format", put_results},     {NULL, "kv", put_caches},
+    {NULL, "device", put_devices},     {"init", "preset", put_presets},
+    {"help", NULL, put_topics},        {NULL, "log", put_logs},
+    {"bench", "shape", put_shapes},    {"completion", NULL, put_shells},
+    {"bench", NULL, put_benches},
 };
 
 /* The words behind `option` of a command (NULL: those of the command itself), or NULL. */

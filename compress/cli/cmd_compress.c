@@ -3,6 +3,7 @@
 
 #include "compress/cli/cli.h"
 #include "compress/cli/job_options.h"
+#include "compress/cli/measure.h"
 #include "compress/compress.h"
 #include "compress/report/units.h"
 
@@ -146,18 +147,24 @@ static void print_exports(const pare_compress_result *result)
     }
 }
 
-static void print_evaluation(const pare_report_eval *e)
+static void print_choice(const pare_report_eval *e)
 {
     const pare_choice_result *const was = &e->choice_before.result;
     const pare_choice_result *const is = &e->choice_after.result;
+    const pare_paired *const p = &e->choice_after.paired;
+    (void)printf("choice            ");
+    pare_measure_print_share(was->accuracy, was->accuracy_stderr);
+    (void)printf(" -> ");
+    pare_measure_print_share(is->accuracy, is->accuracy_stderr);
+    (void)printf(", per byte %.2f%% -> %.2f%%; %zu gained, %zu lost, p %.3f   (%s, %zu item%s)\n",
+                 100 * was->accuracy_norm, 100 * is->accuracy_norm, p->gained, p->lost, p->p,
+                 e->data, is->n, is->n == 1 ? "" : "s");
+}
+
+static void print_evaluation(const pare_report_eval *e)
+{
     if (e->kind == PARE_EVALUATE_CHOICE) {
-        (void)printf(
-            "choice            %.2f%% +- %.2f -> %.2f%% +- %.2f, per byte %.2f%% -> %.2f%%; "
-            "%zu gained, %zu lost, p %.3f   (%s, %zu items)\n",
-            100 * was->accuracy, 100 * was->accuracy_stderr, 100 * is->accuracy,
-            100 * is->accuracy_stderr, 100 * was->accuracy_norm, 100 * is->accuracy_norm,
-            e->choice_after.paired.gained, e->choice_after.paired.lost, e->choice_after.paired.p,
-            e->data, is->n);
+        print_choice(e);
         return;
     }
     (void)printf("perplexity        %.4f -> %.4f (%+.2f%%)", e->before.ppl, e->after.ppl,

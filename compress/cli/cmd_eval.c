@@ -1,4 +1,3 @@
-#include <math.h>
 #include <stdio.h>
 
 #include "compress/cli/cli.h"
@@ -12,6 +11,7 @@ typedef struct evaluation {
     const pare_loaded *baseline; /* &other or NULL */
     pare_figures f, base;
     bool checked; /* the checksums of the model, and of the baseline */
+    uint64_t peak_rss_bytes, peak_anonymous_bytes; /* of the run */
 } evaluation;
 
 static pare_status open_all(pare_cli *cli, const pare_args *args, evaluation *e)
@@ -67,8 +67,12 @@ static pare_status measure(pare_cli *cli, evaluation *e)
         s = pare_measure_speed(cli, &e->asked, &e->model, &e->f);
     if (s == PARE_OK && e->baseline)
         s = pare_measure_speed(cli, &e->asked, e->baseline, &e->base);
-    e->f.memory.peak_rss_bytes = pare_cli_peak_rss();
-    e->f.memory.peak_anonymous_bytes = cli->cx.peak_bytes;
+    e->peak_rss_bytes = pare_cli_peak_rss();
+    e->peak_anonymous_bytes = cli->cx.peak_bytes;
+    if (!e->baseline) { /* else they are of both models */
+        e->f.memory.peak_rss_bytes = e->peak_rss_bytes;
+        e->f.memory.peak_anonymous_bytes = e->peak_anonymous_bytes;
+    }
     return s;
 }
 
@@ -87,24 +91,21 @@ static pare_status print_json(pare_cli *cli, const evaluation *e, bool complete)
         pare_json_open_object(w, "baseline");
         pare_figures_put(w, &e->base);
         pare_json_close(w);
+        pare_json_open_object(w, "run_memory");
+        pare_json_put_integer(w, "peak_rss_bytes", (int64_t)e->peak_rss_bytes);
+        pare_json_put_integer(w, "peak_anonymous_bytes", (int64_t)e->peak_anonymous_bytes);
+        pare_json_close(w);
     }
     pare_json_close(w);
     return pare_cli_print(w);
 }
 
-static void print_accuracy(double accuracy, double error)
-{
-    (void)printf("%.2f%%", accuracy * 100);
-    if (isfinite(error))
-        (void)printf(" +- %.2f%%", error * 100);
-}
-
 static void print_result(const char *name, const pare_choice_result *r)
 {
     (void)printf("%-17s ", name);
-    print_accuracy(r->accuracy, r->accuracy_stderr);
+    pare_measure_print_share(r->accuracy, r->accuracy_stderr);
     (void)printf(", per byte ");
-    print_accuracy(r->accuracy_norm, r->accuracy_norm_stderr);
+    pare_measure_print_share(r->accuracy_norm, r->accuracy_norm_stderr);
 }
 
 static const char *cut_short(bool complete)
@@ -187,8 +188,8 @@ static void print_text(const evaluation *e)
         print_weights("  baseline", &e->base.memory);
     pare_kv_text(&m->config, &m->kv, cache);
     (void)printf("KV cache          %s\n", cache);
-    (void)printf("resident memory   %s at most, mapped files included\n",
-                 pare_units_bytes(e->f.memory.peak_rss_bytes, bytes));
+    (void)printf("resident memory   %s at most, %smapped files included\n",
+                 pare_units_bytes(e->peak_rss_bytes, bytes), e->baseline ? "both models and " : "");
 }
 
 /* The files are still what was measured: only then the figures are of them. */

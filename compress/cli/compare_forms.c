@@ -184,7 +184,9 @@ void pare_compare_csv(pare_text_out *t, const pare_comparison *c)
             put_number(t, f->has_speed ? s->tpot_ms : NAN);
             put_number(t, f->has_speed ? (double)s->threads : NAN);
         }
-        pare__text_put(t, ",%s\n", pare_figures_complete(f) ? "true" : "false");
+        const bool complete =
+            pare_figures_complete(f, c->asked->data.count > 0, c->asked->choices, c->asked->speed);
+        pare__text_put(t, ",%s\n", complete ? "true" : "false");
     }
 }
 

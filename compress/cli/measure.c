@@ -1,5 +1,6 @@
 #include "compress/cli/measure.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -239,6 +240,13 @@ pare_status pare_measure_speed(pare_cli *cli, const pare_measure *m, const pare_
     PARE_TRY(pare_evaluate_speed(&cli->cx, &l->forward, &f->speed));
     f->has_speed = true;
     return PARE_OK;
+}
+
+void pare_measure_print_share(double share, double error)
+{
+    (void)printf("%.2f%%", share * 100);
+    if (isfinite(error))
+        (void)printf(" +- %.2f%%", error * 100);
 }
 
 const char *pare_measure_limit_text(const pare_measure *m, char text[PARE_MEASURE_TEXT])

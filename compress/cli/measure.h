@@ -59,6 +59,9 @@ void pare_measure_pair(const pare_figures *baseline, pare_figures *f);
 PARE_CHECKED pare_status pare_measure_speed(pare_cli *cli, const pare_measure *m,
                                             const pare_loaded *l, pare_figures *f);
 
+/* Prints an accuracy, with its standard error where there is one: "61.50% +- 1.12%". */
+void pare_measure_print_share(double share, double error);
+
 /* "first 20 windows of the text and items of each choice file", or "" without a limit. Returns
  * text. */
 enum { PARE_MEASURE_TEXT = 128 };

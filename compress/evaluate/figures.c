@@ -1,8 +1,8 @@
 #include "compress/evaluate/figures.h"
 
-bool pare_figures_complete(const pare_figures *f)
+bool pare_figures_complete(const pare_figures *f, bool text, size_t choices, bool speed)
 {
-    bool complete = f->window == 0 || f->text_complete;
+    bool complete = (!text || f->text_complete) && f->choices == choices && f->has_speed == speed;
     for (size_t i = 0; i < f->choices; i++)
         complete &= f->choice[i].complete;
     return complete;

@@ -39,8 +39,8 @@ typedef struct pare_figures {
     pare_memory_figures memory;
 } pare_figures;
 
-/* Whether nothing that is there was cut short. */
-bool pare_figures_complete(const pare_figures *f);
+/* Whether all that was asked for is there, and nothing of it was cut short. */
+bool pare_figures_complete(const pare_figures *f, bool text, size_t choices, bool speed);
 
 /* The baseline's own part of a result. */
 pare_eval_result pare_figures_baseline(const pare_eval_result *r);

@@ -30,7 +30,7 @@ typedef struct pare_report_samples {
     size_t count;                     /* 0: none were drawn */
     size_t tokens;                    /* of each, at most */
     const char *data;                 /* where the prompts are from */
-    double before_tok_s, after_tok_s; /* of all sequences together, while they were drawn */
+    double before_tok_s, after_tok_s; /* decoding, all sequences together */
 } pare_report_samples;
 
 /* What bytes are for. */

@@ -43,6 +43,24 @@ put() {
     documents+=("$1=$file")
 }
 
+# cut SCHEMA ARGUMENT...: the same of a run that is interrupted once a part of it is measured.
+cut() {
+    local file=$home/${#documents[@]}.json log=$home/cut.${#documents[@]} code=0 turn
+    "$pare" "${@:2}" --log "json:$log" > "$file" 2> "$home/err" &
+    for ((turn = 0; turn < 1200; turn++)); do
+        if grep -qs '"event": "progress"' "$log"; then break; fi
+        sleep 0.1
+    done
+    kill -INT $!
+    wait $! || code=$?
+    if [ $code != 130 ] || ! grep -q '^    *"complete": false' "$file" ||
+        ! grep -q '"event": "interrupted"' "$log"; then
+        echo "pare ${*:2} was not interrupted half-way: exit $code, $(tail -n 3 "$home/err")"
+        exit 1
+    fi
+    documents+=("$1=$file" "log=$log")
+}
+
 put plan plan recipe.yaml --format json
 put compress compress recipe.yaml --format json --log json:log
 documents+=("log=$home/log")
@@ -58,12 +76,25 @@ put inspect inspect demo/hedge --format json
 put export export out --format gguf:q8_0 --output more.gguf --json
 put verify verify out --format json
 put doctor doctor --format json
+put init init demo/hedge --preset w4a16 --format json
+put init init demo/hedge --preset w4a16 --output made.yaml --format json
+# minutes of work
+cut eval eval out --text demo/evaluation.txt --stride 2 --baseline demo/hedge --format json
+cut compare compare demo/hedge out --text demo/evaluation.txt --stride 2 --format json
 put bench_kernels bench kernels --quick --format json
 put bench_model bench model out --prompt 8 --output 3 --runs 1 --batch 1 --format json
+model=${documents[-1]#*=}
 # a refusal, an error
 "$pare" eval out --no-such --log json:log 2> err && exit 1
 "$pare" eval nothing --speed --log json:log 2> err && exit 1
-model=${documents[-1]#*=}
 put bench_compare bench --compare "$model" "$model" --format json
+
+for command in $("$pare" help | sed -n '/^commands$/,/^$/s/^  \([a-z][a-z]*\) .*/\1/p'); do
+    case $command in completion | help) continue ;; esac # these print no JSON
+    if ! ls "$root/docs/schema/$command"*.json > "$home/ls" 2>&1; then
+        echo "docs/schema has nothing of pare $command"
+        exit 1
+    fi
+done
 
 PYTHONDONTWRITEBYTECODE=1 python3 "$root/tests/e2e/schemas.py" "$root/docs/schema" "${documents[@]}"

@@ -272,7 +272,7 @@ START_TEST(every_command_and_pass_has_a_page)
         {"help help", "TOPIC"},
         {"help rtn", "symmetric"},
         {"help gptq", "act_order"},
-        {"help wanda", "auto\n                   share"}, /* what sparsity is unless a recipe says it */
+        {"help wanda", "auto\n                   share"}, /* sparsity, unless a recipe says it */
         {"help experts", "all_tokens, rtn"},
         {"help calibration", "3 tokens per input, a quarter of the rank"},
         {"help error", "130"},
@@ -339,7 +339,15 @@ START_TEST(json_of_eval_holds_what_was_asked_for_and_no_more)
     ck_assert_ptr_null(pare_json_get(json, "choice"));
     const pare_json *const memory = pare_json_get(json, "memory");
     ck_assert_double_eq(pare_json_number(pare_json_get(memory, "bits_per_weight"), 0), 16);
-    ck_assert(pare_json_integer(pare_json_get(memory, "peak_rss_bytes"), 0) > 1 << 20);
+    const pare_json *const run = pare_json_get(json, "run_memory"); /* of both models */
+    ck_assert(pare_json_integer(pare_json_get(run, "peak_rss_bytes"), 0) > 1 << 20);
+    ck_assert(pare_json_integer(pare_json_get(run, "peak_anonymous_bytes"), 0) > 1 << 20);
+    ck_assert_ptr_null(pare_json_get(memory, "peak_rss_bytes"));
+    ck_assert_ptr_null(pare_json_get(memory, "peak_anonymous_bytes"));
+    pare_json_free(json);
+    json = parse(&cx, "eval '" HEDGE "' --text '" HEDGE "/README.md' --window 32 --format json");
+    ck_assert(number_in(json, "memory", "peak_rss_bytes") > 1 << 20);
+    ck_assert_ptr_null(pare_json_get(json, "run_memory"));
     pare_json_free(json);
 }
 END_TEST
@@ -521,8 +529,17 @@ START_TEST(choices_are_counted_and_named_by_their_lines)
     make_tiny();
     FILE *f = fopen(TINY "/one.jsonl", "w");
     ck_assert(f && fputs(item, f) >= 0 && fclose(f) == 0);
-    const outcome *const o = call("eval '" HEDGE "' --choice " TINY "/one.jsonl", OUT);
+    const outcome *o = call("eval '" HEDGE "' --choice " TINY "/one.jsonl", OUT);
     ck_assert_msg(o->code == 0 && strstr(o->text, "one.jsonl, 1 item)\n"), "%s", o->text);
+    f = fopen(TINY "/choice.yaml", "w");
+    ck_assert(f &&
+              fputs("pare: 1\nmodel: " HEDGE "\noutput: choice\npasses: [rtn: {group: 32}]\n"
+                    "evaluate: [choice: {file: one.jsonl}]\n",
+                    f) >= 0 &&
+              fclose(f) == 0);
+    o = call("compress " TINY "/choice.yaml", OUT); /* one item has no standard error */
+    ck_assert_msg(o->code == 0 && strstr(o->text, "(one.jsonl, 1 item)\n"), "%s", o->text);
+    ck_assert_msg(!strstr(o->text, "nan"), "%s", o->text);
     f = fopen(TINY "/long.jsonl", "w");
     memset(longer, 'x', sizeof longer - 1);
     ck_assert(f &&

@@ -1,5 +1,6 @@
 #include "compress/evaluate/evaluate.h"
 #include "compress/evaluate/evaluate_internal.h"
+#include "compress/evaluate/figures.h"
 #include "runtime/ops.h"
 #include "tests/unit/tiny.h"
 
@@ -591,6 +592,28 @@ START_TEST(an_evaluation_is_told_from_its_beginning_to_its_end)
 }
 END_TEST
 
+/* Against what was asked for, not against what is there. */
+START_TEST(figures_that_are_missing_are_not_complete)
+{
+    pare_choice_figures choice = {.complete = true};
+    pare_figures f = {
+        .window = 8, .text_complete = true, .choice = &choice, .choices = 1, .has_speed = true};
+    ck_assert(pare_figures_complete(&f, true, 1, true));
+    ck_assert(!pare_figures_complete(&f, true, 2, true));
+    choice.complete = false;
+    ck_assert(!pare_figures_complete(&f, true, 1, true));
+    choice.complete = true;
+    f.has_speed = false;
+    ck_assert(!pare_figures_complete(&f, true, 1, true));
+    ck_assert(pare_figures_complete(&f, true, 1, false));
+    f.text_complete = false;
+    ck_assert(!pare_figures_complete(&f, true, 1, false));
+    f.window = 0;
+    ck_assert(!pare_figures_complete(&f, true, 1, false));
+    ck_assert(pare_figures_complete(&f, false, 1, false));
+}
+END_TEST
+
 START_TEST(an_interrupt_leaves_the_items_asked)
 {
     enum { ITEMS = 6 };
@@ -641,6 +664,7 @@ int main(void)
     tcase_add_test(c, an_interrupt_stays_one_where_numbers_are_not_finite);
     tcase_add_loop_test(c, an_evaluation_is_told_from_its_beginning_to_its_end, 0, 3);
     tcase_add_test(c, an_interrupt_leaves_the_items_asked);
+    tcase_add_test(c, figures_that_are_missing_are_not_complete);
     suite_add_tcase(s, c);
     return unit_main(s);
 }

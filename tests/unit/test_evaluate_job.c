@@ -185,6 +185,60 @@ START_TEST(samples_are_the_same_for_any_number_of_threads)
 }
 END_TEST
 
+/* The id of the first token that the original wrote behind a prompt. */
+static int32_t first_token(finished *f, const pare_tokenizer *t, const pare_report_sample *s)
+{
+    char text[512];
+    int32_t *id;
+    size_t count;
+    (void)snprintf(text, sizeof text, "%s%s", s->same, s->before);
+    ck_assert_int_eq(pare_tokenizer_encode(&f->cx, t, &f->a, text, strlen(text), &id, &count),
+                     PARE_OK);
+    ck_assert_uint_gt(count, 0);
+    return id[0];
+}
+
+/* Had the speed counted tokens that were never drawn, it would be thousands of times as large. */
+START_TEST(an_early_end_token_makes_no_model_faster)
+{
+    const char *const recipe =
+        "pare: 1\nmodel: hedge\npasses: [{rtn: {bits: 2, group: 32}}]\nevaluate:\n"
+        "  - perplexity: {text: " PARE_SOURCE_DIR "/recipes/demo/evaluation.txt, window: 32, "
+        "limit: 20}\n";
+    const job_place p = make_place();
+    finished f;
+    char command[2048];
+    pare_checkpoint ck;
+    pare_tokenizer *t;
+    int32_t id[3];
+    (void)snprintf(command, sizeof command, "cp -r '" HEDGE "' %s", job_path(&p, "hedge"));
+    ck_assert_int_eq(system(command), 0);
+    run(&p, recipe, 1, &f);
+    const pare_report_samples *const s = &f.result.report.samples;
+    const double tok_s = s->before_tok_s;
+    ck_assert_int_eq(pare_checkpoint_open(&f.cx, &f.a, HEDGE, &ck), PARE_OK);
+    ck_assert_int_eq(pare_checkpoint_tokenizer(&ck, &t), PARE_OK);
+    for (size_t i = 0; i < 3; i++)
+        id[i] = first_token(&f, t, &s->sample[i]);
+    pare_tokenizer_free(t);
+    pare_checkpoint_close(&ck);
+    end(&f);
+    (void)snprintf(command, sizeof command,
+                   "sed -i 's/\"eos_token_id\": [0-9]*/\"eos_token_id\": [%d, %d, %d]/' "
+                   "%s/config.json",
+                   id[0], id[1], id[2], job_path(&p, "hedge"));
+    ck_assert_int_eq(system(command), 0);
+    run(&p, recipe, 1, &f);
+    for (size_t i = 0; i < 3; i++)
+        ck_assert_msg(!*s->sample[i].same && !*s->sample[i].before, "%s|%s", s->sample[i].same,
+                      s->sample[i].before);
+    ck_assert_msg(s->before_tok_s < 50 * tok_s, "%g, %g without the end tokens", s->before_tok_s,
+                  tok_s);
+    end(&f);
+    job_remove_directory(p.root);
+}
+END_TEST
+
 /* Every tensor of both models is in one part. */
 START_TEST(parts_add_up_to_the_weights)
 {
@@ -306,6 +360,7 @@ int main(void)
     tcase_add_test(t, choices_of_a_recipe_are_those_of_both_models);
     tcase_add_test(t, the_result_is_told_in_one_vocabulary);
     tcase_add_test(t, samples_are_the_same_for_any_number_of_threads);
+    tcase_add_test(t, an_early_end_token_makes_no_model_faster);
     tcase_add_test(t, parts_add_up_to_the_weights);
     tcase_add_test(t, a_quantized_original_has_the_size_of_its_file);
     tcase_add_test(t, bits_of_the_whole_model_are_those_that_inspect_tells);

@@ -517,6 +517,18 @@ START_TEST(a_mistake_says_what_to_do)
 }
 END_TEST
 
+START_TEST(an_option_is_completed_by_the_words_that_its_command_takes)
+{
+    static const char *const line[] = {
+        "'compare --format') list=' text csv json html' ;;\n",
+        "'eval --format') list=' text json' ;;\n",
+    };
+    const outcome *const o = call("completion bash", OUT);
+    for (size_t i = 0; i < sizeof line / sizeof *line; i++)
+        ck_assert_msg(o->code == 0 && strstr(o->text, line[i]), "no %s", line[i]);
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("init");
@@ -533,6 +545,7 @@ int main(void)
                         RECIPES);
     tcase_add_test(t, what_is_no_recipe_of_the_other_tool_is_refused_with_its_place);
     tcase_add_test(t, memory_that_runs_out_is_an_error);
+    tcase_add_test(t, an_option_is_completed_by_the_words_that_its_command_takes);
     tcase_add_test(t, the_program_writes_a_recipe_that_it_can_plan);
     tcase_add_test(t, what_was_left_out_is_told_and_ends_with_3);
     tcase_add_test(t, a_mistake_says_what_to_do);

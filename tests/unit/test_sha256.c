@@ -134,6 +134,7 @@ START_TEST(files_hash_as_their_bytes_do)
         x.cx.pool = NULL;
     }
     const volatile int interrupted = 1;
+    x.cx.progress = (pare_progress){0};
     x.cx.interrupt = &interrupted;
     ck_assert_int_eq(pare_sha256_files(&x.cx, x.file, BIG_FILES, x.hex), PARE_EINTERRUPTED);
     end(&x);
