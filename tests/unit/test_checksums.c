@@ -395,7 +395,7 @@ START_TEST(a_manifest_that_is_missing_or_wrong_is_refused)
     store(path, "", 0);
     check_refuses("out", "manifest.json");
     store(path, "{}", 2);
-    check_refuses("out", "config.json is not among the outputs");
+    check_refuses("out", "format is missing or not a whole number");
     ck_assert_int_eq(unlink(path), 0);
     check_refuses("out", "manifest.json: missing, so nothing says what the weights should be");
     for (size_t i = 0; i < COMMANDS; i++) {

@@ -207,6 +207,7 @@ START_TEST(work_that_is_given_up_ends)
     pare_hashing_ready(h, 1, 2);
     pare_hashing_free(&x.cx, h);
     const volatile int interrupted = 1;
+    x.cx.progress = (pare_progress){0};
     x.cx.interrupt = &interrupted;
     h = start(&x);
     ck_assert_int_eq(pare_hashing_end(&x.cx, &h), PARE_EINTERRUPTED);
