@@ -206,7 +206,8 @@ static void await(const pare_ctx *cx, pare_hashing *h)
             (void)pthread_cond_timedwait(&h->moved, &h->lock, &until);
         ended = h->ended;
         (void)pthread_mutex_unlock(&h->lock);
-        pare_ctx_progress(cx, "hashing", (double)atomic_load(&h->done), (double)h->total);
+        if (!ended)
+            pare_ctx_progress(cx, "hashing", (double)atomic_load(&h->done), (double)h->total);
     }
 }
 
