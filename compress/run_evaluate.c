@@ -117,19 +117,6 @@ static pare_status evaluate_tokens(pare_run *run, sides *m, const pare_tokens *t
     return s == PARE_OK ? s : pare_fail_context(cx, s, "evaluation on %s", out->data);
 }
 
-static pare_status ask(pare_run *run, const pare_forward *f, pare_choice_item *item, size_t items,
-                       pare_choice_figures *out)
-{
-    out->verdict = PARE_NEW(&run->scratch, unsigned char, items);
-    out->items = items;
-    out->complete = true;
-    if (!out->verdict)
-        return PARE_ENOMEM;
-    for (size_t i = 0; i < items; i++)
-        item[i].verdict = &out->verdict[i];
-    return pare_evaluate_choice(run->cx, f, item, items, &out->result);
-}
-
 static pare_status evaluate_choice(pare_run *run, sides *m, const pare_evaluation *e,
                                    pare_report_eval *out)
 {
@@ -139,15 +126,12 @@ static pare_status evaluate_choice(pare_run *run, sides *m, const pare_evaluatio
     before->file = after->file = out->data;
     PARE_TRY(read_items(run, e, &item, &items, &longest));
     PARE_TRY(take_sides(run, longest, m));
-    pare_status s = ask(run, &m->before_f, item, items, before);
+    pare_status s = pare_choice_ask(run->cx, &run->scratch, &m->before_f, item, items, before);
     if (s == PARE_OK)
-        s = ask(run, &m->after_f, item, items, after);
+        s = pare_choice_ask(run->cx, &run->scratch, &m->after_f, item, items, after);
     if (s != PARE_OK)
         return pare_fail_context(run->cx, s, "evaluation on %s", out->data);
-    after->has_paired = true;
-    after->paired = pare_choice_paired(after->verdict, before->verdict, items, PARE_CHOICE_RIGHT);
-    after->paired_norm =
-        pare_choice_paired(after->verdict, before->verdict, items, PARE_CHOICE_RIGHT_NORM);
+    pare_choice_pair(before, after);
     before->verdict = after->verdict = NULL; /* of the scratch arena */
     return PARE_OK;
 }

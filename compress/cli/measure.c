@@ -207,29 +207,17 @@ pare_status pare_measure_choice(pare_cli *cli, const pare_measure *m, const pare
                                        context < positions ? context : positions, &item);
     pare_tokenizer_free(tokenizer);
     PARE_TRY(s);
-    c->items = texts.count;
-    c->verdict = PARE_NEW(&cli->arena, unsigned char, c->items);
-    if (!c->verdict)
-        return PARE_ENOMEM;
-    for (size_t i = 0; i < c->items; i++)
-        item[i].verdict = &c->verdict[i];
-    s = pare_evaluate_choice(cx, &l->forward, item, c->items, &c->result);
+    s = pare_choice_ask(cx, &cli->arena, &l->forward, item, texts.count, c);
     if (c->result.n == 0)
         return s;
-    c->complete = s == PARE_OK;
     f->choices++;
     return s;
 }
 
 void pare_measure_pair(const pare_figures *baseline, pare_figures *f)
 {
-    for (size_t i = 0; i < f->choices && i < baseline->choices; i++) {
-        pare_choice_figures *const c = &f->choice[i];
-        const unsigned char *const other = baseline->choice[i].verdict;
-        c->has_paired = true;
-        c->paired = pare_choice_paired(c->verdict, other, c->items, PARE_CHOICE_RIGHT);
-        c->paired_norm = pare_choice_paired(c->verdict, other, c->items, PARE_CHOICE_RIGHT_NORM);
-    }
+    for (size_t i = 0; i < f->choices && i < baseline->choices; i++)
+        pare_choice_pair(&baseline->choice[i], &f->choice[i]);
 }
 
 pare_status pare_measure_speed(pare_cli *cli, const pare_measure *m, const pare_loaded *l,

@@ -1,5 +1,27 @@
 #include "compress/evaluate/figures.h"
 
+pare_status pare_choice_ask(pare_ctx *cx, pare_arena *a, const pare_forward *f,
+                            pare_choice_item *item, size_t items, pare_choice_figures *out)
+{
+    out->items = items;
+    out->verdict = PARE_NEW(a, unsigned char, items);
+    if (!out->verdict)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < items; i++)
+        item[i].verdict = &out->verdict[i];
+    const pare_status s = pare_evaluate_choice(cx, f, item, items, &out->result);
+    out->complete = s == PARE_OK;
+    return s;
+}
+
+void pare_choice_pair(const pare_choice_figures *baseline, pare_choice_figures *out)
+{
+    const unsigned char *const now = out->verdict, *const then = baseline->verdict;
+    out->has_paired = true;
+    out->paired = pare_choice_paired(now, then, out->items, PARE_CHOICE_RIGHT);
+    out->paired_norm = pare_choice_paired(now, then, out->items, PARE_CHOICE_RIGHT_NORM);
+}
+
 bool pare_figures_complete(const pare_figures *f, bool text, size_t choices, bool speed)
 {
     bool complete = (!text || f->text_complete) && f->choices == choices && f->has_speed == speed;

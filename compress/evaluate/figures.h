@@ -39,6 +39,15 @@ typedef struct pare_figures {
     pare_memory_figures memory;
 } pare_figures;
 
+/* Asks items of a model, with verdicts [items] from the arena; file stays as it is. Statuses of
+ * pare_evaluate_choice; on PARE_EINTERRUPTED result holds what was asked. */
+PARE_CHECKED pare_status pare_choice_ask(pare_ctx *cx, pare_arena *a, const pare_forward *f,
+                                         pare_choice_item *item, size_t items,
+                                         pare_choice_figures *out);
+
+/* Holds answers against those of the baseline to the same items. */
+void pare_choice_pair(const pare_choice_figures *baseline, pare_choice_figures *out);
+
 /* Whether all that was asked for is there, and nothing of it was cut short. */
 bool pare_figures_complete(const pare_figures *f, bool text, size_t choices, bool speed);
 
