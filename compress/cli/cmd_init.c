@@ -109,6 +109,21 @@ static pare_status make(pare_cli *cli, const pare_args *args, const pare_init *i
     return pare_init_translate(&cli->cx, &cli->arena, init, from, text, len, out);
 }
 
+static void put_list(pare_json_writer *w, const char *key, const pare_init_result *r, bool implied)
+{
+    pare_json_open_array(w, key);
+    for (size_t i = 0; i < r->lefts; i++) {
+        if (r->left[i].implied != implied)
+            continue;
+        pare_json_open_object(w, NULL);
+        pare_json_put_integer(w, "line", (int64_t)r->left[i].line);
+        pare_json_put_text(w, "what", r->left[i].what);
+        pare_json_put_text(w, "reason", r->left[i].why);
+        pare_json_close(w);
+    }
+    pare_json_close(w);
+}
+
 static pare_status print_json(pare_cli *cli, const char *model, const char *output,
                               const pare_init_result *r)
 {
@@ -120,23 +135,16 @@ static pare_status print_json(pare_cli *cli, const char *model, const char *outp
         pare_json_put_text(w, "recipe", output);
     else
         pare_json_put_text(w, "text", r->text);
-    pare_json_open_array(w, "left_out");
-    for (size_t i = 0; i < r->lefts; i++) {
-        pare_json_open_object(w, NULL);
-        pare_json_put_integer(w, "line", (int64_t)r->left[i].line);
-        pare_json_put_text(w, "what", r->left[i].what);
-        pare_json_put_text(w, "reason", r->left[i].why);
-        pare_json_close(w);
-    }
-    pare_json_close(w);
+    put_list(w, "left_out", r, false);
+    put_list(w, "implied", r, true);
     pare_json_close(w);
     return pare_cli_print(w);
 }
-
 pare_status pare_init_run(pare_cli *cli, const pare_args *args)
 {
     const char *const output = pare_args_text(args, "output");
     pare_init init = {.recipe = output ? output : "recipe.yaml",
+                      .printed = !output,
                       .model_path = args->operand[0],
                       .data_path = pare_args_text(args, "text")};
     const char *const tokens = pare_args_text(args, "tokens");
@@ -155,10 +163,10 @@ pare_status pare_init_run(pare_cli *cli, const pare_args *args)
     PARE_TRY(pare_cli_blas(cli, args));
     PARE_TRY(make(cli, args, &init, &r));
     for (size_t i = 0; i < r.lefts; i++)
-        pare_screen_say(&cli->screen, "pare: left out: %s:%zu: %s: %s",
-                        pare_args_text(args, "from"), r.left[i].line, r.left[i].what,
-                        r.left[i].why);
-    cli->fallback = r.lefts > 0;
+        pare_screen_say(&cli->screen, "pare: %s: %s:%zu: %s: %s",
+                        r.left[i].implied ? "always so" : "left out", pare_args_text(args, "from"),
+                        r.left[i].line, r.left[i].what, r.left[i].why);
+    cli->fallback = r.lost > 0;
     if (output)
         PARE_TRY(pare_args_given(args, "restart")
                      ? pare_file_write(&cli->cx, output, r.text, r.len)

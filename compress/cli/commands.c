@@ -251,7 +251,9 @@ const pare_command pare_commands[] = {
      "--from translates a YAML recipe of llm-compressor. What has no counterpart is listed with "
      "its\n"
      "line and the reason, in the recipe and on stderr, and the exit code is 3; 0 when all was\n"
-     "translated. A recipe has been planned before it is written.",
+     "translated. A recipe has been planned before it is written.\n"
+     "Paths in a recipe are relative to the folder it lies in. What is printed on stdout fits the\n"
+     "folder in which init runs: save it there. --output FILE in another folder gets whole paths.",
      "pare init llama/ --preset w4a16 --text prose.txt --output llama-w4.yaml", init_options,
      pare_init_run},
     {"completion", "bash|zsh|fish", 1, 1, "a script that completes words of pare in a shell",

@@ -1,4 +1,5 @@
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "calib/tokens.h"
@@ -91,18 +92,43 @@ void pare__draft_put_widths(pare__draft *d, pare_text_out *t)
         pare__text_put(t, "%s%zu", i == 0 ? "" : i + 1 == count ? " and " : ", ", seen[i]);
 }
 
+size_t pare__draft_slots(const pare__draft *d)
+{
+    return d->model.config.blocks * pare_block_parts(&d->model.config) * PARE_ROLES;
+}
+
+const pare_linear *pare__draft_linear(const pare__draft *d, size_t slot)
+{
+    const size_t count = pare_block_parts(&d->model.config), part = slot / PARE_ROLES;
+    return pare_block_linear(&d->model.block[part / count], part % count,
+                             (pare_role)(slot % PARE_ROLES));
+}
+
+/* Sites whose inputs a transform with its defaults scales; of a model with experts those of
+ * attention. */
+static unsigned sites_of(const pare_config *c, const pare_pass *pass)
+{
+    double value[PARE_PARAMS_MAX];
+    for (size_t i = 0; pass->params[i].name; i++)
+        value[i] = pass->params[i].fallback;
+    const unsigned sites = pass->sites(value);
+    return c->experts ? sites & (1u << PARE_SITE_ATTENTION | 1u << PARE_SITE_ATTENDED) : sites;
+}
+
+bool pare__draft_transforms(const pare__draft *d, const pare_pass *pass, size_t slot)
+{
+    const pare_config *const c = &d->model.config;
+    const size_t part = slot / PARE_ROLES % pare_block_parts(c);
+    const pare_linear_desc *const l = pare_arch_linear(c->arch, part, slot % PARE_ROLES);
+    return part == 0 && (sites_of(c, pass) & 1u << l->site);
+}
+
 size_t pare__draft_fixed(const pare__draft *d, const char *pass_name, const char *name[PARE_ROLES],
                          bool *none)
 {
     const pare_config *const c = &d->model.config;
-    const pare_pass *const pass = pare_pass_find(pass_name);
-    double value[PARE_PARAMS_MAX];
+    const unsigned sites = sites_of(c, pare_pass_find(pass_name));
     size_t count = 0;
-    for (size_t i = 0; pass->params[i].name; i++)
-        value[i] = pass->params[i].fallback;
-    unsigned sites = pass->sites(value);
-    if (c->experts) /* of them it works on attention only */
-        sites &= 1u << PARE_SITE_ATTENTION | 1u << PARE_SITE_ATTENDED;
     *none = true;
     for (size_t role = 0; role < PARE_ROLES; role++) {
         const pare_linear_desc *const l = &c->arch->linear[role];
@@ -151,6 +177,9 @@ static pare_status compose(pare__draft *d, const char *calibration, const char *
     PARE_TRY(pare_recipe_quote(d->a, name, &export));
     pare_text_out t = {.cx = d->cx};
     append(&t, &d->head);
+    pare__text_put(&t, "# Paths are relative to the folder of this file%s.\n",
+                   d->init->printed ? ": save it in the folder in which \"pare init\" was run"
+                                    : "");
     pare__text_put(&t, "pare: 1\nmodel: %s\noutput: %s\n%spasses:\n", model, output, calibration);
     append(&t, &d->passes);
     if (format)
@@ -268,17 +297,43 @@ static pare_status calibrate(pare__draft *d, const demand *need, char **out)
     return keep(d, &t, out, &(size_t){0});
 }
 
-/* The message of a failed plan without the place in a recipe that is not written. */
-static const char *reason(const pare__draft *d)
+/* The message of a failed plan without the place in a recipe that is not written; *line is that
+ * place, or 0. */
+static const char *reason(const pare__draft *d, size_t *line)
 {
     const char *what = d->cx->what;
     const size_t len = strlen(d->init->recipe);
+    *line = 0;
     if (strncmp(what, d->init->recipe, len) == 0 && what[len] == ':') {
         what += len + 1;
+        *line = (size_t)strtoul(what, NULL, 10);
         what += strspn(what, "0123456789:");
         what += *what == ' ';
     }
     return what;
+}
+
+static const char ORIGIN[] = "# line ";
+
+void pare__draft_put_origin(pare_text_out *t, const char *indent, size_t line, const char *modifier)
+{
+    pare__text_put(t, "%s%s%zu, %s\n", indent, ORIGIN, line, modifier);
+}
+
+/* "LINE, MODIFIER" in the comment above a line of the recipe, or NULL. */
+static const char *origin(const char *text, size_t line)
+{
+    const char *found = NULL;
+    for (size_t i = 1; text && i < line; i++) {
+        const char *const words = text + strspn(text, " ");
+        if (strncmp(words, ORIGIN, strlen(ORIGIN)) == 0)
+            found = words + strlen(ORIGIN);
+        else if (*words != '#')
+            found = NULL;
+        text = strchr(text, '\n');
+        text = text ? text + 1 : NULL;
+    }
+    return found;
 }
 
 /* A calibration that is as good as none: a plan tells what passes need instead. */
@@ -293,12 +348,20 @@ static pare_status probe(pare__draft *d, char **out)
     return keep(d, &t, out, &(size_t){0});
 }
 
-static pare_status fail_plan(pare__draft *d, pare_status s, const char *what)
+/* `text` is the recipe that could not be planned. Of a translation the message has the place in the
+ * other recipe, which is the one that the user knows. */
+static pare_status fail_plan(pare__draft *d, pare_status s, const char *text, const char *what)
 {
     char why[sizeof d->cx->what];
-    (void)snprintf(why, sizeof why, "%s", reason(d));
+    size_t line;
+    (void)snprintf(why, sizeof why, "%s", reason(d, &line));
+    const char *const from = d->file ? origin(text, line) : NULL;
     pare_ctx_clear(d->cx);
-    return pare_fail(d->cx, s, "%s%s", what, why);
+    if (!from)
+        return pare_fail(d->cx, s, "%s%s", what, why);
+    const size_t digits = strspn(from, "0123456789"), len = strcspn(from, "\n");
+    return pare_fail(d->cx, s, "%s:%.*s: %.*s, translated: %s", d->file, (int)digits, from,
+                     (int)(len - digits - 2), from + digits + 2, why);
 }
 
 pare_status pare__draft_finish(pare__draft *d, char **text, size_t *len)
@@ -313,15 +376,18 @@ pare_status pare__draft_finish(pare__draft *d, char **text, size_t *len)
     PARE_TRY(compose(d, calibration, NULL, text, len));
     pare_status s = try_plan(d, *text, &need);
     if (s != PARE_OK)
-        return fail_plan(d, s, "");
+        return fail_plan(d, s, *text, "");
     PARE_TRY(calibrate(d, &need, &calibration));
     PARE_TRY(compose(d, calibration, d->format, text, len));
     s = try_plan(d, *text, NULL);
-    if (s == PARE_OK || !d->format)
+    if (s == PARE_OK)
         return s;
+    if (!d->format)
+        return fail_plan(d, s, *text, "");
     if (d->needs_export)
-        return fail_plan(d, PARE_EUSAGE, "the preset does not fit this model: ");
-    pare__text_put(&d->tail, "# No export to %s: %s.\n", d->format, reason(d));
+        return fail_plan(d, PARE_EUSAGE, *text, "the preset does not fit this model: ");
+    size_t line;
+    pare__text_put(&d->tail, "# No export to %s: %s.\n", d->format, reason(d, &line));
     pare_ctx_clear(d->cx);
     PARE_TRY(compose(d, calibration, NULL, text, len));
     return try_plan(d, *text, NULL);

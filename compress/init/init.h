@@ -17,12 +17,14 @@ typedef struct pare_init {
     bool tokens;              /* the data are tokens (.i32), else a text */
     const char *model, *data; /* as the recipe names them */
     const char *name;         /* of the model, for outputs */
+    bool printed;             /* the user chooses where it will lie */
 } pare_init;
 
-/* What a recipe of another tool asks for and the new one does not have. */
+/* What a recipe of another tool says and the new one does not. */
 typedef struct pare_init_left {
     size_t line;            /* of the other recipe */
     const char *what, *why; /* why: and what to choose instead */
+    bool implied;           /* nothing is lost: what it asks for is always so */
 } pare_init_left;
 
 /* In the arena. */
@@ -31,6 +33,7 @@ typedef struct pare_init_result {
     size_t len;
     pare_init_left *left; /* of a translation, by line */
     size_t lefts;
+    size_t lost; /* of them not implied */
 } pare_init_result;
 
 typedef struct pare_init_preset_row {
@@ -49,7 +52,8 @@ PARE_CHECKED pare_status pare_init_preset(pare_ctx *cx, pare_arena *a, const par
 
 /* A recipe of llm-compressor, YAML text [len] of `file`, as one of ours. What has no counterpart is
  * left out and listed. PARE_EUSAGE with the place for what is not YAML or holds no modifiers, when
- * nothing is left to do, and for a translation that cannot be planned; the statuses above. */
+ * nothing is left to do, for linears that are quantized or pruned twice, and for a translation that
+ * cannot be planned; the statuses above. */
 PARE_CHECKED pare_status pare_init_translate(pare_ctx *cx, pare_arena *a, const pare_init *init,
                                              const char *file, const char *text, size_t len,
                                              pare_init_result *out);

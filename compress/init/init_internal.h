@@ -3,6 +3,7 @@
 #define PARE_COMPRESS_INIT_INTERNAL_H
 
 #include "compress/init/init.h"
+#include "compress/pass.h"
 #include "compress/report/report_internal.h"
 #include "formats/checkpoint.h"
 #include "recipes/yaml.h"
@@ -14,6 +15,7 @@ typedef struct pare__draft {
     const pare_init *init;
     pare_checkpoint checkpoint;
     pare_model model;
+    const char *file;     /* of a translation: the other recipe; else NULL */
     const char *suffix;   /* of the output: NAME-SUFFIX */
     pare_text_out head;   /* comment lines above the recipe */
     pare_text_out passes; /* entries of the list, with comments */
@@ -32,6 +34,17 @@ void pare__draft_end(pare__draft *d);
 /* Chooses the calibration, plans, and leaves the export out where the format cannot hold it (where
  * that is what was asked for: PARE_EUSAGE). *text is the recipe, in the arena. */
 PARE_CHECKED pare_status pare__draft_finish(pare__draft *d, char **text, size_t *len);
+
+/* Says in a comment from which line of the other recipe the line below comes, behind `indent`. What
+ * a plan has against that line is then told with that place. */
+void pare__draft_put_origin(pare_text_out *t, const char *indent, size_t line,
+                            const char *modifier);
+
+/* Places for linears in all blocks, and the linear at one; name NULL: there is none such. */
+size_t pare__draft_slots(const pare__draft *d);
+const pare_linear *pare__draft_linear(const pare__draft *d, size_t slot);
+/* Whether a transform with its defaults works on what is there. */
+bool pare__draft_transforms(const pare__draft *d, const pare_pass *pass, size_t slot);
 
 /* The largest of 128, 64 and 32 that divides the inputs of every linear of the blocks; 0: none. */
 size_t pare__draft_group(const pare__draft *d);

@@ -26,7 +26,7 @@ static char *describe(pare_arena *a, const pare_yaml *node)
     return printable(a, text);
 }
 
-void pare__leave(pare__translation *t, const pare_yaml *node, const char *why)
+static void list(pare__translation *t, const pare_yaml *node, const char *why, bool implied)
 {
     pare_arena *const a = t->draft.a;
     if (t->lefts == t->room) {
@@ -41,11 +41,22 @@ void pare__leave(pare__translation *t, const pare_yaml *node, const char *why)
         t->left = more;
     }
     const pare_place place = node->key ? node->key->place : node->place;
-    t->left[t->lefts] = (pare_init_left){place.line, describe(a, node), printable(a, why)};
-    if (!t->left[t->lefts].what || !t->left[t->lefts].why)
+    pare_init_left *const left = &t->left[t->lefts];
+    *left = (pare_init_left){place.line, describe(a, node), printable(a, why), implied};
+    if (!left->what || !left->why)
         t->status = PARE_ENOMEM;
     else
         t->lefts++;
+}
+
+void pare__leave(pare__translation *t, const pare_yaml *node, const char *why)
+{
+    list(t, node, why, false);
+}
+
+void pare__imply(pare__translation *t, const pare_yaml *node, const char *why)
+{
+    list(t, node, why, true);
 }
 
 bool pare__node_number(const pare_yaml *node, double *out)
@@ -70,104 +81,48 @@ bool pare__node_is(const pare_yaml *node, const char *word)
     return *text == *word;
 }
 
-static bool takes(const pare_param *p, double value)
-{
-    for (const pare_word *w = p->words; w && w->text; w++)
-        if (w->value == value)
-            return true;
-    if (p->type == PARE_PARAM_CHOICE)
-        return false;
-    if (p->type == PARE_PARAM_BOOL)
-        return value == 0 || value == 1;
-    if (p->type == PARE_PARAM_PATTERN)
-        return pare_pattern_keep(value) >= 1 && pare_pattern_keep(value) < pare_pattern_of(value) &&
-               pare_pattern_of(value) <= p->max;
-    return value >= p->min && value <= p->max &&
-           (p->type != PARE_PARAM_INTEGER ||
-            (value == trunc(value) && (!p->multiple || fmod(value, p->multiple) == 0)));
-}
+/* Keys that a pass has no parameter for. `when`: the value with which nothing is lost, NULL for
+ * any; `why_not` is for the others. */
+static const struct {
+    const char *key, *when, *why, *why_not;
+} manners[] = {
+    {"sequential_update", "true",
+     "each block is calibrated on what the compressed ones before give",
+     "each block is calibrated on what the compressed ones before give; a job cannot do without"},
+    {"sequential_targets", NULL, "a model is always worked on block by block", NULL},
+    {"offload_hessians", NULL, "it says where their program keeps data, not what comes out", NULL},
+    {"offload_device", NULL, "it says where their program keeps data, not what comes out", NULL},
+    {"preserve_sparsity_mask", "true", "zeros stay zeros in every later pass",
+     "zeros stay zeros in every later pass"},
+};
 
-void pare__item_set(pare__translation *t, pare__item *item, const pare_yaml *node, const char *name,
-                    double value)
+static bool list_manner(pare__translation *t, const pare_yaml *e)
 {
-    const pare_param *p = item->pass->params;
-    char text[64], why[160];
-    (void)snprintf(text, sizeof text, "%.15g", value); /* more digits a recipe does not take */
-    value = strtod(text, NULL);
-    while (strcmp(p->name, name) != 0)
-        p++;
-    if (!takes(p, value)) {
-        (void)snprintf(why, sizeof why, "%s of %s does not take this; see \"pare help %s\"", name,
-                       item->pass->name, item->pass->name);
-        pare__leave(t, node, why);
-        return;
+    for (size_t i = 0; i < sizeof manners / sizeof *manners; i++) {
+        if (strcmp(e->key->text, manners[i].key) != 0)
+            continue;
+        if (!manners[i].when || pare__node_is(e, manners[i].when))
+            pare__imply(t, e, manners[i].why);
+        else
+            pare__leave(t, e, manners[i].why_not);
+        return true;
     }
-    pare_param_print(p, value, text, sizeof text);
-    const bool pattern = p->type == PARE_PARAM_PATTERN;
-    item->len += (size_t)snprintf(item->text + item->len, sizeof item->text - item->len,
-                                  pattern ? "%s: \"%s\", " : "%s: %s, ", name, text);
-}
-
-static void put_patterns(pare__translation *t, const char *key, const pare__patterns *list,
-                         bool comma)
-{
-    pare_text_out *const out = &t->draft.passes;
-    if (list->count == 0)
-        return;
-    pare__text_put(out, "%s%s: [", comma ? ", " : "", key);
-    for (size_t i = 0; i < list->count; i++) {
-        char *quoted = NULL;
-        if (pare_recipe_quote(t->draft.a, list->text[i], &quoted) != PARE_OK)
-            t->status = PARE_ENOMEM;
-        pare__text_put(out, "%s%s", i ? ", " : "", quoted ? quoted : "");
-    }
-    pare__text_put(out, "]");
-}
-
-void pare__item_put(pare__translation *t, const pare_yaml *node, const pare__item *item,
-                    const pare__patterns *targets, const pare__patterns *skip)
-{
-    static const pare__patterns none;
-    if (!targets->all && targets->count == 0) {
-        pare__leave(t, node, "its targets leave no linear to work on");
-        return;
-    }
-    const int len = item->len ? (int)item->len - 2 : 0; /* without the last ", " */
-    pare__text_put(&t->draft.passes, "  # line %zu\n  - %s: {%.*s",
-                   node->key ? node->key->place.line : node->place.line, item->pass->name, len,
-                   item->text);
-    put_patterns(t, "targets", targets->all ? &none : targets, len > 0);
-    put_patterns(t, "skip", skip, len > 0 || (!targets->all && targets->count));
-    pare__text_put(&t->draft.passes, "}\n");
-    t->passes++;
-}
-
-/* Keys that say how their program works and not what comes out, or that stand for what is always
- * so here. */
-static bool is_manner(const pare_yaml *e)
-{
-    static const char *const manner[] = {"sequential_targets", "offload_hessians", "offload_device",
-                                         "preserve_sparsity_mask"};
-    for (size_t i = 0; i < sizeof manner / sizeof *manner; i++)
-        if (strcmp(e->key->text, manner[i]) == 0)
-            return true;
-    return strcmp(e->key->text, "sequential_update") == 0 && pare__node_is(e, "true");
+    return false;
 }
 
 static void leave_others(pare__translation *t, const pare_yaml *modifier, const char *const *known)
 {
     for (const pare_yaml *e = modifier->first; e; e = e->next) {
-        bool found = is_manner(e) || pare_yaml_is_null(e);
+        bool found = pare_yaml_is_null(e);
         for (size_t i = 0; !found && known[i]; i++)
             found = strcmp(e->key->text, known[i]) == 0;
-        if (!found)
-            pare__leave(t, e,
-                        strcmp(e->key->text, "mappings") == 0
-                            ? "pairs of layers are not chosen here: scales go into the norm or the "
-                              "linear in front of each input"
-                        : strcmp(e->key->text, "sequential_update") == 0
-                            ? "every block is calibrated on what the compressed ones before it give"
-                            : "no counterpart");
+        if (found || list_manner(t, e))
+            continue;
+        pare__leave(t, e,
+                    strcmp(e->key->text, "mappings") == 0
+                        ? "pairs of layers are not chosen here: scales go into the norm or the "
+                          "linear in front of each input"
+                        : "no counterpart");
     }
 }
 
@@ -215,29 +170,40 @@ static void translate_smoothquant(pare__translation *t, const pare_yaml *modifie
     pare__item_put(t, modifier, &item, &(pare__patterns){.all = true}, &skip);
 }
 
+static void put_awq(pare__translation *t, const pare_yaml *modifier)
+{
+    const pare_yaml *const duo = pare_yaml_get(modifier, "duo_scaling");
+    pare__item item = {.pass = pare_pass_find("awq"),
+                       .why = "  # clip: false: their AWQ scales and does not clip.\n"};
+    pare__patterns skip;
+    if (!read_skip(t, modifier, "awq", &skip))
+        return;
+    if (!duo)
+        (void)snprintf(item.why, sizeof item.why,
+                       "  # clip: false: their AWQ scales and does not clip; duo: true is their "
+                       "default.\n");
+    else if (pare__node_is(duo, "both"))
+        pare__leave(t, duo, "one of the two forms is tried: duo: true");
+    else if (!pare__node_is(duo, "true") && !pare__node_is(duo, "false"))
+        pare__leave(t, duo, "expected true, false or both: duo: true");
+    pare__item_set(t, &item, duo, "clip", 0);
+    pare__item_set(t, &item, duo, "duo", !pare__node_is(duo, "false"));
+    pare__item_set_number(t, &item, pare_yaml_get(modifier, "n_grid"), "steps");
+    pare__item_put(t, modifier, &item, &(pare__patterns){.all = true}, &skip);
+}
+
 static void translate_awq(pare__translation *t, const pare_yaml *modifier)
 {
-    static const char *const known[] = {"duo_scaling", "n_grid",        "ignore", "scheme",
-                                        "targets",     "config_groups", NULL};
-    const pare_yaml *const duo = pare_yaml_get(modifier, "duo_scaling");
-    const pare_yaml *const steps = pare_yaml_get(modifier, "n_grid");
-    const bool quantizes =
-        pare_yaml_get(modifier, "scheme") || pare_yaml_get(modifier, "config_groups");
-    pare__item item = {.pass = pare_pass_find("awq")};
-    pare__patterns skip;
-    double count;
+    static const char *const known[] = {"duo_scaling", "n_grid",        "ignore",          "scheme",
+                                        "targets",     "config_groups", "kv_cache_scheme", NULL};
     leave_others(t, modifier, known);
-    if (read_skip(t, modifier, "awq", &skip)) {
-        if (pare__node_is(duo, "both"))
-            pare__leave(t, duo, "one of the two forms is tried: duo: true");
-        pare__item_set(t, &item, duo, "clip", 0); /* they do not clip */
-        pare__item_set(t, &item, duo, "duo", !pare__node_is(duo, "false"));
-        if (steps && pare__node_number(steps, &count))
-            pare__item_set(t, &item, steps, "steps", count);
-        pare__item_put(t, modifier, &item, &(pare__patterns){.all = true}, &skip);
-    }
-    if (quantizes)
+    put_awq(t, modifier);
+    if (pare_yaml_get(modifier, "scheme") || pare_yaml_get(modifier, "config_groups") ||
+        pare_yaml_get(modifier, "kv_cache_scheme"))
         pare__translate_quantizer(t, modifier, false);
+    else if (pare_yaml_get(modifier, "targets"))
+        pare__leave(t, pare_yaml_get(modifier, "targets"),
+                    "without a scheme they say nothing: all inputs that can be scaled are");
 }
 
 /* N of each M go there, and N of each M stay here. False: none, "0:0", or not understood. */
@@ -256,73 +222,98 @@ static bool read_structure(pare__translation *t, const pare_yaml *node, double *
     return of > 0;
 }
 
+static const char with_mask[] = "with a mask_structure every linear loses the same share";
+
+static void leave_given(pare__translation *t, const pare_yaml *node, const char *why)
+{
+    if (node && !pare_yaml_is_null(node))
+        pare__leave(t, node, why);
+}
+
 static void read_owl(pare__translation *t, const pare_yaml *modifier, pare__item *item)
 {
     const pare_yaml *const profile = pare_yaml_get(modifier, "sparsity_profile");
     const pare_yaml *const spread = pare_yaml_get(modifier, "owl_lmbda");
     const pare_yaml *const outlier = pare_yaml_get(modifier, "owl_m");
-    double value;
-    if (!profile || pare_yaml_is_null(profile))
-        return;
-    if (!pare__node_is(profile, "owl")) {
-        pare__leave(t, profile,
-                    "every linear loses the same share; ratios: owl, isc or search "
-                    "shares it out");
+    if (pare__node_is(profile, "owl")) {
+        pare__item_add(item, "ratios: owl");
+        pare__item_set_number(t, item, spread, "spread");
+        pare__item_set_number(t, item, outlier, "outlier");
         return;
     }
-    item->len +=
-        (size_t)snprintf(item->text + item->len, sizeof item->text - item->len, "ratios: owl, ");
-    if (spread && pare__node_number(spread, &value))
-        pare__item_set(t, item, spread, "spread", value);
-    if (outlier && pare__node_number(outlier, &value))
-        pare__item_set(t, item, outlier, "outlier", value);
+    if (profile && !pare_yaml_is_null(profile))
+        pare__leave(t, profile,
+                    "every linear loses the same share; ratios: owl, isc or search shares it out");
+    leave_given(t, spread, "it is of sparsity_profile: owl, which is not asked for");
+    leave_given(t, outlier, "it is of sparsity_profile: owl, which is not asked for");
+}
+
+/* How much goes. False: nothing that we have. */
+static bool read_share(pare__translation *t, const pare_yaml *modifier, pare__item *item)
+{
+    const pare_yaml *const sparsity = pare_yaml_get(modifier, "sparsity");
+    const pare_yaml *const mask = pare_yaml_get(modifier, "mask_structure");
+    double share, pattern;
+    if (!read_structure(t, mask, &pattern)) {
+        if (!sparsity || !pare__node_number(sparsity, &share)) {
+            pare__leave(t, sparsity ? sparsity : modifier,
+                        "sparsity is one number for all linears; write a pass for each share");
+            return false;
+        }
+        pare__item_set(t, item, sparsity, "sparsity", share);
+        read_owl(t, modifier, item);
+        return true;
+    }
+    pare__item_set(t, item, mask, "pattern", pattern);
+    const double keep = pare_pattern_keep(pattern), of = pare_pattern_of(pattern);
+    if (!pare__node_number(sparsity, &share) || share != 1 - keep / of)
+        leave_given(t, sparsity, "mask_structure says how many go");
+    leave_given(t, pare_yaml_get(modifier, "sparsity_profile"), with_mask);
+    leave_given(t, pare_yaml_get(modifier, "owl_lmbda"), with_mask);
+    leave_given(t, pare_yaml_get(modifier, "owl_m"), with_mask);
+    return true;
 }
 
 static void translate_pruner(pare__translation *t, const pare_yaml *modifier, const char *pass)
 {
-    static const char *const known[] = {
-        "sparsity",       "mask_structure", "targets",   "ignore",           "block_size",
-        "dampening_frac", "owl_m",          "owl_lmbda", "sparsity_profile", NULL};
-    const pare_yaml *const sparsity = pare_yaml_get(modifier, "sparsity");
-    const pare_yaml *const block = pare_yaml_get(modifier, "block_size");
-    const pare_yaml *const damp = pare_yaml_get(modifier, "dampening_frac");
+    static const char *const sweeping[] = {
+        "sparsity", "mask_structure", "targets",    "ignore",         "sparsity_profile",
+        "owl_m",    "owl_lmbda",      "block_size", "dampening_frac", NULL};
+    static const char *const plain[] = {"sparsity",         "mask_structure", "targets",   "ignore",
+                                        "sparsity_profile", "owl_m",          "owl_lmbda", NULL};
     const pare_yaml *const list = pare_yaml_get(modifier, "targets");
-    const pare_yaml *const mask = pare_yaml_get(modifier, "mask_structure");
     const bool sweeps = strcmp(pass, "sparsegpt") == 0;
     pare__item item = {.pass = pare_pass_find(pass)};
     pare__patterns targets, skip;
-    double value, pattern = 0;
     t->draft.prunes = true;
-    leave_others(t, modifier, known);
-    if (read_structure(t, mask, &pattern)) {
-        pare__item_set(t, &item, mask, "pattern", pattern);
-    } else {
-        if (!sparsity || !pare__node_number(sparsity, &value)) {
-            pare__leave(t, sparsity ? sparsity : modifier,
-                        "sparsity is one number for all linears; write a pass for each share");
-            return;
-        }
-        pare__item_set(t, &item, sparsity, "sparsity", value);
-        read_owl(t, modifier, &item);
+    leave_others(t, modifier, sweeps ? sweeping : plain);
+    if (!read_share(t, modifier, &item))
+        return;
+    if (sweeps) {
+        pare__item_set_number(t, &item, pare_yaml_get(modifier, "dampening_frac"), "damp");
+        pare__item_set_number(t, &item, pare_yaml_get(modifier, "block_size"), "block");
     }
-    if (sweeps && damp && pare__node_number(damp, &value))
-        pare__item_set(t, &item, damp, "damp", value);
-    if (sweeps && block && pare__node_number(block, &value))
-        pare__item_set(t, &item, block, "block", value);
     pare__patterns_read(t, list, false, &targets);
     pare__patterns_read(t, pare_yaml_get(modifier, "ignore"), true, &skip);
     targets.all = targets.all || !list;
     pare__item_put(t, modifier, &item, &targets, &skip);
 }
 
+static void translate_quantizer(pare__translation *t, const pare_yaml *m, bool gptq)
+{
+    static const char *const gptq_keys[] = {"scheme",     "config_groups",   "targets",
+                                            "ignore",     "kv_cache_scheme", "dampening_frac",
+                                            "block_size", "actorder",        NULL};
+    static const char *const rtn_keys[] = {"scheme", "config_groups",   "targets",
+                                           "ignore", "kv_cache_scheme", NULL};
+    leave_others(t, m, gptq ? gptq_keys : rtn_keys);
+    pare__translate_quantizer(t, m, gptq);
+}
+
 static void translate_modifier(pare__translation *t, const pare_yaml *m)
 {
-    static const char *const known[] = {"scheme",     "config_groups",   "targets",
-                                        "ignore",     "kv_cache_scheme", "dampening_frac",
-                                        "block_size", "actorder",        NULL};
     static const pare_yaml nothing = {.kind = PARE_YAML_MAPPING};
     const char *const name = m->key->text;
-    const bool gptq = strcmp(name, "GPTQModifier") == 0;
     pare_yaml empty = nothing;
     if (pare_yaml_is_null(m)) { /* all its keys have defaults */
         empty.key = m->key;
@@ -331,22 +322,25 @@ static void translate_modifier(pare__translation *t, const pare_yaml *m)
         pare__leave(t, m, "expected the settings of a modifier");
         return;
     }
-    if (gptq || strcmp(name, "QuantizationModifier") == 0) {
-        leave_others(t, m, known);
-        pare__translate_quantizer(t, m, gptq);
-    } else if (strcmp(name, "AWQModifier") == 0) {
+    t->modifier = name;
+    if (strcmp(name, "GPTQModifier") == 0)
+        translate_quantizer(t, m, true);
+    else if (strcmp(name, "QuantizationModifier") == 0)
+        translate_quantizer(t, m, false);
+    else if (strcmp(name, "AWQModifier") == 0)
         translate_awq(t, m);
-    } else if (strcmp(name, "SmoothQuantModifier") == 0) {
+    else if (strcmp(name, "SmoothQuantModifier") == 0)
         translate_smoothquant(t, m);
-    } else if (strcmp(name, "SparseGPTModifier") == 0) {
+    else if (strcmp(name, "SparseGPTModifier") == 0)
         translate_pruner(t, m, "sparsegpt");
-    } else if (strcmp(name, "WandaPruningModifier") == 0) {
+    else if (strcmp(name, "WandaPruningModifier") == 0)
         translate_pruner(t, m, "wanda");
-    } else if (strcmp(name, "SpinQuantModifier") == 0 || strcmp(name, "QuIPModifier") == 0) {
+    else if (strcmp(name, "ConstantPruningModifier") == 0)
+        pare__imply(t, m, "zeros stay zeros in every later pass");
+    else if (strcmp(name, "SpinQuantModifier") == 0 || strcmp(name, "QuIPModifier") == 0)
         pare__leave(t, m, "the pass rotate comes nearest; put \"- rotate: {}\" in front");
-    } else if (strcmp(name, "ConstantPruningModifier") != 0) { /* zeros always stay zeros here */
+    else
         pare__leave(t, m, "no counterpart; \"pare help\" lists the passes");
-    }
 }
 
 /* Calls `visit` for each modifier: a mapping of them, or a list of such. */
@@ -410,7 +404,9 @@ static void leave_setting(pare__translation *t, const pare_yaml *node)
 {
     if (strcmp(node->key->text, "run_type") != 0)
         pare__leave(t, node, "no counterpart");
-    else if (!pare__node_is(node, "oneshot"))
+    else if (pare__node_is(node, "oneshot"))
+        pare__imply(t, node, "nothing is trained here");
+    else
         pare__leave(t, node, "nothing is trained here");
 }
 
@@ -420,35 +416,58 @@ static int by_line(const void *a, const void *b)
     return (x->line > y->line) - (x->line < y->line);
 }
 
-/* Stages in order; what was left out as comments behind the recipe. */
-static pare_status translate(pare__translation *t, const char *file, const pare_yaml *root)
+static void put_list(pare__translation *t, const char *title, bool implied)
+{
+    pare_text_out *const out = &t->draft.tail;
+    bool any = false;
+    for (size_t i = 0; i < t->lefts; i++) {
+        if (t->left[i].implied != implied)
+            continue;
+        pare__text_put(out, "%s#   %zu: %s: %s\n", any ? "" : title, t->left[i].line,
+                       t->left[i].what, t->left[i].why);
+        any = true;
+    }
+}
+
+static pare_status check_passes(const pare__translation *t, size_t lost)
 {
     pare_ctx *const cx = t->draft.cx;
+    const pare_init_left *first = t->left;
+    if (t->passes)
+        return PARE_OK;
+    if (lost) {
+        while (first->implied)
+            first++;
+        return pare_fail(cx, PARE_EUSAGE, "%s:%zu: nothing is left to do: %s: %s", t->draft.file,
+                         first->line, first->what, first->why);
+    }
+    if (t->cached)
+        return pare_fail(
+            cx, PARE_EUSAGE,
+            "%s: holds a kv_cache_scheme alone, and a recipe needs a pass; \"pare eval "
+            "MODEL --kv METHOD\" runs any model with such a cache",
+            t->draft.file);
+    return pare_fail(cx, PARE_EUSAGE,
+                     "%s: holds no modifiers; a recipe of llm-compressor has them under STAGE: "
+                     "NAME_modifiers:",
+                     t->draft.file);
+}
+
+/* Stages in order; what was left out as comments behind the recipe. */
+static pare_status translate(pare__translation *t, const pare_yaml *root, size_t *lost)
+{
     each_stage(t, root, find_ignore, pass_over);
     t->lefts = 0; /* the second walk lists them again */
     each_stage(t, root, translate_modifier, leave_setting);
     PARE_TRY(t->status);
     if (t->lefts)
         qsort(t->left, t->lefts, sizeof *t->left, by_line);
-    if (t->passes == 0 && t->lefts)
-        return pare_fail(cx, PARE_EUSAGE, "%s:%zu: nothing is left to do: %s: %s", file,
-                         t->left[0].line, t->left[0].what, t->left[0].why);
-    if (t->passes == 0 && t->cached)
-        return pare_fail(
-            cx, PARE_EUSAGE,
-            "%s: holds a kv_cache_scheme alone, and a recipe needs a pass; \"pare eval "
-            "MODEL --kv METHOD\" runs any model with such a cache",
-            file);
-    if (t->passes == 0)
-        return pare_fail(cx, PARE_EUSAGE,
-                         "%s: holds no modifiers; a recipe of llm-compressor has them under "
-                         "STAGE: NAME_modifiers:",
-                         file);
-    if (t->lefts)
-        pare__text_put(&t->draft.tail, "# Left out, by line of the other recipe:\n");
     for (size_t i = 0; i < t->lefts; i++)
-        pare__text_put(&t->draft.tail, "#   %zu: %s: %s\n", t->left[i].line, t->left[i].what,
-                       t->left[i].why);
+        *lost += !t->left[i].implied;
+    PARE_TRY(check_passes(t, *lost));
+    put_list(t, "# Left out, by line of the other recipe:\n", false);
+    put_list(t, "# Needs no key here, because it is always so; by line of the other recipe:\n",
+             true);
     return PARE_OK;
 }
 
@@ -464,10 +483,11 @@ pare_status pare_init_translate(pare_ctx *cx, pare_arena *a, const pare_init *in
         return pare_fail(cx, PARE_EUSAGE, "%s:1:1: holds no stages of modifiers", file);
     pare_status s = pare__draft_begin(cx, a, init, &t.draft);
     t.draft.suffix = "compressed";
+    t.draft.file = file;
     if (s == PARE_OK) {
         pare__text_put(&t.draft.head, "# Translated from a recipe of llm-compressor; \"pare plan\" "
                                       "says what it will do.\n");
-        s = translate(&t, file, root);
+        s = translate(&t, root, &out->lost);
     }
     if (s == PARE_OK)
         s = pare__draft_finish(&t.draft, &out->text, &out->len);

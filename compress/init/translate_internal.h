@@ -5,19 +5,29 @@
 #include "compress/init/init_internal.h"
 #include "compress/pass.h"
 
-/* Errors (memory) are sticky, as those of texts: `status`. */
+/* Who works on a linear; modifier NULL: nobody. */
+typedef struct pare__taker {
+    const char *modifier;
+    size_t line; /* of the other recipe */
+} pare__taker;
+
+/* Errors are sticky, as those of texts: `status`. */
 typedef struct pare__translation {
     pare__draft draft;
+    const char *modifier; /* that is translated now */
     pare_status status;
     pare_init_left *left;
     size_t lefts, room;
-    size_t passes;           /* written so far */
-    const pare_yaml *ignore; /* of the first modifier that quantizes, or NULL */
-    bool cached;             /* a kv_cache stands in the recipe */
+    size_t passes;                   /* written so far */
+    const pare_yaml *ignore;         /* of the first modifier that quantizes, or NULL */
+    bool cached;                     /* a kv_cache stands in the recipe */
+    pare__taker *quantizer, *pruner; /* [slots of the draft]; NULL: of none yet */
 } pare__translation;
 
 /* Lists a node as left out. */
 void pare__leave(pare__translation *t, const pare_yaml *node, const char *why);
+/* Lists a node that needs no counterpart, because what it asks for is always so. */
+void pare__imply(pare__translation *t, const pare_yaml *node, const char *why);
 
 /* Patterns over the linears of this model. */
 typedef struct pare__patterns {
@@ -37,22 +47,29 @@ typedef struct pare__item {
     const pare_pass *pass;
     char text[512]; /* "bits: 4, group: 128" */
     size_t len;
+    char why[512]; /* lines of comment above the pass */
 } pare__item;
 
 /* Adds a parameter. A value that the pass does not take is listed as `node`. */
 void pare__item_set(pare__translation *t, pare__item *item, const pare_yaml *node, const char *name,
                     double value);
 
+/* The same with the number that a node says, which is listed if it is none; nothing for NULL. */
+void pare__item_set_number(pare__translation *t, pare__item *item, const pare_yaml *node,
+                           const char *name);
+/* Adds "name: value" as it is. */
+void pare__item_add(pare__item *item, const char *text);
+
 /* The number that a node says; false for anything else. */
 bool pare__node_number(const pare_yaml *node, double *out);
 bool pare__node_is(const pare_yaml *node, const char *word);
 
-/* Writes the pass into the recipe, unless targets leave nothing; `node` is what it comes from. */
+/* Writes the pass into the recipe, unless targets leave nothing; `node` is what it comes from. A
+ * linear that another pass quantizes or prunes already is a failure: t->status. */
 void pare__item_put(pare__translation *t, const pare_yaml *node, const pare__item *item,
                     const pare__patterns *targets, const pare__patterns *skip);
 
-/* The passes of a modifier that quantizes: by GPTQ or to nearest. `damp` and `block` are its keys,
- * or NULL. */
+/* The passes of a modifier that quantizes: by GPTQ or to nearest. */
 void pare__translate_quantizer(pare__translation *t, const pare_yaml *modifier, bool gptq);
 
 #endif

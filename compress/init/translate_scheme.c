@@ -127,12 +127,11 @@ static void read_observer(pare__translation *t, const pare_yaml *node, scheme *o
                     "its range; clip: mse searches it");
 }
 
-/* Keys of weights and inputs that are read here or say only how their program works. */
+/* Keys of weights and inputs. */
 static bool is_read(const char *key)
 {
-    static const char *const known[] = {"num_bits",        "type",        "symmetric", "strategy",
-                                        "group_size",      "observer",    "dynamic",   "actorder",
-                                        "block_structure", "scale_dtype", "zp_dtype"};
+    static const char *const known[] = {"num_bits",   "type",     "symmetric", "strategy",
+                                        "group_size", "observer", "dynamic",   "actorder"};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(key, known[i]) == 0)
             return true;
@@ -142,8 +141,24 @@ static bool is_read(const char *key)
 static void leave_others(pare__translation *t, const pare_yaml *mapping)
 {
     for (const pare_yaml *e = mapping->first; e; e = e->next)
-        if (!is_read(e->key->text))
+        if (!is_read(e->key->text) && !pare_yaml_is_null(e))
             pare__leave(t, e, "no counterpart");
+}
+
+static bool is_given(const pare_yaml *node)
+{
+    return node && !pare_yaml_is_null(node) && !pare__node_is(node, "false");
+}
+
+/* Integers or floats. False: neither. */
+static bool read_type(pare__translation *t, const pare_yaml *mapping, bool *floats)
+{
+    const pare_yaml *const type = pare_yaml_get(mapping, "type");
+    *floats = pare__node_is(type, "float");
+    if (*floats || !type || pare_yaml_is_null(type) || pare__node_is(type, "int"))
+        return true;
+    pare__leave(t, type, "expected int or float");
+    return false;
 }
 
 static bool read_weights(pare__translation *t, const pare_yaml *weights, scheme *out)
@@ -155,7 +170,10 @@ static bool read_weights(pare__translation *t, const pare_yaml *weights, scheme 
     }
     leave_others(t, weights);
     const pare_yaml *const count = pare_yaml_get(weights, "num_bits");
-    out->floats = pare__node_is(pare_yaml_get(weights, "type"), "float");
+    if (!read_type(t, weights, &out->floats))
+        return false;
+    if (is_given(pare_yaml_get(weights, "dynamic")))
+        pare__leave(t, pare_yaml_get(weights, "dynamic"), "scales of weights are fixed");
     out->asymmetric = pare__node_is(pare_yaml_get(weights, "symmetric"), "false");
     read_observer(t, pare_yaml_get(weights, "observer"), out);
     if (count && !pare__node_number(count, &bits))
@@ -176,6 +194,36 @@ static bool read_weights(pare__translation *t, const pare_yaml *weights, scheme 
     return true;
 }
 
+static void read_input_observer(pare__translation *t, const pare_yaml *node)
+{
+    if (is_given(node) && !pare__node_is(node, "minmax") && !pare__node_is(node, "static_minmax") &&
+        !pare__node_is(node, "memoryless_minmax"))
+        pare__leave(t, node, "the largest input makes the range");
+}
+
+static void read_int4(pare__translation *t, const pare_yaml *node, scheme *out)
+{
+    const pare_yaml *const size = pare_yaml_get(node, "group_size");
+    double group = 0;
+    out->inputs = INPUTS_INT4;
+    if (!pare__node_is(pare_yaml_get(node, "strategy"), "group"))
+        pare__leave(t, node, "inputs in 4 bits have a scale per token and group");
+    else if (is_given(size) && (!pare__node_number(size, &group) || group != (double)out->group))
+        pare__leave(t, size, "inputs in 4 bits have the groups of the weights");
+}
+
+static void read_int8(pare__translation *t, const pare_yaml *node, scheme *out)
+{
+    const pare_yaml *const strategy = pare_yaml_get(node, "strategy");
+    const bool fixed = !pare__node_is(pare_yaml_get(node, "dynamic"), "true");
+    const bool tensor = !is_given(strategy) || pare__node_is(strategy, "tensor");
+    out->inputs = fixed && tensor ? INPUTS_TENSOR : INPUTS_TOKEN;
+    if (!tensor && !pare__node_is(strategy, "token"))
+        pare__leave(t, strategy, "inputs in 8 bits have a scale per token, or one that is fixed");
+    else if (!fixed && tensor && is_given(strategy))
+        pare__leave(t, strategy, "scales found while the model runs are per token");
+}
+
 /* Inputs that are rounded while the model runs. */
 static void read_inputs(pare__translation *t, const pare_yaml *node, scheme *out)
 {
@@ -187,12 +235,14 @@ static void read_inputs(pare__translation *t, const pare_yaml *node, scheme *out
         return;
     }
     leave_others(t, node);
+    bool floats;
+    if (!read_type(t, node, &floats))
+        return;
     const pare_yaml *const count = pare_yaml_get(node, "num_bits");
     const pare_yaml *const symmetric = pare_yaml_get(node, "symmetric");
-    const pare_yaml *const strategy = pare_yaml_get(node, "strategy");
     if (count && !pare__node_number(count, &bits))
         bits = 0;
-    if (pare__node_is(pare_yaml_get(node, "type"), "float") || out->floats) {
+    if (floats || out->floats) {
         pare__leave(t, node, fp8_inputs);
         return;
     }
@@ -202,29 +252,29 @@ static void read_inputs(pare__translation *t, const pare_yaml *node, scheme *out
     }
     if (pare__node_is(symmetric, "false"))
         pare__leave(t, symmetric, "zero points of inputs are not there: they are symmetric");
-    if (bits == 4) {
-        if (!pare__node_is(strategy, "group"))
-            pare__leave(t, node, "inputs in 4 bits have a scale per token and group");
-        out->inputs = INPUTS_INT4;
-        return;
-    }
-    const bool fixed = !pare__node_is(pare_yaml_get(node, "dynamic"), "true");
-    out->inputs = fixed && !pare__node_is(strategy, "token") ? INPUTS_TENSOR : INPUTS_TOKEN;
-    if (!fixed && pare__node_is(strategy, "tensor"))
-        pare__leave(t, strategy, "scales found while the model runs are per token");
+    read_input_observer(t, pare_yaml_get(node, "observer"));
+    if (bits == 4)
+        read_int4(t, node, out);
+    else
+        read_int8(t, node, out);
 }
 
 /* static and weight are what act_order does; group keeps another order in the file. */
-static bool act_order(pare__translation *t, const pare_yaml *modifier, const pare_yaml *weights)
+static bool act_order(pare__translation *t, const pare_yaml *modifier, const pare_yaml *weights,
+                      pare__item *item)
 {
     const pare_yaml *node = pare_yaml_get(modifier, "actorder");
     if (!node && weights)
         node = pare_yaml_get(weights, "actorder");
-    if (!node)
-        return true; /* what they do when nothing is said */
-    if (pare_yaml_is_null(node) || pare__node_is(node, "false"))
+    if (!node) {
+        (void)snprintf(item->why, sizeof item->why,
+                       "  # act_order: true, because their GPTQ orders the columns (actorder: "
+                       "static) when a recipe does\n  # not say otherwise.\n");
+        return true;
+    }
+    if (!is_given(node))
         return false;
-    if (pare__node_is(node, "group"))
+    if (pare__node_is(node, "group") || pare__node_is(node, "true"))
         pare__leave(t, node,
                     "groups of neighbours in another order are not there: act_order keeps "
                     "groups as they lie, as static does");
@@ -248,19 +298,26 @@ static void put_short_groups(pare__translation *t, size_t group)
     pare__text_put(out, ".\n");
 }
 
+static void set_gptq(pare__translation *t, const pare_yaml *modifier, const pare_yaml *weights,
+                     pare__item *item)
+{
+    pare__item_set(t, item, modifier, "act_order", act_order(t, modifier, weights, item));
+    pare__item_set_number(t, item, pare_yaml_get(modifier, "dampening_frac"), "damp");
+    pare__item_set_number(t, item, pare_yaml_get(modifier, "block_size"), "block");
+}
+
 /* `weights` may be NULL: of a scheme with a name. */
 static void put_scheme(pare__translation *t, const pare_yaml *modifier, const pare_yaml *from,
                        const pare_yaml *weights, const scheme *s, bool gptq,
                        const pare__patterns *targets, const pare__patterns *skip)
 {
-    static const char *const words[] = {"int8", "int8_token", "int8_tensor", "int4"};
+    static const char *const words[] = {"", "activations: int8_token", "activations: int8_tensor",
+                                        "activations: int4"};
     const char *const grid = !s->floats ? NULL : s->bits == 8 ? "fp8" : "mxfp4";
     pare__item item = {.pass = pare_pass_find(gptq ? "gptq" : grid ? grid : "rtn")};
-    const pare_yaml *const damp = pare_yaml_get(modifier, "dampening_frac");
-    const pare_yaml *const block = pare_yaml_get(modifier, "block_size");
-    double value;
+    const pare_yaml *const order = weights ? pare_yaml_get(weights, "actorder") : NULL;
     if (gptq && grid)
-        item.len = (size_t)snprintf(item.text, sizeof item.text, "grid: %s, ", grid);
+        pare__item_add(&item, s->bits == 8 ? "grid: fp8" : "grid: mxfp4");
     if (gptq || !grid)
         pare__item_set(t, &item, from, "bits", s->bits);
     if (!grid || s->bits == 8 || gptq)
@@ -268,17 +325,13 @@ static void put_scheme(pare__translation *t, const pare_yaml *modifier, const pa
     if (s->asymmetric && !grid)
         pare__item_set(t, &item, from, "symmetric", 0);
     if (s->mse && !grid)
-        item.len +=
-            (size_t)snprintf(item.text + item.len, sizeof item.text - item.len, "clip: mse, ");
+        pare__item_add(&item, "clip: mse");
     if (gptq)
-        pare__item_set(t, &item, modifier, "act_order", act_order(t, modifier, weights));
-    if (gptq && damp && pare__node_number(damp, &value))
-        pare__item_set(t, &item, damp, "damp", value);
-    if (gptq && block && pare__node_number(block, &value))
-        pare__item_set(t, &item, block, "block", value);
+        set_gptq(t, modifier, weights, &item);
+    else if (is_given(order))
+        pare__leave(t, order, "rounding to nearest takes no order of columns");
     if (s->inputs != INPUTS_FLOAT && !grid)
-        item.len += (size_t)snprintf(item.text + item.len, sizeof item.text - item.len,
-                                     "activations: %s, ", words[s->inputs]);
+        pare__item_add(&item, words[s->inputs]);
     put_short_groups(t, s->group);
     pare__item_put(t, from, &item, targets, skip);
 }
@@ -290,32 +343,37 @@ static void skip_others(pare__translation *t, const pare_yaml *groups, const par
     const size_t lefts = t->lefts; /* they are listed where they belong */
     for (const pare_yaml *e = groups->first; e; e = e->next) {
         pare__patterns other;
-        if (e == group || e->kind != PARE_YAML_MAPPING)
+        if (e == group)
             continue;
-        pare__patterns_read(t, pare_yaml_get(e, "targets"), true, &other);
+        const pare_yaml *const list =
+            e->kind == PARE_YAML_MAPPING ? pare_yaml_get(e, "targets") : e;
+        pare__patterns_read(t, list, true, &other);
         if (!other.all)
             pare__patterns_join(t, skip, &other);
     }
     t->lefts = lefts;
 }
 
+/* A group of config_groups (`groups`), or a scheme of the modifier (NULL), whose targets are those
+ * of the modifier. */
 static void translate_group(pare__translation *t, const pare_yaml *modifier,
                             const pare_yaml *groups, const pare_yaml *group, bool gptq)
 {
     static const char *const known[] = {"weights", "input_activations", "output_activations",
-                                        "targets", "format"};
+                                        "targets"};
+    const pare_yaml *const list = pare_yaml_get(groups ? group : modifier, "targets");
     scheme s = {0};
     pare__patterns targets, skip;
-    if (group->kind != PARE_YAML_MAPPING) {
-        pare__leave(t, group, "expected weights and targets");
-        return;
-    }
     for (const pare_yaml *e = group->first; e; e = e->next) {
-        bool found = false;
+        bool found = pare_yaml_is_null(e);
         for (size_t i = 0; i < sizeof known / sizeof *known; i++)
             found = found || strcmp(e->key->text, known[i]) == 0;
         if (!found)
-            pare__leave(t, e, "no counterpart");
+            pare__leave(t, e,
+                        strcmp(e->key->text, "format") == 0
+                            ? "pare stores codes in its own way; \"pare export\" writes "
+                              "compressed-tensors"
+                            : "no counterpart");
     }
     const pare_yaml *const weights = pare_yaml_get(group, "weights");
     const pare_yaml *const outputs = pare_yaml_get(group, "output_activations");
@@ -328,33 +386,58 @@ static void translate_group(pare__translation *t, const pare_yaml *modifier,
     if (!read_weights(t, weights, &s))
         return;
     read_inputs(t, pare_yaml_get(group, "input_activations"), &s);
-    pare__patterns_read(t, pare_yaml_get(group, "targets"), false, &targets);
+    pare__patterns_read(t, list, false, &targets);
     pare__patterns_read(t, pare_yaml_get(modifier, "ignore"), true, &skip);
-    if (targets.all)
+    targets.all = targets.all || (!groups && !list);
+    if (targets.all && groups)
         skip_others(t, groups, group, &skip);
     put_scheme(t, modifier, group, weights, &s, gptq, &targets, &skip);
 }
 
-/* scheme: W4A16, or {W4A16: [targets], ...}. */
-static void translate_named(pare__translation *t, const pare_yaml *modifier, const pare_yaml *node,
-                            bool gptq)
+/* A scheme by its name: scheme: W4A16, or W4A16: [targets] (`list`). */
+static void translate_name(pare__translation *t, const pare_yaml *modifier, const pare_yaml *node,
+                           const char *name, const pare_yaml *list, const pare_yaml *groups,
+                           bool gptq)
 {
     pare__patterns targets, skip;
     scheme s;
-    const bool several = node->kind == PARE_YAML_MAPPING;
-    for (const pare_yaml *e = several ? node->first : node; e; e = several ? e->next : NULL) {
-        if (!several && e->kind != PARE_YAML_SCALAR) {
-            pare__leave(t, e, "expected the name of a scheme");
-            return;
-        }
-        if (!read_name(t, e, several ? e->key->text : e->text, &s))
-            continue;
-        const pare_yaml *const list = several ? e : pare_yaml_get(modifier, "targets");
-        pare__patterns_read(t, list, false, &targets);
-        pare__patterns_read(t, pare_yaml_get(modifier, "ignore"), true, &skip);
-        targets.all = targets.all || !list;
-        put_scheme(t, modifier, e, NULL, &s, gptq, &targets, &skip);
-    }
+    if (!read_name(t, node, name, &s))
+        return;
+    pare__patterns_read(t, list, false, &targets);
+    pare__patterns_read(t, pare_yaml_get(modifier, "ignore"), true, &skip);
+    targets.all = targets.all || !list;
+    if (targets.all && groups)
+        skip_others(t, groups, node, &skip);
+    put_scheme(t, modifier, node, NULL, &s, gptq, &targets, &skip);
+}
+
+/* Groups of a mapping: {NAME: {weights: .., targets: ..}} or {SCHEME: [targets]}. */
+static void translate_groups(pare__translation *t, const pare_yaml *modifier,
+                             const pare_yaml *groups, bool gptq)
+{
+    for (const pare_yaml *e = groups->first; e; e = e->next)
+        if (e->kind == PARE_YAML_MAPPING)
+            translate_group(t, modifier, groups, e, gptq);
+        else
+            translate_name(t, modifier, e, e->key->text, e, groups, gptq);
+}
+
+static void translate_scheme(pare__translation *t, const pare_yaml *modifier, const pare_yaml *node,
+                             bool gptq)
+{
+    const pare_yaml *const list = pare_yaml_get(modifier, "targets");
+    const bool word = node->kind == PARE_YAML_SCALAR;
+    const bool whole = node->kind == PARE_YAML_MAPPING && pare_yaml_get(node, "weights");
+    if (word)
+        translate_name(t, modifier, node, node->text, list, NULL, gptq);
+    else if (whole)
+        translate_group(t, modifier, NULL, node, gptq);
+    else if (node->kind == PARE_YAML_MAPPING)
+        translate_groups(t, modifier, node, gptq);
+    else
+        pare__leave(t, node, "expected the name of a scheme, or weights and so on");
+    if (list && !word && !whole)
+        pare__leave(t, list, "each scheme has targets of its own");
 }
 
 static void translate_cache(pare__translation *t, const pare_yaml *node)
@@ -373,9 +456,33 @@ static void translate_cache(pare__translation *t, const pare_yaml *node)
                     "int8}");
         return;
     }
-    if (!t->cached)
-        pare__text_put(&t->draft.tail, "kv_cache: {method: int%d}\n", (int)bits);
+    if (t->cached) {
+        pare__leave(t, node, "a model has one form of cache: the first is taken");
+        return;
+    }
+    leave_others(t, node);
+    const pare_yaml *const strategy = pare_yaml_get(node, "strategy");
+    const pare_yaml *const symmetric = pare_yaml_get(node, "symmetric");
+    if (is_given(strategy))
+        pare__leave(t, strategy,
+                    bits == 8 ? "int8 has a scale for each token and head, found as the model runs"
+                              : "int4 has a scale for each token and group of channels, found as "
+                                "the model runs");
+    if (pare__node_is(symmetric, bits == 8 ? "false" : "true"))
+        pare__leave(t, symmetric,
+                    bits == 8 ? "int8 is symmetric" : "int4 has a lowest value beside the scale");
+    pare__draft_put_origin(&t->draft.tail, "", node->key->place.line, t->modifier);
+    pare__text_put(&t->draft.tail, "kv_cache: {method: int%d}\n", (int)bits);
     t->cached = true;
+}
+
+/* Keys that another one leaves without effect. */
+static void leave_idle(pare__translation *t, const pare_yaml *modifier, const char *key,
+                       const char *why)
+{
+    const pare_yaml *const node = pare_yaml_get(modifier, key);
+    if (is_given(node))
+        pare__leave(t, node, why);
 }
 
 void pare__translate_quantizer(pare__translation *t, const pare_yaml *modifier, bool gptq)
@@ -383,15 +490,18 @@ void pare__translate_quantizer(pare__translation *t, const pare_yaml *modifier, 
     const pare_yaml *const groups = pare_yaml_get(modifier, "config_groups");
     const pare_yaml *const name = pare_yaml_get(modifier, "scheme");
     const pare_yaml *const cache = pare_yaml_get(modifier, "kv_cache_scheme");
-    if (groups && groups->kind == PARE_YAML_MAPPING)
-        for (const pare_yaml *e = groups->first; e; e = e->next)
-            translate_group(t, modifier, groups, e, gptq);
-    else if (groups && !pare_yaml_is_null(groups))
-        pare__leave(t, groups, "expected groups with weights and targets");
-    else if (name && !pare_yaml_is_null(name))
-        translate_named(t, modifier, name, gptq);
-    else if (!cache)
+    if (is_given(groups)) {
+        leave_idle(t, modifier, "scheme", "config_groups says what is done");
+        leave_idle(t, modifier, "targets", "each group has targets of its own");
+        if (groups->kind == PARE_YAML_MAPPING)
+            translate_groups(t, modifier, groups, gptq);
+        else
+            pare__leave(t, groups, "expected groups with weights and targets");
+    } else if (is_given(name)) {
+        translate_scheme(t, modifier, name, gptq);
+    } else if (!cache) {
         pare__leave(t, modifier, "it names no scheme and no config_groups");
+    }
     if (cache)
         translate_cache(t, cache);
 }
