@@ -104,7 +104,8 @@ static void config(pare_json_writer *w, const pare_export_model *m)
 
 const pare_export_target pare__export_awq = {
     .name = name,
-    .summary = "4-bit codes in the GEMM layout of AutoAWQ: vLLM, SGLang, transformers",
+    .summary =
+        "4-bit codes (2 and 3 bits in 4) in the GEMM layout of AutoAWQ: vLLM, SGLang, transformers",
     .check = check,
     .check_linear = check_linear,
     .parts = parts,

@@ -72,6 +72,7 @@ typedef struct pare_step {
     pare_place place;
     double value[PARE_PARAMS_MAX]; /* in table order, defaults filled in */
     pare_place value_place[PARE_PARAMS_MAX];
+    bool value_given[PARE_PARAMS_MAX]; /* in the recipe or by --set, with the default, too */
     pare_texts targets, skip; /* globs or "re:"; empty targets: all linears of the blocks */
 } pare_step;
 
@@ -163,8 +164,9 @@ extern const pare_recipe_key pare_recipe_keys[];
 extern const pare_param pare_experts_params[];
 
 /* Settings of a calibration, ended by NULL: samples, window, temperature (of generate), weight (of
- * a text); and what "nan" takes. */
+ * a text); "limit" of an evaluation; and what "nan" takes. */
 extern const pare_param *const pare_calibration_params[];
+extern const pare_param *const pare_limit_param;
 extern const pare_param *const pare_nan_param;
 
 /* A size such as 8GiB, 500MB, 4096: a whole number above 0 and a unit of B, KB, MB, GB (powers of

@@ -6,7 +6,7 @@
 #include "recipes/pattern.h"
 #include "recipes/recipe_internal.h"
 
-static const pare_word samples_words[] = {{"all", 0}, {0}};
+static const pare_word all_words[] = {{"all", 0}, {0}};
 static const pare_word nan_words[] = {
     {"error", PARE_NAN_ERROR}, {"clamp", PARE_NAN_CLAMP}, {"zero", PARE_NAN_ZERO}, {0}};
 
@@ -18,7 +18,7 @@ const pare_param pare__samples = {.name = "samples",
                                   .min = 1,
                                   .max = 1 << 24,
                                   .fallback = 128,
-                                  .words = samples_words,
+                                  .words = all_words,
                                   .help = "windows to draw from the text; all: every one"};
 const pare_param pare__window = {.name = "window",
                                  .type = PARE_PARAM_INTEGER,
@@ -38,6 +38,12 @@ const pare_param pare__weight = {.name = "weight",
                                  .max = 1000,
                                  .fallback = 1,
                                  .help = "text: share of a file, as in {path: FILE, weight: 2}"};
+static const pare_param limit = {.name = "limit",
+                                 .type = PARE_PARAM_INTEGER,
+                                 .min = 1,
+                                 .max = 1 << 24,
+                                 .words = all_words,
+                                 .help = "the first windows of a text, or items of choice"};
 enum { MIN_TOKENS, COLD };
 const pare_param pare_experts_params[] = {
     [MIN_TOKENS] = {.name = "min_tokens",
@@ -58,6 +64,7 @@ const pare_param pare__nan = {.name = "nan",
                               .help = "what to do with NaN and infinity in weights"};
 const pare_param *const pare_calibration_params[] = {&pare__samples, &pare__window,
                                                      &pare__temperature, &pare__weight, NULL};
+const pare_param *const pare_limit_param = &limit;
 const pare_param *const pare_nan_param = &pare__nan;
 
 /* Entry of a list that is a single-key mapping, {gptq: {...}}, or just gptq. */
@@ -165,7 +172,7 @@ static pare_status read_params(const pare__walk *w, const pare_yaml *mapping,
     const pare_pass_words *const pass = &w->passes[step->pass];
     PARE_TRY(pare__keys(w, mapping, pass->name, words, params + 2));
     for (size_t i = 0; i < params; i++)
-        PARE_TRY(pare__entry(w, mapping, &pass->params[i], &step->value[i], NULL,
+        PARE_TRY(pare__entry(w, mapping, &pass->params[i], &step->value[i], &step->value_given[i],
                              &step->value_place[i]));
     PARE_TRY(patterns(w, mapping, "targets", &step->targets));
     PARE_TRY(patterns(w, mapping, "skip", &step->skip));
@@ -203,14 +210,14 @@ static pare_status check_list(const pare__walk *w, const pare_yaml *list, const 
     char quoted[PARE__QUOTE];
     if (list->kind == PARE_YAML_LIST)
         return PARE_OK;
-    return pare_recipe_fail(w->cx, list->place, "%s must be a list, as in \"%s\"",
+    return pare_recipe_fail(w->cx, list->place, "%s must be a list, as in \"- %s\"",
                             pare__quote(quoted, list->key->text), example);
 }
 
 pare_status pare__steps(const pare__walk *w, const pare_yaml *list)
 {
     pare_recipe *const out = w->out;
-    PARE_TRY(check_list(w, list, "- gptq: {bits: 4}"));
+    PARE_TRY(check_list(w, list, "gptq: {bits: 4}"));
     if (list->count == 0)
         return pare_recipe_fail(w->cx, list->place, "\"passes\" is empty; there is nothing to do");
     out->step = PARE_NEW(w->a, pare_step, list->count);
@@ -257,9 +264,11 @@ static pare_status one_source(const pare__walk *w, const pare_yaml *mapping, par
 static const char *const evaluation_kinds[] = {[PARE_EVALUATE_PERPLEXITY] = "perplexity",
                                                [PARE_EVALUATE_KL] = "kl",
                                                [PARE_EVALUATE_CHOICE] = "choice"};
+static const char *const evaluation_examples[] = {[PARE_EVALUATE_PERPLEXITY] =
+                                                      "perplexity: {text: FILE}",
+                                                  [PARE_EVALUATE_KL] = "kl: {text: FILE}",
+                                                  [PARE_EVALUATE_CHOICE] = "choice: {file: FILE}"};
 enum { EVALUATION_KINDS = sizeof evaluation_kinds / sizeof *evaluation_kinds };
-static const pare_param limit_param = {
-    .name = "limit", .type = PARE_PARAM_INTEGER, .min = 1, .max = 1 << 24, .fallback = 0};
 
 const char *pare_evaluation_kind_name(pare_evaluation_kind k)
 {
@@ -308,31 +317,39 @@ static pare_status read_choice(const pare__walk *w, const pare_yaml *mapping, co
     PARE_TRY(pare__keys(w, mapping, key->text, words, 2));
     const pare_yaml *const file = pare_yaml_get(mapping, "file");
     if (!file)
-        return pare_recipe_fail(w->cx, key->place,
-                                "choice needs a file, as in \"choice: {file: piqa.jsonl}\"");
+        return pare_recipe_fail(w->cx, key->place, "choice needs a file, as in \"%s\"",
+                                evaluation_examples[PARE_EVALUATE_CHOICE]);
     return pare__text(w, file, &out->file);
 }
 
 static pare_status read_evaluation(const pare__walk *w, const pare_yaml *entry,
                                    pare_evaluation *out)
 {
-    static const char example[] = "perplexity: {text: FILE}";
     static const char *const words[] = {"text", "tokens", "window", "file", "limit"};
     const pare_yaml *key = NULL, *value = NULL, *mapping = NULL;
-    double limit = 0;
-    PARE_TRY(single_key(w, entry, example, &key, &value));
+    double most = 0;
+    PARE_TRY(single_key(w, entry, evaluation_examples[0], &key, &value));
     assert(key);
     *out = (pare_evaluation){.place = key->place};
     PARE_TRY(evaluation_kind(w, key, &out->kind));
     PARE_TRY(only_key(w, entry, words, 5));
-    PARE_TRY(inner_mapping(w, value, example, &mapping));
+    PARE_TRY(inner_mapping(w, value, evaluation_examples[out->kind], &mapping));
     if (out->kind == PARE_EVALUATE_CHOICE)
         PARE_TRY(read_choice(w, mapping, key, out));
     else
         PARE_TRY(read_measure(w, mapping, key, out));
-    PARE_TRY(pare__entry(w, mapping, &limit_param, &limit, NULL, NULL));
-    out->limit = (size_t)limit;
+    PARE_TRY(pare__entry(w, mapping, pare_limit_param, &most, NULL, NULL));
+    out->limit = (size_t)most;
     return PARE_OK;
+}
+
+/* What was meant by evaluations that are no list. */
+static pare_evaluation_kind example_kind(const pare_yaml *node)
+{
+    for (size_t i = 0; i < EVALUATION_KINDS && node->kind == PARE_YAML_MAPPING; i++)
+        if (node->first && strcmp(node->first->key->text, evaluation_kinds[i]) == 0)
+            return (pare_evaluation_kind)i;
+    return PARE_EVALUATE_PERPLEXITY;
 }
 
 pare_status pare__evaluations(const pare__walk *w, const pare_yaml *list)
@@ -340,7 +357,7 @@ pare_status pare__evaluations(const pare__walk *w, const pare_yaml *list)
     pare_recipe *const out = w->out;
     if (pare_yaml_is_null(list))
         return PARE_OK;
-    PARE_TRY(check_list(w, list, "- perplexity: {text: FILE}"));
+    PARE_TRY(check_list(w, list, evaluation_examples[example_kind(list)]));
     out->evaluation = PARE_NEW(w->a, pare_evaluation, list->count);
     if (!out->evaluation)
         return PARE_ENOMEM;
@@ -366,7 +383,7 @@ pare_status pare__exports(const pare__walk *w, const pare_yaml *list)
     pare_recipe *const out = w->out;
     if (pare_yaml_is_null(list))
         return PARE_OK;
-    PARE_TRY(check_list(w, list, "- {format: gptq, path: DIR}"));
+    PARE_TRY(check_list(w, list, "{format: gptq, path: DIR}"));
     out->export = PARE_NEW(w->a, pare_recipe_export, list->count);
     if (!out->export)
         return PARE_ENOMEM;

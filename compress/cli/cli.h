@@ -96,8 +96,15 @@ typedef struct pare_topic {
 } pare_topic;
 extern const pare_topic pare_topics[];
 
-/* The exit code whose number is `code`, or all (NULL). PARE_EUSAGE when there is no such. */
-PARE_CHECKED pare_status pare_help_error(pare_cli *cli, const char *code);
+/* Pages of topics that are no section of a recipe. */
+void pare_help_passes(void);
+void pare_help_choice(void);
+void pare_help_presets(void);
+void pare_help_log(void);
+void pare_help_exit(void);
+
+/* The exit code whose number is `code`. PARE_EUSAGE when there is no such. */
+PARE_CHECKED pare_status pare_help_exit_code(pare_cli *cli, const char *code);
 
 /* Words of `text` behind `column` columns that are printed already; lines behind the first begin at
  * `indent`, and none is wider than a page. */

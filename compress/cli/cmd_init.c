@@ -98,9 +98,10 @@ static pare_status make(pare_cli *cli, const pare_args *args, const pare_init *i
     char *text;
     size_t len;
     if (!preset == !from)
-        return pare_fail(&cli->cx, PARE_EUSAGE,
-                         "init: give one of --preset NAME and --from FILE; \"pare help init\" has "
-                         "the presets");
+        return pare_fail(
+            &cli->cx, PARE_EUSAGE,
+            "init: give one of --preset NAME and --from FILE; \"pare help preset\" has "
+            "the presets");
     if (preset)
         return pare_init_preset(&cli->cx, &cli->arena, init, preset, out);
     if (!pare_path_is_file(from))

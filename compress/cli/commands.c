@@ -3,7 +3,9 @@
 
 const pare_option pare_common_options[] = {
     {"format", "text|json", "how results are printed on stdout (text)", false},
-    {"threads", "N", "worker threads (all CPUs of the process); results do not depend on it",
+    {"threads", "N",
+     "worker threads (all CPUs of the process); results do not depend on it; compress hashes its "
+     "files in one thread more",
      false},
     {"log", "json[:FILE]",
      "events as JSON, an object a line, on stderr in place of messages; or appended to FILE",
@@ -13,29 +15,32 @@ const pare_option pare_common_options[] = {
     {NULL, NULL, NULL, false},
 };
 
-#define PLAN_OPTIONS                                                                               \
+#define JOB_OPTIONS                                                                                \
     {"model", "PATH", "model to read instead of the recipe's", false},                             \
         {"output", "DIR", "artifact to write instead of the recipe's", false},                     \
         {"set", "KEY=VALUE", "change the recipe, such as passes.0.gptq.bits=3", true},             \
         {"ram-limit", "SIZE", "bound of anonymous memory, such as 8GiB (the recipe's)", false},    \
-        {"device", "cpu", "where to compute; this version has the CPU only", false},               \
-        {"strict", NULL,                                                                           \
-         "exit 3 after a numeric fallback or with too little calibration; refuse exports with "    \
-         "other codes",                                                                            \
-         false},                                                                                   \
     {                                                                                              \
-        "restart", NULL,                                                                           \
-            "throw away an unfinished run, replace a finished output, as pare left them", false    \
+        "device", "cpu", "where to compute; this version has the CPU only", false                  \
     }
 
 static const pare_option plan_options[] = {
-    PLAN_OPTIONS,
+    JOB_OPTIONS,
+    {"strict", NULL, "refuse exports with other codes, as compress --strict would", false},
+    {"restart", NULL,
+     "plan a job that begins anew and replaces the output; plan itself touches nothing", false},
     {"all", NULL, "list each linear, not one line for those that blocks have alike", false},
     {NULL, NULL, NULL, false},
 };
 
 static const pare_option compress_options[] = {
-    PLAN_OPTIONS,
+    JOB_OPTIONS,
+    {"strict", NULL,
+     "exit 3 after a numeric fallback or with too little calibration; refuse exports with other "
+     "codes",
+     false},
+    {"restart", NULL, "throw away an unfinished run, replace a finished output, as pare left them",
+     false},
     {"resume", NULL, "continue an unfinished run (the default)", false},
     {"dry-run", NULL, "print the plan and stop, as pare plan", false},
     {NULL, NULL, NULL, false},
@@ -168,18 +173,7 @@ const pare_command pare_commands[] = {
      "--baseline shows the other model's own figures beneath the model's; p is of McNemar's exact\n"
      "test: how likely so uneven a change of the answers is when both models are equally good.\n"
      "After ^C what was done is printed, and says that it was cut short.\n"
-     "--choice reads lines of JSON in these shapes, told by the keys of the first:\n"
-     "  pare        {\"context\", \"choices\": [\"..\"], \"answer\": 0}, texts as they are\n"
-     "  PIQA        {\"goal\", \"sol1\", \"sol2\", \"label\"}; without \"label\" the labels of\n"
-     "              valid.jsonl stand in valid-labels.lst beside it\n"
-     "  ARC         {\"question\": {\"stem\", \"choices\"}, \"answerKey\"}, or \"question\" as a "
-     "text\n"
-     "  OpenBookQA  the same with an \"id\" of numbers, or with \"question_stem\"\n"
-     "  HellaSwag   {\"ctx\", \"endings\", \"label\"}\n"
-     "The model reads \"Question: ..\\nAnswer:\" of PIQA and ARC, the stem of OpenBookQA, the "
-     "context\n"
-     "of HellaSwag; a choice follows behind a space. Accuracy: the choice with the largest sum of\n"
-     "log-likelihoods is right; accuracy_norm: the largest sum per byte of the choice.",
+     "\"pare help choice\" has the shapes of the files that --choice reads.",
      "pare eval llama-w4/ --text wiki.test.raw --baseline llama/", eval_options, pare_eval_run},
     {"compare", "ORIGINAL MODEL...", 2, PARE_ARGS_MAX,
      "a table: an original and what was made of it, by size, quality and speed",
@@ -198,9 +192,10 @@ const pare_command pare_commands[] = {
      "pare generate llama-w4/ --prompt \"Once upon a time\" --tokens 64", generate_options,
      pare_generate_run},
     {"export", "ARTIFACT", 1, 1, "write an artifact as files of another engine",
-     "compressed-tensors  4 and 8 bits, 8-bit inputs, FP8: vLLM, SGLang, transformers\n"
+     "compressed-tensors  4 and 8 bits, 2 and 3 in 4, 8-bit inputs, FP8: vLLM, SGLang, "
+     "transformers\n"
      "gptq, gptq_v2       2, 3, 4, 8 bits as AutoGPTQ and GPTQModel: vLLM, SGLang, transformers\n"
-     "awq                 4 bits as AutoAWQ (GEMM): vLLM, SGLang, transformers\n"
+     "awq                 4 bits as AutoAWQ (GEMM), 2 and 3 bits in 4: vLLM, SGLang, transformers\n"
      "safetensors         floats, rounded to the type of the embeddings: anything\n"
      "gguf:TYPE           one file of blocks q4_0, q4_1, q8_0, q4_k, q6_k, tq1_0, tq2_0 or of "
      "f16,\n"
@@ -242,12 +237,7 @@ const pare_command pare_commands[] = {
      no_options, pare_doctor_run},
     {"init", "MODEL", 1, 1, "write a recipe for a model, with reasons",
      "Reads configuration and headers of MODEL, chooses what fits it, and says why in comments.\n"
-     "  w4a16    4-bit weights by AWQ and GPTQ; exported for vLLM and SGLang, too\n"
-     "  w8a8     8-bit weights and inputs by SmoothQuant; the same\n"
-     "  gguf-q4  a GGUF file of 4 bits for llama.cpp\n"
-     "  2:4      two of four weights pruned, the rest in 4 bits; needs --text or --tokens,\n"
-     "           because what pruning loses is measured on data that it has not seen\n"
-     "  w2       2-bit weights; loses much\n"
+     "\"pare help preset\" has the presets.\n"
      "--from translates a YAML recipe of llm-compressor. What has no counterpart is listed with "
      "its\n"
      "line and the reason, in the recipe and on stderr, and the exit code is 3; 0 when all was\n"
@@ -260,7 +250,7 @@ const pare_command pare_commands[] = {
      "Installed by cmake --install. For one session of bash: eval \"$(pare completion bash)\"",
      "pare completion bash > pare.bash", no_options, pare_completion_run},
     {"help", "[TOPIC]", 0, 2, "a page on a command, a pass (such as gptq), or a topic",
-     "\"pare help\" lists the topics; \"pare help error 4\" explains one exit code.",
+     "\"pare help\" lists the topics; \"pare help exit 4\" explains one exit code.",
      "pare help recipe", no_options, pare_help_run},
     {NULL, NULL, 0, 0, NULL, NULL, NULL, NULL, NULL},
 };

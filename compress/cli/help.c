@@ -188,6 +188,8 @@ pare_status pare_help(pare_cli *cli, const char *topic)
         print_overview();
         return PARE_OK;
     }
+    if (strcmp(topic, "error") == 0) /* the name of older versions */
+        topic = "exit";
     bool found = false; /* a command and a section of recipes may have one name: both pages */
     for (const pare_command *c = pare_commands; c->name; known[count++] = c->name, c++)
         if (strcmp(c->name, topic) == 0) {
@@ -217,8 +219,8 @@ pare_status pare_help_run(pare_cli *cli, const pare_args *args)
 {
     if (args->operands < 2)
         return pare_help(cli, args->operands ? args->operand[0] : NULL);
-    if (strcmp(args->operand[0], "error") == 0)
-        return pare_help_error(cli, args->operand[1]);
+    if (strcmp(args->operand[0], "exit") == 0 || strcmp(args->operand[0], "error") == 0)
+        return pare_help_exit_code(cli, args->operand[1]);
     return pare_fail(&cli->cx, PARE_EUSAGE,
                      "help: \"%s\" is one word too many; usage: pare help "
                      "[TOPIC]",

@@ -1,5 +1,5 @@
-/* Pages on the sections of a recipe and on what the program says. What a section takes comes from
- * the tables that the parser reads. */
+/* Pages on the sections of a recipe. What a section takes comes from the tables that the parser
+ * reads. */
 #include <stdio.h>
 #include <string.h>
 
@@ -70,11 +70,11 @@ static void print_evaluate(void)
         "               finished one gained and lost\n\n"
         "The first two take text: FILE or tokens: FILE.i32, and:\n");
     print_setting(pare_calibration_params[1], 12);
+    print_setting(pare_limit_param, 12);
     (void)printf(
         "\nThe third takes file: FILE, as PIQA, ARC, OpenBookQA and HellaSwag are published, or "
         "in\n"
-        "pare's own shape; \"pare help eval\" has the shapes and what the model reads of them. "
-        "limit: N\nkeeps the first N windows, or items.\n"
+        "pare's own shape (\"pare help choice\"), and limit, of items.\n"
         "\nTake a text that is not in the calibration. The finished model runs with the kernels "
         "that\nwill run it, which round inputs, too; \"pare eval --exact\" leaves that out and "
         "measures the\nweights alone. A pruned model is always evaluated: without evaluate: on "
@@ -215,50 +215,6 @@ static void print_calibration(void)
         "tokens tells.\n");
 }
 
-/* All exit codes, or the one in `code`; whether there is one. */
-static bool print_codes(const char *code)
-{
-    bool found = false;
-    static const struct {
-        int code;
-        const char *text;
-    } row[] = {
-        {PARE_EXIT_DONE, "done"},
-        {PARE_EXIT_FAILED, "failed"},
-        {PARE_EXIT_USAGE, "wrong usage or recipe, or an output that exists already"},
-        {PARE_EXIT_FALLBACK,
-         "done, with a numeric fallback, too little calibration for a pass or an expert that few "
-         "tokens reach, under --strict; init --from: something was left out"},
-        {PARE_EXIT_INPUT, "bad, missing or unsupported input file"},
-        {PARE_EXIT_RESOURCES, "not enough memory or disk"},
-        {PARE_EXIT_INTERRUPTED, "interrupted; the same command continues the work"},
-    };
-    if (!code)
-        (void)printf("exit codes\n");
-    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-        char text[8];
-        (void)snprintf(text, sizeof text, "%d", row[i].code);
-        if (code && strcmp(code, text) != 0)
-            continue;
-        found = true;
-        pare_help_words(printf("  %3d  ", row[i].code), 7, row[i].text);
-    }
-    return found;
-}
-
-pare_status pare_help_error(pare_cli *cli, const char *code)
-{
-    if (print_codes(code))
-        return PARE_OK;
-    return pare_fail(&cli->cx, PARE_EUSAGE, "no exit code \"%s\"; \"pare help error\" lists them",
-                     code);
-}
-
-static void print_error(void)
-{
-    (void)print_codes(NULL);
-}
-
 const pare_topic pare_topics[] = {
     {"recipe", "all keys of a recipe, and a whole one with comments", print_recipe},
     {"calibration", "the inputs a job sees; how many passes need", print_calibration},
@@ -268,6 +224,10 @@ const pare_topic pare_topics[] = {
     {"export", "files of other engines", print_export},
     {"limits", "how much memory a job may take", print_limits},
     {"nan", "weights that are no numbers", print_nan},
-    {"error", "exit codes", print_error},
+    {"passes", "what passes there are, and in which order they can stand", pare_help_passes},
+    {"choice", "files of multiple choice", pare_help_choice},
+    {"preset", "recipes that pare init writes", pare_help_presets},
+    {"log", "what is told while a command runs, for people and for programs", pare_help_log},
+    {"exit", "exit codes", pare_help_exit},
     {NULL, NULL, NULL},
 };

@@ -150,8 +150,14 @@ typedef struct preset {
 } preset;
 
 static const preset presets[] = {
-    {{"w4a16", "4-bit weights, for vLLM and SGLang, too"}, "w4a16", write_w4a16, false},
-    {{"w8a8", "8-bit weights and inputs, for vLLM and SGLang, too"}, "w8a8", write_w8a8, false},
+    {{"w4a16", "4-bit weights by AWQ and GPTQ, for vLLM and SGLang, too"},
+     "w4a16",
+     write_w4a16,
+     false},
+    {{"w8a8", "8-bit weights and inputs by SmoothQuant, for vLLM and SGLang, too"},
+     "w8a8",
+     write_w8a8,
+     false},
     {{"gguf-q4", "a GGUF file of 4 bits for llama.cpp"}, "q4", write_gguf_q4, true},
     {{"2:4", "two of four weights pruned, the rest in 4 bits"}, "2of4", write_2of4, false},
     {{"w2", "2-bit weights; loses much"}, "w2", write_w2, false},

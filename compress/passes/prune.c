@@ -20,11 +20,6 @@ pare_status pare_prune_rule(pare_ctx *cx, const double *value, double compare, p
     const double pattern = value[PARE_PRUNE_PATTERN], share = value[PARE_PRUNE_SPARSITY];
     out->random_ties = value[PARE_PRUNE_TIES] != 0;
     out->tie_width = out->random_ties ? value[PARE_PRUNE_TIE_WIDTH] : 0;
-    if (!out->random_ties && value[PARE_PRUNE_TIE_WIDTH] != PARE_PRUNE_TIE_WIDTH_USUAL)
-        return pare_fail(cx, PARE_EINVAL,
-                         "tie_width %g is for ties: random, and ties are first; leave it out or "
-                         "write ties: random",
-                         value[PARE_PRUNE_TIE_WIDTH]);
     if (pattern == 0) {
         out->ratio = share > 0 ? share : 0.5;
         out->by_row = value[PARE_PRUNE_COMPARE] == (double)PARE_COMPARE_ROW;
@@ -59,13 +54,6 @@ pare_status pare_prune_check_ratios(pare_ctx *cx, const double *value, const par
 {
     const pare_pass_ratios r = pare_prune_ratios(value);
     const char *const rule = pare_prune_rules[r.rule].text;
-    if (r.rule != PARE_RATIOS_OWL && r.outlier != PARE_PRUNE_OUTLIER_USUAL)
-        return pare_fail(cx, PARE_EINVAL, "outlier %g is for ratios: owl, and ratios are %s",
-                         r.outlier, rule);
-    if (r.rule == PARE_RATIOS_UNIFORM && r.spread != PARE_PRUNE_SPREAD_USUAL)
-        return pare_fail(cx, PARE_EINVAL,
-                         "spread %g is for ratios: owl, isc or search, and ratios are uniform",
-                         r.spread);
     if (r.rule == PARE_RATIOS_UNIFORM)
         return PARE_OK;
     if (s->of)

@@ -198,6 +198,26 @@ START_TEST(words_of_an_export_count_as_the_weights_that_they_hold)
 }
 END_TEST
 
+/* Loaders of AWQ take 4 bits and nothing else. */
+START_TEST(awq_of_fewer_bits_is_a_file_of_4_bits)
+{
+    begin();
+    char path[256], *text;
+    size_t len;
+    pare_export_result r;
+    write_plain(3, 64, true);
+    ck_assert_int_eq(export_as(pare_export_find("awq"), false, &r), PARE_OK);
+    (void)snprintf(path, sizeof path, "%s/config.json", to);
+    ck_assert_int_eq(pare_file_read(&cx, &arena, path, 1 << 16, &text, &len), PARE_OK);
+    ck_assert_msg(strstr(text, "\"bits\": 4,") != NULL, "%s", text);
+    const uint64_t bytes = r.bytes;
+    write_plain(4, 64, true);
+    ck_assert_int_eq(export_as(pare_export_find("awq"), true, &r), PARE_OK);
+    ck_assert_uint_eq(r.bytes, bytes);
+    end();
+}
+END_TEST
+
 START_TEST(nothing_is_exported_into_the_artifact)
 {
     static const char *const inside[] = {"sub", "sub/deep/", "."};
@@ -577,6 +597,7 @@ int main(void)
     tcase_add_test(t, compressed_tensors_hold_every_kind_that_engines_know);
     tcase_add_loop_test(t, weights_read_back_as_the_kernels_decode_them, 0, PLAIN);
     tcase_add_loop_test(t, words_of_an_export_count_as_the_weights_that_they_hold, 0, PLAIN);
+    tcase_add_test(t, awq_of_fewer_bits_is_a_file_of_4_bits);
     tcase_add_loop_test(t, nothing_is_exported_into_the_artifact, 0, 3);
     tcase_add_loop_test(t, floats_are_rounded_to_the_type_of_the_model, 0, 3);
     tcase_add_loop_test(t, a_byte_written_wrongly_is_found, 0, WRONG);

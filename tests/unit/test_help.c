@@ -16,7 +16,11 @@ START_TEST(every_topic_has_a_page_and_stands_in_the_overview)
         {"export", "in a recipe"}, /* behind the page of the command */
         {"limits", "three quarters of the machine's memory"},
         {"nan", "clamp"},
-        {"error", "130"},
+        {"passes", "quantizers, which choose the codes"},
+        {"choice", "valid-labels.lst"},
+        {"preset", "two of four weights"},
+        {"log", "left_seconds"},
+        {"exit", "130"},
     };
     for (size_t i = 0; i < sizeof page / sizeof *page; i++) {
         char command[64], line[64];
@@ -49,6 +53,100 @@ START_TEST(the_page_on_recipes_has_every_key_and_an_example_that_can_be_planned)
     ck_assert_int_eq(system("rm -f recipes && ln -s '" PARE_SOURCE_DIR "/recipes' recipes"), 0);
     const outcome *const o = call("plan help.yaml", ERR);
     ck_assert_msg(o->code == 0, "%s", o->text);
+}
+END_TEST
+
+/* "2" and what it means, from a row of the table of exit codes in README.md. */
+static bool next_exit(FILE *f, char code[8], char text[512])
+{
+    char line[1024];
+    while (fgets(line, sizeof line, f)) {
+        size_t n = 0;
+        if (sscanf(line, "| %7[0-9] | %511[^|\n]", code, text) != 2)
+            continue;
+        for (const char *c = text; *c; c++)
+            if (*c != '`')
+                text[n++] = *c;
+        while (n && text[n - 1] == ' ')
+            n--;
+        text[n] = '\0';
+        return true;
+    }
+    return false;
+}
+
+/* Words with single spaces between them, without the first. */
+static void flatten(const char *from, char to[1024])
+{
+    size_t n = 0;
+    from += strspn(from, " \n");
+    from += strcspn(from, " ");
+    for (; *from && n < 1000; from += strspn(from, " \n")) {
+        const size_t len = strcspn(from, " \n");
+        n += (size_t)snprintf(to + n, 1024 - n, "%s%.*s", n ? " " : "", (int)len, from);
+        from += len;
+    }
+}
+
+START_TEST(exit_codes_are_explained_as_in_the_readme)
+{
+    char code[8], text[512], said[1024], command[32];
+    size_t rows = 0;
+    FILE *const f = fopen(PARE_SOURCE_DIR "/README.md", "r");
+    ck_assert_ptr_nonnull(f);
+    while (next_exit(f, code, text)) {
+        const char *const word = rows % 2 ? "error" : "exit"; /* error: of older versions */
+        (void)snprintf(command, sizeof command, "help %s %s", word, code);
+        flatten(call(command, OUT)->text, said);
+        ck_assert_str_eq(said, text);
+        rows++;
+    }
+    ck_assert_int_eq(fclose(f), 0);
+    ck_assert_uint_eq(rows, 7);
+    ck_assert_str_eq(call("help error", OUT)->text, call("help exit", OUT)->text);
+}
+END_TEST
+
+START_TEST(every_pass_stands_under_its_kind)
+{
+    const char *const page = call("help passes", OUT)->text;
+    for (size_t i = 0; i < pare_pass_count(); i++) {
+        char row[64];
+        (void)snprintf(row, sizeof row, "\n  %-21s ", pare_passes[i]->name);
+        const char *const first = strstr(page, row);
+        ck_assert_msg(first && !strstr(first + 1, row), "%s", row);
+    }
+    const char *const quantizers = strstr(page, "\nquantizers, ");
+    ck_assert(quantizers && strstr(page, "\n  wanda ") < quantizers);
+    ck_assert(strstr(page, "\n  awq ") < strstr(page, "\npruners, "));
+    ck_assert(strstr(page, "\n  gptq ") > quantizers);
+    ck_assert(strstr(page, "\n  flap ") > strstr(page, "\npasses that take out whole parts"));
+}
+END_TEST
+
+START_TEST(options_say_what_they_do_in_their_command)
+{
+    static const char *const row[][2] = {
+        {"help plan", "  --restart              plan a job that begins anew"},
+        {"help plan", "  --strict               refuse exports with other codes"},
+        {"help compress", "  --strict               exit 3 after a numeric fallback"},
+        {"help compress", "compress hashes its files in one thread more"},
+        {"help evaluate", "  limit        1 .. 16777216, all       all "},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        char said[1 << 13];
+        const char *page = call(row[i][0], OUT)->text;
+        size_t n = 0;
+        for (; *page && n < sizeof said - 1; page++) /* a line that goes on is one line */
+            if (*page == '\n' && strncmp(page + 1, "                         ", 25) == 0) {
+                said[n++] = ' ';
+                page += 25;
+            } else {
+                said[n++] = *page;
+            }
+        said[n] = '\0';
+        ck_assert_msg(strstr(said, row[i][1]) != NULL, "no \"%s\" in\n%s", row[i][1], said);
+    }
 }
 END_TEST
 
@@ -100,6 +198,9 @@ int main(void)
     tcase_add_test(t, every_topic_has_a_page_and_stands_in_the_overview);
     tcase_add_test(t, the_page_on_recipes_has_every_key_and_an_example_that_can_be_planned);
     tcase_add_test(t, no_page_is_wider_than_100_columns);
+    tcase_add_test(t, exit_codes_are_explained_as_in_the_readme);
+    tcase_add_test(t, every_pass_stands_under_its_kind);
+    tcase_add_test(t, options_say_what_they_do_in_their_command);
     tcase_add_test(t, a_word_without_a_page_is_told_with_the_nearest);
     suite_add_tcase(s, t);
     return unit_main(s);

@@ -336,6 +336,12 @@ START_TEST(ratios_that_cannot_be_are_refused)
         {"  - wanda: {ratios: search, outlier: 7}\n",
          "outlier 7 is for ratios: owl, and ratios are search"},
         {"  - ria: {tie_width: 0.2}\n", "tie_width 0.2 is for ties: random, and ties are first"},
+        /* defaults that are written have no effect either */
+        {"  - wanda: {ties: first, tie_width: 0.05}\n",
+         "5:37: wanda: tie_width 0.05 is for ties: random, and ties are first; leave it out or "
+         "write ties: random"},
+        {"  - wanda: {spread: 0.08}\n", "spread 0.08 is for ratios: owl, isc or search"},
+        {"  - wanda: {ratios: search, outlier: 5}\n", "outlier 5 is for ratios: owl"},
         {"  - sparsegpt_joint: {ratios: owl}\n", "unknown key \"ratios\""},
     };
     char what[1024];
