@@ -35,6 +35,16 @@ const char *pare_export_fate_name(pare_export_fate f)
     return name[f];
 }
 
+const char *pare_export_fate_text(pare_export_fate f)
+{
+    static const char *const text[PARE_EXPORT_FATES] = {
+        [PARE_EXPORT_LOSSLESS] = "with the same weights",
+        [PARE_EXPORT_ROUNDED] = "rounded to floats",
+        [PARE_EXPORT_REQUANTIZED] = "quantized again",
+        [PARE_EXPORT_FLOAT] = "in floats as before"};
+    return text[f];
+}
+
 pare_export_store pare_export_store_of(const pare_export_target *t, const pare_export_linear *l)
 {
     if (t->store)

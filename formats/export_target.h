@@ -50,7 +50,8 @@ typedef enum pare_export_fate {
     PARE_EXPORT_FLOAT,       /* the float matrix that it is stays one */
     PARE_EXPORT_FATES
 } pare_export_fate;
-const char *pare_export_fate_name(pare_export_fate f); /* "requantized" */
+const char *pare_export_fate_name(pare_export_fate f); /* "requantized", in JSON */
+const char *pare_export_fate_text(pare_export_fate f); /* "quantized again", behind a number */
 
 /* How a target stores a linear, known from its description. */
 typedef struct pare_export_store {

@@ -85,15 +85,21 @@ void pare_file_guard(int exit_code)
 
 enum { PLACE = 4096, REASON = 192 };
 
-/* What is free on the disk of a file, which may not be there, in words behind `text`. */
+/* What is free on the disk of a file in words behind `text`, or of the directory of one that is not
+ * there. A device has no such disk. */
 static void tell_free(const char *path, char text[REASON])
 {
     char place[PLACE];
+    struct stat st;
     struct statvfs fs;
+    const bool there = stat(path, &st) == 0;
     const char *const slash = strrchr(path, '/');
-    const int len = slash ? (int)(slash - path) + 1 : 1;
+    const int len = there ? (int)strnlen(path, PLACE) : slash ? (int)(slash - path) + 1 : 1;
     const size_t used = strlen(text);
-    if (len < PLACE && snprintf(place, sizeof place, "%.*s", len, slash ? path : ".") == len &&
+    if (there && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
+        return;
+    if (len < PLACE &&
+        snprintf(place, sizeof place, "%.*s", len, there || slash ? path : ".") == len &&
         statvfs(place, &fs) == 0)
         (void)snprintf(text + used, REASON - used, " (%llu bytes free)",
                        (unsigned long long)fs.f_bavail * fs.f_frsize);

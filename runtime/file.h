@@ -84,7 +84,7 @@ PARE_CHECKED pare_status pare_file_sync_parent(pare_ctx *cx, const char *path);
 
 /* Records "path: reason of errno" with the matching status: PARE_ENOTFOUND for ENOENT, PARE_ENOSPC
  * for ENOSPC/EDQUOT/EFBIG, PARE_ENOMEM for ENOMEM, PARE_EIO for the rest. A full disk is told with
- * what is free on it. */
+ * what is free on it, if the path is on one: a device is not. */
 pare_status pare_file_fail(pare_ctx *cx, const char *path, const char *doing);
 
 /* The same for what is read: PARE_EFORMAT for EACCES and EPERM. */

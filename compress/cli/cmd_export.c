@@ -39,7 +39,7 @@ static bool same_kind(const pare_export_row *a, const pare_export_row *b)
 /* One line for each storage and what became of it: how many linears, the largest error. */
 static void print_fates(const pare_export_result *r)
 {
-    (void)printf("%-24s %-18s %7s  %s\n", "linears of the artifact", "here", "count",
+    (void)printf("%-24s %-27s %7s  %s\n", "linears of the artifact", "here", "count",
                  "largest relative error");
     for (size_t i = 0; i < r->rows; i++) {
         const pare_export_row *const row = &r->row[i];
@@ -54,8 +54,8 @@ static void print_fates(const pare_export_result *r)
         }
         if (before)
             continue;
-        (void)printf("%-24s %-5s %-12s %7zu  ", row->was ? row->was : "float",
-                     row->type ? row->type : "", pare_export_fate_name(row->fate), count);
+        (void)printf("%-24s %-5s %-21s %7zu  ", row->was ? row->was : "float",
+                     row->type ? row->type : "", pare_export_fate_text(row->fate), count);
         if (error > 0)
             (void)printf("%.2e\n", error);
         else

@@ -152,7 +152,7 @@ pare_status pare_event_log_close(pare_ctx *cx, pare_event_log *log)
         lose(log, errno);
     log->file = NULL;
     errno = log->lost;
-    return log->lost ? pare_file_fail(cx, log->path ? log->path : "standard error",
+    return log->lost ? pare_file_fail(cx, log->path ? log->path : "/dev/stderr",
                                       "write the log (what the command did is done, the log is "
                                       "not complete)")
                      : PARE_OK;

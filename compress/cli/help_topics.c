@@ -116,7 +116,11 @@ static void print_export(void)
         "with the\nname of the linear and the reason. GGUF quantizes again what is not on its "
         "grid; --strict\nrefuses that. Groups of 32, 64 or 128 that divide the inputs of every "
         "linear fit all of them.\n\"pare plan\" checks exports of a recipe and says their size to "
-        "the byte.\n\n"
+        "the byte.\n\nWhat becomes of a linear, in the words of plan and export (and of JSON):\n"
+        "  with the same weights  every weight is what pare computes with (lossless)\n"
+        "  rounded to floats      weights in the floats of the model, no codes (rounded)\n"
+        "  quantized again        other codes, on the grid of the format (requantized)\n"
+        "  in floats as before    no pass quantized it; the output head is one (float)\n\n"
         "example  export:\n"
         "           - {format: compressed-tensors, path: out-vllm}\n"
         "         pare export ARTIFACT --format compressed-tensors --output out-vllm\n");

@@ -180,7 +180,7 @@ static pare_status flush(pare_cli *cli)
     if (fflush(stdout) == 0 && !ferror(stdout))
         return PARE_OK;
     cli->screen.mute = errno == EPIPE;
-    return pare_file_fail(&cli->cx, "standard output", "write");
+    return pare_file_fail(&cli->cx, "/dev/stdout", "write");
 }
 
 /* Memory that ran out under a limit of the shell: which, and how much of it is in use. A limit that

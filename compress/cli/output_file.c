@@ -1,5 +1,7 @@
 #include "compress/cli/output_file.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +10,7 @@
 
 #include "compress/ours.h"
 #include "compress/output.h"
+#include "runtime/file.h"
 
 const char *pare_last_name(const char *path)
 {
@@ -41,6 +44,30 @@ pare_status pare_output_file_apart(pare_cli *cli, const char *option, const char
                : PARE_OK;
 }
 
+/* A page in a file that loses its name at once: what permissions do not tell (a full disk, one that
+ * is mounted to be read, /proc) shows before the work, not behind it. */
+static pare_status try_writing(pare_cli *cli, const char *command, const char *path,
+                               const char *place)
+{
+    static const char page[4096];
+    char name[64];
+    (void)snprintf(name, sizeof name, ".pare-output.%ld.tmp", (long)getpid());
+    char *const probe = pare_path_join(&cli->arena, place, name);
+    if (!probe)
+        return PARE_ENOMEM;
+    const int fd = open(probe, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0 && errno != ENOSPC && errno != EDQUOT)
+        return pare_fail(&cli->cx, PARE_EUSAGE,
+                         "%s: --output \"%s\": %s is not a directory that can be written to",
+                         command, path, place);
+    pare_status s = fd < 0               ? pare_file_fail(&cli->cx, probe, "create")
+                    : unlink(probe) != 0 ? pare_file_fail(&cli->cx, probe, "remove")
+                                         : pare_file_put(&cli->cx, fd, probe, page, sizeof page, 0);
+    if (fd >= 0)
+        (void)close(fd);
+    return s == PARE_OK ? s : pare_fail_context(&cli->cx, s, "%s: --output \"%s\"", command, path);
+}
+
 pare_status pare_output_file_place(pare_cli *cli, const char *command, const char *model,
                                    const char *path)
 {
@@ -49,10 +76,7 @@ pare_status pare_output_file_place(pare_cli *cli, const char *command, const cha
     const char *const place = len ? pare_arena_text(&cli->arena, path, len) : ".";
     if (!place)
         return PARE_ENOMEM;
-    if (access(place, W_OK) != 0)
-        return pare_fail(&cli->cx, PARE_EUSAGE,
-                         "%s: --output \"%s\": %s is not a directory that can be written to",
-                         command, path, place);
+    PARE_TRY(try_writing(cli, command, path, place));
     char option[64];
     (void)snprintf(option, sizeof option, "%s: --output", command);
     return pare_output_file_apart(cli, option, model, path);

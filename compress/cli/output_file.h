@@ -6,7 +6,8 @@
 #include "compress/cli/cli.h"
 
 /* Whether `path` can be written: PARE_EUSAGE when its directory is missing or closed, when only
- * files of a model belong there, or when it is too long. `command` is for messages. */
+ * files of a model belong there, or when it is too long; PARE_ENOSPC when the disk takes no page
+ * more. `command` is for messages. */
 PARE_CHECKED pare_status pare_output_file_place(pare_cli *cli, const char *command,
                                                 const char *model, const char *path);
 

@@ -146,8 +146,8 @@ static void print_exports(const pare_plan *p)
         (void)printf("%-17s linears: ", "");
         for (pare_export_fate f = 0; f < PARE_EXPORT_FATES; f++) {
             if (r->count[f])
-                (void)printf("%s%zu %s%s", before, r->count[f], pare_export_fate_name(f),
-                             f == PARE_EXPORT_ROUNDED ? " or lossless, as the values are" : "");
+                (void)printf("%s%zu %s%s", before, r->count[f], pare_export_fate_text(f),
+                             f == PARE_EXPORT_ROUNDED ? " or with the same weights" : "");
             before = r->count[f] ? ", " : before;
         }
         (void)printf("\n");

@@ -254,6 +254,17 @@ START_TEST(a_mistake_has_its_exit_code_and_says_what_to_do)
 }
 END_TEST
 
+START_TEST(a_result_that_goes_nowhere_is_told_without_a_disk)
+{
+    static char text[1024];
+    FILE *const f = popen("'" PARE_PROGRAM "' help 2>&1 >/dev/full", "r");
+    ck_assert_ptr_nonnull(f);
+    text[fread(text, 1, sizeof text - 1, f)] = '\0';
+    ck_assert_int_eq(WEXITSTATUS(pclose(f)), 5);
+    ck_assert_str_eq(text, "pare: error: /dev/stdout: cannot write: No space left on device\n");
+}
+END_TEST
+
 START_TEST(every_command_and_pass_has_a_page)
 {
     static const char *const page[][2] = {
@@ -602,7 +613,7 @@ START_TEST(a_mixture_is_told_as_it_is)
     text = call("inspect " TINY "/moe --format json", OUT)->text;
     ck_assert_msg(strstr(text, "\"hidden\"") && !strstr(text, "\"intermediate\""), "%s", text);
     text = call("plan " TINY "/moe.yaml", OUT)->text;
-    ck_assert_msg(strstr(text, " rounded or lossless, as the values are, "), "%s", text);
+    ck_assert_msg(strstr(text, " rounded to floats or with the same weights, "), "%s", text);
     ck_assert_msg(strstr(text, " become F16: others in the same tensor are not quantized"), "%s",
                   text);
     ck_assert_ptr_null(strstr(text, "fall back"));
@@ -641,6 +652,7 @@ int main(void)
     tcase_add_test(t, exact_holds_for_the_baseline_too);
     tcase_add_test(t, an_artifact_keeps_its_cache_as_the_recipe_says_until_told_otherwise);
     tcase_add_test(t, data_that_do_not_fit_the_models_are_a_mistake_of_the_user);
+    tcase_add_test(t, a_result_that_goes_nowhere_is_told_without_a_disk);
     tcase_add_test(t, every_command_and_pass_has_a_page);
     tcase_add_test(t, the_plan_says_what_zeros_save);
     tcase_add_test(t, a_run_tells_how_stable_its_choice_of_weights_is);

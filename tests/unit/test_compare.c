@@ -408,6 +408,7 @@ static const struct {
     {"compare x y --speed --output z.pdf", "must end in .txt, .csv, .json or .html"},
     {"compare x y --speed --output z.csv --output ./z.csv", "\"./z.csv\" is given twice"},
     {"compare x y --speed --output /nowhere/z.csv", "is not a directory that can be written to"},
+    {"compare x y --speed --output /proc/z.csv", "is not a directory that can be written to"},
     {"compare x y --speed --output tokenizer.json", "only files of a model belong there"},
     {"eval x --choice y --limit 0", "whole number from 1"},
     {"eval x --speed --limit 5", "eval: --limit needs --text, --tokens or --choice"},
@@ -465,6 +466,21 @@ static pare_json *interrupt(pare_ctx *cx, const char *arguments, double seconds)
 }
 
 /* Longer and longer, until a part of the text was scored: it would take minutes. */
+/* Nothing can be written, as on a full disk. The models are not there either, and not missed. */
+START_TEST(a_disk_without_room_is_told_before_any_work)
+{
+    static char text[1024];
+    FILE *const f = popen("(ulimit -f 0; '" PARE_PROGRAM "' compare x y --speed --output z.csv) "
+                          "2>&1 >/dev/null",
+                          "r");
+    ck_assert_ptr_nonnull(f);
+    text[fread(text, 1, sizeof text - 1, f)] = '\0';
+    ck_assert_int_eq(WEXITSTATUS(pclose(f)), 5);
+    ck_assert_msg(strstr(text, "compare: --output \"z.csv\": ") && strstr(text, "cannot write"),
+                  "%s", text);
+}
+END_TEST
+
 START_TEST(an_interrupted_eval_prints_what_was_scored)
 {
     make_home();
@@ -537,6 +553,7 @@ int main(void)
     tcase_add_test(t, another_tokenizer_is_refused);
     tcase_add_loop_test(t, a_mistake_is_told_before_any_work, 0,
                         (int)(sizeof mistakes / sizeof *mistakes));
+    tcase_add_test(t, a_disk_without_room_is_told_before_any_work);
     tcase_add_test(t, an_interrupted_eval_prints_what_was_scored);
     tcase_add_test(t, an_interrupted_comparison_prints_the_models_that_are_done);
     suite_add_tcase(s, t);

@@ -241,7 +241,21 @@ START_TEST(reasons_of_the_system_get_their_status)
         errno = cases[i].code;
         ck_assert_int_eq(pare_file_fail(&cx, "x", "write"), cases[i].status);
         ck_assert_int_eq(strncmp(cx.what, "x: cannot write: ", 17), 0);
+        ck_assert((strstr(cx.what, " bytes free)") != NULL) == (cases[i].code == ENOSPC));
     }
+}
+END_TEST
+
+START_TEST(a_device_that_is_full_says_nothing_of_disks)
+{
+    errno = ENOSPC;
+    ck_assert_int_eq(pare_file_fail(&cx, "/dev/full", "write"), PARE_ENOSPC);
+    ck_assert_str_eq(cx.what, "/dev/full: cannot write: No space left on device");
+    pare_ctx_clear(&cx);
+    folder_put_text(&dir, "a", "x"); /* of a file, its own disk counts */
+    errno = ENOSPC;
+    ck_assert_int_eq(pare_file_fail(&cx, dir.file, "write"), PARE_ENOSPC);
+    ck_assert_ptr_nonnull(strstr(cx.what, " bytes free)"));
 }
 END_TEST
 
@@ -397,6 +411,7 @@ int main(void)
     tcase_add_test(t, writing_into_a_missing_folder_fails);
     tcase_add_test(t, positioned_writes_read_back);
     tcase_add_test(t, reasons_of_the_system_get_their_status);
+    tcase_add_test(t, a_device_that_is_full_says_nothing_of_disks);
     tcase_add_test(t, paths_join_and_split);
     tcase_add_test(t, a_path_that_may_not_be_looked_at_is_not_absent);
     tcase_add_loop_test(t, a_cut_file_ends_the_process_with_its_name, 0, 2);
