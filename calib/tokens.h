@@ -17,6 +17,13 @@ typedef struct pare_tokens {
 PARE_CHECKED pare_status pare_tokens_read(pare_ctx *cx, pare_arena *a, const char *path,
                                           size_t vocab, pare_tokens *out);
 
+/* Whether a text of that many bytes surely has as many tokens: with 16 bytes for each. It need not
+ * be tokenized to know that. */
+static inline bool pare_text_has(uint64_t bytes, uint64_t tokens)
+{
+    return bytes / 16 > tokens;
+}
+
 /* Texts, each tokenized whole and joined in order. With `bos` >= 0 that token stands in front of
  * each. PARE_ENOTFOUND, PARE_EFORMAT (a token outside the model's vocabulary), PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_tokens_encode(pare_ctx *cx, pare_arena *a, const pare_tokenizer *t,

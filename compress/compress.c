@@ -301,7 +301,8 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
         pare_ctx_step(cx, PARE__PHASE_TOKENS, "reading calibration text");
     PARE_TRY(pare__run_tokens(run));
     tell_short(run);
-    PARE_TRY(pare__run_check_evaluations(run));
+    for (size_t i = 0; i < run->plan.recipe.evaluations; i++)
+        PARE_TRY(pare__run_check_evaluation(run, &run->plan.recipe.evaluation[i]));
     PARE_TRY(pare__run_identify(run));
     PARE_TRY(pare__run_inputs_watched(run));
     PARE_TRY(open_output(run));

@@ -475,7 +475,10 @@ pare_status pare_plan_make(pare_ctx *cx, pare_arena *a, const pare_job *job, par
     PARE_TRY(pare__plan_exports(cx, a, plan));
     plan->packed_bytes += plan->ratios ? ratio_bytes(plan) : 0;
     PARE_TRY(pare__plan_cost(cx, plan));
-    return job->look ? look_at_places(cx, a, plan) : PARE_OK;
+    if (!job->look)
+        return PARE_OK;
+    PARE_TRY(look_at_places(cx, a, plan));
+    return plan->finished || job->boundless ? PARE_OK : pare__plan_data(cx, plan);
 }
 
 void pare_plan_close(pare_plan *plan)

@@ -75,15 +75,12 @@ static pare_status check_items(pare_run *run, const pare_evaluation *e)
     return read_items(run, e, &item, &items, &longest);
 }
 
-pare_status pare__run_check_evaluations(pare_run *run)
+pare_status pare__run_check_evaluation(pare_run *run, const pare_evaluation *e)
 {
     const pare_mark mark = pare_arena_mark(&run->scratch);
-    pare_status s = PARE_OK;
-    for (size_t i = 0; s == PARE_OK && i < run->plan.recipe.evaluations; i++) {
-        const pare_evaluation *const e = &run->plan.recipe.evaluation[i];
-        s = e->kind == PARE_EVALUATE_CHOICE ? check_items(run, e) : check_tokens(run, e);
-        pare_arena_rewind(&run->scratch, mark);
-    }
+    const pare_status s =
+        e->kind == PARE_EVALUATE_CHOICE ? check_items(run, e) : check_tokens(run, e);
+    pare_arena_rewind(&run->scratch, mark);
     return s;
 }
 

@@ -166,7 +166,8 @@ const pare_command pare_commands[] = {
     {"plan", "RECIPE", 1, 1, "what compress would do: tensors, bytes, memory, disk, time",
      "Reads headers and shapes, and of the weights only samples, to see how fast they can be "
      "read.\n"
-     "The bytes of the packed files are exact.",
+     "The bytes of the packed files are exact. Texts that may be too short and items of multiple\n"
+     "choice are tokenized, so that plan refuses what compress would.",
      "pare plan w4.yaml --set passes.0.gptq.bits=3", plan_options, pare_plan_run},
     {"eval", "MODEL", 1, 1, "perplexity, KL divergence, multiple choice, speed, memory",
      "Packed models run with their low-bit kernels unless --exact is given.\n"

@@ -11,8 +11,7 @@ enum {
     WINDOW = 512,       /* tokens; the figures of the docs are of such windows */
     TIMES_NEEDED = 4,   /* tokens of calibration, times what the neediest pass needs */
     SAMPLES_LEAST = 32, /* windows */
-    SAMPLES_STEP = 8,
-    BYTES_PER_TOKEN = 16 /* a text with more is not counted: it has enough */
+    SAMPLES_STEP = 8
 };
 
 pare_status pare__draft_begin(pare_ctx *cx, pare_arena *a, const pare_init *init, pare__draft *d)
@@ -232,7 +231,7 @@ static pare_status count_tokens(pare__draft *d, uint64_t wanted, size_t *count)
     pare_tokenizer *t;
     pare_tokens tokens = {0};
     *count = SIZE_MAX;
-    if (pare_path_bytes(path, &bytes) && bytes / BYTES_PER_TOKEN > wanted)
+    if (pare_path_bytes(path, &bytes) && pare_text_has(bytes, wanted))
         return PARE_OK;
     const size_t vocab = d->model.config.vocab;
     if (d->init->tokens) {
