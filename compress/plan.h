@@ -233,9 +233,8 @@ static inline pare_pass_ratios pare_plan_ratios(const pare_plan *plan, size_t st
 const char *pare_plan_tail_text(const pare_plan *plan, size_t step, char *text, size_t size);
 
 /* Fills *plan, reads no weights; memory from the arena. Close it with pare_plan_close in any case.
- * What lies where outputs go, the disk, and the tokens of data that may be too short or too long,
- * are looked at here only if the job says `look`; a job looks at them when it runs.
- * PARE_EUSAGE (with place or option), PARE_EEXISTS (the output is the input or a file),
+ * Only if the job says `look`, what lies where outputs go, the disk and the data are looked at
+ * here. PARE_EUSAGE (with place or option), PARE_EEXISTS (the output is the input or a file),
  * PARE_EFORMAT, PARE_ENOTFOUND, PARE_ENOTSUP, PARE_ENOMEM (also: limit), PARE_ENOSPC, PARE_EIO. */
 PARE_CHECKED pare_status pare_plan_make(pare_ctx *cx, pare_arena *a, const pare_job *job,
                                         pare_plan *plan);
