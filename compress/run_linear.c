@@ -169,7 +169,8 @@ static void copy_weights(const pare_run *run, float *to, const float *from, size
     pare_parallel(run->cx, count, CHUNK, copy_task, &job);
 }
 
-/* Packs and writes a linear, and takes over what is stored; w [n, k] is overwritten by it. */
+/* Packs and writes a linear, and takes over what is stored; w [n, k] may be overwritten by it.
+ * Where there is a room for all linears nothing runs the block: then that room alone gets it. */
 static pare_status store_linear(pare_run *run, const pare_plan_linear *l,
                                 const pare_site_stats *stats, pare_codes *codes, float *w,
                                 pare_linear_result *r)
@@ -182,44 +183,48 @@ static pare_status store_linear(pare_run *run, const pare_plan_linear *l,
     pare_status s = pare_packed_pack(run->cx, &run->scratch, &l->packed, codes, &planes);
     if (s != PARE_OK)
         return pare_fail_context(run->cx, s, "%s", r->method);
-    float *const zero = h ? PARE_NEW(&run->scratch, float, n *k) : w;
+    float *const q = run->work ? run->work : w;
+    float *const zero = h ? PARE_NEW(&run->scratch, float, n *k) : q;
     if (!zero)
         return PARE_ENOMEM;
-    PARE_TRY(adopt(run, l, &planes, w));
+    PARE_TRY(adopt(run, l, &planes, q));
     const float *const found = part->weight[l->role];
     store_job job = {.run = run, .l = l, .planes = &planes, .r = r};
     job.sums = (pare_run_sums){.w = found,
-                               .q = w,
+                               .q = q,
                                .whole = run->plan.reference ? part->whole[l->role] : found,
                                .count = n * k};
     pare_parallel(run->cx, TASKS, 1, store_task, &job);
     PARE_TRY(job.status);
     r->zeros = pare__run_zeros(&job.sums);
     if (l->pruned)
-        PARE_TRY(part->frozen[l->role] ? pare__run_check_zeros(run, l, w, l->step)
-                                       : pare__run_freeze(run, l, w));
-    measure(run, l, w, zero, h, pare__run_weight_error(&job.sums), r);
-    copy_weights(run, part->weight[l->role], w, n * k);
+        PARE_TRY(part->frozen[l->role] ? pare__run_check_zeros(run, l, q, l->step)
+                                       : pare__run_freeze(run, l, q));
+    measure(run, l, q, zero, h, pare__run_weight_error(&job.sums), r);
+    if (!run->work)
+        copy_weights(run, part->weight[l->role], q, n * k);
     if (l->part)
         PARE_TRY(pare__run_expert_stored(run, l));
     r->bits_per_weight = 8.0 * (double)planes.bytes.total / ((double)n * (double)k);
     return PARE_OK;
 }
 
-/* Weights of a linear to work on, and its empty result. */
+/* Weights of a linear to work on, and its empty result: a copy, but where no step has statistics
+ * and so none changes what it reads. */
 static float *begin_linear(pare_run *run, const pare_plan_linear *l, const pare_site_stats *stats,
                            pare_linear_result *r)
 {
     const size_t count = l->packed.n * l->packed.k;
-    float *const w = run->work ? run->work : pare_arena_take_raw(&run->scratch, count, sizeof *w);
+    float *const found = pare__run_part(run, l)->weight[l->role];
+    float *const w = run->work ? found : pare_arena_take_raw(&run->scratch, count, sizeof *w);
     *r = (pare_linear_result){.linear = l->packed,
                               .block = l->block,
                               .method = pare_passes[run->plan.recipe.step[l->step].pass]->name};
     pare__run_coverage(run, l, r);
     r->support = stats->support;
     r->thin = pare__run_part(run, l)->thin[l->role];
-    if (w)
-        copy_weights(run, w, pare__run_part(run, l)->weight[l->role], count);
+    if (w && w != found)
+        copy_weights(run, w, found, count);
     return w;
 }
 
