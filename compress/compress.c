@@ -9,6 +9,7 @@
 #include "compress/inventory.h"
 #include "compress/need.h"
 #include "compress/output.h"
+#include "compress/plan_internal.h"
 #include "compress/run_evaluate.h"
 #include "compress/run_phases.h"
 #include "compress/version.h"
@@ -200,7 +201,8 @@ static pare_status open_output(pare_run *run)
     return PARE_OK;
 }
 
-/* A linear in floats: one room for all of them, because fresh memory costs as much as rounding. */
+/* A linear in floats and what is made of it: one room for all of them, because fresh memory costs
+ * as much as rounding. */
 static pare_status take_work(pare_run *run)
 {
     size_t most = 0;
@@ -211,7 +213,10 @@ static pare_status take_work(pare_run *run)
         most = l->n * l->k > most ? l->n * l->k : most;
     }
     run->work = pare_arena_take_raw(&run->stage, most, sizeof *run->work);
-    return run->work ? PARE_OK : PARE_ENOMEM;
+    if (!run->work)
+        return PARE_ENOMEM;
+    pare_arena_release(&run->scratch);
+    return pare_arena_init(run->cx, &run->scratch, pare__plan_stored_bytes(&run->plan));
 }
 
 /* Space for the current block's float weights, twice when folds carry a reference along. */
@@ -327,6 +332,7 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
     }
     pare_wave_close(&run->wave);
     pare_arena_release(&run->stage);
+    pare_arena_release(&run->scratch); /* the room of blocks */
     pare_ctx_step(cx, PARE__PHASE_FINISH, "writing the rest");
     PARE_TRY(pare__rotate_check_head(run));
     PARE_TRY(pare__run_kept(run));

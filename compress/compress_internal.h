@@ -57,7 +57,7 @@ struct pare_run {
     double calibration_seconds; /* spent in forward passes and statistics */
     pare_float_block current;   /* the current block: what is, or will be, stored */
     pare_block block;           /* the same as linears */
-    float *work;     /* of a linear while it is worked on: room for the largest; NULL where others
+    float *work;     /* what is stored of a linear: room for the largest; NULL where others
                         (calibration, pruners) take that room in between */
     pare_block like; /* that of the model, and which inputs the runtime rotates */
     pare_float_block reference; /* the float model, carried through the folds: plan.reference */

@@ -50,7 +50,8 @@ enum {
 
 /* A linear as a pruner or a quantizer finds it. */
 typedef struct pare_pass_linear {
-    float *w; /* [n, k] f32; a quantizer may change or destroy it, a pruner leaves its result */
+    float *w; /* [n, k] f32; a quantizer may change or destroy it, but not in a job without
+                 calibration; a pruner leaves its result */
     size_t n, k;
     pare_role role;
     const pare_site_stats *stats;  /* of its input, what the pass needs of it */

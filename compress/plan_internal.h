@@ -76,6 +76,10 @@ pare_pass_cost pare__plan_block_cost(const pare_ctx *cx, const pare_plan *plan, 
 /* Anonymous memory that the allocator does not see. */
 uint64_t pare__plan_outside_bytes(const pare_ctx *cx, const pare_plan *plan);
 
+/* Of the largest linear what a job without calibration stores: codes, planes and what a view adds.
+ */
+uint64_t pare__plan_stored_bytes(const pare_plan *plan);
+
 /* Fills spilled_anonymous_bytes and whole_anonymous_bytes, at most that: what the plan holds now,
  * and what the job takes on top. Needs activation_bytes and chunk. Returns what takes most, for a
  * message. */

@@ -101,14 +101,27 @@ static uint64_t code_bytes(const pare_plan_linear *l)
     return count + groups * (sizeof(float) + 2) + l->packed.n * sizeof(float) * 4;
 }
 
+/* What is stored of a linear, while it is made. */
+static uint64_t stored_bytes(const pare_plan *plan, const pare_plan_linear *l)
+{
+    return code_bytes(l) + plane_bytes(plan, l) + linear_view_bytes(&l->packed);
+}
+
+uint64_t pare__plan_stored_bytes(const pare_plan *plan)
+{
+    uint64_t most = 0;
+    for (size_t i = 0; i < plan->linears; i++)
+        most = larger(most, stored_bytes(plan, &plan->linear[i]));
+    return most;
+}
+
 /* What one linear needs while its steps run, each for itself: the state of its site while it is
  * made, or the state, what the step takes, the linear and what is stored of it. */
 static uint64_t linear_bytes(const pare_ctx *cx, const pare_plan *plan, const pare_plan_linear *l)
 {
     const pare_pass_cost own = pass_cost(cx, plan, l, l->step);
     const uint64_t matrices = measured_bytes(plan, l);
-    const uint64_t stored =
-        matrices + code_bytes(l) + plane_bytes(plan, l) + linear_view_bytes(&l->packed);
+    const uint64_t stored = matrices + stored_bytes(plan, l);
     const uint64_t most = larger(own.start_bytes, own.site_bytes + own.linear_bytes + stored);
     if (!l->pruned || l->prune_step == l->step)
         return most;

@@ -64,8 +64,8 @@ PARE_CHECKED pare_status pare__run_check_zeros(pare_run *run, const pare_plan_li
                                                const float *w, size_t step);
 PARE_CHECKED pare_status pare__run_check_block(pare_run *run, size_t block, size_t step);
 
-/* Share of weights that are 0. */
-double pare__run_zeros(const float *w, size_t count);
+/* Weights that are not 0. */
+uint64_t pare__run_nonzero(const float *w, size_t count);
 
 /* Adds to a linear's result what its pruner recorded. */
 void pare__run_add_pruning(const pare_run_part *part, const pare_plan_linear *l,
@@ -73,6 +73,27 @@ void pare__run_add_pruning(const pare_run_part *part, const pare_plan_linear *l,
 
 /* Weights that nobody quantizes as F16 has them. PARE_ENUMERIC for one that it does not have. */
 PARE_CHECKED pare_status pare__run_round_f16(pare_run *run, const pare_plan_linear *l, float *w);
+
+/* Sums over w, q and whole [count], cut into parts of one size whatever the threads, so that each
+ * part can be a task: |w - q|^2, |whole|^2 and the elements of q that are not 0. */
+enum { PARE_RUN_PARTS = 64 };
+typedef struct pare_run_sums {
+    const float *w, *q, *whole;
+    size_t count;
+    struct {
+        double wrong, all;
+        uint64_t nonzero;
+    } part[PARE_RUN_PARTS];
+} pare_run_sums;
+void pare__run_sum_part(pare_run_sums *s, size_t part);
+
+/* Of all parts: |w - q|^2 / |whole|^2, and the share of q that is 0. */
+double pare__run_weight_error(const pare_run_sums *s);
+double pare__run_zeros(const pare_run_sums *s);
+
+/* tr((W-Q) H (W-Q)^T) / tr(R H R^T), R being `whole`; -1 without H. `zero`: as below. */
+double pare__run_output_error(pare_ctx *cx, const float *w, const float *q, const float *whole,
+                              const float *zero, const float *h, size_t n, size_t k);
 
 /* |W - Q|^2 / |R|^2 and, with H, tr((W-Q) H (W-Q)^T) / tr(R H R^T), below 0 without. `zero` is a
  * matrix of zeros [n, k], used with H only. */

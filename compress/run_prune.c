@@ -41,7 +41,7 @@ static bool overfull(const pare_sparsity *s, const float *w, size_t n, size_t k,
     return false;
 }
 
-static uint64_t count_nonzero(const float *w, size_t count)
+uint64_t pare__run_nonzero(const float *w, size_t count)
 {
     uint64_t kept = 0;
     for (size_t i = 0; i < count; i++)
@@ -49,17 +49,12 @@ static uint64_t count_nonzero(const float *w, size_t count)
     return kept;
 }
 
-double pare__run_zeros(const float *w, size_t count)
-{
-    return 1.0 - (double)count_nonzero(w, count) / (double)count;
-}
-
 pare_status pare__run_freeze(pare_run *run, const pare_plan_linear *l, const float *w)
 {
     const pare_sparsity *const s = &l->sparsity;
     const size_t n = l->packed.n, k = l->packed.k;
     const char *const pass = pass_name(run, l->prune_step);
-    const uint64_t kept = count_nonzero(w, n * k), most = pare_sparsity_kept(s, n, k);
+    const uint64_t kept = pare__run_nonzero(w, n * k), most = pare_sparsity_kept(s, n, k);
     size_t at = 0;
     if (kept > most)
         return pare_fail(run->cx, PARE_EINVAL,
