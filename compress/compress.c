@@ -259,7 +259,7 @@ static void tell_plan(pare_run *run)
     const pare_plan *const plan = &run->plan;
     if (plan->structured)
         pare__notify(run, PARE_EVENT_PLAN, "a plain checkpoint of %zu block%s, %.1f MiB",
-                     plan->out.blocks, plan->out.blocks == 1 ? "" : "s",
+                     plan->out.blocks, pare_plural(plan->out.blocks),
                      (double)plan->packed_bytes / 0x1p20);
     else
         pare__notify(run, PARE_EVENT_PLAN, "%zu linears in %zu blocks, %.3f bits per weight",

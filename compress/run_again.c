@@ -127,7 +127,7 @@ static void tell(pare_run *run)
         pare__notify(run, PARE_EVENT_NOTICE,
                      "%s is already complete and of the same recipe and model: making %zu of its "
                      "%zu export%s",
-                     plan->output_path, missing, plan->exports, plan->exports == 1 ? "" : "s");
+                     plan->output_path, missing, plan->exports, pare_plural(plan->exports));
     else
         pare__notify(run, PARE_EVENT_NOTICE,
                      "%s is already complete and of the same recipe and model; --restart makes it "

@@ -158,7 +158,7 @@ static void print_choice(const pare_report_eval *e)
     pare_measure_print_share(is->accuracy, is->accuracy_stderr);
     (void)printf(", per byte %.2f%% -> %.2f%%; %zu gained, %zu lost, p %.3f   (%s, %zu item%s)\n",
                  100 * was->accuracy_norm, 100 * is->accuracy_norm, p->gained, p->lost, p->p,
-                 e->data, is->n, is->n == 1 ? "" : "s");
+                 e->data, is->n, pare_plural(is->n));
 }
 
 static void print_evaluation(const pare_report_eval *e)

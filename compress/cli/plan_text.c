@@ -216,7 +216,7 @@ pare_status pare__plan_print_text(pare_arena *a, const pare_plan *p, const pare_
                  p->structured ? "checkpoint" : "packed", p->ratios ? "at most " : "",
                  (unsigned long long)p->packed_bytes, pare_units_bytes(p->packed_bytes, text),
                  p->ratios ? "exact once the calibration has run" : "exact", p->layout.shards,
-                 p->structured ? "" : "packed ", p->layout.shards == 1 ? "" : "s",
+                 p->structured ? "" : "packed ", pare_plural(p->layout.shards),
                  pare_packed_index_name(&p->layout) ? " and the index" : "");
     print_bytes("other files", p->other_bytes, ", estimate");
     print_bytes("input", p->input_bytes, "");
