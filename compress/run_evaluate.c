@@ -62,10 +62,12 @@ static pare_status check_tokens(pare_run *run, const pare_evaluation *e)
 {
     pare_tokens tokens;
     PARE_TRY(read_data(run, e, &tokens));
+    pare__run_tell_text(run, &tokens);
     if (tokens.count >= e->window)
         return PARE_OK;
-    return pare_recipe_fail(run->cx, e->place, "%s has %zu tokens, fewer than one window of %zu",
-                            pare_evaluation_data(e)->text, tokens.count, e->window);
+    return pare_recipe_fail(run->cx, e->place, "%s has %zu token%s, fewer than one window of %zu",
+                            pare_evaluation_data(e)->text, tokens.count, pare_plural(tokens.count),
+                            e->window);
 }
 
 static pare_status check_items(pare_run *run, const pare_evaluation *e)
@@ -87,6 +89,9 @@ pare_status pare__run_check_evaluations(pare_run *run)
     return s;
 }
 
+/* How messages name both. */
+static const char original[] = "the original", compressed[] = "the compressed model";
+
 /* The model as it was, and as it is now. */
 typedef struct sides {
     const pare_model *after;
@@ -106,15 +111,24 @@ static pare_status evaluate_tokens(pare_run *run, sides *m, const pare_tokens *t
 {
     pare_ctx *const cx = run->cx;
     const bool kl = out->kind == PARE_EVALUATE_KL;
-    const pare_eval_opts opts = {.window = out->window};
+    pare_eval_opts opts = {.window = out->window, .model = compressed, .baseline = original};
     PARE_TRY(take_sides(run, out->window, m));
     pare_status s = pare_evaluate(cx, &m->after_f, kl ? &m->before_f : NULL, &opts, tokens->id,
                                   tokens->count, &out->after);
     if (s == PARE_OK && kl)
         out->before = pare_figures_baseline(&out->after);
-    else if (s == PARE_OK)
+    opts.model = original;
+    if (s == PARE_OK && !kl)
         s = pare_evaluate(cx, &m->before_f, NULL, &opts, tokens->id, tokens->count, &out->before);
     return s == PARE_OK ? s : pare_fail_context(cx, s, "evaluation on %s", out->data);
+}
+
+static pare_status ask(pare_run *run, const pare_forward *f, const char *name,
+                       pare_choice_item *item, size_t items, pare_choice_figures *out)
+{
+    const pare_status s = pare_choice_ask(run->cx, &run->scratch, f, item, items, out);
+    return s == PARE_OK ? s
+                        : pare_fail_context(run->cx, s, "evaluation on %s: %s", out->file, name);
 }
 
 static pare_status evaluate_choice(pare_run *run, sides *m, const pare_evaluation *e,
@@ -126,11 +140,8 @@ static pare_status evaluate_choice(pare_run *run, sides *m, const pare_evaluatio
     before->file = after->file = out->data;
     PARE_TRY(read_items(run, e, &item, &items, &longest));
     PARE_TRY(take_sides(run, longest, m));
-    pare_status s = pare_choice_ask(run->cx, &run->scratch, &m->before_f, item, items, before);
-    if (s == PARE_OK)
-        s = pare_choice_ask(run->cx, &run->scratch, &m->after_f, item, items, after);
-    if (s != PARE_OK)
-        return pare_fail_context(run->cx, s, "evaluation on %s", out->data);
+    PARE_TRY(ask(run, &m->before_f, original, item, items, before));
+    PARE_TRY(ask(run, &m->after_f, compressed, item, items, after));
     pare_choice_pair(before, after);
     before->verdict = after->verdict = NULL; /* of the scratch arena */
     return PARE_OK;

@@ -56,7 +56,7 @@ static const pare_option compress_options[] = {
 static const pare_option eval_options[] = {
     {"text", "FILE", "measure perplexity on this text", false},
     {"tokens", "FILE", "the same on little-endian int32 tokens, used as they are", false},
-    {"window", "N", "tokens per window (2048, cut to the model's context)", false},
+    {"window", "N", "tokens per window (2048, or the model's context, if that is less)", false},
     {"stride", "N", "windows start every N tokens, only the last N of each are scored", false},
     {"bos", NULL, "put the BOS token in front of the text", false},
     {"baseline", "MODEL",
@@ -74,7 +74,7 @@ static const pare_option eval_options[] = {
 static const pare_option compare_options[] = {
     {"text", "FILE", "measure perplexity and KL divergence on this text", false},
     {"tokens", "FILE", "the same on little-endian int32 tokens, used as they are", false},
-    {"window", "N", "tokens per window (2048, cut to the original's context)", false},
+    {"window", "N", "tokens per window (2048, or the original's context, if that is less)", false},
     {"stride", "N", "windows start every N tokens, only the last N of each are scored", false},
     {"bos", NULL, "put the BOS token in front of the text", false},
     {"choice", "FILE", "multiple choice, as for pare eval", true},
