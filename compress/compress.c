@@ -70,8 +70,9 @@ static pare_status put_replaced(pare_run *run, pare_json_writer *w)
     return PARE_OK;
 }
 
-/* What must be equal for an unfinished run to be continued. The recipe goes in line by line, so
- * that a refusal can name the line that differs. */
+/* What must be equal for an unfinished run to be continued: not the bytes of what is only
+ * evaluated, on which no unit depends, and which the run that ends the job reads. The recipe goes
+ * in line by line, so that a refusal can name the line that differs. */
 static pare_status fingerprint(pare_run *run, pare_json_writer *w, const char **text)
 {
     const pare_plan *const plan = &run->plan;
@@ -302,6 +303,7 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
     PARE_TRY(pare__run_tokens(run));
     tell_short(run);
     PARE_TRY(pare__run_check_evaluations(run));
+    PARE_TRY(pare__run_hash_evaluations(run));
     PARE_TRY(pare__run_identify(run));
     PARE_TRY(pare__run_inputs_watched(run));
     PARE_TRY(open_output(run));
@@ -336,6 +338,7 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
     PARE_TRY(pare__run_inputs_same(run));
     PARE_TRY(pare__run_publish(run));
     PARE_TRY(pare__run_exports(run, out));
+    out->report.seconds = pare__seconds() - run->started;
     pare__notify(run, PARE_EVENT_DONE, "%s", run->plan.output_path);
     return PARE_OK;
 }

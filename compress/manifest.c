@@ -65,6 +65,8 @@ static void put_work(pare_json_writer *w, const pare_manifest *m,
         pare_json_put_null(w, "calibration");
     }
     put_files(w, "inputs", m->input, m->inputs);
+    if (m->evaluated_count)
+        put_files(w, "evaluated", m->evaluated, m->evaluated_count);
     pare_json_put_text(w, "cpu", m->cpu);
     pare_json_put_text(w, "blas", m->blas);
 }

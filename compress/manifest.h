@@ -37,18 +37,13 @@ PARE_CHECKED pare_status pare_result_encode(pare_ctx *cx, pare_arena *a, const p
 PARE_CHECKED pare_status pare_result_decode(pare_ctx *cx, pare_arena *a, const unsigned char *bytes,
                                             size_t len, pare_unit_result *out);
 
-/* A file that went in or came out; `file` is a name without a directory. */
+/* A file that went in or came out; `file` is a name without a directory, or, of what the model was
+ * evaluated on, a path as the recipe has it. */
 typedef struct pare_manifest_file {
     const char *file;
     uint64_t bytes;
     char sha256[PARE_SHA256_HEX];
 } pare_manifest_file;
-
-/* Weights of a tensor of the input that were NaN or infinite and were replaced. */
-typedef struct pare_repair {
-    const char *tensor;
-    uint64_t weights;
-} pare_repair;
 
 typedef struct pare_manifest {
     const char *version; /* of the program: "0.1.0" */
@@ -70,6 +65,8 @@ typedef struct pare_manifest {
     const pare_structure_result *structure; /* NULL: a packed artifact */
     const pare_manifest_file *input;
     size_t inputs;
+    const pare_manifest_file *evaluated;
+    size_t evaluated_count;
     const pare_repair *repair; /* [repairs] */
     size_t repairs;
     const pare_manifest_file *output; /* packed files, index, config.json, tokenizer files */

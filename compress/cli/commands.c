@@ -36,7 +36,8 @@ static const pare_option plan_options[] = {
 
 static const pare_option compress_options[] = {
     PLAN_OPTIONS,
-    {"resume", NULL, "continue an unfinished run (the default)", false},
+    {"resume", NULL, "continue an unfinished run (the default); texts of evaluate: may differ",
+     false},
     {"dry-run", NULL, "print the plan and stop, as pare plan", false},
     {NULL, NULL, NULL, false},
 };

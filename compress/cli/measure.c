@@ -272,10 +272,12 @@ void pare_measure_print_share(double share, double error)
 const char *pare_measure_limit_text(const pare_measure *m, char text[PARE_MEASURE_TEXT])
 {
     text[0] = '\0';
-    const bool windows = m->data.count, items = m->choices;
+    const bool windows = m->data.count, items = m->choices, one = m->limit == 1;
     if (m->limit)
         (void)snprintf(text, PARE_MEASURE_TEXT, "first %zu %s%s%s", m->limit,
-                       windows ? "windows of the text" : "", windows && items ? " and " : "",
-                       items ? "items of each choice file" : "");
+                       windows ? (one ? "window of the text" : "windows of the text") : "",
+                       windows && items ? " and " : "",
+                       items ? (one ? "item of each choice file" : "items of each choice file")
+                             : "");
     return text;
 }

@@ -57,7 +57,7 @@ static size_t count_lines(const char *text, size_t len)
 }
 
 /* valid-labels.lst for valid.jsonl: what stands behind the last dot of the name is replaced. */
-static char *labels_path(pare_arena *a, const char *path)
+char *pare_choice_labels(pare_arena *a, const char *path)
 {
     const char *const slash = strrchr(path, '/'), *const dot = strrchr(slash ? slash : path, '.');
     const size_t stem =
@@ -72,7 +72,7 @@ static char *labels_path(pare_arena *a, const char *path)
 
 pare_status pare_choice_watch(pare_arena *a, pare_watch *w, const char *path)
 {
-    const char *const labels = labels_path(a, path);
+    const char *const labels = pare_choice_labels(a, path);
     if (!labels)
         return PARE_ENOMEM;
     PARE_TRY(pare_watch_path(a, w, path));
@@ -84,7 +84,7 @@ static pare_status read_labels(const pare__choice_reading *r, size_t items, int 
 {
     char *text;
     size_t len, size, count = 0;
-    const char *line, *const path = labels_path(r->a, r->path);
+    const char *line, *const path = pare_choice_labels(r->a, r->path);
     if (!path)
         return PARE_ENOMEM;
     if (!pare_path_is_file(path))

@@ -58,6 +58,9 @@ PARE_CHECKED pare_status pare_choice_encode(pare_ctx *cx, pare_arena *a, const p
                                             const pare_choice_texts *texts, size_t most,
                                             pare_choice_item **item);
 
+/* Where labels stand that are not in the file at `path`. NULL: PARE_ENOMEM. */
+char *pare_choice_labels(pare_arena *a, const char *path);
+
 /* Notes the file, and the labels beside it, whether they are there or not. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_choice_watch(pare_arena *a, pare_watch *w, const char *path);
 

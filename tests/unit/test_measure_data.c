@@ -170,6 +170,33 @@ START_TEST(a_model_whose_logits_overflow_is_named)
 }
 END_TEST
 
+/* What compress prints of it. */
+START_TEST(repaired_weights_and_the_time_of_exports_stand_in_the_result)
+{
+    static const char bad[] = "model.layers.0.mlp.down_proj.weight";
+    pare_ctx cx;
+    job_change(&place, bad, 1, 1, 0, INFINITY);
+    job_recipe(&place, "pare: 1\nmodel: model\nnan: zero\npasses: [rtn: {group: 32}]\n"
+                       "export: [{format: safetensors, path: plain}]\n");
+    const outcome *const o = call(filled("compress %/recipe.yaml --output %/out"), OUT);
+    ck_assert_msg(
+        strstr(o->text,
+               "repaired          1 weight in 1 tensor, NaN or infinite before: set to 0\n"),
+        "%s", o->text);
+    ck_assert_msg(strstr(o->text, " s, of which exports 0."), "%s", o->text);
+    shell("rm -r plain");
+    pare_json *const json =
+        parse(&cx, filled("compress %/recipe.yaml --output %/out --restart --format json"));
+    const pare_json *const repaired = pare_json_get(json, "repaired");
+    ck_assert_str_eq(pare_json_text(pare_json_get(repaired, "nan"), NULL), "zero");
+    ck_assert_int_eq(pare_json_integer(pare_json_get(pare_json_get(repaired, "tensors"), bad), 0),
+                     1);
+    const double exports = pare_json_number(pare_json_get(json, "export_seconds"), 0);
+    ck_assert(exports > 0 && pare_json_number(pare_json_get(json, "seconds"), 0) > exports);
+    pare_json_free(json);
+}
+END_TEST
+
 START_TEST(a_file_that_is_no_text_is_refused_or_told)
 {
     static const char broken[] = "A cat sat on the mat, \xff\xfe and \xc3 it ran. And it was so.";
@@ -203,6 +230,7 @@ int main(void)
     tcase_add_test(t, a_window_above_the_context_is_refused_as_help_says);
     tcase_add_test(t, the_directory_of_unfinished_work_is_named_as_such);
     tcase_add_test(t, a_model_whose_logits_overflow_is_named);
+    tcase_add_test(t, repaired_weights_and_the_time_of_exports_stand_in_the_result);
     tcase_add_test(t, a_file_that_is_no_text_is_refused_or_told);
     suite_add_tcase(s, t);
     return unit_main(s);
