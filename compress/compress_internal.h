@@ -27,7 +27,7 @@ struct pare_run {
     pare_manifest_file *input;
     size_t inputs;
     pare_run_hash hash;            /* of them, and of the packed files */
-    pare_manifest_file *evaluated; /* what the recipe evaluates on, as it names it */
+    pare_manifest_file *evaluated; /* what the recipe evaluates on, with paths as it has them */
     size_t evaluated_count;
     const char *fingerprint;    /* of the journal */
     pare_manifest_file *output; /* what the manifest lists, once it is written */

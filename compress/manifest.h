@@ -37,8 +37,7 @@ PARE_CHECKED pare_status pare_result_encode(pare_ctx *cx, pare_arena *a, const p
 PARE_CHECKED pare_status pare_result_decode(pare_ctx *cx, pare_arena *a, const unsigned char *bytes,
                                             size_t len, pare_unit_result *out);
 
-/* A file that went in or came out; `file` is a name without a directory, or, of what the model was
- * evaluated on, a path as the recipe has it. */
+/* A file that went in or came out; `file` is a name without a directory. */
 typedef struct pare_manifest_file {
     const char *file;
     uint64_t bytes;
@@ -65,7 +64,7 @@ typedef struct pare_manifest {
     const pare_structure_result *structure; /* NULL: a packed artifact */
     const pare_manifest_file *input;
     size_t inputs;
-    const pare_manifest_file *evaluated;
+    const pare_manifest_file *evaluated; /* of what the recipe evaluates on: only its SHA-256 */
     size_t evaluated_count;
     const pare_repair *repair; /* [repairs] */
     size_t repairs;

@@ -67,7 +67,7 @@ static pare_status compare_tokens(pare_run *run, const pare_json *manifest,
 static pare_status compare_evaluations(pare_run *run, const pare_json *manifest,
                                        char difference[DIFFERENCE])
 {
-    const pare_json *const was = pare_json_get(manifest, "evaluated");
+    const pare_json *const was = pare_json_get(manifest, "evaluated_sha256");
     PARE_TRY(pare__run_hash_evaluations(run));
     if (run->evaluated_count && !was)
         (void)snprintf(difference, DIFFERENCE,
@@ -76,12 +76,14 @@ static pare_status compare_evaluations(pare_run *run, const pare_json *manifest,
         (void)snprintf(difference, DIFFERENCE,
                        "a file of labels came or went beside a choice file "
                        "on which it was evaluated");
-    for (size_t i = 0; !difference[0] && i < run->evaluated_count; i++)
-        if (!is_text(pare_json_at(was, i), "sha256", run->evaluated[i].sha256))
+    for (size_t i = 0; !difference[0] && i < run->evaluated_count; i++) {
+        const char *const sha256 = pare_json_text(pare_json_at(was, i), NULL);
+        if (!sha256 || strcmp(sha256, run->evaluated[i].sha256) != 0)
             (void)snprintf(difference, DIFFERENCE,
                            "it was evaluated on a %.*s with other bytes (pare eval measures it on "
                            "those that are there)",
                            SHOWN, run->evaluated[i].file);
+    }
     return PARE_OK;
 }
 
