@@ -263,8 +263,9 @@ static void tell_plan(pare_run *run)
                      plan->out.blocks, pare_plural(plan->out.blocks),
                      (double)plan->packed_bytes / 0x1p20);
     else
-        pare__notify(run, PARE_EVENT_PLAN, "%zu linears in %zu blocks, %.3f bits per weight",
-                     plan->linears, plan->out.blocks, plan->bits_per_weight);
+        pare__notify(run, PARE_EVENT_PLAN, "%zu linear%s in %zu block%s, %.3f bits per weight",
+                     plan->linears, pare_plural(plan->linears), plan->out.blocks,
+                     pare_plural(plan->out.blocks), plan->bits_per_weight);
 }
 
 /* Codes of codes lose twice. */

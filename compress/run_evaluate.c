@@ -185,8 +185,9 @@ static pare_status evaluate_held_out(pare_run *run, const pare_model *after, par
     *out = (pare_report_eval){.kind = PARE_EVALUATE_KL,
                               .data = "calibration windows held out",
                               .window = run->plan.window};
-    pare__notify(run, PARE_EVENT_EVALUATE, "kl on %zu calibration windows held out",
-                 run->held_out.count / run->plan.window);
+    const size_t windows = run->held_out.count / run->plan.window;
+    pare__notify(run, PARE_EVENT_EVALUATE, "kl on %zu calibration window%s held out", windows,
+                 pare_plural(windows));
     PARE_TRY(pare__run_sample_prompts(run, out->data, &run->held_out));
     return evaluate_tokens(run, &m, &run->held_out, out);
 }

@@ -214,8 +214,8 @@ static void print_text(const pare_compress_result *result)
                  pare_units_bytes(pare_report_total(r->sizes.before), a),
                  pare_units_bytes(pare_report_total(r->sizes.after), b));
     if (!r->structure)
-        (void)printf("bits per weight   %.3f in %zu linears, %.3f in the whole model%s\n",
-                     r->bits_per_weight, r->rows, r->model_bits_per_weight,
+        (void)printf("bits per weight   %.3f in %zu linear%s, %.3f in the whole model%s\n",
+                     r->bits_per_weight, r->rows, pare_plural(r->rows), r->model_bits_per_weight,
                      r->untied ? " (rotate unties the head)" : "");
     if (pruned_zeros(r) >= 0)
         (void)printf("zeros             %.2f%% of the pruned linears\n", 100 * pruned_zeros(r));

@@ -229,7 +229,8 @@ pare_status pare__plan_print_text(pare_arena *a, const pare_plan *p, const pare_
     pare_kv_text(&p->out, &p->recipe.kv, cache);
     (void)printf("%-17s %s\n", "KV cache", cache);
     if (p->calibrated && p->samples)
-        (void)printf("%-17s %zu windows of %zu tokens\n", "calibration", p->samples, p->window);
+        (void)printf("%-17s %zu window%s of %zu tokens\n", "calibration", p->samples,
+                     pare_plural(p->samples), p->window);
     else if (p->calibrated)
         (void)printf("%-17s all windows of %zu tokens\n", "calibration", p->window);
     print_shortages(p);
