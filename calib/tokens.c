@@ -1,5 +1,6 @@
 #include "calib/tokens.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +9,7 @@
 #include "runtime/random.h"
 #include "runtime/sample.h"
 
-enum { TEXT_CAP = 1 << 30, GENERATE_MOST = 16 };
+enum { TEXT_CAP = 1 << 30, GENERATE_MOST = 16, INVALID_SHARE = 1000 };
 static const uint64_t generate_cache_bytes = (uint64_t)256 << 20;
 
 static int32_t read_le32(const unsigned char *p)
@@ -49,7 +50,7 @@ static pare_status read_ids(pare_ctx *cx, pare_arena *a, const pare_file *f, siz
         return pare_fail(cx, PARE_EFORMAT,
                          "%s: %llu bytes are not a list of little-endian int32 tokens", f->path,
                          (unsigned long long)f->bytes);
-    out->count = (size_t)f->bytes / 4;
+    *out = (pare_tokens){.count = (size_t)f->bytes / 4};
     out->id = PARE_NEW(a, int32_t, out->count);
     if (!out->id)
         return PARE_ENOMEM;
@@ -68,15 +69,44 @@ pare_status pare_tokens_read(pare_ctx *cx, pare_arena *a, const char *path, size
     return s;
 }
 
+const char *pare_tokens_note(const pare_tokens *t, char text[PARE_TOKENS_NOTE])
+{
+    if (!t->invalid)
+        return NULL;
+    (void)snprintf(text, PARE_TOKENS_NOTE,
+                   "%.300s: %zu part%s no UTF-8 and %s read as U+FFFD; is it a text, and in UTF-8?",
+                   t->invalid_in, t->invalid, t->invalid == 1 ? " is" : "s are",
+                   t->invalid == 1 ? "was" : "were");
+    return text;
+}
+
+static pare_status fail_binary(pare_ctx *cx, const char *path, size_t at)
+{
+    return pare_fail(cx, PARE_EFORMAT,
+                     "%s: byte %zu is NUL, so this is no text; give a text in UTF-8, or a file of "
+                     "tokens where tokens are asked for",
+                     path, at);
+}
+
 static pare_status encode_file(pare_ctx *cx, pare_arena *a, const pare_tokenizer *t,
                                const char *path, size_t vocab, pare_tokens *out)
 {
     pare_file f;
     PARE_TRY(map_data(cx, a, path, &f));
     const char *const text = f.data ? (const char *)f.data : "";
-    const pare_status s =
-        pare_tokenizer_encode(cx, t, a, text, (size_t)f.bytes, &out->id, &out->count);
+    const size_t len = (size_t)f.bytes;
+    const char *const nul = memchr(text, '\0', len);
+    const size_t at = nul ? (size_t)(nul - text) : 0;
+    pare_status s = PARE_OK;
+    if (!nul)
+        s = pare_tokenizer_encode(cx, t, a, text, len, &out->id, &out->count);
+    out->invalid = pare_tokenizer_invalid(text, len);
+    if (out->invalid <= len / INVALID_SHARE) /* texts that models wrote have some */
+        out->invalid = 0;
+    out->invalid_in = path;
     pare_file_unmap(&f);
+    if (nul)
+        return fail_binary(cx, path, at);
     if (s != PARE_OK)
         return pare_fail_context(cx, s, "%s", path);
     return check_ids(cx, path, out, vocab);
@@ -100,10 +130,13 @@ pare_status pare_tokens_encode(pare_ctx *cx, pare_arena *a, const pare_tokenizer
         *out = part[0];
         return PARE_OK;
     }
-    *out = (pare_tokens){PARE_NEW(a, int32_t, total), 0};
+    *out = (pare_tokens){.id = PARE_NEW(a, int32_t, total)};
     if (!out->id)
         return PARE_ENOMEM;
     for (size_t i = 0; i < path_count; i++) {
+        if (part[i].invalid && !out->invalid)
+            out->invalid_in = part[i].invalid_in;
+        out->invalid += part[i].invalid;
         if (bos >= 0)
             out->id[out->count++] = bos;
         if (part[i].count)
@@ -141,7 +174,7 @@ pare_status pare_tokens_generate(pare_ctx *cx, pare_arena *a, pare_arena *scratc
     size_t count;
     if (__builtin_mul_overflow(samples, window, &count))
         return pare_fail(cx, PARE_EINVAL, "%zu samples of %zu tokens", samples, window);
-    *out = (pare_tokens){PARE_NEW(a, int32_t, count), count};
+    *out = (pare_tokens){.id = PARE_NEW(a, int32_t, count), .count = count};
     if (!out->id)
         return PARE_ENOMEM;
     const pare_config *const c = &f->model->config;
@@ -174,7 +207,7 @@ pare_status pare_tokens_windows(pare_ctx *cx, pare_arena *a, const pare_tokens *
                          "(%zu windows); give more data, a smaller window, or samples: all",
                          want ? want : 1, window, tokens->count, have);
     size_t *const index = PARE_NEW(a, size_t, want);
-    *out = (pare_tokens){PARE_NEW(a, int32_t, want * window), want * window};
+    *out = (pare_tokens){.id = PARE_NEW(a, int32_t, want * window), .count = want * window};
     if (!index || !out->id)
         return PARE_ENOMEM;
     if (pick == PARE_PICK_DRAW && want < have)

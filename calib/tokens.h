@@ -9,7 +9,15 @@
 typedef struct pare_tokens {
     int32_t *id;
     size_t count;
+    /* Parts that are no UTF-8 and were read as U+FFFD, of texts with more than one in 1000 bytes;
+     * the first such text. */
+    size_t invalid;
+    const char *invalid_in;
 } pare_tokens;
+
+/* What to tell of them, or NULL when there are none. Returns text. */
+enum { PARE_TOKENS_NOTE = 512 };
+const char *pare_tokens_note(const pare_tokens *t, char text[PARE_TOKENS_NOTE]);
 
 /* A .i32 file: little-endian int32. Every id must be in [0, vocab).
  * PARE_ENOTFOUND, PARE_EFORMAT (size not a multiple of 4, empty, an id out of range: its index),
@@ -25,7 +33,8 @@ static inline bool pare_text_has(uint64_t bytes, uint64_t tokens)
 }
 
 /* Texts, each tokenized whole and joined in order. With `bos` >= 0 that token stands in front of
- * each. PARE_ENOTFOUND, PARE_EFORMAT (a token outside the model's vocabulary), PARE_ENOMEM. */
+ * each. PARE_ENOTFOUND, PARE_EFORMAT (a NUL byte, a token outside the model's vocabulary),
+ * PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_tokens_encode(pare_ctx *cx, pare_arena *a, const pare_tokenizer *t,
                                             const char *const *paths, size_t path_count,
                                             int32_t bos, size_t vocab, pare_tokens *out);

@@ -71,8 +71,9 @@ static pare_status put_replaced(pare_run *run, pare_json_writer *w)
     return PARE_OK;
 }
 
-/* What must be equal for an unfinished run to be continued. The recipe goes in line by line, so
- * that a refusal can name the line that differs. */
+/* What must be equal for an unfinished run to be continued: not the bytes of what is only
+ * evaluated, on which no unit depends, and which the run that ends the job reads. The recipe goes
+ * in line by line, so that a refusal can name the line that differs. */
 static pare_status fingerprint(pare_run *run, pare_json_writer *w, const char **text)
 {
     const pare_plan *const plan = &run->plan;
@@ -264,11 +265,12 @@ static void tell_plan(pare_run *run)
     const pare_plan *const plan = &run->plan;
     if (plan->structured)
         pare__notify(run, PARE_EVENT_PLAN, "a plain checkpoint of %zu block%s, %.1f MiB",
-                     plan->out.blocks, plan->out.blocks == 1 ? "" : "s",
+                     plan->out.blocks, pare_plural(plan->out.blocks),
                      (double)plan->packed_bytes / 0x1p20);
     else
-        pare__notify(run, PARE_EVENT_PLAN, "%zu linears in %zu blocks, %.3f bits per weight",
-                     plan->linears, plan->out.blocks, plan->bits_per_weight);
+        pare__notify(run, PARE_EVENT_PLAN, "%zu linear%s in %zu block%s, %.3f bits per weight",
+                     plan->linears, pare_plural(plan->linears), plan->out.blocks,
+                     pare_plural(plan->out.blocks), plan->bits_per_weight);
 }
 
 /* Codes of codes lose twice. */
@@ -308,6 +310,7 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
     tell_short(run);
     for (size_t i = 0; i < run->plan.recipe.evaluations; i++)
         PARE_TRY(pare__run_check_evaluation(run, &run->plan.recipe.evaluation[i]));
+    PARE_TRY(pare__run_hash_evaluations(run));
     PARE_TRY(pare__run_identify(run));
     PARE_TRY(pare__run_inputs_watched(run));
     PARE_TRY(open_output(run));
@@ -343,6 +346,7 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
     PARE_TRY(pare__run_inputs_same(run));
     PARE_TRY(pare__run_publish(run));
     PARE_TRY(pare__run_exports(run, out));
+    out->report.seconds = pare__seconds() - run->started;
     pare__notify(run, PARE_EVENT_DONE, "%s", run->plan.output_path);
     return PARE_OK;
 }

@@ -45,6 +45,7 @@ typedef struct pare_compress_result {
     size_t thin;      /* of these, linears and steps that got too little calibration */
     pare_compress_export *export; /* those that this call made */
     size_t exports;
+    double export_seconds; /* part of report.seconds */
     bool again; /* the artifact was there already: of `report`, only `output` is filled */
 } pare_compress_result;
 

@@ -26,7 +26,9 @@ struct pare_run {
     double started; /* monotonic seconds */
     pare_manifest_file *input;
     size_t inputs;
-    pare_run_hash hash;         /* of them, and of the packed files */
+    pare_run_hash hash;            /* of them, and of the packed files */
+    pare_manifest_file *evaluated; /* what the recipe evaluates on, with paths as it has them */
+    size_t evaluated_count;
     const char *fingerprint;    /* of the journal */
     pare_manifest_file *output; /* what the manifest lists, once it is written */
     size_t outputs;
@@ -103,6 +105,9 @@ void pare__notify(pare_run *run, pare_event_kind kind, const char *fmt, ...);
  * its checksums. As pare_checkpoint_check. */
 PARE_CHECKED pare_status pare__run_watch_inputs(pare_run *run);
 
+/* Name and SHA-256 of the files that the recipe evaluates on, labels beside them included. */
+PARE_CHECKED pare_status pare__run_hash_evaluations(pare_run *run);
+
 /* Before a unit counts as done: PARE_EFORMAT when an input was replaced, written to or touched. */
 PARE_CHECKED pare_status pare__run_inputs_watched(pare_run *run);
 
@@ -123,6 +128,9 @@ PARE_CHECKED pare_status pare__run_again(pare_run *run, pare_compress_result *ou
 
 /* A data file of the recipe: a path relative to the recipe, in the arena. NULL: PARE_ENOMEM. */
 char *pare__run_data_path(pare_run *run, const pare_text *t);
+
+/* Tells when a text is no UTF-8. */
+void pare__run_tell_text(pare_run *run, const pare_tokens *tokens);
 
 /* Calibration tokens by the recipe, and their hash. */
 PARE_CHECKED pare_status pare__run_tokens(pare_run *run);

@@ -65,6 +65,12 @@ static void put_work(pare_json_writer *w, const pare_manifest *m,
         pare_json_put_null(w, "calibration");
     }
     put_files(w, "inputs", m->input, m->inputs);
+    if (m->evaluated_count) { /* wherever the files lie, as for calibration */
+        pare_json_open_array(w, "evaluated_sha256");
+        for (size_t i = 0; i < m->evaluated_count; i++)
+            pare_json_put_text(w, NULL, m->evaluated[i].sha256);
+        pare_json_close(w);
+    }
     pare_json_put_text(w, "cpu", m->cpu);
     pare_json_put_text(w, "blas", m->blas);
 }

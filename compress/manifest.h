@@ -44,12 +44,6 @@ typedef struct pare_manifest_file {
     char sha256[PARE_SHA256_HEX];
 } pare_manifest_file;
 
-/* Weights of a tensor of the input that were NaN or infinite and were replaced. */
-typedef struct pare_repair {
-    const char *tensor;
-    uint64_t weights;
-} pare_repair;
-
 typedef struct pare_manifest {
     const char *version; /* of the program: "0.1.0" */
     const char *recipe;  /* normalized, portable; NUL-terminated */
@@ -70,6 +64,8 @@ typedef struct pare_manifest {
     const pare_structure_result *structure; /* NULL: a packed artifact */
     const pare_manifest_file *input;
     size_t inputs;
+    const pare_manifest_file *evaluated; /* of what the recipe evaluates on: only its SHA-256 */
+    size_t evaluated_count;
     const pare_repair *repair; /* [repairs] */
     size_t repairs;
     const pare_manifest_file *output; /* packed files, index, config.json, tokenizer files */

@@ -38,6 +38,11 @@ enum {
     CUT_BYTES = 4 + 1 + 2 * 8 + 2 * 8
 };
 
+const char *pare_repair_text(pare_nan_policy nan)
+{
+    return nan == PARE_NAN_CLAMP ? "the largest finite number (NaN: 0)" : "0";
+}
+
 /* Counts only, while `to` is NULL. */
 typedef struct sink {
     unsigned char *to;

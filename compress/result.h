@@ -69,4 +69,13 @@ typedef struct pare_structure_result {
     double captured; /* share of the stream's variance in the directions that stay; 0: none went */
 } pare_structure_result;
 
+/* Weights of a tensor of the input that were NaN or infinite and were replaced. */
+typedef struct pare_repair {
+    const char *tensor;
+    uint64_t weights;
+} pare_repair;
+
+/* What they were replaced by. */
+const char *pare_repair_text(pare_nan_policy nan);
+
 #endif

@@ -63,6 +63,30 @@ static pare_status compare_tokens(pare_run *run, const pare_json *manifest,
     return PARE_OK;
 }
 
+/* The figures in the output are of these bytes. */
+static pare_status compare_evaluations(pare_run *run, const pare_json *manifest,
+                                       char difference[DIFFERENCE])
+{
+    const pare_json *const was = pare_json_get(manifest, "evaluated_sha256");
+    PARE_TRY(pare__run_hash_evaluations(run));
+    if (run->evaluated_count && !was)
+        (void)snprintf(difference, DIFFERENCE,
+                       "its " PARE_MANIFEST_NAME " does not say on which bytes it was evaluated");
+    else if (pare_json_count(was) != run->evaluated_count)
+        (void)snprintf(difference, DIFFERENCE,
+                       "a file of labels came or went beside a choice file "
+                       "on which it was evaluated");
+    for (size_t i = 0; !difference[0] && i < run->evaluated_count; i++) {
+        const char *const sha256 = pare_json_text(pare_json_at(was, i), NULL);
+        if (!sha256 || strcmp(sha256, run->evaluated[i].sha256) != 0)
+            (void)snprintf(difference, DIFFERENCE,
+                           "it was evaluated on a %.*s with other bytes (pare eval measures it on "
+                           "those that are there)",
+                           SHOWN, run->evaluated[i].file);
+    }
+    return PARE_OK;
+}
+
 static pare_status compare_inputs(pare_run *run, const pare_json *manifest,
                                   char difference[DIFFERENCE])
 {
@@ -116,7 +140,9 @@ static pare_status compare(pare_run *run, const pare_json *manifest, char differ
         PARE_TRY(compare_outputs(run, manifest, difference));
     if (!difference[0])
         PARE_TRY(compare_inputs(run, manifest, difference));
-    return difference[0] ? PARE_OK : compare_tokens(run, manifest, difference);
+    if (!difference[0])
+        PARE_TRY(compare_tokens(run, manifest, difference));
+    return difference[0] ? PARE_OK : compare_evaluations(run, manifest, difference);
 }
 
 static void tell(pare_run *run)
@@ -124,15 +150,17 @@ static void tell(pare_run *run)
     const pare_plan *const plan = &run->plan;
     const size_t missing = pare_plan_missing(plan);
     if (missing)
-        pare__notify(run, PARE_EVENT_NOTICE,
-                     "%s is already complete and of the same recipe and model: making %zu of its "
-                     "%zu export%s",
-                     plan->output_path, missing, plan->exports, plan->exports == 1 ? "" : "s");
+        pare__notify(
+            run, PARE_EVENT_NOTICE,
+            "%s is already complete and of the same recipe, model and texts: making %zu of its "
+            "%zu export%s",
+            plan->output_path, missing, plan->exports, pare_plural(plan->exports));
     else
-        pare__notify(run, PARE_EVENT_NOTICE,
-                     "%s is already complete and of the same recipe and model; --restart makes it "
-                     "anew",
-                     plan->output_path);
+        pare__notify(
+            run, PARE_EVENT_NOTICE,
+            "%s is already complete and of the same recipe, model and texts; --restart makes it "
+            "anew",
+            plan->output_path);
 }
 
 pare_status pare__run_again(pare_run *run, pare_compress_result *out)
@@ -148,10 +176,11 @@ pare_status pare__run_again(pare_run *run, pare_compress_result *out)
     pare_arena_rewind(&run->scratch, mark);
     PARE_TRY(s);
     if (difference[0])
-        return pare_fail(run->cx, PARE_EEXISTS,
-                         "%s: the output exists already, and is not of this recipe and model: %s; "
-                         "give --restart to replace it, or another --output",
-                         plan->output_path, difference);
+        return pare_fail(
+            run->cx, PARE_EEXISTS,
+            "%s: the output exists already, and is not of this recipe, model and texts: %s; "
+            "give --restart to replace it, or another --output",
+            plan->output_path, difference);
     tell(run);
     out->again = true;
     out->report.output = plan->output_path;

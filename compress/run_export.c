@@ -33,6 +33,7 @@ pare_status pare__run_exports(pare_run *run, pare_compress_result *out)
     const pare_plan *const plan = &run->plan;
     if (!plan->exports)
         return PARE_OK;
+    const double start = pare__seconds();
     out->export = PARE_NEW(run->a, pare_compress_export, plan->exports);
     if (!out->export)
         return PARE_ENOMEM;
@@ -48,5 +49,6 @@ pare_status pare__run_exports(pare_run *run, pare_compress_result *out)
         PARE_TRY(export_one(run, &plan->export[i], &x -> result));
         out->exports++;
     }
+    out->export_seconds = pare__seconds() - start;
     return PARE_OK;
 }

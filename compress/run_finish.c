@@ -245,6 +245,8 @@ static pare_status write_manifest(pare_run *run)
                        .bits_per_weight = plan->bits_per_weight,
                        .input = run->input,
                        .inputs = run->inputs,
+                       .evaluated = run->evaluated,
+                       .evaluated_count = run->evaluated_count,
                        .structure = plan->structured ? &run->structure : NULL,
                        .repair = run->repair,
                        .repairs = run->repairs,

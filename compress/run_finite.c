@@ -152,10 +152,10 @@ static pare_status settle(pare_run *run, pare_tensor *t, const finding *f)
     const pare_nan_policy policy = run->plan.recipe.nan;
     if (policy == PARE_NAN_ERROR)
         return pare_fail(run->cx, PARE_ENUMERIC,
-                         "%s: %s: %llu weights are NaN or infinite, the first is element %llu; "
-                         "write \"nan: zero\" or \"nan: clamp\" in the recipe to repair them",
+                         "%s: %s: %llu weight%s NaN or infinite, the first is element %llu; write "
+                         "\"nan: zero\" or \"nan: clamp\" in the recipe to repair such weights",
                          run->plan.model_path, t->name, (unsigned long long)f->bad,
-                         (unsigned long long)f->first);
+                         f->bad == 1 ? " is" : "s are", (unsigned long long)f->first);
     unsigned char *const copy = pare_arena_take(run->a, (size_t)t->bytes, 1);
     if (!copy)
         return PARE_ENOMEM;
@@ -163,9 +163,10 @@ static pare_status settle(pare_run *run, pare_tensor *t, const finding *f)
     repair(t, copy, policy == PARE_NAN_CLAMP);
     t->data = copy;
     run->repair[run->repairs++] = (pare_repair){t->name, f->bad};
-    pare__notify(run, PARE_EVENT_NOTICE, "%s: %llu weights were NaN or infinite and were set to %s",
-                 t->name, (unsigned long long)f->bad,
-                 policy == PARE_NAN_CLAMP ? "the largest finite number (NaN: 0)" : "0");
+    const bool one = f->bad == 1;
+    pare__notify(run, PARE_EVENT_NOTICE, "%s: %llu weight%s NaN or infinite and %s set to %s",
+                 t->name, (unsigned long long)f->bad, one ? " was" : "s were", one ? "was" : "were",
+                 pare_repair_text(policy));
     return PARE_OK;
 }
 

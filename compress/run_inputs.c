@@ -9,6 +9,7 @@
 #include "compress/compress_internal.h"
 #include "compress/evaluate/choice_items.h"
 #include "compress/inputs.h"
+#include "compress/inventory.h"
 #include "formats/checksums.h"
 
 static pare_status watch_data(pare_run *run, const pare_text *t)
@@ -40,6 +41,31 @@ pare_status pare__run_watch_inputs(pare_run *run)
     for (size_t i = 0; i < r->evaluations; i++)
         PARE_TRY(watch_evaluation(run, &r->evaluation[i]));
     return pare_checkpoint_check(&plan->checkpoint, &checked);
+}
+
+/* The job reads them at its start and at its end: the watch says that they are one. */
+pare_status pare__run_hash_evaluations(pare_run *run)
+{
+    const pare_recipe *const r = &run->plan.recipe;
+    const char **const name = PARE_NEW(run->a, const char *, 2 * r->evaluations);
+    char *const directory = pare_path_directory(run->a, run->plan.job->recipe);
+    run->evaluated = PARE_NEW(run->a, pare_manifest_file, 2 * r->evaluations);
+    size_t count = 0;
+    if (!name || !directory || !run->evaluated)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < r->evaluations; i++) {
+        const pare_evaluation *const e = &r->evaluation[i];
+        name[count++] = pare_evaluation_data(e)->text;
+        if (e->kind != PARE_EVALUATE_CHOICE)
+            continue;
+        name[count] = pare_choice_labels(run->a, name[count - 1]);
+        char *const path = name[count] ? pare_path_join(run->a, directory, name[count]) : NULL;
+        if (!path)
+            return PARE_ENOMEM;
+        count += pare_path_is_file(path);
+    }
+    run->evaluated_count = count;
+    return pare_inventory_digest(run->cx, run->a, directory, name, count, run->evaluated);
 }
 
 /* Weights and configuration, which a weight file may contain. */

@@ -122,8 +122,9 @@ static void tell_ladder(pare_run *run, const pare_linear_result *r)
                      "%s: no factor of the Hessian at any damping; rounded to nearest instead",
                      r->linear.name);
     else if (r->f64 || r->raises)
-        pare__notify(run, PARE_EVENT_NOTICE, "%s: the Hessian needed damping %g (%u raises%s)",
-                     r->linear.name, r->damp, r->raises, r->f64 ? ", double precision" : "");
+        pare__notify(run, PARE_EVENT_NOTICE, "%s: the Hessian needed damping %g (%u raise%s%s)",
+                     r->linear.name, r->damp, r->raises, pare_plural(r->raises),
+                     r->f64 ? ", double precision" : "");
 }
 
 /* Planes have one order: they are written by one task, beside those that sum parts of the matrix.

@@ -18,7 +18,7 @@ pare_status pare__run_sample_prompts(pare_run *run, const char *data, const pare
         return PARE_ENOMEM;
     for (size_t i = 0; i < SEQUENCES; i++)
         memcpy(id + i * PROMPT, tokens->id + i * (tokens->count / SEQUENCES), PROMPT * sizeof *id);
-    run->prompts = (pare_tokens){id, SEQUENCES * PROMPT};
+    run->prompts = (pare_tokens){.id = id, .count = SEQUENCES * PROMPT};
     run->prompts_data = data;
     return PARE_OK;
 }

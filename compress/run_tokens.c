@@ -11,6 +11,13 @@ char *pare__run_data_path(pare_run *run, const pare_text *t)
     return directory ? pare_path_join(run->a, directory, t->text) : NULL;
 }
 
+void pare__run_tell_text(pare_run *run, const pare_tokens *tokens)
+{
+    char text[PARE_TOKENS_NOTE];
+    if (pare_tokens_note(tokens, text))
+        pare__notify(run, PARE_EVENT_NOTICE, "warning: %s", text);
+}
+
 /* Texts, one behind the other, in the scratch arena. */
 static pare_status from_text(pare_run *run, const pare_text *text, size_t texts, pare_tokens *out)
 {
@@ -27,6 +34,8 @@ static pare_status from_text(pare_run *run, const pare_text *text, size_t texts,
                                run->plan.model.config.vocab, out);
     pare_tokenizer_free(t);
     pare_memory_trim();
+    if (s == PARE_OK)
+        pare__run_tell_text(run, out);
     return s;
 }
 
@@ -89,7 +98,7 @@ static pare_status hold_out(pare_run *run, const pare_tokens *stream, const pare
 static pare_status begin_held_out(pare_run *run)
 {
     const size_t most = run->plan.held_out;
-    run->held_out = (pare_tokens){PARE_NEW(run->a, int32_t, most * run->plan.window), 0};
+    run->held_out = (pare_tokens){.id = PARE_NEW(run->a, int32_t, most * run->plan.window)};
     return run->held_out.id ? PARE_OK : PARE_ENOMEM;
 }
 
@@ -146,7 +155,7 @@ static pare_status mix_texts(pare_run *run)
     const pare_plan *const plan = &run->plan;
     const pare_calibration *const c = &plan->recipe.calibration;
     run->share = PARE_NEW(run->a, size_t, c->text.count);
-    run->tokens = (pare_tokens){PARE_NEW(run->a, int32_t, plan->samples * plan->window), 0};
+    run->tokens = (pare_tokens){.id = PARE_NEW(run->a, int32_t, plan->samples * plan->window)};
     if (!run->share || !run->tokens.id)
         return PARE_ENOMEM;
     pare_tokens_share(c->weight, c->text.count, plan->samples, run->share);

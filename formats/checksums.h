@@ -49,4 +49,8 @@ void pare_manifest_absent(const pare_json *manifest, const pare_checkpoint *ck,
  * or malformed. PARE_EINTERRUPTED, PARE_ENOMEM, PARE_EIO. */
 PARE_CHECKED pare_status pare_checkpoint_check(const pare_checkpoint *ck, bool *checked);
 
+/* The same without the bytes of the weights: what a manifest, the names that it lists and the small
+ * files already say against a checkpoint, which may be a listed one. */
+PARE_CHECKED pare_status pare_checkpoint_check_files(const pare_checkpoint *ck);
+
 #endif

@@ -7,9 +7,10 @@
 enum { DEPTH_MAX = 64 };
 
 /* Walks the text once before jansson sees it: nesting is bounded and no NUL hides anything. */
-static pare_status check_text(pare_ctx *cx, const char *name, const char *text, size_t len)
+static pare_status check_text(pare_ctx *cx, const char *name, size_t line, const char *text,
+                              size_t len)
 {
-    size_t line = 1, line_start = 0, depth = 0;
+    size_t line_start = 0, depth = 0;
     bool quoted = false;
     for (size_t i = 0; i < len; i++) {
         const char c = text[i];
@@ -38,12 +39,18 @@ static pare_status check_text(pare_ctx *cx, const char *name, const char *text, 
 }
 
 /* jansson quotes the text around a mistake; a terminal must not get its control characters. */
-static pare_status fail_syntax(pare_ctx *cx, const char *name, const json_error_t *error)
+static pare_status fail_syntax(pare_ctx *cx, const char *name, size_t first,
+                               const json_error_t *error)
 {
     /* Without memory for a value it often names no error, or calls a whole text an invalid one. */
     if (json_error_code(error) == json_error_out_of_memory || error->text[0] == '\0' ||
         errno == ENOMEM)
         return pare_fail(cx, PARE_ENOMEM, "%s: out of memory while parsing JSON", name);
+    const size_t line = error->line > 0 ? first + (size_t)error->line - 1 : first;
+    if (json_error_code(error) == json_error_null_character)
+        return pare_fail(cx, PARE_EFORMAT,
+                         "%s:%zu:%d: \\u0000 in a text: no text here can hold that character", name,
+                         line, error->column);
     char reason[sizeof error->text];
     memcpy(reason, error->text, sizeof reason);
     reason[sizeof reason - 1] = '\0';
@@ -51,7 +58,18 @@ static pare_status fail_syntax(pare_ctx *cx, const char *name, const json_error_
         if ((unsigned char)*p < 0x20 || *p == 0x7f)
             *p = '?';
     }
-    return pare_fail(cx, PARE_EFORMAT, "%s:%d:%d: %s", name, error->line, error->column, reason);
+    return pare_fail(cx, PARE_EFORMAT, "%s:%zu:%d: %s", name, line, error->column, reason);
+}
+
+pare_status pare_json_parse_line(pare_ctx *cx, const char *name, size_t line, const char *text,
+                                 size_t len, pare_json **doc)
+{
+    *doc = NULL;
+    PARE_TRY(check_text(cx, name, line, text, len));
+    json_error_t error;
+    errno = 0;
+    *doc = json_loadb(len ? text : "", len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+    return *doc ? PARE_OK : fail_syntax(cx, name, line, &error);
 }
 
 pare_status pare_json_parse(pare_ctx *cx, const char *name, const char *text, size_t len,
@@ -61,11 +79,7 @@ pare_status pare_json_parse(pare_ctx *cx, const char *name, const char *text, si
     if (len > cap)
         return pare_fail(cx, PARE_EFORMAT, "%s: %zu bytes of JSON, at most %zu are accepted", name,
                          len, cap);
-    PARE_TRY(check_text(cx, name, text, len));
-    json_error_t error;
-    errno = 0;
-    *doc = json_loadb(len ? text : "", len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
-    return *doc ? PARE_OK : fail_syntax(cx, name, &error);
+    return pare_json_parse_line(cx, name, 1, text, len, doc);
 }
 
 void pare_json_free(pare_json *doc)

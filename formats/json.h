@@ -20,6 +20,9 @@ typedef struct json_t pare_json;
  * PARE_EFORMAT, PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_json_parse(pare_ctx *cx, const char *name, const char *text,
                                          size_t len, size_t cap, pare_json **doc);
+/* The same of one line of a file, number `line` of it in messages. */
+PARE_CHECKED pare_status pare_json_parse_line(pare_ctx *cx, const char *name, size_t line,
+                                              const char *text, size_t len, pare_json **doc);
 void pare_json_free(pare_json *doc);
 
 typedef enum pare_json_type {

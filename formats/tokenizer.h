@@ -67,6 +67,9 @@ PARE_CHECKED pare_status pare_tokenizer_encode(pare_ctx *cx, const pare_tokenize
                                                const char *text, size_t len, int32_t **ids,
                                                size_t *count);
 
+/* How many parts of a text that encoding replaces. */
+size_t pare_tokenizer_invalid(const char *text, size_t len);
+
 /* Decodes ids, special tokens included as written; text in the arena, NUL behind. Bytes are given
  * back as the tokens spell them: the text may hold, or end in, a part of a UTF-8 sequence where the
  * ids do, and texts of parts of a list can be joined. PARE_EINVAL for an id without a token. */

@@ -31,6 +31,15 @@ size_t pare__utf8_length(const char *at, size_t left, bool *valid)
     return have;
 }
 
+size_t pare_tokenizer_invalid(const char *text, size_t len)
+{
+    size_t count = 0;
+    bool valid;
+    for (size_t at = 0; at < len; count += !valid)
+        at += pare__utf8_length(text + at, len - at, &valid);
+    return count;
+}
+
 size_t pare__utf8_read(const char *at, uint32_t *code_point)
 {
     const unsigned char *const p = (const unsigned char *)at;

@@ -350,7 +350,7 @@ pare_status pare_linalg_init(pare_ctx *cx)
     if (workers <= have)
         return PARE_OK;
     char what[64];
-    (void)snprintf(what, sizeof what, "BLAS in %zu thread%s", workers, workers == 1 ? "" : "s");
+    (void)snprintf(what, sizeof what, "BLAS in %zu thread%s", workers, pare_plural(workers));
     PARE_TRY(pare_room_check(cx, pare_linalg_room(workers - have), what,
                              workers > 1 ? "give a smaller --threads" : NULL));
     make_buffers(workers);

@@ -38,6 +38,12 @@ const char *pare_strstatus(pare_status s);
 #define PARE_PRINTF(fmt, first)
 #endif
 
+/* The ending of a counted word: "1 window", "2 windows". */
+static inline const char *pare_plural(unsigned long long count)
+{
+    return count == 1 ? "" : "s";
+}
+
 /* Forwards an error to the caller. The only macro in the project that returns. */
 #define PARE_TRY(expr)                                                                             \
     do {                                                                                           \

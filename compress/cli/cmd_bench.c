@@ -40,7 +40,7 @@ void pare_bench_print_head(const pare_cli *cli)
     char cpu[PARE_CPU_TEXT];
     const size_t threads = pare_threads(&cli->cx);
     (void)printf("pare " PARE_VERSION ", kernels of level %s, %zu thread%s, %s\n",
-                 pare_cpu_name(cli->cx.cpu), threads, threads == 1 ? "" : "s", pare_bench_cpu(cpu));
+                 pare_cpu_name(cli->cx.cpu), threads, pare_plural(threads), pare_bench_cpu(cpu));
 }
 
 void pare_bench_put_limits(pare_json_writer *w, const char *key, const pare_bench_limits *l)

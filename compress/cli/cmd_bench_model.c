@@ -331,7 +331,7 @@ static void print_text(const pare_cli *cli, const subject *s, const pare_bench_m
                  r->limits.dram_read_gb_s, r->limits.fma_gflop_s, r->limits.int8_gop_s);
     print_models(s, r);
     (void)printf("lengths  prompt %zu, output %zu tokens; median of %zu run%s\n", r->prompt,
-                 r->output, r->runs, r->runs == 1 ? "" : "s");
+                 r->output, r->runs, pare_plural(r->runs));
     print_rows(s, r);
     if (r->cpu_share < busy_below)
         (void)printf(

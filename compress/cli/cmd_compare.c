@@ -7,6 +7,7 @@
 
 #include "compress/cli/compare_forms.h"
 #include "compress/cli/output_file.h"
+#include "formats/checksums.h"
 #include "runtime/file.h"
 
 typedef enum form { FORM_TEXT, FORM_CSV, FORM_JSON, FORM_HTML, FORMS } form;
@@ -168,10 +169,30 @@ static pare_status check_other(comparing *c, const char *path, pare_loaded *l)
         PARE_TRY(pare_measure_same_tokens(cli, &c->original, l, m->text));
     for (size_t i = 0; i < m->choices; i++)
         PARE_TRY(pare_measure_same_tokens(cli, &c->original, l, m->choice[i]));
-    return PARE_OK;
+    return pare_measure_check_choices(cli, m, l);
 }
 
-/* What headers and tokenizers of the others already say against them, before hours of work. */
+/* Binds the tensors, unless some must be unpacked for that. */
+static pare_status check_shapes(pare_cli *cli, const pare_checkpoint *ck)
+{
+    pare_model model;
+    bool viewed = !ck->stored;
+    for (size_t i = 0; i < ck->tensors; i++)
+        viewed &= ck->tensor[i].data || ck->tensor[i].bytes == 0;
+    return viewed ? pare_model_load(&cli->cx, &cli->arena, ck, &model) : PARE_OK;
+}
+
+static pare_status open_other(comparing *c, const char *path, pare_loaded *l)
+{
+    PARE_TRY(pare_cli_no_work(c->cli, path));
+    PARE_TRY(pare_checkpoint_list(&c->cli->cx, &c->cli->arena, path, &l->checkpoint));
+    if (!pare_args_given(c->args, "unchecked"))
+        PARE_TRY(pare_checkpoint_check_files(&l->checkpoint));
+    PARE_TRY(check_other(c, path, l));
+    return check_shapes(c->cli, &l->checkpoint);
+}
+
+/* What all that is small says against the others, before hours of work. */
 static pare_status check_others(comparing *c)
 {
     pare_cli *const cli = c->cli;
@@ -180,9 +201,7 @@ static pare_status check_others(comparing *c)
         const char *const path = c->args->operand[i];
         pare_loaded l = {0};
         const pare_mark mark = pare_arena_mark(&cli->arena);
-        s = pare_checkpoint_list(&cli->cx, &cli->arena, path, &l.checkpoint);
-        if (s == PARE_OK)
-            s = check_other(c, path, &l);
+        s = open_other(c, path, &l);
         pare_loaded_close(&l);
         pare_arena_rewind(&cli->arena, mark);
     }
@@ -198,6 +217,7 @@ static pare_status open_original(comparing *c)
     c->checked = c->original.checked;
     PARE_TRY(pare_measure_watch(cli, &c->asked, &c->original));
     PARE_TRY(pare_measure_data(cli, c->args, &c->original, &c->asked));
+    PARE_TRY(pare_measure_check_choices(cli, &c->asked, &c->original));
     PARE_TRY(check_others(c));
     c->f = PARE_NEW(&cli->arena, pare_figures, c->args->operands);
     if (!c->f)

@@ -120,6 +120,7 @@ static void put_report(pare_json_writer *w, const pare_compress_result *result)
     if (pare_report_stability(r) > 0)
         pare_json_put_finite(w, "stability", pare_report_stability(r));
     pare_report_put(w, r);
+    pare_json_put_finite(w, "export_seconds", result->export_seconds);
 }
 
 static pare_status print_json(pare_cli *cli, const pare_compress_result *result)
@@ -152,13 +153,18 @@ static void print_choice(const pare_report_eval *e)
     const pare_choice_result *const was = &e->choice_before.result;
     const pare_choice_result *const is = &e->choice_after.result;
     const pare_paired *const p = &e->choice_after.paired;
+    char limit[PARE_REPORT_LIMIT];
     (void)printf("choice            ");
     pare_measure_print_share(was->accuracy, was->accuracy_stderr);
     (void)printf(" -> ");
     pare_measure_print_share(is->accuracy, is->accuracy_stderr);
-    (void)printf(", per byte %.2f%% -> %.2f%%; %zu gained, %zu lost, p %.3f   (%s, %zu item%s)\n",
+    (void)printf(", per byte %.2f%% -> %.2f%%; %zu gained, %zu lost, p %.3f   (%s, ",
                  100 * was->accuracy_norm, 100 * is->accuracy_norm, p->gained, p->lost, p->p,
-                 e->data, is->n, is->n == 1 ? "" : "s");
+                 e->data);
+    if (e->limit)
+        (void)printf("%s)\n", pare_report_limit(e, limit));
+    else
+        (void)printf("%zu item%s)\n", is->n, pare_plural(is->n));
 }
 
 static void print_evaluation(const pare_report_eval *e)
@@ -167,11 +173,31 @@ static void print_evaluation(const pare_report_eval *e)
         print_choice(e);
         return;
     }
+    char limit[PARE_REPORT_LIMIT];
     (void)printf("perplexity        %.4f -> %.4f (%+.2f%%)", e->before.ppl, e->after.ppl,
                  100 * (e->after.ppl / e->before.ppl - 1));
     if (e->after.has_kl)
         (void)printf(", KL %.6f, flips %.2f%%", e->after.kl_mean, 100 * (1 - e->after.top1));
-    (void)printf("   (%s)\n", e->data);
+    (void)printf("   (%s%s%s)\n", e->data, e->limit ? ", " : "", pare_report_limit(e, limit));
+}
+
+static void print_repaired(const pare_report *r)
+{
+    const unsigned long long weights = pare_report_repaired(r);
+    if (weights)
+        (void)printf("repaired          %llu weight%s in %zu tensor%s, NaN or infinite before: set "
+                     "to %s\n",
+                     weights, pare_plural(weights), r->repairs, pare_plural(r->repairs),
+                     pare_repair_text(r->nan));
+}
+
+static void print_time(const pare_compress_result *result)
+{
+    char all[PARE_UNIT_TEXT], exports[PARE_UNIT_TEXT];
+    (void)printf("time              %s", pare_units_seconds(result->report.seconds, all));
+    if (result->exports)
+        (void)printf(", of which exports %s", pare_units_seconds(result->export_seconds, exports));
+    (void)printf("\n");
 }
 
 static void print_text(const pare_compress_result *result)
@@ -188,8 +214,8 @@ static void print_text(const pare_compress_result *result)
                  pare_units_bytes(pare_report_total(r->sizes.before), a),
                  pare_units_bytes(pare_report_total(r->sizes.after), b));
     if (!r->structure)
-        (void)printf("bits per weight   %.3f in %zu linears, %.3f in the whole model%s\n",
-                     r->bits_per_weight, r->rows, r->model_bits_per_weight,
+        (void)printf("bits per weight   %.3f in %zu linear%s, %.3f in the whole model%s\n",
+                     r->bits_per_weight, r->rows, pare_plural(r->rows), r->model_bits_per_weight,
                      r->untied ? " (rotate unties the head)" : "");
     if (pruned_zeros(r) >= 0)
         (void)printf("zeros             %.2f%% of the pruned linears\n", 100 * pruned_zeros(r));
@@ -199,12 +225,14 @@ static void print_text(const pare_compress_result *result)
                      100 * pare_report_stability(r));
     for (size_t i = 0; i < r->evaluations; i++)
         print_evaluation(&r->evaluation[i]);
+    print_repaired(r);
     print_exports(result);
     if (numeric_steps(r))
-        (void)printf("numeric steps     %zu linears needed one; manifest.json lists them\n",
-                     numeric_steps(r));
+        (void)printf("numeric steps     %zu linear%s needed one; manifest.json lists them\n",
+                     numeric_steps(r), pare_plural(numeric_steps(r)));
     if (result->thin && r->structure)
-        (void)printf("calibration       too little for %zu steps\n", result->thin);
+        (void)printf("calibration       too little for %zu step%s\n", result->thin,
+                     pare_plural(result->thin));
     else if (result->thin)
         (void)printf(
             "calibration       too little for %zu of %zu linears, which layers.csv lists\n",
@@ -214,7 +242,7 @@ static void print_text(const pare_compress_result *result)
                      "%lld; fewer than %zu reach %zu of %zu (run.json)\n",
                      (long long)r->experts.least, (long long)r->experts.median,
                      r->experts.min_tokens, r->experts.cold, r->experts.count);
-    (void)printf("time              %s\n", pare_units_seconds(r->seconds, a));
+    print_time(result);
     (void)printf("anonymous memory  %s; resident memory, mapped files included, %s\n",
                  pare_units_bytes(r->peak_anonymous_bytes, a),
                  pare_units_bytes(r->peak_rss_bytes, b));

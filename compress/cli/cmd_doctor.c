@@ -48,7 +48,7 @@ static void try_room(findings *f)
     const size_t threads =
         f->machine.threads < PARE_THREADS_MAX ? f->machine.threads : PARE_THREADS_MAX;
     char what[64];
-    (void)snprintf(what, sizeof what, "BLAS in %zu thread%s", threads, threads == 1 ? "" : "s");
+    (void)snprintf(what, sizeof what, "BLAS in %zu thread%s", threads, pare_plural(threads));
     f->runs = pare_room_check(&cx, pare_pool_room(threads) + pare_linalg_room(threads), what,
                               threads == 1 ? NULL : "give a smaller --threads") == PARE_OK;
     (void)snprintf(f->why_not, sizeof f->why_not, "%s", cx.what);

@@ -27,6 +27,9 @@ static pare_status open_all(pare_cli *cli, const pare_args *args, evaluation *e)
     e->checked = e->model.checked && (!path || e->other.checked);
     PARE_TRY(pare_measure_watch(cli, &e->asked, &e->model));
     PARE_TRY(pare_measure_data(cli, args, &e->model, &e->asked));
+    PARE_TRY(pare_measure_check_choices(cli, &e->asked, &e->model));
+    if (path)
+        PARE_TRY(pare_measure_check_choices(cli, &e->asked, &e->other));
     if (path && e->asked.data.count)
         PARE_TRY(pare_measure_fits(cli, &e->asked, &e->model.model.config, path,
                                    &e->other.model.config));
@@ -118,13 +121,13 @@ static void print_choice(const evaluation *e, size_t i)
     if (i < e->f.choices) {
         const pare_choice_figures *const c = &e->f.choice[i];
         print_result("choice", &c->result);
-        (void)printf("   (%s, %zu item%s%s)\n", c->file, c->result.n, c->result.n == 1 ? "" : "s",
+        (void)printf("   (%s, %zu item%s%s)\n", c->file, c->result.n, pare_plural(c->result.n),
                      cut_short(c->complete));
     }
     if (i < e->base.choices) {
         const pare_choice_figures *const b = &e->base.choice[i];
         print_result("  baseline", &b->result);
-        (void)printf("   (%s, %zu item%s%s)\n", b->file, b->result.n, b->result.n == 1 ? "" : "s",
+        (void)printf("   (%s, %zu item%s%s)\n", b->file, b->result.n, pare_plural(b->result.n),
                      cut_short(b->complete));
     }
     if (i < e->f.choices && e->f.choice[i].has_paired) {
@@ -141,9 +144,10 @@ static void print_perplexity(const evaluation *e)
     const pare_figures *const f = &e->f;
     if (!f->window)
         return;
-    (void)printf("perplexity        %.4f +- %.4f   (%.6f nats, %zu tokens scored, window %zu%s)\n",
-                 f->text.ppl, f->text.ppl_stderr, f->text.nll, f->text.scored, f->window,
-                 cut_short(f->text_complete));
+    (void)printf("perplexity        %.4f +- %.4f   (%.6f nats, %zu token%s scored, window "
+                 "%zu%s)\n",
+                 f->text.ppl, f->text.ppl_stderr, f->text.nll, f->text.scored,
+                 pare_plural(f->text.scored), f->window, cut_short(f->text_complete));
     if (!f->text.has_kl)
         return;
     (void)printf("  baseline        %.4f +- %.4f   (%.6f nats)\n", e->base.text.ppl,

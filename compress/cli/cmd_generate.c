@@ -241,8 +241,8 @@ static pare_status deliver(pare_cli *cli, const char *path, const pare_loaded *l
         return print_json(cli, path, l, r, r->output ? NULL : text);
     pare_kv_text(&model->config, &model->kv, cache);
     if (r->output)
-        (void)printf("%s: %zu sequences of %zu tokens; KV cache: %s\n", r->output, r->count,
-                     r->opts.length, cache);
+        (void)printf("%s: %zu sequence%s of %zu token%s; KV cache: %s\n", r->output, r->count,
+                     pare_plural(r->count), r->opts.length, pare_plural(r->opts.length), cache);
     else
         (void)fwrite(all, 1, len, stdout);
     return PARE_OK;

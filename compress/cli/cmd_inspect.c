@@ -61,8 +61,8 @@ static pare_status print_text(pare_cli *cli, const pare_inspection *in)
     }
     (void)printf("\n");
     for (size_t i = 0; i < in->files; i++)
-        (void)printf("%-52s %zu tensors, %s\n", in->file[i].name, in->file[i].tensors,
-                     pare_units_bytes(in->file[i].bytes, text));
+        (void)printf("%-52s %zu tensor%s, %s\n", in->file[i].name, in->file[i].tensors,
+                     pare_plural(in->file[i].tensors), pare_units_bytes(in->file[i].bytes, text));
     (void)printf("%llu weights, %s, %.3f bits per weight over all tensors\n",
                  (unsigned long long)in->weights, pare_units_bytes(in->tensor_bytes, text),
                  in->bits_per_weight);
@@ -140,6 +140,7 @@ static pare_status print_json(pare_cli *cli, const pare_inspection *in)
 pare_status pare_inspect_run(pare_cli *cli, const pare_args *args)
 {
     pare_inspection in;
+    PARE_TRY(pare_cli_no_work(cli, args->operand[0]));
     PARE_TRY(pare_inspect(&cli->cx, &cli->arena, args->operand[0], &in));
     if (cli->json)
         return print_json(cli, &in);

@@ -53,8 +53,8 @@ static pare_status verify_text(pare_cli *cli, const char *path, pare_verify_resu
     PARE_TRY(pare_verify(&cli->cx, path, found, &f, r));
     if (f.count > FINDINGS_SHOWN)
         (void)printf("... and %zu more\n", f.count - FINDINGS_SHOWN);
-    (void)printf("%s: %zu file%s, %zu tensors, %s: %s\n", path, r->files, r->files == 1 ? "" : "s",
-                 r->tensors, pare_units_bytes(r->bytes, bytes),
+    (void)printf("%s: %zu file%s, %zu tensor%s, %s: %s\n", path, r->files, pare_plural(r->files),
+                 r->tensors, pare_plural(r->tensors), pare_units_bytes(r->bytes, bytes),
                  r->findings ? "damaged" : "all good");
     return PARE_OK;
 }
@@ -65,11 +65,12 @@ pare_status pare_verify_run(pare_cli *cli, const pare_args *args)
     pare_verify_result r;
     static const pare_phase phase[] = {
         {"hashing", 1, 1}, {"hashing tensors", 0.2, 1}, {"looking for NaN", 1, 1}};
+    PARE_TRY(pare_cli_no_work(cli, path));
     PARE_TRY(pare_cli_threads(cli, args));
     pare_ctx_job(&cli->cx, phase, sizeof phase / sizeof *phase);
     PARE_TRY((cli->json ? verify_json : verify_text)(cli, path, &r));
     if (r.findings)
         return pare_fail(&cli->cx, PARE_EFORMAT, "%s: %zu finding%s", path, r.findings,
-                         r.findings == 1 ? "" : "s");
+                         pare_plural(r.findings));
     return PARE_OK;
 }

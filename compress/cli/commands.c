@@ -41,7 +41,8 @@ static const pare_option compress_options[] = {
      false},
     {"restart", NULL, "throw away an unfinished run, replace a finished output, as pare left them",
      false},
-    {"resume", NULL, "continue an unfinished run (the default)", false},
+    {"resume", NULL, "continue an unfinished run (the default); texts of evaluate: may differ",
+     false},
     {"dry-run", NULL, "print the plan and stop, as pare plan", false},
     {NULL, NULL, NULL, false},
 };
@@ -61,7 +62,7 @@ static const pare_option compress_options[] = {
 static const pare_option eval_options[] = {
     {"text", "FILE", "measure perplexity on this text", false},
     {"tokens", "FILE", "the same on little-endian int32 tokens, used as they are", false},
-    {"window", "N", "tokens per window (2048, cut to the model's context)", false},
+    {"window", "N", "tokens per window (2048, or the model's context, if that is less)", false},
     {"stride", "N", "windows start every N tokens, only the last N of each are scored", false},
     {"bos", NULL, "put the BOS token in front of the text", false},
     {"baseline", "MODEL",
@@ -79,7 +80,7 @@ static const pare_option eval_options[] = {
 static const pare_option compare_options[] = {
     {"text", "FILE", "measure perplexity and KL divergence on this text", false},
     {"tokens", "FILE", "the same on little-endian int32 tokens, used as they are", false},
-    {"window", "N", "tokens per window (2048, cut to the original's context)", false},
+    {"window", "N", "tokens per window (2048, or the original's context, if that is less)", false},
     {"stride", "N", "windows start every N tokens, only the last N of each are scored", false},
     {"bos", NULL, "put the BOS token in front of the text", false},
     {"choice", "FILE", "multiple choice, as for pare eval", true},

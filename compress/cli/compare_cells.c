@@ -134,14 +134,15 @@ static void note_part(const pare_figures *f, pare_text_out *t,
 {
     char line[512];
     if (f->window && !f->text_complete) {
-        (void)snprintf(line, sizeof line, "* %.300s: interrupted after %zu tokens", f->model,
-                       f->text.scored);
+        (void)snprintf(line, sizeof line, "* %.300s: interrupted after %zu token%s", f->model,
+                       f->text.scored, pare_plural(f->text.scored));
         put(t, line);
     }
     for (size_t i = 0; i < f->choices; i++)
         if (!f->choice[i].complete) {
-            (void)snprintf(line, sizeof line, "* %.200s: interrupted after %zu items of %.200s",
-                           f->model, f->choice[i].result.n, f->choice[i].file);
+            (void)snprintf(line, sizeof line, "* %.200s: interrupted after %zu item%s of %.200s",
+                           f->model, f->choice[i].result.n, pare_plural(f->choice[i].result.n),
+                           f->choice[i].file);
             put(t, line);
         }
 }
@@ -155,9 +156,9 @@ static void note_text(const pare_comparison *c, pare_text_out *t,
         return;
     if (f->stride)
         (void)snprintf(stride, sizeof stride, ", stride %zu", f->stride);
-    (void)snprintf(line, sizeof line, "perplexity: %zu tokens of %.300s scored, window %zu%s",
-                   f->text.scored, c->asked->text ? c->asked->text : c->asked->tokens, f->window,
-                   stride);
+    (void)snprintf(line, sizeof line, "perplexity: %zu token%s of %.300s scored, window %zu%s",
+                   f->text.scored, pare_plural(f->text.scored),
+                   c->asked->text ? c->asked->text : c->asked->tokens, f->window, stride);
     put(t, line);
     put(t, "KL: nats, to the original; flips: tokens for which another one comes first");
 }
@@ -169,8 +170,9 @@ void pare_compare_notes(const pare_comparison *c, pare_text_out *t,
     put(t, "bits: of all tensors, per weight");
     note_text(c, t, put);
     for (size_t i = 0; i < c->model->choices; i++) {
-        (void)snprintf(line, sizeof line, "%.300s: accuracy in %zu items", c->model->choice[i].file,
-                       c->model->choice[i].result.n);
+        (void)snprintf(line, sizeof line, "%.300s: accuracy in %zu item%s",
+                       c->model->choice[i].file, c->model->choice[i].result.n,
+                       pare_plural(c->model->choice[i].result.n));
         put(t, line);
     }
     if (c->asked->choices)

@@ -74,7 +74,11 @@ static void print_evaluate(void)
     (void)printf(
         "\nThe third takes file: FILE, as PIQA, ARC, OpenBookQA and HellaSwag are published, or "
         "in\n"
-        "pare's own shape (\"pare help choice\"), and limit, of items.\n"
+        "pare's own shape (\"pare help choice\"). limit: N keeps the first N windows, or items.\n"
+        "\nWhat a finished job was evaluated on belongs to it: with other bytes there, the same "
+        "command\nsays so and does nothing; --restart does the job anew, and pare eval measures "
+        "the artifact as\nit is. In an unfinished job blocks that are done stay, and the text "
+        "that is there counts.\n"
         "\nTake a text that is not in the calibration. The finished model runs with the kernels "
         "that\nwill run it, which round inputs, too; \"pare eval --exact\" leaves that out and "
         "measures the\nweights alone. A pruned model is always evaluated: without evaluate: on "
@@ -136,7 +140,8 @@ static void print_nan(void)
                                                     "type, NaN becomes 0"
                                                   : "both become 0");
     (void)printf("\nA healthy checkpoint has none: first look whether the download is whole "
-                 "(\"pare verify MODEL\").\nWhat was repaired is counted in manifest.json.\n\n"
+                 "(\"pare verify MODEL\").\nThe result, README.md, report.html "
+                 "and manifest.json say what was repaired.\n\n"
                  "example  nan: zero\n");
 }
 

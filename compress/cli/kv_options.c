@@ -61,7 +61,7 @@ void pare_kv_text(const pare_config *c, const pare_kv_format *f, char text[PARE_
                       f->window, pare_units_bytes(pare_kv_float_bytes(c, f), bytes));
     if (f->sink)
         (void)snprintf(text + n, PARE_KV_TEXT - (size_t)n, "; first %zu token%s in F16", f->sink,
-                       f->sink == 1 ? "" : "s");
+                       pare_plural(f->sink));
 }
 
 void pare_json_put_kv(pare_json_writer *w, const pare_config *c, const pare_kv_format *f)

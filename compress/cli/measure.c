@@ -52,12 +52,17 @@ pare_status pare_measure_watch(pare_cli *cli, const pare_measure *m, pare_loaded
 }
 
 /* window and stride against the model, before anything is read or run. */
-static pare_status read_windows(pare_cli *cli, const pare_args *args, const pare_config *c,
+static pare_status read_windows(pare_cli *cli, const pare_args *args, const pare_loaded *l,
                                 pare_eval_opts *opts)
 {
     pare_ctx *const cx = &cli->cx;
+    const pare_config *const c = &l->model.config;
     uint64_t window = c->context < 2048 ? c->context : 2048, stride = 0;
-    PARE_TRY(pare_args_count(cx, args, "window", 2, c->context, &window));
+    PARE_TRY(pare_args_count(cx, args, "window", 2, UINT32_MAX, &window));
+    if (window > c->context)
+        return pare_fail(cx, PARE_EUSAGE,
+                         "--window %llu: the context of %s is %zu tokens; give %zu or less",
+                         (unsigned long long)window, l->checkpoint.path, c->context, c->context);
     PARE_TRY(pare_args_count(cx, args, "stride", 1, window - 1, &stride));
     *opts = (pare_eval_opts){.window = (size_t)window, .stride = (size_t)stride};
     return PARE_OK;
@@ -69,18 +74,50 @@ pare_status pare_measure_data(pare_cli *cli, const pare_args *args, const pare_l
     const pare_config *const c = &l->model.config;
     if (!m->text && !m->tokens)
         return PARE_OK;
-    PARE_TRY(read_windows(cli, args, c, &m->opts));
+    PARE_TRY(read_windows(cli, args, l, &m->opts));
     if (m->text)
         PARE_TRY(pare_loaded_text(cli, l, m->text, m->bos, &m->data));
     else
         PARE_TRY(pare_tokens_read(&cli->cx, &cli->arena, m->tokens, c->vocab, &m->data));
+    char note[PARE_TOKENS_NOTE];
+    if (pare_tokens_note(&m->data, note))
+        pare_screen_say(&cli->screen, "pare: warning: %s", note);
     const size_t window = m->opts.window, step = m->opts.stride ? m->opts.stride : window;
     if (m->data.count < window)
         return pare_fail(&cli->cx, PARE_EUSAGE,
-                         "%s has %zu tokens, fewer than one window of %zu; give a smaller --window",
-                         m->text ? m->text : m->tokens, m->data.count, window);
+                         "%s has %zu token%s, fewer than one window of %zu; give a smaller "
+                         "--window",
+                         m->text ? m->text : m->tokens, m->data.count, pare_plural(m->data.count),
+                         window);
     if (m->limit && m->limit <= (m->data.count - window) / step)
         m->data.count = window + (m->limit - 1) * step;
+    return PARE_OK;
+}
+
+/* Items of a choice file in the tokens of a model. */
+static pare_status read_items(pare_cli *cli, const pare_measure *m, const pare_loaded *l,
+                              const char *path, pare_choice_item **item, size_t *items)
+{
+    pare_tokenizer *tokenizer;
+    pare_choice_texts texts;
+    PARE_TRY(pare_choice_read(&cli->cx, &cli->arena, path, m->limit, &texts));
+    PARE_TRY(pare_checkpoint_tokenizer(&l->checkpoint, &tokenizer));
+    const pare_status s =
+        pare_choice_encode(&cli->cx, &cli->arena, tokenizer, &texts, l->model.config.context, item);
+    pare_tokenizer_free(tokenizer);
+    *items = texts.count;
+    return s;
+}
+
+pare_status pare_measure_check_choices(pare_cli *cli, const pare_measure *m, const pare_loaded *l)
+{
+    for (size_t i = 0; i < m->choices; i++) {
+        const pare_mark mark = pare_arena_mark(&cli->arena);
+        pare_choice_item *item;
+        size_t items;
+        PARE_TRY(read_items(cli, m, l, m->choice[i], &item, &items));
+        pare_arena_rewind(&cli->arena, mark);
+    }
     return PARE_OK;
 }
 
@@ -181,8 +218,11 @@ pare_status pare_measure_text(pare_cli *cli, const pare_measure *m, const pare_l
 {
     if (!m->data.count)
         return PARE_OK;
+    pare_eval_opts opts = m->opts;
+    opts.model = l->checkpoint.path;
+    opts.baseline = baseline ? baseline->checkpoint.path : NULL;
     const pare_status s = pare_evaluate(&cli->cx, &l->forward, baseline ? &baseline->forward : NULL,
-                                        &m->opts, m->data.id, m->data.count, &f->text);
+                                        &opts, m->data.id, m->data.count, &f->text);
     if (f->text.scored) {
         f->window = m->opts.window;
         f->stride = m->opts.stride;
@@ -194,24 +234,16 @@ pare_status pare_measure_text(pare_cli *cli, const pare_measure *m, const pare_l
 pare_status pare_measure_choice(pare_cli *cli, const pare_measure *m, const pare_loaded *l,
                                 pare_figures *f)
 {
-    pare_ctx *const cx = &cli->cx;
-    const size_t context = l->model.config.context, positions = l->forward.positions;
     pare_choice_figures *const c = &f->choice[f->choices];
-    pare_tokenizer *tokenizer;
-    pare_choice_texts texts;
     pare_choice_item *item;
+    size_t items;
     *c = (pare_choice_figures){.file = m->choice[f->choices]};
-    PARE_TRY(pare_choice_read(cx, &cli->arena, c->file, m->limit, &texts));
-    PARE_TRY(pare_checkpoint_tokenizer(&l->checkpoint, &tokenizer));
-    pare_status s = pare_choice_encode(cx, &cli->arena, tokenizer, &texts,
-                                       context < positions ? context : positions, &item);
-    pare_tokenizer_free(tokenizer);
-    PARE_TRY(s);
-    s = pare_choice_ask(cx, &cli->arena, &l->forward, item, texts.count, c);
-    if (c->result.n == 0)
-        return s;
-    f->choices++;
-    return s;
+    PARE_TRY(read_items(cli, m, l, c->file, &item, &items));
+    const pare_status s = pare_choice_ask(&cli->cx, &cli->arena, &l->forward, item, items, c);
+    f->choices += c->result.n > 0;
+    return s == PARE_OK || s == PARE_EINTERRUPTED
+               ? s
+               : pare_fail_context(&cli->cx, s, "%s on %s", l->checkpoint.path, c->file);
 }
 
 void pare_measure_pair(const pare_figures *baseline, pare_figures *f)
@@ -240,10 +272,12 @@ void pare_measure_print_share(double share, double error)
 const char *pare_measure_limit_text(const pare_measure *m, char text[PARE_MEASURE_TEXT])
 {
     text[0] = '\0';
-    const bool windows = m->data.count, items = m->choices;
+    const bool windows = m->data.count, items = m->choices, one = m->limit == 1;
     if (m->limit)
         (void)snprintf(text, PARE_MEASURE_TEXT, "first %zu %s%s%s", m->limit,
-                       windows ? "windows of the text" : "", windows && items ? " and " : "",
-                       items ? "items of each choice file" : "");
+                       windows ? (one ? "window of the text" : "windows of the text") : "",
+                       windows && items ? " and " : "",
+                       items ? (one ? "item of each choice file" : "items of each choice file")
+                             : "");
     return text;
 }

@@ -28,6 +28,11 @@ PARE_CHECKED pare_status pare_measure_watch(pare_cli *cli, const pare_measure *m
 PARE_CHECKED pare_status pare_measure_data(pare_cli *cli, const pare_args *args,
                                            const pare_loaded *l, pare_measure *m);
 
+/* Whether a model, which may be a listed one with its configuration, takes every item of the choice
+ * files. PARE_EFORMAT names file and line. */
+PARE_CHECKED pare_status pare_measure_check_choices(pare_cli *cli, const pare_measure *m,
+                                                    const pare_loaded *l);
+
 /* Whether another model can be measured on the data of the first: PARE_EUSAGE when it has another
  * vocabulary or a context below the window. */
 PARE_CHECKED pare_status pare_measure_fits(pare_cli *cli, const pare_measure *m,

@@ -216,7 +216,7 @@ pare_status pare__plan_print_text(pare_arena *a, const pare_plan *p, const pare_
                  p->structured ? "checkpoint" : "packed", p->ratios ? "at most " : "",
                  (unsigned long long)p->packed_bytes, pare_units_bytes(p->packed_bytes, text),
                  p->ratios ? "exact once the calibration has run" : "exact", p->layout.shards,
-                 p->structured ? "" : "packed ", p->layout.shards == 1 ? "" : "s",
+                 p->structured ? "" : "packed ", pare_plural(p->layout.shards),
                  pare_packed_index_name(&p->layout) ? " and the index" : "");
     print_bytes("other files", p->other_bytes, ", estimate");
     print_bytes("input", p->input_bytes, "");
@@ -229,7 +229,8 @@ pare_status pare__plan_print_text(pare_arena *a, const pare_plan *p, const pare_
     pare_kv_text(&p->out, &p->recipe.kv, cache);
     (void)printf("%-17s %s\n", "KV cache", cache);
     if (p->calibrated && p->samples)
-        (void)printf("%-17s %zu windows of %zu tokens\n", "calibration", p->samples, p->window);
+        (void)printf("%-17s %zu window%s of %zu tokens\n", "calibration", p->samples,
+                     pare_plural(p->samples), p->window);
     else if (p->calibrated)
         (void)printf("%-17s all windows of %zu tokens\n", "calibration", p->window);
     print_shortages(p);

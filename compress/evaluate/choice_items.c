@@ -1,5 +1,6 @@
 #include "compress/evaluate/choice_items.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "compress/evaluate/choice_internal.h"
@@ -56,7 +57,7 @@ static size_t count_lines(const char *text, size_t len)
 }
 
 /* valid-labels.lst for valid.jsonl: what stands behind the last dot of the name is replaced. */
-static char *labels_path(pare_arena *a, const char *path)
+char *pare_choice_labels(pare_arena *a, const char *path)
 {
     const char *const slash = strrchr(path, '/'), *const dot = strrchr(slash ? slash : path, '.');
     const size_t stem =
@@ -71,7 +72,7 @@ static char *labels_path(pare_arena *a, const char *path)
 
 pare_status pare_choice_watch(pare_arena *a, pare_watch *w, const char *path)
 {
-    const char *const labels = labels_path(a, path);
+    const char *const labels = pare_choice_labels(a, path);
     if (!labels)
         return PARE_ENOMEM;
     PARE_TRY(pare_watch_path(a, w, path));
@@ -83,7 +84,7 @@ static pare_status read_labels(const pare__choice_reading *r, size_t items, int 
 {
     char *text;
     size_t len, size, count = 0;
-    const char *line, *const path = labels_path(r->a, r->path);
+    const char *line, *const path = pare_choice_labels(r->a, r->path);
     if (!path)
         return PARE_ENOMEM;
     if (!pare_path_is_file(path))
@@ -93,8 +94,9 @@ static pare_status read_labels(const pare__choice_reading *r, size_t items, int 
                                  path);
     PARE_TRY(pare_file_read(r->cx, r->a, path, FILE_MAX, &text, &len));
     if (count_lines(text, len) != items)
-        return pare_fail(r->cx, PARE_EFORMAT, "%s: %zu labels for the %zu items of %s", path,
-                         count_lines(text, len), items, r->path);
+        return pare_fail(r->cx, PARE_EFORMAT, "%s: %zu label%s for the %zu item%s of %s", path,
+                         count_lines(text, len), pare_plural(count_lines(text, len)), items,
+                         pare_plural(items), r->path);
     *label = PARE_NEW(r->a, int, items);
     if (!*label)
         return PARE_ENOMEM;
@@ -153,10 +155,11 @@ static pare_status read_items(pare__choice_reading *r, file *f, size_t limit,
     while (out->count < limit && next_line(&l, &line, &size)) {
         pare_json *json = NULL;
         r->line = l.number;
-        pare_status s = pare_json_parse(r->cx, "line", line, size, LINE_MAX_BYTES, &json);
-        if (s != PARE_OK)
-            return pare_fail_context(r->cx, s, "%s:%zu", r->path, r->line);
-        s = read_item(r, json, f, out->count, &out->item[out->count]);
+        if (size > LINE_MAX_BYTES)
+            return pare__choice_fail(r, "the item has %zu bytes, at most %d are read", size,
+                                     LINE_MAX_BYTES);
+        PARE_TRY(pare_json_parse_line(r->cx, r->path, r->line, line, size, &json));
+        const pare_status s = read_item(r, json, f, out->count, &out->item[out->count]);
         pare_json_free(json);
         PARE_TRY(s);
         out->count++;
@@ -174,7 +177,8 @@ pare_status pare_choice_read(pare_ctx *cx, pare_arena *a, const char *path, size
     f.text = text;
     const size_t count = count_lines(text, f.len);
     const size_t items = limit && limit < count ? limit : count;
-    *out = (pare_choice_texts){.path = path, .item = PARE_NEW(a, pare_choice_text, items)};
+    *out = (pare_choice_texts){
+        .path = path, .item = PARE_NEW(a, pare_choice_text, items), .all = count};
     if (!out->item)
         return PARE_ENOMEM;
     pare__choice_reading r = {.cx = cx, .a = a, .path = path};
@@ -188,7 +192,7 @@ typedef struct encoding {
     pare_arena work; /* rewound after each text */
     const pare_tokenizer *t;
     const char *path;
-    size_t most;
+    size_t most, number; /* tokens that the model takes; of the item, from 0 */
 } encoding;
 
 /* Tokens of a text behind the first `head`, when those are `before`; else *count is 0. */
@@ -211,6 +215,21 @@ static pare_status encode_text(encoding *e, const char *text, const int32_t *bef
     return PARE_OK;
 }
 
+/* With what to choose instead. */
+static pare_status refuse_long(const encoding *e, const pare_choice_text *text, size_t c,
+                               size_t context, size_t choice)
+{
+    char limit[96] = "";
+    if (e->number)
+        (void)snprintf(limit, sizeof limit, ", or give a limit of %zu: the item%s in front of it",
+                       e->number, pare_plural(e->number));
+    return pare_fail(e->cx, PARE_EFORMAT,
+                     "%s:%zu: choice %zu has %zu token%s behind the %zu of its context, %zu in "
+                     "all, and the model's context is %zu tokens; take the line out%s",
+                     e->path, text->line, c, choice, pare_plural(choice), context, context + choice,
+                     e->most, limit);
+}
+
 static pare_status encode_choice(encoding *e, const pare_choice_text *text, size_t c,
                                  const pare_choice_item *item, const int32_t **ids, size_t *count)
 {
@@ -230,9 +249,7 @@ static pare_status encode_choice(encoding *e, const pare_choice_text *text, size
         return pare_fail(e->cx, PARE_EFORMAT, "%s:%zu: choice %zu has no tokens", e->path,
                          text->line, c);
     if (head > e->most || *count > e->most - head)
-        return pare_fail(e->cx, PARE_EFORMAT,
-                         "%s:%zu: choice %zu needs %zu + %zu tokens, this model takes %zu", e->path,
-                         text->line, c, head, *count, e->most);
+        return refuse_long(e, text, c, head, *count);
     return PARE_OK;
 }
 
@@ -263,13 +280,13 @@ static pare_status encode_item(encoding *e, const pare_choice_text *text, pare_c
 pare_status pare_choice_encode(pare_ctx *cx, pare_arena *a, const pare_tokenizer *t,
                                const pare_choice_texts *texts, size_t most, pare_choice_item **item)
 {
-    encoding e = {cx, a, {.cx = cx}, t, texts->path, most};
+    encoding e = {cx, a, {.cx = cx}, t, texts->path, most, 0};
     pare_status s = PARE_OK;
     *item = PARE_NEW(a, pare_choice_item, texts->count);
     if (!*item)
         return PARE_ENOMEM;
-    for (size_t i = 0; s == PARE_OK && i < texts->count; i++)
-        s = encode_item(&e, &texts->item[i], &(*item)[i]);
+    for (; s == PARE_OK && e.number < texts->count; e.number++)
+        s = encode_item(&e, &texts->item[e.number], &(*item)[e.number]);
     pare_arena_release(&e.work);
     return s;
 }

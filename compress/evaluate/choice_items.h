@@ -33,7 +33,7 @@ typedef struct pare_choice_text {
 typedef struct pare_choice_texts {
     const char *path;
     pare_choice_text *item;
-    size_t count;
+    size_t count, all; /* items that were read, and that the file has */
 } pare_choice_texts;
 
 /* Reads a file, at most the first `limit` items (0: all); texts in the arena.
@@ -41,8 +41,8 @@ typedef struct pare_choice_texts {
  * Returns PARE_OK, PARE_ENOMEM, what pare_file_read returns, or
  *   PARE_EFORMAT  named by file, line and key: no JSON, keys of no known shape, another shape than
  *                 the first item's, an empty or missing text, fewer than 2 choices or more than 64,
- *                 an answer that is none of them; labels that are not there, of another number than
- *                 the items, or not 0 or 1; no items
+ *                 an answer that is none of them, two choices with one label; labels that are not
+ * there, of another number than the items, or not 0 or 1; no items
  *
  * Safe for untrusted input: files up to 1 GiB, lines up to 1 MiB. */
 PARE_CHECKED pare_status pare_choice_read(pare_ctx *cx, pare_arena *a, const char *path,
@@ -57,6 +57,9 @@ PARE_CHECKED pare_status pare_choice_read(pare_ctx *cx, pare_arena *a, const cha
 PARE_CHECKED pare_status pare_choice_encode(pare_ctx *cx, pare_arena *a, const pare_tokenizer *t,
                                             const pare_choice_texts *texts, size_t most,
                                             pare_choice_item **item);
+
+/* Where labels stand that are not in the file at `path`. NULL: PARE_ENOMEM. */
+char *pare_choice_labels(pare_arena *a, const char *path);
 
 /* Notes the file, and the labels beside it, whether they are there or not. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_choice_watch(pare_arena *a, pare_watch *w, const char *path);

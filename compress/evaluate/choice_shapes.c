@@ -37,6 +37,22 @@ static const char *wrap(const pare__choice_reading *r, const char *before, const
     return out;
 }
 
+/* What stands where something else belongs, in words of JSON. */
+static const char *kind_of(const pare_json *v)
+{
+    switch (pare_json_type_of(v)) {
+    case PARE_JSON_ABSENT: return "missing";
+    case PARE_JSON_NULL: return "null";
+    case PARE_JSON_BOOL: return "true or false";
+    case PARE_JSON_INTEGER:
+    case PARE_JSON_REAL: return "a number";
+    case PARE_JSON_STRING: return *pare_json_text(v, NULL) ? "a text" : "an empty text";
+    case PARE_JSON_ARRAY: return "an array";
+    case PARE_JSON_OBJECT: break;
+    }
+    return "an object";
+}
+
 /* `v` is a text that is not empty; `key` names it. */
 static pare_status take_text(const pare__choice_reading *r, const pare_json *v, const char *key,
                              const char *before, const char *behind, const char **out)
@@ -46,7 +62,8 @@ static pare_status take_text(const pare__choice_reading *r, const pare_json *v, 
     if (!v)
         return pare__choice_fail(r, "\"%s\" is missing", key);
     if (!text || len == 0)
-        return pare__choice_fail(r, "\"%s\" must be a text that is not empty", key);
+        return pare__choice_fail(r, "\"%s\" must be a text that is not empty, and is %s", key,
+                                 kind_of(v));
     *out = wrap(r, before, text, behind);
     return *out ? PARE_OK : PARE_ENOMEM;
 }
@@ -58,12 +75,9 @@ static pare_status take_question(const pare__choice_reading *r, const pare_json 
 }
 
 /* Room for `n` choices. */
-static pare_status take_room(const pare__choice_reading *r, size_t n, const char *key,
-                             const char ***choice, pare_choice_text *out)
+static pare_status take_room(const pare__choice_reading *r, size_t n, const char ***choice,
+                             pare_choice_text *out)
 {
-    if (n < 2 || n > PARE__CHOICES_MAX)
-        return pare__choice_fail(r, "\"%s\" must be a list of 2 to %d choices", key,
-                                 PARE__CHOICES_MAX);
     out->choices = n;
     out->choice = *choice = PARE_NEW(r->a, const char *, n);
     return out->choice ? PARE_OK : PARE_ENOMEM;
@@ -74,12 +88,20 @@ static pare_status take_choices(const pare__choice_reading *r, const pare_json *
                                 const char *key, const char *before, pare_choice_text *out)
 {
     const char **choice;
-    const bool is_list = pare_json_type_of(list) == PARE_JSON_ARRAY;
-    PARE_TRY(take_room(r, is_list ? pare_json_count(list) : 0, key, &choice, out));
-    for (size_t i = 0; i < out->choices; i++) {
+    const size_t n = pare_json_count(list);
+    if (pare_json_type_of(list) != PARE_JSON_ARRAY)
+        return pare__choice_fail(r, "\"%s\" must be an array of choices, and is %s", key,
+                                 kind_of(list));
+    if (n < 2 || n > PARE__CHOICES_MAX)
+        return pare__choice_fail(r, "\"%s\" has %zu choice%s, and must have 2 to %d", key, n,
+                                 pare_plural(n), PARE__CHOICES_MAX);
+    PARE_TRY(take_room(r, n, &choice, out));
+    for (size_t i = 0; i < n; i++) {
+        char name[64];
         const pare_json *const entry = pare_json_at(list, i);
         const bool object = pare_json_type_of(entry) == PARE_JSON_OBJECT;
-        PARE_TRY(take_text(r, object ? pare_json_get(entry, "text") : entry, key, before, "",
+        (void)snprintf(name, sizeof name, "%s[%zu]%s", key, i, object ? ".text" : "");
+        PARE_TRY(take_text(r, object ? pare_json_get(entry, "text") : entry, name, before, "",
                            &choice[i]));
     }
     return PARE_OK;
@@ -106,30 +128,42 @@ static pare_status take_index(const pare__choice_reading *r, const pare_json *v,
     return PARE_OK;
 }
 
-/* "answerKey" is the label of a choice. Labels are texts of a list, or stand in objects of one. */
+/* Labels are texts of a list, or stand in objects of one. NULL for what is no text. */
+static const char *label_at(const pare_json *labels, size_t i)
+{
+    const pare_json *const entry = pare_json_at(labels, i);
+    const bool object = pare_json_type_of(entry) == PARE_JSON_OBJECT;
+    return pare_json_text(object ? pare_json_get(entry, "label") : entry, NULL);
+}
+
+/* "answerKey" is the label of a choice. */
 static pare_status take_key(const pare__choice_reading *r, const pare_json *item,
                             const pare_json *labels, pare_choice_text *out)
 {
     const pare_json *const answer = pare_json_get(item, "answerKey");
-    size_t len;
-    const char *const key = pare_json_text(answer, &len);
+    const char *const key = pare_json_text(answer, NULL);
+    bool found = false;
     if (!answer)
         return pare__choice_fail(r, "\"answerKey\" is missing: an item without its answer cannot "
                                     "be scored");
     if (pare_json_count(labels) != out->choices)
         return pare__choice_fail(r, "there are %zu choices and %zu of \"label\"", out->choices,
                                  pare_json_count(labels));
-    for (size_t i = 0; key && i < out->choices; i++) {
-        const pare_json *const entry = pare_json_at(labels, i);
-        const bool object = pare_json_type_of(entry) == PARE_JSON_OBJECT;
-        const char *const label =
-            pare_json_text(object ? pare_json_get(entry, "label") : entry, &len);
-        if (label && strcmp(label, key) == 0) {
+    for (size_t i = 0; i < out->choices; i++) {
+        const char *const label = label_at(labels, i);
+        for (size_t j = 0; label && j < i; j++)
+            if (label_at(labels, j) && strcmp(label, label_at(labels, j)) == 0)
+                return pare__choice_fail(r,
+                                         "choices %zu and %zu have one \"label\", %.32s: nothing "
+                                         "says which of them is the answer",
+                                         j, i, label);
+        if (key && label && strcmp(label, key) == 0) {
             out->answer = i;
-            return PARE_OK;
+            found = true;
         }
     }
-    return pare__choice_fail(r, "\"answerKey\" is none of the labels of the choices");
+    return found ? PARE_OK
+                 : pare__choice_fail(r, "\"answerKey\" is none of the labels of the choices");
 }
 
 static bool is_own(const pare_json *item)
@@ -160,7 +194,7 @@ static pare_status read_piqa(const pare__choice_reading *r, const pare_json *ite
 {
     const char **choice;
     PARE_TRY(take_question(r, pare_json_get(item, "goal"), "goal", out));
-    PARE_TRY(take_room(r, 2, "sol1", &choice, out));
+    PARE_TRY(take_room(r, 2, &choice, out));
     PARE_TRY(take_text(r, pare_json_get(item, "sol1"), "sol1", " ", "", &choice[0]));
     PARE_TRY(take_text(r, pare_json_get(item, "sol2"), "sol2", " ", "", &choice[1]));
     if (!r->label)

@@ -28,6 +28,7 @@ typedef struct evaluation {
     const int32_t *tokens;
     size_t window, step, windows, batch, logits_rows;
     judged side[2]; /* the model, the baseline */
+    const char *name[2];
     size_t sides, vocab;
     size_t row[PARE__LOGITS_ROWS];     /* rows of x whose logits are formed */
     int32_t target[PARE__LOGITS_ROWS]; /* the tokens that follow them */
@@ -137,16 +138,25 @@ static size_t bin_of(double kl)
     return bin < 0 ? 0 : bin < PARE_KL_BINS ? (size_t)bin : PARE_KL_BINS - 1;
 }
 
+/* The model whose logits at scored position i are not finite, or NULL. */
+static const char *overflowed(const evaluation *e, size_t i)
+{
+    if (!isfinite(e->nll[i]))
+        return e->name[0];
+    if (e->sides < 2 || (isfinite(e->base_nll[i]) && isfinite(e->kl[i])))
+        return NULL;
+    return isfinite(e->base_nll[i]) ? e->name[0] : e->name[1];
+}
+
 static pare_status summarize(evaluation *e, pare_eval_result *out)
 {
     const size_t n = e->scored;
     for (size_t i = 0; i < n; i++)
-        if (!isfinite(e->nll[i]) ||
-            (e->sides > 1 && (!isfinite(e->base_nll[i]) || !isfinite(e->kl[i]))))
+        if (overflowed(e, i))
             return pare_fail(e->cx, PARE_ENUMERIC,
-                             "the logits of scored position %zu are not finite: the weights or "
+                             "%s: the logits of scored position %zu are not finite: the weights or "
                              "activations overflow; \"pare verify\" finds damaged files",
-                             i);
+                             overflowed(e, i), i);
     *out = (pare_eval_result){.scored = n, .nll = mean(e->nll, n)};
     out->ppl = exp(out->nll);
     out->ppl_stderr = ppl_error(e->nll, n, out->nll, out->ppl);
@@ -315,6 +325,8 @@ pare_status pare_evaluate(pare_ctx *cx, const pare_forward *f, const pare_forwar
     pare_arena arena = {.cx = cx};
     evaluation e = {.cx = cx, .arena = &arena, .work = {.cx = cx}, .tokens = tokens};
     e.window = opts->window;
+    e.name[0] = opts->model ? opts->model : "the model";
+    e.name[1] = opts->baseline ? opts->baseline : "the baseline";
     e.step = opts->stride ? opts->stride : opts->window;
     e.windows = (count - e.window) / e.step + 1;
     e.vocab = f->model->head.n;

@@ -9,8 +9,9 @@
 #include "runtime/forward.h"
 
 typedef struct pare_eval_opts {
-    size_t window; /* 2 .. context */
-    size_t stride; /* 0: windows do not overlap; else 1 .. window - 1 */
+    size_t window;                /* 2 .. context */
+    size_t stride;                /* 0: windows do not overlap; else 1 .. window - 1 */
+    const char *model, *baseline; /* how messages name them; NULL: "the model", "the baseline" */
 } pare_eval_opts;
 
 /* Bins of a histogram of KL: bin 0 below 2^-20, bin i from 2^(i - 21), each twice as wide as the

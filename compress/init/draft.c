@@ -255,8 +255,9 @@ static pare_status count_samples(pare__draft *d, size_t window, uint64_t *sample
     const uint64_t most = d->prunes ? windows - windows / 4 - (windows < 4) : windows;
     if (windows < least)
         return pare_fail(d->cx, PARE_EUSAGE,
-                         "%s: the data have %zu tokens, less than %zu windows of %zu; give more",
-                         d->init->data_path, tokens, least, window);
+                         "%s: the data have %zu token%s, less than %zu window%s of %zu; give more",
+                         d->init->data_path, tokens, pare_plural(tokens), least, pare_plural(least),
+                         window);
     *samples = *samples < most ? *samples : most;
     return PARE_OK;
 }

@@ -1,6 +1,7 @@
 #include "compress/report/report.h"
 
 #include <math.h>
+#include <stdio.h>
 
 #include "compress/report/report_internal.h"
 #include "formats/json.h"
@@ -69,11 +70,32 @@ void pare__report_csv(pare_text_out *t, const pare_report *r)
     }
 }
 
+uint64_t pare_report_repaired(const pare_report *r)
+{
+    uint64_t weights = 0;
+    for (size_t i = 0; i < r->repairs; i++)
+        weights += r->repair[i].weights;
+    return weights;
+}
+
+const char *pare_report_limit(const pare_report_eval *e, char text[PARE_REPORT_LIMIT])
+{
+    text[0] = '\0';
+    if (e->limit)
+        (void)snprintf(text, PARE_REPORT_LIMIT, "first %zu of %zu %s%s", e->limit, e->all,
+                       e->kind == PARE_EVALUATE_CHOICE ? "item" : "window", pare_plural(e->all));
+    return text;
+}
+
 static void put_evaluation(pare_json_writer *w, const pare_report_eval *e)
 {
     pare_json_open_object(w, NULL);
     pare_json_put_text(w, "kind", pare_evaluation_kind_name(e->kind));
     pare_json_put_text(w, "data", e->data);
+    if (e->limit) {
+        pare_json_put_integer(w, "limit", (int64_t)e->limit);
+        pare_json_put_integer(w, "available", (int64_t)e->all);
+    }
     if (e->kind == PARE_EVALUATE_CHOICE) {
         pare_figures_put_choice(w, &e->choice_after, 1);
     } else {
@@ -113,6 +135,19 @@ static void put_memory(pare_json_writer *w, const pare_report *r)
     pare_json_close(w);
 }
 
+static void put_repaired(pare_json_writer *w, const pare_report *r)
+{
+    if (!r->repairs)
+        return;
+    pare_json_open_object(w, "repaired");
+    pare_json_put_text(w, "nan", r->nan == PARE_NAN_CLAMP ? "clamp" : "zero");
+    pare_json_open_object(w, "tensors");
+    for (size_t i = 0; i < r->repairs; i++)
+        pare_json_put_integer(w, r->repair[i].tensor, (int64_t)r->repair[i].weights);
+    pare_json_close(w);
+    pare_json_close(w);
+}
+
 void pare_report_put(pare_json_writer *w, const pare_report *r)
 {
     put_memory(w, r);
@@ -128,6 +163,7 @@ void pare_report_put(pare_json_writer *w, const pare_report *r)
     for (size_t i = 0; i < r->warnings; i++)
         pare_json_put_text(w, NULL, r->warning[i]);
     pare_json_close(w);
+    put_repaired(w, r);
 }
 
 static void put_shares(pare_json_writer *w, const pare_report *r)

@@ -11,8 +11,9 @@
 /* One evaluation of the recipe, on the model before and after. */
 typedef struct pare_report_eval {
     pare_evaluation_kind kind;
-    const char *data;                                /* file as the recipe names it */
-    size_t window;                                   /* 0 with choice */
+    const char *data;  /* file as the recipe names it */
+    size_t window;     /* 0 with choice */
+    size_t limit, all; /* windows or items that were taken of those there are; limit 0: all */
     pare_eval_result before, after;                  /* of perplexity and kl */
     pare_choice_figures choice_before, choice_after; /* of choice; the latter paired */
 } pare_report_eval;
@@ -74,12 +75,16 @@ typedef struct pare_report {
     pare_report_samples samples;
     const char *const *warning;
     size_t warnings;
+    const pare_repair *repair; /* [repairs] tensors with weights that were NaN or infinite */
+    size_t repairs;
+    pare_nan_policy nan;              /* what became of them */
     const pare_recipe_export *export; /* what the recipe makes of the finished artifact */
     size_t exports;
     pare_report_sizes sizes;
     double bits_per_weight;       /* of the targeted linears */
     double model_bits_per_weight; /* of the whole model, as pare eval has it */
     bool untied;                  /* its tied head has got weights of its own */
+    /* In the files up to their writing; in a result of the whole job, exports included. */
     double seconds, calibration_seconds, evaluation_seconds;
     size_t calibration_windows, calibration_window;
     const pare_text *calibration_text; /* [calibration_texts] files as the recipe names them */
@@ -97,6 +102,13 @@ PARE_CHECKED pare_status pare_report_experts_take(pare_arena *a, const pare_line
 /* How much of the choice of weights parts of the calibration agree on, over all linears of which it
  * was measured; 0: of none. */
 double pare_report_stability(const pare_report *r);
+
+/* Weights that were repaired, over all tensors. */
+uint64_t pare_report_repaired(const pare_report *r);
+
+/* "first 20 of 99 windows", or "" for an evaluation on all there is. Returns text. */
+enum { PARE_REPORT_LIMIT = 96 };
+const char *pare_report_limit(const pare_report_eval *e, char text[PARE_REPORT_LIMIT]);
 
 /* Bytes of all parts. */
 uint64_t pare_report_total(const uint64_t bytes[PARE_REPORT_PARTS]);

@@ -45,6 +45,29 @@ static void put_head(pare_text_out *t, const pare_report *r)
                        pare_kv_token_bytes(r->config, r->kv));
 }
 
+/* What was evaluated on, and how much of it. */
+static void put_data(pare_text_out *t, const pare_report_eval *e)
+{
+    char limit[PARE_REPORT_LIMIT];
+    pare__text_put_cell(t, e->data);
+    pare__text_put(t, "%s%s", e->limit ? ", " : "", pare_report_limit(e, limit));
+}
+
+static void put_repaired(pare_text_out *t, const pare_report *r)
+{
+    if (!r->repairs)
+        return;
+    pare__text_put(t,
+                   "\n## Repaired weights\n\nNaN or infinite in the original; each was set to "
+                   "%s.\n\n| tensor | weights |\n|---|---|\n",
+                   pare_repair_text(r->nan));
+    for (size_t i = 0; i < r->repairs; i++) {
+        pare__text_put(t, "| ");
+        pare__text_put_cell(t, r->repair[i].tensor);
+        pare__text_put(t, " | %llu |\n", (unsigned long long)r->repair[i].weights);
+    }
+}
+
 static void put_perplexities(pare_text_out *t, const pare_report *r)
 {
     size_t told = 0;
@@ -57,7 +80,7 @@ static void put_perplexities(pare_text_out *t, const pare_report *r)
                            "\n| data | window | tokens | perplexity before | after | change | KL "
                            "mean | KL p99 | flips |\n|---|---|---|---|---|---|---|---|---|\n");
         pare__text_put(t, "| ");
-        pare__text_put_cell(t, e->data);
+        put_data(t, e);
         pare__text_put(t, " | %zu | %zu | %.4f | %.4f | %+.2f%% |", e->window, e->after.scored,
                        e->before.ppl, e->after.ppl, 100 * (e->after.ppl / e->before.ppl - 1));
         if (e->after.has_kl)
@@ -82,7 +105,7 @@ static void put_choices(pare_text_out *t, const pare_report *r)
                               "before | after | gained | lost | p |\n"
                               "|---|---|---|---|---|---|---|---|---|\n");
         pare__text_put(t, "| ");
-        pare__text_put_cell(t, e->data);
+        put_data(t, e);
         pare__text_put(t, " | %zu | ", is->n);
         pare__text_put_share(t, was->accuracy, "+-", was->accuracy_stderr);
         pare__text_put(t, " | ");
@@ -276,8 +299,8 @@ static void put_recipe(pare_text_out *t, const char *recipe)
 
 static void put_calibration(pare_text_out *t, const pare_report *r)
 {
-    pare__text_put(t, "\nCalibrated on %zu windows of %zu tokens", r->calibration_windows,
-                   r->calibration_window);
+    pare__text_put(t, "\nCalibrated on %zu window%s of %zu tokens", r->calibration_windows,
+                   pare_plural(r->calibration_windows), r->calibration_window);
     for (size_t i = 0; r->calibration_share && i < r->calibration_texts; i++) {
         pare__text_put(t, "%s %zu of ", i ? "," : ":", r->calibration_share[i]);
         pare__text_put_cell(t, r->calibration_text[i].text);
@@ -291,6 +314,7 @@ void pare__report_card(pare_text_out *t, const pare_report *r)
     put_head(t, r);
     put_evaluations(t, r);
     put_cautions(t, r);
+    put_repaired(t, r);
     if (!r->structure)
         put_encodings(t, r);
     pare__report_structure_card(t, r);

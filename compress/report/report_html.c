@@ -19,6 +19,13 @@ static void put_size(pare_text_out *t, const pare_report *r)
     pare__text_put(t, "</i></div>\n");
 }
 
+static void put_data(pare_text_out *t, const pare_report_eval *e)
+{
+    char limit[PARE_REPORT_LIMIT];
+    pare__text_put_html(t, e->data);
+    pare__text_put(t, "%s%s", e->limit ? ", " : "", pare_report_limit(e, limit));
+}
+
 static void put_accuracy(pare_text_out *t, const pare_report_eval *e)
 {
     const pare_choice_result *const was = &e->choice_before.result;
@@ -29,7 +36,7 @@ static void put_accuracy(pare_text_out *t, const pare_report_eval *e)
     pare__text_put(t, " &rarr; ");
     pare__text_put_share(t, is->accuracy, "&plusmn;", is->accuracy_stderr);
     pare__text_put(t, "</b><i>%zu gained, %zu lost, p %.3f; on ", p->gained, p->lost, p->p);
-    pare__text_put_html(t, e->data);
+    put_data(t, e);
     pare__text_put(t, "</i></div>\n");
 }
 
@@ -40,7 +47,7 @@ static void put_perplexity(pare_text_out *t, const pare_report_eval *e)
     if (e->after.has_kl)
         pare__text_put(t, "; KL %.5f, flips %.2f%%", e->after.kl_mean, 100 * (1 - e->after.top1));
     pare__text_put(t, "; on ");
-    pare__text_put_html(t, e->data);
+    put_data(t, e);
     pare__text_put(t, "</i></div>\n");
 }
 
@@ -103,8 +110,25 @@ static void put_result(pare_text_out *t, const pare_report *r)
     pare__text_put(t, "</div>\n");
 }
 
+static void put_repaired(pare_text_out *t, const pare_report *r)
+{
+    if (!r->repairs)
+        return;
+    pare__text_put(t,
+                   "<div class=\"card warn\">Repaired weights: NaN or infinite in the original, "
+                   "each set to %s\n<table><tr><th>tensor</th><th>weights</th></tr>\n",
+                   pare_repair_text(r->nan));
+    for (size_t i = 0; i < r->repairs; i++) {
+        pare__text_put(t, "<tr><td>");
+        pare__text_put_html(t, r->repair[i].tensor);
+        pare__text_put(t, "</td><td>%llu</td></tr>\n", (unsigned long long)r->repair[i].weights);
+    }
+    pare__text_put(t, "</table></div>\n");
+}
+
 static void put_warnings(pare_text_out *t, const pare_report *r)
 {
+    put_repaired(t, r);
     for (size_t i = 0; i < r->warnings; i++) {
         pare__text_put(t, "<p class=\"card warn\">Warning: ");
         pare__text_put_html(t, r->warning[i]);
@@ -152,8 +176,9 @@ static void put_row(pare_text_out *t, const char *what, const char *value)
 
 static void put_calibration(pare_text_out *t, const pare_report *r)
 {
-    pare__text_put(t, "<tr><td>calibration</td><td>%zu windows of %zu tokens",
-                   r->calibration_windows, r->calibration_window);
+    pare__text_put(t, "<tr><td>calibration</td><td>%zu window%s of %zu tokens",
+                   r->calibration_windows, pare_plural(r->calibration_windows),
+                   r->calibration_window);
     for (size_t i = 0; r->calibration_share && i < r->calibration_texts; i++) {
         pare__text_put(t, "%s %zu of ", i ? "," : ":", r->calibration_share[i]);
         pare__text_put_html(t, r->calibration_text[i].text);

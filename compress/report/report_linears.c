@@ -86,7 +86,7 @@ static void put_summary(pare_text_out *t, const pare_report *r, size_t first, si
     pare__text_put(t,
                    "<summary>block %zu <span class=\"dim\">%zu linear%s, %.3f bits per weight, "
                    "largest error %.2g in ",
-                   worst->block, end - first, end - first == 1 ? "" : "s", bits / weights,
+                   worst->block, end - first, pare_plural(end - first), bits / weights,
                    pare__report_error(worst));
     pare__text_put_html(t, pare__report_projection(worst->linear.name));
     pare__text_put(t, "</span></summary>\n");

@@ -260,7 +260,7 @@ START_TEST(windows_are_consecutive_pieces_in_order)
     int32_t id[23];
     for (int32_t i = 0; i < 23; i++)
         id[i] = i;
-    const pare_tokens stream = {id, 23};
+    const pare_tokens stream = {.id = id, .count = 23};
     pare_tokens out;
     ck_assert_int_eq(pare_tokens_windows(&h.cx, &h.arena, &stream, 4, 3, PARE_PICK_FIRST, 1, &out),
                      PARE_OK);
@@ -305,7 +305,7 @@ START_TEST(tokens_that_repeat_themselves_are_not_new)
     enum { COUNT = 1 << 18 };
     static rig r;
     rig_begin(&r, 1, tiny_kinds[0]);
-    pare_tokens t = {tiny_take(&r.home.arena, COUNT, sizeof *t.id), 512};
+    pare_tokens t = {.id = tiny_take(&r.home.arena, COUNT, sizeof *t.id), .count = 512};
     for (size_t i = 0; i < COUNT; i++)
         t.id[i] = (int32_t)i;
     ck_assert_uint_eq(fresh(&r, &t, 64), 512);

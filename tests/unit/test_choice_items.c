@@ -92,6 +92,7 @@ START_TEST(published_files_are_read_as_they_come)
     check_item(&r.texts.item[1], s, 4);
     ck_assert_int_eq(read_file(&r, 1), PARE_OK);
     ck_assert_uint_eq(r.texts.count, 1);
+    ck_assert_uint_eq(r.texts.all, 2);
     end(&r);
 }
 END_TEST
@@ -105,21 +106,25 @@ static const struct mistake {
     {"\n \r\n", NULL, "valid.jsonl: the file has no items"},
     {"{\"a\": 1}", NULL, "valid.jsonl:1: the keys of the item are of no shape that is known"},
     {"[1]", NULL, "valid.jsonl:1: the keys of the item are of no shape that is known"},
-    {"\n{\"context\": \"x\",}", NULL, "valid.jsonl:2: line:1:"},
+    {"\n{\"context\": \"x\",}", NULL, "valid.jsonl:2:17: string or '}' expected"},
     {"{\"context\": \"x\", \"choices\": [\"a\"], \"answer\": 0}", NULL,
-     "valid.jsonl:1: \"choices\" must be a list of 2 to 64 choices"},
+     "valid.jsonl:1: \"choices\" has 1 choice, and must have 2 to 64"},
+    {"{\"context\": \"x\", \"choices\": {\"a\": 1}, \"answer\": 0}", NULL,
+     "valid.jsonl:1: \"choices\" must be an array of choices, and is an object"},
+    {"\n{\"context\": \"x\\u0000y\", \"choices\": [\"a\", \"b\"], \"answer\": 0}", NULL,
+     "valid.jsonl:2:22: \\u0000 in a text: no text here can hold that character"},
     {"{\"context\": \"x\", \"choices\": [\"a\", \"\"], \"answer\": 0}", NULL,
-     "valid.jsonl:1: \"choices\" must be a text that is not empty"},
+     "valid.jsonl:1: \"choices[1]\" must be a text that is not empty, and is an empty text"},
     {"{\"context\": \"x\", \"choices\": [\"a\", \"b\"], \"answer\": 2}", NULL,
      "valid.jsonl:1: \"answer\" must be the index of a choice, 0 to 1"},
     {"{\"context\": \"x\", \"choices\": [\"a\", \"b\"]}", NULL, "\"answer\" is missing"},
     {"{\"goal\": \"g\", \"sol1\": \"a\", \"label\": 0}", NULL, ":1: \"sol2\" is missing"},
     {"{\"goal\": 3, \"sol1\": \"a\", \"sol2\": \"b\", \"label\": 0}", NULL,
-     ":1: \"goal\" must be a text"},
+     ":1: \"goal\" must be a text that is not empty, and is a number"},
     {"{\"goal\": \"g\", \"sol1\": \"a\", \"sol2\": \"b\", \"label\": -1}", NULL,
      "\"label\" must be the index of a choice, 0 to 1"},
     {PIQA, NULL, "valid-labels.lst, where the labels would stand one a line, is not there"},
-    {PIQA PIQA, "0\n", "valid-labels.lst: 1 labels for the 2 items of "},
+    {PIQA PIQA, "0\n", "valid-labels.lst: 1 label for the 2 items of "},
     {PIQA PIQA, "0\n\n2\n", "valid-labels.lst:3: a label of PIQA is 0 or 1"},
     {PIQA "{\"goal\": \"g\", \"sol1\": \"a\", \"sol2\": \"b\", \"label\": 1}", "0\n1\n",
      "valid.jsonl:2: an item of PIQA with \"label\"; the first of the file is of PIQA without"},
@@ -129,14 +134,17 @@ static const struct mistake {
      NULL, ":1: \"answerKey\" is none of the labels of the choices"},
     {"{\"question\": {\"stem\": \"s\", \"choices\": [{\"text\": \"a\", \"label\": \"A\"}, "
      "{\"label\": \"B\"}]}, \"answerKey\": \"A\"}",
-     NULL, ":1: \"choices\" is missing"},
+     NULL, ":1: \"choices[1].text\" is missing"},
+    {"{\"question\": {\"stem\": \"s\", \"choices\": [{\"text\": \"a\", \"label\": \"A\"}, "
+     "{\"text\": \"b\", \"label\": \"A\"}]}, \"answerKey\": \"A\"}",
+     NULL, ":1: choices 0 and 1 have one \"label\", A: nothing says which of them is the answer"},
     {"{\"question\": \"s\", \"choices\": {\"text\": [\"a\", \"b\"], \"label\": [\"A\"]}, "
      "\"answerKey\": \"A\"}",
      NULL, ":1: there are 2 choices and 1 of \"label\""},
     {"{\"question\": \"s\", \"choices\": {\"text\": [\"a\", \"b\"], \"label\": [\"A\", \"B\"]}}",
      NULL, ":1: \"answerKey\" is missing: an item without its answer cannot be scored"},
     {"{\"ctx\": \"g\", \"endings\": \"e\", \"label\": 0}", NULL,
-     ":1: \"endings\" must be a list of 2 to 64 choices"},
+     ":1: \"endings\" must be an array of choices, and is a text"},
 };
 
 START_TEST(mistakes_are_named_by_file_line_and_key)

@@ -202,7 +202,8 @@ static const struct {
     {"eval x --speed --threads ''", 2, "whole number from 1"},
     {"eval /nowhere/at/all --speed", 4, "/nowhere/at/all"},
     {"eval '" HEDGE "' --text /nowhere/text", 4, "/nowhere/text"},
-    {"eval '" HEDGE "' --text '" HEDGE "/README.md' --window 257", 2, "from 2 to 256"},
+    {"eval '" HEDGE "' --text '" HEDGE "/README.md' --window 257", 2,
+     "is 256 tokens; give 256 or less"},
     {"eval '" HEDGE "' --text '" HEDGE "/README.md' --window 64 --stride 64", 2, "from 1 to 63"},
     {"generate '" HEDGE "' --output x.bin", 2, "must end in .txt or .i32"},
     {"generate '" HEDGE "' --tokens 1 --output \"$(printf 'n%.0s' $(seq 240)).txt\"", 2,
@@ -559,8 +560,7 @@ START_TEST(choices_are_counted_and_named_by_their_lines)
                       "\"answer\": 1}\n",
                       item, longer) > 0 &&
               fclose(f) == 0);
-    check_fails("eval '" HEDGE "' --choice " TINY "/long.jsonl", 4,
-                "long.jsonl:4: choice 0 needs ");
+    check_fails("eval '" HEDGE "' --choice " TINY "/long.jsonl", 4, "long.jsonl:4: choice 0 has ");
 }
 END_TEST
 

@@ -104,7 +104,7 @@ START_TEST(figures_equal_the_protocol_done_by_hand)
     bench b;
     pare_eval_result r;
     begin(&b, 2);
-    const pare_eval_opts opts = {protocols[_i][0], protocols[_i][1]};
+    const pare_eval_opts opts = {.window = protocols[_i][0], .stride = protocols[_i][1]};
     plain_evaluate(&b, opts.window, opts.stride, &want);
     ck_assert_int_eq(pare_evaluate(&b.h.cx, &b.f, &b.baseline, &opts, b.tokens, TOKENS, &r),
                      PARE_OK);
@@ -143,7 +143,7 @@ START_TEST(the_baseline_has_the_figures_it_has_alone)
     bench b;
     pare_eval_result r, alone;
     begin(&b, 2);
-    const pare_eval_opts opts = {33, 7};
+    const pare_eval_opts opts = {.window = 33, .stride = 7};
     const size_t live = b.h.cx.live_bytes;
     ck_assert_int_eq(pare_evaluate(&b.h.cx, &b.baseline, NULL, &opts, b.tokens, TOKENS, &alone),
                      PARE_OK);
@@ -170,7 +170,7 @@ START_TEST(figures_do_not_depend_on_threads)
         bench b;
         pare_eval_result r = {0};
         begin(&b, threads);
-        const pare_eval_opts opts = {40, 11};
+        const pare_eval_opts opts = {.window = 40, .stride = 11};
         ck_assert_int_eq(pare_evaluate(&b.h.cx, &b.f, &b.baseline, &opts, b.tokens, TOKENS, &r),
                          PARE_OK);
         if (threads == 1)
@@ -242,10 +242,10 @@ static const struct refusal {
     size_t count;
     const char *what;
 } refusals[] = {
-    {{1, 0}, TOKENS, "a window of 1 tokens; this model takes 2 to 96"},
-    {{97, 0}, TOKENS, "a window of 97 tokens; this model takes 2 to 96"},
-    {{20, 20}, TOKENS, "a stride of 20; windows of 20 take 1 to 19"},
-    {{20, 0}, 19, "19 tokens do not fill one window of 20"},
+    {{.window = 1, .stride = 0}, TOKENS, "a window of 1 tokens; this model takes 2 to 96"},
+    {{.window = 97, .stride = 0}, TOKENS, "a window of 97 tokens; this model takes 2 to 96"},
+    {{.window = 20, .stride = 20}, TOKENS, "a stride of 20; windows of 20 take 1 to 19"},
+    {{.window = 20, .stride = 0}, 19, "19 tokens do not fill one window of 20"},
 };
 
 START_TEST(impossible_protocols_are_refused_with_their_numbers)
@@ -265,7 +265,7 @@ START_TEST(wrong_tokens_vocabularies_and_numbers_are_refused)
 {
     bench b;
     pare_eval_result r;
-    const pare_eval_opts opts = {20, 0};
+    const pare_eval_opts opts = {.window = 20, .stride = 0};
     begin(&b, 1);
     pare_ctx *const cx = &b.h.cx;
     b.tokens[498] = 53;
@@ -280,8 +280,9 @@ START_TEST(wrong_tokens_vocabularies_and_numbers_are_refused)
     pare_ctx_clear(cx);
     ((float *)(uintptr_t)b.m.norm)[3] = NAN;
     ck_assert_int_eq(pare_evaluate(cx, &b.f, NULL, &opts, b.tokens, TOKENS, &r), PARE_ENUMERIC);
-    ck_assert_str_eq(cx->what, "the logits of scored position 0 are not finite: the weights or "
-                               "activations overflow; \"pare verify\" finds damaged files");
+    ck_assert_str_eq(cx->what,
+                     "the model: the logits of scored position 0 are not finite: the weights or "
+                     "activations overflow; \"pare verify\" finds damaged files");
     tiny_end(&b.h);
 }
 END_TEST
@@ -458,7 +459,7 @@ static pare_status any_evaluation(bench *b, int which)
     pare_eval_result e;
     pare_choice_result c;
     pare_speed_result s;
-    const pare_eval_opts opts = {50, 0};
+    const pare_eval_opts opts = {.window = 50, .stride = 0};
     const int32_t *const choice[] = {b->tokens, b->tokens + 5};
     const size_t count[] = {20, 30}, bytes[] = {4, 4};
     const pare_choice_item item = {b->tokens, 5, choice, count, bytes, 2, 1, NULL, 0, NULL};
@@ -529,7 +530,7 @@ START_TEST(an_interrupt_leaves_the_figures_of_the_positions_scored)
     stopper s = {.reports = 1};
     pare_eval_result r;
     begin_stopped(&b, &s);
-    const pare_eval_opts opts = {10, 1};
+    const pare_eval_opts opts = {.window = 10, .stride = 1};
     plain_evaluate(&b, opts.window, opts.stride, &want);
     ck_assert_int_eq(pare_evaluate(&b.h.cx, &b.f, &b.baseline, &opts, b.tokens, TOKENS, &r),
                      PARE_EINTERRUPTED);
@@ -551,7 +552,7 @@ START_TEST(an_interrupt_stays_one_where_numbers_are_not_finite)
     bench b;
     stopper s = {.reports = 1};
     pare_eval_result r;
-    const pare_eval_opts opts = {10, 1};
+    const pare_eval_opts opts = {.window = 10, .stride = 1};
     begin_stopped(&b, &s);
     ((float *)(uintptr_t)b.m.norm)[3] = NAN;
     ck_assert_int_eq(pare_evaluate(&b.h.cx, &b.f, NULL, &opts, b.tokens, TOKENS, &r),

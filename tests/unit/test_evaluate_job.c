@@ -326,6 +326,143 @@ START_TEST(bits_of_the_whole_model_are_those_that_inspect_tells)
 }
 END_TEST
 
+static pare_json *read_json(finished *f, const job_place *p, const char *name)
+{
+    char *text;
+    size_t len;
+    pare_json *json;
+    ck_assert_int_eq(pare_file_read(&f->cx, &f->a, job_path(p, name), 1 << 20, &text, &len),
+                     PARE_OK);
+    ck_assert_int_eq(pare_json_parse(&f->cx, name, text, len, 1 << 20, &json), PARE_OK);
+    return json;
+}
+
+/* run.json is a part of what is exported, so it cannot know how long that takes. */
+START_TEST(exports_count_in_the_time_of_the_job)
+{
+    const job_place p = make_place();
+    finished f;
+    run(&p,
+        "pare: 1\nmodel: " HEDGE "\npasses: [{rtn: {bits: 4, group: 32}}]\n"
+        "export: [{format: 'gguf:q4_0', path: hedge.gguf}]\n",
+        1, &f);
+    pare_json *const json = read_json(&f, &p, "out/run.json");
+    const double before = pare_json_number(pare_json_get(json, "seconds"), -1);
+    ck_assert(before > 0 && f.result.export_seconds > 0);
+    ck_assert_double_ge(f.result.report.seconds, before + f.result.export_seconds);
+    pare_json_free(json);
+    end(&f);
+    job_remove_directory(p.root);
+}
+END_TEST
+
+/* Of what was there; nothing where all of it was taken. */
+START_TEST(what_a_limit_left_out_is_told)
+{
+    const job_place p = make_place();
+    finished f;
+    put(&p, "text.txt",
+        "The king is dead, long live the king. To be or not to be, that is the question. My lord, "
+        "I have a dog, and a horse, and a kingdom for it. Once more unto the breach.\n");
+    run(&p,
+        HEAD "  - perplexity: {text: text.txt, window: 8, limit: 2}\n"
+             "  - choice: {file: piqa.jsonl, limit: 2}\n  - choice: {file: piqa.jsonl, limit: 3}\n",
+        1, &f);
+    const pare_report_eval *const e = f.result.report.evaluation;
+    char text[PARE_REPORT_LIMIT], expected[64];
+    ck_assert(e[0].limit == 2 && e[0].all > 2);
+    (void)snprintf(expected, sizeof expected, "first 2 of %zu windows", e[0].all);
+    ck_assert_str_eq(pare_report_limit(&e[0], text), expected);
+    ck_assert_str_eq(pare_report_limit(&e[1], text), "first 2 of 3 items");
+    ck_assert_str_eq(pare_report_limit(&e[2], text), "");
+    end(&f);
+    job_remove_directory(p.root);
+}
+END_TEST
+
+static void refused(const job_place *p, const char *message)
+{
+    char what[1024];
+    ck_assert_int_eq(job_run(p, (job_opts){.output = "out"}, what), PARE_EEXISTS);
+    ck_assert_msg(strstr(what, message) != NULL, "%s", what);
+    ck_assert_msg(strstr(what, "give --restart to replace it") != NULL, "%s", what);
+}
+
+/* Same paths, other bytes: the figures in the output would be of what is no longer there. */
+START_TEST(a_finished_job_is_of_the_bytes_it_was_evaluated_on)
+{
+    const job_place p = make_place();
+    finished f;
+    put(&p, "text.txt", "To be or not to be, that is the question of the king.\n");
+    run(&p, HEAD "  - perplexity: {text: text.txt, window: 8}\n  - choice: {file: piqa.jsonl}\n", 1,
+        &f);
+    end(&f);
+    ck_assert_int_eq(job_run(&p, (job_opts){.output = "out"}, NULL), PARE_OK);
+    put(&p, "text.txt", "To be or not to be, that is the question of the dogs.\n");
+    refused(&p, "it was evaluated on a text.txt with other bytes (pare eval measures it on those");
+    put(&p, "text.txt", "To be or not to be, that is the question of the king.\n");
+    ck_assert_int_eq(job_run(&p, (job_opts){.output = "out"}, NULL), PARE_OK);
+    put(&p, "copy.txt", "To be or not to be, that is the question of the king.\n");
+    job_recipe(&p, HEAD "  - perplexity: {text: copy.txt, window: 8}\n"
+                        "  - choice: {file: piqa.jsonl}\n");
+    ck_assert_int_eq(job_run(&p, (job_opts){.output = "out"}, NULL), PARE_OK);
+    put(&p, "piqa-labels.lst", "1\n0\n1\n");
+    refused(&p, "it was evaluated on a piqa-labels.lst with other bytes");
+    ck_assert_int_eq(job_run(&p, (job_opts){.output = "out", .restart = true}, NULL), PARE_OK);
+    ck_assert_int_eq(job_run(&p, (job_opts){.output = "out"}, NULL), PARE_OK);
+    job_remove_directory(p.root);
+}
+END_TEST
+
+typedef struct stop_after {
+    pare_event_kind kind;
+    volatile int stop;
+    size_t resumed;
+} stop_after;
+
+static void hear(void *self, const pare_event *e)
+{
+    stop_after *const s = self;
+    s->stop |= e->kind == s->kind;
+    s->resumed += e->kind == PARE_EVENT_RESUME;
+}
+
+/* No block depends on such a text. */
+START_TEST(an_unfinished_job_keeps_its_blocks_and_evaluates_what_is_there)
+{
+    const job_place p = make_place();
+    finished f;
+    const char *const recipe = HEAD "  - perplexity: {text: text.txt, window: 8}\n";
+    stop_after s = {.kind = PARE_EVENT_EVALUATE};
+    const pare_events events = {hear, &s};
+    put(&p, "text.txt", "To be or not to be, that is the question of the king.\n");
+    job_recipe(&p, recipe);
+    ck_assert_int_eq(
+        job_run(&p, (job_opts){.output = "out", .events = &events, .interrupt = &s.stop}, NULL),
+        PARE_EINTERRUPTED);
+    put(&p, "text.txt", "Open the door, and seven horses went to the breach of a wall.\n");
+    s = (stop_after){.kind = PARE_EVENT_DONE};
+    ck_assert_int_eq(job_run(&p, (job_opts){.output = "out", .events = &events}, NULL), PARE_OK);
+    ck_assert_uint_eq(s.resumed, 1);
+    ck_assert_int_eq(rename(job_path(&p, "out"), job_path(&p, "continued")), 0);
+    run(&p, recipe, 1, &f);
+    pare_json *const a = read_json(&f, &p, "continued/run.json");
+    pare_json *const b = read_json(&f, &p, "out/run.json");
+    const pare_json *const x = pare_json_at(pare_json_get(a, "evaluations"), 0);
+    const pare_json *const y = pare_json_at(pare_json_get(b, "evaluations"), 0);
+    ck_assert_double_eq(pare_json_number(pare_json_get(pare_json_get(x, "perplexity"), "nll"), -1),
+                        pare_json_number(pare_json_get(pare_json_get(y, "perplexity"), "nll"), -2));
+    pare_json_free(a);
+    pare_json_free(b);
+    end(&f);
+    char one[PARE_SHA256_HEX], other[PARE_SHA256_HEX];
+    job_hash(&p, "continued", one);
+    job_hash(&p, "out", other);
+    ck_assert_str_eq(one, other);
+    job_remove_directory(p.root);
+}
+END_TEST
+
 static const struct refusal {
     const char *labels, *recipe, *message;
     pare_status status;
@@ -364,6 +501,10 @@ int main(void)
     tcase_add_test(t, parts_add_up_to_the_weights);
     tcase_add_test(t, a_quantized_original_has_the_size_of_its_file);
     tcase_add_test(t, bits_of_the_whole_model_are_those_that_inspect_tells);
+    tcase_add_test(t, exports_count_in_the_time_of_the_job);
+    tcase_add_test(t, what_a_limit_left_out_is_told);
+    tcase_add_test(t, a_finished_job_is_of_the_bytes_it_was_evaluated_on);
+    tcase_add_test(t, an_unfinished_job_keeps_its_blocks_and_evaluates_what_is_there);
     tcase_add_loop_test(t, mistakes_in_choices_are_told_before_the_work, 0,
                         sizeof refusals / sizeof *refusals);
     suite_add_tcase(s, t);

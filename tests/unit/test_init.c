@@ -170,7 +170,7 @@ START_TEST(a_short_text_gives_what_it_has)
     text[300] = '\0';
     write_file(HOME "/short.txt", text);
     ck_assert_int_eq(pare_init_preset(&cx, &arena, &init, "w4a16", &r), PARE_EUSAGE);
-    ck_assert_msg(strstr(cx.what, "less than 1 windows of 256"), "%s", cx.what);
+    ck_assert_msg(strstr(cx.what, "less than 1 window of 256"), "%s", cx.what);
 }
 END_TEST
 

@@ -48,6 +48,8 @@ static const pare_report_eval evaluation[] = {
                .kl_histogram = {[0] = 1, [19] = 20, [PARE_KL_BINS - 1] = 10}}},
     {.kind = PARE_EVALUATE_CHOICE,
      .data = "q&a.jsonl",
+     .limit = 150,
+     .all = 1838,
      .choice_before = {.file = "q&a.jsonl",
                        .complete = true,
                        .result = {.accuracy = 0.5, .accuracy_stderr = 0.04, .n = 150}},
@@ -59,6 +61,7 @@ static const pare_report_eval evaluation[] = {
 static const pare_report_sample samples[] = {
     {.prompt = "Once <i>", .same = " upon", .before = " a time", .after = " the\xc3\x01 <hr>"},
     {.prompt = "And", .same = " so on", .before = "", .after = ""}};
+static const pare_repair repairs[] = {{"a|b<i>.weight", 3}, {"c.bias", 1}};
 static const char *const warnings[] = {"calibration: <too> few"};
 static const pare_report report = {
     .model = "in&out/",
@@ -136,6 +139,43 @@ START_TEST(text_from_outside_stays_text_in_html)
     check_contains("report.html", "title=\"model.layers.1.mlp.&lt;up&gt;,&quot;x&quot;\"", "<up");
     check_contains("report.html", "Once &lt;i&gt;</span> upon<mark>", "Once <i>");
     check_contains("report.html", "# &lt;/pre&gt;", "# </pre>");
+}
+END_TEST
+
+/* Which tensors, how many weights, and what was done. */
+START_TEST(repaired_weights_are_told_everywhere)
+{
+    pare_report r = report;
+    r.repair = repairs;
+    r.repairs = 2;
+    r.nan = PARE_NAN_CLAMP;
+    check_of(&r, "README.md",
+             "## Repaired weights\n\nNaN or infinite in the original; each was set to the "
+             "largest finite number (NaN: 0).\n\n| tensor | weights |\n|---|---|\n"
+             "| a\\|b&lt;i>.weight | 3 |\n| c.bias | 1 |\n",
+             "a|b<i>");
+    check_of(&r, "report.html",
+             "each set to the largest finite number (NaN: 0)\n<table><tr><th>tensor</th>"
+             "<th>weights</th></tr>\n<tr><td>a|b&lt;i&gt;.weight</td><td>3</td></tr>\n",
+             "a|b<i>");
+    check_of(&r, "run.json",
+             "\"repaired\": {\n    \"nan\": \"clamp\",\n    \"tensors\": {\n      "
+             "\"a|b<i>.weight\": 3,\n      \"c.bias\": 1\n",
+             "\"zero\"");
+    check_contains("README.md", "## Evaluation", "Repaired");
+    check_contains("report.html", "</html>", "Repaired");
+    check_contains("run.json", "\"warnings\"", "repaired");
+}
+END_TEST
+
+START_TEST(a_limit_stands_where_the_figure_is)
+{
+    check_contains("README.md", "| q&amp;a.jsonl, first 150 of 1838 items | 150 |", "windows |");
+    check_contains("report.html", "; on q&amp;a.jsonl, first 150 of 1838 items</i>", "windows<");
+    check_contains("report.html",
+                   "<p class=\"dim\">150 items of multiple choice; first 150 of 1838 items</p>",
+                   "txt, first");
+    check_contains("run.json", "\"limit\": 150,\n      \"available\": 1838,\n", "\"limit\": 0");
 }
 END_TEST
 
@@ -380,6 +420,8 @@ int main(void)
     tcase_add_test(t, zeros_of_pruned_linears_are_told_with_what_they_save);
     tcase_add_test(t, what_each_step_cost_has_rows_of_its_own);
     tcase_add_test(t, what_both_models_write_is_marked_where_they_part);
+    tcase_add_test(t, repaired_weights_are_told_everywhere);
+    tcase_add_test(t, a_limit_stands_where_the_figure_is);
     tcase_add_test(t, the_result_stands_first);
     tcase_add_test(t, bars_show_parts_and_bins);
     tcase_add_test(t, the_map_goes_from_dark_to_light);

@@ -1,0 +1,237 @@
+/* What pare eval and pare compare say against models and data before they measure, and of a model
+ * whose figures are no numbers. */
+#include <math.h>
+
+#include "tests/unit/job.h"
+#include "tests/unit/program.h"
+
+#define HEDGE PARE_SOURCE_DIR "/recipes/demo/hedge"
+#define TEXT  PARE_SOURCE_DIR "/recipes/demo/evaluation.txt"
+
+static job_place place;
+
+static void setup(void)
+{
+    const tiny_model m = tiny_model_default();
+    place = job_make(&m);
+}
+
+static void teardown(void)
+{
+    job_remove_directory(place.root);
+}
+
+static void put(const char *name, const char *bytes, size_t len)
+{
+    FILE *const f = fopen(job_path(&place, name), "wb");
+    ck_assert(f && fwrite(bytes, 1, len, f) == len && fclose(f) == 0);
+}
+
+static void shell(const char *command)
+{
+    char line[2048];
+    (void)snprintf(line, sizeof line, "cd %s && %s", place.root, command);
+    ck_assert_msg(system(line) == 0, "%s", line);
+}
+
+/* The arguments with % for the folder. */
+static const char *filled(const char *arguments)
+{
+    static char text[2048];
+    size_t at = 0;
+    for (const char *p = arguments; *p; p++)
+        at += (size_t)snprintf(text + at, sizeof text - at, *p == '%' ? "%s" : "%.1s",
+                               *p == '%' ? place.root : p);
+    return text;
+}
+
+/* Refused with that code and these words, before a model was measured. */
+static void refused(const char *arguments, int code, const char *fragment)
+{
+    char command[2048];
+    (void)snprintf(command, sizeof command, "%s --no-progress", filled(arguments));
+    check_fails(command, code, fragment);
+    (void)snprintf(command, sizeof command, "%s --log json", filled(arguments));
+    const outcome *const o = call(command, ERR);
+    ck_assert_msg(strstr(o->text, "\"start\"") && !strstr(o->text, "scoring") &&
+                      !strstr(o->text, "answering"),
+                  "%s", o->text);
+}
+
+/* As a user meets it: the second of two candidates lost its manifest. */
+START_TEST(every_model_is_judged_before_the_first_is_measured)
+{
+    job_recipe(&place, "pare: 1\nmodel: model\npasses: [rtn: {group: 32}]\n");
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(job_run(&place, (job_opts){.output = i ? "b" : "a"}, NULL), PARE_OK);
+    shell("mv b/manifest.json manifest.json");
+    refused("compare %/model %/a %/b --tokens %/tokens.i32 --window 16", 4,
+            "/b/manifest.json: missing, so nothing says what the weights should be");
+    ck_assert_int_eq(call(filled("compare %/model %/a %/b --tokens %/tokens.i32 --window 16 "
+                                 "--unchecked"),
+                          OUT)
+                         ->code,
+                     0);
+    shell("sed 's/\"format\": 1/\"format\": 99/' manifest.json > b/manifest.json");
+    refused("compare %/model %/a %/b --tokens %/tokens.i32 --window 16", 4, "/b/manifest.json: ");
+    shell("cp manifest.json b && cp tokens.i32 b/tokenizer.model");
+    refused("compare %/model %/a %/b --tokens %/tokens.i32 --window 16", 4,
+            "tokenizer.model is not among the outputs");
+    shell("rm b/tokenizer.model && cp -r model small && "
+          "sed -i 's/\"vocab_size\": [0-9]*/\"vocab_size\": 300/' small/config.json");
+    refused("compare %/small %/small --tokens %/tokens.i32 --window 16", 4, "small");
+}
+END_TEST
+
+static const char good[] = "{\"context\": \"A cat\", \"choices\": [\" sat\", \" ran\"], "
+                           "\"answer\": 0}\n";
+
+/* Errors of choice files came when the text had been scored. */
+START_TEST(choice_files_are_read_before_the_text_is_scored)
+{
+    static char items[1 << 12];
+    const char *const command[] = {"eval '" HEDGE "' --text '" TEXT "' --choice %/c.jsonl",
+                                   "compare '" HEDGE "' '" HEDGE "' --text '" TEXT
+                                   "' --choice %/c.jsonl"};
+    size_t at = (size_t)snprintf(items, sizeof items, "%s{\"context\": \"x", good);
+    for (size_t i = 0; i < 300; i++)
+        at += (size_t)snprintf(items + at, sizeof items - at, " dog");
+    (void)snprintf(items + at, sizeof items - at,
+                   "\", \"choices\": [\" sat\", \" ran\"], \"answer\": 0}\n");
+    for (size_t i = 0; i < 2; i++) {
+        put("c.jsonl", "[1]\n", 4);
+        refused(command[i], 4, "c.jsonl:1: the keys of the item are of no shape");
+        put("c.jsonl", items, strlen(items));
+        refused(command[i], 4, "c.jsonl:2: choice 0 has 1 token behind the ");
+        refused(command[i], 4,
+                "and the model's context is 256 tokens; take the line out, or give a limit of 1: "
+                "the item in front of it");
+    }
+    ck_assert_int_eq(call(filled("eval '" HEDGE "' --choice %/c.jsonl --limit 1"), OUT)->code, 0);
+}
+END_TEST
+
+START_TEST(a_window_above_the_context_is_refused_as_help_says)
+{
+    refused("eval '" HEDGE "' --text '" TEXT "' --window 4096", 2,
+            "--window 4096: the context of " HEDGE " is 256 tokens; give 256 or less");
+    ck_assert_ptr_nonnull(strstr(call("help eval", OUT)->text,
+                                 "tokens per window (2048, or the model's context, if that is"));
+}
+END_TEST
+
+static void stop_at_block(void *self, const pare_event *e)
+{
+    *(volatile int *)self |= e->kind == PARE_EVENT_BLOCK;
+}
+
+/* Not of a folder that somebody else made, and not of a finished artifact that waits there. */
+/* Not a folder that somebody else made, and no finished artifact that waits there. */
+START_TEST(the_directory_of_unfinished_work_is_named_as_such)
+{
+    static const char *const command[] = {"eval %/out.partial --tokens %/tokens.i32 --window 16",
+                                          "inspect %/out.partial/", "verify %/out.partial"};
+    job_recipe(&place, "pare: 1\nmodel: model\npasses: [rtn: {group: 32}]\n");
+    volatile int stop = 0;
+    const pare_events events = {stop_at_block, (void *)(uintptr_t)&stop};
+    const job_opts job = {.output = "out", .events = &events, .interrupt = &stop};
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "done"}, NULL), PARE_OK);
+    shell("mkdir out.partial");
+    for (size_t i = 0; i < 3; i++) { /* not of pare */
+        const outcome *const o = call(filled(command[i]), ERR);
+        ck_assert_msg(o->code == 4 && !strstr(o->text, "unfinished"), "%s", o->text);
+    }
+    shell("printf 'PJ01' > out.partial/journal");
+    for (size_t i = 0; i < 3; i++)
+        refused(command[i], 4, "is the work directory of an unfinished job, and no model yet");
+    shell("rm -r out.partial");
+    ck_assert_int_eq(job_run(&place, job, NULL), PARE_EINTERRUPTED);
+    for (size_t i = 0; i < 3; i++)
+        refused(command[i], 4, "give its command (pare compress) again, which goes on and makes ");
+    shell("cp -r done done.partial");
+    ck_assert_int_eq(call(filled("inspect %/done.partial"), OUT)->code, 0);
+}
+END_TEST
+
+/* One weight, too large for what comes behind it. */
+START_TEST(a_model_whose_logits_overflow_is_named)
+{
+    shell("cp -r model good");
+    job_change(&place, "model.layers.0.mlp.down_proj.weight", 1, 1, 0, INFINITY);
+    const outcome *o = call(filled("eval %/model --tokens %/tokens.i32 --window 16"), ERR);
+    ck_assert_msg(strstr(o->text, "/model: the logits of scored position 0 are not finite"), "%s",
+                  o->text);
+    o = call(filled("compare %/good %/model --tokens %/tokens.i32 --window 16"), ERR);
+    ck_assert_msg(strstr(o->text, "/model: the logits of scored position 0 are not finite"), "%s",
+                  o->text);
+    o = call(filled("eval %/good --baseline %/model --tokens %/tokens.i32 --window 16"), ERR);
+    ck_assert_msg(strstr(o->text, "/model: the logits of scored position 0 are not finite"), "%s",
+                  o->text);
+}
+END_TEST
+
+/* What compress prints of it. */
+START_TEST(repaired_weights_and_the_time_of_exports_stand_in_the_result)
+{
+    static const char bad[] = "model.layers.0.mlp.down_proj.weight";
+    pare_ctx cx;
+    job_change(&place, bad, 1, 1, 0, INFINITY);
+    job_recipe(&place, "pare: 1\nmodel: model\nnan: zero\npasses: [rtn: {group: 32}]\n"
+                       "export: [{format: safetensors, path: plain}]\n");
+    const outcome *const o = call(filled("compress %/recipe.yaml --output %/out"), OUT);
+    ck_assert_msg(
+        strstr(o->text,
+               "repaired          1 weight in 1 tensor, NaN or infinite before: set to 0\n"),
+        "%s", o->text);
+    ck_assert_msg(strstr(o->text, " s, of which exports 0."), "%s", o->text);
+    shell("rm -r plain");
+    pare_json *const json =
+        parse(&cx, filled("compress %/recipe.yaml --output %/out --restart --format json"));
+    const pare_json *const repaired = pare_json_get(json, "repaired");
+    ck_assert_str_eq(pare_json_text(pare_json_get(repaired, "nan"), NULL), "zero");
+    ck_assert_int_eq(pare_json_integer(pare_json_get(pare_json_get(repaired, "tensors"), bad), 0),
+                     1);
+    const double exports = pare_json_number(pare_json_get(json, "export_seconds"), 0);
+    ck_assert(exports > 0 && pare_json_number(pare_json_get(json, "seconds"), 0) > exports);
+    pare_json_free(json);
+}
+END_TEST
+
+START_TEST(a_file_that_is_no_text_is_refused_or_told)
+{
+    static const char broken[] = "A cat sat on the mat, \xff\xfe and \xc3 it ran. And it was so.";
+    const char *const eval = "eval '" HEDGE "' --window 8 --text %/t.txt";
+    put("t.txt", "A cat sat\0on the mat, and it was a dog.", 40);
+    refused(eval, 4, "t.txt: byte 9 is NUL, so this is no text");
+    put("t.txt", broken, sizeof broken - 1);
+    const outcome *const o = call(filled(eval), ERR);
+    ck_assert_int_eq(o->code, 0);
+    ck_assert_msg(strstr(o->text, "pare: warning: ") &&
+                      strstr(o->text, "t.txt: 3 parts are no UTF-8 and were read as U+FFFD"),
+                  "%s", o->text);
+    job_recipe(&place, "pare: 1\nmodel: " HEDGE "\npasses: [gptq: {group: 32}]\n"
+                       "calibration: {text: [t.txt], samples: 2, window: 8}\n");
+    const outcome *const c = call(filled("compress %/recipe.yaml --output %/out"), ERR);
+    ck_assert_msg(c->code == 0 && strstr(c->text, "t.txt: 3 parts are no UTF-8"), "%s", c->text);
+    put("t.txt", "A cat sat\0on the mat, and it was a dog.", 40);
+    const outcome *const n = call(filled("compress %/recipe.yaml --output %/other"), ERR);
+    ck_assert_msg(n->code == 4 && strstr(n->text, "t.txt: byte 9 is NUL"), "%s", n->text);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *const s = suite_create("measure_data");
+    TCase *const t = tcase_create("measure_data");
+    tcase_set_timeout(t, 240);
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_test(t, every_model_is_judged_before_the_first_is_measured);
+    tcase_add_test(t, choice_files_are_read_before_the_text_is_scored);
+    tcase_add_test(t, a_window_above_the_context_is_refused_as_help_says);
+    tcase_add_test(t, the_directory_of_unfinished_work_is_named_as_such);
+    tcase_add_test(t, a_model_whose_logits_overflow_is_named);
+    tcase_add_test(t, repaired_weights_and_the_time_of_exports_stand_in_the_result);
+    tcase_add_test(t, a_file_that_is_no_text_is_refused_or_told);
+    suite_add_tcase(s, t);
+    return unit_main(s);
+}
