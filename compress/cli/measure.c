@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "compress/cli/measure_steps.h"
 #include "compress/evaluate/choice_items.h"
 #include "compress/inspect.h"
 #include "formats/packed.h"
@@ -56,7 +57,8 @@ static pare_status read_windows(pare_cli *cli, const pare_args *args, const pare
                                 pare_eval_opts *opts)
 {
     pare_ctx *const cx = &cli->cx;
-    uint64_t window = c->context < 2048 ? c->context : 2048, stride = 0;
+    uint64_t window = c->context < PARE_MEASURE_WINDOW ? c->context : PARE_MEASURE_WINDOW,
+             stride = 0;
     PARE_TRY(pare_args_count(cx, args, "window", 2, c->context, &window));
     PARE_TRY(pare_args_count(cx, args, "stride", 1, window - 1, &stride));
     *opts = (pare_eval_opts){.window = (size_t)window, .stride = (size_t)stride};
@@ -181,6 +183,9 @@ pare_status pare_measure_text(pare_cli *cli, const pare_measure *m, const pare_l
 {
     if (!m->data.count)
         return PARE_OK;
+    pare_measure_step(cli, m, l->checkpoint.path,
+                      baseline ? "perplexity and KL on " : "perplexity on ",
+                      m->text ? m->text : m->tokens);
     const pare_status s = pare_evaluate(&cli->cx, &l->forward, baseline ? &baseline->forward : NULL,
                                         &m->opts, m->data.id, m->data.count, &f->text);
     if (f->text.scored) {
@@ -201,6 +206,7 @@ pare_status pare_measure_choice(pare_cli *cli, const pare_measure *m, const pare
     pare_choice_texts texts;
     pare_choice_item *item;
     *c = (pare_choice_figures){.file = m->choice[f->choices]};
+    pare_measure_step(cli, m, l->checkpoint.path, "questions of ", c->file);
     PARE_TRY(pare_choice_read(cx, &cli->arena, c->file, m->limit, &texts));
     PARE_TRY(pare_checkpoint_tokenizer(&l->checkpoint, &tokenizer));
     pare_status s = pare_choice_encode(cx, &cli->arena, tokenizer, &texts,
@@ -225,6 +231,7 @@ pare_status pare_measure_speed(pare_cli *cli, const pare_measure *m, const pare_
 {
     if (!m->speed)
         return PARE_OK;
+    pare_measure_step(cli, m, l->checkpoint.path, "speed", NULL);
     PARE_TRY(pare_evaluate_speed(&cli->cx, &l->forward, &f->speed));
     f->has_speed = true;
     return PARE_OK;
