@@ -202,11 +202,11 @@ static void copy_task(void *arg, size_t begin, size_t end, size_t worker)
     memcpy(job->to + begin, job->from + begin, (end - begin) * sizeof *job->to);
 }
 
-static void copy_weights(const pare_run *run, float *to, const float *from, size_t count)
+void pare__run_copy(pare_ctx *cx, float *to, const float *from, size_t count)
 {
     enum { CHUNK = 1 << 18 };
     copy_job job = {to, from};
-    pare_parallel(run->cx, count, CHUNK, copy_task, &job);
+    pare_parallel(cx, count, CHUNK, copy_task, &job);
 }
 
 /* Packs and writes a linear, and takes over what is stored; w [n, k] is overwritten by it. */
@@ -233,7 +233,7 @@ static pare_status store_linear(pare_run *run, const pare_plan_linear *l,
         PARE_TRY(part->frozen[l->role] ? pare__run_check_zeros(run, l, w, l->step)
                                        : pare__run_freeze(run, l, w));
     measure(run, l, w, zero, h, job.error, r);
-    copy_weights(run, part->weight[l->role], w, n * k);
+    pare__run_copy(run->cx, part->weight[l->role], w, n * k);
     if (l->part)
         PARE_TRY(pare__run_expert_stored(run, l));
     r->bits_per_weight = 8.0 * (double)planes.bytes.total / ((double)n * (double)k);
@@ -253,7 +253,7 @@ static float *begin_linear(pare_run *run, const pare_plan_linear *l, const pare_
     r->support = stats->support;
     r->thin = pare__run_part(run, l)->thin[l->role];
     if (w)
-        copy_weights(run, w, pare__run_part(run, l)->weight[l->role], count);
+        pare__run_copy(run->cx, w, pare__run_part(run, l)->weight[l->role], count);
     return w;
 }
 

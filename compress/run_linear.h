@@ -64,6 +64,12 @@ PARE_CHECKED pare_status pare__run_check_zeros(pare_run *run, const pare_plan_li
                                                const float *w, size_t step);
 PARE_CHECKED pare_status pare__run_check_block(pare_run *run, size_t block, size_t step);
 
+/* NaN and infinities among numbers of F32, F16 or BF16, on one thread. */
+uint64_t pare__run_count_bad(pare_dtype type, const unsigned char *p, size_t count);
+
+/* Copies floats on all threads. */
+void pare__run_copy(pare_ctx *cx, float *to, const float *from, size_t count);
+
 /* Share of weights that are 0. */
 double pare__run_zeros(const float *w, size_t count);
 

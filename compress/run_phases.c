@@ -7,6 +7,7 @@
 
 /* Of two cores, as plan_rates.c measured them once. */
 static const pare_plan_rates typical = {.read = 8e9,
+                                        .scan = 5e9,
                                         .sha256 = 1e9,
                                         .copy = 3e9,
                                         .write = 5e8,
