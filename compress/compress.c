@@ -375,7 +375,7 @@ pare_status pare_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
         cx->limit_bytes = (size_t)run.plan.allocator_bytes;
         s = run.plan.finished ? pare__run_again(&run, out) : run_job(&run, out);
         cx->limit_bytes = limit;
-        pare_ctx_job(cx, NULL, 0);
+        pare_ctx_job(cx, NULL, 0, 0);
     }
     pare_hashing_free(cx, run.hash.input);
     pare_hashing_free(cx, run.hash.packed);

@@ -11,6 +11,7 @@
 #include "compress/manifest.h"
 #include "compress/run_hash.h"
 #include "compress/run_linear.h"
+#include "compress/run_phases.h"
 #include "compress/settle.h"
 #include "formats/packed_map.h"
 #include "prune/slicegpt.h"
@@ -23,7 +24,8 @@ struct pare_run {
     pare_arena scratch; /* rewound after every step */
     pare_plan plan;
     const pare_events *events;
-    double started; /* monotonic seconds */
+    pare_phase phase[PARE__PHASES]; /* what it comes to, while it runs */
+    double started;                 /* monotonic seconds */
     pare_manifest_file *input;
     size_t inputs;
     pare_run_hash hash;            /* of them, and of the packed files */

@@ -27,13 +27,14 @@ enum {
     RUNS = 3,
     LEAST = 32,           /* columns of a matrix: one group of codes */
     WIDTH = 1024,         /* most rows and columns */
-    TOKENS = 256,         /* of an input of it */
+    TOKENS = 2048,        /* of an input of it, as many as a job has in a batch of windows */
     VOCABULARY = 1 << 15, /* logits of a row */
     BYTES = 8 << 20,      /* hashed, copied, written */
     TEXT = 1 << 16,       /* read of a text */
     PIECES = 16,
     PIECE = 1 << 20, /* of the weights */
-    SYNCS = 4
+    SYNCS = 4,
+    ROOM = 5 * BYTES /* of all of it: a job does not take new memory for each linear either */
 };
 
 static double now(void)
@@ -50,8 +51,10 @@ typedef struct probe {
     const pare_plan *plan;
     size_t n, k;          /* of the matrix */
     float *w, *x, *y, *h; /* [n, k], [TOKENS, k], [TOKENS, n], [k, k] */
+    uint16_t *half;       /* w in F16 */
     unsigned char *bytes;
     double divergence;
+    uint64_t bad;
     pare_plan_rates *out;
 } probe;
 
@@ -127,15 +130,15 @@ static pare_status measure_products(probe *p)
 {
     const size_t count = p->n * p->k;
     double seconds;
-    uint16_t *const half = PARE_NEW(p->a, uint16_t, count);
+    p->half = PARE_NEW(p->a, uint16_t, count);
     p->h = PARE_NEW(p->a, float, p->k * p->k);
-    if (!half || !p->h)
+    if (!p->half || !p->h)
         return PARE_ENOMEM;
-    PARE_TRY(pare_f32_to_dtype(p->cx, PARE_F16, p->w, count, half));
+    PARE_TRY(pare_f32_to_dtype(p->cx, PARE_F16, p->w, count, p->half));
     pare_linear w = {.name = "probe", .n = p->n, .k = p->k, .dtype = PARE_F32, .data = p->w};
     PARE_TRY(time_linear(p, &w, &p->out->gemm));
     w.dtype = PARE_F16;
-    w.data = half;
+    w.data = p->half;
     PARE_TRY(time_linear(p, &w, &p->out->gemm_half));
     PARE_TRY(mean_seconds(p, run_gram, NULL, &seconds));
     p->out->gram = (double)TOKENS * (double)p->k * (double)p->k / seconds;
@@ -149,7 +152,7 @@ typedef struct coded {
     pare_codes codes;
     pare_packed_planes planes;
     pare_linear view;
-    float *q; /* [n, k] as it is stored */
+    float *loaded, *q; /* [n, k] as it is read, as it is stored */
 } coded;
 
 static pare_status run_rounding(probe *p, const void *arg)
@@ -158,13 +161,20 @@ static pare_status run_rounding(probe *p, const void *arg)
     return pare_rtn_quantize(p->cx, &c->grid, p->w, p->n, p->k, &c->codes);
 }
 
-/* Packed, hashed, decoded, measured, with memory as a job takes it and gives it back. */
+/* Loaded, packed, hashed, decoded and measured. */
 static pare_status run_storing(probe *p, const void *arg)
 {
     coded *const c = *(coded *const *)arg;
     const pare_mark mark = pare_arena_mark(p->a);
+    const size_t count = p->n * p->k;
+    const pare_tensor t = {.dtype = PARE_F16,
+                           .rank = 1,
+                           .shape = {count},
+                           .data = p->half,
+                           .bytes = count * sizeof *p->half};
     uint8_t hash[16];
     double error[2];
+    PARE_TRY(pare_tensor_to_f32(p->cx, &t, 0, count, c->loaded));
     pare_status s = pare_packed_pack(p->cx, p->a, &c->packed, &c->codes, &c->planes);
     for (size_t i = 0; s == PARE_OK && i < PARE_PLANES; i++)
         if (c->planes.plane[i])
@@ -173,7 +183,7 @@ static pare_status run_storing(probe *p, const void *arg)
         s = pare_packed_view(p->cx, p->a, &c->packed, c->planes.plane, &c->view);
     if (s == PARE_OK) {
         pare_linear_to_f32(p->cx, &c->view, c->q);
-        pare__run_errors(p->cx, p->w, c->q, p->w, c->q, NULL, p->n, p->k, error);
+        pare__run_errors(p->cx, c->loaded, c->q, c->loaded, c->q, NULL, p->n, p->k, error);
     }
     pare_arena_rewind(p->a, mark);
     return s;
@@ -183,11 +193,12 @@ static pare_status measure_codes(probe *p)
 {
     coded c = {.grid = {.bits = 4, .group = 32, .symmetric = true, .f16_scales = true},
                .packed = {.name = "probe"},
+               .loaded = PARE_NEW(p->a, float, p->n * p->k),
                .q = PARE_NEW(p->a, float, p->n * p->k)};
     coded *const at = &c;
     const double weights = (double)p->n * (double)p->k;
     double seconds;
-    if (!c.q)
+    if (!c.loaded || !c.q)
         return PARE_ENOMEM;
     PARE_TRY(pare_quantize_keep(&c.grid, p->n, p->k, &c.packed));
     PARE_TRY(pare_codes_take(p->a, &c.grid, p->n, p->k, &c.codes));
@@ -200,26 +211,36 @@ static pare_status measure_codes(probe *p)
     return time_linear(p, &c.view, &p->out->gemm_codes);
 }
 
-/* Pieces of the weight files, evenly spread: some may lie in memory, others on the disk. */
+/* Pieces of the weight files, one somewhere in each stretch: some may lie in memory, others on the
+ * disk. Another plan reads other pieces, because these lie in memory now. */
 static pare_status measure_reading(probe *p)
 {
+    uint32_t place = (uint32_t)time(NULL) ^ (uint32_t)getpid();
     const pare_checkpoint *const ck = &p->plan->checkpoint;
     uint64_t all = 0, read = 0;
     uint8_t hash[16];
     for (size_t i = 0; i < ck->files; i++)
         all += ck->file[i].bytes;
-    const double start = now();
+    double seconds = 0, scanned = 0;
     for (size_t i = 0; i < ck->files; i++) {
         const uint64_t bytes = ck->file[i].bytes;
         const uint64_t pieces = bytes ? bytes * PIECES / all + 1 : 0;
         for (uint64_t j = 0; j < pieces; j++) {
-            const uint64_t at = bytes / pieces * j, left = bytes - at;
-            const size_t count = at_most((size_t)(left < PIECE ? left : PIECE), PIECE);
+            const uint64_t stretch = bytes / pieces, spare = stretch > PIECE ? stretch - PIECE : 0;
+            place = place * 1664525u + 1013904223u;
+            const uint64_t at = stretch * j + (spare >> 16) * (place >> 16);
+            const size_t count = (size_t)(bytes - at < PIECE ? bytes - at : PIECE);
+            const double start = now();
             pare_xxh3(ck->file[i].data + at, count, hash);
+            const double hashed = now();
+            p->bad += pare__run_count_bad(PARE_F16, ck->file[i].data + at, count / 2);
+            seconds += hashed - start;
+            scanned += now() - hashed;
             read += count;
         }
     }
-    p->out->read = read ? (double)read / (now() - start) : 0;
+    p->out->read = read ? (double)read / seconds : 0;
+    p->out->scan = read ? (double)read / scanned : 0;
     return PARE_OK;
 }
 
@@ -375,7 +396,7 @@ pare_status pare_plan_rates_measure(pare_ctx *cx, const pare_plan *plan, pare_pl
     enum { MEASURES = sizeof measure / sizeof *measure };
     pare_arena scratch;
     *out = (pare_plan_rates){0};
-    pare_status s = pare_arena_init(cx, &scratch, 0);
+    pare_status s = pare_arena_init(cx, &scratch, ROOM);
     probe p = {.cx = cx, .a = &scratch, .plan = plan, .out = out};
     for (size_t i = 0; s == PARE_OK && i < MEASURES; i++) {
         pare_ctx_progress(cx, "measuring this machine", (double)i, MEASURES);

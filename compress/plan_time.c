@@ -19,13 +19,6 @@ static const double beside_products = 1.1;
 /* Attention does so many of its operations while a product does one. */
 static const double attention_speed = 0.8;
 
-/* Times that a weight file is read, by XXH3 at the start and at the end and in the look for NaN,
- * which takes as long as two. */
-enum { READS = 4 };
-
-/* Copies of a linear in floats: loaded, worked on, taken over; and room that is zeroed for each. */
-enum { COPIES = 3 };
-
 /* Masks of a pruned linear, the looks that its zeros stay, and their storage: in weights rounded to
  * nearest. */
 static const double pruned_rounds = 20;
@@ -102,7 +95,8 @@ static double used_weights(const pare_config *c)
            (c->experts ? (double)c->experts_used * (double)pare__plan_part_weights(c, 1) : 0);
 }
 
-/* Weight files read from where they lie, then again from memory if they fit. */
+/* Weight files hashed by XXH3 from where they lie, at the end again, from memory if they fit; and
+ * looked at for NaN in between. */
 static void count_checks(estimate *e)
 {
     const double bytes = (double)e->plan->input_bytes;
@@ -110,7 +104,8 @@ static void count_checks(estimate *e)
     const bool stays = bytes < 0.9 * (double)e->plan->ram_limit;
     const double once = over(bytes, slow ? e->rate.read : parallel(e, e->rate.read));
     const double again = slow && stays ? over(bytes, parallel(e, e->rate.copy)) : once;
-    e->phase[PARE_PHASE_CHECK] = once + (READS - 1) * again;
+    e->phase[PARE_PHASE_CHECK] =
+        once + again + (slow && !stays ? once : 0) + over(bytes, parallel(e, e->rate.scan));
 }
 
 /* A thread of its own hashes beside everything else: on a CPU that would be idle only what is left
@@ -261,7 +256,6 @@ static void count_linears(estimate *e)
             e->phase[PARE_PHASE_PASSES] += over(SEARCH_ERRORS * weights * (double)k, e->rate.gram);
         *store += over(weights, e->rate.store) +
                   over(l->pruned ? pruned_rounds * weights : 0, e->rate.round) +
-                  over(COPIES * weights * sizeof(float), e->rate.copy) +
                   over((twice ? 2.0 : 1.0) * error_flops(p, l), e->rate.gram);
     }
     *store += over((double)p->packed_bytes, e->rate.copy); /* tensors that stay as they are */

@@ -68,16 +68,21 @@ static uint64_t count_bad_32(const unsigned char *p, size_t count)
     return bad;
 }
 
+uint64_t pare__run_count_bad(pare_dtype type, const unsigned char *p, size_t count)
+{
+    return type == PARE_F32 ? count_bad_32(p, count)
+                            : count_bad_16(p, count, type == PARE_F16 ? 0x7c00u : 0x7f80u);
+}
+
 static void scan_stretches(void *arg, size_t begin, size_t end, size_t worker)
 {
     const scan *const s = arg;
     for (size_t i = begin; i < end && !(s->cx->interrupt && *s->cx->interrupt); i++) {
         stretch *const x = &s->item[i];
         const pare_tensor *const t = &s->tensor[x->tensor];
-        const unsigned char *const p = t->data;
-        x->bad = t->dtype == PARE_F32 ? count_bad_32(p + 4 * x->first, (size_t)x->count)
-                                      : count_bad_16(p + 2 * x->first, (size_t)x->count,
-                                                     t->dtype == PARE_F16 ? 0x7c00u : 0x7f80u);
+        const size_t each = pare_dtype_bits(t->dtype) / 8;
+        const unsigned char *const p = (const unsigned char *)t->data + each * x->first;
+        x->bad = pare__run_count_bad(t->dtype, p, (size_t)x->count);
         if (worker == 0)
             pare_ctx_progress(s->cx, "checking weights", (double)i, (double)s->items);
     }

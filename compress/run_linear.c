@@ -163,7 +163,7 @@ static void copy_task(void *arg, size_t begin, size_t end, size_t worker)
     memcpy(job->to + begin, job->from + begin, (end - begin) * sizeof *job->to);
 }
 
-static void copy_weights(const pare_run *run, float *to, const float *from, size_t count)
+static void copy_weights(pare_run *run, float *to, const float *from, size_t count)
 {
     enum { CHUNK = 1 << 18 };
     copy_job job = {to, from};

@@ -67,6 +67,9 @@ PARE_CHECKED pare_status pare__run_check_block(pare_run *run, size_t block, size
 /* Weights that are not 0. */
 uint64_t pare__run_nonzero(const float *w, size_t count);
 
+/* NaN and infinities among numbers of F32, F16 or BF16, on one thread. */
+uint64_t pare__run_count_bad(pare_dtype type, const unsigned char *p, size_t count);
+
 /* Adds to a linear's result what its pruner recorded. */
 void pare__run_add_pruning(const pare_run_part *part, const pare_plan_linear *l,
                            pare_linear_result *r);

@@ -7,6 +7,7 @@
 
 /* Of two cores, as plan_rates.c measured them once. */
 static const pare_plan_rates typical = {.read = 8e9,
+                                        .scan = 5e9,
                                         .sha256 = 1e9,
                                         .copy = 3e9,
                                         .write = 5e8,
@@ -22,6 +23,11 @@ static const pare_plan_rates typical = {.read = 8e9,
                                         .encode = 2e6,
                                         .tokens = 0.25};
 
+static void expect(pare_run *run, size_t phase, const char *name, double seconds, size_t steps)
+{
+    run->phase[phase] = (pare_phase){.name = name, .amount = seconds, .steps = steps};
+}
+
 void pare__run_phases(pare_run *run)
 {
     const pare_plan *const plan = &run->plan;
@@ -35,17 +41,17 @@ void pare__run_phases(pare_run *run)
     const double work = s[PARE_PHASE_STATS] + s[PARE_PHASE_PASSES] + s[PARE_PHASE_STORE];
     const size_t held_out = plan->held_out > 0;
     const size_t evaluations = plan->recipe.evaluations ? plan->recipe.evaluations : held_out;
-    const pare_phase phase[PARE__PHASES] = {
-        [PARE__PHASE_READ] = {"reading the model", s[PARE_PHASE_CHECK] / 4, 1},
-        [PARE__PHASE_FINITE] = {"checking weights", s[PARE_PHASE_CHECK] / 2, 1},
-        [PARE__PHASE_TOKENS] = {"reading calibration text", s[PARE_PHASE_TOKENS], 1},
-        [PARE__PHASE_FOUND] = {"finding blocks again", share * wave / 2, found},
-        [PARE__PHASE_BLOCKS] = {"compressing blocks", (1 - share) * (wave + work), blocks - found},
-        [PARE__PHASE_FINISH] = {"writing the rest", s[PARE_PHASE_WRITE] + s[PARE_PHASE_HASH], 1},
-        [PARE__PHASE_EVALUATE] = {"evaluating", s[PARE_PHASE_EVALUATE],
-                                  evaluations ? evaluations + 1 : 0}, /* and samples */
-        [PARE__PHASE_AGAIN] = {"looking whether the model changed", s[PARE_PHASE_CHECK] / 4, 1},
-        [PARE__PHASE_EXPORT] = {"exporting", s[PARE_PHASE_EXPORT], plan->exports},
-    };
-    pare_ctx_job(run->cx, phase, PARE__PHASES);
+    expect(run, PARE__PHASE_READ, "reading the model", s[PARE_PHASE_CHECK] / 4, 1);
+    expect(run, PARE__PHASE_FINITE, "checking weights", s[PARE_PHASE_CHECK] / 2, 1);
+    expect(run, PARE__PHASE_TOKENS, "reading calibration text", s[PARE_PHASE_TOKENS], 1);
+    expect(run, PARE__PHASE_FOUND, "finding blocks again", share * wave / 2, found);
+    expect(run, PARE__PHASE_BLOCKS, "compressing blocks", (1 - share) * (wave + work),
+           blocks - found);
+    expect(run, PARE__PHASE_FINISH, "writing the rest", s[PARE_PHASE_WRITE] + s[PARE_PHASE_HASH],
+           1);
+    expect(run, PARE__PHASE_EVALUATE, "evaluating", s[PARE_PHASE_EVALUATE],
+           evaluations ? evaluations + 1 : 0); /* and samples */
+    expect(run, PARE__PHASE_AGAIN, "looking whether the model changed", s[PARE_PHASE_CHECK] / 4, 1);
+    expect(run, PARE__PHASE_EXPORT, "exporting", s[PARE_PHASE_EXPORT], plan->exports);
+    pare_ctx_job(run->cx, run->phase, PARE__PHASES, 1);
 }

@@ -118,10 +118,10 @@ void pare_ctx_progress(const pare_ctx *cx, const char *what, double done, double
         cx->progress.report(cx->progress.self, what, done, total);
 }
 
-void pare_ctx_job(const pare_ctx *cx, const pare_phase *phase, size_t phases)
+void pare_ctx_job(const pare_ctx *cx, pare_phase *phase, size_t phases, double rate)
 {
     if (cx->progress.job)
-        cx->progress.job(cx->progress.self, phase, phases);
+        cx->progress.job(cx->progress.self, phase, phases, rate);
 }
 
 void pare_ctx_step(const pare_ctx *cx, size_t phase, const char *what)

@@ -18,18 +18,22 @@ typedef struct pare_alloc {
     void *self;
 } pare_alloc;
 
-/* A phase of a job: `steps` of it take about `seconds` together, as far as is known in front. */
+/* A phase of a job: `steps` of it are about `amount` of work together, as far as is known in
+ * front; 0: nothing is known. */
 typedef struct pare_phase {
     const char *name; /* in plain words, "hashing inputs"; lives as long as the job */
-    double seconds;
+    double amount;
     size_t steps;
+    const char *piece; /* the only piece of work of a step; NULL: `name`, or several pieces */
+    size_t done;       /* steps, counted by who shows progress; 0 in front */
+    double spent;      /* seconds in them */
 } pare_phase;
 
 /* Who wants to see progress; any of the functions may be NULL. */
 typedef struct pare_progress {
     void (*report)(void *self, const char *what, double done, double total);
     void *self;
-    void (*job)(void *self, const pare_phase *phase, size_t phases);
+    void (*job)(void *self, pare_phase *phase, size_t phases, double rate);
     void (*step)(void *self, size_t phase, const char *what);
 } pare_progress;
 
@@ -80,9 +84,10 @@ PARE_CHECKED pare_status pare_ctx_interrupted(pare_ctx *cx);
  * what is being done in plain words: "hashing inputs". */
 void pare_ctx_progress(const pare_ctx *cx, const char *what, double done, double total);
 
-/* What the whole job comes to, from which its time left follows; 0 phases: it is over. Without this
- * each piece of work stands for itself. */
-void pare_ctx_job(const pare_ctx *cx, const pare_phase *phase, size_t phases);
+/* What the whole job comes to, from which its time left follows; 0 phases: it is over, which is
+ * said before the phases go. `rate`: of their amounts in a second; 0: nobody knows before something
+ * is measured. Without this each piece of work stands for itself. */
+void pare_ctx_job(const pare_ctx *cx, pare_phase *phase, size_t phases, double rate);
 
 /* A step of phase number `phase` begins, "block 3 of 30"; what is reported until the next one is a
  * part of it. Phases may be left out. A piece of work that is reported under the name of a later

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "compress/cli/compare_forms.h"
+#include "compress/cli/measure_steps.h"
 #include "compress/cli/output_file.h"
 #include "formats/checksums.h"
 #include "runtime/file.h"
@@ -19,6 +20,7 @@ typedef struct comparing {
     pare_cli *cli;
     const pare_args *args;
     pare_measure asked;
+    pare_measure_steps steps;
     form shown; /* on stdout */
     const char *output[PARE_ARGS_MAX];
     size_t outputs;
@@ -29,32 +31,24 @@ typedef struct comparing {
     size_t peak_bytes; /* anonymous, of what was over when the count began anew */
 } comparing;
 
-/* A model is a phase of the job; each but the original runs beside it. */
+/* In the order of measure_all; each model but the original runs over the text beside it. */
 static pare_status plan_job(comparing *c)
 {
+    pare_measure *const m = &c->asked;
     const size_t models = c->args->operands;
-    pare_phase *const phase = PARE_NEW(&c->cli->arena, pare_phase, models);
-    if (!phase)
-        return PARE_ENOMEM;
-    for (size_t i = 0; i < models; i++)
-        phase[i] = (pare_phase){c->args->operand[i], i ? 2 : 1, 1};
-    pare_ctx_job(&c->cli->cx, phase, models);
+    uint64_t window = PARE_MEASURE_WINDOW;
+    PARE_TRY(pare_args_count(&c->cli->cx, c->args, "window", 2, UINT32_MAX, &window));
+    PARE_TRY(pare_measure_steps_take(c->cli, models * (3 + m->choices), &c->steps));
+    m->steps = &c->steps;
+    for (size_t i = 0; i < models; i++) {
+        pare_measure_expect_open(m);
+        pare_measure_expect_text(m, (size_t)window, i ? 2 : 1);
+        for (size_t j = 0; j < m->choices; j++)
+            pare_measure_expect_choice(m, j);
+        pare_measure_expect_speed(m);
+    }
+    pare_measure_steps_begin(c->cli, m);
     return PARE_OK;
-}
-
-/* The last part of its path stands in front of what is done with it. */
-static void begin_model(const comparing *c, size_t i)
-{
-    const char *const path = c->args->operand[i];
-    size_t len = strlen(path);
-    while (len > 1 && path[len - 1] == '/')
-        len--;
-    size_t from = len;
-    while (from > 0 && path[from - 1] != '/')
-        from--;
-    char name[32];
-    (void)snprintf(name, sizeof name, "%.*s", (int)(len - from), path + from);
-    pare_ctx_step(&c->cli->cx, i, name);
 }
 
 static bool form_of(const char *const *word, const char *text,
@@ -212,7 +206,7 @@ static pare_status open_original(comparing *c)
 {
     pare_cli *const cli = c->cli;
     const char *const path = c->args->operand[0];
-    begin_model(c, 0);
+    pare_measure_step(cli, &c->asked, path, "reading", NULL);
     PARE_TRY(pare_loaded_open(cli, c->args, path, c->asked.exact, &c->original));
     c->checked = c->original.checked;
     PARE_TRY(pare_measure_watch(cli, &c->asked, &c->original));
@@ -283,7 +277,7 @@ static pare_status measure_other(comparing *c)
     pare_loaded l = {0};
     const pare_mark mark = pare_arena_mark(&c->cli->arena);
     pare_figures *const f = &c->f[c->done];
-    begin_model(c, c->done);
+    pare_measure_step(c->cli, &c->asked, f->model, "reading", NULL);
     pare_status s = pare_loaded_open(c->cli, c->args, f->model, c->asked.exact, &l);
     c->checked &= l.checked;
     if (s == PARE_OK)
@@ -390,7 +384,7 @@ pare_status pare_compare_run(pare_cli *cli, const pare_args *args)
     PARE_TRY(pare_cli_threads(cli, args));
     PARE_TRY(plan_job(&c));
     pare_status s = measure_all(&c);
-    pare_ctx_job(&cli->cx, NULL, 0);
+    pare_measure_steps_end(cli);
     const pare_status delivered = deliver(&c, s == PARE_OK);
     pare_loaded_close(&c.original);
     if (s != PARE_EINTERRUPTED || c.done == 0 || delivered != PARE_OK)

@@ -1,12 +1,13 @@
 #include <stdio.h>
 
 #include "compress/cli/cli.h"
-#include "compress/cli/measure.h"
+#include "compress/cli/measure_steps.h"
 #include "compress/report/units.h"
 
 /* Everything one run measured, of a model and of the one that it is held against. */
 typedef struct evaluation {
     pare_measure asked;
+    pare_measure_steps steps;
     pare_loaded model, other;
     const pare_loaded *baseline; /* &other or NULL */
     pare_figures f, base;
@@ -14,13 +15,35 @@ typedef struct evaluation {
     uint64_t peak_rss_bytes, peak_anonymous_bytes; /* of the run */
 } evaluation;
 
+/* In the order of open_all and measure. */
+static pare_status plan_job(pare_cli *cli, const pare_args *args, evaluation *e)
+{
+    pare_measure *const m = &e->asked;
+    const size_t models = pare_args_text(args, "baseline") ? 2 : 1;
+    uint64_t window = PARE_MEASURE_WINDOW;
+    PARE_TRY(pare_args_count(&cli->cx, args, "window", 2, UINT32_MAX, &window));
+    PARE_TRY(pare_measure_steps_take(cli, models * (2 + m->choices) + 1, &e->steps));
+    m->steps = &e->steps;
+    for (size_t i = 0; i < models; i++)
+        pare_measure_expect_open(m);
+    pare_measure_expect_text(m, (size_t)window, models);
+    for (size_t i = 0; i < m->choices * models; i++)
+        pare_measure_expect_choice(m, i / models);
+    for (size_t i = 0; i < models; i++)
+        pare_measure_expect_speed(m);
+    pare_measure_steps_begin(cli, m);
+    return PARE_OK;
+}
+
 static pare_status open_all(pare_cli *cli, const pare_args *args, evaluation *e)
 {
     const char *const path = pare_args_text(args, "baseline");
+    pare_measure_step(cli, &e->asked, e->f.model, "reading", NULL);
     PARE_TRY(pare_loaded_open(cli, args, e->f.model, e->asked.exact, &e->model));
     PARE_TRY(pare_loaded_kv(cli, args, &e->model));
     if (path) {
         e->base.model = path;
+        pare_measure_step(cli, &e->asked, path, "reading", NULL);
         PARE_TRY(pare_loaded_open(cli, args, path, e->asked.exact, &e->other));
         e->baseline = &e->other;
     }
@@ -210,9 +233,13 @@ static pare_status deliver(pare_cli *cli, const evaluation *e, bool complete)
 
 static pare_status run(pare_cli *cli, const pare_args *args, evaluation *e)
 {
-    PARE_TRY(open_all(cli, args, e));
-    const pare_status s = measure(cli, e);
-    if (s != PARE_OK && s != PARE_EINTERRUPTED)
+    PARE_TRY(plan_job(cli, args, e));
+    pare_status s = open_all(cli, args, e);
+    const bool opened = s == PARE_OK;
+    if (opened)
+        s = measure(cli, e);
+    pare_measure_steps_end(cli);
+    if (!opened || (s != PARE_OK && s != PARE_EINTERRUPTED))
         return s;
     pare_ctx_clear(&cli->cx);
     PARE_TRY(deliver(cli, e, s == PARE_OK));

@@ -85,13 +85,15 @@ pare_status pare_export_command(pare_cli *cli, const pare_args *args)
     PARE_TRY(find_target(cli, pare_args_text(args, "format"), &job.target));
     if (!job.output)
         return pare_fail(&cli->cx, PARE_EUSAGE, "export: --output is missing");
-    static const pare_phase phase[] = {{"comparing checksums", 0.2, 1},
-                                       {"writing the export", 1, 1},
-                                       {"reading the export back", 1, 1}};
+    pare_phase phase[] = {{.name = "comparing checksums", .amount = 0.2, .steps = 1},
+                          {.name = "writing the export", .amount = 1, .steps = 1},
+                          {.name = "reading the export back", .amount = 1, .steps = 1}};
     PARE_TRY(pare_cli_threads(cli, args));
     job.unchecked = pare_cli_unchecked(cli, args, job.artifact);
-    pare_ctx_job(&cli->cx, phase, sizeof phase / sizeof *phase);
-    PARE_TRY(pare_export_run(&cli->cx, &cli->arena, &job, &result));
+    pare_ctx_job(&cli->cx, phase, sizeof phase / sizeof *phase, 0);
+    const pare_status s = pare_export_run(&cli->cx, &cli->arena, &job, &result);
+    pare_ctx_job(&cli->cx, NULL, 0, 0);
+    PARE_TRY(s);
     if (!pare_args_given(args, "json")) {
         print_text(&job, &result);
         return PARE_OK;

@@ -63,12 +63,15 @@ pare_status pare_verify_run(pare_cli *cli, const pare_args *args)
 {
     const char *const path = args->operand[0];
     pare_verify_result r;
-    static const pare_phase phase[] = {
-        {"hashing", 1, 1}, {"hashing tensors", 0.2, 1}, {"looking for NaN", 1, 1}};
+    pare_phase phase[] = {{.name = "hashing", .amount = 1, .steps = 1},
+                          {.name = "hashing tensors", .amount = 0.2, .steps = 1},
+                          {.name = "looking for NaN", .amount = 1, .steps = 1}};
     PARE_TRY(pare_cli_no_work(cli, path));
     PARE_TRY(pare_cli_threads(cli, args));
-    pare_ctx_job(&cli->cx, phase, sizeof phase / sizeof *phase);
-    PARE_TRY((cli->json ? verify_json : verify_text)(cli, path, &r));
+    pare_ctx_job(&cli->cx, phase, sizeof phase / sizeof *phase, 0);
+    const pare_status s = (cli->json ? verify_json : verify_text)(cli, path, &r);
+    pare_ctx_job(&cli->cx, NULL, 0, 0);
+    PARE_TRY(s);
     if (r.findings)
         return pare_fail(&cli->cx, PARE_EFORMAT, "%s: %zu finding%s", path, r.findings,
                          pare_plural(r.findings));

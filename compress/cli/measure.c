@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "compress/cli/measure_steps.h"
 #include "compress/evaluate/choice_items.h"
 #include "compress/inspect.h"
 #include "formats/packed.h"
@@ -57,7 +58,8 @@ static pare_status read_windows(pare_cli *cli, const pare_args *args, const pare
 {
     pare_ctx *const cx = &cli->cx;
     const pare_config *const c = &l->model.config;
-    uint64_t window = c->context < 2048 ? c->context : 2048, stride = 0;
+    uint64_t window = c->context < PARE_MEASURE_WINDOW ? c->context : PARE_MEASURE_WINDOW,
+             stride = 0;
     PARE_TRY(pare_args_count(cx, args, "window", 2, UINT32_MAX, &window));
     if (window > c->context)
         return pare_fail(cx, PARE_EUSAGE,
@@ -221,6 +223,9 @@ pare_status pare_measure_text(pare_cli *cli, const pare_measure *m, const pare_l
     pare_eval_opts opts = m->opts;
     opts.model = l->checkpoint.path;
     opts.baseline = baseline ? baseline->checkpoint.path : NULL;
+    pare_measure_step(cli, m, l->checkpoint.path,
+                      baseline ? "perplexity and KL on " : "perplexity on ",
+                      m->text ? m->text : m->tokens);
     const pare_status s = pare_evaluate(&cli->cx, &l->forward, baseline ? &baseline->forward : NULL,
                                         &opts, m->data.id, m->data.count, &f->text);
     if (f->text.scored) {
@@ -239,6 +244,7 @@ pare_status pare_measure_choice(pare_cli *cli, const pare_measure *m, const pare
     size_t items;
     *c = (pare_choice_figures){.file = m->choice[f->choices]};
     PARE_TRY(read_items(cli, m, l, c->file, &item, &items));
+    pare_measure_step(cli, m, l->checkpoint.path, "questions of ", c->file);
     const pare_status s = pare_choice_ask(&cli->cx, &cli->arena, &l->forward, item, items, c);
     f->choices += c->result.n > 0;
     return s == PARE_OK || s == PARE_EINTERRUPTED
@@ -257,6 +263,7 @@ pare_status pare_measure_speed(pare_cli *cli, const pare_measure *m, const pare_
 {
     if (!m->speed)
         return PARE_OK;
+    pare_measure_step(cli, m, l->checkpoint.path, "speed", NULL);
     PARE_TRY(pare_evaluate_speed(&cli->cx, &l->forward, &f->speed));
     f->has_speed = true;
     return PARE_OK;

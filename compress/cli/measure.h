@@ -5,6 +5,8 @@
 #include "compress/cli/cli.h"
 #include "compress/evaluate/figures.h"
 
+typedef struct pare_measure_steps pare_measure_steps; /* measure_steps.h */
+
 typedef struct pare_measure {
     const char *text, *tokens; /* files; one of them at most */
     const char *choice[PARE_ARGS_MAX];
@@ -13,7 +15,11 @@ typedef struct pare_measure {
     size_t limit;        /* windows of the text, items of each choice file; 0: all */
     pare_eval_opts opts; /* with the data: by pare_measure_data */
     pare_tokens data;
+    pare_measure_steps *steps; /* of the whole command */
 } pare_measure;
+
+/* Tokens of a window where --window is not given. */
+enum { PARE_MEASURE_WINDOW = 2048 };
 
 /* Reads --text, --tokens, --choice, --bos, --speed, --exact, --limit; `command` is for messages.
  * PARE_EUSAGE for nothing to measure and for an option without the one that it needs. */

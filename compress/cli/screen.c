@@ -26,17 +26,23 @@ typedef struct outlook {
     double share, job_share, left; /* negative: not known */
 } outlook;
 
-static outlook look_ahead(const pare_screen *s, double now)
+/* Whether the piece at work is all that the step does, not one of several. */
+static bool is_whole_step(const pare_screen *s)
+{
+    if (s->eta.now >= s->eta.phases)
+        return false;
+    const pare_phase *const p = &s->eta.phase[s->eta.now];
+    return strcmp(p->piece ? p->piece : p->name, s->piece) == 0;
+}
+
+static outlook look_ahead(pare_screen *s, double now)
 {
     outlook o = {.share = s->piece[0] && s->total > 0 ? s->done / s->total : -1,
                  .job_share = -1,
                  .left = -1};
     o.share = o.share > 1 ? 1 : o.share;
     if (s->eta.phases) {
-        /* other pieces are one of several in their phase */
-        const bool whole = s->eta.now < s->eta.phases &&
-                           strcmp(s->eta.phase[s->eta.now].expected.name, s->piece) == 0;
-        o.left = pare_eta_left(&s->eta, now, whole ? o.share : 0);
+        o.left = pare_eta_left(&s->eta, now, is_whole_step(s) ? o.share : 0);
         o.job_share = pare_eta_share(&s->eta, now, o.left);
     } else if (o.share > 0) {
         o.left = (now - s->began) * (1 - o.share) / o.share;
@@ -259,11 +265,11 @@ static void report(void *self, const char *what, double done, double total)
     (void)pthread_mutex_unlock(&s->lock);
 }
 
-static void job(void *self, const pare_phase *phase, size_t phases)
+static void job(void *self, pare_phase *phase, size_t phases, double rate)
 {
     pare_screen *const s = self;
     (void)pthread_mutex_lock(&s->lock);
-    pare_eta_begin(&s->eta, phase, phases);
+    pare_eta_begin(&s->eta, phase, phases, rate);
     s->step[0] = s->piece[0] = '\0';
     wipe(s);
     (void)pthread_mutex_unlock(&s->lock);
@@ -277,7 +283,8 @@ static void step(void *self, size_t phase, const char *what)
     begin(s, what, "", now);
     pare_eta_step(&s->eta, phase, now);
     const outlook o = look_ahead(s, now);
-    tell(s, &o, now);
+    if (phase >= s->eta.phases || s->eta.phase[phase].amount > 0) /* else once it takes long */
+        tell(s, &o, now);
     log_outlook(s, "phase", &o);
     (void)pthread_mutex_unlock(&s->lock);
 }

@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "formats/json.h"
 #include "tests/unit/folder.h"
@@ -70,7 +71,7 @@ static const struct {
     int code;
     const char *kinds;
 } endings[] = {
-    {"", "eval %s/absent --speed --log json", 4, "start error=4 done=4 "},
+    {"", "eval %s/absent --speed --log json", 4, "start phase error=4 done=4 "},
     {"", "eval --log json %s/model --baselin x", 2, "start refused=2 done=2 "},
     {"", "eval %s/model --log json", 2, "start refused=2 done=2 "},
     {"", "doctor --log json", 0, "start done=0 "},
@@ -237,6 +238,63 @@ START_TEST(a_signal_is_an_event)
 }
 END_TEST
 
+/* The phases of a log, as text and share, each said once. */
+static void check_phases(const char *const *text, size_t texts)
+{
+    size_t len, n = 0;
+    double before = 0;
+    pare_ctx cx;
+    pare_ctx_init(&cx);
+    char *const log = folder_get(log_path, &len);
+    for (const char *line = log; *line; line += strcspn(line, "\n") + 1) {
+        pare_json *e = NULL;
+        ck_assert_int_eq(pare_json_parse(&cx, "event", line, strcspn(line, "\n"), 1 << 20, &e),
+                         PARE_OK);
+        if (strcmp(pare_json_text(pare_json_get(e, "event"), NULL), "phase") == 0) {
+            const double share = pare_json_number(pare_json_get(e, "job_share"), -1);
+            const double left = pare_json_number(pare_json_get(e, "left_seconds"), -1);
+            ck_assert_msg(n < texts, "one more: %s", line);
+            ck_assert_str_eq(pare_json_text(pare_json_get(e, "text"), NULL), text[n]);
+            ck_assert_double_ge(share, before);
+            before = share;
+            /* a text is measured first */
+            const bool measured = n > 0 && (strstr(text[n - 1], " on ") || before > 0);
+            ck_assert_msg(measured ? left >= 0 : left < 0, "%s: %g", text[n], left);
+            n++;
+        }
+        pare_json_free(e);
+    }
+    ck_assert_uint_eq(n, texts);
+    free(log);
+}
+
+START_TEST(phases_of_eval_and_compare_name_the_model_and_the_data)
+{
+    static const char *const eval[] = {"o: reading", "model: reading",
+                                       "o: perplexity and KL on tokens.i32", "o: speed",
+                                       "model: speed"};
+    static const char *const compare[] = {
+        "model: reading", "model: perplexity on tokens.i32",
+        "o: reading",     "o: perplexity and KL on tokens.i32",
+        "model: reading", "model: perplexity and KL on tokens.i32"};
+    ck_assert_int_eq(call("", "compress %s/recipe.yaml --output %s/o"), 0);
+    char words[1024];
+    (void)snprintf(words, sizeof words,
+                   "eval %%s/o --baseline %%s/model --tokens %%s/tokens.i32 --window 32 --speed "
+                   "--log 'json:%s'",
+                   log_path);
+    ck_assert_int_eq(call("", words), 0);
+    check_phases(eval, sizeof eval / sizeof *eval);
+    ck_assert_int_eq(unlink(log_path), 0);
+    (void)snprintf(words, sizeof words,
+                   "compare %%s/model %%s/o %%s/model/ --tokens %%s/tokens.i32 --window 32 "
+                   "--log 'json:%s'",
+                   log_path);
+    ck_assert_int_eq(call("", words), 0);
+    check_phases(compare, sizeof compare / sizeof *compare);
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("events");
@@ -251,6 +309,7 @@ int main(void)
     tcase_add_test(t, a_line_that_was_cut_stays_alone);
     tcase_add_test(t, a_mistake_that_is_found_after_work_is_an_error);
     tcase_add_test(t, a_signal_is_an_event);
+    tcase_add_test(t, phases_of_eval_and_compare_name_the_model_and_the_data);
     suite_add_tcase(s, t);
     return unit_main(s);
 }

@@ -19,6 +19,7 @@ static void teardown(void)
 static pare_plan_rates rates_of(double rate)
 {
     return (pare_plan_rates){.read = rate,
+                             .scan = rate,
                              .sha256 = rate,
                              .copy = rate,
                              .write = rate,
@@ -91,7 +92,9 @@ START_TEST(a_job_without_data_reads_hashes_packs_and_writes)
     ck_assert_double_ge(phase[PARE_PHASE_CHECK] * cpus, (double)p.input);
     ck_assert_double_eq_tol(phase[PARE_PHASE_HASH] * cpus, (double)(p.input + p.packed), 1e-6);
     ck_assert_double_gt(phase[PARE_PHASE_PASSES], 0);
-    ck_assert_double_gt(phase[PARE_PHASE_STORE], phase[PARE_PHASE_PASSES]);
+    /* at one weight a second nothing but the weights counts, each once */
+    const double each = phase[PARE_PHASE_STORE] / phase[PARE_PHASE_PASSES];
+    ck_assert_msg(each > 0.1 && each < 10, "%g", each);
     ck_assert_double_gt(phase[PARE_PHASE_WRITE], (double)(p.packed + p.other));
     static const pare_plan_phase none[] = {PARE_PHASE_TOKENS, PARE_PHASE_WAVE, PARE_PHASE_STATS,
                                            PARE_PHASE_EVALUATE, PARE_PHASE_EXPORT};
@@ -168,8 +171,8 @@ START_TEST(rates_of_this_machine_are_all_there)
     const pare_job job = {.recipe = job_path(&place, "recipe.yaml"), .look = true};
     ck_assert_msg(pare_plan_make(&cx, &a, &job, &plan) == PARE_OK, "%s", cx.what);
     ck_assert_msg(pare_plan_rates_measure(&cx, &plan, &r) == PARE_OK, "%s", cx.what);
-    const double rate[] = {r.read, r.sha256, r.copy,       r.write, r.sync,   r.gemm,
-                           r.gram, r.round,  r.gemm_codes, r.store, r.compare};
+    const double rate[] = {r.read, r.scan, r.sha256, r.copy,       r.write, r.sync,
+                           r.gemm, r.gram, r.round,  r.gemm_codes, r.store, r.compare};
     for (size_t i = 0; i < sizeof rate / sizeof *rate; i++)
         ck_assert_msg(rate[i] > 0, "rate %zu", i);
     ck_assert(r.tokenizer == 0 && r.encode == 0 && r.tokens == 0); /* no text to read */

@@ -9,7 +9,15 @@
 
 #include "tests/unit/folder.h"
 
-static const pare_phase job[] = {{"reading", 10, 1}, {"blocks", 80, 4}, {"writing", 10, 1}};
+enum { PHASES = 3 };
+static pare_phase job[PHASES];
+
+static void setup(void)
+{
+    job[0] = (pare_phase){.name = "reading", .amount = 10, .steps = 1};
+    job[1] = (pare_phase){.name = "blocks", .amount = 80, .steps = 4};
+    job[2] = (pare_phase){.name = "writing", .amount = 10, .steps = 1};
+}
 
 static void near(double is, double expected)
 {
@@ -30,7 +38,7 @@ END_TEST
 START_TEST(what_was_expected_is_put_right_by_what_was_measured)
 {
     pare_eta e;
-    pare_eta_begin(&e, job, 3);
+    pare_eta_begin(&e, job, PHASES, 1);
     near(pare_eta_left(&e, 100, 0), 100);
     pare_eta_step(&e, pare_eta_find(&e, "reading"), 100);
     near(pare_eta_left(&e, 104, 0), 96);
@@ -50,10 +58,68 @@ END_TEST
 START_TEST(phases_that_are_left_out_do_not_count)
 {
     pare_eta e;
-    pare_eta_begin(&e, job, 3);
+    pare_eta_begin(&e, job, PHASES, 1);
     pare_eta_step(&e, 2, 50);
     near(pare_eta_left(&e, 50, 0), 10);
     ck_assert_uint_eq(pare_eta_find(&e, "reading"), 3);
+}
+END_TEST
+
+START_TEST(a_share_never_goes_back)
+{
+    pare_eta e;
+    double before = 0;
+    pare_eta_begin(&e, job, PHASES, 1);
+    pare_eta_step(&e, 0, 0);
+    pare_eta_step(&e, 1, 10);
+    /* the first block takes 200 s instead of 20: what is left grows, time after time */
+    for (double now = 10; now < 210; now += 5) {
+        const double share = pare_eta_share(&e, now, pare_eta_left(&e, now, 0));
+        ck_assert_double_ge(share, before);
+        before = share;
+    }
+    pare_eta_step(&e, 1, 210);
+    const double left = pare_eta_left(&e, 210, 0);
+    ck_assert_double_gt(left, 3 * 199.0);
+    ck_assert_double_ge(pare_eta_share(&e, 210, left), before);
+    ck_assert_double_lt(210 / (210 + left), before); /* what it would be without */
+}
+END_TEST
+
+START_TEST(amounts_without_a_rate_say_nothing_until_something_is_measured)
+{
+    pare_eta e;
+    pare_phase phase[] = {{.name = "opening", .steps = 1},
+                          {.name = "first", .amount = 1000, .steps = 1},
+                          {.name = "second", .amount = 2000, .steps = 1}};
+    pare_eta_begin(&e, phase, 3, 0);
+    pare_eta_step(&e, 0, 0);
+    ck_assert(pare_eta_left(&e, 5, 0) < 0);
+    ck_assert(pare_eta_left(&e, 5, 0.5) < 0); /* opening says nothing of the others */
+    near(pare_eta_share(&e, 5, -1), 0);
+    pare_eta_step(&e, 1, 10);
+    ck_assert(pare_eta_left(&e, 20, 0) < 0);
+    near(pare_eta_left(&e, 20, 0.25), 30 + 2 * 40);
+    pare_eta_step(&e, 2, 60); /* 50 s for 1000 */
+    near(pare_eta_left(&e, 60, 0), 100);
+    near(pare_eta_share(&e, 60, 100), 60 / 160.0);
+}
+END_TEST
+
+START_TEST(a_job_may_have_any_number_of_phases)
+{
+    enum { MANY = 200 };
+    pare_eta e;
+    pare_phase many[MANY];
+    for (size_t i = 0; i < MANY; i++)
+        many[i] = (pare_phase){.name = i == MANY - 1 ? "last" : "one", .amount = 1, .steps = 1};
+    pare_eta_begin(&e, many, MANY, 1);
+    near(pare_eta_left(&e, 0, 0), MANY);
+    ck_assert_uint_eq(pare_eta_find(&e, "last"), MANY - 1);
+    for (size_t i = 0; i < MANY; i++)
+        pare_eta_step(&e, i, (double)i * 2);
+    near(pare_eta_left(&e, (MANY - 1) * 2, 0.5), 0);
+    near(pare_eta_left(&e, (MANY - 1) * 2 + 1, 0.5), 1);
 }
 END_TEST
 
@@ -74,6 +140,7 @@ static char *stderr_of(void (*act)(void *), void *self)
 
 typedef struct scene {
     bool no_progress, whole_job, interrupted;
+    double rate; /* of the whole job */
     double quiet, beat;
     double seconds; /* that it computes; 0: half of one */
     const char *log;
@@ -104,14 +171,14 @@ static void work(void *self)
     if (c->log)
         pare_event_log_end(&s.log, pare_event_log_begin(&s.log, "start", "a scene"));
     if (c->whole_job) {
-        pare_ctx_job(&cx, job, 3);
+        pare_ctx_job(&cx, job, PHASES, c->rate);
         pare_ctx_step(&cx, 1, "block 1 of 4");
     }
     pare_ctx_progress(&cx, "gathering", 1, 4);
     rest(c->seconds > 0 ? c->seconds : 0.5);
     pare_ctx_progress(&cx, "gathering", 4, 4);
     pare_screen_say(&s, "warning: little text");
-    pare_ctx_job(&cx, NULL, 0);
+    pare_ctx_job(&cx, NULL, 0, 0);
     pare_screen_end(&s);
     ck_assert_int_eq(pare_event_log_close(&cx, &s.log), PARE_OK);
 }
@@ -147,12 +214,30 @@ END_TEST
 
 START_TEST(a_step_of_a_job_is_told_when_it_begins)
 {
-    scene c = {.whole_job = true, .quiet = 60, .beat = 0.1};
+    scene c = {.whole_job = true, .rate = 1, .quiet = 60, .beat = 0.1};
     char *const text = stderr_of(work, &c);
     ck_assert_msg(is_dated(text) && strstr(text, "Z block 1 of 4; job 0%, about "), "%s", text);
     ck_assert_msg(count(text, "block 1 of 4: gathering 25%; job ") >= 2, "%s", text);
     ck_assert_msg(strstr(text, "Z warning: little text\n"), "%s", text);
     free(text);
+}
+END_TEST
+
+START_TEST(a_job_without_a_rate_has_no_time_left_in_front)
+{
+    scene c = {.whole_job = true, .quiet = 60, .beat = 0.1};
+    char *const text = stderr_of(work, &c);
+    ck_assert_msg(strstr(text, "Z block 1 of 4; job 0%\n"), "%s", text);
+    ck_assert_msg(!strstr(text, "left"), "%s", text); /* gathering is one of several pieces */
+    free(text);
+    setup();
+    job[1].piece = "gathering";
+    char *const whole = stderr_of(work, &c);
+    ck_assert_msg(strstr(whole, "Z block 1 of 4; job 0%\n"), "%s", whole);
+    ck_assert_msg(count(whole, "block 1 of 4: gathering 25%; job ") >= 2 &&
+                      count(whole, "%, about ") >= 2,
+                  "%s", whole);
+    free(whole);
 }
 END_TEST
 
@@ -288,9 +373,14 @@ int main(void)
 {
     Suite *const s = suite_create("screen");
     TCase *const t = tcase_create("all");
+    tcase_add_checked_fixture(t, setup, NULL);
     tcase_add_test(t, nothing_is_said_of_a_job_that_nobody_described);
     tcase_add_test(t, what_was_expected_is_put_right_by_what_was_measured);
     tcase_add_test(t, phases_that_are_left_out_do_not_count);
+    tcase_add_test(t, a_share_never_goes_back);
+    tcase_add_test(t, amounts_without_a_rate_say_nothing_until_something_is_measured);
+    tcase_add_test(t, a_job_may_have_any_number_of_phases);
+    tcase_add_test(t, a_job_without_a_rate_has_no_time_left_in_front);
     tcase_add_test(t, lines_come_while_the_work_says_nothing);
     tcase_add_test(t, a_step_of_a_job_is_told_when_it_begins);
     tcase_add_test(t, short_work_is_not_worth_a_line);
