@@ -8,32 +8,11 @@ static double relative(double error, double whole)
     return whole > 0.0 ? error / whole : 0.0;
 }
 
-/* Eight sums side by side, so that no addition waits for the one before it. */
 void pare__run_sum_part(pare_run_sums *s, size_t part)
 {
-    enum { LANES = 8 };
     const size_t step = s->count / PARE_RUN_PARTS, begin = part * step;
     const size_t count = part + 1 < PARE_RUN_PARTS ? step : s->count - begin;
-    const float *const w = s->w + begin, *const q = s->q + begin, *const whole = s->whole + begin;
-    double wrong[LANES] = {0}, all[LANES] = {0};
-    size_t i = 0;
-    for (; i + LANES <= count; i += LANES)
-        for (size_t l = 0; l < LANES; l++) {
-            const double e = (double)w[i + l] - (double)q[i + l];
-            wrong[l] += e * e;
-            all[l] += (double)whole[i + l] * (double)whole[i + l];
-        }
-    for (size_t l = 0; i < count; i++, l++) {
-        const double e = (double)w[i] - (double)q[i];
-        wrong[l] += e * e;
-        all[l] += (double)whole[i] * (double)whole[i];
-    }
-    s->part[part].wrong = s->part[part].all = 0;
-    for (size_t l = 0; l < LANES; l++) {
-        s->part[part].wrong += wrong[l];
-        s->part[part].all += all[l];
-    }
-    s->part[part].nonzero = pare__run_nonzero(q, count);
+    s->part[part] = s->kernels->error_sums(s->w + begin, s->q + begin, s->whole + begin, count);
 }
 
 double pare__run_weight_error(const pare_run_sums *s)
@@ -72,7 +51,7 @@ static void sum_parts(void *arg, size_t begin, size_t end, size_t worker)
 void pare__run_errors(pare_ctx *cx, const float *w, const float *q, const float *whole,
                       const float *zero, const float *h, size_t n, size_t k, double error[2])
 {
-    pare_run_sums sums = {.w = w, .q = q, .whole = whole, .count = n * k};
+    pare_run_sums sums = {.kernels = &cx->kernels, .w = w, .q = q, .whole = whole, .count = n * k};
     pare_parallel(cx, PARE_RUN_PARTS, 1, sum_parts, &sums);
     error[0] = pare__run_weight_error(&sums);
     error[1] = pare__run_output_error(cx, w, q, whole, zero, h, n, k);

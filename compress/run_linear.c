@@ -191,7 +191,8 @@ static pare_status store_linear(pare_run *run, const pare_plan_linear *l,
     PARE_TRY(adopt(run, l, &planes, q));
     const float *const found = part->weight[l->role];
     store_job job = {.run = run, .l = l, .planes = &planes, .r = r};
-    job.sums = (pare_run_sums){.w = found,
+    job.sums = (pare_run_sums){.kernels = &run->cx->kernels,
+                               .w = found,
                                .q = q,
                                .whole = run->plan.reference ? part->whole[l->role] : found,
                                .count = n * k};

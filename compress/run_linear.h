@@ -81,12 +81,10 @@ PARE_CHECKED pare_status pare__run_round_f16(pare_run *run, const pare_plan_line
  * part can be a task: |w - q|^2, |whole|^2 and the elements of q that are not 0. */
 enum { PARE_RUN_PARTS = 64 };
 typedef struct pare_run_sums {
+    const pare_kernels *kernels;
     const float *w, *q, *whole;
     size_t count;
-    struct {
-        double wrong, all;
-        uint64_t nonzero;
-    } part[PARE_RUN_PARTS];
+    pare_error_sum part[PARE_RUN_PARTS];
 } pare_run_sums;
 void pare__run_sum_part(pare_run_sums *s, size_t part);
 

@@ -2,7 +2,8 @@
  * test and the benchmark. X(name, return type, (parameters), comparison class)
  *
  * EXACT: the same bytes on every CPU, by construction: sums have a fixed order and every
- * multiply-add is one fused operation, in the reference (fmaf) as in the vector versions. */
+ * multiply-add is one fused operation, in the reference (fmaf) as in the vector versions; those of
+ * error_sums are two. */
 #ifndef PARE_KERNELS_KERNEL_LIST_H
 #define PARE_KERNELS_KERNEL_LIST_H
 
@@ -53,7 +54,12 @@
     X(softmax_f32, float, (float *x, size_t n, float scale, float *max, double *total), EXACT)     \
     X(silu_f32, void, (float *y, const float *up, size_t n), EXACT)                                \
     X(transpose_f32, void, (float *dst, size_t ldd, const float *src, size_t lds, size_t m,        \
-                            size_t n), EXACT)
+                            size_t n), EXACT)                                                      \
+    X(range_f32, bool, (const float *x, size_t n, float *lo, float *hi), EXACT)                    \
+    X(round_codes, void, (uint8_t *codes, const float *x, size_t n, float scale, uint8_t zero,     \
+                          unsigned bits), EXACT)                                                   \
+    X(error_sums, pare_error_sum, (const float *w, const float *q, const float *whole, size_t n),  \
+      EXACT)
 // clang-format on
 
 #endif

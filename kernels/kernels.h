@@ -88,10 +88,20 @@
  *                1 / *total makes the weights sum to 1.
  *   silu_f32     y[i] = y[i] / (1 + e(-y[i])) * up[i].
  *
- *   transpose_f32  dst[j, i] = src[i, j],  src [m, n]. */
+ *   transpose_f32  dst[j, i] = src[i, j],  src [m, n].
+ *
+ *   range_f32    *lo = min(0, x[0], ..), *hi = max(0, x[0], ..), a zero being +0; true. When one is
+ *                NaN or infinite, both are 0; false.
+ *   round_codes  codes[i] = pare_grid_code(bits, x[i], scale, zero) of kernels/grid_code.h, bits at
+ *                most 8.
+ *   error_sums   wrong = sum of (w[i] - q[i])^2, all = sum of whole[i]^2, in double: lane l of
+ * eight takes i = l, l + 8, ... in this order, each step lane = lane + square, rounded apart; then
+ * the lanes in order, from 0. nonzero counts q[i] that are not 0. whole may be w, which is then
+ * read once. */
 #ifndef PARE_KERNELS_KERNELS_H
 #define PARE_KERNELS_KERNELS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -206,6 +216,12 @@ static inline size_t pare_kv_row_bytes(size_t d, unsigned bits)
 {
     return (d + 7) / 8 * bits;
 }
+
+/* What rounding w to q costs (error_sums). */
+typedef struct pare_error_sum {
+    double wrong, all;
+    uint64_t nonzero;
+} pare_error_sum;
 
 typedef struct pare_kernels {
 #define X(name, ret, params, cls) ret(*name) params;

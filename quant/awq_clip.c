@@ -12,6 +12,7 @@
 enum { SIDE = 128, ROWS = 32, STEPS = 20, TRIED = 10 };
 
 typedef struct clip_job {
+    const pare_kernels *kernels;
     const pare_grid *grid;
     const float *h;
     float *w;
@@ -67,7 +68,7 @@ static bool load_row(const clip_job *job, band *b, size_t r, float bound)
         const float x = w[j] < bound ? w[j] : bound;
         d[j] = w[j] != w[j] ? w[j] : x > -bound ? x : -bound;
     }
-    if (pare_grid_round(job->grid, b->row + r, d, b->count, d) != PARE_GRID_OK)
+    if (pare_grid_round(job->kernels, job->grid, b->row + r, d, b->count, d) != PARE_GRID_OK)
         return false;
     for (size_t j = 0; j < b->count; j++)
         d[j] -= w[j];
@@ -162,8 +163,13 @@ pare_status pare_awq_clip(pare_ctx *cx, pare_arena *scratch, const pare_grid *gr
 {
     const pare_mark mark = pare_arena_mark(scratch);
     const size_t bands = n / ROWS + (n % ROWS != 0), groups = n * pare_grid_groups(grid, k);
-    clip_job job = {
-        .grid = grid, .h = h, .w = w, .n = n, .k = k, .group = pare__awq_group(grid, k)};
+    clip_job job = {.kernels = &cx->kernels,
+                    .grid = grid,
+                    .h = h,
+                    .w = w,
+                    .n = n,
+                    .k = k,
+                    .group = pare__awq_group(grid, k)};
     job.error = PARE_NEW(scratch, double, bands);
     job.unclipped = PARE_NEW(scratch, double, bands);
     job.clipped = PARE_NEW(scratch, size_t, bands);

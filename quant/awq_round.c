@@ -8,6 +8,7 @@
 enum { ROWS_PER_CHUNK = 8 };
 
 typedef struct round_job {
+    const pare_kernels *kernels;
     const pare_grid *grid;
     const float *w, *s;
     float *q, *row; /* row [workers, k] */
@@ -30,7 +31,7 @@ static void round_row(round_job *job, size_t i, float *row)
         row[j] = s ? w[j] * s[j] : w[j];
     for (size_t g = 0; g < job->groups; g++) {
         const size_t at = g * group, count = k - at < group ? k - at : group;
-        if (pare_grid_round(job->grid, i, row + at, count, row + at) != PARE_GRID_OK)
+        if (pare_grid_round(job->kernels, job->grid, i, row + at, count, row + at) != PARE_GRID_OK)
             note_bad(job, i * job->groups + g);
     }
     for (size_t j = 0; j < k; j++)
@@ -49,7 +50,8 @@ pare_status pare__awq_try(pare_ctx *cx, pare_arena *scratch, const pare_grid *gr
 {
     const pare_mark mark = pare_arena_mark(scratch);
     const size_t groups = pare_grid_groups(grid, k);
-    round_job job = {.grid = grid, .w = w, .s = s, .q = q, .k = k, .groups = groups};
+    round_job job = {
+        .kernels = &cx->kernels, .grid = grid, .w = w, .s = s, .q = q, .k = k, .groups = groups};
     job.row = PARE_NEW(scratch, float, pare_threads(cx) * k);
     if (!job.row)
         return PARE_ENOMEM;
@@ -67,8 +69,8 @@ pare_status pare__awq_fail(pare_ctx *cx, const pare_grid *grid, const float *w, 
     const size_t row = bad / groups, at = bad % groups * group;
     float scale;
     uint8_t zero;
-    const pare_grid_fault fault =
-        pare_grid_fit(grid, w + row * k + at, k - at < group ? k - at : group, &scale, &zero);
+    const pare_grid_fault fault = pare_grid_fit(&cx->kernels, grid, w + row * k + at,
+                                                k - at < group ? k - at : group, &scale, &zero);
     if (fault == PARE_GRID_OK)
         return pare_fail(cx, PARE_ENUMERIC,
                          "row %zu, group %zu: scaled, its weights leave the range of the grid", row,

@@ -8,6 +8,7 @@ enum { ROWS_PER_CHUNK = 8 };
 
 /* Arguments of the loops over rows. */
 typedef struct clip_call {
+    const pare_kernels *kernels;
     const pare_omniquant_clip *c;
     pare_grid grid;
     size_t group, groups;
@@ -51,9 +52,9 @@ static inline float clamp(const range *r, float x)
     return x > r->ceil ? r->ceil : x;
 }
 
-static clip_call make_call(const pare_omniquant_clip *c)
+static clip_call make_call(const pare_ctx *cx, const pare_omniquant_clip *c)
 {
-    clip_call call = {.c = c, .grid = *c->grid};
+    clip_call call = {.kernels = &cx->kernels, .c = c, .grid = *c->grid};
     call.grid.clip = PARE_CLIP_NONE;
     call.groups = pare_grid_groups(c->grid, c->k);
     call.group = c->grid->group ? c->grid->group : c->k;
@@ -82,7 +83,7 @@ static void round_rows(void *arg, size_t begin, size_t end, size_t worker)
                 continue;
             float scale;
             uint8_t zero;
-            if (pare_grid_fit(&call->grid, q, count, &scale, &zero) != PARE_GRID_OK)
+            if (pare_grid_fit(call->kernels, &call->grid, q, count, &scale, &zero) != PARE_GRID_OK)
                 continue;
             const unsigned bits = call->grid.bits;
             for (size_t j = 0; j < count; j++)
@@ -93,7 +94,7 @@ static void round_rows(void *arg, size_t begin, size_t end, size_t worker)
 void pare_omniquant_round(const pare_ctx *cx, const pare_omniquant_clip *c, const float *w,
                           float *q)
 {
-    clip_call call = make_call(c);
+    clip_call call = make_call(cx, c);
     call.w = w;
     call.q = q;
     pare_parallel(cx, c->n, ROWS_PER_CHUNK, round_rows, &call);
@@ -101,7 +102,7 @@ void pare_omniquant_round(const pare_ctx *cx, const pare_omniquant_clip *c, cons
 
 void pare_omniquant_clamp(const pare_ctx *cx, const pare_omniquant_clip *c, float *w)
 {
-    clip_call call = make_call(c);
+    clip_call call = make_call(cx, c);
     call.w = w;
     call.q = w;
     call.clamp_only = true;
@@ -131,7 +132,8 @@ static void undo_group(const clip_call *call, const range *r, const float *w, fl
     /* the fit looks at the least and largest weight only */
     v[0] = r->floor;
     v[1] = r->ceil;
-    const bool fits = pare_grid_fit(&call->grid, v, 2, &scale, &zero) == PARE_GRID_OK && scale > 0;
+    const bool fits =
+        pare_grid_fit(call->kernels, &call->grid, v, 2, &scale, &zero) == PARE_GRID_OK && scale > 0;
     for (size_t j = 0; j < count; j++) {
         const float x = clamp(r, w[j]), g = d[j];
         if (fits) {
@@ -174,7 +176,7 @@ static void undo_rows(void *arg, size_t begin, size_t end, size_t worker)
 void pare_omniquant_round_backward(const pare_ctx *cx, const pare_omniquant_clip *c, const float *w,
                                    float *d, float *dlow, float *dhigh)
 {
-    clip_call call = make_call(c);
+    clip_call call = make_call(cx, c);
     call.w = w;
     call.d = d;
     call.dlow = dlow;

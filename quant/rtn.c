@@ -7,6 +7,7 @@
 enum { ROWS_PER_CHUNK = 8 };
 
 typedef struct rtn_job {
+    const pare_kernels *kernels;
     const pare_grid *grid;
     const float *w;
     const pare_codes *out;
@@ -21,14 +22,6 @@ static void round_super(const rtn_job *job, size_t i, size_t begin, size_t end)
     }
 }
 
-/* Nothing in the loop may change the rest, so that it is done in vectors. */
-static void round_uniform(uint8_t *restrict code, const float *restrict w, size_t count,
-                          unsigned bits, float scale, uint8_t zero)
-{
-    for (size_t j = 0; j < count; j++)
-        code[j] = pare_grid_code(bits, w[j], scale, zero);
-}
-
 static void round_group(const rtn_job *job, size_t i, size_t g)
 {
     const pare_grid *const grid = job->grid;
@@ -38,7 +31,8 @@ static void round_group(const rtn_job *job, size_t i, size_t g)
     const float s = out->scales[i * out->groups + g];
     const uint8_t z = out->zeros[i * out->groups + g];
     if (grid->encoding == PARE_ENCODING_UNIFORM)
-        round_uniform(out->codes + begin, job->w + begin, end - begin, grid->bits, s, z);
+        job->kernels->round_codes(out->codes + begin, job->w + begin, end - begin, s, z,
+                                  grid->bits);
     else if (pare_encoding_is_super(grid->encoding))
         round_super(job, i, begin, end);
     else
@@ -59,7 +53,7 @@ pare_status pare_rtn_quantize(pare_ctx *cx, const pare_grid *grid, const float *
                               size_t k, pare_codes *out)
 {
     PARE_TRY(pare_scales_fit(cx, grid, w, n, k, out));
-    rtn_job job = {.grid = grid, .w = w, .out = out};
+    rtn_job job = {.kernels = &cx->kernels, .grid = grid, .w = w, .out = out};
     pare_parallel(cx, n, ROWS_PER_CHUNK, round_rows, &job);
     return PARE_OK;
 }

@@ -50,7 +50,7 @@ static pare_grid_fault fit_group(const pare__sweep *job, size_t i, size_t g, con
     if (is_super(job))
         return pare_super_fit(job->grid->encoding, w, job->loss_of + g * PARE_SUPER, scale,
                               &job->out->minima[at], job->out->sub + at * PARE_SUPER_BYTES);
-    return pare_grid_fit(job->grid, w, job->start[g + 1] - job->start[g], scale,
+    return pare_grid_fit(job->kernels, job->grid, w, job->start[g + 1] - job->start[g], scale,
                          &job->out->zeros[at]);
 }
 
@@ -530,7 +530,13 @@ pare_status pare_compensate_run(pare_ctx *cx, pare_arena *scratch, const pare_co
                                 float *w, size_t n, size_t k, pare_codes *out, double *loss)
 {
     PARE_TRY(check(cx, c, n, k, out));
-    pare__sweep job = {.grid = c->grid, .factor = c->factor, .out = out, .w = w, .n = n, .k = k};
+    pare__sweep job = {.kernels = &cx->kernels,
+                       .grid = c->grid,
+                       .factor = c->factor,
+                       .out = out,
+                       .w = w,
+                       .n = n,
+                       .k = k};
     job.sparsity = c->sparsity;
     job.cost = c->cost;
     job.keep_zeros = c->keep_zeros;

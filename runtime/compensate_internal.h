@@ -29,6 +29,7 @@ typedef struct pare__tile_fault {
 } pare__tile_fault;
 
 typedef struct pare__sweep {
+    const pare_kernels *kernels;
     const pare_grid *grid;         /* or NULL */
     const pare_sparsity *sparsity; /* or NULL */
     const float *cost;             /* [k] or NULL */

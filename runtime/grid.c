@@ -279,24 +279,28 @@ static pare_grid_fault fit_levels(const pare_grid *g, const float *w, size_t cou
     }
 }
 
-pare_grid_fault pare_grid_fit(const pare_grid *g, const float *w, size_t count, float *scale,
-                              uint8_t *zero)
+/* The first weight that is not finite: there is one. */
+static float first_not_finite(const float *w)
 {
-    float lo = 0, hi = 0;
+    while (fabsf(*w) <= FLT_MAX)
+        w++;
+    return *w;
+}
+
+pare_grid_fault pare_grid_fit(const pare_kernels *kernels, const pare_grid *g, const float *w,
+                              size_t count, float *scale, uint8_t *zero)
+{
+    float lo, hi;
     if (pare_encoding_is_super(g->encoding)) {
         uint8_t sub[PARE_SUPER_BYTES];
         float minimum;
         *zero = 0;
         return pare_super_fit(g->encoding, w, NULL, scale, &minimum, sub);
     }
-    for (size_t j = 0; j < count; j++) {
-        if (!(fabsf(w[j]) <= FLT_MAX)) {
-            *scale = w[j];
-            *zero = 0;
-            return PARE_GRID_NOT_FINITE;
-        }
-        lo = w[j] < lo ? w[j] : lo;
-        hi = w[j] > hi ? w[j] : hi;
+    if (!kernels->range_f32(w, count, &lo, &hi)) {
+        *scale = first_not_finite(w);
+        *zero = 0;
+        return PARE_GRID_NOT_FINITE;
     }
     if (g->encoding != PARE_ENCODING_UNIFORM)
         return fit_levels(g, w, count, hi > -lo ? hi : -lo, scale, zero);

@@ -40,6 +40,7 @@
 
 #include <stdbool.h>
 
+#include "kernels/grid_code.h" /* UNIFORM: the code of one weight */
 #include "runtime/arena.h"
 #include "runtime/encoding.h"
 
@@ -119,8 +120,8 @@ typedef enum pare_grid_fault {
  * cannot be stored) and *zero 0. Without f16_scales the bounds are those of F32: underflow is a
  * scale of 0 for weights that are not all zero, overflow an infinite one. Clip mse passes over
  * clipped scales that underflow. */
-pare_grid_fault pare_grid_fit(const pare_grid *g, const float *w, size_t count, float *scale,
-                              uint8_t *zero);
+pare_grid_fault pare_grid_fit(const pare_kernels *kernels, const pare_grid *g, const float *w,
+                              size_t count, float *scale, uint8_t *zero);
 
 /* Records the fault of one group, `value` being what pare_grid_fit left; returns PARE_ENUMERIC. */
 pare_status pare_grid_fail(pare_ctx *cx, pare_grid_fault fault, size_t row, size_t group,
@@ -139,26 +140,12 @@ float pare_grid_decode(const pare_grid *g, size_t row, uint8_t code, float scale
 
 /* What a group of `row` becomes: fit, encode and decode of w [count] into q (may be w). NF4 with
  * plain F16 scales. On a fault q is not written. */
-pare_grid_fault pare_grid_round(const pare_grid *g, size_t row, const float *w, size_t count,
-                                float *q);
+pare_grid_fault pare_grid_round(const pare_kernels *kernels, const pare_grid *g, size_t row,
+                                const float *w, size_t count, float *q);
 
 /* The weights that codes stand for, with outlier columns and sparse weights: dst [n, k]. `g` gives
  * encoding, bits, group; UNIFORM has its zeros in c. */
 void pare_codes_values(const pare_grid *g, const pare_codes *c, float *dst);
-
-/* UNIFORM: code of one weight: clamp(rint(w / scale) + zero, 0, 2^bits - 1); zero when scale is 0;
- * the last code for a NaN. Adding 1.5 * 2^23 and taking it away rounds what is below 2^22 half to
- * even. */
-static inline uint8_t pare_grid_code(unsigned bits, float w, float scale, uint8_t zero)
-{
-    const float top = (float)((1u << bits) - 1), magic = 12582912.0F;
-    float t = scale > 0 ? w / scale : 0;
-    t = t < 512 ? t : 512;
-    t = t > -512 ? t : -512;
-    t = (t + magic) - magic + (float)zero;
-    t = t < top ? t : top;
-    return (uint8_t)(int)(t > 0 ? t : 0);
-}
 
 /* UNIFORM and TERNARY: value of one code. */
 static inline float pare_grid_value(uint8_t code, float scale, uint8_t zero)

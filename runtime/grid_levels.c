@@ -97,14 +97,14 @@ static pare_grid_fault round_super(pare_encoding e, const float *w, float *q)
     return fault;
 }
 
-pare_grid_fault pare_grid_round(const pare_grid *g, size_t row, const float *w, size_t count,
-                                float *q)
+pare_grid_fault pare_grid_round(const pare_kernels *kernels, const pare_grid *g, size_t row,
+                                const float *w, size_t count, float *q)
 {
     float scale;
     uint8_t zero;
     if (pare_encoding_is_super(g->encoding))
         return round_super(g->encoding, w, q);
-    const pare_grid_fault fault = pare_grid_fit(g, w, count, &scale, &zero);
+    const pare_grid_fault fault = pare_grid_fit(kernels, g, w, count, &scale, &zero);
     for (size_t j = 0; j < count && fault == PARE_GRID_OK; j++)
         q[j] = g->encoding == PARE_ENCODING_UNIFORM
                    ? pare_grid_value(pare_grid_code(g->bits, w[j], scale, zero), scale, zero)

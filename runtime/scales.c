@@ -13,6 +13,7 @@
 enum { ROWS_PER_CHUNK = 8 };
 
 typedef struct scales_job {
+    const pare_kernels *kernels;
     const pare_grid *grid;
     const float *w;
     const pare_codes *out;
@@ -28,8 +29,8 @@ static pare_grid_fault fit_group(const scales_job *job, size_t i, size_t g)
     if (pare_encoding_is_super(job->grid->encoding))
         return pare_super_fit(job->grid->encoding, job->w + i * out->k + begin, NULL,
                               &out->scales[at], &out->minima[at], out->sub + at * PARE_SUPER_BYTES);
-    return pare_grid_fit(job->grid, job->w + i * out->k + begin, end - begin, &out->scales[at],
-                         &out->zeros[at]);
+    return pare_grid_fit(job->kernels, job->grid, job->w + i * out->k + begin, end - begin,
+                         &out->scales[at], &out->zeros[at]);
 }
 
 static void note_bad_row(scales_job *job, size_t row)
@@ -73,7 +74,8 @@ static pare_status fit_tensor(pare_ctx *cx, const scales_job *job)
             return pare_grid_fail(cx, PARE_GRID_NOT_FINITE, i / out->k, 0, job->w[i]);
     float scale;
     uint8_t zero;
-    const pare_grid_fault fault = pare_grid_fit(job->grid, job->w, out->n * out->k, &scale, &zero);
+    const pare_grid_fault fault =
+        pare_grid_fit(job->kernels, job->grid, job->w, out->n * out->k, &scale, &zero);
     if (fault != PARE_GRID_OK)
         return pare_grid_fail(cx, fault, 0, 0, scale);
     for (size_t i = 0; i < out->n; i++) {
@@ -98,7 +100,7 @@ pare_status pare_scales_fit(pare_ctx *cx, const pare_grid *grid, const float *w,
                             pare_codes *out)
 {
     PARE_TRY(pare_grid_check(cx, grid, n, k, out));
-    scales_job job = {.grid = grid, .w = w, .out = out, .bad_row = n};
+    scales_job job = {.kernels = &cx->kernels, .grid = grid, .w = w, .out = out, .bad_row = n};
     PARE_TRY(grid->tensor ? fit_tensor(cx, &job) : fit_each(cx, &job));
     pare_scales_finish(grid, out);
     return PARE_OK;

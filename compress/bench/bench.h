@@ -28,6 +28,9 @@ typedef struct pare_bench_limits {
  *   softmax     softmax_f32 of a block of n scores, all of a row of k
  *   silu        silu_f32 on m rows of k values
  *   transpose   transpose_f32 of a tile of n cached positions of k channels
+ *   range       range_f32 of every group of m rows of k weights
+ *   codes       round_codes of the same
+ *   errors      error_sums of m rows of k weights and what became of them
  * Calls of these are dealt out to the threads: us is the time over their number. */
 typedef struct pare_bench_row {
     const char *kernel; /* "int4", "ternary", "nf4", "f16", ... */
@@ -39,7 +42,8 @@ typedef struct pare_bench_row {
                            that are rotated those read, and all that kv_mix reads and writes */
     double gop_s;       /* 2 m n k operations per second; 2 per decoded value, log2(n) + 1 per value
                            of hadamard, 2 k / n of mix, 26 of softmax and silu (22 of them an
-                           exponential), 1 of transpose */
+                           exponential), 1 of transpose, 2 of range, 5 of codes
+                           and errors */
     const char *bound;  /* the limit that applies: "dram", "fma", "int8" */
     bool cached;        /* operands stay in a core's cache, else they rotate over > 256 MB */
     double share;       /* of that limit with as many threads, measured right before and after
@@ -82,8 +86,9 @@ typedef struct pare_bench_result {
  * outlier columns (w8+f16: 32 of them, w4a4+8: 128 beside 4-bit activations); 0.45% of single
  * weights (+sp); 2:4 weights, each beside the dense ones; and the encodings that are decoded and
  * multiplied in F32. Then, in the same way, decoding of tiles of a coded cache that is larger than
- * 256 MB, mixing of values that were just decoded, and rotations of rows of 4096 and 43 x 256
- * values: one that lies in the cache, and 512 out of more than 256 MB.
+ * 256 MB, mixing of values that were just decoded, rotations of rows of 4096 and 43 x 256 values
+ * (one that lies in the cache, and 512 out of more than 256 MB), and the steps of rounding to
+ * nearest, out of as much memory.
  *
  * Returns PARE_OK, PARE_ENOMEM, PARE_EIO when the child cannot be run or gives no answer,
  * PARE_EINTERRUPTED.

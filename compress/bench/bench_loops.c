@@ -1,6 +1,6 @@
 /* Kernels that multiply by no weights: cached keys and values are decoded, mixed and transposed,
- * rows rotated, weighted and activated. Calls are those of attention and of rotations, dealt out to
- * the threads in chunks. */
+ * rows rotated, weighted and activated, weights rounded to nearest. Calls are those of attention
+ * and of rotations, dealt out to the threads in chunks. */
 #include <math.h>
 #include <string.h>
 
@@ -17,16 +17,31 @@ enum {
     RUNS = 5,
     QUICK_RUNS = 3,
     SMOOTH_OPS = 26, /* per value of softmax and silu: 22 of them an exponential */
+    RANGE_OPS = 2,   /* two comparisons */
+    CODE_OPS = 5,    /* division, rounding, zero point, two bounds */
+    ERROR_OPS = 5,   /* a difference, two squares and sums */
+    GROUP = 64,      /* weights that share a scale */
 };
 
-typedef enum kind { DECODE, KV_MIX, HADAMARD, MIX, SOFTMAX, SILU, TRANSPOSE } kind;
+typedef enum kind {
+    DECODE,
+    KV_MIX,
+    HADAMARD,
+    MIX,
+    SOFTMAX,
+    SILU,
+    TRANSPOSE,
+    RANGE,
+    CODES,
+    ERRORS
+} kind;
 
 typedef struct subject {
     const char *name;
     kind kind;
     pare_kv_method method; /* DECODE */
     bool key;
-    size_t k;  /* HADAMARD, MIX */
+    size_t k;  /* of rows */
     bool many; /* queries or rows, else one */
 } subject;
 
@@ -48,6 +63,9 @@ static const subject subjects[] = {
     {.name = "softmax", .kind = SOFTMAX},
     {.name = "silu", .kind = SILU, .k = 8192, .many = true},
     {.name = "transpose", .kind = TRANSPOSE},
+    {.name = "range", .kind = RANGE, .k = 4096, .many = true},
+    {.name = "codes", .kind = CODES, .k = 4096, .many = true},
+    {.name = "errors", .kind = ERRORS, .k = 4096, .many = true},
 };
 
 _Static_assert(sizeof subjects / sizeof *subjects == PARE__BENCH_LOOPS, "count of subjects");
@@ -264,19 +282,55 @@ static void activate_rows(void *arg, size_t begin, size_t end, size_t worker)
     }
 }
 
-/* Values shrink from pass to pass, by less than a half each time. */
-static pare_status prepare_silu(loop *l)
+static void range_groups(void *arg, size_t begin, size_t end, size_t worker)
 {
-    const size_t k = l->sub->k, m = l->quick ? 8 : 512;
+    (void)worker;
+    const loop *const l = arg;
+    float lo, hi;
+    for (size_t i = begin * l->row.k; i < end * l->row.k; i += GROUP)
+        (void)l->cx->kernels.range_f32((const float *)(void *)l->data + i, GROUP, &lo, &hi);
+}
+
+static void round_groups(void *arg, size_t begin, size_t end, size_t worker)
+{
+    const loop *const l = arg;
+    uint8_t *const codes = (uint8_t *)(void *)(l->scratch + worker * l->floats);
+    for (size_t i = begin * l->row.k; i < end * l->row.k; i += GROUP)
+        l->cx->kernels.round_codes(codes + i % l->row.k, (const float *)(void *)l->data + i, GROUP,
+                                   0.25f, 8, 4);
+}
+
+static void sum_errors(void *arg, size_t begin, size_t end, size_t worker)
+{
+    (void)worker;
+    const loop *const l = arg;
+    for (size_t i = begin; i < end; i++) {
+        const float *const w = (const float *)(void *)l->data + 2 * i * l->row.k;
+        (void)l->cx->kernels.error_sums(w, w + l->row.k, w, l->row.k);
+    }
+}
+
+/* Rows of k values out of memory, with `ops` operations each; a row lies beside its partner. */
+static pare_status prepare_stream(loop *l, pare_task *task, bool pairs, size_t ops)
+{
+    const size_t k = l->sub->k, m = l->quick ? 8 : 512, floats = pairs ? 2 * k : k;
     l->row.n = l->row.k = k, l->row.m = m;
     l->row.bound = "dram";
-    l->bytes = (double)(2 * k * sizeof(float));
-    l->ops = (double)(SMOOTH_OPS * k);
+    l->bytes = (double)(floats * sizeof(float));
+    l->ops = (double)(ops * k);
     l->calls = m;
-    l->items = (rotate_bytes(l) / (2 * m * k * sizeof(float)) + 1) * m;
-    l->data_bytes = l->items * 2 * k * sizeof(float);
-    l->task = activate_rows;
-    return take_floats(l, l->items * 2 * k, &l->data);
+    l->items = (rotate_bytes(l) / (m * floats * sizeof(float)) + 1) * m;
+    l->data_bytes = l->items * floats * sizeof(float);
+    l->task = task;
+    return take_floats(l, l->items * floats, &l->data);
+}
+
+/* A group after the other, as rounding to nearest takes them; codes stay in the cache. */
+static pare_status prepare_groups(loop *l, pare_task *task, size_t ops)
+{
+    l->row.group = GROUP;
+    PARE_TRY(prepare_stream(l, task, false, ops));
+    return take_scratch(l, l->sub->k / sizeof(float));
 }
 
 static void turn_tiles(void *arg, size_t begin, size_t end, size_t worker)
@@ -308,7 +362,11 @@ static pare_status prepare(loop *l)
     case DECODE: return prepare_decode(l);
     case KV_MIX: return prepare_kv_mix(l);
     case SOFTMAX: return prepare_softmax(l);
-    case SILU: return prepare_silu(l);
+    case SILU: /* values shrink from pass to pass, by less than a half each time */
+        return prepare_stream(l, activate_rows, true, SMOOTH_OPS);
+    case RANGE: return prepare_groups(l, range_groups, RANGE_OPS);
+    case CODES: return prepare_groups(l, round_groups, CODE_OPS);
+    case ERRORS: return prepare_stream(l, sum_errors, true, ERROR_OPS);
     case TRANSPOSE: return prepare_transpose(l);
     default: return prepare_rows(l);
     }

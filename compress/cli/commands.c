@@ -225,9 +225,10 @@ const pare_command pare_commands[] = {
      "speed of kernels or of a model beside the limits of this machine",
      "kernels  products by every kind of weights; decoding (kv_METHOD, _k keys, _v values),\n"
      "         mixing and transposition of cached keys and values; rotations (hadamard, mix);\n"
-     "         softmax and silu of rows. Each as a share of a limit measured in between: of\n"
-     "         memory (operands rotate over more than 256 MB), of F32 or of 8-bit arithmetic.\n"
-     "         \"cached\" rows have their operands in a core's cache.\n"
+     "         softmax and silu of rows; what rounding to nearest does (range, codes, errors).\n"
+     "         Each as a share of a limit measured in between: of memory (operands rotate over\n"
+     "         more than 256 MB), of F32 or of 8-bit arithmetic. \"cached\" rows have their\n"
+     "         operands in a core's cache.\n"
      "model    prefill and decoding of MODEL, or of a synthetic one of a --shape, beside the\n"
      "         shortest time that reading its weights and cache, or its operations, could take\n"
      "         on this machine (bound). TTFT: to the first token; TPOT: per step of decoding.\n"

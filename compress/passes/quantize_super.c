@@ -106,7 +106,7 @@ pare_status pare_quantize_engine(pare_ctx *cx, const pare_grid *grid, pare_pass_
     float scale;
     uint8_t zero;
     const pare_grid_fault fault =
-        pare_grid_fit(grid, linear->w + bad * PARE_SUPER, PARE_SUPER, &scale, &zero);
+        pare_grid_fit(&cx->kernels, grid, linear->w + bad * PARE_SUPER, PARE_SUPER, &scale, &zero);
     return pare_grid_fail(cx, fault == PARE_GRID_OK ? PARE_GRID_OVERFLOW : fault, bad / c->groups,
                           bad % c->groups, scale);
 }

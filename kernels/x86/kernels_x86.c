@@ -38,6 +38,9 @@ void pare_kernels_init_x86(pare_kernels *k, unsigned cpu)
     k->softmax_f32 = pare_softmax_f32_avx2;
     k->silu_f32 = pare_silu_f32_avx2;
     k->transpose_f32 = pare_transpose_f32_avx2;
+    k->range_f32 = pare_range_f32_avx2;
+    k->round_codes = pare_round_codes_avx2;
+    k->error_sums = pare_error_sums_avx2;
     if (cpu & PARE_CPU_AVXVNNI)
         pare_kernels_init_avxvnni(k);
     if (cpu & PARE_CPU_AVX512)

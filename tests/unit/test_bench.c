@@ -51,6 +51,9 @@ static const expected loops[] = {
     {"softmax", 0, 64, 64, 1, "fma", true, 256, 64 * 26},
     {"silu", 0, 8192, 8192, 8, "dram", false, 8 * 65536, 8 * 8192 * 26},
     {"transpose", 0, 64, 128, 1, "dram", false, 32768, 8192},
+    {"range", 64, 4096, 4096, 8, "dram", false, 8 * 16384, 8 * 4096 * 2},
+    {"codes", 64, 4096, 4096, 8, "dram", false, 8 * 16384, 8 * 4096 * 5},
+    {"errors", 0, 4096, 4096, 8, "dram", false, 8 * 32768, 8 * 4096 * 5},
 };
 
 /* On two threads and on one; on one alone. */
@@ -140,7 +143,8 @@ END_TEST
 
 /* The kernels of the context, with their calls counted; one thread. */
 static pare_kernels real;
-static size_t decoded, mixed, rotated, runs_mixed, weighed, activated, turned;
+static size_t decoded, mixed, rotated, runs_mixed, weighed, activated, turned, ranged, rounded,
+    summed;
 
 static void count_decode(float *dst, size_t ldd, const pare_kv_tile *src, size_t n, size_t d)
 {
@@ -191,12 +195,34 @@ static void count_transpose(float *dst, size_t ldd, const float *src, size_t lds
     real.transpose_f32(dst, ldd, src, lds, m, n);
 }
 
+static bool count_range(const float *x, size_t n, float *lo, float *hi)
+{
+    ranged += n;
+    return real.range_f32(x, n, lo, hi);
+}
+
+static void count_codes(uint8_t *codes, const float *x, size_t n, float scale, uint8_t zero,
+                        unsigned bits)
+{
+    rounded += n;
+    real.round_codes(codes, x, n, scale, zero, bits);
+    ck_assert(codes[0] > zero && codes[0] < 15);
+}
+
+static pare_error_sum count_errors(const float *w, const float *q, const float *whole, size_t n)
+{
+    summed += n;
+    ck_assert(whole == w && q != w);
+    return real.error_sums(w, q, whole, n);
+}
+
 START_TEST(caches_and_rotations_are_measured_with_their_kernels)
 {
     pare_ctx cx;
     setup(&cx, 1);
     real = cx.kernels;
     decoded = mixed = rotated = runs_mixed = weighed = activated = turned = 0;
+    ranged = rounded = summed = 0;
     cx.kernels.kv_decode = count_decode;
     cx.kernels.kv_mix = count_kv_mix;
     cx.kernels.hadamard_f32 = count_hadamard;
@@ -204,6 +230,9 @@ START_TEST(caches_and_rotations_are_measured_with_their_kernels)
     cx.kernels.softmax_f32 = count_softmax;
     cx.kernels.silu_f32 = count_silu;
     cx.kernels.transpose_f32 = count_transpose;
+    cx.kernels.range_f32 = count_range;
+    cx.kernels.round_codes = count_codes;
+    cx.kernels.error_sums = count_errors;
     static pare_bench_result r;
     const pare_bench_opts opts = {.quick = true};
     ck_assert_msg(pare_bench_kernels(&cx, &opts, &r) == PARE_OK, "%s", cx.what);
@@ -220,6 +249,9 @@ START_TEST(caches_and_rotations_are_measured_with_their_kernels)
     ck_assert_uint_eq(weighed, 4 * 64 * (size_t)(1 + 1e5 / (64 * 26)));
     ck_assert_uint_eq(activated, 4 * 8192 * 8 * 3); /* 3 times 8 rows have more than 1 MB */
     ck_assert_uint_eq(turned, 4 * 8192 * 33);
+    ck_assert_uint_eq(ranged, 4 * 4096 * 72); /* 9 times 8 rows */
+    ck_assert_uint_eq(rounded, 4 * 4096 * 72);
+    ck_assert_uint_eq(summed, 4 * 4096 * 8 * 5);
     pare_pool_free(&cx, cx.pool);
     ck_assert_uint_eq(cx.live_bytes, 0);
 }

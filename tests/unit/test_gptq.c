@@ -170,8 +170,9 @@ static void by_the_book(const pare_grid *g, size_t block, const uint32_t *order,
             const bool fixed = order[0] != 0 || order[k - 1] != k - 1;
             for (size_t c = 0; c < k; c += group)
                 if (fixed ? p == 0 : fit_now(g, block, p, c))
-                    ck_assert_int_eq(pare_grid_fit(g, now + c, k - c < group ? k - c : group,
-                                                   &scale[c / group], &zero[c / group]),
+                    ck_assert_int_eq(pare_grid_fit(&cx.kernels, g, now + c,
+                                                   k - c < group ? k - c : group, &scale[c / group],
+                                                   &zero[c / group]),
                                      PARE_GRID_OK);
             const size_t col = order[p];
             const float s = scale[col / group];

@@ -83,8 +83,9 @@ static void textbook_fit(sweep *s, size_t p)
             first++;
         uint8_t zero;
         if (first >= p && first < p + s->block)
-            ck_assert_int_eq(pare_grid_fit(s->g, now + c, k - c < group ? k - c : group,
-                                           &s->scale[c / group], &zero),
+            ck_assert_int_eq(pare_grid_fit(&cx.kernels, s->g, now + c,
+                                           k - c < group ? k - c : group, &s->scale[c / group],
+                                           &zero),
                              PARE_GRID_OK);
     }
 }

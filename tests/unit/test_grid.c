@@ -4,6 +4,7 @@
 
 #include "runtime/grid.h"
 #include "runtime/random.h"
+#include "tests/unit/grid_fit.h"
 #include "tests/unit/unit.h"
 
 enum { MANY = 300 };
@@ -66,11 +67,11 @@ START_TEST(asymmetric_grid_covers_the_range_and_zero)
     const float w[] = {0.5F, 2, 1.25F};
     float s;
     uint8_t z;
-    ck_assert_int_eq(pare_grid_fit(&(pare_grid){.bits = 2}, w, 3, &s, &z), PARE_GRID_OK);
+    ck_assert_int_eq(fit_grid(&(pare_grid){.bits = 2}, w, 3, &s, &z), PARE_GRID_OK);
     ck_assert_float_eq(s, 2.0F / 3);
     ck_assert_uint_eq(z, 0);
     const float v[] = {-1, 2, 0.25F};
-    ck_assert_int_eq(pare_grid_fit(&(pare_grid){.bits = 4}, v, 3, &s, &z), PARE_GRID_OK);
+    ck_assert_int_eq(fit_grid(&(pare_grid){.bits = 4}, v, 3, &s, &z), PARE_GRID_OK);
     ck_assert_float_eq(s, 3.0F / 15);
     ck_assert_uint_eq(z, 5);
 }
@@ -81,10 +82,10 @@ START_TEST(symmetric_scale_is_the_smallest_that_covers)
     float s;
     uint8_t z;
     const pare_grid g = {.bits = 3, .symmetric = true};
-    ck_assert_int_eq(pare_grid_fit(&g, (float[]){-2, 1}, 2, &s, &z), PARE_GRID_OK);
+    ck_assert_int_eq(fit_grid(&g, (float[]){-2, 1}, 2, &s, &z), PARE_GRID_OK);
     ck_assert_float_eq(s, 0.5F); /* -2 at code 0 */
     ck_assert_uint_eq(z, 4);
-    ck_assert_int_eq(pare_grid_fit(&g, (float[]){-1, 3}, 2, &s, &z), PARE_GRID_OK);
+    ck_assert_int_eq(fit_grid(&g, (float[]){-1, 3}, 2, &s, &z), PARE_GRID_OK);
     ck_assert_float_eq(s, 1.0F); /* 3 at code 7 */
     ck_assert_uint_eq(pare_grid_code(3, 3, s, z), 7);
 }
@@ -101,7 +102,7 @@ START_TEST(error_without_clipping_is_at_most_half_a_step)
                              .f16_scales = false};
         float s;
         uint8_t z;
-        ck_assert_int_eq(pare_grid_fit(&g, w, MANY, &s, &z), PARE_GRID_OK);
+        ck_assert_int_eq(fit_grid(&g, w, MANY, &s, &z), PARE_GRID_OK);
         /* an asymmetric zero point is rounded, which moves the ends by another half step */
         ck_assert_float_le(worst_error(&g, w, MANY, s, z), s * (g.symmetric ? 0.5001F : 1.0001F));
     }
@@ -114,15 +115,15 @@ START_TEST(f16_scale_is_rounded_half_to_even_before_the_codes)
     uint8_t z;
     const pare_grid g = {.bits = 2, .symmetric = true, .f16_scales = true};
     /* scale of hi is hi itself; 1 + 2^-11 is half way between 1 and 1 + 2^-10 */
-    ck_assert_int_eq(pare_grid_fit(&g, (float[]){1 + 0x1p-11F}, 1, &s, &z), PARE_GRID_OK);
+    ck_assert_int_eq(fit_grid(&g, (float[]){1 + 0x1p-11F}, 1, &s, &z), PARE_GRID_OK);
     ck_assert_float_eq(s, 1);
-    ck_assert_int_eq(pare_grid_fit(&g, (float[]){1 + 0x3p-11F}, 1, &s, &z), PARE_GRID_OK);
+    ck_assert_int_eq(fit_grid(&g, (float[]){1 + 0x3p-11F}, 1, &s, &z), PARE_GRID_OK);
     ck_assert_float_eq(s, 1 + 0x1p-9F);
-    ck_assert_int_eq(pare_grid_fit(&g, (float[]){1 + 0x1.8p-11F}, 1, &s, &z), PARE_GRID_OK);
+    ck_assert_int_eq(fit_grid(&g, (float[]){1 + 0x1.8p-11F}, 1, &s, &z), PARE_GRID_OK);
     ck_assert_float_eq(s, 1 + 0x1p-10F);
-    ck_assert_int_eq(pare_grid_fit(&g, (float[]){65504}, 1, &s, &z), PARE_GRID_OK);
+    ck_assert_int_eq(fit_grid(&g, (float[]){65504}, 1, &s, &z), PARE_GRID_OK);
     ck_assert_float_eq(s, 65504);
-    ck_assert_int_eq(pare_grid_fit(&g, (float[]){0x1p-14F}, 1, &s, &z), PARE_GRID_OK);
+    ck_assert_int_eq(fit_grid(&g, (float[]){0x1p-14F}, 1, &s, &z), PARE_GRID_OK);
     ck_assert_float_eq(s, 0x1p-14F);
 }
 END_TEST
@@ -136,7 +137,7 @@ START_TEST(group_of_zeros_has_scale_zero_and_codes_zero_point)
                 .bits = 4, .symmetric = symmetric, .clip = (pare_clip)clip, .f16_scales = true};
             float s = 9;
             uint8_t z = 9;
-            ck_assert_int_eq(pare_grid_fit(&g, w, 40, &s, &z), PARE_GRID_OK);
+            ck_assert_int_eq(fit_grid(&g, w, 40, &s, &z), PARE_GRID_OK);
             ck_assert_float_eq(s, 0);
             ck_assert_uint_eq(z, symmetric ? 8 : 0);
             ck_assert_uint_eq(pare_grid_code(4, 0, s, z), z);
@@ -150,20 +151,19 @@ START_TEST(faults_leave_what_is_at_fault)
     float s;
     uint8_t z;
     pare_grid g = {.bits = 4, .f16_scales = true};
-    ck_assert_int_eq(pare_grid_fit(&g, (float[]){1, NAN}, 2, &s, &z), PARE_GRID_NOT_FINITE);
+    ck_assert_int_eq(fit_grid(&g, (float[]){1, NAN}, 2, &s, &z), PARE_GRID_NOT_FINITE);
     ck_assert(isnan(s));
-    ck_assert_int_eq(pare_grid_fit(&g, (float[]){-INFINITY, 1}, 2, &s, &z), PARE_GRID_NOT_FINITE);
+    ck_assert_int_eq(fit_grid(&g, (float[]){-INFINITY, 1}, 2, &s, &z), PARE_GRID_NOT_FINITE);
     ck_assert(isinf(s) && s < 0);
-    ck_assert_int_eq(pare_grid_fit(&g, (float[]){15 * 0x1p-15F}, 1, &s, &z), PARE_GRID_UNDERFLOW);
+    ck_assert_int_eq(fit_grid(&g, (float[]){15 * 0x1p-15F}, 1, &s, &z), PARE_GRID_UNDERFLOW);
     ck_assert_float_eq(s, 0x1p-15F);
-    ck_assert_int_eq(pare_grid_fit(&g, (float[]){15 * 70000.0F}, 1, &s, &z), PARE_GRID_OVERFLOW);
+    ck_assert_int_eq(fit_grid(&g, (float[]){15 * 70000.0F}, 1, &s, &z), PARE_GRID_OVERFLOW);
     ck_assert_float_eq(s, 70000);
     g.f16_scales = false;
-    ck_assert_int_eq(pare_grid_fit(&g, (float[]){15 * 70000.0F}, 1, &s, &z), PARE_GRID_OK);
-    ck_assert_int_eq(pare_grid_fit(&g, (float[]){1e-30F}, 1, &s, &z), PARE_GRID_OK);
-    ck_assert_int_eq(pare_grid_fit(&g, (float[]){1e-45F}, 1, &s, &z), PARE_GRID_UNDERFLOW);
-    ck_assert_int_eq(pare_grid_fit(&g, (float[]){FLT_MAX, -FLT_MAX}, 2, &s, &z),
-                     PARE_GRID_OVERFLOW);
+    ck_assert_int_eq(fit_grid(&g, (float[]){15 * 70000.0F}, 1, &s, &z), PARE_GRID_OK);
+    ck_assert_int_eq(fit_grid(&g, (float[]){1e-30F}, 1, &s, &z), PARE_GRID_OK);
+    ck_assert_int_eq(fit_grid(&g, (float[]){1e-45F}, 1, &s, &z), PARE_GRID_UNDERFLOW);
+    ck_assert_int_eq(fit_grid(&g, (float[]){FLT_MAX, -FLT_MAX}, 2, &s, &z), PARE_GRID_OVERFLOW);
 }
 END_TEST
 
@@ -181,7 +181,7 @@ static int clip_by_definition(const pare_grid *g, const float *w, size_t count, 
         float s;
         uint8_t z;
         const pare_grid plain = {.bits = g->bits, .symmetric = g->symmetric};
-        ck_assert_int_eq(pare_grid_fit(&plain, (float[]){p * lo, p * hi}, 2, &s, &z), PARE_GRID_OK);
+        ck_assert_int_eq(fit_grid(&plain, (float[]){p * lo, p * hi}, 2, &s, &z), PARE_GRID_OK);
         cost[i] = 0;
         for (size_t j = 0; j < count; j++) {
             const uint8_t c = pare_grid_code(g->bits, w[j], s, z);
@@ -208,7 +208,7 @@ START_TEST(clip_finds_the_least_power_2_4_error)
         const int best = clip_by_definition(&g, w, count, cost);
         float s, plain;
         uint8_t z;
-        ck_assert_int_eq(pare_grid_fit(&g, w, count, &s, &z), PARE_GRID_OK);
+        ck_assert_int_eq(fit_grid(&g, w, count, &s, &z), PARE_GRID_OK);
         double mine = 0;
         for (size_t j = 0; j < count; j++) {
             const uint8_t c = pare_grid_code(g.bits, w[j], s, z);
@@ -217,7 +217,7 @@ START_TEST(clip_finds_the_least_power_2_4_error)
         /* a relative error of 1e-6 per term cannot lose more than twice that */
         ck_assert_double_le(mine, cost[best] * (1 + 4e-6));
         const pare_grid full = {.bits = g.bits, .symmetric = g.symmetric};
-        ck_assert_int_eq(pare_grid_fit(&full, w, count, &plain, &z), PARE_GRID_OK);
+        ck_assert_int_eq(fit_grid(&full, w, count, &plain, &z), PARE_GRID_OK);
         clipped += s < plain;
     }
     ck_assert_int_gt(clipped, 30);
@@ -236,8 +236,8 @@ START_TEST(clip_search_reaches_a_fifth_of_the_range)
     const int best = clip_by_definition(&g, w, COUNT, cost);
     float s, plain;
     uint8_t z;
-    ck_assert_int_eq(pare_grid_fit(&full, w, COUNT, &plain, &z), PARE_GRID_OK);
-    ck_assert_int_eq(pare_grid_fit(&g, w, COUNT, &s, &z), PARE_GRID_OK);
+    ck_assert_int_eq(fit_grid(&full, w, COUNT, &plain, &z), PARE_GRID_OK);
+    ck_assert_int_eq(fit_grid(&g, w, COUNT, &s, &z), PARE_GRID_OK);
     ck_assert_int_ge(best, 75);
     ck_assert_float_eq_tol(s / plain, 1 - (float)best / 100, 1e-6F);
 }
@@ -253,7 +253,7 @@ START_TEST(clip_passes_over_scales_that_f16_cannot_hold)
     const pare_grid g = {.bits = 4, .clip = PARE_CLIP_MSE, .f16_scales = true};
     float s;
     uint8_t z;
-    ck_assert_int_eq(pare_grid_fit(&g, w, 64, &s, &z), PARE_GRID_OK);
+    ck_assert_int_eq(fit_grid(&g, w, 64, &s, &z), PARE_GRID_OK);
     ck_assert_float_eq(s, 0x1p-14F);
 }
 END_TEST

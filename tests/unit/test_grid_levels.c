@@ -4,6 +4,7 @@
 #include "kernels/half.h"
 #include "runtime/grid.h"
 #include "runtime/random.h"
+#include "tests/unit/grid_fit.h"
 #include "tests/unit/unit.h"
 
 static const pare_grid nf4 = {.bits = 4, .group = 64, .encoding = PARE_ENCODING_NF4},
@@ -100,13 +101,13 @@ START_TEST(fp8_scale_puts_the_largest_weight_on_448)
 {
     float s;
     uint8_t z;
-    ck_assert_int_eq(pare_grid_fit(&fp8, (float[]){-896, 3}, 2, &s, &z), PARE_GRID_OK);
+    ck_assert_int_eq(fit_grid(&fp8, (float[]){-896, 3}, 2, &s, &z), PARE_GRID_OK);
     ck_assert_float_eq(s, 2);
     ck_assert_uint_eq(pare_grid_encode(&fp8, 0, -896, s, z), 0xFE);
-    ck_assert_int_eq(pare_grid_fit(&fp8, (float[]){0x1p-17F}, 1, &s, &z), PARE_GRID_UNDERFLOW);
-    ck_assert_int_eq(pare_grid_fit(&fp8, (float[]){0.01F}, 1, &s, &z), PARE_GRID_OK);
+    ck_assert_int_eq(fit_grid(&fp8, (float[]){0x1p-17F}, 1, &s, &z), PARE_GRID_UNDERFLOW);
+    ck_assert_int_eq(fit_grid(&fp8, (float[]){0.01F}, 1, &s, &z), PARE_GRID_OK);
     ck_assert_float_eq(s, pare_f16_to_f32(pare_f32_to_f16(0.01F / 448)));
-    ck_assert_int_eq(pare_grid_fit(&fp8, (float[]){0, 0}, 2, &s, &z), PARE_GRID_OK);
+    ck_assert_int_eq(fit_grid(&fp8, (float[]){0, 0}, 2, &s, &z), PARE_GRID_OK);
     ck_assert_float_eq(s, 0);
     ck_assert_uint_eq(pare_grid_encode(&fp8, 0, 0, s, z), 0);
 }
@@ -119,7 +120,7 @@ START_TEST(mxfp4_follows_the_rule_of_the_specification)
     uint8_t z;
     for (uint64_t i = 0; i < 2000; i++) {
         const float a = fabsf(draw(i)) * ldexpf(1, (int)(i % 24) - 12) + 1e-6F;
-        ck_assert_int_eq(pare_grid_fit(&mxfp4, (float[]){a / 3, -a}, 2, &s, &z), PARE_GRID_OK);
+        ck_assert_int_eq(fit_grid(&mxfp4, (float[]){a / 3, -a}, 2, &s, &z), PARE_GRID_OK);
         ck_assert_double_eq((double)s, ldexp(1, (int)floor(log2((double)a)) - 2));
     }
     for (unsigned c = 0; c < 8; c++) {
@@ -134,11 +135,11 @@ START_TEST(mxfp4_follows_the_rule_of_the_specification)
     }
     ck_assert_uint_eq(pare_grid_encode(&mxfp4, 0, -7.9F, 1, 0), 15);
     ck_assert_uint_eq(pare_grid_encode(&mxfp4, 0, -0.2F, 1, 0), 0);
-    ck_assert_int_eq(pare_grid_fit(&mxfp4, (float[]){0x1p-23F}, 1, &s, &z), PARE_GRID_UNDERFLOW);
-    ck_assert_int_eq(pare_grid_fit(&mxfp4, (float[]){0x1p18F}, 1, &s, &z), PARE_GRID_OVERFLOW);
-    ck_assert_int_eq(pare_grid_fit(&mxfp4, (float[]){0x1p-22F}, 1, &s, &z), PARE_GRID_OK);
-    ck_assert_int_eq(pare_grid_fit(&mxfp4, (float[]){0x1.fp17F}, 1, &s, &z), PARE_GRID_OK);
-    ck_assert_int_eq(pare_grid_fit(&mxfp4, (float[]){0}, 1, &s, &z), PARE_GRID_OK);
+    ck_assert_int_eq(fit_grid(&mxfp4, (float[]){0x1p-23F}, 1, &s, &z), PARE_GRID_UNDERFLOW);
+    ck_assert_int_eq(fit_grid(&mxfp4, (float[]){0x1p18F}, 1, &s, &z), PARE_GRID_OVERFLOW);
+    ck_assert_int_eq(fit_grid(&mxfp4, (float[]){0x1p-22F}, 1, &s, &z), PARE_GRID_OK);
+    ck_assert_int_eq(fit_grid(&mxfp4, (float[]){0x1.fp17F}, 1, &s, &z), PARE_GRID_OK);
+    ck_assert_int_eq(fit_grid(&mxfp4, (float[]){0}, 1, &s, &z), PARE_GRID_OK);
     ck_assert_float_eq(s, 0x1p-24F);
 }
 END_TEST
@@ -149,14 +150,14 @@ START_TEST(ternary_rounds_by_the_mean_magnitude)
     const unsigned want[] = {1, 0, 1, 2};          /* 0.5 rounds to even */
     float s, q[4];
     uint8_t z;
-    ck_assert_int_eq(pare_grid_fit(&ternary, w, 4, &s, &z), PARE_GRID_OK);
+    ck_assert_int_eq(fit_grid(&ternary, w, 4, &s, &z), PARE_GRID_OK);
     ck_assert_float_eq(s, 1);
     for (size_t j = 0; j < 4; j++)
         ck_assert_uint_eq(pare_grid_encode(&ternary, 0, w[j], s, z), want[j]);
-    ck_assert_int_eq(pare_grid_round(&ternary, 0, w, 4, q), PARE_GRID_OK);
+    ck_assert_int_eq(round_grid(&ternary, 0, w, 4, q), PARE_GRID_OK);
     for (size_t j = 0; j < 4; j++)
         ck_assert_float_eq(q[j], (float)want[j] - 1);
-    ck_assert_int_eq(pare_grid_fit(&ternary, (float[]){0, 0}, 2, &s, &z), PARE_GRID_OK);
+    ck_assert_int_eq(fit_grid(&ternary, (float[]){0, 0}, 2, &s, &z), PARE_GRID_OK);
     ck_assert_float_eq(pare_grid_decode(&ternary, 0, pare_grid_encode(&ternary, 0, 0, s, z), s, z),
                        0);
 }
@@ -196,15 +197,15 @@ START_TEST(rounding_a_group_equals_fit_encode_decode)
             w[j] = draw(i * 32 + j);
         float s;
         uint8_t z;
-        ck_assert_int_eq(pare_grid_fit(&grids[i], w, 32, &s, &z), PARE_GRID_OK);
-        ck_assert_int_eq(pare_grid_round(&grids[i], 0, w, 32, q), PARE_GRID_OK);
+        ck_assert_int_eq(fit_grid(&grids[i], w, 32, &s, &z), PARE_GRID_OK);
+        ck_assert_int_eq(round_grid(&grids[i], 0, w, 32, q), PARE_GRID_OK);
         for (size_t j = 0; j < 32; j++) {
             const uint8_t c = pare_grid_encode(&grids[i], 0, w[j], s, z);
             ck_assert_float_eq(q[j], pare_grid_decode(&grids[i], 0, c, s, z));
             ck_assert_float_le(fabsf(q[j] - w[j]), fabsf(w[j]) + s);
         }
     }
-    ck_assert_int_eq(pare_grid_round(&fp8, 0, (float[]){NAN}, 1, q), PARE_GRID_NOT_FINITE);
+    ck_assert_int_eq(round_grid(&fp8, 0, (float[]){NAN}, 1, q), PARE_GRID_NOT_FINITE);
 }
 END_TEST
 

@@ -157,7 +157,7 @@ static double error_by_hand(const float *s, bool group)
         float scale, row[K];
         for (size_t j = 0; j < K; j++)
             row[j] = w[i * K + j] * s[j];
-        ck_assert_int_eq(pare_grid_fit(&grid, row, K, &scale, &z), PARE_GRID_OK);
+        ck_assert_int_eq(pare_grid_fit(&cx.kernels, &grid, row, K, &scale, &z), PARE_GRID_OK);
         ck_assert_double_eq_tol((double)scale / most, 1, 1e-3); /* what F16 leaves of it */
         for (size_t j = 0; j < K; j++) {
             q[j] = fmin(127, fmax(-128, rint((double)(row[j] / scale)))) * (double)scale;

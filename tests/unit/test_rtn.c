@@ -40,7 +40,7 @@ START_TEST(each_group_is_rounded_to_its_own_grid)
             const float *const x = &w[i * K + b * 64];
             float s;
             uint8_t z;
-            ck_assert_int_eq(pare_grid_fit(&g, x, count, &s, &z), PARE_GRID_OK);
+            ck_assert_int_eq(pare_grid_fit(&cx.kernels, &g, x, count, &s, &z), PARE_GRID_OK);
             ck_assert_float_eq(out.scales[i * 3 + b], s);
             ck_assert_uint_eq(out.zeros[i * 3 + b], z);
             for (size_t j = 0; j < count; j++)

@@ -1,0 +1,46 @@
+#include <float.h>
+#include <math.h>
+
+#include "kernels/grid_code.h"
+#include "kernels/kernels_internal.h"
+
+bool pare_range_f32_ref(const float *x, size_t n, float *lo, float *hi)
+{
+    float least = 0, most = 0;
+    *lo = *hi = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (!(fabsf(x[i]) <= FLT_MAX))
+            return false;
+        least = x[i] < least ? x[i] : least;
+        most = x[i] > most ? x[i] : most;
+    }
+    *lo = least;
+    *hi = most;
+    return true;
+}
+
+/* Nothing in the loop may change the rest, so that it is done in vectors. */
+void pare_round_codes_ref(uint8_t *restrict codes, const float *restrict x, size_t n, float scale,
+                          uint8_t zero, unsigned bits)
+{
+    for (size_t i = 0; i < n; i++)
+        codes[i] = pare_grid_code(bits, x[i], scale, zero);
+}
+
+pare_error_sum pare_error_sums_ref(const float *w, const float *q, const float *whole, size_t n)
+{
+    enum { LANES = 8 };
+    double wrong[LANES] = {0}, all[LANES] = {0};
+    pare_error_sum sum = {0};
+    for (size_t i = 0; i < n; i++) {
+        const double e = (double)w[i] - (double)q[i];
+        wrong[i % LANES] += e * e;
+        all[i % LANES] += (double)whole[i] * (double)whole[i];
+        sum.nonzero += q[i] != 0;
+    }
+    for (size_t l = 0; l < LANES; l++) {
+        sum.wrong += wrong[l];
+        sum.all += all[l];
+    }
+    return sum;
+}
