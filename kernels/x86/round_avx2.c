@@ -4,6 +4,13 @@
 #ifdef __AVX2__
 #include <float.h>
 
+enum { AHEAD = 4096 /* bytes of prefetch distance: callers go through a matrix piece by piece */ };
+
+PARE_INLINE void fetch(const float *x)
+{
+    _mm_prefetch((const char *)x + AHEAD, _MM_HINT_T0);
+}
+
 PARE_INLINE float largest(__m256 v)
 {
     __m128 h = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
@@ -32,8 +39,10 @@ bool pare_range_f32_avx2(const float *x, size_t n, float *lo, float *hi)
     const __m256 none = _mm256_setzero_ps();
     range r = {{none, none}, {none, none}, none};
     size_t i = 0;
-    for (; i + 16 <= n; i += 16)
+    for (; i + 16 <= n; i += 16) {
+        fetch(x + i);
         widen_range(&r, x + i);
+    }
     if (i < n) {
         float tail[16] = {0};
         memcpy(tail, x + i, (n - i) * sizeof *x);
@@ -125,6 +134,8 @@ PARE_INLINE void add_all(sums *s, const float *w, const float *q, const float *w
 {
     size_t i = 0;
     for (; i + 8 <= n; i += 8) {
+        fetch(w + i);
+        fetch(q + i);
         const __m256 v = _mm256_loadu_ps(w + i);
         add_8(s, v, _mm256_loadu_ps(q + i), whole == w ? v : _mm256_loadu_ps(whole + i));
     }

@@ -128,6 +128,37 @@ START_TEST(a_group_wider_than_the_row_is_the_row)
 }
 END_TEST
 
+static pare_kernels real;
+static size_t ranged, rounded;
+
+static bool count_range(const float *x, size_t n, float *lo, float *hi)
+{
+    ranged += n;
+    return real.range_f32(x, n, lo, hi);
+}
+
+static void count_codes(uint8_t *codes, const float *x, size_t n, float scale, uint8_t zero,
+                        unsigned bits)
+{
+    rounded += n;
+    real.round_codes(codes, x, n, scale, zero, bits);
+}
+
+START_TEST(every_weight_goes_through_the_kernels_of_the_context)
+{
+    const pare_grid g = {.bits = 4, .group = 64, .f16_scales = true};
+    pare_codes out;
+    ck_assert_int_eq(pare_codes_take(&arena, &g, N, K, &out), PARE_OK);
+    real = cx.kernels;
+    ranged = rounded = 0;
+    cx.kernels.range_f32 = count_range;
+    cx.kernels.round_codes = count_codes;
+    ck_assert_int_eq(pare_rtn_quantize(&cx, &g, w, N, K, &out), PARE_OK);
+    ck_assert_uint_eq(ranged, N * K);
+    ck_assert_uint_eq(rounded, N * K);
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("rtn");
@@ -135,6 +166,7 @@ int main(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, each_group_is_rounded_to_its_own_grid);
     tcase_add_test(t, threads_do_not_change_a_byte);
+    tcase_add_test(t, every_weight_goes_through_the_kernels_of_the_context);
     tcase_add_test(t, first_faulty_group_is_named_for_any_number_of_threads);
     tcase_add_test(t, scales_outside_f16_are_refused_with_row_group_and_value);
     tcase_add_test(t, wrong_bits_and_groups_are_refused);
