@@ -50,7 +50,7 @@ static const struct {
      "r.yaml:7:5: short.txt has 85 tokens, fewer than one window of 256"},
     {"text: [text.txt]", "perplexity: {tokens: short.i32, window: 128}", 2,
      "r.yaml:7:5: short.i32 has 100 tokens, fewer than one window of 128"},
-    {"text: [text.txt]", "choice: {file: long.jsonl}", 4, "long.jsonl:2: choice 0 needs "},
+    {"text: [text.txt]", "choice: {file: long.jsonl}", 4, "long.jsonl:2: choice 0 has "},
     {"text: [text.txt]", "kl: {tokens: short.txt, window: 16}", 4,
      "outside the model's vocabulary"},
     {"text: [short.txt]", "kl: {text: text.txt}", 2,

@@ -282,8 +282,9 @@ static void read_events(const char *text, char *kinds, size_t size)
         ck_assert(kind && pare_json_text(pare_json_get(e, "text"), NULL) &&
                   pare_json_text(pare_json_get(e, "time"), NULL) &&
                   pare_json_number(pare_json_get(e, "seconds"), -1) >= 0);
-        if (strcmp(kind, "progress") == 0) {
-            near(pare_json_number(pare_json_get(e, "share"), -1), 0.25);
+        const double share = pare_json_number(pare_json_get(e, "share"), -1);
+        if (strcmp(kind, "progress") == 0 && share < 1) { /* 1: the work has just ended */
+            near(share, 0.25);
             ck_assert(pare_json_number(pare_json_get(e, "left_seconds"), -1) > 0);
         }
         if (strcmp(kind, "interrupted") == 0)
