@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -20,11 +21,12 @@
 #include "runtime/ops.h"
 #include "runtime/threads.h"
 
-/* A probe runs so long, and so often, at least: its mean is then that of a machine with neighbours,
- * too. */
-static const double least_seconds = 0.05;
+/* A probe runs so long, or so often: the median leaves out what a neighbour takes now and then, and
+ * has what one takes all the time. */
+static const double least_seconds = 0.1;
 enum {
-    RUNS = 3,
+    RUNS_LEAST = 3,
+    RUNS_MOST = 128,
     LEAST = 32,           /* columns of a matrix: one group of codes */
     WIDTH = 1024,         /* most rows and columns */
     TOKENS = 2048,        /* of an input of it, as many as a job has in a batch of windows */
@@ -90,18 +92,27 @@ static pare_status begin(probe *p)
     return pare_linalg_init(p->cx);
 }
 
-/* Seconds of one run of `work`, the mean of some; one before them warms up. */
-static pare_status mean_seconds(probe *p, pare_status (*work)(probe *, const void *),
-                                const void *arg, double *seconds)
+static int by_size(const void *a, const void *b)
 {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Seconds of one run of `work`, the median of some; one before them warms up. */
+static pare_status median_seconds(probe *p, pare_status (*work)(probe *, const void *),
+                                  const void *arg, double *seconds)
+{
+    double took[RUNS_MOST], sum = 0;
+    size_t runs = 0;
     PARE_TRY(work(p, arg));
-    const double start = now();
-    int runs = 0;
-    do {
+    while (runs < RUNS_LEAST || (runs < RUNS_MOST && sum < least_seconds)) {
+        const double start = now();
         PARE_TRY(work(p, arg));
-        *seconds = now() - start;
-    } while (++runs < RUNS || *seconds < least_seconds);
-    *seconds /= runs;
+        took[runs] = now() - start;
+        sum += took[runs++];
+    }
+    qsort(took, runs, sizeof *took, by_size);
+    *seconds = took[runs / 2];
     return PARE_OK;
 }
 
@@ -114,7 +125,7 @@ static pare_status run_linear(probe *p, const void *linear)
 static pare_status time_linear(probe *p, const pare_linear *w, double *rate)
 {
     double seconds;
-    PARE_TRY(mean_seconds(p, run_linear, w, &seconds));
+    PARE_TRY(median_seconds(p, run_linear, w, &seconds));
     *rate = 2.0 * TOKENS * (double)p->n * (double)p->k / seconds;
     return PARE_OK;
 }
@@ -140,7 +151,7 @@ static pare_status measure_products(probe *p)
     w.dtype = PARE_F16;
     w.data = p->half;
     PARE_TRY(time_linear(p, &w, &p->out->gemm_half));
-    PARE_TRY(mean_seconds(p, run_gram, NULL, &seconds));
+    PARE_TRY(median_seconds(p, run_gram, NULL, &seconds));
     p->out->gram = (double)TOKENS * (double)p->k * (double)p->k / seconds;
     return PARE_OK;
 }
@@ -202,9 +213,9 @@ static pare_status measure_codes(probe *p)
         return PARE_ENOMEM;
     PARE_TRY(pare_quantize_keep(&c.grid, p->n, p->k, &c.packed));
     PARE_TRY(pare_codes_take(p->a, &c.grid, p->n, p->k, &c.codes));
-    PARE_TRY(mean_seconds(p, run_rounding, &at, &seconds));
+    PARE_TRY(median_seconds(p, run_rounding, &at, &seconds));
     p->out->round = weights / seconds;
-    PARE_TRY(mean_seconds(p, run_storing, &at, &seconds));
+    PARE_TRY(median_seconds(p, run_storing, &at, &seconds));
     p->out->store = weights / seconds;
     PARE_TRY(pare_packed_pack(p->cx, p->a, &c.packed, &c.codes, &c.planes));
     PARE_TRY(pare_packed_view(p->cx, p->a, &c.packed, c.planes.plane, &c.view));
@@ -266,9 +277,9 @@ static pare_status run_copy(probe *p, const void *unused)
 static pare_status measure_memory(probe *p)
 {
     double seconds;
-    PARE_TRY(mean_seconds(p, run_hash, NULL, &seconds));
+    PARE_TRY(median_seconds(p, run_hash, NULL, &seconds));
     p->out->sha256 = BYTES / seconds;
-    PARE_TRY(mean_seconds(p, run_copy, NULL, &seconds));
+    PARE_TRY(median_seconds(p, run_copy, NULL, &seconds));
     p->out->copy = BYTES / seconds;
     return PARE_OK;
 }
@@ -288,7 +299,7 @@ static pare_status measure_comparison(probe *p)
     if (!logits)
         return PARE_ENOMEM;
     fill(logits, (size_t)2 * VOCABULARY);
-    PARE_TRY(mean_seconds(p, run_comparison, logits, &seconds));
+    PARE_TRY(median_seconds(p, run_comparison, logits, &seconds));
     p->out->compare = VOCABULARY / seconds;
     return PARE_OK;
 }
