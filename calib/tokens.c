@@ -98,9 +98,10 @@ static pare_status encode_file(pare_ctx *cx, pare_arena *a, const pare_tokenizer
     const char *const nul = memchr(text, '\0', len);
     const size_t at = nul ? (size_t)(nul - text) : 0;
     pare_status s = PARE_OK;
-    if (!nul)
+    if (!nul) {
         s = pare_tokenizer_encode(cx, t, a, text, len, &out->id, &out->count);
-    out->invalid = pare_tokenizer_invalid(text, len);
+        out->invalid = pare_tokenizer_invalid(text, len);
+    }
     if (out->invalid <= len / INVALID_SHARE) /* texts that models wrote have some */
         out->invalid = 0;
     out->invalid_in = path;
@@ -202,10 +203,12 @@ pare_status pare_tokens_windows(pare_ctx *cx, pare_arena *a, const pare_tokens *
     const size_t have = tokens->count / window;
     const size_t want = samples ? samples : have;
     if (have == 0 || want > have)
-        return pare_fail(cx, PARE_EUSAGE,
-                         "asked for %zu windows of %zu tokens, the calibration data has %zu tokens "
-                         "(%zu windows); give more data, a smaller window, or samples: all",
-                         want ? want : 1, window, tokens->count, have);
+        return pare_fail(
+            cx, PARE_EUSAGE,
+            "asked for %zu window%s of %zu tokens, the calibration data has %zu "
+            "token%s (%zu window%s); give more data, a smaller window, or samples: all",
+            want ? want : 1, pare_plural(want ? want : 1), window, tokens->count,
+            pare_plural(tokens->count), have, pare_plural(have));
     size_t *const index = PARE_NEW(a, size_t, want);
     *out = (pare_tokens){.id = PARE_NEW(a, int32_t, want * window), .count = want * window};
     if (!index || !out->id)

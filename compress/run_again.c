@@ -74,8 +74,9 @@ static pare_status compare_evaluations(pare_run *run, const pare_json *manifest,
                        "its " PARE_MANIFEST_NAME " does not say on which bytes it was evaluated");
     else if (pare_json_count(was) != run->evaluated_count)
         (void)snprintf(difference, DIFFERENCE,
-                       "a file of labels came or went beside a choice file "
-                       "on which it was evaluated");
+                       "it was evaluated on %zu files, labels of choice files included, and there "
+                       "are %zu",
+                       pare_json_count(was), run->evaluated_count);
     for (size_t i = 0; !difference[0] && i < run->evaluated_count; i++) {
         const char *const sha256 = pare_json_text(pare_json_at(was, i), NULL);
         if (!sha256 || strcmp(sha256, run->evaluated[i].sha256) != 0)
@@ -179,8 +180,10 @@ pare_status pare__run_again(pare_run *run, pare_compress_result *out)
         return pare_fail(
             run->cx, PARE_EEXISTS,
             "%s: the output exists already, and is not of this recipe, model and texts: %s; "
-            "give --restart to replace it, or another --output",
-            plan->output_path, difference);
+            "give --restart to replace it, or another --output%s",
+            plan->output_path, difference,
+            pare_plan_missing(plan) ? "; pare export writes a missing export of what is there"
+                                    : "");
     tell(run);
     out->again = true;
     out->report.output = plan->output_path;

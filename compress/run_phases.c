@@ -41,6 +41,7 @@ void pare__run_phases(pare_run *run)
     const double work = s[PARE_PHASE_STATS] + s[PARE_PHASE_PASSES] + s[PARE_PHASE_STORE];
     const size_t held_out = plan->held_out > 0;
     const size_t evaluations = plan->recipe.evaluations ? plan->recipe.evaluations : held_out;
+    pare_ctx_job(run->cx, NULL, 0, 0); /* who watches reads the phases until then */
     expect(run, PARE__PHASE_READ, "reading the model", s[PARE_PHASE_CHECK] / 4, 1);
     expect(run, PARE__PHASE_FINITE, "checking weights", s[PARE_PHASE_CHECK] / 2, 1);
     expect(run, PARE__PHASE_TOKENS, "reading calibration text", s[PARE_PHASE_TOKENS], 1);

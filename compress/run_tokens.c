@@ -136,10 +136,12 @@ static pare_status draw_share(pare_run *run, size_t text, int32_t *out)
     PARE_TRY(from_text(run, file, 1, &stream));
     if (stream.count / window < share)
         return pare_recipe_fail(run->cx, file->place,
-                                "the share of %s by weight is %zu windows of %zu tokens, and it "
-                                "has %zu tokens (%zu windows); give more text, less weight or "
+                                "the share of %s by weight is %zu window%s of %zu tokens, and it "
+                                "has %zu token%s (%zu window%s); give more text, less weight or "
                                 "fewer samples",
-                                file->text, share, window, stream.count, stream.count / window);
+                                file->text, share, pare_plural(share), window, stream.count,
+                                pare_plural(stream.count), stream.count / window,
+                                pare_plural(stream.count / window));
     const uint64_t seed =
         pare_random_u64(plan->recipe.seed, pare_random_stream("calibration texts"), text);
     PARE_TRY(pare_tokens_windows(run->cx, &run->scratch, &stream, window, share, PARE_PICK_DRAW,

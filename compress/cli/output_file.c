@@ -76,10 +76,10 @@ pare_status pare_output_file_place(pare_cli *cli, const char *command, const cha
     const char *const place = len ? pare_arena_text(&cli->arena, path, len) : ".";
     if (!place)
         return PARE_ENOMEM;
-    PARE_TRY(try_writing(cli, command, path, place));
     char option[64];
     (void)snprintf(option, sizeof option, "%s: --output", command);
-    return pare_output_file_apart(cli, option, model, path);
+    PARE_TRY(pare_output_file_apart(cli, option, model, path));
+    return try_writing(cli, command, path, place);
 }
 
 pare_status pare_output_file_there(pare_cli *cli, const char *command, const char *path,

@@ -23,10 +23,10 @@ static const char *taken_note(const pare_plan *p)
     if (!pare__plan_is_taken(p))
         return "";
     return pare_plan_missing(p)
-               ? "   (exists; compress makes the exports that are missing if it is of this recipe "
-                 "and model, and will ask for --restart if not)"
-               : "   (exists; compress has nothing to do if it is of this recipe and model, and "
-                 "will ask for --restart if not)";
+               ? "   (exists; compress makes the exports that are missing if it is of this "
+                 "recipe, model and texts, and will ask for --restart if not)"
+               : "   (exists; compress has nothing to do if it is of this recipe, model and "
+                 "texts, and will ask for --restart if not)";
 }
 
 static void print_cautions(const pare_plan *p)
