@@ -56,14 +56,19 @@ awk -v bar="$bar" 'NR == 1 || $NF < best { best = $NF }
 
 [ -n "$python" ] || exit $slow
 "$pare" export "$place/out" --format gguf:f16 --output "$place/f16.gguf" > "$place/log" 2>&1
-echo "round  llama.cpp q4_0 (CPU)  pare int4 g32 of the same file, with sync (CPU)"
+# pare syncs what it writes before it says that a job is done; llama.cpp's quantizer does not.
+echo "round  llama.cpp q4_0 (CPU)  then its sync  pare int4 g32 of the same file, with sync (CPU)"
 for ((i = 1; i <= rounds; i++)); do
     cat "$place/f16.gguf" > /dev/null
     sync
     took "$python" "$here/quantize_llama.py" "$place/f16.gguf" "$place/q4.gguf" "$threads"
     his=$wall his_cpu=$cpu
+    took sync "$place/q4.gguf"
+    his_sync=$wall
     rm -f "$place/q4.gguf"
+    cat "$place/f16.gguf" > /dev/null
     took job "$place/f16.gguf" 32
-    printf '%5d  %10.2f s (%.2f)  %10.2f s (%.2f)\n' "$i" "$his" "$his_cpu" "$wall" "$cpu"
+    printf '%5d  %10.2f s (%.2f)  %9.2f s  %14.2f s (%.2f)\n' "$i" "$his" "$his_cpu" "$his_sync" \
+        "$wall" "$cpu"
 done
 exit $slow
