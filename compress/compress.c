@@ -88,19 +88,19 @@ static pare_status fingerprint(pare_run *run, pare_json_writer *w, const char **
     pare_json_put_text(w, "cpu", pare_cpu_name(run->cx->cpu));
     pare_json_put_text(w, "blas", run->blas);
     for (size_t i = 0; i < run->inputs; i++) {
-        (void)snprintf(key, sizeof key, "model file %zu", i + 1);
+        (void)snprintf(key, sizeof key, PARE_JOURNAL_FILE "%zu", i + 1);
         char value[512];
         pare_xxh3_text(run->hash.input_xxh3[i], hex);
         (void)snprintf(value, sizeof value, "%s xxh3 %s", run->input[i].file, hex);
         pare_json_put_text(w, key, value);
     }
-    pare_json_put_text(w, "calibration tokens", plan->calibrated ? run->tokens_sha256 : "not used");
+    pare_json_put_text(w, PARE_JOURNAL_TOKENS, plan->calibrated ? run->tokens_sha256 : "not used");
     size_t line = 0;
     for (char *at = recipe; *at; line++) {
         char *const end = strchr(at, '\n');
         if (end)
             *end = '\0';
-        (void)snprintf(key, sizeof key, "recipe line %zu", line + 1);
+        (void)snprintf(key, sizeof key, PARE_JOURNAL_RECIPE "%zu", line + 1);
         pare_json_put_text(w, key, at);
         at = end ? end + 1 : at + strlen(at);
     }

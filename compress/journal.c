@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,7 +91,35 @@ typedef struct difference {
     char text[DIFFERENCE_CAP];
     size_t used;
     size_t more; /* that did not fit */
+    bool recipe; /* a line of the recipe is among them: lines that follow it may only have moved */
 } difference;
+
+__attribute__((format(printf, 2, 3))) static void add(difference *d, const char *format, ...)
+{
+    const char *const between = d->used ? "; " : "";
+    char told[DIFFERENCE_CAP];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(told, sizeof told, format, args);
+    va_end(args);
+    const size_t len = strlen(between) + strlen(told);
+    if (len >= sizeof d->text - d->used) {
+        d->more++;
+        return;
+    }
+    (void)snprintf(d->text + d->used, sizeof d->text - d->used, "%s%s", between, told);
+    d->used += len;
+}
+
+static void tell_line(difference *d, const char *was, const char *is)
+{
+    const char *const old = was ? was + strspn(was, " ") : "";
+    const char *const now = is ? is + strspn(is, " ") : "";
+    if (!d->recipe)
+        add(d, "its recipe says \"%.*s\" where this one says \"%.*s\"", VALUE_CAP, old, VALUE_CAP,
+            now);
+    d->recipe = true;
+}
 
 static void tell(difference *d, const char *key, const pare_json *old, const pare_json *now)
 {
@@ -100,15 +129,15 @@ static void tell(difference *d, const char *key, const pare_json *old, const par
         return;
     if (is && strcmp(key, PARE_JOURNAL_REPLACES) == 0 && strcmp(is, PARE_JOURNAL_NO_OUTPUT) == 0)
         return; /* it went away, and nothing else is in its place */
-    const int n = snprintf(d->text + d->used, sizeof d->text - d->used, "%s%.*s was %.*s, is %.*s",
-                           d->used ? "; " : "", VALUE_CAP, key, VALUE_CAP, was ? was : "not given",
-                           VALUE_CAP, is ? is : "not given");
-    const bool fits = n > 0 && (size_t)n < sizeof d->text - d->used;
-    if (fits)
-        d->used += (size_t)n;
+    if (strncmp(key, PARE_JOURNAL_RECIPE, strlen(PARE_JOURNAL_RECIPE)) == 0)
+        tell_line(d, was, is);
+    else if (strcmp(key, PARE_JOURNAL_TOKENS) == 0)
+        add(d, "it has other %s", PARE_JOURNAL_TOKENS);
+    else if (was && is && strncmp(key, PARE_JOURNAL_FILE, strlen(PARE_JOURNAL_FILE)) == 0)
+        add(d, "it has other bytes in the model's %.*s", (int)strcspn(is, " "), is);
     else
-        d->text[d->used] = '\0';
-    d->more += !fits;
+        add(d, "%.*s was %.*s, is %.*s", VALUE_CAP, key, VALUE_CAP, was ? was : "not given",
+            VALUE_CAP, is ? is : "not given");
 }
 
 static pare_status refuse(pare_ctx *cx, const char *path, const pare_json *old,
@@ -135,8 +164,8 @@ static pare_status refuse(pare_ctx *cx, const char *path, const pare_json *old,
     if (d.more)
         (void)snprintf(more, sizeof more, "; and %zu more", d.more);
     return pare_fail(cx, PARE_EEXISTS,
-                     "%s: the unfinished run is of something else: %s%s. --restart starts over",
-                     path, d.text, more);
+                     "%s: the unfinished run is not this job: %s%s. --restart starts over", path,
+                     d.text, more);
 }
 
 static pare_status compare_fingerprints(pare_ctx *cx, const char *path,
@@ -404,9 +433,9 @@ static pare_status look_at(pare_ctx *cx, const pare_file *f, pare_journal_kind *
         return s == PARE_EFORMAT ? PARE_OK : s;
     const char *const program = pare_json_text(pare_json_get(print, "program"), NULL);
     if (program && strncmp(program, "pare ", 5) == 0)
-        *kind = pare_json_get(print, "replaced")        ? PARE_JOURNAL_REPLACED
-                : pare_json_get(print, "recipe line 1") ? PARE_JOURNAL_COMPRESS
-                                                        : PARE_JOURNAL_EXPORT;
+        *kind = pare_json_get(print, "replaced")                ? PARE_JOURNAL_REPLACED
+                : pare_json_get(print, PARE_JOURNAL_RECIPE "1") ? PARE_JOURNAL_COMPRESS
+                                                                : PARE_JOURNAL_EXPORT;
     pare_json_free(print);
     return PARE_OK;
 }

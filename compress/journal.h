@@ -19,6 +19,9 @@
 #define PARE_JOURNAL_NAME      "journal"
 #define PARE_JOURNAL_REPLACES  "replaces" /* of the fingerprint: what output the run may replace */
 #define PARE_JOURNAL_NO_OUTPUT "nothing"  /* its value when there is none */
+#define PARE_JOURNAL_TOKENS    "calibration tokens" /* SHA-256 of the ids */
+#define PARE_JOURNAL_FILE      "model file "        /* with a number: name and XXH3 */
+#define PARE_JOURNAL_RECIPE    "recipe line "       /* with a number, of the normalized recipe */
 
 typedef struct pare_journal_record {
     const unsigned char *payload;
@@ -34,9 +37,9 @@ PARE_CHECKED pare_status pare_journal_parse(pare_ctx *cx, pare_arena *a, const u
                                             size_t *valid);
 
 /* Opens DIRECTORY/journal, cutting a bad tail, or creates it with `fingerprint` (JSON text).
- * An existing journal whose fingerprint differs is refused: PARE_EEXISTS, the message lists each
- * key that differs with both values and says that --restart starts over. Only "replaces" may have
- * become "nothing". A "format" above that of `fingerprint` is PARE_ENOTSUP. One without a good
+ * An existing journal whose fingerprint differs is refused: PARE_EEXISTS, the message names what
+ * differs (of the recipe the first line) and says that --restart starts over. Only "replaces" may
+ * have become "nothing". A "format" above that of `fingerprint` is PARE_ENOTSUP. One without a good
  * fingerprint begins anew.
  * record and count: the unit records found (without the fingerprint), in the arena. The caller
  * holds the lock of the output (compress/lock.h). PARE_EIO, PARE_ENOSPC, PARE_ENOMEM, PARE_EFORMAT

@@ -36,12 +36,14 @@ enum { DIFFERENCE = 512, SHOWN = 120 };
 /* The first line of the recipe that is another one. */
 static void compare_recipes(const char *was, const char *is, char difference[DIFFERENCE])
 {
-    for (size_t line = 1; *was || *is; line++) {
+    while (*was || *is) {
+        was += strspn(was, " ");
+        is += strspn(is, " ");
         const size_t a = strcspn(was, "\n"), b = strcspn(is, "\n");
         if (a != b || memcmp(was, is, a) != 0) {
             (void)snprintf(difference, DIFFERENCE,
-                           "line %zu of its recipe (as normalized) is \"%.*s\", now it is \"%.*s\"",
-                           line, a < SHOWN ? (int)a : SHOWN, was, b < SHOWN ? (int)b : SHOWN, is);
+                           "its recipe says \"%.*s\" where this one says \"%.*s\"",
+                           a < SHOWN ? (int)a : SHOWN, was, b < SHOWN ? (int)b : SHOWN, is);
             return;
         }
         was += a + (was[a] == '\n');

@@ -159,8 +159,8 @@ START_TEST(many_differences_end_in_their_number)
     char text[LINES * 64] = "{";
     begin_three(&f);
     for (size_t i = 0, used = 1; i < LINES; i++)
-        used += (size_t)snprintf(text + used, sizeof text - used, "\"recipe line %zu\": \"new\"%s",
-                                 i, i + 1 < LINES ? ", " : "}");
+        used += (size_t)snprintf(text + used, sizeof text - used, "\"fact %zu\": \"new\"%s", i,
+                                 i + 1 < LINES ? ", " : "}");
     ck_assert_int_eq(open_with(&f, text), PARE_EEXISTS);
     size_t told = 0, more = 0;
     for (const char *at = f.cx.what; (at = strstr(at, " was ")); at++)
@@ -169,7 +169,32 @@ START_TEST(many_differences_end_in_their_number)
     ck_assert_ptr_nonnull(rest);
     ck_assert_int_eq(sscanf(rest, "; and %zu more. --restart starts over", &more), 1);
     ck_assert_uint_eq(told + more, LINES + 2);
-    ck_assert_int_eq(strncmp(rest - strlen("is not given"), "is not given", 12), 0); /* whole */
+    ck_assert_int_eq(strncmp(rest - strlen(", is new"), ", is new", 8), 0); /* whole */
+    end(&f);
+}
+END_TEST
+
+/* Of the recipe the first line that differs: those behind it may only have moved. */
+START_TEST(another_recipe_and_other_data_are_told_in_words)
+{
+    fixture f;
+    begin(&f);
+    ck_assert_int_eq(open_with(&f,
+                               "{\"model file 1\": \"a.safetensors xxh3 12\", "
+                               "\"calibration tokens\": \"12\", \"recipe line 1\": \"pare: 1\", "
+                               "\"recipe line 2\": \"      bits: 4\", "
+                               "\"recipe line 3\": \"seed: 1\"}"),
+                     PARE_OK);
+    ck_assert_int_eq(open_with(&f,
+                               "{\"model file 1\": \"a.safetensors xxh3 34\", "
+                               "\"calibration tokens\": \"34\", \"recipe line 1\": \"pare: 1\", "
+                               "\"recipe line 2\": \"      bits: 3\", "
+                               "\"recipe line 3\": \"seed: 2\"}"),
+                     PARE_EEXISTS);
+    ck_assert_ptr_nonnull(
+        strstr(f.cx.what, "this job: it has other bytes in the model's a.safetensors; it has other "
+                          "calibration tokens; its recipe says \"bits: 4\" where this one says "
+                          "\"bits: 3\". --restart starts over"));
     end(&f);
 }
 END_TEST
@@ -372,6 +397,7 @@ int main(void)
     tcase_add_test(t, a_flipped_bit_ends_the_list_at_its_record);
     tcase_add_test(t, another_fingerprint_is_refused_and_each_difference_named);
     tcase_add_test(t, many_differences_end_in_their_number);
+    tcase_add_test(t, another_recipe_and_other_data_are_told_in_words);
     tcase_add_test(t, a_fingerprint_that_is_no_json_is_of_another_program);
     tcase_add_test(t, a_journal_is_told_from_other_files_by_its_content);
     tcase_add_test(t, a_journal_without_a_good_start_begins_anew_and_says_so);
