@@ -293,11 +293,25 @@ static void tell_short(pare_run *run)
                          pare_shortage_text(&run->plan, step, &s, text));
 }
 
+/* Blocks of an earlier run are one step. */
+static void tell_step(const pare_run *run, size_t block)
+{
+    const size_t blocks = run->plan.out.blocks;
+    char step[96];
+    if (block >= run->units_found) {
+        (void)snprintf(step, sizeof step, "block %zu of %zu", block + 1, blocks);
+        pare_ctx_step(run->cx, PARE__PHASE_BLOCKS, step);
+    } else if (block == 0) {
+        (void)snprintf(step, sizeof step, "finding %zu of %zu blocks again",
+                       run->units_found < blocks ? run->units_found : blocks, blocks);
+        pare_ctx_step(run->cx, PARE__PHASE_FOUND, step);
+    }
+}
+
 static pare_status run_job(pare_run *run, pare_compress_result *out)
 {
     pare_ctx *const cx = run->cx;
     const size_t blocks = run->plan.out.blocks;
-    char step[64];
     pare__run_phases(run);
     tell_plan(run);
     tell_quantized(run);
@@ -328,8 +342,7 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
     PARE_TRY(pare__rotate_check_begin(run));
     for (size_t i = 0; i < blocks; i++) {
         PARE_TRY(pare_ctx_interrupted(cx));
-        (void)snprintf(step, sizeof step, "block %zu of %zu", i + 1, blocks);
-        pare_ctx_step(cx, i < run->units_found ? PARE__PHASE_FOUND : PARE__PHASE_BLOCKS, step);
+        tell_step(run, i);
         PARE_TRY(pare__run_block(run, i));
         PARE_TRY(pare__run_packed_ready(run, i));
     }

@@ -197,6 +197,9 @@ static void print_time(const pare_compress_result *result)
     (void)printf("time              %s", pare_units_seconds(result->report.seconds, all));
     if (result->exports)
         (void)printf(", of which exports %s", pare_units_seconds(result->export_seconds, exports));
+    if (result->report.resumed_blocks)
+        (void)printf(", in this run; %zu of %zu blocks were done before",
+                     result->report.resumed_blocks, result->report.config->blocks);
     (void)printf("\n");
 }
 

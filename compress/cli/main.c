@@ -179,6 +179,8 @@ static pare_status flush(pare_cli *cli)
     errno = 0;
     if (fflush(stdout) == 0 && !ferror(stdout))
         return PARE_OK;
+    if (errno == 0 && write(STDOUT_FILENO, "\n", 1) == 1) /* it failed before: why is asked anew */
+        errno = EIO;
     cli->screen.mute = errno == EPIPE;
     return pare_file_fail(&cli->cx, "/dev/stdout", "write");
 }

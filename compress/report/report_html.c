@@ -84,6 +84,9 @@ static void put_cost(pare_text_out *t, const pare_report *r)
 {
     char a[PARE_UNIT_TEXT], b[PARE_UNIT_TEXT];
     pare__text_put(t, "<div class=\"card\">The job<b>%s</b>", pare_units_seconds(r->seconds, a));
+    if (r->resumed_blocks)
+        pare__text_put(t, "<i>of its last run; %zu of %zu blocks were done before</i>",
+                       r->resumed_blocks, r->config->blocks);
     pare__text_put(
         t, "<i>anonymous memory %s, resident memory %s (mapped files included)</i></div>\n",
         pare_units_bytes(r->peak_anonymous_bytes, a), pare_units_bytes(r->peak_rss_bytes, b));
