@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "compress/cli/cli.h"
+#include "compress/inputs.h"
 #include "compress/inspect.h"
 #include "compress/report/units.h"
 
@@ -140,7 +141,7 @@ static pare_status print_json(pare_cli *cli, const pare_inspection *in)
 pare_status pare_inspect_run(pare_cli *cli, const pare_args *args)
 {
     pare_inspection in;
-    PARE_TRY(pare_cli_no_work(cli, args->operand[0]));
+    PARE_TRY(pare_inputs_no_work(&cli->cx, &cli->arena, args->operand[0]));
     PARE_TRY(pare_inspect(&cli->cx, &cli->arena, args->operand[0], &in));
     if (cli->json)
         return print_json(cli, &in);
