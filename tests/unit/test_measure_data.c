@@ -2,24 +2,11 @@
  * whose figures are no numbers. */
 #include <math.h>
 
-#include "tests/unit/job.h"
+#include "tests/unit/job_tiny.h"
 #include "tests/unit/program.h"
 
 #define HEDGE PARE_SOURCE_DIR "/recipes/demo/hedge"
 #define TEXT  PARE_SOURCE_DIR "/recipes/demo/evaluation.txt"
-
-static job_place place;
-
-static void setup(void)
-{
-    const tiny_model m = tiny_model_default();
-    place = job_make(&m);
-}
-
-static void teardown(void)
-{
-    job_remove_directory(place.root);
-}
 
 static void put(const char *name, const char *bytes, size_t len)
 {

@@ -1,23 +1,10 @@
 /* Jobs whose calibration says too little: told, counted, and no worse than without it. */
 #include <stdlib.h>
 
-#include "tests/unit/job.h"
+#include "tests/unit/job_tiny.h"
 #include "tests/unit/program.h"
 
 enum { LINEARS = 14, TOKENS = 1280 };
-
-static job_place place;
-
-static void setup(void)
-{
-    const tiny_model m = tiny_model_default();
-    place = job_make(&m);
-}
-
-static void teardown(void)
-{
-    job_remove_directory(place.root);
-}
 
 static const outcome *call_recipe(const char *command, const char *options, int stream)
 {
