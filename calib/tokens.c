@@ -48,8 +48,8 @@ static pare_status read_ids(pare_ctx *cx, pare_arena *a, const pare_file *f, siz
 {
     if (f->bytes == 0 || f->bytes % 4 != 0)
         return pare_fail(cx, PARE_EFORMAT,
-                         "%s: %llu bytes are not a list of little-endian int32 tokens", f->path,
-                         (unsigned long long)f->bytes);
+                         "%s: %llu byte%s not a list of little-endian int32 tokens", f->path,
+                         (unsigned long long)f->bytes, f->bytes == 1 ? " is" : "s are");
     *out = (pare_tokens){.count = (size_t)f->bytes / 4};
     out->id = PARE_NEW(a, int32_t, out->count);
     if (!out->id)
