@@ -48,8 +48,8 @@ static pare_status read_ids(pare_ctx *cx, pare_arena *a, const pare_file *f, siz
 {
     if (f->bytes == 0 || f->bytes % 4 != 0)
         return pare_fail(cx, PARE_EFORMAT,
-                         "%s: %llu bytes are not a list of little-endian int32 tokens", f->path,
-                         (unsigned long long)f->bytes);
+                         "%s: %llu byte%s not a list of little-endian int32 tokens", f->path,
+                         (unsigned long long)f->bytes, f->bytes == 1 ? " is" : "s are");
     *out = (pare_tokens){.count = (size_t)f->bytes / 4};
     out->id = PARE_NEW(a, int32_t, out->count);
     if (!out->id)
@@ -80,34 +80,42 @@ const char *pare_tokens_note(const pare_tokens *t, char text[PARE_TOKENS_NOTE])
     return text;
 }
 
-static pare_status fail_binary(pare_ctx *cx, const char *path, size_t at)
+/* Maps a file that can be a text. */
+static pare_status map_text(pare_ctx *cx, pare_arena *a, const char *path, pare_file *f)
 {
+    PARE_TRY(map_data(cx, a, path, f));
+    const unsigned char *const nul = f->bytes ? memchr(f->data, '\0', (size_t)f->bytes) : NULL;
+    if (!nul)
+        return PARE_OK;
+    const size_t at = (size_t)(nul - f->data);
+    pare_file_unmap(f);
     return pare_fail(cx, PARE_EFORMAT,
                      "%s: byte %zu is NUL, so this is no text; give a text in UTF-8, or a file of "
                      "tokens where tokens are asked for",
                      path, at);
 }
 
+pare_status pare_text_check(pare_ctx *cx, pare_arena *a, const char *path)
+{
+    pare_file f;
+    PARE_TRY(map_text(cx, a, path, &f));
+    pare_file_unmap(&f);
+    return PARE_OK;
+}
+
 static pare_status encode_file(pare_ctx *cx, pare_arena *a, const pare_tokenizer *t,
                                const char *path, size_t vocab, pare_tokens *out)
 {
     pare_file f;
-    PARE_TRY(map_data(cx, a, path, &f));
+    PARE_TRY(map_text(cx, a, path, &f));
     const char *const text = f.data ? (const char *)f.data : "";
     const size_t len = (size_t)f.bytes;
-    const char *const nul = memchr(text, '\0', len);
-    const size_t at = nul ? (size_t)(nul - text) : 0;
-    pare_status s = PARE_OK;
-    if (!nul) {
-        s = pare_tokenizer_encode(cx, t, a, text, len, &out->id, &out->count);
-        out->invalid = pare_tokenizer_invalid(text, len);
-    }
+    const pare_status s = pare_tokenizer_encode(cx, t, a, text, len, &out->id, &out->count);
+    out->invalid = pare_tokenizer_invalid(text, len);
     if (out->invalid <= len / INVALID_SHARE) /* texts that models wrote have some */
         out->invalid = 0;
     out->invalid_in = path;
     pare_file_unmap(&f);
-    if (nul)
-        return fail_binary(cx, path, at);
     if (s != PARE_OK)
         return pare_fail_context(cx, s, "%s", path);
     return check_ids(cx, path, out, vocab);

@@ -32,6 +32,10 @@ static inline bool pare_text_has(uint64_t bytes, uint64_t tokens)
     return bytes / 16 > tokens;
 }
 
+/* Whether a file can be a text, without tokenizing it: reads it once. PARE_ENOTFOUND, PARE_EFORMAT
+ * (a NUL byte, too large), PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_text_check(pare_ctx *cx, pare_arena *a, const char *path);
+
 /* Texts, each tokenized whole and joined in order. With `bos` >= 0 that token stands in front of
  * each. PARE_ENOTFOUND, PARE_EFORMAT (a NUL byte, a token outside the model's vocabulary),
  * PARE_ENOMEM. */

@@ -197,8 +197,9 @@ static pare_status open_output(pare_run *run)
     if (!count)
         return PARE_OK;
     pare__run_phases(run); /* of what is left */
-    pare__notify(run, PARE_EVENT_RESUME, "continuing: %zu of %zu blocks are done",
-                 count < blocks ? count : blocks, blocks);
+    pare__notify(run, PARE_EVENT_RESUME, "continuing: %zu of %zu block%s %s done",
+                 count < blocks ? count : blocks, blocks, pare_plural(blocks),
+                 count == 1 || blocks == 1 ? "is" : "are");
     return PARE_OK;
 }
 

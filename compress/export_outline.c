@@ -315,15 +315,16 @@ static pare_status take_notice(pare__export *e)
                         e->source.shape.config->window);
     if (e->out->fallbacks > e->out->beside_floats)
         len += snprintf(text + len, sizeof text - (size_t)len,
-                        "; rows of %zu linears are no whole blocks of the type, they have others: "
+                        "; rows of %zu linear%s are no whole blocks of the type, they have others: "
                         "%s",
                         e->out->fallbacks - e->out->beside_floats,
+                        pare_plural(e->out->fallbacks - e->out->beside_floats),
                         pare_export_fallback_text(e->out, types));
     if (e->out->beside_floats)
         len += snprintf(text + len, sizeof text - (size_t)len,
-                        "; %zu linears lie in one tensor with others that are not quantized "
+                        "; %zu linear%s in one tensor with others that are not quantized "
                         "(experts of a block do), which becomes F16: quantize all of them or none",
-                        e->out->beside_floats);
+                        e->out->beside_floats, e->out->beside_floats == 1 ? " lies" : "s lie");
     if (e->source.kv != PARE_KV_FLOAT)
         len += snprintf(text + len, sizeof text - (size_t)len,
                         "%sthe format of the key/value cache is not part of it: engines choose "

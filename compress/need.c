@@ -114,13 +114,15 @@ bool pare_need_is_met(const pare_plan *plan, size_t step, const pare_site_stats 
            (h->rank >= need.rank && pare_need_effective(plan, h) >= (double)need.samples);
 }
 
-const char *pare_need_outcome(const pare_step *step)
+const char *pare_need_outcome(const pare_step *step, bool one)
 {
     const pare_pass *const pass = pare_passes[step->pass];
     if (pare_pass_transforms(pass))
-        return "stay as they are";
-    return pass->needs & PARE_FACT_HESSIAN ? "get its plain form"
-                                           : "have scales of their inputs from these tokens alone";
+        return one ? "stays as it is" : "stay as they are";
+    if (pass->needs & PARE_FACT_HESSIAN)
+        return one ? "gets its plain form" : "get its plain form";
+    return one ? "has scales of its inputs from these tokens alone"
+               : "have scales of their inputs from these tokens alone";
 }
 
 static bool transforms(const pare_plan *plan, size_t step, const pare_plan_linear *l)
@@ -210,7 +212,8 @@ const char *pare_shortage_text(const pare_plan *plan, size_t step, const pare_sh
     if (s->fresh < s->tokens)
         (void)snprintf(fresh, sizeof fresh, ", %llu of them new", (unsigned long long)s->fresh);
     if (s->linears)
-        (void)snprintf(what, sizeof what, "%zu linears %s", s->linears, pare_need_outcome(st));
+        (void)snprintf(what, sizeof what, "%zu linear%s %s", s->linears, pare_plural(s->linears),
+                       pare_need_outcome(st, s->linears == 1));
     const uint64_t wanted = s->fresh ? windows_for(plan, s) : 0;
     if (wanted && plan->windows && wanted > plan->windows)
         (void)snprintf(windows, sizeof windows, "more text: at least %llu tokens",

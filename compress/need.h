@@ -30,8 +30,9 @@ double pare_need_effective(const pare_plan *plan, const pare_support *support);
  * tokens of the calibration. True for statistics that stand in for inputs (pare_stats_whiten). */
 bool pare_need_is_met(const pare_plan *plan, size_t step, const pare_site_stats *stats);
 
-/* What becomes of linears that a step gets too little for: "stay as they are". */
-const char *pare_need_outcome(const pare_step *step);
+/* What becomes of linears that a step gets too little for: "stay as they are"; of one: "stays as it
+ * is". */
+const char *pare_need_outcome(const pare_step *step, bool one);
 
 /* The first step on a linear that `support` is not enough for, and what it needs: of those that
  * prune and quantize, then of transforms; l->step when it is enough for each of them, and H was

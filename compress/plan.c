@@ -10,6 +10,7 @@
 
 #include "calib/wave.h"
 #include "compress/evaluate/choice_items.h"
+#include "compress/inputs.h"
 #include "compress/journal.h"
 #include "compress/output.h"
 #include "compress/plan_internal.h"
@@ -86,12 +87,13 @@ static pare_status fail_path(pare_ctx *cx, pare_status s, const char *option, co
 #define FAIL_OUTPUT(cx, s, plan, ...)                                                              \
     fail_path(cx, s, "--output", (plan)->job->output, &(plan)->recipe.output, __VA_ARGS__)
 
-/* Something lies where the model should be; what it is, its readers say. */
-static pare_status check_model(pare_ctx *cx, const pare_plan *plan)
+/* Something lies where the model should be, and is no unfinished work; what it is, its readers say.
+ */
+static pare_status check_model(pare_ctx *cx, pare_arena *a, const pare_plan *plan)
 {
     struct stat st;
     if (stat(plan->model_path, &st) == 0 || (errno != ENOENT && errno != ENOTDIR))
-        return PARE_OK;
+        return pare_inputs_no_work(cx, a, plan->model_path);
     return fail_path(cx, PARE_EUSAGE, "--model", plan->job->model, &plan->recipe.model,
                      "%s: there is no such model", plan->model_path);
 }
@@ -203,7 +205,7 @@ static pare_status resolve_paths(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 {
     const pare_job *const job = plan->job;
     PARE_TRY(pick_path(cx, a, plan, job->model, &plan->recipe.model, "model", &plan->model_path));
-    PARE_TRY(check_model(cx, plan));
+    PARE_TRY(check_model(cx, a, plan));
     PARE_TRY(
         pick_path(cx, a, plan, job->output, &plan->recipe.output, "output", &plan->output_path));
     PARE_TRY(check_output(cx, a, plan));

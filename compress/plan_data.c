@@ -5,6 +5,11 @@
 #include "compress/run_evaluate.h"
 #include "runtime/file.h"
 
+static bool reads_calibration(const pare_plan *plan)
+{
+    return plan->calibrated || plan->held_out;
+}
+
 /* Whether the calibration may have less than the job wants. Files of tokens are always looked at:
  * that takes no tokenizer. */
 static bool calibration_in_doubt(pare_run *run)
@@ -15,7 +20,7 @@ static bool calibration_in_doubt(pare_run *run)
     const uint64_t wanted = (samples + (plan->held_out > 0)) * plan->window;
     uint64_t sum = 0;
     bool few = false;
-    if ((!plan->calibrated && !plan->held_out) || c->kind == PARE_CALIBRATION_GENERATE)
+    if (c->kind == PARE_CALIBRATION_GENERATE)
         return false;
     if (c->kind == PARE_CALIBRATION_TOKENS)
         return true;
@@ -34,13 +39,33 @@ static bool evaluation_in_doubt(const pare_plan *plan, size_t i)
     return !e->text.text || !pare_text_has(plan->evaluated_bytes[i], e->window);
 }
 
+/* A text that has more than enough is not tokenized, but looked through. */
+static pare_status check_text(pare_run *run, const pare_text *text)
+{
+    const char *const path = pare__run_data_path(run, text);
+    return path ? pare_text_check(run->cx, run->a, path) : PARE_ENOMEM;
+}
+
+static pare_status look_at_calibration(pare_run *run)
+{
+    const pare_texts *const texts = &run->plan.recipe.calibration.text;
+    if (!reads_calibration(&run->plan))
+        return PARE_OK;
+    if (calibration_in_doubt(run))
+        return pare__run_tokens(run);
+    for (size_t i = 0; i < texts->count; i++)
+        PARE_TRY(check_text(run, &texts->item[i]));
+    return PARE_OK;
+}
+
 static pare_status look(pare_run *run)
 {
-    if (calibration_in_doubt(run))
-        PARE_TRY(pare__run_tokens(run));
-    for (size_t i = 0; i < run->plan.recipe.evaluations; i++)
-        if (evaluation_in_doubt(&run->plan, i))
-            PARE_TRY(pare__run_check_evaluation(run, &run->plan.recipe.evaluation[i]));
+    PARE_TRY(look_at_calibration(run));
+    for (size_t i = 0; i < run->plan.recipe.evaluations; i++) {
+        const pare_evaluation *const e = &run->plan.recipe.evaluation[i];
+        PARE_TRY(evaluation_in_doubt(&run->plan, i) ? pare__run_check_evaluation(run, e)
+                                                    : check_text(run, pare_evaluation_data(e)));
+    }
     return PARE_OK;
 }
 

@@ -145,8 +145,8 @@ pare_rotated pare__plan_rotated(const pare_plan *plan, const char *tensor);
 /* The tensor that a tied head gets of its own. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare__plan_head(pare_arena *a, const pare_plan *plan, pare_tensor *out);
 
-/* Reads the data of a plan, but texts that have more than enough, as the job will. What
- * pare__run_tokens and pare__run_check_evaluation return. */
+/* Reads the data of a plan as the job will; texts that have more than enough are not tokenized.
+ * What pare__run_tokens, pare__run_check_evaluation and pare_text_check return. */
 PARE_CHECKED pare_status pare__plan_data(pare_ctx *cx, const pare_plan *plan);
 
 #endif

@@ -96,8 +96,8 @@ pare_status pare__plan_prune(pare_ctx *cx, const pare_plan *plan, size_t step, c
     if (samples && draws > samples)
         return pare_recipe_fail(cx, step_at(plan, step)->place,
                                 "%s: stability wants %zu parts of the calibration, which has %zu "
-                                "windows",
-                                pass_name(plan, step), draws, samples);
+                                "window%s",
+                                pass_name(plan, step), draws, samples, pare_plural(samples));
     for (size_t i = 0; i < pare_plan_slots(plan); i++) {
         if (!selected[i])
             continue;

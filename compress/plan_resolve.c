@@ -312,9 +312,9 @@ const char *pare_plan_tail_text(const pare_plan *plan, size_t step, char *text, 
         return NULL;
     (void)snprintf(text, size,
                    "%s: group %zu does not divide rows of %zu: their last group is shorter in %zu "
-                   "linears, which compressed-tensors, gptq and awq cannot hold; group %s divides",
+                   "linear%s, which compressed-tensors, gptq and awq cannot hold; group %s divides",
                    pare_passes[plan->recipe.step[step].pass]->name, first->group, first->k, count,
-                   pare_grid_groups_text(first->k, 128, groups));
+                   pare_plural(count), pare_grid_groups_text(first->k, 128, groups));
     return text;
 }
 

@@ -132,8 +132,8 @@ static pare_status cut_blocks(pare_ctx *cx, pare_plan *plan, size_t step, size_t
                                 name);
     if (blocks >= count)
         return pare_recipe_fail(cx, step_at(plan, step)->place,
-                                "%s: %zu blocks of %zu would leave none; take out %zu at most",
-                                name, blocks, count, count - 1);
+                                "%s: %zu block%s of %zu would leave none; take out %zu at most",
+                                name, blocks, pare_plural(blocks), count, count - 1);
     plan->out.blocks = count - blocks;
     plan->calibrated = true;
     return check_dtypes(cx, plan, step);

@@ -65,20 +65,27 @@ static pare_status compare_tokens(pare_run *run, const pare_json *manifest,
     return PARE_OK;
 }
 
+/* A manifest of an earlier pare does not say on which bytes the output was evaluated: nothing
+ * speaks against those that are there. */
+static bool evaluated_on_unknown(const pare_run *run, const pare_json *manifest)
+{
+    return run->plan.recipe.evaluations && !pare_json_get(manifest, "evaluated_sha256");
+}
+
 /* The figures in the output are of these bytes. */
 static pare_status compare_evaluations(pare_run *run, const pare_json *manifest,
                                        char difference[DIFFERENCE])
 {
     const pare_json *const was = pare_json_get(manifest, "evaluated_sha256");
+    if (evaluated_on_unknown(run, manifest))
+        return PARE_OK;
     PARE_TRY(pare__run_hash_evaluations(run));
-    if (run->evaluated_count && !was)
+    if (pare_json_count(was) != run->evaluated_count)
         (void)snprintf(difference, DIFFERENCE,
-                       "its " PARE_MANIFEST_NAME " does not say on which bytes it was evaluated");
-    else if (pare_json_count(was) != run->evaluated_count)
-        (void)snprintf(difference, DIFFERENCE,
-                       "it was evaluated on %zu files, labels of choice files included, and there "
-                       "are %zu",
-                       pare_json_count(was), run->evaluated_count);
+                       "it was evaluated on %zu file%s, labels of choice files included, and there "
+                       "%s %zu",
+                       pare_json_count(was), pare_plural(pare_json_count(was)),
+                       run->evaluated_count == 1 ? "is" : "are", run->evaluated_count);
     for (size_t i = 0; !difference[0] && i < run->evaluated_count; i++) {
         const char *const sha256 = pare_json_text(pare_json_at(was, i), NULL);
         if (!sha256 || strcmp(sha256, run->evaluated[i].sha256) != 0)
@@ -97,8 +104,8 @@ static pare_status compare_inputs(pare_run *run, const pare_json *manifest,
     PARE_TRY(pare__run_hash_inputs(run));
     PARE_TRY(pare__run_inputs_hashed(run));
     if (pare_json_count(was) != run->inputs)
-        (void)snprintf(difference, DIFFERENCE, "it was made of %zu files, the model has %zu",
-                       pare_json_count(was), run->inputs);
+        (void)snprintf(difference, DIFFERENCE, "it was made of %zu file%s, the model has %zu",
+                       pare_json_count(was), pare_plural(pare_json_count(was)), run->inputs);
     for (size_t i = 0; !difference[0] && i < run->inputs; i++) {
         const pare_json *const file = pare_json_at(was, i);
         const pare_manifest_file *const is = &run->input[i];
@@ -148,22 +155,22 @@ static pare_status compare(pare_run *run, const pare_json *manifest, char differ
     return difference[0] ? PARE_OK : compare_evaluations(run, manifest, difference);
 }
 
-static void tell(pare_run *run)
+static void tell(pare_run *run, bool texts_unknown)
 {
     const pare_plan *const plan = &run->plan;
     const size_t missing = pare_plan_missing(plan);
+    const char *const of =
+        texts_unknown ? "of the same recipe and model (an earlier pare did not note on which bytes "
+                        "it was evaluated, so the texts were not compared)"
+                      : "of the same recipe, model and texts";
     if (missing)
-        pare__notify(
-            run, PARE_EVENT_NOTICE,
-            "%s is already complete and of the same recipe, model and texts: making %zu of its "
-            "%zu export%s",
-            plan->output_path, missing, plan->exports, pare_plural(plan->exports));
+        pare__notify(run, PARE_EVENT_NOTICE,
+                     "%s is already complete and %s: making %zu of its %zu export%s",
+                     plan->output_path, of, missing, plan->exports, pare_plural(plan->exports));
     else
-        pare__notify(
-            run, PARE_EVENT_NOTICE,
-            "%s is already complete and of the same recipe, model and texts; --restart makes it "
-            "anew",
-            plan->output_path);
+        pare__notify(run, PARE_EVENT_NOTICE,
+                     "%s is already complete and %s; --restart makes it anew", plan->output_path,
+                     of);
 }
 
 pare_status pare__run_again(pare_run *run, pare_compress_result *out)
@@ -175,6 +182,7 @@ pare_status pare__run_again(pare_run *run, pare_compress_result *out)
     pare_status s = read_manifest(run, &manifest);
     if (s == PARE_OK)
         s = compare(run, manifest, difference);
+    const bool texts_unknown = s == PARE_OK && evaluated_on_unknown(run, manifest);
     pare_json_free(manifest);
     pare_arena_rewind(&run->scratch, mark);
     PARE_TRY(s);
@@ -186,7 +194,7 @@ pare_status pare__run_again(pare_run *run, pare_compress_result *out)
             plan->output_path, difference,
             pare_plan_missing(plan) ? "; pare export writes a missing export of what is there"
                                     : "");
-    tell(run);
+    tell(run, texts_unknown);
     out->again = true;
     out->report.output = plan->output_path;
     PARE_TRY(pare__run_exports(run, out));

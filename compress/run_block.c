@@ -189,14 +189,15 @@ static void tell_first_thin(pare_run *run, size_t block, size_t count, const par
                        r->linear.k, pare_need_effective(plan, h));
         (void)snprintf(needs, sizeof needs, ", %zu and %zu", need.rank, need.samples);
     }
-    pare__notify(run, PARE_EVENT_NOTICE,
-                 "warning: calibration: block %zu of %zu: too little of the inputs of %zu of %zu "
-                 "linears; %s: %llu tokens, %llu of them new%s, and %s needs %llu%s: they %s; give "
-                 "more text or samples",
-                 block + 1, plan->out.blocks, count, run->unit[block].rows, r->linear.name,
-                 (unsigned long long)tokens, (unsigned long long)pare_need_fresh(plan, tokens), is,
-                 pare_passes[step->pass]->name, (unsigned long long)need.tokens, needs,
-                 pare_need_outcome(step));
+    pare__notify(
+        run, PARE_EVENT_NOTICE,
+        "warning: calibration: block %zu of %zu: too little of the inputs of %zu of %zu "
+        "linears; %s: %llu token%s, %llu of them new%s, and %s needs %llu%s: they %s; give "
+        "more text or samples",
+        block + 1, plan->out.blocks, count, run->unit[block].rows, r->linear.name,
+        (unsigned long long)tokens, pare_plural(tokens),
+        (unsigned long long)pare_need_fresh(plan, tokens), is, pare_passes[step->pass]->name,
+        (unsigned long long)need.tokens, needs, pare_need_outcome(step, false));
 }
 
 static void tell_thin(pare_run *run, size_t block)

@@ -66,7 +66,9 @@ void pare__run_tell_columns(pare_run *run)
         }
         if (linears)
             pare__notify(run, PARE_EVENT_NOTICE,
-                         "%s: %zu of %zu linears keep columns apart, %zu columns in all",
-                         pare_passes[plan->recipe.step[step].pass]->name, with, linears, columns);
+                         "%s: %zu of %zu linear%s %s columns apart, %zu column%s in all",
+                         pare_passes[plan->recipe.step[step].pass]->name, with, linears,
+                         pare_plural(linears), with == 1 ? "keeps" : "keep", columns,
+                         pare_plural(columns));
     }
 }

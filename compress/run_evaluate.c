@@ -45,24 +45,19 @@ static pare_status read_items(pare_run *run, const pare_evaluation *e, quiz *out
 {
     const char *const path = path_of(run, e);
     pare_choice_texts texts;
-    pare_tokenizer *t;
     *out = (quiz){0};
     if (!path)
         return PARE_ENOMEM;
-    PARE_TRY(pare_choice_read(run->cx, &run->scratch, path, e->limit, &texts));
-    PARE_TRY(pare_checkpoint_tokenizer(&run->plan.checkpoint, &t));
-    const pare_status s = pare_choice_encode(run->cx, &run->scratch, t, &texts,
-                                             run->plan.model.config.context, &out->item);
-    pare_tokenizer_free(t);
-    pare_memory_trim();
+    PARE_TRY(pare_choice_load(run->cx, &run->scratch, &run->plan.checkpoint,
+                              run->plan.model.config.context, path, e->limit, &texts, &out->item));
     out->items = texts.count;
     out->all = texts.all;
-    for (size_t i = 0; s == PARE_OK && i < texts.count; i++)
+    for (size_t i = 0; i < texts.count; i++)
         for (size_t c = 0; c < out->item[i].choices; c++) {
             const size_t tokens = out->item[i].context_count + out->item[i].choice_count[c];
             out->longest = tokens > out->longest ? tokens : out->longest;
         }
-    return s;
+    return PARE_OK;
 }
 
 static pare_status check_tokens(pare_run *run, const pare_evaluation *e)

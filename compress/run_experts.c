@@ -97,9 +97,10 @@ static void tell_cold(pare_run *run, size_t block)
     if (count)
         pare__notify(
             run, PARE_EVENT_NOTICE,
-            "block %zu of %zu: %zu of %zu experts get fewer than %zu tokens of the calibration "
+            "block %zu of %zu: %zu of %zu experts %s fewer than %zu token%s of the calibration "
             "(%s); %s",
-            block + 1, run->plan.out.blocks, count, experts, c->min_tokens, list,
+            block + 1, run->plan.out.blocks, count, experts, count == 1 ? "gets" : "get",
+            c->min_tokens, pare_plural(c->min_tokens), list,
             c->cold == PARE_COLD_RTN ? "their inputs count as white noise"
                                      : "all tokens stand in for theirs");
 }

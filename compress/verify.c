@@ -79,8 +79,9 @@ static pare_status map_listed(pare_verify_run *v, pare_file *file, pare_listed_f
         if (s != PARE_OK)
             continue;
         if (f->bytes != e.bytes)
-            pare__verify_found(v, "%s: %llu bytes, the manifest says %llu", e.name,
-                               (unsigned long long)f->bytes, (unsigned long long)e.bytes);
+            pare__verify_found(v, "%s: %llu byte%s, the manifest says %llu", e.name,
+                               (unsigned long long)f->bytes, pare_plural(f->bytes),
+                               (unsigned long long)e.bytes);
         if (v->summed)
             pare_file_unmap(f);
         else

@@ -148,8 +148,8 @@ static pare_status check_size(const check *c, const pare_listed_file *want, uint
 {
     if (bytes == want->bytes)
         return PARE_OK;
-    return pare_fail(c->cx, PARE_EFORMAT, "%s/%s: %llu bytes, manifest.json says %llu; %s",
-                     c->ck->directory, want->name, (unsigned long long)bytes,
+    return pare_fail(c->cx, PARE_EFORMAT, "%s/%s: %llu byte%s, manifest.json says %llu; %s",
+                     c->ck->directory, want->name, (unsigned long long)bytes, pare_plural(bytes),
                      (unsigned long long)want->bytes, advice(c));
 }
 

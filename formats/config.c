@@ -154,9 +154,10 @@ static pare_status refuse_dense_blocks(const source *f, const pare_experts *e)
         return pare_fail(f->cx, PARE_EFORMAT, "%s: %s is not a list", f->name, e->dense_blocks);
     if (!is_absent(list) && pare_json_count(list) > 0)
         return pare_fail(f->cx, PARE_ENOTSUP,
-                         "%s: %s names %zu blocks without experts; only models with experts in "
+                         "%s: %s names %zu block%s without experts; only models with experts in "
                          "every block are supported",
-                         f->name, e->dense_blocks, pare_json_count(list));
+                         f->name, e->dense_blocks, pare_json_count(list),
+                         pare_plural(pare_json_count(list)));
     if (e->step)
         PARE_TRY(read_size_or(f, e->step, SIZE_MAX_FIELD, 1, &step));
     if (step != 1)
@@ -422,8 +423,8 @@ static void set_wide(pare_config *c, size_t block)
 static pare_status read_layer_types(const source *f, const pare_json *list, pare_config *c)
 {
     if (pare_json_type_of(list) != PARE_JSON_ARRAY || pare_json_count(list) != c->blocks)
-        return pare_fail(f->cx, PARE_EFORMAT, "%s: layer_types is not a list of %zu texts", f->name,
-                         c->blocks);
+        return pare_fail(f->cx, PARE_EFORMAT, "%s: layer_types is not a list of %zu text%s",
+                         f->name, c->blocks, pare_plural(c->blocks));
     for (size_t i = 0; i < c->blocks; i++) {
         const char *const type = pare_json_text(pare_json_at(list, i), NULL);
         if (type && strcmp(type, "full_attention") == 0)

@@ -221,9 +221,10 @@ static pare_status check(pare_ctx *cx, const pare_export_model *m)
                          name);
     if (f->how & PARE__GGUF_SQUARE && c->heads * c->head_dim != c->hidden)
         return pare_fail(cx, PARE_ENOTSUP,
-                         "gguf: %zu heads of %zu are not the hidden size %zu, which files of %s "
+                         "gguf: %zu head%s of %zu %s not the hidden size %zu, which files of %s "
                          "have no word for; the format safetensors keeps config.json as it is",
-                         c->heads, c->head_dim, c->hidden, name);
+                         c->heads, pare_plural(c->heads), c->head_dim, c->heads == 1 ? "is" : "are",
+                         c->hidden, name);
     if (f->how & PARE__GGUF_QKV_BIAS && !has_bias(&m->linear[0]))
         return pare_fail(
             cx, PARE_ENOTSUP,

@@ -410,8 +410,9 @@ static pare_status check_all_used(const loader *l)
     }
     if (l->packed != pare_json_count(l->linears))
         return pare_fail(l->cx, PARE_EFORMAT,
-                         "%s: the index describes %zu packed linears, the model has %zu of them",
-                         l->ck->path, pare_json_count(l->linears), l->packed);
+                         "%s: the index describes %zu packed linear%s, the model has %zu of them",
+                         l->ck->path, pare_json_count(l->linears),
+                         pare_plural(pare_json_count(l->linears)), l->packed);
     return PARE_OK;
 }
 

@@ -38,8 +38,8 @@ static pare_status check_frame(pare_ctx *cx, const char *name, const unsigned ch
 {
     if (len < LENGTH_BYTES)
         return pare_fail(cx, PARE_EFORMAT,
-                         "%s: %llu bytes, a safetensors file has at least %d: truncated?", name,
-                         (ull)len, LENGTH_BYTES);
+                         "%s: %llu byte%s, a safetensors file has at least %d: truncated?", name,
+                         (ull)len, pare_plural(len), LENGTH_BYTES);
     const uint64_t n = read_le64(bytes);
     if (n > HEADER_MAX)
         return pare_fail(

@@ -74,8 +74,8 @@ static pare_status find_directory(reader *r)
 {
     if (r->len < END)
         return pare_fail(r->cx, PARE_EFORMAT,
-                         "%s: %llu bytes, a zip archive has at least 22: truncated?", r->name,
-                         (ull)r->len);
+                         "%s: %llu byte%s, a zip archive has at least 22: truncated?", r->name,
+                         (ull)r->len, pare_plural(r->len));
     const uint64_t end = r->len - END;
     const unsigned char *const p = r->bytes + end;
     if (pare_le32(p) != END_SIGN || pare_le16(p + 20) != 0)

@@ -52,8 +52,9 @@ static pare_status check(pare_ctx *cx, const pare_watched *item)
         return fail(cx, item->path, "another file has its name");
     if (is.bytes != was->bytes)
         return pare_fail(cx, PARE_EFORMAT,
-                         "%s: changed while it was in use: it had %llu bytes and has %llu",
-                         item->path, (unsigned long long)was->bytes, (unsigned long long)is.bytes);
+                         "%s: changed while it was in use: it had %llu byte%s and has %llu",
+                         item->path, (unsigned long long)was->bytes, pare_plural(was->bytes),
+                         (unsigned long long)is.bytes);
     if (!same_time(is.written, was->written))
         return fail(cx, item->path, "it was written to or touched");
     if (!same_time(is.changed, was->changed))

@@ -128,10 +128,6 @@ typedef struct pare_loaded {
     pare_forward forward;
 } pare_loaded;
 
-/* Refuses the directory in which an unfinished job works, OUTPUT.partial, with words for how to go
- * on. PARE_EFORMAT, PARE_ENOTSUP for the work of a newer program, PARE_EIO, PARE_ENOMEM. */
-PARE_CHECKED pare_status pare_cli_no_work(pare_cli *cli, const char *path);
-
 /* Opens `path`; forward tables for the model's whole context. Checksums are looked at unless
  * --unchecked is among the arguments, which is told. Close in any case. */
 PARE_CHECKED pare_status pare_loaded_open(pare_cli *cli, const pare_args *args, const char *path,

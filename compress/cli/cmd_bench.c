@@ -137,8 +137,8 @@ static void print_text(const pare_cli *cli, const pare_bench_result *r)
     const pare_bench_gptq *const g = &r->gptq;
     if (!g->measured)
         return;
-    (void)printf("\nGPTQ %zu x %zu, group %zu, %zu threads: %.2f s", g->n, g->k, g->group,
-                 g->threads, g->seconds);
+    (void)printf("\nGPTQ %zu x %zu, group %zu, %zu thread%s: %.2f s", g->n, g->k, g->group,
+                 g->threads, pare_plural(g->threads), g->seconds);
     if (isfinite(g->time_ratio))
         (void)printf(", %.2f x the %.2f s of spotrf + spotri + spotrf + sgemm", g->time_ratio,
                      g->baseline_seconds);

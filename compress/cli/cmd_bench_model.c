@@ -65,9 +65,10 @@ static pare_status read_lengths(pare_cli *cli, const pare_args *args, size_t con
     PARE_TRY(pare_args_count(&cli->cx, args, "output", 2, UINT32_MAX, &output));
     if (output < 2 || prompt + output - 1 > context) /* a context of 1 cuts the usual output to 1 */
         return pare_fail(&cli->cx, PARE_EUSAGE,
-                         "a prompt of %llu and an output of %llu tokens do not fit the context of "
-                         "%zu tokens; see --prompt and --output",
-                         (unsigned long long)prompt, (unsigned long long)output, context);
+                         "a prompt of %llu and an output of %llu token%s do not fit the context of "
+                         "%zu token%s; see --prompt and --output",
+                         (unsigned long long)prompt, (unsigned long long)output,
+                         pare_plural(output), context, pare_plural(context));
     o->prompt = (size_t)prompt;
     o->output = (size_t)output;
     return PARE_OK;

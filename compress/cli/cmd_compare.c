@@ -8,6 +8,7 @@
 #include "compress/cli/compare_forms.h"
 #include "compress/cli/measure_steps.h"
 #include "compress/cli/output_file.h"
+#include "compress/inputs.h"
 #include "formats/checksums.h"
 #include "runtime/file.h"
 
@@ -178,7 +179,7 @@ static pare_status check_shapes(pare_cli *cli, const pare_checkpoint *ck)
 
 static pare_status open_other(comparing *c, const char *path, pare_loaded *l)
 {
-    PARE_TRY(pare_cli_no_work(c->cli, path));
+    PARE_TRY(pare_inputs_no_work(&c->cli->cx, &c->cli->arena, path));
     PARE_TRY(pare_checkpoint_list(&c->cli->cx, &c->cli->arena, path, &l->checkpoint));
     if (!pare_args_given(c->args, "unchecked"))
         PARE_TRY(pare_checkpoint_check_files(&l->checkpoint));

@@ -241,10 +241,12 @@ static void print_text(const pare_compress_result *result)
             "calibration       too little for %zu of %zu linears, which layers.csv lists\n",
             result->thin, r->rows);
     if (r->experts.count)
-        (void)printf("experts           at least %lld tokens of the calibration reach one, median "
-                     "%lld; fewer than %zu reach %zu of %zu (run.json)\n",
-                     (long long)r->experts.least, (long long)r->experts.median,
-                     r->experts.min_tokens, r->experts.cold, r->experts.count);
+        (void)printf(
+            "experts           at least %lld token%s of the calibration reach%s one, median "
+            "%lld; fewer than %zu reach %zu of %zu (run.json)\n",
+            (long long)r->experts.least, pare_plural((unsigned long long)r->experts.least),
+            r->experts.least == 1 ? "es" : "", (long long)r->experts.median, r->experts.min_tokens,
+            r->experts.cold, r->experts.count);
     print_time(result);
     (void)printf("anonymous memory  %s; resident memory, mapped files included, %s\n",
                  pare_units_bytes(r->peak_anonymous_bytes, a),

@@ -182,10 +182,10 @@ static void print_perplexity(const evaluation *e)
 static void print_speed(const char *name, const pare_figures *f)
 {
     if (f->has_speed)
-        (void)printf("%-17s prefill %.1f tok/s, decode %.1f tok/s   (%zu threads; first "
+        (void)printf("%-17s prefill %.1f tok/s, decode %.1f tok/s   (%zu thread%s; first "
                      "token %.1f ms, then %.2f ms)\n",
                      name, f->speed.prefill_tok_s, f->speed.decode_tok_s, f->speed.threads,
-                     f->speed.ttft_ms, f->speed.tpot_ms);
+                     pare_plural(f->speed.threads), f->speed.ttft_ms, f->speed.tpot_ms);
 }
 
 static void print_weights(const char *name, const pare_memory_figures *m)

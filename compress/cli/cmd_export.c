@@ -3,6 +3,7 @@
 
 #include "compress/cli/cli.h"
 #include "compress/export.h"
+#include "compress/inputs.h"
 #include "compress/report/units.h"
 
 static pare_status find_target(pare_cli *cli, const char *name, const pare_export_target **out)
@@ -76,7 +77,7 @@ static void print_text(const pare_export_job *job, const pare_export_result *r)
 
 pare_status pare_export_command(pare_cli *cli, const pare_args *args)
 {
-    PARE_TRY(pare_cli_no_work(cli, args->operand[0]));
+    PARE_TRY(pare_inputs_no_work(&cli->cx, &cli->arena, args->operand[0]));
     pare_export_job job = {.artifact = args->operand[0],
                            .output = pare_args_text(args, "output"),
                            .restart = pare_args_given(args, "restart"),

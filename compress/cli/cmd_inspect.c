@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "compress/cli/cli.h"
+#include "compress/inputs.h"
 #include "compress/inspect.h"
 #include "compress/report/units.h"
 
@@ -23,11 +24,12 @@ static void print_config(const pare_inspection *in)
         (void)printf("configuration     %s\n", in->config_problem);
         return;
     }
-    (void)printf("family            %s: %zu blocks, hidden %zu, ", c->arch->model_type, c->blocks,
-                 c->hidden);
+    (void)printf("family            %s: %zu block%s, hidden %zu, ", c->arch->model_type, c->blocks,
+                 pare_plural(c->blocks), c->hidden);
     if (c->intermediate)
         (void)printf("intermediate %zu, ", c->intermediate);
-    (void)printf("%zu heads (%zu key/value) of %zu\n", c->heads, c->kv_heads, c->head_dim);
+    (void)printf("%zu head%s (%zu key/value) of %zu\n", c->heads, pare_plural(c->heads),
+                 c->kv_heads, c->head_dim);
     (void)printf("                  vocabulary %zu, context %zu, %s head\n", c->vocab, c->context,
                  c->tied ? "tied" : "separate");
     if (c->experts)
@@ -140,7 +142,7 @@ static pare_status print_json(pare_cli *cli, const pare_inspection *in)
 pare_status pare_inspect_run(pare_cli *cli, const pare_args *args)
 {
     pare_inspection in;
-    PARE_TRY(pare_cli_no_work(cli, args->operand[0]));
+    PARE_TRY(pare_inputs_no_work(&cli->cx, &cli->arena, args->operand[0]));
     PARE_TRY(pare_inspect(&cli->cx, &cli->arena, args->operand[0], &in));
     if (cli->json)
         return print_json(cli, &in);

@@ -1,6 +1,7 @@
 #include <stdio.h>
 
 #include "compress/cli/cli.h"
+#include "compress/inputs.h"
 #include "compress/report/units.h"
 #include "compress/verify.h"
 
@@ -66,7 +67,7 @@ pare_status pare_verify_run(pare_cli *cli, const pare_args *args)
     pare_phase phase[] = {{.name = "hashing", .amount = 1, .steps = 1},
                           {.name = "hashing tensors", .amount = 0.2, .steps = 1},
                           {.name = "looking for NaN", .amount = 1, .steps = 1}};
-    PARE_TRY(pare_cli_no_work(cli, path));
+    PARE_TRY(pare_inputs_no_work(&cli->cx, &cli->arena, path));
     PARE_TRY(pare_cli_threads(cli, args));
     pare_ctx_job(&cli->cx, phase, sizeof phase / sizeof *phase, 0);
     const pare_status s = (cli->json ? verify_json : verify_text)(cli, path, &r);

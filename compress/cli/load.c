@@ -1,12 +1,8 @@
-#include <stdio.h>
-#include <string.h>
 #include <sys/resource.h>
 
 #include "compress/cli/cli.h"
 #include "compress/inputs.h"
-#include "compress/journal.h"
 #include "formats/checksums.h"
-#include "formats/sums.h"
 #include "runtime/linalg.h"
 #include "runtime/threads.h"
 
@@ -43,39 +39,12 @@ pare_status pare_loaded_unchanged(pare_cli *cli, const pare_loaded *l)
     return pare_watch_check(&cli->cx, &l->checkpoint.watch);
 }
 
-/* A finished artifact may wait in such a directory, too: with its list of sums. */
-pare_status pare_cli_no_work(pare_cli *cli, const char *path)
-{
-    static const char ending[] = ".partial";
-    pare_journal_kind kind;
-    size_t len = strlen(path);
-    while (len > 1 && path[len - 1] == '/')
-        len--;
-    const size_t output = len > strlen(ending) ? len - strlen(ending) : 0;
-    if (!output || strncmp(path + output, ending, strlen(ending)) != 0)
-        return PARE_OK;
-    char *const sums = pare_path_join(&cli->arena, path, PARE_SUMS_NAME);
-    if (!sums)
-        return PARE_ENOMEM;
-    if (pare_path_is_file(sums))
-        return PARE_OK;
-    PARE_TRY(pare_journal_look(&cli->cx, &cli->arena, path, &kind));
-    if (kind != PARE_JOURNAL_COMPRESS && kind != PARE_JOURNAL_EXPORT &&
-        kind != PARE_JOURNAL_DAMAGED)
-        return PARE_OK;
-    const char *const command = kind == PARE_JOURNAL_EXPORT ? "pare export" : "pare compress";
-    return pare_fail(&cli->cx, PARE_EFORMAT,
-                     "%s: is the work directory of an unfinished job, and no model yet; give its "
-                     "command (%s) again, which goes on and makes %.*s",
-                     path, command, (int)output, path);
-}
-
 pare_status pare_loaded_open(pare_cli *cli, const pare_args *args, const char *path, bool exact,
                              pare_loaded *out)
 {
     pare_ctx *const cx = &cli->cx;
     *out = (pare_loaded){0};
-    PARE_TRY(pare_cli_no_work(cli, path));
+    PARE_TRY(pare_inputs_no_work(cx, &cli->arena, path));
     PARE_TRY(pare_checkpoint_open(cx, &cli->arena, path, &out->checkpoint));
     PARE_TRY(pare_inputs_watch(&cli->arena, &out->checkpoint));
     char types[256];

@@ -100,15 +100,11 @@ pare_status pare_measure_data(pare_cli *cli, const pare_args *args, const pare_l
 static pare_status read_items(pare_cli *cli, const pare_measure *m, const pare_loaded *l,
                               const char *path, pare_choice_item **item, size_t *items)
 {
-    pare_tokenizer *tokenizer;
     pare_choice_texts texts;
-    PARE_TRY(pare_choice_read(&cli->cx, &cli->arena, path, m->limit, &texts));
-    PARE_TRY(pare_checkpoint_tokenizer(&l->checkpoint, &tokenizer));
-    const pare_status s =
-        pare_choice_encode(&cli->cx, &cli->arena, tokenizer, &texts, l->model.config.context, item);
-    pare_tokenizer_free(tokenizer);
+    PARE_TRY(pare_choice_load(&cli->cx, &cli->arena, &l->checkpoint, l->model.config.context, path,
+                              m->limit, &texts, item));
     *items = texts.count;
-    return s;
+    return PARE_OK;
 }
 
 pare_status pare_measure_check_choices(pare_cli *cli, const pare_measure *m, const pare_loaded *l)

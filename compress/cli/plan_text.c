@@ -49,17 +49,20 @@ static void print_store(const pare_plan *p, pare_sparsity_store store, bool floa
             pare_sparsity_add(&t, l);
     }
     if (t.linears && store == PARE_SPARSITY_NONE && floats)
-        (void)printf("%-17s stored in %zu linears (f16 dense%s): too few%s for a mask to take "
+        (void)printf("%-17s stored in %zu linear%s (f16 dense%s): too few%s for a mask to take "
                      "fewer bytes\n",
-                     "zeros", t.linears, p->ratios ? ", or behind a mask" : "",
+                     "zeros", t.linears, pare_plural(t.linears),
+                     p->ratios ? ", or behind a mask" : "",
                      p->ratios ? ", where the rule takes least," : "");
     else if (t.linears && store == PARE_SPARSITY_NONE)
-        (void)printf("%-17s stored like other weights in %zu linears: saves no bytes and no time\n",
-                     "zeros", t.linears);
+        (void)printf(
+            "%-17s stored like other weights in %zu linear%s: saves no bytes and no time\n",
+            "zeros", t.linears, pare_plural(t.linears));
     else if (t.linears)
-        (void)printf("%-17s left out of %zu linears (%s%s): %.1f%% of the bytes with them, saves "
+        (void)printf("%-17s left out of %zu linear%s (%s%s): %.1f%% of the bytes with them, saves "
                      "%s\n",
-                     "zeros", t.linears, floats ? "f16 " : "", pare_sparsity_store_name(store),
+                     "zeros", t.linears, pare_plural(t.linears), floats ? "f16 " : "",
+                     pare_sparsity_store_name(store),
                      100.0 * (double)t.bytes / (double)t.dense_bytes, t.saves);
 }
 
@@ -101,14 +104,15 @@ static void print_experts(const pare_plan *p)
     for (size_t s = 0; s < PARE_SITES; s++)
         calibrated |= p->expert_kinds[s] != 0;
     if (p->experts && calibrated)
-        (void)printf("%-17s %zu in a block; statistics of %zu in each pass; below %zu tokens: %s\n",
-                     "experts", p->model.config.experts, p->chunk, c->min_tokens,
-                     pare_cold_policy_name(c->cold));
+        (void)printf(
+            "%-17s %zu in a block; statistics of %zu in each pass; below %zu token%s: %s\n",
+            "experts", p->model.config.experts, p->chunk, c->min_tokens, pare_plural(c->min_tokens),
+            pare_cold_policy_name(c->cold));
     for (size_t i = 0; i < p->recipe.steps; i++)
         if (p->left && p->left[i])
-            (void)printf("%-17s works on attention only; the inputs of %zu linears of MLPs, which "
+            (void)printf("%-17s works on attention only; the inputs of %zu linear%s of MLPs, which "
                          "the\n%-17s router reads or which differ by expert, stay as they are\n",
-                         pare__plan_pass(p, i), p->left[i], "");
+                         pare__plan_pass(p, i), p->left[i], pare_plural(p->left[i]), "");
 }
 
 static void print_shortages(const pare_plan *p)
@@ -126,9 +130,9 @@ static void print_shortages(const pare_plan *p)
 static void print_evaluation(const pare_plan *p)
 {
     if (p->held_out)
-        (void)printf("%-17s perplexity and KL on up to %zu calibration windows held out: pruning "
+        (void)printf("%-17s perplexity and KL on up to %zu calibration window%s held out: pruning "
                      "is\n%-17s always evaluated, and the recipe has no evaluate:\n",
-                     "evaluation", p->held_out, "");
+                     "evaluation", p->held_out, pare_plural(p->held_out), "");
 }
 
 static void print_exports(const pare_plan *p)

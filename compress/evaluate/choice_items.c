@@ -290,3 +290,16 @@ pare_status pare_choice_encode(pare_ctx *cx, pare_arena *a, const pare_tokenizer
     pare_arena_release(&e.work);
     return s;
 }
+
+pare_status pare_choice_load(pare_ctx *cx, pare_arena *a, const pare_checkpoint *ck, size_t most,
+                             const char *path, size_t limit, pare_choice_texts *texts,
+                             pare_choice_item **item)
+{
+    pare_tokenizer *t;
+    PARE_TRY(pare_choice_read(cx, a, path, limit, texts));
+    PARE_TRY(pare_checkpoint_tokenizer(ck, &t));
+    const pare_status s = pare_choice_encode(cx, a, t, texts, most, item);
+    pare_tokenizer_free(t);
+    pare_memory_trim();
+    return s;
+}

@@ -19,7 +19,7 @@
 #define PARE_COMPRESS_CHOICE_ITEMS_H
 
 #include "compress/evaluate/evaluate.h"
-#include "formats/tokenizer.h"
+#include "formats/checkpoint.h"
 #include "runtime/watch.h"
 
 /* One item as text; a choice has its leading space. */
@@ -57,6 +57,12 @@ PARE_CHECKED pare_status pare_choice_read(pare_ctx *cx, pare_arena *a, const cha
 PARE_CHECKED pare_status pare_choice_encode(pare_ctx *cx, pare_arena *a, const pare_tokenizer *t,
                                             const pare_choice_texts *texts, size_t most,
                                             pare_choice_item **item);
+
+/* Reads a file and gives its items in the tokens of a model, each of which takes `most` at most.
+ * Returns what pare_choice_read, pare_checkpoint_tokenizer and pare_choice_encode return. */
+PARE_CHECKED pare_status pare_choice_load(pare_ctx *cx, pare_arena *a, const pare_checkpoint *ck,
+                                          size_t most, const char *path, size_t limit,
+                                          pare_choice_texts *texts, pare_choice_item **item);
 
 /* Where labels stand that are not in the file at `path`. NULL: PARE_ENOMEM. */
 char *pare_choice_labels(pare_arena *a, const char *path);

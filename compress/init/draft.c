@@ -4,6 +4,7 @@
 
 #include "calib/tokens.h"
 #include "compress/init/init_internal.h"
+#include "compress/inputs.h"
 #include "compress/need.h"
 #include "runtime/file.h"
 
@@ -22,6 +23,7 @@ pare_status pare__draft_begin(pare_ctx *cx, pare_arena *a, const pare_init *init
                        .head = {.cx = cx},
                        .passes = {.cx = cx},
                        .tail = {.cx = cx}};
+    PARE_TRY(pare_inputs_no_work(cx, a, init->model_path));
     PARE_TRY(pare_checkpoint_open(cx, a, init->model_path, &d->checkpoint));
     if (d->checkpoint.packed)
         return pare_fail(cx, PARE_ENOTSUP,

@@ -200,11 +200,11 @@ pare_status pare_init_preset(pare_ctx *cx, pare_arena *a, const pare_init *init,
         d.suffix = p->suffix;
         d.needs_export = p->only;
         pare__text_put(&d.head,
-                       "# %s: %s. Written for a model of type %s with %zu blocks;\n"
+                       "# %s: %s. Written for a model of type %s with %zu block%s;\n"
                        "# \"pare plan\" says what it will do, \"pare help recipe\" what "
                        "else can stand here.\n",
                        p->row.name, p->row.summary, d.model.config.arch->model_type,
-                       d.model.config.blocks);
+                       d.model.config.blocks, pare_plural(d.model.config.blocks));
         if (d.model.config.arch->rounds_inputs)
             pare__text_put(&d.head, "# The weights of this model are ternary: the pass ternary "
                                     "stores them as they are, and is the better choice.\n");

@@ -56,7 +56,7 @@ static pare_status run(pare_ctx *cx, const double *value, pare_pass_linear *line
     const pare_grid g = grid(value);
     const pare_outlier_opts opts = {.columns = linear->columns};
     /* chosen on the inputs of the float model, not on those that linear->stats has */
-    pare_quantize_note(linear, "%zu columns in F16", opts.columns);
+    pare_quantize_note(linear, "%zu column%s in F16", opts.columns, pare_plural(opts.columns));
     return pare_outliers_quantize(cx, scratch, &opts, &g, linear->stats->absmax, linear->w,
                                   linear->n, linear->k, linear->codes);
 }

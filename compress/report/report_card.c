@@ -35,9 +35,10 @@ static void put_head(pare_text_out *t, const pare_report *r)
         return;
     }
     pare__text_put(t,
-                   "| bits per weight of the %zu compressed linears | | %.3f |\n"
+                   "| bits per weight of the %zu compressed linear%s | | %.3f |\n"
                    "| bits per weight of the whole model%s | | %.3f |\n",
-                   r->rows, r->bits_per_weight, pare__report_untied(r), r->model_bits_per_weight);
+                   r->rows, pare_plural(r->rows), r->bits_per_weight, pare__report_untied(r),
+                   r->model_bits_per_weight);
     if (pare__report_has_cache(r))
         pare__text_put(t, "| bytes of a token in the key/value cache (%s) | %.6g | %.6g |\n",
                        pare_kv_method_name(r->kv->method),
@@ -321,11 +322,12 @@ void pare__report_card(pare_text_out *t, const pare_report *r)
     pare__report_experts_card(t, r);
     put_sparse(t, r);
     put_fallbacks(t, r);
-    pare__text_put(t, "\n## Shape\n\n%zu blocks, hidden %zu, ", c->blocks, c->hidden);
+    pare__text_put(t, "\n## Shape\n\n%zu block%s, hidden %zu, ", c->blocks, pare_plural(c->blocks),
+                   c->hidden);
     if (c->intermediate)
         pare__text_put(t, "intermediate %zu, ", c->intermediate);
-    pare__text_put(t, "%zu heads (%zu key/value), head size %zu, vocabulary %zu, context %zu.\n",
-                   c->heads, c->kv_heads, c->head_dim, c->vocab, c->context);
+    pare__text_put(t, "%zu head%s (%zu key/value), head size %zu, vocabulary %zu, context %zu.\n",
+                   c->heads, pare_plural(c->heads), c->kv_heads, c->head_dim, c->vocab, c->context);
     if (c->experts)
         pare__text_put(t, "%zu experts of width %zu in a block, of which a token runs %zu.\n",
                        c->experts, c->expert_width, c->experts_used);

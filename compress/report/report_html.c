@@ -13,8 +13,8 @@ static void put_size(pare_text_out *t, const pare_report *r)
     if (was)
         pare__text_put(t, "%.1f%% of the original", 100.0 * (double)is / (double)was);
     if (!r->structure)
-        pare__text_put(t, "; %.3f bits per weight in %zu linears, %.3f in the whole model%s",
-                       r->bits_per_weight, r->rows, r->model_bits_per_weight,
+        pare__text_put(t, "; %.3f bits per weight in %zu linear%s, %.3f in the whole model%s",
+                       r->bits_per_weight, r->rows, pare_plural(r->rows), r->model_bits_per_weight,
                        pare__report_untied(r));
     pare__text_put(t, "</i></div>\n");
 }
@@ -67,10 +67,11 @@ static void put_speed(pare_text_out *t, const pare_report *r)
     pare__text_put(t, "<div class=\"card\">Speed<b>");
     if (s->count)
         pare__text_put(t,
-                       "%.*f &rarr; %.*f tokens/s</b><i>seen once, while %zu samples were written "
-                       "together, on %zu threads; ",
+                       "%.*f &rarr; %.*f tokens/s</b><i>seen once, while %zu sample%s written "
+                       "together, on %zu thread%s; ",
                        s->before_tok_s < 10, s->before_tok_s, s->after_tok_s < 10, s->after_tok_s,
-                       s->count, r->threads);
+                       s->count, s->count == 1 ? " was" : "s were", r->threads,
+                       pare_plural(r->threads));
     else
         pare__text_put(t, "not measured</b><i>");
     pare__text_put(t, "<code>pare bench model ");

@@ -23,15 +23,15 @@ static void put_notes(pare_text_out *t, const pare_linear_result *l)
     if (l->raises)
         pare__text_put(t, "%sdamping raised", next_note(&notes));
     if (l->dead)
-        pare__text_put(t, "%s%zu dead inputs", next_note(&notes), l->dead);
+        pare__text_put(t, "%s%zu dead input%s", next_note(&notes), l->dead, pare_plural(l->dead));
     if (l->thin && l->support.known)
         pare__text_put(t, "%stoo little calibration: rank %zu, %.3g effective samples",
                        next_note(&notes), l->support.rank, l->support.effective);
     else if (l->thin)
         pare__text_put(t, "%stoo little calibration", next_note(&notes));
     if (l->cold != PARE_COLD_NOT)
-        pare__text_put(t, "%s%lld tokens: %s", next_note(&notes), (long long)l->tokens,
-                       pare_cold_policy_name(l->cold));
+        pare__text_put(t, "%s%lld token%s: %s", next_note(&notes), (long long)l->tokens,
+                       pare_plural((unsigned long long)l->tokens), pare_cold_policy_name(l->cold));
     if (l->stability > 0)
         pare__text_put(t, "%s%.1f%% of the choice is stable", next_note(&notes),
                        100 * l->stability);

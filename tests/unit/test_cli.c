@@ -167,7 +167,7 @@ START_TEST(data_that_do_not_fit_the_models_are_a_mistake_of_the_user)
     tiny_model one = tiny_model_default();
     one.context = 1;
     ck_assert(tiny_model_write(&one, TINY "/one"));
-    check_fails("bench model " TINY "/one --quick", 2, "do not fit the context of 1 tokens");
+    check_fails("bench model " TINY "/one --quick", 2, "do not fit the context of 1 token;");
     check_fails("eval " TINY "/model --text " TINY "/r.yaml", 4, "tokenizer.json");
     ck_assert_ptr_nonnull(strstr(call("compress " TINY "/r.yaml", OUT)->text, "already complete"));
     check_fails("compress " TINY "/r.yaml --set seed=3", 2, "--restart");

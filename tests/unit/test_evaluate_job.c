@@ -2,6 +2,7 @@
  * demo is used, since choices and samples need a tokenizer. */
 #include "compress/evaluate/choice_items.h"
 #include "compress/inspect.h"
+#include "compress/inventory.h"
 #include "formats/json.h"
 #include "tests/unit/job.h"
 
@@ -427,6 +428,50 @@ static void hear(void *self, const pare_event *e)
     s->resumed += e->kind == PARE_EVENT_RESUME;
 }
 
+/* The notices of a run, one behind the other. */
+static void note(void *self, const pare_event *e)
+{
+    char *const notices = self;
+    if (e->kind == PARE_EVENT_NOTICE)
+        (void)strncat(notices, e->text, 2047 - strlen(notices));
+}
+
+/* As an earlier pare left it. Its missing export is made; nothing is said of the texts. */
+START_TEST(a_manifest_without_hashes_of_evaluations_refuses_nothing)
+{
+    const job_place p = make_place();
+    finished f;
+    char command[2048], notices[2048];
+    const pare_events events = {note, notices};
+    const job_opts again = {.output = "out", .events = &events};
+    put(&p, "text.txt", "To be or not to be, that is the question of the king.\n");
+    run(&p,
+        "pare: 1\nmodel: " HEDGE "\npasses: [{rtn: {bits: 4, group: 32}}]\n"
+        "evaluate: [{perplexity: {text: text.txt, window: 8}}]\n"
+        "export: [{format: 'gguf:q4_0', path: hedge.gguf}]\n",
+        1, &f);
+    (void)snprintf(command, sizeof command,
+                   "sed -i '/evaluated_sha256/,/]/d' %s/manifest.json && touch %s", f.output,
+                   job_path(&p, "hedge.gguf"));
+    ck_assert_int_eq(system(command), 0);
+    ck_assert_int_eq(pare_inventory_write(&f.cx, &f.a, f.output, NULL, 0), PARE_OK);
+    pare_json *const json = read_json(&f, &p, "out/manifest.json");
+    ck_assert_ptr_null(pare_json_get(json, "evaluated_sha256"));
+    ck_assert_ptr_nonnull(pare_json_get(json, "inputs"));
+    pare_json_free(json);
+    end(&f);
+    for (int i = 0; i < 2; i++) { /* with its export, and without */
+        notices[0] = '\0';
+        ck_assert_int_eq(job_run(&p, again, NULL), PARE_OK);
+        ck_assert_msg(strstr(notices, "so the texts were not compared"), "%s", notices);
+        ck_assert_msg(!strstr(notices, "making 1 of its 1 export") == (i == 0), "%s", notices);
+        ck_assert_int_eq(pare_path_is_file(job_path(&p, "hedge.gguf")), 1);
+        (void)unlink(job_path(&p, "hedge.gguf"));
+    }
+    job_remove_directory(p.root);
+}
+END_TEST
+
 /* No block depends on such a text. */
 START_TEST(an_unfinished_job_keeps_its_blocks_and_evaluates_what_is_there)
 {
@@ -504,6 +549,7 @@ int main(void)
     tcase_add_test(t, exports_count_in_the_time_of_the_job);
     tcase_add_test(t, what_a_limit_left_out_is_told);
     tcase_add_test(t, a_finished_job_is_of_the_bytes_it_was_evaluated_on);
+    tcase_add_test(t, a_manifest_without_hashes_of_evaluations_refuses_nothing);
     tcase_add_test(t, an_unfinished_job_keeps_its_blocks_and_evaluates_what_is_there);
     tcase_add_loop_test(t, mistakes_in_choices_are_told_before_the_work, 0,
                         sizeof refusals / sizeof *refusals);

@@ -94,7 +94,7 @@ START_TEST(blocks_without_experts_are_refused_by_the_word_that_asks_for_them)
     const family f = copy_of("qwen2_moe");
     write_family(&f);
     edit("config.json", "\"mlp_only_layers\":[]", "\"mlp_only_layers\":[1]");
-    refuses(PARE_ENOTSUP, "mlp_only_layers names 1 blocks without experts");
+    refuses(PARE_ENOTSUP, "mlp_only_layers names 1 block without experts");
     write_family(&f);
     edit("config.json", "\"decoder_sparse_step\":1", "\"decoder_sparse_step\":2");
     refuses(PARE_ENOTSUP, "decoder_sparse_step 2 leaves blocks without experts");

@@ -20,7 +20,8 @@ static void setup(void)
     ck_assert_int_eq(mkdir(HOME, 0777), 0);
     ck_assert_int_eq(system("head -c 300 '" TEXT "' > " HOME "/short.txt && "
                             "head -c 400 /dev/zero > " HOME "/short.i32 && "
-                            "cp '" TEXT "' " HOME "/text.txt"),
+                            "cp '" TEXT "' " HOME "/text.txt && "
+                            "{ head -c 120000 '" TEXT "'; printf '\\0'; } > " HOME "/long.txt"),
                      0);
     FILE *const f = create(HOME "/long.jsonl");
     (void)fprintf(f, "{\"context\": \"c\", \"choices\": [\" a\", \" b\"], \"answer\": 0}\n");
@@ -58,6 +59,10 @@ static const struct {
     {"tokens: short.i32", "kl: {text: text.txt}", 2, "the calibration data has 100 tokens"},
     {"text: [{path: text.txt, weight: 1}, {path: short.txt, weight: 3}]", "kl: {text: text.txt}", 2,
      "r.yaml:4:58: the share of short.txt by weight is 6 windows"},
+    {"text: [long.txt]", "kl: {text: text.txt}", 4, "long.txt: byte 120000 is NUL"},
+    {"text: [{path: text.txt, weight: 1}, {path: long.txt, weight: 1}]", "kl: {text: text.txt}", 4,
+     "long.txt: byte 120000 is NUL"},
+    {"text: [text.txt]", "kl: {text: long.txt}", 4, "long.txt: byte 120000 is NUL"},
 };
 enum { REFUSED = sizeof refused / sizeof *refused };
 

@@ -1,19 +1,6 @@
 /* The time of a job from rates that are given: what each phase is made of. */
 #include "compress/plan_time.h"
-#include "tests/unit/job.h"
-
-static job_place place;
-
-static void setup(void)
-{
-    const tiny_model m = tiny_model_default();
-    place = job_make(&m);
-}
-
-static void teardown(void)
-{
-    job_remove_directory(place.root);
-}
+#include "tests/unit/job_tiny.h"
 
 /* One of everything in a second, but 0.25 tokens in a byte of text. */
 static pare_plan_rates rates_of(double rate)

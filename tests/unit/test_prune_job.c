@@ -4,7 +4,7 @@
 #include "compress/verify.h"
 #include "formats/checkpoint.h"
 #include "runtime/linear.h"
-#include "tests/unit/job.h"
+#include "tests/unit/job_tiny.h"
 
 #define HEAD                                                                                       \
     "pare: 1\nmodel: model\n"                                                                      \
@@ -92,19 +92,6 @@ static const char *const quantizers[] = {
     "atom: {outliers: 8, group: 32}",
 };
 enum { QUANTIZERS = sizeof quantizers / sizeof *quantizers };
-
-static job_place place;
-
-static void setup(void)
-{
-    const tiny_model m = tiny_model_default();
-    place = job_make(&m);
-}
-
-static void teardown(void)
-{
-    job_remove_directory(place.root);
-}
 
 static void recipe(const char *passes)
 {

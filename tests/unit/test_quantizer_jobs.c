@@ -1,7 +1,7 @@
 /* Every quantizing pass from the recipe to a checked artifact. */
 #include "compress/plan.h"
 #include "compress/verify.h"
-#include "tests/unit/job.h"
+#include "tests/unit/job_tiny.h"
 
 static const struct {
     const char *pass, *note, *report; /* in layers.csv and README.md */
@@ -19,19 +19,6 @@ static const struct {
     {"gptq: {grid: codebook, bits: 4, group: row, true_sequential: true}", "codebook", NULL},
 };
 enum { JOBS = sizeof jobs / sizeof *jobs };
-
-static job_place place;
-
-static void setup(void)
-{
-    const tiny_model m = tiny_model_default();
-    place = job_make(&m);
-}
-
-static void teardown(void)
-{
-    job_remove_directory(place.root);
-}
 
 static void say(void *self, const char *what)
 {

@@ -4,6 +4,7 @@
 #include "quant/rtn.h"
 #include "runtime/random.h"
 #include "runtime/threads.h"
+#include "tests/unit/counted.h"
 #include "tests/unit/unit.h"
 
 enum { N = 45, K = 172 };
@@ -127,22 +128,6 @@ START_TEST(a_group_wider_than_the_row_is_the_row)
     ck_assert_mem_eq(a.scales, b.scales, N * sizeof(float));
 }
 END_TEST
-
-static pare_kernels real;
-static size_t ranged, rounded;
-
-static bool count_range(const float *x, size_t n, float *lo, float *hi)
-{
-    ranged += n;
-    return real.range_f32(x, n, lo, hi);
-}
-
-static void count_codes(uint8_t *codes, const float *x, size_t n, float scale, uint8_t zero,
-                        unsigned bits)
-{
-    rounded += n;
-    real.round_codes(codes, x, n, scale, zero, bits);
-}
 
 START_TEST(every_weight_goes_through_the_kernels_of_the_context)
 {

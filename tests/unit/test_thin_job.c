@@ -1,45 +1,17 @@
 /* Jobs whose calibration says too little: told, counted, and no worse than without it. */
 #include <stdlib.h>
-#include <sys/wait.h>
 
-#include "formats/json.h"
-#include "tests/unit/job.h"
+#include "tests/unit/job_tiny.h"
+#include "tests/unit/program.h"
 
 enum { LINEARS = 14, TOKENS = 1280 };
 
-static job_place place;
-
-static void setup(void)
+static const outcome *call_recipe(const char *command, const char *options, int stream)
 {
-    const tiny_model m = tiny_model_default();
-    place = job_make(&m);
-}
-
-static void teardown(void)
-{
-    job_remove_directory(place.root);
-}
-
-/* What a call of the program left. */
-typedef struct outcome {
-    int code;
-    char text[1 << 16];
-} outcome;
-
-/* stdout, or with `told` stderr. */
-static const outcome *call(const char *command, const char *options, bool told)
-{
-    static outcome o;
     char line[2048];
-    (void)snprintf(line, sizeof line, "'%s' %s %s %s %s", PARE_PROGRAM, command,
-                   job_path(&place, "recipe.yaml"), options,
-                   told ? "2>&1 >/dev/null" : "2>/dev/null");
-    FILE *const f = popen(line, "r");
-    ck_assert_ptr_nonnull(f);
-    o.text[fread(o.text, 1, sizeof o.text - 1, f)] = '\0';
-    const int status = pclose(f);
-    o.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    return &o;
+    (void)snprintf(line, sizeof line, "%s %s %s", command, job_path(&place, "recipe.yaml"),
+                   options);
+    return call(line, stream);
 }
 
 /* Runs the recipe under --strict; what the result says of `key`. */
@@ -50,7 +22,7 @@ static int64_t run(const char *output, int code, const char *key)
     pare_json *json = NULL;
     (void)snprintf(options, sizeof options, "--strict --restart --format json --output %s",
                    job_path(&place, output));
-    const outcome *const o = call("compress", options, false);
+    const outcome *const o = call_recipe("compress", options, OUT);
     ck_assert_msg(o->code == code, "exit %d, not %d: %s", o->code, code, o->text);
     pare_ctx_init(&cx);
     ck_assert_int_eq(
@@ -129,9 +101,9 @@ START_TEST(only_windows_that_are_there_are_asked_for)
         (void)snprintf(options, sizeof options,
                        "--restart --set calibration.samples=%s --output %s", row[i].samples,
                        job_path(&place, "few"));
-        const outcome *o = call("compress", options, true);
+        const outcome *o = call_recipe("compress", options, ERR);
         ck_assert_msg(o->code == 0 && strstr(o->text, row[i].asks), "%zu: %s", i, o->text);
-        o = call("plan", options, false);
+        o = call_recipe("plan", options, OUT);
         ck_assert_msg(i == 0 || strstr(o->text, row[i].asks), "%zu: %s", i, o->text);
     }
 }
@@ -160,7 +132,7 @@ START_TEST(a_useless_calibration_is_told_and_does_no_harm)
     ck_assert_int_eq(run("thin", 3, "fallbacks"), LINEARS);
     char options[600];
     (void)snprintf(options, sizeof options, "--restart --output %s", job_path(&place, "thin"));
-    const outcome *const o = call("compress", options, true);
+    const outcome *const o = call_recipe("compress", options, ERR);
     ck_assert_msg(o->code == 0 && strstr(o->text, "warning: calibration: block 2 of 2: ") &&
 
                       strstr(o->text, " of 7 linears; model.layers.0.self_attn.q_proj: "),
@@ -200,7 +172,7 @@ START_TEST(ranges_of_few_different_inputs_are_told)
     ck_assert_int_eq(run("thin", 3, "thin"), ranges[_i].thin);
     char options[600];
     (void)snprintf(options, sizeof options, "--restart --output %s", job_path(&place, "thin"));
-    const outcome *const o = call("compress", options, true);
+    const outcome *const o = call_recipe("compress", options, ERR);
     ck_assert_msg(o->code == 0 && strstr(o->text, ranges[_i].told), "%s", o->text);
 }
 END_TEST
@@ -213,7 +185,7 @@ START_TEST(inputs_that_are_zero_are_told)
     ck_assert_int_eq(run("out", 3, "thin"), 4);
     char options[600];
     (void)snprintf(options, sizeof options, "--restart --output %s", job_path(&place, "out"));
-    const outcome *const o = call("compress", options, true);
+    const outcome *const o = call_recipe("compress", options, ERR);
     ck_assert_msg(
         strstr(o->text,
                "block 1 of 2: too little of the inputs of 4 of 7 linears; "
@@ -239,7 +211,7 @@ END_TEST
 START_TEST(a_plan_warns_before_any_work)
 {
     recipe(5, 64, pairs[0].method);
-    const outcome *const o = call("plan", "--output none", false);
+    const outcome *const o = call_recipe("plan", "--output none", OUT);
     ck_assert_msg(o->code == 0 &&
                       strstr(o->text, "\nwarning           gptq needs 336 tokens of "
                                       "calibration for 112 inputs, and there are 320: "
@@ -248,7 +220,7 @@ START_TEST(a_plan_warns_before_any_work)
                   "%s", o->text);
     ck_assert_int_eq(run("out", 3, "thin"), 2);
     recipe(6, 64, pairs[0].method);
-    ck_assert(!strstr(call("plan", "--output none", false)->text, "warning"));
+    ck_assert(!strstr(call_recipe("plan", "--output none", OUT)->text, "warning"));
     ck_assert_int_eq(run("out", 0, "thin"), 0);
 }
 END_TEST
