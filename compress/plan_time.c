@@ -44,7 +44,7 @@ const char *pare_plan_phase_name(pare_plan_phase phase)
     static const char *const name[PARE_PLAN_PHASES] = {
         [PARE_PHASE_CHECK] = "reading and checking",
         [PARE_PHASE_HASH] = "hashing",
-        [PARE_PHASE_TOKENS] = "tokenizing",
+        [PARE_PHASE_TOKENS] = "texts",
         [PARE_PHASE_WAVE] = "calibration",
         [PARE_PHASE_STATS] = "statistics",
         [PARE_PHASE_PASSES] = "passes",
