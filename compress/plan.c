@@ -252,8 +252,9 @@ static pare_status fit_window(pare_ctx *cx, const pare_plan *plan, size_t asked,
 
 static pare_status check_windows(pare_ctx *cx, pare_plan *plan)
 {
-    const pare_calibration *const c = &plan->recipe.calibration;
-    PARE_TRY(fit_window(cx, plan, c->window, c->window_given, c->window_place, &plan->window));
+    pare_calibration *const c = &plan->recipe.calibration;
+    PARE_TRY(fit_window(cx, plan, c->window, c->window_given, c->window_place, &c->window));
+    plan->window = c->window;
     plan->samples = c->samples;
     plan->batch = pare_wave_batch(plan->window);
     for (size_t i = 0; i < plan->recipe.evaluations; i++) {

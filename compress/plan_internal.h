@@ -141,6 +141,8 @@ typedef enum pare_rotated {
 pare_rotated pare__plan_global(const pare_plan *plan, const char *tensor);
 /* The same when the plan rotates or narrows the stream, else NOT. */
 pare_rotated pare__plan_rotated(const pare_plan *plan, const char *tensor);
+/* Memory while the largest of these is written. */
+uint64_t pare__rotate_put_bytes(const pare_plan *plan);
 
 /* The tensor that a tied head gets of its own. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare__plan_head(pare_arena *a, const pare_plan *plan, pare_tensor *out);

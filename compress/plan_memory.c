@@ -35,15 +35,16 @@ uint64_t pare__plan_part_weights(const pare_config *c, size_t part)
 }
 
 /* Beside the allocator: the program, and for each thread its stack and what OpenBLAS copies of the
- * tiles of a product. */
+ * tiles of a product: statistics, and the check of a rotation. */
 uint64_t pare__plan_outside_bytes(const pare_ctx *cx, const pare_plan *plan)
 {
     const pare_config *const c = &plan->model.config;
     size_t widest = 0;
     for (unsigned s = 0; s < PARE_SITES; s++)
-        widest =
-            larger(widest, larger(plan->kinds[s] ? pare_site_width(c, 0, (pare_site)s) : 0,
-                                  plan->expert_kinds[s] ? pare_site_width(c, 1, (pare_site)s) : 0));
+        widest = larger(
+            widest,
+            larger(plan->kinds[s] || plan->rotation ? pare_site_width(c, 0, (pare_site)s) : 0,
+                   plan->expert_kinds[s] ? pare_site_width(c, 1, (pare_site)s) : 0));
     /* A parsed tokenizer is given back but for pages that hold some other small piece, too. */
     return program_bytes + plan->tokenizer_bytes / 5 +
            pare_threads(cx) * (stack_bytes + pare_linalg_panels(widest));
@@ -294,6 +295,15 @@ static uint64_t block_bytes(const pare_ctx *cx, const pare_plan *plan, bool spil
            (spilled ? 0 : plan->activation_bytes);
 }
 
+/* The embedding and the head in a changed basis, when the blocks are done. A narrower one is kept
+ * to the end. */
+static uint64_t changed_bytes(const pare_plan *plan)
+{
+    const size_t hidden = plan->model.config.hidden, narrow = plan->out.hidden;
+    return pare__rotate_put_bytes(plan) +
+           (narrow < hidden ? (uint64_t)narrow * hidden * sizeof(float) : 0);
+}
+
 /* A text becomes tokens: one for a byte at most, once more when several texts are joined; beside
  * them the tokenizer, and a copy of the text as its rules rewrite it. */
 static uint64_t encode_bytes(const pare_plan *plan, uint64_t text, size_t texts)
@@ -402,6 +412,7 @@ const char *pare__plan_memory(const pare_ctx *cx, pare_plan *plan)
         const char *name;
         uint64_t bytes;
     } other[] = {{"the text of the calibration", tokens_bytes(cx, plan)},
+                 {"the embedding and the head", changed_bytes(plan)},
                  {"an evaluation", evaluate_bytes(cx, plan)},
                  {"an export", export_bytes(plan)},
                  {"the report", text_bytes(plan)}};

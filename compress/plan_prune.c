@@ -9,7 +9,6 @@
 
 /* Windows that are evaluated at most when the recipe names no data. */
 enum { HELD_OUT_MOST = 32 };
-enum { PARAM_TEXT = 32 }; /* bytes of a value as a recipe writes it */
 
 static const pare_step *step_at(const pare_plan *plan, size_t step)
 {
@@ -39,54 +38,11 @@ static pare_status read_sparsity(pare_ctx *cx, const pare_plan *plan, size_t ste
     return pare_recipe_fail(cx, s->place, "%s: %s", pass_name(plan, step), reason);
 }
 
-/* Parameters that another one gives a meaning: `by` with one of `values`. */
-static const struct {
-    const char *name, *by, *values;
-} depending[] = {
-    {"tie_width", "ties", "random"},
-    {"spread", "ratios", "owl, isc or search"},
-    {"outlier", "ratios", "owl"},
-};
-
-/* The parameter of that name, or NULL; *value: the word that a step has for it. */
-static const pare_param *find_param(const pare_plan *plan, size_t step, const char *name, size_t *i,
-                                    char value[PARAM_TEXT])
-{
-    const pare_param *const params = pare_passes[step_at(plan, step)->pass]->params;
-    for (*i = 0; params[*i].name; ++*i)
-        if (strcmp(params[*i].name, name) == 0) {
-            pare_param_print(&params[*i], step_at(plan, step)->value[*i], value, PARAM_TEXT);
-            return &params[*i];
-        }
-    return NULL;
-}
-
-/* What would have no effect is refused, with its default, too. */
-static pare_status check_depending(pare_ctx *cx, const pare_plan *plan, size_t step)
-{
-    const pare_step *const s = step_at(plan, step);
-    for (size_t d = 0; d < sizeof depending / sizeof *depending; d++) {
-        char value[PARAM_TEXT], by[PARAM_TEXT];
-        size_t i, j;
-        if (!find_param(plan, step, depending[d].name, &i, value) || !s->value_given[i] ||
-            !find_param(plan, step, depending[d].by, &j, by) || strstr(depending[d].values, by))
-            continue;
-        return pare_recipe_fail(cx, s->value_place[i],
-                                "%s: %s %s is for %s: %s, and %s are %s; leave it out or write "
-                                "%s: %.*s",
-                                pass_name(plan, step), depending[d].name, value, depending[d].by,
-                                depending[d].values, depending[d].by, by, depending[d].by,
-                                (int)strcspn(depending[d].values, ","), depending[d].values);
-    }
-    return PARE_OK;
-}
-
 pare_status pare__plan_prune(pare_ctx *cx, const pare_plan *plan, size_t step, const bool *selected,
                              const int64_t *owner, int64_t *pruner)
 {
     pare_sparsity unused;
     const size_t draws = pare_plan_draws(plan, step), samples = plan->recipe.calibration.samples;
-    PARE_TRY(check_depending(cx, plan, step));
     PARE_TRY(read_sparsity(cx, plan, step, &unused));
     if (draws == 1)
         return pare_recipe_fail(cx, step_at(plan, step)->place,

@@ -72,7 +72,6 @@ typedef struct pare_step {
     pare_place place;
     double value[PARE_PARAMS_MAX]; /* in table order, defaults filled in */
     pare_place value_place[PARE_PARAMS_MAX];
-    bool value_given[PARE_PARAMS_MAX]; /* in the recipe or by --set, with the default, too */
     pare_texts targets, skip; /* globs or "re:"; empty targets: all linears of the blocks */
 } pare_step;
 
@@ -139,9 +138,10 @@ PARE_CHECKED pare_status pare_recipe_parse(pare_ctx *cx, pare_arena *a,
                                            const pare_pass_words *passes, size_t pass_count,
                                            pare_recipe *out);
 
-/* The recipe in one canonical form, a recipe again: defaults filled in, no comments. `portable`:
- * its hash identifies the work, so model, output and data paths, exports and limits are left out,
- * and a window that was not given is written with its default; else they are kept, and such a
+/* The recipe in one canonical form, a recipe again: no comments, defaults filled in but for what
+ * would have no effect (pare_param.by). `portable`: its hash identifies the work, so model, output
+ * and data paths, exports and limits are left out, and a window that was not given is written as it
+ * stands in `r`: the default, or what the planner has cut it to; else they are kept, and such a
  * window is not written. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_recipe_normalize(pare_ctx *cx, pare_arena *a, const pare_recipe *r,
                                                const pare_pass_words *passes, bool portable,

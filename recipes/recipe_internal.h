@@ -13,7 +13,7 @@ typedef struct pare__walk {
     pare_recipe *out;
 } pare__walk;
 
-enum { PARE__QUOTE = 96, PARE__LIST = 512, PARE__NUMBER = 40 };
+enum { PARE__QUOTE = 96, PARE__LIST = 512, PARE__NUMBER = 40, PARE__WORD = 64 };
 
 /* Text in double quotes, control characters escaped, cut at 64 bytes; returns out. */
 const char *pare__quote(char out[PARE__QUOTE], const char *text);
@@ -66,6 +66,10 @@ pare__decimal pare__number(const char *text, bool whole, double *out);
 
 /* The value of a parameter; DECIMAL_NOT for one that it does not take. */
 pare__decimal pare__param_read(const pare_param *p, const char *text, double *out);
+
+/* True for a parameter params[i] that another one leaves without effect, which has the word `by`.
+ */
+bool pare__param_idle(const pare_param *params, const double *value, size_t i, char by[PARE__WORD]);
 
 /* The words that a parameter takes; returns their number. */
 size_t pare__param_words(const pare_param *p, const char *words[PARE_PARAMS_MAX]);

@@ -158,8 +158,10 @@ static void put_value(sink *s, const pare_param *p, double value)
 static void put_step(sink *s, const pare_step *step, const pare_pass_words *pass)
 {
     put_format(s, "  - %s:\n", pass->name);
+    char by[PARE__WORD];
     for (size_t i = 0; pass->params[i].name; i++)
-        put_value(s, &pass->params[i], step->value[i]);
+        if (!pare__param_idle(pass->params, step->value, i, by))
+            put_value(s, &pass->params[i], step->value[i]);
     put_texts(s, "      targets", &step->targets);
     put_texts(s, "      skip", &step->skip);
 }

@@ -166,14 +166,35 @@ static pare_status patterns(const pare__walk *w, const pare_yaml *mapping, const
     return PARE_OK;
 }
 
+/* What would have no effect is refused, with its default, too. */
+static pare_status check_idle(const pare__walk *w, const pare_step *step, const bool *given)
+{
+    const pare_pass_words *const pass = &w->passes[step->pass];
+    for (size_t i = 0; pass->params[i].name; i++) {
+        const pare_param *const p = &pass->params[i];
+        char value[PARE__WORD], by[PARE__WORD];
+        if (!given[i] || !pare__param_idle(pass->params, step->value, i, by))
+            continue;
+        pare_param_print(p, step->value[i], value, sizeof value);
+        return pare_recipe_fail(w->cx, step->value_place[i],
+                                "%s: %s %s is for %s: %s, not for %s: %s; leave it out or write "
+                                "%s: %.*s",
+                                pass->name, p->name, value, p->by, p->when, p->by, by, p->by,
+                                (int)strcspn(p->when, ","), p->when);
+    }
+    return PARE_OK;
+}
+
 static pare_status read_params(const pare__walk *w, const pare_yaml *mapping,
                                const char *const *words, size_t params, pare_step *step)
 {
     const pare_pass_words *const pass = &w->passes[step->pass];
     PARE_TRY(pare__keys(w, mapping, pass->name, words, params + 2));
+    bool given[PARE_PARAMS_MAX];
     for (size_t i = 0; i < params; i++)
-        PARE_TRY(pare__entry(w, mapping, &pass->params[i], &step->value[i], &step->value_given[i],
+        PARE_TRY(pare__entry(w, mapping, &pass->params[i], &step->value[i], &given[i],
                              &step->value_place[i]));
+    PARE_TRY(check_idle(w, step, given));
     PARE_TRY(patterns(w, mapping, "targets", &step->targets));
     PARE_TRY(patterns(w, mapping, "skip", &step->skip));
     if (pare_yaml_get(mapping, "targets") && step->targets.count == 0)

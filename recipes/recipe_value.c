@@ -347,6 +347,17 @@ pare_status pare__value(const pare__walk *w, const pare_yaml *node, const pare_p
     return PARE_OK;
 }
 
+bool pare__param_idle(const pare_param *params, const double *value, size_t i, char by[PARE__WORD])
+{
+    if (!params[i].by)
+        return false;
+    size_t j = 0;
+    while (strcmp(params[j].name, params[i].by) != 0)
+        j++;
+    pare_param_print(&params[j], value[j], by, PARE__WORD);
+    return !strstr(params[i].when, by);
+}
+
 pare_status pare__entry(const pare__walk *w, const pare_yaml *mapping, const pare_param *p,
                         double *out, bool *given, pare_place *place)
 {

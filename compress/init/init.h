@@ -22,7 +22,7 @@ typedef struct pare_init {
 
 /* What a recipe of another tool says and the new one does not. */
 typedef struct pare_init_left {
-    size_t line;            /* of the other recipe */
+    size_t line, column;    /* of the other recipe; each place is listed once */
     const char *what, *why; /* why: and what to choose instead */
     bool implied;           /* nothing is lost: what it asks for is always so */
 } pare_init_left;

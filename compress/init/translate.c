@@ -26,9 +26,38 @@ static char *describe(pare_arena *a, const pare_yaml *node)
     return printable(a, text);
 }
 
+/* A key that is listed already gets one more reason, if it is another. */
+static bool list_again(pare__translation *t, pare_place place, const char *why)
+{
+    for (size_t i = 0; i < t->lefts; i++) {
+        pare_init_left *const left = &t->left[i];
+        if (left->line != place.line || left->column != place.column)
+            continue;
+        if (strstr(left->why, why))
+            return true;
+        const size_t size = strlen(left->why) + strlen(why) + sizeof "; ";
+        char *const both = pare_arena_take(t->draft.a, size, 1);
+        if (both)
+            (void)snprintf(both, size, "%s; %s", left->why, why);
+        else
+            t->status = PARE_ENOMEM;
+        left->why = both ? both : left->why;
+        return true;
+    }
+    return false;
+}
+
 static void list(pare__translation *t, const pare_yaml *node, const char *why, bool implied)
 {
     pare_arena *const a = t->draft.a;
+    const pare_place place = node->key ? node->key->place : node->place;
+    why = printable(a, why);
+    if (!why) {
+        t->status = PARE_ENOMEM;
+        return;
+    }
+    if (list_again(t, place, why))
+        return;
     if (t->lefts == t->room) {
         t->room = t->room ? 2 * t->room : 16;
         pare_init_left *const more = PARE_NEW(a, pare_init_left, t->room);
@@ -40,10 +69,9 @@ static void list(pare__translation *t, const pare_yaml *node, const char *why, b
             more[i] = t->left[i];
         t->left = more;
     }
-    const pare_place place = node->key ? node->key->place : node->place;
     pare_init_left *const left = &t->left[t->lefts];
-    *left = (pare_init_left){place.line, describe(a, node), printable(a, why), implied};
-    if (!left->what || !left->why)
+    *left = (pare_init_left){place.line, place.column, describe(a, node), why, implied};
+    if (!left->what)
         t->status = PARE_ENOMEM;
     else
         t->lefts++;

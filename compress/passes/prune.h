@@ -42,7 +42,7 @@ extern const pare_word pare_prune_share[], pare_prune_patterns[], pare_prune_com
                 "that who made a model cannot plan which weights near the cut survive; costs "     \
                 "quality by tie_width"},                                                           \
     [(base) + PARE_PRUNE_TIE_WIDTH] = {.name = "tie_width", .type = PARE_PARAM_NUMBER, .min = 0,   \
-        .max = 1, .fallback = PARE_PRUNE_TIE_WIDTH_USUAL,                                          \
+        .max = 1, .fallback = PARE_PRUNE_TIE_WIDTH_USUAL, .by = "ties", .when = "random",          \
         .help = "ties: random: scores within this share of the score at the cut count as equal; "  \
                 "0: only what is equal to the last bit, which hardly ever happens"}
 /* A row for passes whose choice depends on the calibration (pare_pass.draws). */
@@ -57,10 +57,11 @@ extern const pare_word pare_prune_share[], pare_prune_patterns[], pare_prune_com
         .words = pare_prune_rules,                                                                 \
         .help = "unstructured: every linear loses the same share, or a share by the rule"},        \
     [(base) + PARE_PRUNE_SPREAD] = {.name = "spread", .type = PARE_PARAM_NUMBER, .min = 0.001,     \
-        .max = 0.5, .fallback = PARE_PRUNE_SPREAD_USUAL,                                           \
+        .max = 0.5, .fallback = PARE_PRUNE_SPREAD_USUAL, .by = "ratios",                           \
+        .when = "owl, isc or search",                                                              \
         .help = "ratios: how far a share may lie from sparsity, which is their mean"},             \
     [(base) + PARE_PRUNE_OUTLIER] = {.name = "outlier", .type = PARE_PARAM_NUMBER, .min = 1,       \
-        .max = 1000, .fallback = PARE_PRUNE_OUTLIER_USUAL,                                         \
+        .max = 1000, .fallback = PARE_PRUNE_OUTLIER_USUAL, .by = "ratios", .when = "owl",          \
         .help = "owl: a score above so many times its block's mean is an outlier"}
 // clang-format on
 

@@ -98,6 +98,12 @@ for passes in "[{smoothquant: {}}, $rtn]" "[{omniquant: {epochs: 1}}, {rtn: {bit
     own small "$few" "$passes" '' --threads 2
 done
 own small '' '[{nf4: {group: 64}}]' '' --threads 16
+
+# A head that was tied gets weights of its own, a piece at a time: more than such small blocks take.
+"$make" tied hidden=128 intermediate=256 blocks=2 heads=4 kv_heads=2 head_dim=32 vocab=12288 \
+    context=256 tied=1 shards=1 tokens=4096 > log.txt 2>&1 || { cat log.txt; exit 1; }
+job "tied, rotate and rtn" tied '' '[{rotate: {}}, {rtn: {bits: 4, group: 64}}]' '' --threads 2
+
 few="calibration: {text: [$demo/calibration.txt], samples: 8, window: 256}"
 first='targets: "*.layers.0.*"'
 own "$demo/hedge" 'calibration: {generate: {}, samples: 2, window: 64}' \

@@ -39,6 +39,12 @@ static const pare_param recipe_gptq[] = {
      .multiple = 32},
     {.name = "share", .type = PARE_PARAM_NUMBER, .min = 0.001, .max = 0.999, .fallback = 0.5},
     {.name = "pattern", .type = PARE_PARAM_PATTERN, .max = 64, .words = recipe_unstructured},
+    {.name = "width",
+     .type = PARE_PARAM_NUMBER,
+     .max = 1,
+     .fallback = 0.5,
+     .by = "tail",
+     .when = "error"},
     {0}};
 
 static const pare_pass_words recipe_passes[] = {{"rtn", recipe_rtn}, {"gptq", recipe_gptq}};

@@ -129,7 +129,7 @@ START_TEST(values_are_printed_as_a_recipe_would_write_them)
         ck_assert_str_eq(text, rows[i].text);
     }
     ck_assert_uint_eq(pare_param_count(recipe_rtn), 5);
-    ck_assert_uint_eq(pare_param_count(recipe_gptq), 11);
+    ck_assert_uint_eq(pare_param_count(recipe_gptq), 12);
     char small[3];
     pare_param_print(&recipe_gptq[1], 128, small, sizeof small);
     ck_assert_str_eq(small, "12");

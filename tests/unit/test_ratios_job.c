@@ -329,16 +329,16 @@ START_TEST(ratios_that_cannot_be_are_refused)
         {"  - sparsegpt: {pattern: \"4:8\", ratios: isc}\n",
          "leave out ratios: isc, or the pattern"},
         {"  - wanda: {ratios: isc, outlier: 7}\n",
-         "outlier 7 is for ratios: owl, and ratios are isc"},
+         "outlier 7 is for ratios: owl, not for ratios: isc"},
         {"  - magnitude: {sparsity: 0.1, ratios: owl, spread: 0.1}\n", "lower spread"},
         {"  - wanda: {spread: 0.05}\n",
-         "spread 0.05 is for ratios: owl, isc or search, and ratios are uniform"},
+         "spread 0.05 is for ratios: owl, isc or search, not for ratios: uniform"},
         {"  - wanda: {ratios: search, outlier: 7}\n",
-         "outlier 7 is for ratios: owl, and ratios are search"},
-        {"  - ria: {tie_width: 0.2}\n", "tie_width 0.2 is for ties: random, and ties are first"},
+         "outlier 7 is for ratios: owl, not for ratios: search"},
+        {"  - ria: {tie_width: 0.2}\n", "tie_width 0.2 is for ties: random, not for ties: first"},
         /* defaults that are written have no effect either */
         {"  - wanda: {ties: first, tie_width: 0.05}\n",
-         "5:37: wanda: tie_width 0.05 is for ties: random, and ties are first; leave it out or "
+         "5:37: wanda: tie_width 0.05 is for ties: random, not for ties: first; leave it out or "
          "write ties: random"},
         {"  - wanda: {spread: 0.08}\n", "spread 0.08 is for ratios: owl, isc or search"},
         {"  - wanda: {ratios: search, outlier: 5}\n", "outlier 5 is for ratios: owl"},

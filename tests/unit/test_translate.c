@@ -243,6 +243,33 @@ static const translated recipes[] = {
       "  - gptq: {bits: 4, group: row, act_order: true, activations: int8_token}\n"},
      {4, 6, 7, 10, 11, 14, 15},
      {0}},
+    /* keys that two passes and each of two groups read are listed once */
+    {"stage:\n"
+     "  a_modifiers:\n"
+     "    AWQModifier:\n"
+     "      ignore: [LlamaMLP]\n"
+     "      dampening_frac: much\n"
+     "      config_groups:\n"
+     "        a:\n"
+     "          weights: {num_bits: 4, strategy: channel}\n"
+     "          targets: ['re:.*self_attn.*']\n"
+     "        b:\n"
+     "          weights: {num_bits: 8, strategy: channel}\n"
+     "          targets: ['re:.*mlp.*']\n",
+     {"  - awq: {clip: false, duo: true}\n"},
+     {4, 5},
+     {0}},
+    /* two reasons stand in one line */
+    {"q_modifiers:\n"
+     "  GPTQModifier: {scheme: W4A16, targets: ['re:.*q_proj']}\n"
+     "  QuantizationModifier:\n"
+     "    scheme: FP8_DYNAMIC\n"
+     "    targets: ['re:.*x_proj']\n",
+     {"#   4: scheme: FP8_DYNAMIC: inputs in FP8 are not there: they stay floats; int8_token of "
+      "rtn "
+      "and gptq rounds inputs; targets and ignore leave no linear to work on\n"},
+     {4, 5},
+     {0}},
 };
 enum { RECIPES = sizeof recipes / sizeof *recipes };
 
