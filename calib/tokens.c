@@ -210,13 +210,16 @@ pare_status pare_tokens_windows(pare_ctx *cx, pare_arena *a, const pare_tokens *
 {
     const size_t have = tokens->count / window;
     const size_t want = samples ? samples : have;
-    if (have == 0 || want > have)
-        return pare_fail(
-            cx, PARE_EUSAGE,
-            "asked for %zu window%s of %zu tokens, the calibration data has %zu "
-            "token%s (%zu window%s); give more data, a smaller window, or samples: all",
-            want ? want : 1, pare_plural(want ? want : 1), window, tokens->count,
-            pare_plural(tokens->count), have, pare_plural(have));
+    if (have == 0)
+        return pare_fail(cx, PARE_EUSAGE,
+                         "the calibration data has %zu token%s, not one window of %zu; give %s",
+                         tokens->count, pare_plural(tokens->count), window,
+                         tokens->count < 2 ? "more data" : "more data or a smaller window");
+    if (want > have)
+        return pare_fail(cx, PARE_EUSAGE,
+                         "asked for %zu windows of %zu tokens, the calibration data has %zu tokens "
+                         "(%zu window%s); give more data, a smaller window, or samples: all",
+                         want, window, tokens->count, have, pare_plural(have));
     size_t *const index = PARE_NEW(a, size_t, want);
     *out = (pare_tokens){.id = PARE_NEW(a, int32_t, want * window), .count = want * window};
     if (!index || !out->id)

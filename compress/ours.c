@@ -203,10 +203,12 @@ static pare_status look_around(pare_ctx *cx, const char *path, pare_output_kind 
 
 static pare_status refuse(pare_ctx *cx, const char *path, const char *name, const char *what)
 {
-    return pare_fail(cx, PARE_EEXISTS,
-                     "%s/%.100s: %s; only what pare wrote, as it wrote it, is replaced or removed: "
-                     "move away what is yours, or choose another path",
-                     path, name, what);
+    return pare_fail(
+        cx, PARE_EEXISTS,
+        "%s/%.100s: %s; only what pare wrote, as it wrote it, is replaced or removed: "
+        "move it away, remove it yourself if it is of no use (pare verify tells what is "
+        "damaged), or choose another path",
+        path, name, what);
 }
 
 static pare_status refuse_whole(pare_ctx *cx, const char *path, const char *what)

@@ -51,11 +51,11 @@ static pare_status check_ram(pare_ctx *cx, pare_plan *plan)
     if (plan->job->boundless)
         return PARE_OK;
     if (need > plan->ram_limit)
-        return pare_fail(cx, PARE_ENOMEM,
-                         "%s needs %s of memory and the limit of %s leaves %s; raise the limit, or "
-                         "use a shorter window",
-                         largest, pare_units_bytes(need, text), limit.name,
-                         pare_units_bytes(plan->ram_limit, most));
+        return pare_fail(
+            cx, PARE_ENOMEM,
+            "%s needs %s of memory and the limit of %s leaves %s; raise the limit%s", largest,
+            pare_units_bytes(need, text), limit.name, pare_units_bytes(plan->ram_limit, most),
+            plan->calibrated || plan->recipe.evaluations ? ", or use a shorter window" : "");
     plan->allocator_bytes = plan->ram_limit - pare__plan_outside_bytes(cx, plan);
     plan->spill = plan->whole_anonymous_bytes > plan->ram_limit;
     choose_chunk(cx, plan);
@@ -111,6 +111,9 @@ pare_status pare__plan_disk(pare_ctx *cx, pare_arena *a, pare_plan *plan)
         return pare_file_fail(cx, place, "tell the free space");
     PARE_TRY(held_bytes(a, plan, &held));
     held = exports_only ? 0 : held;
+    if (fs.f_blocks == 0) /* as /proc */
+        return pare_fail(cx, PARE_EIO, "%s: no file can be written there; give another --output",
+                         place);
     plan->disk_free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
     const bool may_stay = plan->finished && plan->job->look; /* compress tells whose it is */
     if (!may_stay && !plan->job->boundless && plan->disk_bytes > plan->disk_free_bytes + held)

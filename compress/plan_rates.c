@@ -11,6 +11,7 @@
 #include "calib/tokens.h"
 #include "compress/passes/quantize.h"
 #include "compress/plan_internal.h"
+#include "compress/report/units.h"
 #include "compress/run_linear.h"
 #include "formats/hash.h"
 #include "formats/sha256.h"
@@ -326,7 +327,11 @@ static pare_status measure_file(probe *p)
     char name[64];
     (void)snprintf(name, sizeof name, ".pare-plan.%ld.tmp", (long)getpid());
     const char *directory;
+    char free_text[PARE_UNIT_TEXT];
     PARE_TRY(pare__plan_directory(p->cx, p->a, p->plan, &directory));
+    if (p->plan->disk_free_bytes < p->plan->disk_bytes + BYTES + SYNCS)
+        return pare_fail(p->cx, PARE_ENOSPC, "%s: only %s free", directory,
+                         pare_units_bytes(p->plan->disk_free_bytes, free_text));
     char *const path = pare_path_join(p->a, directory, name);
     if (!path)
         return PARE_ENOMEM;

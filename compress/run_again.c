@@ -90,7 +90,7 @@ static pare_status compare_evaluations(pare_run *run, const pare_json *manifest,
         const char *const sha256 = pare_json_text(pare_json_at(was, i), NULL);
         if (!sha256 || strcmp(sha256, run->evaluated[i].sha256) != 0)
             (void)snprintf(difference, DIFFERENCE,
-                           "it was evaluated on a %.*s with other bytes (pare eval measures it on "
+                           "%.*s had other bytes when it was evaluated (pare eval measures it on "
                            "those that are there)",
                            SHOWN, run->evaluated[i].file);
     }
@@ -169,8 +169,9 @@ static void tell(pare_run *run, bool texts_unknown)
                      plan->output_path, of, missing, plan->exports, pare_plural(plan->exports));
     else
         pare__notify(run, PARE_EVENT_NOTICE,
-                     "%s is already complete and %s; --restart makes it anew", plan->output_path,
-                     of);
+                     "%s is already complete and %s, its files have their sizes (pare verify looks "
+                     "into them); --restart makes it anew",
+                     plan->output_path, of);
 }
 
 pare_status pare__run_again(pare_run *run, pare_compress_result *out)
@@ -190,8 +191,8 @@ pare_status pare__run_again(pare_run *run, pare_compress_result *out)
         return pare_fail(
             run->cx, PARE_EEXISTS,
             "%s: the output exists already, and is not of this recipe, model and texts: %s; "
-            "give --restart to replace it, or another --output%s",
-            plan->output_path, difference,
+            "give --restart to replace it, or another --output%s%s",
+            plan->output_path, difference, plan->exports ? " and other paths for its exports" : "",
             pare_plan_missing(plan) ? "; pare export writes a missing export of what is there"
                                     : "");
     tell(run, texts_unknown);

@@ -68,9 +68,10 @@ static pare_status check_tokens(pare_run *run, const pare_evaluation *e)
     pare__run_tell_text(run, &tokens);
     if (tokens.count >= e->window)
         return PARE_OK;
-    return pare_recipe_fail(run->cx, e->place, "%s has %zu token%s, fewer than one window of %zu",
-                            pare_evaluation_data(e)->text, tokens.count, pare_plural(tokens.count),
-                            e->window);
+    return pare_recipe_fail(
+        run->cx, e->place,
+        "%s has %zu token%s, fewer than one window of %zu; give a longer text or a smaller window",
+        pare_evaluation_data(e)->text, tokens.count, pare_plural(tokens.count), e->window);
 }
 
 static pare_status check_items(pare_run *run, const pare_evaluation *e)

@@ -110,8 +110,9 @@ static pare_status only_key(const pare__walk *w, const pare_yaml *entry, const c
                                 first);
     return pare_recipe_fail(w->cx, second->place,
                             "%s stands beside %s; each entry of the list has one key: begin "
-                            "the line with \"- \"",
-                            quoted, first);
+                            "the line with \"- \" (--set changes keys of the pass that is there: "
+                            "%s)",
+                            quoted, first, first);
 }
 
 /* The value of a single key: a mapping, or what stands for an empty one. */

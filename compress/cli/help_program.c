@@ -130,7 +130,8 @@ static const struct {
      "done, with a numeric fallback, too little calibration for a pass, or an expert that few "
      "tokens reach, under --strict; init --from: something was left out"},
     {PARE_EXIT_INPUT, "bad, damaged, missing or unsupported input file, or one that changed during "
-                      "the run; verify found something"},
+                      "the run; a format that cannot hold the model (export; in a recipe it "
+                      "is 2); verify found something"},
     {PARE_EXIT_RESOURCES, "not enough memory or disk, limits of the shell included"},
     {PARE_EXIT_INTERRUPTED, "interrupted, resumable; the first ^C stops at a safe place, the "
                             "second at once"},

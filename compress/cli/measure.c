@@ -87,10 +87,9 @@ pare_status pare_measure_data(pare_cli *cli, const pare_args *args, const pare_l
     const size_t window = m->opts.window, step = m->opts.stride ? m->opts.stride : window;
     if (m->data.count < window)
         return pare_fail(&cli->cx, PARE_EUSAGE,
-                         "%s has %zu token%s, fewer than one window of %zu; give a smaller "
-                         "--window",
+                         "%s has %zu token%s, fewer than one window of %zu; give %s",
                          m->text ? m->text : m->tokens, m->data.count, pare_plural(m->data.count),
-                         window);
+                         window, m->data.count < 2 ? "another text" : "a smaller --window");
     if (m->limit && m->limit <= (m->data.count - window) / step)
         m->data.count = window + (m->limit - 1) * step;
     return PARE_OK;
@@ -275,12 +274,17 @@ void pare_measure_print_share(double share, double error)
 const char *pare_measure_limit_text(const pare_measure *m, char text[PARE_MEASURE_TEXT])
 {
     text[0] = '\0';
-    const bool windows = m->data.count, items = m->choices, one = m->limit == 1;
-    if (m->limit)
-        (void)snprintf(text, PARE_MEASURE_TEXT, "first %zu %s%s%s", m->limit,
-                       windows ? (one ? "window of the text" : "windows of the text") : "",
-                       windows && items ? " and " : "",
-                       items ? (one ? "item of each choice file" : "items of each choice file")
-                             : "");
+    const bool windows = m->data.count, items = m->choices;
+    const char *const s = pare_plural(m->limit);
+    char count[32] = "first";
+    if (m->limit > 1)
+        (void)snprintf(count, sizeof count, "first %zu", m->limit);
+    if (m->limit && windows && items)
+        (void)snprintf(text, PARE_MEASURE_TEXT,
+                       "%s window%s of the text and item%s of each choice file", count, s, s);
+    else if (m->limit)
+        (void)snprintf(text, PARE_MEASURE_TEXT,
+                       windows ? "%s window%s of the text" : "%s item%s of each choice file", count,
+                       s);
     return text;
 }

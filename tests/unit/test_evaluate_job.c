@@ -400,7 +400,7 @@ START_TEST(a_finished_job_is_of_the_bytes_it_was_evaluated_on)
     end(&f);
     ck_assert_int_eq(job_run(&p, (job_opts){.output = "out"}, NULL), PARE_OK);
     put(&p, "text.txt", "To be or not to be, that is the question of the dogs.\n");
-    refused(&p, "it was evaluated on a text.txt with other bytes (pare eval measures it on those");
+    refused(&p, "text.txt had other bytes when it was evaluated (pare eval measures it on those");
     put(&p, "text.txt", "To be or not to be, that is the question of the king.\n");
     ck_assert_int_eq(job_run(&p, (job_opts){.output = "out"}, NULL), PARE_OK);
     put(&p, "copy.txt", "To be or not to be, that is the question of the king.\n");
@@ -408,7 +408,7 @@ START_TEST(a_finished_job_is_of_the_bytes_it_was_evaluated_on)
                         "  - choice: {file: piqa.jsonl}\n");
     ck_assert_int_eq(job_run(&p, (job_opts){.output = "out"}, NULL), PARE_OK);
     put(&p, "piqa-labels.lst", "1\n0\n1\n");
-    refused(&p, "it was evaluated on a piqa-labels.lst with other bytes");
+    refused(&p, "piqa-labels.lst had other bytes when it was evaluated");
     ck_assert_int_eq(job_run(&p, (job_opts){.output = "out", .restart = true}, NULL), PARE_OK);
     ck_assert_int_eq(job_run(&p, (job_opts){.output = "out"}, NULL), PARE_OK);
     job_remove_directory(p.root);

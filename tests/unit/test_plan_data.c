@@ -55,7 +55,7 @@ static const struct {
     {"text: [text.txt]", "kl: {tokens: short.txt, window: 16}", 4,
      "outside the model's vocabulary"},
     {"text: [short.txt]", "kl: {text: text.txt}", 2,
-     "r.yaml:4:43: asked for 8 windows of 256 tokens, the calibration data has 85 tokens"},
+     "r.yaml:4:43: the calibration data has 85 tokens, not one window of 256; give more data or"},
     {"tokens: short.i32", "kl: {text: text.txt}", 2, "the calibration data has 100 tokens"},
     {"text: [{path: text.txt, weight: 1}, {path: short.txt, weight: 3}]", "kl: {text: text.txt}", 2,
      "r.yaml:4:58: the share of short.txt by weight is 6 windows"},

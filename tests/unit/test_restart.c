@@ -413,8 +413,7 @@ START_TEST(a_journal_without_the_format_is_not_continued)
                      PARE_OK);
     pare_journal_close(&cx, j);
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, what), PARE_EEXISTS);
-    ck_assert_msg(strstr(what, "not this job: format was not given, is 4. --restart"), "%s",
-                  what);
+    ck_assert_msg(strstr(what, "not this job: format was not given, is 4. --restart"), "%s", what);
     ck_assert_uint_eq(finish("out", true), 0);
 }
 END_TEST
@@ -481,11 +480,10 @@ END_TEST
 /* Each differs from the job of the output in one thing. */
 static const struct {
     const char *set, *file, *says;
-} others[] = {
-    {"seed=6", NULL, "its recipe says \"seed: 5\" where this one says \"seed: 6\""},
-    {NULL, "out/config.json", "its file config.json is missing or damaged"},
-    {NULL, "model/config.json", "it was made of another config.json"},
-    {NULL, "tokens.i32", "it was calibrated with other tokens"}};
+} others[] = {{"seed=6", NULL, "its recipe says \"seed: 5\" where this one says \"seed: 6\""},
+              {NULL, "out/config.json", "its file config.json is missing or damaged"},
+              {NULL, "model/config.json", "it was made of another config.json"},
+              {NULL, "tokens.i32", "it was calibrated with other tokens"}};
 
 START_TEST(another_job_is_told_what_differs)
 {
