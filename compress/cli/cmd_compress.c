@@ -1,3 +1,4 @@
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -33,24 +34,27 @@ static void log_block(pare_screen *screen, const pare_event *e)
 }
 
 /* Of the outputs where they were measured, else of the weights. */
-static double largest_error(const pare_event *e)
+/* The largest error of outputs, of weights where no linear has one. */
+static double largest_error(const pare_event *e, const char **of)
 {
-    double largest = 0;
+    double outputs = -1, weights = 0;
     for (size_t i = 0; i < e->rows; i++) {
-        const pare_linear_result *const row = &e->row[i];
-        const double error = row->output_error >= 0 ? row->output_error : row->weight_error;
-        largest = error > largest ? error : largest;
+        outputs = fmax(outputs, e->row[i].output_error);
+        weights = fmax(weights, e->row[i].weight_error);
     }
-    return largest;
+    *of = outputs >= 0 ? "outputs" : "weights";
+    return outputs >= 0 ? outputs : weights;
 }
 
 static void tell_block(pare_screen *screen, const pare_event *e)
 {
     char seconds[PARE_UNIT_TEXT];
     (void)pare_units_seconds(e->seconds, seconds);
+    const char *of;
+    const double largest = largest_error(e, &of);
     if (e->rows)
-        pare_screen_line(screen, "block %zu of %zu  largest error %.2e  (after %s)", e->block + 1,
-                         e->blocks, largest_error(e), seconds);
+        pare_screen_line(screen, "block %zu of %zu  largest error of %s %.2e  (after %s)",
+                         e->block + 1, e->blocks, of, largest, seconds);
     else
         pare_screen_line(screen, "%s  (after %s)", e->text, seconds);
     log_block(screen, e);
@@ -158,9 +162,11 @@ static void print_choice(const pare_report_eval *e)
     pare_measure_print_share(was->accuracy, was->accuracy_stderr);
     (void)printf(" -> ");
     pare_measure_print_share(is->accuracy, is->accuracy_stderr);
-    (void)printf(", per byte %.2f%% -> %.2f%%; %zu gained, %zu lost, p %.3f   (%s, ",
-                 100 * was->accuracy_norm, 100 * is->accuracy_norm, p->gained, p->lost, p->p,
-                 e->data);
+    (void)printf(", per byte ");
+    pare_measure_print_share(was->accuracy_norm, was->accuracy_norm_stderr);
+    (void)printf(" -> ");
+    pare_measure_print_share(is->accuracy_norm, is->accuracy_norm_stderr);
+    (void)printf("; %zu gained, %zu lost, p %.3f   (%s, ", p->gained, p->lost, p->p, e->data);
     if (e->limit)
         (void)printf("%s)\n", pare_report_limit(e, limit));
     else

@@ -3,9 +3,7 @@
 
 const pare_option pare_common_options[] = {
     {"format", "text|json", "how results are printed on stdout (text)", false},
-    {"threads", "N",
-     "worker threads (all CPUs of the process); results do not depend on it; compress hashes its "
-     "files in one thread more, also with 1",
+    {"threads", "N", "worker threads (all CPUs of the process); results do not depend on it",
      false},
     {"log", "json[:FILE]",
      "events as JSON, an object a line, on stderr in place of messages; or appended to FILE",

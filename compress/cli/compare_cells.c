@@ -79,7 +79,7 @@ static void add_accuracy(pare_row *row, double accuracy, double error, const par
                          bool complete)
 {
     char deviation[24] = "", paired[24] = "";
-    if (isfinite(error))
+    if (error > 0 && isfinite(error)) /* none where all answers are alike */
         (void)snprintf(deviation, sizeof deviation, " +- %.2f", error * 100);
     if (p)
         (void)snprintf(paired, sizeof paired, ", p %.3f", p->p);

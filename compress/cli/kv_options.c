@@ -17,9 +17,9 @@ static pare_status find_method(pare_cli *cli, const char *name, pare_kv_method *
         }
     }
     const char *const near = pare_nearest_word(name, words, PARE_KV_METHODS);
-    return pare_fail(&cli->cx, PARE_EUSAGE, "--kv \"%.64s\": %s%s%s", name,
-                     near ? "did you mean " : "it takes none, int8, int4, kivi or kvquant",
-                     near ? near : "", near ? "?" : "");
+    return pare_fail(&cli->cx, PARE_EUSAGE,
+                     "--kv \"%.64s\": it takes none, int8, int4, kivi or kvquant%s%s%s", name,
+                     near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
 static bool is_calibrated(const pare_model *m)

@@ -88,6 +88,7 @@ static pare_status find_command(pare_cli *cli, const char *word, const pare_comm
             *out = c;
             return PARE_OK;
         }
+    known[count++] = "--version";
     const char *const near = pare_nearest_word(word, known, count);
     return pare_fail(&cli->cx, PARE_EUSAGE, "unknown command \"%s\"%s%s%s", word,
                      near ? "; did you mean " : "; \"pare help\" lists the commands",

@@ -267,7 +267,7 @@ pare_status pare_measure_speed(pare_cli *cli, const pare_measure *m, const pare_
 void pare_measure_print_share(double share, double error)
 {
     (void)printf("%.2f%%", share * 100);
-    if (isfinite(error))
+    if (error > 0 && isfinite(error)) /* none where all answers are alike */
         (void)printf(" +- %.2f%%", error * 100);
 }
 

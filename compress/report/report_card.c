@@ -111,8 +111,11 @@ static void put_choices(pare_text_out *t, const pare_report *r)
         pare__text_put_share(t, was->accuracy, "+-", was->accuracy_stderr);
         pare__text_put(t, " | ");
         pare__text_put_share(t, is->accuracy, "+-", is->accuracy_stderr);
-        pare__text_put(t, " | %.2f%% | %.2f%% | %zu | %zu | %.3f |\n", 100 * was->accuracy_norm,
-                       100 * is->accuracy_norm, e->choice_after.paired.gained,
+        pare__text_put(t, " | ");
+        pare__text_put_share(t, was->accuracy_norm, "+-", was->accuracy_norm_stderr);
+        pare__text_put(t, " | ");
+        pare__text_put_share(t, is->accuracy_norm, "+-", is->accuracy_norm_stderr);
+        pare__text_put(t, " | %zu | %zu | %.3f |\n", e->choice_after.paired.gained,
                        e->choice_after.paired.lost, e->choice_after.paired.p);
     }
     if (told)

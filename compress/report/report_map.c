@@ -82,12 +82,23 @@ typedef struct range {
     double low, high; /* logarithms */
 } range;
 
-static range error_range(const pare_report *r)
+/* Errors of outputs and of weights are not of one kind: each has its scale. */
+typedef struct scales {
+    range outputs, weights;
+    bool both; /* there are linears of each */
+} scales;
+
+static bool of_weights(const pare_linear_result *l)
+{
+    return l->output_error < 0;
+}
+
+static range error_range(const pare_report *r, bool weights)
 {
     range x = {INFINITY, -INFINITY};
     for (size_t i = 0; i < r->rows; i++) {
         const double e = pare__report_error(&r->row[i]);
-        if (e > 0 && isfinite(e)) {
+        if (of_weights(&r->row[i]) == weights && e > 0 && isfinite(e)) {
             x.low = fmin(x.low, log(e));
             x.high = fmax(x.high, log(e));
         }
@@ -126,23 +137,24 @@ static void put_error(pare_text_out *t, double error)
         pare__text_put(t, "%g", error);
 }
 
-static void put_cell(pare_text_out *t, const pare_linear_result *l, range x)
+static void put_cell(pare_text_out *t, const pare_linear_result *l, const scales *x)
 {
     const double error = pare__report_error(l);
+    const bool marked = x->both && of_weights(l);
     pare__text_put(t, "<td style=\"");
-    put_colour(t, place(x, error));
+    put_colour(t, place(of_weights(l) ? x->weights : x->outputs, error));
     pare__text_put(t, "\" title=\"");
     pare__text_put_html(t, l->linear.name);
-    pare__text_put(t, ": %.4g\">", error);
+    pare__text_put(t, ": %.4g%s\">", error, marked ? " (of the weights)" : "");
     put_error(t, error);
-    pare__text_put(t, "</td>");
+    pare__text_put(t, "%s</td>", marked ? " w" : "");
 }
 
-static void put_legend(pare_text_out *t, range x)
+static void put_legend(pare_text_out *t, range x, const char *of)
 {
     if (!(x.high > x.low))
         return;
-    pare__text_put(t, "<div class=\"ramp\" style=\"background:linear-gradient(to right");
+    pare__text_put(t, "%s<div class=\"ramp\" style=\"background:linear-gradient(to right", of);
     for (size_t i = 0; i < STOPS; i++)
         pare__text_put(t, ",rgb(%.0f,%.0f,%.0f)", ramp[i][0], ramp[i][1], ramp[i][2]);
     pare__text_put(t,
@@ -165,7 +177,7 @@ static size_t list_columns(const pare_report *r, const char *column[COLUMNS])
 
 /* The cells of a block; `first` is its first row, and the number of the next block's comes back. */
 static size_t put_block(pare_text_out *t, const pare_report *r, const char *const *column,
-                        size_t columns, range x, size_t first)
+                        size_t columns, const scales *x, size_t first)
 {
     const size_t block = r->row[first].block;
     const pare_linear_result *cell[COLUMNS] = {NULL};
@@ -194,11 +206,13 @@ void pare__report_map(pare_text_out *t, const pare_report *r)
     pare__text_put(
         t,
         "<h2>Error by block and projection</h2>\n<p>Relative error of the outputs on the "
-        "calibration data (of the weights where none was used), on a scale of "
+        "calibration data, of the weights for a method that needs no inputs, on a scale of "
         "logarithms.%s</p>\n",
         r->config->experts ? " Columns with * show the expert with the largest." : "");
-    const range x = error_range(r);
-    put_legend(t, x);
+    scales x = {error_range(r, false), error_range(r, true), false};
+    x.both = x.outputs.high >= x.outputs.low && x.weights.high >= x.weights.low;
+    put_legend(t, x.outputs, x.both ? "<p class=\"dim\">of the outputs</p>\n" : "");
+    put_legend(t, x.weights, x.both ? "<p class=\"dim\">w: of the weights</p>\n" : "");
     pare__text_put(t, "<div class=\"scroll map\"><table><thead><tr><th>block</th>");
     for (size_t c = 0; c < columns; c++) {
         pare__text_put(t, "<th>");
@@ -207,6 +221,6 @@ void pare__report_map(pare_text_out *t, const pare_report *r)
     }
     pare__text_put(t, "</tr></thead><tbody>\n");
     for (size_t i = 0; i < r->rows;)
-        i = put_block(t, r, column, columns, x, i);
+        i = put_block(t, r, column, columns, &x, i);
     pare__text_put(t, "</tbody></table></div>\n");
 }

@@ -122,7 +122,7 @@ void pare__text_put_csv(pare_text_out *t, const char *text)
 void pare__text_put_share(pare_text_out *t, double share, const char *sign, double error)
 {
     pare__text_put(t, "%.2f%%", 100 * share);
-    if (isfinite(error))
+    if (error > 0 && isfinite(error)) /* none where all answers are alike */
         pare__text_put(t, " %s %.2f", sign, 100 * error);
 }
 

@@ -97,4 +97,12 @@ for command in $("$pare" help | sed -n '/^commands$/,/^$/s/^  \([a-z][a-z]*\) .*
     fi
 done
 
+table=$(sed -n '/^## Columns of layers.csv/,$p' "$root/docs/json.md" | grep '^| `' | cut -d'|' -f2)
+for column in $(head -n 1 out/layers.csv | tr ',' ' '); do
+    if ! grep -q "\`$column\`" <<< "$table"; then
+        echo "docs/json.md does not say what $column of layers.csv is"
+        exit 1
+    fi
+done
+
 PYTHONDONTWRITEBYTECODE=1 python3 "$root/tests/e2e/schemas.py" "$root/docs/schema" "${documents[@]}"

@@ -318,15 +318,36 @@ END_TEST
 /* The least error has the dark end of the ramp, the largest the light one, each a text to read. */
 START_TEST(the_map_goes_from_dark_to_light)
 {
-    check_contains("report.html",
-                   "<td style=\"background:rgb(0,34,78);color:#fff\" "
-                   "title=\"model.layers.0.self_attn.q_proj: 0.002\">2.0e-3</td>",
-                   "hsl");
-    check_contains("report.html", "background:rgb(254,232,56);color:#000\" title=\"model.layers.1",
-                   "<svg");
-    check_contains("report.html",
-                   "<span>least: 0.002</span><span>0.0077</span><span>largest: 0.03</span>",
-                   "<svg");
+    pare_report r = report;
+    pare_linear_result row[2] = {report.row[0], report.row[1]};
+    row[1].output_error = 0.03;
+    r.row = row;
+    check_of(&r, "report.html",
+             "<td style=\"background:rgb(0,34,78);color:#fff\" "
+             "title=\"model.layers.0.self_attn.q_proj: 0.002\">2.0e-3</td>",
+             "hsl");
+    check_of(&r, "report.html", "background:rgb(254,232,56);color:#000\" title=\"model.layers.1",
+             "of the weights)");
+    check_of(&r, "report.html",
+             "<span>least: 0.002</span><span>0.0077</span><span>largest: 0.03</span>", "w: of the");
+}
+END_TEST
+
+/* Errors of weights are marked beside errors of outputs, and do not share their scale. */
+START_TEST(the_map_has_a_scale_for_each_kind_of_error)
+{
+    pare_report r = report;
+    pare_linear_result row[3] = {report.row[0], report.row[1], report.row[1]};
+    row[2].linear.name = "model.layers.2.self_attn.q_proj";
+    row[2].block = 2;
+    row[2].weight_error = 0.3;
+    r.row = row;
+    r.rows = 3;
+    check_of(&r, "report.html", "background:rgb(0,34,78);color:#fff\" title=\"model.layers.1",
+             "largest: 0.002");
+    check_of(&r, "report.html", ": 0.3 (of the weights)\">3.0e-1 w</td>", "<svg");
+    check_of(&r, "report.html",
+             "w: of the weights</p>\n<div class=\"ramp\" style=", "of the weights)\">2.0e-3");
 }
 END_TEST
 
@@ -425,6 +446,7 @@ int main(void)
     tcase_add_test(t, the_result_stands_first);
     tcase_add_test(t, bars_show_parts_and_bins);
     tcase_add_test(t, the_map_goes_from_dark_to_light);
+    tcase_add_test(t, the_map_has_a_scale_for_each_kind_of_error);
     tcase_add_test(t, choices_have_errors_and_a_paired_test);
     tcase_add_test(t, nothing_evaluated_is_said_plainly);
     tcase_add_test(t, the_page_needs_no_network);
