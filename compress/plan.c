@@ -232,6 +232,9 @@ static pare_status open_model(pare_ctx *cx, pare_arena *a, pare_plan *plan)
         return pare_fail(cx, PARE_ENOTSUP,
                          "%s: is compressed already; give the checkpoint it was made from",
                          plan->model_path);
+    bool tokenized;
+    PARE_TRY(pare_checkpoint_has_tokenizer(&plan->checkpoint, &tokenized));
+    plan->untokenized = !tokenized;
     for (size_t i = 0; i < plan->checkpoint.files; i++)
         plan->input_bytes += plan->checkpoint.file[i].bytes;
     plan->checkpoint.nonfinite = plan->recipe.nan != PARE_NAN_ERROR;

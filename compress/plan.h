@@ -14,7 +14,6 @@
 #include "recipes/recipe.h"
 #include "runtime/sparsity.h"
 
-/* What the user asked for: a recipe and what the command line changes in it. */
 typedef struct pare_job {
     const char *recipe, *text;  /* path of the recipe; its text, or NULL: read from there */
     const char *model, *output; /* command line; relative to the working directory; or NULL */
@@ -116,6 +115,7 @@ typedef struct pare_plan {
     pare_config out;               /* of what is written */
     bool attention_bias, mlp_bias; /* structured: linears of the blocks have biases */
     bool watched;                  /* structured: some step looks at the inputs inside blocks */
+    bool untokenized;              /* the model has no tokenizer, so the artifact has none */
     bool unties;                   /* the rotation gives the tied head a tensor of its own */
     double bits_per_weight;        /* of the targeted linears, every plane counted */
     bool calibrated;               /* some step needs statistics */

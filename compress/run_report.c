@@ -205,6 +205,7 @@ pare_status pare__run_report(pare_run *run, pare_compress_result *out)
                        .exports = plan->recipe.exports,
                        .bits_per_weight = plan->bits_per_weight,
                        .untied = plan->unties,
+                       .untokenized = plan->untokenized,
                        .calibration_seconds = run->calibration_seconds,
                        .calibration_windows = plan->calibrated ? plan->samples : 0,
                        .calibration_window = plan->calibrated ? plan->window : 0,

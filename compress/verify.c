@@ -13,6 +13,7 @@
 #include "compress/verify_internal.h"
 #include "formats/format_version.h"
 #include "formats/sha256.h"
+#include "formats/tokenizer.h"
 
 enum { OUTPUTS_MAX = 200000, FINDING = 1024 };
 static const char index_name[] = "packed.index.json";
@@ -292,7 +293,25 @@ static pare_status check_weights(pare_verify_run *v)
     v->out->files += v->summed ? 0 : v->checkpoint.files;
     for (size_t i = 0; !v->summed && i < v->checkpoint.files; i++)
         v->out->bytes += v->checkpoint.file[i].bytes;
-    return pare__verify_absorb(v, pare_checkpoint_check(&v->checkpoint, &checked));
+    PARE_TRY(pare__verify_absorb(v, pare_checkpoint_check(&v->checkpoint, &checked)));
+    v->out->checked = v->summed || checked;
+    return PARE_OK;
+}
+
+/* A tokenizer that cannot be read is damaged; one of a kind that pare does not know is none. */
+static pare_status check_tokenizer(pare_verify_run *v)
+{
+    pare_tokenizer *t = NULL;
+    bool is_there;
+    PARE_TRY(pare_checkpoint_has_tokenizer(&v->checkpoint, &is_there));
+    pare_status s = is_there ? pare_checkpoint_tokenizer(&v->checkpoint, &t) : PARE_OK;
+    v->out->tokenizer = t != NULL;
+    pare_tokenizer_free(t);
+    if (s == PARE_ENOTSUP) {
+        pare_ctx_clear(v->cx);
+        s = PARE_OK;
+    }
+    return pare__verify_absorb(v, s);
 }
 
 static pare_status check_all(pare_verify_run *v, bool directory)
@@ -304,8 +323,10 @@ static pare_status check_all(pare_verify_run *v, bool directory)
     PARE_TRY(pare__verify_absorb(v, s));
     if (s != PARE_OK)
         return PARE_OK;
+    v->out->checked = ours;
     if (!ours)
         PARE_TRY(check_weights(v));
+    PARE_TRY(check_tokenizer(v));
     v->out->tensors = v->checkpoint.tensors;
     if (v->manifest)
         PARE_TRY(pare__verify_hashes(v));

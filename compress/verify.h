@@ -7,6 +7,8 @@
 typedef struct pare_verify_result {
     size_t files, tensors; /* checked */
     uint64_t bytes;
+    bool checked;    /* against checksums; without: structure, and that values are finite */
+    bool tokenizer;  /* there is one that can be read */
     size_t findings; /* problems; each was given to `found` */
 } pare_verify_result;
 
@@ -18,7 +20,7 @@ typedef struct pare_verify_result {
  *
  * Any other checkpoint: structure, index and headers, every float tensor finite; its SHA256SUMS if
  * it has the form of ours, the checksums of a GGUF file of ours (formats/gguf_seal.h), and one file
- * of ours against the manifest beside it.
+ * of ours against the manifest beside it. Of both the tokenizer, where there is one.
  *
  *   found   called for each problem with "file or tensor: what"; may be NULL
  *

@@ -40,6 +40,11 @@ typedef struct pare_option {
 
 enum { PARE_ARGS_MAX = 64 };
 
+/* Said of a job whose model has no tokenizer. */
+#define PARE_CLI_UNTOKENIZED                                                                       \
+    "the model has no tokenizer (tokenizer.json), so the artifact has none: it can be evaluated "  \
+    "on tokens (--tokens), not on text"
+
 /* A parsed command line; texts are borrowed from argv. */
 typedef struct pare_args {
     const char *operand[PARE_ARGS_MAX];

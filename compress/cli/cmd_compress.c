@@ -253,6 +253,8 @@ static void print_text(const pare_compress_result *result)
             (long long)r->experts.least, pare_plural((unsigned long long)r->experts.least),
             r->experts.least == 1 ? "es" : "", (long long)r->experts.median, r->experts.min_tokens,
             r->experts.cold, r->experts.count);
+    if (r->untokenized)
+        (void)printf("note              " PARE_CLI_UNTOKENIZED "\n");
     print_time(result);
     (void)printf("anonymous memory  %s; resident memory, mapped files included, %s\n",
                  pare_units_bytes(r->peak_anonymous_bytes, a),

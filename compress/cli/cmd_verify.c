@@ -42,6 +42,8 @@ static pare_status verify_json(pare_cli *cli, const char *path, pare_verify_resu
     pare_json_put_integer(f.json, "files", (int64_t)r->files);
     pare_json_put_integer(f.json, "tensors", (int64_t)r->tensors);
     pare_json_put_integer(f.json, "bytes", (int64_t)r->bytes);
+    pare_json_put_bool(f.json, "checked", r->checked);
+    pare_json_put_bool(f.json, "tokenizer", r->tokenizer);
     pare_json_put_bool(f.json, "ok", r->findings == 0);
     pare_json_close(f.json);
     return pare_cli_print(f.json);
@@ -57,6 +59,12 @@ static pare_status verify_text(pare_cli *cli, const char *path, pare_verify_resu
     (void)printf("%s: %zu file%s, %zu tensor%s, %s: %s\n", path, r->files, pare_plural(r->files),
                  r->tensors, pare_plural(r->tensors), pare_units_bytes(r->bytes, bytes),
                  r->findings ? "damaged" : "all good");
+    if (r->tensors && !r->checked)
+        (void)printf("note  there are no checksums: structure was looked at, and that values are "
+                     "finite\n");
+    if (r->tensors && !r->tokenizer)
+        (void)printf(
+            "note  there is no tokenizer that pare reads: texts need one, tokens do not\n");
     return PARE_OK;
 }
 

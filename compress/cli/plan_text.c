@@ -117,6 +117,8 @@ static void print_experts(const pare_plan *p)
 
 static void print_shortages(const pare_plan *p)
 {
+    if (p->untokenized)
+        (void)printf("%-17s " PARE_CLI_UNTOKENIZED "\n", "note");
     char text[PARE_SHORTAGE_TEXT];
     pare_shortage s;
     for (size_t i = 0; i < p->recipe.steps; i++)

@@ -91,6 +91,7 @@ typedef struct pare_report {
     const size_t *calibration_share;   /* their windows, or NULL when no weights were given */
     size_t calibration_texts;
     uint64_t peak_rss_bytes, peak_anonymous_bytes;
+    bool untokenized; /* neither model has a tokenizer */
     size_t resumed_blocks;
     const char *started; /* ISO 8601, UTC */
 } pare_report;

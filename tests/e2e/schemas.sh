@@ -97,7 +97,7 @@ for command in $("$pare" help | sed -n '/^commands$/,/^$/s/^  \([a-z][a-z]*\) .*
     fi
 done
 
-table=$(sed -n '/^## Columns of layers.csv/,$p' "$root/docs/json.md" | grep '^| `' | cut -d'|' -f2)
+table=$(sed -n '/^## Columns of layers.csv/,$p' "$root/docs/json.md" | sed -n 's/^| \(`[^|]*\)|.*/\1/p')
 for column in $(head -n 1 out/layers.csv | tr ',' ' '); do
     if ! grep -q "\`$column\`" <<< "$table"; then
         echo "docs/json.md does not say what $column of layers.csv is"

@@ -634,6 +634,25 @@ START_TEST(many_threads_bring_no_words_of_the_library)
 }
 END_TEST
 
+/* A model without one is whole; one that cannot be read is damaged. */
+START_TEST(a_missing_tokenizer_is_told)
+{
+    static const char none[] = "there is no tokenizer", job[] = "the model has no tokenizer";
+    make_tiny();
+    const outcome *o = call("verify " TINY "/model", OUT);
+    ck_assert_int_eq(o->code, 0);
+    ck_assert(strstr(o->text, none) && strstr(o->text, "there are no checksums"));
+    ck_assert_ptr_null(strstr(call("verify '" HEDGE "'", OUT)->text, none));
+    ck_assert_ptr_nonnull(strstr(call("plan " TINY "/r.yaml --restart", OUT)->text, job));
+    ck_assert_ptr_nonnull(strstr(call("compress " TINY "/r.yaml --restart", OUT)->text, job));
+    FILE *const f = fopen(TINY "/model/tokenizer.json", "w");
+    ck_assert(f && fputs("{\"model\": ", f) >= 0 && fclose(f) == 0);
+    ck_assert_int_eq(call("verify " TINY "/model", OUT)->code, 4);
+    ck_assert_ptr_nonnull(strstr(call("verify " TINY "/model", OUT)->text, "tokenizer.json"));
+    ck_assert_int_eq(remove(TINY "/model/tokenizer.json"), 0);
+}
+END_TEST
+
 START_TEST(a_result_that_cannot_be_written_is_a_failure)
 {
     if (access("/dev/full", W_OK) != 0)
@@ -674,6 +693,7 @@ int main(void)
     tcase_add_test(t, a_long_path_leaves_room_for_the_reason);
     tcase_add_test(t, a_mixture_is_told_as_it_is);
     tcase_add_test(t, many_threads_bring_no_words_of_the_library);
+    tcase_add_test(t, a_missing_tokenizer_is_told);
     tcase_add_test(t, a_result_that_cannot_be_written_is_a_failure);
     suite_add_tcase(s, t);
     return unit_main(s);

@@ -173,7 +173,7 @@ START_TEST(a_finished_output_stays_and_is_replaced_on_restart)
     ck_assert(stat(job_path(&place, "out"), &then) == 0 && first.st_ino == then.st_ino);
     const job_opts other = {.output = "out", .sets = {"passes.0.gptq.damp=0.02"}, .set_count = 1};
     ck_assert_int_eq(job_run(&place, other, what), PARE_EEXISTS);
-    ck_assert_msg(strstr(what, "now it is \"      damp: 0.02\"; give --restart"), "%s", what);
+    ck_assert_msg(strstr(what, "where this one says \"damp: 0.02\"; give --restart"), "%s", what);
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "out", .restart = true}, NULL), PARE_OK);
     ck_assert(!pare_path_is_directory(job_path(&place, "out.partial")));
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "model", .restart = true}, what),

@@ -395,7 +395,7 @@ START_TEST(another_job_makes_no_exports_of_a_finished_artifact)
     ck_assert_msg(s == PARE_EEXISTS &&
                       strstr(what, "/out: the output exists already, and is not") &&
                       strstr(what, _i == 0 ? "it was made of another model.safetensors"
-                                           : "now it is \"      bits: 8\""),
+                                           : "where this one says \"bits: 8\""),
                   "%s", what);
     ck_assert(!pare_path_is_directory(job_path(&p, "second")));
     job_remove_directory(p.root);
