@@ -66,9 +66,10 @@ void pare_help_choice(void)
         "  HellaSwag   {\"ctx\", \"endings\": [\"..\"], \"label\"}\n\n"
         "The model reads \"Question: ..\\nAnswer:\" of PIQA and ARC, the stem of OpenBookQA, the "
         "context\nof HellaSwag; of these four a choice follows behind a space. Accuracy: the "
-        "choice with the "
-        "largest sum of\nlog-likelihoods is right; accuracy_norm: the largest sum per byte of the "
-        "choice. An item that\nis longer than the context of the model is refused with its "
+        "choice "
+        "with the\nlargest sum of log-likelihoods is right; accuracy_norm: the largest sum per "
+        "byte "
+        "of the\nchoice. An item that is longer than the context of the model is refused with its "
         "line.\n\n"
         "example  pare eval MODEL --choice valid.jsonl --limit 500\n");
 }
