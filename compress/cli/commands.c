@@ -33,6 +33,10 @@ static const pare_option plan_options[] = {
 
 static const pare_option compress_options[] = {
     JOB_OPTIONS,
+    {"threads", "N",
+     "worker threads (all CPUs of the process); results do not depend on it; compress hashes its "
+     "files in one thread more, also with 1",
+     false},
     {"strict", NULL,
      "exit 3 after a numeric fallback or with too little calibration; refuse exports with other "
      "codes",
