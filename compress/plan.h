@@ -14,7 +14,7 @@
 #include "recipes/recipe.h"
 #include "runtime/sparsity.h"
 
-typedef struct pare_job {
+typedef struct pare_job {       /* what the user asks for: a recipe, and what changes it */
     const char *recipe, *text;  /* path of the recipe; its text, or NULL: read from there */
     const char *model, *output; /* command line; relative to the working directory; or NULL */
     const char *const *sets;    /* "path=value" */

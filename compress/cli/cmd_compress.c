@@ -33,7 +33,6 @@ static void log_block(pare_screen *screen, const pare_event *e)
     pare_screen_event_end(screen, w);
 }
 
-/* Of the outputs where they were measured, else of the weights. */
 /* The largest error of outputs, of weights where no linear has one. */
 static double largest_error(const pare_event *e, const char **of)
 {

@@ -152,9 +152,10 @@ static void put_cell(pare_text_out *t, const pare_linear_result *l, const scales
 
 static void put_legend(pare_text_out *t, range x, const char *of)
 {
+    pare__text_put(t, "%s", of);
     if (!(x.high > x.low))
         return;
-    pare__text_put(t, "%s<div class=\"ramp\" style=\"background:linear-gradient(to right", of);
+    pare__text_put(t, "<div class=\"ramp\" style=\"background:linear-gradient(to right");
     for (size_t i = 0; i < STOPS; i++)
         pare__text_put(t, ",rgb(%.0f,%.0f,%.0f)", ramp[i][0], ramp[i][1], ramp[i][2]);
     pare__text_put(t,

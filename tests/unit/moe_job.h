@@ -68,7 +68,7 @@ static inline pare_role role_of(const char *name)
 static inline void listen(void *self, const pare_event *e)
 {
     listener *const l = self;
-    l->notices += e->kind == PARE_EVENT_NOTICE && strstr(e->text, "experts get fewer than") != NULL;
+    l->notices += e->kind == PARE_EVENT_NOTICE && strstr(e->text, " fewer than ") != NULL;
     for (size_t i = 0; i < e->rows; i++) {
         const pare_linear_result *const r = &e->row[i];
         if (r->part == 0) {

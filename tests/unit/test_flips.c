@@ -55,7 +55,7 @@ static void setup(void)
     m.vocab = 11;
     place = job_make(&m);
     job_recipe(&place, "pare: 1\nmodel: model\npasses:\n  - rtn: {bits: 4, group: 32}\n");
-    store(job_path(&place, "model/tokenizer.json"), "{}", 2);
+    store(job_path(&place, "model/tokenizer_config.json"), "{}", 2);
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, NULL), PARE_OK);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         ck_assert(pare_path_is_file(at_home(texts[i])));
@@ -179,13 +179,13 @@ START_TEST(a_manifest_that_disagrees_with_the_list_is_found)
     pare_ctx cx;
     pare_arena a;
     pare_verify_result r;
-    store(at_home("tokenizer.json"), "[]", 2);
+    store(at_home("tokenizer_config.json"), "[]", 2);
     pare_ctx_init(&cx);
     ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
     ck_assert_int_eq(pare_inventory_write(&cx, &a, job_path(&place, "out"), NULL, 0), PARE_OK);
     ck_assert_int_eq(pare_verify(&cx, job_path(&place, "out"), NULL, NULL, &r), PARE_OK);
     ck_assert_uint_eq(r.findings, 1);
-    store(at_home("tokenizer.json"), "{}", 2);
+    store(at_home("tokenizer_config.json"), "{}", 2);
     ck_assert_int_eq(pare_inventory_write(&cx, &a, job_path(&place, "out"), NULL, 0), PARE_OK);
     pare_arena_release(&a);
     ck_assert_uint_eq(findings(), 0);
