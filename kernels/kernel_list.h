@@ -3,7 +3,7 @@
  *
  * EXACT: the same bytes on every CPU, by construction: sums have a fixed order and every
  * multiply-add is one fused operation, in the reference (fmaf) as in the vector versions; those of
- * error_sums are two. */
+ * clip_cost and error_sums are two. */
 #ifndef PARE_KERNELS_KERNEL_LIST_H
 #define PARE_KERNELS_KERNEL_LIST_H
 
@@ -58,6 +58,8 @@
     X(range_f32, bool, (const float *x, size_t n, float *lo, float *hi), EXACT)                    \
     X(round_codes, void, (uint8_t *codes, const float *x, size_t n, float scale, uint8_t zero,     \
                           unsigned bits), EXACT)                                                   \
+    X(clip_cost, double, (const float *w, size_t n, float scale, uint8_t zero, unsigned bits,      \
+                          float range, double enough), EXACT)                                      \
     X(error_sums, pare_error_sum, (const float *w, const float *q, const float *whole, size_t n),  \
       EXACT)
 // clang-format on

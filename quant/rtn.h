@@ -17,7 +17,7 @@
  *   PARE_ENUMERIC  a weight is not finite, or a scale leaves the normal range of F16; the message
  *                  names the row, the group and the value
  *
- * Memory   none beyond the outputs.        Work   O(n k), 80 times that with clip mse.
+ * Memory   none beyond the outputs.        Work   O(n k), up to 80 times that with clip mse.
  * Threads  over rows.                      Exact  same bytes on every CPU.
  * Source   Jacob et al., CVPR 2018, eq. (1). */
 PARE_CHECKED pare_status pare_rtn_quantize(pare_ctx *cx, const pare_grid *grid, const float *w,

@@ -1,7 +1,4 @@
-/* Fitting scales. The power 2.4 of the clip search, from IEEE operations alone so that every
- * machine gets the same bits: with x the relative error and a = x^2, x^2.4 = a^1.2 = (a r^2)^2, r =
- * a^(-1/5). The root starts from the exponent divided by -5 in the integer domain (3% off at most)
- * and takes three Newton steps r <- r (6 - a r^5) / 5, which leave a relative error below 1e-6. */
+/* Fitting scales. */
 #include "runtime/grid.h"
 
 #include <float.h>
@@ -13,7 +10,7 @@
 #include "kernels/layout.h"
 #include "runtime/super.h"
 
-enum { CLIPS = 80, SUM_CHUNK = 64, LANES = 8 };
+enum { CLIPS = 80 };
 
 #define F16_NORMAL_MIN 0x1p-14F
 #define F16_MAX        65504.0F
@@ -168,59 +165,38 @@ static pare_grid_fault fit_range(const pare_grid *g, float lo, float hi, float *
     return PARE_GRID_OK;
 }
 
-static inline float power_2_4(float x)
+/* How far the grid of a scale falls short of the ends: the largest error is at least that. An
+ * asymmetric one may lie anywhere, so that it is half of what is missing in all. */
+static float shortfall(const pare_grid *g, float lo, float hi, float s)
 {
-    const float a = x * x + 1e-30F;
-    uint32_t u;
-    memcpy(&u, &a, sizeof u);
-    u = 0x4C2B9213U - u / 5;
-    float r;
-    memcpy(&r, &u, sizeof r);
-    for (int i = 0; i < 3; i++) {
-        const float r2 = r * r;
-        r = r * (1.2F - 0.2F * (a * r2 * (r2 * r)));
-    }
-    const float t = a * (r * r);
-    return t * t;
+    const float top = (float)((1u << g->bits) - 1), half = (float)(1u << (g->bits - 1));
+    const float up = hi - (half - 1) * s, down = -lo - half * s;
+    if (!g->symmetric)
+        return (hi - lo - top * s) / 2;
+    return up > down ? up : down;
 }
 
-/* Sum of (|w - value| / range)^2.4, or something >= `enough` as soon as it is clear that the sum
- * is: no term is negative. Eight lanes per chunk, chunks in double. */
-static double clip_cost(const pare_grid *g, const float *w, size_t count, float scale, uint8_t zero,
-                        float range, double enough)
+/* The range whose errors cost least. Scales fall from one range to the next, so that the largest
+ * error grows: where it alone costs more than the best so far, no range behind can be better. A
+ * thousandth covers what this is rounded by, so that it never decides anything. */
+static void fit_clip(const pare_kernels *kernels, const pare_grid *g, const float *w, size_t count,
+                     float lo, float hi, float *scale, uint8_t *zero)
 {
-    double sum = 0;
-    for (size_t at = 0; at < count && sum < enough; at += SUM_CHUNK) {
-        const size_t len = count - at < SUM_CHUNK ? count - at : SUM_CHUNK;
-        float term[SUM_CHUNK] = {0};
-        for (size_t j = 0; j < len; j++) {
-            const float x = w[at + j];
-            const uint8_t code = pare_grid_code(g->bits, x, scale, zero);
-            term[j] = power_2_4((x - pare_grid_value(code, scale, zero)) / range);
-        }
-        float lane[LANES] = {0};
-        for (size_t j = 0; j < SUM_CHUNK; j += LANES)
-            for (size_t l = 0; l < LANES; l++)
-                lane[l] += term[j + l];
-        for (size_t l = 0; l < LANES; l++)
-            sum += (double)lane[l];
-    }
-    return sum;
-}
-
-static void fit_clip(const pare_grid *g, const float *w, size_t count, float lo, float hi,
-                     float *scale, uint8_t *zero)
-{
+    const float range = hi - lo;
     double best = INFINITY;
+    float most = INFINITY; /* an error that costs as much as the best */
     for (int i = 0; i < CLIPS; i++) {
         const float p = (float)(1 - i / 100.0);
         float s;
         uint8_t z;
         if (fit_range(g, p * lo, p * hi, &s, &z) != PARE_GRID_OK)
             continue;
-        const double cost = clip_cost(g, w, count, s, z, hi - lo, best);
+        if (shortfall(g, lo, hi, s) > most)
+            break;
+        const double cost = kernels->clip_cost(w, count, s, z, g->bits, range, best);
         if (cost < best) {
             best = cost;
+            most = 1.001F * range * powf((float)best, 1 / 2.4F);
             *scale = s;
             *zero = z;
         }
@@ -311,7 +287,7 @@ pare_grid_fault pare_grid_fit(const pare_kernels *kernels, const pare_grid *g, c
     }
     const pare_grid_fault fault = fit_range(g, lo, hi, scale, zero);
     if (fault == PARE_GRID_OK && g->clip == PARE_CLIP_MSE)
-        fit_clip(g, w, count, lo, hi, scale, zero);
+        fit_clip(kernels, g, w, count, lo, hi, scale, zero);
     return fault;
 }
 

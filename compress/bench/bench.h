@@ -30,6 +30,7 @@ typedef struct pare_bench_limits {
  *   transpose   transpose_f32 of a tile of n cached positions of k channels
  *   range       range_f32 of every group of m rows of k weights
  *   codes       round_codes of the same
+ *   clip        clip_cost of every group: one range of the 80 of clip mse
  *   errors      error_sums of m rows of k weights and what became of them
  * Calls of these are dealt out to the threads: us is the time over their number. */
 typedef struct pare_bench_row {

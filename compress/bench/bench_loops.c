@@ -19,6 +19,7 @@ enum {
     SMOOTH_OPS = 26, /* per value of softmax and silu: 22 of them an exponential */
     RANGE_OPS = 2,   /* two comparisons */
     CODE_OPS = 5,    /* division, rounding, zero point, two bounds */
+    CLIP_OPS = 37,   /* code and error 12, its power 25 */
     ERROR_OPS = 5,   /* a difference, two squares and sums */
     GROUP = 64,      /* weights that share a scale */
 };
@@ -33,6 +34,7 @@ typedef enum kind {
     TRANSPOSE,
     RANGE,
     CODES,
+    CLIP,
     ERRORS
 } kind;
 
@@ -65,6 +67,7 @@ static const subject subjects[] = {
     {.name = "transpose", .kind = TRANSPOSE},
     {.name = "range", .kind = RANGE, .k = 4096, .many = true},
     {.name = "codes", .kind = CODES, .k = 4096, .many = true},
+    {.name = "clip", .kind = CLIP, .k = 4096, .many = true},
     {.name = "errors", .kind = ERRORS, .k = 4096, .many = true},
 };
 
@@ -300,6 +303,15 @@ static void round_groups(void *arg, size_t begin, size_t end, size_t worker)
                                    0.25f, 8, 4);
 }
 
+static void clip_groups(void *arg, size_t begin, size_t end, size_t worker)
+{
+    (void)worker;
+    const loop *const l = arg;
+    for (size_t i = begin * l->row.k; i < end * l->row.k; i += GROUP)
+        (void)l->cx->kernels.clip_cost((const float *)(void *)l->data + i, GROUP, 0.25f, 8, 4, 4,
+                                       INFINITY);
+}
+
 static void sum_errors(void *arg, size_t begin, size_t end, size_t worker)
 {
     (void)worker;
@@ -366,6 +378,10 @@ static pare_status prepare(loop *l)
         return prepare_stream(l, activate_rows, true, SMOOTH_OPS);
     case RANGE: return prepare_groups(l, range_groups, RANGE_OPS);
     case CODES: return prepare_groups(l, round_groups, CODE_OPS);
+    case CLIP:
+        PARE_TRY(prepare_groups(l, clip_groups, CLIP_OPS));
+        l->row.bound = "fma";
+        return PARE_OK;
     case ERRORS: return prepare_stream(l, sum_errors, true, ERROR_OPS);
     case TRANSPOSE: return prepare_transpose(l);
     default: return prepare_rows(l);

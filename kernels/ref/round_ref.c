@@ -27,6 +27,23 @@ void pare_round_codes_ref(uint8_t *restrict codes, const float *restrict x, size
         codes[i] = pare_grid_code(bits, x[i], scale, zero);
 }
 
+double pare_clip_cost_ref(const float *w, size_t n, float scale, uint8_t zero, unsigned bits,
+                          float range, double enough)
+{
+    enum { PIECE = 64, LANES = 8 };
+    double sum = 0;
+    for (size_t at = 0; at < n && sum < enough; at += PIECE) {
+        float lane[LANES] = {0};
+        for (size_t i = at; i < n && i < at + PIECE; i++) {
+            const int steps = (int)pare_grid_code(bits, w[i], scale, zero) - (int)zero;
+            lane[i % LANES] += pare_power_2_4((w[i] - (float)steps * scale) / range);
+        }
+        for (size_t l = 0; l < LANES; l++)
+            sum += (double)lane[l];
+    }
+    return sum < enough ? sum : enough;
+}
+
 pare_error_sum pare_error_sums_ref(const float *w, const float *q, const float *whole, size_t n)
 {
     enum { LANES = 8 };

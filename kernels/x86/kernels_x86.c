@@ -40,6 +40,7 @@ void pare_kernels_init_x86(pare_kernels *k, unsigned cpu)
     k->transpose_f32 = pare_transpose_f32_avx2;
     k->range_f32 = pare_range_f32_avx2;
     k->round_codes = pare_round_codes_avx2;
+    k->clip_cost = pare_clip_cost_avx2;
     k->error_sums = pare_error_sums_avx2;
     if (cpu & PARE_CPU_AVXVNNI)
         pare_kernels_init_avxvnni(k);

@@ -1,4 +1,5 @@
 /* Rounding to nearest: the range of a group, its codes, and what they cost. */
+#include "kernels/grid_code.h"
 #include "kernels/x86/avx2_internal.h"
 
 #ifdef __AVX2__
@@ -154,6 +155,94 @@ static double in_order(const lanes *l)
     for (size_t i = 0; i < 8; i++)
         sum += lane[i];
     return sum;
+}
+
+typedef struct clip {
+    __m256 scale, zero, top, range;
+} clip;
+
+/* u / 5 of 32 bits: the upper part of the product with 2^34 / 5, rounded up. */
+PARE_INLINE __m256i fifth(__m256i u)
+{
+    const __m256i by = _mm256_set1_epi32((int)0xCCCCCCCDU);
+    const __m256i even = _mm256_srli_epi64(_mm256_mul_epu32(u, by), 34);
+    const __m256i odd = _mm256_srli_epi64(_mm256_mul_epu32(_mm256_srli_epi64(u, 32), by), 34);
+    return _mm256_or_si256(even, _mm256_slli_epi64(odd, 32));
+}
+
+/* pare_power_2_4 of eight. */
+PARE_INLINE __m256 power_2_4(__m256 x)
+{
+    const __m256 a = _mm256_add_ps(_mm256_mul_ps(x, x), _mm256_set1_ps(PARE_POWER_TINY));
+    const __m256i root =
+        _mm256_sub_epi32(_mm256_set1_epi32(PARE_POWER_ROOT), fifth(_mm256_castps_si256(a)));
+    __m256 r = _mm256_castsi256_ps(root);
+    for (int i = 0; i < 3; i++) {
+        const __m256 r2 = _mm256_mul_ps(r, r);
+        const __m256 fifth_power = _mm256_mul_ps(_mm256_mul_ps(a, r2), _mm256_mul_ps(r2, r));
+        r = _mm256_mul_ps(r, _mm256_sub_ps(_mm256_set1_ps(1.2F),
+                                           _mm256_mul_ps(_mm256_set1_ps(0.2F), fifth_power)));
+    }
+    const __m256 t = _mm256_mul_ps(a, _mm256_mul_ps(r, r));
+    return _mm256_mul_ps(t, t);
+}
+
+PARE_INLINE __m256 clip_terms(__m256 w, const clip *c)
+{
+    const __m256 magic = _mm256_set1_ps(12582912.0F);
+    __m256 t = _mm256_div_ps(w, c->scale);
+    t = _mm256_max_ps(_mm256_min_ps(t, _mm256_set1_ps(512)), _mm256_set1_ps(-512));
+    t = _mm256_add_ps(_mm256_sub_ps(_mm256_add_ps(t, magic), magic), c->zero);
+    t = _mm256_max_ps(_mm256_min_ps(t, c->top), _mm256_setzero_ps());
+    const __m256 value = _mm256_mul_ps(_mm256_sub_ps(t, c->zero), c->scale);
+    return power_2_4(_mm256_div_ps(_mm256_sub_ps(w, value), c->range));
+}
+
+/* Of up to eight weights; the other lanes are 0. */
+PARE_INLINE __m256 clip_tail(const float *w, size_t n, const clip *c)
+{
+    float tail[8] = {0};
+    memcpy(tail, w, n * sizeof *w);
+    const __m256i there =
+        _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+    return _mm256_and_ps(clip_terms(_mm256_loadu_ps(tail), c), _mm256_castsi256_ps(there));
+}
+
+PARE_INLINE float total(__m256 v)
+{
+    __m128 h = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    h = _mm_add_ps(h, _mm_movehl_ps(h, h));
+    return _mm_cvtss_f32(_mm_add_ss(h, _mm_movehdup_ps(h)));
+}
+
+/* No term is negative: a sum of half a piece that is clearly too large ends it, too. */
+double pare_clip_cost_avx2(const float *w, size_t n, float scale, uint8_t zero, unsigned bits,
+                           float whole, double enough)
+{
+    enum { PIECE = 64, HALF = 32 };
+    const clip c = {_mm256_set1_ps(scale), _mm256_set1_ps((float)zero),
+                    _mm256_set1_ps((float)((1u << bits) - 1)), _mm256_set1_ps(whole)};
+    double sum = 0;
+    if (!(scale > 0))
+        return pare_clip_cost_ref(w, n, scale, zero, bits, whole, enough);
+    for (size_t i = 0; i < n && sum < enough;) {
+        const size_t end = n - i < PIECE ? n : i + PIECE;
+        __m256 terms = _mm256_setzero_ps();
+        for (; i + HALF <= end; i += HALF) {
+            for (size_t j = i; j < i + HALF; j += 8)
+                terms = _mm256_add_ps(terms, clip_terms(_mm256_loadu_ps(w + j), &c));
+            if (sum + (double)total(terms) * 0.9999 > enough)
+                return enough;
+        }
+        for (; i < end; i += 8)
+            terms = _mm256_add_ps(terms, clip_tail(w + i, end - i < 8 ? end - i : 8, &c));
+        float lane[8];
+        _mm256_storeu_ps(lane, terms);
+        for (size_t l = 0; l < 8; l++)
+            sum += (double)lane[l];
+        i = end;
+    }
+    return sum < enough ? sum : enough;
 }
 
 pare_error_sum pare_error_sums_avx2(const float *w, const float *q, const float *whole, size_t n)

@@ -607,13 +607,17 @@ static pare_error_sum errors_of_itself(const float *w, const float *q, const flo
     return pare_error_sums_ref(w, q, w, n);
 }
 
-/* As if lanes behind the tail were counted. */
-static pare_error_sum errors_tail_counted(const float *w, const float *q, const float *whole,
-                                          size_t n)
+static pare_error_sum errors_of_tail(const float *w, const float *q, const float *whole, size_t n)
 {
     pare_error_sum sum = pare_error_sums_ref(w, q, whole, n);
     sum.nonzero += n % 8 ? 8 - n % 8 : 0;
     return sum;
+}
+
+static double clip_ends_late(const float *w, size_t n, float s, uint8_t zero, unsigned bits,
+                             float range, double enough)
+{
+    return pare_clip_cost_ref(w, n, s, zero, bits, range, 2 * enough);
 }
 
 #define FAULTS(X)                                                                                  \
@@ -676,9 +680,10 @@ static pare_error_sum errors_tail_counted(const float *w, const float *q, const 
     X(round_codes, codes_by_reciprocal, "multiplied by the reciprocal")                            \
     X(round_codes, codes_half_away, "ties away from zero")                                         \
     X(round_codes, codes_nan_is_zero, "a NaN is the code of 0")                                    \
+    X(clip_cost, clip_ends_late, "ends later")                                                     \
     X(error_sums, errors_fused, "square and sum rounded together")                                 \
     X(error_sums, errors_of_itself, "w squared for the whole")                                     \
-    X(error_sums, errors_tail_counted, "lanes behind the tail counted")
+    X(error_sums, errors_of_tail, "lanes behind the tail counted")
 
 const char *kt_plant(size_t i, pare_kernels *k, const char **what)
 {

@@ -67,6 +67,37 @@ void kt_round_codes(kt *t)
     }
 }
 
+static void run_clip_cost(const pare_kernels *k, const kt_case *c, uint8_t *out)
+{
+    const float *const x = c->x;
+    const double cost =
+        k->clip_cost(x, c->n, c->step, (uint8_t)c->top, c->bits, x[c->n], x[c->n + 1]);
+    memcpy(out, &cost, sizeof cost);
+}
+
+/* Behind the weights their range and what is enough: nothing, half or all of the sum, or more. */
+void kt_clip_cost(kt *t)
+{
+    static const unsigned bits[] = {4, 2, 3, 8};
+    static const float steps[] = {0.01f, 0.3f, 0.0f, 0x1p-24f};
+    for (size_t i = 0; i < 1200; i++) {
+        const size_t n = t->bench ? 64 : i % 150;
+        kt_case c = {.n = n, .bits = bits[i % 4], .out_bytes = 8, .work_bytes = 4 * n};
+        float *const x = kt_floats(t, n + 2);
+        c.step = steps[i / 4 % 4];
+        c.top = (int32_t)kt_below(t, 1u << c.bits);
+        c.x = x;
+        x[n] = i % 5 ? 2.0f : 0x1p-10f;
+        x[n + 1] = INFINITY;
+        const double all = t->ref->clip_cost(x, n, c.step, (uint8_t)c.top, c.bits, x[n], INFINITY);
+        if (!t->bench && i % 3)
+            x[n + 1] = (float)(all * (double)kt_below(t, 5) / 3);
+        kt_check(t, &c, run_clip_cost);
+        if (t->bench)
+            return;
+    }
+}
+
 static void run_error_sums(const pare_kernels *k, const kt_case *c, uint8_t *out)
 {
     const float *const w = c->x, *const q = w + c->n;

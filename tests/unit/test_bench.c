@@ -54,6 +54,7 @@ static const expected loops[] = {
     {"transpose", 0, 64, 128, 1, "dram", false, 32768, 8192},
     {"range", 64, 4096, 4096, 8, "dram", false, 8 * 16384, 8 * 4096 * 2},
     {"codes", 64, 4096, 4096, 8, "dram", false, 8 * 16384, 8 * 4096 * 5},
+    {"clip", 64, 4096, 4096, 8, "fma", false, 8 * 16384, 8 * 4096 * 37},
     {"errors", 0, 4096, 4096, 8, "dram", false, 8 * 32768, 8 * 4096 * 5},
 };
 
