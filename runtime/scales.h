@@ -11,7 +11,8 @@
  *
  * Returns PARE_OK, what pare_grid_check returns, or PARE_ENUMERIC when a weight is not finite or a
  * scale cannot be stored; the message names row, group and value. Memory  none beyond the outputs.
- * Work  O(n k), up to 80 times that with clip mse. Threads over rows. Exact: same bytes on every CPU. */
+ * Work  O(n k), up to 80 times that with clip mse. Threads over rows. Exact: same bytes on every
+ * CPU. */
 PARE_CHECKED pare_status pare_scales_fit(pare_ctx *cx, const pare_grid *grid, const float *w,
                                          size_t n, size_t k, pare_codes *out);
 
