@@ -299,6 +299,11 @@ static pare_status open_directory(pare_checkpoint *ck, pare_arena *a)
         PARE_TRY(open_alone(ck, a, &found));
     if (found)
         return PARE_OK;
+    if (config_is == PARE_PATH_ABSENT)
+        return pare_fail(ck->cx, PARE_ENOTFOUND,
+                         "%s: no config.json and no .gguf file is there; a model is a directory "
+                         "that has one of them, or a .gguf file",
+                         ck->directory);
     PARE_TRY(read_config(ck, a, true));
     ck->packed = says_packed(ck->config);
     PARE_TRY(pare_checkpoint_version_check(ck));

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "compress/cli/cli.h"
+#include "compress/init/init.h"
 #include "compress/pass.h"
 #include "recipes/pattern.h"
 
@@ -205,6 +206,11 @@ pare_status pare_help(pare_cli *cli, const char *topic)
         if (strcmp(t->name, topic) == 0) {
             (void)printf("%s", found ? "\nin a recipe\n\n" : "");
             t->print();
+            found = true;
+        }
+    for (size_t i = 0; i < pare_init_preset_count(); i++)
+        if (strcmp(pare_init_preset_at(i).name, topic) == 0) {
+            pare_help_presets();
             found = true;
         }
     if (found)

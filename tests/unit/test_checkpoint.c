@@ -78,7 +78,7 @@ START_TEST(a_single_file_takes_the_config_beside_it)
     ck_assert_int_eq(unlink(folder_file(&dir, "config.json")), 0);
     ck_assert_int_eq(load(path, &model), PARE_EFORMAT);
     ck_assert_ptr_nonnull(strstr(cx.what, "there is no config.json beside it"));
-    refuses(PARE_ENOTFOUND, "config.json: cannot open: No such file");
+    refuses(PARE_ENOTFOUND, "no config.json and no .gguf file is there");
 }
 END_TEST
 

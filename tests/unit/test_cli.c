@@ -278,7 +278,7 @@ START_TEST(every_command_and_pass_has_a_page)
         {"plan -h", "--ram-limit"},
         {"eval x --help", "--stride"},
         {"help generate", "--temperature"},
-        {"help inspect", "pare inspect"},
+        {"help w4a16", "pare init MODEL --preset"}, /* a preset leads to its page */
         {"help verify", "pare verify"},
         {"help bench", "--gptq"},
         {"help doctor", "pare doctor"},
