@@ -58,8 +58,8 @@
     X(range_f32, bool, (const float *x, size_t n, float *lo, float *hi), EXACT)                    \
     X(round_codes, void, (uint8_t *codes, const float *x, size_t n, float scale, uint8_t zero,     \
                           unsigned bits), EXACT)                                                   \
-    X(clip_cost, double, (const float *w, size_t n, float scale, uint8_t zero, unsigned bits,      \
-                          float range, double enough), EXACT)                                      \
+    X(clip_cost, double, (const float *w, const float *weight, size_t n, float scale,              \
+                          uint8_t zero, unsigned bits, float range, double enough), EXACT)         \
     X(error_sums, pare_error_sum, (const float *w, const float *q, const float *whole, size_t n),  \
       EXACT)
 // clang-format on

@@ -94,10 +94,11 @@
  *                NaN or infinite, both are 0; false.
  *   round_codes  codes[i] = pare_grid_code(bits, x[i], scale, zero) of kernels/grid_code.h, bits at
  *                most 8.
- *   clip_cost    sum of (|w[i] - value| / range)^2.4, value = (code - zero) * scale with
- *                the code of round_codes: 64 weights at a time in eight F32 lanes (i mod 8), the
- *                lanes in order in double; or `enough` where the sum is not below it. w and range
- *                finite.
+ *   clip_cost    sum of weight[i] * e^2, or of |e|^2.4 where weight is NULL, with
+ *                e = (w[i] - value) / range, value = (code - zero) * scale and the code of
+ *                round_codes: 64 weights at a time in eight F32 lanes (i mod 8), the lanes in
+ *                order in double; or `enough` where the sum is not below it. w, weight and range
+ *                finite, weight >= 0.
  *   error_sums   wrong = sum of (w[i] - q[i])^2, all = sum of whole[i]^2, in double: lane l of
  *                eight takes i = l, l + 8, ... in this order, each step lane = lane + square,
  *                rounded apart; then the lanes in order, from 0. nonzero counts q[i] that are not

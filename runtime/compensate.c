@@ -50,8 +50,8 @@ static pare_grid_fault fit_group(const pare__sweep *job, size_t i, size_t g, con
     if (is_super(job))
         return pare_super_fit(job->grid->encoding, w, job->loss_of + g * PARE_SUPER, scale,
                               &job->out->minima[at], job->out->sub + at * PARE_SUPER_BYTES);
-    return pare_grid_fit(job->kernels, job->grid, w, job->start[g + 1] - job->start[g], scale,
-                         &job->out->zeros[at]);
+    return pare_grid_fit_by(job->kernels, job->grid, w, job->factor->diagonal + job->start[g],
+                            job->start[g + 1] - job->start[g], scale, &job->out->zeros[at]);
 }
 
 /* Fits groups [first, end) of rows [r0, r1) to the weights as they stand. */

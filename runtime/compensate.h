@@ -40,7 +40,7 @@ typedef struct pare_compensate {
  * begins, to the weights of the whole group as they then stand (the original's rule; block = group
  * uses up-to-date weights only). So a per-row grid is fitted to the original weights. act_order (a
  * property of the factor): all grids are fitted to the original weights beforehand (static groups).
- * Codes, scales and zeros are in the order of the original columns.
+ * Codes, scales and zeros are in the order of the original columns. Clip weighted goes by H_jj.
  * Columns kept apart (only beside UNIFORM symmetric grids): group grids are those of the other
  * columns, fitted as in natural order; the scale of a row is f16(max |w| / 127) over the weights as
  * they stand when their turn comes, codes are -127 .. 127, and the group code of such a column is
@@ -59,7 +59,8 @@ typedef struct pare_compensate {
  *
  * Returns PARE_OK, PARE_EINVAL (bits, block, sparsity, a factor that failed, what does not
  * go together: N:M and act_order, sparsity and keep_zeros, zeros and CODEBOOK or Q4_K, sparsity and
- * Q4_K or Q6_K, columns kept apart and a sparsity or another grid), PARE_ESHAPE (group, or k or the
+ * Q4_K or Q6_K, columns kept apart and a sparsity, another grid or clip
+ * weighted), PARE_ESHAPE (group, or k or the
  * columns kept apart differ from the factor), PARE_ENUMERIC when a weight is not finite or a scale
  * cannot be stored, by row, group and value, also when the compensated weights overflow or one kept
  * apart exceeds 65504, PARE_ENOMEM.

@@ -18,9 +18,11 @@ pare_status pare__sweep_check_apart(pare_ctx *cx, const pare_compensate *c, cons
     if (c->sparsity)
         return pare_fail(cx, PARE_EINVAL, "columns are not kept apart while weights are pruned");
     if (!c->grid || c->grid->encoding != PARE_ENCODING_UNIFORM || !c->grid->symmetric ||
-        !out->outlier_code || !out->outlier_scale)
-        return pare_fail(cx, PARE_EINVAL,
-                         "columns are kept apart in int8 beside uniform symmetric grids only");
+        c->grid->clip == PARE_CLIP_WEIGHTED || !out->outlier_code || !out->outlier_scale)
+        return pare_fail(
+            cx, PARE_EINVAL,
+            "columns are kept apart in int8 beside uniform symmetric grids only, without "
+            "clip weighted");
     return PARE_OK;
 }
 

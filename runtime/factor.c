@@ -312,13 +312,14 @@ static pare_status copy_order(pare_ctx *cx, const pare_factor_opts *opts, size_t
     return PARE_OK;
 }
 
-/* Marks dead columns; mean of the diagonal over the others, 1 when there are none. */
-static double survey(const float *h, size_t k, uint8_t *dead, size_t *dead_count)
+/* Copies the diagonal and marks dead columns; its mean over the others, 1 when there are none. */
+static double survey(const float *h, size_t k, float *diagonal, uint8_t *dead, size_t *dead_count)
 {
     double sum = 0;
     size_t count = 0;
     for (size_t j = 0; j < k; j++) {
         const float d = h[j * (k + 1)];
+        diagonal[j] = d;
         dead[j] = d == 0;
         count += dead[j];
         sum += (double)d;
@@ -338,7 +339,8 @@ pare_status pare_factorize(pare_ctx *cx, pare_arena *scratch, const pare_factor_
                          k, opts->act_order ? " in the order of the diagonal" : "");
     PARE_TRY(check_finite(cx, h, k));
     uint32_t *const order = PARE_NEW(scratch, uint32_t, k);
-    out->dead = order ? PARE_NEW(scratch, uint8_t, k) : NULL;
+    out->diagonal = order ? PARE_NEW(scratch, float, k) : NULL;
+    out->dead = out->diagonal ? PARE_NEW(scratch, uint8_t, k) : NULL;
     if (!out->dead)
         return PARE_ENOMEM;
     if (opts->order) /* dead is written only below */
@@ -348,7 +350,7 @@ pare_status pare_factorize(pare_ctx *cx, pare_arena *scratch, const pare_factor_
 
     pare_damping *const d = &out->damping;
     factor_job job = {.cx = cx, .h = h, .k = k, .order = order, .dead = out->dead};
-    job.mean = survey(h, k, out->dead, &d->dead);
+    job.mean = survey(h, k, out->diagonal, out->dead, &d->dead);
     PARE_TRY(climb_f32(scratch, &job, opts->damp, out));
     if (d->failed)
         PARE_TRY(climb_f64(cx, scratch, &job, opts->damp, out));

@@ -33,6 +33,7 @@ typedef struct pare_factor {
     size_t k;
     float *u;        /* [k, k] upper triangular, in the order of `order`; H^-1 = U^T U; or NULL */
     uint32_t *order; /* [k] original column of each position, or NULL for natural order */
+    float *diagonal; /* [k] H_jj, natural order, without damping */
     uint8_t *dead;   /* [k] 1 where H_jj = 0 (natural order): such a weight becomes 0 */
     size_t apart;    /* of the last positions; there and before them columns ascend */
     pare_damping damping;

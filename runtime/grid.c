@@ -178,9 +178,11 @@ static float shortfall(const pare_grid *g, float lo, float hi, float s)
 
 /* The range whose errors cost least. Scales fall from one range to the next, so that the largest
  * error grows: where it alone costs more than the best so far, no range behind can be better. A
- * thousandth covers what this is rounded by, so that it never decides anything. */
-static void fit_clip(const pare_kernels *kernels, const pare_grid *g, const float *w, size_t count,
-                     float lo, float hi, float *scale, uint8_t *zero)
+ * thousandth covers what this is rounded by, so that it never decides anything. With costs of their
+ * own it does not tell. */
+static void fit_clip(const pare_kernels *kernels, const pare_grid *g, const float *w,
+                     const float *own, size_t count, float lo, float hi, float *scale,
+                     uint8_t *zero)
 {
     const float range = hi - lo;
     double best = INFINITY;
@@ -193,10 +195,10 @@ static void fit_clip(const pare_kernels *kernels, const pare_grid *g, const floa
             continue;
         if (shortfall(g, lo, hi, s) > most)
             break;
-        const double cost = kernels->clip_cost(w, count, s, z, g->bits, range, best);
+        const double cost = kernels->clip_cost(w, own, count, s, z, g->bits, range, best);
         if (cost < best) {
             best = cost;
-            most = 1.001F * range * powf((float)best, 1 / 2.4F);
+            most = own ? INFINITY : 1.001F * range * powf((float)best, 1 / 2.4F);
             *scale = s;
             *zero = z;
         }
@@ -263,8 +265,8 @@ static float first_not_finite(const float *w)
     return *w;
 }
 
-pare_grid_fault pare_grid_fit(const pare_kernels *kernels, const pare_grid *g, const float *w,
-                              size_t count, float *scale, uint8_t *zero)
+pare_grid_fault pare_grid_fit_by(const pare_kernels *kernels, const pare_grid *g, const float *w,
+                                 const float *cost, size_t count, float *scale, uint8_t *zero)
 {
     float lo, hi;
     if (pare_encoding_is_super(g->encoding)) {
@@ -286,9 +288,16 @@ pare_grid_fault pare_grid_fit(const pare_kernels *kernels, const pare_grid *g, c
         return PARE_GRID_OK;
     }
     const pare_grid_fault fault = fit_range(g, lo, hi, scale, zero);
-    if (fault == PARE_GRID_OK && g->clip == PARE_CLIP_MSE)
-        fit_clip(kernels, g, w, count, lo, hi, scale, zero);
+    if (fault == PARE_GRID_OK && g->clip != PARE_CLIP_NONE)
+        fit_clip(kernels, g, w, g->clip == PARE_CLIP_WEIGHTED ? cost : NULL, count, lo, hi, scale,
+                 zero);
     return fault;
+}
+
+pare_grid_fault pare_grid_fit(const pare_kernels *kernels, const pare_grid *g, const float *w,
+                              size_t count, float *scale, uint8_t *zero)
+{
+    return pare_grid_fit_by(kernels, g, w, NULL, count, scale, zero);
 }
 
 pare_status pare_grid_fail(pare_ctx *cx, pare_grid_fault fault, size_t row, size_t group,

@@ -8,6 +8,8 @@
  * asymmetric: scale = (hi - lo) / (2^bits - 1), zero = clamp(rint(-lo / scale)).
  * clip mse: of the ranges (p lo, p hi), p = 1 - i / 100, i = 0 .. 79, the one with the least
  * sum |w - value|^2.4 (first of equals). Source: GPTQ's reference code (quantizer), restated.
+ * clip weighted: the same with the least sum of cost_j (w_j - value_j)^2; where no costs are given,
+ * mse. With cost_j = H_jj it is what the errors of the group do to the outputs, each for itself.
  * An all-zero group has scale 0 and codes = zero (asymmetric: zero = 0).
  *
  * TERNARY   (code - 1) * scale, scale = mean |w| of the group, row or matrix,
@@ -44,7 +46,7 @@
 #include "runtime/arena.h"
 #include "runtime/encoding.h"
 
-typedef enum pare_clip { PARE_CLIP_NONE, PARE_CLIP_MSE } pare_clip;
+typedef enum pare_clip { PARE_CLIP_NONE, PARE_CLIP_MSE, PARE_CLIP_WEIGHTED } pare_clip;
 
 typedef struct pare_grid {
     unsigned bits; /* 2, 3, 4, 6, 8 */
@@ -118,10 +120,15 @@ typedef enum pare_grid_fault {
  * Q4_K, Q6_K: D alone, for its fault.
  * A fault leaves what is at fault in *scale (the first weight that is not finite, or the scale that
  * cannot be stored) and *zero 0. Without f16_scales the bounds are those of F32: underflow is a
- * scale of 0 for weights that are not all zero, overflow an infinite one. Clip mse passes over
- * clipped scales that underflow. */
+ * scale of 0 for weights that are not all zero, overflow an infinite one. Clipping passes over
+ * scales that underflow. */
 pare_grid_fault pare_grid_fit(const pare_kernels *kernels, const pare_grid *g, const float *w,
                               size_t count, float *scale, uint8_t *zero);
+
+/* The same with the costs [count] of clip weighted, finite and >= 0; NULL: none. Other grids do not
+ * look at them. */
+pare_grid_fault pare_grid_fit_by(const pare_kernels *kernels, const pare_grid *g, const float *w,
+                                 const float *cost, size_t count, float *scale, uint8_t *zero);
 
 /* Records the fault of one group, `value` being what pare_grid_fit left; returns PARE_ENUMERIC. */
 pare_status pare_grid_fail(pare_ctx *cx, pare_grid_fault fault, size_t row, size_t group,

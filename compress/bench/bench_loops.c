@@ -308,8 +308,8 @@ static void clip_groups(void *arg, size_t begin, size_t end, size_t worker)
     (void)worker;
     const loop *const l = arg;
     for (size_t i = begin * l->row.k; i < end * l->row.k; i += GROUP)
-        (void)l->cx->kernels.clip_cost((const float *)(void *)l->data + i, GROUP, 0.25f, 8, 4, 4,
-                                       INFINITY);
+        (void)l->cx->kernels.clip_cost((const float *)(void *)l->data + i, NULL, GROUP, 0.25f, 8, 4,
+                                       4, INFINITY);
 }
 
 static void sum_errors(void *arg, size_t begin, size_t end, size_t worker)

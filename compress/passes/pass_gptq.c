@@ -16,6 +16,7 @@ static const pare_word grids[] = {
 // clang-format off
 static const pare_param params[] = {
     PARE_QUANTIZE_TABLE,
+    PARE_QUANTIZE_SWEEP_CLIP_ROW,
     [ACT_ORDER] = {.name = "act_order", .type = PARE_PARAM_BOOL, .fallback = 0,
         .help = "columns by falling diagonal of H; group grids are then fixed beforehand (static)"},
     [TRUE_SEQUENTIAL] = {.name = "true_sequential", .type = PARE_PARAM_BOOL, .fallback = 0,
@@ -66,7 +67,7 @@ static pare_encoding encoding(const double *value)
 
 static pare_grid grid(const double *value)
 {
-    pare_grid g = pare_quantize_grid(value);
+    pare_grid g = pare_quantize_search_grid(value);
     g.encoding = encoding(value);
     if (pare_encoding_is_super(g.encoding))
         return pare_quantize_super(value, g.encoding);

@@ -12,6 +12,7 @@ static const pare_word grids[] = {{"uniform", PARE_ENCODING_UNIFORM},
 // clang-format off
 static const pare_param params[] = {
     PARE_QUANTIZE_TABLE,
+    PARE_QUANTIZE_CLIP_ROW,
     [GRID] = {.name = "grid", .type = PARE_PARAM_CHOICE, .fallback = PARE_ENCODING_UNIFORM,
         .words = grids, .help = "q4_k, q6_k: super-blocks of 256 as engines of GGUF files round; "
                                 "inputs stay floats"},

@@ -44,6 +44,7 @@ static const pare_param params[] = {
     {.name = NULL}};
 static const pare_param joint_params[] = {
     PARE_QUANTIZE_TABLE,
+    PARE_QUANTIZE_SWEEP_CLIP_ROW,
     SWEEP_TABLE(JOINT),
     PARE_QUANTIZE_ACTIVATIONS(ACTIVATIONS),
     {.name = NULL}};
@@ -211,7 +212,7 @@ const pare_pass pare_pass_sparsegpt_joint = {
     .cost = joint_cost,
     .sparsity = joint_sparsity,
     .store = pare_quantize_store,
-    .grid = pare_quantize_grid,
+    .grid = pare_quantize_search_grid,
     .activation = joint_activation,
     .site = joint_site,
     .run = joint_run,

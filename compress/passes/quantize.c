@@ -11,6 +11,8 @@ const pare_word pare_quantize_bits[] = {{"2", 2}, {"3", 3}, {"4", 4}, {"8", 8}, 
 const pare_word pare_quantize_row[] = {{"row", 0}, {NULL, 0}};
 const pare_word pare_quantize_clip[] = {
     {"none", PARE_CLIP_NONE}, {"mse", PARE_CLIP_MSE}, {NULL, 0}};
+const pare_word pare_quantize_sweep_clip[] = {
+    {"none", PARE_CLIP_NONE}, {"mse", PARE_CLIP_MSE}, {"weighted", PARE_CLIP_WEIGHTED}, {NULL, 0}};
 const pare_word pare_quantize_tail[] = {{"short", 0}, {"error", 1}, {NULL, 0}};
 
 enum { INT8, INT8_TOKEN, INT8_TENSOR, INT4 };
@@ -55,6 +57,14 @@ pare_grid pare_quantize_grid(const double *value)
                        .symmetric = value[PARE_QUANTIZE_SYMMETRIC] != 0.0,
                        .clip = (pare_clip)value[PARE_QUANTIZE_CLIP],
                        .f16_scales = true};
+}
+
+pare_grid pare_quantize_search_grid(const double *value)
+{
+    pare_grid g = pare_quantize_grid(value);
+    if (g.clip == PARE_CLIP_WEIGHTED)
+        g.clip = PARE_CLIP_NONE;
+    return g;
 }
 
 pare_status pare_quantize_keep(const pare_grid *grid, size_t n, size_t k, pare_packed_linear *out)

@@ -27,8 +27,8 @@ void pare_round_codes_ref(uint8_t *restrict codes, const float *restrict x, size
         codes[i] = pare_grid_code(bits, x[i], scale, zero);
 }
 
-double pare_clip_cost_ref(const float *w, size_t n, float scale, uint8_t zero, unsigned bits,
-                          float range, double enough)
+double pare_clip_cost_ref(const float *w, const float *weight, size_t n, float scale, uint8_t zero,
+                          unsigned bits, float range, double enough)
 {
     enum { PIECE = 64, LANES = 8 };
     double sum = 0;
@@ -36,7 +36,8 @@ double pare_clip_cost_ref(const float *w, size_t n, float scale, uint8_t zero, u
         float lane[LANES] = {0};
         for (size_t i = at; i < n && i < at + PIECE; i++) {
             const int steps = (int)pare_grid_code(bits, w[i], scale, zero) - (int)zero;
-            lane[i % LANES] += pare_power_2_4((w[i] - (float)steps * scale) / range);
+            const float e = (w[i] - (float)steps * scale) / range;
+            lane[i % LANES] += weight ? weight[i] * (e * e) : pare_power_2_4(e);
         }
         for (size_t l = 0; l < LANES; l++)
             sum += (double)lane[l];

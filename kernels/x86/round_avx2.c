@@ -187,7 +187,8 @@ PARE_INLINE __m256 power_2_4(__m256 x)
     return _mm256_mul_ps(t, t);
 }
 
-PARE_INLINE __m256 clip_terms(__m256 w, const clip *c)
+/* Of eight weights; `by` is what their errors cost, or NULL. */
+PARE_INLINE __m256 clip_terms(__m256 w, const float *by, const clip *c)
 {
     const __m256 magic = _mm256_set1_ps(12582912.0F);
     __m256 t = _mm256_div_ps(w, c->scale);
@@ -195,17 +196,21 @@ PARE_INLINE __m256 clip_terms(__m256 w, const clip *c)
     t = _mm256_add_ps(_mm256_sub_ps(_mm256_add_ps(t, magic), magic), c->zero);
     t = _mm256_max_ps(_mm256_min_ps(t, c->top), _mm256_setzero_ps());
     const __m256 value = _mm256_mul_ps(_mm256_sub_ps(t, c->zero), c->scale);
-    return power_2_4(_mm256_div_ps(_mm256_sub_ps(w, value), c->range));
+    const __m256 e = _mm256_div_ps(_mm256_sub_ps(w, value), c->range);
+    return by ? _mm256_mul_ps(_mm256_loadu_ps(by), _mm256_mul_ps(e, e)) : power_2_4(e);
 }
 
 /* Of up to eight weights; the other lanes are 0. */
-PARE_INLINE __m256 clip_tail(const float *w, size_t n, const clip *c)
+PARE_INLINE __m256 clip_tail(const float *w, const float *weight, size_t n, const clip *c)
 {
-    float tail[8] = {0};
+    float tail[8] = {0}, by[8] = {0};
     memcpy(tail, w, n * sizeof *w);
+    if (weight)
+        memcpy(by, weight, n * sizeof *by);
     const __m256i there =
         _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-    return _mm256_and_ps(clip_terms(_mm256_loadu_ps(tail), c), _mm256_castsi256_ps(there));
+    return _mm256_and_ps(clip_terms(_mm256_loadu_ps(tail), weight ? by : NULL, c),
+                         _mm256_castsi256_ps(there));
 }
 
 PARE_INLINE float total(__m256 v)
@@ -216,26 +221,25 @@ PARE_INLINE float total(__m256 v)
 }
 
 /* No term is negative: a sum of half a piece that is clearly too large ends it, too. */
-double pare_clip_cost_avx2(const float *w, size_t n, float scale, uint8_t zero, unsigned bits,
-                           float whole, double enough)
+PARE_INLINE double clip_sum(const float *w, const float *weight, size_t n, const clip *restrict p,
+                            double enough)
 {
     enum { PIECE = 64, HALF = 32 };
-    const clip c = {_mm256_set1_ps(scale), _mm256_set1_ps((float)zero),
-                    _mm256_set1_ps((float)((1u << bits) - 1)), _mm256_set1_ps(whole)};
+    const clip c = *p;
     double sum = 0;
-    if (!(scale > 0))
-        return pare_clip_cost_ref(w, n, scale, zero, bits, whole, enough);
     for (size_t i = 0; i < n && sum < enough;) {
         const size_t end = n - i < PIECE ? n : i + PIECE;
         __m256 terms = _mm256_setzero_ps();
         for (; i + HALF <= end; i += HALF) {
             for (size_t j = i; j < i + HALF; j += 8)
-                terms = _mm256_add_ps(terms, clip_terms(_mm256_loadu_ps(w + j), &c));
+                terms = _mm256_add_ps(
+                    terms, clip_terms(_mm256_loadu_ps(w + j), weight ? weight + j : NULL, &c));
             if (sum + (double)total(terms) * 0.9999 > enough)
                 return enough;
         }
         for (; i < end; i += 8)
-            terms = _mm256_add_ps(terms, clip_tail(w + i, end - i < 8 ? end - i : 8, &c));
+            terms = _mm256_add_ps(
+                terms, clip_tail(w + i, weight ? weight + i : NULL, end - i < 8 ? end - i : 8, &c));
         float lane[8];
         _mm256_storeu_ps(lane, terms);
         for (size_t l = 0; l < 8; l++)
@@ -243,6 +247,16 @@ double pare_clip_cost_avx2(const float *w, size_t n, float scale, uint8_t zero, 
         i = end;
     }
     return sum < enough ? sum : enough;
+}
+
+double pare_clip_cost_avx2(const float *w, const float *weight, size_t n, float scale, uint8_t zero,
+                           unsigned bits, float whole, double enough)
+{
+    const clip c = {_mm256_set1_ps(scale), _mm256_set1_ps((float)zero),
+                    _mm256_set1_ps((float)((1u << bits) - 1)), _mm256_set1_ps(whole)};
+    if (!(scale > 0))
+        return pare_clip_cost_ref(w, weight, n, scale, zero, bits, whole, enough);
+    return weight ? clip_sum(w, weight, n, &c, enough) : clip_sum(w, NULL, n, &c, enough);
 }
 
 pare_error_sum pare_error_sums_avx2(const float *w, const float *q, const float *whole, size_t n)

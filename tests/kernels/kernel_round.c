@@ -71,8 +71,16 @@ static void run_clip_cost(const pare_kernels *k, const kt_case *c, uint8_t *out)
 {
     const float *const x = c->x;
     const double cost =
-        k->clip_cost(x, c->n, c->step, (uint8_t)c->top, c->bits, x[c->n], x[c->n + 1]);
+        k->clip_cost(x, c->w, c->n, c->step, (uint8_t)c->top, c->bits, x[c->n], x[c->n + 1]);
     memcpy(out, &cost, sizeof cost);
+}
+
+static const float *costs(kt *t, size_t n)
+{
+    float *const cost = kt_floats(t, n);
+    for (size_t i = 0; i < n; i++)
+        cost[i] = fabsf(cost[i]);
+    return cost;
 }
 
 /* Behind the weights their range and what is enough: nothing, half or all of the sum, or more. */
@@ -87,9 +95,11 @@ void kt_clip_cost(kt *t)
         c.step = steps[i / 4 % 4];
         c.top = (int32_t)kt_below(t, 1u << c.bits);
         c.x = x;
+        c.w = t->bench || i % 2 ? NULL : costs(t, n);
         x[n] = i % 5 ? 2.0f : 0x1p-10f;
         x[n + 1] = INFINITY;
-        const double all = t->ref->clip_cost(x, n, c.step, (uint8_t)c.top, c.bits, x[n], INFINITY);
+        const double all =
+            t->ref->clip_cost(x, c.w, n, c.step, (uint8_t)c.top, c.bits, x[n], INFINITY);
         if (!t->bench && i % 3)
             x[n + 1] = (float)(all * (double)kt_below(t, 5) / 3);
         kt_check(t, &c, run_clip_cost);

@@ -58,5 +58,14 @@ PARE_KERNEL_LIST(X)
 /* Puts fault number i into *k; returns the kernel's name and says in *what the fault is; NULL
  * behind the last. */
 const char *kt_plant(size_t i, pare_kernels *k, const char **what);
+const char *kt_plant_round(size_t i, pare_kernels *k, const char **what); /* those of rounding */
+
+/* A row of a list of faults, in a function with these parameters and `at`, the rows before. */
+#define KT_PLANT(kernel, fault, text)                                                              \
+    if (i == at++) {                                                                               \
+        k->kernel = fault;                                                                         \
+        *what = (text);                                                                            \
+        return #kernel;                                                                            \
+    }
 
 #endif

@@ -13,6 +13,15 @@ static inline pare_grid_fault fit_grid(const pare_grid *g, const float *w, size_
     return pare_grid_fit(&kernels, g, w, count, scale, zero);
 }
 
+/* With what the errors cost, for clip weighted. */
+static inline pare_grid_fault fit_grid_by(const pare_grid *g, const float *w, const float *cost,
+                                          size_t count, float *scale, uint8_t *zero)
+{
+    pare_kernels kernels;
+    pare_kernels_init(&kernels, pare_cpu_detect());
+    return pare_grid_fit_by(&kernels, g, w, cost, count, scale, zero);
+}
+
 static inline pare_grid_fault round_grid(const pare_grid *g, size_t row, const float *w,
                                          size_t count, float *q)
 {

@@ -149,10 +149,13 @@ static void by_the_book(const pare_grid *g, size_t block, const uint32_t *order,
 {
     double *const a = take(k * k, sizeof *a), *const row = take(k, sizeof *row);
     float *const now = take(k, sizeof *now), *const scale = take(k, sizeof *scale);
+    float *const own = take(k, sizeof *own);
     uint8_t *const zero = take(k, 1);
     double mean = 0;
     for (size_t j = 0; j < k; j++)
         mean += (double)h[j * k + j] / (double)k;
+    for (size_t j = 0; j < k; j++)
+        own[j] = h[j * k + j];
     for (size_t i = 0; i < k; i++)
         for (size_t j = 0; j < k; j++)
             a[i * k + j] = (double)h[order[i] * k + order[j]] + (i == j ? 0.01 * mean : 0);
@@ -170,9 +173,9 @@ static void by_the_book(const pare_grid *g, size_t block, const uint32_t *order,
             const bool fixed = order[0] != 0 || order[k - 1] != k - 1;
             for (size_t c = 0; c < k; c += group)
                 if (fixed ? p == 0 : fit_now(g, block, p, c))
-                    ck_assert_int_eq(pare_grid_fit(&cx.kernels, g, now + c,
-                                                   k - c < group ? k - c : group, &scale[c / group],
-                                                   &zero[c / group]),
+                    ck_assert_int_eq(pare_grid_fit_by(&cx.kernels, g, now + c, own + c,
+                                                      k - c < group ? k - c : group,
+                                                      &scale[c / group], &zero[c / group]),
                                      PARE_GRID_OK);
             const size_t col = order[p];
             const float s = scale[col / group];
@@ -208,6 +211,8 @@ static const book_case book[] = {
     {3, 70, {.bits = 4, .group = 1024, .clip = PARE_CLIP_MSE}, false, 32},
     {70, 33, {.bits = 8, .group = 32, .clip = PARE_CLIP_MSE}, true, 32},
     {130, 40, {.bits = 2, .clip = PARE_CLIP_MSE, .f16_scales = true}, false, 32},
+    {130, 100, {.bits = 3, .group = 32, .clip = PARE_CLIP_WEIGHTED}, false, 64},
+    {30, 100, {.bits = 3, .group = 32, .clip = PARE_CLIP_WEIGHTED, .f16_scales = true}, true, 64},
 };
 
 START_TEST(equals_the_textbook_with_an_explicit_inverse)

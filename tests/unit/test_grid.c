@@ -132,7 +132,7 @@ START_TEST(group_of_zeros_has_scale_zero_and_codes_zero_point)
 {
     const float w[40] = {0};
     for (int symmetric = 0; symmetric < 2; symmetric++)
-        for (int clip = PARE_CLIP_NONE; clip <= PARE_CLIP_MSE; clip++) {
+        for (int clip = PARE_CLIP_NONE; clip <= PARE_CLIP_WEIGHTED; clip++) {
             const pare_grid g = {
                 .bits = 4, .symmetric = symmetric, .clip = (pare_clip)clip, .f16_scales = true};
             float s = 9;
@@ -167,8 +167,22 @@ START_TEST(faults_leave_what_is_at_fault)
 }
 END_TEST
 
-/* The search by its definition, with libm's pow in double. */
-static int clip_by_definition(const pare_grid *g, const float *w, size_t count, double cost[80])
+/* What the errors of a grid cost: own[j] e_j^2, or |e_j|^2.4 without, with libm's pow in double. */
+static double cost_by_definition(const pare_grid *g, const float *w, const float *own, size_t count,
+                                 float s, uint8_t z)
+{
+    double sum = 0;
+    for (size_t j = 0; j < count; j++) {
+        const uint8_t c = pare_grid_code(g->bits, w[j], s, z);
+        const double e = fabs((double)w[j] - (double)pare_grid_value(c, s, z));
+        sum += own ? (double)own[j] * e * e : pow(e, 2.4);
+    }
+    return sum;
+}
+
+/* The search by its definition. */
+static int clip_by_definition(const pare_grid *g, const float *w, const float *own, size_t count,
+                              double cost[80])
 {
     float lo = 0, hi = 0;
     for (size_t j = 0; j < count; j++) {
@@ -182,38 +196,34 @@ static int clip_by_definition(const pare_grid *g, const float *w, size_t count, 
         uint8_t z;
         const pare_grid plain = {.bits = g->bits, .symmetric = g->symmetric};
         ck_assert_int_eq(fit_grid(&plain, (float[]){p * lo, p * hi}, 2, &s, &z), PARE_GRID_OK);
-        cost[i] = 0;
-        for (size_t j = 0; j < count; j++) {
-            const uint8_t c = pare_grid_code(g->bits, w[j], s, z);
-            cost[i] += pow(fabs((double)w[j] - (double)pare_grid_value(c, s, z)), 2.4);
-        }
+        cost[i] = cost_by_definition(g, w, own, count, s, z);
         best = cost[i] < cost[best] ? i : best;
     }
     return best;
 }
 
-START_TEST(clip_finds_the_least_power_2_4_error)
+/* Odd _i: with costs from 0 to 1e6. */
+START_TEST(clip_finds_the_least_cost)
 {
-    float w[MANY];
+    float w[MANY], own[MANY];
     int clipped = 0;
     for (unsigned round = 0; round < 60; round++) {
         const size_t count = (size_t[]){32, 128, 172, 300, 7}[round % 5];
         const float unit = (float[]){1, 1e-9F, 1e9F}[round % 3];
         for (size_t j = 0; j < count; j++)
             w[j] = draw(round * 1000 + j) * unit * (j == 3 ? 3.0F : 1.0F);
+        for (size_t j = 0; j < count; j++)
+            own[j] = j % 3 ? 1.0F + fabsf(draw(j + 7)) : j % 2 ? 0 : 1e6F * fabsf(draw(j + 9));
+        const float *const by = _i % 2 ? own : NULL;
         const pare_grid g = {.bits = (unsigned[]){2, 3, 4, 8}[round % 4],
                              .symmetric = round & 1,
-                             .clip = PARE_CLIP_MSE};
+                             .clip = by ? PARE_CLIP_WEIGHTED : PARE_CLIP_MSE};
         double cost[80];
-        const int best = clip_by_definition(&g, w, count, cost);
+        const int best = clip_by_definition(&g, w, by, count, cost);
         float s, plain;
         uint8_t z;
-        ck_assert_int_eq(fit_grid(&g, w, count, &s, &z), PARE_GRID_OK);
-        double mine = 0;
-        for (size_t j = 0; j < count; j++) {
-            const uint8_t c = pare_grid_code(g.bits, w[j], s, z);
-            mine += pow(fabs((double)w[j] - (double)pare_grid_value(c, s, z)), 2.4);
-        }
+        ck_assert_int_eq(fit_grid_by(&g, w, by, count, &s, &z), PARE_GRID_OK);
+        const double mine = cost_by_definition(&g, w, by, count, s, z);
         /* a relative error of 1e-6 per term cannot lose more than twice that */
         ck_assert_double_le(mine, cost[best] * (1 + 4e-6));
         const pare_grid full = {.bits = g.bits, .symmetric = g.symmetric};
@@ -233,7 +243,7 @@ START_TEST(clip_search_reaches_a_fifth_of_the_range)
     w[99] = 4;
     const pare_grid g = {.bits = 2, .clip = PARE_CLIP_MSE}, full = {.bits = 2};
     double cost[80];
-    const int best = clip_by_definition(&g, w, COUNT, cost);
+    const int best = clip_by_definition(&g, w, NULL, COUNT, cost);
     float s, plain;
     uint8_t z;
     ck_assert_int_eq(fit_grid(&full, w, COUNT, &plain, &z), PARE_GRID_OK);
@@ -331,7 +341,7 @@ int main(void)
     tcase_add_test(t, f16_scale_is_rounded_half_to_even_before_the_codes);
     tcase_add_test(t, group_of_zeros_has_scale_zero_and_codes_zero_point);
     tcase_add_test(t, faults_leave_what_is_at_fault);
-    tcase_add_test(t, clip_finds_the_least_power_2_4_error);
+    tcase_add_loop_test(t, clip_finds_the_least_cost, 0, 2);
     tcase_add_test(t, clip_search_reaches_a_fifth_of_the_range);
     tcase_add_test(t, clip_passes_over_scales_that_f16_cannot_hold);
     tcase_add_test(t, check_names_what_does_not_fit);
