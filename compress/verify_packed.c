@@ -35,16 +35,20 @@ static size_t row_of(size_t i, size_t groups)
     return i / (groups * PARE_ATOM_N) * PARE_ATOM_N + i % PARE_ATOM_N;
 }
 
-/* Scales of F16: 0 or positive (Q6_K: or negative); normal where the smallest are; 0 in padding. */
+/* Scales of F16: 0 or positive (Q6_K and symmetric uniform grids: or negative); normal where the
+ * smallest are; 0 in padding. */
 static void check_scales(const planes *c, pare_plane plane, size_t groups, unsigned least)
 {
     const char *const name = pare_packed_plane_name(plane);
-    const unsigned sign = c->p.encoding == PARE_ENCODING_Q6_K ? 0 : F16_SIGN;
+    const bool either =
+        plane == PARE_PLANE_SCALES && (c->p.encoding == PARE_ENCODING_Q6_K ||
+                                       (c->p.encoding == PARE_ENCODING_UNIFORM && c->p.symmetric));
+    const unsigned sign = either ? 0 : F16_SIGN;
     for (size_t i = 0; i < c->rows * groups; i++) {
         const unsigned scale = half_at(c->plane[plane], i);
         const size_t row = row_of(i, groups);
         if ((scale & sign) || (scale & F16_EXPONENT) == F16_EXPONENT ||
-            (scale != 0 && scale < least)) {
+            (scale % F16_SIGN != 0 && scale % F16_SIGN < least)) {
             pare__verify_found(c->v, "%s.%s: row %zu: 0x%04x is not %s%s F16", c->p.name, name, row,
                                scale, sign ? "0 or a positive" : "a finite",
                                least > 1 ? " normal" : "");

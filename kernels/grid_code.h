@@ -6,12 +6,12 @@
 #include <stdint.h>
 #include <string.h>
 
-/* clamp(rint(w / scale) + zero, 0, 2^bits - 1); zero when scale is 0; the last code for a NaN.
- * Adding 1.5 * 2^23 and taking it away rounds what is below 2^22 half to even. */
+/* clamp(rint(w / scale) + zero, 0, 2^bits - 1); zero when scale is 0 or a NaN; the last code for a
+ * NaN. Adding 1.5 * 2^23 and taking it away rounds what is below 2^22 half to even. */
 static inline uint8_t pare_grid_code(unsigned bits, float w, float scale, uint8_t zero)
 {
     const float top = (float)((1u << bits) - 1), magic = 12582912.0F;
-    float t = scale > 0 ? w / scale : 0;
+    float t = scale > 0 || scale < 0 ? w / scale : 0;
     t = t < 512 ? t : 512;
     t = t > -512 ? t : -512;
     t = (t + magic) - magic + (float)zero;

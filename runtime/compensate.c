@@ -128,7 +128,7 @@ static void load_grids(const pare__sweep *job, pare__strip *s, size_t r0, size_t
     for (size_t r = 0; r < rows; r++) {
         const size_t at = (r0 + r) * groups + g;
         s->scale[r] = g < groups ? job->out->scales[at] : job->out->outlier_scale[r0 + r];
-        s->divisor[r] = s->scale[r] > 0 ? s->scale[r] : INFINITY;
+        s->divisor[r] = s->scale[r] != 0 ? s->scale[r] : INFINITY;
         s->zero[r] = g < groups ? (float)job->out->zeros[at] : 128;
     }
 }

@@ -187,12 +187,16 @@ static void fit_clip(const pare_kernels *kernels, const pare_grid *g, const floa
     const float range = hi - lo;
     double best = INFINITY;
     float most = INFINITY; /* an error that costs as much as the best */
-    for (int i = 0; i < CLIPS; i++) {
-        const float p = (float)(1 - i / 100.0);
+    const int signs = own && g->symmetric ? 2 : 1;
+    for (int i = 0; i < signs * CLIPS; i++) {
+        const float p = (float)(1 - i / signs / 100.0);
+        const bool minus = i % signs;
         float s;
         uint8_t z;
-        if (fit_range(g, p * lo, p * hi, &s, &z) != PARE_GRID_OK)
+        if (fit_range(g, minus ? -p * hi : p * lo, minus ? -p * lo : p * hi, &s, &z) !=
+            PARE_GRID_OK)
             continue;
+        s = minus ? -s : s;
         if (shortfall(g, lo, hi, s) > most)
             break;
         const double cost = kernels->clip_cost(w, own, count, s, z, g->bits, range, best);

@@ -8,8 +8,10 @@
  * asymmetric: scale = (hi - lo) / (2^bits - 1), zero = clamp(rint(-lo / scale)).
  * clip mse: of the ranges (p lo, p hi), p = 1 - i / 100, i = 0 .. 79, the one with the least
  * sum |w - value|^2.4 (first of equals). Source: GPTQ's reference code (quantizer), restated.
- * clip weighted: the same with the least sum of cost_j (w_j - value_j)^2; where no costs are given,
- * mse. With cost_j = H_jj it is what the errors of the group do to the outputs, each for itself.
+ * clip weighted: the same with the least sum of cost_j (w_j - value_j)^2, and symmetric grids with
+ * either sign of the scale: the longer side of the codes lies where it helps. Where no costs are
+ * given, mse. With cost_j = H_jj it is what the errors do to the outputs, each for itself.
+ * Source: signs, auto-round's symmetric grids ("full range"), restated.
  * An all-zero group has scale 0 and codes = zero (asymmetric: zero = 0).
  *
  * TERNARY   (code - 1) * scale, scale = mean |w| of the group, row or matrix,

@@ -83,7 +83,7 @@ void pare_round_codes_avx2(uint8_t *codes, const float *x, size_t n, float scale
     const __m256 s = _mm256_set1_ps(scale);
     const __m256i z = _mm256_set1_epi16(zero), top = _mm256_set1_epi8((char)last);
     size_t i = 0;
-    if (!(scale > 0)) {
+    if (!(scale > 0 || scale < 0)) {
         memset(codes, zero < last ? zero : (int)last, n);
         return;
     }
@@ -254,7 +254,7 @@ double pare_clip_cost_avx2(const float *w, const float *weight, size_t n, float 
 {
     const clip c = {_mm256_set1_ps(scale), _mm256_set1_ps((float)zero),
                     _mm256_set1_ps((float)((1u << bits) - 1)), _mm256_set1_ps(whole)};
-    if (!(scale > 0))
+    if (!(scale > 0 || scale < 0))
         return pare_clip_cost_ref(w, weight, n, scale, zero, bits, whole, enough);
     return weight ? clip_sum(w, weight, n, &c, enough) : clip_sum(w, NULL, n, &c, enough);
 }

@@ -87,7 +87,7 @@ static const float *costs(kt *t, size_t n)
 void kt_clip_cost(kt *t)
 {
     static const unsigned bits[] = {4, 2, 3, 8};
-    static const float steps[] = {0.01f, 0.3f, 0.0f, 0x1p-24f};
+    static const float steps[] = {0.01f, -0.3f, 0.0f, 0x1p-24f};
     for (size_t i = 0; i < 1200; i++) {
         const size_t n = t->bench ? 64 : i % 150;
         kt_case c = {.n = n, .bits = bits[i % 4], .out_bytes = 8, .work_bytes = 4 * n};

@@ -197,6 +197,11 @@ static int clip_by_definition(const pare_grid *g, const float *w, const float *o
         const pare_grid plain = {.bits = g->bits, .symmetric = g->symmetric};
         ck_assert_int_eq(fit_grid(&plain, (float[]){p * lo, p * hi}, 2, &s, &z), PARE_GRID_OK);
         cost[i] = cost_by_definition(g, w, own, count, s, z);
+        if (own && g->symmetric) {
+            ck_assert_int_eq(fit_grid(&plain, (float[]){-p * lo, -p * hi}, 2, &s, &z),
+                             PARE_GRID_OK);
+            cost[i] = fmin(cost[i], cost_by_definition(g, w, own, count, -s, z));
+        }
         best = cost[i] < cost[best] ? i : best;
     }
     return best;
@@ -206,7 +211,7 @@ static int clip_by_definition(const pare_grid *g, const float *w, const float *o
 START_TEST(clip_finds_the_least_cost)
 {
     float w[MANY], own[MANY];
-    int clipped = 0;
+    int clipped = 0, turned = 0;
     for (unsigned round = 0; round < 60; round++) {
         const size_t count = (size_t[]){32, 128, 172, 300, 7}[round % 5];
         const float unit = (float[]){1, 1e-9F, 1e9F}[round % 3];
@@ -228,9 +233,11 @@ START_TEST(clip_finds_the_least_cost)
         ck_assert_double_le(mine, cost[best] * (1 + 4e-6));
         const pare_grid full = {.bits = g.bits, .symmetric = g.symmetric};
         ck_assert_int_eq(fit_grid(&full, w, count, &plain, &z), PARE_GRID_OK);
-        clipped += s < plain;
+        clipped += fabsf(s) < plain;
+        turned += s < 0;
     }
     ck_assert_int_gt(clipped, 30);
+    ck_assert(_i % 2 ? turned > 5 && turned < 25 : turned == 0);
 }
 END_TEST
 
