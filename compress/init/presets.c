@@ -1,5 +1,4 @@
-/* The presets. On a real model of 135M parameters, 4 bits, groups of 64, the KL was .357 by GPTQ
- * with its defaults, .201 with act_order and clip: mse, .184 with act_order behind AWQ. */
+/* The presets. */
 #include <string.h>
 
 #include "compress/init/init_internal.h"
@@ -54,22 +53,20 @@ static size_t put_group(pare__draft *d, size_t most)
     return group;
 }
 
-/* GPTQ to integers. Behind AWQ, which tries each scale on the grid of the quantizer, a search of
- * ranges would take many times as long. */
-static void put_gptq(pare__draft *d, const char *params, size_t group, bool awq)
+/* GPTQ to integers. */
+static void put_gptq(pare__draft *d, const char *params, size_t group)
 {
     pare__text_put(&d->passes,
-                   "  # act_order rounds the columns that matter most first: on real models that "
-                   "wins much.%s\n"
-                   "  - gptq: {%s, group: %zu, act_order: true%s}\n",
-                   awq ? "" : "\n  # clip: mse searches the range of a group.", params, group,
-                   awq ? "" : ", clip: mse");
+                   "  # GPTQ rounds the columns that matter most first, and searches the range of "
+                   "each group by what\n  # its errors do to the outputs.\n"
+                   "  - gptq: {%s, group: %zu}\n",
+                   params, group);
 }
 
 static void write_w4a16(pare__draft *d)
 {
-    const bool awq = put_awq(d);
-    put_gptq(d, "bits: 4", put_group(d, 128), awq);
+    (void)put_awq(d);
+    put_gptq(d, "bits: 4", put_group(d, 128));
     d->format = "compressed-tensors";
 }
 
@@ -93,17 +90,17 @@ static void write_gguf_q4(pare__draft *d)
         (void)put_awq(d);
         pare__text_put(&d->passes,
                        "  # 256 divides the inputs: the blocks of Q4_K, their scales and codes "
-                       "chosen by GPTQ.\n  - gptq: {grid: q4_k, act_order: true}\n");
+                       "chosen by GPTQ.\n  - gptq: {grid: q4_k}\n");
         d->format = "gguf:q4_k";
         return;
     }
-    const bool awq = put_awq(d);
+    (void)put_awq(d);
     pare__text_put(&d->passes, "  # Q4_K has blocks of 256, which do not divide the inputs (");
     pare__draft_put_widths(d, &d->passes);
     pare__text_put(
         &d->passes, "): groups of 32\n  # are the blocks of Q4_0, code for code.%s\n",
         pare__draft_divides(d, 32) ? "" : " Rows that 32 does not divide are F16 in the file.");
-    put_gptq(d, "bits: 4", 32, awq);
+    put_gptq(d, "bits: 4", 32);
     d->format = "gguf:q4_0";
 }
 
@@ -118,7 +115,7 @@ static void write_2of4(pare__draft *d)
                        : " 4 does not\n  # divide all inputs: the rest of a row keeps half, "
                          "rounded up.");
     const size_t group = put_group(d, 128);
-    put_gptq(d, "bits: 4", group, false);
+    put_gptq(d, "bits: 4", group);
     pare__text_put(
         &d->tail,
         "# Stored by pare in %.4g bits per weight and run by its own kernels; the export "
@@ -133,11 +130,11 @@ static void write_w2(pare__draft *d)
                    "# 2 bits lose much of a model of a few billion parameters, and most of a "
                    "smaller one: look at the\n# evaluation before you use it. 3 bits (bits: 3) "
                    "lose far less.\n");
-    const bool awq = put_awq(d);
+    (void)put_awq(d);
     pare__text_put(&d->passes,
                    "  # Groups of 32, the smallest there are, with a zero point each (symmetric: "
                    "false): 2.75 bits\n  # per weight, scales and zero points counted.\n");
-    put_gptq(d, "bits: 2, symmetric: false", 32, awq);
+    put_gptq(d, "bits: 2, symmetric: false", 32);
     d->format = "gptq_v2";
 }
 

@@ -324,8 +324,8 @@ static void put_scheme(pare__translation *t, const pare_yaml *modifier, const pa
         pare__item_set(t, &item, from, "group", (double)s->group);
     if (s->asymmetric && !grid)
         pare__item_set(t, &item, from, "symmetric", 0);
-    if (s->mse && !grid)
-        pare__item_add(&item, "clip: mse");
+    if (!grid && (gptq || s->mse))
+        pare__item_add(&item, s->mse ? "clip: mse" : "clip: none");
     if (gptq)
         set_gptq(t, modifier, weights, &item);
     else if (is_given(order))

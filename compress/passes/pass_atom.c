@@ -56,14 +56,14 @@ static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threa
     const double dn = (double)n, dk = (double)k;
     const size_t planes = columns(value, k) * (n + 4) + k * 16 + n * 8 + n * (k / 32 + 1) * 5;
     if (value[ROUNDING] == TO_NEAREST)
-        return (pare_pass_cost){.linear_bytes = planes, .rounds = 80.0 * dn * dk};
+        return (pare_pass_cost){.linear_bytes = planes, .rounds = 140.0 * dn * dk};
     /* as GPTQ */
     return (pare_pass_cost){.site_bytes = pare_quantize_factor_bytes(k),
                             .start_bytes = pare_quantize_factoring_bytes(k),
                             .linear_bytes = planes + threads * 128 * (k + 320) * sizeof(float),
                             .site_flops = dk * dk * dk * 2.0 / 3.0,
                             .flops = 2.0 * dn * dk * dk,
-                            .rounds = 80.0 * dn * dk};
+                            .rounds = 140.0 * dn * dk};
 }
 
 static pare_status site(pare_ctx *cx, const double *value, const pare_site_stats *stats,

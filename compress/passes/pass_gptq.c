@@ -16,8 +16,9 @@ static const pare_word grids[] = {
 // clang-format off
 static const pare_param params[] = {
     PARE_QUANTIZE_TABLE,
-    PARE_QUANTIZE_SWEEP_CLIP_ROW,
-    [ACT_ORDER] = {.name = "act_order", .type = PARE_PARAM_BOOL, .fallback = 0,
+    [PARE_QUANTIZE_CLIP] = {PARE_QUANTIZE_SWEEP_CLIP, .fallback = PARE_CLIP_WEIGHTED,
+        .by = "grid", .when = "uniform"},
+    [ACT_ORDER] = {.name = "act_order", .type = PARE_PARAM_BOOL, .fallback = 1,
         .help = "columns by falling diagonal of H; group grids are then fixed beforehand (static)"},
     [TRUE_SEQUENTIAL] = {.name = "true_sequential", .type = PARE_PARAM_BOOL, .fallback = 0,
         .help = "inside a block: q,k,v, then o, then gate,up, then down, each on compressed inputs"},
@@ -36,6 +37,8 @@ static const pare_param params[] = {
 static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threads)
 {
     const double dn = (double)n, dk = (double)k;
+    const double tries =
+        value[GRID] == (double)PARE_ENCODING_UNIFORM ? pare_quantize_tries(value) : 1;
     const size_t books =
         value[GRID] == (double)PARE_ENCODING_CODEBOOK ? n * 128 + threads * (k + 1) * 128 : 0;
     return (pare_pass_cost){
@@ -44,7 +47,7 @@ static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threa
         .linear_bytes = threads * pare_compensate_bytes((size_t)value[BLOCK], k) + n * 8 + books,
         .site_flops = dk * dk * dk * 2.0 / 3.0,
         .flops = 2.0 * dn * dk * dk,
-        .rounds = dn * dk};
+        .rounds = tries * dn * dk};
 }
 
 static bool sequential(const double *value)
@@ -80,13 +83,22 @@ static pare_activation activation(const double *value)
                                                     : pare_quantize_float(value);
 }
 
+/* The grid of a step that has no super-blocks. */
+static pare_grid levels(const double *value)
+{
+    pare_grid g = pare_quantize_grid(value);
+    g.encoding = encoding(value);
+    if (g.encoding != PARE_ENCODING_UNIFORM)
+        g.clip = PARE_CLIP_NONE;
+    return g;
+}
+
 /* Storage; the levels of a grid that is not uniform leave no choice in some parameters. */
 static pare_status store(pare_ctx *cx, const double *value, size_t n, size_t k,
                          pare_packed_linear *out)
 {
-    pare_grid g = pare_quantize_grid(value);
+    pare_grid g = levels(value);
     PARE_TRY(pare_quantize_store(cx, value, n, k, out));
-    g.encoding = encoding(value);
     if (g.encoding == PARE_ENCODING_UNIFORM)
         return PARE_OK;
     if (g.encoding == PARE_ENCODING_CODEBOOK)
@@ -111,8 +123,7 @@ static pare_status make_grid(pare_ctx *cx, const double *value, const pare_pass_
     *out = grid(value);
     if (pare_encoding_is_super(out->encoding))
         return PARE_OK;
-    *out = pare_quantize_grid(value);
-    out->encoding = encoding(value);
+    *out = levels(value);
     if (out->encoding != PARE_ENCODING_CODEBOOK)
         return PARE_OK;
     float *const book = PARE_NEW(scratch, float, linear->n << out->bits), *diagonal;
@@ -141,7 +152,9 @@ static pare_status run(pare_ctx *cx, const double *value, pare_pass_linear *line
 const pare_pass pare_pass_gptq = {
     .name = "gptq",
     .summary = "GPTQ: rounds column by column and lets the rest of the row compensate each error",
-    .source = "Frantar et al., ICLR 2023, Algorithm 1",
+    .source =
+        "Frantar et al., ICLR 2023, Algorithm 1; the paper's own settings are act_order: false "
+        "and clip: none",
     .needs = PARE_FACT_WEIGHTS | PARE_FACT_HESSIAN,
     .gives = PARE_FACT_CODES,
     .drops = PARE_FACT_WEIGHTS,

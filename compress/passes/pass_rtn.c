@@ -12,7 +12,9 @@ static const pare_word grids[] = {{"uniform", PARE_ENCODING_UNIFORM},
 // clang-format off
 static const pare_param params[] = {
     PARE_QUANTIZE_TABLE,
-    PARE_QUANTIZE_CLIP_ROW,
+    [PARE_QUANTIZE_CLIP] = {.name = "clip", .type = PARE_PARAM_CHOICE, .fallback = PARE_CLIP_NONE,
+        .words = pare_quantize_clip, .help = "mse: search the range with the least |error|^2.4",
+        .by = "grid", .when = "uniform"},
     [GRID] = {.name = "grid", .type = PARE_PARAM_CHOICE, .fallback = PARE_ENCODING_UNIFORM,
         .words = grids, .help = "q4_k, q6_k: super-blocks of 256 as engines of GGUF files round; "
                                 "inputs stay floats"},
@@ -64,7 +66,7 @@ static pare_status run(pare_ctx *cx, const double *value, pare_pass_linear *line
 static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threads)
 {
     (void)threads;
-    const double tries = value[PARE_QUANTIZE_CLIP] != 0.0 ? 80.0 : is_super(value) ? 60.0 : 1.0;
+    const double tries = is_super(value) ? 60.0 : pare_quantize_tries(value);
     return (pare_pass_cost){.rounds = tries * (double)n * (double)k};
 }
 

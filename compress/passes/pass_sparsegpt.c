@@ -44,7 +44,7 @@ static const pare_param params[] = {
     {.name = NULL}};
 static const pare_param joint_params[] = {
     PARE_QUANTIZE_TABLE,
-    PARE_QUANTIZE_SWEEP_CLIP_ROW,
+    [PARE_QUANTIZE_CLIP] = {PARE_QUANTIZE_SWEEP_CLIP, .fallback = PARE_CLIP_NONE},
     SWEEP_TABLE(JOINT),
     PARE_QUANTIZE_ACTIVATIONS(ACTIVATIONS),
     {.name = NULL}};
@@ -75,7 +75,9 @@ static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threa
 
 static pare_pass_cost joint_cost(const double *value, size_t n, size_t k, size_t threads)
 {
-    return sweep_cost(value + JOINT, n, k, threads);
+    pare_pass_cost c = sweep_cost(value + JOINT, n, k, threads);
+    c.rounds *= pare_quantize_tries(value);
+    return c;
 }
 
 static pare_status sparsity(pare_ctx *cx, const double *value, pare_sparsity *out)

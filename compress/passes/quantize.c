@@ -67,6 +67,16 @@ pare_grid pare_quantize_search_grid(const double *value)
     return g;
 }
 
+double pare_quantize_tries(const double *value)
+{
+    switch ((pare_clip)value[PARE_QUANTIZE_CLIP]) { /* measured on a model of 135M parameters */
+    case PARE_CLIP_MSE: return 140;
+    case PARE_CLIP_WEIGHTED: return 290;
+    case PARE_CLIP_NONE: break;
+    }
+    return 1;
+}
+
 pare_status pare_quantize_keep(const pare_grid *grid, size_t n, size_t k, pare_packed_linear *out)
 {
     out->n = n;

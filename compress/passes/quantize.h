@@ -29,14 +29,11 @@ extern const pare_word pare_quantize_bits[], pare_quantize_row[], pare_quantize_
     [PARE_QUANTIZE_TAIL] = {.name = "tail", .type = PARE_PARAM_CHOICE, .fallback = 0,              \
         .words = pare_quantize_tail,                                                               \
         .help = "last group of a row that the group does not divide: shorter, or an error"}
-/* How ranges are clipped by a pass without statistics, and by a sweep. */
-#define PARE_QUANTIZE_CLIP_ROW                                                                     \
-    [PARE_QUANTIZE_CLIP] = {.name = "clip", .type = PARE_PARAM_CHOICE, .fallback = PARE_CLIP_NONE, \
-        .words = pare_quantize_clip, .help = "mse: search the range with the least |error|^2.4"}
-#define PARE_QUANTIZE_SWEEP_CLIP_ROW                                                               \
-    [PARE_QUANTIZE_CLIP] = {.name = "clip", .type = PARE_PARAM_CHOICE, .fallback = PARE_CLIP_NONE, \
-        .words = pare_quantize_sweep_clip, .help = "search the range with the least |error|^2.4 "  \
-        "(mse) or sum of H_jj error_j^2 (weighted)"}
+/* How a sweep clips ranges. */
+#define PARE_QUANTIZE_SWEEP_CLIP                                                                   \
+    .name = "clip", .type = PARE_PARAM_CHOICE, .words = pare_quantize_sweep_clip,                  \
+    .help = "search the range with the least |error|^2.4 (mse), or sum of H_jj error_j^2 (weighted, "  \
+            "which tries symmetric grids with negative scales, too)"
 /* A row for passes that leave the choice of how inputs are quantized. */
 #define PARE_QUANTIZE_ACTIVATIONS(index)                                                           \
     [index] = {.name = "activations", .type = PARE_PARAM_CHOICE, .fallback = 0,                    \
@@ -55,9 +52,12 @@ pare_status pare_quantize_store(pare_ctx *cx, const double *value, size_t n, siz
 /* The grid of a step: scales are rounded to F16, as the artifact stores them. */
 pare_grid pare_quantize_grid(const double *value);
 
-/* The same for what searches on it before the step runs: without the search of clip weighted, which
- * needs statistics. */
+/* The same for transforms, which search on it: without the search of clip weighted, which needs
+ * statistics. */
 pare_grid pare_quantize_search_grid(const double *value);
+
+/* What rounding one weight on that grid costs with the search of its range, in weights rounded. */
+double pare_quantize_tries(const double *value);
 
 /* For quantizers whose storage follows from a grid: fills shape and encoding of *out. */
 pare_status pare_quantize_keep(const pare_grid *grid, size_t n, size_t k, pare_packed_linear *out);

@@ -20,7 +20,6 @@ pare_grid pare_quantize_super(const double *value, pare_encoding e)
     return (pare_grid){.bits = e == PARE_ENCODING_Q4_K ? 4 : 6,
                        .group = PARE_SUPER,
                        .symmetric = value[PARE_QUANTIZE_SYMMETRIC] != 0.0,
-                       .clip = (pare_clip)value[PARE_QUANTIZE_CLIP],
                        .f16_scales = true,
                        .encoding = e};
 }
@@ -29,10 +28,10 @@ pare_status pare_quantize_super_store(pare_ctx *cx, const double *value, pare_en
                                       size_t k, pare_packed_linear *out)
 {
     if (value[PARE_QUANTIZE_BITS] != USUAL_BITS || value[PARE_QUANTIZE_GROUP] != USUAL_GROUP ||
-        value[PARE_QUANTIZE_SYMMETRIC] == 0.0 || value[PARE_QUANTIZE_CLIP] != PARE_CLIP_NONE)
+        value[PARE_QUANTIZE_SYMMETRIC] == 0.0)
         return pare_fail(cx, PARE_EINVAL,
                          "grid: %s says bits and groups and looks for its scales itself; leave out "
-                         "bits, group, symmetric and clip",
+                         "bits, group and symmetric",
                          name_of(e));
     if (k % PARE_SUPER != 0)
         return pare_fail(

@@ -134,7 +134,7 @@ START_TEST(white_inputs_round_to_nearest)
     static const struct {
         const char *method, *plain;
     } pairs[] = {
-        {"  - gptq: {bits: 3, group: 32}\n", "  - rtn: {bits: 3, group: 32}\n"},
+        {"  - gptq: {bits: 3, group: 32, clip: none}\n", "  - rtn: {bits: 3, group: 32}\n"},
         {"  - gptq: {bits: 4, group: 64, act_order: true, true_sequential: true, clip: mse}\n",
          "  - rtn: {bits: 4, group: 64, clip: mse}\n"},
         {"  - wanda: {pattern: \"2:4\"}\n", "  - magnitude: {pattern: \"2:4\"}\n"},

@@ -201,7 +201,6 @@ START_TEST(gptq_refuses_parameters_that_a_grid_does_not_have)
         {{"gptq", {"grid"}, {PARE_ENCODING_MXFP4}}, "group: 32"},
         {{"gptq", {"grid"}, {PARE_ENCODING_CODEBOOK}}, "group: row"},
         {{"gptq", {"grid", "symmetric"}, {PARE_ENCODING_NF4, 0}}, "symmetric"},
-        {{"gptq", {"grid", "clip"}, {PARE_ENCODING_NF4, PARE_CLIP_MSE}}, "clip"},
         {{"gptq", {"grid", "group", "tail"}, {PARE_ENCODING_NF4, 64, 1}}, "does not divide"},
         {{"rtn", {"group", "tail"}, {128, 1}}, "take group row, or tail: short"},
     };

@@ -123,10 +123,9 @@ START_TEST(what_cannot_be_stored_is_named)
         double value;
         const char *what;
     } bad[] = {
-        {"bits", 8, "leave out bits, group, symmetric and clip"},
-        {"group", 32, "leave out bits, group, symmetric and clip"},
-        {"symmetric", 0, "leave out bits, group, symmetric and clip"},
-        {"clip", PARE_CLIP_MSE, "leave out bits, group, symmetric and clip"},
+        {"bits", 8, "leave out bits, group and symmetric"},
+        {"group", 32, "leave out bits, group and symmetric"},
+        {"symmetric", 0, "leave out bits, group and symmetric"},
         {"activations", 1, "activations: goes with the uniform grid only"},
     };
     static const char *const pass[] = {"rtn", "gptq"};
