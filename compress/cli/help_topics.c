@@ -32,7 +32,7 @@ static const char example_recipe[] =
     "  - gptq:                     # a quantizer: chooses the codes that are stored\n"
     "      bits: 4\n"
     "      group: 64\n"
-    "      act_order: true\n"
+    "      damp: 0.01\n"
     "      skip: [\"*.layers.0.mlp.down_proj\"]   # patterns of whole names, in quotes\n"
     "  - rtn: {bits: 8, targets: [\"*.layers.0.mlp.down_proj\"]}\n"
     "kv_cache: {method: int8}      # keys and values of earlier tokens, too\n"

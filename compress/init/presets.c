@@ -29,8 +29,8 @@ static bool put_awq(pare__draft *d)
 {
     return put_transform(
         d,
-        "  # AWQ makes channels with large inputs larger before they are rounded; its "
-        "clipping\n  # would take from GPTQ the range in which it makes up for errors.\n",
+        "  # AWQ makes channels with large inputs larger before they are rounded; it does not "
+        "clip,\n  # because GPTQ searches its own ranges.\n",
         "awq", "clip: false");
 }
 

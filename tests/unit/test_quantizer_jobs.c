@@ -114,6 +114,23 @@ START_TEST(grid_without_its_parameters_is_refused_with_its_place)
 }
 END_TEST
 
+START_TEST(clipping_of_a_grid_that_is_not_uniform_is_refused_with_its_place)
+{
+    static const char *const pass[] = {"gptq: {grid: nf4, clip: mse}",
+                                       "gptq: {grid: nf4, clip: weighted}",
+                                       "rtn: {grid: q4_k, clip: mse}"};
+    char what[1024], text[512];
+    (void)snprintf(text, sizeof text,
+                   "pare: 1\nmodel: model\n"
+                   "calibration: {tokens: tokens.i32, samples: 12, window: 64}\npasses:\n  - %s\n",
+                   pass[_i]);
+    job_recipe(&place, text);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "one"}, what), PARE_EUSAGE);
+    ck_assert_ptr_nonnull(strstr(what, "recipe.yaml:5:"));
+    ck_assert_msg(strstr(what, "is for grid: uniform, not for grid: "), "%s", what);
+}
+END_TEST
+
 START_TEST(columns_of_inputs_that_a_transform_changes_are_not_chosen)
 {
     char what[1024];
@@ -135,6 +152,7 @@ int main(void)
     tcase_add_loop_test(t, recipe_gives_a_good_artifact_of_the_planned_size, 0, JOBS);
     tcase_add_test(t, columns_of_inputs_that_a_transform_changes_are_not_chosen);
     tcase_add_test(t, grid_without_its_parameters_is_refused_with_its_place);
+    tcase_add_loop_test(t, clipping_of_a_grid_that_is_not_uniform_is_refused_with_its_place, 0, 3);
     suite_add_tcase(s, t);
     return unit_main(s);
 }

@@ -74,8 +74,8 @@ static void recipe(size_t samples, size_t window, const char *passes)
 static const struct {
     const char *method, *plain;
 } pairs[] = {
-    {"  - gptq: {bits: 4, group: 32}\n", "  - rtn: {bits: 4, group: 32}\n"},
-    {"  - gptq: {bits: 2, group: 32, act_order: true}\n", "  - rtn: {bits: 2, group: 32}\n"},
+    {"  - gptq: {bits: 4, group: 32, clip: none}\n", "  - rtn: {bits: 4, group: 32}\n"},
+    {"  - gptq: {bits: 2, group: 32, clip: none}\n", "  - rtn: {bits: 2, group: 32}\n"},
     {"  - sparsegpt: {pattern: \"2:4\"}\n", "  - magnitude: {pattern: \"2:4\"}\n"},
     {"  - wanda: {pattern: \"2:4\"}\n", "  - magnitude: {pattern: \"2:4\"}\n"},
     {"  - awq: {}\n  - rtn: {bits: 3, group: 32}\n", NULL},
