@@ -1,11 +1,14 @@
+#include <string.h>
+
 #include "compress/passes/passes_internal.h"
 #include "compress/passes/quantize.h"
 #include "quant/gptq.h"
+#include "quant/refine.h"
 #include "quant/rtn.h"
 #include "quant/squeezellm.h"
 #include "runtime/super.h"
 
-enum { ACT_ORDER = PARE_QUANTIZE_PARAMS, TRUE_SEQUENTIAL, DAMP, BLOCK, GRID, ACTIVATIONS };
+enum { ACT_ORDER = PARE_QUANTIZE_PARAMS, TRUE_SEQUENTIAL, DAMP, BLOCK, GRID, ACTIVATIONS, REFINE };
 
 static const pare_word grids[] = {
     {"uniform", PARE_ENCODING_UNIFORM},   {"nf4", PARE_ENCODING_NF4},
@@ -30,9 +33,21 @@ static const pare_param params[] = {
         .words = grids, .help = "levels of the codes; q4_k, q6_k: blocks of GGUF; all but uniform keep "
                                 "inputs in floats"},
     PARE_QUANTIZE_ACTIVATIONS(ACTIVATIONS),
+    [REFINE] = {.name = "refine", .type = PARE_PARAM_INTEGER, .min = 0, .max = 100, .fallback = 0,
+        .unit = "rounds", .by = "grid", .when = "uniform",
+        .help = "after the sweep: rounds that better each scale and code for the outputs, one at a time"},
     {.name = NULL},
 };
 // clang-format on
+
+/* Refinement goes on from what the sweep leaves: it needs the weights once more. */
+static size_t refine_bytes(const double *value, size_t n, size_t k, size_t threads)
+{
+    if (value[REFINE] == 0.0)
+        return 0;
+    return (n + k) * k * sizeof(float) +
+           threads * pare_refine_bytes((size_t)value[PARE_QUANTIZE_GROUP], k);
+}
 
 static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threads)
 {
@@ -44,9 +59,10 @@ static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threa
     return (pare_pass_cost){
         .site_bytes = pare_quantize_factor_bytes(k),
         .start_bytes = pare_quantize_factoring_bytes(k),
-        .linear_bytes = threads * pare_compensate_bytes((size_t)value[BLOCK], k) + n * 8 + books,
+        .linear_bytes = threads * pare_compensate_bytes((size_t)value[BLOCK], k) + n * 8 + books +
+                        refine_bytes(value, n, k, threads),
         .site_flops = dk * dk * dk * 2.0 / 3.0,
-        .flops = 2.0 * dn * dk * dk,
+        .flops = 2.0 * dn * dk * dk * (value[REFINE] != 0.0 ? 2 + value[REFINE] : 1),
         .rounds = tries * dn * dk};
 }
 
@@ -146,7 +162,19 @@ static pare_status run(pare_ctx *cx, const double *value, pare_pass_linear *line
     if (factor->damping.failed)
         return pare_quantize_round(cx, &g, linear, scratch);
     PARE_TRY(pare_codes_take(scratch, &g, linear->n, linear->k, linear->codes));
-    return pare_gptq_quantize(cx, scratch, &opts, &g, factor, linear->w, linear->codes, NULL);
+    const size_t rounds = (size_t)value[REFINE];
+    float *const w = rounds ? PARE_NEW(scratch, float, linear->n * linear->k) : NULL;
+    if (rounds && !w)
+        return PARE_ENOMEM;
+    if (rounds)
+        memcpy(w, linear->w, linear->n * linear->k * sizeof *w);
+    PARE_TRY(pare_gptq_quantize(cx, scratch, &opts, &g, factor, linear->w, linear->codes, NULL));
+    const pare_refine_opts refine = {.rounds = rounds,
+                                     .keep_zeros = linear->pruned,
+                                     .h = linear->h,
+                                     .lambda = factor->damping.lambda,
+                                     .dead = factor->dead};
+    return rounds ? pare_refine_codes(cx, scratch, &refine, &g, w, linear->codes, NULL) : PARE_OK;
 }
 
 const pare_pass pare_pass_gptq = {

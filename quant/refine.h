@@ -1,0 +1,47 @@
+/* quant/refine.h - codes and scales of a uniform grid made better one at a time.
+ *
+ * Objective: trace((Q - W) H (Q - W)^T), H with lambda on its diagonal, q = (code - zero) scale.
+ * With G = (Q - W) H, each round visits the groups of a row in natural order:
+ *
+ *     scale    with c = code - zero of the group:  scale -= sum G_j c_j / (c H c^T), rounded to F16
+ *     code j   in turn:  code_j = clamp(rint(code_j - G_j / (H_jj scale)), 0, 2^bits - 1)
+ *
+ * and G follows each change. Either step is the least of the objective along its coordinate, taken
+ * only where it does not raise it, so that the objective never grows. Zero points stay.
+ * Sources: coordinate descent over codes: Behdin et al., QuantEase, 2023, Algorithm 1 (codes alone,
+ * from the columns' own optimum); Nair and Suggala, CDQuant, 2024. The step of the scales is ours.
+ * What is here starts from any codes, and runs over rows of GPTQ's. */
+#ifndef PARE_QUANT_REFINE_H
+#define PARE_QUANT_REFINE_H
+
+#include "runtime/grid.h"
+
+typedef struct pare_refine_opts {
+    size_t rounds;       /* 3; 0: nothing is done */
+    bool keep_zeros;     /* a code whose weight is 0 stays as it is */
+    const float *h;      /* [k, k] lower triangle */
+    double lambda;       /* added to its diagonal */
+    const uint8_t *dead; /* [k] 1: such a column stays as it is */
+} pare_refine_opts;
+
+/* Refines the codes of W.
+ *
+ *   w      [n, k] f32, what the codes stand for; read only
+ *   codes  codes and scales, with zeros: read and written
+ *   gain   NULL, or by how much trace((Q - W) H (Q - W)^T) fell, summed from the steps in double
+ *
+ * A scale keeps its sign and stays a normal F16 where grid->f16_scales.
+ *
+ * Returns PARE_OK, PARE_EINVAL when the grid is not uniform, PARE_ENUMERIC when the sums leave the
+ * range of F32, PARE_ENOMEM.
+ * Memory  k^2 floats; per worker pare_refine_bytes.   Work  (rounds + 1) n k^2 multiply-adds, and
+ * n k per weight of a group and round.   Threads over tiles of 128 rows.
+ * Exact: class MACHINE (BLAS), any thread count. */
+PARE_CHECKED pare_status pare_refine_codes(pare_ctx *cx, pare_arena *scratch,
+                                           const pare_refine_opts *opts, const pare_grid *grid,
+                                           const float *w, pare_codes *codes, double *gain);
+
+/* The memory of one worker. */
+size_t pare_refine_bytes(size_t group, size_t k);
+
+#endif

@@ -1,0 +1,301 @@
+#include <math.h>
+#include <string.h>
+
+#include "kernels/half.h"
+#include "quant/refine.h"
+#include "quant/rtn.h"
+#include "runtime/linalg.h"
+#include "runtime/random.h"
+#include "runtime/threads.h"
+#include "tests/unit/unit.h"
+
+enum { N = 150, K = 320 };
+
+static float half(float x)
+{
+    return pare_f16_to_f32(pare_f32_to_f16(x));
+}
+
+static pare_ctx cx;
+static pare_arena arena;
+
+static void setup(void)
+{
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &arena, 0), PARE_OK);
+    ck_assert_int_eq(pare_linalg_init(&cx), PARE_OK);
+}
+
+static void teardown(void)
+{
+    pare_arena_release(&arena);
+    pare_pool_free(&cx, cx.pool);
+    ck_assert_uint_eq(cx.live_bytes, 0);
+}
+
+static void *take(size_t count, size_t size)
+{
+    void *const p = pare_arena_take(&arena, count, size);
+    ck_assert_ptr_nonnull(p);
+    return p;
+}
+
+/* Sum of x x^T of inputs with one common direction; column 5 has none. */
+static float *hessian(void)
+{
+    float *const h = take((size_t)K * K, sizeof *h);
+    double x[K];
+    for (size_t t = 0; t < 2 * K; t++) {
+        const double common = pare_random_normal(31, 1, t);
+        for (size_t j = 0; j < K; j++)
+            x[j] =
+                j == 5 ? 0 : (pare_random_normal(32, t, j) + common) * (0.2 + (double)(j % 7) / 4);
+        for (size_t i = 0; i < K; i++)
+            for (size_t j = 0; j <= i; j++)
+                h[i * K + j] += (float)(x[i] * x[j]);
+    }
+    return h;
+}
+
+/* What is refined, how, and from where. */
+typedef struct job {
+    pare_grid grid;
+    pare_refine_opts opts;
+    uint8_t dead[K];
+    float *w;
+    pare_codes codes;
+} job;
+
+static void begin(job *b, unsigned bits, size_t group, bool symmetric)
+{
+    *b = (job){.grid = {.bits = bits, .group = group, .symmetric = symmetric, .f16_scales = true}};
+    b->dead[5] = 1;
+    b->opts = (pare_refine_opts){.rounds = 2, .h = hessian(), .lambda = 3, .dead = b->dead};
+    b->w = take((size_t)N * K, sizeof *b->w);
+    for (size_t i = 0; i < (size_t)N * K; i++)
+        b->w[i] = i / K == 7 ? 0 : (float)pare_random_normal(33, 4, i) * 0.1F;
+    for (size_t i = 0; i < N; i++)
+        b->w[i * K + 5] = 0;
+    ck_assert_int_eq(pare_codes_take(&arena, &b->grid, N, K, &b->codes), PARE_OK);
+    ck_assert_int_eq(pare_rtn_quantize(&cx, &b->grid, b->w, N, K, &b->codes), PARE_OK);
+}
+
+static double refine(job *b)
+{
+    double gain = -1;
+    ck_assert_int_eq(pare_refine_codes(&cx, &arena, &b->opts, &b->grid, b->w, &b->codes, &gain),
+                     PARE_OK);
+    return gain;
+}
+
+static size_t group_at(const job *b, size_t i, size_t j)
+{
+    return i * b->codes.groups + (b->grid.group ? j / b->grid.group : 0);
+}
+
+static double h_at(const job *b, size_t i, size_t j)
+{
+    const double h = (double)(i > j ? b->opts.h[i * K + j] : b->opts.h[j * K + i]);
+    return i == j ? h + b->opts.lambda : h;
+}
+
+static double error_at(const job *b, size_t i, size_t j)
+{
+    const size_t g = group_at(b, i, j);
+    return ((double)b->codes.codes[i * K + j] - b->codes.zeros[g]) * (double)b->codes.scales[g] -
+           (double)b->w[i * K + j];
+}
+
+/* (q - w) H of one row. */
+static void slope(const job *b, size_t i, double g[K])
+{
+    memset(g, 0, K * sizeof *g);
+    for (size_t l = 0; l < K; l++) {
+        const double e = error_at(b, i, l);
+        for (size_t j = 0; e != 0 && j < K; j++)
+            g[j] += e * h_at(b, l, j);
+    }
+}
+
+static double objective(const job *b)
+{
+    double sum = 0, g[K];
+    for (size_t i = 0; i < N; i++) {
+        slope(b, i, g);
+        for (size_t j = 0; j < K; j++)
+            sum += g[j] * error_at(b, i, j);
+    }
+    return sum;
+}
+
+/* One round of the rule on one row, by the book and in double. */
+static void plain_round(job *b, size_t i, double g[K])
+{
+    const size_t width = b->grid.group ? b->grid.group : K;
+    const double top = (double)((1u << b->grid.bits) - 1);
+    for (size_t begin = 0; begin < K; begin += width) {
+        const size_t at = group_at(b, i, begin), end = K - begin < width ? K : begin + width;
+        double num = 0, den = 0, c[K] = {0};
+        for (size_t j = begin; j < end; j++)
+            c[j] = (double)b->codes.codes[i * K + j] - b->codes.zeros[at];
+        for (size_t j = begin; j < end; j++) {
+            num += g[j] * c[j];
+            for (size_t l = begin; l < end; l++)
+                den += c[j] * h_at(b, j, l) * c[l];
+        }
+        const float s = b->codes.scales[at];
+        if (s == 0)
+            continue;
+        const float next = den > 0 ? half((float)((double)s - num / den)) : s;
+        const double d = (double)next - (double)s;
+        if (d * (2 * num + d * den) < 0 && next > 0) {
+            b->codes.scales[at] = next;
+            for (size_t l = begin; l < end; l++)
+                for (size_t j = 0; j < K; j++)
+                    g[j] += d * c[l] * h_at(b, l, j);
+        }
+        const double scale = (double)b->codes.scales[at];
+        for (size_t j = begin; j < end; j++) {
+            uint8_t *const code = &b->codes.codes[i * K + j];
+            if (b->dead[j] || (b->opts.keep_zeros && b->w[i * K + j] == 0))
+                continue;
+            double t = rint(*code - g[j] / (h_at(b, j, j) * scale));
+            t = t < 0 ? 0 : t > top ? top : t;
+            const double step = (t - *code) * scale;
+            *code = (uint8_t)t;
+            for (size_t l = 0; step != 0 && l < K; l++)
+                g[l] += step * h_at(b, j, l);
+        }
+    }
+}
+
+/* Against the plain form: a tie of roundings may fall either way, and then the row goes on from
+ * there, so a few rows may differ; the objective is the same. */
+static void check_plain(unsigned bits, size_t group, bool symmetric, bool keep_zeros)
+{
+    job fast, plain;
+    begin(&fast, bits, group, symmetric);
+    begin(&plain, bits, group, symmetric);
+    fast.opts.keep_zeros = plain.opts.keep_zeros = keep_zeros;
+    const double before = objective(&fast), gain = refine(&fast), after = objective(&fast);
+    for (size_t i = 0; i < N; i++) {
+        double g[K];
+        slope(&plain, i, g);
+        for (size_t r = 0; r < plain.opts.rounds; r++)
+            plain_round(&plain, i, g);
+    }
+    size_t rows = 0;
+    for (size_t i = 0; i < N; i++)
+        rows += memcmp(fast.codes.codes + i * K, plain.codes.codes + i * K, K) != 0;
+    ck_assert_msg(rows <= N / 10, "%zu rows differ", rows);
+    ck_assert_double_lt(after, 0.8 * before);
+    ck_assert_double_eq_tol(gain, before - after, 1e-3 * before);
+    ck_assert_double_eq_tol(after, objective(&plain), 1e-3 * after);
+}
+
+START_TEST(equals_the_plain_form)
+{
+    check_plain(4, 64, true, false);
+    check_plain(3, 32, false, false);
+    check_plain(2, 128, false, true);
+    check_plain(4, 256, true, false); /* longer than a block, and a shorter last one */
+    check_plain(3, 0, true, false);
+    check_plain(8, 96, false, false);
+}
+END_TEST
+
+START_TEST(zeros_and_dead_columns_stay)
+{
+    job b;
+    begin(&b, 3, 64, true);
+    for (size_t i = 0; i < (size_t)N * K; i += 3)
+        b.w[i] = 0;
+    ck_assert_int_eq(pare_rtn_quantize(&cx, &b.grid, b.w, N, K, &b.codes), PARE_OK);
+    b.opts.keep_zeros = true;
+    (void)refine(&b);
+    for (size_t i = 0; i < (size_t)N * K; i++)
+        ck_assert(b.w[i] != 0 || b.codes.codes[i] == b.codes.zeros[group_at(&b, i / K, i % K)]);
+    b.opts.keep_zeros = false;
+    (void)refine(&b);
+    size_t moved = 0;
+    for (size_t i = 0; i < (size_t)N * K; i++) {
+        const bool at_zero = b.codes.codes[i] == b.codes.zeros[group_at(&b, i / K, i % K)];
+        moved += b.w[i] == 0 && !at_zero;
+        ck_assert(at_zero || (i % K != 5 && i / K != 7)); /* dead column, row of zeros */
+    }
+    ck_assert_uint_gt(moved, 100);
+}
+END_TEST
+
+/* Scales are stored as F16: normal ones, of their sign. */
+START_TEST(scales_are_halves_of_the_same_sign)
+{
+    job b;
+    begin(&b, 4, 32, true);
+    for (size_t i = 0; i < N * b.codes.groups; i += 2) {
+        b.codes.scales[i] = -b.codes.scales[i]; /* as clip: weighted leaves them */
+        for (size_t j = 0; j < 32; j++) {
+            uint8_t *const code =
+                &b.codes.codes[i / b.codes.groups * K + i % b.codes.groups * 32 + j];
+            *code = (uint8_t)(16 - (*code ? *code : 1));
+        }
+    }
+    float *const before = take(N * b.codes.groups, sizeof *before);
+    memcpy(before, b.codes.scales, N * b.codes.groups * sizeof *before);
+    const double at_first = objective(&b), gain = refine(&b);
+    ck_assert_double_eq_tol(at_first - objective(&b), gain, 1e-3 * at_first);
+    size_t moved = 0;
+    for (size_t i = 0; i < N * b.codes.groups; i++) {
+        const float s = b.codes.scales[i];
+        ck_assert_float_eq(s, half(s));
+        ck_assert((s > 0) == (before[i] > 0) && (s < 0) == (before[i] < 0));
+        moved += s != before[i];
+    }
+    ck_assert_uint_gt(moved, N);
+}
+END_TEST
+
+START_TEST(any_number_of_threads)
+{
+    job one, four;
+    begin(&one, 4, 64, true);
+    begin(&four, 4, 64, true);
+    (void)refine(&one);
+    ck_assert_int_eq(pare_pool_new(&cx, 4, &cx.pool), PARE_OK);
+    (void)refine(&four);
+    ck_assert_mem_eq(one.codes.codes, four.codes.codes, (size_t)N * K);
+    ck_assert_mem_eq(one.codes.scales, four.codes.scales,
+                     N * one.codes.groups * sizeof *one.codes.scales);
+}
+END_TEST
+
+START_TEST(what_cannot_be_is_refused)
+{
+    job b;
+    begin(&b, 4, 64, true);
+    b.grid.encoding = PARE_ENCODING_NF4;
+    ck_assert_int_eq(pare_refine_codes(&cx, &arena, &b.opts, &b.grid, b.w, &b.codes, NULL),
+                     PARE_EINVAL);
+    begin(&b, 4, 64, true);
+    pare_ctx_clear(&cx);
+    b.w[3] = 3e38F;
+    ck_assert_int_eq(pare_refine_codes(&cx, &arena, &b.opts, &b.grid, b.w, &b.codes, NULL),
+                     PARE_ENUMERIC);
+    ck_assert_ptr_nonnull(strstr(cx.what, "refine: 0"));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *const s = suite_create("refine");
+    TCase *const t = tcase_create("refine");
+    tcase_set_timeout(t, 120);
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_test(t, equals_the_plain_form);
+    tcase_add_test(t, zeros_and_dead_columns_stay);
+    tcase_add_test(t, scales_are_halves_of_the_same_sign);
+    tcase_add_test(t, any_number_of_threads);
+    tcase_add_test(t, what_cannot_be_is_refused);
+    suite_add_tcase(s, t);
+    return unit_main(s);
+}
