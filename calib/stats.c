@@ -7,7 +7,7 @@
 #include "runtime/linalg.h"
 #include "runtime/threads.h"
 
-enum { COLUMNS = 64 };
+enum { COLUMNS = 64, WEIGHED = 256 }; /* columns of a task, rows weighed at once */
 
 uint64_t pare_stats_bytes(const pare_config *c, size_t part, const unsigned kinds[PARE_SITES])
 {
@@ -15,7 +15,7 @@ uint64_t pare_stats_bytes(const pare_config *c, size_t part, const unsigned kind
     for (unsigned s = 0; s < PARE_SITES; s++) {
         const uint64_t k = pare_site_width(c, part, (pare_site)s);
         if (kinds[s] & PARE_STATS_HESSIAN)
-            bytes += 2 * PARE_ALIGN + k * k * sizeof(float) + k * sizeof(double);
+            bytes += 3 * PARE_ALIGN + k * (k + WEIGHED) * sizeof(float) + k * sizeof(double);
         if (kinds[s] & PARE_STATS_CHANNELS)
             bytes += 7 * PARE_ALIGN + k * (5 * sizeof(float) + 2 * sizeof(double));
         if (kinds[s] & PARE_STATS_SAMPLE)
@@ -48,7 +48,8 @@ pare_status pare_stats_take(pare_ctx *cx, pare_arena *a, const pare_config *c, s
         if (kinds[i] & PARE_STATS_HESSIAN) {
             s->h = PARE_NEW(a, float, s->k * s->k);
             s->fourth = s->h ? PARE_NEW(a, double, s->k) : NULL;
-            if (!s->fourth)
+            s->weighed = s->fourth ? PARE_NEW(a, float, s->k *WEIGHED) : NULL;
+            if (!s->weighed)
                 return PARE_ENOMEM;
         }
         if (kinds[i] & PARE_STATS_CHANNELS)
@@ -119,6 +120,28 @@ static void add_sample(pare_site_stats *s, const float *x, size_t rows, uint64_t
     }
 }
 
+static void add_hessian(const pare_ctx *cx, pare_site_stats *s, const float *x, size_t rows)
+{
+    batch b = {s, x, rows};
+    pare_gram_add(cx, s->h, x, rows, s->k);
+    pare_parallel(cx, s->k, COLUMNS, add_fourth, &b);
+}
+
+/* Rows times the roots of their weights, some at a time. */
+static void add_weighed(const pare_ctx *cx, pare_site_stats *s, const float *x, size_t rows)
+{
+    const size_t k = s->k;
+    for (size_t first = 0, count; first < rows; first += count) {
+        count = rows - first < WEIGHED ? rows - first : WEIGHED;
+        for (size_t i = 0; i < count; i++) {
+            const float root = sqrtf(s->weight[s->tokens + first + i]);
+            for (size_t j = 0; j < k; j++)
+                s->weighed[i * k + j] = root * x[(first + i) * k + j];
+        }
+        add_hessian(cx, s, s->weighed, count);
+    }
+}
+
 static pare_status add(void *self, size_t part, pare_site site, const float *x, size_t rows,
                        size_t k)
 {
@@ -128,10 +151,10 @@ static pare_status add(void *self, size_t part, pare_site site, const float *x, 
     if (!(stats->active & (1u << site)) || rows == 0)
         return PARE_OK;
     batch b = {s, x, rows};
-    if (s->h) {
-        pare_gram_add(stats->cx, s->h, x, rows, k);
-        pare_parallel(stats->cx, k, COLUMNS, add_fourth, &b);
-    }
+    if (s->h && s->weight)
+        add_weighed(stats->cx, s, x, rows);
+    else if (s->h)
+        add_hessian(stats->cx, s, x, rows);
     if (s->absmax)
         pare_parallel(stats->cx, k, COLUMNS, add_columns, &b);
     if (s->sample)

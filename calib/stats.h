@@ -1,9 +1,11 @@
 /* calib/stats.h - what calibration tells of the inputs of linears, one set per site of a part of a
  * block (runtime/arch.h).
  *
- *   H        sum over tokens of x x^T. The factor 2/T of the papers is left out: GPTQ, its damping
- *            and relative errors do not change when H is scaled.
- *   fourth   with H: sum over tokens of x^4 of each column, for what H rests on (calib/support.h).
+ *   H        sum over tokens of w x x^T, w their weights (calib/token_weights.h) or 1. The factor
+ *            2/T of the papers is left out: GPTQ, its damping and relative errors do not change
+ *            when H is scaled.
+ *   fourth   with H: sum over tokens of (w x^2)^2 of each column, for what H rests on
+ *            (calib/support.h).
  *   channels per input column: max |x|, mean |x|, mean, least and largest x.
  *   sample   up to PARE_STATS_ROWS inputs, evenly spread over all tokens.
  *
@@ -24,8 +26,10 @@ enum { PARE_STATS_ROWS = 256 };
 typedef struct pare_site_stats {
     size_t k;
     uint64_t tokens;                            /* seen */
+    const float *weight;                        /* [tokens], in the order they come; NULL: 1 */
     float *h;                                   /* [k, k] lower triangle */
     double *fourth;                             /* [k]; until pare_stats_support */
+    float *weighed;                             /* with H: room for some rows */
     float *absmax, *absmean, *mean, *min, *max; /* [k] */
     float *sample;                              /* [samples, k] */
     size_t samples;

@@ -331,6 +331,7 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
     PARE_TRY(open_output(run));
     PARE_TRY(take_weights(run));
     PARE_TRY(start_wave(run));
+    PARE_TRY(pare__run_weigh(run));
     PARE_TRY(fill_wave(run));
     if (run->plan.ratios) {
         PARE_TRY(pare__run_ratios(run));

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "calib/stats.h"
+#include "calib/token_weights.h"
 #include "calib/wave.h"
 #include "compress/compress.h"
 #include "compress/journal.h"
@@ -44,6 +45,7 @@ struct pare_run {
     size_t *share; /* windows of each calibration text, or NULL when no weights are given */
     pare_forward forward;
     pare_wave wave;
+    pare_token_weights weights; /* of the calibration's tokens; weight NULL: even */
     pare_packed_writer *writer;
     pare_journal *journal;
     const pare_journal_record *record; /* [units_found] of the journal of an earlier run */
@@ -110,11 +112,10 @@ PARE_CHECKED pare_status pare__run_watch_inputs(pare_run *run);
 /* Name and SHA-256 of the files that the recipe evaluates on, labels beside them included. */
 PARE_CHECKED pare_status pare__run_hash_evaluations(pare_run *run);
 
-/* Before a unit counts as done: PARE_EFORMAT when an input was replaced, written to or touched. */
-PARE_CHECKED pare_status pare__run_inputs_watched(pare_run *run);
-
-/* Before the output gets its name: the same, and the bytes of the weights are still those that were
+/* Before a unit counts as done: PARE_EFORMAT when an input was replaced, written to or touched.
+ * Before the output gets its name: the same, and the bytes of the weights are still those that were
  * hashed; when they are not, the units of the journal are dropped. */
+PARE_CHECKED pare_status pare__run_inputs_watched(pare_run *run);
 PARE_CHECKED pare_status pare__run_inputs_same(pare_run *run);
 
 /* The identity of the work, and of the arithmetic that does it. */
@@ -136,13 +137,13 @@ void pare__run_tell_text(pare_run *run, const pare_tokens *tokens);
 
 /* Calibration tokens by the recipe, and their hash. */
 PARE_CHECKED pare_status pare__run_tokens(pare_run *run);
+PARE_CHECKED pare_status pare__run_weigh(pare_run *run); /* fills run->weights */
 
 /* Looks for NaN and infinities in every float tensor of the checkpoint. By the recipe's nan policy
  * that is an error, or the tensor is replaced by a repaired copy. */
 PARE_CHECKED pare_status pare__run_finite(pare_run *run);
 
-/* The block's weights as floats, in the basis that the recipe asks for: run->current, run->block.
- */
+/* The block's weights as floats, in the basis of the recipe: run->current, run->block. */
 PARE_CHECKED pare_status pare__run_load(pare_run *run, size_t block);
 
 /* One block: weights in, planes and journal record out; or, when an earlier run has done it, its

@@ -54,6 +54,7 @@ static void put_work(pare_json_writer *w, const pare_manifest *m,
         put_size(w, "windows", m->windows);
         put_size(w, "window", m->window);
         put_size(w, "new_tokens", m->fresh);
+        pare_json_put_text(w, "token_weights", m->token_weights ? "loss" : "even");
         if (m->share) {
             pare_json_open_array(w, "windows_of_texts");
             for (size_t i = 0; i < m->shares; i++)

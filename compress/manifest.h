@@ -51,6 +51,7 @@ typedef struct pare_manifest {
     const char *tokens_sha256; /* of the calibration tokens; NULL: no calibration */
     size_t windows, window;    /* calibration */
     uint64_t fresh;            /* tokens of it that say something new */
+    bool token_weights;        /* they count by the loss */
     const size_t *share;       /* [shares] windows of each text; NULL when no weights were given */
     size_t shares;
     const char *cpu, *blas; /* "avx2"; name and version of the BLAS core */

@@ -144,6 +144,7 @@ typedef struct pare_pass {
     const char *caution;          /* what who uses it should expect, for plan and report; or NULL */
     unsigned needs, gives, drops; /* PARE_FACT_* */
     bool diagonal;                /* of the Hessian it looks at the diagonal alone */
+    bool token_weights;           /* by default its Hessian counts tokens by the loss */
     const pare_param *params;     /* ends with a NULL name */
 
     /* Of one linear with these parameters; for a transform of every linear of its site. */

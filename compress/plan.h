@@ -118,9 +118,9 @@ typedef struct pare_plan {
     bool untokenized;              /* the model has no tokenizer, so the artifact has none */
     bool unties;                   /* the rotation gives the tied head a tensor of its own */
     double bits_per_weight;        /* of the targeted linears, every plane counted */
-    bool calibrated;               /* some step needs statistics */
-    bool sequential;
-    size_t samples, window;     /* calibration; samples 0: all, known when the text is read */
+    bool calibrated, sequential;   /* some step needs statistics; sites one after the other */
+    bool token_weights;            /* tokens count by the loss (calib/token_weights.h) */
+    size_t samples, window;        /* calibration; samples 0: all, known when the text is read */
     uint64_t windows, fresh;    /* that the data have; tokens of the samples that say something new.
                                    0: not known yet, or as many as are wanted */
     size_t batch;               /* windows per forward batch */

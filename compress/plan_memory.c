@@ -3,6 +3,7 @@
  * maps from files is not in it: such pages can be dropped and read again. */
 #include "calib/stats.h"
 #include "calib/support.h"
+#include "calib/token_weights.h"
 #include "calib/wave.h"
 #include "compress/evaluate/evaluate.h"
 #include "compress/plan_internal.h"
@@ -286,12 +287,17 @@ static uint64_t block_bytes(const pare_ctx *cx, const pare_plan *plan, bool spil
         most = larger(most, pare_wave_scratch(cx, c, plan->window, spilled));
     if (plan->transforms)
         most = larger(most, fold_check_bytes(cx, plan));
+    if (plan->token_weights)
+        most = larger(most, pare_token_weights_scratch(cx, c, plan->samples, plan->window));
+    const uint64_t weights =
+        plan->token_weights ? pare_token_weights_bytes(c, (uint64_t)plan->samples * plan->window)
+                            : 0;
     const uint64_t turn =
         plan->rotation ? larger(pare_rotation_scratch(cx, c), pare__rotate_check_bytes(cx, c)) : 0;
     const uint64_t kv = plan->recipe.kv.method == PARE_KV_KVQUANT ? pare_kv_calibrate_bytes(c) : 0;
     const uint64_t draws = stability_bytes(plan, pare__plan_part_weights(c, 0));
     return floats + rope_bytes(c, plan->window) + expert_bytes(plan) + stats_bytes(plan) + folded +
-           draws + most + turn + kv + pare__plan_structure_bytes(cx, plan) +
+           weights + draws + most + turn + kv + pare__plan_structure_bytes(cx, plan) +
            (spilled ? 0 : plan->activation_bytes);
 }
 

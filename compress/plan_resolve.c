@@ -329,6 +329,44 @@ void pare__plan_bits(pare_plan *plan)
     plan->bits_per_weight = bits / weights;
 }
 
+/* Whether a step reads a Hessian, and whether all that do are better off with weights by the loss.
+ */
+static bool reads_hessian(const pare_plan *plan, bool *better)
+{
+    bool any = false;
+    *better = true;
+    for (size_t i = 0; i < plan->recipe.steps; i++) {
+        const pare_step *const step = &plan->recipe.step[i];
+        if (!(facts_of(step) & PARE_FACT_HESSIAN))
+            continue;
+        any = true;
+        *better &= pare_passes[step->pass]->token_weights;
+    }
+    return any && !plan->structured;
+}
+
+static pare_status weigh_tokens(pare_ctx *cx, pare_plan *plan)
+{
+    const pare_calibration *const c = &plan->recipe.calibration;
+    const char *const why = pare_config_no_gradient(&plan->model.config);
+    bool better;
+    const bool reads = reads_hessian(plan, &better);
+    plan->token_weights = c->token_weights == PARE_TOKENS_LOSS ||
+                          (c->token_weights == PARE_TOKENS_AUTO && reads && better && !why);
+    if (c->token_weights != PARE_TOKENS_LOSS)
+        return PARE_OK;
+    if (why)
+        return pare_recipe_fail(cx, c->token_weights_place,
+                                "token_weights: loss needs gradients, and pare cannot take those "
+                                "of a model of type %s: %s; say even",
+                                plan->model.config.arch->model_type, why);
+    if (!reads)
+        return pare_recipe_fail(cx, c->token_weights_place,
+                                "token_weights: loss is for the Hessians of gptq, sparsegpt and "
+                                "others, and no step here uses it; say even");
+    return PARE_OK;
+}
+
 pare_status pare__plan_resolve(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 {
     plan->parts = pare_block_parts(&plan->model.config);
@@ -356,6 +394,7 @@ pare_status pare__plan_resolve(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     plan->calibrated = plan->transforms > 0 || plan->recipe.kv.method == PARE_KV_KVQUANT;
     for (size_t s = 0; s < PARE_SITES; s++)
         plan->calibrated |= plan->kinds[s] != 0 || plan->expert_kinds[s] != 0;
+    PARE_TRY(weigh_tokens(cx, plan));
     pare__plan_bits(plan);
     PARE_TRY(pare__plan_experts(cx, plan));
     return pare__plan_rotate_check(cx, plan);

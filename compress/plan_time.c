@@ -45,6 +45,7 @@ const char *pare_plan_phase_name(pare_plan_phase phase)
         [PARE_PHASE_CHECK] = "reading and checking",
         [PARE_PHASE_HASH] = "hashing",
         [PARE_PHASE_TOKENS] = "texts",
+        [PARE_PHASE_WEIGH] = "token weights",
         [PARE_PHASE_WAVE] = "calibration",
         [PARE_PHASE_STATS] = "statistics",
         [PARE_PHASE_PASSES] = "passes",
@@ -160,6 +161,20 @@ static void count_passes(const pare_plan *plan, double *common, double *expert)
     *common = (plan->sequential ? 5.0 : 2.0) + 2.0 * looks;
     *common += counts ? 1.0 + each * (double)((experts + chunk - 1) / chunk) : 0.0;
     *expert = 1.0 + (counts ? each : 0.0);
+}
+
+/* A block runs forward, and again on its way back, which takes as much as two; the head forward and
+ * back. */
+static void count_weighing(estimate *e)
+{
+    const pare_config *const c = &e->plan->model.config;
+    const double block = 2.0 * (double)pare__plan_part_weights(c, 0);
+    const double head = 2.0 * (double)c->vocab * (double)c->hidden;
+    const double token =
+        4.0 * (double)c->blocks * (block + attention_flops(c, e->plan->window)) + 2.0 * head;
+    if (e->plan->token_weights)
+        e->phase[PARE_PHASE_WEIGH] =
+            beside_products * over(calibration_tokens(e) * token, e->rate.gemm);
 }
 
 /* Passes of the wave, and statistics: half of k^2 per token and site. */
@@ -375,6 +390,7 @@ void pare_plan_time_at(const pare_ctx *cx, const pare_plan *plan, const pare_pla
                   .phase = out->phase};
     count_checks(&e);
     count_tokens(&e);
+    count_weighing(&e);
     count_calibration(&e);
     count_linears(&e);
     count_transforms(&e);

@@ -9,6 +9,7 @@ typedef enum pare_plan_phase {
     PARE_PHASE_CHECK,    /* weights read, hashed by XXH3 and looked at for NaN */
     PARE_PHASE_HASH,     /* SHA-256 of what is read and of what is written */
     PARE_PHASE_TOKENS,   /* texts to tokens */
+    PARE_PHASE_WEIGH,    /* token weights: the float model forward and backward */
     PARE_PHASE_WAVE,     /* activations of the calibration */
     PARE_PHASE_STATS,    /* what is learned from them */
     PARE_PHASE_PASSES,   /* the steps of the recipe */

@@ -72,6 +72,8 @@ static pare_status compress_common(pare_run *run, size_t block, pare_unit_result
     pare_stats stats;
     PARE_TRY(pare_stats_take(run->cx, &run->scratch, &run->plan.model.config, 0, run->plan.kinds,
                              (uint64_t)run->plan.samples * run->plan.window, &stats));
+    for (unsigned site = 0; site < PARE_SITES; site++)
+        stats.site[site].weight = pare_token_weights_at(&run->weights, block, (pare_site)site);
     PARE_TRY(pare__run_structure(run, block));
     PARE_TRY(pare__run_transforms_begin(run, block));
     if (run->plan.sequential)

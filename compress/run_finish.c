@@ -234,6 +234,7 @@ static pare_status write_manifest(pare_run *run)
                        .windows = plan->calibrated ? plan->samples : 0,
                        .window = plan->calibrated ? plan->window : 0,
                        .fresh = plan->fresh,
+                       .token_weights = plan->token_weights,
                        .share = run->share,
                        .shares = plan->recipe.calibration.text.count,
                        .cpu = pare_cpu_name(run->cx->cpu),

@@ -45,6 +45,8 @@ void pare__run_phases(pare_run *run)
     expect(run, PARE__PHASE_READ, "reading the model", s[PARE_PHASE_CHECK] / 4, 1);
     expect(run, PARE__PHASE_FINITE, "checking weights", s[PARE_PHASE_CHECK] / 2, 1);
     expect(run, PARE__PHASE_TOKENS, "reading calibration text", s[PARE_PHASE_TOKENS], 1);
+    expect(run, PARE__PHASE_WEIGH, "weighing tokens by the loss", s[PARE_PHASE_WEIGH],
+           plan->token_weights);
     expect(run, PARE__PHASE_FOUND, "finding blocks again", share * wave / 2, found > 0);
     expect(run, PARE__PHASE_BLOCKS, "compressing blocks", (1 - share) * (wave + work),
            blocks - found);

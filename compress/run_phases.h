@@ -10,6 +10,7 @@ enum {
     PARE__PHASE_READ,
     PARE__PHASE_FINITE,
     PARE__PHASE_TOKENS,
+    PARE__PHASE_WEIGH, /* tokens, by the loss */
     PARE__PHASE_FOUND, /* blocks of an earlier run */
     PARE__PHASE_BLOCKS,
     PARE__PHASE_FINISH,

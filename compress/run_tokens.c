@@ -205,3 +205,17 @@ pare_status pare__run_tokens(pare_run *run)
     PARE_TRY(pare__plan_cost(run->cx, plan));
     return pare__plan_disk(run->cx, run->a, plan);
 }
+
+pare_status pare__run_weigh(pare_run *run)
+{
+    const pare_plan *const plan = &run->plan;
+    if (!plan->token_weights || run->units_found >= plan->out.blocks)
+        return PARE_OK;
+    const double start = pare__seconds();
+    pare_ctx_step(run->cx, PARE__PHASE_WEIGH, "weighing tokens by the loss");
+    const pare_status s = pare_token_weights_find(
+        run->cx, &run->stage, &run->scratch, &run->forward, run->tokens.id, plan->samples,
+        plan->window, plan->recipe.seed, &run->current, &run->weights);
+    run->calibration_seconds += pare__seconds() - start;
+    return s;
+}

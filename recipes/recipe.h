@@ -50,6 +50,14 @@ typedef enum pare_cold_policy {
 } pare_cold_policy;
 const char *pare_cold_policy_name(pare_cold_policy p); /* "all_tokens", "rtn"; NULL for NOT */
 
+/* How much each token counts in the Hessian (calib/token_weights.h). */
+typedef enum pare_token_weighing {
+    PARE_TOKENS_AUTO, /* by the loss where steps do better so and the family has a gradient */
+    PARE_TOKENS_EVEN,
+    PARE_TOKENS_LOSS
+} pare_token_weighing;
+const char *pare_token_weighing_name(pare_token_weighing w); /* as recipes write it */
+
 typedef struct pare_calibration {
     pare_calibration_kind kind;
     pare_place place;
@@ -61,6 +69,9 @@ typedef struct pare_calibration {
     size_t window;        /* default 2048 */
     bool window_given;    /* not given: cut to the model's context; given and above it: an error */
     pare_place samples_place, window_place;
+    pare_token_weighing token_weights;
+    bool token_weights_given;
+    pare_place token_weights_place;
     size_t min_tokens;     /* that must reach an expert; default 128 */
     pare_cold_policy cold; /* for others; default ALL_TOKENS */
     bool experts_given;    /* one of the two */
@@ -163,8 +174,8 @@ extern const pare_recipe_key pare_recipe_keys[];
 /* min_tokens and cold of "experts" in a calibration, ended by a NULL name. */
 extern const pare_param pare_experts_params[];
 
-/* Settings of a calibration, ended by NULL: samples, window, temperature (of generate), weight (of
- * a text); "limit" of an evaluation; and what "nan" takes. */
+/* Settings of a calibration, ended by NULL: samples, window, token_weights, temperature (of
+ * generate), weight (of a text); "limit" of an evaluation; and what "nan" takes. */
 extern const pare_param *const pare_calibration_params[];
 extern const pare_param *const pare_limit_param;
 extern const pare_param *const pare_nan_param;

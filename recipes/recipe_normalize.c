@@ -137,6 +137,8 @@ static void put_calibration(sink *s, const pare_calibration *c, bool portable)
         put_text(s, "  samples: all\n");
     if (portable || c->window_given)
         put_format(s, "  window: %zu\n", c->window);
+    if (c->token_weights_given)
+        put_format(s, "  token_weights: %s\n", pare_token_weighing_name(c->token_weights));
     if (c->experts_given)
         put_format(s, "  experts: {min_tokens: %zu, cold: %s}\n", c->min_tokens,
                    pare_cold_policy_name(c->cold));

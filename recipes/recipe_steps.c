@@ -13,6 +13,9 @@ static const pare_word nan_words[] = {
 static const pare_word cold_words[] = {
     {"all_tokens", PARE_COLD_ALL_TOKENS}, {"rtn", PARE_COLD_RTN}, {0}};
 
+static const pare_word token_words[] = {
+    {"auto", PARE_TOKENS_AUTO}, {"even", PARE_TOKENS_EVEN}, {"loss", PARE_TOKENS_LOSS}, {0}};
+
 const pare_param pare__samples = {.name = "samples",
                                   .type = PARE_PARAM_INTEGER,
                                   .min = 1,
@@ -62,8 +65,15 @@ const pare_param pare__nan = {.name = "nan",
                               .type = PARE_PARAM_CHOICE,
                               .words = nan_words,
                               .help = "what to do with NaN and infinity in weights"};
-const pare_param *const pare_calibration_params[] = {&pare__samples, &pare__window,
-                                                     &pare__temperature, &pare__weight, NULL};
+static const pare_param token_weights = {
+    .name = "token_weights",
+    .type = PARE_PARAM_CHOICE,
+    .words = token_words,
+    .fallback = PARE_TOKENS_AUTO,
+    .help = "in Hessians: all tokens alike (even), or by the gradient of the loss behind each "
+            "linear; auto: loss for gptq where pare has gradients of the family"};
+const pare_param *const pare_calibration_params[] = {
+    &pare__samples, &pare__window, &token_weights, &pare__temperature, &pare__weight, NULL};
 const pare_param *const pare_limit_param = &limit;
 const pare_param *const pare_nan_param = &pare__nan;
 
@@ -476,6 +486,20 @@ static pare_status read_source(const pare__walk *w, const pare_yaml *source, par
     return pare__entry(w, source, &pare__temperature, &c->temperature, NULL, NULL);
 }
 
+const char *pare_token_weighing_name(pare_token_weighing weighing)
+{
+    return token_words[weighing].text;
+}
+
+static pare_status read_weighing(const pare__walk *w, const pare_yaml *node, pare_calibration *c)
+{
+    double value = 0;
+    PARE_TRY(pare__entry(w, node, &token_weights, &value, &c->token_weights_given,
+                         &c->token_weights_place));
+    c->token_weights = (pare_token_weighing)value;
+    return PARE_OK;
+}
+
 /* How many windows of how many tokens. */
 static pare_status read_amount(const pare__walk *w, const pare_yaml *node, pare_calibration *c)
 {
@@ -527,16 +551,17 @@ static pare_status read_experts(const pare__walk *w, const pare_yaml *node, pare
 
 pare_status pare__calibration(const pare__walk *w, const pare_yaml *node)
 {
-    static const char *const words[] = {"text",    "tokens", "generate",
-                                        "samples", "window", "experts"};
+    static const char *const words[] = {"text",   "tokens",  "generate",     "samples",
+                                        "window", "experts", "token_weights"};
     pare_calibration *const c = &w->out->calibration;
     const pare_yaml *source = NULL;
     PARE_TRY(pare__mapping(w, node, "calibration: {text: FILE}"));
-    PARE_TRY(pare__keys(w, node, "calibration", words, 6));
+    PARE_TRY(pare__keys(w, node, "calibration", words, 7));
     c->place = node->key->place;
     PARE_TRY(one_source(w, node, node->key->place, "calibration", words, 3, &source));
     assert(source);
     PARE_TRY(read_source(w, source, c));
     PARE_TRY(read_experts(w, node, c));
+    PARE_TRY(read_weighing(w, node, c));
     return read_amount(w, node, c);
 }

@@ -309,6 +309,8 @@ static void undo_linear(const back *b, pare_role role, const float *x, const flo
 {
     const pare_linear *const l = &b->weights->linear[role];
     float *const dw = b->gradient->weight[role];
+    if (b->gradient->see)
+        b->gradient->see(b->gradient->self, role, dy, b->rows, l->n);
     if (dw)
         pare_gemm_tiles(b->cx, &(pare_gemm){.m = l->n,
                                             .n = l->k,

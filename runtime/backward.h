@@ -44,6 +44,9 @@ typedef struct pare_block_gradient {
     float *bias[PARE_ROLES];   /* [n] */
     float *norm[2];            /* [hidden] */
     float *norm_bias[2];       /* [hidden] */
+    /* Shown the gradient behind each linear, dy [rows, n]; NULL: nobody looks. */
+    void (*see)(void *self, pare_role role, const float *dy, size_t rows, size_t n);
+    void *self;
 } pare_block_gradient;
 
 /* Changes the input of the linears of a site in place, x [rows, k]: rounding of activations. The

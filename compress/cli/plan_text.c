@@ -239,6 +239,9 @@ pare_status pare__plan_print_text(pare_arena *a, const pare_plan *p, const pare_
                      pare_plural(p->samples), p->window);
     else if (p->calibrated)
         (void)printf("%-17s all windows of %zu tokens\n", "calibration", p->window);
+    if (p->token_weights)
+        (void)printf("%-17s by the loss: the float model runs forward and backward first\n",
+                     "token weights");
     print_shortages(p);
     print_experts(p);
     print_evaluation(p);

@@ -294,8 +294,9 @@ static pare_status calibrate(pare__draft *d, const demand *need, char **out)
                            "like that which the\n# model will see is better, and saves the time of "
                            "writing: text: [FILE] in place of generate: {}.\n");
     if (need->tokens)
-        pare__text_put(&t, "calibration: {%s%s, samples: %llu, window: %zu}\n", source_word(d),
-                       data ? data : "", (unsigned long long)samples, window);
+        pare__text_put(&t, "calibration: {%s%s, samples: %llu, window: %zu%s}\n", source_word(d),
+                       data ? data : "", (unsigned long long)samples, window,
+                       d->file ? ", token_weights: even" : ""); /* as the other program does */
     return keep(d, &t, out, &(size_t){0});
 }
 

@@ -33,17 +33,22 @@ static const pare_param params[] = {
         .words = grids, .help = "levels of the codes; q4_k, q6_k: blocks of GGUF; all but uniform keep "
                                 "inputs in floats"},
     PARE_QUANTIZE_ACTIVATIONS(ACTIVATIONS),
-    [REFINE] = {.name = "refine", .type = PARE_PARAM_INTEGER, .min = 0, .max = 100, .fallback = 0,
+    [REFINE] = {.name = "refine", .type = PARE_PARAM_INTEGER, .min = 0, .max = 100, .fallback = 2,
         .unit = "rounds", .by = "grid", .when = "uniform",
         .help = "after the sweep: rounds that better each scale and code for the outputs, one at a time"},
     {.name = NULL},
 };
 // clang-format on
 
+static bool refines(const double *value)
+{
+    return value[REFINE] != 0.0 && value[GRID] == (double)PARE_ENCODING_UNIFORM;
+}
+
 /* Refinement goes on from what the sweep leaves: it needs the weights once more. */
 static size_t refine_bytes(const double *value, size_t n, size_t k, size_t threads)
 {
-    if (value[REFINE] == 0.0)
+    if (!refines(value))
         return 0;
     return (n + k) * k * sizeof(float) +
            threads * pare_refine_bytes((size_t)value[PARE_QUANTIZE_GROUP], k);
@@ -56,14 +61,14 @@ static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threa
         value[GRID] == (double)PARE_ENCODING_UNIFORM ? pare_quantize_tries(value) : 1;
     const size_t books =
         value[GRID] == (double)PARE_ENCODING_CODEBOOK ? n * 128 + threads * (k + 1) * 128 : 0;
-    return (pare_pass_cost){
-        .site_bytes = pare_quantize_factor_bytes(k),
-        .start_bytes = pare_quantize_factoring_bytes(k),
-        .linear_bytes = threads * pare_compensate_bytes((size_t)value[BLOCK], k) + n * 8 + books +
-                        refine_bytes(value, n, k, threads),
-        .site_flops = dk * dk * dk * 2.0 / 3.0,
-        .flops = 2.0 * dn * dk * dk * (value[REFINE] != 0.0 ? 2 + value[REFINE] : 1),
-        .rounds = tries * dn * dk};
+    return (pare_pass_cost){.site_bytes = pare_quantize_factor_bytes(k),
+                            .start_bytes = pare_quantize_factoring_bytes(k),
+                            .linear_bytes =
+                                threads * pare_compensate_bytes((size_t)value[BLOCK], k) + n * 8 +
+                                books + refine_bytes(value, n, k, threads),
+                            .site_flops = dk * dk * dk * 2.0 / 3.0,
+                            .flops = 2.0 * dn * dk * dk * (refines(value) ? 2 + value[REFINE] : 1),
+                            .rounds = tries * dn * dk};
 }
 
 static bool sequential(const double *value)
@@ -151,41 +156,49 @@ static pare_status make_grid(pare_ctx *cx, const double *value, const pare_pass_
                                  linear->k, book);
 }
 
+/* Rounds of refinement: none on inputs that nothing is known of, where gptq is rtn. */
+static size_t rounds(const double *value, const pare_pass_linear *linear)
+{
+    return !refines(value) || linear->stats->white ? 0 : (size_t)value[REFINE];
+}
+
 static pare_status run(pare_ctx *cx, const double *value, pare_pass_linear *linear,
                        pare_arena *scratch)
 {
     const pare_factor *const factor = linear->site_state;
     const pare_gptq_opts opts = {.block = (size_t)value[BLOCK], .keep_zeros = linear->pruned};
+    const pare_refine_opts refine = {.rounds = rounds(value, linear),
+                                     .keep_zeros = linear->pruned,
+                                     .h = linear->h,
+                                     .lambda = factor->damping.lambda,
+                                     .dead = factor->dead};
+    const size_t count = linear->n * linear->k;
+    float *w = NULL;
     pare_grid g;
     PARE_TRY(make_grid(cx, value, linear, scratch, &g));
     pare_quantize_ladder(factor, linear->result);
     if (factor->damping.failed)
         return pare_quantize_round(cx, &g, linear, scratch);
     PARE_TRY(pare_codes_take(scratch, &g, linear->n, linear->k, linear->codes));
-    const size_t rounds = (size_t)value[REFINE];
-    float *const w = rounds ? PARE_NEW(scratch, float, linear->n * linear->k) : NULL;
-    if (rounds && !w)
+    if (refine.rounds && !(w = PARE_NEW(scratch, float, count)))
         return PARE_ENOMEM;
-    if (rounds)
-        memcpy(w, linear->w, linear->n * linear->k * sizeof *w);
+    if (refine.rounds)
+        memcpy(w, linear->w, count * sizeof *w);
     PARE_TRY(pare_gptq_quantize(cx, scratch, &opts, &g, factor, linear->w, linear->codes, NULL));
-    const pare_refine_opts refine = {.rounds = rounds,
-                                     .keep_zeros = linear->pruned,
-                                     .h = linear->h,
-                                     .lambda = factor->damping.lambda,
-                                     .dead = factor->dead};
-    return rounds ? pare_refine_codes(cx, scratch, &refine, &g, w, linear->codes, NULL) : PARE_OK;
+    return refine.rounds ? pare_refine_codes(cx, scratch, &refine, &g, w, linear->codes, NULL)
+                         : PARE_OK;
 }
 
 const pare_pass pare_pass_gptq = {
     .name = "gptq",
     .summary = "GPTQ: rounds column by column and lets the rest of the row compensate each error",
     .source =
-        "Frantar et al., ICLR 2023, Algorithm 1; the paper's own settings are act_order: false "
-        "and clip: none",
+        "Frantar et al., ICLR 2023, Algorithm 1; the paper's own settings are act_order: false, "
+        "clip: none and refine: 0, with calibration: {token_weights: even}",
     .needs = PARE_FACT_WEIGHTS | PARE_FACT_HESSIAN,
     .gives = PARE_FACT_CODES,
     .drops = PARE_FACT_WEIGHTS,
+    .token_weights = true,
     .params = params,
     .store = store,
     .grid = grid,

@@ -10,7 +10,8 @@ static double divergence(pare_ctx *cx, const job_place *p, const char *passes)
     char recipe[2048];
     (void)snprintf(recipe, sizeof recipe,
                    "pare: 1\nmodel: " HEDGE "\n"
-                   "calibration: {text: [" DEMO "/calibration.txt], samples: %d, window: 256}\n"
+                   "calibration: {text: [" DEMO "/calibration.txt], samples: %d, window: 256, "
+                   "token_weights: even}\n"
                    "passes:\n  - %s\n",
                    SAMPLES, passes);
     golden_compress(cx, p, recipe);
@@ -20,7 +21,7 @@ static double divergence(pare_ctx *cx, const job_place *p, const char *passes)
 }
 
 #define GRID  "{bits: 3, group: 64, symmetric: false}"
-#define PLAIN "{bits: 3, group: 64, symmetric: false, act_order: false, clip: none}"
+#define PLAIN "{bits: 3, group: 64, symmetric: false, act_order: false, refine: 0, clip: none}"
 
 START_TEST(scales_help_rounding_and_gptq_at_three_bits)
 {

@@ -1,0 +1,252 @@
+/* Batch by batch: the inputs of all blocks are kept on the way forward; on the way back each block
+ * runs once more, for what its gradient needs. */
+#include "calib/token_weights.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "calib/wave.h"
+#include "runtime/backward.h"
+#include "runtime/head_gradient.h"
+#include "runtime/random.h"
+#include "runtime/threads.h"
+
+typedef struct weigh_job {
+    pare_ctx *cx;
+    pare_arena *scratch;
+    const pare_forward *f;
+    pare_float_block *room;
+    const int32_t *tokens;
+    size_t window, total; /* tokens in all */
+    size_t first, rows;   /* tokens of the batch */
+    size_t block;         /* that is being undone */
+    float *x;             /* [blocks + 1][rows of a batch, hidden] inputs of blocks; the outputs */
+    double *u;            /* [rows of a batch] */
+    pare_trace trace;     /* of the current block */
+    float *over;          /* [windows of a batch, widest output] */
+    float *weight;        /* [blocks][PARE_SITES][total] */
+} weigh_job;
+
+static float *stream(const weigh_job *job, size_t block)
+{
+    return job->x + block * job->rows * job->f->model->config.hidden;
+}
+
+static pare_batch batch(const weigh_job *job)
+{
+    return (pare_batch){.sequences = job->rows / job->window, .length = job->window};
+}
+
+static pare_block load(const weigh_job *job, size_t block)
+{
+    const pare_block *const from = &job->f->model->block[block];
+    pare_float_block_load(job->cx, &job->f->model->config, from, job->room);
+    return pare_float_block_view(job->room, from);
+}
+
+/* A gradient behind a linear. */
+typedef struct seen {
+    const float *dy; /* [rows, n] */
+    size_t n, window;
+    float *over;   /* [windows, n] 1 / (n mean of dy^2 over the tokens of the window), 0 where 0 */
+    float *weight; /* [rows] */
+} seen;
+
+enum { COLUMNS = 64 };
+
+/* Of COLUMNS columns of a window. */
+static void find_means(void *arg, size_t begin, size_t end, size_t worker)
+{
+    const seen *const s = arg;
+    const size_t chunks = (s->n + COLUMNS - 1) / COLUMNS;
+    (void)worker;
+    for (size_t item = begin; item < end; item++) {
+        const size_t window = item / chunks, first = item % chunks * COLUMNS;
+        const size_t count = s->n - first < COLUMNS ? s->n - first : COLUMNS;
+        double sum[COLUMNS] = {0};
+        for (size_t t = 0; t < s->window; t++) {
+            const float *const dy = s->dy + (window * s->window + t) * s->n + first;
+            for (size_t i = 0; i < count; i++)
+                sum[i] += (double)dy[i] * (double)dy[i];
+        }
+        for (size_t i = 0; i < count; i++)
+            s->over[window * s->n + first + i] =
+                sum[i] > 0 ? (float)((double)s->window / (sum[i] * (double)s->n)) : 0;
+    }
+}
+
+static void weigh_rows(void *arg, size_t begin, size_t end, size_t worker)
+{
+    const seen *const s = arg;
+    (void)worker;
+    for (size_t t = begin; t < end; t++) {
+        const float *const dy = s->dy + t * s->n, *const over = s->over + t / s->window * s->n;
+        double sum = 0;
+        for (size_t i = 0; i < s->n; i++)
+            sum += (double)dy[i] * (double)dy[i] * (double)over[i];
+        s->weight[t] += (float)sum;
+    }
+}
+
+static void see(void *self, pare_role role, const float *dy, size_t rows, size_t n)
+{
+    const weigh_job *const job = self;
+    const pare_site site = job->f->model->config.arch->linear[role].site;
+    seen s = {.dy = dy, .n = n, .window = job->window, .over = job->over};
+    s.weight = job->weight + (job->block * PARE_SITES + site) * job->total + job->first;
+    pare_parallel(job->cx, rows / job->window * ((n + COLUMNS - 1) / COLUMNS), 1, find_means, &s);
+    pare_parallel(job->cx, rows, 64, weigh_rows, &s);
+}
+
+static pare_status forward(weigh_job *job)
+{
+    const pare_model *const m = job->f->model;
+    PARE_TRY(pare_embed_batch(job->cx, m, job->tokens + job->first, batch(job), job->x));
+    for (size_t b = 0; b < m->config.blocks; b++) {
+        const pare_block block = load(job, b);
+        PARE_TRY(pare_ctx_interrupted(job->cx));
+        PARE_TRY(pare_block_trace(job->cx, job->scratch, job->f, &block, batch(job), stream(job, b),
+                                  NULL, &job->trace, stream(job, b + 1)));
+    }
+    return PARE_OK;
+}
+
+/* dy: behind the last block, [rows, hidden]; y: room for as much. */
+static pare_status backward(weigh_job *job, float *dy, float *y)
+{
+    const pare_block_gradient gradient = {.see = see, .self = job};
+    for (size_t b = job->f->model->config.blocks; b-- > 0;) {
+        const pare_block block = load(job, b);
+        job->block = b;
+        PARE_TRY(pare_ctx_interrupted(job->cx));
+        PARE_TRY(pare_block_trace(job->cx, job->scratch, job->f, &block, batch(job), stream(job, b),
+                                  NULL, &job->trace, y));
+        PARE_TRY(pare_block_backward(job->cx, job->scratch, job->f, &block, &job->trace, dy, dy,
+                                     &gradient));
+    }
+    return PARE_OK;
+}
+
+static pare_status weigh_batch(weigh_job *job, uint64_t seed)
+{
+    const size_t blocks = job->f->model->config.blocks;
+    const uint64_t labels = pare_random_stream("labels of token weights");
+    PARE_TRY(forward(job));
+    for (size_t t = 0; t < job->rows; t++)
+        job->u[t] = pare_random_unit(seed, labels, job->first + t);
+    float *const dy = PARE_NEW(job->scratch, float, job->rows * job->f->model->config.hidden);
+    if (!dy)
+        return PARE_ENOMEM;
+    PARE_TRY(pare_head_gradient(job->cx, job->scratch, job->f, stream(job, blocks), job->u,
+                                job->rows, dy));
+    return backward(job, dy, stream(job, blocks));
+}
+
+static pare_status weigh_batches(weigh_job *job, uint64_t seed)
+{
+    const size_t step = pare_wave_batch(job->window) * job->window;
+    for (; job->first < job->total; job->first += job->rows) {
+        pare_ctx_progress(job->cx, "weighing tokens by the loss", (double)job->first,
+                          (double)job->total);
+        job->rows = job->total - job->first < step ? job->total - job->first : step;
+        const pare_mark mark = pare_arena_mark(job->scratch);
+        const pare_status s = weigh_batch(job, seed);
+        pare_arena_rewind(job->scratch, mark);
+        PARE_TRY(s);
+    }
+    return PARE_OK;
+}
+
+/* From the sums over its linears to the weights of a site. */
+static pare_status settle_site(const weigh_job *job, size_t block, float *w)
+{
+    double sum = 0;
+    for (size_t t = 0; t < job->total; t++) {
+        w[t] = sqrtf(w[t]);
+        sum += (double)w[t];
+    }
+    if (!isfinite(sum))
+        return pare_fail(job->cx, PARE_ENUMERIC,
+                         "block %zu: gradients of the loss are not finite: say token_weights: even",
+                         block);
+    for (size_t t = 0; t < job->total; t++)
+        w[t] = sum > 0 ? (float)((double)w[t] / sum * (double)job->total) : 1;
+    return PARE_OK;
+}
+
+static pare_status settle(const weigh_job *job)
+{
+    for (size_t b = 0; b < job->f->model->config.blocks; b++)
+        for (unsigned site = 0; site < PARE_SITES; site++)
+            PARE_TRY(settle_site(job, b, job->weight + (b * PARE_SITES + site) * job->total));
+    return PARE_OK;
+}
+
+/* The widest output of a linear of a block. */
+static size_t widest(const pare_config *c)
+{
+    size_t most = 0;
+    for (size_t role = 0; role < PARE_ROLES; role++) {
+        size_t n, k;
+        pare_linear_shape(c, 0, (pare_role)role, &n, &k);
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+uint64_t pare_token_weights_bytes(const pare_config *c, uint64_t tokens)
+{
+    return (uint64_t)c->blocks * PARE_SITES * tokens * sizeof(float) + PARE_ALIGN;
+}
+
+uint64_t pare_token_weights_scratch(const pare_ctx *cx, const pare_config *c, size_t samples,
+                                    size_t window)
+{
+    const size_t most = pare_wave_batch(window);
+    const pare_batch b = {.sequences = samples < most ? samples : most, .length = window};
+    const uint64_t rows = (uint64_t)b.sequences * window;
+    const uint64_t back = pare_block_backward_bytes(cx, c, b), head = pare_head_gradient_bytes(c);
+    return (uint64_t)b.sequences * widest(c) * sizeof(float) +
+           (c->blocks + 2) * rows * c->hidden * sizeof(float) + rows * sizeof(double) + back +
+           head + (uint64_t)8 * PARE_ALIGN;
+}
+
+static pare_status take(weigh_job *job, const pare_config *c, size_t sequences)
+{
+    const size_t rows = sequences * job->window;
+    job->over = PARE_NEW(job->scratch, float, sequences *widest(c));
+    job->x = job->over ? PARE_NEW(job->scratch, float, (c->blocks + 1) * rows * c->hidden) : NULL;
+    job->u = job->x ? PARE_NEW(job->scratch, double, rows) : NULL;
+    return job->u ? pare_trace_take(job->scratch, c, (pare_batch){sequences, job->window, 0},
+                                    &job->trace)
+                  : PARE_ENOMEM;
+}
+
+pare_status pare_token_weights_find(pare_ctx *cx, pare_arena *a, pare_arena *scratch,
+                                    const pare_forward *f, const int32_t *tokens, size_t samples,
+                                    size_t window, uint64_t seed, pare_float_block *room,
+                                    pare_token_weights *out)
+{
+    const pare_config *const c = &f->model->config;
+    const size_t most = pare_wave_batch(window);
+    weigh_job job = {.cx = cx,
+                     .scratch = scratch,
+                     .f = f,
+                     .room = room,
+                     .tokens = tokens,
+                     .window = window,
+                     .total = samples * window};
+    *out = (pare_token_weights){.blocks = c->blocks, .tokens = job.total};
+    out->weight = PARE_NEW(a, float, c->blocks *PARE_SITES *job.total);
+    if (!out->weight)
+        return PARE_ENOMEM;
+    job.weight = out->weight;
+    const pare_mark mark = pare_arena_mark(scratch);
+    pare_status s = take(&job, c, samples < most ? samples : most);
+    if (s == PARE_OK)
+        s = weigh_batches(&job, seed);
+    if (s == PARE_OK)
+        s = settle(&job);
+    pare_arena_rewind(scratch, mark);
+    return s;
+}

@@ -1,0 +1,326 @@
+#include "calib/token_weights.h"
+
+#include "calib/stats.h"
+#include "calib/wave.h"
+#include "kernels/half.h"
+#include "runtime/backward.h"
+#include "runtime/head_gradient.h"
+#include "runtime/linalg.h"
+#include "tests/unit/tiny.h"
+
+enum { SAMPLES = 25, WINDOW = 90, TOTAL = SAMPLES * WINDOW, MOST = 70 };
+
+/* Tokens of the tiny model in batches of 22 and 3 windows. */
+typedef struct rig {
+    tiny_home home;
+    pare_model model;
+    pare_forward forward;
+    int32_t *tokens;
+    pare_float_block room;
+} rig;
+
+static void rig_begin(rig *r, size_t threads, pare_dtype dtype)
+{
+    tiny_begin(&r->home, threads);
+    ck_assert_int_eq(pare_linalg_init(&r->home.cx), PARE_OK);
+    pare_arena *const a = &r->home.arena;
+    r->model = tiny_model(a, (tiny_kind){.dtype = dtype});
+    r->model.config.arch = pare_arch_find("llama");
+    r->tokens = tiny_tokens(a, 1, TOTAL);
+    ck_assert_int_eq(pare_forward_init(&r->home.cx, a, &r->model, WINDOW, true, &r->forward),
+                     PARE_OK);
+    ck_assert_int_eq(
+        pare_float_block_take(a, &r->model.config, pare_float_block_room(r->model.block), &r->room),
+        PARE_OK);
+}
+
+static pare_status find(rig *r, pare_token_weights *out)
+{
+    return pare_token_weights_find(&r->home.cx, &r->home.arena, &r->home.arena, &r->forward,
+                                   r->tokens, SAMPLES, WINDOW, 3, &r->room, out);
+}
+
+static double weight_at(const pare_linear *l, size_t i)
+{
+    float value;
+    if (l->dtype == PARE_F32)
+        return (double)((const float *)l->data)[i];
+    value = pare_bf16_to_f32(((const uint16_t *)l->data)[i]);
+    return (double)value;
+}
+
+/* p of one row in double. */
+static void plain_row(const pare_model *m, const double *x, double p[TINY_VOCAB])
+{
+    const size_t hidden = m->config.hidden;
+    double squares = 0, total = 0;
+    for (size_t j = 0; j < hidden; j++)
+        squares += x[j] * x[j];
+    const double r = 1 / sqrt(squares / (double)hidden + m->config.norm_eps);
+    for (size_t v = 0; v < TINY_VOCAB; v++) {
+        double l = 0;
+        for (size_t j = 0; j < hidden; j++)
+            l += weight_at(&m->head, v * hidden + j) * x[j] * r * (double)m->norm[j];
+        total += p[v] = exp(l);
+    }
+    for (size_t v = 0; v < TINY_VOCAB; v++)
+        p[v] /= total;
+}
+
+static size_t plain_label(const double p[TINY_VOCAB], double u)
+{
+    double sum = 0;
+    for (size_t v = 0; v < TINY_VOCAB; v++)
+        if ((sum += p[v]) > u)
+            return v;
+    return TINY_VOCAB - 1;
+}
+
+/* 300 rows: two chunks. */
+START_TEST(the_gradient_of_the_head_equals_central_differences)
+{
+    enum { ROWS = 300 };
+    rig r;
+    rig_begin(&r, 2, _i ? PARE_BF16 : PARE_F32);
+    const size_t hidden = r.model.config.hidden;
+    float *const x = tiny_take(&r.home.arena, ROWS * hidden, sizeof *x);
+    float *const dx = tiny_take(&r.home.arena, ROWS * hidden, sizeof *dx);
+    double u[ROWS], p[TINY_VOCAB], at[64];
+    for (size_t i = 0; i < ROWS * hidden; i++)
+        x[i] = (float)pare_random_normal(41, 1, i);
+    for (size_t i = 0; i < ROWS; i++)
+        u[i] = i == 7 ? 0 : i == 8 ? 1 - 0x1p-53 : pare_random_unit(41, 2, i);
+    ck_assert_int_eq(pare_head_gradient(&r.home.cx, &r.home.arena, &r.forward, x, u, ROWS, dx),
+                     PARE_OK);
+    for (size_t i = 0; i < ROWS; i++) {
+        for (size_t j = 0; j < hidden; j++)
+            at[j] = (double)x[i * hidden + j];
+        plain_row(&r.model, at, p);
+        const size_t label = plain_label(p, u[i]);
+        for (size_t j = 0; j < hidden; j++) {
+            double loss[2];
+            for (int side = 0; side < 2; side++) {
+                at[j] = (double)x[i * hidden + j] + (side ? 1e-5 : -1e-5);
+                plain_row(&r.model, at, p);
+                loss[side] = -log(p[label]);
+            }
+            at[j] = (double)x[i * hidden + j];
+            const double wanted = (loss[1] - loss[0]) / 2e-5;
+            ck_assert_double_eq_tol((double)dx[i * hidden + j], wanted, 1e-5);
+        }
+    }
+    tiny_end(&r.home);
+}
+END_TEST
+
+/* Gradients behind the linears of a block, as they come. */
+typedef struct seen {
+    float *dy[PARE_ROLES];
+    size_t n[PARE_ROLES];
+} seen;
+
+static void keep(void *self, pare_role role, const float *dy, size_t rows, size_t n)
+{
+    seen *const s = self;
+    memcpy(s->dy[role], dy, rows * n * sizeof *dy);
+    s->n[role] = n;
+}
+
+/* A window for itself: squared gradients over their means, averaged over outputs, added to w. */
+static void plain_window(rig *r, size_t window, double *w)
+{
+    pare_ctx *const cx = &r->home.cx;
+    pare_arena *const a = &r->home.arena;
+    const size_t blocks = r->model.config.blocks, hidden = r->model.config.hidden;
+    const pare_batch one = {.sequences = 1, .length = WINDOW};
+    float *x[8], *dy = tiny_take(a, WINDOW * hidden, sizeof *dy);
+    pare_trace trace[8];
+    double u[WINDOW];
+    seen s;
+    for (size_t b = 0; b <= blocks; b++)
+        x[b] = tiny_take(a, WINDOW * hidden, sizeof *x[b]);
+    for (size_t role = 0; role < PARE_ROLES; role++)
+        s.dy[role] = tiny_take(a, WINDOW * MOST, sizeof *s.dy[role]);
+    ck_assert_int_eq(pare_embed_batch(cx, &r->model, r->tokens + window * WINDOW, one, x[0]),
+                     PARE_OK);
+    for (size_t b = 0; b < blocks; b++) {
+        ck_assert_int_eq(pare_trace_take(a, &r->model.config, one, &trace[b]), PARE_OK);
+        ck_assert_int_eq(pare_block_trace(cx, a, &r->forward, &r->model.block[b], one, x[b], NULL,
+                                          &trace[b], x[b + 1]),
+                         PARE_OK);
+    }
+    for (size_t t = 0; t < WINDOW; t++)
+        u[t] =
+            pare_random_unit(3, pare_random_stream("labels of token weights"), window * WINDOW + t);
+    ck_assert_int_eq(pare_head_gradient(cx, a, &r->forward, x[blocks], u, WINDOW, dy), PARE_OK);
+    for (size_t b = blocks; b-- > 0;) {
+        const pare_block_gradient g = {.see = keep, .self = &s};
+        ck_assert_int_eq(
+            pare_block_backward(cx, a, &r->forward, &r->model.block[b], &trace[b], dy, dy, &g),
+            PARE_OK);
+        for (size_t role = 0; role < PARE_ROLES; role++) {
+            const size_t site = r->model.config.arch->linear[role].site, n = s.n[role];
+            double *const out = w + (b * PARE_SITES + site) * TOTAL + window * WINDOW;
+            for (size_t i = 0; i < n; i++) {
+                double mean = 0;
+                for (size_t t = 0; t < WINDOW; t++)
+                    mean += pow((double)s.dy[role][t * n + i], 2) / WINDOW;
+                for (size_t t = 0; mean > 0 && t < WINDOW; t++)
+                    out[t] += pow((double)s.dy[role][t * n + i], 2) / mean / (double)n;
+            }
+        }
+    }
+}
+
+START_TEST(weights_equal_those_of_each_window_by_itself)
+{
+    rig r;
+    rig_begin(&r, 2, PARE_F32);
+    pare_token_weights found;
+    ck_assert_int_eq(find(&r, &found), PARE_OK);
+    ck_assert_uint_eq(found.tokens, TOTAL);
+    const size_t sites = r.model.config.blocks * PARE_SITES;
+    double *const w = tiny_take(&r.home.arena, sites * TOTAL, sizeof *w);
+    for (size_t window = 0; window < SAMPLES; window++) {
+        const pare_mark mark = pare_arena_mark(&r.home.arena);
+        plain_window(&r, window, w);
+        pare_arena_rewind(&r.home.arena, mark);
+    }
+    for (size_t s = 0; s < sites; s++) {
+        const float *const got = pare_token_weights_at(&found, s / PARE_SITES, s % PARE_SITES);
+        double mean = 0, least = 9, most = 0;
+        for (size_t t = 0; t < TOTAL; t++)
+            mean += sqrt(w[s * TOTAL + t]) / TOTAL;
+        for (size_t t = 0; t < TOTAL; t++) {
+            const double wanted = sqrt(w[s * TOTAL + t]) / mean;
+            ck_assert_double_eq_tol((double)got[t], wanted, 1e-3 * (wanted + 0.01));
+            least = fmin(least, wanted);
+            most = fmax(most, wanted);
+        }
+        ck_assert(least < 0.5 && most > 1.5); /* they say something */
+    }
+    tiny_end(&r.home);
+}
+END_TEST
+
+START_TEST(any_thread_count_gives_the_same_bytes)
+{
+    rig r[2];
+    pare_token_weights found[2];
+    for (size_t i = 0; i < 2; i++) {
+        rig_begin(&r[i], i ? 4 : 1, PARE_BF16);
+        ck_assert_int_eq(find(&r[i], &found[i]), PARE_OK);
+    }
+    ck_assert_mem_eq(found[0].weight, found[1].weight,
+                     r[0].model.config.blocks * PARE_SITES * TOTAL * sizeof(float));
+    tiny_end(&r[0].home);
+    tiny_end(&r[1].home);
+}
+END_TEST
+
+START_TEST(gradients_that_are_not_finite_are_refused)
+{
+    rig r;
+    rig_begin(&r, 1, PARE_F32);
+    float *const norm = (float *)(uintptr_t)r.model.norm;
+    norm[3] = NAN;
+    pare_token_weights found;
+    ck_assert_int_eq(find(&r, &found), PARE_ENUMERIC);
+    ck_assert_ptr_nonnull(strstr(r.home.cx.what, "not finite"));
+    pare_ctx_clear(&r.home.cx);
+    r.model.head.bits = 4;
+    ck_assert_int_eq(find(&r, &found), PARE_ENOTSUP);
+    tiny_end(&r.home);
+}
+END_TEST
+
+START_TEST(memory_that_ends_anywhere_is_reported_and_the_bound_holds)
+{
+    rig r;
+    rig_begin(&r, 2, PARE_F32);
+    pare_ctx *const cx = &r.home.cx;
+    pare_arena own, kept = r.home.arena;
+    pare_token_weights found;
+    const size_t before = cx->live_bytes;
+    cx->peak_bytes = before;
+    ck_assert_int_eq(pare_arena_init(cx, &own, 0), PARE_OK);
+    r.home.arena = own;
+    ck_assert_int_eq(find(&r, &found), PARE_OK);
+    ck_assert_uint_le(cx->peak_bytes - before,
+                      pare_token_weights_bytes(&r.model.config, TOTAL) +
+                          pare_token_weights_scratch(cx, &r.model.config, SAMPLES, WINDOW));
+    pare_arena_release(&r.home.arena);
+    const pare_alloc alloc = cx->alloc;
+    for (long left = 0;; left += 3) {
+        unit_failing failing = {.left = left};
+        cx->alloc = (pare_alloc){unit_failing_resize, &failing};
+        r.home.arena = (pare_arena){.cx = cx};
+        const pare_status s = find(&r, &found);
+        pare_arena_release(&r.home.arena);
+        ck_assert_int_eq(failing.live, 0);
+        pare_ctx_clear(cx);
+        if (s == PARE_OK)
+            break;
+        ck_assert_int_eq(s, PARE_ENOMEM);
+        ck_assert_int_lt(left, 400);
+    }
+    cx->alloc = alloc;
+    r.home.arena = kept;
+    tiny_end(&r.home);
+}
+END_TEST
+
+/* H = sum over tokens of w x x^T, and what it rests on. */
+START_TEST(hessians_follow_the_weights)
+{
+    rig r;
+    rig_begin(&r, 2, PARE_F32);
+    pare_ctx *const cx = &r.home.cx;
+    pare_arena *const a = &r.home.arena;
+    const unsigned kinds[PARE_SITES] = {[PARE_SITE_MLP] = PARE_STATS_HESSIAN};
+    const size_t k = r.model.config.hidden;
+    float *const x = tiny_take(a, TOTAL * k, sizeof *x), *const w = tiny_take(a, TOTAL, sizeof *w);
+    double *const h = tiny_take(a, k * k, sizeof *h), *const fourth = tiny_take(a, k, sizeof *h);
+    for (size_t t = 0; t < TOTAL; t++) {
+        w[t] = t % 5 ? (float)pare_random_unit(42, 1, t) * 3 : 0;
+        for (size_t j = 0; j < k; j++)
+            x[t * k + j] = (float)pare_random_normal(42, 2, t * k + j);
+        for (size_t i = 0; i < k; i++) {
+            const double square = (double)w[t] * pow((double)x[t * k + i], 2);
+            fourth[i] += square * square;
+            for (size_t j = 0; j <= i; j++)
+                h[i * k + j] += (double)w[t] * (double)x[t * k + i] * (double)x[t * k + j];
+        }
+    }
+    pare_stats stats;
+    ck_assert_int_eq(pare_stats_take(cx, a, &r.model.config, 0, kinds, TOTAL, &stats), PARE_OK);
+    stats.site[PARE_SITE_MLP].weight = w;
+    const pare_tap tap = pare_stats_tap(&stats);
+    for (size_t first = 0, rows; first < TOTAL; first += rows) {
+        rows = TOTAL - first < 700 ? TOTAL - first : 700;
+        ck_assert_int_eq(tap.see(tap.self, 0, PARE_SITE_MLP, x + first * k, rows, k), PARE_OK);
+    }
+    const pare_site_stats *const got = &stats.site[PARE_SITE_MLP];
+    for (size_t i = 0; i < k; i++) {
+        ck_assert_double_eq_tol(got->fourth[i], fourth[i], 1e-4 * fourth[i]);
+        for (size_t j = 0; j <= i; j++)
+            ck_assert_double_eq_tol((double)got->h[i * k + j], h[i * k + j], 1e-4 * h[i * k + i]);
+    }
+    tiny_end(&r.home);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *const s = suite_create("token_weights");
+    TCase *const t = tcase_create("token_weights");
+    tcase_set_timeout(t, 120);
+    tcase_add_loop_test(t, the_gradient_of_the_head_equals_central_differences, 0, 2);
+    tcase_add_test(t, weights_equal_those_of_each_window_by_itself);
+    tcase_add_test(t, any_thread_count_gives_the_same_bytes);
+    tcase_add_test(t, gradients_that_are_not_finite_are_refused);
+    tcase_add_test(t, memory_that_ends_anywhere_is_reported_and_the_bound_holds);
+    tcase_add_test(t, hessians_follow_the_weights);
+    suite_add_tcase(s, t);
+    return unit_main(s);
+}

@@ -1,0 +1,100 @@
+/* Jobs whose Hessians count tokens by the loss. */
+#include "compress/verify.h"
+#include "tests/unit/job_tiny.h"
+
+#define DATA(rest) "calibration: {tokens: tokens.i32, " rest "}\npasses:\n"
+#define HEAD       "pare: 1\nmodel: model\n"
+
+static void recipe(const char *data, const char *passes)
+{
+    char text[2048];
+    (void)snprintf(text, sizeof text, HEAD "%s%s", data, passes);
+    job_recipe(&place, text);
+}
+
+typedef struct stopper {
+    volatile int stop;
+} stopper;
+
+static void stop_behind_a_block(void *self, const pare_event *e)
+{
+    stopper *const s = self;
+    s->stop = s->stop || e->kind == PARE_EVENT_BLOCK;
+}
+
+static const char *const passes[] = {
+    "  - gptq: {bits: 3, group: 32}\n",
+    "  - gptq: {bits: 3, group: 32, true_sequential: true}\n",
+    "  - awq: {}\n  - gptq: {bits: 4, group: 32}\n",
+    "  - rotate: {}\n  - gptq: {bits: 4, group: 32}\n",
+    "  - sparsegpt: {sparsity: 0.5}\n",
+    "  - wanda: {sparsity: 0.5}\n  - gptq: {bits: 4, group: 32}\n",
+};
+enum { PASSES = sizeof passes / sizeof *passes };
+
+START_TEST(weights_change_what_comes_out_and_survive_threads_and_breaks)
+{
+    static const char loss[] = DATA("samples: 12, window: 64, token_weights: loss");
+    recipe(DATA("samples: 12, window: 64, token_weights: even"), passes[_i]);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "even"}, NULL), PARE_OK);
+    recipe(loss, passes[_i]);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "one"}, NULL), PARE_OK);
+    ck_assert(!job_same_weights(&place, "even", "one"));
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "five", .threads = 5}, NULL), PARE_OK);
+    job_check_same_weights(&place, "one", "five");
+    stopper s = {0};
+    char what[1024];
+    const pare_events events = {stop_behind_a_block, &s};
+    const job_opts broken = {.output = "two", .events = &events, .interrupt = &s.stop};
+    ck_assert_int_eq(job_run(&place, broken, what), PARE_EINTERRUPTED);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "two", .threads = 2}, NULL), PARE_OK);
+    char one[PARE_SHA256_HEX], two[PARE_SHA256_HEX];
+    job_hash(&place, "one", one);
+    job_hash(&place, "two", two);
+    ck_assert_str_eq(one, two);
+}
+END_TEST
+
+START_TEST(all_samples_and_files_for_activations_do)
+{
+    recipe(DATA("samples: all, window: 64, token_weights: loss"), passes[0]);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "one"}, NULL), PARE_OK);
+    recipe(DATA("samples: 24, window: 64, token_weights: loss"), passes[0]);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "two"}, NULL), PARE_OK);
+    job_check_same_weights(&place, "one", "two"); /* there are 24 windows */
+}
+END_TEST
+
+static const struct {
+    const char *data, *passes, *says;
+} refused[] = {
+    {DATA("samples: 4, window: 64, token_weights: loss"), "  - rtn: {}\n",
+     "no step here uses it; say even"},
+    {DATA("samples: 4, window: 64, token_weights: loss"), "  - smoothquant: {}\n  - rtn: {}\n",
+     "no step here uses it; say even"},
+    {DATA("samples: 4, window: 64, token_weights: grad"), "  - gptq: {}\n", "even, loss"},
+    {DATA("samples: 4, window: 64, token_weights: 2"), "  - gptq: {}\n", "even, loss"},
+};
+
+START_TEST(what_cannot_be_is_refused_with_its_place)
+{
+    char what[1024];
+    recipe(refused[_i].data, refused[_i].passes);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, what), PARE_EUSAGE);
+    ck_assert_msg(strstr(what, refused[_i].says) && strstr(what, "recipe.yaml:3:"), "%s", what);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *const s = suite_create("token_weights_job");
+    TCase *const t = tcase_create("token_weights_job");
+    tcase_set_timeout(t, 120);
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_loop_test(t, weights_change_what_comes_out_and_survive_threads_and_breaks, 0, PASSES);
+    tcase_add_test(t, all_samples_and_files_for_activations_do);
+    tcase_add_loop_test(t, what_cannot_be_is_refused_with_its_place, 0,
+                        sizeof refused / sizeof *refused);
+    suite_add_tcase(s, t);
+    return unit_main(s);
+}
