@@ -205,10 +205,14 @@ uint64_t pare_token_weights_scratch(const pare_ctx *cx, const pare_config *c, si
     const size_t most = pare_wave_batch(window);
     const pare_batch b = {.sequences = samples < most ? samples : most, .length = window};
     const uint64_t rows = (uint64_t)b.sequences * window;
-    const uint64_t back = pare_block_backward_bytes(cx, c, b), head = pare_head_gradient_bytes(c);
+    const uint64_t trace =
+        rows * (3 * c->hidden + 2 * (c->heads + c->kv_heads) * c->head_dim + 3 * c->intermediate) *
+        sizeof(float);
+    const uint64_t back = pare_block_backward_bytes(cx, c, b);
+    const uint64_t head = trace + pare_head_gradient_bytes(c);
     return (uint64_t)b.sequences * widest(c) * sizeof(float) +
-           (c->blocks + 2) * rows * c->hidden * sizeof(float) + rows * sizeof(double) + back +
-           head + (uint64_t)8 * PARE_ALIGN;
+           (c->blocks + 2) * rows * c->hidden * sizeof(float) + rows * sizeof(double) +
+           (head > back ? head : back) + (uint64_t)32 * PARE_ALIGN;
 }
 
 static pare_status take(weigh_job *job, const pare_config *c, size_t sequences)

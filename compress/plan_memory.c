@@ -271,6 +271,25 @@ static uint64_t fold_check_bytes(const pare_ctx *cx, const pare_plan *plan)
            pare_block_forward_bytes(cx, c, window, c->experts ? PARE_INPUTS_ANY : PARE_INPUTS_NONE);
 }
 
+/* What the weights of tokens take until the job ends. */
+static uint64_t weights_bytes(const pare_plan *plan)
+{
+    return plan->token_weights ? pare_token_weights_bytes(&plan->model.config,
+                                                          (uint64_t)plan->samples * plan->window)
+                               : 0;
+}
+
+/* While they are found. */
+static uint64_t weigh_bytes(const pare_ctx *cx, const pare_plan *plan, bool spilled)
+{
+    const pare_config *const c = &plan->model.config;
+    if (!plan->token_weights)
+        return 0;
+    return weights_bytes(plan) + pare_token_weights_scratch(cx, c, plan->samples, plan->window) +
+           pare_float_block_bytes(c) * (plan->reference ? 2 : 1) + rope_bytes(c, plan->window) +
+           (spilled ? 0 : plan->activation_bytes);
+}
+
 /* Blocks while they are compressed: their floats and statistics all the time, then a pass of the
  * wave, a transform or a linear. */
 static uint64_t block_bytes(const pare_ctx *cx, const pare_plan *plan, bool spilled)
@@ -287,17 +306,12 @@ static uint64_t block_bytes(const pare_ctx *cx, const pare_plan *plan, bool spil
         most = larger(most, pare_wave_scratch(cx, c, plan->window, spilled));
     if (plan->transforms)
         most = larger(most, fold_check_bytes(cx, plan));
-    if (plan->token_weights)
-        most = larger(most, pare_token_weights_scratch(cx, c, plan->samples, plan->window));
-    const uint64_t weights =
-        plan->token_weights ? pare_token_weights_bytes(c, (uint64_t)plan->samples * plan->window)
-                            : 0;
     const uint64_t turn =
         plan->rotation ? larger(pare_rotation_scratch(cx, c), pare__rotate_check_bytes(cx, c)) : 0;
     const uint64_t kv = plan->recipe.kv.method == PARE_KV_KVQUANT ? pare_kv_calibrate_bytes(c) : 0;
     const uint64_t draws = stability_bytes(plan, pare__plan_part_weights(c, 0));
     return floats + rope_bytes(c, plan->window) + expert_bytes(plan) + stats_bytes(plan) + folded +
-           weights + draws + most + turn + kv + pare__plan_structure_bytes(cx, plan) +
+           weights_bytes(plan) + draws + most + turn + kv + pare__plan_structure_bytes(cx, plan) +
            (spilled ? 0 : plan->activation_bytes);
 }
 
@@ -422,9 +436,10 @@ const char *pare__plan_memory(const pare_ctx *cx, pare_plan *plan)
                  {"an evaluation", evaluate_bytes(cx, plan)},
                  {"an export", export_bytes(plan)},
                  {"the report", text_bytes(plan)}};
-    const uint64_t inside = block_bytes(cx, plan, false);
-    const uint64_t apart = plan->calibrated ? block_bytes(cx, plan, true) : inside;
-    const char *largest = "one block";
+    const uint64_t weigh = weigh_bytes(cx, plan, true), block = block_bytes(cx, plan, true);
+    const uint64_t inside = larger(block_bytes(cx, plan, false), weigh_bytes(cx, plan, false));
+    const uint64_t apart = plan->calibrated ? larger(block, weigh) : inside;
+    const char *largest = weigh > block ? "the gradient of token_weights" : "one block";
     uint64_t most = apart < inside ? apart : inside, least = 0;
     for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
         least = larger(least, other[i].bytes);

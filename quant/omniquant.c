@@ -470,6 +470,7 @@ size_t pare_omniquant_bytes(const pare_ctx *cx, const pare_config *c,
     if (__builtin_mul_overflow(batch.sequences * 3 * c->hidden * sizeof(float), window, &part) ||
         __builtin_add_overflow(bytes, part, &bytes) ||
         __builtin_add_overflow(bytes, vectors * sizeof(float) + (size_t)128 * PARE_ALIGN, &bytes) ||
+        __builtin_add_overflow(bytes, pare_block_forward_scratch(cx, c, batch), &bytes) ||
         __builtin_add_overflow(bytes, 3 * pare_float_block_bytes(c), &bytes))
         return SIZE_MAX;
     return bytes;

@@ -543,7 +543,7 @@ size_t pare_block_backward_bytes(const pare_ctx *cx, const pare_config *c, pare_
         __builtin_mul_overflow(pare_threads(cx) * 2 * TILE_QUERIES * sizeof(float), batch.length,
                                &scores) ||
         __builtin_add_overflow(kept, scores + places, &kept) ||
-        __builtin_add_overflow(kept, pare_block_forward_scratch(cx, c, batch), &kept))
+        __builtin_add_overflow(kept, pare_threads(cx) * pare__attention_bytes(c, batch), &kept))
         return SIZE_MAX;
     return kept;
 }

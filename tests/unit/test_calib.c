@@ -149,7 +149,7 @@ START_TEST(statistics_are_sums_over_all_tokens_and_leave_the_wave_alone)
             }
     }
     ck_assert_uint_eq(pare_stats_bytes(&r.model.config, 0, kinds),
-                      4 * PARE_ALIGN + (40 * 40 + 70 * 70) * 4 + (40 + 70) * 8);
+                      6 * PARE_ALIGN + (40 * (40 + 256) + 70 * (70 + 256)) * 4 + (40 + 70) * 8);
     pare_wave_close(&wave);
     rig_end(&r);
 }
