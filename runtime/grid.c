@@ -10,7 +10,7 @@
 #include "kernels/layout.h"
 #include "runtime/super.h"
 
-enum { CLIPS = 80 };
+enum { CLIPS = 80, USUAL = 88 };
 
 #define F16_NORMAL_MIN 0x1p-14F
 #define F16_MAX        65504.0F
@@ -176,6 +176,25 @@ static float shortfall(const pare_grid *g, float lo, float hi, float s)
     return up > down ? up : down;
 }
 
+/* An error that costs as much as all of them together, and a thousandth. */
+static float largest_error(float range, double cost)
+{
+    return 1.001F * range * powf((float)cost, 1 / 2.4F);
+}
+
+/* Just above what the range of USUAL percent costs, which is often near the least: ranges that cost
+ * more need not be told apart. */
+static double usual_cost(const pare_kernels *kernels, const pare_grid *g, const float *w,
+                         const float *own, size_t count, float lo, float hi)
+{
+    const float p = USUAL / 100.0F;
+    float s;
+    uint8_t z;
+    if (fit_range(g, p * lo, p * hi, &s, &z) != PARE_GRID_OK)
+        return INFINITY;
+    return 1.000001 * kernels->clip_cost(w, own, count, s, z, g->bits, hi - lo, INFINITY);
+}
+
 /* The range whose errors cost least. Scales fall from one range to the next, so that the largest
  * error grows: where it alone costs more than the best so far, no range behind can be better. A
  * thousandth covers what this is rounded by, so that it never decides anything. With costs of their
@@ -185,8 +204,8 @@ static void fit_clip(const pare_kernels *kernels, const pare_grid *g, const floa
                      uint8_t *zero)
 {
     const float range = hi - lo;
-    double best = INFINITY;
-    float most = INFINITY; /* an error that costs as much as the best */
+    double best = usual_cost(kernels, g, w, own, count, lo, hi);
+    float most = own ? INFINITY : largest_error(range, best); /* costs as much as the best */
     const int signs = own && g->symmetric ? 2 : 1;
     for (int i = 0; i < signs * CLIPS; i++) {
         const float p = (float)(1 - i / signs / 100.0);
@@ -202,7 +221,7 @@ static void fit_clip(const pare_kernels *kernels, const pare_grid *g, const floa
         const double cost = kernels->clip_cost(w, own, count, s, z, g->bits, range, best);
         if (cost < best) {
             best = cost;
-            most = own ? INFINITY : 1.001F * range * powf((float)best, 1 / 2.4F);
+            most = own ? INFINITY : largest_error(range, best);
             *scale = s;
             *zero = z;
         }

@@ -220,6 +220,39 @@ PARE_INLINE float total(__m256 v)
     return _mm_cvtss_f32(_mm_add_ss(h, _mm_movehdup_ps(h)));
 }
 
+/* Roughly x^(1/6), x above 0. */
+static float sixth_root(float x)
+{
+    uint32_t u;
+    memcpy(&u, &x, sizeof u);
+    u = u / 6 + 0x34EAAAAAU;
+    memcpy(&x, &u, sizeof x);
+    return x;
+}
+
+/* Whether the sum of |e|^2.4 is clearly too large, by the sum of the squares a, which takes a fifth
+ * of the time: a^1.2 lies above each of its tangents, 1.2 q a - 0.2 q^6 at a = q^5. Quotients are
+ * products here, which moves a square by less than a thousandth. */
+PARE_INLINE bool too_much(const float *w, size_t n, const clip *p, double enough)
+{
+    const __m256 magic = _mm256_set1_ps(12582912.0F), zero = p->zero, scale = p->scale;
+    const __m256 by = _mm256_div_ps(_mm256_set1_ps(1), scale);
+    const __m256 up = _mm256_sub_ps(p->top, zero), down = _mm256_sub_ps(_mm256_setzero_ps(), zero);
+    const double q = (double)sixth_root((float)(enough / (double)n)),
+                 whole = _mm256_cvtss_f32(p->range);
+    __m256 sum[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
+    for (size_t i = 0; i + 16 <= n; i += 16)
+        for (size_t h = 0; h < 2; h++) {
+            const __m256 x = _mm256_loadu_ps(w + i + 8 * h);
+            __m256 t = _mm256_sub_ps(_mm256_add_ps(_mm256_mul_ps(x, by), magic), magic);
+            t = _mm256_max_ps(_mm256_min_ps(t, up), down);
+            const __m256 d = _mm256_fnmadd_ps(t, scale, x);
+            sum[h] = _mm256_fmadd_ps(d, d, sum[h]);
+        }
+    const double squares = (double)total(_mm256_add_ps(sum[0], sum[1])) / (whole * whole);
+    return 1.2 * 0.999 * q * squares - 0.2 * (double)n * (q * q * q) * (q * q * q) > enough;
+}
+
 /* No term is negative: a sum of half a piece that is clearly too large ends it, too. */
 PARE_INLINE double clip_sum(const float *w, const float *weight, size_t n, const clip *restrict p,
                             double enough)
@@ -256,7 +289,11 @@ double pare_clip_cost_avx2(const float *w, const float *weight, size_t n, float 
                     _mm256_set1_ps((float)((1u << bits) - 1)), _mm256_set1_ps(whole)};
     if (!(scale > 0 || scale < 0))
         return pare_clip_cost_ref(w, weight, n, scale, zero, bits, whole, enough);
-    return weight ? clip_sum(w, weight, n, &c, enough) : clip_sum(w, NULL, n, &c, enough);
+    if (weight)
+        return clip_sum(w, weight, n, &c, enough);
+    return enough > 0 && enough < FLT_MAX && too_much(w, n, &c, enough)
+               ? enough
+               : clip_sum(w, NULL, n, &c, enough);
 }
 
 pare_error_sum pare_error_sums_avx2(const float *w, const float *q, const float *whole, size_t n)
