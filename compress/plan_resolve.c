@@ -345,10 +345,21 @@ static bool reads_hessian(const pare_plan *plan, bool *better)
     return any && !plan->structured;
 }
 
+/* Why there is no gradient of the loss, or NULL. */
+static const char *no_gradient(const pare_model *m)
+{
+    const char *const why = pare_config_no_gradient(&m->config);
+    if (why)
+        return why;
+    return m->head.bits              ? "its head is packed"
+           : m->config.logit_cap > 0 ? "its logits are capped"
+                                     : NULL;
+}
+
 static pare_status weigh_tokens(pare_ctx *cx, pare_plan *plan)
 {
     const pare_calibration *const c = &plan->recipe.calibration;
-    const char *const why = pare_config_no_gradient(&plan->model.config);
+    const char *const why = no_gradient(&plan->model);
     bool better;
     const bool reads = reads_hessian(plan, &better);
     plan->token_weights = c->token_weights == PARE_TOKENS_LOSS ||

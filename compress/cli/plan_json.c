@@ -113,6 +113,7 @@ pare_status pare__plan_print_json(pare_cli *cli, const pare_plan *p, const pare_
     pare_json_put_bool(w, "plain_checkpoint", p->structured);
     pare_json_put_integer(w, "samples", (int64_t)p->samples);
     pare_json_put_integer(w, "window", (int64_t)p->window);
+    pare_json_put_text(w, "token_weights", p->token_weights ? "loss" : "even");
     pare_json_put_integer(w, "held_out_windows", (int64_t)p->held_out);
     if (p->experts)
         pare_json_put_integer(w, "experts_in_a_pass", (int64_t)p->chunk);
