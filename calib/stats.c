@@ -159,6 +159,8 @@ static pare_status add(void *self, size_t part, pare_site site, const float *x, 
         pare_parallel(stats->cx, k, COLUMNS, add_columns, &b);
     if (s->sample)
         add_sample(s, x, rows, stats->total);
+    pare_loudness_add(stats->cx, &s->loudness, x, s->h && s->weight ? s->weight + s->tokens : NULL,
+                      rows, k);
     s->tokens += rows;
     return PARE_OK;
 }
@@ -197,9 +199,12 @@ pare_status pare_stats_support(pare_arena *scratch, pare_stats *s, unsigned grou
 {
     for (unsigned i = 0; i < PARE_SITES; i++) {
         pare_site_stats *const site = &s->site[i];
-        if (site->h && (s->active & group & (1u << i)))
+        if (!(s->active & group & (1u << i)))
+            continue;
+        if (site->h)
             PARE_TRY(pare_support_of(scratch, site->h, site->fourth, site->k, site->tokens,
                                      &site->support));
+        site->support.loudest = pare_loudness_share(&site->loudness);
     }
     return PARE_OK;
 }

@@ -7,6 +7,7 @@
  *   fourth   with H: sum over tokens of (w x^2)^2 of each column, for what H rests on
  *            (calib/support.h).
  *   channels per input column: max |x|, mean |x|, mean, least and largest x.
+ *   loudness with any of these: energy of the tokens; with H each times its weight.
  *   sample   up to PARE_STATS_ROWS inputs, evenly spread over all tokens.
  *
  * Batches are added in the order in which the wave brings them. Statistics follow a fold
@@ -14,6 +15,7 @@
 #ifndef PARE_CALIB_STATS_H
 #define PARE_CALIB_STATS_H
 
+#include "calib/loudness.h"
 #include "calib/support.h"
 #include "runtime/forward.h"
 
@@ -28,6 +30,7 @@ typedef struct pare_site_stats {
     uint64_t tokens;                            /* seen */
     const float *weight;                        /* [tokens], in the order they come; NULL: 1 */
     float *h;                                   /* [k, k] lower triangle */
+    pare_loudness loudness;                     /* until pare_stats_support */
     double *fourth;                             /* [k]; until pare_stats_support */
     float *weighed;                             /* with H: room for some rows */
     float *absmax, *absmean, *mean, *min, *max; /* [k] */
@@ -35,7 +38,7 @@ typedef struct pare_site_stats {
     size_t samples;
     double *sum, *abs_sum; /* [k] behind the means */
     bool white;            /* of no inputs: pare_stats_whiten, pare_stats_whiten_hessian */
-    pare_support support;  /* of H as it was gathered; pare_stats_support */
+    pare_support support;  /* of the inputs as they were gathered; pare_stats_support */
 } pare_site_stats;
 
 typedef struct pare_stats {
@@ -69,8 +72,9 @@ typedef struct pare_stats_parts {
  */
 pare_tap pare_stats_tap_parts(pare_stats_parts *s);
 
-/* What H rests on, once all tokens were seen and before any fold: `support` of the sites of `group`
- * (bit per site) that have H and are active. PARE_ENOMEM. */
+/* What statistics rest on, once all tokens were seen and before any fold: `support` of the sites of
+ * `group` (bit per site) that are active; without H its share of the loudest token alone.
+ * PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_stats_support(pare_arena *scratch, pare_stats *s, unsigned group);
 
 /* Statistics as of white inputs, which look the same from every side: H the identity, columns of

@@ -43,6 +43,22 @@ static bool correlate(const float *h, size_t k, const uint32_t *pick, size_t m, 
     return finite;
 }
 
+/* (tr H)^2 / |H|_F^2 in double. */
+static double participation(const float *h, size_t k, size_t columns)
+{
+    double trace = 0, diagonal = 0, below = 0;
+    for (size_t i = 0; i < k; i++) {
+        const double energy = (double)h[i * (k + 1)];
+        double row = 0;
+        for (size_t j = 0; j < i; j++)
+            row += (double)h[i * k + j] * (double)h[i * k + j];
+        trace += energy;
+        diagonal += energy * energy;
+        below += row;
+    }
+    return columns ? fmin(trace * trace / (diagonal + 2 * below), (double)columns) : 0;
+}
+
 /* Columns of so many that the rank is looked for in. */
 static size_t looked_at(size_t columns)
 {
@@ -89,6 +105,7 @@ pare_status pare_support_of(pare_arena *scratch, const float *h, double *fourth,
             live[out->columns++] = (uint32_t)j;
     const pare_status s = find_rank(scratch, h, k, live, out);
     out->effective = effective(h, fourth, k, tokens);
+    out->effective_rank = out->known ? participation(h, k, out->columns) : 0;
     pare_arena_rewind(scratch, mark);
     return s;
 }

@@ -1,4 +1,4 @@
-/* calib/support.h - how much a Hessian rests on: whether a calibration says enough of the inputs of
+/* calib/support.h - how much statistics rest on: whether a calibration says enough of the inputs of
  * a linear for a method that trusts it. */
 #ifndef PARE_CALIB_SUPPORT_H
 #define PARE_CALIB_SUPPORT_H
@@ -7,7 +7,7 @@
 
 #include "runtime/arena.h"
 
-/* Two numbers, because each is blind to what the other one sees.
+/* Two numbers decide, because each is blind to what the other one sees.
  *
  * The rank says how many directions the inputs have at all. Tokens that repeat, or that differ by
  * rounding only, add nothing to it: of a text of one word it is 1, however long the text is.
@@ -22,13 +22,23 @@
  * times the mean energy drowns the others in the few columns in which it is loud: these have about
  * one effective sample, the others, and so the median, all of theirs. The same formula over the
  * energies of whole tokens would say that such a calibration has a few samples in all, and the
- * methods still make good use of it. */
+ * methods still make good use of it.
+ *
+ * Two more are for who reads the table of linears, and decide nothing. The effective rank tells how
+ * evenly the energy of the inputs is spread over directions:
+ *
+ *   (tr H)^2 / |H|_F^2 = (sum of eigenvalues)^2 / (sum of their squares)     (participation ratio)
+ *
+ * k when all are alike, 1 when one outweighs the others. And the share of the loudest token in the
+ * energy of all of them says whether it is that one. */
 typedef struct pare_support {
-    bool known;
+    bool known;      /* there is an H, of finite numbers; otherwise only `loudest` is of meaning */
     uint64_t tokens; /* seen */
     size_t columns;  /* with some input that is not 0 */
     size_t rank;     /* of H, see pare_support_of; at most tokens and columns */
     double effective;
+    double effective_rank; /* at most columns; 0: no column */
+    double loudest;        /* share of the energy in the loudest token; 0: not measured, or none */
 } pare_support;
 
 /* Columns that the rank is looked for in. */
@@ -38,7 +48,7 @@ enum { PARE_SUPPORT_COLUMNS = 512 };
  * is explained below. */
 uint64_t pare_support_bytes(size_t k);
 
-/* What H [k, k] (lower triangle, the sum of x x^T over `tokens`) rests on.
+/* What H [k, k] (lower triangle, the sum of x x^T over `tokens`) rests on; `loudest` stays 0.
  *
  *   fourth  [k] sums of x^4; overwritten
  *
@@ -50,8 +60,8 @@ uint64_t pare_support_bytes(size_t k);
  * min(columns, tokens), the most it can be. H with a number that is not finite: known is false, for
  * what needs H will say so by itself.
  *
- * PARE_ENOMEM. Memory pare_support_bytes(k) of `scratch`, given back. Work m r^2 on one thread,
- * 0.2 % of a factorization at k = 4096. Exact: class MACHINE (BLAS), any thread count.
+ * PARE_ENOMEM. Memory pare_support_bytes(k) of `scratch`, given back. Work m r^2 + k^2 / 2 on one
+ * thread, 0.2 % of a factorization at k = 4096. Exact: class MACHINE (BLAS), any thread count.
  * Source   Kish, Survey Sampling, 1965, section 8.2; Higham, Accuracy and Stability of Numerical
  * Algorithms, section 10.3. */
 PARE_CHECKED pare_status pare_support_of(pare_arena *scratch, const float *h, double *fourth,

@@ -3,9 +3,9 @@
  *   u32 magic "PR04" | u32 rows | u32 kept | rows | kept tensors
  *   text  u16 length, bytes             double  its 64 bits
  *
- * and behind that, each only when there is some: what H of the rows rests on, u32 magic "SUP1" |
- * one item per row; how much of the calibration reached experts, u32 magic "EXP1" | one item per
- * row; what went of a block, u32 magic "CUT1" | u32 cuts | cuts.
+ * and behind that, each only when there is some: what statistics of the rows rest on, u32 magic
+ * "SUP2" | one item per row; how much of the calibration reached experts, u32 magic "EXP1" | one
+ * item per row; what went of a block, u32 magic "CUT1" | u32 cuts | cuts.
  *
  * Bounds come before reads and allocations: a count is believed only as far as the bytes that are
  * left can hold that many of the smallest item. */
@@ -32,7 +32,7 @@ enum {
     KEPT_MIN = 2 + HASH,
     CUTS = 0x31545543,    /* "CUT1" */
     EXPERTS = 0x31505845, /* "EXP1" */
-    SUPPORT = 0x31505553, /* "SUP1" */
+    SUPPORT = 0x32505553, /* "SUP2" */
     KNOWN = 1,
     THIN = 2,
     CUT_BYTES = 4 + 1 + 2 * 8 + 2 * 8
@@ -158,12 +158,12 @@ static void put_cuts(sink *s, const pare_unit_result *u)
     }
 }
 
-/* What H of each row rests on, where some has one. */
+/* What statistics of each row rest on, where some has them. */
 static void put_support(sink *s, const pare_unit_result *u)
 {
     bool any = false;
     for (size_t i = 0; i < u->rows; i++)
-        any |= u->row[i].support.known || u->row[i].thin;
+        any |= u->row[i].support.known || u->row[i].support.loudest > 0 || u->row[i].thin;
     if (!any)
         return;
     put(s, SUPPORT, 4);
@@ -174,6 +174,8 @@ static void put_support(sink *s, const pare_unit_result *u)
         put(s, h->columns, 8);
         put(s, h->rank, 8);
         put_double(s, h->effective);
+        put_double(s, h->effective_rank);
+        put_double(s, h->loudest);
     }
 }
 
@@ -404,12 +406,16 @@ static void get_support(source *s, pare_unit_result *out)
         h->columns = (size_t)get(s, 8);
         h->rank = (size_t)get(s, 8);
         h->effective = get_double(s);
+        h->effective_rank = get_double(s);
+        h->loudest = get_double(s);
         out->row[i].thin = flags & THIN;
         if (!s->bad &&
             (flags > (KNOWN | THIN) || h->columns > out->row[i].linear.k || h->rank > h->columns ||
-             h->rank > h->tokens || !(h->effective >= 0 && h->effective <= (double)h->tokens)))
+             h->rank > h->tokens || !(h->effective >= 0 && h->effective <= (double)h->tokens) ||
+             !(h->effective_rank >= 0 && h->effective_rank <= (double)h->columns) ||
+             !(h->loudest >= 0 && h->loudest <= 1)))
             s->bad = "a rank that no calibration gives";
-        any |= flags != 0;
+        any |= flags != 0 || h->loudest > 0;
     }
     if (!s->bad && !any)
         s->bad = "a mark of ranks, and none of them";

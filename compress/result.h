@@ -23,7 +23,7 @@ typedef struct pare_linear_result {
     size_t block, part;            /* part e + 1 is expert e (runtime/arch.h) */
     int64_t tokens;                /* of the calibration that reach the expert; -1: not counted */
     pare_cold_policy cold;         /* what stood in for its inputs, when too few do */
-    pare_support support;          /* what H of its inputs rests on; known is false without H */
+    pare_support support;          /* what statistics of its inputs rest on */
     bool thin;                     /* too little for some pass (pare_need_outcome) */
     const char *method;            /* pass that gave the codes ("rtn"), or only pruned */
     double weight_error;           /* |W - Q|^2 / |W|^2, Frobenius */

@@ -37,7 +37,8 @@ void pare__report_csv(pare_text_out *t, const pare_report *r)
     pare__text_put(t,
                    "block,name,method,rows,columns,bits,group,symmetric,bits_per_weight,"
                    "weight_error,output_error,damp,raises,f64,fallback,dead,seconds,encoding,"
-                   "step,note,pruned,zeros,stability,tokens_seen,rank,effective_samples,thin%s\n",
+                   "step,note,pruned,zeros,stability,tokens_seen,rank,effective_samples,"
+                   "effective_rank,loudest_token,thin%s\n",
                    r->config->experts ? ",expert,tokens,cold" : "");
     for (size_t i = 0; i < r->rows; i++) {
         const pare_linear_result *const l = &r->row[i];
@@ -51,10 +52,13 @@ void pare__report_csv(pare_text_out *t, const pare_report *r)
         if (l->stability > 0)
             pare__text_put(t, "%.6g", l->stability);
         if (l->support.known)
-            pare__text_put(t, ",%llu,%zu,%.6g,%d", (unsigned long long)l->support.tokens,
-                           l->support.rank, l->support.effective, l->thin);
+            pare__text_put(t, ",%llu,%zu,%.6g,%.6g,", (unsigned long long)l->support.tokens,
+                           l->support.rank, l->support.effective, l->support.effective_rank);
         else
-            pare__text_put(t, ",,,,%d", l->thin);
+            pare__text_put(t, ",,,,,");
+        if (l->support.loudest > 0)
+            pare__text_put(t, "%.6g", l->support.loudest);
+        pare__text_put(t, ",%d", l->thin);
         if (r->config->experts)
             pare__report_experts_csv(t, l);
         pare__text_put(t, "\n");
@@ -65,7 +69,7 @@ void pare__report_csv(pare_text_out *t, const pare_report *r)
             put_errors(t, step->weight_error, step->output_error);
             pare__text_put(t, ",,,,,,,,%u,", step->step);
             pare__text_put_csv(t, step->note);
-            pare__text_put(t, ",,,,,,,%s\n", r->config->experts ? ",,," : "");
+            pare__text_put(t, ",,,,,,,,,%s\n", r->config->experts ? ",,," : "");
         }
     }
 }

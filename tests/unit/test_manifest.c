@@ -202,8 +202,14 @@ START_TEST(what_a_calibration_says_outlives_the_journal)
     unsigned char *bytes;
     size_t len;
     pare_linear_result want[] = {row("b.0.q", false), row("b.0.k", false), row("b.0.v", false)};
-    want[1].support = (pare_support){
-        .known = true, .tokens = 300, .columns = 60, .rank = 41, .effective = 12.375};
+    want[0].support = (pare_support){.loudest = 0.625};
+    want[1].support = (pare_support){.known = true,
+                                     .tokens = 300,
+                                     .columns = 60,
+                                     .rank = 41,
+                                     .effective = 12.375,
+                                     .effective_rank = 7.5,
+                                     .loudest = 0.25};
     want[1].thin = want[2].thin = true;
     const pare_unit_result in = {.row = want, .rows = 3};
     pare_unit_result u;
@@ -216,8 +222,9 @@ START_TEST(what_a_calibration_says_outlives_the_journal)
         ck_assert(is->known == was->known && u.row[i].thin == want[i].thin);
         ck_assert(is->tokens == was->tokens && is->columns == was->columns);
         ck_assert(is->rank == was->rank && is->effective == was->effective);
+        ck_assert(is->effective_rank == was->effective_rank && is->loudest == was->loudest);
     }
-    const size_t section = 4 + 3 * (1 + 4 * 8); /* which may be absent */
+    const size_t section = 4 + 3 * (1 + 6 * 8); /* which may be absent */
     for (size_t n = 0; n < len; n++) {
         const pare_status expected = n == len - section ? PARE_OK : PARE_EFORMAT;
         pare_ctx_clear(&cx);
