@@ -63,6 +63,24 @@ pare_status pare_stats_take(pare_ctx *cx, pare_arena *a, const pare_config *c, s
     return PARE_OK;
 }
 
+pare_status pare_stats_take_drift(pare_arena *a, const unsigned kinds[PARE_SITES], size_t rows,
+                                  pare_stats *s)
+{
+    for (unsigned i = 0; i < PARE_SITES; i++)
+        if (kinds[i] & PARE_STATS_DRIFT)
+            PARE_TRY(pare_drift_take(a, s->site[i].k, rows, &s->site[i].drift));
+    return PARE_OK;
+}
+
+uint64_t pare_stats_drift_bytes(const pare_config *c, const unsigned kinds[PARE_SITES], size_t rows)
+{
+    uint64_t bytes = 0;
+    for (unsigned i = 0; i < PARE_SITES; i++)
+        if (kinds[i] & PARE_STATS_DRIFT)
+            bytes += pare_drift_bytes(pare_site_width(c, 0, (pare_site)i), rows);
+    return bytes;
+}
+
 /* One batch of inputs. */
 typedef struct batch {
     pare_site_stats *s;
@@ -150,6 +168,7 @@ static pare_status add(void *self, size_t part, pare_site site, const float *x, 
     (void)part;
     if (!(stats->active & (1u << site)) || rows == 0)
         return PARE_OK;
+    const float *const weight = s->h && s->weight ? s->weight + s->tokens : NULL;
     batch b = {s, x, rows};
     if (s->h && s->weight)
         add_weighed(stats->cx, s, x, rows);
@@ -159,10 +178,28 @@ static pare_status add(void *self, size_t part, pare_site site, const float *x, 
         pare_parallel(stats->cx, k, COLUMNS, add_columns, &b);
     if (s->sample)
         add_sample(s, x, rows, stats->total);
-    pare_loudness_add(stats->cx, &s->loudness, x, s->h && s->weight ? s->weight + s->tokens : NULL,
-                      rows, k);
+    if (s->drift.d)
+        pare_drift_add(stats->cx, &s->drift, x, weight, rows, k);
+    pare_loudness_add(stats->cx, &s->loudness, x, weight, rows, k);
     s->tokens += rows;
     return PARE_OK;
+}
+
+static pare_status see_float(void *self, size_t part, pare_site site, const float *x, size_t rows,
+                             size_t k)
+{
+    pare_stats *const stats = self;
+    (void)part;
+    if ((stats->active & (1u << site)) && stats->site[site].drift.d)
+        pare_drift_see(&stats->site[site].drift, x, rows, k);
+    return PARE_OK;
+}
+
+pare_tap pare_stats_float_tap(pare_stats *s)
+{
+    pare_tap tap = pare_stats_tap(s);
+    tap.see = see_float;
+    return tap;
 }
 
 pare_tap pare_stats_tap(pare_stats *s)
@@ -217,6 +254,8 @@ void pare_stats_whiten_hessian(pare_site_stats *stats)
         memset(stats->h, 0, k * k * sizeof *stats->h);
     for (size_t j = 0; stats->h && j < k; j++)
         stats->h[j * k + j] = 1;
+    if (stats->drift.d)
+        memset(stats->drift.d, 0, k * k * sizeof *stats->drift.d);
 }
 
 void pare_stats_whiten(pare_site_stats *stats)
@@ -241,6 +280,8 @@ void pare_stats_scale(pare_site_stats *stats, const float *s)
         for (size_t j = 0; j <= i; j++)
             stats->h[i * k + j] =
                 (float)((double)stats->h[i * k + j] / ((double)s[i] * (double)s[j]));
+    if (stats->drift.d)
+        pare_drift_scale(&stats->drift, s, k);
     float *const vector[] = {stats->absmax, stats->absmean, stats->mean, stats->min, stats->max};
     for (size_t v = 0; stats->absmax && v < sizeof vector / sizeof *vector; v++)
         for (size_t j = 0; j < k; j++)
@@ -327,6 +368,8 @@ pare_status pare_stats_permute(pare_arena *scratch, pare_site_stats *stats, cons
     float *const vector[] = {stats->absmax, stats->absmean, stats->mean, stats->min, stats->max};
     if (room && stats->h)
         permute_gram(stats->h, column, k, square);
+    if (room && stats->drift.d)
+        pare_drift_permute(&stats->drift, column, k, square);
     for (size_t v = 0; room && stats->absmax && v < sizeof vector / sizeof *vector; v++)
         permute_floats(vector[v], column, k, (float *)(void *)old);
     if (room && stats->absmax) {

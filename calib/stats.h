@@ -8,6 +8,7 @@
  *            (calib/support.h).
  *   channels per input column: max |x|, mean |x|, mean, least and largest x.
  *   loudness with any of these: energy of the tokens; with H each times its weight.
+ *   drift    with H: how these inputs have moved from those in the float model.
  *   sample   up to PARE_STATS_ROWS inputs, evenly spread over all tokens.
  *
  * Batches are added in the order in which the wave brings them. Statistics follow a fold
@@ -15,12 +16,18 @@
 #ifndef PARE_CALIB_STATS_H
 #define PARE_CALIB_STATS_H
 
+#include "calib/drift.h"
 #include "calib/loudness.h"
 #include "calib/support.h"
 #include "runtime/forward.h"
 
 /* Kinds of statistics, a bit each. */
-enum { PARE_STATS_HESSIAN = 1u << 0, PARE_STATS_CHANNELS = 1u << 1, PARE_STATS_SAMPLE = 1u << 2 };
+enum {
+    PARE_STATS_HESSIAN = 1u << 0,
+    PARE_STATS_CHANNELS = 1u << 1,
+    PARE_STATS_SAMPLE = 1u << 2,
+    PARE_STATS_DRIFT = 1u << 3
+};
 
 enum { PARE_STATS_ROWS = 256 };
 
@@ -31,6 +38,7 @@ typedef struct pare_site_stats {
     const float *weight;                        /* [tokens], in the order they come; NULL: 1 */
     float *h;                                   /* [k, k] lower triangle */
     pare_loudness loudness;                     /* until pare_stats_support */
+    pare_drift drift;                           /* pare_stats_take_drift */
     double *fourth;                             /* [k]; until pare_stats_support */
     float *weighed;                             /* with H: room for some rows */
     float *absmax, *absmean, *mean, *min, *max; /* [k] */
@@ -58,6 +66,17 @@ PARE_CHECKED pare_status pare_stats_take(pare_ctx *cx, pare_arena *a, const pare
                                          size_t part, const unsigned kinds[PARE_SITES],
                                          uint64_t tokens, pare_stats *out);
 
+/* Room for drift at the sites whose kinds ask for it: batches of up to `rows` tokens. PARE_ENOMEM,
+ * and bytes of it. */
+PARE_CHECKED pare_status pare_stats_take_drift(pare_arena *a, const unsigned kinds[PARE_SITES],
+                                               size_t rows, pare_stats *s);
+uint64_t pare_stats_drift_bytes(const pare_config *c, const unsigned kinds[PARE_SITES],
+                                size_t rows);
+
+/* A tap on the float model for drift: a batch passes through it before its inputs in the compressed
+ * one reach pare_stats_tap, which is active at the same sites. */
+pare_tap pare_stats_float_tap(pare_stats *s);
+
 /* A tap that adds to the statistics of the active sites of part 0; the block stops behind the last
  * of them. Same bytes for any number of threads. */
 pare_tap pare_stats_tap(pare_stats *s);
@@ -78,7 +97,8 @@ pare_tap pare_stats_tap_parts(pare_stats_parts *s);
 PARE_CHECKED pare_status pare_stats_support(pare_arena *scratch, pare_stats *s, unsigned group);
 
 /* Statistics as of white inputs, which look the same from every side: H the identity, columns of
- * mean 0 and size 1, no sample. A method that weighs errors by them weighs all the same. */
+ * mean 0 and size 1, no sample, no drift. A method that weighs errors by them weighs all the same.
+ */
 void pare_stats_whiten(pare_site_stats *stats);
 
 /* The same for H alone; columns keep what was measured. */
@@ -88,9 +108,9 @@ void pare_stats_whiten_hessian(pare_site_stats *stats);
  * rounding. */
 void pare_stats_scale(pare_site_stats *stats, const float *s);
 
-/* x becomes x - z:  z [k]. Needs the channels for H (its change follows from the means). The mean
- * of |x - z| follows from no statistic: it is taken over the sample, and without one it is set to
- * its bound max |x - z|. */
+/* x becomes x - z:  z [k]. Not with drift. Needs the channels for H (its change follows from the
+ * means). The mean of |x - z| follows from no statistic: it is taken over the sample, and without
+ * one it is set to its bound max |x - z|. */
 void pare_stats_shift(pare_site_stats *stats, const float *z);
 
 /* Column j becomes what column[j] was, exactly. PARE_ENOMEM: then nothing has changed. Takes a copy

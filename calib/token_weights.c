@@ -21,7 +21,6 @@ typedef struct weigh_job {
     size_t first, rows;   /* tokens of the batch */
     size_t block;         /* that is being undone */
     float *x;             /* [blocks + 1][rows of a batch, hidden] inputs of blocks; the outputs */
-    double *u;            /* [rows of a batch] */
     pare_trace trace;     /* of the current block */
     float *over;          /* [windows of a batch, widest output] */
     float *weight;        /* [blocks][PARE_SITES][total] */
@@ -130,15 +129,12 @@ static pare_status backward(weigh_job *job, float *dy, float *y)
 static pare_status weigh_batch(weigh_job *job, uint64_t seed)
 {
     const size_t blocks = job->f->model->config.blocks;
-    const uint64_t labels = pare_random_stream("labels of token weights");
     PARE_TRY(forward(job));
-    for (size_t t = 0; t < job->rows; t++)
-        job->u[t] = pare_random_unit(seed, labels, job->first + t);
     float *const dy = PARE_NEW(job->scratch, float, job->rows * job->f->model->config.hidden);
     if (!dy)
         return PARE_ENOMEM;
-    PARE_TRY(pare_head_gradient(job->cx, job->scratch, job->f, stream(job, blocks), job->u,
-                                job->rows, dy));
+    PARE_TRY(pare_head_gradient(job->cx, job->scratch, job->f, stream(job, blocks), seed,
+                                job->first, job->rows, dy));
     return backward(job, dy, stream(job, blocks));
 }
 
@@ -211,8 +207,8 @@ uint64_t pare_token_weights_scratch(const pare_ctx *cx, const pare_config *c, si
     const uint64_t back = pare_block_backward_bytes(cx, c, b);
     const uint64_t head = trace + pare_head_gradient_bytes(c);
     return (uint64_t)b.sequences * widest(c) * sizeof(float) +
-           (c->blocks + 2) * rows * c->hidden * sizeof(float) + rows * sizeof(double) +
-           (head > back ? head : back) + (uint64_t)32 * PARE_ALIGN;
+           (c->blocks + 2) * rows * c->hidden * sizeof(float) + (head > back ? head : back) +
+           (uint64_t)32 * PARE_ALIGN;
 }
 
 static pare_status take(weigh_job *job, const pare_config *c, size_t sequences)
@@ -220,8 +216,7 @@ static pare_status take(weigh_job *job, const pare_config *c, size_t sequences)
     const size_t rows = sequences * job->window;
     job->over = PARE_NEW(job->scratch, float, sequences *widest(c));
     job->x = job->over ? PARE_NEW(job->scratch, float, (c->blocks + 1) * rows * c->hidden) : NULL;
-    job->u = job->x ? PARE_NEW(job->scratch, double, rows) : NULL;
-    return job->u ? pare_trace_take(job->scratch, c, (pare_batch){sequences, job->window, 0},
+    return job->x ? pare_trace_take(job->scratch, c, (pare_batch){sequences, job->window, 0},
                                     &job->trace)
                   : PARE_ENOMEM;
 }

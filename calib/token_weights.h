@@ -1,9 +1,8 @@
 /* calib/token_weights.h - how much each token of the calibration counts in H, by the loss.
  *
- * The float model runs forward and backward over every window. The loss is the sum over positions
- * of -ln p(y), y drawn from the model's own p, so that the mean of its squared gradients is the
- * curvature of the divergence from the float model (the Fisher information). With dy the gradient
- * behind a linear, [tokens, n]:
+ * The float model runs forward and backward over every window. What runs back is one draw whose
+ * mean square is the curvature of the divergence from the float model, the Fisher information
+ * (runtime/head_gradient.h). With dy what arrives behind a linear, [tokens, n]:
  *
  *     s_ti = dy_ti^2 over its mean over the tokens of the window
  *     w_t  = sqrt(sum over the linears that read a site of mean over i of s_ti), over its mean
@@ -11,7 +10,8 @@
  * The full curvature of a row i is sum over t of dy_ti^2 x_t x_t^T: one weight for all rows of a
  * site stands for it. Few tokens hold most of s (one in a hundred has 15 times the mean), which
  * makes a poor sum; the square root keeps more of the others. On a model of 135M parameters it did
- * better than s itself and than s^0.25, and outputs over their means better than as they are.
+ * better than s itself and than s^0.25, outputs over their means better than as they are, and this
+ * draw better than a label drawn from the model for each token.
  * Sources: Kim et al., GuidedQuant, ICML 2025, eq. 7-9 (rows in groups, true labels, no root);
  * Tseng et al., YAQA, 2025 (labels drawn from the model). */
 #ifndef PARE_CALIB_TOKEN_WEIGHTS_H
@@ -37,7 +37,7 @@ static inline const float *pare_token_weights_at(const pare_token_weights *w, si
  *   f        of a model whose family has a gradient (pare_config_no_gradient), with a dense head;
  *            positions for a window
  *   tokens   [samples, window]
- *   seed     of the labels that are drawn
+ *   seed     of the draw
  *   room     for a block of the model in floats; overwritten
  *   out      in the arena `a`
  *

@@ -153,17 +153,34 @@ static pare_status run_batch(pare_ctx *cx, pare_arena *scratch, pare_wave *wave,
     return tap ? PARE_OK : store(cx, wave, first, count, x);
 }
 
+/* Every batch through one side after the other. */
+static pare_status run_sides(pare_ctx *cx, pare_arena *scratch, const pare_forward *f,
+                             const pare_wave_side *side, size_t sides, const char *what)
+{
+    const pare_wave *const wave = side->wave;
+    for (size_t i = 0; i < wave->samples; i += wave->batch) {
+        pare_ctx_progress(cx, what, (double)i, (double)wave->samples);
+        for (size_t k = 0; k < sides; k++) {
+            const pare_mark mark = pare_arena_mark(scratch);
+            const pare_status s =
+                run_batch(cx, scratch, side[k].wave, i, f, side[k].block, side[k].tap);
+            pare_arena_rewind(scratch, mark);
+            PARE_TRY(s);
+        }
+    }
+    return PARE_OK;
+}
+
 pare_status pare_wave_run(pare_ctx *cx, pare_arena *scratch, pare_wave *wave, const pare_forward *f,
                           const pare_block *block, const pare_tap *tap, const char *what)
 {
-    for (size_t i = 0; i < wave->samples; i += wave->batch) {
-        pare_ctx_progress(cx, what, (double)i, (double)wave->samples);
-        const pare_mark mark = pare_arena_mark(scratch);
-        const pare_status s = run_batch(cx, scratch, wave, i, f, block, tap);
-        pare_arena_rewind(scratch, mark);
-        PARE_TRY(s);
-    }
-    return PARE_OK;
+    return run_sides(cx, scratch, f, &(pare_wave_side){wave, block, tap}, 1, what);
+}
+
+pare_status pare_wave_run_both(pare_ctx *cx, pare_arena *scratch, const pare_forward *f,
+                               const pare_wave_side side[2], const char *what)
+{
+    return run_sides(cx, scratch, f, side, 2, what);
 }
 
 pare_status pare_wave_window(pare_ctx *cx, const pare_wave *wave, size_t window, float *x)

@@ -51,6 +51,19 @@ PARE_CHECKED pare_status pare_wave_run(pare_ctx *cx, pare_arena *scratch, pare_w
                                        const pare_forward *f, const pare_block *block,
                                        const pare_tap *tap, const char *what);
 
+/* A wave on its way through a block. */
+typedef struct pare_wave_side {
+    pare_wave *wave;
+    const pare_block *block;
+    const pare_tap *tap;
+} pare_wave_side;
+
+/* As pare_wave_run with two waves of the same windows: each batch first through side[0], then
+ * through side[1]. */
+PARE_CHECKED pare_status pare_wave_run_both(pare_ctx *cx, pare_arena *scratch,
+                                            const pare_forward *f, const pare_wave_side side[2],
+                                            const char *what);
+
 /* Copies the activations of one window to x [window, hidden]. PARE_EIO. */
 PARE_CHECKED pare_status pare_wave_window(pare_ctx *cx, const pare_wave *wave, size_t window,
                                           float *x);

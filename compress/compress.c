@@ -247,18 +247,27 @@ static pare_status start_wave(pare_run *run)
     if (plan->spill)
         pare__notify(run, PARE_EVENT_NOTICE, "activations (%.1f MiB) go to a file in %s",
                      (double)plan->activation_bytes / 0x1p20, plan->partial_path);
-    PARE_TRY(pare_wave_open(run->cx, &run->stage, plan->samples, plan->window, c->hidden,
-                            plan->spill ? plan->partial_path : NULL, &run->wave));
+    const char *const spill = plan->spill ? plan->partial_path : NULL;
+    PARE_TRY(pare_wave_open(run->cx, &run->stage, plan->samples, plan->window, c->hidden, spill,
+                            &run->wave));
+    if (plan->drift)
+        PARE_TRY(pare_wave_open(run->cx, &run->stage, plan->samples, plan->window, c->hidden, spill,
+                                &run->floats));
     return pare_forward_init(run->cx, &run->stage, &plan->model, plan->window, true, &run->forward);
 }
 
 /* The inputs of the first block. */
-static pare_status fill_wave(pare_run *run)
+static pare_status fill_wave(pare_run *run, pare_wave *wave)
 {
-    if (!run->plan.calibrated)
-        return PARE_OK;
-    PARE_TRY(pare_wave_embed(run->cx, &run->scratch, &run->wave, &run->plan.model, run->tokens.id));
-    return pare__rotate_wave(run);
+    PARE_TRY(pare_wave_embed(run->cx, &run->scratch, wave, &run->plan.model, run->tokens.id));
+    return pare__rotate_wave(run, wave);
+}
+
+static pare_status fill_waves(pare_run *run)
+{
+    if (run->plan.calibrated)
+        PARE_TRY(fill_wave(run, &run->wave));
+    return run->plan.drift ? fill_wave(run, &run->floats) : PARE_OK;
 }
 
 static void tell_plan(pare_run *run)
@@ -332,10 +341,10 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
     PARE_TRY(take_weights(run));
     PARE_TRY(start_wave(run));
     PARE_TRY(pare__run_weigh(run));
-    PARE_TRY(fill_wave(run));
+    PARE_TRY(fill_waves(run));
     if (run->plan.ratios) {
         PARE_TRY(pare__run_ratios(run));
-        PARE_TRY(fill_wave(run));
+        PARE_TRY(fill_waves(run));
     }
     PARE_TRY(pare_packed_create(cx, run->plan.partial_path, &run->plan.layout, &run->writer));
     PARE_TRY(pare__run_check_found(run));
@@ -349,6 +358,7 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
         PARE_TRY(pare__run_packed_ready(run, i));
     }
     pare_wave_close(&run->wave);
+    pare_wave_close(&run->floats);
     pare_arena_release(&run->stage);
     pare_arena_release(&run->scratch); /* the room of blocks */
     pare_ctx_step(cx, PARE__PHASE_FINISH, "writing the rest");
@@ -371,7 +381,7 @@ pare_status pare_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
 {
     *out = (pare_compress_result){0};
     pare_run run = {.cx = cx, .a = a, .events = events, .started = pare__seconds()};
-    run.wave.fd = -1;
+    run.wave.fd = run.floats.fd = -1;
     run.teller = (pare_teller){tell, &run};
     const size_t limit = cx->limit_bytes;
     pare_status s = pare_arena_init(cx, &run.scratch, 0);
@@ -395,6 +405,7 @@ pare_status pare_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
     pare_hashing_free(cx, run.hash.input);
     pare_hashing_free(cx, run.hash.packed);
     pare_wave_close(&run.wave);
+    pare_wave_close(&run.floats);
     pare_packed_close(cx, run.writer);
     pare_journal_close(cx, run.journal);
     pare_plan_close(&run.plan);

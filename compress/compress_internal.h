@@ -44,7 +44,7 @@ struct pare_run {
     const char *prompts_data;
     size_t *share; /* windows of each calibration text, or NULL when no weights are given */
     pare_forward forward;
-    pare_wave wave;
+    pare_wave wave, floats;     /* the other: of the float model, with plan.drift */
     pare_token_weights weights; /* of the calibration's tokens; weight NULL: even */
     pare_packed_writer *writer;
     pare_journal *journal;
@@ -191,9 +191,9 @@ PARE_CHECKED pare_status pare__run_wave(pare_run *run, const pare_tap *tap, cons
  * compared (PARE_EFORMAT), and with `take` part of the block again. */
 PARE_CHECKED pare_status pare__run_store_changed(pare_run *run, size_t block);
 PARE_CHECKED pare_status pare__run_restore_changed(pare_run *run, size_t block, bool take);
-/* Rotates the embeddings that fill the wave, as the artifact will store them. Nothing without a
+/* Rotates the embeddings that fill a wave, as the artifact will store them. Nothing without a
  * rotation. */
-PARE_CHECKED pare_status pare__rotate_wave(pare_run *run);
+PARE_CHECKED pare_status pare__rotate_wave(pare_run *run, pare_wave *wave);
 
 /* That the rotated float model computes what the model does, piece by piece, on up to 32 tokens: an
  * embedding turned back is the embedding; a rotated block, given rotated inputs of the block, gives

@@ -37,7 +37,8 @@ enum {
     PARE_FACT_CODES = 1u << 2,    /* codes and scales replace the weights */
     PARE_FACT_CHANNELS = 1u << 3, /* statistics of the input's channels are in memory */
     PARE_FACT_SAMPLE = 1u << 4,   /* some inputs themselves are in memory */
-    PARE_FACT_ZEROS = 1u << 5     /* weights that are 0 were pruned, and stay 0 */
+    PARE_FACT_ZEROS = 1u << 5,    /* weights that are 0 were pruned, and stay 0 */
+    PARE_FACT_DRIFT = 1u << 6     /* drift of the input is in memory (calib/drift.h) */
 };
 
 /* What a transform does to the site it works on, apart from changing the weights of the linears
@@ -143,8 +144,7 @@ typedef struct pare_pass {
     const char *summary, *source; /* one line; paper and equation */
     const char *caution;          /* what who uses it should expect, for plan and report; or NULL */
     unsigned needs, gives, drops; /* PARE_FACT_* */
-    bool diagonal;                /* of the Hessian it looks at the diagonal alone */
-    bool token_weights;           /* by default its Hessian counts tokens by the loss */
+    bool diagonal, token_weights; /* of H: only the diagonal is read; tokens count by the loss */
     const pare_param *params;     /* ends with a NULL name */
 
     /* Of one linear with these parameters; for a transform of every linear of its site. */

@@ -108,7 +108,7 @@ typedef struct pare_plan {
     uint64_t packed_bytes;         /* packed files and packed.index.json, exact */
     uint64_t other_bytes;          /* copies, manifest, report: an estimate */
     uint64_t input_bytes;          /* weight files of the checkpoint */
-    bool reference;                /* the float model is carried along, to measure by */
+    bool reference;                /* the float model is carried along */
     size_t held_out;               /* most calibration windows that pruning is evaluated on */
     const pare_rotation *rotation; /* of the whole model, or NULL */
     bool structured;               /* parts go: what is written is a smaller plain checkpoint */
@@ -118,9 +118,9 @@ typedef struct pare_plan {
     bool untokenized;              /* the model has no tokenizer, so the artifact has none */
     bool unties;                   /* the rotation gives the tied head a tensor of its own */
     double bits_per_weight;        /* of the targeted linears, every plane counted */
-    bool calibrated, sequential;   /* some step needs statistics; sites one after the other */
-    bool token_weights;            /* tokens count by the loss (calib/token_weights.h) */
-    size_t samples, window;        /* calibration; samples 0: all, known when the text is read */
+    bool calibrated, drift, sequential; /* statistics; of both models; sites one by one */
+    bool token_weights;                 /* tokens count by the loss (calib/token_weights.h) */
+    size_t samples, window;     /* calibration; samples 0: all, known when the text is read */
     uint64_t windows, fresh;    /* that the data have; tokens of the samples that say something new.
                                    0: not known yet, or as many as are wanted */
     size_t batch;               /* windows per forward batch */

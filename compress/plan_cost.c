@@ -40,6 +40,8 @@ static pare_status check_ram(pare_ctx *cx, pare_plan *plan)
     plan->activation_bytes =
         plan->calibrated ? pare_wave_bytes(plan->samples, plan->window, plan->model.config.hidden)
                          : 0;
+    if (plan->drift && __builtin_mul_overflow(plan->activation_bytes, 2, &plan->activation_bytes))
+        plan->activation_bytes = UINT64_MAX;
     const char *const largest = pare__plan_memory(cx, plan);
     const uint64_t need = plan->spilled_anonymous_bytes < plan->whole_anonymous_bytes
                               ? plan->spilled_anonymous_bytes

@@ -216,7 +216,8 @@ static uint64_t expert_bytes(const pare_plan *plan)
 static uint64_t stats_bytes(const pare_plan *plan)
 {
     const pare_config *const c = &plan->model.config;
-    const uint64_t common = pare_stats_bytes(c, 0, plan->kinds);
+    const uint64_t common = pare_stats_bytes(c, 0, plan->kinds) +
+                            pare_stats_drift_bytes(c, plan->kinds, plan->batch * plan->window);
     return !plan->experts
                ? common
                : larger(common, plan->chunk * (pare_stats_bytes(c, 1, plan->expert_kinds) +

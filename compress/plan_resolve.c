@@ -106,7 +106,8 @@ static unsigned kinds_of(unsigned facts)
 {
     return (facts & PARE_FACT_HESSIAN ? PARE_STATS_HESSIAN : 0u) |
            (facts & PARE_FACT_CHANNELS ? PARE_STATS_CHANNELS : 0u) |
-           (facts & PARE_FACT_SAMPLE ? PARE_STATS_SAMPLE : 0u);
+           (facts & PARE_FACT_SAMPLE ? PARE_STATS_SAMPLE : 0u) |
+           (facts & PARE_FACT_DRIFT ? PARE_STATS_DRIFT : 0u);
 }
 
 /* owner[slot] = step, for what a quantizer selects. */
@@ -295,6 +296,39 @@ static void ask_transforms(pare_plan *plan)
     }
 }
 
+/* The first step that moves inputs whose statistics of `kind` cannot follow, or NULL. */
+static const pare_step *moves_inputs(const pare_plan *plan, unsigned kind)
+{
+    for (size_t i = 0; i < plan->transforms; i++) {
+        const pare_plan_transform *const t = &plan->transform[i];
+        const pare_step *const step = &plan->recipe.step[t->step];
+        const pare_pass *const pass = pare_passes[step->pass];
+        if (pass->folds && (pass->folds(step->value) & PARE_FOLDS_SHIFT) &&
+            (plan->kinds[t->site] & kind))
+            return step;
+    }
+    return NULL;
+}
+
+static pare_status check_drift(pare_ctx *cx, const pare_plan *plan)
+{
+    const pare_step *const step = moves_inputs(plan, PARE_STATS_DRIFT);
+    if (step)
+        return pare_recipe_fail(cx, step->place,
+                                "%s shifts inputs, and correct of gptq does not follow that; leave "
+                                "one of them out",
+                                pare_passes[step->pass]->name);
+    for (size_t i = 0; i < plan->linears; i++) {
+        const pare_plan_linear *const l = &plan->linear[i];
+        if (l->pruned && l->quantized && (facts_of(&plan->recipe.step[l->step]) & PARE_FACT_DRIFT))
+            return pare_recipe_fail(cx, plan->recipe.step[l->step].place,
+                                    "%s: correct moves weights that were pruned away from 0; leave "
+                                    "it out, or the step that prunes",
+                                    l->packed.name);
+    }
+    return PARE_OK;
+}
+
 const char *pare_plan_tail_text(const pare_plan *plan, size_t step, char *text, size_t size)
 {
     const pare_packed_linear *first = NULL;
@@ -359,11 +393,13 @@ static const char *no_gradient(const pare_model *m)
 static pare_status weigh_tokens(pare_ctx *cx, pare_plan *plan)
 {
     const pare_calibration *const c = &plan->recipe.calibration;
+    const pare_step *const shift = moves_inputs(plan, PARE_STATS_HESSIAN);
     const char *const why = no_gradient(&plan->model);
     bool better;
     const bool reads = reads_hessian(plan, &better);
-    plan->token_weights = c->token_weights == PARE_TOKENS_LOSS ||
-                          (c->token_weights == PARE_TOKENS_AUTO && reads && better && !why);
+    plan->token_weights =
+        c->token_weights == PARE_TOKENS_LOSS ||
+        (c->token_weights == PARE_TOKENS_AUTO && reads && better && !why && !shift);
     if (c->token_weights != PARE_TOKENS_LOSS)
         return PARE_OK;
     if (why)
@@ -371,6 +407,11 @@ static pare_status weigh_tokens(pare_ctx *cx, pare_plan *plan)
                                 "token_weights: loss needs gradients, and pare cannot take those "
                                 "of a model of type %s: %s; say even",
                                 plan->model.config.arch->model_type, why);
+    if (shift)
+        return pare_recipe_fail(cx, c->token_weights_place,
+                                "token_weights: loss does not go together with %s, which shifts "
+                                "inputs; say even",
+                                pare_passes[shift->pass]->name);
     if (!reads)
         return pare_recipe_fail(cx, c->token_weights_place,
                                 "token_weights: loss is for the Hessians of gptq, sparsegpt and "
@@ -401,7 +442,10 @@ pare_status pare__plan_resolve(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     PARE_TRY(store_linears(cx, plan, owner, pruner));
     PARE_TRY(pare__plan_changes(cx, a, plan, owner));
     ask_transforms(plan);
-    plan->reference = plan->transforms > 0 || plan->pruned > 0;
+    for (size_t s = 0; s < PARE_SITES; s++)
+        plan->drift |= (plan->kinds[s] & PARE_STATS_DRIFT) != 0;
+    PARE_TRY(check_drift(cx, plan));
+    plan->reference = plan->transforms > 0 || plan->pruned > 0 || plan->drift;
     plan->calibrated = plan->transforms > 0 || plan->recipe.kv.method == PARE_KV_KVQUANT;
     for (size_t s = 0; s < PARE_SITES; s++)
         plan->calibrated |= plan->kinds[s] != 0 || plan->expert_kinds[s] != 0;

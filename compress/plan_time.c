@@ -159,6 +159,7 @@ static void count_passes(const pare_plan *plan, double *common, double *expert)
     const size_t experts = plan->model.config.experts, chunk = plan->chunk;
     const double each = plan->sequential ? 2.0 : 1.0;
     *common = (plan->sequential ? 5.0 : 2.0) + 2.0 * looks;
+    *common *= plan->drift ? 2.0 : 1.0; /* of both models */
     *common += counts ? 1.0 + each * (double)((experts + chunk - 1) / chunk) : 0.0;
     *expert = 1.0 + (counts ? each : 0.0);
 }
@@ -177,7 +178,7 @@ static void count_weighing(estimate *e)
             beside_products * over(calibration_tokens(e) * token, e->rate.gemm);
 }
 
-/* Passes of the wave, and statistics: half of k^2 per token and site. */
+/* Passes of the wave, and statistics: half of k^2 per token and site, all of it for drift. */
 static void count_calibration(estimate *e)
 {
     const pare_plan *const p = e->plan;
@@ -194,6 +195,7 @@ static void count_calibration(estimate *e)
         const double k = (double)pare_site_width(c, 0, (pare_site)s);
         const double w = (double)pare_site_width(c, 1, (pare_site)s);
         stats += p->kinds[s] & PARE_STATS_HESSIAN ? (1.0 + looks) * k * k : 0;
+        stats += p->kinds[s] & PARE_STATS_DRIFT ? 2.0 * k * k : 0;
         stats += p->expert_kinds[s] & PARE_STATS_HESSIAN ? used * w * w : 0;
     }
     e->phase[PARE_PHASE_WAVE] = beside_products * over(tokens * blocks * forward, e->rate.gemm);

@@ -41,6 +41,31 @@ pare_status pare__run_wave(pare_run *run, const pare_tap *tap, const char *what)
     return s;
 }
 
+/* Both models through the current block, the float one a batch ahead. */
+static pare_status run_both(pare_run *run, const pare_tap *floats, const pare_tap *tap,
+                            const char *what)
+{
+    const double start = pare__seconds();
+    const pare_block view = pare_float_block_view(&run->reference, &run->like);
+    const pare_wave_side side[2] = {{&run->floats, &view, floats}, {&run->wave, &run->block, tap}};
+    const pare_status s = pare_wave_run_both(run->cx, &run->scratch, &run->forward, side, what);
+    run->calibration_seconds += pare__seconds() - start;
+    return s;
+}
+
+static pare_status gather(pare_run *run, pare_stats *stats)
+{
+    static const char what[] = "gathering statistics";
+    const pare_tap tap = pare_stats_tap(stats), floats = pare_stats_float_tap(stats);
+    return run->plan.drift ? run_both(run, &floats, &tap, what) : pare__run_wave(run, &tap, what);
+}
+
+static pare_status carry(pare_run *run)
+{
+    static const char what[] = "carrying activations to the next block";
+    return run->plan.drift ? run_both(run, NULL, NULL, what) : pare__run_wave(run, NULL, what);
+}
+
 /* The sites of `group` in part 0: their statistics in one pass of the wave, then every step on
  * them. */
 static pare_status run_group(pare_run *run, size_t block, unsigned group, pare_stats *stats,
@@ -48,10 +73,8 @@ static pare_status run_group(pare_run *run, size_t block, unsigned group, pare_s
 {
     const unsigned wanted = stats->active;
     stats->active &= group;
-    if (stats->active) {
-        const pare_tap tap = pare_stats_tap(stats);
-        PARE_TRY(pare__run_wave(run, &tap, "gathering statistics"));
-    }
+    if (stats->active)
+        PARE_TRY(gather(run, stats));
     PARE_TRY(pare_stats_support(&run->scratch, stats, group));
     stats->active = wanted;
     for (size_t step = 0; step < run->plan.recipe.steps; step++) {
@@ -72,6 +95,8 @@ static pare_status compress_common(pare_run *run, size_t block, pare_unit_result
     pare_stats stats;
     PARE_TRY(pare_stats_take(run->cx, &run->scratch, &run->plan.model.config, 0, run->plan.kinds,
                              (uint64_t)run->plan.samples * run->plan.window, &stats));
+    PARE_TRY(pare_stats_take_drift(&run->scratch, run->plan.kinds,
+                                   run->plan.batch * run->plan.window, &stats));
     for (unsigned site = 0; site < PARE_SITES; site++)
         stats.site[site].weight = pare_token_weights_at(&run->weights, block, (pare_site)site);
     PARE_TRY(pare__run_structure(run, block));
@@ -252,6 +277,6 @@ pare_status pare__run_block(pare_run *run, size_t block)
     const bool needed = run->units_found < blocks || pare__run_watches_kv(run);
     const bool watched = !run->plan.structured || run->plan.watched;
     if (run->plan.calibrated && block + 1 < blocks && needed && watched)
-        PARE_TRY(pare__run_wave(run, NULL, "carrying activations to the next block"));
+        PARE_TRY(carry(run));
     return PARE_OK;
 }

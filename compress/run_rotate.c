@@ -39,9 +39,9 @@ static pare_status change(void *self, float *x, size_t rows)
     return s;
 }
 
-pare_status pare__rotate_wave(pare_run *run)
+pare_status pare__rotate_wave(pare_run *run, pare_wave *wave)
 {
-    return run->plan.rotation ? pare_wave_change(run->cx, &run->scratch, &run->wave, change, run)
+    return run->plan.rotation ? pare_wave_change(run->cx, &run->scratch, wave, change, run)
                               : PARE_OK;
 }
 

@@ -50,18 +50,18 @@ static pare_grid_fault fit_group(const pare__sweep *job, size_t i, size_t g, con
     if (is_super(job))
         return pare_super_fit(job->grid->encoding, w, job->loss_of + g * PARE_SUPER, scale,
                               &job->out->minima[at], job->out->sub + at * PARE_SUPER_BYTES);
-    return pare_grid_fit_by(job->kernels, job->grid, w, job->factor->diagonal + job->start[g],
-                            job->start[g + 1] - job->start[g], scale, &job->out->zeros[at]);
+    return pare_grid_fit_by(job->kernels, job->grid, w, job->factor->diagonal + job->begins[g],
+                            job->begins[g + 1] - job->begins[g], scale, &job->out->zeros[at]);
 }
 
-/* Fits groups [first, end) of rows [r0, r1) to the weights as they stand. */
-static bool fit_groups(const pare__sweep *job, size_t r0, size_t r1, size_t first, size_t end,
-                       pare__tile_fault *fault)
+/* Fits groups [first, end) of rows [r0, r1) to the weights w [n, k]. */
+static bool fit_groups(const pare__sweep *job, const float *w, size_t r0, size_t r1, size_t first,
+                       size_t end, pare__tile_fault *fault)
 {
     const size_t k = job->k, groups = job->out->groups;
     for (size_t i = r0; i < r1; i++)
         for (size_t g = first; g < end; g++) {
-            const pare_grid_fault f = fit_group(job, i, g, job->w + i * k + job->start[g]);
+            const pare_grid_fault f = fit_group(job, i, g, w + i * k + job->begins[g]);
             if (f != PARE_GRID_OK) {
                 *fault = (pare__tile_fault){f, i, g, job->out->scales[i * groups + g]};
                 return false;
@@ -82,11 +82,11 @@ static bool fit_block(const pare__sweep *job, size_t r0, size_t r1, size_t c0, s
     if (!job->grid || fitted_before(job))
         return true;
     size_t first = 0, end = 0;
-    while (first < job->out->groups && job->start[first] < c0)
+    while (first < job->out->groups && job->begins[first] < c0)
         first++;
-    while (end < job->out->groups && job->start[end] < c1)
+    while (end < job->out->groups && job->begins[end] < c1)
         end++;
-    return fit_groups(job, r0, r1, first, end, fault) &&
+    return fit_groups(job, job->w, r0, r1, first, end, fault) &&
            (c0 != job->inner || pare__sweep_fit_apart(job, r0, r1, fault));
 }
 
@@ -109,7 +109,8 @@ static bool prepare_rows(const pare__sweep *job, size_t r0, size_t r1, float *ro
     if (!factor->order)
         return true;
     if (job->grid && !factor->apart && !pare_grid_whole(job->grid) &&
-        !fit_groups(job, r0, r1, 0, job->out->groups, fault))
+        !fit_groups(job, job->fitted_to ? job->fitted_to : job->w, r0, r1, 0, job->out->groups,
+                    fault))
         return false;
     for (size_t i = r0; i < r1; i++) {
         float *const w = job->w + i * k;
@@ -252,6 +253,24 @@ static void round_one(const pare__sweep *job, pare__strip *s, float *x, uint8_t 
         round_levels(job, s, x, codes, u_jj, r0, rows);
 }
 
+/* Rounds the first column of all as if it were job->start. */
+static void round_first(const pare__sweep *job, pare__strip *s, float *x, uint8_t *codes, size_t r0,
+                        size_t rows)
+{
+    const float u_jj = job->factor->u[0];
+    float away[STRIP] = {0};
+    for (size_t r = 0; r < rows; r++) {
+        away[r] = (x[r] - job->start[r0 + r]) / u_jj;
+        x[r] = job->start[r0 + r];
+    }
+    round_one(job, s, x, codes, r0, rows, 0);
+    for (size_t r = 0; r < rows; r++) {
+        const double e = (double)x[r];
+        x[r] += away[r];
+        s->loss[r] += (double)x[r] * (double)x[r] - e * e;
+    }
+}
+
 /* Columns [c0, c1) of a strip, which lie in s->t. */
 static void sweep(const pare__sweep *job, pare__strip *s, size_t r0, size_t rows, size_t c0,
                   size_t c1)
@@ -268,7 +287,11 @@ static void sweep(const pare__sweep *job, pare__strip *s, size_t r0, size_t rows
             pare__sweep_choose_group(job, r0, rows, j, e, keep);
         if (keep)
             pare__sweep_hold_back(s, e, keep);
-        if (job->grid)
+        if (job->spread)
+            memcpy(s->before + (j - c0) * STRIP, e, STRIP * sizeof *e);
+        if (job->start && j == 0)
+            round_first(job, s, e, s->codes, r0, rows);
+        else if (job->grid)
             round_one(job, s, e, s->codes + (j - c0) * STRIP, r0, rows, j);
         else
             keep_column(job, s, e, row, rows, j - c0);
@@ -276,6 +299,8 @@ static void sweep(const pare__sweep *job, pare__strip *s, size_t r0, size_t rows
             pare__sweep_lose_held(s, e, keep, u[j]);
         for (size_t i = j + 1; i < c1; i++)
             take_error(s->t + (i - c0) * STRIP, e, u[i]);
+        if (job->spread)
+            pare__sweep_spread_column(job, s, row, rows, c0, c1, j);
     }
 }
 
@@ -379,6 +404,8 @@ static void walk_tile(const pare__sweep *job, size_t tile, pare__strip *s)
         if (c1 < k)
             pare_gemm_sub(job->w + r0 * k + c1, k, job->w + r0 * k + c0, k,
                           job->factor->u + c0 * k + c1, k, r1 - r0, k - c1, c1 - c0);
+        if (c1 < k && job->spread)
+            pare__sweep_spread_block(job, s, r0, r1, c0, c1);
         settle_block(job, s, r0, r1, c0, c1, &job->loss[tile]);
     }
     if (!job->grid && job->factor->order && job->end == k)
@@ -399,15 +426,16 @@ static bool take_strip(pare_arena *scratch, const pare__sweep *job, pare__strip 
     s->codes = PARE_NEW(scratch, uint8_t, cells);
     s->row = PARE_NEW(scratch, float, job->k);
     s->keep = PARE_NEW(scratch, uint8_t, job->sparsity ? cells : 1);
-    s->kept = PARE_NEW(scratch, float, job->grid ? 1 : job->block *TILE);
+    s->kept = PARE_NEW(scratch, float, job->grid && !job->spread ? 1 : job->block * TILE);
+    s->before = PARE_NEW(scratch, float, job->spread ? cells : 1);
     s->zeros = PARE_NEW(scratch, uint8_t, job->keep_zeros ? job->k * TILE : 1);
-    return s->t && s->codes && s->row && s->keep && s->kept && s->zeros;
+    return s->t && s->codes && s->row && s->keep && s->kept && s->before && s->zeros;
 }
 
 size_t pare_compensate_bytes(size_t block, size_t k)
 {
-    return block * STRIP * (sizeof(float) + 2) + block * TILE * sizeof(float) +
-           k * (sizeof(float) + TILE) + sizeof(pare__strip) + (size_t)8 * PARE_ALIGN;
+    return block * STRIP * (2 * sizeof(float) + 2) + block * TILE * sizeof(float) +
+           k * (sizeof(float) + TILE) + sizeof(pare__strip) + (size_t)9 * PARE_ALIGN;
 }
 
 static pare_status take_losses(pare_arena *scratch, pare__sweep *job)
@@ -512,6 +540,8 @@ static pare_status check(pare_ctx *cx, const pare_compensate *c, size_t n, size_
         return pare_fail(cx, PARE_ESHAPE, "factor of %zu columns given for %zu", c->factor->k, k);
     if (!c->grid && !c->sparsity)
         return pare_fail(cx, PARE_EINVAL, "neither a grid nor a sparsity: nothing would change");
+    if ((c->spread || c->start || c->fitted_to) && (!c->grid || c->sparsity))
+        return pare_fail(cx, PARE_EINVAL, "what inputs have moved is made up for on a grid only");
     if (c->sparsity && c->keep_zeros)
         return pare_fail(cx, PARE_EINVAL, "what is pruned already is not pruned again");
     if (c->sparsity && c->sparsity->of && c->factor->order)
@@ -539,6 +569,9 @@ pare_status pare_compensate_run(pare_ctx *cx, pare_arena *scratch, const pare_co
                        .k = k};
     job.sparsity = c->sparsity;
     job.cost = c->cost;
+    job.spread = c->spread;
+    job.start = c->start;
+    job.fitted_to = c->fitted_to;
     job.keep_zeros = c->keep_zeros;
     job.inner = k - c->factor->apart;
     const size_t of = c->sparsity && c->sparsity->of ? c->sparsity->of : 1;

@@ -7,6 +7,12 @@
  * Updates behind the current block of `block` columns are applied when the block ends.
  * GPTQ is the sweep with a grid, SparseGPT that with a sparsity, their joint method with both.
  *
+ * With `spread` the weights behind a column also take w_j P_ji: what its input has moved from the
+ * float model's (quant/correct.h). Inside a block that is the weight before it is rounded, behind
+ * the block the weight as it was rounded, as the program of its authors does it. With `start` the
+ * first column is rounded as if its weights were these; its error is that of the weights as they
+ * are.
+ *
  * Columns kept apart (`apart` of the factor) come last and are coded in 8 bits with one scale per
  * row, so that they make up for the errors of all others: Atom's use of the sweep.
  *
@@ -16,8 +22,9 @@
  * floor(ratio n c1) - floor(ratio n c0) of its entries (by row: of each row, n = 1), so that the
  * total is pare_sparsity_kept.
  *
- * Source  Frantar et al., ICLR 2023, Algorithm 1; Frantar and Alistarh, ICML 2023, Algorithm 1,
- * whose program takes one weight more of each block; Zhao et al., MLSys 2024, section 4.1. */
+ * Source  Frantar et al., ICLR 2023, Algorithm 1; Li et al., GPTAQ, ICML 2025, Algorithm 1; Zhang
+ * et al., Qronos, 2025, Algorithm 1 (`start`); Frantar and Alistarh, ICML 2023, Algorithm 1, whose
+ * program takes one weight more of each block; Zhao et al., MLSys 2024, section 4.1. */
 #ifndef PARE_RUNTIME_COMPENSATE_H
 #define PARE_RUNTIME_COMPENSATE_H
 
@@ -32,6 +39,10 @@ typedef struct pare_compensate {
     const pare_sparsity *sparsity; /* NULL: nothing goes */
     bool keep_zeros;               /* a weight that is 0 stays 0; not with a sparsity */
     const float *cost;             /* [k] at positions, finite and >= 0; NULL: 1 / U_jj */
+    const float *spread;    /* [k, k] at positions, above the diagonal: P of GPTAQ; or NULL */
+    const float *start;     /* [n] what the weights at the first position are rounded as;
+                               NULL: as they are */
+    const float *fitted_to; /* [n, k] what grids that are fitted beforehand go by; NULL: w */
 } pare_compensate;
 
 /* Sweeps W.
@@ -60,14 +71,13 @@ typedef struct pare_compensate {
  * Returns PARE_OK, PARE_EINVAL (bits, block, sparsity, a factor that failed, what does not
  * go together: N:M and act_order, sparsity and keep_zeros, zeros and CODEBOOK or Q4_K, sparsity and
  * Q4_K or Q6_K, columns kept apart and a sparsity, another grid or clip
- * weighted), PARE_ESHAPE (group, or k or the
- * columns kept apart differ from the factor), PARE_ENUMERIC when a weight is not finite or a scale
- * cannot be stored, by row, group and value, also when the compensated weights overflow or one kept
- * apart exceeds 65504, PARE_ENOMEM.
- * Memory  per worker block x 320 bytes and one row; with sparsity block x 64 bytes,
- * keep_zeros k x 128 bytes, without a grid block x 512 bytes more; one number per group;
- * unstructured n x block x 5 bytes.   Work  n k^2 / 2 multiply-adds. Threads over tiles of 128
- * rows; Exact as the factor. */
+ * weighted; spread, start or fitted_to without a grid or with a sparsity), PARE_ESHAPE (group, or k
+ * or the columns kept apart differ from the factor), PARE_ENUMERIC when a weight is not finite or a
+ * scale cannot be stored, by row, group and value, also when the compensated weights overflow or
+ * one kept apart exceeds 65504, PARE_ENOMEM. Memory  per worker block x 320 bytes and one row; with
+ * sparsity block x 64 bytes, keep_zeros k x 128 bytes, without a grid block x 512 bytes more; one
+ * number per group; unstructured n x block x 5 bytes.   Work  n k^2 / 2 multiply-adds. Threads over
+ * tiles of 128 rows; Exact as the factor. */
 PARE_CHECKED pare_status pare_compensate_run(pare_ctx *cx, pare_arena *scratch,
                                              const pare_compensate *c, float *w, size_t n, size_t k,
                                              pare_codes *out, double *loss);

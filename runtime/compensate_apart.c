@@ -30,16 +30,16 @@ pare_status pare__sweep_check_apart(pare_ctx *cx, const pare_compensate *c, cons
 pare_status pare__sweep_take_starts(pare_arena *scratch, pare__sweep *job)
 {
     const size_t group = job->grid->group, groups = job->out->groups;
-    job->start = PARE_NEW(scratch, size_t, groups + 1);
-    if (!job->start)
+    job->begins = PARE_NEW(scratch, size_t, groups + 1);
+    if (!job->begins)
         return PARE_ENOMEM;
     for (size_t g = 0, position = 0; g < groups; g++) {
         while (job->factor->apart && position < job->inner &&
                job->factor->order[position] < g * group)
             position++;
-        job->start[g] = job->factor->apart ? position : g * group;
+        job->begins[g] = job->factor->apart ? position : g * group;
     }
-    job->start[groups] = job->inner;
+    job->begins[groups] = job->inner;
     return PARE_OK;
 }
 

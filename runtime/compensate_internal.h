@@ -12,7 +12,8 @@ typedef struct pare__strip {
     uint8_t *codes; /* [block, STRIP] */
     float *row;     /* [k] for reordering */
     uint8_t *keep;  /* [block, STRIP] 0: the weight goes; with sparsity */
-    float *kept;    /* [TILE, block] what stays; without a grid */
+    float *kept;    /* [TILE, block] what stays; without a grid, or with spread */
+    float *before;  /* [block, STRIP] weights before they are rounded; with spread */
     uint8_t *zeros; /* [TILE, k] 1: stays 0; with keep_zeros */
     size_t loaded;  /* group whose grids are in scale, divisor and zero */
     float scale[PARE__STRIP], divisor[PARE__STRIP], zero[PARE__STRIP];
@@ -30,17 +31,18 @@ typedef struct pare__tile_fault {
 
 typedef struct pare__sweep {
     const pare_kernels *kernels;
-    const pare_grid *grid;         /* or NULL */
-    const pare_sparsity *sparsity; /* or NULL */
-    const float *cost;             /* [k] or NULL */
-    float *loss_of;                /* [k] 1 / U_jj^2 of each column, 0 if dead; super-blocks */
+    const pare_grid *grid;                   /* or NULL */
+    const pare_sparsity *sparsity;           /* or NULL */
+    const float *cost;                       /* [k] or NULL */
+    const float *spread, *start, *fitted_to; /* or NULL */
+    float *loss_of; /* [k] 1 / U_jj^2 of each column, 0 if dead; super-blocks */
     bool keep_zeros;
     const pare_factor *factor;
     pare_codes *out;
     float *w;
     size_t n, k, block;
     size_t inner;            /* positions before the columns kept apart */
-    size_t *start;           /* [groups + 1] first position of each group; inner; with a grid */
+    size_t *begins;          /* [groups + 1] first position of each group; inner; with a grid */
     bool prepare;            /* zero dead columns and sort columns first */
     size_t begin, end;       /* columns to walk then */
     float *score;            /* [n, block] of the block; unstructured */
@@ -60,7 +62,7 @@ static inline bool pare__sweep_by_blocks(const pare__sweep *job)
 PARE_CHECKED pare_status pare__sweep_check_apart(pare_ctx *cx, const pare_compensate *c,
                                                  const pare_codes *out);
 
-/* job->start from `scratch`. */
+/* job->begins from `scratch`. */
 PARE_CHECKED pare_status pare__sweep_take_starts(pare_arena *scratch, pare__sweep *job);
 
 /* Fits the scales of columns kept apart to the weights of rows [r0, r1) as they stand. */
@@ -80,6 +82,16 @@ void pare__sweep_hold_back(pare__strip *s, float *x, const uint8_t *keep);
 
 /* Puts their errors among those of the others: all of each weight. */
 void pare__sweep_lose_held(pare__strip *s, float *e, const uint8_t *keep, float u_jj);
+
+/* With spread, once column j of the block [c0, c1) of a strip is rounded: notes what stays of it,
+ * and gives the columns of the block behind it their share of what it was. `row` is the first of
+ * the strip in its tile. */
+void pare__sweep_spread_column(const pare__sweep *job, pare__strip *s, size_t row, size_t rows,
+                               size_t c0, size_t c1, size_t j);
+
+/* Behind a block: the columns from c1 on get their share of what stays in it. */
+void pare__sweep_spread_block(const pare__sweep *job, const pare__strip *s, size_t r0, size_t r1,
+                              size_t c0, size_t c1);
 
 /* Notes which weights of rows [r0, r1) of a tile are 0, and makes them 0 again in one column of a
  * strip whose rows begin with r0, and in the columns from `first` on of rows [r0, r1). */

@@ -7,6 +7,7 @@
 #include "runtime/linalg.h"
 #include "runtime/linear.h"
 #include "runtime/ops.h"
+#include "runtime/random.h"
 #include "runtime/threads.h"
 
 enum { ROWS = 256, PANEL = 1024 };
@@ -16,7 +17,8 @@ typedef struct head_job {
     const pare_config *c;
     const pare_model *m;
     const float *x;
-    const double *u;
+    uint64_t seed;
+    size_t first;  /* number of the first row */
     float *logits; /* [ROWS, vocab] */
     float *dn;     /* [ROWS, hidden] */
     float *t;      /* [ROWS, hidden] */
@@ -25,22 +27,31 @@ typedef struct head_job {
     bool *finite; /* [ROWS] */
 } head_job;
 
-/* The logits of a row become p - [label]. */
-static bool draw_row(const pare_kernels *kernels, float *row, size_t vocab, double u)
+/* e_v sqrt(p_v), `bits` those of v's 64. */
+static double signed_root(double p, uint64_t bits, size_t v)
 {
+    return bits >> v % 64 & 1 ? sqrt(p) : -sqrt(p);
+}
+
+/* The logits of a row become dl. */
+static bool draw_row(const head_job *job, float *row, size_t at)
+{
+    const size_t vocab = job->m->head.n;
     float max = -INFINITY;
     double total = 0, sum = 0;
-    (void)kernels->softmax_f32(row, vocab, 1, &max, &total);
+    uint64_t bits = 0;
+    (void)job->kernels->softmax_f32(row, vocab, 1, &max, &total);
     if (!isfinite(max) || !isfinite(total))
         return false;
-    size_t label = vocab;
-    for (size_t i = 0; i < vocab; i++) {
-        sum += (double)row[i];
-        if (label == vocab && sum > u * total)
-            label = i;
-        row[i] *= (float)(1 / total);
+    for (size_t v = 0; v < vocab; v++) {
+        bits = v % 64 ? bits : pare_random_u64(job->seed, at, v / 64);
+        sum += signed_root((double)row[v] / total, bits, v);
     }
-    row[label < vocab ? label : vocab - 1] -= 1;
+    for (size_t v = 0; v < vocab; v++) {
+        const double p = (double)row[v] / total;
+        bits = v % 64 ? bits : pare_random_u64(job->seed, at, v / 64);
+        row[v] = (float)(signed_root(p, bits, v) - p * sum);
+    }
     return true;
 }
 
@@ -50,7 +61,7 @@ static void draw_rows(void *arg, size_t begin, size_t end, size_t worker)
     const size_t vocab = job->m->head.n;
     (void)worker;
     for (size_t i = begin; i < end; i++)
-        job->finite[i] = draw_row(job->kernels, job->logits + i * vocab, vocab, job->u[i]);
+        job->finite[i] = draw_row(job, job->logits + i * vocab, job->first + i);
 }
 
 static void undo_norm_rows(void *arg, size_t begin, size_t end, size_t worker)
@@ -121,20 +132,20 @@ uint64_t pare_head_gradient_bytes(const pare_config *c)
 }
 
 pare_status pare_head_gradient(pare_ctx *cx, pare_arena *scratch, const pare_forward *f,
-                               const float *x, const double *u, size_t rows, float *dx)
+                               const float *x, uint64_t seed, size_t first, size_t rows, float *dx)
 {
     const pare_model *const m = f->model;
     if (m->head.bits || m->config.logit_cap > 0)
         return pare_fail(cx, PARE_ENOTSUP, "there is no gradient through %s",
                          m->head.bits ? "a packed head" : "capped logits");
-    head_job job = {.kernels = &cx->kernels, .c = &m->config, .m = m};
+    head_job job = {.kernels = &cx->kernels, .c = &m->config, .m = m, .seed = seed};
     const pare_mark mark = pare_arena_mark(scratch);
     pare_status s = take(scratch, &job);
-    for (size_t first = 0; s == PARE_OK && first < rows; first += ROWS) {
-        job.x = x + first * m->config.hidden;
-        job.dx = dx + first * m->config.hidden;
-        job.u = u + first;
-        s = undo_chunk(cx, scratch, f, &job, rows - first < ROWS ? rows - first : ROWS);
+    for (size_t i = 0; s == PARE_OK && i < rows; i += ROWS) {
+        job.x = x + i * m->config.hidden;
+        job.dx = dx + i * m->config.hidden;
+        job.first = first + i;
+        s = undo_chunk(cx, scratch, f, &job, rows - i < ROWS ? rows - i : ROWS);
     }
     pare_arena_rewind(scratch, mark);
     return s;

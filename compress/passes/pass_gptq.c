@@ -2,19 +2,35 @@
 
 #include "compress/passes/passes_internal.h"
 #include "compress/passes/quantize.h"
+#include "quant/correct.h"
 #include "quant/gptq.h"
 #include "quant/refine.h"
 #include "quant/rtn.h"
 #include "quant/squeezellm.h"
 #include "runtime/super.h"
 
-enum { ACT_ORDER = PARE_QUANTIZE_PARAMS, TRUE_SEQUENTIAL, DAMP, BLOCK, GRID, ACTIVATIONS, REFINE };
+enum {
+    ACT_ORDER = PARE_QUANTIZE_PARAMS,
+    TRUE_SEQUENTIAL,
+    DAMP,
+    BLOCK,
+    GRID,
+    ACTIVATIONS,
+    REFINE,
+    CORRECT,
+    ALPHA
+};
 
 static const pare_word grids[] = {
     {"uniform", PARE_ENCODING_UNIFORM},   {"nf4", PARE_ENCODING_NF4},
     {"fp8", PARE_ENCODING_FP8},           {"mxfp4", PARE_ENCODING_MXFP4},
     {"codebook", PARE_ENCODING_CODEBOOK}, {"q4_k", PARE_ENCODING_Q4_K},
     {"q6_k", PARE_ENCODING_Q6_K},         {NULL, 0}};
+
+static const pare_word corrections[] = {{"none", PARE_CORRECT_NONE},
+                                        {"gptaq", PARE_CORRECT_GPTAQ},
+                                        {"qronos", PARE_CORRECT_QRONOS},
+                                        {NULL, 0}};
 
 // clang-format off
 static const pare_param params[] = {
@@ -36,6 +52,13 @@ static const pare_param params[] = {
     [REFINE] = {.name = "refine", .type = PARE_PARAM_INTEGER, .min = 0, .max = 100, .fallback = 2,
         .unit = "rounds", .by = "grid", .when = "uniform",
         .help = "after the sweep: rounds that better each scale and code for the outputs, one at a time"},
+    [CORRECT] = {.name = "correct", .type = PARE_PARAM_CHOICE, .fallback = PARE_CORRECT_NONE,
+        .words = corrections, .by = "grid", .when = "uniform",
+        .help = "make up for inputs that are no longer those of the float model, which runs beside: "
+                "gptaq, qronos (its paper damps by 1e-6 of the largest eigenvalue of H, pare by damp)"},
+    [ALPHA] = {.name = "alpha", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1, .fallback = 0,
+        .by = "correct", .when = "gptaq, qronos",
+        .help = "with correct: how much of that; 0: as in the papers, 0.25 for gptaq, 1 for qronos"},
     {.name = NULL},
 };
 // clang-format on
@@ -45,13 +68,27 @@ static bool refines(const double *value)
     return value[REFINE] != 0.0 && value[GRID] == (double)PARE_ENCODING_UNIFORM;
 }
 
-/* Refinement goes on from what the sweep leaves: it needs the weights once more. */
-static size_t refine_bytes(const double *value, size_t n, size_t k, size_t threads)
+static pare_correct corrects(const double *value)
 {
-    if (!refines(value))
-        return 0;
-    return (n + k) * k * sizeof(float) +
-           threads * pare_refine_bytes((size_t)value[PARE_QUANTIZE_GROUP], k);
+    return value[GRID] == (double)PARE_ENCODING_UNIFORM ? (pare_correct)value[CORRECT]
+                                                        : PARE_CORRECT_NONE;
+}
+
+static unsigned asks(const double *value)
+{
+    return corrects(value) == PARE_CORRECT_NONE ? 0u : PARE_FACT_DRIFT;
+}
+
+/* Refinement goes on from what the sweep leaves: it needs the weights once more. So does a
+ * correction, which sweeps others. */
+static size_t extra_bytes(const double *value, size_t n, size_t k, size_t threads)
+{
+    const bool refined = refines(value), corrected = corrects(value) != PARE_CORRECT_NONE;
+    const size_t copies = (refined || corrected ? 1u : 0u) + (corrected ? 1u : 0u);
+    return copies * (n * k * sizeof(float) + PARE_ALIGN) + n * sizeof(float) +
+           (refined ? k * k * sizeof(float) +
+                          threads * pare_refine_bytes((size_t)value[PARE_QUANTIZE_GROUP], k)
+                    : 0);
 }
 
 static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threads)
@@ -61,14 +98,17 @@ static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threa
         value[GRID] == (double)PARE_ENCODING_UNIFORM ? pare_quantize_tries(value) : 1;
     const size_t books =
         value[GRID] == (double)PARE_ENCODING_CODEBOOK ? n * 128 + threads * (k + 1) * 128 : 0;
-    return (pare_pass_cost){.site_bytes = pare_quantize_factor_bytes(k),
-                            .start_bytes = pare_quantize_factoring_bytes(k),
-                            .linear_bytes =
-                                threads * pare_compensate_bytes((size_t)value[BLOCK], k) + n * 8 +
-                                books + refine_bytes(value, n, k, threads),
-                            .site_flops = dk * dk * dk * 2.0 / 3.0,
-                            .flops = 2.0 * dn * dk * dk * (refines(value) ? 2 + value[REFINE] : 1),
-                            .rounds = tries * dn * dk};
+    const bool corrected = corrects(value) != PARE_CORRECT_NONE;
+    const size_t correction = corrected ? pare_correction_bytes(k) : 0;
+    const double cube = dk * dk * dk, product = 2.0 * dn * dk * dk;
+    return (pare_pass_cost){
+        .site_bytes = pare_quantize_factor_bytes(k) + correction,
+        .start_bytes = pare_quantize_factoring_bytes(k) + correction,
+        .linear_bytes = threads * pare_compensate_bytes((size_t)value[BLOCK], k) + n * 8 + books +
+                        extra_bytes(value, n, k, threads),
+        .site_flops = cube * (corrected ? 6.0 : 2.0 / 3.0),
+        .flops = product * ((refines(value) ? 2 + value[REFINE] : 1) + (corrected ? 1 : 0)),
+        .rounds = tries * dn * dk};
 }
 
 static bool sequential(const double *value)
@@ -76,12 +116,34 @@ static bool sequential(const double *value)
     return value[TRUE_SEQUENTIAL] != 0.0;
 }
 
+typedef struct site_state {
+    const pare_factor *factor;
+    pare_correction correction; /* aim NULL: none */
+} site_state;
+
+static float share(const double *value)
+{
+    return value[ALPHA] > 0                        ? (float)value[ALPHA]
+           : corrects(value) == PARE_CORRECT_GPTAQ ? 0.25F
+                                                   : 1.0F;
+}
+
 static pare_status site(pare_ctx *cx, const double *value, const pare_site_stats *stats,
                         pare_arena *scratch, void **state)
 {
     const pare_factor_opts opts = {.damp = (float)value[DAMP],
                                    .act_order = value[ACT_ORDER] != 0.0};
-    return pare_quantize_factor(cx, &opts, stats, scratch, state);
+    site_state *const s = PARE_NEW(scratch, site_state, 1);
+    void *factor;
+    *state = s;
+    if (!s)
+        return PARE_ENOMEM;
+    PARE_TRY(pare_quantize_factor(cx, &opts, stats, scratch, &factor));
+    s->factor = factor;
+    if (corrects(value) == PARE_CORRECT_NONE || s->factor->damping.failed || stats->white)
+        return PARE_OK;
+    return pare_correction_make(cx, scratch, corrects(value), share(value), s->factor,
+                                stats->drift.d, &s->correction);
 }
 
 static pare_encoding encoding(const double *value)
@@ -162,40 +224,80 @@ static size_t rounds(const double *value, const pare_pass_linear *linear)
     return !refines(value) || linear->stats->white ? 0 : (size_t)value[REFINE];
 }
 
+/* What the codes stand for, [n, k]: the weights, or what a correction aims at; *start with qronos.
+ */
+static pare_status find_target(pare_ctx *cx, const site_state *site, const pare_pass_linear *linear,
+                               pare_arena *scratch, float **target, float **start)
+{
+    const pare_correction *const c = &site->correction;
+    const size_t n = linear->n;
+    *target = PARE_NEW(scratch, float, n * linear->k);
+    *start = c->first ? PARE_NEW(scratch, float, n) : NULL;
+    if (!*target || (c->first && !*start))
+        return PARE_ENOMEM;
+    if (c->aim)
+        pare_correction_aim(cx, c, linear->w, n, *target);
+    else
+        memcpy(*target, linear->w, n * linear->k * sizeof **target);
+    if (c->first)
+        pare_correction_start(c, linear->w, n, site->factor->order ? site->factor->order[0] : 0,
+                              *start);
+    return PARE_OK;
+}
+
+/* The sweep: of the weights, or with qronos of what it aims at. */
+static pare_status sweep(pare_ctx *cx, const double *value, const site_state *site,
+                         const pare_grid *grid, const float *target, const float *start,
+                         pare_pass_linear *linear, pare_arena *scratch)
+{
+    const pare_gptq_opts opts = {.block = (size_t)value[BLOCK],
+                                 .keep_zeros = linear->pruned,
+                                 .spread = site->correction.spread,
+                                 .start = start,
+                                 .fitted_to = start ? linear->w : NULL};
+    const size_t count = linear->n * linear->k;
+    float *const moved = start ? PARE_NEW(scratch, float, count) : NULL;
+    if (start && !moved)
+        return PARE_ENOMEM;
+    if (moved)
+        memcpy(moved, target, count * sizeof *moved);
+    return pare_gptq_quantize(cx, scratch, &opts, grid, site->factor, moved ? moved : linear->w,
+                              linear->codes, NULL);
+}
+
 static pare_status run(pare_ctx *cx, const double *value, pare_pass_linear *linear,
                        pare_arena *scratch)
 {
-    const pare_factor *const factor = linear->site_state;
-    const pare_gptq_opts opts = {.block = (size_t)value[BLOCK], .keep_zeros = linear->pruned};
+    const site_state *const site = linear->site_state;
+    const pare_factor *const factor = site->factor;
     const pare_refine_opts refine = {.rounds = rounds(value, linear),
                                      .keep_zeros = linear->pruned,
                                      .h = linear->h,
                                      .lambda = factor->damping.lambda,
                                      .dead = factor->dead};
-    const size_t count = linear->n * linear->k;
-    float *w = NULL;
+    float *target = NULL, *start = NULL;
     pare_grid g;
     PARE_TRY(make_grid(cx, value, linear, scratch, &g));
     pare_quantize_ladder(factor, linear->result);
     if (factor->damping.failed)
         return pare_quantize_round(cx, &g, linear, scratch);
     PARE_TRY(pare_codes_take(scratch, &g, linear->n, linear->k, linear->codes));
-    if (refine.rounds && !(w = PARE_NEW(scratch, float, count)))
-        return PARE_ENOMEM;
-    if (refine.rounds)
-        memcpy(w, linear->w, count * sizeof *w);
-    PARE_TRY(pare_gptq_quantize(cx, scratch, &opts, &g, factor, linear->w, linear->codes, NULL));
-    return refine.rounds ? pare_refine_codes(cx, scratch, &refine, &g, w, linear->codes, NULL)
+    if (refine.rounds || site->correction.aim)
+        PARE_TRY(find_target(cx, site, linear, scratch, &target, &start));
+    PARE_TRY(sweep(cx, value, site, &g, target, start, linear, scratch));
+    return refine.rounds ? pare_refine_codes(cx, scratch, &refine, &g, target, linear->codes, NULL)
                          : PARE_OK;
 }
 
 const pare_pass pare_pass_gptq = {
     .name = "gptq",
     .summary = "GPTQ: rounds column by column and lets the rest of the row compensate each error",
-    .source =
-        "Frantar et al., ICLR 2023, Algorithm 1; the paper's own settings are act_order: false, "
-        "clip: none and refine: 0, with calibration: {token_weights: even}",
+    .source = "Frantar et al., ICLR 2023, Algorithm 1; correct: Li et al., GPTAQ, ICML 2025, Zhang "
+              "et al., "
+              "Qronos, 2025; the paper's own settings are act_order: false, "
+              "clip: none and refine: 0, with calibration: {token_weights: even}",
     .needs = PARE_FACT_WEIGHTS | PARE_FACT_HESSIAN,
+    .asks = asks,
     .gives = PARE_FACT_CODES,
     .drops = PARE_FACT_WEIGHTS,
     .token_weights = true,

@@ -281,14 +281,15 @@ START_TEST(what_does_not_go_together_is_refused)
         pare_compensate how;
         const char *what;
     } of[] = {
-        {{&f, 128, NULL, NULL, false, NULL}, "neither a grid nor a sparsity"},
-        {{&f, 48, NULL, &half, false, NULL}, "block of 48 columns"},
-        {{&f, 128, NULL, &bad, false, NULL}, "sparsity 2 is not between"},
-        {{&f, 128, NULL, &half, true, NULL}, "is not pruned again"},
-        {{&sorted, 128, NULL, &pairs, false, NULL},
+        {{&f, 128, NULL, NULL, false, NULL, NULL, NULL, NULL}, "neither a grid nor a sparsity"},
+        {{&f, 48, NULL, &half, false, NULL, NULL, NULL, NULL}, "block of 48 columns"},
+        {{&f, 128, NULL, &bad, false, NULL, NULL, NULL, NULL}, "sparsity 2 is not between"},
+        {{&f, 128, NULL, &half, true, NULL, NULL, NULL, NULL}, "is not pruned again"},
+        {{&sorted, 128, NULL, &pairs, false, NULL, NULL, NULL, NULL},
          "groups of 4 inputs need columns in natural order"},
-        {{&f, 128, &book, NULL, true, NULL}, "codebooks have no level"},
-        {{&f, 128, &book, &half, false, NULL}, "codebooks have no level"},
+        {{&f, 128, &book, NULL, true, NULL, NULL, NULL, NULL}, "codebooks have no level"},
+        {{&f, 128, &book, &half, false, NULL, NULL, NULL, NULL}, "codebooks have no level"},
+        {{.factor = &f, .block = 128, .sparsity = &half, .spread = f.u}, "on a grid only"},
     };
     pare_codes codes;
     ck_assert_int_eq(pare_codes_take(&arena, &book, N, K, &codes), PARE_OK);

@@ -49,65 +49,114 @@ static double weight_at(const pare_linear *l, size_t i)
     return (double)value;
 }
 
-/* p of one row in double. */
-static void plain_row(const pare_model *m, const double *x, double p[TINY_VOCAB])
+/* Logits of one row in double. */
+static void plain_row(const pare_model *m, const double *x, double l[TINY_VOCAB])
 {
     const size_t hidden = m->config.hidden;
-    double squares = 0, total = 0;
+    double squares = 0;
     for (size_t j = 0; j < hidden; j++)
         squares += x[j] * x[j];
     const double r = 1 / sqrt(squares / (double)hidden + m->config.norm_eps);
     for (size_t v = 0; v < TINY_VOCAB; v++) {
-        double l = 0;
+        l[v] = 0;
         for (size_t j = 0; j < hidden; j++)
-            l += weight_at(&m->head, v * hidden + j) * x[j] * r * (double)m->norm[j];
-        total += p[v] = exp(l);
+            l[v] += weight_at(&m->head, v * hidden + j) * x[j] * r * (double)m->norm[j];
     }
+}
+
+static void plain_softmax(const double l[TINY_VOCAB], double p[TINY_VOCAB])
+{
+    double total = 0;
+    for (size_t v = 0; v < TINY_VOCAB; v++)
+        total += p[v] = exp(l[v]);
     for (size_t v = 0; v < TINY_VOCAB; v++)
         p[v] /= total;
 }
 
-static size_t plain_label(const double p[TINY_VOCAB], double u)
+/* dl of a row. */
+static void plain_draw(const double p[TINY_VOCAB], uint64_t seed, size_t row, double dl[TINY_VOCAB])
 {
     double sum = 0;
+    for (size_t v = 0; v < TINY_VOCAB; v++) {
+        const uint64_t bits = pare_random_u64(seed, row, v / 64);
+        dl[v] = (bits >> v % 64 & 1 ? 1 : -1) * sqrt(p[v]);
+        sum += dl[v];
+    }
     for (size_t v = 0; v < TINY_VOCAB; v++)
-        if ((sum += p[v]) > u)
-            return v;
-    return TINY_VOCAB - 1;
+        dl[v] -= p[v] * sum;
+}
+
+/* The change of dot(c, logits) with x_j, by central differences. */
+static double plain_slope(const pare_model *m, double *x, size_t j, const double c[TINY_VOCAB])
+{
+    double l[TINY_VOCAB], sum = 0;
+    const double was = x[j];
+    for (int side = 0; side < 2; side++) {
+        x[j] = was + (side ? 1e-5 : -1e-5);
+        plain_row(m, x, l);
+        for (size_t v = 0; v < TINY_VOCAB; v++)
+            sum += (side ? c[v] : -c[v]) * l[v];
+    }
+    x[j] = was;
+    return sum / 2e-5;
 }
 
 /* 300 rows: two chunks. */
 START_TEST(the_gradient_of_the_head_equals_central_differences)
 {
-    enum { ROWS = 300 };
+    enum { ROWS = 300, FIRST = 1000 };
     rig r;
     rig_begin(&r, 2, _i ? PARE_BF16 : PARE_F32);
     const size_t hidden = r.model.config.hidden;
     float *const x = tiny_take(&r.home.arena, ROWS * hidden, sizeof *x);
     float *const dx = tiny_take(&r.home.arena, ROWS * hidden, sizeof *dx);
-    double u[ROWS], p[TINY_VOCAB], at[64];
+    double l[TINY_VOCAB], p[TINY_VOCAB], dl[TINY_VOCAB], at[64];
     for (size_t i = 0; i < ROWS * hidden; i++)
         x[i] = (float)pare_random_normal(41, 1, i);
-    for (size_t i = 0; i < ROWS; i++)
-        u[i] = i == 7 ? 0 : i == 8 ? 1 - 0x1p-53 : pare_random_unit(41, 2, i);
-    ck_assert_int_eq(pare_head_gradient(&r.home.cx, &r.home.arena, &r.forward, x, u, ROWS, dx),
-                     PARE_OK);
+    ck_assert_int_eq(
+        pare_head_gradient(&r.home.cx, &r.home.arena, &r.forward, x, 41, FIRST, ROWS, dx), PARE_OK);
     for (size_t i = 0; i < ROWS; i++) {
         for (size_t j = 0; j < hidden; j++)
             at[j] = (double)x[i * hidden + j];
-        plain_row(&r.model, at, p);
-        const size_t label = plain_label(p, u[i]);
-        for (size_t j = 0; j < hidden; j++) {
-            double loss[2];
-            for (int side = 0; side < 2; side++) {
-                at[j] = (double)x[i * hidden + j] + (side ? 1e-5 : -1e-5);
-                plain_row(&r.model, at, p);
-                loss[side] = -log(p[label]);
-            }
-            at[j] = (double)x[i * hidden + j];
-            const double wanted = (loss[1] - loss[0]) / 2e-5;
-            ck_assert_double_eq_tol((double)dx[i * hidden + j], wanted, 1e-5);
+        plain_row(&r.model, at, l);
+        plain_softmax(l, p);
+        plain_draw(p, 41, FIRST + i, dl);
+        for (size_t j = 0; j < hidden; j++)
+            ck_assert_double_eq_tol((double)dx[i * hidden + j], plain_slope(&r.model, at, j, dl),
+                                    1e-5);
+    }
+    tiny_end(&r.home);
+}
+END_TEST
+
+/* The mean of dx_j^2 over draws is the sum over labels y of p_y (d -ln p_y / dx_j)^2. */
+START_TEST(draws_have_the_curvature_of_the_divergence)
+{
+    enum { DRAWS = 20000 };
+    rig r;
+    rig_begin(&r, 2, PARE_F32);
+    const size_t hidden = r.model.config.hidden;
+    float *const x = tiny_take(&r.home.arena, DRAWS * hidden, sizeof *x);
+    float *const dx = tiny_take(&r.home.arena, DRAWS * hidden, sizeof *dx);
+    double l[TINY_VOCAB], p[TINY_VOCAB], c[TINY_VOCAB], at[64];
+    for (size_t j = 0; j < hidden; j++)
+        at[j] = 3 * pare_random_normal(41, 1, j);
+    for (size_t i = 0; i < DRAWS * hidden; i++)
+        x[i] = (float)at[i % hidden];
+    ck_assert_int_eq(pare_head_gradient(&r.home.cx, &r.home.arena, &r.forward, x, 7, 0, DRAWS, dx),
+                     PARE_OK);
+    plain_row(&r.model, at, l);
+    plain_softmax(l, p);
+    for (size_t j = 0; j < hidden; j++) {
+        double wanted = 0, got = 0;
+        for (size_t y = 0; y < TINY_VOCAB; y++) {
+            for (size_t v = 0; v < TINY_VOCAB; v++)
+                c[v] = p[v] - (v == y);
+            wanted += p[y] * pow(plain_slope(&r.model, at, j, c), 2);
         }
+        for (size_t i = 0; i < DRAWS; i++)
+            got += pow((double)dx[i * hidden + j], 2) / DRAWS;
+        ck_assert_double_eq_tol(got / wanted, 1, 0.05);
     }
     tiny_end(&r.home);
 }
@@ -135,7 +184,6 @@ static void plain_window(rig *r, size_t window, double *w)
     const pare_batch one = {.sequences = 1, .length = WINDOW};
     float *x[8], *dy = tiny_take(a, WINDOW * hidden, sizeof *dy);
     pare_trace trace[8];
-    double u[WINDOW];
     seen s;
     for (size_t b = 0; b <= blocks; b++)
         x[b] = tiny_take(a, WINDOW * hidden, sizeof *x[b]);
@@ -149,10 +197,8 @@ static void plain_window(rig *r, size_t window, double *w)
                                           &trace[b], x[b + 1]),
                          PARE_OK);
     }
-    for (size_t t = 0; t < WINDOW; t++)
-        u[t] =
-            pare_random_unit(3, pare_random_stream("labels of token weights"), window * WINDOW + t);
-    ck_assert_int_eq(pare_head_gradient(cx, a, &r->forward, x[blocks], u, WINDOW, dy), PARE_OK);
+    ck_assert_int_eq(
+        pare_head_gradient(cx, a, &r->forward, x[blocks], 3, window * WINDOW, WINDOW, dy), PARE_OK);
     for (size_t b = blocks; b-- > 0;) {
         const pare_block_gradient g = {.see = keep, .self = &s};
         ck_assert_int_eq(
@@ -316,6 +362,7 @@ int main(void)
     TCase *const t = tcase_create("token_weights");
     tcase_set_timeout(t, 120);
     tcase_add_loop_test(t, the_gradient_of_the_head_equals_central_differences, 0, 2);
+    tcase_add_test(t, draws_have_the_curvature_of_the_divergence);
     tcase_add_test(t, weights_equal_those_of_each_window_by_itself);
     tcase_add_test(t, any_thread_count_gives_the_same_bytes);
     tcase_add_test(t, gradients_that_are_not_finite_are_refused);

@@ -1,0 +1,80 @@
+#include "calib/drift.h"
+
+#include <string.h>
+
+#include "runtime/linalg.h"
+#include "runtime/threads.h"
+
+enum { ROWS = 64 }; /* of a task */
+
+uint64_t pare_drift_bytes(size_t k, size_t room)
+{
+    return (uint64_t)k * (k + room) * sizeof(float) + (uint64_t)2 * PARE_ALIGN;
+}
+
+pare_status pare_drift_take(pare_arena *a, size_t k, size_t room, pare_drift *out)
+{
+    *out = (pare_drift){.room = room};
+    out->d = PARE_NEW(a, float, k *k);
+    out->x = out->d ? PARE_NEW(a, float, room *k) : NULL;
+    return out->x ? PARE_OK : PARE_ENOMEM;
+}
+
+void pare_drift_see(pare_drift *d, const float *x, size_t rows, size_t k)
+{
+    memcpy(d->x, x, rows * k * sizeof *x);
+    d->rows = rows;
+}
+
+typedef struct batch {
+    pare_drift *d;
+    const float *y, *weight;
+    size_t k;
+} batch;
+
+/* x becomes w (x - y). */
+static void subtract_rows(void *arg, size_t begin, size_t end, size_t worker)
+{
+    const batch *const b = arg;
+    const size_t k = b->k;
+    (void)worker;
+    for (size_t i = begin; i < end; i++) {
+        const float w = b->weight ? b->weight[i] : 1.0F;
+        for (size_t j = 0; j < k; j++)
+            b->d->x[i * k + j] = w * (b->d->x[i * k + j] - b->y[i * k + j]);
+    }
+}
+
+void pare_drift_add(const pare_ctx *cx, pare_drift *d, const float *y, const float *weight,
+                    size_t rows, size_t k)
+{
+    batch b = {d, y, weight, k};
+    pare_parallel(cx, rows, ROWS, subtract_rows, &b);
+    pare_gemm_tiles(cx, &(pare_gemm){.m = k,
+                                     .n = k,
+                                     .k = rows,
+                                     .a = d->x,
+                                     .lda = k,
+                                     .transpose_a = true,
+                                     .b = y,
+                                     .ldb = k,
+                                     .c = d->d,
+                                     .ldc = k,
+                                     .alpha = 1,
+                                     .beta = 1});
+}
+
+void pare_drift_scale(pare_drift *d, const float *s, size_t k)
+{
+    for (size_t i = 0; i < k; i++)
+        for (size_t j = 0; j < k; j++)
+            d->d[i * k + j] = (float)((double)d->d[i * k + j] / ((double)s[i] * (double)s[j]));
+}
+
+void pare_drift_permute(pare_drift *d, const uint32_t *column, size_t k, float *old)
+{
+    memcpy(old, d->d, k * k * sizeof *old);
+    for (size_t i = 0; i < k; i++)
+        for (size_t j = 0; j < k; j++)
+            d->d[i * k + j] = old[(size_t)column[i] * k + column[j]];
+}

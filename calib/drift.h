@@ -1,0 +1,39 @@
+/* calib/drift.h - how the inputs of a linear have moved from those in the float model.
+ *
+ *     D = sum over tokens of w (x - y) y^T
+ *
+ * y: inputs behind the compressed blocks, x: the same tokens behind those of the float model, w
+ * their weights (calib/token_weights.h) or 1. Beside H = sum w y y^T it says what a linear can make
+ * up for: |Q y - W x|^2 is least at Q = W + W D H^-1 (quant/correct.h). */
+#ifndef PARE_CALIB_DRIFT_H
+#define PARE_CALIB_DRIFT_H
+
+#include "runtime/arena.h"
+
+typedef struct pare_drift {
+    float *d;    /* [k, k]; NULL: not asked for */
+    float *x;    /* [room, k] inputs in the float model of the tokens that come next */
+    size_t room; /* tokens of the largest batch */
+    size_t rows; /* of x */
+} pare_drift;
+
+/* Bytes for inputs of k columns in batches of up to `room` tokens. */
+uint64_t pare_drift_bytes(size_t k, size_t room);
+
+/* D of nothing. PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_drift_take(pare_arena *a, size_t k, size_t room, pare_drift *out);
+
+/* The next tokens as the float model has them: x [rows, k], rows <= room. */
+void pare_drift_see(pare_drift *d, const float *x, size_t rows, size_t k);
+
+/* The same tokens as the compressed one has them, y [rows, k], with their weights [rows] or NULL.
+ * Threads over tiles, one product over the tokens for each; same bytes for any number of them. */
+void pare_drift_add(const pare_ctx *cx, pare_drift *d, const float *y, const float *weight,
+                    size_t rows, size_t k);
+
+/* Both inputs divided by s [k], above 0; or with column j what column[j] was: `old` [k, k] is
+ * overwritten. */
+void pare_drift_scale(pare_drift *d, const float *s, size_t k);
+void pare_drift_permute(pare_drift *d, const uint32_t *column, size_t k, float *old);
+
+#endif

@@ -1,0 +1,66 @@
+/* quant/correct.h - what a linear makes up for when its inputs are no longer those of the float
+ * model.
+ *
+ * Objective: |Q y - W x|^2 over the tokens, y the inputs behind compressed blocks, x those of the
+ * float model. With H = sum y y^T + lambda I = (U^T U)^-1 and D = sum (x - y) y^T (calib/drift.h)
+ * it is, up to a constant, |(Q - W*) y|^2 with
+ *
+ *     W* = W + share W D H^-1
+ *
+ * and share = 1. A share below 1 trusts the calibration less. Two ways to sweep towards it:
+ *
+ *     gptaq    P = share triu(D U^T, 1) U, and the sweep gives w_j P_ji to the columns i behind j:
+ *              only what later columns can make up for. Its paper: share 0.25.
+ *     qronos   the first column is rounded as w_0 + share (W D)_0 / H_00, its best value with the
+ *              others as they are; the rest goes on from W*. Its paper: share 1.
+ *
+ * Sources: Li et al., GPTAQ, ICML 2025 (arXiv 2504.02692), Algorithm 1, and its program for the
+ * share; Zhang et al., Qronos, 2025 (arXiv 2505.11695), Algorithm 1: its second step, the least of
+ * the objective over the other columns with the first one rounded, is a step of the sweep from W*.
+ * Qronos damps by 1e-6 of the largest eigenvalue of H; here lambda is the factor's. */
+#ifndef PARE_QUANT_CORRECT_H
+#define PARE_QUANT_CORRECT_H
+
+#include "runtime/factor.h"
+
+typedef enum pare_correct {
+    PARE_CORRECT_NONE,
+    PARE_CORRECT_GPTAQ,
+    PARE_CORRECT_QRONOS
+} pare_correct;
+
+/* For all linears of a site. */
+typedef struct pare_correction {
+    size_t k;
+    float *aim;    /* [k, k] share D H^-1: W* = W + W aim */
+    float *spread; /* [k, k] P at the positions of the factor; gptaq only */
+    float *first;  /* [k] what the first column is rounded as: w_0 + W first; qronos only */
+} pare_correction;
+
+/* Makes it.
+ *
+ *   method  not NONE
+ *   share   of the drift that is made up for, 0 to 1
+ *   factor  of H; one that did not fail
+ *   d       [k, k] drift, rows x - y, columns y, in the order of the original columns; read only
+ *   out     in `scratch`
+ *
+ * Returns PARE_OK, PARE_ENOMEM.   Memory  pare_correction_bytes; k^2 floats of it for good, twice
+ * that with gptaq.   Work  2 k^3 multiply-adds, 3 k^3 with gptaq.   Threads over tiles of 128 x
+ * 128. Exact: class MACHINE (BLAS), any thread count. */
+PARE_CHECKED pare_status pare_correction_make(pare_ctx *cx, pare_arena *scratch,
+                                              pare_correct method, float share,
+                                              const pare_factor *factor, const float *d,
+                                              pare_correction *out);
+
+/* W* of w [n, k]; aim [n, k] is written. Columns that the factor calls dead count as 0. */
+void pare_correction_aim(const pare_ctx *cx, const pare_correction *c, const float *w, size_t n,
+                         float *aim);
+
+/* What the first column of w [n, k] is rounded as: start [n]; `column` is the factor's first. */
+void pare_correction_start(const pare_correction *c, const float *w, size_t n, size_t column,
+                           float *start);
+
+size_t pare_correction_bytes(size_t k);
+
+#endif
