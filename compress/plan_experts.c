@@ -68,11 +68,6 @@ pare_status pare__plan_experts(pare_ctx *cx, const pare_plan *plan)
     if (plan->recipe.calibration.experts_given && !c->experts)
         return pare_recipe_fail(cx, plan->recipe.calibration.experts_place,
                                 "experts: a model of type %s has none", c->arch->model_type);
-    if (plan->drift && c->experts)
-        return pare_fail(cx, PARE_ENOTSUP,
-                         "correct of gptq carries the float model along, which pare does not do "
-                         "with a model of type %s, a mixture of experts; leave correct out",
-                         c->arch->model_type);
     for (size_t i = 0; i < plan->linears && c->experts; i++)
         PARE_TRY(check_linear(cx, plan, &plan->linear[i]));
     return PARE_OK;

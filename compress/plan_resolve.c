@@ -320,7 +320,15 @@ static pare_status check_drift(pare_ctx *cx, const pare_plan *plan)
                                 pare_passes[step->pass]->name);
     for (size_t i = 0; i < plan->linears; i++) {
         const pare_plan_linear *const l = &plan->linear[i];
-        if (l->pruned && l->quantized && (facts_of(&plan->recipe.step[l->step]) & PARE_FACT_DRIFT))
+        if (!l->quantized || !(facts_of(&plan->recipe.step[l->step]) & PARE_FACT_DRIFT))
+            continue;
+        if (plan->model.config.experts)
+            return pare_recipe_fail(cx, plan->recipe.step[l->step].place,
+                                    "correct: pare does not run the float model of type %s beside "
+                                    "the compressed one: its MLP is a mixture of experts; leave "
+                                    "correct out",
+                                    plan->model.config.arch->model_type);
+        if (l->pruned)
             return pare_recipe_fail(cx, plan->recipe.step[l->step].place,
                                     "%s: correct moves weights that were pruned away from 0; leave "
                                     "it out, or the step that prunes",

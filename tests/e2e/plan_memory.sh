@@ -78,6 +78,7 @@ job "hedge, gptq of one block" "$demo/hedge" "$text" \
     '[{gptq: {bits: 4, group: 64, targets: "*.layers.0.*"}}]' '' --threads 4
 job "wide, rtn" wide '' '[{rtn: {bits: 4, group: 64}}]' '' --threads 1
 job "wide, gptq, KL" wide "$tokens" "$gptq" "$kl" --threads 2
+job "wide, gptq with a correction" wide "$tokens" '[{gptq: {bits: 4, group: 64, correct: gptaq}}]' '' --threads 2
 job "wide, 2:4 and gptq" wide "$tokens" '[{sparsegpt: {pattern: "2:4"}}, {gptq: {bits: 4, group: 64}}]' \
     '' --threads 4
 job "wide, awq, gptq and an export" wide "$tokens" '[{awq: {}}, {gptq: {bits: 4, group: 128}}]' \

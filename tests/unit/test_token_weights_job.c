@@ -72,6 +72,9 @@ static const struct {
      "no step here uses it; say even"},
     {DATA("samples: 4, window: 64, token_weights: loss"), "  - smoothquant: {}\n  - rtn: {}\n",
      "no step here uses it; say even"},
+    {DATA("samples: 4, window: 64, token_weights: loss"),
+     "  - outlier_suppression: {}\n  - gptq: {}\n",
+     "does not go together with outlier_suppression, which shifts inputs; say even"},
     {DATA("samples: 4, window: 64, token_weights: grad"), "  - gptq: {}\n", "even, loss"},
     {DATA("samples: 4, window: 64, token_weights: 2"), "  - gptq: {}\n", "even, loss"},
 };

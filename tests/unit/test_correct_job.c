@@ -1,0 +1,112 @@
+/* Jobs that run the float model beside the compressed one: correct of gptq. */
+#include "tests/unit/job_tiny.h"
+
+#define HEAD                                                                                       \
+    "pare: 1\nmodel: model\ncalibration: {tokens: tokens.i32, samples: 12, window: 64}\npasses:\n"
+
+static void recipe(const char *passes)
+{
+    char text[2048];
+    (void)snprintf(text, sizeof text, HEAD "%s", passes);
+    job_recipe(&place, text);
+}
+
+typedef struct stopper {
+    volatile int stop;
+} stopper;
+
+static void stop_behind_a_block(void *self, const pare_event *e)
+{
+    stopper *const s = self;
+    s->stop = s->stop || e->kind == PARE_EVENT_BLOCK;
+}
+
+/* Passes without a correction, and with one. */
+static const struct {
+    const char *plain, *corrected;
+} pairs[] = {
+    {"  - gptq: {bits: 3, group: 32}\n", "  - gptq: {bits: 3, group: 32, correct: gptaq}\n"},
+    {"  - gptq: {bits: 3, group: 32}\n", "  - gptq: {bits: 3, group: 32, correct: qronos}\n"},
+    {"  - gptq: {bits: 3, group: 32, symmetric: false, refine: 0, act_order: false}\n",
+     "  - gptq: {bits: 3, group: 32, symmetric: false, refine: 0, act_order: false, "
+     "correct: qronos, alpha: 0.5}\n"},
+    {"  - gptq: {bits: 3, group: 32, true_sequential: true}\n",
+     "  - gptq: {bits: 3, group: 32, true_sequential: true, correct: gptaq}\n"},
+    {"  - awq: {}\n  - gptq: {bits: 4, group: 32}\n",
+     "  - awq: {}\n  - gptq: {bits: 4, group: 32, correct: gptaq}\n"},
+    {"  - rotate: {online: true}\n  - gptq: {bits: 4, group: 32}\n",
+     "  - rotate: {online: true}\n  - gptq: {bits: 4, group: 32, correct: qronos}\n"},
+};
+enum { PAIRS = sizeof pairs / sizeof *pairs };
+
+START_TEST(corrections_change_what_comes_out_and_survive_threads_and_breaks)
+{
+    recipe(pairs[_i].plain);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "plain"}, NULL), PARE_OK);
+    recipe(pairs[_i].corrected);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "one"}, NULL), PARE_OK);
+    ck_assert(!job_same_weights(&place, "plain", "one"));
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "five", .threads = 5}, NULL), PARE_OK);
+    job_check_same_weights(&place, "one", "five");
+    stopper s = {0};
+    char what[1024], one[PARE_SHA256_HEX], two[PARE_SHA256_HEX];
+    const pare_events events = {stop_behind_a_block, &s};
+    const job_opts broken = {.output = "two", .events = &events, .interrupt = &s.stop};
+    ck_assert_int_eq(job_run(&place, broken, what), PARE_EINTERRUPTED);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "two", .threads = 2}, NULL), PARE_OK);
+    job_hash(&place, "one", one);
+    job_hash(&place, "two", two);
+    ck_assert_str_eq(one, two);
+}
+END_TEST
+
+/* Both models read the same in front of the first block. */
+START_TEST(the_first_block_has_nothing_to_make_up_for)
+{
+    static const char *const text[] = {
+        "  - gptq: {bits: 4, group: 32, targets: \"model.layers.0.*\"}\n",
+        "  - gptq: {bits: 4, group: 32, targets: \"model.layers.0.*\", correct: gptaq}\n"};
+    for (size_t i = 0; i < 2; i++) {
+        recipe(text[i]);
+        ck_assert_int_eq(job_run(&place, (job_opts){.output = i ? "one" : "plain"}, NULL), PARE_OK);
+    }
+    job_check_same_weights(&place, "plain", "one");
+}
+END_TEST
+
+START_TEST(what_cannot_be_is_refused_with_its_place)
+{
+    static const struct {
+        const char *passes, *says;
+    } cases[] = {
+        {"  - gptq: {correct: both}\n", "none, gptaq"},
+        {"  - gptq: {grid: nf4, correct: gptaq}\n", "correct"},
+        {"  - gptq: {alpha: 0.5}\n", "alpha"},
+        {"  - gptq: {correct: gptaq, alpha: 2}\n", "alpha"},
+        {"  - outlier_suppression: {}\n  - gptq: {correct: gptaq}\n",
+         "outlier_suppression shifts inputs"},
+        {"  - wanda: {sparsity: 0.5}\n  - gptq: {group: 32, correct: gptaq}\n",
+         "correct moves weights that were pruned"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char what[1024];
+        recipe(cases[i].passes);
+        ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, what), PARE_EUSAGE);
+        ck_assert_msg(strstr(what, cases[i].says) && strstr(what, "recipe.yaml:"), "%s", what);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *const s = suite_create("correct_job");
+    TCase *const t = tcase_create("correct_job");
+    tcase_set_timeout(t, 120);
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_loop_test(t, corrections_change_what_comes_out_and_survive_threads_and_breaks, 0,
+                        PAIRS);
+    tcase_add_test(t, the_first_block_has_nothing_to_make_up_for);
+    tcase_add_test(t, what_cannot_be_is_refused_with_its_place);
+    suite_add_tcase(s, t);
+    return unit_main(s);
+}
