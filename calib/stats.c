@@ -16,6 +16,8 @@ uint64_t pare_stats_bytes(const pare_config *c, size_t part, const unsigned kind
         const uint64_t k = pare_site_width(c, part, (pare_site)s);
         if (kinds[s] & PARE_STATS_HESSIAN)
             bytes += 3 * PARE_ALIGN + k * (k + WEIGHED) * sizeof(float) + k * sizeof(double);
+        if (kinds[s] & PARE_STATS_HELD)
+            bytes += PARE_ALIGN + k * k * sizeof(float);
         if (kinds[s] & PARE_STATS_CHANNELS)
             bytes += 7 * PARE_ALIGN + k * (5 * sizeof(float) + 2 * sizeof(double));
         if (kinds[s] & PARE_STATS_SAMPLE)
@@ -40,7 +42,7 @@ static pare_status take_channels(pare_arena *a, pare_site_stats *s)
 pare_status pare_stats_take(pare_ctx *cx, pare_arena *a, const pare_config *c, size_t part,
                             const unsigned kinds[PARE_SITES], uint64_t tokens, pare_stats *out)
 {
-    *out = (pare_stats){.cx = cx, .total = tokens};
+    *out = (pare_stats){.cx = cx, .total = tokens, .held_from = UINT64_MAX};
     for (unsigned i = 0; i < PARE_SITES; i++) {
         pare_site_stats *const s = &out->site[i];
         s->k = pare_site_width(c, part, (pare_site)i);
@@ -50,6 +52,11 @@ pare_status pare_stats_take(pare_ctx *cx, pare_arena *a, const pare_config *c, s
             s->fourth = s->h ? PARE_NEW(a, double, s->k) : NULL;
             s->weighed = s->fourth ? PARE_NEW(a, float, s->k *WEIGHED) : NULL;
             if (!s->weighed)
+                return PARE_ENOMEM;
+        }
+        if (kinds[i] & PARE_STATS_HELD) {
+            s->held = PARE_NEW(a, float, s->k * s->k);
+            if (!s->held)
                 return PARE_ENOMEM;
         }
         if (kinds[i] & PARE_STATS_CHANNELS)
@@ -138,15 +145,20 @@ static void add_sample(pare_site_stats *s, const float *x, size_t rows, uint64_t
     }
 }
 
-static void add_hessian(const pare_ctx *cx, pare_site_stats *s, const float *x, size_t rows)
+/* Rows to H, and those behind the first `spared` to that of held-out tokens. */
+static void add_hessian(const pare_ctx *cx, pare_site_stats *s, const float *x, size_t rows,
+                        size_t spared)
 {
     batch b = {s, x, rows};
     pare_gram_add(cx, s->h, x, rows, s->k);
     pare_parallel(cx, s->k, COLUMNS, add_fourth, &b);
+    if (s->held && spared < rows)
+        pare_gram_add(cx, s->held, x + spared * s->k, rows - spared, s->k);
 }
 
 /* Rows times the roots of their weights, some at a time. */
-static void add_weighed(const pare_ctx *cx, pare_site_stats *s, const float *x, size_t rows)
+static void add_weighed(const pare_ctx *cx, pare_site_stats *s, const float *x, size_t rows,
+                        size_t spared)
 {
     const size_t k = s->k;
     for (size_t first = 0, count; first < rows; first += count) {
@@ -156,7 +168,7 @@ static void add_weighed(const pare_ctx *cx, pare_site_stats *s, const float *x, 
             for (size_t j = 0; j < k; j++)
                 s->weighed[i * k + j] = root * x[(first + i) * k + j];
         }
-        add_hessian(cx, s, s->weighed, count);
+        add_hessian(cx, s, s->weighed, count, spared > first ? spared - first : 0);
     }
 }
 
@@ -169,11 +181,13 @@ static pare_status add(void *self, size_t part, pare_site site, const float *x, 
     if (!(stats->active & (1u << site)) || rows == 0)
         return PARE_OK;
     const float *const weight = s->h && s->weight ? s->weight + s->tokens : NULL;
+    const uint64_t left = stats->held_from > s->tokens ? stats->held_from - s->tokens : 0;
+    const size_t spared = left < rows ? (size_t)left : rows;
     batch b = {s, x, rows};
     if (s->h && s->weight)
-        add_weighed(stats->cx, s, x, rows);
+        add_weighed(stats->cx, s, x, rows, spared);
     else if (s->h)
-        add_hessian(stats->cx, s, x, rows);
+        add_hessian(stats->cx, s, x, rows, spared);
     if (s->absmax)
         pare_parallel(stats->cx, k, COLUMNS, add_columns, &b);
     if (s->sample)
@@ -273,13 +287,18 @@ void pare_stats_whiten(pare_site_stats *stats)
     }
 }
 
+static void scale_gram(float *h, const float *s, size_t k)
+{
+    for (size_t i = 0; h && i < k; i++)
+        for (size_t j = 0; j <= i; j++)
+            h[i * k + j] = (float)((double)h[i * k + j] / ((double)s[i] * (double)s[j]));
+}
+
 void pare_stats_scale(pare_site_stats *stats, const float *s)
 {
     const size_t k = stats->k;
-    for (size_t i = 0; stats->h && i < k; i++)
-        for (size_t j = 0; j <= i; j++)
-            stats->h[i * k + j] =
-                (float)((double)stats->h[i * k + j] / ((double)s[i] * (double)s[j]));
+    scale_gram(stats->h, s, k);
+    scale_gram(stats->held, s, k);
     if (stats->drift.d)
         pare_drift_scale(&stats->drift, s, k);
     float *const vector[] = {stats->absmax, stats->absmean, stats->mean, stats->min, stats->max};
@@ -368,6 +387,8 @@ pare_status pare_stats_permute(pare_arena *scratch, pare_site_stats *stats, cons
     float *const vector[] = {stats->absmax, stats->absmean, stats->mean, stats->min, stats->max};
     if (room && stats->h)
         permute_gram(stats->h, column, k, square);
+    if (room && stats->held)
+        permute_gram(stats->held, column, k, square);
     if (room && stats->drift.d)
         pare_drift_permute(&stats->drift, column, k, square);
     for (size_t v = 0; room && stats->absmax && v < sizeof vector / sizeof *vector; v++)

@@ -8,6 +8,7 @@
  *            (calib/support.h).
  *   channels per input column: max |x|, mean |x|, mean, least and largest x.
  *   loudness with any of these: energy of the tokens; with H each times its weight.
+ *   held     with H: the same sum over the tokens behind the first `held_from`.
  *   drift    with H: how these inputs have moved from those in the float model.
  *   sample   up to PARE_STATS_ROWS inputs, evenly spread over all tokens.
  *
@@ -26,10 +27,12 @@ enum {
     PARE_STATS_HESSIAN = 1u << 0,
     PARE_STATS_CHANNELS = 1u << 1,
     PARE_STATS_SAMPLE = 1u << 2,
-    PARE_STATS_DRIFT = 1u << 3
+    PARE_STATS_DRIFT = 1u << 3,
+    PARE_STATS_HELD = 1u << 4
 };
 
 enum { PARE_STATS_ROWS = 256 };
+enum { PARE_HELD_PART = 4 }; /* one window of so many is held out, the last ones */
 
 /* Statistics of one site; what was not asked for is NULL. */
 typedef struct pare_site_stats {
@@ -38,6 +41,7 @@ typedef struct pare_site_stats {
     const float *weight;                        /* [tokens], in the order they come; NULL: 1 */
     float *h;                                   /* [k, k] lower triangle */
     pare_loudness loudness;                     /* until pare_stats_support */
+    float *held;                                /* [k, k] lower triangle */
     pare_drift drift;                           /* pare_stats_take_drift */
     double *fourth;                             /* [k]; until pare_stats_support */
     float *weighed;                             /* with H: room for some rows */
@@ -52,8 +56,9 @@ typedef struct pare_site_stats {
 typedef struct pare_stats {
     pare_ctx *cx;
     pare_site_stats site[PARE_SITES];
-    uint64_t total;  /* tokens that will be seen: places the sample */
-    unsigned active; /* bit per site that pare_stats_tap adds to */
+    uint64_t total;     /* tokens that will be seen: places the sample */
+    uint64_t held_from; /* tokens in front of those of `held`; none before it is set */
+    unsigned active;    /* bit per site that pare_stats_tap adds to */
 } pare_stats;
 
 /* Bytes of the statistics `kinds[site]` of a part, at most. */
@@ -108,9 +113,9 @@ void pare_stats_whiten_hessian(pare_site_stats *stats);
  * rounding. */
 void pare_stats_scale(pare_site_stats *stats, const float *s);
 
-/* x becomes x - z:  z [k]. Not with drift. Needs the channels for H (its change follows from the
- * means). The mean of |x - z| follows from no statistic: it is taken over the sample, and without
- * one it is set to its bound max |x - z|. */
+/* x becomes x - z:  z [k]. Not with drift or held. Needs the channels for H (its change follows
+ * from the means). The mean of |x - z| follows from no statistic: it is taken over the sample, and
+ * without one it is set to its bound max |x - z|. */
 void pare_stats_shift(pare_site_stats *stats, const float *z);
 
 /* Column j becomes what column[j] was, exactly. PARE_ENOMEM: then nothing has changed. Takes a copy

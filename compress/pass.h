@@ -29,7 +29,6 @@
 #include "runtime/fold.h"
 
 typedef struct pare_sparsity pare_sparsity; /* runtime/sparsity.h */
-
 /* Facts that hold of a linear between passes. */
 enum {
     PARE_FACT_WEIGHTS = 1u << 0,  /* float weights are in memory */
@@ -38,7 +37,8 @@ enum {
     PARE_FACT_CHANNELS = 1u << 3, /* statistics of the input's channels are in memory */
     PARE_FACT_SAMPLE = 1u << 4,   /* some inputs themselves are in memory */
     PARE_FACT_ZEROS = 1u << 5,    /* weights that are 0 were pruned, and stay 0 */
-    PARE_FACT_DRIFT = 1u << 6     /* drift of the input is in memory (calib/drift.h) */
+    PARE_FACT_DRIFT = 1u << 6,    /* drift of the input is in memory (calib/drift.h) */
+    PARE_FACT_HELD = 1u << 7      /* H of held-out windows is in memory */
 };
 
 /* What a transform does to the site it works on, apart from changing the weights of the linears
@@ -244,7 +244,7 @@ PARE_CHECKED pare_status pare_pass_store(pare_ctx *cx, const pare_pass *pass, co
 PARE_CHECKED pare_status pare_pass_run(pare_ctx *cx, const pare_pass *pass, const double *value,
                                        pare_pass_linear *linear, pare_arena *scratch);
 
-/* The table as the recipe parser wants it, [pare_pass_count()], in the arena. PARE_ENOMEM. */
+/* The table as the recipe parser wants it, [pare_pass_count()]. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_pass_words_take(pare_arena *a, const pare_pass_words **out);
 
 #endif

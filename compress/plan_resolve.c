@@ -107,7 +107,8 @@ static unsigned kinds_of(unsigned facts)
     return (facts & PARE_FACT_HESSIAN ? PARE_STATS_HESSIAN : 0u) |
            (facts & PARE_FACT_CHANNELS ? PARE_STATS_CHANNELS : 0u) |
            (facts & PARE_FACT_SAMPLE ? PARE_STATS_SAMPLE : 0u) |
-           (facts & PARE_FACT_DRIFT ? PARE_STATS_DRIFT : 0u);
+           (facts & PARE_FACT_DRIFT ? PARE_STATS_DRIFT : 0u) |
+           (facts & PARE_FACT_HELD ? PARE_STATS_HELD : 0u);
 }
 
 /* owner[slot] = step, for what a quantizer selects. */
@@ -310,29 +311,39 @@ static const pare_step *moves_inputs(const pare_plan *plan, unsigned kind)
     return NULL;
 }
 
-static pare_status check_drift(pare_ctx *cx, const pare_plan *plan)
+/* What a quantizer wants to know beside H, and cannot: `fault` says why and what to do, or is NULL.
+ */
+static const char *beside_fault(const pare_plan *plan, const pare_plan_linear *l, unsigned facts)
 {
-    const pare_step *const step = moves_inputs(plan, PARE_STATS_DRIFT);
+    const size_t samples = plan->recipe.calibration.samples;
+    if (facts & PARE_FACT_DRIFT && plan->model.config.experts)
+        return "correct: pare does not run the float model beside the compressed one where MLPs "
+               "are mixtures of experts; leave correct out";
+    if (facts & PARE_FACT_DRIFT && l->pruned)
+        return "correct moves weights that were pruned away from 0; leave it out, or the step that "
+               "prunes";
+    if (facts & PARE_FACT_HELD && l->part)
+        return "tune: experts see too few tokens to hold some of them out; leave tune out, or skip "
+               "the experts";
+    if (facts & PARE_FACT_HELD && samples && samples < PARE_HELD_PART)
+        return "tune holds one of 4 calibration windows out; give more samples";
+    return NULL;
+}
+
+static pare_status check_beside(pare_ctx *cx, const pare_plan *plan)
+{
+    const pare_step *const step = moves_inputs(plan, PARE_STATS_DRIFT | PARE_STATS_HELD);
     if (step)
         return pare_recipe_fail(cx, step->place,
-                                "%s shifts inputs, and correct of gptq does not follow that; leave "
-                                "one of them out",
+                                "%s shifts inputs, and what correct and tune of gptq go by does "
+                                "not follow that; leave one of them out",
                                 pare_passes[step->pass]->name);
     for (size_t i = 0; i < plan->linears; i++) {
         const pare_plan_linear *const l = &plan->linear[i];
-        if (!l->quantized || !(facts_of(&plan->recipe.step[l->step]) & PARE_FACT_DRIFT))
-            continue;
-        if (plan->model.config.experts)
-            return pare_recipe_fail(cx, plan->recipe.step[l->step].place,
-                                    "correct: pare does not run the float model of type %s beside "
-                                    "the compressed one: its MLP is a mixture of experts; leave "
-                                    "correct out",
-                                    plan->model.config.arch->model_type);
-        if (l->pruned)
-            return pare_recipe_fail(cx, plan->recipe.step[l->step].place,
-                                    "%s: correct moves weights that were pruned away from 0; leave "
-                                    "it out, or the step that prunes",
-                                    l->packed.name);
+        const pare_step *const s = &plan->recipe.step[l->step];
+        const char *const fault = l->quantized ? beside_fault(plan, l, facts_of(s)) : NULL;
+        if (fault)
+            return pare_recipe_fail(cx, s->place, "%s: %s", l->packed.name, fault);
     }
     return PARE_OK;
 }
@@ -452,7 +463,7 @@ pare_status pare__plan_resolve(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     ask_transforms(plan);
     for (size_t s = 0; s < PARE_SITES; s++)
         plan->drift |= (plan->kinds[s] & PARE_STATS_DRIFT) != 0;
-    PARE_TRY(check_drift(cx, plan));
+    PARE_TRY(check_beside(cx, plan));
     plan->reference = plan->transforms > 0 || plan->pruned > 0 || plan->drift;
     plan->calibrated = plan->transforms > 0 || plan->recipe.kv.method == PARE_KV_KVQUANT;
     for (size_t s = 0; s < PARE_SITES; s++)

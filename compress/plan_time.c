@@ -196,6 +196,7 @@ static void count_calibration(estimate *e)
         const double w = (double)pare_site_width(c, 1, (pare_site)s);
         stats += p->kinds[s] & PARE_STATS_HESSIAN ? (1.0 + looks) * k * k : 0;
         stats += p->kinds[s] & PARE_STATS_DRIFT ? 2.0 * k * k : 0;
+        stats += p->kinds[s] & PARE_STATS_HELD ? k * k / PARE_HELD_PART : 0;
         stats += p->expert_kinds[s] & PARE_STATS_HESSIAN ? used * w * w : 0;
     }
     e->phase[PARE_PHASE_WAVE] = beside_products * over(tokens * blocks * forward, e->rate.gemm);

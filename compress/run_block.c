@@ -95,6 +95,8 @@ static pare_status compress_common(pare_run *run, size_t block, pare_unit_result
     pare_stats stats;
     PARE_TRY(pare_stats_take(run->cx, &run->scratch, &run->plan.model.config, 0, run->plan.kinds,
                              (uint64_t)run->plan.samples * run->plan.window, &stats));
+    stats.held_from =
+        (uint64_t)(run->plan.samples - run->plan.samples / PARE_HELD_PART) * run->plan.window;
     PARE_TRY(pare_stats_take_drift(&run->scratch, run->plan.kinds,
                                    run->plan.batch * run->plan.window, &stats));
     for (unsigned site = 0; site < PARE_SITES; site++)

@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "compress/passes/gptq_tune.h"
 #include "compress/passes/passes_internal.h"
 #include "compress/passes/quantize.h"
 #include "quant/correct.h"
@@ -18,7 +19,9 @@ enum {
     ACTIVATIONS,
     REFINE,
     CORRECT,
-    ALPHA
+    ALPHA,
+    TUNE,
+    PARAMS
 };
 
 static const pare_word grids[] = {
@@ -59,6 +62,10 @@ static const pare_param params[] = {
     [ALPHA] = {.name = "alpha", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1, .fallback = 0,
         .by = "correct", .when = "gptaq, qronos",
         .help = "with correct: how much of that; 0: as in the papers, 0.25 for gptaq, 1 for qronos"},
+    [TUNE] = {.name = "tune", .type = PARE_PARAM_BOOL, .fallback = 0,
+        .by = "grid", .when = "uniform",
+        .help = "try the other order and clip and 10 times more and less damping for each linear, by "
+                "the error on calibration windows held out for it; takes about 6 times as long"},
     {.name = NULL},
 };
 // clang-format on
@@ -74,9 +81,15 @@ static pare_correct corrects(const double *value)
                                                         : PARE_CORRECT_NONE;
 }
 
+static bool tunes(const double *value)
+{
+    return value[GRID] == (double)PARE_ENCODING_UNIFORM && value[TUNE] != 0.0;
+}
+
 static unsigned asks(const double *value)
 {
-    return corrects(value) == PARE_CORRECT_NONE ? 0u : PARE_FACT_DRIFT;
+    return (corrects(value) == PARE_CORRECT_NONE ? 0u : PARE_FACT_DRIFT) |
+           (tunes(value) ? PARE_FACT_HELD : 0u);
 }
 
 /* Refinement goes on from what the sweep leaves: it needs the weights once more. So does a
@@ -101,7 +114,7 @@ static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threa
     const bool corrected = corrects(value) != PARE_CORRECT_NONE;
     const size_t correction = corrected ? pare_correction_bytes(k) : 0;
     const double cube = dk * dk * dk, product = 2.0 * dn * dk * dk;
-    return (pare_pass_cost){
+    const pare_pass_cost once = {
         .site_bytes = pare_quantize_factor_bytes(k) + correction,
         .start_bytes = pare_quantize_factoring_bytes(k) + correction,
         .linear_bytes = threads * pare_compensate_bytes((size_t)value[BLOCK], k) + n * 8 + books +
@@ -109,6 +122,7 @@ static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threa
         .site_flops = cube * (corrected ? 6.0 : 2.0 / 3.0),
         .flops = product * ((refines(value) ? 2 + value[REFINE] : 1) + (corrected ? 1 : 0)),
         .rounds = tries * dn * dk};
+    return tunes(value) ? pare_gptq_tune_cost(&once, n, k) : once;
 }
 
 static bool sequential(const double *value)
@@ -182,6 +196,9 @@ static pare_status store(pare_ctx *cx, const double *value, size_t n, size_t k,
 {
     pare_grid g = levels(value);
     PARE_TRY(pare_quantize_store(cx, value, n, k, out));
+    if (tunes(value) && corrects(value) != PARE_CORRECT_NONE)
+        return pare_fail(cx, PARE_EINVAL,
+                         "tune and correct do not go together: leave one of them out");
     if (g.encoding == PARE_ENCODING_UNIFORM)
         return PARE_OK;
     if (g.encoding == PARE_ENCODING_CODEBOOK)
@@ -265,8 +282,8 @@ static pare_status sweep(pare_ctx *cx, const double *value, const site_state *si
                               linear->codes, NULL);
 }
 
-static pare_status run(pare_ctx *cx, const double *value, pare_pass_linear *linear,
-                       pare_arena *scratch)
+static pare_status quantize(pare_ctx *cx, const double *value, pare_pass_linear *linear,
+                            pare_arena *scratch)
 {
     const site_state *const site = linear->site_state;
     const pare_factor *const factor = site->factor;
@@ -287,6 +304,15 @@ static pare_status run(pare_ctx *cx, const double *value, pare_pass_linear *line
     PARE_TRY(sweep(cx, value, site, &g, target, start, linear, scratch));
     return refine.rounds ? pare_refine_codes(cx, scratch, &refine, &g, target, linear->codes, NULL)
                          : PARE_OK;
+}
+
+static pare_status run(pare_ctx *cx, const double *value, pare_pass_linear *linear,
+                       pare_arena *scratch)
+{
+    static const pare_gptq_tuned tuned = {site, quantize, grid, PARAMS, ACT_ORDER, DAMP};
+    return tunes(value) && !linear->stats->white
+               ? pare_gptq_tune(cx, &tuned, value, linear, scratch)
+               : quantize(cx, value, linear, scratch);
 }
 
 const pare_pass pare_pass_gptq = {
