@@ -116,14 +116,16 @@ START_TEST(statistics_are_sums_over_all_tokens_and_leave_the_wave_alone)
     pare_ctx *const cx = &r.home.cx;
     pare_arena *const a = &r.home.arena;
     const pare_block *const block = &r.model.block[0];
-    const unsigned kinds[PARE_SITES] = {
-        [PARE_SITE_ATTENDED] = PARE_STATS_HESSIAN, [PARE_SITE_ACTIVATED] = PARE_STATS_HESSIAN};
+    const unsigned kinds[PARE_SITES] = {[PARE_SITE_ATTENDED] = PARE_STATS_HESSIAN | PARE_STATS_HELD,
+                                        [PARE_SITE_ACTIVATED] = PARE_STATS_HESSIAN};
+    const size_t held_from = 2 * WINDOW + 5; /* inside a batch */
     pare_wave wave;
     pare_stats h;
     open_wave(&r, _i != 0, 2, &wave);
     const float *const before = contents(&r, &wave);
     ck_assert_int_eq(pare_stats_take(cx, a, &r.model.config, 0, kinds, SAMPLES * WINDOW, &h),
                      PARE_OK);
+    h.held_from = held_from;
     const pare_tap tap = pare_stats_tap(&h);
     ck_assert_int_eq(pare_wave_run(cx, a, &wave, &r.forward, block, &tap, "gathering"), PARE_OK);
     memset(&all, 0, sizeof all);
@@ -138,18 +140,23 @@ START_TEST(statistics_are_sums_over_all_tokens_and_leave_the_wave_alone)
         ck_assert_uint_eq(k, pare_site_width(&r.model.config, 0, (pare_site)s));
         for (size_t i = 0; h.site[s].h && i < k; i++)
             for (size_t j = 0; j <= i; j++) {
-                double sum = 0, terms = 0;
+                double sum = 0, terms = 0, held = 0;
                 for (size_t t = 0; t < SAMPLES * WINDOW; t++) {
                     const double x = (double)all.x[s][t * k + i] * (double)all.x[s][t * k + j];
                     sum += x;
+                    held += t < held_from ? 0 : x;
                     terms += fabs(x);
                 }
+                if (h.site[s].held)
+                    ck_assert_double_le(fabs((double)h.site[s].held[i * k + j] - held),
+                                        (SAMPLES * WINDOW + 2) * 0x1p-24 * terms);
                 ck_assert_double_le(fabs((double)h.site[s].h[i * k + j] - sum),
                                     (SAMPLES * WINDOW + 2) * 0x1p-24 * terms);
             }
     }
     ck_assert_uint_eq(pare_stats_bytes(&r.model.config, 0, kinds),
-                      6 * PARE_ALIGN + (40 * (40 + 256) + 70 * (70 + 256)) * 4 + (40 + 70) * 8);
+                      7 * PARE_ALIGN + (40 * (2 * 40 + 256) + 70 * (70 + 256)) * 4 + (40 + 70) * 8);
+    ck_assert(h.site[PARE_SITE_ATTENDED].held && !h.site[PARE_SITE_ACTIVATED].held);
     pare_wave_close(&wave);
     rig_end(&r);
 }

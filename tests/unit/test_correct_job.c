@@ -1,4 +1,5 @@
-/* Jobs that run the float model beside the compressed one: correct of gptq. */
+/* Jobs with what gptq knows beside H: the float model next to the compressed one (correct), windows
+ * held out (tune). */
 #include "tests/unit/job_tiny.h"
 
 #define HEAD                                                                                       \
@@ -34,6 +35,9 @@ static const struct {
      "  - gptq: {bits: 3, group: 32, true_sequential: true, correct: gptaq}\n"},
     {"  - awq: {}\n  - gptq: {bits: 4, group: 32}\n",
      "  - awq: {}\n  - gptq: {bits: 4, group: 32, correct: gptaq}\n"},
+    {"  - gptq: {bits: 3, group: 32}\n", "  - gptq: {bits: 3, group: 32, tune: true}\n"},
+    {"  - awq: {}\n  - gptq: {bits: 4, group: 32}\n",
+     "  - awq: {}\n  - gptq: {bits: 4, group: 32, tune: true}\n"},
     {"  - rotate: {online: true}\n  - gptq: {bits: 4, group: 32}\n",
      "  - rotate: {online: true}\n  - gptq: {bits: 4, group: 32, correct: qronos}\n"},
 };
@@ -87,6 +91,8 @@ START_TEST(what_cannot_be_is_refused_with_its_place)
          "outlier_suppression shifts inputs"},
         {"  - wanda: {sparsity: 0.5}\n  - gptq: {group: 32, correct: gptaq}\n",
          "correct moves weights that were pruned"},
+        {"  - gptq: {correct: gptaq, tune: true}\n", "tune and correct do not go together"},
+        {"  - outlier_suppression: {}\n  - gptq: {tune: true}\n", "shifts inputs"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char what[1024];

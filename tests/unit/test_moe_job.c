@@ -358,6 +358,7 @@ START_TEST(what_cannot_be_done_to_experts_is_refused)
         {HEAD("") "  - rotate: {}\n  - rtn: {}\n", "its MLP is a mixture of experts"},
         {HEAD("") "  - omniquant: {}\n  - rtn: {}\n", "its MLP is a mixture of experts"},
         {HEAD("") "  - gptq: {correct: gptaq}\n", "correct: pare does not run the float model"},
+        {HEAD("") "  - gptq: {tune: true}\n", "tune: experts see too few tokens"},
         {HEAD("") "  - channels: {ratio: 0.5}\n", "its MLP is a mixture of experts"},
         {HEAD("") "  - depth: {blocks: 1}\n", "its MLP is a mixture of experts"},
         {HEAD("") "  - wanda: {ratios: owl}\n", "wanda: ratios: owl compares all linears"},
