@@ -10,8 +10,8 @@
  * The full curvature of a row i is sum over t of dy_ti^2 x_t x_t^T: one weight for all rows of a
  * site stands for it. Few tokens hold most of s (one in a hundred has 15 times the mean), which
  * makes a poor sum; the square root keeps more of the others. On a model of 135M parameters it did
- * better than s itself and than s^0.25, outputs over their means better than as they are, and this
- * draw better than a label drawn from the model for each token.
+ * better than s itself and than s^0.25, and outputs over their means better than as they are.
+ * Between this draw and a label drawn from the model no difference could be told.
  * Sources: Kim et al., GuidedQuant, ICML 2025, eq. 7-9 (rows in groups, true labels, no root);
  * Tseng et al., YAQA, 2025 (labels drawn from the model). */
 #ifndef PARE_CALIB_TOKEN_WEIGHTS_H

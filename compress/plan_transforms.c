@@ -254,14 +254,15 @@ static pare_status check_behind(pare_ctx *cx, const pare_plan *plan, const pare_
     }
     if (plan->sequential && folds_of(plan, t->step) && producing_role(plan, t->site) < PARE_ROLES)
         return pare_recipe_fail(cx, place,
-                                "%s: true_sequential quantizes %s before the statistics that "
-                                "scale it are there; leave that input out or drop true_sequential",
+                                "%s: true_sequential, which correct implies, quantizes %s before "
+                                "the statistics that scale it are there; leave that input out or "
+                                "drop true_sequential and correct",
                                 pass->name,
                                 linear_name(plan, t->block, producing_role(plan, t->site)));
     if (plan->sequential && pass->transform_block)
         return pare_recipe_fail(cx, place,
-                                "%s looks at a whole block at once, and true_sequential takes it "
-                                "apart; drop true_sequential",
+                                "%s looks at a whole block at once, and true_sequential, which "
+                                "correct implies, takes it apart; drop both",
                                 pass->name);
     return PARE_OK;
 }

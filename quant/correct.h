@@ -14,6 +14,8 @@
  *     qronos   the first column is rounded as w_0 + share (W D)_0 / H_00, its best value with the
  *              others as they are; the rest goes on from W*. Its paper: share 1.
  *
+ * y must be what the linear will get: the sites of a block one by one. Were o_proj given the drift
+ * of before v_proj made up for its own, it would make up for the same once more, block after block.
  * Sources: Li et al., GPTAQ, ICML 2025 (arXiv 2504.02692), Algorithm 1, and its program for the
  * share; Zhang et al., Qronos, 2025 (arXiv 2505.11695), Algorithm 1: its second step, the least of
  * the objective over the other columns with the first one rounded, is a step of the sweep from W*.

@@ -58,7 +58,7 @@ static const pare_param params[] = {
     [CORRECT] = {.name = "correct", .type = PARE_PARAM_CHOICE, .fallback = PARE_CORRECT_NONE,
         .words = corrections, .by = "grid", .when = "uniform",
         .help = "make up for inputs that are no longer those of the float model, which runs beside: "
-                "gptaq, qronos (its paper damps by 1e-6 of the largest eigenvalue of H, pare by damp)"},
+                "gptaq, qronos (damped by damp, not as in its paper); implies true_sequential"},
     [ALPHA] = {.name = "alpha", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1, .fallback = 0,
         .by = "correct", .when = "gptaq, qronos",
         .help = "with correct: how much of that; 0: as in the papers, 0.25 for gptaq, 1 for qronos"},
@@ -125,9 +125,11 @@ static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threa
     return tunes(value) ? pare_gptq_tune_cost(&once, n, k) : once;
 }
 
+/* A drift that one site made up for would be made up for again behind it, were the inputs there
+ * still those of before. */
 static bool sequential(const double *value)
 {
-    return value[TRUE_SEQUENTIAL] != 0.0;
+    return value[TRUE_SEQUENTIAL] != 0.0 || corrects(value) != PARE_CORRECT_NONE;
 }
 
 typedef struct site_state {

@@ -22,6 +22,8 @@ static void stop_behind_a_block(void *self, const pare_event *e)
     s->stop = s->stop || e->kind == PARE_EVENT_BLOCK;
 }
 
+#define AWQ_OF_NORMS "  - awq: {skip: [\"*.o_proj\", \"*.down_proj\"]}\n"
+
 /* Passes without a correction, and with one. */
 static const struct {
     const char *plain, *corrected;
@@ -33,8 +35,8 @@ static const struct {
      "correct: qronos, alpha: 0.5}\n"},
     {"  - gptq: {bits: 3, group: 32, true_sequential: true}\n",
      "  - gptq: {bits: 3, group: 32, true_sequential: true, correct: gptaq}\n"},
-    {"  - awq: {}\n  - gptq: {bits: 4, group: 32}\n",
-     "  - awq: {}\n  - gptq: {bits: 4, group: 32, correct: gptaq}\n"},
+    {AWQ_OF_NORMS "  - gptq: {bits: 4, group: 32}\n",
+     AWQ_OF_NORMS "  - gptq: {bits: 4, group: 32, correct: gptaq}\n"},
     {"  - gptq: {bits: 3, group: 32}\n", "  - gptq: {bits: 3, group: 32, tune: true}\n"},
     {"  - awq: {}\n  - gptq: {bits: 4, group: 32}\n",
      "  - awq: {}\n  - gptq: {bits: 4, group: 32, tune: true}\n"},
@@ -64,12 +66,13 @@ START_TEST(corrections_change_what_comes_out_and_survive_threads_and_breaks)
 }
 END_TEST
 
-/* Both models read the same in front of the first block. */
-START_TEST(the_first_block_has_nothing_to_make_up_for)
+/* Both models read the same in front of the first site. */
+START_TEST(the_first_site_has_nothing_to_make_up_for)
 {
     static const char *const text[] = {
-        "  - gptq: {bits: 4, group: 32, targets: \"model.layers.0.*\"}\n",
-        "  - gptq: {bits: 4, group: 32, targets: \"model.layers.0.*\", correct: gptaq}\n"};
+        "  - gptq: {bits: 4, group: 32, targets: \"model.layers.0.self_attn.q_proj\"}\n",
+        "  - gptq: {bits: 4, group: 32, targets: \"model.layers.0.self_attn.q_proj\", correct: "
+        "gptaq}\n"};
     for (size_t i = 0; i < 2; i++) {
         recipe(text[i]);
         ck_assert_int_eq(job_run(&place, (job_opts){.output = i ? "one" : "plain"}, NULL), PARE_OK);
@@ -87,10 +90,12 @@ START_TEST(what_cannot_be_is_refused_with_its_place)
         {"  - gptq: {grid: nf4, correct: gptaq}\n", "correct"},
         {"  - gptq: {alpha: 0.5}\n", "alpha"},
         {"  - gptq: {correct: gptaq, alpha: 2}\n", "alpha"},
-        {"  - outlier_suppression: {}\n  - gptq: {correct: gptaq}\n",
+        {"  - outlier_suppression: {skip: [\"*.o_proj\", \"*.down_proj\"]}\n"
+         "  - gptq: {correct: gptaq}\n",
          "outlier_suppression shifts inputs"},
         {"  - wanda: {sparsity: 0.5}\n  - gptq: {group: 32, correct: gptaq}\n",
          "correct moves weights that were pruned"},
+        {"  - awq: {}\n  - gptq: {correct: gptaq}\n", "true_sequential, which correct implies"},
         {"  - gptq: {correct: gptaq, tune: true}\n", "tune and correct do not go together"},
         {"  - outlier_suppression: {}\n  - gptq: {tune: true}\n", "shifts inputs"},
     };
@@ -111,7 +116,7 @@ int main(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_loop_test(t, corrections_change_what_comes_out_and_survive_threads_and_breaks, 0,
                         PAIRS);
-    tcase_add_test(t, the_first_block_has_nothing_to_make_up_for);
+    tcase_add_test(t, the_first_site_has_nothing_to_make_up_for);
     tcase_add_test(t, what_cannot_be_is_refused_with_its_place);
     suite_add_tcase(s, t);
     return unit_main(s);

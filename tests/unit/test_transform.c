@@ -169,7 +169,7 @@ START_TEST(orders_that_the_facts_do_not_allow_are_refused_with_their_place)
             "\"*.v_proj\"}\n",
             "recipe.yaml:6:5: smoothquant: model.layers.0.self_attn.v_proj is already quantized");
     refused("  - smoothquant: {attended: true}\n  - gptq: {true_sequential: true}\n",
-            "recipe.yaml:5:5: smoothquant: true_sequential quantizes "
+            "recipe.yaml:5:5: smoothquant: true_sequential, which correct implies, quantizes "
             "model.layers.0.self_attn.v_proj before");
     refused("  - smoothquant\n  - rtn\n  - gptq\n", "is already quantized by pass 1 (rtn)");
     refused("  - awq: {skip: [\"*.o_proj\", \"*.down_proj\"]}\n  - billm: {targets: "
