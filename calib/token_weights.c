@@ -24,6 +24,7 @@ typedef struct weigh_job {
     pare_trace trace;     /* of the current block */
     float *over;          /* [windows of a batch, widest output] */
     float *weight;        /* [blocks][PARE_SITES][total] */
+    pare_output_curvature *outputs;
 } weigh_job;
 
 static float *stream(const weigh_job *job, size_t block)
@@ -95,6 +96,7 @@ static void see(void *self, pare_role role, const float *dy, size_t rows, size_t
     s.weight = job->weight + (job->block * PARE_SITES + site) * job->total + job->first;
     pare_parallel(job->cx, rows / job->window * ((n + COLUMNS - 1) / COLUMNS), 1, find_means, &s);
     pare_parallel(job->cx, rows, 64, weigh_rows, &s);
+    pare_output_curvature_add(job->cx, job->outputs, job->block, role, dy, rows, n);
 }
 
 static pare_status forward(weigh_job *job)
@@ -175,7 +177,7 @@ static pare_status settle(const weigh_job *job)
     for (size_t b = 0; b < job->f->model->config.blocks; b++)
         for (unsigned site = 0; site < PARE_SITES; site++)
             PARE_TRY(settle_site(job, b, job->weight + (b * PARE_SITES + site) * job->total));
-    return PARE_OK;
+    return pare_output_curvature_settle(job->cx, &job->f->model->config, job->outputs);
 }
 
 /* The widest output of a linear of a block. */
@@ -192,7 +194,8 @@ static size_t widest(const pare_config *c)
 
 uint64_t pare_token_weights_bytes(const pare_config *c, uint64_t tokens)
 {
-    return (uint64_t)c->blocks * PARE_SITES * tokens * sizeof(float) + PARE_ALIGN;
+    return (uint64_t)c->blocks * PARE_SITES * tokens * sizeof(float) + PARE_ALIGN +
+           pare_output_curvature_bytes(c);
 }
 
 uint64_t pare_token_weights_scratch(const pare_ctx *cx, const pare_config *c, size_t samples,
@@ -239,7 +242,9 @@ pare_status pare_token_weights_find(pare_ctx *cx, pare_arena *a, pare_arena *scr
     out->weight = PARE_NEW(a, float, c->blocks *PARE_SITES *job.total);
     if (!out->weight)
         return PARE_ENOMEM;
+    PARE_TRY(pare_output_curvature_take(a, c, &out->outputs));
     job.weight = out->weight;
+    job.outputs = &out->outputs;
     const pare_mark mark = pare_arena_mark(scratch);
     pare_status s = take(&job, c, samples < most ? samples : most);
     if (s == PARE_OK)

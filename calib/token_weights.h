@@ -17,12 +17,14 @@
 #ifndef PARE_CALIB_TOKEN_WEIGHTS_H
 #define PARE_CALIB_TOKEN_WEIGHTS_H
 
+#include "calib/output_curvature.h"
 #include "runtime/fold.h"
 #include "runtime/forward.h"
 
 typedef struct pare_token_weights {
     size_t blocks, tokens;
     float *weight; /* [blocks][PARE_SITES][tokens], of mean 1; NULL: all count the same */
+    pare_output_curvature outputs; /* from the same gradients */
 } pare_token_weights;
 
 /* The weights of the tokens at a site [tokens], or NULL. */

@@ -51,12 +51,13 @@ enum {
 
 /* A linear as a pruner or a quantizer finds it. */
 typedef struct pare_pass_linear {
-    float *w; /* [n, k] f32; a quantizer may change or destroy it, but not in a job without
-                 calibration; a pruner leaves its result */
+    float *w; /* [n, k] f32; a quantizer may destroy it, not in a job without calibration; a
+                 pruner leaves its result */
     size_t n, k;
     pare_role role;
     const pare_site_stats *stats;  /* of its input, what the pass needs of it */
     const float *h;                /* stats->h */
+    const float *outputs;          /* curvature in its outputs (calib/output_curvature.h) or NULL */
     void *site_state;              /* what `site` left for this step and site, or NULL */
     bool pruned;                   /* a pruner was here: what is 0 in w must get the value 0 */
     const pare_sparsity *sparsity; /* of a step that prunes, with seed and tensor; else NULL */
@@ -101,12 +102,11 @@ PARE_CHECKED pare_status pare_pass_order(pare_ctx *cx, pare_pass_site *s, const 
 
 /* Upper bounds, from shapes alone. */
 typedef struct pare_pass_cost {
-    size_t site_bytes;   /* state kept for a site */
-    size_t start_bytes;  /* while that state is made, the state included; 0: no more than it */
-    size_t linear_bytes; /* scratch while one linear runs; transform: while a site runs */
-    double site_flops;   /* products of matrices: once for a site, and for each linear; */
-    double flops;
-    double rounds; /* all else that is done to a linear, in weights rounded to nearest */
+    size_t site_bytes;        /* state kept for a site */
+    size_t start_bytes;       /* while that state is made, the state included; 0: no more than it */
+    size_t linear_bytes;      /* scratch while one linear runs; transform: while a site runs */
+    double site_flops, flops; /* products of matrices: once for a site; for each linear */
+    double rounds;            /* all else that is done to a linear, in weights rounded to nearest */
 } pare_pass_cost;
 
 /* What a rotation of the model needs to know beside its shape (quant/rotate.h). */

@@ -230,6 +230,13 @@ static float *begin_linear(pare_run *run, const pare_plan_linear *l, const pare_
     return w;
 }
 
+/* Curvature of the loss in the outputs, which a transform may have changed: then NULL. */
+static const float *outputs_of(const pare_run *run, const pare_plan_linear *l)
+{
+    const bool own = l->part == 0 && !run->plan.transforms && !run->plan.rotation;
+    return own ? pare_output_curvature_at(&run->weights.outputs, l->block, l->role) : NULL;
+}
+
 static pare_status quantize(pare_run *run, const pare_plan_linear *l, void *site_state,
                             const pare_site_stats *stats, pare_linear_result *r)
 {
@@ -246,6 +253,7 @@ static pare_status quantize(pare_run *run, const pare_plan_linear *l, void *site
                                .role = l->role,
                                .stats = stats,
                                .h = stats->h,
+                               .outputs = outputs_of(run, l),
                                .site_state = site_state,
                                .pruned = l->pruned && !joint,
                                .sparsity = joint ? &l->sparsity : NULL,

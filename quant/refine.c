@@ -10,7 +10,7 @@
 #include "runtime/linalg.h"
 #include "runtime/threads.h"
 
-enum { TILE = 128, STRIP = 64, BLOCK = 128 };
+enum { TILE = 128, STRIP = PARE_OUTPUT_BLOCK, BLOCK = 128 };
 
 typedef struct refine_worker {
     float *g, *e;               /* [TILE, k] */
@@ -64,6 +64,33 @@ static float stored_scale(const pare_grid *grid, float s, double step)
     return size >= 0x1p-14F && size <= 65504 && (t > 0) == (s > 0) ? t : s;
 }
 
+/* The row of O of row r of a tile, or NULL. */
+static const float *outputs_of(const refine_job *job, const range *x, size_t r)
+{
+    return job->opts->o ? job->opts->o + (x->row + r) * STRIP : NULL;
+}
+
+/* sum_j (O G)_rj c_j / O_rr over the range; o NULL: sum_j G_rj c_j. */
+static double slope_of(const refine_job *job, const refine_worker *at, const range *x, size_t r,
+                       const float *o)
+{
+    const size_t width = x->end - x->begin, first = r / STRIP * STRIP;
+    const size_t from = o ? first : r, to = !o                        ? r + 1
+                                            : x->rows < first + STRIP ? x->rows
+                                                                      : first + STRIP;
+    const float *const c = at->c + r * width;
+    double sum = 0;
+    for (size_t l = from; l < to; l++) {
+        const float *const g = at->g + l * job->k + x->begin;
+        const double share = o ? (double)o[l - first] / (double)o[r - first] : 1;
+        double dot = 0;
+        for (size_t j = 0; share != 0 && j < width; j++)
+            dot += (double)g[j] * (double)c[j];
+        sum += share * dot;
+    }
+    return sum;
+}
+
 /* The step of one scale; c and p: that row's. */
 static void move_scale(const refine_job *job, refine_worker *at, const range *x, size_t r)
 {
@@ -71,11 +98,11 @@ static void move_scale(const refine_job *job, refine_worker *at, const range *x,
     float *const scale = &job->codes->scales[(x->row + r) * job->codes->groups + x->group];
     float *const g = at->g + r * job->k + x->begin, *const e = at->e + r * job->k + x->begin;
     const float *const c = at->c + r * width, *const p = at->p + r * width, s = *scale;
-    double slope = 0, bend = 0;
-    for (size_t j = 0; j < width; j++) {
-        slope += (double)g[j] * (double)c[j];
+    const float *const o = outputs_of(job, x, r);
+    const double slope = slope_of(job, at, x, r, o);
+    double bend = 0;
+    for (size_t j = 0; j < width; j++)
         bend -= (double)p[j] * (double)c[j];
-    }
     if (s == 0 || !(bend > 0))
         return;
     const float next = stored_scale(job->grid, s, -slope / bend);
@@ -84,7 +111,7 @@ static void move_scale(const refine_job *job, refine_worker *at, const range *x,
     if (!(gain > 0))
         return;
     *scale = next;
-    at->gain[r % STRIP] += gain;
+    at->gain[r % STRIP] += o ? gain * (double)o[r % STRIP] : gain;
     for (size_t j = 0; j < width; j++) {
         g[j] -= d * p[j];
         e[j] = c[j] * s - c[j] * next;
@@ -130,22 +157,27 @@ static void load_strip(const refine_job *job, refine_worker *at, const range *x,
     }
 }
 
+/* The code that is best where `step` below old would be; vectorized: rounds by adding `magic`. */
+static inline float next_code(float old, float step, float top)
+{
+    const float magic = 12582912.0F;
+    float t = step < 512 ? step : 512;
+    t = t > -512 ? t : -512;
+    t = (old - t + magic) - magic;
+    t = t < top ? t : top;
+    return t > 0 ? t : 0;
+}
+
 /* The codes of one column; step becomes by how much values rise. True when any did. */
 static bool move_column(refine_worker *at, size_t column, float h_jj, float top)
 {
-    const float magic = 12582912.0F;
     const float *const restrict g = at->strip + column * STRIP;
     const float *const restrict free = at->free + column * STRIP;
     float *const restrict code = at->code + column * STRIP;
     float moved = 0;
     for (size_t r = 0; r < STRIP; r++) {
         const float scale = free[r] != 0 ? at->scale[r] : 1, old = code[r];
-        float t = free[r] * g[r] / (h_jj * scale);
-        t = t < 512 ? t : 512;
-        t = t > -512 ? t : -512;
-        t = (old - t + magic) - magic;
-        t = t < top ? t : top;
-        t = t > 0 ? t : 0;
+        const float t = next_code(old, free[r] * g[r] / (h_jj * scale), top);
         const float d = (t - old) * scale;
         at->gain[r] -= (double)d * (2 * (double)g[r] + (double)d * (double)h_jj);
         code[r] = t;
@@ -153,6 +185,43 @@ static bool move_column(refine_worker *at, size_t column, float h_jj, float top)
         moved += fabsf(d);
     }
     return moved != 0;
+}
+
+enum { LANES = 8 };
+
+/* One row of O by G of a column. */
+static float weigh(const float *restrict o, const float *restrict g)
+{
+    float part[LANES] = {0}, sum = 0;
+    for (size_t l = 0; l < STRIP; l += LANES)
+        for (size_t i = 0; i < LANES; i++)
+            part[i] += o[l + i] * g[l + i];
+    for (size_t i = 0; i < LANES; i++)
+        sum += part[i];
+    return sum;
+}
+
+/* The same with O [STRIP, STRIP], row after row. */
+static bool move_coupled(refine_worker *at, size_t column, float h_jj, float top, const float *o)
+{
+    const float *const free = at->free + column * STRIP;
+    float *const code = at->code + column * STRIP, g[STRIP];
+    bool moved = false;
+    memcpy(g, at->strip + column * STRIP, sizeof g);
+    for (size_t r = 0; r < STRIP; r++, o += STRIP) {
+        at->step[r] = 0;
+        if (free[r] == 0)
+            continue;
+        const float slope = weigh(o, g), bend = o[r] * h_jj;
+        const float t = next_code(code[r], slope / (bend * at->scale[r]), top);
+        const float d = (t - code[r]) * at->scale[r];
+        at->gain[r] -= (double)d * (2 * (double)slope + (double)d * (double)bend);
+        code[r] = t;
+        at->step[r] = d;
+        g[r] += d * h_jj;
+        moved = moved || d != 0;
+    }
+    return moved;
 }
 
 static void store_strip(const refine_job *job, refine_worker *at, const range *x, size_t first,
@@ -178,10 +247,12 @@ static void move_codes(const refine_job *job, refine_worker *at, const range *x)
     const float top = (float)((1u << job->grid->bits) - 1);
     for (size_t first = 0; first < x->rows; first += STRIP) {
         const size_t rows = x->rows - first < STRIP ? x->rows - first : STRIP;
+        const float *const o = outputs_of(job, x, first);
         load_strip(job, at, x, first, rows);
         for (size_t j = 0; j < width; j++) {
             const float *const h = job->h + (x->begin + j) * k + x->begin;
-            if (job->opts->dead[x->begin + j] || !move_column(at, j, h[j], top))
+            if (job->opts->dead[x->begin + j] ||
+                !(o ? move_coupled(at, j, h[j], top, o) : move_column(at, j, h[j], top)))
                 continue;
             for (size_t i = 0; i < width; i++)
                 for (size_t r = 0; r < STRIP; r++)

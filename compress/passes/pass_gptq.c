@@ -293,6 +293,7 @@ static pare_status quantize(pare_ctx *cx, const double *value, pare_pass_linear 
                                      .keep_zeros = linear->pruned,
                                      .h = linear->h,
                                      .lambda = factor->damping.lambda,
+                                     .o = linear->outputs,
                                      .dead = factor->dead};
     float *target = NULL, *start = NULL;
     pare_grid g;

@@ -117,13 +117,25 @@ static void slope(const job *b, size_t i, double g[K])
     }
 }
 
+/* O of two rows; without O rows count by themselves. */
+static double o_at(const job *b, size_t i, size_t l)
+{
+    if (!b->opts.o || i / PARE_OUTPUT_BLOCK != l / PARE_OUTPUT_BLOCK)
+        return i == l;
+    return (double)b->opts.o[i * PARE_OUTPUT_BLOCK + l % PARE_OUTPUT_BLOCK];
+}
+
 static double objective(const job *b)
 {
     double sum = 0, g[K];
     for (size_t i = 0; i < N; i++) {
         slope(b, i, g);
-        for (size_t j = 0; j < K; j++)
-            sum += g[j] * error_at(b, i, j);
+        const size_t first = i / PARE_OUTPUT_BLOCK * PARE_OUTPUT_BLOCK;
+        for (size_t l = first; l < N && l < first + PARE_OUTPUT_BLOCK; l++) {
+            const double o = o_at(b, i, l);
+            for (size_t j = 0; o != 0 && j < K; j++)
+                sum += o * g[j] * error_at(b, l, j);
+        }
     }
     return sum;
 }
@@ -168,6 +180,132 @@ static void plain_round(job *b, size_t i, double g[K])
         }
     }
 }
+
+/* O of gradients with one common direction; row 9 has nearly none. */
+static const float *outputs(void)
+{
+    float *const o = take((size_t)192 * PARE_OUTPUT_BLOCK, sizeof *o);
+    for (size_t i = 0; i < N; i++)
+        for (size_t l = i / PARE_OUTPUT_BLOCK * PARE_OUTPUT_BLOCK;
+             l < N && l / PARE_OUTPUT_BLOCK == i / PARE_OUTPUT_BLOCK; l++) {
+            const double a = 0.5 + (double)(i % 5) * (i % 2 ? 0.3 : -0.3);
+            const double c = 0.5 + (double)(l % 5) * (l % 2 ? 0.3 : -0.3);
+            const double own = i == l ? 0.4 : 0;
+            o[i * PARE_OUTPUT_BLOCK + l % PARE_OUTPUT_BLOCK] =
+                (float)((a * c + own) * (i == 9 ? 1e-2 : 1) * (l == 9 ? 1e-2 : 1));
+        }
+    return o;
+}
+
+/* (O G)_ij of rows from `first`. */
+static double shared_slope(const job *b, size_t first, size_t rows, double (*g)[K], size_t i,
+                           size_t j)
+{
+    double sum = 0;
+    for (size_t l = 0; l < rows; l++)
+        sum += o_at(b, first + i, first + l) * g[l][j];
+    return sum;
+}
+
+static void plain_shared_scale(job *b, size_t first, size_t rows, double (*g)[K], size_t i,
+                               size_t begin, size_t end)
+{
+    const size_t at = group_at(b, first + i, begin);
+    const float s = b->codes.scales[at];
+    double num = 0, den = 0, c[K] = {0};
+    for (size_t j = begin; j < end; j++)
+        c[j] = (double)b->codes.codes[(first + i) * K + j] - b->codes.zeros[at];
+    for (size_t j = begin; j < end; j++) {
+        num += shared_slope(b, first, rows, g, i, j) * c[j];
+        for (size_t l = begin; l < end; l++)
+            den += c[j] * h_at(b, j, l) * c[l] * o_at(b, first + i, first + i);
+    }
+    if (s == 0 || !(den > 0))
+        return;
+    const float next = half((float)((double)s - num / den));
+    const double d = (double)next - (double)s;
+    if (!(d * (2 * num + d * den) < 0 && next > 0))
+        return;
+    b->codes.scales[at] = next;
+    for (size_t l = begin; l < end; l++)
+        for (size_t j = 0; j < K; j++)
+            g[i][j] += d * c[l] * h_at(b, l, j);
+}
+
+static void plain_shared_code(job *b, size_t first, size_t rows, double (*g)[K], size_t i, size_t j)
+{
+    const double scale = (double)b->codes.scales[group_at(b, first + i, j)];
+    const double top = (double)((1u << b->grid.bits) - 1);
+    uint8_t *const code = &b->codes.codes[(first + i) * K + j];
+    if (b->dead[j] || scale == 0)
+        return;
+    const double bend = o_at(b, first + i, first + i) * h_at(b, j, j) * scale;
+    double t = rint(*code - shared_slope(b, first, rows, g, i, j) / bend);
+    t = t < 0 ? 0 : t > top ? top : t;
+    const double step = (t - *code) * scale;
+    *code = (uint8_t)t;
+    for (size_t l = 0; step != 0 && l < K; l++)
+        g[i][l] += step * h_at(b, j, l);
+}
+
+/* All rounds on a block of rows that share their errors. */
+static void plain_shared(job *b, size_t first)
+{
+    const size_t rows = N - first < PARE_OUTPUT_BLOCK ? N - first : PARE_OUTPUT_BLOCK;
+    const size_t width = b->grid.group ? b->grid.group : K;
+    double(*const g)[K] = take(rows, sizeof *g);
+    for (size_t i = 0; i < rows; i++)
+        slope(b, first + i, g[i]);
+    for (size_t round = 0; round < b->opts.rounds; round++)
+        for (size_t begin = 0; begin < K; begin += width) {
+            const size_t end = K - begin < width ? K : begin + width;
+            for (size_t i = 0; i < rows; i++)
+                plain_shared_scale(b, first, rows, g, i, begin, end);
+            for (size_t j = begin; j < end; j++)
+                for (size_t i = 0; i < rows; i++)
+                    plain_shared_code(b, first, rows, g, i, j);
+        }
+}
+
+/* A row that goes another way takes those of its block along: only objectives can be compared. */
+START_TEST(rows_that_share_their_errors_equal_the_plain_form)
+{
+    static const struct {
+        unsigned bits;
+        size_t group;
+        bool symmetric;
+    } cases[] = {{4, 64, true}, {3, 32, false}, {2, 256, true}};
+    job fast, plain, alone;
+    begin(&fast, cases[_i].bits, cases[_i].group, cases[_i].symmetric);
+    begin(&plain, cases[_i].bits, cases[_i].group, cases[_i].symmetric);
+    begin(&alone, cases[_i].bits, cases[_i].group, cases[_i].symmetric);
+    fast.opts.o = plain.opts.o = outputs();
+    const double before = objective(&fast), gain = refine(&fast), after = objective(&fast);
+    for (size_t first = 0; first < N; first += PARE_OUTPUT_BLOCK)
+        plain_shared(&plain, first);
+    (void)refine(&alone);
+    alone.opts.o = fast.opts.o;
+    ck_assert_double_eq_tol(gain, before - after, 1e-3 * before);
+    ck_assert_double_eq_tol(after, objective(&plain), 2e-2 * after);
+    ck_assert_double_lt(after, 0.8 * objective(&alone));
+}
+END_TEST
+
+/* Rows that share nothing are refined as without O, whatever their own curvature. */
+START_TEST(rows_that_share_nothing_stay_alone)
+{
+    job alone, own;
+    begin(&alone, 3, 64, true);
+    begin(&own, 3, 64, true);
+    float *const o = take((size_t)192 * PARE_OUTPUT_BLOCK, sizeof *o);
+    for (size_t i = 0; i < N; i++)
+        o[i * PARE_OUTPUT_BLOCK + i % PARE_OUTPUT_BLOCK] = (float)(1u << i % 5);
+    own.opts.o = o;
+    (void)refine(&alone);
+    (void)refine(&own);
+    ck_assert_mem_eq(alone.codes.codes, own.codes.codes, (size_t)N * K);
+}
+END_TEST
 
 /* Against the plain form: a tie of roundings may fall either way, and then the row goes on from
  * there, so a few rows may differ; the objective is the same. */
@@ -260,6 +398,7 @@ START_TEST(any_number_of_threads)
     job one, four;
     begin(&one, 4, 64, true);
     begin(&four, 4, 64, true);
+    one.opts.o = four.opts.o = _i ? outputs() : NULL;
     (void)refine(&one);
     ck_assert_int_eq(pare_pool_new(&cx, 4, &cx.pool), PARE_OK);
     (void)refine(&four);
@@ -294,7 +433,9 @@ int main(void)
     tcase_add_test(t, equals_the_plain_form);
     tcase_add_test(t, zeros_and_dead_columns_stay);
     tcase_add_test(t, scales_are_halves_of_the_same_sign);
-    tcase_add_test(t, any_number_of_threads);
+    tcase_add_loop_test(t, rows_that_share_their_errors_equal_the_plain_form, 0, 3);
+    tcase_add_test(t, rows_that_share_nothing_stay_alone);
+    tcase_add_loop_test(t, any_number_of_threads, 0, 2);
     tcase_add_test(t, what_cannot_be_is_refused);
     suite_add_tcase(s, t);
     return unit_main(s);

@@ -175,8 +175,21 @@ static void keep(void *self, pare_role role, const float *dy, size_t rows, size_
     s->n[role] = n;
 }
 
-/* A window for itself: squared gradients over their means, averaged over outputs, added to w. */
-static void plain_window(rig *r, size_t window, double *w)
+/* dy dy^T of a linear, in blocks of rows, added to o. */
+static void plain_outputs(const float *dy, size_t n, double *o)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t l = i / PARE_OUTPUT_BLOCK * PARE_OUTPUT_BLOCK;
+             l < n && l / PARE_OUTPUT_BLOCK == i / PARE_OUTPUT_BLOCK; l++)
+            for (size_t t = 0; t < WINDOW; t++)
+                o[i * PARE_OUTPUT_BLOCK + l % PARE_OUTPUT_BLOCK] +=
+                    (double)dy[t * n + i] * (double)dy[t * n + l];
+}
+
+/* A window for itself: squared gradients over their means, averaged over outputs, added to w; and
+ * their products, added to o as `like` has them. */
+static void plain_window(rig *r, size_t window, double *w, const pare_output_curvature *like,
+                         double *o)
 {
     pare_ctx *const cx = &r->home.cx;
     pare_arena *const a = &r->home.arena;
@@ -206,6 +219,7 @@ static void plain_window(rig *r, size_t window, double *w)
             PARE_OK);
         for (size_t role = 0; role < PARE_ROLES; role++) {
             const size_t site = r->model.config.arch->linear[role].site, n = s.n[role];
+            plain_outputs(s.dy[role], n, o + b * like->first[PARE_ROLES] + like->first[role]);
             double *const out = w + (b * PARE_SITES + site) * TOTAL + window * WINDOW;
             for (size_t i = 0; i < n; i++) {
                 double mean = 0;
@@ -218,7 +232,24 @@ static void plain_window(rig *r, size_t window, double *w)
     }
 }
 
-START_TEST(weights_equal_those_of_each_window_by_itself)
+/* O of a linear of n outputs, settled, beside the plain sums. */
+static void check_outputs(const float *got, const double *o, size_t n)
+{
+    double mean = 0, apart = 0;
+    for (size_t i = 0; i < n; i++)
+        mean += o[i * PARE_OUTPUT_BLOCK + i % PARE_OUTPUT_BLOCK] / (double)n;
+    ck_assert_double_gt(mean, 0);
+    for (size_t i = 0; i < n; i++)
+        for (size_t l = 0; l < PARE_OUTPUT_BLOCK; l++) {
+            const bool own = l == i % PARE_OUTPUT_BLOCK;
+            const double wanted = o[i * PARE_OUTPUT_BLOCK + l] / mean + (own ? 0.01 : 0);
+            ck_assert_double_eq_tol((double)got[i * PARE_OUTPUT_BLOCK + l], wanted, 2e-3);
+            apart = fmax(apart, own ? 0 : fabs(wanted));
+        }
+    ck_assert_double_gt(apart, 0.05); /* they say something */
+}
+
+START_TEST(weights_and_curvature_equal_those_of_each_window_by_itself)
 {
     rig r;
     rig_begin(&r, 2, PARE_F32);
@@ -227,10 +258,20 @@ START_TEST(weights_equal_those_of_each_window_by_itself)
     ck_assert_uint_eq(found.tokens, TOTAL);
     const size_t sites = r.model.config.blocks * PARE_SITES;
     double *const w = tiny_take(&r.home.arena, sites * TOTAL, sizeof *w);
+    const size_t linears = r.model.config.blocks * PARE_ROLES;
+    const size_t of_block = found.outputs.first[PARE_ROLES];
+    double *const o = tiny_take(&r.home.arena, r.model.config.blocks * of_block, sizeof *o);
     for (size_t window = 0; window < SAMPLES; window++) {
         const pare_mark mark = pare_arena_mark(&r.home.arena);
-        plain_window(&r, window, w);
+        plain_window(&r, window, w, &found.outputs, o);
         pare_arena_rewind(&r.home.arena, mark);
+    }
+    for (size_t l = 0; l < linears; l++) {
+        const pare_role role = l % PARE_ROLES;
+        size_t n, k;
+        pare_linear_shape(&r.model.config, 0, role, &n, &k);
+        check_outputs(pare_output_curvature_at(&found.outputs, l / PARE_ROLES, role),
+                      o + l / PARE_ROLES * of_block + found.outputs.first[role], n);
     }
     for (size_t s = 0; s < sites; s++) {
         const float *const got = pare_token_weights_at(&found, s / PARE_SITES, s % PARE_SITES);
@@ -259,6 +300,8 @@ START_TEST(any_thread_count_gives_the_same_bytes)
     }
     ck_assert_mem_eq(found[0].weight, found[1].weight,
                      r[0].model.config.blocks * PARE_SITES * TOTAL * sizeof(float));
+    ck_assert_mem_eq(found[0].outputs.o, found[1].outputs.o,
+                     r[0].model.config.blocks * found[0].outputs.first[PARE_ROLES] * sizeof(float));
     tiny_end(&r[0].home);
     tiny_end(&r[1].home);
 }
@@ -363,7 +406,7 @@ int main(void)
     tcase_set_timeout(t, 120);
     tcase_add_loop_test(t, the_gradient_of_the_head_equals_central_differences, 0, 2);
     tcase_add_test(t, draws_have_the_curvature_of_the_divergence);
-    tcase_add_test(t, weights_equal_those_of_each_window_by_itself);
+    tcase_add_test(t, weights_and_curvature_equal_those_of_each_window_by_itself);
     tcase_add_test(t, any_thread_count_gives_the_same_bytes);
     tcase_add_test(t, gradients_that_are_not_finite_are_refused);
     tcase_add_test(t, memory_that_ends_anywhere_is_reported_and_the_bound_holds);
