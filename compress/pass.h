@@ -151,6 +151,9 @@ typedef struct pare_pass {
     pare_pass_cost (*cost)(const double *value, size_t n, size_t k, size_t threads);
     /* Facts beyond `needs` that these parameters ask for. NULL: none. */
     unsigned (*asks)(const double *value);
+    /* Settles parameters that say auto; alone: no other step changes more than by rounding, and no
+     * MLP is a mixture of experts. NULL: none does. */
+    void (*decide)(double *value, bool alone);
 
     /* Pruners, and quantizers that prune in the same sweep. */
 
@@ -166,8 +169,8 @@ typedef struct pare_pass {
     /* How the ratio is shared out; `sparsity` gives their mean. NULL: uniform. */
     pare_pass_ratios (*ratios)(const double *value);
 
-    /* Disjoint parts of the calibration windows that `prune` is repeated on, each with statistics
-     * of its own, to tell how much the choice depends on the data; below 2 or NULL: none. */
+    /* Disjoint parts of the calibration windows that `prune` is repeated on, to tell how much the
+     * choice depends on the data; below 2 or NULL: none. */
     size_t (*draws)(const double *value);
 
     /* Quantizers; sequential and site: pruners as well. */
@@ -207,8 +210,7 @@ typedef struct pare_pass {
     /* transform_block: scratch and work of one block, beside `cost`. */
     pare_pass_cost (*block_cost)(const pare_ctx *cx, const double *value, const pare_config *c,
                                  size_t samples, size_t window);
-    /* Why the grid of the quantizer behind it does not do (NULL: it has none); NULL: it does.
-     * NULL function: all do. */
+    /* Why the grid of the quantizer behind it (NULL: none) does not do, or NULL. NULL: all do. */
     const char *(*refuses)(const double *value, const pare_grid *grid);
 
     /* Rotation: this function and no other. */
@@ -227,14 +229,12 @@ static inline bool pare_pass_transforms(const pare_pass *p)
     return p->transform || p->transform_block;
 }
 
-/* True for a pass that prunes only. */
-static inline bool pare_pass_prunes(const pare_pass *p)
+static inline bool pare_pass_prunes(const pare_pass *p) /* and does nothing else */
 {
     return p->prune != NULL;
 }
 
-/* Every pass, ended by NULL. */
-extern const pare_pass *const pare_passes[];
+extern const pare_pass *const pare_passes[]; /* every one, ended by NULL */
 size_t pare_pass_count(void);
 const pare_pass *pare_pass_find(const char *name); /* NULL when unknown */
 

@@ -438,8 +438,24 @@ static pare_status weigh_tokens(pare_ctx *cx, pare_plan *plan)
     return PARE_OK;
 }
 
+/* Parameters that say auto, before anything reads them. */
+static void decide_parameters(pare_plan *plan)
+{
+    bool alone = !plan->model.config.experts;
+    for (size_t i = 0; i < plan->recipe.steps; i++) {
+        const pare_pass *const pass = pare_passes[plan->recipe.step[i].pass];
+        alone &= (pass->gives & PARE_FACT_CODES) && !pass->sparsity;
+    }
+    for (size_t i = 0; i < plan->recipe.steps; i++) {
+        const pare_pass *const pass = pare_passes[plan->recipe.step[i].pass];
+        if (pass->decide)
+            pass->decide(plan->recipe.step[i].value, alone);
+    }
+}
+
 pare_status pare__plan_resolve(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 {
+    decide_parameters(plan);
     plan->parts = pare_block_parts(&plan->model.config);
     const size_t count = pare_plan_slots(plan);
     PARE_TRY(pare__plan_structure(cx, a, plan));

@@ -242,6 +242,9 @@ pare_status pare__plan_print_text(pare_arena *a, const pare_plan *p, const pare_
     if (p->token_weights)
         (void)printf("%-17s by the loss: the float model runs forward and backward first\n",
                      "token weights");
+    if (p->drift)
+        (void)printf("%-17s the float model runs beside; the sites of a block one by one\n",
+                     "correct");
     print_shortages(p);
     print_experts(p);
     print_evaluation(p);

@@ -326,8 +326,10 @@ static void put_scheme(pare__translation *t, const pare_yaml *modifier, const pa
         pare__item_set(t, &item, from, "symmetric", 0);
     if (!grid && (gptq || s->mse))
         pare__item_add(&item, s->mse ? "clip: mse" : "clip: none");
-    if (!grid && gptq)
+    if (!grid && gptq) {
         pare__item_add(&item, "refine: 0");
+        pare__item_add(&item, "correct: none");
+    }
     if (gptq)
         set_gptq(t, modifier, weights, &item);
     else if (is_given(order))

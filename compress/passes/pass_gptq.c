@@ -30,7 +30,10 @@ static const pare_word grids[] = {
     {"codebook", PARE_ENCODING_CODEBOOK}, {"q4_k", PARE_ENCODING_Q4_K},
     {"q6_k", PARE_ENCODING_Q6_K},         {NULL, 0}};
 
-static const pare_word corrections[] = {{"none", PARE_CORRECT_NONE},
+enum { CORRECT_AUTO = -1 }; /* until `decide` */
+
+static const pare_word corrections[] = {{"auto", CORRECT_AUTO},
+                                        {"none", PARE_CORRECT_NONE},
                                         {"gptaq", PARE_CORRECT_GPTAQ},
                                         {"qronos", PARE_CORRECT_QRONOS},
                                         {NULL, 0}};
@@ -55,10 +58,12 @@ static const pare_param params[] = {
     [REFINE] = {.name = "refine", .type = PARE_PARAM_INTEGER, .min = 0, .max = 100, .fallback = 2,
         .unit = "rounds", .by = "grid", .when = "uniform",
         .help = "after the sweep: rounds that better each scale and code for the outputs, one at a time"},
-    [CORRECT] = {.name = "correct", .type = PARE_PARAM_CHOICE, .fallback = PARE_CORRECT_NONE,
+    [CORRECT] = {.name = "correct", .type = PARE_PARAM_CHOICE, .fallback = CORRECT_AUTO,
         .words = corrections, .by = "grid", .when = "uniform",
         .help = "make up for inputs that are no longer those of the float model, which runs beside: "
-                "gptaq, qronos (damped by damp, not as in its paper); implies true_sequential"},
+                "gptaq, qronos (damped by damp, not as in its paper); both imply true_sequential; "
+                "auto: gptaq where no step scales, rotates or prunes and there are no experts, none "
+                "with tune"},
     [ALPHA] = {.name = "alpha", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1, .fallback = 0,
         .by = "correct", .when = "gptaq, qronos",
         .help = "with correct: how much of that; 0: as in the papers, 0.25 for gptaq, 1 for qronos"},
@@ -84,6 +89,13 @@ static pare_correct corrects(const double *value)
 static bool tunes(const double *value)
 {
     return value[GRID] == (double)PARE_ENCODING_UNIFORM && value[TUNE] != 0.0;
+}
+
+static void decide(double *value, bool alone)
+{
+    const bool takes = value[GRID] == (double)PARE_ENCODING_UNIFORM && value[TUNE] == 0.0;
+    if (value[CORRECT] == (double)CORRECT_AUTO)
+        value[CORRECT] = alone && takes ? PARE_CORRECT_GPTAQ : PARE_CORRECT_NONE;
 }
 
 static unsigned asks(const double *value)
@@ -321,12 +333,13 @@ static pare_status run(pare_ctx *cx, const double *value, pare_pass_linear *line
 const pare_pass pare_pass_gptq = {
     .name = "gptq",
     .summary = "GPTQ: rounds column by column and lets the rest of the row compensate each error",
-    .source = "Frantar et al., ICLR 2023, Algorithm 1; correct: Li et al., GPTAQ, ICML 2025, Zhang "
-              "et al., "
-              "Qronos, 2025; the paper's own settings are act_order: false, "
-              "clip: none and refine: 0, with calibration: {token_weights: even}",
+    .source =
+        "Frantar et al., ICLR 2023, Algorithm 1; correct: Li et al., GPTAQ, ICML 2025, Zhang "
+        "et al., Qronos, 2025; the first paper's own settings are act_order: false, clip: none, "
+        "refine: 0 and correct: none, with calibration: {token_weights: even}",
     .needs = PARE_FACT_WEIGHTS | PARE_FACT_HESSIAN,
     .asks = asks,
+    .decide = decide,
     .gives = PARE_FACT_CODES,
     .drops = PARE_FACT_WEIGHTS,
     .token_weights = true,

@@ -20,8 +20,10 @@ static double divergence(pare_ctx *cx, const job_place *p, const char *passes)
     return r.kl_mean;
 }
 
-#define GRID  "{bits: 3, group: 64, symmetric: false}"
-#define PLAIN "{bits: 3, group: 64, symmetric: false, act_order: false, refine: 0, clip: none}"
+#define GRID "{bits: 3, group: 64, symmetric: false}"
+#define PLAIN                                                                                      \
+    "{bits: 3, group: 64, symmetric: false, act_order: false, refine: 0, correct: none, clip: "    \
+    "none}"
 
 START_TEST(scales_help_rounding_and_gptq_at_three_bits)
 {

@@ -37,9 +37,11 @@ static const pruned_row rows[] = {
      0, 1, true},
     {"sparsegpt_joint: " G32 ", pattern: 2:4}", "SparseGPT then GPTQ,4,32,asym,off,2:4,mask kept,",
      0, 1, false},
-    {"sparsegpt: {pattern: 2:4}\n  - gptq: " ROW ", act_order: false, refine: 0, clip: none}",
+    {"sparsegpt: {pattern: 2:4}\n  - gptq: " ROW
+     ", act_order: false, refine: 0, correct: none, clip: none}",
      "SparseGPT then GPTQ,4,row,asym,off,2:4,mask kept,", 0.02, 1, true},
-    {"sparsegpt: {pattern: 2:4}\n  - gptq: " G32 ", act_order: false, refine: 0, clip: none}",
+    {"sparsegpt: {pattern: 2:4}\n  - gptq: " G32
+     ", act_order: false, refine: 0, correct: none, clip: none}",
      "SparseGPT then GPTQ,4,32,asym,off,2:4,mask kept,", 0.02, 1, false},
 };
 enum { ROWS = sizeof rows / sizeof *rows };

@@ -35,47 +35,60 @@ static const reference_row rows[] = {
     {"rtn: {bits: 2, group: row, symmetric: false}", "RTN,2,row,asym,,,,", 3e-2, false, false},
     {"rtn: {bits: 2, group: 64, symmetric: false}", "RTN,2,64,asym,,,,", 3e-2, false, false},
     {"rtn: {bits: 2, group: 32, symmetric: false}", "RTN,2,32,asym,,,,", 3e-2, false, true},
-    {"gptq: {bits: 4, group: row, symmetric: false, act_order: false, refine: 0, clip: none}",
+    {"gptq: {bits: 4, group: row, symmetric: false, act_order: false, refine: 0, correct: none, "
+     "clip: none}",
      "GPTQ,4,row,asym,off,,,", 1.5e-2, true, false},
-    {"gptq: {bits: 4, group: 32, symmetric: false, act_order: false, refine: 0, clip: none}",
+    {"gptq: {bits: 4, group: 32, symmetric: false, act_order: false, refine: 0, correct: none, "
+     "clip: none}",
      "GPTQ,4,32,asym,off,,,", 1.5e-2, true, true},
-    {"gptq: {bits: 4, group: 32, symmetric: false, block: 32, act_order: false, refine: 0, clip: "
+    {"gptq: {bits: 4, group: 32, symmetric: false, block: 32, act_order: false, refine: 0, "
+     "correct: none, clip: "
      "none}",
      "GPTQ,4,32,asym,off,,blocksize 32,", 1.5e-2, true, false},
-    {"gptq: {bits: 4, group: row, symmetric: false, act_order: true, refine: 0, clip: none}",
+    {"gptq: {bits: 4, group: row, symmetric: false, act_order: true, refine: 0, correct: none, "
+     "clip: none}",
      "GPTQ,4,row,asym,on,,,", 1.5e-2, true, false},
-    {"gptq: {bits: 4, group: 32, symmetric: false, act_order: true, refine: 0, clip: none}",
+    {"gptq: {bits: 4, group: 32, symmetric: false, act_order: true, refine: 0, correct: none, "
+     "clip: none}",
      "GPTQ,4,32,asym,on,,static groups,", 1.5e-2, true, true},
-    {"gptq: {bits: 4, group: row, symmetric: false, clip: mse, act_order: false, refine: 0}",
+    {"gptq: {bits: 4, group: row, symmetric: false, clip: mse, act_order: false, refine: 0, "
+     "correct: none}",
      "GPTQ,4,row,asym,off,,mse grid search,", 1.5e-2, true, false},
-    {"gptq: {bits: 4, group: 32, symmetric: false, clip: mse, act_order: false, refine: 0}",
+    {"gptq: {bits: 4, group: 32, symmetric: false, clip: mse, act_order: false, refine: 0, "
+     "correct: none}",
      "GPTQ,4,32,asym,off,,mse grid search,", 1.5e-2, true, false},
     {"gptq: {bits: 4, group: row, symmetric: false, true_sequential: true, act_order: false, "
-     "refine: 0, clip: "
+     "refine: 0, correct: none, clip: "
      "none}",
      "GPTQ,4,row,asym,off,,true-sequential,", 1.5e-2, true, false},
     {"gptq: {bits: 4, group: 32, symmetric: false, true_sequential: true, act_order: false, "
-     "refine: 0, clip: "
+     "refine: 0, correct: none, clip: "
      "none}",
      "GPTQ,4,32,asym,off,,true-sequential,", 1.5e-2, true, false},
-    {"gptq: {bits: 3, group: row, symmetric: false, act_order: false, refine: 0, clip: none}",
+    {"gptq: {bits: 3, group: row, symmetric: false, act_order: false, refine: 0, correct: none, "
+     "clip: none}",
      "GPTQ,3,row,asym,off,,,", 3e-2, true, false},
-    {"gptq: {bits: 3, group: 32, symmetric: false, act_order: false, refine: 0, clip: none}",
+    {"gptq: {bits: 3, group: 32, symmetric: false, act_order: false, refine: 0, correct: none, "
+     "clip: none}",
      "GPTQ,3,32,asym,off,,,", 3e-2, true, false},
-    {"gptq: {bits: 3, group: row, symmetric: false, act_order: true, refine: 0, clip: none}",
+    {"gptq: {bits: 3, group: row, symmetric: false, act_order: true, refine: 0, correct: none, "
+     "clip: none}",
      "GPTQ,3,row,asym,on,,,", 3e-2, true, false},
-    {"gptq: {bits: 3, group: 32, symmetric: false, act_order: true, refine: 0, clip: none}",
+    {"gptq: {bits: 3, group: 32, symmetric: false, act_order: true, refine: 0, correct: none, "
+     "clip: none}",
      "GPTQ,3,32,asym,on,,static groups,", 3e-2, true, true},
-    {"gptq: {bits: 3, group: row, symmetric: false, clip: mse, act_order: false, refine: 0}",
+    {"gptq: {bits: 3, group: row, symmetric: false, clip: mse, act_order: false, refine: 0, "
+     "correct: none}",
      "GPTQ,3,row,asym,off,,mse grid search,", 3e-2, true, false},
-    {"gptq: {bits: 3, group: 32, symmetric: false, clip: mse, act_order: false, refine: 0}",
+    {"gptq: {bits: 3, group: 32, symmetric: false, clip: mse, act_order: false, refine: 0, "
+     "correct: none}",
      "GPTQ,3,32,asym,off,,mse grid search,", 3e-2, true, false},
     {"gptq: {bits: 3, group: row, symmetric: false, true_sequential: true, act_order: false, "
-     "refine: 0, clip: "
+     "refine: 0, correct: none, clip: "
      "none}",
      "GPTQ,3,row,asym,off,,true-sequential,", 0, true, false},
     {"gptq: {bits: 3, group: 32, symmetric: false, true_sequential: true, act_order: false, "
-     "refine: 0, clip: "
+     "refine: 0, correct: none, clip: "
      "none}",
      "GPTQ,3,32,asym,off,,true-sequential,", 3e-2, true, false},
     {"awq: {scale: false}\n  - rtn: {bits: 4, group: 32, symmetric: false}",
@@ -101,11 +114,12 @@ static const reference_row rows[] = {
     {"rtn: {bits: 4, group: row}", "RTN,4,row,sym,,,,", 0, false, true},
     {"rtn: {bits: 4, group: 32}", "RTN,4,32,sym,,,,", 0, false, false},
     {"rtn: {bits: 3, group: 32}", "RTN,3,32,sym,,,,", 0, false, true},
-    {"gptq: {bits: 4, group: row, act_order: false, refine: 0, clip: none}",
+    {"gptq: {bits: 4, group: row, act_order: false, refine: 0, correct: none, clip: none}",
      "GPTQ,4,row,sym,off,,,", 1.5e-2, true, false},
-    {"gptq: {bits: 4, group: 32, act_order: false, refine: 0, clip: none}", "GPTQ,4,32,sym,off,,,",
-     1.5e-2, true, false},
-    {"gptq: {bits: 2, group: 32, symmetric: false, act_order: false, refine: 0, clip: none}",
+    {"gptq: {bits: 4, group: 32, act_order: false, refine: 0, correct: none, clip: none}",
+     "GPTQ,4,32,sym,off,,,", 1.5e-2, true, false},
+    {"gptq: {bits: 2, group: 32, symmetric: false, act_order: false, refine: 0, correct: none, "
+     "clip: none}",
      "GPTQ,2,32,asym,off,,,", 3e-2, true, false},
 };
 enum { ROWS = sizeof rows / sizeof *rows };
@@ -136,7 +150,7 @@ static bool is_quick(const reference_row *row)
 {
     return strcmp(row->pass, "rtn: {bits: 4, group: 64, symmetric: false}") == 0 ||
            strcmp(row->pass, "gptq: {bits: 4, group: 32, symmetric: false, act_order: true, "
-                             "refine: 0, clip: none}") == 0;
+                             "refine: 0, correct: none, clip: none}") == 0;
 }
 #else
 static bool is_quick(const reference_row *row)

@@ -28,16 +28,19 @@ static void stop_behind_a_block(void *self, const pare_event *e)
 static const struct {
     const char *plain, *corrected;
 } pairs[] = {
-    {"  - gptq: {bits: 3, group: 32}\n", "  - gptq: {bits: 3, group: 32, correct: gptaq}\n"},
-    {"  - gptq: {bits: 3, group: 32}\n", "  - gptq: {bits: 3, group: 32, correct: qronos}\n"},
-    {"  - gptq: {bits: 3, group: 32, symmetric: false, refine: 0, act_order: false}\n",
+    {"  - gptq: {bits: 3, group: 32, correct: none}\n", "  - gptq: {bits: 3, group: 32}\n"},
+    {"  - gptq: {bits: 3, group: 32, correct: none}\n",
+     "  - gptq: {bits: 3, group: 32, correct: qronos}\n"},
+    {"  - gptq: {bits: 3, group: 32, symmetric: false, refine: 0, act_order: false, correct: "
+     "none}\n",
      "  - gptq: {bits: 3, group: 32, symmetric: false, refine: 0, act_order: false, "
      "correct: qronos, alpha: 0.5}\n"},
-    {"  - gptq: {bits: 3, group: 32, true_sequential: true}\n",
+    {"  - gptq: {bits: 3, group: 32, true_sequential: true, correct: none}\n",
      "  - gptq: {bits: 3, group: 32, true_sequential: true, correct: gptaq}\n"},
     {AWQ_OF_NORMS "  - gptq: {bits: 4, group: 32}\n",
      AWQ_OF_NORMS "  - gptq: {bits: 4, group: 32, correct: gptaq}\n"},
-    {"  - gptq: {bits: 3, group: 32}\n", "  - gptq: {bits: 3, group: 32, tune: true}\n"},
+    {"  - gptq: {bits: 3, group: 32, correct: none}\n",
+     "  - gptq: {bits: 3, group: 32, tune: true}\n"},
     {"  - awq: {}\n  - gptq: {bits: 4, group: 32}\n",
      "  - awq: {}\n  - gptq: {bits: 4, group: 32, tune: true}\n"},
     {"  - rotate: {online: true}\n  - gptq: {bits: 4, group: 32}\n",
@@ -70,7 +73,8 @@ END_TEST
 START_TEST(the_first_site_has_nothing_to_make_up_for)
 {
     static const char *const text[] = {
-        "  - gptq: {bits: 4, group: 32, targets: \"model.layers.0.self_attn.q_proj\"}\n",
+        "  - gptq: {bits: 4, group: 32, targets: \"model.layers.0.self_attn.q_proj\", correct: "
+        "none}\n",
         "  - gptq: {bits: 4, group: 32, targets: \"model.layers.0.self_attn.q_proj\", correct: "
         "gptaq}\n"};
     for (size_t i = 0; i < 2; i++) {
@@ -108,6 +112,34 @@ START_TEST(what_cannot_be_is_refused_with_its_place)
 }
 END_TEST
 
+/* What "auto" comes to: passes, of which %s is `, correct: ...` or nothing. */
+static const struct {
+    const char *passes, *word;
+} autos[] = {
+    {"  - gptq: {bits: 3, group: 32%s}\n", ", correct: gptaq"},
+    {"  - rtn: {bits: 4, group: 32, targets: \"*.down_proj\"}\n"
+     "  - gptq: {bits: 3, group: 32, skip: \"*.down_proj\"%s}\n",
+     ", correct: gptaq"},
+    {AWQ_OF_NORMS "  - gptq: {bits: 3, group: 32%s}\n", ", correct: none"},
+    {"  - rotate: {}\n  - gptq: {bits: 3, group: 32%s}\n", ", correct: none"},
+    {"  - wanda: {sparsity: 0.5}\n  - gptq: {bits: 4, group: 32%s}\n", ", correct: none"},
+    {"  - gptq: {bits: 3, group: 32, tune: true%s}\n", ", correct: none"},
+};
+enum { AUTOS = sizeof autos / sizeof *autos };
+
+START_TEST(auto_corrects_where_nothing_else_changes_the_model)
+{
+    for (size_t said = 0; said < 2; said++) {
+        char passes[512];
+        (void)snprintf(passes, sizeof passes, autos[_i].passes, said ? autos[_i].word : "");
+        recipe(passes);
+        ck_assert_int_eq(job_run(&place, (job_opts){.output = said ? "said" : "auto"}, NULL),
+                         PARE_OK);
+    }
+    job_check_same_weights(&place, "auto", "said");
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("correct_job");
@@ -116,6 +148,7 @@ int main(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_loop_test(t, corrections_change_what_comes_out_and_survive_threads_and_breaks, 0,
                         PAIRS);
+    tcase_add_loop_test(t, auto_corrects_where_nothing_else_changes_the_model, 0, AUTOS);
     tcase_add_test(t, the_first_site_has_nothing_to_make_up_for);
     tcase_add_test(t, what_cannot_be_is_refused_with_its_place);
     suite_add_tcase(s, t);

@@ -247,7 +247,7 @@ START_TEST(an_expert_is_calibrated_on_the_rows_that_reach_it)
     (void)snprintf(text, sizeof text,
                    "pare: 1\nmodel: model\ncalibration: {tokens: tokens.i32, samples: 12, window: "
                    "64, experts: {min_tokens: %llu}}\npasses:\n  - gptq: {bits: 2, group: 32, "
-                   "clip: none, refine: 0}\n",
+                   "clip: none, refine: 0, correct: none}\n",
                    (unsigned long long)least[_i]);
     job_recipe(&place, text);
     listener *const l = calloc(1, sizeof *l);

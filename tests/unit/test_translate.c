@@ -22,7 +22,7 @@ static const translated recipes[] = {
      "      targets: [Linear]\n"
      "      ignore: ['re:.*lm_head', 're:vision_tower.*']\n"
      "      scheme: W4A16\n",
-     {"  - gptq: {bits: 4, group: 128, clip: none, refine: 0, act_order: true}\n"},
+     {"  - gptq: {bits: 4, group: 128, clip: none, refine: 0, correct: none, act_order: true}\n"},
      {0},
      {0}},
     /* weights and inputs in 8 bits, fixed scales */
@@ -41,7 +41,8 @@ static const translated recipes[] = {
      "          input_activations: {num_bits: 8, symmetric: false, strategy: tensor, type: int}\n"
      "          targets: [Linear]\n",
      {"  - smoothquant: {alpha: 0.8, skip: [\"re:.*layers.0.mlp.down_proj\"]}\n",
-      "  - gptq: {bits: 8, group: row, clip: none, refine: 0, act_order: false, damp: 0.001, "
+      "  - gptq: {bits: 8, group: row, clip: none, refine: 0, correct: none, act_order: false, "
+      "damp: 0.001, "
       "activations: "
       "int8_tensor, "
       "skip: [\"re:.*layers.0.mlp.down_proj\"]}\n"},
@@ -69,7 +70,7 @@ static const translated recipes[] = {
      "mse}\n"
      "          targets: [Linear]\n",
      {"  - sparsegpt: {pattern: \"1:4\"}\n",
-      "  - gptq: {bits: 4, group: 128, clip: mse, refine: 0, act_order: true}\n"},
+      "  - gptq: {bits: 4, group: 128, clip: mse, refine: 0, correct: none, act_order: true}\n"},
      {7, 10},
      {2, 12}},
     /* attention and MLP in different ways */
@@ -87,7 +88,8 @@ static const translated recipes[] = {
      {"  - awq: {clip: false, duo: true}\n",
       "  - rtn: {bits: 4, group: 128, symmetric: false, targets: "
       "[\"re:(.*self_attn\\\\.(k|q|o|v)_proj)\"]}\n",
-      "  - gptq: {bits: 8, group: row, clip: none, refine: 0, act_order: true, activations: "
+      "  - gptq: {bits: 8, group: row, clip: none, refine: 0, correct: none, act_order: true, "
+      "activations: "
       "int8_token, "
       "targets: "
       "[\"re:(.*mlp\\\\.(down|gate|up)_proj)\"]}\n"},
@@ -152,7 +154,8 @@ static const translated recipes[] = {
      "          targets: ['re:\\w+\\.layers\\.[\\d]\\.mlp']\n",
      {"  - sparsegpt: {sparsity: 0.5, damp: 0.0123456789012346, targets: "
       "[\"re:(model.layers.[0-9]+)\\\\..*\"]}\n",
-      "  - gptq: {bits: 4, group: 64, clip: none, refine: 0, act_order: true, targets: "
+      "  - gptq: {bits: 4, group: 64, clip: none, refine: 0, correct: none, act_order: true, "
+      "targets: "
       "[\"re:[A-Za-z0-9_]+\\\\.layers\\\\.[0-9]\\\\.mlp.*\"]}\n"},
      {11, 14},
      {0}},
@@ -180,7 +183,8 @@ static const translated recipes[] = {
      {"  # line 4, SparseGPTModifier\n  - sparsegpt: {pattern: \"2:4\", targets: "
       "[\"re:(model.layers.[0-9]*)\\\\..*\"]}\n",
       "  # act_order: true, because their GPTQ orders the columns",
-      "  - gptq: {bits: 4, group: row, clip: none, refine: 0, act_order: true, damp: 0.001, block: "
+      "  - gptq: {bits: 4, group: row, clip: none, refine: 0, correct: none, act_order: true, "
+      "damp: 0.001, block: "
       "128}\n"},
      {7},
      {2, 10, 14}},
@@ -203,7 +207,8 @@ static const translated recipes[] = {
      "      actorder: null\n",
      {"  # clip: false: their AWQ scales and does not clip; duo: true is their default.\n"
       "  - awq: {clip: false, duo: true}\n",
-      "  - gptq: {bits: 8, group: row, clip: none, refine: 0, act_order: false, activations: "
+      "  - gptq: {bits: 8, group: row, clip: none, refine: 0, correct: none, act_order: false, "
+      "activations: "
       "int8_token, "
       "targets: "},
      {4},
@@ -223,7 +228,8 @@ static const translated recipes[] = {
      "        FP8: ['re:.*v_proj']\n"
      "        W8A16: ['re:.*o_proj']\n"
      "      dampening_frac: 0.1\n",
-     {"  - gptq: {bits: 4, group: row, clip: none, refine: 0, act_order: false, targets: "
+     {"  - gptq: {bits: 4, group: row, clip: none, refine: 0, correct: none, act_order: false, "
+      "targets: "
       "[\"re:.*k_proj.*\", "
       "\"re:.*q_proj.*\"]}\n",
       "  - fp8: {group: row, targets: [\"re:.*v_proj.*\"]}\n",
@@ -247,8 +253,9 @@ static const translated recipes[] = {
      "          weights: {num_bits: 4, strategy: channel, dynamic: true}\n"
      "          input_activations: {num_bits: 8, strategy: group, dynamic: true}\n"
      "          targets: [Linear]\n",
-     {"  - wanda: {pattern: \"2:4\"}\n", "  - gptq: {bits: 4, group: row, clip: none, refine: 0, "
-                                         "act_order: true, activations: int8_token}\n"},
+     {"  - wanda: {pattern: \"2:4\"}\n",
+      "  - gptq: {bits: 4, group: row, clip: none, refine: 0, correct: none, "
+      "act_order: true, activations: int8_token}\n"},
      {4, 6, 7, 10, 11, 14, 15},
      {0}},
     /* keys that two passes and each of two groups read are listed once */
