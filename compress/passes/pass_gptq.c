@@ -30,7 +30,7 @@ static const pare_word grids[] = {
     {"codebook", PARE_ENCODING_CODEBOOK}, {"q4_k", PARE_ENCODING_Q4_K},
     {"q6_k", PARE_ENCODING_Q6_K},         {NULL, 0}};
 
-enum { CORRECT_AUTO = -1 }; /* until `decide` */
+enum { CORRECT_AUTO = -1 }; /* none, until `decide` knows the other steps */
 
 static const pare_word corrections[] = {{"auto", CORRECT_AUTO},
                                         {"none", PARE_CORRECT_NONE},
@@ -82,8 +82,9 @@ static bool refines(const double *value)
 
 static pare_correct corrects(const double *value)
 {
-    return value[GRID] == (double)PARE_ENCODING_UNIFORM ? (pare_correct)value[CORRECT]
-                                                        : PARE_CORRECT_NONE;
+    const bool can = value[GRID] == (double)PARE_ENCODING_UNIFORM;
+    return can && value[CORRECT] != (double)CORRECT_AUTO ? (pare_correct)value[CORRECT]
+                                                         : PARE_CORRECT_NONE;
 }
 
 static bool tunes(const double *value)

@@ -296,7 +296,7 @@ START_TEST(the_plan_counts_the_reference_and_what_statistics_take)
         char recipe[512];
         (void)snprintf(recipe, sizeof recipe,
                        "pare: 1\nmodel: model\ncalibration: {tokens: tokens.i32, samples: 20, "
-                       "window: 64, token_weights: even}\npasses:\n%s  - gptq\n",
+                       "window: 64, token_weights: even}\npasses:\n%s  - gptq: {correct: none}\n",
                        passes[i]);
         job_recipe(&place, recipe);
         ck_assert_int_eq(plan_of(0, count_ram), PARE_OK);
