@@ -174,6 +174,30 @@ static inline void job_hash(const job_place *p, const char *output, char hex[PAR
     pare_arena_release(&a);
 }
 
+static inline void job_check_same(const job_place *p, const char *first, const char *second)
+{
+    char a[PARE_SHA256_HEX], b[PARE_SHA256_HEX];
+    job_hash(p, first, a);
+    job_hash(p, second, b);
+    ck_assert_msg(strcmp(a, b) == 0, "%s and %s differ", first, second);
+}
+
+static inline void job_stop_behind_a_block(void *stop, const pare_event *e)
+{
+    if (e->kind == PARE_EVENT_BLOCK)
+        *(volatile int *)stop = 1;
+}
+
+/* A job that is interrupted behind its first block. */
+static inline void job_break(const job_place *p, const char *output)
+{
+    volatile int stop = 0;
+    char what[1024];
+    const pare_events events = {job_stop_behind_a_block, (void *)&stop};
+    const job_opts opts = {.output = output, .events = &events, .interrupt = &stop};
+    ck_assert_int_eq(job_run(p, opts, what), PARE_EINTERRUPTED);
+}
+
 /* Whether two artifacts of one file each hold the same bytes. */
 static inline bool job_same_weights(const job_place *p, const char *first, const char *second)
 {

@@ -178,24 +178,15 @@ START_TEST(a_finished_output_of_another_version_is_not_taken_for_that_of_the_job
 }
 END_TEST
 
-static void stop_behind_a_block(void *self, const pare_event *e)
-{
-    if (e->kind == PARE_EVENT_BLOCK)
-        *(volatile int *)self = 1;
-}
-
 /* A record of a later form, and a fingerprint of later rules. */
 START_TEST(an_unfinished_run_of_a_newer_program_is_not_continued)
 {
     static const char print[] = "{\"program\": \"pare 9\", \"format\": \"99\", "
                                 "\"recipe line 1\": \"pare: 1\"}";
-    volatile int interrupt = 0;
-    const pare_events events = {stop_behind_a_block, (void *)&interrupt};
     char what[1024];
     pare_ctx cx;
     pare_journal *j;
-    const job_opts stopped = {.output = "new", .events = &events, .interrupt = &interrupt};
-    ck_assert_int_eq(job_run(&place, stopped, what), PARE_EINTERRUPTED);
+    job_break(&place, "new");
     pare_ctx_init(&cx);
     ck_assert_int_eq(pare_journal_restart(&cx, job_path(&place, "new.partial"), print, &j),
                      PARE_OK);

@@ -29,16 +29,6 @@ static void ends(const char *output, char text[TEXT])
     pare_arena_release(&a);
 }
 
-typedef struct stopper {
-    volatile int stop;
-} stopper;
-
-static void stop_behind_a_block(void *self, const pare_event *e)
-{
-    stopper *const s = self;
-    s->stop = s->stop || e->kind == PARE_EVENT_BLOCK;
-}
-
 static const struct {
     const char *data, *passes;
     size_t shares; /* of 14 linears */
@@ -88,11 +78,7 @@ START_TEST(figures_are_the_same_for_any_threads_and_behind_a_break)
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "three", .threads = 3}, NULL), PARE_OK);
     ends("three", other);
     ck_assert_str_eq(one, other);
-    stopper s = {0};
-    const pare_events events = {stop_behind_a_block, &s};
-    const job_opts broken = {.output = "two", .events = &events, .interrupt = &s.stop};
-    char what[1024];
-    ck_assert_int_eq(job_run(&place, broken, what), PARE_EINTERRUPTED);
+    job_break(&place, "two");
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "two"}, NULL), PARE_OK);
     ends("two", other);
     ck_assert_str_eq(one, other);

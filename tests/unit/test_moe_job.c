@@ -19,14 +19,6 @@ static void check_verified(const char *output)
     ck_assert_uint_eq(r.findings, 0);
 }
 
-static void check_same(const char *first, const char *second)
-{
-    char a[PARE_SHA256_HEX], b[PARE_SHA256_HEX];
-    job_hash(&place, first, a);
-    job_hash(&place, second, b);
-    ck_assert_msg(strcmp(a, b) == 0, "%s and %s differ", first, second);
-}
-
 /* What a plan of the recipe comes to under a limit; nothing when the limit is too low. */
 typedef struct planned {
     size_t chunk;
@@ -83,7 +75,7 @@ START_TEST(results_do_not_depend_on_who_shares_a_pass)
     ck_assert_uint_eq(all.chunk, 8);
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "all"}, NULL), PARE_OK);
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "five", .threads = 5}, NULL), PARE_OK);
-    check_same("all", "five");
+    job_check_same(&place, "all", "five");
     check_size("all");
     /* Less and less, until one at a time is too much. */
     size_t seen = 8, runs = 0;
@@ -97,7 +89,7 @@ START_TEST(results_do_not_depend_on_who_shares_a_pass)
             continue;
         const job_opts opts = {.output = "less", .ram_limit = limit, .restart = true};
         ck_assert_int_eq(job_run(&place, opts, NULL), PARE_OK);
-        check_same("all", "less");
+        job_check_same(&place, "all", "less");
         runs++;
     }
     ck_assert_uint_ge(runs, 2);
@@ -233,7 +225,7 @@ START_TEST(every_method_gives_the_same_for_any_threads_and_breaks)
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "two", .events = &events}, NULL),
                      PARE_OK);
     ck_assert_uint_eq(s.resumed, 1);
-    check_same("one", "two");
+    job_check_same(&place, "one", "two");
 }
 END_TEST
 
@@ -249,7 +241,7 @@ START_TEST(a_break_between_experts_costs_the_block_and_no_bytes)
     ck_assert_int_eq(job_run(&place, broken, what), PARE_EINTERRUPTED);
     ck_assert_uint_eq(s.blocks, 0);
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "two"}, NULL), PARE_OK);
-    check_same("one", "two");
+    job_check_same(&place, "one", "two");
 }
 END_TEST
 
@@ -337,7 +329,7 @@ START_TEST(a_damaged_expert_is_made_again_on_resume)
     ck_assert_int_eq(pwrite(fd, &byte, 1, at), 1);
     ck_assert_int_eq(close(fd), 0);
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, NULL), PARE_OK);
-    check_same("one", "out");
+    job_check_same(&place, "one", "out");
 }
 END_TEST
 

@@ -198,41 +198,16 @@ static void check_zeros(const char *output, nm rule)
     ck_assert_uint_eq(cx.live_bytes, 0);
 }
 
-typedef struct stopper {
-    volatile int stop;
-    size_t blocks;
-} stopper;
-
-static void stop_behind_a_block(void *self, const pare_event *e)
-{
-    stopper *const s = self;
-    s->blocks += e->kind == PARE_EVENT_BLOCK;
-    s->stop = s->blocks > 0;
-}
-
-static void check_same(const char *first, const char *second)
-{
-    char a[PARE_SHA256_HEX], b[PARE_SHA256_HEX];
-    job_hash(&place, first, a);
-    job_hash(&place, second, b);
-    ck_assert_str_eq(a, b);
-}
-
 START_TEST(pruned_linears_are_the_same_for_any_threads_and_breaks)
 {
     const composition *const c = &composed[_i];
     recipe(c->passes);
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "one"}, NULL), PARE_OK);
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "five", .threads = 5}, NULL), PARE_OK);
-    check_same("one", "five");
-    stopper s = {0};
-    const pare_events events = {stop_behind_a_block, &s};
-    char what[1024];
-    const job_opts broken = {.output = "two", .events = &events, .interrupt = &s.stop};
-    ck_assert_int_eq(job_run(&place, broken, what), PARE_EINTERRUPTED);
-    ck_assert_uint_eq(s.blocks, 1);
+    job_check_same(&place, "one", "five");
+    job_break(&place, "two");
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "two", .threads = 2}, NULL), PARE_OK);
-    check_same("one", "two");
+    job_check_same(&place, "one", "two");
     check_verified("two");
     check_size("one");
     check_zeros("two", c->rule);
