@@ -4,8 +4,10 @@
  *
  * dy: the gradient behind the linear (calib/token_weights.h). With H = sum of x x^T of its inputs,
  * the loss rises by about trace(O E H E^T) / 2 for an error E of the weights (Tseng et al., YAQA,
- * 2025, its sketch A: both factors from their own sums). Of O only blocks on the diagonal are kept,
- * PARE_OUTPUT_BLOCK rows each: errors of rows in different blocks count apart. */
+ * 2025, its sketch A: both factors from their own sums; here the tokens of H are weighed by the
+ * same gradients, calib/token_weights.h, which the sketch does not do). Of O only blocks on the
+ * diagonal are kept, PARE_OUTPUT_BLOCK rows each: errors of rows in different blocks count apart.
+ */
 #ifndef PARE_CALIB_OUTPUT_CURVATURE_H
 #define PARE_CALIB_OUTPUT_CURVATURE_H
 

@@ -22,7 +22,7 @@ typedef struct weigh_job {
     size_t block;         /* that is being undone */
     float *x;             /* [blocks + 1][rows of a batch, hidden] inputs of blocks; the outputs */
     pare_trace trace;     /* of the current block */
-    float *over;          /* [windows of a batch, widest output] */
+    double *over;         /* [windows of a batch, widest output] */
     float *weight;        /* [blocks][PARE_SITES][total] */
     pare_output_curvature *outputs;
 } weigh_job;
@@ -48,7 +48,8 @@ static pare_block load(const weigh_job *job, size_t block)
 typedef struct seen {
     const float *dy; /* [rows, n] */
     size_t n, window;
-    float *over;   /* [windows, n] 1 / (n mean of dy^2 over the tokens of the window), 0 where 0 */
+    double *over;  /* [windows, n] 1 / (n mean of dy^2 over the tokens of the window), 0 where 0;
+                      the square of a small dy has no place in a float */
     float *weight; /* [rows] */
 } seen;
 
@@ -71,7 +72,7 @@ static void find_means(void *arg, size_t begin, size_t end, size_t worker)
         }
         for (size_t i = 0; i < count; i++)
             s->over[window * s->n + first + i] =
-                sum[i] > 0 ? (float)((double)s->window / (sum[i] * (double)s->n)) : 0;
+                sum[i] > 0 ? (double)s->window / (sum[i] * (double)s->n) : 0;
     }
 }
 
@@ -80,10 +81,11 @@ static void weigh_rows(void *arg, size_t begin, size_t end, size_t worker)
     const seen *const s = arg;
     (void)worker;
     for (size_t t = begin; t < end; t++) {
-        const float *const dy = s->dy + t * s->n, *const over = s->over + t / s->window * s->n;
+        const float *const dy = s->dy + t * s->n;
+        const double *const over = s->over + t / s->window * s->n;
         double sum = 0;
         for (size_t i = 0; i < s->n; i++)
-            sum += (double)dy[i] * (double)dy[i] * (double)over[i];
+            sum += (double)dy[i] * (double)dy[i] * over[i];
         s->weight[t] += (float)sum;
     }
 }
@@ -209,7 +211,7 @@ uint64_t pare_token_weights_scratch(const pare_ctx *cx, const pare_config *c, si
         sizeof(float);
     const uint64_t back = pare_block_backward_bytes(cx, c, b);
     const uint64_t head = trace + pare_head_gradient_bytes(c);
-    return (uint64_t)b.sequences * widest(c) * sizeof(float) +
+    return (uint64_t)b.sequences * widest(c) * sizeof(double) +
            (c->blocks + 2) * rows * c->hidden * sizeof(float) + (head > back ? head : back) +
            (uint64_t)32 * PARE_ALIGN;
 }
@@ -217,7 +219,7 @@ uint64_t pare_token_weights_scratch(const pare_ctx *cx, const pare_config *c, si
 static pare_status take(weigh_job *job, const pare_config *c, size_t sequences)
 {
     const size_t rows = sequences * job->window;
-    job->over = PARE_NEW(job->scratch, float, sequences *widest(c));
+    job->over = PARE_NEW(job->scratch, double, sequences *widest(c));
     job->x = job->over ? PARE_NEW(job->scratch, float, (c->blocks + 1) * rows * c->hidden) : NULL;
     return job->x ? pare_trace_take(job->scratch, c, (pare_batch){sequences, job->window, 0},
                                     &job->trace)

@@ -474,6 +474,7 @@ pare_status pare_plan_make(pare_ctx *cx, pare_arena *a, const pare_job *job, par
     PARE_TRY(open_model(cx, a, plan));
     PARE_TRY(pare__plan_resolve(cx, a, plan));
     PARE_TRY(check_windows(cx, plan));
+    PARE_TRY(pare__plan_check_held(cx, plan));
     PARE_TRY(check_kv(cx, plan));
     PARE_TRY(pare__plan_hold_out(cx, a, plan));
     PARE_TRY(check_data_files(cx, a, plan));

@@ -9,6 +9,10 @@
  * sites, calibrated, sequential, bits_per_weight. */
 PARE_CHECKED pare_status pare__plan_resolve(pare_ctx *cx, pare_arena *a, pare_plan *plan);
 
+/* PARE_EUSAGE (with place) for windows, once their number is known, that are too few to hold some
+ * out. */
+PARE_CHECKED pare_status pare__plan_check_held(pare_ctx *cx, const pare_plan *plan);
+
 /* A step that prunes: pruner[slot] = step for what it selects. PARE_EUSAGE
  * (with place) for a linear that is pruned or quantized already, and for a sparsity that cannot be.
  */

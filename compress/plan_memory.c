@@ -280,6 +280,14 @@ static uint64_t weights_bytes(const pare_plan *plan)
                                : 0;
 }
 
+/* What pruners took of the linears of a block that every token runs. */
+static uint64_t mask_bytes(const pare_plan *plan)
+{
+    return plan->pruned
+               ? pare__plan_part_weights(&plan->model.config, 0) / 8 + PARE_ROLES * PARE_ALIGN
+               : 0;
+}
+
 /* While they are found. */
 static uint64_t weigh_bytes(const pare_ctx *cx, const pare_plan *plan, bool spilled)
 {
@@ -287,8 +295,8 @@ static uint64_t weigh_bytes(const pare_ctx *cx, const pare_plan *plan, bool spil
     if (!plan->token_weights)
         return 0;
     return weights_bytes(plan) + pare_token_weights_scratch(cx, c, plan->samples, plan->window) +
-           pare_float_block_bytes(c) * (plan->reference ? 2 : 1) + rope_bytes(c, plan->window) +
-           (spilled ? 0 : plan->activation_bytes);
+           pare_float_block_bytes(c) * (plan->reference ? 2 : 1) + mask_bytes(plan) +
+           rope_bytes(c, plan->window) + (spilled ? 0 : plan->activation_bytes);
 }
 
 /* Blocks while they are compressed: their floats and statistics all the time, then a pass of the
@@ -296,9 +304,8 @@ static uint64_t weigh_bytes(const pare_ctx *cx, const pare_plan *plan, bool spil
 static uint64_t block_bytes(const pare_ctx *cx, const pare_plan *plan, bool spilled)
 {
     const pare_config *const c = &plan->model.config;
-    const uint64_t masks =
-        plan->pruned ? pare__plan_part_weights(c, 0) / 8 + PARE_ROLES * PARE_ALIGN : 0;
-    const uint64_t floats = pare_float_block_bytes(c) * (plan->reference ? 2 : 1) + masks;
+    const uint64_t floats =
+        pare_float_block_bytes(c) * (plan->reference ? 2 : 1) + mask_bytes(plan);
     const uint64_t folded =
         plan->transforms ? (uint64_t)plan->window * c->hidden * sizeof(float) : 0;
     uint64_t most = larger(step_bytes(cx, plan), transform_bytes(cx, plan));

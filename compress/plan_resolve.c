@@ -315,7 +315,6 @@ static const pare_step *moves_inputs(const pare_plan *plan, unsigned kind)
  */
 static const char *beside_fault(const pare_plan *plan, const pare_plan_linear *l, unsigned facts)
 {
-    const size_t samples = plan->recipe.calibration.samples;
     if (facts & PARE_FACT_DRIFT && plan->model.config.experts)
         return "correct: pare does not run the float model beside the compressed one where MLPs "
                "are mixtures of experts; leave correct out";
@@ -325,8 +324,6 @@ static const char *beside_fault(const pare_plan *plan, const pare_plan_linear *l
     if (facts & PARE_FACT_HELD && l->part)
         return "tune: experts see too few tokens to hold some of them out; leave tune out, or skip "
                "the experts";
-    if (facts & PARE_FACT_HELD && samples && samples < PARE_HELD_PART)
-        return "tune holds one of 4 calibration windows out; give more samples";
     return NULL;
 }
 
@@ -435,6 +432,20 @@ static pare_status weigh_tokens(pare_ctx *cx, pare_plan *plan)
         return pare_recipe_fail(cx, c->token_weights_place,
                                 "token_weights: loss is for the Hessians of gptq, sparsegpt and "
                                 "others, and no step here uses it; say even");
+    return PARE_OK;
+}
+
+pare_status pare__plan_check_held(pare_ctx *cx, const pare_plan *plan)
+{
+    for (size_t i = 0; i < plan->recipe.steps && plan->samples; i++) {
+        const pare_step *const step = &plan->recipe.step[i];
+        if ((facts_of(step) & PARE_FACT_HELD) && plan->samples < PARE_HELD_PART)
+            return pare_recipe_fail(cx, step->place,
+                                    "tune holds one of %d calibration windows out, and there %s "
+                                    "%zu; give more samples or text",
+                                    PARE_HELD_PART, plan->samples == 1 ? "is" : "are",
+                                    plan->samples);
+    }
     return PARE_OK;
 }
 

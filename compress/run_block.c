@@ -4,19 +4,29 @@
 #include "compress/compress_internal.h"
 #include "compress/need.h"
 
+static const pare_block *block_of(const pare_run *run, size_t block)
+{
+    return &run->plan.model.block[run->source ? run->source[block] : block];
+}
+
+/* The weights of a block in floats, in the basis that the plan asks for. */
+static pare_status load_floats(pare_run *run, size_t block, pare_float_block *to)
+{
+    const pare_rotation *const rotation = run->plan.rotation;
+    pare_float_block_load(run->cx, &run->plan.model.config, block_of(run, block), to);
+    return rotation ? pare_rotation_block(run->cx, &run->scratch, rotation, to) : PARE_OK;
+}
+
 pare_status pare__run_load(pare_run *run, size_t block)
 {
-    const pare_config *const c = &run->plan.model.config;
-    const pare_block *const from = &run->plan.model.block[run->source ? run->source[block] : block];
+    const pare_block *const from = block_of(run, block);
     const pare_rotation *const rotation = run->plan.rotation;
     run->like = *from;
     for (size_t role = 0; role < PARE_ROLES; role++)
         run->like.linear[role].rotated =
             rotation && pare_rotation_is_online(rotation, (pare_role)role);
     pare__run_experts_begin(run, from);
-    pare_float_block_load(run->cx, c, from, &run->current);
-    if (rotation)
-        PARE_TRY(pare_rotation_block(run->cx, &run->scratch, rotation, &run->current));
+    PARE_TRY(load_floats(run, block, &run->current));
     run->block = pare_float_block_view(&run->current, &run->like);
     return PARE_OK;
 }
@@ -60,10 +70,17 @@ static pare_status gather(pare_run *run, pare_stats *stats)
     return run->plan.drift ? run_both(run, &floats, &tap, what) : pare__run_wave(run, &tap, what);
 }
 
-static pare_status carry(pare_run *run)
+/* The float model goes on as it was before anything was folded into it: that differs in the last
+ * bits, and a block of an earlier run is not folded again. */
+static pare_status carry(pare_run *run, size_t block)
 {
     static const char what[] = "carrying activations to the next block";
-    return run->plan.drift ? run_both(run, NULL, NULL, what) : pare__run_wave(run, NULL, what);
+    if (!run->plan.drift)
+        return pare__run_wave(run, NULL, what);
+    const pare_mark mark = pare_arena_mark(&run->scratch);
+    const pare_status s = run->plan.transforms ? load_floats(run, block, &run->reference) : PARE_OK;
+    pare_arena_rewind(&run->scratch, mark);
+    return s == PARE_OK ? run_both(run, NULL, NULL, what) : s;
 }
 
 /* The sites of `group` in part 0: their statistics in one pass of the wave, then every step on
@@ -279,6 +296,6 @@ pare_status pare__run_block(pare_run *run, size_t block)
     const bool needed = run->units_found < blocks || pare__run_watches_kv(run);
     const bool watched = !run->plan.structured || run->plan.watched;
     if (run->plan.calibrated && block + 1 < blocks && needed && watched)
-        PARE_TRY(carry(run));
+        PARE_TRY(carry(run, block));
     return PARE_OK;
 }

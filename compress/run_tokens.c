@@ -202,6 +202,7 @@ pare_status pare__run_tokens(pare_run *run)
     if (plan->samples)
         return PARE_OK;
     plan->samples = run->tokens.count / plan->window;
+    PARE_TRY(pare__plan_check_held(run->cx, plan));
     PARE_TRY(pare__plan_cost(run->cx, plan));
     return pare__plan_disk(run->cx, run->a, plan);
 }

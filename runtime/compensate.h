@@ -75,9 +75,9 @@ typedef struct pare_compensate {
  * or the columns kept apart differ from the factor), PARE_ENUMERIC when a weight is not finite or a
  * scale cannot be stored, by row, group and value, also when the compensated weights overflow or
  * one kept apart exceeds 65504, PARE_ENOMEM. Memory  per worker block x 320 bytes and one row; with
- * sparsity block x 64 bytes, keep_zeros k x 128 bytes, without a grid block x 512 bytes more; one
- * number per group; unstructured n x block x 5 bytes.   Work  n k^2 / 2 multiply-adds. Threads over
- * tiles of 128 rows; Exact as the factor. */
+ * sparsity block x 64 bytes, keep_zeros k x 128 bytes, without a grid block x 512 bytes more, with
+ * spread block x 768; one number per group; unstructured n x block x 5 bytes.   Work  n k^2 / 2
+ * multiply-adds. Threads over tiles of 128 rows; Exact as the factor. */
 PARE_CHECKED pare_status pare_compensate_run(pare_ctx *cx, pare_arena *scratch,
                                              const pare_compensate *c, float *w, size_t n, size_t k,
                                              pare_codes *out, double *loss);

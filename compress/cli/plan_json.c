@@ -96,6 +96,21 @@ static void put_time(pare_json_writer *w, const pare_plan_estimate *t)
     pare_json_close(w);
 }
 
+static void put_passes(pare_json_writer *w, const pare_plan *p)
+{
+    char word[32];
+    pare_json_open_array(w, "passes");
+    for (size_t i = 0; i < p->recipe.steps; i++) {
+        const char *const correct = pare__plan_correct(p, i, word, sizeof word);
+        pare_json_open_object(w, NULL);
+        pare_json_put_text(w, "name", pare__plan_pass(p, i));
+        if (correct)
+            pare_json_put_text(w, "correct", correct);
+        pare_json_close(w);
+    }
+    pare_json_close(w);
+}
+
 pare_status pare__plan_print_json(pare_cli *cli, const pare_plan *p, const pare_plan_estimate *time)
 {
     pare_json_writer *w;
@@ -111,6 +126,7 @@ pare_status pare__plan_print_json(pare_cli *cli, const pare_plan *p, const pare_
     pare_json_put_finite(w, "bits_per_weight", p->bits_per_weight);
     pare_json_put_kv(w, &p->model.config, &p->recipe.kv);
     pare_json_put_bool(w, "plain_checkpoint", p->structured);
+    put_passes(w, p);
     pare_json_put_integer(w, "samples", (int64_t)p->samples);
     pare_json_put_integer(w, "window", (int64_t)p->window);
     pare_json_put_text(w, "token_weights", p->token_weights ? "loss" : "even");

@@ -5,6 +5,18 @@
 #include "compress/cli/plan_print.h"
 #include "compress/sparsity_text.h"
 
+const char *pare__plan_correct(const pare_plan *p, size_t step, char *text, size_t size)
+{
+    const pare_step *const s = &p->recipe.step[step];
+    const pare_param *const params = pare_passes[s->pass]->params;
+    for (size_t i = 0; params[i].name; i++)
+        if (strcmp(params[i].name, "correct") == 0) {
+            pare_param_print(&params[i], s->value[i], text, size);
+            return text;
+        }
+    return NULL;
+}
+
 const char *pare__plan_pass(const pare_plan *p, size_t step)
 {
     return pare_passes[p->recipe.step[step].pass]->name;

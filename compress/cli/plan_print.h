@@ -14,6 +14,9 @@ bool pare__plan_is_taken(const pare_plan *p);
 /* Name of the pass of a step. */
 const char *pare__plan_pass(const pare_plan *p, size_t step);
 
+/* What `correct` of a step comes to, as recipes write it, in `text`; NULL: it has none. */
+const char *pare__plan_correct(const pare_plan *p, size_t step, char *text, size_t size);
+
 /* The linears, or the tensors of a structured plan; `all`: one line for each. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare__plan_print_list(pare_arena *a, const pare_plan *p, bool all);
 

@@ -90,9 +90,12 @@ static void print_ratios(const pare_plan *p)
 /* All of them in their order: a linear names only those that prune and quantize it. */
 static void print_passes(const pare_plan *p)
 {
-    for (size_t i = 0; i < p->recipe.steps; i++)
-        (void)printf("%s%s", i ? ", " : "passes            ",
-                     pare_passes[p->recipe.step[i].pass]->name);
+    char word[32];
+    for (size_t i = 0; i < p->recipe.steps; i++) {
+        const char *const correct = pare__plan_correct(p, i, word, sizeof word);
+        (void)printf("%s%s%s%s%s", i ? ", " : "passes            ", pare__plan_pass(p, i),
+                     correct ? " (correct: " : "", correct ? correct : "", correct ? ")" : "");
+    }
     (void)printf("\n");
 }
 
@@ -243,8 +246,8 @@ pare_status pare__plan_print_text(pare_arena *a, const pare_plan *p, const pare_
         (void)printf("%-17s by the loss: the float model runs forward and backward first\n",
                      "token weights");
     if (p->drift)
-        (void)printf("%-17s the float model runs beside; the sites of a block one by one\n",
-                     "correct");
+        (void)printf("%-17s runs beside, for correct; the sites of a block one by one\n",
+                     "float model");
     print_shortages(p);
     print_experts(p);
     print_evaluation(p);

@@ -38,8 +38,15 @@ static pare_status judge(trial *t, const double *value, double *error)
     if (!linear.w)
         return PARE_ENOMEM;
     memcpy(linear.w, l->w, count * sizeof *q);
-    PARE_TRY(t->how->site(t->cx, value, &t->stats, t->scratch, &linear.site_state));
-    PARE_TRY(t->how->run(t->cx, value, &linear, t->scratch));
+    linear.outputs = NULL; /* which held-out windows had a part in, and `error` knows nothing of */
+    pare_status s = t->how->site(t->cx, value, &t->stats, t->scratch, &linear.site_state);
+    s = s == PARE_OK ? t->how->run(t->cx, value, &linear, t->scratch) : s;
+    if (s == PARE_ENUMERIC) { /* these settings do not do */
+        pare_ctx_clear(t->cx);
+        *error = (double)NAN;
+        return PARE_OK;
+    }
+    PARE_TRY(s);
     const pare_grid grid = t->how->grid(value);
     pare_codes_values(&grid, &codes, q);
     *error =
@@ -100,7 +107,7 @@ static void note(const trial *t, pare_pass_linear *linear)
     pare_quantize_note(linear, "act_order %s, clip %s, damp %g; held out %.2f",
                        t->best[t->how->act_order] != 0.0 ? "true" : "false",
                        clips[(size_t)t->best[PARE_QUANTIZE_CLIP]], t->best[t->how->damp],
-                       t->error[0] > 0 ? t->error[1] / t->error[0] : 1);
+                       t->error[0] > 0 && isfinite(t->error[1]) ? t->error[1] / t->error[0] : 1);
 }
 
 pare_status pare_gptq_tune(pare_ctx *cx, const pare_gptq_tuned *how, const double *value,

@@ -70,7 +70,7 @@ static const pare_param params[] = {
     [TUNE] = {.name = "tune", .type = PARE_PARAM_BOOL, .fallback = 0,
         .by = "grid", .when = "uniform",
         .help = "try the other order and clip and 10 times more and less damping for each linear, by "
-                "the error on calibration windows held out for it; takes about 6 times as long"},
+                "the error on calibration windows held out for it; a linear then takes about 6 times as long"},
     {.name = NULL},
 };
 // clang-format on

@@ -29,6 +29,8 @@ static const struct {
      "  - gptq: {bits: 3, group: 32, true_sequential: true, correct: gptaq}\n"},
     {AWQ_OF_NORMS "  - gptq: {bits: 4, group: 32}\n",
      AWQ_OF_NORMS "  - gptq: {bits: 4, group: 32, correct: gptaq}\n"},
+    {AWQ_OF_NORMS "  - gptq: {bits: 8, group: 32}\n",
+     AWQ_OF_NORMS "  - gptq: {bits: 8, group: 32, correct: qronos}\n"},
     {"  - gptq: {bits: 3, group: 32, correct: none}\n",
      "  - gptq: {bits: 3, group: 32, tune: true}\n"},
     {"  - awq: {}\n  - gptq: {bits: 4, group: 32}\n",
@@ -96,6 +98,19 @@ START_TEST(what_cannot_be_is_refused_with_its_place)
 }
 END_TEST
 
+/* Windows are counted once the data is read. */
+START_TEST(tune_refuses_too_few_of_all_windows)
+{
+    char what[1024];
+    const tiny_model m = tiny_model_default();
+    ck_assert(tiny_tokens_write(job_path(&place, "few.i32"), m.vocab, 64 * 3, 3));
+    job_recipe(&place, "pare: 1\nmodel: model\ncalibration: {tokens: few.i32, samples: all, "
+                       "window: 64}\npasses:\n  - gptq: {group: 32, tune: true}\n");
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, what), PARE_EUSAGE);
+    ck_assert_msg(strstr(what, "recipe.yaml:5") && strstr(what, "and there are 3"), "%s", what);
+}
+END_TEST
+
 /* What "auto" comes to: passes, of which %s is `, correct: ...` or nothing. */
 static const struct {
     const char *passes, *word;
@@ -132,6 +147,7 @@ int main(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_loop_test(t, corrections_change_what_comes_out_and_survive_threads_and_breaks, 0,
                         PAIRS);
+    tcase_add_test(t, tune_refuses_too_few_of_all_windows);
     tcase_add_loop_test(t, auto_corrects_where_nothing_else_changes_the_model, 0, AUTOS);
     tcase_add_test(t, the_first_site_has_nothing_to_make_up_for);
     tcase_add_test(t, what_cannot_be_is_refused_with_its_place);

@@ -323,6 +323,22 @@ START_TEST(gradients_that_are_not_finite_are_refused)
 }
 END_TEST
 
+/* The square of a gradient behind `up` is below all floats there, and counts all the same. */
+START_TEST(gradients_may_be_as_small_as_floats_are)
+{
+    rig r;
+    rig_begin(&r, 1, PARE_F32);
+    const pare_linear *const down = &r.model.block[0].linear[PARE_ROLE_DOWN];
+    ck_assert_int_eq(down->dtype, PARE_F32);
+    float *const w = (float *)(uintptr_t)down->data;
+    for (size_t i = 0; i < down->n; i++)
+        w[i * down->k + 5] *= 1e-25F;
+    pare_token_weights found;
+    ck_assert_int_eq(find(&r, &found), PARE_OK);
+    tiny_end(&r.home);
+}
+END_TEST
+
 START_TEST(memory_that_ends_anywhere_is_reported_and_the_bound_holds)
 {
     rig r;
@@ -409,6 +425,7 @@ int main(void)
     tcase_add_test(t, weights_and_curvature_equal_those_of_each_window_by_itself);
     tcase_add_test(t, any_thread_count_gives_the_same_bytes);
     tcase_add_test(t, gradients_that_are_not_finite_are_refused);
+    tcase_add_test(t, gradients_may_be_as_small_as_floats_are);
     tcase_add_test(t, memory_that_ends_anywhere_is_reported_and_the_bound_holds);
     tcase_add_test(t, hessians_follow_the_weights);
     suite_add_tcase(s, t);
