@@ -107,38 +107,6 @@ static void write_recipe(const char *name, const char *passes)
     ck_assert_int_eq(fclose(f), 0);
 }
 
-START_TEST(the_plan_says_what_zeros_save)
-{
-    pare_ctx cx;
-    make_tiny();
-    write_recipe("zeros", "  - magnitude: {pattern: \"2:4\"}\n"
-                          "  - rtn: {group: 32, targets: \"*.q_proj\"}\n"
-                          "  - rtn: {bits: 3, group: 32, targets: \"*.k_proj\"}\n");
-    const char *const text = call("plan " TINY "/zeros.yaml", OUT)->text;
-    static const char *const line[] = {
-        "magnitude + rtn  ",
-        "\npasses            magnitude, rtn, rtn\n",
-        "2:4  int4 g32 sym 2:4 ",
-        "stored like other weights in 2 linears: saves no bytes and no time",
-        "left out of 2 linears (2:4): ",
-        "saves bytes and time",
-        "left out of 10 linears (f16 2:4): ",
-        "saves bytes, not time",
-        "up to 32 calibration windows held out",
-    };
-    for (size_t i = 0; i < sizeof line / sizeof *line; i++)
-        ck_assert_msg(strstr(text, line[i]) != NULL, "no \"%s\" in\n%s", line[i], text);
-    pare_json *const json = parse(&cx, "plan " TINY "/zeros.yaml --format json");
-    const pare_json *const linear = pare_json_at(pare_json_get(json, "linears"), 0);
-    const pare_json *const pruned = pare_json_get(linear, "pruned");
-    ck_assert_str_eq(pare_json_text(pare_json_get(pruned, "storage"), NULL), "2:4");
-    ck_assert_double_eq(pare_json_number(pare_json_get(pruned, "zeros"), -1), 0.5);
-    ck_assert_int_lt(pare_json_integer(pare_json_get(linear, "bytes"), 0),
-                     pare_json_integer(pare_json_get(pruned, "dense_bytes"), 0));
-    pare_json_free(json);
-}
-END_TEST
-
 START_TEST(a_run_tells_how_stable_its_choice_of_weights_is)
 {
     static const char command[] = "compress " TINY "/stable.yaml --restart";
@@ -676,7 +644,6 @@ int main(void)
     tcase_add_test(t, data_that_do_not_fit_the_models_are_a_mistake_of_the_user);
     tcase_add_test(t, a_result_that_goes_nowhere_is_told_without_a_disk);
     tcase_add_test(t, every_command_and_pass_has_a_page);
-    tcase_add_test(t, the_plan_says_what_zeros_save);
     tcase_add_test(t, a_run_tells_how_stable_its_choice_of_weights_is);
     tcase_add_test(t, the_example_on_the_page_of_each_pass_can_be_planned);
     tcase_add_test(t, a_page_names_every_parameter_with_its_default);
