@@ -146,10 +146,23 @@ static void count_tokens(estimate *e)
                   over((double)p->input_bytes, parallel(e, e->rate.copy));
 }
 
-/* Forward passes of a token through part 0 of a block (statistics, outputs; five when sequential)
- * and through one expert; where experts have statistics, a pass counts tokens and each chunk has
- * its own.
- */
+/* Share of the work of part 0 that comes before a site: its statistics need no more. */
+static double share_before(const pare_plan *plan, pare_site site)
+{
+    const pare_config *const c = &plan->model.config;
+    const double attention = attention_flops(c, plan->window);
+    double before = site > PARE_SITE_ATTENTION ? attention : 0;
+    for (pare_role role = 0; role < PARE_ROLES; role++) {
+        size_t n, k;
+        pare_linear_shape(c, 0, role, &n, &k);
+        before += c->arch->linear[role].site < site ? 2.0 * (double)n * (double)k : 0;
+    }
+    return before / (2.0 * (double)pare__plan_part_weights(c, 0) + attention);
+}
+
+/* Forward passes of a token through part 0 of a block (statistics, of a site each when sequential;
+ * outputs) and through one expert; where experts have statistics, a pass counts tokens and each
+ * chunk has its own. */
 static void count_passes(const pare_plan *plan, double *common, double *expert)
 {
     const double looks = plan->ratios ? 1.0 : 0.0; /* at the float model, statistics included */
@@ -158,7 +171,9 @@ static void count_passes(const pare_plan *plan, double *common, double *expert)
         counts |= plan->expert_kinds[s] != 0;
     const size_t experts = plan->model.config.experts, chunk = plan->chunk;
     const double each = plan->sequential ? 2.0 : 1.0;
-    *common = (plan->sequential ? 5.0 : 2.0) + 2.0 * looks;
+    *common = (plan->sequential ? 1.0 : 2.0) + 2.0 * looks;
+    for (pare_site s = 0; s < PARE_SITES && plan->sequential; s++)
+        *common += plan->kinds[s] ? share_before(plan, s) : 0;
     *common *= plan->drift ? 2.0 : 1.0; /* of both models */
     *common += counts ? 1.0 + each * (double)((experts + chunk - 1) / chunk) : 0.0;
     *expert = 1.0 + (counts ? each : 0.0);
