@@ -230,10 +230,13 @@ static float *begin_linear(pare_run *run, const pare_plan_linear *l, const pare_
     return w;
 }
 
-/* Curvature of the loss in the outputs, which a transform may have changed: then NULL. */
+/* Curvature of the loss in the outputs; NULL where a transform may have changed them, or a
+ * rotation has. */
 static const float *outputs_of(const pare_run *run, const pare_plan_linear *l)
 {
-    const bool own = l->part == 0 && !run->plan.transforms && !run->plan.rotation;
+    const pare_rotation *const rotation = run->plan.rotation;
+    const bool turned = rotation && pare_rotation_turns_bias(rotation, l->role);
+    const bool own = l->part == 0 && !run->plan.transforms && !turned;
     return own ? pare_output_curvature_at(&run->weights.outputs, l->block, l->role) : NULL;
 }
 
