@@ -9,7 +9,7 @@
 #include "runtime/random.h"
 #include "runtime/sample.h"
 
-enum { TEXT_CAP = 1 << 30, GENERATE_MOST = 16, INVALID_SHARE = 1000 };
+enum { TEXT_CAP = 1 << 30, GENERATE_MOST = 16, INVALID_SHARE = 1000, FOREIGN_LEAST = 8 };
 static const uint64_t generate_cache_bytes = (uint64_t)256 << 20;
 
 static int32_t read_le32(const unsigned char *p)
@@ -31,6 +31,53 @@ static pare_status check_ids(pare_ctx *cx, const char *path, const pare_tokens *
     return PARE_OK;
 }
 
+/* Integers of 64 bits: behind each id stands a word of zeros. Ids of 32 bits do that only by
+ * intent, and zeros alone are the same ids in both. */
+static bool is_int64(const pare_tokens *t)
+{
+    int32_t any = 0;
+    for (size_t i = 0; i < t->count; i++)
+        if (i % 2 == 0)
+            any |= t->id[i];
+        else if (t->id[i] != 0)
+            return false;
+    return any && t->count >= FOREIGN_LEAST && t->count % 2 == 0;
+}
+
+/* Integers of 16 bits: some pairs are no ids of the model, all halves are. */
+static bool is_uint16(const pare_tokens *t, size_t vocab)
+{
+    bool outside = false;
+    for (size_t i = 0; i < t->count; i++) {
+        const uint32_t pair = (uint32_t)t->id[i];
+        outside = outside || pair >= vocab;
+        if ((pair & 0xffff) >= vocab || pair >> 16 >= vocab)
+            return false;
+    }
+    return outside && t->count >= FOREIGN_LEAST;
+}
+
+static pare_status fail_type(pare_ctx *cx, const char *path, const char *type, const char *read)
+{
+    return pare_fail(cx, PARE_EFORMAT,
+                     "%s: looks like %s. pare reads little-endian int32; in Python, "
+                     "%s.astype(\"<i4\").tofile(NEW) writes such a file",
+                     path, type, read);
+}
+
+/* Files of other integers, as trainers write them. */
+static pare_status check_type(pare_ctx *cx, const char *path, const pare_tokens *t, size_t vocab)
+{
+    if (is_int64(t))
+        return fail_type(cx, path, "a list of int64, since every second word of 32 bits is 0",
+                         "numpy.fromfile(FILE, \"<i8\")");
+    if (is_uint16(t, vocab))
+        return fail_type(cx, path,
+                         "a list of uint16, since its halves are tokens and its words are not",
+                         "numpy.fromfile(FILE, \"<u2\")");
+    return PARE_OK;
+}
+
 /* Maps a file of at most TEXT_CAP bytes: only its tokens take memory. */
 static pare_status map_data(pare_ctx *cx, pare_arena *a, const char *path, pare_file *f)
 {
@@ -46,6 +93,9 @@ static pare_status map_data(pare_ctx *cx, pare_arena *a, const char *path, pare_
 static pare_status read_ids(pare_ctx *cx, pare_arena *a, const pare_file *f, size_t vocab,
                             pare_tokens *out)
 {
+    static const char npy[] = "\x93NUMPY";
+    if (f->bytes > sizeof npy && memcmp(f->data, npy, strlen(npy)) == 0)
+        return fail_type(cx, f->path, "an array of numpy (.npy)", "numpy.load(FILE)");
     if (f->bytes == 0 || f->bytes % 4 != 0)
         return pare_fail(cx, PARE_EFORMAT,
                          "%s: %llu byte%s not a list of little-endian int32 tokens", f->path,
@@ -56,6 +106,7 @@ static pare_status read_ids(pare_ctx *cx, pare_arena *a, const pare_file *f, siz
         return PARE_ENOMEM;
     for (size_t i = 0; i < out->count; i++)
         out->id[i] = read_le32(f->data + 4 * i);
+    PARE_TRY(check_type(cx, f->path, out, vocab));
     return check_ids(cx, f->path, out, vocab);
 }
 

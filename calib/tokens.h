@@ -20,8 +20,8 @@ enum { PARE_TOKENS_NOTE = 512 };
 const char *pare_tokens_note(const pare_tokens *t, char text[PARE_TOKENS_NOTE]);
 
 /* A .i32 file: little-endian int32. Every id must be in [0, vocab).
- * PARE_ENOTFOUND, PARE_EFORMAT (size not a multiple of 4, empty, an id out of range: its index),
- * PARE_ENOMEM. */
+ * PARE_ENOTFOUND, PARE_EFORMAT (size not a multiple of 4, empty, an id out of range: its index;
+ * integers of 64 or 16 bits or an array of numpy: how to convert them), PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_tokens_read(pare_ctx *cx, pare_arena *a, const char *path,
                                           size_t vocab, pare_tokens *out);
 

@@ -1,7 +1,6 @@
 /* What the job tells once all is done: figures gathered into the report, and its files. */
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -144,12 +143,6 @@ static pare_status texts_of_run(pare_run *run, pare_report *r)
     return r->host && r->started && r->recipe_text ? PARE_OK : PARE_ENOMEM;
 }
 
-static uint64_t peak_rss(void)
-{
-    struct rusage u;
-    return getrusage(RUSAGE_SELF, &u) == 0 ? (uint64_t)u.ru_maxrss * 1024 : 0;
-}
-
 /* The most that the allocator gave out, and what the process has beside that: stacks, buffers of
  * BLAS, data of libraries, which stay once they are there. */
 static uint64_t peak_anonymous(const pare_ctx *cx)
@@ -219,7 +212,7 @@ pare_status pare__run_report(pare_run *run, pare_compress_result *out)
     PARE_TRY(take_model_bits(run, r));
     r->evaluation_seconds = pare__seconds() - start;
     r->seconds = pare__seconds() - run->started;
-    r->peak_rss_bytes = peak_rss();
+    r->peak_rss_bytes = pare_machine_peak_resident();
     r->peak_anonymous_bytes = peak_anonymous(run->cx);
     PARE_TRY(pare_report_experts_take(run->a, run->row, run->rows, &r->experts));
     PARE_TRY(take_warnings(run, r));

@@ -225,3 +225,9 @@ uint64_t pare_machine_number(const char *path, const char *key)
         (void)fclose(f);
     return value;
 }
+
+uint64_t pare_machine_peak_resident(void)
+{
+    const uint64_t kib = pare_machine_number("/proc/self/status", "VmHWM:");
+    return kib == UINT64_MAX ? 0 : kib * 1024;
+}

@@ -1,4 +1,5 @@
-/* runtime/machine.h - what the system lets this process use: CPUs, CPU time, memory nodes.
+/* runtime/machine.h - what the system lets this process use: CPUs, CPU time, memory nodes;
+ * and what it says that was used.
  *
  * Control groups limit CPU time, not the CPUs that a process sees: with 64 CPUs in the affinity
  * mask and a quota of 1.5, 64 threads would be stopped together for most of each period. Every
@@ -29,5 +30,10 @@ double pare_machine_quota(const char *text);
 /* The number behind the line start `key` ("": the first line) in a system file. UINT64_MAX: no such
  * file or line, or a word such as "max". */
 uint64_t pare_machine_number(const char *path, const char *key);
+
+/* Most bytes of this program that were in memory at once, mapped files included (VmHWM of
+ * /proc/self/status); 0 where the system does not say. getrusage is not asked: what it knows of the
+ * program that started this one outlives exec. */
+uint64_t pare_machine_peak_resident(void);
 
 #endif

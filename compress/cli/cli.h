@@ -166,9 +166,6 @@ void pare_cli_tell(void *self, const char *text);
 /* Finishes the text of `w`, prints it on stdout and frees the writer. */
 PARE_CHECKED pare_status pare_cli_print(pare_json_writer *w);
 
-/* Peak resident memory of this process in bytes. */
-uint64_t pare_cli_peak_rss(void);
-
 /* The commands. */
 pare_status pare_compress_run(pare_cli *cli, const pare_args *args);
 pare_status pare_plan_run(pare_cli *cli, const pare_args *args);

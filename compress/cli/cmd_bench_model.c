@@ -7,7 +7,9 @@
 
 #include "compress/bench/bench_model.h"
 #include "compress/cli/cmd_bench.h"
+#include "compress/evaluate/figures.h"
 #include "compress/report/units.h"
+#include "runtime/machine.h"
 #include "runtime/threads.h"
 
 #define POWERCAP "/sys/class/powercap"
@@ -246,7 +248,7 @@ static pare_status print_json(pare_cli *cli, const subject *s, const pare_bench_
         pare_json_put_null(w, "energy_note");
     else
         pare_json_put_text(w, "energy_note", r->energy_note);
-    pare_json_put_integer(w, "peak_rss_bytes", (int64_t)pare_cli_peak_rss());
+    pare_figures_put_peaks(w, pare_machine_peak_resident(), 0);
     pare_json_close(w);
     return pare_cli_print(w);
 }
@@ -339,7 +341,9 @@ static void print_text(const pare_cli *cli, const subject *s, const pare_bench_m
             "busy     this process had %.0f%% of its CPUs, others the rest: times say little\n",
             r->cpu_share * 100);
     print_energy(s, r);
-    (void)printf("memory   peak %s\n", pare_units_bytes(pare_cli_peak_rss(), rss));
+    const uint64_t resident = pare_machine_peak_resident();
+    if (resident)
+        (void)printf("memory   peak %s\n", pare_units_bytes(resident, rss));
 }
 
 static pare_status run(pare_cli *cli, const pare_args *args, subject *s,

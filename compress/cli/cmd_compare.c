@@ -11,6 +11,7 @@
 #include "compress/inputs.h"
 #include "formats/checksums.h"
 #include "runtime/file.h"
+#include "runtime/machine.h"
 
 typedef enum form { FORM_TEXT, FORM_CSV, FORM_JSON, FORM_HTML, FORMS } form;
 
@@ -362,7 +363,7 @@ static pare_status deliver(comparing *c, bool complete)
                                .given = c->args->operands,
                                .checked = c->checked,
                                .complete = complete,
-                               .peak_rss_bytes = pare_cli_peak_rss(),
+                               .peak_rss_bytes = pare_machine_peak_resident(),
                                .peak_anonymous_bytes = c->peak_bytes};
     pare_status s = write_form(c, &r, NULL);
     for (size_t i = 0; i < c->outputs; i++) {

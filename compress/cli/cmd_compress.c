@@ -255,9 +255,12 @@ static void print_text(const pare_compress_result *result)
     if (r->untokenized)
         (void)printf("note              " PARE_CLI_UNTOKENIZED "\n");
     print_time(result);
-    (void)printf("anonymous memory  %s; resident memory, mapped files included, %s\n",
-                 pare_units_bytes(r->peak_anonymous_bytes, a),
-                 pare_units_bytes(r->peak_rss_bytes, b));
+    (void)printf("memory            at most %s allocated",
+                 pare_units_bytes(r->peak_anonymous_bytes, a));
+    if (r->peak_rss_bytes)
+        (void)printf("; at most %s at once, mapped files included",
+                     pare_units_bytes(r->peak_rss_bytes, b));
+    (void)printf("\n");
 }
 
 static pare_status run_job(pare_cli *cli, const pare_args *args, const pare_job *job)

@@ -3,6 +3,7 @@
 #include "compress/cli/cli.h"
 #include "compress/cli/measure_steps.h"
 #include "compress/report/units.h"
+#include "runtime/machine.h"
 
 /* Everything one run measured, of a model and of the one that it is held against. */
 typedef struct evaluation {
@@ -93,7 +94,7 @@ static pare_status measure(pare_cli *cli, evaluation *e)
         s = pare_measure_speed(cli, &e->asked, &e->model, &e->f);
     if (s == PARE_OK && e->baseline)
         s = pare_measure_speed(cli, &e->asked, e->baseline, &e->base);
-    e->peak_rss_bytes = pare_cli_peak_rss();
+    e->peak_rss_bytes = pare_machine_peak_resident();
     e->peak_anonymous_bytes = cli->cx.peak_bytes;
     if (!e->baseline) { /* else they are of both models */
         e->f.memory.peak_rss_bytes = e->peak_rss_bytes;
@@ -118,8 +119,7 @@ static pare_status print_json(pare_cli *cli, const evaluation *e, bool complete)
         pare_figures_put(w, &e->base);
         pare_json_close(w);
         pare_json_open_object(w, "run_memory");
-        pare_json_put_integer(w, "peak_rss_bytes", (int64_t)e->peak_rss_bytes);
-        pare_json_put_integer(w, "peak_anonymous_bytes", (int64_t)e->peak_anonymous_bytes);
+        pare_figures_put_peaks(w, e->peak_rss_bytes, e->peak_anonymous_bytes);
         pare_json_close(w);
     }
     pare_json_close(w);
@@ -215,8 +215,10 @@ static void print_text(const evaluation *e)
         print_weights("  baseline", &e->base.memory);
     pare_kv_text(&m->config, &m->kv, cache);
     (void)printf("KV cache          %s\n", cache);
-    (void)printf("resident memory   %s at most, %smapped files included\n",
-                 pare_units_bytes(e->peak_rss_bytes, bytes), e->baseline ? "both models and " : "");
+    if (e->peak_rss_bytes)
+        (void)printf("memory            at most %s at once, %smapped files included\n",
+                     pare_units_bytes(e->peak_rss_bytes, bytes),
+                     e->baseline ? "both models and " : "");
 }
 
 /* The files are still what was measured: only then the figures are of them. */

@@ -17,7 +17,7 @@ const pare_option pare_common_options[] = {
     {"model", "PATH", "model to read instead of the recipe's", false},                             \
         {"output", "DIR", "artifact to write instead of the recipe's", false},                     \
         {"set", "KEY=VALUE", "change the recipe, such as passes.0.gptq.bits=3", true},             \
-        {"ram-limit", "SIZE", "bound of anonymous memory, such as 8GiB (the recipe's)", false},    \
+        {"ram-limit", "SIZE", "bound of allocated memory, such as 8GiB (the recipe's)", false},    \
     {                                                                                              \
         "device", "cpu", "where to compute; this version has the CPU only", false                  \
     }

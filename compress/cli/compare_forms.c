@@ -210,8 +210,7 @@ static void put_json(pare_json_writer *w, const pare_comparison *c)
     }
     pare_json_close(w);
     pare_json_open_object(w, "memory");
-    pare_json_put_integer(w, "peak_rss_bytes", (int64_t)c->peak_rss_bytes);
-    pare_json_put_integer(w, "peak_anonymous_bytes", (int64_t)c->peak_anonymous_bytes);
+    pare_figures_put_peaks(w, c->peak_rss_bytes, c->peak_anonymous_bytes);
     pare_json_close(w);
     pare_json_put_bool(w, "checked", c->checked);
     pare_json_put_bool(w, "complete", c->complete);

@@ -9,9 +9,11 @@
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "compress/cli/early.h"
 
+#include <fcntl.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <unistd.h>
 
 /* Room for 8192 CPUs; a call with less room than the system's mask fails. */
 static cpu_set_t all[8], one[8];
@@ -39,6 +41,21 @@ __attribute__((noinline)) static void grow_stack(void)
     volatile char room[512 * 1024];
     room[0] = 0;
     (void)room[0];
+}
+
+/* A descriptor is opened in the direction in which nobody uses it, so that reading stdin or writing
+ * stdout fails as it does where they are closed. */
+static bool take_descriptor(int fd)
+{
+    if (fcntl(fd, F_GETFD) != -1)
+        return true;
+    return open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) == fd;
+}
+
+bool pare_early_descriptors(void)
+{
+    return take_descriptor(STDIN_FILENO) && take_descriptor(STDOUT_FILENO) &&
+           take_descriptor(STDERR_FILENO);
 }
 
 void pare_early_end(void)

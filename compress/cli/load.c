@@ -1,5 +1,3 @@
-#include <sys/resource.h>
-
 #include "compress/cli/cli.h"
 #include "compress/inputs.h"
 #include "formats/checksums.h"
@@ -108,10 +106,4 @@ pare_status pare_cli_print(pare_json_writer *w)
         (void)fwrite(text, 1, len, stdout); /* main looks at the stream's error flag */
     pare_json_writer_free(w);
     return s;
-}
-
-uint64_t pare_cli_peak_rss(void)
-{
-    struct rusage u;
-    return getrusage(RUSAGE_SELF, &u) == 0 ? (uint64_t)u.ru_maxrss * 1024 : 0;
 }

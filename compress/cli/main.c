@@ -242,6 +242,8 @@ static int conclude(pare_cli *cli, pare_status s)
 
 int main(int argc, char **argv)
 {
+    if (!pare_early_descriptors())
+        return PARE_EXIT_FAILED;
     pare_early_end();
     if (argc > 1 && strcmp(argv[1], PARE_BENCH_CHILD) == 0)
         return pare_bench_child(argc, argv);

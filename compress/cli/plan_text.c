@@ -174,14 +174,14 @@ static void print_memory(const pare_plan *p)
 {
     char bytes[PARE_UNIT_TEXT];
     if (p->samples || !p->calibrated)
-        print_bytes("anonymous memory", p->anonymous_bytes,
+        print_bytes("allocated memory", p->anonymous_bytes,
                     p->spill ? " at most; activations go to a file to stay within the limit"
                              : " at most");
     else
-        print_bytes("anonymous memory", p->spilled_anonymous_bytes,
+        print_bytes("allocated memory", p->spilled_anonymous_bytes,
                     " at most, and the activations of all windows");
     print_bytes("mapped files", p->mapped_bytes, " on top, which the system can drop");
-    (void)printf("%-17s %s of anonymous memory, of %s\n", "memory limit",
+    (void)printf("%-17s %s of allocated memory, of %s\n", "memory limit",
                  pare_units_bytes(p->ram_limit, bytes), p->ram_limit_name);
 }
 

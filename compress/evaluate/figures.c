@@ -105,6 +105,14 @@ static void put_speed(pare_json_writer *w, const pare_speed_result *s)
     pare_json_close(w);
 }
 
+void pare_figures_put_peaks(pare_json_writer *w, uint64_t resident, uint64_t anonymous)
+{
+    if (resident)
+        pare_json_put_integer(w, "peak_rss_bytes", (int64_t)resident);
+    if (anonymous)
+        pare_json_put_integer(w, "peak_anonymous_bytes", (int64_t)anonymous);
+}
+
 void pare_figures_put_memory(pare_json_writer *w, const pare_memory_figures *m)
 {
     pare_json_open_object(w, "memory");
@@ -113,10 +121,7 @@ void pare_figures_put_memory(pare_json_writer *w, const pare_memory_figures *m)
     pare_json_put_finite(w, "model_bits_per_weight", m->model_bits_per_weight);
     if (m->mapped_bytes)
         pare_json_put_integer(w, "mapped_bytes", (int64_t)m->mapped_bytes);
-    if (m->peak_rss_bytes)
-        pare_json_put_integer(w, "peak_rss_bytes", (int64_t)m->peak_rss_bytes);
-    if (m->peak_anonymous_bytes)
-        pare_json_put_integer(w, "peak_anonymous_bytes", (int64_t)m->peak_anonymous_bytes);
+    pare_figures_put_peaks(w, m->peak_rss_bytes, m->peak_anonymous_bytes);
     pare_json_close(w);
 }
 

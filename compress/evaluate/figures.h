@@ -68,4 +68,7 @@ void pare_figures_put_choice(pare_json_writer *w, const pare_choice_figures *c, 
 void pare_figures_put_memory(pare_json_writer *w, const pare_memory_figures *m);
 void pare_figures_put(pare_json_writer *w, const pare_figures *f);
 
+/* peak_rss_bytes, peak_anonymous_bytes of a run; 0: the system does not say, and it is absent. */
+void pare_figures_put_peaks(pare_json_writer *w, uint64_t resident, uint64_t anonymous);
+
 #endif

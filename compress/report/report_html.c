@@ -88,9 +88,11 @@ static void put_cost(pare_text_out *t, const pare_report *r)
     if (r->resumed_blocks)
         pare__text_put(t, "<i>of its last run; %zu of %zu blocks were done before</i>",
                        r->resumed_blocks, r->config->blocks);
-    pare__text_put(
-        t, "<i>anonymous memory %s, resident memory %s (mapped files included)</i></div>\n",
-        pare_units_bytes(r->peak_anonymous_bytes, a), pare_units_bytes(r->peak_rss_bytes, b));
+    pare__text_put(t, "<i>allocated memory %s", pare_units_bytes(r->peak_anonymous_bytes, a));
+    if (r->peak_rss_bytes)
+        pare__text_put(t, ", in memory at once %s (mapped files included)",
+                       pare_units_bytes(r->peak_rss_bytes, b));
+    pare__text_put(t, "</i></div>\n");
 }
 
 static void put_result(pare_text_out *t, const pare_report *r)

@@ -244,6 +244,43 @@ START_TEST(token_files_are_little_endian_numbers_below_the_vocabulary)
 }
 END_TEST
 
+/* Ids 1 to 16 as trainers write them: integers of 64 and 16 bits, an array of numpy. */
+START_TEST(token_files_of_other_integers_are_told)
+{
+    static rig r;
+    rig_begin(&r, 1, tiny_kinds[0]);
+    pare_ctx *const cx = &r.home.cx;
+    pare_tokens t;
+    char file[2][128] = {{0}};
+    for (size_t i = 0; i < 16; i++) {
+        file[0][8 * i] = (char)(i + 1);
+        file[1][2 * i] = (char)(i + 1);
+    }
+    const struct {
+        const char *bytes, *what;
+        size_t len;
+    } bad[] = {
+        {file[0],
+         "int64, since every second word of 32 bits is 0. pare reads little-endian int32; "
+         "in Python, numpy.fromfile(FILE, \"<i8\").astype(\"<i4\").tofile(NEW)",
+         128},
+        {file[1], "uint16, since its halves are tokens and its words are not. ", 32},
+        {"\x93NUMPY\x01\0v", "an array of numpy (.npy). pare", 9},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        folder_put(&r.dir, "bad.i32", bad[i].bytes, bad[i].len);
+        ck_assert_int_eq(pare_tokens_read(cx, &r.home.arena, r.dir.file, 53, &t), PARE_EFORMAT);
+        ck_assert_msg(strstr(cx->what, bad[i].what) != NULL, "%s", cx->what);
+        pare_ctx_clear(cx);
+    }
+    file[0][124] = 1; /* one word that is not 0 makes them ids of 32 bits */
+    folder_put(&r.dir, "good.i32", file[0], 128);
+    ck_assert_int_eq(pare_tokens_read(cx, &r.home.arena, r.dir.file, 53, &t), PARE_OK);
+    ck_assert_uint_eq(t.count, 32);
+    rig_end(&r);
+}
+END_TEST
+
 /* A long file is not held beside what it becomes. */
 START_TEST(reading_tokens_takes_the_memory_of_the_tokens)
 {
@@ -412,6 +449,7 @@ int main(void)
     tcase_add_test(c, a_file_that_cannot_be_made_is_named);
     tcase_add_test(c, a_batch_has_about_2048_tokens);
     tcase_add_test(c, token_files_are_little_endian_numbers_below_the_vocabulary);
+    tcase_add_test(c, token_files_of_other_integers_are_told);
     tcase_add_test(c, reading_tokens_takes_the_memory_of_the_tokens);
     tcase_add_test(c, tokens_that_repeat_themselves_are_not_new);
     tcase_add_test(c, windows_are_consecutive_pieces_in_order);

@@ -223,9 +223,9 @@ END_TEST
 START_TEST(the_plan_folds_equal_blocks_and_names_time_and_memory)
 {
     static const char *const line[] = {"\nmodel.layers.{0,1}.mlp.down_proj  ",
-                                       "\nanonymous memory  ",
+                                       "\nallocated memory  ",
                                        "\nmapped files      ",
-                                       "of anonymous memory, of ",
+                                       "of allocated memory, of ",
                                        "\ntime              about ",
                                        "writing "};
     job_recipe(&place, "pare: 1\nmodel: model\noutput: out\n" RTN);
