@@ -156,6 +156,22 @@ pare_file_stamp pare_file_look(const char *path)
     return stat(path, &st) == 0 ? stamp_of(&st) : (pare_file_stamp){0};
 }
 
+/* Git leaves a few lines in place of a file that Git LFS keeps, where that was not installed. */
+static pare_status refuse_pointer(pare_ctx *cx, const char *path, int fd, uint64_t bytes)
+{
+    static const char first[] = "version https://git-lfs.github.com/spec/";
+    enum { LEN = sizeof first - 1, POINTER_MAX = 1024 };
+    char begin[LEN];
+    if (bytes < LEN || bytes > POINTER_MAX || pread(fd, begin, LEN, 0) != LEN ||
+        memcmp(begin, first, LEN) != 0)
+        return PARE_OK;
+    return pare_fail(
+        cx, PARE_EFORMAT,
+        "%s: is a pointer of Git LFS, not the file that it stands for; install git-lfs "
+        "and run git lfs pull, or download the file",
+        path);
+}
+
 /* O_NONBLOCK: a named pipe must not hold up the program before it is refused. */
 static pare_status open_regular(pare_ctx *cx, const char *path, int *fd, pare_file_stamp *stamp)
 {
@@ -171,7 +187,8 @@ static pare_status open_regular(pare_ctx *cx, const char *path, int *fd, pare_fi
     else if (!S_ISREG(st.st_mode))
         s = pare_fail(cx, PARE_EFORMAT, "%s: is not a regular file", path);
     else
-        *stamp = stamp_of(&st);
+        s = refuse_pointer(cx, path, *fd, (uint64_t)st.st_size);
+    *stamp = stamp_of(&st);
     if (s != PARE_OK)
         (void)close(*fd);
     return s;

@@ -25,7 +25,7 @@ typedef struct pare_file {
 } pare_file;
 
 /* Maps a regular file read-only. PARE_ENOTFOUND, PARE_EIO (with the reason of the system),
- * PARE_EFORMAT for what is not a regular file, PARE_ENOMEM. */
+ * PARE_EFORMAT for what is not a regular file, and for a pointer of Git LFS, PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_file_map(pare_ctx *cx, pare_arena *a, const char *path, pare_file *f);
 void pare_file_unmap(pare_file *f);
 

@@ -72,6 +72,33 @@ START_TEST(what_is_not_a_regular_file_is_refused)
 }
 END_TEST
 
+/* What git leaves where Git LFS was not installed; a text that only begins so is a text. */
+START_TEST(a_pointer_of_git_lfs_is_refused_by_name)
+{
+    pare_file f;
+    char *text, large[2000];
+    size_t len;
+    static const char pointer[] =
+        "version https://git-lfs.github.com/spec/v1\n"
+        "oid sha256:"
+        "4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\n"
+        "size 12345\n";
+    folder_put_text(&dir, "model.safetensors", pointer);
+    ck_assert_int_eq(pare_file_map(&cx, &arena, dir.file, &f), PARE_EFORMAT);
+    ck_assert_msg(strstr(cx.what, "model.safetensors: is a pointer of Git LFS, not the file"), "%s",
+                  cx.what);
+    pare_ctx_clear(&cx);
+    ck_assert_int_eq(pare_file_read(&cx, &arena, dir.file, 1000, &text, &len), PARE_EFORMAT);
+    ck_assert_msg(strstr(cx.what, "git lfs pull"), "%s", cx.what);
+    pare_ctx_clear(&cx);
+    (void)snprintf(large, sizeof large, "%s%1500s\n", pointer, "a page on Git LFS");
+    folder_put_text(&dir, "page.txt", large);
+    ck_assert_int_eq(pare_file_read(&cx, &arena, dir.file, 2000, &text, &len), PARE_OK);
+    folder_put_text(&dir, "page.txt", "version https://git-lfs");
+    ck_assert_int_eq(pare_file_read(&cx, &arena, dir.file, 2000, &text, &len), PARE_OK);
+}
+END_TEST
+
 /* The folder of the test is its owner's alone, so another user may not read what lies there. */
 START_TEST(what_may_not_be_read_is_a_bad_input)
 {
@@ -402,6 +429,7 @@ int main(void)
     tcase_add_checked_fixture(t, begin, end);
     tcase_add_test(t, a_mapped_file_has_its_bytes_and_path);
     tcase_add_test(t, what_is_not_a_regular_file_is_refused);
+    tcase_add_test(t, a_pointer_of_git_lfs_is_refused_by_name);
     tcase_add_test(t, what_may_not_be_read_is_a_bad_input);
     tcase_add_test(t, reading_stops_at_the_cap);
     tcase_add_test(t, writing_replaces_the_file_whole);
