@@ -37,7 +37,6 @@ static pare_status make(pare_ctx *cx, pare_tokenizer **out)
 
 static pare_status read_source(pare_ctx *cx, pare_tokenizer *t, const pare_tok_source *from)
 {
-    PARE_TRY(pare__regex_init(cx, &t->regex));
     if (from->is_model) {
         const pare_status s =
             pare__model_read(cx, t, from->text, from->len, from->more, from->count);
@@ -83,12 +82,6 @@ void pare_tokenizer_free(pare_tokenizer *t)
 {
     if (!t)
         return;
-    for (size_t i = 0; i < t->stage_count; i++)
-        pcre2_code_free(t->stages[i].code);
-    for (size_t i = 0; i < t->step_count; i++)
-        pcre2_code_free(t->steps[i].code);
-    pcre2_code_free(t->word_code);
-    pcre2_general_context_free(t->regex);
     pare_arena arena = t->arena; /* holds *t */
     pare_arena_release(&arena);
 }

@@ -61,10 +61,7 @@ typedef struct pare_tok_encoder {
     const char *start;      /* where the normalized text starts; NULL behind its first segment */
     char *word;
     size_t word_capacity;
-    pcre2_general_context *regex;
-    pcre2_match_data *match;
-    pcre2_match_context *limits;
-    uint64_t budget; /* steps that long matches may still take */
+    pare_regex_matcher *matcher;
 } pare_tok_encoder;
 
 /* Room for `need` objects of `size` bytes in a buffer of e->keep; keeps the first `used`. */
@@ -85,7 +82,7 @@ pare_tok_candidate pare__heap_pop(pare_tok_encoder *e);
 PARE_CHECKED pare_status pare__encode_word(pare_tok_encoder *e, pare_tok_slice word);
 PARE_CHECKED pare_status pare__split_words(pare_tok_encoder *e, size_t stage, pare_tok_slice text);
 /* The first match at or behind `from`; begin SIZE_MAX when there is none. */
-PARE_CHECKED pare_status pare__pattern_find(pare_tok_encoder *e, const pcre2_code *code,
+PARE_CHECKED pare_status pare__pattern_find(pare_tok_encoder *e, const pare_regex *code,
                                             pare_tok_slice text, size_t from, size_t *begin,
                                             size_t *end);
 PARE_CHECKED pare_status pare__split_begin(pare_tok_encoder *e, size_t len);

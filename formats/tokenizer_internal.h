@@ -6,12 +6,10 @@
 #ifndef PARE_FORMATS_TOKENIZER_INTERNAL_H
 #define PARE_FORMATS_TOKENIZER_INTERNAL_H
 
-#define PCRE2_CODE_UNIT_WIDTH 8
-#include <pcre2.h>
-
 #include "formats/json.h"
 #include "formats/tokenizer.h"
 #include "formats/tokenizer_tables_internal.h"
+#include "runtime/regex.h"
 
 enum {
     PARE_TOK_STEPS_MAX = 8,       /* normalizers, and stages of the pre-tokenizer */
@@ -31,7 +29,7 @@ typedef enum pare_tok_step_kind {
 typedef struct pare_tok_step {
     pare_tok_step_kind kind;
     pare_tok_slice pattern, content;
-    pcre2_code *code;
+    pare_regex *code;
     bool left, right, compatible, compose; /* of STRIP; of COMPOSE: K and C of the name */
 } pare_tok_step;
 
@@ -65,7 +63,7 @@ typedef struct pare_tok_stage {
     pare_tok_behavior behavior;
     pare_tok_prepend prepend;
     bool invert; /* matches and what lies between them change places */
-    pcre2_code *code;
+    pare_regex *code;
     pare_tok_slice text;
     bool (*belongs)(uint32_t code_point);
 } pare_tok_stage;
@@ -117,8 +115,7 @@ struct pare_tokenizer {
     size_t step_count;
     pare_tok_stage stages[PARE_TOK_STEPS_MAX];
     size_t stage_count;
-    pcre2_general_context *regex; /* the allocator behind the codes */
-    pcre2_code *word_code;        /* one word character; NULL unless single_word is used */
+    pare_regex *word_code; /* one word character; NULL unless single_word is used */
     pare_tok_decoder decoder;
     bool byte_level, byte_fallback, fuse_unk, ignore_merges, add_bos;
     const char *unk_text;      /* NULL: none */
@@ -237,10 +234,9 @@ PARE_CHECKED pare_status pare__text_replace_matches(const pare_tokenizer *t, par
                                                     const pare_tok_step *step, pare_tok_slice in,
                                                     pare_tok_slice *out);
 PARE_CHECKED pare_status pare__pattern_compile(pare_ctx *cx, pare_tokenizer *t, pare_tok_slice in,
-                                               pcre2_code **out);
+                                               pare_regex **out);
 /* For a text in PCRE2's own dialect. */
 PARE_CHECKED pare_status pare__code_compile(pare_ctx *cx, pare_tokenizer *t, pare_tok_slice text,
-                                            pcre2_code **out);
-PARE_CHECKED pare_status pare__regex_init(pare_ctx *cx, pcre2_general_context **out);
+                                            pare_regex **out);
 
 #endif

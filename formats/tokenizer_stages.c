@@ -56,7 +56,7 @@ static pare_status add_pattern(pare_ctx *cx, pare_tokenizer *t, pare_tok_stage s
 {
     stage.kind = PARE_TOK_PATTERN;
     PARE_TRY(add_stage(cx, t, stage));
-    pcre2_code **const code = &t->stages[t->stage_count - 1].code;
+    pare_regex **const code = &t->stages[t->stage_count - 1].code;
     return translated ? pare__code_compile(cx, t, stage.text, code)
                       : pare__pattern_compile(cx, t, stage.text, code);
 }

@@ -78,6 +78,7 @@ catches banned 'a call behind a text' 'echo "f(\"/*\"); abort();" >> formats/for
 catches banned 'atoi in a test' 'echo "int x = atoi(s);" >> tests/tests.c'
 catches libraries 'BLAS in quant' 'echo "#include <cblas.h>" >> quant/quant.c'
 catches libraries 'jansson in recipes' 'echo "#include <jansson.h>" >> recipes/recipes.c'
+catches libraries 'PCRE2 in formats' 'echo "#include <pcre2.h>" >> formats/formats.c'
 catches libraries 'libyaml in formats' 'echo "#  include <yaml.h>" >> formats/formats.c'
 catches libraries 'libcrypto in compress' 'echo "#include <openssl/evp.h>" >> compress/compress.c'
 catches libraries 'libhdf5 outside its process' 'echo "#include <hdf5.h>" >> formats/formats.c'

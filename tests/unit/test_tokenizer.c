@@ -375,7 +375,7 @@ START_TEST(a_hostile_pattern_ends_in_a_message)
     memset(text, 'a', sizeof text);
     ck_assert_int_eq(pare_tokenizer_encode(&cx, t, &arena, text, sizeof text, &ids, &count),
                      PARE_ENOTSUP);
-    ck_assert_ptr_nonnull(strstr(cx.what, "takes too many steps"));
+    ck_assert_ptr_nonnull(strstr(cx.what, "too many steps"));
     pare_tokenizer_free(t);
 }
 END_TEST

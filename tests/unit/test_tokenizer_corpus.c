@@ -94,7 +94,7 @@ static const struct wanted {
     NOT("pattern: a group without an end"),
     NOT("pattern: 16385 bytes, at most 16384"),
     BAD("of 'a**')"),
-    NOT("its pattern takes too many steps on this text"),
+    NOT("its pattern: too many steps on this text"),
     NOT("decoder 'WordPiece' is not supported"),
     BAD("decoder.decoders: an array expected"),
     NOT("decoder: Replace with a Regex is not supported"),
