@@ -12,7 +12,7 @@ static size_t padded(size_t n)
     return (n + PARE_OUTPUT_BLOCK - 1) / PARE_OUTPUT_BLOCK * PARE_OUTPUT_BLOCK;
 }
 
-/* Floats of the linears of a block; first may be NULL. */
+/* Floats of the linears; first may be NULL. */
 static size_t layout(const pare_config *c, size_t *first)
 {
     size_t at = 0;
@@ -28,17 +28,21 @@ static size_t layout(const pare_config *c, size_t *first)
     return at;
 }
 
+size_t pare_output_curvature_floats(const pare_config *c)
+{
+    return layout(c, NULL);
+}
+
 uint64_t pare_output_curvature_bytes(const pare_config *c)
 {
-    return (uint64_t)c->blocks * layout(c, NULL) * sizeof(float) + PARE_ALIGN;
+    return (uint64_t)layout(c, NULL) * sizeof(float) + PARE_ALIGN;
 }
 
 pare_status pare_output_curvature_take(pare_arena *a, const pare_config *c,
                                        pare_output_curvature *out)
 {
-    *out = (pare_output_curvature){.blocks = c->blocks};
-    const size_t floats = layout(c, out->first);
-    out->o = PARE_NEW(a, float, c->blocks *floats);
+    *out = (pare_output_curvature){0};
+    out->o = PARE_NEW(a, float, layout(c, out->first));
     return out->o ? PARE_OK : PARE_ENOMEM;
 }
 
@@ -70,11 +74,11 @@ static void add_blocks(void *arg, size_t begin, size_t end, size_t worker)
     }
 }
 
-void pare_output_curvature_add(const pare_ctx *cx, pare_output_curvature *oc, size_t block,
-                               pare_role role, const float *dy, size_t rows, size_t n)
+void pare_output_curvature_add(const pare_ctx *cx, pare_output_curvature *oc, pare_role role,
+                               const float *dy, size_t rows, size_t n)
 {
     add_job job = {.dy = dy, .rows = rows, .n = n};
-    job.o = oc->o + block * oc->first[PARE_ROLES] + oc->first[role];
+    job.o = oc->o + oc->first[role];
     pare_parallel(cx, padded(n) / PARE_OUTPUT_BLOCK, 1, add_blocks, &job);
 }
 
@@ -99,23 +103,22 @@ static bool settle_linear(float *o, size_t n)
     return true;
 }
 
-pare_status pare_output_curvature_settle(pare_ctx *cx, const pare_config *c,
+pare_status pare_output_curvature_settle(pare_ctx *cx, const pare_config *c, size_t block,
                                          pare_output_curvature *oc)
 {
-    for (size_t block = 0; block < oc->blocks; block++)
-        for (size_t role = 0; role < PARE_ROLES; role++) {
-            size_t n, k;
-            pare_linear_shape(c, 0, (pare_role)role, &n, &k);
-            if (!settle_linear(oc->o + block * oc->first[PARE_ROLES] + oc->first[role], n))
-                return pare_fail(cx, PARE_ENUMERIC,
-                                 "block %zu: gradients of the loss are not finite: say "
-                                 "token_weights: even",
-                                 block);
-        }
+    for (size_t role = 0; role < PARE_ROLES; role++) {
+        size_t n, k;
+        pare_linear_shape(c, 0, (pare_role)role, &n, &k);
+        if (!settle_linear(oc->o + oc->first[role], n))
+            return pare_fail(cx, PARE_ENUMERIC,
+                             "block %zu: gradients of the loss are not finite: say token_weights: "
+                             "even",
+                             block);
+    }
     return PARE_OK;
 }
 
-const float *pare_output_curvature_at(const pare_output_curvature *oc, size_t block, pare_role role)
+const float *pare_output_curvature_at(const pare_output_curvature *oc, pare_role role)
 {
-    return oc->o ? oc->o + block * oc->first[PARE_ROLES] + oc->first[role] : NULL;
+    return oc->o ? oc->o + oc->first[role] : NULL;
 }

@@ -15,14 +15,15 @@
 
 enum { PARE_OUTPUT_BLOCK = 64 };
 
-/* O of a linear of n outputs: [n up to a multiple of the block, block], of each row its block; what
- * is behind n is 0. */
+/* Those of one block of a model. O of a linear of n outputs: [n up to a multiple of the block,
+ * block], of each row its block; what is behind n is 0. */
 typedef struct pare_output_curvature {
-    size_t blocks;
-    size_t first[PARE_ROLES + 1]; /* where each linear of a block begins, and all of them end */
-    float *o;                     /* of all blocks; NULL: not known */
+    size_t first[PARE_ROLES + 1]; /* where each linear begins, and all of them end */
+    float *o;                     /* NULL: not known */
 } pare_output_curvature;
 
+/* Floats of a block, and bytes that pare_output_curvature_take takes, at most. */
+size_t pare_output_curvature_floats(const pare_config *c);
 uint64_t pare_output_curvature_bytes(const pare_config *c);
 
 /* Zeros, for the linears that every token runs. PARE_ENOMEM. */
@@ -31,17 +32,16 @@ PARE_CHECKED pare_status pare_output_curvature_take(pare_arena *a, const pare_co
 
 /* Adds dy [rows, n]. Threads over blocks of rows, one product over the tokens each: class MACHINE
  * (BLAS), same bytes for any number of threads. */
-void pare_output_curvature_add(const pare_ctx *cx, pare_output_curvature *oc, size_t block,
-                               pare_role role, const float *dy, size_t rows, size_t n);
+void pare_output_curvature_add(const pare_ctx *cx, pare_output_curvature *oc, pare_role role,
+                               const float *dy, size_t rows, size_t n);
 
 /* Behind the last one: over the mean of the diagonal of the linear, and 0.01 added to the diagonal,
  * so that every row keeps some weight of its own; 1 on the diagonal where no gradient came.
- * PARE_ENUMERIC when a sum is not finite, with the block. */
+ * PARE_ENUMERIC when a sum is not finite; `block` is named. */
 PARE_CHECKED pare_status pare_output_curvature_settle(pare_ctx *cx, const pare_config *c,
-                                                      pare_output_curvature *oc);
+                                                      size_t block, pare_output_curvature *oc);
 
 /* Of a linear, or NULL. */
-const float *pare_output_curvature_at(const pare_output_curvature *oc, size_t block,
-                                      pare_role role);
+const float *pare_output_curvature_at(const pare_output_curvature *oc, pare_role role);
 
 #endif

@@ -1,5 +1,6 @@
-/* Batch by batch: the inputs of all blocks are kept on the way forward; on the way back each block
- * runs once more, for what its gradient needs. */
+/* Batch by batch: the inputs of all blocks go to a file on the way forward; on the way back each
+ * block runs once more, for what its gradient needs. The sums of a block lie in another file, and
+ * are in memory while a batch is added to them. */
 #include "calib/token_weights.h"
 
 #include <math.h>
@@ -20,17 +21,12 @@ typedef struct weigh_job {
     size_t window, total; /* tokens in all */
     size_t first, rows;   /* tokens of the batch */
     size_t block;         /* that is being undone */
-    float *x;             /* [blocks + 1][rows of a batch, hidden] inputs of blocks; the outputs */
+    float *x, *y, *dy;    /* [rows of a batch, hidden] in front of a block, behind it; gradient */
+    pare_spill stream;    /* x of all blocks */
     pare_trace trace;     /* of the current block */
     double *over;         /* [windows of a batch, widest output] */
-    float *weight;        /* [blocks][PARE_SITES][total] */
-    pare_output_curvature *outputs;
+    pare_token_weights *out;
 } weigh_job;
-
-static float *stream(const weigh_job *job, size_t block)
-{
-    return job->x + block * job->rows * job->f->model->config.hidden;
-}
 
 static pare_batch batch(const weigh_job *job)
 {
@@ -95,51 +91,98 @@ static void see(void *self, pare_role role, const float *dy, size_t rows, size_t
     const weigh_job *const job = self;
     const pare_site site = job->f->model->config.arch->linear[role].site;
     seen s = {.dy = dy, .n = n, .window = job->window, .over = job->over};
-    s.weight = job->weight + (job->block * PARE_SITES + site) * job->total + job->first;
+    s.weight = job->out->weight + site * job->total + job->first;
     pare_parallel(job->cx, rows / job->window * ((n + COLUMNS - 1) / COLUMNS), 1, find_means, &s);
     pare_parallel(job->cx, rows, 64, weigh_rows, &s);
-    pare_output_curvature_add(job->cx, job->outputs, job->block, role, dy, rows, n);
+    pare_output_curvature_add(job->cx, &job->out->outputs, role, dy, rows, n);
 }
 
+/* Where the sums of a block begin in their file, in floats. */
+static uint64_t place_of(const pare_token_weights *w, size_t block)
+{
+    return (uint64_t)block * (PARE_SITES * w->tokens + w->outputs.first[PARE_ROLES]);
+}
+
+static uint64_t place_of_outputs(const pare_token_weights *w, size_t block)
+{
+    return place_of(w, block) + PARE_SITES * w->tokens;
+}
+
+static uint64_t place_in_stream(const weigh_job *job, size_t block)
+{
+    return (uint64_t)block * job->rows * job->f->model->config.hidden;
+}
+
+/* x becomes what is behind the last block. */
 static pare_status forward(weigh_job *job)
 {
     const pare_model *const m = job->f->model;
+    const size_t count = job->rows * m->config.hidden;
     PARE_TRY(pare_embed_batch(job->cx, m, job->tokens + job->first, batch(job), job->x));
     for (size_t b = 0; b < m->config.blocks; b++) {
         const pare_block block = load(job, b);
         PARE_TRY(pare_ctx_interrupted(job->cx));
-        PARE_TRY(pare_block_trace(job->cx, job->scratch, job->f, &block, batch(job), stream(job, b),
-                                  NULL, &job->trace, stream(job, b + 1)));
+        PARE_TRY(pare_spill_put(job->cx, &job->stream, job->x, count, place_in_stream(job, b)));
+        PARE_TRY(pare_block_trace(job->cx, job->scratch, job->f, &block, batch(job), job->x, NULL,
+                                  &job->trace, job->y));
+        float *const x = job->x;
+        job->x = job->y;
+        job->y = x;
     }
     return PARE_OK;
 }
 
-/* dy: behind the last block, [rows, hidden]; y: room for as much. */
-static pare_status backward(weigh_job *job, float *dy, float *y)
+/* What batches before this one gave the current block. */
+static pare_status begin_sums(const weigh_job *job)
+{
+    const pare_token_weights *const w = job->out;
+    const size_t count = w->outputs.first[PARE_ROLES];
+    for (size_t site = 0; site < PARE_SITES; site++)
+        memset(w->weight + site * w->tokens + job->first, 0, job->rows * sizeof *w->weight);
+    if (job->first > 0)
+        return pare_spill_get(job->cx, &w->file, w->outputs.o, count,
+                              place_of_outputs(w, job->block));
+    memset(w->outputs.o, 0, count * sizeof *w->outputs.o);
+    return PARE_OK;
+}
+
+static pare_status keep_sums(const weigh_job *job)
+{
+    const pare_token_weights *const w = job->out;
+    for (size_t site = 0; site < PARE_SITES; site++) {
+        const size_t at = site * w->tokens + job->first;
+        PARE_TRY(pare_spill_put(job->cx, &w->file, w->weight + at, job->rows,
+                                place_of(w, job->block) + at));
+    }
+    return pare_spill_put(job->cx, &w->file, w->outputs.o, w->outputs.first[PARE_ROLES],
+                          place_of_outputs(w, job->block));
+}
+
+static pare_status backward(weigh_job *job)
 {
     const pare_block_gradient gradient = {.see = see, .self = job};
+    const size_t count = job->rows * job->f->model->config.hidden;
     for (size_t b = job->f->model->config.blocks; b-- > 0;) {
         const pare_block block = load(job, b);
         job->block = b;
         PARE_TRY(pare_ctx_interrupted(job->cx));
-        PARE_TRY(pare_block_trace(job->cx, job->scratch, job->f, &block, batch(job), stream(job, b),
-                                  NULL, &job->trace, y));
-        PARE_TRY(pare_block_backward(job->cx, job->scratch, job->f, &block, &job->trace, dy, dy,
-                                     &gradient));
+        PARE_TRY(pare_spill_get(job->cx, &job->stream, job->x, count, place_in_stream(job, b)));
+        PARE_TRY(begin_sums(job));
+        PARE_TRY(pare_block_trace(job->cx, job->scratch, job->f, &block, batch(job), job->x, NULL,
+                                  &job->trace, job->y));
+        PARE_TRY(pare_block_backward(job->cx, job->scratch, job->f, &block, &job->trace, job->dy,
+                                     job->dy, &gradient));
+        PARE_TRY(keep_sums(job));
     }
     return PARE_OK;
 }
 
 static pare_status weigh_batch(weigh_job *job, uint64_t seed)
 {
-    const size_t blocks = job->f->model->config.blocks;
     PARE_TRY(forward(job));
-    float *const dy = PARE_NEW(job->scratch, float, job->rows * job->f->model->config.hidden);
-    if (!dy)
-        return PARE_ENOMEM;
-    PARE_TRY(pare_head_gradient(job->cx, job->scratch, job->f, stream(job, blocks), seed,
-                                job->first, job->rows, dy));
-    return backward(job, dy, stream(job, blocks));
+    PARE_TRY(pare_head_gradient(job->cx, job->scratch, job->f, job->x, seed, job->first, job->rows,
+                                job->dy));
+    return backward(job);
 }
 
 static pare_status weigh_batches(weigh_job *job, uint64_t seed)
@@ -176,10 +219,19 @@ static pare_status settle_site(const weigh_job *job, size_t block, float *w)
 
 static pare_status settle(const weigh_job *job)
 {
-    for (size_t b = 0; b < job->f->model->config.blocks; b++)
+    const pare_config *const c = &job->f->model->config;
+    pare_token_weights *const w = job->out;
+    const size_t count = PARE_SITES * w->tokens;
+    for (size_t b = 0; b < c->blocks; b++) {
+        PARE_TRY(pare_token_weights_load(job->cx, b, w));
         for (unsigned site = 0; site < PARE_SITES; site++)
-            PARE_TRY(settle_site(job, b, job->weight + (b * PARE_SITES + site) * job->total));
-    return pare_output_curvature_settle(job->cx, &job->f->model->config, job->outputs);
+            PARE_TRY(settle_site(job, b, w->weight + site * w->tokens));
+        PARE_TRY(pare_output_curvature_settle(job->cx, c, b, &w->outputs));
+        PARE_TRY(pare_spill_put(job->cx, &w->file, w->weight, count, place_of(w, b)));
+        PARE_TRY(pare_spill_put(job->cx, &w->file, w->outputs.o, w->outputs.first[PARE_ROLES],
+                                place_of_outputs(w, b)));
+    }
+    return PARE_OK;
 }
 
 /* The widest output of a linear of a block. */
@@ -196,15 +248,35 @@ static size_t widest(const pare_config *c)
 
 uint64_t pare_token_weights_bytes(const pare_config *c, uint64_t tokens)
 {
-    return (uint64_t)c->blocks * PARE_SITES * tokens * sizeof(float) + PARE_ALIGN +
-           pare_output_curvature_bytes(c);
+    return PARE_SITES * tokens * sizeof(float) + PARE_ALIGN + pare_output_curvature_bytes(c);
+}
+
+static uint64_t file_bytes(const pare_config *c, uint64_t tokens)
+{
+    return c->blocks * (PARE_SITES * tokens + pare_output_curvature_floats(c)) * sizeof(float);
+}
+
+static size_t batch_windows(size_t samples, size_t window)
+{
+    const size_t most = pare_wave_batch(window);
+    return samples < most ? samples : most;
+}
+
+static uint64_t stream_bytes(const pare_config *c, size_t samples, size_t window)
+{
+    return (uint64_t)batch_windows(samples, window) * window * c->hidden * c->blocks *
+           sizeof(float);
+}
+
+uint64_t pare_token_weights_disk(const pare_config *c, size_t samples, size_t window)
+{
+    return file_bytes(c, (uint64_t)samples * window) + stream_bytes(c, samples, window);
 }
 
 uint64_t pare_token_weights_scratch(const pare_ctx *cx, const pare_config *c, size_t samples,
                                     size_t window)
 {
-    const size_t most = pare_wave_batch(window);
-    const pare_batch b = {.sequences = samples < most ? samples : most, .length = window};
+    const pare_batch b = {.sequences = batch_windows(samples, window), .length = window};
     const uint64_t rows = (uint64_t)b.sequences * window;
     const uint64_t trace =
         rows * (3 * c->hidden + 2 * (c->heads + c->kv_heads) * c->head_dim + 3 * c->intermediate) *
@@ -212,47 +284,79 @@ uint64_t pare_token_weights_scratch(const pare_ctx *cx, const pare_config *c, si
     const uint64_t back = pare_block_backward_bytes(cx, c, b);
     const uint64_t head = trace + pare_head_gradient_bytes(c);
     return (uint64_t)b.sequences * widest(c) * sizeof(double) +
-           (c->blocks + 2) * rows * c->hidden * sizeof(float) + (head > back ? head : back) +
+           3 * rows * c->hidden * sizeof(float) + (head > back ? head : back) +
            (uint64_t)32 * PARE_ALIGN;
 }
 
 static pare_status take(weigh_job *job, const pare_config *c, size_t sequences)
 {
     const size_t rows = sequences * job->window;
+    float **const place[] = {&job->x, &job->y, &job->dy};
     job->over = PARE_NEW(job->scratch, double, sequences *widest(c));
-    job->x = job->over ? PARE_NEW(job->scratch, float, (c->blocks + 1) * rows * c->hidden) : NULL;
-    return job->x ? pare_trace_take(job->scratch, c, (pare_batch){sequences, job->window, 0},
-                                    &job->trace)
-                  : PARE_ENOMEM;
+    if (!job->over)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < sizeof place / sizeof *place; i++)
+        if (!(*place[i] = PARE_NEW(job->scratch, float, rows * c->hidden)))
+            return PARE_ENOMEM;
+    return pare_trace_take(job->scratch, c, (pare_batch){sequences, job->window, 0}, &job->trace);
+}
+
+static pare_status open_result(pare_ctx *cx, pare_arena *a, const pare_config *c, size_t tokens,
+                               const char *directory, pare_token_weights *w)
+{
+    *w = (pare_token_weights){.tokens = tokens};
+    w->weight = PARE_NEW(a, float, PARE_SITES *tokens);
+    if (!w->weight)
+        return PARE_ENOMEM;
+    PARE_TRY(pare_output_curvature_take(a, c, &w->outputs));
+    return pare_spill_open(cx, a, directory, PARE_SPILL_WEIGHTS, file_bytes(c, tokens),
+                           "weights of tokens", &w->file);
+}
+
+static pare_status open_job(weigh_job *job, size_t samples, const char *directory)
+{
+    const pare_config *const c = &job->f->model->config;
+    PARE_TRY(pare_spill_open(job->cx, job->scratch, directory, PARE_SPILL_STREAM,
+                             stream_bytes(c, samples, job->window), "the inputs of blocks",
+                             &job->stream));
+    return take(job, c, batch_windows(samples, job->window));
 }
 
 pare_status pare_token_weights_find(pare_ctx *cx, pare_arena *a, pare_arena *scratch,
                                     const pare_forward *f, const int32_t *tokens, size_t samples,
                                     size_t window, uint64_t seed, pare_float_block *room,
-                                    pare_token_weights *out)
+                                    const char *directory, pare_token_weights *out)
 {
-    const pare_config *const c = &f->model->config;
-    const size_t most = pare_wave_batch(window);
     weigh_job job = {.cx = cx,
                      .scratch = scratch,
                      .f = f,
                      .room = room,
                      .tokens = tokens,
                      .window = window,
-                     .total = samples * window};
-    *out = (pare_token_weights){.blocks = c->blocks, .tokens = job.total};
-    out->weight = PARE_NEW(a, float, c->blocks *PARE_SITES *job.total);
-    if (!out->weight)
-        return PARE_ENOMEM;
-    PARE_TRY(pare_output_curvature_take(a, c, &out->outputs));
-    job.weight = out->weight;
-    job.outputs = &out->outputs;
+                     .total = samples * window,
+                     .out = out};
+    PARE_TRY(open_result(cx, a, &f->model->config, job.total, directory, out));
     const pare_mark mark = pare_arena_mark(scratch);
-    pare_status s = take(&job, c, samples < most ? samples : most);
+    pare_status s = open_job(&job, samples, directory);
     if (s == PARE_OK)
         s = weigh_batches(&job, seed);
     if (s == PARE_OK)
         s = settle(&job);
+    pare_spill_close(&job.stream);
     pare_arena_rewind(scratch, mark);
     return s;
+}
+
+pare_status pare_token_weights_load(pare_ctx *cx, size_t block, pare_token_weights *w)
+{
+    if (!w->weight)
+        return PARE_OK;
+    PARE_TRY(pare_spill_get(cx, &w->file, w->weight, PARE_SITES * w->tokens, place_of(w, block)));
+    return pare_spill_get(cx, &w->file, w->outputs.o, w->outputs.first[PARE_ROLES],
+                          place_of_outputs(w, block));
+}
+
+void pare_token_weights_close(pare_token_weights *w)
+{
+    pare_spill_close(&w->file);
 }

@@ -18,20 +18,22 @@
 #define PARE_CALIB_TOKEN_WEIGHTS_H
 
 #include "calib/output_curvature.h"
+#include "calib/spill.h"
 #include "runtime/fold.h"
 #include "runtime/forward.h"
 
+/* Those of one block at a time; a file holds those of all. */
 typedef struct pare_token_weights {
-    size_t blocks, tokens;
-    float *weight; /* [blocks][PARE_SITES][tokens], of mean 1; NULL: all count the same */
+    size_t tokens;
+    pare_spill file;               /* block after block: weight, outputs.o */
+    float *weight;                 /* [PARE_SITES][tokens], of mean 1; NULL: all count the same */
     pare_output_curvature outputs; /* from the same gradients */
 } pare_token_weights;
 
 /* The weights of the tokens at a site [tokens], or NULL. */
-static inline const float *pare_token_weights_at(const pare_token_weights *w, size_t block,
-                                                 pare_site site)
+static inline const float *pare_token_weights_at(const pare_token_weights *w, pare_site site)
 {
-    return w->weight ? w->weight + (block * PARE_SITES + site) * w->tokens : NULL;
+    return w->weight ? w->weight + site * w->tokens : NULL;
 }
 
 /* Finds them.
@@ -41,21 +43,30 @@ static inline const float *pare_token_weights_at(const pare_token_weights *w, si
  *   tokens   [samples, window]
  *   seed     of the draw
  *   room     for a block of the model in floats; overwritten
- *   out      in the arena `a`
+ *   directory  for scratch files: the result, and what goes into each block while it is found
+ *   out      in the arena `a`, of no block before pare_token_weights_load; close it in any case
  *
  * Where no gradient comes through all tokens of a site count the same.
  *
- * Returns PARE_OK, PARE_ENOMEM, PARE_EINTERRUPTED, or PARE_ENUMERIC when a gradient is not finite.
- * Memory   scratch: pare_token_weights_scratch.   Work  four forward passes, two of them products
- * for the gradient, over all windows; every block is loaded twice for each batch of about 2048
- * tokens.   Threads  inside a batch.   Exact: class MACHINE (BLAS), any thread count. */
+ * Returns PARE_OK, PARE_ENOMEM, PARE_ENOSPC, PARE_EIO, PARE_EINTERRUPTED, or PARE_ENUMERIC when a
+ * gradient is not finite.
+ * Memory   whatever the number of blocks; scratch: pare_token_weights_scratch.   Work  four forward
+ * passes, two of them products for the gradient, over all windows; every block is loaded twice for
+ * each batch of about 2048 tokens.   Threads  inside a batch.   Exact: class MACHINE (BLAS), any
+ * thread count. */
 PARE_CHECKED pare_status pare_token_weights_find(pare_ctx *cx, pare_arena *a, pare_arena *scratch,
                                                  const pare_forward *f, const int32_t *tokens,
                                                  size_t samples, size_t window, uint64_t seed,
-                                                 pare_float_block *room, pare_token_weights *out);
+                                                 pare_float_block *room, const char *directory,
+                                                 pare_token_weights *out);
 
-/* Bytes of the result, and of the scratch beside it. */
+/* Reads those of a block; nothing to do where all tokens count the same. PARE_EIO. */
+PARE_CHECKED pare_status pare_token_weights_load(pare_ctx *cx, size_t block, pare_token_weights *w);
+void pare_token_weights_close(pare_token_weights *w);
+
+/* Bytes of the result in memory, of the scratch beside it, and of the files. */
 uint64_t pare_token_weights_bytes(const pare_config *c, uint64_t tokens);
+uint64_t pare_token_weights_disk(const pare_config *c, size_t samples, size_t window);
 uint64_t pare_token_weights_scratch(const pare_ctx *cx, const pare_config *c, size_t samples,
                                     size_t window);
 

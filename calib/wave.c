@@ -1,11 +1,6 @@
 #include "calib/wave.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <unistd.h>
-
-#include "runtime/file.h"
 
 enum { BATCH_TOKENS = 2048 };
 
@@ -23,49 +18,25 @@ uint64_t pare_wave_bytes(size_t samples, size_t window, size_t hidden)
     return bytes;
 }
 
-static pare_status open_spill(pare_ctx *cx, pare_wave *wave, uint64_t bytes)
-{
-    wave->fd = open(wave->path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (wave->fd < 0)
-        return pare_file_fail(cx, wave->path, "create");
-    if (unlink(wave->path) != 0)
-        return pare_file_fail(cx, wave->path, "unlink");
-    int reason;
-    do
-        reason = posix_fallocate(wave->fd, 0, (off_t)bytes);
-    while (reason == EINTR);
-    if (reason != 0) {
-        errno = reason;
-        return pare_file_fail(cx, wave->path, "reserve space for activations");
-    }
-    return PARE_OK;
-}
-
 pare_status pare_wave_open(pare_ctx *cx, pare_arena *a, size_t samples, size_t window,
                            size_t hidden, const char *spill_directory, pare_wave *wave)
 {
-    *wave = (pare_wave){.samples = samples,
-                        .window = window,
-                        .hidden = hidden,
-                        .batch = pare_wave_batch(window),
-                        .fd = -1};
+    *wave = (pare_wave){
+        .samples = samples, .window = window, .hidden = hidden, .batch = pare_wave_batch(window)};
     const uint64_t bytes = pare_wave_bytes(samples, window, hidden);
     if (bytes > INT64_MAX)
         return pare_fail(cx, PARE_ENOMEM, "activations of %zu windows of %zu tokens", samples,
                          window);
-    if (spill_directory) {
-        wave->path = pare_path_join(a, spill_directory, PARE_WAVE_FILE);
-        return wave->path ? open_spill(cx, wave, bytes) : PARE_ENOMEM;
-    }
+    if (spill_directory)
+        return pare_spill_open(cx, a, spill_directory, PARE_SPILL_WAVE, bytes, "activations",
+                               &wave->file);
     wave->x = pare_arena_take(a, (size_t)bytes, 1);
     return wave->x ? PARE_OK : PARE_ENOMEM;
 }
 
 void pare_wave_close(pare_wave *wave)
 {
-    if (wave->fd >= 0)
-        (void)close(wave->fd);
-    wave->fd = -1;
+    pare_spill_close(&wave->file);
 }
 
 /* The batch that starts at window `first`: a view in memory, or read into `buffer`. */
@@ -76,8 +47,7 @@ static pare_status fetch(pare_ctx *cx, const pare_wave *wave, size_t first, size
     *x = wave->x ? wave->x + first * stride : buffer;
     if (wave->x || !read)
         return PARE_OK;
-    return pare_file_get(cx, wave->fd, wave->path, buffer, count * stride * sizeof(float),
-                         (uint64_t)first * stride * sizeof(float));
+    return pare_spill_get(cx, &wave->file, buffer, count * stride, (uint64_t)first * stride);
 }
 
 static pare_status store(pare_ctx *cx, const pare_wave *wave, size_t first, size_t count,
@@ -86,8 +56,7 @@ static pare_status store(pare_ctx *cx, const pare_wave *wave, size_t first, size
     if (wave->x)
         return PARE_OK;
     const size_t stride = wave->window * wave->hidden;
-    return pare_file_put(cx, wave->fd, wave->path, x, count * stride * sizeof(float),
-                         (uint64_t)first * stride * sizeof(float));
+    return pare_spill_put(cx, &wave->file, x, count * stride, (uint64_t)first * stride);
 }
 
 static size_t batch_at(const pare_wave *wave, size_t first)

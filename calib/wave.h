@@ -7,15 +7,13 @@
 #ifndef PARE_CALIB_WAVE_H
 #define PARE_CALIB_WAVE_H
 
+#include "calib/spill.h"
 #include "calib/tokens.h"
-
-#define PARE_WAVE_FILE "activations" /* in the spill directory */
 
 typedef struct pare_wave {
     size_t samples, window, hidden, batch; /* batch: windows per forward call */
     float *x;                              /* in memory; NULL when spilled */
-    int fd;                                /* the file, or -1 */
-    char *path;                            /* of the file, for messages */
+    pare_spill file;                       /* the rest of the time */
 } pare_wave;
 
 /* Windows per batch: as many as make about 2048 tokens, at least one. */
@@ -24,7 +22,7 @@ size_t pare_wave_batch(size_t window);
 /* Bytes of all activations; saturates at UINT64_MAX. */
 uint64_t pare_wave_bytes(size_t samples, size_t window, size_t hidden);
 
-/* Makes room. spill_directory NULL: in the arena. Otherwise a file there, its space reserved.
+/* Makes room. spill_directory NULL: in the arena. Otherwise a file there (calib/spill.h).
  * PARE_ENOMEM, PARE_ENOSPC, PARE_EIO. Close it in any case. */
 PARE_CHECKED pare_status pare_wave_open(pare_ctx *cx, pare_arena *a, size_t samples, size_t window,
                                         size_t hidden, const char *spill_directory,

@@ -359,6 +359,7 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
     }
     pare_wave_close(&run->wave);
     pare_wave_close(&run->floats);
+    pare_token_weights_close(&run->weights);
     pare_arena_release(&run->stage);
     pare_arena_release(&run->scratch); /* the room of blocks */
     pare_ctx_step(cx, PARE__PHASE_FINISH, "writing the rest");
@@ -381,7 +382,6 @@ pare_status pare_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
 {
     *out = (pare_compress_result){0};
     pare_run run = {.cx = cx, .a = a, .events = events, .started = pare__seconds()};
-    run.wave.fd = run.floats.fd = -1;
     run.teller = (pare_teller){tell, &run};
     const size_t limit = cx->limit_bytes;
     pare_status s = pare_arena_init(cx, &run.scratch, 0);
@@ -406,6 +406,7 @@ pare_status pare_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
     pare_hashing_free(cx, run.hash.packed);
     pare_wave_close(&run.wave);
     pare_wave_close(&run.floats);
+    pare_token_weights_close(&run.weights);
     pare_packed_close(cx, run.writer);
     pare_journal_close(cx, run.journal);
     pare_plan_close(&run.plan);

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "calib/wave.h"
+#include "calib/spill.h"
 #include "compress/export.h"
 #include "compress/inventory.h"
 #include "compress/journal.h"
@@ -56,7 +56,7 @@ static bool is_listed(const char *const *list, const char *name)
 static bool is_temporary(const char *name)
 {
     const size_t len = strlen(name);
-    return strcmp(name, PARE_WAVE_FILE) == 0 || (len > 4 && strcmp(name + len - 4, ".tmp") == 0);
+    return pare_spill_is_name(name) || (len > 4 && strcmp(name + len - 4, ".tmp") == 0);
 }
 
 /* Whether pare gives that name in a directory of the kind. */
@@ -64,7 +64,7 @@ static bool gives(pare_output_kind kind, const char *name, bool unfinished)
 {
     char base[NAME_MAX + 1];
     const bool temporary = unfinished && is_temporary(name);
-    if (temporary && strcmp(name, PARE_WAVE_FILE) == 0)
+    if (temporary && pare_spill_is_name(name))
         return kind == PARE_OUTPUT_ARTIFACT;
     (void)snprintf(base, sizeof base, "%.*s", (int)(strlen(name) - (temporary ? 4 : 0)), name);
     return (unfinished && strcmp(base, PARE_JOURNAL_NAME) == 0) || is_listed(names[kind], base) ||

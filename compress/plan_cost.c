@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
+#include "calib/token_weights.h"
 #include "calib/wave.h"
 #include "compress/plan_internal.h"
 #include "compress/report/units.h"
@@ -102,6 +103,9 @@ pare_status pare__plan_disk(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     plan->disk_bytes = exports_only ? 0 : plan->packed_bytes + plan->other_bytes;
     if (plan->spill && !exports_only)
         plan->disk_bytes += plan->activation_bytes;
+    if (plan->token_weights && !exports_only)
+        plan->disk_bytes +=
+            pare_token_weights_disk(&plan->model.config, plan->samples, plan->window);
     for (size_t i = 0; i < plan->exports; i++)
         plan->disk_bytes +=
             exports_only && plan->export[i].taken ? 0 : plan->export[i].result.bytes;

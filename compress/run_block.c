@@ -116,8 +116,9 @@ static pare_status compress_common(pare_run *run, size_t block, pare_unit_result
         (uint64_t)(run->plan.samples - run->plan.samples / PARE_HELD_PART) * run->plan.window;
     PARE_TRY(pare_stats_take_drift(&run->scratch, run->plan.kinds,
                                    run->plan.batch * run->plan.window, &stats));
+    PARE_TRY(pare_token_weights_load(run->cx, block, &run->weights));
     for (unsigned site = 0; site < PARE_SITES; site++)
-        stats.site[site].weight = pare_token_weights_at(&run->weights, block, (pare_site)site);
+        stats.site[site].weight = pare_token_weights_at(&run->weights, (pare_site)site);
     PARE_TRY(pare__run_structure(run, block));
     PARE_TRY(pare__run_transforms_begin(run, block));
     if (run->plan.sequential)

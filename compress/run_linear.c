@@ -237,7 +237,7 @@ static const float *outputs_of(const pare_run *run, const pare_plan_linear *l)
     const pare_rotation *const rotation = run->plan.rotation;
     const bool turned = rotation && pare_rotation_turns_bias(rotation, l->role);
     const bool own = l->part == 0 && !run->plan.transforms && !turned;
-    return own ? pare_output_curvature_at(&run->weights.outputs, l->block, l->role) : NULL;
+    return own ? pare_output_curvature_at(&run->weights.outputs, l->role) : NULL;
 }
 
 static pare_status quantize(pare_run *run, const pare_plan_linear *l, void *site_state,

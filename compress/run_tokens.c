@@ -216,7 +216,7 @@ pare_status pare__run_weigh(pare_run *run)
     pare_ctx_step(run->cx, PARE__PHASE_WEIGH, "weighing tokens by the loss");
     const pare_status s = pare_token_weights_find(
         run->cx, &run->stage, &run->scratch, &run->forward, run->tokens.id, plan->samples,
-        plan->window, plan->recipe.seed, &run->current, &run->weights);
+        plan->window, plan->recipe.seed, &run->current, plan->partial_path, &run->weights);
     run->calibration_seconds += pare__seconds() - start;
     return s;
 }

@@ -54,7 +54,7 @@ static const float *contents(rig *r, const pare_wave *wave)
     float *const x = tiny_take(&r->home.arena, bytes, 1);
     if (wave->x)
         return memcpy(x, wave->x, bytes);
-    ck_assert_int_eq(pread(wave->fd, x, bytes, 0), (ssize_t)bytes);
+    ck_assert_int_eq(pread(wave->file.fd, x, bytes, 0), (ssize_t)bytes);
     return x;
 }
 
@@ -78,7 +78,7 @@ START_TEST(a_wave_carries_every_window_through_the_blocks)
     rig_begin(&r, 2, tiny_kinds[_i / 2]);
     pare_wave wave;
     open_wave(&r, _i % 2 != 0, 2, &wave);
-    ck_assert((wave.fd >= 0) == (_i % 2 != 0));
+    ck_assert((wave.file.path != NULL) == (_i % 2 != 0));
     for (size_t b = 0; b < 2; b++)
         ck_assert_int_eq(pare_wave_run(&r.home.cx, &r.home.arena, &wave, &r.forward,
                                        &r.model.block[b], NULL, "carrying"),

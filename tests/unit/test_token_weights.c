@@ -1,11 +1,14 @@
 #include "calib/token_weights.h"
 
+#include <sys/stat.h>
+
 #include "calib/stats.h"
 #include "calib/wave.h"
 #include "kernels/half.h"
 #include "runtime/backward.h"
 #include "runtime/head_gradient.h"
 #include "runtime/linalg.h"
+#include "tests/unit/folder.h"
 #include "tests/unit/tiny.h"
 
 enum { SAMPLES = 25, WINDOW = 90, TOTAL = SAMPLES * WINDOW, MOST = 70 };
@@ -17,11 +20,13 @@ typedef struct rig {
     pare_forward forward;
     int32_t *tokens;
     pare_float_block room;
+    folder dir;
 } rig;
 
 static void rig_begin(rig *r, size_t threads, pare_dtype dtype)
 {
     tiny_begin(&r->home, threads);
+    folder_make(&r->dir);
     ck_assert_int_eq(pare_linalg_init(&r->home.cx), PARE_OK);
     pare_arena *const a = &r->home.arena;
     r->model = tiny_model(a, (tiny_kind){.dtype = dtype});
@@ -37,7 +42,19 @@ static void rig_begin(rig *r, size_t threads, pare_dtype dtype)
 static pare_status find(rig *r, pare_token_weights *out)
 {
     return pare_token_weights_find(&r->home.cx, &r->home.arena, &r->home.arena, &r->forward,
-                                   r->tokens, SAMPLES, WINDOW, 3, &r->room, out);
+                                   r->tokens, SAMPLES, WINDOW, 3, &r->room, r->dir.path, out);
+}
+
+static void rig_end(rig *r)
+{
+    folder_remove(&r->dir);
+    tiny_end(&r->home);
+}
+
+/* Those of a block, in `found`. */
+static void load(rig *r, size_t block, pare_token_weights *found)
+{
+    ck_assert_int_eq(pare_token_weights_load(&r->home.cx, block, found), PARE_OK);
 }
 
 static double weight_at(const pare_linear *l, size_t i)
@@ -125,7 +142,7 @@ START_TEST(the_gradient_of_the_head_equals_central_differences)
             ck_assert_double_eq_tol((double)dx[i * hidden + j], plain_slope(&r.model, at, j, dl),
                                     1e-5);
     }
-    tiny_end(&r.home);
+    rig_end(&r);
 }
 END_TEST
 
@@ -158,7 +175,7 @@ START_TEST(draws_have_the_curvature_of_the_divergence)
             got += pow((double)dx[i * hidden + j], 2) / DRAWS;
         ck_assert_double_eq_tol(got / wanted, 1, 0.05);
     }
-    tiny_end(&r.home);
+    rig_end(&r);
 }
 END_TEST
 
@@ -270,11 +287,13 @@ START_TEST(weights_and_curvature_equal_those_of_each_window_by_itself)
         const pare_role role = l % PARE_ROLES;
         size_t n, k;
         pare_linear_shape(&r.model.config, 0, role, &n, &k);
-        check_outputs(pare_output_curvature_at(&found.outputs, l / PARE_ROLES, role),
+        load(&r, l / PARE_ROLES, &found);
+        check_outputs(pare_output_curvature_at(&found.outputs, role),
                       o + l / PARE_ROLES * of_block + found.outputs.first[role], n);
     }
     for (size_t s = 0; s < sites; s++) {
-        const float *const got = pare_token_weights_at(&found, s / PARE_SITES, s % PARE_SITES);
+        load(&r, s / PARE_SITES, &found);
+        const float *const got = pare_token_weights_at(&found, s % PARE_SITES);
         double mean = 0, least = 9, most = 0;
         for (size_t t = 0; t < TOTAL; t++)
             mean += sqrt(w[s * TOTAL + t]) / TOTAL;
@@ -286,7 +305,8 @@ START_TEST(weights_and_curvature_equal_those_of_each_window_by_itself)
         }
         ck_assert(least < 0.5 && most > 1.5); /* they say something */
     }
-    tiny_end(&r.home);
+    pare_token_weights_close(&found);
+    rig_end(&r);
 }
 END_TEST
 
@@ -298,12 +318,17 @@ START_TEST(any_thread_count_gives_the_same_bytes)
         rig_begin(&r[i], i ? 4 : 1, PARE_BF16);
         ck_assert_int_eq(find(&r[i], &found[i]), PARE_OK);
     }
-    ck_assert_mem_eq(found[0].weight, found[1].weight,
-                     r[0].model.config.blocks * PARE_SITES * TOTAL * sizeof(float));
-    ck_assert_mem_eq(found[0].outputs.o, found[1].outputs.o,
-                     r[0].model.config.blocks * found[0].outputs.first[PARE_ROLES] * sizeof(float));
-    tiny_end(&r[0].home);
-    tiny_end(&r[1].home);
+    for (size_t b = 0; b < r[0].model.config.blocks; b++) {
+        load(&r[0], b, &found[0]);
+        load(&r[1], b, &found[1]);
+        ck_assert_mem_eq(found[0].weight, found[1].weight, PARE_SITES * TOTAL * sizeof(float));
+        ck_assert_mem_eq(found[0].outputs.o, found[1].outputs.o,
+                         found[0].outputs.first[PARE_ROLES] * sizeof(float));
+    }
+    for (size_t i = 0; i < 2; i++) {
+        pare_token_weights_close(&found[i]);
+        rig_end(&r[i]);
+    }
 }
 END_TEST
 
@@ -317,9 +342,11 @@ START_TEST(gradients_that_are_not_finite_are_refused)
     ck_assert_int_eq(find(&r, &found), PARE_ENUMERIC);
     ck_assert_ptr_nonnull(strstr(r.home.cx.what, "not finite"));
     pare_ctx_clear(&r.home.cx);
+    pare_token_weights_close(&found);
     r.model.head.bits = 4;
     ck_assert_int_eq(find(&r, &found), PARE_ENOTSUP);
-    tiny_end(&r.home);
+    pare_token_weights_close(&found);
+    rig_end(&r);
 }
 END_TEST
 
@@ -335,7 +362,8 @@ START_TEST(gradients_may_be_as_small_as_floats_are)
         w[i * down->k + 5] *= 1e-25F;
     pare_token_weights found;
     ck_assert_int_eq(find(&r, &found), PARE_OK);
-    tiny_end(&r.home);
+    pare_token_weights_close(&found);
+    rig_end(&r);
 }
 END_TEST
 
@@ -354,6 +382,7 @@ START_TEST(memory_that_ends_anywhere_is_reported_and_the_bound_holds)
     ck_assert_uint_le(cx->peak_bytes - before,
                       pare_token_weights_bytes(&r.model.config, TOTAL) +
                           pare_token_weights_scratch(cx, &r.model.config, SAMPLES, WINDOW));
+    pare_token_weights_close(&found);
     pare_arena_release(&r.home.arena);
     const pare_alloc alloc = cx->alloc;
     for (long left = 0;; left += 3) {
@@ -361,6 +390,7 @@ START_TEST(memory_that_ends_anywhere_is_reported_and_the_bound_holds)
         cx->alloc = (pare_alloc){unit_failing_resize, &failing};
         r.home.arena = (pare_arena){.cx = cx};
         const pare_status s = find(&r, &found);
+        pare_token_weights_close(&found);
         pare_arena_release(&r.home.arena);
         ck_assert_int_eq(failing.live, 0);
         pare_ctx_clear(cx);
@@ -371,7 +401,64 @@ START_TEST(memory_that_ends_anywhere_is_reported_and_the_bound_holds)
     }
     cx->alloc = alloc;
     r.home.arena = kept;
-    tiny_end(&r.home);
+    rig_end(&r);
+}
+END_TEST
+
+/* The most memory that finding the weights takes, and how much of their files is written. */
+static uint64_t peak_of(rig *r, size_t blocks)
+{
+    pare_ctx *const cx = &r->home.cx;
+    const size_t had = r->model.config.blocks;
+    const pare_block *const block = r->model.block;
+    const pare_mark mark = pare_arena_mark(&r->home.arena);
+    pare_block *const deep = tiny_take(&r->home.arena, blocks, sizeof *deep);
+    for (size_t b = 0; b < blocks; b++)
+        deep[b] = block[b % had];
+    pare_token_weights found;
+    r->model.block = deep;
+    r->model.config.blocks = blocks;
+    const uint64_t before = cx->live_bytes;
+    cx->peak_bytes = cx->live_bytes;
+    ck_assert_int_eq(find(r, &found), PARE_OK);
+    const uint64_t took = cx->peak_bytes - before;
+    struct stat st;
+    ck_assert_int_eq(fstat(found.file.fd, &st), 0);
+    ck_assert_uint_lt((uint64_t)st.st_size,
+                      pare_token_weights_disk(&r->model.config, SAMPLES, WINDOW));
+    ck_assert_uint_gt(pare_token_weights_disk(&r->model.config, SAMPLES, WINDOW),
+                      blocks * pare_token_weights_bytes(&r->model.config, TOTAL) / 2);
+    load(r, blocks - 1, &found);
+    pare_token_weights_close(&found);
+    r->model.block = (pare_block *)(uintptr_t)block;
+    r->model.config.blocks = had;
+    pare_arena_rewind(&r->home.arena, mark);
+    return took;
+}
+
+START_TEST(memory_does_not_grow_with_the_number_of_blocks)
+{
+    rig r;
+    rig_begin(&r, 2, PARE_F32);
+    (void)peak_of(&r, 2); /* blocks of the arena */
+    const uint64_t two = peak_of(&r, 2), nine = peak_of(&r, 9);
+    ck_assert_uint_eq(two, nine);
+    rig_end(&r);
+}
+END_TEST
+
+/* A disk that is full is told before any work, by the name of what does not fit. */
+START_TEST(files_that_cannot_be_made_are_told)
+{
+    rig r;
+    rig_begin(&r, 1, PARE_F32);
+    pare_token_weights found;
+    (void)snprintf(r.dir.path + strlen(r.dir.path), 8, "/none");
+    ck_assert_int_eq(find(&r, &found), PARE_ENOTFOUND);
+    ck_assert_ptr_nonnull(strstr(r.home.cx.what, "/none/" PARE_SPILL_WEIGHTS));
+    pare_token_weights_close(&found);
+    *strrchr(r.dir.path, '/') = '\0';
+    rig_end(&r);
 }
 END_TEST
 
@@ -411,7 +498,7 @@ START_TEST(hessians_follow_the_weights)
         for (size_t j = 0; j <= i; j++)
             ck_assert_double_eq_tol((double)got->h[i * k + j], h[i * k + j], 1e-4 * h[i * k + i]);
     }
-    tiny_end(&r.home);
+    rig_end(&r);
 }
 END_TEST
 
@@ -427,6 +514,8 @@ int main(void)
     tcase_add_test(t, gradients_that_are_not_finite_are_refused);
     tcase_add_test(t, gradients_may_be_as_small_as_floats_are);
     tcase_add_test(t, memory_that_ends_anywhere_is_reported_and_the_bound_holds);
+    tcase_add_test(t, memory_does_not_grow_with_the_number_of_blocks);
+    tcase_add_test(t, files_that_cannot_be_made_are_told);
     tcase_add_test(t, hessians_follow_the_weights);
     suite_add_tcase(s, t);
     return unit_main(s);
