@@ -122,13 +122,70 @@ pare_status pare_tokens_read(pare_ctx *cx, pare_arena *a, const char *path, size
 
 const char *pare_tokens_note(const pare_tokens *t, char text[PARE_TOKENS_NOTE])
 {
-    if (!t->invalid)
-        return NULL;
-    (void)snprintf(text, PARE_TOKENS_NOTE,
-                   "%.300s: %zu part%s no UTF-8 and %s read as U+FFFD; is it a text, and in UTF-8?",
-                   t->invalid_in, t->invalid, t->invalid == 1 ? " is" : "s are",
-                   t->invalid == 1 ? "was" : "were");
+    const bool one = t->invalid == 1;
+    switch (t->flaw) {
+    case PARE_TEXT_PLAIN: return NULL;
+    case PARE_TEXT_CRLF:
+        (void)snprintf(text, PARE_TOKENS_NOTE,
+                       "%.300s: its lines end in CR LF, and the model sees both; text of other "
+                       "systems has LF alone",
+                       t->flaw_in);
+        break;
+    case PARE_TEXT_JSON:
+        (void)snprintf(text, PARE_TOKENS_NOTE,
+                       "%.300s: this is JSON, and it is read as it is, keys and quotes included; "
+                       "give the texts alone in a file",
+                       t->flaw_in);
+        break;
+    case PARE_TEXT_INVALID:
+        (void)snprintf(text, PARE_TOKENS_NOTE,
+                       "%.300s: %zu part%s no UTF-8 and %s read as U+FFFD; is it a text, and in "
+                       "UTF-8?",
+                       t->flaw_in, t->invalid, one ? " is" : "s are", one ? "was" : "were");
+        break;
+    }
     return text;
+}
+
+static const char *skip_space(const char *p, const char *end)
+{
+    while (p < end && strchr(" \t\r\n", *p) && *p)
+        p++;
+    return p;
+}
+
+/* An object, or a list of them: { and the quote of a key. */
+static bool begins_as_json(const char *text, size_t len)
+{
+    const char *const end = text + len;
+    const char *p = skip_space(text, end);
+    if (p < end && *p == '[')
+        p = skip_space(p + 1, end);
+    if (p == end || *p != '{')
+        return false;
+    p = skip_space(p + 1, end);
+    return p < end && *p == '"';
+}
+
+static bool has_crlf(const char *text, size_t len)
+{
+    const char *const end = text + len;
+    size_t lines = 0, with = 0;
+    for (const char *p = text; (p = memchr(p, '\n', (size_t)(end - p))) != NULL; p++) {
+        lines++;
+        with += p > text && p[-1] == '\r';
+    }
+    return with > lines / 2;
+}
+
+/* Texts that models wrote have a few parts that are no UTF-8. */
+static pare_text_flaw flaw_of(const char *text, size_t len, size_t invalid)
+{
+    if (invalid > len / INVALID_SHARE)
+        return PARE_TEXT_INVALID;
+    if (begins_as_json(text, len))
+        return PARE_TEXT_JSON;
+    return has_crlf(text, len) ? PARE_TEXT_CRLF : PARE_TEXT_PLAIN;
 }
 
 /* Maps a file that can be a text. */
@@ -159,13 +216,14 @@ static pare_status encode_file(pare_ctx *cx, pare_arena *a, const pare_tokenizer
 {
     pare_file f;
     PARE_TRY(map_text(cx, a, path, &f));
-    const char *const text = f.data ? (const char *)f.data : "";
-    const size_t len = (size_t)f.bytes;
+    static const char mark[] = "\xef\xbb\xbf";
+    const size_t begin = f.bytes >= 3 && memcmp(f.data, mark, 3) == 0 ? 3 : 0;
+    const char *const text = f.data ? (const char *)f.data + begin : "";
+    const size_t len = (size_t)f.bytes - begin;
     const pare_status s = pare_tokenizer_encode(cx, t, a, text, len, &out->id, &out->count);
     out->invalid = pare_tokenizer_invalid(text, len);
-    if (out->invalid <= len / INVALID_SHARE) /* texts that models wrote have some */
-        out->invalid = 0;
-    out->invalid_in = path;
+    out->flaw = flaw_of(text, len, out->invalid);
+    out->flaw_in = path;
     pare_file_unmap(&f);
     if (s != PARE_OK)
         return pare_fail_context(cx, s, "%s", path);
@@ -194,9 +252,11 @@ pare_status pare_tokens_encode(pare_ctx *cx, pare_arena *a, const pare_tokenizer
     if (!out->id)
         return PARE_ENOMEM;
     for (size_t i = 0; i < path_count; i++) {
-        if (part[i].invalid && !out->invalid)
-            out->invalid_in = part[i].invalid_in;
-        out->invalid += part[i].invalid;
+        if (part[i].flaw > out->flaw) {
+            out->flaw = part[i].flaw;
+            out->flaw_in = part[i].flaw_in;
+        }
+        out->invalid += part[i].flaw == PARE_TEXT_INVALID ? part[i].invalid : 0;
         if (bos >= 0)
             out->id[out->count++] = bos;
         if (part[i].count)

@@ -5,14 +5,22 @@
 #include "formats/tokenizer.h"
 #include "runtime/forward.h"
 
+/* What a text has that its reader may not have meant, the worst last. It is read as it is. */
+typedef enum pare_text_flaw {
+    PARE_TEXT_PLAIN,
+    PARE_TEXT_CRLF,   /* most of its lines end in CR LF */
+    PARE_TEXT_JSON,   /* it begins as JSON objects do: their keys and quotes are read as text */
+    PARE_TEXT_INVALID /* more than one part in 1000 bytes is no UTF-8 */
+} pare_text_flaw;
+
 /* Tokens of texts and files, in the arena. */
 typedef struct pare_tokens {
     int32_t *id;
     size_t count;
-    /* Parts that are no UTF-8 and were read as U+FFFD, of texts with more than one in 1000 bytes;
-     * the first such text. */
-    size_t invalid;
-    const char *invalid_in;
+    /* The worst that was seen of the texts, and the first text that has it. */
+    pare_text_flaw flaw;
+    const char *flaw_in;
+    size_t invalid; /* parts that are no UTF-8 and were read as U+FFFD */
 } pare_tokens;
 
 /* What to tell of them, or NULL when there are none. Returns text. */
@@ -36,7 +44,8 @@ static inline bool pare_text_has(uint64_t bytes, uint64_t tokens)
  * (a NUL byte, too large), PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_text_check(pare_ctx *cx, pare_arena *a, const char *path);
 
-/* Texts, each tokenized whole and joined in order. With `bos` >= 0 that token stands in front of
+/* Texts, each tokenized whole and joined in order. A byte order mark in front of a text is no part
+ * of it. With `bos` >= 0 that token stands in front of
  * each. PARE_ENOTFOUND, PARE_EFORMAT (a NUL byte, a token outside the model's vocabulary),
  * PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_tokens_encode(pare_ctx *cx, pare_arena *a, const pare_tokenizer *t,

@@ -215,6 +215,57 @@ START_TEST(a_file_that_is_no_text_is_refused_or_told)
 }
 END_TEST
 
+static double nll_of(const char *arguments)
+{
+    pare_ctx cx;
+    pare_ctx_init(&cx);
+    pare_json *const json = parse(&cx, arguments);
+    const double nll = pare_json_number(pare_json_get(pare_json_get(json, "perplexity"), "nll"), 0);
+    pare_json_free(json);
+    return nll;
+}
+
+/* The mark is no part of the text: the same figure as without it. */
+START_TEST(a_byte_order_mark_is_no_text)
+{
+    static const char marked[] = "\xef\xbb\xbf"
+                                 "A cat sat on the mat, and it ran. It was a dog.";
+    const char *const eval = "eval '" HEDGE "' --window 8 --text %/t.txt --format json";
+    put("t.txt", marked + 3, sizeof marked - 4);
+    const double without = nll_of(filled(eval));
+    put("t.txt", marked, sizeof marked - 1);
+    const double with = nll_of(filled(eval));
+    ck_assert_msg(without > 0 && with == without, "%.17g is not %.17g", with, without);
+}
+END_TEST
+
+START_TEST(what_a_text_was_not_meant_to_have_is_told)
+{
+    static const struct {
+        const char *text, *note;
+    } texts[] = {
+        {"A cat sat on the mat.\r\nIt ran away\r\nand was a dog.\n", "end in CR LF"},
+        {"A cat sat on the mat.\r\nIt ran away\nand was\n a dog.\n", NULL},
+        {" {\"text\": \"A cat sat on the mat.\"}\n{\"text\": \"It ran.\"}", "this is JSON"},
+        {"[\n {\r\n \"text\": \"A cat sat on the mat.\"}]", "this is JSON"},
+        {"{A cat sat} on the mat. \"It ran\", and it was a dog.", NULL},
+        {"[A cat sat] on the mat. \"It ran\", and it was a dog.", NULL},
+        {"{                                                  ", NULL},
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        put("t.txt", texts[i].text, strlen(texts[i].text));
+        const outcome *const o =
+            call(filled("eval '" HEDGE "' --window 8 --text %/t.txt --no-progress"), ERR);
+        ck_assert_msg(o->code == 0, "%zu: %s", i, o->text);
+        if (texts[i].note)
+            ck_assert_msg(strstr(o->text, "t.txt: ") && strstr(o->text, texts[i].note), "%zu: %s",
+                          i, o->text);
+        else
+            ck_assert_msg(!strstr(o->text, "warning"), "%zu: %s", i, o->text);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("measure_data");
@@ -228,6 +279,8 @@ int main(void)
     tcase_add_test(t, a_model_whose_logits_overflow_is_named);
     tcase_add_test(t, repaired_weights_and_the_time_of_exports_stand_in_the_result);
     tcase_add_test(t, a_file_that_is_no_text_is_refused_or_told);
+    tcase_add_test(t, a_byte_order_mark_is_no_text);
+    tcase_add_test(t, what_a_text_was_not_meant_to_have_is_told);
     suite_add_tcase(s, t);
     return unit_main(s);
 }
