@@ -13,6 +13,7 @@
 #include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 /* Room for 8192 CPUs; a call with less room than the system's mask fails. */
@@ -38,7 +39,7 @@ __attribute__((section(".preinit_array"),
  * process dies. What commands need of it is taken now: the lowest byte that is touched counts. */
 __attribute__((noinline)) static void grow_stack(void)
 {
-    volatile char room[512 * 1024];
+    volatile char room[PARE_EARLY_STACK / 2];
     room[0] = 0;
     (void)room[0];
 }
@@ -58,9 +59,13 @@ bool pare_early_descriptors(void)
            take_descriptor(STDERR_FILENO);
 }
 
-void pare_early_end(void)
+size_t pare_early_end(void)
 {
-    grow_stack();
+    struct rlimit stack;
     if (narrowed)
         (void)sched_setaffinity(0, sizeof all, all);
+    if (getrlimit(RLIMIT_STACK, &stack) == 0 && stack.rlim_cur < PARE_EARLY_STACK)
+        return (size_t)stack.rlim_cur;
+    grow_stack();
+    return PARE_EARLY_STACK;
 }

@@ -98,7 +98,7 @@ void pare_help_log(void)
                      "job_share, left_seconds"},
         {"block", "compress has stored a block: block (from 0), blocks, linears with their errors"},
         {"notice, warning", "as people see them"},
-        {"interrupted", "SIGINT or SIGTERM came: signal"},
+        {"interrupted", "SIGINT, SIGTERM, SIGHUP or SIGXCPU came: signal"},
         {"refused", "no work was begun: exit_code"},
         {"error", "something failed: exit_code"},
         {"done", "always the last: exit_code"},

@@ -1,6 +1,7 @@
 /* The program: splits the command line, runs one command, prints the failure, chooses the exit
- * code. Signals: the first SIGINT or SIGTERM asks the command to stop at the next safe place, the
- * second ends the program at once; an unfinished compression can be resumed after both. */
+ * code. Signals: SIGINT, SIGTERM, SIGHUP (the terminal is gone) and SIGXCPU (ulimit -t) ask the
+ * command to stop at the next safe place, a further SIGINT or SIGTERM ends the program at once; an
+ * unfinished compression can be resumed after both. */
 #include <errno.h>
 #include <malloc.h>
 #include <signal.h>
@@ -19,11 +20,13 @@
 
 static volatile int interrupt; /* the signal that came, or 0 */
 
+/* A terminal that goes sends SIGHUP more than once, ulimit -t sends SIGXCPU each second. */
 static void on_signal(int number)
 {
-    if (interrupt)
+    if (interrupt && (number == SIGINT || number == SIGTERM))
         _exit(PARE_EXIT_INTERRUPTED);
-    interrupt = number;
+    if (!interrupt)
+        interrupt = number;
 }
 
 /* Memory that a command gives back goes back to the system, whatever it took before: by default the
@@ -40,11 +43,14 @@ static void return_memory(void)
 static void install_signals(void)
 {
     struct sigaction stop = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
-    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    struct sigaction ignore = {.sa_handler = SIG_IGN}, given;
     (void)sigemptyset(&stop.sa_mask);
     (void)sigemptyset(&ignore.sa_mask);
     (void)sigaction(SIGINT, &stop, NULL);
     (void)sigaction(SIGTERM, &stop, NULL);
+    (void)sigaction(SIGXCPU, &stop, NULL);
+    if (sigaction(SIGHUP, NULL, &given) == 0 && given.sa_handler != SIG_IGN) /* as nohup has it */
+        (void)sigaction(SIGHUP, &stop, NULL);
     (void)sigaction(SIGPIPE, &ignore, NULL); /* a write then fails and is reported */
     (void)sigaction(SIGXFSZ, &ignore, NULL);
     pare_file_guard(PARE_EXIT_INPUT);
@@ -244,7 +250,7 @@ int main(int argc, char **argv)
 {
     if (!pare_early_descriptors())
         return PARE_EXIT_FAILED;
-    pare_early_end();
+    const size_t stack = pare_early_end();
     if (argc > 1 && strcmp(argv[1], PARE_BENCH_CHILD) == 0)
         return pare_bench_child(argc, argv);
     static pare_cli cli; /* its address is kept by the allocator hook */
@@ -255,6 +261,11 @@ int main(int argc, char **argv)
     install_signals();
     return_memory();
     pare_status s = pare_arena_init(&cli.cx, &cli.arena, 0);
+    if (s == PARE_OK && stack < PARE_EARLY_STACK)
+        s = pare_fail(&cli.cx, PARE_ENOMEM,
+                      "the stack is limited to %zu KiB (ulimit -s), and 1 MiB is needed; raise the "
+                      "limit",
+                      stack / 1024);
     if (s == PARE_OK)
         s = run(&cli, argc, argv);
     if (s == PARE_OK)

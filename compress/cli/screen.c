@@ -142,9 +142,18 @@ static void tell(pare_screen *s, const outlook *o, double now)
                   left);
 }
 
+static const char *signal_name(int number)
+{
+    switch (number) {
+    case SIGTERM: return "SIGTERM";
+    case SIGHUP: return "SIGHUP";
+    case SIGXCPU: return "SIGXCPU";
+    default: return "SIGINT";
+    }
+}
+
 static void log_signal(pare_screen *s)
 {
-    const int number = *s->interrupt;
     pare_json_writer *const w =
         s->told_stop ? NULL
                      : pare_event_log_begin(&s->log, "interrupted",
@@ -152,7 +161,7 @@ static void log_signal(pare_screen *s)
                                             "again stops at once");
     s->told_stop = true;
     if (w)
-        pare_json_put_text(w, "signal", number == SIGTERM ? "SIGTERM" : "SIGINT");
+        pare_json_put_text(w, "signal", signal_name(*s->interrupt));
     pare_event_log_end(&s->log, w);
 }
 

@@ -83,6 +83,28 @@ START_TEST(memory_that_is_printed_is_not_that_of_the_program_that_starts_pare)
 }
 END_TEST
 
+/* Refused in words, and not by SIGSEGV; a little more than what is needed is enough. */
+START_TEST(a_stack_that_is_too_small_is_refused)
+{
+    static const struct {
+        int kib, code;
+        const char *text;
+    } limits[] = {{256, 5, "the stack is limited to 256 KiB (ulimit -s), and 1 MiB is needed"},
+                  {1023, 5, "the stack is limited to 1023 KiB (ulimit -s)"},
+                  {1100, 0, "doctor"}};
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        char line[1024], text[8192];
+        (void)snprintf(line, sizeof line, "ulimit -s %d; '%s' help doctor 2>&1", limits[i].kib,
+                       PARE_PROGRAM);
+        FILE *const f = popen(line, "r");
+        ck_assert_ptr_nonnull(f);
+        text[fread(text, 1, sizeof text - 1, f)] = '\0';
+        ck_assert_msg(WEXITSTATUS(pclose(f)) == limits[i].code && strstr(text, limits[i].text),
+                      "%d KiB: %s", limits[i].kib, text);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("started_by");
@@ -91,6 +113,7 @@ int main(void)
     tcase_set_timeout(c, 120);
     tcase_add_test(c, descriptors_that_are_closed_do_not_become_files_of_the_job);
     tcase_add_test(c, memory_that_is_printed_is_not_that_of_the_program_that_starts_pare);
+    tcase_add_test(c, a_stack_that_is_too_small_is_refused);
     suite_add_tcase(s, c);
     return unit_main(s);
 }
