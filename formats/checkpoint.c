@@ -228,6 +228,8 @@ static pare_status open_kind(pare_checkpoint *ck, pare_arena *a, const pare__con
     if (index)
         PARE_TRY(pare_path_look(ck->cx, index, &index_is));
     *found = true;
+    if (is == PARE_PATH_FILE && index_is == PARE_PATH_FILE)
+        PARE_TRY(pare__checkpoint_refuse_two(ck, kind));
     if (is == PARE_PATH_FILE)
         return open_single(ck, a, kind->single, kind);
     if (index_is == PARE_PATH_FILE)
@@ -269,11 +271,12 @@ static pare_status open_alone(pare_checkpoint *ck, pare_arena *a, bool *found)
 }
 
 /* Names what was looked for, so that a file of another name gets the right one. */
-static pare_status refuse_without_weights(const pare_checkpoint *ck)
+static pare_status refuse_without_weights(const pare_checkpoint *ck, pare_arena *a)
 {
     char names[128] = "";
     size_t used = 0;
     const pare__container *kind;
+    PARE_TRY(pare__checkpoint_refuse_absent(ck, a));
     for (size_t i = 0; (kind = pare__container_at(i)) != NULL; i++) {
         if (kind->single && used < sizeof names)
             used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i > 0 ? ", " : "",
@@ -300,6 +303,8 @@ static pare_status open_directory(pare_checkpoint *ck, pare_arena *a)
     if (found)
         return PARE_OK;
     if (config_is == PARE_PATH_ABSENT)
+        PARE_TRY(pare__checkpoint_refuse_absent(ck, a));
+    if (config_is == PARE_PATH_ABSENT)
         return pare_fail(ck->cx, PARE_ENOTFOUND,
                          "%s: no config.json and no .gguf file is there; a model is a directory "
                          "that has one of them, or a .gguf file",
@@ -322,12 +327,12 @@ static pare_status open_directory(pare_checkpoint *ck, pare_arena *a)
     if (!found)
         PARE_TRY(open_alone(ck, a, &found));
     if (found)
-        return PARE_OK;
+        return pare__checkpoint_refuse_adapter(ck, a, false);
     if (packed_is == PARE_PATH_FILE)
         return pare_fail(ck->cx, PARE_EFORMAT,
                          "%s: there, but config.json has no quantization_config of pare",
                          packed_index);
-    return refuse_without_weights(ck);
+    return refuse_without_weights(ck, a);
 }
 
 static pare_status open_file(pare_checkpoint *ck, pare_arena *a)
@@ -339,7 +344,8 @@ static pare_status open_file(pare_checkpoint *ck, pare_arena *a)
     if (!kind)
         return pare_fail(ck->cx, PARE_ENOTSUP,
                          "%s: neither a directory nor a file of a known kind, by its name or by "
-                         "its first bytes",
+                         "its first bytes; of several files that belong together give the "
+                         "directory",
                          ck->path);
     ck->directory = pare_path_directory(a, ck->path);
     if (!ck->directory)
@@ -354,6 +360,11 @@ static pare_status open_path(pare_checkpoint *ck, pare_arena *a)
 {
     pare_path_kind is;
     PARE_TRY(pare_path_look(ck->cx, ck->path, &is));
+    if (is == PARE_PATH_ABSENT)
+        return pare_fail(ck->cx, PARE_ENOTFOUND,
+                         "%s: no such file or directory; a model is a path on this machine, pare "
+                         "downloads none",
+                         ck->path);
     if (is != PARE_PATH_DIRECTORY)
         return open_file(ck, a);
     ck->directory = ck->path;

@@ -72,6 +72,23 @@ const pare__container *pare__container_at(size_t i);
 /* The container of a file by the end of its name, else by its first bytes; NULL: none of them. */
 const pare__container *pare__container_of(const pare_file *file);
 
+/* Refuses a directory in which weights lie twice in one kind of file, kind->single and the shards
+ * of an index: engines differ in which they take. An index without its shards is left over, and
+ * passes. PARE_EFORMAT, and what reading a directory gives. */
+PARE_CHECKED pare_status pare__checkpoint_refuse_two(const pare_checkpoint *ck,
+                                                     const pare__container *kind);
+
+/* Refuses a directory that holds an adapter (adapter_config.json): transformers adds it to the
+ * weights beside it, others do not. `alone`: no weights are there. PARE_ENOTSUP, PARE_ENOMEM. */
+PARE_CHECKED pare_status pare__checkpoint_refuse_adapter(const pare_checkpoint *ck, pare_arena *a,
+                                                         bool alone);
+
+/* Says why a directory has no weights where what lies there tells it: links to files that are not
+ * there, a directory or a pipe under the name of a file, an adapter, shards without their index, a
+ * cache of downloads. PARE_OK where nothing tells it. PARE_ENOTFOUND, PARE_EFORMAT, PARE_ENOTSUP,
+ * PARE_ENOMEM. */
+PARE_CHECKED pare_status pare__checkpoint_refuse_absent(const pare_checkpoint *ck, pare_arena *a);
+
 /* Gives the tensors of a model the names and the order of rows that runtime/arch.h describes, when
  * the files hold them otherwise: several linears in one tensor, [in, out], names without their
  * prefix. Views where that is possible, else in ck->scratch. Nothing happens without a config.json

@@ -195,6 +195,89 @@ START_TEST(index_and_headers_must_agree)
 }
 END_TEST
 
+/* Engines take the one or the other; an index that was left behind alone does no harm. */
+START_TEST(two_sets_of_weights_are_refused)
+{
+    pare_model model;
+    write_shards(1);
+    write_shards(2);
+    refuses(PARE_EFORMAT, "two sets of weights: model.safetensors, and the files of "
+                          "model.safetensors.index.json such as model-00001-of-00002.safetensors");
+    ck_assert_int_eq(unlink(folder_file(&dir, "model-00001-of-00002.safetensors")), 0);
+    refuses(PARE_EFORMAT, "such as model-00002-of-00002.safetensors");
+    ck_assert_int_eq(load(folder_file(&dir, "model.safetensors"), &model), PARE_OK);
+    ck_assert_int_eq(unlink(folder_file(&dir, "model-00002-of-00002.safetensors")), 0);
+    ck_assert_int_eq(load(dir.path, &model), PARE_OK);
+}
+END_TEST
+
+START_TEST(an_adapter_is_no_model)
+{
+    folder_put_text(&dir, "adapter_config.json", "{\"peft_type\": \"LORA\"}");
+    refuses(PARE_ENOTSUP, "adapter_config.json: this directory holds an adapter (LoRA), and no");
+    folder_put_text(&dir, "config.json", "{\"model_type\": \"llama\"}");
+    refuses(PARE_ENOTSUP, "adapter_config.json: this directory holds an adapter (LoRA), and no");
+    write_shards(1);
+    refuses(PARE_ENOTSUP, "adapter_config.json: an adapter (LoRA) lies beside the weights");
+}
+END_TEST
+
+START_TEST(links_that_lead_nowhere_are_named)
+{
+    write_shards(1);
+    ck_assert_int_eq(unlink(folder_file(&dir, "model.safetensors")), 0);
+    ck_assert_int_eq(symlink("../../blobs/0f1e", folder_file(&dir, "model.safetensors")), 0);
+    refuses(PARE_ENOTFOUND, "model.safetensors: is a link to a file that is not there; ");
+    ck_assert_int_eq(unlink(folder_file(&dir, "model.safetensors")), 0);
+    ck_assert_int_eq(mkdir(folder_file(&dir, "model.safetensors"), 0755), 0);
+    refuses(PARE_EFORMAT, "model.safetensors: is a directory, expected a file");
+    ck_assert_int_eq(rmdir(folder_file(&dir, "model.safetensors")), 0);
+    ck_assert_int_eq(mkfifo(folder_file(&dir, "model.safetensors.index.json"), 0600), 0);
+    refuses(PARE_EFORMAT, "model.safetensors.index.json: is not a regular file, expected a file");
+    ck_assert_int_eq(unlink(folder_file(&dir, "model.safetensors.index.json")), 0);
+    ck_assert_int_eq(unlink(folder_file(&dir, "config.json")), 0);
+    ck_assert_int_eq(symlink("config.blob", folder_file(&dir, "config.json")), 0);
+    refuses(PARE_ENOTFOUND, "config.json: is a link to a file that is not there; ");
+}
+END_TEST
+
+START_TEST(a_refusal_says_where_the_model_is)
+{
+    pare_model model;
+    write_shards(3);
+    ck_assert_int_eq(load(folder_file(&dir, "config.json"), &model), PARE_ENOTSUP);
+    ck_assert_msg(strstr(cx.what, "of several files that belong together give the directory"), "%s",
+                  cx.what);
+    ck_assert_int_eq(unlink(folder_file(&dir, "model.safetensors.index.json")), 0);
+    refuses(PARE_ENOTFOUND, ": 3 files such as model-00001-of-00003.safetensors are there, but not "
+                            "model.safetensors.index.json");
+    ck_assert_int_eq(load("meta-llama/Llama-3.2-1B", &model), PARE_ENOTFOUND);
+    ck_assert_msg(strstr(cx.what, "Llama-3.2-1B: no such file or directory; a model is a path on"),
+                  "%s", cx.what);
+}
+END_TEST
+
+/* models--ORG--NAME as downloads leave it. */
+START_TEST(a_cache_of_downloads_is_told)
+{
+    folder cache;
+    char model[512];
+    folder_make(&cache);
+    ck_assert_int_eq(mkdir(folder_file(&cache, "snapshots"), 0755), 0);
+    ck_assert_int_eq(mkdir(folder_file(&cache, "snapshots/.tmp"), 0755), 0);
+    ck_assert_int_eq(mkdir(folder_file(&cache, "snapshots/0f1e2d"), 0755), 0);
+    (void)snprintf(model, sizeof model, "%s", cache.path);
+    pare_model none;
+    ck_assert_int_eq(load(model, &none), PARE_ENOTFOUND);
+    ck_assert_msg(strstr(cx.what, "the model lies in ") && strstr(cx.what, "/snapshots/0f1e2d, so"),
+                  "%s", cx.what);
+    ck_assert_int_eq(rmdir(folder_file(&cache, "snapshots/0f1e2d")), 0);
+    ck_assert_int_eq(rmdir(folder_file(&cache, "snapshots/.tmp")), 0);
+    ck_assert_int_eq(rmdir(folder_file(&cache, "snapshots")), 0);
+    folder_remove(&cache);
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("checkpoint");
@@ -210,6 +293,11 @@ int main(void)
     tcase_add_test(t, a_truncated_shard_is_refused_at_every_length);
     tcase_add_test(t, a_shard_that_the_index_does_not_name_is_refused);
     tcase_add_test(t, index_and_headers_must_agree);
+    tcase_add_test(t, two_sets_of_weights_are_refused);
+    tcase_add_test(t, an_adapter_is_no_model);
+    tcase_add_test(t, links_that_lead_nowhere_are_named);
+    tcase_add_test(t, a_refusal_says_where_the_model_is);
+    tcase_add_test(t, a_cache_of_downloads_is_told);
     suite_add_tcase(s, t);
     return unit_main(s);
 }
