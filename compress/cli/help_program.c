@@ -119,7 +119,7 @@ void pare_help_log(void)
                  "example  pare compress w4.yaml --log json:w4.log\n");
 }
 
-/* The words of README.md, which a test compares. */
+/* The words of docs/log.md, which a test compares. */
 static const struct {
     int code;
     const char *text;
@@ -127,8 +127,8 @@ static const struct {
     {PARE_EXIT_DONE, "done"},
     {PARE_EXIT_FAILED, "failed; bench --compare: slower, or a row is missing"},
     {PARE_EXIT_USAGE,
-     "wrong usage or recipe, a recipe whose model is not there, or an output that is of another "
-     "job (--restart replaces it), holds something that pare did not write, or is in use"},
+     "wrong usage or recipe, a recipe whose model is not there, or an output that belongs to "
+     "another job (--restart replaces it), holds something that pare did not write, or is in use"},
     {PARE_EXIT_FALLBACK,
      "done, with a numeric fallback, too little calibration for a pass, or an expert that few "
      "tokens reach, under --strict; init --from: something was left out"},

@@ -1,7 +1,7 @@
 #!/bin/bash
 # What the documents tell a user to type: commands.sh PARE ROOT
 # Every command of pare in a fenced block is run, in the order of the document, beside a copy of
-# recipes/; lines that stand below it there must come out of it, figures apart. For a mention
+# recipes/; lines that stand below it there must come out of it, with figures that agree (agree.awk). For a mention
 # (`pare eval MODEL --kv METHOD`) the command, its options and, behind "pare help", the topic must exist.
 # Builds and tests (./demo, ./check, cmake ...) are listed as left out: they take minutes and install.
 set -euo pipefail
@@ -21,9 +21,6 @@ fail() {
     failed=1
 }
 
-# Figures and the spaces around them, which depend on the machine, as one letter.
-plain() { sed -E 's/[-+]?[0-9][0-9.,e]*/N/g; s/ +/ /g; s/ $//'; }
-
 # told FILE LINE: the lines below a command, up to the next one or the end of its block.
 told() { tail -n +$(($2 + 1)) "$root/$1" | awk '/^(```|\$ )/ { exit } { print }'; }
 
@@ -33,12 +30,10 @@ run() {
         fail "$at: \"$command\" failed:" "$(tail -n 5 err)"
     fi
     ran=$((ran + 1))
-    told "${at%:*}" "${at#*:}" | plain | grep . > expected || return 0
     grep -q "^\$ " <(sed -n "${at#*:}p" "$root/${at%:*}") || return 0
-    plain < out > found
-    while IFS= read -r line; do
-        grep -qxF -- "$line" found || fail "$at: \"$command\" does not print \"$line\""
-    done < expected
+    told "${at%:*}" "${at#*:}" | grep . > expected || return 0
+    awk -f "$root/tests/e2e/agree.awk" out expected > missing
+    if [ -s missing ]; then fail "$at: \"$command\" does not print:" "$(cat missing)"; fi
 }
 
 # The topic, or the command and its options, stand in the help.

@@ -88,6 +88,7 @@ catches headers 'a header without a guard' 'echo "struct pare_x { int x; };" >> 
 catches symbols 'an export without the prefix' \
     'printf "int quick(void);\nint quick(void)\n{\n    return 0;\n}\n" >> quant/quant.c; archive'
 catches readmes 'a folder without README' 'rm calib/README.md'
+catches readmes 'a long first page' 'yes "one more sentence" | head -n 400 >> README.md'
 catches sizes 'a long file' 'yes "" | head -n 700 >> quant/quant.c'
 catches words 'a path of a machine' 'echo "cd /ho""me/somebody/pare" >> README.md'
 catches format 'a wrong indentation' 'echo "  int  pare_y ;" >> quant/quant.c'

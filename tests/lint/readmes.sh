@@ -1,5 +1,5 @@
 #!/bin/sh
-# Every folder has a README of one screen. readmes.sh ROOT
+# Every folder has a README of one screen, and the first page stays short. readmes.sh ROOT
 . "$(dirname "$0")/common.sh"
 
 for folder in $modules tests docs; do
@@ -9,5 +9,9 @@ for folder in $modules tests docs; do
         say "$folder/README.md has more than 100 lines"
     fi
 done
-if [ ! -s README.md ]; then say "there is no README.md"; fi
+# The first page is read to its end.
+if [ ! -s README.md ]; then say "there is no README.md"
+elif [ "$(wc -c < README.md)" -gt 6000 ]; then say "README.md has more than 6000 bytes"; fi
+long=$(awk 'length > 160 { print "README.md:" FNR }' README.md)
+if [ -n "$long" ]; then say "lines of more than 160 characters: $long"; fi
 exit $failed

@@ -56,7 +56,7 @@ START_TEST(the_page_on_recipes_has_every_key_and_an_example_that_can_be_planned)
 }
 END_TEST
 
-/* "2" and what it means, from a row of the table of exit codes in README.md. */
+/* "2" and what it means, from a row of the table of exit codes in docs/log.md. */
 static bool next_exit(FILE *f, char code[8], char text[512])
 {
     char line[1024];
@@ -88,11 +88,11 @@ static void flatten(const char *from, char to[1024])
     }
 }
 
-START_TEST(exit_codes_are_explained_as_in_the_readme)
+START_TEST(exit_codes_are_explained_as_in_the_documents)
 {
     char code[8], text[512], said[1024], command[32];
     size_t rows = 0;
-    FILE *const f = fopen(PARE_SOURCE_DIR "/README.md", "r");
+    FILE *const f = fopen(PARE_SOURCE_DIR "/docs/log.md", "r");
     ck_assert_ptr_nonnull(f);
     while (next_exit(f, code, text)) {
         const char *const word = rows % 2 ? "error" : "exit"; /* error: of older versions */
@@ -198,7 +198,7 @@ int main(void)
     tcase_add_test(t, every_topic_has_a_page_and_stands_in_the_overview);
     tcase_add_test(t, the_page_on_recipes_has_every_key_and_an_example_that_can_be_planned);
     tcase_add_test(t, no_page_is_wider_than_100_columns);
-    tcase_add_test(t, exit_codes_are_explained_as_in_the_readme);
+    tcase_add_test(t, exit_codes_are_explained_as_in_the_documents);
     tcase_add_test(t, every_pass_stands_under_its_kind);
     tcase_add_test(t, options_say_what_they_do_in_their_command);
     tcase_add_test(t, a_word_without_a_page_is_told_with_the_nearest);
