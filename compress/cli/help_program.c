@@ -136,8 +136,9 @@ static const struct {
                       "the run; a format that cannot hold the model (export; in a recipe it "
                       "is 2); verify found something"},
     {PARE_EXIT_RESOURCES, "not enough memory or disk, limits of the shell included"},
-    {PARE_EXIT_INTERRUPTED, "interrupted, resumable; the first ^C stops at a safe place, the "
-                            "second at once"},
+    {PARE_EXIT_INTERRUPTED,
+     "interrupted, resumable; the first ^C stops at a safe place, as SIGTERM, a terminal that is "
+     "closed (SIGHUP) and ulimit -t do; the second ^C at once"},
 };
 
 static void print_exit(size_t i)
