@@ -164,6 +164,26 @@ static pare_status put_divisors(const translation *t, const pare_gguf_tensor *d,
                      t->name, d->name);
 }
 
+/* What readers do to the turns of every family, unless it is a number that changes nothing. */
+static pare_status refuse_turns(const translation *t)
+{
+    static const struct {
+        const char *key;
+        double none;
+    } turns[] = {{"rope.scaling.attn_factor", 1}, {"rope.scaling.alpha", 0}};
+    double x;
+    for (size_t i = 0; i < sizeof turns / sizeof *turns; i++) {
+        if (!find(t->g, turns[i].key))
+            continue;
+        if (!pare__gguf_number(t->g, turns[i].key, &x))
+            return wrong(t, turns[i].key);
+        if (x != turns[i].none)
+            return pare_fail(t->cx, PARE_ENOTSUP, "%s: %s.%s of %g is not supported (%g is)",
+                             t->name, t->family->arch, turns[i].key, x, turns[i].none);
+    }
+    return PARE_OK;
+}
+
 static pare_status put_rope(const translation *t)
 {
     double theta = 10000, factor = 1;
@@ -171,6 +191,7 @@ static pare_status put_rope(const translation *t)
     size_t len = 0;
     if (!(t->family->how & PARE__GGUF_ROTARY))
         return PARE_OK;
+    PARE_TRY(refuse_turns(t));
     if (find(t->g, "rope.freq_base") && !pare__gguf_number(t->g, "rope.freq_base", &theta))
         return wrong(t, "rope.freq_base");
     pare_json_put_number(t->w, "rope_theta", theta);
@@ -317,12 +338,29 @@ static pare_status put_unknown(const translation *t)
     return PARE_OK;
 }
 
+/* Adapters, projectors of images and vocabularies go by the architecture of their model. */
+static pare_status refuse_type(const translation *t)
+{
+    const char *type;
+    size_t len;
+    char text[65];
+    if (!pare_gguf_text(pare_gguf_find(t->g, "general.type"), &type, &len) ||
+        (len == 5 && memcmp(type, "model", 5) == 0))
+        return PARE_OK;
+    (void)snprintf(text, sizeof text, "%.*s", len < 64 ? (int)len : 64, type);
+    return pare_fail(t->cx, PARE_ENOTSUP,
+                     "%s: general.type is %s, a model is needed; merge an adapter into its model "
+                     "first",
+                     t->name, text);
+}
+
 pare_status pare__gguf_config(pare_ctx *cx, const char *name, const pare_gguf *g, pare_json **doc)
 {
     translation t = {.cx = cx, .name = name, .g = g, .family = pare__gguf_family_of(g)};
     const char *text;
     size_t len;
     *doc = NULL;
+    PARE_TRY(refuse_type(&t));
     (void)pare__gguf_integer(g, "attention.head_count", &t.heads);
     (void)pare__gguf_integer(g, "embedding_length", &t.hidden);
     (void)pare__gguf_integer(g, "block_count", &t.blocks);

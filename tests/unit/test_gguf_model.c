@@ -207,6 +207,11 @@ START_TEST(metadata_become_words_of_config_json)
         pare_json_integer(pare_json_get(scaling, "original_max_position_embeddings"), -1), 8192);
     ck_assert_ptr_null(pare_checkpoint_find(&ck, "rope_freqs.weight"));
     pare_checkpoint_close(&ck);
+    open_corpus("model_attn_factor_one"); /* it changes nothing */
+    ck_assert_ptr_null(pare_json_get(ck.config, "rope_scaling"));
+    pare_checkpoint_close(&ck);
+    open_corpus("model_typed");
+    pare_checkpoint_close(&ck);
     open_corpus("model_mistral");
     ck_assert_str_eq(word(ck.config, "model_type"), "mistral");
     ck_assert(number("sliding_window") == 32);
