@@ -1,10 +1,13 @@
 /* formats/json.h - the one JSON reader and writer (over jansson).
  *
  * Reading refuses duplicate keys, text behind the value, NUL bytes, nesting above 64 and texts
- * above the given cap; messages carry "name:line:column: reason". A document is a jansson value
- * wrapped so that no other folder includes jansson. Writing is deterministic: keys in the order of
- * the calls, two spaces of indentation, reals with the fewest digits that read back and always with
- * a point or an exponent ("1.0"), whole reals below 2^53 without exponent. */
+ * above the given cap; messages carry "name:line:column: reason". What nobody reads stops nothing:
+ * a whole number beyond 64 bits, a real beyond a double and Python's NaN, Infinity and -Infinity
+ * are REAL, so that who reads them sees a wrong value, and copies have them digit by digit. A
+ * document is a jansson value wrapped so that no other folder includes jansson. Writing is
+ * deterministic: keys in the order of the calls, two spaces of indentation, reals with the fewest
+ * digits that read back and always with a point or an exponent ("1.0"), whole reals below 2^53
+ * without exponent. */
 #ifndef PARE_FORMATS_JSON_H
 #define PARE_FORMATS_JSON_H
 
@@ -47,6 +50,9 @@ typedef struct pare_json_iter {
 } pare_json_iter;
 bool pare_json_next(const pare_json *object, pare_json_iter *it, const char **key,
                     const pare_json **value);
+
+/* The digits or the word of such a number as it stood in the file; NULL for other values. */
+const char *pare_json_literal(const pare_json *v);
 
 /* Plain values: `fallback` when absent or of another type. A string holds no NUL; *len without it.
  */

@@ -241,6 +241,18 @@ void pare_json_put_null(pare_json_writer *w, const char *key)
     put(w, "null");
 }
 
+/* A number that is beyond 64 bits or not finite stays as it stood. */
+static void copy_real(pare_json_writer *w, const char *key, const pare_json *v)
+{
+    const char *const literal = pare_json_literal(v);
+    if (!literal) {
+        pare_json_put_number(w, key, pare_json_number(v, 0));
+        return;
+    }
+    begin_value(w, key);
+    put(w, literal);
+}
+
 static void copy_members(pare_json_writer *w, const pare_json *v)
 {
     if (pare_json_type_of(v) == PARE_JSON_ARRAY) {
@@ -262,7 +274,7 @@ void pare_json_put_copy(pare_json_writer *w, const char *key, const pare_json *v
     case PARE_JSON_NULL: pare_json_put_null(w, key); break;
     case PARE_JSON_BOOL: pare_json_put_bool(w, key, pare_json_bool(v, false)); break;
     case PARE_JSON_INTEGER: pare_json_put_integer(w, key, pare_json_integer(v, 0)); break;
-    case PARE_JSON_REAL: pare_json_put_number(w, key, pare_json_number(v, 0)); break;
+    case PARE_JSON_REAL: copy_real(w, key, v); break;
     case PARE_JSON_STRING: pare_json_put_text(w, key, pare_json_text(v, NULL)); break;
     case PARE_JSON_ARRAY:
     case PARE_JSON_OBJECT:

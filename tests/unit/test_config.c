@@ -8,7 +8,6 @@ static const char *const messages[] = {
     "NUL byte",
     "nested deeper than 64 levels",
     "duplicate object key",
-    "real number overflow",
     "unexpected token",
     "premature end of input",
     "c: is not a JSON object",

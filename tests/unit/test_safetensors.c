@@ -16,7 +16,6 @@ static const char *const messages[] = {
     "premature end of input",
     "unable to decode byte 0xff",
     "NUL byte in object key not supported",
-    "too big integer",
     "__metadata__ is not an object",
     "__metadata__ a is not a string",
     "tensor a: its entry is not an object",
