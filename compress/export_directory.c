@@ -4,6 +4,7 @@
 
 #include "compress/export_run.h"
 #include "compress/inventory.h"
+#include "compress/manifest.h"
 #include "compress/output.h"
 #include "compress/version.h"
 #include "runtime/file.h"
@@ -100,7 +101,8 @@ static pare_status write_config(pare__export *e)
     pare_json_open_object(w, NULL);
     for (pare_json_iter it = {0}; pare_json_next(e->ck.config, &it, &key, &v);)
         if (strcmp(key, "quantization_config") != 0)
-            pare_json_put_copy(w, key, v);
+            pare_manifest_put_member(w, &e->model.config, key, v);
+    pare_manifest_put_tied(w, &e->model.config, e->ck.config);
     if (e->target->config) {
         pare_json_open_object(w, "quantization_config");
         e->target->config(w, &e->source.shape);

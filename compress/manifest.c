@@ -5,6 +5,8 @@
 
 #include "formats/format_version.h"
 
+static const char tied_word[] = "tie_word_embeddings";
+
 static void put_size(pare_json_writer *w, const char *key, uint64_t value)
 {
     pare_json_put_integer(w, key, (int64_t)value);
@@ -284,8 +286,24 @@ pare_status pare_manifest_text(pare_ctx *cx, pare_arena *a, const pare_manifest 
     return s == PARE_OK ? s : pare_fail_context(cx, s, "manifest.json");
 }
 
-pare_status pare_manifest_config(pare_ctx *cx, pare_arena *a, const pare_json *config, bool untied,
-                                 char **text, size_t *len)
+void pare_manifest_put_member(pare_json_writer *w, const pare_config *c, const char *key,
+                              const pare_json *v)
+{
+    if (strcmp(key, tied_word) == 0)
+        pare_json_put_bool(w, key, c->tied);
+    else
+        pare_json_put_copy(w, key, v);
+}
+
+void pare_manifest_put_tied(pare_json_writer *w, const pare_config *c, const pare_json *config)
+{
+    if (c->tied != c->arch->tied &&
+        pare_json_type_of(pare_json_get(config, tied_word)) == PARE_JSON_ABSENT)
+        pare_json_put_bool(w, tied_word, c->tied);
+}
+
+pare_status pare_manifest_config(pare_ctx *cx, pare_arena *a, const pare_json *config,
+                                 const pare_config *c, char **text, size_t *len)
 {
     static const char ours[] = "quantization_config";
     pare_json_writer *w = NULL;
@@ -294,10 +312,9 @@ pare_status pare_manifest_config(pare_ctx *cx, pare_arena *a, const pare_json *c
     const char *key;
     const pare_json *value;
     for (pare_json_iter it = {0}; pare_json_next(config, &it, &key, &value);)
-        if (untied && strcmp(key, "tie_word_embeddings") == 0)
-            pare_json_put_bool(w, key, false);
-        else if (strcmp(key, ours) != 0)
-            pare_json_put_copy(w, key, value);
+        if (strcmp(key, ours) != 0)
+            pare_manifest_put_member(w, c, key, value);
+    pare_manifest_put_tied(w, c, config);
     pare_json_open_object(w, ours);
     pare_json_put_text(w, "quant_method", "pare");
     put_size(w, "format", PARE_CONFIG_FORMAT);
@@ -325,16 +342,40 @@ static void put_member(pare_json_writer *w, const member *m)
         put_size(w, m->key, m->value);
 }
 
-pare_status pare_manifest_dense_config(pare_ctx *cx, pare_arena *a, const pare_json *config,
-                                       const pare_config *c, bool attention_bias, bool mlp_bias,
-                                       char **text, size_t *len)
+/* A list with one item for each block. Lists of numbers of blocks have other names. */
+static bool is_block_list(const char *key, const pare_json *v, size_t blocks)
 {
-    const member ours[] = {
-        {"hidden_size", false, c->hidden},           {"intermediate_size", false, c->intermediate},
-        {"num_hidden_layers", false, c->blocks},     {"num_attention_heads", false, c->heads},
-        {"num_key_value_heads", false, c->kv_heads}, {"head_dim", false, c->head_dim},
-        {"attention_bias", true, attention_bias},    {"mlp_bias", true, mlp_bias},
-        {"tie_word_embeddings", true, c->tied}};
+    static const char *const words[] = {"layer_types", "mlp_layer_types", "layers_block_type",
+                                        "no_rope_layers"};
+    bool is = false;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        is |= strcmp(key, words[i]) == 0;
+    return is && pare_json_type_of(v) == PARE_JSON_ARRAY && pare_json_count(v) == blocks;
+}
+
+/* The items of the blocks that stay. */
+static void put_block_list(pare_json_writer *w, const char *key, const pare_json *v,
+                           const pare_structure_result *r)
+{
+    pare_json_open_array(w, key);
+    for (size_t i = 0; i < r->sources; i++)
+        pare_json_put_copy(w, NULL, pare_json_at(v, r->source[i]));
+    pare_json_close(w);
+}
+
+pare_status pare_manifest_dense_config(pare_ctx *cx, pare_arena *a, const pare_json *config,
+                                       const pare_config *c, const pare_structure_result *r,
+                                       bool attention_bias, bool mlp_bias, char **text, size_t *len)
+{
+    const member ours[] = {{"hidden_size", false, c->hidden},
+                           {"intermediate_size", false, c->intermediate},
+                           {"num_hidden_layers", false, c->blocks},
+                           {"num_attention_heads", false, c->heads},
+                           {"num_key_value_heads", false, c->kv_heads},
+                           {"head_dim", false, c->head_dim},
+                           {"attention_bias", true, attention_bias},
+                           {"mlp_bias", true, mlp_bias},
+                           {tied_word, true, c->tied}};
     enum { OURS = sizeof ours / sizeof *ours };
     pare_json_writer *w = NULL;
     const char *key;
@@ -347,6 +388,8 @@ pare_status pare_manifest_dense_config(pare_ctx *cx, pare_arena *a, const pare_j
             i++;
         if (i < OURS)
             put_member(w, &ours[i]);
+        else if (r->sources && is_block_list(key, value, r->before->blocks))
+            put_block_list(w, key, value, r);
         else
             pare_json_put_copy(w, key, value);
     }

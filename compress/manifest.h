@@ -79,17 +79,26 @@ typedef struct pare_manifest {
 PARE_CHECKED pare_status pare_manifest_text(pare_ctx *cx, pare_arena *a, const pare_manifest *m,
                                             char **text, size_t *len);
 
-/* Text of the artifact's config.json, in the arena: every member of the input's in its order, with
+/* A member of a config.json that is written anew for the shape `c`, copied but for whether the head
+ * is tied; and that, behind all members, where they do not say it and the family would be taken for
+ * the other. */
+void pare_manifest_put_member(pare_json_writer *w, const pare_config *c, const char *key,
+                              const pare_json *v);
+void pare_manifest_put_tied(pare_json_writer *w, const pare_config *c, const pare_json *config);
+
+/* Text of the artifact's config.json, in the arena: the members of the input's in their order, with
  * quantization_config (last) {"quant_method": "pare", "format": 1, ...}. PARE_ENOMEM.
  */
 PARE_CHECKED pare_status pare_manifest_config(pare_ctx *cx, pare_arena *a, const pare_json *config,
-                                              bool untied, char **text, size_t *len);
+                                              const pare_config *c, char **text, size_t *len);
 
 /* The same for a plain checkpoint of the shape `c`, as other programs read it: members that say its
- * sizes and biases are replaced or, when they are absent, stand at the end; others stay. Head size
- * and key/value heads are always written. PARE_ENOMEM. */
+ * sizes and biases are replaced or, when they are absent, stand at the end; lists with one item for
+ * each block keep those of the blocks that stay; others stay. Head size and key/value heads are
+ * always written. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_manifest_dense_config(pare_ctx *cx, pare_arena *a,
                                                     const pare_json *config, const pare_config *c,
+                                                    const pare_structure_result *r,
                                                     bool attention_bias, bool mlp_bias, char **text,
                                                     size_t *len);
 

@@ -407,7 +407,7 @@ static pare_status lay_out(pare_ctx *cx, pare_arena *a, pare_plan *plan)
         unit[count++] = blocks;
     }
     for (size_t i = 0; i < ck->tensors; i++) {
-        if (pare__plan_replaces(plan, ck->tensor[i].name) ||
+        if (!plan->model.used[i] || pare__plan_replaces(plan, ck->tensor[i].name) ||
             (plan->unties && strcmp(ck->tensor[i].name, kept[0].name) == 0))
             continue;
         kept[count] = ck->tensor[i];

@@ -265,12 +265,12 @@ static pare_status make_config(pare_run *run, char **text, size_t *len)
 {
     const pare_plan *const plan = &run->plan;
     const pare_json *const from = plan->checkpoint.config;
-    if (!plan->structured)
-        return pare_manifest_config(run->cx, run->a, from, plan->unties, text, len);
     pare_config shape = plan->out;
     shape.tied = shape.tied && !plan->unties;
-    return pare_manifest_dense_config(run->cx, run->a, from, &shape, plan->attention_bias,
-                                      plan->mlp_bias, text, len);
+    if (!plan->structured)
+        return pare_manifest_config(run->cx, run->a, from, &shape, text, len);
+    return pare_manifest_dense_config(run->cx, run->a, from, &shape, &run->structure,
+                                      plan->attention_bias, plan->mlp_bias, text, len);
 }
 
 pare_status pare__run_describe(pare_run *run)

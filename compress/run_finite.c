@@ -88,22 +88,26 @@ static void scan_stretches(void *arg, size_t begin, size_t end, size_t worker)
     }
 }
 
-static uint64_t elements(const pare_tensor *t)
+/* Values of a tensor that the model uses. */
+static uint64_t elements(const pare_plan *plan, size_t i)
 {
-    return is_float(t->dtype) ? t->bytes / (pare_dtype_bits(t->dtype) / 8) : 0;
+    const pare_tensor *const t = &plan->checkpoint.tensor[i];
+    return plan->model.used[i] && is_float(t->dtype) ? t->bytes / (pare_dtype_bits(t->dtype) / 8)
+                                                     : 0;
 }
 
 /* The stretches of all tensors, one behind the other. */
-static pare_status cut(pare_arena *a, const pare_checkpoint *ck, scan *s)
+static pare_status cut(pare_arena *a, const pare_plan *plan, scan *s)
 {
+    const pare_checkpoint *const ck = &plan->checkpoint;
     size_t items = 0;
     for (size_t i = 0; i < ck->tensors; i++)
-        items += (size_t)((elements(&ck->tensor[i]) + STRETCH - 1) / STRETCH);
+        items += (size_t)((elements(plan, i) + STRETCH - 1) / STRETCH);
     s->item = PARE_NEW(a, stretch, items);
     if (!s->item)
         return PARE_ENOMEM;
     for (size_t i = 0; i < ck->tensors; i++) {
-        const uint64_t count = elements(&ck->tensor[i]);
+        const uint64_t count = elements(plan, i);
         for (uint64_t at = 0; at < count; at += STRETCH)
             s->item[s->items++] = (stretch){i, at, count - at < STRETCH ? count - at : STRETCH, 0};
     }
@@ -181,7 +185,7 @@ static pare_status find_bad(pare_run *run, finding *found)
     const pare_checkpoint *const ck = &run->plan.checkpoint;
     const pare_mark mark = pare_arena_mark(&run->scratch);
     scan s = {.cx = run->cx, .tensor = ck->tensor};
-    PARE_TRY(cut(&run->scratch, ck, &s));
+    PARE_TRY(cut(&run->scratch, &run->plan, &s));
     pare_parallel(run->cx, s.items, 1, scan_stretches, &s);
     PARE_TRY(pare_ctx_interrupted(run->cx));
     for (size_t i = 0; i < s.items; i++) {

@@ -324,8 +324,10 @@ pare_status pare__checkpoint_arrange(pare_checkpoint *ck, pare_arena *a)
         ck->config ? pare_json_text(pare_json_get(ck->config, "model_type"), NULL) : NULL;
     const pare_arch *const arch = type ? pare_arch_find(type) : NULL;
     pare_config c;
-    if (!arch || ck->packed || ck->arranged ||
-        !(arch->prefix || arch->fused[0].name || arch->transposed || arch->rounds_inputs))
+    if (!arch || ck->packed || ck->arranged)
+        return PARE_OK;
+    const char *const prefix = missing_prefix(ck, arch);
+    if (!(prefix[0] || arch->fused[0].name || arch->transposed || arch->rounds_inputs))
         return PARE_OK;
     if (pare_config_parse(ck->cx, ck->path, ck->config, &c) != PARE_OK) {
         pare_ctx_clear(ck->cx); /* loading says what is wrong; looking at the file goes on */
@@ -335,7 +337,7 @@ pare_status pare__checkpoint_arrange(pare_checkpoint *ck, pare_arena *a)
                   .arena = a,
                   .c = &c,
                   .arch = arch,
-                  .prefix = missing_prefix(ck, arch),
+                  .prefix = prefix,
                   .ternary = ternary_of(ck->config)};
     size_t most;
     if (__builtin_mul_overflow(ck->tensors, (size_t)PARE_ROLES, &most))

@@ -93,14 +93,20 @@ PARE_CHECKED pare_status pare_checkpoint_tokenizer(const pare_checkpoint *ck, pa
 PARE_CHECKED pare_status pare_config_parse(pare_ctx *cx, const char *name, const pare_json *json,
                                            pare_config *out);
 
+/* Warns of what such a file says and the model does not use: ids beyond its vocabulary, a window of
+ * a family without windows. */
+void pare_config_warn(pare_ctx *cx, const char *name, const pare_json *json, const pare_config *c);
+
 /* Whether linears of this description have biases of their own in models with this config.json. */
 bool pare_linear_has_bias(const pare_json *config, const pare_linear_desc *d);
 
 /* Binds tensors to a model: shapes are checked against the configuration, small vectors copied as
  * F32 into the arena, large ones viewed (copied too where the file leaves them unaligned). Packed
- * linears (NAME.codes, .scales, .zeros, described by packed.index.json) become panels.
- * PARE_EFORMAT: missing tensor, wrong shape, wrong dtype, NaN or Inf in a small vector
- * (unless ck->nonfinite). */
+ * linears (NAME.codes, .scales, .zeros, described by packed.index.json) become panels. Warns of
+ * what it leaves out: tensors without a place, pare_config_warn. A head that differs from the
+ * embedding it is tied to is used, with a warning: out->config.tied says how it is. PARE_EFORMAT:
+ * missing tensor, wrong shape, wrong dtype, a tensor without a place that belongs to one that has
+ * one (of an artifact or a GGUF file: any), NaN or Inf in a small vector (unless ck->nonfinite). */
 PARE_CHECKED pare_status pare_model_load(pare_ctx *cx, pare_arena *a, const pare_checkpoint *ck,
                                          pare_model *out);
 

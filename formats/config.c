@@ -2,27 +2,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "formats/checkpoint.h"
+#include "formats/config_internal.h"
 
-enum { SIZE_MAX_FIELD = 1 << 24 };
-
-/* The file being read; passed along so that every message names it. */
-typedef struct source {
-    pare_ctx *cx;
-    const char *name;
-    const pare_json *json;
-} source;
-
-static bool is_absent(const pare_json *v)
-{
-    const pare_json_type t = pare_json_type_of(v);
-    return t == PARE_JSON_ABSENT || t == PARE_JSON_NULL;
-}
-
-static pare_status read_size(const source *f, const char *key, size_t max, size_t *out)
+static pare_status read_size(const pare__config_file *f, const char *key, size_t max, size_t *out)
 {
     const pare_json *const v = pare_json_get(f->json, key);
-    if (is_absent(v))
+    if (pare__config_absent(v))
         return pare_fail(f->cx, PARE_EFORMAT, "%s: %s is missing", f->name, key);
     const int64_t n = pare_json_integer(v, -1);
     if (n < 1 || (uint64_t)n > max)
@@ -32,19 +17,18 @@ static pare_status read_size(const source *f, const char *key, size_t max, size_
     return PARE_OK;
 }
 
-static pare_status read_size_or(const source *f, const char *key, size_t max, size_t fallback,
-                                size_t *out)
+static pare_status read_size_or(const pare__config_file *f, const char *key, size_t max,
+                                size_t fallback, size_t *out)
 {
     *out = fallback;
-    return is_absent(pare_json_get(f->json, key)) ? PARE_OK : read_size(f, key, max, out);
+    return pare__config_absent(pare_json_get(f->json, key)) ? PARE_OK : read_size(f, key, max, out);
 }
 
-/* A finite number above zero; *out stays when the key is absent. */
-static pare_status read_positive(const source *f, const pare_json *object, const char *key,
-                                 double *out)
+pare_status pare__config_positive(const pare__config_file *f, const pare_json *object,
+                                  const char *key, double *out)
 {
     const pare_json *const v = pare_json_get(object, key);
-    if (is_absent(v))
+    if (pare__config_absent(v))
         return PARE_OK;
     const double x = pare_json_number(v, -1);
     if (!(x > 0) || !isfinite(x))
@@ -53,10 +37,10 @@ static pare_status read_positive(const source *f, const pare_json *object, const
     return PARE_OK;
 }
 
-static pare_status read_flag(const source *f, const char *key, bool fallback, bool *out)
+static pare_status read_flag(const pare__config_file *f, const char *key, bool fallback, bool *out)
 {
     const pare_json *const v = pare_json_get(f->json, key);
-    if (!is_absent(v) && pare_json_type_of(v) != PARE_JSON_BOOL)
+    if (!pare__config_absent(v) && pare_json_type_of(v) != PARE_JSON_BOOL)
         return pare_fail(f->cx, PARE_EFORMAT, "%s: %s is not true or false", f->name, key);
     *out = pare_json_bool(v, fallback);
     return PARE_OK;
@@ -73,7 +57,7 @@ static const char *families(char text[512])
     return text;
 }
 
-static pare_status read_family(const source *f, pare_config *c)
+static pare_status read_family(const pare__config_file *f, pare_config *c)
 {
     char known[512];
     const pare_json *const v = pare_json_get(f->json, "model_type");
@@ -88,49 +72,52 @@ static pare_status read_family(const source *f, pare_config *c)
     return PARE_OK;
 }
 
-static pare_status read_heads(const source *f, pare_config *c)
+static pare_status read_heads(const pare__config_file *f, pare_config *c)
 {
     const pare_config_words *const w = c->arch->words;
-    PARE_TRY(read_size(f, w->heads, SIZE_MAX_FIELD, &c->heads));
+    PARE_TRY(read_size(f, w->heads, PARE__CONFIG_SIZE_MAX, &c->heads));
     c->kv_heads = c->heads;
     if (w->kv_heads)
-        PARE_TRY(read_size_or(f, w->kv_heads, SIZE_MAX_FIELD, c->heads, &c->kv_heads));
+        PARE_TRY(read_size_or(f, w->kv_heads, PARE__CONFIG_SIZE_MAX, c->heads, &c->kv_heads));
     if (c->heads % c->kv_heads != 0)
         return pare_fail(f->cx, PARE_EFORMAT, "%s: %s %zu is not a multiple of %s %zu", f->name,
                          w->heads, c->heads, w->kv_heads, c->kv_heads);
-    if (is_absent(pare_json_get(f->json, "head_dim")) && c->hidden % c->heads != 0)
+    if (pare__config_absent(pare_json_get(f->json, "head_dim")) && c->hidden % c->heads != 0)
         return pare_fail(f->cx, PARE_EFORMAT,
                          "%s: head_dim is missing, and %s %zu does not divide %s %zu", f->name,
                          w->heads, c->heads, w->hidden, c->hidden);
-    PARE_TRY(read_size_or(f, "head_dim", SIZE_MAX_FIELD, c->hidden / c->heads, &c->head_dim));
+    PARE_TRY(
+        read_size_or(f, "head_dim", PARE__CONFIG_SIZE_MAX, c->hidden / c->heads, &c->head_dim));
     if (c->head_dim % 2 != 0)
         return pare_fail(f->cx, PARE_EFORMAT,
                          "%s: head_dim %zu is odd, rotary positions need pairs", f->name,
                          c->head_dim);
-    if (c->heads > SIZE_MAX_FIELD / c->head_dim)
+    if (c->heads > PARE__CONFIG_SIZE_MAX / c->head_dim)
         return pare_fail(f->cx, PARE_EFORMAT,
                          "%s: %zu heads of %zu are more than %d attention outputs", f->name,
-                         c->heads, c->head_dim, SIZE_MAX_FIELD);
+                         c->heads, c->head_dim, PARE__CONFIG_SIZE_MAX);
     return PARE_OK;
 }
 
-static pare_status read_sizes(const source *f, pare_config *c)
+static pare_status read_sizes(const pare__config_file *f, pare_config *c)
 {
     const pare_config_words *const w = c->arch->words;
-    PARE_TRY(read_size(f, w->hidden, SIZE_MAX_FIELD, &c->hidden));
+    PARE_TRY(read_size(f, w->hidden, PARE__CONFIG_SIZE_MAX, &c->hidden));
     if (!w->intermediate)
         c->intermediate = 0;
-    else if (w->may_lack_intermediate && is_absent(pare_json_get(f->json, w->intermediate)))
+    else if (w->may_lack_intermediate &&
+             pare__config_absent(pare_json_get(f->json, w->intermediate)))
         c->intermediate = 4 * c->hidden;
     else
-        PARE_TRY(read_size(f, w->intermediate, SIZE_MAX_FIELD, &c->intermediate));
+        PARE_TRY(read_size(f, w->intermediate, PARE__CONFIG_SIZE_MAX, &c->intermediate));
     PARE_TRY(read_size(f, w->blocks, PARE_BLOCKS_MAX, &c->blocks));
-    PARE_TRY(read_size(f, "vocab_size", SIZE_MAX_FIELD, &c->vocab));
-    PARE_TRY(read_size(f, w->context, SIZE_MAX_FIELD, &c->context));
+    PARE_TRY(read_size(f, "vocab_size", PARE__CONFIG_SIZE_MAX, &c->vocab));
+    PARE_TRY(read_size_or(f, w->context, PARE__CONFIG_SIZE_MAX, c->arch->context, &c->context));
     return read_heads(f, c);
 }
 
-static pare_status read_expert_count(const source *f, const pare_experts *e, pare_config *c)
+static pare_status read_expert_count(const pare__config_file *f, const pare_experts *e,
+                                     pare_config *c)
 {
     for (size_t i = 0; i < sizeof e->count / sizeof *e->count; i++) {
         size_t count;
@@ -146,20 +133,20 @@ static pare_status read_expert_count(const source *f, const pare_experts *e, par
 }
 
 /* Blocks without experts among others with them are refused. */
-static pare_status refuse_dense_blocks(const source *f, const pare_experts *e)
+static pare_status refuse_dense_blocks(const pare__config_file *f, const pare_experts *e)
 {
     size_t step = 1;
     const pare_json *const list = e->dense_blocks ? pare_json_get(f->json, e->dense_blocks) : NULL;
-    if (!is_absent(list) && pare_json_type_of(list) != PARE_JSON_ARRAY)
+    if (!pare__config_absent(list) && pare_json_type_of(list) != PARE_JSON_ARRAY)
         return pare_fail(f->cx, PARE_EFORMAT, "%s: %s is not a list", f->name, e->dense_blocks);
-    if (!is_absent(list) && pare_json_count(list) > 0)
+    if (!pare__config_absent(list) && pare_json_count(list) > 0)
         return pare_fail(f->cx, PARE_ENOTSUP,
                          "%s: %s names %zu block%s without experts; only models with experts in "
                          "every block are supported",
                          f->name, e->dense_blocks, pare_json_count(list),
                          pare_plural(pare_json_count(list)));
     if (e->step)
-        PARE_TRY(read_size_or(f, e->step, SIZE_MAX_FIELD, 1, &step));
+        PARE_TRY(read_size_or(f, e->step, PARE__CONFIG_SIZE_MAX, 1, &step));
     if (step != 1)
         return pare_fail(f->cx, PARE_ENOTSUP,
                          "%s: %s %zu leaves blocks without experts; only models with experts in "
@@ -168,157 +155,51 @@ static pare_status refuse_dense_blocks(const source *f, const pare_experts *e)
     return PARE_OK;
 }
 
-static pare_status read_experts(const source *f, pare_config *c)
+static pare_status read_experts(const pare__config_file *f, pare_config *c)
 {
     const pare_experts *const e = c->arch->experts;
     if (!e)
         return PARE_OK;
     PARE_TRY(read_expert_count(f, e, c));
     PARE_TRY(read_size(f, e->used, c->experts, &c->experts_used));
-    PARE_TRY(read_size(f, e->width, SIZE_MAX_FIELD, &c->expert_width));
+    PARE_TRY(read_size(f, e->width, PARE__CONFIG_SIZE_MAX, &c->expert_width));
     c->expert_norm = true;
     if (e->norm)
         PARE_TRY(read_flag(f, e->norm, false, &c->expert_norm));
     return refuse_dense_blocks(f, e);
 }
 
-static pare_status read_norm_eps(const source *f, pare_config *c)
+static pare_status read_norm_eps(const pare__config_file *f, pare_config *c)
 {
     const char *const key = c->arch->words->norm_eps;
     c->norm_eps = c->arch->norm_eps;
     if (!key)
         return PARE_OK;
-    if (c->norm_eps <= 0 && is_absent(pare_json_get(f->json, key)))
+    if (c->norm_eps <= 0 && pare__config_absent(pare_json_get(f->json, key)))
         return pare_fail(f->cx, PARE_EFORMAT, "%s: %s is missing", f->name, key);
-    return read_positive(f, f->json, key, &c->norm_eps);
+    return pare__config_positive(f, f->json, key, &c->norm_eps);
 }
 
-static pare_status read_llama3(const source *f, const char *key, const pare_json *v, pare_rope *r)
-{
-    r->llama3 = true;
-    PARE_TRY(read_positive(f, v, "factor", &r->factor));
-    PARE_TRY(read_positive(f, v, "low_freq_factor", &r->low_freq_factor));
-    PARE_TRY(read_positive(f, v, "high_freq_factor", &r->high_freq_factor));
-    const pare_json *const original = pare_json_get(v, "original_max_position_embeddings");
-    const int64_t n = pare_json_integer(original, -1);
-    if (n < 1 || n > SIZE_MAX_FIELD)
-        return pare_fail(f->cx, PARE_EFORMAT,
-                         "%s: %s: original_max_position_embeddings is not a whole number from 1 to "
-                         "%d",
-                         f->name, key, SIZE_MAX_FIELD);
-    r->original_context = (size_t)n;
-    if (r->factor < 1 || r->low_freq_factor <= 0 || r->high_freq_factor <= r->low_freq_factor)
-        return pare_fail(f->cx, PARE_EFORMAT,
-                         "%s: %s: llama3 needs factor >= 1 and low_freq_factor < high_freq_factor",
-                         f->name, key);
-    return PARE_OK;
-}
-
-/* One of the two places where files keep the description of rotary positions. */
-static pare_status read_rope_object(const source *f, const char *key, pare_rope *r)
-{
-    const pare_json *const v = pare_json_get(f->json, key);
-    if (is_absent(v))
-        return PARE_OK;
-    if (pare_json_type_of(v) != PARE_JSON_OBJECT)
-        return pare_fail(f->cx, PARE_EFORMAT, "%s: %s is not an object", f->name, key);
-    PARE_TRY(read_positive(f, v, "rope_theta", &r->theta));
-    const pare_json *const newer = pare_json_get(v, "rope_type");
-    const pare_json *const older = pare_json_get(v, "type");
-    const char *const type = pare_json_text(newer ? newer : older, NULL);
-    if (!type)
-        return pare_fail(f->cx, PARE_EFORMAT, "%s: %s: rope_type is missing or not a text", f->name,
-                         key);
-    const char *const other = pare_json_text(older, NULL);
-    if (other && strcmp(other, type) != 0)
-        return pare_fail(f->cx, PARE_EFORMAT, "%s: %s: rope_type is %.64s, but type is %.64s",
-                         f->name, key, type, other);
-    if (strcmp(type, "llama3") == 0)
-        return read_llama3(f, key, v, r);
-    if (strcmp(type, "linear") == 0) {
-        r->stretch = 1;
-        return read_positive(f, v, "factor", &r->stretch);
-    }
-    if (strcmp(type, "default") != 0)
-        return pare_fail(f->cx, PARE_ENOTSUP,
-                         "%s: %s of type %.64s is not supported (default, linear and llama3 are)",
-                         f->name, key, type);
-    return PARE_OK;
-}
-
-static bool same_scaling(const pare_rope *a, const pare_rope *b)
-{
-    return a->llama3 == b->llama3 && a->stretch == b->stretch && a->factor == b->factor &&
-           a->low_freq_factor == b->low_freq_factor && a->high_freq_factor == b->high_freq_factor &&
-           a->original_context == b->original_context;
-}
-
-/* The share of the channels of a head that turn stands at the top under two names or, in newer
- * files, inside rope_parameters. */
-static pare_status read_rotary(const source *f, pare_config *c)
-{
-    double share = c->arch->rotary_share;
-    PARE_TRY(read_positive(f, f->json, "rotary_pct", &share));
-    PARE_TRY(read_positive(f, f->json, "partial_rotary_factor", &share));
-    PARE_TRY(
-        read_positive(f, pare_json_get(f->json, "rope_scaling"), "partial_rotary_factor", &share));
-    PARE_TRY(read_positive(f, pare_json_get(f->json, "rope_parameters"), "partial_rotary_factor",
-                           &share));
-    const double channels = share * (double)c->head_dim;
-    c->rope.rotary = channels >= 1 && channels <= (double)c->head_dim ? (size_t)channels : 0;
-    if (c->rope.rotary == 0 || c->rope.rotary % 2 != 0)
-        return pare_fail(f->cx, PARE_ENOTSUP,
-                         "%s: rotary positions of %g of %zu channels: an even number from 2 to all "
-                         "of them is supported",
-                         f->name, share, c->head_dim);
-    return PARE_OK;
-}
-
-/* rope_theta stands at the top or, in newer files, inside rope_parameters. */
-static pare_status read_rope(const source *f, pare_config *c)
-{
-    static const char newer[] = "rope_parameters", older[] = "rope_scaling";
-    pare_rope top = {.theta = c->arch->rope_theta}, scaling, parameters;
-    if (c->arch->positions)
-        return PARE_OK;
-    PARE_TRY(read_positive(f, f->json, "rotary_emb_base", &top.theta));
-    PARE_TRY(read_positive(f, f->json, "rope_theta", &top.theta));
-    scaling = parameters = top;
-    PARE_TRY(read_rope_object(f, older, &scaling));
-    PARE_TRY(read_rope_object(f, newer, &parameters));
-    const bool has_older = !is_absent(pare_json_get(f->json, older));
-    const bool has_newer = !is_absent(pare_json_get(f->json, newer));
-    if (has_older && has_newer &&
-        (!same_scaling(&scaling, &parameters) || scaling.theta != parameters.theta))
-        return pare_fail(f->cx, PARE_EFORMAT, "%s: %s and %s contradict each other", f->name, older,
-                         newer);
-    c->rope = has_newer ? parameters : scaling;
-    if (!is_absent(pare_json_get(f->json, "rope_theta")) && c->rope.theta != top.theta)
-        return pare_fail(f->cx, PARE_EFORMAT, "%s: rope_theta is given twice, %g and %g", f->name,
-                         top.theta, c->rope.theta);
-    return read_rotary(f, c);
-}
-
-/* -1 stands for none in some files. An id without a row in the vocabulary would fail much later. */
-static pare_status read_token(const source *f, const char *key, const pare_json *v, size_t vocab,
-                              int64_t *out)
+/* -1 stands for none in some files, and an id without a row in the vocabulary is none that the
+ * model can give: files whose vocabulary was cut keep it. */
+static pare_status read_token(const pare__config_file *f, const char *key, const pare_json *v,
+                              size_t vocab, int64_t *out)
 {
     const int64_t id = pare_json_integer(v, INT64_MIN);
-    if (id < -1 || (id >= 0 && (uint64_t)id >= vocab))
-        return pare_fail(f->cx, PARE_EFORMAT, "%s: %s is not a token id below vocab_size %zu",
-                         f->name, key, vocab);
-    *out = id;
+    if (id < -1)
+        return pare_fail(f->cx, PARE_EFORMAT, "%s: %s is not a token id", f->name, key);
+    *out = (uint64_t)id < vocab ? id : -1;
     return PARE_OK;
 }
 
-static pare_status read_eos(const source *f, pare_config *c)
+static pare_status read_eos(const pare__config_file *f, pare_config *c)
 {
     static const char key[] = "eos_token_id";
     const pare_json *const v = pare_json_get(f->json, key);
     const size_t max = sizeof c->eos_id / sizeof c->eos_id[0];
     for (size_t i = 0; i < max; i++)
         c->eos_id[i] = -1;
-    if (is_absent(v))
+    if (pare__config_absent(v))
         return PARE_OK;
     const bool list = pare_json_type_of(v) == PARE_JSON_ARRAY;
     const size_t count = list ? pare_json_count(v) : 1;
@@ -334,17 +215,17 @@ static pare_status read_eos(const source *f, pare_config *c)
     return PARE_OK;
 }
 
-static pare_status read_tokens(const source *f, pare_config *c)
+static pare_status read_tokens(const pare__config_file *f, pare_config *c)
 {
     const pare_json *const bos = pare_json_get(f->json, "bos_token_id");
     c->bos_id = -1;
-    if (!is_absent(bos))
+    if (!pare__config_absent(bos))
         PARE_TRY(read_token(f, "bos_token_id", bos, c->vocab, &c->bos_id));
     return read_eos(f, c);
 }
 
 /* Linears that are trained to be ternary say how they are stored. */
-static pare_status check_ternary(const source *f, const pare_json *q, const char *method)
+static pare_status check_ternary(const pare__config_file *f, const pare_json *q, const char *method)
 {
     static const char key[] = "quantization_config";
     if (!method || strcmp(method, "bitnet") != 0)
@@ -358,10 +239,10 @@ static pare_status check_ternary(const source *f, const pare_json *q, const char
     return PARE_OK;
 }
 
-static pare_status refuse_quantized(const source *f, const pare_config *c)
+static pare_status refuse_quantized(const pare__config_file *f, const pare_config *c)
 {
     const pare_json *const q = pare_json_get(f->json, "quantization_config");
-    if (is_absent(q))
+    if (pare__config_absent(q))
         return c->arch->rounds_inputs ? check_ternary(f, q, NULL) : PARE_OK;
     const char *const method = pare_json_text(pare_json_get(q, "quant_method"), NULL);
     if (!method)
@@ -394,13 +275,13 @@ static int act_of(const pare_arch *arch, const char *name)
     return -1;
 }
 
-static pare_status read_act(const source *f, pare_config *c)
+static pare_status read_act(const pare__config_file *f, pare_config *c)
 {
     const char *const key = c->arch->words->act;
     const pare_json *const v = pare_json_get(f->json, key);
     const char *const name = pare_json_text(v, NULL);
     c->act = c->arch->act;
-    if (is_absent(v))
+    if (pare__config_absent(v))
         return PARE_OK;
     if (!name)
         return pare_fail(f->cx, PARE_EFORMAT, "%s: %s is not a text", f->name, key);
@@ -420,11 +301,17 @@ static void set_wide(pare_config *c, size_t block)
 }
 
 /* Which blocks have the window, where the file says it block by block. */
-static pare_status read_layer_types(const source *f, const pare_json *list, pare_config *c)
+static pare_status read_layer_types(const pare__config_file *f, const pare_json *list,
+                                    pare_config *c)
 {
-    if (pare_json_type_of(list) != PARE_JSON_ARRAY || pare_json_count(list) != c->blocks)
-        return pare_fail(f->cx, PARE_EFORMAT, "%s: layer_types is not a list of %zu text%s",
-                         f->name, c->blocks, pare_plural(c->blocks));
+    if (pare_json_type_of(list) != PARE_JSON_ARRAY)
+        return pare_fail(f->cx, PARE_EFORMAT, "%s: layer_types is not a list", f->name);
+    if (pare_json_count(list) != c->blocks)
+        return pare_fail(f->cx, PARE_EFORMAT,
+                         "%s: layer_types has %zu item%s for %zu block%s (%s); it needs one for "
+                         "each block, so leave out those of blocks that were cut",
+                         f->name, pare_json_count(list), pare_plural(pare_json_count(list)),
+                         c->blocks, pare_plural(c->blocks), c->arch->words->blocks);
     for (size_t i = 0; i < c->blocks; i++) {
         const char *const type = pare_json_text(pare_json_at(list, i), NULL);
         if (type && strcmp(type, "full_attention") == 0)
@@ -443,27 +330,25 @@ static pare_status read_layer_types(const source *f, const pare_json *list, pare
     return PARE_OK;
 }
 
-static pare_status read_window(const source *f, pare_config *c)
+static pare_status read_window(const pare__config_file *f, pare_config *c)
 {
     const pare_window_rule rule = c->arch->window;
     const pare_json *const types = pare_json_get(f->json, "layer_types");
     const pare_json *const width = pare_json_get(f->json, "sliding_window");
-    const bool given = !is_absent(width);
+    const bool given = !pare__config_absent(width);
     bool on = rule != PARE_WINDOW_SWITCHED;
     size_t from = rule == PARE_WINDOW_SWITCHED ? c->blocks : 0;
     if (rule == PARE_WINDOW_NONE)
-        return given
-                   ? pare_fail(f->cx, PARE_ENOTSUP, "%s: sliding_window is not supported", f->name)
-                   : PARE_OK;
+        return PARE_OK;
     PARE_TRY(read_flag(f, "use_sliding_window", on, &on));
     if (given && on)
         PARE_TRY(read_size(f, "sliding_window", SIZE_MAX, &c->window));
     else if (pare_json_type_of(width) == PARE_JSON_ABSENT && on)
         c->window = c->arch->window_width;
-    if (!is_absent(types))
+    if (!pare__config_absent(types))
         return read_layer_types(f, types, c);
     if (rule == PARE_WINDOW_SWITCHED && c->window)
-        PARE_TRY(read_size_or(f, "max_window_layers", SIZE_MAX_FIELD, 28, &from));
+        PARE_TRY(read_size_or(f, "max_window_layers", PARE__CONFIG_SIZE_MAX, 28, &from));
     for (size_t i = 0; i < c->blocks; i++)
         if (i < from || (rule == PARE_WINDOW_EVEN && i % 2 == 1))
             set_wide(c, i);
@@ -471,15 +356,16 @@ static pare_status read_window(const source *f, pare_config *c)
 }
 
 /* `usual` where the key is absent, 0 for null; a family with the usual value 0 has no such key. */
-static pare_status read_scale(const source *f, const char *key, double usual, double *out)
+static pare_status read_scale(const pare__config_file *f, const char *key, double usual,
+                              double *out)
 {
     const bool absent = pare_json_type_of(pare_json_get(f->json, key)) == PARE_JSON_ABSENT;
     *out = absent ? usual : 0;
-    return usual > 0 ? read_positive(f, f->json, key, out) : PARE_OK;
+    return usual > 0 ? pare__config_positive(f, f->json, key, out) : PARE_OK;
 }
 
 /* Scales and caps that only some families have. */
-static pare_status read_scales(const source *f, pare_config *c)
+static pare_status read_scales(const pare__config_file *f, pare_config *c)
 {
     const pare_arch *const a = c->arch;
     double scalar;
@@ -493,7 +379,7 @@ static pare_status read_scales(const source *f, pare_config *c)
 }
 
 /* What the runtime does not compute is refused: a model must not run as something else. */
-static pare_status refuse_options(const source *f, const pare_config *c)
+static pare_status refuse_options(const pare__config_file *f, const pare_config *c)
 {
     bool is;
     PARE_TRY(refuse_quantized(f, c));
@@ -507,7 +393,7 @@ static pare_status refuse_options(const source *f, const pare_config *c)
     return read_flag(f, "mlp_bias", false, &is);
 }
 
-static pare_status read_residual(const source *f, pare_config *c)
+static pare_status read_residual(const pare__config_file *f, pare_config *c)
 {
     bool parallel = true;
     if (c->arch->residual != PARE_RESIDUAL_PARALLEL)
@@ -518,10 +404,10 @@ static pare_status read_residual(const source *f, pare_config *c)
 }
 
 /* Projections around the embedding that the runtime does not have. */
-static pare_status check_embedding(const source *f, const pare_config *c)
+static pare_status check_embedding(const pare__config_file *f, const pare_config *c)
 {
     size_t width = c->hidden;
-    PARE_TRY(read_size_or(f, "word_embed_proj_dim", SIZE_MAX_FIELD, c->hidden, &width));
+    PARE_TRY(read_size_or(f, "word_embed_proj_dim", PARE__CONFIG_SIZE_MAX, c->hidden, &width));
     if (width != c->hidden)
         return pare_fail(f->cx, PARE_ENOTSUP,
                          "%s: word_embed_proj_dim %zu other than %s %zu is not supported", f->name,
@@ -529,11 +415,44 @@ static pare_status check_embedding(const source *f, const pare_config *c)
     return PARE_OK;
 }
 
+static void warn_token(const pare__config_file *f, const char *key, const pare_json *v,
+                       size_t vocab)
+{
+    const int64_t id = pare_json_integer(v, -1);
+    if (id >= 0 && (uint64_t)id >= vocab)
+        pare_warn(f->cx, "%s: %s %lld is left out: vocab_size is %zu", f->name, key, (long long)id,
+                  vocab);
+}
+
+void pare_config_warn(pare_ctx *cx, const char *name, const pare_json *json, const pare_config *c)
+{
+    static const char eos[] = "eos_token_id", bos[] = "bos_token_id";
+    const pare__config_file f = {cx, name, json};
+    const pare_json *const ends = pare_json_get(json, eos);
+    warn_token(&f, bos, pare_json_get(json, bos), c->vocab);
+    warn_token(&f, eos, ends, c->vocab);
+    for (size_t i = 0; pare_json_type_of(ends) == PARE_JSON_ARRAY && i < pare_json_count(ends); i++)
+        warn_token(&f, eos, pare_json_at(ends, i), c->vocab);
+    const pare_json *const types = pare_json_get(json, "layer_types");
+    if (pare_json_type_of(types) == PARE_JSON_ARRAY && pare_json_count(types) != c->blocks)
+        pare_warn(cx,
+                  "%s: layer_types is left out: it has %zu item%s for %zu block%s; transformers "
+                  "refuses such a file",
+                  name, pare_json_count(types), pare_plural(pare_json_count(types)), c->blocks,
+                  pare_plural(c->blocks));
+    if (c->arch->window == PARE_WINDOW_NONE &&
+        !pare__config_absent(pare_json_get(json, "sliding_window")))
+        pare_warn(cx,
+                  "%s: sliding_window is left out: in models of type %s a token sees all before "
+                  "it",
+                  name, c->arch->model_type);
+}
+
 pare_status pare_config_parse(pare_ctx *cx, const char *name, const pare_json *json,
                               pare_config *out)
 {
     *out = (pare_config){0};
-    const source f = {cx, name, json};
+    const pare__config_file f = {cx, name, json};
     if (pare_json_type_of(json) != PARE_JSON_OBJECT)
         return pare_fail(cx, PARE_EFORMAT, "%s: is not a JSON object", name);
     PARE_TRY(read_family(&f, out));
@@ -546,7 +465,7 @@ pare_status pare_config_parse(pare_ctx *cx, const char *name, const pare_json *j
     PARE_TRY(read_window(&f, out));
     PARE_TRY(read_scales(&f, out));
     PARE_TRY(read_norm_eps(&f, out));
-    PARE_TRY(read_rope(&f, out));
+    PARE_TRY(pare__config_rope(&f, out));
     PARE_TRY(read_flag(&f, "tie_word_embeddings", out->arch->tied, &out->tied));
     return read_tokens(&f, out);
 }

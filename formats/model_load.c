@@ -1,5 +1,6 @@
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "formats/checkpoint.h"
@@ -369,12 +370,58 @@ static pare_status load_kv(const loader *l, pare_model *m)
     return PARE_OK;
 }
 
-/* A tied head in the file is the embedding once more and is not read. */
+/* Whether a head in the file holds the values of the embedding. */
+static pare_status is_embedding(const loader *l, const pare_tensor *head, const pare_tensor *embed,
+                                bool *same)
+{
+    enum { AT_ONCE = 4096 };
+    static const uint64_t most = AT_ONCE;
+    float x[AT_ONCE], y[AT_ONCE];
+    const uint64_t count = embed->shape[0] * embed->shape[1];
+    *same = true;
+    if (head->dtype == embed->dtype) {
+        *same = memcmp(head->data, embed->data, (size_t)embed->bytes) == 0;
+        return PARE_OK;
+    }
+    for (uint64_t i = 0; *same && i < count; i += most) {
+        const size_t n = (size_t)(count - i < most ? count - i : most);
+        PARE_TRY(pare_tensor_to_f32(l->cx, head, i, n, x));
+        PARE_TRY(pare_tensor_to_f32(l->cx, embed, i, n, y));
+        *same = memcmp(x, y, n * sizeof *x) == 0;
+    }
+    return PARE_OK;
+}
+
+/* A tied head that the file has, too: the same once more, or one of its own, which then counts
+ * whatever the configuration says.
+ * Source  transformers 5: tied weights that are both in the files and differ stay apart. */
+static pare_status look_at_tied_head(const loader *l, pare_config *c)
+{
+    const pare_arch *const arch = l->arch;
+    const pare_tensor *const embed = find(l, arch->embed, ".weight");
+    const pare_tensor *const head = find(l, arch->head, ".weight");
+    bool same;
+    if (!c->tied || !head)
+        return PARE_OK;
+    PARE_TRY(check_dtype(l, head));
+    PARE_TRY(check_shape(l, head, 2, (const uint64_t[]){c->vocab, c->hidden}));
+    PARE_TRY(is_embedding(l, head, embed, &same));
+    if (same)
+        return PARE_OK;
+    c->tied = false;
+    pare_warn(l->cx,
+              "%s: tensor %s.weight is used as the head: it differs from %s.weight, though the "
+              "configuration ties them (tie_word_embeddings)",
+              l->ck->path, arch->head, arch->embed);
+    return PARE_OK;
+}
+
 static pare_status load_head(loader *l, pare_model *m)
 {
-    const pare_config *const c = &m->config;
+    pare_config *const c = &m->config;
+    if (!pare_json_get(l->linears, l->arch->head))
+        PARE_TRY(look_at_tied_head(l, c));
     if (c->tied) {
-        (void)find(l, l->arch->head, ".weight");
         m->head = m->embed;
         return PARE_OK;
     }
@@ -389,25 +436,94 @@ static pare_status load_head(loader *l, pare_model *m)
     return check_rotated(l, 0, &m->head, PARE_SITE_MLP);
 }
 
-static bool ends_with(const char *text, const char *end)
+/* Frequencies of rotary positions that older files keep: they follow from the configuration. */
+static bool is_frequencies(const char *name)
 {
-    const size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
+    static const char end[] = ".rotary_emb.inv_freq";
+    const size_t len = strlen(name);
+    return len >= sizeof end - 1 && strcmp(name + len - (sizeof end - 1), end) == 0;
 }
 
-/* A tensor without a place is part of a model that the runtime would compute wrongly. Frequencies
- * of rotary positions are the exception: older files keep them, and they follow from the
- * configuration. */
-static pare_status check_all_used(const loader *l)
+/* Whether a tensor of a block that the model has is a norm or an expert inside blocks of some
+ * family: then the type is the wrong one, or there are experts too many. */
+static bool is_known(const loader *l, size_t blocks, const char *name)
 {
-    for (size_t i = 0; i < l->ck->tensors; i++) {
-        if (!l->used[i] && !ends_with(l->ck->tensor[i].name, ".rotary_emb.inv_freq"))
+    const size_t len = strcspn(l->arch->block_prefix, "%");
+    if (strncmp(name, l->arch->block_prefix, len) != 0 || strtoull(name + len, NULL, 10) >= blocks)
+        return false;
+    for (const pare_arch *a = pare_archs; a->model_type; a++) {
+        const char *const expert = a->experts ? a->experts->prefix : "%";
+        const char *const rest = strchr(name + len, '.');
+        if (rest && expert[0] != '%' && strncmp(rest + 1, expert, strcspn(expert, "%")) == 0)
+            return true;
+        for (pare_norm n = 0; n < PARE_NORMS; n++) {
+            const char *const at = a->inner_norm[n] ? strstr(name, a->inner_norm[n]) : NULL;
+            if (at && strcmp(at + strlen(a->inner_norm[n]), ".weight") == 0)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Whether a tensor belongs to a linear or norm that the model has: NAME.bias, NAME.weight_scale,
+ * NAME.lora_A.weight beside NAME.weight; or to its head, tied or not. */
+static bool belongs_to_used(const loader *l, const char *name)
+{
+    char base[NAME];
+    const size_t head = strlen(l->arch->head);
+    if (strncmp(name, l->arch->head, head) == 0 && name[head] == '.')
+        return true;
+    for (const char *dot = strchr(name, '.'); dot; dot = strchr(dot + 1, '.')) {
+        const int n = snprintf(base, sizeof base, "%.*s.weight", (int)(dot - name), name);
+        const pare_tensor *const t =
+            n > 0 && (size_t)n < sizeof base ? pare_checkpoint_find(l->ck, base) : NULL;
+        if (t && l->used[t - l->ck->tensor])
+            return true;
+    }
+    return false;
+}
+
+static void warn_unused(const loader *l, const size_t *unused, size_t count)
+{
+    enum { NAMED = 3 };
+    char names[NAMED * (NAME + 2)] = "";
+    size_t at = 0;
+    for (size_t i = 0; i < NAMED && i < count; i++) {
+        const int n = snprintf(names + at, sizeof names - at, "%s%.*s", i ? ", " : "", NAME - 1,
+                               l->ck->tensor[unused[i]].name);
+        at += n > 0 ? (size_t)n : 0;
+    }
+    pare_warn(l->cx,
+              "%s: %zu tensor%s left out: a model of type %s with this config.json does not "
+              "use %s (%s%s)",
+              l->ck->path, count, count == 1 ? " is" : "s are", l->arch->model_type,
+              count == 1 ? "it" : "them", names, count > NAMED ? ", ..." : "");
+}
+
+/* What the model does not use is left out with a warning, as transformers does. Refused is what
+ * would change what the model computes: a part of something that it does use, a norm inside a
+ * block; and any tensor of an artifact or a GGUF file, whose engine refuses it, too. */
+static pare_status check_all_used(const loader *l, pare_arena *scratch, size_t blocks)
+{
+    const pare_checkpoint *const ck = l->ck;
+    size_t *const unused = PARE_NEW(scratch, size_t, ck->tensors + 1);
+    size_t count = 0;
+    if (!unused)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < ck->tensors; i++) {
+        const char *const name = ck->tensor[i].name;
+        l->used[i] = l->used[i] || is_frequencies(name);
+        if (l->used[i])
+            continue;
+        unused[count++] = i;
+        if (ck->packed || ck->arranged || belongs_to_used(l, name) || is_known(l, blocks, name))
             return pare_fail(l->cx, PARE_EFORMAT,
                              "%s: tensor %s has no place in a model of type %s with this "
                              "config.json",
-                             file_of(l, &l->ck->tensor[i]), l->ck->tensor[i].name,
-                             l->arch->model_type);
+                             file_of(l, &ck->tensor[i]), name, l->arch->model_type);
     }
+    if (count)
+        warn_unused(l, unused, count);
     if (l->packed != pare_json_count(l->linears))
         return pare_fail(l->cx, PARE_EFORMAT,
                          "%s: the index describes %zu packed linear%s, the model has %zu of them",
@@ -435,7 +551,7 @@ static pare_status check_packed_index(loader *l)
     return PARE_OK;
 }
 
-static pare_status load_all(loader *l, pare_model *m)
+static pare_status load_all(loader *l, pare_arena *scratch, pare_model *m)
 {
     const pare_config *const c = &m->config;
     l->arch = c->arch;
@@ -452,7 +568,7 @@ static pare_status load_all(loader *l, pare_model *m)
     for (size_t i = 0; i < c->blocks; i++)
         PARE_TRY(load_block(l, c, i, &m->block[i]));
     PARE_TRY(load_kv(l, m));
-    return check_all_used(l);
+    return check_all_used(l, scratch, c->blocks);
 }
 
 pare_status pare_model_load(pare_ctx *cx, pare_arena *a, const pare_checkpoint *ck, pare_model *out)
@@ -461,13 +577,13 @@ pare_status pare_model_load(pare_ctx *cx, pare_arena *a, const pare_checkpoint *
     if (!ck->config)
         return pare_fail(cx, PARE_EFORMAT, "%s: there is no config.json beside it", ck->path);
     PARE_TRY(pare_config_parse(cx, ck->config_file.path, ck->config, &out->config));
+    pare_config_warn(cx, ck->config_file.path, ck->config, &out->config);
     pare_arena scratch;
     loader l = {.cx = cx, .arena = a, .ck = ck};
     pare_status s = pare_arena_init(cx, &scratch, 0);
-    if (s == PARE_OK) {
-        l.used = PARE_NEW(&scratch, bool, ck->tensors);
-        s = l.used ? load_all(&l, out) : PARE_ENOMEM;
-    }
+    out->used = l.used = PARE_NEW(a, bool, ck->tensors);
+    if (s == PARE_OK)
+        s = l.used ? load_all(&l, &scratch, out) : PARE_ENOMEM;
     pare_arena_release(&scratch);
     return s;
 }

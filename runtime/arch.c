@@ -61,7 +61,7 @@
 
 #define LLAMA_TENSORS                                                                              \
     .embed = "model.embed_tokens", .norm = "model.norm", .head = "lm_head",                        \
-    .block_prefix = "model.layers.%zu.", .attention_norm = "input_layernorm",                      \
+    .block_prefix = "model.layers.%zu.", .prefix = "model.", .attention_norm = "input_layernorm",  \
     .mlp_norm = "post_attention_layernorm"
 
 /* Norms and linears in front of every site. */
@@ -233,6 +233,7 @@ const pare_arch pare_archs[] = {
         LLAMA_TENSORS,
         .linear = LLAMA_LINEARS(PARE_BIAS_ASKED, PARE_BIAS_ASKED, PARE_BIAS_ASKED),
         .producer = GATED_PRODUCERS,
+        .context = 2048,
         .words = &llama_words,
         .rope_theta = 10000,
         .rotary_share = 1,
@@ -243,6 +244,7 @@ const pare_arch pare_archs[] = {
         LLAMA_TENSORS,
         .linear = LLAMA_LINEARS(PARE_BIAS_NEVER, PARE_BIAS_NEVER, PARE_BIAS_NEVER),
         .producer = GATED_PRODUCERS,
+        .context = 131072,
         .words = &llama_words,
         .rope_theta = 10000,
         .rotary_share = 1,
@@ -255,6 +257,7 @@ const pare_arch pare_archs[] = {
         LLAMA_TENSORS,
         .linear = LLAMA_LINEARS(PARE_BIAS_ALWAYS, PARE_BIAS_NEVER, PARE_BIAS_NEVER),
         .producer = GATED_PRODUCERS,
+        .context = 32768,
         .words = &llama_words,
         .rope_theta = 10000,
         .rotary_share = 1,
@@ -267,6 +270,7 @@ const pare_arch pare_archs[] = {
         .linear = LLAMA_LINEARS(PARE_BIAS_ASKED, PARE_BIAS_ASKED, PARE_BIAS_NEVER),
         .producer = GATED_PRODUCERS,
         .inner_norm = {[PARE_NORM_Q] = "self_attn.q_norm", [PARE_NORM_K] = "self_attn.k_norm"},
+        .context = 32768,
         .words = &llama_words,
         .rope_theta = 10000,
         .rotary_share = 1,
@@ -279,6 +283,7 @@ const pare_arch pare_archs[] = {
         .linear = LLAMA_LINEARS(PARE_BIAS_ASKED, PARE_BIAS_ASKED, PARE_BIAS_NEVER),
         .producer = GATED_PRODUCERS,
         .norm_offset = 1,
+        .context = 8192,
         .words = &llama_words,
         .rope_theta = 10000,
         .rotary_share = 1,
@@ -295,6 +300,7 @@ const pare_arch pare_archs[] = {
         .norm = "model.norm",
         .head = "lm_head",
         .block_prefix = "model.layers.%zu.",
+        .prefix = "model.",
         .attention_norm = "input_layernorm",
         .mlp_norm = "pre_feedforward_layernorm",
         .linear = LLAMA_LINEARS(PARE_BIAS_ASKED, PARE_BIAS_ASKED, PARE_BIAS_NEVER),
@@ -302,6 +308,7 @@ const pare_arch pare_archs[] = {
         .norm_offset = 1,
         .inner_norm = {[PARE_NORM_AFTER_ATTENTION] = "post_attention_layernorm",
                        [PARE_NORM_AFTER_MLP] = "post_feedforward_layernorm"},
+        .context = 8192,
         .words = &gemma2_words,
         .rope_theta = 10000,
         .rotary_share = 1,
@@ -342,6 +349,7 @@ const pare_arch pare_archs[] = {
         .transposed = true,
         .prefix = "transformer.",
         .ignored = {"attn.bias", "attn.masked_bias"},
+        .context = 1024,
         .words = &gpt2_words,
         .demands = gpt2_demands,
         .norm_eps = 1e-5,
@@ -372,6 +380,7 @@ const pare_arch pare_archs[] = {
         .position_offset = 2,
         .norm_kind = PARE_NORM_LAYER,
         .prefix = "model.",
+        .context = 2048,
         .words = &opt_words,
         .demands = opt_demands,
         .norm_eps = 1e-5,
@@ -405,6 +414,7 @@ const pare_arch pare_archs[] = {
         .fused = {{"attention.query_key_value", PARE_FUSION_HEADS, PARE_ROLE_Q, 3}},
         .prefix = "gpt_neox.",
         .ignored = {"attention.bias", "attention.masked_bias"},
+        .context = 2048,
         .words = &neox_words,
         .norm_eps = 1e-5,
         .rope_theta = 10000,
@@ -420,6 +430,7 @@ const pare_arch pare_archs[] = {
         .norm = "model.final_layernorm",
         .head = "lm_head",
         .block_prefix = "model.layers.%zu.",
+        .prefix = "model.",
         .attention_norm = "input_layernorm",
         .linear =
             {
@@ -434,6 +445,7 @@ const pare_arch pare_archs[] = {
         .producer = SHARED_PRODUCERS,
         .norm_kind = PARE_NORM_LAYER,
         .head_bias = true,
+        .context = 2048,
         .words = &phi_words,
         .demands = phi_demands,
         .norm_eps = 1e-5,
@@ -459,6 +471,7 @@ const pare_arch pare_archs[] = {
         .producer = GATED_PRODUCERS,
         .fused = {{"self_attn.qkv_proj", PARE_FUSION_STACKED, PARE_ROLE_Q, 3},
                   {"mlp.gate_up_proj", PARE_FUSION_STACKED, PARE_ROLE_GATE, 2}},
+        .context = 4096,
         .words = &llama_words,
         .rope_theta = 10000,
         .rotary_share = 1,
@@ -472,6 +485,7 @@ const pare_arch pare_archs[] = {
         /* No producers: inputs are rounded, so that a scale or shift in front of them shows. */
         .inner_norm = {[PARE_NORM_ATTENDED] = "self_attn.attn_sub_norm",
                        [PARE_NORM_ACTIVATED] = "mlp.ffn_sub_norm"},
+        .context = 2048,
         .words = &llama_words,
         .rope_theta = 500000,
         .rotary_share = 1,
@@ -485,6 +499,7 @@ const pare_arch pare_archs[] = {
         .linear = MIXTURE_LINEARS(PARE_BIAS_NEVER, PARE_BIAS_NEVER),
         .producer = SHARED_PRODUCERS,
         .experts = &mixtral_experts,
+        .context = 131072,
         .words = &mixture_words,
         .rope_theta = 1000000,
         .rotary_share = 1,
@@ -504,6 +519,7 @@ const pare_arch pare_archs[] = {
             },
         .producer = SHARED_PRODUCERS,
         .experts = &qwen2_experts,
+        .context = 32768,
         .words = &qwen2_moe_words,
         .demands = qwen2_moe_demands,
         .rope_theta = 10000,
@@ -518,6 +534,7 @@ const pare_arch pare_archs[] = {
         .producer = SHARED_PRODUCERS,
         .experts = &qwen3_experts,
         .inner_norm = {[PARE_NORM_Q] = "self_attn.q_norm", [PARE_NORM_K] = "self_attn.k_norm"},
+        .context = 32768,
         .words = &mixture_words,
         .demands = qwen3_moe_demands,
         .rope_theta = 10000,

@@ -179,6 +179,7 @@ typedef struct pare_arch {
     const pare_config_words *words;
     const pare_demand *demands; /* or NULL */
     double norm_eps;            /* 0: must be given */
+    size_t context;             /* positions where nothing is said of them */
     double rope_theta, rotary_share;
     pare_act act;
     bool gelu_means_tanh; /* "gelu" in the file is the approximation */

@@ -105,6 +105,18 @@ void pare_ctx_clear(pare_ctx *cx)
     cx->what[0] = '\0';
 }
 
+void pare_warn(const pare_ctx *cx, const char *fmt, ...)
+{
+    char text[sizeof cx->what];
+    va_list ap;
+    if (!cx->progress.warn)
+        return;
+    va_start(ap, fmt);
+    (void)vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    cx->progress.warn(cx->progress.self, pare_text_printable(text));
+}
+
 pare_status pare_ctx_interrupted(pare_ctx *cx)
 {
     if (cx->interrupt && *cx->interrupt)

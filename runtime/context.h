@@ -35,6 +35,7 @@ typedef struct pare_progress {
     void *self;
     void (*job)(void *self, pare_phase *phase, size_t phases, double rate);
     void (*step)(void *self, size_t phase, const char *what);
+    void (*warn)(void *self, const char *text); /* one line, without "warning" in front */
 } pare_progress;
 
 struct pare_pool;
@@ -76,6 +77,9 @@ pare_status pare_fail_context(pare_ctx *cx, pare_status s, const char *fmt, ...)
 
 /* Forgets the recorded failure, for the caller that has dealt with it. */
 void pare_ctx_clear(pare_ctx *cx);
+
+/* Tells, made printable, what of a file is left out or not believed while the work goes on. */
+void pare_warn(const pare_ctx *cx, const char *fmt, ...) PARE_PRINTF(2, 3);
 
 /* PARE_EINTERRUPTED once a signal asked to stop, else PARE_OK. Cheap; call it once per block. */
 PARE_CHECKED pare_status pare_ctx_interrupted(pare_ctx *cx);

@@ -148,6 +148,7 @@ typedef struct pare_model {
     const float *norm;      /* [hidden], the offset of the family in it */
     const float *norm_bias; /* [hidden] or NULL */
     pare_block *block;      /* [config.blocks] */
+    const bool *used;       /* of the checkpoint that it was loaded from: [tensors] has a place */
     pare_kv_format kv;      /* of its caches */
 } pare_model;
 

@@ -298,6 +298,11 @@ static void step(void *self, size_t phase, const char *what)
     (void)pthread_mutex_unlock(&s->lock);
 }
 
+static void warn(void *self, const char *text)
+{
+    pare_screen_say(self, "pare: warning: %s", text);
+}
+
 void pare_screen_init(pare_screen *s, pare_ctx *cx)
 {
     static const volatile int none;
@@ -316,7 +321,7 @@ void pare_screen_init(pare_screen *s, pare_ctx *cx)
     (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     (void)pthread_cond_init(&s->wake, &attr);
     (void)pthread_condattr_destroy(&attr);
-    cx->progress = (pare_progress){report, s, job, step};
+    cx->progress = (pare_progress){report, s, job, step, warn};
 }
 
 void pare_screen_end(pare_screen *s)

@@ -123,7 +123,7 @@ static inline pare_status tiny_put_texts(pare_ctx *cx, pare_arena *a, const tiny
     char *text;
     size_t len, files = 0;
     PARE_TRY(pare_config_parse(cx, "config.json", t->from.config, &config));
-    PARE_TRY(pare_manifest_config(cx, a, t->from.config, false, &text, &len));
+    PARE_TRY(pare_manifest_config(cx, a, t->from.config, &config, &text, &len));
     PARE_TRY(pare_file_write(cx, pare_path_join(a, directory, "config.json"), text, len));
     PARE_TRY(tiny_list(cx, a, directory, "config.json", &file[files++]));
     PARE_TRY(tiny_list(cx, a, directory, "packed.index.json", &file[files++]));

@@ -1,6 +1,7 @@
 #include "formats/checkpoint.h"
 
 #include "tests/unit/folder.h"
+#include "tests/unit/heard.h"
 
 /* Every message of the parser; mistakes of JSON itself belong to test_json. */
 static const char *const messages[] = {
@@ -18,7 +19,6 @@ static const char *const messages[] = {
     "num_hidden_layers is missing",
     "num_attention_heads is missing",
     "vocab_size is missing",
-    "max_position_embeddings is missing",
     "rms_norm_eps is missing",
     "hidden_size is not a whole number from 1 to 16777216",
     "num_hidden_layers is not a whole number from 1 to 4096",
@@ -30,7 +30,10 @@ static const char *const messages[] = {
     "rms_norm_eps is not a number above 0",
     "rope_theta is not a number above 0",
     "rope_scaling is not an object",
-    "rope_scaling: rope_type is missing or not a text",
+    "rope_scaling: rope_type is not a text",
+    "rope_scaling: factor is there, but rope_type is missing; nothing says what it is for",
+    "rope_scaling: rope_type linear needs factor, which is missing",
+    "rope_scaling: rope_type llama3 needs factor, which is missing",
     "rope_scaling of type yarn is not supported",
     "rope_scaling: rope_type is llama3, but type is linear",
     "original_max_position_embeddings is not a whole number",
@@ -39,21 +42,21 @@ static const char *const messages[] = {
     "rope_theta is given twice, 10000 and 500000",
     "rotary positions of 0.05 of 8 channels",
     "partial_rotary_factor is not a number above 0",
-    "bos_token_id is not a token id below vocab_size 512",
-    "eos_token_id is not a token id below vocab_size 512",
+    "bos_token_id is not a token id",
+    "eos_token_id is not a token id",
     "eos_token_id has 9 entries, at most 8 are accepted",
     "tie_word_embeddings is not true or false",
     "attention_bias is not true or false",
     "mlp_bias is not true or false",
     "hidden_act tanh is not supported (silu, gelu",
     "hidden_act is not a text",
-    "sliding_window is not supported",
     "sliding_window is not a whole number",
     "qk_layernorm: true is not supported",
     "do_layer_norm_before: false is not supported",
     "attn_logit_softcapping is not a number above 0",
     "use_parallel_residual is not true or false",
-    "layer_types is not a list of 3 texts",
+    "layer_types is not a list",
+    "layer_types has 1 item for 3 blocks (num_hidden_layers)",
     "layer_types: item 1 is not supported",
     "layer_types: item 1 is sliding_attention, and there is no sliding_window",
     "word_embed_proj_dim 32 other than hidden_size 64 is not supported",
@@ -170,10 +173,107 @@ START_TEST(rope_scaling_of_llama_3_is_read_wherever_it_stands)
 }
 END_TEST
 
+/* Right values: those of transformers, modeling_rope_utils.py. */
+START_TEST(the_first_length_of_llama_3_may_be_missing_or_stand_at_the_top)
+{
+#define BENT                                                                                       \
+    ", \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8.0, \"low_freq_factor\": 1.0,"   \
+    "\"high_freq_factor\": 4.0"
+    static const struct {
+        const char *text;
+        size_t original;
+    } cases[] = {
+        {SIZES BENT "}}", 512},
+        {SIZES BENT ", \"original_max_position_embeddings\": null}}", 512},
+        {SIZES BENT ", \"original_max_position_embeddings\": 32.0}}", 32},
+        {SIZES BENT ", \"original_max_position_embeddings\": 32},"
+                    "\"original_max_position_embeddings\": 64}",
+         64},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        parse_ok(cases[i].text);
+        ck_assert(config.rope.llama3);
+        ck_assert_uint_eq(config.rope.original_context, cases[i].original);
+    }
+}
+END_TEST
+
+START_TEST(rope_settings_without_a_type_are_plain)
+{
+    static const char *const texts[] = {
+        SIZES ", \"rope_theta\": 5e5, \"rope_scaling\": {}}",
+        SIZES ", \"rope_parameters\": {\"rope_theta\": 500000.0}}",
+        SIZES ", \"rope_scaling\": {}, \"rope_parameters\": {\"rope_theta\": 500000.0,"
+              "\"rope_type\": null, \"partial_rotary_factor\": 1.0}}",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        parse_ok(texts[i]);
+        ck_assert(config.rope.theta == 500000 && !config.rope.llama3 && config.rope.stretch == 0);
+        ck_assert_uint_eq(config.rope.rotary, 8);
+    }
+    parse_ok(SIZES
+             ", \"rope_scaling\": {\"rope_type\": null, \"type\": \"linear\", \"factor\": 4}}");
+    ck_assert(config.rope.stretch == 4);
+}
+END_TEST
+
+/* The configuration is taken, and what pare_config_warn says of it stands in `warned`. */
+static void parse_heard(const char *text)
+{
+    pare_ctx cx;
+    pare_json *json;
+    pare_ctx_init(&cx);
+    cx.progress.warn = hear;
+    warned[0] = '\0';
+    ck_assert_int_eq(pare_json_parse(&cx, "c", text, strlen(text), 8192, &json), PARE_OK);
+    ck_assert_msg(pare_config_parse(&cx, "c", json, &config) == PARE_OK, "%s", cx.what);
+    pare_config_warn(&cx, "c", json, &config);
+    pare_json_free(json);
+}
+
+START_TEST(what_the_model_does_not_use_is_left_out_and_told)
+{
+    parse_heard(SIZES ", \"bos_token_id\": 50256, \"eos_token_id\": [511, 512, -1],"
+                      "\"sliding_window\": 4096, \"layer_types\": [\"full_attention\"]}");
+    ck_assert_int_eq(config.bos_id, -1);
+    ck_assert_uint_eq(config.eos_ids, 1);
+    ck_assert_int_eq(config.eos_id[0], 511);
+    ck_assert_uint_eq(config.window, 0);
+    ck_assert_uint_eq(pare_config_window(&config, 0), 0);
+    ck_assert_str_eq(warned, "c: bos_token_id 50256 is left out: vocab_size is 512\n"
+                             "c: eos_token_id 512 is left out: vocab_size is 512\n"
+                             "c: layer_types is left out: it has 1 item for 5 blocks; transformers "
+                             "refuses such a file\n"
+                             "c: sliding_window is left out: in models of type llama a token sees "
+                             "all before it\n");
+    parse_heard(SIZES ", \"bos_token_id\": 1, \"eos_token_id\": 511, \"sliding_window\": null,"
+                      "\"max_token_id\": 1000000000000000019884624838656}");
+    ck_assert_str_eq(warned, "");
+}
+END_TEST
+
+START_TEST(the_number_of_positions_may_be_that_of_the_family)
+{
+    static const char text[] = "{\"model_type\": \"%s\", \"hidden_size\": 64,"
+                               "\"intermediate_size\": 172, \"num_hidden_layers\": 2,"
+                               "\"num_attention_heads\": 8, \"vocab_size\": 512,"
+                               "\"rms_norm_eps\": 1e-05}";
+    static const struct {
+        const char *family;
+        size_t positions;
+    } cases[] = {{"llama", 2048}, {"mistral", 131072}, {"qwen2", 32768}, {"gemma", 8192}};
+    char filled[400];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        (void)snprintf(filled, sizeof filled, text, cases[i].family);
+        parse_ok(filled);
+        ck_assert_uint_eq(config.context, cases[i].positions);
+    }
+}
+END_TEST
+
 START_TEST(what_is_not_computed_is_not_supported_rather_than_malformed)
 {
     static const char *const texts[] = {
-        SIZES ", \"sliding_window\": 4096}",
         SIZES ", \"hidden_act\": \"tanh\"}",
         SIZES ", \"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2}}",
         SIZES ", \"quantization_config\": {\"quant_method\": \"awq\"}}",
@@ -192,6 +292,7 @@ START_TEST(the_table_of_families_is_complete)
     ck_assert_ptr_null(pare_arch_find("bert"));
     for (const pare_arch *a = pare_archs; a->model_type; a++) {
         ck_assert_ptr_eq(pare_arch_find(a->model_type), a);
+        ck_assert_uint_gt(a->context, 0);
         ck_assert(a->summary && a->embed && a->norm && a->head && a->attention_norm);
         ck_assert((a->mlp_norm == NULL) == (a->residual == PARE_RESIDUAL_SHARED));
         ck_assert_ptr_nonnull(strstr(a->block_prefix, "%zu"));
@@ -215,6 +316,10 @@ int main(void)
     tcase_add_test(t, absent_options_get_the_defaults_of_the_family);
     tcase_add_test(t, stated_options_are_taken);
     tcase_add_test(t, rope_scaling_of_llama_3_is_read_wherever_it_stands);
+    tcase_add_test(t, the_first_length_of_llama_3_may_be_missing_or_stand_at_the_top);
+    tcase_add_test(t, rope_settings_without_a_type_are_plain);
+    tcase_add_test(t, what_the_model_does_not_use_is_left_out_and_told);
+    tcase_add_test(t, the_number_of_positions_may_be_that_of_the_family);
     tcase_add_test(t, what_is_not_computed_is_not_supported_rather_than_malformed);
     tcase_add_test(t, the_table_of_families_is_complete);
     suite_add_tcase(s, t);

@@ -509,7 +509,8 @@ START_TEST(config_json_keeps_every_member_and_names_us)
     pare_ctx_init(&cx);
     ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
     ck_assert_int_eq(pare_json_parse(&cx, "in", in, strlen(in), 1 << 20, &doc), PARE_OK);
-    ck_assert_int_eq(pare_manifest_config(&cx, &a, doc, false, &text, &len), PARE_OK);
+    const pare_config c = {.arch = pare_arch_find("llama")};
+    ck_assert_int_eq(pare_manifest_config(&cx, &a, doc, &c, &text, &len), PARE_OK);
     ck_assert_int_eq(pare_json_parse(&cx, "out", text, len, 1 << 20, &out), PARE_OK);
     ck_assert_uint_eq(pare_json_count(out), 4);
     ck_assert_double_eq(pare_json_number(pare_json_get(out, "rms_norm_eps"), 0), 1e-05);
@@ -517,6 +518,73 @@ START_TEST(config_json_keeps_every_member_and_names_us)
     const pare_json *const q = pare_json_get(out, "quantization_config");
     ck_assert_str_eq(pare_json_text(pare_json_get(q, "quant_method"), NULL), "pare");
     ck_assert_int_eq(pare_json_integer(pare_json_get(q, "format"), -1), 1);
+    pare_json_free(doc);
+    pare_json_free(out);
+    pare_arena_release(&a);
+}
+END_TEST
+
+/* Whether the head is tied is written as it is, wherever a reader would take it for the other. */
+static const struct {
+    const char *in, *family;
+    bool tied;
+    int written; /* -1: nothing */
+} ties[] = {
+    {"{\"tie_word_embeddings\": true}", "llama", true, 1},
+    {"{\"tie_word_embeddings\": true}", "llama", false, 0},
+    {"{}", "llama", false, -1},
+    {"{}", "gemma2", false, 0},
+    {"{}", "gpt2", true, -1},
+};
+
+START_TEST(config_json_says_whether_the_head_is_tied)
+{
+    pare_ctx cx;
+    pare_arena a;
+    pare_json *doc = NULL, *out = NULL;
+    char *text;
+    size_t len;
+    const pare_config c = {.arch = pare_arch_find(ties[_i].family), .tied = ties[_i].tied};
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    ck_assert_int_eq(pare_json_parse(&cx, "in", ties[_i].in, strlen(ties[_i].in), 100, &doc),
+                     PARE_OK);
+    ck_assert_int_eq(pare_manifest_config(&cx, &a, doc, &c, &text, &len), PARE_OK);
+    ck_assert_int_eq(pare_json_parse(&cx, "out", text, len, 1 << 20, &out), PARE_OK);
+    const pare_json *const v = pare_json_get(out, "tie_word_embeddings");
+    ck_assert_int_eq(pare_json_type_of(v) == PARE_JSON_ABSENT ? -1 : (int)pare_json_bool(v, false),
+                     ties[_i].written);
+    pare_json_free(doc);
+    pare_json_free(out);
+    pare_arena_release(&a);
+}
+END_TEST
+
+/* Blocks 0, 2 and 3 of four stay; a list of as many other things is not touched. */
+START_TEST(lists_of_blocks_lose_the_items_of_blocks_that_went)
+{
+    static const char in[] = "{\"layer_types\": [\"a\", \"b\", \"c\", \"d\"],"
+                             "\"no_rope_layers\": [1, 0, 1], \"eos_token_id\": [1, 2, 3, 4]}";
+    static const size_t source[] = {0, 2, 3};
+    const pare_config before = {.blocks = 4}, c = {.arch = pare_arch_find("llama"), .blocks = 3};
+    const pare_structure_result r = {.before = &before, .source = source, .sources = 3};
+    pare_ctx cx;
+    pare_arena a;
+    pare_json *doc = NULL, *out = NULL;
+    char *text;
+    size_t len;
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    ck_assert_int_eq(pare_json_parse(&cx, "in", in, strlen(in), 1000, &doc), PARE_OK);
+    ck_assert_int_eq(pare_manifest_dense_config(&cx, &a, doc, &c, &r, false, false, &text, &len),
+                     PARE_OK);
+    ck_assert_int_eq(pare_json_parse(&cx, "out", text, len, 1 << 20, &out), PARE_OK);
+    const pare_json *const types = pare_json_get(out, "layer_types");
+    ck_assert_uint_eq(pare_json_count(types), 3);
+    ck_assert_str_eq(pare_json_text(pare_json_at(types, 1), NULL), "c");
+    ck_assert_str_eq(pare_json_text(pare_json_at(types, 2), NULL), "d");
+    ck_assert_uint_eq(pare_json_count(pare_json_get(out, "no_rope_layers")), 3);
+    ck_assert_uint_eq(pare_json_count(pare_json_get(out, "eos_token_id")), 4);
     pare_json_free(doc);
     pare_json_free(out);
     pare_arena_release(&a);
@@ -581,6 +649,9 @@ int main(void)
     tcase_add_test(t, the_manifest_says_what_was_done_to_each_tensor);
     tcase_add_test(t, a_kept_tensor_that_nobody_laid_out_and_a_NaN_are_refused);
     tcase_add_test(t, config_json_keeps_every_member_and_names_us);
+    tcase_add_loop_test(t, config_json_says_whether_the_head_is_tied, 0,
+                        sizeof ties / sizeof *ties);
+    tcase_add_test(t, lists_of_blocks_lose_the_items_of_blocks_that_went);
     tcase_add_test(t, bits_per_weight_counts_every_plane_over_weights_without_padding);
     tcase_add_test(t, every_failed_allocation_is_reported_and_leaks_nothing);
     suite_add_tcase(s, t);

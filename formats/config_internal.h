@@ -1,0 +1,31 @@
+/* formats/config_internal.h - what the files that read config.json share. */
+#ifndef PARE_FORMATS_CONFIG_INTERNAL_H
+#define PARE_FORMATS_CONFIG_INTERNAL_H
+
+#include "formats/checkpoint.h"
+
+enum { PARE__CONFIG_SIZE_MAX = 1 << 24 };
+
+/* The file being read; passed along so that every message names it. */
+typedef struct pare__config_file {
+    pare_ctx *cx;
+    const char *name;
+    const pare_json *json;
+} pare__config_file;
+
+/* null counts as absent. */
+static inline bool pare__config_absent(const pare_json *v)
+{
+    const pare_json_type t = pare_json_type_of(v);
+    return t == PARE_JSON_ABSENT || t == PARE_JSON_NULL;
+}
+
+/* A finite number above zero; *out stays when the key is absent. PARE_EFORMAT. */
+PARE_CHECKED pare_status pare__config_positive(const pare__config_file *f, const pare_json *object,
+                                               const char *key, double *out);
+
+/* c->rope of a configuration that has its sizes. PARE_EFORMAT for a setting that is missing, wrong
+ * or said twice in different ways, PARE_ENOTSUP for what the runtime does not compute. */
+PARE_CHECKED pare_status pare__config_rope(const pare__config_file *f, pare_config *c);
+
+#endif

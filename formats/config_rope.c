@@ -1,0 +1,169 @@
+/* Rotary positions as config.json has them: rope_theta and what stretches or bends it.
+ *
+ * Source  transformers, modeling_rope_utils.py: the keys that each type needs. */
+#include <math.h>
+#include <string.h>
+
+#include "formats/config_internal.h"
+
+/* One of the two objects in which files keep the description: its key and its value. */
+typedef struct object {
+    const pare__config_file *f;
+    const char *key;
+    const pare_json *v;
+} object;
+
+/* A number above 0 without which the type means nothing. */
+static pare_status read_needed(const object *o, const char *type, const char *key, double *out)
+{
+    if (pare__config_absent(pare_json_get(o->v, key)))
+        return pare_fail(o->f->cx, PARE_EFORMAT, "%s: %s: rope_type %s needs %s, which is missing",
+                         o->f->name, o->key, type, key);
+    return pare__config_positive(o->f, o->v, key, out);
+}
+
+/* The positions that a model was trained on first: at the top, else in the object, else those that
+ * it has. */
+static pare_status read_original(const object *o, const pare_config *c, size_t *out)
+{
+    static const char word[] = "original_max_position_embeddings";
+    const pare_json *const top = pare_json_get(o->f->json, word);
+    const pare_json *const v = pare__config_absent(top) ? pare_json_get(o->v, word) : top;
+    const double x = pare__config_absent(v) ? (double)c->context : pare_json_number(v, -1);
+    if (!(x >= 1 && x <= PARE__CONFIG_SIZE_MAX) || x != trunc(x))
+        return pare_fail(o->f->cx, PARE_EFORMAT, "%s: %s: %s is not a whole number from 1 to %d",
+                         o->f->name, o->key, word, PARE__CONFIG_SIZE_MAX);
+    *out = (size_t)x;
+    return PARE_OK;
+}
+
+static pare_status read_llama3(const object *o, const pare_config *c, pare_rope *r)
+{
+    static const char type[] = "llama3";
+    r->llama3 = true;
+    PARE_TRY(read_needed(o, type, "factor", &r->factor));
+    PARE_TRY(read_needed(o, type, "low_freq_factor", &r->low_freq_factor));
+    PARE_TRY(read_needed(o, type, "high_freq_factor", &r->high_freq_factor));
+    PARE_TRY(read_original(o, c, &r->original_context));
+    if (r->factor < 1 || r->high_freq_factor <= r->low_freq_factor)
+        return pare_fail(o->f->cx, PARE_EFORMAT,
+                         "%s: %s: llama3 needs factor >= 1 and low_freq_factor < high_freq_factor",
+                         o->f->name, o->key);
+    return PARE_OK;
+}
+
+/* An object without a type may say what holds for all of them, and nothing that a type would be
+ * needed for. */
+static pare_status check_untyped(const object *o)
+{
+    static const char *const common[] = {"rope_theta", "partial_rotary_factor",
+                                         "original_max_position_embeddings", "rope_type", "type"};
+    const char *key;
+    const pare_json *value;
+    for (pare_json_iter it = {0}; pare_json_next(o->v, &it, &key, &value);) {
+        size_t i = 0;
+        while (i < sizeof common / sizeof *common && strcmp(key, common[i]) != 0)
+            i++;
+        if (i == sizeof common / sizeof *common && !pare__config_absent(value))
+            return pare_fail(o->f->cx, PARE_EFORMAT,
+                             "%s: %s: %.64s is there, but rope_type is missing; nothing says what "
+                             "it is for",
+                             o->f->name, o->key, key);
+    }
+    return PARE_OK;
+}
+
+/* *type is NULL where the object names none. */
+static pare_status read_type(const object *o, const char **type)
+{
+    const pare_json *const newer = pare_json_get(o->v, "rope_type");
+    const pare_json *const older = pare_json_get(o->v, "type");
+    const bool has_newer = !pare__config_absent(newer), has_older = !pare__config_absent(older);
+    const char *const one = pare_json_text(has_newer ? newer : older, NULL);
+    const char *const other = pare_json_text(older, NULL);
+    *type = one;
+    if (!one && (has_newer || has_older))
+        return pare_fail(o->f->cx, PARE_EFORMAT, "%s: %s: rope_type is not a text", o->f->name,
+                         o->key);
+    if (one && other && strcmp(one, other) != 0)
+        return pare_fail(o->f->cx, PARE_EFORMAT, "%s: %s: rope_type is %.64s, but type is %.64s",
+                         o->f->name, o->key, one, other);
+    return PARE_OK;
+}
+
+static pare_status read_object(const pare__config_file *f, const char *key, const pare_config *c,
+                               pare_rope *r)
+{
+    const object o = {f, key, pare_json_get(f->json, key)};
+    const char *type;
+    if (pare__config_absent(o.v))
+        return PARE_OK;
+    if (pare_json_type_of(o.v) != PARE_JSON_OBJECT)
+        return pare_fail(f->cx, PARE_EFORMAT, "%s: %s is not an object", f->name, key);
+    PARE_TRY(pare__config_positive(f, o.v, "rope_theta", &r->theta));
+    PARE_TRY(read_type(&o, &type));
+    if (!type)
+        return check_untyped(&o);
+    if (strcmp(type, "llama3") == 0)
+        return read_llama3(&o, c, r);
+    if (strcmp(type, "linear") == 0)
+        return read_needed(&o, type, "factor", &r->stretch);
+    if (strcmp(type, "default") != 0)
+        return pare_fail(f->cx, PARE_ENOTSUP,
+                         "%s: %s of type %.64s is not supported (default, linear and llama3 are)",
+                         f->name, key, type);
+    return PARE_OK;
+}
+
+static bool same_scaling(const pare_rope *a, const pare_rope *b)
+{
+    return a->llama3 == b->llama3 && a->stretch == b->stretch && a->factor == b->factor &&
+           a->low_freq_factor == b->low_freq_factor && a->high_freq_factor == b->high_freq_factor &&
+           a->original_context == b->original_context;
+}
+
+/* The share of the channels of a head that turn stands at the top under two names or, in newer
+ * files, inside rope_parameters. */
+static pare_status read_rotary(const pare__config_file *f, pare_config *c)
+{
+    double share = c->arch->rotary_share;
+    PARE_TRY(pare__config_positive(f, f->json, "rotary_pct", &share));
+    PARE_TRY(pare__config_positive(f, f->json, "partial_rotary_factor", &share));
+    PARE_TRY(pare__config_positive(f, pare_json_get(f->json, "rope_scaling"),
+                                   "partial_rotary_factor", &share));
+    PARE_TRY(pare__config_positive(f, pare_json_get(f->json, "rope_parameters"),
+                                   "partial_rotary_factor", &share));
+    const double channels = share * (double)c->head_dim;
+    c->rope.rotary = channels >= 1 && channels <= (double)c->head_dim ? (size_t)channels : 0;
+    if (c->rope.rotary == 0 || c->rope.rotary % 2 != 0)
+        return pare_fail(f->cx, PARE_ENOTSUP,
+                         "%s: rotary positions of %g of %zu channels: an even number from 2 to all "
+                         "of them is supported",
+                         f->name, share, c->head_dim);
+    return PARE_OK;
+}
+
+/* rope_theta stands at the top or, in newer files, inside rope_parameters. */
+pare_status pare__config_rope(const pare__config_file *f, pare_config *c)
+{
+    static const char newer[] = "rope_parameters", older[] = "rope_scaling";
+    pare_rope top = {.theta = c->arch->rope_theta}, scaling, parameters;
+    if (c->arch->positions)
+        return PARE_OK;
+    PARE_TRY(pare__config_positive(f, f->json, "rotary_emb_base", &top.theta));
+    PARE_TRY(pare__config_positive(f, f->json, "rope_theta", &top.theta));
+    scaling = parameters = top;
+    PARE_TRY(read_object(f, older, c, &scaling));
+    PARE_TRY(read_object(f, newer, c, &parameters));
+    const bool has_older = pare_json_count(pare_json_get(f->json, older)) > 0;
+    const bool has_newer = pare_json_count(pare_json_get(f->json, newer)) > 0;
+    if (has_older && has_newer &&
+        (!same_scaling(&scaling, &parameters) || scaling.theta != parameters.theta))
+        return pare_fail(f->cx, PARE_EFORMAT, "%s: %s and %s contradict each other", f->name, older,
+                         newer);
+    c->rope = has_newer ? parameters : scaling;
+    if (!pare__config_absent(pare_json_get(f->json, "rope_theta")) && c->rope.theta != top.theta)
+        return pare_fail(f->cx, PARE_EFORMAT, "%s: rope_theta is given twice, %g and %g", f->name,
+                         top.theta, c->rope.theta);
+    return read_rotary(f, c);
+}
