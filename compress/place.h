@@ -37,8 +37,8 @@ const char *pare_place_reserved(const pare_output_place *p);
 PARE_CHECKED pare_status pare_place_mend(pare_ctx *cx, pare_arena *a, const pare_output_place *p,
                                          const pare_teller *teller, bool *unfinished);
 
-/* Refuses an output that may not be replaced: pare_ours_check; or something of the user's is where
- * it may have to go first. */
+/* Refuses an output that may not be replaced: pare_ours_check; something of the user's is where it
+ * may have to go first; or PARE_EIO, its directory may not be written into. */
 PARE_CHECKED pare_status pare_place_check(pare_ctx *cx, pare_arena *a, const pare_output_place *p);
 
 /* `work` becomes the output, durable; with `replace` that of an earlier run, if there is one, is

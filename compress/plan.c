@@ -232,6 +232,7 @@ static pare_status open_model(pare_ctx *cx, pare_arena *a, pare_plan *plan)
         return pare_fail(cx, PARE_ENOTSUP,
                          "%s: is compressed already; give the checkpoint it was made from",
                          plan->model_path);
+    PARE_TRY(pare_checkpoint_check_companions(&plan->checkpoint, a));
     bool tokenized;
     PARE_TRY(pare_checkpoint_has_tokenizer(&plan->checkpoint, &tokenized));
     plan->untokenized = !tokenized;

@@ -78,6 +78,11 @@ extern const char *const pare_companions[];
 PARE_CHECKED pare_status pare_checkpoint_companion(const pare_checkpoint *ck, pare_arena *a,
                                                    const char *name, char **text, size_t *len);
 
+/* Whether those that are there can be read: a job needs them last. PARE_ENOTFOUND for a link to a
+ * file that is not there, PARE_EFORMAT for what is no file, may not be read, or is a pointer of Git
+ * LFS, PARE_EIO, PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_checkpoint_check_companions(const pare_checkpoint *ck, pare_arena *a);
+
 /* Its tokenizer, as pare_tokenizer_open, and whether there is one; the same statuses, and those
  * above. */
 PARE_CHECKED pare_status pare_checkpoint_has_tokenizer(const pare_checkpoint *ck, bool *has);

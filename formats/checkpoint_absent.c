@@ -145,3 +145,23 @@ pare_status pare__checkpoint_refuse_absent(const pare_checkpoint *ck, pare_arena
         PARE_TRY(refuse_shards(ck, kind));
     return refuse_cache(ck, a);
 }
+
+pare_status pare_checkpoint_check_companions(const pare_checkpoint *ck, pare_arena *a)
+{
+    for (size_t i = 0; pare_companions[i] && !(ck->kind && ck->kind->companion); i++) {
+        const pare_mark mark = pare_arena_mark(a);
+        char *const path = pare_path_join(a, ck->directory, pare_companions[i]);
+        pare_path_kind is;
+        pare_file f;
+        if (!path)
+            return PARE_ENOMEM;
+        PARE_TRY(refuse_no_file(ck, a, pare_companions[i]));
+        PARE_TRY(pare_path_look(ck->cx, path, &is));
+        if (is == PARE_PATH_FILE) {
+            PARE_TRY(pare_file_map(ck->cx, a, path, &f));
+            pare_file_unmap(&f);
+        }
+        pare_arena_rewind(a, mark);
+    }
+    return PARE_OK;
+}

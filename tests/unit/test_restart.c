@@ -527,6 +527,46 @@ START_TEST(a_plan_can_be_looked_at_when_the_output_exists)
 }
 END_TEST
 
+static void count_blocks(void *self, const pare_event *e)
+{
+    *(size_t *)self += e->kind == PARE_EVENT_BLOCK;
+}
+
+/* Runs as another user, who must be told before a block is done. */
+static void refused_early(bool restart, pare_status status, const char *message)
+{
+    size_t blocks = 0;
+    char what[1024];
+    const pare_events events = {count_blocks, &blocks};
+    const job_opts o = {.output = "out", .restart = restart, .events = &events};
+    unit_be_nobody();
+    const pare_status s = job_run(&place, o, what);
+    unit_be_again();
+    ck_assert_msg(s == status && strstr(what, message), "%s: %s", pare_strstatus(s), what);
+    ck_assert_uint_eq(blocks, 0);
+}
+
+/* The last step would fail after hours. */
+START_TEST(an_output_that_may_not_be_written_into_is_refused_before_work)
+{
+    ck_assert_uint_eq(finish("out", false), 0);
+    ck_assert_int_eq(chmod(place.root, 0777) | chmod(job_path(&place, "out"), 0555), 0);
+    refused_early(true, PARE_EIO, "/out: cannot replace what lies in the directory: Permission");
+}
+END_TEST
+
+START_TEST(a_file_beside_the_weights_that_cannot_be_read_is_refused_before_work)
+{
+    put("model/tokenizer_config.json", "{}");
+    ck_assert_int_eq(chmod(place.root, 0777) | chmod(job_path(&place, "model"), 0755), 0);
+    ck_assert_int_eq(chmod(job_path(&place, "model/tokenizer_config.json"), 0), 0);
+    refused_early(false, PARE_EFORMAT, "model/tokenizer_config.json: cannot open: Permission");
+    ck_assert_int_eq(unlink(job_path(&place, "model/tokenizer_config.json")), 0);
+    ck_assert_int_eq(symlink("blob", job_path(&place, "model/tokenizer_config.json")), 0);
+    refused_early(false, PARE_ENOTFOUND, "tokenizer_config.json: is a link to a file that is not");
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("restart");
@@ -549,6 +589,8 @@ int main(void)
     tcase_add_test(tc, what_a_killed_run_left_goes_with_any_later_run);
     tcase_add_loop_test(tc, another_job_is_told_what_differs, 0, 4);
     tcase_add_test(tc, a_plan_can_be_looked_at_when_the_output_exists);
+    tcase_add_test(tc, an_output_that_may_not_be_written_into_is_refused_before_work);
+    tcase_add_test(tc, a_file_beside_the_weights_that_cannot_be_read_is_refused_before_work);
     suite_add_tcase(s, tc);
     return unit_main(s);
 }
