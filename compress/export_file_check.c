@@ -147,10 +147,7 @@ static pare_status check_token(pare__export *e, const pare_tokenizer *was, const
     int32_t *before, *after;
     size_t n, m, len;
     char *text;
-    if (pare_tokenizer_decode(e->cx, was, &e->scratch, &id, 1, &text, &len) != PARE_OK) {
-        pare_ctx_clear(e->cx);
-        return PARE_OK;
-    }
+    PARE_TRY(pare_tokenizer_decode(e->cx, was, &e->scratch, &id, 1, &text, &len));
     PARE_TRY(pare_tokenizer_encode(e->cx, was, &e->scratch, text, len, &before, &n));
     PARE_TRY(pare_tokenizer_encode(e->cx, is, &e->scratch, text, len, &after, &m));
     if (n != m || (n && memcmp(before, after, n * sizeof *before) != 0))

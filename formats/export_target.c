@@ -275,6 +275,22 @@ static bool fused(const pare_export_linear *a, const pare_export_linear *b)
             (a->role == PARE_ROLE_GATE && b->role == PARE_ROLE_UP));
 }
 
+static pare_status refuse_unlike(pare_ctx *cx, const pare_export_linear *a,
+                                 const pare_export_linear *b, const char *target)
+{
+    const char *const how = a->part ? "with all experts of the block" : "as one matrix";
+    if (a->is_packed == b->is_packed)
+        return pare_fail(cx, PARE_ENOTSUP,
+                         "%s: linears %s and %s: vLLM runs them %s and needs the same bits, group "
+                         "and symmetry: quantize them by one step of the recipe",
+                         target, a->name, b->name, how);
+    return pare_fail(cx, PARE_ENOTSUP,
+                     "%s: linears %s and %s: vLLM runs them %s and refuses files in which only one "
+                     "is quantized, here %s: let one step of the recipe quantize both, or let it "
+                     "skip both; the formats safetensors and gguf take the model as it is",
+                     target, a->name, b->name, how, a->is_packed ? a->name : b->name);
+}
+
 pare_status pare__export_check_fused(pare_ctx *cx, const pare_export_model *m, const char *target,
                                      bool (*same)(const pare_export_linear *a,
                                                   const pare_export_linear *b))
@@ -282,20 +298,15 @@ pare_status pare__export_check_fused(pare_ctx *cx, const pare_export_model *m, c
     for (size_t i = 0; i + 1 < m->linears; i++) {
         const pare_export_linear *const a = &m->linear[i], *const b = a + 1;
         if (a->block < m->config->blocks && fused(a, b) && !same(a, b))
-            return pare_fail(cx, PARE_ENOTSUP,
-                             "%s: linears %s and %s: vLLM runs them %s and needs the same bits, "
-                             "group and symmetry: quantize them by one step of the recipe",
-                             target, a->name, b->name,
-                             a->part ? "with all experts of the block" : "as one matrix");
+            return refuse_unlike(cx, a, b, target);
     }
     return PARE_OK;
 }
 
-/* Where all that is packed has one scheme. Loaders of these formats take a matrix of part 0 each
- * for itself. */
-static bool experts_alike(const pare_export_linear *a, const pare_export_linear *b)
+/* Where all that is packed has one scheme. */
+static bool both_packed(const pare_export_linear *a, const pare_export_linear *b)
 {
-    return a->part == 0 || a->is_packed == b->is_packed;
+    return a->is_packed == b->is_packed;
 }
 
 pare_status pare__export_check_uniform(pare_ctx *cx, const pare_export_model *m, const char *target)
@@ -319,5 +330,5 @@ pare_status pare__export_check_uniform(pare_ctx *cx, const pare_export_model *m,
                          "%s: no linear of the model is quantized; the formats safetensors and "
                          "gguf:f16 hold floats",
                          target);
-    return pare__export_check_fused(cx, m, target, experts_alike);
+    return pare__export_check_fused(cx, m, target, both_packed);
 }

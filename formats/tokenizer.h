@@ -72,7 +72,8 @@ size_t pare_tokenizer_invalid(const char *text, size_t len);
 
 /* Decodes ids, special tokens included as written; text in the arena, NUL behind. Bytes are given
  * back as the tokens spell them: the text may hold, or end in, a part of a UTF-8 sequence where the
- * ids do, and texts of parts of a list can be joined. PARE_EINVAL for an id without a token. */
+ * ids do, and texts of parts of a list can be joined. An id without a token has no text and is left
+ * out: embeddings have rows beyond the tokens, and a model may draw them. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_tokenizer_decode(pare_ctx *cx, const pare_tokenizer *t, pare_arena *a,
                                                const int32_t *ids, size_t count, char **text,
                                                size_t *len);

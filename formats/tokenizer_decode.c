@@ -194,17 +194,16 @@ static const pare_tok_slice *text_of(const pare_tokenizer *t, int32_t id)
     return entry ? &entry->text : NULL;
 }
 
-static pare_status decode(pare_ctx *cx, const pare_tokenizer *t, output *o, const int32_t *ids,
-                          size_t count)
+static pare_status decode(const pare_tokenizer *t, output *o, const int32_t *ids, size_t count)
 {
+    size_t tokens = 0;
     for (size_t i = 0; i < count; i++) {
         const pare_tok_slice *const token = text_of(t, ids[i]);
         if (!token)
-            return pare_fail(cx, PARE_EINVAL, "tokenizer: no token has the id %ld (place %zu)",
-                             (long)ids[i], i);
-        if (i && !t->decoder.given)
+            continue;
+        if (tokens && !t->decoder.given)
             PARE_TRY(pare__text_append(&o->text, " ", 1));
-        PARE_TRY(append_token(t, o, *token, i == 0));
+        PARE_TRY(append_token(t, o, *token, tokens++ == 0));
     }
     strip(&t->decoder, &o->text);
     return PARE_OK;
@@ -215,7 +214,7 @@ pare_status pare_tokenizer_decode(pare_ctx *cx, const pare_tokenizer *t, pare_ar
 {
     output o = {.keep = {.cx = cx}, .scratch = {.cx = cx}};
     o.text.arena = &o.keep;
-    pare_status s = decode(cx, t, &o, ids, count);
+    pare_status s = decode(t, &o, ids, count);
     if (s == PARE_OK) {
         *text = pare_arena_text(a, o.text.at ? o.text.at : "", o.text.len);
         *len = o.text.len;

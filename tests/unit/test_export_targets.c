@@ -555,6 +555,10 @@ static const struct {
     {"compressed-tensors", {4, 4, 4, 4, 4}, "linears b.gate and b.up: vLLM runs them"},
     {"gptq", {4, 4, 4, 4, 4, 4, 3}, "linear b.down is int3 g32 sym, but b.q is int4 g32 sym"},
     {"awq", {3, 4, 4}, "this format has one kind for all"},
+    {"gptq", {4, 0, 4, 4, 4, 4, 4}, "gptq: linears b.q and b.k: vLLM runs them as one matrix and "},
+    {"gptq_v2", {4, 4, 0, 4, 4, 4, 4}, "refuses files in which only one is quantized, here b.k:"},
+    {"awq", {0, 4, 4, 4, 4, 4, 4}, "here b.k: let one step of the recipe quantize both, or let"},
+    {"awq", {4, 4, 4, 4, 4, 0, 4}, "awq: linears b.gate and b.up: vLLM runs them as one matrix"},
 };
 enum { UNFIT = sizeof unfit / sizeof *unfit };
 
@@ -615,9 +619,9 @@ static const struct {
      ""},
     {"gptq", {4, 4, 4, 4, 4, 4, 4}, "{'quant_method':'gptq','bits':4," GPTQ "}", "false", "gptq"},
     {"gptq_v2",
-     {3, 3, 3, 3, 0, 3, 0, 3},
+     {3, 3, 3, 3, 0, 0, 0, 3},
      "{'quant_method':'gptq','bits':3," GPTQ ",'dynamic':{'-:^b\\\\.gate$':{},"
-     "'-:^b\\\\.down$':{}}}",
+     "'-:^b\\\\.up$':{},'-:^b\\\\.down$':{}}}",
      "true",
      "gptq_v2"},
     {"awq",
