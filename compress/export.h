@@ -35,6 +35,7 @@ typedef struct pare_export_result {
     double error;       /* as of a row, over all quantized linears; below 0: only planned */
     uint64_t bytes;     /* of the weight files, exact */
     uint64_t ram_bytes; /* most that one tensor needs on its way */
+    bool no_tokenizer;  /* a GGUF file without one */
     const char *notice; /* what the format does not carry on, or NULL */
 } pare_export_result;
 
@@ -54,6 +55,9 @@ typedef struct pare_export_type {
 size_t pare_export_fallback_types(const pare_export_result *r,
                                   pare_export_type type[PARE_EXPORT_TYPES]);
 char *pare_export_fallback_text(const pare_export_result *r, char text[PARE_EXPORT_TEXT]);
+
+/* What a file without a tokenizer means to people. */
+extern const char pare_export_no_tokenizer[];
 
 /* The names of all targets, "gptq, awq". */
 char *pare_export_known(char *text, size_t size);

@@ -158,13 +158,18 @@ static pare_status check_token(pare__export *e, const pare_tokenizer *was, const
     return PARE_OK;
 }
 
+static bool same_around(const pare_tok_around *a, const pare_tok_around *b)
+{
+    return a->fronts == b->fronts && a->behinds == b->behinds &&
+           memcmp(a->front, b->front, a->fronts * sizeof *a->front) == 0 &&
+           memcmp(a->behind, b->behind, a->behinds * sizeof *a->behind) == 0;
+}
+
 static pare_status check_tokens(pare__export *e, const pare_tokenizer *was,
                                 const pare_tokenizer *is)
 {
-    const int32_t bos = pare_tokenizer_bos(was); /* without one the file has that of config.json */
-    if (pare_tokenizer_add_bos(was) != pare_tokenizer_add_bos(is) ||
-        (bos >= 0 && bos != pare_tokenizer_bos(is)))
-        return pare_fail(e->cx, PARE_ENOTSUP, "%s: the file starts texts with another token",
+    if (!same_around(pare_tokenizer_around(was), pare_tokenizer_around(is)))
+        return pare_fail(e->cx, PARE_ENOTSUP, "%s: the file puts other tokens around texts",
                          e->target->name);
     for (size_t id = 0; id < pare_tokenizer_vocab(was); id++) {
         const pare_mark m = pare_arena_mark(&e->scratch);

@@ -200,13 +200,15 @@ static void count_file(pare__export *e)
 
 static pare_status lay_out_file(pare__export *e)
 {
+    bool has;
     const pare_export_source *const s = &e->source;
     const pare_config *const c = s->shape.config;
     PARE_TRY(pare_gguf_items(e->cx, e->a, e->target, &s->shape, s->tensor, s->tensors, e->plane,
                              &e->item, &e->items));
     PARE_TRY(pare_gguf_begin(e->cx, e->a, e->items, &e->gguf));
     PARE_TRY(pare_gguf_describe(e->cx, c, e->target->block, "pare " PARE_VERSION, &e->gguf));
-    PARE_TRY(pare_gguf_describe_tokenizer(e->cx, e->a, s->ck, c, &e->gguf));
+    PARE_TRY(pare_gguf_describe_tokenizer(e->cx, e->a, s->ck, c, &e->gguf, &has));
+    e->out->no_tokenizer = !has;
     pare_gguf_put_seal(&e->gguf);
     for (size_t i = 0; i < e->items; i++)
         (void)pare_gguf_add(&e->gguf, e->item[i].name, e->item[i].type, e->item[i].rank,
@@ -295,6 +297,10 @@ char *pare_export_known(char *text, size_t size)
     return text;
 }
 
+const char pare_export_no_tokenizer[] =
+    "the model has no tokenizer, so the file has none: llama.cpp loads it and aborts at the first "
+    "text";
+
 static pare_status take_notice(pare__export *e)
 {
     char text[1024], types[PARE_EXPORT_TEXT]; /* all sentences fit */
@@ -305,6 +311,8 @@ static pare_status take_notice(pare__export *e)
         len += snprintf(text, sizeof text,
                         "embeddings and what the artifact keeps in floats are "
                         "floats here, too");
+    if (e->out->no_tokenizer)
+        len += snprintf(text + len, sizeof text - (size_t)len, "; %s", pare_export_no_tokenizer);
     if (file && e->source.shape.config->arch->rounds_inputs)
         len += snprintf(text + len, sizeof text - (size_t)len,
                         "; engines round the inputs of linears by blocks, not by token");

@@ -21,6 +21,7 @@ pare_status pare_export_place_find(pare_ctx *cx, pare_arena *a, const char *arti
                                    pare_export_place *out)
 {
     struct stat st;
+    const char *home;
     *out = (pare_export_place){0};
     PARE_TRY(check_path(cx, output, kind));
     PARE_TRY(pare_place_make(a, kind == PARE_EXPORT_FILE ? PARE_OUTPUT_FILE : PARE_OUTPUT_EXPORT,
@@ -43,11 +44,14 @@ pare_status pare_export_place_find(pare_ctx *cx, pare_arena *a, const char *arti
     if (strcmp(last, ".") == 0 || strcmp(last, "..") == 0 || !*last)
         return pare_fail(cx, PARE_EUSAGE, "%s: the output must end in a name", path);
     if (pare_output_lies_in(path, artifact))
-        return pare_fail(cx, PARE_EUSAGE,
-                         "%s: lies inside %s, where only files of that model belong; choose "
-                         "another path",
-                         path, artifact);
-    return PARE_OK;
+        home = artifact;
+    else
+        PARE_TRY(pare_output_home(cx, a, path, &home));
+    return home ? pare_fail(cx, PARE_EUSAGE,
+                            "%s: lies inside %s, where only files of that model belong; choose "
+                            "another path",
+                            path, home)
+                : pare_output_check_room(cx, path);
 }
 
 pare_status pare_export_place_check(pare_ctx *cx, pare_arena *a, pare_export_place *p, bool restart)

@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "compress/export.h"
+#include "formats/checksums.h"
 #include "runtime/file.h"
 
 pare_status pare_output_copy(pare_arena *a, const pare_checkpoint *from, const char *to,
@@ -78,21 +80,108 @@ pare_status pare_output_check_length(pare_ctx *cx, const char *path)
                      path, strlen(path), PARE_OUTPUT_PATH_MOST, PARE_OUTPUT_NAME_MOST, NAME_MAX);
 }
 
+/* Appends a component to `real`, which is empty for "/". A link is followed, what is not there is
+ * taken for a directory to come. */
+static bool step(char real[PATH_MAX], const char *name, size_t len)
+{
+    char link[PATH_MAX];
+    struct stat st;
+    const size_t used = strlen(real);
+    if (used + 1 + len >= PATH_MAX)
+        return false;
+    real[used] = '/';
+    memcpy(real + used + 1, name, len);
+    real[used + 1 + len] = '\0';
+    if (lstat(real, &st) == 0 && S_ISLNK(st.st_mode) && realpath(real, link))
+        (void)snprintf(real, PATH_MAX, "%s", strcmp(link, "/") == 0 ? "" : link);
+    return true;
+}
+
+bool pare_output_real(const char *path, char real[PATH_MAX])
+{
+    real[0] = '\0';
+    if (path[0] != '/' && !getcwd(real, PATH_MAX))
+        return false;
+    if (strcmp(real, "/") == 0)
+        real[0] = '\0';
+    for (const char *at = path; *at;) {
+        const size_t len = strcspn(at, "/");
+        if (len == 2 && memcmp(at, "..", 2) == 0)
+            *(real[0] ? strrchr(real, '/') : real) = '\0';
+        else if (len > 1 || (len == 1 && *at != '.'))
+            if (!step(real, at, len))
+                return false;
+        at += len + (at[len] == '/');
+    }
+    if (!real[0])
+        (void)snprintf(real, PATH_MAX, "/");
+    return true;
+}
+
+/* Whether a path, which is cut shorter, ends in this directory or leads through it. */
+static bool leads_through(char real[PATH_MAX], const struct stat *directory)
+{
+    struct stat st;
+    for (char *slash = real; slash; *slash = '\0') {
+        if (stat(real, &st) == 0 && st.st_dev == directory->st_dev &&
+            st.st_ino == directory->st_ino)
+            return true;
+        slash = strrchr(real, '/');
+        if (slash == real)
+            return false;
+    }
+    return false;
+}
+
 bool pare_output_lies_in(const char *path, const char *directory)
 {
-    char p[PATH_MAX], d[PATH_MAX], at[PATH_MAX];
-    if (!realpath(directory, d) || strlen(path) >= sizeof at)
+    char p[PATH_MAX], d[PATH_MAX];
+    struct stat st;
+    if (!pare_output_real(path, p) || !pare_output_real(directory, d))
         return false;
-    (void)snprintf(at, sizeof at, "%s", path);
-    while (!realpath(at, p)) { /* what is not there yet goes into what is */
-        char *const slash = strrchr(at, '/');
-        if (!slash && strcmp(at, ".") == 0)
-            return false;
-        if (!slash)
-            (void)snprintf(at, sizeof at, ".");
-        else
-            slash[slash == at] = '\0';
+    const size_t len = strcmp(d, "/") == 0 ? 0 : strlen(d);
+    return (strncmp(p, d, len) == 0 && (p[len] == '\0' || p[len] == '/')) ||
+           (stat(d, &st) == 0 && leads_through(p, &st));
+}
+
+pare_status pare_output_home(pare_ctx *cx, pare_arena *a, const char *path, const char **home)
+{
+    char real[PATH_MAX];
+    *home = NULL;
+    if (!pare_output_real(path, real))
+        return pare_fail(cx, PARE_EUSAGE, "%.60s...: the path of the output is too long", path);
+    for (char *slash = strrchr(real, '/'); slash && slash != real; slash = strrchr(real, '/')) {
+        *slash = '\0';
+        char *const manifest = pare_path_join(a, real, PARE_MANIFEST_NAME);
+        char *const recipe = pare_path_join(a, real, "recipe.yaml");
+        char *const record = pare_path_join(a, real, PARE_EXPORT_RECORD);
+        if (!manifest || !recipe || !record)
+            return PARE_ENOMEM;
+        if ((pare_path_is_file(manifest) && pare_path_is_file(recipe)) ||
+            pare_path_is_file(record)) {
+            *home = pare_arena_text(a, real, strlen(real));
+            return *home ? PARE_OK : PARE_ENOMEM;
+        }
     }
-    const size_t len = strlen(d);
-    return strncmp(p, d, len) == 0 && (p[len] == '\0' || p[len] == '/');
+    return PARE_OK;
+}
+
+pare_status pare_output_check_room(pare_ctx *cx, const char *path)
+{
+    char real[PATH_MAX];
+    struct stat st;
+    if (!pare_output_real(path, real))
+        return pare_fail(cx, PARE_EUSAGE, "%.60s...: the path of the output is too long", path);
+    for (char *slash = strrchr(real, '/'); slash && slash != real; slash = strrchr(real, '/')) {
+        *slash = '\0';
+        if (lstat(real, &st) != 0)
+            continue;
+        if (!S_ISDIR(st.st_mode))
+            return pare_fail(cx, PARE_EUSAGE,
+                             "%s: the path leads through %s, which is no directory", path, real);
+        return access(real, W_OK | X_OK) == 0
+                   ? PARE_OK
+                   : pare_fail(cx, PARE_EUSAGE, "%s: %s cannot be written to", path, real);
+    }
+    return PARE_OK;
 }

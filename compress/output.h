@@ -27,8 +27,20 @@ PARE_CHECKED pare_status pare_output_copy(pare_arena *a, const pare_checkpoint *
  * PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_output_make(pare_ctx *cx, pare_arena *a, const char *path);
 
-/* True when `path` is `directory` or lies inside it, or would once it is made; the directory must
- * exist. Links are followed. */
+/* The absolute path without links, "." and "..", in which those of its directories that are not
+ * there count as made; false when it is too long. */
+bool pare_output_real(const char *path, char real[PATH_MAX]);
+
+/* True when `path` is `directory` or lies inside it, or would once both are made: by what they
+ * name, however they are spelled. */
 bool pare_output_lies_in(const char *path, const char *directory);
+
+/* The artifact or export that a path lies in; *home is NULL where there is none. PARE_EUSAGE for a
+ * path that is too long, PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_output_home(pare_ctx *cx, pare_arena *a, const char *path,
+                                          const char **home);
+
+/* Refuses a path through a file, or into a directory that cannot be written to: PARE_EUSAGE. */
+PARE_CHECKED pare_status pare_output_check_room(pare_ctx *cx, const char *path);
 
 #endif

@@ -178,27 +178,12 @@ static pare_status refuse_inside(pare_ctx *cx, const pare_plan *plan, const char
 /* The output does not go among the files of the input, or of an artifact. */
 static pare_status check_outside(pare_ctx *cx, pare_arena *a, const pare_plan *plan)
 {
-    char *at = pare_path_directory(a, plan->output_path), real[PATH_MAX];
+    const char *home;
     if (pare_path_is_directory(plan->model_path) &&
         pare_output_lies_in(plan->output_path, plan->model_path))
         return refuse_inside(cx, plan, plan->model_path);
-    while (at && !realpath(at, real)) {
-        char *const parent = pare_path_directory(a, at);
-        if (parent && strcmp(parent, at) == 0) /* "." or "/" */
-            return PARE_OK;
-        at = parent;
-    }
-    at = at ? pare_arena_text(a, real, strlen(real)) : NULL;
-    while (at && strcmp(at, "/") != 0) {
-        char *const manifest = pare_path_join(a, at, PARE_MANIFEST_NAME);
-        char *const recipe = pare_path_join(a, at, "recipe.yaml");
-        if (!manifest || !recipe)
-            return PARE_ENOMEM;
-        if (pare_path_is_file(manifest) && pare_path_is_file(recipe))
-            return refuse_inside(cx, plan, at);
-        at = pare_path_directory(a, at);
-    }
-    return at ? PARE_OK : PARE_ENOMEM;
+    PARE_TRY(pare_output_home(cx, a, plan->output_path, &home));
+    return home ? refuse_inside(cx, plan, home) : PARE_OK;
 }
 
 static pare_status resolve_paths(pare_ctx *cx, pare_arena *a, pare_plan *plan)

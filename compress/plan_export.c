@@ -3,6 +3,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "compress/output.h"
 #include "compress/plan_internal.h"
 #include "formats/checksums.h"
 #include "recipes/pattern.h"
@@ -29,13 +30,6 @@ static pare_status find_target(pare_ctx *cx, const pare_text *format,
                             pare_export_known(known, sizeof known));
 }
 
-/* True when `path` is `directory` or a name inside it. */
-static bool is_inside(const char *path, const char *directory)
-{
-    const size_t len = strlen(directory);
-    return strncmp(path, directory, len) == 0 && (path[len] == '\0' || path[len] == '/');
-}
-
 static pare_status resolve_path(pare_ctx *cx, pare_arena *a, const pare_plan *plan, size_t i,
                                 char **out)
 {
@@ -47,16 +41,18 @@ static pare_status resolve_path(pare_ctx *cx, pare_arena *a, const pare_plan *pl
     const bool file = plan->export[i].target->kind == PARE_EXPORT_FILE;
     for (size_t n = strlen(*out); !file && n > 1 && (*out)[n - 1] == '/'; n--)
         (*out)[n - 1] = '\0';
-    if (is_inside(*out, plan->output_path) || is_inside(*out, plan->partial_path) ||
-        is_inside(plan->output_path, *out))
+    if (pare_output_lies_in(*out, plan->output_path) ||
+        pare_output_lies_in(*out, plan->partial_path) ||
+        pare_output_lies_in(plan->output_path, *out))
         return pare_recipe_fail(cx, path->place,
                                 "%s: an export and the output of the recipe (%s) must not lie in "
                                 "each other",
                                 *out, plan->output_path);
     for (size_t j = 0; j < i; j++)
-        if (is_inside(*out, plan->export[j].path) || is_inside(plan->export[j].path, *out))
-            return pare_recipe_fail(cx, path->place,
-                                    "%s: another export of the recipe goes there, too", *out);
+        if (pare_output_lies_in(*out, plan->export[j].path) ||
+            pare_output_lies_in(plan->export[j].path, *out))
+            return pare_recipe_fail(cx, path->place, "%s: another export of the recipe goes to %s",
+                                    *out, plan->export[j].path);
     return PARE_OK;
 }
 

@@ -102,6 +102,11 @@ PARE_CHECKED pare_status pare_config_parse(pare_ctx *cx, const char *name, const
  * a family without windows. */
 void pare_config_warn(pare_ctx *cx, const char *name, const pare_json *json, const pare_config *c);
 
+/* Reads generation_config.json: the start and end tokens that it names take the place of those of
+ * config.json, as in transformers. PARE_EFORMAT, with the field. */
+PARE_CHECKED pare_status pare_config_generation(pare_ctx *cx, const char *name,
+                                                const pare_json *json, pare_config *config);
+
 /* Whether linears of this description have biases of their own in models with this config.json. */
 bool pare_linear_has_bias(const pare_json *config, const pare_linear_desc *d);
 

@@ -29,6 +29,25 @@ pare_status pare_checkpoint_companion(const pare_checkpoint *ck, pare_arena *a, 
                                 : PARE_OK;
 }
 
+pare_status pare_checkpoint_generation(const pare_checkpoint *ck, pare_arena *a,
+                                       pare_config *config)
+{
+    static const char name[] = "generation_config.json";
+    const char *const path = pare_path_join(a, ck->directory, name);
+    pare_json *doc = NULL;
+    char *text;
+    size_t len;
+    if (!path)
+        return PARE_ENOMEM;
+    PARE_TRY(pare_checkpoint_companion(ck, a, name, &text, &len));
+    if (!text)
+        return PARE_OK;
+    PARE_TRY(pare_json_parse(ck->cx, path, text, len, len, &doc));
+    const pare_status s = pare_config_generation(ck->cx, path, doc, config);
+    pare_json_free(doc);
+    return s;
+}
+
 /* Bytes of the tokenizer that the format names in its own way; 0: it names none. */
 static pare_status own_bytes(const pare_checkpoint *ck, size_t *bytes)
 {

@@ -197,10 +197,11 @@ static pare_status read_eos(const pare__config_file *f, pare_config *c)
     static const char key[] = "eos_token_id";
     const pare_json *const v = pare_json_get(f->json, key);
     const size_t max = sizeof c->eos_id / sizeof c->eos_id[0];
-    for (size_t i = 0; i < max; i++)
-        c->eos_id[i] = -1;
     if (pare__config_absent(v))
         return PARE_OK;
+    c->eos_ids = 0;
+    for (size_t i = 0; i < max; i++)
+        c->eos_id[i] = -1;
     const bool list = pare_json_type_of(v) == PARE_JSON_ARRAY;
     const size_t count = list ? pare_json_count(v) : 1;
     if (count > max)
@@ -218,7 +219,6 @@ static pare_status read_eos(const pare__config_file *f, pare_config *c)
 static pare_status read_tokens(const pare__config_file *f, pare_config *c)
 {
     const pare_json *const bos = pare_json_get(f->json, "bos_token_id");
-    c->bos_id = -1;
     if (!pare__config_absent(bos))
         PARE_TRY(read_token(f, "bos_token_id", bos, c->vocab, &c->bos_id));
     return read_eos(f, c);
@@ -467,5 +467,17 @@ pare_status pare_config_parse(pare_ctx *cx, const char *name, const pare_json *j
     PARE_TRY(read_norm_eps(&f, out));
     PARE_TRY(pare__config_rope(&f, out));
     PARE_TRY(read_flag(&f, "tie_word_embeddings", out->arch->tied, &out->tied));
+    out->bos_id = -1;
+    for (size_t i = 0; i < sizeof out->eos_id / sizeof out->eos_id[0]; i++)
+        out->eos_id[i] = -1;
     return read_tokens(&f, out);
+}
+
+pare_status pare_config_generation(pare_ctx *cx, const char *name, const pare_json *json,
+                                   pare_config *config)
+{
+    const pare__config_file f = {cx, name, json};
+    if (pare_json_type_of(json) != PARE_JSON_OBJECT)
+        return pare_fail(cx, PARE_EFORMAT, "%s: is not a JSON object", name);
+    return read_tokens(&f, config);
 }

@@ -67,13 +67,14 @@ PARE_CHECKED pare_status pare_gguf_items(pare_ctx *cx, pare_arena *a, const pare
                                          size_t tensors, const bool *plane, pare_gguf_item **out,
                                          size_t *count);
 
-/* Metadata: of family, sizes and positions; of the tokenizer.
+/* Metadata: of family, sizes and positions; of the tokenizer, where the model has one.
  * PARE_ENOTSUP for what the format has no word for. */
 PARE_CHECKED pare_status pare_gguf_describe(pare_ctx *cx, const pare_config *c, const char *block,
                                             const char *program, pare_gguf_writer *w);
 PARE_CHECKED pare_status pare_gguf_describe_tokenizer(pare_ctx *cx, pare_arena *scratch,
                                                       const pare_checkpoint *ck,
-                                                      const pare_config *c, pare_gguf_writer *w);
+                                                      const pare_config *c, pare_gguf_writer *w,
+                                                      bool *has);
 
 /* False when the engine does not keep to the window of attention that the file tells it. */
 bool pare_gguf_keeps_window(const pare_config *c);

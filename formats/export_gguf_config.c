@@ -126,6 +126,19 @@ static bool same(double x, double y)
     return fabs(x - y) <= 1e-6 * fabs(x);
 }
 
+/* Divisors of Llama 3 go through F32, and other bounds can give the same ones. */
+static bool same_positions(const pare_config *was, const pare_config *is)
+{
+    const size_t pairs = pare_rope_pairs(was);
+    for (size_t i = 0; i < pairs; i++) {
+        const double a = pare_rope_frequency(&was->rope, i, pairs);
+        const double b = pare_rope_frequency(&is->rope, i, pairs);
+        if (fabs(a - b) > 2e-6 * a)
+            return false;
+    }
+    return true;
+}
+
 pare_status pare_gguf_check_config(pare_ctx *cx, const pare_config *was, const pare_config *is)
 {
     const char *const what =
@@ -147,13 +160,10 @@ pare_status pare_gguf_check_config(pare_ctx *cx, const pare_config *was, const p
         : !same(was->attention_scale, is->attention_scale)   ? "the scale of scores"
         : !same(was->attention_cap, is->attention_cap)       ? "the cap of scores"
         : !same(was->logit_cap, is->logit_cap)               ? "the cap of logits"
-        : pare_rope_pairs(was) != pare_rope_pairs(is) || !same(was->rope.theta, is->rope.theta) ||
-                was->rope.llama3 != is->rope.llama3 || !same(was->rope.stretch, is->rope.stretch)
+        : pare_rope_pairs(was) != pare_rope_pairs(is) || !same(was->rope.theta, is->rope.theta)
             ? "positions"
-        : was->rope.llama3 && (!same(was->rope.factor, is->rope.factor) ||
-                               was->rope.original_context != is->rope.original_context)
-            ? "the scaling of positions"
-            : NULL;
+        : !same_positions(was, is) ? "the scaling of positions"
+                                   : NULL;
     if (what)
         return pare_fail(cx, PARE_ENOTSUP,
                          "gguf: %s of this model cannot be said in such a file; the format "
@@ -225,6 +235,12 @@ static pare_status check(pare_ctx *cx, const pare_export_model *m)
                          "have no word for; the format safetensors keeps config.json as it is",
                          c->heads, pare_plural(c->heads), c->head_dim, c->heads == 1 ? "is" : "are",
                          c->hidden, name);
+    if (c->rope.llama3 && !(f->how & PARE__GGUF_DIVISORS))
+        return pare_fail(
+            cx, PARE_ENOTSUP,
+            "gguf: llama.cpp has no place for scaled frequencies (rope_type llama3) in "
+            "models of %s; the format safetensors keeps config.json as it is",
+            name);
     if (f->how & PARE__GGUF_QKV_BIAS && !has_bias(&m->linear[0]))
         return pare_fail(
             cx, PARE_ENOTSUP,

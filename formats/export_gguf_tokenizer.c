@@ -197,22 +197,49 @@ static void put_id(const writing *x, const char *key, int64_t id)
         pare_gguf_put_u32(x->w, key, (uint32_t)id);
 }
 
-static void put_ids(const writing *x)
+/* Generation ends with any of these: eos_token of the tokenizer first, as the converter of
+ * llama.cpp writes it, then those that the model names. */
+static pare_status put_ends(const writing *x)
 {
-    static const char *const ends[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
-                                       "tokenizer.ggml.eom_token_id"};
-    const int32_t bos = x->t->bos;
+    static const char *const key[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+                                      "tokenizer.ggml.eom_token_id"};
+    int64_t end[1 + sizeof x->c->eos_id / sizeof x->c->eos_id[0]];
+    size_t ends = 0;
+    if (x->t->eos >= 0)
+        end[ends++] = x->t->eos;
+    for (size_t i = 0; i < x->c->eos_ids; i++) {
+        size_t same = 0;
+        while (same < ends && end[same] != x->c->eos_id[i])
+            same++;
+        if (same == ends)
+            end[ends++] = x->c->eos_id[i];
+    }
+    if (ends > sizeof key / sizeof *key)
+        return pare_fail(x->cx, PARE_ENOTSUP,
+                         "%s: gguf: generation ends with any of %zu tokens, which the format has 3 "
+                         "words for; name fewer as eos_token_id of generation_config.json",
+                         x->ck->path, ends);
+    for (size_t i = 0; i < ends; i++)
+        put_id(x, key[i], end[i]);
+    return PARE_OK;
+}
+
+static pare_status put_ids(const writing *x)
+{
+    const pare_tok_around *const a = &x->t->around;
+    const int32_t bos = a->fronts ? a->front[0] : x->t->bos;
+    if (a->fronts > 1 || a->behinds > 1 || (a->behinds && a->behind[0] != x->t->eos))
+        return refuse(x, "tokens that its tokenizer puts around a text, other than one BOS in "
+                         "front and one EOS behind");
     put_id(x, "tokenizer.ggml.bos_token_id", bos >= 0 ? bos : x->c->bos_id);
-    if (x->c->eos_ids == 0)
-        put_id(x, ends[0], x->t->eos);
-    for (size_t i = 0; i < x->c->eos_ids && i < 3; i++)
-        put_id(x, ends[i], x->c->eos_id[i]);
+    PARE_TRY(put_ends(x));
     if (x->sentences) {
         put_id(x, "tokenizer.ggml.unknown_token_id", x->t->unk);
         pare_gguf_put_bool(x->w, "tokenizer.ggml.add_space_prefix", has_prefix(x->t));
     }
-    pare_gguf_put_bool(x->w, "tokenizer.ggml.add_bos_token", x->t->add_bos);
-    pare_gguf_put_bool(x->w, "tokenizer.ggml.add_eos_token", false);
+    pare_gguf_put_bool(x->w, "tokenizer.ggml.add_bos_token", a->fronts);
+    pare_gguf_put_bool(x->w, "tokenizer.ggml.add_eos_token", a->behinds);
+    return PARE_OK;
 }
 
 static pare_status put_template(const writing *x)
@@ -255,24 +282,23 @@ static pare_status put_all(writing *x)
     put_tokens(x);
     PARE_TRY(take_merges(x));
     PARE_TRY(x->sentences ? put_scores(x) : put_merges(x));
-    put_ids(x);
+    PARE_TRY(put_ids(x));
     return put_template(x);
 }
 
 pare_status pare_gguf_describe_tokenizer(pare_ctx *cx, pare_arena *scratch,
                                          const pare_checkpoint *ck, const pare_config *c,
-                                         pare_gguf_writer *w)
+                                         pare_gguf_writer *w, bool *has)
 {
     pare_tokenizer *t;
-    bool has;
-    const pare_status looked = pare_checkpoint_has_tokenizer(ck, &has);
+    const pare_status looked = pare_checkpoint_has_tokenizer(ck, has);
     if (looked == PARE_ENOTSUP) { /* an artifact of it has none */
         pare_ctx_clear(cx);
-        has = false;
+        *has = false;
     } else {
         PARE_TRY(looked);
     }
-    if (!has) {
+    if (!*has) {
         pare_gguf_put_text(w, "tokenizer.ggml.model", "none", 4);
         return PARE_OK;
     }

@@ -129,6 +129,111 @@ static double llama3_divisor(double theta, double share, double factor, double o
     return 1 / ((1 - smooth) / factor + smooth);
 }
 
+static void put_llama3(const translation *t, const pare_rope *r)
+{
+    pare_json_open_object(t->w, "rope_scaling");
+    pare_json_put_text(t->w, "rope_type", "llama3");
+    pare_json_put_number(t->w, "factor", r->factor);
+    pare_json_put_number(t->w, "low_freq_factor", r->low_freq_factor);
+    pare_json_put_number(t->w, "high_freq_factor", r->high_freq_factor);
+    pare_json_put_integer(t->w, "original_max_position_embeddings", (int64_t)r->original_context);
+    pare_json_close(t->w);
+}
+
+static void put_linear(const translation *t, double factor)
+{
+    if (factor == 1)
+        return;
+    pare_json_open_object(t->w, "rope_scaling");
+    pare_json_put_text(t->w, "rope_type", "linear");
+    pare_json_put_number(t->w, "factor", factor);
+    pare_json_close(t->w);
+}
+
+static double four_digits(double x)
+{
+    char text[32];
+    (void)snprintf(text, sizeof text, "%.4g", x);
+    return strtod(text, NULL);
+}
+
+/* The divisors of n pairs and what they say: pair i turns theta^(-i / n) / 2 pi times in a
+ * position, and `kept` of its frequency is kept, of which the scaling leaves 1 / factor. */
+typedef struct scaling {
+    pare_gguf_value v;
+    double theta, factor;
+} scaling;
+
+static double turns_of(const scaling *d, uint64_t i)
+{
+    return pow(d->theta, -(double)i / (double)d->v.count) / (2 * 3.14159265358979323846);
+}
+
+static double kept_of(const scaling *d, uint64_t i)
+{
+    double x = 1;
+    (void)pare_gguf_number(&d->v, i, &x);
+    return (1 / x - 1 / d->factor) / (1 - 1 / d->factor);
+}
+
+/* kept = slope turns - offset, between 0 and 1. The first pairs turn most and are kept whole, the
+ * last ones are not kept at all; the line goes through the pairs between those. Where there is one
+ * such pair, or none, any line that leaves its neighbours at 1 and 0 says the same. */
+static void fit_line(const scaling *d, double *slope, double *offset)
+{
+    const double near = 1e-6;
+    uint64_t all = 0, none = d->v.count;
+    while (all < none && kept_of(d, all) > 1 - near)
+        all++;
+    while (none > all && kept_of(d, none - 1) < near)
+        none--;
+    const uint64_t first = all < none ? all : all - (all > 0), last = all < none ? none - 1 : none;
+    const double kept = kept_of(d, first), turns = turns_of(d, first);
+    *slope = last > first && last < d->v.count
+                 ? (kept - kept_of(d, last)) / (turns - turns_of(d, last))
+                 : 0;
+    if (first == last && all > 0 && all < d->v.count)
+        *slope = (1 - kept) / (turns_of(d, all - 1) - turns);
+    if (first == last && none < d->v.count)
+        *slope = fmax(*slope, kept / (turns - turns_of(d, none)));
+    *offset = *slope * turns - kept;
+}
+
+static bool has_divisors(const scaling *d, const pare_rope *r)
+{
+    const size_t n = (size_t)d->v.count;
+    double x;
+    for (size_t i = 0; i < n; i++) {
+        const double is = pare_rope_frequency(r, i, n);
+        const double plain = turns_of(d, i) * 2 * 3.14159265358979323846;
+        if (!pare_gguf_number(&d->v, i, &x) || !(fabs(plain / x - is) <= 1e-6 * is))
+            return false;
+    }
+    return n > 0;
+}
+
+/* The scaling of Llama 3 with other bounds than the usual ones. What is kept of a frequency grows
+ * with the turns in original_max_position_embeddings positions, from low_freq_factor to
+ * high_freq_factor: one of the three can be chosen. The bounds come to lie 3 apart, as usual. */
+static bool fit(const scaling *d, pare_rope *out)
+{
+    double slope = 0, offset = 0;
+    if (d->factor > 1)
+        fit_line(d, &slope, &offset);
+    if (!(slope > 0 && offset > 0 && 3 * slope < 1 << 24))
+        return false;
+    *out = (pare_rope){.theta = d->theta, .llama3 = true, .factor = d->factor};
+    out->original_context = 3 * slope < 1 ? 1 : (size_t)(3 * slope + 0.5);
+    const double span = (double)out->original_context / slope;
+    out->low_freq_factor = four_digits(offset * span);
+    out->high_freq_factor = four_digits((offset + 1) * span);
+    if (has_divisors(d, out)) /* as people wrote them */
+        return true;
+    out->low_freq_factor = offset * span;
+    out->high_freq_factor = (offset + 1) * span;
+    return has_divisors(d, out);
+}
+
 /* Divisors of frequencies stand in a tensor. Those of Llama 3 are told by computing them again. */
 static pare_status put_divisors(const translation *t, const pare_gguf_tensor *d, double theta)
 {
@@ -149,19 +254,25 @@ static pare_status put_divisors(const translation *t, const pare_gguf_tensor *d,
             same++;
         if (same < d->elements)
             continue;
-        pare_json_open_object(t->w, "rope_scaling");
-        pare_json_put_text(t->w, "rope_type", "llama3");
-        pare_json_put_number(t->w, "factor", factor);
-        pare_json_put_number(t->w, "low_freq_factor", 1);
-        pare_json_put_number(t->w, "high_freq_factor", 4);
-        pare_json_put_integer(t->w, "original_max_position_embeddings", (int64_t)originals[o]);
-        pare_json_close(t->w);
+        put_llama3(t, &(pare_rope){.factor = factor,
+                                   .low_freq_factor = 1,
+                                   .high_freq_factor = 4,
+                                   .original_context = (size_t)originals[o]});
         return PARE_OK;
     }
-    return pare_fail(t->cx, PARE_ENOTSUP,
-                     "%s: tensor %s: its frequencies are not those of Llama 3, others are not "
-                     "supported",
-                     t->name, d->name);
+    const scaling all = {.v = v, .theta = theta, .factor = factor};
+    pare_rope fitted;
+    if (has_divisors(&all, &(pare_rope){.theta = theta, .stretch = factor})) {
+        put_linear(t, factor);
+        return PARE_OK;
+    }
+    if (!fit(&all, &fitted))
+        return pare_fail(t->cx, PARE_ENOTSUP,
+                         "%s: tensor %s: its frequencies are not those of Llama 3, others are not "
+                         "supported",
+                         t->name, d->name);
+    put_llama3(t, &fitted);
+    return PARE_OK;
 }
 
 /* What readers do to the turns of every family, unless it is a number that changes nothing. */
@@ -209,12 +320,7 @@ static pare_status put_rope(const translation *t)
     if (find(t->g, "rope.scaling.factor") &&
         !pare__gguf_number(t->g, "rope.scaling.factor", &factor))
         return wrong(t, "rope.scaling.factor");
-    if (factor == 1)
-        return PARE_OK;
-    pare_json_open_object(t->w, "rope_scaling");
-    pare_json_put_text(t->w, "rope_type", "linear");
-    pare_json_put_number(t->w, "factor", factor);
-    pare_json_close(t->w);
+    put_linear(t, factor);
     return PARE_OK;
 }
 

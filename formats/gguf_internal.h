@@ -49,6 +49,7 @@ enum {
     PARE__GGUF_NO_WINDOW = 512,  /* readers let every token see all before it */
     PARE__GGUF_NO_O_BIAS = 1024, /* o has none */
     PARE__GGUF_WINDOW = 2048,    /* a window is always given, 0 for none: some readers guess one */
+    PARE__GGUF_DIVISORS = 4096,  /* readers take divisors of frequencies, rope_freqs.weight */
     PARE__GGUF_EXPERT_NORM = 256 /* weights of the experts of a token sum to 1, where models may
                                     say otherwise */
 };
@@ -104,6 +105,14 @@ PARE_CHECKED pare_status pare__gguf_config(pare_ctx *cx, const char *name, const
 PARE_CHECKED pare_status pare__gguf_tokenizer(pare_ctx *cx, pare_arena *a, const char *name,
                                               const pare_gguf *g, bool settings, char **text,
                                               size_t *len);
+
+/* A token with its id, and the post_processor of a tokenizer.json that puts them around a text;
+ * text NULL: none there. */
+typedef struct pare__gguf_named {
+    const char *text;
+    int64_t id;
+} pare__gguf_named;
+void pare__gguf_put_template(pare_json_writer *w, pare__gguf_named front, pare__gguf_named behind);
 
 /* pare__container.read, .companion and .check. */
 PARE_CHECKED pare_status pare__gguf_read(pare_checkpoint *ck, pare_arena *a, const pare_file *file,

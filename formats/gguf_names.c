@@ -262,14 +262,15 @@ enum {
     NO_O_BIAS = PARE__GGUF_NO_O_BIAS,
     WINDOW = PARE__GGUF_WINDOW,
     EXPERTS = PARE__GGUF_MIXTURE,
-    EXPERT_NORM = PARE__GGUF_EXPERT_NORM
+    EXPERT_NORM = PARE__GGUF_EXPERT_NORM,
+    DIVISORS = PARE__GGUF_DIVISORS
 };
 
 static const pare__gguf_family families[] = {
     {"llama", "llama", "LlamaForCausalLM", "model.layers.%zu.", llama_global, llama_block,
-     llama_words, "hidden_act", "silu", NULL, ROTARY | NO_WINDOW},
+     llama_words, "hidden_act", "silu", NULL, ROTARY | NO_WINDOW | DIVISORS},
     {"llama", "mixtral", "MixtralForCausalLM", "model.layers.%zu.", llama_global, mixtral_block,
-     mixtral_words, "hidden_act", "silu", NULL, ROTARY | EXPERTS | NO_WINDOW},
+     mixtral_words, "hidden_act", "silu", NULL, ROTARY | EXPERTS | NO_WINDOW | DIVISORS},
     {"qwen2moe", "qwen2_moe", "Qwen2MoeForCausalLM", "model.layers.%zu.", llama_global,
      qwen_moe_block, qwen_moe_words, "hidden_act", "silu", NULL, ROTARY | HEAD | SQUARE | EXPERTS},
     {"qwen3moe", "qwen3_moe", "Qwen3MoeForCausalLM", "model.layers.%zu.", llama_global,

@@ -422,6 +422,33 @@ static pare_status put_model(vocabulary *v, bool whole_words)
     return PARE_OK;
 }
 
+/* The id of a token that stands around every text, or -1. Without a word about it, BOS does where
+ * the engine takes that for granted. */
+static int64_t around(const vocabulary *v, const char *add, int64_t otherwise, const char *key)
+{
+    int64_t is = otherwise, id = -1;
+    (void)pare_gguf_integer(pare_gguf_find(v->g, add), 0, &is);
+    (void)pare_gguf_integer(pare_gguf_find(v->g, key), 0, &id);
+    return is && id >= 0 && (uint64_t)id < v->tokens ? id : -1;
+}
+
+static int64_t front_of(const vocabulary *v)
+{
+    const pattern *const p = pattern_of(v);
+    return around(v, "tokenizer.ggml.add_bos_token", v->sentences || (p && p->bos),
+                  "tokenizer.ggml.bos_token_id");
+}
+
+static int64_t behind_of(const vocabulary *v)
+{
+    return around(v, "tokenizer.ggml.add_eos_token", 0, "tokenizer.ggml.eos_token_id");
+}
+
+static pare__gguf_named named(const vocabulary *v, int64_t id)
+{
+    return (pare__gguf_named){.id = id, .text = id >= 0 ? v->token[id].text : NULL};
+}
+
 static pare_status put_tokenizer(vocabulary *v)
 {
     const pattern *p = NULL;
@@ -435,7 +462,7 @@ static pare_status put_tokenizer(vocabulary *v)
         put_sentence_stages(v);
     else
         put_byte_stages(v, p);
-    pare_json_put_null(v->w, "post_processor");
+    pare__gguf_put_template(v->w, named(v, front_of(v)), named(v, behind_of(v)));
     return put_model(v, p && p->whole_words);
 }
 
@@ -454,14 +481,11 @@ static pare_status put_token(const vocabulary *v, const char *key, const char *w
 
 static pare_status put_settings(vocabulary *v)
 {
-    const pattern *const p = pattern_of(v);
-    int64_t bos = v->sentences || (p && p->bos), eos = 0, context = 0;
+    int64_t context = 0;
     const char *chat;
     size_t len;
-    (void)pare_gguf_integer(pare_gguf_find(v->g, "tokenizer.ggml.add_bos_token"), 0, &bos);
-    (void)pare_gguf_integer(pare_gguf_find(v->g, "tokenizer.ggml.add_eos_token"), 0, &eos);
-    pare_json_put_bool(v->w, "add_bos_token", bos);
-    pare_json_put_bool(v->w, "add_eos_token", eos);
+    pare_json_put_bool(v->w, "add_bos_token", front_of(v) >= 0);
+    pare_json_put_bool(v->w, "add_eos_token", behind_of(v) >= 0);
     PARE_TRY(put_token(v, "tokenizer.ggml.bos_token_id", "bos_token"));
     PARE_TRY(put_token(v, "tokenizer.ggml.eos_token_id", "eos_token"));
     PARE_TRY(put_token(v, "tokenizer.ggml.unknown_token_id", "unk_token"));

@@ -583,6 +583,8 @@ pare_status pare_model_load(pare_ctx *cx, pare_arena *a, const pare_checkpoint *
     pare_status s = pare_arena_init(cx, &scratch, 0);
     out->used = l.used = PARE_NEW(a, bool, ck->tensors);
     if (s == PARE_OK)
+        s = pare_checkpoint_generation(ck, &scratch, &out->config);
+    if (s == PARE_OK)
         s = l.used ? load_all(&l, &scratch, out) : PARE_ENOMEM;
     pare_arena_release(&scratch);
     return s;

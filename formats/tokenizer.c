@@ -101,9 +101,9 @@ int32_t pare_tokenizer_eos(const pare_tokenizer *t)
     return t->eos;
 }
 
-bool pare_tokenizer_add_bos(const pare_tokenizer *t)
+const pare_tok_around *pare_tokenizer_around(const pare_tokenizer *t)
 {
-    return t->add_bos;
+    return &t->around;
 }
 
 /* A part of the text between added tokens that are matched as written: normalized, cut at the added

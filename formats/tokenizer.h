@@ -30,8 +30,10 @@ PARE_CHECKED pare_status pare_tokenizer_parse_model(pare_ctx *cx, const char *na
                                                     pare_tokenizer **out);
 
 /* The tokenizer of a model's directory: tokenizer.json, else tokenizer.model, else vocab.json with
- * merges.txt. BOS, EOS and add_bos_token from tokenizer_config.json when it is there; for the
- * second and third added tokens too, with special_tokens_map.json and added_tokens.json.
+ * merges.txt. BOS and EOS from tokenizer_config.json when it is there; for the second and third
+ * added tokens, add_bos_token and add_eos_token too, with special_tokens_map.json and
+ * added_tokens.json. A tokenizer.json says in its template what stands around a text, and
+ * add_bos_token is not asked, as in transformers 5.
  * PARE_ENOTFOUND says what was looked for. */
 PARE_CHECKED pare_status pare_tokenizer_open(pare_ctx *cx, const char *directory,
                                              pare_tokenizer **out);
@@ -43,15 +45,23 @@ uint64_t pare_tokenizer_json_bytes(uint64_t text);
 bool pare_tokenizer_is_in(const char *directory);
 void pare_tokenizer_free(pare_tokenizer *t);
 
-/* Takes add_bos_token, bos and eos from a tokenizer_config.json in memory. `name` is the file for
- * messages. PARE_EFORMAT, also for a token that there is not; PARE_ENOMEM. */
+/* Takes bos and eos from a tokenizer_config.json in memory. `name` is the file for messages.
+ * PARE_EFORMAT, also for a token that there is not; PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_tokenizer_configure(pare_ctx *cx, pare_tokenizer *t, const char *name,
                                                   const char *text, size_t len);
 
 size_t pare_tokenizer_vocab(const pare_tokenizer *t); /* largest id + 1 */
 int32_t pare_tokenizer_bos(const pare_tokenizer *t);  /* -1: none */
 int32_t pare_tokenizer_eos(const pare_tokenizer *t);  /* -1: none */
-bool pare_tokenizer_add_bos(const pare_tokenizer *t); /* whether a text starts with BOS */
+
+/* Tokens that stand around a text as a whole: BOS in front of it, EOS behind. A prompt has them,
+ * texts of calibration and evaluation do not. */
+enum { PARE_TOK_AROUND_MAX = 4 };
+typedef struct pare_tok_around {
+    int32_t front[PARE_TOK_AROUND_MAX], behind[PARE_TOK_AROUND_MAX];
+    size_t fronts, behinds;
+} pare_tok_around;
+const pare_tok_around *pare_tokenizer_around(const pare_tokenizer *t);
 
 /* Encodes UTF-8 text; special tokens written in the text are matched as added_tokens say; no BOS.
  * Invalid UTF-8 is replaced by U+FFFD, one for each longest part of a sequence, as the peers do.

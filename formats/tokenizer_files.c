@@ -4,7 +4,7 @@
  * The second and third name only a part of the special tokens; the others stand in files beside
  * them, by content and as a rule by id: tokenizer_config.json (added_tokens_decoder),
  * added_tokens.json, special_tokens_map.json; they are found in the text as it was written. A
- * tokenizer.json holds them all, and those files are read for BOS and EOS only. */
+ * tokenizer.json holds them all, and those files are read for the ids of BOS and EOS only. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -201,15 +201,25 @@ static pare_status find_token(pare_ctx *cx, const pare_tokenizer *t, const pare_
     return PARE_OK;
 }
 
-static pare_status apply_config(folder *f, pare_tokenizer *t, bool map)
+/* `parts`: no tokenizer.json, whose template says what stands around a text. */
+static pare_status apply_config(folder *f, pare_tokenizer *t, bool parts)
 {
-    if (map) {
+    pare_tok_around *const a = &t->around;
+    if (parts) {
         PARE_TRY(find_token(f->cx, t, f->map, f->map_path, "bos_token", &t->bos));
         PARE_TRY(find_token(f->cx, t, f->map, f->map_path, "eos_token", &t->eos));
     }
-    t->add_bos = pare_json_bool(pare_json_get(f->config, "add_bos_token"), t->add_bos);
     PARE_TRY(find_token(f->cx, t, f->config, f->config_path, "bos_token", &t->bos));
-    return find_token(f->cx, t, f->config, f->config_path, "eos_token", &t->eos);
+    PARE_TRY(find_token(f->cx, t, f->config, f->config_path, "eos_token", &t->eos));
+    if (!parts)
+        return PARE_OK;
+    const bool bos = pare_json_bool(pare_json_get(f->config, "add_bos_token"), a->fronts > 0);
+    const bool eos = pare_json_bool(pare_json_get(f->config, "add_eos_token"), false);
+    *a = (pare_tok_around){.front = {t->bos},
+                           .behind = {t->eos},
+                           .fronts = bos && t->bos >= 0,
+                           .behinds = eos && t->eos >= 0};
+    return PARE_OK;
 }
 
 /* Which rules go with vocab.json and merges.txt: the name of the class of the peers says it or,

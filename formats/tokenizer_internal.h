@@ -117,7 +117,7 @@ struct pare_tokenizer {
     size_t stage_count;
     pare_regex *word_code; /* one word character; NULL unless single_word is used */
     pare_tok_decoder decoder;
-    bool byte_level, byte_fallback, fuse_unk, ignore_merges, add_bos;
+    bool byte_level, byte_fallback, fuse_unk, ignore_merges;
     const char *unk_text;      /* NULL: none */
     int32_t unk;               /* -1: none or not in the vocabulary */
     int32_t byte_ids[256];     /* byte alphabet's character of a byte; -1: no token */
@@ -126,6 +126,7 @@ struct pare_tokenizer {
     unsigned char byte_len[256];
     int16_t text_byte[0x180]; /* code point to byte, -1 */
     int32_t bos, eos;
+    pare_tok_around around;
     size_t size; /* largest id + 1 */
 };
 

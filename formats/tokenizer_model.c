@@ -296,7 +296,7 @@ pare_status pare__model_read(pare_ctx *cx, pare_tokenizer *t, const void *bytes,
     t->unk = r.unknown;
     t->bos = control_id(&r, r.bos);
     t->eos = control_id(&r, r.eos);
-    t->add_bos = t->bos >= 0;
+    t->around = (pare_tok_around){.front = {t->bos}, .fronts = t->bos >= 0};
     t->pieces.single = true;
     t->model = r.model_type == BPE ? PARE_TOK_SCORES : PARE_TOK_UNIGRAM;
     t->steps[t->step_count++].kind = PARE_TOK_SENTENCE;

@@ -355,23 +355,51 @@ pare_status pare__parse_added(pare_ctx *cx, pare_tokenizer *t, const pare_json *
     return pare__tries_build(cx, t);
 }
 
-/* Only the token that a TemplateProcessing puts in front of a single text is kept: BOS. */
+/* The ids of a special token of a template, behind those that are there. */
+static pare_status add_around(pare_ctx *cx, const pare_tokenizer *t, const pare_json *ids,
+                              const char *name, int32_t list[PARE_TOK_AROUND_MAX], size_t *count)
+{
+    const size_t more = pare_json_count(ids);
+    if (more > PARE_TOK_AROUND_MAX - *count)
+        return pare_fail(cx, PARE_ENOTSUP,
+                         "post_processor: more than %d tokens on one side of a text",
+                         PARE_TOK_AROUND_MAX);
+    for (size_t i = 0; i < more || i == 0; i++) {
+        const int64_t id = pare_json_integer(pare_json_at(ids, i), -1);
+        if (id < 0 || id >= INT32_MAX ||
+            (!pare__vocab_by_id(&t->added_vocab, (int32_t)id) &&
+             !pare__vocab_by_id(&t->vocab, (int32_t)id)))
+            return pare_fail(cx, PARE_EFORMAT, "post_processor: '%.60s' has no id of a token",
+                             name);
+        list[(*count)++] = (int32_t)id;
+    }
+    return PARE_OK;
+}
+
+/* A TemplateProcessing: special tokens in front of a single text and behind it. The first one in
+ * front is BOS. */
 static pare_status parse_template(pare_ctx *cx, pare_tokenizer *t, const pare_json *v)
 {
     const pare_json *const single = pare_json_get(v, "single");
+    pare_tok_around *const a = &t->around;
+    bool behind = false;
     if (pare_json_type_of(single) != PARE_JSON_ARRAY)
         return pare_fail(cx, PARE_EFORMAT, "post_processor.single: an array expected");
-    const pare_json *const first = pare_json_get(pare_json_at(single, 0), "SpecialToken");
-    const char *const name = pare_json_text(pare_json_get(first, "id"), NULL);
-    if (!name)
-        return PARE_OK;
-    const pare_json *const token = pare_json_get(pare_json_get(v, "special_tokens"), name);
-    const int64_t id = pare_json_integer(pare_json_at(pare_json_get(token, "ids"), 0), -1);
-    if (id < 0 || id >= INT32_MAX ||
-        (!pare__vocab_by_id(&t->added_vocab, (int32_t)id) &&
-         !pare__vocab_by_id(&t->vocab, (int32_t)id)))
-        return pare_fail(cx, PARE_EFORMAT, "post_processor: '%.60s' has no id of a token", name);
-    t->bos = (int32_t)id;
+    if (a->fronts || a->behinds)
+        return pare_fail(cx, PARE_ENOTSUP,
+                         "post_processor: one TemplateProcessing behind another is not supported");
+    for (size_t i = 0; i < pare_json_count(single); i++) {
+        const pare_json *const piece = pare_json_at(single, i);
+        const char *const name =
+            pare_json_text(pare_json_get(pare_json_get(piece, "SpecialToken"), "id"), NULL);
+        const pare_json *const token = pare_json_get(pare_json_get(v, "special_tokens"), name);
+        behind |= pare_json_get(piece, "Sequence") != NULL;
+        if (name)
+            PARE_TRY(add_around(cx, t, pare_json_get(token, "ids"), name,
+                                behind ? a->behind : a->front, behind ? &a->behinds : &a->fronts));
+    }
+    if (a->fronts)
+        t->bos = a->front[0];
     return PARE_OK;
 }
 

@@ -8,24 +8,6 @@
 #include "runtime/linear.h"
 #include "runtime/ops.h"
 
-/* Angular frequency of pair i of `pairs`, radians per position. Llama 3: wavelengths above
- * original_context / low_freq_factor are stretched by `factor`, those below
- * original_context / high_freq_factor are kept, and in between the two are mixed linearly. */
-static double rope_frequency(const pare_rope *r, size_t i, size_t pairs)
-{
-    const double pi = 3.14159265358979323846;
-    const double plain = pow(r->theta, -(double)i / (double)pairs);
-    if (!r->llama3)
-        return r->stretch > 0 ? plain / r->stretch : plain;
-    const double turns = (double)r->original_context * plain / (2 * pi);
-    if (turns < r->low_freq_factor)
-        return plain / r->factor;
-    if (turns > r->high_freq_factor)
-        return plain;
-    const double keep = (turns - r->low_freq_factor) / (r->high_freq_factor - r->low_freq_factor);
-    return (1 - keep) * plain / r->factor + keep * plain;
-}
-
 static pare_status check_positions(pare_ctx *cx, const pare_model *m, size_t positions)
 {
     const size_t room = m->positions.n - m->config.arch->position_offset;
@@ -49,7 +31,7 @@ pare_status pare_forward_init(pare_ctx *cx, pare_arena *a, const pare_model *mod
     if (!cosine || !sine)
         return PARE_ENOMEM;
     for (size_t i = 0; i < half; i++) {
-        const double frequency = rope_frequency(&c->rope, i, half);
+        const double frequency = pare_rope_frequency(&c->rope, i, half);
         for (size_t p = 0; p < positions; p++) {
             cosine[p * half + i] = (float)cos((double)p * frequency);
             sine[p * half + i] = (float)sin((double)p * frequency);

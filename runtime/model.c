@@ -1,5 +1,7 @@
 #include "runtime/model.h"
 
+#include <math.h>
+
 static size_t width_of(const pare_config *c, pare_width w)
 {
     switch (w) {
@@ -65,6 +67,21 @@ size_t pare_rope_pairs(const pare_config *c)
     if (c->arch && c->arch->positions)
         return 0;
     return (c->rope.rotary ? c->rope.rotary : c->head_dim) / 2;
+}
+
+double pare_rope_frequency(const pare_rope *r, size_t i, size_t pairs)
+{
+    const double pi = 3.14159265358979323846;
+    const double plain = pow(r->theta, -(double)i / (double)pairs);
+    if (!r->llama3)
+        return r->stretch > 0 ? plain / r->stretch : plain;
+    const double turns = (double)r->original_context * plain / (2 * pi);
+    if (turns < r->low_freq_factor)
+        return plain / r->factor;
+    if (turns > r->high_freq_factor)
+        return plain;
+    const double keep = (turns - r->low_freq_factor) / (r->high_freq_factor - r->low_freq_factor);
+    return (1 - keep) * plain / r->factor + keep * plain;
 }
 
 /* What every method below computes with. */

@@ -74,6 +74,11 @@ size_t pare_config_window(const pare_config *c, size_t block);
 /* Pairs of channels of a head that turn with the position; 0 where positions are learned. */
 size_t pare_rope_pairs(const pare_config *c);
 
+/* Angular frequency of pair i of `pairs`, radians per position. Llama 3: wavelengths above
+ * original_context / low_freq_factor are stretched by `factor`, those below
+ * original_context / high_freq_factor are kept, and in between the two are mixed linearly. */
+double pare_rope_frequency(const pare_rope *r, size_t i, size_t pairs);
+
 /* Why gradients of its blocks are not computed (runtime/backward.h), why it cannot be rotated
  * (quant/rotate.h), why a smaller plain checkpoint of it cannot be written (prune/structure.h).
  * NULL: it can. */

@@ -14,7 +14,7 @@ typedef struct request {
     pare_generate_opts opts;
     size_t count, prompt; /* sequences; tokens of the prompt */
     const int32_t *start; /* [prompt] */
-    bool lead;            /* a start token that nobody wrote comes first and is not shown */
+    size_t lead;          /* tokens in front that nobody wrote: they are not shown */
     const char *output;   /* or NULL */
     bool tokens_out;      /* FILE.i32 */
     bool restart;         /* a file there is replaced */
@@ -44,15 +44,21 @@ static pare_status read_prompt(pare_cli *cli, const pare_args *args, const pare_
     size_t count = 0;
     if (text && *text)
         PARE_TRY(pare_tokenizer_encode(&cli->cx, t, &cli->arena, text, strlen(text), &ids, &count));
-    r->lead = count == 0 || (pare_tokenizer_add_bos(t) && pare_tokenizer_bos(t) >= 0);
-    r->prompt = count + r->lead;
+    const pare_tok_around *const around = count ? pare_tokenizer_around(t) : NULL;
+    const size_t behind = around ? around->behinds : 0;
+    r->lead = around ? around->fronts : 1;
+    r->prompt = r->lead + count + behind;
     r->start = start = PARE_NEW(&cli->arena, int32_t, r->prompt);
     if (!start)
         return PARE_ENOMEM;
-    if (r->lead)
+    if (!around)
         PARE_TRY(start_token(cli, c, t, start));
+    for (size_t i = 0; around && i < r->lead; i++)
+        start[i] = around->front[i];
     if (count)
         memcpy(start + r->lead, ids, count * sizeof *ids);
+    for (size_t i = 0; i < behind; i++)
+        start[r->lead + count + i] = around->behind[i];
     if (r->prompt >= c->context)
         return pare_fail(&cli->cx, PARE_EUSAGE,
                          "generate: the prompt has %zu tokens, the model's context is %zu",
@@ -101,14 +107,13 @@ static pare_status draw(pare_cli *cli, const pare_loaded *l, const request *r, i
 static const int32_t *shown(const request *r, const pare_config *c, const int32_t *sequence,
                             size_t *count)
 {
-    const size_t from = r->lead ? 1 : 0;
     size_t end = r->opts.length;
     for (size_t i = r->prompt; r->opts.stop_at_eos && i < end; i++)
         for (size_t e = 0; e < c->eos_ids; e++)
             if (sequence[i] == c->eos_id[e])
                 end = i;
-    *count = end - from;
-    return sequence + from;
+    *count = end - r->lead;
+    return sequence + r->lead;
 }
 
 /* The text of each sequence. */

@@ -163,6 +163,8 @@ static void print_exports(const pare_plan *p)
         if (r->fallbacks > r->beside_floats)
             (void)printf("%-17s %zu fall back to other types: %s\n", "",
                          r->fallbacks - r->beside_floats, pare_export_fallback_text(r, types));
+        if (r->no_tokenizer)
+            (void)printf("%-17s %s\n", "", pare_export_no_tokenizer);
         if (r->beside_floats)
             (void)printf("%-17s %zu become F16: others in the same tensor are not quantized\n", "",
                          r->beside_floats);

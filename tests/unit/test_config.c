@@ -308,6 +308,34 @@ START_TEST(the_table_of_families_is_complete)
 }
 END_TEST
 
+static pare_status read_generation(pare_ctx *cx, const char *text)
+{
+    pare_json *json;
+    pare_status s = pare_json_parse(cx, "g", text, strlen(text), 8192, &json);
+    if (s == PARE_OK)
+        s = pare_config_generation(cx, "g", json, &config);
+    pare_json_free(json);
+    return s;
+}
+
+START_TEST(end_tokens_of_generation_take_the_place_of_others)
+{
+    pare_ctx cx;
+    pare_ctx_init(&cx);
+    parse_ok(SIZES ", \"bos_token_id\": 1, \"eos_token_id\": [2, 4, 5]}");
+    ck_assert_int_eq(read_generation(&cx, "{\"eos_token_id\": null, \"top_p\": 0.9}"), PARE_OK);
+    ck_assert(config.eos_ids == 3 && config.eos_id[2] == 5 && config.bos_id == 1);
+    ck_assert_int_eq(read_generation(&cx, "{\"eos_token_id\": [7, 9], \"bos_token_id\": 3}"),
+                     PARE_OK);
+    ck_assert(config.eos_ids == 2 && config.eos_id[0] == 7 && config.eos_id[1] == 9);
+    ck_assert(config.eos_id[2] == -1 && config.bos_id == 3);
+    ck_assert_int_eq(read_generation(&cx, "{\"eos_token_id\": 2}"), PARE_OK);
+    ck_assert(config.eos_ids == 1 && config.eos_id[0] == 2 && config.eos_id[1] == -1);
+    ck_assert_int_eq(read_generation(&cx, "[]"), PARE_EFORMAT);
+    ck_assert_msg(strstr(cx.what, "g: is not a JSON object"), "%s", cx.what);
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("config");
@@ -320,6 +348,7 @@ int main(void)
     tcase_add_test(t, rope_settings_without_a_type_are_plain);
     tcase_add_test(t, what_the_model_does_not_use_is_left_out_and_told);
     tcase_add_test(t, the_number_of_positions_may_be_that_of_the_family);
+    tcase_add_test(t, end_tokens_of_generation_take_the_place_of_others);
     tcase_add_test(t, what_is_not_computed_is_not_supported_rather_than_malformed);
     tcase_add_test(t, the_table_of_families_is_complete);
     suite_add_tcase(s, t);

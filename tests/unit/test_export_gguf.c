@@ -58,6 +58,11 @@ static const kind kinds[] = {
     AS_IS("qwen3_moe"),
     REFUSED("qwen2_moe", "\"norm_topk_prob\":false", "\"norm_topk_prob\":true",
             "the weights of experts"),
+    REFUSED("qwen2", "\"use_sliding_window\":true",
+            "\"use_sliding_window\":false,\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":8,"
+            "\"low_freq_factor\":1,\"high_freq_factor\":4,"
+            "\"original_max_position_embeddings\":8192}",
+            "llama.cpp has no place for scaled frequencies (rope_type llama3) in models of qwen2"),
     REFUSED("opt", NULL, NULL, "llama.cpp has no architecture for them"),
     REFUSED("bitnet", NULL, NULL, "llama.cpp computes SiLU in models of bitnet"),
     REFUSED("qwen2", NULL, NULL, "window"),
@@ -345,6 +350,53 @@ START_TEST(strict_refuses_windows_that_the_engine_does_not_keep_to)
 }
 END_TEST
 
+/* Factor, bounds and original context of Llama 3, the usual ones first. Some leave one pair or none
+ * between the bounds, some scale all pairs or none. */
+static const struct {
+    double factor, low, high;
+    int original;
+} scalings[] = {
+    {8, 1, 4, 8192}, {8, 1, 4, 256},        {8, 2, 4, 8192},      {32, 1, 4, 8000},
+    {4, 0.5, 8, 64}, {8, 1.2345, 3.3, 300}, {16, 1, 1.5, 1000},   {8, 30, 31, 1000},
+    {8, 1, 4, 4},    {8, 1, 4, 12000000},   {2.5, 3, 300, 20000}, {40, 1, 1.01, 777},
+    {1, 1, 4, 8192},
+};
+enum { SCALINGS = sizeof scalings / sizeof *scalings };
+
+START_TEST(divisors_say_what_the_model_computes)
+{
+    static char scaled[256];
+    loaded was, is;
+    (void)snprintf(scaled, sizeof scaled,
+                   "\"rope_scaling\":{\"rope_type\":\"llama3\","
+                   "\"factor\":%g,\"low_freq_factor\":%g,\"high_freq_factor\":%g,"
+                   "\"original_max_position_embeddings\":%d}",
+                   scalings[_i].factor, scalings[_i].low, scalings[_i].high, scalings[_i].original);
+    const kind k =
+        CHANGED("llama", "\"rope_scaling\":{\"rope_type\":\"linear\",\"factor\":2.5}", scaled);
+    const job_place p = begin(&k, recipes[0]);
+    char what[1024];
+    const pare_status s = job_run(&p, (job_opts){.output = "out"}, what);
+    ck_assert_msg(s == PARE_OK, "%s", what);
+    load(&p, "out", &was);
+    load(&p, "x.gguf", &is);
+    const pare_rope *const a = &was.model.config.rope, *const b = &is.model.config.rope;
+    const size_t pairs = pare_rope_pairs(&was.model.config);
+    ck_assert(a->llama3 && pairs == 8);
+    for (size_t i = 0; i < pairs; i++) {
+        const double want = pare_rope_frequency(a, i, pairs),
+                     got = pare_rope_frequency(b, i, pairs);
+        ck_assert_msg(fabs(want - got) <= 1e-6 * want, "pair %zu: %.9g, %.9g", i, want, got);
+    }
+    if (_i == 0) /* words that other programs expect */
+        ck_assert(b->low_freq_factor == 1 && b->high_freq_factor == 4 &&
+                  b->original_context == 8192);
+    pare_checkpoint_close(&is.ck);
+    pare_checkpoint_close(&was.ck);
+    end(&p);
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("export_gguf");
@@ -355,5 +407,9 @@ int main(void)
     tcase_add_test(t, experts_share_a_tensor_and_keep_their_fates);
     tcase_add_loop_test(t, strict_refuses_windows_that_the_engine_does_not_keep_to, 0, 2);
     suite_add_tcase(s, t);
+    TCase *const d = tcase_create("divisors");
+    tcase_set_timeout(d, 240);
+    tcase_add_loop_test(d, divisors_say_what_the_model_computes, 0, SCALINGS);
+    suite_add_tcase(s, d);
     return unit_main(s);
 }

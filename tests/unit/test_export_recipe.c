@@ -34,6 +34,12 @@ static bool has(const job_place *p, const char *name)
     return pare_path_is_file(job_path(p, name));
 }
 
+static void touch(const job_place *p, const char *name)
+{
+    FILE *const f = fopen(job_path(p, name), "w");
+    ck_assert(f && fclose(f) == 0);
+}
+
 #define RTN "rtn: {bits: 4, group: 32}"
 
 START_TEST(a_recipe_exports_what_it_made)
@@ -93,8 +99,21 @@ static const struct {
     {RTN, "  - {format: awq, path: out/x}\n", PARE_EUSAGE, "recipe.yaml:5:25: "},
     {RTN, "  - {format: awq, path: x}\n  - {format: gptq, path: x/}\n", PARE_EUSAGE,
      "recipe.yaml:6:26: "},
-    {RTN, "  - {format: awq, path: .}\n", PARE_EEXISTS, "would replace the model"},
+    {RTN, "  - {format: awq, path: .}\n", PARE_EUSAGE, "must not lie in each other"},
     {RTN, "  - {format: awq, path: model}\n", PARE_EEXISTS, "would replace the model"},
+    {RTN, "  - {format: awq, path: new/../out//x}\n", PARE_EUSAGE, "must not lie in each other"},
+    {RTN, "  - {format: awq, path: new/./../out}\n", PARE_EUSAGE, "must not lie in each other"},
+    {RTN, "  - {format: awq, path: link/out}\n", PARE_EUSAGE, "must not lie in each other"},
+    {RTN, "  - {format: awq, path: model-link/x}\n", PARE_EUSAGE, "lies inside "},
+    {RTN, "  - {format: awq, path: new/../model/x}\n", PARE_EUSAGE, "lies inside "},
+    {RTN, "  - {format: awq, path: other/new/x}\n", PARE_EUSAGE, "other, where only files of"},
+    {RTN, "  - {format: awq, path: tokens.i32/x}\n", PARE_EUSAGE, "which is no directory"},
+    {RTN, "  - {format: awq, path: x}\n  - {format: gptq, path: ./new/..//x/}\n", PARE_EUSAGE,
+     "another export of the recipe goes to "},
+    {RTN, "  - {format: awq, path: x}\n  - {format: \"gguf:q4_0\", path: link/x/y.gguf}\n",
+     PARE_EUSAGE, "another export of the recipe goes to "},
+    {RTN, "  - {format: \"gguf:q8_0\", path: x}\n  - {format: \"gguf:q4_0\", path: link/./x}\n",
+     PARE_EUSAGE, "another export of the recipe goes to "},
 };
 enum { MISTAKES = sizeof mistakes / sizeof *mistakes };
 
@@ -102,10 +121,15 @@ START_TEST(what_cannot_be_exported_is_refused_before_a_weight_is_read)
 {
     char what[1024];
     const job_place p = begin(mistakes[_i].passes, mistakes[_i].exports);
+    ck_assert(symlink(".", job_path(&p, "link")) == 0);
+    ck_assert(symlink("model", job_path(&p, "model-link")) == 0);
+    ck_assert(mkdir(job_path(&p, "other"), 0777) == 0);
+    touch(&p, "other/pare-export.json");
     ck_assert_int_eq(job_run(&p, (job_opts){.output = "out"}, what), mistakes[_i].s);
     ck_assert_msg(strstr(what, mistakes[_i].says), "%s", what);
     ck_assert(!pare_path_is_directory(job_path(&p, "out")));
     ck_assert(!pare_path_is_directory(job_path(&p, "out.partial")));
+    ck_assert(unlink(job_path(&p, "link")) == 0 && unlink(job_path(&p, "model-link")) == 0);
     job_remove_directory(p.root);
 }
 END_TEST

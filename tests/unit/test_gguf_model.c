@@ -255,7 +255,7 @@ START_TEST(tokenizers_come_from_the_metadata)
     size_t len;
     encodes("model_llama", " ab A", sentence, 4);
     ck_assert_int_eq(pare_checkpoint_tokenizer(&ck, &t), PARE_OK);
-    ck_assert(pare_tokenizer_add_bos(t) && pare_tokenizer_bos(t) == 1 &&
+    ck_assert(pare_tokenizer_around(t)->fronts == 1 && pare_tokenizer_bos(t) == 1 &&
               pare_tokenizer_eos(t) == 2);
     pare_tokenizer_free(t);
     pare_checkpoint_close(&ck);

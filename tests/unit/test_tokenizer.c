@@ -407,12 +407,38 @@ START_TEST(bos_comes_from_the_template)
               "'model':{'vocab':{'s':3},'merges':[]}}");
     ck_assert_int_eq(pare_tokenizer_bos(t), 3);
     ck_assert_int_eq(pare_tokenizer_eos(t), -1);
-    ck_assert(!pare_tokenizer_add_bos(t));
+    const pare_tok_around *const around = pare_tokenizer_around(t);
+    ck_assert(around->fronts == 1 && around->front[0] == 3 && around->behinds == 0);
     pare_tokenizer_free(t);
     t = parse("{'model':{'vocab':{},'merges':[]}}");
     ck_assert_int_eq(pare_tokenizer_bos(t), -1);
     ck_assert_uint_eq(pare_tokenizer_vocab(t), 0);
     pare_tokenizer_free(t);
+}
+END_TEST
+
+#define TEMPLATE(single)                                                                           \
+    "{'post_processor':{'type':'TemplateProcessing','single':[" single                             \
+    "],'special_tokens':{'s':{'ids':[3]},'e':{'ids':[5,4]}}},"                                     \
+    "'model':{'vocab':{'s':3,'e':4,'f':5},'merges':[]}}"
+#define PIECE(id) "{'SpecialToken':{'id':'" id "','type_id':0}}"
+#define TEXT      "{'Sequence':{'id':'A','type_id':0}}"
+
+START_TEST(a_template_says_what_stands_around_a_text)
+{
+    pare_tokenizer *t = parse(TEMPLATE(PIECE("s") "," TEXT "," PIECE("e")));
+    const pare_tok_around *a = pare_tokenizer_around(t);
+    ck_assert(a->fronts == 1 && a->front[0] == 3);
+    ck_assert(a->behinds == 2 && a->behind[0] == 5 && a->behind[1] == 4);
+    ck_assert_int_eq(pare_tokenizer_bos(t), 3);
+    pare_tokenizer_free(t);
+    t = parse(TEMPLATE(TEXT));
+    a = pare_tokenizer_around(t);
+    ck_assert(a->fronts == 0 && a->behinds == 0 && pare_tokenizer_bos(t) == -1);
+    pare_tokenizer_free(t);
+    refuse(TEMPLATE(PIECE("e") "," PIECE("e") "," PIECE("s") "," TEXT), PARE_ENOTSUP,
+           "post_processor: more than 4 tokens on one side of a text");
+    refuse(TEMPLATE(PIECE("x") "," TEXT), PARE_EFORMAT, "post_processor: 'x' has no id of a token");
 }
 END_TEST
 
@@ -452,7 +478,7 @@ START_TEST(opening_a_directory_reads_both_files)
     ck_assert_int_eq(pare_tokenizer_open(&cx, directory, &t), PARE_OK);
     ck_assert_int_eq(pare_tokenizer_bos(t), 1);
     ck_assert_int_eq(pare_tokenizer_eos(t), 0);
-    ck_assert(pare_tokenizer_add_bos(t));
+    ck_assert_uint_eq(pare_tokenizer_around(t)->fronts, 0); /* no template says so */
     pare_tokenizer_free(t);
     write_file(directory, "tokenizer_config.json", "{'bos_token':'b'}");
     ck_assert_int_eq(pare_tokenizer_open(&cx, directory, &t), PARE_EFORMAT);
@@ -538,6 +564,7 @@ int main(void)
     tcase_add_test(c, a_hostile_pattern_ends_in_a_message);
     tcase_add_test(c, an_id_without_a_token_has_no_text);
     tcase_add_test(c, bos_comes_from_the_template);
+    tcase_add_test(c, a_template_says_what_stands_around_a_text);
     tcase_add_test(c, messages_start_with_the_file);
     tcase_add_test(c, opening_a_directory_reads_both_files);
     tcase_add_test(c, every_allocation_may_fail);

@@ -108,7 +108,7 @@ START_TEST(vocab_and_merges_are_gpt2_without_a_class)
     expect(t, "ab a11<|endoftext|>", "2 4 6 7");
     ck_assert_int_eq(pare_tokenizer_bos(t), 7);
     ck_assert_int_eq(pare_tokenizer_eos(t), 7);
-    ck_assert(!pare_tokenizer_add_bos(t));
+    ck_assert_uint_eq(pare_tokenizer_around(t)->fronts, 0);
     pare_tokenizer_free(t);
     put("tokenizer_config.json",
         "{'tokenizer_class':'GPT2TokenizerFast','add_prefix_space':true,'add_bos_token':true,"
@@ -116,7 +116,7 @@ START_TEST(vocab_and_merges_are_gpt2_without_a_class)
     t = open_folder();
     expect(t, "a", "4");
     ck_assert_int_eq(pare_tokenizer_bos(t), 12);
-    ck_assert(pare_tokenizer_add_bos(t));
+    ck_assert_uint_eq(pare_tokenizer_around(t)->fronts, 1);
     pare_tokenizer_free(t);
 }
 END_TEST
@@ -224,14 +224,14 @@ START_TEST(a_model_has_its_own_special_tokens)
     pare_tokenizer *t = open_folder();
     ck_assert_int_eq(pare_tokenizer_bos(t), 1);
     ck_assert_int_eq(pare_tokenizer_eos(t), 2);
-    ck_assert(pare_tokenizer_add_bos(t));
+    ck_assert_uint_eq(pare_tokenizer_around(t)->fronts, 1);
     expect(t, "<unk></s><s>", "0 2 1");
     pare_tokenizer_free(t);
     put("tokenizer_config.json", "{'add_bos_token':false,'added_tokens_decoder':{'1':{'content':"
                                  "'<s>','special':true},'900':{'content':'<|end|>','rstrip':true}},"
                                  "'eos_token':'<|end|>'}");
     t = open_folder();
-    ck_assert(!pare_tokenizer_add_bos(t));
+    ck_assert_uint_eq(pare_tokenizer_around(t)->fronts, 0);
     ck_assert_int_eq(pare_tokenizer_eos(t), 900);
     expect(t, "<s><|end|>  ", "1 900");
     pare_tokenizer_free(t);
