@@ -136,11 +136,9 @@ static pare_status write_all(pare__export *e)
     PARE_TRY(s);
     PARE_TRY(write_config(e));
     PARE_TRY(write_extra(e));
-    for (size_t i = 0; pare_companions[i]; i++) {
-        bool copied;
-        PARE_TRY(pare_output_copy(e->a, &e->ck, e->place.at.partial, pare_companions[i], &copied));
-    }
-    return PARE_OK;
+    const char *const *names;
+    size_t count;
+    return pare_output_copy_all(e->a, &e->ck, e->place.at.partial, &names, &count);
 }
 
 /* What it is, and what became of each linear. */

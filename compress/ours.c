@@ -68,7 +68,8 @@ static bool gives(pare_output_kind kind, const char *name, bool unfinished)
         return kind == PARE_OUTPUT_ARTIFACT;
     (void)snprintf(base, sizeof base, "%.*s", (int)(strlen(name) - (temporary ? 4 : 0)), name);
     return (unfinished && strcmp(base, PARE_JOURNAL_NAME) == 0) || is_listed(names[kind], base) ||
-           (kind != PARE_OUTPUT_FILE && is_listed(pare_companions, base));
+           (kind != PARE_OUTPUT_FILE &&
+            (is_listed(pare_companions, base) || is_listed(pare_licenses, base)));
 }
 
 static const char *mark_name(pare_output_kind kind)

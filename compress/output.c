@@ -12,28 +12,82 @@
 #include "formats/checksums.h"
 #include "runtime/file.h"
 
+/* The text becomes DIRECTORY/name; without one, none may stay there that an earlier run found. */
+static pare_status put_text(pare_ctx *cx, pare_arena *a, const char *directory, const char *name,
+                            const char *text, size_t len)
+{
+    char *const path = pare_path_join(a, directory, name);
+    if (!path)
+        return PARE_ENOMEM;
+    if (text)
+        return pare_file_write(cx, path, text, len);
+    return unlink(path) == 0 || errno == ENOENT ? PARE_OK : pare_file_fail(cx, path, "remove");
+}
+
 pare_status pare_output_copy(pare_arena *a, const pare_checkpoint *from, const char *to,
                              const char *name, bool *copied)
 {
     pare_ctx *const cx = from->cx;
-    char *const copy = pare_path_join(a, to, name);
     const pare_mark mark = pare_arena_mark(a);
     char *text;
     size_t len;
-    if (!copy)
-        return PARE_ENOMEM;
     pare_status s = pare_checkpoint_companion(from, a, name, &text, &len);
     if (s == PARE_ENOTSUP) {
         pare_ctx_clear(cx);
+        text = NULL;
         s = PARE_OK;
     }
     *copied = s == PARE_OK && text;
-    if (*copied)
-        s = pare_file_write(cx, copy, text, len);
-    else if (s == PARE_OK && unlink(copy) != 0 && errno != ENOENT)
-        s = pare_file_fail(cx, copy, "remove"); /* nor may one stay that an earlier run found */
+    if (s == PARE_OK)
+        s = put_text(cx, a, to, name, text, len);
     pare_arena_rewind(a, mark);
     return s;
+}
+
+static pare_status copy_license(pare_arena *a, const pare_checkpoint *from, const char *to,
+                                const char *name, bool *copied)
+{
+    enum { LICENSE_CAP = 16 * 1024 * 1024 };
+    pare_ctx *const cx = from->cx;
+    const pare_mark mark = pare_arena_mark(a);
+    char *const path = pare_path_join(a, from->directory, name), *text = NULL;
+    pare_path_kind is = PARE_PATH_ABSENT;
+    size_t len = 0;
+    pare_status s = path ? pare_path_look(cx, path, &is) : PARE_ENOMEM;
+    *copied = is == PARE_PATH_FILE;
+    if (*copied)
+        s = pare_file_read(cx, a, path, LICENSE_CAP, &text, &len);
+    if (s == PARE_OK)
+        s = put_text(cx, a, to, name, text, len);
+    pare_arena_rewind(a, mark);
+    return s;
+}
+
+pare_status pare_output_copy_all(pare_arena *a, const pare_checkpoint *from, const char *to,
+                                 const char *const **names, size_t *count)
+{
+    size_t most = 0, n = 0;
+    bool copied;
+    for (size_t i = 0; pare_companions[i]; i++)
+        most++;
+    for (size_t i = 0; pare_licenses[i]; i++)
+        most++;
+    const char **const name = PARE_NEW(a, const char *, most);
+    if (!name)
+        return PARE_ENOMEM;
+    for (size_t i = 0; pare_companions[i]; i++) {
+        PARE_TRY(pare_output_copy(a, from, to, pare_companions[i], &copied));
+        if (copied)
+            name[n++] = pare_companions[i];
+    }
+    for (size_t i = 0; pare_licenses[i]; i++) {
+        PARE_TRY(copy_license(a, from, to, pare_licenses[i], &copied));
+        if (copied)
+            name[n++] = pare_licenses[i];
+    }
+    *names = name;
+    *count = n;
+    return PARE_OK;
 }
 
 pare_status pare_output_make(pare_ctx *cx, pare_arena *a, const char *path)

@@ -23,6 +23,12 @@ PARE_CHECKED pare_status pare_output_check_length(pare_ctx *cx, const char *path
 PARE_CHECKED pare_status pare_output_copy(pare_arena *a, const pare_checkpoint *from,
                                           const char *to, const char *name, bool *copied);
 
+/* All of them, and the licenses that lie in the model's directory; *names [*count] are those that
+ * are there. */
+PARE_CHECKED pare_status pare_output_copy_all(pare_arena *a, const pare_checkpoint *from,
+                                              const char *to, const char *const **names,
+                                              size_t *count);
+
 /* Makes a directory with its parents; one that is there is fine. PARE_EIO, PARE_ENOSPC,
  * PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_output_make(pare_ctx *cx, pare_arena *a, const char *path);

@@ -286,26 +286,20 @@ pare_status pare__run_describe(pare_run *run)
                                              .source = run->source,
                                              .sources = run->source ? plan->out.blocks : 0,
                                              .captured = run->slice.captured};
-    size_t most = 3;
-    for (size_t i = 0; pare_companions[i]; i++)
-        most++;
-    const char **const name = PARE_NEW(run->a, const char *, most);
+    const char *const *copied;
+    char *config;
+    size_t len, copies, count = 0;
+    PARE_TRY(pare_output_copy_all(run->a, &plan->checkpoint, plan->partial_path, &copied, &copies));
+    const char **const name = PARE_NEW(run->a, const char *, copies + 2);
     if (!name)
         return PARE_ENOMEM;
-    char *config;
-    size_t len, count = 0;
     if (pare_packed_index_name(&plan->layout))
         name[count++] = pare_packed_index_name(&plan->layout);
     PARE_TRY(make_config(run, &config, &len));
     PARE_TRY(write_output(run, "config.json", config, len));
     name[count++] = "config.json";
-    for (size_t i = 0; pare_companions[i]; i++) {
-        bool copied;
-        PARE_TRY(pare_output_copy(run->a, &plan->checkpoint, plan->partial_path, pare_companions[i],
-                                  &copied));
-        if (copied)
-            name[count++] = pare_companions[i];
-    }
+    for (size_t i = 0; i < copies; i++)
+        name[count++] = copied[i];
     PARE_TRY(write_output(run, "recipe.yaml", plan->recipe_text, plan->recipe_len));
     PARE_TRY(list_outputs(run, name, count));
     PARE_TRY(pare__run_inputs_hashed(run));

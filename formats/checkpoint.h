@@ -71,6 +71,10 @@ bool pare_checkpoint_quantized(const pare_checkpoint *ck, char *text, size_t siz
 /* Files beside the weights that belong to a model, ended by NULL. */
 extern const char *const pare_companions[];
 
+/* Names of the texts beside a model that say what may be done with it; NULL behind the last. They
+ * go along with it and nothing reads them. */
+extern const char *const pare_licenses[];
+
 /* A text that goes along with the weights (tokenizer.json, ...), of the file that stands beside
  * them or of what a container holds in its place. *text is NULL when there is none; it lies in the
  * arena, NUL behind. PARE_EFORMAT above 256 MiB, PARE_ENOTSUP for a tokenizer that cannot be

@@ -13,6 +13,10 @@ const char *const pare_companions[] = {"tokenizer.json",      "tokenizer_config.
                                        "vocab.json",          "merges.txt",
                                        "chat_template.jinja", NULL};
 
+const char *const pare_licenses[] = {"LICENSE",    "LICENSE.txt",   "LICENSE.md", "LICENCE",
+                                     "COPYING",    "NOTICE",        "NOTICE.txt", "NOTICE.md",
+                                     "Notice.txt", "USE_POLICY.md", NULL};
+
 pare_status pare_checkpoint_companion(const pare_checkpoint *ck, pare_arena *a, const char *name,
                                       char **text, size_t *len)
 {

@@ -191,8 +191,10 @@ const pare_command pare_commands[] = {
      "pare compare llama/ llama-w4/ llama-w3/ --text wiki.test.raw --choice piqa.jsonl",
      compare_options, pare_compare_run},
     {"generate", "MODEL", 1, 1, "continue a prompt, or write samples of a model",
-     "On stdout a sequence stops at its end token. In a file every sequence has the full length,\n"
-     "prompt included, so that it can serve as calibration or evaluation data.",
+     "A prompt gets the tokens around it that the template of the tokenizer names (BOS in front).\n"
+     "On stdout a sequence stops at an end token: one of generation_config.json, else of\n"
+     "config.json; ids without a token print nothing. In a file every sequence has the full\n"
+     "length, prompt included, so that it can serve as calibration or evaluation data.",
      "pare generate llama-w4/ --prompt \"Once upon a time\" --tokens 64", generate_options,
      pare_generate_run},
     {"export", "ARTIFACT", 1, 1, "write an artifact as files of another engine",

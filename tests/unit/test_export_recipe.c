@@ -34,12 +34,6 @@ static bool has(const job_place *p, const char *name)
     return pare_path_is_file(job_path(p, name));
 }
 
-static void touch(const job_place *p, const char *name)
-{
-    FILE *const f = fopen(job_path(p, name), "w");
-    ck_assert(f && fclose(f) == 0);
-}
-
 #define RTN "rtn: {bits: 4, group: 32}"
 
 START_TEST(a_recipe_exports_what_it_made)
@@ -51,6 +45,46 @@ START_TEST(a_recipe_exports_what_it_made)
     ck_assert(has(&p, "x/gptq/model.safetensors") && has(&p, "ct/model.safetensors"));
     ck_assert(has(&p, "ct/pare-export.json") && !has(&p, "ct/quantize_config.json"));
     ck_assert(!pare_path_is_directory(job_path(&p, "ct.partial")));
+    job_remove_directory(p.root);
+}
+END_TEST
+
+/* What stands in a file of the job. */
+static void says(const job_place *p, const char *name, const char *want)
+{
+    pare_ctx cx;
+    pare_arena a;
+    char *text;
+    size_t len;
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    ck_assert_msg(pare_file_read(&cx, &a, job_path(p, name), 1 << 20, &text, &len) == PARE_OK, "%s",
+                  cx.what);
+    ck_assert_msg(strstr(text, want), "%s", text);
+    pare_arena_release(&a);
+}
+
+static void write_text(const job_place *p, const char *name, const char *text)
+{
+    FILE *const f = fopen(job_path(p, name), "w");
+    ck_assert(f && fputs(text, f) >= 0 && fclose(f) == 0);
+}
+
+START_TEST(licenses_go_along)
+{
+    const job_place p = begin(RTN, "  - {format: gptq, path: x}\n");
+    write_text(&p, "model/LICENSE", "may be used");
+    write_text(&p, "model/Notice.txt", "was made by");
+    ck_assert_int_eq(job_run(&p, (job_opts){.output = "out"}, NULL), PARE_OK);
+    says(&p, "out/LICENSE", "may be used");
+    says(&p, "out/Notice.txt", "was made by");
+    says(&p, "out/manifest.json", "\"LICENSE\"");
+    says(&p, "x/LICENSE", "may be used");
+    says(&p, "x/SHA256SUMS", "  Notice.txt");
+    ck_assert(!has(&p, "x/NOTICE"));
+    (void)unlink(job_path(&p, "model/LICENSE"));
+    ck_assert_int_eq(job_run(&p, (job_opts){.output = "out", .restart = true}, NULL), PARE_OK);
+    ck_assert(!has(&p, "out/LICENSE") && !has(&p, "x/LICENSE") && has(&p, "x/Notice.txt"));
     job_remove_directory(p.root);
 }
 END_TEST
@@ -124,7 +158,7 @@ START_TEST(what_cannot_be_exported_is_refused_before_a_weight_is_read)
     ck_assert(symlink(".", job_path(&p, "link")) == 0);
     ck_assert(symlink("model", job_path(&p, "model-link")) == 0);
     ck_assert(mkdir(job_path(&p, "other"), 0777) == 0);
-    touch(&p, "other/pare-export.json");
+    write_text(&p, "other/pare-export.json", "{}");
     ck_assert_int_eq(job_run(&p, (job_opts){.output = "out"}, what), mistakes[_i].s);
     ck_assert_msg(strstr(what, mistakes[_i].says), "%s", what);
     ck_assert(!pare_path_is_directory(job_path(&p, "out")));
@@ -507,6 +541,7 @@ int main(void)
     TCase *const t = tcase_create("jobs");
     tcase_set_timeout(t, 240);
     tcase_add_test(t, a_recipe_exports_what_it_made);
+    tcase_add_test(t, licenses_go_along);
     tcase_add_test(t, exports_do_not_change_the_artifact);
     tcase_add_loop_test(t, what_cannot_be_exported_is_refused_before_a_weight_is_read, 0, MISTAKES);
     tcase_add_test(t, plain_checkpoints_are_not_exported);
