@@ -111,6 +111,11 @@ void pare_config_warn(pare_ctx *cx, const char *name, const pare_json *json, con
 PARE_CHECKED pare_status pare_config_generation(pare_ctx *cx, const char *name,
                                                 const pare_json *json, pare_config *config);
 
+/* The same of the file beside a model, where there is one. `a` is scratch. PARE_EFORMAT,
+ * PARE_ENOMEM, PARE_EIO. */
+PARE_CHECKED pare_status pare_checkpoint_generation(const pare_checkpoint *ck, pare_arena *a,
+                                                    pare_config *config);
+
 /* Whether linears of this description have biases of their own in models with this config.json. */
 bool pare_linear_has_bias(const pare_json *config, const pare_linear_desc *d);
 

@@ -549,16 +549,12 @@ static const struct {
 } unfit[] = {
     {"compressed-tensors", {0}, "quantized; the formats safetensors and gguf:f16 hold floats"},
     {"gptq", {0}, "no linear of the model is quantized"},
-    {"awq", {0}, "no linear of the model is quantized"},
     {"compressed-tensors", {4, 4, 8, 4}, "linears b.k and b.v: vLLM runs them as one matrix"},
     {"compressed-tensors", {4, 0, 4, 4}, "linears b.q and b.k: vLLM runs them as one matrix"},
-    {"compressed-tensors", {4, 4, 4, 4, 4}, "linears b.gate and b.up: vLLM runs them"},
     {"gptq", {4, 4, 4, 4, 4, 4, 3}, "linear b.down is int3 g32 sym, but b.q is int4 g32 sym"},
     {"awq", {3, 4, 4}, "this format has one kind for all"},
-    {"gptq", {4, 0, 4, 4, 4, 4, 4}, "gptq: linears b.q and b.k: vLLM runs them as one matrix and "},
-    {"gptq_v2", {4, 4, 0, 4, 4, 4, 4}, "refuses files in which only one is quantized, here b.k:"},
-    {"awq", {0, 4, 4, 4, 4, 4, 4}, "here b.k: let one step of the recipe quantize both, or let"},
-    {"awq", {4, 4, 4, 4, 4, 0, 4}, "awq: linears b.gate and b.up: vLLM runs them as one matrix"},
+    {"gptq", {4, 4, 0, 4, 4, 4, 4}, "b.k and b.v: vLLM runs them as one matrix and refuses files"},
+    {"awq", {4, 4, 4, 4, 4, 0, 4}, "here b.gate: let one step of the recipe quantize both"},
 };
 enum { UNFIT = sizeof unfit / sizeof *unfit };
 
