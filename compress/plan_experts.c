@@ -17,14 +17,18 @@ pare_status pare__plan_refuse_router(pare_ctx *cx, const pare_plan *plan,
     for (size_t b = 0; b < plan->model.config.blocks; b++) {
         const pare_block *const block = &plan->model.block[b];
         const char *const name[] = {block->router.name, block->shared_gate.name};
-        for (size_t i = 0; i < sizeof name / sizeof *name; i++)
-            if (name[i] && pare_pattern_matches(pattern, name[i]))
+        for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
+            bool hit = false;
+            if (name[i])
+                PARE_TRY(pare_pattern_matches(cx, pattern, name[i], &hit));
+            if (hit)
                 return pare_recipe_fail(
                     cx, text->place,
                     "targets: \"%s\" names %s: what picks experts stays as it is in the "
                     "checkpoint, since its smallest error sends tokens to other experts, and it "
                     "is a few thousandths of the weights",
                     text->text, name[i]);
+        }
     }
     return PARE_OK;
 }

@@ -23,41 +23,43 @@ static pare_status matcher_init(pare_ctx *cx, pare_arena *a, const pare_texts *t
     for (size_t i = 0; i < texts->count; i++) {
         const pare_text *const t = &texts->item[i];
         const pare_status s = pare_pattern_new(cx, a, t->text, &m->pattern[i]);
-        if (s == PARE_EUSAGE) {
-            char reason[sizeof cx->what];
-            memcpy(reason, cx->what, sizeof reason);
-            pare_ctx_clear(cx);
-            return pare_recipe_fail(cx, t->place, "%s", reason);
-        }
+        if (s == PARE_EUSAGE)
+            return pare_recipe_fail_at(cx, s, t->place);
         PARE_TRY(s);
     }
     return PARE_OK;
 }
 
-static bool matcher_any(const matcher *m, const char *name)
+static pare_status matcher_any(pare_ctx *cx, const matcher *m, const char *name, bool *any)
 {
-    bool any = false;
-    for (size_t i = 0; i < m->texts->count; i++)
-        if (pare_pattern_matches(m->pattern[i], name)) {
-            m->hits[i]++;
-            any = true;
-        }
-    return any;
+    *any = false;
+    for (size_t i = 0; i < m->texts->count; i++) {
+        bool hit;
+        const pare_status s = pare_pattern_matches(cx, m->pattern[i], name, &hit);
+        if (s == PARE_EUSAGE)
+            return pare_recipe_fail_at(cx, s, m->texts->item[i].place);
+        PARE_TRY(s);
+        m->hits[i] += hit;
+        *any |= hit;
+    }
+    return PARE_OK;
 }
 
 /* Modules outside the blocks' linears that a pattern may name without selecting anything. */
-static void count_excluded(const pare_model *model, const matcher *m)
+static pare_status count_excluded(pare_ctx *cx, const pare_model *model, const matcher *m)
 {
+    bool any;
     const pare_arch *const arch = model->config.arch;
     const char *const names[] = {arch->head, arch->embed, arch->norm};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        (void)matcher_any(m, names[i]);
+        PARE_TRY(matcher_any(cx, m, names[i], &any));
     for (size_t b = 0; b < model->config.blocks && arch->experts; b++) {
         const pare_block *const block = &model->block[b];
-        (void)matcher_any(m, block->router.name);
+        PARE_TRY(matcher_any(cx, m, block->router.name, &any));
         if (block->shared_gate.name)
-            (void)matcher_any(m, block->shared_gate.name);
+            PARE_TRY(matcher_any(cx, m, block->shared_gate.name, &any));
     }
+    return PARE_OK;
 }
 
 static const char *nearest_linear(pare_arena *a, const pare_plan *plan, const char *text)
@@ -74,6 +76,24 @@ static const char *nearest_linear(pare_arena *a, const pare_plan *plan, const ch
     return pare_nearest_name(text, names, named);
 }
 
+/* Refuses a pattern of `targets` that means a matrix outside the blocks. */
+static pare_status refuse_outer(pare_ctx *cx, const pare_plan *plan, const pare_pattern *pattern,
+                                const pare_text *text)
+{
+    const pare_arch *const arch = plan->model.config.arch;
+    const char *const names[] = {arch->head, arch->embed};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        bool hit;
+        PARE_TRY(pare_pattern_matches(cx, pattern, names[i], &hit));
+        if (hit)
+            return pare_recipe_fail(cx, text->place,
+                                    "targets: \"%s\" names %s, %s: pare cannot quantize it yet, "
+                                    "and it stays as it is in the checkpoint",
+                                    text->text, names[i], i ? "the embedding" : "the output head");
+    }
+    return PARE_OK;
+}
+
 static pare_status check_hits(pare_ctx *cx, pare_arena *a, const pare_plan *plan, const matcher *m,
                               const char *list)
 {
@@ -82,11 +102,15 @@ static pare_status check_hits(pare_ctx *cx, pare_arena *a, const pare_plan *plan
             continue;
         const pare_text *const t = &m->texts->item[i];
         PARE_TRY(pare__plan_refuse_router(cx, plan, m->pattern[i], t));
+        PARE_TRY(refuse_outer(cx, plan, m->pattern[i], t));
         const char *const near = nearest_linear(a, plan, t->text);
         return pare_recipe_fail(cx, t->place,
                                 "%s: \"%s\" matches no linear of the model; the nearest is \"%s\", "
-                                "and a pattern must match the whole name",
-                                list, t->text, near ? near : "");
+                                "and %s",
+                                list, t->text, near ? near : "",
+                                strncmp(t->text, "re:", 3) == 0
+                                    ? "an expression must match from the start of the name"
+                                    : "a pattern must match the whole name");
     }
     return PARE_OK;
 }
@@ -131,20 +155,23 @@ static pare_status own_linears(pare_ctx *cx, const pare_plan *plan, size_t step,
     return PARE_OK;
 }
 
-/* selected[slot]: what targets and skip of a step leave. False: nothing. */
-static bool select_linears(const pare_plan *plan, const matcher *targets, const matcher *skip,
-                           bool *selected)
+/* selected[slot]: what targets and skip of a step leave; *any: something. */
+static pare_status select_linears(pare_ctx *cx, const pare_plan *plan, const matcher *targets,
+                                  const matcher *skip, bool *selected, bool *any)
 {
-    bool any = false;
+    *any = false;
     for (size_t i = 0; i < pare_plan_slots(plan); i++) {
         const char *const name = pare_plan_at(plan, i)->name;
         if (!name)
             continue;
-        const bool skipped = matcher_any(skip, name);
-        selected[i] = !skipped && (targets->texts->count == 0 || matcher_any(targets, name));
-        any |= selected[i];
+        bool skipped, taken = targets->texts->count == 0;
+        PARE_TRY(matcher_any(cx, skip, name, &skipped));
+        if (!skipped && !taken)
+            PARE_TRY(matcher_any(cx, targets, name, &taken));
+        selected[i] = !skipped && taken;
+        *any |= selected[i];
     }
-    return any;
+    return PARE_OK;
 }
 
 /* What becomes of the linears that a step selects. */
@@ -181,8 +208,9 @@ static pare_status resolve_step(pare_ctx *cx, pare_arena *a, pare_plan *plan, si
     matcher targets, skip;
     PARE_TRY(matcher_init(cx, a, &s->targets, &targets));
     PARE_TRY(matcher_init(cx, a, &s->skip, &skip));
-    const bool any = select_linears(plan, &targets, &skip, selected);
-    count_excluded(&plan->model, &skip);
+    bool any;
+    PARE_TRY(select_linears(cx, plan, &targets, &skip, selected, &any));
+    PARE_TRY(count_excluded(cx, &plan->model, &skip));
     PARE_TRY(check_hits(cx, a, plan, &targets, "targets"));
     PARE_TRY(check_hits(cx, a, plan, &skip, "skip"));
     if (!any)

@@ -25,7 +25,10 @@ pare_status pare__code_compile(pare_ctx *cx, pare_tokenizer *t, pare_tok_slice t
                                pare_regex **out)
 {
     const pare_status s = pare_regex_new(&t->arena, text.at, text.len, out);
-    return s == PARE_EFORMAT ? pare_fail_context(cx, s, "pattern") : s;
+    if (s != PARE_EFORMAT)
+        return s;
+    return pare_fail_context(cx, s, "pattern '%.*s'", (int)(text.len < 100 ? text.len : 100),
+                             text.at);
 }
 
 pare_status pare__split_begin(pare_tok_encoder *e, size_t len)

@@ -12,7 +12,8 @@ struct pare_pattern {
     const char *glob;
 };
 
-unsigned pare__character(const char **s)
+/* The character at *s, which moves behind it. A byte that is not UTF-8 stands for itself. */
+static unsigned next_character(const char **s)
 {
     const unsigned char *const p = (const unsigned char *)*s;
     const size_t n = p[0] < 0xc0 ? 1 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
@@ -60,19 +61,21 @@ static const char *match_member(const char *s, unsigned c, bool *in)
     }
     if (s[0] == '[' && (s[1] == '.' || s[1] == '='))
         return NULL;
-    const unsigned low = pare__character(&s);
+    const unsigned low = next_character(&s);
     unsigned high = low;
     if (s[0] == '-' && s[1] && s[1] != ']') {
         s++;
-        high = pare__character(&s);
+        high = next_character(&s);
     }
     *in = *in || (c >= low && c <= high);
     return high < low ? NULL : s;
 }
 
-const char *pare__set_matches(const char *s, const char *inverters, unsigned c, bool *hit)
+/* Reads a set behind its "[": the text behind its "]", or NULL when it is malformed. A "]" in front
+ * is a member. */
+static const char *set_matches(const char *s, unsigned c, bool *hit)
 {
-    const bool invert = *s && strchr(inverters, *s);
+    const bool invert = *s == '!' || *s == '^';
     s += invert;
     bool in = false;
     const char *const first = s;
@@ -96,20 +99,20 @@ static bool glob_matches(const char *glob, const char *name)
         const char *g = glob, *n = name;
         bool hit = false;
         if (*g) {
-            const unsigned c = pare__character(&n);
+            const unsigned c = next_character(&n);
             if (*g == '[')
-                g = pare__set_matches(g + 1, "!^", c, &hit);
+                g = set_matches(g + 1, c, &hit);
             else if (*g == '?') {
                 hit = true;
                 g++;
             } else
-                hit = pare__character(&g) == c;
+                hit = next_character(&g) == c;
         }
         if (hit) {
             glob = g;
             name = n;
         } else if (star) {
-            (void)pare__character(&from);
+            (void)next_character(&from);
             glob = star;
             name = from;
         } else {
@@ -130,10 +133,12 @@ static pare_status check_glob(pare_ctx *cx, const char *text)
             s++;
             continue;
         }
-        s = pare__set_matches(s + 1, "!^", 0, &hit);
+        s = set_matches(s + 1, 0, &hit);
         if (!s)
-            return pare_fail(cx, PARE_EUSAGE, "pattern %s: %s", pare__quote(quoted, text),
-                             PARE__SET_REASON);
+            return pare_fail(cx, PARE_EUSAGE,
+                             "pattern %s: a set [...] without its ], with a range that runs "
+                             "backwards or an unknown class",
+                             pare__quote(quoted, text));
     }
     return PARE_OK;
 }
@@ -160,11 +165,12 @@ pare_status pare_pattern_new(pare_ctx *cx, pare_arena *a, const char *text, pare
     return PARE_OK;
 }
 
-bool pare_pattern_matches(const pare_pattern *p, const char *name)
+pare_status pare_pattern_matches(pare_ctx *cx, const pare_pattern *p, const char *name, bool *hit)
 {
     if (p->expression)
-        return pare__expression_matches(p->expression, name);
-    return glob_matches(p->glob, name);
+        return pare__expression_matches(cx, p->expression, name, hit);
+    *hit = glob_matches(p->glob, name);
+    return PARE_OK;
 }
 
 static char lower(char c)

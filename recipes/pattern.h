@@ -6,17 +6,20 @@
 
 #include "runtime/arena.h"
 
-/* A glob ("*" any run, "?" one character, "[a-c]" "[!a-c]" a set; all may match dots) or "re:" +
- * extended regular expression (POSIX ERE without back references and collating elements, counts up
- * to 255) that must match the whole name. Matching takes time in proportion to the length of the
- * pattern times that of the name, also for hostile patterns. */
+/* A glob ("*" any run, "?" one character, "[a-c]" "[!a-c]" a set; all may match dots) that must
+ * match the whole name, in time proportional to the product of both lengths; or "re:" + a regular
+ * expression as Python's re.match takes it, which must match the beginning of the name (PCRE2;
+ * runtime/regex.h bounds the time). */
 typedef struct pare_pattern pare_pattern;
 
-/* PARE_EUSAGE with the reason for a bad expression (without place: the caller adds it);
- * PARE_ENOMEM. */
+/* PARE_EUSAGE with the reason for a bad pattern (without place: the caller adds it); PARE_ENOMEM.
+ */
 PARE_CHECKED pare_status pare_pattern_new(pare_ctx *cx, pare_arena *a, const char *text,
                                           pare_pattern **out);
-bool pare_pattern_matches(const pare_pattern *p, const char *name);
+/* PARE_EUSAGE for an expression that takes too many steps on this name (without place);
+ * PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_pattern_matches(pare_ctx *cx, const pare_pattern *p, const char *name,
+                                              bool *hit);
 
 /* The word of `words` [count] nearest to `text`: smallest optimal-string-alignment distance, at
  * most 2 and below the length of the text; NULL when there is none; the first of equals. */

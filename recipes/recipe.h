@@ -187,4 +187,7 @@ bool pare_bytes_parse(const char *text, uint64_t *bytes);
 /* Records "file:line:column: ..." for a place; returns PARE_EUSAGE. */
 pare_status pare_recipe_fail(pare_ctx *cx, pare_place p, const char *fmt, ...) PARE_PRINTF(3, 4);
 
+/* Puts the place in front of the recorded message; returns `s`. */
+pare_status pare_recipe_fail_at(pare_ctx *cx, pare_status s, pare_place p);
+
 #endif

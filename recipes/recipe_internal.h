@@ -82,20 +82,14 @@ bool pare__hint(const pare_param *p, const char *text, char out[PARE__HINT]);
 /* Shortest text that reads back as the same number. */
 void pare__number_print(double value, char out[PARE__NUMBER]);
 
-/* The character at *s, which moves behind it. A byte that is not UTF-8 stands for itself. */
-unsigned pare__character(const char **s);
-
-/* Reads a set behind its "[", inverted by a first character among `inverters`: the text behind its
- * "]", or NULL when it is malformed (PARE__SET_REASON). A "]" in front is a member. */
-#define PARE__SET_REASON                                                                           \
-    "a set [...] without its ], with a range that runs backwards or an unknown class"
-const char *pare__set_matches(const char *s, const char *inverters, unsigned c, bool *hit);
-
 /* A regular expression; `text` is borrowed. PARE_EUSAGE with the reason, PARE_ENOMEM. */
 typedef struct pare__expression pare__expression;
 PARE_CHECKED pare_status pare__expression_new(pare_ctx *cx, pare_arena *a, const char *text,
                                               pare__expression **out);
-bool pare__expression_matches(const pare__expression *e, const char *name);
+/* Whether the beginning of the name matches. PARE_EUSAGE: it takes too many steps, or the name is
+ * no UTF-8; PARE_ENOMEM. */
+PARE_CHECKED pare_status pare__expression_matches(pare_ctx *cx, const pare__expression *e,
+                                                  const char *name, bool *hit);
 
 /* The value of "passes", "evaluate", "export", "calibration", "kv_cache" into w->out. */
 PARE_CHECKED pare_status pare__steps(const pare__walk *w, const pare_yaml *list);

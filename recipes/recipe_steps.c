@@ -167,11 +167,8 @@ static pare_status patterns(const pare__walk *w, const pare_yaml *mapping, const
         pare_pattern *p = NULL;
         const pare_status s = pare_pattern_new(w->cx, w->a, out->item[i].text, &p);
         pare_arena_rewind(w->a, mark);
-        if (s == PARE_EUSAGE && out->item[i].place.line == 0)
-            return pare_fail_context(w->cx, s, "%s", out->item[i].place.file);
         if (s == PARE_EUSAGE)
-            return pare_fail_context(w->cx, s, "%s:%zu:%zu", out->item[i].place.file,
-                                     out->item[i].place.line, out->item[i].place.column);
+            return pare_recipe_fail_at(w->cx, s, out->item[i].place);
         PARE_TRY(s);
     }
     return PARE_OK;

@@ -25,6 +25,13 @@ pare_status pare_recipe_fail(pare_ctx *cx, pare_place p, const char *fmt, ...)
     return pare_fail(cx, PARE_EUSAGE, "%s:%zu:%zu: %s", p.file, p.line, p.column, reason);
 }
 
+pare_status pare_recipe_fail_at(pare_ctx *cx, pare_status s, pare_place p)
+{
+    if (p.line == 0)
+        return pare_fail_context(cx, s, "%s", p.file);
+    return pare_fail_context(cx, s, "%s:%zu:%zu", p.file, p.line, p.column);
+}
+
 const char *pare__quote(char out[PARE__QUOTE], const char *text)
 {
     size_t used = 0, i = 0;

@@ -87,8 +87,7 @@ pare_status pare_regex_new(pare_arena *a, const char *text, size_t len, pare_reg
     PCRE2_UCHAR why[160];
     if (pcre2_get_error_message(error, why, sizeof why) < 0)
         why[0] = '\0';
-    return pare_fail(a->cx, PARE_EFORMAT, "%s (near byte %zu of '%.*s')", (const char *)why,
-                     (size_t)at, (int)(len < 100 ? len : 100), text);
+    return pare_fail(a->cx, PARE_EFORMAT, "%s at byte %zu", (const char *)why, (size_t)at);
 }
 
 pare_status pare_regex_matcher_new(pare_ctx *cx, uint64_t budget, pare_regex_matcher **out)

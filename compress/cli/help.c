@@ -139,7 +139,8 @@ static void print_params(const pare_pass *pass)
         return;
     print_param(
         "targets", "list of patterns", "all",
-        "linears of the blocks to work on: globs, or re: and an expression, of whole names");
+        "linears of the blocks to work on: globs of whole names, or re: and a regular expression "
+        "(\"pare help recipe\")");
     print_param("skip", "list of patterns", "none", "linears to leave as they are");
 }
 

@@ -33,7 +33,7 @@ static const char example_recipe[] =
     "      bits: 4\n"
     "      group: 64\n"
     "      damp: 0.01\n"
-    "      skip: [\"*.layers.0.mlp.down_proj\"]   # patterns of whole names, in quotes\n"
+    "      skip: [\"*.layers.0.mlp.down_proj\"]   # globs of whole names, in quotes\n"
     "  - rtn: {bits: 8, targets: [\"*.layers.0.mlp.down_proj\"]}\n"
     "kv_cache: {method: int8}      # keys and values of earlier tokens, too\n"
     "evaluate:                     # on text that is not in the calibration\n"
@@ -51,6 +51,14 @@ static void print_recipe(void)
                  "key", "for example", "what");
     for (const pare_recipe_key *k = pare_recipe_keys; k->name; k++)
         pare_help_words(printf("  %-12s %-30s ", k->name, k->example), 46, k->help);
+    (void)printf(
+        "\ntargets and skip of a pass choose linears by name:\n"
+        "  \"*.mlp.*\"                a glob, which matches the whole name; sets: [a-c], "
+        "[!a-c]\n"
+        "  're:.*(?:q|k)_proj$'     a regular expression of Python (through PCRE2), which "
+        "matches\n"
+        "                           from the start of the name, as re.match does; $ stands "
+        "for its end\n");
     (void)printf("\n\"pare init MODEL --preset w4a16\" writes a recipe for a model. \"pare plan "
                  "RECIPE\" says what a\nrecipe will do, in a moment; a mistake is named with file, "
                  "line and column. --set changes a\nrecipe from outside: --set "

@@ -33,14 +33,19 @@ void pare__imply(pare__translation *t, const pare_yaml *node, const char *why);
 typedef struct pare__patterns {
     const char **text; /* as our recipes write them */
     size_t count;
-    bool all; /* of targets: every linear of the blocks */
+    bool all;  /* of targets: every linear of the blocks */
+    bool head; /* the head is among them, beside linears of the blocks or to be ignored */
 } pare__patterns;
 
 /* Reads "targets" or "ignore" (`skip`): a text or a list; nothing for NULL. What selects nothing
- * here is dropped; of targets it is listed. */
+ * here is dropped and listed. */
 void pare__patterns_read(pare__translation *t, const pare_yaml *list, bool skip,
                          pare__patterns *out);
 void pare__patterns_join(pare__translation *t, pare__patterns *to, const pare__patterns *from);
+
+/* Lists `node` where the head is among targets and not among `skip`: it cannot be quantized. */
+void pare__patterns_leave_head(pare__translation *t, const pare_yaml *node,
+                               const pare__patterns *targets, const pare__patterns *skip);
 
 /* A pass while its parameters are gathered. */
 typedef struct pare__item {

@@ -92,7 +92,10 @@ static pare_status select_linears(pare__translation *t, const pare__patterns *ta
             PARE_TRY(pare_pattern_new(d->cx, d->a, list[i]->text[j], &p));
             for (size_t slot = 0; slot < pare__draft_slots(d); slot++) {
                 const char *const name = pare__draft_linear(d, slot)->name;
-                if (name && pare_pattern_matches(p, name))
+                bool hit = false;
+                if (name)
+                    PARE_TRY(pare_pattern_matches(d->cx, p, name, &hit));
+                if (hit)
                     selected[slot] = i == 0;
             }
         }

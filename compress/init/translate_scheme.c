@@ -337,6 +337,7 @@ static void put_scheme(pare__translation *t, const pare_yaml *modifier, const pa
     if (s->inputs != INPUTS_FLOAT && !grid)
         pare__item_add(&item, words[s->inputs]);
     put_short_groups(t, s->group);
+    pare__patterns_leave_head(t, from, targets, skip);
     pare__item_put(t, from, &item, targets, skip);
 }
 

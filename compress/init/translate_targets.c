@@ -1,5 +1,5 @@
 /* Targets and names to ignore: exact names, classes of modules, and "re:" with an expression of
- * Python that must match the beginning of a name. Ours must match the whole. */
+ * Python that must match the beginning of a name, as ours must. */
 #include <stdio.h>
 #include <string.h>
 
@@ -20,70 +20,43 @@ static size_t cut_weight(const char *text, size_t len)
     return ends_with(text, len, ".weight") ? len - strlen(".weight") : len;
 }
 
-/* Their classes as ours write them, in a set or outside; other characters as they are. */
-static char *with_sets(pare_arena *a, const char *text)
-{
-    static const char letters[] = "dws";
-    static const char *const sets[] = {"0-9", "A-Za-z0-9_", " \t"};
-    const size_t size = strlen(text) * sizeof "[A-Za-z0-9_]" + 1;
-    char *const out = PARE_NEW(a, char, size);
-    size_t n = 0;
-    for (bool set = false; out && *text; text++) {
-        const char *const letter = text[0] == '\\' && text[1] ? strchr(letters, text[1]) : NULL;
-        const bool escape = text[0] == '\\' && text[1];
-        if (letter)
-            n += (size_t)snprintf(out + n, size - n, set ? "%s" : "[%s]", sets[letter - letters]);
-        else
-            n += (size_t)snprintf(out + n, size - n, "%.*s", escape ? 2 : 1, text);
-        set = escape ? set : text[0] == '[' || (set && text[0] != ']');
-        text += escape;
-    }
-    return out;
-}
-
-/* Our expression for `their`, that stands behind "re:". */
+/* Our expression for `their`, that stands behind "re:": the same, of a module where theirs is of
+ * its tensor. */
 static char *expression(pare_arena *a, const char *their)
 {
-    const char *const text = with_sets(a, their);
-    if (!text)
-        return NULL;
-    size_t len = strlen(text);
-    const bool closed = ends_with(text, len, "$") && !ends_with(text, len, "\\$");
-    len = cut_weight(text, closed ? len - 1 : len);
-    const bool open = !closed && !ends_with(text, len, ".*");
-    const bool group = memchr(text, '|', len) != NULL;
-    const size_t size = len + sizeof "re:().*";
+    size_t len = strlen(their);
+    const bool closed = ends_with(their, len, "$") && !ends_with(their, len, "\\$");
+    const size_t module = cut_weight(their, closed ? len - 1 : len);
+    const bool cut = module < (closed ? len - 1 : len);
+    const size_t size = len + sizeof "re:$";
     char *const out = PARE_NEW(a, char, size);
     if (out)
-        (void)snprintf(out, size, "re:%s%.*s%s%s", group ? "(" : "", (int)len, text,
-                       group ? ")" : "", open ? ".*" : "");
+        (void)snprintf(out, size, "re:%.*s%s", (int)(cut ? module : len), their, cut ? "$" : "");
     return out;
 }
 
-/* What lies below the modules that an expression of ours matches. */
+/* What lies below the modules that an expression of ours matches, which ends with them ($). */
 static char *below(pare_arena *a, const char *text)
 {
     const char *const inner = text + strlen("re:");
-    const size_t size = strlen(inner) + sizeof "re:()\\..*";
+    const size_t len = strlen(inner), size = len + sizeof "re:(?:)\\.";
+    const bool closed = ends_with(inner, len, "$") && !ends_with(inner, len, "\\$");
     char *const out = PARE_NEW(a, char, size);
     if (out)
-        (void)snprintf(out, size, "re:(%s)\\..*", inner);
+        (void)snprintf(out, size, "re:(?:%.*s)\\.", (int)(closed ? len - 1 : len), inner);
     return out;
 }
 
-/* True when a pattern selects a linear of some block. */
-static bool selects(const pare__draft *d, const pare_pattern *p)
+/* *hit: the pattern selects a linear of some block. */
+static pare_status selects(const pare__draft *d, const pare_pattern *p, bool *hit)
 {
-    const pare_config *const c = &d->model.config;
-    for (size_t b = 0; b < c->blocks; b++)
-        for (size_t part = 0; part < pare_block_parts(c); part++)
-            for (size_t role = 0; role < PARE_ROLES; role++) {
-                const char *const name =
-                    pare_block_linear(&d->model.block[b], part, (pare_role)role)->name;
-                if (name && pare_pattern_matches(p, name))
-                    return true;
-            }
-    return false;
+    *hit = false;
+    for (size_t slot = 0; slot < pare__draft_slots(d) && !*hit; slot++) {
+        const char *const name = pare__draft_linear(d, slot)->name;
+        if (name)
+            PARE_TRY(pare_pattern_matches(d->cx, p, name, hit));
+    }
+    return PARE_OK;
 }
 
 static void add(pare__translation *t, const char *text, pare__patterns *out)
@@ -111,16 +84,64 @@ static bool is_all(const char *text)
            strcmp(text, "__ALL_PRUNABLE__") == 0;
 }
 
+static const char no_head[] = "pare cannot quantize heads yet: lm_head keeps its type";
+
+/* What is not among the linears of the blocks. */
+static void leave_other(pare__translation *t, const pare_yaml *node, bool skip, bool head)
+{
+    if (skip)
+        pare__imply(t, node,
+                    head ? no_head
+                         : "no linear in the blocks of this model has such a name, so there is "
+                           "nothing to skip");
+    else
+        pare__leave(t, node,
+                    head ? no_head
+                         : "no linear in the blocks of this model has such a name; other tensors "
+                           "keep their type");
+}
+
+/* `text` as our pattern, whose selection it is. PARE_EUSAGE: not understood. */
+static pare_status take_pattern(pare__translation *t, const pare_yaml *node, bool skip,
+                                pare__patterns *out)
+{
+    pare__draft *const d = &t->draft;
+    const bool is_expression = strncmp(node->text, "re:", 3) == 0;
+    const size_t len = strlen(node->text);
+    char *text = is_expression ? expression(d->a, node->text + 3)
+                               : pare_arena_text(d->a, node->text, cut_weight(node->text, len));
+    pare_pattern *p = NULL;
+    bool hit, head;
+    if (!text)
+        return PARE_ENOMEM;
+    PARE_TRY(pare_pattern_new(d->cx, d->a, text, &p));
+    PARE_TRY(selects(d, p, &hit));
+    PARE_TRY(pare_pattern_matches(d->cx, p, d->model.config.arch->head, &head));
+    if (!hit && !head && is_expression && !skip) {
+        /* targets may be whole blocks: all linears in them */
+        text = below(d->a, text);
+        if (!text)
+            return PARE_ENOMEM;
+        PARE_TRY(pare_pattern_new(d->cx, d->a, text, &p));
+        PARE_TRY(selects(d, p, &hit));
+    }
+    if (hit)
+        add(t, text, out);
+    else
+        leave_other(t, node, skip, head);
+    out->head |= head && (hit || skip);
+    return PARE_OK;
+}
+
 static void read_one(pare__translation *t, const pare_yaml *node, bool skip, pare__patterns *out)
 {
     pare_ctx *const cx = t->draft.cx;
-    pare_arena *const a = t->draft.a;
     if (node->kind != PARE_YAML_SCALAR || node->text[0] == '\0') {
         pare__leave(t, node, "expected the name of a module or re: and an expression");
         return;
     }
     if (is_all(node->text)) {
-        out->all = true;
+        out->all = out->head = true;
         return;
     }
     if (is_class(node->text)) {
@@ -129,33 +150,27 @@ static void read_one(pare__translation *t, const pare_yaml *node, bool skip, par
                     "such as \"*.down_proj\"");
         return;
     }
-    const bool is_expression = strncmp(node->text, "re:", 3) == 0;
-    if (!is_expression && strpbrk(node->text, "*?[")) {
+    if (strncmp(node->text, "re:", 3) != 0 && strpbrk(node->text, "*?[")) {
         pare__leave(t, node, "no name of a module has such characters");
         return;
     }
-    char *text = is_expression
-                     ? expression(a, node->text + 3)
-                     : pare_arena_text(a, node->text, cut_weight(node->text, strlen(node->text)));
-    pare_pattern *p = NULL;
-    pare_status s = text ? pare_pattern_new(cx, a, text, &p) : PARE_ENOMEM;
-    if (s == PARE_OK && is_expression && !skip && !selects(&t->draft, p)) {
-        /* targets may be whole blocks: all linears in them */
-        text = below(a, text);
-        s = text ? pare_pattern_new(cx, a, text, &p) : PARE_ENOMEM;
-    }
+    const pare_status s = take_pattern(t, node, skip, out);
     if (s == PARE_EUSAGE) {
         pare__leave(t, node, cx->what);
         pare_ctx_clear(cx);
     } else if (s != PARE_OK) {
         t->status = s;
-    } else if (selects(&t->draft, p)) {
-        add(t, text, out);
-    } else if (!skip) {
-        pare__leave(t, node,
-                    "no linear in the blocks of this model has such a name; other tensors "
-                    "keep their type");
     }
+}
+
+void pare__patterns_leave_head(pare__translation *t, const pare_yaml *node,
+                               const pare__patterns *targets, const pare__patterns *skip)
+{
+    if ((targets->all || targets->head) && !skip->head)
+        pare__leave(
+            t, node,
+            "lm_head is among its targets, and pare cannot quantize heads yet: it keeps its "
+            "type");
 }
 
 void pare__patterns_read(pare__translation *t, const pare_yaml *list, bool skip,
@@ -176,4 +191,5 @@ void pare__patterns_join(pare__translation *t, pare__patterns *to, const pare__p
 {
     for (size_t i = 0; i < from->count; i++)
         add(t, from->text[i], to);
+    to->head |= from->head;
 }

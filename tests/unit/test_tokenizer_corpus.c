@@ -93,7 +93,7 @@ static const struct wanted {
     NOT("pattern: ')' without a group"),
     NOT("pattern: a group without an end"),
     NOT("pattern: 16385 bytes, at most 16384"),
-    BAD("of 'a**')"),
+    BAD("pattern 'a**': "),
     NOT("its pattern: too many steps on this text"),
     NOT("decoder 'WordPiece' is not supported"),
     BAD("decoder.decoders: an array expected"),

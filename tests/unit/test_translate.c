@@ -11,7 +11,7 @@
 typedef struct translated {
     const char *from;
     const char *holds[4];
-    size_t left[8], implied[8]; /* 0 behind the last */
+    size_t left[9], implied[9]; /* 0 behind the last */
 } translated;
 
 static const translated recipes[] = {
@@ -24,7 +24,7 @@ static const translated recipes[] = {
      "      scheme: W4A16\n",
      {"  - gptq: {bits: 4, group: 128, clip: none, refine: 0, correct: none, act_order: true}\n"},
      {0},
-     {0}},
+     {5, 5}},
     /* weights and inputs in 8 bits, fixed scales */
     {"quant_stage:\n"
      "  quant_modifiers:\n"
@@ -40,14 +40,14 @@ static const translated recipes[] = {
      "          weights: {num_bits: 8, type: int, symmetric: true, strategy: channel}\n"
      "          input_activations: {num_bits: 8, symmetric: false, strategy: tensor, type: int}\n"
      "          targets: [Linear]\n",
-     {"  - smoothquant: {alpha: 0.8, skip: [\"re:.*layers.0.mlp.down_proj\"]}\n",
+     {"  - smoothquant: {alpha: 0.8, skip: [\"re:.*layers.0.mlp.down_proj$\"]}\n",
       "  - gptq: {bits: 8, group: row, clip: none, refine: 0, correct: none, act_order: false, "
       "damp: 0.001, "
       "activations: "
       "int8_tensor, "
-      "skip: [\"re:.*layers.0.mlp.down_proj\"]}\n"},
+      "skip: [\"re:.*layers.0.mlp.down_proj$\"]}\n"},
      {5, 13},
-     {0}},
+     {7}},
     /* pruned, trained, quantized */
     {"sparsity_stage:\n"
      "  run_type: oneshot\n"
@@ -71,7 +71,7 @@ static const translated recipes[] = {
      "          targets: [Linear]\n",
      {"  - sparsegpt: {pattern: \"1:4\"}\n",
       "  - gptq: {bits: 4, group: 128, clip: mse, refine: 0, correct: none, act_order: true}\n"},
-     {7, 10},
+     {7, 10, 17},
      {2, 12}},
     /* attention and MLP in different ways */
     {"quant_stage:\n"
@@ -87,12 +87,12 @@ static const translated recipes[] = {
      "      targets: [\"re:.*mlp\\\\.(down|gate|up)_proj$\", 're:\\d+', lm_head, LlamaMLP]\n",
      {"  - awq: {clip: false, duo: true}\n",
       "  - rtn: {bits: 4, group: 128, symmetric: false, targets: "
-      "[\"re:(.*self_attn\\\\.(k|q|o|v)_proj)\"]}\n",
+      "[\"re:.*self_attn\\\\.(k|q|o|v)_proj$\"]}\n",
       "  - gptq: {bits: 8, group: row, clip: none, refine: 0, correct: none, act_order: true, "
       "activations: "
       "int8_token, "
       "targets: "
-      "[\"re:(.*mlp\\\\.(down|gate|up)_proj)\"]}\n"},
+      "[\"re:.*mlp\\\\.(down|gate|up)_proj$\"]}\n"},
      {4, 11, 11, 11},
      {0}},
     /* floats of 8 bits, caches */
@@ -131,7 +131,7 @@ static const translated recipes[] = {
      {"  - wanda: {sparsity: 0.5, ratios: owl, spread: 0.05}\n",
       "  - rtn: {bits: 8, group: row, targets: [\"re:.*self_attn.*\"]}\n",
       "  - rtn: {bits: 4, group: 32, skip: [\"re:.*self_attn.*\"]}\n"},
-     {15, 19, 21},
+     {15, 17, 19, 21},
      {0}},
     /* whole blocks, classes of characters, numbers that are not whole or too long */
     {"stage:\n"
@@ -153,10 +153,10 @@ static const translated recipes[] = {
      "          weights: {num_bits: 4, strategy: group, group_size: 64}\n"
      "          targets: ['re:\\w+\\.layers\\.[\\d]\\.mlp']\n",
      {"  - sparsegpt: {sparsity: 0.5, damp: 0.0123456789012346, targets: "
-      "[\"re:(model.layers.[0-9]+)\\\\..*\"]}\n",
+      "[\"re:(?:model.layers.\\\\d+)\\\\.\"]}\n",
       "  - gptq: {bits: 4, group: 64, clip: none, refine: 0, correct: none, act_order: true, "
       "targets: "
-      "[\"re:[A-Za-z0-9_]+\\\\.layers\\\\.[0-9]\\\\.mlp.*\"]}\n"},
+      "[\"re:\\\\w+\\\\.layers\\\\.[\\\\d]\\\\.mlp\"]}\n"},
      {11, 14},
      {0}},
     /* examples of its documentation and of its tests: 2 of 4, then 4 bits, as it was in 2024 */
@@ -181,13 +181,13 @@ static const translated recipes[] = {
      "          weights: {num_bits: 4, type: int, symmetric: true, strategy: channel}\n"
      "          targets: [Linear]\n",
      {"  # line 4, SparseGPTModifier\n  - sparsegpt: {pattern: \"2:4\", targets: "
-      "[\"re:(model.layers.[0-9]*)\\\\..*\"]}\n",
+      "[\"re:(?:model.layers.\\\\d*)\\\\.\"]}\n",
       "  # act_order: true, because their GPTQ orders the columns",
       "  - gptq: {bits: 4, group: row, clip: none, refine: 0, correct: none, act_order: true, "
       "damp: 0.001, block: "
       "128}\n"},
      {7},
-     {2, 10, 14}},
+     {2, 10, 13, 14}},
     /* one method for attention, another for MLPs; nothing is said of act_order twice */
     {"quant_stage:\n"
      "  quant_modifiers:\n"
@@ -212,7 +212,7 @@ static const translated recipes[] = {
       "int8_token, "
       "targets: "},
      {4},
-     {15}},
+     {8, 12, 15}},
     /* a cache in floats; false stands for no order; a scheme written out; groups by their names */
     {"quant_stage:\n"
      "  quant_modifiers:\n"
@@ -230,10 +230,10 @@ static const translated recipes[] = {
      "      dampening_frac: 0.1\n",
      {"  - gptq: {bits: 4, group: row, clip: none, refine: 0, correct: none, act_order: false, "
       "targets: "
-      "[\"re:.*k_proj.*\", "
-      "\"re:.*q_proj.*\"]}\n",
-      "  - fp8: {group: row, targets: [\"re:.*v_proj.*\"]}\n",
-      "  - rtn: {bits: 8, group: 128, targets: [\"re:.*o_proj.*\"]}\n"},
+      "[\"re:.*k_proj\", "
+      "\"re:.*q_proj\"]}\n",
+      "  - fp8: {group: row, targets: [\"re:.*v_proj\"]}\n",
+      "  - rtn: {bits: 8, group: 128, targets: [\"re:.*o_proj\"]}\n"},
      {6, 8, 12, 14},
      {0}},
     /* what has no effect without another key, or is no number */
@@ -256,7 +256,7 @@ static const translated recipes[] = {
      {"  - wanda: {pattern: \"2:4\"}\n",
       "  - gptq: {bits: 4, group: row, clip: none, refine: 0, correct: none, "
       "act_order: true, activations: int8_token}\n"},
-     {4, 6, 7, 10, 11, 14, 15},
+     {4, 6, 7, 10, 11, 13, 14, 15},
      {0}},
     /* keys that two passes and each of two groups read are listed once */
     {"stage:\n"
