@@ -77,6 +77,6 @@ pare_status pare__expression_matches(pare_ctx *cx, const pare__expression *e, co
     if (s != PARE_ENOTSUP)
         return s;
     return pare_fail_context(cx, PARE_EUSAGE,
-                             "regular expression %s on %s; write it without repeats of repeats",
+                             "regular expression %s on %s (write it without repeats of repeats)",
                              pare__quote(quoted, e->text), pare__quote(text, name));
 }

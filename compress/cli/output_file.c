@@ -24,6 +24,20 @@ bool pare_ends_with(const char *text, const char *tail)
     return n > m && strcmp(text + n - m, tail) == 0;
 }
 
+/* A directory that holds a model, under the names that its weights have. */
+static bool is_model(pare_cli *cli, const char *place)
+{
+    static const char *const weights[] = {"model.safetensors", "model.safetensors.index.json",
+                                          "pytorch_model.bin", "pytorch_model.bin.index.json"};
+    const char *const config = pare_path_join(&cli->arena, place, "config.json");
+    bool found = false;
+    for (size_t i = 0; i < sizeof weights / sizeof *weights; i++) {
+        const char *const path = pare_path_join(&cli->arena, place, weights[i]);
+        found |= path && pare_path_is_file(path);
+    }
+    return found && config && pare_path_is_file(config);
+}
+
 pare_status pare_output_file_apart(pare_cli *cli, const char *option, const char *model,
                                    const char *path)
 {
@@ -35,6 +49,7 @@ pare_status pare_output_file_apart(pare_cli *cli, const char *option, const char
         return PARE_ENOMEM;
     PARE_TRY(pare_ours_marked(&cli->cx, &cli->arena, place, PARE_OUTPUT_ARTIFACT, &artifact, NULL));
     PARE_TRY(pare_ours_marked(&cli->cx, &cli->arena, place, PARE_OUTPUT_EXPORT, &export, NULL));
+    inside |= is_model(cli, place);
     for (size_t i = 0; pare_companions[i]; i++)
         inside |= strcmp(pare_last_name(path), pare_companions[i]) == 0;
     return artifact || export || inside

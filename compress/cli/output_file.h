@@ -11,8 +11,9 @@
 PARE_CHECKED pare_status pare_output_file_place(pare_cli *cli, const char *command,
                                                 const char *model, const char *path);
 
-/* Whether a file at `path` would be one too many among files of a model (it lies in an artifact, an
- * export or the `model`, which may be NULL, or has the name of a model's file): then PARE_EUSAGE.
+/* Whether a file at `path` would be one too many among files of a model (it lies beside config.json
+ * and weights, in an artifact, an export or the `model`, which may be NULL, or has the name of a
+ * model's file): then PARE_EUSAGE.
  * `option` is for messages. */
 PARE_CHECKED pare_status pare_output_file_apart(pare_cli *cli, const char *option,
                                                 const char *model, const char *path);

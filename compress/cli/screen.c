@@ -354,6 +354,8 @@ static void put_line(pare_screen *s, const char *text)
 
 void pare_screen_line(pare_screen *s, const char *fmt, ...)
 {
+    if (s->no_progress)
+        return;
     char text[LINE];
     va_list ap;
     va_start(ap, fmt);

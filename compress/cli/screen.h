@@ -55,7 +55,7 @@ void pare_screen_wipe(pare_screen *s);
  * it begins so, else "notice". */
 void pare_screen_say(pare_screen *s, const char *fmt, ...) PARE_PRINTF(2, 3);
 
-/* The same line without an event. */
+/* A line of what is done or begins, without an event; nothing with --no-progress. */
 void pare_screen_line(pare_screen *s, const char *fmt, ...) PARE_PRINTF(2, 3);
 
 /* "pare: error: message", the first word in red where there is colour. */

@@ -235,9 +235,10 @@ START_TEST(mistakes_are_found_before_any_work)
             PARE_EUSAGE,
             "recipe.yaml:4:33: targets: \"lm_head\" names lm_head, the output head: pare cannot "
             "quantize it yet");
-    mistake(
-        "pare: 1\nmodel: model\npasses:\n  - rtn: {skip: 're:(\\w|\\w\\w)+$|(.?)+(.?)+(.?)+!'}\n",
-        PARE_EUSAGE, "recipe.yaml:4:17: regular expression \"");
+    mistake("pare: 1\nmodel: model\npasses:\n  - rtn: {skip: 're:(.|..)+!|q'}\n", PARE_EUSAGE,
+            "recipe.yaml:4:17: regular expression \"(.|..)+!|q\" on "
+            "\"model.layers.0.self_attn.q_proj\" "
+            "(write it without repeats of repeats): too many steps on this text");
     mistake("pare: 1\nmodel: model\npasses:\n  - rtn\n  - rtn: {bits: 8}\n", PARE_EUSAGE,
             "is already quantized by pass 0 (rtn)");
     mistake("pare: 1\nmodel: model\npasses:\n  - rtn: {skip: \"*\"}\n", PARE_EUSAGE,

@@ -124,6 +124,22 @@ START_TEST(a_job_tells_its_phases_and_a_second_run_is_appended)
 }
 END_TEST
 
+START_TEST(a_job_without_progress_says_nothing_of_its_blocks)
+{
+    size_t len;
+    ck_assert_int_eq(call("", "compress %s/recipe.yaml --output %s/o --threads 1"), 0);
+    char *err = folder_get(job_path(&place, "err.txt"), &len);
+    ck_assert_ptr_nonnull(strstr(err, "block 2 of 2"));
+    free(err);
+    ck_assert_int_eq(call("", "compress %s/recipe.yaml --output %s/quiet --threads 1 "
+                              "--no-progress"),
+                     0);
+    err = folder_get(job_path(&place, "err.txt"), &len);
+    ck_assert_str_eq(err, "");
+    free(err);
+}
+END_TEST
+
 START_TEST(a_log_that_cannot_be_written_is_told)
 {
     size_t len;
@@ -167,7 +183,7 @@ START_TEST(only_a_log_is_added_to)
     size_t len;
     char *const config = folder_get(job_path(&place, "model/config.json"), &len);
     ck_assert_int_eq(config[0], '{');
-    check_log("model/config.json", 2, config, foreign);
+    check_log("model/config.json", 2, config, "only files of a model belong there");
     put(job_path(&place, "mine.json"), "{\"event\": \"phase\"}\n");
     check_log("mine.json", 2, "{\"event\": \"phase\"}\n", foreign);
     put(job_path(&place, "half"), "{\"event\": \"start");
@@ -176,6 +192,7 @@ START_TEST(only_a_log_is_added_to)
     ck_assert_int_ne(access(job_path(&place, "model/log"), F_OK), 0);
     ck_assert_int_eq(call("", "compress %s/recipe.yaml --output %s/o"), 0);
     check_log("o/log", 2, NULL, "only files of a model belong there");
+    check_log("model/log", 2, NULL, "only files of a model belong there");
     check_log("tokenizer.json", 2, NULL, "only files of a model belong there");
     ck_assert_int_eq(call("", "verify %s/o"), 0);
     free(config);
@@ -326,6 +343,7 @@ int main(void)
     tcase_add_loop_test(t, the_end_of_a_command_is_an_event, 0, sizeof endings / sizeof *endings);
     tcase_add_test(t, a_lock_is_a_refusal);
     tcase_add_test(t, a_job_tells_its_phases_and_a_second_run_is_appended);
+    tcase_add_test(t, a_job_without_progress_says_nothing_of_its_blocks);
     tcase_add_test(t, a_log_that_cannot_be_written_is_told);
     tcase_add_test(t, only_a_log_is_added_to);
     tcase_add_test(t, a_line_that_was_cut_stays_alone);
