@@ -109,7 +109,7 @@ typedef struct pare_plan {
     uint64_t other_bytes;          /* copies, manifest, report: an estimate */
     uint64_t input_bytes;          /* weight files of the checkpoint */
     bool reference;                /* the float model is carried along */
-    size_t held_out;               /* most calibration windows that pruning is evaluated on */
+    size_t held_out;               /* most calibration windows to evaluate on */
     const pare_rotation *rotation; /* of the whole model, or NULL */
     bool structured;               /* parts go: what is written is a smaller plain checkpoint */
     pare_config out;               /* of what is written */

@@ -30,7 +30,8 @@ PARE_CHECKED pare_status pare__plan_sparse(pare_ctx *cx, const pare_plan *plan,
  * nearly all of them as they are. Nothing changes for other linears. */
 void pare__plan_store(pare_plan_linear *l);
 
-/* What is evaluated when the recipe names nothing and something is pruned: plan->held_out.
+/* What is evaluated when the recipe says held_out, or nothing and something is pruned:
+ * plan->held_out.
  * PARE_EUSAGE (with place) when nothing can be held out. */
 PARE_CHECKED pare_status pare__plan_hold_out(pare_ctx *cx, pare_arena *a, pare_plan *plan);
 

@@ -347,7 +347,7 @@ static uint64_t tokens_bytes(const pare_ctx *cx, const pare_plan *plan)
     uint64_t most = 0;
     if (plan->text_bytes)
         most = encode_bytes(plan, plan->text_bytes, c->weight ? 1 : c->text.count);
-    if (plan->calibrated && c->kind == PARE_CALIBRATION_GENERATE)
+    if ((plan->calibrated || plan->held_out) && c->kind == PARE_CALIBRATION_GENERATE)
         most = pare_tokens_generate_bytes(cx, &plan->model.config, plan->window);
     const uint64_t ids = larger(plan->text_bytes * sizeof(int32_t), plan->token_bytes);
     most = larger(larger(most, plan->token_bytes),

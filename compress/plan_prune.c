@@ -8,7 +8,8 @@
 #include "runtime/file.h"
 
 /* Windows that are evaluated at most when the recipe names no data. */
-enum { HELD_OUT_MOST = 32 };
+/* Windows; fewer of those that the model must write first. */
+enum { HELD_OUT_MOST = 32, HELD_OUT_WRITTEN = 8 };
 
 static const pare_step *step_at(const pare_plan *plan, size_t step)
 {
@@ -151,6 +152,11 @@ static pare_place first_pruner(const pare_plan *plan, const char **name)
 pare_status pare__plan_refuse_held_out(pare_ctx *cx, const pare_plan *plan, const char *why)
 {
     const char *name;
+    if (plan->recipe.held_out)
+        return pare_recipe_fail(cx, plan->recipe.held_out_place,
+                                "evaluate: held_out, and %s; give more text, or fewer samples, or "
+                                "evaluate perplexity or kl of another file",
+                                why);
     const pare_place place = first_pruner(plan, &name);
     return pare_recipe_fail(cx, place,
                             "%s: a pruned model is always evaluated, the recipe has no "
@@ -177,14 +183,18 @@ static pare_status check_tokens(pare_ctx *cx, pare_arena *a, const pare_plan *pl
 pare_status pare__plan_hold_out(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 {
     const pare_calibration *const c = &plan->recipe.calibration;
-    if ((!plan->pruned && !plan->structured) || plan->recipe.evaluations)
+    const bool pruned = (plan->pruned || plan->structured) && !plan->recipe.evaluations;
+    if (!pruned && !plan->recipe.held_out)
         return PARE_OK;
     plan->held_out = HELD_OUT_MOST;
     switch (c->kind) {
     case PARE_CALIBRATION_NONE:
         return pare__plan_refuse_held_out(cx, plan, "there is no calibration to hold windows out");
     case PARE_CALIBRATION_GENERATE:
-        return pare__plan_refuse_held_out(cx, plan, "calibration is on the model's own samples");
+        plan->held_out = HELD_OUT_WRITTEN;
+        return plan->recipe.held_out ? PARE_OK
+                                     : pare__plan_refuse_held_out(
+                                           cx, plan, "calibration is on the model's own samples");
     default: break;
     }
     if (c->samples == 0)

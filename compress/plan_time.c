@@ -141,8 +141,9 @@ static void count_tokens(estimate *e)
         }
     double *const phase = &e->phase[PARE_PHASE_TOKENS];
     *phase = loads * e->rate.tokenizer + over(bytes, e->rate.encode);
-    if (p->calibrated && c->kind == PARE_CALIBRATION_GENERATE) /* token by token of 16 windows */
-        *phase += (double)p->window * (double)((p->samples + 15) / 16) *
+    if ((p->calibrated || p->held_out) && c->kind == PARE_CALIBRATION_GENERATE)
+        /* token by token of 16 windows */
+        *phase += (double)p->window * (double)((p->samples + p->held_out + 15) / 16) *
                   over((double)p->input_bytes, parallel(e, e->rate.copy));
 }
 

@@ -46,7 +46,8 @@ static pare_status from_model(pare_run *run, pare_tokens *out)
     pare_forward f;
     PARE_TRY(pare_forward_init(run->cx, run->a, &plan->model, plan->window, false, &f));
     return pare_tokens_generate(run->cx, &run->scratch, &run->scratch, &f, c->temperature,
-                                plan->recipe.seed, plan->samples, plan->window, out);
+                                plan->recipe.seed, plan->samples + plan->held_out, plan->window,
+                                out);
 }
 
 /* All tokens there are, in the scratch arena. */

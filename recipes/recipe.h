@@ -122,6 +122,8 @@ typedef struct pare_recipe {
     size_t steps;
     pare_evaluation *evaluation;
     size_t evaluations;
+    bool held_out;             /* "evaluate: held_out": on calibration windows that are held out */
+    pare_place held_out_place; /* of that word */
     pare_recipe_export *export;
     size_t exports;
     pare_kv_format kv;         /* of the finished model; FLOAT when not given */

@@ -222,6 +222,8 @@ static void put_recipe(sink *s, const pare_recipe *r, const pare_pass_words *pas
     for (size_t i = 0; i < r->steps; i++)
         put_step(s, &r->step[i], &passes[r->step[i].pass]);
     put_kv(s, &r->kv);
+    if (r->held_out)
+        put_text(s, "evaluate: held_out\n");
     if (r->evaluations)
         put_text(s, "evaluate:\n");
     for (size_t i = 0; i < r->evaluations; i++)

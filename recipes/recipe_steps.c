@@ -386,6 +386,11 @@ pare_status pare__evaluations(const pare__walk *w, const pare_yaml *list)
     pare_recipe *const out = w->out;
     if (pare_yaml_is_null(list))
         return PARE_OK;
+    if (list->kind == PARE_YAML_SCALAR && strcmp(list->text, "held_out") == 0) {
+        out->held_out = true;
+        out->held_out_place = list->place;
+        return PARE_OK;
+    }
     PARE_TRY(check_list(w, list, evaluation_examples[example_kind(list)]));
     out->evaluation = PARE_NEW(w->a, pare_evaluation, list->count);
     if (!out->evaluation)

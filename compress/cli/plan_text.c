@@ -135,9 +135,12 @@ static void print_shortages(const pare_plan *p)
 static void print_evaluation(const pare_plan *p)
 {
     if (p->held_out)
-        (void)printf("%-17s perplexity and KL on up to %zu calibration window%s held out: pruning "
-                     "is\n%-17s always evaluated, and the recipe has no evaluate:\n",
-                     "evaluation", p->held_out, pare_plural(p->held_out), "");
+        (void)printf("%-17s perplexity and KL on up to %zu calibration window%s held out",
+                     "evaluation", p->held_out, pare_plural(p->held_out));
+    if (p->held_out && !p->recipe.held_out)
+        (void)printf(": pruning is\n%-17s always evaluated, and the recipe has no evaluate:", "");
+    if (p->held_out)
+        (void)printf("\n");
 }
 
 static void print_exports(const pare_plan *p)

@@ -162,8 +162,9 @@ static void append(pare_text_out *t, const pare_text_out *part)
         pare__text_add(t, part->text, part->len);
 }
 
-/* The recipe with a calibration, and with the export if `format` is not NULL. */
-static pare_status compose(pare__draft *d, const char *calibration, const char *format, char **text,
+/* The recipe with `data`, which are its sections on data, and with the export if `format` is not
+ * NULL. */
+static pare_status compose(pare__draft *d, const char *data, const char *format, char **text,
                            size_t *len)
 {
     char *model = NULL, *output = NULL, *export = NULL, name[512];
@@ -181,15 +182,11 @@ static pare_status compose(pare__draft *d, const char *calibration, const char *
     pare__text_put(&t, "# Paths are relative to the folder of this file%s.\n",
                    d->init->printed ? ": save it in the folder in which \"pare init\" was run"
                                     : "");
-    pare__text_put(&t, "pare: 1\nmodel: %s\noutput: %s\n%spasses:\n", model, output, calibration);
+    pare__text_put(&t, "pare: 1\nmodel: %s\noutput: %s\n%spasses:\n", model, output, data);
     append(&t, &d->passes);
     if (format)
         pare__text_put(&t, "export:\n  - {format: \"%s\", path: %s}\n", format, export);
     append(&t, &d->tail);
-    pare__text_put(&t,
-                   "# To see what is lost, on a text that is not in the calibration:\n"
-                   "# evaluate:\n#   - kl: {text: FILE, window: %zu}\n",
-                   d->model.config.context < WINDOW ? d->model.config.context : (size_t)WINDOW);
     return keep(d, &t, text, len);
 }
 
@@ -248,13 +245,15 @@ static pare_status count_tokens(pare__draft *d, uint64_t wanted, size_t *count)
     return PARE_OK;
 }
 
-/* As many windows as the data have of those wanted: for a pruner a quarter is held out. */
-static pare_status count_samples(pare__draft *d, size_t window, uint64_t *samples)
+/* As many windows as the data have of those wanted, but for a quarter, which is held out; *held:
+ * there is some. */
+static pare_status count_samples(pare__draft *d, size_t window, uint64_t *samples, bool *held)
 {
     size_t tokens;
-    PARE_TRY(count_tokens(d, *samples * window, &tokens));
+    PARE_TRY(count_tokens(d, (*samples + 1) * window, &tokens));
     const size_t windows = tokens / window, least = d->prunes ? 2 : 1;
-    const uint64_t most = d->prunes ? windows - windows / 4 - (windows < 4) : windows;
+    *held = windows > 1;
+    const uint64_t most = *held ? windows - windows / 4 - (windows < 4) : windows;
     if (windows < least)
         return pare_fail(d->cx, PARE_EUSAGE,
                          "%s: the data have %zu token%s, less than %zu window%s of %zu; give more",
@@ -269,34 +268,93 @@ static const char *source_word(const pare__draft *d)
     return !d->init->data_path ? "generate: {}" : d->init->tokens ? "tokens: " : "text: ";
 }
 
-static pare_status calibrate(pare__draft *d, const demand *need, char **out)
+/* Tells of data that are too few for what stands in the recipe. */
+static pare_status warn(pare__draft *d, const demand *need, uint64_t tokens, bool held)
+{
+    const size_t size = strlen(d->init->data_path) + 256;
+    char *const text = pare_arena_take(d->a, size, 1);
+    if (!text)
+        return PARE_ENOMEM;
+    if (tokens >= need->tokens && held)
+        return PARE_OK;
+    if (tokens < need->tokens)
+        (void)snprintf(text, size,
+                       "%s: %llu tokens are taken for the calibration, and %s needs %llu for the "
+                       "%zu inputs of a linear, %.2g times that: give more text",
+                       d->init->data_path, (unsigned long long)tokens, need->pass,
+                       (unsigned long long)need->tokens, need->k,
+                       (double)need->tokens / (double)tokens);
+    else
+        (void)snprintf(text, size, "%s: no window is left to evaluate on: give more text",
+                       d->init->data_path);
+    d->warning = text;
+    return PARE_OK;
+}
+
+/* What is lost, on windows that nothing is calibrated on. */
+static void put_held_out(pare_text_out *t, size_t window, bool held)
+{
+    if (held)
+        pare__text_put(t,
+                       "# What is lost is measured on windows that the calibration leaves out. "
+                       "Another text says more:\n"
+                       "# evaluate: [kl: {text: FILE, window: %zu}]\n"
+                       "evaluate: held_out\n",
+                       window);
+    else
+        pare__text_put(t,
+                       "# To see what is lost, on a text that is not in the calibration:\n"
+                       "# evaluate: [kl: {text: FILE, window: %zu}]\n",
+                       window);
+}
+
+/* Passes that look at weights alone: the data, if there are some, say what is lost. */
+static pare_status evaluate_data(pare__draft *d, size_t window, const char *data, pare_text_out *t)
+{
+    size_t tokens = 0;
+    pare__text_put(t, "# No calibration: these passes look at weights alone.\n");
+    if (data)
+        PARE_TRY(count_tokens(d, window, &tokens));
+    if (tokens >= window)
+        pare__text_put(t, "evaluate: [kl: {%s%s, window: %zu}]\n", source_word(d), data, window);
+    else
+        put_held_out(t, window, false);
+    return PARE_OK;
+}
+
+/* The sections calibration and evaluate. */
+static pare_status choose_data(pare__draft *d, const demand *need, char **out)
 {
     const size_t context = d->model.config.context, window = context < WINDOW ? context : WINDOW;
     const uint64_t wanted =
         (need->tokens * TIMES_NEEDED / window + SAMPLES_STEP) / SAMPLES_STEP * SAMPLES_STEP;
     uint64_t samples = wanted < SAMPLES_LEAST ? SAMPLES_LEAST : wanted;
     char *data = NULL;
+    bool held = true;
     pare_text_out t = {.cx = d->cx};
-    if (need->tokens == 0) {
-        pare__text_put(&t, "# No calibration: these passes look at weights alone.\n");
-    } else if (d->init->data_path) {
-        PARE_TRY(count_samples(d, window, &samples));
+    if (d->init->data_path)
         PARE_TRY(pare_recipe_quote(d->a, d->init->data, &data));
+    if (need->tokens == 0) {
+        PARE_TRY(evaluate_data(d, window, data, &t));
+        return keep(d, &t, out, &(size_t){0});
     }
-    if (need->tokens)
-        pare__text_put(&t,
-                       "# %s needs %llu tokens for the %zu inputs of a linear: this is %.3g times "
-                       "that.\n",
-                       need->pass, (unsigned long long)need->tokens, need->k,
-                       (double)(samples * window) / (double)need->tokens);
-    if (need->tokens && !data)
+    if (data)
+        PARE_TRY(count_samples(d, window, &samples, &held));
+    pare__text_put(&t,
+                   "# %s needs %llu tokens for the %zu inputs of a linear: this is %.3g times "
+                   "that.\n",
+                   need->pass, (unsigned long long)need->tokens, need->k,
+                   (double)(samples * window) / (double)need->tokens);
+    if (data)
+        PARE_TRY(warn(d, need, samples * window, held));
+    else
         pare__text_put(&t, "# The model writes the text itself, so that no data is needed. Text "
                            "like that which the\n# model will see is better, and saves the time of "
                            "writing: text: [FILE] in place of generate: {}.\n");
-    if (need->tokens)
-        pare__text_put(&t, "calibration: {%s%s, samples: %llu, window: %zu%s}\n", source_word(d),
-                       data ? data : "", (unsigned long long)samples, window,
-                       d->file ? ", token_weights: even" : ""); /* as the other program does */
+    pare__text_put(&t, "calibration: {%s%s, samples: %llu, window: %zu%s}\n", source_word(d),
+                   data ? data : "", (unsigned long long)samples, window,
+                   d->file ? ", token_weights: even" : ""); /* as the other program does */
+    put_held_out(&t, window, held);
     return keep(d, &t, out, &(size_t){0});
 }
 
@@ -370,18 +428,18 @@ static pare_status fail_plan(pare__draft *d, pare_status s, const char *text, co
 pare_status pare__draft_finish(pare__draft *d, char **text, size_t *len)
 {
     demand need = {0};
-    char *calibration = NULL;
+    char *data = NULL;
     if (d->prunes && !d->init->data_path)
         return pare_fail(d->cx, PARE_EUSAGE,
                          "init: a pruned model is always evaluated, on data that are held out from "
                          "the calibration; give --text FILE or --tokens FILE");
-    PARE_TRY(probe(d, &calibration));
-    PARE_TRY(compose(d, calibration, NULL, text, len));
+    PARE_TRY(probe(d, &data));
+    PARE_TRY(compose(d, data, NULL, text, len));
     pare_status s = try_plan(d, *text, &need);
     if (s != PARE_OK)
         return fail_plan(d, s, *text, "");
-    PARE_TRY(calibrate(d, &need, &calibration));
-    PARE_TRY(compose(d, calibration, d->format, text, len));
+    PARE_TRY(choose_data(d, &need, &data));
+    PARE_TRY(compose(d, data, d->format, text, len));
     s = try_plan(d, *text, NULL);
     if (s == PARE_OK)
         return s;
@@ -392,6 +450,6 @@ pare_status pare__draft_finish(pare__draft *d, char **text, size_t *len)
     size_t line;
     pare__text_put(&d->tail, "# No export to %s: %s.\n", d->format, reason(d, &line));
     pare_ctx_clear(d->cx);
-    PARE_TRY(compose(d, calibration, NULL, text, len));
+    PARE_TRY(compose(d, data, NULL, text, len));
     return try_plan(d, *text, NULL);
 }

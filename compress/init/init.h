@@ -33,7 +33,8 @@ typedef struct pare_init_result {
     size_t len;
     pare_init_left *left; /* of a translation, by line */
     size_t lefts;
-    size_t lost; /* of them not implied */
+    size_t lost;         /* of them not implied */
+    const char *warning; /* that the data are too few for the passes, or to evaluate on; or NULL */
 } pare_init_result;
 
 typedef struct pare_init_preset_row {

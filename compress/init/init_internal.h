@@ -22,6 +22,7 @@ typedef struct pare__draft {
     pare_text_out tail;   /* sections and comments behind it */
     const char *format;   /* of the export; NULL: none */
     bool needs_export;    /* without it the recipe is not what was asked for */
+    const char *warning;  /* of too little data, or NULL */
     bool prunes;          /* which is always evaluated, on windows that are held out */
 } pare__draft;
 

@@ -211,6 +211,7 @@ pare_status pare_init_preset(pare_ctx *cx, pare_arena *a, const pare_init *init,
                                   "  # skip: [\"*.down_proj\"] in a pass leaves some out.\n");
         s = pare__draft_finish(&d, &out->text, &out->len);
     }
+    out->warning = d.warning;
     pare__draft_end(&d);
     return s;
 }

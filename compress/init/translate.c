@@ -521,6 +521,7 @@ pare_status pare_init_translate(pare_ctx *cx, pare_arena *a, const pare_init *in
         s = pare__draft_finish(&t.draft, &out->text, &out->len);
     out->left = t.left;
     out->lefts = t.lefts;
+    out->warning = t.draft.warning;
     pare__draft_end(&t.draft);
     return s;
 }

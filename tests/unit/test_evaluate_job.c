@@ -534,6 +534,56 @@ START_TEST(mistakes_in_choices_are_told_before_the_work)
 }
 END_TEST
 
+/* Windows that the model writes for it, none of which calibration sees, and of a text. */
+START_TEST(a_recipe_can_evaluate_on_calibration_windows_that_are_held_out)
+{
+#define HELD(samples, from)                                                                        \
+    "pare: 1\nmodel: " HEDGE "\nevaluate: held_out\npasses: [{rtn: {bits: 2, group: 32}}]\n"       \
+    "calibration: {" from ", samples: " #samples ", window: 16}\n"
+    static const char *const from[] = {
+        HELD(3, "generate: {}"),
+        HELD(3, "text: [" PARE_SOURCE_DIR "/recipes/demo/calibration.txt]")};
+    static const size_t windows[] = {8, 32};
+    const job_place p = make_place();
+    finished f;
+    for (size_t i = 0; i < 2; i++) {
+        run(&p, from[i], 1, &f);
+        const pare_report *const r = &f.result.report;
+        ck_assert_uint_eq(r->evaluations, 1);
+        ck_assert_int_eq(r->evaluation[0].kind, PARE_EVALUATE_KL);
+        ck_assert_str_eq(r->evaluation[0].data, "calibration windows held out");
+        ck_assert_uint_eq(r->evaluation[0].after.scored, windows[i] * 15);
+        ck_assert(r->evaluation[0].after.kl_mean > 0);
+        end(&f);
+    }
+    job_remove_directory(p.root);
+}
+END_TEST
+
+START_TEST(windows_that_cannot_be_held_out_are_told)
+{
+    static const struct {
+        const char *recipe, *what;
+    } row[] = {
+        {"pare: 1\nmodel: " HEDGE "\nevaluate: held_out\npasses: [rtn]\n",
+         "recipe.yaml:3:11: evaluate: held_out, and there is no calibration"},
+        {HELD(1, "text: [short.txt]"),
+         "recipe.yaml:3:11: evaluate: held_out, and calibration takes every window"},
+    };
+    const job_place p = make_place();
+    char what[1024];
+    put(&p, "short.txt",
+        "one two three four five six seven eight nine ten one two three four five "
+        "six seven eight nine ten one two three four five six seven eight nine");
+    for (size_t i = 0; i < 2; i++) {
+        job_recipe(&p, row[i].recipe);
+        ck_assert_int_eq(job_run(&p, (job_opts){.output = "out"}, what), PARE_EUSAGE);
+        ck_assert_msg(strstr(what, row[i].what) != NULL, "%s", what);
+    }
+    job_remove_directory(p.root);
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("evaluate_job");
@@ -551,6 +601,8 @@ int main(void)
     tcase_add_test(t, a_finished_job_is_of_the_bytes_it_was_evaluated_on);
     tcase_add_test(t, a_manifest_without_hashes_of_evaluations_refuses_nothing);
     tcase_add_test(t, an_unfinished_job_keeps_its_blocks_and_evaluates_what_is_there);
+    tcase_add_test(t, a_recipe_can_evaluate_on_calibration_windows_that_are_held_out);
+    tcase_add_test(t, windows_that_cannot_be_held_out_are_told);
     tcase_add_loop_test(t, mistakes_in_choices_are_told_before_the_work, 0,
                         sizeof refusals / sizeof *refusals);
     suite_add_tcase(s, t);

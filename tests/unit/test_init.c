@@ -167,6 +167,19 @@ START_TEST(a_short_text_gives_what_it_has)
     /* a pruned model is evaluated on windows that the calibration leaves */
     ck_assert_int_eq(pare_init_preset(&cx, &arena, &init, "2:4", &r), PARE_OK);
     check_planned(&r, "short, pruned");
+    check_holds(&r, "\nevaluate: held_out\n");
+    ck_assert_ptr_null(r.warning);
+    text[2500] = '\0';
+    write_file(HOME "/short.txt", text);
+    ck_assert_int_eq(pare_init_preset(&cx, &arena, &init, "w4a16", &r), PARE_OK);
+    check_holds(&r, "\nevaluate: held_out\n");
+    ck_assert_msg(r.warning && strstr(r.warning, "awq needs 1920 for the 640 inputs of a linear, "),
+                  "%s", r.warning);
+    text[1200] = '\0'; /* one window: it is calibrated on */
+    write_file(HOME "/short.txt", text);
+    ck_assert_int_eq(pare_init_preset(&cx, &arena, &init, "w4a16", &r), PARE_OK);
+    ck_assert_ptr_null(strstr(r.text, "\nevaluate:"));
+    ck_assert_msg(r.warning && strstr(r.warning, "needs 1920 for"), "%s", r.warning);
     text[300] = '\0';
     write_file(HOME "/short.txt", text);
     ck_assert_int_eq(pare_init_preset(&cx, &arena, &init, "w4a16", &r), PARE_EUSAGE);
