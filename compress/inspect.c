@@ -228,6 +228,8 @@ static pare_status list_rows(inspector *in)
     }
     if (out->rows > 1)
         qsort(out->row, out->rows, sizeof *out->row, by_name);
+    for (size_t i = 0; i < ck->tensors; i++)
+        out->mapped_bytes += ck->stored ? ck->stored[i].run_bytes : ck->tensor[i].bytes;
     out->bits_per_weight = out->weights ? 8 * (double)out->tensor_bytes / (double)out->weights : 0;
     return PARE_OK;
 }

@@ -33,6 +33,7 @@ typedef struct pare_inspection {
     pare_inspect_file *file;
     size_t files;
     uint64_t file_bytes, tensor_bytes, weights;
+    uint64_t mapped_bytes;  /* of the tensors in memory when the model runs */
     uint64_t idle_weights;  /* of experts that a token does not use */
     double bits_per_weight; /* of all tensors */
     pare_kv_format kv;

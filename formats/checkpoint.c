@@ -371,10 +371,9 @@ static pare_status open_path(pare_checkpoint *ck, pare_arena *a)
     return open_directory(ck, a);
 }
 
-static pare_status open_any(pare_ctx *cx, pare_arena *a, const char *path, bool listed,
-                            pare_checkpoint *ck)
+static pare_status open_any(pare_ctx *cx, pare_arena *a, const char *path, pare_checkpoint *ck)
 {
-    *ck = (pare_checkpoint){.cx = cx, .listed = listed};
+    ck->cx = cx;
     pare_scratch_init(cx, &ck->scratch);
     ck->path = pare_arena_text(a, path, strlen(path));
     return ck->path ? open_path(ck, a) : PARE_ENOMEM;
@@ -382,19 +381,30 @@ static pare_status open_any(pare_ctx *cx, pare_arena *a, const char *path, bool 
 
 pare_status pare_checkpoint_open(pare_ctx *cx, pare_arena *a, const char *path, pare_checkpoint *ck)
 {
-    PARE_TRY(open_any(cx, a, path, false, ck));
+    *ck = (pare_checkpoint){0};
+    PARE_TRY(open_any(cx, a, path, ck));
+    return pare__checkpoint_arrange(ck, a);
+}
+
+pare_status pare_checkpoint_open_to_run(pare_ctx *cx, pare_arena *a, const char *path,
+                                        pare_checkpoint *ck)
+{
+    *ck = (pare_checkpoint){.runs = true};
+    PARE_TRY(open_any(cx, a, path, ck));
     return pare__checkpoint_arrange(ck, a);
 }
 
 pare_status pare_checkpoint_open_plain(pare_ctx *cx, pare_arena *a, const char *path,
                                        pare_checkpoint *ck)
 {
-    return open_any(cx, a, path, false, ck);
+    *ck = (pare_checkpoint){0};
+    return open_any(cx, a, path, ck);
 }
 
 pare_status pare_checkpoint_list(pare_ctx *cx, pare_arena *a, const char *path, pare_checkpoint *ck)
 {
-    PARE_TRY(open_any(cx, a, path, true, ck));
+    *ck = (pare_checkpoint){.listed = true};
+    PARE_TRY(open_any(cx, a, path, ck));
     return pare__checkpoint_arrange(ck, a);
 }
 

@@ -12,10 +12,13 @@
 #include "runtime/model.h"
 #include "runtime/watch.h"
 
-/* How a tensor lies in its file. */
+/* How a tensor lies in its file, and what becomes of it. */
 typedef struct pare_stored {
     const char *type; /* "Q4_K" */
     uint64_t bytes;
+    uint64_t run_bytes; /* in memory when the model runs: as floats, in kernel order, or mapped */
+    const pare_linear *packed; /* in kernel order, without name and bias; NULL: its data are what
+                                  its dtype says */
 } pare_stored;
 
 struct pare__container;
@@ -35,6 +38,7 @@ typedef struct pare_checkpoint {
     pare_json *config;     /* NULL likewise */
     const struct pare__container *kind; /* of the weight files */
     bool listed;                        /* opened by pare_checkpoint_list */
+    bool runs;                          /* opened by pare_checkpoint_open_to_run */
     const pare_stored *stored;          /* [tensors], or NULL: as their dtypes say */
     pare_watch watch;                   /* weight files, config.json and the index, as read */
     pare_scratch scratch;               /* tensors that could not be viewed in place */
@@ -48,7 +52,16 @@ typedef struct pare_checkpoint {
 PARE_CHECKED pare_status pare_checkpoint_open(pare_ctx *cx, pare_arena *a, const char *path,
                                               pare_checkpoint *ck);
 
-/* The same, but tensors and names are those of the files, whatever the family does with them. */
+/* The same for a model that is run and not compressed: linears of blocks that a GGUF file holds in
+ * Q4_0, Q4_1, Q5_0, Q8_0, Q4_K or Q6_K are packed for the kernels instead of decoded, value for
+ * value (formats/gguf_pack.c). Inputs of Q4_0 and Q8_0 are quantized to int8 per group, as those of
+ * artifacts are; the others stay floats. Such a tensor is bytes, and pare_stored.packed the linear.
+ */
+PARE_CHECKED pare_status pare_checkpoint_open_to_run(pare_ctx *cx, pare_arena *a, const char *path,
+                                                     pare_checkpoint *ck);
+
+/* As pare_checkpoint_open, but tensors and names are those of the files, whatever the family does
+ * with them. */
 PARE_CHECKED pare_status pare_checkpoint_open_plain(pare_ctx *cx, pare_arena *a, const char *path,
                                                     pare_checkpoint *ck);
 

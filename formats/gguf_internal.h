@@ -114,6 +114,16 @@ typedef struct pare__gguf_named {
 } pare__gguf_named;
 void pare__gguf_put_template(pare_json_writer *w, pare__gguf_named front, pare__gguf_named behind);
 
+/* Bytes of a matrix in the order of the kernels; 0 where none multiplies its blocks. */
+uint64_t pare__gguf_packed_bytes(const pare_gguf_tensor *t);
+
+/* Packs such a matrix into ck->scratch: *packed is the linear, *out the bytes of its planes. Of
+ * `heads` heads in pairs rows go back to halves of heads, 0 leaves them in their order.
+ * PARE_EFORMAT, PARE_ENOMEM, and what the scratch says. Threads over blocks of rows; exact. */
+PARE_CHECKED pare_status pare__gguf_pack(pare_checkpoint *ck, pare_arena *a,
+                                         const pare_gguf_tensor *t, uint64_t heads,
+                                         pare_tensor *out, const pare_linear **packed);
+
 /* pare__container.read, .companion and .check. */
 PARE_CHECKED pare_status pare__gguf_read(pare_checkpoint *ck, pare_arena *a, const pare_file *file,
                                          pare__shard *out);

@@ -87,9 +87,22 @@ static pare_status check_form(const loading *l, const pare_gguf_tensor *t, pare_
     return PARE_OK;
 }
 
-static pare_status copy(const loading *l, const pare_gguf_tensor *t, pare__gguf_form form,
-                        pare_tensor *out)
+/* Whether kernels multiply it as it lies: a matrix of a block, but for those that are read as
+ * floats (routers, gates of one row). */
+static bool is_packed(const loading *l, const pare_gguf_tensor *t)
 {
+    char base[PARE__GGUF_NAME];
+    const char *suffix;
+    pare__gguf_form form;
+    return pare__gguf_packed_bytes(t) && l->family && strncmp(t->name, "blk.", 4) == 0 &&
+           pare__gguf_rename(l->family, t->name, base, &suffix, &form) && form != PARE__GGUF_F32 &&
+           form != PARE__GGUF_ROW;
+}
+
+static pare_status copy(const loading *l, const pare_gguf_tensor *t, pare__gguf_form form,
+                        entry *to_entry)
+{
+    pare_tensor *const out = &to_entry->tensor;
     copying c = {.t = t,
                  .pairs = form == PARE__GGUF_PAIRS_Q || form == PARE__GGUF_PAIRS_K,
                  .heads = 1,
@@ -102,6 +115,9 @@ static pare_status copy(const loading *l, const pare_gguf_tensor *t, pare__gguf_
     PARE_TRY(check_form(l, t, form, &c));
     if (l->ck->listed)
         return PARE_OK;
+    if (l->ck->runs && is_packed(l, t))
+        return pare__gguf_pack(l->ck, l->arena, t, c.pairs ? c.heads : 0, out,
+                               &to_entry->stored.packed);
     void *to;
     PARE_TRY(pare_scratch_take(&l->ck->scratch, out->bytes, &to));
     c.to = to;
@@ -130,7 +146,7 @@ static pare_status load_tensor(const loading *l, const pare_gguf_tensor *t, cons
                                pare__gguf_form form, entry *out)
 {
     pare_tensor *const to = &out->tensor;
-    *out = (entry){.stored = {t->type->name, t->bytes}};
+    *out = (entry){.stored = {t->type->name, t->bytes, t->bytes, NULL}};
     to->name = pare_arena_text(l->arena, name, strlen(name));
     if (!to->name)
         return PARE_ENOMEM;
@@ -142,11 +158,12 @@ static pare_status load_tensor(const loading *l, const pare_gguf_tensor *t, cons
     if (pare_tensor_bytes(to->dtype, to->rank, to->shape, &to->bytes) != PARE_OK)
         return pare_fail(l->ck->cx, PARE_EFORMAT, "%s: tensor %s: its values overflow", l->path,
                          t->name);
+    out->stored.run_bytes = is_packed(l, t) ? pare__gguf_packed_bytes(t) : to->bytes;
     to->data = t->data;
     if (!t->type->codec && form == PARE__GGUF_SAME)
         return PARE_OK;
     to->data = NULL;
-    return copy(l, t, form, to);
+    return copy(l, t, form, out);
 }
 
 /* Rows of the linears that a tensor holds one after the other. */

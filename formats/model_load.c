@@ -134,14 +134,23 @@ static pare_status load_norm(const loader *l, const char *base, size_t len, bool
     return load_vector(l, base, ".bias", len, bias);
 }
 
-static pare_status load_dense(const loader *l, const char *base, size_t n, size_t k,
-                              pare_linear *out)
+/* A matrix of floats, or one that the reader of its file has packed. */
+static pare_status load_matrix(const loader *l, const char *base, size_t n, size_t k,
+                               pare_linear *out)
 {
     const pare_tensor *const t = find(l, base, ".weight");
     if (!t)
         return fail_missing(l, base, ".weight");
-    PARE_TRY(check_dtype(l, t));
+    const pare_linear *const packed =
+        l->ck->stored ? l->ck->stored[t - l->ck->tensor].packed : NULL;
+    if (!packed)
+        PARE_TRY(check_dtype(l, t));
     PARE_TRY(check_shape(l, t, 2, (const uint64_t[]){n, k}));
+    if (packed) {
+        *out = *packed;
+        out->name = base;
+        return PARE_OK;
+    }
     *out = (pare_linear){.name = base, .n = n, .k = k, .dtype = t->dtype};
     return align_data(l, t, pare_dtype_bits(t->dtype) / 8, &out->data);
 }
@@ -208,7 +217,7 @@ static pare_status load_linear(loader *l, const char *base, size_t n, size_t k, 
     if (v)
         PARE_TRY(load_packed(l, base, v, n, k, out));
     else
-        PARE_TRY(load_dense(l, base, n, k, out));
+        PARE_TRY(load_matrix(l, base, n, k, out));
     if (out->bias) /* made by a pass, it replaces the model's own */
         return PARE_OK;
     return bias || (!v && has_added(l, base, ".bias"))
@@ -296,7 +305,7 @@ static pare_status load_router(const loader *l, const pare_config *c, size_t i, 
         const char *const name = block_name(l, i, dense[j].name);
         if (!name)
             return PARE_ENOMEM;
-        PARE_TRY(load_dense(l, name, dense[j].n, c->hidden, dense[j].to));
+        PARE_TRY(load_matrix(l, name, dense[j].n, c->hidden, dense[j].to));
     }
     return PARE_OK;
 }
@@ -559,11 +568,11 @@ static pare_status load_all(loader *l, pare_arena *scratch, pare_model *m)
     m->block = PARE_NEW(l->arena, pare_block, c->blocks);
     if (!m->block)
         return PARE_ENOMEM;
-    PARE_TRY(load_dense(l, l->arch->embed, c->vocab, c->hidden, &m->embed));
+    PARE_TRY(load_matrix(l, l->arch->embed, c->vocab, c->hidden, &m->embed));
     PARE_TRY(load_head(l, m));
     if (l->arch->positions)
-        PARE_TRY(load_dense(l, l->arch->positions, c->context + l->arch->position_offset, c->hidden,
-                            &m->positions));
+        PARE_TRY(load_matrix(l, l->arch->positions, c->context + l->arch->position_offset,
+                             c->hidden, &m->positions));
     PARE_TRY(load_norm(l, l->arch->norm, c->hidden, false, &m->norm, &m->norm_bias));
     for (size_t i = 0; i < c->blocks; i++)
         PARE_TRY(load_block(l, c, i, &m->block[i]));

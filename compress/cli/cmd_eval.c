@@ -1,4 +1,5 @@
 #include <stdio.h>
+#include <string.h>
 
 #include "compress/cli/cli.h"
 #include "compress/cli/measure_steps.h"
@@ -190,10 +191,14 @@ static void print_speed(const char *name, const pare_figures *f)
 
 static void print_weights(const char *name, const pare_memory_figures *m)
 {
-    char bytes[PARE_UNIT_TEXT];
-    (void)printf("%-17s %s, %.3f bits per weight in the linears, %.3f in the whole model\n", name,
+    char bytes[PARE_UNIT_TEXT], mapped[PARE_UNIT_TEXT];
+    (void)pare_units_bytes(m->mapped_bytes, mapped);
+    (void)printf("%-17s %s, %.3f bits per weight in the linears, %.3f in the whole model", name,
                  pare_units_bytes(m->weight_bytes, bytes), m->bits_per_weight,
                  m->model_bits_per_weight);
+    if (strcmp(bytes, mapped) != 0)
+        (void)printf("; %s in memory", mapped);
+    (void)printf("\n");
 }
 
 static void print_text(const evaluation *e)

@@ -42,7 +42,7 @@ static void print_config(const pare_inspection *in)
 
 static pare_status print_text(pare_cli *cli, const pare_inspection *in)
 {
-    char text[160];
+    char text[160], mapped[PARE_UNIT_TEXT];
     int width = 16;
     for (size_t i = 0; i < in->rows; i++) {
         const int len = (int)strlen(in->row[i].encoding);
@@ -65,9 +65,13 @@ static pare_status print_text(pare_cli *cli, const pare_inspection *in)
     for (size_t i = 0; i < in->files; i++)
         (void)printf("%-52s %zu tensor%s, %s\n", in->file[i].name, in->file[i].tensors,
                      pare_plural(in->file[i].tensors), pare_units_bytes(in->file[i].bytes, text));
-    (void)printf("%llu weights, %s, %.3f bits per weight over all tensors\n",
+    (void)printf("%llu weights, %s, %.3f bits per weight over all tensors",
                  (unsigned long long)in->weights, pare_units_bytes(in->tensor_bytes, text),
                  in->bits_per_weight);
+    (void)pare_units_bytes(in->mapped_bytes, mapped);
+    if (strcmp(text, mapped) != 0)
+        (void)printf("; %s in memory when it runs", mapped);
+    (void)printf("\n");
     if (in->idle_weights)
         (void)printf("%llu of them are used by a token\n",
                      (unsigned long long)(in->weights - in->idle_weights));
@@ -127,6 +131,7 @@ static pare_status print_json(pare_cli *cli, const pare_inspection *in)
     pare_json_put_bool(w, "packed", in->packed);
     pare_json_put_integer(w, "file_bytes", (int64_t)in->file_bytes);
     pare_json_put_integer(w, "tensor_bytes", (int64_t)in->tensor_bytes);
+    pare_json_put_integer(w, "mapped_bytes", (int64_t)in->mapped_bytes);
     pare_json_put_integer(w, "weights", (int64_t)in->weights);
     pare_json_put_integer(w, "active_weights", (int64_t)(in->weights - in->idle_weights));
     pare_json_put_finite(w, "model_bits_per_weight", in->bits_per_weight);

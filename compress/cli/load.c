@@ -37,18 +37,33 @@ pare_status pare_loaded_unchanged(pare_cli *cli, const pare_loaded *l)
     return pare_watch_check(&cli->cx, &l->checkpoint.watch);
 }
 
+/* What a file in blocks runs as. */
+static void say_quantized(pare_cli *cli, const char *path, const pare_checkpoint *ck)
+{
+    char types[256];
+    bool integer = false;
+    if (!pare_checkpoint_quantized(ck, types, sizeof types))
+        return;
+    for (size_t i = 0; i < ck->tensors; i++) {
+        const pare_linear *const w = ck->stored[i].packed;
+        integer = integer || (w && w->activation.mode != PARE_ACTIVATION_FLOAT);
+    }
+    pare_screen_say(&cli->screen, "pare: warning: %s is quantized (%s), its values are used%s",
+                    path, types,
+                    integer ? "; linears in Q4_0 and Q8_0 take their inputs in int8, as those of "
+                              "an artifact do"
+                            : "");
+}
+
 pare_status pare_loaded_open(pare_cli *cli, const pare_args *args, const char *path, bool exact,
                              pare_loaded *out)
 {
     pare_ctx *const cx = &cli->cx;
     *out = (pare_loaded){0};
     PARE_TRY(pare_inputs_no_work(cx, &cli->arena, path));
-    PARE_TRY(pare_checkpoint_open(cx, &cli->arena, path, &out->checkpoint));
+    PARE_TRY(pare_checkpoint_open_to_run(cx, &cli->arena, path, &out->checkpoint));
     PARE_TRY(pare_inputs_watch(&cli->arena, &out->checkpoint));
-    char types[256];
-    if (pare_checkpoint_quantized(&out->checkpoint, types, sizeof types))
-        pare_screen_say(&cli->screen, "pare: warning: %s is quantized (%s), its values are used",
-                        path, types);
+    say_quantized(cli, path, &out->checkpoint);
     for (size_t i = 0; i < out->checkpoint.files; i++)
         pare_file_read_ahead(&out->checkpoint.file[i]);
     if (!pare_cli_unchecked(cli, args, path))

@@ -160,10 +160,9 @@ static const pare_tensor *find(const pare_checkpoint *ck, const char *name, cons
     return n > 0 && (size_t)n < sizeof full ? pare_checkpoint_find(ck, full) : NULL;
 }
 
-/* Bits of a linear that pare did not pack: those of its tensor, where that was quantized before. */
-static double dense_bits(const pare_checkpoint *ck, const pare_linear *w)
+/* Bits of a linear that pare did not pack: as its file has them. */
+static double unpacked_bits(const pare_stored *stored, const pare_linear *w)
 {
-    const pare_stored *const stored = pare_checkpoint_stored(ck, w->name);
     const double weights = (double)w->n * (double)w->k;
     return stored ? 8 * (double)stored->bytes : weights * pare_dtype_bits(w->dtype);
 }
@@ -173,7 +172,7 @@ static double dense_bits(const pare_checkpoint *ck, const pare_linear *w)
 static double bits_per_weight(const pare_loaded *l)
 {
     const pare_checkpoint *const ck = &l->checkpoint;
-    double packed_bytes = 0, packed_weights = 0, bits = 0, dense_weights = 0;
+    double packed_bytes = 0, packed_weights = 0, bits = 0, other_weights = 0;
     for (size_t b = 0; b < l->model.config.blocks; b++)
         for (size_t i = 0; i < pare_block_parts(&l->model.config) * PARE_ROLES; i++) {
             const pare_linear *const w =
@@ -181,9 +180,10 @@ static double bits_per_weight(const pare_loaded *l)
             const double weights = (double)w->n * (double)w->k;
             if (!w->name)
                 continue;
-            if (w->bits == 0 && !find(ck, w->name, "values")) {
-                bits += dense_bits(ck, w);
-                dense_weights += weights;
+            const pare_stored *const stored = pare_checkpoint_stored(ck, w->name);
+            if (stored || (w->bits == 0 && !find(ck, w->name, "values"))) {
+                bits += unpacked_bits(stored, w);
+                other_weights += weights;
                 continue;
             }
             for (pare_plane p = 0; p < PARE_PLANES; p++) {
@@ -192,7 +192,7 @@ static double bits_per_weight(const pare_loaded *l)
             }
             packed_weights += weights;
         }
-    return packed_weights > 0 ? packed_bytes * 8 / packed_weights : bits / dense_weights;
+    return packed_weights > 0 ? packed_bytes * 8 / packed_weights : bits / other_weights;
 }
 
 pare_status pare_measure_sizes(pare_cli *cli, const pare_loaded *l, pare_figures *f)
@@ -203,9 +203,8 @@ pare_status pare_measure_sizes(pare_cli *cli, const pare_loaded *l, pare_figures
     f->disk_bytes = in.file_bytes;
     f->memory = (pare_memory_figures){.weight_bytes = in.tensor_bytes,
                                       .bits_per_weight = bits_per_weight(l),
-                                      .model_bits_per_weight = in.bits_per_weight};
-    for (size_t i = 0; i < l->checkpoint.tensors; i++)
-        f->memory.mapped_bytes += l->checkpoint.tensor[i].bytes;
+                                      .model_bits_per_weight = in.bits_per_weight,
+                                      .mapped_bytes = in.mapped_bytes};
     pare_arena_rewind(&cli->arena, mark);
     return PARE_OK;
 }

@@ -21,7 +21,7 @@ typedef struct pare_choice_figures {
 /* Bytes; 0 where they were not taken of this model alone. */
 typedef struct pare_memory_figures {
     uint64_t weight_bytes; /* of all tensors, as they are stored */
-    uint64_t mapped_bytes; /* the same as they are held: blocks of GGUF become floats */
+    uint64_t mapped_bytes; /* the same in memory: some blocks of GGUF become floats */
     double bits_per_weight, model_bits_per_weight; /* of the compressed linears; of all tensors */
     uint64_t peak_rss_bytes, peak_anonymous_bytes;
 } pare_memory_figures;

@@ -5,9 +5,9 @@
 #include "formats/gguf_internal.h"
 
 static inline pare_status gguf_as_checkpoint(pare_ctx *cx, pare_arena *a, const pare_file *file,
-                                             bool listed)
+                                             bool listed, bool runs)
 {
-    pare_checkpoint ck = {.cx = cx, .listed = listed};
+    pare_checkpoint ck = {.cx = cx, .listed = listed, .runs = runs};
     pare__shard shard;
     pare_config config;
     pare_scratch_init(cx, &ck.scratch);
@@ -28,8 +28,9 @@ static inline pare_status gguf_read_rest(pare_ctx *cx, pare_arena *a, const pare
     size_t n;
     PARE_TRY(pare__gguf_tokenizer(cx, a, name, g, false, &text, &n));
     PARE_TRY(pare__gguf_tokenizer(cx, a, name, g, true, &text, &n));
-    PARE_TRY(gguf_as_checkpoint(cx, a, &file, true));
-    return gguf_as_checkpoint(cx, a, &file, false);
+    PARE_TRY(gguf_as_checkpoint(cx, a, &file, true, false));
+    PARE_TRY(gguf_as_checkpoint(cx, a, &file, false, true));
+    return gguf_as_checkpoint(cx, a, &file, false, false);
 }
 
 /* The container and the rest. */

@@ -1,12 +1,10 @@
 /* Models of every family as GGUF files: read back they are the artifact that they came from. */
 #include "compress/export.h"
 #include "formats/gguf.h"
-#include "runtime/forward.h"
 #include "runtime/linear.h"
 #include "tests/data/families.h"
 #include "tests/unit/loaded.h"
-
-enum { LENGTH = 24 };
+#include "tests/unit/logits.h"
 
 /* Every linear; the first piece of what some families keep in one tensor. */
 static const char *const recipes[] = {
@@ -166,29 +164,6 @@ static void check_model(const loaded *is, const loaded *was, bool rounded)
     check_linear(&is->model.positions, &was->model.positions, false);
 }
 
-/* Of the last token, as pare eval --exact has them. */
-static float *logits(const pare_model *m)
-{
-    const pare_config *const c = &m->config;
-    const size_t last = LENGTH - 1;
-    pare_forward f;
-    int32_t token[LENGTH];
-    pare_kv *const kv = PARE_NEW(&arena, pare_kv, c->blocks);
-    float *const x = PARE_NEW(&arena, float, LENGTH * c->hidden);
-    float *const out = PARE_NEW(&arena, float, c->vocab);
-    ck_assert(kv && x && out);
-    ck_assert_int_eq(pare_forward_init(&cx, &arena, m, LENGTH, true, &f), PARE_OK);
-    for (size_t b = 0; b < c->blocks; b++)
-        ck_assert_int_eq(pare_kv_take_format(&arena, c, &m->kv, 1, LENGTH, &kv[b]), PARE_OK);
-    for (size_t i = 0; i < LENGTH; i++)
-        token[i] = family_token(i);
-    const pare_batch batch = {1, LENGTH, 0};
-    ck_assert_int_eq(pare_embed_batch(&cx, m, token, batch, x), PARE_OK);
-    ck_assert_int_eq(pare_model_forward(&cx, &arena, &f, batch, x, kv, c->blocks), PARE_OK);
-    ck_assert_int_eq(pare_logits(&cx, &arena, &f, x, &last, 1, out), PARE_OK);
-    return out;
-}
-
 /* What the plan of the recipe says before and after. */
 static void check_plan(const job_place *p)
 {
@@ -217,6 +192,20 @@ static void check_window(const kind *k, const loaded *is)
     ck_assert_int_eq(window, k->to ? 0 : 13);
 }
 
+/* Every linear of a block stays in blocks, and nothing else does. */
+static void check_packed(const pare_model *m)
+{
+    const size_t parts = pare_block_parts(&m->config);
+    for (size_t i = 0; i < m->config.blocks * parts * PARE_ROLES; i++) {
+        const pare_block *const b = &m->block[i / (parts * PARE_ROLES)];
+        const pare_linear *const l =
+            pare_block_linear(b, i / PARE_ROLES % parts, (pare_role)(i % PARE_ROLES));
+        ck_assert(!l->name || (l->bits == 8 && l->panel.group == 32));
+        ck_assert(b->router.bits == 0 && b->shared_gate.bits == 0);
+    }
+    ck_assert(m->embed.bits == 0 && m->head.bits == 0 && m->positions.bits == 0);
+}
+
 START_TEST(the_file_of_a_family_is_the_artifact)
 {
     char what[1024];
@@ -234,8 +223,13 @@ START_TEST(the_file_of_a_family_is_the_artifact)
         load(&p, "x.gguf", &is);
         check_model(&is, &was, false);
         check_window(k, &is);
-        ck_assert_mem_eq(logits(&is.model), logits(&was.model),
-                         was.model.config.vocab * sizeof(float));
+        const size_t bytes = was.model.config.vocab * sizeof(float);
+        ck_assert_mem_eq(logits(&is.model, true), logits(&was.model, true), bytes);
+        pare_checkpoint_close(&is.ck);
+        load_to_run(&p, "x.gguf", &is);
+        check_packed(&is.model);
+        check_model(&is, &was, false);
+        ck_assert_mem_eq(logits(&is.model, true), logits(&was.model, true), bytes);
         pare_checkpoint_close(&is.ck);
         ck_assert_int_eq(export_as(&p, "gguf:f16", &r), PARE_OK);
         load(&p, "x.gguf", &is);

@@ -266,6 +266,53 @@ START_TEST(what_a_text_was_not_meant_to_have_is_told)
 }
 END_TEST
 
+/* Bits per weight are those of the file; bytes in memory those of what the kernels read. */
+START_TEST(bits_of_a_gguf_file_are_those_of_the_file)
+{
+    static const struct {
+        const char *pass, *target;
+        double bits, bits_in_memory;
+        const char *told;
+    } c[] = {{"rtn: {bits: 4, group: 32}", "q4_0", 4.5, 4.5, "take their inputs in int8"},
+             {"rtn: {bits: 8, group: 32}", "q8_0", 8.5, 8.5, "take their inputs in int8"},
+             {"rtn: {bits: 4, group: 32}", "q4_1", 5, 5.5, "its values are used\n"},
+             {"rtn: {grid: q4_k}", "q4_k", 4.5, 4.625, "its values are used\n"},
+             {"rtn: {grid: q6_k}", "q6_k", 6.5625, 6.5625, "its values are used\n"}};
+    const double weights = 2.0 * (2 * 256 * 256 + 2 * 64 * 256 + 3 * 256 * 512);
+    const char *const eval = "eval %/x.gguf --tokens %/tokens.i32 --window 16";
+    tiny_model m = tiny_model_default();
+    m.hidden = 256;
+    m.intermediate = 512;
+    m.heads = 8;
+    m.head_dim = 32;
+    char text[512];
+    pare_ctx cx;
+    teardown();
+    place = job_make(&m);
+    (void)snprintf(text, sizeof text,
+                   "pare: 1\nmodel: model\npasses: [%s]\n"
+                   "export: [{format: \"gguf:%s\", path: x.gguf}]\n",
+                   c[_i].pass, c[_i].target);
+    job_recipe(&place, text);
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, NULL), PARE_OK);
+    const outcome *const o = call(filled(eval), OUT);
+    const bool more = c[_i].bits_in_memory > c[_i].bits;
+    ck_assert_msg(o->code == 0 && (strstr(o->text, " in memory\n") != NULL) == more, "%s", o->text);
+    ck_assert_ptr_nonnull(strstr(call(filled(eval), ERR)->text, c[_i].told));
+    (void)snprintf(text, sizeof text, "%s --format json", eval);
+    pare_json *json = parse(&cx, filled(text));
+    ck_assert_double_eq(number_in(json, "memory", "bits_per_weight"), c[_i].bits);
+    const double stored = number_in(json, "memory", "weight_bytes");
+    const double mapped = number_in(json, "memory", "mapped_bytes");
+    ck_assert_double_eq(mapped - stored, weights * (c[_i].bits_in_memory - c[_i].bits) / 8);
+    pare_json_free(json);
+    json = parse(&cx, filled("inspect %/x.gguf --format json"));
+    ck_assert_double_eq(pare_json_number(pare_json_get(json, "mapped_bytes"), 0), mapped);
+    ck_assert_double_eq(pare_json_number(pare_json_get(json, "tensor_bytes"), 0), stored);
+    pare_json_free(json);
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("measure_data");
@@ -281,6 +328,7 @@ int main(void)
     tcase_add_test(t, a_file_that_is_no_text_is_refused_or_told);
     tcase_add_test(t, a_byte_order_mark_is_no_text);
     tcase_add_test(t, what_a_text_was_not_meant_to_have_is_told);
+    tcase_add_loop_test(t, bits_of_a_gguf_file_are_those_of_the_file, 0, 5);
     suite_add_tcase(s, t);
     return unit_main(s);
 }
