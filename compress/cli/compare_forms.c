@@ -17,11 +17,15 @@ static void put_spaces(pare_text_out *t, size_t count)
     pare__text_put(t, "%*s", (int)count, "");
 }
 
-/* The first cell stands on the left, the others on the right of their columns. */
+/* The first cell stands on the left, in a line of its own where it is wider than its column; the
+ * others on the right of theirs. */
 static void put_row(pare_text_out *t, const pare_row *row, const size_t *width)
 {
+    const bool apart = columns_of(row->cell[0]) > width[0];
+    if (apart)
+        pare__text_put(t, "%s\n", row->cell[0]);
     for (size_t i = 0; i < row->cells; i++) {
-        const char *const text = row->cell[i];
+        const char *const text = !i && apart ? "" : row->cell[i];
         const size_t space = width[i] - columns_of(text);
         if (i)
             put_spaces(t, 2 + space);
@@ -77,7 +81,10 @@ void pare_compare_text(pare_text_out *t, const pare_comparison *c, size_t width)
     }
     for (size_t i = 0; i < titles.cells; i++)
         total += columns[i] + (i ? 2 : 0);
-    if (width && total > width) {
+    const size_t figures = total - columns[0];
+    if (width && total > width && figures <= width)
+        columns[0] = width - figures; /* longer names stand above their figures */
+    if (width && figures > width) {
         put_blocks(t, c, &titles);
     } else {
         put_row(t, &titles, columns);

@@ -30,7 +30,8 @@ void pare_compare_cells(const pare_comparison *c, const pare_figures *f, pare_ro
 void pare_compare_notes(const pare_comparison *c, pare_text_out *t,
                         void (*put)(pare_text_out *t, const char *line));
 
-/* A table of aligned columns, or blocks of lines when it is wider than `width` (0: any is fine). */
+/* A table of aligned columns. Where it is wider than `width` (0: any is fine) names stand above
+ * their figures; where these alone are wider, a block of lines for each model. */
 void pare_compare_text(pare_text_out *t, const pare_comparison *c, size_t width);
 /* One line for each model, numbers in full, under the names that they have in JSON. */
 void pare_compare_csv(pare_text_out *t, const pare_comparison *c);
