@@ -5,9 +5,11 @@
 
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "compress/plan_internal.h"
 #include "prune/ratio_search.h"
+#include "runtime/machine.h"
 #include "runtime/threads.h"
 
 /* Output errors that a search of ratios takes of each linear. */
@@ -422,10 +424,24 @@ void pare_plan_time_at(const pare_ctx *cx, const pare_plan *plan, const pare_pla
     memcpy(out->disk, rate->disk, sizeof out->disk);
 }
 
+void pare_plan_time_range(pare_plan_estimate *e, uint64_t load, uint64_t cpus, size_t threads)
+{
+    const double wanted = ((double)load + (double)threads) / (double)cpus;
+    const double slowdown = wanted > 1 ? wanted : 1;
+    e->least = 0.65 * e->seconds / slowdown;
+    e->most = 1.6 * e->seconds;
+    e->load = slowdown > 1.2 && load ? load : 0;
+    e->cpus = cpus;
+}
+
 pare_status pare_plan_time(pare_ctx *cx, const pare_plan *plan, pare_plan_estimate *out)
 {
     pare_plan_rates rate;
+    const uint64_t load = pare_machine_number("/proc/loadavg", ""); /* of the last minute */
+    const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     PARE_TRY(pare_plan_rates_measure(cx, plan, &rate));
     pare_plan_time_at(cx, plan, &rate, out);
+    pare_plan_time_range(out, load == UINT64_MAX ? 0 : load, cpus > 0 ? (uint64_t)cpus : 1,
+                         pare_threads(cx));
     return PARE_OK;
 }

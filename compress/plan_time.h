@@ -26,7 +26,18 @@ const char *pare_plan_phase_name(pare_plan_phase phase);
 typedef struct pare_plan_estimate {
     double phase[PARE_PLAN_PHASES], seconds; /* the latter is their sum */
     char disk[PARE_RATES_WHY];               /* why it has no time of the disk; empty: it has */
+    double least, most;                      /* seconds that the job is likely to take */
+    uint64_t load, cpus; /* tasks that others keep running on the CPUs of the machine; load 0:
+                            fewer than a fifth of what the job takes from them */
 } pare_plan_estimate;
+
+/* Sets least and most of an estimate from `seconds`, and load and cpus. Jobs took 0.65 to 1.6 times
+ * their plan (docs/plan.md). The plan is for the machine as it is; least is for one without the
+ * load, on which `threads` do not wait:
+ *
+ *   slowdown = max(1, (load + threads) / cpus)
+ *   least = 0.65 seconds / slowdown,  most = 1.6 seconds */
+void pare_plan_time_range(pare_plan_estimate *e, uint64_t load, uint64_t cpus, size_t threads);
 
 /* The time of a whole job, from nothing to its exports, on a machine of these rates with the
  * threads of cx. */

@@ -86,6 +86,9 @@ static void put_memory(pare_json_writer *w, const pare_plan *p)
 static void put_time(pare_json_writer *w, const pare_plan_estimate *t)
 {
     pare_json_put_finite(w, "seconds", t->seconds);
+    pare_json_put_finite(w, "seconds_least", t->least);
+    pare_json_put_finite(w, "seconds_most", t->most);
+    pare_json_put_integer(w, "load", (int64_t)t->load);
     pare_json_open_array(w, "phases");
     for (size_t i = 0; i < PARE_PLAN_PHASES; i++) {
         pare_json_open_object(w, NULL);

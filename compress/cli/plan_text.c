@@ -190,14 +190,19 @@ static void print_memory(const pare_plan *p)
                  pare_units_bytes(p->ram_limit, bytes), p->ram_limit_name);
 }
 
-/* The sum, and on a second line the phases that take most of it. */
+/* From the least to the most, and on a second line the shares of the phases that take most. */
 static void print_time(const pare_plan_estimate *t)
 {
     enum { MOST = 5 };
-    char text[PARE_UNIT_TEXT];
+    char least[PARE_UNIT_TEXT], text[PARE_UNIT_TEXT];
     bool named[PARE_PLAN_PHASES] = {false};
-    (void)printf("%-17s about %s on this machine as it is now", "time",
-                 pare_units_seconds(t->seconds, text));
+    (void)printf("%-17s about %s to %s on this machine", "time",
+                 pare_units_seconds(t->least, least), pare_units_seconds(t->most, text));
+    if (t->load)
+        (void)printf(", which is busy: %llu task%s of others on %llu CPU%s;\n%-17s the least is "
+                     "without them",
+                     (unsigned long long)t->load, pare_plural(t->load), (unsigned long long)t->cpus,
+                     pare_plural(t->cpus), "");
     if (t->disk[0])
         (void)printf(" and what the disk takes");
     for (size_t n = 0; n < MOST; n++) {
@@ -211,8 +216,8 @@ static void print_time(const pare_plan_estimate *t)
         named[most] = true;
         if (n == 0)
             (void)printf("\n%-17s ", "");
-        (void)printf("%s%s %s", n ? ", " : "", pare_plan_phase_name(most),
-                     pare_units_seconds(t->phase[most], text));
+        (void)printf("%s%s %.0f %%", n ? ", " : "", pare_plan_phase_name(most),
+                     t->phase[most] / t->seconds * 100);
     }
     (void)printf("\n");
     if (t->disk[0])

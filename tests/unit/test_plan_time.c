@@ -193,6 +193,20 @@ static char *printed(const char *options)
     return printed_after("", options);
 }
 
+START_TEST(a_busy_machine_makes_the_range_wider)
+{
+    pare_plan_estimate e = {.seconds = 100};
+    pare_plan_time_range(&e, 0, 2, 2);
+    ck_assert(e.least == 65 && e.most == 160 && e.load == 0);
+    pare_plan_time_range(&e, 1, 64, 64); /* one of 65 tasks */
+    ck_assert(e.load == 0 && e.least > 63 && e.most == 160);
+    pare_plan_time_range(&e, 6, 2, 2); /* eight tasks on two CPUs: a quarter of the time without */
+    ck_assert(e.load == 6 && e.cpus == 2 && e.least == 65.0 / 4 && e.most == 160);
+    pare_plan_time_range(&e, 6, 64, 2); /* there is room for all */
+    ck_assert(e.load == 0 && e.least == 65);
+}
+END_TEST
+
 START_TEST(a_model_narrower_than_a_group_of_the_probe_has_a_plan)
 {
     tiny_model m = tiny_model_default();
@@ -265,6 +279,7 @@ int main(void)
     tcase_add_test(t, an_evaluation_counts_whole_windows_and_each_model_that_runs);
     tcase_add_test(t, a_transform_and_an_export_come_on_top);
     tcase_add_test(t, rates_of_this_machine_are_all_there);
+    tcase_add_test(t, a_busy_machine_makes_the_range_wider);
     tcase_add_test(t, a_model_narrower_than_a_group_of_the_probe_has_a_plan);
     tcase_add_test(t, a_plan_needs_no_disk_to_write_on);
     tcase_add_test(t, the_plan_folds_equal_blocks_and_names_time_and_memory);
