@@ -44,6 +44,13 @@ static inline void *unit_failing_resize(void *self, void *ptr, size_t old_size, 
     return p;
 }
 
+/* The exit code of a test program that does not run; ./check lists it with the reason. */
+static inline int unit_skip(const char *why)
+{
+    (void)fprintf(stderr, "skipped: %s\n", why);
+    return 77;
+}
+
 /* A file of the shared folder, or NULL (with a line on stderr) when that folder is absent. */
 static inline const char *unit_shared(const char *name)
 {
