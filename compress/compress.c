@@ -17,100 +17,6 @@
 #include "runtime/file.h"
 #include "runtime/linalg.h"
 
-/* Another one when the same recipe leads to other decisions or another journal. */
-#define JOURNAL_FORMAT "4"
-
-double pare__seconds(void)
-{
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-/* That an evaluation or an export begins is a step of the job, too. */
-void pare__notify(pare_run *run, pare_event_kind kind, const char *fmt, ...)
-{
-    char text[512], step[sizeof text + 16];
-    va_list ap;
-    va_start(ap, fmt);
-    (void)vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
-    if (kind == PARE_EVENT_EVALUATE || kind == PARE_EVENT_EXPORT) {
-        const bool evaluates = kind == PARE_EVENT_EVALUATE;
-        (void)snprintf(step, sizeof step, "%s %s", evaluates ? "evaluating" : "exporting", text);
-        pare_ctx_step(run->cx, evaluates ? PARE__PHASE_EVALUATE : PARE__PHASE_EXPORT, step);
-    }
-    if (!run->events || !run->events->event)
-        return;
-    const pare_event e = {.kind = kind,
-                          .text = text,
-                          .blocks = run->plan.out.blocks,
-                          .seconds = pare__seconds() - run->started};
-    run->events->event(run->events->self, &e);
-}
-
-/* The output that the run was asked to replace, by its manifest: no other one is replaced when it
- * is continued. */
-static pare_status put_replaced(pare_run *run, pare_json_writer *w)
-{
-    char hex[PARE_SHA256_HEX], text[PARE_SHA256_HEX + 64];
-    pare_file f;
-    if (!run->plan.replaces) {
-        pare_json_put_text(w, PARE_JOURNAL_REPLACES, PARE_JOURNAL_NO_OUTPUT);
-        return PARE_OK;
-    }
-    char *const path = pare_path_join(run->a, run->plan.output_path, PARE_MANIFEST_NAME);
-    if (!path)
-        return PARE_ENOMEM;
-    PARE_TRY(pare_file_map(run->cx, run->a, path, &f));
-    const pare_status s = pare_sha256_hex(run->cx, f.data, (size_t)f.bytes, hex);
-    pare_file_unmap(&f);
-    PARE_TRY(s);
-    (void)snprintf(text, sizeof text, "an output with manifest.json sha256 %s", hex);
-    pare_json_put_text(w, PARE_JOURNAL_REPLACES, text);
-    return PARE_OK;
-}
-
-/* What must be equal for an unfinished run to be continued: not the bytes of what is only
- * evaluated, on which no unit depends, and which the run that ends the job reads. The recipe goes
- * in line by line, so that a refusal can name the line that differs. */
-static pare_status fingerprint(pare_run *run, pare_json_writer *w, const char **text)
-{
-    const pare_plan *const plan = &run->plan;
-    char key[64], hex[PARE_XXH3_HEX];
-    size_t len = strlen(run->recipe_portable);
-    char *const recipe = pare_arena_text(run->a, run->recipe_portable, len);
-    if (!recipe)
-        return PARE_ENOMEM;
-    pare_json_open_object(w, NULL);
-    pare_json_put_text(w, "program", "pare " PARE_VERSION);
-    pare_json_put_text(w, "format", JOURNAL_FORMAT);
-    pare_json_put_text(w, "cpu", pare_cpu_name(run->cx->cpu));
-    pare_json_put_text(w, "blas", run->blas);
-    for (size_t i = 0; i < run->inputs; i++) {
-        (void)snprintf(key, sizeof key, PARE_JOURNAL_FILE "%zu", i + 1);
-        char value[512];
-        pare_xxh3_text(run->hash.input_xxh3[i], hex);
-        (void)snprintf(value, sizeof value, "%s xxh3 %s", run->input[i].file, hex);
-        pare_json_put_text(w, key, value);
-    }
-    pare_json_put_text(w, PARE_JOURNAL_TOKENS, plan->calibrated ? run->tokens_sha256 : "not used");
-    size_t line = 0;
-    for (char *at = recipe; *at; line++) {
-        char *const end = strchr(at, '\n');
-        if (end)
-            *end = '\0';
-        (void)snprintf(key, sizeof key, PARE_JOURNAL_RECIPE "%zu", line + 1);
-        pare_json_put_text(w, key, at);
-        at = end ? end + 1 : at + strlen(at);
-    }
-    PARE_TRY(put_replaced(run, w));
-    pare_json_close(w);
-    PARE_TRY(pare_json_writer_finish(w, text, &len));
-    run->fingerprint = pare_arena_text(run->a, *text, len);
-    return run->fingerprint ? PARE_OK : PARE_ENOMEM;
-}
-
 /* Opens the journal, or begins it anew. */
 static pare_status open_journal(pare_run *run, pare_journal_record **record, size_t *count)
 {
@@ -121,7 +27,7 @@ static pare_status open_journal(pare_run *run, pare_journal_record **record, siz
     *record = NULL;
     pare_status s = pare_json_writer_new(cx, &w);
     if (s == PARE_OK)
-        s = fingerprint(run, w, &text);
+        s = pare__run_fingerprint(run, w, &text);
     if (s == PARE_OK && run->plan.job->restart)
         s = pare_journal_restart(cx, directory, text, &run->journal);
     else if (s == PARE_OK)
@@ -151,18 +57,6 @@ static pare_status decode_units(pare_run *run, const pare_journal_record *record
         pare__notify(run, PARE_EVENT_NOTICE,
                      "%s: the journal of the unfinished run is damaged; everything is done again",
                      run->plan.partial_path);
-    return PARE_OK;
-}
-
-pare_status pare__run_identify(pare_run *run)
-{
-    const pare_pass_words *words;
-    char *text;
-    size_t len;
-    PARE_TRY(pare_pass_words_take(run->a, &words));
-    PARE_TRY(pare_recipe_normalize(run->cx, run->a, &run->plan.recipe, words, true, &text, &len));
-    run->recipe_portable = text;
-    run->blas = pare_blas_name();
     return PARE_OK;
 }
 

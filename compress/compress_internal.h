@@ -2,8 +2,6 @@
 #ifndef PARE_COMPRESS_COMPRESS_INTERNAL_H
 #define PARE_COMPRESS_COMPRESS_INTERNAL_H
 
-#include <math.h>
-
 #include "calib/stats.h"
 #include "calib/token_weights.h"
 #include "calib/wave.h"
@@ -85,22 +83,6 @@ struct pare_run {
                             as it was, in front of the current block */
 };
 
-/* What a transform leaves of the float model may differ from it by this share of the largest
- * value. */
-#define PARE__SAME 1e-5
-
-/* The larger of two distances; once one of them is NaN, NaN. */
-static inline double pare__farther(double a, double b)
-{
-    return isnan(a) || b <= a ? a : b;
-}
-
-/* Whether values of which the largest is `most` may have moved that far. */
-static inline bool pare__same(double moved, double most)
-{
-    return isfinite(moved) && moved <= PARE__SAME * most;
-}
-
 double pare__seconds(void); /* monotonic */
 PARE_PRINTF(3, 4)
 void pare__notify(pare_run *run, pare_event_kind kind, const char *fmt, ...);
@@ -118,8 +100,11 @@ PARE_CHECKED pare_status pare__run_hash_evaluations(pare_run *run);
 PARE_CHECKED pare_status pare__run_inputs_watched(pare_run *run);
 PARE_CHECKED pare_status pare__run_inputs_same(pare_run *run);
 
-/* The identity of the work, and of the arithmetic that does it. */
+/* The identity of the work, and of the arithmetic that does it; and as JSON, for the journal: what
+ * must be equal for an unfinished run to be continued. */
 PARE_CHECKED pare_status pare__run_identify(pare_run *run);
+PARE_CHECKED pare_status pare__run_fingerprint(pare_run *run, pare_json_writer *w,
+                                               const char **text);
 
 /* What the recipe exports and is not there, once the artifact is in place. */
 PARE_CHECKED pare_status pare__run_exports(pare_run *run, pare_compress_result *out);
@@ -186,6 +171,11 @@ PARE_CHECKED pare_status pare__run_stability(pare_run *run, size_t block, size_t
 
 /* One pass of the wave through the current block; its time is kept apart. */
 PARE_CHECKED pare_status pare__run_wave(pare_run *run, const pare_tap *tap, const char *what);
+
+/* The same, for the active statistics of part 0, with the float model beside where the plan has
+ * drift; and on to the next block. */
+PARE_CHECKED pare_status pare__run_gather(pare_run *run, pare_stats *stats);
+PARE_CHECKED pare_status pare__run_carry(pare_run *run, size_t block);
 
 /* Tensors of a block that folds changed: stored, their hashes in the unit; or read back and
  * compared (PARE_EFORMAT), and with `take` part of the block again. */

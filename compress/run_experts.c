@@ -34,31 +34,6 @@ pare_status pare__run_experts_take(pare_run *run)
     return plan->experts ? pare__run_prune_take(run, &run->expert, 1) : PARE_OK;
 }
 
-void pare__run_experts_begin(pare_run *run, const pare_block *from)
-{
-    const size_t experts = run->plan.model.config.experts;
-    if (!experts)
-        return;
-    memcpy(run->expert_linear, from->expert, experts * PARE_ROLES * sizeof *run->expert_linear);
-    run->like.expert = run->expert_linear;
-    run->counted = false;
-    memset(run->cold, 0, experts * sizeof *run->cold);
-    memset(run->all_rows, 0, run->plan.parts * sizeof *run->all_rows);
-    pare_arena_rewind(&run->views, (pare_mark){0});
-}
-
-pare_status pare__run_expert_stored(pare_run *run, const pare_plan_linear *l)
-{
-    pare_linear *const to = &run->expert_linear[(l->part - 1) * PARE_ROLES + l->role];
-    const float *const bias = to->bias;
-    if (!run->plan.calibrated) /* nothing runs the block */
-        return PARE_OK;
-    PARE_TRY(pare_packed_map_linear(run->cx, &run->views, run->writer, &run->plan.layout,
-                                    &l->packed, to));
-    to->bias = to->bias ? to->bias : bias;
-    return PARE_OK;
-}
-
 /* Whether the recipe takes linears of an expert. */
 static bool is_taken(const pare_run *run, size_t block, size_t part)
 {
@@ -125,13 +100,6 @@ static pare_status count_tokens(pare_run *run, size_t block)
     }
     tell_cold(run, block);
     return PARE_OK;
-}
-
-void pare__run_coverage(const pare_run *run, const pare_plan_linear *l, pare_linear_result *r)
-{
-    r->part = l->part;
-    r->tokens = l->part && run->counted ? (int64_t)run->routed[l->part - 1] : -1;
-    r->cold = l->part && l->calibrated ? run->cold[l->part - 1] : PARE_COLD_NOT;
 }
 
 /* Experts that share passes of the wave. */

@@ -8,22 +8,6 @@
 #include "runtime/linear.h"
 #include "runtime/threads.h"
 
-pare_run_part *pare__run_part(pare_run *run, const pare_plan_linear *l)
-{
-    return l->part ? &run->expert : &run->common;
-}
-
-void pare__run_part_begin(pare_run_part *part)
-{
-    memset(part->frozen, 0, sizeof part->frozen);
-    memset(part->thin, 0, sizeof part->thin);
-    memset(part->stability, 0, sizeof part->stability);
-    memset(part->done_count, 0, sizeof part->done_count);
-    memset(part->done_error, 0, sizeof part->done_error);
-    for (size_t role = 0; role < PARE_ROLES; role++)
-        part->pruning[role] = (pare_linear_result){0};
-}
-
 static const pare_packed_entry *plane(const pare_run *run, const char *linear, const char *suffix)
 {
     char name[1024];

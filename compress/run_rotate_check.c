@@ -5,6 +5,7 @@
 
 #include "compress/compress_internal.h"
 #include "compress/plan_internal.h"
+#include "compress/run_same.h"
 
 enum { TOKENS = 32, HEAD_CHUNK = 1 << 18 }; /* HEAD_CHUNK: floats of the head that are in memory */
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "compress/compress_internal.h"
+#include "compress/run_same.h"
 
 static pare_status keep_input(void *self, size_t part, pare_site site, const float *x, size_t rows,
                               size_t k)
