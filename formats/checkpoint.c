@@ -418,23 +418,3 @@ void pare_checkpoint_close(pare_checkpoint *ck)
     pare_scratch_close(&ck->scratch);
     *ck = (pare_checkpoint){.cx = ck->cx};
 }
-
-static int by_tensor_name(const void *a, const void *b)
-{
-    return strcmp(((const pare_tensor *)a)->name, ((const pare_tensor *)b)->name);
-}
-
-const pare_tensor *pare_checkpoint_find(const pare_checkpoint *ck, const char *name)
-{
-    const pare_tensor key = {.name = name};
-    return ck->tensors ? bsearch(&key, ck->tensor, ck->tensors, sizeof key, by_tensor_name) : NULL;
-}
-
-const pare_stored *pare_checkpoint_stored(const pare_checkpoint *ck, const char *linear)
-{
-    char name[1024];
-    const int n = ck->stored ? snprintf(name, sizeof name, "%s.weight", linear) : 0;
-    const pare_tensor *const t =
-        n > 0 && (size_t)n < sizeof name ? pare_checkpoint_find(ck, name) : NULL;
-    return t ? &ck->stored[t - ck->tensor] : NULL;
-}

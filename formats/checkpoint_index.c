@@ -124,16 +124,9 @@ static const pare__placed *find_placed(const pare__index *index, const char *ten
     return bsearch(&key, index->placed, index->tensors, sizeof key, by_tensor);
 }
 
-static int by_tensor_name(const void *a, const void *b)
-{
-    return strcmp(((const pare_tensor *)a)->name, ((const pare_tensor *)b)->name);
-}
-
 static bool shard_has(const pare__shard *shard, const char *tensor)
 {
-    const pare_tensor key = {.name = tensor};
-    return shard->tensors > 0 &&
-           bsearch(&key, shard->tensor, shard->tensors, sizeof key, by_tensor_name) != NULL;
+    return pare__find_tensor(shard->tensor, shard->tensors, tensor) != NULL;
 }
 
 /* A tensor of file `i` stands in the index, for this file. */

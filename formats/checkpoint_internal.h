@@ -89,6 +89,9 @@ PARE_CHECKED pare_status pare__checkpoint_refuse_adapter(const pare_checkpoint *
  * PARE_ENOMEM. */
 PARE_CHECKED pare_status pare__checkpoint_refuse_absent(const pare_checkpoint *ck, pare_arena *a);
 
+/* The tensor of a name among tensors in the order of their names, or NULL. */
+const pare_tensor *pare__find_tensor(const pare_tensor *tensor, size_t tensors, const char *name);
+
 /* Gives the tensors of a model the names and the order of rows that runtime/arch.h describes, when
  * the files hold them otherwise: several linears in one tensor, [in, out], names without their
  * prefix. Views where that is possible, else in ck->scratch. Nothing happens without a config.json

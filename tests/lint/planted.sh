@@ -37,7 +37,7 @@ run() {
     case $1 in
     layers) "$cmake" "-DROOT=$work/tree" -P "$lint/layers.cmake" ;;
     headers) sh "$lint/headers.sh" "$work/tree" "$cc" ;;
-    symbols) sh "$lint/symbols.sh" "$work/tree" "$work/tree.a" ;;
+    symbols | cycles) sh "$lint/$1.sh" "$work/tree" "$work/tree.a" ;;
     *) sh "$lint/$1.sh" "$work/tree" ;;
     esac > "$work/log" 2>&1
 }
@@ -87,6 +87,10 @@ catches headers 'a header that needs another' 'echo "size_t pare_x(void);" >> qu
 catches headers 'a header without a guard' 'echo "struct pare_x { int x; };" >> quant/quant.h'
 catches symbols 'an export without the prefix' \
     'printf "int quick(void);\nint quick(void)\n{\n    return 0;\n}\n" >> quant/quant.c; archive'
+catches cycles 'files that call each other' \
+    'echo "void pare_b(void); void pare_a(void); void pare_a(void) { pare_b(); }" > "$work/one.c"
+    echo "void pare_a(void); void pare_b(void); void pare_b(void) { pare_a(); }" > "$work/two.c"
+    (cd "$work" && "$cc" -c one.c two.c && ar r tree.a one.o two.o)'
 catches readmes 'a folder without README' 'rm calib/README.md'
 catches readmes 'a long first page' 'yes "one more sentence" | head -n 400 >> README.md'
 catches sizes 'a long file' 'yes "" | head -n 700 >> quant/quant.c'
