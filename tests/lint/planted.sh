@@ -22,7 +22,11 @@ clean_tree() {
     done
     mkdir docs
     echo "A folder." > docs/README.md
-    printf 'A tree.\n\n```sh\n./demo\n```\n' > README.md
+    printf 'A tree.\n\n```sh\n./demo\n```\n\n' > README.md
+    printf '| setting | bits per weight | MB |\n|---|---|---|\n| a | 4.25 | 1 | 9.5 | .25 | 2 |\n\n' \
+        >> README.md
+    mkdir tests/results
+    echo '2026-01-01,0,cpu,real,a,4,64,-,-,1,2.1,1000000,4.2500,9.51,0.2513,.9,9' > tests/results/quality.csv
     cp "$lint/../../.clang-format" .
     archive
 }
@@ -95,5 +99,6 @@ catches readmes 'a folder without README' 'rm calib/README.md'
 catches readmes 'a long first page' 'yes "one more sentence" | head -n 400 >> README.md'
 catches sizes 'a long file' 'yes "" | head -n 700 >> quant/quant.c'
 catches words 'a path of a machine' 'echo "cd /ho""me/somebody/pare" >> README.md'
+catches figures 'a figure that nobody measured' 'sed -i "s/ 9.5 / 9.4 /" README.md'
 catches format 'a wrong indentation' 'echo "  int  pare_y ;" >> quant/quant.c'
 exit $failed
