@@ -142,7 +142,7 @@ typedef struct pare_pass_ratios {
 typedef struct pare_pass {
     const char *name;             /* the word used in recipes */
     const char *summary, *source; /* one line; paper and equation */
-    const char *caution;          /* what who uses it should expect, for plan and report; or NULL */
+    const char *caution, *notes;  /* or NULL: for plan and report; more lines of its page of help */
     unsigned needs, gives, drops; /* PARE_FACT_* */
     bool diagonal, token_weights; /* of H: only the diagonal is read; tokens count by the loss */
     const pare_param *params;     /* ends with a NULL name */

@@ -50,7 +50,10 @@ static const pare_option compress_options[] = {
 };
 
 #define KV_OPTIONS                                                                                 \
-    {"kv", "METHOD", "key/value cache: none, int8, int4, kivi, kvquant (the model's)", false},     \
+    {"kv", "METHOD",                                                                               \
+     "key/value cache: none, int8, int4, kivi; kvquant of a model that was calibrated for it "     \
+     "(the model's)",                                                                              \
+     false},                                                                                       \
     {                                                                                              \
         "kv-window", "N", "newest tokens that kivi keeps in F16 (128)", false                      \
     }

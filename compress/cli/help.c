@@ -162,6 +162,8 @@ static void print_pass(const pare_pass *pass)
         (void)printf("\nthe output is a smaller plain checkpoint (model.safetensors, config.json), "
                      "which other\nprograms load as well; to quantize or prune it further, give it "
                      "a second recipe.\n");
+    if (pass->notes)
+        (void)printf("\n%s", pass->notes);
     if (pass->caution) {
         (void)snprintf(text, sizeof text, "note: %s.", pass->caution);
         (void)printf("\n");

@@ -174,6 +174,9 @@ static void print_kv_cache(void)
             print_setting(p, 10);
     }
     (void)printf(
+        "\n--kv METHOD of eval, generate and bench tries one on any model, but for kvquant: its "
+        "levels are\ncalibrated, so the model must come from a recipe with kv_cache: {method: "
+        "kvquant}.\n"
         "\nexample  kv_cache: {method: kivi, window: 128}\n         pare eval MODEL --text "
         "FILE --kv kivi\n");
 }

@@ -37,7 +37,8 @@ pare_status pare_loaded_kv(pare_cli *cli, const pare_args *args, pare_loaded *l)
         if (method == PARE_KV_KVQUANT && !is_calibrated(&l->model))
             return pare_fail(&cli->cx, PARE_EUSAGE,
                              "--kv kvquant: its levels are found at calibration and this model has "
-                             "none; compress it with kv_cache: {method: kvquant}");
+                             "none; compress it with kv_cache: {method: kvquant}, or take int8, "
+                             "int4 or kivi, which need none");
         if (method != f->method)
             *f = pare_kv_default(method);
     }
