@@ -286,12 +286,20 @@ pare_status pare_manifest_text(pare_ctx *cx, pare_arena *a, const pare_manifest 
     return s == PARE_OK ? s : pare_fail_context(cx, s, "manifest.json");
 }
 
+/* Names files of code beside the original, which do not go along. Every engine has its own code for
+ * the families that are supported; asked to trust that of a model, it would look for those files.
+ */
+static bool names_code(const char *key)
+{
+    return strcmp(key, "auto_map") == 0;
+}
+
 void pare_manifest_put_member(pare_json_writer *w, const pare_config *c, const char *key,
                               const pare_json *v)
 {
     if (strcmp(key, tied_word) == 0)
         pare_json_put_bool(w, key, c->tied);
-    else
+    else if (!names_code(key))
         pare_json_put_copy(w, key, v);
 }
 
@@ -390,7 +398,7 @@ pare_status pare_manifest_dense_config(pare_ctx *cx, pare_arena *a, const pare_j
             put_member(w, &ours[i]);
         else if (r->sources && is_block_list(key, value, r->before->blocks))
             put_block_list(w, key, value, r);
-        else
+        else if (!names_code(key))
             pare_json_put_copy(w, key, value);
     }
     for (size_t i = 0; i < OURS; i++)

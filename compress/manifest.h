@@ -80,8 +80,8 @@ PARE_CHECKED pare_status pare_manifest_text(pare_ctx *cx, pare_arena *a, const p
                                             char **text, size_t *len);
 
 /* A member of a config.json that is written anew for the shape `c`, copied but for whether the head
- * is tied; and that, behind all members, where they do not say it and the family would be taken for
- * the other. */
+ * is tied, and for auto_map, which is left out: the code that it names does not go along; and that,
+ * behind all members, where they do not say it and the family would be taken for the other. */
 void pare_manifest_put_member(pare_json_writer *w, const pare_config *c, const char *key,
                               const pare_json *v);
 void pare_manifest_put_tied(pare_json_writer *w, const pare_config *c, const pare_json *config);

@@ -201,13 +201,15 @@ static void print_experts(void)
 
 static void print_calibration(void)
 {
-    (void)printf(
-        "calibration: the inputs that a job sees, and how many of them passes need\n\n"
-        "  calibration: {text: [FILE, ...], samples: N, window: TOKENS}\n"
-        "  calibration: {tokens: FILE.i32, samples: all, window: TOKENS}\n"
-        "  calibration: {generate: {temperature: 1.0}, samples: N, window: TOKENS}\n\n"
-        "Take text like that which the model will see. tokens are little-endian int32. With\n"
-        "generate the model writes the text itself, which needs no data and takes time.\n\n");
+    (void)printf("calibration: the inputs that a job sees, and how many of them passes need\n\n"
+                 "  calibration: {text: [FILE, ...], samples: N, window: TOKENS}\n"
+                 "  calibration: {tokens: FILE.i32, samples: all, window: TOKENS}\n"
+                 "  calibration: {generate: {temperature: 1.0}, samples: N, window: TOKENS}\n\n"
+                 "Take text like that which the model will see: plain UTF-8, not JSON, which would "
+                 "be read as\n"
+                 "it stands. tokens are little-endian int32. With generate the model writes the "
+                 "text itself,\n"
+                 "which needs no data and takes time.\n\n");
     for (size_t i = 0; pare_calibration_params[i]; i++)
         print_setting(pare_calibration_params[i], 12);
     (void)printf(

@@ -560,6 +560,35 @@ START_TEST(config_json_says_whether_the_head_is_tied)
 }
 END_TEST
 
+/* The files that auto_map names do not go along. */
+START_TEST(config_json_names_no_code)
+{
+    static const char in[] = "{\"auto_map\": {\"AutoConfig\": \"configuration_x.X\"}, \"x\": 1}";
+    const pare_config c = {.arch = pare_arch_find("llama")};
+    const pare_structure_result r = {.before = &c};
+    pare_ctx cx;
+    pare_arena a;
+    pare_json *doc = NULL, *out = NULL;
+    char *text;
+    size_t len;
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    ck_assert_int_eq(pare_json_parse(&cx, "in", in, strlen(in), 1000, &doc), PARE_OK);
+    for (int dense = 0; dense < 2; dense++) {
+        ck_assert_int_eq(
+            dense ? pare_manifest_dense_config(&cx, &a, doc, &c, &r, false, false, &text, &len)
+                  : pare_manifest_config(&cx, &a, doc, &c, &text, &len),
+            PARE_OK);
+        ck_assert_int_eq(pare_json_parse(&cx, "out", text, len, 1 << 20, &out), PARE_OK);
+        ck_assert_int_eq(pare_json_integer(pare_json_get(out, "x"), -1), 1);
+        ck_assert_ptr_null(pare_json_get(out, "auto_map"));
+        pare_json_free(out);
+    }
+    pare_json_free(doc);
+    pare_arena_release(&a);
+}
+END_TEST
+
 /* Blocks 0, 2 and 3 of four stay; a list of as many other things is not touched. */
 START_TEST(lists_of_blocks_lose_the_items_of_blocks_that_went)
 {
@@ -652,6 +681,7 @@ int main(void)
     tcase_add_loop_test(t, config_json_says_whether_the_head_is_tied, 0,
                         sizeof ties / sizeof *ties);
     tcase_add_test(t, lists_of_blocks_lose_the_items_of_blocks_that_went);
+    tcase_add_test(t, config_json_names_no_code);
     tcase_add_test(t, bits_per_weight_counts_every_plane_over_weights_without_padding);
     tcase_add_test(t, every_failed_allocation_is_reported_and_leaks_nothing);
     suite_add_tcase(s, t);
