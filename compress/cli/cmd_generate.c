@@ -36,6 +36,12 @@ static pare_status start_token(pare_cli *cli, const pare_config *c, const pare_t
     return PARE_OK;
 }
 
+/* A prompt made by a chat template has the tokens in front of it already. */
+static bool begins_with(const int32_t *ids, size_t count, const pare_tok_around *around)
+{
+    return count >= around->fronts && memcmp(ids, around->front, around->fronts * sizeof *ids) == 0;
+}
+
 static pare_status read_prompt(pare_cli *cli, const pare_args *args, const pare_config *c,
                                const pare_tokenizer *t, request *r)
 {
@@ -46,7 +52,7 @@ static pare_status read_prompt(pare_cli *cli, const pare_args *args, const pare_
         PARE_TRY(pare_tokenizer_encode(&cli->cx, t, &cli->arena, text, strlen(text), &ids, &count));
     const pare_tok_around *const around = count ? pare_tokenizer_around(t) : NULL;
     const size_t behind = around ? around->behinds : 0;
-    r->lead = around ? around->fronts : 1;
+    r->lead = !around ? 1 : begins_with(ids, count, around) ? 0 : around->fronts;
     r->prompt = r->lead + count + behind;
     r->start = start = PARE_NEW(&cli->arena, int32_t, r->prompt);
     if (!start)

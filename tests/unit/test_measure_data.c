@@ -1,5 +1,5 @@
 /* What pare eval and pare compare say against models and data before they measure, and of a model
- * whose figures are no numbers. */
+ * whose figures are no numbers; what pare generate makes of a prompt. */
 #include <math.h>
 
 #include "tests/unit/job_tiny.h"
@@ -313,6 +313,43 @@ START_TEST(bits_of_a_gguf_file_are_those_of_the_file)
 }
 END_TEST
 
+static size_t generated(const char *prompt, char text[256])
+{
+    char command[2048];
+    pare_ctx cx;
+    pare_ctx_init(&cx);
+    (void)snprintf(command, sizeof command,
+                   "%s --prompt '%s' --tokens 4 --temperature 0 --format json",
+                   filled("generate %/chat"), prompt);
+    pare_json *const json = parse(&cx, command);
+    (void)snprintf(text, 256, "%s",
+                   pare_json_text(pare_json_at(pare_json_get(json, "texts"), 0), NULL));
+    const int64_t length = pare_json_integer(pare_json_get(json, "length"), 0);
+    pare_json_free(json);
+    return (size_t)length;
+}
+
+/* As chat templates begin: the tokenizer would put another BOS in front. */
+START_TEST(a_prompt_that_begins_with_bos_gets_no_second_one)
+{
+    static const char bos[] = "<|endoftext|>";
+    char plain[256], with[256];
+    shell("mkdir chat && cp " HEDGE "/* chat && sed 's/\"post_processor\": null/"
+          "\"post_processor\": {\"type\": \"TemplateProcessing\", "
+          "\"single\": [{\"SpecialToken\": {\"id\": \"<|endoftext|>\", \"type_id\": 0}}, "
+          "{\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}], "
+          "\"pair\": [{\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}, "
+          "{\"Sequence\": {\"id\": \"B\", \"type_id\": 0}}], "
+          "\"special_tokens\": {\"<|endoftext|>\": {\"id\": \"<|endoftext|>\", \"ids\": [4095], "
+          "\"tokens\": [\"<|endoftext|>\"]}}}/' " HEDGE "/tokenizer.json > chat/tokenizer.json");
+    const size_t length = generated("A cat sat", plain);
+    ck_assert_uint_eq(generated("<|endoftext|>A cat sat", with), length);
+    ck_assert_int_eq(strncmp(with, bos, sizeof bos - 1), 0);
+    ck_assert_str_eq(with + sizeof bos - 1, plain);
+    ck_assert_uint_eq(generated("<|endoftext|><|endoftext|>A cat sat", with), length + 1);
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("measure_data");
@@ -329,6 +366,7 @@ int main(void)
     tcase_add_test(t, a_byte_order_mark_is_no_text);
     tcase_add_test(t, what_a_text_was_not_meant_to_have_is_told);
     tcase_add_loop_test(t, bits_of_a_gguf_file_are_those_of_the_file, 0, 5);
+    tcase_add_test(t, a_prompt_that_begins_with_bos_gets_no_second_one);
     suite_add_tcase(s, t);
     return unit_main(s);
 }
