@@ -14,6 +14,7 @@ typedef struct translation {
     const pare__gguf_family *family;
     pare_json_writer *w;
     int64_t heads, hidden, blocks;
+    pare__gguf_shape shape;
 } translation;
 
 static const pare_gguf_value *find(const pare_gguf *g, const char *key)
@@ -275,51 +276,46 @@ static pare_status put_divisors(const translation *t, const pare_gguf_tensor *d,
     return PARE_OK;
 }
 
-/* What readers do to the turns of every family, unless it is a number that changes nothing. */
-static pare_status refuse_turns(const translation *t)
+/* What positions are divided by: 1 without scaling. The type is linear where the file has none, and
+ * rope.scale_linear is what files of 2023 call the factor. */
+static pare_status read_stretch(const translation *t, double *factor)
 {
-    static const struct {
-        const char *key;
-        double none;
-    } turns[] = {{"rope.scaling.attn_factor", 1}, {"rope.scaling.alpha", 0}};
-    double x;
-    for (size_t i = 0; i < sizeof turns / sizeof *turns; i++) {
-        if (!find(t->g, turns[i].key))
-            continue;
-        if (!pare__gguf_number(t->g, turns[i].key, &x))
-            return wrong(t, turns[i].key);
-        if (x != turns[i].none)
-            return pare_fail(t->cx, PARE_ENOTSUP, "%s: %s.%s of %g is not supported (%g is)",
-                             t->name, t->family->arch, turns[i].key, x, turns[i].none);
-    }
-    return PARE_OK;
-}
-
-static pare_status put_rope(const translation *t)
-{
-    double theta = 10000, factor = 1;
-    const char *type = NULL;
-    size_t len = 0;
-    if (!(t->family->how & PARE__GGUF_ROTARY))
-        return PARE_OK;
-    PARE_TRY(refuse_turns(t));
-    if (find(t->g, "rope.freq_base") && !pare__gguf_number(t->g, "rope.freq_base", &theta))
-        return wrong(t, "rope.freq_base");
-    pare_json_put_number(t->w, "rope_theta", theta);
-    const pare_gguf_tensor *const divisors = pare_gguf_tensor_find(t->g, "rope_freqs.weight");
-    if (divisors)
-        return put_divisors(t, divisors, theta);
-    if (!pare_gguf_text(find(t->g, "rope.scaling.type"), &type, &len) ||
-        (len == 4 && memcmp(type, "none", 4) == 0))
+    static const char *const keys[] = {"rope.scaling.factor", "rope.scale_linear"};
+    const char *type = "linear";
+    size_t len = strlen(type);
+    *factor = 1;
+    (void)pare_gguf_text(find(t->g, "rope.scaling.type"), &type, &len);
+    if (len == 4 && memcmp(type, "none", 4) == 0)
         return PARE_OK;
     if (len != 6 || memcmp(type, "linear", 6) != 0)
         return pare_fail(t->cx, PARE_ENOTSUP,
                          "%s: rope.scaling.type %.*s is not supported (none, linear and the "
                          "divisors of Llama 3 are)",
                          t->name, len < 64 ? (int)len : 64, type);
-    if (find(t->g, "rope.scaling.factor") &&
-        !pare__gguf_number(t->g, "rope.scaling.factor", &factor))
-        return wrong(t, "rope.scaling.factor");
+    const char *const key = find(t->g, keys[0]) ? keys[0] : keys[1];
+    if (find(t->g, key) && !pare__gguf_number(t->g, key, factor))
+        return wrong(t, key);
+    if (*factor == 0) /* stands for none */
+        *factor = 1;
+    return PARE_OK;
+}
+
+static pare_status put_rope(const translation *t)
+{
+    double theta = t->shape.theta, factor;
+    if (!(t->family->how & PARE__GGUF_ROTARY))
+        return PARE_OK;
+    if (find(t->g, "rope.freq_base") && !pare__gguf_number(t->g, "rope.freq_base", &theta))
+        return wrong(t, "rope.freq_base");
+    pare_json_put_number(t->w, "rope_theta", theta);
+    PARE_TRY(read_stretch(t, &factor));
+    const pare_gguf_tensor *const divisors = pare_gguf_tensor_find(t->g, "rope_freqs.weight");
+    if (divisors && factor != 1)
+        return pare_fail(t->cx, PARE_ENOTSUP,
+                         "%s: tensor %s and a rope.scaling.factor of %g together are not supported",
+                         t->name, divisors->name, factor);
+    if (divisors)
+        return put_divisors(t, divisors, theta);
     put_linear(t, factor);
     return PARE_OK;
 }
@@ -403,8 +399,23 @@ static pare_status put_act(const translation *t)
     return PARE_OK;
 }
 
+static pare__gguf_shape read_shape(const translation *t)
+{
+    int64_t window = 0;
+    pare__gguf_shape s = {.blocks = t->blocks < PARE_BLOCKS_MAX ? t->blocks : PARE_BLOCKS_MAX,
+                          .width = t->heads > 0 ? t->hidden / t->heads : 0,
+                          .theta = 10000};
+    (void)pare__gguf_integer(t->g, "attention.key_length", &s.width);
+    s.turned = s.width;
+    (void)pare__gguf_integer(t->g, "rope.dimension_count", &s.turned);
+    (void)pare__gguf_number(t->g, "rope.freq_base", &s.theta);
+    s.window = pare__gguf_integer(t->g, "attention.sliding_window", &window) && window != 0;
+    return s;
+}
+
 static pare_status put_all(const translation *t)
 {
+    PARE_TRY(pare__gguf_settings(t->cx, t->name, t->g, t->family, &t->shape));
     put_family(t);
     PARE_TRY(put_words(t));
     PARE_TRY(put_heads(t));
@@ -470,6 +481,7 @@ pare_status pare__gguf_config(pare_ctx *cx, const char *name, const pare_gguf *g
     (void)pare__gguf_integer(g, "attention.head_count", &t.heads);
     (void)pare__gguf_integer(g, "embedding_length", &t.hidden);
     (void)pare__gguf_integer(g, "block_count", &t.blocks);
+    t.shape = read_shape(&t);
     PARE_TRY(pare_json_writer_new(cx, &t.w));
     pare_json_open_object(t.w, NULL);
     pare_status s = t.family ? put_all(&t) : put_unknown(&t);

@@ -93,6 +93,18 @@ const char *pare__gguf_pattern_name(const char *regex, bool whole_words, bool nf
 bool pare__gguf_integer(const pare_gguf *g, const char *key, int64_t *out);
 bool pare__gguf_number(const pare_gguf *g, const char *key, double *out);
 
+/* Sizes of a file, as far as it has them, else 0. */
+typedef struct pare__gguf_shape {
+    int64_t blocks, width, turned; /* width: of a head; turned: channels of it */
+    double theta;
+    bool window;
+} pare__gguf_shape;
+
+/* The keys of the architecture of the file that no word of config.json stands for. PARE_ENOTSUP for
+ * one that changes what the model computes, or may; PARE_EFORMAT for one of the wrong kind. */
+PARE_CHECKED pare_status pare__gguf_settings(pare_ctx *cx, const char *name, const pare_gguf *g,
+                                             const pare__gguf_family *f, const pare__gguf_shape *s);
+
 /* The metadata as config.json; of a family that is not known the name of its architecture alone.
  * `name` is the file. PARE_EFORMAT for missing or wrong values, PARE_ENOTSUP for what the words
  * cannot say; PARE_ENOMEM. Free *doc with pare_json_free. */

@@ -184,6 +184,17 @@ static const pare__gguf_word llama_words[] = {
     {"attention.head_count", "num_attention_heads", PARE__GGUF_WHOLE, true},
     {"attention.head_count_kv", "num_key_value_heads", PARE__GGUF_WHOLE, false},
     {"attention.layer_norm_rms_epsilon", "rms_norm_eps", PARE__GGUF_REAL, true},
+    {NULL, NULL, PARE__GGUF_WHOLE, false},
+};
+
+static const pare__gguf_word gemma2_words[] = {
+    {"context_length", "max_position_embeddings", PARE__GGUF_WHOLE, true},
+    {"embedding_length", "hidden_size", PARE__GGUF_WHOLE, true},
+    {"block_count", "num_hidden_layers", PARE__GGUF_WHOLE, true},
+    {"feed_forward_length", "intermediate_size", PARE__GGUF_WHOLE, true},
+    {"attention.head_count", "num_attention_heads", PARE__GGUF_WHOLE, true},
+    {"attention.head_count_kv", "num_key_value_heads", PARE__GGUF_WHOLE, false},
+    {"attention.layer_norm_rms_epsilon", "rms_norm_eps", PARE__GGUF_REAL, true},
     {"attn_logit_softcapping", "attn_logit_softcapping", PARE__GGUF_REAL, false},
     {"final_logit_softcapping", "final_logit_softcapping", PARE__GGUF_REAL, false},
     {NULL, NULL, PARE__GGUF_WHOLE, false},
@@ -284,7 +295,7 @@ static const pare__gguf_family families[] = {
      llama_words, "hidden_activation", "gelu_pytorch_tanh", NULL,
      ROTARY | KEY_LENGTH | TIED | NO_O_BIAS},
     {"gemma2", "gemma2", "Gemma2ForCausalLM", "model.layers.%zu.", gemma_global, gemma2_block,
-     llama_words, "hidden_activation", "gelu_pytorch_tanh", NULL,
+     gemma2_words, "hidden_activation", "gelu_pytorch_tanh", NULL,
      ROTARY | KEY_LENGTH | TIED | NO_O_BIAS},
     {"gpt2", "gpt2", "GPT2LMHeadModel", "transformer.h.%zu.", gpt2_global, gpt2_block, gpt2_words,
      "activation_function", "gelu_new", NULL, HEAD | SQUARE},

@@ -147,7 +147,12 @@ static pare_status run_none(machine *m)
     return push(m, (pare__value){.type = PARE__NONE});
 }
 
-static pare_status run_bool(machine *m)
+static pare_status run_true(machine *m)
+{
+    return push(m, (pare__value){.type = PARE__BOOL, .integer = 1});
+}
+
+static pare_status run_false(machine *m)
 {
     return push(m, (pare__value){.type = PARE__BOOL});
 }
@@ -446,8 +451,8 @@ static const struct instruction {
     ['.'] = {"STOP", run_stop},
     ['('] = {"MARK", run_mark},
     ['N'] = {"NONE", run_none},
-    [0x88] = {"NEWTRUE", run_bool},
-    [0x89] = {"NEWFALSE", run_bool},
+    [0x88] = {"NEWTRUE", run_true},
+    [0x89] = {"NEWFALSE", run_false},
     ['G'] = {"BINFLOAT", run_real},
     ['K'] = {"BININT1", run_int1},
     ['M'] = {"BININT2", run_int2},

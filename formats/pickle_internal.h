@@ -37,7 +37,7 @@ typedef struct pare__value {
     uint16_t global; /* of a GLOBAL */
     uint32_t count;  /* bytes of a TEXT, items of a TUPLE, dtype of a GLOBAL */
     union {
-        int64_t integer;
+        int64_t integer;                /* 1 for a BOOL that is true */
         const char *text;               /* in the pickle */
         const struct pare__value *item; /* of a TUPLE */
         struct pare__dict *dict;

@@ -154,6 +154,29 @@ static pare_status check_inside(pare_ctx *cx, const pare__view *t)
     return PARE_OK;
 }
 
+/* Bits of a view that PyTorch applies when values are read: "neg" and "conj". Whatever they say,
+ * values are those that are stored only where all are false. */
+static pare_status check_metadata(pare_ctx *cx, const pare__value *v)
+{
+    char text[64];
+    if (v->type == PARE__NONE)
+        return PARE_OK;
+    if (v->type != PARE__DICT)
+        return pare_fail(cx, PARE_EFORMAT, "the metadata of a tensor are not a dictionary");
+    for (size_t i = 0; i < v->dict->count; i += 2) {
+        const pare__value *const key = &v->dict->item[i], *const is = key + 1;
+        if (key->type != PARE__TEXT)
+            return pare_fail(cx, PARE_EFORMAT, "the metadata of a tensor have a key without text");
+        if (is->type != PARE__BOOL || is->integer)
+            return pare_fail(cx, PARE_ENOTSUP,
+                             "a tensor is marked \"%s\": its values are others than those that "
+                             "are stored; save it again in PyTorch after resolve_neg() and "
+                             "resolve_conj()",
+                             printable(key->text, key->count, text));
+    }
+    return PARE_OK;
+}
+
 /* (storage, offset, shape, stride, requires_grad, hooks[, metadata]); version 3 has a dtype in
  * front of metadata. */
 static pare_status rebuild_tensor(pare__builder *b, const pare__value *args, bool v3,
@@ -169,6 +192,8 @@ static pare_status rebuild_tensor(pare__builder *b, const pare__value *args, boo
                          "stride, requires_grad, hooks)");
     pare__view *t;
     uint32_t strides;
+    if (args->count > least)
+        PARE_TRY(check_metadata(b->cx, &v[least]));
     PARE_TRY(pare__build(b, 1, sizeof *t, &t));
     t->storage = v[0].storage;
     t->dtype = v3 ? (pare_dtype)v[6].count : t->storage->dtype;

@@ -229,6 +229,27 @@ START_TEST(metadata_become_words_of_config_json)
 }
 END_TEST
 
+/* Right values: those of llama.cpp, where the type of scaling is linear when a file has none, and
+ * rope.scale_linear is the old name of its factor. */
+static const struct {
+    const char *model;
+    double stretch; /* 0: none */
+} stretched[] = {
+    {"model_llama", 0},       {"model_factor_alone", 4},       {"model_scale_linear", 4},
+    {"model_factor_none", 0}, {"model_typed_scale_linear", 4}, {"model_factor_zero", 0},
+    {"model_mistral", 2},     {"model_idle_settings", 0},
+};
+
+START_TEST(positions_are_stretched_by_old_and_new_names)
+{
+    pare_config c;
+    open_corpus(stretched[_i].model);
+    ck_assert_msg(pare_config_parse(&cx, "config", ck.config, &c) == PARE_OK, "%s", cx.what);
+    ck_assert(c.rope.stretch == stretched[_i].stretch);
+    ck_assert(!c.rope.llama3);
+}
+END_TEST
+
 static void encodes(const char *model, const char *text, const int32_t *want, size_t wanted)
 {
     pare_tokenizer *t = NULL;
@@ -336,6 +357,8 @@ int main(void)
     tcase_add_test(t, rows_of_gate_and_up_are_told_apart);
     tcase_add_test(t, norms_of_gemma_lose_the_one_that_was_added);
     tcase_add_test(t, metadata_become_words_of_config_json);
+    tcase_add_loop_test(t, positions_are_stretched_by_old_and_new_names, 0,
+                        sizeof stretched / sizeof *stretched);
     tcase_add_test(t, tokenizers_come_from_the_metadata);
     tcase_add_test(t, a_directory_may_hold_one_file_of_any_name);
     tcase_add_loop_test(t, every_failed_allocation_is_reported, 0, 3);

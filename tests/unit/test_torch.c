@@ -97,6 +97,11 @@ static const char *const messages[] = {
     "REDUCE: a tensor from element 0 on reaches beyond its storage of 6 elements",
     /* the dictionary */
     "data.pkl: the pickle is not a dictionary",
+    "REDUCE: a tensor is marked \"neg\": its values are others than those that are stored",
+    "REDUCE: a tensor is marked \"conj\"",
+    "REDUCE: a tensor is marked \"scale\"",
+    "REDUCE: the metadata of a tensor are not a dictionary",
+    "REDUCE: the metadata of a tensor have a key without text",
     "data.pkl: no tensor in the outermost dictionary, nor one level below it",
     "data.pkl: more than one dictionary of tensors; keep the model's alone",
     "data.pkl: name 0 of the tensors is not a plain text of 1 to 1024 bytes",
