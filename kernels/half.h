@@ -51,6 +51,20 @@ static inline uint16_t pare_f32_to_f16(float x)
     return (uint16_t)(sign | (abs + 0xfffu + (abs >> 13 & 1u) - 0x38000000u) >> 13);
 }
 
+/* The F16 that stores a scale x >= 0: the nearest; below PARE_SCALE_COARSE, where that is off by
+ * more than 1/32 or is 0, the next above. So the largest weight stays on its grid, and only 0
+ * becomes 0. compress/run_coarse.c counts what that costs. */
+#define PARE_SCALE_COARSE 0x1p-20F
+static inline uint16_t pare_f16_of_scale(float x)
+{
+    return pare_f32_to_f16(x < PARE_SCALE_COARSE ? ceilf(x * 0x1p24F) * 0x1p-24F : x);
+}
+
+static inline float pare_f16_scale(float x)
+{
+    return pare_f16_to_f32(pare_f16_of_scale(x));
+}
+
 /* Rounds half to even; overflow gives infinity, a NaN stays a (quiet) NaN. */
 static inline uint16_t pare_f32_to_bf16(float x)
 {

@@ -93,7 +93,7 @@ static void scale_channel(const pare_kv_sample *s, size_t c, uint16_t *scale, ui
         squares += d * d;
     }
     *low = pare_f32_to_f16((float)mean);
-    *scale = pare_f32_to_f16((float)(SIGMAS * sqrt(squares / (double)s->rows)));
+    *scale = pare_f16_of_scale((float)(SIGMAS * sqrt(squares / (double)s->rows)));
 }
 
 static void count_keys(const pare_kv_sample *s, const pare_kv_tables *t, const bins *b)
@@ -116,7 +116,7 @@ static void count_values(const pare_kv_sample *s, const bins *b)
             max = v[c] > max ? v[c] : max;
         }
         const float low = pare_f16_to_f32(pare_f32_to_f16(0.5f * (max + min)));
-        const float scale = pare_f16_to_f32(pare_f32_to_f16(0.5f * (max - min)));
+        const float scale = pare_f16_scale(0.5f * (max - min));
         for (size_t c = 0; c < s->head_dim; c++)
             count(b, v[c], scale, low);
     }

@@ -81,7 +81,7 @@ static float largest(const pare_codes *out, const float *w)
     return most;
 }
 
-/* Tiny scales may round to 0 or down in F16: the code stays within -127 .. 127. */
+/* Small scales may round down in F16: the code stays within -127 .. 127. */
 static int8_t int8_code(float x, float scale)
 {
     const int code = (int)pare_grid_code(8, x, scale, 128) - 128;
@@ -96,7 +96,7 @@ static pare_status move_row(pare_ctx *cx, size_t i, float *w, pare_codes *out)
                          "row %zu: a weight of %g cannot be kept apart in F16: repair the "
                          "checkpoint, or leave this linear out",
                          i, (double)most);
-    const float scale = pare_f16_to_f32(pare_f32_to_f16(most / 127));
+    const float scale = pare_f16_scale(most / 127);
     if (out->outlier_scale)
         out->outlier_scale[i] = scale;
     for (size_t o = 0; o < out->outliers; o++) {

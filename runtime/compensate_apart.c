@@ -55,7 +55,7 @@ bool pare__sweep_fit_apart(const pare__sweep *job, size_t r0, size_t r1, pare__t
             *fault = (pare__tile_fault){PARE_GRID_OVERFLOW, i, job->out->groups, most};
             return false;
         }
-        job->out->outlier_scale[i] = pare_f16_to_f32(pare_f32_to_f16(most / 127));
+        job->out->outlier_scale[i] = pare_f16_scale(most / 127);
     }
     return true;
 }

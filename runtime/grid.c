@@ -14,6 +14,7 @@ enum { CLIPS = 80, USUAL = 88 };
 
 #define F16_NORMAL_MIN 0x1p-14F
 #define F16_MAX        65504.0F
+#define MXFP4_MIN      0x1p-24F
 
 size_t pare_grid_groups(const pare_grid *g, size_t k)
 {
@@ -132,14 +133,15 @@ pare_status pare_grid_check(pare_ctx *cx, const pare_grid *g, size_t n, size_t k
     return PARE_OK;
 }
 
-/* Nearest F16 of a value in its normal range, half to even: 13 bits of the mantissa go. */
-static float round_f16(float x)
+/* The scale that is stored for s, which is > 0 unless it left F32. */
+static pare_grid_fault store_scale(const pare_grid *g, float s, float *scale)
 {
-    uint32_t u;
-    memcpy(&u, &x, sizeof u);
-    u = (u + 0xFFF + ((u >> 13) & 1)) & ~(uint32_t)0x1FFF;
-    memcpy(&x, &u, sizeof u);
-    return x;
+    *scale = s;
+    if (s > (g->f16_scales ? F16_MAX : FLT_MAX))
+        return PARE_GRID_OVERFLOW;
+    if (g->f16_scales)
+        *scale = pare_f16_scale(s > FLT_MIN ? s : FLT_MIN);
+    return *scale > 0 ? PARE_GRID_OK : PARE_GRID_UNDERFLOW;
 }
 
 /* Grid of the range lo <= 0 <= hi, not both 0. */
@@ -152,17 +154,11 @@ static pare_grid_fault fit_range(const pare_grid *g, float lo, float hi, float *
         const float up = hi / (half - 1), down = -lo / half;
         s = up > down ? up : down;
     }
-    *scale = s;
     *zero = 0;
-    if (s > (g->f16_scales ? F16_MAX : FLT_MAX))
-        return PARE_GRID_OVERFLOW;
-    if (g->f16_scales ? s < F16_NORMAL_MIN : !(s > 0))
-        return PARE_GRID_UNDERFLOW;
-    if (g->f16_scales)
-        s = round_f16(s);
-    *scale = s;
-    *zero = g->symmetric ? (uint8_t)half : pare_grid_code(g->bits, -lo, s, 0);
-    return PARE_GRID_OK;
+    const pare_grid_fault fault = store_scale(g, s, scale);
+    if (fault == PARE_GRID_OK)
+        *zero = g->symmetric ? (uint8_t)half : pare_grid_code(g->bits, -lo, *scale, 0);
+    return fault;
 }
 
 /* How far the grid of a scale falls short of the ends: the largest error is at least that. An
@@ -182,6 +178,14 @@ static float largest_error(float range, double cost)
     return 1.001F * range * powf((float)cost, 1 / 2.4F);
 }
 
+/* Whether a trial of the clip search has a grid. Scales below the normal numbers of F16 are none: a
+ * group that small keeps its range. */
+static bool try_range(const pare_grid *g, float lo, float hi, float *scale, uint8_t *zero)
+{
+    return fit_range(g, lo, hi, scale, zero) == PARE_GRID_OK &&
+           (!g->f16_scales || *scale >= F16_NORMAL_MIN);
+}
+
 /* Just above what the range of USUAL percent costs, which is often near the least: ranges that cost
  * more need not be told apart. */
 static double usual_cost(const pare_kernels *kernels, const pare_grid *g, const float *w,
@@ -190,7 +194,7 @@ static double usual_cost(const pare_kernels *kernels, const pare_grid *g, const 
     const float p = USUAL / 100.0F;
     float s;
     uint8_t z;
-    if (fit_range(g, p * lo, p * hi, &s, &z) != PARE_GRID_OK)
+    if (!try_range(g, p * lo, p * hi, &s, &z))
         return INFINITY;
     return 1.000001 * kernels->clip_cost(w, own, count, s, z, g->bits, hi - lo, INFINITY);
 }
@@ -212,8 +216,7 @@ static void fit_clip(const pare_kernels *kernels, const pare_grid *g, const floa
         const bool minus = i % signs;
         float s;
         uint8_t z;
-        if (fit_range(g, minus ? -p * hi : p * lo, minus ? -p * lo : p * hi, &s, &z) !=
-            PARE_GRID_OK)
+        if (!try_range(g, minus ? -p * hi : p * lo, minus ? -p * lo : p * hi, &s, &z))
             continue;
         s = minus ? -s : s;
         if (shortfall(g, lo, hi, s) > most)
@@ -226,19 +229,6 @@ static void fit_clip(const pare_kernels *kernels, const pare_grid *g, const floa
             *zero = z;
         }
     }
-}
-
-/* A scale of the encodings whose code 0 stands for zero; x > 0 unless all weights are 0. */
-static pare_grid_fault fit_scale(const pare_grid *g, float x, float least, float *scale)
-{
-    *scale = x;
-    if (x > (g->f16_scales ? F16_MAX : FLT_MAX))
-        return PARE_GRID_OVERFLOW;
-    if (g->f16_scales ? x < least : !(x > 0))
-        return PARE_GRID_UNDERFLOW;
-    if (g->f16_scales)
-        *scale = pare_f16_to_f32(pare_f32_to_f16(x));
-    return PARE_GRID_OK;
 }
 
 /* The mean magnitude; of weights that are 0 or one magnitude, a, the latter: they are ternary. */
@@ -257,8 +247,8 @@ static float mean_magnitude(const float *w, size_t count, float a)
 static pare_grid_fault fit_power(float a, float *scale)
 {
     const float p = pare_f32_from_bits(pare_f32_bits(a) & 0x7F800000u) * 0.25F;
-    *scale = p;
-    return p > 0x1p15F ? PARE_GRID_OVERFLOW : p < 0x1p-24F ? PARE_GRID_UNDERFLOW : PARE_GRID_OK;
+    *scale = p > MXFP4_MIN ? p : MXFP4_MIN;
+    return p > 0x1p15F ? PARE_GRID_OVERFLOW : PARE_GRID_OK;
 }
 
 /* Scale of a group with levels, `a` being its largest magnitude. */
@@ -266,17 +256,16 @@ static pare_grid_fault fit_levels(const pare_grid *g, const float *w, size_t cou
                                   float *scale, uint8_t *zero)
 {
     *zero = g->encoding == PARE_ENCODING_TERNARY;
-    *scale = g->encoding == PARE_ENCODING_MXFP4 ? 0x1p-24F : 0;
+    *scale = g->encoding == PARE_ENCODING_MXFP4 ? MXFP4_MIN : 0;
     if (g->encoding == PARE_ENCODING_CODEBOOK)
         *scale = 1;
     if (a == 0 || g->encoding == PARE_ENCODING_CODEBOOK)
         return PARE_GRID_OK;
     switch (g->encoding) {
-    case PARE_ENCODING_TERNARY:
-        return fit_scale(g, mean_magnitude(w, count, a), F16_NORMAL_MIN, scale);
-    case PARE_ENCODING_FP8: return fit_scale(g, a / 448, 0x1p-20F, scale);
+    case PARE_ENCODING_TERNARY: return store_scale(g, mean_magnitude(w, count, a), scale);
+    case PARE_ENCODING_FP8: return store_scale(g, a / 448, scale);
     case PARE_ENCODING_MXFP4: return fit_power(a, scale);
-    default: return fit_scale(g, a, F16_NORMAL_MIN, scale);
+    default: return store_scale(g, a, scale);
     }
 }
 
@@ -334,8 +323,8 @@ pare_status pare_grid_fail(pare_ctx *cx, pare_grid_fault fault, size_t row, size
                          row, group, (double)value);
     case PARE_GRID_UNDERFLOW:
         return pare_fail(cx, PARE_ENUMERIC,
-                         "row %zu, group %zu: scale %g is below 2^-14, the smallest normal F16: "
-                         "the weights are too small for this format, leave this linear out",
+                         "row %zu, group %zu: scale %g: the weights are too small for F32, leave "
+                         "this linear out",
                          row, group, (double)value);
     case PARE_GRID_OVERFLOW:
         return pare_fail(cx, PARE_ENUMERIC,

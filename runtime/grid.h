@@ -35,10 +35,12 @@
  *
  * Ties between levels of NF4 and CODEBOOK go to the lower one; a zero is never stored as -0.
  *
- * With f16_scales the scale is rounded to F16 before zero and codes are chosen, so that they are
- * decided on the grid that ships. rint rounds half to even. A grid's value of a code has the bits
- * that the kernels decode. Everything here is EXACT: the power 2.4 is made of additions and
- * multiplications in a fixed order, not taken from libm. */
+ * With f16_scales the scale is rounded to F16 (pare_f16_scale: never to 0) before zero and codes
+ * are chosen, so that they are decided on the grid that ships. A group that is too small for F16,
+ * or for the powers of MXFP4, gets the smallest scale, 2^-24, and codes that may all stand for 0.
+ * rint rounds half to even. A grid's value of a code has the bits that the kernels decode.
+ * Everything here is EXACT: the power 2.4 is made of additions and multiplications in a fixed
+ * order, not taken from libm. */
 #ifndef PARE_RUNTIME_GRID_H
 #define PARE_RUNTIME_GRID_H
 
@@ -113,7 +115,7 @@ PARE_CHECKED pare_status pare_grid_check(pare_ctx *cx, const pare_grid *g, size_
 typedef enum pare_grid_fault {
     PARE_GRID_OK,
     PARE_GRID_NOT_FINITE, /* a weight is NaN or infinite */
-    PARE_GRID_UNDERFLOW,  /* 0 < scale < 2^-14, the smallest normal F16; FP8: 2^-20; MXFP4: 2^-24 */
+    PARE_GRID_UNDERFLOW,  /* scales in F32 only: 0 for weights that are not all 0 */
     PARE_GRID_OVERFLOW    /* scale > 65504; MXFP4: 2^15 */
 } pare_grid_fault;
 
@@ -123,7 +125,7 @@ typedef enum pare_grid_fault {
  * A fault leaves what is at fault in *scale (the first weight that is not finite, or the scale that
  * cannot be stored) and *zero 0. Without f16_scales the bounds are those of F32: underflow is a
  * scale of 0 for weights that are not all zero, overflow an infinite one. Clipping passes over
- * scales that underflow. */
+ * scales below 2^-14, the smallest normal F16. */
 pare_grid_fault pare_grid_fit(const pare_kernels *kernels, const pare_grid *g, const float *w,
                               size_t count, float *scale, uint8_t *zero);
 

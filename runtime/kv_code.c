@@ -41,7 +41,7 @@ void pare__kv_code_group(const float *x, size_t step, size_t n, unsigned bits, u
     float min, max;
     const bool finite = range(x, step, n, &min, &max);
     *low = pare_f32_to_f16(min);
-    *scale = finite ? pare_f32_to_f16((max - min) / top) : NAN_F16;
+    *scale = finite ? pare_f16_of_scale((max - min) / top) : NAN_F16;
     const float s = pare_f16_to_f32(*scale), base = pare_f16_to_f32(*low);
     for (size_t i = 0; i < n; i++) {
         float q = s > 0 ? rintf((x[i * step] - base) / s) : 0;
@@ -55,7 +55,7 @@ void pare__kv_code_int8(const float *x, size_t n, uint8_t *code, uint16_t *scale
     float min, max;
     const bool finite = range(x, 1, n, &min, &max);
     const float most = -min > max ? -min : max;
-    *scale = finite ? pare_f32_to_f16(most / 127.0f) : NAN_F16;
+    *scale = finite ? pare_f16_of_scale(most / 127.0f) : NAN_F16;
     const float s = pare_f16_to_f32(*scale);
     for (size_t i = 0; i < n; i++) {
         float q = s > 0 ? rintf(x[i] / s) : 0;
@@ -79,7 +79,7 @@ void pare__kv_code_levels(const float *x, size_t n, const float *levels, uint8_t
     float min, max;
     const bool finite = range(x, 1, n, &min, &max);
     *low = pare_f32_to_f16(0.5f * (max + min));
-    *scale = finite ? pare_f32_to_f16(0.5f * (max - min)) : NAN_F16;
+    *scale = finite ? pare_f16_of_scale(0.5f * (max - min)) : NAN_F16;
     const float s = pare_f16_to_f32(*scale), middle = pare_f16_to_f32(*low);
     for (size_t i = 0; i < n; i++)
         code[i] = (uint8_t)pare__kv_nearest(levels, x[i], s, middle);

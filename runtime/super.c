@@ -274,8 +274,8 @@ static bool start(block *b, const float *w, const float *v)
         least = b->fit[i].least > least ? b->fit[i].least : least;
     }
     const float scale = fabsf(step) / (q4 ? 63 : step > 0 ? 127 : 128);
-    b->scale = scale > F16_MAX ? scale : to_half((double)scale);
-    b->minimum = least / 63 > F16_MAX ? least / 63 : to_half((double)least / 63);
+    b->scale = scale > F16_MAX ? scale : pare_f16_scale(scale);
+    b->minimum = least / 63 > F16_MAX ? least / 63 : pare_f16_scale(least / 63);
     return b->scale <= F16_MAX && b->minimum <= F16_MAX;
 }
 

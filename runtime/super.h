@@ -86,8 +86,8 @@ static inline float pare_super_value(const pare_sub_grid *g, uint8_t code)
  *   sub [16]  bytes of the sub-blocks, one after the other; written, as *scale and *minimum (0 for
  *       Q6_K) are
  *
- * A scale that F16 has not is PARE_GRID_OVERFLOW, left in *scale as pare_grid_fit does; one below
- * what F16 has becomes 0, and so do the weights. */
+ * A scale beyond F16 is PARE_GRID_OVERFLOW, left in *scale as pare_grid_fit does; one below what
+ * F16 has becomes 2^-24. */
 pare_grid_fault pare_super_fit(pare_encoding e, const float *w, const float *v, float *scale,
                                float *minimum, uint8_t sub[PARE_SUPER_BYTES]);
 

@@ -155,8 +155,6 @@ START_TEST(faults_leave_what_is_at_fault)
     ck_assert(isnan(s));
     ck_assert_int_eq(fit_grid(&g, (float[]){-INFINITY, 1}, 2, &s, &z), PARE_GRID_NOT_FINITE);
     ck_assert(isinf(s) && s < 0);
-    ck_assert_int_eq(fit_grid(&g, (float[]){15 * 0x1p-15F}, 1, &s, &z), PARE_GRID_UNDERFLOW);
-    ck_assert_float_eq(s, 0x1p-15F);
     ck_assert_int_eq(fit_grid(&g, (float[]){15 * 70000.0F}, 1, &s, &z), PARE_GRID_OVERFLOW);
     ck_assert_float_eq(s, 70000);
     g.f16_scales = false;
@@ -164,6 +162,37 @@ START_TEST(faults_leave_what_is_at_fault)
     ck_assert_int_eq(fit_grid(&g, (float[]){1e-30F}, 1, &s, &z), PARE_GRID_OK);
     ck_assert_int_eq(fit_grid(&g, (float[]){1e-45F}, 1, &s, &z), PARE_GRID_UNDERFLOW);
     ck_assert_int_eq(fit_grid(&g, (float[]){FLT_MAX, -FLT_MAX}, 2, &s, &z), PARE_GRID_OVERFLOW);
+}
+END_TEST
+
+/* Below 2^-14 F16 has steps of 2^-24, below 2^-20 the scale is the next one above. */
+START_TEST(a_group_too_small_for_f16_keeps_the_smallest_scale_that_covers_it)
+{
+    static const struct {
+        float most, scale;
+    } cases[] = {{0x1p-14F, 0x1p-14F},
+                 {0x1p-15F, 0x1p-15F},
+                 {0x1p-19F + 0x1p-25F, 0x1p-19F},
+                 {0x1p-20F, 0x1p-20F},
+                 {0x1p-22F + 0x1p-40F, 0x5p-24F},
+                 {0x1.1p-24F, 0x2p-24F},
+                 {0x1p-30F, 0x1p-24F},
+                 {1e-45F, 0x1p-24F}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int clip = PARE_CLIP_NONE; clip <= PARE_CLIP_WEIGHTED; clip++)
+            for (int symmetric = 0; symmetric < 2; symmetric++) {
+                const pare_grid g = {
+                    .bits = 4, .symmetric = symmetric, .clip = (pare_clip)clip, .f16_scales = true};
+                const float top = symmetric ? 7 : 15, a = top * cases[i].most, own[2] = {1, 2};
+                float s;
+                uint8_t z;
+                ck_assert_int_eq(fit_grid_by(&g, (float[]){0, a}, own, 2, &s, &z), PARE_GRID_OK);
+                if (cases[i].most >= 0x1p-14F && clip != PARE_CLIP_NONE)
+                    continue; /* the search may choose another */
+                ck_assert_float_eq(s, a > 1e-44F ? cases[i].scale : 0x1p-24F);
+                ck_assert_float_le(fabsf(pare_grid_value(pare_grid_code(4, a, s, z), s, z) - a),
+                                   s / 2 + a / 32);
+            }
 }
 END_TEST
 
@@ -348,6 +377,7 @@ int main(void)
     tcase_add_test(t, f16_scale_is_rounded_half_to_even_before_the_codes);
     tcase_add_test(t, group_of_zeros_has_scale_zero_and_codes_zero_point);
     tcase_add_test(t, faults_leave_what_is_at_fault);
+    tcase_add_test(t, a_group_too_small_for_f16_keeps_the_smallest_scale_that_covers_it);
     tcase_add_loop_test(t, clip_finds_the_least_cost, 0, 2);
     tcase_add_test(t, clip_search_reaches_a_fifth_of_the_range);
     tcase_add_test(t, clip_passes_over_scales_that_f16_cannot_hold);

@@ -104,7 +104,10 @@ START_TEST(fp8_scale_puts_the_largest_weight_on_448)
     ck_assert_int_eq(fit_grid(&fp8, (float[]){-896, 3}, 2, &s, &z), PARE_GRID_OK);
     ck_assert_float_eq(s, 2);
     ck_assert_uint_eq(pare_grid_encode(&fp8, 0, -896, s, z), 0xFE);
-    ck_assert_int_eq(fit_grid(&fp8, (float[]){0x1p-17F}, 1, &s, &z), PARE_GRID_UNDERFLOW);
+    ck_assert_int_eq(fit_grid(&fp8, (float[]){0x1p-17F}, 1, &s, &z), PARE_GRID_OK);
+    ck_assert_float_eq(s, 0x1p-24F); /* 2^-17 / 448 is below */
+    ck_assert_float_eq(pare_grid_decode(&fp8, 0, pare_grid_encode(&fp8, 0, 0x1p-17F, s, z), s, z),
+                       0x1p-17F);
     ck_assert_int_eq(fit_grid(&fp8, (float[]){0.01F}, 1, &s, &z), PARE_GRID_OK);
     ck_assert_float_eq(s, pare_f16_to_f32(pare_f32_to_f16(0.01F / 448)));
     ck_assert_int_eq(fit_grid(&fp8, (float[]){0, 0}, 2, &s, &z), PARE_GRID_OK);
@@ -135,7 +138,9 @@ START_TEST(mxfp4_follows_the_rule_of_the_specification)
     }
     ck_assert_uint_eq(pare_grid_encode(&mxfp4, 0, -7.9F, 1, 0), 15);
     ck_assert_uint_eq(pare_grid_encode(&mxfp4, 0, -0.2F, 1, 0), 0);
-    ck_assert_int_eq(fit_grid(&mxfp4, (float[]){0x1p-23F}, 1, &s, &z), PARE_GRID_UNDERFLOW);
+    ck_assert_int_eq(fit_grid(&mxfp4, (float[]){0x1p-30F}, 1, &s, &z), PARE_GRID_OK);
+    ck_assert_float_eq(s, 0x1p-24F);
+    ck_assert_uint_eq(pare_grid_encode(&mxfp4, 0, 0x1p-30F, s, z), 0);
     ck_assert_int_eq(fit_grid(&mxfp4, (float[]){0x1p18F}, 1, &s, &z), PARE_GRID_OVERFLOW);
     ck_assert_int_eq(fit_grid(&mxfp4, (float[]){0x1p-22F}, 1, &s, &z), PARE_GRID_OK);
     ck_assert_int_eq(fit_grid(&mxfp4, (float[]){0x1.fp17F}, 1, &s, &z), PARE_GRID_OK);

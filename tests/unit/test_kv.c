@@ -177,6 +177,22 @@ START_TEST(equal_values_cost_nothing_and_broken_ones_are_not_hidden)
 }
 END_TEST
 
+START_TEST(small_values_are_not_coded_as_zeros)
+{
+    const float x[3] = {-3 * 0x1p-24f, 2 * 0x1p-24f, 0x1p-24f};
+    uint8_t code[3];
+    uint16_t scale, low;
+    pare__kv_code_int8(x, 3, code, &scale);
+    ck_assert_uint_eq(scale, 1);
+    ck_assert_mem_eq(code, "\175\202\201", 3); /* 128 - 3, + 2, + 1 */
+    pare__kv_code_group(x, 1, 3, 4, code, &scale, &low);
+    ck_assert_uint_eq(scale, 1);
+    ck_assert_mem_eq(code, "\0\5\4", 3);
+    pare__kv_code_levels(x, 3, value_levels, code, &scale, &low);
+    ck_assert_uint_eq(scale, 3); /* 2.5 steps */
+}
+END_TEST
+
 START_TEST(packed_rows_hold_codes_from_the_lowest_bit_up)
 {
     const uint8_t code[] = {5, 2, 7, 0, 1, 6, 3, 4, 7, 1};
@@ -559,6 +575,7 @@ int main(void)
     tcase_add_test(c, int8_is_symmetric_and_its_largest_value_is_127_steps);
     tcase_add_test(c, levels_are_picked_by_distance);
     tcase_add_test(c, equal_values_cost_nothing_and_broken_ones_are_not_hidden);
+    tcase_add_test(c, small_values_are_not_coded_as_zeros);
     tcase_add_test(c, packed_rows_hold_codes_from_the_lowest_bit_up);
     tcase_add_loop_test(c, a_query_reads_codes_exactly_where_the_definition_says, 0, FORMATS);
     tcase_add_loop_test(c, any_split_into_batches_gives_the_same_bytes, 0, FORMATS);

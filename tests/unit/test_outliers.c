@@ -107,6 +107,23 @@ START_TEST(int8_columns_follow_their_formula)
 }
 END_TEST
 
+/* The int8 scale of the columns kept apart, too, ends at 2^-24 and not at 0. */
+START_TEST(a_row_that_is_small_as_a_whole_is_not_stored_as_zeros)
+{
+    float *const w = weights(N, K);
+    for (size_t j = 0; j < K; j++)
+        w[7 * K + j] *= 1e-6F;
+    const pare_codes c = apart(&int4_group, 16, true, w);
+    const float *const q = values(&int4_group, &c);
+    ck_assert_float_eq(c.outlier_scale[7], 0x1p-24F);
+    for (size_t j = 0; j < K; j++)
+        ck_assert_float_le(fabsf(q[7 * K + j] - w[7 * K + j]), 0.02F * 1e-6F * 10);
+    for (size_t o = 0; o < 16; o++)
+        ck_assert_float_le(fabsf(q[7 * K + c.outlier_column[o]] - w[7 * K + c.outlier_column[o]]),
+                           0x1p-25F);
+}
+END_TEST
+
 START_TEST(all_columns_may_be_kept_apart)
 {
     const float *const w = weights(N, K);
@@ -177,6 +194,7 @@ int main(void)
     tcase_add_test(t, columns_of_the_largest_scores_are_kept_in_order);
     tcase_add_test(t, f16_columns_are_exact_and_the_rest_is_int8_without_them);
     tcase_add_test(t, int8_columns_follow_their_formula);
+    tcase_add_test(t, a_row_that_is_small_as_a_whole_is_not_stored_as_zeros);
     tcase_add_test(t, all_columns_may_be_kept_apart);
     tcase_add_test(t, what_cannot_be_is_refused);
     tcase_add_test(t, every_failed_allocation_is_survived);

@@ -218,7 +218,11 @@ START_TEST(odd_blocks_have_their_values)
     for (size_t j = 0; j < 256; j++)
         w[j] = 1e-12F * (float)j;
     ck_assert_int_eq(pare_super_fit(e, w, NULL, &scale, &minimum, sub), PARE_GRID_OK);
-    ck_assert(scale == 0 && minimum == 0);
+    ck_assert(scale == 0x1p-24F && minimum <= 0x1p-24F);
+    ck_assert_double_le(fit_cost(e, w, NULL, one), 256 * pow(256e-12, 2));
+    for (size_t j = 0; j < 256; j++)
+        w[j] = 1e-6F * cosf((float)j);
+    ck_assert_double_le(fit_cost(e, w, NULL, one), 256 * pow(0.05e-6, 2));
     for (size_t j = 0; j < 256; j++)
         w[j] = j % 2 ? 6e4F : -6e4F;
     ck_assert_double_lt(fit_cost(e, w, NULL, one), 256 * 4e3 * 4e3);
