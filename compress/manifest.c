@@ -153,6 +153,10 @@ static void put_row(pare_json_writer *w, const pare_linear_result *r)
     pare_json_put_bool(w, "double_precision", r->f64);
     pare_json_put_bool(w, "fallback", r->fallback);
     put_size(w, "dead_columns", r->dead);
+    if (r->coarse || r->lost) {
+        put_size(w, "coarse_groups", r->coarse);
+        put_size(w, "lost_weights", r->lost);
+    }
     if (r->support.known) {
         put_size(w, "rank", r->support.rank);
         pare_json_put_number(w, "effective_samples", r->support.effective);

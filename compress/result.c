@@ -5,7 +5,8 @@
  *
  * and behind that, each only when there is some: what statistics of the rows rest on, u32 magic
  * "SUP2" | one item per row; how much of the calibration reached experts, u32 magic "EXP1" | one
- * item per row; what went of a block, u32 magic "CUT1" | u32 cuts | cuts.
+ * item per row; groups too small for their storage, u32 magic "CRS1" | one item per row; what went
+ * of a block, u32 magic "CUT1" | u32 cuts | cuts.
  *
  * Bounds come before reads and allocations: a count is believed only as far as the bytes that are
  * left can hold that many of the smallest item. */
@@ -33,6 +34,7 @@ enum {
     CUTS = 0x31545543,    /* "CUT1" */
     EXPERTS = 0x31505845, /* "EXP1" */
     SUPPORT = 0x32505553, /* "SUP2" */
+    COARSE = 0x31535243,  /* "CRS1" */
     KNOWN = 1,
     THIN = 2,
     CUT_BYTES = 4 + 1 + 2 * 8 + 2 * 8
@@ -195,6 +197,21 @@ static void put_experts(sink *s, const pare_unit_result *u)
     }
 }
 
+/* Groups of each row that are too small for their storage, where some has them. */
+static void put_coarse(sink *s, const pare_unit_result *u)
+{
+    bool any = false;
+    for (size_t i = 0; i < u->rows; i++)
+        any |= u->row[i].coarse || u->row[i].lost;
+    if (!any)
+        return;
+    put(s, COARSE, 4);
+    for (size_t i = 0; i < u->rows; i++) {
+        put(s, u->row[i].coarse, 8);
+        put(s, u->row[i].lost, 8);
+    }
+}
+
 static void put_unit(sink *s, const pare_unit_result *u)
 {
     put(s, MAGIC, 4);
@@ -208,6 +225,7 @@ static void put_unit(sink *s, const pare_unit_result *u)
     }
     put_support(s, u);
     put_experts(s, u);
+    put_coarse(s, u);
     if (u->cuts)
         put_cuts(s, u);
 }
@@ -439,6 +457,28 @@ static void get_experts(source *s, pare_unit_result *out)
         s->bad = "a mark of experts, and none of them";
 }
 
+/* Whether a linear has fewer weights, to the next whole row. */
+static bool is_beyond(const pare_linear_result *r, uint64_t count)
+{
+    return r->linear.k ? count / r->linear.k > r->linear.n : count > 0;
+}
+
+static void get_coarse(source *s, pare_unit_result *out)
+{
+    bool any = false;
+    (void)get(s, 4);
+    for (size_t i = 0; !s->bad && i < out->rows; i++) {
+        pare_linear_result *const r = &out->row[i];
+        r->coarse = (size_t)get(s, 8);
+        r->lost = get(s, 8);
+        if (!s->bad && (is_beyond(r, r->coarse) || is_beyond(r, r->lost)))
+            s->bad = "more small groups than the linear has weights";
+        any |= r->coarse || r->lost;
+    }
+    if (!s->bad && !any)
+        s->bad = "a mark of small groups, and none of them";
+}
+
 static void get_cuts(source *s, pare_unit_result *out)
 {
     (void)get(s, 4);
@@ -482,6 +522,8 @@ static void get_unit(source *s, pare_unit_result *out)
         get_support(s, out);
     if (!s->no_memory && has_mark(s, EXPERTS))
         get_experts(s, out);
+    if (!s->no_memory && has_mark(s, COARSE))
+        get_coarse(s, out);
     if (!s->no_memory && has_mark(s, CUTS))
         get_cuts(s, out);
 }

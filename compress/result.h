@@ -33,6 +33,8 @@ typedef struct pare_linear_result {
     bool f64;                      /* factored in double precision */
     bool fallback;                 /* codes come from RTN because no factor was found */
     size_t dead;                   /* input columns that calibration never saw */
+    size_t coarse;                 /* groups (or rows) too small for their storage */
+    uint64_t lost;                 /* weights that it therefore holds as 0 */
     bool pruned;                   /* by a step; what it set to 0 is still 0 */
     double zeros;                  /* share of the stored weights that are 0 */
     double stability;              /* share of kept weights that parts of the calibration agree on,

@@ -183,6 +183,8 @@ static pare_status store_linear(pare_run *run, const pare_plan_linear *l,
     pare_parallel(run->cx, TASKS, 1, store_task, &job);
     PARE_TRY(job.status);
     r->zeros = pare__run_zeros(&job.sums);
+    if (l->quantized)
+        PARE_TRY(pare__run_coarse(run, &l->packed, codes, found, q, h, r));
     if (l->pruned)
         PARE_TRY(part->frozen[l->role] ? pare__run_check_zeros(run, l, q, l->step)
                                        : pare__run_freeze(run, l, q));
@@ -270,6 +272,7 @@ static pare_status store_pruned(pare_run *run, const pare_plan_linear *l,
     float *const w = begin_linear(run, l, stats, r);
     if (!w)
         return PARE_ENOMEM;
+    PARE_TRY(pare__run_coarse(run, &l->packed, NULL, w, NULL, NULL, r));
     PARE_TRY(pare__run_round_f16(run, l, w));
     pare_codes codes = {.n = l->packed.n, .k = l->packed.k, .groups = 1, .values = w};
     PARE_TRY(store_linear(run, l, stats, &codes, w, r));

@@ -74,6 +74,21 @@ uint64_t pare__run_count_bad(pare_dtype type, const unsigned char *p, size_t cou
 void pare__run_add_pruning(const pare_run_part *part, const pare_plan_linear *l,
                            pare_linear_result *r);
 
+/* Adds to `r`, and tells, which groups of w [n, k] (rows, where one scale is for the row) are too
+ * small for their storage, and how many of their weights it holds as 0. A group is too small when
+ * its F16 scale is below PARE_SCALE_COARSE; where values go to F16 one by one, its largest weight;
+ * where the scale is FP8's, a power of two, or coded itself, below what codes and scale reach.
+ * Where nobody quantizes, any weight that F16 holds as 0 counts. Inputs that calibration never saw
+ * (0 on the diagonal of h [k, k], which may be NULL) do not.
+ *
+ *   codes, q [n, k]  what is stored, and the values it stands for; both NULL: w rounded to F16
+ *
+ * Returns PARE_OK, or PARE_ENUMERIC where that costs more than a tenth of the squares of w. Threads
+ * over rows, same counts for any number. */
+PARE_CHECKED pare_status pare__run_coarse(pare_run *run, const pare_packed_linear *l,
+                                          const pare_codes *codes, const float *w, const float *q,
+                                          const float *h, pare_linear_result *r);
+
 /* Weights that nobody quantizes as F16 has them. PARE_ENUMERIC for one that it does not have. */
 PARE_CHECKED pare_status pare__run_round_f16(pare_run *run, const pare_plan_linear *l, float *w);
 

@@ -111,8 +111,9 @@ static size_t count_fallbacks(const pare_run *run)
 {
     size_t count = 0;
     for (size_t i = 0; i < run->rows; i++)
-        count += !run->row[i].thin && (run->row[i].fallback || run->row[i].f64 ||
-                                       run->row[i].raises || run->row[i].cold != PARE_COLD_NOT);
+        count += !run->row[i].thin &&
+                 (run->row[i].fallback || run->row[i].f64 || run->row[i].raises ||
+                  run->row[i].coarse || run->row[i].lost || run->row[i].cold != PARE_COLD_NOT);
     return count;
 }
 

@@ -82,7 +82,8 @@ static size_t numeric_steps(const pare_report *r)
 {
     size_t count = 0;
     for (size_t i = 0; i < r->rows; i++)
-        count += r->row[i].fallback || r->row[i].f64 || r->row[i].raises;
+        count += r->row[i].fallback || r->row[i].f64 || r->row[i].raises || r->row[i].coarse ||
+                 r->row[i].lost;
     return count;
 }
 

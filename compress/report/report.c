@@ -38,7 +38,7 @@ void pare__report_csv(pare_text_out *t, const pare_report *r)
                    "block,name,method,rows,columns,bits,group,symmetric,bits_per_weight,"
                    "weight_error,output_error,damp,raises,f64,fallback,dead,seconds,encoding,"
                    "step,note,pruned,zeros,stability,tokens_seen,rank,effective_samples,"
-                   "effective_rank,loudest_token,thin%s\n",
+                   "effective_rank,loudest_token,thin,coarse,lost%s\n",
                    r->config->experts ? ",expert,tokens,cold" : "");
     for (size_t i = 0; i < r->rows; i++) {
         const pare_linear_result *const l = &r->row[i];
@@ -58,7 +58,7 @@ void pare__report_csv(pare_text_out *t, const pare_report *r)
             pare__text_put(t, ",,,,,");
         if (l->support.loudest > 0)
             pare__text_put(t, "%.6g", l->support.loudest);
-        pare__text_put(t, ",%d", l->thin);
+        pare__text_put(t, ",%d,%zu,%llu", l->thin, l->coarse, (unsigned long long)l->lost);
         if (r->config->experts)
             pare__report_experts_csv(t, l);
         pare__text_put(t, "\n");
@@ -69,7 +69,7 @@ void pare__report_csv(pare_text_out *t, const pare_report *r)
             put_errors(t, step->weight_error, step->output_error);
             pare__text_put(t, ",,,,,,,,%u,", step->step);
             pare__text_put_csv(t, step->note);
-            pare__text_put(t, ",,,,,,,,,%s\n", r->config->experts ? ",,," : "");
+            pare__text_put(t, ",,,,,,,,,,,%s\n", r->config->experts ? ",,," : "");
         }
     }
 }

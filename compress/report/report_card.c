@@ -232,6 +232,23 @@ static void put_fallbacks(pare_text_out *t, const pare_report *r)
     }
 }
 
+static void put_coarse(pare_text_out *t, const pare_report *r)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < r->rows; i++) {
+        const pare_linear_result *const l = &r->row[i];
+        if (!l->coarse && !l->lost)
+            continue;
+        if (count++ == 0)
+            pare__text_put(t,
+                           "\n## Weights too small for their storage\n\n| linear | groups stored "
+                           "coarsely | weights stored as 0 |\n|---|---|---|\n");
+        pare__text_put(t, "| ");
+        pare__text_put_cell(t, l->linear.name);
+        pare__text_put(t, " | %zu | %llu |\n", l->coarse, (unsigned long long)l->lost);
+    }
+}
+
 static bool same_encoding(const pare_report *r, size_t i, size_t j)
 {
     char a[PARE_PACKED_TEXT], b[PARE_PACKED_TEXT];
@@ -325,6 +342,7 @@ void pare__report_card(pare_text_out *t, const pare_report *r)
     pare__report_experts_card(t, r);
     put_sparse(t, r);
     put_fallbacks(t, r);
+    put_coarse(t, r);
     pare__text_put(t, "\n## Shape\n\n%zu block%s, hidden %zu, ", c->blocks, pare_plural(c->blocks),
                    c->hidden);
     if (c->intermediate)

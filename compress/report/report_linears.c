@@ -22,6 +22,10 @@ static void put_notes(pare_text_out *t, const pare_linear_result *l)
         pare__text_put(t, "%sdouble precision", next_note(&notes));
     if (l->raises)
         pare__text_put(t, "%sdamping raised", next_note(&notes));
+    if (l->coarse || l->lost)
+        pare__text_put(t, "%s%zu group%s too small to be stored well, %llu weight%s lost",
+                       next_note(&notes), l->coarse, pare_plural(l->coarse),
+                       (unsigned long long)l->lost, pare_plural(l->lost));
     if (l->dead)
         pare__text_put(t, "%s%zu dead input%s", next_note(&notes), l->dead, pare_plural(l->dead));
     if (l->thin && l->support.known)

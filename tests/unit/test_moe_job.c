@@ -397,7 +397,7 @@ START_TEST(the_report_says_how_many_tokens_reach_experts)
     job_recipe(&place, HEAD(", experts: {min_tokens: 370}") "  - gptq: {bits: 4, group: 32}\n");
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, NULL), PARE_OK);
     check_text("layers.csv", ",stability,tokens_seen,rank,effective_samples,"
-                             "effective_rank,loudest_token,thin,expert,tokens,cold\n");
+                             "effective_rank,loudest_token,thin,coarse,lost,expert,tokens,cold\n");
     check_text("layers.csv", ",all_tokens\n");
     check_text("layers.csv", "0,model.layers.0.mlp.experts.7.down_proj,gptq,64,32,4,0,1,");
     check_text("run.json", "\"cold_policy\": \"all_tokens\"");
