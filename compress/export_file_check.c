@@ -115,9 +115,11 @@ static pare_status compare(pare__export *e, const pare_gguf_item *t, const pare_
         PARE_TRY(s);
         PARE_TRY(pare_ctx_interrupted(e->cx));
         at += t->piece[i].elements;
-        if (t->linear < 0 || (!t->apart && i + 1 < t->pieces))
+        if (!t->apart && i + 1 < t->pieces)
             continue;
-        take_row(e, &e->out->row[t->linear + (t->apart ? (ptrdiff_t)i : 0)], &sum);
+        PARE_TRY(pare__export_check_lost(e, t->name, t->type->name, sum.difference, sum.square));
+        if (t->linear >= 0)
+            take_row(e, &e->out->row[t->linear + (t->apart ? (ptrdiff_t)i : 0)], &sum);
         sum = (lost){0, 0};
     }
     return PARE_OK;

@@ -19,6 +19,17 @@ static pare_status fail_value(pare__export *e, pare_status s, const pare_packed_
                      l->name, at / l->k, at % l->k, (double)value, what);
 }
 
+pare_status pare__export_check_lost(const pare__export *e, const char *name, const char *type,
+                                    double difference, double square)
+{
+    if (!(difference > 0.1 * square) || strncmp(type, "TQ", 2) == 0)
+        return PARE_OK;
+    return pare_fail(e->cx, PARE_ENUMERIC,
+                     "%s: tensor %s: its values are too small for %s, the relative error would be "
+                     "%.2f; take another format, or leave this linear out of the recipe",
+                     e->target->name, name, type, sqrt(difference / square));
+}
+
 static pare_status compare(pare__export *e, size_t i, const float *is, const float *wanted)
 {
     const pare_packed_linear *const l = &e->source.shape.linear[i].packed;
@@ -42,6 +53,8 @@ static pare_status compare(pare__export *e, size_t i, const float *is, const flo
         square += (double)wanted[j] * (double)wanted[j];
         difference += (double)d * (double)d;
     }
+    PARE_TRY(pare__export_check_lost(e, l->name, pare_dtype_name(e->source.shape.floats),
+                                     difference, square));
     e->square += square;
     e->difference += difference;
     e->out->row[i].error = square > 0 ? sqrt(difference / square) : 0;

@@ -52,6 +52,12 @@ PARE_CHECKED pare_status pare__export_read_back(pare__export *e);
 PARE_CHECKED pare_status pare__export_file(pare__export *e);
 PARE_CHECKED pare_status pare__export_file_check(pare__export *e);
 
+/* PARE_ENUMERIC where a tensor lost more than a tenth of its squares: its values are too small for
+ * `type`. Ternary codes lose as much by their nature. */
+PARE_CHECKED pare_status pare__export_check_lost(const pare__export *e, const char *name,
+                                                 const char *type, double difference,
+                                                 double square);
+
 /* Rows of each fate, once more: what was rounded may turn out to be the same. */
 void pare__export_count(pare_export_result *r);
 

@@ -389,6 +389,30 @@ START_TEST(a_weight_beyond_the_floats_of_the_model_is_refused)
 }
 END_TEST
 
+/* The smallest code with the smallest scale is 2^-33. */
+START_TEST(a_linear_below_the_floats_of_the_model_is_refused)
+{
+    static uint8_t code[128 * 64];
+    uint16_t scale[128];
+    const pare_packed_linear kind = {
+        .bits = 8, .symmetric = true, .encoding = PARE_ENCODING_FP8, NO_INPUT};
+    const tiny_model tiny = wide(PARE_F16);
+    begin();
+    pare_export_result r;
+    write_artifact(&kind, 1, &tiny);
+    memset(code, 1, sizeof code);
+    for (size_t i = 0; i < 128; i++)
+        scale[i] = 1;
+    change(from.path, "model.layers.1.mlp.up_proj.codes", code, sizeof code);
+    ck_assert_int_eq(export_as(pare_export_find("safetensors"), true, &r), PARE_OK);
+    change(from.path, "model.layers.1.mlp.up_proj.scales", scale, sizeof scale);
+    check_says(export_as(pare_export_find("safetensors"), true, &r), PARE_ENUMERIC,
+               "tensor model.layers.1.mlp.up_proj: its values are too small for F16, the relative "
+               "error would be 1.00");
+    end();
+}
+END_TEST
+
 START_TEST(what_is_there_is_replaced_only_when_asked_and_ours)
 {
     begin();
@@ -604,6 +628,7 @@ int main(void)
     tcase_add_test(t, a_kept_tensor_that_changed_is_found);
     tcase_add_loop_test(t, a_weight_that_is_not_finite_is_refused, 0, 2);
     tcase_add_test(t, a_weight_beyond_the_floats_of_the_model_is_refused);
+    tcase_add_test(t, a_linear_below_the_floats_of_the_model_is_refused);
     tcase_add_test(t, what_is_there_is_replaced_only_when_asked_and_ours);
     tcase_add_test(t, nothing_that_is_not_an_unfinished_export_is_removed);
     tcase_add_test(t, work_of_compress_and_work_before_an_impossible_export_stay);
