@@ -229,10 +229,11 @@ START_TEST(the_table_of_layers_quotes_names_and_leaves_out_what_was_not_measured
     check_contains("layers.csv", "1,\"model.layers.1.mlp.<up>,\"\"x\"\"\",rtn,172,64,3,0,0,", "-1");
     check_contains("layers.csv", "0.01,0.002,0.01,0,0,0,0,0", "nan");
     check_contains("run.json", "\"ppl\": 5", "nan");
-    check_contains("layers.csv",
-                   ",0.01,0.002,0.01,0,0,0,0,0,int4 g32 sym,,,1,0.5,0.75,96,48,12.5,6.25,0.125,1\n",
-                   "nan");
-    check_contains("layers.csv", ",0.03,,0,0,0,1,3,0,int3 row asym,,,0,0,,,,,,0.5,0\n", "nan");
+    check_contains(
+        "layers.csv",
+        ",0.01,0.002,0.01,0,0,0,0,0,int4 g32 sym,,,1,0.5,0.75,96,48,12.5,6.25,0.125,1,0,0\n",
+        "nan");
+    check_contains("layers.csv", ",0.03,,0,0,0,1,3,0,int3 row asym,,,0,0,,,,,,0.5,0,0,0\n", "nan");
 }
 END_TEST
 
@@ -257,9 +258,9 @@ START_TEST(what_each_step_cost_has_rows_of_its_own)
 {
     check_contains("layers.csv",
                    "0,model.layers.0.self_attn.q_proj,awq,64,64,4,32,1,0,0.25,0.0005,,,,,,,,0,"
-                   "\"alpha 0.55, \"\"c\"\"\",,,,,,,,,\n",
+                   "\"alpha 0.55, \"\"c\"\"\",,,,,,,,,,,\n",
                    "rtn,64");
-    check_contains("layers.csv", "q_proj,gptq,64,64,4,32,1,0,0.01,0.0015,,,,,,,,1,,,,,,,,,,\n",
+    check_contains("layers.csv", "q_proj,gptq,64,64,4,32,1,0,0.01,0.0015,,,,,,,,1,,,,,,,,,,,,\n",
                    "rtn,64");
     check_contains("report.html", "awq: alpha 0.55, &quot;c&quot;", "gptq: ");
 }
