@@ -1,7 +1,9 @@
 /* Weights too small for their storage: no row stops a job, none becomes zeros in silence, and a
  * linear that would be lost is refused by its name. */
+#include "compress/manifest.h"
 #include "tests/unit/job.h"
 #include "tests/unit/program.h"
+#include "tests/unit/uniform.h"
 
 #define UP "model.layers.1.mlp.up_proj"
 
@@ -177,6 +179,35 @@ START_TEST(a_weight_that_f16_holds_as_zero_is_told_in_a_row_of_others)
 }
 END_TEST
 
+START_TEST(what_was_too_small_outlives_the_journal)
+{
+    pare_ctx cx;
+    pare_arena a;
+    unsigned char *bytes;
+    size_t len;
+    pare_linear_result want[] = {
+        {.linear = UNIFORM("b.0.q", 40, 100, 4, 32, false), .method = "gptq"},
+        {.linear = UNIFORM("b.0.k", 40, 100, 4, 32, false), .method = "gptq"}};
+    want[1].coarse = 3;
+    want[1].lost = 41;
+    const pare_unit_result in = {.row = want, .rows = 2};
+    pare_unit_result u;
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
+    ck_assert_int_eq(pare_result_encode(&cx, &a, &in, &bytes, &len), PARE_OK);
+    ck_assert_msg(pare_result_decode(&cx, &a, bytes, len, &u) == PARE_OK, "%s", cx.what);
+    ck_assert(u.row[0].coarse == 0 && u.row[0].lost == 0);
+    ck_assert(u.row[1].coarse == 3 && u.row[1].lost == 41);
+    const size_t section = 4 + 2 * (8 + 8); /* which may be absent */
+    for (size_t n = 0; n < len; n++) {
+        const pare_status expected = n == len - section ? PARE_OK : PARE_EFORMAT;
+        pare_ctx_clear(&cx);
+        ck_assert_int_eq(pare_result_decode(&cx, &a, bytes, n, &u), expected);
+    }
+    pare_arena_release(&a);
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("coarse_job");
@@ -187,6 +218,7 @@ int main(void)
     tcase_add_loop_test(t, a_linear_that_would_be_lost_is_refused_by_name, 0, LOST);
     tcase_add_test(t, a_small_linear_is_stored_as_well_as_any);
     tcase_add_test(t, a_weight_that_f16_holds_as_zero_is_told_in_a_row_of_others);
+    tcase_add_test(t, what_was_too_small_outlives_the_journal);
     suite_add_tcase(s, t);
     return unit_main(s);
 }

@@ -269,33 +269,6 @@ START_TEST(what_reached_an_expert_outlives_the_journal)
 }
 END_TEST
 
-START_TEST(what_was_too_small_outlives_the_journal)
-{
-    pare_ctx cx;
-    pare_arena a;
-    unsigned char *bytes;
-    size_t len;
-    pare_linear_result want[] = {row("b.0.q", false), row("b.0.k", false)};
-    want[1].coarse = 3;
-    want[1].lost = 41;
-    const pare_unit_result in = {.row = want, .rows = 2};
-    pare_unit_result u;
-    pare_ctx_init(&cx);
-    ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
-    ck_assert_int_eq(pare_result_encode(&cx, &a, &in, &bytes, &len), PARE_OK);
-    ck_assert_msg(pare_result_decode(&cx, &a, bytes, len, &u) == PARE_OK, "%s", cx.what);
-    ck_assert(u.row[0].coarse == 0 && u.row[0].lost == 0);
-    ck_assert(u.row[1].coarse == 3 && u.row[1].lost == 41);
-    const size_t section = 4 + 2 * (8 + 8); /* which may be absent */
-    for (size_t n = 0; n < len; n++) {
-        const pare_status expected = n == len - section ? PARE_OK : PARE_EFORMAT;
-        pare_ctx_clear(&cx);
-        ck_assert_int_eq(pare_result_decode(&cx, &a, bytes, n, &u), expected);
-    }
-    pare_arena_release(&a);
-}
-END_TEST
-
 START_TEST(every_truncation_and_every_longer_payload_is_refused)
 {
     pare_ctx cx;
@@ -698,7 +671,6 @@ int main(void)
     tcase_add_test(t, what_went_out_of_a_block_decodes_to_what_was_encoded);
     tcase_add_test(t, what_was_pruned_outlives_the_journal);
     tcase_add_test(t, every_encoding_and_what_steps_cost_outlive_the_journal);
-    tcase_add_test(t, what_was_too_small_outlives_the_journal);
     tcase_add_test(t, every_truncation_and_every_longer_payload_is_refused);
     tcase_add_test(t, each_kind_of_damage_is_named);
     tcase_add_test(t, what_a_calibration_says_outlives_the_journal);
