@@ -215,6 +215,7 @@ static pare_status lay_out_file(pare__export *e)
                             e->item[i].shape);
     PARE_TRY(pare_gguf_lay_out(&e->gguf));
     PARE_TRY(pare_gguf_check_words(e->cx, e->a, c, &e->gguf, e->item, e->items));
+    PARE_TRY(pare_gguf_check_texts(e->cx, s->ck, &e->gguf));
     count_file(e);
     return PARE_OK;
 }

@@ -43,6 +43,8 @@ typedef struct pare_checkpoint {
     pare_watch watch;                   /* weight files, config.json and the index, as read */
     pare_scratch scratch;               /* tensors that could not be viewed in place */
     pare_json *index;                   /* packed.index.json or the index of shards, or NULL */
+    const char *tokenizer; /* set by a caller whose user names one: a tokenizer.json or a folder
+                              that holds a tokenizer; NULL: the model's own */
 } pare_checkpoint;
 
 /* Opens and checks. Release with pare_checkpoint_close in any case (also after an error).
@@ -89,9 +91,10 @@ extern const char *const pare_companions[];
 extern const char *const pare_licenses[];
 
 /* A text that goes along with the weights (tokenizer.json, ...), of the file that stands beside
- * them or of what a container holds in its place. *text is NULL when there is none; it lies in the
- * arena, NUL behind. PARE_EFORMAT above 256 MiB, PARE_ENOTSUP for a tokenizer that cannot be
- * written as a tokenizer.json, PARE_EIO, PARE_ENOMEM. */
+ * them or of what a container holds in its place, or of the tokenizer that ck->tokenizer names. Of
+ * a container whose tokenizer is not supported, a tokenizer.json beside it is taken. *text is NULL
+ * when there is none; it lies in the arena, NUL behind. PARE_EFORMAT above 256 MiB, PARE_ENOTSUP
+ * for a tokenizer that cannot be written as a tokenizer.json, PARE_EIO, PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_checkpoint_companion(const pare_checkpoint *ck, pare_arena *a,
                                                    const char *name, char **text, size_t *len);
 
@@ -108,6 +111,11 @@ PARE_CHECKED pare_status pare_checkpoint_has_tokenizer(const pare_checkpoint *ck
 PARE_CHECKED pare_status pare_checkpoint_tokenizer_bytes(const pare_checkpoint *ck,
                                                          uint64_t *bytes);
 PARE_CHECKED pare_status pare_checkpoint_tokenizer(const pare_checkpoint *ck, pare_tokenizer **out);
+
+/* The tokenizer of the model at `path`, before a weight of it is unpacked; `named` is for
+ * ck->tokenizer. The statuses of pare_checkpoint_list, and those above. */
+PARE_CHECKED pare_status pare_checkpoint_tokenizer_of(pare_ctx *cx, const char *path,
+                                                      const char *named, pare_tokenizer **out);
 
 /* Reads config.json into a configuration. PARE_EFORMAT for a missing or wrong field (named),
  * PARE_ENOTSUP for an unknown family or an option the runtime does not compute (named). Bounds:

@@ -17,20 +17,74 @@ const char *const pare_licenses[] = {"LICENSE",    "LICENSE.txt",   "LICENSE.md"
                                      "COPYING",    "NOTICE",        "NOTICE.txt", "NOTICE.md",
                                      "Notice.txt", "USE_POLICY.md", NULL};
 
+/* The text of a file, NULL when there is none. */
+static pare_status read_beside(pare_ctx *cx, pare_arena *a, const char *path, char **text,
+                               size_t *len)
+{
+    pare_path_kind is;
+    PARE_TRY(pare_path_look(cx, path, &is));
+    return is == PARE_PATH_FILE ? pare_file_read(cx, a, path, COMPANION_CAP, text, len) : PARE_OK;
+}
+
+/* Whether ck->tokenizer is a tokenizer.json, whatever its name is, and no folder. */
+static bool names_file(const pare_checkpoint *ck)
+{
+    return ck->tokenizer && !pare_path_is_directory(ck->tokenizer);
+}
+
+/* Of the tokenizer that the user names. A file stands for tokenizer.json; the settings beside it
+ * are its own. */
+static pare_status read_named(const pare_checkpoint *ck, pare_arena *a, const char *name,
+                              char **text, size_t *len)
+{
+    const bool file = names_file(ck), json = strcmp(name, "tokenizer.json") == 0;
+    if (file && json)
+        return pare_file_read(ck->cx, a, ck->tokenizer, COMPANION_CAP, text, len);
+    if (file && strcmp(name, "tokenizer_config.json") != 0 &&
+        strcmp(name, "chat_template.jinja") != 0)
+        return PARE_OK;
+    const char *const directory = file ? pare_path_directory(a, ck->tokenizer) : ck->tokenizer;
+    char *const path = directory ? pare_path_join(a, directory, name) : NULL;
+    return path ? read_beside(ck->cx, a, path, text, len) : PARE_ENOMEM;
+}
+
+/* Of the container; of the file beside it when the container's tokenizer is not supported. */
+static pare_status read_own(const pare_checkpoint *ck, pare_arena *a, const char *name, char **text,
+                            size_t *len)
+{
+    pare_arena scratch;
+    char *own = NULL, *beside = NULL;
+    size_t own_len;
+    pare_status s = pare_arena_init(ck->cx, &scratch, 0);
+    char *const path =
+        s == PARE_OK ? pare_path_join(&scratch, ck->directory, "tokenizer.json") : NULL;
+    if (!path) {
+        pare_arena_release(&scratch);
+        return PARE_ENOMEM;
+    }
+    if (pare_path_is_file(path)) {
+        s = ck->kind->companion(ck, &scratch, "tokenizer.json", &own, &own_len);
+        if (s == PARE_ENOTSUP || (s == PARE_OK && !own)) {
+            pare_ctx_clear(ck->cx);
+            beside = pare_path_join(a, ck->directory, name);
+            s = beside ? read_beside(ck->cx, a, beside, text, len) : PARE_ENOMEM;
+        }
+    }
+    pare_arena_release(&scratch);
+    return s == PARE_OK && !*text ? ck->kind->companion(ck, a, name, text, len) : s;
+}
+
 pare_status pare_checkpoint_companion(const pare_checkpoint *ck, pare_arena *a, const char *name,
                                       char **text, size_t *len)
 {
     *text = NULL;
     *len = 0;
+    if (ck->tokenizer && strcmp(name, "generation_config.json") != 0)
+        return read_named(ck, a, name, text, len);
     if (ck->kind && ck->kind->companion)
-        return ck->kind->companion(ck, a, name, text, len);
+        return read_own(ck, a, name, text, len);
     char *const path = pare_path_join(a, ck->directory, name);
-    pare_path_kind is;
-    if (!path)
-        return PARE_ENOMEM;
-    PARE_TRY(pare_path_look(ck->cx, path, &is));
-    return is == PARE_PATH_FILE ? pare_file_read(ck->cx, a, path, COMPANION_CAP, text, len)
-                                : PARE_OK;
+    return path ? read_beside(ck->cx, a, path, text, len) : PARE_ENOMEM;
 }
 
 pare_status pare_checkpoint_generation(const pare_checkpoint *ck, pare_arena *a,
@@ -52,7 +106,16 @@ pare_status pare_checkpoint_generation(const pare_checkpoint *ck, pare_arena *a,
     return s;
 }
 
-/* Bytes of the tokenizer that the format names in its own way; 0: it names none. */
+/* The folder that holds the files of the tokenizer; NULL when it comes as a text, of a container or
+ * of a file that the user names. */
+static const char *folder_of(const pare_checkpoint *ck)
+{
+    if (ck->tokenizer)
+        return names_file(ck) ? NULL : ck->tokenizer;
+    return ck->kind && ck->kind->companion ? NULL : ck->directory;
+}
+
+/* Bytes of the tokenizer that comes as a text; 0: there is none. */
 static pare_status own_bytes(const pare_checkpoint *ck, size_t *bytes)
 {
     pare_arena a;
@@ -67,34 +130,34 @@ static pare_status own_bytes(const pare_checkpoint *ck, size_t *bytes)
 
 pare_status pare_checkpoint_has_tokenizer(const pare_checkpoint *ck, bool *has)
 {
-    const bool own = ck->kind && ck->kind->companion;
+    const char *const folder = folder_of(ck);
     size_t bytes = 0;
-    const pare_status s = own ? own_bytes(ck, &bytes) : PARE_OK;
-    *has = own ? bytes > 0 : pare_tokenizer_is_in(ck->directory);
+    const pare_status s = folder ? PARE_OK : own_bytes(ck, &bytes);
+    *has = folder ? pare_tokenizer_is_in(folder) : bytes > 0;
     return s;
 }
 
 pare_status pare_checkpoint_tokenizer_bytes(const pare_checkpoint *ck, uint64_t *bytes)
 {
-    const bool own = ck->kind && ck->kind->companion;
+    const char *const folder = folder_of(ck);
     size_t text = 0;
-    const pare_status s = own ? own_bytes(ck, &text) : PARE_OK;
-    *bytes = own ? pare_tokenizer_json_bytes(text) : pare_tokenizer_bytes(ck->directory);
+    const pare_status s = folder ? PARE_OK : own_bytes(ck, &text);
+    *bytes = folder ? pare_tokenizer_bytes(folder) : pare_tokenizer_json_bytes(text);
     return s;
 }
 
 static pare_status parse_own(const pare_checkpoint *ck, pare_arena *a, pare_tokenizer **out)
 {
+    const char *const name = ck->tokenizer ? ck->tokenizer : ck->path;
     char *text, *settings;
     size_t len, settings_len;
     PARE_TRY(pare_checkpoint_companion(ck, a, "tokenizer.json", &text, &len));
     if (!text)
-        return pare_fail(ck->cx, PARE_ENOTFOUND, "%s: has no tokenizer", ck->path);
+        return pare_fail(ck->cx, PARE_ENOTFOUND, "%s: has no tokenizer", name);
     PARE_TRY(pare_checkpoint_companion(ck, a, "tokenizer_config.json", &settings, &settings_len));
-    PARE_TRY(pare_tokenizer_parse(ck->cx, ck->path, text, len, out));
+    PARE_TRY(pare_tokenizer_parse(ck->cx, name, text, len, out));
     const pare_status s =
-        settings ? pare_tokenizer_configure(ck->cx, *out, ck->path, settings, settings_len)
-                 : PARE_OK;
+        settings ? pare_tokenizer_configure(ck->cx, *out, name, settings, settings_len) : PARE_OK;
     if (s != PARE_OK) {
         pare_tokenizer_free(*out);
         *out = NULL;
@@ -105,8 +168,9 @@ static pare_status parse_own(const pare_checkpoint *ck, pare_arena *a, pare_toke
 pare_status pare_checkpoint_tokenizer(const pare_checkpoint *ck, pare_tokenizer **out)
 {
     pare_arena a;
-    if (!ck->kind || !ck->kind->companion)
-        return pare_tokenizer_open(ck->cx, ck->directory, out);
+    const char *const folder = folder_of(ck);
+    if (folder)
+        return pare_tokenizer_open(ck->cx, folder, out);
     pare_status s = pare_arena_init(ck->cx, &a, 0);
     if (s == PARE_OK)
         s = parse_own(ck, &a, out);

@@ -79,6 +79,11 @@ PARE_CHECKED pare_status pare_gguf_describe_tokenizer(pare_ctx *cx, pare_arena *
 /* False when the engine does not keep to the window of attention that the file tells it. */
 bool pare_gguf_keeps_window(const pare_config *c);
 
+/* Once the file is laid out: a set of texts has the ids that the model's tokenizer gives it when
+ * the tokenizer comes from the head. PARE_ENOTSUP with the first text that has not; PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_gguf_check_texts(pare_ctx *cx, const pare_checkpoint *ck,
+                                               const pare_gguf_writer *w);
+
 /* What a file that begins like `w`, which is laid out, loses of the configuration: PARE_ENOTSUP
  * naming it. */
 PARE_CHECKED pare_status pare_gguf_check_words(pare_ctx *cx, pare_arena *scratch,

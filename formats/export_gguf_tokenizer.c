@@ -139,45 +139,11 @@ static pare_status put_scores(writing *x)
     return PARE_OK;
 }
 
-/* The first pattern in a pre-tokenizer: its own or of one of its stages. */
-static const char *regex_in(const pare_json *v)
-{
-    size_t len;
-    const pare_json *const list = pare_json_get(v, "pretokenizers");
-    const char *found = pare_json_text(pare_json_get(pare_json_get(v, "pattern"), "Regex"), &len);
-    for (size_t i = 0; i < pare_json_count(list) && !found; i++)
-        found = pare_json_text(
-            pare_json_get(pare_json_get(pare_json_at(list, i), "pattern"), "Regex"), &len);
-    return found;
-}
-
-static bool composes(const pare_tokenizer *t)
-{
-    bool nfc = false;
-    for (size_t i = 0; i < t->step_count; i++)
-        nfc |= t->steps[i].kind == PARE_TOK_COMPOSE;
-    return nfc;
-}
-
 static pare_status put_pattern(const writing *x)
 {
-    const bool nfc = composes(x->t);
-    char *text;
-    size_t len;
-    pare_json *doc = NULL;
-    const char *name = NULL;
-    PARE_TRY(pare_checkpoint_companion(x->ck, x->arena, "tokenizer.json", &text, &len));
-    if (text) {
-        PARE_TRY(pare_json_parse(x->cx, "tokenizer.json", text, len, len, &doc));
-        name = pare__gguf_pattern_name(regex_in(pare_json_get(doc, "pre_tokenizer")),
-                                       x->t->ignore_merges, nfc);
-        pare_json_free(doc);
-    } else {
-        name = nfc ? "qwen2" : "gpt-2"; /* vocab.json with merges.txt */
-    }
-    if (!name)
-        return refuse(x, "the pattern with which its tokenizer cuts words");
-    pare_gguf_put_text(x->w, "tokenizer.ggml.pre", name, strlen(name));
+    const pare__gguf_pre *p;
+    PARE_TRY(pare__gguf_pre_choose(x->cx, x->ck->path, x->t, &p));
+    pare_gguf_put_text(x->w, "tokenizer.ggml.pre", p->names, pare__gguf_pre_first(p));
     return PARE_OK;
 }
 
@@ -304,7 +270,7 @@ pare_status pare_gguf_describe_tokenizer(pare_ctx *cx, pare_arena *scratch,
     }
     PARE_TRY(pare_checkpoint_tokenizer(ck, &t));
     writing x = {.cx = cx, .arena = scratch, .ck = ck, .c = c, .t = t, .w = w};
-    x.sentences = !t->byte_level;
+    x.sentences = !pare__spells_bytes(t);
     const pare_status s = put_all(&x);
     pare_tokenizer_free(t);
     return s;

@@ -85,9 +85,37 @@ const pare__gguf_family *pare__gguf_family_for(const char *model_type);
 bool pare__gguf_unname(const pare__gguf_family *f, const char *name, const char *suffix,
                        pare__gguf_place *out);
 
-/* The name of the pattern that cuts words of byte-level BPE, NULL when it has none that is known;
- * `regex` NULL is that of GPT-2. */
-const char *pare__gguf_pattern_name(const char *regex, bool whole_words, bool nfc);
+/* A pre-tokenizer of byte-level BPE: the names that tokenizer.ggml.pre has for it, a space between
+ * two, and its expressions, each of which cuts the pieces of the one before it. */
+enum { PARE__GGUF_CUTS = 6 };
+enum {
+    PARE__PRE_WHOLE = 1, /* a word that is a token is taken whole, whatever the merges say */
+    PARE__PRE_BOS = 2,   /* a text starts with BOS where the file does not say */
+    PARE__PRE_CLEAN = 4, /* decoding takes out the space in front of a sign */
+    PARE__PRE_NFC = 8,   /* the models' own tokenizer.json composes the text first */
+    PARE__PRE_READ = 16  /* for reading only: an older name stands for the same ids */
+};
+typedef struct pare__gguf_pre {
+    const char *names, *cut[PARE__GGUF_CUTS];
+    unsigned how;
+    const char *refused; /* what is not supported about it, or NULL */
+} pare__gguf_pre;
+
+/* The rows of the table; NULL behind the last. The row of a name; NULL without one. */
+const pare__gguf_pre *pare__gguf_pre_at(size_t i);
+const pare__gguf_pre *pare__gguf_pre_named(const char *name, size_t len);
+size_t pare__gguf_pre_first(const pare__gguf_pre *p); /* length of the first name */
+
+/* Members "normalizer" and "pre_tokenizer" of a tokenizer.json; a ByteLevel as a member or, without
+ * a key, an element. */
+void pare__gguf_put_pre(pare_json_writer *w, const pare__gguf_pre *p);
+void pare__gguf_put_bytes(pare_json_writer *w, const char *key, bool regex);
+
+/* export_gguf_pre.c: the row by whose rules a set of texts has the ids that `t` gives it, with the
+ * same words before the same ids only. PARE_ENOTSUP without one: `name`, and the text on which the
+ * nearest row differs. */
+PARE_CHECKED pare_status pare__gguf_pre_choose(pare_ctx *cx, const char *name,
+                                               const pare_tokenizer *t, const pare__gguf_pre **out);
 
 /* Values under "ARCH.KEY". Missing or of another kind: false, and *out stays. */
 bool pare__gguf_integer(const pare_gguf *g, const char *key, int64_t *out);

@@ -36,42 +36,6 @@ typedef struct vocabulary {
     bool sentences;       /* "llama" */
 } vocabulary;
 
-/* Names of patterns that cut words, and the pattern; NULL is that of GPT-2. */
-typedef struct pattern {
-    const char *pre, *regex;
-    bool whole_words, nfc, bos;
-} pattern;
-
-static const char llama3_regex[] =
-    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| "
-    "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
-static const char qwen2_regex[] =
-    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| "
-    "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
-
-static const pattern patterns[] = {
-    {"gpt-2", NULL, false, false, false},
-    {"phi-2", NULL, false, false, false},
-    {"olmo", NULL, false, false, false},
-    {"llama-bpe", llama3_regex, true, false, true},
-    {"llama3", llama3_regex, true, false, true},
-    {"llama-v3", llama3_regex, true, false, true},
-    {"smaug-bpe", llama3_regex, false, false, false},
-    {"qwen2", qwen2_regex, false, true, false},
-    {"deepseek-r1-qwen", qwen2_regex, false, true, false},
-};
-
-const char *pare__gguf_pattern_name(const char *regex, bool whole_words, bool nfc)
-{
-    for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
-        const pattern *const p = &patterns[i];
-        if (p->whole_words == whole_words && p->nfc == nfc &&
-            (regex && p->regex ? strcmp(regex, p->regex) == 0 : regex == p->regex))
-            return p->pre;
-    }
-    return NULL;
-}
-
 static bool says(const vocabulary *v, const char *key, const char *word)
 {
     const char *text;
@@ -80,29 +44,33 @@ static bool says(const vocabulary *v, const char *key, const char *word)
            memcmp(text, word, len) == 0;
 }
 
-static const char pre_key[] = "tokenizer.ggml.pre";
-
-/* NULL when it is none of these. */
-static const pattern *pattern_of(const vocabulary *v)
+/* The row of the table, NULL when the file names none or one that is not known. */
+static const pare__gguf_pre *pre_of(const vocabulary *v)
 {
-    for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
-        if (says(v, pre_key, patterns[i].pre))
-            return &patterns[i];
-    }
-    return NULL;
+    const char *text;
+    size_t len;
+    return pare_gguf_text(pare_gguf_find(v->g, "tokenizer.ggml.pre"), &text, &len)
+               ? pare__gguf_pre_named(text, len)
+               : NULL;
 }
 
-static pare_status need_pattern(const vocabulary *v, const pattern **out)
+static pare_status need_pre(const vocabulary *v, const pare__gguf_pre **out)
 {
-    const char *text = "(none)";
-    size_t len = strlen(text);
-    *out = pattern_of(v);
-    if (*out)
+    static const char advice[] = "put the model's tokenizer.json beside the file, or name it with "
+                                 "--tokenizer";
+    const char *text = NULL;
+    size_t len = 0;
+    *out = pre_of(v);
+    if (*out && !(*out)->refused)
         return PARE_OK;
-    (void)pare_gguf_text(pare_gguf_find(v->g, pre_key), &text, &len);
-    return pare_fail(v->cx, PARE_ENOTSUP,
-                     "%s: %s %.*s is not supported (gpt-2, llama-bpe and qwen2 are)", v->name,
-                     pre_key, len < 64 ? (int)len : 64, text);
+    if (!pare_gguf_text(pare_gguf_find(v->g, "tokenizer.ggml.pre"), &text, &len))
+        return pare_fail(v->cx, PARE_ENOTSUP,
+                         "%s: tokenizer.ggml.pre is missing, so how the tokenizer cuts words is "
+                         "not known; %s",
+                         v->name, advice);
+    return pare_fail(v->cx, PARE_ENOTSUP, "%s: tokenizer.ggml.pre %.*s is not supported%s%s; %s",
+                     v->name, len < 64 ? (int)len : 64, text, *out ? ": " : "",
+                     *out ? (*out)->refused : "", advice);
 }
 
 /* UTF-8 without NUL: what JSON can hold. */
@@ -356,42 +324,6 @@ static void put_sentence_stages(const vocabulary *v)
     pare_json_close(v->w);
 }
 
-static void put_bytes_stage(const vocabulary *v, const char *key, bool regex)
-{
-    put_type(v, key, "ByteLevel");
-    pare_json_put_bool(v->w, "add_prefix_space", false);
-    pare_json_put_bool(v->w, "trim_offsets", true);
-    pare_json_put_bool(v->w, "use_regex", regex);
-    pare_json_close(v->w);
-}
-
-static void put_byte_stages(const vocabulary *v, const pattern *p)
-{
-    if (p->nfc) {
-        put_type(v, "normalizer", "NFC");
-        pare_json_close(v->w);
-    } else {
-        pare_json_put_null(v->w, "normalizer");
-    }
-    if (p->regex) {
-        put_type(v, "pre_tokenizer", "Sequence");
-        pare_json_open_array(v->w, "pretokenizers");
-        put_type(v, NULL, "Split");
-        pare_json_open_object(v->w, "pattern");
-        pare_json_put_text(v->w, "Regex", p->regex);
-        pare_json_close(v->w);
-        pare_json_put_text(v->w, "behavior", "Isolated");
-        pare_json_put_bool(v->w, "invert", false);
-        pare_json_close(v->w);
-        put_bytes_stage(v, NULL, false);
-        pare_json_close(v->w);
-        pare_json_close(v->w);
-    } else {
-        put_bytes_stage(v, "pre_tokenizer", true);
-    }
-    put_bytes_stage(v, "decoder", true);
-}
-
 static pare_status put_model(vocabulary *v, bool whole_words)
 {
     const char *unknown = NULL;
@@ -409,11 +341,8 @@ static pare_status put_model(vocabulary *v, bool whole_words)
     pare_json_put_bool(v->w, "byte_fallback", v->sentences);
     pare_json_put_bool(v->w, "ignore_merges", whole_words);
     pare_json_open_object(v->w, "vocab");
-    for (size_t i = 0; i < v->tokens; i++) {
-        const piece *const p = &v->token[i];
-        if (v->sentences || (p->type != CONTROL && p->type != USER))
-            pare_json_put_integer(v->w, p->text, (int64_t)i);
-    }
+    for (size_t i = 0; i < v->tokens; i++) /* merges may make special tokens, too */
+        pare_json_put_integer(v->w, v->token[i].text, (int64_t)i);
     pare_json_close(v->w);
     pare_json_open_array(v->w, "merges");
     PARE_TRY(v->sentences ? put_cuts(v) : put_merges(v));
@@ -434,8 +363,8 @@ static int64_t around(const vocabulary *v, const char *add, int64_t otherwise, c
 
 static int64_t front_of(const vocabulary *v)
 {
-    const pattern *const p = pattern_of(v);
-    return around(v, "tokenizer.ggml.add_bos_token", v->sentences || (p && p->bos),
+    const pare__gguf_pre *const p = pre_of(v);
+    return around(v, "tokenizer.ggml.add_bos_token", v->sentences || (p && p->how & PARE__PRE_BOS),
                   "tokenizer.ggml.bos_token_id");
 }
 
@@ -451,19 +380,21 @@ static pare__gguf_named named(const vocabulary *v, int64_t id)
 
 static pare_status put_tokenizer(vocabulary *v)
 {
-    const pattern *p = NULL;
+    const pare__gguf_pre *p = NULL;
     if (!v->sentences)
-        PARE_TRY(need_pattern(v, &p));
+        PARE_TRY(need_pre(v, &p));
     pare_json_put_text(v->w, "version", "1.0");
     pare_json_put_null(v->w, "truncation");
     pare_json_put_null(v->w, "padding");
     put_added(v);
-    if (v->sentences)
+    if (v->sentences) {
         put_sentence_stages(v);
-    else
-        put_byte_stages(v, p);
+    } else {
+        pare__gguf_put_pre(v->w, p);
+        pare__gguf_put_bytes(v->w, "decoder", true);
+    }
     pare__gguf_put_template(v->w, named(v, front_of(v)), named(v, behind_of(v)));
-    return put_model(v, p && p->whole_words);
+    return put_model(v, p && p->how & PARE__PRE_WHOLE);
 }
 
 /* A token that the metadata name by its id. */
@@ -481,6 +412,7 @@ static pare_status put_token(const vocabulary *v, const char *key, const char *w
 
 static pare_status put_settings(vocabulary *v)
 {
+    const pare__gguf_pre *const p = pre_of(v);
     int64_t context = 0;
     const char *chat;
     size_t len;
@@ -499,7 +431,7 @@ static pare_status put_settings(vocabulary *v)
                              v->name);
         pare_json_put_text(v->w, "chat_template", copy);
     }
-    pare_json_put_bool(v->w, "clean_up_tokenization_spaces", false);
+    pare_json_put_bool(v->w, "clean_up_tokenization_spaces", p && p->how & PARE__PRE_CLEAN);
     if (pare__gguf_integer(v->g, "context_length", &context))
         pare_json_put_integer(v->w, "model_max_length", context);
     pare_json_put_text(v->w, "tokenizer_class", "PreTrainedTokenizerFast");

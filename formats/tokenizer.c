@@ -112,11 +112,12 @@ static pare_status encode_segment(pare_tok_encoder *e, pare_tok_slice text, bool
 {
     const pare_tokenizer *const t = e->t;
     pare_tok_cutter c = {.trie = &t->normalized_trie, .held.id = -1};
-    PARE_TRY(pare__text_normalize(t, &e->scratch, text, &c.text));
+    bool cut = false;
+    PARE_TRY(pare__text_normalize(t, &e->scratch, text, &c.text, &cut));
     if (c.text.len > INT32_MAX)
         return pare_fail(e->cx, PARE_ENOTSUP, "tokenizer: %zu bytes of text at once, at most %ld",
                          c.text.len, (long)INT32_MAX);
-    e->start = first ? c.text.at : NULL;
+    e->start = first && !cut ? c.text.at : NULL;
     for (;;) {
         pare_tok_piece p;
         bool more;
@@ -152,15 +153,16 @@ static pare_status encode(pare_tok_encoder *e, pare_tok_slice text)
     }
 }
 
-pare_status pare_tokenizer_encode(pare_ctx *cx, const pare_tokenizer *t, pare_arena *a,
-                                  const char *text, size_t len, int32_t **ids, size_t *count)
+static pare_status run(pare_ctx *cx, const pare_tokenizer *t, pare_arena *a, pare_tok_slice text,
+                       bool cuts, int32_t **ids, size_t *count)
 {
-    pare_tok_encoder e = {.cx = cx, .t = t, .keep = {.cx = cx}, .scratch = {.cx = cx}};
-    const size_t room = len < SIZE_MAX - 64 ? len + 64 : len;
+    pare_tok_encoder e = {
+        .cx = cx, .t = t, .keep = {.cx = cx}, .scratch = {.cx = cx}, .cuts = cuts};
+    const size_t room = text.len < SIZE_MAX - 64 ? text.len + 64 : text.len;
     int32_t *const own = pare_arena_take_raw(a, room, sizeof *own);
     e.ids = own;
     e.ids_capacity = own ? room : 0;
-    pare_status s = own ? encode(&e, (pare_tok_slice){text, len}) : PARE_ENOMEM;
+    pare_status s = own ? encode(&e, text) : PARE_ENOMEM;
     if (s == PARE_OK) {
         *ids = e.ids == own ? own : PARE_NEW(a, int32_t, e.count);
         *count = e.count;
@@ -172,4 +174,16 @@ pare_status pare_tokenizer_encode(pare_ctx *cx, const pare_tokenizer *t, pare_ar
     pare_arena_release(&e.scratch);
     pare_arena_release(&e.keep);
     return s;
+}
+
+pare_status pare_tokenizer_encode(pare_ctx *cx, const pare_tokenizer *t, pare_arena *a,
+                                  const char *text, size_t len, int32_t **ids, size_t *count)
+{
+    return run(cx, t, a, (pare_tok_slice){text, len}, false, ids, count);
+}
+
+pare_status pare__tokenizer_cut(pare_ctx *cx, const pare_tokenizer *t, pare_arena *a,
+                                const char *text, size_t len, int32_t **lengths, size_t *count)
+{
+    return run(cx, t, a, (pare_tok_slice){text, len}, true, lengths, count);
 }

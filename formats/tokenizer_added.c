@@ -59,10 +59,11 @@ pare_status pare__tries_build(pare_ctx *cx, pare_tokenizer *t)
         pare_tok_added *const token = &t->added[i];
         token->shown = token->content;
         if (token->normalized)
-            PARE_TRY(pare__text_normalize(t, &t->arena, token->content, &token->shown));
+            PARE_TRY(pare__text_normalize(t, &t->arena, token->content, &token->shown, NULL));
         if (token->shown.len == 0)
             return pare_fail(cx, PARE_ENOTSUP,
-                             "added_tokens: '%.60s' is empty after the normalizers",
+                             "added_tokens: '%.60s' is empty after the normalizers, which is not "
+                             "supported",
                              token->content.at);
     }
     PARE_TRY(build(cx, t, &t->raw_trie, false));
@@ -155,8 +156,10 @@ pare_status pare__cutter_next(pare_tok_encoder *e, pare_tok_cutter *c, pare_tok_
             continue;
         const size_t left = token->lstrip ? skip_spaces_back(c->text, begin) : begin;
         const size_t start = token->lstrip && left < c->done ? c->done : left;
-        c->held =
-            (pare_tok_piece){start, token->rstrip ? skip_spaces(c->text, end) : end, token->id};
+        end = token->rstrip ? skip_spaces(c->text, end) : end;
+        if (start >= end) /* all of it went to the token before */
+            continue;
+        c->held = (pare_tok_piece){start, end, token->id};
         *piece = (pare_tok_piece){c->done, start, -1};
         c->done = c->held.end;
         if (piece->begin < piece->end)

@@ -110,17 +110,24 @@ static pare_status give(cutter *c, pare_tok_slice part, bool match)
 static pare_status cut(pare_tok_encoder *e, size_t stage, pare_tok_slice text)
 {
     cutter c = {.e = e, .stage = &e->t->stages[stage], .next = stage + 1};
-    size_t done = 0, begin, end;
+    size_t done = 0, last = SIZE_MAX, begin, end;
+    uint32_t point;
     for (size_t at = 0; at < text.len;) {
         PARE_TRY(find(e, c.stage, text, at, &begin, &end));
         if (begin == SIZE_MAX)
             break;
+        at = end;
+        if (begin == end && end == last) { /* an empty match behind a match does not count */
+            if (end == text.len)
+                break;
+            at += pare__utf8_read(text.at + end, &point);
+            continue;
+        }
+        last = end;
         if (done < begin)
             PARE_TRY(give(&c, (pare_tok_slice){text.at + done, begin - done}, false));
         PARE_TRY(give(&c, (pare_tok_slice){text.at + begin, end - begin}, true));
         done = end;
-        uint32_t point;
-        at = begin < end || end == text.len ? end : end + pare__utf8_read(text.at + end, &point);
     }
     if (done < text.len)
         PARE_TRY(give(&c, (pare_tok_slice){text.at + done, text.len - done}, false));
@@ -173,7 +180,7 @@ pare_status pare__split_words(pare_tok_encoder *e, size_t stage, pare_tok_slice 
     if (text.len == 0)
         return PARE_OK;
     if (stage == t->stage_count)
-        return pare__encode_word(e, text);
+        return e->cuts ? pare__encode_id(e, (int32_t)text.len) : pare__encode_word(e, text);
     const pare_tok_stage *const now = &t->stages[stage];
     if (now->kind == PARE_TOK_PATTERN || now->kind == PARE_TOK_LITERAL ||
         now->kind == PARE_TOK_CLASS)

@@ -62,6 +62,7 @@ typedef struct pare_tok_encoder {
     char *word;
     size_t word_capacity;
     pare_regex_matcher *matcher;
+    bool cuts; /* words give their lengths in bytes instead of ids */
 } pare_tok_encoder;
 
 /* Room for `need` objects of `size` bytes in a buffer of e->keep; keeps the first `used`. */

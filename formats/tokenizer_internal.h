@@ -143,6 +143,10 @@ typedef struct pare_tok_source {
 
 PARE_CHECKED pare_status pare__tokenizer_read(pare_ctx *cx, const pare_tok_source *from,
                                               pare_tokenizer **out);
+/* As pare_tokenizer_encode, but of a word the length in bytes, instead of the ids of its tokens. */
+PARE_CHECKED pare_status pare__tokenizer_cut(pare_ctx *cx, const pare_tokenizer *t, pare_arena *a,
+                                             const char *text, size_t len, int32_t **lengths,
+                                             size_t *count);
 PARE_CHECKED pare_status pare__model_read(pare_ctx *cx, pare_tokenizer *t, const void *bytes,
                                           size_t len, const pare_tok_added *more, size_t count);
 
@@ -168,9 +172,10 @@ void pare__byte_alphabet(pare_tokenizer *t);
 PARE_CHECKED pare_status pare__text_clean(pare_arena *a, pare_tok_slice in, pare_tok_slice *out);
 /* The byte alphabet's text of bytes; `out` has room for two bytes each. Returns its length. */
 size_t pare__text_spell(const pare_tokenizer *t, pare_tok_slice in, char *out);
-/* All normalizers in order. */
+/* All normalizers in order. *cut (or NULL): whether the first character went without another in its
+ * place; then the text does not start where the text that was given starts. */
 PARE_CHECKED pare_status pare__text_normalize(const pare_tokenizer *t, pare_arena *a,
-                                              pare_tok_slice in, pare_tok_slice *out);
+                                              pare_tok_slice in, pare_tok_slice *out, bool *cut);
 /* The first occurrence of `what`, which is not empty, at or behind `from`; in.len without one. */
 size_t pare__text_find(pare_tok_slice in, size_t from, pare_tok_slice what);
 /* Every occurrence of step->pattern becomes step->content. */
@@ -203,7 +208,8 @@ PARE_CHECKED pare_status pare__parse_mark(pare_ctx *cx, pare_arena *a, const par
 PARE_CHECKED pare_status pare__parse_decoder(pare_ctx *cx, pare_tokenizer *t, const pare_json *v);
 PARE_CHECKED pare_status pare__parse_post(pare_ctx *cx, pare_tokenizer *t, const pare_json *v);
 
-void pare__ids_fill(pare_tokenizer *t); /* ids of single bytes and of unk_text */
+bool pare__spells_bytes(const pare_tokenizer *t); /* words are in the byte alphabet */
+void pare__ids_fill(pare_tokenizer *t);           /* ids of single bytes and of unk_text */
 /* Records that `id` is used; `token` is for the message. */
 PARE_CHECKED pare_status pare__size_grow(pare_ctx *cx, pare_tokenizer *t, int64_t id,
                                          const char *token);

@@ -1,6 +1,7 @@
 /* The dialect of patterns. Patterns in tokenizer.json are written for Oniguruma's Ruby syntax. The
  * two dialects share most words but not all meanings, so only what means the same is let through;
- * \s, \d and \u are rewritten: white space of PCRE2 has one character more (U+180E).
+ * \s, \d, \w, \b and \u are rewritten: white space of PCRE2 has one character more (U+180E), and
+ * its words have other characters.
  *
  * What a character is (\p{L}, ...) comes from the Unicode tables of the installed PCRE2: characters
  * newer than those count as unassigned. */
@@ -55,9 +56,32 @@ static bool is_punctuation(char c)
            !(c >= 'A' && c <= 'Z');
 }
 
-/* \p{Lu} and the like: general categories, which both sides know by the same names. */
+/* Scripts; PCRE2 would take the characters that several scripts share, too. */
+static size_t script(scanner *s)
+{
+    static const char *const names[] = {"Han}",   "Hiragana}", "Katakana}", "Hangul}", "Latin}",
+                                        "Greek}", "Cyrillic}", "Arabic}",   "Hebrew}", "Thai}"};
+    const char *const p = s->in.at + s->at;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const size_t n = strlen(names[i]);
+        if (s->in.len - s->at < 3 + n || p[2] != '{' || memcmp(p + 3, names[i], n) != 0)
+            continue;
+        put(s, p, 3);
+        put(s, "sc:", 3);
+        put(s, names[i], n);
+        return 3 + n;
+    }
+    return 0;
+}
+
+/* \p{Lu} and the like: general categories, which both sides know by the same names; some scripts.
+ */
 static pare_status property(scanner *s)
 {
+    const size_t taken = script(s);
+    s->at += taken;
+    if (taken)
+        return PARE_OK;
     static const char letters[] = "LMNPSZC";
     static const char *const second[] = {"ultmo", "nce", "dlo", "cdseifo", "mcko", "slp", "cfon"};
     const char *const p = s->in.at + s->at + 2;
@@ -65,12 +89,12 @@ static pare_status property(scanner *s)
     const size_t caret = left > 1 && p[1] == '^';
     const char *const major = left > 2 + caret ? strchr(letters, p[1 + caret]) : NULL;
     if (left < 1 || p[0] != '{' || !major || !*major)
-        return refuse(s, "a \\p that is not a general category");
+        return refuse(s, "a \\p that is not a general category or a script that is known");
     size_t n = 2 + caret;
     if (left > n && p[n] != '}' && strchr(second[major - letters], p[n]))
         n++;
     if (left <= n || p[n] != '}')
-        return refuse(s, "a \\p that is not a general category");
+        return refuse(s, "a \\p that is not a general category or a script that is known");
     copy(s, n + 3);
     return PARE_OK;
 }
@@ -100,7 +124,23 @@ static pare_status code_point(scanner *s)
     return PARE_OK;
 }
 
-static pare_status escape(scanner *s)
+/* Of the numbers that are no digits those of Latin-1 belong to words. */
+#define WORD     "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\xb2\\xb3\\xb9\\xbc-\\xbe"
+#define BOUNDARY "(?<![" WORD "])(?=[" WORD "])|(?<=[" WORD "])(?![" WORD "])"
+
+/* The words of Oniguruma; NULL for another escape, or where it cannot stand. */
+static const char *word_escape(char c, bool in_class)
+{
+    switch (c) {
+    case 'w': return in_class ? WORD : "[" WORD "]";
+    case 'W': return in_class ? NULL : "[^" WORD "]";
+    case 'b': return in_class ? NULL : "(?:" BOUNDARY ")";
+    case 'B': return in_class ? NULL : "(?!" BOUNDARY ")";
+    default: return NULL;
+    }
+}
+
+static pare_status escape(scanner *s, bool in_class)
 {
     if (s->at + 1 == s->in.len)
         return refuse(s, "a backslash at the end");
@@ -117,8 +157,10 @@ static pare_status escape(scanner *s)
     case 'P': return property(s);
     case 'x':
     case 'u': return code_point(s);
-    default: break;
+    default: word = word_escape(c, in_class);
     }
+    if (word && strchr("bB", c) && s->at + 2 < s->in.len && strchr("*+?{", s->in.at[s->at + 2]))
+        return refuse(s, "a repeated anchor");
     if (word) {
         put(s, word, strlen(word));
         s->at += 2;
@@ -155,7 +197,7 @@ static pare_status class(scanner *s)
         if (looks_at(s, "&&"))
             return refuse(s, "&& in a class");
         if (s->in.at[s->at] == '\\')
-            PARE_TRY(escape(s));
+            PARE_TRY(escape(s, true));
         else if (strchr("[]", s->in.at[s->at]))
             PARE_TRY(inner_class(s, &inner));
         else
@@ -239,7 +281,7 @@ static pare_status element(scanner *s)
         return literal(s);
     s->previous = '\0';
     switch (c) {
-    case '\\': return escape(s);
+    case '\\': return escape(s, false);
     case '[': return class(s);
     case '(': return group(s);
     case '{': return repeat(s);
@@ -262,8 +304,9 @@ pare_status pare__pattern_translate(pare_ctx *cx, pare_arena *a, pare_tok_slice 
     if (in.len > PARE_TOK_PATTERN_MAX)
         return pare_fail(cx, PARE_ENOTSUP, "pattern: %zu bytes, at most %d", in.len,
                          PARE_TOK_PATTERN_MAX);
-    /* ^ becomes twenty bytes: the largest growth. */
-    scanner s = {.cx = cx, .in = in, .out = PARE_NEW(a, char, in.len * 20 + 1)};
+    /* \b becomes as many bytes: the largest growth. */
+    const size_t growth = sizeof "(?!" BOUNDARY ")" / 2 + 1;
+    scanner s = {.cx = cx, .in = in, .out = PARE_NEW(a, char, in.len *growth + 1)};
     if (!s.out)
         return PARE_ENOMEM;
     while (s.at < in.len)

@@ -72,9 +72,7 @@ static pare_status replace(pare_tok_encoder *e, pare_arena *a, const pare_tok_st
             break;
         PARE_TRY(pare__text_append(&text, in.at + done, begin - done));
         PARE_TRY(pare__text_append(&text, step->content.at, step->content.len));
-        done = end;
-        uint32_t c;
-        at = begin < end ? end : end + pare__utf8_read(in.at + end, &c);
+        at = done = end; /* no match is empty (pare__parse_replace) */
     }
     *out = in;
     if (done == 0 && text.len == 0)

@@ -132,12 +132,36 @@ pare_status pare__parse_mark(pare_ctx *cx, pare_arena *a, const pare_json *v, co
     return PARE_OK;
 }
 
+/* Where a text starts is known as long as no stage before put other text in its place, and no
+ * expression of a normalizer may take its first character. */
+static pare_status check_first(pare_ctx *cx, const pare_tokenizer *t, const pare_tok_stage *stage)
+{
+    const char *behind = NULL;
+    for (size_t i = 0; i < t->step_count; i++) {
+        const pare_tok_step *const s = &t->steps[i];
+        if (s->kind == PARE_TOK_REPLACE && s->code && s->content.len == 0)
+            behind = "a Replace of an expression by nothing";
+        if (s->kind == PARE_TOK_COMPOSE && t->stage_count > 0)
+            behind = "another stage and a normal form";
+    }
+    for (size_t i = 0; i < t->stage_count; i++)
+        if (t->stages[i].kind >= PARE_TOK_SPACE)
+            behind = "a stage that changes the text";
+    return stage->prepend == PARE_TOK_FIRST && behind
+               ? pare_fail(cx, PARE_ENOTSUP,
+                           "pre_tokenizer: Metaspace with prepend_scheme first behind %s is not "
+                           "supported",
+                           behind)
+               : PARE_OK;
+}
+
 static pare_status parse_metaspace(pare_ctx *cx, pare_tokenizer *t, const pare_json *v)
 {
     pare_tok_stage stage = {.kind = PARE_TOK_MARK};
     bool split = true;
     PARE_TRY(pare__parse_mark(cx, &t->arena, v, "pre_tokenizer", &stage.text, &stage.prepend));
     PARE_TRY(pare__member_bool(cx, v, "pre_tokenizer", "split", PARE_TOK_OPTIONAL, &split));
+    PARE_TRY(check_first(cx, t, &stage));
     PARE_TRY(add_stage(cx, t, stage));
     stage.kind = PARE_TOK_LITERAL;
     stage.behavior = PARE_TOK_NEXT;
@@ -181,6 +205,14 @@ static pare_status spell_out(pare_ctx *cx, pare_tokenizer *t, const char *type)
         return pare_fail(cx, PARE_ENOTSUP, "pre_tokenizer: ByteLevel twice is not supported");
     t->byte_level = false;
     return add_stage(cx, t, (pare_tok_stage){.kind = PARE_TOK_BYTES});
+}
+
+bool pare__spells_bytes(const pare_tokenizer *t)
+{
+    bool spelled = t->byte_level;
+    for (size_t i = 0; i < t->stage_count; i++)
+        spelled = spelled || t->stages[i].kind == PARE_TOK_BYTES;
+    return spelled;
 }
 
 static pare_status parse_pre_tokenizer(pare_ctx *cx, pare_tokenizer *t, const pare_json *v)

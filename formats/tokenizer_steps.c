@@ -15,7 +15,14 @@ pare_status pare__parse_replace(pare_ctx *cx, pare_tokenizer *t, const pare_json
         pare__member_text(cx, &t->arena, pattern, where, key, PARE_TOK_REQUIRED, &step->pattern));
     if (step->pattern.len == 0)
         return pare_fail(cx, PARE_ENOTSUP, "%s: Replace of nothing is not supported", where);
-    return key[0] == 'R' ? pare__pattern_compile(cx, t, step->pattern, &step->code) : PARE_OK;
+    if (key[0] != 'R')
+        return PARE_OK;
+    PARE_TRY(pare__pattern_compile(cx, t, step->pattern, &step->code));
+    if (pare_regex_matches_empty(step->code))
+        return pare_fail(cx, PARE_ENOTSUP,
+                         "%s: Replace with a pattern that matches an empty text is not supported",
+                         where);
+    return PARE_OK;
 }
 
 /* Base64, with or without '=' at its end. */

@@ -232,13 +232,36 @@ static pare_status apply(const pare_tokenizer *t, pare_arena *a, const pare_tok_
     return PARE_OK;
 }
 
+/* Whether a step takes away the character at the start of a text. */
+static bool takes_first(const pare_tokenizer *t, const pare_tok_step *step, pare_tok_slice in)
+{
+    pare_tok_slice text;
+    uint32_t c;
+    if (in.len == 0)
+        return false;
+    const pare_tok_slice first = {in.at, pare__utf8_read(in.at, &c)};
+    switch (step->kind) {
+    case PARE_TOK_STRIP: return step->left && pare__is_space(c);
+    case PARE_TOK_CHARSMAP:
+        return pare__charsmap_find(&t->charsmap, first, false, &text) > 0 && text.len == 0;
+    case PARE_TOK_REPLACE:
+        return !step->code && step->content.len == 0 && pare__text_find(in, 0, step->pattern) == 0;
+    case PARE_TOK_PREPEND:
+    case PARE_TOK_COMPOSE:
+    case PARE_TOK_SENTENCE: break;
+    }
+    return false;
+}
+
 pare_status pare__text_normalize(const pare_tokenizer *t, pare_arena *a, pare_tok_slice in,
-                                 pare_tok_slice *out)
+                                 pare_tok_slice *out, bool *cut)
 {
     const size_t most =
         in.len > SIZE_MAX / 2 / PARE_TOK_GROWTH ? SIZE_MAX / 2 : in.len * PARE_TOK_GROWTH + 4096;
     pare_tok_slice now = in;
     for (size_t i = 0; i < t->step_count; i++) {
+        if (cut && takes_first(t, &t->steps[i], now))
+            *cut = true;
         PARE_TRY(apply(t, a, &t->steps[i], now, &now));
         if (now.len > most)
             return pare_fail(a->cx, PARE_ENOTSUP,

@@ -90,6 +90,12 @@ pare_status pare_regex_new(pare_arena *a, const char *text, size_t len, pare_reg
     return pare_fail(a->cx, PARE_EFORMAT, "%s at byte %zu", (const char *)why, (size_t)at);
 }
 
+bool pare_regex_matches_empty(const pare_regex *e)
+{
+    uint32_t empty = 1;
+    return pcre2_pattern_info(e->code, PCRE2_INFO_MATCHEMPTY, &empty) != 0 || empty;
+}
+
 pare_status pare_regex_matcher_new(pare_ctx *cx, uint64_t budget, pare_regex_matcher **out)
 {
     pcre2_general_context *const general =

@@ -6,6 +6,7 @@
 #ifndef PARE_RUNTIME_REGEX_H
 #define PARE_RUNTIME_REGEX_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "runtime/arena.h"
@@ -18,6 +19,9 @@ typedef struct pare_regex pare_regex;
  * PARE_EFORMAT with the reason and its place in the expression; PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_regex_new(pare_arena *a, const char *text, size_t len,
                                         pare_regex **out);
+
+/* Whether it may match an empty text; true also where that cannot be told. */
+bool pare_regex_matches_empty(const pare_regex *e);
 
 /* What one thread needs to match: memory, at most 64 MiB, and the steps that are left. */
 typedef struct pare_regex_matcher pare_regex_matcher;

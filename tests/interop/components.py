@@ -187,6 +187,14 @@ def documents(charsmap):
     yield "nested_class", doc(bpe(True), seq(
         "pretokenizers", split(" ?[^(\\s|[.,!?\u2026\u3002\uff0c\u3001])]+"), bl(False, False)),
         None, BYTE_DECODER)
+    for name, pattern in ("words", "\\w+"), ("boundaries", "\\b"), ("han", "\\p{Han}+"), (
+            "lines", "^\\s*"):
+        yield name, doc(bpe(True), seq("pretokenizers", split(pattern, "MergedWithNext"),
+                                       bl(False, False)), None, BYTE_DECODER)
+    yield "first_of_stripped", doc(GEMMA, meta("first", False), {
+        "type": "Strip", "strip_left": True, "strip_right": False}, LLAMA_DECODER)
+    yield "spaces_taken", doc(bpe(True), bl(), None, BYTE_DECODER, content=" ", lstrip=True,
+                              rstrip=True)
 
 
 def main():

@@ -1,8 +1,10 @@
-/* Ids of the random lines by the tokenizer of a directory: for each line their number and then the
- * ids, as little-endian 32-bit words on standard output. tokenizer_ids DIRECTORY [text] */
+/* Ids of the random lines by the tokenizer of a directory or of a model's file: for each line their
+ * number and then the ids, as little-endian 32-bit words on standard output.
+ * tokenizer_ids DIRECTORY|FILE [LINES] */
 #include <stdio.h>
+#include <stdlib.h>
 
-#include "formats/tokenizer.h"
+#include "formats/checkpoint.h"
 #include "tests/data/token_lines.h"
 
 static void put(uint32_t x)
@@ -24,11 +26,15 @@ int main(int argc, char **argv)
     pare_arena a;
     pare_tokenizer *t;
     pare_ctx_init(&cx);
-    if (argc != 2)
+    if (argc != 2 && argc != 3)
         return 2;
-    if (pare_arena_init(&cx, &a, 0) != PARE_OK || pare_tokenizer_open(&cx, argv[1], &t) != PARE_OK)
+    const uint32_t lines = argc == 3 ? (uint32_t)strtoul(argv[2], NULL, 10) : TOKEN_LINES;
+    const bool file = pare_path_is_file(argv[1]);
+    if (pare_arena_init(&cx, &a, 0) != PARE_OK ||
+        (file ? pare_checkpoint_tokenizer_of(&cx, argv[1], NULL, &t)
+              : pare_tokenizer_open(&cx, argv[1], &t)) != PARE_OK)
         return fail(&cx);
-    for (uint32_t i = 0; i < TOKEN_LINES; i++) {
+    for (uint32_t i = 0; i < lines; i++) {
         const pare_mark mark = pare_arena_mark(&a);
         int32_t *ids;
         size_t count;

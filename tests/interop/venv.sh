@@ -10,7 +10,8 @@ folder=$1
 mkdir -p "$folder"
 exec 9> "$folder/lock"
 flock 9
-wanted="${packages[*]}"
+more=(xllamacpp) # not for every platform; what needs it says so
+wanted="${packages[*]} ${more[*]}"
 if [ "$(cat "$folder/ready" 2> /dev/null)" != "$wanted" ]; then
     if [ -n "$(find "$folder/failed" -mmin -10 2> /dev/null)" ]; then
         echo "skipped: Python packages ($wanted) could not be installed" >&2
@@ -24,6 +25,8 @@ if [ "$(cat "$folder/ready" 2> /dev/null)" != "$wanted" ]; then
         echo "skipped: Python packages ($wanted) could not be installed: $(tail -n 1 "$folder/log")" >&2
         exit 77
     fi
+    timeout 300 "$folder/venv/bin/pip" install --quiet --disable-pip-version-check --retries 1 \
+        --timeout 15 --only-binary :all: "${more[@]}" >> "$folder/log" 2>&1
     echo "$wanted" > "$folder/ready"
 fi
 echo "$folder/venv/bin/python"

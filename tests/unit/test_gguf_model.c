@@ -296,6 +296,68 @@ START_TEST(tokenizers_come_from_the_metadata)
 }
 END_TEST
 
+/* The ids of "ab" by the tokenizer of a checkpoint. */
+static size_t ids_of_ab(int32_t **ids)
+{
+    pare_tokenizer *t = NULL;
+    size_t count;
+    bool has = false;
+    uint64_t bytes = 0;
+    ck_assert_int_eq(pare_checkpoint_has_tokenizer(&ck, &has), PARE_OK);
+    ck_assert_int_eq(pare_checkpoint_tokenizer_bytes(&ck, &bytes), PARE_OK);
+    ck_assert(has && bytes > 0);
+    ck_assert_msg(pare_checkpoint_tokenizer(&ck, &t) == PARE_OK, "%s", cx.what);
+    ck_assert_int_eq(pare_tokenizer_encode(&cx, t, &arena, "ab", 2, ids, &count), PARE_OK);
+    pare_tokenizer_free(t);
+    return count;
+}
+
+/* A model "a" 5, "b" 6. */
+static const char beside[] =
+    "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":5,\"b\":6},\"merges\":[]}}";
+
+START_TEST(a_tokenizer_beside_stands_for_one_that_is_not_supported)
+{
+    folder dir, other;
+    size_t len;
+    int32_t *ids;
+    pare_tokenizer *t = NULL;
+    char *bytes = folder_get(corpus("tok_pre"), &len);
+    folder_make(&dir);
+    folder_put(&dir, "model.gguf", bytes, len);
+    free(bytes);
+    ck_assert_int_eq(pare_checkpoint_tokenizer_of(&cx, folder_file(&dir, "model.gguf"), NULL, &t),
+                     PARE_ENOTSUP);
+    ck_assert_ptr_nonnull(strstr(cx.what, "or name it with --tokenizer"));
+    pare_ctx_clear(&cx);
+    folder_put_text(&dir, "tokenizer.json", beside);
+    ck_assert_int_eq(pare_checkpoint_open(&cx, &arena, dir.path, &ck), PARE_OK);
+    ck_assert_uint_eq(ids_of_ab(&ids), 2);
+    ck_assert(ids[0] == 5 && ids[1] == 6);
+    pare_checkpoint_close(&ck);
+    /* a supported one is that of the file */
+    bytes = folder_get(corpus("model_gpt2"), &len);
+    folder_put(&dir, "model.gguf", bytes, len);
+    free(bytes);
+    ck_assert_int_eq(pare_checkpoint_open(&cx, &arena, dir.path, &ck), PARE_OK);
+    ck_assert_uint_eq(ids_of_ab(&ids), 1);
+    /* one that the user names goes before it: a file, or the folder of one */
+    folder_make(&other);
+    folder_put_text(&other, "any.json", beside);
+    char *const named = pare_arena_text(&arena, other.file, strlen(other.file));
+    ck.tokenizer = named;
+    ck_assert_uint_eq(ids_of_ab(&ids), 2);
+    folder_put_text(&other, "tokenizer.json", beside);
+    ck.tokenizer = other.path;
+    ck_assert_uint_eq(ids_of_ab(&ids), 2);
+    ck.tokenizer = "/nowhere/tokenizer.json";
+    ck_assert_int_ne(pare_checkpoint_tokenizer(&ck, &t), PARE_OK);
+    ck_assert_ptr_nonnull(strstr(cx.what, "/nowhere/tokenizer.json"));
+    folder_remove(&other);
+    folder_remove(&dir);
+}
+END_TEST
+
 START_TEST(a_directory_may_hold_one_file_of_any_name)
 {
     folder dir;
@@ -360,6 +422,7 @@ int main(void)
     tcase_add_loop_test(t, positions_are_stretched_by_old_and_new_names, 0,
                         sizeof stretched / sizeof *stretched);
     tcase_add_test(t, tokenizers_come_from_the_metadata);
+    tcase_add_test(t, a_tokenizer_beside_stands_for_one_that_is_not_supported);
     tcase_add_test(t, a_directory_may_hold_one_file_of_any_name);
     tcase_add_loop_test(t, every_failed_allocation_is_reported, 0, 3);
     suite_add_tcase(s, t);

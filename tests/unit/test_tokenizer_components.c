@@ -8,7 +8,7 @@
 #include "runtime/file.h"
 #include "unit.h"
 
-enum { CAP = 16 * 1024 * 1024, DOCUMENTS = 30, MODELS = 6 };
+enum { CAP = 16 * 1024 * 1024, DOCUMENTS = 36, MODELS = 6 };
 
 static pare_ctx cx;
 static pare_arena arena;
