@@ -9,6 +9,8 @@
 
 pare_status pare_inputs_watch(pare_arena *a, pare_checkpoint *ck)
 {
+    if (ck->tokenizer)
+        PARE_TRY(pare_watch_path(a, &ck->watch, ck->tokenizer));
     for (size_t i = 0; pare_companions[i]; i++) {
         char *const path = pare_path_join(a, ck->directory, pare_companions[i]);
         if (!path)

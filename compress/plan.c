@@ -191,6 +191,9 @@ static pare_status resolve_paths(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     const pare_job *const job = plan->job;
     PARE_TRY(pick_path(cx, a, plan, job->model, &plan->recipe.model, "model", &plan->model_path));
     PARE_TRY(check_model(cx, a, plan));
+    if (job->tokenizer || plan->recipe.tokenizer.text)
+        PARE_TRY(pick_path(cx, a, plan, job->tokenizer, &plan->recipe.tokenizer, "tokenizer",
+                           &plan->tokenizer_path));
     PARE_TRY(
         pick_path(cx, a, plan, job->output, &plan->recipe.output, "output", &plan->output_path));
     PARE_TRY(check_output(cx, a, plan));
@@ -210,17 +213,44 @@ static pare_status resolve_paths(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     return check_outside(cx, a, plan);
 }
 
+static bool wants_text(const pare_recipe *r)
+{
+    bool text = r->calibration.text.count > 0;
+    for (size_t i = 0; i < r->evaluations; i++)
+        text = text || r->evaluation[i].kind == PARE_EVALUATE_CHOICE || r->evaluation[i].text.text;
+    return text;
+}
+
+/* The tokenizer, before a weight is unpacked: one that texts need must be read whole. */
+static pare_status look_at_tokenizer(pare_ctx *cx, pare_arena *a, pare_plan *plan)
+{
+    const pare_mark mark = pare_arena_mark(a);
+    pare_checkpoint ck;
+    pare_tokenizer *t = NULL;
+    bool has = false;
+    pare_status s = pare_checkpoint_list(cx, a, plan->model_path, &ck);
+    ck.tokenizer = plan->tokenizer_path;
+    if (s == PARE_OK)
+        s = pare_checkpoint_has_tokenizer(&ck, &has);
+    if (s == PARE_OK && has && wants_text(&plan->recipe))
+        s = pare_checkpoint_tokenizer(&ck, &t);
+    pare_tokenizer_free(t);
+    pare_checkpoint_close(&ck);
+    pare_arena_rewind(a, mark);
+    plan->untokenized = !has;
+    return s;
+}
+
 static pare_status open_model(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 {
+    PARE_TRY(look_at_tokenizer(cx, a, plan));
     PARE_TRY(pare_checkpoint_open(cx, a, plan->model_path, &plan->checkpoint));
+    plan->checkpoint.tokenizer = plan->tokenizer_path;
     if (plan->checkpoint.packed)
         return pare_fail(cx, PARE_ENOTSUP,
                          "%s: is compressed already; give the checkpoint it was made from",
                          plan->model_path);
     PARE_TRY(pare_checkpoint_check_companions(&plan->checkpoint, a));
-    bool tokenized;
-    PARE_TRY(pare_checkpoint_has_tokenizer(&plan->checkpoint, &tokenized));
-    plan->untokenized = !tokenized;
     for (size_t i = 0; i < plan->checkpoint.files; i++)
         plan->input_bytes += plan->checkpoint.file[i].bytes;
     plan->checkpoint.nonfinite = plan->recipe.nan != PARE_NAN_ERROR;

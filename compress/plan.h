@@ -14,10 +14,10 @@
 #include "recipes/recipe.h"
 #include "runtime/sparsity.h"
 
-typedef struct pare_job {       /* what the user asks for: a recipe, and what changes it */
-    const char *recipe, *text;  /* path of the recipe; its text, or NULL: read from there */
-    const char *model, *output; /* command line; relative to the working directory; or NULL */
-    const char *const *sets;    /* "path=value" */
+typedef struct pare_job {      /* what the user asks for: a recipe, and what changes it */
+    const char *recipe, *text; /* path of the recipe; its text, or NULL: read from there */
+    const char *model, *output, *tokenizer; /* command line; relative to the working directory */
+    const char *const *sets;                /* "path=value" */
     size_t set_count;
     uint64_t ram_limit; /* bytes; 0: the recipe's */
     bool strict;        /* refuse exports with codes or types other than asked for */
@@ -83,8 +83,8 @@ typedef struct pare_plan_choice {
 
 typedef struct pare_plan {
     const pare_job *job;
-    pare_output_place place;                       /* of the output */
-    char *model_path, *output_path, *partial_path; /* the latter as in `place` */
+    pare_output_place place;                                        /* of the output */
+    char *model_path, *output_path, *partial_path, *tokenizer_path; /* NULL: the model's own */
     bool replaces; /* a finished output lies there, and the job may put its own in its place */
     bool finished; /* a finished output lies there and stays: if it is of the same job, the job is
                       done, but for exports that are not `taken` */

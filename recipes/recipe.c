@@ -11,6 +11,7 @@ const pare_recipe_key pare_recipe_keys[] = {
     {"pare", "1", "the version of the grammar; must be there"},
     {"model", "PATH", "the checkpoint to compress: a directory or a file; or --model PATH"},
     {"output", "PATH", "the directory to write; or --output PATH"},
+    {"tokenizer", "PATH", "a tokenizer.json, or a folder with a tokenizer, instead of the model's"},
     {"seed", "0", "of everything that is drawn at random: calibration windows, samples, ties"},
     {"calibration", "{text: FILE}", "the inputs that passes look at (pare help calibration)"},
     {"passes", "[gptq]", "what to do, in this order; must be there (pare help lists them)"},
@@ -139,6 +140,11 @@ static pare_status read_output(const pare__walk *w, const pare_yaml *node)
     return pare__text(w, node, &w->out->output);
 }
 
+static pare_status read_tokenizer(const pare__walk *w, const pare_yaml *node)
+{
+    return pare__text(w, node, &w->out->tokenizer);
+}
+
 static pare_status read_nan(const pare__walk *w, const pare_yaml *node)
 {
     double policy = 0;
@@ -149,8 +155,8 @@ static pare_status read_nan(const pare__walk *w, const pare_yaml *node)
 
 /* In the order of pare_recipe_keys. */
 static pare_status (*const top_readers[TOP_WORDS])(const pare__walk *w, const pare_yaml *node) = {
-    read_version,      read_model,  read_output, read_seed,      pare__calibration, pare__steps,
-    pare__evaluations, read_limits, read_nan,    pare__kv_cache, pare__exports};
+    read_version, read_model,        read_output, read_tokenizer, read_seed,      pare__calibration,
+    pare__steps,  pare__evaluations, read_limits, read_nan,       pare__kv_cache, pare__exports};
 
 static pare_status read_top(const pare__walk *w, const pare_yaml *root)
 {

@@ -216,6 +216,8 @@ static void put_recipe(sink *s, const pare_recipe *r, const pare_pass_words *pas
         put_path(s, "model", r->model.text, false);
     if (r->output.text && !portable)
         put_path(s, "output", r->output.text, false);
+    if (r->tokenizer.text && !portable)
+        put_path(s, "tokenizer", r->tokenizer.text, false);
     put_format(s, "seed: %llu\n", (unsigned long long)r->seed);
     put_calibration(s, &r->calibration, portable);
     put_text(s, "passes:\n");

@@ -131,12 +131,14 @@ typedef struct pare_loaded {
     bool checked; /* held against its checksums; false too when pare did not write it */
     pare_model model;
     pare_forward forward;
+    pare_tokenizer *tokenizer; /* NULL where it was not asked for */
 } pare_loaded;
 
-/* Opens `path`; forward tables for the model's whole context. Checksums are looked at unless
- * --unchecked is among the arguments, which is told. Close in any case. */
+/* Opens `path`; forward tables for the model's whole context. With `text`, its tokenizer first, the
+ * one that --tokenizer names or its own. Checksums are looked at unless --unchecked is among the
+ * arguments, which is told. Close in any case. */
 PARE_CHECKED pare_status pare_loaded_open(pare_cli *cli, const pare_args *args, const char *path,
-                                          bool exact, pare_loaded *out);
+                                          bool exact, bool text, pare_loaded *out);
 
 /* --unchecked, and a warning for the model at `path` if it is given. */
 bool pare_cli_unchecked(pare_cli *cli, const pare_args *args, const char *path);
@@ -147,6 +149,7 @@ PARE_CHECKED pare_status pare_loaded_watch(pare_cli *cli, pare_loaded *l, const 
 /* PARE_EFORMAT when a file of the model, or one added to it, changed since it was opened. */
 PARE_CHECKED pare_status pare_loaded_unchanged(pare_cli *cli, const pare_loaded *l);
 void pare_loaded_close(pare_loaded *l);
+void pare_loaded_text_done(pare_loaded *l); /* the tokenizer goes */
 
 /* --kv and --kv-window: the form of the caches instead of the model's own. PARE_EUSAGE. */
 PARE_CHECKED pare_status pare_loaded_kv(pare_cli *cli, const pare_args *args, pare_loaded *l);
@@ -156,7 +159,8 @@ enum { PARE_KV_TEXT = 256 };
 void pare_kv_text(const pare_config *c, const pare_kv_format *f, char text[PARE_KV_TEXT]);
 void pare_json_put_kv(pare_json_writer *w, const pare_config *c, const pare_kv_format *f);
 
-/* A text file through the model's tokenizer; with `bos`, its BOS token in front. */
+/* A text file through the model's tokenizer, which was opened with it; with `bos`, its BOS token in
+ * front. */
 PARE_CHECKED pare_status pare_loaded_text(pare_cli *cli, const pare_loaded *l, const char *path,
                                           bool bos, pare_tokens *out);
 
@@ -174,6 +178,7 @@ pare_status pare_eval_run(pare_cli *cli, const pare_args *args);
 pare_status pare_generate_run(pare_cli *cli, const pare_args *args);
 pare_status pare_export_command(pare_cli *cli, const pare_args *args);
 pare_status pare_inspect_run(pare_cli *cli, const pare_args *args);
+pare_status pare_tokenize_run(pare_cli *cli, const pare_args *args);
 pare_status pare_verify_run(pare_cli *cli, const pare_args *args);
 pare_status pare_bench_run(pare_cli *cli, const pare_args *args);
 pare_status pare_doctor_run(pare_cli *cli, const pare_args *args);

@@ -143,7 +143,7 @@ static pare_status open_models(pare_cli *cli, const pare_args *args, subject *s)
         if (s->spec[i].shape)
             PARE_TRY(pare_bench_synthetic_plan(&cli->cx, &cli->arena, &s->spec[i], &l->model));
         else
-            PARE_TRY(pare_loaded_open(cli, args, s->name[i], false, l));
+            PARE_TRY(pare_loaded_open(cli, args, s->name[i], false, false, l));
         PARE_TRY(pare_loaded_kv(cli, args, l));
         if (l->model.config.context < context)
             context = l->model.config.context;

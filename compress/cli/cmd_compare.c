@@ -181,7 +181,11 @@ static pare_status check_shapes(pare_cli *cli, const pare_checkpoint *ck)
 static pare_status open_other(comparing *c, const char *path, pare_loaded *l)
 {
     PARE_TRY(pare_inputs_no_work(&c->cli->cx, &c->cli->arena, path));
+    const char *const tokenizer = pare_args_text(c->args, "tokenizer");
+    if (c->asked.text || c->asked.choices)
+        PARE_TRY(pare_checkpoint_tokenizer_of(&c->cli->cx, path, tokenizer, &l->tokenizer));
     PARE_TRY(pare_checkpoint_list(&c->cli->cx, &c->cli->arena, path, &l->checkpoint));
+    l->checkpoint.tokenizer = tokenizer;
     if (!pare_args_given(c->args, "unchecked"))
         PARE_TRY(pare_checkpoint_check_files(&l->checkpoint));
     PARE_TRY(check_other(c, path, l));
@@ -208,13 +212,15 @@ static pare_status open_original(comparing *c)
 {
     pare_cli *const cli = c->cli;
     const char *const path = c->args->operand[0];
+    const bool text = c->asked.text || c->asked.choices;
     pare_measure_step(cli, &c->asked, path, "reading", NULL);
-    PARE_TRY(pare_loaded_open(cli, c->args, path, c->asked.exact, &c->original));
+    PARE_TRY(pare_loaded_open(cli, c->args, path, c->asked.exact, text, &c->original));
     c->checked = c->original.checked;
     PARE_TRY(pare_measure_watch(cli, &c->asked, &c->original));
     PARE_TRY(pare_measure_data(cli, c->args, &c->original, &c->asked));
     PARE_TRY(pare_measure_check_choices(cli, &c->asked, &c->original));
     PARE_TRY(check_others(c));
+    pare_loaded_text_done(&c->original);
     c->f = PARE_NEW(&cli->arena, pare_figures, c->args->operands);
     if (!c->f)
         return PARE_ENOMEM;
@@ -280,7 +286,7 @@ static pare_status measure_other(comparing *c)
     const pare_mark mark = pare_arena_mark(&c->cli->arena);
     pare_figures *const f = &c->f[c->done];
     pare_measure_step(c->cli, &c->asked, f->model, "reading", NULL);
-    pare_status s = pare_loaded_open(c->cli, c->args, f->model, c->asked.exact, &l);
+    pare_status s = pare_loaded_open(c->cli, c->args, f->model, c->asked.exact, false, &l);
     c->checked &= l.checked;
     if (s == PARE_OK)
         s = pare_measure_sizes(c->cli, &l, f);

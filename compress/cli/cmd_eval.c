@@ -40,13 +40,14 @@ static pare_status plan_job(pare_cli *cli, const pare_args *args, evaluation *e)
 static pare_status open_all(pare_cli *cli, const pare_args *args, evaluation *e)
 {
     const char *const path = pare_args_text(args, "baseline");
+    const bool text = e->asked.text || e->asked.choices;
     pare_measure_step(cli, &e->asked, e->f.model, "reading", NULL);
-    PARE_TRY(pare_loaded_open(cli, args, e->f.model, e->asked.exact, &e->model));
+    PARE_TRY(pare_loaded_open(cli, args, e->f.model, e->asked.exact, text, &e->model));
     PARE_TRY(pare_loaded_kv(cli, args, &e->model));
     if (path) {
         e->base.model = path;
         pare_measure_step(cli, &e->asked, path, "reading", NULL);
-        PARE_TRY(pare_loaded_open(cli, args, path, e->asked.exact, &e->other));
+        PARE_TRY(pare_loaded_open(cli, args, path, e->asked.exact, text, &e->other));
         e->baseline = &e->other;
     }
     e->checked = e->model.checked && (!path || e->other.checked);
@@ -60,6 +61,8 @@ static pare_status open_all(pare_cli *cli, const pare_args *args, evaluation *e)
                                    &e->other.model.config));
     if (path && e->asked.text)
         PARE_TRY(pare_measure_same_tokens(cli, &e->model, &e->other, e->asked.text));
+    pare_loaded_text_done(&e->model);
+    pare_loaded_text_done(&e->other);
     e->f.choice = PARE_NEW(&cli->arena, pare_choice_figures, e->asked.choices);
     e->base.choice = PARE_NEW(&cli->arena, pare_choice_figures, e->asked.choices);
     return e->f.choice && e->base.choice ? PARE_OK : PARE_ENOMEM;

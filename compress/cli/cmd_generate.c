@@ -154,60 +154,6 @@ static pare_status join_texts(pare_cli *cli, const request *r, char *const *text
     return PARE_OK;
 }
 
-/* Whether a file can be one of tokens: numbers that some vocabulary may have. */
-static bool holds_tokens(const pare_file *f)
-{
-    enum { VOCAB_MAX = 1 << 24 };
-    for (uint64_t i = 0; i + 4 <= f->bytes; i += 4) {
-        const unsigned char *const b = f->data + i;
-        if ((b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24) >= VOCAB_MAX)
-            return false;
-    }
-    return f->bytes % 4 == 0;
-}
-
-/* What lies there is what generate writes, as far as can be seen. */
-static pare_status check_content(pare_cli *cli, const request *r)
-{
-    pare_file f;
-    PARE_TRY(pare_file_map(&cli->cx, &cli->arena, r->output, &f));
-    const bool fits =
-        r->tokens_out ? holds_tokens(&f) : !f.data || !memchr(f.data, 0, (size_t)f.bytes);
-    pare_file_unmap(&f);
-    return fits ? PARE_OK
-                : pare_fail(&cli->cx, PARE_EUSAGE,
-                            "generate: --output \"%s\": what is there is no file of %s, so "
-                            "--restart does not replace it; choose another path",
-                            r->output, r->tokens_out ? "tokens" : "text");
-}
-
-/* Under the lock, before the sampling and after it: nothing of the user's is lost. */
-static pare_status check_there(pare_cli *cli, const request *r, bool *there)
-{
-    PARE_TRY(pare_output_file_there(cli, "generate", r->output, r->restart, there));
-    return *there ? check_content(cli, r) : PARE_OK;
-}
-
-static pare_status write_output(pare_cli *cli, const request *r, const void *bytes, size_t len)
-{
-    bool there;
-    PARE_TRY(check_there(cli, r, &there));
-    return there ? pare_file_write(&cli->cx, r->output, bytes, len)
-                 : pare_file_write_new(&cli->cx, r->output, bytes, len);
-}
-
-static pare_status write_tokens(pare_cli *cli, const request *r, const int32_t *tokens)
-{
-    const size_t count = r->count * r->opts.length;
-    unsigned char *const b = PARE_NEW(&cli->arena, unsigned char, 4 * count);
-    if (!b)
-        return PARE_ENOMEM;
-    for (size_t i = 0; i < count; i++)
-        for (unsigned j = 0; j < 4; j++)
-            b[4 * i + j] = (unsigned char)((uint32_t)tokens[i] >> (8 * j));
-    return write_output(cli, r, b, 4 * count);
-}
-
 static pare_status print_json(pare_cli *cli, const char *path, const pare_loaded *l,
                               const request *r, char *const *text)
 {
@@ -241,12 +187,14 @@ static pare_status deliver(pare_cli *cli, const char *path, const pare_loaded *l
     if (!text || !lengths)
         return PARE_ENOMEM;
     if (r->tokens_out) {
-        PARE_TRY(write_tokens(cli, r, tokens));
+        PARE_TRY(pare_output_file_tokens(cli, "generate", r->output, r->restart, tokens,
+                                         r->count * r->opts.length));
     } else {
         PARE_TRY(decode_texts(cli, &model->config, t, r, tokens, text, lengths));
         PARE_TRY(join_texts(cli, r, text, lengths, &all, &len));
         if (r->output)
-            PARE_TRY(write_output(cli, r, all, len));
+            PARE_TRY(
+                pare_output_file_write(cli, "generate", r->output, false, r->restart, all, len));
     }
     if (cli->json)
         return print_json(cli, path, l, r, r->output ? NULL : text);
@@ -292,7 +240,7 @@ static pare_status take_output(pare_cli *cli, const pare_args *args, const reque
     bool there;
     PARE_TRY(check_place(cli, args->operand[0], r));
     PARE_TRY(pare_lock_take(&cli->cx, &cli->arena, r->output, "generate", &teller, lock));
-    return check_there(cli, r, &there);
+    return pare_output_file_fits(cli, "generate", r->output, r->tokens_out, r->restart, &there);
 }
 
 pare_status pare_generate_run(pare_cli *cli, const pare_args *args)
@@ -300,22 +248,19 @@ pare_status pare_generate_run(pare_cli *cli, const pare_args *args)
     request r = {.output = pare_args_text(args, "output"),
                  .restart = pare_args_given(args, "restart")};
     pare_loaded model = {0};
-    pare_tokenizer *t = NULL;
+    const char *const prompt = pare_args_text(args, "prompt");
     r.tokens_out = r.output && pare_ends_with(r.output, ".i32");
+    const bool text = !r.tokens_out || (prompt && *prompt);
     pare_lock lock = {0};
     pare_status s = r.output ? take_output(cli, args, &r, &lock) : PARE_OK;
     if (s == PARE_OK)
         s = pare_cli_threads(cli, args);
     if (s == PARE_OK)
-        s = pare_loaded_open(cli, args, args->operand[0], false, &model);
+        s = pare_loaded_open(cli, args, args->operand[0], false, text, &model);
     if (s == PARE_OK)
         s = pare_loaded_kv(cli, args, &model);
-    const char *const prompt = pare_args_text(args, "prompt");
-    if (s == PARE_OK && (!r.tokens_out || (prompt && *prompt)))
-        s = pare_checkpoint_tokenizer(&model.checkpoint, &t);
     if (s == PARE_OK)
-        s = generate(cli, args, &model, t, &r);
-    pare_tokenizer_free(t);
+        s = generate(cli, args, &model, model.tokenizer, &r);
     pare_loaded_close(&model);
     pare_lock_release(&lock);
     return s;

@@ -14,6 +14,7 @@ pare_status pare_job_read(pare_cli *cli, const pare_args *args, pare_job *out)
         .recipe = args->operand[0],
         .model = pare_args_text(args, "model"),
         .output = pare_args_text(args, "output"),
+        .tokenizer = pare_args_text(args, "tokenizer"),
         .sets = sets,
         .set_count = pare_args_texts(args, "set", sets),
         .restart = pare_args_given(args, "restart"),

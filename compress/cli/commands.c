@@ -16,6 +16,7 @@ const pare_option pare_common_options[] = {
 #define JOB_OPTIONS                                                                                \
     {"model", "PATH", "model to read instead of the recipe's", false},                             \
         {"output", "DIR", "artifact to write instead of the recipe's", false},                     \
+        {"tokenizer", "PATH", "tokenizer to use instead of the recipe's or the model's", false},   \
         {"set", "KEY=VALUE", "change the recipe, such as passes.0.gptq.bits=3", true},             \
         {"ram-limit", "SIZE", "bound of allocated memory, such as 8GiB (the recipe's)", false},    \
     {                                                                                              \
@@ -58,6 +59,12 @@ static const pare_option compress_options[] = {
         "kv-window", "N", "newest tokens that kivi keeps in F16 (128)", false                      \
     }
 
+#define TOKENIZER_OPTION                                                                           \
+    {                                                                                              \
+        "tokenizer", "PATH",                                                                       \
+            "a tokenizer.json, or a folder with a tokenizer, instead of the model's", false        \
+    }
+
 #define UNCHECKED_OPTION                                                                           \
     {                                                                                              \
         "unchecked", NULL, "take weights as they are: no checksum of the artifact is looked at",   \
@@ -77,6 +84,7 @@ static const pare_option eval_options[] = {
     {"limit", "N", "only the first N windows of a text and items of a choice file", false},
     {"speed", NULL, "time prefill and decoding", false},
     {"exact", NULL, "multiply with dequantized weights in F32", false},
+    TOKENIZER_OPTION,
     KV_OPTIONS,
     UNCHECKED_OPTION,
     {NULL, NULL, NULL, false},
@@ -92,6 +100,7 @@ static const pare_option compare_options[] = {
     {"limit", "N", "only the first N windows of a text and items of a choice file", false},
     {"speed", NULL, "time prefill and decoding", false},
     {"exact", NULL, "multiply with dequantized weights in F32", false},
+    TOKENIZER_OPTION,
     {"format", "text|csv|json|html", "how the table is printed on stdout (text)", false},
     {"output", "FILE", "write the table to FILE, too: .txt, .csv, .json or .html", true},
     {"restart", NULL, "replace FILE", false},
@@ -108,6 +117,7 @@ static const pare_option generate_options[] = {
     {"output", "FILE", "write to FILE.txt (text) or FILE.i32 (tokens) instead of stdout", false},
     {"restart", NULL, "replace FILE if it is one of text or tokens; never a link or a model's",
      false},
+    TOKENIZER_OPTION,
     KV_OPTIONS,
     UNCHECKED_OPTION,
     {NULL, NULL, NULL, false},
@@ -155,6 +165,15 @@ static const pare_option init_options[] = {
     {"tokens", "FILE", "the same on little-endian int32 tokens", false},
     {"output", "FILE", "write the recipe to FILE instead of stdout", false},
     {"restart", NULL, "replace FILE if it is a recipe", false},
+    {NULL, NULL, NULL, false},
+};
+
+static const pare_option tokenize_options[] = {
+    {"text", "FILE", "the text of this file instead of TEXT", false},
+    {"bos", NULL, "put the BOS token in front", false},
+    TOKENIZER_OPTION,
+    {"output", "FILE", "write little-endian int32 to FILE.i32 instead of ids to stdout", false},
+    {"restart", NULL, "replace FILE if it is one of tokens; never a link or a model's", false},
     {NULL, NULL, NULL, false},
 };
 
@@ -221,6 +240,11 @@ const pare_command pare_commands[] = {
      "read.",
      "pare export llama-w4/ --format compressed-tensors --output llama-w4-vllm/", export_options,
      pare_export_command},
+    {"tokenize", "MODEL [TEXT]", 1, 2, "the ids of the tokens of a text",
+     "Reads the tokenizer of MODEL and no weight. Special tokens that stand in the text are "
+     "found;\n"
+     "none is added unless --bos is given. FILE.i32 serves where tokens are asked for.",
+     "pare tokenize llama/ \"Once upon a time\"", tokenize_options, pare_tokenize_run},
     {"inspect", "PATH", 1, 1, "tensors, shapes, encodings and bits per weight of a model",
      "PATH, like every MODEL, is a directory or a file: .safetensors; .gguf; .bin, .pt, .pth of\n"
      "PyTorch; .npz of NumPy; .h5, .hdf5. A file's config.json and tokenizer.json lie beside it.",

@@ -22,6 +22,7 @@ static const char example_recipe[] =
     "pare: 1                       # the version of the grammar\n"
     "model: recipes/demo/hedge     # paths are relative to the recipe\n"
     "output: hedge-w4\n"
+    "tokenizer: recipes/demo/hedge # without it the model's own\n"
     "seed: 0\n"
     "calibration:                  # text like that which the model will see\n"
     "  text: [recipes/demo/calibration.txt]\n"

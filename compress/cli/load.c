@@ -56,12 +56,16 @@ static void say_quantized(pare_cli *cli, const char *path, const pare_checkpoint
 }
 
 pare_status pare_loaded_open(pare_cli *cli, const pare_args *args, const char *path, bool exact,
-                             pare_loaded *out)
+                             bool text, pare_loaded *out)
 {
     pare_ctx *const cx = &cli->cx;
+    const char *const tokenizer = pare_args_text(args, "tokenizer");
     *out = (pare_loaded){0};
     PARE_TRY(pare_inputs_no_work(cx, &cli->arena, path));
+    if (text)
+        PARE_TRY(pare_checkpoint_tokenizer_of(cx, path, tokenizer, &out->tokenizer));
     PARE_TRY(pare_checkpoint_open_to_run(cx, &cli->arena, path, &out->checkpoint));
+    out->checkpoint.tokenizer = tokenizer;
     PARE_TRY(pare_inputs_watch(&cli->arena, &out->checkpoint));
     say_quantized(cli, path, &out->checkpoint);
     for (size_t i = 0; i < out->checkpoint.files; i++)
@@ -75,8 +79,16 @@ pare_status pare_loaded_open(pare_cli *cli, const pare_args *args, const char *p
     return s;
 }
 
+void pare_loaded_text_done(pare_loaded *l)
+{
+    pare_tokenizer_free(l->tokenizer);
+    l->tokenizer = NULL;
+    pare_memory_trim();
+}
+
 void pare_loaded_close(pare_loaded *l)
 {
+    pare_loaded_text_done(l);
     if (l->checkpoint.cx)
         pare_checkpoint_close(&l->checkpoint);
 }
@@ -95,15 +107,10 @@ static pare_status bos_token(pare_cli *cli, const pare_tokenizer *t, const char 
 pare_status pare_loaded_text(pare_cli *cli, const pare_loaded *l, const char *path, bool bos,
                              pare_tokens *out)
 {
-    pare_tokenizer *t;
     int32_t first;
-    PARE_TRY(pare_checkpoint_tokenizer(&l->checkpoint, &t));
-    pare_status s = bos_token(cli, t, l->checkpoint.path, bos, &first);
-    if (s == PARE_OK)
-        s = pare_tokens_encode(&cli->cx, &cli->arena, t, &path, 1, first, l->model.config.vocab,
-                               out);
-    pare_tokenizer_free(t);
-    return s;
+    PARE_TRY(bos_token(cli, l->tokenizer, l->checkpoint.path, bos, &first));
+    return pare_tokens_encode(&cli->cx, &cli->arena, l->tokenizer, &path, 1, first,
+                              l->model.config.vocab, out);
 }
 
 void pare_cli_tell(void *self, const char *text)

@@ -121,3 +121,53 @@ pare_status pare_output_file_there(pare_cli *cli, const char *command, const cha
                                "%s: --output \"%s\" exists already; --restart replaces it", command,
                                path);
 }
+
+/* Whether a file can be one of tokens: numbers that some vocabulary may have. */
+static bool holds_tokens(const pare_file *f)
+{
+    enum { VOCAB_MAX = 1 << 24 };
+    for (uint64_t i = 0; i + 4 <= f->bytes; i += 4) {
+        const unsigned char *const b = f->data + i;
+        if ((b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24) >= VOCAB_MAX)
+            return false;
+    }
+    return f->bytes % 4 == 0;
+}
+
+pare_status pare_output_file_fits(pare_cli *cli, const char *command, const char *path, bool tokens,
+                                  bool restart, bool *there)
+{
+    pare_file f;
+    PARE_TRY(pare_output_file_there(cli, command, path, restart, there));
+    if (!*there)
+        return PARE_OK;
+    PARE_TRY(pare_file_map(&cli->cx, &cli->arena, path, &f));
+    const bool fits = tokens ? holds_tokens(&f) : !f.data || !memchr(f.data, 0, (size_t)f.bytes);
+    pare_file_unmap(&f);
+    return fits ? PARE_OK
+                : pare_fail(&cli->cx, PARE_EUSAGE,
+                            "%s: --output \"%s\": what is there is no file of %s, so --restart "
+                            "does not replace it; choose another path",
+                            command, path, tokens ? "tokens" : "text");
+}
+
+pare_status pare_output_file_write(pare_cli *cli, const char *command, const char *path,
+                                   bool tokens, bool restart, const void *bytes, size_t len)
+{
+    bool there;
+    PARE_TRY(pare_output_file_fits(cli, command, path, tokens, restart, &there));
+    return there ? pare_file_write(&cli->cx, path, bytes, len)
+                 : pare_file_write_new(&cli->cx, path, bytes, len);
+}
+
+pare_status pare_output_file_tokens(pare_cli *cli, const char *command, const char *path,
+                                    bool restart, const int32_t *ids, size_t count)
+{
+    unsigned char *const b = PARE_NEW(&cli->arena, unsigned char, 4 * count);
+    if (!b)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < count; i++)
+        for (unsigned j = 0; j < 4; j++)
+            b[4 * i + j] = (unsigned char)((uint32_t)ids[i] >> (8 * j));
+    return pare_output_file_write(cli, command, path, true, restart, b, 4 * count);
+}

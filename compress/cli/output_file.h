@@ -23,6 +23,19 @@ PARE_CHECKED pare_status pare_output_file_apart(pare_cli *cli, const char *optio
 PARE_CHECKED pare_status pare_output_file_there(pare_cli *cli, const char *command,
                                                 const char *path, bool restart, bool *there);
 
+/* The same, and what is there is what the command writes, as far as can be seen: tokens or text.
+ * Under the lock, before the work and after it: nothing of the user's is lost. */
+PARE_CHECKED pare_status pare_output_file_fits(pare_cli *cli, const char *command, const char *path,
+                                               bool tokens, bool restart, bool *there);
+
+/* Looks once more, and writes; tokens as little-endian int32. */
+PARE_CHECKED pare_status pare_output_file_write(pare_cli *cli, const char *command,
+                                                const char *path, bool tokens, bool restart,
+                                                const void *bytes, size_t len);
+PARE_CHECKED pare_status pare_output_file_tokens(pare_cli *cli, const char *command,
+                                                 const char *path, bool restart, const int32_t *ids,
+                                                 size_t count);
+
 /* The part of a path behind the last slash; whether a text is longer than its end, and ends so. */
 const char *pare_last_name(const char *path);
 bool pare_ends_with(const char *text, const char *tail);

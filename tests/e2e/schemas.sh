@@ -71,6 +71,8 @@ put eval eval out --speed --kv kivi --format json
 put compare compare demo/hedge out --text text --window 64 --choice choice.jsonl --limit 1 --speed --format json
 put generate generate out --tokens 4 --format json
 put generate generate out --tokens 4 --output sample.txt --format json
+put tokenize tokenize out 'The cat' --format json
+put tokenize tokenize out --text text --output text.i32 --format json
 put inspect inspect out --format json
 put inspect inspect demo/hedge --format json
 put export export out --format gguf:q8_0 --output more.gguf --json

@@ -259,6 +259,7 @@ START_TEST(every_command_and_pass_has_a_page)
         {"help error", "130"},
         {"help error 4", "    4  bad"},
         {"generate '" HEDGE "' --prompt '' --tokens 3", "\n"},
+        {"help tokenize", "pare tokenize MODEL [TEXT]"},
         {"--version", "pare "},
     };
     for (size_t i = 0; i < sizeof page / sizeof *page; i++) {
@@ -349,6 +350,7 @@ START_TEST(every_result_can_be_had_as_json)
         "inspect '" HEDGE "' --format=json",
         "verify '" HEDGE "' --format json",
         "generate '" HEDGE "' --tokens 8 --count 2 --format json",
+        "tokenize '" HEDGE "' 'The king' --format json",
         "plan '" PARE_SOURCE_DIR "/recipes/demo/w4-gptq.yaml' --restart --format json",
         "compress '" PARE_SOURCE_DIR "/recipes/demo/w4-gptq.yaml' --restart --dry-run "
         "--format json",
