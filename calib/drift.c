@@ -7,17 +7,26 @@
 
 enum { ROWS = 64 }; /* of a task */
 
-uint64_t pare_drift_bytes(size_t k, size_t room)
+uint64_t pare_drift_bytes(size_t k)
 {
-    return (uint64_t)k * (k + room) * sizeof(float) + (uint64_t)2 * PARE_ALIGN;
+    return (uint64_t)k * k * sizeof(float) + PARE_ALIGN;
 }
 
-pare_status pare_drift_take(pare_arena *a, size_t k, size_t room, pare_drift *out)
+uint64_t pare_drift_room_bytes(size_t k, size_t room)
 {
-    *out = (pare_drift){.room = room};
-    out->d = PARE_NEW(a, float, k *k);
-    out->x = out->d ? PARE_NEW(a, float, room *k) : NULL;
-    return out->x ? PARE_OK : PARE_ENOMEM;
+    return (uint64_t)k * room * sizeof(float) + PARE_ALIGN;
+}
+
+pare_status pare_drift_take(pare_arena *a, size_t k, pare_drift *out)
+{
+    *out = (pare_drift){.d = PARE_NEW(a, float, k *k)};
+    return out->d ? PARE_OK : PARE_ENOMEM;
+}
+
+pare_status pare_drift_room(pare_arena *a, size_t k, size_t room, pare_drift *d)
+{
+    d->x = PARE_NEW(a, float, room *k);
+    return d->x ? PARE_OK : PARE_ENOMEM;
 }
 
 void pare_drift_see(pare_drift *d, const float *x, size_t rows, size_t k)

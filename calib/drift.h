@@ -12,16 +12,20 @@
 
 typedef struct pare_drift {
     float *d;    /* [k, k]; NULL: not asked for */
-    float *x;    /* [room, k] inputs in the float model of the tokens that come next */
-    size_t room; /* tokens of the largest batch */
+    float *x;    /* [room, k] inputs in the float model of the tokens that come next; or NULL */
     size_t rows; /* of x */
+    bool shared; /* steps behind the current one need d as it is */
 } pare_drift;
 
-/* Bytes for inputs of k columns in batches of up to `room` tokens. */
-uint64_t pare_drift_bytes(size_t k, size_t room);
+/* Bytes of D of k columns, and of inputs of up to `room` tokens beside it. */
+uint64_t pare_drift_bytes(size_t k);
+uint64_t pare_drift_room_bytes(size_t k, size_t room);
 
 /* D of nothing. PARE_ENOMEM. */
-PARE_CHECKED pare_status pare_drift_take(pare_arena *a, size_t k, size_t room, pare_drift *out);
+PARE_CHECKED pare_status pare_drift_take(pare_arena *a, size_t k, pare_drift *out);
+
+/* Room for batches of up to `room` tokens, while they come. PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_drift_room(pare_arena *a, size_t k, size_t room, pare_drift *d);
 
 /* The next tokens as the float model has them: x [rows, k], rows <= room. */
 void pare_drift_see(pare_drift *d, const float *x, size_t rows, size_t k);

@@ -70,22 +70,39 @@ pare_status pare_stats_take(pare_ctx *cx, pare_arena *a, const pare_config *c, s
     return PARE_OK;
 }
 
-pare_status pare_stats_take_drift(pare_arena *a, const unsigned kinds[PARE_SITES], size_t rows,
-                                  pare_stats *s)
+pare_status pare_stats_take_drift(pare_arena *a, const unsigned kinds[PARE_SITES], pare_stats *s)
 {
     for (unsigned i = 0; i < PARE_SITES; i++)
         if (kinds[i] & PARE_STATS_DRIFT)
-            PARE_TRY(pare_drift_take(a, s->site[i].k, rows, &s->site[i].drift));
+            PARE_TRY(pare_drift_take(a, s->site[i].k, &s->site[i].drift));
     return PARE_OK;
 }
 
-uint64_t pare_stats_drift_bytes(const pare_config *c, const unsigned kinds[PARE_SITES], size_t rows)
+uint64_t pare_stats_drift_bytes(const pare_config *c, const unsigned kinds[PARE_SITES])
 {
     uint64_t bytes = 0;
     for (unsigned i = 0; i < PARE_SITES; i++)
         if (kinds[i] & PARE_STATS_DRIFT)
-            bytes += pare_drift_bytes(pare_site_width(c, 0, (pare_site)i), rows);
+            bytes += pare_drift_bytes(pare_site_width(c, 0, (pare_site)i));
     return bytes;
+}
+
+uint64_t pare_stats_drift_room_bytes(const pare_config *c, const unsigned kinds[PARE_SITES],
+                                     size_t rows)
+{
+    uint64_t bytes = 0;
+    for (unsigned i = 0; i < PARE_SITES; i++)
+        if (kinds[i] & PARE_STATS_DRIFT)
+            bytes += pare_drift_room_bytes(pare_site_width(c, 0, (pare_site)i), rows);
+    return bytes;
+}
+
+pare_status pare_stats_drift_room(pare_arena *a, size_t rows, pare_stats *s)
+{
+    for (unsigned i = 0; i < PARE_SITES; i++)
+        if (s->site[i].drift.d && (s->active & (1u << i)))
+            PARE_TRY(pare_drift_room(a, s->site[i].k, rows, &s->site[i].drift));
+    return PARE_OK;
 }
 
 /* One batch of inputs. */

@@ -71,12 +71,14 @@ PARE_CHECKED pare_status pare_stats_take(pare_ctx *cx, pare_arena *a, const pare
                                          size_t part, const unsigned kinds[PARE_SITES],
                                          uint64_t tokens, pare_stats *out);
 
-/* Room for drift at the sites whose kinds ask for it: batches of up to `rows` tokens. PARE_ENOMEM,
- * and bytes of it. */
+/* Drift at the sites whose kinds ask for it, and room for batches of up to `rows` tokens at those
+ * of them that are active, while tokens come. PARE_ENOMEM; bytes of both, at most. */
 PARE_CHECKED pare_status pare_stats_take_drift(pare_arena *a, const unsigned kinds[PARE_SITES],
-                                               size_t rows, pare_stats *s);
-uint64_t pare_stats_drift_bytes(const pare_config *c, const unsigned kinds[PARE_SITES],
-                                size_t rows);
+                                               pare_stats *s);
+PARE_CHECKED pare_status pare_stats_drift_room(pare_arena *a, size_t rows, pare_stats *s);
+uint64_t pare_stats_drift_bytes(const pare_config *c, const unsigned kinds[PARE_SITES]);
+uint64_t pare_stats_drift_room_bytes(const pare_config *c, const unsigned kinds[PARE_SITES],
+                                     size_t rows);
 
 /* A tap on the float model for drift: a batch passes through it before its inputs in the compressed
  * one reach pare_stats_tap, which is active at the same sites. */

@@ -161,9 +161,10 @@ pare_status pare_wave_window(pare_ctx *cx, const pare_wave *wave, size_t window,
     return PARE_OK;
 }
 
-size_t pare_wave_scratch(const pare_ctx *cx, const pare_config *c, size_t window, bool spilled)
+size_t pare_wave_scratch(const pare_ctx *cx, const pare_config *c, size_t windows, size_t window,
+                         bool spilled)
 {
-    const pare_batch batch = {.sequences = pare_wave_batch(window), .length = window};
+    const pare_batch batch = {.sequences = windows, .length = window};
     const size_t tokens = batch.sequences * window;
     const size_t row = (spilled ? c->hidden : 0) + 2 * c->kv_heads * c->head_dim;
     return tokens * row * sizeof(float) +

@@ -67,7 +67,9 @@ PARE_CHECKED pare_status pare_wave_window(pare_ctx *cx, const pare_wave *wave, s
                                           float *x);
 
 /* Upper bound of the scratch that pare_wave_run takes for a block in floats, whose experts may be
- * packed; activations in a file pass through memory batch by batch. */
-size_t pare_wave_scratch(const pare_ctx *cx, const pare_config *c, size_t window, bool spilled);
+ * packed, in batches of up to `windows`; activations in a file pass through memory batch by batch.
+ */
+size_t pare_wave_scratch(const pare_ctx *cx, const pare_config *c, size_t windows, size_t window,
+                         bool spilled);
 
 #endif

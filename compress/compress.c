@@ -132,11 +132,9 @@ static pare_status take_weights(pare_run *run)
     return PARE_OK;
 }
 
-static pare_status start_wave(pare_run *run)
+static pare_status open_waves(pare_run *run)
 {
     pare_plan *const plan = &run->plan;
-    if (!plan->calibrated)
-        return PARE_OK;
     const pare_config *const c = &plan->model.config;
     if (plan->spill)
         pare__notify(run, PARE_EVENT_NOTICE, "activations (%.1f MiB) go to a file in %s",
@@ -144,10 +142,21 @@ static pare_status start_wave(pare_run *run)
     const char *const spill = plan->spill ? plan->partial_path : NULL;
     PARE_TRY(pare_wave_open(run->cx, &run->stage, plan->samples, plan->window, c->hidden, spill,
                             &run->wave));
-    if (plan->drift)
-        PARE_TRY(pare_wave_open(run->cx, &run->stage, plan->samples, plan->window, c->hidden, spill,
-                                &run->floats));
-    return pare_forward_init(run->cx, &run->stage, &plan->model, plan->window, true, &run->forward);
+    return plan->drift ? pare_wave_open(run->cx, &run->stage, plan->samples, plan->window,
+                                        c->hidden, spill, &run->floats)
+                       : PARE_OK;
+}
+
+/* Tokens are weighed before there are waves, whose memory that may take. */
+static pare_status start_waves(pare_run *run)
+{
+    pare_plan *const plan = &run->plan;
+    if (!plan->calibrated)
+        return PARE_OK;
+    PARE_TRY(
+        pare_forward_init(run->cx, &run->stage, &plan->model, plan->window, true, &run->forward));
+    PARE_TRY(pare__run_weigh(run));
+    return open_waves(run);
 }
 
 /* The inputs of the first block. */
@@ -233,8 +242,7 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
     PARE_TRY(pare__run_inputs_watched(run));
     PARE_TRY(open_output(run));
     PARE_TRY(take_weights(run));
-    PARE_TRY(start_wave(run));
-    PARE_TRY(pare__run_weigh(run));
+    PARE_TRY(start_waves(run));
     PARE_TRY(fill_waves(run));
     if (run->plan.ratios) {
         PARE_TRY(pare__run_ratios(run));

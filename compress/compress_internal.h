@@ -174,7 +174,7 @@ PARE_CHECKED pare_status pare__run_wave(pare_run *run, const pare_tap *tap, cons
 
 /* The same, for the active statistics of part 0, with the float model beside where the plan has
  * drift; and on to the next block. */
-PARE_CHECKED pare_status pare__run_gather(pare_run *run, pare_stats *stats);
+PARE_CHECKED pare_status pare__run_gather(pare_run *run, size_t block, pare_stats *stats);
 PARE_CHECKED pare_status pare__run_carry(pare_run *run, size_t block);
 
 /* Tensors of a block that folds changed: stored, their hashes in the unit; or read back and

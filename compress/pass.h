@@ -55,7 +55,7 @@ typedef struct pare_pass_linear {
                  pruner leaves its result */
     size_t n, k;
     pare_role role;
-    const pare_site_stats *stats;  /* of its input, what the pass needs of it */
+    const pare_site_stats *stats;  /* of its input; a pass may write above the diagonal of h */
     const float *h;                /* stats->h */
     const float *outputs;          /* curvature in its outputs (calib/output_curvature.h) or NULL */
     void *site_state;              /* what `site` left for this step and site, or NULL */

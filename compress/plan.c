@@ -276,6 +276,8 @@ static pare_status check_windows(pare_ctx *cx, pare_plan *plan)
     plan->window = c->window;
     plan->samples = c->samples;
     plan->batch = pare_wave_batch(plan->window);
+    if (plan->samples && plan->samples < plan->batch)
+        plan->batch = plan->samples;
     for (size_t i = 0; i < plan->recipe.evaluations; i++) {
         pare_evaluation *const e = &plan->recipe.evaluation[i];
         if (e->kind == PARE_EVALUATE_CHOICE)

@@ -108,7 +108,7 @@ typedef struct pare_plan {
     uint64_t packed_bytes;         /* packed files and packed.index.json, exact */
     uint64_t other_bytes;          /* copies, manifest, report: an estimate */
     uint64_t input_bytes;          /* weight files of the checkpoint */
-    bool reference;                /* the float model is carried along */
+    bool reference;                /* each block is kept as the float model has it, too */
     size_t held_out;               /* most calibration windows to evaluate on */
     const pare_rotation *rotation; /* of the whole model, or NULL */
     bool structured;               /* parts go: what is written is a smaller plain checkpoint */
@@ -123,7 +123,7 @@ typedef struct pare_plan {
     size_t samples, window;     /* calibration; samples 0: all, known when the text is read */
     uint64_t windows, fresh;    /* that the data have; tokens of the samples that say something new.
                                    0: not known yet, or as many as are wanted */
-    size_t batch;               /* windows per forward batch */
+    size_t batch;               /* windows per forward batch, at most */
     unsigned kinds[PARE_SITES]; /* PARE_STATS_* that some step needs, of part 0 */
     unsigned expert_kinds[PARE_SITES]; /* the same of experts */
     size_t experts;                    /* linears of experts in the plan */

@@ -66,6 +66,17 @@ PARE_CHECKED pare_status pare__plan_refuse_router(pare_ctx *cx, const pare_plan 
                                                   const pare_pattern *pattern,
                                                   const pare_text *text);
 
+/* Whether a step behind `step` works on linears that read a site of part 0 of a block. */
+static inline bool pare__plan_step_follows(const pare_plan *plan, size_t block, pare_site site,
+                                           size_t step)
+{
+    size_t i, end;
+    for (pare_plan_range(plan, block, 0, &i, &end); i < end; i++)
+        if (plan->linear[i].step > step && pare_plan_site(plan, &plan->linear[i]) == site)
+            return true;
+    return false;
+}
+
 /* Fills bits_per_weight. */
 void pare__plan_bits(pare_plan *plan);
 

@@ -84,12 +84,20 @@ static pare_pass_cost pass_cost(const pare_ctx *cx, const pare_plan *plan,
     return pare_passes[step->pass]->cost(step->value, l->packed.n, l->packed.k, pare_threads(cx));
 }
 
-/* A matrix in floats and one of zeros to measure against, where a Hessian says how. */
-static uint64_t measured_bytes(const pare_plan *plan, const pare_plan_linear *l)
+/* A linear in floats, to work on. */
+static uint64_t matrix_bytes(const pare_plan_linear *l)
 {
-    const unsigned *const kinds = l->part ? plan->expert_kinds : plan->kinds;
-    const bool hessian = kinds[pare_plan_site(plan, l)] & PARE_STATS_HESSIAN;
-    return (uint64_t)l->packed.n * l->packed.k * sizeof(float) * (hessian ? 2 : 1);
+    return (uint64_t)l->packed.n * l->packed.k * sizeof(float);
+}
+
+/* A copy of the drift, where other steps need it, too. */
+static uint64_t shared_bytes(const pare_plan *plan, const pare_plan_linear *l)
+{
+    const pare_site site = pare_plan_site(plan, l);
+    const bool drifts = l->part == 0 && (plan->kinds[site] & PARE_STATS_DRIFT);
+    return drifts && pare__plan_step_follows(plan, l->block, site, l->step)
+               ? pare_drift_bytes(l->packed.k)
+               : 0;
 }
 
 /* Codes as a quantizer gives them, a byte each, with scales in floats and zero points; of what
@@ -122,9 +130,9 @@ uint64_t pare__plan_stored_bytes(const pare_plan *plan)
 static uint64_t linear_bytes(const pare_ctx *cx, const pare_plan *plan, const pare_plan_linear *l)
 {
     const pare_pass_cost own = pass_cost(cx, plan, l, l->step);
-    const uint64_t matrices = measured_bytes(plan, l);
-    const uint64_t stored = matrices + stored_bytes(plan, l);
-    const uint64_t most = larger(own.start_bytes, own.site_bytes + own.linear_bytes + stored);
+    const uint64_t matrices = matrix_bytes(l), stored = matrices + stored_bytes(plan, l);
+    const uint64_t most =
+        shared_bytes(plan, l) + larger(own.start_bytes, own.site_bytes + own.linear_bytes + stored);
     if (!l->pruned || l->prune_step == l->step)
         return most;
     const pare_pass_cost prune = pass_cost(cx, plan, l, l->prune_step);
@@ -212,12 +220,38 @@ static uint64_t expert_bytes(const pare_plan *plan)
            (plan->experts && plan->pruned ? weights / 8 + PARE_ROLES : 0) + view_bytes(plan);
 }
 
-/* Statistics that are in memory at once. */
-static uint64_t stats_bytes(const pare_plan *plan)
+/* Kinds of statistics of one site, or of all that are in memory at once. */
+typedef struct site_kinds {
+    unsigned of[PARE_SITES];
+} site_kinds;
+
+static site_kinds kinds_of(const pare_plan *plan, unsigned site)
+{
+    site_kinds kinds = {{0}};
+    for (unsigned s = 0; s < PARE_SITES; s++)
+        kinds.of[s] = !plan->sequential || s == site ? plan->kinds[s] : 0;
+    return kinds;
+}
+
+/* While they are gathered also a batch of inputs in the float model. */
+static uint64_t common_stats_bytes(const pare_plan *plan, bool gathered)
 {
     const pare_config *const c = &plan->model.config;
-    const uint64_t common = pare_stats_bytes(c, 0, plan->kinds) +
-                            pare_stats_drift_bytes(c, plan->kinds, plan->batch * plan->window);
+    uint64_t most = 0;
+    for (unsigned site = 0; site < PARE_SITES; site++) {
+        const site_kinds kinds = kinds_of(plan, site);
+        const uint64_t room =
+            gathered ? pare_stats_drift_room_bytes(c, kinds.of, plan->batch * plan->window) : 0;
+        most = larger(most, room + pare_stats_bytes(c, 0, kinds.of) +
+                                pare_stats_drift_bytes(c, kinds.of));
+    }
+    return most;
+}
+
+static uint64_t stats_bytes(const pare_plan *plan, bool gathered)
+{
+    const pare_config *const c = &plan->model.config;
+    const uint64_t common = common_stats_bytes(plan, gathered);
     return !plan->experts
                ? common
                : larger(common, plan->chunk * (pare_stats_bytes(c, 1, plan->expert_kinds) +
@@ -288,39 +322,66 @@ static uint64_t mask_bytes(const pare_plan *plan)
                : 0;
 }
 
+/* Floats of a block: as it is stored, and as the float model has it. */
+static uint64_t floats_bytes(const pare_plan *plan)
+{
+    return pare_float_block_bytes(&plan->model.config) * (plan->reference ? 2 : 1) +
+           mask_bytes(plan);
+}
+
 /* While they are found. */
-static uint64_t weigh_bytes(const pare_ctx *cx, const pare_plan *plan, bool spilled)
+static uint64_t weigh_bytes(const pare_ctx *cx, const pare_plan *plan)
 {
     const pare_config *const c = &plan->model.config;
     if (!plan->token_weights)
         return 0;
-    return weights_bytes(plan) + pare_token_weights_scratch(cx, c, plan->samples, plan->window) +
-           pare_float_block_bytes(c) * (plan->reference ? 2 : 1) + mask_bytes(plan) +
-           rope_bytes(c, plan->window) + (spilled ? 0 : plan->activation_bytes);
+    return weights_bytes(plan) + pare_token_weights_scratch(cx, c, plan->batch, plan->window) +
+           floats_bytes(plan) + rope_bytes(c, plan->window);
 }
 
-/* Blocks while they are compressed: their floats and statistics all the time, then a pass of the
- * wave, a transform or a linear. */
+/* A pass of the wave; with drift the float model passes, too, whose block is loaded for it. */
+static uint64_t pass_bytes(const pare_ctx *cx, const pare_plan *plan, bool spilled)
+{
+    const pare_config *const c = &plan->model.config;
+    if (!plan->calibrated)
+        return 0;
+    const uint64_t wave = pare_wave_scratch(cx, c, plan->batch, plan->window, spilled);
+    if (!plan->drift)
+        return wave;
+    return (plan->reference ? 0 : pare_float_block_bytes(c)) +
+           larger(wave, plan->rotation ? pare_rotation_scratch(cx, c) : 0);
+}
+
+/* Of what is done to a block beside its floats, one after the other, the most. */
+static uint64_t parts_bytes(const pare_ctx *cx, const pare_plan *plan, bool spilled)
+{
+    const pare_config *const c = &plan->model.config;
+    const uint64_t wave = pass_bytes(cx, plan, spilled);
+    uint64_t step = larger(step_bytes(cx, plan), transform_bytes(cx, plan));
+    step = larger(step, support_bytes(plan));
+    if (plan->transforms)
+        step = larger(step, fold_check_bytes(cx, plan));
+    const uint64_t draws = stability_bytes(plan, pare__plan_part_weights(c, 0));
+    uint64_t most = stats_bytes(plan, false) + draws + larger(step, draws ? wave : 0);
+    most = larger(most, stats_bytes(plan, true) + wave);
+    if (plan->ratios)
+        most = larger(most, pare_stats_bytes(c, 0, plan->kinds) + larger(wave, step));
+    if (plan->recipe.kv.method == PARE_KV_KVQUANT)
+        most = larger(most, pare_kv_calibrate_bytes(c) + wave);
+    if (plan->rotation)
+        most = larger(most, larger(pare_rotation_scratch(cx, c), pare__rotate_check_bytes(cx, c)));
+    return most;
+}
+
+/* Blocks while they are compressed. */
 static uint64_t block_bytes(const pare_ctx *cx, const pare_plan *plan, bool spilled)
 {
     const pare_config *const c = &plan->model.config;
-    const uint64_t floats =
-        pare_float_block_bytes(c) * (plan->reference ? 2 : 1) + mask_bytes(plan);
     const uint64_t folded =
         plan->transforms ? (uint64_t)plan->window * c->hidden * sizeof(float) : 0;
-    uint64_t most = larger(step_bytes(cx, plan), transform_bytes(cx, plan));
-    most = larger(most, support_bytes(plan));
-    if (plan->calibrated)
-        most = larger(most, pare_wave_scratch(cx, c, plan->window, spilled));
-    if (plan->transforms)
-        most = larger(most, fold_check_bytes(cx, plan));
-    const uint64_t turn =
-        plan->rotation ? larger(pare_rotation_scratch(cx, c), pare__rotate_check_bytes(cx, c)) : 0;
-    const uint64_t kv = plan->recipe.kv.method == PARE_KV_KVQUANT ? pare_kv_calibrate_bytes(c) : 0;
-    const uint64_t draws = stability_bytes(plan, pare__plan_part_weights(c, 0));
-    return floats + rope_bytes(c, plan->window) + expert_bytes(plan) + stats_bytes(plan) + folded +
-           weights_bytes(plan) + draws + most + turn + kv + pare__plan_structure_bytes(cx, plan) +
-           (spilled ? 0 : plan->activation_bytes);
+    return floats_bytes(plan) + rope_bytes(c, plan->window) + expert_bytes(plan) + folded +
+           weights_bytes(plan) + parts_bytes(cx, plan, spilled) +
+           pare__plan_structure_bytes(cx, plan) + (spilled ? 0 : plan->activation_bytes);
 }
 
 /* The embedding and the head in a changed basis, when the blocks are done. A narrower one is kept
@@ -444,8 +505,8 @@ const char *pare__plan_memory(const pare_ctx *cx, pare_plan *plan)
                  {"an evaluation", evaluate_bytes(cx, plan)},
                  {"an export", export_bytes(plan)},
                  {"the report", text_bytes(plan)}};
-    const uint64_t weigh = weigh_bytes(cx, plan, true), block = block_bytes(cx, plan, true);
-    const uint64_t inside = larger(block_bytes(cx, plan, false), weigh_bytes(cx, plan, false));
+    const uint64_t weigh = weigh_bytes(cx, plan), block = block_bytes(cx, plan, true);
+    const uint64_t inside = larger(block_bytes(cx, plan, false), weigh);
     const uint64_t apart = plan->calibrated ? larger(block, weigh) : inside;
     const char *largest = weigh > block ? "the gradient of token_weights" : "one block";
     uint64_t most = apart < inside ? apart : inside, least = 0;

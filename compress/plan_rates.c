@@ -195,7 +195,7 @@ static pare_status run_storing(probe *p, const void *arg)
         s = pare_packed_view(p->cx, p->a, &c->packed, c->planes.plane, &c->view);
     if (s == PARE_OK) {
         pare_linear_to_f32(p->cx, &c->view, c->q);
-        pare__run_errors(p->cx, c->loaded, c->q, c->loaded, c->q, NULL, p->n, p->k, error);
+        pare__run_errors(p->cx, c->loaded, c->q, c->loaded, NULL, p->n, p->k, error);
     }
     pare_arena_rewind(p->a, mark);
     return s;

@@ -519,7 +519,7 @@ pare_status pare__plan_resolve(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     for (size_t s = 0; s < PARE_SITES; s++)
         plan->drift |= (plan->kinds[s] & PARE_STATS_DRIFT) != 0;
     PARE_TRY(check_beside(cx, plan));
-    plan->reference = plan->transforms > 0 || plan->pruned > 0 || plan->drift;
+    plan->reference = plan->transforms > 0 || plan->pruned > 0;
     plan->calibrated = plan->transforms > 0 || plan->recipe.kv.method == PARE_KV_KVQUANT;
     for (size_t s = 0; s < PARE_SITES; s++)
         plan->calibrated |= plan->kinds[s] != 0 || plan->expert_kinds[s] != 0;

@@ -325,12 +325,12 @@ bool pare__plan_in_block(const pare_plan *plan, const char *tensor)
 uint64_t pare__plan_structure_bytes(const pare_ctx *cx, const pare_plan *plan)
 {
     const pare_config *const c = &plan->model.config;
-    const uint64_t batch = (uint64_t)pare_wave_batch(plan->window) * plan->window * c->hidden * 4;
+    const uint64_t batch = (uint64_t)plan->batch * plan->window * c->hidden * 4;
     uint64_t most = 0;
     if (!plan->structured)
         return 0;
     const uint64_t begin = plan->calibrated && !plan->watched
-                               ? pare_wave_scratch(cx, c, plan->window, true) + batch
+                               ? pare_wave_scratch(cx, c, plan->batch, plan->window, true) + batch
                                : 0;
     const uint64_t slice = plan->out.hidden < c->hidden ? pare_slicegpt_bytes(c->hidden) : 0;
     for (size_t role = 0; role < PARE_ROLES; role++) {

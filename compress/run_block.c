@@ -23,7 +23,7 @@ static pare_status run_group(pare_run *run, size_t block, unsigned group, pare_s
     const unsigned wanted = stats->active;
     stats->active &= group;
     if (stats->active)
-        PARE_TRY(pare__run_gather(run, stats));
+        PARE_TRY(pare__run_gather(run, block, stats));
     PARE_TRY(pare_stats_support(&run->scratch, stats, group));
     stats->active = wanted;
     for (size_t step = 0; step < run->plan.recipe.steps; step++) {
@@ -38,26 +38,45 @@ static pare_status run_group(pare_run *run, size_t block, unsigned group, pare_s
     return pare__run_rest(run, block, 0, group, stats, unit);
 }
 
+/* Statistics of the sites of `group` alone are in memory. */
+static pare_status take_group(pare_run *run, unsigned group, pare_stats *stats)
+{
+    const pare_plan *const plan = &run->plan;
+    unsigned kinds[PARE_SITES];
+    for (unsigned site = 0; site < PARE_SITES; site++)
+        kinds[site] = group & (1u << site) ? plan->kinds[site] : 0;
+    PARE_TRY(pare_stats_take(run->cx, &run->scratch, &plan->model.config, 0, kinds,
+                             (uint64_t)plan->samples * plan->window, stats));
+    PARE_TRY(pare_stats_take_drift(&run->scratch, kinds, stats));
+    stats->held_from = (uint64_t)(plan->samples - plan->samples / PARE_HELD_PART) * plan->window;
+    for (unsigned site = 0; site < PARE_SITES; site++)
+        stats->site[site].weight = pare_token_weights_at(&run->weights, (pare_site)site);
+    return PARE_OK;
+}
+
+static pare_status compress_group(pare_run *run, size_t block, unsigned group,
+                                  pare_unit_result *unit)
+{
+    pare_stats stats;
+    const pare_mark mark = pare_arena_mark(&run->scratch);
+    pare_status s = take_group(run, group, &stats);
+    if (s == PARE_OK)
+        s = run_group(run, block, group, &stats, unit);
+    pare_arena_rewind(&run->scratch, mark);
+    return s;
+}
+
 /* What every token runs. */
 static pare_status compress_common(pare_run *run, size_t block, pare_unit_result *unit)
 {
-    pare_stats stats;
-    PARE_TRY(pare_stats_take(run->cx, &run->scratch, &run->plan.model.config, 0, run->plan.kinds,
-                             (uint64_t)run->plan.samples * run->plan.window, &stats));
-    stats.held_from =
-        (uint64_t)(run->plan.samples - run->plan.samples / PARE_HELD_PART) * run->plan.window;
-    PARE_TRY(pare_stats_take_drift(&run->scratch, run->plan.kinds,
-                                   run->plan.batch * run->plan.window, &stats));
     PARE_TRY(pare_token_weights_load(run->cx, block, &run->weights));
-    for (unsigned site = 0; site < PARE_SITES; site++)
-        stats.site[site].weight = pare_token_weights_at(&run->weights, (pare_site)site);
     PARE_TRY(pare__run_structure(run, block));
     PARE_TRY(pare__run_transforms_begin(run, block));
     if (run->plan.sequential)
         for (unsigned site = 0; site < PARE_SITES; site++)
-            PARE_TRY(run_group(run, block, 1u << site, &stats, unit));
+            PARE_TRY(compress_group(run, block, 1u << site, unit));
     else
-        PARE_TRY(run_group(run, block, (1u << PARE_SITES) - 1, &stats, unit));
+        PARE_TRY(compress_group(run, block, (1u << PARE_SITES) - 1, unit));
     return pare__run_store_changed(run, block);
 }
 

@@ -34,10 +34,10 @@ double pare__run_zeros(const pare_run_sums *s)
 }
 
 double pare__run_output_error(pare_ctx *cx, const float *w, const float *q, const float *whole,
-                              const float *zero, const float *h, size_t n, size_t k)
+                              const float *h, size_t n, size_t k)
 {
     return h ? relative(pare_gptq_error(cx, w, q, h, n, k),
-                        pare_gptq_error(cx, whole, zero, h, n, k))
+                        pare_gptq_error(cx, whole, NULL, h, n, k))
              : -1.0;
 }
 
@@ -49,10 +49,10 @@ static void sum_parts(void *arg, size_t begin, size_t end, size_t worker)
 }
 
 void pare__run_errors(pare_ctx *cx, const float *w, const float *q, const float *whole,
-                      const float *zero, const float *h, size_t n, size_t k, double error[2])
+                      const float *h, size_t n, size_t k, double error[2])
 {
     pare_run_sums sums = {.kernels = &cx->kernels, .w = w, .q = q, .whole = whole, .count = n * k};
     pare_parallel(cx, PARE_RUN_PARTS, 1, sum_parts, &sums);
     error[0] = pare__run_weight_error(&sums);
-    error[1] = pare__run_output_error(cx, w, q, whole, zero, h, n, k);
+    error[1] = pare__run_output_error(cx, w, q, whole, h, n, k);
 }

@@ -4,6 +4,7 @@
 
 #include "compress/compress_internal.h"
 #include "compress/need.h"
+#include "compress/plan_internal.h"
 #include "compress/sparsity_text.h"
 #include "runtime/linear.h"
 #include "runtime/threads.h"
@@ -60,17 +61,17 @@ bool pare__run_is_fed(const pare_run *run, size_t step, const pare_site_stats *s
 
 /* What storing cost: a quantizer against the weights that it found (`own` is the weight error of
  * that), all steps against the float model. */
-static void measure(pare_run *run, const pare_plan_linear *l, const float *q, const float *zero,
-                    const float *h, double own_weight, pare_linear_result *r)
+static void measure(pare_run *run, const pare_plan_linear *l, const float *q, const float *h,
+                    double own_weight, pare_linear_result *r)
 {
     const pare_run_part *const part = pare__run_part(run, l);
     const float *const w = part->weight[l->role];
     const float *const whole = run->plan.reference ? part->whole[l->role] : w;
     const size_t n = l->packed.n, k = l->packed.k;
     double all[2];
-    const double own[2] = {own_weight, pare__run_output_error(run->cx, w, q, whole, zero, h, n, k)};
+    const double own[2] = {own_weight, pare__run_output_error(run->cx, w, q, whole, h, n, k)};
     if (part->done_error[l->role][0] > 0)
-        pare__run_errors(run->cx, whole, q, whole, zero, h, n, k, all);
+        pare__run_errors(run->cx, whole, q, whole, h, n, k, all);
     else
         memcpy(all, own, sizeof all);
     r->weight_error = all[0];
@@ -169,9 +170,6 @@ static pare_status store_linear(pare_run *run, const pare_plan_linear *l,
     if (s != PARE_OK)
         return pare_fail_context(run->cx, s, "%s", r->method);
     float *const q = run->work ? run->work : w;
-    float *const zero = h ? PARE_NEW(&run->scratch, float, n *k) : q;
-    if (!zero)
-        return PARE_ENOMEM;
     PARE_TRY(adopt(run, l, &planes, q));
     const float *const found = part->weight[l->role];
     store_job job = {.run = run, .l = l, .planes = &planes, .r = r};
@@ -188,7 +186,7 @@ static pare_status store_linear(pare_run *run, const pare_plan_linear *l,
     if (l->pruned)
         PARE_TRY(part->frozen[l->role] ? pare__run_check_zeros(run, l, q, l->step)
                                        : pare__run_freeze(run, l, q));
-    measure(run, l, q, zero, h, pare__run_weight_error(&job.sums), r);
+    measure(run, l, q, h, pare__run_weight_error(&job.sums), r);
     if (!run->work)
         copy_weights(run, part->weight[l->role], q, n * k);
     if (l->part)
@@ -301,6 +299,7 @@ static pare_status run_site(pare_run *run, size_t block, size_t part, size_t ste
             if (pass->needs & PARE_FACT_HESSIAN)
                 pare_stats_whiten_hessian(stats);
         }
+        stats->drift.shared = pare__plan_step_follows(plan, block, site, step);
         if (!ready && pass->site) {
             const pare_status s = pass->site(run->cx, st->value, stats, &run->scratch, &state);
             if (s != PARE_OK)

@@ -107,13 +107,12 @@ void pare__run_sum_part(pare_run_sums *s, size_t part);
 double pare__run_weight_error(const pare_run_sums *s);
 double pare__run_zeros(const pare_run_sums *s);
 
-/* tr((W-Q) H (W-Q)^T) / tr(R H R^T), R being `whole`; -1 without H. `zero`: as below. */
+/* tr((W-Q) H (W-Q)^T) / tr(R H R^T), R being `whole`; -1 without H. */
 double pare__run_output_error(pare_ctx *cx, const float *w, const float *q, const float *whole,
-                              const float *zero, const float *h, size_t n, size_t k);
+                              const float *h, size_t n, size_t k);
 
-/* |W - Q|^2 / |R|^2 and, with H, tr((W-Q) H (W-Q)^T) / tr(R H R^T), below 0 without. `zero` is a
- * matrix of zeros [n, k], used with H only. */
+/* |W - Q|^2 / |R|^2 and, with H, tr((W-Q) H (W-Q)^T) / tr(R H R^T), below 0 without. */
 void pare__run_errors(pare_ctx *cx, const float *w, const float *q, const float *whole,
-                      const float *zero, const float *h, size_t n, size_t k, double error[2]);
+                      const float *h, size_t n, size_t k, double error[2]);
 
 #endif

@@ -76,7 +76,7 @@ pare_status pare__rotate_check_begin(pare_run *run)
     int32_t id[TOKENS];
     if (!plan->rotation)
         return PARE_OK;
-    if (!plan->calibrated) /* else start_wave has made it */
+    if (!plan->calibrated) /* else start_waves has made it */
         PARE_TRY(pare_forward_init(run->cx, &run->stage, &plan->model, count, true, &run->forward));
     for (size_t i = 0; i < count; i++)
         id[i] = plan->calibrated ? run->tokens.id[i] : (int32_t)(i * c->vocab / count);

@@ -125,12 +125,7 @@ static pare_status account(pare_run *run, pare_site site, const pare_site_stats 
         const float *const w = run->current.weight[role], *const r = run->reference.weight[role];
         double error[2] = {0.0, stats->h ? 0.0 : -1.0};
         if (memcmp(w, r, n * k * sizeof *w) != 0) {
-            const pare_mark mark = pare_arena_mark(&run->scratch);
-            const float *const zero = stats->h ? PARE_NEW(&run->scratch, float, n *k) : w;
-            if (!zero)
-                return PARE_ENOMEM;
-            pare__run_errors(run->cx, r, w, r, zero, stats->h, n, k, error);
-            pare_arena_rewind(&run->scratch, mark);
+            pare__run_errors(run->cx, r, w, r, stats->h, n, k, error);
         }
         double *const before = run->common.done_error[role];
         pare_step_result *const to = &run->common.done[role][run->common.done_count[role]++];

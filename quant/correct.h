@@ -34,7 +34,7 @@ typedef enum pare_correct {
 /* For all linears of a site. */
 typedef struct pare_correction {
     size_t k;
-    float *aim;    /* [k, k] share D H^-1: W* = W + W aim */
+    float *aim;    /* [k, k] share D H^-1: W* = W + W aim; in the place of D */
     float *spread; /* [k, k] P at the positions of the factor; gptaq only */
     float *first;  /* [k] what the first column is rounded as: w_0 + W first; qronos only */
 } pare_correction;
@@ -44,15 +44,16 @@ typedef struct pare_correction {
  *   method  not NONE
  *   share   of the drift that is made up for, 0 to 1
  *   factor  of H; one that did not fail
- *   d       [k, k] drift, rows x - y, columns y, in the order of the original columns; read only
- *   out     in `scratch`
+ *   d       [k, k] drift, rows x - y, columns y, in the order of the original columns; becomes
+ *           the aim
+ *   out     in `scratch`, but for the aim
  *
- * Returns PARE_OK, PARE_ENOMEM.   Memory  pare_correction_bytes; k^2 floats of it for good, twice
- * that with gptaq.   Work  2 k^3 multiply-adds, 3 k^3 with gptaq.   Threads over tiles of 128 x
- * 128. Exact: class MACHINE (BLAS), any thread count. */
+ * Returns PARE_OK, PARE_ENOMEM.   Memory  pare_correction_bytes for good, k^2 floats of it with
+ * gptaq; while it is made also pare_correction_scratch.   Work  2 k^3 multiply-adds, 3 k^3 with
+ * gptaq.   Threads over tiles of 128 x 128. Exact: class MACHINE (BLAS), any thread count. */
 PARE_CHECKED pare_status pare_correction_make(pare_ctx *cx, pare_arena *scratch,
                                               pare_correct method, float share,
-                                              const pare_factor *factor, const float *d,
+                                              const pare_factor *factor, float *d,
                                               pare_correction *out);
 
 /* W* of w [n, k]; aim [n, k] is written. Columns that the factor calls dead count as 0. */
@@ -63,6 +64,7 @@ void pare_correction_aim(const pare_ctx *cx, const pare_correction *c, const flo
 void pare_correction_start(const pare_correction *c, const float *w, size_t n, size_t column,
                            float *start);
 
-size_t pare_correction_bytes(size_t k);
+size_t pare_correction_bytes(pare_correct method, size_t k);
+size_t pare_correction_scratch(size_t k);
 
 #endif

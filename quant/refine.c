@@ -27,6 +27,7 @@ typedef struct refine_job {
     const pare_refine_opts *opts;
     const pare_grid *grid;
     const float *h, *w; /* H whole, lambda on its diagonal */
+    float *diagonal;    /* [k] of H as it came */
     pare_codes *codes;
     size_t n, k;
     refine_worker *workers;
@@ -320,16 +321,27 @@ static void refine_tiles(void *arg, size_t begin, size_t end, size_t worker)
         refine_tile(job, &job->workers[worker], tile);
 }
 
-/* H whole. */
-static const float *mirrored(pare_arena *scratch, const pare_refine_opts *opts, size_t k)
+/* H gets its upper triangle, and lambda on its diagonal, which is kept in `diagonal`. Squares,
+ * since one side of the copy runs down a column. */
+static void complete(const pare_refine_opts *opts, size_t k, float *diagonal)
 {
-    float *const h = PARE_NEW(scratch, float, k *k);
-    for (size_t i = 0; h && i < k; i++) {
-        for (size_t j = 0; j < i; j++)
-            h[i * k + j] = h[j * k + i] = opts->h[i * k + j];
-        h[i * (k + 1)] = (float)((double)opts->h[i * (k + 1)] + opts->lambda);
+    float *const h = opts->h;
+    for (size_t from = 0; from < k; from += TILE)
+        for (size_t i = from; i < k; i++) {
+            const size_t end = from + TILE < i ? from + TILE : i;
+            for (size_t j = from; j < end; j++)
+                h[j * k + i] = h[i * k + j];
+        }
+    for (size_t i = 0; i < k; i++) {
+        diagonal[i] = h[i * (k + 1)];
+        h[i * (k + 1)] = (float)((double)diagonal[i] + opts->lambda);
     }
-    return h;
+}
+
+static void restore(const pare_refine_opts *opts, size_t k, const float *diagonal)
+{
+    for (size_t i = 0; i < k; i++)
+        opts->h[i * (k + 1)] = diagonal[i];
 }
 
 size_t pare_refine_bytes(size_t group, size_t k)
@@ -341,8 +353,8 @@ size_t pare_refine_bytes(size_t group, size_t k)
 static pare_status take(pare_ctx *cx, pare_arena *scratch, refine_job *job, size_t tiles)
 {
     const size_t workers = pare_threads(cx), width = group_width(job->grid, job->k);
-    job->h = mirrored(scratch, job->opts, job->k);
-    job->gain = job->h ? PARE_NEW(scratch, double, tiles) : NULL;
+    job->diagonal = PARE_NEW(scratch, float, job->k);
+    job->gain = job->diagonal ? PARE_NEW(scratch, double, tiles) : NULL;
     job->workers = job->gain ? PARE_NEW(scratch, refine_worker, workers) : NULL;
     for (size_t i = 0; i < workers; i++) {
         refine_worker *const at = job->workers ? &job->workers[i] : NULL;
@@ -361,14 +373,22 @@ pare_status pare_refine_codes(pare_ctx *cx, pare_arena *scratch, const pare_refi
 {
     if (grid->encoding != PARE_ENCODING_UNIFORM)
         return pare_fail(cx, PARE_EINVAL, "codes are refined on uniform grids only");
-    refine_job job = {
-        .opts = opts, .grid = grid, .w = w, .codes = codes, .n = codes->n, .k = codes->k};
+    refine_job job = {.opts = opts,
+                      .grid = grid,
+                      .h = opts->h,
+                      .w = w,
+                      .codes = codes,
+                      .n = codes->n,
+                      .k = codes->k};
     const size_t tiles = job.n / TILE + (job.n % TILE != 0);
     const pare_mark mark = pare_arena_mark(scratch);
     const pare_status s = take(cx, scratch, &job, tiles);
     double sum = 0;
-    if (s == PARE_OK)
+    if (s == PARE_OK) {
+        complete(opts, job.k, job.diagonal);
         pare_parallel(cx, tiles, 1, refine_tiles, &job);
+        restore(opts, job.k, job.diagonal);
+    }
     for (size_t i = 0; s == PARE_OK && i < tiles; i++)
         sum += job.gain[i];
     pare_arena_rewind(scratch, mark);

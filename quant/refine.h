@@ -25,7 +25,7 @@
 typedef struct pare_refine_opts {
     size_t rounds;       /* 3; 0: nothing is done */
     bool keep_zeros;     /* a code whose weight is 0 stays as it is */
-    const float *h;      /* [k, k] lower triangle */
+    float *h;            /* [k, k] lower triangle; what is above it is written */
     double lambda;       /* added to its diagonal */
     const float *o;      /* NULL: every row by itself. [n up to a multiple of the block, block] the
                             block of each row, symmetric, above 0 on the diagonal, 0 behind n */
@@ -42,7 +42,7 @@ typedef struct pare_refine_opts {
  *
  * Returns PARE_OK, PARE_EINVAL when the grid is not uniform, PARE_ENUMERIC when the sums leave the
  * range of F32, PARE_ENOMEM.
- * Memory  k^2 floats; per worker pare_refine_bytes.   Work  (rounds + 1) n k^2 multiply-adds, and
+ * Memory  k floats; per worker pare_refine_bytes.   Work  (rounds + 1) n k^2 multiply-adds, and
  * n k per weight of a group and round; with O also 2 n k per row of a block and round.   Threads
  * over tiles of 128 rows. Exact: class MACHINE (BLAS), any thread count. */
 PARE_CHECKED pare_status pare_refine_codes(pare_ctx *cx, pare_arena *scratch,

@@ -121,13 +121,14 @@ static unsigned asks(const double *value)
 }
 
 /* Refinement goes on from what the sweep leaves: it needs the weights once more. So does a
- * correction, which sweeps others. */
+ * correction, and qronos sweeps others. */
 static size_t extra_bytes(const double *value, size_t n, size_t k, size_t threads)
 {
     const bool refined = refines(value), corrected = corrects(value) != PARE_CORRECT_NONE;
-    const size_t copies = (refined || corrected ? 1u : 0u) + (corrected ? 1u : 0u);
+    const size_t copies =
+        (refined || corrected ? 1u : 0u) + (corrects(value) == PARE_CORRECT_QRONOS ? 1u : 0u);
     return copies * (n * k * sizeof(float) + PARE_ALIGN) + n * sizeof(float) +
-           (refined ? k * k * sizeof(float) +
+           (refined ? k * sizeof(float) +
                           threads * pare_refine_bytes((size_t)value[PARE_QUANTIZE_GROUP], k)
                     : 0);
 }
@@ -140,11 +141,14 @@ static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threa
     const size_t books =
         value[GRID] == (double)PARE_ENCODING_CODEBOOK ? n * 128 + threads * (k + 1) * 128 : 0;
     const bool corrected = corrects(value) != PARE_CORRECT_NONE;
-    const size_t correction = corrected ? pare_correction_bytes(k) : 0;
+    const size_t correction = corrected ? pare_correction_bytes(corrects(value), k) : 0;
+    const size_t factored = pare_quantize_factor_bytes(k),
+                 factoring = pare_quantize_factoring_bytes(k);
+    const size_t correcting = corrected ? factored + correction + pare_correction_scratch(k) : 0;
     const double cube = dk * dk * dk, product = 2.0 * dn * dk * dk;
     const pare_pass_cost once = {
-        .site_bytes = pare_quantize_factor_bytes(k) + correction,
-        .start_bytes = pare_quantize_factoring_bytes(k) + correction,
+        .site_bytes = factored + correction,
+        .start_bytes = correcting > factoring ? correcting : factoring,
         .linear_bytes = threads * pare_compensate_bytes((size_t)value[BLOCK], k) + n * 8 + books +
                         extra_bytes(value, n, k, threads),
         .site_flops = cube * (corrected ? 6.0 : 2.0 / 3.0),
@@ -172,6 +176,17 @@ static float share(const double *value)
                                                    : 1.0F;
 }
 
+/* D to work in: a copy where other steps need it, too. */
+static float *own_drift(pare_arena *scratch, const pare_site_stats *stats)
+{
+    const size_t count = stats->k * stats->k;
+    float *const copy =
+        stats->drift.shared ? pare_arena_take_raw(scratch, count, sizeof *copy) : stats->drift.d;
+    if (copy && stats->drift.shared)
+        memcpy(copy, stats->drift.d, count * sizeof *copy);
+    return copy;
+}
+
 static pare_status site(pare_ctx *cx, const double *value, const pare_site_stats *stats,
                         pare_arena *scratch, void **state)
 {
@@ -186,8 +201,10 @@ static pare_status site(pare_ctx *cx, const double *value, const pare_site_stats
     s->factor = factor;
     if (corrects(value) == PARE_CORRECT_NONE || s->factor->damping.failed || stats->white)
         return PARE_OK;
-    return pare_correction_make(cx, scratch, corrects(value), share(value), s->factor,
-                                stats->drift.d, &s->correction);
+    float *const drift = own_drift(scratch, stats);
+    return drift ? pare_correction_make(cx, scratch, corrects(value), share(value), s->factor,
+                                        drift, &s->correction)
+                 : PARE_ENOMEM;
 }
 
 static pare_encoding encoding(const double *value)
@@ -319,7 +336,7 @@ static pare_status quantize(pare_ctx *cx, const double *value, pare_pass_linear 
     const pare_factor *const factor = site->factor;
     const pare_refine_opts refine = {.rounds = rounds(value, linear),
                                      .keep_zeros = linear->pruned,
-                                     .h = linear->h,
+                                     .h = linear->stats->h,
                                      .lambda = factor->damping.lambda,
                                      .o = linear->outputs,
                                      .dead = factor->dead};

@@ -4,7 +4,13 @@
 #include "quant/correct.h"
 #include "tests/unit/quant_case.h"
 
-enum { N = 70, K = 150, TOKENS = 500, GROUP = 32, BLOCK = 64 };
+enum {
+    N = 70,
+    K = 290,
+    /* more than a panel of a correction */ TOKENS = 600,
+    GROUP = 32,
+    BLOCK = 64
+};
 
 /* Inputs of both models: those of the compressed one have noise; column 5 has died in it. */
 typedef struct inputs {
@@ -44,7 +50,8 @@ static inputs make_inputs(bool weighed)
 static pare_drift gather(const inputs *in)
 {
     pare_drift d;
-    ck_assert_int_eq(pare_drift_take(&arena, K, 128, &d), PARE_OK);
+    ck_assert_int_eq(pare_drift_take(&arena, K, &d), PARE_OK);
+    ck_assert_int_eq(pare_drift_room(&arena, K, 128, &d), PARE_OK);
     for (size_t t = 0; t < TOKENS; t += 128) {
         const size_t rows = TOKENS - t < 128 ? TOKENS - t : 128;
         pare_drift_see(&d, in->x + t * K, rows, K);

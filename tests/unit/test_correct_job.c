@@ -71,6 +71,21 @@ START_TEST(the_first_site_has_nothing_to_make_up_for)
 }
 END_TEST
 
+/* Each step makes up for the same drift: that of a site is left for the last. */
+START_TEST(steps_that_share_a_site_do_as_one)
+{
+    recipe("  - gptq: {bits: 3, group: 32, correct: gptaq}\n");
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "one"}, NULL), PARE_OK);
+    recipe(
+        "  - gptq: {bits: 3, group: 32, correct: gptaq, targets: \"*.q_proj\"}\n"
+        "  - gptq: {bits: 3, group: 32, correct: gptaq, targets: [\"*.k_proj\", \"*.up_proj\"]}\n"
+        "  - gptq: {bits: 3, group: 32, correct: gptaq, skip: [\"*.q_proj\", \"*.k_proj\", "
+        "\"*.up_proj\"]}\n");
+    ck_assert_int_eq(job_run(&place, (job_opts){.output = "three"}, NULL), PARE_OK);
+    job_check_same_weights(&place, "one", "three");
+}
+END_TEST
+
 START_TEST(what_cannot_be_is_refused_with_its_place)
 {
     static const struct {
@@ -150,6 +165,7 @@ int main(void)
     tcase_add_test(t, tune_refuses_too_few_of_all_windows);
     tcase_add_loop_test(t, auto_corrects_where_nothing_else_changes_the_model, 0, AUTOS);
     tcase_add_test(t, the_first_site_has_nothing_to_make_up_for);
+    tcase_add_test(t, steps_that_share_a_site_do_as_one);
     tcase_add_test(t, what_cannot_be_is_refused_with_its_place);
     suite_add_tcase(s, t);
     return unit_main(s);

@@ -408,6 +408,19 @@ START_TEST(any_number_of_threads)
 }
 END_TEST
 
+/* Others read H behind it. */
+START_TEST(h_stays_on_and_below_its_diagonal)
+{
+    job b;
+    begin(&b, 3, 64, true);
+    float *const was = take((size_t)K * K, sizeof *was);
+    memcpy(was, b.opts.h, (size_t)K * K * sizeof *was);
+    (void)refine(&b);
+    for (size_t i = 0; i < K; i++)
+        ck_assert_mem_eq(b.opts.h + i * K, was + i * K, (i + 1) * sizeof *was);
+}
+END_TEST
+
 START_TEST(what_cannot_be_is_refused)
 {
     job b;
@@ -437,6 +450,7 @@ int main(void)
     tcase_add_test(t, rows_that_share_nothing_stay_alone);
     tcase_add_loop_test(t, any_number_of_threads, 0, 2);
     tcase_add_test(t, what_cannot_be_is_refused);
+    tcase_add_test(t, h_stays_on_and_below_its_diagonal);
     suite_add_tcase(s, t);
     return unit_main(s);
 }

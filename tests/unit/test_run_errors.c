@@ -38,14 +38,14 @@ static double of_rows(const float *from, const float *of)
 START_TEST(errors_are_held_against_the_whole)
 {
     double own[2], all[2];
-    pare__run_errors(&cx, w, q, w, NULL, NULL, N, K, own);
-    pare__run_errors(&cx, w, q, whole, NULL, NULL, N, K, all);
+    pare__run_errors(&cx, w, q, w, NULL, N, K, own);
+    pare__run_errors(&cx, w, q, whole, NULL, N, K, all);
     ck_assert_double_eq_tol(own[0], of_rows(w, w), 1e-12);
     ck_assert_double_eq_tol(all[0], of_rows(w, whole), 1e-12);
     ck_assert_double_eq(own[1], -1);
     ck_assert_int_eq(pare_pool_new(&cx, 3, &cx.pool), PARE_OK);
     double threads[2];
-    pare__run_errors(&cx, w, q, whole, NULL, NULL, N, K, threads);
+    pare__run_errors(&cx, w, q, whole, NULL, N, K, threads);
     ck_assert_mem_eq(threads, all, sizeof all);
 }
 END_TEST
