@@ -147,7 +147,8 @@ static pare_status open_waves(pare_run *run)
                        : PARE_OK;
 }
 
-/* Tokens are weighed before there are waves, whose memory that may take. */
+/* Tokens are weighed before waves take memory; their file is there before, so that a full disk is
+ * told at once. */
 static pare_status start_waves(pare_run *run)
 {
     pare_plan *const plan = &run->plan;
@@ -155,8 +156,10 @@ static pare_status start_waves(pare_run *run)
         return PARE_OK;
     PARE_TRY(
         pare_forward_init(run->cx, &run->stage, &plan->model, plan->window, true, &run->forward));
+    if (plan->spill)
+        PARE_TRY(open_waves(run));
     PARE_TRY(pare__run_weigh(run));
-    return open_waves(run);
+    return plan->spill ? PARE_OK : open_waves(run);
 }
 
 /* The inputs of the first block. */

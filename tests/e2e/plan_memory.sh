@@ -84,6 +84,21 @@ job "wide, 2:4 and gptq" wide "$tokens" '[{sparsegpt: {pattern: "2:4"}}, {gptq: 
 job "wide, awq, gptq and an export" wide "$tokens" '[{awq: {}}, {gptq: {bits: 4, group: 128}}]' \
     'export: [{format: safetensors, path: floats}]' --threads 1
 
+# Six times as many blocks take no more but for the names and results of their linears: statistics,
+# weights of tokens and floats are those of one block, and files hold the rest.
+for blocks in 2 12; do
+    "$make" deep$blocks hidden=256 intermediate=704 blocks=$blocks heads=4 kv_heads=2 head_dim=64 \
+        vocab=1024 context=256 tied=1 shards=1 tokens=8192 > log.txt 2>&1 || { cat log.txt; exit 1; }
+    job "gptq of $blocks blocks" deep$blocks \
+        "calibration: {tokens: deep$blocks/tokens.i32, samples: 16, window: 256}" \
+        '[{gptq: {bits: 4, group: 64}}]' '' --threads 2
+    eval "plan$blocks=$plan took$blocks=$took"
+done
+if [ "$plan12" -gt $((plan2 + plan2 / 10)) ] || [ "$took12" -gt $((took2 + took2 / 10)) ]; then
+    echo "e2e.plan_memory: 12 blocks take more than 2: planned $plan12 and $plan2, took $took12 and $took2"
+    failed=1
+fi
+
 # Passes of every kind on a small model, then on a larger one.
 "$make" small hidden=128 intermediate=256 blocks=2 heads=4 kv_heads=2 head_dim=32 vocab=512 \
     context=256 tied=1 shards=1 tokens=4096 > log.txt 2>&1 || { cat log.txt; exit 1; }
