@@ -31,7 +31,7 @@ typedef struct pare_factor_opts {
 /* A factor is shared by all linears of a site. */
 typedef struct pare_factor {
     size_t k;
-    float *u;        /* [k, k] 0 below its diagonal, in the order of `order`; H^-1 = U^T U; or NULL */
+    float *u; /* [k, k] 0 below its diagonal, in the order of `order`; H^-1 = U^T U; or NULL */
     uint32_t *order; /* [k] original column of each position, or NULL for natural order */
     float *diagonal; /* [k] H_jj, natural order, without damping */
     uint8_t *dead;   /* [k] 1 where H_jj = 0 (natural order): such a weight becomes 0 */

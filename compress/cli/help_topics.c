@@ -115,9 +115,10 @@ static void print_limits(void)
         "it "
         "needs\nthe room. A job that does not fit is refused with exit code 5 before it reads a "
         "weight, and\n\"pare plan\" says what it takes.\n\n"
-        "To need less: fewer samples or a shorter window (states of all windows are kept, in a "
-        "file\nwhere they do not fit), fewer --threads. \"pare doctor\" shows the limits of this "
-        "machine.\n\n"
+        "The refusal names the first setting with which the job fits: gptq with correct: none, "
+        "tokens\nthat count the same (token_weights: even), a shorter window, fewer --threads. The "
+        "number of\nblocks does not matter: one is in memory at a time. Activations of all windows "
+        "go to a file\nwhere they do not fit. \"pare doctor\" shows the limits of this machine.\n\n"
         "example  pare plan RECIPE --ram-limit 4GiB\n");
 }
 
