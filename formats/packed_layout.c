@@ -21,8 +21,8 @@ typedef struct draft {
 
 typedef struct drafts {
     pare_ctx *cx;
-    pare_arena *a;
-    draft *item;
+    pare_arena *a; /* of the layout */
+    draft *item;   /* gone once it is made */
     size_t count;
 } drafts;
 
@@ -267,6 +267,15 @@ static pare_status lay_out(drafts *d, uint64_t shard_bytes, pare_packed_layout *
     return make_index(d->cx, d->a, out);
 }
 
+/* Plain tensors behind what is drafted, then all in their places. */
+static pare_status lay_out_with(drafts *d, const pare_tensor *tensors, const size_t *unit,
+                                size_t count, uint64_t shard_bytes, pare_packed_layout *out)
+{
+    for (size_t i = 0; i < count; i++)
+        PARE_TRY(add(d, &tensors[i], unit[i], width_class(tensors[i].dtype)));
+    return lay_out(d, shard_bytes, out);
+}
+
 pare_status pare_packed_layout_make(pare_ctx *cx, pare_arena *a, const pare_tensor *tensors,
                                     const size_t *unit, size_t count,
                                     const pare_packed_linear *linears, const size_t *linear_unit,
@@ -274,19 +283,20 @@ pare_status pare_packed_layout_make(pare_ctx *cx, pare_arena *a, const pare_tens
                                     pare_packed_layout *out)
 {
     *out = (pare_packed_layout){.linear = linears, .linears = linear_count};
+    pare_arena room = {.cx = cx};
     drafts d = {.cx = cx, .a = a};
     size_t most;
     if (__builtin_mul_overflow(linear_count, (size_t)PARE_PLANES, &most) ||
         __builtin_add_overflow(most, count, &most))
         return pare_fail(cx, PARE_EFORMAT, "%zu linears overflow", linear_count);
-    d.item = PARE_NEW(a, draft, most);
-    if (!d.item)
-        return PARE_ENOMEM;
-    for (size_t i = 0; i < linear_count; i++)
-        PARE_TRY(add_linear(&d, &linears[i], linear_unit[i]));
-    for (size_t i = 0; i < count; i++)
-        PARE_TRY(add(&d, &tensors[i], unit[i], width_class(tensors[i].dtype)));
-    return lay_out(&d, shard_bytes, out);
+    d.item = PARE_NEW(&room, draft, most);
+    pare_status s = d.item ? PARE_OK : PARE_ENOMEM;
+    for (size_t i = 0; s == PARE_OK && i < linear_count; i++)
+        s = add_linear(&d, &linears[i], linear_unit[i]);
+    if (s == PARE_OK)
+        s = lay_out_with(&d, tensors, unit, count, shard_bytes, out);
+    pare_arena_release(&room);
+    return s;
 }
 
 pare_status pare_packed_layout_dense(pare_ctx *cx, pare_arena *a, const pare_tensor *tensors,
@@ -294,12 +304,12 @@ pare_status pare_packed_layout_dense(pare_ctx *cx, pare_arena *a, const pare_ten
                                      pare_packed_layout *out)
 {
     *out = (pare_packed_layout){.dense = true};
-    drafts d = {.cx = cx, .a = a, .item = PARE_NEW(a, draft, count)};
-    if (!d.item)
-        return PARE_ENOMEM;
-    for (size_t i = 0; i < count; i++)
-        PARE_TRY(add(&d, &tensors[i], unit[i], width_class(tensors[i].dtype)));
-    return lay_out(&d, shard_bytes, out);
+    pare_arena room = {.cx = cx};
+    drafts d = {.cx = cx, .a = a, .item = PARE_NEW(&room, draft, count)};
+    const pare_status s =
+        d.item ? lay_out_with(&d, tensors, unit, count, shard_bytes, out) : PARE_ENOMEM;
+    pare_arena_release(&room);
+    return s;
 }
 
 pare_status pare_packed_layout_kv(pare_ctx *cx, pare_arena *a, const pare_kv_format *f,
