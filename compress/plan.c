@@ -499,7 +499,9 @@ pare_status pare_plan_make(pare_ctx *cx, pare_arena *a, const pare_job *job, par
     PARE_TRY(lay_out(cx, a, plan));
     PARE_TRY(pare__plan_exports(cx, a, plan));
     plan->packed_bytes += plan->ratios ? ratio_bytes(plan) : 0;
-    PARE_TRY(pare__plan_cost(cx, plan));
+    const pare_status s = pare__plan_cost(cx, plan);
+    if (s != PARE_OK)
+        return s == PARE_ENOMEM ? pare__plan_relief(cx, plan) : s;
     if (!job->look)
         return PARE_OK;
     PARE_TRY(look_at_places(cx, a, plan));

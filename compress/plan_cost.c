@@ -33,16 +33,6 @@ static void choose_chunk(const pare_ctx *cx, pare_plan *plan)
     (void)pare__plan_memory(cx, plan);
 }
 
-static pare_status refuse_ram(pare_ctx *cx, const pare_plan *plan, const char *largest,
-                              uint64_t need)
-{
-    char text[PARE_UNIT_TEXT], most[PARE_UNIT_TEXT], relief[PARE_RELIEF_TEXT];
-    pare__plan_relief(cx, plan, need, plan->ram_limit, relief);
-    return pare_fail(cx, PARE_ENOMEM, "%s needs %s of memory and the limit of %s leaves %s; %s",
-                     largest, pare_units_bytes(need, text), plan->ram_limit_name,
-                     pare_units_bytes(plan->ram_limit, most), relief);
-}
-
 static pare_status check_ram(pare_ctx *cx, pare_plan *plan)
 {
     plan->chunk = 1;
@@ -60,10 +50,14 @@ static pare_status check_ram(pare_ctx *cx, pare_plan *plan)
     const pare_memory_limit limit = pare__plan_limit(plan, pare__plan_outside_bytes(cx, plan));
     plan->ram_limit = limit.bytes;
     plan->ram_limit_name = limit.name;
+    char text[PARE_UNIT_TEXT], most[PARE_UNIT_TEXT];
     if (plan->job->boundless)
         return PARE_OK;
     if (need > plan->ram_limit)
-        return refuse_ram(cx, plan, largest, need);
+        return pare_fail(cx, PARE_ENOMEM,
+                         "%s needs %s of memory and the limit of %s leaves %s; raise the limit",
+                         largest, pare_units_bytes(need, text), limit.name,
+                         pare_units_bytes(plan->ram_limit, most));
     plan->allocator_bytes = plan->ram_limit - pare__plan_outside_bytes(cx, plan);
     plan->spill = plan->whole_anonymous_bytes > plan->ram_limit;
     choose_chunk(cx, plan);

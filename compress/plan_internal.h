@@ -96,12 +96,10 @@ uint64_t pare__plan_outside_bytes(const pare_ctx *cx, const pare_plan *plan);
  */
 uint64_t pare__plan_stored_bytes(const pare_plan *plan);
 
-/* What to do about a job that needs more memory than the limit: the first setting with which a plan
- * of it fits, and what it needs then; several together where no single one is enough; or that none
- * is. */
-enum { PARE_RELIEF_TEXT = 384 };
-void pare__plan_relief(pare_ctx *cx, const pare_plan *plan, uint64_t need, uint64_t limit,
-                       char text[PARE_RELIEF_TEXT]);
+/* Once pare__plan_cost has refused a plan for its memory: adds to the recorded failure the first
+ * setting with which a plan of the job fits, and what it needs then; several together where no
+ * single one is enough; or that none is. Returns PARE_ENOMEM. */
+pare_status pare__plan_relief(pare_ctx *cx, const pare_plan *plan);
 
 /* Fills spilled_anonymous_bytes and whole_anonymous_bytes, at most that: what the plan holds now,
  * and what the job takes on top. Needs activation_bytes and chunk. Returns what takes most, for a

@@ -68,8 +68,6 @@ static void put_evaluated(relief *r)
 static void put_sets(relief *r)
 {
     r->sets = 0;
-    if (r->plan->calibrated && r->plan->recipe.calibration.samples == 0 && r->plan->samples)
-        put_set(r, "calibration.samples=%zu", r->plan->samples);
     if (r->pulled[EVALUATED])
         put_evaluated(r);
     if (r->pulled[CORRECT])
@@ -187,35 +185,50 @@ static void name(const relief *r, char *text, size_t size)
             at += (size_t)snprintf(text + at, size - at, "%s%s", at ? ", " : "", words[l]);
 }
 
-void pare__plan_relief(pare_ctx *cx, const pare_plan *plan, uint64_t need, uint64_t limit,
-                       char text[PARE_RELIEF_TEXT])
+/* The first setting that is enough alone, left pulled; UINT64_MAX without one. */
+static uint64_t pull_one(relief *r, uint64_t limit)
 {
-    relief r = {.cx = cx, .plan = plan, .held = cx->live_bytes};
-    char words[256] = "", bytes[PARE_UNIT_TEXT];
-    uint64_t found = UINT64_MAX;
-    for (size_t l = 0; l < LEVERS && found > limit; l++) {
-        memset(r.pulled, 0, sizeof r.pulled);
-        if (is_open(&r, (lever)l))
-            found = pull(&r, (lever)l, limit);
+    for (size_t l = 0; l < LEVERS; l++) {
+        memset(r->pulled, 0, sizeof r->pulled);
+        const uint64_t need = is_open(r, (lever)l) ? pull(r, (lever)l, limit) : UINT64_MAX;
+        if (need <= limit)
+            return need;
     }
-    uint64_t least = need;
-    if (found > limit)
-        memset(r.pulled, 0, sizeof r.pulled);
-    for (size_t l = 0; l < LEVERS && found > limit; l++) {
-        if (!is_open(&r, (lever)l))
+    memset(r->pulled, 0, sizeof r->pulled);
+    return UINT64_MAX;
+}
+
+/* One after the other, as long as it is not enough; what does not help is left as it is. */
+static uint64_t pull_more(relief *r, uint64_t need, uint64_t limit)
+{
+    for (size_t l = 0; l < LEVERS && need > limit; l++) {
+        if (!is_open(r, (lever)l))
             continue;
-        const uint64_t with = pull(&r, (lever)l, limit);
-        r.pulled[l] = with < least; /* what does not help is left as it is */
-        least = with < least ? with : least;
-        found = least;
+        const uint64_t with = pull(r, (lever)l, limit);
+        r->pulled[l] = with < need;
+        need = with < need ? with : need;
     }
+    return need;
+}
+
+pare_status pare__plan_relief(pare_ctx *cx, const pare_plan *plan)
+{
+    const uint64_t spilled = plan->spilled_anonymous_bytes, whole = plan->whole_anonymous_bytes;
+    const uint64_t need = spilled < whole ? spilled : whole, limit = plan->ram_limit;
+    char refusal[sizeof cx->what], words[256] = "", bytes[PARE_UNIT_TEXT];
+    if (need <= limit) /* memory ended */
+        return PARE_ENOMEM;
+    relief r = {.cx = cx, .plan = plan, .held = cx->live_bytes};
+    (void)snprintf(refusal, sizeof refusal, "%s", cx->what);
+    pare_ctx_clear(cx);
+    const uint64_t one = pull_one(&r, limit);
+    const uint64_t found = one <= limit ? one : pull_more(&r, need, limit);
     name(&r, words, sizeof words);
     if (found <= limit)
-        (void)snprintf(text, PARE_RELIEF_TEXT, "raise the limit, or say %s (%s)", words,
-                       pare_units_bytes(found, bytes));
-    else if (words[0])
-        (void)snprintf(text, PARE_RELIEF_TEXT, "raise the limit; with %s it still needs %s", words,
-                       pare_units_bytes(least, bytes));
-    else
-        (void)snprintf(text, PARE_RELIEF_TEXT, "raise the limit: no setting makes it need less");
+        return pare_fail(cx, PARE_ENOMEM, "%s, or say %s (%s)", refusal, words,
+                         pare_units_bytes(found, bytes));
+    if (words[0])
+        return pare_fail(cx, PARE_ENOMEM, "%s; with %s it still needs %s", refusal, words,
+                         pare_units_bytes(found, bytes));
+    return pare_fail(cx, PARE_ENOMEM, "%s: no setting makes it need less", refusal);
 }
