@@ -145,12 +145,13 @@ pare_status pare_place_check(pare_ctx *cx, pare_arena *a, const pare_output_plac
             "%s: is where the old output may have to go for a moment, and not of pare; "
             "move it away, or choose another path",
             p->replaced);
+    bool ours;
+    PARE_TRY(unmark_finished(cx, a, p, &ours));
+    PARE_TRY(pare_ours_check(cx, a, p->output, p->kind, false));
     if (p->kind != PARE_OUTPUT_FILE && is_there(p->output) &&
         faccessat(AT_FDCWD, p->output, W_OK | X_OK, AT_EACCESS) != 0)
         return pare_file_fail(cx, p->output, "replace what lies in the directory");
-    bool ours;
-    PARE_TRY(unmark_finished(cx, a, p, &ours));
-    return pare_ours_check(cx, a, p->output, p->kind, false);
+    return PARE_OK;
 }
 
 /* Whether a file system lacks a way of renaming. */

@@ -1,10 +1,12 @@
 #include "formats/checkpoint.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "formats/checkpoint_internal.h"
 #include "formats/format_version.h"
@@ -12,7 +14,8 @@
 static const char config_name[] = "config.json";
 static const char packed_index_name[] = "packed.index.json";
 
-enum { CONFIG_MAX = 4 * 1024 * 1024, INDEX_MAX = 100 * 1000 * 1000 };
+/* TOLD_MOST: bytes of a path that is told whole. */
+enum { CONFIG_MAX = 4 * 1024 * 1024, INDEX_MAX = 100 * 1000 * 1000, TOLD_MOST = 512 };
 
 static pare_status read_json(pare_checkpoint *ck, const char *path, size_t cap, pare_json **doc)
 {
@@ -360,7 +363,8 @@ static pare_status open_path(pare_checkpoint *ck, pare_arena *a)
 {
     pare_path_kind is;
     PARE_TRY(pare_path_look(ck->cx, ck->path, &is));
-    if (is == PARE_PATH_ABSENT)
+    if (is == PARE_PATH_ABSENT && strlen(ck->path) <= TOLD_MOST && access(ck->path, F_OK) != 0 &&
+        errno == ENOENT)
         return pare_fail(ck->cx, PARE_ENOTFOUND,
                          "%s: no such file or directory; a model is a path on this machine, pare "
                          "downloads none",

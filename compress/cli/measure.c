@@ -81,15 +81,15 @@ pare_status pare_measure_data(pare_cli *cli, const pare_args *args, const pare_l
         PARE_TRY(pare_loaded_text(cli, l, m->text, m->bos, &m->data));
     else
         PARE_TRY(pare_tokens_read(&cli->cx, &cli->arena, m->tokens, c->vocab, &m->data));
-    char note[PARE_TOKENS_NOTE];
-    if (pare_tokens_note(&m->data, note))
-        pare_screen_say(&cli->screen, "pare: warning: %s", note);
     const size_t window = m->opts.window, step = m->opts.stride ? m->opts.stride : window;
     if (m->data.count < window)
         return pare_fail(&cli->cx, PARE_EUSAGE,
                          "%s has %zu token%s, fewer than one window of %zu; give %s",
                          m->text ? m->text : m->tokens, m->data.count, pare_plural(m->data.count),
                          window, m->data.count < 2 ? "another text" : "a smaller --window");
+    char note[PARE_TOKENS_NOTE];
+    if (pare_tokens_note(&m->data, note))
+        pare_screen_say(&cli->screen, "pare: warning: %s", note);
     if (m->limit && m->limit <= (m->data.count - window) / step)
         m->data.count = window + (m->limit - 1) * step;
     return PARE_OK;
