@@ -131,7 +131,8 @@ static const struct {
      "wrong usage or recipe, a recipe whose model is not there, or an output that belongs to "
      "another job (--restart replaces it), holds something that pare did not write, or is in use"},
     {PARE_EXIT_FALLBACK,
-     "done, with a numeric fallback, too little calibration for a pass, or an expert that few "
+     "done, with a numeric fallback, weights too small for their storage, too little calibration "
+     "for a pass, or an expert that few "
      "tokens reach, under --strict; init --from: something was left out"},
     {PARE_EXIT_INPUT, "bad, damaged, missing or unsupported input file, or one that changed during "
                       "the run; a format that cannot hold the model (export; in a recipe it "
