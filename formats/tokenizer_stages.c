@@ -141,8 +141,8 @@ static pare_status check_first(pare_ctx *cx, const pare_tokenizer *t, const pare
         const pare_tok_step *const s = &t->steps[i];
         if (s->kind == PARE_TOK_REPLACE && s->code && s->content.len == 0)
             behind = "a Replace of an expression by nothing";
-        if (s->kind == PARE_TOK_COMPOSE && t->stage_count > 0)
-            behind = "another stage and a normal form";
+        if (s->kind != PARE_TOK_STRIP && t->stage_count > 0)
+            behind = "another stage and a normalizer";
     }
     for (size_t i = 0; i < t->stage_count; i++)
         if (t->stages[i].kind >= PARE_TOK_SPACE)

@@ -123,6 +123,11 @@ def alike(t, added):
     return len(set(texts)) < len(texts)
 
 
+def stopped(e):
+    """The package stops on some compositions."""
+    return "Panic" in type(e).__name__
+
+
 def show(case):
     """The parts that were drawn."""
     return json.dumps({k: case[k] for k in ("normalizer", "pre_tokenizer", "added_tokens")} |
@@ -137,9 +142,14 @@ def main(program, count=150, seed=0):
         for i in range(int(count)):
             case = draw(random.Random(int(seed) * 100003 + i), models)
             text = json.dumps(case)
-            theirs = tokenizers.Tokenizer.from_str(text)
-            if alike(theirs, case["added_tokens"]):
-                continue  # which of them is found depends on its tables
+            try:
+                theirs = tokenizers.Tokenizer.from_str(text)
+                if alike(theirs, case["added_tokens"]):
+                    continue  # which of them is found depends on its tables
+            except BaseException as e:
+                if not stopped(e):
+                    raise
+                continue
             with open(os.path.join(folder, "tokenizer.json"), "w", encoding="utf-8") as out:
                 out.write(text)
             mine = ours(program, folder)
@@ -152,8 +162,8 @@ def main(program, count=150, seed=0):
             for line, ids in zip(lines, mine):
                 try:
                     want = theirs.encode(line, add_special_tokens=False).ids
-                except BaseException as e:  # it stops on some compositions
-                    if "Panic" not in type(e).__name__:
+                except BaseException as e:
+                    if not stopped(e):
                         raise
                     continue
                 if ids != want:

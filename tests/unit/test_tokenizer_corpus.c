@@ -52,7 +52,7 @@ static const struct wanted {
     NOT("normalizer 'Lowercase' is not supported"),
     NOT("normalizer: Replace with a pattern that matches an empty text is not supported"),
     NOT("prepend_scheme first behind a stage that changes the text is not supported"),
-    NOT("prepend_scheme first behind another stage and a normal form is not supported"),
+    NOT("prepend_scheme first behind another stage and a normalizer is not supported"),
     NOT("first behind a Replace of an expression by nothing is not supported"),
     BAD("normalizer.normalizers: an array expected"),
     NOT("normalizer: more than 8 steps"),
