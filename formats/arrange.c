@@ -315,6 +315,7 @@ static pare_status take_over(arranger *r)
         ck->tensor_file[i] = r->out[i].file;
     }
     ck->tensors = r->count;
+    ck->stored = NULL; /* of another list */
     return PARE_OK;
 }
 

@@ -28,6 +28,7 @@ typedef struct pare_checkpoint {
     char *path, *directory; /* as given; the directory that holds config.json */
     bool packed;            /* an artifact of ours: quantization_config.quant_method is "pare" */
     bool arranged;          /* set by a reader whose tensors are as runtime/arch.h has them */
+    size_t unpacked;        /* linears that other programs quantized, here as floats */
     bool nonfinite;         /* set by a caller that repairs NaN and Inf: loading lets them pass */
     pare_file *file;        /* weight files, sorted by name */
     size_t files;

@@ -99,6 +99,12 @@ const pare_tensor *pare__find_tensor(const pare_tensor *tensor, size_t tensors, 
  * PARE_EFORMAT (a shape, a name twice), PARE_ENOMEM, and what the scratch says. */
 PARE_CHECKED pare_status pare__checkpoint_arrange(pare_checkpoint *ck, pare_arena *a);
 
+/* Turns linears of a checkpoint whose quantization_config says compressed-tensors into the floats
+ * that they stand for, in ck->scratch; other tensors stay. Nothing happens for other checkpoints.
+ * PARE_ENOTSUP (a scheme that is not read, by its key), PARE_EFORMAT (a tensor that is not what the
+ * scheme says), PARE_ENOMEM, and what the scratch says. */
+PARE_CHECKED pare_status pare__compressed_unpack(pare_checkpoint *ck, pare_arena *a);
+
 /* How a file says what linears that are trained to be ternary stand for. */
 typedef enum pare__ternary_kind {
     PARE__TERNARY_SCALED,  /* codes or floats times weight_scale */

@@ -250,10 +250,10 @@ static pare_status refuse_quantized(const pare__config_file *f, const pare_confi
                          "%s: quantization_config.quant_method is missing or not a text", f->name);
     if (c->arch->rounds_inputs && strcmp(method, "pare") != 0)
         return check_ternary(f, q, method);
-    if (strcmp(method, "pare") != 0)
+    if (strcmp(method, "pare") != 0 && strcmp(method, "compressed-tensors") != 0)
         return pare_fail(f->cx, PARE_ENOTSUP,
                          "%s: the model is already quantized by %.64s; a checkpoint in F32, F16 or "
-                         "BF16 is needed",
+                         "BF16, or one of compressed-tensors, is needed",
                          f->name, method);
     return PARE_OK;
 }

@@ -42,6 +42,11 @@ static void say_quantized(pare_cli *cli, const char *path, const pare_checkpoint
 {
     char types[256];
     bool integer = false;
+    if (ck->unpacked)
+        pare_screen_say(&cli->screen,
+                        "pare: warning: %s is quantized (%zu linears in compressed-tensors), its "
+                        "values are used",
+                        path, ck->unpacked);
     if (!pare_checkpoint_quantized(ck, types, sizeof types))
         return;
     for (size_t i = 0; i < ck->tensors; i++) {

@@ -1,0 +1,172 @@
+/* Exports in compressed-tensors read as models: every weight is that of the artifact. */
+#include "compress/export.h"
+#include "runtime/linear.h"
+#include "tests/data/families.h"
+#include "tests/unit/folder.h"
+#include "tests/unit/loaded.h"
+
+#define RTN(options) "rtn: {bits: 4, group: 32" options "}"
+
+/* Every way of storing weights that pare writes; families with several linears in one tensor, with
+ * experts, and with names of their own. */
+static const struct {
+    const char *family, *passes;
+} cases[] = {
+    {"mistral", RTN("")},
+    {"mistral", RTN(", symmetric: false")},
+    {"mistral", "rtn: {bits: 4, group: row}"},
+    {"mistral", "rtn: {bits: 3, group: 32, symmetric: false}"},
+    {"mistral", "rtn: {bits: 8, group: 32}"},
+    {"mistral", "rtn: {bits: 8, group: row, activations: int8_token}"},
+    {"mistral", "fp8: {group: row}"},
+    {"mistral", RTN(", targets: '*.mlp.*'") ", rtn: {bits: 8, group: row, activations: int8_token, "
+                                            "targets: '*.self_attn.*'}"},
+    {"mistral", RTN(", skip: ['*.layers.1.self_attn.*', '*.layers.0.mlp.*']")},
+    {"phi3", RTN(", symmetric: false")},
+    {"gpt_neox", RTN("")},
+    {"opt", RTN("")},
+    {"qwen3_moe", "rtn: {bits: 4, group: row}"},
+};
+enum { CASES = sizeof cases / sizeof *cases };
+
+static job_place begin(const char *name, const char *passes)
+{
+    char recipe[512];
+    job_place p;
+    pare_export_result r;
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &arena, 0), PARE_OK);
+    (void)snprintf(p.root, sizeof p.root, "job.XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(p.root));
+    ck_assert(family_write(family_find(name), job_path(&p, "model")));
+    (void)snprintf(recipe, sizeof recipe, "pare: 1\nmodel: model\npasses: [%s]\n", passes);
+    job_recipe(&p, recipe);
+    ck_assert_int_eq(job_run(&p, (job_opts){.output = "out"}, NULL), PARE_OK);
+    const pare_export_job job = {.artifact = job_path(&p, "out"),
+                                 .output = job_path(&p, "ct"),
+                                 .target = pare_export_find("compressed-tensors")};
+    ck_assert_msg(pare_export_run(&cx, &arena, &job, &r) == PARE_OK, "%s", cx.what);
+    return p;
+}
+
+static void end(const job_place *p)
+{
+    job_remove_directory(p->root);
+    pare_arena_release(&arena);
+    ck_assert_uint_eq(cx.live_bytes, 0);
+}
+
+static void check_linear(const pare_linear *is, const pare_linear *was)
+{
+    const size_t count = was->n * was->k;
+    float *const a = PARE_NEW(&arena, float, count);
+    float *const b = PARE_NEW(&arena, float, count);
+    ck_assert(is->n == was->n && is->k == was->k && a && b);
+    pare_linear_to_f32(&cx, is, a);
+    pare_linear_to_f32(&cx, was, b);
+    for (size_t i = 0; i < count; i++)
+        ck_assert_msg(a[i] == b[i], "%s [%zu, %zu]: %g, %g", was->name, i / is->k, i % is->k,
+                      (double)a[i], (double)b[i]);
+    check_vector(is->bias, was->bias, was->n, was->name);
+}
+
+START_TEST(an_export_is_read_as_the_artifact)
+{
+    const job_place p = begin(cases[_i].family, cases[_i].passes);
+    loaded is, was;
+    size_t linears = 0;
+    load(&p, "out", &was);
+    load(&p, "ct", &is);
+    const pare_config *const c = &was.model.config;
+    for (size_t i = 0; i < c->blocks; i++)
+        for (size_t part = 0; part < pare_block_parts(c); part++)
+            for (pare_role r = 0; r < PARE_ROLES; r++) {
+                const pare_linear *const l = pare_block_linear(&was.model.block[i], part, r);
+                if (!l->name)
+                    continue;
+                check_linear(pare_block_linear(&is.model.block[i], part, r), l);
+                linears += l->bits > 0;
+            }
+    check_linear(&is.model.head, &was.model.head);
+    check_linear(&is.model.embed, &was.model.embed);
+    ck_assert(is.ck.unpacked > 0 && is.ck.unpacked <= linears);
+    pare_checkpoint_close(&is.ck);
+    pare_checkpoint_close(&was.ck);
+    end(&p);
+}
+END_TEST
+
+/* What is changed in config.json of an export, and what pare says of that. */
+static const struct {
+    const char *from, *to, *says;
+} changes[] = {
+    {"\"kv_cache_scheme\": null", "\"kv_cache_scheme\": {\"num_bits\": 8}",
+     "kv_cache_scheme: is not"},
+    {"\"sparsity_config\": {}", "\"sparsity_config\": {\"format\": \"dense\"}",
+     "sparsity_config: is"},
+    {"\"transform_config\": {}", "\"transform_config\": {\"a\": 1}",
+     "transform_config: is not read"},
+    {"\"num_bits\": 4", "\"num_bits\": 6", "group_0.weights.num_bits: only integers of 4 and 8"},
+    {"\"type\": \"int\"", "\"type\": \"log\"", "group_0.weights.type: only int and float are read"},
+    {"\"strategy\": \"group\"", "\"strategy\": \"block\"",
+     "weights.strategy: only group and channel"},
+    {"\"group_size\": 32", "\"group_size\": 0", "group_0.weights.group_size: a number of columns"},
+    {"\"group_size\": 32", "\"group_size\": 16", "q_proj.weight_scale is missing, or not what"},
+    {"\"num_bits\": 4", "\"num_bits\": 8",
+     "weight_packed is missing, or not what quantization_config"},
+    {"\"symmetric\": true", "\"symmetric\": false", "weight_zero_point is missing, or not what"},
+    {"\"dynamic\": false", "\"dynamic\": true", "weights.dynamic: scales that are not stored"},
+    {"\"actorder\": null", "\"actorder\": \"group\"", "weights.actorder: columns in another order"},
+    {"\"output_activations\": null", "\"output_activations\": {\"num_bits\": 8}",
+     "output_activations: "},
+    {"\"Linear\"", "\"re:.*self_attn.*\"", "names the linear model.layers.0.mlp.down_proj, whose"},
+    {"\"Linear\"", "\"re:.*self_attn.*\", \"re:.*mlp[.](up|gate|down)_proj$\"", NULL},
+    {"\"actorder\": null", "\"actorder\": \"static\"", NULL},
+};
+enum { CHANGES = sizeof changes / sizeof *changes };
+
+START_TEST(what_is_not_read_is_refused_by_name)
+{
+    const job_place p = begin("mistral", RTN(""));
+    char changed[16384];
+    size_t len;
+    char *const text = folder_get(job_path(&p, "ct/config.json"), &len);
+    const char *const at = strstr(text, changes[_i].from);
+    pare_checkpoint ck;
+    ck_assert_msg(at, "%s", text);
+    (void)snprintf(changed, sizeof changed, "%.*s%s%s", (int)(at - text), text, changes[_i].to,
+                   at + strlen(changes[_i].from));
+    free(text);
+    FILE *const f = fopen(job_path(&p, "ct/config.json"), "w");
+    ck_assert(f && fputs(changed, f) >= 0 && fclose(f) == 0);
+    const pare_status s = pare_checkpoint_open(&cx, &arena, job_path(&p, "ct"), &ck);
+    ck_assert_msg((s == PARE_OK) == !changes[_i].says, "%s", cx.what);
+    ck_assert_msg(s == PARE_OK || strstr(cx.what, changes[_i].says), "%s", cx.what);
+    pare_ctx_clear(&cx);
+    pare_checkpoint_close(&ck);
+    end(&p);
+}
+END_TEST
+
+START_TEST(it_is_not_compressed_again)
+{
+    char what[1024];
+    const job_place p = begin("mistral", RTN(""));
+    job_recipe(&p, "pare: 1\nmodel: ct\npasses: [" RTN("") "]\n");
+    ck_assert_int_eq(job_run(&p, (job_opts){.output = "again"}, what), PARE_ENOTSUP);
+    ck_assert_msg(strstr(what, "ct: is compressed already"), "%s", what);
+    end(&p);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *const s = suite_create("compressed");
+    TCase *const t = tcase_create("compressed");
+    tcase_set_timeout(t, 240);
+    tcase_add_loop_test(t, an_export_is_read_as_the_artifact, 0, CASES);
+    tcase_add_loop_test(t, what_is_not_read_is_refused_by_name, 0, CHANGES);
+    tcase_add_test(t, it_is_not_compressed_again);
+    suite_add_tcase(s, t);
+    return unit_main(s);
+}
