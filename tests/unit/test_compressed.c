@@ -111,7 +111,7 @@ static const struct {
     {"\"strategy\": \"group\"", "\"strategy\": \"block\"",
      "weights.strategy: only group and channel"},
     {"\"group_size\": 32", "\"group_size\": 0", "group_0.weights.group_size: a number of columns"},
-    {"\"group_size\": 32", "\"group_size\": 16", "q_proj.weight_scale is missing, or not what"},
+    {"\"group_size\": 32", "\"group_size\": 16", "down_proj.weight_scale is missing, or"},
     {"\"num_bits\": 4", "\"num_bits\": 8",
      "weight_packed is missing, or not what quantization_config"},
     {"\"symmetric\": true", "\"symmetric\": false", "weight_zero_point is missing, or not what"},
