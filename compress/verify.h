@@ -15,8 +15,7 @@ typedef struct pare_verify_result {
 /* A directory that pare wrote: every file against SHA256SUMS, both ways (an artifact without one is
  * a finding, the journal of a run that was killed at its end is none). An artifact besides: size
  * and SHA-256 of the files that the manifest lists, that list complete, XXH3-128 of every plane,
- * codes, zeros and columns in range, scales finite and 0 or normal F16 (subnormal too where the
- * encoding has them), padding decodes to zero, other tensors finite.
+ * codes, zeros and columns in range, scales finite, padding decodes to zero, other tensors finite.
  *
  * Any other checkpoint: structure, index and headers, every float tensor finite; its SHA256SUMS if
  * it has the form of ours, the checksums of a GGUF file of ours (formats/gguf_seal.h), and one file

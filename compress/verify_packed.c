@@ -5,7 +5,7 @@
 #include "kernels/layout.h"
 #include "runtime/super.h"
 
-enum { F16_EXPONENT = 0x7c00, F16_SIGN = 0x8000, F16_NORMAL = 0x0400, NF4_ZERO = 128 };
+enum { F16_EXPONENT = 0x7c00, F16_SIGN = 0x8000, NF4_ZERO = 128 };
 
 /* A packed linear with its planes as they lie in the files, at any alignment. */
 typedef struct planes {
@@ -35,9 +35,8 @@ static size_t row_of(size_t i, size_t groups)
     return i / (groups * PARE_ATOM_N) * PARE_ATOM_N + i % PARE_ATOM_N;
 }
 
-/* Scales of F16: 0 or positive (Q6_K and symmetric uniform grids: or negative); normal where the
- * smallest are; 0 in padding. */
-static void check_scales(const planes *c, pare_plane plane, size_t groups, unsigned least)
+/* Scales of F16: 0 or positive (Q6_K and symmetric uniform grids: or negative); 0 in padding. */
+static void check_scales(const planes *c, pare_plane plane, size_t groups)
 {
     const char *const name = pare_packed_plane_name(plane);
     const bool either =
@@ -47,11 +46,9 @@ static void check_scales(const planes *c, pare_plane plane, size_t groups, unsig
     for (size_t i = 0; i < c->rows * groups; i++) {
         const unsigned scale = half_at(c->plane[plane], i);
         const size_t row = row_of(i, groups);
-        if ((scale & sign) || (scale & F16_EXPONENT) == F16_EXPONENT ||
-            (scale % F16_SIGN != 0 && scale % F16_SIGN < least)) {
-            pare__verify_found(c->v, "%s.%s: row %zu: 0x%04x is not %s%s F16", c->p.name, name, row,
-                               scale, sign ? "0 or a positive" : "a finite",
-                               least > 1 ? " normal" : "");
+        if ((scale & sign) || (scale & F16_EXPONENT) == F16_EXPONENT) {
+            pare__verify_found(c->v, "%s.%s: row %zu: 0x%04x is not %s F16", c->p.name, name, row,
+                               scale, sign ? "0 or a positive" : "a finite");
             return;
         }
         if (row >= c->p.n && scale != 0) {
@@ -195,8 +192,7 @@ static pare_status check_codes(const planes *c)
     return PARE_OK;
 }
 
-/* Padding of the int8 columns that are kept apart is the code of 0. Their scales may be subnormal:
- * the largest of a few weights of a row can be anything. */
+/* Padding of the int8 columns that are kept apart is the code of 0. */
 static pare_status check_outliers(const planes *c)
 {
     planes apart = *c;
@@ -206,21 +202,19 @@ static pare_status check_outliers(const planes *c)
     apart.p.k = c->p.outliers;
     apart.plane[PARE_PLANE_ZEROS] = NULL;
     apart.codes = PARE_PLANE_OUTLIER_CODES;
-    check_scales(c, PARE_PLANE_OUTLIER_SCALES, 1, 1);
+    check_scales(c, PARE_PLANE_OUTLIER_SCALES, 1);
     return check_codes(&apart);
 }
 
 static pare_status check_all(const planes *c)
 {
     const bool coded = c->p.encoding == PARE_ENCODING_NF4 || c->p.encoding == PARE_ENCODING_MXFP4;
-    const bool subnormal =
-        c->p.encoding == PARE_ENCODING_FP8 || pare_encoding_is_super(c->p.encoding);
     if (coded)
         check_coded_scales(c);
     else if (c->plane[PARE_PLANE_SCALES])
-        check_scales(c, PARE_PLANE_SCALES, c->groups, subnormal ? 1 : F16_NORMAL);
+        check_scales(c, PARE_PLANE_SCALES, c->groups);
     if (c->plane[PARE_PLANE_MINIMA])
-        check_scales(c, PARE_PLANE_MINIMA, c->groups, 1);
+        check_scales(c, PARE_PLANE_MINIMA, c->groups);
     if (c->plane[PARE_PLANE_SUB])
         check_sub(c);
     if (c->plane[PARE_PLANE_ZEROS])

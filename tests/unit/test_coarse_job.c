@@ -41,6 +41,15 @@ static const outcome *run(void)
     return call(line, ERR);
 }
 
+/* Small scales are no damage. */
+static void verify_finds_nothing(const char *passes)
+{
+    char line[1024];
+    (void)snprintf(line, sizeof line, "verify %s", job_path(&place, "out"));
+    const outcome *const o = call(line, OUT);
+    ck_assert_msg(o->code == 0, "%s: exit %d: %s", passes, o->code, o->text);
+}
+
 /* A number of the linear in the manifest; -1: none. */
 static double of_up(const char *key)
 {
@@ -116,6 +125,7 @@ START_TEST(a_near_dead_row_is_told_and_stops_nothing)
     const double lost = of_up("lost_weights");
     ck_assert_msg(lost >= rows[_i].least && lost <= rows[_i].most, "%s: %g lost", rows[_i].passes,
                   lost);
+    verify_finds_nothing(rows[_i].passes);
 }
 END_TEST
 
