@@ -44,17 +44,18 @@ static bool is_int64(const pare_tokens *t)
     return any && t->count >= FOREIGN_LEAST && t->count % 2 == 0;
 }
 
-/* Integers of 16 bits: some pairs are no ids of the model, all halves are. */
+/* Integers of 16 bits: most pairs are no ids of the model, all halves are. A large vocabulary has
+ * the halves of any 32 bits: where few are no ids, these are what is wrong. */
 static bool is_uint16(const pare_tokens *t, size_t vocab)
 {
-    bool outside = false;
+    size_t outside = 0;
     for (size_t i = 0; i < t->count; i++) {
         const uint32_t pair = (uint32_t)t->id[i];
-        outside = outside || pair >= vocab;
+        outside += pair >= vocab;
         if ((pair & 0xffff) >= vocab || pair >> 16 >= vocab)
             return false;
     }
-    return outside && t->count >= FOREIGN_LEAST;
+    return outside > t->count / 2 && t->count >= FOREIGN_LEAST;
 }
 
 static pare_status fail_type(pare_ctx *cx, const char *path, const char *type, const char *read)
@@ -72,9 +73,9 @@ static pare_status check_type(pare_ctx *cx, const char *path, const pare_tokens 
         return fail_type(cx, path, "a list of int64, since every second word of 32 bits is 0",
                          "numpy.fromfile(FILE, \"<i8\")");
     if (is_uint16(t, vocab))
-        return fail_type(cx, path,
-                         "a list of uint16, since its halves are tokens and its words are not",
-                         "numpy.fromfile(FILE, \"<u2\")");
+        return fail_type(
+            cx, path, "a list of uint16, since its halves are tokens and most of its words are not",
+            "numpy.fromfile(FILE, \"<u2\")");
     return PARE_OK;
 }
 

@@ -265,7 +265,7 @@ START_TEST(token_files_of_other_integers_are_told)
          "int64, since every second word of 32 bits is 0. pare reads little-endian int32; "
          "in Python, numpy.fromfile(FILE, \"<i8\").astype(\"<i4\").tofile(NEW)",
          128},
-        {file[1], "uint16, since its halves are tokens and its words are not. ", 32},
+        {file[1], "uint16, since its halves are tokens and most of its words are not. ", 32},
         {"\x93NUMPY\x01\0v", "an array of numpy (.npy). pare", 9},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -278,6 +278,11 @@ START_TEST(token_files_of_other_integers_are_told)
     folder_put(&r.dir, "good.i32", file[0], 128);
     ck_assert_int_eq(pare_tokens_read(cx, &r.home.arena, r.dir.file, 53, &t), PARE_OK);
     ck_assert_uint_eq(t.count, 32);
+    memset(file[0] + 40, -1, 4); /* all halves are below such a vocabulary: one id is wrong */
+    folder_put(&r.dir, "bad.i32", file[0], 128);
+    ck_assert_int_eq(pare_tokens_read(cx, &r.home.arena, r.dir.file, 100000, &t), PARE_EFORMAT);
+    ck_assert_msg(strstr(cx->what, "token 10 is -1") != NULL, "%s", cx->what);
+    pare_ctx_clear(cx);
     rig_end(&r);
 }
 END_TEST
