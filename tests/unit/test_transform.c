@@ -1,5 +1,6 @@
 /* Jobs with transforms: what is refused, what is stored, and that nothing depends on the way. */
 #include "compress/compress_internal.h"
+#include "compress/run_same.h"
 #include "compress/verify.h"
 #include "formats/checkpoint.h"
 #include "tests/unit/job.h"
