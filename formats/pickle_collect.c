@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "formats/pickle_internal.h"
+#include "formats/tokenizer.h"
 
 enum { NAME_MAX_BYTES = 1024, KEY_MAX_BYTES = 64 };
 
@@ -42,13 +43,13 @@ static pare_status find_dict(pare_ctx *cx, const char *name, const pare__value *
     return PARE_OK;
 }
 
-/* A text of few bytes without control characters. */
+/* A text of few bytes in UTF-8 without control characters. */
 static bool is_plain(const pare__value *v, uint32_t most)
 {
     bool plain = v->type == PARE__TEXT && v->count > 0 && v->count <= most;
     for (size_t i = 0; plain && i < v->count; i++)
         plain = (unsigned char)v->text[i] >= ' ' && v->text[i] != 127;
-    return plain;
+    return plain && pare_tokenizer_invalid(v->text, v->count) == 0;
 }
 
 /* Key and value of a pair. */

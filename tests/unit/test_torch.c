@@ -162,6 +162,24 @@ static void expect(const pare_strided *s, const char *name, bool in_order, const
     ck_assert_mem_eq(copy, values, count * sizeof *copy);
 }
 
+START_TEST(a_name_that_is_not_utf_8_is_refused)
+{
+    static const char *const names[] = {"model.layers.0.weight\xe2\x96", "a\xff", "\xc0\xafz"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const pare_tensor tensor = {names[i], PARE_BOOL, 1, {3}, "\1\0\1", 3};
+        pare_ctx cx;
+        torch_file t;
+        torch_begin(&t);
+        torch_add(&t, &tensor);
+        grown g = torch_end(&t);
+        pare_ctx_init(&cx);
+        ck_assert_int_eq(parse_bytes(&cx, g.bytes, g.len), PARE_EFORMAT);
+        ck_assert_msg(strstr(cx.what, "name 0 of the tensors is not a plain text"), "%s", cx.what);
+        free(g.bytes);
+    }
+}
+END_TEST
+
 START_TEST(tensors_are_views_of_storages_in_any_order_of_elements)
 {
     pare_ctx cx;
@@ -349,6 +367,7 @@ int main(void)
     Suite *const s = suite_create("torch");
     TCase *const t = tcase_create("torch");
     tcase_add_test(t, the_corpus_reaches_every_message);
+    tcase_add_test(t, a_name_that_is_not_utf_8_is_refused);
     tcase_add_test(t, tensors_are_views_of_storages_in_any_order_of_elements);
     tcase_add_test(t, files_of_pytorch_itself_are_read);
     tcase_add_test(t, large_matrices_are_turned_tile_by_tile);
