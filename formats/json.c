@@ -116,13 +116,23 @@ static size_t quoted_length(const char *text, size_t len)
     return n < len ? n + 1 : n;
 }
 
+/* Whether a colon follows, as it does behind a key: a number there stays a mistake. */
+static bool is_key(const char *behind, size_t len)
+{
+    size_t n = 0;
+    while (n < len && memchr(" \t\r\n", behind[n], 4))
+        n++;
+    return n < len && behind[n] == ':';
+}
+
 /* Copies a text with such numbers as marked texts, where `out` is not NULL; its length then. */
 static size_t mark_numbers(const char *text, size_t len, char *out)
 {
     size_t at = 0;
     for (size_t i = 0, n; i < len; i += n) {
         const size_t token = token_length(text + i, len - i);
-        const bool beyond = is_beyond(text + i, token);
+        const bool beyond =
+            is_beyond(text + i, token) && !is_key(text + i + token, len - i - token);
         n = text[i] == '"' ? quoted_length(text + i, len - i) : token > 0 ? token : 1;
         if (out && beyond) {
             out[at] = '"';

@@ -128,6 +128,8 @@ static const struct {
     {"[\"\\u0000\"]", ":1:9: \\u0000 in a text: no text here can hold"},
     {"[\"\xff\"]", "unable to decode byte 0xff"},
     {"[01]", "file.json:1:"},
+    {"{NaN: 1}", "file.json:1:4: string or '}' expected near 'NaN'"},
+    {"[9223372036854775808, {1e999\n: 1}]", "file.json:1:"},
     {"[nan]", "invalid token near 'nan'"},
     {"[\"\x1b[31m\"]", "control character 0x1b"},
 };
