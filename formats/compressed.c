@@ -118,7 +118,8 @@ static pare_status read_schemes(unpacking *u, const pare_json *q)
     const pare_json *const groups = pare_json_get(q, "config_groups"), *v;
     const char *name;
     for (size_t i = 0; i < sizeof none / sizeof *none; i++)
-        if (!is_empty(pare_json_get(q, none[i])))
+        if (!is_empty(pare_json_get(q, none[i])) && /* dense: zeros are stored as others are */
+            !says(pare_json_get(q, none[i]), "format", "dense"))
             return refuse(u, "", none[i], "is not read");
     if (pare_json_type_of(groups) != PARE_JSON_OBJECT)
         return refuse(u, "", "config_groups", "an object is expected");
@@ -127,18 +128,25 @@ static pare_status read_schemes(unpacking *u, const pare_json *q)
     return PARE_OK;
 }
 
-/* "re:EXPRESSION" matches from the start of a name, as Python's re.match does. */
+/* "re:EXPRESSION" matches from the start of a name, as Python's re.match does. Readers of files
+ * give names in UTF-8. */
 static pare_status matches(const unpacking *u, const char *expression, const char *name, bool *out)
 {
     pare_regex *e;
     pare_regex_matcher *m;
     size_t end = SIZE_MAX;
-    PARE_TRY(pare_regex_new(u->scratch, expression, strlen(expression), &e));
-    PARE_TRY(pare_regex_matcher_new(u->cx, 1 << 24, &m));
-    const pare_status s = pare_regex_match(m, e, name, strlen(name), 0, &end);
-    pare_regex_matcher_free(m);
+    pare_status s = pare_regex_new(u->scratch, expression, strlen(expression), &e);
+    if (s == PARE_OK)
+        s = pare_regex_matcher_new(u->cx, 1 << 24, &m);
+    if (s == PARE_OK) {
+        s = pare_regex_match(m, e, name, strlen(name), 0, &end);
+        pare_regex_matcher_free(m);
+    }
     *out = end != SIZE_MAX;
-    return s;
+    return s == PARE_EFORMAT || s == PARE_ENOTSUP
+               ? pare_fail_context(u->cx, s, "%s: quantization_config: target re:%.200s", u->file,
+                                   expression)
+               : s;
 }
 
 /* The group that names a linear: by its name, else by an expression, else as one of all. */
@@ -297,8 +305,8 @@ static pare_status decode(const unpacking *u, const linear *l, pare_tensor *out)
 
 static void add(unpacking *u, size_t i, const pare_tensor *t, const char *type, uint64_t bytes)
 {
-    u->out[u->count++] =
-        (entry){.tensor = *t, .file = u->ck->tensor_file[i], .stored = {type, bytes}};
+    u->out[u->count++] = (entry){
+        .tensor = *t, .file = u->ck->tensor_file[i], .stored = {type, bytes, t->bytes, NULL}};
 }
 
 static pare_status add_linear(unpacking *u, size_t i, size_t len, bool packed)

@@ -102,8 +102,9 @@ static const struct {
 } changes[] = {
     {"\"kv_cache_scheme\": null", "\"kv_cache_scheme\": {\"num_bits\": 8}",
      "kv_cache_scheme: is not"},
-    {"\"sparsity_config\": {}", "\"sparsity_config\": {\"format\": \"dense\"}",
+    {"\"sparsity_config\": {}", "\"sparsity_config\": {\"format\": \"sparse-24-bitmask\"}",
      "sparsity_config: is"},
+    {"\"sparsity_config\": {}", "\"sparsity_config\": {\"format\": \"dense\"}", NULL},
     {"\"transform_config\": {}", "\"transform_config\": {\"a\": 1}",
      "transform_config: is not read"},
     {"\"num_bits\": 4", "\"num_bits\": 6", "group_0.weights.num_bits: only integers of 4 and 8"},
@@ -119,6 +120,7 @@ static const struct {
     {"\"actorder\": null", "\"actorder\": \"group\"", "weights.actorder: columns in another order"},
     {"\"output_activations\": null", "\"output_activations\": {\"num_bits\": 8}",
      "output_activations: "},
+    {"\"Linear\"", "\"re:(a\"", "ct/config.json: quantization_config: target re:(a: missing"},
     {"\"Linear\"", "\"re:.*self_attn.*\"", "names the linear model.layers.0.mlp.down_proj, whose"},
     {"\"Linear\"", "\"re:.*self_attn.*\", \"re:.*mlp[.](up|gate|down)_proj$\"", NULL},
     {"\"actorder\": null", "\"actorder\": \"static\"", NULL},
