@@ -71,7 +71,14 @@ static pare_status read_own(const pare_checkpoint *ck, pare_arena *a, const char
         }
     }
     pare_arena_release(&scratch);
-    return s == PARE_OK && !*text ? ck->kind->companion(ck, a, name, text, len) : s;
+    if (s != PARE_OK || *text)
+        return s;
+    s = ck->kind->companion(ck, a, name, text, len);
+    if (s == PARE_ENOTSUP && beside) { /* settings of a tokenizer that another stands for */
+        pare_ctx_clear(ck->cx);
+        s = PARE_OK;
+    }
+    return s;
 }
 
 pare_status pare_checkpoint_companion(const pare_checkpoint *ck, pare_arena *a, const char *name,

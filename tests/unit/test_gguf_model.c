@@ -335,6 +335,14 @@ START_TEST(a_tokenizer_beside_stands_for_one_that_is_not_supported)
     ck_assert_uint_eq(ids_of_ab(&ids), 2);
     ck_assert(ids[0] == 5 && ids[1] == 6);
     pare_checkpoint_close(&ck);
+    /* of a kind that has no settings here either */
+    bytes = folder_get(corpus("tok_bert"), &len);
+    folder_put(&dir, "model.gguf", bytes, len);
+    free(bytes);
+    ck_assert_int_eq(pare_checkpoint_open(&cx, &arena, dir.path, &ck), PARE_OK);
+    ck_assert_uint_eq(ids_of_ab(&ids), 2);
+    ck_assert(ids[0] == 5 && ids[1] == 6);
+    pare_checkpoint_close(&ck);
     /* a supported one is that of the file */
     bytes = folder_get(corpus("model_gpt2"), &len);
     folder_put(&dir, "model.gguf", bytes, len);
