@@ -129,7 +129,8 @@ PARE_CHECKED pare_status pare_config_parse(pare_ctx *cx, const char *name, const
 void pare_config_warn(pare_ctx *cx, const char *name, const pare_json *json, const pare_config *c);
 
 /* Reads generation_config.json: the start and end tokens that it names take the place of those of
- * config.json, as in transformers. PARE_EFORMAT, with the field. */
+ * config.json, as in transformers. Warns of ids beyond the vocabulary. PARE_EFORMAT, with the
+ * field. */
 PARE_CHECKED pare_status pare_config_generation(pare_ctx *cx, const char *name,
                                                 const pare_json *json, pare_config *config);
 

@@ -424,15 +424,20 @@ static void warn_token(const pare__config_file *f, const char *key, const pare_j
                   vocab);
 }
 
-void pare_config_warn(pare_ctx *cx, const char *name, const pare_json *json, const pare_config *c)
+static void warn_tokens(const pare__config_file *f, size_t vocab)
 {
     static const char eos[] = "eos_token_id", bos[] = "bos_token_id";
-    const pare__config_file f = {cx, name, json};
-    const pare_json *const ends = pare_json_get(json, eos);
-    warn_token(&f, bos, pare_json_get(json, bos), c->vocab);
-    warn_token(&f, eos, ends, c->vocab);
+    const pare_json *const ends = pare_json_get(f->json, eos);
+    warn_token(f, bos, pare_json_get(f->json, bos), vocab);
+    warn_token(f, eos, ends, vocab);
     for (size_t i = 0; pare_json_type_of(ends) == PARE_JSON_ARRAY && i < pare_json_count(ends); i++)
-        warn_token(&f, eos, pare_json_at(ends, i), c->vocab);
+        warn_token(f, eos, pare_json_at(ends, i), vocab);
+}
+
+void pare_config_warn(pare_ctx *cx, const char *name, const pare_json *json, const pare_config *c)
+{
+    const pare__config_file f = {cx, name, json};
+    warn_tokens(&f, c->vocab);
     const pare_json *const types = pare_json_get(json, "layer_types");
     if (pare_json_type_of(types) == PARE_JSON_ARRAY && pare_json_count(types) != c->blocks)
         pare_warn(cx,
@@ -479,5 +484,7 @@ pare_status pare_config_generation(pare_ctx *cx, const char *name, const pare_js
     const pare__config_file f = {cx, name, json};
     if (pare_json_type_of(json) != PARE_JSON_OBJECT)
         return pare_fail(cx, PARE_EFORMAT, "%s: is not a JSON object", name);
-    return read_tokens(&f, config);
+    PARE_TRY(read_tokens(&f, config));
+    warn_tokens(&f, config->vocab);
+    return PARE_OK;
 }

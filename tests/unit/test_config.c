@@ -322,6 +322,8 @@ START_TEST(end_tokens_of_generation_take_the_place_of_others)
 {
     pare_ctx cx;
     pare_ctx_init(&cx);
+    cx.progress.warn = hear;
+    warned[0] = '\0';
     parse_ok(SIZES ", \"bos_token_id\": 1, \"eos_token_id\": [2, 4, 5]}");
     ck_assert_int_eq(read_generation(&cx, "{\"eos_token_id\": null, \"top_p\": 0.9}"), PARE_OK);
     ck_assert(config.eos_ids == 3 && config.eos_id[2] == 5 && config.bos_id == 1);
@@ -331,6 +333,10 @@ START_TEST(end_tokens_of_generation_take_the_place_of_others)
     ck_assert(config.eos_id[2] == -1 && config.bos_id == 3);
     ck_assert_int_eq(read_generation(&cx, "{\"eos_token_id\": 2}"), PARE_OK);
     ck_assert(config.eos_ids == 1 && config.eos_id[0] == 2 && config.eos_id[1] == -1);
+    ck_assert_str_eq(warned, "");
+    ck_assert_int_eq(read_generation(&cx, "{\"eos_token_id\": [512, 3]}"), PARE_OK);
+    ck_assert(config.eos_ids == 1 && config.eos_id[0] == 3);
+    ck_assert_str_eq(warned, "g: eos_token_id 512 is left out: vocab_size is 512\n");
     ck_assert_int_eq(read_generation(&cx, "[]"), PARE_EFORMAT);
     ck_assert_msg(strstr(cx.what, "g: is not a JSON object"), "%s", cx.what);
 }
