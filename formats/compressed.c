@@ -18,7 +18,8 @@
 #include "kernels/levels.h"
 #include "runtime/regex.h"
 
-enum { NAME = 1024, SIDE_MAX = 1 << 24, GROUPS_MAX = 64 };
+enum { NAME = 1024, SIDE_MAX = 1 << 24, GROUPS_MAX = 64, EXPRESSIONS_MAX = 1024 };
+enum { BUDGET = 1 << 24 }; /* steps of all expressions on one name */
 
 /* How linears are stored: one of config_groups. */
 typedef struct scheme {
@@ -28,6 +29,13 @@ typedef struct scheme {
     bool is_float, symmetric;
     size_t group; /* columns that share a scale; 0: all */
 } scheme;
+
+/* A target "re:TEXT" of one of them. */
+typedef struct expression {
+    const char *text;
+    const pare_regex *regex;
+    const scheme *of;
+} expression;
 
 /* A tensor of the list that is made. */
 typedef struct entry {
@@ -42,7 +50,8 @@ typedef struct unpacking {
     pare_arena *arena, *scratch;
     const char *file; /* config.json, for messages */
     scheme scheme[GROUPS_MAX];
-    size_t schemes, linears;
+    expression *expression; /* [EXPRESSIONS_MAX] */
+    size_t schemes, expressions, linears;
     bool rounds_inputs;
     entry *out;
     size_t count;
@@ -85,6 +94,30 @@ static pare_status read_strategy(const unpacking *u, const pare_json *weights, s
     return PARE_OK;
 }
 
+static pare_status fail_expression(const unpacking *u, pare_status s, const char *text)
+{
+    return s == PARE_EFORMAT || s == PARE_ENOTSUP
+               ? pare_fail_context(u->cx, s, "%s: quantization_config: target re:%.200s", u->file,
+                                   text)
+               : s;
+}
+
+static pare_status read_expressions(unpacking *u, const scheme *s)
+{
+    for (size_t i = 0; i < pare_json_count(s->targets); i++) {
+        const char *const text = pare_json_text(pare_json_at(s->targets, i), NULL);
+        pare_regex *regex;
+        if (!text || strncmp(text, "re:", 3) != 0)
+            continue;
+        if (u->expressions == EXPRESSIONS_MAX)
+            return refuse(u, s->name, "targets", "more than 1024 expressions are not read");
+        PARE_TRY(fail_expression(u, pare_regex_new(u->scratch, text + 3, strlen(text + 3), &regex),
+                                 text + 3));
+        u->expression[u->expressions++] = (expression){text + 3, regex, s};
+    }
+    return PARE_OK;
+}
+
 static pare_status read_scheme(unpacking *u, const char *name, const pare_json *v)
 {
     scheme *const out = &u->scheme[u->schemes];
@@ -109,6 +142,7 @@ static pare_status read_scheme(unpacking *u, const char *name, const pare_json *
         return refuse(u, name, "output_activations", "outputs that are rounded are not computed");
     u->rounds_inputs |= !is_empty(pare_json_get(v, "input_activations"));
     u->schemes++;
+    PARE_TRY(read_expressions(u, out));
     return read_strategy(u, weights, out);
 }
 
@@ -128,43 +162,43 @@ static pare_status read_schemes(unpacking *u, const pare_json *q)
     return PARE_OK;
 }
 
-/* "re:EXPRESSION" matches from the start of a name, as Python's re.match does. Readers of files
- * give names in UTF-8. */
-static pare_status matches(const unpacking *u, const char *expression, const char *name, bool *out)
+/* The group of which a target is `name`, NULL when there is none. */
+static const scheme *named(const unpacking *u, const char *name)
 {
-    pare_regex *e;
+    for (size_t i = 0; i < u->schemes; i++)
+        for (size_t j = 0; j < pare_json_count(u->scheme[i].targets); j++) {
+            const char *const t = pare_json_text(pare_json_at(u->scheme[i].targets, j), NULL);
+            if (t && strcmp(t, name) == 0)
+                return &u->scheme[i];
+        }
+    return NULL;
+}
+
+/* An expression matches from the start of a name, as Python's re.match does. Readers of files give
+ * names in UTF-8. */
+static pare_status match_name(const unpacking *u, const char *name, const scheme **out)
+{
     pare_regex_matcher *m;
-    size_t end = SIZE_MAX;
-    pare_status s = pare_regex_new(u->scratch, expression, strlen(expression), &e);
-    if (s == PARE_OK)
-        s = pare_regex_matcher_new(u->cx, 1 << 24, &m);
-    if (s == PARE_OK) {
-        s = pare_regex_match(m, e, name, strlen(name), 0, &end);
-        pare_regex_matcher_free(m);
+    pare_status s = pare_regex_matcher_new(u->cx, BUDGET, &m);
+    for (size_t i = 0; s == PARE_OK && !*out && i < u->expressions; i++) {
+        const expression *const e = &u->expression[i];
+        size_t end = SIZE_MAX;
+        s = fail_expression(u, pare_regex_match(m, e->regex, name, strlen(name), 0, &end), e->text);
+        *out = end != SIZE_MAX ? e->of : NULL;
     }
-    *out = end != SIZE_MAX;
-    return s == PARE_EFORMAT || s == PARE_ENOTSUP
-               ? pare_fail_context(u->cx, s, "%s: quantization_config: target re:%.200s", u->file,
-                                   expression)
-               : s;
+    pare_regex_matcher_free(m);
+    return s;
 }
 
 /* The group that names a linear: by its name, else by an expression, else as one of all. */
 static pare_status find_scheme(const unpacking *u, const char *name, const scheme **out)
 {
-    enum { BY_NAME, BY_EXPRESSION, ALL, WAYS };
-    *out = NULL;
-    for (int way = BY_NAME; way < WAYS; way++)
-        for (size_t i = 0; i < u->schemes; i++)
-            for (size_t j = 0; j < pare_json_count(u->scheme[i].targets); j++) {
-                const char *const t = pare_json_text(pare_json_at(u->scheme[i].targets, j), NULL);
-                bool is = t && strcmp(t, way == ALL ? "Linear" : name) == 0 && way != BY_EXPRESSION;
-                if (t && way == BY_EXPRESSION && strncmp(t, "re:", 3) == 0)
-                    PARE_TRY(matches(u, t + 3, name, &is));
-                *out = is ? &u->scheme[i] : NULL;
-                if (is)
-                    return PARE_OK;
-            }
+    *out = named(u, name);
+    if (!*out && u->expressions)
+        PARE_TRY(match_name(u, name, out));
+    *out = *out ? *out : named(u, "Linear");
+    if (*out)
+        return PARE_OK;
     return pare_fail(
         u->cx, PARE_EFORMAT,
         "%s: quantization_config: no group of config_groups names the linear %s, whose "
@@ -402,10 +436,11 @@ static pare_status take_over(unpacking *u)
 static pare_status unpack(unpacking *u, const pare_json *q)
 {
     pare_checkpoint *const ck = u->ck;
-    PARE_TRY(read_schemes(u, q));
+    u->expression = PARE_NEW(u->scratch, expression, EXPRESSIONS_MAX);
     u->out = PARE_NEW(u->scratch, entry, ck->tensors);
-    if (!u->out)
+    if (!u->expression || !u->out)
         return PARE_ENOMEM;
+    PARE_TRY(read_schemes(u, q));
     for (size_t i = 0; i < ck->tensors; i++) {
         pare_ctx_progress(u->cx, "unpacking weights", (double)i, (double)ck->tensors);
         PARE_TRY(pare_ctx_interrupted(u->cx));
