@@ -11,42 +11,34 @@
 
 enum { NAME = 256 };
 
-/* Calls `take` for the names in a directory until it says that it has enough. */
-static pare_status each_name(const pare_checkpoint *ck, const char *directory,
-                             bool (*take)(const char *name, void *self), void *self)
-{
-    DIR *const d = opendir(directory);
-    if (!d)
-        return pare_file_fail_input(ck->cx, directory, "list");
-    const struct dirent *e;
-    while ((e = readdir(d)) != NULL && !take(e->d_name, self))
-        continue;
-    (void)closedir(d);
-    return PARE_OK;
-}
-
-/* Files of a pattern: how many, and the name of one that does not depend on their order. */
+/* Names of a pattern: how many, and the first of them by the alphabet. */
 typedef struct matches {
     const char *pattern;
     size_t count;
     char name[NAME];
 } matches;
 
-static bool count_match(const char *name, void *self)
+static pare_status find_names(const pare_checkpoint *ck, const char *directory, matches *m)
 {
-    matches *const m = self;
-    if (fnmatch(m->pattern, name, 0) != 0 || strlen(name) >= sizeof m->name)
-        return false;
-    if (m->count == 0 || strcmp(name, m->name) < 0)
-        (void)snprintf(m->name, sizeof m->name, "%s", name);
-    m->count++;
-    return false;
+    DIR *const d = opendir(directory);
+    if (!d)
+        return pare_file_fail_input(ck->cx, directory, "list");
+    const struct dirent *e;
+    while ((e = readdir(d)) != NULL) {
+        if (fnmatch(m->pattern, e->d_name, 0) != 0 || strlen(e->d_name) >= sizeof m->name)
+            continue;
+        if (m->count == 0 || strcmp(e->d_name, m->name) < 0)
+            (void)snprintf(m->name, sizeof m->name, "%s", e->d_name);
+        m->count++;
+    }
+    (void)closedir(d);
+    return PARE_OK;
 }
 
 pare_status pare__checkpoint_refuse_two(const pare_checkpoint *ck, const pare__container *kind)
 {
     matches shards = {.pattern = kind->shards};
-    PARE_TRY(each_name(ck, ck->directory, count_match, &shards));
+    PARE_TRY(find_names(ck, ck->directory, &shards));
     if (shards.count == 0)
         return PARE_OK;
     return pare_fail(ck->cx, PARE_EFORMAT,
@@ -93,27 +85,19 @@ static pare_status refuse_no_file(const pare_checkpoint *ck, pare_arena *a, cons
 }
 
 /* A cache of the hub: models--ORG--NAME/snapshots/COMMIT is the model. */
-static bool take_snapshot(const char *name, void *self)
-{
-    if (name[0] == '.' || strlen(name) >= NAME)
-        return false;
-    (void)snprintf(self, NAME, "%s", name);
-    return true;
-}
-
 static pare_status refuse_cache(const pare_checkpoint *ck, pare_arena *a)
 {
-    char name[NAME] = "";
+    matches snapshot = {.pattern = "[!.]*"};
     char *const snapshots = pare_path_join(a, ck->directory, "snapshots");
     if (!snapshots)
         return PARE_ENOMEM;
     if (!pare_path_is_directory(snapshots))
         return PARE_OK;
-    PARE_TRY(each_name(ck, snapshots, take_snapshot, name));
+    PARE_TRY(find_names(ck, snapshots, &snapshot));
     return pare_fail(ck->cx, PARE_ENOTFOUND,
                      "%s: this is a cache of downloads; the model lies in %s/%s, so give that "
                      "directory",
-                     ck->directory, snapshots, name[0] ? name : "...");
+                     ck->directory, snapshots, snapshot.count ? snapshot.name : "...");
 }
 
 /* Shards whose index was not downloaded. */
@@ -122,7 +106,7 @@ static pare_status refuse_shards(const pare_checkpoint *ck, const pare__containe
     matches shards = {.pattern = kind->shards};
     if (!kind->shards)
         return PARE_OK;
-    PARE_TRY(each_name(ck, ck->directory, count_match, &shards));
+    PARE_TRY(find_names(ck, ck->directory, &shards));
     if (shards.count == 0)
         return PARE_OK;
     return pare_fail(ck->cx, PARE_ENOTFOUND,

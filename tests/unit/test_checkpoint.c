@@ -265,13 +265,17 @@ START_TEST(a_cache_of_downloads_is_told)
     folder_make(&cache);
     ck_assert_int_eq(mkdir(folder_file(&cache, "snapshots"), 0755), 0);
     ck_assert_int_eq(mkdir(folder_file(&cache, "snapshots/.tmp"), 0755), 0);
+    ck_assert_int_eq(mkdir(folder_file(&cache, "snapshots/9f1e2d"), 0755), 0);
     ck_assert_int_eq(mkdir(folder_file(&cache, "snapshots/0f1e2d"), 0755), 0);
+    ck_assert_int_eq(mkdir(folder_file(&cache, "snapshots/5f1e2d"), 0755), 0);
     (void)snprintf(model, sizeof model, "%s", cache.path);
     pare_model none;
     ck_assert_int_eq(load(model, &none), PARE_ENOTFOUND);
     ck_assert_msg(strstr(cx.what, "the model lies in ") && strstr(cx.what, "/snapshots/0f1e2d, so"),
                   "%s", cx.what);
     ck_assert_int_eq(rmdir(folder_file(&cache, "snapshots/0f1e2d")), 0);
+    ck_assert_int_eq(rmdir(folder_file(&cache, "snapshots/9f1e2d")), 0);
+    ck_assert_int_eq(rmdir(folder_file(&cache, "snapshots/5f1e2d")), 0);
     ck_assert_int_eq(rmdir(folder_file(&cache, "snapshots/.tmp")), 0);
     ck_assert_int_eq(rmdir(folder_file(&cache, "snapshots")), 0);
     folder_remove(&cache);
