@@ -24,22 +24,55 @@ static pare_status put_text(pare_ctx *cx, pare_arena *a, const char *directory, 
     return unlink(path) == 0 || errno == ENOENT ? PARE_OK : pare_file_fail(cx, path, "remove");
 }
 
+/* *text is NULL where there is none to copy. */
+static pare_status read_companion(pare_arena *a, const pare_checkpoint *from, const char *name,
+                                  char **text, size_t *len)
+{
+    const pare_status s = pare_checkpoint_companion(from, a, name, text, len);
+    if (s != PARE_ENOTSUP)
+        return s;
+    pare_ctx_clear(from->cx);
+    *text = NULL;
+    return PARE_OK;
+}
+
 pare_status pare_output_copy(pare_arena *a, const pare_checkpoint *from, const char *to,
                              const char *name, bool *copied)
 {
-    pare_ctx *const cx = from->cx;
     const pare_mark mark = pare_arena_mark(a);
     char *text;
     size_t len;
-    pare_status s = pare_checkpoint_companion(from, a, name, &text, &len);
-    if (s == PARE_ENOTSUP) {
-        pare_ctx_clear(cx);
-        text = NULL;
-        s = PARE_OK;
-    }
+    pare_status s = read_companion(a, from, name, &text, &len);
     *copied = s == PARE_OK && text;
     if (s == PARE_OK)
-        s = put_text(cx, a, to, name, text, len);
+        s = put_text(from->cx, a, to, name, text, len);
+    pare_arena_rewind(a, mark);
+    return s;
+}
+
+static pare_status compare_copy(pare_arena *a, const pare_checkpoint *from, const char *to,
+                                const char *name, bool *same)
+{
+    char *text, *there, *const path = pare_path_join(a, to, name);
+    size_t len, size;
+    uint64_t bytes;
+    if (!path)
+        return PARE_ENOMEM;
+    PARE_TRY(read_companion(a, from, name, &text, &len));
+    const bool is_there = pare_path_bytes(path, &bytes);
+    *same = text ? is_there && bytes == len : !is_there;
+    if (!*same || !text)
+        return PARE_OK;
+    PARE_TRY(pare_file_read(from->cx, a, path, len, &there, &size));
+    *same = size == len && memcmp(there, text, len) == 0;
+    return PARE_OK;
+}
+
+pare_status pare_output_has_copy(pare_arena *a, const pare_checkpoint *from, const char *to,
+                                 const char *name, bool *same)
+{
+    const pare_mark mark = pare_arena_mark(a);
+    const pare_status s = compare_copy(a, from, to, name, same);
     pare_arena_rewind(a, mark);
     return s;
 }

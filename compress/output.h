@@ -23,6 +23,10 @@ PARE_CHECKED pare_status pare_output_check_length(pare_ctx *cx, const char *path
 PARE_CHECKED pare_status pare_output_copy(pare_arena *a, const pare_checkpoint *from,
                                           const char *to, const char *name, bool *copied);
 
+/* Whether DIRECTORY_TO has what that writes, or has none where there is none to write. */
+PARE_CHECKED pare_status pare_output_has_copy(pare_arena *a, const pare_checkpoint *from,
+                                              const char *to, const char *name, bool *same);
+
 /* All of them, and the licenses that lie in the model's directory; *names [*count] are those that
  * are there. */
 PARE_CHECKED pare_status pare_output_copy_all(pare_arena *a, const pare_checkpoint *from,

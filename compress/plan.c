@@ -330,7 +330,8 @@ static pare_status check_data(pare_ctx *cx, pare_arena *a, pare_plan *plan, cons
         return pare_recipe_fail(cx, file->place,
                                 "text needs the model's tokenizer, and in %s tokenizer.json is "
                                 "missing (tokenizer.model or vocab.json with merges.txt would do); "
-                                "give tokens: a file of little-endian int32 instead",
+                                "name one with tokenizer: or --tokenizer, or give tokens: a file "
+                                "of little-endian int32",
                                 plan->checkpoint.directory);
     return text && !plan->tokenizer_bytes
                ? pare_checkpoint_tokenizer_bytes(&plan->checkpoint, &plan->tokenizer_bytes)

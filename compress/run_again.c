@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "compress/compress_internal.h"
+#include "compress/output.h"
 #include "compress/plan_internal.h"
 #include "formats/checksums.h"
 #include "formats/format_version.h"
@@ -119,6 +120,20 @@ static pare_status compare_inputs(pare_run *run, const pare_json *manifest,
     return PARE_OK;
 }
 
+/* What is copied from beside the weights: the tokenizer above all, which --tokenizer may name. */
+static pare_status compare_companions(pare_run *run, char difference[DIFFERENCE])
+{
+    const pare_plan *const plan = &run->plan;
+    for (size_t i = 0; !difference[0] && pare_companions[i]; i++) {
+        bool same;
+        PARE_TRY(pare_output_has_copy(&run->scratch, &plan->checkpoint, plan->output_path,
+                                      pare_companions[i], &same));
+        if (!same)
+            (void)snprintf(difference, DIFFERENCE, "it has another %s", pare_companions[i]);
+    }
+    return PARE_OK;
+}
+
 /* Files that the manifest lists, by their sizes: pare verify looks into them. */
 static pare_status compare_outputs(pare_run *run, const pare_json *manifest,
                                    char difference[DIFFERENCE])
@@ -150,6 +165,8 @@ static pare_status compare(pare_run *run, const pare_json *manifest, char differ
         PARE_TRY(compare_outputs(run, manifest, difference));
     if (!difference[0])
         PARE_TRY(compare_inputs(run, manifest, difference));
+    if (!difference[0])
+        PARE_TRY(compare_companions(run, difference));
     if (!difference[0])
         PARE_TRY(compare_tokens(run, manifest, difference));
     return difference[0] ? PARE_OK : compare_evaluations(run, manifest, difference);

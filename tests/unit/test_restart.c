@@ -413,7 +413,7 @@ START_TEST(a_journal_without_the_format_is_not_continued)
                      PARE_OK);
     pare_journal_close(&cx, j);
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "out"}, what), PARE_EEXISTS);
-    ck_assert_msg(strstr(what, "not this job: format was not given, is 4. --restart"), "%s", what);
+    ck_assert_msg(strstr(what, "not this job: format was not given, is 5. --restart"), "%s", what);
     ck_assert_uint_eq(finish("out", true), 0);
 }
 END_TEST
@@ -483,7 +483,8 @@ static const struct {
 } others[] = {{"seed=6", NULL, "its recipe says \"seed: 5\" where this one says \"seed: 6\""},
               {NULL, "out/config.json", "its file config.json is missing or damaged"},
               {NULL, "model/config.json", "it was made of another config.json"},
-              {NULL, "tokens.i32", "it was calibrated with other tokens"}};
+              {NULL, "tokens.i32", "it was calibrated with other tokens"},
+              {NULL, "model/chat_template.jinja", "it has another chat_template.jinja"}};
 
 START_TEST(another_job_is_told_what_differs)
 {
@@ -494,9 +495,8 @@ START_TEST(another_job_is_told_what_differs)
     if (others[_i].set)
         o.sets[o.set_count++] = others[_i].set;
     if (others[_i].file) {
-        FILE *const f = fopen(job_path(&place, others[_i].file), "r+b");
-        ck_assert(f && fseek(f, 0, _i == 3 ? SEEK_SET : SEEK_END) == 0);
-        ck_assert(fputs(_i == 3 ? "\1" : "\n", f) >= 0 && fclose(f) == 0);
+        FILE *const f = fopen(job_path(&place, others[_i].file), _i == 3 ? "r+b" : "ab");
+        ck_assert(f && fputs(_i == 3 ? "\1" : "\n", f) >= 0 && fclose(f) == 0);
     }
     ck_assert_int_eq(job_run(&place, o, what), PARE_EEXISTS);
     ck_assert_msg(strstr(what, others[_i].says), "%s", what);
@@ -587,7 +587,7 @@ int main(void)
     tcase_add_test(tc, a_journal_without_the_format_is_not_continued);
     tcase_add_test(tc, damaged_units_are_done_again_to_the_same_bytes);
     tcase_add_test(tc, what_a_killed_run_left_goes_with_any_later_run);
-    tcase_add_loop_test(tc, another_job_is_told_what_differs, 0, 4);
+    tcase_add_loop_test(tc, another_job_is_told_what_differs, 0, 5);
     tcase_add_test(tc, a_plan_can_be_looked_at_when_the_output_exists);
     tcase_add_test(tc, an_output_that_may_not_be_written_into_is_refused_before_work);
     tcase_add_test(tc, a_file_beside_the_weights_that_cannot_be_read_is_refused_before_work);
