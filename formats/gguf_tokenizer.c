@@ -15,6 +15,8 @@
 enum { UNKNOWN = 2, CONTROL = 3, USER = 4, NORMAL = 1, TOKENS_MAX = 1 << 24 };
 enum { PIECE_MAX = 1024 }; /* bytes of a piece, which is cut in two at every character */
 
+static const char advice[] = "put the model's tokenizer.json beside the file, or name it with "
+                             "--tokenizer";
 static const char mark[] = "\xe2\x96\x81"; /* U+2581, stands for a space */
 
 typedef struct piece {
@@ -56,8 +58,6 @@ static const pare__gguf_pre *pre_of(const vocabulary *v)
 
 static pare_status need_pre(const vocabulary *v, const pare__gguf_pre **out)
 {
-    static const char advice[] = "put the model's tokenizer.json beside the file, or name it with "
-                                 "--tokenizer";
     const char *text = NULL;
     size_t len = 0;
     *out = pre_of(v);
@@ -124,6 +124,24 @@ static pare_status read_tokens(vocabulary *v)
 static int by_text(const void *a, const void *b)
 {
     return strcmp((*(const piece *const *)a)->text, (*(const piece *const *)b)->text);
+}
+
+static pare_status sort_tokens(vocabulary *v)
+{
+    v->sorted = PARE_NEW(v->arena, const piece *, v->tokens);
+    if (!v->sorted)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < v->tokens; i++)
+        v->sorted[i] = &v->token[i];
+    if (v->tokens > 1)
+        qsort(v->sorted, v->tokens, sizeof *v->sorted, by_text);
+    for (size_t i = 1; i < v->tokens; i++)
+        if (by_text(&v->sorted[i - 1], &v->sorted[i]) == 0)
+            return pare_fail(v->cx, PARE_ENOTSUP,
+                             "%s: tokens %td and %td have the same text, which is not supported; "
+                             "%s",
+                             v->name, v->sorted[i - 1] - v->token, v->sorted[i] - v->token, advice);
+    return PARE_OK;
 }
 
 /* NULL when there is no such normal piece. */
@@ -203,13 +221,6 @@ static void put_pair(const vocabulary *v, const char *left, const char *right)
 
 static pare_status put_cuts(vocabulary *v)
 {
-    v->sorted = PARE_NEW(v->arena, const piece *, v->tokens);
-    if (!v->sorted)
-        return PARE_ENOMEM;
-    for (size_t i = 0; i < v->tokens; i++)
-        v->sorted[i] = &v->token[i];
-    if (v->tokens > 1)
-        qsort(v->sorted, v->tokens, sizeof *v->sorted, by_text);
     const size_t count = cut_pieces(v, NULL);
     merge *const all = PARE_NEW(v->arena, merge, count);
     if (!all)
@@ -383,6 +394,7 @@ static pare_status put_tokenizer(vocabulary *v)
     const pare__gguf_pre *p = NULL;
     if (!v->sentences)
         PARE_TRY(need_pre(v, &p));
+    PARE_TRY(sort_tokens(v));
     pare_json_put_text(v->w, "version", "1.0");
     pare_json_put_null(v->w, "truncation");
     pare_json_put_null(v->w, "padding");

@@ -115,6 +115,7 @@ static const char *const messages[] = {
     "tokenizer.ggml.tokens is missing or not a list of texts",
     "token 1 is not UTF-8, or holds a NUL",
     "token 7 is not UTF-8, or holds a NUL",
+    "tokens 0 and 1 have the same text, which is not supported; put the model's tokenizer.json",
     "token 0 has no score",
     "token 2 has no type or score",
     "the score of token 6 is not finite",
