@@ -7,17 +7,24 @@
 #include "formats/sums.h"
 #include "runtime/file.h"
 
-pare_status pare_inputs_watch(pare_arena *a, pare_checkpoint *ck)
+static pare_status watch_companions(pare_arena *a, pare_watch *watch, const char *directory)
 {
-    if (ck->tokenizer)
-        PARE_TRY(pare_watch_path(a, &ck->watch, ck->tokenizer));
     for (size_t i = 0; pare_companions[i]; i++) {
-        char *const path = pare_path_join(a, ck->directory, pare_companions[i]);
+        char *const path = pare_path_join(a, directory, pare_companions[i]);
         if (!path)
             return PARE_ENOMEM;
-        PARE_TRY(pare_watch_path(a, &ck->watch, path));
+        PARE_TRY(pare_watch_path(a, watch, path));
     }
     return PARE_OK;
+}
+
+pare_status pare_inputs_watch(pare_arena *a, pare_checkpoint *ck)
+{
+    if (ck->tokenizer && pare_path_is_directory(ck->tokenizer))
+        PARE_TRY(watch_companions(a, &ck->watch, ck->tokenizer));
+    else if (ck->tokenizer)
+        PARE_TRY(pare_watch_path(a, &ck->watch, ck->tokenizer));
+    return watch_companions(a, &ck->watch, ck->directory);
 }
 
 /* A finished artifact may wait in such a directory, too: with its list of sums. */

@@ -173,6 +173,26 @@ START_TEST(no_change_of_an_input_goes_unnoticed)
 }
 END_TEST
 
+/* A folder that `tokenizer:` names: a write into a file of it changes nothing of the folder. */
+START_TEST(a_tokenizer_that_is_named_is_watched)
+{
+    target t;
+    char what[1024];
+    ck_assert_int_eq(mkdir(job_path(&place, "named"), 0777), 0);
+    store(job_path(&place, "named/tokenizer.json"), "{}", 2);
+    take(&t, "named/tokenizer.json");
+    disturber d = {.at = PARE_EVENT_BLOCK, .change = flip, .target = &t};
+    const pare_events events = {hear, &d};
+    const job_opts o = {
+        .output = "out", .sets = {"tokenizer=named"}, .set_count = 1, .events = &events};
+    const pare_status s = job_run(&place, o, what);
+    ck_assert_msg(d.done && s == PARE_EFORMAT && strstr(what, t.path), "%s", what);
+    ck_assert_ptr_nonnull(strstr(what, "changed while it was in use"));
+    free(t.bytes);
+    job_remove_directory(job_path(&place, "out.partial"));
+}
+END_TEST
+
 /* A write through a mapping of a page that is dirty already moves no time. It reaches blocks that
  * the journal counts as done, so none of them may be used again. */
 typedef struct mapped_write {
@@ -220,6 +240,7 @@ int main(void)
     tcase_add_unchecked_fixture(t, setup, teardown);
     suite_add_tcase(s, t);
     tcase_add_loop_test(t, no_change_of_an_input_goes_unnoticed, 0, CASES);
+    tcase_add_test(t, a_tokenizer_that_is_named_is_watched);
     tcase_add_test(t, a_write_that_moves_no_time_is_noticed_and_nothing_of_it_is_kept);
     return unit_main(s);
 }
