@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEPTH_MAX = 64, REAL_MAX = 500, MARK = 3 };
+enum { DEPTH_MAX = 64, REAL_MAX = 500, MARK = 6 };
 enum { FLAGS = JSON_REJECT_DUPLICATES | JSON_DECODE_ANY };
 
 /* jansson holds no number beyond 64 bits and no infinity. Such a number becomes the text that stood
- * in the file, behind a mark that no text of a file begins with: a noncharacter of Unicode. */
-static const char mark[] = "\xef\xbf\xbf"; /* U+FFFF */
+ * in the file, behind a NUL, which no text of a file may hold. */
+static const char mark[] = "\\u0000";
 
 /* Walks the text once before jansson sees it: nesting is bounded and no NUL hides anything. */
 static pare_status check_text(pare_ctx *cx, const char *name, size_t line, const char *text,
@@ -152,9 +152,21 @@ static int added_columns(const char *text, size_t position)
     int added = 0;
     for (size_t i = position; i > 0 && text[i - 1] != '\n'; i--)
         added += i > MARK && text[i - 1 - MARK] == '"' && memcmp(text + i - MARK, mark, MARK) == 0
-                     ? 3 /* two quotes and the mark */
+                     ? MARK + 2 /* and two quotes */
                      : 0;
     return added;
+}
+
+/* A number that is quoted has its mark and its quotes: without them. */
+static void unmark(char *reason)
+{
+    char *const at = strstr(reason, mark);
+    if (!at || at == reason || at[-1] != '"')
+        return;
+    char *const end = strchr(at, '"');
+    if (end)
+        memmove(end, end + 1, strlen(end));
+    memmove(at - 1, at + MARK, strlen(at + MARK) + 1);
 }
 
 /* jansson quotes the text around a mistake; a terminal must not get its control characters. */
@@ -177,6 +189,7 @@ static pare_status fail_syntax(pare_ctx *cx, const char *name, size_t first,
         if ((unsigned char)*p < 0x20 || *p == 0x7f)
             *p = '?';
     }
+    unmark(reason);
     return pare_fail(cx, PARE_EFORMAT, "%s:%zu:%d: %s", name, line, error->column, reason);
 }
 
@@ -190,7 +203,7 @@ static pare_status parse_marked(pare_ctx *cx, const char *name, size_t line, con
     if (copy) {
         (void)mark_numbers(text, len, copy);
         errno = 0;
-        *doc = json_loadb(copy, marked, FLAGS, &error);
+        *doc = json_loadb(copy, marked, FLAGS | JSON_ALLOW_NUL, &error);
         if (!*doc && error.position > 0 && (size_t)error.position <= marked)
             error.column -= added_columns(copy, (size_t)error.position);
         s = *doc ? PARE_OK : fail_syntax(cx, name, line, &error);
@@ -235,9 +248,7 @@ const char *pare_json_literal(const pare_json *v)
 {
     const char *const text = json_string_value(v);
     const size_t len = json_string_length(v);
-    return len > MARK && memcmp(text, mark, MARK) == 0 && is_beyond(text + MARK, len - MARK)
-               ? text + MARK
-               : NULL;
+    return len > 1 && text[0] == '\0' ? text + 1 : NULL;
 }
 
 pare_json_type pare_json_type_of(const pare_json *v)

@@ -92,7 +92,8 @@ START_TEST(numbers_that_nobody_reads_stop_nothing)
     pare_json_writer *w;
     const char *copy;
     size_t len;
-    (void)snprintf(text, sizeof text, "{\"a\": [%s], \"k\\\"1e999\": \"-1e999\", \"b\": 7}",
+    (void)snprintf(text, sizeof text,
+                   "{\"a\": [%s], \"k\\\"1e999\": \"-1e999\", \"b\": 7, \"c\": \"\\uffff1e999\"}",
                    beyond[_i].literal);
     ck_assert_msg(parse(text, &doc) == PARE_OK, "%s", cx.what);
     const pare_json *const v = pare_json_at(pare_json_get(doc, "a"), 0);
@@ -104,6 +105,8 @@ START_TEST(numbers_that_nobody_reads_stop_nothing)
     ck_assert_uint_eq(len, 0);
     ck_assert_str_eq(pare_json_text(pare_json_get(doc, "k\"1e999"), NULL), "-1e999");
     ck_assert_int_eq(pare_json_integer(pare_json_get(doc, "b"), 0), 7);
+    ck_assert_str_eq(pare_json_text(pare_json_get(doc, "c"), NULL), "\xef\xbf\xbf"
+                                                                    "1e999");
     ck_assert_int_eq(pare_json_writer_new(&cx, &w), PARE_OK);
     pare_json_put_copy(w, NULL, pare_json_get(doc, "a"));
     ck_assert_int_eq(pare_json_writer_finish(w, &copy, &len), PARE_OK);
@@ -125,6 +128,7 @@ static const struct {
     {"[00000000000000000000001]", "file.json:1:2: invalid token near '0'"},
     {"[\n1e999, 9223372036854775808, NaN, x]", "file.json:2:34: invalid token near 'x'"},
     {"[9223372036854775808, \"abc\"] 2", "file.json:1:30: end of file expected"},
+    {"[1 NaN]", "file.json:1:6: ']' expected near 'NaN'"},
     {"[\"\\u0000\"]", ":1:9: \\u0000 in a text: no text here can hold"},
     {"[\"\xff\"]", "unable to decode byte 0xff"},
     {"[01]", "file.json:1:"},
