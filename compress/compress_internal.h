@@ -36,7 +36,7 @@ struct pare_run {
     pare_repair *repair; /* of the input */
     size_t repairs;
     pare_tokens tokens; /* calibration, [samples, window] */
-    char tokens_sha256[PARE_SHA256_HEX];
+    char tokens_sha256[PARE_SHA256_HEX], held_out_sha256[PARE_SHA256_HEX];
     pare_tokens held_out; /* windows that calibration does not see, [, window] */
     pare_tokens prompts;  /* of samples, all of one length; none: id NULL */
     const char *prompts_data;

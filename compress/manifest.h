@@ -48,11 +48,12 @@ typedef struct pare_manifest {
     const char *version; /* of the program: "0.1.0" */
     const char *recipe;  /* normalized, portable; NUL-terminated */
     uint64_t seed;
-    const char *tokens_sha256; /* of the calibration tokens; NULL: no calibration */
-    size_t windows, window;    /* calibration */
-    uint64_t fresh;            /* tokens of it that say something new */
-    bool token_weights;        /* they count by the loss */
-    const size_t *share;       /* [shares] windows of each text; NULL when no weights were given */
+    const char *tokens_sha256;   /* of the calibration tokens; NULL: no calibration */
+    const char *held_out_sha256; /* of the windows held out to evaluate on; NULL: none */
+    size_t windows, window;      /* calibration */
+    uint64_t fresh;              /* tokens of it that say something new */
+    bool token_weights;          /* they count by the loss */
+    const size_t *share; /* [shares] windows of each text; NULL when no weights were given */
     size_t shares;
     const char *cpu, *blas; /* "avx2"; name and version of the BLAS core */
     const pare_config *config;

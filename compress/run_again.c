@@ -52,17 +52,21 @@ static void compare_recipes(const char *was, const char *is, char difference[DIF
     }
 }
 
-/* Sampled text follows from recipe and model, and is not sampled again. */
+/* Sampled text follows from recipe and model, and is not sampled again. An earlier pare did not
+ * note the windows that it held out. */
 static pare_status compare_tokens(pare_run *run, const pare_json *manifest,
                                   char difference[DIFFERENCE])
 {
     const pare_plan *const plan = &run->plan;
     const pare_json *const was = pare_json_get(manifest, "calibration");
-    if (!plan->calibrated || plan->recipe.calibration.kind == PARE_CALIBRATION_GENERATE)
+    const bool noted = plan->held_out && pare_json_get(manifest, "held_out_sha256");
+    if ((!plan->calibrated && !noted) || plan->recipe.calibration.kind == PARE_CALIBRATION_GENERATE)
         return PARE_OK;
     PARE_TRY(pare__run_tokens(run));
-    if (!is_text(was, "tokens_sha256", run->tokens_sha256))
+    if (plan->calibrated && !is_text(was, "tokens_sha256", run->tokens_sha256))
         (void)snprintf(difference, DIFFERENCE, "it was calibrated with other tokens");
+    else if (noted && !is_text(manifest, "held_out_sha256", run->held_out_sha256))
+        (void)snprintf(difference, DIFFERENCE, "it was evaluated on other windows held out");
     return PARE_OK;
 }
 

@@ -231,6 +231,7 @@ static pare_status write_manifest(pare_run *run)
                        .recipe = run->recipe_portable,
                        .seed = plan->recipe.seed,
                        .tokens_sha256 = plan->calibrated ? run->tokens_sha256 : NULL,
+                       .held_out_sha256 = plan->held_out ? run->held_out_sha256 : NULL,
                        .windows = plan->calibrated ? plan->samples : 0,
                        .window = plan->calibrated ? plan->window : 0,
                        .fresh = plan->fresh,

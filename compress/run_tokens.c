@@ -103,11 +103,10 @@ static pare_status begin_held_out(pare_run *run)
     return run->held_out.id ? PARE_OK : PARE_ENOMEM;
 }
 
-static pare_status hash_tokens(pare_run *run)
+/* int32 as little-endian bytes, whatever the machine: x86-64 and aarch64 store them so. */
+static pare_status hash_tokens(pare_run *run, const pare_tokens *t, char hex[PARE_SHA256_HEX])
 {
-    /* int32 as little-endian bytes, whatever the machine: x86-64 and aarch64 store them so */
-    return pare_sha256_hex(run->cx, run->tokens.id, run->tokens.count * sizeof *run->tokens.id,
-                           run->tokens_sha256);
+    return pare_sha256_hex(run->cx, t->id, t->count * sizeof *t->id, hex);
 }
 
 /* Keeps the windows that the recipe asks for. */
@@ -197,7 +196,9 @@ pare_status pare__run_tokens(pare_run *run)
     PARE_TRY(plan->recipe.calibration.weight ? mix_texts(run) : one_stream(run));
     if (plan->held_out && run->held_out.count == 0)
         return pare__plan_refuse_held_out(run->cx, plan, "calibration takes every window");
-    PARE_TRY(hash_tokens(run));
+    PARE_TRY(hash_tokens(run, &run->tokens, run->tokens_sha256));
+    if (plan->held_out)
+        PARE_TRY(hash_tokens(run, &run->held_out, run->held_out_sha256));
     if (plan->calibrated)
         PARE_TRY(pare_tokens_fresh(&run->scratch, &run->tokens, plan->window, &plan->fresh));
     if (plan->samples)

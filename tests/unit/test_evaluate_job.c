@@ -226,7 +226,7 @@ START_TEST(an_early_end_token_makes_no_model_faster)
     end(&f);
     (void)snprintf(command, sizeof command,
                    "sed -i 's/\"eos_token_id\": [0-9]*/\"eos_token_id\": [%d, %d, %d]/' "
-                   "%s/config.json",
+                   "%s/*config.json",
                    id[0], id[1], id[2], job_path(&p, "hedge"));
     ck_assert_int_eq(system(command), 0);
     run(&p, recipe, 1, &f);
@@ -560,6 +560,28 @@ START_TEST(a_recipe_can_evaluate_on_calibration_windows_that_are_held_out)
 }
 END_TEST
 
+/* Nothing is calibrated on the text: what it says is still what the figures are of. */
+START_TEST(other_windows_held_out_are_another_job)
+{
+    char text[1200] = "", what[1024];
+    const job_place p = make_place();
+    const job_opts o = {.output = "out"};
+    finished f;
+    for (size_t i = 0; i < 100; i++)
+        (void)snprintf(text + strlen(text), sizeof text - strlen(text), "one two ");
+    put(&p, "long.txt", text);
+    run(&p, HELD(1, "text: [long.txt]"), 1, &f);
+    end(&f);
+    ck_assert_msg(job_run(&p, o, what) == PARE_OK, "%s", what); /* already complete */
+    for (size_t i = 0; i < strlen(text); i += 8)
+        memcpy(text + i, "the", 3);
+    put(&p, "long.txt", text);
+    ck_assert_int_eq(job_run(&p, o, what), PARE_EEXISTS);
+    ck_assert_msg(strstr(what, "it was evaluated on other windows held out") != NULL, "%s", what);
+    job_remove_directory(p.root);
+}
+END_TEST
+
 START_TEST(windows_that_cannot_be_held_out_are_told)
 {
     static const struct {
@@ -602,6 +624,7 @@ int main(void)
     tcase_add_test(t, a_manifest_without_hashes_of_evaluations_refuses_nothing);
     tcase_add_test(t, an_unfinished_job_keeps_its_blocks_and_evaluates_what_is_there);
     tcase_add_test(t, a_recipe_can_evaluate_on_calibration_windows_that_are_held_out);
+    tcase_add_test(t, other_windows_held_out_are_another_job);
     tcase_add_test(t, windows_that_cannot_be_held_out_are_told);
     tcase_add_loop_test(t, mistakes_in_choices_are_told_before_the_work, 0,
                         sizeof refusals / sizeof *refusals);
