@@ -32,16 +32,16 @@ static pare_status check_ids(pare_ctx *cx, const char *path, const pare_tokens *
 }
 
 /* Integers of 64 bits: behind each id stands a word of zeros. Ids of 32 bits do that only by
- * intent, and zeros alone are the same ids in both. */
+ * intent; where most are 0, as in padding, nothing is told. */
 static bool is_int64(const pare_tokens *t)
 {
-    int32_t any = 0;
+    size_t found = 0;
     for (size_t i = 0; i < t->count; i++)
         if (i % 2 == 0)
-            any |= t->id[i];
+            found += t->id[i] != 0;
         else if (t->id[i] != 0)
             return false;
-    return any && t->count >= FOREIGN_LEAST && t->count % 2 == 0;
+    return found > t->count / 4 && t->count >= FOREIGN_LEAST && t->count % 2 == 0;
 }
 
 /* Integers of 16 bits: most pairs are no ids of the model, all halves are. A large vocabulary has

@@ -278,6 +278,9 @@ START_TEST(token_files_of_other_integers_are_told)
     folder_put(&r.dir, "good.i32", file[0], 128);
     ck_assert_int_eq(pare_tokens_read(cx, &r.home.arena, r.dir.file, 53, &t), PARE_OK);
     ck_assert_uint_eq(t.count, 32);
+    memset(file[0] + 8, 0, 120); /* one id, and 31 of padding */
+    folder_put(&r.dir, "good.i32", file[0], 128);
+    ck_assert_int_eq(pare_tokens_read(cx, &r.home.arena, r.dir.file, 53, &t), PARE_OK);
     memset(file[0] + 40, -1, 4); /* all halves are below such a vocabulary: one id is wrong */
     folder_put(&r.dir, "bad.i32", file[0], 128);
     ck_assert_int_eq(pare_tokens_read(cx, &r.home.arena, r.dir.file, 100000, &t), PARE_EFORMAT);
