@@ -70,6 +70,7 @@ static pare_status claim(pare_run *run)
 {
     pare_plan *const plan = &run->plan;
     bool unfinished;
+    PARE_TRY(pare_output_check_room(run->cx, plan->output_path));
     PARE_TRY(
         pare_lock_take(run->cx, run->a, plan->output_path, "compress", &run->teller, &run->lock));
     PARE_TRY(pare_place_mend(run->cx, run->a, &plan->place, &run->teller, &unfinished));
@@ -189,13 +190,11 @@ static void tell_plan(pare_run *run)
                      pare_plural(plan->out.blocks), plan->bits_per_weight);
 }
 
-/* Codes of codes lose twice. */
 static void tell_quantized(pare_run *run)
 {
-    char types[256];
-    if (pare_checkpoint_quantized(&run->plan.checkpoint, types, sizeof types))
-        pare__notify(run, PARE_EVENT_NOTICE,
-                     "warning: the model is already quantized (%s): its errors stay in it", types);
+    char text[PARE_SHORTAGE_TEXT];
+    if (pare_checkpoint_quantized_text(&run->plan.checkpoint, text, sizeof text))
+        pare__notify(run, PARE_EVENT_NOTICE, "warning: %s", text);
 }
 
 /* Steps that will not get enough calibration, as far as the number of tokens tells. */

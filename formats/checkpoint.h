@@ -84,6 +84,10 @@ const pare_stored *pare_checkpoint_stored(const pare_checkpoint *ck, const char 
  * fit. */
 bool pare_checkpoint_quantized(const pare_checkpoint *ck, char *text, size_t size);
 
+/* The same for who compresses them: "the model is already quantized (133 x Q4_K): its errors stay
+ * in it", in text [size]. Codes of codes lose twice. */
+bool pare_checkpoint_quantized_text(const pare_checkpoint *ck, char *text, size_t size);
+
 /* Files beside the weights that belong to a model, ended by NULL. */
 extern const char *const pare_companions[];
 

@@ -210,3 +210,11 @@ bool pare_checkpoint_quantized(const pare_checkpoint *ck, char *text, size_t siz
     }
     return types > 0;
 }
+
+bool pare_checkpoint_quantized_text(const pare_checkpoint *ck, char *text, size_t size)
+{
+    char types[256];
+    const bool quantized = pare_checkpoint_quantized(ck, types, sizeof types);
+    (void)snprintf(text, size, "the model is already quantized (%s): its errors stay in it", types);
+    return quantized;
+}

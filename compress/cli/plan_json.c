@@ -11,6 +11,8 @@ static void put_warnings(pare_json_writer *w, const pare_plan *p, const pare_pla
         (void)snprintf(text, sizeof text, PARE__PLAN_DISK, time->disk);
         pare_json_put_text(w, NULL, text);
     }
+    if (pare_checkpoint_quantized_text(&p->checkpoint, text, sizeof text))
+        pare_json_put_text(w, NULL, text);
     for (size_t i = 0; i < p->recipe.steps; i++)
         if (pare_plan_short(p, i, &s))
             pare_json_put_text(w, NULL, pare_shortage_text(p, i, &s, text));

@@ -124,6 +124,8 @@ static void print_shortages(const pare_plan *p)
         (void)printf("%-17s " PARE_CLI_UNTOKENIZED "\n", "note");
     char text[PARE_SHORTAGE_TEXT];
     pare_shortage s;
+    if (pare_checkpoint_quantized_text(&p->checkpoint, text, sizeof text))
+        (void)printf("%-17s %s\n", "warning", text);
     for (size_t i = 0; i < p->recipe.steps; i++)
         if (pare_plan_short(p, i, &s))
             (void)printf("%-17s %s\n", "warning", pare_shortage_text(p, i, &s, text));

@@ -310,6 +310,14 @@ START_TEST(bits_of_a_gguf_file_are_those_of_the_file)
     ck_assert_double_eq(pare_json_number(pare_json_get(json, "mapped_bytes"), 0), mapped);
     ck_assert_double_eq(pare_json_number(pare_json_get(json, "tensor_bytes"), 0), stored);
     pare_json_free(json);
+    job_recipe(&place, "pare: 1\nmodel: x.gguf\noutput: o\npasses: [rtn: {group: 32}]\n");
+    const outcome *const plan = call(filled("plan %/recipe.yaml"), OUT);
+    ck_assert_msg(strstr(plan->text, "\nwarning           the model is already quantized ("), "%s",
+                  plan->text);
+    json = parse(&cx, filled("plan %/recipe.yaml --format json"));
+    const char *const told = pare_json_text(pare_json_at(pare_json_get(json, "warnings"), 0), NULL);
+    ck_assert_msg(told && strstr(told, "): its errors stay in it"), "%s", told);
+    pare_json_free(json);
 }
 END_TEST
 
