@@ -63,9 +63,11 @@ static void put_left(double left, char text[LEFT])
         (void)snprintf(text, LEFT, "about %s left", seconds);
 }
 
+/* A step that is one piece of work may have its name: it stands there once. */
 static void put_name(const pare_screen *s, char name[NAME])
 {
-    (void)snprintf(name, NAME, "%s%s%s", s->step, s->step[0] && s->piece[0] ? ": " : "", s->piece);
+    const char *const piece = strcmp(s->piece, s->step) == 0 ? "" : s->piece;
+    (void)snprintf(name, NAME, "%s%s%s", s->step, s->step[0] && piece[0] ? ": " : "", piece);
 }
 
 static int columns(void)
