@@ -327,6 +327,17 @@ static void put_calibration(pare_text_out *t, const pare_report *r)
         pare__text_put_cell(t, r->calibration_text[i].text);
     }
     pare__text_put(t, ".\n");
+    size_t thin = 0;
+    for (size_t i = 0; i < r->rows; i++)
+        thin += r->row[i].thin;
+    if (thin)
+        pare__text_put(t, "That is too little for %zu of %zu linears, which `layers.csv` lists.\n",
+                       thin, r->rows);
+    for (size_t i = 0; i < r->warnings; i++) {
+        pare__text_put(t, "Warning: ");
+        pare__text_put_cell(t, r->warning[i]);
+        pare__text_put(t, ".\n");
+    }
 }
 
 void pare__report_card(pare_text_out *t, const pare_report *r)

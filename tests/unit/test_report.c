@@ -224,6 +224,19 @@ START_TEST(the_model_card_lists_each_encoding_once)
 }
 END_TEST
 
+START_TEST(the_card_says_what_the_calibration_lacks)
+{
+    pare_report r = report;
+    r.calibration_windows = 3;
+    r.calibration_window = 32;
+    check_of(&r, "README.md",
+             "\nCalibrated on 3 windows of 32 tokens.\n"
+             "That is too little for 1 of 2 linears, which `layers.csv` lists.\n"
+             "Warning: calibration: &lt;too> few.\n",
+             "<too>");
+}
+END_TEST
+
 START_TEST(the_table_of_layers_quotes_names_and_leaves_out_what_was_not_measured)
 {
     check_contains("layers.csv", "1,\"model.layers.1.mlp.<up>,\"\"x\"\"\",rtn,172,64,3,0,0,", "-1");
@@ -443,6 +456,7 @@ int main(void)
     tcase_set_timeout(t, 60);
     tcase_add_test(t, text_from_outside_stays_text_in_html);
     tcase_add_test(t, text_from_outside_stays_text_in_the_model_card);
+    tcase_add_test(t, the_card_says_what_the_calibration_lacks);
     tcase_add_test(t, the_table_of_layers_quotes_names_and_leaves_out_what_was_not_measured);
     tcase_add_test(t, the_form_of_the_cache_is_told);
     tcase_add_test(t, bits_of_an_untied_head_are_said_to_count);
