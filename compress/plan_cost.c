@@ -109,6 +109,7 @@ pare_status pare__plan_disk(pare_ctx *cx, pare_arena *a, pare_plan *plan)
         plan->disk_bytes +=
             exports_only && plan->export[i].taken ? 0 : plan->export[i].result.bytes;
     const char *place;
+    char needed[PARE_UNIT_TEXT], left[PARE_UNIT_TEXT];
     struct statvfs fs;
     uint64_t held;
     PARE_TRY(pare__plan_directory(cx, a, plan, &place));
@@ -122,9 +123,9 @@ pare_status pare__plan_disk(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     plan->disk_free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
     const bool may_stay = plan->finished && plan->job->look; /* compress tells whose it is */
     if (!may_stay && !plan->job->boundless && plan->disk_bytes > plan->disk_free_bytes + held)
-        return pare_fail(cx, PARE_ENOSPC, "%s: needs %.1f MiB of disk and %.1f MiB are free", place,
-                         (double)(plan->disk_bytes - held) / 0x1p20,
-                         (double)plan->disk_free_bytes / 0x1p20);
+        return pare_fail(cx, PARE_ENOSPC, "%s: needs %s of disk and %s are free there",
+                         plan->output_path, pare_units_bytes(plan->disk_bytes - held, needed),
+                         pare_units_bytes(plan->disk_free_bytes, left));
     return PARE_OK;
 }
 

@@ -87,8 +87,8 @@ static pare_status check_operands(pare_ctx *cx, const pare_command *c, const par
                          c->operands, c->name, c->operands);
     for (size_t i = 0; i < args->operands; i++)
         if (args->operand[i][0] == '\0')
-            return pare_fail(cx, PARE_EUSAGE, "%s: %s is empty; usage: pare %s %s", c->name,
-                             c->operands, c->name, c->operands);
+            return pare_fail(cx, PARE_EUSAGE, "%s: word %zu is empty; usage: pare %s %s", c->name,
+                             i + 1, c->name, c->operands);
     if (args->operands > c->operands_max)
         return pare_fail(cx, PARE_EUSAGE, "%s: \"%s\" is one word too many; usage: pare %s %s",
                          c->name, args->operand[c->operands_max], c->name, c->operands);

@@ -214,7 +214,7 @@ static void print_text(const pare_compress_result *result)
     const pare_report *const r = &result->report;
     char a[PARE_UNIT_TEXT], b[PARE_UNIT_TEXT];
     (void)printf("artifact          %s%s\n", r->output,
-                 result->again ? "   (is already complete)" : "");
+                 result->again ? "   (already complete)" : "");
     if (result->again) {
         print_exports(result);
         return;

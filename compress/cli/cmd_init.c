@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "compress/cli/cli.h"
 #include "compress/init/init.h"
@@ -77,6 +78,13 @@ static pare_status check_content(pare_cli *cli, const char *output)
 static pare_status check_output(pare_cli *cli, const pare_args *args, const char *output)
 {
     struct stat st;
+    const char *const directory = pare_path_directory(&cli->arena, output);
+    if (!directory)
+        return PARE_ENOMEM;
+    if (!pare_path_is_directory(directory) || access(directory, W_OK | X_OK) != 0)
+        return pare_fail(&cli->cx, PARE_EUSAGE,
+                         "init: --output \"%s\": %s is not a directory that can be written to",
+                         output, directory);
     if (lstat(output, &st) != 0)
         return PARE_OK;
     if (!S_ISREG(st.st_mode))

@@ -259,7 +259,7 @@ START_TEST(mistakes_are_found_before_any_work)
         "pare: 1\nmodel: model\npasses: [rtn]\nlimits: {ram: 1MiB}\n", PARE_ENOMEM,
         " of memory and the limit of \"limits\" of the recipe leaves 1.00 MiB; raise the limit");
     disk_free = 8192;
-    mistake(gptq_recipe, PARE_ENOSPC, " MiB of disk and 0.0 MiB are free");
+    mistake(gptq_recipe, PARE_ENOSPC, " of disk and 8.00 KiB are free there");
 }
 END_TEST
 
@@ -427,7 +427,7 @@ START_TEST(the_allocator_keeps_to_the_limit_and_all_samples_are_counted)
     h = (heard){.wanted = PARE_EVENT_NOTICE};
     disk_free = 8 << 20; /* enough for all but the activations */
     ck_assert_int_eq(job_run(&place, o, what), PARE_ENOSPC);
-    ck_assert_msg(strstr(what, " MiB of disk and 8.0 MiB are free"), "%s", what);
+    ck_assert_msg(strstr(what, " MiB of disk and 8.00 MiB are free there"), "%s", what);
     disk_free = 0;
     ck_assert(tiny_tokens_write(job_path(&place, "tokens.i32"), m.vocab, (size_t)64 << 18, 3));
     ck_assert_int_eq(job_run(&place, o, what), PARE_ENOMEM); /* 64 MiB of tokens */
