@@ -87,7 +87,7 @@ static inline tree command_printed(const place *p)
     for (size_t at = 0; at < len;) {
         const char *const end = memchr(text + at, '\n', len - at);
         const size_t line = end ? (size_t)(end - text) + 1 - at : len - at;
-        if (strncmp(text + at, "time", 4) != 0 && strncmp(text + at, "resident", 8) != 0) {
+        if (strncmp(text + at, "time", 4) != 0 && strncmp(text + at, "memory", 6) != 0) {
             memmove(text + used, text + at, line);
             used += line;
         }

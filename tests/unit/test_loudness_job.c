@@ -2,7 +2,7 @@
  * and continued. */
 #include "tests/unit/job_tiny.h"
 
-enum { FIELDS = 6, TEXT = 1 << 14 }; /* tokens_seen to thin, at the end of a line */
+enum { FIELDS = 8, TEXT = 1 << 14 }; /* tokens_seen to lost, at the end of a line */
 
 /* What the lines end in, a line each, without the times before it. */
 static void ends(const char *output, char text[TEXT])
