@@ -139,10 +139,11 @@ const char *pare_tokens_note(const pare_tokens *t, char text[PARE_TOKENS_NOTE])
                        t->flaw_in);
         break;
     case PARE_TEXT_INVALID:
-        (void)snprintf(text, PARE_TOKENS_NOTE,
-                       "%.300s: %zu part%s no UTF-8 and %s read as U+FFFD; is it a text, and in "
-                       "UTF-8?",
-                       t->flaw_in, t->invalid, one ? " is" : "s are", one ? "was" : "were");
+        (void)snprintf(
+            text, PARE_TOKENS_NOTE,
+            "%.300s: %zu part%s not valid UTF-8, and pare reads %s as U+FFFD; is it a text, "
+            "and in UTF-8?",
+            t->flaw_in, t->invalid, one ? " is" : "s are", one ? "it" : "them");
         break;
     }
     return text;
@@ -179,7 +180,7 @@ static bool has_crlf(const char *text, size_t len)
     return with > lines / 2;
 }
 
-/* Texts that models wrote have a few parts that are no UTF-8. */
+/* Texts that models wrote have a few parts that are not valid UTF-8. */
 static pare_text_flaw flaw_of(const char *text, size_t len, size_t invalid)
 {
     if (invalid > len / INVALID_SHARE)

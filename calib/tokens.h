@@ -10,7 +10,7 @@ typedef enum pare_text_flaw {
     PARE_TEXT_PLAIN,
     PARE_TEXT_CRLF,   /* most of its lines end in CR LF */
     PARE_TEXT_JSON,   /* it begins as JSON objects do: their keys and quotes are read as text */
-    PARE_TEXT_INVALID /* more than one part in 1000 bytes is no UTF-8 */
+    PARE_TEXT_INVALID /* more than one part in 1000 bytes is not valid UTF-8 */
 } pare_text_flaw;
 
 /* Tokens of texts and files, in the arena. */
@@ -20,7 +20,7 @@ typedef struct pare_tokens {
     /* The worst that was seen of the texts, and the first text that has it. */
     pare_text_flaw flaw;
     const char *flaw_in;
-    size_t invalid; /* parts that are no UTF-8 and were read as U+FFFD */
+    size_t invalid; /* parts that are not valid UTF-8, read as U+FFFD */
 } pare_tokens;
 
 /* What to tell of them, or NULL when there are none. Returns text. */

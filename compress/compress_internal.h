@@ -117,7 +117,7 @@ PARE_CHECKED pare_status pare__run_again(pare_run *run, pare_compress_result *ou
 /* A data file of the recipe: a path relative to the recipe, in the arena. NULL: PARE_ENOMEM. */
 char *pare__run_data_path(pare_run *run, const pare_text *t);
 
-/* Tells when a text is no UTF-8. */
+/* Tells when a text is not valid UTF-8. */
 void pare__run_tell_text(pare_run *run, const pare_tokens *tokens);
 
 /* Calibration tokens by the recipe, and their hash. */

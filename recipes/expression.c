@@ -67,9 +67,10 @@ pare_status pare__expression_matches(pare_ctx *cx, const pare__expression *e, co
     size_t end = SIZE_MAX;
     *hit = false;
     if (!pare__is_utf8(name))
-        return pare_fail(cx, PARE_EUSAGE,
-                         "regular expression %s: the name %s is no UTF-8; take a glob instead",
-                         pare__quote(quoted, e->text), pare__quote(text, name));
+        return pare_fail(
+            cx, PARE_EUSAGE,
+            "regular expression %s: the name %s is not valid UTF-8; take a glob instead",
+            pare__quote(quoted, e->text), pare__quote(text, name));
     PARE_TRY(pare_regex_matcher_new(cx, BUDGET, &m));
     const pare_status s = pare_regex_match(m, e->regex, name, strlen(name), 0, &end);
     pare_regex_matcher_free(m);

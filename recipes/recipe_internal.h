@@ -87,7 +87,7 @@ typedef struct pare__expression pare__expression;
 PARE_CHECKED pare_status pare__expression_new(pare_ctx *cx, pare_arena *a, const char *text,
                                               pare__expression **out);
 /* Whether the beginning of the name matches. PARE_EUSAGE: it takes too many steps, or the name is
- * no UTF-8; PARE_ENOMEM. */
+ * not valid UTF-8; PARE_ENOMEM. */
 PARE_CHECKED pare_status pare__expression_matches(pare_ctx *cx, const pare__expression *e,
                                                   const char *name, bool *hit);
 

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Each row of the table of settings in README.md is a run of the real model in tests/results/quality.csv:
-# bits per weight, MB, perplexity, KL and CPU seconds, rounded as they are printed. figures.sh ROOT
+# of the method that the row names first, with its bits: bits per weight, MB, perplexity, KL and CPU
+# seconds, rounded as they are printed. figures.sh ROOT
 . "$(dirname "$0")/common.sh"
 
 csv=tests/results/quality.csv
@@ -19,6 +20,17 @@ function like(text, value,    point)
     return text == value
 }
 
+# Whether a row is about a method: `rtn` about rtn and rtn-mse, "4 bits" about 4 only.
+function about(row, method, bits)
+{
+    if (!match(row, /`[a-z0-9_]+`/))
+        return 0
+    row_method = substr(row, RSTART + 1, RLENGTH - 2)
+    if (method != row_method && index(method, row_method "-") != 1)
+        return 0
+    return !match(row, /[0-9] bits/) || substr(row, RSTART, 1) == bits
+}
+
 BEGIN {
     FS = ","
     while ((getline < csv) > 0)
@@ -30,7 +42,7 @@ BEGIN {
 {
     for (i = 1; i <= runs; i++) {
         split(run[i], of, ",")
-        if (like($3, of[13]) && like($4, of[12] / 1e6) && like($5, of[14]) && like($6, of[15]) && like($7, of[11]))
+        if (about($2, of[5], of[6]) && like($3, of[13]) && like($4, of[12] / 1e6) && like($5, of[14]) && like($6, of[15]) && like($7, of[11]))
             next
     }
     print "no run has the figures of: " $0

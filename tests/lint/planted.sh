@@ -23,7 +23,7 @@ clean_tree() {
     mkdir docs
     echo "A folder." > docs/README.md
     printf 'A tree.\n\n```sh\n./demo\n```\n\n' > README.md
-    printf '| setting | bits per weight | MB |\n|---|---|---|\n| a | 4.25 | 1 | 9.5 | .25 | 2 |\n\n' \
+    printf '| setting | bits per weight | MB |\n|---|---|---|\n| `a`, 4 bits | 4.25 | 1 | 9.5 | .25 | 2 |\n\n' \
         >> README.md
     mkdir tests/results
     echo '2026-01-01,0,cpu,real,a,4,64,-,-,1,2.1,1000000,4.2500,9.51,0.2513,.9,9' > tests/results/quality.csv
@@ -100,5 +100,6 @@ catches readmes 'a long first page' 'yes "one more sentence" | head -n 400 >> RE
 catches sizes 'a long file' 'yes "" | head -n 700 >> quant/quant.c'
 catches words 'a path of a machine' 'echo "cd /ho""me/somebody/pare" >> README.md'
 catches figures 'a figure that nobody measured' 'sed -i "s/ 9.5 / 9.4 /" README.md'
+catches figures 'figures of another method' 'sed -i "s/.a., 4 bits/b/" README.md'
 catches format 'a wrong indentation' 'echo "  int  pare_y ;" >> quant/quant.c'
 exit $failed

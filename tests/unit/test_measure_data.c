@@ -202,13 +202,15 @@ START_TEST(a_file_that_is_no_text_is_refused_or_told)
     put("t.txt", broken, sizeof broken - 1);
     const outcome *const o = call(filled(eval), ERR);
     ck_assert_int_eq(o->code, 0);
-    ck_assert_msg(strstr(o->text, "pare: warning: ") &&
-                      strstr(o->text, "t.txt: 3 parts are no UTF-8 and were read as U+FFFD"),
-                  "%s", o->text);
+    ck_assert_msg(
+        strstr(o->text, "pare: warning: ") &&
+            strstr(o->text, "t.txt: 3 parts are not valid UTF-8, and pare reads them as U+FFFD"),
+        "%s", o->text);
     job_recipe(&place, "pare: 1\nmodel: " HEDGE "\npasses: [gptq: {group: 32}]\n"
                        "calibration: {text: [t.txt], samples: 2, window: 8}\n");
     const outcome *const c = call(filled("compress %/recipe.yaml --output %/out"), ERR);
-    ck_assert_msg(c->code == 0 && strstr(c->text, "t.txt: 3 parts are no UTF-8"), "%s", c->text);
+    ck_assert_msg(c->code == 0 && strstr(c->text, "t.txt: 3 parts are not valid UTF-8"), "%s",
+                  c->text);
     put("t.txt", "A cat sat\0on the mat, and it was a dog.", 40);
     const outcome *const n = call(filled("compress %/recipe.yaml --output %/other"), ERR);
     ck_assert_msg(n->code == 4 && strstr(n->text, "t.txt: byte 9 is NUL"), "%s", n->text);
