@@ -155,7 +155,12 @@ static void read_one(pare__translation *t, const pare_yaml *node, bool skip, par
         return;
     }
     const pare_status s = take_pattern(t, node, skip, out);
-    if (s == PARE_EUSAGE) {
+    if (s == PARE_EUSAGE && skip) { /* without it the recipe would take what is to stay */
+        char why[sizeof cx->what];
+        (void)snprintf(why, sizeof why, "%s", cx->what);
+        pare_ctx_clear(cx);
+        t->status = pare_recipe_fail(cx, node->place, "%s: correct it, or take it out", why);
+    } else if (s == PARE_EUSAGE) {
         pare__leave(t, node, cx->what);
         pare_ctx_clear(cx);
     } else if (s != PARE_OK) {

@@ -338,6 +338,8 @@ START_TEST(what_is_no_recipe_of_the_other_tool_is_refused_with_its_place)
         {"q_modifiers: {SparseGPTModifier: {sparsity: [0.5]}}\n", "sparsity is one number"},
         {"q_modifiers: {SparseGPTModifier: {mask_structure: \"5:4\"}}\n", "expected N:M"},
         {"q_modifiers: {AWQModifier: }\n", "no pass behind it quantizes"},
+        {"q_modifiers:\n  GPTQModifier: {scheme: W4A16, targets: Linear, ignore: ['re:(q_proj']}\n",
+         "their.yaml:2:59: regular expression \"(q_proj\": missing closing parenthesis"},
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         pare_init_result r;
