@@ -5,13 +5,13 @@
 #include <string.h>
 #include <time.h>
 
-#include "compress/compress_internal.h"
-#include "compress/inventory.h"
-#include "compress/need.h"
-#include "compress/output.h"
-#include "compress/plan_internal.h"
-#include "compress/run_evaluate.h"
-#include "compress/run_phases.h"
+#include "compress/output/inventory.h"
+#include "compress/output/output.h"
+#include "compress/plan/calibration_need.h"
+#include "compress/plan/plan_internal.h"
+#include "compress/run/run_evaluate.h"
+#include "compress/run/run_internal.h"
+#include "compress/run/run_phases.h"
 #include "compress/version.h"
 #include "formats/checksums.h"
 #include "runtime/file.h"

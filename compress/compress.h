@@ -2,7 +2,7 @@
 #ifndef PARE_COMPRESS_COMPRESS_H
 #define PARE_COMPRESS_COMPRESS_H
 
-#include "compress/plan.h"
+#include "compress/plan/plan.h"
 #include "compress/report/report.h"
 
 /* What happens on the way. Text is one line for a person. */
@@ -55,8 +55,8 @@ typedef struct pare_compress_result {
  * stays as it is and the message says so; the same job again makes those that are missing. Statuses
  * as pare_plan_make, and PARE_EINTERRUPTED (resumable), PARE_ENUMERIC (a weight that is not
  * finite), PARE_EIO, PARE_ENOSPC (resumable). Memory: plan.anonymous_bytes of anonymous memory.
- * Deterministic set: see formats/packed.h and compress/manifest.h; same bytes for any thread count,
- * directory, limit and history of kills. */
+ * Deterministic set: see formats/packed.h and compress/artifact/manifest.h; same bytes for any
+ * thread count, directory, limit and history of kills. */
 PARE_CHECKED pare_status pare_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
                                        const pare_events *events, pare_compress_result *out);
 

@@ -8,7 +8,7 @@
  *     Q4_1               4 bits with the zero point as minimum -zero scale, exact where F16 has it
  *     Q6_K, Q4_K         6 bits symmetric, 4 bits: one scale for whole blocks of 256
  *     TQ1_0, TQ2_0       ternary, one scale for whole blocks of 256
- *     Q4_K, Q6_K         super-blocks (runtime/super.h) of that type, whatever else is asked for
+ *     Q4_K, Q6_K         super-blocks (solve/super.h) of that type, whatever else is asked for
  *
  * Any other is quantized again by the plain rule of the type (ggml_blocks.h). Rows that are no
  * whole number of blocks fall back: Q4_K to Q5_0, Q6_K to Q8_0, TQ to Q4_0, where 32 does not

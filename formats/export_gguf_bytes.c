@@ -8,8 +8,8 @@
 #include "kernels/half.h"
 #include "kernels/layout.h"
 #include "runtime/linear.h"
-#include "runtime/super.h"
 #include "runtime/threads.h"
+#include "solve/super.h"
 
 enum { ROWS_AT_ONCE = 8 };
 

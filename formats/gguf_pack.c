@@ -1,7 +1,7 @@
 /* Blocks of GGUF as linears of the runtime, value for value.
  *
  * Q4_0 and Q8_0 are the symmetric integers of artifacts in groups of 32. Super-blocks are what
- * runtime/super.h has. A block of 32 with a minimum m of its own, or with codes around 16, is a
+ * solve/super.h has. A block of 32 with a minimum m of its own, or with codes around 16, is a
  * super-block of 32: s and o are 1, and M is -m. Integers with a zero point cannot hold it: m / d
  * is no whole number. What is left (5 bits with a minimum) has no encoding of that width. */
 #include <string.h>
@@ -9,8 +9,8 @@
 #include "formats/gguf_internal.h"
 #include "formats/packed.h"
 #include "kernels/layout.h"
-#include "runtime/super.h"
 #include "runtime/threads.h"
+#include "solve/super.h"
 
 enum { CHUNK = 2, F16_SIGN = 0x8000, ATOM_MAX = 256 };
 

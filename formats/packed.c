@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "kernels/layout.h"
-#include "runtime/super.h"
 #include "runtime/threads.h"
+#include "solve/super.h"
 
 enum {
     MAGNITUDES = 4,

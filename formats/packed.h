@@ -15,7 +15,7 @@
  *   NAME.scales           F16  [n16 / 8, groups, 8]   uniform, ternary, fp8_e4m3; q4_k, q6_k: D
  *                         U8   the same               nf4: codes; mxfp4: exponents + 127
  *   NAME.zeros            U8   [n16 / 8, groups, 8]   uniform, asymmetric
- *   NAME.minima           F16  [n16 / 8, groups, 8]   q4_k: M of runtime/super.h
+ *   NAME.minima           F16  [n16 / 8, groups, 8]   q4_k: M of solve/super.h
  *   NAME.sub              U8   [n16 / 8, k / 32, 16]  q4_k: s, o of 8 rows; q6_k: s, s of 8 rows
  *   NAME.scale_steps      F32  [n16 groups / 256]     nf4: value of a step of scales 256 i ..
  *   NAME.scale_offset     F32  [1]                    nf4: scale = F16(offset + step (code - 128))
@@ -50,9 +50,9 @@
 
 #include "formats/json.h"
 #include "runtime/arena.h"
-#include "runtime/grid.h"
 #include "runtime/model.h"
 #include "runtime/tensor.h"
+#include "solve/grid.h"
 
 /* What a packed linear may consist of, in the order in which planes are laid out. */
 typedef enum pare_plane {

@@ -5,7 +5,7 @@
 
 #include "formats/packed.h"
 #include "kernels/layout.h"
-#include "runtime/super.h"
+#include "solve/super.h"
 
 enum {
     SIZE_CAP = 1 << 30,

@@ -53,7 +53,7 @@ static inline uint16_t pare_f32_to_f16(float x)
 
 /* The F16 that stores a scale x >= 0: the nearest; below PARE_SCALE_COARSE, where that is off by
  * more than 1/32 or is 0, the next above. So the largest weight stays on its grid, and only 0
- * becomes 0. compress/run_coarse.c counts what that costs. */
+ * becomes 0. compress/run/run_coarse.c counts what that costs. */
 #define PARE_SCALE_COARSE 0x1p-20F
 static inline uint16_t pare_f16_of_scale(float x)
 {

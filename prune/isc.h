@@ -18,7 +18,7 @@
 #define PARE_PRUNE_ISC_H
 
 #include "prune/ratios.h"
-#include "runtime/factor.h"
+#include "solve/factor.h"
 
 /* Mean of the diagonal of H [k, k] f32. PARE_ENUMERIC when it is negative or not finite somewhere,
  * by the input. Work O(k); Exact. */

@@ -14,7 +14,7 @@
 #ifndef PARE_PRUNE_PERMUTE_H
 #define PARE_PRUNE_PERMUTE_H
 
-#include "runtime/sparsity.h"
+#include "solve/sparsity.h"
 
 typedef struct pare_permute_opts {
     unsigned keep, of;

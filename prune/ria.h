@@ -9,7 +9,7 @@
 #ifndef PARE_PRUNE_RIA_H
 #define PARE_PRUNE_RIA_H
 
-#include "runtime/sparsity.h"
+#include "solve/sparsity.h"
 
 /* The scores alone; those of a row or column of zeros are 0.
  *

@@ -11,7 +11,7 @@
 #ifndef PARE_PRUNE_ROSE_H
 #define PARE_PRUNE_ROSE_H
 
-#include "runtime/sparsity.h"
+#include "solve/sparsity.h"
 
 typedef struct pare_rose_found {
     bool columnar; /* the order is another than the natural one */

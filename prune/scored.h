@@ -2,7 +2,7 @@
 #ifndef PARE_PRUNE_SCORED_H
 #define PARE_PRUNE_SCORED_H
 
-#include "runtime/sparsity.h"
+#include "solve/sparsity.h"
 
 /* Makes the weights of lowest |w_ij| * channel_j +0.
  *

@@ -1,13 +1,13 @@
 /* prune/sparsegpt.h - SparseGPT: weights that cost least go, and the rest makes up for them.
  *
  * What the loss of w_ij costs the output of the linear, once the weights behind it are adjusted, is
- * w_ij^2 / (2 U_jj^2), H^-1 = U^T U: the sweep of runtime/compensate.h with a sparsity. The joint
+ * w_ij^2 / (2 U_jj^2), H^-1 = U^T U: the sweep of solve/compensate.h with a sparsity. The joint
  * method rounds what stays in the same sweep, so that losses and roundings are made up for alike.
  * Source: Frantar and Alistarh, ICML 2023, Algorithm 1 and section 3.5. */
 #ifndef PARE_PRUNE_SPARSEGPT_H
 #define PARE_PRUNE_SPARSEGPT_H
 
-#include "runtime/compensate.h"
+#include "solve/compensate.h"
 
 typedef struct pare_sparsegpt_opts {
     size_t block; /* columns whose weights are compared, unstructured; 128 */

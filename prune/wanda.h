@@ -6,7 +6,7 @@
 #ifndef PARE_PRUNE_WANDA_H
 #define PARE_PRUNE_WANDA_H
 
-#include "runtime/sparsity.h"
+#include "solve/sparsity.h"
 
 /* channel [k] = root of squares [k]. PARE_ENUMERIC for a square that is negative or not finite, by
  * its input. */

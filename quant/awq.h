@@ -23,7 +23,7 @@
 #ifndef PARE_QUANT_AWQ_H
 #define PARE_QUANT_AWQ_H
 
-#include "runtime/grid.h"
+#include "solve/grid.h"
 
 typedef struct pare_awq_opts {
     size_t steps; /* alphas tried: 20 */

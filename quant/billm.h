@@ -19,8 +19,8 @@
 #ifndef PARE_QUANT_BILLM_H
 #define PARE_QUANT_BILLM_H
 
-#include "runtime/factor.h"
-#include "runtime/grid.h"
+#include "solve/factor.h"
+#include "solve/grid.h"
 
 enum { PARE_BILLM_BLOCK = 128, PARE_BILLM_SALIENT = 50 };
 

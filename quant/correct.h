@@ -23,7 +23,7 @@
 #ifndef PARE_QUANT_CORRECT_H
 #define PARE_QUANT_CORRECT_H
 
-#include "runtime/factor.h"
+#include "solve/factor.h"
 
 typedef enum pare_correct {
     PARE_CORRECT_NONE,

@@ -1,12 +1,12 @@
 /* quant/gptq.h - GPTQ: rounding column by column, the error of each compensated by the rest.
  *
  * Objective per row: minimize (w - q) H (w - q)^T over codes q, H = (2/T) X X^T + lambda I: the
- * sweep of runtime/compensate.h on a grid, with a factor of runtime/factor.h.
+ * sweep of solve/compensate.h on a grid, with a factor of solve/factor.h.
  * Source: Frantar et al., ICLR 2023, Algorithm 1. */
 #ifndef PARE_QUANT_GPTQ_H
 #define PARE_QUANT_GPTQ_H
 
-#include "runtime/compensate.h"
+#include "solve/compensate.h"
 
 typedef struct pare_gptq_opts {
     size_t block;                            /* 128 columns between lazy updates; multiple of 32 */

@@ -34,7 +34,7 @@
 
 #include "runtime/fold.h"
 #include "runtime/forward.h"
-#include "runtime/grid.h"
+#include "solve/grid.h"
 
 typedef struct pare_omniquant_opts {
     size_t epochs; /* 20 */

@@ -24,7 +24,7 @@
 #define PARE_QUANT_OUTLIER_SUPPRESSION_H
 
 #include "runtime/encoding.h"
-#include "runtime/grid.h"
+#include "solve/grid.h"
 
 typedef struct pare_suppress_linear {
     const float *w; /* [n, k] */

@@ -20,7 +20,7 @@
 #define PARE_QUANT_REFINE_H
 
 #include "calib/output_curvature.h"
-#include "runtime/grid.h"
+#include "solve/grid.h"
 
 typedef struct pare_refine_opts {
     size_t rounds;       /* 3; 0: nothing is done */

@@ -1,8 +1,8 @@
 #include "quant/rtn.h"
 
-#include "runtime/scales.h"
-#include "runtime/super.h"
 #include "runtime/threads.h"
+#include "solve/scales.h"
+#include "solve/super.h"
 
 enum { ROWS_PER_CHUNK = 8 };
 

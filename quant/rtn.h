@@ -2,7 +2,7 @@
 #ifndef PARE_QUANT_RTN_H
 #define PARE_QUANT_RTN_H
 
-#include "runtime/grid.h"
+#include "solve/grid.h"
 
 /* Quantizes W to the nearest codes of the grid fitted to each group, of any encoding but BINARY.
  *

@@ -21,7 +21,7 @@
 #ifndef PARE_QUANT_SMOOTHQUANT_H
 #define PARE_QUANT_SMOOTHQUANT_H
 
-#include "runtime/grid.h"
+#include "solve/grid.h"
 
 typedef struct pare_smooth_linear {
     const float *w; /* [n, k] */

@@ -14,7 +14,7 @@
 #ifndef PARE_QUANT_SQUEEZELLM_H
 #define PARE_QUANT_SQUEEZELLM_H
 
-#include "runtime/grid.h"
+#include "solve/grid.h"
 
 typedef struct pare_squeezellm_opts {
     unsigned bits;   /* 3, 4 */

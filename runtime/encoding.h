@@ -11,7 +11,7 @@ typedef enum pare_encoding {
     PARE_ENCODING_MXFP4,    /* E2M1 value of the code, times a power of two per 32; 4 bits */
     PARE_ENCODING_CODEBOOK, /* book[row][code]; 3, 4 bits */
     PARE_ENCODING_BINARY,   /* two signs and two magnitudes per row and group (BiLLM); 2 bits */
-    PARE_ENCODING_Q4_K,     /* super-blocks of 256 (runtime/super.h); 4 bits */
+    PARE_ENCODING_Q4_K,     /* super-blocks of 256 (solve/super.h); 4 bits */
     PARE_ENCODING_Q6_K,     /* likewise; 6 bits */
     PARE_ENCODING_F16       /* the weights themselves, only of pruned matrices; 16 bits */
 } pare_encoding;

@@ -4,8 +4,8 @@
 
 #include "compress/bench/bench_internal.h"
 #include "kernels/layout.h"
-#include "runtime/super.h"
 #include "runtime/threads.h"
+#include "solve/super.h"
 
 enum { SPARSE_OF = 222 }; /* one weight in so many is kept apart, 0.45% */
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "compress/bench/bench_model.h"
-#include "compress/report/units.h"
+#include "compress/text/units.h"
 #include "runtime/machine.h"
 #include "runtime/room.h"
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "compress/cli/cli.h"
-#include "compress/report/units.h"
+#include "compress/text/units.h"
 #include "recipes/pattern.h"
 
 static const pare_option *find_in(const pare_option *table, const char *name, size_t len)

@@ -8,7 +8,7 @@
 #include "compress/bench/bench_model.h"
 #include "compress/cli/cmd_bench.h"
 #include "compress/evaluate/figures.h"
-#include "compress/report/units.h"
+#include "compress/text/units.h"
 #include "runtime/machine.h"
 #include "runtime/threads.h"
 

@@ -8,7 +8,7 @@
 #include "compress/cli/compare_forms.h"
 #include "compress/cli/measure_steps.h"
 #include "compress/cli/output_file.h"
-#include "compress/inputs.h"
+#include "compress/output/inputs.h"
 #include "formats/checksums.h"
 #include "runtime/file.h"
 #include "runtime/machine.h"

@@ -5,7 +5,7 @@
 #include "compress/bench/bench_model.h"
 #include "compress/cli/cli.h"
 #include "compress/init/init.h"
-#include "compress/pass.h"
+#include "compress/passes/pass.h"
 #include "formats/export_target.h"
 
 /* Prints each word of a list with a space in front. */

@@ -6,7 +6,7 @@
 #include "compress/cli/job_options.h"
 #include "compress/cli/measure.h"
 #include "compress/compress.h"
-#include "compress/report/units.h"
+#include "compress/text/units.h"
 
 /* What a block came to. */
 static void log_block(pare_screen *screen, const pare_event *e)

@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "compress/cli/cli.h"
-#include "compress/plan.h"
-#include "compress/report/units.h"
+#include "compress/plan/plan.h"
+#include "compress/text/units.h"
 #include "runtime/linalg.h"
 #include "runtime/machine.h"
 #include "runtime/room.h"

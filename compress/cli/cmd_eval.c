@@ -3,7 +3,7 @@
 
 #include "compress/cli/cli.h"
 #include "compress/cli/measure_steps.h"
-#include "compress/report/units.h"
+#include "compress/text/units.h"
 #include "runtime/machine.h"
 
 /* Everything one run measured, of a model and of the one that it is held against. */

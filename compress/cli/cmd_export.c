@@ -2,9 +2,9 @@
 #include <string.h>
 
 #include "compress/cli/cli.h"
-#include "compress/export.h"
-#include "compress/inputs.h"
-#include "compress/report/units.h"
+#include "compress/export/export.h"
+#include "compress/output/inputs.h"
+#include "compress/text/units.h"
 
 static pare_status find_target(pare_cli *cli, const char *name, const pare_export_target **out)
 {

@@ -3,7 +3,7 @@
 
 #include "compress/cli/cli.h"
 #include "compress/cli/output_file.h"
-#include "compress/lock.h"
+#include "compress/output/lock.h"
 #include "runtime/file.h"
 #include "runtime/sample.h"
 

@@ -1,10 +1,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "compress/artifact/inspect.h"
 #include "compress/cli/cli.h"
-#include "compress/inputs.h"
-#include "compress/inspect.h"
-#include "compress/report/units.h"
+#include "compress/output/inputs.h"
+#include "compress/text/units.h"
 
 static void shape_text(const pare_inspect_row *row, char *text, size_t size)
 {

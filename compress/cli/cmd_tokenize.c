@@ -3,8 +3,8 @@
 
 #include "compress/cli/cli.h"
 #include "compress/cli/output_file.h"
-#include "compress/inputs.h"
-#include "compress/lock.h"
+#include "compress/output/inputs.h"
+#include "compress/output/lock.h"
 #include "runtime/file.h"
 
 typedef struct request {

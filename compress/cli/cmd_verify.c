@@ -1,9 +1,9 @@
 #include <stdio.h>
 
+#include "compress/artifact/verify.h"
 #include "compress/cli/cli.h"
-#include "compress/inputs.h"
-#include "compress/report/units.h"
-#include "compress/verify.h"
+#include "compress/output/inputs.h"
+#include "compress/text/units.h"
 
 enum { FINDINGS_SHOWN = 100 };
 

@@ -4,7 +4,7 @@
 
 #include "compress/cli/compare_forms.h"
 #include "compress/cli/output_file.h"
-#include "compress/report/units.h"
+#include "compress/text/units.h"
 
 enum { NAME_MOST = 40 };
 

@@ -3,7 +3,7 @@
 
 #include "compress/cli/cli.h"
 #include "compress/init/init.h"
-#include "compress/pass.h"
+#include "compress/passes/pass.h"
 #include "recipes/pattern.h"
 
 enum { PAGE = 100 }; /* columns */

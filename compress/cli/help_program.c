@@ -4,7 +4,7 @@
 
 #include "compress/cli/cli.h"
 #include "compress/init/init.h"
-#include "compress/pass.h"
+#include "compress/passes/pass.h"
 
 typedef enum kind { TRANSFORM, PRUNER, QUANTIZER, STRUCTURE, KINDS } kind;
 

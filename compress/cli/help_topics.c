@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "compress/cli/cli.h"
-#include "compress/pass.h"
+#include "compress/passes/pass.h"
 #include "formats/export_target.h"
 
 /* Name, what it takes, its default, what it is. */

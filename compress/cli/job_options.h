@@ -3,7 +3,7 @@
 #define PARE_COMPRESS_JOB_H
 
 #include "compress/cli/cli.h"
-#include "compress/plan.h"
+#include "compress/plan/plan.h"
 
 /* Reads the job from the command line; memory from the command's arena. PARE_EUSAGE, also for a
  * recipe that is not there. */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "compress/cli/cli.h"
-#include "compress/report/units.h"
+#include "compress/text/units.h"
 #include "recipes/pattern.h"
 
 static pare_status find_method(pare_cli *cli, const char *name, pare_kv_method *out)

@@ -1,5 +1,5 @@
 #include "compress/cli/cli.h"
-#include "compress/inputs.h"
+#include "compress/output/inputs.h"
 #include "formats/checksums.h"
 #include "runtime/linalg.h"
 #include "runtime/threads.h"

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "compress/artifact/inspect.h"
 #include "compress/cli/measure_steps.h"
 #include "compress/evaluate/choice_items.h"
-#include "compress/inspect.h"
 #include "formats/packed.h"
 
 pare_status pare_measure_options(pare_cli *cli, const pare_args *args, const char *command,

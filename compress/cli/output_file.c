@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "compress/ours.h"
-#include "compress/output.h"
+#include "compress/output/output.h"
+#include "compress/output/owned_files.h"
 #include "runtime/file.h"
 
 const char *pare_last_name(const char *path)

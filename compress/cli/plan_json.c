@@ -1,6 +1,6 @@
+#include "compress/artifact/sparsity_text.h"
 #include "compress/cli/plan_print.h"
-#include "compress/need.h"
-#include "compress/sparsity_text.h"
+#include "compress/plan/calibration_need.h"
 
 static void put_warnings(pare_json_writer *w, const pare_plan *p, const pare_plan_estimate *time)
 {

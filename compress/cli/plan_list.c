@@ -1,9 +1,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "compress/artifact/sparsity_text.h"
 #include "compress/cli/plan_fold.h"
 #include "compress/cli/plan_print.h"
-#include "compress/sparsity_text.h"
 
 const char *pare__plan_correct(const pare_plan *p, size_t step, char *text, size_t size)
 {

@@ -3,7 +3,7 @@
 #define PARE_COMPRESS_PLAN_PRINT_H
 
 #include "compress/cli/cli.h"
-#include "compress/plan_time.h"
+#include "compress/plan/plan_time.h"
 
 /* Says that the disk was not measured; takes the reason. */
 #define PARE__PLAN_DISK "the disk was not measured, so its time is not in the plan: %s"

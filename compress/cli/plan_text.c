@@ -1,10 +1,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "compress/artifact/sparsity_text.h"
 #include "compress/cli/plan_print.h"
-#include "compress/need.h"
-#include "compress/report/units.h"
-#include "compress/sparsity_text.h"
+#include "compress/plan/calibration_need.h"
+#include "compress/text/units.h"
 #include "formats/dense.h"
 
 bool pare__plan_is_taken(const pare_plan *p)

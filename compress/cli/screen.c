@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "compress/report/units.h"
+#include "compress/text/units.h"
 
 enum { BAR_WIDTH = 10, COLUMNS_MIN = 60, COLUMNS = 80, STACK = 256 * 1024, LEFT = 64, LINE = 2048 };
 enum { NAME = 2 * PARE_SCREEN_NAME + 2 }; /* of the step and the piece */

@@ -4,8 +4,8 @@
 
 #include "calib/tokens.h"
 #include "compress/init/init_internal.h"
-#include "compress/inputs.h"
-#include "compress/need.h"
+#include "compress/output/inputs.h"
+#include "compress/plan/calibration_need.h"
 #include "runtime/file.h"
 
 enum {

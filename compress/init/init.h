@@ -1,8 +1,8 @@
 /* compress/init/init.h - a recipe written for a model: a preset fitted to its widths and context,
  * or a recipe of llm-compressor translated. Reads configuration and headers, no weights.
  *
- * What was written has been planned (compress/plan.h): it runs as it stands, and exports that the
- * format could not hold are left out, with the reason. */
+ * What was written has been planned (compress/plan/plan.h): it runs as it stands, and exports that
+ * the format could not hold are left out, with the reason. */
 #ifndef PARE_COMPRESS_INIT_H
 #define PARE_COMPRESS_INIT_H
 

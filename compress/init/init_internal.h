@@ -3,7 +3,7 @@
 #define PARE_COMPRESS_INIT_INTERNAL_H
 
 #include "compress/init/init.h"
-#include "compress/pass.h"
+#include "compress/passes/pass.h"
 #include "compress/report/report_internal.h"
 #include "formats/checkpoint.h"
 #include "recipes/yaml.h"

@@ -3,7 +3,7 @@
 #define PARE_COMPRESS_TRANSLATE_INTERNAL_H
 
 #include "compress/init/init_internal.h"
-#include "compress/pass.h"
+#include "compress/passes/pass.h"
 
 /* Who works on a linear; modifier NULL: nobody. */
 typedef struct pare__taker {

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "compress/artifact/result.h"
 #include "compress/passes/quantize.h"
-#include "compress/result.h"
 #include "quant/gptq.h"
 #include "recipes/param.h"
 

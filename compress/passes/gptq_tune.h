@@ -3,7 +3,7 @@
 #ifndef PARE_COMPRESS_PASSES_GPTQ_TUNE_H
 #define PARE_COMPRESS_PASSES_GPTQ_TUNE_H
 
-#include "compress/pass.h"
+#include "compress/passes/pass.h"
 
 /* How gptq is called, and where its parameters stand. */
 typedef struct pare_gptq_tuned {

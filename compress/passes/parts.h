@@ -2,7 +2,7 @@
 #ifndef PARE_COMPRESS_PASSES_PARTS_H
 #define PARE_COMPRESS_PASSES_PARTS_H
 
-#include "compress/pass.h"
+#include "compress/passes/pass.h"
 
 /* The first rows of their parameter tables, and their indices. */
 enum { PARE_PARTS_RATIO, PARE_PARTS_HEADS, PARE_PARTS_FFN, PARE_PARTS_PARAMS };

@@ -8,7 +8,7 @@
 #include "quant/refine.h"
 #include "quant/rtn.h"
 #include "quant/squeezellm.h"
-#include "runtime/super.h"
+#include "solve/super.h"
 
 enum {
     ACT_ORDER = PARE_QUANTIZE_PARAMS,

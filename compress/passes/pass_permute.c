@@ -5,7 +5,7 @@
 #include "compress/passes/quantize.h"
 #include "prune/permute.h"
 #include "prune/ria.h"
-#include "runtime/sparsity.h"
+#include "solve/sparsity.h"
 
 enum { POWER, SPAN };
 

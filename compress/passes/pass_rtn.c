@@ -1,6 +1,6 @@
 #include "compress/passes/passes_internal.h"
 #include "compress/passes/quantize.h"
-#include "runtime/super.h"
+#include "solve/super.h"
 
 enum { GRID = PARE_QUANTIZE_PARAMS, ACTIVATIONS };
 

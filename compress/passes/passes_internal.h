@@ -2,7 +2,7 @@
 #ifndef PARE_COMPRESS_PASSES_INTERNAL_H
 #define PARE_COMPRESS_PASSES_INTERNAL_H
 
-#include "compress/pass.h"
+#include "compress/passes/pass.h"
 
 extern const pare_pass pare_pass_atom;
 extern const pare_pass pare_pass_awq;

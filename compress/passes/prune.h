@@ -2,8 +2,8 @@
 #ifndef PARE_COMPRESS_PASSES_PRUNE_H
 #define PARE_COMPRESS_PASSES_PRUNE_H
 
-#include "compress/pass.h"
-#include "runtime/sparsity.h"
+#include "compress/passes/pass.h"
+#include "solve/sparsity.h"
 
 /* Rows of a pruner's parameter table, from `base` on. */
 enum {

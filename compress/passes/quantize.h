@@ -2,8 +2,8 @@
 #ifndef PARE_COMPRESS_PASSES_QUANTIZE_H
 #define PARE_COMPRESS_PASSES_QUANTIZE_H
 
-#include "compress/pass.h"
-#include "runtime/factor.h"
+#include "compress/passes/pass.h"
+#include "solve/factor.h"
 
 /* The first rows of every quantizer's parameter table, and their indices. */
 enum {

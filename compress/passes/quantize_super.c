@@ -1,12 +1,12 @@
-/* Steps on the grids of super-blocks (runtime/super.h). */
+/* Steps on the grids of super-blocks (solve/super.h). */
 #include <stdatomic.h>
 #include <string.h>
 
 #include "compress/passes/quantize.h"
 #include "formats/ggml_blocks.h"
 #include "kernels/half.h"
-#include "runtime/super.h"
 #include "runtime/threads.h"
+#include "solve/super.h"
 
 enum { ROWS_PER_CHUNK = 8, USUAL_BITS = 4, USUAL_GROUP = 128 };
 

@@ -3,7 +3,7 @@
 #ifndef PARE_COMPRESS_PASSES_SITE_CHANNELS_H
 #define PARE_COMPRESS_PASSES_SITE_CHANNELS_H
 
-#include "compress/pass.h"
+#include "compress/passes/pass.h"
 
 typedef struct pare_site_channels {
     size_t channels;

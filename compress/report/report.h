@@ -4,8 +4,8 @@
 #ifndef PARE_COMPRESS_REPORT_H
 #define PARE_COMPRESS_REPORT_H
 
+#include "compress/artifact/result.h"
 #include "compress/evaluate/figures.h"
-#include "compress/result.h"
 #include "recipes/recipe.h"
 
 /* One evaluation of the recipe, on the model before and after. */

@@ -1,8 +1,8 @@
 #include <string.h>
 
-#include "compress/pass.h"
+#include "compress/passes/pass.h"
 #include "compress/report/report_internal.h"
-#include "compress/report/units.h"
+#include "compress/text/units.h"
 #include "runtime/kv.h"
 
 bool pare__report_has_cache(const pare_report *r)

@@ -1,7 +1,7 @@
 /* report.html: what came of the job first, then why, then how it was made. */
-#include "compress/pass.h"
+#include "compress/passes/pass.h"
 #include "compress/report/report_internal.h"
-#include "compress/report/units.h"
+#include "compress/text/units.h"
 #include "runtime/kv.h"
 
 static void put_size(pare_text_out *t, const pare_report *r)

@@ -2,8 +2,8 @@
 #ifndef PARE_COMPRESS_REPORT_INTERNAL_H
 #define PARE_COMPRESS_REPORT_INTERNAL_H
 
+#include "compress/artifact/sparsity_text.h"
 #include "compress/report/report.h"
-#include "compress/sparsity_text.h"
 
 /* Errors (memory) are sticky: writers need not look, pare__text_save does. */
 typedef struct pare_text_out {

@@ -1,7 +1,7 @@
 /* Where the bytes are: a bar of the model before and one of it after, on one scale, and their
  * table. The colours are those of Okabe and Ito, which people tell apart who see few. */
 #include "compress/report/report_internal.h"
-#include "compress/report/units.h"
+#include "compress/text/units.h"
 
 static const struct {
     const char *name, *colour;

@@ -1,6 +1,6 @@
 /* What structured steps took out: shapes before and after, and block by block. */
 #include "compress/report/report_internal.h"
-#include "compress/report/units.h"
+#include "compress/text/units.h"
 
 typedef struct size_row {
     const char *what;

@@ -15,7 +15,7 @@
  * and of some states the job is run again: it must end well, in the same bytes, and pare verify
  * must agree. Exit status 0: no state broke a rule. */
 #define _GNU_SOURCE /* O_TMPFILE */
-#include "compress/ours.h"
+#include "compress/output/owned_files.h"
 #include "formats/hash.h"
 #include "tests/fault/disk.h"
 #include "tests/fault/fault_place.h"

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "compress/journal.h"
+#include "compress/output/journal.h"
 #include "formats/packed.h"
 #include "runtime/file.h"
 #include "runtime/random.h"

@@ -4,8 +4,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "compress/journal.h"
-#include "compress/manifest.h"
+#include "compress/artifact/manifest.h"
+#include "compress/output/journal.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { LENGTH = 8, PAYLOAD = 16, HASH = 16 };

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-#include "compress/verify_internal.h"
+#include "compress/artifact/verify_internal.h"
 
 enum { MANIFEST_INPUT_CAP = 1 << 14 };
 

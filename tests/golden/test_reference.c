@@ -125,7 +125,7 @@ static const reference_row rows[] = {
 enum { ROWS = sizeof rows / sizeof *rows };
 
 /* Perplexity of the original procedure with its scales rounded to F16, as ours are, and for
- * symmetric codes with the scale of runtime/grid.h (the original's puts the largest weight on a
+ * symmetric codes with the scale of solve/grid.h (the original's puts the largest weight on a
  * rounding tie), to be met within 1e-4, which is room for sums in another order.
  * Source: same_rule.py beside this file, which prints them: an implementation of its own, which
  * with F32 scales gives the six lines of the table that were tried to 1e-6, and the

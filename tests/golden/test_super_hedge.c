@@ -4,7 +4,7 @@
  * model on the first windows of the demo's evaluation text. Too slow for a sanitizer. */
 #include <inttypes.h>
 
-#include "compress/export.h"
+#include "compress/export/export.h"
 #include "tests/golden/demo.h"
 
 /* Every linear goes over code for code; the file has `bytes`. */

@@ -3,7 +3,7 @@
 #define PARE_TESTS_GRID_FIT_H
 
 #include "runtime/context.h"
-#include "runtime/grid.h"
+#include "solve/grid.h"
 
 static inline pare_grid_fault fit_grid(const pare_grid *g, const float *w, size_t count,
                                        float *scale, uint8_t *zero)

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 
 #include "compress/init/init.h"
-#include "compress/need.h"
+#include "compress/plan/calibration_need.h"
 #include "tests/unit/unit.h"
 
 #ifndef HOME

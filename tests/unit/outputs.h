@@ -2,9 +2,9 @@
 #ifndef PARE_TESTS_OUTPUTS_H
 #define PARE_TESTS_OUTPUTS_H
 
-#include "compress/inventory.h"
-#include "compress/journal.h"
-#include "compress/place.h"
+#include "compress/output/inventory.h"
+#include "compress/output/journal.h"
+#include "compress/output/output_swap.h"
 #include "tests/unit/job.h"
 
 /* A context, an arena and a folder with an output in it. */

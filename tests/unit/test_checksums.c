@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "compress/export.h"
+#include "compress/export/export.h"
 #include "runtime/random.h"
 #include "tests/unit/job.h"
 

@@ -2,7 +2,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "compress/pass.h"
+#include "compress/passes/pass.h"
 #include "tests/data/families.h"
 #include "tests/data/tiny_model.h"
 #include "tests/unit/program.h"

@@ -1,6 +1,6 @@
 /* Weights too small for their storage: no row stops a job, none becomes zeros in silence, and a
  * linear that would be lost is refused by its name. */
-#include "compress/manifest.h"
+#include "compress/artifact/manifest.h"
 #include "tests/unit/job.h"
 #include "tests/unit/program.h"
 #include "tests/unit/uniform.h"

@@ -1,5 +1,5 @@
 /* The sweep with weights that go, against its definition: no blocks of updates, all in double. */
-#include "runtime/compensate.h"
+#include "solve/compensate.h"
 #include "tests/unit/quant_case.h"
 
 typedef struct sweep_case {

@@ -1,5 +1,5 @@
 /* Exports in compressed-tensors read as models: every weight is that of the artifact. */
-#include "compress/export.h"
+#include "compress/export/export.h"
 #include "runtime/linear.h"
 #include "tests/data/families.h"
 #include "tests/unit/folder.h"

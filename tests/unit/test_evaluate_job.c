@@ -1,8 +1,8 @@
 /* Evaluations of a recipe: what a job measures, tells and refuses. The model that comes with the
  * demo is used, since choices and samples need a tokenizer. */
+#include "compress/artifact/inspect.h"
 #include "compress/evaluate/choice_items.h"
-#include "compress/inspect.h"
-#include "compress/inventory.h"
+#include "compress/output/inventory.h"
 #include "formats/json.h"
 #include "tests/unit/job.h"
 

@@ -1,9 +1,9 @@
 #include <fcntl.h>
 #include <string.h>
 
-#include "compress/export.h"
-#include "compress/inspect.h"
-#include "compress/journal.h"
+#include "compress/artifact/inspect.h"
+#include "compress/export/export.h"
+#include "compress/output/journal.h"
 #include "tests/unit/artifact.h"
 #include "tests/unit/tensor_at.h"
 

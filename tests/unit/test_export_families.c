@@ -1,4 +1,4 @@
-#include "compress/export.h"
+#include "compress/export/export.h"
 #include "runtime/linear.h"
 #include "tests/data/families.h"
 #include "tests/unit/folder.h"

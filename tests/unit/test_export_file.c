@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "compress/export.h"
+#include "compress/export/export.h"
 #include "formats/gguf_write.h"
 #include "runtime/linear.h"
 #include "tests/unit/artifact.h"

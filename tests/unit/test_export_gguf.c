@@ -1,5 +1,5 @@
 /* Models of every family as GGUF files: read back they are the artifact that they came from. */
-#include "compress/export.h"
+#include "compress/export/export.h"
 #include "formats/gguf.h"
 #include "runtime/linear.h"
 #include "tests/data/families.h"

@@ -1,5 +1,5 @@
 /* What a GGUF file says of the tokenizer: the tokens around a text, and those that end it. */
-#include "compress/export.h"
+#include "compress/export/export.h"
 #include "formats/gguf.h"
 #include "formats/tokenizer.h"
 #include "tests/unit/loaded.h"

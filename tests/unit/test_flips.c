@@ -2,9 +2,9 @@
  * is cut, missing or too many, and so does the tool sha256sum as far as it looks. */
 #include <sys/wait.h>
 
-#include "compress/inventory.h"
-#include "compress/ours.h"
-#include "compress/verify.h"
+#include "compress/artifact/verify.h"
+#include "compress/output/inventory.h"
+#include "compress/output/owned_files.h"
 #include "runtime/random.h"
 #include "tests/unit/job.h"
 

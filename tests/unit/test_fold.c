@@ -1,6 +1,6 @@
 #include "runtime/fold.h"
 
-#include "compress/pass.h"
+#include "compress/passes/pass.h"
 #include "runtime/linalg.h"
 #include "tests/unit/tiny.h"
 

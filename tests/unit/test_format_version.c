@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "compress/journal.h"
+#include "compress/output/journal.h"
 #include "formats/checksums.h"
 #include "tests/unit/folder.h"
 #include "tests/unit/job.h"

@@ -1,5 +1,5 @@
 /* GGUF files that are run: linears in blocks that a kernel multiplies stay codes and scales. */
-#include "compress/export.h"
+#include "compress/export/export.h"
 #include "formats/gguf_internal.h"
 #include "kernels/half.h"
 #include "runtime/linear.h"

@@ -1,8 +1,8 @@
 /* GGUF files that carry their checksums: every bit of them counts. */
 #include "formats/gguf_seal.h"
 
-#include "compress/ours.h"
-#include "compress/verify.h"
+#include "compress/artifact/verify.h"
+#include "compress/output/owned_files.h"
 #include "tests/unit/folder.h"
 
 enum { ROW = 40, ROWS = 3 };

@@ -1,7 +1,7 @@
 #include "kernels/half.h"
 #include "kernels/layout.h"
-#include "runtime/nf4.h"
-#include "runtime/scales.h"
+#include "solve/nf4.h"
+#include "solve/scales.h"
 #include "tests/unit/quant_case.h"
 
 enum { N = 40, K = 172 };
@@ -140,7 +140,7 @@ START_TEST(exponents_of_mxfp4_are_those_of_the_scales)
 }
 END_TEST
 
-/* The formulas of runtime/nf4.h in their order, over the plane as it is stored. */
+/* The formulas of solve/nf4.h in their order, over the plane as it is stored. */
 START_TEST(scales_of_nf4_follow_the_formula)
 {
     enum { ROWS = 45, GROUPS = 9, PLACES = 48 * GROUPS };

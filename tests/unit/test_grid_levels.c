@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "kernels/half.h"
-#include "runtime/grid.h"
 #include "runtime/random.h"
+#include "solve/grid.h"
 #include "tests/unit/grid_fit.h"
 #include "tests/unit/unit.h"
 

@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "compress/pass.h"
+#include "compress/passes/pass.h"
 #include "recipes/recipe.h"
 #include "tests/unit/program.h"
 #include "tests/unit/unit.h"

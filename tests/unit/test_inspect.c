@@ -1,4 +1,4 @@
-#include "compress/inspect.h"
+#include "compress/artifact/inspect.h"
 
 #include "tests/data/families.h"
 #include "tests/unit/artifact.h"

@@ -1,6 +1,6 @@
 #include <sys/stat.h>
 
-#include "compress/inventory.h"
+#include "compress/output/inventory.h"
 #include "tests/unit/folder.h"
 
 typedef struct seen {

@@ -4,7 +4,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include "compress/journal.h"
+#include "compress/output/journal.h"
 #include "runtime/file.h"
 #include "tests/unit/unit.h"
 

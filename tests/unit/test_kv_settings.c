@@ -1,5 +1,5 @@
 /* Settings of the key/value cache that a model cannot keep. */
-#include "compress/plan.h"
+#include "compress/plan/plan.h"
 #include "tests/unit/job.h"
 
 START_TEST(settings_that_the_model_cannot_keep_are_refused_with_their_place)

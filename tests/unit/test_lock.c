@@ -6,7 +6,7 @@
 #include <sys/file.h>
 #include <sys/wait.h>
 
-#include "compress/lock.h"
+#include "compress/output/lock.h"
 #include "tests/unit/outputs.h"
 
 static int missing; /* errno of a file system without locks, or 0 */

@@ -1,7 +1,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "compress/manifest.h"
+#include "compress/artifact/manifest.h"
 #include "tests/unit/folder.h"
 #include "tests/unit/uniform.h"
 

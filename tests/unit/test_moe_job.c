@@ -1,7 +1,7 @@
 /* Jobs on mixtures of experts: what stands in for rows that are too few, that no expert depends on
  * who shares a pass with it, every method, breaks, refusals, reports. */
-#include "compress/plan.h"
-#include "compress/verify.h"
+#include "compress/artifact/verify.h"
+#include "compress/plan/plan.h"
 #include "tests/unit/moe_job.h"
 
 static void complain(void *self, const char *what)
@@ -151,7 +151,7 @@ START_TEST(white_inputs_round_to_nearest)
     job_recipe(&place, text);
     ck_assert_int_eq(job_run(&place, (job_opts){.output = "plain"}, NULL), PARE_OK);
     ck_assert(same_experts("white", "plain"));
-    /* no expert whose own tokens are too few for gptq (compress/need.h) */
+    /* no expert whose own tokens are too few for gptq (compress/plan/calibration_need.h) */
     (void)snprintf(text, sizeof text, HEAD(", experts: {min_tokens: 192}") "%s%s", pairs[_i].method,
                    evaluate);
     job_recipe(&place, text);

@@ -1,5 +1,5 @@
 /* What may be replaced or removed: finished outputs and unfinished work as pare left them. */
-#include "compress/ours.h"
+#include "compress/output/owned_files.h"
 #include "tests/unit/outputs.h"
 
 static const pare_output_kind kinds[] = {PARE_OUTPUT_ARTIFACT, PARE_OUTPUT_EXPORT};

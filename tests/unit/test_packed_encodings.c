@@ -1,7 +1,7 @@
 #include <string.h>
 
 #include "kernels/layout.h"
-#include "runtime/nf4.h"
+#include "solve/nf4.h"
 #include "tests/data/encoded.h"
 #include "tests/unit/unit.h"
 

@@ -1,5 +1,5 @@
 /* The time of a job from rates that are given: what each phase is made of. */
-#include "compress/plan_time.h"
+#include "compress/plan/plan_time.h"
 #include "tests/unit/job_tiny.h"
 
 /* One of everything in a second, but 0.25 tokens in a byte of text. */

@@ -1,7 +1,7 @@
 /* Jobs that prune: how pruners go with other passes, what is refused, what is stored. */
-#include "compress/compress_internal.h"
-#include "compress/plan_internal.h"
-#include "compress/verify.h"
+#include "compress/artifact/verify.h"
+#include "compress/plan/plan_internal.h"
+#include "compress/run/run_internal.h"
 #include "formats/checkpoint.h"
 #include "runtime/linear.h"
 #include "tests/unit/job_tiny.h"

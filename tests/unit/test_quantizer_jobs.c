@@ -1,6 +1,6 @@
 /* Every quantizing pass from the recipe to a checked artifact. */
-#include "compress/plan.h"
-#include "compress/verify.h"
+#include "compress/artifact/verify.h"
+#include "compress/plan/plan.h"
 #include "tests/unit/job_tiny.h"
 
 static const struct {

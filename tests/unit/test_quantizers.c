@@ -1,5 +1,5 @@
 /* Every quantizing pass on one matrix: what it hands over is what is packed, decoded and run. */
-#include "compress/pass.h"
+#include "compress/passes/pass.h"
 #include "compress/passes/quantize.h"
 #include "formats/packed.h"
 #include "kernels/half.h"

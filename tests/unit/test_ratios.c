@@ -1,7 +1,7 @@
 /* Sharing out what goes: means, bands and whole weights; outliers against counting them. */
 #include "prune/owl.h"
 #include "prune/ratio_search.h"
-#include "runtime/sparsity.h"
+#include "solve/sparsity.h"
 #include "tests/unit/quant_case.h"
 
 enum { COUNT = 40 };

@@ -1,8 +1,8 @@
 /* Jobs whose pruners share out their ratio by a rule. */
 #include <math.h>
 
-#include "compress/compress_internal.h"
-#include "compress/verify.h"
+#include "compress/artifact/verify.h"
+#include "compress/run/run_internal.h"
 #include "formats/checkpoint.h"
 #include "runtime/linear.h"
 #include "tests/unit/job.h"

@@ -2,7 +2,7 @@
  * own normal form is the same text. */
 #include <dirent.h>
 
-#include "compress/pass.h"
+#include "compress/passes/pass.h"
 #include "formats/json.h"
 #include "tests/unit/job.h"
 

@@ -1,7 +1,7 @@
 #include <string.h>
 
 #include "compress/report/report.h"
-#include "compress/report/units.h"
+#include "compress/text/units.h"
 #include "runtime/file.h"
 #include "tests/unit/uniform.h"
 #include "tests/unit/unit.h"

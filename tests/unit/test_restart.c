@@ -1,7 +1,7 @@
 /* Outputs that exist already: refused, replaced, continued, and never mixed with what lies around.
  */
-#include "compress/journal.h"
-#include "compress/verify.h"
+#include "compress/artifact/verify.h"
+#include "compress/output/journal.h"
 #include "formats/packed.h"
 #include "tests/unit/job.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "compress/plan.h"
+#include "compress/plan/plan.h"
 #include "runtime/linalg.h"
 #include "runtime/machine.h"
 #include "runtime/threads.h"

@@ -1,4 +1,4 @@
-#include "compress/compress_internal.h"
+#include "compress/run/run_internal.h"
 #include "runtime/random.h"
 #include "runtime/threads.h"
 #include "tests/unit/unit.h"

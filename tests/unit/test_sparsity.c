@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "runtime/sparsity.h"
+#include "solve/sparsity.h"
 #include "tests/unit/quant_case.h"
 
 typedef struct shape_case {

@@ -1,7 +1,7 @@
 /* Structured passes from the recipe to a smaller plain checkpoint. */
 #include <math.h>
 
-#include "compress/verify.h"
+#include "compress/artifact/verify.h"
 #include "tests/unit/job.h"
 
 static job_place place;

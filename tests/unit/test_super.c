@@ -1,10 +1,10 @@
-#include "runtime/super.h"
+#include "solve/super.h"
 
 #include "formats/ggml_blocks.h"
 #include "kernels/half.h"
 #include "kernels/layout.h"
 #include "runtime/linear.h"
-#include "runtime/scales.h"
+#include "solve/scales.h"
 #include "tests/data/encoded.h"
 #include "tests/unit/quant_case.h"
 

@@ -1,11 +1,11 @@
 /* Steps on the grids of super-blocks: what they hand over, and what they refuse. */
-#include "compress/pass.h"
+#include "compress/passes/pass.h"
 #include "compress/passes/quantize.h"
 #include "formats/ggml_blocks.h"
 #include "formats/packed.h"
 #include "kernels/half.h"
 #include "runtime/linear.h"
-#include "runtime/super.h"
+#include "solve/super.h"
 #include "tests/unit/quant_case.h"
 
 enum { N = 40, K = 512, GRIDS = 2 };

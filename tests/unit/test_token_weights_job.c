@@ -1,5 +1,5 @@
 /* Jobs whose Hessians count tokens by the loss. */
-#include "compress/verify.h"
+#include "compress/artifact/verify.h"
 #include "tests/unit/job_tiny.h"
 
 #define DATA(rest) "calibration: {tokens: tokens.i32, " rest "}\npasses:\n"

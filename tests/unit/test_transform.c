@@ -1,7 +1,7 @@
 /* Jobs with transforms: what is refused, what is stored, and that nothing depends on the way. */
-#include "compress/compress_internal.h"
-#include "compress/run_same.h"
-#include "compress/verify.h"
+#include "compress/artifact/verify.h"
+#include "compress/run/run_internal.h"
+#include "compress/run/run_same.h"
 #include "formats/checkpoint.h"
 #include "tests/unit/job.h"
 

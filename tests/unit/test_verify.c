@@ -2,7 +2,7 @@
 #include <fcntl.h>
 #include <string.h>
 
-#include "compress/verify.h"
+#include "compress/artifact/verify.h"
 #include "formats/safetensors.h"
 #include "tests/data/tiny_artifact.h"
 #include "tests/fuzz/manifest_input.h"

@@ -1,0 +1,65 @@
+/* compress/plan/calibration_need.h - how much calibration a pass needs, and whether it got it.
+ *
+ * A pass that trusts a Hessian of too few inputs does worse than its plain form, which looks at the
+ * weights alone. What is needed was measured; see calibration_need.c. */
+#ifndef PARE_COMPRESS_PLAN_CALIBRATION_NEED_H
+#define PARE_COMPRESS_PLAN_CALIBRATION_NEED_H
+
+#include "compress/plan/plan.h"
+
+/* Of the inputs of one linear. */
+typedef struct pare_need {
+    uint64_t tokens; /* new ones (pare_tokens_fresh), at least; 0: the pass looks at no inputs */
+    size_t rank;     /* of H, at least; 0: the pass has no H */
+    size_t samples;  /* effective ones, at least (calib/support.h) */
+} pare_need;
+
+/* What a step of the recipe needs of k inputs.
+ *   columns  with some input that is not 0; k as long as that is not known
+ *   vocab    of the model: no more different tokens can come */
+pare_need pare_need_of(const pare_step *step, size_t k, size_t columns, size_t vocab);
+
+/* Of `tokens` (below 2^53) that a site has seen, those that say something new: as large a part of
+ * them as of the whole calibration, and all as long as that was not read. */
+uint64_t pare_need_fresh(const pare_plan *plan, uint64_t tokens);
+
+/* The same of effective samples, for a token that repeats is one sample. */
+double pare_need_effective(const pare_plan *plan, const pare_support *support);
+
+/* Whether the inputs of a site are enough for a step. What no H was gathered of is judged by the
+ * tokens of the calibration. True for statistics that stand in for inputs (pare_stats_whiten). */
+bool pare_need_is_met(const pare_plan *plan, size_t step, const pare_site_stats *stats);
+
+/* What becomes of linears that a step gets too little for: "stay as they are"; of one: "stays as it
+ * is". */
+const char *pare_need_outcome(const pare_step *step, bool one);
+
+/* The first step on a linear that `support` is not enough for, and what it needs: of those that
+ * prune and quantize, then of transforms; l->step when it is enough for each of them, and H was
+ * lost to a step on another linear of the site. */
+size_t pare_need_first(const pare_plan *plan, const pare_plan_linear *l,
+                       const pare_support *support, pare_need *need);
+
+/* What a plan knows of a step that will not get enough. */
+typedef struct pare_shortage {
+    pare_need need;  /* of the linear that needs most */
+    size_t k;        /* its inputs */
+    size_t linears;  /* that the step works on and get too little; 0: it takes parts out instead */
+    uint64_t tokens; /* of the calibration */
+    uint64_t fresh;  /* of these, new ones */
+} pare_shortage;
+
+/* True when the calibration of a plan has fewer new tokens than a step needs for some linear.
+ * Tokens of experts are counted as if all came to each. False as long as the tokens are not known
+ * (samples: all). */
+bool pare_plan_short(const pare_plan *plan, size_t step, pare_shortage *out);
+
+enum { PARE_SHORTAGE_TEXT = 384 };
+
+/* "gptq needs 4608 tokens of calibration for 1536 inputs, and there are 4096: 30 linears get its
+ * plain form; give samples: 9 or more (windows of 512)", or, where the data have no more windows,
+ * "give more text: at least 4608 tokens" */
+const char *pare_shortage_text(const pare_plan *plan, size_t step, const pare_shortage *s,
+                               char text[PARE_SHORTAGE_TEXT]);
+
+#endif

@@ -1,0 +1,515 @@
+#include "compress/plan/plan.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "calib/wave.h"
+#include "compress/evaluate/choice_items.h"
+#include "compress/output/inputs.h"
+#include "compress/output/journal.h"
+#include "compress/output/output.h"
+#include "compress/plan/plan_internal.h"
+#include "compress/run/settle.h"
+#include "formats/checksums.h"
+#include "formats/dense.h"
+#include "formats/tokenizer.h"
+#include "runtime/file.h"
+
+enum { RECIPE_CAP = 1 << 20 };
+static const uint64_t shard_bytes = (uint64_t)4 << 30;
+
+static pare_status read_recipe(pare_ctx *cx, pare_arena *a, pare_plan *plan)
+{
+    const pare_job *const job = plan->job;
+    struct stat st;
+    if (!job->text && stat(job->recipe, &st) == 0 && st.st_size > RECIPE_CAP)
+        return pare_recipe_fail(cx, (pare_place){job->recipe, 1, 1},
+                                "%lld bytes; a recipe has at most %d", (long long)st.st_size,
+                                RECIPE_CAP);
+    if (!job->text)
+        PARE_TRY(
+            pare_file_read(cx, a, job->recipe, RECIPE_CAP, &plan->recipe_text, &plan->recipe_len));
+    else if (!(plan->recipe_text = pare_arena_text(a, job->text, strlen(job->text))))
+        return PARE_ENOMEM;
+    else
+        plan->recipe_len = strlen(job->text);
+    const pare_pass_words *words;
+    PARE_TRY(pare_pass_words_take(a, &words));
+    const pare_recipe_source source = {job->recipe, plan->recipe_text, plan->recipe_len, job->sets,
+                                       job->set_count};
+    return pare_recipe_parse(cx, a, &source, words, pare_pass_count(), &plan->recipe);
+}
+
+/* A path of the recipe or the command line without slashes at its end; NULL when neither has it. */
+static pare_status pick_path(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
+                             const char *override, const pare_text *written, const char *what,
+                             char **out)
+{
+    if (override) {
+        *out = pare_arena_text(a, override, strlen(override));
+    } else if (written->text) {
+        char *const directory = pare_path_directory(a, plan->job->recipe);
+        *out = directory ? pare_path_join(a, directory, written->text) : NULL;
+    } else {
+        return pare_fail(cx, PARE_EUSAGE, "%s:1:1: no %s; write \"%s: PATH\" or give --%s PATH",
+                         plan->job->recipe, what, what, what);
+    }
+    if (!*out)
+        return PARE_ENOMEM;
+    for (size_t n = strlen(*out); n > 1 && (*out)[n - 1] == '/'; n--)
+        (*out)[n - 1] = '\0';
+    return PARE_OK;
+}
+
+/* Says what is wrong with a path: its place in the recipe, or the option that gave it. Returns s.
+ */
+static pare_status fail_path(pare_ctx *cx, pare_status s, const char *option, const char *override,
+                             const pare_text *written, const char *fmt, ...) PARE_PRINTF(6, 7);
+static pare_status fail_path(pare_ctx *cx, pare_status s, const char *option, const char *override,
+                             const pare_text *written, const char *fmt, ...)
+{
+    char reason[sizeof cx->what];
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(reason, sizeof reason, fmt, ap);
+    va_end(ap);
+    if (override)
+        return pare_fail(cx, s, "%s: %s", option, reason);
+    (void)pare_recipe_fail(cx, written->place, "%s", reason);
+    return s;
+}
+
+#define FAIL_OUTPUT(cx, s, plan, ...)                                                              \
+    fail_path(cx, s, "--output", (plan)->job->output, &(plan)->recipe.output, __VA_ARGS__)
+
+/* Something lies where the model should be, and is no unfinished work; what it is, its readers say.
+ */
+static pare_status check_model(pare_ctx *cx, pare_arena *a, const pare_plan *plan)
+{
+    struct stat st;
+    if (stat(plan->model_path, &st) == 0 || (errno != ENOENT && errno != ENOTDIR))
+        return pare_inputs_no_work(cx, a, plan->model_path);
+    return fail_path(cx, PARE_EUSAGE, "--model", plan->job->model, &plan->recipe.model,
+                     "%s: there is no such model", plan->model_path);
+}
+
+/* The output is a new name or a directory. A directory that is reached through a symbolic link, or
+ * named "." or "..", goes by its real name: a rename must move the directory itself. */
+static pare_status check_output(pare_ctx *cx, pare_arena *a, pare_plan *plan)
+{
+    const char *const path = plan->output_path, *const slash = strrchr(path, '/');
+    const char *const last = slash ? slash + 1 : path;
+    const bool dots = strcmp(last, ".") == 0 || strcmp(last, "..") == 0;
+    struct stat st;
+    char real[PATH_MAX];
+    if (path[0] == '\0')
+        return FAIL_OUTPUT(cx, PARE_EUSAGE, plan, "the path of the output is empty");
+    if (!pare_output_fits(path))
+        return FAIL_OUTPUT(cx, PARE_EUSAGE, plan,
+                           "%.60s...: the path of the output is too long: %zu bytes, its name %zu; "
+                           "%d and %d are possible, and %d for a directory in it",
+                           path, strlen(path), strlen(last), PARE_OUTPUT_PATH_MOST,
+                           PARE_OUTPUT_NAME_MOST, NAME_MAX);
+    if (lstat(path, &st) != 0 && errno == ENOTDIR)
+        return FAIL_OUTPUT(cx, PARE_EUSAGE, plan, "%s: the path leads through a file", path);
+    if (lstat(path, &st) != 0)
+        return dots ? FAIL_OUTPUT(cx, PARE_EUSAGE, plan, "%s: the output must end in a name", path)
+                    : PARE_OK;
+    if (!pare_path_is_directory(path))
+        return FAIL_OUTPUT(cx, PARE_EEXISTS, plan,
+                           "%s: the output is a file; it must be a directory", path);
+    if (!S_ISLNK(st.st_mode) && !dots)
+        return PARE_OK;
+    if (!realpath(path, real))
+        return pare_file_fail(cx, path, "resolve");
+    plan->output_path = pare_arena_text(a, real, strlen(real));
+    return plan->output_path ? PARE_OK : PARE_ENOMEM;
+}
+
+/* A finished output stays, unless --restart is given, now or to the run whose unfinished work lies
+ * beside it: such a run is continued. Its journal says which output that was. */
+static pare_status check_replacing(pare_ctx *cx, pare_arena *a, pare_plan *plan, bool unfinished)
+{
+    char why[PARE_OURS_WHY];
+    bool ours;
+    if (!pare_path_is_directory(plan->output_path))
+        return PARE_OK;
+    plan->replaces = plan->job->restart || unfinished;
+    plan->finished = !plan->replaces;
+    if (plan->replaces && !plan->job->look)
+        return pare_place_check(cx, a, &plan->place);
+    PARE_TRY(pare_ours_marked(cx, a, plan->output_path, PARE_OUTPUT_ARTIFACT, &ours, why));
+    return ours ? PARE_OK
+                : FAIL_OUTPUT(cx, PARE_EEXISTS, plan,
+                              "%s: %s, so the output cannot go there; give another output",
+                              plan->output_path, why);
+}
+
+pare_status pare_plan_places(pare_ctx *cx, pare_arena *a, pare_plan *plan, bool unfinished)
+{
+    PARE_TRY(check_replacing(cx, a, plan, unfinished));
+    PARE_TRY(pare__plan_export_places(cx, a, plan));
+    return pare__plan_disk(cx, a, plan);
+}
+
+/* The same for a plan to be looked at. */
+static pare_status look_at_places(pare_ctx *cx, pare_arena *a, pare_plan *plan)
+{
+    char *const journal = pare_path_join(a, plan->partial_path, PARE_JOURNAL_NAME);
+    struct stat st;
+    if (!journal)
+        return PARE_ENOMEM;
+    return pare_plan_places(cx, a, plan, stat(journal, &st) == 0 && st.st_size > 0);
+}
+
+static pare_status refuse_inside(pare_ctx *cx, const pare_plan *plan, const char *directory)
+{
+    return FAIL_OUTPUT(cx, PARE_EUSAGE, plan,
+                       "%s: lies inside %s, where only files of that model belong; give another "
+                       "output",
+                       plan->output_path, directory);
+}
+
+/* The output does not go among the files of the input, or of an artifact. */
+static pare_status check_outside(pare_ctx *cx, pare_arena *a, const pare_plan *plan)
+{
+    const char *home;
+    if (pare_path_is_directory(plan->model_path) &&
+        pare_output_lies_in(plan->output_path, plan->model_path))
+        return refuse_inside(cx, plan, plan->model_path);
+    PARE_TRY(pare_output_home(cx, a, plan->output_path, &home));
+    return home ? refuse_inside(cx, plan, home) : PARE_OK;
+}
+
+static pare_status resolve_paths(pare_ctx *cx, pare_arena *a, pare_plan *plan)
+{
+    const pare_job *const job = plan->job;
+    PARE_TRY(pick_path(cx, a, plan, job->model, &plan->recipe.model, "model", &plan->model_path));
+    PARE_TRY(check_model(cx, a, plan));
+    if (job->tokenizer || plan->recipe.tokenizer.text)
+        PARE_TRY(pick_path(cx, a, plan, job->tokenizer, &plan->recipe.tokenizer, "tokenizer",
+                           &plan->tokenizer_path));
+    PARE_TRY(
+        pick_path(cx, a, plan, job->output, &plan->recipe.output, "output", &plan->output_path));
+    PARE_TRY(check_output(cx, a, plan));
+    PARE_TRY(pare_place_make(a, PARE_OUTPUT_ARTIFACT, plan->output_path, &plan->place));
+    plan->output_path = plan->place.output;
+    plan->partial_path = plan->place.partial;
+    const char *const reserved = pare_place_reserved(&plan->place);
+    if (reserved)
+        return FAIL_OUTPUT(cx, PARE_EUSAGE, plan,
+                           "%s: names that end in %s are for files beside outputs; give another "
+                           "output",
+                           plan->output_path, reserved);
+    if (pare_output_lies_in(plan->model_path, plan->output_path) ||
+        pare_output_lies_in(plan->model_path, plan->partial_path))
+        return FAIL_OUTPUT(cx, PARE_EEXISTS, plan, "%s: the output would replace the model at %s",
+                           plan->output_path, plan->model_path);
+    return check_outside(cx, a, plan);
+}
+
+static bool wants_text(const pare_recipe *r)
+{
+    bool text = r->calibration.text.count > 0;
+    for (size_t i = 0; i < r->evaluations; i++)
+        text = text || r->evaluation[i].kind == PARE_EVALUATE_CHOICE || r->evaluation[i].text.text;
+    return text;
+}
+
+/* The tokenizer, before a weight is unpacked: one that texts need must be read whole. */
+static pare_status look_at_tokenizer(pare_ctx *cx, pare_arena *a, pare_plan *plan)
+{
+    const pare_mark mark = pare_arena_mark(a);
+    pare_checkpoint ck;
+    pare_tokenizer *t = NULL;
+    bool has = false;
+    pare_status s = pare_checkpoint_list(cx, a, plan->model_path, &ck);
+    ck.tokenizer = plan->tokenizer_path;
+    if (s == PARE_OK)
+        s = pare_checkpoint_has_tokenizer(&ck, &has);
+    if (s == PARE_OK && has && wants_text(&plan->recipe))
+        s = pare_checkpoint_tokenizer(&ck, &t);
+    pare_tokenizer_free(t);
+    pare_checkpoint_close(&ck);
+    pare_arena_rewind(a, mark);
+    plan->untokenized = !has;
+    return s;
+}
+
+static pare_status open_model(pare_ctx *cx, pare_arena *a, pare_plan *plan)
+{
+    PARE_TRY(look_at_tokenizer(cx, a, plan));
+    PARE_TRY(pare_checkpoint_open(cx, a, plan->model_path, &plan->checkpoint));
+    plan->checkpoint.tokenizer = plan->tokenizer_path;
+    if (plan->checkpoint.packed || plan->checkpoint.unpacked)
+        return pare_fail(cx, PARE_ENOTSUP,
+                         "%s: is compressed already; give the checkpoint it was made from",
+                         plan->model_path);
+    PARE_TRY(pare_checkpoint_check_companions(&plan->checkpoint, a));
+    for (size_t i = 0; i < plan->checkpoint.files; i++)
+        plan->input_bytes += plan->checkpoint.file[i].bytes;
+    plan->checkpoint.nonfinite = plan->recipe.nan != PARE_NAN_ERROR;
+    return pare_model_load(cx, a, &plan->checkpoint, &plan->model);
+}
+
+/* Windows are cut to the context when the recipe does not name a size. */
+static pare_status fit_window(pare_ctx *cx, const pare_plan *plan, size_t asked, bool given,
+                              pare_place place, size_t *window)
+{
+    const size_t context = plan->model.config.context;
+    if (given && asked > context)
+        return pare_recipe_fail(cx, place, "window %zu is above the model's context of %zu tokens",
+                                asked, context);
+    *window = asked < context ? asked : context;
+    return PARE_OK;
+}
+
+static pare_status check_windows(pare_ctx *cx, pare_plan *plan)
+{
+    pare_calibration *const c = &plan->recipe.calibration;
+    PARE_TRY(fit_window(cx, plan, c->window, c->window_given, c->window_place, &c->window));
+    plan->window = c->window;
+    plan->samples = c->samples;
+    plan->batch = pare_wave_batch(plan->window);
+    if (plan->samples && plan->samples < plan->batch)
+        plan->batch = plan->samples;
+    for (size_t i = 0; i < plan->recipe.evaluations; i++) {
+        pare_evaluation *const e = &plan->recipe.evaluation[i];
+        if (e->kind == PARE_EVALUATE_CHOICE)
+            continue;
+        PARE_TRY(fit_window(cx, plan, e->window, e->window_given, e->place, &e->window));
+    }
+    return PARE_OK;
+}
+
+/* Settings of the cache that the model at hand cannot keep. */
+static pare_status check_kv(pare_ctx *cx, const pare_plan *plan)
+{
+    const pare_recipe *const r = &plan->recipe;
+    const pare_config *const c = &plan->model.config;
+    const char *const method = pare_kv_method_name(r->kv.method);
+    if (r->kv.group && c->head_dim % r->kv.group != 0)
+        return pare_recipe_fail(cx, r->kv_group_place,
+                                "kv_cache: group %zu of method %s does not divide the %zu channels "
+                                "of a head; take a multiple of 8 that does%s",
+                                r->kv.group, method, c->head_dim,
+                                r->kv.method == PARE_KV_INT4 ? ", or head" : ", or another method");
+    const size_t exact = r->kv.window + r->kv.sink;
+    if (exact && exact >= c->context)
+        return pare_recipe_fail(cx, r->kv_place,
+                                "kv_cache: method %s leaves %zu tokens in F16 (%s), but the model "
+                                "has a context of %zu: nothing would be coded",
+                                method, exact, r->kv.window ? "window" : "sink", c->context);
+    return PARE_OK;
+}
+
+/* A file that will be read later is there now, and has that many bytes. */
+static pare_status check_data(pare_ctx *cx, pare_arena *a, pare_plan *plan, const pare_text *file,
+                              bool text, uint64_t *bytes)
+{
+    char *const directory = pare_path_directory(a, plan->job->recipe);
+    char *const path = directory ? pare_path_join(a, directory, file->text) : NULL;
+    if (!path)
+        return PARE_ENOMEM;
+    pare_path_kind kind;
+    PARE_TRY(pare_path_look(cx, path, &kind));
+    if (kind != PARE_PATH_FILE || !pare_path_bytes(path, bytes))
+        return pare_recipe_fail(cx, file->place, "%s: %s", path,
+                                kind == PARE_PATH_DIRECTORY ? "is a directory, not a file"
+                                : kind == PARE_PATH_OTHER   ? "is no regular file"
+                                                            : "no such file");
+    bool has = true;
+    if (text)
+        PARE_TRY(pare_checkpoint_has_tokenizer(&plan->checkpoint, &has));
+    if (!has)
+        return pare_recipe_fail(cx, file->place,
+                                "text needs the model's tokenizer, and in %s tokenizer.json is "
+                                "missing (tokenizer.model or vocab.json with merges.txt would do); "
+                                "name one with tokenizer: or --tokenizer, or give tokens: a file "
+                                "of little-endian int32",
+                                plan->checkpoint.directory);
+    return text && !plan->tokenizer_bytes
+               ? pare_checkpoint_tokenizer_bytes(&plan->checkpoint, &plan->tokenizer_bytes)
+               : PARE_OK;
+}
+
+/* Texts with weights are read one after the other, others at once. */
+static pare_status check_calibration(pare_ctx *cx, pare_arena *a, pare_plan *plan)
+{
+    const pare_calibration *const c = &plan->recipe.calibration;
+    for (size_t i = 0; i < c->text.count; i++) {
+        uint64_t bytes;
+        PARE_TRY(check_data(cx, a, plan, &c->text.item[i], true, &bytes));
+        if (!c->weight)
+            plan->text_bytes += bytes;
+        else if (bytes > plan->text_bytes)
+            plan->text_bytes = bytes;
+    }
+    if (!c->tokens.text)
+        return PARE_OK;
+    PARE_TRY(check_data(cx, a, plan, &c->tokens, false, &plan->token_bytes));
+    plan->windows = plan->token_bytes / sizeof(int32_t) / plan->window;
+    return PARE_OK;
+}
+
+/* Most bytes of an item as it runs. */
+static size_t item_bytes(const pare_choice_text *t)
+{
+    size_t longest = 0;
+    for (size_t c = 0; c < t->choices; c++) {
+        const size_t len = strlen(t->choice[c]);
+        longest = len > longest ? len : longest;
+    }
+    return strlen(t->context) + t->choices * longest;
+}
+
+/* A mistake in a file of multiple choice is told before any work. */
+static pare_status check_choice(pare_ctx *cx, const pare_plan *plan, const pare_evaluation *e,
+                                pare_plan_choice *out)
+{
+    pare_arena a = {.cx = cx};
+    pare_choice_texts texts = {0};
+    const char *const directory = pare_path_directory(&a, plan->job->recipe);
+    const char *const path = directory ? pare_path_join(&a, directory, e->file.text) : NULL;
+    const pare_status s = path ? pare_choice_read(cx, &a, path, e->limit, &texts) : PARE_ENOMEM;
+    for (size_t i = 0; s == PARE_OK && i < texts.count; i++) {
+        const size_t bytes = item_bytes(&texts.item[i]);
+        out->bytes += bytes;
+        out->longest = bytes > out->longest ? bytes : out->longest;
+    }
+    out->items = texts.count;
+    pare_arena_release(&a);
+    return s;
+}
+
+static pare_status check_data_files(pare_ctx *cx, pare_arena *a, pare_plan *plan)
+{
+    const size_t count = plan->recipe.evaluations;
+    if (plan->calibrated || plan->held_out)
+        PARE_TRY(check_calibration(cx, a, plan));
+    plan->evaluated_bytes = PARE_NEW(a, uint64_t, count);
+    plan->choice = PARE_NEW(a, pare_plan_choice, count);
+    if (!plan->evaluated_bytes || !plan->choice)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < count; i++) {
+        const pare_evaluation *const e = &plan->recipe.evaluation[i];
+        PARE_TRY(check_data(cx, a, plan, pare_evaluation_data(e), !e->tokens.text,
+                            &plan->evaluated_bytes[i]));
+        if (e->kind == PARE_EVALUATE_CHOICE)
+            PARE_TRY(check_choice(cx, plan, e, &plan->choice[i]));
+    }
+    return PARE_OK;
+}
+
+/* Tensors that stay as they are belong to the unit behind the last block, changed ones to their
+ * block. */
+static pare_status lay_out(pare_ctx *cx, pare_arena *a, pare_plan *plan)
+{
+    const pare_checkpoint *const ck = &plan->checkpoint;
+    const size_t blocks = plan->out.blocks;
+    const size_t tables = plan->recipe.kv.method == PARE_KV_KVQUANT ? blocks * PARE_KV_TABLES : 0;
+    const size_t most = ck->tensors + plan->changes + 1 + tables;
+    pare_tensor *const kept = PARE_NEW(a, pare_tensor, most);
+    size_t *const unit = PARE_NEW(a, size_t, most);
+    pare_packed_linear *const linear = PARE_NEW(a, pare_packed_linear, plan->linears);
+    size_t *const linear_unit = PARE_NEW(a, size_t, plan->linears);
+    if (!kept || !unit || !linear || !linear_unit)
+        return PARE_ENOMEM;
+    size_t count = 0;
+    if (plan->unties) {
+        PARE_TRY(pare__plan_head(a, plan, &kept[count]));
+        unit[count++] = blocks;
+    }
+    for (size_t i = 0; i < ck->tensors; i++) {
+        if (!plan->model.used[i] || pare__plan_replaces(plan, ck->tensor[i].name) ||
+            (plan->unties && strcmp(ck->tensor[i].name, kept[0].name) == 0))
+            continue;
+        kept[count] = ck->tensor[i];
+        pare__plan_cut_global(plan, &kept[count]);
+        unit[count++] = blocks;
+    }
+    for (size_t i = 0; i < plan->changes; i++) {
+        kept[count] = plan->changed[i].tensor;
+        unit[count++] = plan->changed[i].block;
+    }
+    for (size_t i = 0; i < tables; i++) {
+        PARE_TRY(pare_packed_kv_tensor(a, &plan->model.config, i / PARE_KV_TABLES,
+                                       (pare_kv_table)(i % PARE_KV_TABLES), &kept[count]));
+        unit[count++] = blocks;
+    }
+    for (size_t i = 0; i < plan->linears; i++) {
+        linear[i] = plan->linear[i].packed;
+        linear_unit[i] = plan->linear[i].block;
+    }
+    if (plan->structured) {
+        PARE_TRY(pare_packed_layout_dense(cx, a, kept, unit, count, shard_bytes, &plan->layout));
+    } else {
+        PARE_TRY(pare_packed_layout_make(cx, a, kept, unit, count, linear, linear_unit,
+                                         plan->linears, shard_bytes, &plan->layout));
+        PARE_TRY(pare_packed_layout_kv(cx, a, &plan->recipe.kv, &plan->layout));
+    }
+    plan->packed_bytes = plan->layout.index_bytes;
+    for (uint32_t i = 0; i < plan->layout.shards; i++)
+        plan->packed_bytes += plan->layout.file_bytes[i];
+    return PARE_OK;
+}
+
+/* What other ratios of the same mean can add to the files: half a weight in each row of the last
+ * linear, padding, longer numbers in headers, one more file. */
+static uint64_t ratio_bytes(const pare_plan *plan)
+{
+    uint64_t rows = 0;
+    for (size_t i = 0; i < plan->linears; i++)
+        rows = plan->linear[i].packed.n > rows ? plan->linear[i].packed.n : rows;
+    return rows * sizeof(uint16_t) * plan->recipe.steps + plan->layout.entries * 64 + 8192;
+}
+
+pare_status pare_plan_settle(pare_ctx *cx, pare_arena *a, pare_plan *plan,
+                             const pare_plan_found *found)
+{
+    for (size_t i = 0; i < plan->linears; i++) {
+        pare_plan_linear *const l = &plan->linear[i];
+        if (pare_plan_chooses_columns(plan, l))
+            l->packed.outliers = found->columns[i];
+        if (!l->pruned || pare_plan_ratios(plan, l->prune_step).rule == PARE_RATIOS_UNIFORM)
+            continue;
+        l->sparsity.ratio = found->ratio[i];
+        pare__plan_store(l);
+    }
+    pare__plan_bits(plan);
+    return lay_out(cx, a, plan);
+}
+
+pare_status pare_plan_make(pare_ctx *cx, pare_arena *a, const pare_job *job, pare_plan *plan)
+{
+    *plan = (pare_plan){.job = job};
+    PARE_TRY(read_recipe(cx, a, plan));
+    PARE_TRY(resolve_paths(cx, a, plan));
+    PARE_TRY(open_model(cx, a, plan));
+    PARE_TRY(pare__plan_resolve(cx, a, plan));
+    PARE_TRY(check_windows(cx, plan));
+    PARE_TRY(pare__plan_check_held(cx, plan));
+    PARE_TRY(check_kv(cx, plan));
+    PARE_TRY(pare__plan_hold_out(cx, a, plan));
+    PARE_TRY(check_data_files(cx, a, plan));
+    PARE_TRY(lay_out(cx, a, plan));
+    PARE_TRY(pare__plan_exports(cx, a, plan));
+    plan->packed_bytes += plan->ratios ? ratio_bytes(plan) : 0;
+    const pare_status s = pare__plan_cost(cx, plan);
+    if (s != PARE_OK)
+        return s == PARE_ENOMEM ? pare__plan_relief(cx, plan) : s;
+    if (!job->look)
+        return PARE_OK;
+    PARE_TRY(look_at_places(cx, a, plan));
+    return plan->finished || job->boundless ? PARE_OK : pare__plan_data(cx, plan);
+}
+
+void pare_plan_close(pare_plan *plan)
+{
+    pare_checkpoint_close(&plan->checkpoint);
+}

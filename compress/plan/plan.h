@@ -1,0 +1,250 @@
+/* compress/plan/plan.h - everything that can be known, and can fail, before a weight is read.
+ *
+ * The planner parses the recipe, opens and checks the checkpoint, resolves patterns to linears,
+ * checks facts, shapes, memory, disk and calibration sizes, and lays out the packed files to the
+ * byte. */
+#ifndef PARE_COMPRESS_PLAN_PLAN_H
+#define PARE_COMPRESS_PLAN_PLAN_H
+
+#include "compress/export/export.h"
+#include "compress/output/output_swap.h"
+#include "compress/passes/pass.h"
+#include "formats/checkpoint.h"
+#include "quant/rotate.h"
+#include "recipes/recipe.h"
+#include "solve/sparsity.h"
+
+typedef struct pare_job {      /* what the user asks for: a recipe, and what changes it */
+    const char *recipe, *text; /* path of the recipe; its text, or NULL: read from there */
+    const char *model, *output, *tokenizer; /* command line; relative to the working directory */
+    const char *const *sets;                /* "path=value" */
+    size_t set_count;
+    uint64_t ram_limit; /* bytes; 0: the recipe's */
+    bool strict;        /* refuse exports with codes or types other than asked for */
+    bool restart;       /* discard what an earlier run left, replace a finished output */
+    bool look;          /* the plan alone is wanted: a finished output is no obstacle, */
+    bool boundless;     /* nor is too little memory or disk */
+} pare_job;
+
+/* One linear that a step prunes, quantizes, or both. */
+typedef struct pare_plan_linear {
+    pare_packed_linear packed;
+    size_t block, part; /* 0: what every token runs, e + 1: expert e */
+    pare_role role;
+    size_t step;            /* index into recipe.step: who quantizes, else who prunes */
+    bool pruned, quantized; /* one of them at least */
+    bool calibrated;        /* some step on it looks at statistics of its input */
+    size_t prune_step;      /* when pruned; equal to `step` when one step does both */
+    pare_sparsity sparsity; /* when pruned: complete, with seed and tensor */
+} pare_plan_linear;
+
+/* True for a step that prunes this linear and leaves quantizing to others or nobody. */
+static inline bool pare_plan_prunes(const pare_plan_linear *l, size_t step)
+{
+    return l->pruned && l->prune_step == step && !(l->quantized && l->step == step);
+}
+
+/* One site that a step transforms. */
+typedef struct pare_plan_transform {
+    size_t block;
+    pare_site site;
+    size_t step; /* index into recipe.step */
+} pare_plan_transform;
+
+typedef enum pare_changed_kind {
+    PARE_CHANGED_NORM,      /* index: 0 attention, 1 MLP; F32 */
+    PARE_CHANGED_NORM_BIAS, /* the same */
+    PARE_CHANGED_WEIGHT,    /* index: role; a linear that nobody quantizes, in its own type */
+    PARE_CHANGED_BIAS       /* of such a linear; F32 */
+} pare_changed_kind;
+
+/* A tensor that folds change or add, and that its block stores. */
+typedef struct pare_plan_changed {
+    pare_changed_kind kind;
+    size_t block, index;
+    pare_tensor tensor; /* name, dtype, shape */
+} pare_plan_changed;
+
+/* What becomes of the finished artifact. */
+typedef struct pare_plan_export {
+    const pare_export_target *target;
+    char *path; /* as the program opens it */
+    pare_export_result result;
+    bool taken; /* something is there: in a plan that is looked at, or the export of `finished` */
+    bool stale; /* what is there is older than the finished output, and is replaced */
+} pare_plan_export;
+
+/* A multiple-choice file of the recipe. */
+typedef struct pare_plan_choice {
+    size_t items;
+    uint64_t bytes; /* of all of them, as they run */
+    size_t longest; /* most bytes of an item: its context, and each choice as long as the longest */
+} pare_plan_choice;
+
+typedef struct pare_plan {
+    const pare_job *job;
+    pare_output_place place;                                        /* of the output */
+    char *model_path, *output_path, *partial_path, *tokenizer_path; /* NULL: the model's own */
+    bool replaces; /* a finished output lies there, and the job may put its own in its place */
+    bool finished; /* a finished output lies there and stays: if it is of the same job, the job is
+                      done, but for exports that are not `taken` */
+    char *recipe_text;
+    size_t recipe_len;
+    pare_recipe recipe;
+    pare_checkpoint checkpoint;
+    pare_model model;         /* views; small vectors copied */
+    size_t parts;             /* of a block (runtime/arch.h) */
+    pare_plan_linear *linear; /* by block, then part, then role */
+    size_t *first;            /* [blocks * parts + 1] into linear, by part; NULL when structured */
+    size_t linears, pruned;   /* of them pruned */
+    pare_plan_transform *transform; /* by step, then block, then site */
+    size_t transforms;
+    pare_plan_changed *changed;
+    size_t changes;
+    pare_float_room room; /* vectors that some block has or gets */
+    pare_packed_layout layout;
+    bool ratios; /* what some linears lose or keep is known while running: until pare_plan_settle
+                    packed_bytes is at most that */
+    uint64_t packed_bytes;         /* packed files and packed.index.json, exact */
+    uint64_t other_bytes;          /* copies, manifest, report: an estimate */
+    uint64_t input_bytes;          /* weight files of the checkpoint */
+    bool reference;                /* each block is kept as the float model has it, too */
+    size_t held_out;               /* most calibration windows to evaluate on */
+    const pare_rotation *rotation; /* of the whole model, or NULL */
+    bool structured;               /* parts go: what is written is a smaller plain checkpoint */
+    pare_config out;               /* of what is written */
+    bool attention_bias, mlp_bias; /* structured: linears of the blocks have biases */
+    bool watched;                  /* structured: some step looks at the inputs inside blocks */
+    bool untokenized;              /* the model has no tokenizer, so the artifact has none */
+    bool unties;                   /* the rotation gives the tied head a tensor of its own */
+    double bits_per_weight;        /* of the targeted linears, every plane counted */
+    bool calibrated, drift, sequential; /* statistics; of both models; sites one by one */
+    bool token_weights;                 /* tokens count by the loss (calib/token_weights.h) */
+    size_t samples, window;     /* calibration; samples 0: all, known when the text is read */
+    uint64_t windows, fresh;    /* that the data have; tokens of the samples that say something new.
+                                   0: not known yet, or as many as are wanted */
+    size_t batch;               /* windows per forward batch, at most */
+    unsigned kinds[PARE_SITES]; /* PARE_STATS_* that some step needs, of part 0 */
+    unsigned expert_kinds[PARE_SITES]; /* the same of experts */
+    size_t experts;                    /* linears of experts in the plan */
+    size_t chunk;                      /* experts whose statistics are gathered in one pass */
+    size_t *left; /* [recipe.steps] inputs of MLPs that a transform leaves alone: with routers */
+    uint64_t tokenizer_bytes;  /* of the model's tokenizer while its files are read */
+    uint64_t text_bytes;       /* calibration texts that are read at once */
+    uint64_t token_bytes;      /* calibration tokens of a file */
+    uint64_t *evaluated_bytes; /* [recipe.evaluations] files of the evaluations */
+    pare_plan_choice *choice;  /* [recipe.evaluations] what lies in those of multiple choice */
+    uint64_t activation_bytes; /* 0 when samples is 0 (not known yet) */
+    uint64_t held_ram_bytes;   /* of the allocator, once everything is planned */
+    uint64_t spilled_anonymous_bytes; /* anonymous memory with the activations in a file */
+    uint64_t whole_anonymous_bytes;   /* the same with them in memory */
+    uint64_t ram_limit;               /* the smallest of those that bound the memory */
+    const char *ram_limit_name;
+    uint64_t allocator_bytes; /* of it; the rest is BLAS, stacks, parsed JSON */
+    bool spill;               /* activations go to a file */
+    uint64_t anonymous_bytes; /* most that the job allocates */
+    uint64_t mapped_bytes;    /* files that come on top, mapped: the system can drop their pages */
+    uint64_t disk_bytes;      /* written while running, spill included */
+    uint64_t disk_free_bytes;
+    pare_plan_export *export;
+    size_t exports;
+    uint64_t export_ram_bytes;
+} pare_plan;
+
+/* Something that bounds memory, named as in "the limit of NAME". */
+typedef struct pare_memory_limit {
+    const char *name;
+    uint64_t bytes;
+} pare_memory_limit;
+
+/* The smallest limit: what was asked for (bytes 0: nothing, then three quarters of the memory of
+ * the machine or of its container, else all of it), and what the shell (ulimit -v, -d) leaves to a
+ * process that holds `held` bytes of what it needs already and will map files of `mapped` bytes. */
+pare_memory_limit pare_memory_limit_find(pare_memory_limit asked, uint64_t held, uint64_t mapped);
+
+/* Exports that are still to be made. */
+static inline size_t pare_plan_missing(const pare_plan *plan)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < plan->exports; i++)
+        count += !plan->export[i].taken;
+    return count;
+}
+
+/* Places for linears in all blocks of the model, taken or not: by block, then part, then role. */
+static inline size_t pare_plan_slots(const pare_plan *plan)
+{
+    return plan->model.config.blocks * plan->parts * PARE_ROLES;
+}
+
+/* The place of a linear. */
+static inline size_t pare_plan_slot(const pare_plan *plan, size_t block, size_t part, size_t role)
+{
+    return (block * plan->parts + part) * PARE_ROLES + role;
+}
+
+/* The linear of the model at a place; name NULL: there is none such. */
+static inline const pare_linear *pare_plan_at(const pare_plan *plan, size_t slot)
+{
+    const size_t part = slot / PARE_ROLES;
+    return pare_block_linear(&plan->model.block[part / plan->parts], part % plan->parts,
+                             (pare_role)(slot % PARE_ROLES));
+}
+
+/* Linears of a part of a block: plan->linear[*begin .. *end - 1]; none of a structured plan. */
+static inline void pare_plan_range(const pare_plan *plan, size_t block, size_t part, size_t *begin,
+                                   size_t *end)
+{
+    *begin = plan->first ? plan->first[block * plan->parts + part] : 0;
+    *end = plan->first ? plan->first[block * plan->parts + part + 1] : 0;
+}
+
+/* Linears of the plan in a block, from first[block * parts]; a structured plan has none. */
+static inline size_t pare_plan_linears(const pare_plan *plan, size_t block)
+{
+    return plan->first ? plan->first[(block + 1) * plan->parts] - plan->first[block * plan->parts]
+                       : 0;
+}
+
+/* The site whose input a linear reads. */
+static inline pare_site pare_plan_site(const pare_plan *plan, const pare_plan_linear *l)
+{
+    return pare_arch_linear(plan->model.config.arch, l->part, l->role)->site;
+}
+
+/* Parts of the calibration that a step's choice is repeated on. */
+static inline size_t pare_plan_draws(const pare_plan *plan, size_t step)
+{
+    const pare_step *const s = &plan->recipe.step[step];
+    const pare_pass *const pass = pare_passes[s->pass];
+    return pass->prune && pass->draws ? pass->draws(s->value) : 0;
+}
+
+/* How a step shares out what goes. */
+static inline pare_pass_ratios pare_plan_ratios(const pare_plan *plan, size_t step)
+{
+    const pare_step *const s = &plan->recipe.step[step];
+    const pare_pass *const pass = pare_passes[s->pass];
+    return pass->ratios ? pass->ratios(s->value) : (pare_pass_ratios){0};
+}
+
+/* What a step leaves as a shorter last group, and which exports cannot hold it, in text [size];
+ * NULL: nothing. */
+const char *pare_plan_tail_text(const pare_plan *plan, size_t step, char *text, size_t size);
+
+/* Fills *plan, reads no weights; memory from the arena. Close it with pare_plan_close in any case.
+ * Only if the job says `look`, what lies where outputs go, the disk and the data are looked at
+ * here. PARE_EUSAGE (with place or option), PARE_EEXISTS (the output is the input or a file),
+ * PARE_EFORMAT, PARE_ENOTFOUND, PARE_ENOTSUP, PARE_ENOMEM (also: limit), PARE_ENOSPC, PARE_EIO. */
+PARE_CHECKED pare_status pare_plan_make(pare_ctx *cx, pare_arena *a, const pare_job *job,
+                                        pare_plan *plan);
+
+/* What lies where outputs go, under the lock of the output and once its place is mended
+ * (compress/output/output_swap.h): replaces, finished, taken, stale; and the disk that is free for
+ * the rest. `unfinished` work goes on. PARE_EEXISTS for what must not be replaced, before anything
+ * is touched; PARE_ENOSPC, PARE_EIO, PARE_ENOMEM, PARE_EINTERRUPTED. */
+PARE_CHECKED pare_status pare_plan_places(pare_ctx *cx, pare_arena *a, pare_plan *plan,
+                                          bool unfinished);
+void pare_plan_close(pare_plan *plan);
+
+#endif

@@ -1,0 +1,135 @@
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#include "calib/token_weights.h"
+#include "calib/wave.h"
+#include "compress/plan/plan_internal.h"
+#include "compress/text/units.h"
+#include "runtime/file.h"
+
+/* Manifest, tables, pages and the journal: themselves, and what each linear adds. */
+static const uint64_t report_bytes = (uint64_t)1 << 20, linear_report_bytes = 1536;
+
+/* What the job takes with the activations where they are. */
+static uint64_t peak_anonymous(const pare_plan *plan)
+{
+    return plan->spill ? plan->spilled_anonymous_bytes : plan->whole_anonymous_bytes;
+}
+
+/* As many experts at once as the limit allows: a pass of the wave more for each other chunk. */
+static void choose_chunk(const pare_ctx *cx, pare_plan *plan)
+{
+    size_t most = plan->model.config.experts;
+    while (plan->experts && plan->chunk < most) {
+        const size_t fits = plan->chunk;
+        plan->chunk += (most - plan->chunk + 1) / 2;
+        (void)pare__plan_memory(cx, plan);
+        if (peak_anonymous(plan) <= plan->ram_limit)
+            continue;
+        most = plan->chunk - 1;
+        plan->chunk = fits;
+    }
+    (void)pare__plan_memory(cx, plan);
+}
+
+static pare_status check_ram(pare_ctx *cx, pare_plan *plan)
+{
+    plan->chunk = 1;
+    if (!plan->held_ram_bytes) /* later the tokens are there, too, which are counted */
+        plan->held_ram_bytes = cx->live_bytes;
+    plan->activation_bytes =
+        plan->calibrated ? pare_wave_bytes(plan->samples, plan->window, plan->model.config.hidden)
+                         : 0;
+    if (plan->drift && __builtin_mul_overflow(plan->activation_bytes, 2, &plan->activation_bytes))
+        plan->activation_bytes = UINT64_MAX;
+    const char *const largest = pare__plan_memory(cx, plan);
+    const uint64_t need = plan->spilled_anonymous_bytes < plan->whole_anonymous_bytes
+                              ? plan->spilled_anonymous_bytes
+                              : plan->whole_anonymous_bytes;
+    const pare_memory_limit limit = pare__plan_limit(plan, pare__plan_outside_bytes(cx, plan));
+    plan->ram_limit = limit.bytes;
+    plan->ram_limit_name = limit.name;
+    char text[PARE_UNIT_TEXT], most[PARE_UNIT_TEXT];
+    if (plan->job->boundless)
+        return PARE_OK;
+    if (need > plan->ram_limit)
+        return pare_fail(cx, PARE_ENOMEM,
+                         "%s needs %s of memory and the limit of %s leaves %s; raise the limit",
+                         largest, pare_units_bytes(need, text), limit.name,
+                         pare_units_bytes(plan->ram_limit, most));
+    plan->allocator_bytes = plan->ram_limit - pare__plan_outside_bytes(cx, plan);
+    plan->spill = plan->whole_anonymous_bytes > plan->ram_limit;
+    choose_chunk(cx, plan);
+    plan->anonymous_bytes = peak_anonymous(plan);
+    plan->mapped_bytes = plan->input_bytes + plan->packed_bytes + pare__plan_largest_export(plan);
+    return PARE_OK;
+}
+
+/* Bytes that files of an unfinished run already hold. */
+static pare_status held_bytes(pare_arena *a, const pare_plan *plan, uint64_t *held)
+{
+    *held = 0;
+    for (uint32_t i = 0; i < plan->layout.shards; i++) {
+        char *const path = pare_path_join(a, plan->partial_path, plan->layout.shard_name[i]);
+        struct stat st;
+        if (!path)
+            return PARE_ENOMEM;
+        if (stat(path, &st) == 0)
+            *held += (uint64_t)st.st_blocks * 512;
+    }
+    return PARE_OK;
+}
+
+pare_status pare__plan_directory(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
+                                 const char **directory)
+{
+    char *place = pare_path_directory(a, plan->output_path);
+    while (place && !pare_path_is_directory(place)) {
+        char *const parent = pare_path_directory(a, place);
+        if (parent && strcmp(parent, place) == 0) /* "." or "/" */
+            return pare_file_fail(cx, place, "look at");
+        place = parent;
+    }
+    *directory = place;
+    return place ? PARE_OK : PARE_ENOMEM;
+}
+
+pare_status pare__plan_disk(pare_ctx *cx, pare_arena *a, pare_plan *plan)
+{
+    plan->other_bytes = report_bytes + plan->linears * linear_report_bytes;
+    const bool exports_only = plan->finished && !plan->job->look;
+    plan->disk_bytes = exports_only ? 0 : plan->packed_bytes + plan->other_bytes;
+    if (plan->spill && !exports_only)
+        plan->disk_bytes += plan->activation_bytes;
+    if (plan->token_weights && !exports_only)
+        plan->disk_bytes +=
+            pare_token_weights_disk(&plan->model.config, plan->samples, plan->window);
+    for (size_t i = 0; i < plan->exports; i++)
+        plan->disk_bytes +=
+            exports_only && plan->export[i].taken ? 0 : plan->export[i].result.bytes;
+    const char *place;
+    char needed[PARE_UNIT_TEXT], left[PARE_UNIT_TEXT];
+    struct statvfs fs;
+    uint64_t held;
+    PARE_TRY(pare__plan_directory(cx, a, plan, &place));
+    if (statvfs(place, &fs) != 0)
+        return pare_file_fail(cx, place, "tell the free space");
+    PARE_TRY(held_bytes(a, plan, &held));
+    held = exports_only ? 0 : held;
+    if (fs.f_blocks == 0) /* as /proc */
+        return pare_fail(cx, PARE_EIO, "%s: no file can be written there; give another --output",
+                         place);
+    plan->disk_free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
+    const bool may_stay = plan->finished && plan->job->look; /* compress tells whose it is */
+    if (!may_stay && !plan->job->boundless && plan->disk_bytes > plan->disk_free_bytes + held)
+        return pare_fail(cx, PARE_ENOSPC, "%s: needs %s of disk and %s are free there",
+                         plan->output_path, pare_units_bytes(plan->disk_bytes - held, needed),
+                         pare_units_bytes(plan->disk_free_bytes, left));
+    return PARE_OK;
+}
+
+pare_status pare__plan_cost(pare_ctx *cx, pare_plan *plan)
+{
+    return check_ram(cx, plan);
+}

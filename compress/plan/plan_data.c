@@ -1,0 +1,80 @@
+/* The data of a plan that is looked at, read as the job will read it, so that both refuse the same
+ * in the same words. */
+#include "compress/plan/plan_internal.h"
+#include "compress/run/run_evaluate.h"
+#include "compress/run/run_internal.h"
+#include "runtime/file.h"
+
+static bool reads_calibration(const pare_plan *plan)
+{
+    return plan->calibrated || plan->held_out;
+}
+
+/* Whether the calibration may have less than the job wants. Files of tokens are always looked at:
+ * that takes no tokenizer. */
+static bool calibration_in_doubt(pare_run *run)
+{
+    const pare_plan *const plan = &run->plan;
+    const pare_calibration *const c = &plan->recipe.calibration;
+    const uint64_t samples = plan->samples ? plan->samples : 1;
+    const uint64_t wanted = (samples + (plan->held_out > 0)) * plan->window;
+    uint64_t sum = 0;
+    bool few = false;
+    if (c->kind == PARE_CALIBRATION_GENERATE)
+        return false;
+    if (c->kind == PARE_CALIBRATION_TOKENS)
+        return true;
+    for (size_t i = 0; i < c->text.count; i++) {
+        const char *const path = pare__run_data_path(run, &c->text.item[i]);
+        uint64_t bytes = 0;
+        few |= !path || !pare_path_bytes(path, &bytes) || !pare_text_has(bytes, wanted);
+        sum += bytes;
+    }
+    return c->weight ? few : !pare_text_has(sum, wanted);
+}
+
+static bool evaluation_in_doubt(const pare_plan *plan, size_t i)
+{
+    const pare_evaluation *const e = &plan->recipe.evaluation[i];
+    return !e->text.text || !pare_text_has(plan->evaluated_bytes[i], e->window);
+}
+
+/* A text that has more than enough is not tokenized, but looked through. */
+static pare_status check_text(pare_run *run, const pare_text *text)
+{
+    const char *const path = pare__run_data_path(run, text);
+    return path ? pare_text_check(run->cx, run->a, path) : PARE_ENOMEM;
+}
+
+static pare_status look_at_calibration(pare_run *run)
+{
+    const pare_texts *const texts = &run->plan.recipe.calibration.text;
+    if (!reads_calibration(&run->plan))
+        return PARE_OK;
+    if (calibration_in_doubt(run))
+        return pare__run_tokens(run);
+    for (size_t i = 0; i < texts->count; i++)
+        PARE_TRY(check_text(run, &texts->item[i]));
+    return PARE_OK;
+}
+
+static pare_status look(pare_run *run)
+{
+    PARE_TRY(look_at_calibration(run));
+    for (size_t i = 0; i < run->plan.recipe.evaluations; i++) {
+        const pare_evaluation *const e = &run->plan.recipe.evaluation[i];
+        PARE_TRY(evaluation_in_doubt(&run->plan, i) ? pare__run_check_evaluation(run, e)
+                                                    : check_text(run, pare_evaluation_data(e)));
+    }
+    return PARE_OK;
+}
+
+pare_status pare__plan_data(pare_ctx *cx, const pare_plan *plan)
+{
+    pare_arena a = {.cx = cx};
+    pare_run run = {.cx = cx, .a = &a, .scratch = {.cx = cx}, .plan = *plan};
+    const pare_status s = look(&run);
+    pare_arena_release(&run.scratch);
+    pare_arena_release(&a);
+    return s;
+}

@@ -1,0 +1,78 @@
+/* Mixtures of experts: what a recipe cannot do to them. */
+#include "compress/plan/plan_internal.h"
+
+static const pare_step *step_at(const pare_plan *plan, size_t step)
+{
+    return &plan->recipe.step[step];
+}
+
+static const char *pass_name(const pare_plan *plan, size_t step)
+{
+    return pare_passes[step_at(plan, step)->pass]->name;
+}
+
+pare_status pare__plan_refuse_router(pare_ctx *cx, const pare_plan *plan,
+                                     const pare_pattern *pattern, const pare_text *text)
+{
+    for (size_t b = 0; b < plan->model.config.blocks; b++) {
+        const pare_block *const block = &plan->model.block[b];
+        const char *const name[] = {block->router.name, block->shared_gate.name};
+        for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
+            bool hit = false;
+            if (name[i])
+                PARE_TRY(pare_pattern_matches(cx, pattern, name[i], &hit));
+            if (hit)
+                return pare_recipe_fail(
+                    cx, text->place,
+                    "targets: \"%s\" names %s: what picks experts stays as it is in the "
+                    "checkpoint, since its smallest error sends tokens to other experts, and it "
+                    "is a few thousandths of the weights",
+                    text->text, name[i]);
+        }
+    }
+    return PARE_OK;
+}
+
+/* What pruners ask of more than one linear at a time. */
+static pare_status check_pruner(pare_ctx *cx, const pare_plan *plan, const pare_plan_linear *l)
+{
+    const size_t step = l->prune_step;
+    const pare_place place = step_at(plan, step)->place;
+    if (pare_plan_ratios(plan, step).rule != PARE_RATIOS_UNIFORM)
+        return pare_recipe_fail(
+            cx, place,
+            "%s: ratios: %s compares all linears of a model on the same tokens, "
+            "and experts see tokens of their own; take uniform",
+            pass_name(plan, step), pare_ratio_rule_name(pare_plan_ratios(plan, step).rule));
+    if (l->part && pare_plan_draws(plan, step) > 1)
+        return pare_recipe_fail(cx, place,
+                                "%s: %s belongs to an expert, which sees too few tokens of each "
+                                "part of the calibration for stability; leave that out, or "
+                                "experts with skip",
+                                pass_name(plan, step), l->packed.name);
+    return PARE_OK;
+}
+
+static pare_status check_linear(pare_ctx *cx, const pare_plan *plan, const pare_plan_linear *l)
+{
+    if (l->pruned)
+        PARE_TRY(check_pruner(cx, plan, l));
+    if (l->part && l->packed.activation.mode == PARE_ACTIVATION_TENSOR &&
+        plan->recipe.calibration.cold == PARE_COLD_RTN)
+        return pare_recipe_fail(cx, plan->recipe.calibration.experts_place,
+                                "experts: cold is \"rtn\", and the fixed scale of the inputs of "
+                                "%s (%s) must be measured; take all_tokens",
+                                l->packed.name, pass_name(plan, l->step));
+    return PARE_OK;
+}
+
+pare_status pare__plan_experts(pare_ctx *cx, const pare_plan *plan)
+{
+    const pare_config *const c = &plan->model.config;
+    if (plan->recipe.calibration.experts_given && !c->experts)
+        return pare_recipe_fail(cx, plan->recipe.calibration.experts_place,
+                                "experts: a model of type %s has none", c->arch->model_type);
+    for (size_t i = 0; i < plan->linears && c->experts; i++)
+        PARE_TRY(check_linear(cx, plan, &plan->linear[i]));
+    return PARE_OK;
+}

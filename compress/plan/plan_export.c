@@ -1,0 +1,206 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "compress/output/output.h"
+#include "compress/plan/plan_internal.h"
+#include "formats/checksums.h"
+#include "recipes/pattern.h"
+#include "runtime/file.h"
+
+enum { WORDS = 32 };
+
+static pare_status find_target(pare_ctx *cx, const pare_text *format,
+                               const pare_export_target **out)
+{
+    const char *word[WORDS];
+    char known[512];
+    size_t count = 0;
+    *out = pare_export_find(format->text);
+    if (*out)
+        return PARE_OK;
+    for (; pare_export_targets[count] && count < WORDS; count++)
+        word[count] = pare_export_targets[count]->name;
+    const char *const near = pare_nearest_word(format->text, word, count);
+    if (near)
+        return pare_recipe_fail(cx, format->place, "unknown format \"%.64s\"; did you mean \"%s\"?",
+                                format->text, near);
+    return pare_recipe_fail(cx, format->place, "unknown format \"%.64s\"; known: %s", format->text,
+                            pare_export_known(known, sizeof known));
+}
+
+static pare_status resolve_path(pare_ctx *cx, pare_arena *a, const pare_plan *plan, size_t i,
+                                char **out)
+{
+    const pare_text *const path = &plan->recipe.export[i].path;
+    char *const directory = pare_path_directory(a, plan->job->recipe);
+    *out = directory ? pare_path_join(a, directory, path->text) : NULL;
+    if (!*out)
+        return PARE_ENOMEM;
+    const bool file = plan->export[i].target->kind == PARE_EXPORT_FILE;
+    for (size_t n = strlen(*out); !file && n > 1 && (*out)[n - 1] == '/'; n--)
+        (*out)[n - 1] = '\0';
+    if (pare_output_lies_in(*out, plan->output_path) ||
+        pare_output_lies_in(*out, plan->partial_path) ||
+        pare_output_lies_in(plan->output_path, *out))
+        return pare_recipe_fail(cx, path->place,
+                                "%s: an export and the output of the recipe (%s) must not lie in "
+                                "each other",
+                                *out, plan->output_path);
+    for (size_t j = 0; j < i; j++)
+        if (pare_output_lies_in(*out, plan->export[j].path) ||
+            pare_output_lies_in(plan->export[j].path, *out))
+            return pare_recipe_fail(cx, path->place, "%s: another export of the recipe goes to %s",
+                                    *out, plan->export[j].path);
+    return PARE_OK;
+}
+
+/* Refused in the words of the target, at the place of the recipe. */
+static pare_status refuse(pare_ctx *cx, pare_place place, pare_status s)
+{
+    char why[sizeof cx->what];
+    if (s == PARE_ENOMEM)
+        return s;
+    (void)snprintf(why, sizeof why, "%s", cx->what);
+    pare_ctx_clear(cx);
+    pare_status as = pare_recipe_fail(cx, place, "%s", why);
+    return s == PARE_ENOTSUP ? as : s;
+}
+
+/* The linears as they will be stored. */
+static pare_status describe(pare_arena *a, const pare_plan *plan, pare_export_model *out)
+{
+    pare_packed_linear *const packed = PARE_NEW(a, pare_packed_linear, plan->linears + 1);
+    if (!packed)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < plan->linears; i++)
+        packed[i] = plan->linear[i].packed;
+    PARE_TRY(
+        pare_export_describe(a, &plan->model, plan->checkpoint.config, packed, plan->linears, out));
+    for (size_t i = 0; i < plan->changes; i++)
+        out->shifts_norms |= plan->changed[i].kind == PARE_CHANGED_NORM_BIAS &&
+                             plan->model.config.arch->norm_kind != PARE_NORM_LAYER;
+    for (size_t i = 0; i < plan->changes; i++) {
+        const pare_plan_changed *const x = &plan->changed[i];
+        const pare_linear_desc *const d = &plan->model.config.arch->linear[x->index % PARE_ROLES];
+        if (x->kind == PARE_CHANGED_BIAS && !pare_linear_has_bias(plan->checkpoint.config, d))
+            out->biased = plan->model.block[x->block].linear[x->index].name;
+    }
+    return PARE_OK;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const pare_tensor *)a)->name, ((const pare_tensor *)b)->name);
+}
+
+/* The artifact that the plan leads to. */
+static pare_status find_source(pare_arena *a, const pare_plan *plan, pare_export_source *out)
+{
+    const pare_packed_layout *const l = &plan->layout;
+    pare_tensor *const tensor = PARE_NEW(a, pare_tensor, l->entries);
+    if (!tensor)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < l->entries; i++) {
+        tensor[i] = l->entry[i].tensor;
+        tensor[i].data = NULL;
+    }
+    if (l->entries > 1)
+        qsort(tensor, l->entries, sizeof *tensor, by_name);
+    *out = (pare_export_source){.ck = &plan->checkpoint,
+                                .model = &plan->model,
+                                .tensor = tensor,
+                                .tensors = l->entries,
+                                .kv = plan->recipe.kv.method};
+    return describe(a, plan, &out->shape);
+}
+
+/* Whether an export is older than the finished output, which took the place of the one it was made
+ * of. */
+static pare_status is_stale(pare_arena *a, const pare_plan *plan, const pare_plan_export *x,
+                            bool *out)
+{
+    char *const manifest = pare_path_join(a, plan->output_path, PARE_MANIFEST_NAME);
+    char *const record = x->target->kind == PARE_EXPORT_FILE
+                             ? x->path
+                             : pare_path_join(a, x->path, PARE_EXPORT_RECORD);
+    struct stat st, of;
+    if (!manifest || !record)
+        return PARE_ENOMEM;
+    *out = stat(record, &st) == 0 && stat(manifest, &of) == 0 &&
+           (st.st_mtim.tv_sec != of.st_mtim.tv_sec ? st.st_mtim.tv_sec < of.st_mtim.tv_sec
+                                                   : st.st_mtim.tv_nsec < of.st_mtim.tv_nsec);
+    return PARE_OK;
+}
+
+/* Something that is there is no obstacle to a plan that is only looked at, nor is an export to the
+ * others of a finished output. */
+static pare_status look_there(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
+                              pare_plan_export *out)
+{
+    const bool may = plan->replaces || plan->job->restart || plan->finished;
+    pare_ours_state state;
+    pare_export_place p;
+    struct stat st;
+    bool ours = false;
+    PARE_TRY(pare_export_place_find(cx, a, plan->model_path, out->path, out->target->kind, &p));
+    const bool there = lstat(out->path, &st) == 0;
+    if (there)
+        PARE_TRY(pare_ours_marked(cx, a, p.at.output, p.at.kind, &ours, NULL));
+    if (ours && plan->finished) {
+        PARE_TRY(is_stale(a, plan, out, &out->stale));
+        out->taken = !out->stale;
+    }
+    if (plan->job->look)
+        out->taken |= there && !(may && ours);
+    if (plan->job->look || out->taken)
+        return PARE_OK;
+    PARE_TRY(pare_ours_partial(cx, a, p.at.partial, p.at.kind, &state));
+    return pare_export_place_check(cx, a, &p, may);
+}
+
+pare_status pare__plan_export_places(pare_ctx *cx, pare_arena *a, pare_plan *plan)
+{
+    for (size_t i = 0; i < plan->exports; i++) {
+        const pare_status s = look_there(cx, a, plan, &plan->export[i]);
+        if (s != PARE_OK)
+            return refuse(cx, plan->recipe.export[i].path.place, s);
+    }
+    return PARE_OK;
+}
+
+static pare_status plan_one(pare_ctx *cx, pare_arena *a, pare_plan *plan,
+                            const pare_export_source *source, size_t i)
+{
+    const pare_recipe_export *const x = &plan->recipe.export[i];
+    pare_plan_export *const out = &plan->export[i];
+    PARE_TRY(find_target(cx, &x->format, &out->target));
+    PARE_TRY(resolve_path(cx, a, plan, i, &out->path));
+    if (plan->structured)
+        return pare_recipe_fail(cx, x->place,
+                                "what this recipe writes is a plain checkpoint, which other "
+                                "programs read as it is: there is nothing to export");
+    const pare_status s =
+        pare_export_outline(cx, a, source, out->target, plan->job->strict, &out->result);
+    if (s != PARE_OK)
+        return refuse(cx, x->place, s);
+    if (out->result.ram_bytes > plan->export_ram_bytes)
+        plan->export_ram_bytes = out->result.ram_bytes;
+    return PARE_OK;
+}
+
+pare_status pare__plan_exports(pare_ctx *cx, pare_arena *a, pare_plan *plan)
+{
+    pare_export_source source = {0};
+    if (!plan->recipe.exports)
+        return PARE_OK;
+    plan->export = PARE_NEW(a, pare_plan_export, plan->recipe.exports);
+    if (!plan->export)
+        return PARE_ENOMEM;
+    if (!plan->structured)
+        PARE_TRY(find_source(a, plan, &source));
+    for (; plan->exports < plan->recipe.exports; plan->exports++)
+        PARE_TRY(plan_one(cx, a, plan, &source, plan->exports));
+    return PARE_OK;
+}

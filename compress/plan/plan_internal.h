@@ -1,0 +1,175 @@
+/* compress/plan/plan_internal.h - the parts of the planner. */
+#ifndef PARE_COMPRESS_PLAN_PLAN_INTERNAL_H
+#define PARE_COMPRESS_PLAN_PLAN_INTERNAL_H
+
+#include "compress/plan/plan.h"
+#include "recipes/pattern.h"
+
+/* Which step prunes and quantizes which linear; facts and storage checked. Fills linear, linears,
+ * sites, calibrated, sequential, bits_per_weight. */
+PARE_CHECKED pare_status pare__plan_resolve(pare_ctx *cx, pare_arena *a, pare_plan *plan);
+
+/* PARE_EUSAGE (with place) for windows, once their number is known, that are too few to hold some
+ * out. */
+PARE_CHECKED pare_status pare__plan_check_held(pare_ctx *cx, const pare_plan *plan);
+
+/* A step that prunes: pruner[slot] = step for what it selects. PARE_EUSAGE
+ * (with place) for a linear that is pruned or quantized already, and for a sparsity that cannot be.
+ */
+PARE_CHECKED pare_status pare__plan_prune(pare_ctx *cx, const pare_plan *plan, size_t step,
+                                          const bool *selected, const int64_t *owner,
+                                          int64_t *pruner);
+
+/* Sparsity of a pruned linear, and how its zeros are stored; packed is that of the quantizer or
+ * empty. PARE_EUSAGE for a quantizer that has no 0. */
+PARE_CHECKED pare_status pare__plan_sparse(pare_ctx *cx, const pare_plan *plan,
+                                           pare_plan_linear *l);
+
+/* How a pruned linear that nobody quantizes leaves its zeros out, by its sparsity: half of the
+ * weights take as many bytes in places of 2:4 as behind a mask, fewer only behind a mask, and
+ * nearly all of them as they are. Nothing changes for other linears. */
+void pare__plan_store(pare_plan_linear *l);
+
+/* What is evaluated when the recipe says held_out, or nothing and something is pruned:
+ * plan->held_out.
+ * PARE_EUSAGE (with place) when nothing can be held out. */
+PARE_CHECKED pare_status pare__plan_hold_out(pare_ctx *cx, pare_arena *a, pare_plan *plan);
+
+/* Says that nothing can be held out, and why. Returns PARE_EUSAGE. */
+pare_status pare__plan_refuse_held_out(pare_ctx *cx, const pare_plan *plan, const char *why);
+
+/* A step that transforms: the sites it works on, from what it selects and what is quantized already
+ * or pruned already (owner[slot]: a step, or below 0; pruner likewise). Adds
+ * to plan->transform, which has room. PARE_EUSAGE (with place) for what the facts refuse. */
+PARE_CHECKED pare_status pare__plan_transform(pare_ctx *cx, pare_plan *plan, size_t step,
+                                              const bool *selected, const int64_t *owner,
+                                              const int64_t *pruner);
+
+/* Once every step has its linears: what transforms need behind them, and the tensors that change.
+ * Fills changed, changes, room; sets packed.bias. */
+PARE_CHECKED pare_status pare__plan_changes(pare_ctx *cx, pare_arena *a, pare_plan *plan,
+                                            const int64_t *owner);
+
+/* Targets and paths of what the recipe exports, and whether they can hold the model. Needs the
+ * layout. PARE_EUSAGE, PARE_EEXISTS with place. */
+PARE_CHECKED pare_status pare__plan_exports(pare_ctx *cx, pare_arena *a, pare_plan *plan);
+
+/* What lies where they go: taken, stale. PARE_EEXISTS with place. */
+PARE_CHECKED pare_status pare__plan_export_places(pare_ctx *cx, pare_arena *a, pare_plan *plan);
+
+/* What cannot be done to experts, once the linears are resolved. PARE_EUSAGE with place. */
+PARE_CHECKED pare_status pare__plan_experts(pare_ctx *cx, const pare_plan *plan);
+
+/* Refuses a pattern of `targets` that means a router or the gate of a shared expert; PARE_OK when
+ * it means neither. */
+PARE_CHECKED pare_status pare__plan_refuse_router(pare_ctx *cx, const pare_plan *plan,
+                                                  const pare_pattern *pattern,
+                                                  const pare_text *text);
+
+/* Whether a step behind `step` works on linears that read a site of part 0 of a block. */
+static inline bool pare__plan_step_follows(const pare_plan *plan, size_t block, pare_site site,
+                                           size_t step)
+{
+    size_t i, end;
+    for (pare_plan_range(plan, block, 0, &i, &end); i < end; i++)
+        if (plan->linear[i].step > step && pare_plan_site(plan, &plan->linear[i]) == site)
+            return true;
+    return false;
+}
+
+/* Fills bits_per_weight. */
+void pare__plan_bits(pare_plan *plan);
+
+/* True for a tensor of the checkpoint that is not stored as it is. */
+bool pare__plan_replaces(const pare_plan *plan, const char *tensor);
+
+/* Float weights of a part of a block, all linears. */
+uint64_t pare__plan_part_weights(const pare_config *c, size_t part);
+
+/* What transform `i` needs for its whole block; counted once, at the first of its sites. */
+pare_pass_cost pare__plan_block_cost(const pare_ctx *cx, const pare_plan *plan, size_t i);
+
+/* Anonymous memory that the allocator does not see. */
+uint64_t pare__plan_outside_bytes(const pare_ctx *cx, const pare_plan *plan);
+
+/* Of the largest linear what a job without calibration stores: codes, planes and what a view adds.
+ */
+uint64_t pare__plan_stored_bytes(const pare_plan *plan);
+
+/* Once pare__plan_cost has refused a plan for its memory: adds to the recorded failure the first
+ * setting with which a plan of the job fits, and what it needs then; several together where no
+ * single one is enough; or that none is. Returns PARE_ENOMEM. */
+pare_status pare__plan_relief(pare_ctx *cx, const pare_plan *plan);
+
+/* Fills spilled_anonymous_bytes and whole_anonymous_bytes, at most that: what the plan holds now,
+ * and what the job takes on top. Needs activation_bytes and chunk. Returns what takes most, for a
+ * message. */
+const char *pare__plan_memory(const pare_ctx *cx, pare_plan *plan);
+
+/* Memory and flops; the check against the limit. Needs the layout. Once more when the number of
+ * samples becomes known (samples: all). PARE_ENOMEM. */
+PARE_CHECKED pare_status pare__plan_cost(pare_ctx *cx, pare_plan *plan);
+
+/* Disk, and the check that it is free, once the places are known: of a finished output that stays
+ * only missing exports are made. Behind pare__plan_cost. PARE_ENOSPC, PARE_ENOMEM, PARE_EIO. */
+PARE_CHECKED pare_status pare__plan_disk(pare_ctx *cx, pare_arena *a, pare_plan *plan);
+
+/* The nearest directory above the output that is there. PARE_EIO, PARE_ENOMEM. */
+PARE_CHECKED pare_status pare__plan_directory(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
+                                              const char **directory);
+
+/* Bytes of the largest export. */
+uint64_t pare__plan_largest_export(const pare_plan *plan);
+
+/* What bounds the memory of the job, of which `held` bytes are in use outside the allocator. */
+pare_memory_limit pare__plan_limit(const pare_plan *plan, uint64_t held);
+
+/* Says what a step cannot do with models of this family, and why. Returns PARE_EUSAGE. */
+pare_status pare__plan_refuse_family(pare_ctx *cx, const pare_plan *plan, const pare_step *step,
+                                     const char *what, const char *why);
+
+/* The rotation that the recipe asks for, into plan->rotation and plan->unties. Refused with its
+ * place: behind another pass, with targets, for a width without a rotation. */
+PARE_CHECKED pare_status pare__plan_rotate(pare_ctx *cx, pare_arena *a, pare_plan *plan);
+
+/* The same once the steps are resolved: something must be quantized, and what the runtime rotates
+ * must be, since only a packed linear can say so; no transform folds through such an input. */
+PARE_CHECKED pare_status pare__plan_rotate_check(pare_ctx *cx, const pare_plan *plan);
+
+/* Structured passes: sets out, and when there are some structured, changed, room, calibrated.
+ * Nothing else may stand in the recipe then. PARE_EUSAGE with place. */
+PARE_CHECKED pare_status pare__plan_structure(pare_ctx *cx, pare_arena *a, pare_plan *plan);
+
+/* Memory that structured steps and the storage of cut tensors need beside the block. */
+uint64_t pare__plan_structure_bytes(const pare_ctx *cx, const pare_plan *plan);
+
+/* The shape of a tensor outside the blocks when the residual stream gets narrower. */
+void pare__plan_cut_global(const pare_plan *plan, pare_tensor *t);
+
+/* True for a tensor of a block: a structured plan stores those anew. */
+bool pare__plan_in_block(const pare_plan *plan, const char *tensor);
+
+/* Memory of the check that a rotated model computes what it did. */
+size_t pare__rotate_check_bytes(const pare_ctx *cx, const pare_config *c);
+
+/* Tensors outside the blocks that a change of basis changes. */
+typedef enum pare_rotated {
+    PARE_ROTATED_NOT,
+    PARE_ROTATED_EMBED,
+    PARE_ROTATED_HEAD,
+    PARE_ROTATED_NORM
+} pare_rotated;
+pare_rotated pare__plan_global(const pare_plan *plan, const char *tensor);
+/* The same when the plan rotates or narrows the stream, else NOT. */
+pare_rotated pare__plan_rotated(const pare_plan *plan, const char *tensor);
+/* Memory while the largest of these is written. */
+uint64_t pare__rotate_put_bytes(const pare_plan *plan);
+
+/* The tensor that a tied head gets of its own. PARE_ENOMEM. */
+PARE_CHECKED pare_status pare__plan_head(pare_arena *a, const pare_plan *plan, pare_tensor *out);
+
+/* Reads the data of a plan as the job will; texts that have more than enough are not tokenized.
+ * What pare__run_tokens, pare__run_check_evaluation and pare_text_check return. */
+PARE_CHECKED pare_status pare__plan_data(pare_ctx *cx, const pare_plan *plan);
+
+#endif

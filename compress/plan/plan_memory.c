@@ -1,0 +1,521 @@
+/* Memory of a job: of the things that are done one after the other, what the largest takes beside
+ * what is there all the time. Everything is counted from shapes and sizes of files. What the system
+ * maps from files is not in it: such pages can be dropped and read again. */
+#include "calib/stats.h"
+#include "calib/support.h"
+#include "calib/token_weights.h"
+#include "calib/wave.h"
+#include "compress/evaluate/evaluate.h"
+#include "compress/plan/plan_internal.h"
+#include "kernels/layout.h"
+#include "quant/kv_cache.h"
+#include "runtime/file.h"
+#include "runtime/linalg.h"
+#include "runtime/threads.h"
+
+/* Measured once, the program and a thread as they come: data of libraries, stacks, small parsed
+ * files, spaces between allocations. */
+static const uint64_t program_bytes = (uint64_t)1408 << 10, stack_bytes = (uint64_t)128 << 10;
+/* Names, paths, tables and arenas of the job that do not grow with it. */
+static const uint64_t job_bytes = (uint64_t)384 << 10;
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+uint64_t pare__plan_part_weights(const pare_config *c, size_t part)
+{
+    uint64_t weights = 0;
+    for (size_t role = 0; role < PARE_ROLES; role++) {
+        size_t n, k;
+        pare_linear_shape(c, part, (pare_role)role, &n, &k);
+        weights += (uint64_t)n * k;
+    }
+    return weights;
+}
+
+/* Beside the allocator: the program, and for each thread its stack and what OpenBLAS copies of the
+ * tiles of a product: statistics, and the check of a rotation. */
+uint64_t pare__plan_outside_bytes(const pare_ctx *cx, const pare_plan *plan)
+{
+    const pare_config *const c = &plan->model.config;
+    size_t widest = 0;
+    for (unsigned s = 0; s < PARE_SITES; s++)
+        widest = larger(
+            widest,
+            larger(plan->kinds[s] || plan->rotation ? pare_site_width(c, 0, (pare_site)s) : 0,
+                   plan->expert_kinds[s] ? pare_site_width(c, 1, (pare_site)s) : 0));
+    /* A parsed tokenizer is given back but for pages that hold some other small piece, too. */
+    return program_bytes + plan->tokenizer_bytes / 5 +
+           pare_threads(cx) * (stack_bytes + pare_linalg_panels(widest));
+}
+
+/* Planes of a linear, at most: a rule may leave more of it than the mean. */
+static uint64_t plane_bytes(const pare_plan *plan, const pare_plan_linear *l)
+{
+    const uint64_t bytes = pare_packed_linear_bytes(&l->packed).total;
+    if (!l->pruned || l->packed.sparsity != PARE_SPARSITY_BITMASK)
+        return bytes;
+    const pare_pass_ratios r = pare_plan_ratios(plan, l->prune_step);
+    const double count = (double)l->packed.n * (double)l->packed.k;
+    return r.rule == PARE_RATIOS_UNIFORM
+               ? bytes
+               : bytes + (uint64_t)(r.spread * count + (double)l->packed.n) * sizeof(uint16_t) +
+                     128;
+}
+
+/* What is made anew when a packed linear is viewed: scales that are stored as codes, starts of
+ * rows. */
+static uint64_t linear_view_bytes(const pare_packed_linear *l)
+{
+    uint64_t bytes = (uint64_t)2 * PARE_ALIGN;
+    if (l->encoding == PARE_ENCODING_NF4 || l->encoding == PARE_ENCODING_MXFP4)
+        bytes += pare_round_up(l->n, PARE_PAD_N) * pare_packed_linear_groups(l) * 2;
+    if (l->sparsity == PARE_SPARSITY_BITMASK)
+        bytes += (l->n + 1) * sizeof(uint64_t);
+    return bytes;
+}
+
+static pare_pass_cost pass_cost(const pare_ctx *cx, const pare_plan *plan,
+                                const pare_plan_linear *l, size_t which)
+{
+    const pare_step *const step = &plan->recipe.step[which];
+    return pare_passes[step->pass]->cost(step->value, l->packed.n, l->packed.k, pare_threads(cx));
+}
+
+/* A linear in floats, to work on. */
+static uint64_t matrix_bytes(const pare_plan_linear *l)
+{
+    return (uint64_t)l->packed.n * l->packed.k * sizeof(float);
+}
+
+/* A copy of the drift, where other steps need it, too. */
+static uint64_t shared_bytes(const pare_plan *plan, const pare_plan_linear *l)
+{
+    const pare_site site = pare_plan_site(plan, l);
+    const bool drifts = l->part == 0 && (plan->kinds[site] & PARE_STATS_DRIFT);
+    return drifts && pare__plan_step_follows(plan, l->block, site, l->step)
+               ? pare_drift_bytes(l->packed.k)
+               : 0;
+}
+
+/* Codes as a quantizer gives them, a byte each, with scales in floats and zero points; of what
+ * nobody quantizes, halves. */
+static uint64_t code_bytes(const pare_plan_linear *l)
+{
+    const uint64_t count = (uint64_t)l->packed.n * l->packed.k;
+    const uint64_t groups = (uint64_t)l->packed.n * pare_packed_linear_groups(&l->packed);
+    if (l->packed.encoding == PARE_ENCODING_F16)
+        return count * sizeof(uint16_t);
+    return count + groups * (sizeof(float) + 2) + l->packed.n * sizeof(float) * 4;
+}
+
+/* What is stored of a linear, while it is made. */
+static uint64_t stored_bytes(const pare_plan *plan, const pare_plan_linear *l)
+{
+    return code_bytes(l) + plane_bytes(plan, l) + linear_view_bytes(&l->packed);
+}
+
+uint64_t pare__plan_stored_bytes(const pare_plan *plan)
+{
+    uint64_t most = 0;
+    for (size_t i = 0; i < plan->linears; i++)
+        most = larger(most, stored_bytes(plan, &plan->linear[i]));
+    return most;
+}
+
+/* What one linear needs while its steps run, each for itself: the state of its site while it is
+ * made, or the state, what the step takes, the linear and what is stored of it. */
+static uint64_t linear_bytes(const pare_ctx *cx, const pare_plan *plan, const pare_plan_linear *l)
+{
+    const pare_pass_cost own = pass_cost(cx, plan, l, l->step);
+    const uint64_t matrices = matrix_bytes(l), stored = matrices + stored_bytes(plan, l);
+    const uint64_t most =
+        shared_bytes(plan, l) + larger(own.start_bytes, own.site_bytes + own.linear_bytes + stored);
+    if (!l->pruned || l->prune_step == l->step)
+        return most;
+    const pare_pass_cost prune = pass_cost(cx, plan, l, l->prune_step);
+    return larger(most,
+                  larger(prune.start_bytes, prune.site_bytes + prune.linear_bytes + matrices));
+}
+
+static uint64_t step_bytes(const pare_ctx *cx, const pare_plan *plan)
+{
+    uint64_t most = 0;
+    for (size_t i = 0; i < plan->linears; i++)
+        most = larger(most, linear_bytes(cx, plan, &plan->linear[i]));
+    return most;
+}
+
+/* What repeating the choice of weights needs beside that: statistics of a part, a copy of the
+ * weights, and a bit per weight and part. */
+static uint64_t stability_bytes(const pare_plan *plan, uint64_t weights)
+{
+    uint64_t most = 0;
+    for (size_t step = 0; step < plan->recipe.steps; step++) {
+        const size_t draws = pare_plan_draws(plan, step);
+        if (draws > 1)
+            most = larger(most, draws * (weights / 8 + PARE_ROLES) + weights * sizeof(float) +
+                                    pare_stats_bytes(&plan->model.config, 0, plan->kinds));
+    }
+    return most;
+}
+
+pare_pass_cost pare__plan_block_cost(const pare_ctx *cx, const pare_plan *plan, size_t i)
+{
+    const pare_plan_transform *const t = &plan->transform[i];
+    const pare_step *const step = &plan->recipe.step[t->step];
+    const pare_pass *const pass = pare_passes[step->pass];
+    if (!pass->block_cost || (i > 0 && t[-1].step == t->step && t[-1].block == t->block))
+        return (pare_pass_cost){0};
+    return pass->block_cost(cx, step->value, &plan->model.config, plan->samples, plan->window);
+}
+
+/* Beyond that, the most that a transform needs on one site: what its pass takes, and a matrix to
+ * measure by. */
+static uint64_t transform_bytes(const pare_ctx *cx, const pare_plan *plan)
+{
+    const pare_config *const c = &plan->model.config;
+    uint64_t most = 0;
+    for (size_t i = 0; i < plan->transforms; i++) {
+        const pare_step *const step = &plan->recipe.step[plan->transform[i].step];
+        most = larger(most, pare__plan_block_cost(cx, plan, i).linear_bytes);
+        for (size_t role = 0; role < PARE_ROLES; role++) {
+            size_t n, k;
+            pare_linear_shape(c, 0, (pare_role)role, &n, &k);
+            if (c->arch->linear[role].site != plan->transform[i].site)
+                continue;
+            const pare_pass_cost cost =
+                pare_passes[step->pass]->cost(step->value, n, k, pare_threads(cx));
+            const uint64_t own = cost.site_bytes + cost.linear_bytes;
+            most = larger(most, larger(own, (uint64_t)n * k * 4) + 4 * k * sizeof(float));
+        }
+    }
+    return most;
+}
+
+/* What views of the stored experts of a block take beside the file. */
+static uint64_t view_bytes(const pare_plan *plan)
+{
+    uint64_t most = 0;
+    for (size_t i = 0, bytes = 0; i < plan->linears; i++) {
+        if (i == 0 || plan->linear[i].block != plan->linear[i - 1].block)
+            bytes = 0;
+        bytes += plan->linear[i].part ? linear_view_bytes(&plan->linear[i].packed) : 0;
+        most = larger(most, bytes);
+    }
+    return most;
+}
+
+/* One expert in floats beside that, and what is told of all. */
+static uint64_t expert_bytes(const pare_plan *plan)
+{
+    const pare_config *const c = &plan->model.config;
+    const uint64_t weights = pare__plan_part_weights(c, 1);
+    if (!c->experts)
+        return 0;
+    return c->experts * (PARE_ROLES * sizeof(pare_linear) + 32) +
+           (plan->experts ? weights * sizeof(float) * (plan->reference ? 2 : 1) : 0) +
+           (plan->experts && plan->pruned ? weights / 8 + PARE_ROLES : 0) + view_bytes(plan);
+}
+
+/* Kinds of statistics of one site, or of all that are in memory at once. */
+typedef struct site_kinds {
+    unsigned of[PARE_SITES];
+} site_kinds;
+
+static site_kinds kinds_of(const pare_plan *plan, unsigned site)
+{
+    site_kinds kinds = {{0}};
+    for (unsigned s = 0; s < PARE_SITES; s++)
+        kinds.of[s] = !plan->sequential || s == site ? plan->kinds[s] : 0;
+    return kinds;
+}
+
+/* While they are gathered also a batch of inputs in the float model. */
+static uint64_t common_stats_bytes(const pare_plan *plan, bool gathered)
+{
+    const pare_config *const c = &plan->model.config;
+    uint64_t most = 0;
+    for (unsigned site = 0; site < PARE_SITES; site++) {
+        const site_kinds kinds = kinds_of(plan, site);
+        const uint64_t room =
+            gathered ? pare_stats_drift_room_bytes(c, kinds.of, plan->batch * plan->window) : 0;
+        most = larger(most, room + pare_stats_bytes(c, 0, kinds.of) +
+                                pare_stats_drift_bytes(c, kinds.of));
+    }
+    return most;
+}
+
+static uint64_t stats_bytes(const pare_plan *plan, bool gathered)
+{
+    const pare_config *const c = &plan->model.config;
+    const uint64_t common = common_stats_bytes(plan, gathered);
+    return !plan->experts
+               ? common
+               : larger(common, plan->chunk * (pare_stats_bytes(c, 1, plan->expert_kinds) +
+                                               sizeof(pare_stats)));
+}
+
+/* To see what a Hessian rests on, one site after the other. */
+static uint64_t support_bytes(const pare_plan *plan)
+{
+    const pare_config *const c = &plan->model.config;
+    uint64_t most = 0;
+    for (unsigned s = 0; s < PARE_SITES; s++) {
+        if (plan->kinds[s] & PARE_STATS_HESSIAN)
+            most = larger(most, pare_support_bytes(pare_site_width(c, 0, (pare_site)s)));
+        if (plan->expert_kinds[s] & PARE_STATS_HESSIAN)
+            most = larger(most, pare_support_bytes(pare_site_width(c, 1, (pare_site)s)));
+    }
+    return most;
+}
+
+/* The same forms of inputs as pare_model_inputs finds once the artifact is there. */
+static pare_inputs packed_inputs(const pare_plan *plan)
+{
+    const pare_packed_linear *first = NULL;
+    for (size_t i = 0; i < plan->linears; i++) {
+        const pare_packed_linear *const l = &plan->linear[i].packed;
+        const pare_activation *const a = &l->activation;
+        first = first ? first : l;
+        const pare_activation *const b = &first->activation;
+        if (l->outliers || a->mode == PARE_ACTIVATION_TENSOR || a->mode != b->mode ||
+            a->bits != b->bits || l->group != first->group || l->bits != first->bits ||
+            l->sparsity != first->sparsity)
+            return PARE_INPUTS_ANY;
+    }
+    return first ? PARE_INPUTS_ALIKE : PARE_INPUTS_NONE;
+}
+
+/* Tables of positions that a forward pass keeps. */
+static uint64_t rope_bytes(const pare_config *c, size_t window)
+{
+    return (uint64_t)2 * window * pare_rope_pairs(c) * sizeof(float);
+}
+
+/* A window through a block in floats, to see whether folds changed its outputs. */
+static uint64_t fold_check_bytes(const pare_ctx *cx, const pare_plan *plan)
+{
+    const pare_config *const c = &plan->model.config;
+    const pare_kv_format floats = {.method = PARE_KV_FLOAT};
+    const pare_batch window = {.sequences = 1, .length = plan->window};
+    return (uint64_t)plan->window * c->hidden * sizeof(float) +
+           pare_kv_bytes(c, &floats, 1, plan->window) +
+           pare_block_forward_bytes(cx, c, window, c->experts ? PARE_INPUTS_ANY : PARE_INPUTS_NONE);
+}
+
+/* What the weights of tokens take until the job ends. */
+static uint64_t weights_bytes(const pare_plan *plan)
+{
+    return plan->token_weights ? pare_token_weights_bytes(&plan->model.config,
+                                                          (uint64_t)plan->samples * plan->window)
+                               : 0;
+}
+
+/* What pruners took of the linears of a block that every token runs. */
+static uint64_t mask_bytes(const pare_plan *plan)
+{
+    return plan->pruned
+               ? pare__plan_part_weights(&plan->model.config, 0) / 8 + PARE_ROLES * PARE_ALIGN
+               : 0;
+}
+
+/* Floats of a block: as it is stored, and as the float model has it. */
+static uint64_t floats_bytes(const pare_plan *plan)
+{
+    return pare_float_block_bytes(&plan->model.config) * (plan->reference ? 2 : 1) +
+           mask_bytes(plan);
+}
+
+/* While they are found. */
+static uint64_t weigh_bytes(const pare_ctx *cx, const pare_plan *plan)
+{
+    const pare_config *const c = &plan->model.config;
+    if (!plan->token_weights)
+        return 0;
+    return weights_bytes(plan) + pare_token_weights_scratch(cx, c, plan->batch, plan->window) +
+           floats_bytes(plan) + rope_bytes(c, plan->window);
+}
+
+/* A pass of the wave; with drift the float model passes, too, whose block is loaded for it. */
+static uint64_t pass_bytes(const pare_ctx *cx, const pare_plan *plan, bool spilled)
+{
+    const pare_config *const c = &plan->model.config;
+    if (!plan->calibrated)
+        return 0;
+    const uint64_t wave = pare_wave_scratch(cx, c, plan->batch, plan->window, spilled);
+    if (!plan->drift)
+        return wave;
+    return (plan->reference ? 0 : pare_float_block_bytes(c)) +
+           larger(wave, plan->rotation ? pare_rotation_scratch(cx, c) : 0);
+}
+
+/* Of what is done to a block beside its floats, one after the other, the most. */
+static uint64_t parts_bytes(const pare_ctx *cx, const pare_plan *plan, bool spilled)
+{
+    const pare_config *const c = &plan->model.config;
+    const uint64_t wave = pass_bytes(cx, plan, spilled);
+    uint64_t step = larger(step_bytes(cx, plan), transform_bytes(cx, plan));
+    step = larger(step, support_bytes(plan));
+    if (plan->transforms)
+        step = larger(step, fold_check_bytes(cx, plan));
+    const uint64_t draws = stability_bytes(plan, pare__plan_part_weights(c, 0));
+    uint64_t most = stats_bytes(plan, false) + draws + larger(step, draws ? wave : 0);
+    most = larger(most, stats_bytes(plan, true) + wave);
+    if (plan->ratios)
+        most = larger(most, pare_stats_bytes(c, 0, plan->kinds) + larger(wave, step));
+    if (plan->recipe.kv.method == PARE_KV_KVQUANT)
+        most = larger(most, pare_kv_calibrate_bytes(c) + wave);
+    if (plan->rotation)
+        most = larger(most, larger(pare_rotation_scratch(cx, c), pare__rotate_check_bytes(cx, c)));
+    return most;
+}
+
+/* Blocks while they are compressed. */
+static uint64_t block_bytes(const pare_ctx *cx, const pare_plan *plan, bool spilled)
+{
+    const pare_config *const c = &plan->model.config;
+    const uint64_t folded =
+        plan->transforms ? (uint64_t)plan->window * c->hidden * sizeof(float) : 0;
+    return floats_bytes(plan) + rope_bytes(c, plan->window) + expert_bytes(plan) + folded +
+           weights_bytes(plan) + parts_bytes(cx, plan, spilled) +
+           pare__plan_structure_bytes(cx, plan) + (spilled ? 0 : plan->activation_bytes);
+}
+
+/* The embedding and the head in a changed basis, when the blocks are done. A narrower one is kept
+ * to the end. */
+static uint64_t changed_bytes(const pare_plan *plan)
+{
+    const size_t hidden = plan->model.config.hidden, narrow = plan->out.hidden;
+    return pare__rotate_put_bytes(plan) +
+           (narrow < hidden ? (uint64_t)narrow * hidden * sizeof(float) : 0);
+}
+
+/* A text becomes tokens: one for a byte at most, once more when several texts are joined; beside
+ * them the tokenizer, and a copy of the text as its rules rewrite it. */
+static uint64_t encode_bytes(const pare_plan *plan, uint64_t text, size_t texts)
+{
+    const uint64_t copies = sizeof(int32_t) * (texts > 1 ? 2 : 1) + 3;
+    return plan->tokenizer_bytes + text * copies;
+}
+
+/* Calibration and evaluations as tokens, before the first block. */
+static uint64_t tokens_bytes(const pare_ctx *cx, const pare_plan *plan)
+{
+    const pare_calibration *const c = &plan->recipe.calibration;
+    uint64_t most = 0;
+    if (plan->text_bytes)
+        most = encode_bytes(plan, plan->text_bytes, c->weight ? 1 : c->text.count);
+    if ((plan->calibrated || plan->held_out) && c->kind == PARE_CALIBRATION_GENERATE)
+        most = pare_tokens_generate_bytes(cx, &plan->model.config, plan->window);
+    const uint64_t ids = larger(plan->text_bytes * sizeof(int32_t), plan->token_bytes);
+    most = larger(larger(most, plan->token_bytes),
+                  pare_tokens_fresh_bytes((uint64_t)plan->samples * plan->window));
+    return most + (plan->samples ? 0 : ids); /* all windows are kept */
+}
+
+/* The finished artifact, opened as a user opens it. */
+static uint64_t opened_bytes(const pare_plan *plan)
+{
+    enum { OF_TENSOR = 256, OF_LINEAR = 3072 };
+    uint64_t bytes = plan->layout.entries * OF_TENSOR;
+    for (size_t i = 0; i < plan->linears; i++)
+        bytes += OF_LINEAR + sizeof(pare_linear) + linear_view_bytes(&plan->linear[i].packed);
+    return bytes;
+}
+
+static uint64_t evaluation_bytes(const pare_ctx *cx, const pare_plan *plan, size_t window, bool kl,
+                                 uint64_t tokens)
+{
+    const pare_kv_format floats = {.method = PARE_KV_FLOAT};
+    const pare_eval_side before = {&plan->model.config, &floats, pare_model_inputs(&plan->model)};
+    const pare_eval_side after = {&plan->out, &plan->recipe.kv, packed_inputs(plan)};
+    return tokens * sizeof(int32_t) + 2 * rope_bytes(&plan->model.config, window) +
+           larger(pare_evaluate_bytes(cx, &before, NULL, window, tokens),
+                  pare_evaluate_bytes(cx, &after, kl ? &before : NULL, window, tokens));
+}
+
+/* Texts and tokens of a file of multiple choice, its tables, and the larger model on it. */
+static uint64_t choice_bytes(const pare_ctx *cx, const pare_plan *plan, size_t evaluation)
+{
+    enum { OF_BYTE = 8, OF_ITEM = 1536 };
+    const pare_kv_format floats = {.method = PARE_KV_FLOAT};
+    const pare_eval_side before = {&plan->model.config, &floats, pare_model_inputs(&plan->model)};
+    const pare_eval_side after = {&plan->out, &plan->recipe.kv, packed_inputs(plan)};
+    const pare_plan_choice *const c = &plan->choice[evaluation];
+    const uint64_t texts = plan->evaluated_bytes[evaluation] * OF_BYTE + c->items * OF_ITEM;
+    return plan->tokenizer_bytes + texts +
+           2 * rope_bytes(&plan->model.config, plan->model.config.context) +
+           larger(pare_evaluate_choice_bytes(cx, &before, c->items, c->bytes, c->longest),
+                  pare_evaluate_choice_bytes(cx, &after, c->items, c->bytes, c->longest));
+}
+
+static uint64_t evaluate_bytes(const pare_ctx *cx, const pare_plan *plan)
+{
+    uint64_t most = 0;
+    for (size_t i = 0; i < plan->recipe.evaluations; i++) {
+        const pare_evaluation *const e = &plan->recipe.evaluation[i];
+        const uint64_t tokens =
+            e->text.text ? plan->evaluated_bytes[i] : plan->evaluated_bytes[i] / sizeof(int32_t);
+        if (e->kind == PARE_EVALUATE_CHOICE) {
+            most = larger(most, choice_bytes(cx, plan, i));
+            continue;
+        }
+        if (e->text.text)
+            most = larger(most, encode_bytes(plan, plan->evaluated_bytes[i], 1));
+        most = larger(most,
+                      evaluation_bytes(cx, plan, e->window, e->kind == PARE_EVALUATE_KL, tokens));
+    }
+    if (plan->held_out)
+        most = larger(most, evaluation_bytes(cx, plan, plan->window, true,
+                                             (uint64_t)plan->held_out * plan->window));
+    return most ? most + opened_bytes(plan) : 0;
+}
+
+/* What the job keeps to its end: the plan, tokens of the calibration, a result of each linear. */
+static uint64_t kept_bytes(const pare_plan *plan)
+{
+    return plan->held_ram_bytes + job_bytes + plan->linears * sizeof(pare_linear_result) +
+           ((uint64_t)plan->samples + plan->held_out) * plan->window * sizeof(int32_t) +
+           (plan->experts ? pare_plan_slots(plan) * (sizeof(pare_linear) + 64) : 0);
+}
+
+/* Manifest, tables and pages in the making. */
+static uint64_t text_bytes(const pare_plan *plan)
+{
+    enum { TEXTS = 8192 };
+    return plan->linears * (sizeof(pare_linear_result) + TEXTS);
+}
+
+static uint64_t export_bytes(const pare_plan *plan)
+{
+    return plan->export_ram_bytes ? plan->export_ram_bytes + opened_bytes(plan) : 0;
+}
+
+const char *pare__plan_memory(const pare_ctx *cx, pare_plan *plan)
+{
+    const uint64_t always = pare__plan_outside_bytes(cx, plan) + kept_bytes(plan);
+    const struct {
+        const char *name;
+        uint64_t bytes;
+    } other[] = {{"the text of the calibration", tokens_bytes(cx, plan)},
+                 {"the embedding and the head", changed_bytes(plan)},
+                 {"an evaluation", evaluate_bytes(cx, plan)},
+                 {"an export", export_bytes(plan)},
+                 {"the report", text_bytes(plan)}};
+    const uint64_t weigh = weigh_bytes(cx, plan), block = block_bytes(cx, plan, true);
+    const uint64_t inside = larger(block_bytes(cx, plan, false), weigh);
+    const uint64_t apart = plan->calibrated ? larger(block, weigh) : inside;
+    const char *largest = weigh > block ? "the gradient of token_weights" : "one block";
+    uint64_t most = apart < inside ? apart : inside, least = 0;
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
+        least = larger(least, other[i].bytes);
+        largest = other[i].bytes > most ? other[i].name : largest;
+        most = larger(most, other[i].bytes);
+    }
+    plan->spilled_anonymous_bytes = always + larger(apart, least);
+    plan->whole_anonymous_bytes = always + larger(inside, least);
+    return largest;
+}

@@ -1,0 +1,234 @@
+/* Settings under which a job that does not fit would: each is planned, as if the recipe had it. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "compress/plan/plan_internal.h"
+#include "compress/text/units.h"
+#include "runtime/threads.h"
+
+enum { SETS = 64, SET = 64, LEAST_WINDOW = 128 };
+
+/* A setting of the recipe, or of the command line, as the user writes it. */
+typedef enum lever {
+    EVALUATED, /* shorter windows of evaluations */
+    CORRECT,   /* parameters of passes, by their name */
+    TUNE,
+    WEIGHTS,
+    WINDOW, /* of the calibration */
+    SEQUENTIAL,
+    THREADS,
+    LEVERS
+} lever;
+
+/* What a plan is made with beside its job. */
+typedef struct relief {
+    pare_ctx *cx;
+    const pare_plan *plan;
+    uint64_t held; /* of the allocator before: what the plan itself has */
+    bool pulled[LEVERS];
+    size_t window, evaluated; /* the windows */
+    char set[SETS][SET];
+    size_t sets;
+} relief;
+
+PARE_PRINTF(2, 3)
+static void put_set(relief *r, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    if (r->sets < SETS)
+        (void)vsnprintf(r->set[r->sets++], SET, fmt, ap);
+    va_end(ap);
+}
+
+/* The parameter of every pass that has it. */
+static void put_param(relief *r, const char *name, const char *value)
+{
+    const pare_recipe *const recipe = &r->plan->recipe;
+    for (size_t i = 0; i < recipe->steps; i++) {
+        const pare_pass *const pass = pare_passes[recipe->step[i].pass];
+        for (const pare_param *p = pass->params; p && p->name; p++)
+            if (strcmp(p->name, name) == 0)
+                put_set(r, "passes.%zu.%s.%s=%s", i, pass->name, name, value);
+    }
+}
+
+static void put_evaluated(relief *r)
+{
+    const pare_recipe *const recipe = &r->plan->recipe;
+    for (size_t i = 0; i < recipe->evaluations; i++) {
+        const pare_evaluation *const e = &recipe->evaluation[i];
+        if (e->kind != PARE_EVALUATE_CHOICE && e->window > r->evaluated)
+            put_set(r, "evaluate.%zu.%s.window=%zu", i,
+                    e->kind == PARE_EVALUATE_KL ? "kl" : "perplexity", r->evaluated);
+    }
+}
+
+static void put_sets(relief *r)
+{
+    r->sets = 0;
+    if (r->pulled[EVALUATED])
+        put_evaluated(r);
+    if (r->pulled[CORRECT])
+        put_param(r, "correct", "none");
+    if (r->pulled[TUNE])
+        put_param(r, "tune", "false");
+    if (r->pulled[WEIGHTS])
+        put_set(r, "calibration.token_weights=even");
+    if (r->pulled[WINDOW])
+        put_set(r, "calibration.window=%zu", r->window);
+    if (r->pulled[SEQUENTIAL])
+        put_param(r, "true_sequential", "true");
+}
+
+/* What the job needs with the settings pulled; UINT64_MAX when they do not do. */
+static uint64_t need_of(relief *r)
+{
+    pare_ctx *const cx = r->cx;
+    const pare_job *const was = r->plan->job;
+    const char *sets[SETS * 2];
+    size_t count = 0;
+    put_sets(r);
+    if (was->set_count > SETS)
+        return UINT64_MAX;
+    for (size_t i = 0; i < was->set_count; i++)
+        sets[count++] = was->sets[i];
+    for (size_t i = 0; i < r->sets; i++)
+        sets[count++] = r->set[i];
+    pare_job job = *was;
+    job.sets = sets;
+    job.set_count = count;
+    job.look = false;
+    job.boundless = true;
+    pare_arena a = {.cx = cx};
+    pare_plan plan;
+    pare_pool *const pool = cx->pool;
+    cx->pool = r->pulled[THREADS] ? NULL : pool;
+    const pare_status s = pare_plan_make(cx, &a, &job, &plan);
+    const uint64_t spilled = plan.spilled_anonymous_bytes, whole = plan.whole_anonymous_bytes;
+    const uint64_t need = spilled < whole ? spilled : whole;
+    cx->pool = pool;
+    pare_plan_close(&plan);
+    pare_arena_release(&a);
+    if (s != PARE_OK)
+        pare_ctx_clear(cx);
+    return s == PARE_OK ? need - r->held : UINT64_MAX;
+}
+
+/* Whether a setting is there to be changed. */
+static bool is_open(const relief *r, lever l)
+{
+    const pare_plan *const plan = r->plan;
+    bool evaluates = false;
+    for (size_t i = 0; i < plan->recipe.evaluations; i++)
+        evaluates |= plan->recipe.evaluation[i].kind != PARE_EVALUATE_CHOICE &&
+                     plan->recipe.evaluation[i].window > LEAST_WINDOW;
+    switch (l) {
+    case EVALUATED: return evaluates;
+    case CORRECT: return plan->drift;
+    case TUNE:
+    case SEQUENTIAL: return plan->calibrated;
+    case WEIGHTS: return plan->token_weights;
+    case WINDOW: return plan->calibrated && plan->window > LEAST_WINDOW;
+    case THREADS: return pare_threads(r->cx) > 1;
+    case LEVERS: break;
+    }
+    return false;
+}
+
+/* The largest window that fits with what is pulled, or the least there is. */
+static uint64_t pull_window(relief *r, size_t *window, size_t from, uint64_t limit)
+{
+    uint64_t need = UINT64_MAX;
+    for (*window = from; need > limit && *window > LEAST_WINDOW;) {
+        *window = *window / 2 > LEAST_WINDOW ? *window / 2 : LEAST_WINDOW;
+        need = need_of(r);
+    }
+    return need;
+}
+
+static size_t longest_evaluated(const pare_plan *plan)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < plan->recipe.evaluations; i++)
+        if (plan->recipe.evaluation[i].kind != PARE_EVALUATE_CHOICE &&
+            plan->recipe.evaluation[i].window > most)
+            most = plan->recipe.evaluation[i].window;
+    return most;
+}
+
+static uint64_t pull(relief *r, lever l, uint64_t limit)
+{
+    r->pulled[l] = true;
+    if (l == WINDOW)
+        return pull_window(r, &r->window, r->plan->window, limit);
+    if (l == EVALUATED)
+        return pull_window(r, &r->evaluated, longest_evaluated(r->plan), limit);
+    return need_of(r);
+}
+
+static void name(const relief *r, char *text, size_t size)
+{
+    char words[LEVERS][80] = {[CORRECT] = "correct: none",
+                              [TUNE] = "tune: false",
+                              [WEIGHTS] = "token_weights: even",
+                              [SEQUENTIAL] = "true_sequential: true",
+                              [THREADS] = "--threads 1"};
+    (void)snprintf(words[WINDOW], sizeof words[WINDOW], "window: %zu of the calibration",
+                   r->window);
+    (void)snprintf(words[EVALUATED], sizeof words[EVALUATED], "window: %zu of the evaluation",
+                   r->evaluated);
+    size_t at = 0;
+    for (size_t l = 0; l < LEVERS; l++)
+        if (r->pulled[l] && at < size)
+            at += (size_t)snprintf(text + at, size - at, "%s%s", at ? ", " : "", words[l]);
+}
+
+/* The first setting that is enough alone, left pulled; UINT64_MAX without one. */
+static uint64_t pull_one(relief *r, uint64_t limit)
+{
+    for (size_t l = 0; l < LEVERS; l++) {
+        memset(r->pulled, 0, sizeof r->pulled);
+        const uint64_t need = is_open(r, (lever)l) ? pull(r, (lever)l, limit) : UINT64_MAX;
+        if (need <= limit)
+            return need;
+    }
+    memset(r->pulled, 0, sizeof r->pulled);
+    return UINT64_MAX;
+}
+
+/* One after the other, as long as it is not enough; what does not help is left as it is. */
+static uint64_t pull_more(relief *r, uint64_t need, uint64_t limit)
+{
+    for (size_t l = 0; l < LEVERS && need > limit; l++) {
+        if (!is_open(r, (lever)l))
+            continue;
+        const uint64_t with = pull(r, (lever)l, limit);
+        r->pulled[l] = with < need;
+        need = with < need ? with : need;
+    }
+    return need;
+}
+
+pare_status pare__plan_relief(pare_ctx *cx, const pare_plan *plan)
+{
+    const uint64_t spilled = plan->spilled_anonymous_bytes, whole = plan->whole_anonymous_bytes;
+    const uint64_t need = spilled < whole ? spilled : whole, limit = plan->ram_limit;
+    char refusal[sizeof cx->what], words[256] = "", bytes[PARE_UNIT_TEXT];
+    if (need <= limit) /* memory ended */
+        return PARE_ENOMEM;
+    relief r = {.cx = cx, .plan = plan, .held = cx->live_bytes};
+    (void)snprintf(refusal, sizeof refusal, "%s", cx->what);
+    pare_ctx_clear(cx);
+    const uint64_t one = pull_one(&r, limit);
+    const uint64_t found = one <= limit ? one : pull_more(&r, need, limit);
+    name(&r, words, sizeof words);
+    if (found <= limit)
+        return pare_fail(cx, PARE_ENOMEM, "%s, or say %s (%s)", refusal, words,
+                         pare_units_bytes(found, bytes));
+    if (words[0])
+        return pare_fail(cx, PARE_ENOMEM, "%s; with %s it still needs %s", refusal, words,
+                         pare_units_bytes(found, bytes));
+    return pare_fail(cx, PARE_ENOMEM, "%s: no setting makes it need less", refusal);
+}

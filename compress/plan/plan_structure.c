@@ -1,0 +1,343 @@
+/* Structured steps: what they leave of the model, and what does not go with them. */
+#include <stdio.h>
+#include <string.h>
+
+#include "calib/wave.h"
+#include "compress/plan/plan_internal.h"
+#include "prune/slicegpt.h"
+
+static const pare_step *step_at(const pare_plan *plan, size_t step)
+{
+    return &plan->recipe.step[step];
+}
+
+static const pare_pass *pass_at(const pare_plan *plan, size_t step)
+{
+    return pare_passes[step_at(plan, step)->pass];
+}
+
+/* Units of a part in the model that is written. */
+static size_t *units_of(pare_config *c, pare_part p)
+{
+    return p == PARE_PART_HEADS ? &c->kv_heads : &c->intermediate;
+}
+
+/* Only structured steps, and nothing that is kept in an index of packed files. */
+static pare_status check_alone(pare_ctx *cx, const pare_plan *plan, size_t structured)
+{
+    const char *const name = pass_at(plan, structured)->name;
+    for (size_t i = 0; i < plan->recipe.steps; i++)
+        if (!pass_at(plan, i)->structure)
+            return pare_recipe_fail(cx, step_at(plan, i)->place,
+                                    "%s: pass %zu (%s) makes a smaller plain checkpoint, and only "
+                                    "passes of its kind stand in a recipe with it; work on what it "
+                                    "wrote with a second recipe",
+                                    pass_at(plan, i)->name, structured, name);
+    if (plan->recipe.kv.method != PARE_KV_FLOAT)
+        return pare_recipe_fail(cx, plan->recipe.kv_place,
+                                "kv_cache: %s makes a plain checkpoint, which has no place for the "
+                                "form of a cache; choose it when that is packed, or with --kv",
+                                name);
+    return PARE_OK;
+}
+
+static pare_status check_step(pare_ctx *cx, const pare_plan *plan, size_t step,
+                              const pare_pass_structure *s)
+{
+    const pare_step *const st = step_at(plan, step);
+    const char *const name = pass_at(plan, step)->name;
+    const char *const why = pare_config_no_structure(&plan->model.config);
+    if (why)
+        return pare__plan_refuse_family(cx, plan, st, "cannot make a smaller checkpoint of", why);
+    if (st->targets.count || st->skip.count)
+        return pare_recipe_fail(cx, st->place,
+                                "%s: a configuration has one size for all blocks, so it works on "
+                                "the whole model and takes no targets and no skip",
+                                name);
+    const bool data = s->moments || s->blocks || s->hidden > 0;
+    if (data && plan->recipe.calibration.kind == PARE_CALIBRATION_NONE)
+        return pare_recipe_fail(cx, st->place,
+                                "%s needs calibration data; add \"calibration:\" with text, tokens "
+                                "or generate",
+                                name);
+    return PARE_OK;
+}
+
+/* Key/value heads that stay: as the ratio says, and then up to a number of query heads that divides
+ * hidden_size where it did before, because transformers refuses a config.json that says otherwise.
+ */
+static size_t heads_left(const pare_config *c, double ratio)
+{
+    const size_t each = c->heads / c->kv_heads;
+    size_t left = pare_part_kept(c->kv_heads, ratio, 1);
+    while (c->hidden % c->heads == 0 && c->hidden % (each * left) != 0)
+        left++;
+    return left;
+}
+
+/* One part of the blocks gets smaller. */
+static pare_status cut_part(pare_ctx *cx, pare_plan *plan, size_t step, pare_part p,
+                            const pare_pass_structure *s, bool *some)
+{
+    const pare_config *const c = &plan->model.config;
+    const size_t count = pare_part_units(c, p);
+    size_t *const left = units_of(&plan->out, p);
+    const char *const name = pass_at(plan, step)->name;
+    if (*left != count)
+        return pare_recipe_fail(cx, step_at(plan, step)->place,
+                                "%s: %s are already taken out by a pass in front of it; one pass "
+                                "takes them all",
+                                name, pare_part_name(p));
+    if (p == PARE_PART_HEADS && count == 1)
+        return pare_recipe_fail(cx, step_at(plan, step)->place,
+                                "%s: the model has one key/value head, which cannot go; write "
+                                "heads: false",
+                                name);
+    *left = p == PARE_PART_HEADS ? heads_left(c, s->share[p])
+                                 : pare_part_kept(count, s->share[p], PARE_CHANNELS_STEP);
+    if (*left == count)
+        return PARE_OK;
+    *some = true;
+    if (s->bias)
+        *(p == PARE_PART_HEADS ? &plan->attention_bias : &plan->mlp_bias) = true;
+    if (p == PARE_PART_HEADS)
+        plan->out.heads = c->heads / c->kv_heads * *left;
+    return PARE_OK;
+}
+
+/* Tensors of block i come from a block that is known only later, so all have the same types. */
+static pare_status check_dtypes(pare_ctx *cx, const pare_plan *plan, size_t step)
+{
+    const pare_block *const block = plan->model.block;
+    for (size_t i = PARE_ROLES; i < plan->model.config.blocks * PARE_ROLES; i++) {
+        const pare_linear *const l = &block[i / PARE_ROLES].linear[i % PARE_ROLES];
+        if (l->dtype != block[0].linear[i % PARE_ROLES].dtype)
+            return pare_recipe_fail(cx, step_at(plan, step)->place,
+                                    "%s: %s is stored as %s and that of block 0 as %s; blocks take "
+                                    "each other's place, so all must have the same types",
+                                    pass_at(plan, step)->name, l->name, pare_dtype_name(l->dtype),
+                                    pare_dtype_name(block[0].linear[i % PARE_ROLES].dtype));
+    }
+    return PARE_OK;
+}
+
+static pare_status cut_blocks(pare_ctx *cx, pare_plan *plan, size_t step, size_t blocks)
+{
+    const size_t count = plan->model.config.blocks;
+    const char *const name = pass_at(plan, step)->name;
+    if (step > 0)
+        return pare_recipe_fail(cx, step_at(plan, step)->place,
+                                "%s looks at the model as it was, so it must be the first pass, "
+                                "and the only one of its kind",
+                                name);
+    if (blocks >= count)
+        return pare_recipe_fail(cx, step_at(plan, step)->place,
+                                "%s: %zu block%s of %zu would leave none; take out %zu at most",
+                                name, blocks, pare_plural(blocks), count, count - 1);
+    plan->out.blocks = count - blocks;
+    plan->calibrated = true;
+    return check_dtypes(cx, plan, step);
+}
+
+/* Directions that stay are a multiple of 8 and, as transformers wants hidden_size, of the heads. */
+static size_t slicegpt_step(const pare_config *c)
+{
+    size_t step = PARE_SLICEGPT_STEP;
+    while (c->hidden % c->heads == 0 && step % c->heads != 0)
+        step += PARE_SLICEGPT_STEP;
+    return step;
+}
+
+static pare_status cut_hidden(pare_ctx *cx, pare_plan *plan, size_t step, double share)
+{
+    const size_t hidden = plan->model.config.hidden;
+    const char *const name = pass_at(plan, step)->name;
+    if (plan->recipe.steps > 1)
+        return pare_recipe_fail(cx, step_at(plan, step)->place,
+                                "%s changes the basis of the whole model and must be the only "
+                                "pass; work on what it wrote with a second recipe",
+                                name);
+    const size_t multiple = slicegpt_step(&plan->model.config);
+    plan->out.hidden = pare_part_kept(hidden, share, multiple);
+    if (plan->out.hidden == hidden)
+        return pare_recipe_fail(cx, step_at(plan, step)->place,
+                                "%s: nothing would go: of %zu directions as many stay as round up "
+                                "to a multiple of %zu; raise the ratio",
+                                name, hidden, multiple);
+    plan->calibrated = true;
+    plan->unties = plan->model.config.tied;
+    return PARE_OK;
+}
+
+static pare_status cut_step(pare_ctx *cx, pare_plan *plan, size_t step)
+{
+    const pare_pass_structure s = pass_at(plan, step)->structure(step_at(plan, step)->value);
+    bool some = s.blocks || s.hidden > 0;
+    PARE_TRY(check_step(cx, plan, step, &s));
+    if (s.blocks)
+        PARE_TRY(cut_blocks(cx, plan, step, s.blocks));
+    if (s.hidden > 0)
+        PARE_TRY(cut_hidden(cx, plan, step, s.hidden));
+    for (pare_part p = PARE_PART_HEADS; p < PARE_PARTS; p++)
+        if (s.share[p] > 0)
+            PARE_TRY(cut_part(cx, plan, step, p, &s, &some));
+    if (!some && s.share[PARE_PART_HEADS] <= 0 && s.share[PARE_PART_CHANNELS] <= 0)
+        return pare_recipe_fail(cx, step_at(plan, step)->place,
+                                "%s: nothing would go: heads and ffn are both false",
+                                pass_at(plan, step)->name);
+    if (!some)
+        return pare_recipe_fail(cx, step_at(plan, step)->place,
+                                "%s: nothing would go: of %zu key/value heads, and of %zu channels "
+                                "in steps of %d, all that stay are rounded up; raise the ratio",
+                                pass_at(plan, step)->name, plan->model.config.kv_heads,
+                                plan->model.config.intermediate, PARE_CHANNELS_STEP);
+    plan->calibrated |= s.moments;
+    plan->watched |= s.moments;
+    return PARE_OK;
+}
+
+/* A tensor of block `block`: name behind the block's prefix, shape, and dtype. */
+static pare_status change(pare_arena *a, pare_plan *plan, pare_plan_changed c, const char *base,
+                          const char *suffix)
+{
+    char prefix[512];
+    (void)snprintf(prefix, sizeof prefix, plan->model.config.arch->block_prefix, c.block);
+    const size_t size = strlen(prefix) + strlen(base) + strlen(suffix) + 1;
+    char *const name = PARE_NEW(a, char, size);
+    if (!name)
+        return PARE_ENOMEM;
+    (void)snprintf(name, size, "%s%s%s", prefix, base, suffix);
+    c.tensor.name = name;
+    plan->changed[plan->changes++] = c;
+    return PARE_OK;
+}
+
+static pare_status change_linear(pare_arena *a, pare_plan *plan, size_t block, size_t role)
+{
+    const pare_linear_desc *const d = &plan->model.config.arch->linear[role];
+    const pare_dtype dtype = plan->model.block[block].linear[role].dtype;
+    const bool attention = d->site == PARE_SITE_ATTENTION || d->site == PARE_SITE_ATTENDED;
+    size_t n, k;
+    pare_linear_shape(&plan->out, 0, (pare_role)role, &n, &k);
+    PARE_TRY(change(a, plan,
+                    (pare_plan_changed){.kind = PARE_CHANGED_WEIGHT,
+                                        .block = block,
+                                        .index = role,
+                                        .tensor = {.dtype = dtype, .rank = 2, .shape = {n, k}}},
+                    d->name, ".weight"));
+    if (!(attention ? plan->attention_bias : plan->mlp_bias))
+        return PARE_OK;
+    plan->room.bias |= 1u << role;
+    return change(a, plan,
+                  (pare_plan_changed){.kind = PARE_CHANGED_BIAS,
+                                      .block = block,
+                                      .index = role,
+                                      .tensor = {.dtype = dtype, .rank = 1, .shape = {n}}},
+                  d->name, ".bias");
+}
+
+/* Norms keep the type that they have in the checkpoint. */
+static pare_dtype norm_dtype(const pare_plan *plan, size_t block, const char *norm)
+{
+    char prefix[512], name[1024];
+    (void)snprintf(prefix, sizeof prefix, plan->model.config.arch->block_prefix, block);
+    (void)snprintf(name, sizeof name, "%s%s.weight", prefix, norm);
+    const pare_tensor *const t = pare_checkpoint_find(&plan->checkpoint, name);
+    return t ? t->dtype : PARE_F32;
+}
+
+static pare_status change_block(pare_arena *a, pare_plan *plan, size_t block)
+{
+    const pare_arch *const arch = plan->model.config.arch;
+    const char *const norms[2] = {arch->attention_norm, arch->mlp_norm};
+    for (size_t i = 0; i < 2; i++)
+        PARE_TRY(change(a, plan,
+                        (pare_plan_changed){.kind = PARE_CHANGED_NORM,
+                                            .block = block,
+                                            .index = i,
+                                            .tensor = {.dtype = norm_dtype(plan, block, norms[i]),
+                                                       .rank = 1,
+                                                       .shape = {plan->out.hidden}}},
+                        norms[i], ".weight"));
+    for (size_t role = 0; role < PARE_ROLES; role++)
+        PARE_TRY(change_linear(a, plan, block, role));
+    return PARE_OK;
+}
+
+/* Every tensor of every block is stored anew. */
+static pare_status change_all(pare_arena *a, pare_plan *plan)
+{
+    const size_t most = plan->out.blocks * (2 + 2 * PARE_ROLES);
+    uint64_t bytes = 0, weights = 0;
+    plan->changed = PARE_NEW(a, pare_plan_changed, most);
+    if (!plan->changed)
+        return PARE_ENOMEM;
+    for (size_t b = 0; b < plan->out.blocks; b++)
+        PARE_TRY(change_block(a, plan, b));
+    for (size_t i = 0; i < plan->changes; i++) {
+        const pare_tensor *const t = &plan->changed[i].tensor;
+        if (plan->changed[i].kind != PARE_CHANGED_WEIGHT)
+            continue;
+        weights += t->shape[0] * t->shape[1];
+        bytes += t->shape[0] * t->shape[1] * pare_dtype_bits(t->dtype) / 8;
+    }
+    plan->bits_per_weight = 8.0 * (double)bytes / (double)weights;
+    return PARE_OK;
+}
+
+/* Biases of the model stay. */
+static void find_biases(pare_plan *plan)
+{
+    const pare_block *const first = &plan->model.block[0];
+    plan->attention_bias |= first->linear[PARE_ROLE_Q].bias != NULL;
+    plan->mlp_bias |= first->linear[PARE_ROLE_GATE].bias != NULL;
+}
+
+pare_status pare__plan_structure(pare_ctx *cx, pare_arena *a, pare_plan *plan)
+{
+    size_t first = 0;
+    plan->out = plan->model.config;
+    while (first < plan->recipe.steps && !pass_at(plan, first)->structure)
+        first++;
+    if (first == plan->recipe.steps)
+        return PARE_OK;
+    plan->structured = true;
+    PARE_TRY(check_alone(cx, plan, first));
+    for (size_t i = 0; i < plan->recipe.steps; i++)
+        PARE_TRY(cut_step(cx, plan, i));
+    find_biases(plan);
+    return change_all(a, plan);
+}
+
+void pare__plan_cut_global(const pare_plan *plan, pare_tensor *t)
+{
+    if (plan->out.hidden < plan->model.config.hidden &&
+        pare__plan_global(plan, t->name) != PARE_ROTATED_NOT)
+        t->shape[t->rank - 1] = plan->out.hidden;
+}
+
+bool pare__plan_in_block(const pare_plan *plan, const char *tensor)
+{
+    const char *const prefix = plan->model.config.arch->block_prefix;
+    return strncmp(tensor, prefix, strcspn(prefix, "%")) == 0;
+}
+
+uint64_t pare__plan_structure_bytes(const pare_ctx *cx, const pare_plan *plan)
+{
+    const pare_config *const c = &plan->model.config;
+    const uint64_t batch = (uint64_t)plan->batch * plan->window * c->hidden * 4;
+    uint64_t most = 0;
+    if (!plan->structured)
+        return 0;
+    const uint64_t begin = plan->calibrated && !plan->watched
+                               ? pare_wave_scratch(cx, c, plan->batch, plan->window, true) + batch
+                               : 0;
+    const uint64_t slice = plan->out.hidden < c->hidden ? pare_slicegpt_bytes(c->hidden) : 0;
+    for (size_t role = 0; role < PARE_ROLES; role++) {
+        size_t n, k;
+        pare_linear_shape(c, 0, (pare_role)role, &n, &k);
+        most = (uint64_t)n * k > most ? (uint64_t)n * k : most;
+    }
+    /* a cut matrix and its bytes; moments, sums of columns, scores and their order */
+    return 2 * most * sizeof(float) + 4 * pare_moments_bytes(c) + begin + batch + slice;
+}

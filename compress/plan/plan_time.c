@@ -1,0 +1,447 @@
+/* The time of a job: amounts that shapes, sizes of files and the recipe give, over the rates of
+ * this machine. The numbers beside them were fitted to jobs on three models; README says how far
+ * the sum is off. */
+#include "compress/plan/plan_time.h"
+
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "compress/plan/plan_internal.h"
+#include "prune/ratio_search.h"
+#include "runtime/machine.h"
+#include "runtime/threads.h"
+
+/* Output errors that a search of ratios takes of each linear. */
+enum { SEARCH_ERRORS = PARE_RATIO_POINTS + 1 };
+
+/* Time of norms, positions and activation functions beside that of products. */
+static const double beside_products = 1.1;
+
+/* Attention does so many of its operations while a product does one. */
+static const double attention_speed = 0.8;
+
+/* Masks of a pruned linear, the looks that its zeros stay, and their storage: in weights rounded to
+ * nearest. */
+static const double pruned_rounds = 20;
+
+/* A weight of an export is decoded, rounded to the blocks of the engine, packed, read back, decoded
+ * by the engine's rules and compared: so many roundings and packings of ours. */
+enum { EXPORT_ROUNDS = 3, EXPORT_STORES = 5 };
+
+/* Syncs of a block, its weights and the journal; of the files at the end. */
+enum { BLOCK_SYNCS = 2, END_SYNCS = 24 };
+
+/* What is the same for all phases. */
+typedef struct estimate {
+    const pare_ctx *cx;
+    const pare_plan *plan;
+    pare_plan_rates rate;
+    double threads;
+    double *phase;
+} estimate;
+
+const char *pare_plan_phase_name(pare_plan_phase phase)
+{
+    static const char *const name[PARE_PLAN_PHASES] = {
+        [PARE_PHASE_CHECK] = "reading and checking",
+        [PARE_PHASE_HASH] = "hashing",
+        [PARE_PHASE_TOKENS] = "texts",
+        [PARE_PHASE_WEIGH] = "token weights",
+        [PARE_PHASE_WAVE] = "calibration",
+        [PARE_PHASE_STATS] = "statistics",
+        [PARE_PHASE_PASSES] = "passes",
+        [PARE_PHASE_STORE] = "packing",
+        [PARE_PHASE_WRITE] = "writing",
+        [PARE_PHASE_EVALUATE] = "evaluation",
+        [PARE_PHASE_EXPORT] = "exports",
+    };
+    return name[phase];
+}
+
+static double over(double amount, double rate)
+{
+    return amount > 0 && rate > 0 ? amount / rate : 0;
+}
+
+static double parallel(const estimate *e, double rate)
+{
+    return rate * e->threads;
+}
+
+/* Tokens of a text or a file of tokens. */
+static double tokens_in(const estimate *e, uint64_t bytes, bool text)
+{
+    return text ? (double)bytes * e->rate.tokens : (double)bytes / sizeof(int32_t);
+}
+
+/* Tokens of the calibration, all of them when the recipe asks for all. */
+static double calibration_tokens(const estimate *e)
+{
+    const pare_plan *const p = e->plan;
+    if (!p->calibrated)
+        return 0;
+    return p->samples ? (double)p->samples * (double)p->window
+                      : tokens_in(e, p->text_bytes, true) + tokens_in(e, p->token_bytes, false);
+}
+
+/* Of a token in a window: scores and mixed values, each half of the window on average. */
+static double attention_flops(const pare_config *c, size_t window)
+{
+    return 2.0 * (double)window * (double)(c->heads * c->head_dim) / attention_speed;
+}
+
+/* Weights of a block that a token meets. */
+static double used_weights(const pare_config *c)
+{
+    return (double)pare__plan_part_weights(c, 0) +
+           (c->experts ? (double)c->experts_used * (double)pare__plan_part_weights(c, 1) : 0);
+}
+
+/* Weight files hashed by XXH3 from where they lie, at the end again, from memory if they fit; and
+ * looked at for NaN in between. */
+static void count_checks(estimate *e)
+{
+    const double bytes = (double)e->plan->input_bytes;
+    const bool slow = e->rate.read < e->rate.copy / 4; /* from a disk: threads do not help */
+    const bool stays = bytes < 0.9 * (double)e->plan->ram_limit;
+    const double once = over(bytes, slow ? e->rate.read : parallel(e, e->rate.read));
+    const double again = slow && stays ? over(bytes, parallel(e, e->rate.copy)) : once;
+    e->phase[PARE_PHASE_CHECK] =
+        once + again + (slow && !stays ? once : 0) + over(bytes, parallel(e, e->rate.scan));
+}
+
+/* A thread of its own hashes beside everything else: on a CPU that would be idle only what is left
+ * when the rest is done is waited for, else it takes its share of the CPUs. Behind all others. */
+static void count_hashing(estimate *e)
+{
+    const double bytes = (double)e->plan->input_bytes + (double)e->plan->packed_bytes;
+    const double all = over(bytes, e->rate.sha256);
+    double rest = 0;
+    for (size_t i = 0; i < PARE_PLAN_PHASES; i++)
+        rest += i == PARE_PHASE_EVALUATE || i == PARE_PHASE_EXPORT ? 0 : e->phase[i];
+    if ((double)pare_cpu_count() > e->threads)
+        e->phase[PARE_PHASE_HASH] = all > rest ? all - rest : 0;
+    else
+        e->phase[PARE_PHASE_HASH] = over(all, (double)pare_cpu_count());
+}
+
+/* Texts are read before the work, those of evaluations once more when their turn comes. */
+static void count_tokens(estimate *e)
+{
+    const pare_plan *const p = e->plan;
+    const pare_calibration *const c = &p->recipe.calibration;
+    double bytes = (double)p->text_bytes, loads = p->text_bytes ? 1 : 0;
+    if (c->weight && p->text_bytes) {
+        bytes *= (double)c->text.count;
+        loads = (double)c->text.count;
+    }
+    for (size_t i = 0; i < p->recipe.evaluations; i++)
+        if (!p->recipe.evaluation[i].tokens.text) {
+            bytes += 2.0 * (double)p->evaluated_bytes[i];
+            loads += 2;
+        }
+    double *const phase = &e->phase[PARE_PHASE_TOKENS];
+    *phase = loads * e->rate.tokenizer + over(bytes, e->rate.encode);
+    if ((p->calibrated || p->held_out) && c->kind == PARE_CALIBRATION_GENERATE)
+        /* token by token of 16 windows */
+        *phase += (double)p->window * (double)((p->samples + p->held_out + 15) / 16) *
+                  over((double)p->input_bytes, parallel(e, e->rate.copy));
+}
+
+/* Share of the work of part 0 that comes before a site: its statistics need no more. */
+static double share_before(const pare_plan *plan, pare_site site)
+{
+    const pare_config *const c = &plan->model.config;
+    const double attention = attention_flops(c, plan->window);
+    double before = site > PARE_SITE_ATTENTION ? attention : 0;
+    for (pare_role role = 0; role < PARE_ROLES; role++) {
+        size_t n, k;
+        pare_linear_shape(c, 0, role, &n, &k);
+        before += c->arch->linear[role].site < site ? 2.0 * (double)n * (double)k : 0;
+    }
+    return before / (2.0 * (double)pare__plan_part_weights(c, 0) + attention);
+}
+
+/* Forward passes of a token through part 0 of a block (statistics, of a site each when sequential;
+ * outputs) and through one expert; where experts have statistics, a pass counts tokens and each
+ * chunk has its own. */
+static void count_passes(const pare_plan *plan, double *common, double *expert)
+{
+    const double looks = plan->ratios ? 1.0 : 0.0; /* at the float model, statistics included */
+    bool counts = false;
+    for (size_t s = 0; s < PARE_SITES; s++)
+        counts |= plan->expert_kinds[s] != 0;
+    const size_t experts = plan->model.config.experts, chunk = plan->chunk;
+    const double each = plan->sequential ? 2.0 : 1.0;
+    *common = (plan->sequential ? 1.0 : 2.0) + 2.0 * looks;
+    for (pare_site s = 0; s < PARE_SITES && plan->sequential; s++)
+        *common += plan->kinds[s] ? share_before(plan, s) : 0;
+    *common *= plan->drift ? 2.0 : 1.0; /* of both models */
+    *common += counts ? 1.0 + each * (double)((experts + chunk - 1) / chunk) : 0.0;
+    *expert = 1.0 + (counts ? each : 0.0);
+}
+
+/* A block runs forward, and again on its way back, which takes as much as two; the head forward and
+ * back. */
+static void count_weighing(estimate *e)
+{
+    const pare_config *const c = &e->plan->model.config;
+    const double block = 2.0 * (double)pare__plan_part_weights(c, 0);
+    const double head = 2.0 * (double)c->vocab * (double)c->hidden;
+    const double token =
+        4.0 * (double)c->blocks * (block + attention_flops(c, e->plan->window)) + 2.0 * head;
+    if (e->plan->token_weights)
+        e->phase[PARE_PHASE_WEIGH] =
+            beside_products * over(calibration_tokens(e) * token, e->rate.gemm);
+}
+
+/* Passes of the wave, and statistics: half of k^2 per token and site, all of it for drift. */
+static void count_calibration(estimate *e)
+{
+    const pare_plan *const p = e->plan;
+    const pare_config *const c = &p->model.config;
+    const double tokens = calibration_tokens(e), blocks = (double)c->blocks;
+    const double looks = p->ratios ? 1.0 : 0.0, used = (double)c->experts_used;
+    double common, expert, forward, stats = 0;
+    count_passes(p, &common, &expert);
+    forward =
+        common * (2.0 * (double)pare__plan_part_weights(c, 0) + attention_flops(c, p->window));
+    if (c->experts)
+        forward += expert * used * 2.0 * (double)pare__plan_part_weights(c, 1);
+    for (unsigned s = 0; s < PARE_SITES; s++) {
+        const double k = (double)pare_site_width(c, 0, (pare_site)s);
+        const double w = (double)pare_site_width(c, 1, (pare_site)s);
+        stats += p->kinds[s] & PARE_STATS_HESSIAN ? (1.0 + looks) * k * k : 0;
+        stats += p->kinds[s] & PARE_STATS_DRIFT ? 2.0 * k * k : 0;
+        stats += p->kinds[s] & PARE_STATS_HELD ? k * k / PARE_HELD_PART : 0;
+        stats += p->expert_kinds[s] & PARE_STATS_HESSIAN ? used * w * w : 0;
+    }
+    e->phase[PARE_PHASE_WAVE] = beside_products * over(tokens * blocks * forward, e->rate.gemm);
+    e->phase[PARE_PHASE_STATS] = over(tokens * blocks * stats, e->rate.gram);
+}
+
+static pare_pass_cost cost_of(const estimate *e, size_t step, size_t n, size_t k)
+{
+    const pare_step *const s = &e->plan->recipe.step[step];
+    return pare_passes[s->pass]->cost(s->value, n, k, pare_threads(e->cx));
+}
+
+static void add_cost(estimate *e, const pare_pass_cost *c, bool first)
+{
+    e->phase[PARE_PHASE_PASSES] +=
+        over(c->flops + (first ? c->site_flops : 0), e->rate.gram) + over(c->rounds, e->rate.round);
+}
+
+/* Whether no linear before `i` of the same step reads the same input. */
+static bool is_first(const pare_plan *p, size_t i)
+{
+    const pare_plan_linear *const l = &p->linear[i];
+    for (size_t j = i; j-- > 0;) {
+        const pare_plan_linear *const other = &p->linear[j];
+        if (other->block != l->block || other->part != l->part)
+            return true;
+        if (other->step == l->step && pare_plan_site(p, other) == pare_plan_site(p, l))
+            return false;
+    }
+    return true;
+}
+
+static void count_transforms(estimate *e)
+{
+    const pare_plan *const p = e->plan;
+    const pare_config *const c = &p->model.config;
+    for (size_t i = 0; i < p->transforms; i++) {
+        const pare_pass_cost block = pare__plan_block_cost(e->cx, p, i);
+        add_cost(e, &block, true);
+        for (size_t role = 0; role < PARE_ROLES; role++) {
+            size_t n, k;
+            pare_linear_shape(c, 0, (pare_role)role, &n, &k);
+            if (c->arch->linear[role].site != p->transform[i].site)
+                continue;
+            const pare_pass_cost cost = cost_of(e, p->transform[i].step, n, k);
+            add_cost(e, &cost, true);
+        }
+    }
+}
+
+/* Measuring what a step did to the outputs: two products of W and H. */
+static double error_flops(const pare_plan *p, const pare_plan_linear *l)
+{
+    const unsigned *const kinds = l->part ? p->expert_kinds : p->kinds;
+    const double n = (double)l->packed.n, k = (double)l->packed.k;
+    return kinds[pare_plan_site(p, l)] & PARE_STATS_HESSIAN ? 4.0 * n * k * k : 0;
+}
+
+static void count_linears(estimate *e)
+{
+    const pare_plan *const p = e->plan;
+    double *const store = &e->phase[PARE_PHASE_STORE];
+    for (size_t i = 0; i < p->linears; i++) {
+        const pare_plan_linear *const l = &p->linear[i];
+        const size_t n = l->packed.n, k = l->packed.k;
+        const double weights = (double)n * (double)k;
+        const bool first = is_first(p, i), twice = l->pruned && l->prune_step != l->step;
+        const pare_pass_cost cost = cost_of(e, l->step, n, k);
+        add_cost(e, &cost, first);
+        if (twice) {
+            const pare_pass_cost prune = cost_of(e, l->prune_step, n, k);
+            add_cost(e, &prune, first);
+        }
+        if (l->pruned && pare_plan_ratios(p, l->prune_step).rule == PARE_RATIOS_SEARCH)
+            e->phase[PARE_PHASE_PASSES] += over(SEARCH_ERRORS * weights * (double)k, e->rate.gram);
+        *store += over(weights, e->rate.store) +
+                  over(l->pruned ? pruned_rounds * weights : 0, e->rate.round) +
+                  over((twice ? 2.0 : 1.0) * error_flops(p, l), e->rate.gram);
+    }
+    *store += over((double)p->packed_bytes, e->rate.copy); /* tensors that stay as they are */
+}
+
+static void count_writing(estimate *e)
+{
+    const pare_plan *const p = e->plan;
+    e->phase[PARE_PHASE_WRITE] =
+        over((double)(p->packed_bytes + p->other_bytes), e->rate.write) +
+        (BLOCK_SYNCS * (double)(p->out.blocks + 1) + END_SYNCS) * e->rate.sync;
+}
+
+/* Products with the original weights as they are stored. */
+static double dense_rate(const estimate *e)
+{
+    return e->plan->model.block[0].linear[PARE_ROLE_Q].dtype == PARE_F32 ? e->rate.gemm
+                                                                         : e->rate.gemm_half;
+}
+
+/* Seconds of a token in the products of the model as it will be. */
+static double packed_seconds(const estimate *e)
+{
+    const pare_plan *const p = e->plan;
+    const pare_config *const c = &p->out;
+    double seconds = 0, rest = used_weights(c) * (double)c->blocks;
+    for (size_t i = 0; i < p->linears; i++) {
+        const pare_packed_linear *const l = &p->linear[i].packed;
+        const double share = p->linear[i].part ? (double)c->experts_used / (double)c->experts : 1;
+        const double weights = share * (double)l->n * (double)l->k;
+        const bool floats = l->activation.mode == PARE_ACTIVATION_FLOAT;
+        seconds += over(2.0 * weights, floats ? e->rate.gemm : e->rate.gemm_codes);
+        rest -= weights;
+    }
+    return seconds + over(2.0 * (rest > 0 ? rest : 0), dense_rate(e));
+}
+
+/* One evaluation: the model before and the one after. */
+static double evaluation_seconds(const estimate *e, double tokens, size_t window, bool kl)
+{
+    const pare_plan *const p = e->plan;
+    const pare_config *const b = &p->model.config, *const a = &p->out;
+    const double attention = (double)b->blocks * attention_flops(b, window) +
+                             (double)a->blocks * attention_flops(a, window);
+    const double logits = 2 * 2.0 * (double)b->vocab * (double)b->hidden;
+    const double blocks = 2.0 * (double)b->blocks * used_weights(b);
+    const double products =
+        over(blocks + logits, dense_rate(e)) + packed_seconds(e) + over(attention, e->rate.gemm);
+    const double scores = kl ? over((double)b->vocab, parallel(e, e->rate.compare)) : 0;
+    return tokens * (beside_products * products + scores);
+}
+
+/* Texts in JSON take as many bytes for a token as others do, each once. */
+static double evaluated_tokens(const estimate *e, size_t evaluation)
+{
+    const pare_evaluation *const v = &e->plan->recipe.evaluation[evaluation];
+    const bool choice = v->kind == PARE_EVALUATE_CHOICE;
+    const uint64_t bytes =
+        choice ? e->plan->choice[evaluation].bytes : e->plan->evaluated_bytes[evaluation];
+    const double tokens = tokens_in(e, bytes, !v->tokens.text);
+    const double most = (double)v->limit * (double)v->window;
+    if (choice)
+        return tokens;
+    const double windows = floor((most > 0 && most < tokens ? most : tokens) / (double)v->window);
+    return windows * (double)v->window; /* a partial one is dropped */
+}
+
+/* Samples of both models read all weights for each token of a sequence. */
+static double sample_seconds(const estimate *e)
+{
+    enum { SAMPLED = 48 };
+    const double bytes = (double)e->plan->input_bytes + (double)e->plan->packed_bytes;
+    return SAMPLED * over(bytes, parallel(e, 2 * e->rate.read));
+}
+
+static void count_evaluations(estimate *e)
+{
+    const pare_plan *const p = e->plan;
+    double *const phase = &e->phase[PARE_PHASE_EVALUATE];
+    bool texts = p->held_out > 0;
+    for (size_t i = 0; i < p->recipe.evaluations; i++) {
+        const pare_evaluation *const v = &p->recipe.evaluation[i];
+        *phase +=
+            evaluation_seconds(e, evaluated_tokens(e, i), v->window, v->kind == PARE_EVALUATE_KL);
+        texts |= v->kind != PARE_EVALUATE_CHOICE;
+    }
+    if (p->held_out)
+        *phase += evaluation_seconds(e, (double)p->held_out * (double)p->window, p->window, true);
+    *phase += texts ? sample_seconds(e) : 0;
+}
+
+/* Decoded and rounded anew, written, read back, decoded and compared. */
+static void count_exports(estimate *e)
+{
+    const pare_plan *const p = e->plan;
+    double weights = 0;
+    for (size_t i = 0; i < p->linears; i++)
+        weights += (double)p->linear[i].packed.n * (double)p->linear[i].packed.k;
+    for (size_t i = 0; i < p->exports; i++) {
+        const double bytes = (double)p->export[i].result.bytes;
+        e->phase[PARE_PHASE_EXPORT] += over(EXPORT_ROUNDS * weights, e->rate.round) +
+                                       over(EXPORT_STORES * weights, e->rate.store) +
+                                       over(bytes, e->rate.write) + over(bytes, e->rate.sha256) +
+                                       over((double)p->packed_bytes, e->rate.copy) +
+                                       END_SYNCS * e->rate.sync;
+    }
+}
+
+void pare_plan_time_at(const pare_ctx *cx, const pare_plan *plan, const pare_plan_rates *rate,
+                       pare_plan_estimate *out)
+{
+    *out = (pare_plan_estimate){.seconds = 0};
+    estimate e = {.cx = cx,
+                  .plan = plan,
+                  .rate = *rate,
+                  .threads = (double)pare_threads(cx),
+                  .phase = out->phase};
+    count_checks(&e);
+    count_tokens(&e);
+    count_weighing(&e);
+    count_calibration(&e);
+    count_linears(&e);
+    count_transforms(&e);
+    count_writing(&e);
+    count_evaluations(&e);
+    count_exports(&e);
+    count_hashing(&e);
+    for (size_t i = 0; i < PARE_PLAN_PHASES; i++)
+        out->seconds += out->phase[i];
+    memcpy(out->disk, rate->disk, sizeof out->disk);
+}
+
+void pare_plan_time_range(pare_plan_estimate *e, uint64_t load, uint64_t cpus, size_t threads)
+{
+    const double wanted = ((double)load + (double)threads) / (double)cpus;
+    const double slowdown = wanted > 1 ? wanted : 1;
+    e->least = 0.65 * e->seconds / slowdown;
+    e->most = 1.6 * e->seconds;
+    e->load = slowdown > 1.2 && load ? load : 0;
+    e->cpus = cpus;
+}
+
+pare_status pare_plan_time(pare_ctx *cx, const pare_plan *plan, pare_plan_estimate *out)
+{
+    pare_plan_rates rate;
+    const uint64_t load = pare_machine_number("/proc/loadavg", ""); /* of the last minute */
+    const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    PARE_TRY(pare_plan_rates_measure(cx, plan, &rate));
+    pare_plan_time_at(cx, plan, &rate, out);
+    pare_plan_time_range(out, load == UINT64_MAX ? 0 : load, cpus > 0 ? (uint64_t)cpus : 1,
+                         pare_threads(cx));
+    return PARE_OK;
+}

@@ -1,0 +1,253 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "compress/plan/calibration_need.h"
+#include "compress/run/run_internal.h"
+
+/* A block that is about to be compressed. */
+static pare_status begin_block(pare_run *run, size_t block)
+{
+    const pare_config *const c = &run->plan.model.config;
+    PARE_TRY(pare__run_load(run, block));
+    if (run->plan.reference)
+        pare_float_block_copy(c, &run->current, &run->reference);
+    pare__run_part_begin(&run->common);
+    return pare__rotate_check_block(run, block);
+}
+
+/* The sites of `group` in part 0: their statistics in one pass of the wave, then every step on
+ * them. */
+static pare_status run_group(pare_run *run, size_t block, unsigned group, pare_stats *stats,
+                             pare_unit_result *unit)
+{
+    const unsigned wanted = stats->active;
+    stats->active &= group;
+    if (stats->active)
+        PARE_TRY(pare__run_gather(run, block, stats));
+    PARE_TRY(pare_stats_support(&run->scratch, stats, group));
+    stats->active = wanted;
+    for (size_t step = 0; step < run->plan.recipe.steps; step++) {
+        if (pare_pass_transforms(pare_passes[run->plan.recipe.step[step].pass])) {
+            PARE_TRY(pare__run_transform(run, block, step, group, stats));
+            PARE_TRY(pare__run_check_block(run, block, step));
+            continue;
+        }
+        PARE_TRY(pare__run_stability(run, block, step, group));
+        PARE_TRY(pare__run_step(run, block, 0, step, group, stats, unit));
+    }
+    return pare__run_rest(run, block, 0, group, stats, unit);
+}
+
+/* Statistics of the sites of `group` alone are in memory. */
+static pare_status take_group(pare_run *run, unsigned group, pare_stats *stats)
+{
+    const pare_plan *const plan = &run->plan;
+    unsigned kinds[PARE_SITES];
+    for (unsigned site = 0; site < PARE_SITES; site++)
+        kinds[site] = group & (1u << site) ? plan->kinds[site] : 0;
+    PARE_TRY(pare_stats_take(run->cx, &run->scratch, &plan->model.config, 0, kinds,
+                             (uint64_t)plan->samples * plan->window, stats));
+    PARE_TRY(pare_stats_take_drift(&run->scratch, kinds, stats));
+    stats->held_from = (uint64_t)(plan->samples - plan->samples / PARE_HELD_PART) * plan->window;
+    for (unsigned site = 0; site < PARE_SITES; site++)
+        stats->site[site].weight = pare_token_weights_at(&run->weights, (pare_site)site);
+    return PARE_OK;
+}
+
+static pare_status compress_group(pare_run *run, size_t block, unsigned group,
+                                  pare_unit_result *unit)
+{
+    pare_stats stats;
+    const pare_mark mark = pare_arena_mark(&run->scratch);
+    pare_status s = take_group(run, group, &stats);
+    if (s == PARE_OK)
+        s = run_group(run, block, group, &stats, unit);
+    pare_arena_rewind(&run->scratch, mark);
+    return s;
+}
+
+/* What every token runs. */
+static pare_status compress_common(pare_run *run, size_t block, pare_unit_result *unit)
+{
+    PARE_TRY(pare_token_weights_load(run->cx, block, &run->weights));
+    PARE_TRY(pare__run_structure(run, block));
+    PARE_TRY(pare__run_transforms_begin(run, block));
+    if (run->plan.sequential)
+        for (unsigned site = 0; site < PARE_SITES; site++)
+            PARE_TRY(compress_group(run, block, 1u << site, unit));
+    else
+        PARE_TRY(compress_group(run, block, (1u << PARE_SITES) - 1, unit));
+    return pare__run_store_changed(run, block);
+}
+
+static pare_status compress_block(pare_run *run, size_t block)
+{
+    pare_unit_result *const unit = &run->unit[block];
+    unit->row = PARE_NEW(run->a, pare_linear_result, pare_plan_linears(&run->plan, block));
+    if (!unit->row)
+        return PARE_ENOMEM;
+    const pare_mark mark = pare_arena_mark(&run->scratch);
+    const pare_status s = compress_common(run, block, unit);
+    pare_arena_rewind(&run->scratch, mark);
+    PARE_TRY(s);
+    PARE_TRY(pare__run_experts(run, block, unit));
+    return pare__run_commit(run, block);
+}
+
+static const pare_linear_result *find_row(const pare_unit_result *unit, const char *name)
+{
+    for (size_t r = 0; r < unit->rows; r++)
+        if (strcmp(unit->row[r].linear.name, name) == 0)
+            return &unit->row[r];
+    return NULL;
+}
+
+/* What the plan knows is not taken from the file. */
+static void adopt_row(const pare_run *run, size_t block, const pare_plan_linear *l,
+                      pare_linear_result *row)
+{
+    row->linear = l->packed;
+    row->block = block;
+    row->part = l->part;
+    row->pruned = l->pruned;
+    row->method = pare_passes[run->plan.recipe.step[l->step].pass]->name;
+}
+
+/* A block that an earlier run stored: compared with the journal (PARE_EFORMAT); with `take` it is
+ * the current one. */
+static pare_status restore_block(pare_run *run, size_t block, bool take)
+{
+    pare_unit_result *const unit = &run->unit[block];
+    const size_t expected = pare_plan_linears(&run->plan, block);
+    const size_t first = run->plan.first ? run->plan.first[block * run->plan.parts] : 0;
+    size_t found = 0;
+    for (size_t i = first; i < first + expected; i++) {
+        const pare_plan_linear *const l = &run->plan.linear[i];
+        const pare_linear_result *const row = find_row(unit, l->packed.name);
+        if (!row)
+            continue;
+        const pare_mark mark = pare_arena_mark(&run->scratch);
+        const pare_status s = pare__run_restore(run, l, row, take);
+        pare_arena_rewind(&run->scratch, mark);
+        PARE_TRY(s);
+        if (take)
+            adopt_row(run, block, l, &unit->row[row - unit->row]);
+        found++;
+    }
+    if (found != expected || unit->rows != expected)
+        return pare_fail(run->cx, PARE_EFORMAT,
+                         "%s: the journal of block %zu names %zu of its %zu linears",
+                         run->plan.partial_path, block, found, expected);
+    return pare__run_restore_changed(run, block, take);
+}
+
+pare_status pare__run_forget(pare_run *run, size_t unit)
+{
+    const size_t blocks = run->plan.out.blocks;
+    char why[sizeof run->cx->what];
+    (void)snprintf(why, sizeof why, "%s", run->cx->what);
+    pare_ctx_clear(run->cx);
+    if (unit < blocks)
+        pare__notify(run, PARE_EVENT_NOTICE,
+                     "block %zu of %zu of the unfinished run is damaged and is done again, with "
+                     "all behind it: %s",
+                     unit + 1, blocks, why);
+    for (size_t i = unit; i <= blocks; i++)
+        run->unit[i] = (pare_unit_result){0};
+    run->units_found = unit;
+    return pare_journal_keep(run->cx, run->journal, run->record, unit);
+}
+
+pare_status pare__run_check_found(pare_run *run)
+{
+    for (size_t i = 0; i < run->plan.out.blocks && i < run->units_found; i++) {
+        PARE_TRY(pare_ctx_interrupted(run->cx));
+        const pare_mark mark = pare_arena_mark(&run->scratch);
+        const pare_status s = restore_block(run, i, false);
+        pare_arena_rewind(&run->scratch, mark);
+        if (s == PARE_EFORMAT)
+            return pare__run_forget(run, i);
+        PARE_TRY(s);
+    }
+    return PARE_OK;
+}
+
+/* Says how many linears of a block get too little calibration, and what the first of them got. */
+static void tell_first_thin(pare_run *run, size_t block, size_t count, const pare_plan_linear *l,
+                            const pare_linear_result *r)
+{
+    const pare_plan *const plan = &run->plan;
+    const pare_support *const h = &r->support;
+    const uint64_t tokens = h->known ? h->tokens : (uint64_t)plan->samples * plan->window;
+    char is[80] = "", needs[80] = "";
+    pare_need need;
+    const pare_step *const step = &plan->recipe.step[pare_need_first(plan, l, h, &need)];
+    if (need.rank) {
+        (void)snprintf(is, sizeof is, ", rank %zu of %zu, %.1f effective samples", h->rank,
+                       r->linear.k, pare_need_effective(plan, h));
+        (void)snprintf(needs, sizeof needs, ", %zu and %zu", need.rank, need.samples);
+    }
+    pare__notify(
+        run, PARE_EVENT_NOTICE,
+        "warning: calibration: block %zu of %zu: too little of the inputs of %zu of %zu "
+        "linears; %s: %llu token%s, %llu of them new%s, and %s needs %llu%s: they %s; give "
+        "more text or samples",
+        block + 1, plan->out.blocks, count, run->unit[block].rows, r->linear.name,
+        (unsigned long long)tokens, pare_plural(tokens),
+        (unsigned long long)pare_need_fresh(plan, tokens), is, pare_passes[step->pass]->name,
+        (unsigned long long)need.tokens, needs, pare_need_outcome(step, false));
+}
+
+static void tell_thin(pare_run *run, size_t block)
+{
+    const pare_plan *const plan = &run->plan;
+    const pare_unit_result *const unit = &run->unit[block];
+    const pare_linear_result *first = NULL;
+    size_t i, end, count = 0;
+    for (size_t r = unit->rows; r-- > 0;)
+        if (unit->row[r].thin)
+            count++, first = &unit->row[r];
+    for (pare_plan_range(plan, block, 0, &i, &end); first && i < plan->linears; i++)
+        if (strcmp(plan->linear[i].packed.name, first->linear.name) == 0) {
+            tell_first_thin(run, block, count, &plan->linear[i], first);
+            return;
+        }
+}
+
+static void tell_block(pare_run *run, size_t block)
+{
+    if (!run->events || !run->events->event)
+        return;
+    char text[64];
+    (void)snprintf(text, sizeof text, "block %zu of %zu", block + 1, run->plan.out.blocks);
+    const pare_event e = {.kind = PARE_EVENT_BLOCK,
+                          .text = text,
+                          .block = block,
+                          .blocks = run->plan.out.blocks,
+                          .seconds = pare__seconds() - run->started,
+                          .row = run->unit[block].row,
+                          .rows = run->unit[block].rows};
+    run->events->event(run->events->self, &e);
+}
+
+pare_status pare__run_block(pare_run *run, size_t block)
+{
+    const size_t blocks = run->plan.out.blocks;
+    const bool found = block < run->units_found;
+    const pare_mark mark = pare_arena_mark(&run->scratch);
+    pare_status s = begin_block(run, block);
+    if (s == PARE_OK)
+        s = found ? restore_block(run, block, true) : compress_block(run, block);
+    pare_arena_rewind(&run->scratch, mark);
+    PARE_TRY(s);
+    if (!found) {
+        tell_block(run, block);
+        tell_thin(run, block);
+    }
+    PARE_TRY(pare__run_kv(run, block));
+    const bool needed = run->units_found < blocks || pare__run_watches_kv(run);
+    const bool watched = !run->plan.structured || run->plan.watched;
+    if (run->plan.calibrated && block + 1 < blocks && needed && watched)
+        PARE_TRY(pare__run_carry(run, block));
+    return PARE_OK;
+}

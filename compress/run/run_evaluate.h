@@ -1,0 +1,27 @@
+/* compress/run/run_evaluate.h - the end of a job: what the model lost, and what is told of it. */
+#ifndef PARE_COMPRESS_RUN_RUN_EVALUATE_H
+#define PARE_COMPRESS_RUN_RUN_EVALUATE_H
+
+#include "calib/tokens.h"
+#include "compress/compress.h"
+
+typedef struct pare_run pare_run; /* compress/run/run_internal.h */
+
+/* Looks at the data of an evaluation, so that a mistake in them does not cost a whole run. */
+PARE_CHECKED pare_status pare__run_check_evaluation(pare_run *run, const pare_evaluation *e);
+
+/* The recipe's evaluations on the model before and after, and samples of both, into the report. */
+PARE_CHECKED pare_status pare__run_evaluate(pare_run *run, pare_report *r);
+
+/* Prompts for samples from the first data that has enough tokens: run->prompts. PARE_ENOMEM. */
+PARE_CHECKED pare_status pare__run_sample_prompts(pare_run *run, const char *data,
+                                                  const pare_tokens *tokens);
+
+/* What both models write behind the prompts; nothing without prompts or a tokenizer. */
+PARE_CHECKED pare_status pare__run_samples(pare_run *run, const pare_model *after,
+                                           pare_report_samples *out);
+
+/* Evaluates, and writes what a user reads of the job. */
+PARE_CHECKED pare_status pare__run_report(pare_run *run, pare_compress_result *out);
+
+#endif

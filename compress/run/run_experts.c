@@ -1,0 +1,235 @@
+/* The experts of a block, once what every token runs is compressed: passes of the wave gather the
+ * statistics of as many as fit, each from the rows that the router sends there; then one after the
+ * other becomes floats, runs all steps and is stored. What an expert comes to depends on no other
+ * expert, so it is the same however many share a pass. */
+#include <stdio.h>
+#include <string.h>
+
+#include "compress/run/run_internal.h"
+#include "runtime/linear.h"
+
+/* Room for the float weights of one expert, and for what is told of all. */
+pare_status pare__run_experts_take(pare_run *run)
+{
+    const pare_plan *const plan = &run->plan;
+    const pare_config *const c = &plan->model.config;
+    pare_arena *const a = &run->stage;
+    if (!c->experts)
+        return PARE_OK;
+    run->expert_linear = PARE_NEW(a, pare_linear, c->experts * PARE_ROLES);
+    run->routed = PARE_NEW(a, uint64_t, c->experts);
+    run->cold = PARE_NEW(a, pare_cold_policy, c->experts);
+    run->all_rows = PARE_NEW(a, bool, plan->parts);
+    if (!run->expert_linear || !run->routed || !run->cold || !run->all_rows)
+        return PARE_ENOMEM;
+    for (size_t role = 0; plan->experts && role < PARE_ROLES; role++) {
+        size_t n, k;
+        pare_linear_shape(c, 1, (pare_role)role, &n, &k);
+        float **const weight = &run->expert.weight[role], **const whole = &run->expert.whole[role];
+        *weight = PARE_NEW(a, float, n *k);
+        *whole = plan->reference ? PARE_NEW(a, float, n *k) : NULL;
+        if (!*weight || (plan->reference && !*whole))
+            return PARE_ENOMEM;
+    }
+    return plan->experts ? pare__run_prune_take(run, &run->expert, 1) : PARE_OK;
+}
+
+/* Whether the recipe takes linears of an expert. */
+static bool is_taken(const pare_run *run, size_t block, size_t part)
+{
+    size_t begin, end;
+    pare_plan_range(&run->plan, block, part, &begin, &end);
+    return begin < end;
+}
+
+/* Rows that reach each expert. */
+static pare_status count_rows(void *self, size_t part, pare_site site, const float *x, size_t rows,
+                              size_t k)
+{
+    uint64_t *const routed = self;
+    (void)site, (void)x, (void)k;
+    routed[part - 1] += rows;
+    return PARE_OK;
+}
+
+/* Says which experts too few tokens reach; as many as a line holds. */
+static void tell_cold(pare_run *run, size_t block)
+{
+    const pare_calibration *const c = &run->plan.recipe.calibration;
+    const size_t experts = run->plan.model.config.experts;
+    char list[256] = "";
+    size_t count = 0, used = 0;
+    for (size_t e = 0; e < experts; e++) {
+        if (run->cold[e] == PARE_COLD_NOT)
+            continue;
+        count++;
+        if (used + 40 < sizeof list)
+            used += (size_t)snprintf(list + used, sizeof list - used, "%s%zu: %llu",
+                                     used ? ", " : "", e, (unsigned long long)run->routed[e]);
+        else if (list[used - 1] != '.')
+            used += (size_t)snprintf(list + used, sizeof list - used, ", ...");
+    }
+    if (count)
+        pare__notify(
+            run, PARE_EVENT_NOTICE,
+            "block %zu of %zu: %zu of %zu experts %s fewer than %zu token%s of the calibration "
+            "(%s); %s",
+            block + 1, run->plan.out.blocks, count, experts, count == 1 ? "gets" : "get",
+            c->min_tokens, pare_plural(c->min_tokens), list,
+            c->cold == PARE_COLD_RTN ? "their inputs count as white noise"
+                                     : "all tokens stand in for theirs");
+}
+
+/* How many tokens reach each expert of the block as it is now, and what that means for it. */
+static pare_status count_tokens(pare_run *run, size_t block)
+{
+    const pare_calibration *const c = &run->plan.recipe.calibration;
+    const size_t experts = run->plan.model.config.experts;
+    memset(run->routed, 0, experts * sizeof *run->routed);
+    const pare_tap tap = {.see = count_rows,
+                          .self = run->routed,
+                          .last = PARE_SITE_MLP,
+                          .first_part = 1,
+                          .parts = experts};
+    PARE_TRY(pare__run_wave(run, &tap, "counting tokens of experts"));
+    run->counted = true;
+    for (size_t e = 0; e < experts; e++) {
+        const bool cold = run->routed[e] < c->min_tokens && is_taken(run, block, e + 1);
+        run->cold[e] = cold ? c->cold : PARE_COLD_NOT;
+        run->all_rows[e + 1] = run->cold[e] == PARE_COLD_ALL_TOKENS;
+    }
+    tell_cold(run, block);
+    return PARE_OK;
+}
+
+/* Experts that share passes of the wave. */
+typedef struct chunk {
+    size_t first, count;
+    pare_stats *stats; /* [count] */
+} chunk;
+
+/* Empty statistics, or those of white inputs. */
+static pare_status take_stats(pare_run *run, size_t block, const chunk *k)
+{
+    const pare_plan *const plan = &run->plan;
+    const uint64_t all = (uint64_t)plan->samples * plan->window;
+    for (size_t i = 0; i < k->count; i++) {
+        const size_t e = k->first + i;
+        pare_stats *const s = &k->stats[i];
+        PARE_TRY(pare_stats_take(run->cx, &run->scratch, &plan->model.config, e + 1,
+                                 plan->expert_kinds, run->all_rows[e + 1] ? all : run->routed[e],
+                                 s));
+        if (!is_taken(run, block, e + 1))
+            s->active = 0;
+        if (run->cold[e] != PARE_COLD_RTN)
+            continue;
+        for (size_t site = 0; site < PARE_SITES; site++)
+            pare_stats_whiten(&s->site[site]);
+        s->active = 0;
+    }
+    return PARE_OK;
+}
+
+/* What the sites of `group` see, of all experts of the chunk. */
+static pare_status gather(pare_run *run, const chunk *k, unsigned group)
+{
+    unsigned any = 0;
+    for (size_t i = 0; i < k->count; i++)
+        any |= k->stats[i].active & group;
+    if (!any)
+        return PARE_OK;
+    unsigned *const wanted = PARE_NEW(&run->scratch, unsigned, k->count);
+    if (!wanted)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < k->count; i++) {
+        wanted[i] = k->stats[i].active;
+        k->stats[i].active &= group;
+    }
+    pare_stats_parts parts = {k->stats, k->first + 1, k->count};
+    pare_tap tap = pare_stats_tap_parts(&parts);
+    tap.all_rows = run->all_rows;
+    pare_status s = pare__run_wave(run, &tap, "gathering statistics of experts");
+    for (size_t i = 0; i < k->count; i++) {
+        if (s == PARE_OK)
+            s = pare_stats_support(&run->scratch, &k->stats[i], group);
+        k->stats[i].active = wanted[i];
+    }
+    return s;
+}
+
+/* Float weights of the linears of an expert that read the inputs of `group`. */
+static void load_expert(pare_run *run, size_t block, size_t part, unsigned group)
+{
+    const pare_plan *const plan = &run->plan;
+    size_t i, end;
+    for (pare_plan_range(plan, block, part, &i, &end); i < end; i++) {
+        const pare_plan_linear *const l = &plan->linear[i];
+        const size_t bytes = l->packed.n * l->packed.k * sizeof(float);
+        if (!(group & (1u << pare_plan_site(plan, l))))
+            continue;
+        float *const w = run->expert.weight[l->role];
+        pare_linear_to_f32(run->cx, &run->expert_linear[(part - 1) * PARE_ROLES + l->role], w);
+        if (plan->reference)
+            memcpy(run->expert.whole[l->role], w, bytes);
+    }
+}
+
+static pare_status compress_expert(pare_run *run, size_t block, size_t part, unsigned group,
+                                   pare_stats *stats, pare_unit_result *unit)
+{
+    PARE_TRY(pare_ctx_interrupted(run->cx));
+    load_expert(run, block, part, group);
+    pare__run_part_begin(&run->expert);
+    for (size_t step = 0; step < run->plan.recipe.steps; step++)
+        PARE_TRY(pare__run_step(run, block, part, step, group, stats, unit));
+    return pare__run_rest(run, block, part, group, stats, unit);
+}
+
+static pare_status run_group(pare_run *run, size_t block, const chunk *k, unsigned group,
+                             pare_unit_result *unit)
+{
+    PARE_TRY(gather(run, k, group));
+    for (size_t i = 0; i < k->count; i++) {
+        const pare_mark mark = pare_arena_mark(&run->scratch);
+        const pare_status s =
+            compress_expert(run, block, k->first + i + 1, group, &k->stats[i], unit);
+        pare_arena_rewind(&run->scratch, mark);
+        PARE_TRY(s);
+    }
+    return PARE_OK;
+}
+
+static pare_status run_chunk(pare_run *run, size_t block, chunk *k, pare_unit_result *unit)
+{
+    k->stats = PARE_NEW(&run->scratch, pare_stats, k->count);
+    if (!k->stats)
+        return PARE_ENOMEM;
+    PARE_TRY(take_stats(run, block, k));
+    if (!run->plan.sequential)
+        return run_group(run, block, k, (1u << PARE_SITES) - 1, unit);
+    for (unsigned site = PARE_SITE_MLP; site < PARE_SITES; site++)
+        PARE_TRY(run_group(run, block, k, 1u << site, unit));
+    return PARE_OK;
+}
+
+pare_status pare__run_experts(pare_run *run, size_t block, pare_unit_result *unit)
+{
+    const pare_plan *const plan = &run->plan;
+    const size_t experts = plan->model.config.experts;
+    bool counts = false;
+    for (size_t site = 0; site < PARE_SITES; site++)
+        counts |= plan->expert_kinds[site] != 0;
+    if (!plan->experts)
+        return PARE_OK;
+    if (counts)
+        PARE_TRY(count_tokens(run, block));
+    for (size_t first = 0; first < experts; first += plan->chunk) {
+        const size_t left = experts - first;
+        chunk k = {.first = first, .count = left < plan->chunk ? left : plan->chunk};
+        const pare_mark mark = pare_arena_mark(&run->scratch);
+        const pare_status s = run_chunk(run, block, &k, unit);
+        pare_arena_rewind(&run->scratch, mark);
+        PARE_TRY(s);
+    }
+    return PARE_OK;
+}

@@ -1,0 +1,54 @@
+#include <string.h>
+
+#include "compress/output/output.h"
+#include "compress/run/run_internal.h"
+
+static pare_export_job job_of(const pare_run *run, const pare_plan_export *x)
+{
+    return (pare_export_job){.artifact = run->plan.output_path,
+                             .output = x->path,
+                             .target = x->target,
+                             .restart = run->plan.replaces || run->plan.job->restart || x->stale,
+                             .strict = run->plan.job->strict,
+                             .teller = run->teller};
+}
+
+static pare_status export_one(pare_run *run, const pare_plan_export *x, pare_export_result *out)
+{
+    const pare_export_job job = job_of(run, x);
+    pare__notify(run, PARE_EVENT_EXPORT, "%s to %s", x->target->name, x->path);
+    const pare_status s = pare_export_run(run->cx, run->a, &job, out);
+    return s == PARE_OK ? s
+                        : pare_fail_context(run->cx, s,
+                                            "%s is complete, and the same command%s makes exports "
+                                            "that are missing; its export to %s (pare export "
+                                            "--format %s) failed",
+                                            run->plan.output_path,
+                                            run->plan.job->restart ? " without --restart" : "",
+                                            x->path, x->target->name);
+}
+
+pare_status pare__run_exports(pare_run *run, pare_compress_result *out)
+{
+    const pare_plan *const plan = &run->plan;
+    if (!plan->exports)
+        return PARE_OK;
+    const double start = pare__seconds();
+    out->export = PARE_NEW(run->a, pare_compress_export, plan->exports);
+    if (!out->export)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < plan->exports; i++) {
+        pare_compress_export *const x = &out->export[out->exports];
+        if (plan->export[i].taken) {
+            const pare_export_job job = job_of(run, &plan->export[i]);
+            PARE_TRY(pare_export_mend(run->cx, run->a, &job));
+            continue;
+        }
+        x->format = plan->export[i].target->name;
+        x->path = plan->export[i].path;
+        PARE_TRY(export_one(run, &plan->export[i], &x -> result));
+        out->exports++;
+    }
+    out->export_seconds = pare__seconds() - start;
+    return PARE_OK;
+}

@@ -1,0 +1,240 @@
+/* compress/run/run_internal.h - one running job and the parts it is made of. */
+#ifndef PARE_COMPRESS_RUN_RUN_INTERNAL_H
+#define PARE_COMPRESS_RUN_RUN_INTERNAL_H
+
+#include "calib/stats.h"
+#include "calib/token_weights.h"
+#include "calib/wave.h"
+#include "compress/artifact/manifest.h"
+#include "compress/compress.h"
+#include "compress/output/journal.h"
+#include "compress/run/run_hash.h"
+#include "compress/run/run_linear.h"
+#include "compress/run/run_phases.h"
+#include "compress/run/settle.h"
+#include "formats/packed_map.h"
+#include "prune/slicegpt.h"
+#include "quant/kv_cache.h"
+
+struct pare_run {
+    pare_ctx *cx;
+    pare_arena *a;      /* lives as long as the job */
+    pare_arena stage;   /* lives while blocks are compressed */
+    pare_arena scratch; /* rewound after every step */
+    pare_plan plan;
+    const pare_events *events;
+    pare_phase phase[PARE__PHASES]; /* what it comes to, while it runs */
+    double started;                 /* monotonic seconds */
+    pare_manifest_file *input;
+    size_t inputs;
+    pare_run_hash hash;            /* of them, and of the packed files */
+    pare_manifest_file *evaluated; /* what the recipe evaluates on, with paths as it has them */
+    size_t evaluated_count;
+    const char *fingerprint;    /* of the journal */
+    pare_manifest_file *output; /* what the manifest lists, once it is written */
+    size_t outputs;
+    pare_repair *repair; /* of the input */
+    size_t repairs;
+    pare_tokens tokens; /* calibration, [samples, window] */
+    char tokens_sha256[PARE_SHA256_HEX], held_out_sha256[PARE_SHA256_HEX];
+    pare_tokens held_out; /* windows that calibration does not see, [, window] */
+    pare_tokens prompts;  /* of samples, all of one length; none: id NULL */
+    const char *prompts_data;
+    size_t *share; /* windows of each calibration text, or NULL when no weights are given */
+    pare_forward forward;
+    pare_wave wave, floats;     /* the other: of the float model, with plan.drift */
+    pare_token_weights weights; /* of the calibration's tokens; weight NULL: even */
+    pare_packed_writer *writer;
+    pare_journal *journal;
+    const pare_journal_record *record; /* [units_found] of the journal of an earlier run */
+    pare_lock lock;                    /* of the output */
+    pare_teller teller;                /* makes notices */
+    const char *blas, *recipe_portable;
+    pare_linear_result *row; /* all rows, in the order of plan.linear, once the blocks are done */
+    size_t rows;
+    pare_cut_result *cut; /* what structured steps took out, block by block, once they are done */
+    size_t *cut_block, cuts;
+    pare_structure_result structure; /* all of it together */
+    pare_unit_result *unit;     /* [blocks + 1] results, the last of what lies outside the blocks */
+    size_t units_found;         /* of an earlier run */
+    pare_kv_tables *kv;         /* [blocks] levels of the key/value cache, or NULL */
+    double calibration_seconds; /* spent in forward passes and statistics */
+    pare_float_block current;   /* the current block: what is, or will be, stored */
+    pare_block block;           /* the same as linears */
+    float *work;     /* what is stored of a linear: room for the largest; NULL where others
+                        (calibration, pruners) take that room in between */
+    pare_block like; /* that of the model, and which inputs the runtime rotates */
+    pare_float_block reference; /* the float model, carried through the folds: plan.reference */
+    pare_run_part common;       /* of the current block: what every token runs */
+    /* The rest of it only where the family has experts. */
+    pare_run_part expert;       /* the one that is worked on */
+    pare_linear *expert_linear; /* [experts][PARE_ROLES] of the current block: as in the model, or a
+                                   view of what is stored already */
+    pare_arena views;           /* what those views need */
+    uint64_t *routed;           /* [experts] tokens of the calibration, when counted */
+    pare_cold_policy *cold;     /* [experts] */
+    bool *all_rows;             /* [parts], for taps */
+    bool counted;
+    size_t *source;      /* [out.blocks] blocks of the model that stay; NULL: all */
+    double *influence;   /* [blocks of the model] of each, when some were chosen by it */
+    pare_slicegpt slice; /* the narrower basis of the stream, when there is one */
+    const float *folded; /* outputs of the reference before any fold, [window, hidden] */
+    float *witness;      /* with a rotation: the residual stream of some tokens in the float model
+                            as it was, in front of the current block */
+};
+
+double pare__seconds(void); /* monotonic */
+PARE_PRINTF(3, 4)
+void pare__notify(pare_run *run, pare_event_kind kind, const char *fmt, ...);
+
+/* From here on every file that the job reads is watched; a model that pare wrote is held against
+ * its checksums. As pare_checkpoint_check. */
+PARE_CHECKED pare_status pare__run_watch_inputs(pare_run *run);
+
+/* Name and SHA-256 of the files that the recipe evaluates on, labels beside them included. */
+PARE_CHECKED pare_status pare__run_hash_evaluations(pare_run *run);
+
+/* Before a unit counts as done: PARE_EFORMAT when an input was replaced, written to or touched.
+ * Before the output gets its name: the same, and the bytes of the weights are still those that were
+ * hashed; when they are not, the units of the journal are dropped. */
+PARE_CHECKED pare_status pare__run_inputs_watched(pare_run *run);
+PARE_CHECKED pare_status pare__run_inputs_same(pare_run *run);
+
+/* The identity of the work, and of the arithmetic that does it; and as JSON, for the journal: what
+ * must be equal for an unfinished run to be continued. */
+PARE_CHECKED pare_status pare__run_identify(pare_run *run);
+PARE_CHECKED pare_status pare__run_fingerprint(pare_run *run, pare_json_writer *w,
+                                               const char **text);
+
+/* What the recipe exports and is not there, once the artifact is in place. */
+PARE_CHECKED pare_status pare__run_exports(pare_run *run, pare_compress_result *out);
+
+/* Instead of the job, for a plan that is `finished`: the exports that are missing. PARE_EEXISTS
+ * when recipe, calibration or input are not those in the manifest of the output, with the
+ * difference, or when files that it lists are not there. */
+PARE_CHECKED pare_status pare__run_again(pare_run *run, pare_compress_result *out);
+
+/* A data file of the recipe: a path relative to the recipe, in the arena. NULL: PARE_ENOMEM. */
+char *pare__run_data_path(pare_run *run, const pare_text *t);
+
+/* Tells when a text is not valid UTF-8. */
+void pare__run_tell_text(pare_run *run, const pare_tokens *tokens);
+
+/* Calibration tokens by the recipe, and their hash. */
+PARE_CHECKED pare_status pare__run_tokens(pare_run *run);
+PARE_CHECKED pare_status pare__run_weigh(pare_run *run); /* fills run->weights */
+
+/* Looks for NaN and infinities in every float tensor of the checkpoint. By the recipe's nan policy
+ * that is an error, or the tensor is replaced by a repaired copy. */
+PARE_CHECKED pare_status pare__run_finite(pare_run *run);
+
+/* The block's weights as floats, in the basis of the recipe: run->current, run->block. */
+PARE_CHECKED pare_status pare__run_load(pare_run *run, size_t block);
+
+/* One block: weights in, planes and journal record out; or, when an earlier run has done it, its
+ * planes read back and compared. Then the wave moves on. */
+PARE_CHECKED pare_status pare__run_block(pare_run *run, size_t block);
+
+/* Experts: memory; the block in `from` begins; every expert of the current block, once part 0 is
+ * compressed; a linear of one is stored (or found stored), and what runs next sees that. Nothing to
+ * do where the family has none. */
+PARE_CHECKED pare_status pare__run_experts_take(pare_run *run);
+void pare__run_experts_begin(pare_run *run, const pare_block *from);
+PARE_CHECKED pare_status pare__run_experts(pare_run *run, size_t block, pare_unit_result *unit);
+PARE_CHECKED pare_status pare__run_expert_stored(pare_run *run, const pare_plan_linear *l);
+
+/* How much calibration a linear saw: part, tokens, cold. */
+void pare__run_coverage(const pare_run *run, const pare_plan_linear *l, pare_linear_result *r);
+
+/* What structured steps decide on the whole model, in a pass over it in floats: which blocks stay,
+ * the basis of a narrower stream. Moves the wave, and puts it back when blocks need it. Nothing to
+ * do without such steps. */
+PARE_CHECKED pare_status pare__run_structure_begin(pare_run *run);
+
+/* The structured steps on the current block: what stays moves to the front. Nothing to do without
+ * them. */
+PARE_CHECKED pare_status pare__run_structure(pare_run *run, size_t block);
+
+/* Before the first transform of a block: the outputs that folds must keep, in `scratch`. Nothing to
+ * do for a block without transforms. */
+PARE_CHECKED pare_status pare__run_transforms_begin(pare_run *run, size_t block);
+
+/* One transforming step on the sites of `group` (bit per site) of a block, what it cost, and the
+ * check that the float model is still the same: PARE_ENUMERIC when its outputs moved. */
+PARE_CHECKED pare_status pare__run_transform(pare_run *run, size_t block, size_t step,
+                                             unsigned group, pare_stats *stats);
+
+/* Repeats the choice of a step that wants it, on the linears of `group`: run->stability. Before the
+ * step runs. PARE_ENOMEM, and what the pass returns. */
+PARE_CHECKED pare_status pare__run_stability(pare_run *run, size_t block, size_t step,
+                                             unsigned group);
+
+/* One pass of the wave through the current block; its time is kept apart. */
+PARE_CHECKED pare_status pare__run_wave(pare_run *run, const pare_tap *tap, const char *what);
+
+/* The same, for the active statistics of part 0, with the float model beside where the plan has
+ * drift; and on to the next block. */
+PARE_CHECKED pare_status pare__run_gather(pare_run *run, size_t block, pare_stats *stats);
+PARE_CHECKED pare_status pare__run_carry(pare_run *run, size_t block);
+
+/* Tensors of a block that folds changed: stored, their hashes in the unit; or read back and
+ * compared (PARE_EFORMAT), and with `take` part of the block again. */
+PARE_CHECKED pare_status pare__run_store_changed(pare_run *run, size_t block);
+PARE_CHECKED pare_status pare__run_restore_changed(pare_run *run, size_t block, bool take);
+/* Rotates the embeddings that fill a wave, as the artifact will store them. Nothing without a
+ * rotation. */
+PARE_CHECKED pare_status pare__rotate_wave(pare_run *run, pare_wave *wave);
+
+/* That the rotated float model computes what the model does, piece by piece, on up to 32 tokens: an
+ * embedding turned back is the embedding; a rotated block, given rotated inputs of the block, gives
+ * its rotated outputs; last norm and head give the logits of the last outputs. Begin before the
+ * first block, `block` when its weights are rotated and nothing else has changed, `head` behind the
+ * last one. PARE_ENUMERIC: a position moved by more than PARE__SAME of its largest value. Nothing
+ * without a rotation. */
+PARE_CHECKED pare_status pare__rotate_check_begin(pare_run *run);
+PARE_CHECKED pare_status pare__rotate_check_block(pare_run *run, size_t block);
+PARE_CHECKED pare_status pare__rotate_check_head(pare_run *run);
+
+/* Rows of the rotated embedding, or head, in floats: x [rows, hidden]. */
+void pare__rotate_rows(pare_run *run, bool head, size_t first, size_t rows, float *x);
+
+/* Weights of the last norm of a rotated model, in scratch. NULL: PARE_ENOMEM. */
+const float *pare__rotate_norm(pare_run *run);
+
+/* Writes the embedding, the head or the last norm of a rotated model, in pieces; `done` is false
+ * when the tensor is none of these or the model is not rotated. PARE_ENUMERIC when a weight is too
+ * large for the checkpoint's dtype. */
+PARE_CHECKED pare_status pare__rotate_put(pare_run *run, const pare_packed_entry *e,
+                                          uint8_t hash[16], bool *done);
+
+/* Everything outside the blocks, as one unit. Copied again when an earlier run has done it: nothing
+ * else would find that the bytes in the file are not those in the journal. */
+PARE_CHECKED pare_status pare__run_kept(pare_run *run);
+
+/* Finds the levels that the key/value cache of a block needs, if it needs some: of the compressed
+ * block, before the wave moves on. */
+PARE_CHECKED pare_status pare__run_kv(pare_run *run, size_t block);
+bool pare__run_watches_kv(const pare_run *run);
+
+/* Writes an entry that holds such levels; *done false for any other. */
+PARE_CHECKED pare_status pare__run_kv_put(pare_run *run, const pare_packed_entry *e,
+                                          uint8_t hash[16], bool *done);
+
+/* Forgets units of an earlier run from `unit` on, of which something is damaged (the recorded
+ * failure says what), in the journal, too: they are done again. */
+PARE_CHECKED pare_status pare__run_forget(pare_run *run, size_t unit);
+
+/* Looks at what an earlier run stored of its blocks, before anything goes on from there: from the
+ * first that is not what the journal says, they are forgotten. */
+PARE_CHECKED pare_status pare__run_check_found(pare_run *run);
+
+/* Writes planes of unit `u` durable and records the unit in the journal. */
+PARE_CHECKED pare_status pare__run_commit(pare_run *run, size_t unit);
+
+/* config.json, copies of tokenizer files, recipe, manifest. */
+PARE_CHECKED pare_status pare__run_describe(pare_run *run);
+
+/* OUTPUT.partial becomes OUTPUT; PARE_EEXISTS when another run put its output there first. */
+PARE_CHECKED pare_status pare__run_publish(pare_run *run);
+
+#endif

@@ -1,0 +1,366 @@
+/* The linears of a part of a block: steps in, planes and results out. */
+#include <stdio.h>
+#include <string.h>
+
+#include "compress/artifact/sparsity_text.h"
+#include "compress/plan/calibration_need.h"
+#include "compress/plan/plan_internal.h"
+#include "compress/run/run_internal.h"
+#include "runtime/linear.h"
+#include "runtime/threads.h"
+
+static const pare_packed_entry *plane(const pare_run *run, const char *linear, const char *suffix)
+{
+    char name[1024];
+    (void)snprintf(name, sizeof name, "%s.%s", linear, suffix);
+    return pare_packed_find(&run->plan.layout, name);
+}
+
+/* Calls `move` on each plane of a linear: writer or reader, then hashes the bytes. */
+static pare_status each_plane(pare_run *run, const pare_packed_planes *p, const char *name,
+                              pare_status (*move)(pare_run *, const pare_packed_entry *, void *),
+                              uint8_t hash[PARE_PLANES][16])
+{
+    for (pare_plane i = 0; i < PARE_PLANES; i++) {
+        if (!p->plane[i])
+            continue;
+        PARE_TRY(move(run, plane(run, name, pare_packed_plane_name(i)), p->plane[i]));
+        pare_xxh3(p->plane[i], (size_t)p->bytes.plane[i], hash[i]);
+    }
+    return PARE_OK;
+}
+
+static pare_status put(pare_run *run, const pare_packed_entry *e, void *bytes)
+{
+    return pare_packed_put(run->cx, run->writer, e, bytes);
+}
+
+static pare_status get(pare_run *run, const pare_packed_entry *e, void *bytes)
+{
+    return pare_packed_get(run->cx, run->writer, e, bytes);
+}
+
+/* The weights of the packed linear, and its bias when it has its own, become those of the block in
+ * memory: what the wave sees is what is stored. */
+static pare_status adopt(pare_run *run, const pare_plan_linear *l, const pare_packed_planes *p,
+                         float *dst)
+{
+    float *const bias = pare__run_part(run, l)->bias[l->role];
+    pare_linear view;
+    PARE_TRY(pare_packed_view(run->cx, &run->scratch, &l->packed, p->plane, &view));
+    pare_linear_to_f32(run->cx, &view, dst);
+    if (view.bias && bias)
+        memcpy(bias, view.bias, l->packed.n * sizeof *view.bias);
+    return PARE_OK;
+}
+
+bool pare__run_is_fed(const pare_run *run, size_t step, const pare_site_stats *stats)
+{
+    return pare_need_is_met(&run->plan, step, stats);
+}
+
+/* What storing cost: a quantizer against the weights that it found (`own` is the weight error of
+ * that), all steps against the float model. */
+static void measure(pare_run *run, const pare_plan_linear *l, const float *q, const float *h,
+                    double own_weight, pare_linear_result *r)
+{
+    const pare_run_part *const part = pare__run_part(run, l);
+    const float *const w = part->weight[l->role];
+    const float *const whole = run->plan.reference ? part->whole[l->role] : w;
+    const size_t n = l->packed.n, k = l->packed.k;
+    double all[2];
+    const double own[2] = {own_weight, pare__run_output_error(run->cx, w, q, whole, h, n, k)};
+    if (part->done_error[l->role][0] > 0)
+        pare__run_errors(run->cx, whole, q, whole, h, n, k, all);
+    else
+        memcpy(all, own, sizeof all);
+    r->weight_error = all[0];
+    r->output_error = all[1];
+    r->steps = part->done_count[l->role];
+    memcpy(r->step, part->done[l->role], r->steps * sizeof *r->step);
+    if (l->quantized)
+        r->step[r->steps++] = (pare_step_result){.step = (unsigned)l->step,
+                                                 .pass = r->method,
+                                                 .weight_error = own[0],
+                                                 .output_error = own[1]};
+}
+
+/* What the linear's plan asks for and the pass left open. */
+static void complete(pare_run *run, const pare_plan_linear *l, const pare_site_stats *stats,
+                     pare_codes *codes)
+{
+    const pare_activation *const a = &l->packed.activation;
+    if (l->packed.bias && !codes->bias)
+        codes->bias = pare__run_part(run, l)->bias[l->role];
+    if (a->mode != PARE_ACTIVATION_TENSOR || codes->input_scale > 0 || !stats->absmax)
+        return;
+    float most = 0.0F;
+    for (size_t j = 0; j < stats->k; j++)
+        most = stats->absmax[j] > most ? stats->absmax[j] : most;
+    codes->input_scale = (most > 0 ? most : 1.0F) / (a->bits == 4 ? 7.0F : 127.0F);
+}
+
+static void tell_ladder(pare_run *run, const pare_linear_result *r)
+{
+    if (r->fallback)
+        pare__notify(run, PARE_EVENT_NOTICE,
+                     "%s: no factor of the Hessian at any damping; rounded to nearest instead",
+                     r->linear.name);
+    else if (r->f64 || r->raises)
+        pare__notify(run, PARE_EVENT_NOTICE, "%s: the Hessian needed damping %g (%u raise%s%s)",
+                     r->linear.name, r->damp, r->raises, pare_plural(r->raises),
+                     r->f64 ? ", double precision" : "");
+}
+
+/* Planes have one order: they are written by one task, beside those that sum parts of the matrix.
+ */
+enum { WRITE, SUMS, TASKS = SUMS + PARE_RUN_PARTS };
+
+typedef struct store_job {
+    pare_run *run;
+    const pare_plan_linear *l;
+    const pare_packed_planes *planes;
+    pare_linear_result *r;
+    pare_run_sums sums;
+    pare_status status;
+} store_job;
+
+static void store_task(void *arg, size_t begin, size_t end, size_t worker)
+{
+    store_job *const job = arg;
+    (void)worker;
+    for (size_t i = begin; i < end; i++)
+        if (i == WRITE)
+            job->status = each_plane(job->run, job->planes, job->l->packed.name, put, job->r->hash);
+        else
+            pare__run_sum_part(&job->sums, i - SUMS);
+}
+
+typedef struct copy_job {
+    float *to;
+    const float *from;
+} copy_job;
+
+static void copy_task(void *arg, size_t begin, size_t end, size_t worker)
+{
+    const copy_job *const job = arg;
+    (void)worker;
+    memcpy(job->to + begin, job->from + begin, (end - begin) * sizeof *job->to);
+}
+
+static void copy_weights(pare_run *run, float *to, const float *from, size_t count)
+{
+    enum { CHUNK = 1 << 18 };
+    copy_job job = {to, from};
+    pare_parallel(run->cx, count, CHUNK, copy_task, &job);
+}
+
+/* Packs and writes a linear, and takes over what is stored; w [n, k] may be overwritten by it.
+ * Where there is a room for all linears nothing runs the block: then that room alone gets it. */
+static pare_status store_linear(pare_run *run, const pare_plan_linear *l,
+                                const pare_site_stats *stats, pare_codes *codes, float *w,
+                                pare_linear_result *r)
+{
+    pare_run_part *const part = pare__run_part(run, l);
+    const float *const h = stats->white ? NULL : stats->h;
+    const size_t n = l->packed.n, k = l->packed.k;
+    complete(run, l, stats, codes);
+    pare_packed_planes planes;
+    pare_status s = pare_packed_pack(run->cx, &run->scratch, &l->packed, codes, &planes);
+    if (s != PARE_OK)
+        return pare_fail_context(run->cx, s, "%s", r->method);
+    float *const q = run->work ? run->work : w;
+    PARE_TRY(adopt(run, l, &planes, q));
+    const float *const found = part->weight[l->role];
+    store_job job = {.run = run, .l = l, .planes = &planes, .r = r};
+    job.sums = (pare_run_sums){.kernels = &run->cx->kernels,
+                               .w = found,
+                               .q = q,
+                               .whole = run->plan.reference ? part->whole[l->role] : found,
+                               .count = n * k};
+    pare_parallel(run->cx, TASKS, 1, store_task, &job);
+    PARE_TRY(job.status);
+    r->zeros = pare__run_zeros(&job.sums);
+    if (l->quantized)
+        PARE_TRY(pare__run_coarse(run, &l->packed, codes, found, q, h, r));
+    if (l->pruned)
+        PARE_TRY(part->frozen[l->role] ? pare__run_check_zeros(run, l, q, l->step)
+                                       : pare__run_freeze(run, l, q));
+    measure(run, l, q, h, pare__run_weight_error(&job.sums), r);
+    if (!run->work)
+        copy_weights(run, part->weight[l->role], q, n * k);
+    if (l->part)
+        PARE_TRY(pare__run_expert_stored(run, l));
+    r->bits_per_weight = 8.0 * (double)planes.bytes.total / ((double)n * (double)k);
+    return PARE_OK;
+}
+
+/* Weights of a linear to work on, and its empty result: a copy, but where no step has statistics
+ * and so none changes what it reads. */
+static float *begin_linear(pare_run *run, const pare_plan_linear *l, const pare_site_stats *stats,
+                           pare_linear_result *r)
+{
+    const size_t count = l->packed.n * l->packed.k;
+    float *const found = pare__run_part(run, l)->weight[l->role];
+    float *const w = run->work ? found : pare_arena_take_raw(&run->scratch, count, sizeof *w);
+    *r = (pare_linear_result){.linear = l->packed,
+                              .block = l->block,
+                              .method = pare_passes[run->plan.recipe.step[l->step].pass]->name};
+    pare__run_coverage(run, l, r);
+    r->support = stats->support;
+    r->thin = pare__run_part(run, l)->thin[l->role];
+    if (w && w != found)
+        copy_weights(run, w, found, count);
+    return w;
+}
+
+/* Curvature of the loss in the outputs; NULL where a transform may have changed them, or a
+ * rotation has. */
+static const float *outputs_of(const pare_run *run, const pare_plan_linear *l)
+{
+    const pare_rotation *const rotation = run->plan.rotation;
+    const bool turned = rotation && pare_rotation_turns_bias(rotation, l->role);
+    const bool own = l->part == 0 && !run->plan.transforms && !turned;
+    return own ? pare_output_curvature_at(&run->weights.outputs, l->role) : NULL;
+}
+
+static pare_status quantize(pare_run *run, const pare_plan_linear *l, void *site_state,
+                            const pare_site_stats *stats, pare_linear_result *r)
+{
+    const double start = pare__seconds();
+    const pare_step *const step = &run->plan.recipe.step[l->step];
+    float *const w = begin_linear(run, l, stats, r);
+    if (!w)
+        return PARE_ENOMEM;
+    const bool joint = l->pruned && l->prune_step == l->step;
+    pare_codes codes = {0};
+    pare_pass_linear linear = {.w = w,
+                               .n = l->packed.n,
+                               .k = l->packed.k,
+                               .role = l->role,
+                               .stats = stats,
+                               .h = stats->h,
+                               .outputs = outputs_of(run, l),
+                               .site_state = site_state,
+                               .pruned = l->pruned && !joint,
+                               .sparsity = joint ? &l->sparsity : NULL,
+                               .columns = l->packed.outliers,
+                               .codes = &codes,
+                               .result = r};
+    const pare_status s =
+        pare_pass_run(run->cx, pare_passes[step->pass], step->value, &linear, &run->scratch);
+    if (s != PARE_OK)
+        return pare_fail_context(run->cx, s, "%s", l->packed.name);
+    PARE_TRY(store_linear(run, l, stats, &codes, w, r));
+    char pattern[PARE_SPARSITY_TEXT];
+    (void)snprintf(r->step[r->steps - 1].note, PARE_NOTE, "%s",
+                   joint && !linear.note[0] ? pare_sparsity_text(&l->sparsity, pattern)
+                                            : linear.note);
+    tell_ladder(run, r);
+    r->seconds = pare__seconds() - start;
+    pare__run_add_pruning(pare__run_part(run, l), l, r);
+    return PARE_OK;
+}
+
+/* A linear that was pruned and that nobody quantizes. */
+static pare_status store_pruned(pare_run *run, const pare_plan_linear *l,
+                                const pare_site_stats *stats, pare_linear_result *r)
+{
+    const double start = pare__seconds();
+    float *const w = begin_linear(run, l, stats, r);
+    if (!w)
+        return PARE_ENOMEM;
+    PARE_TRY(pare__run_coarse(run, &l->packed, NULL, w, NULL, NULL, r));
+    PARE_TRY(pare__run_round_f16(run, l, w));
+    pare_codes codes = {.n = l->packed.n, .k = l->packed.k, .groups = 1, .values = w};
+    PARE_TRY(store_linear(run, l, stats, &codes, w, r));
+    r->seconds = pare__seconds() - start;
+    pare__run_add_pruning(pare__run_part(run, l), l, r);
+    return PARE_OK;
+}
+
+/* The linears of one step at one site of a part. */
+static pare_status run_site(pare_run *run, size_t block, size_t part, size_t step, pare_site site,
+                            pare_site_stats *stats, pare_unit_result *unit)
+{
+    const pare_plan *const plan = &run->plan;
+    const pare_step *const st = &plan->recipe.step[step];
+    const pare_pass *const pass = pare_passes[st->pass];
+    void *state = NULL;
+    bool ready = false;
+    size_t i, end;
+    for (pare_plan_range(plan, block, part, &i, &end); i < end; i++) {
+        const pare_plan_linear *const l = &plan->linear[i];
+        const bool prunes = pare_plan_prunes(l, step);
+        if ((!prunes && l->step != step) || pare_plan_site(plan, l) != site)
+            continue;
+        if (!pare__run_is_fed(run, step, stats)) {
+            pare__run_part(run, l)->thin[l->role] = true;
+            if (pass->needs & PARE_FACT_HESSIAN)
+                pare_stats_whiten_hessian(stats);
+        }
+        stats->drift.shared = pare__plan_step_follows(plan, block, site, step);
+        if (!ready && pass->site) {
+            const pare_status s = pass->site(run->cx, st->value, stats, &run->scratch, &state);
+            if (s != PARE_OK)
+                return pare_fail_context(run->cx, s, "statistics of the input of %s",
+                                         l->packed.name);
+        }
+        ready = true;
+        const pare_mark mark = pare_arena_mark(&run->scratch);
+        PARE_TRY(prunes ? pare__run_prune(run, l, state, stats)
+                        : quantize(run, l, state, stats, &unit->row[unit->rows]));
+        unit->rows += !prunes;
+        pare_arena_rewind(&run->scratch, mark);
+    }
+    return PARE_OK;
+}
+
+pare_status pare__run_step(pare_run *run, size_t block, size_t part, size_t step, unsigned group,
+                           pare_stats *stats, pare_unit_result *unit)
+{
+    for (unsigned site = 0; site < PARE_SITES; site++) {
+        if (!(group & (1u << site)))
+            continue;
+        const pare_mark mark = pare_arena_mark(&run->scratch);
+        const pare_status s =
+            run_site(run, block, part, step, (pare_site)site, &stats->site[site], unit);
+        pare_arena_rewind(&run->scratch, mark);
+        PARE_TRY(s);
+    }
+    return PARE_OK;
+}
+
+pare_status pare__run_rest(pare_run *run, size_t block, size_t part, unsigned group,
+                           const pare_stats *stats, pare_unit_result *unit)
+{
+    const pare_plan *const plan = &run->plan;
+    size_t i, end;
+    for (pare_plan_range(plan, block, part, &i, &end); i < end; i++) {
+        const pare_plan_linear *const l = &plan->linear[i];
+        const pare_site site = pare_plan_site(plan, l);
+        if (l->quantized || !(group & (1u << site)))
+            continue;
+        const pare_mark mark = pare_arena_mark(&run->scratch);
+        PARE_TRY(store_pruned(run, l, &stats->site[site], &unit->row[unit->rows]));
+        unit->rows++;
+        pare_arena_rewind(&run->scratch, mark);
+    }
+    return PARE_OK;
+}
+
+pare_status pare__run_restore(pare_run *run, const pare_plan_linear *l, const pare_linear_result *r,
+                              bool take)
+{
+    pare_packed_planes p;
+    PARE_TRY(pare_packed_take(&run->scratch, &l->packed, &p));
+    uint8_t hash[PARE_PLANES][16] = {{0}};
+    PARE_TRY(each_plane(run, &p, l->packed.name, get, hash));
+    if (memcmp(hash, r->hash, sizeof hash) != 0)
+        return pare_fail(run->cx, PARE_EFORMAT, "%s: %s was damaged since it was written",
+                         run->plan.partial_path, l->packed.name);
+    if (!take)
+        return PARE_OK;
+    return l->part ? pare__run_expert_stored(run, l)
+                   : adopt(run, l, &p, run->common.weight[l->role]);
+}

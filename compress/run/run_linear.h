@@ -1,0 +1,119 @@
+/* compress/run/run_linear.h - one part of a block while its linears are worked on: what is known of
+ * it, and the steps of the recipe on single linears. */
+#ifndef PARE_COMPRESS_RUN_RUN_LINEAR_H
+#define PARE_COMPRESS_RUN_RUN_LINEAR_H
+
+#include "compress/artifact/manifest.h"
+#include "compress/plan/plan.h"
+
+typedef struct pare_run pare_run; /* compress/run/run_internal.h */
+
+/* What is known of one part of the current block (runtime/arch.h) while its linears are worked on.
+ */
+typedef struct pare_run_part {
+    float *weight[PARE_ROLES], *bias[PARE_ROLES];      /* what is, or will be, stored */
+    float *whole[PARE_ROLES];                          /* of the reference; with plan.reference */
+    uint8_t *zero[PARE_ROLES];                         /* bit i: weight i was pruned, or NULL */
+    bool frozen[PARE_ROLES];                           /* the bits stand */
+    bool thin[PARE_ROLES];                             /* some step got too little calibration */
+    double stability[PARE_ROLES];                      /* of their choice; 0: not measured */
+    pare_linear_result pruning[PARE_ROLES];            /* what pruners recorded */
+    pare_step_result done[PARE_ROLES][PARE_STEPS_MAX]; /* steps in front of the quantizer */
+    size_t done_count[PARE_ROLES];
+    double done_error[PARE_ROLES][2]; /* weight, output: against the reference so far */
+} pare_run_part;
+
+/* Masks for the linears of a part, in `stage`; nothing without pruning. */
+PARE_CHECKED pare_status pare__run_prune_take(pare_run *run, pare_run_part *to, size_t part);
+
+/* The part that a linear belongs to. */
+pare_run_part *pare__run_part(pare_run *run, const pare_plan_linear *l);
+
+/* Forgets what steps did to the part's last linears. */
+void pare__run_part_begin(pare_run_part *part);
+
+/* The linears of a part of a block that read the inputs of `group` (bit per site), by one step;
+ * what quantizes adds to the unit's rows. Where the calibration says too little for it, H becomes
+ * that of white inputs, for this step and those behind it, and the step its plain form. */
+PARE_CHECKED pare_status pare__run_step(pare_run *run, size_t block, size_t part, size_t step,
+                                        unsigned group, pare_stats *stats, pare_unit_result *unit);
+
+/* Whether the calibration says enough of the inputs of a site for a step
+ * (compress/plan/calibration_need.h). */
+bool pare__run_is_fed(const pare_run *run, size_t step, const pare_site_stats *stats);
+
+/* Once the steps are done: those of them that were pruned and are quantized by nobody. */
+PARE_CHECKED pare_status pare__run_rest(pare_run *run, size_t block, size_t part, unsigned group,
+                                        const pare_stats *stats, pare_unit_result *unit);
+
+/* A linear that an earlier run finished: its planes must still be what the journal says
+ * (PARE_EFORMAT). With `take` they become part of the current block. */
+PARE_CHECKED pare_status pare__run_restore(pare_run *run, const pare_plan_linear *l,
+                                           const pare_linear_result *r, bool take);
+
+/* One linear by the step that prunes it: weights of the current block change, their zeros are
+ * frozen. */
+PARE_CHECKED pare_status pare__run_prune(pare_run *run, const pare_plan_linear *l, void *site_state,
+                                         const pare_site_stats *stats);
+
+/* Remembers the zeros of w [n, k]. PARE_EINVAL when there are fewer than planned. */
+PARE_CHECKED pare_status pare__run_freeze(pare_run *run, const pare_plan_linear *l, const float *w);
+
+/* What was pruned before `step` is still 0 in w; or in all linears of a block. PARE_EINVAL names
+ * the weight. */
+PARE_CHECKED pare_status pare__run_check_zeros(pare_run *run, const pare_plan_linear *l,
+                                               const float *w, size_t step);
+PARE_CHECKED pare_status pare__run_check_block(pare_run *run, size_t block, size_t step);
+
+/* Weights that are not 0. */
+uint64_t pare__run_nonzero(const float *w, size_t count);
+
+/* NaN and infinities among numbers of F32, F16 or BF16, on one thread. */
+uint64_t pare__run_count_bad(pare_dtype type, const unsigned char *p, size_t count);
+
+/* Adds to a linear's result what its pruner recorded. */
+void pare__run_add_pruning(const pare_run_part *part, const pare_plan_linear *l,
+                           pare_linear_result *r);
+
+/* Adds to `r`, and tells, which groups of w [n, k] (rows, where one scale is for the row) are too
+ * small for their storage, and how many of their weights it holds as 0. A group is too small when
+ * its F16 scale is below PARE_SCALE_COARSE; where values go to F16 one by one, its largest weight;
+ * where the scale is FP8's, a power of two, or coded itself, below what codes and scale reach.
+ * Where nobody quantizes, any weight that F16 holds as 0 counts. Inputs that calibration never saw
+ * (0 on the diagonal of h [k, k], which may be NULL) do not.
+ *
+ *   codes, q [n, k]  what is stored, and the values it stands for; both NULL: w rounded to F16
+ *
+ * Returns PARE_OK, or PARE_ENUMERIC where that costs more than a tenth of the squares of w. Threads
+ * over rows, same counts for any number. */
+PARE_CHECKED pare_status pare__run_coarse(pare_run *run, const pare_packed_linear *l,
+                                          const pare_codes *codes, const float *w, const float *q,
+                                          const float *h, pare_linear_result *r);
+
+/* Weights that nobody quantizes as F16 has them. PARE_ENUMERIC for one that it does not have. */
+PARE_CHECKED pare_status pare__run_round_f16(pare_run *run, const pare_plan_linear *l, float *w);
+
+/* Sums over w, q and whole [count], cut into parts of one size whatever the threads, so that each
+ * part can be a task: |w - q|^2, |whole|^2 and the elements of q that are not 0. */
+enum { PARE_RUN_PARTS = 64 };
+typedef struct pare_run_sums {
+    const pare_kernels *kernels;
+    const float *w, *q, *whole;
+    size_t count;
+    pare_error_sum part[PARE_RUN_PARTS];
+} pare_run_sums;
+void pare__run_sum_part(pare_run_sums *s, size_t part);
+
+/* Of all parts: |w - q|^2 / |whole|^2, and the share of q that is 0. */
+double pare__run_weight_error(const pare_run_sums *s);
+double pare__run_zeros(const pare_run_sums *s);
+
+/* tr((W-Q) H (W-Q)^T) / tr(R H R^T), R being `whole`; -1 without H. */
+double pare__run_output_error(pare_ctx *cx, const float *w, const float *q, const float *whole,
+                              const float *h, size_t n, size_t k);
+
+/* |W - Q|^2 / |R|^2 and, with H, tr((W-Q) H (W-Q)^T) / tr(R H R^T), below 0 without. */
+void pare__run_errors(pare_ctx *cx, const float *w, const float *q, const float *whole,
+                      const float *h, size_t n, size_t k, double error[2]);
+
+#endif

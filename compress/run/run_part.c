@@ -1,0 +1,52 @@
+/* The part of a block that is worked on: what every token runs, or one expert. */
+#include <string.h>
+
+#include "compress/run/run_internal.h"
+
+pare_run_part *pare__run_part(pare_run *run, const pare_plan_linear *l)
+{
+    return l->part ? &run->expert : &run->common;
+}
+
+void pare__run_part_begin(pare_run_part *part)
+{
+    memset(part->frozen, 0, sizeof part->frozen);
+    memset(part->thin, 0, sizeof part->thin);
+    memset(part->stability, 0, sizeof part->stability);
+    memset(part->done_count, 0, sizeof part->done_count);
+    memset(part->done_error, 0, sizeof part->done_error);
+    for (size_t role = 0; role < PARE_ROLES; role++)
+        part->pruning[role] = (pare_linear_result){0};
+}
+
+void pare__run_experts_begin(pare_run *run, const pare_block *from)
+{
+    const size_t experts = run->plan.model.config.experts;
+    if (!experts)
+        return;
+    memcpy(run->expert_linear, from->expert, experts * PARE_ROLES * sizeof *run->expert_linear);
+    run->like.expert = run->expert_linear;
+    run->counted = false;
+    memset(run->cold, 0, experts * sizeof *run->cold);
+    memset(run->all_rows, 0, run->plan.parts * sizeof *run->all_rows);
+    pare_arena_rewind(&run->views, (pare_mark){0});
+}
+
+void pare__run_coverage(const pare_run *run, const pare_plan_linear *l, pare_linear_result *r)
+{
+    r->part = l->part;
+    r->tokens = l->part && run->counted ? (int64_t)run->routed[l->part - 1] : -1;
+    r->cold = l->part && l->calibrated ? run->cold[l->part - 1] : PARE_COLD_NOT;
+}
+
+pare_status pare__run_expert_stored(pare_run *run, const pare_plan_linear *l)
+{
+    pare_linear *const to = &run->expert_linear[(l->part - 1) * PARE_ROLES + l->role];
+    const float *const bias = to->bias;
+    if (!run->plan.calibrated) /* nothing runs the block */
+        return PARE_OK;
+    PARE_TRY(pare_packed_map_linear(run->cx, &run->views, run->writer, &run->plan.layout,
+                                    &l->packed, to));
+    to->bias = to->bias ? to->bias : bias;
+    return PARE_OK;
+}

@@ -1,0 +1,60 @@
+/* The job as phases, so that whoever shows progress can say how long it will still take. What is
+ * expected here is rough: it only says how phases compare until they have been measured. */
+#include "compress/run/run_phases.h"
+
+#include "compress/plan/plan_time.h"
+#include "compress/run/run_internal.h"
+
+/* Of two cores, as plan_rates.c measured them once. */
+static const pare_plan_rates typical = {.read = 8e9,
+                                        .scan = 5e9,
+                                        .sha256 = 1e9,
+                                        .copy = 3e9,
+                                        .write = 5e8,
+                                        .sync = 2e-3,
+                                        .gemm = 6e10,
+                                        .gemm_half = 6e10,
+                                        .gemm_codes = 2e11,
+                                        .gram = 6e10,
+                                        .round = 5e8,
+                                        .store = 1e8,
+                                        .compare = 3e8,
+                                        .tokenizer = 0.05,
+                                        .encode = 2e6,
+                                        .tokens = 0.25};
+
+static void expect(pare_run *run, size_t phase, const char *name, double seconds, size_t steps)
+{
+    run->phase[phase] = (pare_phase){.name = name, .amount = seconds, .steps = steps};
+}
+
+void pare__run_phases(pare_run *run)
+{
+    const pare_plan *const plan = &run->plan;
+    const size_t blocks = plan->out.blocks;
+    const size_t found = run->units_found < blocks ? run->units_found : blocks;
+    const double share = blocks ? (double)found / (double)blocks : 0;
+    pare_plan_estimate all;
+    pare_plan_time_at(run->cx, plan, &typical, &all);
+    const double *const s = all.phase;
+    const double wave = s[PARE_PHASE_WAVE];
+    const double work = s[PARE_PHASE_STATS] + s[PARE_PHASE_PASSES] + s[PARE_PHASE_STORE];
+    const size_t held_out = plan->held_out > 0;
+    const size_t evaluations = plan->recipe.evaluations ? plan->recipe.evaluations : held_out;
+    pare_ctx_job(run->cx, NULL, 0, 0); /* who watches reads the phases until then */
+    expect(run, PARE__PHASE_READ, "reading the model", s[PARE_PHASE_CHECK] / 4, 1);
+    expect(run, PARE__PHASE_FINITE, "checking weights", s[PARE_PHASE_CHECK] / 2, 1);
+    expect(run, PARE__PHASE_TOKENS, "reading calibration text", s[PARE_PHASE_TOKENS], 1);
+    expect(run, PARE__PHASE_WEIGH, "weighing tokens by the loss", s[PARE_PHASE_WEIGH],
+           plan->token_weights);
+    expect(run, PARE__PHASE_FOUND, "finding blocks again", share * wave / 2, found > 0);
+    expect(run, PARE__PHASE_BLOCKS, "compressing blocks", (1 - share) * (wave + work),
+           blocks - found);
+    expect(run, PARE__PHASE_FINISH, "writing the rest", s[PARE_PHASE_WRITE] + s[PARE_PHASE_HASH],
+           1);
+    expect(run, PARE__PHASE_EVALUATE, "evaluating", s[PARE_PHASE_EVALUATE],
+           evaluations ? evaluations + 1 : 0); /* and samples */
+    expect(run, PARE__PHASE_AGAIN, "looking whether the model changed", s[PARE_PHASE_CHECK] / 4, 1);
+    expect(run, PARE__PHASE_EXPORT, "exporting", s[PARE_PHASE_EXPORT], plan->exports);
+    pare_ctx_job(run->cx, run->phase, PARE__PHASES, 1);
+}

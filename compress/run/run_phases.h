@@ -1,0 +1,26 @@
+/* compress/run/run_phases.h - a job as phases, from which the time that it still takes follows. */
+#ifndef PARE_COMPRESS_RUN_RUN_PHASES_H
+#define PARE_COMPRESS_RUN_RUN_PHASES_H
+
+typedef struct pare_run pare_run; /* compress/run/run_internal.h */
+
+/* The phases of a job, in their order. Of some, the name is that of the only piece of work in it,
+ * which begins them; the others are begun by pare_ctx_step. */
+enum {
+    PARE__PHASE_READ,
+    PARE__PHASE_FINITE,
+    PARE__PHASE_TOKENS,
+    PARE__PHASE_WEIGH, /* tokens, by the loss */
+    PARE__PHASE_FOUND, /* blocks of an earlier run */
+    PARE__PHASE_BLOCKS,
+    PARE__PHASE_FINISH,
+    PARE__PHASE_EVALUATE,
+    PARE__PHASE_AGAIN,
+    PARE__PHASE_EXPORT,
+    PARE__PHASES
+};
+
+/* Says what the job comes to (pare_ctx_job), without what an earlier run is known to have done. */
+void pare__run_phases(pare_run *run);
+
+#endif

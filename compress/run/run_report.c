@@ -1,0 +1,224 @@
+/* What the job tells once all is done: figures gathered into the report, and its files. */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "compress/artifact/inspect.h"
+#include "compress/plan/calibration_need.h"
+#include "compress/run/run_evaluate.h"
+#include "compress/run/run_internal.h"
+#include "compress/version.h"
+#include "runtime/machine.h"
+#include "runtime/threads.h"
+
+/* As pare eval and pare inspect tell it of the finished files. */
+static pare_status take_model_bits(pare_run *run, pare_report *r)
+{
+    pare_inspection in;
+    const pare_mark mark = pare_arena_mark(&run->scratch);
+    PARE_TRY(pare_inspect(run->cx, &run->scratch, run->plan.partial_path, &in));
+    r->model_bits_per_weight = in.bits_per_weight;
+    pare_arena_rewind(&run->scratch, mark);
+    return PARE_OK;
+}
+
+static uint64_t dense_bytes(const pare_linear *l, size_t n, size_t k)
+{
+    return (uint64_t)n * k * (l->bits ? l->bits : pare_dtype_bits(l->dtype)) / 8;
+}
+
+static pare_report_part part_of(size_t part, pare_role role)
+{
+    if (part > 0)
+        return PARE_REPORT_EXPERTS;
+    return role <= PARE_ROLE_O ? PARE_REPORT_ATTENTION : PARE_REPORT_MLP;
+}
+
+/* Bytes of a linear of the original, in blocks where it was quantized before. */
+static uint64_t stored_bytes(const pare_checkpoint *ck, const pare_linear *l)
+{
+    const pare_stored *const stored = l->name ? pare_checkpoint_stored(ck, l->name) : NULL;
+    return stored ? stored->bytes : dense_bytes(l, l->n, l->k);
+}
+
+/* Linears of the original. */
+static void add_stored(const pare_plan *plan, uint64_t *bytes)
+{
+    const pare_model *const m = &plan->model;
+    for (size_t b = 0; b < m->config.blocks; b++)
+        for (size_t i = 0; i < pare_block_parts(&m->config) * PARE_ROLES; i++) {
+            const size_t part = i / PARE_ROLES;
+            const pare_role role = (pare_role)(i % PARE_ROLES);
+            bytes[part_of(part, role)] +=
+                stored_bytes(&plan->checkpoint, pare_block_linear(&m->block[b], part, role));
+        }
+    bytes[PARE_REPORT_EMBEDDING] = stored_bytes(&plan->checkpoint, &m->embed);
+    if (!m->config.tied)
+        bytes[PARE_REPORT_HEAD] = stored_bytes(&plan->checkpoint, &m->head);
+}
+
+/* Linears of the blocks in the type of the original, with the shapes of `c`. */
+static void add_blocks(const pare_plan *plan, const pare_config *c, uint64_t *bytes)
+{
+    const pare_model *const m = &plan->model;
+    for (size_t b = 0; b < c->blocks; b++)
+        for (size_t i = 0; i < pare_block_parts(c) * PARE_ROLES; i++) {
+            const size_t part = i / PARE_ROLES;
+            const pare_role role = (pare_role)(i % PARE_ROLES);
+            size_t n, k;
+            pare_linear_shape(c, part, role, &n, &k);
+            bytes[part_of(part, role)] +=
+                dense_bytes(pare_block_linear(&m->block[b], part, role), n, k);
+        }
+}
+
+/* What no part has claimed of all bytes. */
+static void add_rest(uint64_t all, uint64_t *bytes)
+{
+    const uint64_t claimed = pare_report_total(bytes);
+    bytes[PARE_REPORT_OTHER] += all > claimed ? all - claimed : 0;
+}
+
+static void take_sizes(const pare_run *run, pare_report_sizes *s)
+{
+    const pare_plan *const plan = &run->plan;
+    const pare_checkpoint *const ck = &plan->checkpoint;
+    const pare_linear *const embed = &plan->model.embed, *const head = &plan->model.head;
+    uint64_t was = 0, is = 0;
+    for (size_t i = 0; i < ck->tensors; i++)
+        was += ck->stored ? ck->stored[i].bytes : ck->tensor[i].bytes;
+    for (uint32_t i = 0; i < plan->layout.shards; i++)
+        is += plan->layout.file_bytes[i] - plan->layout.header_bytes[i];
+    add_stored(plan, s->before);
+    add_blocks(plan, &plan->out, s->after);
+    for (size_t i = 0; i < run->rows; i++) {
+        const pare_plan_linear *const l = &plan->linear[i];
+        uint64_t *const part = &s->after[part_of(l->part, l->role)];
+        *part -= dense_bytes(pare_block_linear(&plan->model.block[l->block], l->part, l->role),
+                             l->packed.n, l->packed.k);
+        *part += pare_packed_linear_bytes(&run->row[i].linear).total;
+    }
+    s->after[PARE_REPORT_EMBEDDING] = dense_bytes(embed, embed->n, plan->out.hidden);
+    if (!plan->model.config.tied || plan->unties)
+        s->after[PARE_REPORT_HEAD] = dense_bytes(head, head->n, plan->out.hidden);
+    add_rest(was, s->before);
+    add_rest(is, s->after);
+}
+
+/* Without those that count_thin counts. */
+static size_t count_fallbacks(const pare_run *run)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < run->rows; i++)
+        count += !run->row[i].thin &&
+                 (run->row[i].fallback || run->row[i].f64 || run->row[i].raises ||
+                  run->row[i].coarse || run->row[i].lost || run->row[i].cold != PARE_COLD_NOT);
+    return count;
+}
+
+/* Linears, or steps that take parts out of the model, that got too little calibration. */
+static size_t count_thin(const pare_run *run)
+{
+    size_t count = 0;
+    pare_shortage unused;
+    for (size_t i = 0; i < run->rows; i++)
+        count += run->row[i].thin;
+    for (size_t step = 0; run->plan.structured && step < run->plan.recipe.steps; step++)
+        count += pare_plan_short(&run->plan, step, &unused);
+    return count;
+}
+
+static pare_status texts_of_run(pare_run *run, pare_report *r)
+{
+    char host[256] = "unknown", started[32] = "";
+    if (gethostname(host, sizeof host - 1) != 0)
+        (void)snprintf(host, sizeof host, "unknown");
+    const time_t then = time(NULL) - (time_t)(pare__seconds() - run->started);
+    struct tm utc;
+    if (gmtime_r(&then, &utc))
+        (void)strftime(started, sizeof started, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    r->host = pare_arena_text(run->a, host, strlen(host));
+    r->started = pare_arena_text(run->a, started, strlen(started));
+    r->recipe_text = pare_arena_text(run->a, run->plan.recipe_text, run->plan.recipe_len);
+    return r->host && r->started && r->recipe_text ? PARE_OK : PARE_ENOMEM;
+}
+
+/* The most that the allocator gave out, and what the process has beside that: stacks, buffers of
+ * BLAS, data of libraries, which stay once they are there. */
+static uint64_t peak_anonymous(const pare_ctx *cx)
+{
+    const uint64_t kib = pare_machine_number("/proc/self/status", "RssAnon:");
+    const uint64_t now = kib == UINT64_MAX ? 0 : kib * 1024;
+    return cx->peak_bytes + (now > cx->live_bytes ? now - cx->live_bytes : 0);
+}
+
+/* The same texts that were told before the work began. */
+static pare_status take_warnings(pare_run *run, pare_report *r)
+{
+    char text[PARE_SHORTAGE_TEXT];
+    pare_shortage s;
+    const char **const warning = PARE_NEW(run->a, const char *, run->plan.recipe.steps);
+    if (!warning)
+        return PARE_ENOMEM;
+    r->warning = warning;
+    for (size_t step = 0; step < run->plan.recipe.steps; step++) {
+        if (!pare_plan_short(&run->plan, step, &s))
+            continue;
+        const char *const told = pare_shortage_text(&run->plan, step, &s, text);
+        warning[r->warnings] = pare_arena_text(run->a, told, strlen(told));
+        if (!warning[r->warnings++])
+            return PARE_ENOMEM;
+    }
+    return PARE_OK;
+}
+
+pare_status pare__run_report(pare_run *run, pare_compress_result *out)
+{
+    const pare_plan *const plan = &run->plan;
+    const pare_calibration *const c = &plan->recipe.calibration;
+    const double start = pare__seconds();
+    pare_report *const r = &out->report;
+    *r = (pare_report){.model = plan->model_path,
+                       .output = plan->output_path,
+                       .recipe_file = plan->job->recipe,
+                       .program = "pare " PARE_VERSION,
+                       .cpu = pare_cpu_name(run->cx->cpu),
+                       .blas = run->blas,
+                       .threads = pare_threads(run->cx),
+                       .config = &plan->out,
+                       .structure = plan->structured ? &run->structure : NULL,
+                       .kv = &plan->recipe.kv,
+                       .row = run->row,
+                       .rows = run->rows,
+                       .experts = {.min_tokens = c->min_tokens, .policy = c->cold},
+                       .repair = run->repair,
+                       .repairs = run->repairs,
+                       .nan = plan->recipe.nan,
+                       .export = plan->recipe.export,
+                       .exports = plan->recipe.exports,
+                       .bits_per_weight = plan->bits_per_weight,
+                       .untied = plan->unties,
+                       .untokenized = plan->untokenized,
+                       .calibration_seconds = run->calibration_seconds,
+                       .calibration_windows = plan->calibrated ? plan->samples : 0,
+                       .calibration_window = plan->calibrated ? plan->window : 0,
+                       .calibration_text = c->text.item,
+                       .calibration_share = run->share,
+                       .calibration_texts = c->text.count,
+                       .resumed_blocks = run->units_found < plan->out.blocks ? run->units_found
+                                                                             : plan->out.blocks};
+    PARE_TRY(pare__run_evaluate(run, r));
+    take_sizes(run, &r->sizes);
+    PARE_TRY(take_model_bits(run, r));
+    r->evaluation_seconds = pare__seconds() - start;
+    r->seconds = pare__seconds() - run->started;
+    r->peak_rss_bytes = pare_machine_peak_resident();
+    r->peak_anonymous_bytes = peak_anonymous(run->cx);
+    PARE_TRY(pare_report_experts_take(run->a, run->row, run->rows, &r->experts));
+    PARE_TRY(take_warnings(run, r));
+    PARE_TRY(texts_of_run(run, r));
+    out->thin = count_thin(run);
+    out->fallbacks = count_fallbacks(run) + out->thin;
+    return pare_report_write(run->cx, r, plan->partial_path);
+}

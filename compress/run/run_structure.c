@@ -1,0 +1,120 @@
+/* Structured steps of a block: scores, what goes, and what stays in front of zeros. */
+#include <string.h>
+
+#include "compress/run/run_internal.h"
+#include "prune/channels.h"
+#include "prune/flap.h"
+
+static const pare_step *step_at(const pare_run *run, size_t step)
+{
+    return &run->plan.recipe.step[step];
+}
+
+static pare_status gather(pare_run *run, pare_part p, pare_moments *m)
+{
+    const double start = pare__seconds();
+    PARE_TRY(
+        pare_moments_take(run->cx, &run->scratch, &run->plan.model.config, pare_part_site(p), m));
+    const pare_tap tap = pare_moments_tap(m);
+    const pare_status s = pare_wave_run(run->cx, &run->scratch, &run->wave, &run->forward,
+                                        &run->block, &tap, "gathering statistics");
+    run->calibration_seconds += pare__seconds() - start;
+    return s;
+}
+
+/* What the linear that reads the units misses, over what it gave, as if inputs were independent. */
+static pare_status measure(pare_run *run, const pare_structure *s, const uint8_t *keep, bool bias,
+                           double *error)
+{
+    const pare_role role = pare_part_role(s->part);
+    const size_t width = pare_part_width(s->config, s->part);
+    size_t n, k;
+    *error = -1.0;
+    if (!s->moments)
+        return PARE_OK;
+    pare_linear_shape(s->config, 0, role, &n, &k);
+    double *const square = PARE_NEW(&run->scratch, double, k);
+    if (!square)
+        return PARE_ENOMEM;
+    pare_column_sums(run->cx, s->block->weight[role], n, k, true, square);
+    double gone = 0.0, all = 0.0;
+    for (size_t j = 0; j < k; j++) {
+        const double power = pare_moments_power(s->moments, j);
+        all += power * square[j];
+        if (!keep[j / width])
+            gone += (bias ? pare_moments_variance(s->moments, j) : power) * square[j];
+    }
+    *error = all > 0 ? gone / all : 0.0;
+    return PARE_OK;
+}
+
+static double lost_share(const double *score, const uint8_t *keep, size_t units)
+{
+    double gone = 0.0, all = 0.0;
+    for (size_t i = 0; i < units; i++) {
+        all += score[i];
+        gone += keep[i] ? 0.0 : score[i];
+    }
+    return all > 0 ? gone / all : 0.0;
+}
+
+static pare_status cut_part(pare_run *run, size_t block, size_t step, pare_part p, size_t kept,
+                            pare_cut_result *out)
+{
+    const pare_pass *const pass = pare_passes[step_at(run, step)->pass];
+    const pare_pass_structure what = pass->structure(step_at(run, step)->value);
+    const pare_config *const c = &run->plan.model.config;
+    const size_t units = pare_part_units(c, p);
+    pare_moments moments;
+    double *const score = PARE_NEW(&run->scratch, double, units);
+    uint8_t *const keep = PARE_NEW(&run->scratch, uint8_t, units);
+    if (!score || !keep)
+        return PARE_ENOMEM;
+    if (what.moments)
+        PARE_TRY(gather(run, p, &moments));
+    const pare_structure s = {.config = c,
+                              .block = &run->current,
+                              .part = p,
+                              .moments = what.moments ? &moments : NULL,
+                              .seed = run->plan.recipe.seed,
+                              .number = block};
+    PARE_TRY(pass->score(run->cx, step_at(run, step)->value, &s, &run->scratch, score));
+    PARE_TRY(pare_structure_choose(run->cx, &run->scratch, score, units, kept, keep));
+    *out = (pare_cut_result){.step = (unsigned)step, .part = p, .before = units, .after = kept};
+    out->lost = lost_share(score, keep, units);
+    PARE_TRY(measure(run, &s, keep, what.bias, &out->output_error));
+    if (what.bias)
+        pare_flap_bias(&s, keep, run->current.bias[pare_part_role(p)]);
+    pare_structure_move(c, &run->current, p, keep);
+    return PARE_OK;
+}
+
+pare_status pare__run_structure(pare_run *run, size_t block)
+{
+    const pare_plan *const plan = &run->plan;
+    pare_unit_result *const unit = &run->unit[block];
+    if (!plan->structured)
+        return PARE_OK;
+    if (run->slice.basis)
+        PARE_TRY(pare_slicegpt_block(run->cx, &run->scratch, &plan->model.config, &run->slice,
+                                     &run->current));
+    unit->cut = PARE_NEW(run->a, pare_cut_result, plan->recipe.steps * PARE_PARTS);
+    if (!unit->cut)
+        return PARE_ENOMEM;
+    for (size_t step = 0; step < plan->recipe.steps; step++) {
+        const pare_pass *const pass = pare_passes[step_at(run, step)->pass];
+        const pare_pass_structure what = pass->structure(step_at(run, step)->value);
+        for (pare_part p = PARE_PART_HEADS; p < PARE_PARTS; p++) {
+            const size_t kept = pare_part_units(&plan->out, p);
+            if (what.share[p] <= 0 || kept == pare_part_units(&plan->model.config, p))
+                continue;
+            const pare_mark mark = pare_arena_mark(&run->scratch);
+            const pare_status s = cut_part(run, block, step, p, kept, &unit->cut[unit->cuts++]);
+            pare_arena_rewind(&run->scratch, mark);
+            if (s != PARE_OK)
+                return pare_fail_context(run->cx, s, "%s: %s of block %zu", pass->name,
+                                         pare_part_name(p), block);
+        }
+    }
+    return PARE_OK;
+}

@@ -1,0 +1,350 @@
+/* Fitting scales. */
+#include "solve/grid.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kernels/half.h"
+#include "kernels/layout.h"
+#include "solve/super.h"
+
+enum { CLIPS = 80, USUAL = 88 };
+
+#define F16_NORMAL_MIN 0x1p-14F
+#define F16_MAX        65504.0F
+#define MXFP4_MIN      0x1p-24F
+
+size_t pare_grid_groups(const pare_grid *g, size_t k)
+{
+    return g->group == 0 ? 1 : k / g->group + (k % g->group != 0);
+}
+
+/* Planes that only some encodings have. */
+static pare_status take_more(pare_arena *a, const pare_grid *g, pare_codes *out)
+{
+    const size_t n = out->n, scales = n * out->groups;
+    const size_t stored = pare_round_up(n, PARE_PAD_N) * out->groups;
+    switch (g->encoding) {
+    case PARE_ENCODING_NF4:
+        out->scale_steps = PARE_NEW(a, float, (stored + 255) / 256);
+        out->scale_codes = out->scale_steps ? PARE_NEW(a, uint8_t, scales) : NULL;
+        return out->scale_codes ? PARE_OK : PARE_ENOMEM;
+    case PARE_ENCODING_MXFP4:
+        out->scale_codes = PARE_NEW(a, uint8_t, scales);
+        return out->scale_codes ? PARE_OK : PARE_ENOMEM;
+    case PARE_ENCODING_CODEBOOK:
+        out->book = PARE_NEW(a, float, n << g->bits);
+        return out->book ? PARE_OK : PARE_ENOMEM;
+    case PARE_ENCODING_BINARY:
+        out->book = PARE_NEW(a, float, 4 * scales);
+        out->salient = out->book ? PARE_NEW(a, uint8_t, out->k) : NULL;
+        return out->salient ? PARE_OK : PARE_ENOMEM;
+    case PARE_ENCODING_Q4_K:
+    case PARE_ENCODING_Q6_K:
+        out->minima = PARE_NEW(a, float, scales);
+        out->sub = out->minima ? PARE_NEW(a, uint8_t, scales * PARE_SUPER_BYTES) : NULL;
+        return out->sub ? PARE_OK : PARE_ENOMEM;
+    case PARE_ENCODING_UNIFORM:
+    case PARE_ENCODING_TERNARY:
+    case PARE_ENCODING_F16:
+    case PARE_ENCODING_FP8: break;
+    }
+    return PARE_OK;
+}
+
+pare_status pare_codes_take(pare_arena *a, const pare_grid *g, size_t n, size_t k, pare_codes *out)
+{
+    const size_t groups = pare_grid_groups(g, k);
+    size_t codes, scales, most;
+    if (__builtin_mul_overflow(n, k, &codes) || __builtin_mul_overflow(n, groups, &scales) ||
+        __builtin_mul_overflow(scales, 4096, &most))
+        return pare_fail(a->cx, PARE_ENOMEM, "codes of a matrix [%zu, %zu]", n, k);
+    *out = (pare_codes){.n = n, .k = k, .groups = groups};
+    if (g->encoding == PARE_ENCODING_F16) {
+        out->values = PARE_NEW(a, float, codes);
+        return out->values ? PARE_OK : PARE_ENOMEM;
+    }
+    out->codes = PARE_NEW(a, uint8_t, codes);
+    out->scales = out->codes ? PARE_NEW(a, float, scales) : NULL;
+    out->zeros = out->scales ? PARE_NEW(a, uint8_t, scales) : NULL;
+    return out->zeros ? take_more(a, g, out) : PARE_ENOMEM;
+}
+
+/* Widths of the codes of an encoding, for a person; each is one digit. */
+static const char *widths(pare_encoding encoding)
+{
+    switch (encoding) {
+    case PARE_ENCODING_UNIFORM: return "2, 3, 4 and 8";
+    case PARE_ENCODING_TERNARY:
+    case PARE_ENCODING_BINARY: return "2";
+    case PARE_ENCODING_NF4:
+    case PARE_ENCODING_Q4_K:
+    case PARE_ENCODING_MXFP4: return "4";
+    case PARE_ENCODING_Q6_K: return "6";
+    case PARE_ENCODING_FP8: return "8";
+    case PARE_ENCODING_CODEBOOK: return "3 and 4";
+    case PARE_ENCODING_F16: return "no";
+    }
+    return "";
+}
+
+static bool bits_go(const pare_grid *g)
+{
+    return g->bits >= 1 && g->bits <= 9 && strchr(widths(g->encoding), (int)('0' + g->bits));
+}
+
+/* What only some encodings ask for; NULL when all is well. */
+static const char *mismatch(const pare_grid *g)
+{
+    if (g->clip != PARE_CLIP_NONE && g->encoding != PARE_ENCODING_UNIFORM)
+        return "clip goes with the uniform grid only: say clip: none";
+    if (g->encoding == PARE_ENCODING_MXFP4 && g->group != 32)
+        return "MXFP4 has groups of 32: say group: 32";
+    if (pare_encoding_is_super(g->encoding) && g->group != PARE_SUPER)
+        return "a super-block has 256 weights";
+    if (g->encoding == PARE_ENCODING_CODEBOOK && (!g->book || g->group))
+        return "a codebook belongs to a row and has to be given";
+    if (g->tensor && (g->encoding != PARE_ENCODING_TERNARY || g->group))
+        return "one scale for the matrix goes with ternary codes and no group";
+    return NULL;
+}
+
+pare_status pare_grid_check(pare_ctx *cx, const pare_grid *g, size_t n, size_t k,
+                            const pare_codes *out)
+{
+    const char *const wrong = mismatch(g);
+    if (!bits_go(g))
+        return pare_fail(cx, PARE_EINVAL, "%u bits per weight: codes of this grid have %s bits",
+                         g->bits, widths(g->encoding));
+    if (wrong)
+        return pare_fail(cx, PARE_EINVAL, "%s", wrong);
+    if (g->group % 32 != 0)
+        return pare_fail(cx, PARE_ESHAPE, "group %zu is not a multiple of 32 (0 is the whole row)",
+                         g->group);
+    if (pare_encoding_is_super(g->encoding) && k % PARE_SUPER != 0)
+        return pare_fail(cx, PARE_ESHAPE, "super-blocks of 256 weights do not divide rows of %zu",
+                         k);
+    if (out->n != n || out->k != k || out->groups != pare_grid_groups(g, k))
+        return pare_fail(cx, PARE_ESHAPE,
+                         "planes of [%zu, %zu] in %zu groups given for [%zu, %zu] in %zu groups",
+                         out->n, out->k, out->groups, n, k, pare_grid_groups(g, k));
+    return PARE_OK;
+}
+
+/* The scale that is stored for s, which is > 0 unless it left F32. */
+static pare_grid_fault store_scale(const pare_grid *g, float s, float *scale)
+{
+    *scale = s;
+    if (s > (g->f16_scales ? F16_MAX : FLT_MAX))
+        return PARE_GRID_OVERFLOW;
+    if (g->f16_scales)
+        *scale = pare_f16_scale(s > FLT_MIN ? s : FLT_MIN);
+    return *scale > 0 ? PARE_GRID_OK : PARE_GRID_UNDERFLOW;
+}
+
+/* Grid of the range lo <= 0 <= hi, not both 0. */
+static pare_grid_fault fit_range(const pare_grid *g, float lo, float hi, float *scale,
+                                 uint8_t *zero)
+{
+    const float top = (float)((1u << g->bits) - 1), half = (float)(1u << (g->bits - 1));
+    float s = (hi - lo) / top;
+    if (g->symmetric) {
+        const float up = hi / (half - 1), down = -lo / half;
+        s = up > down ? up : down;
+    }
+    *zero = 0;
+    const pare_grid_fault fault = store_scale(g, s, scale);
+    if (fault == PARE_GRID_OK)
+        *zero = g->symmetric ? (uint8_t)half : pare_grid_code(g->bits, -lo, *scale, 0);
+    return fault;
+}
+
+/* How far the grid of a scale falls short of the ends: the largest error is at least that. An
+ * asymmetric one may lie anywhere, so that it is half of what is missing in all. */
+static float shortfall(const pare_grid *g, float lo, float hi, float s)
+{
+    const float top = (float)((1u << g->bits) - 1), half = (float)(1u << (g->bits - 1));
+    const float up = hi - (half - 1) * s, down = -lo - half * s;
+    if (!g->symmetric)
+        return (hi - lo - top * s) / 2;
+    return up > down ? up : down;
+}
+
+/* An error that costs as much as all of them together, and a thousandth. */
+static float largest_error(float range, double cost)
+{
+    return 1.001F * range * powf((float)cost, 1 / 2.4F);
+}
+
+/* Whether a trial of the clip search has a grid. Scales below the normal numbers of F16 are none: a
+ * group that small keeps its range. */
+static bool try_range(const pare_grid *g, float lo, float hi, float *scale, uint8_t *zero)
+{
+    return fit_range(g, lo, hi, scale, zero) == PARE_GRID_OK &&
+           (!g->f16_scales || *scale >= F16_NORMAL_MIN);
+}
+
+/* Just above what the range of USUAL percent costs, which is often near the least: ranges that cost
+ * more need not be told apart. */
+static double usual_cost(const pare_kernels *kernels, const pare_grid *g, const float *w,
+                         const float *own, size_t count, float lo, float hi)
+{
+    const float p = USUAL / 100.0F;
+    float s;
+    uint8_t z;
+    if (!try_range(g, p * lo, p * hi, &s, &z))
+        return INFINITY;
+    return 1.000001 * kernels->clip_cost(w, own, count, s, z, g->bits, hi - lo, INFINITY);
+}
+
+/* The range whose errors cost least. Scales fall from one range to the next, so that the largest
+ * error grows: where it alone costs more than the best so far, no range behind can be better. A
+ * thousandth covers what this is rounded by, so that it never decides anything. With costs of their
+ * own it does not tell. */
+static void fit_clip(const pare_kernels *kernels, const pare_grid *g, const float *w,
+                     const float *own, size_t count, float lo, float hi, float *scale,
+                     uint8_t *zero)
+{
+    const float range = hi - lo;
+    double best = usual_cost(kernels, g, w, own, count, lo, hi);
+    float most = own ? INFINITY : largest_error(range, best); /* costs as much as the best */
+    const int signs = own && g->symmetric ? 2 : 1;
+    for (int i = 0; i < signs * CLIPS; i++) {
+        const float p = (float)(1 - i / signs / 100.0);
+        const bool minus = i % signs;
+        float s;
+        uint8_t z;
+        if (!try_range(g, minus ? -p * hi : p * lo, minus ? -p * lo : p * hi, &s, &z))
+            continue;
+        s = minus ? -s : s;
+        if (shortfall(g, lo, hi, s) > most)
+            break;
+        const double cost = kernels->clip_cost(w, own, count, s, z, g->bits, range, best);
+        if (cost < best) {
+            best = cost;
+            most = own ? INFINITY : largest_error(range, best);
+            *scale = s;
+            *zero = z;
+        }
+    }
+}
+
+/* The mean magnitude; of weights that are 0 or one magnitude, a, the latter: they are ternary. */
+static float mean_magnitude(const float *w, size_t count, float a)
+{
+    double sum = 0;
+    bool ternary = true;
+    for (size_t j = 0; j < count; j++) {
+        sum += (double)fabsf(w[j]);
+        ternary &= w[j] == 0 || fabsf(w[j]) == a;
+    }
+    return ternary ? a : (float)(sum / (double)count);
+}
+
+/* 2^(floor(log2 a) - 2): the exponent field is the logarithm of a normal number. */
+static pare_grid_fault fit_power(float a, float *scale)
+{
+    const float p = pare_f32_from_bits(pare_f32_bits(a) & 0x7F800000u) * 0.25F;
+    *scale = p > MXFP4_MIN ? p : MXFP4_MIN;
+    return p > 0x1p15F ? PARE_GRID_OVERFLOW : PARE_GRID_OK;
+}
+
+/* Scale of a group with levels, `a` being its largest magnitude. */
+static pare_grid_fault fit_levels(const pare_grid *g, const float *w, size_t count, float a,
+                                  float *scale, uint8_t *zero)
+{
+    *zero = g->encoding == PARE_ENCODING_TERNARY;
+    *scale = g->encoding == PARE_ENCODING_MXFP4 ? MXFP4_MIN : 0;
+    if (g->encoding == PARE_ENCODING_CODEBOOK)
+        *scale = 1;
+    if (a == 0 || g->encoding == PARE_ENCODING_CODEBOOK)
+        return PARE_GRID_OK;
+    switch (g->encoding) {
+    case PARE_ENCODING_TERNARY: return store_scale(g, mean_magnitude(w, count, a), scale);
+    case PARE_ENCODING_FP8: return store_scale(g, a / 448, scale);
+    case PARE_ENCODING_MXFP4: return fit_power(a, scale);
+    default: return store_scale(g, a, scale);
+    }
+}
+
+/* The first weight that is not finite: there is one. */
+static float first_not_finite(const float *w)
+{
+    while (fabsf(*w) <= FLT_MAX)
+        w++;
+    return *w;
+}
+
+pare_grid_fault pare_grid_fit_by(const pare_kernels *kernels, const pare_grid *g, const float *w,
+                                 const float *cost, size_t count, float *scale, uint8_t *zero)
+{
+    float lo, hi;
+    if (pare_encoding_is_super(g->encoding)) {
+        uint8_t sub[PARE_SUPER_BYTES];
+        float minimum;
+        *zero = 0;
+        return pare_super_fit(g->encoding, w, NULL, scale, &minimum, sub);
+    }
+    if (!kernels->range_f32(w, count, &lo, &hi)) {
+        *scale = first_not_finite(w);
+        *zero = 0;
+        return PARE_GRID_NOT_FINITE;
+    }
+    if (g->encoding != PARE_ENCODING_UNIFORM)
+        return fit_levels(g, w, count, hi > -lo ? hi : -lo, scale, zero);
+    if (!(lo < hi)) {
+        *scale = 0;
+        *zero = (uint8_t)(g->symmetric ? 1u << (g->bits - 1) : 0);
+        return PARE_GRID_OK;
+    }
+    const pare_grid_fault fault = fit_range(g, lo, hi, scale, zero);
+    if (fault == PARE_GRID_OK && g->clip != PARE_CLIP_NONE)
+        fit_clip(kernels, g, w, g->clip == PARE_CLIP_WEIGHTED ? cost : NULL, count, lo, hi, scale,
+                 zero);
+    return fault;
+}
+
+pare_grid_fault pare_grid_fit(const pare_kernels *kernels, const pare_grid *g, const float *w,
+                              size_t count, float *scale, uint8_t *zero)
+{
+    return pare_grid_fit_by(kernels, g, w, NULL, count, scale, zero);
+}
+
+pare_status pare_grid_fail(pare_ctx *cx, pare_grid_fault fault, size_t row, size_t group,
+                           float value)
+{
+    switch (fault) {
+    case PARE_GRID_NOT_FINITE:
+        return pare_fail(cx, PARE_ENUMERIC,
+                         "row %zu, group %zu: weight %g is not finite: repair the checkpoint, or "
+                         "leave this linear out",
+                         row, group, (double)value);
+    case PARE_GRID_UNDERFLOW:
+        return pare_fail(cx, PARE_ENUMERIC,
+                         "row %zu, group %zu: scale %g: the weights are too small for F32, leave "
+                         "this linear out",
+                         row, group, (double)value);
+    case PARE_GRID_OVERFLOW:
+        return pare_fail(cx, PARE_ENUMERIC,
+                         "row %zu, group %zu: scale %g is above 65504, the largest F16: the "
+                         "weights are too large for this format, leave this linear out",
+                         row, group, (double)value);
+    case PARE_GRID_OK: break;
+    }
+    return PARE_OK;
+}
+
+const char *pare_grid_groups_text(size_t k, size_t most, char text[PARE_GROUPS_TEXT])
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t group = 32; group <= most && group < k && used < PARE_GROUPS_TEXT; group *= 2)
+        if (k % group == 0)
+            used += (size_t)snprintf(text + used, PARE_GROUPS_TEXT - used, "%s%zu",
+                                     used ? ", " : "", group);
+    if (used < PARE_GROUPS_TEXT)
+        (void)snprintf(text + used, PARE_GROUPS_TEXT - used, "%srow", used ? " or " : "");
+    return text;
+}

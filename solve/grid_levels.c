@@ -1,0 +1,159 @@
+/* Codes and values of the grids that are not uniform. Levels are found by comparing with the
+ * midpoints between neighbours; E4M3 by rounding the significand in the integer domain. */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/half.h"
+#include "kernels/levels.h"
+#include "solve/super.h"
+
+#define E4M3_MAX 448.0F
+
+/* Nearest of ascending levels, the lower one of two. */
+static uint8_t nearest(const float *level, unsigned levels, float t)
+{
+    unsigned code = 0;
+    for (unsigned i = 0; i + 1 < levels; i++)
+        code += t > (level[i] + level[i + 1]) * 0.5F;
+    return (uint8_t)code;
+}
+
+/* An odd code gives way to an even one on a tie. */
+static uint8_t encode_e2m1(float t)
+{
+    const float a = fabsf(t);
+    unsigned code = 0;
+    for (unsigned i = 0; i < 7; i++) {
+        const float middle = (pare_levels_e2m1[i] + pare_levels_e2m1[i + 1]) * 0.5F;
+        code += i % 2 ? a >= middle : a > middle;
+    }
+    return (uint8_t)(code && t < 0 ? code | 8 : code);
+}
+
+/* 20 bits of the significand go, half to even; below 2^-6 the step is 2^-9. */
+static uint8_t encode_e4m3(float t)
+{
+    const float a = fabsf(t) < E4M3_MAX ? fabsf(t) : E4M3_MAX;
+    uint32_t code;
+    if (a < 0x1p-6F) {
+        code = (uint32_t)(a * 0x1p9F + 12582912.0F - 12582912.0F);
+    } else {
+        const uint32_t u = pare_f32_bits(a);
+        code = ((u + 0x7FFFF + (u >> 20 & 1)) >> 20) - (120u << 3);
+    }
+    return (uint8_t)(code && t < 0 ? code | 128 : code);
+}
+
+uint8_t pare_grid_encode(const pare_grid *g, size_t row, float w, float scale, uint8_t zero)
+{
+    const unsigned levels = 1u << g->bits;
+    const float t = scale != 0 ? w / scale : 0;
+    switch (g->encoding) {
+    case PARE_ENCODING_TERNARY: {
+        const uint8_t code = pare_grid_code(2, w, scale, 1);
+        return code < 2 ? code : 2;
+    }
+    case PARE_ENCODING_NF4: return nearest(pare_levels_nf4, 16, t);
+    case PARE_ENCODING_FP8: return encode_e4m3(t);
+    case PARE_ENCODING_MXFP4: return encode_e2m1(t);
+    case PARE_ENCODING_CODEBOOK: return nearest(g->book + row * levels, levels, w);
+    case PARE_ENCODING_UNIFORM:
+    case PARE_ENCODING_Q4_K:
+    case PARE_ENCODING_Q6_K:
+    case PARE_ENCODING_F16:
+    case PARE_ENCODING_BINARY: break;
+    }
+    return pare_grid_code(g->bits, w, scale, zero);
+}
+
+float pare_grid_decode(const pare_grid *g, size_t row, uint8_t code, float scale, uint8_t zero)
+{
+    switch (g->encoding) {
+    case PARE_ENCODING_TERNARY: return pare_grid_value(code, scale, 1);
+    case PARE_ENCODING_NF4: return pare_levels_nf4[code & 15] * scale;
+    case PARE_ENCODING_FP8: return pare_levels_e4m3[code] * scale;
+    case PARE_ENCODING_MXFP4: return pare_levels_e2m1[code & 15] * scale;
+    case PARE_ENCODING_CODEBOOK: return g->book[(row << g->bits) + code];
+    case PARE_ENCODING_UNIFORM:
+    case PARE_ENCODING_Q4_K:
+    case PARE_ENCODING_Q6_K:
+    case PARE_ENCODING_F16:
+    case PARE_ENCODING_BINARY: break;
+    }
+    return pare_grid_value(code, scale, zero);
+}
+
+/* The same of a super-block. */
+static pare_grid_fault round_super(pare_encoding e, const float *w, float *q)
+{
+    float scale, minimum;
+    uint8_t sub[PARE_SUPER_BYTES];
+    const pare_grid_fault fault = pare_super_fit(e, w, NULL, &scale, &minimum, sub);
+    for (size_t j = 0; j < PARE_SUPER && fault == PARE_GRID_OK; j++) {
+        const uint8_t *const at = sub + j / pare_super_sub(e) * pare_super_bytes(e);
+        const pare_sub_grid g = pare_super_grid(e, scale, minimum, at);
+        q[j] = pare_super_value(&g, pare_super_code(&g, w[j]));
+    }
+    return fault;
+}
+
+pare_grid_fault pare_grid_round(const pare_kernels *kernels, const pare_grid *g, size_t row,
+                                const float *w, size_t count, float *q)
+{
+    float scale;
+    uint8_t zero;
+    if (pare_encoding_is_super(g->encoding))
+        return round_super(g->encoding, w, q);
+    const pare_grid_fault fault = pare_grid_fit(kernels, g, w, count, &scale, &zero);
+    for (size_t j = 0; j < count && fault == PARE_GRID_OK; j++)
+        q[j] = g->encoding == PARE_ENCODING_UNIFORM
+                   ? pare_grid_value(pare_grid_code(g->bits, w[j], scale, zero), scale, zero)
+                   : pare_grid_decode(g, row, pare_grid_encode(g, row, w[j], scale, zero), scale,
+                                      zero);
+    return fault;
+}
+
+/* Two signs of a column of a BINARY group. */
+static float binary_value(const float *magnitude, uint8_t code, bool salient)
+{
+    const float first = magnitude[salient ? 2 : code >> 1 & 1], second = magnitude[3],
+                a = code & 1 ? first : -first;
+    if (!salient)
+        return a;
+    return a + (code & 2 ? second : -second);
+}
+
+static float value_at(const pare_grid *g, const pare_codes *c, size_t i, size_t j)
+{
+    const size_t at = i * c->groups + (g->group ? j / g->group : 0);
+    if (c->values)
+        return c->values[i * c->k + j];
+    const uint8_t code = c->codes[i * c->k + j];
+    if (pare_encoding_is_super(g->encoding)) {
+        const pare_sub_grid s = pare_super_column(c, g->encoding, i, j);
+        return pare_super_value(&s, code);
+    }
+    if (g->encoding == PARE_ENCODING_BINARY)
+        return binary_value(c->book + at * 4, code, c->salient[j]);
+    if (g->encoding == PARE_ENCODING_CODEBOOK)
+        return c->book[(i << g->bits) + code];
+    return pare_grid_decode(g, i, code, c->scales[at], c->zeros[at]);
+}
+
+void pare_codes_values(const pare_grid *g, const pare_codes *c, float *dst)
+{
+    for (size_t i = 0; i < c->n; i++) {
+        float *const row = dst + i * c->k;
+        for (size_t j = 0; j < c->k; j++)
+            row[j] = value_at(g, c, i, j);
+        for (size_t o = 0; o < c->outliers; o++) {
+            const size_t at = i * c->outliers + o;
+            row[c->outlier_column[o]] = c->outlier_weight
+                                            ? c->outlier_weight[at]
+                                            : (float)c->outlier_code[at] * c->outlier_scale[i];
+        }
+        for (size_t e = c->sparse ? c->sparse_start[i] : 0; c->sparse && e < c->sparse_start[i + 1];
+             e++)
+            row[c->sparse_column[e]] += c->sparse_value[e];
+    }
+}
