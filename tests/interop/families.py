@@ -20,8 +20,8 @@ LENGTH = 40
 STEP = 16  # columns 0, 16, 32 ... of every position, and all of the last
 
 
-def tokens():
-    return [(i * i * 7 + i * 29 + 3) % 128 for i in range(LENGTH)]
+def token(i):
+    return (i * i * 7 + i * 29 + 3) % 128
 
 
 class Margins:
@@ -41,33 +41,45 @@ class Margins:
         last, following = p[:, module.top_k - 1], p[:, module.top_k]
         self.least = min(self.least, ((last - following) / last).min().item())
 
+    def check(self, directory):
+        if self.least < 5e-4:
+            raise SystemExit(f"{directory}: a router is {self.least:.2g} away from a tie")
 
-def logits(directory):
+
+def load(directory, dtype):
     model, info = transformers.AutoModelForCausalLM.from_pretrained(
-        directory, dtype=torch.float32, attn_implementation="eager", output_loading_info=True
+        directory, dtype=dtype, attn_implementation="eager", output_loading_info=True
     )
     wrong = {k: v for k, v in info.items() if v}
     if wrong:
         raise SystemExit(f"{directory}: not all weights found their place: {wrong}")
+    return torch.nn.Module.to(model.eval(), dtype)
+
+
+def logits(directory):
+    model = load(directory, torch.float32)
     margins = Margins()
     margins.watch(model)
     with torch.no_grad():
-        found = torch.nn.Module.float(model.eval())(torch.tensor([tokens()])).logits[0].float()
-    if margins.least < 5e-4:
-        raise SystemExit(f"{directory}: a router is {margins.least:.2g} away from a tie")
+        found = model(torch.tensor([[token(i) for i in range(LENGTH)]])).logits[0].float()
+    margins.check(directory)
     return found
 
 
-def main():
-    make, wanted = sys.argv[1], sys.argv[2:]
-    names = subprocess.run([make], check=True, capture_output=True, text=True).stdout.split()
-    print(f"# transformers {transformers.__version__}, torch {torch.__version__}")
-    for name in names:
+def checkpoints(make, wanted):
+    """(name, directory) of every family of `wanted`, or of all; the directory lives until the next."""
+    for name in subprocess.run([make], check=True, capture_output=True, text=True).stdout.split():
         if wanted and name not in wanted:
             continue
         with tempfile.TemporaryDirectory() as folder:
             subprocess.run([make, name, folder], check=True)
-            found = logits(folder)
+            yield name, folder
+
+
+def main():
+    print(f"# transformers {transformers.__version__}, torch {torch.__version__}")
+    for name, folder in checkpoints(sys.argv[1], sys.argv[2:]):
+        found = logits(folder)
         print(f"{name} {LENGTH} {STEP} {found.shape[1]}")
         for row in found[:, ::STEP].tolist():
             print(" ".join(f"{x:.7g}" for x in row))
