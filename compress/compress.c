@@ -12,7 +12,7 @@
 #include "compress/run/run_evaluate.h"
 #include "compress/run/run_internal.h"
 #include "compress/run/run_phases.h"
-#include "compress/version.h"
+#include "compress/text/version.h"
 #include "formats/checksums.h"
 #include "runtime/file.h"
 #include "runtime/linalg.h"

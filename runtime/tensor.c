@@ -111,3 +111,38 @@ pare_status pare_f32_to_dtype(pare_ctx *cx, pare_dtype t, const float *src, size
     }
     return PARE_OK;
 }
+
+/* Counted in 16 bits, as wide as what is counted: twice as many at once. */
+static uint64_t count_bad_16(const unsigned char *p, size_t count, uint16_t exponent)
+{
+    enum { MOST = 1 << 15 };
+    uint64_t bad = 0;
+    for (size_t i = 0; i < count; i += MOST) {
+        const size_t end = count - i < MOST ? count : i + MOST;
+        uint16_t here = 0;
+        for (size_t j = i; j < end; j++) {
+            uint16_t half;
+            memcpy(&half, p + 2 * j, sizeof half);
+            here = (uint16_t)(here + ((half & exponent) == exponent));
+        }
+        bad += here;
+    }
+    return bad;
+}
+
+static uint64_t count_bad_32(const unsigned char *p, size_t count)
+{
+    uint32_t bad = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t bits;
+        memcpy(&bits, p + 4 * i, sizeof bits);
+        bad += (bits & 0x7f800000u) == 0x7f800000u;
+    }
+    return bad;
+}
+
+uint64_t pare_count_nonfinite(pare_dtype type, const unsigned char *p, size_t count)
+{
+    return type == PARE_F32 ? count_bad_32(p, count)
+                            : count_bad_16(p, count, type == PARE_F16 ? 0x7c00u : 0x7f80u);
+}

@@ -72,4 +72,7 @@ PARE_CHECKED pare_status pare_tensor_to_f32(pare_ctx *cx, const pare_tensor *t, 
 PARE_CHECKED pare_status pare_f32_to_dtype(pare_ctx *cx, pare_dtype t, const float *src,
                                            size_t count, void *dst);
 
+/* NaN and infinities among `count` numbers of F32, F16 or BF16 at p. One thread. */
+uint64_t pare_count_nonfinite(pare_dtype type, const unsigned char *p, size_t count);
+
 #endif

@@ -3,9 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "formats/config_copy.h"
 #include "formats/format_version.h"
-
-static const char tied_word[] = "tie_word_embeddings";
 
 static void put_size(pare_json_writer *w, const char *key, uint64_t value)
 {
@@ -28,7 +27,7 @@ static void put_shape(pare_json_writer *w, const uint64_t *shape, size_t rank)
     pare_json_close(w);
 }
 
-static void put_files(pare_json_writer *w, const char *key, const pare_manifest_file *file,
+static void put_files(pare_json_writer *w, const char *key, const pare_file_digest *file,
                       size_t count)
 {
     pare_json_open_array(w, key);
@@ -292,30 +291,6 @@ pare_status pare_manifest_text(pare_ctx *cx, pare_arena *a, const pare_manifest 
     return s == PARE_OK ? s : pare_fail_context(cx, s, "manifest.json");
 }
 
-/* Names files of code beside the original, which do not go along. Every engine has its own code for
- * the families that are supported; asked to trust that of a model, it would look for those files.
- */
-static bool names_code(const char *key)
-{
-    return strcmp(key, "auto_map") == 0;
-}
-
-void pare_manifest_put_member(pare_json_writer *w, const pare_config *c, const char *key,
-                              const pare_json *v)
-{
-    if (strcmp(key, tied_word) == 0)
-        pare_json_put_bool(w, key, c->tied);
-    else if (!names_code(key))
-        pare_json_put_copy(w, key, v);
-}
-
-void pare_manifest_put_tied(pare_json_writer *w, const pare_config *c, const pare_json *config)
-{
-    if (c->tied != c->arch->tied &&
-        pare_json_type_of(pare_json_get(config, tied_word)) == PARE_JSON_ABSENT)
-        pare_json_put_bool(w, tied_word, c->tied);
-}
-
 pare_status pare_manifest_config(pare_ctx *cx, pare_arena *a, const pare_json *config,
                                  const pare_config *c, char **text, size_t *len)
 {
@@ -327,8 +302,8 @@ pare_status pare_manifest_config(pare_ctx *cx, pare_arena *a, const pare_json *c
     const pare_json *value;
     for (pare_json_iter it = {0}; pare_json_next(config, &it, &key, &value);)
         if (strcmp(key, ours) != 0)
-            pare_manifest_put_member(w, c, key, value);
-    pare_manifest_put_tied(w, c, config);
+            pare_config_put_member(w, c, key, value);
+    pare_config_put_tied(w, c, config);
     pare_json_open_object(w, ours);
     pare_json_put_text(w, "quant_method", "pare");
     put_size(w, "format", PARE_CONFIG_FORMAT);
@@ -381,15 +356,12 @@ pare_status pare_manifest_dense_config(pare_ctx *cx, pare_arena *a, const pare_j
                                        const pare_config *c, const pare_structure_result *r,
                                        bool attention_bias, bool mlp_bias, char **text, size_t *len)
 {
-    const member ours[] = {{"hidden_size", false, c->hidden},
-                           {"intermediate_size", false, c->intermediate},
-                           {"num_hidden_layers", false, c->blocks},
-                           {"num_attention_heads", false, c->heads},
-                           {"num_key_value_heads", false, c->kv_heads},
-                           {"head_dim", false, c->head_dim},
-                           {"attention_bias", true, attention_bias},
-                           {"mlp_bias", true, mlp_bias},
-                           {tied_word, true, c->tied}};
+    const member ours[] = {
+        {"hidden_size", false, c->hidden},           {"intermediate_size", false, c->intermediate},
+        {"num_hidden_layers", false, c->blocks},     {"num_attention_heads", false, c->heads},
+        {"num_key_value_heads", false, c->kv_heads}, {"head_dim", false, c->head_dim},
+        {"attention_bias", true, attention_bias},    {"mlp_bias", true, mlp_bias},
+        {"tie_word_embeddings", true, c->tied}};
     enum { OURS = sizeof ours / sizeof *ours };
     pare_json_writer *w = NULL;
     const char *key;
@@ -404,8 +376,8 @@ pare_status pare_manifest_dense_config(pare_ctx *cx, pare_arena *a, const pare_j
             put_member(w, &ours[i]);
         else if (r->sources && is_block_list(key, value, r->before->blocks))
             put_block_list(w, key, value, r);
-        else if (!names_code(key))
-            pare_json_put_copy(w, key, value);
+        else
+            pare_config_put_member(w, c, key, value);
     }
     for (size_t i = 0; i < OURS; i++)
         if (pare_json_type_of(pare_json_get(config, ours[i].key)) == PARE_JSON_ABSENT)

@@ -7,8 +7,8 @@
 #define PARE_COMPRESS_ARTIFACT_MANIFEST_H
 
 #include "compress/artifact/result.h"
+#include "compress/output/inventory.h"
 #include "formats/hash.h"
-#include "formats/sha256.h"
 
 /* Hash of a tensor that is stored as it came. */
 typedef struct pare_kept_hash {
@@ -37,13 +37,6 @@ PARE_CHECKED pare_status pare_result_encode(pare_ctx *cx, pare_arena *a, const p
 PARE_CHECKED pare_status pare_result_decode(pare_ctx *cx, pare_arena *a, const unsigned char *bytes,
                                             size_t len, pare_unit_result *out);
 
-/* A file that went in or came out; `file` is a name without a directory. */
-typedef struct pare_manifest_file {
-    const char *file;
-    uint64_t bytes;
-    char sha256[PARE_SHA256_HEX];
-} pare_manifest_file;
-
 typedef struct pare_manifest {
     const char *version; /* of the program: "0.1.0" */
     const char *recipe;  /* normalized, portable; NUL-terminated */
@@ -64,13 +57,13 @@ typedef struct pare_manifest {
     size_t kept_count;
     double bits_per_weight;                 /* of the targeted linears */
     const pare_structure_result *structure; /* NULL: a packed artifact */
-    const pare_manifest_file *input;
+    const pare_file_digest *input;
     size_t inputs;
-    const pare_manifest_file *evaluated; /* of what the recipe evaluates on: only its SHA-256 */
+    const pare_file_digest *evaluated; /* of what the recipe evaluates on: only its SHA-256 */
     size_t evaluated_count;
     const pare_repair *repair; /* [repairs] */
     size_t repairs;
-    const pare_manifest_file *output; /* packed files, index, config.json, tokenizer files */
+    const pare_file_digest *output; /* packed files, index, config.json, tokenizer files */
     size_t outputs;
 } pare_manifest;
 
@@ -79,13 +72,6 @@ typedef struct pare_manifest {
  * PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_manifest_text(pare_ctx *cx, pare_arena *a, const pare_manifest *m,
                                             char **text, size_t *len);
-
-/* A member of a config.json that is written anew for the shape `c`, copied but for whether the head
- * is tied, and for auto_map, which is left out: the code that it names does not go along; and that,
- * behind all members, where they do not say it and the family would be taken for the other. */
-void pare_manifest_put_member(pare_json_writer *w, const pare_config *c, const char *key,
-                              const pare_json *v);
-void pare_manifest_put_tied(pare_json_writer *w, const pare_config *c, const pare_json *config);
 
 /* Text of the artifact's config.json, in the arena: the members of the input's in their order, with
  * quantization_config (last) {"quant_method": "pare", "format": 1, ...}. PARE_ENOMEM.

@@ -39,9 +39,6 @@ typedef struct pare_export_result {
     const char *notice; /* what the format does not carry on, or NULL */
 } pare_export_result;
 
-/* Its file in every directory. */
-#define PARE_EXPORT_RECORD "pare-export.json"
-
 /* Members of an open object: what an export came to, with `rows` for each linear. */
 void pare_export_put(pare_json_writer *w, const pare_export_result *r, bool rows);
 

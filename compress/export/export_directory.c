@@ -2,11 +2,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "compress/artifact/manifest.h"
 #include "compress/export/export_run.h"
 #include "compress/output/inventory.h"
 #include "compress/output/output.h"
-#include "compress/version.h"
+#include "compress/text/version.h"
+#include "formats/config_copy.h"
 #include "runtime/file.h"
 
 enum { NAME = 4096 };
@@ -101,8 +101,8 @@ static pare_status write_config(pare__export *e)
     pare_json_open_object(w, NULL);
     for (pare_json_iter it = {0}; pare_json_next(e->ck.config, &it, &key, &v);)
         if (strcmp(key, "quantization_config") != 0)
-            pare_manifest_put_member(w, &e->model.config, key, v);
-    pare_manifest_put_tied(w, &e->model.config, e->ck.config);
+            pare_config_put_member(w, &e->model.config, key, v);
+    pare_config_put_tied(w, &e->model.config, e->ck.config);
     if (e->target->config) {
         pare_json_open_object(w, "quantization_config");
         e->target->config(w, &e->source.shape);

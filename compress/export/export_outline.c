@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "compress/export/export_run.h"
-#include "compress/version.h"
+#include "compress/text/version.h"
 #include "formats/dense.h"
 #include "formats/gguf_seal.h"
 

@@ -64,7 +64,7 @@ static pare_status list(folder *f)
 }
 
 pare_status pare_inventory_digest(pare_ctx *cx, pare_arena *a, const char *directory,
-                                  const char *const *name, size_t count, pare_manifest_file *out)
+                                  const char *const *name, size_t count, pare_file_digest *out)
 {
     pare_file *const file = PARE_NEW(a, pare_file, count);
     char(*const hex)[PARE_SHA256_HEX] = pare_arena_take(a, count, sizeof *hex);
@@ -86,8 +86,8 @@ pare_status pare_inventory_digest(pare_ctx *cx, pare_arena *a, const char *direc
     return s;
 }
 
-static const pare_manifest_file *find_known(const pare_manifest_file *known, size_t count,
-                                            const char *name)
+static const pare_file_digest *find_known(const pare_file_digest *known, size_t count,
+                                          const char *name)
 {
     for (size_t i = 0; i < count; i++)
         if (strcmp(known[i].file, name) == 0)
@@ -97,7 +97,7 @@ static const pare_manifest_file *find_known(const pare_manifest_file *known, siz
 
 /* The names that belong on the list, with the digests that are known; for the others the name goes
  * to `unknown`, and `place` says where its digest belongs. */
-static pare_status choose(const folder *f, const pare_manifest_file *known, size_t count,
+static pare_status choose(const folder *f, const pare_file_digest *known, size_t count,
                           pare_sums *sums, const char **unknown, size_t *place, size_t *unknowns)
 {
     for (size_t i = 0; i < f->count; i++) {
@@ -108,7 +108,7 @@ static pare_status choose(const folder *f, const pare_manifest_file *known, size
             return pare_fail(f->cx, PARE_EEXISTS, "%s/%s: is no regular file, and not of pare",
                              f->path, name);
         pare_sum *const s = &sums->item[sums->count];
-        const pare_manifest_file *const k = find_known(known, count, name);
+        const pare_file_digest *const k = find_known(known, count, name);
         s->name = name;
         if (k) {
             memcpy(s->sha256, k->sha256, sizeof s->sha256);
@@ -121,13 +121,13 @@ static pare_status choose(const folder *f, const pare_manifest_file *known, size
     return PARE_OK;
 }
 
-static pare_status write_list(folder *f, const pare_manifest_file *known, size_t count)
+static pare_status write_list(folder *f, const pare_file_digest *known, size_t count)
 {
     PARE_TRY(list(f));
     pare_sums sums = {PARE_NEW(f->a, pare_sum, f->count), 0};
     const char **const unknown = PARE_NEW(f->a, const char *, f->count);
     size_t *const place = PARE_NEW(f->a, size_t, f->count), unknowns = 0;
-    pare_manifest_file *const found = PARE_NEW(f->a, pare_manifest_file, f->count);
+    pare_file_digest *const found = PARE_NEW(f->a, pare_file_digest, f->count);
     if (!sums.item || !unknown || !place || !found)
         return PARE_ENOMEM;
     PARE_TRY(choose(f, known, count, &sums, unknown, place, &unknowns));
@@ -141,7 +141,7 @@ static pare_status write_list(folder *f, const pare_manifest_file *known, size_t
 }
 
 pare_status pare_inventory_write(pare_ctx *cx, pare_arena *a, const char *directory,
-                                 const pare_manifest_file *known, size_t count)
+                                 const pare_file_digest *known, size_t count)
 {
     const pare_mark mark = pare_arena_mark(a);
     folder f = {.cx = cx, .a = a, .path = directory};
@@ -207,7 +207,7 @@ static pare_status check(folder *f, const listener *l)
     PARE_TRY(read_sums(f, &sums));
     PARE_TRY(list(f));
     const char **const name = PARE_NEW(f->a, const char *, f->count);
-    pare_manifest_file *const is = PARE_NEW(f->a, pare_manifest_file, f->count);
+    pare_file_digest *const is = PARE_NEW(f->a, pare_file_digest, f->count);
     size_t count = 0;
     if (!name || !is)
         return PARE_ENOMEM;

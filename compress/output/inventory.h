@@ -3,21 +3,28 @@
 #ifndef PARE_COMPRESS_OUTPUT_INVENTORY_H
 #define PARE_COMPRESS_OUTPUT_INVENTORY_H
 
-#include "compress/artifact/manifest.h"
+#include "formats/sha256.h"
 #include "formats/sums.h"
+
+/* A file that went in or came out; `file` is a name without a directory. */
+typedef struct pare_file_digest {
+    const char *file;
+    uint64_t bytes;
+    char sha256[PARE_SHA256_HEX];
+} pare_file_digest;
 
 /* Name, bytes and SHA-256 of files of a directory, in the order of `name` [count]; in parallel,
  * with progress. PARE_ENOTFOUND, PARE_EIO, PARE_ENOMEM, PARE_EINTERRUPTED. */
 PARE_CHECKED pare_status pare_inventory_digest(pare_ctx *cx, pare_arena *a, const char *directory,
                                                const char *const *name, size_t count,
-                                               pare_manifest_file *out);
+                                               pare_file_digest *out);
 
 /* Writes SHA256SUMS over every file of a directory but itself and `journal`. Digests of the files
  * `known` [count] are taken over, the others are computed. PARE_EEXISTS for what is no regular
  * file, PARE_EFORMAT for a name that the list cannot hold, PARE_EIO, PARE_ENOSPC, PARE_ENOMEM,
  * PARE_EINTERRUPTED. */
 PARE_CHECKED pare_status pare_inventory_write(pare_ctx *cx, pare_arena *a, const char *directory,
-                                              const pare_manifest_file *known, size_t count);
+                                              const pare_file_digest *known, size_t count);
 
 /* What differs, once per file: "missing", "is not listed in SHA256SUMS", ... `name` lies in the
  * directory. */

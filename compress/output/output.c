@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "compress/export/export.h"
+#include "compress/output/owned_files.h"
 #include "formats/checksums.h"
 #include "runtime/file.h"
 

@@ -11,11 +11,10 @@
 #include <unistd.h>
 
 #include "calib/spill.h"
-#include "compress/export/export.h"
 #include "compress/output/inventory.h"
 #include "compress/output/journal.h"
 #include "compress/output/output.h"
-#include "compress/version.h"
+#include "compress/text/version.h"
 #include "formats/checksums.h"
 #include "formats/gguf_seal.h"
 #include "runtime/file.h"

@@ -20,6 +20,9 @@ typedef enum pare_output_kind {
     PARE_OUTPUT_FILE      /* a GGUF file */
 } pare_output_kind;
 
+/* The record of an export, in every directory of one. */
+#define PARE_EXPORT_RECORD "pare-export.json"
+
 /* Whether the manifest, the record or the head of what lies at `path` is one of pare; with `why`,
  * room for PARE_OURS_WHY bytes, what speaks against it. Nothing else of it is looked at.
  * PARE_ENOMEM. */

@@ -369,7 +369,8 @@ static uint64_t parts_bytes(const pare_ctx *cx, const pare_plan *plan, bool spil
     if (plan->recipe.kv.method == PARE_KV_KVQUANT)
         most = larger(most, pare_kv_calibrate_bytes(c) + wave);
     if (plan->rotation)
-        most = larger(most, larger(pare_rotation_scratch(cx, c), pare__rotate_check_bytes(cx, c)));
+        most = larger(most,
+                      larger(pare_rotation_scratch(cx, c), pare__plan_rotate_check_bytes(cx, c)));
     return most;
 }
 
@@ -389,7 +390,7 @@ static uint64_t block_bytes(const pare_ctx *cx, const pare_plan *plan, bool spil
 static uint64_t changed_bytes(const pare_plan *plan)
 {
     const size_t hidden = plan->model.config.hidden, narrow = plan->out.hidden;
-    return pare__rotate_put_bytes(plan) +
+    return pare__plan_rotate_put_bytes(plan) +
            (narrow < hidden ? (uint64_t)narrow * hidden * sizeof(float) : 0);
 }
 

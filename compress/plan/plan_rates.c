@@ -11,10 +11,10 @@
 #include "calib/tokens.h"
 #include "compress/passes/quantize.h"
 #include "compress/plan/plan_internal.h"
-#include "compress/run/run_linear.h"
 #include "compress/text/units.h"
 #include "formats/hash.h"
 #include "formats/sha256.h"
+#include "quant/matrix_error.h"
 #include "quant/rtn.h"
 #include "runtime/file.h"
 #include "runtime/linalg.h"
@@ -195,7 +195,7 @@ static pare_status run_storing(probe *p, const void *arg)
         s = pare_packed_view(p->cx, p->a, &c->packed, c->planes.plane, &c->view);
     if (s == PARE_OK) {
         pare_linear_to_f32(p->cx, &c->view, c->q);
-        pare__run_errors(p->cx, c->loaded, c->q, c->loaded, NULL, p->n, p->k, error);
+        pare_matrix_errors(p->cx, c->loaded, c->q, c->loaded, NULL, p->n, p->k, error);
     }
     pare_arena_rewind(p->a, mark);
     return s;
@@ -245,7 +245,7 @@ static pare_status measure_reading(probe *p)
             const double start = now();
             pare_xxh3(ck->file[i].data + at, count, hash);
             const double hashed = now();
-            p->bad += pare__run_count_bad(PARE_F16, ck->file[i].data + at, count / 2);
+            p->bad += pare_count_nonfinite(PARE_F16, ck->file[i].data + at, count / 2);
             seconds += hashed - start;
             scanned += now() - hashed;
             read += count;

@@ -136,3 +136,35 @@ pare_status pare__plan_head(pare_arena *a, const pare_plan *plan, pare_tensor *o
         .name = name, .dtype = embed->dtype, .rank = 2, .shape = {embed->n, plan->out.hidden}};
     return pare_tensor_bytes(out->dtype, out->rank, out->shape, &out->bytes);
 }
+
+uint64_t pare__plan_rotate_put_bytes(const pare_plan *plan)
+{
+    const size_t width = plan->out.hidden;
+    uint64_t most = 0;
+    for (size_t i = 0; i < plan->layout.entries; i++) {
+        const pare_tensor *const t = &plan->layout.entry[i].tensor;
+        const pare_rotated which = pare__plan_rotated(plan, t->name);
+        if (which != PARE_ROTATED_EMBED && which != PARE_ROTATED_HEAD)
+            continue;
+        const pare_linear *const w =
+            which == PARE_ROTATED_HEAD ? &plan->model.head : &plan->model.embed;
+        const uint64_t floats = w->k + (plan->rotation ? 0 : width);
+        const uint64_t bytes =
+            pare__rotate_rows_at_once(w->n, w->k, PARE__ROTATE_FLOATS) *
+            (floats * sizeof(float) + (uint64_t)width * pare_dtype_bits(t->dtype) / 8);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+uint64_t pare__plan_rotate_check_bytes(const pare_ctx *cx, const pare_config *c)
+{
+    enum { TOKENS = PARE__ROTATE_CHECK_TOKENS };
+    const pare_batch batch = {.sequences = 1, .length = TOKENS};
+    const size_t rows = pare__rotate_rows_at_once(c->vocab, c->hidden, PARE__ROTATE_CHECK_FLOATS);
+    const size_t stream = 4 * TOKENS * c->hidden;
+    const size_t block = 2 * TOKENS * c->kv_heads * c->head_dim;
+    const size_t head = rows * (c->hidden + 2 * TOKENS);
+    return (stream + block + head) * sizeof(float) + 16 * PARE_ALIGN +
+           pare_block_forward_scratch(cx, c, batch);
+}

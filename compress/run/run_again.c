@@ -113,7 +113,7 @@ static pare_status compare_inputs(pare_run *run, const pare_json *manifest,
                        pare_json_count(was), pare_plural(pare_json_count(was)), run->inputs);
     for (size_t i = 0; !difference[0] && i < run->inputs; i++) {
         const pare_json *const file = pare_json_at(was, i);
-        const pare_manifest_file *const is = &run->input[i];
+        const pare_file_digest *const is = &run->input[i];
         const char *const name = pare_json_text(pare_json_get(file, "file"), NULL);
         if (!is_text(file, "file", is->file))
             (void)snprintf(difference, DIFFERENCE, "it was made of %.*s in place of %.*s", SHOWN,

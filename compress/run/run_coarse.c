@@ -4,6 +4,7 @@
 
 #include "compress/run/run_internal.h"
 #include "kernels/half.h"
+#include "quant/matrix_error.h"
 #include "runtime/threads.h"
 
 /* The largest share of a linear's squares that coarse storage may cost. */
@@ -22,7 +23,7 @@ typedef struct coarse_job {
     const pare_codes *codes;
     const float *w, *q, *h;
     size_t group, groups; /* columns of a group, groups of a row */
-    coarse_part part[PARE_RUN_PARTS];
+    coarse_part part[PARE_ERROR_PARTS];
 } coarse_job;
 
 /* Values that go to F16 one by one, without a scale. */
@@ -125,10 +126,10 @@ static void count_group(const coarse_job *job, size_t row, size_t g, coarse_part
 static void count_rows(void *arg, size_t begin, size_t end, size_t worker)
 {
     coarse_job *const job = arg;
-    const size_t n = job->l->n, step = n / PARE_RUN_PARTS;
+    const size_t n = job->l->n, step = n / PARE_ERROR_PARTS;
     (void)worker;
     for (size_t p = begin; p < end; p++) {
-        const size_t last = p + 1 < PARE_RUN_PARTS ? (p + 1) * step : n;
+        const size_t last = p + 1 < PARE_ERROR_PARTS ? (p + 1) * step : n;
         for (size_t i = p * step; i < last; i++)
             for (size_t g = 0; g < job->groups; g++)
                 count_group(job, i, g, &job->part[p]);
@@ -195,8 +196,8 @@ pare_status pare__run_coarse(pare_run *run, const pare_packed_linear *l, const p
                       .group = l->group ? l->group : l->k,
                       .groups = pare_packed_linear_groups(l)};
     double error = 0;
-    pare_parallel(run->cx, PARE_RUN_PARTS, 1, count_rows, &job);
-    for (size_t i = 0; i < PARE_RUN_PARTS; i++) {
+    pare_parallel(run->cx, PARE_ERROR_PARTS, 1, count_rows, &job);
+    for (size_t i = 0; i < PARE_ERROR_PARTS; i++) {
         r->coarse += job.part[i].groups;
         r->lost += job.part[i].lost;
         error += job.part[i].error;

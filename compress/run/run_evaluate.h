@@ -3,7 +3,7 @@
 #define PARE_COMPRESS_RUN_RUN_EVALUATE_H
 
 #include "calib/tokens.h"
-#include "compress/compress.h"
+#include "compress/run/job_events.h"
 
 typedef struct pare_run pare_run; /* compress/run/run_internal.h */
 

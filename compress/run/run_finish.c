@@ -7,7 +7,7 @@
 #include "compress/output/inventory.h"
 #include "compress/output/output.h"
 #include "compress/run/run_internal.h"
-#include "compress/version.h"
+#include "compress/text/version.h"
 #include "formats/checksums.h"
 #include "formats/dense.h"
 #include "runtime/file.h"
@@ -171,12 +171,12 @@ static pare_status hash_written(pare_run *run)
 static pare_status list_outputs(pare_run *run, const char **name, size_t count)
 {
     const pare_packed_layout *const l = &run->plan.layout;
-    run->output = PARE_NEW(run->a, pare_manifest_file, l->shards + count);
+    run->output = PARE_NEW(run->a, pare_file_digest, l->shards + count);
     if (!run->output)
         return PARE_ENOMEM;
     PARE_TRY(run->hash.packed ? pare_hashing_end(run->cx, &run->hash.packed) : hash_written(run));
     for (uint32_t i = 0; i < l->shards; i++) {
-        run->output[i] = (pare_manifest_file){.file = l->shard_name[i], .bytes = l->file_bytes[i]};
+        run->output[i] = (pare_file_digest){.file = l->shard_name[i], .bytes = l->file_bytes[i]};
         memcpy(run->output[i].sha256, run->hash.packed_sha256[i], sizeof run->output[i].sha256);
     }
     run->outputs = l->shards + count;

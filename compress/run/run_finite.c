@@ -39,41 +39,6 @@ static uint32_t element(const pare_tensor *t, uint64_t i, uint32_t *exponent)
     return (uint32_t)half << 16;
 }
 
-/* Counted in 16 bits, as wide as what is counted: twice as many at once. */
-static uint64_t count_bad_16(const unsigned char *p, size_t count, uint16_t exponent)
-{
-    enum { MOST = 1 << 15 };
-    uint64_t bad = 0;
-    for (size_t i = 0; i < count; i += MOST) {
-        const size_t end = count - i < MOST ? count : i + MOST;
-        uint16_t here = 0;
-        for (size_t j = i; j < end; j++) {
-            uint16_t half;
-            memcpy(&half, p + 2 * j, sizeof half);
-            here = (uint16_t)(here + ((half & exponent) == exponent));
-        }
-        bad += here;
-    }
-    return bad;
-}
-
-static uint64_t count_bad_32(const unsigned char *p, size_t count)
-{
-    uint32_t bad = 0;
-    for (size_t i = 0; i < count; i++) {
-        uint32_t bits;
-        memcpy(&bits, p + 4 * i, sizeof bits);
-        bad += (bits & 0x7f800000u) == 0x7f800000u;
-    }
-    return bad;
-}
-
-uint64_t pare__run_count_bad(pare_dtype type, const unsigned char *p, size_t count)
-{
-    return type == PARE_F32 ? count_bad_32(p, count)
-                            : count_bad_16(p, count, type == PARE_F16 ? 0x7c00u : 0x7f80u);
-}
-
 static void scan_stretches(void *arg, size_t begin, size_t end, size_t worker)
 {
     const scan *const s = arg;
@@ -82,7 +47,7 @@ static void scan_stretches(void *arg, size_t begin, size_t end, size_t worker)
         const pare_tensor *const t = &s->tensor[x->tensor];
         const size_t each = pare_dtype_bits(t->dtype) / 8;
         const unsigned char *const p = (const unsigned char *)t->data + each * x->first;
-        x->bad = pare__run_count_bad(t->dtype, p, (size_t)x->count);
+        x->bad = pare_count_nonfinite(t->dtype, p, (size_t)x->count);
         if (worker == 0)
             pare_ctx_progress(s->cx, "checking weights", (double)i, (double)s->items);
     }

@@ -5,7 +5,7 @@
 
 #include "compress/plan/plan_internal.h"
 #include "compress/run/run_internal.h"
-#include "compress/version.h"
+#include "compress/text/version.h"
 #include "formats/checksums.h"
 #include "runtime/file.h"
 #include "runtime/linalg.h"

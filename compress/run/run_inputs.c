@@ -49,7 +49,7 @@ pare_status pare__run_hash_evaluations(pare_run *run)
     const pare_recipe *const r = &run->plan.recipe;
     const char **const name = PARE_NEW(run->a, const char *, 2 * r->evaluations);
     char *const directory = pare_path_directory(run->a, run->plan.job->recipe);
-    run->evaluated = PARE_NEW(run->a, pare_manifest_file, 2 * r->evaluations);
+    run->evaluated = PARE_NEW(run->a, pare_file_digest, 2 * r->evaluations);
     size_t count = 0;
     if (!name || !directory || !run->evaluated)
         return PARE_ENOMEM;
@@ -73,7 +73,7 @@ static pare_status list_inputs(pare_run *run)
 {
     const pare_checkpoint *const ck = &run->plan.checkpoint;
     const size_t most = ck->files + 1;
-    run->input = PARE_NEW(run->a, pare_manifest_file, most);
+    run->input = PARE_NEW(run->a, pare_file_digest, most);
     run->hash.input_file = PARE_NEW(run->a, pare_file, most);
     run->hash.input_xxh3 = pare_arena_take(run->a, most, sizeof *run->hash.input_xxh3);
     run->hash.input_hashed = pare_arena_take(run->a, most, sizeof *run->hash.input_hashed);

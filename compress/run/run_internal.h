@@ -6,8 +6,8 @@
 #include "calib/token_weights.h"
 #include "calib/wave.h"
 #include "compress/artifact/manifest.h"
-#include "compress/compress.h"
 #include "compress/output/journal.h"
+#include "compress/run/job_events.h"
 #include "compress/run/run_hash.h"
 #include "compress/run/run_linear.h"
 #include "compress/run/run_phases.h"
@@ -25,13 +25,13 @@ struct pare_run {
     const pare_events *events;
     pare_phase phase[PARE__PHASES]; /* what it comes to, while it runs */
     double started;                 /* monotonic seconds */
-    pare_manifest_file *input;
+    pare_file_digest *input;
     size_t inputs;
-    pare_run_hash hash;            /* of them, and of the packed files */
-    pare_manifest_file *evaluated; /* what the recipe evaluates on, with paths as it has them */
+    pare_run_hash hash;          /* of them, and of the packed files */
+    pare_file_digest *evaluated; /* what the recipe evaluates on, with paths as it has them */
     size_t evaluated_count;
-    const char *fingerprint;    /* of the journal */
-    pare_manifest_file *output; /* what the manifest lists, once it is written */
+    const char *fingerprint;  /* of the journal */
+    pare_file_digest *output; /* what the manifest lists, once it is written */
     size_t outputs;
     pare_repair *repair; /* of the input */
     size_t repairs;

@@ -6,6 +6,7 @@
 #include "compress/plan/calibration_need.h"
 #include "compress/plan/plan_internal.h"
 #include "compress/run/run_internal.h"
+#include "quant/matrix_error.h"
 #include "runtime/linear.h"
 #include "runtime/threads.h"
 
@@ -69,9 +70,9 @@ static void measure(pare_run *run, const pare_plan_linear *l, const float *q, co
     const float *const whole = run->plan.reference ? part->whole[l->role] : w;
     const size_t n = l->packed.n, k = l->packed.k;
     double all[2];
-    const double own[2] = {own_weight, pare__run_output_error(run->cx, w, q, whole, h, n, k)};
+    const double own[2] = {own_weight, pare_output_error(run->cx, w, q, whole, h, n, k)};
     if (part->done_error[l->role][0] > 0)
-        pare__run_errors(run->cx, whole, q, whole, h, n, k, all);
+        pare_matrix_errors(run->cx, whole, q, whole, h, n, k, all);
     else
         memcpy(all, own, sizeof all);
     r->weight_error = all[0];
@@ -114,14 +115,14 @@ static void tell_ladder(pare_run *run, const pare_linear_result *r)
 
 /* Planes have one order: they are written by one task, beside those that sum parts of the matrix.
  */
-enum { WRITE, SUMS, TASKS = SUMS + PARE_RUN_PARTS };
+enum { WRITE, SUMS, TASKS = SUMS + PARE_ERROR_PARTS };
 
 typedef struct store_job {
     pare_run *run;
     const pare_plan_linear *l;
     const pare_packed_planes *planes;
     pare_linear_result *r;
-    pare_run_sums sums;
+    pare_error_sums sums;
     pare_status status;
 } store_job;
 
@@ -133,7 +134,7 @@ static void store_task(void *arg, size_t begin, size_t end, size_t worker)
         if (i == WRITE)
             job->status = each_plane(job->run, job->planes, job->l->packed.name, put, job->r->hash);
         else
-            pare__run_sum_part(&job->sums, i - SUMS);
+            pare_error_sums_part(&job->sums, i - SUMS);
 }
 
 typedef struct copy_job {
@@ -173,20 +174,20 @@ static pare_status store_linear(pare_run *run, const pare_plan_linear *l,
     PARE_TRY(adopt(run, l, &planes, q));
     const float *const found = part->weight[l->role];
     store_job job = {.run = run, .l = l, .planes = &planes, .r = r};
-    job.sums = (pare_run_sums){.kernels = &run->cx->kernels,
-                               .w = found,
-                               .q = q,
-                               .whole = run->plan.reference ? part->whole[l->role] : found,
-                               .count = n * k};
+    job.sums = (pare_error_sums){.kernels = &run->cx->kernels,
+                                 .w = found,
+                                 .q = q,
+                                 .whole = run->plan.reference ? part->whole[l->role] : found,
+                                 .count = n * k};
     pare_parallel(run->cx, TASKS, 1, store_task, &job);
     PARE_TRY(job.status);
-    r->zeros = pare__run_zeros(&job.sums);
+    r->zeros = pare_error_sums_zeros(&job.sums);
     if (l->quantized)
         PARE_TRY(pare__run_coarse(run, &l->packed, codes, found, q, h, r));
     if (l->pruned)
         PARE_TRY(part->frozen[l->role] ? pare__run_check_zeros(run, l, q, l->step)
                                        : pare__run_freeze(run, l, q));
-    measure(run, l, q, h, pare__run_weight_error(&job.sums), r);
+    measure(run, l, q, h, pare_error_sums_relative(&job.sums), r);
     if (!run->work)
         copy_weights(run, part->weight[l->role], q, n * k);
     if (l->part)

@@ -68,9 +68,6 @@ PARE_CHECKED pare_status pare__run_check_block(pare_run *run, size_t block, size
 /* Weights that are not 0. */
 uint64_t pare__run_nonzero(const float *w, size_t count);
 
-/* NaN and infinities among numbers of F32, F16 or BF16, on one thread. */
-uint64_t pare__run_count_bad(pare_dtype type, const unsigned char *p, size_t count);
-
 /* Adds to a linear's result what its pruner recorded. */
 void pare__run_add_pruning(const pare_run_part *part, const pare_plan_linear *l,
                            pare_linear_result *r);
@@ -92,28 +89,5 @@ PARE_CHECKED pare_status pare__run_coarse(pare_run *run, const pare_packed_linea
 
 /* Weights that nobody quantizes as F16 has them. PARE_ENUMERIC for one that it does not have. */
 PARE_CHECKED pare_status pare__run_round_f16(pare_run *run, const pare_plan_linear *l, float *w);
-
-/* Sums over w, q and whole [count], cut into parts of one size whatever the threads, so that each
- * part can be a task: |w - q|^2, |whole|^2 and the elements of q that are not 0. */
-enum { PARE_RUN_PARTS = 64 };
-typedef struct pare_run_sums {
-    const pare_kernels *kernels;
-    const float *w, *q, *whole;
-    size_t count;
-    pare_error_sum part[PARE_RUN_PARTS];
-} pare_run_sums;
-void pare__run_sum_part(pare_run_sums *s, size_t part);
-
-/* Of all parts: |w - q|^2 / |whole|^2, and the share of q that is 0. */
-double pare__run_weight_error(const pare_run_sums *s);
-double pare__run_zeros(const pare_run_sums *s);
-
-/* tr((W-Q) H (W-Q)^T) / tr(R H R^T), R being `whole`; -1 without H. */
-double pare__run_output_error(pare_ctx *cx, const float *w, const float *q, const float *whole,
-                              const float *h, size_t n, size_t k);
-
-/* |W - Q|^2 / |R|^2 and, with H, tr((W-Q) H (W-Q)^T) / tr(R H R^T), below 0 without. */
-void pare__run_errors(pare_ctx *cx, const float *w, const float *q, const float *whole,
-                      const float *h, size_t n, size_t k, double error[2]);
 
 #endif

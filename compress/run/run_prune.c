@@ -5,6 +5,7 @@
 
 #include "compress/artifact/sparsity_text.h"
 #include "compress/run/run_internal.h"
+#include "quant/matrix_error.h"
 
 static const char *pass_name(const pare_run *run, size_t step)
 {
@@ -109,9 +110,9 @@ static pare_status account(pare_run *run, const pare_plan_linear *l, const float
     pare_run_part *const part = pare__run_part(run, l);
     const float *const w = part->weight[role], *const whole = part->whole[role];
     double own[2];
-    pare__run_errors(run->cx, before, w, whole, h, n, k, own);
+    pare_matrix_errors(run->cx, before, w, whole, h, n, k, own);
     if (part->done_count[role])
-        pare__run_errors(run->cx, whole, w, whole, h, n, k, part->done_error[role]);
+        pare_matrix_errors(run->cx, whole, w, whole, h, n, k, part->done_error[role]);
     else
         memcpy(part->done_error[role], own, sizeof own);
     pare_step_result *const to = &part->done[role][part->done_count[role]++];

@@ -8,7 +8,7 @@
 #include "compress/plan/calibration_need.h"
 #include "compress/run/run_evaluate.h"
 #include "compress/run/run_internal.h"
-#include "compress/version.h"
+#include "compress/text/version.h"
 #include "runtime/machine.h"
 #include "runtime/threads.h"
 

@@ -6,8 +6,6 @@
 #include "compress/run/run_internal.h"
 #include "runtime/linear.h"
 
-enum { CHUNK = 1 << 20 }; /* floats of a matrix that are in memory at once */
-
 /* Rounds floats to what a tensor of `dtype` stores, `stored` being room for it. */
 static pare_status store(pare_run *run, pare_dtype dtype, const float *x, size_t count,
                          void *stored)
@@ -95,39 +93,13 @@ void pare__rotate_rows(pare_run *run, bool head, size_t first, size_t rows, floa
         pare_rotation_stream(run->cx, run->plan.rotation, x, rows);
 }
 
-/* Rows of a matrix that are in memory at once. */
-static size_t piece_rows(const pare_linear *w)
-{
-    const size_t most = CHUNK / w->k ? CHUNK / w->k : 1;
-    return w->n < most ? w->n : most;
-}
-
-uint64_t pare__rotate_put_bytes(const pare_plan *plan)
-{
-    const size_t width = plan->out.hidden;
-    uint64_t most = 0;
-    for (size_t i = 0; i < plan->layout.entries; i++) {
-        const pare_tensor *const t = &plan->layout.entry[i].tensor;
-        const pare_rotated which = pare__plan_rotated(plan, t->name);
-        if (which != PARE_ROTATED_EMBED && which != PARE_ROTATED_HEAD)
-            continue;
-        const pare_linear *const w =
-            which == PARE_ROTATED_HEAD ? &plan->model.head : &plan->model.embed;
-        const uint64_t floats = w->k + (plan->rotation ? 0 : width);
-        const uint64_t bytes = piece_rows(w) * (floats * sizeof(float) +
-                                                (uint64_t)width * pare_dtype_bits(t->dtype) / 8);
-        most = bytes > most ? bytes : most;
-    }
-    return most;
-}
-
 /* Rows of the embedding, or of a head that reads the stream behind the last norm. */
 static pare_status put_rows(pare_run *run, const pare_packed_entry *e, bool head,
                             pare_xxh3_state *hash)
 {
     const pare_model *const m = &run->plan.model;
     const pare_linear *const w = head ? &m->head : &m->embed;
-    const size_t most = piece_rows(w);
+    const size_t most = pare__rotate_rows_at_once(w->n, w->k, PARE__ROTATE_FLOATS);
     const size_t width = run->plan.out.hidden;
     const size_t row = width * pare_dtype_bits(e->tensor.dtype) / 8;
     float *const x = PARE_NEW(&run->scratch, float, most * w->k);

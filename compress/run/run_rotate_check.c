@@ -7,28 +7,12 @@
 #include "compress/run/run_internal.h"
 #include "compress/run/run_same.h"
 
-enum { TOKENS = 32, HEAD_CHUNK = 1 << 18 }; /* HEAD_CHUNK: floats of the head that are in memory */
+enum { TOKENS = PARE__ROTATE_CHECK_TOKENS };
 
 /* A few tokens that follow each other in the calibration, when there is one. */
 static size_t tokens(const pare_plan *plan)
 {
     return plan->calibrated && plan->window < TOKENS ? plan->window : TOKENS;
-}
-
-static size_t head_rows(const pare_config *c)
-{
-    const size_t most = HEAD_CHUNK / c->hidden ? HEAD_CHUNK / c->hidden : 1;
-    return c->vocab < most ? c->vocab : most;
-}
-
-size_t pare__rotate_check_bytes(const pare_ctx *cx, const pare_config *c)
-{
-    const pare_batch batch = {.sequences = 1, .length = TOKENS};
-    const size_t stream = 4 * TOKENS * c->hidden;
-    const size_t block = 2 * TOKENS * c->kv_heads * c->head_dim;
-    const size_t head = head_rows(c) * (c->hidden + 2 * TOKENS);
-    return (stream + block + head) * sizeof(float) + 16 * PARE_ALIGN +
-           pare_block_forward_scratch(cx, c, batch);
 }
 
 /* Largest value of a position, and the largest difference; a NaN stays. */
@@ -160,7 +144,8 @@ static pare_status check_head(pare_run *run)
 {
     const pare_model *const model = &run->plan.model;
     const size_t count = tokens(&run->plan), hidden = model->config.hidden;
-    const size_t most = head_rows(&model->config);
+    const size_t most = pare__rotate_rows_at_once(model->config.vocab, model->config.hidden,
+                                                  PARE__ROTATE_CHECK_FLOATS);
     float *const rotated = PARE_NEW(&run->scratch, float, count *hidden);
     head_call h = {.whole = *model,
                    .own = *model,

@@ -5,6 +5,7 @@
 
 #include "compress/run/run_internal.h"
 #include "compress/run/run_same.h"
+#include "quant/matrix_error.h"
 
 static pare_status keep_input(void *self, size_t part, pare_site site, const float *x, size_t rows,
                               size_t k)
@@ -125,7 +126,7 @@ static pare_status account(pare_run *run, pare_site site, const pare_site_stats 
         const float *const w = run->current.weight[role], *const r = run->reference.weight[role];
         double error[2] = {0.0, stats->h ? 0.0 : -1.0};
         if (memcmp(w, r, n * k * sizeof *w) != 0) {
-            pare__run_errors(run->cx, r, w, r, stats->h, n, k, error);
+            pare_matrix_errors(run->cx, r, w, r, stats->h, n, k, error);
         }
         double *const before = run->common.done_error[role];
         pare_step_result *const to = &run->common.done[role][run->common.done_count[role]++];

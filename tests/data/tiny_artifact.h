@@ -102,7 +102,7 @@ static inline pare_status tiny_put_tensors(pare_ctx *cx, pare_arena *a, tiny_art
 }
 
 static inline pare_status tiny_list(pare_ctx *cx, pare_arena *a, const char *directory,
-                                    const char *name, pare_manifest_file *out)
+                                    const char *name, pare_file_digest *out)
 {
     char *text;
     size_t len;
@@ -119,7 +119,7 @@ static inline pare_status tiny_put_texts(pare_ctx *cx, pare_arena *a, const tiny
                                          const char *directory)
 {
     pare_config config;
-    pare_manifest_file file[TINY_FILES];
+    pare_file_digest file[TINY_FILES];
     char *text;
     size_t len, files = 0;
     PARE_TRY(pare_config_parse(cx, "config.json", t->from.config, &config));

@@ -127,7 +127,7 @@ START_TEST(digests_come_in_the_order_of_the_names)
 {
     static const char *const name[] = {"two", "empty", "one"};
     static const uint64_t bytes[] = {6, 0, 10};
-    pare_manifest_file file[3];
+    pare_file_digest file[3];
     char hex[PARE_SHA256_HEX];
     fixture x;
     begin(&x);
@@ -147,7 +147,7 @@ START_TEST(known_digests_are_taken_over_and_the_journal_is_left_out)
 {
     fixture x;
     begin(&x);
-    pare_manifest_file known = {.file = "two", .bytes = 6};
+    pare_file_digest known = {.file = "two", .bytes = 6};
     (void)snprintf(known.sha256, sizeof known.sha256, "%064d", 7);
     folder_put_text(&x.f, "journal", "of an unfinished run");
     ck_assert_int_eq(pare_inventory_write(&x.cx, &x.a, x.f.path, &known, 1), PARE_OK);

@@ -398,7 +398,7 @@ static pare_status manifest(pare_ctx *cx, pare_arena *a, const char *name, doubl
     const pare_packed_linear linear[3] = {rows[0].linear, rows[1].linear, rows[2].linear};
     const pare_tensor norm = {.name = "b.0.norm", .dtype = PARE_BF16, .rank = 1, .shape = {40}};
     const pare_kept_hash kept = {name, {0xab}};
-    const pare_manifest_file file = {"model.safetensors", 1234, "00ff"};
+    const pare_file_digest file = {"model.safetensors", 1234, "00ff"};
     pare_config c = config;
     c.arch = &pare_archs[0];
     pare_packed_layout layout;

@@ -1,4 +1,4 @@
-#include "compress/run/run_internal.h"
+#include "quant/matrix_error.h"
 #include "runtime/random.h"
 #include "runtime/threads.h"
 #include "tests/unit/unit.h"
@@ -38,32 +38,32 @@ static double of_rows(const float *from, const float *of)
 START_TEST(errors_are_held_against_the_whole)
 {
     double own[2], all[2];
-    pare__run_errors(&cx, w, q, w, NULL, N, K, own);
-    pare__run_errors(&cx, w, q, whole, NULL, N, K, all);
+    pare_matrix_errors(&cx, w, q, w, NULL, N, K, own);
+    pare_matrix_errors(&cx, w, q, whole, NULL, N, K, all);
     ck_assert_double_eq_tol(own[0], of_rows(w, w), 1e-12);
     ck_assert_double_eq_tol(all[0], of_rows(w, whole), 1e-12);
     ck_assert_double_eq(own[1], -1);
     ck_assert_int_eq(pare_pool_new(&cx, 3, &cx.pool), PARE_OK);
     double threads[2];
-    pare__run_errors(&cx, w, q, whole, NULL, N, K, threads);
+    pare_matrix_errors(&cx, w, q, whole, NULL, N, K, threads);
     ck_assert_mem_eq(threads, all, sizeof all);
 }
 END_TEST
 
 START_TEST(zeros_of_all_parts_are_counted)
 {
-    pare_run_sums sums = {.kernels = &cx.kernels, .w = w, .q = q, .whole = w, .count = COUNT};
-    for (size_t i = 0; i < PARE_RUN_PARTS; i++)
-        pare__run_sum_part(&sums, i);
-    ck_assert_double_eq_tol(pare__run_zeros(&sums), (COUNT + 2) / 3 / (double)COUNT, 1e-12);
-    ck_assert_double_eq_tol(pare__run_weight_error(&sums), of_rows(w, w), 1e-12);
+    pare_error_sums sums = {.kernels = &cx.kernels, .w = w, .q = q, .whole = w, .count = COUNT};
+    for (size_t i = 0; i < PARE_ERROR_PARTS; i++)
+        pare_error_sums_part(&sums, i);
+    ck_assert_double_eq_tol(pare_error_sums_zeros(&sums), (COUNT + 2) / 3 / (double)COUNT, 1e-12);
+    ck_assert_double_eq_tol(pare_error_sums_relative(&sums), of_rows(w, w), 1e-12);
 }
 END_TEST
 
 int main(void)
 {
-    Suite *const s = suite_create("run_errors");
-    TCase *const t = tcase_create("run_errors");
+    Suite *const s = suite_create("matrix_error");
+    TCase *const t = tcase_create("matrix_error");
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, errors_are_held_against_the_whole);
     tcase_add_test(t, zeros_of_all_parts_are_counted);

@@ -1,0 +1,52 @@
+/* compress/run/job_events.h - what a job tells on its way, and at its end. */
+#ifndef PARE_COMPRESS_RUN_JOB_EVENTS_H
+#define PARE_COMPRESS_RUN_JOB_EVENTS_H
+
+#include "compress/plan/plan.h"
+#include "compress/report/report.h"
+
+/* What happens on the way. Text is one line for a person. */
+typedef enum pare_event_kind {
+    PARE_EVENT_PLAN,     /* the plan stands */
+    PARE_EVENT_RESUME,   /* blocks of an earlier run are kept */
+    PARE_EVENT_BLOCK,    /* a block is durable; `row`, `rows` are its linears */
+    PARE_EVENT_NOTICE,   /* a numeric step of the ladder, a policy applied, activations spilled */
+    PARE_EVENT_EVALUATE, /* an evaluation begins */
+    PARE_EVENT_EXPORT,   /* the artifact is in place, an export of it begins */
+    PARE_EVENT_DONE      /* the artifact is in place */
+} pare_event_kind;
+
+typedef struct pare_event {
+    pare_event_kind kind;
+    const char *text;
+    size_t block, blocks;
+    double seconds; /* since the start */
+    const pare_linear_result *row;
+    size_t rows;
+} pare_event;
+
+typedef struct pare_events {
+    void (*event)(void *self, const pare_event *e); /* may be NULL */
+    void *self;
+} pare_events;
+
+/* One export of the recipe. */
+typedef struct pare_compress_export {
+    const char *format, *path;
+    pare_export_result result;
+} pare_compress_export;
+
+/* What a finished job tells. `report` and its rows live in the arena given to pare_compress. */
+typedef struct pare_compress_result {
+    pare_report report;
+    size_t fallbacks; /* linears whose result took a step of the numeric ladder or that got too
+                         little calibration, those of an expert that too few tokens reach among
+                         them, and steps that take parts out by too little calibration */
+    size_t thin;      /* of these, linears and steps that got too little calibration */
+    pare_compress_export *export; /* those that this call made */
+    size_t exports;
+    double export_seconds; /* part of report.seconds */
+    bool again; /* the artifact was there already: of `report`, only `output` is filled */
+} pare_compress_result;
+
+#endif

@@ -1,9 +1,0 @@
-/* compress/version.h - the version of the program, as the build defines it. */
-#ifndef PARE_COMPRESS_VERSION_H
-#define PARE_COMPRESS_VERSION_H
-
-#ifndef PARE_VERSION
-#error "PARE_VERSION comes from the build"
-#endif
-
-#endif
