@@ -21,14 +21,14 @@
 static pare_status open_journal(pare_run *run, pare_journal_record **record, size_t *count)
 {
     pare_ctx *const cx = run->cx;
-    const char *const directory = run->plan.partial_path, *text;
+    const char *const directory = run->plan->partial_path, *text;
     pare_json_writer *w = NULL;
     *count = 0;
     *record = NULL;
     pare_status s = pare_json_writer_new(cx, &w);
     if (s == PARE_OK)
         s = pare__run_fingerprint(run, w, &text);
-    if (s == PARE_OK && run->plan.job->restart)
+    if (s == PARE_OK && run->plan->job->restart)
         s = pare_journal_restart(cx, directory, text, &run->journal);
     else if (s == PARE_OK)
         s = pare_journal_open(cx, run->a, directory, text, &run->journal, record, count);
@@ -39,7 +39,7 @@ static pare_status open_journal(pare_run *run, pare_journal_record **record, siz
 /* Units of the journal, up to the first that does not decode. */
 static pare_status decode_units(pare_run *run, const pare_journal_record *record, size_t count)
 {
-    const size_t units = run->plan.out.blocks + 1;
+    const size_t units = run->plan->out.blocks + 1;
     run->record = record;
     run->unit = PARE_NEW(run->a, pare_unit_result, units);
     if (!run->unit)
@@ -56,7 +56,7 @@ static pare_status decode_units(pare_run *run, const pare_journal_record *record
     if (pare_journal_lost(run->journal))
         pare__notify(run, PARE_EVENT_NOTICE,
                      "%s: the journal of the unfinished run is damaged; everything is done again",
-                     run->plan.partial_path);
+                     run->plan->partial_path);
     return PARE_OK;
 }
 
@@ -68,18 +68,18 @@ static void tell(void *self, const char *text)
 /* The place of the output: locked, mended, and free for what the plan is about. */
 static pare_status claim(pare_run *run)
 {
-    pare_plan *const plan = &run->plan;
+    const pare_plan *const plan = run->plan;
     bool unfinished;
     PARE_TRY(pare_output_check_room(run->cx, plan->output_path));
     PARE_TRY(
         pare_lock_take(run->cx, run->a, plan->output_path, "compress", &run->teller, &run->lock));
     PARE_TRY(pare_place_mend(run->cx, run->a, &plan->place, &run->teller, &unfinished));
-    return pare_plan_places(run->cx, run->a, plan, unfinished);
+    return pare_plan_places(run->cx, run->a, plan, unfinished, &run->settled);
 }
 
 static pare_status open_output(pare_run *run)
 {
-    pare_plan *const plan = &run->plan;
+    const pare_plan *const plan = run->plan;
     const size_t blocks = plan->out.blocks;
     pare_journal_record *record;
     size_t count;
@@ -103,30 +103,30 @@ static pare_status open_output(pare_run *run)
 static pare_status take_work(pare_run *run)
 {
     size_t most = 0;
-    if (run->plan.calibrated || run->plan.pruned)
+    if (run->plan->calibrated || run->plan->pruned)
         return PARE_OK;
-    for (size_t i = 0; i < run->plan.linears; i++) {
-        const pare_packed_linear *const l = &run->plan.linear[i].packed;
+    for (size_t i = 0; i < run->plan->linears; i++) {
+        const pare_packed_linear *const l = &run->settled.linear[i].packed;
         most = l->n * l->k > most ? l->n * l->k : most;
     }
     run->work = pare_arena_take_raw(&run->stage, most, sizeof *run->work);
     if (!run->work)
         return PARE_ENOMEM;
     pare_arena_release(&run->scratch);
-    return pare_arena_init(run->cx, &run->scratch, pare__plan_stored_bytes(&run->plan));
+    return pare_arena_init(run->cx, &run->scratch, pare__plan_stored_bytes(run->plan));
 }
 
 /* Space for the current block's float weights, twice when folds carry a reference along. */
 static pare_status take_weights(pare_run *run)
 {
-    const pare_plan *const plan = &run->plan;
-    PARE_TRY(pare_float_block_take(&run->stage, &plan->model.config, plan->room, &run->current));
+    const pare_plan *const plan = run->plan;
+    PARE_TRY(pare_float_block_take(&run->stage, &run->model.config, plan->room, &run->current));
     PARE_TRY(take_work(run));
     PARE_TRY(pare__run_prune_take(run, &run->common, 0));
     PARE_TRY(pare__run_experts_take(run));
     if (plan->reference)
         PARE_TRY(
-            pare_float_block_take(&run->stage, &plan->model.config, plan->room, &run->reference));
+            pare_float_block_take(&run->stage, &run->model.config, plan->room, &run->reference));
     memcpy(run->common.weight, run->current.weight, sizeof run->common.weight);
     memcpy(run->common.bias, run->current.bias, sizeof run->common.bias);
     memcpy(run->common.whole, run->reference.weight, sizeof run->common.whole);
@@ -135,15 +135,15 @@ static pare_status take_weights(pare_run *run)
 
 static pare_status open_waves(pare_run *run)
 {
-    pare_plan *const plan = &run->plan;
-    const pare_config *const c = &plan->model.config;
-    if (plan->spill)
+    const pare_plan *const plan = run->plan;
+    const pare_config *const c = &run->model.config;
+    if (run->settled.memory.spill)
         pare__notify(run, PARE_EVENT_NOTICE, "activations (%.1f MiB) go to a file in %s",
-                     (double)plan->activation_bytes / 0x1p20, plan->partial_path);
-    const char *const spill = plan->spill ? plan->partial_path : NULL;
-    PARE_TRY(pare_wave_open(run->cx, &run->stage, plan->samples, plan->window, c->hidden, spill,
-                            &run->wave));
-    return plan->drift ? pare_wave_open(run->cx, &run->stage, plan->samples, plan->window,
+                     (double)run->settled.memory.activation_bytes / 0x1p20, plan->partial_path);
+    const char *const spill = run->settled.memory.spill ? plan->partial_path : NULL;
+    PARE_TRY(pare_wave_open(run->cx, &run->stage, run->settled.samples, plan->window, c->hidden,
+                            spill, &run->wave));
+    return plan->drift ? pare_wave_open(run->cx, &run->stage, run->settled.samples, plan->window,
                                         c->hidden, spill, &run->floats)
                        : PARE_OK;
 }
@@ -152,48 +152,48 @@ static pare_status open_waves(pare_run *run)
  * told at once. */
 static pare_status start_waves(pare_run *run)
 {
-    pare_plan *const plan = &run->plan;
+    const pare_plan *const plan = run->plan;
     if (!plan->calibrated)
         return PARE_OK;
     PARE_TRY(
-        pare_forward_init(run->cx, &run->stage, &plan->model, plan->window, true, &run->forward));
-    if (plan->spill)
+        pare_forward_init(run->cx, &run->stage, &run->model, plan->window, true, &run->forward));
+    if (run->settled.memory.spill)
         PARE_TRY(open_waves(run));
     PARE_TRY(pare__run_weigh(run));
-    return plan->spill ? PARE_OK : open_waves(run);
+    return run->settled.memory.spill ? PARE_OK : open_waves(run);
 }
 
 /* The inputs of the first block. */
 static pare_status fill_wave(pare_run *run, pare_wave *wave)
 {
-    PARE_TRY(pare_wave_embed(run->cx, &run->scratch, wave, &run->plan.model, run->tokens.id));
+    PARE_TRY(pare_wave_embed(run->cx, &run->scratch, wave, &run->model, run->data.tokens.id));
     return pare__rotate_wave(run, wave);
 }
 
 static pare_status fill_waves(pare_run *run)
 {
-    if (run->plan.calibrated)
+    if (run->plan->calibrated)
         PARE_TRY(fill_wave(run, &run->wave));
-    return run->plan.drift ? fill_wave(run, &run->floats) : PARE_OK;
+    return run->plan->drift ? fill_wave(run, &run->floats) : PARE_OK;
 }
 
 static void tell_plan(pare_run *run)
 {
-    const pare_plan *const plan = &run->plan;
+    const pare_plan *const plan = run->plan;
     if (plan->structured)
         pare__notify(run, PARE_EVENT_PLAN, "a plain checkpoint of %zu block%s, %.1f MiB",
                      plan->out.blocks, pare_plural(plan->out.blocks),
-                     (double)plan->packed_bytes / 0x1p20);
+                     (double)run->settled.packed_bytes / 0x1p20);
     else
         pare__notify(run, PARE_EVENT_PLAN, "%zu linear%s in %zu block%s, %.3f bits per weight",
                      plan->linears, pare_plural(plan->linears), plan->out.blocks,
-                     pare_plural(plan->out.blocks), plan->bits_per_weight);
+                     pare_plural(plan->out.blocks), run->settled.bits_per_weight);
 }
 
 static void tell_quantized(pare_run *run)
 {
     char text[PARE_SHORTAGE_TEXT];
-    if (pare_checkpoint_quantized_text(&run->plan.checkpoint, text, sizeof text))
+    if (pare_checkpoint_quantized_text(&run->checkpoint, text, sizeof text))
         pare__notify(run, PARE_EVENT_NOTICE, "warning: %s", text);
 }
 
@@ -202,16 +202,16 @@ static void tell_short(pare_run *run)
 {
     char text[PARE_SHORTAGE_TEXT];
     pare_shortage s;
-    for (size_t step = 0; step < run->plan.recipe.steps; step++)
-        if (pare_plan_short(&run->plan, step, &s))
+    for (size_t step = 0; step < run->plan->recipe.steps; step++)
+        if (pare_plan_short(run->plan, &run->settled, step, &s))
             pare__notify(run, PARE_EVENT_NOTICE, "warning: calibration: %s",
-                         pare_shortage_text(&run->plan, step, &s, text));
+                         pare_shortage_text(run->plan, &run->settled, step, &s, text));
 }
 
 /* Blocks of an earlier run are one step. */
 static void tell_step(const pare_run *run, size_t block)
 {
-    const size_t blocks = run->plan.out.blocks;
+    const size_t blocks = run->plan->out.blocks;
     char step[96];
     if (block >= run->units_found) {
         (void)snprintf(step, sizeof step, "block %zu of %zu", block + 1, blocks);
@@ -226,19 +226,20 @@ static void tell_step(const pare_run *run, size_t block)
 static pare_status run_job(pare_run *run, pare_compress_result *out)
 {
     pare_ctx *const cx = run->cx;
-    const size_t blocks = run->plan.out.blocks;
+    const size_t blocks = run->plan->out.blocks;
     pare__run_phases(run);
     tell_plan(run);
     tell_quantized(run);
     PARE_TRY(pare__run_watch_inputs(run));
     PARE_TRY(pare__run_hash_inputs(run));
     PARE_TRY(pare__run_finite(run));
-    if (run->plan.calibrated)
+    if (run->plan->calibrated)
         pare_ctx_step(cx, PARE__PHASE_TOKENS, "reading calibration text");
-    PARE_TRY(pare__run_tokens(run));
+    const pare_data_reader reader = pare__run_reader(run);
+    PARE_TRY(pare_data_calibration(&reader, &run->data, &run->settled));
     tell_short(run);
-    for (size_t i = 0; i < run->plan.recipe.evaluations; i++)
-        PARE_TRY(pare__run_check_evaluation(run, &run->plan.recipe.evaluation[i]));
+    for (size_t i = 0; i < run->plan->recipe.evaluations; i++)
+        PARE_TRY(pare_data_check(&reader, &run->plan->recipe.evaluation[i]));
     PARE_TRY(pare__run_hash_evaluations(run));
     PARE_TRY(pare__run_identify(run));
     PARE_TRY(pare__run_inputs_watched(run));
@@ -246,11 +247,11 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
     PARE_TRY(take_weights(run));
     PARE_TRY(start_waves(run));
     PARE_TRY(fill_waves(run));
-    if (run->plan.ratios) {
+    if (run->plan->ratios) {
         PARE_TRY(pare__run_ratios(run));
         PARE_TRY(fill_waves(run));
     }
-    PARE_TRY(pare_packed_create(cx, run->plan.partial_path, &run->plan.layout, &run->writer));
+    PARE_TRY(pare_packed_create(cx, run->plan->partial_path, &run->settled.layout, &run->writer));
     PARE_TRY(pare__run_check_found(run));
     PARE_TRY(pare__run_hash_packed(run));
     PARE_TRY(pare__run_structure_begin(run));
@@ -272,12 +273,12 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
     PARE_TRY(pare__run_packed_ready(run, blocks));
     PARE_TRY(pare__run_describe(run));
     PARE_TRY(pare__run_report(run, out));
-    PARE_TRY(pare_inventory_write(cx, run->a, run->plan.partial_path, run->output, run->outputs));
+    PARE_TRY(pare_inventory_write(cx, run->a, run->plan->partial_path, run->output, run->outputs));
     PARE_TRY(pare__run_inputs_same(run));
     PARE_TRY(pare__run_publish(run));
     PARE_TRY(pare__run_exports(run, out));
     out->report.seconds = pare__seconds() - run->started;
-    pare__notify(run, PARE_EVENT_DONE, "%s", run->plan.output_path);
+    pare__notify(run, PARE_EVENT_DONE, "%s", run->plan->output_path);
     return PARE_OK;
 }
 
@@ -285,7 +286,8 @@ pare_status pare_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
                           const pare_events *events, pare_compress_result *out)
 {
     *out = (pare_compress_result){0};
-    pare_run run = {.cx = cx, .a = a, .events = events, .started = pare__seconds()};
+    pare_plan plan = {0};
+    pare_run run = {.plan = &plan, .cx = cx, .a = a, .events = events, .started = pare__seconds()};
     run.teller = (pare_teller){tell, &run};
     const size_t limit = cx->limit_bytes;
     pare_status s = pare_arena_init(cx, &run.scratch, 0);
@@ -296,13 +298,16 @@ pare_status pare_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
     if (s == PARE_OK)
         s = pare_linalg_init(cx);
     if (s == PARE_OK)
-        s = pare_plan_make(cx, a, job, &run.plan);
+        s = pare_plan_make(cx, a, job, &plan);
+    run.settled = plan.settled;
+    run.checkpoint = plan.checkpoint;
+    run.model = plan.model;
     if (s == PARE_OK)
         s = claim(&run);
     pare_memory_trim();
     if (s == PARE_OK) {
-        cx->limit_bytes = (size_t)run.plan.allocator_bytes;
-        s = run.plan.finished ? pare__run_again(&run, out) : run_job(&run, out);
+        cx->limit_bytes = (size_t)run.settled.memory.allocator_bytes;
+        s = run.settled.finished ? pare__run_again(&run, out) : run_job(&run, out);
         cx->limit_bytes = limit;
         pare_ctx_job(cx, NULL, 0, 0);
     }
@@ -313,7 +318,7 @@ pare_status pare_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
     pare_token_weights_close(&run.weights);
     pare_packed_close(cx, run.writer);
     pare_journal_close(cx, run.journal);
-    pare_plan_close(&run.plan);
+    pare_plan_close(&plan);
     pare_lock_release(&run.lock);
     pare_arena_release(&run.stage);
     pare_arena_release(&run.views);

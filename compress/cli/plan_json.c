@@ -14,8 +14,8 @@ static void put_warnings(pare_json_writer *w, const pare_plan *p, const pare_pla
     if (pare_checkpoint_quantized_text(&p->checkpoint, text, sizeof text))
         pare_json_put_text(w, NULL, text);
     for (size_t i = 0; i < p->recipe.steps; i++)
-        if (pare_plan_short(p, i, &s))
-            pare_json_put_text(w, NULL, pare_shortage_text(p, i, &s, text));
+        if (pare_plan_short(p, &p->settled, i, &s))
+            pare_json_put_text(w, NULL, pare_shortage_text(p, &p->settled, i, &s, text));
     for (size_t i = 0; i < p->recipe.steps; i++)
         if (pare_plan_tail_text(p, i, text, sizeof text))
             pare_json_put_text(w, NULL, text);
@@ -30,7 +30,7 @@ static void put_exports(pare_json_writer *w, const pare_plan *p)
         pare_json_open_object(w, NULL);
         pare_json_put_text(w, "format", x->target->name);
         pare_json_put_text(w, "output", x->path);
-        pare_json_put_bool(w, "needs_restart", x->taken);
+        pare_json_put_bool(w, "needs_restart", p->settled.export[i].taken);
         pare_export_put(w, &x->result, false);
         pare_json_close(w);
     }
@@ -78,10 +78,10 @@ static void put_linear(pare_json_writer *w, const pare_plan *p, const pare_plan_
 static void put_memory(pare_json_writer *w, const pare_plan *p)
 {
     pare_json_open_object(w, "memory");
-    pare_json_put_integer(w, "anonymous_bytes", (int64_t)p->anonymous_bytes);
-    pare_json_put_integer(w, "mapped_bytes", (int64_t)p->mapped_bytes);
-    pare_json_put_integer(w, "limit_bytes", (int64_t)p->ram_limit);
-    pare_json_put_text(w, "limit", p->ram_limit_name);
+    pare_json_put_integer(w, "anonymous_bytes", (int64_t)p->settled.memory.anonymous_bytes);
+    pare_json_put_integer(w, "mapped_bytes", (int64_t)p->settled.memory.mapped_bytes);
+    pare_json_put_integer(w, "limit_bytes", (int64_t)p->settled.memory.limit_bytes);
+    pare_json_put_text(w, "limit", p->settled.memory.limit);
     pare_json_close(w);
 }
 
@@ -124,24 +124,24 @@ pare_status pare__plan_print_json(pare_cli *cli, const pare_plan *p, const pare_
     pare_json_put_text(w, "model", p->model_path);
     pare_json_put_text(w, "output", p->output_path);
     pare_json_put_bool(w, "needs_restart", pare__plan_is_taken(p));
-    pare_json_put_integer(w, "packed_bytes", (int64_t)p->packed_bytes);
+    pare_json_put_integer(w, "packed_bytes", (int64_t)p->settled.packed_bytes);
     pare_json_put_bool(w, "packed_bytes_exact", !p->ratios);
-    pare_json_put_integer(w, "other_bytes", (int64_t)p->other_bytes);
+    pare_json_put_integer(w, "other_bytes", (int64_t)p->settled.other_bytes);
     pare_json_put_integer(w, "input_bytes", (int64_t)p->input_bytes);
-    pare_json_put_finite(w, "bits_per_weight", p->bits_per_weight);
+    pare_json_put_finite(w, "bits_per_weight", p->settled.bits_per_weight);
     pare_json_put_kv(w, &p->model.config, &p->recipe.kv);
     pare_json_put_bool(w, "plain_checkpoint", p->structured);
     put_passes(w, p);
-    pare_json_put_integer(w, "samples", (int64_t)p->samples);
+    pare_json_put_integer(w, "samples", (int64_t)p->settled.samples);
     pare_json_put_integer(w, "window", (int64_t)p->window);
     pare_json_put_text(w, "token_weights", p->token_weights ? "loss" : "even");
     pare_json_put_integer(w, "held_out_windows", (int64_t)p->held_out);
     if (p->experts)
-        pare_json_put_integer(w, "experts_in_a_pass", (int64_t)p->chunk);
-    pare_json_put_bool(w, "spill", p->spill);
+        pare_json_put_integer(w, "experts_in_a_pass", (int64_t)p->settled.memory.chunk);
+    pare_json_put_bool(w, "spill", p->settled.memory.spill);
     put_memory(w, p);
-    pare_json_put_integer(w, "disk_bytes", (int64_t)p->disk_bytes);
-    pare_json_put_integer(w, "disk_free_bytes", (int64_t)p->disk_free_bytes);
+    pare_json_put_integer(w, "disk_bytes", (int64_t)p->settled.disk_bytes);
+    pare_json_put_integer(w, "disk_free_bytes", (int64_t)p->settled.disk_free_bytes);
     put_time(w, time);
     pare_json_open_array(w, "linears");
     for (size_t i = 0; i < p->linears; i++)

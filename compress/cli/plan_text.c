@@ -9,7 +9,7 @@
 
 bool pare__plan_is_taken(const pare_plan *p)
 {
-    return !p->replaces && pare_path_is_directory(p->output_path);
+    return !p->settled.replaces && pare_path_is_directory(p->output_path);
 }
 
 static void print_bytes(const char *what, uint64_t bytes, const char *note)
@@ -22,7 +22,7 @@ static const char *taken_note(const pare_plan *p)
 {
     if (!pare__plan_is_taken(p))
         return "";
-    return pare_plan_missing(p)
+    return pare_plan_missing(p, &p->settled)
                ? "   (exists; compress makes the exports that are missing if it is of this "
                  "recipe, model and texts, and will ask for --restart if not)"
                : "   (exists; compress has nothing to do if it is of this recipe, model and "
@@ -109,8 +109,8 @@ static void print_experts(const pare_plan *p)
     if (p->experts && calibrated)
         (void)printf(
             "%-17s %zu in a block; statistics of %zu in each pass; below %zu token%s: %s\n",
-            "experts", p->model.config.experts, p->chunk, c->min_tokens, pare_plural(c->min_tokens),
-            pare_cold_policy_name(c->cold));
+            "experts", p->model.config.experts, p->settled.memory.chunk, c->min_tokens,
+            pare_plural(c->min_tokens), pare_cold_policy_name(c->cold));
     for (size_t i = 0; i < p->recipe.steps; i++)
         if (p->left && p->left[i])
             (void)printf("%-17s works on attention only; the inputs of %zu linear%s of MLPs, which "
@@ -127,8 +127,8 @@ static void print_shortages(const pare_plan *p)
     if (pare_checkpoint_quantized_text(&p->checkpoint, text, sizeof text))
         (void)printf("%-17s %s\n", "warning", text);
     for (size_t i = 0; i < p->recipe.steps; i++)
-        if (pare_plan_short(p, i, &s))
-            (void)printf("%-17s %s\n", "warning", pare_shortage_text(p, i, &s, text));
+        if (pare_plan_short(p, &p->settled, i, &s))
+            (void)printf("%-17s %s\n", "warning", pare_shortage_text(p, &p->settled, i, &s, text));
     for (size_t i = 0; i < p->recipe.steps; i++)
         if (pare_plan_tail_text(p, i, text, sizeof text))
             (void)printf("%-17s %s\n", "note", text);
@@ -154,9 +154,9 @@ static void print_exports(const pare_plan *p)
         char bytes[PARE_UNIT_TEXT], types[PARE_EXPORT_TEXT];
         (void)printf("%-17s %s to %s, %llu bytes (%s), exact%s\n", "export", x->target->name,
                      x->path, (unsigned long long)r->bytes, pare_units_bytes(r->bytes, bytes),
-                     !x->taken     ? ""
-                     : p->finished ? "   (exists)"
-                                   : "   (exists; compress will ask for --restart)");
+                     !p->settled.export[i].taken ? ""
+                     : p->settled.finished       ? "   (exists)"
+                                                 : "   (exists; compress will ask for --restart)");
         (void)printf("%-17s linears: ", "");
         for (pare_export_fate f = 0; f < PARE_EXPORT_FATES; f++) {
             if (r->count[f])
@@ -180,16 +180,18 @@ static void print_exports(const pare_plan *p)
 static void print_memory(const pare_plan *p)
 {
     char bytes[PARE_UNIT_TEXT];
-    if (p->samples || !p->calibrated)
-        print_bytes("allocated memory", p->anonymous_bytes,
-                    p->spill ? " at most; activations go to a file to stay within the limit"
-                             : " at most");
+    if (p->settled.samples || !p->calibrated)
+        print_bytes("allocated memory", p->settled.memory.anonymous_bytes,
+                    p->settled.memory.spill
+                        ? " at most; activations go to a file to stay within the limit"
+                        : " at most");
     else
-        print_bytes("allocated memory", p->spilled_anonymous_bytes,
+        print_bytes("allocated memory", p->settled.memory.spilled_bytes,
                     " at most, and the activations of all windows");
-    print_bytes("mapped files", p->mapped_bytes, " on top, which the system can drop");
+    print_bytes("mapped files", p->settled.memory.mapped_bytes,
+                " on top, which the system can drop");
     (void)printf("%-17s %s of allocated memory, of %s\n", "memory limit",
-                 pare_units_bytes(p->ram_limit, bytes), p->ram_limit_name);
+                 pare_units_bytes(p->settled.memory.limit_bytes, bytes), p->settled.memory.limit);
 }
 
 /* From the least to the most, and on a second line the shares of the phases that take most. */
@@ -233,25 +235,26 @@ pare_status pare__plan_print_text(pare_arena *a, const pare_plan *p, const pare_
     PARE_TRY(pare__plan_print_list(a, p, all));
     (void)printf("\n%-17s %s\n%-17s %s%s\n", "model", p->model_path, "output", p->output_path,
                  taken_note(p));
-    (void)printf("%-17s %s%llu bytes (%s), %s: %u %sfile%s%s\n",
-                 p->structured ? "checkpoint" : "packed", p->ratios ? "at most " : "",
-                 (unsigned long long)p->packed_bytes, pare_units_bytes(p->packed_bytes, text),
-                 p->ratios ? "exact once the calibration has run" : "exact", p->layout.shards,
-                 p->structured ? "" : "packed ", pare_plural(p->layout.shards),
-                 pare_packed_index_name(&p->layout) ? " and the index" : "");
-    print_bytes("other files", p->other_bytes, ", estimate");
+    (void)printf(
+        "%-17s %s%llu bytes (%s), %s: %u %sfile%s%s\n", p->structured ? "checkpoint" : "packed",
+        p->ratios ? "at most " : "", (unsigned long long)p->settled.packed_bytes,
+        pare_units_bytes(p->settled.packed_bytes, text),
+        p->ratios ? "exact once the calibration has run" : "exact", p->settled.layout.shards,
+        p->structured ? "" : "packed ", pare_plural(p->settled.layout.shards),
+        pare_packed_index_name(&p->settled.layout) ? " and the index" : "");
+    print_bytes("other files", p->settled.other_bytes, ", estimate");
     print_bytes("input", p->input_bytes, "");
     print_passes(p);
     if (!p->structured)
         (void)printf("%-17s %s%.3f in the listed linears\n", "bits per weight",
-                     p->ratios ? "about " : "", p->bits_per_weight);
+                     p->ratios ? "about " : "", p->settled.bits_per_weight);
     print_ratios(p);
     print_zeros(p);
     pare_kv_text(&p->out, &p->recipe.kv, cache);
     (void)printf("%-17s %s\n", "KV cache", cache);
-    if (p->calibrated && p->samples)
-        (void)printf("%-17s %zu window%s of %zu tokens\n", "calibration", p->samples,
-                     pare_plural(p->samples), p->window);
+    if (p->calibrated && p->settled.samples)
+        (void)printf("%-17s %zu window%s of %zu tokens\n", "calibration", p->settled.samples,
+                     pare_plural(p->settled.samples), p->window);
     else if (p->calibrated)
         (void)printf("%-17s all windows of %zu tokens\n", "calibration", p->window);
     if (p->token_weights)
@@ -265,8 +268,8 @@ pare_status pare__plan_print_text(pare_arena *a, const pare_plan *p, const pare_
     print_evaluation(p);
     print_exports(p);
     print_memory(p);
-    print_bytes("disk", p->disk_bytes, " while running");
-    print_bytes("free disk", p->disk_free_bytes, "");
+    print_bytes("disk", p->settled.disk_bytes, " while running");
+    print_bytes("free disk", p->settled.disk_free_bytes, "");
     print_time(time);
     print_cautions(p);
     return PARE_OK;

@@ -201,7 +201,7 @@ static void look_at_needs(const pare_plan *plan, demand *need)
 {
     for (size_t step = 0; step < plan->recipe.steps; step++) {
         pare_shortage s;
-        if (!pare_plan_short(plan, step, &s) || s.need.tokens <= need->tokens)
+        if (!pare_plan_short(plan, &plan->settled, step, &s) || s.need.tokens <= need->tokens)
             continue;
         *need = (demand){s.need.tokens, s.k, pare_passes[plan->recipe.step[step].pass]->name};
     }

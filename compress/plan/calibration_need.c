@@ -80,27 +80,29 @@ pare_need pare_need_of(const pare_step *step, size_t k, size_t columns, size_t v
         .tokens = all, .rank = rank, .samples = larger(k / INPUTS_PER_SAMPLE, SAMPLES)};
 }
 
-static uint64_t all_tokens(const pare_plan *plan)
+static uint64_t all_tokens(const pare_plan *plan, const pare_settled *settled)
 {
-    return (uint64_t)plan->samples * plan->window;
+    return (uint64_t)settled->samples * plan->window;
 }
 
-static double fresh_part(const pare_plan *plan)
+static double fresh_part(const pare_plan *plan, const pare_settled *settled)
 {
-    return plan->fresh ? (double)plan->fresh / (double)all_tokens(plan) : 1;
+    return settled->fresh ? (double)settled->fresh / (double)all_tokens(plan, settled) : 1;
 }
 
-uint64_t pare_need_fresh(const pare_plan *plan, uint64_t tokens)
+uint64_t pare_need_fresh(const pare_plan *plan, const pare_settled *settled, uint64_t tokens)
 {
-    return (uint64_t)((double)tokens * fresh_part(plan));
+    return (uint64_t)((double)tokens * fresh_part(plan, settled));
 }
 
-double pare_need_effective(const pare_plan *plan, const pare_support *support)
+double pare_need_effective(const pare_plan *plan, const pare_settled *settled,
+                           const pare_support *support)
 {
-    return support->effective * fresh_part(plan);
+    return support->effective * fresh_part(plan, settled);
 }
 
-bool pare_need_is_met(const pare_plan *plan, size_t step, const pare_site_stats *stats)
+bool pare_need_is_met(const pare_plan *plan, const pare_settled *settled, size_t step,
+                      const pare_site_stats *stats)
 {
     const pare_support *const h = &stats->support;
     const size_t columns = h->known ? h->columns : stats->k;
@@ -108,10 +110,11 @@ bool pare_need_is_met(const pare_plan *plan, size_t step, const pare_site_stats 
         pare_need_of(&plan->recipe.step[step], stats->k, columns, plan->model.config.vocab);
     if (stats->white)
         return !h->known || need.rank == 0; /* what was measured is gone */
-    if (pare_need_fresh(plan, h->known ? h->tokens : all_tokens(plan)) < need.tokens)
+    if (pare_need_fresh(plan, settled, h->known ? h->tokens : all_tokens(plan, settled)) <
+        need.tokens)
         return false;
     return !h->known ||
-           (h->rank >= need.rank && pare_need_effective(plan, h) >= (double)need.samples);
+           (h->rank >= need.rank && pare_need_effective(plan, settled, h) >= (double)need.samples);
 }
 
 const char *pare_need_outcome(const pare_step *step, bool one)
@@ -135,8 +138,8 @@ static bool transforms(const pare_plan *plan, size_t step, const pare_plan_linea
     return found;
 }
 
-size_t pare_need_first(const pare_plan *plan, const pare_plan_linear *l,
-                       const pare_support *support, pare_need *need)
+size_t pare_need_first(const pare_plan *plan, const pare_settled *settled,
+                       const pare_plan_linear *l, const pare_support *support, pare_need *need)
 {
     const pare_site_stats stats = {.k = l->packed.k, .support = *support};
     size_t first = l->step;
@@ -146,7 +149,7 @@ size_t pare_need_first(const pare_plan *plan, const pare_plan_linear *l,
             const bool works =
                 turn ? transforms(plan, step, l)
                      : (l->quantized && l->step == step) || (l->pruned && l->prune_step == step);
-            found = works && !pare_need_is_met(plan, step, &stats);
+            found = works && !pare_need_is_met(plan, settled, step, &stats);
             first = found ? step : first;
         }
     *need = pare_need_of(&plan->recipe.step[first], l->packed.k, support->columns,
@@ -175,11 +178,12 @@ static size_t readers(const pare_plan *plan, size_t block, pare_site site)
     return count;
 }
 
-bool pare_plan_short(const pare_plan *plan, size_t step, pare_shortage *out)
+bool pare_plan_short(const pare_plan *plan, const pare_settled *settled, size_t step,
+                     pare_shortage *out)
 {
-    const uint64_t all = all_tokens(plan);
-    *out = (pare_shortage){.tokens = all, .fresh = pare_need_fresh(plan, all)};
-    if (!plan->calibrated || plan->samples == 0)
+    const uint64_t all = all_tokens(plan, settled);
+    *out = (pare_shortage){.tokens = all, .fresh = pare_need_fresh(plan, settled, all)};
+    if (!plan->calibrated || settled->samples == 0)
         return false;
     if (plan->structured)
         count_short(plan, step, plan->model.config.hidden, 0, out);
@@ -198,13 +202,13 @@ bool pare_plan_short(const pare_plan *plan, size_t step, pare_shortage *out)
 }
 
 /* Windows that have `tokens` new ones, when as many of each are new as of those at hand. */
-static uint64_t windows_for(const pare_plan *plan, const pare_shortage *s)
+static uint64_t windows_for(const pare_settled *settled, const pare_shortage *s)
 {
-    return (uint64_t)ceil((double)s->need.tokens * (double)plan->samples / (double)s->fresh);
+    return (uint64_t)ceil((double)s->need.tokens * (double)settled->samples / (double)s->fresh);
 }
 
-const char *pare_shortage_text(const pare_plan *plan, size_t step, const pare_shortage *s,
-                               char text[PARE_SHORTAGE_TEXT])
+const char *pare_shortage_text(const pare_plan *plan, const pare_settled *settled, size_t step,
+                               const pare_shortage *s, char text[PARE_SHORTAGE_TEXT])
 {
     const pare_step *const st = &plan->recipe.step[step];
     char what[96] = "what it takes out is left to chance", fresh[48] = "";
@@ -214,8 +218,8 @@ const char *pare_shortage_text(const pare_plan *plan, size_t step, const pare_sh
     if (s->linears)
         (void)snprintf(what, sizeof what, "%zu linear%s %s", s->linears, pare_plural(s->linears),
                        pare_need_outcome(st, s->linears == 1));
-    const uint64_t wanted = s->fresh ? windows_for(plan, s) : 0;
-    if (wanted && plan->windows && wanted > plan->windows)
+    const uint64_t wanted = s->fresh ? windows_for(settled, s) : 0;
+    if (wanted && settled->windows && wanted > settled->windows)
         (void)snprintf(windows, sizeof windows, "more text: at least %llu tokens",
                        (unsigned long long)(wanted * plan->window));
     else if (wanted)

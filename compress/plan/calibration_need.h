@@ -21,14 +21,16 @@ pare_need pare_need_of(const pare_step *step, size_t k, size_t columns, size_t v
 
 /* Of `tokens` (below 2^53) that a site has seen, those that say something new: as large a part of
  * them as of the whole calibration, and all as long as that was not read. */
-uint64_t pare_need_fresh(const pare_plan *plan, uint64_t tokens);
+uint64_t pare_need_fresh(const pare_plan *plan, const pare_settled *settled, uint64_t tokens);
 
 /* The same of effective samples, for a token that repeats is one sample. */
-double pare_need_effective(const pare_plan *plan, const pare_support *support);
+double pare_need_effective(const pare_plan *plan, const pare_settled *settled,
+                           const pare_support *support);
 
 /* Whether the inputs of a site are enough for a step. What no H was gathered of is judged by the
  * tokens of the calibration. True for statistics that stand in for inputs (pare_stats_whiten). */
-bool pare_need_is_met(const pare_plan *plan, size_t step, const pare_site_stats *stats);
+bool pare_need_is_met(const pare_plan *plan, const pare_settled *settled, size_t step,
+                      const pare_site_stats *stats);
 
 /* What becomes of linears that a step gets too little for: "stay as they are"; of one: "stays as it
  * is". */
@@ -37,8 +39,8 @@ const char *pare_need_outcome(const pare_step *step, bool one);
 /* The first step on a linear that `support` is not enough for, and what it needs: of those that
  * prune and quantize, then of transforms; l->step when it is enough for each of them, and H was
  * lost to a step on another linear of the site. */
-size_t pare_need_first(const pare_plan *plan, const pare_plan_linear *l,
-                       const pare_support *support, pare_need *need);
+size_t pare_need_first(const pare_plan *plan, const pare_settled *settled,
+                       const pare_plan_linear *l, const pare_support *support, pare_need *need);
 
 /* What a plan knows of a step that will not get enough. */
 typedef struct pare_shortage {
@@ -52,14 +54,15 @@ typedef struct pare_shortage {
 /* True when the calibration of a plan has fewer new tokens than a step needs for some linear.
  * Tokens of experts are counted as if all came to each. False as long as the tokens are not known
  * (samples: all). */
-bool pare_plan_short(const pare_plan *plan, size_t step, pare_shortage *out);
+bool pare_plan_short(const pare_plan *plan, const pare_settled *settled, size_t step,
+                     pare_shortage *out);
 
 enum { PARE_SHORTAGE_TEXT = 384 };
 
 /* "gptq needs 4608 tokens of calibration for 1536 inputs, and there are 4096: 30 linears get its
  * plain form; give samples: 9 or more (windows of 512)", or, where the data have no more windows,
  * "give more text: at least 4608 tokens" */
-const char *pare_shortage_text(const pare_plan *plan, size_t step, const pare_shortage *s,
-                               char text[PARE_SHORTAGE_TEXT]);
+const char *pare_shortage_text(const pare_plan *plan, const pare_settled *settled, size_t step,
+                               const pare_shortage *s, char text[PARE_SHORTAGE_TEXT]);
 
 #endif

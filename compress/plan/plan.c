@@ -14,7 +14,6 @@
 #include "compress/output/journal.h"
 #include "compress/output/output.h"
 #include "compress/plan/plan_internal.h"
-#include "compress/run/settle.h"
 #include "formats/checksums.h"
 #include "formats/dense.h"
 #include "formats/tokenizer.h"
@@ -133,15 +132,16 @@ static pare_status check_output(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 
 /* A finished output stays, unless --restart is given, now or to the run whose unfinished work lies
  * beside it: such a run is continued. Its journal says which output that was. */
-static pare_status check_replacing(pare_ctx *cx, pare_arena *a, pare_plan *plan, bool unfinished)
+static pare_status check_replacing(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
+                                   bool unfinished, pare_settled *settled)
 {
     char why[PARE_OURS_WHY];
     bool ours;
     if (!pare_path_is_directory(plan->output_path))
         return PARE_OK;
-    plan->replaces = plan->job->restart || unfinished;
-    plan->finished = !plan->replaces;
-    if (plan->replaces && !plan->job->look)
+    settled->replaces = plan->job->restart || unfinished;
+    settled->finished = !settled->replaces;
+    if (settled->replaces && !plan->job->look)
         return pare_place_check(cx, a, &plan->place);
     PARE_TRY(pare_ours_marked(cx, a, plan->output_path, PARE_OUTPUT_ARTIFACT, &ours, why));
     return ours ? PARE_OK
@@ -150,11 +150,12 @@ static pare_status check_replacing(pare_ctx *cx, pare_arena *a, pare_plan *plan,
                               plan->output_path, why);
 }
 
-pare_status pare_plan_places(pare_ctx *cx, pare_arena *a, pare_plan *plan, bool unfinished)
+pare_status pare_plan_places(pare_ctx *cx, pare_arena *a, const pare_plan *plan, bool unfinished,
+                             pare_settled *settled)
 {
-    PARE_TRY(check_replacing(cx, a, plan, unfinished));
-    PARE_TRY(pare__plan_export_places(cx, a, plan));
-    return pare__plan_disk(cx, a, plan);
+    PARE_TRY(check_replacing(cx, a, plan, unfinished, settled));
+    PARE_TRY(pare__plan_export_places(cx, a, plan, settled));
+    return pare__plan_disk(cx, a, plan, settled);
 }
 
 /* The same for a plan to be looked at. */
@@ -164,7 +165,7 @@ static pare_status look_at_places(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     struct stat st;
     if (!journal)
         return PARE_ENOMEM;
-    return pare_plan_places(cx, a, plan, stat(journal, &st) == 0 && st.st_size > 0);
+    return pare_plan_places(cx, a, plan, stat(journal, &st) == 0 && st.st_size > 0, &plan->settled);
 }
 
 static pare_status refuse_inside(pare_ctx *cx, const pare_plan *plan, const char *directory)
@@ -274,10 +275,10 @@ static pare_status check_windows(pare_ctx *cx, pare_plan *plan)
     pare_calibration *const c = &plan->recipe.calibration;
     PARE_TRY(fit_window(cx, plan, c->window, c->window_given, c->window_place, &c->window));
     plan->window = c->window;
-    plan->samples = c->samples;
+    plan->settled.samples = c->samples;
     plan->batch = pare_wave_batch(plan->window);
-    if (plan->samples && plan->samples < plan->batch)
-        plan->batch = plan->samples;
+    if (plan->settled.samples && plan->settled.samples < plan->batch)
+        plan->batch = plan->settled.samples;
     for (size_t i = 0; i < plan->recipe.evaluations; i++) {
         pare_evaluation *const e = &plan->recipe.evaluation[i];
         if (e->kind == PARE_EVALUATE_CHOICE)
@@ -353,7 +354,7 @@ static pare_status check_calibration(pare_ctx *cx, pare_arena *a, pare_plan *pla
     if (!c->tokens.text)
         return PARE_OK;
     PARE_TRY(check_data(cx, a, plan, &c->tokens, false, &plan->token_bytes));
-    plan->windows = plan->token_bytes / sizeof(int32_t) / plan->window;
+    plan->settled.windows = plan->token_bytes / sizeof(int32_t) / plan->window;
     return PARE_OK;
 }
 
@@ -408,7 +409,8 @@ static pare_status check_data_files(pare_ctx *cx, pare_arena *a, pare_plan *plan
 
 /* Tensors that stay as they are belong to the unit behind the last block, changed ones to their
  * block. */
-static pare_status lay_out(pare_ctx *cx, pare_arena *a, pare_plan *plan)
+static pare_status lay_out(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
+                           pare_settled *settled)
 {
     const pare_checkpoint *const ck = &plan->checkpoint;
     const size_t blocks = plan->out.blocks;
@@ -443,19 +445,19 @@ static pare_status lay_out(pare_ctx *cx, pare_arena *a, pare_plan *plan)
         unit[count++] = blocks;
     }
     for (size_t i = 0; i < plan->linears; i++) {
-        linear[i] = plan->linear[i].packed;
-        linear_unit[i] = plan->linear[i].block;
+        linear[i] = settled->linear[i].packed;
+        linear_unit[i] = settled->linear[i].block;
     }
     if (plan->structured) {
-        PARE_TRY(pare_packed_layout_dense(cx, a, kept, unit, count, shard_bytes, &plan->layout));
+        PARE_TRY(pare_packed_layout_dense(cx, a, kept, unit, count, shard_bytes, &settled->layout));
     } else {
         PARE_TRY(pare_packed_layout_make(cx, a, kept, unit, count, linear, linear_unit,
-                                         plan->linears, shard_bytes, &plan->layout));
-        PARE_TRY(pare_packed_layout_kv(cx, a, &plan->recipe.kv, &plan->layout));
+                                         plan->linears, shard_bytes, &settled->layout));
+        PARE_TRY(pare_packed_layout_kv(cx, a, &plan->recipe.kv, &settled->layout));
     }
-    plan->packed_bytes = plan->layout.index_bytes;
-    for (uint32_t i = 0; i < plan->layout.shards; i++)
-        plan->packed_bytes += plan->layout.file_bytes[i];
+    settled->packed_bytes = settled->layout.index_bytes;
+    for (uint32_t i = 0; i < settled->layout.shards; i++)
+        settled->packed_bytes += settled->layout.file_bytes[i];
     return PARE_OK;
 }
 
@@ -466,14 +468,18 @@ static uint64_t ratio_bytes(const pare_plan *plan)
     uint64_t rows = 0;
     for (size_t i = 0; i < plan->linears; i++)
         rows = plan->linear[i].packed.n > rows ? plan->linear[i].packed.n : rows;
-    return rows * sizeof(uint16_t) * plan->recipe.steps + plan->layout.entries * 64 + 8192;
+    return rows * sizeof(uint16_t) * plan->recipe.steps + plan->settled.layout.entries * 64 + 8192;
 }
 
-pare_status pare_plan_settle(pare_ctx *cx, pare_arena *a, pare_plan *plan,
-                             const pare_plan_found *found)
+pare_status pare_plan_settle(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
+                             const pare_plan_found *found, pare_settled *settled)
 {
+    pare_plan_linear *const linear = PARE_NEW(a, pare_plan_linear, plan->linears);
+    if (!linear)
+        return PARE_ENOMEM;
     for (size_t i = 0; i < plan->linears; i++) {
-        pare_plan_linear *const l = &plan->linear[i];
+        pare_plan_linear *const l = &linear[i];
+        *l = plan->linear[i];
         if (pare_plan_chooses_columns(plan, l))
             l->packed.outliers = found->columns[i];
         if (!l->pruned || pare_plan_ratios(plan, l->prune_step).rule == PARE_RATIOS_UNIFORM)
@@ -481,8 +487,9 @@ pare_status pare_plan_settle(pare_ctx *cx, pare_arena *a, pare_plan *plan,
         l->sparsity.ratio = found->ratio[i];
         pare__plan_store(l);
     }
-    pare__plan_bits(plan);
-    return lay_out(cx, a, plan);
+    settled->linear = linear;
+    settled->bits_per_weight = pare__plan_bits(plan, linear);
+    return lay_out(cx, a, plan, settled);
 }
 
 pare_status pare_plan_make(pare_ctx *cx, pare_arena *a, const pare_job *job, pare_plan *plan)
@@ -493,20 +500,21 @@ pare_status pare_plan_make(pare_ctx *cx, pare_arena *a, const pare_job *job, par
     PARE_TRY(open_model(cx, a, plan));
     PARE_TRY(pare__plan_resolve(cx, a, plan));
     PARE_TRY(check_windows(cx, plan));
-    PARE_TRY(pare__plan_check_held(cx, plan));
+    PARE_TRY(pare__plan_check_held(cx, plan, plan->settled.samples));
     PARE_TRY(check_kv(cx, plan));
     PARE_TRY(pare__plan_hold_out(cx, a, plan));
     PARE_TRY(check_data_files(cx, a, plan));
-    PARE_TRY(lay_out(cx, a, plan));
+    plan->settled.linear = plan->linear;
+    PARE_TRY(lay_out(cx, a, plan, &plan->settled));
     PARE_TRY(pare__plan_exports(cx, a, plan));
-    plan->packed_bytes += plan->ratios ? ratio_bytes(plan) : 0;
-    const pare_status s = pare__plan_cost(cx, plan);
+    plan->settled.packed_bytes += plan->ratios ? ratio_bytes(plan) : 0;
+    const pare_status s = pare__plan_cost(cx, plan, &plan->settled);
     if (s != PARE_OK)
         return s == PARE_ENOMEM ? pare__plan_relief(cx, plan) : s;
     if (!job->look)
         return PARE_OK;
     PARE_TRY(look_at_places(cx, a, plan));
-    return plan->finished || job->boundless ? PARE_OK : pare__plan_data(cx, plan);
+    return plan->settled.finished || job->boundless ? PARE_OK : pare__plan_data(cx, plan);
 }
 
 void pare_plan_close(pare_plan *plan)

@@ -9,10 +9,10 @@
 #include "compress/export/export.h"
 #include "compress/output/output_swap.h"
 #include "compress/passes/pass.h"
+#include "compress/plan/settled.h"
 #include "formats/checkpoint.h"
 #include "quant/rotate.h"
 #include "recipes/recipe.h"
-#include "solve/sparsity.h"
 
 typedef struct pare_job {      /* what the user asks for: a recipe, and what changes it */
     const char *recipe, *text; /* path of the recipe; its text, or NULL: read from there */
@@ -25,18 +25,6 @@ typedef struct pare_job {      /* what the user asks for: a recipe, and what cha
     bool look;          /* the plan alone is wanted: a finished output is no obstacle, */
     bool boundless;     /* nor is too little memory or disk */
 } pare_job;
-
-/* One linear that a step prunes, quantizes, or both. */
-typedef struct pare_plan_linear {
-    pare_packed_linear packed;
-    size_t block, part; /* 0: what every token runs, e + 1: expert e */
-    pare_role role;
-    size_t step;            /* index into recipe.step: who quantizes, else who prunes */
-    bool pruned, quantized; /* one of them at least */
-    bool calibrated;        /* some step on it looks at statistics of its input */
-    size_t prune_step;      /* when pruned; equal to `step` when one step does both */
-    pare_sparsity sparsity; /* when pruned: complete, with seed and tensor */
-} pare_plan_linear;
 
 /* True for a step that prunes this linear and leaves quantizing to others or nobody. */
 static inline bool pare_plan_prunes(const pare_plan_linear *l, size_t step)
@@ -70,8 +58,6 @@ typedef struct pare_plan_export {
     const pare_export_target *target;
     char *path; /* as the program opens it */
     pare_export_result result;
-    bool taken; /* something is there: in a plan that is looked at, or the export of `finished` */
-    bool stale; /* what is there is older than the finished output, and is replaced */
 } pare_plan_export;
 
 /* A multiple-choice file of the recipe. */
@@ -85,9 +71,6 @@ typedef struct pare_plan {
     const pare_job *job;
     pare_output_place place;                                        /* of the output */
     char *model_path, *output_path, *partial_path, *tokenizer_path; /* NULL: the model's own */
-    bool replaces; /* a finished output lies there, and the job may put its own in its place */
-    bool finished; /* a finished output lies there and stays: if it is of the same job, the job is
-                      done, but for exports that are not `taken` */
     char *recipe_text;
     size_t recipe_len;
     pare_recipe recipe;
@@ -101,12 +84,9 @@ typedef struct pare_plan {
     size_t transforms;
     pare_plan_changed *changed;
     size_t changes;
-    pare_float_room room; /* vectors that some block has or gets */
-    pare_packed_layout layout;
-    bool ratios; /* what some linears lose or keep is known while running: until pare_plan_settle
-                    packed_bytes is at most that */
-    uint64_t packed_bytes;         /* packed files and packed.index.json, exact */
-    uint64_t other_bytes;          /* copies, manifest, report: an estimate */
+    pare_float_room room;          /* vectors that some block has or gets */
+    pare_settled settled;          /* as far as the planner knows */
+    bool ratios;                   /* what some linears lose or keep is known while running */
     uint64_t input_bytes;          /* weight files of the checkpoint */
     bool reference;                /* each block is kept as the float model has it, too */
     size_t held_out;               /* most calibration windows to evaluate on */
@@ -117,35 +97,19 @@ typedef struct pare_plan {
     bool watched;                  /* structured: some step looks at the inputs inside blocks */
     bool untokenized;              /* the model has no tokenizer, so the artifact has none */
     bool unties;                   /* the rotation gives the tied head a tensor of its own */
-    double bits_per_weight;        /* of the targeted linears, every plane counted */
     bool calibrated, drift, sequential; /* statistics; of both models; sites one by one */
     bool token_weights;                 /* tokens count by the loss (calib/token_weights.h) */
-    size_t samples, window;     /* calibration; samples 0: all, known when the text is read */
-    uint64_t windows, fresh;    /* that the data have; tokens of the samples that say something new.
-                                   0: not known yet, or as many as are wanted */
-    size_t batch;               /* windows per forward batch, at most */
-    unsigned kinds[PARE_SITES]; /* PARE_STATS_* that some step needs, of part 0 */
-    unsigned expert_kinds[PARE_SITES]; /* the same of experts */
-    size_t experts;                    /* linears of experts in the plan */
-    size_t chunk;                      /* experts whose statistics are gathered in one pass */
+    size_t window;                      /* of the calibration */
+    size_t batch;                       /* windows per forward batch, at most */
+    unsigned kinds[PARE_SITES];         /* PARE_STATS_* that some step needs, of part 0 */
+    unsigned expert_kinds[PARE_SITES];  /* the same of experts */
+    size_t experts;                     /* linears of experts in the plan */
     size_t *left; /* [recipe.steps] inputs of MLPs that a transform leaves alone: with routers */
     uint64_t tokenizer_bytes;  /* of the model's tokenizer while its files are read */
     uint64_t text_bytes;       /* calibration texts that are read at once */
     uint64_t token_bytes;      /* calibration tokens of a file */
     uint64_t *evaluated_bytes; /* [recipe.evaluations] files of the evaluations */
     pare_plan_choice *choice;  /* [recipe.evaluations] what lies in those of multiple choice */
-    uint64_t activation_bytes; /* 0 when samples is 0 (not known yet) */
-    uint64_t held_ram_bytes;   /* of the allocator, once everything is planned */
-    uint64_t spilled_anonymous_bytes; /* anonymous memory with the activations in a file */
-    uint64_t whole_anonymous_bytes;   /* the same with them in memory */
-    uint64_t ram_limit;               /* the smallest of those that bound the memory */
-    const char *ram_limit_name;
-    uint64_t allocator_bytes; /* of it; the rest is BLAS, stacks, parsed JSON */
-    bool spill;               /* activations go to a file */
-    uint64_t anonymous_bytes; /* most that the job allocates */
-    uint64_t mapped_bytes;    /* files that come on top, mapped: the system can drop their pages */
-    uint64_t disk_bytes;      /* written while running, spill included */
-    uint64_t disk_free_bytes;
     pare_plan_export *export;
     size_t exports;
     uint64_t export_ram_bytes;
@@ -163,11 +127,11 @@ typedef struct pare_memory_limit {
 pare_memory_limit pare_memory_limit_find(pare_memory_limit asked, uint64_t held, uint64_t mapped);
 
 /* Exports that are still to be made. */
-static inline size_t pare_plan_missing(const pare_plan *plan)
+static inline size_t pare_plan_missing(const pare_plan *plan, const pare_settled *settled)
 {
     size_t count = 0;
     for (size_t i = 0; i < plan->exports; i++)
-        count += !plan->export[i].taken;
+        count += !settled->export[i].taken;
     return count;
 }
 
@@ -228,6 +192,14 @@ static inline pare_pass_ratios pare_plan_ratios(const pare_plan *plan, size_t st
     return pass->ratios ? pass->ratios(s->value) : (pare_pass_ratios){0};
 }
 
+/* The quantizer of a linear when it says how many columns are kept apart; else NULL. */
+static inline const pare_pass *pare_plan_chooses_columns(const pare_plan *plan,
+                                                         const pare_plan_linear *l)
+{
+    const pare_pass *const pass = pare_passes[plan->recipe.step[l->step].pass];
+    return l->quantized && pass->columns ? pass : NULL;
+}
+
 /* What a step leaves as a shorter last group, and which exports cannot hold it, in text [size];
  * NULL: nothing. */
 const char *pare_plan_tail_text(const pare_plan *plan, size_t step, char *text, size_t size);
@@ -240,11 +212,22 @@ PARE_CHECKED pare_status pare_plan_make(pare_ctx *cx, pare_arena *a, const pare_
                                         pare_plan *plan);
 
 /* What lies where outputs go, under the lock of the output and once its place is mended
- * (compress/output/output_swap.h): replaces, finished, taken, stale; and the disk that is free for
- * the rest. `unfinished` work goes on. PARE_EEXISTS for what must not be replaced, before anything
- * is touched; PARE_ENOSPC, PARE_EIO, PARE_ENOMEM, PARE_EINTERRUPTED. */
-PARE_CHECKED pare_status pare_plan_places(pare_ctx *cx, pare_arena *a, pare_plan *plan,
-                                          bool unfinished);
+ * (compress/output/output_swap.h), into settled: replaces, finished, export; and the disk that is
+ * free for the rest. `unfinished` work goes on. PARE_EEXISTS for what must not be replaced, before
+ * anything is touched; PARE_ENOSPC, PARE_EIO, PARE_ENOMEM, PARE_EINTERRUPTED. */
+PARE_CHECKED pare_status pare_plan_places(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
+                                          bool unfinished, pare_settled *settled);
+
+/* What the float model showed of each linear of a plan with `ratios`. */
+typedef struct pare_plan_found {
+    double *ratio;   /* of what a rule prunes */
+    size_t *columns; /* kept apart, where pare_plan_chooses_columns */
+} pare_plan_found;
+
+/* Linears and layout by it, into settled; packed_bytes and bits_per_weight are exact then. All
+ * other linears stay as they are. PARE_EFORMAT, PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_plan_settle(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
+                                          const pare_plan_found *found, pare_settled *settled);
 void pare_plan_close(pare_plan *plan);
 
 #endif

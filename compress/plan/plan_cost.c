@@ -12,66 +12,72 @@
 static const uint64_t report_bytes = (uint64_t)1 << 20, linear_report_bytes = 1536;
 
 /* What the job takes with the activations where they are. */
-static uint64_t peak_anonymous(const pare_plan *plan)
+static uint64_t peak_anonymous(const pare_plan_memory *m)
 {
-    return plan->spill ? plan->spilled_anonymous_bytes : plan->whole_anonymous_bytes;
+    return m->spill ? m->spilled_bytes : m->whole_bytes;
 }
 
 /* As many experts at once as the limit allows: a pass of the wave more for each other chunk. */
-static void choose_chunk(const pare_ctx *cx, pare_plan *plan)
+static void choose_chunk(const pare_ctx *cx, const pare_plan *plan, pare_settled *settled)
 {
     size_t most = plan->model.config.experts;
-    while (plan->experts && plan->chunk < most) {
-        const size_t fits = plan->chunk;
-        plan->chunk += (most - plan->chunk + 1) / 2;
-        (void)pare__plan_memory(cx, plan);
-        if (peak_anonymous(plan) <= plan->ram_limit)
+    while (plan->experts && settled->memory.chunk < most) {
+        const size_t fits = settled->memory.chunk;
+        settled->memory.chunk += (most - settled->memory.chunk + 1) / 2;
+        (void)pare__plan_memory(cx, plan, settled);
+        if (peak_anonymous(&settled->memory) <= settled->memory.limit_bytes)
             continue;
-        most = plan->chunk - 1;
-        plan->chunk = fits;
+        most = settled->memory.chunk - 1;
+        settled->memory.chunk = fits;
     }
-    (void)pare__plan_memory(cx, plan);
+    (void)pare__plan_memory(cx, plan, settled);
 }
 
-static pare_status check_ram(pare_ctx *cx, pare_plan *plan)
+pare_status pare__plan_cost(pare_ctx *cx, const pare_plan *plan, pare_settled *settled)
 {
-    plan->chunk = 1;
-    if (!plan->held_ram_bytes) /* later the tokens are there, too, which are counted */
-        plan->held_ram_bytes = cx->live_bytes;
-    plan->activation_bytes =
-        plan->calibrated ? pare_wave_bytes(plan->samples, plan->window, plan->model.config.hidden)
-                         : 0;
-    if (plan->drift && __builtin_mul_overflow(plan->activation_bytes, 2, &plan->activation_bytes))
-        plan->activation_bytes = UINT64_MAX;
-    const char *const largest = pare__plan_memory(cx, plan);
-    const uint64_t need = plan->spilled_anonymous_bytes < plan->whole_anonymous_bytes
-                              ? plan->spilled_anonymous_bytes
-                              : plan->whole_anonymous_bytes;
-    const pare_memory_limit limit = pare__plan_limit(plan, pare__plan_outside_bytes(cx, plan));
-    plan->ram_limit = limit.bytes;
-    plan->ram_limit_name = limit.name;
+    settled->memory.chunk = 1;
+    if (!settled->memory.held_bytes) /* later the tokens are there, too, which are counted */
+        settled->memory.held_bytes = cx->live_bytes;
+    settled->memory.activation_bytes =
+        plan->calibrated
+            ? pare_wave_bytes(settled->samples, plan->window, plan->model.config.hidden)
+            : 0;
+    if (plan->drift && __builtin_mul_overflow(settled->memory.activation_bytes, 2,
+                                              &settled->memory.activation_bytes))
+        settled->memory.activation_bytes = UINT64_MAX;
+    const char *const largest = pare__plan_memory(cx, plan, settled);
+    const uint64_t need = settled->memory.spilled_bytes < settled->memory.whole_bytes
+                              ? settled->memory.spilled_bytes
+                              : settled->memory.whole_bytes;
+    const pare_memory_limit limit =
+        pare__plan_limit(plan, settled->packed_bytes, pare__plan_outside_bytes(cx, plan));
+    settled->memory.limit_bytes = limit.bytes;
+    settled->memory.limit = limit.name;
     char text[PARE_UNIT_TEXT], most[PARE_UNIT_TEXT];
     if (plan->job->boundless)
         return PARE_OK;
-    if (need > plan->ram_limit)
+    if (need > settled->memory.limit_bytes)
         return pare_fail(cx, PARE_ENOMEM,
                          "%s needs %s of memory and the limit of %s leaves %s; raise the limit",
                          largest, pare_units_bytes(need, text), limit.name,
-                         pare_units_bytes(plan->ram_limit, most));
-    plan->allocator_bytes = plan->ram_limit - pare__plan_outside_bytes(cx, plan);
-    plan->spill = plan->whole_anonymous_bytes > plan->ram_limit;
-    choose_chunk(cx, plan);
-    plan->anonymous_bytes = peak_anonymous(plan);
-    plan->mapped_bytes = plan->input_bytes + plan->packed_bytes + pare__plan_largest_export(plan);
+                         pare_units_bytes(settled->memory.limit_bytes, most));
+    settled->memory.allocator_bytes =
+        settled->memory.limit_bytes - pare__plan_outside_bytes(cx, plan);
+    settled->memory.spill = settled->memory.whole_bytes > settled->memory.limit_bytes;
+    choose_chunk(cx, plan, settled);
+    settled->memory.anonymous_bytes = peak_anonymous(&settled->memory);
+    settled->memory.mapped_bytes =
+        plan->input_bytes + settled->packed_bytes + pare__plan_largest_export(plan);
     return PARE_OK;
 }
 
 /* Bytes that files of an unfinished run already hold. */
-static pare_status held_bytes(pare_arena *a, const pare_plan *plan, uint64_t *held)
+static pare_status held_bytes(pare_arena *a, const pare_plan *plan, const pare_settled *settled,
+                              uint64_t *held)
 {
     *held = 0;
-    for (uint32_t i = 0; i < plan->layout.shards; i++) {
-        char *const path = pare_path_join(a, plan->partial_path, plan->layout.shard_name[i]);
+    for (uint32_t i = 0; i < settled->layout.shards; i++) {
+        char *const path = pare_path_join(a, plan->partial_path, settled->layout.shard_name[i]);
         struct stat st;
         if (!path)
             return PARE_ENOMEM;
@@ -95,19 +101,20 @@ pare_status pare__plan_directory(pare_ctx *cx, pare_arena *a, const pare_plan *p
     return place ? PARE_OK : PARE_ENOMEM;
 }
 
-pare_status pare__plan_disk(pare_ctx *cx, pare_arena *a, pare_plan *plan)
+pare_status pare__plan_disk(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
+                            pare_settled *settled)
 {
-    plan->other_bytes = report_bytes + plan->linears * linear_report_bytes;
-    const bool exports_only = plan->finished && !plan->job->look;
-    plan->disk_bytes = exports_only ? 0 : plan->packed_bytes + plan->other_bytes;
-    if (plan->spill && !exports_only)
-        plan->disk_bytes += plan->activation_bytes;
+    settled->other_bytes = report_bytes + plan->linears * linear_report_bytes;
+    const bool exports_only = settled->finished && !plan->job->look;
+    settled->disk_bytes = exports_only ? 0 : settled->packed_bytes + settled->other_bytes;
+    if (settled->memory.spill && !exports_only)
+        settled->disk_bytes += settled->memory.activation_bytes;
     if (plan->token_weights && !exports_only)
-        plan->disk_bytes +=
-            pare_token_weights_disk(&plan->model.config, plan->samples, plan->window);
+        settled->disk_bytes +=
+            pare_token_weights_disk(&plan->model.config, settled->samples, plan->window);
     for (size_t i = 0; i < plan->exports; i++)
-        plan->disk_bytes +=
-            exports_only && plan->export[i].taken ? 0 : plan->export[i].result.bytes;
+        settled->disk_bytes +=
+            exports_only && settled->export[i].taken ? 0 : plan->export[i].result.bytes;
     const char *place;
     char needed[PARE_UNIT_TEXT], left[PARE_UNIT_TEXT];
     struct statvfs fs;
@@ -115,21 +122,16 @@ pare_status pare__plan_disk(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     PARE_TRY(pare__plan_directory(cx, a, plan, &place));
     if (statvfs(place, &fs) != 0)
         return pare_file_fail(cx, place, "tell the free space");
-    PARE_TRY(held_bytes(a, plan, &held));
+    PARE_TRY(held_bytes(a, plan, settled, &held));
     held = exports_only ? 0 : held;
     if (fs.f_blocks == 0) /* as /proc */
         return pare_fail(cx, PARE_EIO, "%s: no file can be written there; give another --output",
                          place);
-    plan->disk_free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
-    const bool may_stay = plan->finished && plan->job->look; /* compress tells whose it is */
-    if (!may_stay && !plan->job->boundless && plan->disk_bytes > plan->disk_free_bytes + held)
+    settled->disk_free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
+    const bool may_stay = settled->finished && plan->job->look; /* compress tells whose it is */
+    if (!may_stay && !plan->job->boundless && settled->disk_bytes > settled->disk_free_bytes + held)
         return pare_fail(cx, PARE_ENOSPC, "%s: needs %s of disk and %s are free there",
-                         plan->output_path, pare_units_bytes(plan->disk_bytes - held, needed),
-                         pare_units_bytes(plan->disk_free_bytes, left));
+                         plan->output_path, pare_units_bytes(settled->disk_bytes - held, needed),
+                         pare_units_bytes(settled->disk_free_bytes, left));
     return PARE_OK;
-}
-
-pare_status pare__plan_cost(pare_ctx *cx, pare_plan *plan)
-{
-    return check_ram(cx, plan);
 }

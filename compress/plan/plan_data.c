@@ -1,8 +1,7 @@
 /* The data of a plan that is looked at, read as the job will read it, so that both refuse the same
  * in the same words. */
+#include "compress/plan/job_data.h"
 #include "compress/plan/plan_internal.h"
-#include "compress/run/run_evaluate.h"
-#include "compress/run/run_internal.h"
 #include "runtime/file.h"
 
 static bool reads_calibration(const pare_plan *plan)
@@ -12,11 +11,11 @@ static bool reads_calibration(const pare_plan *plan)
 
 /* Whether the calibration may have less than the job wants. Files of tokens are always looked at:
  * that takes no tokenizer. */
-static bool calibration_in_doubt(pare_run *run)
+static bool calibration_in_doubt(const pare_data_reader *r)
 {
-    const pare_plan *const plan = &run->plan;
+    const pare_plan *const plan = r->plan;
     const pare_calibration *const c = &plan->recipe.calibration;
-    const uint64_t samples = plan->samples ? plan->samples : 1;
+    const uint64_t samples = plan->settled.samples ? plan->settled.samples : 1;
     const uint64_t wanted = (samples + (plan->held_out > 0)) * plan->window;
     uint64_t sum = 0;
     bool few = false;
@@ -25,7 +24,7 @@ static bool calibration_in_doubt(pare_run *run)
     if (c->kind == PARE_CALIBRATION_TOKENS)
         return true;
     for (size_t i = 0; i < c->text.count; i++) {
-        const char *const path = pare__run_data_path(run, &c->text.item[i]);
+        const char *const path = pare_data_path(r->a, r->plan, &c->text.item[i]);
         uint64_t bytes = 0;
         few |= !path || !pare_path_bytes(path, &bytes) || !pare_text_has(bytes, wanted);
         sum += bytes;
@@ -40,41 +39,49 @@ static bool evaluation_in_doubt(const pare_plan *plan, size_t i)
 }
 
 /* A text that has more than enough is not tokenized, but looked through. */
-static pare_status check_text(pare_run *run, const pare_text *text)
+static pare_status check_text(const pare_data_reader *r, const pare_text *text)
 {
-    const char *const path = pare__run_data_path(run, text);
-    return path ? pare_text_check(run->cx, run->a, path) : PARE_ENOMEM;
+    const char *const path = pare_data_path(r->a, r->plan, text);
+    return path ? pare_text_check(r->cx, r->a, path) : PARE_ENOMEM;
 }
 
-static pare_status look_at_calibration(pare_run *run)
+static pare_status look_at_calibration(const pare_data_reader *r)
 {
-    const pare_texts *const texts = &run->plan.recipe.calibration.text;
-    if (!reads_calibration(&run->plan))
+    const pare_texts *const texts = &r->plan->recipe.calibration.text;
+    if (!reads_calibration(r->plan))
         return PARE_OK;
-    if (calibration_in_doubt(run))
-        return pare__run_tokens(run);
+    if (calibration_in_doubt(r)) {
+        pare_calibration_data unused = {0};
+        pare_settled settled = r->plan->settled;
+        return pare_data_calibration(r, &unused, &settled);
+    }
     for (size_t i = 0; i < texts->count; i++)
-        PARE_TRY(check_text(run, &texts->item[i]));
+        PARE_TRY(check_text(r, &texts->item[i]));
     return PARE_OK;
 }
 
-static pare_status look(pare_run *run)
+static pare_status look(const pare_data_reader *r)
 {
-    PARE_TRY(look_at_calibration(run));
-    for (size_t i = 0; i < run->plan.recipe.evaluations; i++) {
-        const pare_evaluation *const e = &run->plan.recipe.evaluation[i];
-        PARE_TRY(evaluation_in_doubt(&run->plan, i) ? pare__run_check_evaluation(run, e)
-                                                    : check_text(run, pare_evaluation_data(e)));
+    PARE_TRY(look_at_calibration(r));
+    for (size_t i = 0; i < r->plan->recipe.evaluations; i++) {
+        const pare_evaluation *const e = &r->plan->recipe.evaluation[i];
+        PARE_TRY(evaluation_in_doubt(r->plan, i) ? pare_data_check(r, e)
+                                                 : check_text(r, pare_evaluation_data(e)));
     }
     return PARE_OK;
 }
 
 pare_status pare__plan_data(pare_ctx *cx, const pare_plan *plan)
 {
-    pare_arena a = {.cx = cx};
-    pare_run run = {.cx = cx, .a = &a, .scratch = {.cx = cx}, .plan = *plan};
-    const pare_status s = look(&run);
-    pare_arena_release(&run.scratch);
+    pare_arena a = {.cx = cx}, scratch = {.cx = cx};
+    const pare_data_reader reader = {.cx = cx,
+                                     .a = &a,
+                                     .scratch = &scratch,
+                                     .plan = plan,
+                                     .checkpoint = &plan->checkpoint,
+                                     .model = &plan->model};
+    const pare_status s = look(&reader);
+    pare_arena_release(&scratch);
     pare_arena_release(&a);
     return s;
 }

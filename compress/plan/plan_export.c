@@ -98,7 +98,7 @@ static int by_name(const void *a, const void *b)
 /* The artifact that the plan leads to. */
 static pare_status find_source(pare_arena *a, const pare_plan *plan, pare_export_source *out)
 {
-    const pare_packed_layout *const l = &plan->layout;
+    const pare_packed_layout *const l = &plan->settled.layout;
     pare_tensor *const tensor = PARE_NEW(a, pare_tensor, l->entries);
     if (!tensor)
         return PARE_ENOMEM;
@@ -137,19 +137,20 @@ static pare_status is_stale(pare_arena *a, const pare_plan *plan, const pare_pla
 /* Something that is there is no obstacle to a plan that is only looked at, nor is an export to the
  * others of a finished output. */
 static pare_status look_there(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
-                              pare_plan_export *out)
+                              const pare_settled *settled, const pare_plan_export *x,
+                              pare_plan_there *out)
 {
-    const bool may = plan->replaces || plan->job->restart || plan->finished;
+    const bool may = settled->replaces || plan->job->restart || settled->finished;
     pare_ours_state state;
     pare_export_place p;
     struct stat st;
     bool ours = false;
-    PARE_TRY(pare_export_place_find(cx, a, plan->model_path, out->path, out->target->kind, &p));
-    const bool there = lstat(out->path, &st) == 0;
+    PARE_TRY(pare_export_place_find(cx, a, plan->model_path, x->path, x->target->kind, &p));
+    const bool there = lstat(x->path, &st) == 0;
     if (there)
         PARE_TRY(pare_ours_marked(cx, a, p.at.output, p.at.kind, &ours, NULL));
-    if (ours && plan->finished) {
-        PARE_TRY(is_stale(a, plan, out, &out->stale));
+    if (ours && settled->finished) {
+        PARE_TRY(is_stale(a, plan, x, &out->stale));
         out->taken = !out->stale;
     }
     if (plan->job->look)
@@ -160,10 +161,15 @@ static pare_status look_there(pare_ctx *cx, pare_arena *a, const pare_plan *plan
     return pare_export_place_check(cx, a, &p, may);
 }
 
-pare_status pare__plan_export_places(pare_ctx *cx, pare_arena *a, pare_plan *plan)
+pare_status pare__plan_export_places(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
+                                     pare_settled *settled)
 {
+    settled->export = PARE_NEW(a, pare_plan_there, plan->exports);
+    if (!settled->export)
+        return PARE_ENOMEM;
     for (size_t i = 0; i < plan->exports; i++) {
-        const pare_status s = look_there(cx, a, plan, &plan->export[i]);
+        const pare_status s =
+            look_there(cx, a, plan, settled, &plan->export[i], &settled -> export[i]);
         if (s != PARE_OK)
             return refuse(cx, plan->recipe.export[i].path.place, s);
     }

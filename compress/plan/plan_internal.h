@@ -6,12 +6,12 @@
 #include "recipes/pattern.h"
 
 /* Which step prunes and quantizes which linear; facts and storage checked. Fills linear, linears,
- * sites, calibrated, sequential, bits_per_weight. */
+ * sites, calibrated, sequential, settled.bits_per_weight. */
 PARE_CHECKED pare_status pare__plan_resolve(pare_ctx *cx, pare_arena *a, pare_plan *plan);
 
 /* PARE_EUSAGE (with place) for windows, once their number is known, that are too few to hold some
  * out. */
-PARE_CHECKED pare_status pare__plan_check_held(pare_ctx *cx, const pare_plan *plan);
+PARE_CHECKED pare_status pare__plan_check_held(pare_ctx *cx, const pare_plan *plan, size_t samples);
 
 /* A step that prunes: pruner[slot] = step for what it selects. PARE_EUSAGE
  * (with place) for a linear that is pruned or quantized already, and for a sparsity that cannot be.
@@ -54,8 +54,9 @@ PARE_CHECKED pare_status pare__plan_changes(pare_ctx *cx, pare_arena *a, pare_pl
  * layout. PARE_EUSAGE, PARE_EEXISTS with place. */
 PARE_CHECKED pare_status pare__plan_exports(pare_ctx *cx, pare_arena *a, pare_plan *plan);
 
-/* What lies where they go: taken, stale. PARE_EEXISTS with place. */
-PARE_CHECKED pare_status pare__plan_export_places(pare_ctx *cx, pare_arena *a, pare_plan *plan);
+/* What lies where they go, into settled->export. PARE_EEXISTS with place. */
+PARE_CHECKED pare_status pare__plan_export_places(pare_ctx *cx, pare_arena *a,
+                                                  const pare_plan *plan, pare_settled *settled);
 
 /* What cannot be done to experts, once the linears are resolved. PARE_EUSAGE with place. */
 PARE_CHECKED pare_status pare__plan_experts(pare_ctx *cx, const pare_plan *plan);
@@ -77,8 +78,8 @@ static inline bool pare__plan_step_follows(const pare_plan *plan, size_t block, 
     return false;
 }
 
-/* Fills bits_per_weight. */
-void pare__plan_bits(pare_plan *plan);
+/* Bits of all planes of linear [plan->linears] over their weights. */
+double pare__plan_bits(const pare_plan *plan, const pare_plan_linear *linear);
 
 /* True for a tensor of the checkpoint that is not stored as it is. */
 bool pare__plan_replaces(const pare_plan *plan, const char *tensor);
@@ -87,7 +88,8 @@ bool pare__plan_replaces(const pare_plan *plan, const char *tensor);
 uint64_t pare__plan_part_weights(const pare_config *c, size_t part);
 
 /* What transform `i` needs for its whole block; counted once, at the first of its sites. */
-pare_pass_cost pare__plan_block_cost(const pare_ctx *cx, const pare_plan *plan, size_t i);
+pare_pass_cost pare__plan_block_cost(const pare_ctx *cx, const pare_plan *plan,
+                                     const pare_settled *settled, size_t i);
 
 /* Anonymous memory that the allocator does not see. */
 uint64_t pare__plan_outside_bytes(const pare_ctx *cx, const pare_plan *plan);
@@ -101,18 +103,19 @@ uint64_t pare__plan_stored_bytes(const pare_plan *plan);
  * single one is enough; or that none is. Returns PARE_ENOMEM. */
 pare_status pare__plan_relief(pare_ctx *cx, const pare_plan *plan);
 
-/* Fills spilled_anonymous_bytes and whole_anonymous_bytes, at most that: what the plan holds now,
- * and what the job takes on top. Needs activation_bytes and chunk. Returns what takes most, for a
- * message. */
-const char *pare__plan_memory(const pare_ctx *cx, pare_plan *plan);
+/* Fills memory.spilled_bytes and whole_bytes, at most that: what the plan holds now, and what the
+ * job takes on top. Needs activation_bytes and chunk. Returns what takes most, for a message. */
+const char *pare__plan_memory(const pare_ctx *cx, const pare_plan *plan, pare_settled *settled);
 
 /* Memory and flops; the check against the limit. Needs the layout. Once more when the number of
  * samples becomes known (samples: all). PARE_ENOMEM. */
-PARE_CHECKED pare_status pare__plan_cost(pare_ctx *cx, pare_plan *plan);
+PARE_CHECKED pare_status pare__plan_cost(pare_ctx *cx, const pare_plan *plan,
+                                         pare_settled *settled);
 
 /* Disk, and the check that it is free, once the places are known: of a finished output that stays
  * only missing exports are made. Behind pare__plan_cost. PARE_ENOSPC, PARE_ENOMEM, PARE_EIO. */
-PARE_CHECKED pare_status pare__plan_disk(pare_ctx *cx, pare_arena *a, pare_plan *plan);
+PARE_CHECKED pare_status pare__plan_disk(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
+                                         pare_settled *settled);
 
 /* The nearest directory above the output that is there. PARE_EIO, PARE_ENOMEM. */
 PARE_CHECKED pare_status pare__plan_directory(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
@@ -122,7 +125,7 @@ PARE_CHECKED pare_status pare__plan_directory(pare_ctx *cx, pare_arena *a, const
 uint64_t pare__plan_largest_export(const pare_plan *plan);
 
 /* What bounds the memory of the job, of which `held` bytes are in use outside the allocator. */
-pare_memory_limit pare__plan_limit(const pare_plan *plan, uint64_t held);
+pare_memory_limit pare__plan_limit(const pare_plan *plan, uint64_t packed_bytes, uint64_t held);
 
 /* Says what a step cannot do with models of this family, and why. Returns PARE_EUSAGE. */
 pare_status pare__plan_refuse_family(pare_ctx *cx, const pare_plan *plan, const pare_step *step,
@@ -178,13 +181,14 @@ pare_rotated pare__plan_global(const pare_plan *plan, const char *tensor);
 /* The same when the plan rotates or narrows the stream, else NOT. */
 pare_rotated pare__plan_rotated(const pare_plan *plan, const char *tensor);
 /* Memory while the largest of these is written. */
-uint64_t pare__plan_rotate_put_bytes(const pare_plan *plan);
+uint64_t pare__plan_rotate_put_bytes(const pare_plan *plan, const pare_packed_layout *layout);
 
 /* The tensor that a tied head gets of its own. PARE_ENOMEM. */
 PARE_CHECKED pare_status pare__plan_head(pare_arena *a, const pare_plan *plan, pare_tensor *out);
 
 /* Reads the data of a plan as the job will; texts that have more than enough are not tokenized.
- * What pare__run_tokens, pare__run_check_evaluation and pare_text_check return. */
+ * What pare_data_calibration, pare_data_check (compress/plan/job_data.h) and pare_text_check
+ * return. */
 PARE_CHECKED pare_status pare__plan_data(pare_ctx *cx, const pare_plan *plan);
 
 #endif

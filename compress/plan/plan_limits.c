@@ -61,13 +61,12 @@ uint64_t pare__plan_largest_export(const pare_plan *plan)
     return most;
 }
 
-pare_memory_limit pare__plan_limit(const pare_plan *plan, uint64_t held)
+pare_memory_limit pare__plan_limit(const pare_plan *plan, uint64_t packed_bytes, uint64_t held)
 {
     const pare_job *const job = plan->job;
     const pare_memory_limit asked = {job->ram_limit ? "--ram-limit" : "\"limits\" of the recipe",
                                      job->ram_limit ? job->ram_limit : plan->recipe.ram_limit};
     /* The output as it is filled and as it is evaluated or exported; what was exported, read back.
      * The input is mapped already. */
-    return pare_memory_limit_find(asked, held,
-                                  2 * plan->packed_bytes + pare__plan_largest_export(plan));
+    return pare_memory_limit_find(asked, held, 2 * packed_bytes + pare__plan_largest_export(plan));
 }

@@ -162,25 +162,27 @@ static uint64_t stability_bytes(const pare_plan *plan, uint64_t weights)
     return most;
 }
 
-pare_pass_cost pare__plan_block_cost(const pare_ctx *cx, const pare_plan *plan, size_t i)
+pare_pass_cost pare__plan_block_cost(const pare_ctx *cx, const pare_plan *plan,
+                                     const pare_settled *settled, size_t i)
 {
     const pare_plan_transform *const t = &plan->transform[i];
     const pare_step *const step = &plan->recipe.step[t->step];
     const pare_pass *const pass = pare_passes[step->pass];
     if (!pass->block_cost || (i > 0 && t[-1].step == t->step && t[-1].block == t->block))
         return (pare_pass_cost){0};
-    return pass->block_cost(cx, step->value, &plan->model.config, plan->samples, plan->window);
+    return pass->block_cost(cx, step->value, &plan->model.config, settled->samples, plan->window);
 }
 
 /* Beyond that, the most that a transform needs on one site: what its pass takes, and a matrix to
  * measure by. */
-static uint64_t transform_bytes(const pare_ctx *cx, const pare_plan *plan)
+static uint64_t transform_bytes(const pare_ctx *cx, const pare_plan *plan,
+                                const pare_settled *settled)
 {
     const pare_config *const c = &plan->model.config;
     uint64_t most = 0;
     for (size_t i = 0; i < plan->transforms; i++) {
         const pare_step *const step = &plan->recipe.step[plan->transform[i].step];
-        most = larger(most, pare__plan_block_cost(cx, plan, i).linear_bytes);
+        most = larger(most, pare__plan_block_cost(cx, plan, settled, i).linear_bytes);
         for (size_t role = 0; role < PARE_ROLES; role++) {
             size_t n, k;
             pare_linear_shape(c, 0, (pare_role)role, &n, &k);
@@ -248,14 +250,15 @@ static uint64_t common_stats_bytes(const pare_plan *plan, bool gathered)
     return most;
 }
 
-static uint64_t stats_bytes(const pare_plan *plan, bool gathered)
+static uint64_t stats_bytes(const pare_plan *plan, const pare_settled *settled, bool gathered)
 {
     const pare_config *const c = &plan->model.config;
     const uint64_t common = common_stats_bytes(plan, gathered);
     return !plan->experts
                ? common
-               : larger(common, plan->chunk * (pare_stats_bytes(c, 1, plan->expert_kinds) +
-                                               sizeof(pare_stats)));
+               : larger(common,
+                        settled->memory.chunk *
+                            (pare_stats_bytes(c, 1, plan->expert_kinds) + sizeof(pare_stats)));
 }
 
 /* To see what a Hessian rests on, one site after the other. */
@@ -307,10 +310,10 @@ static uint64_t fold_check_bytes(const pare_ctx *cx, const pare_plan *plan)
 }
 
 /* What the weights of tokens take until the job ends. */
-static uint64_t weights_bytes(const pare_plan *plan)
+static uint64_t weights_bytes(const pare_plan *plan, const pare_settled *settled)
 {
     return plan->token_weights ? pare_token_weights_bytes(&plan->model.config,
-                                                          (uint64_t)plan->samples * plan->window)
+                                                          (uint64_t)settled->samples * plan->window)
                                : 0;
 }
 
@@ -330,13 +333,14 @@ static uint64_t floats_bytes(const pare_plan *plan)
 }
 
 /* While they are found. */
-static uint64_t weigh_bytes(const pare_ctx *cx, const pare_plan *plan)
+static uint64_t weigh_bytes(const pare_ctx *cx, const pare_plan *plan, const pare_settled *settled)
 {
     const pare_config *const c = &plan->model.config;
     if (!plan->token_weights)
         return 0;
-    return weights_bytes(plan) + pare_token_weights_scratch(cx, c, plan->batch, plan->window) +
-           floats_bytes(plan) + rope_bytes(c, plan->window);
+    return weights_bytes(plan, settled) +
+           pare_token_weights_scratch(cx, c, plan->batch, plan->window) + floats_bytes(plan) +
+           rope_bytes(c, plan->window);
 }
 
 /* A pass of the wave; with drift the float model passes, too, whose block is loaded for it. */
@@ -353,17 +357,18 @@ static uint64_t pass_bytes(const pare_ctx *cx, const pare_plan *plan, bool spill
 }
 
 /* Of what is done to a block beside its floats, one after the other, the most. */
-static uint64_t parts_bytes(const pare_ctx *cx, const pare_plan *plan, bool spilled)
+static uint64_t parts_bytes(const pare_ctx *cx, const pare_plan *plan, const pare_settled *settled,
+                            bool spilled)
 {
     const pare_config *const c = &plan->model.config;
     const uint64_t wave = pass_bytes(cx, plan, spilled);
-    uint64_t step = larger(step_bytes(cx, plan), transform_bytes(cx, plan));
+    uint64_t step = larger(step_bytes(cx, plan), transform_bytes(cx, plan, settled));
     step = larger(step, support_bytes(plan));
     if (plan->transforms)
         step = larger(step, fold_check_bytes(cx, plan));
     const uint64_t draws = stability_bytes(plan, pare__plan_part_weights(c, 0));
-    uint64_t most = stats_bytes(plan, false) + draws + larger(step, draws ? wave : 0);
-    most = larger(most, stats_bytes(plan, true) + wave);
+    uint64_t most = stats_bytes(plan, settled, false) + draws + larger(step, draws ? wave : 0);
+    most = larger(most, stats_bytes(plan, settled, true) + wave);
     if (plan->ratios)
         most = larger(most, pare_stats_bytes(c, 0, plan->kinds) + larger(wave, step));
     if (plan->recipe.kv.method == PARE_KV_KVQUANT)
@@ -375,22 +380,23 @@ static uint64_t parts_bytes(const pare_ctx *cx, const pare_plan *plan, bool spil
 }
 
 /* Blocks while they are compressed. */
-static uint64_t block_bytes(const pare_ctx *cx, const pare_plan *plan, bool spilled)
+static uint64_t block_bytes(const pare_ctx *cx, const pare_plan *plan, const pare_settled *settled,
+                            bool spilled)
 {
     const pare_config *const c = &plan->model.config;
     const uint64_t folded =
         plan->transforms ? (uint64_t)plan->window * c->hidden * sizeof(float) : 0;
     return floats_bytes(plan) + rope_bytes(c, plan->window) + expert_bytes(plan) + folded +
-           weights_bytes(plan) + parts_bytes(cx, plan, spilled) +
-           pare__plan_structure_bytes(cx, plan) + (spilled ? 0 : plan->activation_bytes);
+           weights_bytes(plan, settled) + parts_bytes(cx, plan, settled, spilled) +
+           pare__plan_structure_bytes(cx, plan) + (spilled ? 0 : settled->memory.activation_bytes);
 }
 
 /* The embedding and the head in a changed basis, when the blocks are done. A narrower one is kept
  * to the end. */
-static uint64_t changed_bytes(const pare_plan *plan)
+static uint64_t changed_bytes(const pare_plan *plan, const pare_settled *settled)
 {
     const size_t hidden = plan->model.config.hidden, narrow = plan->out.hidden;
-    return pare__plan_rotate_put_bytes(plan) +
+    return pare__plan_rotate_put_bytes(plan, &settled->layout) +
            (narrow < hidden ? (uint64_t)narrow * hidden * sizeof(float) : 0);
 }
 
@@ -403,7 +409,7 @@ static uint64_t encode_bytes(const pare_plan *plan, uint64_t text, size_t texts)
 }
 
 /* Calibration and evaluations as tokens, before the first block. */
-static uint64_t tokens_bytes(const pare_ctx *cx, const pare_plan *plan)
+static uint64_t tokens_bytes(const pare_ctx *cx, const pare_plan *plan, const pare_settled *settled)
 {
     const pare_calibration *const c = &plan->recipe.calibration;
     uint64_t most = 0;
@@ -413,15 +419,15 @@ static uint64_t tokens_bytes(const pare_ctx *cx, const pare_plan *plan)
         most = pare_tokens_generate_bytes(cx, &plan->model.config, plan->window);
     const uint64_t ids = larger(plan->text_bytes * sizeof(int32_t), plan->token_bytes);
     most = larger(larger(most, plan->token_bytes),
-                  pare_tokens_fresh_bytes((uint64_t)plan->samples * plan->window));
-    return most + (plan->samples ? 0 : ids); /* all windows are kept */
+                  pare_tokens_fresh_bytes((uint64_t)settled->samples * plan->window));
+    return most + (settled->samples ? 0 : ids); /* all windows are kept */
 }
 
 /* The finished artifact, opened as a user opens it. */
-static uint64_t opened_bytes(const pare_plan *plan)
+static uint64_t opened_bytes(const pare_plan *plan, const pare_settled *settled)
 {
     enum { OF_TENSOR = 256, OF_LINEAR = 3072 };
-    uint64_t bytes = plan->layout.entries * OF_TENSOR;
+    uint64_t bytes = settled->layout.entries * OF_TENSOR;
     for (size_t i = 0; i < plan->linears; i++)
         bytes += OF_LINEAR + sizeof(pare_linear) + linear_view_bytes(&plan->linear[i].packed);
     return bytes;
@@ -453,7 +459,8 @@ static uint64_t choice_bytes(const pare_ctx *cx, const pare_plan *plan, size_t e
                   pare_evaluate_choice_bytes(cx, &after, c->items, c->bytes, c->longest));
 }
 
-static uint64_t evaluate_bytes(const pare_ctx *cx, const pare_plan *plan)
+static uint64_t evaluate_bytes(const pare_ctx *cx, const pare_plan *plan,
+                               const pare_settled *settled)
 {
     uint64_t most = 0;
     for (size_t i = 0; i < plan->recipe.evaluations; i++) {
@@ -472,15 +479,16 @@ static uint64_t evaluate_bytes(const pare_ctx *cx, const pare_plan *plan)
     if (plan->held_out)
         most = larger(most, evaluation_bytes(cx, plan, plan->window, true,
                                              (uint64_t)plan->held_out * plan->window));
-    return most ? most + opened_bytes(plan) : 0;
+    return most ? most + opened_bytes(plan, settled) : 0;
 }
 
 /* What the job keeps to its end: the plan, tokens of the calibration, a result of each linear. */
-static uint64_t kept_bytes(const pare_plan *plan)
+static uint64_t kept_bytes(const pare_plan *plan, const pare_settled *settled)
 {
-    return plan->held_ram_bytes + job_bytes + plan->linears * sizeof(pare_linear_result) +
-           ((uint64_t)plan->samples + plan->held_out) * plan->window * sizeof(int32_t) +
-           (plan->experts ? pare_plan_slots(plan) * (sizeof(pare_linear) + 64) : 0);
+    return settled->memory.held_bytes + job_bytes + plan->linears * sizeof(pare_linear_result) +
+           ((uint64_t)settled->samples + plan->held_out) * plan->window * sizeof(int32_t) +
+           (plan->experts ? pare_plan_slots(plan) * (sizeof(pare_linear) + 64) : 0) +
+           (plan->ratios ? plan->linears * sizeof *plan->linear : 0);
 }
 
 /* Manifest, tables and pages in the making. */
@@ -490,24 +498,25 @@ static uint64_t text_bytes(const pare_plan *plan)
     return plan->linears * (sizeof(pare_linear_result) + TEXTS);
 }
 
-static uint64_t export_bytes(const pare_plan *plan)
+static uint64_t export_bytes(const pare_plan *plan, const pare_settled *settled)
 {
-    return plan->export_ram_bytes ? plan->export_ram_bytes + opened_bytes(plan) : 0;
+    return plan->export_ram_bytes ? plan->export_ram_bytes + opened_bytes(plan, settled) : 0;
 }
 
-const char *pare__plan_memory(const pare_ctx *cx, pare_plan *plan)
+const char *pare__plan_memory(const pare_ctx *cx, const pare_plan *plan, pare_settled *settled)
 {
-    const uint64_t always = pare__plan_outside_bytes(cx, plan) + kept_bytes(plan);
+    const uint64_t always = pare__plan_outside_bytes(cx, plan) + kept_bytes(plan, settled);
     const struct {
         const char *name;
         uint64_t bytes;
-    } other[] = {{"the text of the calibration", tokens_bytes(cx, plan)},
-                 {"the embedding and the head", changed_bytes(plan)},
-                 {"an evaluation", evaluate_bytes(cx, plan)},
-                 {"an export", export_bytes(plan)},
+    } other[] = {{"the text of the calibration", tokens_bytes(cx, plan, settled)},
+                 {"the embedding and the head", changed_bytes(plan, settled)},
+                 {"an evaluation", evaluate_bytes(cx, plan, settled)},
+                 {"an export", export_bytes(plan, settled)},
                  {"the report", text_bytes(plan)}};
-    const uint64_t weigh = weigh_bytes(cx, plan), block = block_bytes(cx, plan, true);
-    const uint64_t inside = larger(block_bytes(cx, plan, false), weigh);
+    const uint64_t weigh = weigh_bytes(cx, plan, settled),
+                   block = block_bytes(cx, plan, settled, true);
+    const uint64_t inside = larger(block_bytes(cx, plan, settled, false), weigh);
     const uint64_t apart = plan->calibrated ? larger(block, weigh) : inside;
     const char *largest = weigh > block ? "the gradient of token_weights" : "one block";
     uint64_t most = apart < inside ? apart : inside, least = 0;
@@ -516,7 +525,7 @@ const char *pare__plan_memory(const pare_ctx *cx, pare_plan *plan)
         largest = other[i].bytes > most ? other[i].name : largest;
         most = larger(most, other[i].bytes);
     }
-    plan->spilled_anonymous_bytes = always + larger(apart, least);
-    plan->whole_anonymous_bytes = always + larger(inside, least);
+    settled->memory.spilled_bytes = always + larger(apart, least);
+    settled->memory.whole_bytes = always + larger(inside, least);
     return largest;
 }

@@ -175,7 +175,7 @@ static pare_status check_tokens(pare_ctx *cx, pare_arena *a, const pare_plan *pl
     if (!path)
         return PARE_ENOMEM;
     const bool known = stat(path, &st) == 0;
-    if (known && (uint64_t)st.st_size / sizeof(int32_t) / plan->window > plan->samples)
+    if (known && (uint64_t)st.st_size / sizeof(int32_t) / plan->window > plan->settled.samples)
         return PARE_OK;
     return known ? pare__plan_refuse_held_out(cx, plan, "calibration takes every window") : PARE_OK;
 }

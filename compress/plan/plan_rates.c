@@ -329,9 +329,9 @@ static pare_status measure_file(probe *p)
     const char *directory;
     char free_text[PARE_UNIT_TEXT];
     PARE_TRY(pare__plan_directory(p->cx, p->a, p->plan, &directory));
-    if (p->plan->disk_free_bytes < p->plan->disk_bytes + BYTES + SYNCS)
+    if (p->plan->settled.disk_free_bytes < p->plan->settled.disk_bytes + BYTES + SYNCS)
         return pare_fail(p->cx, PARE_ENOSPC, "%s: only %s free", directory,
-                         pare_units_bytes(p->plan->disk_free_bytes, free_text));
+                         pare_units_bytes(p->plan->settled.disk_free_bytes, free_text));
     char *const path = pare_path_join(p->a, directory, name);
     if (!path)
         return PARE_ENOMEM;

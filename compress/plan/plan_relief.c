@@ -106,7 +106,8 @@ static uint64_t need_of(relief *r)
     pare_pool *const pool = cx->pool;
     cx->pool = r->pulled[THREADS] ? NULL : pool;
     const pare_status s = pare_plan_make(cx, &a, &job, &plan);
-    const uint64_t spilled = plan.spilled_anonymous_bytes, whole = plan.whole_anonymous_bytes;
+    const uint64_t spilled = plan.settled.memory.spilled_bytes,
+                   whole = plan.settled.memory.whole_bytes;
     const uint64_t need = spilled < whole ? spilled : whole;
     cx->pool = pool;
     pare_plan_close(&plan);
@@ -213,8 +214,10 @@ static uint64_t pull_more(relief *r, uint64_t need, uint64_t limit)
 
 pare_status pare__plan_relief(pare_ctx *cx, const pare_plan *plan)
 {
-    const uint64_t spilled = plan->spilled_anonymous_bytes, whole = plan->whole_anonymous_bytes;
-    const uint64_t need = spilled < whole ? spilled : whole, limit = plan->ram_limit;
+    const uint64_t spilled = plan->settled.memory.spilled_bytes,
+                   whole = plan->settled.memory.whole_bytes;
+    const uint64_t need = spilled < whole ? spilled : whole,
+                   limit = plan->settled.memory.limit_bytes;
     char refusal[sizeof cx->what], words[256] = "", bytes[PARE_UNIT_TEXT];
     if (need <= limit) /* memory ended */
         return PARE_ENOMEM;

@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "compress/plan/plan_internal.h"
-#include "compress/run/settle.h"
 #include "recipes/pattern.h"
 
 enum { NO_STEP = -1 };
@@ -396,15 +395,15 @@ const char *pare_plan_tail_text(const pare_plan *plan, size_t step, char *text, 
     return text;
 }
 
-void pare__plan_bits(pare_plan *plan)
+double pare__plan_bits(const pare_plan *plan, const pare_plan_linear *linear)
 {
     double bits = 0.0, weights = 0.0;
     for (size_t i = 0; i < plan->linears; i++) {
-        const pare_packed_linear *const l = &plan->linear[i].packed;
+        const pare_packed_linear *const l = &linear[i].packed;
         bits += 8.0 * (double)pare_packed_linear_bytes(l).total;
         weights += (double)l->n * (double)l->k;
     }
-    plan->bits_per_weight = bits / weights;
+    return bits / weights;
 }
 
 /* Whether a step reads a Hessian, and whether all that do are better off with weights by the loss.
@@ -463,16 +462,15 @@ static pare_status weigh_tokens(pare_ctx *cx, pare_plan *plan)
     return PARE_OK;
 }
 
-pare_status pare__plan_check_held(pare_ctx *cx, const pare_plan *plan)
+pare_status pare__plan_check_held(pare_ctx *cx, const pare_plan *plan, size_t samples)
 {
-    for (size_t i = 0; i < plan->recipe.steps && plan->samples; i++) {
+    for (size_t i = 0; i < plan->recipe.steps && samples; i++) {
         const pare_step *const step = &plan->recipe.step[i];
-        if ((facts_of(step) & PARE_FACT_HELD) && plan->samples < PARE_HELD_PART)
+        if ((facts_of(step) & PARE_FACT_HELD) && samples < PARE_HELD_PART)
             return pare_recipe_fail(cx, step->place,
                                     "tune holds one of %d calibration windows out, and there %s "
                                     "%zu; give more samples or text",
-                                    PARE_HELD_PART, plan->samples == 1 ? "is" : "are",
-                                    plan->samples);
+                                    PARE_HELD_PART, samples == 1 ? "is" : "are", samples);
     }
     return PARE_OK;
 }
@@ -524,7 +522,7 @@ pare_status pare__plan_resolve(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     for (size_t s = 0; s < PARE_SITES; s++)
         plan->calibrated |= plan->kinds[s] != 0 || plan->expert_kinds[s] != 0;
     PARE_TRY(weigh_tokens(cx, plan));
-    pare__plan_bits(plan);
+    plan->settled.bits_per_weight = pare__plan_bits(plan, plan->linear);
     PARE_TRY(pare__plan_experts(cx, plan));
     return pare__plan_rotate_check(cx, plan);
 }

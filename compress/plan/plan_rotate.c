@@ -137,12 +137,12 @@ pare_status pare__plan_head(pare_arena *a, const pare_plan *plan, pare_tensor *o
     return pare_tensor_bytes(out->dtype, out->rank, out->shape, &out->bytes);
 }
 
-uint64_t pare__plan_rotate_put_bytes(const pare_plan *plan)
+uint64_t pare__plan_rotate_put_bytes(const pare_plan *plan, const pare_packed_layout *layout)
 {
     const size_t width = plan->out.hidden;
     uint64_t most = 0;
-    for (size_t i = 0; i < plan->layout.entries; i++) {
-        const pare_tensor *const t = &plan->layout.entry[i].tensor;
+    for (size_t i = 0; i < layout->entries; i++) {
+        const pare_tensor *const t = &layout->entry[i].tensor;
         const pare_rotated which = pare__plan_rotated(plan, t->name);
         if (which != PARE_ROTATED_EMBED && which != PARE_ROTATED_HEAD)
             continue;

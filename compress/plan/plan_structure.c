@@ -281,7 +281,7 @@ static pare_status change_all(pare_arena *a, pare_plan *plan)
         weights += t->shape[0] * t->shape[1];
         bytes += t->shape[0] * t->shape[1] * pare_dtype_bits(t->dtype) / 8;
     }
-    plan->bits_per_weight = 8.0 * (double)bytes / (double)weights;
+    plan->settled.bits_per_weight = 8.0 * (double)bytes / (double)weights;
     return PARE_OK;
 }
 

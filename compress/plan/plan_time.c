@@ -36,6 +36,7 @@ enum { BLOCK_SYNCS = 2, END_SYNCS = 24 };
 typedef struct estimate {
     const pare_ctx *cx;
     const pare_plan *plan;
+    const pare_settled *settled;
     pare_plan_rates rate;
     double threads;
     double *phase;
@@ -81,8 +82,9 @@ static double calibration_tokens(const estimate *e)
     const pare_plan *const p = e->plan;
     if (!p->calibrated)
         return 0;
-    return p->samples ? (double)p->samples * (double)p->window
-                      : tokens_in(e, p->text_bytes, true) + tokens_in(e, p->token_bytes, false);
+    return e->settled->samples
+               ? (double)e->settled->samples * (double)p->window
+               : tokens_in(e, p->text_bytes, true) + tokens_in(e, p->token_bytes, false);
 }
 
 /* Of a token in a window: scores and mixed values, each half of the window on average. */
@@ -104,7 +106,7 @@ static void count_checks(estimate *e)
 {
     const double bytes = (double)e->plan->input_bytes;
     const bool slow = e->rate.read < e->rate.copy / 4; /* from a disk: threads do not help */
-    const bool stays = bytes < 0.9 * (double)e->plan->ram_limit;
+    const bool stays = bytes < 0.9 * (double)e->settled->memory.limit_bytes;
     const double once = over(bytes, slow ? e->rate.read : parallel(e, e->rate.read));
     const double again = slow && stays ? over(bytes, parallel(e, e->rate.copy)) : once;
     e->phase[PARE_PHASE_CHECK] =
@@ -115,7 +117,7 @@ static void count_checks(estimate *e)
  * when the rest is done is waited for, else it takes its share of the CPUs. Behind all others. */
 static void count_hashing(estimate *e)
 {
-    const double bytes = (double)e->plan->input_bytes + (double)e->plan->packed_bytes;
+    const double bytes = (double)e->plan->input_bytes + (double)e->settled->packed_bytes;
     const double all = over(bytes, e->rate.sha256);
     double rest = 0;
     for (size_t i = 0; i < PARE_PLAN_PHASES; i++)
@@ -145,7 +147,7 @@ static void count_tokens(estimate *e)
     *phase = loads * e->rate.tokenizer + over(bytes, e->rate.encode);
     if ((p->calibrated || p->held_out) && c->kind == PARE_CALIBRATION_GENERATE)
         /* token by token of 16 windows */
-        *phase += (double)p->window * (double)((p->samples + p->held_out + 15) / 16) *
+        *phase += (double)p->window * (double)((e->settled->samples + p->held_out + 15) / 16) *
                   over((double)p->input_bytes, parallel(e, e->rate.copy));
 }
 
@@ -166,13 +168,13 @@ static double share_before(const pare_plan *plan, pare_site site)
 /* Forward passes of a token through part 0 of a block (statistics, of a site each when sequential;
  * outputs) and through one expert; where experts have statistics, a pass counts tokens and each
  * chunk has its own. */
-static void count_passes(const pare_plan *plan, double *common, double *expert)
+static void count_passes(const pare_plan *plan, size_t chunk, double *common, double *expert)
 {
     const double looks = plan->ratios ? 1.0 : 0.0; /* at the float model, statistics included */
     bool counts = false;
     for (size_t s = 0; s < PARE_SITES; s++)
         counts |= plan->expert_kinds[s] != 0;
-    const size_t experts = plan->model.config.experts, chunk = plan->chunk;
+    const size_t experts = plan->model.config.experts;
     const double each = plan->sequential ? 2.0 : 1.0;
     *common = (plan->sequential ? 1.0 : 2.0) + 2.0 * looks;
     for (pare_site s = 0; s < PARE_SITES && plan->sequential; s++)
@@ -204,7 +206,7 @@ static void count_calibration(estimate *e)
     const double tokens = calibration_tokens(e), blocks = (double)c->blocks;
     const double looks = p->ratios ? 1.0 : 0.0, used = (double)c->experts_used;
     double common, expert, forward, stats = 0;
-    count_passes(p, &common, &expert);
+    count_passes(p, e->settled->memory.chunk, &common, &expert);
     forward =
         common * (2.0 * (double)pare__plan_part_weights(c, 0) + attention_flops(c, p->window));
     if (c->experts)
@@ -252,7 +254,7 @@ static void count_transforms(estimate *e)
     const pare_plan *const p = e->plan;
     const pare_config *const c = &p->model.config;
     for (size_t i = 0; i < p->transforms; i++) {
-        const pare_pass_cost block = pare__plan_block_cost(e->cx, p, i);
+        const pare_pass_cost block = pare__plan_block_cost(e->cx, p, e->settled, i);
         add_cost(e, &block, true);
         for (size_t role = 0; role < PARE_ROLES; role++) {
             size_t n, k;
@@ -294,14 +296,15 @@ static void count_linears(estimate *e)
                   over(l->pruned ? pruned_rounds * weights : 0, e->rate.round) +
                   over((twice ? 2.0 : 1.0) * error_flops(p, l), e->rate.gram);
     }
-    *store += over((double)p->packed_bytes, e->rate.copy); /* tensors that stay as they are */
+    *store +=
+        over((double)e->settled->packed_bytes, e->rate.copy); /* tensors that stay as they are */
 }
 
 static void count_writing(estimate *e)
 {
     const pare_plan *const p = e->plan;
     e->phase[PARE_PHASE_WRITE] =
-        over((double)(p->packed_bytes + p->other_bytes), e->rate.write) +
+        over((double)(e->settled->packed_bytes + e->settled->other_bytes), e->rate.write) +
         (BLOCK_SYNCS * (double)(p->out.blocks + 1) + END_SYNCS) * e->rate.sync;
 }
 
@@ -363,7 +366,7 @@ static double evaluated_tokens(const estimate *e, size_t evaluation)
 static double sample_seconds(const estimate *e)
 {
     enum { SAMPLED = 48 };
-    const double bytes = (double)e->plan->input_bytes + (double)e->plan->packed_bytes;
+    const double bytes = (double)e->plan->input_bytes + (double)e->settled->packed_bytes;
     return SAMPLED * over(bytes, parallel(e, 2 * e->rate.read));
 }
 
@@ -395,17 +398,18 @@ static void count_exports(estimate *e)
         e->phase[PARE_PHASE_EXPORT] += over(EXPORT_ROUNDS * weights, e->rate.round) +
                                        over(EXPORT_STORES * weights, e->rate.store) +
                                        over(bytes, e->rate.write) + over(bytes, e->rate.sha256) +
-                                       over((double)p->packed_bytes, e->rate.copy) +
+                                       over((double)e->settled->packed_bytes, e->rate.copy) +
                                        END_SYNCS * e->rate.sync;
     }
 }
 
-void pare_plan_time_at(const pare_ctx *cx, const pare_plan *plan, const pare_plan_rates *rate,
-                       pare_plan_estimate *out)
+void pare_plan_time_at(const pare_ctx *cx, const pare_plan *plan, const pare_settled *settled,
+                       const pare_plan_rates *rate, pare_plan_estimate *out)
 {
     *out = (pare_plan_estimate){.seconds = 0};
     estimate e = {.cx = cx,
                   .plan = plan,
+                  .settled = settled,
                   .rate = *rate,
                   .threads = (double)pare_threads(cx),
                   .phase = out->phase};
@@ -440,7 +444,7 @@ pare_status pare_plan_time(pare_ctx *cx, const pare_plan *plan, pare_plan_estima
     const uint64_t load = pare_machine_number("/proc/loadavg", ""); /* of the last minute */
     const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     PARE_TRY(pare_plan_rates_measure(cx, plan, &rate));
-    pare_plan_time_at(cx, plan, &rate, out);
+    pare_plan_time_at(cx, plan, &plan->settled, &rate, out);
     pare_plan_time_range(out, load == UINT64_MAX ? 0 : load, cpus > 0 ? (uint64_t)cpus : 1,
                          pare_threads(cx));
     return PARE_OK;

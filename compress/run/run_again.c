@@ -16,7 +16,7 @@ static bool is_text(const pare_json *object, const char *key, const char *text)
 
 static pare_status read_manifest(pare_run *run, pare_json **out)
 {
-    char *const path = pare_path_join(run->a, run->plan.output_path, PARE_MANIFEST_NAME), *text;
+    char *const path = pare_path_join(run->a, run->plan->output_path, PARE_MANIFEST_NAME), *text;
     size_t len;
     if (!path)
         return PARE_ENOMEM;
@@ -57,15 +57,16 @@ static void compare_recipes(const char *was, const char *is, char difference[DIF
 static pare_status compare_tokens(pare_run *run, const pare_json *manifest,
                                   char difference[DIFFERENCE])
 {
-    const pare_plan *const plan = &run->plan;
+    const pare_plan *const plan = run->plan;
     const pare_json *const was = pare_json_get(manifest, "calibration");
     const bool noted = plan->held_out && pare_json_get(manifest, "held_out_sha256");
     if ((!plan->calibrated && !noted) || plan->recipe.calibration.kind == PARE_CALIBRATION_GENERATE)
         return PARE_OK;
-    PARE_TRY(pare__run_tokens(run));
-    if (plan->calibrated && !is_text(was, "tokens_sha256", run->tokens_sha256))
+    const pare_data_reader reader = pare__run_reader(run);
+    PARE_TRY(pare_data_calibration(&reader, &run->data, &run->settled));
+    if (plan->calibrated && !is_text(was, "tokens_sha256", run->data.sha256))
         (void)snprintf(difference, DIFFERENCE, "it was calibrated with other tokens");
-    else if (noted && !is_text(manifest, "held_out_sha256", run->held_out_sha256))
+    else if (noted && !is_text(manifest, "held_out_sha256", run->data.held_out_sha256))
         (void)snprintf(difference, DIFFERENCE, "it was evaluated on other windows held out");
     return PARE_OK;
 }
@@ -74,7 +75,7 @@ static pare_status compare_tokens(pare_run *run, const pare_json *manifest,
  * speaks against those that are there. */
 static bool evaluated_on_unknown(const pare_run *run, const pare_json *manifest)
 {
-    return run->plan.recipe.evaluations && !pare_json_get(manifest, "evaluated_sha256");
+    return run->plan->recipe.evaluations && !pare_json_get(manifest, "evaluated_sha256");
 }
 
 /* The figures in the output are of these bytes. */
@@ -127,10 +128,10 @@ static pare_status compare_inputs(pare_run *run, const pare_json *manifest,
 /* What is copied from beside the weights: the tokenizer above all, which --tokenizer may name. */
 static pare_status compare_companions(pare_run *run, char difference[DIFFERENCE])
 {
-    const pare_plan *const plan = &run->plan;
+    const pare_plan *const plan = run->plan;
     for (size_t i = 0; !difference[0] && pare_companions[i]; i++) {
         bool same;
-        PARE_TRY(pare_output_has_copy(&run->scratch, &plan->checkpoint, plan->output_path,
+        PARE_TRY(pare_output_has_copy(&run->scratch, &run->checkpoint, plan->output_path,
                                       pare_companions[i], &same));
         if (!same)
             (void)snprintf(difference, DIFFERENCE, "it has another %s", pare_companions[i]);
@@ -149,7 +150,7 @@ static pare_status compare_outputs(pare_run *run, const pare_json *manifest,
             (void)snprintf(difference, DIFFERENCE, "its " PARE_MANIFEST_NAME " is damaged");
             break;
         }
-        char *const path = pare_path_join(&run->scratch, run->plan.output_path, f.name);
+        char *const path = pare_path_join(&run->scratch, run->plan->output_path, f.name);
         if (!path)
             return PARE_ENOMEM;
         if (!pare_path_bytes(path, &bytes) || bytes != f.bytes)
@@ -178,8 +179,8 @@ static pare_status compare(pare_run *run, const pare_json *manifest, char differ
 
 static void tell(pare_run *run, bool texts_unknown)
 {
-    const pare_plan *const plan = &run->plan;
-    const size_t missing = pare_plan_missing(plan);
+    const pare_plan *const plan = run->plan;
+    const size_t missing = pare_plan_missing(plan, &run->settled);
     const char *const of =
         texts_unknown ? "of the same recipe and model (an earlier pare did not note on which bytes "
                         "it was evaluated, so the texts were not compared)"
@@ -197,7 +198,7 @@ static void tell(pare_run *run, bool texts_unknown)
 
 pare_status pare__run_again(pare_run *run, pare_compress_result *out)
 {
-    const pare_plan *const plan = &run->plan;
+    const pare_plan *const plan = run->plan;
     const pare_mark mark = pare_arena_mark(&run->scratch);
     pare_json *manifest = NULL;
     char difference[DIFFERENCE] = "";
@@ -214,8 +215,9 @@ pare_status pare__run_again(pare_run *run, pare_compress_result *out)
             "%s: the output exists already, and is not of this recipe, model and texts: %s; "
             "give --restart to replace it, or another --output%s%s",
             plan->output_path, difference, plan->exports ? " and other paths for its exports" : "",
-            pare_plan_missing(plan) ? "; pare export writes a missing export of what is there"
-                                    : "");
+            pare_plan_missing(plan, &run->settled)
+                ? "; pare export writes a missing export of what is there"
+                : "");
     tell(run, texts_unknown);
     out->again = true;
     out->report.output = plan->output_path;

@@ -7,9 +7,9 @@
 /* A block that is about to be compressed. */
 static pare_status begin_block(pare_run *run, size_t block)
 {
-    const pare_config *const c = &run->plan.model.config;
+    const pare_config *const c = &run->model.config;
     PARE_TRY(pare__run_load(run, block));
-    if (run->plan.reference)
+    if (run->plan->reference)
         pare_float_block_copy(c, &run->current, &run->reference);
     pare__run_part_begin(&run->common);
     return pare__rotate_check_block(run, block);
@@ -26,8 +26,8 @@ static pare_status run_group(pare_run *run, size_t block, unsigned group, pare_s
         PARE_TRY(pare__run_gather(run, block, stats));
     PARE_TRY(pare_stats_support(&run->scratch, stats, group));
     stats->active = wanted;
-    for (size_t step = 0; step < run->plan.recipe.steps; step++) {
-        if (pare_pass_transforms(pare_passes[run->plan.recipe.step[step].pass])) {
+    for (size_t step = 0; step < run->plan->recipe.steps; step++) {
+        if (pare_pass_transforms(pare_passes[run->plan->recipe.step[step].pass])) {
             PARE_TRY(pare__run_transform(run, block, step, group, stats));
             PARE_TRY(pare__run_check_block(run, block, step));
             continue;
@@ -41,14 +41,15 @@ static pare_status run_group(pare_run *run, size_t block, unsigned group, pare_s
 /* Statistics of the sites of `group` alone are in memory. */
 static pare_status take_group(pare_run *run, unsigned group, pare_stats *stats)
 {
-    const pare_plan *const plan = &run->plan;
+    const pare_plan *const plan = run->plan;
     unsigned kinds[PARE_SITES];
     for (unsigned site = 0; site < PARE_SITES; site++)
         kinds[site] = group & (1u << site) ? plan->kinds[site] : 0;
-    PARE_TRY(pare_stats_take(run->cx, &run->scratch, &plan->model.config, 0, kinds,
-                             (uint64_t)plan->samples * plan->window, stats));
+    PARE_TRY(pare_stats_take(run->cx, &run->scratch, &run->model.config, 0, kinds,
+                             (uint64_t)run->settled.samples * plan->window, stats));
     PARE_TRY(pare_stats_take_drift(&run->scratch, kinds, stats));
-    stats->held_from = (uint64_t)(plan->samples - plan->samples / PARE_HELD_PART) * plan->window;
+    stats->held_from =
+        (uint64_t)(run->settled.samples - run->settled.samples / PARE_HELD_PART) * plan->window;
     for (unsigned site = 0; site < PARE_SITES; site++)
         stats->site[site].weight = pare_token_weights_at(&run->weights, (pare_site)site);
     return PARE_OK;
@@ -72,7 +73,7 @@ static pare_status compress_common(pare_run *run, size_t block, pare_unit_result
     PARE_TRY(pare_token_weights_load(run->cx, block, &run->weights));
     PARE_TRY(pare__run_structure(run, block));
     PARE_TRY(pare__run_transforms_begin(run, block));
-    if (run->plan.sequential)
+    if (run->plan->sequential)
         for (unsigned site = 0; site < PARE_SITES; site++)
             PARE_TRY(compress_group(run, block, 1u << site, unit));
     else
@@ -83,7 +84,7 @@ static pare_status compress_common(pare_run *run, size_t block, pare_unit_result
 static pare_status compress_block(pare_run *run, size_t block)
 {
     pare_unit_result *const unit = &run->unit[block];
-    unit->row = PARE_NEW(run->a, pare_linear_result, pare_plan_linears(&run->plan, block));
+    unit->row = PARE_NEW(run->a, pare_linear_result, pare_plan_linears(run->plan, block));
     if (!unit->row)
         return PARE_ENOMEM;
     const pare_mark mark = pare_arena_mark(&run->scratch);
@@ -110,7 +111,7 @@ static void adopt_row(const pare_run *run, size_t block, const pare_plan_linear 
     row->block = block;
     row->part = l->part;
     row->pruned = l->pruned;
-    row->method = pare_passes[run->plan.recipe.step[l->step].pass]->name;
+    row->method = pare_passes[run->plan->recipe.step[l->step].pass]->name;
 }
 
 /* A block that an earlier run stored: compared with the journal (PARE_EFORMAT); with `take` it is
@@ -118,11 +119,11 @@ static void adopt_row(const pare_run *run, size_t block, const pare_plan_linear 
 static pare_status restore_block(pare_run *run, size_t block, bool take)
 {
     pare_unit_result *const unit = &run->unit[block];
-    const size_t expected = pare_plan_linears(&run->plan, block);
-    const size_t first = run->plan.first ? run->plan.first[block * run->plan.parts] : 0;
+    const size_t expected = pare_plan_linears(run->plan, block);
+    const size_t first = run->plan->first ? run->plan->first[block * run->plan->parts] : 0;
     size_t found = 0;
     for (size_t i = first; i < first + expected; i++) {
-        const pare_plan_linear *const l = &run->plan.linear[i];
+        const pare_plan_linear *const l = &run->settled.linear[i];
         const pare_linear_result *const row = find_row(unit, l->packed.name);
         if (!row)
             continue;
@@ -137,13 +138,13 @@ static pare_status restore_block(pare_run *run, size_t block, bool take)
     if (found != expected || unit->rows != expected)
         return pare_fail(run->cx, PARE_EFORMAT,
                          "%s: the journal of block %zu names %zu of its %zu linears",
-                         run->plan.partial_path, block, found, expected);
+                         run->plan->partial_path, block, found, expected);
     return pare__run_restore_changed(run, block, take);
 }
 
 pare_status pare__run_forget(pare_run *run, size_t unit)
 {
-    const size_t blocks = run->plan.out.blocks;
+    const size_t blocks = run->plan->out.blocks;
     char why[sizeof run->cx->what];
     (void)snprintf(why, sizeof why, "%s", run->cx->what);
     pare_ctx_clear(run->cx);
@@ -160,7 +161,7 @@ pare_status pare__run_forget(pare_run *run, size_t unit)
 
 pare_status pare__run_check_found(pare_run *run)
 {
-    for (size_t i = 0; i < run->plan.out.blocks && i < run->units_found; i++) {
+    for (size_t i = 0; i < run->plan->out.blocks && i < run->units_found; i++) {
         PARE_TRY(pare_ctx_interrupted(run->cx));
         const pare_mark mark = pare_arena_mark(&run->scratch);
         const pare_status s = restore_block(run, i, false);
@@ -176,15 +177,16 @@ pare_status pare__run_check_found(pare_run *run)
 static void tell_first_thin(pare_run *run, size_t block, size_t count, const pare_plan_linear *l,
                             const pare_linear_result *r)
 {
-    const pare_plan *const plan = &run->plan;
+    const pare_plan *const plan = run->plan;
     const pare_support *const h = &r->support;
-    const uint64_t tokens = h->known ? h->tokens : (uint64_t)plan->samples * plan->window;
+    const uint64_t tokens = h->known ? h->tokens : (uint64_t)run->settled.samples * plan->window;
     char is[80] = "", needs[80] = "";
     pare_need need;
-    const pare_step *const step = &plan->recipe.step[pare_need_first(plan, l, h, &need)];
+    const pare_step *const step =
+        &plan->recipe.step[pare_need_first(plan, &run->settled, l, h, &need)];
     if (need.rank) {
         (void)snprintf(is, sizeof is, ", rank %zu of %zu, %.1f effective samples", h->rank,
-                       r->linear.k, pare_need_effective(plan, h));
+                       r->linear.k, pare_need_effective(plan, &run->settled, h));
         (void)snprintf(needs, sizeof needs, ", %zu and %zu", need.rank, need.samples);
     }
     pare__notify(
@@ -194,13 +196,14 @@ static void tell_first_thin(pare_run *run, size_t block, size_t count, const par
         "more text or samples",
         block + 1, plan->out.blocks, count, run->unit[block].rows, r->linear.name,
         (unsigned long long)tokens, pare_plural(tokens),
-        (unsigned long long)pare_need_fresh(plan, tokens), is, pare_passes[step->pass]->name,
-        (unsigned long long)need.tokens, needs, pare_need_outcome(step, false));
+        (unsigned long long)pare_need_fresh(plan, &run->settled, tokens), is,
+        pare_passes[step->pass]->name, (unsigned long long)need.tokens, needs,
+        pare_need_outcome(step, false));
 }
 
 static void tell_thin(pare_run *run, size_t block)
 {
-    const pare_plan *const plan = &run->plan;
+    const pare_plan *const plan = run->plan;
     const pare_unit_result *const unit = &run->unit[block];
     const pare_linear_result *first = NULL;
     size_t i, end, count = 0;
@@ -208,8 +211,8 @@ static void tell_thin(pare_run *run, size_t block)
         if (unit->row[r].thin)
             count++, first = &unit->row[r];
     for (pare_plan_range(plan, block, 0, &i, &end); first && i < plan->linears; i++)
-        if (strcmp(plan->linear[i].packed.name, first->linear.name) == 0) {
-            tell_first_thin(run, block, count, &plan->linear[i], first);
+        if (strcmp(run->settled.linear[i].packed.name, first->linear.name) == 0) {
+            tell_first_thin(run, block, count, &run->settled.linear[i], first);
             return;
         }
 }
@@ -219,11 +222,11 @@ static void tell_block(pare_run *run, size_t block)
     if (!run->events || !run->events->event)
         return;
     char text[64];
-    (void)snprintf(text, sizeof text, "block %zu of %zu", block + 1, run->plan.out.blocks);
+    (void)snprintf(text, sizeof text, "block %zu of %zu", block + 1, run->plan->out.blocks);
     const pare_event e = {.kind = PARE_EVENT_BLOCK,
                           .text = text,
                           .block = block,
-                          .blocks = run->plan.out.blocks,
+                          .blocks = run->plan->out.blocks,
                           .seconds = pare__seconds() - run->started,
                           .row = run->unit[block].row,
                           .rows = run->unit[block].rows};
@@ -232,7 +235,7 @@ static void tell_block(pare_run *run, size_t block)
 
 pare_status pare__run_block(pare_run *run, size_t block)
 {
-    const size_t blocks = run->plan.out.blocks;
+    const size_t blocks = run->plan->out.blocks;
     const bool found = block < run->units_found;
     const pare_mark mark = pare_arena_mark(&run->scratch);
     pare_status s = begin_block(run, block);
@@ -246,8 +249,8 @@ pare_status pare__run_block(pare_run *run, size_t block)
     }
     PARE_TRY(pare__run_kv(run, block));
     const bool needed = run->units_found < blocks || pare__run_watches_kv(run);
-    const bool watched = !run->plan.structured || run->plan.watched;
-    if (run->plan.calibrated && block + 1 < blocks && needed && watched)
+    const bool watched = !run->plan->structured || run->plan->watched;
+    if (run->plan->calibrated && block + 1 < blocks && needed && watched)
         PARE_TRY(pare__run_carry(run, block));
     return PARE_OK;
 }

@@ -9,9 +9,9 @@
 /* The float block `block` of the model, as it is or with its norms folded. */
 static pare_status load(pare_run *run, size_t block, bool fold)
 {
-    const pare_config *const c = &run->plan.model.config;
+    const pare_config *const c = &run->model.config;
     PARE_TRY(pare_ctx_interrupted(run->cx));
-    run->like = run->plan.model.block[block];
+    run->like = run->model.block[block];
     pare_float_block_load(run->cx, c, &run->like, &run->current);
     if (fold)
         PARE_TRY(pare_slicegpt_fold_block(run->cx, c, &run->current));
@@ -36,8 +36,7 @@ static pare_status compare(void *self, float *x, size_t rows)
     pare_kv kv;
     pare_status s = before ? PARE_OK : PARE_ENOMEM;
     if (s == PARE_OK)
-        s = pare_kv_take(&run->scratch, &run->plan.model.config, batch.sequences, batch.length,
-                         &kv);
+        s = pare_kv_take(&run->scratch, &run->model.config, batch.sequences, batch.length, &kv);
     if (s == PARE_OK) {
         memcpy(before, x, rows * hidden * sizeof *x);
         s = pare_block_forward(run->cx, &run->scratch, &run->forward, &run->block, batch, x, &kv,
@@ -52,7 +51,7 @@ static pare_status compare(void *self, float *x, size_t rows)
 /* The blocks that stay: those of most influence, in their order. */
 static pare_status choose_blocks(pare_run *run)
 {
-    const size_t blocks = run->plan.model.config.blocks, kept = run->plan.out.blocks;
+    const size_t blocks = run->model.config.blocks, kept = run->plan->out.blocks;
     run->influence = PARE_NEW(run->a, double, blocks);
     run->source = PARE_NEW(run->a, size_t, kept);
     uint8_t *const keep = PARE_NEW(run->a, uint8_t, blocks);
@@ -94,7 +93,7 @@ static pare_status add_last(void *self, float *x, size_t rows)
         double sum = 0.0;
         for (size_t j = 0; j < hidden; j++)
             sum += (double)x[i * hidden + j] * (double)x[i * hidden + j];
-        const double norm = sqrt(sum / (double)hidden + run->plan.model.config.norm_eps);
+        const double norm = sqrt(sum / (double)hidden + run->model.config.norm_eps);
         for (size_t j = 0; j < hidden; j++)
             y[i * hidden + j] = (float)((double)x[i * hidden + j] / norm);
     }
@@ -106,7 +105,7 @@ static pare_status add_last(void *self, float *x, size_t rows)
 /* Principal directions of the normed stream in front of every norm. */
 static pare_status find_basis(pare_run *run)
 {
-    const pare_config *const c = &run->plan.model.config;
+    const pare_config *const c = &run->model.config;
     const unsigned kinds[PARE_SITES] = {
         [PARE_SITE_ATTENTION] = PARE_STATS_HESSIAN, [PARE_SITE_MLP] = PARE_STATS_HESSIAN};
     const size_t square = c->hidden * c->hidden;
@@ -129,15 +128,15 @@ static pare_status find_basis(pare_run *run)
     for (size_t i = 0; i < square; i++)
         h[i] = (double)stats.site[PARE_SITE_ATTENTION].h[i] +
                (double)stats.site[PARE_SITE_MLP].h[i] + (double)l.h[i];
-    return pare_slicegpt_basis(run->cx, run->a, &run->scratch, h, c->hidden, run->plan.out.hidden,
+    return pare_slicegpt_basis(run->cx, run->a, &run->scratch, h, c->hidden, run->plan->out.hidden,
                                &run->slice);
 }
 
 pare_status pare__run_structure_begin(pare_run *run)
 {
-    const pare_plan *const plan = &run->plan;
-    const bool drops = plan->out.blocks < plan->model.config.blocks;
-    const bool narrows = plan->out.hidden < plan->model.config.hidden;
+    const pare_plan *const plan = run->plan;
+    const bool drops = plan->out.blocks < run->model.config.blocks;
+    const bool narrows = plan->out.hidden < run->model.config.hidden;
     if (!drops && !narrows)
         return PARE_OK;
     const double start = pare__seconds();
@@ -145,7 +144,7 @@ pare_status pare__run_structure_begin(pare_run *run)
     pare_status s = drops ? choose_blocks(run) : find_basis(run);
     pare_arena_rewind(&run->scratch, mark);
     if (s == PARE_OK && plan->watched)
-        s = pare_wave_embed(run->cx, &run->scratch, &run->wave, &plan->model, run->tokens.id);
+        s = pare_wave_embed(run->cx, &run->scratch, &run->wave, &run->model, run->data.tokens.id);
     run->calibration_seconds += pare__seconds() - start;
     return s;
 }

@@ -7,9 +7,6 @@
 
 typedef struct pare_run pare_run; /* compress/run/run_internal.h */
 
-/* Looks at the data of an evaluation, so that a mistake in them does not cost a whole run. */
-PARE_CHECKED pare_status pare__run_check_evaluation(pare_run *run, const pare_evaluation *e);
-
 /* The recipe's evaluations on the model before and after, and samples of both, into the report. */
 PARE_CHECKED pare_status pare__run_evaluate(pare_run *run, pare_report *r);
 

@@ -29,7 +29,7 @@ void pare__notify(pare_run *run, pare_event_kind kind, const char *fmt, ...)
         return;
     const pare_event e = {.kind = kind,
                           .text = text,
-                          .blocks = run->plan.out.blocks,
+                          .blocks = run->plan->out.blocks,
                           .seconds = pare__seconds() - run->started};
     run->events->event(run->events->self, &e);
 }

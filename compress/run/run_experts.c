@@ -11,8 +11,8 @@
 /* Room for the float weights of one expert, and for what is told of all. */
 pare_status pare__run_experts_take(pare_run *run)
 {
-    const pare_plan *const plan = &run->plan;
-    const pare_config *const c = &plan->model.config;
+    const pare_plan *const plan = run->plan;
+    const pare_config *const c = &run->model.config;
     pare_arena *const a = &run->stage;
     if (!c->experts)
         return PARE_OK;
@@ -38,7 +38,7 @@ pare_status pare__run_experts_take(pare_run *run)
 static bool is_taken(const pare_run *run, size_t block, size_t part)
 {
     size_t begin, end;
-    pare_plan_range(&run->plan, block, part, &begin, &end);
+    pare_plan_range(run->plan, block, part, &begin, &end);
     return begin < end;
 }
 
@@ -55,8 +55,8 @@ static pare_status count_rows(void *self, size_t part, pare_site site, const flo
 /* Says which experts too few tokens reach; as many as a line holds. */
 static void tell_cold(pare_run *run, size_t block)
 {
-    const pare_calibration *const c = &run->plan.recipe.calibration;
-    const size_t experts = run->plan.model.config.experts;
+    const pare_calibration *const c = &run->plan->recipe.calibration;
+    const size_t experts = run->model.config.experts;
     char list[256] = "";
     size_t count = 0, used = 0;
     for (size_t e = 0; e < experts; e++) {
@@ -74,7 +74,7 @@ static void tell_cold(pare_run *run, size_t block)
             run, PARE_EVENT_NOTICE,
             "block %zu of %zu: %zu of %zu experts %s fewer than %zu token%s of the calibration "
             "(%s); %s",
-            block + 1, run->plan.out.blocks, count, experts, count == 1 ? "gets" : "get",
+            block + 1, run->plan->out.blocks, count, experts, count == 1 ? "gets" : "get",
             c->min_tokens, pare_plural(c->min_tokens), list,
             c->cold == PARE_COLD_RTN ? "their inputs count as white noise"
                                      : "all tokens stand in for theirs");
@@ -83,8 +83,8 @@ static void tell_cold(pare_run *run, size_t block)
 /* How many tokens reach each expert of the block as it is now, and what that means for it. */
 static pare_status count_tokens(pare_run *run, size_t block)
 {
-    const pare_calibration *const c = &run->plan.recipe.calibration;
-    const size_t experts = run->plan.model.config.experts;
+    const pare_calibration *const c = &run->plan->recipe.calibration;
+    const size_t experts = run->model.config.experts;
     memset(run->routed, 0, experts * sizeof *run->routed);
     const pare_tap tap = {.see = count_rows,
                           .self = run->routed,
@@ -111,12 +111,12 @@ typedef struct chunk {
 /* Empty statistics, or those of white inputs. */
 static pare_status take_stats(pare_run *run, size_t block, const chunk *k)
 {
-    const pare_plan *const plan = &run->plan;
-    const uint64_t all = (uint64_t)plan->samples * plan->window;
+    const pare_plan *const plan = run->plan;
+    const uint64_t all = (uint64_t)run->settled.samples * plan->window;
     for (size_t i = 0; i < k->count; i++) {
         const size_t e = k->first + i;
         pare_stats *const s = &k->stats[i];
-        PARE_TRY(pare_stats_take(run->cx, &run->scratch, &plan->model.config, e + 1,
+        PARE_TRY(pare_stats_take(run->cx, &run->scratch, &run->model.config, e + 1,
                                  plan->expert_kinds, run->all_rows[e + 1] ? all : run->routed[e],
                                  s));
         if (!is_taken(run, block, e + 1))
@@ -160,10 +160,10 @@ static pare_status gather(pare_run *run, const chunk *k, unsigned group)
 /* Float weights of the linears of an expert that read the inputs of `group`. */
 static void load_expert(pare_run *run, size_t block, size_t part, unsigned group)
 {
-    const pare_plan *const plan = &run->plan;
+    const pare_plan *const plan = run->plan;
     size_t i, end;
     for (pare_plan_range(plan, block, part, &i, &end); i < end; i++) {
-        const pare_plan_linear *const l = &plan->linear[i];
+        const pare_plan_linear *const l = &run->settled.linear[i];
         const size_t bytes = l->packed.n * l->packed.k * sizeof(float);
         if (!(group & (1u << pare_plan_site(plan, l))))
             continue;
@@ -180,7 +180,7 @@ static pare_status compress_expert(pare_run *run, size_t block, size_t part, uns
     PARE_TRY(pare_ctx_interrupted(run->cx));
     load_expert(run, block, part, group);
     pare__run_part_begin(&run->expert);
-    for (size_t step = 0; step < run->plan.recipe.steps; step++)
+    for (size_t step = 0; step < run->plan->recipe.steps; step++)
         PARE_TRY(pare__run_step(run, block, part, step, group, stats, unit));
     return pare__run_rest(run, block, part, group, stats, unit);
 }
@@ -205,7 +205,7 @@ static pare_status run_chunk(pare_run *run, size_t block, chunk *k, pare_unit_re
     if (!k->stats)
         return PARE_ENOMEM;
     PARE_TRY(take_stats(run, block, k));
-    if (!run->plan.sequential)
+    if (!run->plan->sequential)
         return run_group(run, block, k, (1u << PARE_SITES) - 1, unit);
     for (unsigned site = PARE_SITE_MLP; site < PARE_SITES; site++)
         PARE_TRY(run_group(run, block, k, 1u << site, unit));
@@ -214,8 +214,8 @@ static pare_status run_chunk(pare_run *run, size_t block, chunk *k, pare_unit_re
 
 pare_status pare__run_experts(pare_run *run, size_t block, pare_unit_result *unit)
 {
-    const pare_plan *const plan = &run->plan;
-    const size_t experts = plan->model.config.experts;
+    const pare_plan *const plan = run->plan;
+    const size_t experts = run->model.config.experts;
     bool counts = false;
     for (size_t site = 0; site < PARE_SITES; site++)
         counts |= plan->expert_kinds[site] != 0;
@@ -223,9 +223,10 @@ pare_status pare__run_experts(pare_run *run, size_t block, pare_unit_result *uni
         return PARE_OK;
     if (counts)
         PARE_TRY(count_tokens(run, block));
-    for (size_t first = 0; first < experts; first += plan->chunk) {
+    for (size_t first = 0; first < experts; first += run->settled.memory.chunk) {
         const size_t left = experts - first;
-        chunk k = {.first = first, .count = left < plan->chunk ? left : plan->chunk};
+        chunk k = {.first = first,
+                   .count = left < run->settled.memory.chunk ? left : run->settled.memory.chunk};
         const pare_mark mark = pare_arena_mark(&run->scratch);
         const pare_status s = run_chunk(run, block, &k, unit);
         pare_arena_rewind(&run->scratch, mark);

@@ -3,19 +3,22 @@
 #include "compress/output/output.h"
 #include "compress/run/run_internal.h"
 
-static pare_export_job job_of(const pare_run *run, const pare_plan_export *x)
+static pare_export_job job_of(const pare_run *run, size_t i)
 {
-    return (pare_export_job){.artifact = run->plan.output_path,
+    const pare_plan_export *const x = &run->plan->export[i];
+    return (pare_export_job){.artifact = run->plan->output_path,
                              .output = x->path,
                              .target = x->target,
-                             .restart = run->plan.replaces || run->plan.job->restart || x->stale,
-                             .strict = run->plan.job->strict,
+                             .restart = run->settled.replaces || run->plan->job->restart ||
+                                        run->settled.export[i].stale,
+                             .strict = run->plan->job->strict,
                              .teller = run->teller};
 }
 
-static pare_status export_one(pare_run *run, const pare_plan_export *x, pare_export_result *out)
+static pare_status export_one(pare_run *run, size_t i, pare_export_result *out)
 {
-    const pare_export_job job = job_of(run, x);
+    const pare_plan_export *const x = &run->plan->export[i];
+    const pare_export_job job = job_of(run, i);
     pare__notify(run, PARE_EVENT_EXPORT, "%s to %s", x->target->name, x->path);
     const pare_status s = pare_export_run(run->cx, run->a, &job, out);
     return s == PARE_OK ? s
@@ -23,14 +26,14 @@ static pare_status export_one(pare_run *run, const pare_plan_export *x, pare_exp
                                             "%s is complete, and the same command%s makes exports "
                                             "that are missing; its export to %s (pare export "
                                             "--format %s) failed",
-                                            run->plan.output_path,
-                                            run->plan.job->restart ? " without --restart" : "",
+                                            run->plan->output_path,
+                                            run->plan->job->restart ? " without --restart" : "",
                                             x->path, x->target->name);
 }
 
 pare_status pare__run_exports(pare_run *run, pare_compress_result *out)
 {
-    const pare_plan *const plan = &run->plan;
+    const pare_plan *const plan = run->plan;
     if (!plan->exports)
         return PARE_OK;
     const double start = pare__seconds();
@@ -39,14 +42,14 @@ pare_status pare__run_exports(pare_run *run, pare_compress_result *out)
         return PARE_ENOMEM;
     for (size_t i = 0; i < plan->exports; i++) {
         pare_compress_export *const x = &out->export[out->exports];
-        if (plan->export[i].taken) {
-            const pare_export_job job = job_of(run, &plan->export[i]);
+        if (run->settled.export[i].taken) {
+            const pare_export_job job = job_of(run, i);
             PARE_TRY(pare_export_mend(run->cx, run->a, &job));
             continue;
         }
         x->format = plan->export[i].target->name;
         x->path = plan->export[i].path;
-        PARE_TRY(export_one(run, &plan->export[i], &x -> result));
+        PARE_TRY(export_one(run, i, &x->result));
         out->exports++;
     }
     out->export_seconds = pare__seconds() - start;

@@ -31,7 +31,7 @@ pare_status pare__run_commit(pare_run *run, size_t unit)
 
 pare_status pare__run_hash_packed(pare_run *run)
 {
-    const uint32_t shards = run->plan.layout.shards;
+    const uint32_t shards = run->settled.layout.shards;
     pare_file *const file = PARE_NEW(run->a, pare_file, shards);
     run->hash.packed_sha256 = pare_arena_take(run->a, shards, sizeof *run->hash.packed_sha256);
     if (!file || !run->hash.packed_sha256)
@@ -50,7 +50,7 @@ pare_status pare__run_hash_packed(pare_run *run)
 
 pare_status pare__run_packed_ready(pare_run *run, size_t unit)
 {
-    const pare_packed_layout *const l = &run->plan.layout;
+    const pare_packed_layout *const l = &run->settled.layout;
     if (!run->hash.packed)
         return PARE_OK;
     const pare_mark mark = pare_arena_mark(&run->scratch);
@@ -94,19 +94,19 @@ static void copy_task(void *arg, size_t begin, size_t end, size_t worker)
 
 pare_status pare__run_kept(pare_run *run)
 {
-    const pare_plan *const plan = &run->plan;
+    const pare_plan *const plan = run->plan;
     const size_t blocks = plan->out.blocks;
     pare_unit_result *const unit = &run->unit[blocks];
     *unit = (pare_unit_result){0};
-    unit->kept = PARE_NEW(run->a, pare_kept_hash, plan->layout.entries);
+    unit->kept = PARE_NEW(run->a, pare_kept_hash, run->settled.layout.entries);
     if (!unit->kept)
         return PARE_ENOMEM;
-    for (size_t i = 0; i < plan->layout.entries; i++) {
-        const pare_packed_entry *const e = &plan->layout.entry[i];
+    for (size_t i = 0; i < run->settled.layout.entries; i++) {
+        const pare_packed_entry *const e = &run->settled.layout.entry[i];
         if (e->unit != blocks)
             continue;
         pare_ctx_progress(run->cx, "copying tensors that stay", (double)i,
-                          (double)plan->layout.entries);
+                          (double)run->settled.layout.entries);
         pare_kept_hash *const k = &unit->kept[unit->kept_count++];
         bool done;
         k->name = e->tensor.name;
@@ -115,7 +115,7 @@ pare_status pare__run_kept(pare_run *run)
             PARE_TRY(pare__run_kv_put(run, e, k->hash, &done));
         if (done)
             continue;
-        const pare_tensor *const t = pare_checkpoint_find(&plan->checkpoint, e->tensor.name);
+        const pare_tensor *const t = pare_checkpoint_find(&run->checkpoint, e->tensor.name);
         copy_job job = {run, e, t, k->hash, PARE_OK};
         pare_parallel(run->cx, COPY_TASKS, 1, copy_task, &job);
         PARE_TRY(job.status);
@@ -126,38 +126,38 @@ pare_status pare__run_kept(pare_run *run)
 
 static pare_status write_output(pare_run *run, const char *name, const void *bytes, size_t len)
 {
-    char *const path = pare_path_join(run->a, run->plan.partial_path, name);
+    char *const path = pare_path_join(run->a, run->plan->partial_path, name);
     return path ? pare_file_write(run->cx, path, bytes, len) : PARE_ENOMEM;
 }
 
 /* The rows of all blocks, one behind the other. */
 static pare_status gather_rows(pare_run *run, pare_linear_result **row, size_t *count)
 {
-    *row = PARE_NEW(run->a, pare_linear_result, run->plan.linears);
+    *row = PARE_NEW(run->a, pare_linear_result, run->plan->linears);
     if (!*row)
         return PARE_ENOMEM;
     *count = 0;
-    for (size_t i = 0; i < run->plan.linears; i++) {
-        const pare_plan_linear *const l = &run->plan.linear[i];
+    for (size_t i = 0; i < run->plan->linears; i++) {
+        const pare_plan_linear *const l = &run->settled.linear[i];
         const pare_unit_result *const unit = &run->unit[l->block];
         for (size_t r = 0; r < unit->rows; r++)
             if (strcmp(unit->row[r].linear.name, l->packed.name) == 0)
                 (*row)[(*count)++] = unit->row[r];
     }
-    if (*count != run->plan.linears)
+    if (*count != run->plan->linears)
         return pare_fail(run->cx, PARE_EFORMAT, "%s: the journal does not name every linear",
-                         run->plan.partial_path);
+                         run->plan->partial_path);
     return PARE_OK;
 }
 
 /* The packed files, which could not be hashed while they were written. */
 static pare_status hash_written(pare_run *run)
 {
-    const pare_packed_layout *const l = &run->plan.layout;
+    const pare_packed_layout *const l = &run->settled.layout;
     pare_file *const file = PARE_NEW(run->a, pare_file, l->shards);
     pare_status s = file ? PARE_OK : PARE_ENOMEM;
     for (uint32_t i = 0; i < l->shards && s == PARE_OK; i++) {
-        char *const path = pare_path_join(run->a, run->plan.partial_path, l->shard_name[i]);
+        char *const path = pare_path_join(run->a, run->plan->partial_path, l->shard_name[i]);
         s = path ? pare_file_map(run->cx, run->a, path, &file[i]) : PARE_ENOMEM;
     }
     if (s == PARE_OK)
@@ -170,7 +170,7 @@ static pare_status hash_written(pare_run *run)
 /* The list of outputs: packed files, whose digests are at hand by now, and `count` others. */
 static pare_status list_outputs(pare_run *run, const char **name, size_t count)
 {
-    const pare_packed_layout *const l = &run->plan.layout;
+    const pare_packed_layout *const l = &run->settled.layout;
     run->output = PARE_NEW(run->a, pare_file_digest, l->shards + count);
     if (!run->output)
         return PARE_ENOMEM;
@@ -180,14 +180,14 @@ static pare_status list_outputs(pare_run *run, const char **name, size_t count)
         memcpy(run->output[i].sha256, run->hash.packed_sha256[i], sizeof run->output[i].sha256);
     }
     run->outputs = l->shards + count;
-    return pare_inventory_digest(run->cx, run->a, run->plan.partial_path, name, count,
+    return pare_inventory_digest(run->cx, run->a, run->plan->partial_path, name, count,
                                  run->output + l->shards);
 }
 
 /* Hashes of all that is not a plane: what folds changed, block by block, then the rest. */
 static pare_status gather_kept(pare_run *run, pare_kept_hash **kept, size_t *count)
 {
-    const size_t units = run->plan.out.blocks + 1;
+    const size_t units = run->plan->out.blocks + 1;
     size_t all = 0;
     for (size_t i = 0; i < units; i++)
         all += run->unit[i].kept_count;
@@ -202,18 +202,19 @@ static pare_status gather_kept(pare_run *run, pare_kept_hash **kept, size_t *cou
 /* What structured steps took out of the blocks, in their order. */
 static pare_status gather_cuts(pare_run *run)
 {
-    const size_t blocks = run->plan.out.blocks, most = blocks * run->plan.recipe.steps * PARE_PARTS;
+    const size_t blocks = run->plan->out.blocks,
+                 most = blocks * run->plan->recipe.steps * PARE_PARTS;
     run->cut = PARE_NEW(run->a, pare_cut_result, most);
     run->cut_block = PARE_NEW(run->a, size_t, most);
     if (!run->cut || !run->cut_block)
         return PARE_ENOMEM;
-    for (size_t b = 0; run->plan.structured && b < blocks; b++)
+    for (size_t b = 0; run->plan->structured && b < blocks; b++)
         for (size_t i = 0; i < run->unit[b].cuts && run->cuts < most; i++) {
             run->cut_block[run->cuts] = b;
             pare_cut_result *const c = &run->cut[run->cuts++];
             *c = run->unit[b].cut[i];
-            c->pass = c->step < run->plan.recipe.steps
-                          ? pare_passes[run->plan.recipe.step[c->step].pass]->name
+            c->pass = c->step < run->plan->recipe.steps
+                          ? pare_passes[run->plan->recipe.step[c->step].pass]->name
                           : "";
         }
     return PARE_OK;
@@ -221,7 +222,7 @@ static pare_status gather_cuts(pare_run *run)
 
 static pare_status write_manifest(pare_run *run)
 {
-    const pare_plan *const plan = &run->plan;
+    const pare_plan *const plan = run->plan;
     pare_config shape = plan->out;
     shape.tied = shape.tied && !plan->unties;
     pare_kept_hash *kept;
@@ -230,21 +231,21 @@ static pare_status write_manifest(pare_run *run)
     pare_manifest m = {.version = PARE_VERSION,
                        .recipe = run->recipe_portable,
                        .seed = plan->recipe.seed,
-                       .tokens_sha256 = plan->calibrated ? run->tokens_sha256 : NULL,
-                       .held_out_sha256 = plan->held_out ? run->held_out_sha256 : NULL,
-                       .windows = plan->calibrated ? plan->samples : 0,
+                       .tokens_sha256 = plan->calibrated ? run->data.sha256 : NULL,
+                       .held_out_sha256 = plan->held_out ? run->data.held_out_sha256 : NULL,
+                       .windows = plan->calibrated ? run->settled.samples : 0,
                        .window = plan->calibrated ? plan->window : 0,
-                       .fresh = plan->fresh,
+                       .fresh = run->settled.fresh,
                        .token_weights = plan->token_weights,
-                       .share = run->share,
+                       .share = run->data.share,
                        .shares = plan->recipe.calibration.text.count,
                        .cpu = pare_cpu_name(run->cx->cpu),
                        .blas = run->blas,
                        .config = &shape,
-                       .layout = &plan->layout,
+                       .layout = &run->settled.layout,
                        .kept = kept,
                        .kept_count = kept_count,
-                       .bits_per_weight = plan->bits_per_weight,
+                       .bits_per_weight = run->settled.bits_per_weight,
                        .input = run->input,
                        .inputs = run->inputs,
                        .evaluated = run->evaluated,
@@ -264,8 +265,8 @@ static pare_status write_manifest(pare_run *run)
 
 static pare_status make_config(pare_run *run, char **text, size_t *len)
 {
-    const pare_plan *const plan = &run->plan;
-    const pare_json *const from = plan->checkpoint.config;
+    const pare_plan *const plan = run->plan;
+    const pare_json *const from = run->checkpoint.config;
     pare_config shape = plan->out;
     shape.tied = shape.tied && !plan->unties;
     if (!plan->structured)
@@ -276,10 +277,10 @@ static pare_status make_config(pare_run *run, char **text, size_t *len)
 
 pare_status pare__run_describe(pare_run *run)
 {
-    const pare_plan *const plan = &run->plan;
+    const pare_plan *const plan = run->plan;
     PARE_TRY(gather_rows(run, &run->row, &run->rows));
     PARE_TRY(gather_cuts(run));
-    run->structure = (pare_structure_result){.before = &plan->model.config,
+    run->structure = (pare_structure_result){.before = &run->model.config,
                                              .cut = run->cut,
                                              .cut_block = run->cut_block,
                                              .cuts = run->cuts,
@@ -290,12 +291,12 @@ pare_status pare__run_describe(pare_run *run)
     const char *const *copied;
     char *config;
     size_t len, copies, count = 0;
-    PARE_TRY(pare_output_copy_all(run->a, &plan->checkpoint, plan->partial_path, &copied, &copies));
+    PARE_TRY(pare_output_copy_all(run->a, &run->checkpoint, plan->partial_path, &copied, &copies));
     const char **const name = PARE_NEW(run->a, const char *, copies + 2);
     if (!name)
         return PARE_ENOMEM;
-    if (pare_packed_index_name(&plan->layout))
-        name[count++] = pare_packed_index_name(&plan->layout);
+    if (pare_packed_index_name(&run->settled.layout))
+        name[count++] = pare_packed_index_name(&run->settled.layout);
     PARE_TRY(make_config(run, &config, &len));
     PARE_TRY(write_output(run, "config.json", config, len));
     name[count++] = "config.json";
@@ -309,9 +310,9 @@ pare_status pare__run_describe(pare_run *run)
 
 pare_status pare__run_publish(pare_run *run)
 {
-    const pare_plan *const plan = &run->plan;
+    const pare_plan *const plan = run->plan;
     const pare_status s =
-        pare_place_publish(run->cx, run->a, &plan->place, plan->replaces, &run->teller);
+        pare_place_publish(run->cx, run->a, &plan->place, run->settled.replaces, &run->teller);
     return s == PARE_EEXISTS ? pare_fail_context(run->cx, s, "the finished artifact waits in %s",
                                                  plan->partial_path)
                              : s;

@@ -54,25 +54,25 @@ static void scan_stretches(void *arg, size_t begin, size_t end, size_t worker)
 }
 
 /* Values of a tensor that the model uses. */
-static uint64_t elements(const pare_plan *plan, size_t i)
+static uint64_t elements(const pare_run *run, size_t i)
 {
-    const pare_tensor *const t = &plan->checkpoint.tensor[i];
-    return plan->model.used[i] && is_float(t->dtype) ? t->bytes / (pare_dtype_bits(t->dtype) / 8)
-                                                     : 0;
+    const pare_tensor *const t = &run->checkpoint.tensor[i];
+    return run->model.used[i] && is_float(t->dtype) ? t->bytes / (pare_dtype_bits(t->dtype) / 8)
+                                                    : 0;
 }
 
 /* The stretches of all tensors, one behind the other. */
-static pare_status cut(pare_arena *a, const pare_plan *plan, scan *s)
+static pare_status cut(pare_run *run, scan *s)
 {
-    const pare_checkpoint *const ck = &plan->checkpoint;
+    const pare_checkpoint *const ck = &run->checkpoint;
     size_t items = 0;
     for (size_t i = 0; i < ck->tensors; i++)
-        items += (size_t)((elements(plan, i) + STRETCH - 1) / STRETCH);
-    s->item = PARE_NEW(a, stretch, items);
+        items += (size_t)((elements(run, i) + STRETCH - 1) / STRETCH);
+    s->item = PARE_NEW(&run->scratch, stretch, items);
     if (!s->item)
         return PARE_ENOMEM;
     for (size_t i = 0; i < ck->tensors; i++) {
-        const uint64_t count = elements(plan, i);
+        const uint64_t count = elements(run, i);
         for (uint64_t at = 0; at < count; at += STRETCH)
             s->item[s->items++] = (stretch){i, at, count - at < STRETCH ? count - at : STRETCH, 0};
     }
@@ -97,7 +97,7 @@ static pare_status look_for_first(const pare_run *run, const pare_tensor *t, con
         return PARE_OK;
     }
     return pare_fail(run->cx, PARE_EFORMAT, "%s: %s: changed while it was in use",
-                     run->plan.model_path, t->name);
+                     run->plan->model_path, t->name);
 }
 
 /* Infinities become the largest finite number of the type (clamp) or 0; NaN becomes 0. */
@@ -121,14 +121,14 @@ static void repair(const pare_tensor *t, unsigned char *copy, bool clamp)
     }
 }
 
-static pare_status settle(pare_run *run, pare_tensor *t, const finding *f)
+static pare_status refuse_or_repair(pare_run *run, pare_tensor *t, const finding *f)
 {
-    const pare_nan_policy policy = run->plan.recipe.nan;
+    const pare_nan_policy policy = run->plan->recipe.nan;
     if (policy == PARE_NAN_ERROR)
         return pare_fail(run->cx, PARE_ENUMERIC,
                          "%s: %s: %llu weight%s NaN or infinite, the first is element %llu; write "
                          "\"nan: zero\" or \"nan: clamp\" in the recipe to repair such weights",
-                         run->plan.model_path, t->name, (unsigned long long)f->bad,
+                         run->plan->model_path, t->name, (unsigned long long)f->bad,
                          f->bad == 1 ? " is" : "s are", (unsigned long long)f->first);
     unsigned char *const copy = pare_arena_take(run->a, (size_t)t->bytes, 1);
     if (!copy)
@@ -147,10 +147,10 @@ static pare_status settle(pare_run *run, pare_tensor *t, const finding *f)
 /* Finds what is bad in each tensor; finding [tensors]. */
 static pare_status find_bad(pare_run *run, finding *found)
 {
-    const pare_checkpoint *const ck = &run->plan.checkpoint;
+    const pare_checkpoint *const ck = &run->checkpoint;
     const pare_mark mark = pare_arena_mark(&run->scratch);
     scan s = {.cx = run->cx, .tensor = ck->tensor};
-    PARE_TRY(cut(&run->scratch, &run->plan, &s));
+    PARE_TRY(cut(run, &s));
     pare_parallel(run->cx, s.items, 1, scan_stretches, &s);
     PARE_TRY(pare_ctx_interrupted(run->cx));
     for (size_t i = 0; i < s.items; i++) {
@@ -166,7 +166,7 @@ static pare_status find_bad(pare_run *run, finding *found)
 
 pare_status pare__run_finite(pare_run *run)
 {
-    pare_checkpoint *const ck = &run->plan.checkpoint;
+    pare_checkpoint *const ck = &run->checkpoint;
     finding *const found = PARE_NEW(run->a, finding, ck->tensors);
     if (!found)
         return PARE_ENOMEM;
@@ -174,12 +174,17 @@ pare_status pare__run_finite(pare_run *run)
     size_t broken = 0;
     for (size_t i = 0; i < ck->tensors; i++)
         broken += found[i].bad != 0;
-    run->repair = PARE_NEW(run->a, pare_repair, broken + 1);
-    if (!run->repair)
+    ck->nonfinite = false;
+    if (!broken)
+        return PARE_OK;
+    pare_tensor *const tensor = PARE_NEW(run->a, pare_tensor, ck->tensors);
+    run->repair = PARE_NEW(run->a, pare_repair, broken);
+    if (!tensor || !run->repair)
         return PARE_ENOMEM;
+    memcpy(tensor, ck->tensor, ck->tensors * sizeof *tensor);
     for (size_t i = 0; i < ck->tensors; i++)
         if (found[i].bad != 0)
-            PARE_TRY(settle(run, &ck->tensor[i], &found[i]));
-    ck->nonfinite = false;
-    return broken ? pare_model_load(run->cx, run->a, ck, &run->plan.model) : PARE_OK;
+            PARE_TRY(refuse_or_repair(run, &tensor[i], &found[i]));
+    ck->tensor = tensor; /* that of the plan stays as it is */
+    return pare_model_load(run->cx, run->a, ck, &run->model);
 }

@@ -19,7 +19,7 @@ pare_status pare__run_identify(pare_run *run)
     char *text;
     size_t len;
     PARE_TRY(pare_pass_words_take(run->a, &words));
-    PARE_TRY(pare_recipe_normalize(run->cx, run->a, &run->plan.recipe, words, true, &text, &len));
+    PARE_TRY(pare_recipe_normalize(run->cx, run->a, &run->plan->recipe, words, true, &text, &len));
     run->recipe_portable = text;
     run->blas = pare_blas_name();
     return PARE_OK;
@@ -31,11 +31,11 @@ static pare_status put_replaced(pare_run *run, pare_json_writer *w)
 {
     char hex[PARE_SHA256_HEX], text[PARE_SHA256_HEX + 64];
     pare_file f;
-    if (!run->plan.replaces) {
+    if (!run->settled.replaces) {
         pare_json_put_text(w, PARE_JOURNAL_REPLACES, PARE_JOURNAL_NO_OUTPUT);
         return PARE_OK;
     }
-    char *const path = pare_path_join(run->a, run->plan.output_path, PARE_MANIFEST_NAME);
+    char *const path = pare_path_join(run->a, run->plan->output_path, PARE_MANIFEST_NAME);
     if (!path)
         return PARE_ENOMEM;
     PARE_TRY(pare_file_map(run->cx, run->a, path, &f));
@@ -49,7 +49,7 @@ static pare_status put_replaced(pare_run *run, pare_json_writer *w)
 
 pare_status pare__run_fingerprint(pare_run *run, pare_json_writer *w, const char **text)
 {
-    const pare_plan *const plan = &run->plan;
+    const pare_plan *const plan = run->plan;
     char key[64], hex[PARE_XXH3_HEX];
     size_t len = strlen(run->recipe_portable);
     char *const recipe = pare_arena_text(run->a, run->recipe_portable, len);
@@ -67,7 +67,7 @@ pare_status pare__run_fingerprint(pare_run *run, pare_json_writer *w, const char
         (void)snprintf(value, sizeof value, "%s xxh3 %s", run->input[i].file, hex);
         pare_json_put_text(w, key, value);
     }
-    pare_json_put_text(w, PARE_JOURNAL_TOKENS, plan->calibrated ? run->tokens_sha256 : "not used");
+    pare_json_put_text(w, PARE_JOURNAL_TOKENS, plan->calibrated ? run->data.sha256 : "not used");
     size_t line = 0;
     for (char *at = recipe; *at; line++) {
         char *const end = strchr(at, '\n');

@@ -14,41 +14,41 @@
 
 static pare_status watch_data(pare_run *run, const pare_text *t)
 {
-    const char *const path = pare__run_data_path(run, t);
-    return path ? pare_watch_path(run->a, &run->plan.checkpoint.watch, path) : PARE_ENOMEM;
+    const char *const path = pare_data_path(run->a, run->plan, t);
+    return path ? pare_watch_path(run->a, &run->checkpoint.watch, path) : PARE_ENOMEM;
 }
 
 static pare_status watch_evaluation(pare_run *run, const pare_evaluation *e)
 {
-    const char *const path = pare__run_data_path(run, pare_evaluation_data(e));
+    const char *const path = pare_data_path(run->a, run->plan, pare_evaluation_data(e));
     if (!path)
         return PARE_ENOMEM;
-    pare_watch *const watch = &run->plan.checkpoint.watch;
+    pare_watch *const watch = &run->checkpoint.watch;
     return e->kind == PARE_EVALUATE_CHOICE ? pare_choice_watch(run->a, watch, path)
                                            : pare_watch_path(run->a, watch, path);
 }
 
 pare_status pare__run_watch_inputs(pare_run *run)
 {
-    pare_plan *const plan = &run->plan;
+    const pare_plan *const plan = run->plan;
     const pare_recipe *const r = &plan->recipe;
     bool checked;
-    PARE_TRY(pare_inputs_watch(run->a, &plan->checkpoint));
+    PARE_TRY(pare_inputs_watch(run->a, &run->checkpoint));
     for (size_t i = 0; i < r->calibration.text.count; i++)
         PARE_TRY(watch_data(run, &r->calibration.text.item[i]));
     if (r->calibration.tokens.text)
         PARE_TRY(watch_data(run, &r->calibration.tokens));
     for (size_t i = 0; i < r->evaluations; i++)
         PARE_TRY(watch_evaluation(run, &r->evaluation[i]));
-    return pare_checkpoint_check(&plan->checkpoint, &checked);
+    return pare_checkpoint_check(&run->checkpoint, &checked);
 }
 
 /* The job reads them at its start and at its end: the watch says that they are one. */
 pare_status pare__run_hash_evaluations(pare_run *run)
 {
-    const pare_recipe *const r = &run->plan.recipe;
+    const pare_recipe *const r = &run->plan->recipe;
     const char **const name = PARE_NEW(run->a, const char *, 2 * r->evaluations);
-    char *const directory = pare_path_directory(run->a, run->plan.job->recipe);
+    char *const directory = pare_path_directory(run->a, run->plan->job->recipe);
     run->evaluated = PARE_NEW(run->a, pare_file_digest, 2 * r->evaluations);
     size_t count = 0;
     if (!name || !directory || !run->evaluated)
@@ -71,7 +71,7 @@ pare_status pare__run_hash_evaluations(pare_run *run)
 /* Weights and configuration, which a weight file may contain. */
 static pare_status list_inputs(pare_run *run)
 {
-    const pare_checkpoint *const ck = &run->plan.checkpoint;
+    const pare_checkpoint *const ck = &run->checkpoint;
     const size_t most = ck->files + 1;
     run->input = PARE_NEW(run->a, pare_file_digest, most);
     run->hash.input_file = PARE_NEW(run->a, pare_file, most);
@@ -109,7 +109,7 @@ pare_status pare__run_hash_inputs(pare_run *run)
 
 pare_status pare__run_inputs_watched(pare_run *run)
 {
-    const pare_status s = pare_watch_check(run->cx, &run->plan.checkpoint.watch);
+    const pare_status s = pare_watch_check(run->cx, &run->checkpoint.watch);
     return s == PARE_OK ? s
                         : pare_fail_context(run->cx, s,
                                             "an input is not what it was at the start; what was "

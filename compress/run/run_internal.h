@@ -7,11 +7,11 @@
 #include "calib/wave.h"
 #include "compress/artifact/manifest.h"
 #include "compress/output/journal.h"
+#include "compress/plan/job_data.h"
 #include "compress/run/job_events.h"
 #include "compress/run/run_hash.h"
 #include "compress/run/run_linear.h"
 #include "compress/run/run_phases.h"
-#include "compress/run/settle.h"
 #include "formats/packed_map.h"
 #include "prune/slicegpt.h"
 #include "quant/kv_cache.h"
@@ -21,7 +21,10 @@ struct pare_run {
     pare_arena *a;      /* lives as long as the job */
     pare_arena stage;   /* lives while blocks are compressed */
     pare_arena scratch; /* rewound after every step */
-    pare_plan plan;
+    const pare_plan *plan;
+    pare_settled settled;       /* of the plan, and what was found out since */
+    pare_checkpoint checkpoint; /* of the plan, with all inputs watched and weights repaired */
+    pare_model model;           /* the same as a model */
     const pare_events *events;
     pare_phase phase[PARE__PHASES]; /* what it comes to, while it runs */
     double started;                 /* monotonic seconds */
@@ -35,12 +38,9 @@ struct pare_run {
     size_t outputs;
     pare_repair *repair; /* of the input */
     size_t repairs;
-    pare_tokens tokens; /* calibration, [samples, window] */
-    char tokens_sha256[PARE_SHA256_HEX], held_out_sha256[PARE_SHA256_HEX];
-    pare_tokens held_out; /* windows that calibration does not see, [, window] */
-    pare_tokens prompts;  /* of samples, all of one length; none: id NULL */
+    pare_calibration_data data;
+    pare_tokens prompts; /* of samples, all of one length; none: id NULL */
     const char *prompts_data;
-    size_t *share; /* windows of each calibration text, or NULL when no weights are given */
     pare_forward forward;
     pare_wave wave, floats;     /* the other: of the float model, with plan.drift */
     pare_token_weights weights; /* of the calibration's tokens; weight NULL: even */
@@ -114,22 +114,35 @@ PARE_CHECKED pare_status pare__run_exports(pare_run *run, pare_compress_result *
  * difference, or when files that it lists are not there. */
 PARE_CHECKED pare_status pare__run_again(pare_run *run, pare_compress_result *out);
 
-/* A data file of the recipe: a path relative to the recipe, in the arena. NULL: PARE_ENOMEM. */
-char *pare__run_data_path(pare_run *run, const pare_text *t);
+/* To read the data of the recipe with the model at hand. */
+static inline pare_data_reader pare__run_reader(pare_run *run)
+{
+    return (pare_data_reader){run->cx,          run->a,      &run->scratch, run->plan,
+                              &run->checkpoint, &run->model, run->teller};
+}
 
-/* Tells when a text is not valid UTF-8. */
-void pare__run_tell_text(pare_run *run, const pare_tokens *tokens);
-
-/* Calibration tokens by the recipe, and their hash. */
-PARE_CHECKED pare_status pare__run_tokens(pare_run *run);
 PARE_CHECKED pare_status pare__run_weigh(pare_run *run); /* fills run->weights */
 
 /* Looks for NaN and infinities in every float tensor of the checkpoint. By the recipe's nan policy
- * that is an error, or the tensor is replaced by a repaired copy. */
+ * that is an error, or the tensor is replaced by a repaired copy: run->checkpoint, run->model. */
 PARE_CHECKED pare_status pare__run_finite(pare_run *run);
 
 /* The block's weights as floats, in the basis of the recipe: run->current, run->block. */
 PARE_CHECKED pare_status pare__run_load(pare_run *run, size_t block);
+
+/* What the rules of steps that share out their ratios come to, how many columns the linears keep
+ * apart, and the layout of the files that follows. Moves the wave through the float model: it must
+ * be filled anew. For a plan with ratios. */
+PARE_CHECKED pare_status pare__run_ratios(pare_run *run);
+
+/* How many columns the linears of a part of a block keep apart, by statistics of the float model:
+ * columns[index in plan.linear], where the quantizer lets calibration decide. The same of all
+ * experts of the block that was loaded, which takes passes of the wave of its own: PARE_ENOMEM, and
+ * what the wave returns. Then what it came to is told. */
+void pare__run_count_columns(const pare_run *run, size_t block, size_t part,
+                             const pare_stats *stats, size_t *columns);
+PARE_CHECKED pare_status pare__run_expert_columns(pare_run *run, size_t block, size_t *columns);
+void pare__run_tell_columns(pare_run *run);
 
 /* One block: weights in, planes and journal record out; or, when an earlier run has done it, its
  * planes read back and compared. Then the wave moves on. */

@@ -13,7 +13,7 @@ static pare_status watch(void *self, const float *k, const float *v, size_t rows
 /* Memory for the tables of all blocks, once. */
 static pare_status take_tables(pare_run *run)
 {
-    const pare_config *const c = &run->plan.model.config;
+    const pare_config *const c = &run->model.config;
     const size_t width = c->kv_heads * c->head_dim;
     if (run->kv)
         return PARE_OK;
@@ -33,7 +33,7 @@ static pare_status calibrate(pare_run *run, size_t block)
     pare_ctx *const cx = run->cx;
     const uint64_t tokens = (uint64_t)run->wave.samples * run->wave.window;
     pare_kv_sample sample;
-    PARE_TRY(pare_kv_sample_take(&run->scratch, &run->plan.model.config, tokens, &sample));
+    PARE_TRY(pare_kv_sample_take(&run->scratch, &run->model.config, tokens, &sample));
     const pare_tap tap = {.self = &sample, .last = PARE_SITE_ATTENTION, .see_kv = watch};
     PARE_TRY(pare_wave_run(cx, &run->scratch, &run->wave, &run->forward, &run->block, &tap,
                            "watching keys and values"));
@@ -43,7 +43,7 @@ static pare_status calibrate(pare_run *run, size_t block)
 
 bool pare__run_watches_kv(const pare_run *run)
 {
-    return run->plan.recipe.kv.method == PARE_KV_KVQUANT;
+    return run->plan->recipe.kv.method == PARE_KV_KVQUANT;
 }
 
 pare_status pare__run_kv(pare_run *run, size_t block)
@@ -62,7 +62,7 @@ pare_status pare__run_kv(pare_run *run, size_t block)
 pare_status pare__run_kv_put(pare_run *run, const pare_packed_entry *e, uint8_t hash[16],
                              bool *done)
 {
-    const pare_config *const c = &run->plan.model.config;
+    const pare_config *const c = &run->model.config;
     *done = false;
     for (size_t i = 0; run->kv && i < c->blocks; i++) {
         const pare_kv_tables *const t = &run->kv[i];

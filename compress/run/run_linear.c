@@ -14,7 +14,7 @@ static const pare_packed_entry *plane(const pare_run *run, const char *linear, c
 {
     char name[1024];
     (void)snprintf(name, sizeof name, "%s.%s", linear, suffix);
-    return pare_packed_find(&run->plan.layout, name);
+    return pare_packed_find(&run->settled.layout, name);
 }
 
 /* Calls `move` on each plane of a linear: writer or reader, then hashes the bytes. */
@@ -57,7 +57,7 @@ static pare_status adopt(pare_run *run, const pare_plan_linear *l, const pare_pa
 
 bool pare__run_is_fed(const pare_run *run, size_t step, const pare_site_stats *stats)
 {
-    return pare_need_is_met(&run->plan, step, stats);
+    return pare_need_is_met(run->plan, &run->settled, step, stats);
 }
 
 /* What storing cost: a quantizer against the weights that it found (`own` is the weight error of
@@ -67,7 +67,7 @@ static void measure(pare_run *run, const pare_plan_linear *l, const float *q, co
 {
     const pare_run_part *const part = pare__run_part(run, l);
     const float *const w = part->weight[l->role];
-    const float *const whole = run->plan.reference ? part->whole[l->role] : w;
+    const float *const whole = run->plan->reference ? part->whole[l->role] : w;
     const size_t n = l->packed.n, k = l->packed.k;
     double all[2];
     const double own[2] = {own_weight, pare_output_error(run->cx, w, q, whole, h, n, k)};
@@ -177,7 +177,7 @@ static pare_status store_linear(pare_run *run, const pare_plan_linear *l,
     job.sums = (pare_error_sums){.kernels = &run->cx->kernels,
                                  .w = found,
                                  .q = q,
-                                 .whole = run->plan.reference ? part->whole[l->role] : found,
+                                 .whole = run->plan->reference ? part->whole[l->role] : found,
                                  .count = n * k};
     pare_parallel(run->cx, TASKS, 1, store_task, &job);
     PARE_TRY(job.status);
@@ -206,7 +206,7 @@ static float *begin_linear(pare_run *run, const pare_plan_linear *l, const pare_
     float *const w = run->work ? found : pare_arena_take_raw(&run->scratch, count, sizeof *w);
     *r = (pare_linear_result){.linear = l->packed,
                               .block = l->block,
-                              .method = pare_passes[run->plan.recipe.step[l->step].pass]->name};
+                              .method = pare_passes[run->plan->recipe.step[l->step].pass]->name};
     pare__run_coverage(run, l, r);
     r->support = stats->support;
     r->thin = pare__run_part(run, l)->thin[l->role];
@@ -219,9 +219,9 @@ static float *begin_linear(pare_run *run, const pare_plan_linear *l, const pare_
  * rotation has. */
 static const float *outputs_of(const pare_run *run, const pare_plan_linear *l)
 {
-    const pare_rotation *const rotation = run->plan.rotation;
+    const pare_rotation *const rotation = run->plan->rotation;
     const bool turned = rotation && pare_rotation_turns_bias(rotation, l->role);
-    const bool own = l->part == 0 && !run->plan.transforms && !turned;
+    const bool own = l->part == 0 && !run->plan->transforms && !turned;
     return own ? pare_output_curvature_at(&run->weights.outputs, l->role) : NULL;
 }
 
@@ -229,7 +229,7 @@ static pare_status quantize(pare_run *run, const pare_plan_linear *l, void *site
                             const pare_site_stats *stats, pare_linear_result *r)
 {
     const double start = pare__seconds();
-    const pare_step *const step = &run->plan.recipe.step[l->step];
+    const pare_step *const step = &run->plan->recipe.step[l->step];
     float *const w = begin_linear(run, l, stats, r);
     if (!w)
         return PARE_ENOMEM;
@@ -284,14 +284,14 @@ static pare_status store_pruned(pare_run *run, const pare_plan_linear *l,
 static pare_status run_site(pare_run *run, size_t block, size_t part, size_t step, pare_site site,
                             pare_site_stats *stats, pare_unit_result *unit)
 {
-    const pare_plan *const plan = &run->plan;
+    const pare_plan *const plan = run->plan;
     const pare_step *const st = &plan->recipe.step[step];
     const pare_pass *const pass = pare_passes[st->pass];
     void *state = NULL;
     bool ready = false;
     size_t i, end;
     for (pare_plan_range(plan, block, part, &i, &end); i < end; i++) {
-        const pare_plan_linear *const l = &plan->linear[i];
+        const pare_plan_linear *const l = &run->settled.linear[i];
         const bool prunes = pare_plan_prunes(l, step);
         if ((!prunes && l->step != step) || pare_plan_site(plan, l) != site)
             continue;
@@ -335,10 +335,10 @@ pare_status pare__run_step(pare_run *run, size_t block, size_t part, size_t step
 pare_status pare__run_rest(pare_run *run, size_t block, size_t part, unsigned group,
                            const pare_stats *stats, pare_unit_result *unit)
 {
-    const pare_plan *const plan = &run->plan;
+    const pare_plan *const plan = run->plan;
     size_t i, end;
     for (pare_plan_range(plan, block, part, &i, &end); i < end; i++) {
-        const pare_plan_linear *const l = &plan->linear[i];
+        const pare_plan_linear *const l = &run->settled.linear[i];
         const pare_site site = pare_plan_site(plan, l);
         if (l->quantized || !(group & (1u << site)))
             continue;
@@ -359,7 +359,7 @@ pare_status pare__run_restore(pare_run *run, const pare_plan_linear *l, const pa
     PARE_TRY(each_plane(run, &p, l->packed.name, get, hash));
     if (memcmp(hash, r->hash, sizeof hash) != 0)
         return pare_fail(run->cx, PARE_EFORMAT, "%s: %s was damaged since it was written",
-                         run->plan.partial_path, l->packed.name);
+                         run->plan->partial_path, l->packed.name);
     if (!take)
         return PARE_OK;
     return l->part ? pare__run_expert_stored(run, l)

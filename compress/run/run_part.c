@@ -21,14 +21,14 @@ void pare__run_part_begin(pare_run_part *part)
 
 void pare__run_experts_begin(pare_run *run, const pare_block *from)
 {
-    const size_t experts = run->plan.model.config.experts;
+    const size_t experts = run->model.config.experts;
     if (!experts)
         return;
     memcpy(run->expert_linear, from->expert, experts * PARE_ROLES * sizeof *run->expert_linear);
     run->like.expert = run->expert_linear;
     run->counted = false;
     memset(run->cold, 0, experts * sizeof *run->cold);
-    memset(run->all_rows, 0, run->plan.parts * sizeof *run->all_rows);
+    memset(run->all_rows, 0, run->plan->parts * sizeof *run->all_rows);
     pare_arena_rewind(&run->views, (pare_mark){0});
 }
 
@@ -43,9 +43,9 @@ pare_status pare__run_expert_stored(pare_run *run, const pare_plan_linear *l)
 {
     pare_linear *const to = &run->expert_linear[(l->part - 1) * PARE_ROLES + l->role];
     const float *const bias = to->bias;
-    if (!run->plan.calibrated) /* nothing runs the block */
+    if (!run->plan->calibrated) /* nothing runs the block */
         return PARE_OK;
-    PARE_TRY(pare_packed_map_linear(run->cx, &run->views, run->writer, &run->plan.layout,
+    PARE_TRY(pare_packed_map_linear(run->cx, &run->views, run->writer, &run->settled.layout,
                                     &l->packed, to));
     to->bias = to->bias ? to->bias : bias;
     return PARE_OK;

@@ -30,12 +30,12 @@ static void expect(pare_run *run, size_t phase, const char *name, double seconds
 
 void pare__run_phases(pare_run *run)
 {
-    const pare_plan *const plan = &run->plan;
+    const pare_plan *const plan = run->plan;
     const size_t blocks = plan->out.blocks;
     const size_t found = run->units_found < blocks ? run->units_found : blocks;
     const double share = blocks ? (double)found / (double)blocks : 0;
     pare_plan_estimate all;
-    pare_plan_time_at(run->cx, plan, &typical, &all);
+    pare_plan_time_at(run->cx, plan, &run->settled, &typical, &all);
     const double *const s = all.phase;
     const double wave = s[PARE_PHASE_WAVE];
     const double work = s[PARE_PHASE_STATS] + s[PARE_PHASE_PASSES] + s[PARE_PHASE_STORE];

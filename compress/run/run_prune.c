@@ -9,13 +9,13 @@
 
 static const char *pass_name(const pare_run *run, size_t step)
 {
-    return pare_passes[run->plan.recipe.step[step].pass]->name;
+    return pare_passes[run->plan->recipe.step[step].pass]->name;
 }
 
 pare_status pare__run_prune_take(pare_run *run, pare_run_part *to, size_t part)
 {
-    const pare_config *const c = &run->plan.model.config;
-    for (size_t role = 0; run->plan.pruned && role < PARE_ROLES; role++) {
+    const pare_config *const c = &run->model.config;
+    for (size_t role = 0; run->plan->pruned && role < PARE_ROLES; role++) {
         size_t n, k;
         pare_linear_shape(c, part, (pare_role)role, &n, &k);
         to->zero[role] = PARE_NEW(&run->stage, uint8_t, n * k / 8 + 1);
@@ -95,8 +95,8 @@ pare_status pare__run_check_zeros(pare_run *run, const pare_plan_linear *l, cons
 pare_status pare__run_check_block(pare_run *run, size_t block, size_t step)
 {
     size_t i, end;
-    for (pare_plan_range(&run->plan, block, 0, &i, &end); i < end; i++) {
-        const pare_plan_linear *const l = &run->plan.linear[i];
+    for (pare_plan_range(run->plan, block, 0, &i, &end); i < end; i++) {
+        const pare_plan_linear *const l = &run->settled.linear[i];
         PARE_TRY(pare__run_check_zeros(run, l, run->current.weight[l->role], step));
     }
     return PARE_OK;
@@ -121,7 +121,7 @@ static pare_status account(pare_run *run, const pare_plan_linear *l, const float
                              .weight_error = own[0],
                              .output_error = own[1]};
     char pattern[PARE_SPARSITY_TEXT];
-    const pare_pass_ratios ratios = pare_plan_ratios(&run->plan, l->prune_step);
+    const pare_pass_ratios ratios = pare_plan_ratios(run->plan, l->prune_step);
     (void)snprintf(to->note, sizeof to->note, "%.*s%s%s", PARE_NOTE - 12,
                    note[0] ? note : pare_sparsity_text(&l->sparsity, pattern),
                    ratios.rule == PARE_RATIOS_UNIFORM ? "" : " by ",
@@ -144,7 +144,7 @@ pare_status pare__run_prune(pare_run *run, const pare_plan_linear *l, void *site
                             const pare_site_stats *stats)
 {
     const double start = pare__seconds();
-    const pare_step *const step = &run->plan.recipe.step[l->prune_step];
+    const pare_step *const step = &run->plan->recipe.step[l->prune_step];
     const pare_pass *const pass = pare_passes[step->pass];
     const size_t n = l->packed.n, k = l->packed.k;
     pare_run_part *const part = pare__run_part(run, l);

@@ -21,7 +21,7 @@ static bool follows(const pare_plan *plan, const pare_plan_linear *l, size_t ste
 static const pare_site_stats *stats_of(const pare_run *run, const pare_stats *stats,
                                        const pare_plan_linear *l)
 {
-    return &stats->site[pare_plan_site(&run->plan, l)];
+    return &stats->site[pare_plan_site(run->plan, l)];
 }
 
 /* What the float model told of each linear of the plan. */
@@ -36,11 +36,11 @@ typedef struct look {
 static pare_status see_owl(const look *k, size_t block, size_t step, const pare_stats *stats)
 {
     pare_run *const run = k->run;
-    const pare_plan *const plan = &run->plan;
+    const pare_plan *const plan = run->plan;
     pare_owl_matrix m[PARE_ROLES];
     size_t count = 0;
     for (size_t i = 0; i < plan->linears; i++) {
-        const pare_plan_linear *const l = &plan->linear[i];
+        const pare_plan_linear *const l = &run->settled.linear[i];
         if (l->block != block || !follows(plan, l, step))
             continue;
         const float *const h = stats_of(run, stats, l)->h;
@@ -57,7 +57,7 @@ static pare_status see_owl(const look *k, size_t block, size_t step, const pare_
         PARE_TRY(pare_owl_share(run->cx, &run->scratch, m, count,
                                 pare_plan_ratios(plan, step).outlier, &share));
     for (size_t i = 0; i < plan->linears; i++)
-        if (plan->linear[i].block == block && follows(plan, &plan->linear[i], step))
+        if (run->settled.linear[i].block == block && follows(plan, &run->settled.linear[i], step))
             k->ratio[i].importance = share;
     return PARE_OK;
 }
@@ -65,15 +65,16 @@ static pare_status see_owl(const look *k, size_t block, size_t step, const pare_
 /* How sensitive the outputs of what `step` prunes in a block are, each linear for itself. */
 static pare_status see_isc(const look *k, size_t block, size_t step, const pare_stats *stats)
 {
-    const pare_plan *const plan = &k->run->plan;
+    const pare_run *const run = k->run;
+    const pare_plan *const plan = run->plan;
     for (size_t i = 0; i < plan->linears; i++) {
-        const pare_plan_linear *const l = &plan->linear[i];
+        const pare_plan_linear *const l = &run->settled.linear[i];
         if (l->block != block || !follows(plan, l, step))
             continue;
-        const pare_status s = pare_isc_sensitivity(k->run->cx, stats_of(k->run, stats, l)->h,
-                                                   l->packed.k, &k->ratio[i].importance);
+        const pare_status s = pare_isc_sensitivity(run->cx, stats_of(run, stats, l)->h, l->packed.k,
+                                                   &k->ratio[i].importance);
         if (s != PARE_OK)
-            return pare_fail_context(k->run->cx, s, "%s", l->packed.name);
+            return pare_fail_context(run->cx, s, "%s", l->packed.name);
     }
     return PARE_OK;
 }
@@ -84,7 +85,7 @@ static pare_status try_ratio(pare_run *run, const pare_plan_linear *l, const par
                              double ratio, float *w)
 {
     const size_t n = l->packed.n, k = l->packed.k;
-    const pare_step *const step = &run->plan.recipe.step[l->prune_step];
+    const pare_step *const step = &run->plan->recipe.step[l->prune_step];
     const pare_pass *const pass = pare_passes[step->pass];
     pare_sparsity s = l->sparsity;
     pare_linear_result unused = {0};
@@ -134,7 +135,7 @@ static pare_status half_weights(const look *k, size_t block, const pare_stats *s
 {
     static const pare_role last[2] = {PARE_ROLE_O, PARE_ROLE_DOWN};
     pare_run *const run = k->run;
-    const pare_config *const c = &run->plan.model.config;
+    const pare_config *const c = &run->model.config;
     double stream;
     PARE_TRY(stream_energy(run, &stream));
     for (size_t i = 0; i < 2; i++) {
@@ -160,7 +161,7 @@ static pare_status see_curve(pare_run *run, const pare_plan_linear *l, const par
     if (!w)
         return PARE_ENOMEM;
     const double all = pare_gptq_error(run->cx, whole, NULL, stats->h, n, k);
-    const double spread = pare_plan_ratios(&run->plan, l->prune_step).spread;
+    const double spread = pare_plan_ratios(run->plan, l->prune_step).spread;
     for (size_t p = 0; p < PARE_RATIO_POINTS; p++) {
         PARE_TRY(try_ratio(run, l, stats, pare_ratio_point(p, l->sparsity.ratio, spread), w));
         const double error = pare_gptq_error(run->cx, whole, w, stats->h, n, k);
@@ -174,11 +175,11 @@ static pare_status see_search(const look *k, size_t block, size_t step, const pa
     pare_run *const run = k->run;
     double weight[2];
     PARE_TRY(half_weights(k, block, stats, weight));
-    for (size_t i = 0; i < run->plan.linears; i++) {
-        const pare_plan_linear *const l = &run->plan.linear[i];
-        if (l->block != block || !follows(&run->plan, l, step))
+    for (size_t i = 0; i < run->plan->linears; i++) {
+        const pare_plan_linear *const l = &run->settled.linear[i];
+        if (l->block != block || !follows(run->plan, l, step))
             continue;
-        const pare_site site = run->plan.model.config.arch->linear[l->role].site;
+        const pare_site site = run->model.config.arch->linear[l->role].site;
         const bool mlp = site == PARE_SITE_MLP || site == PARE_SITE_ACTIVATED;
         const pare_mark mark = pare_arena_mark(&run->scratch);
         const pare_status s = see_curve(run, l, stats_of(run, stats, l), weight[mlp], &k->curve[i]);
@@ -193,10 +194,10 @@ static pare_status see_search(const look *k, size_t block, size_t step, const pa
 static pare_status see_common(const look *k, size_t block)
 {
     pare_run *const run = k->run;
-    const pare_plan *const plan = &run->plan;
+    const pare_plan *const plan = run->plan;
     pare_stats stats;
-    PARE_TRY(pare_stats_take(run->cx, &run->scratch, &plan->model.config, 0, plan->kinds,
-                             (uint64_t)plan->samples * plan->window, &stats));
+    PARE_TRY(pare_stats_take(run->cx, &run->scratch, &run->model.config, 0, plan->kinds,
+                             (uint64_t)run->settled.samples * plan->window, &stats));
     const pare_tap tap = pare_stats_tap(&stats);
     if (stats.active)
         PARE_TRY(pare__run_wave(run, &tap, "looking at the float model"));
@@ -215,13 +216,12 @@ static pare_status see_common(const look *k, size_t block)
 static pare_status see_block(const look *k, size_t block)
 {
     pare_run *const run = k->run;
-    const pare_plan *const plan = &run->plan;
     PARE_TRY(pare__run_load(run, block));
     const pare_mark mark = pare_arena_mark(&run->scratch);
     PARE_TRY(see_common(k, block));
     pare_arena_rewind(&run->scratch, mark);
     PARE_TRY(pare__run_expert_columns(run, block, k->columns));
-    return block + 1 < plan->model.config.blocks
+    return block + 1 < run->model.config.blocks
                ? pare__run_wave(run, NULL, "carrying activations of the float model")
                : PARE_OK;
 }
@@ -234,14 +234,14 @@ static void tell_ratios(pare_run *run, size_t step, const pare_ratio *own, size_
         most = fmax(most, own[i].ratio);
     }
     pare__notify(run, PARE_EVENT_NOTICE, "%s: linears lose %.1f%% to %.1f%% of their weights",
-                 pare_passes[run->plan.recipe.step[step].pass]->name, 100 * least, 100 * most);
+                 pare_passes[run->plan->recipe.step[step].pass]->name, 100 * least, 100 * most);
 }
 
 /* Shares out what one step takes. */
 static pare_status share_step(const look *k, size_t step, double *ratio)
 {
     pare_run *const run = k->run;
-    const pare_plan *const plan = &run->plan;
+    const pare_plan *const plan = run->plan;
     const pare_pass_ratios rule = pare_plan_ratios(plan, step);
     pare_ratio *const own = PARE_NEW(&run->scratch, pare_ratio, plan->linears);
     pare_ratio_curve *const curve = PARE_NEW(&run->scratch, pare_ratio_curve, plan->linears);
@@ -250,9 +250,9 @@ static pare_status share_step(const look *k, size_t step, double *ratio)
     if (!own || !curve)
         return PARE_ENOMEM;
     for (size_t i = 0; i < plan->linears; i++) {
-        if (!follows(plan, &plan->linear[i], step))
+        if (!follows(plan, &run->settled.linear[i], step))
             continue;
-        target = plan->linear[i].sparsity.ratio;
+        target = run->settled.linear[i].sparsity.ratio;
         curve[count] = k->curve[i];
         own[count++] = k->ratio[i];
     }
@@ -265,23 +265,23 @@ static pare_status share_step(const look *k, size_t step, double *ratio)
     pare_ratios_settle(own, count);
     tell_ratios(run, step, own, count);
     for (size_t i = plan->linears; i-- > 0;)
-        if (follows(plan, &plan->linear[i], step))
+        if (follows(plan, &run->settled.linear[i], step))
             ratio[i] = own[--count].ratio;
     return PARE_OK;
 }
 
 static pare_status find_ratios(pare_run *run, const pare_plan_found *found)
 {
-    const pare_plan *const plan = &run->plan;
+    const pare_plan *const plan = run->plan;
     const look k = {run, PARE_NEW(&run->scratch, pare_ratio, plan->linears),
                     PARE_NEW(&run->scratch, pare_ratio_curve, plan->linears), found->columns};
     if (!k.ratio || !k.curve)
         return PARE_ENOMEM;
     for (size_t i = 0; i < plan->linears; i++) {
-        const pare_plan_linear *const l = &plan->linear[i];
+        const pare_plan_linear *const l = &run->settled.linear[i];
         k.ratio[i] = (pare_ratio){.n = l->packed.n, .k = l->packed.k, .by_row = l->sparsity.by_row};
     }
-    for (size_t block = 0; block < plan->model.config.blocks; block++) {
+    for (size_t block = 0; block < run->model.config.blocks; block++) {
         const pare_mark mark = pare_arena_mark(&run->scratch);
         const pare_status s = see_block(&k, block);
         pare_arena_rewind(&run->scratch, mark);
@@ -297,11 +297,11 @@ static pare_status find_ratios(pare_run *run, const pare_plan_found *found)
 pare_status pare__run_ratios(pare_run *run)
 {
     const pare_mark mark = pare_arena_mark(&run->scratch);
-    const pare_plan_found found = {PARE_NEW(&run->scratch, double, run->plan.linears),
-                                   PARE_NEW(&run->scratch, size_t, run->plan.linears)};
+    const pare_plan_found found = {PARE_NEW(&run->scratch, double, run->plan->linears),
+                                   PARE_NEW(&run->scratch, size_t, run->plan->linears)};
     pare_status s = found.ratio && found.columns ? find_ratios(run, &found) : PARE_ENOMEM;
     if (s == PARE_OK)
-        s = pare_plan_settle(run->cx, run->a, &run->plan, &found);
+        s = pare_plan_settle(run->cx, run->a, run->plan, &found, &run->settled);
     if (s == PARE_OK)
         pare__run_tell_columns(run);
     pare_arena_rewind(&run->scratch, mark);

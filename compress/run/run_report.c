@@ -17,7 +17,7 @@ static pare_status take_model_bits(pare_run *run, pare_report *r)
 {
     pare_inspection in;
     const pare_mark mark = pare_arena_mark(&run->scratch);
-    PARE_TRY(pare_inspect(run->cx, &run->scratch, run->plan.partial_path, &in));
+    PARE_TRY(pare_inspect(run->cx, &run->scratch, run->plan->partial_path, &in));
     r->model_bits_per_weight = in.bits_per_weight;
     pare_arena_rewind(&run->scratch, mark);
     return PARE_OK;
@@ -43,25 +43,25 @@ static uint64_t stored_bytes(const pare_checkpoint *ck, const pare_linear *l)
 }
 
 /* Linears of the original. */
-static void add_stored(const pare_plan *plan, uint64_t *bytes)
+static void add_stored(const pare_run *run, uint64_t *bytes)
 {
-    const pare_model *const m = &plan->model;
+    const pare_model *const m = &run->model;
     for (size_t b = 0; b < m->config.blocks; b++)
         for (size_t i = 0; i < pare_block_parts(&m->config) * PARE_ROLES; i++) {
             const size_t part = i / PARE_ROLES;
             const pare_role role = (pare_role)(i % PARE_ROLES);
             bytes[part_of(part, role)] +=
-                stored_bytes(&plan->checkpoint, pare_block_linear(&m->block[b], part, role));
+                stored_bytes(&run->checkpoint, pare_block_linear(&m->block[b], part, role));
         }
-    bytes[PARE_REPORT_EMBEDDING] = stored_bytes(&plan->checkpoint, &m->embed);
+    bytes[PARE_REPORT_EMBEDDING] = stored_bytes(&run->checkpoint, &m->embed);
     if (!m->config.tied)
-        bytes[PARE_REPORT_HEAD] = stored_bytes(&plan->checkpoint, &m->head);
+        bytes[PARE_REPORT_HEAD] = stored_bytes(&run->checkpoint, &m->head);
 }
 
 /* Linears of the blocks in the type of the original, with the shapes of `c`. */
-static void add_blocks(const pare_plan *plan, const pare_config *c, uint64_t *bytes)
+static void add_blocks(const pare_run *run, const pare_config *c, uint64_t *bytes)
 {
-    const pare_model *const m = &plan->model;
+    const pare_model *const m = &run->model;
     for (size_t b = 0; b < c->blocks; b++)
         for (size_t i = 0; i < pare_block_parts(c) * PARE_ROLES; i++) {
             const size_t part = i / PARE_ROLES;
@@ -82,25 +82,25 @@ static void add_rest(uint64_t all, uint64_t *bytes)
 
 static void take_sizes(const pare_run *run, pare_report_sizes *s)
 {
-    const pare_plan *const plan = &run->plan;
-    const pare_checkpoint *const ck = &plan->checkpoint;
-    const pare_linear *const embed = &plan->model.embed, *const head = &plan->model.head;
+    const pare_plan *const plan = run->plan;
+    const pare_checkpoint *const ck = &run->checkpoint;
+    const pare_linear *const embed = &run->model.embed, *const head = &run->model.head;
     uint64_t was = 0, is = 0;
     for (size_t i = 0; i < ck->tensors; i++)
         was += ck->stored ? ck->stored[i].bytes : ck->tensor[i].bytes;
-    for (uint32_t i = 0; i < plan->layout.shards; i++)
-        is += plan->layout.file_bytes[i] - plan->layout.header_bytes[i];
-    add_stored(plan, s->before);
-    add_blocks(plan, &plan->out, s->after);
+    for (uint32_t i = 0; i < run->settled.layout.shards; i++)
+        is += run->settled.layout.file_bytes[i] - run->settled.layout.header_bytes[i];
+    add_stored(run, s->before);
+    add_blocks(run, &plan->out, s->after);
     for (size_t i = 0; i < run->rows; i++) {
-        const pare_plan_linear *const l = &plan->linear[i];
+        const pare_plan_linear *const l = &run->settled.linear[i];
         uint64_t *const part = &s->after[part_of(l->part, l->role)];
-        *part -= dense_bytes(pare_block_linear(&plan->model.block[l->block], l->part, l->role),
+        *part -= dense_bytes(pare_block_linear(&run->model.block[l->block], l->part, l->role),
                              l->packed.n, l->packed.k);
         *part += pare_packed_linear_bytes(&run->row[i].linear).total;
     }
     s->after[PARE_REPORT_EMBEDDING] = dense_bytes(embed, embed->n, plan->out.hidden);
-    if (!plan->model.config.tied || plan->unties)
+    if (!run->model.config.tied || plan->unties)
         s->after[PARE_REPORT_HEAD] = dense_bytes(head, head->n, plan->out.hidden);
     add_rest(was, s->before);
     add_rest(is, s->after);
@@ -124,8 +124,8 @@ static size_t count_thin(const pare_run *run)
     pare_shortage unused;
     for (size_t i = 0; i < run->rows; i++)
         count += run->row[i].thin;
-    for (size_t step = 0; run->plan.structured && step < run->plan.recipe.steps; step++)
-        count += pare_plan_short(&run->plan, step, &unused);
+    for (size_t step = 0; run->plan->structured && step < run->plan->recipe.steps; step++)
+        count += pare_plan_short(run->plan, &run->settled, step, &unused);
     return count;
 }
 
@@ -140,7 +140,7 @@ static pare_status texts_of_run(pare_run *run, pare_report *r)
         (void)strftime(started, sizeof started, "%Y-%m-%dT%H:%M:%SZ", &utc);
     r->host = pare_arena_text(run->a, host, strlen(host));
     r->started = pare_arena_text(run->a, started, strlen(started));
-    r->recipe_text = pare_arena_text(run->a, run->plan.recipe_text, run->plan.recipe_len);
+    r->recipe_text = pare_arena_text(run->a, run->plan->recipe_text, run->plan->recipe_len);
     return r->host && r->started && r->recipe_text ? PARE_OK : PARE_ENOMEM;
 }
 
@@ -158,14 +158,14 @@ static pare_status take_warnings(pare_run *run, pare_report *r)
 {
     char text[PARE_SHORTAGE_TEXT];
     pare_shortage s;
-    const char **const warning = PARE_NEW(run->a, const char *, run->plan.recipe.steps);
+    const char **const warning = PARE_NEW(run->a, const char *, run->plan->recipe.steps);
     if (!warning)
         return PARE_ENOMEM;
     r->warning = warning;
-    for (size_t step = 0; step < run->plan.recipe.steps; step++) {
-        if (!pare_plan_short(&run->plan, step, &s))
+    for (size_t step = 0; step < run->plan->recipe.steps; step++) {
+        if (!pare_plan_short(run->plan, &run->settled, step, &s))
             continue;
-        const char *const told = pare_shortage_text(&run->plan, step, &s, text);
+        const char *const told = pare_shortage_text(run->plan, &run->settled, step, &s, text);
         warning[r->warnings] = pare_arena_text(run->a, told, strlen(told));
         if (!warning[r->warnings++])
             return PARE_ENOMEM;
@@ -175,7 +175,7 @@ static pare_status take_warnings(pare_run *run, pare_report *r)
 
 pare_status pare__run_report(pare_run *run, pare_compress_result *out)
 {
-    const pare_plan *const plan = &run->plan;
+    const pare_plan *const plan = run->plan;
     const pare_calibration *const c = &plan->recipe.calibration;
     const double start = pare__seconds();
     pare_report *const r = &out->report;
@@ -197,14 +197,14 @@ pare_status pare__run_report(pare_run *run, pare_compress_result *out)
                        .nan = plan->recipe.nan,
                        .export = plan->recipe.export,
                        .exports = plan->recipe.exports,
-                       .bits_per_weight = plan->bits_per_weight,
+                       .bits_per_weight = run->settled.bits_per_weight,
                        .untied = plan->unties,
                        .untokenized = plan->untokenized,
                        .calibration_seconds = run->calibration_seconds,
-                       .calibration_windows = plan->calibrated ? plan->samples : 0,
+                       .calibration_windows = plan->calibrated ? run->settled.samples : 0,
                        .calibration_window = plan->calibrated ? plan->window : 0,
                        .calibration_text = c->text.item,
-                       .calibration_share = run->share,
+                       .calibration_share = run->data.share,
                        .calibration_texts = c->text.count,
                        .resumed_blocks = run->units_found < plan->out.blocks ? run->units_found
                                                                              : plan->out.blocks};

@@ -22,14 +22,14 @@ static pare_status store(pare_run *run, pare_dtype dtype, const float *x, size_t
 static pare_status change(void *self, float *x, size_t rows)
 {
     pare_run *const run = self;
-    const pare_linear *const embed = &run->plan.model.embed;
+    const pare_linear *const embed = &run->model.embed;
     const pare_mark mark = pare_arena_mark(&run->scratch);
     const uint64_t count = (uint64_t)rows * embed->k;
     pare_tensor t = {.name = "embedding", .dtype = embed->dtype, .rank = 1, .shape = {count}};
     pare_status s = pare_tensor_bytes(t.dtype, t.rank, t.shape, &t.bytes);
     void *const stored = s == PARE_OK ? pare_arena_take(&run->scratch, (size_t)t.bytes, 1) : NULL;
     t.data = stored;
-    pare_rotation_stream(run->cx, run->plan.rotation, x, rows);
+    pare_rotation_stream(run->cx, run->plan->rotation, x, rows);
     s = stored ? store(run, t.dtype, x, (size_t)count, stored) : PARE_ENOMEM;
     if (s == PARE_OK)
         s = pare_tensor_to_f32(run->cx, &t, 0, count, x);
@@ -39,8 +39,8 @@ static pare_status change(void *self, float *x, size_t rows)
 
 pare_status pare__rotate_wave(pare_run *run, pare_wave *wave)
 {
-    return run->plan.rotation ? pare_wave_change(run->cx, &run->scratch, wave, change, run)
-                              : PARE_OK;
+    return run->plan->rotation ? pare_wave_change(run->cx, &run->scratch, wave, change, run)
+                               : PARE_OK;
 }
 
 /* Bytes [first, first + len) of an entry. */
@@ -55,8 +55,8 @@ static pare_status put_part(pare_run *run, const pare_packed_entry *e, uint64_t 
 
 const float *pare__rotate_norm(pare_run *run)
 {
-    const size_t hidden = run->plan.out.hidden;
-    const double shrunk = (double)run->plan.model.config.hidden / (double)hidden;
+    const size_t hidden = run->plan->out.hidden;
+    const double shrunk = (double)run->model.config.hidden / (double)hidden;
     float *const ones = PARE_NEW(&run->scratch, float, hidden);
     for (size_t i = 0; ones && i < hidden; i++)
         ones[i] = (float)sqrt(shrunk);
@@ -65,7 +65,7 @@ const float *pare__rotate_norm(pare_run *run)
 
 static pare_status put_ones(pare_run *run, const pare_packed_entry *e, pare_xxh3_state *hash)
 {
-    const size_t hidden = run->plan.out.hidden;
+    const size_t hidden = run->plan->out.hidden;
     const float *const ones = pare__rotate_norm(run);
     void *const stored = pare_arena_take(&run->scratch, (size_t)e->tensor.bytes, 1);
     if (!ones || !stored)
@@ -77,33 +77,33 @@ static pare_status put_ones(pare_run *run, const pare_packed_entry *e, pare_xxh3
 
 void pare__rotate_rows(pare_run *run, bool head, size_t first, size_t rows, float *x)
 {
-    const pare_model *const m = &run->plan.model;
+    const pare_model *const m = &run->model;
     pare_linear part = head ? m->head : m->embed;
     part.n = rows;
     part.data = (const char *)part.data + first * (part.k * pare_dtype_bits(part.dtype) / 8);
     pare_linear_to_f32(run->cx, &part, x);
-    if (!run->plan.rotation) {
+    if (!run->plan->rotation) {
         if (head)
             pare_slicegpt_fold(m->norm, part.k, x, rows);
         return;
     }
     if (head)
-        pare_rotation_reader(run->cx, run->plan.rotation, m->norm, x, rows);
+        pare_rotation_reader(run->cx, run->plan->rotation, m->norm, x, rows);
     else
-        pare_rotation_stream(run->cx, run->plan.rotation, x, rows);
+        pare_rotation_stream(run->cx, run->plan->rotation, x, rows);
 }
 
 /* Rows of the embedding, or of a head that reads the stream behind the last norm. */
 static pare_status put_rows(pare_run *run, const pare_packed_entry *e, bool head,
                             pare_xxh3_state *hash)
 {
-    const pare_model *const m = &run->plan.model;
+    const pare_model *const m = &run->model;
     const pare_linear *const w = head ? &m->head : &m->embed;
     const size_t most = pare__rotate_rows_at_once(w->n, w->k, PARE__ROTATE_FLOATS);
-    const size_t width = run->plan.out.hidden;
+    const size_t width = run->plan->out.hidden;
     const size_t row = width * pare_dtype_bits(e->tensor.dtype) / 8;
     float *const x = PARE_NEW(&run->scratch, float, most * w->k);
-    float *const cut = run->plan.rotation ? x : PARE_NEW(&run->scratch, float, most *width);
+    float *const cut = run->plan->rotation ? x : PARE_NEW(&run->scratch, float, most *width);
     void *const stored = pare_arena_take(&run->scratch, most, row);
     if (!x || !cut || !stored)
         return PARE_ENOMEM;
@@ -125,7 +125,7 @@ static pare_status put_rows(pare_run *run, const pare_packed_entry *e, bool head
 pare_status pare__rotate_put(pare_run *run, const pare_packed_entry *e, uint8_t hash[16],
                              bool *done)
 {
-    const pare_rotated which = pare__plan_rotated(&run->plan, e->tensor.name);
+    const pare_rotated which = pare__plan_rotated(run->plan, e->tensor.name);
     *done = which != PARE_ROTATED_NOT;
     if (!*done)
         return PARE_OK;

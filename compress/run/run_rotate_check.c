@@ -41,8 +41,8 @@ static pare_status judge(pare_run *run, const moved *m, size_t position, const c
 /* Rotated rows against what they should be once turned back. */
 static pare_status compare(pare_run *run, const float *want, float *rotated, const char *where)
 {
-    const pare_hadamard *const h = &run->plan.rotation->hidden;
-    const size_t count = tokens(&run->plan);
+    const pare_hadamard *const h = &run->plan->rotation->hidden;
+    const size_t count = tokens(run->plan);
     pare_hadamard_invert(run->cx, h, rotated, h->k, count);
     for (size_t i = 0; i < count; i++) {
         moved m = {0};
@@ -54,20 +54,20 @@ static pare_status compare(pare_run *run, const float *want, float *rotated, con
 
 pare_status pare__rotate_check_begin(pare_run *run)
 {
-    const pare_plan *const plan = &run->plan;
-    const pare_config *const c = &plan->model.config;
+    const pare_plan *const plan = run->plan;
+    const pare_config *const c = &run->model.config;
     const size_t count = tokens(plan);
     int32_t id[TOKENS];
     if (!plan->rotation)
         return PARE_OK;
     if (!plan->calibrated) /* else start_waves has made it */
-        PARE_TRY(pare_forward_init(run->cx, &run->stage, &plan->model, count, true, &run->forward));
+        PARE_TRY(pare_forward_init(run->cx, &run->stage, &run->model, count, true, &run->forward));
     for (size_t i = 0; i < count; i++)
-        id[i] = plan->calibrated ? run->tokens.id[i] : (int32_t)(i * c->vocab / count);
+        id[i] = plan->calibrated ? run->data.tokens.id[i] : (int32_t)(i * c->vocab / count);
     run->witness = PARE_NEW(run->a, float, count * c->hidden);
     if (!run->witness)
         return PARE_ENOMEM;
-    PARE_TRY(pare_embed(run->cx, &plan->model, id, count, run->witness));
+    PARE_TRY(pare_embed(run->cx, &run->model, id, count, run->witness));
     const pare_mark mark = pare_arena_mark(&run->scratch);
     float *const rotated = PARE_NEW(&run->scratch, float, count * c->hidden);
     for (size_t i = 0; rotated && i < count; i++)
@@ -80,10 +80,10 @@ pare_status pare__rotate_check_begin(pare_run *run)
 
 static pare_status forward(pare_run *run, const pare_block *block, float *x)
 {
-    const pare_batch batch = {.sequences = 1, .length = tokens(&run->plan)};
+    const pare_batch batch = {.sequences = 1, .length = tokens(run->plan)};
     const pare_mark mark = pare_arena_mark(&run->scratch);
     pare_kv kv;
-    pare_status s = pare_kv_take(&run->scratch, &run->plan.model.config, 1, batch.length, &kv);
+    pare_status s = pare_kv_take(&run->scratch, &run->model.config, 1, batch.length, &kv);
     if (s == PARE_OK)
         s = pare_block_forward(run->cx, &run->scratch, &run->forward, block, batch, x, &kv, NULL);
     pare_arena_rewind(&run->scratch, mark);
@@ -93,24 +93,24 @@ static pare_status forward(pare_run *run, const pare_block *block, float *x)
 /* The stream moves on, and its rotated copy beside it. */
 static pare_status check_block(pare_run *run, size_t block, float *rotated)
 {
-    const pare_plan *const plan = &run->plan;
+    const pare_plan *const plan = run->plan;
     const size_t count = tokens(plan);
     char where[32];
     (void)snprintf(where, sizeof where, "block %zu", block);
-    memcpy(rotated, run->witness, count * plan->model.config.hidden * sizeof *rotated);
+    memcpy(rotated, run->witness, count * run->model.config.hidden * sizeof *rotated);
     pare_rotation_stream(run->cx, plan->rotation, rotated, count);
-    PARE_TRY(forward(run, &plan->model.block[block], run->witness));
+    PARE_TRY(forward(run, &run->model.block[block], run->witness));
     PARE_TRY(forward(run, &run->block, rotated));
     return compare(run, run->witness, rotated, where);
 }
 
 pare_status pare__rotate_check_block(pare_run *run, size_t block)
 {
-    if (!run->plan.rotation)
+    if (!run->plan->rotation)
         return PARE_OK;
     const pare_mark mark = pare_arena_mark(&run->scratch);
     float *const rotated =
-        PARE_NEW(&run->scratch, float, tokens(&run->plan) * run->plan.model.config.hidden);
+        PARE_NEW(&run->scratch, float, tokens(run->plan) * run->model.config.hidden);
     const pare_status s = rotated ? check_block(run, block, rotated) : PARE_ENOMEM;
     pare_arena_rewind(&run->scratch, mark);
     return s;
@@ -125,8 +125,8 @@ typedef struct head_call {
 
 static pare_status add_rows(pare_run *run, head_call *h, size_t first, size_t rows, moved *m)
 {
-    const pare_linear *const head = &run->plan.model.head;
-    const size_t count = tokens(&run->plan);
+    const pare_linear *const head = &run->model.head;
+    const size_t count = tokens(run->plan);
     pare__rotate_rows(run, true, first, rows, h->weights);
     h->whole.head.n = h->own.head.n = rows;
     h->whole.head.data =
@@ -142,8 +142,8 @@ static pare_status add_rows(pare_run *run, head_call *h, size_t first, size_t ro
 
 static pare_status check_head(pare_run *run)
 {
-    const pare_model *const model = &run->plan.model;
-    const size_t count = tokens(&run->plan), hidden = model->config.hidden;
+    const pare_model *const model = &run->model;
+    const size_t count = tokens(run->plan), hidden = model->config.hidden;
     const size_t most = pare__rotate_rows_at_once(model->config.vocab, model->config.hidden,
                                                   PARE__ROTATE_CHECK_FLOATS);
     float *const rotated = PARE_NEW(&run->scratch, float, count *hidden);
@@ -159,7 +159,7 @@ static pare_status check_head(pare_run *run)
     if (!rotated || !h.weights || !h.want || !h.got || !h.own.norm)
         return PARE_ENOMEM;
     memcpy(rotated, run->witness, count * hidden * sizeof *rotated);
-    pare_rotation_stream(run->cx, run->plan.rotation, rotated, count);
+    pare_rotation_stream(run->cx, run->plan->rotation, rotated, count);
     moved m[TOKENS] = {0};
     for (size_t i = 0; i < model->head.n; i += most) {
         PARE_TRY(pare_ctx_interrupted(run->cx));
@@ -172,7 +172,7 @@ static pare_status check_head(pare_run *run)
 
 pare_status pare__rotate_check_head(pare_run *run)
 {
-    if (!run->plan.rotation)
+    if (!run->plan->rotation)
         return PARE_OK;
     const pare_mark mark = pare_arena_mark(&run->scratch);
     const pare_status s = check_head(run);

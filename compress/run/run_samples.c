@@ -10,7 +10,7 @@ enum { SEQUENCES = 3, PROMPT = 16, TOKENS = 48 };
 
 pare_status pare__run_sample_prompts(pare_run *run, const char *data, const pare_tokens *tokens)
 {
-    const size_t context = run->plan.out.context;
+    const size_t context = run->plan->out.context;
     if (run->prompts.id || tokens->count < SEQUENCES * PROMPT || context < PROMPT + TOKENS)
         return PARE_OK;
     int32_t *const id = PARE_NEW(run->a, int32_t, SEQUENCES * PROMPT);
@@ -80,8 +80,8 @@ static pare_status decode(pare_run *run, const pare_tokenizer *t, const int32_t 
 static pare_status put_sample(pare_run *run, const pare_tokenizer *t, const int32_t *before,
                               const int32_t *after, pare_report_sample *out)
 {
-    const size_t was = length_of(&run->plan.model.config, before + PROMPT);
-    const size_t is = length_of(&run->plan.out, after + PROMPT);
+    const size_t was = length_of(&run->model.config, before + PROMPT);
+    const size_t is = length_of(&run->plan->out, after + PROMPT);
     size_t same = 0;
     while (same < was && same < is && before[PROMPT + same] == after[PROMPT + same])
         same++;
@@ -114,10 +114,10 @@ static pare_status open_tokenizer(pare_run *run, pare_tokenizer **out)
     pare_ctx *const cx = run->cx;
     bool has;
     *out = NULL;
-    PARE_TRY(pare_checkpoint_has_tokenizer(&run->plan.checkpoint, &has));
+    PARE_TRY(pare_checkpoint_has_tokenizer(&run->checkpoint, &has));
     if (!has)
         return PARE_OK;
-    const pare_status s = pare_checkpoint_tokenizer(&run->plan.checkpoint, out);
+    const pare_status s = pare_checkpoint_tokenizer(&run->checkpoint, out);
     if (s != PARE_EFORMAT && s != PARE_ENOTSUP)
         return s;
     pare__notify(run, PARE_EVENT_NOTICE, "no samples of the models: %s", cx->what);
@@ -136,7 +136,7 @@ pare_status pare__run_samples(pare_run *run, const pare_model *after, pare_repor
     if (!t)
         return PARE_OK;
     pare__notify(run, PARE_EVENT_EVALUATE, "samples of both models");
-    pare_status s = draw(run, &run->plan.model, &was, &out->before_tok_s);
+    pare_status s = draw(run, &run->model, &was, &out->before_tok_s);
     if (s == PARE_OK)
         s = draw(run, after, &is, &out->after_tok_s);
     if (s == PARE_OK)

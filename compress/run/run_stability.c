@@ -38,15 +38,15 @@ typedef struct repetition {
 
 static pare_site site_of(const pare_run *run, const pare_plan_linear *l)
 {
-    return pare_plan_site(&run->plan, l);
+    return pare_plan_site(run->plan, l);
 }
 
 static pare_status find_choices(repetition *r, size_t block, size_t step, unsigned group)
 {
     pare_run *const run = r->run;
     size_t i, end;
-    for (pare_plan_range(&run->plan, block, 0, &i, &end); i < end; i++) {
-        const pare_plan_linear *const l = &run->plan.linear[i];
+    for (pare_plan_range(run->plan, block, 0, &i, &end); i < end; i++) {
+        const pare_plan_linear *const l = &run->settled.linear[i];
         if (!pare_plan_prunes(l, step) || !(group & (1u << site_of(run, l))))
             continue;
         choice *const c = &r->choice[r->choices++];
@@ -55,7 +55,7 @@ static pare_status find_choices(repetition *r, size_t block, size_t step, unsign
         c->kept = PARE_NEW(&run->scratch, uint8_t, r->draws * c->stride);
         if (!c->kept)
             return PARE_ENOMEM;
-        r->kinds[site_of(run, l)] = run->plan.kinds[site_of(run, l)];
+        r->kinds[site_of(run, l)] = run->plan->kinds[site_of(run, l)];
     }
     return PARE_OK;
 }
@@ -110,11 +110,11 @@ static pare_status choose_site(const repetition *r, pare_site site, size_t part,
 static pare_status choose_part(const repetition *r, size_t part)
 {
     pare_run *const run = r->run;
-    const pare_plan *const plan = &run->plan;
-    const uint64_t first = (uint64_t)(part * plan->samples / r->draws) * plan->window;
-    const uint64_t end = (uint64_t)((part + 1) * plan->samples / r->draws) * plan->window;
+    const pare_plan *const plan = run->plan;
+    const uint64_t first = (uint64_t)(part * run->settled.samples / r->draws) * plan->window;
+    const uint64_t end = (uint64_t)((part + 1) * run->settled.samples / r->draws) * plan->window;
     pare_stats stats;
-    PARE_TRY(pare_stats_take(run->cx, &run->scratch, &plan->model.config, 0, r->kinds, end - first,
+    PARE_TRY(pare_stats_take(run->cx, &run->scratch, &run->model.config, 0, r->kinds, end - first,
                              &stats));
     part_tap tap = {.inner = pare_stats_tap(&stats), .first = first, .end = end};
     const pare_tap outer = {.see = see_part, .self = &tap, .last = tap.inner.last, .parts = 1};
@@ -152,8 +152,8 @@ static double mean_agreement(const choice *c, size_t draws)
 
 pare_status pare__run_stability(pare_run *run, size_t block, size_t step, unsigned group)
 {
-    const size_t draws = pare_plan_draws(&run->plan, step);
-    repetition r = {.run = run, .step = &run->plan.recipe.step[step], .draws = draws};
+    const size_t draws = pare_plan_draws(run->plan, step);
+    repetition r = {.run = run, .step = &run->plan->recipe.step[step], .draws = draws};
     if (draws < 2)
         return PARE_OK;
     const pare_mark all = pare_arena_mark(&run->scratch);

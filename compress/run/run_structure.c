@@ -7,14 +7,13 @@
 
 static const pare_step *step_at(const pare_run *run, size_t step)
 {
-    return &run->plan.recipe.step[step];
+    return &run->plan->recipe.step[step];
 }
 
 static pare_status gather(pare_run *run, pare_part p, pare_moments *m)
 {
     const double start = pare__seconds();
-    PARE_TRY(
-        pare_moments_take(run->cx, &run->scratch, &run->plan.model.config, pare_part_site(p), m));
+    PARE_TRY(pare_moments_take(run->cx, &run->scratch, &run->model.config, pare_part_site(p), m));
     const pare_tap tap = pare_moments_tap(m);
     const pare_status s = pare_wave_run(run->cx, &run->scratch, &run->wave, &run->forward,
                                         &run->block, &tap, "gathering statistics");
@@ -63,7 +62,7 @@ static pare_status cut_part(pare_run *run, size_t block, size_t step, pare_part 
 {
     const pare_pass *const pass = pare_passes[step_at(run, step)->pass];
     const pare_pass_structure what = pass->structure(step_at(run, step)->value);
-    const pare_config *const c = &run->plan.model.config;
+    const pare_config *const c = &run->model.config;
     const size_t units = pare_part_units(c, p);
     pare_moments moments;
     double *const score = PARE_NEW(&run->scratch, double, units);
@@ -76,7 +75,7 @@ static pare_status cut_part(pare_run *run, size_t block, size_t step, pare_part 
                               .block = &run->current,
                               .part = p,
                               .moments = what.moments ? &moments : NULL,
-                              .seed = run->plan.recipe.seed,
+                              .seed = run->plan->recipe.seed,
                               .number = block};
     PARE_TRY(pass->score(run->cx, step_at(run, step)->value, &s, &run->scratch, score));
     PARE_TRY(pare_structure_choose(run->cx, &run->scratch, score, units, kept, keep));
@@ -91,12 +90,12 @@ static pare_status cut_part(pare_run *run, size_t block, size_t step, pare_part 
 
 pare_status pare__run_structure(pare_run *run, size_t block)
 {
-    const pare_plan *const plan = &run->plan;
+    const pare_plan *const plan = run->plan;
     pare_unit_result *const unit = &run->unit[block];
     if (!plan->structured)
         return PARE_OK;
     if (run->slice.basis)
-        PARE_TRY(pare_slicegpt_block(run->cx, &run->scratch, &plan->model.config, &run->slice,
+        PARE_TRY(pare_slicegpt_block(run->cx, &run->scratch, &run->model.config, &run->slice,
                                      &run->current));
     unit->cut = PARE_NEW(run->a, pare_cut_result, plan->recipe.steps * PARE_PARTS);
     if (!unit->cut)
@@ -106,7 +105,7 @@ pare_status pare__run_structure(pare_run *run, size_t block)
         const pare_pass_structure what = pass->structure(step_at(run, step)->value);
         for (pare_part p = PARE_PART_HEADS; p < PARE_PARTS; p++) {
             const size_t kept = pare_part_units(&plan->out, p);
-            if (what.share[p] <= 0 || kept == pare_part_units(&plan->model.config, p))
+            if (what.share[p] <= 0 || kept == pare_part_units(&run->model.config, p))
                 continue;
             const pare_mark mark = pare_arena_mark(&run->scratch);
             const pare_status s = cut_part(run, block, step, p, kept, &unit->cut[unit->cuts++]);

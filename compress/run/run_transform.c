@@ -29,7 +29,7 @@ static pare_status reference_outputs(pare_run *run, float *y)
                            .parts = 1,
                            .all_rows = all_rows};
     pare_ctx *const cx = run->cx;
-    const pare_config *const c = &run->plan.model.config;
+    const pare_config *const c = &run->model.config;
     PARE_TRY(pare_wave_window(cx, &run->wave, 0, y));
     const pare_mark mark = pare_arena_mark(&run->scratch);
     const pare_block view = pare_float_block_view(&run->reference, &run->like);
@@ -57,7 +57,7 @@ static bool transforms_block(const pare_plan *plan, size_t block)
 
 pare_status pare__run_transforms_begin(pare_run *run, size_t block)
 {
-    if (!transforms_block(&run->plan, block))
+    if (!transforms_block(run->plan, block))
         return PARE_OK;
     float *const y = PARE_NEW(&run->scratch, float, run->wave.window * run->wave.hidden);
     if (!y)
@@ -83,7 +83,7 @@ static pare_status check_folds(pare_run *run, size_t block, size_t step)
         s = pare_fail(run->cx, PARE_ENUMERIC,
                       "%s: block %zu: the outputs of the float model moved by %.3g of the largest "
                       "(%.3g), more than %g; milder scales are needed",
-                      pare_passes[run->plan.recipe.step[step].pass]->name, block,
+                      pare_passes[run->plan->recipe.step[step].pass]->name, block,
                       most > 0 ? moved / most : moved, most, PARE__SAME);
     return s;
 }
@@ -93,10 +93,10 @@ static pare_status check_folds(pare_run *run, size_t block, size_t step)
 static void look_ahead(const pare_run *run, size_t block, pare_site site, pare_grid *grid,
                        pare_pass_site *to)
 {
-    const pare_plan *const plan = &run->plan;
+    const pare_plan *const plan = run->plan;
     size_t i, end;
     for (pare_plan_range(plan, block, 0, &i, &end); i < end; i++) {
-        const pare_plan_linear *const l = &plan->linear[i];
+        const pare_plan_linear *const l = &run->settled.linear[i];
         if (pare_plan_site(plan, l) != site)
             continue;
         const pare_step *const step = &plan->recipe.step[l->step];
@@ -117,7 +117,7 @@ static void look_ahead(const pare_run *run, size_t block, pare_site site, pare_g
 static pare_status account(pare_run *run, pare_site site, const pare_site_stats *stats,
                            const pare_step_result *what)
 {
-    const pare_config *const c = &run->plan.model.config;
+    const pare_config *const c = &run->model.config;
     for (size_t role = 0; role < PARE_ROLES; role++) {
         size_t n, k;
         pare_linear_shape(c, 0, (pare_role)role, &n, &k);
@@ -140,7 +140,7 @@ static pare_status account(pare_run *run, pare_site site, const pare_site_stats 
 
 static const char *reader_of(const pare_run *run, size_t block, size_t site)
 {
-    const pare_model *const m = &run->plan.model;
+    const pare_model *const m = &run->model;
     for (size_t role = 0; role < PARE_ROLES; role++)
         if (m->config.arch->linear[role].site == (pare_site)site)
             return m->block[block].linear[role].name;
@@ -151,7 +151,7 @@ static const char *reader_of(const pare_run *run, size_t block, size_t site)
  * inputs. */
 static void leave_site(pare_run *run, pare_site site, pare_step_result *result)
 {
-    const pare_arch *const arch = run->plan.model.config.arch;
+    const pare_arch *const arch = run->model.config.arch;
     for (size_t role = 0; role < PARE_ROLES; role++)
         run->common.thin[role] |= arch->linear[role].site == site;
     (void)snprintf(result->note, PARE_NOTE, "left as it was: too little calibration");
@@ -191,7 +191,7 @@ static pare_status apply(pare_run *run, const pare_step *step, size_t block,
 pare_status pare__run_transform(pare_run *run, size_t block, size_t step, unsigned group,
                                 pare_stats *stats)
 {
-    const pare_plan *const plan = &run->plan;
+    const pare_plan *const plan = run->plan;
     const pare_step *const st = &plan->recipe.step[step];
     pare_grid grid[PARE_ROLES];
     pare_step_result result[PARE_SITES];
@@ -204,7 +204,7 @@ pare_status pare__run_transform(pare_run *run, size_t block, size_t step, unsign
             continue;
         result[t->site] =
             (pare_step_result){.step = (unsigned)step, .pass = pare_passes[st->pass]->name};
-        site[t->site] = (pare_pass_site){.config = &plan->model.config,
+        site[t->site] = (pare_pass_site){.config = &run->model.config,
                                          .block = block,
                                          .site = t->site,
                                          .current = &run->current,
@@ -264,7 +264,7 @@ static bool is_cut(const pare_run *run, const pare_plan_changed *c, size_t *full
     size_t n;
     if (c->kind != PARE_CHANGED_WEIGHT)
         return false;
-    pare_linear_shape(&run->plan.model.config, 0, (pare_role)c->index, &n, full);
+    pare_linear_shape(&run->model.config, 0, (pare_role)c->index, &n, full);
     return c->tensor.shape[1] < *full;
 }
 
@@ -272,7 +272,7 @@ static bool is_cut(const pare_run *run, const pare_plan_changed *c, size_t *full
 static void clear_behind(const pare_run *run, const pare_plan_changed *c, size_t count,
                          float *values)
 {
-    const pare_config *const shape = &run->plan.model.config;
+    const pare_config *const shape = &run->model.config;
     size_t n = shape->hidden, k = 1;
     if (c->kind == PARE_CHANGED_WEIGHT || c->kind == PARE_CHANGED_BIAS)
         pare_linear_shape(shape, 0, (pare_role)c->index, &n, &k);
@@ -292,14 +292,14 @@ static void move_part(const pare_tensor *t, float *matrix, size_t full, float *p
 /* Norms stand in the file without the offset of the family. */
 static void shift_norm(const pare_run *run, const pare_plan_changed *c, float *values, float sign)
 {
-    const float offset = run->plan.model.config.arch->norm_offset;
+    const float offset = run->model.config.arch->norm_offset;
     for (size_t i = 0; c->kind == PARE_CHANGED_NORM && offset != 0 && i < c->tensor.shape[0]; i++)
         values[i] += sign * offset;
 }
 
 static pare_status store_one(pare_run *run, const pare_plan_changed *c, pare_kept_hash *hash)
 {
-    const pare_packed_entry *const e = pare_packed_find(&run->plan.layout, c->tensor.name);
+    const pare_packed_entry *const e = pare_packed_find(&run->settled.layout, c->tensor.name);
     void *const bytes = pare_arena_take(&run->scratch, (size_t)e->tensor.bytes, 1);
     if (!bytes)
         return PARE_ENOMEM;
@@ -327,18 +327,18 @@ pare_status pare__run_store_changed(pare_run *run, size_t block)
 {
     pare_unit_result *const unit = &run->unit[block];
     size_t count = 0;
-    for (size_t i = 0; i < run->plan.changes; i++)
-        count += run->plan.changed[i].block == block;
+    for (size_t i = 0; i < run->plan->changes; i++)
+        count += run->plan->changed[i].block == block;
     unit->kept_count = 0;
     unit->kept = PARE_NEW(run->a, pare_kept_hash, count);
     if (!unit->kept)
         return PARE_ENOMEM;
-    for (size_t i = 0; i < run->plan.changes; i++) {
-        if (run->plan.changed[i].block != block)
+    for (size_t i = 0; i < run->plan->changes; i++) {
+        if (run->plan->changed[i].block != block)
             continue;
         const pare_mark mark = pare_arena_mark(&run->scratch);
         const pare_status s =
-            store_one(run, &run->plan.changed[i], &unit->kept[unit->kept_count++]);
+            store_one(run, &run->plan->changed[i], &unit->kept[unit->kept_count++]);
         pare_arena_rewind(&run->scratch, mark);
         PARE_TRY(s);
     }
@@ -369,7 +369,7 @@ static pare_status take_back(pare_run *run, const pare_plan_changed *c, const pa
 static pare_status restore_one(pare_run *run, const pare_plan_changed *c,
                                const pare_kept_hash *hash, bool take)
 {
-    const pare_packed_entry *const e = pare_packed_find(&run->plan.layout, c->tensor.name);
+    const pare_packed_entry *const e = pare_packed_find(&run->settled.layout, c->tensor.name);
     pare_tensor t = e->tensor;
     void *const bytes = pare_arena_take(&run->scratch, (size_t)t.bytes, 1);
     uint8_t found[sizeof hash->hash];
@@ -379,7 +379,7 @@ static pare_status restore_one(pare_run *run, const pare_plan_changed *c,
     pare_xxh3(bytes, (size_t)t.bytes, found);
     if (strcmp(hash->name, t.name) != 0 || memcmp(found, hash->hash, sizeof found) != 0)
         return pare_fail(run->cx, PARE_EFORMAT, "%s: %s was damaged since it was written",
-                         run->plan.partial_path, t.name);
+                         run->plan->partial_path, t.name);
     t.data = bytes;
     return take ? take_back(run, c, &t) : PARE_OK;
 }
@@ -388,13 +388,13 @@ pare_status pare__run_restore_changed(pare_run *run, size_t block, bool take)
 {
     pare_unit_result *const unit = &run->unit[block];
     size_t found = 0, expected = 0;
-    for (size_t i = 0; i < run->plan.changes; i++) {
-        if (run->plan.changed[i].block != block)
+    for (size_t i = 0; i < run->plan->changes; i++) {
+        if (run->plan->changed[i].block != block)
             continue;
         if (expected++ >= unit->kept_count)
             continue;
         const pare_mark mark = pare_arena_mark(&run->scratch);
-        const pare_status s = restore_one(run, &run->plan.changed[i], &unit->kept[found++], take);
+        const pare_status s = restore_one(run, &run->plan->changed[i], &unit->kept[found++], take);
         pare_arena_rewind(&run->scratch, mark);
         PARE_TRY(s);
     }
@@ -402,5 +402,5 @@ pare_status pare__run_restore_changed(pare_run *run, size_t block, bool take)
         return PARE_OK;
     return pare_fail(run->cx, PARE_EFORMAT,
                      "%s: the journal of block %zu has %zu changed tensors, the plan %zu",
-                     run->plan.partial_path, block, unit->kept_count, expected);
+                     run->plan->partial_path, block, unit->kept_count, expected);
 }

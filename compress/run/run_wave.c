@@ -3,21 +3,21 @@
 
 static const pare_block *block_of(const pare_run *run, size_t block)
 {
-    return &run->plan.model.block[run->source ? run->source[block] : block];
+    return &run->model.block[run->source ? run->source[block] : block];
 }
 
 /* The weights of a block in floats, in the basis that the plan asks for. */
 static pare_status load_floats(pare_run *run, size_t block, pare_float_block *to)
 {
-    const pare_rotation *const rotation = run->plan.rotation;
-    pare_float_block_load(run->cx, &run->plan.model.config, block_of(run, block), to);
+    const pare_rotation *const rotation = run->plan->rotation;
+    pare_float_block_load(run->cx, &run->model.config, block_of(run, block), to);
     return rotation ? pare_rotation_block(run->cx, &run->scratch, rotation, to) : PARE_OK;
 }
 
 pare_status pare__run_load(pare_run *run, size_t block)
 {
     const pare_block *const from = block_of(run, block);
-    const pare_rotation *const rotation = run->plan.rotation;
+    const pare_rotation *const rotation = run->plan->rotation;
     run->like = *from;
     for (size_t role = 0; role < PARE_ROLES; role++)
         run->like.linear[role].rotated =
@@ -53,11 +53,11 @@ static pare_status run_both(pare_run *run, const pare_float_block *whole, const 
  * longer needed then, or in scratch. */
 static pare_status load_whole(pare_run *run, size_t block, pare_float_block *out)
 {
-    const pare_plan *const plan = &run->plan;
+    const pare_plan *const plan = run->plan;
     if (plan->reference)
         *out = run->reference;
     else
-        PARE_TRY(pare_float_block_take(&run->scratch, &plan->model.config, plan->room, out));
+        PARE_TRY(pare_float_block_take(&run->scratch, &run->model.config, plan->room, out));
     const pare_mark mark = pare_arena_mark(&run->scratch);
     const pare_status s = load_floats(run, block, out);
     pare_arena_rewind(&run->scratch, mark);
@@ -69,8 +69,8 @@ static pare_status gather_both(pare_run *run, size_t block, pare_stats *stats, c
 {
     const pare_tap tap = pare_stats_tap(stats), floats = pare_stats_float_tap(stats);
     pare_float_block whole = run->reference;
-    PARE_TRY(pare_stats_drift_room(&run->scratch, run->plan.batch * run->plan.window, stats));
-    if (!run->plan.reference)
+    PARE_TRY(pare_stats_drift_room(&run->scratch, run->plan->batch * run->plan->window, stats));
+    if (!run->plan->reference)
         PARE_TRY(load_whole(run, block, &whole));
     return run_both(run, &whole, &floats, &tap, what);
 }
@@ -79,7 +79,7 @@ pare_status pare__run_gather(pare_run *run, size_t block, pare_stats *stats)
 {
     static const char what[] = "gathering statistics";
     const pare_tap tap = pare_stats_tap(stats);
-    if (!run->plan.drift)
+    if (!run->plan->drift)
         return pare__run_wave(run, &tap, what);
     const pare_mark mark = pare_arena_mark(&run->scratch);
     const pare_status s = gather_both(run, block, stats, what);
@@ -92,7 +92,7 @@ pare_status pare__run_gather(pare_run *run, size_t block, pare_stats *stats)
 pare_status pare__run_carry(pare_run *run, size_t block)
 {
     static const char what[] = "carrying activations to the next block";
-    if (!run->plan.drift)
+    if (!run->plan->drift)
         return pare__run_wave(run, NULL, what);
     const pare_mark mark = pare_arena_mark(&run->scratch);
     pare_float_block whole;
@@ -100,5 +100,20 @@ pare_status pare__run_carry(pare_run *run, size_t block)
     if (s == PARE_OK)
         s = run_both(run, &whole, NULL, NULL, what);
     pare_arena_rewind(&run->scratch, mark);
+    return s;
+}
+
+pare_status pare__run_weigh(pare_run *run)
+{
+    const pare_plan *const plan = run->plan;
+    if (!plan->token_weights || run->units_found >= plan->out.blocks)
+        return PARE_OK;
+    const double start = pare__seconds();
+    pare_ctx_step(run->cx, PARE__PHASE_WEIGH, "weighing tokens by the loss");
+    const pare_status s = pare_token_weights_find(
+        run->cx, &run->stage, &run->scratch, &run->forward, run->data.tokens.id,
+        run->settled.samples, plan->window, plan->recipe.seed, &run->current, plan->partial_path,
+        &run->weights);
+    run->calibration_seconds += pare__seconds() - start;
     return s;
 }

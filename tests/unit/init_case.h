@@ -55,8 +55,8 @@ static void check_planned(const pare_init_result *r, const char *what)
     ck_assert_msg(s == PARE_OK, "%s: %s\n%s", what, cx.what, r->text);
     for (size_t i = 0; i < plan.recipe.steps; i++) {
         pare_shortage shortage;
-        ck_assert_msg(!pare_plan_short(&plan, i, &shortage), "%s: too few tokens\n%s", what,
-                      r->text);
+        ck_assert_msg(!pare_plan_short(&plan, &plan.settled, i, &shortage),
+                      "%s: too few tokens\n%s", what, r->text);
     }
     pare_plan_close(&plan);
 }

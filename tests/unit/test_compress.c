@@ -194,15 +194,15 @@ static void check_sizes(const pare_plan *plan)
 {
     uint64_t bytes = 0;
     struct stat st;
-    for (uint32_t i = 0; i < plan->layout.shards; i++) {
+    for (uint32_t i = 0; i < plan->settled.layout.shards; i++) {
         char path[1024];
         (void)snprintf(path, sizeof path, "%s/%s", job_path(&place, "out"),
-                       plan->layout.shard_name[i]);
+                       plan->settled.layout.shard_name[i]);
         ck_assert_int_eq(stat(path, &st), 0);
         bytes += (uint64_t)st.st_size;
     }
     ck_assert_int_eq(stat(job_path(&place, "out/packed.index.json"), &st), 0);
-    ck_assert_uint_eq(bytes + (uint64_t)st.st_size, plan->packed_bytes);
+    ck_assert_uint_eq(bytes + (uint64_t)st.st_size, plan->settled.packed_bytes);
 }
 
 START_TEST(packed_files_have_the_size_that_the_plan_said)

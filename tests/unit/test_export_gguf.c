@@ -175,7 +175,7 @@ static void check_plan(const job_place *p)
     ck_assert_int_eq(pare_plan_make(&cx, &arena, &job, &plan), PARE_OK);
     ck_assert_int_eq(stat(job_path(p, "x.gguf"), &st), 0);
     ck_assert_uint_eq(plan.export[0].result.bytes, (uint64_t)st.st_size);
-    ck_assert(plan.export[0].taken && plan.export[0].result.fallbacks == 0);
+    ck_assert(plan.settled.export[0].taken && plan.export[0].result.fallbacks == 0);
     pare_plan_close(&plan);
 }
 

@@ -40,7 +40,8 @@ static planned plan_of(uint64_t limit)
     const pare_status s = pare_plan_make(&cx, &a, &job, &plan);
     ck_assert_msg(s == PARE_OK || (limit && s == PARE_ENOMEM), "%s", cx.what);
     const planned out =
-        s == PARE_OK ? (planned){plan.chunk, plan.anonymous_bytes, plan.packed_bytes, plan.ratios}
+        s == PARE_OK ? (planned){plan.settled.memory.chunk, plan.settled.memory.anonymous_bytes,
+                                 plan.settled.packed_bytes, plan.ratios}
                      : (planned){0};
     pare_plan_close(&plan);
     pare_arena_release(&a);

@@ -39,7 +39,7 @@ static double run(const char *recipe, const char *output, size_t threads, uint64
     (void)snprintf(path[1], sizeof path[1], "%s", job_path(&place, output));
     const pare_job job = {.recipe = path[0], .output = path[1]};
     ck_assert_msg(pare_plan_make(&cx, &a, &job, &plan) == PARE_OK, "%s", cx.what);
-    *planned = plan.anonymous_bytes;
+    *planned = plan.settled.memory.anonymous_bytes;
     pare_plan_close(&plan);
     ck_assert_msg(pare_compress(&cx, &a, &job, NULL, &result) == PARE_OK, "%s", cx.what);
     *peak = cx.peak_bytes;

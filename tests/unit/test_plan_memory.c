@@ -48,8 +48,8 @@ static pare_status ask(asked *x)
                           .boundless = x->boundless};
     pare_plan plan;
     const pare_status s = pare_plan_make(&cx, &a, &job, &plan);
-    x->bytes = plan.spilled_anonymous_bytes;
-    x->disk = plan.disk_bytes - plan.packed_bytes - plan.other_bytes;
+    x->bytes = plan.settled.memory.spilled_bytes;
+    x->disk = plan.settled.disk_bytes - plan.settled.packed_bytes - plan.settled.other_bytes;
     (void)snprintf(x->what, sizeof x->what, "%s", cx.what);
     pare_plan_close(&plan);
     pare_arena_release(&a);

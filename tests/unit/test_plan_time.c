@@ -42,9 +42,10 @@ static planned plan_of(const char *rest, double rate)
     ck_assert_int_eq(pare_pool_new(&cx, 0, &cx.pool), PARE_OK);
     const pare_job job = {.recipe = job_path(&place, "recipe.yaml"), .look = true};
     ck_assert_msg(pare_plan_make(&cx, &a, &job, &plan) == PARE_OK, "%s", cx.what);
-    planned out = {.input = plan.input_bytes, .packed = plan.packed_bytes, plan.other_bytes};
+    planned out = {
+        .input = plan.input_bytes, .packed = plan.settled.packed_bytes, plan.settled.other_bytes};
     const pare_plan_rates rates = rates_of(rate);
-    pare_plan_time_at(&cx, &plan, &rates, &out.time);
+    pare_plan_time_at(&cx, &plan, &plan.settled, &rates, &out.time);
     pare_plan_close(&plan);
     pare_arena_release(&a);
     pare_pool_free(&cx, cx.pool);

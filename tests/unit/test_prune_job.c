@@ -136,7 +136,8 @@ static void check_size(const char *output)
         ck_assert_int_eq(stat(job_path(&place, path), &st), 0);
         bytes += (uint64_t)st.st_size;
     }
-    ck_assert(plan.ratios ? bytes <= plan.packed_bytes : bytes == plan.packed_bytes);
+    ck_assert(plan.ratios ? bytes <= plan.settled.packed_bytes
+                          : bytes == plan.settled.packed_bytes);
     pare_plan_close(&plan);
     pare_arena_release(&a);
     ck_assert_uint_eq(cx.live_bytes, 0);

@@ -57,7 +57,8 @@ static void check_size(const char *output)
     (void)snprintf(path, sizeof path, "%s/packed.index.json", output);
     ck_assert_int_eq(stat(job_path(&place, path), &list), 0);
     const uint64_t bytes = (uint64_t)(files.st_size + list.st_size);
-    ck_assert(plan.ratios ? bytes <= plan.packed_bytes : bytes == plan.packed_bytes);
+    ck_assert(plan.ratios ? bytes <= plan.settled.packed_bytes
+                          : bytes == plan.settled.packed_bytes);
     pare_plan_close(&plan);
     pare_arena_release(&a);
     ck_assert_uint_eq(cx.live_bytes, 0);

@@ -114,7 +114,7 @@ static uint64_t planned(void)
     const pare_job job = {.recipe = from, .output = to};
     ck_assert_msg(pare_plan_make(&cx, &a, &job, &plan) == PARE_OK, "%s", cx.what);
     ck_assert(plan.ratios);
-    const uint64_t bytes = plan.packed_bytes;
+    const uint64_t bytes = plan.settled.packed_bytes;
     pare_plan_close(&plan);
     pare_arena_release(&a);
     ck_assert_uint_eq(cx.live_bytes, 0);

@@ -521,7 +521,7 @@ START_TEST(a_plan_can_be_looked_at_when_the_output_exists)
     ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
     const pare_job job = {.recipe = path, .output = output, .look = true};
     ck_assert_int_eq(pare_plan_make(&cx, &a, &job, &plan), PARE_OK);
-    ck_assert(!plan.replaces);
+    ck_assert(!plan.settled.replaces);
     pare_plan_close(&plan);
     pare_arena_release(&a);
 }

@@ -47,7 +47,7 @@ static pare_report_eval run(const char *recipe, const char *output)
         ck_assert_int_eq(stat(at, &st), 0);
         bytes += (uint64_t)st.st_size;
     }
-    ck_assert_uint_eq(bytes, plan.packed_bytes);
+    ck_assert_uint_eq(bytes, plan.settled.packed_bytes);
     const pare_report_eval e = result.report.evaluation[0];
     ck_assert_int_eq(result.report.untied, strstr(recipe, "rotate") != NULL);
     pare_plan_close(&plan);

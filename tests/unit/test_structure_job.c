@@ -51,7 +51,7 @@ static void run(outcome *o, const char *recipe, const char *output)
     ck_assert_msg(pare_plan_make(&o->cx, &o->a, &job, &plan) == PARE_OK, "%s", o->cx.what);
     ck_assert_msg(pare_compress(&o->cx, &o->a, &job, NULL, &result) == PARE_OK, "%s", o->cx.what);
     ck_assert_int_eq(stat(pare_path_join(&o->a, path[1], "model.safetensors"), &st), 0);
-    ck_assert_uint_eq((uint64_t)st.st_size, plan.packed_bytes);
+    ck_assert_uint_eq((uint64_t)st.st_size, plan.settled.packed_bytes);
     ck_assert_ptr_nonnull(result.report.structure);
     o->e = result.report.evaluation[0];
     o->cuts = result.report.structure->cuts;

@@ -223,7 +223,7 @@ static void check_sizes(const pare_plan *plan)
     ck_assert_int_eq(stat(job_path(&place, "out/packed-00001-of-00001.safetensors"), &st), 0);
     uint64_t bytes = (uint64_t)st.st_size;
     ck_assert_int_eq(stat(job_path(&place, "out/packed.index.json"), &st), 0);
-    ck_assert_uint_eq(bytes + (uint64_t)st.st_size, plan->packed_bytes);
+    ck_assert_uint_eq(bytes + (uint64_t)st.st_size, plan->settled.packed_bytes);
 }
 
 START_TEST(what_nobody_quantizes_is_stored_changed_and_the_plan_knows_its_size)
@@ -261,7 +261,7 @@ static uint64_t counted;
 
 static void count_ram(const pare_plan *plan)
 {
-    counted = plan->spilled_anonymous_bytes;
+    counted = plan->settled.memory.spilled_bytes;
 }
 
 START_TEST(the_plan_counts_the_reference_and_what_statistics_take)
