@@ -8,13 +8,15 @@ floors='cli job run init plan report passes artifact export output bench evaluat
 
 files=$(sources compress)
 need "$files"
+symbols=$(nm -A "$2")
+need "$symbols"
 found=$(
     {
         for file in $files; do
             echo "file $file"
             sed -n "s,^[ 	]*#[ 	]*include[ 	]*\"compress/\([^\"]*\)\".*,include $file compress/\1,p" "$file"
         done
-        nm -A "$2" | sed 's/^/symbol /'
+        echo "$symbols" | sed 's/^/symbol /'
     } | awk -v floors="$floors" '
 function floor_of(path)
 {

@@ -41,7 +41,7 @@ run() {
     case $1 in
     layers) "$cmake" "-DROOT=$work/tree" -P "$lint/layers.cmake" ;;
     headers) sh "$lint/headers.sh" "$work/tree" "$cc" ;;
-    symbols | cycles) sh "$lint/$1.sh" "$work/tree" "$work/tree.a" ;;
+    symbols | cycles | floors) sh "$lint/$1.sh" "$work/tree" "$work/tree.a" ;;
     *) sh "$lint/$1.sh" "$work/tree" ;;
     esac > "$work/log" 2>&1
 }
@@ -95,6 +95,18 @@ catches cycles 'files that call each other' \
     'echo "void pare_b(void); void pare_a(void); void pare_a(void) { pare_b(); }" > "$work/one.c"
     echo "void pare_a(void); void pare_b(void); void pare_b(void) { pare_a(); }" > "$work/two.c"
     (cd "$work" && "$cc" -c one.c two.c && ar r tree.a one.o two.o)'
+catches floors 'a plan that includes what runs it' \
+    'mkdir -p compress/plan compress/run; touch compress/run/run.h
+    echo "#include \"compress/run/run.h\"" > compress/plan/plan.c'
+catches floors 'a plan that includes the main job' \
+    'mkdir compress/plan; echo "#include \"compress/compress.h\"" > compress/plan/plan.h'
+catches floors 'a plan that calls what runs it' \
+    'mkdir compress/plan compress/run
+    echo "void pare_b(void); void pare_a(void); void pare_a(void) { pare_b(); }" > compress/plan/one.c
+    echo "void pare_b(void); void pare_b(void) { }" > compress/run/two.c
+    "$cc" -c compress/plan/one.c -o "$work/one.c.o"; "$cc" -c compress/run/two.c -o "$work/two.c.o"
+    (cd "$work" && ar r tree.a one.c.o two.c.o)'
+catches floors 'a folder without a floor' 'mkdir compress/new; touch compress/new/new.c'
 catches readmes 'a folder without README' 'rm calib/README.md'
 catches readmes 'a long first page' 'yes "one more sentence" | head -n 400 >> README.md'
 catches sizes 'a long file' 'yes "" | head -n 700 >> quant/quant.c'

@@ -525,7 +525,8 @@ START_TEST(a_zero_that_came_back_is_named)
     pare_ctx cx;
     pare_ctx_init(&cx);
     pare_step step[2] = {{.pass = 0}, {.pass = 1}};
-    pare_run run = {.cx = &cx, .plan.recipe = {.step = step, .steps = 2}};
+    const pare_plan plan = {.recipe = {.step = step, .steps = 2}};
+    pare_run run = {.cx = &cx, .plan = &plan};
     uint8_t bits[3];
     run.common.zero[PARE_ROLE_UP] = bits;
     const pare_plan_linear l = {.packed = {.name = "up", .n = 2, .k = 8},
