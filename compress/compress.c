@@ -12,6 +12,7 @@
 #include "compress/run/run_evaluate.h"
 #include "compress/run/run_internal.h"
 #include "compress/run/run_phases.h"
+#include "compress/run/run_rotate.h"
 #include "compress/text/version.h"
 #include "formats/checksums.h"
 #include "runtime/file.h"
@@ -21,7 +22,7 @@
 static pare_status open_journal(pare_run *run, pare_journal_record **record, size_t *count)
 {
     pare_ctx *const cx = run->cx;
-    const char *const directory = run->plan->partial_path, *text;
+    const char *const directory = run->plan->place.partial, *text;
     pare_json_writer *w = NULL;
     *count = 0;
     *record = NULL;
@@ -40,23 +41,23 @@ static pare_status open_journal(pare_run *run, pare_journal_record **record, siz
 static pare_status decode_units(pare_run *run, const pare_journal_record *record, size_t count)
 {
     const size_t units = run->plan->out.blocks + 1;
-    run->record = record;
-    run->unit = PARE_NEW(run->a, pare_unit_result, units);
-    if (!run->unit)
+    run->units.record = record;
+    run->units.result = PARE_NEW(run->a, pare_unit_result, units);
+    if (!run->units.result)
         return PARE_ENOMEM;
     for (size_t i = 0; i < count; i++) {
         pare_status s = i < units ? pare_result_decode(run->cx, run->a, record[i].payload,
-                                                       record[i].len, &run->unit[i])
+                                                       record[i].len, &run->units.result[i])
                                   : pare_fail(run->cx, PARE_EFORMAT, "no such unit");
         if (s == PARE_EFORMAT)
             return pare__run_forget(run, i);
         PARE_TRY(s);
-        run->units_found = i + 1;
+        run->units.found = i + 1;
     }
     if (pare_journal_lost(run->journal))
         pare__notify(run, PARE_EVENT_NOTICE,
                      "%s: the journal of the unfinished run is damaged; everything is done again",
-                     run->plan->partial_path);
+                     run->plan->place.partial);
     return PARE_OK;
 }
 
@@ -70,9 +71,9 @@ static pare_status claim(pare_run *run)
 {
     const pare_plan *const plan = run->plan;
     bool unfinished;
-    PARE_TRY(pare_output_check_room(run->cx, plan->output_path));
+    PARE_TRY(pare_output_check_room(run->cx, plan->place.output));
     PARE_TRY(
-        pare_lock_take(run->cx, run->a, plan->output_path, "compress", &run->teller, &run->lock));
+        pare_lock_take(run->cx, run->a, plan->place.output, "compress", &run->teller, &run->lock));
     PARE_TRY(pare_place_mend(run->cx, run->a, &plan->place, &run->teller, &unfinished));
     return pare_plan_places(run->cx, run->a, plan, unfinished, &run->settled);
 }
@@ -83,11 +84,11 @@ static pare_status open_output(pare_run *run)
     const size_t blocks = plan->out.blocks;
     pare_journal_record *record;
     size_t count;
-    PARE_TRY(pare_output_make(run->cx, run->a, plan->partial_path));
+    PARE_TRY(pare_output_make(run->cx, run->a, plan->place.partial));
     PARE_TRY(open_journal(run, &record, &count));
     PARE_TRY(decode_units(run, record, count));
-    count = run->units_found;
-    PARE_TRY(pare_ours_discard(run->cx, plan->partial_path, PARE_OUTPUT_ARTIFACT,
+    count = run->units.found;
+    PARE_TRY(pare_ours_discard(run->cx, plan->place.partial, PARE_OUTPUT_ARTIFACT,
                                count ? PARE_OURS_TEMPORARY : PARE_OURS_BUT_JOURNAL));
     if (!count)
         return PARE_OK;
@@ -122,14 +123,14 @@ static pare_status take_weights(pare_run *run)
     const pare_plan *const plan = run->plan;
     PARE_TRY(pare_float_block_take(&run->stage, &run->model.config, plan->room, &run->current));
     PARE_TRY(take_work(run));
-    PARE_TRY(pare__run_prune_take(run, &run->common, 0));
+    PARE_TRY(pare__run_prune_take(run, &run->part, 0));
     PARE_TRY(pare__run_experts_take(run));
     if (plan->reference)
         PARE_TRY(
             pare_float_block_take(&run->stage, &run->model.config, plan->room, &run->reference));
-    memcpy(run->common.weight, run->current.weight, sizeof run->common.weight);
-    memcpy(run->common.bias, run->current.bias, sizeof run->common.bias);
-    memcpy(run->common.whole, run->reference.weight, sizeof run->common.whole);
+    memcpy(run->part.weight, run->current.weight, sizeof run->part.weight);
+    memcpy(run->part.bias, run->current.bias, sizeof run->part.bias);
+    memcpy(run->part.whole, run->reference.weight, sizeof run->part.whole);
     return PARE_OK;
 }
 
@@ -139,8 +140,8 @@ static pare_status open_waves(pare_run *run)
     const pare_config *const c = &run->model.config;
     if (run->settled.memory.spill)
         pare__notify(run, PARE_EVENT_NOTICE, "activations (%.1f MiB) go to a file in %s",
-                     (double)run->settled.memory.activation_bytes / 0x1p20, plan->partial_path);
-    const char *const spill = run->settled.memory.spill ? plan->partial_path : NULL;
+                     (double)run->settled.memory.activation_bytes / 0x1p20, plan->place.partial);
+    const char *const spill = run->settled.memory.spill ? plan->place.partial : NULL;
     PARE_TRY(pare_wave_open(run->cx, &run->stage, run->settled.samples, plan->window, c->hidden,
                             spill, &run->wave));
     return plan->drift ? pare_wave_open(run->cx, &run->stage, run->settled.samples, plan->window,
@@ -213,12 +214,12 @@ static void tell_step(const pare_run *run, size_t block)
 {
     const size_t blocks = run->plan->out.blocks;
     char step[96];
-    if (block >= run->units_found) {
+    if (block >= run->units.found) {
         (void)snprintf(step, sizeof step, "block %zu of %zu", block + 1, blocks);
         pare_ctx_step(run->cx, PARE__PHASE_BLOCKS, step);
     } else if (block == 0) {
         (void)snprintf(step, sizeof step, "finding %zu of %zu blocks again",
-                       run->units_found < blocks ? run->units_found : blocks, blocks);
+                       run->units.found < blocks ? run->units.found : blocks, blocks);
         pare_ctx_step(run->cx, PARE__PHASE_FOUND, step);
     }
 }
@@ -251,7 +252,7 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
         PARE_TRY(pare__run_ratios(run));
         PARE_TRY(fill_waves(run));
     }
-    PARE_TRY(pare_packed_create(cx, run->plan->partial_path, &run->settled.layout, &run->writer));
+    PARE_TRY(pare_packed_create(cx, run->plan->place.partial, &run->settled.layout, &run->writer));
     PARE_TRY(pare__run_check_found(run));
     PARE_TRY(pare__run_hash_packed(run));
     PARE_TRY(pare__run_structure_begin(run));
@@ -273,12 +274,13 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
     PARE_TRY(pare__run_packed_ready(run, blocks));
     PARE_TRY(pare__run_describe(run));
     PARE_TRY(pare__run_report(run, out));
-    PARE_TRY(pare_inventory_write(cx, run->a, run->plan->partial_path, run->output, run->outputs));
+    PARE_TRY(pare_inventory_write(cx, run->a, run->plan->place.partial, run->files.output,
+                                  run->files.outputs));
     PARE_TRY(pare__run_inputs_same(run));
     PARE_TRY(pare__run_publish(run));
     PARE_TRY(pare__run_exports(run, out));
     out->report.seconds = pare__seconds() - run->started;
-    pare__notify(run, PARE_EVENT_DONE, "%s", run->plan->output_path);
+    pare__notify(run, PARE_EVENT_DONE, "%s", run->plan->place.output);
     return PARE_OK;
 }
 
@@ -294,7 +296,7 @@ pare_status pare_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
     if (s == PARE_OK)
         s = pare_arena_init(cx, &run.stage, 0);
     if (s == PARE_OK)
-        s = pare_arena_init(cx, &run.views, 0);
+        s = pare_arena_init(cx, &run.experts.views, 0);
     if (s == PARE_OK)
         s = pare_linalg_init(cx);
     if (s == PARE_OK)
@@ -321,7 +323,7 @@ pare_status pare_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
     pare_plan_close(&plan);
     pare_lock_release(&run.lock);
     pare_arena_release(&run.stage);
-    pare_arena_release(&run.views);
+    pare_arena_release(&run.experts.views);
     pare_arena_release(&run.scratch);
     return s;
 }

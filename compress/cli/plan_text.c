@@ -9,7 +9,7 @@
 
 bool pare__plan_is_taken(const pare_plan *p)
 {
-    return !p->settled.replaces && pare_path_is_directory(p->output_path);
+    return !p->settled.replaces && pare_path_is_directory(p->place.output);
 }
 
 static void print_bytes(const char *what, uint64_t bytes, const char *note)
@@ -233,7 +233,7 @@ pare_status pare__plan_print_text(pare_arena *a, const pare_plan *p, const pare_
 {
     char text[PARE_UNIT_TEXT], cache[PARE_KV_TEXT];
     PARE_TRY(pare__plan_print_list(a, p, all));
-    (void)printf("\n%-17s %s\n%-17s %s%s\n", "model", p->model_path, "output", p->output_path,
+    (void)printf("\n%-17s %s\n%-17s %s%s\n", "model", p->model_path, "output", p->place.output,
                  taken_note(p));
     (void)printf(
         "%-17s %s%llu bytes (%s), %s: %u %sfile%s%s\n", p->structured ? "checkpoint" : "packed",

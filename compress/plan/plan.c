@@ -101,7 +101,7 @@ static pare_status check_model(pare_ctx *cx, pare_arena *a, const pare_plan *pla
  * named "." or "..", goes by its real name: a rename must move the directory itself. */
 static pare_status check_output(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 {
-    const char *const path = plan->output_path, *const slash = strrchr(path, '/');
+    const char *const path = plan->place.output, *const slash = strrchr(path, '/');
     const char *const last = slash ? slash + 1 : path;
     const bool dots = strcmp(last, ".") == 0 || strcmp(last, "..") == 0;
     struct stat st;
@@ -126,8 +126,8 @@ static pare_status check_output(pare_ctx *cx, pare_arena *a, pare_plan *plan)
         return PARE_OK;
     if (!realpath(path, real))
         return pare_file_fail(cx, path, "resolve");
-    plan->output_path = pare_arena_text(a, real, strlen(real));
-    return plan->output_path ? PARE_OK : PARE_ENOMEM;
+    plan->place.output = pare_arena_text(a, real, strlen(real));
+    return plan->place.output ? PARE_OK : PARE_ENOMEM;
 }
 
 /* A finished output stays, unless --restart is given, now or to the run whose unfinished work lies
@@ -137,17 +137,17 @@ static pare_status check_replacing(pare_ctx *cx, pare_arena *a, const pare_plan 
 {
     char why[PARE_OURS_WHY];
     bool ours;
-    if (!pare_path_is_directory(plan->output_path))
+    if (!pare_path_is_directory(plan->place.output))
         return PARE_OK;
     settled->replaces = plan->job->restart || unfinished;
     settled->finished = !settled->replaces;
     if (settled->replaces && !plan->job->look)
         return pare_place_check(cx, a, &plan->place);
-    PARE_TRY(pare_ours_marked(cx, a, plan->output_path, PARE_OUTPUT_ARTIFACT, &ours, why));
+    PARE_TRY(pare_ours_marked(cx, a, plan->place.output, PARE_OUTPUT_ARTIFACT, &ours, why));
     return ours ? PARE_OK
                 : FAIL_OUTPUT(cx, PARE_EEXISTS, plan,
                               "%s: %s, so the output cannot go there; give another output",
-                              plan->output_path, why);
+                              plan->place.output, why);
 }
 
 pare_status pare_plan_places(pare_ctx *cx, pare_arena *a, const pare_plan *plan, bool unfinished,
@@ -161,7 +161,7 @@ pare_status pare_plan_places(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
 /* The same for a plan to be looked at. */
 static pare_status look_at_places(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 {
-    char *const journal = pare_path_join(a, plan->partial_path, PARE_JOURNAL_NAME);
+    char *const journal = pare_path_join(a, plan->place.partial, PARE_JOURNAL_NAME);
     struct stat st;
     if (!journal)
         return PARE_ENOMEM;
@@ -173,7 +173,7 @@ static pare_status refuse_inside(pare_ctx *cx, const pare_plan *plan, const char
     return FAIL_OUTPUT(cx, PARE_EUSAGE, plan,
                        "%s: lies inside %s, where only files of that model belong; give another "
                        "output",
-                       plan->output_path, directory);
+                       plan->place.output, directory);
 }
 
 /* The output does not go among the files of the input, or of an artifact. */
@@ -181,9 +181,9 @@ static pare_status check_outside(pare_ctx *cx, pare_arena *a, const pare_plan *p
 {
     const char *home;
     if (pare_path_is_directory(plan->model_path) &&
-        pare_output_lies_in(plan->output_path, plan->model_path))
+        pare_output_lies_in(plan->place.output, plan->model_path))
         return refuse_inside(cx, plan, plan->model_path);
-    PARE_TRY(pare_output_home(cx, a, plan->output_path, &home));
+    PARE_TRY(pare_output_home(cx, a, plan->place.output, &home));
     return home ? refuse_inside(cx, plan, home) : PARE_OK;
 }
 
@@ -196,21 +196,19 @@ static pare_status resolve_paths(pare_ctx *cx, pare_arena *a, pare_plan *plan)
         PARE_TRY(pick_path(cx, a, plan, job->tokenizer, &plan->recipe.tokenizer, "tokenizer",
                            &plan->tokenizer_path));
     PARE_TRY(
-        pick_path(cx, a, plan, job->output, &plan->recipe.output, "output", &plan->output_path));
+        pick_path(cx, a, plan, job->output, &plan->recipe.output, "output", &plan->place.output));
     PARE_TRY(check_output(cx, a, plan));
-    PARE_TRY(pare_place_make(a, PARE_OUTPUT_ARTIFACT, plan->output_path, &plan->place));
-    plan->output_path = plan->place.output;
-    plan->partial_path = plan->place.partial;
+    PARE_TRY(pare_place_make(a, PARE_OUTPUT_ARTIFACT, plan->place.output, &plan->place));
     const char *const reserved = pare_place_reserved(&plan->place);
     if (reserved)
         return FAIL_OUTPUT(cx, PARE_EUSAGE, plan,
                            "%s: names that end in %s are for files beside outputs; give another "
                            "output",
-                           plan->output_path, reserved);
-    if (pare_output_lies_in(plan->model_path, plan->output_path) ||
-        pare_output_lies_in(plan->model_path, plan->partial_path))
+                           plan->place.output, reserved);
+    if (pare_output_lies_in(plan->model_path, plan->place.output) ||
+        pare_output_lies_in(plan->model_path, plan->place.partial))
         return FAIL_OUTPUT(cx, PARE_EEXISTS, plan, "%s: the output would replace the model at %s",
-                           plan->output_path, plan->model_path);
+                           plan->place.output, plan->model_path);
     return check_outside(cx, a, plan);
 }
 
@@ -334,8 +332,8 @@ static pare_status check_data(pare_ctx *cx, pare_arena *a, pare_plan *plan, cons
                                 "name one with tokenizer: or --tokenizer, or give tokens: a file "
                                 "of little-endian int32",
                                 plan->checkpoint.directory);
-    return text && !plan->tokenizer_bytes
-               ? pare_checkpoint_tokenizer_bytes(&plan->checkpoint, &plan->tokenizer_bytes)
+    return text && !plan->data.tokenizer_bytes
+               ? pare_checkpoint_tokenizer_bytes(&plan->checkpoint, &plan->data.tokenizer_bytes)
                : PARE_OK;
 }
 
@@ -347,14 +345,14 @@ static pare_status check_calibration(pare_ctx *cx, pare_arena *a, pare_plan *pla
         uint64_t bytes;
         PARE_TRY(check_data(cx, a, plan, &c->text.item[i], true, &bytes));
         if (!c->weight)
-            plan->text_bytes += bytes;
-        else if (bytes > plan->text_bytes)
-            plan->text_bytes = bytes;
+            plan->data.text_bytes += bytes;
+        else if (bytes > plan->data.text_bytes)
+            plan->data.text_bytes = bytes;
     }
     if (!c->tokens.text)
         return PARE_OK;
-    PARE_TRY(check_data(cx, a, plan, &c->tokens, false, &plan->token_bytes));
-    plan->settled.windows = plan->token_bytes / sizeof(int32_t) / plan->window;
+    PARE_TRY(check_data(cx, a, plan, &c->tokens, false, &plan->data.token_bytes));
+    plan->settled.windows = plan->data.token_bytes / sizeof(int32_t) / plan->window;
     return PARE_OK;
 }
 
@@ -393,16 +391,16 @@ static pare_status check_data_files(pare_ctx *cx, pare_arena *a, pare_plan *plan
     const size_t count = plan->recipe.evaluations;
     if (plan->calibrated || plan->held_out)
         PARE_TRY(check_calibration(cx, a, plan));
-    plan->evaluated_bytes = PARE_NEW(a, uint64_t, count);
-    plan->choice = PARE_NEW(a, pare_plan_choice, count);
-    if (!plan->evaluated_bytes || !plan->choice)
+    plan->data.evaluated_bytes = PARE_NEW(a, uint64_t, count);
+    plan->data.choice = PARE_NEW(a, pare_plan_choice, count);
+    if (!plan->data.evaluated_bytes || !plan->data.choice)
         return PARE_ENOMEM;
     for (size_t i = 0; i < count; i++) {
         const pare_evaluation *const e = &plan->recipe.evaluation[i];
         PARE_TRY(check_data(cx, a, plan, pare_evaluation_data(e), !e->tokens.text,
-                            &plan->evaluated_bytes[i]));
+                            &plan->data.evaluated_bytes[i]));
         if (e->kind == PARE_EVALUATE_CHOICE)
-            PARE_TRY(check_choice(cx, plan, e, &plan->choice[i]));
+            PARE_TRY(check_choice(cx, plan, e, &plan->data.choice[i]));
     }
     return PARE_OK;
 }

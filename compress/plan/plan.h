@@ -67,10 +67,19 @@ typedef struct pare_plan_choice {
     size_t longest; /* most bytes of an item: its context, and each choice as long as the longest */
 } pare_plan_choice;
 
+/* Sizes of the data that the recipe names. */
+typedef struct pare_plan_data {
+    uint64_t tokenizer_bytes;  /* of the model's tokenizer while its files are read */
+    uint64_t text_bytes;       /* calibration texts that are read at once */
+    uint64_t token_bytes;      /* calibration tokens of a file */
+    uint64_t *evaluated_bytes; /* [recipe.evaluations] files of the evaluations */
+    pare_plan_choice *choice;  /* [recipe.evaluations] what lies in those of multiple choice */
+} pare_plan_data;
+
 typedef struct pare_plan {
     const pare_job *job;
-    pare_output_place place;                                        /* of the output */
-    char *model_path, *output_path, *partial_path, *tokenizer_path; /* NULL: the model's own */
+    pare_output_place place;           /* of the output */
+    char *model_path, *tokenizer_path; /* the latter NULL: the model's own */
     char *recipe_text;
     size_t recipe_len;
     pare_recipe recipe;
@@ -105,11 +114,7 @@ typedef struct pare_plan {
     unsigned expert_kinds[PARE_SITES];  /* the same of experts */
     size_t experts;                     /* linears of experts in the plan */
     size_t *left; /* [recipe.steps] inputs of MLPs that a transform leaves alone: with routers */
-    uint64_t tokenizer_bytes;  /* of the model's tokenizer while its files are read */
-    uint64_t text_bytes;       /* calibration texts that are read at once */
-    uint64_t token_bytes;      /* calibration tokens of a file */
-    uint64_t *evaluated_bytes; /* [recipe.evaluations] files of the evaluations */
-    pare_plan_choice *choice;  /* [recipe.evaluations] what lies in those of multiple choice */
+    pare_plan_data data;
     pare_plan_export *export;
     size_t exports;
     uint64_t export_ram_bytes;

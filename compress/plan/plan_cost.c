@@ -77,7 +77,7 @@ static pare_status held_bytes(pare_arena *a, const pare_plan *plan, const pare_s
 {
     *held = 0;
     for (uint32_t i = 0; i < settled->layout.shards; i++) {
-        char *const path = pare_path_join(a, plan->partial_path, settled->layout.shard_name[i]);
+        char *const path = pare_path_join(a, plan->place.partial, settled->layout.shard_name[i]);
         struct stat st;
         if (!path)
             return PARE_ENOMEM;
@@ -90,7 +90,7 @@ static pare_status held_bytes(pare_arena *a, const pare_plan *plan, const pare_s
 pare_status pare__plan_directory(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
                                  const char **directory)
 {
-    char *place = pare_path_directory(a, plan->output_path);
+    char *place = pare_path_directory(a, plan->place.output);
     while (place && !pare_path_is_directory(place)) {
         char *const parent = pare_path_directory(a, place);
         if (parent && strcmp(parent, place) == 0) /* "." or "/" */
@@ -131,7 +131,7 @@ pare_status pare__plan_disk(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
     const bool may_stay = settled->finished && plan->job->look; /* compress tells whose it is */
     if (!may_stay && !plan->job->boundless && settled->disk_bytes > settled->disk_free_bytes + held)
         return pare_fail(cx, PARE_ENOSPC, "%s: needs %s of disk and %s are free there",
-                         plan->output_path, pare_units_bytes(settled->disk_bytes - held, needed),
+                         plan->place.output, pare_units_bytes(settled->disk_bytes - held, needed),
                          pare_units_bytes(settled->disk_free_bytes, left));
     return PARE_OK;
 }

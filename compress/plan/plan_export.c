@@ -41,13 +41,13 @@ static pare_status resolve_path(pare_ctx *cx, pare_arena *a, const pare_plan *pl
     const bool file = plan->export[i].target->kind == PARE_EXPORT_FILE;
     for (size_t n = strlen(*out); !file && n > 1 && (*out)[n - 1] == '/'; n--)
         (*out)[n - 1] = '\0';
-    if (pare_output_lies_in(*out, plan->output_path) ||
-        pare_output_lies_in(*out, plan->partial_path) ||
-        pare_output_lies_in(plan->output_path, *out))
+    if (pare_output_lies_in(*out, plan->place.output) ||
+        pare_output_lies_in(*out, plan->place.partial) ||
+        pare_output_lies_in(plan->place.output, *out))
         return pare_recipe_fail(cx, path->place,
                                 "%s: an export and the output of the recipe (%s) must not lie in "
                                 "each other",
-                                *out, plan->output_path);
+                                *out, plan->place.output);
     for (size_t j = 0; j < i; j++)
         if (pare_output_lies_in(*out, plan->export[j].path) ||
             pare_output_lies_in(plan->export[j].path, *out))
@@ -121,7 +121,7 @@ static pare_status find_source(pare_arena *a, const pare_plan *plan, pare_export
 static pare_status is_stale(pare_arena *a, const pare_plan *plan, const pare_plan_export *x,
                             bool *out)
 {
-    char *const manifest = pare_path_join(a, plan->output_path, PARE_MANIFEST_NAME);
+    char *const manifest = pare_path_join(a, plan->place.output, PARE_MANIFEST_NAME);
     char *const record = x->target->kind == PARE_EXPORT_FILE
                              ? x->path
                              : pare_path_join(a, x->path, PARE_EXPORT_RECORD);

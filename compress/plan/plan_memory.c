@@ -47,7 +47,7 @@ uint64_t pare__plan_outside_bytes(const pare_ctx *cx, const pare_plan *plan)
             larger(plan->kinds[s] || plan->rotation ? pare_site_width(c, 0, (pare_site)s) : 0,
                    plan->expert_kinds[s] ? pare_site_width(c, 1, (pare_site)s) : 0));
     /* A parsed tokenizer is given back but for pages that hold some other small piece, too. */
-    return program_bytes + plan->tokenizer_bytes / 5 +
+    return program_bytes + plan->data.tokenizer_bytes / 5 +
            pare_threads(cx) * (stack_bytes + pare_linalg_panels(widest));
 }
 
@@ -405,7 +405,7 @@ static uint64_t changed_bytes(const pare_plan *plan, const pare_settled *settled
 static uint64_t encode_bytes(const pare_plan *plan, uint64_t text, size_t texts)
 {
     const uint64_t copies = sizeof(int32_t) * (texts > 1 ? 2 : 1) + 3;
-    return plan->tokenizer_bytes + text * copies;
+    return plan->data.tokenizer_bytes + text * copies;
 }
 
 /* Calibration and evaluations as tokens, before the first block. */
@@ -413,12 +413,12 @@ static uint64_t tokens_bytes(const pare_ctx *cx, const pare_plan *plan, const pa
 {
     const pare_calibration *const c = &plan->recipe.calibration;
     uint64_t most = 0;
-    if (plan->text_bytes)
-        most = encode_bytes(plan, plan->text_bytes, c->weight ? 1 : c->text.count);
+    if (plan->data.text_bytes)
+        most = encode_bytes(plan, plan->data.text_bytes, c->weight ? 1 : c->text.count);
     if ((plan->calibrated || plan->held_out) && c->kind == PARE_CALIBRATION_GENERATE)
         most = pare_tokens_generate_bytes(cx, &plan->model.config, plan->window);
-    const uint64_t ids = larger(plan->text_bytes * sizeof(int32_t), plan->token_bytes);
-    most = larger(larger(most, plan->token_bytes),
+    const uint64_t ids = larger(plan->data.text_bytes * sizeof(int32_t), plan->data.token_bytes);
+    most = larger(larger(most, plan->data.token_bytes),
                   pare_tokens_fresh_bytes((uint64_t)settled->samples * plan->window));
     return most + (settled->samples ? 0 : ids); /* all windows are kept */
 }
@@ -451,9 +451,9 @@ static uint64_t choice_bytes(const pare_ctx *cx, const pare_plan *plan, size_t e
     const pare_kv_format floats = {.method = PARE_KV_FLOAT};
     const pare_eval_side before = {&plan->model.config, &floats, pare_model_inputs(&plan->model)};
     const pare_eval_side after = {&plan->out, &plan->recipe.kv, packed_inputs(plan)};
-    const pare_plan_choice *const c = &plan->choice[evaluation];
-    const uint64_t texts = plan->evaluated_bytes[evaluation] * OF_BYTE + c->items * OF_ITEM;
-    return plan->tokenizer_bytes + texts +
+    const pare_plan_choice *const c = &plan->data.choice[evaluation];
+    const uint64_t texts = plan->data.evaluated_bytes[evaluation] * OF_BYTE + c->items * OF_ITEM;
+    return plan->data.tokenizer_bytes + texts +
            2 * rope_bytes(&plan->model.config, plan->model.config.context) +
            larger(pare_evaluate_choice_bytes(cx, &before, c->items, c->bytes, c->longest),
                   pare_evaluate_choice_bytes(cx, &after, c->items, c->bytes, c->longest));
@@ -465,14 +465,14 @@ static uint64_t evaluate_bytes(const pare_ctx *cx, const pare_plan *plan,
     uint64_t most = 0;
     for (size_t i = 0; i < plan->recipe.evaluations; i++) {
         const pare_evaluation *const e = &plan->recipe.evaluation[i];
-        const uint64_t tokens =
-            e->text.text ? plan->evaluated_bytes[i] : plan->evaluated_bytes[i] / sizeof(int32_t);
+        const uint64_t tokens = e->text.text ? plan->data.evaluated_bytes[i]
+                                             : plan->data.evaluated_bytes[i] / sizeof(int32_t);
         if (e->kind == PARE_EVALUATE_CHOICE) {
             most = larger(most, choice_bytes(cx, plan, i));
             continue;
         }
         if (e->text.text)
-            most = larger(most, encode_bytes(plan, plan->evaluated_bytes[i], 1));
+            most = larger(most, encode_bytes(plan, plan->data.evaluated_bytes[i], 1));
         most = larger(most,
                       evaluation_bytes(cx, plan, e->window, e->kind == PARE_EVALUATE_KL, tokens));
     }

@@ -84,7 +84,7 @@ static double calibration_tokens(const estimate *e)
         return 0;
     return e->settled->samples
                ? (double)e->settled->samples * (double)p->window
-               : tokens_in(e, p->text_bytes, true) + tokens_in(e, p->token_bytes, false);
+               : tokens_in(e, p->data.text_bytes, true) + tokens_in(e, p->data.token_bytes, false);
 }
 
 /* Of a token in a window: scores and mixed values, each half of the window on average. */
@@ -133,14 +133,14 @@ static void count_tokens(estimate *e)
 {
     const pare_plan *const p = e->plan;
     const pare_calibration *const c = &p->recipe.calibration;
-    double bytes = (double)p->text_bytes, loads = p->text_bytes ? 1 : 0;
-    if (c->weight && p->text_bytes) {
+    double bytes = (double)p->data.text_bytes, loads = p->data.text_bytes ? 1 : 0;
+    if (c->weight && p->data.text_bytes) {
         bytes *= (double)c->text.count;
         loads = (double)c->text.count;
     }
     for (size_t i = 0; i < p->recipe.evaluations; i++)
         if (!p->recipe.evaluation[i].tokens.text) {
-            bytes += 2.0 * (double)p->evaluated_bytes[i];
+            bytes += 2.0 * (double)p->data.evaluated_bytes[i];
             loads += 2;
         }
     double *const phase = &e->phase[PARE_PHASE_TOKENS];
@@ -353,7 +353,7 @@ static double evaluated_tokens(const estimate *e, size_t evaluation)
     const pare_evaluation *const v = &e->plan->recipe.evaluation[evaluation];
     const bool choice = v->kind == PARE_EVALUATE_CHOICE;
     const uint64_t bytes =
-        choice ? e->plan->choice[evaluation].bytes : e->plan->evaluated_bytes[evaluation];
+        choice ? e->plan->data.choice[evaluation].bytes : e->plan->data.evaluated_bytes[evaluation];
     const double tokens = tokens_in(e, bytes, !v->tokens.text);
     const double most = (double)v->limit * (double)v->window;
     if (choice)

@@ -16,7 +16,7 @@ static bool is_text(const pare_json *object, const char *key, const char *text)
 
 static pare_status read_manifest(pare_run *run, pare_json **out)
 {
-    char *const path = pare_path_join(run->a, run->plan->output_path, PARE_MANIFEST_NAME), *text;
+    char *const path = pare_path_join(run->a, run->plan->place.output, PARE_MANIFEST_NAME), *text;
     size_t len;
     if (!path)
         return PARE_ENOMEM;
@@ -86,19 +86,19 @@ static pare_status compare_evaluations(pare_run *run, const pare_json *manifest,
     if (evaluated_on_unknown(run, manifest))
         return PARE_OK;
     PARE_TRY(pare__run_hash_evaluations(run));
-    if (pare_json_count(was) != run->evaluated_count)
+    if (pare_json_count(was) != run->files.evaluated_count)
         (void)snprintf(difference, DIFFERENCE,
                        "it was evaluated on %zu file%s, labels of choice files included, and there "
                        "%s %zu",
                        pare_json_count(was), pare_plural(pare_json_count(was)),
-                       run->evaluated_count == 1 ? "is" : "are", run->evaluated_count);
-    for (size_t i = 0; !difference[0] && i < run->evaluated_count; i++) {
+                       run->files.evaluated_count == 1 ? "is" : "are", run->files.evaluated_count);
+    for (size_t i = 0; !difference[0] && i < run->files.evaluated_count; i++) {
         const char *const sha256 = pare_json_text(pare_json_at(was, i), NULL);
-        if (!sha256 || strcmp(sha256, run->evaluated[i].sha256) != 0)
+        if (!sha256 || strcmp(sha256, run->files.evaluated[i].sha256) != 0)
             (void)snprintf(difference, DIFFERENCE,
                            "%.*s had other bytes when it was evaluated (pare eval measures it on "
                            "those that are there)",
-                           SHOWN, run->evaluated[i].file);
+                           SHOWN, run->files.evaluated[i].file);
     }
     return PARE_OK;
 }
@@ -109,12 +109,12 @@ static pare_status compare_inputs(pare_run *run, const pare_json *manifest,
     const pare_json *const was = pare_json_get(manifest, "inputs");
     PARE_TRY(pare__run_hash_inputs(run));
     PARE_TRY(pare__run_inputs_hashed(run));
-    if (pare_json_count(was) != run->inputs)
+    if (pare_json_count(was) != run->files.inputs)
         (void)snprintf(difference, DIFFERENCE, "it was made of %zu file%s, the model has %zu",
-                       pare_json_count(was), pare_plural(pare_json_count(was)), run->inputs);
-    for (size_t i = 0; !difference[0] && i < run->inputs; i++) {
+                       pare_json_count(was), pare_plural(pare_json_count(was)), run->files.inputs);
+    for (size_t i = 0; !difference[0] && i < run->files.inputs; i++) {
         const pare_json *const file = pare_json_at(was, i);
-        const pare_file_digest *const is = &run->input[i];
+        const pare_file_digest *const is = &run->files.input[i];
         const char *const name = pare_json_text(pare_json_get(file, "file"), NULL);
         if (!is_text(file, "file", is->file))
             (void)snprintf(difference, DIFFERENCE, "it was made of %.*s in place of %.*s", SHOWN,
@@ -131,7 +131,7 @@ static pare_status compare_companions(pare_run *run, char difference[DIFFERENCE]
     const pare_plan *const plan = run->plan;
     for (size_t i = 0; !difference[0] && pare_companions[i]; i++) {
         bool same;
-        PARE_TRY(pare_output_has_copy(&run->scratch, &run->checkpoint, plan->output_path,
+        PARE_TRY(pare_output_has_copy(&run->scratch, &run->checkpoint, plan->place.output,
                                       pare_companions[i], &same));
         if (!same)
             (void)snprintf(difference, DIFFERENCE, "it has another %s", pare_companions[i]);
@@ -150,7 +150,7 @@ static pare_status compare_outputs(pare_run *run, const pare_json *manifest,
             (void)snprintf(difference, DIFFERENCE, "its " PARE_MANIFEST_NAME " is damaged");
             break;
         }
-        char *const path = pare_path_join(&run->scratch, run->plan->output_path, f.name);
+        char *const path = pare_path_join(&run->scratch, run->plan->place.output, f.name);
         if (!path)
             return PARE_ENOMEM;
         if (!pare_path_bytes(path, &bytes) || bytes != f.bytes)
@@ -188,12 +188,12 @@ static void tell(pare_run *run, bool texts_unknown)
     if (missing)
         pare__notify(run, PARE_EVENT_NOTICE,
                      "%s is already complete and %s: making %zu of its %zu export%s",
-                     plan->output_path, of, missing, plan->exports, pare_plural(plan->exports));
+                     plan->place.output, of, missing, plan->exports, pare_plural(plan->exports));
     else
         pare__notify(run, PARE_EVENT_NOTICE,
                      "%s is already complete and %s, its files have their sizes (pare verify looks "
                      "into them); --restart makes it anew",
-                     plan->output_path, of);
+                     plan->place.output, of);
 }
 
 pare_status pare__run_again(pare_run *run, pare_compress_result *out)
@@ -214,14 +214,14 @@ pare_status pare__run_again(pare_run *run, pare_compress_result *out)
             run->cx, PARE_EEXISTS,
             "%s: the output exists already, and is not of this recipe, model and texts: %s; "
             "give --restart to replace it, or another --output%s%s",
-            plan->output_path, difference, plan->exports ? " and other paths for its exports" : "",
+            plan->place.output, difference, plan->exports ? " and other paths for its exports" : "",
             pare_plan_missing(plan, &run->settled)
                 ? "; pare export writes a missing export of what is there"
                 : "");
     tell(run, texts_unknown);
     out->again = true;
-    out->report.output = plan->output_path;
+    out->report.output = plan->place.output;
     PARE_TRY(pare__run_exports(run, out));
-    pare__notify(run, PARE_EVENT_DONE, "%s", plan->output_path);
+    pare__notify(run, PARE_EVENT_DONE, "%s", plan->place.output);
     return PARE_OK;
 }

@@ -3,6 +3,7 @@
 
 #include "compress/plan/calibration_need.h"
 #include "compress/run/run_internal.h"
+#include "compress/run/run_rotate.h"
 
 /* A block that is about to be compressed. */
 static pare_status begin_block(pare_run *run, size_t block)
@@ -11,7 +12,7 @@ static pare_status begin_block(pare_run *run, size_t block)
     PARE_TRY(pare__run_load(run, block));
     if (run->plan->reference)
         pare_float_block_copy(c, &run->current, &run->reference);
-    pare__run_part_begin(&run->common);
+    pare__run_part_begin(&run->part);
     return pare__rotate_check_block(run, block);
 }
 
@@ -83,7 +84,7 @@ static pare_status compress_common(pare_run *run, size_t block, pare_unit_result
 
 static pare_status compress_block(pare_run *run, size_t block)
 {
-    pare_unit_result *const unit = &run->unit[block];
+    pare_unit_result *const unit = &run->units.result[block];
     unit->row = PARE_NEW(run->a, pare_linear_result, pare_plan_linears(run->plan, block));
     if (!unit->row)
         return PARE_ENOMEM;
@@ -118,7 +119,7 @@ static void adopt_row(const pare_run *run, size_t block, const pare_plan_linear 
  * the current one. */
 static pare_status restore_block(pare_run *run, size_t block, bool take)
 {
-    pare_unit_result *const unit = &run->unit[block];
+    pare_unit_result *const unit = &run->units.result[block];
     const size_t expected = pare_plan_linears(run->plan, block);
     const size_t first = run->plan->first ? run->plan->first[block * run->plan->parts] : 0;
     size_t found = 0;
@@ -138,7 +139,7 @@ static pare_status restore_block(pare_run *run, size_t block, bool take)
     if (found != expected || unit->rows != expected)
         return pare_fail(run->cx, PARE_EFORMAT,
                          "%s: the journal of block %zu names %zu of its %zu linears",
-                         run->plan->partial_path, block, found, expected);
+                         run->plan->place.partial, block, found, expected);
     return pare__run_restore_changed(run, block, take);
 }
 
@@ -154,14 +155,14 @@ pare_status pare__run_forget(pare_run *run, size_t unit)
                      "all behind it: %s",
                      unit + 1, blocks, why);
     for (size_t i = unit; i <= blocks; i++)
-        run->unit[i] = (pare_unit_result){0};
-    run->units_found = unit;
-    return pare_journal_keep(run->cx, run->journal, run->record, unit);
+        run->units.result[i] = (pare_unit_result){0};
+    run->units.found = unit;
+    return pare_journal_keep(run->cx, run->journal, run->units.record, unit);
 }
 
 pare_status pare__run_check_found(pare_run *run)
 {
-    for (size_t i = 0; i < run->plan->out.blocks && i < run->units_found; i++) {
+    for (size_t i = 0; i < run->plan->out.blocks && i < run->units.found; i++) {
         PARE_TRY(pare_ctx_interrupted(run->cx));
         const pare_mark mark = pare_arena_mark(&run->scratch);
         const pare_status s = restore_block(run, i, false);
@@ -194,7 +195,7 @@ static void tell_first_thin(pare_run *run, size_t block, size_t count, const par
         "warning: calibration: block %zu of %zu: too little of the inputs of %zu of %zu "
         "linears; %s: %llu token%s, %llu of them new%s, and %s needs %llu%s: they %s; give "
         "more text or samples",
-        block + 1, plan->out.blocks, count, run->unit[block].rows, r->linear.name,
+        block + 1, plan->out.blocks, count, run->units.result[block].rows, r->linear.name,
         (unsigned long long)tokens, pare_plural(tokens),
         (unsigned long long)pare_need_fresh(plan, &run->settled, tokens), is,
         pare_passes[step->pass]->name, (unsigned long long)need.tokens, needs,
@@ -204,7 +205,7 @@ static void tell_first_thin(pare_run *run, size_t block, size_t count, const par
 static void tell_thin(pare_run *run, size_t block)
 {
     const pare_plan *const plan = run->plan;
-    const pare_unit_result *const unit = &run->unit[block];
+    const pare_unit_result *const unit = &run->units.result[block];
     const pare_linear_result *first = NULL;
     size_t i, end, count = 0;
     for (size_t r = unit->rows; r-- > 0;)
@@ -228,15 +229,15 @@ static void tell_block(pare_run *run, size_t block)
                           .block = block,
                           .blocks = run->plan->out.blocks,
                           .seconds = pare__seconds() - run->started,
-                          .row = run->unit[block].row,
-                          .rows = run->unit[block].rows};
+                          .row = run->units.result[block].row,
+                          .rows = run->units.result[block].rows};
     run->events->event(run->events->self, &e);
 }
 
 pare_status pare__run_block(pare_run *run, size_t block)
 {
     const size_t blocks = run->plan->out.blocks;
-    const bool found = block < run->units_found;
+    const bool found = block < run->units.found;
     const pare_mark mark = pare_arena_mark(&run->scratch);
     pare_status s = begin_block(run, block);
     if (s == PARE_OK)
@@ -248,7 +249,7 @@ pare_status pare__run_block(pare_run *run, size_t block)
         tell_thin(run, block);
     }
     PARE_TRY(pare__run_kv(run, block));
-    const bool needed = run->units_found < blocks || pare__run_watches_kv(run);
+    const bool needed = run->units.found < blocks || pare__run_watches_kv(run);
     const bool watched = !run->plan->structured || run->plan->watched;
     if (run->plan->calibrated && block + 1 < blocks && needed && watched)
         PARE_TRY(pare__run_carry(run, block));

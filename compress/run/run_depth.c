@@ -11,11 +11,11 @@ static pare_status load(pare_run *run, size_t block, bool fold)
 {
     const pare_config *const c = &run->model.config;
     PARE_TRY(pare_ctx_interrupted(run->cx));
-    run->like = run->model.block[block];
-    pare_float_block_load(run->cx, c, &run->like, &run->current);
+    run->shape = run->model.block[block];
+    pare_float_block_load(run->cx, c, &run->shape, &run->current);
     if (fold)
         PARE_TRY(pare_slicegpt_fold_block(run->cx, c, &run->current));
-    run->block = pare_float_block_view(&run->current, &run->like);
+    run->block = pare_float_block_view(&run->current, &run->shape);
     return PARE_OK;
 }
 
@@ -52,25 +52,28 @@ static pare_status compare(void *self, float *x, size_t rows)
 static pare_status choose_blocks(pare_run *run)
 {
     const size_t blocks = run->model.config.blocks, kept = run->plan->out.blocks;
-    run->influence = PARE_NEW(run->a, double, blocks);
-    run->source = PARE_NEW(run->a, size_t, kept);
+    double *const influence = PARE_NEW(run->a, double, blocks);
+    size_t *const source = PARE_NEW(run->a, size_t, kept);
     uint8_t *const keep = PARE_NEW(run->a, uint8_t, blocks);
-    if (!run->influence || !run->source || !keep)
+    if (!influence || !source || !keep)
         return PARE_ENOMEM;
     for (size_t b = 0; b < blocks; b++) {
         watch w = {.run = run};
         pare_ctx_progress(run->cx, "comparing blocks", (double)b, (double)blocks);
         PARE_TRY(load(run, b, false));
         PARE_TRY(pare_wave_change(run->cx, &run->scratch, &run->wave, compare, &w));
-        run->influence[b] = pare_depth_influence(&w.depth);
+        influence[b] = pare_depth_influence(&w.depth);
     }
-    PARE_TRY(pare_structure_choose(run->cx, &run->scratch, run->influence, blocks, kept, keep));
+    PARE_TRY(pare_structure_choose(run->cx, &run->scratch, influence, blocks, kept, keep));
     for (size_t b = 0, to = 0; b < blocks; b++)
         if (keep[b])
-            run->source[to++] = b;
+            source[to++] = b;
         else
             pare__notify(run, PARE_EVENT_NOTICE, "block %zu goes, its influence is %.4f", b,
-                         run->influence[b]);
+                         influence[b]);
+    run->structure.influence = influence;
+    run->structure.source = source;
+    run->structure.sources = kept;
     return PARE_OK;
 }
 

@@ -129,7 +129,7 @@ pare_status pare__run_evaluate(pare_run *run, pare_report *r)
         return PARE_OK;
     pare_checkpoint ck;
     pare_model after;
-    pare_status s = pare_checkpoint_open(run->cx, run->a, run->plan->partial_path, &ck);
+    pare_status s = pare_checkpoint_open(run->cx, run->a, run->plan->place.partial, &ck);
     if (s == PARE_OK)
         s = pare_model_load(run->cx, run->a, &ck, &after);
     if (s == PARE_OK)

@@ -16,22 +16,24 @@ pare_status pare__run_experts_take(pare_run *run)
     pare_arena *const a = &run->stage;
     if (!c->experts)
         return PARE_OK;
-    run->expert_linear = PARE_NEW(a, pare_linear, c->experts * PARE_ROLES);
-    run->routed = PARE_NEW(a, uint64_t, c->experts);
-    run->cold = PARE_NEW(a, pare_cold_policy, c->experts);
-    run->all_rows = PARE_NEW(a, bool, plan->parts);
-    if (!run->expert_linear || !run->routed || !run->cold || !run->all_rows)
+    run->experts.linear = PARE_NEW(a, pare_linear, c->experts * PARE_ROLES);
+    run->experts.routed = PARE_NEW(a, uint64_t, c->experts);
+    run->experts.cold = PARE_NEW(a, pare_cold_policy, c->experts);
+    run->experts.all_rows = PARE_NEW(a, bool, plan->parts);
+    if (!run->experts.linear || !run->experts.routed || !run->experts.cold ||
+        !run->experts.all_rows)
         return PARE_ENOMEM;
     for (size_t role = 0; plan->experts && role < PARE_ROLES; role++) {
         size_t n, k;
         pare_linear_shape(c, 1, (pare_role)role, &n, &k);
-        float **const weight = &run->expert.weight[role], **const whole = &run->expert.whole[role];
+        float **const weight = &run->experts.part.weight[role],
+                      **const whole = &run->experts.part.whole[role];
         *weight = PARE_NEW(a, float, n *k);
         *whole = plan->reference ? PARE_NEW(a, float, n *k) : NULL;
         if (!*weight || (plan->reference && !*whole))
             return PARE_ENOMEM;
     }
-    return plan->experts ? pare__run_prune_take(run, &run->expert, 1) : PARE_OK;
+    return plan->experts ? pare__run_prune_take(run, &run->experts.part, 1) : PARE_OK;
 }
 
 /* Whether the recipe takes linears of an expert. */
@@ -60,12 +62,13 @@ static void tell_cold(pare_run *run, size_t block)
     char list[256] = "";
     size_t count = 0, used = 0;
     for (size_t e = 0; e < experts; e++) {
-        if (run->cold[e] == PARE_COLD_NOT)
+        if (run->experts.cold[e] == PARE_COLD_NOT)
             continue;
         count++;
         if (used + 40 < sizeof list)
-            used += (size_t)snprintf(list + used, sizeof list - used, "%s%zu: %llu",
-                                     used ? ", " : "", e, (unsigned long long)run->routed[e]);
+            used +=
+                (size_t)snprintf(list + used, sizeof list - used, "%s%zu: %llu", used ? ", " : "",
+                                 e, (unsigned long long)run->experts.routed[e]);
         else if (list[used - 1] != '.')
             used += (size_t)snprintf(list + used, sizeof list - used, ", ...");
     }
@@ -85,18 +88,18 @@ static pare_status count_tokens(pare_run *run, size_t block)
 {
     const pare_calibration *const c = &run->plan->recipe.calibration;
     const size_t experts = run->model.config.experts;
-    memset(run->routed, 0, experts * sizeof *run->routed);
+    memset(run->experts.routed, 0, experts * sizeof *run->experts.routed);
     const pare_tap tap = {.see = count_rows,
-                          .self = run->routed,
+                          .self = run->experts.routed,
                           .last = PARE_SITE_MLP,
                           .first_part = 1,
                           .parts = experts};
     PARE_TRY(pare__run_wave(run, &tap, "counting tokens of experts"));
-    run->counted = true;
+    run->experts.counted = true;
     for (size_t e = 0; e < experts; e++) {
-        const bool cold = run->routed[e] < c->min_tokens && is_taken(run, block, e + 1);
-        run->cold[e] = cold ? c->cold : PARE_COLD_NOT;
-        run->all_rows[e + 1] = run->cold[e] == PARE_COLD_ALL_TOKENS;
+        const bool cold = run->experts.routed[e] < c->min_tokens && is_taken(run, block, e + 1);
+        run->experts.cold[e] = cold ? c->cold : PARE_COLD_NOT;
+        run->experts.all_rows[e + 1] = run->experts.cold[e] == PARE_COLD_ALL_TOKENS;
     }
     tell_cold(run, block);
     return PARE_OK;
@@ -117,11 +120,11 @@ static pare_status take_stats(pare_run *run, size_t block, const chunk *k)
         const size_t e = k->first + i;
         pare_stats *const s = &k->stats[i];
         PARE_TRY(pare_stats_take(run->cx, &run->scratch, &run->model.config, e + 1,
-                                 plan->expert_kinds, run->all_rows[e + 1] ? all : run->routed[e],
-                                 s));
+                                 plan->expert_kinds,
+                                 run->experts.all_rows[e + 1] ? all : run->experts.routed[e], s));
         if (!is_taken(run, block, e + 1))
             s->active = 0;
-        if (run->cold[e] != PARE_COLD_RTN)
+        if (run->experts.cold[e] != PARE_COLD_RTN)
             continue;
         for (size_t site = 0; site < PARE_SITES; site++)
             pare_stats_whiten(&s->site[site]);
@@ -147,7 +150,7 @@ static pare_status gather(pare_run *run, const chunk *k, unsigned group)
     }
     pare_stats_parts parts = {k->stats, k->first + 1, k->count};
     pare_tap tap = pare_stats_tap_parts(&parts);
-    tap.all_rows = run->all_rows;
+    tap.all_rows = run->experts.all_rows;
     pare_status s = pare__run_wave(run, &tap, "gathering statistics of experts");
     for (size_t i = 0; i < k->count; i++) {
         if (s == PARE_OK)
@@ -167,10 +170,10 @@ static void load_expert(pare_run *run, size_t block, size_t part, unsigned group
         const size_t bytes = l->packed.n * l->packed.k * sizeof(float);
         if (!(group & (1u << pare_plan_site(plan, l))))
             continue;
-        float *const w = run->expert.weight[l->role];
-        pare_linear_to_f32(run->cx, &run->expert_linear[(part - 1) * PARE_ROLES + l->role], w);
+        float *const w = run->experts.part.weight[l->role];
+        pare_linear_to_f32(run->cx, &run->experts.linear[(part - 1) * PARE_ROLES + l->role], w);
         if (plan->reference)
-            memcpy(run->expert.whole[l->role], w, bytes);
+            memcpy(run->experts.part.whole[l->role], w, bytes);
     }
 }
 
@@ -179,7 +182,7 @@ static pare_status compress_expert(pare_run *run, size_t block, size_t part, uns
 {
     PARE_TRY(pare_ctx_interrupted(run->cx));
     load_expert(run, block, part, group);
-    pare__run_part_begin(&run->expert);
+    pare__run_part_begin(&run->experts.part);
     for (size_t step = 0; step < run->plan->recipe.steps; step++)
         PARE_TRY(pare__run_step(run, block, part, step, group, stats, unit));
     return pare__run_rest(run, block, part, group, stats, unit);

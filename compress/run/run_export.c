@@ -6,7 +6,7 @@
 static pare_export_job job_of(const pare_run *run, size_t i)
 {
     const pare_plan_export *const x = &run->plan->export[i];
-    return (pare_export_job){.artifact = run->plan->output_path,
+    return (pare_export_job){.artifact = run->plan->place.output,
                              .output = x->path,
                              .target = x->target,
                              .restart = run->settled.replaces || run->plan->job->restart ||
@@ -26,7 +26,7 @@ static pare_status export_one(pare_run *run, size_t i, pare_export_result *out)
                                             "%s is complete, and the same command%s makes exports "
                                             "that are missing; its export to %s (pare export "
                                             "--format %s) failed",
-                                            run->plan->output_path,
+                                            run->plan->place.output,
                                             run->plan->job->restart ? " without --restart" : "",
                                             x->path, x->target->name);
 }

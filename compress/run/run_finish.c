@@ -7,10 +7,12 @@
 #include "compress/output/inventory.h"
 #include "compress/output/output.h"
 #include "compress/run/run_internal.h"
+#include "compress/run/run_rotate.h"
 #include "compress/text/version.h"
 #include "formats/checksums.h"
 #include "formats/dense.h"
 #include "runtime/file.h"
+#include "runtime/linalg.h"
 #include "runtime/threads.h"
 
 pare_status pare__run_commit(pare_run *run, size_t unit)
@@ -20,7 +22,7 @@ pare_status pare__run_commit(pare_run *run, size_t unit)
     size_t len;
     pare_status s = pare_packed_sync(run->cx, run->writer);
     if (s == PARE_OK)
-        s = pare_result_encode(run->cx, &run->scratch, &run->unit[unit], &payload, &len);
+        s = pare_result_encode(run->cx, &run->scratch, &run->units.result[unit], &payload, &len);
     if (s == PARE_OK)
         s = pare__run_inputs_watched(run);
     if (s == PARE_OK)
@@ -96,7 +98,7 @@ pare_status pare__run_kept(pare_run *run)
 {
     const pare_plan *const plan = run->plan;
     const size_t blocks = plan->out.blocks;
-    pare_unit_result *const unit = &run->unit[blocks];
+    pare_unit_result *const unit = &run->units.result[blocks];
     *unit = (pare_unit_result){0};
     unit->kept = PARE_NEW(run->a, pare_kept_hash, run->settled.layout.entries);
     if (!unit->kept)
@@ -120,13 +122,13 @@ pare_status pare__run_kept(pare_run *run)
         pare_parallel(run->cx, COPY_TASKS, 1, copy_task, &job);
         PARE_TRY(job.status);
     }
-    return run->units_found > blocks ? pare_packed_sync(run->cx, run->writer)
+    return run->units.found > blocks ? pare_packed_sync(run->cx, run->writer)
                                      : pare__run_commit(run, blocks);
 }
 
 static pare_status write_output(pare_run *run, const char *name, const void *bytes, size_t len)
 {
-    char *const path = pare_path_join(run->a, run->plan->partial_path, name);
+    char *const path = pare_path_join(run->a, run->plan->place.partial, name);
     return path ? pare_file_write(run->cx, path, bytes, len) : PARE_ENOMEM;
 }
 
@@ -139,14 +141,14 @@ static pare_status gather_rows(pare_run *run, pare_linear_result **row, size_t *
     *count = 0;
     for (size_t i = 0; i < run->plan->linears; i++) {
         const pare_plan_linear *const l = &run->settled.linear[i];
-        const pare_unit_result *const unit = &run->unit[l->block];
+        const pare_unit_result *const unit = &run->units.result[l->block];
         for (size_t r = 0; r < unit->rows; r++)
             if (strcmp(unit->row[r].linear.name, l->packed.name) == 0)
                 (*row)[(*count)++] = unit->row[r];
     }
     if (*count != run->plan->linears)
         return pare_fail(run->cx, PARE_EFORMAT, "%s: the journal does not name every linear",
-                         run->plan->partial_path);
+                         run->plan->place.partial);
     return PARE_OK;
 }
 
@@ -157,7 +159,7 @@ static pare_status hash_written(pare_run *run)
     pare_file *const file = PARE_NEW(run->a, pare_file, l->shards);
     pare_status s = file ? PARE_OK : PARE_ENOMEM;
     for (uint32_t i = 0; i < l->shards && s == PARE_OK; i++) {
-        char *const path = pare_path_join(run->a, run->plan->partial_path, l->shard_name[i]);
+        char *const path = pare_path_join(run->a, run->plan->place.partial, l->shard_name[i]);
         s = path ? pare_file_map(run->cx, run->a, path, &file[i]) : PARE_ENOMEM;
     }
     if (s == PARE_OK)
@@ -171,17 +173,19 @@ static pare_status hash_written(pare_run *run)
 static pare_status list_outputs(pare_run *run, const char **name, size_t count)
 {
     const pare_packed_layout *const l = &run->settled.layout;
-    run->output = PARE_NEW(run->a, pare_file_digest, l->shards + count);
-    if (!run->output)
+    run->files.output = PARE_NEW(run->a, pare_file_digest, l->shards + count);
+    if (!run->files.output)
         return PARE_ENOMEM;
     PARE_TRY(run->hash.packed ? pare_hashing_end(run->cx, &run->hash.packed) : hash_written(run));
     for (uint32_t i = 0; i < l->shards; i++) {
-        run->output[i] = (pare_file_digest){.file = l->shard_name[i], .bytes = l->file_bytes[i]};
-        memcpy(run->output[i].sha256, run->hash.packed_sha256[i], sizeof run->output[i].sha256);
+        run->files.output[i] =
+            (pare_file_digest){.file = l->shard_name[i], .bytes = l->file_bytes[i]};
+        memcpy(run->files.output[i].sha256, run->hash.packed_sha256[i],
+               sizeof run->files.output[i].sha256);
     }
-    run->outputs = l->shards + count;
-    return pare_inventory_digest(run->cx, run->a, run->plan->partial_path, name, count,
-                                 run->output + l->shards);
+    run->files.outputs = l->shards + count;
+    return pare_inventory_digest(run->cx, run->a, run->plan->place.partial, name, count,
+                                 run->files.output + l->shards);
 }
 
 /* Hashes of all that is not a plane: what folds changed, block by block, then the rest. */
@@ -190,33 +194,37 @@ static pare_status gather_kept(pare_run *run, pare_kept_hash **kept, size_t *cou
     const size_t units = run->plan->out.blocks + 1;
     size_t all = 0;
     for (size_t i = 0; i < units; i++)
-        all += run->unit[i].kept_count;
+        all += run->units.result[i].kept_count;
     *count = 0;
     *kept = PARE_NEW(run->a, pare_kept_hash, all);
     for (size_t i = 0; *kept && i < units; i++)
-        for (size_t j = 0; j < run->unit[i].kept_count; j++)
-            (*kept)[(*count)++] = run->unit[i].kept[j];
+        for (size_t j = 0; j < run->units.result[i].kept_count; j++)
+            (*kept)[(*count)++] = run->units.result[i].kept[j];
     return *kept ? PARE_OK : PARE_ENOMEM;
 }
 
 /* What structured steps took out of the blocks, in their order. */
-static pare_status gather_cuts(pare_run *run)
+static pare_status gather_cuts(pare_run *run, pare_structure_result *out)
 {
-    const size_t blocks = run->plan->out.blocks,
-                 most = blocks * run->plan->recipe.steps * PARE_PARTS;
-    run->cut = PARE_NEW(run->a, pare_cut_result, most);
-    run->cut_block = PARE_NEW(run->a, size_t, most);
-    if (!run->cut || !run->cut_block)
+    const pare_plan *const plan = run->plan;
+    const size_t blocks = plan->out.blocks, most = blocks * plan->recipe.steps * PARE_PARTS;
+    pare_cut_result *const cut = PARE_NEW(run->a, pare_cut_result, most);
+    size_t *const cut_block = PARE_NEW(run->a, size_t, most);
+    if (!cut || !cut_block)
         return PARE_ENOMEM;
-    for (size_t b = 0; run->plan->structured && b < blocks; b++)
-        for (size_t i = 0; i < run->unit[b].cuts && run->cuts < most; i++) {
-            run->cut_block[run->cuts] = b;
-            pare_cut_result *const c = &run->cut[run->cuts++];
-            *c = run->unit[b].cut[i];
-            c->pass = c->step < run->plan->recipe.steps
-                          ? pare_passes[run->plan->recipe.step[c->step].pass]->name
+    for (size_t b = 0; plan->structured && b < blocks; b++)
+        for (size_t i = 0; i < run->units.result[b].cuts && out->cuts < most; i++) {
+            cut_block[out->cuts] = b;
+            pare_cut_result *const c = &cut[out->cuts++];
+            *c = run->units.result[b].cut[i];
+            c->pass = c->step < plan->recipe.steps
+                          ? pare_passes[plan->recipe.step[c->step].pass]->name
                           : "";
         }
+    out->cut = cut;
+    out->cut_block = cut_block;
+    out->before = &run->model.config;
+    out->captured = run->slice.captured;
     return PARE_OK;
 }
 
@@ -240,21 +248,21 @@ static pare_status write_manifest(pare_run *run)
                        .share = run->data.share,
                        .shares = plan->recipe.calibration.text.count,
                        .cpu = pare_cpu_name(run->cx->cpu),
-                       .blas = run->blas,
+                       .blas = pare_blas_name(),
                        .config = &shape,
                        .layout = &run->settled.layout,
                        .kept = kept,
                        .kept_count = kept_count,
                        .bits_per_weight = run->settled.bits_per_weight,
-                       .input = run->input,
-                       .inputs = run->inputs,
-                       .evaluated = run->evaluated,
-                       .evaluated_count = run->evaluated_count,
+                       .input = run->files.input,
+                       .inputs = run->files.inputs,
+                       .evaluated = run->files.evaluated,
+                       .evaluated_count = run->files.evaluated_count,
                        .structure = plan->structured ? &run->structure : NULL,
                        .repair = run->repair,
                        .repairs = run->repairs,
-                       .output = run->output,
-                       .outputs = run->outputs};
+                       .output = run->files.output,
+                       .outputs = run->files.outputs};
     m.row = run->row;
     m.rows = run->rows;
     char *text;
@@ -279,19 +287,11 @@ pare_status pare__run_describe(pare_run *run)
 {
     const pare_plan *const plan = run->plan;
     PARE_TRY(gather_rows(run, &run->row, &run->rows));
-    PARE_TRY(gather_cuts(run));
-    run->structure = (pare_structure_result){.before = &run->model.config,
-                                             .cut = run->cut,
-                                             .cut_block = run->cut_block,
-                                             .cuts = run->cuts,
-                                             .influence = run->influence,
-                                             .source = run->source,
-                                             .sources = run->source ? plan->out.blocks : 0,
-                                             .captured = run->slice.captured};
+    PARE_TRY(gather_cuts(run, &run->structure));
     const char *const *copied;
     char *config;
     size_t len, copies, count = 0;
-    PARE_TRY(pare_output_copy_all(run->a, &run->checkpoint, plan->partial_path, &copied, &copies));
+    PARE_TRY(pare_output_copy_all(run->a, &run->checkpoint, plan->place.partial, &copied, &copies));
     const char **const name = PARE_NEW(run->a, const char *, copies + 2);
     if (!name)
         return PARE_ENOMEM;
@@ -314,6 +314,6 @@ pare_status pare__run_publish(pare_run *run)
     const pare_status s =
         pare_place_publish(run->cx, run->a, &plan->place, run->settled.replaces, &run->teller);
     return s == PARE_EEXISTS ? pare_fail_context(run->cx, s, "the finished artifact waits in %s",
-                                                 plan->partial_path)
+                                                 plan->place.partial)
                              : s;
 }

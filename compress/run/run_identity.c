@@ -21,7 +21,6 @@ pare_status pare__run_identify(pare_run *run)
     PARE_TRY(pare_pass_words_take(run->a, &words));
     PARE_TRY(pare_recipe_normalize(run->cx, run->a, &run->plan->recipe, words, true, &text, &len));
     run->recipe_portable = text;
-    run->blas = pare_blas_name();
     return PARE_OK;
 }
 
@@ -35,7 +34,7 @@ static pare_status put_replaced(pare_run *run, pare_json_writer *w)
         pare_json_put_text(w, PARE_JOURNAL_REPLACES, PARE_JOURNAL_NO_OUTPUT);
         return PARE_OK;
     }
-    char *const path = pare_path_join(run->a, run->plan->output_path, PARE_MANIFEST_NAME);
+    char *const path = pare_path_join(run->a, run->plan->place.output, PARE_MANIFEST_NAME);
     if (!path)
         return PARE_ENOMEM;
     PARE_TRY(pare_file_map(run->cx, run->a, path, &f));
@@ -59,12 +58,12 @@ pare_status pare__run_fingerprint(pare_run *run, pare_json_writer *w, const char
     pare_json_put_text(w, "program", "pare " PARE_VERSION);
     pare_json_put_text(w, "format", JOURNAL_FORMAT);
     pare_json_put_text(w, "cpu", pare_cpu_name(run->cx->cpu));
-    pare_json_put_text(w, "blas", run->blas);
-    for (size_t i = 0; i < run->inputs; i++) {
+    pare_json_put_text(w, "blas", pare_blas_name());
+    for (size_t i = 0; i < run->files.inputs; i++) {
         (void)snprintf(key, sizeof key, PARE_JOURNAL_FILE "%zu", i + 1);
         char value[512];
         pare_xxh3_text(run->hash.input_xxh3[i], hex);
-        (void)snprintf(value, sizeof value, "%s xxh3 %s", run->input[i].file, hex);
+        (void)snprintf(value, sizeof value, "%s xxh3 %s", run->files.input[i].file, hex);
         pare_json_put_text(w, key, value);
     }
     pare_json_put_text(w, PARE_JOURNAL_TOKENS, plan->calibrated ? run->data.sha256 : "not used");
@@ -79,7 +78,5 @@ pare_status pare__run_fingerprint(pare_run *run, pare_json_writer *w, const char
     }
     PARE_TRY(put_replaced(run, w));
     pare_json_close(w);
-    PARE_TRY(pare_json_writer_finish(w, text, &len));
-    run->fingerprint = pare_arena_text(run->a, *text, len);
-    return run->fingerprint ? PARE_OK : PARE_ENOMEM;
+    return pare_json_writer_finish(w, text, &len);
 }

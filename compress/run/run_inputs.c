@@ -49,9 +49,9 @@ pare_status pare__run_hash_evaluations(pare_run *run)
     const pare_recipe *const r = &run->plan->recipe;
     const char **const name = PARE_NEW(run->a, const char *, 2 * r->evaluations);
     char *const directory = pare_path_directory(run->a, run->plan->job->recipe);
-    run->evaluated = PARE_NEW(run->a, pare_file_digest, 2 * r->evaluations);
+    run->files.evaluated = PARE_NEW(run->a, pare_file_digest, 2 * r->evaluations);
     size_t count = 0;
-    if (!name || !directory || !run->evaluated)
+    if (!name || !directory || !run->files.evaluated)
         return PARE_ENOMEM;
     for (size_t i = 0; i < r->evaluations; i++) {
         const pare_evaluation *const e = &r->evaluation[i];
@@ -64,8 +64,8 @@ pare_status pare__run_hash_evaluations(pare_run *run)
             return PARE_ENOMEM;
         count += pare_path_is_file(path);
     }
-    run->evaluated_count = count;
-    return pare_inventory_digest(run->cx, run->a, directory, name, count, run->evaluated);
+    run->files.evaluated_count = count;
+    return pare_inventory_digest(run->cx, run->a, directory, name, count, run->files.evaluated);
 }
 
 /* Weights and configuration, which a weight file may contain. */
@@ -73,37 +73,37 @@ static pare_status list_inputs(pare_run *run)
 {
     const pare_checkpoint *const ck = &run->checkpoint;
     const size_t most = ck->files + 1;
-    run->input = PARE_NEW(run->a, pare_file_digest, most);
+    run->files.input = PARE_NEW(run->a, pare_file_digest, most);
     run->hash.input_file = PARE_NEW(run->a, pare_file, most);
     run->hash.input_xxh3 = pare_arena_take(run->a, most, sizeof *run->hash.input_xxh3);
     run->hash.input_hashed = pare_arena_take(run->a, most, sizeof *run->hash.input_hashed);
     run->hash.input_sha256 = pare_arena_take(run->a, most, sizeof *run->hash.input_sha256);
-    if (!run->input || !run->hash.input_file || !run->hash.input_xxh3 || !run->hash.input_hashed ||
-        !run->hash.input_sha256)
+    if (!run->files.input || !run->hash.input_file || !run->hash.input_xxh3 ||
+        !run->hash.input_hashed || !run->hash.input_sha256)
         return PARE_ENOMEM;
     for (size_t i = 0; i < ck->files; i++) {
         const char *const slash = strrchr(ck->file[i].path, '/');
-        run->input[i].file = slash ? slash + 1 : ck->file[i].path;
+        run->files.input[i].file = slash ? slash + 1 : ck->file[i].path;
         run->hash.input_file[i] = ck->file[i];
     }
-    run->inputs = ck->files;
+    run->files.inputs = ck->files;
     if (ck->config_file.data) {
-        run->input[run->inputs].file = "config.json";
-        run->hash.input_file[run->inputs++] = ck->config_file;
+        run->files.input[run->files.inputs].file = "config.json";
+        run->hash.input_file[run->files.inputs++] = ck->config_file;
     }
-    for (size_t i = 0; i < run->inputs; i++)
-        run->input[i].bytes = run->hash.input_file[i].bytes;
+    for (size_t i = 0; i < run->files.inputs; i++)
+        run->files.input[i].bytes = run->hash.input_file[i].bytes;
     return PARE_OK;
 }
 
 pare_status pare__run_hash_inputs(pare_run *run)
 {
     PARE_TRY(list_inputs(run));
-    PARE_TRY(pare_hashing_begin(run->cx, run->hash.input_file, run->inputs, run->hash.input_sha256,
-                                run->hash.input_hashed, &run->hash.input));
-    for (size_t i = 0; i < run->inputs; i++)
-        pare_hashing_ready(run->hash.input, i, run->input[i].bytes);
-    return pare_xxh3_files(run->cx, "reading the model", run->hash.input_file, run->inputs,
+    PARE_TRY(pare_hashing_begin(run->cx, run->hash.input_file, run->files.inputs,
+                                run->hash.input_sha256, run->hash.input_hashed, &run->hash.input));
+    for (size_t i = 0; i < run->files.inputs; i++)
+        pare_hashing_ready(run->hash.input, i, run->files.input[i].bytes);
+    return pare_xxh3_files(run->cx, "reading the model", run->hash.input_file, run->files.inputs,
                            run->hash.input_xxh3);
 }
 
@@ -119,7 +119,7 @@ pare_status pare__run_inputs_watched(pare_run *run)
 /* Nothing that was done counts: the next run of the job starts over. */
 static pare_status forget_units(pare_run *run)
 {
-    return run->journal ? pare_journal_keep(run->cx, run->journal, run->record, 0) : PARE_OK;
+    return run->journal ? pare_journal_keep(run->cx, run->journal, run->units.record, 0) : PARE_OK;
 }
 
 static pare_status fail_bytes(pare_run *run, const char *path)
@@ -134,7 +134,7 @@ static pare_status fail_bytes(pare_run *run, const char *path)
 /* The bytes are those that were there at the start. */
 static pare_status compare_bytes(pare_run *run, uint8_t (*xxh3)[16])
 {
-    for (size_t i = 0; i < run->inputs; i++)
+    for (size_t i = 0; i < run->files.inputs; i++)
         if (memcmp(xxh3[i], run->hash.input_xxh3[i], sizeof xxh3[i]) != 0)
             return fail_bytes(run, run->hash.input_file[i].path);
     return PARE_OK;
@@ -143,19 +143,20 @@ static pare_status compare_bytes(pare_run *run, uint8_t (*xxh3)[16])
 pare_status pare__run_inputs_hashed(pare_run *run)
 {
     PARE_TRY(pare_hashing_end(run->cx, &run->hash.input));
-    for (size_t i = 0; i < run->inputs; i++)
-        memcpy(run->input[i].sha256, run->hash.input_sha256[i], sizeof run->input[i].sha256);
+    for (size_t i = 0; i < run->files.inputs; i++)
+        memcpy(run->files.input[i].sha256, run->hash.input_sha256[i],
+               sizeof run->files.input[i].sha256);
     return compare_bytes(run, run->hash.input_hashed);
 }
 
 static pare_status check_bytes(pare_run *run)
 {
     const pare_mark mark = pare_arena_mark(&run->scratch);
-    uint8_t(*const xxh3)[16] = pare_arena_take(&run->scratch, run->inputs, sizeof *xxh3);
+    uint8_t(*const xxh3)[16] = pare_arena_take(&run->scratch, run->files.inputs, sizeof *xxh3);
     if (!xxh3)
         return PARE_ENOMEM;
     PARE_TRY(pare_xxh3_files(run->cx, "looking whether the model changed", run->hash.input_file,
-                             run->inputs, xxh3));
+                             run->files.inputs, xxh3));
     PARE_TRY(compare_bytes(run, xxh3));
     pare_arena_rewind(&run->scratch, mark);
     return PARE_OK;

@@ -16,6 +16,41 @@
 #include "prune/slicegpt.h"
 #include "quant/kv_cache.h"
 
+/* Files of a job. */
+typedef struct pare_run_files {
+    pare_file_digest *input; /* weights and configuration */
+    size_t inputs;
+    pare_file_digest *evaluated; /* what the recipe evaluates on, with paths as it has them */
+    size_t evaluated_count;
+    pare_file_digest *output; /* what the manifest lists, once it is written */
+    size_t outputs;
+} pare_run_files;
+
+/* Blocks, and behind them what lies outside. */
+typedef struct pare_run_units {
+    pare_unit_result *result;          /* [blocks + 1] */
+    size_t found;                      /* of an earlier run */
+    const pare_journal_record *record; /* [found] of its journal */
+} pare_run_units;
+
+/* Experts of the current block, where the family has some. */
+typedef struct pare_run_experts {
+    pare_run_part part;     /* the one that is worked on */
+    pare_linear *linear;    /* [experts][PARE_ROLES]: as in the model, or a view of what is stored
+                               already */
+    pare_arena views;       /* what those views need */
+    uint64_t *routed;       /* [experts] tokens of the calibration, when counted */
+    pare_cold_policy *cold; /* [experts] */
+    bool *all_rows;         /* [parts], for taps */
+    bool counted;
+} pare_run_experts;
+
+/* Where samples of both models begin. */
+typedef struct pare_run_prompts {
+    pare_tokens tokens; /* all of one length; none: id NULL */
+    const char *data;   /* that they are from */
+} pare_run_prompts;
+
 struct pare_run {
     pare_ctx *cx;
     pare_arena *a;      /* lives as long as the job */
@@ -28,56 +63,35 @@ struct pare_run {
     const pare_events *events;
     pare_phase phase[PARE__PHASES]; /* what it comes to, while it runs */
     double started;                 /* monotonic seconds */
-    pare_file_digest *input;
-    size_t inputs;
-    pare_run_hash hash;          /* of them, and of the packed files */
-    pare_file_digest *evaluated; /* what the recipe evaluates on, with paths as it has them */
-    size_t evaluated_count;
-    const char *fingerprint;  /* of the journal */
-    pare_file_digest *output; /* what the manifest lists, once it is written */
-    size_t outputs;
+    pare_run_files files;
+    pare_run_hash hash;  /* of the inputs, and of the packed files */
     pare_repair *repair; /* of the input */
     size_t repairs;
     pare_calibration_data data;
-    pare_tokens prompts; /* of samples, all of one length; none: id NULL */
-    const char *prompts_data;
+    pare_run_prompts prompts;
     pare_forward forward;
     pare_wave wave, floats;     /* the other: of the float model, with plan.drift */
     pare_token_weights weights; /* of the calibration's tokens; weight NULL: even */
     pare_packed_writer *writer;
     pare_journal *journal;
-    const pare_journal_record *record; /* [units_found] of the journal of an earlier run */
-    pare_lock lock;                    /* of the output */
-    pare_teller teller;                /* makes notices */
-    const char *blas, *recipe_portable;
+    pare_run_units units;
+    pare_lock lock;     /* of the output */
+    pare_teller teller; /* makes notices */
+    const char *recipe_portable;
     pare_linear_result *row; /* all rows, in the order of plan.linear, once the blocks are done */
     size_t rows;
-    pare_cut_result *cut; /* what structured steps took out, block by block, once they are done */
-    size_t *cut_block, cuts;
-    pare_structure_result structure; /* all of it together */
-    pare_unit_result *unit;     /* [blocks + 1] results, the last of what lies outside the blocks */
-    size_t units_found;         /* of an earlier run */
-    pare_kv_tables *kv;         /* [blocks] levels of the key/value cache, or NULL */
-    double calibration_seconds; /* spent in forward passes and statistics */
-    pare_float_block current;   /* the current block: what is, or will be, stored */
-    pare_block block;           /* the same as linears */
-    float *work;     /* what is stored of a linear: room for the largest; NULL where others
-                        (calibration, pruners) take that room in between */
-    pare_block like; /* that of the model, and which inputs the runtime rotates */
+    pare_structure_result structure; /* what structured steps take out */
+    pare_slicegpt slice;             /* the narrower basis of the stream, when there is one */
+    pare_kv_tables *kv;              /* [blocks] levels of the key/value cache, or NULL */
+    double calibration_seconds;      /* spent in forward passes and statistics */
+    pare_float_block current;        /* the current block: what is, or will be, stored */
+    pare_block block;                /* the same as linears */
+    pare_block shape;                /* that of the model, and which inputs the runtime rotates */
     pare_float_block reference; /* the float model, carried through the folds: plan.reference */
-    pare_run_part common;       /* of the current block: what every token runs */
-    /* The rest of it only where the family has experts. */
-    pare_run_part expert;       /* the one that is worked on */
-    pare_linear *expert_linear; /* [experts][PARE_ROLES] of the current block: as in the model, or a
-                                   view of what is stored already */
-    pare_arena views;           /* what those views need */
-    uint64_t *routed;           /* [experts] tokens of the calibration, when counted */
-    pare_cold_policy *cold;     /* [experts] */
-    bool *all_rows;             /* [parts], for taps */
-    bool counted;
-    size_t *source;      /* [out.blocks] blocks of the model that stay; NULL: all */
-    double *influence;   /* [blocks of the model] of each, when some were chosen by it */
-    pare_slicegpt slice; /* the narrower basis of the stream, when there is one */
+    pare_run_part part;         /* of the current block: what every token runs */
+    pare_run_experts experts;
+    float *work;         /* what is stored of a linear: room for the largest; NULL where others
+                            (calibration, pruners) take that room in between */
     const float *folded; /* outputs of the reference before any fold, [window, hidden] */
     float *witness;      /* with a rotation: the residual stream of some tokens in the float model
                             as it was, in front of the current block */
@@ -194,32 +208,6 @@ PARE_CHECKED pare_status pare__run_carry(pare_run *run, size_t block);
  * compared (PARE_EFORMAT), and with `take` part of the block again. */
 PARE_CHECKED pare_status pare__run_store_changed(pare_run *run, size_t block);
 PARE_CHECKED pare_status pare__run_restore_changed(pare_run *run, size_t block, bool take);
-/* Rotates the embeddings that fill a wave, as the artifact will store them. Nothing without a
- * rotation. */
-PARE_CHECKED pare_status pare__rotate_wave(pare_run *run, pare_wave *wave);
-
-/* That the rotated float model computes what the model does, piece by piece, on up to 32 tokens: an
- * embedding turned back is the embedding; a rotated block, given rotated inputs of the block, gives
- * its rotated outputs; last norm and head give the logits of the last outputs. Begin before the
- * first block, `block` when its weights are rotated and nothing else has changed, `head` behind the
- * last one. PARE_ENUMERIC: a position moved by more than PARE__SAME of its largest value. Nothing
- * without a rotation. */
-PARE_CHECKED pare_status pare__rotate_check_begin(pare_run *run);
-PARE_CHECKED pare_status pare__rotate_check_block(pare_run *run, size_t block);
-PARE_CHECKED pare_status pare__rotate_check_head(pare_run *run);
-
-/* Rows of the rotated embedding, or head, in floats: x [rows, hidden]. */
-void pare__rotate_rows(pare_run *run, bool head, size_t first, size_t rows, float *x);
-
-/* Weights of the last norm of a rotated model, in scratch. NULL: PARE_ENOMEM. */
-const float *pare__rotate_norm(pare_run *run);
-
-/* Writes the embedding, the head or the last norm of a rotated model, in pieces; `done` is false
- * when the tensor is none of these or the model is not rotated. PARE_ENUMERIC when a weight is too
- * large for the checkpoint's dtype. */
-PARE_CHECKED pare_status pare__rotate_put(pare_run *run, const pare_packed_entry *e,
-                                          uint8_t hash[16], bool *done);
-
 /* Everything outside the blocks, as one unit. Copied again when an earlier run has done it: nothing
  * else would find that the bytes in the file are not those in the journal. */
 PARE_CHECKED pare_status pare__run_kept(pare_run *run);

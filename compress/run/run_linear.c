@@ -359,9 +359,8 @@ pare_status pare__run_restore(pare_run *run, const pare_plan_linear *l, const pa
     PARE_TRY(each_plane(run, &p, l->packed.name, get, hash));
     if (memcmp(hash, r->hash, sizeof hash) != 0)
         return pare_fail(run->cx, PARE_EFORMAT, "%s: %s was damaged since it was written",
-                         run->plan->partial_path, l->packed.name);
+                         run->plan->place.partial, l->packed.name);
     if (!take)
         return PARE_OK;
-    return l->part ? pare__run_expert_stored(run, l)
-                   : adopt(run, l, &p, run->common.weight[l->role]);
+    return l->part ? pare__run_expert_stored(run, l) : adopt(run, l, &p, run->part.weight[l->role]);
 }

@@ -5,7 +5,7 @@
 
 pare_run_part *pare__run_part(pare_run *run, const pare_plan_linear *l)
 {
-    return l->part ? &run->expert : &run->common;
+    return l->part ? &run->experts.part : &run->part;
 }
 
 void pare__run_part_begin(pare_run_part *part)
@@ -24,28 +24,28 @@ void pare__run_experts_begin(pare_run *run, const pare_block *from)
     const size_t experts = run->model.config.experts;
     if (!experts)
         return;
-    memcpy(run->expert_linear, from->expert, experts * PARE_ROLES * sizeof *run->expert_linear);
-    run->like.expert = run->expert_linear;
-    run->counted = false;
-    memset(run->cold, 0, experts * sizeof *run->cold);
-    memset(run->all_rows, 0, run->plan->parts * sizeof *run->all_rows);
-    pare_arena_rewind(&run->views, (pare_mark){0});
+    memcpy(run->experts.linear, from->expert, experts * PARE_ROLES * sizeof *run->experts.linear);
+    run->shape.expert = run->experts.linear;
+    run->experts.counted = false;
+    memset(run->experts.cold, 0, experts * sizeof *run->experts.cold);
+    memset(run->experts.all_rows, 0, run->plan->parts * sizeof *run->experts.all_rows);
+    pare_arena_rewind(&run->experts.views, (pare_mark){0});
 }
 
 void pare__run_coverage(const pare_run *run, const pare_plan_linear *l, pare_linear_result *r)
 {
     r->part = l->part;
-    r->tokens = l->part && run->counted ? (int64_t)run->routed[l->part - 1] : -1;
-    r->cold = l->part && l->calibrated ? run->cold[l->part - 1] : PARE_COLD_NOT;
+    r->tokens = l->part && run->experts.counted ? (int64_t)run->experts.routed[l->part - 1] : -1;
+    r->cold = l->part && l->calibrated ? run->experts.cold[l->part - 1] : PARE_COLD_NOT;
 }
 
 pare_status pare__run_expert_stored(pare_run *run, const pare_plan_linear *l)
 {
-    pare_linear *const to = &run->expert_linear[(l->part - 1) * PARE_ROLES + l->role];
+    pare_linear *const to = &run->experts.linear[(l->part - 1) * PARE_ROLES + l->role];
     const float *const bias = to->bias;
     if (!run->plan->calibrated) /* nothing runs the block */
         return PARE_OK;
-    PARE_TRY(pare_packed_map_linear(run->cx, &run->views, run->writer, &run->settled.layout,
+    PARE_TRY(pare_packed_map_linear(run->cx, &run->experts.views, run->writer, &run->settled.layout,
                                     &l->packed, to));
     to->bias = to->bias ? to->bias : bias;
     return PARE_OK;

@@ -32,7 +32,7 @@ void pare__run_phases(pare_run *run)
 {
     const pare_plan *const plan = run->plan;
     const size_t blocks = plan->out.blocks;
-    const size_t found = run->units_found < blocks ? run->units_found : blocks;
+    const size_t found = run->units.found < blocks ? run->units.found : blocks;
     const double share = blocks ? (double)found / (double)blocks : 0;
     pare_plan_estimate all;
     pare_plan_time_at(run->cx, plan, &run->settled, &typical, &all);

@@ -9,6 +9,7 @@
 #include "compress/run/run_evaluate.h"
 #include "compress/run/run_internal.h"
 #include "compress/text/version.h"
+#include "runtime/linalg.h"
 #include "runtime/machine.h"
 #include "runtime/threads.h"
 
@@ -17,7 +18,7 @@ static pare_status take_model_bits(pare_run *run, pare_report *r)
 {
     pare_inspection in;
     const pare_mark mark = pare_arena_mark(&run->scratch);
-    PARE_TRY(pare_inspect(run->cx, &run->scratch, run->plan->partial_path, &in));
+    PARE_TRY(pare_inspect(run->cx, &run->scratch, run->plan->place.partial, &in));
     r->model_bits_per_weight = in.bits_per_weight;
     pare_arena_rewind(&run->scratch, mark);
     return PARE_OK;
@@ -180,11 +181,11 @@ pare_status pare__run_report(pare_run *run, pare_compress_result *out)
     const double start = pare__seconds();
     pare_report *const r = &out->report;
     *r = (pare_report){.model = plan->model_path,
-                       .output = plan->output_path,
+                       .output = plan->place.output,
                        .recipe_file = plan->job->recipe,
                        .program = "pare " PARE_VERSION,
                        .cpu = pare_cpu_name(run->cx->cpu),
-                       .blas = run->blas,
+                       .blas = pare_blas_name(),
                        .threads = pare_threads(run->cx),
                        .config = &plan->out,
                        .structure = plan->structured ? &run->structure : NULL,
@@ -206,7 +207,7 @@ pare_status pare__run_report(pare_run *run, pare_compress_result *out)
                        .calibration_text = c->text.item,
                        .calibration_share = run->data.share,
                        .calibration_texts = c->text.count,
-                       .resumed_blocks = run->units_found < plan->out.blocks ? run->units_found
+                       .resumed_blocks = run->units.found < plan->out.blocks ? run->units.found
                                                                              : plan->out.blocks};
     PARE_TRY(pare__run_evaluate(run, r));
     take_sizes(run, &r->sizes);
@@ -220,5 +221,5 @@ pare_status pare__run_report(pare_run *run, pare_compress_result *out)
     PARE_TRY(texts_of_run(run, r));
     out->thin = count_thin(run);
     out->fallbacks = count_fallbacks(run) + out->thin;
-    return pare_report_write(run->cx, r, plan->partial_path);
+    return pare_report_write(run->cx, r, plan->place.partial);
 }

@@ -4,6 +4,7 @@
 
 #include "compress/plan/plan_internal.h"
 #include "compress/run/run_internal.h"
+#include "compress/run/run_rotate.h"
 #include "runtime/linear.h"
 
 /* Rounds floats to what a tensor of `dtype` stores, `stored` being room for it. */

@@ -5,6 +5,7 @@
 
 #include "compress/plan/plan_internal.h"
 #include "compress/run/run_internal.h"
+#include "compress/run/run_rotate.h"
 #include "compress/run/run_same.h"
 
 enum { TOKENS = PARE__ROTATE_CHECK_TOKENS };

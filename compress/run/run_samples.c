@@ -11,15 +11,14 @@ enum { SEQUENCES = 3, PROMPT = 16, TOKENS = 48 };
 pare_status pare__run_sample_prompts(pare_run *run, const char *data, const pare_tokens *tokens)
 {
     const size_t context = run->plan->out.context;
-    if (run->prompts.id || tokens->count < SEQUENCES * PROMPT || context < PROMPT + TOKENS)
+    if (run->prompts.tokens.id || tokens->count < SEQUENCES * PROMPT || context < PROMPT + TOKENS)
         return PARE_OK;
     int32_t *const id = PARE_NEW(run->a, int32_t, SEQUENCES * PROMPT);
     if (!id)
         return PARE_ENOMEM;
     for (size_t i = 0; i < SEQUENCES; i++)
         memcpy(id + i * PROMPT, tokens->id + i * (tokens->count / SEQUENCES), PROMPT * sizeof *id);
-    run->prompts = (pare_tokens){.id = id, .count = SEQUENCES * PROMPT};
-    run->prompts_data = data;
+    run->prompts = (pare_run_prompts){{.id = id, .count = SEQUENCES * PROMPT}, data};
     return PARE_OK;
 }
 
@@ -50,7 +49,8 @@ static pare_status draw(pare_run *run, const pare_model *m, int32_t **tokens, do
     if (!*tokens)
         return PARE_ENOMEM;
     for (size_t i = 0; i < SEQUENCES; i++)
-        memcpy(*tokens + i * opts.length, run->prompts.id + i * PROMPT, PROMPT * sizeof **tokens);
+        memcpy(*tokens + i * opts.length, run->prompts.tokens.id + i * PROMPT,
+               PROMPT * sizeof **tokens);
     PARE_TRY(pare_forward_init(run->cx, &run->scratch, m, opts.length, false, &f));
     PARE_TRY(pare_generate(run->cx, &run->scratch, &f, &opts, PROMPT, *tokens, drawn, &t));
     *tok_s = SEQUENCES * (TOKENS - 1) / (t.last - t.first);
@@ -103,7 +103,7 @@ static pare_status put_samples(pare_run *run, const pare_tokenizer *t, const int
     out->sample = sample;
     out->count = SEQUENCES;
     out->tokens = TOKENS;
-    out->data = run->prompts_data;
+    out->data = run->prompts.data;
     return PARE_OK;
 }
 
@@ -130,7 +130,7 @@ pare_status pare__run_samples(pare_run *run, const pare_model *after, pare_repor
     const pare_mark mark = pare_arena_mark(&run->scratch);
     int32_t *was, *is;
     pare_tokenizer *t;
-    if (!run->prompts.id)
+    if (!run->prompts.tokens.id)
         return PARE_OK;
     PARE_TRY(open_tokenizer(run, &t));
     if (!t)

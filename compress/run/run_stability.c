@@ -164,7 +164,7 @@ pare_status pare__run_stability(pare_run *run, size_t block, size_t step, unsign
         pare_arena_rewind(&run->scratch, mark);
     }
     for (size_t i = 0; s == PARE_OK && i < r.choices; i++)
-        run->common.stability[r.choice[i].linear->role] = mean_agreement(&r.choice[i], draws);
+        run->part.stability[r.choice[i].linear->role] = mean_agreement(&r.choice[i], draws);
     pare_arena_rewind(&run->scratch, all);
     return s;
 }

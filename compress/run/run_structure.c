@@ -91,7 +91,7 @@ static pare_status cut_part(pare_run *run, size_t block, size_t step, pare_part 
 pare_status pare__run_structure(pare_run *run, size_t block)
 {
     const pare_plan *const plan = run->plan;
-    pare_unit_result *const unit = &run->unit[block];
+    pare_unit_result *const unit = &run->units.result[block];
     if (!plan->structured)
         return PARE_OK;
     if (run->slice.basis)

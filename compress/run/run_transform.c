@@ -21,7 +21,7 @@ static pare_status keep_input(void *self, size_t part, pare_site site, const flo
  * is between two experts to the other one, whose output is another. */
 static pare_status reference_outputs(pare_run *run, float *y)
 {
-    bool *const all_rows = run->all_rows;
+    bool *const all_rows = run->experts.all_rows;
     const pare_tap look = {.see = keep_input,
                            .self = y,
                            .last = PARE_SITE_MLP,
@@ -32,7 +32,7 @@ static pare_status reference_outputs(pare_run *run, float *y)
     const pare_config *const c = &run->model.config;
     PARE_TRY(pare_wave_window(cx, &run->wave, 0, y));
     const pare_mark mark = pare_arena_mark(&run->scratch);
-    const pare_block view = pare_float_block_view(&run->reference, &run->like);
+    const pare_block view = pare_float_block_view(&run->reference, &run->shape);
     const pare_batch batch = {.sequences = 1, .length = run->wave.window};
     pare_kv kv;
     pare_status s = pare_kv_take(&run->scratch, c, 1, run->wave.window, &kv);
@@ -128,8 +128,8 @@ static pare_status account(pare_run *run, pare_site site, const pare_site_stats 
         if (memcmp(w, r, n * k * sizeof *w) != 0) {
             pare_matrix_errors(run->cx, r, w, r, stats->h, n, k, error);
         }
-        double *const before = run->common.done_error[role];
-        pare_step_result *const to = &run->common.done[role][run->common.done_count[role]++];
+        double *const before = run->part.done_error[role];
+        pare_step_result *const to = &run->part.done[role][run->part.done_count[role]++];
         *to = *what;
         to->weight_error = fmax(error[0] - before[0], 0.0);
         to->output_error = stats->h ? fmax(error[1] - before[1], 0.0) : -1.0;
@@ -153,7 +153,7 @@ static void leave_site(pare_run *run, pare_site site, pare_step_result *result)
 {
     const pare_arch *const arch = run->model.config.arch;
     for (size_t role = 0; role < PARE_ROLES; role++)
-        run->common.thin[role] |= arch->linear[role].site == site;
+        run->part.thin[role] |= arch->linear[role].site == site;
     (void)snprintf(result->note, PARE_NOTE, "left as it was: too little calibration");
 }
 
@@ -166,7 +166,7 @@ static pare_status apply(pare_run *run, const pare_step *step, size_t block,
     if (pass->transform_block) {
         pare_pass_block all = {.current = &run->current,
                                .reference = &run->reference,
-                               .like = &run->like,
+                               .like = &run->shape,
                                .forward = &run->forward,
                                .wave = &run->wave};
         memcpy(all.site, site, sizeof all.site);
@@ -325,7 +325,7 @@ static pare_status store_one(pare_run *run, const pare_plan_changed *c, pare_kep
 
 pare_status pare__run_store_changed(pare_run *run, size_t block)
 {
-    pare_unit_result *const unit = &run->unit[block];
+    pare_unit_result *const unit = &run->units.result[block];
     size_t count = 0;
     for (size_t i = 0; i < run->plan->changes; i++)
         count += run->plan->changed[i].block == block;
@@ -379,14 +379,14 @@ static pare_status restore_one(pare_run *run, const pare_plan_changed *c,
     pare_xxh3(bytes, (size_t)t.bytes, found);
     if (strcmp(hash->name, t.name) != 0 || memcmp(found, hash->hash, sizeof found) != 0)
         return pare_fail(run->cx, PARE_EFORMAT, "%s: %s was damaged since it was written",
-                         run->plan->partial_path, t.name);
+                         run->plan->place.partial, t.name);
     t.data = bytes;
     return take ? take_back(run, c, &t) : PARE_OK;
 }
 
 pare_status pare__run_restore_changed(pare_run *run, size_t block, bool take)
 {
-    pare_unit_result *const unit = &run->unit[block];
+    pare_unit_result *const unit = &run->units.result[block];
     size_t found = 0, expected = 0;
     for (size_t i = 0; i < run->plan->changes; i++) {
         if (run->plan->changed[i].block != block)
@@ -402,5 +402,5 @@ pare_status pare__run_restore_changed(pare_run *run, size_t block, bool take)
         return PARE_OK;
     return pare_fail(run->cx, PARE_EFORMAT,
                      "%s: the journal of block %zu has %zu changed tensors, the plan %zu",
-                     run->plan->partial_path, block, unit->kept_count, expected);
+                     run->plan->place.partial, block, unit->kept_count, expected);
 }

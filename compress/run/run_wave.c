@@ -3,7 +3,7 @@
 
 static const pare_block *block_of(const pare_run *run, size_t block)
 {
-    return &run->model.block[run->source ? run->source[block] : block];
+    return &run->model.block[run->structure.source ? run->structure.source[block] : block];
 }
 
 /* The weights of a block in floats, in the basis that the plan asks for. */
@@ -18,13 +18,13 @@ pare_status pare__run_load(pare_run *run, size_t block)
 {
     const pare_block *const from = block_of(run, block);
     const pare_rotation *const rotation = run->plan->rotation;
-    run->like = *from;
+    run->shape = *from;
     for (size_t role = 0; role < PARE_ROLES; role++)
-        run->like.linear[role].rotated =
+        run->shape.linear[role].rotated =
             rotation && pare_rotation_is_online(rotation, (pare_role)role);
     pare__run_experts_begin(run, from);
     PARE_TRY(load_floats(run, block, &run->current));
-    run->block = pare_float_block_view(&run->current, &run->like);
+    run->block = pare_float_block_view(&run->current, &run->shape);
     return PARE_OK;
 }
 
@@ -42,7 +42,7 @@ static pare_status run_both(pare_run *run, const pare_float_block *whole, const 
                             const pare_tap *tap, const char *what)
 {
     const double start = pare__seconds();
-    const pare_block view = pare_float_block_view(whole, &run->like);
+    const pare_block view = pare_float_block_view(whole, &run->shape);
     const pare_wave_side side[2] = {{&run->floats, &view, floats}, {&run->wave, &run->block, tap}};
     const pare_status s = pare_wave_run_both(run->cx, &run->scratch, &run->forward, side, what);
     run->calibration_seconds += pare__seconds() - start;
@@ -106,13 +106,13 @@ pare_status pare__run_carry(pare_run *run, size_t block)
 pare_status pare__run_weigh(pare_run *run)
 {
     const pare_plan *const plan = run->plan;
-    if (!plan->token_weights || run->units_found >= plan->out.blocks)
+    if (!plan->token_weights || run->units.found >= plan->out.blocks)
         return PARE_OK;
     const double start = pare__seconds();
     pare_ctx_step(run->cx, PARE__PHASE_WEIGH, "weighing tokens by the loss");
     const pare_status s = pare_token_weights_find(
         run->cx, &run->stage, &run->scratch, &run->forward, run->data.tokens.id,
-        run->settled.samples, plan->window, plan->recipe.seed, &run->current, plan->partial_path,
+        run->settled.samples, plan->window, plan->recipe.seed, &run->current, plan->place.partial,
         &run->weights);
     run->calibration_seconds += pare__seconds() - start;
     return s;

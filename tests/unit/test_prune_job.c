@@ -528,7 +528,7 @@ START_TEST(a_zero_that_came_back_is_named)
     const pare_plan plan = {.recipe = {.step = step, .steps = 2}};
     pare_run run = {.cx = &cx, .plan = &plan};
     uint8_t bits[3];
-    run.common.zero[PARE_ROLE_UP] = bits;
+    run.part.zero[PARE_ROLE_UP] = bits;
     const pare_plan_linear l = {.packed = {.name = "up", .n = 2, .k = 8},
                                 .role = PARE_ROLE_UP,
                                 .step = 1,
