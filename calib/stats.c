@@ -277,10 +277,10 @@ pare_status pare_stats_support(pare_arena *scratch, pare_stats *s, unsigned grou
     return PARE_OK;
 }
 
-void pare_stats_whiten_hessian(pare_site_stats *stats)
+void pare_stats_identity_hessian(pare_site_stats *stats)
 {
     const size_t k = stats->k;
-    stats->white = true;
+    stats->identity = true;
     if (stats->h)
         memset(stats->h, 0, k * k * sizeof *stats->h);
     for (size_t j = 0; stats->h && j < k; j++)
@@ -289,10 +289,10 @@ void pare_stats_whiten_hessian(pare_site_stats *stats)
         memset(stats->drift.d, 0, k * k * sizeof *stats->drift.d);
 }
 
-void pare_stats_whiten(pare_site_stats *stats)
+void pare_stats_identity(pare_site_stats *stats)
 {
     const size_t k = stats->k;
-    pare_stats_whiten_hessian(stats);
+    pare_stats_identity_hessian(stats);
     stats->tokens = 1;
     stats->samples = 0;
     for (size_t j = 0; stats->absmax && j < k; j++) {

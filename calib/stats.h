@@ -49,7 +49,7 @@ typedef struct pare_site_stats {
     float *sample;                              /* [samples, k] */
     size_t samples;
     double *sum, *abs_sum; /* [k] behind the means */
-    bool white;            /* of no inputs: pare_stats_whiten, pare_stats_whiten_hessian */
+    bool identity;         /* of no inputs: pare_stats_identity, pare_stats_identity_hessian */
     pare_support support;  /* of the inputs as they were gathered; pare_stats_support */
 } pare_site_stats;
 
@@ -103,13 +103,13 @@ pare_tap pare_stats_tap_parts(pare_stats_parts *s);
  * PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_stats_support(pare_arena *scratch, pare_stats *s, unsigned group);
 
-/* Statistics as of white inputs, which look the same from every side: H the identity, columns of
- * mean 0 and size 1, no sample, no drift. A method that weighs errors by them weighs all the same.
+/* Statistics of inputs that nobody saw: H is the identity, columns have mean 0 and size 1, there is
+ * no sample and no drift. A method that weighs errors by them weighs all the same.
  */
-void pare_stats_whiten(pare_site_stats *stats);
+void pare_stats_identity(pare_site_stats *stats);
 
 /* The same for H alone; columns keep what was measured. */
-void pare_stats_whiten_hessian(pare_site_stats *stats);
+void pare_stats_identity_hessian(pare_site_stats *stats);
 
 /* x becomes x / s:  s [k], above 0. The same as if the tap had seen the scaled inputs, up to
  * rounding. */

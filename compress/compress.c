@@ -74,7 +74,7 @@ static pare_status claim(pare_run *run)
     PARE_TRY(pare_output_check_room(run->cx, plan->place.output));
     PARE_TRY(
         pare_lock_take(run->cx, run->a, plan->place.output, "compress", &run->teller, &run->lock));
-    PARE_TRY(pare_place_mend(run->cx, run->a, &plan->place, &run->teller, &unfinished));
+    PARE_TRY(pare_output_place_mend(run->cx, run->a, &plan->place, &run->teller, &unfinished));
     return pare_plan_places(run->cx, run->a, plan, unfinished, &run->settled);
 }
 
@@ -88,8 +88,8 @@ static pare_status open_output(pare_run *run)
     PARE_TRY(open_journal(run, &record, &count));
     PARE_TRY(decode_units(run, record, count));
     count = run->units.found;
-    PARE_TRY(pare_ours_discard(run->cx, plan->place.partial, PARE_OUTPUT_ARTIFACT,
-                               count ? PARE_OURS_TEMPORARY : PARE_OURS_BUT_JOURNAL));
+    PARE_TRY(pare_owned_discard(run->cx, plan->place.partial, PARE_OUTPUT_ARTIFACT,
+                                count ? PARE_OWNED_TEMPORARY : PARE_OWNED_BUT_JOURNAL));
     if (!count)
         return PARE_OK;
     pare__run_phases(run); /* of what is left */

@@ -47,8 +47,9 @@ pare_status pare_output_file_apart(pare_cli *cli, const char *option, const char
         inside = model && pare_path_is_directory(model) && pare_output_lies_in(path, model);
     if (!place)
         return PARE_ENOMEM;
-    PARE_TRY(pare_ours_marked(&cli->cx, &cli->arena, place, PARE_OUTPUT_ARTIFACT, &artifact, NULL));
-    PARE_TRY(pare_ours_marked(&cli->cx, &cli->arena, place, PARE_OUTPUT_EXPORT, &export, NULL));
+    PARE_TRY(
+        pare_owned_marked(&cli->cx, &cli->arena, place, PARE_OUTPUT_ARTIFACT, &artifact, NULL));
+    PARE_TRY(pare_owned_marked(&cli->cx, &cli->arena, place, PARE_OUTPUT_EXPORT, &export, NULL));
     inside |= is_model(cli, place);
     for (size_t i = 0; pare_companions[i]; i++)
         inside |= strcmp(pare_last_name(path), pare_companions[i]) == 0;

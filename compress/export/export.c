@@ -115,7 +115,7 @@ pare_status pare_export_mend(pare_ctx *cx, pare_arena *a, const pare_export_job 
     bool unfinished;
     pare_status s = lock_place(cx, a, job, &p, &lock);
     if (s == PARE_OK)
-        s = pare_place_mend(cx, a, &p.at, &job->teller, &unfinished);
+        s = pare_output_place_mend(cx, a, &p.at, &job->teller, &unfinished);
     pare_lock_release(&lock);
     return s;
 }
@@ -127,7 +127,7 @@ static pare_status discard(const pare__export *e, pare_status s)
     const pare_output_place *const at = &e->place.at;
     const pare_status gone = lstat(at->partial, &st) != 0
                                  ? PARE_OK
-                                 : pare_ours_discard(e->cx, at->partial, at->kind, PARE_OURS_ALL);
+                                 : pare_owned_discard(e->cx, at->partial, at->kind, PARE_OWNED_ALL);
     return s != PARE_OK ? s : gone;
 }
 
@@ -138,7 +138,7 @@ static pare_status run(pare__export *e)
     PARE_TRY(lock_place(e->cx, e->a, job, &e->place, &e->lock));
     PARE_TRY(open_artifact(e));
     PARE_TRY(pare__export_outline(e)); /* what cannot be exported costs nothing that is there */
-    PARE_TRY(pare_place_mend(e->cx, e->a, &e->place.at, &job->teller, &unfinished));
+    PARE_TRY(pare_output_place_mend(e->cx, e->a, &e->place.at, &job->teller, &unfinished));
     PARE_TRY(pare_export_place_check(e->cx, e->a, &e->place, job->restart));
     PARE_TRY(check_weights(e));
     const bool file = e->target->kind == PARE_EXPORT_FILE;
@@ -148,7 +148,7 @@ static pare_status run(pare__export *e)
     if (made != PARE_OK)
         return discard(e, made);
     const pare_status s =
-        pare_place_publish(e->cx, e->a, &e->place.at, e->place.replaces, &job->teller);
+        pare_output_place_publish(e->cx, e->a, &e->place.at, e->place.replaces, &job->teller);
     return s == PARE_EEXISTS
                ? pare_fail_context(e->cx, s, "the finished export waits in %s", e->place.at.work)
                : s;

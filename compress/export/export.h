@@ -96,12 +96,12 @@ PARE_CHECKED pare_status pare_export_place_find(pare_ctx *cx, pare_arena *a, con
                                                 const char *output, pare_export_kind kind,
                                                 pare_export_place *out);
 
-/* Whether what lies there may be replaced: nothing, or with restart what pare_place_check accepts.
- * PARE_EEXISTS and what that returns. */
+/* Whether what lies there may be replaced: nothing, or with restart what pare_output_place_check
+ * accepts. PARE_EEXISTS and what that returns. */
 PARE_CHECKED pare_status pare_export_place_check(pare_ctx *cx, pare_arena *a, pare_export_place *p,
                                                  bool restart);
 
-/* Ends what a killed export to `output` was about (pare_place_mend). */
+/* Ends what a killed export to `output` was about (pare_output_place_mend). */
 PARE_CHECKED pare_status pare_export_mend(pare_ctx *cx, pare_arena *a, const pare_export_job *job);
 
 /* Writes OUTPUT.partial, a directory or a file, reads it back as the engine would and compares

@@ -127,7 +127,7 @@ static pare_status write_extra(pare__export *e)
 static pare_status write_all(pare__export *e)
 {
     PARE_TRY(pare_output_make(e->cx, e->a, e->place.at.partial));
-    PARE_TRY(pare_ours_mark_unfinished(e->cx, e->place.at.partial));
+    PARE_TRY(pare_owned_mark_unfinished(e->cx, e->place.at.partial));
     PARE_TRY(pare_packed_create(e->cx, e->place.at.partial, &e->layout, &e->writer));
     pare_status s = put_linears(e);
     if (s == PARE_OK)

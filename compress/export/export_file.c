@@ -31,7 +31,7 @@ static pare_status write_item(pare__export *e, size_t i)
 static pare_status write_all(pare__export *e)
 {
     PARE_TRY(pare_output_make(e->cx, e->a, e->place.at.partial));
-    PARE_TRY(pare_ours_mark_unfinished(e->cx, e->place.at.partial));
+    PARE_TRY(pare_owned_mark_unfinished(e->cx, e->place.at.partial));
     PARE_TRY(pare_gguf_create(&e->gguf, e->place.at.work));
     for (size_t i = 0; i < e->items; i++) {
         pare_ctx_progress(e->cx, "writing the export", (double)i, (double)e->items);

@@ -24,12 +24,12 @@ pare_status pare_export_place_find(pare_ctx *cx, pare_arena *a, const char *arti
     const char *home;
     *out = (pare_export_place){0};
     PARE_TRY(check_path(cx, output, kind));
-    PARE_TRY(pare_place_make(a, kind == PARE_EXPORT_FILE ? PARE_OUTPUT_FILE : PARE_OUTPUT_EXPORT,
-                             output, &out->at));
+    PARE_TRY(pare_output_place_make(
+        a, kind == PARE_EXPORT_FILE ? PARE_OUTPUT_FILE : PARE_OUTPUT_EXPORT, output, &out->at));
     const char *const path = out->at.output, *const slash = strrchr(path, '/');
     const char *const last = slash ? slash + 1 : path;
     const bool there = lstat(path, &st) == 0;
-    const char *const reserved = pare_place_reserved(&out->at);
+    const char *const reserved = pare_output_place_reserved(&out->at);
     if (reserved)
         return pare_fail(cx, PARE_EUSAGE,
                          "%s: names that end in %s are for files beside outputs; choose another "
@@ -63,5 +63,5 @@ pare_status pare_export_place_check(pare_ctx *cx, pare_arena *a, pare_export_pla
     if (!restart)
         return pare_fail(cx, PARE_EEXISTS, "%s: exists; --restart replaces it if it is an export",
                          p->at.output);
-    return pare_place_check(cx, a, &p->at);
+    return pare_output_place_check(cx, a, &p->at);
 }

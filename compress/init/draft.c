@@ -210,7 +210,8 @@ static void look_at_needs(const pare_plan *plan, demand *need)
 /* A machine that is too small for the job says nothing against the recipe. */
 static pare_status try_plan(pare__draft *d, const char *text, demand *need)
 {
-    const pare_job job = {.recipe = d->init->recipe, .text = text, .look = true, .boundless = true};
+    const pare_job job = {
+        .recipe = d->init->recipe, .text = text, .plan_only = true, .unlimited = true};
     pare_arena arena;
     pare_plan plan = {0};
     PARE_TRY(pare_arena_init(d->cx, &arena, 0));

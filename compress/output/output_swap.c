@@ -11,8 +11,8 @@
 #include "compress/output/journal.h"
 #include "runtime/file.h"
 
-pare_status pare_place_make(pare_arena *a, pare_output_kind kind, const char *output,
-                            pare_output_place *out)
+pare_status pare_output_place_make(pare_arena *a, pare_output_kind kind, const char *output,
+                                   pare_output_place *out)
 {
     size_t len = strlen(output);
     while (len > 1 && output[len - 1] == '/')
@@ -25,11 +25,11 @@ pare_status pare_place_make(pare_arena *a, pare_output_kind kind, const char *ou
     if (!out->partial || !out->replaced)
         return PARE_ENOMEM;
     out->work =
-        kind == PARE_OUTPUT_FILE ? pare_path_join(a, out->partial, PARE_OURS_FILE) : out->partial;
+        kind == PARE_OUTPUT_FILE ? pare_path_join(a, out->partial, PARE_OWNED_FILE) : out->partial;
     return out->work ? PARE_OK : PARE_ENOMEM;
 }
 
-const char *pare_place_reserved(const pare_output_place *p)
+const char *pare_output_place_reserved(const pare_output_place *p)
 {
     static const char *const suffix[] = {".partial", ".replaced", ".lock", ".tmp"};
     const size_t len = strlen(p->output);
@@ -63,8 +63,8 @@ static pare_status was_moved(pare_ctx *cx, pare_arena *a, const pare_output_plac
 static pare_status unmark_finished(pare_ctx *cx, pare_arena *a, const pare_output_place *p,
                                    bool *ours)
 {
-    PARE_TRY(pare_ours_marked(cx, a, p->output, p->kind, ours, NULL));
-    return *ours && p->kind != PARE_OUTPUT_FILE ? pare_ours_unmark(cx, a, p->output) : PARE_OK;
+    PARE_TRY(pare_owned_marked(cx, a, p->output, p->kind, ours, NULL));
+    return *ours && p->kind != PARE_OUTPUT_FILE ? pare_owned_unmark(cx, a, p->output) : PARE_OK;
 }
 
 /* What remains of something that had to be removed is told when the output is fine without that. */
@@ -85,9 +85,9 @@ static pare_status end_replacing(pare_ctx *cx, pare_arena *a, const pare_output_
 {
     bool ours;
     PARE_TRY(unmark_finished(cx, a, p, &ours));
-    const pare_status s = pare_ours_check(cx, a, p->output, p->kind, false);
+    const pare_status s = pare_owned_check(cx, a, p->output, p->kind, false);
     if (s == PARE_OK)
-        return tell_remains(cx, pare_ours_remove(cx, a, p->replaced, p->kind), teller);
+        return tell_remains(cx, pare_owned_remove(cx, a, p->replaced, p->kind), teller);
     return s == PARE_EEXISTS ? pare_fail_context(cx, s,
                                                  "%s is an old output that a stopped run moved "
                                                  "away, and %s is not what replaced it; move one "
@@ -118,26 +118,26 @@ static pare_status mend_replaced(pare_ctx *cx, pare_arena *a, const pare_output_
     return pare_file_sync_parent(cx, p->output);
 }
 
-pare_status pare_place_mend(pare_ctx *cx, pare_arena *a, const pare_output_place *p,
-                            const pare_teller *teller, bool *unfinished)
+pare_status pare_output_place_mend(pare_ctx *cx, pare_arena *a, const pare_output_place *p,
+                                   const pare_teller *teller, bool *unfinished)
 {
-    pare_ours_state state;
+    pare_owned_state state;
     bool ours;
     *unfinished = false;
-    PARE_TRY(pare_ours_partial(cx, a, p->partial, p->kind, &state));
+    PARE_TRY(pare_owned_partial(cx, a, p->partial, p->kind, &state));
     PARE_TRY(mend_replaced(cx, a, p, teller));
     PARE_TRY(unmark_finished(cx, a, p, &ours));
-    if (state == PARE_OURS_NOTHING)
+    if (state == PARE_OWNED_NOTHING)
         (void)rmdir(p->partial); /* it is empty, or not there */
-    else if (state == PARE_OURS_REPLACED)
-        return pare_ours_remove(cx, a, p->partial, p->kind);
-    else if (p->kind != PARE_OUTPUT_ARTIFACT || (state == PARE_OURS_LOST && ours))
-        return pare_ours_discard(cx, p->partial, p->kind, PARE_OURS_ALL);
-    *unfinished = state == PARE_OURS_UNFINISHED;
+    else if (state == PARE_OWNED_REPLACED)
+        return pare_owned_remove(cx, a, p->partial, p->kind);
+    else if (p->kind != PARE_OUTPUT_ARTIFACT || (state == PARE_OWNED_LOST && ours))
+        return pare_owned_discard(cx, p->partial, p->kind, PARE_OWNED_ALL);
+    *unfinished = state == PARE_OWNED_UNFINISHED;
     return PARE_OK;
 }
 
-pare_status pare_place_check(pare_ctx *cx, pare_arena *a, const pare_output_place *p)
+pare_status pare_output_place_check(pare_ctx *cx, pare_arena *a, const pare_output_place *p)
 {
     if (p->kind != PARE_OUTPUT_FILE && is_there(p->replaced))
         return pare_fail(
@@ -147,7 +147,7 @@ pare_status pare_place_check(pare_ctx *cx, pare_arena *a, const pare_output_plac
             p->replaced);
     bool ours;
     PARE_TRY(unmark_finished(cx, a, p, &ours));
-    PARE_TRY(pare_ours_check(cx, a, p->output, p->kind, false));
+    PARE_TRY(pare_owned_check(cx, a, p->output, p->kind, false));
     if (p->kind != PARE_OUTPUT_FILE && is_there(p->output) &&
         faccessat(AT_FDCWD, p->output, W_OK | X_OK, AT_EACCESS) != 0)
         return pare_file_fail(cx, p->output, "replace what lies in the directory");
@@ -181,7 +181,7 @@ static pare_status publish_new(pare_ctx *cx, const pare_output_place *p)
 /* A file is replaced in one step everywhere. */
 static pare_status replace_file(pare_ctx *cx, pare_arena *a, const pare_output_place *p)
 {
-    PARE_TRY(pare_ours_check(cx, a, p->output, p->kind, false));
+    PARE_TRY(pare_owned_check(cx, a, p->output, p->kind, false));
     return rename(p->work, p->output) == 0 ? pare_file_sync_parent(cx, p->output)
                                            : fail_publish(cx, p);
 }
@@ -192,7 +192,7 @@ static pare_status publish_file(pare_ctx *cx, pare_arena *a, const pare_output_p
     const pare_status s = replace ? replace_file(cx, a, p) : publish_new(cx, p);
     if (s != PARE_OK && is_there(p->work))
         return s;
-    const pare_status rest = pare_ours_discard(cx, p->partial, p->kind, PARE_OURS_ALL);
+    const pare_status rest = pare_owned_discard(cx, p->partial, p->kind, PARE_OWNED_ALL);
     return s != PARE_OK ? s : tell_remains(cx, rest, teller);
 }
 
@@ -225,8 +225,8 @@ static pare_status replace_directory(pare_ctx *cx, pare_arena *a, const pare_out
                                      const pare_teller *teller, const char **old)
 {
     *old = p->partial;
-    PARE_TRY(pare_place_check(cx, a, p)); /* the first look may have been hours ago */
-    PARE_TRY(pare_ours_mark_replaced(cx, p->output, p->partial));
+    PARE_TRY(pare_output_place_check(cx, a, p)); /* the first look may have been hours ago */
+    PARE_TRY(pare_owned_mark_replaced(cx, p->output, p->partial));
     if (renameat2(AT_FDCWD, p->partial, AT_FDCWD, p->output, RENAME_EXCHANGE) == 0)
         return pare_file_sync_parent(cx, p->output);
     if (!is_missing_way(errno))
@@ -235,8 +235,8 @@ static pare_status replace_directory(pare_ctx *cx, pare_arena *a, const pare_out
     return replace_in_two_steps(cx, p, teller);
 }
 
-pare_status pare_place_publish(pare_ctx *cx, pare_arena *a, const pare_output_place *p,
-                               bool replace, const pare_teller *teller)
+pare_status pare_output_place_publish(pare_ctx *cx, pare_arena *a, const pare_output_place *p,
+                                      bool replace, const pare_teller *teller)
 {
     const char *old = NULL;
     const bool replaces = replace && is_there(p->output);
@@ -246,6 +246,6 @@ pare_status pare_place_publish(pare_ctx *cx, pare_arena *a, const pare_output_pl
         PARE_TRY(replace_directory(cx, a, p, teller, &old));
     else
         PARE_TRY(publish_new(cx, p));
-    PARE_TRY(pare_ours_unmark(cx, a, p->output));
-    return old ? tell_remains(cx, pare_ours_remove(cx, a, old, p->kind), teller) : PARE_OK;
+    PARE_TRY(pare_owned_unmark(cx, a, p->output));
+    return old ? tell_remains(cx, pare_owned_remove(cx, a, old, p->kind), teller) : PARE_OK;
 }

@@ -41,7 +41,7 @@ static const char *const export_names[] = {"config.json",
                                            PARE_EXPORT_RECORD,
                                            PARE_SUMS_NAME,
                                            NULL};
-static const char *const file_names[] = {PARE_OURS_FILE, NULL};
+static const char *const file_names[] = {PARE_OWNED_FILE, NULL};
 static const char *const *const names[] = {artifact_names, export_names, file_names};
 
 static bool is_listed(const char *const *list, const char *name)
@@ -133,8 +133,8 @@ static pare_status read_head(pare_ctx *cx, pare_arena *a, const char *path, bool
     return PARE_OK;
 }
 
-pare_status pare_ours_marked(pare_ctx *cx, pare_arena *a, const char *path, pare_output_kind kind,
-                             bool *ours, char *why)
+pare_status pare_owned_marked(pare_ctx *cx, pare_arena *a, const char *path, pare_output_kind kind,
+                              bool *ours, char *why)
 {
     struct stat st;
     const bool file = kind == PARE_OUTPUT_FILE;
@@ -155,9 +155,9 @@ pare_status pare_ours_marked(pare_ctx *cx, pare_arena *a, const char *path, pare
     if (*ours || !why)
         return PARE_OK;
     if (what)
-        (void)snprintf(why, PARE_OURS_WHY, "%s", what);
+        (void)snprintf(why, PARE_OWNED_WHY, "%s", what);
     else
-        (void)snprintf(why, PARE_OURS_WHY, "is no %s%s%s%s", kind_name(kind), file ? "" : " (no ",
+        (void)snprintf(why, PARE_OWNED_WHY, "is no %s%s%s%s", kind_name(kind), file ? "" : " (no ",
                        file ? "" : mark_name(kind), file ? "" : " of one)");
     return PARE_OK;
 }
@@ -223,7 +223,7 @@ static pare_status refuse_whole(pare_ctx *cx, const char *path, const char *what
 static pare_status refuse_odd(pare_ctx *cx, const char *path, pare_output_kind kind,
                               const survey *v)
 {
-    char what[PARE_OURS_WHY];
+    char what[PARE_OWNED_WHY];
     (void)snprintf(what, sizeof what, "%s%s",
                    v->folder    ? "is a directory"
                    : v->regular ? "is no file of an "
@@ -235,10 +235,10 @@ static pare_status refuse_odd(pare_ctx *cx, const char *path, pare_output_kind k
 /* Hears of an inventory. */
 typedef struct listener {
     const char *path;
-    bool remains;             /* a missing file is none */
-    char name[NAME_MAX + 1];  /* the lowest finding */
-    char what[PARE_OURS_WHY]; /* and what is wrong with it */
-    pare_arena *keep;         /* for all of them, or NULL */
+    bool remains;              /* a missing file is none */
+    char name[NAME_MAX + 1];   /* the lowest finding */
+    char what[PARE_OWNED_WHY]; /* and what is wrong with it */
+    pare_arena *keep;          /* for all of them, or NULL */
     struct finding {
         const char *name;
         struct finding *next;
@@ -279,10 +279,10 @@ static void hear(void *self, const char *name, const char *what)
 static pare_status check_mark(pare_ctx *cx, pare_arena *a, const char *path, pare_output_kind kind,
                               bool remains, bool *gone)
 {
-    char why[PARE_OURS_WHY];
+    char why[PARE_OWNED_WHY];
     bool ours;
     *gone = false;
-    PARE_TRY(pare_ours_marked(cx, a, path, kind, &ours, why));
+    PARE_TRY(pare_owned_marked(cx, a, path, kind, &ours, why));
     if (ours)
         return PARE_OK;
     if (remains && pare_path_is_directory(path)) {
@@ -337,8 +337,8 @@ static pare_status check_file(pare_ctx *cx, pare_arena *a, const char *path)
     return refuse_whole(cx, path, "has no checksums in its head, or differs from them");
 }
 
-pare_status pare_ours_check(pare_ctx *cx, pare_arena *a, const char *path, pare_output_kind kind,
-                            bool remains)
+pare_status pare_owned_check(pare_ctx *cx, pare_arena *a, const char *path, pare_output_kind kind,
+                             bool remains)
 {
     const pare_mark m = pare_arena_mark(a);
     listener l = {.path = path, .remains = remains};
@@ -352,7 +352,7 @@ pare_status pare_ours_check(pare_ctx *cx, pare_arena *a, const char *path, pare_
 static pare_status partial_replaced(pare_ctx *cx, pare_arena *a, const char *path,
                                     pare_output_kind kind, const survey *v)
 {
-    return v->entries == 1 ? PARE_OK : pare_ours_check(cx, a, path, kind, true);
+    return v->entries == 1 ? PARE_OK : pare_owned_check(cx, a, path, kind, true);
 }
 
 /* Work whose journal nobody can read. */
@@ -375,7 +375,7 @@ static pare_status refuse_other_kind(pare_ctx *cx, const char *path, const char 
 }
 
 static pare_status partial_directory(pare_ctx *cx, pare_arena *a, const char *path,
-                                     pare_output_kind kind, pare_ours_state *out)
+                                     pare_output_kind kind, pare_owned_state *out)
 {
     const bool artifact = kind == PARE_OUTPUT_ARTIFACT;
     pare_journal_kind journal;
@@ -392,20 +392,20 @@ static pare_status partial_directory(pare_ctx *cx, pare_arena *a, const char *pa
         return refuse_odd(cx, path, kind, &v);
     if (journal == PARE_JOURNAL_NONE)
         return refuse(cx, path, v.first, "lies beside no journal of an unfinished run");
-    *out = journal == PARE_JOURNAL_REPLACED  ? PARE_OURS_REPLACED
-           : journal == PARE_JOURNAL_DAMAGED ? PARE_OURS_LOST
-                                             : PARE_OURS_UNFINISHED;
-    return *out == PARE_OURS_REPLACED ? partial_replaced(cx, a, path, kind, &v)
-           : *out == PARE_OURS_LOST   ? partial_lost(cx, a, path, kind)
-                                      : PARE_OK;
+    *out = journal == PARE_JOURNAL_REPLACED  ? PARE_OWNED_REPLACED
+           : journal == PARE_JOURNAL_DAMAGED ? PARE_OWNED_LOST
+                                             : PARE_OWNED_UNFINISHED;
+    return *out == PARE_OWNED_REPLACED ? partial_replaced(cx, a, path, kind, &v)
+           : *out == PARE_OWNED_LOST   ? partial_lost(cx, a, path, kind)
+                                       : PARE_OK;
 }
 
-pare_status pare_ours_partial(pare_ctx *cx, pare_arena *a, const char *path, pare_output_kind kind,
-                              pare_ours_state *out)
+pare_status pare_owned_partial(pare_ctx *cx, pare_arena *a, const char *path, pare_output_kind kind,
+                               pare_owned_state *out)
 {
     const pare_mark m = pare_arena_mark(a);
     struct stat st;
-    *out = PARE_OURS_NOTHING;
+    *out = PARE_OWNED_NOTHING;
     if (lstat(path, &st) != 0)
         return PARE_OK;
     const pare_status s = S_ISDIR(st.st_mode) ? partial_directory(cx, a, path, kind, out)
@@ -414,13 +414,13 @@ pare_status pare_ours_partial(pare_ctx *cx, pare_arena *a, const char *path, par
     return s;
 }
 
-pare_status pare_ours_mark_replaced(pare_ctx *cx, const char *path, const char *partial)
+pare_status pare_owned_mark_replaced(pare_ctx *cx, const char *path, const char *partial)
 {
     return pare_journal_put(cx, path, partial,
                             "{\"program\": \"pare " PARE_VERSION "\", \"replaced\": true}");
 }
 
-pare_status pare_ours_mark_unfinished(pare_ctx *cx, const char *path)
+pare_status pare_owned_mark_unfinished(pare_ctx *cx, const char *path)
 {
     pare_journal *j;
     PARE_TRY(pare_journal_restart(cx, path, "{\"program\": \"pare " PARE_VERSION "\"}", &j));
@@ -428,7 +428,7 @@ pare_status pare_ours_mark_unfinished(pare_ctx *cx, const char *path)
     return PARE_OK;
 }
 
-pare_status pare_ours_unmark(pare_ctx *cx, pare_arena *a, const char *path)
+pare_status pare_owned_unmark(pare_ctx *cx, pare_arena *a, const char *path)
 {
     pare_journal_kind kind;
     PARE_TRY(pare_journal_look(cx, a, path, &kind));
@@ -532,7 +532,7 @@ static pare_status remove_directory(pare_ctx *cx, pare_arena *a, const char *pat
             return PARE_ENOMEM;
         PARE_TRY(remove_listed(cx, path, kind, l, files));
     }
-    PARE_TRY(pare_ours_unmark(cx, a, path));
+    PARE_TRY(pare_owned_unmark(cx, a, path));
     if (rmdir(path) == 0)
         return PARE_OK;
     const pare_status s = pare_file_fail(cx, path, "remove the directory");
@@ -543,7 +543,7 @@ static pare_status remove_directory(pare_ctx *cx, pare_arena *a, const char *pat
                      path, v.first);
 }
 
-pare_status pare_ours_remove(pare_ctx *cx, pare_arena *a, const char *path, pare_output_kind kind)
+pare_status pare_owned_remove(pare_ctx *cx, pare_arena *a, const char *path, pare_output_kind kind)
 {
     const pare_mark m = pare_arena_mark(a);
     pare_arena keep;
@@ -555,8 +555,8 @@ pare_status pare_ours_remove(pare_ctx *cx, pare_arena *a, const char *path, pare
     return s;
 }
 
-pare_status pare_ours_discard(pare_ctx *cx, const char *path, pare_output_kind kind,
-                              pare_ours_part part)
+pare_status pare_owned_discard(pare_ctx *cx, const char *path, pare_output_kind kind,
+                               pare_owned_part part)
 {
     static const char doing[] = "remove what an earlier run left";
     DIR *const d = opendir(path);
@@ -565,9 +565,9 @@ pare_status pare_ours_discard(pare_ctx *cx, const char *path, pare_output_kind k
     int failed = 0;
     for (struct dirent *e; !failed && (e = readdir(d));)
         if (gives(kind, e->d_name, true) && strcmp(e->d_name, PARE_JOURNAL_NAME) != 0 &&
-            (part != PARE_OURS_TEMPORARY || is_temporary(e->d_name)))
+            (part != PARE_OWNED_TEMPORARY || is_temporary(e->d_name)))
             failed = unlinkat(dirfd(d), e->d_name, 0);
-    if (!failed && part == PARE_OURS_ALL) { /* what tells that it is ours goes last */
+    if (!failed && part == PARE_OWNED_ALL) { /* what tells that it is ours goes last */
         failed = fsync(dirfd(d)) != 0 ||
                  (unlinkat(dirfd(d), PARE_JOURNAL_NAME, 0) != 0 && errno != ENOENT);
         failed = failed || rmdir(path) != 0;

@@ -24,59 +24,59 @@ typedef enum pare_output_kind {
 #define PARE_EXPORT_RECORD "pare-export.json"
 
 /* Whether the manifest, the record or the head of what lies at `path` is one of pare; with `why`,
- * room for PARE_OURS_WHY bytes, what speaks against it. Nothing else of it is looked at.
+ * room for PARE_OWNED_WHY bytes, what speaks against it. Nothing else of it is looked at.
  * PARE_ENOMEM. */
-enum { PARE_OURS_WHY = 192 };
-PARE_CHECKED pare_status pare_ours_marked(pare_ctx *cx, pare_arena *a, const char *path,
-                                          pare_output_kind kind, bool *ours, char *why);
+enum { PARE_OWNED_WHY = 192 };
+PARE_CHECKED pare_status pare_owned_marked(pare_ctx *cx, pare_arena *a, const char *path,
+                                           pare_output_kind kind, bool *ours, char *why);
 
 /* Refuses a `path` that is no finished output of the kind, or not as pare left it: PARE_EEXISTS
  * with what it is or holds, and what to do. Reads every byte.
  * Listed files may be missing with `remains`: removing it was interrupted.
  * PARE_EIO, PARE_ENOMEM, PARE_EINTERRUPTED. */
-PARE_CHECKED pare_status pare_ours_check(pare_ctx *cx, pare_arena *a, const char *path,
-                                         pare_output_kind kind, bool remains);
+PARE_CHECKED pare_status pare_owned_check(pare_ctx *cx, pare_arena *a, const char *path,
+                                          pare_output_kind kind, bool remains);
 
 /* What lies where the work goes. */
-typedef enum pare_ours_state {
-    PARE_OURS_NOTHING,    /* absent, or an empty directory */
-    PARE_OURS_UNFINISHED, /* work of pare on an output of the kind */
-    PARE_OURS_LOST,       /* work, but its journal is damaged: nobody knows of which job */
-    PARE_OURS_REPLACED    /* a finished output that is marked as replaced, or what is left of it */
-} pare_ours_state;
+typedef enum pare_owned_state {
+    PARE_OWNED_NOTHING,    /* absent, or an empty directory */
+    PARE_OWNED_UNFINISHED, /* work of pare on an output of the kind */
+    PARE_OWNED_LOST,       /* work, but its journal is damaged: nobody knows of which job */
+    PARE_OWNED_REPLACED    /* a finished output that is marked as replaced, or what is left of it */
+} pare_owned_state;
 
 /* The file that is written when the output is one, in the directory of the work. */
-#define PARE_OURS_FILE "model.gguf"
+#define PARE_OWNED_FILE "model.gguf"
 
 /* Which of these `path` is: PARE_EEXISTS, as above, when it is none: a finished output that no run
  * has marked as replaced, or work of compress where an export goes, or the other way round. */
-PARE_CHECKED pare_status pare_ours_partial(pare_ctx *cx, pare_arena *a, const char *path,
-                                           pare_output_kind kind, pare_ours_state *out);
+PARE_CHECKED pare_status pare_owned_partial(pare_ctx *cx, pare_arena *a, const char *path,
+                                            pare_output_kind kind, pare_owned_state *out);
 
 /* Marks the finished directory `path`, durable, as one that is about to be replaced by `partial`
  * (its journal says so: pare_journal_look); removes that mark, or the journal of a run that is
  * over, when it is a good one of pare. PARE_EIO, PARE_ENOSPC, PARE_ENOMEM. */
-PARE_CHECKED pare_status pare_ours_mark_replaced(pare_ctx *cx, const char *path,
-                                                 const char *partial);
+PARE_CHECKED pare_status pare_owned_mark_replaced(pare_ctx *cx, const char *path,
+                                                  const char *partial);
 /* A journal for the unfinished directory of an export. The same. */
-PARE_CHECKED pare_status pare_ours_mark_unfinished(pare_ctx *cx, const char *path);
-PARE_CHECKED pare_status pare_ours_unmark(pare_ctx *cx, pare_arena *a, const char *path);
+PARE_CHECKED pare_status pare_owned_mark_unfinished(pare_ctx *cx, const char *path);
+PARE_CHECKED pare_status pare_owned_unmark(pare_ctx *cx, pare_arena *a, const char *path);
 
-/* Removes the directory `path` that pare_ours_check accepts (with `remains`), file by file: those
+/* Removes the directory `path` that pare_owned_check accepts (with `remains`), file by file: those
  * whose digest is the listed one, if they are still the files that were read for it. PARE_EEXISTS:
  * a file that has come there or changed since, which is named and stays. PARE_EIO, PARE_ENOMEM, and
  * what pare_inventory_check returns. */
-PARE_CHECKED pare_status pare_ours_remove(pare_ctx *cx, pare_arena *a, const char *path,
-                                          pare_output_kind kind);
+PARE_CHECKED pare_status pare_owned_remove(pare_ctx *cx, pare_arena *a, const char *path,
+                                           pare_output_kind kind);
 
-/* Removes unfinished work (pare_ours_partial): all of it; or only temporary files, as a run goes on
- * there; or all but the journal, as it begins anew there. PARE_EIO. */
-typedef enum pare_ours_part {
-    PARE_OURS_ALL,
-    PARE_OURS_TEMPORARY,
-    PARE_OURS_BUT_JOURNAL
-} pare_ours_part;
-PARE_CHECKED pare_status pare_ours_discard(pare_ctx *cx, const char *path, pare_output_kind kind,
-                                           pare_ours_part part);
+/* Removes unfinished work (pare_owned_partial): all of it; or only temporary files, as a run goes
+ * on there; or all but the journal, as it begins anew there. PARE_EIO. */
+typedef enum pare_owned_part {
+    PARE_OWNED_ALL,
+    PARE_OWNED_TEMPORARY,
+    PARE_OWNED_BUT_JOURNAL
+} pare_owned_part;
+PARE_CHECKED pare_status pare_owned_discard(pare_ctx *cx, const char *path, pare_output_kind kind,
+                                            pare_owned_part part);
 
 #endif

@@ -86,7 +86,7 @@ typedef struct pare_pass_site {
 typedef struct pare_pass_block {
     pare_pass_site *site[PARE_SITES]; /* NULL: not selected */
     pare_float_block *current, *reference;
-    const pare_block *like;      /* for pare_float_block_view */
+    const pare_block *shape;     /* for pare_float_block_view */
     const pare_forward *forward; /* exact; tables for the window */
     pare_wave *wave;             /* the inputs of the block; left as it is */
 } pare_pass_block;
@@ -151,9 +151,9 @@ typedef struct pare_pass {
     pare_pass_cost (*cost)(const double *value, size_t n, size_t k, size_t threads);
     /* Facts beyond `needs` that these parameters ask for. NULL: none. */
     unsigned (*asks)(const double *value);
-    /* Settles parameters that say auto; alone: no other step changes more than by rounding, and no
-     * MLP is a mixture of experts. NULL: none does. */
-    void (*decide)(double *value, bool alone);
+    /* Settles parameters that say auto; rounding_only: no other step changes more than by rounding,
+     * and no MLP is a mixture of experts. NULL: none does. */
+    void (*decide)(double *value, bool rounding_only);
 
     /* Pruners, and quantizers that prune in the same sweep. */
 

@@ -107,11 +107,11 @@ static bool tunes(const double *value)
     return value[GRID] == (double)PARE_ENCODING_UNIFORM && value[TUNE] != 0.0;
 }
 
-static void decide(double *value, bool alone)
+static void decide(double *value, bool rounding_only)
 {
     const bool takes = value[GRID] == (double)PARE_ENCODING_UNIFORM && value[TUNE] == 0.0;
     if (value[CORRECT] == (double)CORRECT_AUTO)
-        value[CORRECT] = alone && takes ? PARE_CORRECT_GPTAQ : PARE_CORRECT_NONE;
+        value[CORRECT] = rounding_only && takes ? PARE_CORRECT_GPTAQ : PARE_CORRECT_NONE;
 }
 
 static unsigned asks(const double *value)
@@ -199,7 +199,7 @@ static pare_status site(pare_ctx *cx, const double *value, const pare_site_stats
         return PARE_ENOMEM;
     PARE_TRY(pare_quantize_factor(cx, &opts, stats, scratch, &factor));
     s->factor = factor;
-    if (corrects(value) == PARE_CORRECT_NONE || s->factor->damping.failed || stats->white)
+    if (corrects(value) == PARE_CORRECT_NONE || s->factor->damping.failed || stats->identity)
         return PARE_OK;
     float *const drift = own_drift(scratch, stats);
     return drift ? pare_correction_make(cx, scratch, corrects(value), share(value), s->factor,
@@ -285,7 +285,7 @@ static pare_status make_grid(pare_ctx *cx, const double *value, const pare_pass_
 /* Rounds of refinement: none on inputs that nothing is known of, where gptq is rtn. */
 static size_t rounds(const double *value, const pare_pass_linear *linear)
 {
-    return !refines(value) || linear->stats->white ? 0 : (size_t)value[REFINE];
+    return !refines(value) || linear->stats->identity ? 0 : (size_t)value[REFINE];
 }
 
 /* What the codes stand for, [n, k]: the weights, or what a correction aims at; *start with qronos.
@@ -358,7 +358,7 @@ static pare_status run(pare_ctx *cx, const double *value, pare_pass_linear *line
                        pare_arena *scratch)
 {
     static const pare_gptq_tuned tuned = {site, quantize, grid, PARAMS, ACT_ORDER, DAMP};
-    return tunes(value) && !linear->stats->white
+    return tunes(value) && !linear->stats->identity
                ? pare_gptq_tune(cx, &tuned, value, linear, scratch)
                : quantize(cx, value, linear, scratch);
 }

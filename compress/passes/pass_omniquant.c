@@ -116,7 +116,7 @@ static pare_status make_targets(const source *s, size_t count, float *y)
 {
     pare_kv kv;
     const pare_batch batch = {.sequences = count, .length = s->block->wave->window};
-    const pare_block view = pare_float_block_view(s->block->reference, s->block->like);
+    const pare_block view = pare_float_block_view(s->block->reference, s->block->shape);
     const pare_config *const c = &s->block->forward->model->config;
     PARE_TRY(pare_kv_take(s->scratch, c, count, batch.length, &kv));
     return pare_block_forward(s->cx, s->scratch, s->block->forward, &view, batch, y, &kv, NULL);
@@ -173,7 +173,7 @@ static pare_status apply(pare_ctx *cx, pare_pass_block *block, const pare_omniqu
         if (found->scale[s])
             PARE_TRY(pare_pass_scale(cx, block->site[s], found->scale[s]));
     for (size_t role = 0; role < PARE_ROLES; role++) {
-        const pare_linear *const l = &block->like->linear[role];
+        const pare_linear *const l = &block->shape->linear[role];
         const pare_omniquant_clip clip = {.grid = data->grid[role],
                                           .n = l->n,
                                           .k = l->k,
@@ -191,7 +191,7 @@ static pare_status transform_block(pare_ctx *cx, const double *value, pare_pass_
     pare_omniquant_opts opts = options(value, block->wave->samples);
     source from = {.cx = cx, .scratch = scratch, .block = block};
     pare_omniquant_block data = {.forward = block->forward,
-                                 .like = block->like,
+                                 .like = block->shape,
                                  .current = block->current,
                                  .samples = block->wave->samples,
                                  .window = block->wave->window,

@@ -108,7 +108,7 @@ bool pare_need_is_met(const pare_plan *plan, const pare_settled *settled, size_t
     const size_t columns = h->known ? h->columns : stats->k;
     const pare_need need =
         pare_need_of(&plan->recipe.step[step], stats->k, columns, plan->model.config.vocab);
-    if (stats->white)
+    if (stats->identity)
         return !h->known || need.rank == 0; /* what was measured is gone */
     if (pare_need_fresh(plan, settled, h->known ? h->tokens : all_tokens(plan, settled)) <
         need.tokens)

@@ -28,7 +28,7 @@ double pare_need_effective(const pare_plan *plan, const pare_settled *settled,
                            const pare_support *support);
 
 /* Whether the inputs of a site are enough for a step. What no H was gathered of is judged by the
- * tokens of the calibration. True for statistics that stand in for inputs (pare_stats_whiten). */
+ * tokens of the calibration. True for statistics that stand in for inputs (pare_stats_identity). */
 bool pare_need_is_met(const pare_plan *plan, const pare_settled *settled, size_t step,
                       const pare_site_stats *stats);
 

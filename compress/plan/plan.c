@@ -135,15 +135,15 @@ static pare_status check_output(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 static pare_status check_replacing(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
                                    bool unfinished, pare_settled *settled)
 {
-    char why[PARE_OURS_WHY];
+    char why[PARE_OWNED_WHY];
     bool ours;
     if (!pare_path_is_directory(plan->place.output))
         return PARE_OK;
     settled->replaces = plan->job->restart || unfinished;
     settled->finished = !settled->replaces;
-    if (settled->replaces && !plan->job->look)
-        return pare_place_check(cx, a, &plan->place);
-    PARE_TRY(pare_ours_marked(cx, a, plan->place.output, PARE_OUTPUT_ARTIFACT, &ours, why));
+    if (settled->replaces && !plan->job->plan_only)
+        return pare_output_place_check(cx, a, &plan->place);
+    PARE_TRY(pare_owned_marked(cx, a, plan->place.output, PARE_OUTPUT_ARTIFACT, &ours, why));
     return ours ? PARE_OK
                 : FAIL_OUTPUT(cx, PARE_EEXISTS, plan,
                               "%s: %s, so the output cannot go there; give another output",
@@ -198,8 +198,8 @@ static pare_status resolve_paths(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     PARE_TRY(
         pick_path(cx, a, plan, job->output, &plan->recipe.output, "output", &plan->place.output));
     PARE_TRY(check_output(cx, a, plan));
-    PARE_TRY(pare_place_make(a, PARE_OUTPUT_ARTIFACT, plan->place.output, &plan->place));
-    const char *const reserved = pare_place_reserved(&plan->place);
+    PARE_TRY(pare_output_place_make(a, PARE_OUTPUT_ARTIFACT, plan->place.output, &plan->place));
+    const char *const reserved = pare_output_place_reserved(&plan->place);
     if (reserved)
         return FAIL_OUTPUT(cx, PARE_EUSAGE, plan,
                            "%s: names that end in %s are for files beside outputs; give another "
@@ -509,10 +509,10 @@ pare_status pare_plan_make(pare_ctx *cx, pare_arena *a, const pare_job *job, par
     const pare_status s = pare__plan_cost(cx, plan, &plan->settled);
     if (s != PARE_OK)
         return s == PARE_ENOMEM ? pare__plan_relief(cx, plan) : s;
-    if (!job->look)
+    if (!job->plan_only)
         return PARE_OK;
     PARE_TRY(look_at_places(cx, a, plan));
-    return plan->settled.finished || job->boundless ? PARE_OK : pare__plan_data(cx, plan);
+    return plan->settled.finished || job->unlimited ? PARE_OK : pare__plan_data(cx, plan);
 }
 
 void pare_plan_close(pare_plan *plan)

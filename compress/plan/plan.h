@@ -22,8 +22,8 @@ typedef struct pare_job {      /* what the user asks for: a recipe, and what cha
     uint64_t ram_limit; /* bytes; 0: the recipe's */
     bool strict;        /* refuse exports with codes or types other than asked for */
     bool restart;       /* discard what an earlier run left, replace a finished output */
-    bool look;          /* the plan alone is wanted: a finished output is no obstacle, */
-    bool boundless;     /* nor is too little memory or disk */
+    bool plan_only;     /* the plan is all that is wanted: a finished output is no obstacle, */
+    bool unlimited;     /* nor is too little memory or disk */
 } pare_job;
 
 /* True for a step that prunes this linear and leaves quantizing to others or nobody. */
@@ -210,7 +210,7 @@ static inline const pare_pass *pare_plan_chooses_columns(const pare_plan *plan,
 const char *pare_plan_tail_text(const pare_plan *plan, size_t step, char *text, size_t size);
 
 /* Fills *plan, reads no weights; memory from the arena. Close it with pare_plan_close in any case.
- * Only if the job says `look`, what lies where outputs go, the disk and the data are looked at
+ * Only if the job says `plan_only`, what lies where outputs go, the disk and the data are looked at
  * here. PARE_EUSAGE (with place or option), PARE_EEXISTS (the output is the input or a file),
  * PARE_EFORMAT, PARE_ENOTFOUND, PARE_ENOTSUP, PARE_ENOMEM (also: limit), PARE_ENOSPC, PARE_EIO. */
 PARE_CHECKED pare_status pare_plan_make(pare_ctx *cx, pare_arena *a, const pare_job *job,

@@ -54,7 +54,7 @@ pare_status pare__plan_cost(pare_ctx *cx, const pare_plan *plan, pare_settled *s
     settled->memory.limit_bytes = limit.bytes;
     settled->memory.limit = limit.name;
     char text[PARE_UNIT_TEXT], most[PARE_UNIT_TEXT];
-    if (plan->job->boundless)
+    if (plan->job->unlimited)
         return PARE_OK;
     if (need > settled->memory.limit_bytes)
         return pare_fail(cx, PARE_ENOMEM,
@@ -105,7 +105,7 @@ pare_status pare__plan_disk(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
                             pare_settled *settled)
 {
     settled->other_bytes = report_bytes + plan->linears * linear_report_bytes;
-    const bool exports_only = settled->finished && !plan->job->look;
+    const bool exports_only = settled->finished && !plan->job->plan_only;
     settled->disk_bytes = exports_only ? 0 : settled->packed_bytes + settled->other_bytes;
     if (settled->memory.spill && !exports_only)
         settled->disk_bytes += settled->memory.activation_bytes;
@@ -128,8 +128,9 @@ pare_status pare__plan_disk(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
         return pare_fail(cx, PARE_EIO, "%s: no file can be written there; give another --output",
                          place);
     settled->disk_free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
-    const bool may_stay = settled->finished && plan->job->look; /* compress tells whose it is */
-    if (!may_stay && !plan->job->boundless && settled->disk_bytes > settled->disk_free_bytes + held)
+    const bool may_stay =
+        settled->finished && plan->job->plan_only; /* compress tells whose it is */
+    if (!may_stay && !plan->job->unlimited && settled->disk_bytes > settled->disk_free_bytes + held)
         return pare_fail(cx, PARE_ENOSPC, "%s: needs %s of disk and %s are free there",
                          plan->place.output, pare_units_bytes(settled->disk_bytes - held, needed),
                          pare_units_bytes(settled->disk_free_bytes, left));

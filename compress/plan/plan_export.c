@@ -141,23 +141,23 @@ static pare_status look_there(pare_ctx *cx, pare_arena *a, const pare_plan *plan
                               pare_plan_there *out)
 {
     const bool may = settled->replaces || plan->job->restart || settled->finished;
-    pare_ours_state state;
+    pare_owned_state state;
     pare_export_place p;
     struct stat st;
     bool ours = false;
     PARE_TRY(pare_export_place_find(cx, a, plan->model_path, x->path, x->target->kind, &p));
     const bool there = lstat(x->path, &st) == 0;
     if (there)
-        PARE_TRY(pare_ours_marked(cx, a, p.at.output, p.at.kind, &ours, NULL));
+        PARE_TRY(pare_owned_marked(cx, a, p.at.output, p.at.kind, &ours, NULL));
     if (ours && settled->finished) {
         PARE_TRY(is_stale(a, plan, x, &out->stale));
         out->taken = !out->stale;
     }
-    if (plan->job->look)
+    if (plan->job->plan_only)
         out->taken |= there && !(may && ours);
-    if (plan->job->look || out->taken)
+    if (plan->job->plan_only || out->taken)
         return PARE_OK;
-    PARE_TRY(pare_ours_partial(cx, a, p.at.partial, p.at.kind, &state));
+    PARE_TRY(pare_owned_partial(cx, a, p.at.partial, p.at.kind, &state));
     return pare_export_place_check(cx, a, &p, may);
 }
 

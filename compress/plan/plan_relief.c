@@ -99,8 +99,8 @@ static uint64_t need_of(relief *r)
     pare_job job = *was;
     job.sets = sets;
     job.set_count = count;
-    job.look = false;
-    job.boundless = true;
+    job.plan_only = false;
+    job.unlimited = true;
     pare_arena a = {.cx = cx};
     pare_plan plan;
     pare_pool *const pool = cx->pool;

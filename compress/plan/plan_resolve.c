@@ -478,15 +478,15 @@ pare_status pare__plan_check_held(pare_ctx *cx, const pare_plan *plan, size_t sa
 /* Parameters that say auto, before anything reads them. */
 static void decide_parameters(pare_plan *plan)
 {
-    bool alone = !plan->model.config.experts;
+    bool rounding_only = !plan->model.config.experts;
     for (size_t i = 0; i < plan->recipe.steps; i++) {
         const pare_pass *const pass = pare_passes[plan->recipe.step[i].pass];
-        alone &= (pass->gives & PARE_FACT_CODES) && !pass->sparsity;
+        rounding_only &= (pass->gives & PARE_FACT_CODES) && !pass->sparsity;
     }
     for (size_t i = 0; i < plan->recipe.steps; i++) {
         const pare_pass *const pass = pare_passes[plan->recipe.step[i].pass];
         if (pass->decide)
-            pass->decide(plan->recipe.step[i].value, alone);
+            pass->decide(plan->recipe.step[i].value, rounding_only);
     }
 }
 

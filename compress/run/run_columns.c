@@ -16,8 +16,8 @@ void pare__run_count_columns(const pare_run *run, size_t block, size_t part,
 }
 
 /* As many experts as share a pass of the wave later on. */
-static pare_status see_experts(pare_run *run, size_t block, size_t first, size_t count,
-                               const unsigned kinds[PARE_SITES], size_t *columns)
+static pare_status measure_experts(pare_run *run, size_t block, size_t first, size_t count,
+                                   const unsigned kinds[PARE_SITES], size_t *columns)
 {
     const pare_plan *const plan = run->plan;
     pare_stats_parts parts = {PARE_NEW(&run->scratch, pare_stats, count), first + 1, count};
@@ -43,7 +43,7 @@ pare_status pare__run_expert_columns(pare_run *run, size_t block, size_t *column
     for (size_t first = 0; any && first < experts; first += run->settled.memory.chunk) {
         const size_t left = experts - first;
         const pare_mark mark = pare_arena_mark(&run->scratch);
-        const pare_status s = see_experts(
+        const pare_status s = measure_experts(
             run, block, first, left < run->settled.memory.chunk ? left : run->settled.memory.chunk,
             kinds, columns);
         pare_arena_rewind(&run->scratch, mark);

@@ -111,7 +111,7 @@ typedef struct chunk {
     pare_stats *stats; /* [count] */
 } chunk;
 
-/* Empty statistics, or those of white inputs. */
+/* Empty statistics, or those with H the identity. */
 static pare_status take_stats(pare_run *run, size_t block, const chunk *k)
 {
     const pare_plan *const plan = run->plan;
@@ -127,7 +127,7 @@ static pare_status take_stats(pare_run *run, size_t block, const chunk *k)
         if (run->experts.cold[e] != PARE_COLD_RTN)
             continue;
         for (size_t site = 0; site < PARE_SITES; site++)
-            pare_stats_whiten(&s->site[site]);
+            pare_stats_identity(&s->site[site]);
         s->active = 0;
     }
     return PARE_OK;

@@ -55,11 +55,6 @@ static pare_status adopt(pare_run *run, const pare_plan_linear *l, const pare_pa
     return PARE_OK;
 }
 
-bool pare__run_is_fed(const pare_run *run, size_t step, const pare_site_stats *stats)
-{
-    return pare_need_is_met(run->plan, &run->settled, step, stats);
-}
-
 /* What storing cost: a quantizer against the weights that it found (`own` is the weight error of
  * that), all steps against the float model. */
 static void measure(pare_run *run, const pare_plan_linear *l, const float *q, const float *h,
@@ -163,7 +158,7 @@ static pare_status store_linear(pare_run *run, const pare_plan_linear *l,
                                 pare_linear_result *r)
 {
     pare_run_part *const part = pare__run_part(run, l);
-    const float *const h = stats->white ? NULL : stats->h;
+    const float *const h = stats->identity ? NULL : stats->h;
     const size_t n = l->packed.n, k = l->packed.k;
     complete(run, l, stats, codes);
     pare_packed_planes planes;
@@ -295,10 +290,10 @@ static pare_status run_site(pare_run *run, size_t block, size_t part, size_t ste
         const bool prunes = pare_plan_prunes(l, step);
         if ((!prunes && l->step != step) || pare_plan_site(plan, l) != site)
             continue;
-        if (!pare__run_is_fed(run, step, stats)) {
+        if (!pare_need_is_met(run->plan, &run->settled, step, stats)) {
             pare__run_part(run, l)->thin[l->role] = true;
             if (pass->needs & PARE_FACT_HESSIAN)
-                pare_stats_whiten_hessian(stats);
+                pare_stats_identity_hessian(stats);
         }
         stats->drift.shared = pare__plan_step_follows(plan, block, site, step);
         if (!ready && pass->site) {

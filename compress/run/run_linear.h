@@ -34,13 +34,9 @@ void pare__run_part_begin(pare_run_part *part);
 
 /* The linears of a part of a block that read the inputs of `group` (bit per site), by one step;
  * what quantizes adds to the unit's rows. Where the calibration says too little for it, H becomes
- * that of white inputs, for this step and those behind it, and the step its plain form. */
+ * the identity, for this step and those behind it, and the step its plain form. */
 PARE_CHECKED pare_status pare__run_step(pare_run *run, size_t block, size_t part, size_t step,
                                         unsigned group, pare_stats *stats, pare_unit_result *unit);
-
-/* Whether the calibration says enough of the inputs of a site for a step
- * (compress/plan/calibration_need.h). */
-bool pare__run_is_fed(const pare_run *run, size_t step, const pare_site_stats *stats);
 
 /* Once the steps are done: those of them that were pruned and are quantized by nobody. */
 PARE_CHECKED pare_status pare__run_rest(pare_run *run, size_t block, size_t part, unsigned group,

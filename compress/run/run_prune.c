@@ -168,7 +168,7 @@ pare_status pare__run_prune(pare_run *run, const pare_plan_linear *l, void *site
     if (s != PARE_OK)
         return pare_fail_context(run->cx, s, "%s", l->packed.name);
     PARE_TRY(pare__run_freeze(run, l, w));
-    PARE_TRY(account(run, l, before, stats->white ? NULL : stats->h, linear.note));
+    PARE_TRY(account(run, l, before, stats->identity ? NULL : stats->h, linear.note));
     tell_ladder(run, l, r);
     r->seconds = pare__seconds() - start;
     return PARE_OK;

@@ -25,15 +25,16 @@ static const pare_site_stats *stats_of(const pare_run *run, const pare_stats *st
 }
 
 /* What the float model told of each linear of the plan. */
-typedef struct look {
+typedef struct measured {
     pare_run *run;
     pare_ratio *ratio;
     pare_ratio_curve *curve; /* errors; of steps that search */
     size_t *columns;
-} look;
+} measured;
 
 /* Outliers of what `step` prunes in a block, all its linears together. */
-static pare_status see_owl(const look *k, size_t block, size_t step, const pare_stats *stats)
+static pare_status measure_owl(const measured *k, size_t block, size_t step,
+                               const pare_stats *stats)
 {
     pare_run *const run = k->run;
     const pare_plan *const plan = run->plan;
@@ -63,7 +64,8 @@ static pare_status see_owl(const look *k, size_t block, size_t step, const pare_
 }
 
 /* How sensitive the outputs of what `step` prunes in a block are, each linear for itself. */
-static pare_status see_isc(const look *k, size_t block, size_t step, const pare_stats *stats)
+static pare_status measure_isc(const measured *k, size_t block, size_t step,
+                               const pare_stats *stats)
 {
     const pare_run *const run = k->run;
     const pare_plan *const plan = run->plan;
@@ -130,7 +132,7 @@ static pare_status stream_energy(pare_run *run, double *out)
  *   weight = |what the half adds|^2 / |stream|^2 (blocks - block)
  *
  * A half that loses nothing has no statistics, and needs no weight. */
-static pare_status half_weights(const look *k, size_t block, const pare_stats *stats,
+static pare_status half_weights(const measured *k, size_t block, const pare_stats *stats,
                                 double weight[2])
 {
     static const pare_role last[2] = {PARE_ROLE_O, PARE_ROLE_DOWN};
@@ -152,8 +154,9 @@ static pare_status half_weights(const look *k, size_t block, const pare_stats *s
 }
 
 /* What an error of one linear's output costs, at some ratios. */
-static pare_status see_curve(pare_run *run, const pare_plan_linear *l, const pare_site_stats *stats,
-                             double weight, pare_ratio_curve *curve)
+static pare_status measure_curve(pare_run *run, const pare_plan_linear *l,
+                                 const pare_site_stats *stats, double weight,
+                                 pare_ratio_curve *curve)
 {
     const size_t n = l->packed.n, k = l->packed.k;
     const float *const whole = run->current.weight[l->role];
@@ -170,7 +173,8 @@ static pare_status see_curve(pare_run *run, const pare_plan_linear *l, const par
     return PARE_OK;
 }
 
-static pare_status see_search(const look *k, size_t block, size_t step, const pare_stats *stats)
+static pare_status measure_errors(const measured *k, size_t block, size_t step,
+                                  const pare_stats *stats)
 {
     pare_run *const run = k->run;
     double weight[2];
@@ -182,7 +186,8 @@ static pare_status see_search(const look *k, size_t block, size_t step, const pa
         const pare_site site = run->model.config.arch->linear[l->role].site;
         const bool mlp = site == PARE_SITE_MLP || site == PARE_SITE_ACTIVATED;
         const pare_mark mark = pare_arena_mark(&run->scratch);
-        const pare_status s = see_curve(run, l, stats_of(run, stats, l), weight[mlp], &k->curve[i]);
+        const pare_status s =
+            measure_curve(run, l, stats_of(run, stats, l), weight[mlp], &k->curve[i]);
         pare_arena_rewind(&run->scratch, mark);
         if (s != PARE_OK)
             return pare_fail_context(run->cx, s, "%s", l->packed.name);
@@ -191,7 +196,7 @@ static pare_status see_search(const look *k, size_t block, size_t step, const pa
 }
 
 /* What the rules want to know of what every token runs of a block of the float model. */
-static pare_status see_common(const look *k, size_t block)
+static pare_status measure_part(const measured *k, size_t block)
 {
     pare_run *const run = k->run;
     const pare_plan *const plan = run->plan;
@@ -204,21 +209,21 @@ static pare_status see_common(const look *k, size_t block)
     for (size_t step = 0; step < plan->recipe.steps; step++)
         switch (pare_plan_ratios(plan, step).rule) {
         case PARE_RATIOS_UNIFORM: break;
-        case PARE_RATIOS_OWL: PARE_TRY(see_owl(k, block, step, &stats)); break;
-        case PARE_RATIOS_ISC: PARE_TRY(see_isc(k, block, step, &stats)); break;
-        case PARE_RATIOS_SEARCH: PARE_TRY(see_search(k, block, step, &stats)); break;
+        case PARE_RATIOS_OWL: PARE_TRY(measure_owl(k, block, step, &stats)); break;
+        case PARE_RATIOS_ISC: PARE_TRY(measure_isc(k, block, step, &stats)); break;
+        case PARE_RATIOS_SEARCH: PARE_TRY(measure_errors(k, block, step, &stats)); break;
         }
     pare__run_count_columns(run, block, 0, &stats, k->columns);
     return PARE_OK;
 }
 
 /* A block of the float model; then the wave moves on. */
-static pare_status see_block(const look *k, size_t block)
+static pare_status measure_block(const measured *k, size_t block)
 {
     pare_run *const run = k->run;
     PARE_TRY(pare__run_load(run, block));
     const pare_mark mark = pare_arena_mark(&run->scratch);
-    PARE_TRY(see_common(k, block));
+    PARE_TRY(measure_part(k, block));
     pare_arena_rewind(&run->scratch, mark);
     PARE_TRY(pare__run_expert_columns(run, block, k->columns));
     return block + 1 < run->model.config.blocks
@@ -238,7 +243,7 @@ static void tell_ratios(pare_run *run, size_t step, const pare_ratio *own, size_
 }
 
 /* Shares out what one step takes. */
-static pare_status share_step(const look *k, size_t step, double *ratio)
+static pare_status share_step(const measured *k, size_t step, double *ratio)
 {
     pare_run *const run = k->run;
     const pare_plan *const plan = run->plan;
@@ -273,8 +278,8 @@ static pare_status share_step(const look *k, size_t step, double *ratio)
 static pare_status find_ratios(pare_run *run, const pare_plan_found *found)
 {
     const pare_plan *const plan = run->plan;
-    const look k = {run, PARE_NEW(&run->scratch, pare_ratio, plan->linears),
-                    PARE_NEW(&run->scratch, pare_ratio_curve, plan->linears), found->columns};
+    const measured k = {run, PARE_NEW(&run->scratch, pare_ratio, plan->linears),
+                        PARE_NEW(&run->scratch, pare_ratio_curve, plan->linears), found->columns};
     if (!k.ratio || !k.curve)
         return PARE_ENOMEM;
     for (size_t i = 0; i < plan->linears; i++) {
@@ -283,7 +288,7 @@ static pare_status find_ratios(pare_run *run, const pare_plan_found *found)
     }
     for (size_t block = 0; block < run->model.config.blocks; block++) {
         const pare_mark mark = pare_arena_mark(&run->scratch);
-        const pare_status s = see_block(&k, block);
+        const pare_status s = measure_block(&k, block);
         pare_arena_rewind(&run->scratch, mark);
         PARE_TRY(s);
         PARE_TRY(pare_ctx_interrupted(run->cx));

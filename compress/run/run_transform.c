@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "compress/plan/calibration_need.h"
 #include "compress/run/run_internal.h"
 #include "compress/run/run_same.h"
 #include "quant/matrix_error.h"
@@ -166,7 +167,7 @@ static pare_status apply(pare_run *run, const pare_step *step, size_t block,
     if (pass->transform_block) {
         pare_pass_block all = {.current = &run->current,
                                .reference = &run->reference,
-                               .like = &run->shape,
+                               .shape = &run->shape,
                                .forward = &run->forward,
                                .wave = &run->wave};
         memcpy(all.site, site, sizeof all.site);
@@ -214,7 +215,7 @@ pare_status pare__run_transform(pare_run *run, size_t block, size_t step, unsign
                                          .scratch = &run->scratch};
         look_ahead(run, block, t->site, grid, &site[t->site]);
         present |= 1u << t->site;
-        if (pare__run_is_fed(run, step, &stats->site[t->site]))
+        if (pare_need_is_met(run->plan, &run->settled, step, &stats->site[t->site]))
             list[t->site] = &site[t->site], any = true;
         else
             leave_site(run, t->site, &result[t->site]);

@@ -3,6 +3,7 @@
 #ifndef PARE_TESTS_TINY_ARTIFACT_H
 #define PARE_TESTS_TINY_ARTIFACT_H
 
+#include "compress/artifact/manifest.h"
 #include "compress/output/inventory.h"
 #include "formats/checkpoint.h"
 #include "tests/data/encoded.h"

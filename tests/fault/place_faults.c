@@ -108,8 +108,8 @@ static void begin(outputs *o, int i)
 
 static pare_status publish(outputs *o)
 {
-    const pare_status s = pare_place_check(&o->cx, &o->a, &o->place);
-    return s == PARE_OK ? pare_place_publish(&o->cx, &o->a, &o->place, true, &o->teller) : s;
+    const pare_status s = pare_output_place_check(&o->cx, &o->a, &o->place);
+    return s == PARE_OK ? pare_output_place_publish(&o->cx, &o->a, &o->place, true, &o->teller) : s;
 }
 
 /* Publishes in a child that is killed in front of the n-th call; true when it came to its end. */
@@ -133,8 +133,9 @@ static bool mend_until(outputs *o, long n)
     bool unfinished;
     if (child == 0) {
         fault.left = n;
-        _exit(pare_place_mend(&o->cx, &o->a, &o->place, &o->teller, &unfinished) == PARE_OK ? 0
-                                                                                            : 1);
+        _exit(pare_output_place_mend(&o->cx, &o->a, &o->place, &o->teller, &unfinished) == PARE_OK
+                  ? 0
+                  : 1);
     }
     int status;
     ck_assert_int_eq(waitpid(child, &status, 0), child);
@@ -152,9 +153,11 @@ static bool is_clean(const outputs *o)
 static bool check_mended(outputs *o, long n)
 {
     bool unfinished;
-    ck_assert_msg(pare_place_mend(&o->cx, &o->a, &o->place, &o->teller, &unfinished) == PARE_OK,
+    ck_assert_msg(pare_output_place_mend(&o->cx, &o->a, &o->place, &o->teller, &unfinished) ==
+                      PARE_OK,
                   "%ld: %s", n, o->cx.what);
-    ck_assert_msg(pare_place_check(&o->cx, &o->a, &o->place) == PARE_OK, "%ld: %s", n, o->cx.what);
+    ck_assert_msg(pare_output_place_check(&o->cx, &o->a, &o->place) == PARE_OK, "%ld: %s", n,
+                  o->cx.what);
     const bool is_new = outputs_holds(o, "out/config.json", "new");
     ck_assert(is_new || outputs_holds(o, "out/config.json", "old"));
     const bool goes_on = !is_new && o->place.kind == PARE_OUTPUT_ARTIFACT;
@@ -216,7 +219,7 @@ START_TEST(what_tells_that_a_directory_is_ours_is_the_last_that_goes)
     fault.last = work;
     outputs_finish(&o, "out.partial", "work");
     outputs_begin_work(&o, o.place.partial);
-    ck_assert_int_eq(pare_ours_discard(&o.cx, o.place.partial, o.place.kind, PARE_OURS_ALL),
+    ck_assert_int_eq(pare_owned_discard(&o.cx, o.place.partial, o.place.kind, PARE_OWNED_ALL),
                      PARE_OK);
     ck_assert(is_clean(&o) && fault.early == 0);
     outputs_end(&o);
@@ -234,7 +237,8 @@ START_TEST(two_steps_are_told_and_undone_when_the_second_fails)
     ck_assert(!outputs_has(&o, "out.replaced"));
     fault.second_fails = 0;
     bool unfinished;
-    ck_assert_int_eq(pare_place_mend(&o.cx, &o.a, &o.place, &o.teller, &unfinished), PARE_OK);
+    ck_assert_int_eq(pare_output_place_mend(&o.cx, &o.a, &o.place, &o.teller, &unfinished),
+                     PARE_OK);
     if (_i == 0) {
         ck_assert_int_eq(publish(&o), PARE_OK);
         ck_assert_msg(strstr(o.told, "cannot exchange two directories"), "%s", o.told);
@@ -256,7 +260,7 @@ START_TEST(what_comes_between_the_two_steps_costs_neither_output)
         ck_assert(outputs_holds(&o, "out/thesis.tex", "mine"));
         ck_assert(outputs_holds(&o, "out.replaced/config.json", "old"));
         ck_assert(outputs_holds(&o, "out.partial/config.json", "new"));
-        outputs_check(&o, pare_place_mend(&o.cx, &o.a, &o.place, &o.teller, &unfinished),
+        outputs_check(&o, pare_output_place_mend(&o.cx, &o.a, &o.place, &o.teller, &unfinished),
                       PARE_EEXISTS, "out.replaced is an old output");
     }
     outputs_end(&o);
@@ -267,11 +271,11 @@ START_TEST(what_came_to_the_place_of_a_new_output_is_not_replaced)
 {
     outputs o;
     begin(&o, 2 * _i);
-    outputs_check(&o, pare_place_publish(&o.cx, &o.a, &o.place, false, &o.teller), PARE_EEXISTS,
-                  "out: something was put there meanwhile");
+    outputs_check(&o, pare_output_place_publish(&o.cx, &o.a, &o.place, false, &o.teller),
+                  PARE_EEXISTS, "out: something was put there meanwhile");
     ck_assert(outputs_holds(&o, "out/config.json", "old"));
     job_remove_directory(o.place.output);
-    ck_assert_int_eq(pare_place_publish(&o.cx, &o.a, &o.place, false, &o.teller), PARE_OK);
+    ck_assert_int_eq(pare_output_place_publish(&o.cx, &o.a, &o.place, false, &o.teller), PARE_OK);
     ck_assert(outputs_holds(&o, "out/config.json", "new") && is_clean(&o));
     outputs_end(&o);
 }

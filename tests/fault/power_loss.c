@@ -367,7 +367,7 @@ static void check_beginnings(run *r, size_t at, const tree *state)
     char name[TREE_PATH];
     (void)snprintf(name, sizeof name, "%s.lock", r->s->output);
     check_beginning(r, at, state, name, lock, sizeof lock - 1, NULL);
-    tree_join(name, r->partial, PARE_OURS_FILE);
+    tree_join(name, r->partial, PARE_OWNED_FILE);
     if (r->head)
         check_beginning(r, at, state, name, r->head->data, (size_t)r->head->r.len,
                         tree_find(&r->after, r->s->output));

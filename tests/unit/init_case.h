@@ -48,7 +48,7 @@ static const pare_init hedge = {.recipe = HOME "/r.yaml",
 /* What was written lies in a file and is planned from there. */
 static void check_planned(const pare_init_result *r, const char *what)
 {
-    const pare_job job = {.recipe = HOME "/r.yaml", .look = true};
+    const pare_job job = {.recipe = HOME "/r.yaml", .plan_only = true};
     pare_plan plan = {0};
     write_file(job.recipe, r->text);
     const pare_status s = pare_plan_make(&cx, &arena, &job, &plan);

@@ -30,7 +30,8 @@ static inline void outputs_begin(outputs *o, pare_output_kind kind)
     ck_assert_ptr_nonnull(mkdtemp(o->root.root));
     pare_ctx_init(&o->cx);
     ck_assert_int_eq(pare_arena_init(&o->cx, &o->a, 0), PARE_OK);
-    ck_assert_int_eq(pare_place_make(&o->a, kind, job_path(&o->root, "out/"), &o->place), PARE_OK);
+    ck_assert_int_eq(pare_output_place_make(&o->a, kind, job_path(&o->root, "out/"), &o->place),
+                     PARE_OK);
 }
 
 static inline void outputs_end(outputs *o)
@@ -87,7 +88,7 @@ static inline void outputs_begin_work(outputs *o, const char *path)
 {
     pare_journal *j;
     if (o->place.kind != PARE_OUTPUT_ARTIFACT) {
-        ck_assert_int_eq(pare_ours_mark_unfinished(&o->cx, path), PARE_OK);
+        ck_assert_int_eq(pare_owned_mark_unfinished(&o->cx, path), PARE_OK);
         return;
     }
     ck_assert_int_eq(pare_journal_restart(&o->cx, path,

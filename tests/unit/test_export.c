@@ -454,7 +454,7 @@ START_TEST(nothing_that_is_not_an_unfinished_export_is_removed)
     ck_assert(f && fclose(f) == 0);
     check_says(export_as(t, false, &r), PARE_EEXISTS, "lies beside no journal");
     ck_assert(has(partial, "model.safetensors.tmp"));
-    ck_assert_int_eq(pare_ours_mark_unfinished(&cx, partial), PARE_OK);
+    ck_assert_int_eq(pare_owned_mark_unfinished(&cx, partial), PARE_OK);
     ck_assert_msg(export_as(t, false, &r) == PARE_OK, "%s", cx.what); /* of a run that was killed */
     ck_assert_int_eq(mkdir(partial, 0777), 0);
     (void)snprintf(path, sizeof path, "%s/thesis.tex", partial);
@@ -502,7 +502,7 @@ START_TEST(work_of_compress_and_work_before_an_impossible_export_stay)
     check_says(export_as(pare_export_find("gptq"), true, &r), PARE_EEXISTS,
                "x.partial: is unfinished work of pare compress");
     ck_assert(has(partial, "journal"));
-    ck_assert_int_eq(pare_ours_mark_unfinished(&cx, partial), PARE_OK);
+    ck_assert_int_eq(pare_owned_mark_unfinished(&cx, partial), PARE_OK);
     pare_export_target t = *pare_export_find("compressed-tensors");
     honest = pare_export_find("compressed-tensors");
     t.store = some;

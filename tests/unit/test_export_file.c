@@ -294,7 +294,7 @@ START_TEST(only_files_of_ours_are_replaced)
     check_says(export_as("gguf:q8_0", true, false, &r), PARE_EEXISTS,
                "model.gguf: lies beside no journal");
     ck_assert(pare_path_is_file(work));
-    ck_assert_int_eq(pare_ours_mark_unfinished(&cx, partial), PARE_OK); /* of a killed run */
+    ck_assert_int_eq(pare_owned_mark_unfinished(&cx, partial), PARE_OK); /* of a killed run */
     ck_assert_msg(export_as("gguf:q8_0", true, false, &r) == PARE_OK, "%s", cx.what);
     ck_assert_str_eq(r.row[0].type, "Q8_0");
     ck_assert(access(partial, F_OK) != 0);

@@ -169,8 +169,9 @@ static void check_plan(const job_place *p)
 {
     struct stat st;
     const job_opts opts = {.output = "out"};
-    const pare_job job = {
-        .recipe = job_path(p, "recipe.yaml"), .output = job_path(p, opts.output), .look = true};
+    const pare_job job = {.recipe = job_path(p, "recipe.yaml"),
+                          .output = job_path(p, opts.output),
+                          .plan_only = true};
     pare_plan plan;
     ck_assert_int_eq(pare_plan_make(&cx, &arena, &job, &plan), PARE_OK);
     ck_assert_int_eq(stat(job_path(p, "x.gguf"), &st), 0);

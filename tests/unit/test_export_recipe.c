@@ -268,7 +268,7 @@ static job_place begin_planned(int i)
 static void plan(pare_ctx *cx, pare_arena *a, const job_place *p, pare_plan *out)
 {
     const pare_job job = {
-        .recipe = job_path(p, "recipe.yaml"), .output = job_path(p, "out"), .look = true};
+        .recipe = job_path(p, "recipe.yaml"), .output = job_path(p, "out"), .plan_only = true};
     pare_ctx_init(cx);
     ck_assert_int_eq(pare_arena_init(cx, a, 0), PARE_OK);
     ck_assert_msg(pare_plan_make(cx, a, &job, out) == PARE_OK, "%s", cx->what);
@@ -409,7 +409,7 @@ static void leave_work(const job_place *p, const char *name)
     pare_ctx cx;
     pare_ctx_init(&cx);
     ck_assert_int_eq(mkdir(job_path(p, name), 0777), 0);
-    ck_assert_int_eq(pare_ours_mark_unfinished(&cx, job_path(p, name)), PARE_OK);
+    ck_assert_int_eq(pare_owned_mark_unfinished(&cx, job_path(p, name)), PARE_OK);
 }
 
 START_TEST(the_same_command_makes_the_exports_that_are_missing)

@@ -181,7 +181,7 @@ START_TEST(a_file_without_a_tokenizer_is_told)
 {
     const job_place p = begin();
     const pare_job job = {
-        .recipe = job_path(&p, "recipe.yaml"), .output = job_path(&p, "out"), .look = true};
+        .recipe = job_path(&p, "recipe.yaml"), .output = job_path(&p, "out"), .plan_only = true};
     pare_plan plan;
     ck_assert_int_eq(pare_plan_make(&cx, &arena, &job, &plan), PARE_OK);
     ck_assert(plan.export[0].result.no_tokenizer);

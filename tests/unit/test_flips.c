@@ -165,9 +165,9 @@ START_TEST(what_was_put_beside_the_files_is_found)
     pare_ctx_init(&cx);
     char home[512];
     (void)snprintf(home, sizeof home, "%s", job_path(&place, "out"));
-    ck_assert_int_eq(pare_ours_mark_unfinished(&cx, home), PARE_OK);
+    ck_assert_int_eq(pare_owned_mark_unfinished(&cx, home), PARE_OK);
     ck_assert_uint_eq(findings(), 0); /* of a run that was killed at its end */
-    ck_assert_int_eq(pare_ours_mark_replaced(&cx, home, place.root), PARE_OK);
+    ck_assert_int_eq(pare_owned_mark_replaced(&cx, home, place.root), PARE_OK);
     ck_assert_uint_eq(findings(), 0); /* or in front of that: this is the old output */
     ck_assert_int_eq(unlink(at_home("journal")), 0);
 }

@@ -135,11 +135,11 @@ START_TEST(a_changed_file_is_found_and_not_replaced)
 {
     const char *const path = write_file("pare 0", true);
     ck_assert_uint_eq(findings(path), 0);
-    ck_assert_int_eq(pare_ours_check(&cx, &arena, path, PARE_OUTPUT_FILE, false), PARE_OK);
+    ck_assert_int_eq(pare_owned_check(&cx, &arena, path, PARE_OUTPUT_FILE, false), PARE_OK);
     FILE *const f = fopen(path, "r+b");
     ck_assert(f && fseek(f, -3, SEEK_END) == 0 && fputc(1, f) == 1 && fclose(f) == 0);
     ck_assert_uint_eq(findings(path), 1);
-    ck_assert_int_eq(pare_ours_check(&cx, &arena, path, PARE_OUTPUT_FILE, false), PARE_EEXISTS);
+    ck_assert_int_eq(pare_owned_check(&cx, &arena, path, PARE_OUTPUT_FILE, false), PARE_EEXISTS);
     ck_assert_ptr_nonnull(
         strstr(cx.what, "x.gguf: has no checksums in its head, or differs from them"));
     pare_ctx_clear(&cx);

@@ -134,7 +134,7 @@ START_TEST(a_machine_that_is_too_small_changes_no_recipe)
 {
     pare_init_result want, r;
     pare_plan plan;
-    const pare_job job = {.recipe = HOME "/r.yaml", .look = true};
+    const pare_job job = {.recipe = HOME "/r.yaml", .plan_only = true};
     ck_assert_int_eq(pare_init_preset(&cx, &arena, &hedge, "w4a16", &want), PARE_OK);
     write_file(HOME "/r.yaml", want.text);
     for (int i = 0; i < 2; i++) {

@@ -21,7 +21,7 @@ typedef struct asked {
     const char *set;
     uint64_t limit;
     size_t threads;
-    bool boundless;
+    bool unlimited;
     uint64_t bytes;  /* of memory, the activations in a file */
     uint64_t disk;   /* of that file and others */
     char what[1024]; /* when it is refused */
@@ -44,8 +44,8 @@ static pare_status ask(asked *x)
                           .sets = &x->set,
                           .set_count = x->set != NULL,
                           .ram_limit = x->limit,
-                          .look = true,
-                          .boundless = x->boundless};
+                          .plan_only = true,
+                          .unlimited = x->unlimited};
     pare_plan plan;
     const pare_status s = pare_plan_make(&cx, &a, &job, &plan);
     x->bytes = plan.settled.memory.spilled_bytes;
@@ -60,7 +60,7 @@ static pare_status ask(asked *x)
 
 static uint64_t need(const char *set, size_t threads)
 {
-    asked x = {.set = set, .threads = threads, .boundless = true};
+    asked x = {.set = set, .threads = threads, .unlimited = true};
     ck_assert_int_eq(ask(&x), PARE_OK);
     return x.bytes;
 }
@@ -91,7 +91,7 @@ START_TEST(a_block_more_adds_no_matrix)
         setup_blocks(blocks[i]);
         (void)snprintf(text, sizeof text, HEAD "%s", deep[_i].data, deep[_i].passes);
         job_recipe(&place, text);
-        x[i] = (asked){.boundless = true};
+        x[i] = (asked){.unlimited = true};
         ck_assert_int_eq(ask(&x[i]), PARE_OK);
         teardown();
     }
@@ -109,7 +109,7 @@ START_TEST(weights_of_tokens_are_counted_on_disk)
         (void)snprintf(text, sizeof text, HEAD "%s", i ? ", token_weights: even" : "",
                        deep[0].passes);
         job_recipe(&place, text);
-        asked x = {.boundless = true};
+        asked x = {.unlimited = true};
         ck_assert_int_eq(ask(&x), PARE_OK);
         disk[i] = x.disk;
         teardown();

@@ -40,7 +40,7 @@ static planned plan_of(const char *rest, double rate)
     pare_ctx_init(&cx);
     ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
     ck_assert_int_eq(pare_pool_new(&cx, 0, &cx.pool), PARE_OK);
-    const pare_job job = {.recipe = job_path(&place, "recipe.yaml"), .look = true};
+    const pare_job job = {.recipe = job_path(&place, "recipe.yaml"), .plan_only = true};
     ck_assert_msg(pare_plan_make(&cx, &a, &job, &plan) == PARE_OK, "%s", cx.what);
     planned out = {
         .input = plan.input_bytes, .packed = plan.settled.packed_bytes, plan.settled.other_bytes};
@@ -156,7 +156,7 @@ START_TEST(rates_of_this_machine_are_all_there)
     job_recipe(&place, "pare: 1\nmodel: model\noutput: out\n" RTN);
     pare_ctx_init(&cx);
     ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
-    const pare_job job = {.recipe = job_path(&place, "recipe.yaml"), .look = true};
+    const pare_job job = {.recipe = job_path(&place, "recipe.yaml"), .plan_only = true};
     ck_assert_msg(pare_plan_make(&cx, &a, &job, &plan) == PARE_OK, "%s", cx.what);
     ck_assert_msg(pare_plan_rates_measure(&cx, &plan, &r) == PARE_OK, "%s", cx.what);
     const double rate[] = {r.read, r.scan, r.sha256, r.copy,       r.write, r.sync,

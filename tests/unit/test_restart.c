@@ -454,7 +454,7 @@ static void mark_replaced(const char *output, const char *partial)
     (void)snprintf(path, sizeof path, "%s", job_path(&place, output));
     pare_ctx_init(&cx);
     ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
-    ck_assert_int_eq(pare_ours_mark_replaced(&cx, path, job_path(&place, partial)), PARE_OK);
+    ck_assert_int_eq(pare_owned_mark_replaced(&cx, path, job_path(&place, partial)), PARE_OK);
     pare_arena_release(&a);
 }
 
@@ -519,7 +519,7 @@ START_TEST(a_plan_can_be_looked_at_when_the_output_exists)
     (void)snprintf(output, sizeof output, "%s", job_path(&place, "out"));
     pare_ctx_init(&cx);
     ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
-    const pare_job job = {.recipe = path, .output = output, .look = true};
+    const pare_job job = {.recipe = path, .output = output, .plan_only = true};
     ck_assert_int_eq(pare_plan_make(&cx, &a, &job, &plan), PARE_OK);
     ck_assert(!plan.settled.replaces);
     pare_plan_close(&plan);
