@@ -113,7 +113,7 @@ static bool orders_channels(const pare_pass *pass)
     double value[PARE_PARAMS_MAX];
     for (size_t i = 0; pass->params[i].name; i++)
         value[i] = pass->params[i].fallback;
-    return pass->folds && (pass->folds(value) & PARE_FOLDS_ORDER);
+    return pass->transform && (pass->transform->folds(value) & PARE_FOLDS_ORDER);
 }
 
 /* A line of columns, and what it is beneath. */

@@ -112,7 +112,7 @@ static unsigned sites_of(const pare_config *c, const pare_pass *pass)
     double value[PARE_PARAMS_MAX];
     for (size_t i = 0; pass->params[i].name; i++)
         value[i] = pass->params[i].fallback;
-    const unsigned sites = pass->sites(value);
+    const unsigned sites = pass->transform->sites(value);
     return c->experts ? sites & (1u << PARE_SITE_ATTENTION | 1u << PARE_SITE_ATTENDED) : sites;
 }
 

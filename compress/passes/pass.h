@@ -82,7 +82,7 @@ typedef struct pare_pass_site {
     pare_arena *scratch;                       /* for the folds below */
 } pare_pass_site;
 
-/* The sites of a block for a pass that looks at all of them at once (`transform_block`). */
+/* The sites of a block for a pass that looks at all of them at once (pare_pass_transform.block). */
 typedef struct pare_pass_block {
     pare_pass_site *site[PARE_SITES]; /* NULL: not selected */
     pare_float_block *current, *reference;
@@ -139,6 +139,35 @@ typedef struct pare_pass_ratios {
     double outlier; /* owl: times the mean */
 } pare_pass_ratios;
 
+/* A pass that does nothing but prune. */
+typedef struct pare_pass_pruner {
+    /* Prunes linear->w in place to exactly pare_sparsity_kept(linear->sparsity) kept places (a kept
+     * weight may be 0 by itself); codes are NULL. */
+    pare_status (*prune)(pare_ctx *cx, const double *value, pare_pass_linear *linear,
+                         pare_arena *scratch);
+    /* How the ratio is shared out; `sparsity` gives their mean. NULL: uniform. */
+    pare_pass_ratios (*ratios)(const double *value);
+    /* Disjoint parts of the calibration windows that `prune` is repeated on, to tell how much the
+     * choice depends on the data; below 2 or NULL: none. */
+    size_t (*draws)(const double *value);
+} pare_pass_pruner;
+
+/* A pass that transforms the inputs of linears and folds what undoes it. */
+typedef struct pare_pass_transform {
+    unsigned (*sites)(const double *value); /* bit per pare_site that the step works on */
+    unsigned (*folds)(const double *value); /* PARE_FOLDS_* */
+    /* One of the two: site after site, or all sites of a block at once. */
+    pare_status (*site)(pare_ctx *cx, const double *value, pare_pass_site *site,
+                        pare_arena *scratch);
+    pare_status (*block)(pare_ctx *cx, const double *value, pare_pass_block *block,
+                         pare_arena *scratch);
+    /* With `block`: scratch and work of one block, beside `cost`. */
+    pare_pass_cost (*block_cost)(const pare_ctx *cx, const double *value, const pare_config *c,
+                                 size_t samples, size_t window);
+    /* Why the grid of the quantizer behind it (NULL: none) does not do, or NULL. NULL: all do. */
+    const char *(*refuses)(const double *value, const pare_grid *grid);
+} pare_pass_transform;
+
 typedef struct pare_pass {
     const char *name;             /* the word used in recipes */
     const char *summary, *source; /* one line; paper and equation */
@@ -161,17 +190,7 @@ typedef struct pare_pass {
      * tensor are filled in by the pipeline, which also calls pare_sparsity_check. PARE_EINVAL for
      * parameters that do not go together. */
     pare_status (*sparsity)(pare_ctx *cx, const double *value, pare_sparsity *out);
-    /* Prunes linear->w in place to exactly pare_sparsity_kept(linear->sparsity) kept places (a kept
-     * weight may be 0 by itself); codes are NULL. */
-    pare_status (*prune)(pare_ctx *cx, const double *value, pare_pass_linear *linear,
-                         pare_arena *scratch);
-
-    /* How the ratio is shared out; `sparsity` gives their mean. NULL: uniform. */
-    pare_pass_ratios (*ratios)(const double *value);
-
-    /* Disjoint parts of the calibration windows that `prune` is repeated on, to tell how much the
-     * choice depends on the data; below 2 or NULL: none. */
-    size_t (*draws)(const double *value);
+    const pare_pass_pruner *pruner; /* NULL for the latter */
 
     /* Quantizers; sequential and site: pruners as well. */
 
@@ -198,20 +217,7 @@ typedef struct pare_pass {
     pare_status (*run)(pare_ctx *cx, const double *value, pare_pass_linear *linear,
                        pare_arena *scratch);
 
-    /* Transforms: one of the two functions, and: */
-
-    /* Bit per pare_site that the step works on. */
-    unsigned (*sites)(const double *value);
-    unsigned (*folds)(const double *value); /* PARE_FOLDS_* */
-    pare_status (*transform)(pare_ctx *cx, const double *value, pare_pass_site *site,
-                             pare_arena *scratch);
-    pare_status (*transform_block)(pare_ctx *cx, const double *value, pare_pass_block *block,
-                                   pare_arena *scratch);
-    /* transform_block: scratch and work of one block, beside `cost`. */
-    pare_pass_cost (*block_cost)(const pare_ctx *cx, const double *value, const pare_config *c,
-                                 size_t samples, size_t window);
-    /* Why the grid of the quantizer behind it (NULL: none) does not do, or NULL. NULL: all do. */
-    const char *(*refuses)(const double *value, const pare_grid *grid);
+    const pare_pass_transform *transform; /* transforms; else NULL */
 
     /* Rotation: this function and no other. */
     pare_pass_rotation (*rotation)(const double *value);
@@ -226,12 +232,12 @@ typedef struct pare_pass {
 
 static inline bool pare_pass_transforms(const pare_pass *p)
 {
-    return p->transform || p->transform_block;
+    return p->transform != NULL;
 }
 
 static inline bool pare_pass_prunes(const pare_pass *p) /* and does nothing else */
 {
-    return p->prune != NULL;
+    return p->pruner != NULL;
 }
 
 extern const pare_pass *const pare_passes[]; /* every one, ended by NULL */

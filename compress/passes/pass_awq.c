@@ -117,6 +117,9 @@ static const char *refuses(const double *value, const pare_grid *grid)
                   "to say how; put another quantizer there";
 }
 
+static const pare_pass_transform transforms = {
+    .sites = sites, .folds = folds, .site = transform, .refuses = refuses};
+
 const pare_pass pare_pass_awq = {
     .name = "awq",
     .summary = "AWQ: scales up the channels with large inputs before rounding, then clips",
@@ -124,8 +127,5 @@ const pare_pass pare_pass_awq = {
     .needs = PARE_FACT_WEIGHTS | PARE_FACT_HESSIAN | PARE_FACT_CHANNELS,
     .params = params,
     .cost = cost,
-    .sites = sites,
-    .folds = folds,
-    .transform = transform,
-    .refuses = refuses,
+    .transform = &transforms,
 };

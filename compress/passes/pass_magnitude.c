@@ -39,6 +39,8 @@ static pare_status prune(pare_ctx *cx, const double *value, pare_pass_linear *li
     return pare_magnitude_prune(cx, scratch, linear->sparsity, linear->w, linear->n, linear->k);
 }
 
+static const pare_pass_pruner pruner = {.prune = prune, .ratios = ratios};
+
 const pare_pass pare_pass_magnitude = {
     .name = "magnitude",
     .summary = "the smallest weights go; needs no calibration, the baseline of pruning",
@@ -49,6 +51,5 @@ const pare_pass pare_pass_magnitude = {
     .cost = cost,
     .sparsity = sparsity,
     .asks = asks,
-    .ratios = ratios,
-    .prune = prune,
+    .pruner = &pruner,
 };

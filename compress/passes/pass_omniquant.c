@@ -219,6 +219,12 @@ static pare_status transform_block(pare_ctx *cx, const double *value, pare_pass_
     return apply(cx, block, &data, &found);
 }
 
+static const pare_pass_transform transforms = {.sites = sites,
+                                               .folds = folds,
+                                               .block = transform_block,
+                                               .block_cost = block_cost,
+                                               .refuses = refuses};
+
 const pare_pass pare_pass_omniquant = {
     .name = "omniquant",
     .summary = "OmniQuant: learns clipping ranges and channel scales on the output of each block",
@@ -228,9 +234,5 @@ const pare_pass pare_pass_omniquant = {
     .needs = PARE_FACT_WEIGHTS,
     .params = params,
     .cost = cost,
-    .sites = sites,
-    .folds = folds,
-    .transform_block = transform_block,
-    .block_cost = block_cost,
-    .refuses = refuses,
+    .transform = &transforms,
 };

@@ -94,6 +94,9 @@ static const char *refuses(const double *value, const pare_grid *grid)
                   "that one has no grid to say how; put another quantizer there";
 }
 
+static const pare_pass_transform transforms = {
+    .sites = sites, .folds = folds, .site = transform, .refuses = refuses};
+
 const pare_pass pare_pass_outlier_suppression = {
     .name = "outlier_suppression",
     .summary = "Outlier Suppression+: shifts channels to the middle and shrinks the widest",
@@ -101,8 +104,5 @@ const pare_pass pare_pass_outlier_suppression = {
     .needs = PARE_FACT_WEIGHTS | PARE_FACT_HESSIAN | PARE_FACT_CHANNELS,
     .params = params,
     .cost = cost,
-    .sites = sites,
-    .folds = folds,
-    .transform = transform,
-    .refuses = refuses,
+    .transform = &transforms,
 };

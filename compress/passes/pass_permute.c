@@ -129,6 +129,8 @@ static pare_status transform(pare_ctx *cx, const double *value, pare_pass_site *
     return pare_pass_order(cx, s, from);
 }
 
+static const pare_pass_transform transforms = {.sites = sites, .folds = folds, .site = transform};
+
 const pare_pass pare_pass_permute = {
     .name = "permute",
     .summary = "orders the channels inside attention and MLP so that N:M keeps more",
@@ -137,7 +139,5 @@ const pare_pass pare_pass_permute = {
     .diagonal = true,
     .params = params,
     .cost = cost,
-    .sites = sites,
-    .folds = folds,
-    .transform = transform,
+    .transform = &transforms,
 };

@@ -40,6 +40,8 @@ static pare_status prune(pare_ctx *cx, const double *value, pare_pass_linear *li
                           linear->n, linear->k);
 }
 
+static const pare_pass_pruner pruner = {.prune = prune, .draws = draws};
+
 const pare_pass pare_pass_ria = {
     .name = "ria",
     .summary = "RIA: weights go that matter little to their row and their column",
@@ -50,6 +52,5 @@ const pare_pass pare_pass_ria = {
     .params = params,
     .cost = cost,
     .sparsity = sparsity,
-    .draws = draws,
-    .prune = prune,
+    .pruner = &pruner,
 };

@@ -95,6 +95,9 @@ static const char *refuses(const double *value, const pare_grid *grid)
                  "grid to say how; say alpha: 0.5";
 }
 
+static const pare_pass_transform transforms = {
+    .sites = sites, .folds = folds, .site = transform, .refuses = refuses};
+
 const pare_pass pare_pass_smoothquant = {
     .name = "smoothquant",
     .summary = "SmoothQuant: the range of loud input channels is shared with the weights",
@@ -103,8 +106,5 @@ const pare_pass pare_pass_smoothquant = {
     .params = params,
     .cost = cost,
     .asks = asks,
-    .sites = sites,
-    .folds = folds,
-    .transform = transform,
-    .refuses = refuses,
+    .transform = &transforms,
 };

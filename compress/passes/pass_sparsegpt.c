@@ -188,6 +188,8 @@ static pare_activation joint_activation(const double *value)
     return pare_quantize_activation(value[ACTIVATIONS]);
 }
 
+static const pare_pass_pruner pruner = {.prune = prune, .ratios = ratios, .draws = draws};
+
 const pare_pass pare_pass_sparsegpt = {
     .name = "sparsegpt",
     .summary = "SparseGPT: the cheapest weights go, and the rest of the row makes up for each",
@@ -197,10 +199,8 @@ const pare_pass pare_pass_sparsegpt = {
     .params = params,
     .cost = cost,
     .sparsity = sparsity,
-    .ratios = ratios,
-    .draws = draws,
     .site = site,
-    .prune = prune,
+    .pruner = &pruner,
 };
 
 const pare_pass pare_pass_sparsegpt_joint = {

@@ -43,6 +43,8 @@ static pare_status prune(pare_ctx *cx, const double *value, pare_pass_linear *li
                             linear->k);
 }
 
+static const pare_pass_pruner pruner = {.prune = prune, .ratios = ratios, .draws = draws};
+
 const pare_pass pare_pass_wanda = {
     .name = "wanda",
     .summary = "Wanda: weights go that are small and meet small inputs",
@@ -53,7 +55,5 @@ const pare_pass pare_pass_wanda = {
     .params = params,
     .cost = cost,
     .sparsity = sparsity,
-    .ratios = ratios,
-    .draws = draws,
-    .prune = prune,
+    .pruner = &pruner,
 };

@@ -45,7 +45,7 @@ extern const pare_word pare_prune_share[], pare_prune_patterns[], pare_prune_com
         .max = 1, .fallback = PARE_PRUNE_TIE_WIDTH_USUAL, .by = "ties", .when = "random",          \
         .help = "ties: random: scores within this share of the score at the cut count as equal; "  \
                 "0: only what is equal to the last bit, which hardly ever happens"}
-/* A row for passes whose choice depends on the calibration (pare_pass.draws). */
+/* A row for passes whose choice depends on the calibration (pare_pass_pruner.draws). */
 #define PARE_PRUNE_STABILITY(index)                                                                \
     [index] = {.name = "stability", .type = PARE_PARAM_INTEGER, .min = 0, .max = 16,               \
         .fallback = 0, .unit = "parts",                                                            \

@@ -70,7 +70,7 @@ pare_need pare_need_of(const pare_step *step, size_t k, size_t columns, size_t v
         pass->activation && pass->activation(step->value).mode == PARE_ACTIVATION_TENSOR;
     if (pass->structure)
         return (pare_need){.tokens = pass->structure(step->value).hidden > 0 ? all : FEW};
-    if (pass->transform_block)
+    if (pass->transform && pass->transform->block)
         return (pare_need){.tokens = FEW};
     if (!(pass->needs & PARE_FACT_HESSIAN))
         return (pare_need){.tokens = pass->transform || fixed ? RANGES : 0};

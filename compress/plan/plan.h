@@ -186,7 +186,7 @@ static inline size_t pare_plan_draws(const pare_plan *plan, size_t step)
 {
     const pare_step *const s = &plan->recipe.step[step];
     const pare_pass *const pass = pare_passes[s->pass];
-    return pass->prune && pass->draws ? pass->draws(s->value) : 0;
+    return pass->pruner && pass->pruner->draws ? pass->pruner->draws(s->value) : 0;
 }
 
 /* How a step shares out what goes. */
@@ -194,7 +194,8 @@ static inline pare_pass_ratios pare_plan_ratios(const pare_plan *plan, size_t st
 {
     const pare_step *const s = &plan->recipe.step[step];
     const pare_pass *const pass = pare_passes[s->pass];
-    return pass->ratios ? pass->ratios(s->value) : (pare_pass_ratios){0};
+    return pass->pruner && pass->pruner->ratios ? pass->pruner->ratios(s->value)
+                                                : (pare_pass_ratios){0};
 }
 
 /* The quantizer of a linear when it says how many columns are kept apart; else NULL. */

@@ -168,9 +168,10 @@ pare_pass_cost pare__plan_block_cost(const pare_ctx *cx, const pare_plan *plan,
     const pare_plan_transform *const t = &plan->transform[i];
     const pare_step *const step = &plan->recipe.step[t->step];
     const pare_pass *const pass = pare_passes[step->pass];
-    if (!pass->block_cost || (i > 0 && t[-1].step == t->step && t[-1].block == t->block))
+    if (!pass->transform->block_cost || (i > 0 && t[-1].step == t->step && t[-1].block == t->block))
         return (pare_pass_cost){0};
-    return pass->block_cost(cx, step->value, &plan->model.config, settled->samples, plan->window);
+    return pass->transform->block_cost(cx, step->value, &plan->model.config, settled->samples,
+                                       plan->window);
 }
 
 /* Beyond that, the most that a transform needs on one site: what its pass takes, and a matrix to

@@ -319,7 +319,7 @@ static void ask_transforms(pare_plan *plan)
         const pare_step *const step = &plan->recipe.step[t->step];
         const pare_pass *const pass = pare_passes[step->pass];
         plan->kinds[t->site] |= kinds_of(facts_of(step));
-        if (pass->folds && (pass->folds(step->value) & PARE_FOLDS_SHIFT))
+        if (pass->transform->folds(step->value) & PARE_FOLDS_SHIFT)
             plan->kinds[t->site] |= PARE_STATS_CHANNELS | PARE_STATS_SAMPLE;
     }
 }
@@ -331,7 +331,7 @@ static const pare_step *moves_inputs(const pare_plan *plan, unsigned kind)
         const pare_plan_transform *const t = &plan->transform[i];
         const pare_step *const step = &plan->recipe.step[t->step];
         const pare_pass *const pass = pare_passes[step->pass];
-        if (pass->folds && (pass->folds(step->value) & PARE_FOLDS_SHIFT) &&
+        if ((pass->transform->folds(step->value) & PARE_FOLDS_SHIFT) &&
             (plan->kinds[t->site] & kind))
             return step;
     }

@@ -58,15 +58,15 @@ static pare_status check_fold(pare_ctx *cx, const pare_plan *plan, const pare_pl
 {
     const pare_step *const step = &plan->recipe.step[t->step];
     const pare_pass *const pass = pare_passes[step->pass];
-    if (pass->transform_block && plan->rotation->online)
+    if (pass->transform->block && plan->rotation->online)
         return pare_recipe_fail(cx, step->place,
                                 "%s works through a whole block, and what rotate: {online: true} "
                                 "does while the model runs is not part of it; use online: false",
                                 pass->name);
     for (size_t role = 0; role < PARE_ROLES; role++)
         if (plan->model.config.arch->linear[role].site == t->site &&
-            pare_rotation_is_online(plan->rotation, (pare_role)role) && pass->folds &&
-            pass->folds(step->value))
+            pare_rotation_is_online(plan->rotation, (pare_role)role) &&
+            pass->transform->folds(step->value))
             return pare_recipe_fail(cx, step->place,
                                     "%s: the input of %s is rotated while the model runs "
                                     "(rotate: {online: true}), and no scale, shift or order folds "

@@ -17,7 +17,7 @@ static const pare_pass *pass_at(const pare_plan *plan, size_t step)
 static unsigned folds_of(const pare_plan *plan, size_t step)
 {
     const pare_pass *const pass = pass_at(plan, step);
-    return pass->folds ? pass->folds(step_at(plan, step)->value) : 0;
+    return pass->transform ? pass->transform->folds(step_at(plan, step)->value) : 0;
 }
 
 static const char *linear_name(const pare_plan *plan, size_t block, size_t role)
@@ -161,10 +161,10 @@ pare_status pare__plan_transform(pare_ctx *cx, pare_plan *plan, size_t step, con
                                  const int64_t *owner, const int64_t *pruner)
 {
     const pare_pass *const pass = pass_at(plan, step);
-    unsigned sites = pass->sites(step_at(plan, step)->value);
+    unsigned sites = pass->transform->sites(step_at(plan, step)->value);
     const size_t before = plan->transforms;
     const char *const why = pare_config_no_gradient(&plan->model.config);
-    if (pass->transform_block && why)
+    if (pass->transform->block && why)
         return pare__plan_refuse_family(cx, plan, step_at(plan, step),
                                         "needs gradients, and cannot take those of", why);
     if (plan->model.config.experts)
@@ -194,13 +194,13 @@ static pare_status check_grid(pare_ctx *cx, const pare_plan *plan, size_t step, 
                               const char *name)
 {
     const pare_pass *const pass = pass_at(plan, step), *const quantizer = pass_at(plan, behind);
-    if (!pass->refuses)
+    if (!pass->transform->refuses)
         return PARE_OK;
     pare_grid grid = {0};
     if (quantizer->grid)
         grid = quantizer->grid(step_at(plan, behind)->value);
     const char *const reason =
-        pass->refuses(step_at(plan, step)->value, quantizer->grid ? &grid : NULL);
+        pass->transform->refuses(step_at(plan, step)->value, quantizer->grid ? &grid : NULL);
     if (!reason)
         return PARE_OK;
     return pare_recipe_fail(cx, step_at(plan, step)->place, "%s: %s (%s of %s)", pass->name, reason,
@@ -259,7 +259,7 @@ static pare_status check_behind(pare_ctx *cx, const pare_plan *plan, const pare_
                                 "drop true_sequential and correct",
                                 pass->name,
                                 linear_name(plan, t->block, producing_role(plan, t->site)));
-    if (plan->sequential && pass->transform_block)
+    if (plan->sequential && pass->transform->block)
         return pare_recipe_fail(cx, place,
                                 "%s looks at a whole block at once, and true_sequential, which "
                                 "correct implies, takes it apart; drop both",

@@ -164,7 +164,7 @@ pare_status pare__run_prune(pare_run *run, const pare_plan_linear *l, void *site
                                .site_state = site_state,
                                .sparsity = &l->sparsity,
                                .result = r};
-    const pare_status s = pass->prune(run->cx, step->value, &linear, &run->scratch);
+    const pare_status s = pass->pruner->prune(run->cx, step->value, &linear, &run->scratch);
     if (s != PARE_OK)
         return pare_fail_context(run->cx, s, "%s", l->packed.name);
     PARE_TRY(pare__run_freeze(run, l, w));

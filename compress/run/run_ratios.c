@@ -102,7 +102,7 @@ static pare_status try_ratio(pare_run *run, const pare_plan_linear *l, const par
                                .result = &unused};
     memcpy(w, run->current.weight[l->role], n * k * sizeof *w);
     return pass->site ? pare_prune_without_factor(run->cx, &linear, &run->scratch)
-                      : pass->prune(run->cx, step->value, &linear, &run->scratch);
+                      : pass->pruner->prune(run->cx, step->value, &linear, &run->scratch);
 }
 
 /* Sum of squares of the stream that enters the block. */

@@ -80,7 +80,8 @@ static pare_status choose(const repetition *r, const choice *c, size_t part, voi
                                .site_state = state,
                                .sparsity = &c->linear->sparsity,
                                .result = &unused};
-    PARE_TRY(pare_passes[r->step->pass]->prune(run->cx, r->step->value, &linear, &run->scratch));
+    PARE_TRY(
+        pare_passes[r->step->pass]->pruner->prune(run->cx, r->step->value, &linear, &run->scratch));
     uint8_t *const bits = c->kept + part * c->stride;
     for (size_t i = 0; i < count; i++)
         bits[i / 8] |= (uint8_t)((w[i] != 0) << i % 8);

@@ -164,7 +164,7 @@ static pare_status apply(pare_run *run, const pare_step *step, size_t block,
 {
     const pare_pass *const pass = pare_passes[step->pass];
     pare_ctx *const cx = run->cx;
-    if (pass->transform_block) {
+    if (pass->transform->block) {
         pare_pass_block all = {.current = &run->current,
                                .reference = &run->reference,
                                .shape = &run->shape,
@@ -172,7 +172,7 @@ static pare_status apply(pare_run *run, const pare_step *step, size_t block,
                                .wave = &run->wave};
         memcpy(all.site, site, sizeof all.site);
         const pare_mark mark = pare_arena_mark(&run->scratch);
-        const pare_status s = pass->transform_block(cx, step->value, &all, &run->scratch);
+        const pare_status s = pass->transform->block(cx, step->value, &all, &run->scratch);
         pare_arena_rewind(&run->scratch, mark);
         return s == PARE_OK ? s : pare_fail_context(cx, s, "%s: block %zu", pass->name, block);
     }
@@ -180,7 +180,7 @@ static pare_status apply(pare_run *run, const pare_step *step, size_t block,
         if (!site[i])
             continue;
         const pare_mark mark = pare_arena_mark(&run->scratch);
-        const pare_status s = pass->transform(cx, step->value, site[i], &run->scratch);
+        const pare_status s = pass->transform->site(cx, step->value, site[i], &run->scratch);
         pare_arena_rewind(&run->scratch, mark);
         if (s != PARE_OK)
             return pare_fail_context(cx, s, "%s: input of %s", pass->name,
