@@ -8,7 +8,6 @@
 #include "compress/output/inventory.h"
 #include "compress/output/output.h"
 #include "compress/plan/calibration_need.h"
-#include "compress/plan/plan_internal.h"
 #include "compress/run/run_evaluate.h"
 #include "compress/run/run_internal.h"
 #include "compress/run/run_phases.h"
@@ -114,7 +113,7 @@ static pare_status take_work(pare_run *run)
     if (!run->work)
         return PARE_ENOMEM;
     pare_arena_release(&run->scratch);
-    return pare_arena_init(run->cx, &run->scratch, pare__plan_stored_bytes(run->plan));
+    return pare_arena_init(run->cx, &run->scratch, pare_plan_stored_bytes(run->plan));
 }
 
 /* Space for the current block's float weights, twice when folds carry a reference along. */

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "compress/cli/cli.h"
-#include "compress/plan/plan.h"
+#include "compress/plan/plan_limits.h"
 #include "compress/text/units.h"
 #include "runtime/linalg.h"
 #include "runtime/machine.h"

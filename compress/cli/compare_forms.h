@@ -3,7 +3,7 @@
 #define PARE_COMPRESS_COMPARE_FORMS_H
 
 #include "compress/cli/measure.h"
-#include "compress/report/report_internal.h"
+#include "compress/text/text_out.h"
 
 typedef struct pare_comparison {
     const pare_measure *asked;

@@ -4,7 +4,7 @@
 
 #include "compress/init/init.h"
 #include "compress/passes/pass.h"
-#include "compress/report/report_internal.h"
+#include "compress/text/text_out.h"
 #include "formats/checkpoint.h"
 #include "recipes/yaml.h"
 

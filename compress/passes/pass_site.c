@@ -1,6 +1,6 @@
 #include <math.h>
 
-#include "compress/passes/pass.h"
+#include "compress/passes/pass_site.h"
 
 /* Values per input column, for the statistics. */
 static float *columns(pare_pass_site *s, const float *channel)

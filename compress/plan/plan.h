@@ -120,17 +120,6 @@ typedef struct pare_plan {
     uint64_t export_ram_bytes;
 } pare_plan;
 
-/* Something that bounds memory, named as in "the limit of NAME". */
-typedef struct pare_memory_limit {
-    const char *name;
-    uint64_t bytes;
-} pare_memory_limit;
-
-/* The smallest limit: what was asked for (bytes 0: nothing, then three quarters of the memory of
- * the machine or of its container, else all of it), and what the shell (ulimit -v, -d) leaves to a
- * process that holds `held` bytes of what it needs already and will map files of `mapped` bytes. */
-pare_memory_limit pare_memory_limit_find(pare_memory_limit asked, uint64_t held, uint64_t mapped);
-
 /* Exports that are still to be made. */
 static inline size_t pare_plan_missing(const pare_plan *plan, const pare_settled *settled)
 {
@@ -181,6 +170,17 @@ static inline pare_site pare_plan_site(const pare_plan *plan, const pare_plan_li
     return pare_arch_linear(plan->model.config.arch, l->part, l->role)->site;
 }
 
+/* Whether a step behind `step` works on linears that read a site of part 0 of a block. */
+static inline bool pare_plan_step_follows(const pare_plan *plan, size_t block, pare_site site,
+                                          size_t step)
+{
+    size_t i, end;
+    for (pare_plan_range(plan, block, 0, &i, &end); i < end; i++)
+        if (plan->linear[i].step > step && pare_plan_site(plan, &plan->linear[i]) == site)
+            return true;
+    return false;
+}
+
 /* Parts of the calibration that a step's choice is repeated on. */
 static inline size_t pare_plan_draws(const pare_plan *plan, size_t step)
 {
@@ -209,6 +209,10 @@ static inline const pare_pass *pare_plan_chooses_columns(const pare_plan *plan,
 /* What a step leaves as a shorter last group, and which exports cannot hold it, in text [size];
  * NULL: nothing. */
 const char *pare_plan_tail_text(const pare_plan *plan, size_t step, char *text, size_t size);
+
+/* Of the largest linear what a job without calibration stores: codes, planes and what a view adds.
+ */
+uint64_t pare_plan_stored_bytes(const pare_plan *plan);
 
 /* Fills *plan, reads no weights; memory from the arena. Close it with pare_plan_close in any case.
  * Only if the job says `plan_only`, what lies where outputs go, the disk and the data are looked at

@@ -3,6 +3,8 @@
 #define PARE_COMPRESS_PLAN_PLAN_INTERNAL_H
 
 #include "compress/plan/plan.h"
+#include "compress/plan/plan_limits.h"
+#include "compress/plan/plan_rotate.h"
 #include "recipes/pattern.h"
 
 /* Which step prunes and quantizes which linear; facts and storage checked. Fills linear, linears,
@@ -67,17 +69,6 @@ PARE_CHECKED pare_status pare__plan_refuse_router(pare_ctx *cx, const pare_plan 
                                                   const pare_pattern *pattern,
                                                   const pare_text *text);
 
-/* Whether a step behind `step` works on linears that read a site of part 0 of a block. */
-static inline bool pare__plan_step_follows(const pare_plan *plan, size_t block, pare_site site,
-                                           size_t step)
-{
-    size_t i, end;
-    for (pare_plan_range(plan, block, 0, &i, &end); i < end; i++)
-        if (plan->linear[i].step > step && pare_plan_site(plan, &plan->linear[i]) == site)
-            return true;
-    return false;
-}
-
 /* Bits of all planes of linear [plan->linears] over their weights. */
 double pare__plan_bits(const pare_plan *plan, const pare_plan_linear *linear);
 
@@ -93,10 +84,6 @@ pare_pass_cost pare__plan_block_cost(const pare_ctx *cx, const pare_plan *plan,
 
 /* Anonymous memory that the allocator does not see. */
 uint64_t pare__plan_outside_bytes(const pare_ctx *cx, const pare_plan *plan);
-
-/* Of the largest linear what a job without calibration stores: codes, planes and what a view adds.
- */
-uint64_t pare__plan_stored_bytes(const pare_plan *plan);
 
 /* Once pare__plan_cost has refused a plan for its memory: adds to the recorded failure the first
  * setting with which a plan of the job fits, and what it needs then; several together where no
@@ -151,40 +138,6 @@ void pare__plan_cut_global(const pare_plan *plan, pare_tensor *t);
 
 /* True for a tensor of a block: a structured plan stores those anew. */
 bool pare__plan_in_block(const pare_plan *plan, const char *tensor);
-
-/* A rotated model outside its blocks: floats of a matrix that are in memory at once while it is
- * written, and while it is checked; positions of the check. */
-enum {
-    PARE__ROTATE_FLOATS = 1 << 20,
-    PARE__ROTATE_CHECK_FLOATS = 1 << 18,
-    PARE__ROTATE_CHECK_TOKENS = 32
-};
-
-/* Rows of a matrix [n, k] that are in memory at once: one at least. */
-static inline size_t pare__rotate_rows_at_once(size_t n, size_t k, size_t floats)
-{
-    const size_t most = floats / k ? floats / k : 1;
-    return n < most ? n : most;
-}
-
-/* Memory of the check that a rotated model computes what it did. */
-uint64_t pare__plan_rotate_check_bytes(const pare_ctx *cx, const pare_config *c);
-
-/* Tensors outside the blocks that a change of basis changes. */
-typedef enum pare_rotated {
-    PARE_ROTATED_NOT,
-    PARE_ROTATED_EMBED,
-    PARE_ROTATED_HEAD,
-    PARE_ROTATED_NORM
-} pare_rotated;
-pare_rotated pare__plan_global(const pare_plan *plan, const char *tensor);
-/* The same when the plan rotates or narrows the stream, else NOT. */
-pare_rotated pare__plan_rotated(const pare_plan *plan, const char *tensor);
-/* Memory while the largest of these is written. */
-uint64_t pare__plan_rotate_put_bytes(const pare_plan *plan, const pare_packed_layout *layout);
-
-/* The tensor that a tied head gets of its own. PARE_ENOMEM. */
-PARE_CHECKED pare_status pare__plan_head(pare_arena *a, const pare_plan *plan, pare_tensor *out);
 
 /* Reads the data of a plan as the job will; texts that have more than enough are not tokenized.
  * What pare_data_calibration, pare_data_check (compress/plan/job_data.h) and pare_text_check

@@ -95,7 +95,7 @@ static uint64_t shared_bytes(const pare_plan *plan, const pare_plan_linear *l)
 {
     const pare_site site = pare_plan_site(plan, l);
     const bool drifts = l->part == 0 && (plan->kinds[site] & PARE_STATS_DRIFT);
-    return drifts && pare__plan_step_follows(plan, l->block, site, l->step)
+    return drifts && pare_plan_step_follows(plan, l->block, site, l->step)
                ? pare_drift_bytes(l->packed.k)
                : 0;
 }
@@ -117,7 +117,7 @@ static uint64_t stored_bytes(const pare_plan *plan, const pare_plan_linear *l)
     return code_bytes(l) + plane_bytes(plan, l) + linear_view_bytes(&l->packed);
 }
 
-uint64_t pare__plan_stored_bytes(const pare_plan *plan)
+uint64_t pare_plan_stored_bytes(const pare_plan *plan)
 {
     uint64_t most = 0;
     for (size_t i = 0; i < plan->linears; i++)

@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "compress/output/output.h"
-#include "compress/plan/plan_internal.h"
 #include "compress/run/run_internal.h"
 #include "formats/checksums.h"
 #include "formats/format_version.h"

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "compress/plan/plan_internal.h"
 #include "compress/run/run_internal.h"
 #include "compress/text/version.h"
 #include "formats/checksums.h"

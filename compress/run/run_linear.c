@@ -4,7 +4,6 @@
 
 #include "compress/artifact/sparsity_text.h"
 #include "compress/plan/calibration_need.h"
-#include "compress/plan/plan_internal.h"
 #include "compress/run/run_internal.h"
 #include "quant/matrix_error.h"
 #include "runtime/linear.h"
@@ -295,7 +294,7 @@ static pare_status run_site(pare_run *run, size_t block, size_t part, size_t ste
             if (pass->needs & PARE_FACT_HESSIAN)
                 pare_stats_identity_hessian(stats);
         }
-        stats->drift.shared = pare__plan_step_follows(plan, block, site, step);
+        stats->drift.shared = pare_plan_step_follows(plan, block, site, step);
         if (!ready && pass->site) {
             const pare_status s = pass->site(run->cx, st->value, stats, &run->scratch, &state);
             if (s != PARE_OK)

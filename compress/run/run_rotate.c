@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "compress/plan/plan_internal.h"
+#include "compress/plan/plan_rotate.h"
 #include "compress/run/run_internal.h"
 #include "compress/run/run_rotate.h"
 #include "runtime/linear.h"

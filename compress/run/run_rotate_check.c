@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "compress/plan/plan_internal.h"
+#include "compress/plan/plan_rotate.h"
 #include "compress/run/run_internal.h"
 #include "compress/run/run_rotate.h"
 #include "compress/run/run_same.h"

@@ -1,6 +1,7 @@
 #!/bin/sh
 # The folders of compress/ are floors: what a file includes, and what it calls, lies in its own folder or
-# in one behind it in the list. compress.[ch], the main job, stands on run/. floors.sh ROOT ARCHIVE
+# in one behind it in the list. compress.[ch], the main job, stands on run/. A header *_internal.h is private to its
+# folder, that of run/ also to the main job. floors.sh ROOT ARCHIVE
 . "$(dirname "$0")/common.sh"
 
 # From the top.
@@ -50,7 +51,13 @@ $1 == "file" {
         path[base($2)] = $2
 }
 
-$1 == "include" { check($2, $3, "includes") }
+$1 == "include" {
+    check($2, $3, "includes")
+    from = floor_of($2)
+    to = floor_of($3)
+    if ($3 ~ /_internal\.h$/ && from != to && !(from == "job" && to == "run"))
+        print $2 " includes " $3 ", which is private to its folder"
+}
 
 $1 == "symbol" {
     parts = split($2, part, ":")

@@ -106,6 +106,8 @@ catches floors 'a plan that calls what runs it' \
     echo "void pare_b(void); void pare_b(void) { }" > compress/run/two.c
     "$cc" -c compress/plan/one.c -o "$work/one.c.o"; "$cc" -c compress/run/two.c -o "$work/two.c.o"
     (cd "$work" && ar r tree.a one.c.o two.c.o)'
+catches floors 'a private header of another folder' \
+    'mkdir compress/run; echo "#include \"compress/plan/plan_internal.h\"" > compress/run/run.c'
 catches floors 'a folder without a floor' 'mkdir compress/new; touch compress/new/new.c'
 catches readmes 'a folder without README' 'rm calib/README.md'
 catches readmes 'a long first page' 'yes "one more sentence" | head -n 400 >> README.md'

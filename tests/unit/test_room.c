@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "compress/plan/plan.h"
+#include "compress/plan/plan_limits.h"
 #include "runtime/linalg.h"
 #include "runtime/machine.h"
 #include "runtime/threads.h"

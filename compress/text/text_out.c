@@ -1,9 +1,10 @@
+#include "compress/text/text_out.h"
+
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "compress/report/report_internal.h"
 #include "runtime/file.h"
 
 static bool reserve(pare_text_out *t, size_t more)
