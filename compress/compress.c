@@ -129,7 +129,7 @@ static pare_status take_weights(pare_run *run)
             pare_float_block_take(&run->stage, &run->model.config, plan->room, &run->reference));
     memcpy(run->part.weight, run->current.weight, sizeof run->part.weight);
     memcpy(run->part.bias, run->current.bias, sizeof run->part.bias);
-    memcpy(run->part.whole, run->reference.weight, sizeof run->part.whole);
+    memcpy(run->part.reference, run->reference.weight, sizeof run->part.reference);
     return PARE_OK;
 }
 

@@ -14,7 +14,7 @@ static const uint64_t report_bytes = (uint64_t)1 << 20, linear_report_bytes = 15
 /* What the job takes with the activations where they are. */
 static uint64_t peak_anonymous(const pare_plan_memory *m)
 {
-    return m->spill ? m->spilled_bytes : m->whole_bytes;
+    return m->spill ? m->spilled_bytes : m->resident_bytes;
 }
 
 /* As many experts at once as the limit allows: a pass of the wave more for each other chunk. */
@@ -46,9 +46,9 @@ pare_status pare__plan_cost(pare_ctx *cx, const pare_plan *plan, pare_settled *s
                                               &settled->memory.activation_bytes))
         settled->memory.activation_bytes = UINT64_MAX;
     const char *const largest = pare__plan_memory(cx, plan, settled);
-    const uint64_t need = settled->memory.spilled_bytes < settled->memory.whole_bytes
+    const uint64_t need = settled->memory.spilled_bytes < settled->memory.resident_bytes
                               ? settled->memory.spilled_bytes
-                              : settled->memory.whole_bytes;
+                              : settled->memory.resident_bytes;
     const pare_memory_limit limit =
         pare__plan_limit(plan, settled->packed_bytes, pare__plan_outside_bytes(cx, plan));
     settled->memory.limit_bytes = limit.bytes;
@@ -63,7 +63,7 @@ pare_status pare__plan_cost(pare_ctx *cx, const pare_plan *plan, pare_settled *s
                          pare_units_bytes(settled->memory.limit_bytes, most));
     settled->memory.allocator_bytes =
         settled->memory.limit_bytes - pare__plan_outside_bytes(cx, plan);
-    settled->memory.spill = settled->memory.whole_bytes > settled->memory.limit_bytes;
+    settled->memory.spill = settled->memory.resident_bytes > settled->memory.limit_bytes;
     choose_chunk(cx, plan, settled);
     settled->memory.anonymous_bytes = peak_anonymous(&settled->memory);
     settled->memory.mapped_bytes =

@@ -90,8 +90,9 @@ uint64_t pare__plan_outside_bytes(const pare_ctx *cx, const pare_plan *plan);
  * single one is enough; or that none is. Returns PARE_ENOMEM. */
 pare_status pare__plan_relief(pare_ctx *cx, const pare_plan *plan);
 
-/* Fills memory.spilled_bytes and whole_bytes, at most that: what the plan holds now, and what the
- * job takes on top. Needs activation_bytes and chunk. Returns what takes most, for a message. */
+/* Fills memory.spilled_bytes and resident_bytes, at most that: what the plan holds now, and what
+ * the job takes on top. Needs activation_bytes and chunk. Returns what takes most, for a message.
+ */
 const char *pare__plan_memory(const pare_ctx *cx, const pare_plan *plan, pare_settled *settled);
 
 /* Memory and flops; the check against the limit. Needs the layout. Once more when the number of

@@ -527,6 +527,6 @@ const char *pare__plan_memory(const pare_ctx *cx, const pare_plan *plan, pare_se
         most = larger(most, other[i].bytes);
     }
     settled->memory.spilled_bytes = always + larger(apart, least);
-    settled->memory.whole_bytes = always + larger(inside, least);
+    settled->memory.resident_bytes = always + larger(inside, least);
     return largest;
 }

@@ -10,7 +10,7 @@
 enum { SETS = 64, SET = 64, LEAST_WINDOW = 128 };
 
 /* A setting of the recipe, or of the command line, as the user writes it. */
-typedef enum lever {
+typedef enum setting {
     EVALUATED, /* shorter windows of evaluations */
     CORRECT,   /* parameters of passes, by their name */
     TUNE,
@@ -18,15 +18,15 @@ typedef enum lever {
     WINDOW, /* of the calibration */
     SEQUENTIAL,
     THREADS,
-    LEVERS
-} lever;
+    SETTINGS
+} setting;
 
 /* What a plan is made with beside its job. */
 typedef struct relief {
     pare_ctx *cx;
     const pare_plan *plan;
     uint64_t held; /* of the allocator before: what the plan itself has */
-    bool pulled[LEVERS];
+    bool changed[SETTINGS];
     size_t window, evaluated; /* the windows */
     char set[SETS][SET];
     size_t sets;
@@ -68,21 +68,21 @@ static void put_evaluated(relief *r)
 static void put_sets(relief *r)
 {
     r->sets = 0;
-    if (r->pulled[EVALUATED])
+    if (r->changed[EVALUATED])
         put_evaluated(r);
-    if (r->pulled[CORRECT])
+    if (r->changed[CORRECT])
         put_param(r, "correct", "none");
-    if (r->pulled[TUNE])
+    if (r->changed[TUNE])
         put_param(r, "tune", "false");
-    if (r->pulled[WEIGHTS])
+    if (r->changed[WEIGHTS])
         put_set(r, "calibration.token_weights=even");
-    if (r->pulled[WINDOW])
+    if (r->changed[WINDOW])
         put_set(r, "calibration.window=%zu", r->window);
-    if (r->pulled[SEQUENTIAL])
+    if (r->changed[SEQUENTIAL])
         put_param(r, "true_sequential", "true");
 }
 
-/* What the job needs with the settings pulled; UINT64_MAX when they do not do. */
+/* What the job needs with the settings changed; UINT64_MAX when they do not do. */
 static uint64_t need_of(relief *r)
 {
     pare_ctx *const cx = r->cx;
@@ -104,11 +104,11 @@ static uint64_t need_of(relief *r)
     pare_arena a = {.cx = cx};
     pare_plan plan;
     pare_pool *const pool = cx->pool;
-    cx->pool = r->pulled[THREADS] ? NULL : pool;
+    cx->pool = r->changed[THREADS] ? NULL : pool;
     const pare_status s = pare_plan_make(cx, &a, &job, &plan);
     const uint64_t spilled = plan.settled.memory.spilled_bytes,
-                   whole = plan.settled.memory.whole_bytes;
-    const uint64_t need = spilled < whole ? spilled : whole;
+                   resident = plan.settled.memory.resident_bytes;
+    const uint64_t need = spilled < resident ? spilled : resident;
     cx->pool = pool;
     pare_plan_close(&plan);
     pare_arena_release(&a);
@@ -118,7 +118,7 @@ static uint64_t need_of(relief *r)
 }
 
 /* Whether a setting is there to be changed. */
-static bool is_open(const relief *r, lever l)
+static bool is_open(const relief *r, setting l)
 {
     const pare_plan *const plan = r->plan;
     bool evaluates = false;
@@ -133,13 +133,13 @@ static bool is_open(const relief *r, lever l)
     case WEIGHTS: return plan->token_weights;
     case WINDOW: return plan->calibrated && plan->window > LEAST_WINDOW;
     case THREADS: return pare_threads(r->cx) > 1;
-    case LEVERS: break;
+    case SETTINGS: break;
     }
     return false;
 }
 
-/* The largest window that fits with what is pulled, or the least there is. */
-static uint64_t pull_window(relief *r, size_t *window, size_t from, uint64_t limit)
+/* The largest window that fits with the settings changed, or the least there is. */
+static uint64_t shrink_window(relief *r, size_t *window, size_t from, uint64_t limit)
 {
     uint64_t need = UINT64_MAX;
     for (*window = from; need > limit && *window > LEAST_WINDOW;) {
@@ -159,54 +159,54 @@ static size_t longest_evaluated(const pare_plan *plan)
     return most;
 }
 
-static uint64_t pull(relief *r, lever l, uint64_t limit)
+static uint64_t change(relief *r, setting l, uint64_t limit)
 {
-    r->pulled[l] = true;
+    r->changed[l] = true;
     if (l == WINDOW)
-        return pull_window(r, &r->window, r->plan->window, limit);
+        return shrink_window(r, &r->window, r->plan->window, limit);
     if (l == EVALUATED)
-        return pull_window(r, &r->evaluated, longest_evaluated(r->plan), limit);
+        return shrink_window(r, &r->evaluated, longest_evaluated(r->plan), limit);
     return need_of(r);
 }
 
 static void name(const relief *r, char *text, size_t size)
 {
-    char words[LEVERS][80] = {[CORRECT] = "correct: none",
-                              [TUNE] = "tune: false",
-                              [WEIGHTS] = "token_weights: even",
-                              [SEQUENTIAL] = "true_sequential: true",
-                              [THREADS] = "--threads 1"};
+    char words[SETTINGS][80] = {[CORRECT] = "correct: none",
+                                [TUNE] = "tune: false",
+                                [WEIGHTS] = "token_weights: even",
+                                [SEQUENTIAL] = "true_sequential: true",
+                                [THREADS] = "--threads 1"};
     (void)snprintf(words[WINDOW], sizeof words[WINDOW], "window: %zu of the calibration",
                    r->window);
     (void)snprintf(words[EVALUATED], sizeof words[EVALUATED], "window: %zu of the evaluation",
                    r->evaluated);
     size_t at = 0;
-    for (size_t l = 0; l < LEVERS; l++)
-        if (r->pulled[l] && at < size)
+    for (size_t l = 0; l < SETTINGS; l++)
+        if (r->changed[l] && at < size)
             at += (size_t)snprintf(text + at, size - at, "%s%s", at ? ", " : "", words[l]);
 }
 
-/* The first setting that is enough alone, left pulled; UINT64_MAX without one. */
-static uint64_t pull_one(relief *r, uint64_t limit)
+/* The first setting that is enough by itself, left changed; UINT64_MAX without one. */
+static uint64_t change_one(relief *r, uint64_t limit)
 {
-    for (size_t l = 0; l < LEVERS; l++) {
-        memset(r->pulled, 0, sizeof r->pulled);
-        const uint64_t need = is_open(r, (lever)l) ? pull(r, (lever)l, limit) : UINT64_MAX;
+    for (size_t l = 0; l < SETTINGS; l++) {
+        memset(r->changed, 0, sizeof r->changed);
+        const uint64_t need = is_open(r, (setting)l) ? change(r, (setting)l, limit) : UINT64_MAX;
         if (need <= limit)
             return need;
     }
-    memset(r->pulled, 0, sizeof r->pulled);
+    memset(r->changed, 0, sizeof r->changed);
     return UINT64_MAX;
 }
 
 /* One after the other, as long as it is not enough; what does not help is left as it is. */
-static uint64_t pull_more(relief *r, uint64_t need, uint64_t limit)
+static uint64_t change_more(relief *r, uint64_t need, uint64_t limit)
 {
-    for (size_t l = 0; l < LEVERS && need > limit; l++) {
-        if (!is_open(r, (lever)l))
+    for (size_t l = 0; l < SETTINGS && need > limit; l++) {
+        if (!is_open(r, (setting)l))
             continue;
-        const uint64_t with = pull(r, (lever)l, limit);
-        r->pulled[l] = with < need;
+        const uint64_t with = change(r, (setting)l, limit);
+        r->changed[l] = with < need;
         need = with < need ? with : need;
     }
     return need;
@@ -215,8 +215,8 @@ static uint64_t pull_more(relief *r, uint64_t need, uint64_t limit)
 pare_status pare__plan_relief(pare_ctx *cx, const pare_plan *plan)
 {
     const uint64_t spilled = plan->settled.memory.spilled_bytes,
-                   whole = plan->settled.memory.whole_bytes;
-    const uint64_t need = spilled < whole ? spilled : whole,
+                   resident = plan->settled.memory.resident_bytes;
+    const uint64_t need = spilled < resident ? spilled : resident,
                    limit = plan->settled.memory.limit_bytes;
     char refusal[sizeof cx->what], words[256] = "", bytes[PARE_UNIT_TEXT];
     if (need <= limit) /* memory ended */
@@ -224,8 +224,8 @@ pare_status pare__plan_relief(pare_ctx *cx, const pare_plan *plan)
     relief r = {.cx = cx, .plan = plan, .held = cx->live_bytes};
     (void)snprintf(refusal, sizeof refusal, "%s", cx->what);
     pare_ctx_clear(cx);
-    const uint64_t one = pull_one(&r, limit);
-    const uint64_t found = one <= limit ? one : pull_more(&r, need, limit);
+    const uint64_t one = change_one(&r, limit);
+    const uint64_t found = one <= limit ? one : change_more(&r, need, limit);
     name(&r, words, sizeof words);
     if (found <= limit)
         return pare_fail(cx, PARE_ENOMEM, "%s, or say %s (%s)", refusal, words,

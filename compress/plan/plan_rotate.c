@@ -101,8 +101,8 @@ pare_status pare__plan_rotate_check(pare_ctx *cx, const pare_plan *plan)
 
 pare_rotated pare__plan_rotated(const pare_plan *plan, const char *tensor)
 {
-    const bool turned = plan->rotation || plan->out.hidden < plan->model.config.hidden;
-    return turned ? pare__plan_global(plan, tensor) : PARE_ROTATED_NOT;
+    const bool rotated = plan->rotation || plan->out.hidden < plan->model.config.hidden;
+    return rotated ? pare__plan_global(plan, tensor) : PARE_ROTATED_NOT;
 }
 
 pare_rotated pare__plan_global(const pare_plan *plan, const char *tensor)

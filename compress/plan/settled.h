@@ -27,7 +27,7 @@ typedef struct pare_plan_memory {
     uint64_t activation_bytes; /* 0 when samples is 0 (not known yet) */
     uint64_t held_bytes;       /* of the allocator, once everything is planned */
     uint64_t spilled_bytes;    /* anonymous memory with the activations in a file */
-    uint64_t whole_bytes;      /* the same with them in memory */
+    uint64_t resident_bytes;   /* the same with them in memory */
     uint64_t limit_bytes;      /* the smallest of those that bound the memory */
     const char *limit;         /* its name */
     uint64_t allocator_bytes;  /* of it; the rest is BLAS, stacks, parsed JSON */

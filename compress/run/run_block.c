@@ -16,36 +16,36 @@ static pare_status begin_block(pare_run *run, size_t block)
     return pare__rotate_check_block(run, block);
 }
 
-/* The sites of `group` in part 0: their statistics in one pass of the wave, then every step on
+/* `sites` (bit per site) of part 0: their statistics in one pass of the wave, then every step on
  * them. */
-static pare_status run_group(pare_run *run, size_t block, unsigned group, pare_stats *stats,
+static pare_status run_sites(pare_run *run, size_t block, unsigned sites, pare_stats *stats,
                              pare_unit_result *unit)
 {
     const unsigned wanted = stats->active;
-    stats->active &= group;
+    stats->active &= sites;
     if (stats->active)
         PARE_TRY(pare__run_gather(run, block, stats));
-    PARE_TRY(pare_stats_support(&run->scratch, stats, group));
+    PARE_TRY(pare_stats_support(&run->scratch, stats, sites));
     stats->active = wanted;
     for (size_t step = 0; step < run->plan->recipe.steps; step++) {
         if (pare_pass_transforms(pare_passes[run->plan->recipe.step[step].pass])) {
-            PARE_TRY(pare__run_transform(run, block, step, group, stats));
+            PARE_TRY(pare__run_transform(run, block, step, sites, stats));
             PARE_TRY(pare__run_check_block(run, block, step));
             continue;
         }
-        PARE_TRY(pare__run_stability(run, block, step, group));
-        PARE_TRY(pare__run_step(run, block, 0, step, group, stats, unit));
+        PARE_TRY(pare__run_stability(run, block, step, sites));
+        PARE_TRY(pare__run_step(run, block, 0, step, sites, stats, unit));
     }
-    return pare__run_rest(run, block, 0, group, stats, unit);
+    return pare__run_rest(run, block, 0, sites, stats, unit);
 }
 
-/* Statistics of the sites of `group` alone are in memory. */
-static pare_status take_group(pare_run *run, unsigned group, pare_stats *stats)
+/* Statistics of these sites, and no others, are in memory. */
+static pare_status take_sites(pare_run *run, unsigned sites, pare_stats *stats)
 {
     const pare_plan *const plan = run->plan;
     unsigned kinds[PARE_SITES];
     for (unsigned site = 0; site < PARE_SITES; site++)
-        kinds[site] = group & (1u << site) ? plan->kinds[site] : 0;
+        kinds[site] = sites & (1u << site) ? plan->kinds[site] : 0;
     PARE_TRY(pare_stats_take(run->cx, &run->scratch, &run->model.config, 0, kinds,
                              (uint64_t)run->settled.samples * plan->window, stats));
     PARE_TRY(pare_stats_take_drift(&run->scratch, kinds, stats));
@@ -56,14 +56,14 @@ static pare_status take_group(pare_run *run, unsigned group, pare_stats *stats)
     return PARE_OK;
 }
 
-static pare_status compress_group(pare_run *run, size_t block, unsigned group,
+static pare_status compress_sites(pare_run *run, size_t block, unsigned sites,
                                   pare_unit_result *unit)
 {
     pare_stats stats;
     const pare_mark mark = pare_arena_mark(&run->scratch);
-    pare_status s = take_group(run, group, &stats);
+    pare_status s = take_sites(run, sites, &stats);
     if (s == PARE_OK)
-        s = run_group(run, block, group, &stats, unit);
+        s = run_sites(run, block, sites, &stats, unit);
     pare_arena_rewind(&run->scratch, mark);
     return s;
 }
@@ -76,9 +76,9 @@ static pare_status compress_common(pare_run *run, size_t block, pare_unit_result
     PARE_TRY(pare__run_transforms_begin(run, block));
     if (run->plan->sequential)
         for (unsigned site = 0; site < PARE_SITES; site++)
-            PARE_TRY(compress_group(run, block, 1u << site, unit));
+            PARE_TRY(compress_sites(run, block, 1u << site, unit));
     else
-        PARE_TRY(compress_group(run, block, (1u << PARE_SITES) - 1, unit));
+        PARE_TRY(compress_sites(run, block, (1u << PARE_SITES) - 1, unit));
     return pare__run_store_changed(run, block);
 }
 

@@ -27,10 +27,10 @@ pare_status pare__run_experts_take(pare_run *run)
         size_t n, k;
         pare_linear_shape(c, 1, (pare_role)role, &n, &k);
         float **const weight = &run->experts.part.weight[role],
-                      **const whole = &run->experts.part.whole[role];
+                      **const reference = &run->experts.part.reference[role];
         *weight = PARE_NEW(a, float, n *k);
-        *whole = plan->reference ? PARE_NEW(a, float, n *k) : NULL;
-        if (!*weight || (plan->reference && !*whole))
+        *reference = plan->reference ? PARE_NEW(a, float, n *k) : NULL;
+        if (!*weight || (plan->reference && !*reference))
             return PARE_ENOMEM;
     }
     return plan->experts ? pare__run_prune_take(run, &run->experts.part, 1) : PARE_OK;
@@ -133,12 +133,12 @@ static pare_status take_stats(pare_run *run, size_t block, const chunk *k)
     return PARE_OK;
 }
 
-/* What the sites of `group` see, of all experts of the chunk. */
-static pare_status gather(pare_run *run, const chunk *k, unsigned group)
+/* Statistics of `sites` of all experts of the chunk. */
+static pare_status gather(pare_run *run, const chunk *k, unsigned sites)
 {
     unsigned any = 0;
     for (size_t i = 0; i < k->count; i++)
-        any |= k->stats[i].active & group;
+        any |= k->stats[i].active & sites;
     if (!any)
         return PARE_OK;
     unsigned *const wanted = PARE_NEW(&run->scratch, unsigned, k->count);
@@ -146,7 +146,7 @@ static pare_status gather(pare_run *run, const chunk *k, unsigned group)
         return PARE_ENOMEM;
     for (size_t i = 0; i < k->count; i++) {
         wanted[i] = k->stats[i].active;
-        k->stats[i].active &= group;
+        k->stats[i].active &= sites;
     }
     pare_stats_parts parts = {k->stats, k->first + 1, k->count};
     pare_tap tap = pare_stats_tap_parts(&parts);
@@ -154,48 +154,48 @@ static pare_status gather(pare_run *run, const chunk *k, unsigned group)
     pare_status s = pare__run_wave(run, &tap, "gathering statistics of experts");
     for (size_t i = 0; i < k->count; i++) {
         if (s == PARE_OK)
-            s = pare_stats_support(&run->scratch, &k->stats[i], group);
+            s = pare_stats_support(&run->scratch, &k->stats[i], sites);
         k->stats[i].active = wanted[i];
     }
     return s;
 }
 
-/* Float weights of the linears of an expert that read the inputs of `group`. */
-static void load_expert(pare_run *run, size_t block, size_t part, unsigned group)
+/* Float weights of the linears of an expert that read the inputs of `sites`. */
+static void load_expert(pare_run *run, size_t block, size_t part, unsigned sites)
 {
     const pare_plan *const plan = run->plan;
     size_t i, end;
     for (pare_plan_range(plan, block, part, &i, &end); i < end; i++) {
         const pare_plan_linear *const l = &run->settled.linear[i];
         const size_t bytes = l->packed.n * l->packed.k * sizeof(float);
-        if (!(group & (1u << pare_plan_site(plan, l))))
+        if (!(sites & (1u << pare_plan_site(plan, l))))
             continue;
         float *const w = run->experts.part.weight[l->role];
         pare_linear_to_f32(run->cx, &run->experts.linear[(part - 1) * PARE_ROLES + l->role], w);
         if (plan->reference)
-            memcpy(run->experts.part.whole[l->role], w, bytes);
+            memcpy(run->experts.part.reference[l->role], w, bytes);
     }
 }
 
-static pare_status compress_expert(pare_run *run, size_t block, size_t part, unsigned group,
+static pare_status compress_expert(pare_run *run, size_t block, size_t part, unsigned sites,
                                    pare_stats *stats, pare_unit_result *unit)
 {
     PARE_TRY(pare_ctx_interrupted(run->cx));
-    load_expert(run, block, part, group);
+    load_expert(run, block, part, sites);
     pare__run_part_begin(&run->experts.part);
     for (size_t step = 0; step < run->plan->recipe.steps; step++)
-        PARE_TRY(pare__run_step(run, block, part, step, group, stats, unit));
-    return pare__run_rest(run, block, part, group, stats, unit);
+        PARE_TRY(pare__run_step(run, block, part, step, sites, stats, unit));
+    return pare__run_rest(run, block, part, sites, stats, unit);
 }
 
-static pare_status run_group(pare_run *run, size_t block, const chunk *k, unsigned group,
+static pare_status run_sites(pare_run *run, size_t block, const chunk *k, unsigned sites,
                              pare_unit_result *unit)
 {
-    PARE_TRY(gather(run, k, group));
+    PARE_TRY(gather(run, k, sites));
     for (size_t i = 0; i < k->count; i++) {
         const pare_mark mark = pare_arena_mark(&run->scratch);
         const pare_status s =
-            compress_expert(run, block, k->first + i + 1, group, &k->stats[i], unit);
+            compress_expert(run, block, k->first + i + 1, sites, &k->stats[i], unit);
         pare_arena_rewind(&run->scratch, mark);
         PARE_TRY(s);
     }
@@ -209,9 +209,9 @@ static pare_status run_chunk(pare_run *run, size_t block, chunk *k, pare_unit_re
         return PARE_ENOMEM;
     PARE_TRY(take_stats(run, block, k));
     if (!run->plan->sequential)
-        return run_group(run, block, k, (1u << PARE_SITES) - 1, unit);
+        return run_sites(run, block, k, (1u << PARE_SITES) - 1, unit);
     for (unsigned site = PARE_SITE_MLP; site < PARE_SITES; site++)
-        PARE_TRY(run_group(run, block, k, 1u << site, unit));
+        PARE_TRY(run_sites(run, block, k, 1u << site, unit));
     return PARE_OK;
 }
 

@@ -186,15 +186,15 @@ PARE_CHECKED pare_status pare__run_structure(pare_run *run, size_t block);
  * do for a block without transforms. */
 PARE_CHECKED pare_status pare__run_transforms_begin(pare_run *run, size_t block);
 
-/* One transforming step on the sites of `group` (bit per site) of a block, what it cost, and the
+/* One transforming step on `sites` (bit per site) of a block, what it cost, and the
  * check that the float model is still the same: PARE_ENUMERIC when its outputs moved. */
 PARE_CHECKED pare_status pare__run_transform(pare_run *run, size_t block, size_t step,
-                                             unsigned group, pare_stats *stats);
+                                             unsigned sites, pare_stats *stats);
 
-/* Repeats the choice of a step that wants it, on the linears of `group`: run->stability. Before the
+/* Repeats the choice of a step that wants it, on the linears of `sites`: run->stability. Before the
  * step runs. PARE_ENOMEM, and what the pass returns. */
 PARE_CHECKED pare_status pare__run_stability(pare_run *run, size_t block, size_t step,
-                                             unsigned group);
+                                             unsigned sites);
 
 /* One pass of the wave through the current block; its time is kept apart. */
 PARE_CHECKED pare_status pare__run_wave(pare_run *run, const pare_tap *tap, const char *what);

@@ -61,12 +61,12 @@ static void measure(pare_run *run, const pare_plan_linear *l, const float *q, co
 {
     const pare_run_part *const part = pare__run_part(run, l);
     const float *const w = part->weight[l->role];
-    const float *const whole = run->plan->reference ? part->whole[l->role] : w;
+    const float *const reference = run->plan->reference ? part->reference[l->role] : w;
     const size_t n = l->packed.n, k = l->packed.k;
     double all[2];
-    const double own[2] = {own_weight, pare_output_error(run->cx, w, q, whole, h, n, k)};
+    const double own[2] = {own_weight, pare_output_error(run->cx, w, q, reference, h, n, k)};
     if (part->done_error[l->role][0] > 0)
-        pare_matrix_errors(run->cx, whole, q, whole, h, n, k, all);
+        pare_matrix_errors(run->cx, reference, q, reference, h, n, k, all);
     else
         memcpy(all, own, sizeof all);
     r->weight_error = all[0];
@@ -168,11 +168,12 @@ static pare_status store_linear(pare_run *run, const pare_plan_linear *l,
     PARE_TRY(adopt(run, l, &planes, q));
     const float *const found = part->weight[l->role];
     store_job job = {.run = run, .l = l, .planes = &planes, .r = r};
-    job.sums = (pare_error_sums){.kernels = &run->cx->kernels,
-                                 .w = found,
-                                 .q = q,
-                                 .whole = run->plan->reference ? part->whole[l->role] : found,
-                                 .count = n * k};
+    job.sums =
+        (pare_error_sums){.kernels = &run->cx->kernels,
+                          .w = found,
+                          .q = q,
+                          .reference = run->plan->reference ? part->reference[l->role] : found,
+                          .count = n * k};
     pare_parallel(run->cx, TASKS, 1, store_task, &job);
     PARE_TRY(job.status);
     r->zeros = pare_error_sums_zeros(&job.sums);
@@ -214,8 +215,8 @@ static float *begin_linear(pare_run *run, const pare_plan_linear *l, const pare_
 static const float *outputs_of(const pare_run *run, const pare_plan_linear *l)
 {
     const pare_rotation *const rotation = run->plan->rotation;
-    const bool turned = rotation && pare_rotation_turns_bias(rotation, l->role);
-    const bool own = l->part == 0 && !run->plan->transforms && !turned;
+    const bool rotated = rotation && pare_rotation_turns_bias(rotation, l->role);
+    const bool own = l->part == 0 && !run->plan->transforms && !rotated;
     return own ? pare_output_curvature_at(&run->weights.outputs, l->role) : NULL;
 }
 
@@ -311,11 +312,11 @@ static pare_status run_site(pare_run *run, size_t block, size_t part, size_t ste
     return PARE_OK;
 }
 
-pare_status pare__run_step(pare_run *run, size_t block, size_t part, size_t step, unsigned group,
+pare_status pare__run_step(pare_run *run, size_t block, size_t part, size_t step, unsigned sites,
                            pare_stats *stats, pare_unit_result *unit)
 {
     for (unsigned site = 0; site < PARE_SITES; site++) {
-        if (!(group & (1u << site)))
+        if (!(sites & (1u << site)))
             continue;
         const pare_mark mark = pare_arena_mark(&run->scratch);
         const pare_status s =
@@ -326,7 +327,7 @@ pare_status pare__run_step(pare_run *run, size_t block, size_t part, size_t step
     return PARE_OK;
 }
 
-pare_status pare__run_rest(pare_run *run, size_t block, size_t part, unsigned group,
+pare_status pare__run_rest(pare_run *run, size_t block, size_t part, unsigned sites,
                            const pare_stats *stats, pare_unit_result *unit)
 {
     const pare_plan *const plan = run->plan;
@@ -334,7 +335,7 @@ pare_status pare__run_rest(pare_run *run, size_t block, size_t part, unsigned gr
     for (pare_plan_range(plan, block, part, &i, &end); i < end; i++) {
         const pare_plan_linear *const l = &run->settled.linear[i];
         const pare_site site = pare_plan_site(plan, l);
-        if (l->quantized || !(group & (1u << site)))
+        if (l->quantized || !(sites & (1u << site)))
             continue;
         const pare_mark mark = pare_arena_mark(&run->scratch);
         PARE_TRY(store_pruned(run, l, &stats->site[site], &unit->row[unit->rows]));

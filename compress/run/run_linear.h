@@ -12,7 +12,7 @@ typedef struct pare_run pare_run; /* compress/run/run_internal.h */
  */
 typedef struct pare_run_part {
     float *weight[PARE_ROLES], *bias[PARE_ROLES];      /* what is, or will be, stored */
-    float *whole[PARE_ROLES];                          /* of the reference; with plan.reference */
+    float *reference[PARE_ROLES];                      /* the float model; with plan.reference */
     uint8_t *zero[PARE_ROLES];                         /* bit i: weight i was pruned, or NULL */
     bool frozen[PARE_ROLES];                           /* the bits stand */
     bool thin[PARE_ROLES];                             /* some step got too little calibration */
@@ -32,14 +32,14 @@ pare_run_part *pare__run_part(pare_run *run, const pare_plan_linear *l);
 /* Forgets what steps did to the part's last linears. */
 void pare__run_part_begin(pare_run_part *part);
 
-/* The linears of a part of a block that read the inputs of `group` (bit per site), by one step;
+/* The linears of a part of a block that read the inputs of `sites` (bit per site), by one step;
  * what quantizes adds to the unit's rows. Where the calibration says too little for it, H becomes
  * the identity, for this step and those behind it, and the step its plain form. */
 PARE_CHECKED pare_status pare__run_step(pare_run *run, size_t block, size_t part, size_t step,
-                                        unsigned group, pare_stats *stats, pare_unit_result *unit);
+                                        unsigned sites, pare_stats *stats, pare_unit_result *unit);
 
 /* Once the steps are done: those of them that were pruned and are quantized by nobody. */
-PARE_CHECKED pare_status pare__run_rest(pare_run *run, size_t block, size_t part, unsigned group,
+PARE_CHECKED pare_status pare__run_rest(pare_run *run, size_t block, size_t part, unsigned sites,
                                         const pare_stats *stats, pare_unit_result *unit);
 
 /* A linear that an earlier run finished: its planes must still be what the journal says

@@ -108,11 +108,11 @@ static pare_status account(pare_run *run, const pare_plan_linear *l, const float
 {
     const size_t n = l->packed.n, k = l->packed.k, role = l->role;
     pare_run_part *const part = pare__run_part(run, l);
-    const float *const w = part->weight[role], *const whole = part->whole[role];
+    const float *const w = part->weight[role], *const reference = part->reference[role];
     double own[2];
-    pare_matrix_errors(run->cx, before, w, whole, h, n, k, own);
+    pare_matrix_errors(run->cx, before, w, reference, h, n, k, own);
     if (part->done_count[role])
-        pare_matrix_errors(run->cx, whole, w, whole, h, n, k, part->done_error[role]);
+        pare_matrix_errors(run->cx, reference, w, reference, h, n, k, part->done_error[role]);
     else
         memcpy(part->done_error[role], own, sizeof own);
     pare_step_result *const to = &part->done[role][part->done_count[role]++];

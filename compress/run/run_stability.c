@@ -41,13 +41,13 @@ static pare_site site_of(const pare_run *run, const pare_plan_linear *l)
     return pare_plan_site(run->plan, l);
 }
 
-static pare_status find_choices(repetition *r, size_t block, size_t step, unsigned group)
+static pare_status find_choices(repetition *r, size_t block, size_t step, unsigned sites)
 {
     pare_run *const run = r->run;
     size_t i, end;
     for (pare_plan_range(run->plan, block, 0, &i, &end); i < end; i++) {
         const pare_plan_linear *const l = &run->settled.linear[i];
-        if (!pare_plan_prunes(l, step) || !(group & (1u << site_of(run, l))))
+        if (!pare_plan_prunes(l, step) || !(sites & (1u << site_of(run, l))))
             continue;
         choice *const c = &r->choice[r->choices++];
         c->linear = l;
@@ -151,14 +151,14 @@ static double mean_agreement(const choice *c, size_t draws)
     return sum / ((double)draws * (double)(draws - 1) / 2);
 }
 
-pare_status pare__run_stability(pare_run *run, size_t block, size_t step, unsigned group)
+pare_status pare__run_stability(pare_run *run, size_t block, size_t step, unsigned sites)
 {
     const size_t draws = pare_plan_draws(run->plan, step);
     repetition r = {.run = run, .step = &run->plan->recipe.step[step], .draws = draws};
     if (draws < 2)
         return PARE_OK;
     const pare_mark all = pare_arena_mark(&run->scratch);
-    pare_status s = find_choices(&r, block, step, group);
+    pare_status s = find_choices(&r, block, step, sites);
     for (size_t part = 0; s == PARE_OK && r.choices && part < draws; part++) {
         const pare_mark mark = pare_arena_mark(&run->scratch);
         s = choose_part(&r, part);

@@ -189,7 +189,7 @@ static pare_status apply(pare_run *run, const pare_step *step, size_t block,
     return PARE_OK;
 }
 
-pare_status pare__run_transform(pare_run *run, size_t block, size_t step, unsigned group,
+pare_status pare__run_transform(pare_run *run, size_t block, size_t step, unsigned sites,
                                 pare_stats *stats)
 {
     const pare_plan *const plan = run->plan;
@@ -201,7 +201,7 @@ pare_status pare__run_transform(pare_run *run, size_t block, size_t step, unsign
     bool any = false;
     for (size_t i = 0; i < plan->transforms; i++) {
         const pare_plan_transform *const t = &plan->transform[i];
-        if (t->block != block || t->step != step || !(group & (1u << t->site)))
+        if (t->block != block || t->step != step || !(sites & (1u << t->site)))
             continue;
         result[t->site] =
             (pare_step_result){.step = (unsigned)step, .pass = pare_passes[st->pass]->name};

@@ -6,15 +6,15 @@
 enum { N = 23, K = 173, COUNT = N * K };
 
 static pare_ctx cx;
-static float w[COUNT], q[COUNT], whole[COUNT];
+static float w[COUNT], q[COUNT], reference[COUNT];
 
 static void setup(void)
 {
     pare_ctx_init(&cx);
     for (size_t i = 0; i < COUNT; i++) {
         w[i] = (float)pare_random_normal(1, 2, i);
-        whole[i] = (float)pare_random_normal(1, 3, i);
-        q[i] = i % 3 ? w[i] + 0.01F * whole[i] : 0;
+        reference[i] = (float)pare_random_normal(1, 3, i);
+        q[i] = i % 3 ? w[i] + 0.01F * reference[i] : 0;
     }
     w[COUNT - 1] = 100; /* what is left over by parts of one size counts */
 }
@@ -39,20 +39,20 @@ START_TEST(errors_are_held_against_the_whole)
 {
     double own[2], all[2];
     pare_matrix_errors(&cx, w, q, w, NULL, N, K, own);
-    pare_matrix_errors(&cx, w, q, whole, NULL, N, K, all);
+    pare_matrix_errors(&cx, w, q, reference, NULL, N, K, all);
     ck_assert_double_eq_tol(own[0], of_rows(w, w), 1e-12);
-    ck_assert_double_eq_tol(all[0], of_rows(w, whole), 1e-12);
+    ck_assert_double_eq_tol(all[0], of_rows(w, reference), 1e-12);
     ck_assert_double_eq(own[1], -1);
     ck_assert_int_eq(pare_pool_new(&cx, 3, &cx.pool), PARE_OK);
     double threads[2];
-    pare_matrix_errors(&cx, w, q, whole, NULL, N, K, threads);
+    pare_matrix_errors(&cx, w, q, reference, NULL, N, K, threads);
     ck_assert_mem_eq(threads, all, sizeof all);
 }
 END_TEST
 
 START_TEST(zeros_of_all_parts_are_counted)
 {
-    pare_error_sums sums = {.kernels = &cx.kernels, .w = w, .q = q, .whole = w, .count = COUNT};
+    pare_error_sums sums = {.kernels = &cx.kernels, .w = w, .q = q, .reference = w, .count = COUNT};
     for (size_t i = 0; i < PARE_ERROR_PARTS; i++)
         pare_error_sums_part(&sums, i);
     ck_assert_double_eq_tol(pare_error_sums_zeros(&sums), (COUNT + 2) / 3 / (double)COUNT, 1e-12);
