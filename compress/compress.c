@@ -16,6 +16,7 @@
 #include "formats/checksums.h"
 #include "runtime/file.h"
 #include "runtime/linalg.h"
+#include "runtime/machine.h"
 
 /* Opens the journal, or begins it anew. */
 static pare_status open_journal(pare_run *run, pare_journal_record **record, size_t *count)
@@ -278,7 +279,7 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
     PARE_TRY(pare__run_inputs_same(run));
     PARE_TRY(pare__run_publish(run));
     PARE_TRY(pare__run_exports(run, out));
-    out->report.seconds = pare__seconds() - run->started;
+    out->report.seconds = pare_seconds() - run->started;
     pare__notify(run, PARE_EVENT_DONE, "%s", run->plan->place.output);
     return PARE_OK;
 }
@@ -288,7 +289,7 @@ pare_status pare_compress(pare_ctx *cx, pare_arena *a, const pare_job *job,
 {
     *out = (pare_compress_result){0};
     pare_plan plan = {0};
-    pare_run run = {.plan = &plan, .cx = cx, .a = a, .events = events, .started = pare__seconds()};
+    pare_run run = {.plan = &plan, .cx = cx, .a = a, .events = events, .started = pare_seconds()};
     run.teller = (pare_teller){tell, &run};
     const size_t limit = cx->limit_bytes;
     pare_status s = pare_arena_init(cx, &run.scratch, 0);

@@ -4,20 +4,13 @@
 #include <lapacke.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "runtime/linalg.h"
+#include "runtime/machine.h"
 #include "runtime/room.h"
 #include "runtime/threads.h"
 
 enum { SIZE_LARGEST = 65536, RUNS = 5 };
-
-static double now(void)
-{
-    struct timespec ts;
-    (void)clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
-}
 
 static int rising(const void *a, const void *b)
 {
@@ -76,9 +69,9 @@ pare_status pare_blas_sgemm_seconds(pare_ctx *cx, size_t m, size_t n, size_t k, 
         double time[RUNS];
         sgemm(y, x, w, m, n, k);
         for (size_t i = 0; i < RUNS; i++) {
-            const double t = now();
+            const double t = pare_seconds();
             sgemm(y, x, w, m, n, k);
-            time[i] = now() - t;
+            time[i] = pare_seconds() - t;
         }
         qsort(time, RUNS, sizeof *time, rising);
         *seconds = time[RUNS / 2];
@@ -124,9 +117,9 @@ pare_status pare_blas_solve_seconds(pare_ctx *cx, size_t n, double *seconds)
         fill_definite(a, warm);
         lapack_int info = solve(a, b, c, warm);
         fill_definite(a, n);
-        const double t = now();
+        const double t = pare_seconds();
         info = info ? info : solve(a, b, c, n);
-        *seconds = now() - t;
+        *seconds = pare_seconds() - t;
         if (info != 0)
             s = pare_fail(cx, PARE_ENUMERIC, "baseline: LAPACK stopped with info = %d", (int)info);
     } else {

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* Where a hierarchy of control groups that knows about CPU time may be mounted. */
 static const char *const mounts_v2[] = {"sys/fs/cgroup", "sys/fs/cgroup/unified", NULL};
@@ -230,4 +231,11 @@ uint64_t pare_machine_peak_resident(void)
 {
     const uint64_t kib = pare_machine_number("/proc/self/status", "VmHWM:");
     return kib == UINT64_MAX ? 0 : kib * 1024;
+}
+
+double pare_seconds(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }

@@ -36,4 +36,6 @@ uint64_t pare_machine_number(const char *path, const char *key);
  * program that started this one outlives exec. */
 uint64_t pare_machine_peak_resident(void);
 
+double pare_seconds(void); /* on a clock that nobody sets */
+
 #endif

@@ -7,6 +7,7 @@
 #include "compress/bench/bench_internal.h"
 #include "quant/gptq.h"
 #include "runtime/linalg.h"
+#include "runtime/machine.h"
 #include "runtime/random.h"
 #include "runtime/threads.h"
 
@@ -54,10 +55,10 @@ static pare_status quantize(pare_ctx *cx, pare_arena *scratch, size_t k, float *
     const pare_gptq_opts opts = {.block = 128};
     const pare_grid grid = {.bits = 4, .group = 128, .symmetric = true, .f16_scales = true};
     pare_factor factor;
-    const double start = pare__bench_now();
+    const double start = pare_seconds();
     PARE_TRY(pare_factorize(cx, scratch, &how, h, k, &factor));
     PARE_TRY(pare_gptq_quantize(cx, scratch, &opts, &grid, &factor, w, codes, NULL));
-    *seconds = pare__bench_now() - start;
+    *seconds = pare_seconds() - start;
     return PARE_OK;
 }
 

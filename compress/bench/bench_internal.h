@@ -11,9 +11,6 @@ enum {
     PARE__BENCH_LOOPS = 21,
 };
 
-/* Seconds since some moment, monotonic. */
-double pare__bench_now(void);
-
 /* Median of `count` times; sorts them. */
 double pare__bench_median(double *times, size_t count);
 

@@ -9,6 +9,7 @@
 #include "compress/bench/bench_internal.h"
 #include "runtime/linalg.h"
 #include "runtime/linear.h"
+#include "runtime/machine.h"
 #include "runtime/threads.h"
 
 #define FLOAT_INPUT .activation = {PARE_ACTIVATION_FLOAT, 0, 0}
@@ -101,13 +102,13 @@ static pare_status prepare(bench *b)
 static pare_status pass(bench *b, const pare__bench_weights *weights, size_t m, double *seconds)
 {
     const size_t copies = m <= FEW ? weights->copies : 1;
-    const double start = pare__bench_now();
+    const double start = pare_seconds();
     for (size_t i = 0; i < copies; i++) {
         const pare_linear w = pare__bench_weights_at(weights, i);
         PARE_TRY(pare_linear_apply(b->cx, &b->scratch, &w, false, b->x, b->size->k, m, b->y,
                                    b->size->n));
     }
-    *seconds = (pare__bench_now() - start) / (double)copies;
+    *seconds = (pare_seconds() - start) / (double)copies;
     return PARE_OK;
 }
 

@@ -7,6 +7,7 @@
 #include "compress/bench/bench_internal.h"
 #include "runtime/hadamard.h"
 #include "runtime/kv.h"
+#include "runtime/machine.h"
 #include "runtime/threads.h"
 
 enum {
@@ -401,9 +402,9 @@ static pare_status add_row(const loop *l, pare__bench_meter *limits, pare_bench_
         if (run > runs)
             break;
         loop call = *l;
-        const double start = pare__bench_now();
+        const double start = pare_seconds();
         pare_parallel(l->cx, l->items, l->items / (CHUNKS * threads) + 1, l->task, &call);
-        times[run] = (pare__bench_now() - start) / (double)l->items;
+        times[run] = (pare_seconds() - start) / (double)l->items;
     }
     pare_bench_row row = l->row;
     row.share = pare__bench_share((dram ? l->bytes : l->ops) * 1e-9, times + 1, limit + 1, runs);

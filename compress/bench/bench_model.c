@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "compress/bench/bench_internal.h"
+#include "runtime/machine.h"
 #include "runtime/ops.h"
 #include "runtime/random.h"
 #include "runtime/threads.h"
@@ -134,12 +135,12 @@ static double cpu_seconds(void)
 static void start(bench *b, double *seconds)
 {
     b->cpu -= cpu_seconds();
-    *seconds = -pare__bench_now();
+    *seconds = -pare_seconds();
 }
 
 static void stop(bench *b, double *seconds)
 {
-    *seconds += pare__bench_now();
+    *seconds += pare_seconds();
     b->wall += *seconds;
     b->cpu += cpu_seconds();
 }

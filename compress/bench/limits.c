@@ -2,10 +2,10 @@
  * core which is busy with something else lowers the figure by its share only. */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "compress/bench/bench_internal.h"
 #include "kernels/peaks.h"
+#include "runtime/machine.h"
 #include "runtime/threads.h"
 
 enum {
@@ -18,13 +18,6 @@ enum {
     QUICK_BYTES = 2 * 1024 * 1024,
     RUNS = 9,
 };
-
-double pare__bench_now(void)
-{
-    struct timespec ts;
-    (void)clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
-}
 
 static int rising(const void *a, const void *b)
 {
@@ -109,9 +102,9 @@ static void int8_pieces(void *arg, size_t begin, size_t end, size_t worker)
 
 static double pass(const pare_ctx *cx, size_t pieces, pare_task *task, peak_call *c)
 {
-    const double start = pare__bench_now();
+    const double start = pare_seconds();
     pare_parallel(cx, pieces, 1, task, c);
-    return pare__bench_now() - start;
+    return pare_seconds() - start;
 }
 
 static peak_call make_call(const pare_ctx *cx, const void *data, bool quick)

@@ -6,16 +6,9 @@
 #include <time.h>
 
 #include "runtime/file.h"
+#include "runtime/machine.h"
 
 enum { FIRST_LINE = 4096 }; /* longer than the first event of any command */
-
-double pare_clock(void)
-{
-    struct timespec t;
-    if (clock_gettime(CLOCK_MONOTONIC, &t) != 0)
-        return 0;
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 const char *pare_clock_text(char text[PARE_CLOCK_TEXT])
 {
@@ -105,7 +98,7 @@ pare_json_writer *pare_event_log_begin(pare_event_log *log, const char *event, c
     pare_json_open_object(w, NULL);
     pare_json_put_text(w, "event", event);
     pare_json_put_text(w, "time", pare_clock_text(now));
-    pare_json_put_number(w, "seconds", pare_clock() - log->started);
+    pare_json_put_number(w, "seconds", pare_seconds() - log->started);
     pare_json_put_text(w, "text", text);
     return w;
 }

@@ -45,9 +45,6 @@ void pare_event_log_end(pare_event_log *log, pare_json_writer *w);
 /* Closes the file. PARE_ENOSPC, PARE_EIO, ...: a line was lost. */
 PARE_CHECKED pare_status pare_event_log_close(pare_ctx *cx, pare_event_log *log);
 
-/* Monotonic seconds. */
-double pare_clock(void);
-
 /* The time as "2026-11-22T19:10:33Z". Returns text. */
 enum { PARE_CLOCK_TEXT = 32 };
 const char *pare_clock_text(char text[PARE_CLOCK_TEXT]);

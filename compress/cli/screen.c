@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "compress/text/units.h"
+#include "runtime/machine.h"
 
 enum { BAR_WIDTH = 10, COLUMNS_MIN = 60, COLUMNS = 80, STACK = 256 * 1024, LEFT = 64, LINE = 2048 };
 enum { NAME = 2 * PARE_SCREEN_NAME + 2 }; /* of the step and the piece */
@@ -205,7 +206,7 @@ static void *watch(void *self)
         until.tv_nsec = (long)((due - (double)(time_t)due) * 1e9);
         (void)pthread_cond_timedwait(&s->wake, &s->lock, &until);
         if (!s->stop)
-            beat(s, pare_clock());
+            beat(s, pare_seconds());
     }
     (void)pthread_mutex_unlock(&s->lock);
     return NULL;
@@ -261,7 +262,7 @@ static void report(void *self, const char *what, double done, double total)
 {
     pare_screen *const s = self;
     (void)pthread_mutex_lock(&s->lock);
-    const double now = pare_clock();
+    const double now = pare_seconds();
     if (strncmp(what, s->piece, sizeof s->piece - 1) != 0 || done < s->done)
         begin_piece(s, what, now);
     s->done = done;
@@ -290,7 +291,7 @@ static void step(void *self, size_t phase, const char *what)
 {
     pare_screen *const s = self;
     (void)pthread_mutex_lock(&s->lock);
-    const double now = pare_clock();
+    const double now = pare_seconds();
     begin(s, what, "", now);
     pare_eta_step(&s->eta, phase, now);
     const outlook o = look_ahead(s, now);
@@ -314,7 +315,7 @@ void pare_screen_init(pare_screen *s, pare_ctx *cx)
                        .quiet_seconds = 2,
                        .beat_seconds = 30,
                        .interrupt = cx->interrupt ? cx->interrupt : &none,
-                       .log = {.started = pare_clock()}};
+                       .log = {.started = pare_seconds()}};
     if (!term || strcmp(term, "dumb") == 0)
         s->terminal = false;
     s->colour = s->terminal && !(no_color && *no_color);

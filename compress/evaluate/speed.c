@@ -1,6 +1,5 @@
-#include <time.h>
-
 #include "compress/evaluate/evaluate.h"
+#include "runtime/machine.h"
 #include "runtime/ops.h"
 #include "runtime/random.h"
 #include "runtime/threads.h"
@@ -16,13 +15,6 @@ typedef struct stopwatch {
     int32_t *prompt;
     size_t prompt_count, decoded;
 } stopwatch;
-
-static double now_ms(void)
-{
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
 
 static pare_status take_state(stopwatch *s)
 {
@@ -63,13 +55,13 @@ static pare_status step(stopwatch *s, const int32_t *tokens, size_t start, size_
 static pare_status run(stopwatch *s, double *prefill_ms, double *decode_ms)
 {
     int32_t token;
-    const double begin = now_ms();
+    const double begin = 1e3 * pare_seconds();
     PARE_TRY(step(s, s->prompt, 0, s->prompt_count, &token));
-    const double first = now_ms();
+    const double first = 1e3 * pare_seconds();
     for (size_t i = 0; i < s->decoded; i++)
         PARE_TRY(step(s, &token, s->prompt_count + i, 1, &token));
     *prefill_ms = first - begin;
-    *decode_ms = now_ms() - first;
+    *decode_ms = 1e3 * pare_seconds() - first;
     return PARE_OK;
 }
 

@@ -9,10 +9,11 @@
 #include <sys/stat.h>
 
 #include "calib/wave.h"
-#include "compress/evaluate/choice_items.h"
+#include "compress/artifact/manifest.h"
 #include "compress/output/inputs.h"
 #include "compress/output/journal.h"
 #include "compress/output/output.h"
+#include "compress/plan/job_data.h"
 #include "compress/plan/plan_internal.h"
 #include "formats/checksums.h"
 #include "formats/dense.h"
@@ -311,8 +312,7 @@ static pare_status check_kv(pare_ctx *cx, const pare_plan *plan)
 static pare_status check_data(pare_ctx *cx, pare_arena *a, pare_plan *plan, const pare_text *file,
                               bool text, uint64_t *bytes)
 {
-    char *const directory = pare_path_directory(a, plan->job->recipe);
-    char *const path = directory ? pare_path_join(a, directory, file->text) : NULL;
+    char *const path = pare_data_path(a, plan, file);
     if (!path)
         return PARE_ENOMEM;
     pare_path_kind kind;
@@ -373,8 +373,7 @@ static pare_status check_choice(pare_ctx *cx, const pare_plan *plan, const pare_
 {
     pare_arena a = {.cx = cx};
     pare_choice_texts texts = {0};
-    const char *const directory = pare_path_directory(&a, plan->job->recipe);
-    const char *const path = directory ? pare_path_join(&a, directory, e->file.text) : NULL;
+    const char *const path = pare_data_path(&a, plan, &e->file);
     const pare_status s = path ? pare_choice_read(cx, &a, path, e->limit, &texts) : PARE_ENOMEM;
     for (size_t i = 0; s == PARE_OK && i < texts.count; i++) {
         const size_t bytes = item_bytes(&texts.item[i]);
@@ -452,6 +451,7 @@ static pare_status lay_out(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
         PARE_TRY(pare_packed_layout_make(cx, a, kept, unit, count, linear, linear_unit,
                                          plan->linears, shard_bytes, &settled->layout));
         PARE_TRY(pare_packed_layout_kv(cx, a, &plan->recipe.kv, &settled->layout));
+        settled->bits_per_weight = pare_manifest_bits_per_weight(linear, plan->linears);
     }
     settled->packed_bytes = settled->layout.index_bytes;
     for (uint32_t i = 0; i < settled->layout.shards; i++)
@@ -486,7 +486,6 @@ pare_status pare_plan_settle(pare_ctx *cx, pare_arena *a, const pare_plan *plan,
         pare__plan_store(l);
     }
     settled->linear = linear;
-    settled->bits_per_weight = pare__plan_bits(plan, linear);
     return lay_out(cx, a, plan, settled);
 }
 

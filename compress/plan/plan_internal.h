@@ -8,7 +8,7 @@
 #include "recipes/pattern.h"
 
 /* Which step prunes and quantizes which linear; facts and storage checked. Fills linear, linears,
- * sites, calibrated, sequential, settled.bits_per_weight. */
+ * sites, calibrated, sequential. */
 PARE_CHECKED pare_status pare__plan_resolve(pare_ctx *cx, pare_arena *a, pare_plan *plan);
 
 /* PARE_EUSAGE (with place) for windows, once their number is known, that are too few to hold some
@@ -68,9 +68,6 @@ PARE_CHECKED pare_status pare__plan_experts(pare_ctx *cx, const pare_plan *plan)
 PARE_CHECKED pare_status pare__plan_refuse_router(pare_ctx *cx, const pare_plan *plan,
                                                   const pare_pattern *pattern,
                                                   const pare_text *text);
-
-/* Bits of all planes of linear [plan->linears] over their weights. */
-double pare__plan_bits(const pare_plan *plan, const pare_plan_linear *linear);
 
 /* True for a tensor of the checkpoint that is not stored as it is. */
 bool pare__plan_replaces(const pare_plan *plan, const char *tensor);

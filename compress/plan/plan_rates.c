@@ -19,6 +19,7 @@
 #include "runtime/file.h"
 #include "runtime/linalg.h"
 #include "runtime/linear.h"
+#include "runtime/machine.h"
 #include "runtime/ops.h"
 #include "runtime/threads.h"
 
@@ -39,13 +40,6 @@ enum {
     SYNCS = 4,
     ROOM = 5 * BYTES /* of all of it: a job does not take new memory for each linear either */
 };
-
-static double now(void)
-{
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* Everything the probes share. */
 typedef struct probe {
@@ -107,9 +101,9 @@ static pare_status median_seconds(probe *p, pare_status (*work)(probe *, const v
     size_t runs = 0;
     PARE_TRY(work(p, arg));
     while (runs < RUNS_LEAST || (runs < RUNS_MOST && sum < least_seconds)) {
-        const double start = now();
+        const double start = pare_seconds();
         PARE_TRY(work(p, arg));
-        took[runs] = now() - start;
+        took[runs] = pare_seconds() - start;
         sum += took[runs++];
     }
     qsort(took, runs, sizeof *took, by_size);
@@ -242,12 +236,12 @@ static pare_status measure_reading(probe *p)
             place = place * 1664525u + 1013904223u;
             const uint64_t at = stretch * j + (spare >> 16) * (place >> 16);
             const size_t count = (size_t)(bytes - at < PIECE ? bytes - at : PIECE);
-            const double start = now();
+            const double start = pare_seconds();
             pare_xxh3(ck->file[i].data + at, count, hash);
-            const double hashed = now();
+            const double hashed = pare_seconds();
             p->bad += pare_count_nonfinite(PARE_F16, ck->file[i].data + at, count / 2);
             seconds += hashed - start;
-            scanned += now() - hashed;
+            scanned += pare_seconds() - hashed;
             read += count;
         }
     }
@@ -308,16 +302,16 @@ static pare_status measure_comparison(probe *p)
 static pare_status write_and_sync(probe *p, int fd, const char *path)
 {
     pare_ctx *const cx = p->cx;
-    const double start = now();
+    const double start = pare_seconds();
     PARE_TRY(pare_file_put(cx, fd, path, p->bytes, BYTES, 0));
     PARE_TRY(pare_file_sync(cx, fd, path));
-    const double written = now();
+    const double written = pare_seconds();
     for (int i = 0; i < SYNCS; i++) {
         PARE_TRY(pare_file_put(cx, fd, path, p->bytes, 1, (uint64_t)BYTES + (uint64_t)i));
         PARE_TRY(pare_file_sync(cx, fd, path));
     }
     p->out->write = BYTES / (written - start);
-    p->out->sync = (now() - written) / SYNCS;
+    p->out->sync = (pare_seconds() - written) / SYNCS;
     return PARE_OK;
 }
 
@@ -380,9 +374,9 @@ static pare_status encode_start(probe *p, const pare_tokenizer *t, const pare_fi
         n = f->bytes < TEXT - at ? (size_t)f->bytes : TEXT - at;
         memcpy(text + at, f->data, n);
     }
-    const double start = now();
+    const double start = pare_seconds();
     PARE_TRY(pare_tokenizer_encode(p->cx, t, p->a, text, TEXT, &ids, &count));
-    p->out->encode = TEXT / (now() - start);
+    p->out->encode = TEXT / (pare_seconds() - start);
     p->out->tokens = (double)count / TEXT;
     return PARE_OK;
 }
@@ -400,9 +394,9 @@ static pare_status measure_text(probe *p)
     if (!path)
         return PARE_ENOMEM;
     PARE_TRY(pare_file_map(p->cx, p->a, path, &f));
-    const double start = now();
+    const double start = pare_seconds();
     pare_status s = pare_checkpoint_tokenizer(&p->plan->checkpoint, &t);
-    p->out->tokenizer = now() - start;
+    p->out->tokenizer = pare_seconds() - start;
     if (s == PARE_OK && f.bytes)
         s = encode_start(p, t, &f);
     pare_tokenizer_free(t);

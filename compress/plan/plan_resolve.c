@@ -395,17 +395,6 @@ const char *pare_plan_tail_text(const pare_plan *plan, size_t step, char *text, 
     return text;
 }
 
-double pare__plan_bits(const pare_plan *plan, const pare_plan_linear *linear)
-{
-    double bits = 0.0, weights = 0.0;
-    for (size_t i = 0; i < plan->linears; i++) {
-        const pare_packed_linear *const l = &linear[i].packed;
-        bits += 8.0 * (double)pare_packed_linear_bytes(l).total;
-        weights += (double)l->n * (double)l->k;
-    }
-    return bits / weights;
-}
-
 /* Whether a step reads a Hessian, and whether all that do are better off with weights by the loss.
  */
 static bool reads_hessian(const pare_plan *plan, bool *better)
@@ -522,7 +511,6 @@ pare_status pare__plan_resolve(pare_ctx *cx, pare_arena *a, pare_plan *plan)
     for (size_t s = 0; s < PARE_SITES; s++)
         plan->calibrated |= plan->kinds[s] != 0 || plan->expert_kinds[s] != 0;
     PARE_TRY(weigh_tokens(cx, plan));
-    plan->settled.bits_per_weight = pare__plan_bits(plan, plan->linear);
     PARE_TRY(pare__plan_experts(cx, plan));
     return pare__plan_rotate_check(cx, plan);
 }

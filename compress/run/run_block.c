@@ -4,6 +4,7 @@
 #include "compress/plan/calibration_need.h"
 #include "compress/run/run_internal.h"
 #include "compress/run/run_rotate.h"
+#include "runtime/machine.h"
 
 /* A block that is about to be compressed. */
 static pare_status begin_block(pare_run *run, size_t block)
@@ -228,7 +229,7 @@ static void tell_block(pare_run *run, size_t block)
                           .text = text,
                           .block = block,
                           .blocks = run->plan->out.blocks,
-                          .seconds = pare__seconds() - run->started,
+                          .seconds = pare_seconds() - run->started,
                           .row = run->units.result[block].row,
                           .rows = run->units.result[block].rows};
     run->events->event(run->events->self, &e);

@@ -5,6 +5,7 @@
 #include "compress/run/run_internal.h"
 #include "prune/depth.h"
 #include "runtime/linalg.h"
+#include "runtime/machine.h"
 
 /* The float block `block` of the model, as it is or with its norms folded. */
 static pare_status load(pare_run *run, size_t block, bool fold)
@@ -142,12 +143,12 @@ pare_status pare__run_structure_begin(pare_run *run)
     const bool narrows = plan->out.hidden < run->model.config.hidden;
     if (!drops && !narrows)
         return PARE_OK;
-    const double start = pare__seconds();
+    const double start = pare_seconds();
     const pare_mark mark = pare_arena_mark(&run->scratch);
     pare_status s = drops ? choose_blocks(run) : find_basis(run);
     pare_arena_rewind(&run->scratch, mark);
     if (s == PARE_OK && plan->watched)
         s = pare_wave_embed(run->cx, &run->scratch, &run->wave, &run->model, run->data.tokens.id);
-    run->calibration_seconds += pare__seconds() - start;
+    run->calibration_seconds += pare_seconds() - start;
     return s;
 }

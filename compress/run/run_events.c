@@ -1,16 +1,9 @@
 /* What a running job tells: events of compress.h, and the step that progress shows. */
 #include <stdarg.h>
 #include <stdio.h>
-#include <time.h>
 
 #include "compress/run/run_internal.h"
-
-double pare__seconds(void)
-{
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
+#include "runtime/machine.h"
 
 /* That an evaluation or an export begins is a step of the job, too. */
 void pare__notify(pare_run *run, pare_event_kind kind, const char *fmt, ...)
@@ -30,6 +23,6 @@ void pare__notify(pare_run *run, pare_event_kind kind, const char *fmt, ...)
     const pare_event e = {.kind = kind,
                           .text = text,
                           .blocks = run->plan->out.blocks,
-                          .seconds = pare__seconds() - run->started};
+                          .seconds = pare_seconds() - run->started};
     run->events->event(run->events->self, &e);
 }

@@ -2,6 +2,7 @@
 
 #include "compress/output/output.h"
 #include "compress/run/run_internal.h"
+#include "runtime/machine.h"
 
 static pare_export_job job_of(const pare_run *run, size_t i)
 {
@@ -36,7 +37,7 @@ pare_status pare__run_exports(pare_run *run, pare_compress_result *out)
     const pare_plan *const plan = run->plan;
     if (!plan->exports)
         return PARE_OK;
-    const double start = pare__seconds();
+    const double start = pare_seconds();
     out->export = PARE_NEW(run->a, pare_compress_export, plan->exports);
     if (!out->export)
         return PARE_ENOMEM;
@@ -52,6 +53,6 @@ pare_status pare__run_exports(pare_run *run, pare_compress_result *out)
         PARE_TRY(export_one(run, i, &x->result));
         out->exports++;
     }
-    out->export_seconds = pare__seconds() - start;
+    out->export_seconds = pare_seconds() - start;
     return PARE_OK;
 }

@@ -97,7 +97,6 @@ struct pare_run {
                             as it was, in front of the current block */
 };
 
-double pare__seconds(void); /* monotonic */
 PARE_PRINTF(3, 4)
 void pare__notify(pare_run *run, pare_event_kind kind, const char *fmt, ...);
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "compress/run/run_internal.h"
+#include "runtime/machine.h"
 
 static pare_status watch(void *self, const float *k, const float *v, size_t rows)
 {
@@ -51,11 +52,11 @@ pare_status pare__run_kv(pare_run *run, size_t block)
     if (!pare__run_watches_kv(run))
         return PARE_OK;
     PARE_TRY(take_tables(run));
-    const double start = pare__seconds();
+    const double start = pare_seconds();
     const pare_mark mark = pare_arena_mark(&run->scratch);
     const pare_status s = calibrate(run, block);
     pare_arena_rewind(&run->scratch, mark);
-    run->calibration_seconds += pare__seconds() - start;
+    run->calibration_seconds += pare_seconds() - start;
     return s;
 }
 

@@ -7,6 +7,7 @@
 #include "compress/run/run_internal.h"
 #include "quant/matrix_error.h"
 #include "runtime/linear.h"
+#include "runtime/machine.h"
 #include "runtime/threads.h"
 
 static const pare_packed_entry *plane(const pare_run *run, const char *linear, const char *suffix)
@@ -223,7 +224,7 @@ static const float *outputs_of(const pare_run *run, const pare_plan_linear *l)
 static pare_status quantize(pare_run *run, const pare_plan_linear *l, void *site_state,
                             const pare_site_stats *stats, pare_linear_result *r)
 {
-    const double start = pare__seconds();
+    const double start = pare_seconds();
     const pare_step *const step = &run->plan->recipe.step[l->step];
     float *const w = begin_linear(run, l, stats, r);
     if (!w)
@@ -253,7 +254,7 @@ static pare_status quantize(pare_run *run, const pare_plan_linear *l, void *site
                    joint && !linear.note[0] ? pare_sparsity_text(&l->sparsity, pattern)
                                             : linear.note);
     tell_ladder(run, r);
-    r->seconds = pare__seconds() - start;
+    r->seconds = pare_seconds() - start;
     pare__run_add_pruning(pare__run_part(run, l), l, r);
     return PARE_OK;
 }
@@ -262,7 +263,7 @@ static pare_status quantize(pare_run *run, const pare_plan_linear *l, void *site
 static pare_status store_pruned(pare_run *run, const pare_plan_linear *l,
                                 const pare_site_stats *stats, pare_linear_result *r)
 {
-    const double start = pare__seconds();
+    const double start = pare_seconds();
     float *const w = begin_linear(run, l, stats, r);
     if (!w)
         return PARE_ENOMEM;
@@ -270,7 +271,7 @@ static pare_status store_pruned(pare_run *run, const pare_plan_linear *l,
     PARE_TRY(pare__run_round_f16(run, l, w));
     pare_codes codes = {.n = l->packed.n, .k = l->packed.k, .groups = 1, .values = w};
     PARE_TRY(store_linear(run, l, stats, &codes, w, r));
-    r->seconds = pare__seconds() - start;
+    r->seconds = pare_seconds() - start;
     pare__run_add_pruning(pare__run_part(run, l), l, r);
     return PARE_OK;
 }

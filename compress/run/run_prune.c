@@ -6,6 +6,7 @@
 #include "compress/artifact/sparsity_text.h"
 #include "compress/run/run_internal.h"
 #include "quant/matrix_error.h"
+#include "runtime/machine.h"
 
 static const char *pass_name(const pare_run *run, size_t step)
 {
@@ -143,7 +144,7 @@ static void tell_ladder(pare_run *run, const pare_plan_linear *l, const pare_lin
 pare_status pare__run_prune(pare_run *run, const pare_plan_linear *l, void *site_state,
                             const pare_site_stats *stats)
 {
-    const double start = pare__seconds();
+    const double start = pare_seconds();
     const pare_step *const step = &run->plan->recipe.step[l->prune_step];
     const pare_pass *const pass = pare_passes[step->pass];
     const size_t n = l->packed.n, k = l->packed.k;
@@ -170,7 +171,7 @@ pare_status pare__run_prune(pare_run *run, const pare_plan_linear *l, void *site
     PARE_TRY(pare__run_freeze(run, l, w));
     PARE_TRY(account(run, l, before, stats->identity ? NULL : stats->h, linear.note));
     tell_ladder(run, l, r);
-    r->seconds = pare__seconds() - start;
+    r->seconds = pare_seconds() - start;
     return PARE_OK;
 }
 

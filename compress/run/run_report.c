@@ -135,7 +135,7 @@ static pare_status texts_of_run(pare_run *run, pare_report *r)
     char host[256] = "unknown", started[32] = "";
     if (gethostname(host, sizeof host - 1) != 0)
         (void)snprintf(host, sizeof host, "unknown");
-    const time_t then = time(NULL) - (time_t)(pare__seconds() - run->started);
+    const time_t then = time(NULL) - (time_t)(pare_seconds() - run->started);
     struct tm utc;
     if (gmtime_r(&then, &utc))
         (void)strftime(started, sizeof started, "%Y-%m-%dT%H:%M:%SZ", &utc);
@@ -178,7 +178,7 @@ pare_status pare__run_report(pare_run *run, pare_compress_result *out)
 {
     const pare_plan *const plan = run->plan;
     const pare_calibration *const c = &plan->recipe.calibration;
-    const double start = pare__seconds();
+    const double start = pare_seconds();
     pare_report *const r = &out->report;
     *r = (pare_report){.model = plan->model_path,
                        .output = plan->place.output,
@@ -212,8 +212,8 @@ pare_status pare__run_report(pare_run *run, pare_compress_result *out)
     PARE_TRY(pare__run_evaluate(run, r));
     take_sizes(run, &r->sizes);
     PARE_TRY(take_model_bits(run, r));
-    r->evaluation_seconds = pare__seconds() - start;
-    r->seconds = pare__seconds() - run->started;
+    r->evaluation_seconds = pare_seconds() - start;
+    r->seconds = pare_seconds() - run->started;
     r->peak_rss_bytes = pare_machine_peak_resident();
     r->peak_anonymous_bytes = peak_anonymous(run->cx);
     PARE_TRY(pare_report_experts_take(run->a, run->row, run->rows, &r->experts));

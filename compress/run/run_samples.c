@@ -4,6 +4,7 @@
 
 #include "compress/run/run_evaluate.h"
 #include "compress/run/run_internal.h"
+#include "runtime/machine.h"
 #include "runtime/sample.h"
 
 enum { SEQUENCES = 3, PROMPT = 16, TOKENS = 48 };
@@ -31,7 +32,7 @@ typedef struct timing {
 static pare_status drawn(void *self, size_t position)
 {
     timing *const t = self;
-    t->last = pare__seconds();
+    t->last = pare_seconds();
     if (position == PROMPT)
         t->first = t->last;
     pare_ctx_progress(t->cx, "sampling", (double)(position + 1 - PROMPT), TOKENS);

@@ -4,6 +4,7 @@
 #include "compress/run/run_internal.h"
 #include "prune/channels.h"
 #include "prune/flap.h"
+#include "runtime/machine.h"
 
 static const pare_step *step_at(const pare_run *run, size_t step)
 {
@@ -12,12 +13,12 @@ static const pare_step *step_at(const pare_run *run, size_t step)
 
 static pare_status gather(pare_run *run, pare_part p, pare_moments *m)
 {
-    const double start = pare__seconds();
+    const double start = pare_seconds();
     PARE_TRY(pare_moments_take(run->cx, &run->scratch, &run->model.config, pare_part_site(p), m));
     const pare_tap tap = pare_moments_tap(m);
     const pare_status s = pare_wave_run(run->cx, &run->scratch, &run->wave, &run->forward,
                                         &run->block, &tap, "gathering statistics");
-    run->calibration_seconds += pare__seconds() - start;
+    run->calibration_seconds += pare_seconds() - start;
     return s;
 }
 

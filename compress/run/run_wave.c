@@ -1,5 +1,6 @@
 /* The current block: its weights in floats, and activations through it. */
 #include "compress/run/run_internal.h"
+#include "runtime/machine.h"
 
 static const pare_block *block_of(const pare_run *run, size_t block)
 {
@@ -30,10 +31,10 @@ pare_status pare__run_load(pare_run *run, size_t block)
 
 pare_status pare__run_wave(pare_run *run, const pare_tap *tap, const char *what)
 {
-    const double start = pare__seconds();
+    const double start = pare_seconds();
     const pare_status s =
         pare_wave_run(run->cx, &run->scratch, &run->wave, &run->forward, &run->block, tap, what);
-    run->calibration_seconds += pare__seconds() - start;
+    run->calibration_seconds += pare_seconds() - start;
     return s;
 }
 
@@ -41,11 +42,11 @@ pare_status pare__run_wave(pare_run *run, const pare_tap *tap, const char *what)
 static pare_status run_both(pare_run *run, const pare_float_block *whole, const pare_tap *floats,
                             const pare_tap *tap, const char *what)
 {
-    const double start = pare__seconds();
+    const double start = pare_seconds();
     const pare_block view = pare_float_block_view(whole, &run->shape);
     const pare_wave_side side[2] = {{&run->floats, &view, floats}, {&run->wave, &run->block, tap}};
     const pare_status s = pare_wave_run_both(run->cx, &run->scratch, &run->forward, side, what);
-    run->calibration_seconds += pare__seconds() - start;
+    run->calibration_seconds += pare_seconds() - start;
     return s;
 }
 
@@ -108,12 +109,12 @@ pare_status pare__run_weigh(pare_run *run)
     const pare_plan *const plan = run->plan;
     if (!plan->token_weights || run->units.found >= plan->out.blocks)
         return PARE_OK;
-    const double start = pare__seconds();
+    const double start = pare_seconds();
     pare_ctx_step(run->cx, PARE__PHASE_WEIGH, "weighing tokens by the loss");
     const pare_status s = pare_token_weights_find(
         run->cx, &run->stage, &run->scratch, &run->forward, run->data.tokens.id,
         run->settled.samples, plan->window, plan->recipe.seed, &run->current, plan->place.partial,
         &run->weights);
-    run->calibration_seconds += pare__seconds() - start;
+    run->calibration_seconds += pare_seconds() - start;
     return s;
 }
