@@ -97,11 +97,6 @@ typedef struct pare_bench_result {
 PARE_CHECKED pare_status pare_bench_kernels(pare_ctx *cx, const pare_bench_opts *opts,
                                             pare_bench_result *out);
 
-/* Measures the three limits with the threads of cx, the first by reading 512 MB (quick: 2 MB, which
- * measures a cache). Returns PARE_OK or PARE_ENOMEM. */
-PARE_CHECKED pare_status pare_bench_measure_limits(pare_ctx *cx, bool quick,
-                                                   pare_bench_limits *out);
-
 /* The child's side: main() starts with
  *     if (argc > 1 && strcmp(argv[1], PARE_BENCH_CHILD) == 0)
  *         return pare_bench_child(argc, argv);

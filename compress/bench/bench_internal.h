@@ -14,19 +14,13 @@ enum {
 /* Median of `count` times; sorts them. */
 double pare__bench_median(double *times, size_t count);
 
-/* One pass over a limit with the threads of cx: `bytes` (rounded down to 256) at `data` read once;
- * F32 multiply-adds; int8 products. In GB/s and Gop/s. */
-double pare__bench_read(const pare_ctx *cx, const void *data, size_t bytes);
-double pare__bench_fma(const pare_ctx *cx, bool quick);
-double pare__bench_int8(const pare_ctx *cx, bool quick);
-
 /* Bytes that one thread reads at a time: data is aligned to 64, bytes a multiple of 256. */
 typedef struct pare__bench_piece {
     const uint8_t *data;
     size_t bytes;
 } pare__bench_piece;
 
-/* As pare__bench_read, over scattered pieces; 0 without any. */
+/* GB/s of one pass over all of them with the threads of cx; 0 without any. */
 double pare__bench_read_pieces(const pare_ctx *cx, const pare__bench_piece *piece, size_t count);
 
 /* Passes over one limit. */

@@ -11,12 +11,9 @@
 enum {
     PIECE = 128 * 1024, /* bytes one thread reads at a time */
     STEP = 256,         /* bytes that pare_peaks.read_bytes takes at once */
-    READ_BYTES = 512 * 1024 * 1024,
     PIECES = 8,         /* per thread, of arithmetic */
     STEPS = 100 * 1000, /* of one piece, about 0.2 ms */
     QUICK_STEPS = 1000,
-    QUICK_BYTES = 2 * 1024 * 1024,
-    RUNS = 9,
 };
 
 static int rising(const void *a, const void *b)
@@ -114,7 +111,9 @@ static peak_call make_call(const pare_ctx *cx, const void *data, bool quick)
     return c;
 }
 
-double pare__bench_read(const pare_ctx *cx, const void *data, size_t bytes)
+/* One pass over a limit with the threads of cx: `bytes` (rounded down to 256) at `data` read once;
+ * F32 multiply-adds; int8 products. In GB/s and Gop/s. */
+static double read_memory(const pare_ctx *cx, const void *data, size_t bytes)
 {
     peak_call c = make_call(cx, data, false);
     c.bytes = bytes / STEP * STEP;
@@ -143,12 +142,12 @@ static double arithmetic(const pare_ctx *cx, bool quick, pare_task *task, double
     return (double)(pieces * c.steps) * per_step * 1e-9 / seconds;
 }
 
-double pare__bench_fma(const pare_ctx *cx, bool quick)
+static double run_fma(const pare_ctx *cx, bool quick)
 {
     return arithmetic(cx, quick, fma_pieces, PARE_PEAK_FMA_FLOP);
 }
 
-double pare__bench_int8(const pare_ctx *cx, bool quick)
+static double run_int8(const pare_ctx *cx, bool quick)
 {
     return arithmetic(cx, quick, int8_pieces, PARE_PEAK_INT8_OP);
 }
@@ -163,12 +162,12 @@ pare_bench_limits pare__bench_sample(const pare_ctx *cx, const void *data, size_
                                      pare__bench_meter *out)
 {
     if (data) {
-        const pare_bench_limits read = {.dram_read_gb_s = pare__bench_read(cx, data, bytes)};
+        const pare_bench_limits read = {.dram_read_gb_s = read_memory(cx, data, bytes)};
         pare__bench_add(&out->read, read.dram_read_gb_s);
         return read;
     }
-    const pare_bench_limits l = {.fma_gflop_s = pare__bench_fma(cx, quick),
-                                 .int8_gop_s = pare__bench_int8(cx, quick)};
+    const pare_bench_limits l = {.fma_gflop_s = run_fma(cx, quick),
+                                 .int8_gop_s = run_int8(cx, quick)};
     pare__bench_add(&out->fma, l.fma_gflop_s);
     pare__bench_add(&out->int8, l.int8_gop_s);
     return l;
@@ -194,29 +193,4 @@ pare_bench_limits pare__bench_limits_of(pare__bench_meter *m)
     return (pare_bench_limits){pare__bench_median(m->read.value, m->read.count),
                                pare__bench_median(m->fma.value, m->fma.count),
                                pare__bench_median(m->int8.value, m->int8.count)};
-}
-
-pare_status pare_bench_measure_limits(pare_ctx *cx, bool quick, pare_bench_limits *out)
-{
-    const size_t bytes = quick ? QUICK_BYTES : READ_BYTES;
-    pare_arena a;
-    pare_status s = pare_arena_init(cx, &a, 0);
-    if (s != PARE_OK)
-        return s;
-    uint8_t *const data = pare_arena_take(&a, bytes, 1);
-    if (data) {
-        double read[RUNS], fma[RUNS], int8[RUNS];
-        pare__bench_fill(cx, 0, (uint32_t *)(void *)data, bytes / 4, UINT32_MAX, 0);
-        for (size_t i = 0; i < RUNS; i++) {
-            read[i] = pare__bench_read(cx, data, bytes);
-            fma[i] = pare__bench_fma(cx, quick);
-            int8[i] = pare__bench_int8(cx, quick);
-        }
-        *out = (pare_bench_limits){pare__bench_median(read, RUNS), pare__bench_median(fma, RUNS),
-                                   pare__bench_median(int8, RUNS)};
-    } else {
-        s = PARE_ENOMEM;
-    }
-    pare_arena_release(&a);
-    return s;
 }
