@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "calib/wave.h"
-#include "runtime/backward.h"
 #include "runtime/head_gradient.h"
 #include "runtime/random.h"
+#include "runtime/tape.h"
 #include "runtime/threads.h"
 
 typedef struct weigh_job {
@@ -21,9 +21,10 @@ typedef struct weigh_job {
     size_t window, total; /* tokens in all */
     size_t first, rows;   /* tokens of the batch */
     size_t block;         /* that is being undone */
-    float *x, *y, *dy;    /* [rows of a batch, hidden] in front of a block, behind it; gradient */
+    float *x, *dy;        /* [rows of a batch, hidden] in front of a block; gradient behind it */
     pare_spill stream;    /* x of all blocks */
-    pare_trace trace;     /* of the current block */
+    pare_kv kv;           /* of the way forward */
+    pare_block weights;   /* of the current block, in floats */
     double *over;         /* [windows of a batch, widest output] */
     pare_token_weights *out;
 } weigh_job;
@@ -33,11 +34,11 @@ static pare_batch batch(const weigh_job *job)
     return (pare_batch){.sequences = job->rows / job->window, .length = job->window};
 }
 
-static pare_block load(const weigh_job *job, size_t block)
+static void load(weigh_job *job, size_t block)
 {
     const pare_block *const from = &job->f->model->block[block];
     pare_float_block_load(job->cx, &job->f->model->config, from, job->room);
-    return pare_float_block_view(job->room, from);
+    job->weights = pare_float_block_view(job->room, from);
 }
 
 /* A gradient behind a linear. */
@@ -86,9 +87,13 @@ static void weigh_rows(void *arg, size_t begin, size_t end, size_t worker)
     }
 }
 
-static void see(void *self, pare_role role, const float *dy, size_t rows, size_t n)
+/* Of the linears that every token runs. */
+static void see(void *self, const pare_linear *w, const float *dy, size_t rows, size_t n)
 {
     const weigh_job *const job = self;
+    const pare_role role = (pare_role)(w - job->weights.linear);
+    if (w < job->weights.linear || w >= job->weights.linear + PARE_ROLES)
+        return;
     const pare_site site = job->f->model->config.arch->linear[role].site;
     seen s = {.dy = dy, .n = n, .window = job->window, .over = job->over};
     s.weight = job->out->weight + site * job->total + job->first;
@@ -120,14 +125,11 @@ static pare_status forward(weigh_job *job)
     const size_t count = job->rows * m->config.hidden;
     PARE_TRY(pare_embed_batch(job->cx, m, job->tokens + job->first, batch(job), job->x));
     for (size_t b = 0; b < m->config.blocks; b++) {
-        const pare_block block = load(job, b);
+        load(job, b);
         PARE_TRY(pare_ctx_interrupted(job->cx));
         PARE_TRY(pare_spill_put(job->cx, &job->stream, job->x, count, place_in_stream(job, b)));
-        PARE_TRY(pare_block_trace(job->cx, job->scratch, job->f, &block, batch(job), job->x, NULL,
-                                  &job->trace, job->y));
-        float *const x = job->x;
-        job->x = job->y;
-        job->y = x;
+        PARE_TRY(pare_block_forward(job->cx, job->scratch, job->f, &job->weights, batch(job),
+                                    job->x, &job->kv, NULL));
     }
     return PARE_OK;
 }
@@ -158,20 +160,33 @@ static pare_status keep_sums(const weigh_job *job)
                           place_of_outputs(w, job->block));
 }
 
+/* dy becomes the gradient in front of the block. */
+static pare_status undo_block(weigh_job *job, pare_tape *t)
+{
+    const pare_gradients wanted = {.see = see, .self = job};
+    const size_t hidden = job->f->model->config.hidden;
+    pare_array x, y;
+    PARE_TRY(pare_tape_input(t, job->x, job->rows, hidden, true, &x));
+    PARE_TRY(pare_tape_block(t, job->f, &job->weights, batch(job), x, NULL, &y));
+    PARE_TRY(pare_tape_back(t, y, job->dy, &wanted));
+    memcpy(job->dy, pare_tape_gradient(x), job->rows * hidden * sizeof *job->dy);
+    return PARE_OK;
+}
+
 static pare_status backward(weigh_job *job)
 {
-    const pare_block_gradient gradient = {.see = see, .self = job};
     const size_t count = job->rows * job->f->model->config.hidden;
     for (size_t b = job->f->model->config.blocks; b-- > 0;) {
-        const pare_block block = load(job, b);
+        pare_tape t;
+        load(job, b);
         job->block = b;
         PARE_TRY(pare_ctx_interrupted(job->cx));
         PARE_TRY(pare_spill_get(job->cx, &job->stream, job->x, count, place_in_stream(job, b)));
         PARE_TRY(begin_sums(job));
-        PARE_TRY(pare_block_trace(job->cx, job->scratch, job->f, &block, batch(job), job->x, NULL,
-                                  &job->trace, job->y));
-        PARE_TRY(pare_block_backward(job->cx, job->scratch, job->f, &block, &job->trace, job->dy,
-                                     job->dy, &gradient));
+        pare_tape_begin(job->cx, job->scratch, &t);
+        const pare_status s = undo_block(job, &t);
+        pare_tape_end(&t);
+        PARE_TRY(s);
         PARE_TRY(keep_sums(job));
     }
     return PARE_OK;
@@ -278,27 +293,24 @@ uint64_t pare_token_weights_scratch(const pare_ctx *cx, const pare_config *c, si
 {
     const pare_batch b = {.sequences = batch_windows(samples, window), .length = window};
     const uint64_t rows = (uint64_t)b.sequences * window;
-    const uint64_t trace =
-        rows * (3 * c->hidden + 2 * (c->heads + c->kv_heads) * c->head_dim + 3 * c->intermediate) *
-        sizeof(float);
-    const uint64_t back = pare_block_backward_bytes(cx, c, b);
-    const uint64_t head = trace + pare_head_gradient_bytes(c);
+    const uint64_t kv = pare_kv_bytes(c, &(pare_kv_format){0}, b.sequences, window);
+    const uint64_t there = pare_block_forward_bytes(cx, c, b, PARE_INPUTS_NONE);
+    const uint64_t back = pare_tape_block_bytes(cx, c, b), head = pare_head_gradient_bytes(c);
+    const uint64_t most = there > back ? there : back;
     return (uint64_t)b.sequences * widest(c) * sizeof(double) +
-           3 * rows * c->hidden * sizeof(float) + (head > back ? head : back) +
-           (uint64_t)32 * PARE_ALIGN;
+           2 * rows * c->hidden * sizeof(float) + kv + (head > most ? head : most) +
+           (uint64_t)256 * PARE_ALIGN;
 }
 
 static pare_status take(weigh_job *job, const pare_config *c, size_t sequences)
 {
     const size_t rows = sequences * job->window;
-    float **const place[] = {&job->x, &job->y, &job->dy};
     job->over = PARE_NEW(job->scratch, double, sequences *widest(c));
-    if (!job->over)
+    job->x = PARE_NEW(job->scratch, float, rows * c->hidden);
+    job->dy = PARE_NEW(job->scratch, float, rows * c->hidden);
+    if (!job->over || !job->x || !job->dy)
         return PARE_ENOMEM;
-    for (size_t i = 0; i < sizeof place / sizeof *place; i++)
-        if (!(*place[i] = PARE_NEW(job->scratch, float, rows * c->hidden)))
-            return PARE_ENOMEM;
-    return pare_trace_take(job->scratch, c, (pare_batch){sequences, job->window, 0}, &job->trace);
+    return pare_kv_take(job->scratch, c, sequences, job->window, &job->kv);
 }
 
 static pare_status open_result(pare_ctx *cx, pare_arena *a, const pare_config *c, size_t tokens,

@@ -38,15 +38,14 @@ static inline const float *pare_token_weights_at(const pare_token_weights *w, pa
 
 /* Finds them.
  *
- *   f        of a model whose family has a gradient (pare_config_no_gradient), with a dense head;
- *            positions for a window
+ *   f        of a model with dense weights; positions for a window
  *   tokens   [samples, window]
  *   seed     of the draw
  *   room     for a block of the model in floats; overwritten
  *   directory  for scratch files: the result, and what goes into each block while it is found
  *   out      in the arena `a`, of no block before pare_token_weights_load; close it in any case
  *
- * Where no gradient comes through all tokens of a site count the same.
+ * Where no gradient comes through all tokens of a site count the same; so do those of experts.
  *
  * Returns PARE_OK, PARE_ENOMEM, PARE_ENOSPC, PARE_EIO, PARE_EINTERRUPTED, or PARE_ENUMERIC when a
  * gradient is not finite.

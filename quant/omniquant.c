@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "kernels/layout.h"
-#include "runtime/backward.h"
 #include "runtime/ops.h"
+#include "runtime/tape.h"
 #include "runtime/threads.h"
 
 enum { COLUMNS = 64, ROWS_PER_CHUNK = 8 };
@@ -30,8 +30,10 @@ typedef struct learner {
     float *scale[PARE_SITES];                              /* e^theta */
     float *low_share[PARE_ROLES], *high_share[PARE_ROLES]; /* their sigmoids */
     pare_float_block folded, rounded, slope; /* rounded shares the vectors of folded */
-    pare_trace trace;
-    float *x, *want, *y;
+    pare_block view;                         /* rounded, as a block */
+    float *x, *want;
+    pare_tape tape;      /* of the current batch */
+    pare_array y;        /* behind the block, less what is wanted */
     double energy;       /* mean square of what is wanted */
     double rate1, rate2; /* BETA1^t, BETA2^t */
     size_t done, total;  /* batches, for progress */
@@ -156,21 +158,23 @@ static void alter(void *self, pare_site site, float *x, size_t rows, size_t k)
     pare_parallel(l->cx, rows, ROWS_PER_CHUNK, alter_rows, &call);
 }
 
-/* The block on windows first .. first + count - 1; y becomes y - want. *error: sum of squares. */
+/* The block on windows first .. first + count - 1, on a new tape; y becomes y - want. *error: sum
+ * of squares. */
 static pare_status forward(learner *l, size_t first, size_t count, double *error, double *energy)
 {
     pare_ctx_progress(l->cx, "learning ranges and scales", (double)l->done++, (double)l->total);
     PARE_TRY(pare_ctx_interrupted(l->cx));
     PARE_TRY(l->block->read(l->block->self, first, count, l->x, l->want));
-    const pare_block view = pare_float_block_view(&l->rounded, l->block->like);
     const pare_batch batch = {.sequences = count, .length = l->block->window};
-    const pare_alter change = {alter, l};
-    PARE_TRY(pare_block_trace(l->cx, l->a, l->block->forward, &view, batch, l->x, &change,
-                              &l->trace, l->y));
+    const pare_tap tap = {.change = alter, .self = l, .last = PARE_SITES};
+    const size_t rows = count * l->block->window;
+    pare_array x;
+    PARE_TRY(pare_tape_input(&l->tape, l->x, rows, l->c->hidden, false, &x));
+    PARE_TRY(pare_tape_block(&l->tape, l->block->forward, &l->view, batch, x, &tap, &l->y));
     double sum = 0, whole = 0;
-    for (size_t i = 0; i < count * l->block->window * l->c->hidden; i++) {
-        l->y[i] -= l->want[i];
-        sum += (double)l->y[i] * (double)l->y[i];
+    for (size_t i = 0; i < rows * l->c->hidden; i++) {
+        l->y.at[i] -= l->want[i];
+        sum += (double)l->y.at[i] * (double)l->y.at[i];
         whole += (double)l->want[i] * (double)l->want[i];
     }
     *error += sum;
@@ -184,13 +188,21 @@ static size_t batch_at(const learner *l, size_t first)
     return left < l->opts->batch ? left : l->opts->batch;
 }
 
+static pare_status measure_batch(learner *l, size_t first, double *error, double *energy)
+{
+    pare_tape_begin(l->cx, l->a, &l->tape);
+    const pare_status s = forward(l, first, batch_at(l, first), error, energy);
+    pare_tape_end(&l->tape);
+    return s;
+}
+
 /* Loss over all windows. */
 static pare_status measure(learner *l, bool plain, double *loss)
 {
     double error = 0, energy = 0;
     PARE_TRY(build(l, plain));
     for (size_t i = 0; i < l->block->samples; i += l->opts->batch)
-        PARE_TRY(forward(l, i, batch_at(l, i), &error, &energy));
+        PARE_TRY(measure_batch(l, i, &error, &energy));
     l->energy =
         energy / ((double)l->block->samples * (double)l->block->window * (double)l->c->hidden);
     *loss = energy == 0 ? 0 : error / energy;
@@ -320,24 +332,40 @@ static pare_status descend(learner *l)
     return PARE_OK;
 }
 
-static pare_status step(learner *l, size_t first)
+/* The gradient of the rounded block. */
+static pare_status find_slopes(learner *l, size_t first)
 {
+    enum { LEAVES = 2 * PARE_ROLES + 4 };
     const size_t count = batch_at(l, first), values = count * l->block->window * l->c->hidden;
+    pare_leaf_gradient leaf[LEAVES];
+    size_t leaves = 0;
     double error = 0, energy = 0;
-    PARE_TRY(build(l, false));
+    for (size_t r = 0; r < PARE_ROLES; r++) {
+        leaf[leaves++] = (pare_leaf_gradient){l->rounded.weight[r], l->slope.weight[r]};
+        leaf[leaves++] = (pare_leaf_gradient){l->rounded.bias[r], l->slope.bias[r]};
+    }
+    for (size_t i = 0; i < 2; i++) {
+        leaf[leaves++] = (pare_leaf_gradient){l->rounded.norm[i], l->slope.norm[i]};
+        leaf[leaves++] = (pare_leaf_gradient){l->rounded.norm_bias[i], l->slope.norm_bias[i]};
+    }
     PARE_TRY(forward(l, first, count, &error, &energy));
     const float scale = (float)(l->energy > 0 ? 2 / (l->energy * (double)values) : 0);
     for (size_t i = 0; i < values; i++)
-        l->y[i] *= scale;
+        l->y.at[i] *= scale;
+    return pare_tape_back(&l->tape, l->y, l->y.at,
+                          &(pare_gradients){.leaf = leaf, .leaves = leaves});
+}
+
+static pare_status step(learner *l, size_t first)
+{
+    PARE_TRY(build(l, false));
     zero_slopes(l);
-    pare_block_gradient g = {.norm = {l->slope.norm[0], l->slope.norm[1]},
-                             .norm_bias = {l->slope.norm_bias[0], l->slope.norm_bias[1]}};
-    memcpy(g.weight, l->slope.weight, sizeof g.weight);
-    memcpy(g.bias, l->slope.bias, sizeof g.bias);
-    const pare_block view = pare_float_block_view(&l->rounded, l->block->like);
-    PARE_TRY(pare_block_backward(l->cx, l->a, l->block->forward, &view, &l->trace, l->y, NULL, &g));
+    pare_tape_begin(l->cx, l->a, &l->tape);
+    pare_status s = find_slopes(l, first);
+    pare_tape_end(&l->tape);
+    PARE_TRY(s);
     const pare_mark mark = pare_arena_mark(l->a);
-    const pare_status s = descend(l);
+    s = descend(l);
     pare_arena_rewind(l->a, mark);
     return s;
 }
@@ -388,14 +416,15 @@ static pare_status take_state(learner *l)
             PARE_TRY(take_learned(l->a, groups_of(l, r), start, &l->high[r]));
         }
     const pare_batch batch = {.sequences = l->opts->batch, .length = l->block->window};
-    float **const place[] = {&l->x, &l->want, &l->y};
-    for (size_t i = 0; i < 3; i++) {
+    float **const place[] = {&l->x, &l->want};
+    for (size_t i = 0; i < 2; i++) {
         *place[i] =
             pare_arena_take(l->a, batch.sequences * batch.length, l->c->hidden * sizeof(float));
         if (!*place[i])
             return PARE_ENOMEM;
     }
-    return pare_trace_take(l->a, l->c, batch, &l->trace);
+    l->view = pare_float_block_view(&l->rounded, l->block->like);
+    return PARE_OK;
 }
 
 static pare_status learn(learner *l, pare_omniquant_found *found)
@@ -458,7 +487,7 @@ size_t pare_omniquant_bytes(const pare_ctx *cx, const pare_config *c,
                             const pare_omniquant_opts *opts, size_t window)
 {
     const pare_batch batch = {.sequences = opts->batch, .length = window};
-    size_t bytes = pare_block_backward_bytes(cx, c, batch), part, weights = 0, widest = c->hidden;
+    size_t bytes = pare_tape_block_bytes(cx, c, batch), part, weights = 0, widest = c->hidden;
     for (unsigned r = 0; r < PARE_ROLES; r++) {
         size_t n, k;
         pare_linear_shape(c, 0, (pare_role)r, &n, &k);
@@ -467,10 +496,9 @@ size_t pare_omniquant_bytes(const pare_ctx *cx, const pare_config *c,
     }
     /* shares, logits, moments and slopes of both bounds; scales; three blocks; a batch's rows */
     const size_t vectors = 10 * weights + 48 * widest;
-    if (__builtin_mul_overflow(batch.sequences * 3 * c->hidden * sizeof(float), window, &part) ||
+    if (__builtin_mul_overflow(batch.sequences * 2 * c->hidden * sizeof(float), window, &part) ||
         __builtin_add_overflow(bytes, part, &bytes) ||
         __builtin_add_overflow(bytes, vectors * sizeof(float) + (size_t)128 * PARE_ALIGN, &bytes) ||
-        __builtin_add_overflow(bytes, pare_block_forward_scratch(cx, c, batch), &bytes) ||
         __builtin_add_overflow(bytes, 3 * pare_float_block_bytes(c), &bytes))
         return SIZE_MAX;
     return bytes;

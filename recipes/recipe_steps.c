@@ -71,7 +71,7 @@ static const pare_param token_weights = {
     .words = token_words,
     .fallback = PARE_TOKENS_AUTO,
     .help = "in Hessians: all tokens alike (even), or by the gradient of the loss behind each "
-            "linear; auto: loss for gptq where pare has gradients of the family"};
+            "linear; auto: loss for gptq, unless the head of the model is packed"};
 const pare_param *const pare_calibration_params[] = {
     &pare__samples, &pare__window, &token_weights, &pare__temperature, &pare__weight, NULL};
 const pare_param *const pare_limit_param = &limit;

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "runtime/forward_internal.h"
-#include "runtime/linear.h"
 #include "runtime/ops.h"
 
 static pare_status check_positions(pare_ctx *cx, const pare_model *m, size_t positions)
@@ -42,38 +41,6 @@ pare_status pare_forward_init(pare_ctx *cx, pare_arena *a, const pare_model *mod
     return PARE_OK;
 }
 
-/* Elements [first, first + count) of a dense matrix. */
-static void fetch(const pare_kernels *kernels, const pare_linear *w, size_t first, size_t count,
-                  float *x)
-{
-    if (w->dtype == PARE_F16)
-        kernels->cvt_f16_f32(x, (const uint16_t *)w->data + first, count);
-    else if (w->dtype == PARE_BF16)
-        kernels->cvt_bf16_f32(x, (const uint16_t *)w->data + first, count);
-    else
-        memcpy(x, (const float *)w->data + first, count * sizeof *x);
-}
-
-/* x [hidden] += the learned position `position`. */
-static void add_position(const pare_ctx *cx, const pare_model *m, size_t position, float *x)
-{
-    enum { PART = 256 };
-    float part[PART];
-    const size_t hidden = m->positions.k;
-    const size_t first = (position + m->config.arch->position_offset) * hidden;
-    for (size_t i = 0; i < hidden; i += PART) {
-        const size_t count = hidden - i < PART ? hidden - i : PART;
-        fetch(&cx->kernels, &m->positions, first + i, count, part);
-        pare_add(x + i, part, count);
-    }
-}
-
-static void scale(float *x, size_t n, float factor)
-{
-    for (size_t i = 0; i < n; i++)
-        x[i] *= factor;
-}
-
 pare_status pare_embed_batch(pare_ctx *cx, const pare_model *m, const int32_t *tokens,
                              pare_batch batch, float *x)
 {
@@ -84,15 +51,8 @@ pare_status pare_embed_batch(pare_ctx *cx, const pare_model *m, const int32_t *t
                              (int)tokens[i], m->embed.n - 1);
     if (m->positions.data)
         PARE_TRY(check_positions(cx, m, batch.start + batch.length));
-    for (size_t i = 0; i < count; i++) {
-        float *const row = x + i * hidden;
-        fetch(&cx->kernels, &m->embed, (size_t)tokens[i] * hidden, hidden, row);
-        if (m->config.embed_scale > 0)
-            scale(row, hidden, (float)m->config.embed_scale);
-        if (m->positions.data)
-            add_position(cx, m, batch.start + i % batch.length, row);
-    }
-    return PARE_OK;
+    const pare_array y = {.at = x, .rows = count, .width = hidden};
+    return pare_cpu.op->embed(&(pare_ops){.cx = cx}, m, tokens, batch, y);
 }
 
 pare_status pare_embed(pare_ctx *cx, const pare_model *m, const int32_t *tokens, size_t count,
@@ -114,22 +74,32 @@ pare_status pare_model_forward(pare_ctx *cx, pare_arena *scratch, const pare_for
     return PARE_OK;
 }
 
+pare_status pare_logits_run(const pare_ops *o, const pare_forward *f, pare_array x,
+                            const size_t *rows, pare_array logits)
+{
+    const pare_model *const m = f->model;
+    const pare_linear *const head = &m->head;
+    const pare_norm_of last = {m->config.arch->norm_kind, m->norm, m->norm_bias, 1,
+                               m->config.norm_eps};
+    pare_array picked, normed;
+    PARE_TRY(o->op->take(o, logits.rows, x.width, &picked));
+    PARE_TRY(o->op->rows(o, rows, x, picked));
+    PARE_TRY(pare__reuse(o, picked, x.width, &normed));
+    PARE_TRY(o->op->norm(o, &last, picked, normed));
+    PARE_TRY(o->op->linears(o, &head, 1, f->exact, normed, &logits));
+    return m->config.logit_cap > 0 ? o->op->cap(o, m->config.logit_cap, logits) : PARE_OK;
+}
+
 pare_status pare_logits(pare_ctx *cx, pare_arena *scratch, const pare_forward *f, const float *x,
                         const size_t *rows, size_t count, float *logits)
 {
     const pare_model *const m = f->model;
-    const size_t hidden = m->config.hidden;
+    const pare_ops o = pare_ops_of(cx, scratch, f);
     const pare_mark mark = pare_arena_mark(scratch);
-    float *const normed = pare_arena_take(scratch, count, hidden * sizeof *normed);
-    if (!normed)
-        return PARE_ENOMEM;
-    for (size_t i = 0; i < count; i++)
-        pare__norm(&m->config, normed + i * hidden, x + (rows ? rows[i] : i) * hidden, m->norm,
-                   m->norm_bias);
-    const pare_status s = pare_linear_apply(cx, scratch, &m->head, f->exact, normed, hidden, count,
-                                            logits, m->head.n);
-    if (m->config.logit_cap > 0)
-        pare_soft_cap(logits, count * m->head.n, 1, m->config.logit_cap);
+    const pare_array stream = {
+        .at = (float *)(uintptr_t)x, .rows = count, .width = m->config.hidden};
+    const pare_array out = {.at = logits, .rows = count, .width = m->head.n};
+    const pare_status s = pare_logits_run(&o, f, stream, rows, out);
     pare_arena_rewind(scratch, mark);
     return s;
 }

@@ -37,6 +37,9 @@ typedef struct pare_tap {
     /* [pare_block_parts] or NULL: experts that are shown every row of the batch, whatever the
      * router says. Only with last < PARE_SITES. */
     const bool *all_rows;
+    /* NULL, or changes the input of a site in place before it is shown: rounding of activations. A
+     * gradient passes it as if nothing had changed (straight-through). */
+    void (*change)(void *self, pare_site site, float *x, size_t rows, size_t k);
 } pare_tap;
 
 /* Tables and switches shared by all blocks of a model. */
@@ -45,6 +48,7 @@ typedef struct pare_forward {
     bool exact;                       /* packed weights: dequantize and multiply in F32 */
     const float *rope_cos, *rope_sin; /* [positions][pare_rope_pairs] */
     size_t positions;
+    const struct pare_backend *backend; /* runtime/block_ops.h; NULL: the CPU */
 } pare_forward;
 
 /* Builds the RoPE tables for `positions` positions (scaling included) in the arena.

@@ -2,7 +2,7 @@
 #ifndef PARE_RUNTIME_FORWARD_INTERNAL_H
 #define PARE_RUNTIME_FORWARD_INTERNAL_H
 
-#include "runtime/forward.h"
+#include "runtime/block_ops.h"
 #include "runtime/ops.h"
 
 /* Below this many multiply-adds a piece of work is not worth handing to another thread. */
@@ -12,19 +12,6 @@ enum { PARE__CHUNK_WORK = 1 << 15 };
 static inline size_t pare__chunk(size_t work)
 {
     return work < PARE__CHUNK_WORK ? PARE__CHUNK_WORK / (work ? work : 1) : 1;
-}
-
-/* y = norm(x) + bias [hidden], the norm of the family; bias NULL: none. y may be x. */
-void pare__norm(const pare_config *c, float *y, const float *x, const float *w, const float *bias);
-
-/* gate = act(gate) * up; up NULL: act(gate). */
-static inline void pare__activate(const pare_kernels *kernels, pare_act act, float *gate,
-                                  const float *up, size_t n)
-{
-    if (up && act == PARE_ACT_SILU)
-        kernels->silu_f32(gate, up, n);
-    else
-        pare_activate(act, gate, up, n);
 }
 
 /* Whether the block stops early. */
@@ -37,6 +24,37 @@ static inline bool pare__stops(const pare_tap *tap)
 static inline bool pare__shows(const pare_tap *tap, size_t part)
 {
     return tap && tap->see && (tap->parts == 0 || part - tap->first_part < tap->parts);
+}
+
+/* What ends a block whose tap has seen enough; pare_block_forward makes PARE_OK of it. */
+#define PARE__STOPPED ((pare_status)1)
+
+static inline pare_status pare__unless_stopped(pare_status s)
+{
+    return s == PARE__STOPPED ? PARE_OK : s;
+}
+
+/* Shows the input of a site to the tap, and stops behind the last one. */
+static inline pare_status pare__see(const pare_ops *o, const pare_tap *tap, size_t part,
+                                    pare_site site, pare_array x)
+{
+    (void)o;
+    if (tap && tap->change)
+        tap->change(tap->self, site, x.at, x.rows, x.width);
+    if (tap && pare__shows(tap, part))
+        PARE_TRY(tap->see(tap->self, part, site, x.at, x.rows, x.width));
+    return tap && tap->last == site ? PARE__STOPPED : PARE_OK;
+}
+
+/* y [rows, width] in the memory of x, which has room for it and is not read again; fresh where
+ * values are kept. */
+static inline pare_status pare__reuse(const pare_ops *o, pare_array x, size_t width, pare_array *y)
+{
+    if (o->backend.keeps)
+        return o->op->take(o, x.rows, width, y);
+    *y = x;
+    y->width = width;
+    return PARE_OK;
 }
 
 enum { PARE__LINEARS_MAX = 3 };
@@ -54,15 +72,8 @@ PARE_CHECKED pare_status pare__linear_apply_all(pare_ctx *cx, pare_arena *scratc
                                                 const pare__product *product, size_t count,
                                                 bool exact, const float *x, size_t ldx, size_t m);
 
-/* Scratch of it for `count` linears that read rows of k values, upper bound. */
-size_t pare__linear_bytes(const pare_ctx *cx, size_t rows, size_t k, size_t count,
-                          pare_inputs inputs);
-
-/* *total += count * size and room for alignment; stays at SIZE_MAX once it would overflow. */
-void pare__add_bytes(size_t *total, size_t count, size_t size);
-
 /* The experts of one row: softmax of the router's outputs logit [n], which are overwritten; the
- * `used` <= n picked ones and their weights, largest first (forward_experts.c says how). */
+ * `used` <= n picked ones and their weights, largest first (route.c says how). */
 void pare__route(float *logit, size_t n, size_t used, bool norm, uint32_t *picked, float *weight);
 
 /* Scales the rows of out, what the MLP of part 0 gave, by the shared gate where there is one, and
@@ -70,12 +81,8 @@ void pare__route(float *logit, size_t n, size_t used, bool norm, uint32_t *picke
  * run as far as it wants to see and out means nothing.
  *   x, out  [rows, hidden]; out is not x
  * PARE_ENOMEM, or what the tap returned. Takes scratch and leaves it to the caller to rewind. */
-PARE_CHECKED pare_status pare__experts_forward(pare_ctx *cx, pare_arena *scratch,
-                                               const pare_forward *f, const pare_block *weights,
-                                               const pare_tap *tap, const float *x, size_t rows,
-                                               float *out);
-
-/* Scratch of it, upper bound. */
-size_t pare__experts_bytes(const pare_ctx *cx, const pare_config *c, size_t rows);
+PARE_CHECKED pare_status pare__experts_forward(const pare_ops *o, const pare_forward *f,
+                                               const pare_block *weights, const pare_tap *tap,
+                                               pare_array x, pare_array *out);
 
 #endif

@@ -3,7 +3,7 @@
  *
  *   l = head(norm(x)),  p = softmax(l),  e_v = +1 or -1 by chance
  *   dl_v = sqrt(p_v) e_v - p_v sum over u of sqrt(p_u) e_u
- *   dn = dl W,          dx = dnorm(dn)                           (runtime/backward.h)
+ *   dn = dl W,          dx = dnorm(dn)                           (runtime/tape.h)
  *
  * The mean over e of dl dl^T is diag(p) - p p^T, the second derivative of KL(p || .) at p, and so
  * that of dx dx^T is that curvature in x. The gradient of -ln p(y), with y drawn from p, has the
@@ -20,8 +20,8 @@
  *   seed   e_v of row t: bit v % 64 of pare_random_u64(seed, first + t, v / 64)
  *   dx     [rows, hidden]; written
  *
- * Returns PARE_OK, PARE_ENOMEM, PARE_ENOTSUP (a packed head, capped logits), or PARE_ENUMERIC when
- * logits are not finite.
+ * Returns PARE_OK, PARE_ENOMEM, PARE_ENOTSUP (a packed head), or PARE_ENUMERIC when logits are not
+ * finite.
  * Memory   scratch, rewound: pare_head_gradient_bytes.   Work  twice the multiply-adds of the head.
  * Threads over rows and tiles; class MACHINE (BLAS), any thread count. */
 PARE_CHECKED pare_status pare_head_gradient(pare_ctx *cx, pare_arena *scratch,

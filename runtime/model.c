@@ -103,22 +103,6 @@ static const char *beside_llama(const pare_config *c)
     return NULL;
 }
 
-const char *pare_config_no_gradient(const pare_config *c)
-{
-    const char *const other = beside_llama(c);
-    if (other)
-        return other;
-    if (c->arch->inner_norm[PARE_NORM_Q])
-        return "it has norms on q and k";
-    if (c->act != PARE_ACT_SILU)
-        return "its activation is not SiLU";
-    if (c->window)
-        return "it has a sliding window";
-    if (2 * pare_rope_pairs(c) != c->head_dim)
-        return "only a part of each head turns with the position";
-    return c->attention_cap > 0 ? "its scores are capped" : NULL;
-}
-
 const char *pare_config_no_rotation(const pare_config *c)
 {
     const char *const other = beside_llama(c);

@@ -79,10 +79,8 @@ size_t pare_rope_pairs(const pare_config *c);
  * original_context / high_freq_factor are kept, and in between the two are mixed linearly. */
 double pare_rope_frequency(const pare_rope *r, size_t i, size_t pairs);
 
-/* Why gradients of its blocks are not computed (runtime/backward.h), why it cannot be rotated
- * (quant/rotate.h), why a smaller plain checkpoint of it cannot be written (prune/structure.h).
- * NULL: it can. */
-const char *pare_config_no_gradient(const pare_config *c);
+/* Why it cannot be rotated (quant/rotate.h), why a smaller plain checkpoint of it cannot be written
+ * (prune/structure.h). NULL: it can. */
 const char *pare_config_no_rotation(const pare_config *c);
 const char *pare_config_no_structure(const pare_config *c);
 

@@ -93,20 +93,6 @@ void pare_rms_norm(float *y, const float *x, const float *w, size_t n, double ep
         y[i] = w[i] * (x[i] * s);
 }
 
-void pare_rms_norm_backward(float *dx, float *t, const float *dy, const float *x, const float *w,
-                            size_t n, double eps)
-{
-    const float s = inverse_rms(x, n, eps);
-    double lane[LANES] = {0};
-    for (size_t i = 0; i < n; i++) {
-        t[i] = x[i] * s;
-        lane[i % LANES] += (double)(w[i] * dy[i]) * (double)t[i];
-    }
-    const float m = (float)(lane_sum(lane) / (double)n);
-    for (size_t i = 0; i < n; i++)
-        dx[i] += s * (w[i] * dy[i] - t[i] * m);
-}
-
 static double lane_mean(const float *x, size_t n)
 {
     double lane[LANES] = {0};
@@ -115,15 +101,40 @@ static double lane_mean(const float *x, size_t n)
     return lane_sum(lane) / (double)n;
 }
 
-void pare_layer_norm(float *y, const float *x, const float *w, size_t n, double eps)
+static float inverse_deviation(const float *x, size_t n, double eps)
 {
     const double mean = lane_mean(x, n);
     double lane[LANES] = {0};
     for (size_t i = 0; i < n; i++)
         lane[i % LANES] += ((double)x[i] - mean) * ((double)x[i] - mean);
-    const float m = (float)mean, s = (float)(1.0 / sqrt(lane_sum(lane) / (double)n + eps));
+    return (float)(1.0 / sqrt(lane_sum(lane) / (double)n + eps));
+}
+
+void pare_layer_norm(float *y, const float *x, const float *w, size_t n, double eps)
+{
+    const float m = (float)lane_mean(x, n), s = inverse_deviation(x, n, eps);
     for (size_t i = 0; i < n; i++)
         y[i] = w[i] * ((x[i] - m) * s);
+}
+
+void pare_norm_backward(pare_norm_kind kind, float *dx, float *t, const float *dy, const float *x,
+                        const float *w, size_t n, double eps)
+{
+    const bool layer = kind == PARE_NORM_LAYER;
+    const float mean = layer ? (float)lane_mean(x, n) : 0;
+    const float s = layer ? inverse_deviation(x, n, eps) : inverse_rms(x, n, eps);
+    double lane[LANES] = {0}, plain[LANES] = {0};
+    for (size_t i = 0; i < n; i++) {
+        const float at = (x[i] - mean) * s;
+        lane[i % LANES] += (double)(w[i] * dy[i]) * (double)at;
+        plain[i % LANES] += (double)(w[i] * dy[i]);
+        if (t)
+            t[i] = at;
+    }
+    const float m = (float)(lane_sum(lane) / (double)n);
+    const float a = layer ? (float)(lane_sum(plain) / (double)n) : 0;
+    for (size_t i = 0; dx && i < n; i++)
+        dx[i] += s * (w[i] * dy[i] - a - (x[i] - mean) * s * m);
 }
 
 /* Phi(x) = erfc(-x / sqrt 2) / 2, and erfc(z) = e^(-z^2) t P(t), t = 2 / (2 + z), for z >= 0. P
@@ -193,13 +204,56 @@ void pare_rope_apply(float *x, const float *cosine, const float *sine, size_t ha
     }
 }
 
-void pare_silu_backward(float *dgate, float *dup, const float *d, const float *gate,
-                        const float *up, size_t n)
+void pare_rope_undo(float *x, const float *cosine, const float *sine, size_t half)
+{
+    for (size_t i = 0; i < half; i++) {
+        const float a = x[i], b = x[i + half];
+        x[i] = a * cosine[i] + b * sine[i];
+        x[i + half] = b * cosine[i] - a * sine[i];
+    }
+}
+
+/* act'(x) */
+static double slope(pare_act act, double x)
+{
+    const double root = 0.7978845608028654; /* of 2 / pi */
+    double s, z;
+    switch (act) {
+    case PARE_ACT_SILU: s = 1.0 / (1.0 + exp_clamped(-x)); return s * (1.0 + x * (1.0 - s));
+    case PARE_ACT_GELU: return normal_share(x) + x * 0.3989422804014327 * exp_clamped(-0.5 * x * x);
+    case PARE_ACT_GELU_TANH: /* x s(2 z): s + 2 x z' s (1 - s) */
+        z = root * (x + 0.044715 * x * x * x);
+        s = 1.0 / (1.0 + exp_clamped(-2.0 * z));
+        return s + 2.0 * x * root * (1.0 + 0.134145 * x * x) * s * (1.0 - s);
+    case PARE_ACT_RELU: return x > 0;
+    case PARE_ACT_RELU2: return x > 0 ? 2.0 * x : 0;
+    case PARE_ACTS: break;
+    }
+    return 1;
+}
+
+static void silu_backward(float *dgate, float *dup, const float *d, const float *gate,
+                          const float *up, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         const float g = gate[i], s = 1.0f / (1.0f + exp_f32(-g)), da = d[i];
-        dup[i] = da * (g * s);
-        dgate[i] = da * up[i] * (s * (1.0f + g * (1.0f - s)));
+        dup[i] += da * (g * s);
+        dgate[i] += da * up[i] * (s * (1.0f + g * (1.0f - s)));
+    }
+}
+
+void pare_activate_backward(pare_act act, float *dgate, float *dup, const float *d,
+                            const float *gate, const float *up, size_t n)
+{
+    if (up && act == PARE_ACT_SILU) {
+        silu_backward(dgate, dup, d, gate, up, n);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        const double g = (double)gate[i], da = (double)d[i];
+        if (up)
+            dup[i] += (float)(da * activate(act, g));
+        dgate[i] += (float)(da * slope(act, g) * (up ? (double)up[i] : 1));
     }
 }
 

@@ -35,15 +35,19 @@ void pare_soft_cap(float *x, size_t n, double scale, double cap);
 /* Rotates the pairs (x[i], x[i + half]), i < half, of one head by the angles of one position. */
 void pare_rope_apply(float *x, const float *cosine, const float *sine, size_t half);
 
-/* Gradient of pare_rms_norm and of the sum around it: dx[i] += s (w[i] dy[i] - t m), t = x[i] s,
- * m = sum(w dy t) / n, in double. dx is not dy. t [n], written: for the gradient of w. */
-void pare_rms_norm_backward(float *dx, float *t, const float *dy, const float *x, const float *w,
-                            size_t n, double eps);
+/* Gradient of a norm: dx[i] += s (w[i] dy[i] - a - t m), t = (x[i] - mean) s, m = mean of w dy t,
+ * a = mean of w dy; RMS: mean and a are 0. Means in double. dx is not dy; NULL: not asked for.
+ * t [n] is written: the gradient of w is the sum of dy t; NULL: not asked for. */
+void pare_norm_backward(pare_norm_kind kind, float *dx, float *t, const float *dy, const float *x,
+                        const float *w, size_t n, double eps);
 
-/* Gradient of the kernel silu_f32: dup[i] = d[i] g s, dgate[i] = d[i] up[i] s (1 + g (1 - s)) with
- * g = gate[i], s = 1 / (1 + e^-g). dgate may be d. */
-void pare_silu_backward(float *dgate, float *dup, const float *d, const float *gate,
-                        const float *up, size_t n);
+/* Gradient of act(gate) up: dgate[i] += d[i] up[i] act'(gate[i]), dup[i] += d[i] act(gate[i]). up
+ * and dup NULL: of act(gate). SiLU in F32, the others in double. */
+void pare_activate_backward(pare_act act, float *dgate, float *dup, const float *d,
+                            const float *gate, const float *up, size_t n);
+
+/* The transposed rotation of pare_rope_apply. */
+void pare_rope_undo(float *x, const float *cosine, const float *sine, size_t half);
 
 /* ln(sum e^x[i]), n >= 1: blocks of 64 by the kernel softmax_f32, exponentials and the sum of a
  * block in F32, the sum of the blocks in double; log of the library. Within 1.7e-6 of the exact

@@ -155,8 +155,8 @@ static void look_ahead(const pare_pass_block *block, pare_omniquant_block *data)
 {
     const pare_arch *const arch = block->forward->model->config.arch;
     for (size_t role = 0; role < PARE_ROLES; role++) {
-        const pare_site site = arch->linear[role].site;
-        const pare_pass_site *const s = block->site[site];
+        const pare_site site = arch->linear[role].site; /* PARE_SITES: there is no such linear */
+        const pare_pass_site *const s = site < PARE_SITES ? block->site[site] : NULL;
         if (!s)
             continue;
         data->grid[role] = s->grid[role];
@@ -203,7 +203,8 @@ static pare_status transform_block(pare_ctx *cx, const double *value, pare_pass_
         return PARE_ENOMEM;
     look_ahead(block, &data);
     for (unsigned s = 0; s < PARE_SITES; s++)
-        if (block->site[s] && value[SCALES] != 0.0)
+        if (block->site[s] && value[SCALES] != 0.0 &&
+            pare_fold_channels(&block->forward->model->config, (pare_site)s) > 0)
             opts.scales |= 1u << s;
     pare_omniquant_found found;
     PARE_TRY(pare_omniquant_learn(cx, scratch, &opts, &data, &found));
@@ -229,8 +230,11 @@ const pare_pass pare_pass_omniquant = {
     .name = "omniquant",
     .summary = "OmniQuant: learns clipping ranges and channel scales on the output of each block",
     .source = "Shao et al., ICLR 2024, eq. (1) to (3)",
-    .caution = "scales between queries and keys, and shifts, which the paper learns as well, are "
-               "not built: the inputs of products inside attention stay as they are",
+    .caution =
+        "scales between queries and keys, and shifts, which the paper learns as well, are "
+        "not built: the inputs of products inside attention stay as they are. Linears behind "
+        "an MLP's activation without a gate, or behind a norm inside a block, learn ranges "
+        "only: nothing in front of them takes a scale",
     .needs = PARE_FACT_WEIGHTS,
     .params = params,
     .cost = cost,

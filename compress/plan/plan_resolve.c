@@ -411,34 +411,22 @@ static bool reads_hessian(const pare_plan *plan, bool *better)
     return any && !plan->structured;
 }
 
-/* Why there is no gradient of the loss, or NULL. */
-static const char *no_gradient(const pare_model *m)
-{
-    const char *const why = pare_config_no_gradient(&m->config);
-    if (why)
-        return why;
-    return m->head.bits              ? "its head is packed"
-           : m->config.logit_cap > 0 ? "its logits are capped"
-                                     : NULL;
-}
-
 static pare_status weigh_tokens(pare_ctx *cx, pare_plan *plan)
 {
     const pare_calibration *const c = &plan->recipe.calibration;
     const pare_step *const shift = moves_inputs(plan, PARE_STATS_HESSIAN);
-    const char *const why = no_gradient(&plan->model);
+    const bool packed = plan->model.head.bits > 0;
     bool better;
     const bool reads = reads_hessian(plan, &better);
     plan->token_weights =
         c->token_weights == PARE_TOKENS_LOSS ||
-        (c->token_weights == PARE_TOKENS_AUTO && reads && better && !why && !shift);
+        (c->token_weights == PARE_TOKENS_AUTO && reads && better && !packed && !shift);
     if (c->token_weights != PARE_TOKENS_LOSS)
         return PARE_OK;
-    if (why)
+    if (packed)
         return pare_recipe_fail(cx, c->token_weights_place,
-                                "token_weights: loss needs gradients, and pare cannot take those "
-                                "of a model of type %s: %s; say even",
-                                plan->model.config.arch->model_type, why);
+                                "token_weights: loss needs gradients, and pare does not take those "
+                                "through a packed head; say even");
     if (shift)
         return pare_recipe_fail(cx, c->token_weights_place,
                                 "token_weights: loss does not go together with %s, which shifts "

@@ -94,7 +94,8 @@ static pare_status check_site(pare_ctx *cx, const pare_plan *plan, size_t step, 
                                     (size_t)owner[role]);
     }
     const unsigned folds = folds_of(plan, step);
-    if (folds && pare_fold_channels(&plan->model.config, site) == 0)
+    const bool fixed = pare_fold_channels(&plan->model.config, site) == 0;
+    if (folds && fixed && !pass_at(plan, step)->transform->block)
         return pare_recipe_fail(cx, step_at(plan, step)->place,
                                 "%s: nothing in front of %s can take a scale or a shift",
                                 pass_at(plan, step)->name, some);
@@ -163,10 +164,10 @@ pare_status pare__plan_transform(pare_ctx *cx, pare_plan *plan, size_t step, con
     const pare_pass *const pass = pass_at(plan, step);
     unsigned sites = pass->transform->sites(step_at(plan, step)->value);
     const size_t before = plan->transforms;
-    const char *const why = pare_config_no_gradient(&plan->model.config);
-    if (pass->transform->block && why)
+    if (pass->transform->block && plan->model.config.experts)
         return pare__plan_refuse_family(cx, plan, step_at(plan, step),
-                                        "needs gradients, and cannot take those of", why);
+                                        "learns linears that every token runs, so it leaves out",
+                                        "its MLP is a mixture of experts");
     if (plan->model.config.experts)
         PARE_TRY(leave_experts(cx, plan, step, selected, &sites));
     for (size_t block = 0; block < plan->model.config.blocks; block++)
@@ -379,7 +380,7 @@ static pare_status change_site(pare_arena *a, pare_plan *plan, const pare_plan_t
             plan->room.norm_bias |= 1u << norm;
             PARE_TRY(change_vector(a, plan, PARE_CHANGED_NORM_BIAS, t->block, (size_t)norm));
         }
-    } else if (folds) {
+    } else if (folds && pare_fold_channels(&plan->model.config, t->site) > 0) {
         const size_t role = producing_role(plan, t->site);
         if (folds & PARE_FOLDS_SCALE)
             PARE_TRY(change_rows(a, plan, t->block, role));

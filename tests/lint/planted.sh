@@ -75,6 +75,7 @@ catches layers 'quant including compress' 'echo "#include \"compress/compress.h\
 catches layers 'a private header' \
     'touch formats/x_internal.h; echo "#include \"formats/x_internal.h\"" >> calib/calib.c'
 catches layers 'an include without a folder' 'echo "#include \"quant.h\"" >> quant/quant.c'
+catches layers 'threads in a block' 'echo "#include \"runtime/threads.h\"" >> runtime/forward_block.c'
 catches banned 'malloc outside the arena' 'echo "void *p = malloc (1);" >> quant/quant.c'
 catches banned 'strcpy' 'echo "x = (strcpy(a, b));" >> compress/compress.c'
 catches banned 'printf behind a comment' 'echo "/* hm */ printf(s);" >> runtime/runtime.c'

@@ -67,9 +67,13 @@ static void check_size(const char *output)
 START_TEST(results_do_not_depend_on_who_shares_a_pass)
 {
     static const char *const recipes[] = {
-        HEAD(", experts: {min_tokens: 370}") "  - gptq: {bits: 3, group: 32}\n",
-        HEAD(", experts: {min_tokens: 370, cold: rtn}") "  - gptq: {bits: 4, group: 32, "
-                                                        "true_sequential: true, act_order: true}\n",
+        HEAD(
+            ", token_weights: even, experts: {min_tokens: 370}") "  - gptq: {bits: 3, group: 32}\n",
+        HEAD(", token_weights: even, experts: {min_tokens: 370, cold: rtn}") "  - gptq: {bits: 4, "
+                                                                             "group: 32, "
+                                                                             "true_sequential: "
+                                                                             "true, act_order: "
+                                                                             "true}\n",
     };
     job_recipe(&place, recipes[_i]);
     const planned all = plan_of(0);

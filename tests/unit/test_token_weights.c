@@ -5,9 +5,9 @@
 #include "calib/stats.h"
 #include "calib/wave.h"
 #include "kernels/half.h"
-#include "runtime/backward.h"
 #include "runtime/head_gradient.h"
 #include "runtime/linalg.h"
+#include "runtime/tape.h"
 #include "tests/unit/folder.h"
 #include "tests/unit/tiny.h"
 
@@ -181,13 +181,15 @@ END_TEST
 
 /* Gradients behind the linears of a block, as they come. */
 typedef struct seen {
+    const pare_block *block;
     float *dy[PARE_ROLES];
     size_t n[PARE_ROLES];
 } seen;
 
-static void keep(void *self, pare_role role, const float *dy, size_t rows, size_t n)
+static void keep(void *self, const pare_linear *w, const float *dy, size_t rows, size_t n)
 {
     seen *const s = self;
+    const size_t role = (size_t)(w - s->block->linear);
     memcpy(s->dy[role], dy, rows * n * sizeof *dy);
     s->n[role] = n;
 }
@@ -213,7 +215,8 @@ static void plain_window(rig *r, size_t window, double *w, const pare_output_cur
     const size_t blocks = r->model.config.blocks, hidden = r->model.config.hidden;
     const pare_batch one = {.sequences = 1, .length = WINDOW};
     float *x[8], *dy = tiny_take(a, WINDOW * hidden, sizeof *dy);
-    pare_trace trace[8];
+    pare_tape tape[8];
+    pare_array in[8], behind[8];
     seen s;
     for (size_t b = 0; b <= blocks; b++)
         x[b] = tiny_take(a, WINDOW * hidden, sizeof *x[b]);
@@ -222,18 +225,20 @@ static void plain_window(rig *r, size_t window, double *w, const pare_output_cur
     ck_assert_int_eq(pare_embed_batch(cx, &r->model, r->tokens + window * WINDOW, one, x[0]),
                      PARE_OK);
     for (size_t b = 0; b < blocks; b++) {
-        ck_assert_int_eq(pare_trace_take(a, &r->model.config, one, &trace[b]), PARE_OK);
-        ck_assert_int_eq(pare_block_trace(cx, a, &r->forward, &r->model.block[b], one, x[b], NULL,
-                                          &trace[b], x[b + 1]),
+        pare_tape_begin(cx, a, &tape[b]);
+        ck_assert_int_eq(pare_tape_input(&tape[b], x[b], WINDOW, hidden, true, &in[b]), PARE_OK);
+        ck_assert_int_eq(pare_tape_block(&tape[b], &r->forward, &r->model.block[b], one, in[b],
+                                         NULL, &behind[b]),
                          PARE_OK);
+        memcpy(x[b + 1], behind[b].at, WINDOW * hidden * sizeof(float));
     }
     ck_assert_int_eq(
         pare_head_gradient(cx, a, &r->forward, x[blocks], 3, window * WINDOW, WINDOW, dy), PARE_OK);
     for (size_t b = blocks; b-- > 0;) {
-        const pare_block_gradient g = {.see = keep, .self = &s};
-        ck_assert_int_eq(
-            pare_block_backward(cx, a, &r->forward, &r->model.block[b], &trace[b], dy, dy, &g),
-            PARE_OK);
+        const pare_gradients g = {.see = keep, .self = &s};
+        s.block = &r->model.block[b];
+        ck_assert_int_eq(pare_tape_back(&tape[b], behind[b], dy, &g), PARE_OK);
+        memcpy(dy, pare_tape_gradient(in[b]), WINDOW * hidden * sizeof *dy);
         for (size_t role = 0; role < PARE_ROLES; role++) {
             const size_t site = r->model.config.arch->linear[role].site, n = s.n[role];
             plain_outputs(s.dy[role], n, o + b * like->first[PARE_ROLES] + like->first[role]);

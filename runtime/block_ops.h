@@ -1,0 +1,140 @@
+/* runtime/block_ops.h - the operations that a block is made of, at the size of a batch: one list,
+ * filled by every backend. forward_block.c, forward_experts.c and forward.c call nothing else, so
+ * what a block computes is written once; the CPU runs it (cpu_ops.c), the tape keeps what its
+ * gradient needs (tape.h).
+ *
+ * Each returns a pare_status and leaves its message in the context. Arrays do not overlap unless
+ * it says so. Sums have one order, whatever the batch and the number of threads. */
+#ifndef PARE_RUNTIME_BLOCK_OPS_H
+#define PARE_RUNTIME_BLOCK_OPS_H
+
+#include "runtime/forward.h"
+
+/* A row-major matrix of floats of a backend. */
+typedef struct pare_array {
+    float *at;
+    size_t rows, width;
+    struct pare_slot *slot; /* on a tape */
+} pare_array;
+
+/* The norm of pieces of a row. */
+typedef struct pare_norm_of {
+    pare_norm_kind kind;
+    const float *w, *bias; /* [width / pieces]; bias NULL: none */
+    size_t pieces;         /* a head each, or 1: the row */
+    double eps;
+} pare_norm_of;
+
+/* What attention needs beside q, k and v. */
+typedef struct pare_attend {
+    const pare_forward *f;
+    const pare_kv_levels *levels; /* of the block; KVQUANT */
+    size_t window;                /* of the block; 0: none */
+    pare_batch batch;
+    pare_kv *kv;
+} pare_attend;
+
+/* A row that an expert runs. */
+typedef struct pare_visit {
+    uint32_t row;
+    float weight;
+} pare_visit;
+
+/* Which rows each expert runs; of one expert rows stay in order. Host memory, whatever the backend.
+ * Those of expert e are visit[start[e]] .. visit[start[e + 1] - 1]. */
+typedef struct pare_routes {
+    size_t rows, experts, used;
+    bool norm;         /* the weights of a row sum to 1 */
+    uint32_t *picked;  /* [rows, used] */
+    float *weight;     /* [rows, used] */
+    pare_visit *visit; /* [rows used] */
+    size_t *start;     /* [experts + 1] */
+} pare_routes;
+
+typedef struct pare_ops pare_ops;
+
+/* X(name, (parameters)).
+ *
+ * mark     a point to return to; rewind: what was taken behind it is free, unless values are kept
+ * take     y [rows, width] in the scratch, holding anything. PARE_ENOMEM.
+ * zero     y = 0
+ * embed    y[i] = row tokens[i] of the embedding times its scale, plus the learned position of
+ *          token i, batch.start + i % batch.length, where there are such; tokens are in range
+ * norm     y = norm(x) (+ bias), piece by piece of each row (runtime/ops.h); y may be x
+ * linears  y[i] = w[i] x for `count` <= 3 linears of equal k (runtime/linear.h)
+ * attend   y = attention of q over the cache, to which k and v are added (runtime/kv.h); q and k
+ *          come without their rotation, and q, k and v are overwritten
+ * activate y = act(gate) up, or act(gate) where up.at is NULL; y may be gate
+ * add      y = a + b; y may be b
+ * turn     x <- Q x, the rotation of runtime/hadamard.h
+ * round    x <- x rounded to int8 with a scale for each row
+ * route    softmax of the router's outputs and the `used` largest of each row; logit is overwritten
+ *          (cpu_routes.c has the formula). r comes from the scratch. PARE_ENOMEM.
+ * gather   y[i] = x[row of visit i of an expert]
+ * scatter  y[row of visit i] += weight of visit i x[i]
+ * share    y = sigmoid(gate) x, gate [rows, 1]; y may be x
+ * rows     y[i] = x[row[i]]; row NULL: the first rows
+ * cap      x <- cap tanh(x / cap) */
+#define PARE_BLOCK_OPS(X)                                                                          \
+    X(mark, (const pare_ops *o, pare_mark *m))                                                     \
+    X(rewind, (const pare_ops *o, pare_mark m))                                                    \
+    X(take, (const pare_ops *o, size_t rows, size_t width, pare_array *y))                         \
+    X(zero, (const pare_ops *o, pare_array y))                                                     \
+    X(embed, (const pare_ops *o, const pare_model *m, const int32_t *tokens, pare_batch batch,     \
+              pare_array y))                                                                       \
+    X(norm, (const pare_ops *o, const pare_norm_of *n, pare_array x, pare_array y))                \
+    X(linears, (const pare_ops *o, const pare_linear *const *w, size_t count, bool exact,          \
+                pare_array x, const pare_array *y))                                                \
+    X(attend, (const pare_ops *o, const pare_attend *a, pare_array q, pare_array k, pare_array v,  \
+               pare_array y))                                                                      \
+    X(activate, (const pare_ops *o, pare_act act, pare_array gate, pare_array up, pare_array y))   \
+    X(add, (const pare_ops *o, pare_array a, pare_array b, pare_array y))                          \
+    X(turn, (const pare_ops *o, pare_array x))                                                     \
+    X(round, (const pare_ops *o, pare_array x))                                                    \
+    X(route, (const pare_ops *o, pare_array logit, size_t used, bool norm, pare_routes *r))        \
+    X(gather,                                                                                      \
+      (const pare_ops *o, const pare_routes *r, size_t expert, pare_array x, pare_array y))        \
+    X(scatter,                                                                                     \
+      (const pare_ops *o, const pare_routes *r, size_t expert, pare_array x, pare_array y))        \
+    X(share, (const pare_ops *o, pare_array gate, pare_array x, pare_array y))                     \
+    X(rows, (const pare_ops *o, const size_t *row, pare_array x, pare_array y))                    \
+    X(cap, (const pare_ops *o, double cap, pare_array x))
+
+#define PARE__MEMBER(name, parameters) pare_status(*name) parameters;
+typedef struct pare_block_table {
+    PARE_BLOCK_OPS(PARE__MEMBER)
+} pare_block_table;
+#undef PARE__MEMBER
+
+/* Who runs the operations. */
+typedef struct pare_backend {
+    const pare_block_table *op;
+    bool keeps; /* values stay until the end: nothing that is read again may be overwritten */
+    void *self;
+} pare_backend;
+
+/* One call of it. */
+struct pare_ops {
+    const pare_block_table *op;
+    pare_backend backend;
+    pare_ctx *cx;
+    pare_arena *scratch;
+};
+
+extern const pare_backend pare_cpu;
+
+/* The operations of f's backend. */
+pare_ops pare_ops_of(pare_ctx *cx, pare_arena *scratch, const pare_forward *f);
+
+/* One block (pare_block_forward) of the array x.
+ *   y  what is behind it: x where it is written over, else an array of its own; nothing when the
+ *      tap stops the block, which leaves x as it is */
+PARE_CHECKED pare_status pare_block_run(const pare_ops *o, const pare_forward *f,
+                                        const pare_block *weights, pare_batch batch, pare_array x,
+                                        pare_kv *kv, const pare_tap *tap, pare_array *y);
+
+/* logits [count, vocab] of rows of x (pare_logits). */
+PARE_CHECKED pare_status pare_logits_run(const pare_ops *o, const pare_forward *f, pare_array x,
+                                         const size_t *rows, pare_array logits);
+
+#endif

@@ -1,0 +1,365 @@
+/* Recording. What an operation reads and writes stays where it is: block code writes over nothing
+ * that is read again (pare__reuse), so a record is a list of arrays. */
+#include "runtime/tape.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "runtime/count.h"
+#include "runtime/tape_internal.h"
+
+static pare_tape *tape_of(const pare_ops *o)
+{
+    return o->backend.self;
+}
+
+/* In the arena. */
+static void *take_zeroed(pare_tape *t, size_t count, size_t size)
+{
+    if (t->dry)
+        pare__count_add(&t->inner, count, size);
+    return pare_arena_take(t->inner.scratch, count, size);
+}
+
+/* Small things share slabs, so that they leave no holes between large ones. */
+void *pare__tape_new(pare_tape *t, size_t count, size_t size)
+{
+    enum { SLAB = 8000 };
+    if (count > SLAB / size)
+        return take_zeroed(t, count, size);
+    const size_t bytes =
+        (count * size + sizeof(max_align_t) - 1) / sizeof(max_align_t) * sizeof(max_align_t);
+    if (bytes > t->slab_left) {
+        t->slab = take_zeroed(t, 1, SLAB);
+        t->slab_left = t->slab ? SLAB : 0;
+    }
+    if (!t->slab)
+        return NULL;
+    void *const at = t->slab + (SLAB - t->slab_left);
+    t->slab_left -= bytes;
+    return at;
+}
+
+static pare_step *record(pare_tape *t, pare__op op)
+{
+    pare_step *const s = pare__tape_new(t, 1, sizeof *s);
+    if (!s)
+        return NULL;
+    s->before = t->last;
+    s->op = op;
+    t->last = s;
+    return s;
+}
+
+static pare_status new_slot(pare_tape *t, bool wanted, pare_array *y)
+{
+    y->slot = pare__tape_new(t, 1, sizeof *y->slot);
+    if (!y->slot)
+        return PARE_ENOMEM;
+    *y->slot = (struct pare_slot){.of = *y, .wanted = wanted};
+    return PARE_OK;
+}
+
+/* Values stay. */
+static pare_status tape_mark(const pare_ops *o, pare_mark *m)
+{
+    const pare_ops *const inner = &tape_of(o)->inner;
+    return inner->op->mark(inner, m);
+}
+
+static pare_status tape_rewind(const pare_ops *o, pare_mark m)
+{
+    (void)o, (void)m;
+    return PARE_OK;
+}
+
+static pare_status tape_take(const pare_ops *o, size_t rows, size_t width, pare_array *y)
+{
+    pare_tape *const t = tape_of(o);
+    PARE_TRY(t->inner.op->take(&t->inner, rows, width, y));
+    return new_slot(t, true, y);
+}
+
+static pare_status tape_zero(const pare_ops *o, pare_array y)
+{
+    const pare_ops *const inner = &tape_of(o)->inner;
+    return inner->op->zero(inner, y);
+}
+
+static pare_status tape_embed(const pare_ops *o, const pare_model *m, const int32_t *tokens,
+                              pare_batch batch, pare_array y)
+{
+    pare_tape *const t = tape_of(o);
+    pare_step *const s = record(t, PARE__OP_embed);
+    if (!s)
+        return PARE_ENOMEM;
+    s->model = m;
+    s->tokens = tokens;
+    s->batch = batch;
+    s->y = y;
+    return t->inner.op->embed(&t->inner, m, tokens, batch, y);
+}
+
+static pare_status tape_norm(const pare_ops *o, const pare_norm_of *n, pare_array x, pare_array y)
+{
+    pare_tape *const t = tape_of(o);
+    pare_step *const s = record(t, PARE__OP_norm);
+    if (!s)
+        return PARE_ENOMEM;
+    s->norm = *n;
+    s->x = x;
+    s->y = y;
+    return t->inner.op->norm(&t->inner, n, x, y);
+}
+
+static pare_status tape_linears(const pare_ops *o, const pare_linear *const *w, size_t count,
+                                bool exact, pare_array x, const pare_array *y)
+{
+    pare_tape *const t = tape_of(o);
+    pare_step *const s = record(t, PARE__OP_linears);
+    if (!s)
+        return PARE_ENOMEM;
+    s->count = count;
+    s->x = x;
+    for (size_t i = 0; i < count; i++) {
+        if (w[i]->bits)
+            return pare_fail(t->inner.cx, PARE_ENOTSUP, "%s: a gradient needs dense weights",
+                             w[i]->name);
+        s->w[i] = w[i];
+        s->outs[i] = y[i];
+    }
+    return t->inner.op->linears(&t->inner, w, count, exact, x, y);
+}
+
+static pare_status tape_attend(const pare_ops *o, const pare_attend *a, pare_array q, pare_array k,
+                               pare_array v, pare_array y)
+{
+    pare_tape *const t = tape_of(o);
+    pare_step *const s = record(t, PARE__OP_attend);
+    if (!s)
+        return PARE_ENOMEM;
+    if (a->kv->format.method != PARE_KV_FLOAT || a->batch.start > 0)
+        return pare_fail(t->inner.cx, PARE_ENOTSUP,
+                         "a gradient needs an F32 cache that begins with the batch");
+    s->attend = *a;
+    s->x = q;
+    s->other = k;
+    s->third = v;
+    s->y = y;
+    return t->inner.op->attend(&t->inner, a, q, k, v, y);
+}
+
+static pare_status tape_activate(const pare_ops *o, pare_act act, pare_array gate, pare_array up,
+                                 pare_array y)
+{
+    pare_tape *const t = tape_of(o);
+    pare_step *const s = record(t, PARE__OP_activate);
+    if (!s)
+        return PARE_ENOMEM;
+    s->act = act;
+    s->x = gate;
+    s->other = up;
+    s->y = y;
+    return t->inner.op->activate(&t->inner, act, gate, up, y);
+}
+
+static pare_status tape_add(const pare_ops *o, pare_array a, pare_array b, pare_array y)
+{
+    pare_tape *const t = tape_of(o);
+    pare_step *const s = record(t, PARE__OP_add);
+    if (!s)
+        return PARE_ENOMEM;
+    s->x = a;
+    s->other = b;
+    s->y = y;
+    return t->inner.op->add(&t->inner, a, b, y);
+}
+
+static pare_status tape_turn(const pare_ops *o, pare_array x)
+{
+    pare_tape *const t = tape_of(o);
+    pare_step *const s = record(t, PARE__OP_turn);
+    if (!s)
+        return PARE_ENOMEM;
+    s->x = x;
+    return t->inner.op->turn(&t->inner, x);
+}
+
+static pare_status tape_round(const pare_ops *o, pare_array x)
+{
+    const pare_ops *const inner = &tape_of(o)->inner;
+    return inner->op->round(inner, x);
+}
+
+/* The operation writes over its logits, so it gets a copy. */
+static pare_status tape_route(const pare_ops *o, pare_array logit, size_t used, bool norm,
+                              pare_routes *r)
+{
+    pare_tape *const t = tape_of(o);
+    const pare_ops *const inner = &t->inner;
+    pare_step *const s = record(t, PARE__OP_route);
+    pare_array copy;
+    if (!s)
+        return PARE_ENOMEM;
+    s->x = logit;
+    PARE_TRY(inner->op->take(inner, logit.rows, logit.width, &copy));
+    PARE_TRY(inner->op->rows(inner, NULL, logit, copy));
+    PARE_TRY(inner->op->route(inner, copy, used, norm, r));
+    s->routes = *r;
+    s->dweight = pare__tape_new(t, logit.rows * used, sizeof *s->dweight);
+    return s->dweight ? PARE_OK : PARE_ENOMEM;
+}
+
+/* The step that made r. */
+static const pare_step *route_of(const pare_step *s, const pare_routes *r)
+{
+    while (s && !(s->op == PARE__OP_route && s->routes.visit == r->visit))
+        s = s->before;
+    return s;
+}
+
+static pare_status tape_gather(const pare_ops *o, const pare_routes *r, size_t expert, pare_array x,
+                               pare_array y)
+{
+    pare_tape *const t = tape_of(o);
+    const pare_step *const route = route_of(t->last, r);
+    pare_step *const s = record(t, PARE__OP_gather);
+    if (!s)
+        return PARE_ENOMEM;
+    s->route = route;
+    s->expert = expert;
+    s->x = x;
+    s->y = y;
+    return t->inner.op->gather(&t->inner, r, expert, x, y);
+}
+
+static pare_status tape_scatter(const pare_ops *o, const pare_routes *r, size_t expert,
+                                pare_array x, pare_array y)
+{
+    pare_tape *const t = tape_of(o);
+    const pare_step *const route = route_of(t->last, r);
+    pare_step *const s = record(t, PARE__OP_scatter);
+    if (!s)
+        return PARE_ENOMEM;
+    s->route = route;
+    s->expert = expert;
+    s->x = x;
+    s->y = y;
+    return t->inner.op->scatter(&t->inner, r, expert, x, y);
+}
+
+static pare_status tape_share(const pare_ops *o, pare_array gate, pare_array x, pare_array y)
+{
+    pare_tape *const t = tape_of(o);
+    pare_step *const s = record(t, PARE__OP_share);
+    if (!s)
+        return PARE_ENOMEM;
+    s->other = gate;
+    s->x = x;
+    s->y = y;
+    return t->inner.op->share(&t->inner, gate, x, y);
+}
+
+static pare_status tape_rows(const pare_ops *o, const size_t *row, pare_array x, pare_array y)
+{
+    pare_tape *const t = tape_of(o);
+    pare_step *const s = record(t, PARE__OP_rows);
+    if (!s)
+        return PARE_ENOMEM;
+    s->row = row;
+    s->x = x;
+    s->y = y;
+    return t->inner.op->rows(&t->inner, row, x, y);
+}
+
+static pare_status tape_cap(const pare_ops *o, double cap, pare_array x)
+{
+    pare_tape *const t = tape_of(o);
+    pare_step *const s = record(t, PARE__OP_cap);
+    if (!s)
+        return PARE_ENOMEM;
+    s->cap = cap;
+    s->x = x;
+    return t->inner.op->cap(&t->inner, cap, x);
+}
+
+#define PARE__ENTRY(name, parameters) .name = tape_##name,
+static const pare_block_table tape_table = {PARE_BLOCK_OPS(PARE__ENTRY)};
+#undef PARE__ENTRY
+
+static void begin(const pare_backend *inner, pare_ctx *cx, pare_arena *a, pare_tape *t)
+{
+    *t = (pare_tape){
+        .backend = {.op = &tape_table, .keeps = true, .self = t},
+        .inner = {.op = inner->op, .backend = *inner, .cx = cx, .scratch = a},
+        .start = pare_arena_mark(a),
+    };
+}
+
+void pare_tape_begin(pare_ctx *cx, pare_arena *a, pare_tape *t)
+{
+    begin(&pare_cpu, cx, a, t);
+}
+
+void pare_tape_end(pare_tape *t)
+{
+    pare_arena_rewind(t->inner.scratch, t->start);
+    t->last = NULL;
+    t->spare = NULL;
+    t->slab = NULL;
+    t->slab_left = 0;
+}
+
+pare_ops pare_tape_ops(pare_tape *t)
+{
+    return (pare_ops){
+        .op = t->backend.op, .backend = t->backend, .cx = t->inner.cx, .scratch = t->inner.scratch};
+}
+
+pare_status pare_tape_input(pare_tape *t, const float *x, size_t rows, size_t width, bool gradient,
+                            pare_array *out)
+{
+    *out = (pare_array){.at = (float *)(uintptr_t)x, .rows = rows, .width = width};
+    return new_slot(t, gradient, out);
+}
+
+pare_status pare_tape_block(pare_tape *t, const pare_forward *f, const pare_block *weights,
+                            pare_batch batch, pare_array x, const pare_tap *tap, pare_array *y)
+{
+    const pare_ops o = pare_tape_ops(t);
+    const pare_config *const c = &f->model->config;
+    pare_kv *const kv = pare__tape_new(t, 1, sizeof *kv);
+    pare_forward *const own = pare__tape_new(t, 1, sizeof *own);
+    if (!kv || !own)
+        return PARE_ENOMEM;
+    *own = *f;
+    own->backend = &t->backend;
+    if (t->dry) {
+        *kv = (pare_kv){.sequences = batch.sequences, .capacity = batch.length};
+        pare__count_add(&t->inner, 1, pare_kv_bytes(c, &kv->format, kv->sequences, kv->capacity));
+    } else {
+        PARE_TRY(pare_kv_take(o.scratch, c, batch.sequences, batch.length, kv));
+    }
+    return pare_block_run(&o, own, weights, batch, x, kv, tap, y);
+}
+
+/* A block without weights goes there and back. */
+static pare_status dry_run(pare_count *n, pare_batch batch)
+{
+    const size_t rows = batch.sequences * batch.length;
+    const pare_gradients none = {0};
+    pare_tape t;
+    pare_array x, y;
+    begin(&n->backend, &n->cx, &n->arena, &t);
+    t.dry = true;
+    PARE_TRY(pare_tape_input(&t, n->anywhere, rows, n->model.config.hidden, true, &x));
+    PARE_TRY(pare_tape_block(&t, &n->forward, &n->block, batch, x, NULL, &y));
+    return pare_tape_back(&t, y, NULL, &none);
+}
+
+size_t pare_tape_block_bytes(const pare_ctx *cx, const pare_config *c, pare_batch batch)
+{
+    pare_count n;
+    const pare_status s = pare_count_begin(cx, c, batch, PARE_INPUTS_NONE, &n);
+    return pare_count_end(&n, s == PARE_OK ? dry_run(&n, batch) : s);
+}

@@ -1,0 +1,342 @@
+/* Gradients of a small random model of every family against torch in double (gradients.txt; tokens,
+ * loss, leaves and lines: tests/interop/gradients.py), block by block on the tape. */
+#include <math.h>
+#include <string.h>
+
+#include "formats/checkpoint.h"
+#include "runtime/fold.h"
+#include "runtime/forward.h"
+#include "runtime/tape.h"
+#include "tests/data/families.h"
+#include "tests/unit/folder.h"
+
+enum { SEQUENCES = 2, LENGTH = 20, ROWS = SEQUENCES * LENGTH, LEAVES = 512, NAME = 96 };
+static const double most = 1e-5, none = 1e-7; /* of the norm; where the gradient is zero */
+
+/* A line of the file. */
+typedef struct golden {
+    char name[NAME];
+    size_t count;
+    double norm, dot;
+    bool met;
+} golden;
+
+/* A model and its leaves; the embedding and the positions come first. */
+typedef struct whole {
+    const char *family;
+    pare_model m;
+    pare_forward f;
+    int32_t token[ROWS];
+    size_t leaves, lines;
+    char name[LEAVES][NAME];
+    size_t count[LEAVES];
+    pare_leaf_gradient leaf[LEAVES];
+    golden line[LEAVES];
+    double worst;
+} whole;
+
+static pare_ctx cx;
+static pare_arena arena;
+static folder dir;
+
+static void begin(void)
+{
+    pare_ctx_init(&cx);
+    ck_assert_int_eq(pare_arena_init(&cx, &arena, 0), PARE_OK);
+    folder_make(&dir);
+}
+
+static void end(void)
+{
+    folder_remove(&dir);
+    pare_arena_release(&arena);
+    ck_assert_uint_eq(cx.live_bytes, 0);
+}
+
+static void good(pare_status s)
+{
+    ck_assert_msg(s == PARE_OK, "%s", cx.what);
+}
+
+static void read_lines(whole *w)
+{
+    char line[256], found[NAME];
+    FILE *const in = fopen(PARE_SOURCE_DIR "/tests/golden/gradients.txt", "r");
+    ck_assert_ptr_nonnull(in);
+    while (fgets(line, sizeof line, in)) {
+        golden *const g = &w->line[w->lines];
+        if (sscanf(line, "%95s %95s %zu %lf %lf", found, g->name, &g->count, &g->norm, &g->dot) ==
+                5 &&
+            strcmp(found, w->family) == 0)
+            ck_assert_uint_lt(++w->lines, LEAVES);
+    }
+    ck_assert_int_eq(fclose(in), 0);
+    ck_assert_uint_gt(w->lines, 0);
+}
+
+static double sign(size_t i)
+{
+    uint32_t h = (uint32_t)i * 2654435761u;
+    h = (h ^ h >> 16) * 2246822519u;
+    return h >> 31 ? -1 : 1;
+}
+
+/* Holds values against the line of that name, which is met only once. */
+static void check(whole *w, const char *name, const float *x, size_t count)
+{
+    double square = 0, dot = 0;
+    golden *g = w->line;
+    while (g < w->line + w->lines && strcmp(g->name, name) != 0)
+        g++;
+    ck_assert_msg(g < w->line + w->lines && !g->met, "%s %s", w->family, name);
+    ck_assert_uint_eq(g->count, count);
+    g->met = true;
+    for (size_t i = 0; i < count; i++) {
+        square += (double)x[i] * (double)x[i];
+        dot += sign(i) * (double)x[i];
+    }
+    const double off = fmax(fabs(sqrt(square) - g->norm), fabs(dot - g->dot));
+    ck_assert_msg(off <= most * g->norm + none, "%s %s: norm %.9g and %.9g, dot %.9g and %.9g",
+                  w->family, name, sqrt(square), g->norm, dot, g->dot);
+    w->worst = fmax(w->worst, off / (g->norm + none / most));
+}
+
+static void add_leaf(whole *w, const char *name, const char *suffix, const void *value,
+                     size_t count)
+{
+    if (!value)
+        return;
+    ck_assert_uint_lt(w->leaves, LEAVES);
+    (void)snprintf(w->name[w->leaves], NAME, "%s%s", name, suffix);
+    float *const gradient = PARE_NEW(&arena, float, count);
+    ck_assert_ptr_nonnull(gradient);
+    w->count[w->leaves] = count;
+    w->leaf[w->leaves++] = (pare_leaf_gradient){value, gradient};
+}
+
+static void add_linear(whole *w, const pare_linear *l)
+{
+    add_leaf(w, l->name, "", l->data, l->n * l->k);
+    add_leaf(w, l->name, ".bias", l->bias, l->n);
+}
+
+static void add_norm(whole *w, size_t block, const char *name, const float *value,
+                     const float *bias, size_t count)
+{
+    char text[NAME];
+    const int n = snprintf(text, sizeof text, w->m.config.arch->block_prefix, block);
+    (void)snprintf(text + n, sizeof text - (size_t)n, "%s", name);
+    add_leaf(w, text, "", value, count);
+    add_leaf(w, text, ".bias", bias, count);
+}
+
+static void add_block(whole *w, size_t i)
+{
+    const pare_config *const c = &w->m.config;
+    const pare_block *const b = &w->m.block[i];
+    add_norm(w, i, c->arch->attention_norm, b->attention_norm, b->attention_norm_bias, c->hidden);
+    add_norm(w, i, c->arch->mlp_norm, b->mlp_norm, b->mlp_norm_bias, c->hidden);
+    for (pare_norm n = 0; n < PARE_NORMS; n++)
+        add_norm(w, i, c->arch->inner_norm[n], b->inner_norm[n], NULL, pare_norm_width(c, n));
+    for (size_t part = 0; part < pare_block_parts(c); part++)
+        for (pare_role role = 0; role < PARE_ROLES; role++)
+            add_linear(w, pare_block_linear(b, part, role));
+    add_linear(w, &b->router);
+    add_linear(w, &b->shared_gate);
+}
+
+static void add_leaves(whole *w)
+{
+    const pare_config *const c = &w->m.config;
+    add_linear(w, &w->m.embed);
+    add_linear(w, &w->m.positions);
+    add_leaf(w, c->arch->norm, "", w->m.norm, c->hidden);
+    add_leaf(w, c->arch->norm, ".bias", w->m.norm_bias, c->hidden);
+    add_leaf(w, c->arch->head, "", w->m.head.data, c->vocab * c->hidden);
+    add_leaf(w, c->arch->head, ".bias", w->m.head.bias, c->vocab);
+    for (size_t i = 0; i < c->blocks; i++)
+        add_block(w, i);
+}
+
+/* The loss, and its gradient in place of the logits. */
+static double loss_and_gradient(const whole *w, float *logits)
+{
+    const size_t vocab = w->m.config.vocab, counted = ROWS - SEQUENCES;
+    double loss = 0;
+    for (size_t i = 0; i < ROWS; i++) {
+        float *const z = logits + i * vocab;
+        const bool last = i % LENGTH == LENGTH - 1;
+        double sum = 0;
+        for (size_t j = 0; j < vocab; j++)
+            sum += exp((double)z[j]);
+        if (!last)
+            loss += log(sum) - (double)z[w->token[i + 1]];
+        for (size_t j = 0; j < vocab; j++) {
+            const double hit = !last && (int32_t)j == w->token[i + 1];
+            z[j] = last ? 0 : (float)((exp((double)z[j]) / sum - hit) / (double)counted);
+        }
+    }
+    return loss / (double)counted;
+}
+
+/* The gradient of x, which is asked for by name. */
+static void take_gradient(whole *w, size_t block, pare_array x, float *dx)
+{
+    char name[NAME];
+    (void)snprintf(name, sizeof name, "input.%zu", block);
+    ck_assert_ptr_nonnull(pare_tape_gradient(x));
+    memcpy(dx, pare_tape_gradient(x), x.rows * x.width * sizeof *dx);
+    check(w, name, dx, x.rows * x.width);
+}
+
+/* From the outputs x of the last block: dx. */
+static void head_gradient(whole *w, float *at, float *dx)
+{
+    const pare_config *const c = &w->m.config;
+    /* behind the embedding, which may be the same tensor as the head */
+    const pare_gradients wanted = {.leaf = w->leaf + 1, .leaves = w->leaves - 1};
+    float *const dy = PARE_NEW(&arena, float, ROWS * c->vocab);
+    pare_tape t;
+    pare_array x, logits;
+    ck_assert_ptr_nonnull(dy);
+    pare_tape_begin(&cx, &arena, &t);
+    const pare_ops o = pare_tape_ops(&t);
+    good(pare_tape_input(&t, at, ROWS, c->hidden, true, &x));
+    good(o.op->take(&o, ROWS, c->vocab, &logits));
+    good(pare_logits_run(&o, &w->f, x, NULL, logits));
+    memcpy(dy, logits.at, ROWS * c->vocab * sizeof *dy);
+    const float loss = (float)loss_and_gradient(w, dy);
+    check(w, "loss", &loss, 1);
+    good(pare_tape_back(&t, logits, dy, &wanted));
+    take_gradient(w, c->blocks, x, dx);
+    pare_tape_end(&t);
+}
+
+/* dx: of the output of a block, then of its input. */
+static void block_gradient(whole *w, size_t i, float *at, float *dx)
+{
+    const pare_gradients wanted = {.leaf = w->leaf, .leaves = w->leaves};
+    const pare_batch batch = {SEQUENCES, LENGTH, 0};
+    pare_tape t;
+    pare_array x, y;
+    pare_tape_begin(&cx, &arena, &t);
+    good(pare_tape_input(&t, at, ROWS, w->m.config.hidden, true, &x));
+    good(pare_tape_block(&t, &w->f, &w->m.block[i], batch, x, NULL, &y));
+    good(pare_tape_back(&t, y, dx, &wanted));
+    take_gradient(w, i, x, dx);
+    pare_tape_end(&t);
+}
+
+/* A block in floats there and back in the memory that is planned for it. */
+static void check_memory(const whole *w, size_t i, const float *at)
+{
+    const pare_config *const c = &w->m.config;
+    const pare_block *const block = &w->m.block[i];
+    const pare_batch batch = {SEQUENCES, LENGTH, 0};
+    pare_float_block floats;
+    pare_arena own;
+    pare_tape t;
+    pare_array x, y;
+    good(pare_float_block_take(&arena, c, pare_float_block_room(block), &floats));
+    pare_float_block_load(&cx, c, block, &floats);
+    const pare_block view = pare_float_block_view(&floats, block);
+    good(pare_arena_init(&cx, &own, pare_tape_block_bytes(&cx, c, batch)));
+    cx.limit_bytes = cx.live_bytes;
+    pare_tape_begin(&cx, &own, &t);
+    good(pare_tape_input(&t, at, ROWS, c->hidden, true, &x));
+    good(pare_tape_block(&t, &w->f, &view, batch, x, NULL, &y));
+    good(pare_tape_back(&t, y, at, &(pare_gradients){0}));
+    cx.limit_bytes = 0;
+    pare_arena_release(&own);
+}
+
+static void embedding_gradient(whole *w, const float *dx)
+{
+    const pare_gradients wanted = {.leaf = w->leaf, .leaves = w->leaves};
+    pare_tape t;
+    pare_array x;
+    pare_tape_begin(&cx, &arena, &t);
+    const pare_ops o = pare_tape_ops(&t);
+    good(o.op->take(&o, ROWS, w->m.config.hidden, &x));
+    good(o.op->embed(&o, &w->m, w->token, (pare_batch){SEQUENCES, LENGTH, 0}, x));
+    good(pare_tape_back(&t, x, dx, &wanted));
+    pare_tape_end(&t);
+}
+
+/* All gradients, from the inputs of the blocks, which run forward first. */
+static void walk(whole *w)
+{
+    const pare_config *const c = &w->m.config;
+    const pare_batch batch = {SEQUENCES, LENGTH, 0};
+    const size_t floats = ROWS * c->hidden;
+    float *const x = PARE_NEW(&arena, float, floats *(c->blocks + 1));
+    float *const dx = PARE_NEW(&arena, float, floats);
+    pare_kv kv;
+    ck_assert(x && dx);
+    good(pare_embed_batch(&cx, &w->m, w->token, batch, x));
+    for (size_t i = 0; i < c->blocks; i++) {
+        float *const y = x + (i + 1) * floats;
+        memcpy(y, x + i * floats, floats * sizeof *y);
+        good(pare_kv_take(&arena, c, SEQUENCES, LENGTH, &kv));
+        good(pare_block_forward(&cx, &arena, &w->f, &w->m.block[i], batch, y, &kv, NULL));
+    }
+    head_gradient(w, x + c->blocks * floats, dx);
+    for (size_t i = c->blocks; i-- > 0;) {
+        check_memory(w, i, x + i * floats);
+        block_gradient(w, i, x + i * floats, dx);
+    }
+    embedding_gradient(w, dx);
+}
+
+/* Where head and embedding are one tensor, both parts together. */
+static void check_sum(whole *w)
+{
+    char name[2 * NAME];
+    float *const sum = w->leaf[0].gradient;
+    size_t head = 1;
+    if (!w->m.config.tied)
+        return;
+    while (w->leaf[head].value != w->leaf[0].value)
+        head++;
+    for (size_t i = 0; i < w->count[0]; i++)
+        sum[i] += w->leaf[head].gradient[i];
+    (void)snprintf(name, sizeof name, "%s+%s", w->name[0], w->name[head]);
+    check(w, name, sum, w->count[0]);
+}
+
+START_TEST(gradients_are_those_of_torch)
+{
+    pare_checkpoint ck;
+    whole *const w = PARE_NEW(&arena, whole, 1);
+    ck_assert_ptr_nonnull(w);
+    w->family = families[_i].name;
+    ck_assert(family_write(&families[_i], dir.path));
+    good(pare_checkpoint_open(&cx, &arena, dir.path, &ck));
+    good(pare_model_load(&cx, &arena, &ck, &w->m));
+    good(pare_forward_init(&cx, &arena, &w->m, LENGTH, false, &w->f));
+    for (size_t i = 0; i < ROWS; i++)
+        w->token[i] = family_token(14 + i / LENGTH * 70 + i % LENGTH);
+    read_lines(w);
+    add_leaves(w);
+    walk(w);
+    for (size_t i = 0; i < w->leaves; i++)
+        check(w, w->name[i], w->leaf[i].gradient, w->count[i]);
+    check_sum(w);
+    for (size_t i = 0; i < w->lines; i++)
+        ck_assert_msg(w->line[i].met, "%s has no %s", w->family, w->line[i].name);
+    (void)printf("%-15s %zu leaves, largest difference %.2g of a norm\n", w->family, w->leaves,
+                 w->worst);
+    (void)fflush(stdout);
+    pare_checkpoint_close(&ck);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *const s = suite_create("gradients");
+    TCase *const t = tcase_create("gradients");
+    tcase_add_checked_fixture(t, begin, end);
+    tcase_add_loop_test(t, gradients_are_those_of_torch, 0, FAMILIES);
+    suite_add_tcase(s, t);
+    return unit_main(s);
+}

@@ -1,0 +1,348 @@
+/* The way back through each operation against central differences of the operation itself. Values
+ * are F32: a step of 1/128 leaves 1e-5 of a slope to rounding, and as much to the third derivative.
+ * Whole models are held against another program (golden.gradients). */
+#include "runtime/linalg.h"
+#include "runtime/tape.h"
+#include "tests/unit/tiny.h"
+
+enum { ROWS = 6, WIDTH = 24, INPUTS = 3, SIDE = 40 };
+
+/* An operation: makes y from the inputs in x. */
+typedef struct operation {
+    const char *name;
+    pare_status (*run)(const pare_ops *o, const pare_array *x, pare_array *y);
+    size_t width[INPUTS]; /* of the inputs, 0: there is none */
+} operation;
+
+static struct {
+    pare_model model;
+    pare_forward f;
+    pare_linear linear;
+    float *w, *bias;
+    pare_kv kv;
+    pare_act act;
+} on;
+
+static pare_status like(const pare_ops *o, pare_array x, pare_array *y)
+{
+    return o->op->take(o, x.rows, x.width, y);
+}
+
+static pare_status norm(const pare_ops *o, pare_norm_kind kind, size_t pieces, pare_array x,
+                        pare_array *y)
+{
+    const pare_norm_of n = {kind, on.w, on.bias, pieces, 1e-3};
+    PARE_TRY(like(o, x, y));
+    return o->op->norm(o, &n, x, *y);
+}
+
+static pare_status rms_norm(const pare_ops *o, const pare_array *x, pare_array *y)
+{
+    return norm(o, PARE_NORM_RMS, 1, x[0], y);
+}
+
+static pare_status layer_norm(const pare_ops *o, const pare_array *x, pare_array *y)
+{
+    return norm(o, PARE_NORM_LAYER, 1, x[0], y);
+}
+
+static pare_status head_norm(const pare_ops *o, const pare_array *x, pare_array *y)
+{
+    return norm(o, PARE_NORM_RMS, 4, x[0], y);
+}
+
+static pare_status linears(const pare_ops *o, const pare_array *x, pare_array *y)
+{
+    const pare_linear *const w = &on.linear;
+    PARE_TRY(o->op->take(o, ROWS, w->n, y));
+    return o->op->linears(o, &w, 1, true, x[0], y);
+}
+
+static pare_status activate(const pare_ops *o, const pare_array *x, pare_array *y)
+{
+    PARE_TRY(like(o, x[0], y));
+    return o->op->activate(o, on.act, x[0], x[1], *y);
+}
+
+static pare_status attend(const pare_ops *o, const pare_array *x, pare_array *y)
+{
+    const pare_attend a = {&on.f, NULL, on.model.config.window, {2, ROWS / 2, 0}, &on.kv};
+    pare_array q[3];
+    for (size_t i = 0; i < 3; i++) { /* it writes over its inputs: a sum stands in for a copy */
+        pare_array zero;
+        PARE_TRY(like(o, x[i], &zero));
+        PARE_TRY(o->op->zero(o, zero));
+        PARE_TRY(like(o, x[i], &q[i]));
+        PARE_TRY(o->op->add(o, zero, x[i], q[i]));
+    }
+    PARE_TRY(like(o, x[0], y));
+    return o->op->attend(o, &a, q[0], q[1], q[2], *y);
+}
+
+static pare_status add(const pare_ops *o, const pare_array *x, pare_array *y)
+{
+    PARE_TRY(like(o, x[0], y));
+    return o->op->add(o, x[0], x[1], *y);
+}
+
+/* In place: the norm makes what is turned and capped. */
+static pare_status turn(const pare_ops *o, const pare_array *x, pare_array *y)
+{
+    PARE_TRY(rms_norm(o, x, y));
+    return o->op->turn(o, *y);
+}
+
+static pare_status cap(const pare_ops *o, const pare_array *x, pare_array *y)
+{
+    PARE_TRY(rms_norm(o, x, y));
+    return o->op->cap(o, 1.5, *y);
+}
+
+static pare_status share(const pare_ops *o, const pare_array *x, pare_array *y)
+{
+    PARE_TRY(like(o, x[0], y));
+    return o->op->share(o, x[1], x[0], *y);
+}
+
+static pare_status rows(const pare_ops *o, const pare_array *x, pare_array *y)
+{
+    static const size_t row[] = {4, 0, 4, 2};
+    PARE_TRY(o->op->take(o, 4, WIDTH, y));
+    return o->op->rows(o, row, x[0], *y);
+}
+
+/* Experts that scale what they get by 1 + their number: router's outputs x[1], rows x[0]. */
+static pare_status experts(const pare_ops *o, bool share_out, const pare_array *x, pare_array *y)
+{
+    pare_routes *const r = PARE_NEW(o->scratch, pare_routes, 1);
+    pare_array logit, zero;
+    if (!r)
+        return PARE_ENOMEM;
+    PARE_TRY(like(o, x[1], &zero));
+    PARE_TRY(o->op->zero(o, zero));
+    PARE_TRY(like(o, x[1], &logit)); /* routing writes over them */
+    PARE_TRY(o->op->add(o, zero, x[1], logit));
+    PARE_TRY(o->op->route(o, logit, 2, share_out, r));
+    PARE_TRY(like(o, x[0], y));
+    PARE_TRY(o->op->zero(o, *y));
+    for (size_t e = 0; e < x[1].width; e++) {
+        const size_t count = r->start[e + 1] - r->start[e];
+        pare_array in, out;
+        PARE_TRY(o->op->take(o, count, WIDTH, &in));
+        PARE_TRY(o->op->take(o, count, WIDTH, &out));
+        PARE_TRY(o->op->gather(o, r, e, x[0], in));
+        PARE_TRY(o->op->add(o, in, in, out));
+        for (size_t i = 0; i < e; i++) {
+            pare_array more;
+            PARE_TRY(o->op->take(o, count, WIDTH, &more));
+            PARE_TRY(o->op->add(o, in, out, more));
+            out = more;
+        }
+        PARE_TRY(o->op->scatter(o, r, e, out, *y));
+    }
+    return PARE_OK;
+}
+
+static pare_status routed(const pare_ops *o, const pare_array *x, pare_array *y)
+{
+    return experts(o, false, x, y);
+}
+
+static pare_status routed_to_one(const pare_ops *o, const pare_array *x, pare_array *y)
+{
+    return experts(o, true, x, y);
+}
+
+static const operation operations[] = {
+    {"rms norm", rms_norm, {WIDTH}},
+    {"layer norm", layer_norm, {WIDTH}},
+    {"norm of heads", head_norm, {WIDTH}},
+    {"linears", linears, {WIDTH}},
+    {"add", add, {WIDTH, WIDTH}},
+    {"turn", turn, {WIDTH}},
+    {"cap", cap, {WIDTH}},
+    {"share", share, {WIDTH, 1}},
+    {"rows", rows, {WIDTH}},
+    {"experts", routed, {WIDTH, 5}},
+    {"experts whose weights sum to 1", routed_to_one, {WIDTH, 5}},
+};
+enum { OPERATIONS = sizeof operations / sizeof *operations };
+
+/* Numbers that stay away from where an activation or a router jumps. */
+static void fill(float *x, size_t count, uint64_t stream)
+{
+    for (size_t i = 0; i < count; i++) {
+        const double v = pare_random_normal(21, stream, i);
+        x[i] = (float)(v + (v < 0 ? -0.05 : 0.05));
+    }
+}
+
+static void begin(tiny_home *h)
+{
+    tiny_begin(h, 3);
+    ck_assert_int_eq(pare_linalg_init(&h->cx), PARE_OK);
+    on.w = tiny_take(&h->arena, WIDTH, sizeof *on.w);
+    on.bias = tiny_take(&h->arena, WIDTH, sizeof *on.bias);
+    fill(on.w, WIDTH, 50);
+    fill(on.bias, WIDTH, 51);
+    on.linear = tiny_dense(&h->arena, PARE_BF16, 52, SIDE, WIDTH);
+}
+
+/* sum of r y */
+static double loss_of(tiny_home *h, const operation *op, const pare_array *x)
+{
+    const pare_ops o = pare_ops_of(&h->cx, &h->arena, &(pare_forward){0});
+    const pare_mark mark = pare_arena_mark(&h->arena);
+    pare_array y;
+    double loss = 0;
+    ck_assert_int_eq(op->run(&o, x, &y), PARE_OK);
+    for (size_t i = 0; i < y.rows * y.width; i++)
+        loss += pare_random_normal(22, 0, i) * (double)y.at[i];
+    pare_arena_rewind(&h->arena, mark);
+    return loss;
+}
+
+static void compare(tiny_home *h, const operation *op)
+{
+    const double step = 1.0 / 128;
+    float *const values = tiny_take(&h->arena, INPUTS * ROWS * SIDE, sizeof *values);
+    pare_array x[INPUTS] = {0}, y, on_tape[INPUTS] = {0};
+    pare_tape t;
+    for (size_t i = 0; i < INPUTS && op->width[i]; i++) {
+        x[i] = (pare_array){values + i * ROWS * SIDE, ROWS, op->width[i], NULL};
+        fill(x[i].at, ROWS * op->width[i], i);
+        for (size_t j = 0; op->width[i] == 5 && j < ROWS * 5; j++) /* a router that is sure */
+            x[i].at[j] = 0.1F * x[i].at[j] + 0.8F * (float)((j / 5 + j * 2) % 5);
+    }
+    pare_tape_begin(&h->cx, &h->arena, &t);
+    const pare_ops o = pare_tape_ops(&t);
+    for (size_t i = 0; i < INPUTS && x[i].at; i++)
+        ck_assert_int_eq(pare_tape_input(&t, x[i].at, ROWS, x[i].width, true, &on_tape[i]),
+                         PARE_OK);
+    ck_assert_int_eq(op->run(&o, on_tape, &y), PARE_OK);
+    float *const dy = tiny_take(&h->arena, y.rows * y.width, sizeof *dy);
+    for (size_t i = 0; i < y.rows * y.width; i++)
+        dy[i] = (float)pare_random_normal(22, 0, i);
+    ck_assert_int_eq(pare_tape_back(&t, y, dy, &(pare_gradients){0}), PARE_OK);
+    for (size_t i = 0; i < INPUTS && x[i].at; i++) {
+        const float *const d = pare_tape_gradient(on_tape[i]);
+        double largest = 0;
+        ck_assert_ptr_nonnull(d);
+        for (size_t j = 0; j < ROWS * x[i].width; j++)
+            largest = fmax(largest, fabs((double)d[j]));
+        ck_assert_double_gt(largest, 0.05);
+        for (size_t j = 0; j < ROWS * x[i].width; j++) {
+            const float old = x[i].at[j];
+            x[i].at[j] = (float)((double)old + step);
+            double slope = loss_of(h, op, x);
+            x[i].at[j] = (float)((double)old - step);
+            slope = (slope - loss_of(h, op, x)) / (2 * step);
+            x[i].at[j] = old;
+            ck_assert_msg(fabs(slope - (double)d[j]) <= 2e-3 * largest,
+                          "%s, input %zu, number %zu: %g, by differences %g (largest %g)", op->name,
+                          i, j, (double)d[j], slope, largest);
+        }
+    }
+}
+
+START_TEST(operations_equal_central_differences)
+{
+    tiny_home h;
+    begin(&h);
+    compare(&h, &operations[_i]);
+    tiny_end(&h);
+}
+END_TEST
+
+START_TEST(activations_equal_central_differences)
+{
+    static const operation gated = {"activation with a gate", activate, {WIDTH, WIDTH}};
+    static const operation plain = {"activation", activate, {WIDTH}};
+    tiny_home h;
+    begin(&h);
+    on.act = (pare_act)(_i / 2);
+    compare(&h, _i % 2 ? &gated : &plain);
+    tiny_end(&h);
+}
+END_TEST
+
+/* Full and partial rotation and none; a window; a cap; a scale of its own. */
+START_TEST(attention_equals_central_differences)
+{
+    static const operation op = {"attention", attend, {WIDTH, WIDTH / 2, WIDTH / 2}};
+    static const struct {
+        size_t rotary, window;
+        double cap, scale;
+        const char *family;
+    } kinds[] = {{0, 0, 0, 0, "llama"},   {2, 0, 0, 0, "llama"},   {0, 2, 0, 0, "llama"},
+                 {0, 0, 2, 0.4, "llama"}, {0, 2, 2, 0.4, "llama"}, {0, 0, 0, 0, "opt"}};
+    tiny_home h;
+    begin(&h);
+    on.model.config = (pare_config){.arch = pare_arch_find(kinds[_i].family),
+                                    .hidden = WIDTH,
+                                    .heads = 4,
+                                    .kv_heads = 2,
+                                    .head_dim = WIDTH / 4,
+                                    .window = kinds[_i].window,
+                                    .attention_cap = kinds[_i].cap,
+                                    .attention_scale = kinds[_i].scale,
+                                    .rope = {.theta = 100, .rotary = kinds[_i].rotary}};
+    on.model.positions.n = SIDE;
+    ck_assert_int_eq(pare_forward_init(&h.cx, &h.arena, &on.model, ROWS / 2, true, &on.f), PARE_OK);
+    ck_assert_int_eq(pare_kv_take(&h.arena, &on.model.config, 2, ROWS / 2, &on.kv), PARE_OK);
+    compare(&h, &op);
+    tiny_end(&h);
+}
+END_TEST
+
+/* Rows that a batch repeats, in every sequence from the first position on. */
+START_TEST(embeddings_gather_what_their_rows_get)
+{
+    static const int32_t token[ROWS] = {3, 1, 3, 0, 3, 1};
+    tiny_home h;
+    begin(&h);
+    pare_model m = tiny_model(&h.arena, tiny_kinds[0]);
+    m.config.embed_scale = 1.5;
+    m.config.arch = pare_arch_find("opt");
+    m.positions = tiny_dense(&h.arena, PARE_F32, 5, 8, m.embed.k);
+    const size_t width = m.embed.k;
+    float *const d = tiny_take(&h.arena, m.embed.n * width, sizeof *d);
+    float *const dp = tiny_take(&h.arena, 8 * width, sizeof *dp);
+    float *const dy = tiny_take(&h.arena, ROWS * width, sizeof *dy);
+    fill(dy, ROWS * width, 9);
+    const pare_leaf_gradient leaf[] = {{m.embed.data, d}, {m.positions.data, dp}};
+    pare_tape t;
+    pare_array y;
+    pare_tape_begin(&h.cx, &h.arena, &t);
+    const pare_ops o = pare_tape_ops(&t);
+    ck_assert_int_eq(o.op->take(&o, ROWS, width, &y), PARE_OK);
+    ck_assert_int_eq(o.op->embed(&o, &m, token, (pare_batch){2, ROWS / 2, 0}, y), PARE_OK);
+    ck_assert_int_eq(pare_tape_back(&t, y, dy, &(pare_gradients){.leaf = leaf, .leaves = 2}),
+                     PARE_OK);
+    for (size_t j = 0; j < width; j++) {
+        const float *const at = dy + j;
+        ck_assert_float_eq(d[j], 1.5F * at[3 * width]);
+        ck_assert_float_eq_tol(d[width + j], 1.5F * (at[width] + at[5 * width]), 1e-6F);
+        ck_assert_float_eq(d[2 * width + j], 0);
+        ck_assert_float_eq_tol(d[3 * width + j], 1.5F * (at[0] + at[2 * width] + at[4 * width]),
+                               2e-6F);
+        for (size_t p = 0; p < 3; p++) /* opt's first position lies in row 2 */
+            ck_assert_float_eq_tol(dp[(p + 2) * width + j], at[p * width] + at[(p + 3) * width],
+                                   1e-6F);
+    }
+    tiny_end(&h);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *const s = suite_create("tape_ops");
+    TCase *const t = tcase_create("operations");
+    tcase_set_timeout(t, 120);
+    tcase_add_loop_test(t, operations_equal_central_differences, 0, OPERATIONS);
+    tcase_add_loop_test(t, activations_equal_central_differences, 0, 2 * PARE_ACTS);
+    tcase_add_loop_test(t, attention_equals_central_differences, 0, 6);
+    tcase_add_test(t, embeddings_gather_what_their_rows_get);
+    suite_add_tcase(s, t);
+    return unit_main(s);
+}
