@@ -1,4 +1,4 @@
-# Installs the program with its completion in shells and its page for man, its licence, the recipes with the demo model, the archive,
+# Installs the program with its completion in shells and its pages for man, its licence, the recipes with the demo model, the archive,
 # the headers, the CMake package and the pkg-config file.
 install(TARGETS pare RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 if(NOT CMAKE_CROSSCOMPILING)
@@ -10,6 +10,7 @@ if(NOT CMAKE_CROSSCOMPILING)
     install(FILES ${PROJECT_BINARY_DIR}/completion.fish RENAME pare.fish
             DESTINATION ${pare_shells}/fish/vendor_completions.d)
     install(FILES ${PROJECT_BINARY_DIR}/pare.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+    install(FILES ${PROJECT_BINARY_DIR}/pare-recipe.5 DESTINATION ${CMAKE_INSTALL_MANDIR}/man5)
 endif()
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/recipes/ DESTINATION ${CMAKE_INSTALL_DATADIR}/pare/recipes

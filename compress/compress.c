@@ -218,7 +218,8 @@ static void tell_step(const pare_run *run, size_t block)
         (void)snprintf(step, sizeof step, "block %zu of %zu", block + 1, blocks);
         pare_ctx_step(run->cx, PARE__PHASE_BLOCKS, step);
     } else if (block == 0) {
-        (void)snprintf(step, sizeof step, "finding %zu of %zu blocks again",
+        (void)snprintf(step, sizeof step,
+                       "running the calibration through %zu of %zu blocks that are done",
                        run->units.found < blocks ? run->units.found : blocks, blocks);
         pare_ctx_step(run->cx, PARE__PHASE_FOUND, step);
     }

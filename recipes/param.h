@@ -38,7 +38,6 @@ typedef struct pare_param {
     double fallback; /* the default */
     unsigned multiple;
     const pare_word *words; /* ends with a NULL text; for CHOICE, and extra words of others */
-    const char *unit;       /* "bits", "columns", or NULL */
     const char *help;       /* one line */
     /* Counts only when the parameter `by` of the same table has one of the words in `when`, such as
      * "owl, isc or search"; NULL: always. */

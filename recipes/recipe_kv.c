@@ -27,7 +27,6 @@ static const pare_param of_kivi[] = {GROUP(NULL, "tokens of a key channel, chann
                                       .min = 1,
                                       .max = 1 << 20,
                                       .fallback = 128,
-                                      .unit = "tokens",
                                       .help = "newest tokens that stay in F16"},
                                      {.name = NULL}};
 static const pare_param of_kvquant[] = {{.name = "sink",
@@ -35,7 +34,6 @@ static const pare_param of_kvquant[] = {{.name = "sink",
                                          .min = 0,
                                          .max = 64,
                                          .fallback = 1,
-                                         .unit = "tokens",
                                          .help = "first tokens that stay in F16"},
                                         {.name = NULL}};
 static const pare_param of_others[] = {{.name = NULL}};

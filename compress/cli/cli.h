@@ -115,8 +115,11 @@ PARE_CHECKED pare_status pare_help_exit_code(pare_cli *cli, const char *code);
  * `indent`, and none is wider than a page. */
 void pare_help_words(int column, int indent, const char *text);
 
-/* What a parameter takes: "2, 3, 4, 8", "a multiple of 32, or row", "0 .. 1", "true, false". */
-void pare_help_range(const pare_param *p, char *text, size_t size);
+/* A row of a table: `left`, and `text` from `column` on; below `left` where that is too long. */
+void pare_help_row(int column, const char *left, const char *text);
+
+/* A setting: its name, its default, the values that it takes, and below them what it is. */
+void pare_help_setting(const pare_param *p);
 
 /* Starts the thread pool that --threads asks for. PARE_EUSAGE, PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_cli_threads(pare_cli *cli, const pare_args *args);

@@ -6,9 +6,10 @@ const pare_option pare_common_options[] = {
     {"threads", "N", "worker threads (all CPUs of the process); results do not depend on it",
      false},
     {"log", "json[:FILE]",
-     "events as JSON, an object a line, on stderr in place of messages; or appended to FILE",
+     "print events as JSON, an object a line, on stderr in place of messages; or append them to "
+     "FILE",
      false},
-    {"no-progress", NULL, "no bars and lines of progress; messages and warnings stay", false},
+    {"no-progress", NULL, "print no bars and lines of progress; messages and warnings stay", false},
     {"help", NULL, "print this page", false},
     {NULL, NULL, NULL, false},
 };
@@ -18,7 +19,7 @@ const pare_option pare_common_options[] = {
         {"output", "DIR", "artifact to write instead of the recipe's", false},                     \
         {"tokenizer", "PATH", "tokenizer to use instead of the recipe's or the model's", false},   \
         {"set", "KEY=VALUE", "change the recipe, such as passes.0.gptq.bits=3", true},             \
-        {"ram-limit", "SIZE", "bound of allocated memory, such as 8GiB (the recipe's)", false},    \
+        {"ram-limit", "SIZE", "allocate at most SIZE, such as 8GiB (the recipe's limit)", false},  \
     {                                                                                              \
         "device", "cpu", "where to compute; this version has the CPU only", false                  \
     }
@@ -28,7 +29,7 @@ static const pare_option plan_options[] = {
     {"strict", NULL, "refuse exports with other codes, as compress --strict would", false},
     {"restart", NULL,
      "plan a job that begins anew and replaces the output; plan itself touches nothing", false},
-    {"all", NULL, "list each linear, not one line for those that blocks have alike", false},
+    {"all", NULL, "list each linear, not one line for the same one of all blocks", false},
     {NULL, NULL, NULL, false},
 };
 
@@ -42,8 +43,8 @@ static const pare_option compress_options[] = {
      "exit 3 after a numeric fallback or with too little calibration; refuse exports with other "
      "codes",
      false},
-    {"restart", NULL, "throw away an unfinished run, replace a finished output, as pare left them",
-     false},
+    {"restart", NULL,
+     "delete an unfinished run, or replace a finished output that is as pare left it", false},
     {"resume", NULL, "continue an unfinished run (the default); texts of evaluate: may differ",
      false},
     {"dry-run", NULL, "print the plan and stop, as pare plan", false},
@@ -67,18 +68,17 @@ static const pare_option compress_options[] = {
 
 #define UNCHECKED_OPTION                                                                           \
     {                                                                                              \
-        "unchecked", NULL, "take weights as they are: no checksum of the artifact is looked at",   \
-            false                                                                                  \
+        "unchecked", NULL, "do not check the checksums of the artifact", false                     \
     }
 
 static const pare_option eval_options[] = {
     {"text", "FILE", "measure perplexity on this text", false},
     {"tokens", "FILE", "the same on little-endian int32 tokens, used as they are", false},
     {"window", "N", "tokens per window (2048, or the model's context, if that is less)", false},
-    {"stride", "N", "windows start every N tokens, only the last N of each are scored", false},
+    {"stride", "N", "start a window every N tokens and score only the last N of each", false},
     {"bos", NULL, "put the BOS token in front of the text", false},
     {"baseline", "MODEL",
-     "measure MODEL, too: KL divergence to its predictions, paired test of choices", false},
+     "measure MODEL, too: KL divergence from its predictions, paired test of choices", false},
     {"choice", "FILE",
      "multiple choice: PIQA, ARC, OpenBookQA, HellaSwag as published, or pare's own", true},
     {"limit", "N", "only the first N windows of a text and items of a choice file", false},
@@ -94,7 +94,7 @@ static const pare_option compare_options[] = {
     {"text", "FILE", "measure perplexity and KL divergence on this text", false},
     {"tokens", "FILE", "the same on little-endian int32 tokens, used as they are", false},
     {"window", "N", "tokens per window (2048, or the original's context, if that is less)", false},
-    {"stride", "N", "windows start every N tokens, only the last N of each are scored", false},
+    {"stride", "N", "start a window every N tokens and score only the last N of each", false},
     {"bos", NULL, "put the BOS token in front of the text", false},
     {"choice", "FILE", "multiple choice, as for pare eval", true},
     {"limit", "N", "only the first N windows of a text and items of a choice file", false},
@@ -126,8 +126,8 @@ static const pare_option generate_options[] = {
 static const pare_option export_options[] = {
     {"format", "NAME", "compressed-tensors, gptq, gptq_v2, awq, safetensors or gguf:TYPE", false},
     {"output", "PATH", "directory to write; for GGUF the file", false},
-    {"restart", NULL, "replace a finished export as pare left it", false},
-    {"strict", NULL, "refuse linears that would be quantized again, or have another GGUF type",
+    {"restart", NULL, "replace a finished export that is as pare left it", false},
+    {"strict", NULL, "refuse linears that would be quantized again, or get another GGUF type",
      false},
     {"json", NULL, "print the result as JSON", false},
     UNCHECKED_OPTION,
@@ -137,7 +137,7 @@ static const pare_option export_options[] = {
 static const pare_option bench_options[] = {
     {"gptq", NULL, "kernels: measure GPTQ of a 4096 x 4096 matrix, too", false},
     {"no-baseline", NULL, "kernels: do not run OpenBLAS in a child process for comparison", false},
-    {"quick", NULL, "small sizes, few runs: shows that all works, measures nothing", false},
+    {"quick", NULL, "small sizes, few runs: shows that bench works, and measures nothing", false},
     {"shape", "NAME", "model: weights made in memory: tiny, 1b, 3b, 7b, 8b, tiny-moe or 30b-a3b",
      false},
     {"weights", "KIND", "of a shape: int4, int8, int3, int2, ternary, 2:4-int4, f16, ... (int4)",
@@ -180,46 +180,56 @@ static const pare_option tokenize_options[] = {
 static const pare_option no_options[] = {{NULL, NULL, NULL, false}};
 
 const pare_command pare_commands[] = {
-    {"compress", "RECIPE", 1, 1, "run a recipe: a model in, a packed artifact out",
-     "An interrupted run continues where it was when the same command is given again; a finished "
-     "one\nsays so. One run at a time writes to an output: OUTPUT.lock says which.\n"
-     "--restart replaces only what pare wrote: a directory in which something was added, changed "
-     "or\n"
-     "lost is refused (exit code 2), and nothing in it is touched.",
+    {"compress", "RECIPE", 1, 1, "run a recipe: read a model, write a packed artifact",
+     "When the same command is given again, pare continues an interrupted run where it was, and "
+     "says\n"
+     "of a finished one that it is done. One run at a time writes to an output: OUTPUT.lock names "
+     "it.\n"
+     "--restart replaces only what pare wrote: pare refuses a directory in which somebody added, "
+     "changed\n"
+     "or deleted a file (exit code 2), and touches nothing in it.",
      "pare compress w4.yaml --model llama/ --output llama-w4/ --ram-limit 8GiB", compress_options,
      pare_compress_run},
-    {"plan", "RECIPE", 1, 1, "what compress would do: tensors, bytes, memory, disk, time",
-     "Reads headers and shapes, and of the weights only samples, to see how fast they can be "
-     "read.\n"
-     "The bytes of the packed files are exact. Texts that may be too short and items of multiple\n"
-     "choice are tokenized, so that plan refuses what compress would.",
+    {"plan", "RECIPE", 1, 1, "say what compress would do: tensors, bytes, memory, disk, time",
+     "plan reads headers and shapes, and samples of the weights to see how fast it can read them. "
+     "The\n"
+     "bytes of the packed files are exact. plan tokenizes a text that may be too short, and items "
+     "of\n"
+     "multiple choice, so it refuses what compress would.",
      "pare plan w4.yaml --set passes.0.gptq.bits=3", plan_options, pare_plan_run},
-    {"eval", "MODEL", 1, 1, "perplexity, KL divergence, multiple choice, speed, memory",
-     "Packed models run with their low-bit kernels unless --exact is given.\n"
-     "--baseline shows the other model's own figures beneath the model's; p is of McNemar's exact\n"
-     "test: how likely so uneven a change of the answers is when both models are equally good.\n"
-     "After ^C what was done is printed, and says that it was cut short.\n"
-     "\"pare help choice\" has the shapes of the files that --choice reads.",
+    {"eval", "MODEL", 1, 1, "measure perplexity, KL divergence, multiple choice, speed, memory",
+     "Packed models run with their low-bit kernels unless --exact is given. With --baseline pare "
+     "prints\n"
+     "the figures of the other model below those of MODEL. p is of McNemar's exact test: how "
+     "likely such\n"
+     "an uneven change of the answers is when both models are equally good. After ^C pare prints "
+     "what\n"
+     "was done until then, and says so. \"pare help choice\" has the forms of files for --choice.",
      "pare eval llama-w4/ --text wiki.test.raw --baseline llama/", eval_options, pare_eval_run},
     {"compare", "ORIGINAL MODEL...", 2, PARE_ARGS_MAX,
-     "a table: an original and what was made of it, by size, quality and speed",
-     "Each MODEL is measured beside the original, one after the other; they need one vocabulary\n"
-     "and one tokenizer. KL divergence and flips (another first choice) are against the original,\n"
-     "and p is of McNemar's exact test: how likely so uneven a change of the answers is when the\n"
-     "models are equally good. Memory is that of the weights and the most that was in use beside\n"
-     "them. When a model fails or ^C is pressed, the table has what was done until then, and no "
-     "FILE\n"
-     "is written.",
+     "a table of an original and its compressed models: size, quality, speed",
+     "pare measures each MODEL beside the original, one after the other. They need one vocabulary "
+     "and\n"
+     "one tokenizer. KL divergence and flips (another first choice) are against the original. p is "
+     "of\n"
+     "McNemar's exact test: how likely such an uneven change of the answers is when both models "
+     "are\n"
+     "equally good. Memory is that of the weights, and the most that was in use beside them. When "
+     "a\n"
+     "model fails or after ^C the table has what was done until then, and pare writes no FILE.",
      "pare compare llama/ llama-w4/ llama-w3/ --text wiki.test.raw --choice piqa.jsonl",
      compare_options, pare_compare_run},
     {"generate", "MODEL", 1, 1, "continue a prompt, or write samples of a model",
-     "A prompt gets the tokens around it that the template of the tokenizer names (BOS in front).\n"
-     "On stdout a sequence stops at an end token: one of generation_config.json, else of\n"
-     "config.json; ids without a token print nothing. In a file every sequence has the full\n"
-     "length, prompt included, so that it can serve as calibration or evaluation data.",
+     "pare puts the tokens around a prompt that the template of the tokenizer names (BOS in "
+     "front). On\n"
+     "stdout a sequence stops at an end token: one of generation_config.json, else of config.json. "
+     "Ids\n"
+     "without a token print nothing. In a file every sequence has the full length with its prompt, "
+     "so\n"
+     "the file can serve as calibration or evaluation data.",
      "pare generate llama-w4/ --prompt \"Once upon a time\" --tokens 64", generate_options,
      pare_generate_run},
-    {"export", "ARTIFACT", 1, 1, "write an artifact as files of another engine",
+    {"export", "ARTIFACT", 1, 1, "write an artifact as files for another engine",
      "compressed-tensors  4 and 8 bits, 2 and 3 in 4, 8-bit inputs, FP8: vLLM, SGLang, "
      "transformers\n"
      "gptq, gptq_v2       2, 3, 4, 8 bits as AutoGPTQ and GPTQModel: vLLM, SGLang, transformers\n"
@@ -232,28 +242,28 @@ const pare_command pare_commands[] = {
      "groups\n"
      "                    of 32 where 256 does not divide a row\n"
      "                    Experts of a block are one tensor there: F16 unless all are quantized\n"
-     "The codes are those of the artifact. Every file is read back by the rules of its engine and\n"
-     "each weight compared before the output gets its name. What a format cannot hold is refused.\n"
-     "A recipe does the same with export: [{format: gguf:q4_k, path: model.gguf}]; pare plan says "
-     "to\n"
-     "the byte what it comes to, and what the format cannot hold is refused before a weight is "
-     "read.",
+     "The codes are those of the artifact. pare reads every file back by the rules of its engine "
+     "and\n"
+     "compares each weight before the output gets its name. It refuses what a format cannot hold.\n"
+     "A recipe exports with export: [{format: gguf:q4_k, path: model.gguf}]. Then pare plan says "
+     "the\n"
+     "size to the byte, and pare refuses what the format cannot hold before it reads a weight.",
      "pare export llama-w4/ --format compressed-tensors --output llama-w4-vllm/", export_options,
      pare_export_command},
-    {"tokenize", "MODEL [TEXT]", 1, 2, "the ids of the tokens of a text",
-     "Reads the tokenizer of MODEL and no weight. Special tokens that stand in the text are "
-     "found;\n"
-     "none is added unless --bos is given. FILE.i32 serves where tokens are asked for.",
+    {"tokenize", "MODEL [TEXT]", 1, 2, "print the ids of the tokens of a text",
+     "tokenize reads the tokenizer of MODEL and no weight. It finds special tokens that stand in "
+     "the\n"
+     "text, and adds none unless --bos is given. FILE.i32 serves where pare asks for tokens.",
      "pare tokenize llama/ \"Once upon a time\"", tokenize_options, pare_tokenize_run},
-    {"inspect", "PATH", 1, 1, "tensors, shapes, encodings and bits per weight of a model",
+    {"inspect", "PATH", 1, 1, "list tensors, shapes, encodings and bits per weight of a model",
      "PATH, like every MODEL, is a directory or a file: .safetensors; .gguf; .bin, .pt, .pth of\n"
-     "PyTorch; .npz of NumPy; .h5, .hdf5. A file's config.json and tokenizer.json lie beside it.",
+     "PyTorch; .npz of NumPy; .h5, .hdf5. pare reads config.json and tokenizer.json beside a file.",
      "pare inspect llama-w4/", no_options, pare_inspect_run},
-    {"verify", "PATH", 1, 1, "every checksum, every tensor finite, every code in range",
-     "Each finding is printed; one or more end with exit code 4.", "pare verify llama-w4/",
-     no_options, pare_verify_run},
+    {"verify", "PATH", 1, 1, "check every checksum, that tensors are finite and codes in range",
+     "verify prints each finding. With one or more it ends with exit code 4.",
+     "pare verify llama-w4/", no_options, pare_verify_run},
     {"bench", "[kernels|model [MODEL]]", 0, 2,
-     "speed of kernels or of a model beside the limits of this machine",
+     "time kernels or a model beside the limits of this machine",
      "kernels  products by every kind of weights; decoding (kv_METHOD, _k keys, _v values),\n"
      "         mixing and transposition of cached keys and values; rotations (hadamard, mix);\n"
      "         softmax and silu of rows; what rounding to nearest does (range, codes, errors).\n"
@@ -267,23 +277,26 @@ const pare_command pare_commands[] = {
      "         grew by more than the tolerance (\"share held\": the machine was slower, too) or\n"
      "         when the second lacks a time of the first.",
      "pare bench model --shape 1b --weights int4 --against f16", bench_options, pare_bench_run},
-    {"doctor", "", 0, 0, "CPU level, BLAS, limits, free disk, libraries", NULL, "pare doctor",
+    {"doctor", "", 0, 0, "print CPU level, BLAS, limits, free disk, libraries", NULL, "pare doctor",
      no_options, pare_doctor_run},
     {"init", "MODEL", 1, 1, "write a recipe for a model, with reasons",
-     "Reads configuration and headers of MODEL, chooses what fits it, and says why in comments.\n"
-     "\"pare help preset\" has the presets.\n"
-     "--from translates a YAML recipe of llm-compressor. What has no counterpart is listed with "
-     "its\n"
-     "line and the reason, in the recipe and on stderr, and the exit code is 3; 0 when all was\n"
-     "translated. A recipe has been planned before it is written.\n"
-     "Paths in a recipe are relative to the folder it lies in. What is printed on stdout fits the\n"
-     "folder in which init runs: save it there. --output FILE in another folder gets whole paths.",
+     "init reads the configuration and the headers of MODEL, chooses what fits it, and says why "
+     "in\n"
+     "comments. \"pare help preset\" has the presets. init plans a recipe before it writes it.\n"
+     "--from translates a YAML recipe of llm-compressor. It lists what has no counterpart with its "
+     "line\n"
+     "and the reason, in the recipe and on stderr, and then ends with exit code 3.\n"
+     "Paths in a recipe are relative to the folder of the recipe. What is printed on stdout fits "
+     "the\n"
+     "folder in which init runs: save it there. --output FILE in another folder gets absolute "
+     "paths.",
      "pare init llama/ --preset w4a16 --text prose.txt --output llama-w4.yaml", init_options,
      pare_init_run},
-    {"completion", "bash|zsh|fish", 1, 1, "a script that completes words of pare in a shell",
+    {"completion", "bash|zsh|fish", 1, 1,
+     "print a script with which a shell completes words of pare",
      "Installed by cmake --install. For one session of bash: eval \"$(pare completion bash)\"",
      "pare completion bash > pare.bash", no_options, pare_completion_run},
-    {"help", "[TOPIC]", 0, 2, "a page on a command, a pass (such as gptq), or a topic",
+    {"help", "[TOPIC]", 0, 2, "print a page on a command, a pass (such as gptq) or a topic",
      "\"pare help\" lists the topics; \"pare help exit 4\" explains one exit code.",
      "pare help recipe", no_options, pare_help_run},
     {NULL, NULL, 0, 0, NULL, NULL, NULL, NULL, NULL},

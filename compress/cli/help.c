@@ -25,13 +25,21 @@ void pare_help_words(int column, int indent, const char *text)
     (void)printf("\n");
 }
 
+void pare_help_row(int column, const char *left, const char *text)
+{
+    int at = printf("  %s", left);
+    if (at >= column)
+        at = printf("\n") - 1;
+    pare_help_words(at + printf("%*s", column - at, ""), column, text);
+}
+
 static void print_option(const pare_option *o)
 {
     char left[64], text[256];
     (void)snprintf(left, sizeof left, "--%s%s%s", o->name, o->argument ? " " : "",
                    o->argument ? o->argument : "");
     (void)snprintf(text, sizeof text, "%s%s", o->help, o->repeats ? " (repeatable)" : "");
-    pare_help_words(printf("  %-22s ", left), 25, text);
+    pare_help_row(25, left, text);
 }
 
 /* An option of a command that takes the place of a common one. */
@@ -63,18 +71,22 @@ static void print_overview(void)
                  "example  pare compress recipes/demo/w4-gptq.yaml\n"
                  "         pare eval recipes/demo/out/hedge-w4 --text recipes/demo/evaluation.txt\n"
                  "\ncommands\n");
-    for (const pare_command *c = pare_commands; c->name; c++)
-        pare_help_words(printf("  %-10s %-10s ", c->name, c->operands), 24, c->summary);
+    for (const pare_command *c = pare_commands; c->name; c++) {
+        char left[48];
+        (void)snprintf(left, sizeof left, "%-10s %s", c->name, c->operands);
+        pare_help_row(24, left, c->summary);
+    }
     (void)printf("\npasses of a recipe\n");
     for (size_t i = 0; i < pare_pass_count(); i++)
-        pare_help_words(printf("  %-21s ", pare_passes[i]->name), 24, pare_passes[i]->summary);
+        pare_help_row(24, pare_passes[i]->name, pare_passes[i]->summary);
     (void)printf("\ntopics\n");
     for (const pare_topic *t = pare_topics; t->name; t++)
-        (void)printf("  %-21s %s\n", t->name, t->summary);
+        pare_help_row(24, t->name, t->summary);
     (void)printf("\n\"pare help WORD\" explains a command, a pass or a topic.\n");
 }
 
-void pare_help_range(const pare_param *p, char *text, size_t size)
+/* What a parameter takes: "2, 3, 4, 8", "32 .. 4096 in steps of 32, row", "true, false". */
+static void range(const pare_param *p, char *text, size_t size)
 {
     size_t used = 0;
     text[0] = '\0';
@@ -116,59 +128,61 @@ static bool orders_channels(const pare_pass *pass)
     return pass->transform && (pass->transform->folds(value) & PARE_FOLDS_ORDER);
 }
 
-/* A line of columns, and what it is beneath. */
-static void print_param(const char *name, const char *values, const char *fallback,
-                        const char *help)
+void pare_help_setting(const pare_param *p)
 {
-    (void)printf("  %-16s %-38s %s\n", name, values, fallback);
-    pare_help_words(printf("%19s", ""), 19, help);
+    char values[128], fallback[32];
+    range(p, values, sizeof values);
+    pare_param_print(p, p->fallback, fallback, sizeof fallback);
+    (void)printf("  %-16s %-13s %s\n", p->name, fallback, values);
+    pare_help_words(printf("%19s", ""), 19, p->help);
 }
 
 static void print_params(const pare_pass *pass)
 {
-    char range[128], fallback[32], text[512];
-    (void)printf("\nparameters\n  %-16s %-38s default\n", "name", "values");
-    for (const pare_param *p = pass->params; p->name; p++) {
-        pare_help_range(p, range, sizeof range);
-        pare_param_print(p, p->fallback, fallback, sizeof fallback);
-        (void)snprintf(text, sizeof text, "%s%s%s%s", p->help, p->unit ? " [" : "",
-                       p->unit ? p->unit : "", p->unit ? "]" : "");
-        print_param(p->name, range, fallback, text);
+    if (pass->params->name)
+        (void)printf("\n  %-16s %-13s %s\n", "parameter", "default", "values");
+    for (const pare_param *p = pass->params; p->name; p++)
+        pare_help_setting(p);
+    if (!pass->rotation && !pass->structure)
+        (void)printf("\n  %-16s linears to work on, and linears to leave as they are: lists of "
+                     "patterns\n%19s(\"pare help recipe\"); without them every linear of the "
+                     "blocks\n",
+                     "targets, skip", "");
+}
+
+/* What holds for every pass of its kind. */
+static void print_notes(const pare_pass *pass)
+{
+    char text[512];
+    if (has_param(pass, "symmetric"))
+        (void)printf("\nA symmetric grid has the codes -2^(b-1) .. 2^(b-1)-1 around zero and the "
+                     "smallest scale that\ncovers the group, so the largest weight falls on a code "
+                     "and not between two.\n");
+    if (pass->sparsity)
+        (void)printf("\nZeros stay zeros through every later pass. \"pare plan\" says how they are "
+                     "stored and how many\nbytes that saves. pare always evaluates a pruned model: "
+                     "by evaluate: of the recipe, else on\ncalibration windows that it holds "
+                     "out.\n");
+    if (pass->structure)
+        (void)printf("\nThe output is a smaller plain checkpoint (model.safetensors, config.json), "
+                     "which other programs\nload as well. Give it a second recipe to quantize or "
+                     "prune it further.\n");
+    if (pass->notes)
+        (void)printf("\n%s", pass->notes);
+    if (pass->caution) {
+        (void)snprintf(text, sizeof text, "Note: %s.", pass->caution);
+        (void)printf("\n");
+        pare_help_words(0, 0, text);
     }
-    if (pass->rotation || pass->structure)
-        return;
-    print_param(
-        "targets", "list of patterns", "all",
-        "linears of the blocks to work on: globs of whole names, or re: and a regular expression "
-        "(\"pare help recipe\")");
-    print_param("skip", "list of patterns", "none", "linears to leave as they are");
 }
 
 static void print_pass(const pare_pass *pass)
 {
-    char fallback[32], text[512];
-    pare_help_words(printf("%s: ", pass->name), 0, pass->summary);
-    pare_help_words(printf("source  "), 8, pass->source);
+    char fallback[32];
+    pare_help_words(printf("pass     %s: ", pass->name), 9, pass->summary);
+    pare_help_words(printf("source   "), 9, pass->source);
     print_params(pass);
-    if (has_param(pass, "symmetric"))
-        (void)printf("\nsymmetric grid: codes -2^(b-1) .. 2^(b-1)-1 around a fixed zero, and the "
-                     "smallest scale that\ncovers the group, so the largest weight falls on a code "
-                     "and not between two.\n");
-    if (pass->sparsity)
-        (void)printf("\nzeros stay zeros through every later pass; \"pare plan\" says how they are "
-                     "stored and\nwhat that saves. Pruning is always evaluated: by evaluate: of "
-                     "the recipe, else on\ncalibration windows that are held out.\n");
-    if (pass->structure)
-        (void)printf("\nthe output is a smaller plain checkpoint (model.safetensors, config.json), "
-                     "which other\nprograms load as well; to quantize or prune it further, give it "
-                     "a second recipe.\n");
-    if (pass->notes)
-        (void)printf("\n%s", pass->notes);
-    if (pass->caution) {
-        (void)snprintf(text, sizeof text, "note: %s.", pass->caution);
-        (void)printf("\n");
-        pare_help_words(0, 0, text);
-    }
+    print_notes(pass);
     (void)printf("\nexample  passes:\n           - %s: {", pass->name);
     if (has_param(pass, "bits") && has_param(pass, "group")) {
         (void)printf("bits: 4, group: 64%s", pass->sparsity ? ", pattern: 2:4" : "");

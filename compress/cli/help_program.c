@@ -20,26 +20,29 @@ static kind kind_of(const pare_pass *p)
 void pare_help_passes(void)
 {
     static const char *const title[KINDS] = {
-        [TRANSFORM] = "transforms, which change weights and not what the model computes; they need "
-                      "a quantizer behind them (permute a pruner by N:M)",
-        [PRUNER] = "pruners, which take weights out; of a linear one at most, in front of its "
+        [TRANSFORM] =
+            "transforms change the weights, but not what the model computes (clipping "
+            "excepted, which is measured); they need a quantizer behind them, and permute "
+            "a pruner by N:M",
+        [PRUNER] = "pruners set weights to zero; a linear has one at most, in front of its "
                    "quantizer",
-        [QUANTIZER] = "quantizers, which choose the codes that are stored; of a linear one at most",
-        [STRUCTURE] = "passes that take out whole parts, and stand alone; the result is a smaller "
-                      "plain checkpoint",
+        [QUANTIZER] = "quantizers choose the codes that are stored; a linear has one at most",
+        [STRUCTURE] = "structured passes remove whole parts and stand alone; the result is a "
+                      "smaller plain checkpoint",
     };
-    (void)printf("passes: what is done with the linears of each block, in the order of the list\n");
+    (void)printf(
+        "passes: what pare does with the linears of each block, in the order of the list\n");
     for (kind k = TRANSFORM; k < KINDS; k++) {
         (void)printf("\n");
         pare_help_words(0, 0, title[k]);
         for (size_t i = 0; i < pare_pass_count(); i++)
             if (kind_of(pare_passes[i]) == k)
-                pare_help_words(printf("  %-21s ", pare_passes[i]->name), 24,
-                                pare_passes[i]->summary);
+                pare_help_row(24, pare_passes[i]->name, pare_passes[i]->summary);
     }
-    (void)printf("\nEvery linear of the blocks is worked on; targets: and skip: of a pass choose "
-                 "others, so that\nlinears can have different quantizers. \"pare help PASS\" has "
-                 "the parameters of one, \"pare plan\"\nrefuses an order that cannot work.\n\n"
+    (void)printf("\nA pass works on every linear of the blocks, or on those that its targets: and "
+                 "skip: choose, so\ndifferent linears can have different quantizers. \"pare help "
+                 "PASS\" has the parameters of a pass.\n\"pare plan\" refuses an order that cannot "
+                 "work, and says why.\n\n"
                  "example  passes:\n"
                  "           - smoothquant: {alpha: 0.5}\n"
                  "           - gptq: {bits: 4, group: 64, skip: [\"*.down_proj\"]}\n"
@@ -48,42 +51,47 @@ void pare_help_passes(void)
 
 void pare_help_choice(void)
 {
-    (void)printf(
-        "choice: files of multiple choice, of --choice and of evaluate: in a recipe\n\n"
-        "Lines of JSON, as they are published. The keys of the first item tell the shape, and all "
-        "must\nhave the same:\n\n"
-        "  pare        {\"context\", \"choices\": [\"..\"], \"answer\": 0}, texts as they are:\n"
-        "              begin each choice with a space where it is a word of its own\n"
-        "  PIQA        {\"goal\", \"sol1\", \"sol2\", \"label\"}; without \"label\" the labels of\n"
-        "              valid.jsonl stand in valid-labels.lst beside it, 0 or 1 a line\n"
-        "  ARC         {\"question\": {\"stem\", \"choices\": [{\"text\", \"label\"}]}, "
-        "\"answerKey\"}, or\n"
-        "              \"question\" as a text and \"choices\" with the lists \"text\" and "
-        "\"label\"\n"
-        "  OpenBookQA  the first of ARC with an \"id\" that begins with a digit, or the second "
-        "with\n"
-        "              \"question_stem\" in place of \"question\"\n"
-        "  HellaSwag   {\"ctx\", \"endings\": [\"..\"], \"label\"}\n\n"
-        "The model reads \"Question: ..\\nAnswer:\" of PIQA and ARC, the stem of OpenBookQA, the "
-        "context\nof HellaSwag; of these four a choice follows behind a space. Accuracy: the "
-        "choice "
-        "with the\nlargest sum of log-likelihoods is right; accuracy_norm: the largest sum per "
-        "byte "
-        "of the\nchoice. An item that is longer than the context of the model is refused with its "
-        "line.\n\n"
-        "example  pare eval MODEL --choice valid.jsonl --limit 500\n");
+    (void)printf("choice: files of multiple choice, for --choice and for evaluate: in a recipe\n"
+                 "\n"
+                 "A file has a JSON object on each line, as these sets are published. The keys of "
+                 "the first item\n"
+                 "tell which set it is, and all items must have the same keys:\n"
+                 "\n"
+                 "  pare        {\"context\", \"choices\": [\"..\"], \"answer\": 0}; pare takes "
+                 "the texts as they are:\n"
+                 "              begin each choice with a space where it is a word of its own\n"
+                 "  PIQA        {\"goal\", \"sol1\", \"sol2\", \"label\"}; without \"label\" pare "
+                 "reads the labels of\n"
+                 "              valid.jsonl from valid-labels.lst beside it, 0 or 1 on a line\n"
+                 "  ARC         {\"question\": {\"stem\", \"choices\": [{\"text\", \"label\"}]}, "
+                 "\"answerKey\"}, or\n"
+                 "              \"question\" as a text and \"choices\" with the lists \"text\" and "
+                 "\"label\"\n"
+                 "  OpenBookQA  the first form of ARC with an \"id\" that begins with a digit, or "
+                 "the second with\n"
+                 "              \"question_stem\" in place of \"question\"\n"
+                 "  HellaSwag   {\"ctx\", \"endings\": [\"..\"], \"label\"}\n"
+                 "\n"
+                 "The model reads \"Question: ..\\nAnswer:\" of PIQA and ARC, the stem of "
+                 "OpenBookQA, the context of\n"
+                 "HellaSwag, then a space and the choice. accuracy takes the choice with the "
+                 "largest sum of\n"
+                 "log-likelihoods, accuracy_norm the one with the largest sum per byte. pare "
+                 "refuses an item that\n"
+                 "is longer than the context of the model, and names its line.\n"
+                 "\n"
+                 "example  pare eval MODEL --choice valid.jsonl --limit 500\n");
 }
 
 void pare_help_presets(void)
 {
     (void)printf("preset: recipes that \"pare init MODEL --preset NAME\" writes for a model\n\n");
     for (size_t i = 0; i < pare_init_preset_count(); i++)
-        pare_help_words(printf("  %-8s ", pare_init_preset_at(i).name), 11,
-                        pare_init_preset_at(i).summary);
+        pare_help_row(11, pare_init_preset_at(i).name, pare_init_preset_at(i).summary);
     (void)printf("\nA preset chooses groups that divide the widths of the model, as much "
-                 "calibration as the passes\nneed, and an export that can hold the result, and "
-                 "says why in comments. 2:4 needs --text or\n--tokens, because what pruning loses "
-                 "is measured on data that it has not seen.\n\n"
+                 "calibration as the passes\nneed, and an export that can hold the result. It "
+                 "says why in comments. 2:4 needs --text or\n--tokens, because pare evaluates a "
+                 "pruned model on text that it was not calibrated on.\n\n"
                  "example  pare init llama/ --preset w4a16 --text prose.txt --output "
                  "llama-w4.yaml\n");
 }
@@ -91,32 +99,34 @@ void pare_help_presets(void)
 void pare_help_log(void)
 {
     static const char *const row[][2] = {
-        {"start", "the options are read: command, version"},
-        {"plan, resume", "compress knows what it will do; finds blocks of an earlier run"},
+        {"start", "pare has read the options: command, version"},
+        {"plan, resume", "compress knows what it will do; compress finds blocks of an earlier run"},
         {"phase", "a step or a piece of work begins: job_share, left_seconds"},
-        {"progress", "a piece of work takes longer than two seconds; and every 30 seconds: share, "
+        {"progress", "a piece of work takes longer than two seconds, then every 30 seconds: share, "
                      "job_share, left_seconds"},
         {"block", "compress has stored a block: block (from 0), blocks, linears with their errors"},
         {"notice, warning", "as people see them"},
         {"interrupted", "SIGINT, SIGTERM, SIGHUP or SIGXCPU came: signal"},
-        {"refused", "no work was begun: exit_code"},
+        {"refused", "pare did not begin the work: exit_code"},
         {"error", "something failed: exit_code"},
         {"done", "always the last: exit_code"},
     };
     (void)printf(
-        "log: what is told on stderr while a command runs; stdout has results only\n\n"
-        "On a terminal a command that takes longer than two seconds has a bar. Elsewhere a line "
-        "with the\ntime in UTC says so when a step begins, and at least every 30 seconds. "
-        "--no-progress leaves both\nout, and the lines of blocks that are done; messages and "
-        "warnings stay.\n\n"
+        "log: what a command says on stderr while it runs; stdout has results only\n\n"
+        "On a terminal a command that takes longer than two seconds shows a bar. Elsewhere such a "
+        "command\n"
+        "writes a line with the time in UTC when a step begins, when a block is done, and at least "
+        "every\n"
+        "30 seconds. --no-progress turns all of them off; messages and warnings stay.\n"
+        "\n"
         "  --log json         events take the place of the text, one JSON object a line\n"
-        "  --log json:FILE    appends them to FILE, which is new, empty or a log of pare; people "
-        "read\n"
-        "                     stderr as before\n\n"
+        "  --log json:FILE    appends them to FILE, which is new, empty or a log of pare; stderr "
+        "stays\n"
+        "                     as it is\n\n"
         "Every event has event, time, seconds (since the start) and text, and beside them:\n");
     for (size_t i = 0; i < sizeof row / sizeof *row; i++)
-        pare_help_words(printf("  %-16s ", row[i][0]), 19, row[i][1]);
-    (void)printf("\nA log that does not end in done is of a command that was killed.\n\n"
+        pare_help_row(19, row[i][0], row[i][1]);
+    (void)printf("\nA log that does not end with done belongs to a command that was killed.\n\n"
                  "example  pare compress w4.yaml --log json:w4.log\n");
 }
 

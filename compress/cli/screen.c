@@ -228,6 +228,13 @@ static void start_watching(pare_screen *s)
     (void)pthread_attr_destroy(&attr);
 }
 
+/* Whether a line off a terminal would come soon after the last one, or after the beginning: a job
+ * of a second has no lines of progress, and one of many short steps has few. */
+static bool is_early(const pare_screen *s, double now)
+{
+    return !s->terminal && s->begun && now - s->beaten < s->quiet_seconds;
+}
+
 /* Work begins, of which nothing is told yet. */
 static void begin(pare_screen *s, const char *step, const char *piece, double now)
 {
@@ -295,8 +302,8 @@ static void step(void *self, size_t phase, const char *what)
     begin(s, what, "", now);
     pare_eta_step(&s->eta, phase, now);
     const outlook o = look_ahead(s, now);
-    if (phase >= s->eta.phases || s->eta.phase[phase].amount > 0) /* else once it takes long */
-        tell(s, &o, now);
+    if (!is_early(s, now) && (phase >= s->eta.phases || s->eta.phase[phase].amount > 0))
+        tell(s, &o, now); /* else once it takes long */
     log_outlook(s, "phase", &o);
     (void)pthread_mutex_unlock(&s->lock);
 }
@@ -357,7 +364,7 @@ static void put_line(pare_screen *s, const char *text)
 
 void pare_screen_line(pare_screen *s, const char *fmt, ...)
 {
-    if (s->no_progress)
+    if (s->no_progress || is_early(s, pare_clock()))
         return;
     char text[LINE];
     va_list ap;

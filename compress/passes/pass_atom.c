@@ -10,10 +10,10 @@ static const pare_word roundings[] = {{"gptq", BY_GPTQ}, {"nearest", TO_NEAREST}
 // clang-format off
 static const pare_param params[] = {
     [GROUP] = {.name = "group", .type = PARE_PARAM_INTEGER, .min = 32, .max = 1 << 20,
-        .fallback = 128, .multiple = 32, .unit = "weights",
+        .fallback = 128, .multiple = 32,
         .help = "weights of a row that share a scale, and inputs (at most 128) of a token"},
     [OUTLIERS] = {.name = "outliers", .type = PARE_PARAM_INTEGER, .min = 0, .max = 4096,
-        .fallback = 128, .unit = "columns",
+        .fallback = 128,
         .help = "columns of the largest sum of squares, at most all: int8, with int8 inputs"},
     [CLIP] = {.name = "clip", .type = PARE_PARAM_CHOICE, .fallback = PARE_CLIP_MSE,
         .words = pare_quantize_clip, .help = "mse: search the range with the least |error|^2.4"},
@@ -102,7 +102,7 @@ static pare_status run(pare_ctx *cx, const double *value, pare_pass_linear *line
 
 const pare_pass pare_pass_atom = {
     .name = "atom",
-    .summary = "Atom: weights and inputs in 4 bits by groups, outlier columns of both in int8",
+    .summary = "Atom: rounds weights and inputs to 4 bits, outlier columns of both to 8",
     .source = "Zhao et al., MLSys 2024, section 4",
     .caution = "the kernels compute with 4-bit values as int8, so inputs in 4 bits cost quality as "
                "in the paper and save no time over activations: int8; weights take 4 bits",

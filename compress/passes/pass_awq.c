@@ -15,7 +15,7 @@ static const pare_param params[] = {
     [DUO] = {.name = "duo", .type = PARE_PARAM_BOOL, .fallback = 0,
         .help = "scales from the sizes of inputs and weights, not of inputs alone"},
     [STEPS] = {.name = "steps", .type = PARE_PARAM_INTEGER, .min = 1, .max = 100, .fallback = 20,
-        .unit = "exponents", .help = "exponents tried, from 0 in steps of 1/steps"},
+        .help = "exponents to try, from 0 to 1 in steps of 1/steps"},
     {.name = NULL},
 };
 // clang-format on

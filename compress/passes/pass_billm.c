@@ -59,7 +59,7 @@ static pare_status run(pare_ctx *cx, const double *value, pare_pass_linear *line
 
 const pare_pass pare_pass_billm = {
     .name = "billm",
-    .summary = "BiLLM: signs and a few magnitudes per block; salient columns twice",
+    .summary = "BiLLM: keeps signs and a few magnitudes; binarizes salient columns twice",
     .source = "Huang et al., ICML 2024, algorithms 1 and 2",
     .caution = PARE_QUANTIZE_CAUTION
     "; the file has about 2.5 bits per weight, 2 for the choice among four values and the rest for "

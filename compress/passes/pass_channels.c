@@ -37,7 +37,7 @@ static pare_status score(pare_ctx *cx, const double *value, const pare_structure
 
 const pare_pass pare_pass_channels = {
     .name = "channels",
-    .summary = "take out heads and MLP channels by a score, with nothing in their place",
+    .summary = "removes heads and MLP channels by a score, and compensates nothing",
     .source = "Ma et al., LLM-Pruner, NeurIPS 2023, section 3 (coupled groups, without retraining)",
     .needs = PARE_FACT_WEIGHTS,
     .params = params,

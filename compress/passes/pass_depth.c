@@ -5,7 +5,7 @@ enum { BLOCKS };
 // clang-format off
 static const pare_param params[] = {
     [BLOCKS] = {.name = "blocks", .type = PARE_PARAM_INTEGER, .min = 1, .max = 4095, .fallback = 1,
-        .unit = "blocks", .help = "how many go: those whose outputs are most like their inputs"},
+        .help = "how many blocks to remove: those whose outputs are most like their inputs"},
     {.name = NULL},
 };
 // clang-format on
@@ -17,7 +17,7 @@ static pare_pass_structure structure(const double *value)
 
 const pare_pass pare_pass_depth = {
     .name = "depth",
-    .summary = "take out the blocks that change the residual stream least",
+    .summary = "ShortGPT: removes the blocks that change the residual stream least",
     .source = "Men et al., ShortGPT, 2024 (block influence)",
     .needs = PARE_FACT_WEIGHTS,
     .params = params,

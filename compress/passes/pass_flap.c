@@ -26,7 +26,7 @@ static pare_status score(pare_ctx *cx, const double *value, const pare_structure
 
 const pare_pass pare_pass_flap = {
     .name = "flap",
-    .summary = "take out the heads and MLP channels that vary least, and keep their mean as a bias",
+    .summary = "FLAP: removes heads and MLP channels that vary least, keeps their mean",
     .source = "An et al., FLAP, AAAI 2024, equations 4 and 5",
     .needs = PARE_FACT_WEIGHTS,
     .params = params,

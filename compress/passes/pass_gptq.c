@@ -44,44 +44,46 @@ static const pare_param params[] = {
     [PARE_QUANTIZE_CLIP] = {PARE_QUANTIZE_SWEEP_CLIP, .fallback = PARE_CLIP_WEIGHTED,
         .by = "grid", .when = "uniform"},
     [ACT_ORDER] = {.name = "act_order", .type = PARE_PARAM_BOOL, .fallback = 1,
-        .help = "columns by falling diagonal of H; group grids are then fixed beforehand (static)"},
+        .help = "round columns with large inputs first, on grids that are fixed before the sweep"},
     [TRUE_SEQUENTIAL] = {.name = "true_sequential", .type = PARE_PARAM_BOOL, .fallback = 0,
-        .help = "inside a block: q,k,v, then o, then gate,up, then down, each on compressed inputs"},
+        .help = "inside a block: q, k, v, then o, then gate, up, then down, each on the inputs of the "
+                "compressed linears before it"},
     [DAMP] = {.name = "damp", .type = PARE_PARAM_NUMBER, .min = 1e-6, .max = 1.0, .fallback = 0.01,
         .help = "added to the diagonal of H, as a share of its mean"},
     [BLOCK] = {.name = "block", .type = PARE_PARAM_INTEGER, .min = 32, .max = 4096, .fallback = 128,
-        .multiple = 32, .unit = "columns", .help = "columns between lazy updates"},
+        .multiple = 32, .help = "columns between lazy updates"},
     [GRID] = {.name = "grid", .type = PARE_PARAM_CHOICE, .fallback = PARE_ENCODING_UNIFORM,
         .words = grids, .help = "levels of the codes; q4_k, q6_k: blocks of GGUF; all but uniform keep "
                                 "inputs in floats"},
     PARE_QUANTIZE_ACTIVATIONS(ACTIVATIONS),
     [REFINE] = {.name = "refine", .type = PARE_PARAM_INTEGER, .min = 0, .max = 100, .fallback = 2,
-        .unit = "rounds", .by = "grid", .when = "uniform",
-        .help = "after the sweep: rounds that better each scale and code for the outputs, one at a time"},
+        .by = "grid", .when = "uniform",
+        .help = "rounds of coordinate descent after the sweep: each improves one scale or code after the "
+                "other for the outputs; 0: none"},
     [CORRECT] = {.name = "correct", .type = PARE_PARAM_CHOICE, .fallback = CORRECT_AUTO,
         .words = corrections, .by = "grid", .when = "uniform",
-        .help = "make up for inputs that are no longer those of the float model, which runs beside: "
-                "gptaq, qronos (damped by damp, not as in its paper); both imply true_sequential; "
-                "auto: gptaq where no step scales, rotates or prunes and there are no experts, none "
-                "with tune"},
+        .help = "compensate what the linears before have lost: gptaq or qronos run the float model "
+                "beside and imply true_sequential (qronos is damped by damp, not as in its paper); "
+                "auto: gptaq where no pass scales, rotates or prunes, the model has no experts and "
+                "tune is off, else none"},
     [ALPHA] = {.name = "alpha", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1, .fallback = 0,
         .by = "correct", .when = "gptaq, qronos",
-        .help = "with correct: how much of that; 0: as in the papers, 0.25 for gptaq, 1 for qronos"},
+        .help = "for correct: how much of the loss to compensate; 0: as the papers, 0.25 for gptaq and 1 for qronos"},
     [TUNE] = {.name = "tune", .type = PARE_PARAM_BOOL, .fallback = 0,
         .by = "grid", .when = "uniform",
-        .help = "try the other order and clip and 10 times more and less damping for each linear, by "
-                "the error on calibration windows held out for it; a linear then takes about 6 times as long"},
+        .help = "try the other act_order, the other clip and 10 times more and less damp for each linear, "
+                "and keep what has the least error on held-out windows; takes 6 times as long"},
     {.name = NULL},
 };
 // clang-format on
 
 /* Rows of tests/results/quality.csv: real, 4 bits, group 64, wiki.calib.txt, seed 0. */
 static const char notes[] =
-    "The default costs about 4.5 times the processor time of the paper's form. What each part "
-    "takes "
-    "and\n"
-    "gives, for a model of 135M in 4 bits, group 64 (KL to the float model: less is better):\n\n"
-    "  parts that are on                          seconds      KL  without the last of them\n"
+    "The default takes about 4.5 times the processor time of the paper's form. What each part "
+    "takes\n"
+    "and gives, for a model of 135M in 4 bits, group 64 (KL to the float model: less is better):\n"
+    "\n"
+    "  parts that are on                          seconds      KL  how to turn the last one off\n"
     "  the paper's form                                90   0.364\n"
     "  + act_order, clip: weighted                    103   0.150  act_order: false, clip: none\n"
     "  + refine                                       103   0.147  refine: 0\n"
@@ -365,7 +367,7 @@ static pare_status run(pare_ctx *cx, const double *value, pare_pass_linear *line
 
 const pare_pass pare_pass_gptq = {
     .name = "gptq",
-    .summary = "GPTQ: rounds column by column and lets the rest of the row compensate each error",
+    .summary = "GPTQ: rounds column by column, and the rest of the row makes up for errors",
     .source =
         "Frantar et al., ICLR 2023, Algorithm 1; correct: Li et al., GPTAQ, ICML 2025, Zhang "
         "et al., Qronos, 2025; the first paper's own settings are act_order: false, clip: none, "

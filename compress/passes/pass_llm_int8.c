@@ -12,7 +12,7 @@ static const pare_param params[] = {
         .fallback = 6, .help = "a column of inputs that reaches it anywhere in the calibration stays "
         "in F16; where none does, all are int8"},
     [COLUMNS] = {.name = "columns", .type = PARE_PARAM_NUMBER, .min = 0, .max = 0.5,
-        .fallback = 0.05, .help = "but at most this share of the columns of a linear: those of the "
+        .fallback = 0.05, .help = "at most this share of the columns of a linear: those of the "
         "largest inputs"},
     {.name = NULL},
 };
@@ -63,7 +63,7 @@ static pare_status run(pare_ctx *cx, const double *value, pare_pass_linear *line
 
 const pare_pass pare_pass_llm_int8 = {
     .name = "llm_int8",
-    .summary = "LLM.int8(): columns of large inputs in F16, the rest int8 with int8 inputs",
+    .summary = "LLM.int8(): rounds weights and inputs to int8, large columns excepted",
     .source = "Dettmers et al., NeurIPS 2022, section 3; columns fixed by calibration",
     .needs = PARE_FACT_WEIGHTS | PARE_FACT_CHANNELS,
     .gives = PARE_FACT_CODES,

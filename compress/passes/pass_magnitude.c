@@ -43,7 +43,7 @@ static const pare_pass_pruner pruner = {.prune = prune, .ratios = ratios};
 
 const pare_pass pare_pass_magnitude = {
     .name = "magnitude",
-    .summary = "the smallest weights go; needs no calibration, the baseline of pruning",
+    .summary = "prunes the smallest weights: the baseline of pruning, without calibration",
     .source = "Han et al., NeurIPS 2015, section 3",
     .needs = PARE_FACT_WEIGHTS,
     .gives = PARE_FACT_ZEROS,

@@ -6,7 +6,7 @@ enum { GROUP };
 // clang-format off
 static const pare_param params[] = {
     [GROUP] = {.name = "group", .type = PARE_PARAM_INTEGER, .min = 32, .max = 1 << 20,
-        .fallback = 64, .multiple = 32, .words = pare_quantize_row, .unit = "weights",
+        .fallback = 64, .multiple = 32, .words = pare_quantize_row,
         .help = "weights of a row that share a scale, which is stored in 8 bits"},
     {.name = NULL},
 };
@@ -29,7 +29,7 @@ static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threa
 
 const pare_pass pare_pass_nf4 = {
     .name = "nf4",
-    .summary = "NF4: 16 normal quantiles per group, the scales quantized to 8 bits themselves",
+    .summary = "NF4: rounds to 16 quantiles of a normal distribution, and scales to 8 bits",
     .source = "Dettmers et al., NeurIPS 2023 (QLoRA), section 3",
     .needs = PARE_FACT_WEIGHTS,
     .gives = PARE_FACT_CODES,

@@ -10,9 +10,9 @@ enum { EPOCHS, BATCH, CLIP, CLIP_RATE, SCALES, SCALE_RATE, WEIGHT_DECAY };
 // clang-format off
 static const pare_param params[] = {
     [EPOCHS] = {.name = "epochs", .type = PARE_PARAM_INTEGER, .min = 1, .max = 1000, .fallback = 20,
-        .unit = "epochs", .help = "times that all calibration windows are gone through, per block"},
+        .help = "times that each block sees all calibration windows"},
     [BATCH] = {.name = "batch", .type = PARE_PARAM_INTEGER, .min = 1, .max = 1024, .fallback = 1,
-        .unit = "windows", .help = "calibration windows of a step"},
+        .help = "calibration windows of one step of AdamW"},
     [CLIP] = {.name = "clip", .type = PARE_PARAM_BOOL, .fallback = 1,
         .help = "learn how much of each group's range is kept"},
     [CLIP_RATE] = {.name = "clip_rate", .type = PARE_PARAM_NUMBER, .min = 1e-6, .max = 1,
@@ -228,7 +228,7 @@ static const pare_pass_transform transforms = {.sites = sites,
 
 const pare_pass pare_pass_omniquant = {
     .name = "omniquant",
-    .summary = "OmniQuant: learns clipping ranges and channel scales on the output of each block",
+    .summary = "OmniQuant: learns clipping ranges and channel scales on outputs of a block",
     .source = "Shao et al., ICLR 2024, eq. (1) to (3)",
     .caution =
         "scales between queries and keys, and shifts, which the paper learns as well, are "

@@ -11,7 +11,7 @@ static const pare_param params[] = {
     [SHIFT] = {.name = "shift", .type = PARE_PARAM_BOOL, .fallback = 1,
         .help = "move each channel to the middle of its range, biases take the difference; not down"},
     [STEPS] = {.name = "steps", .type = PARE_PARAM_INTEGER, .min = 1, .max = 200, .fallback = 32,
-        .unit = "thresholds", .help = "thresholds tried, from the largest range to the smallest"},
+        .help = "thresholds to try, from the largest range to the smallest"},
     {.name = NULL},
 };
 // clang-format on
@@ -99,7 +99,7 @@ static const pare_pass_transform transforms = {
 
 const pare_pass pare_pass_outlier_suppression = {
     .name = "outlier_suppression",
-    .summary = "Outlier Suppression+: shifts channels to the middle and shrinks the widest",
+    .summary = "shifts input channels to their middle and shrinks the widest",
     .source = "Wei et al., EMNLP 2023, section 4",
     .needs = PARE_FACT_WEIGHTS | PARE_FACT_HESSIAN | PARE_FACT_CHANNELS,
     .params = params,

@@ -14,7 +14,6 @@ static const pare_param params[] = {
     [POWER] = {.name = "power", .type = PARE_PARAM_NUMBER, .min = 0, .max = 2, .fallback = 0.5,
         .help = "of an input's length in RIA's score, whose sum over what stays is lifted"},
     [SPAN] = {.name = "span", .type = PARE_PARAM_INTEGER, .min = 0, .max = 8192, .fallback = 1024,
-        .unit = "channels",
         .help = "channels assigned to groups at once, after all were dealt out; 0: none"},
     {.name = NULL},
 };
@@ -133,7 +132,7 @@ static const pare_pass_transform transforms = {.sites = sites, .folds = folds, .
 
 const pare_pass pare_pass_permute = {
     .name = "permute",
-    .summary = "orders the channels inside attention and MLP so that N:M keeps more",
+    .summary = "orders channels inside attention and MLP, so that an N:M pruner keeps more",
     .source = "Zhang et al., ICLR 2024 (RIA), section 3.3",
     .needs = PARE_FACT_WEIGHTS | PARE_FACT_HESSIAN,
     .diagonal = true,

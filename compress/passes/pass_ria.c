@@ -44,7 +44,7 @@ static const pare_pass_pruner pruner = {.prune = prune, .draws = draws};
 
 const pare_pass pare_pass_ria = {
     .name = "ria",
-    .summary = "RIA: weights go that matter little to their row and their column",
+    .summary = "RIA: prunes weights that matter little in their row and their column",
     .source = "Zhang et al., ICLR 2024, equations 2 and 4",
     .needs = PARE_FACT_WEIGHTS | PARE_FACT_HESSIAN,
     .diagonal = true,

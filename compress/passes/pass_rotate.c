@@ -20,7 +20,7 @@ static pare_pass_rotation rotation(const double *value)
 
 const pare_pass pare_pass_rotate = {
     .name = "rotate",
-    .summary = "rotate the residual stream and the values, so that no channel stands out",
+    .summary = "QuaRot: rotates the residual stream and the values, so no channel stands out",
     .source = "Ashkboos et al., QuaRot, NeurIPS 2024, section 4",
     .needs = PARE_FACT_WEIGHTS,
     .params = params,

@@ -16,8 +16,8 @@ static const pare_param params[] = {
         .words = pare_quantize_clip, .help = "mse: search the range with the least |error|^2.4",
         .by = "grid", .when = "uniform"},
     [GRID] = {.name = "grid", .type = PARE_PARAM_CHOICE, .fallback = PARE_ENCODING_UNIFORM,
-        .words = grids, .help = "q4_k, q6_k: super-blocks of 256 as engines of GGUF files round; "
-                                "inputs stay floats"},
+        .words = grids, .help = "q4_k, q6_k: super-blocks of 256 weights, rounded as engines of "
+                                "GGUF files do; inputs stay floats"},
     PARE_QUANTIZE_ACTIVATIONS(ACTIVATIONS),
     {.name = NULL},
 };
@@ -72,7 +72,7 @@ static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threa
 
 const pare_pass pare_pass_rtn = {
     .name = "rtn",
-    .summary = "round to nearest: every weight to the closest value of its group's grid",
+    .summary = "rounds every weight to the nearest value of its group's grid",
     .source = "Jacob et al., CVPR 2018, eq. (1)",
     .needs = PARE_FACT_WEIGHTS,
     .gives = PARE_FACT_CODES,

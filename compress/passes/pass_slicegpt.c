@@ -18,7 +18,7 @@ static pare_pass_structure structure(const double *value)
 
 const pare_pass pare_pass_slicegpt = {
     .name = "slicegpt",
-    .summary = "narrow the residual stream to its principal directions, one basis for all blocks",
+    .summary = "SliceGPT: narrows the residual stream to its principal directions",
     .source = "Ashkboos et al., SliceGPT, ICLR 2024, section 3, with a single Q",
     .caution = "the paper's own basis per block, which loses less, needs a matrix between blocks "
                "that no other program could load; a tied head gets weights of its own",

@@ -100,7 +100,7 @@ static const pare_pass_transform transforms = {
 
 const pare_pass pare_pass_smoothquant = {
     .name = "smoothquant",
-    .summary = "SmoothQuant: the range of loud input channels is shared with the weights",
+    .summary = "SmoothQuant: moves a part of the range of large inputs into the weights",
     .source = "Xiao et al., ICML 2023, eq. (4)",
     .needs = PARE_FACT_WEIGHTS | PARE_FACT_CHANNELS,
     .params = params,

@@ -31,7 +31,7 @@ static const pare_word scores[] = {{"obs", OBS}, {"isc", ISC}, {NULL, 0}};
     [(base) + DAMP] = {.name = "damp", .type = PARE_PARAM_NUMBER, .min = 1e-6, .max = 1.0,         \
         .fallback = 0.01, .help = "added to the diagonal of H, as a share of its mean"},           \
     [(base) + BLOCK] = {.name = "block", .type = PARE_PARAM_INTEGER, .min = 32, .max = 4096,       \
-        .fallback = 128, .multiple = 32, .unit = "columns",                                        \
+        .fallback = 128, .multiple = 32,                                                           \
         .help = "columns between lazy updates, which are compared when unstructured"}
 
 static const pare_param params[] = {
@@ -192,7 +192,7 @@ static const pare_pass_pruner pruner = {.prune = prune, .ratios = ratios, .draws
 
 const pare_pass pare_pass_sparsegpt = {
     .name = "sparsegpt",
-    .summary = "SparseGPT: the cheapest weights go, and the rest of the row makes up for each",
+    .summary = "SparseGPT: prunes the cheapest weights, and the rest of the row compensates",
     .source = "Frantar and Alistarh, ICML 2023, Algorithm 1",
     .needs = PARE_FACT_WEIGHTS | PARE_FACT_HESSIAN,
     .gives = PARE_FACT_ZEROS,
@@ -205,7 +205,7 @@ const pare_pass pare_pass_sparsegpt = {
 
 const pare_pass pare_pass_sparsegpt_joint = {
     .name = "sparsegpt_joint",
-    .summary = "SparseGPT that rounds what stays in the same sweep: prunes and quantizes",
+    .summary = "SparseGPT and GPTQ in one sweep: prunes, and quantizes what stays",
     .source = "Frantar and Alistarh, ICML 2023, section 3.5",
     .needs = PARE_FACT_WEIGHTS | PARE_FACT_HESSIAN,
     .gives = PARE_FACT_ZEROS | PARE_FACT_CODES,

@@ -9,7 +9,7 @@ static const pare_word bits[] = {{"3", 3}, {"4", 4}, {NULL, 0}};
 // clang-format off
 static const pare_param params[] = {
     [BITS] = {.name = "bits", .type = PARE_PARAM_CHOICE, .fallback = 4, .words = bits,
-        .unit = "bits", .help = "bits of a code: 8 or 16 centers per row"},
+        .help = "bits of a code: 8 or 16 centers per row"},
     [OUTLIERS] = {.name = "outliers", .type = PARE_PARAM_NUMBER, .min = 0, .max = 0.1,
         .fallback = 0.0045, .help = "share of the weights that is kept apart in F16"},
     {.name = NULL},
@@ -56,7 +56,7 @@ static pare_status run(pare_ctx *cx, const double *value, pare_pass_linear *line
 
 const pare_pass pare_pass_squeezellm = {
     .name = "squeezellm",
-    .summary = "SqueezeLLM: a codebook per row placed by sensitivity, a few weights kept apart",
+    .summary = "SqueezeLLM: gives each row a codebook, and keeps a few weights in F16",
     .source = "Kim et al., ICML 2024; sensitivity is the diagonal of H, not squared gradients",
     .needs = PARE_FACT_WEIGHTS | PARE_FACT_HESSIAN,
     .diagonal = true,

@@ -8,7 +8,7 @@ static const pare_word units[] = {{"tensor", TENSOR}, {"row", 0}, {NULL, 0}};
 // clang-format off
 static const pare_param params[] = {
     [GROUP] = {.name = "group", .type = PARE_PARAM_INTEGER, .min = 32, .max = 1 << 20,
-        .fallback = TENSOR, .multiple = 32, .words = units, .unit = "weights",
+        .fallback = TENSOR, .multiple = 32, .words = units,
         .help = "weights that share a scale of mean |w|: a group, row, or the matrix"},
     {.name = NULL},
 };
@@ -33,7 +33,7 @@ static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threa
 
 const pare_pass pare_pass_ternary = {
     .name = "ternary",
-    .summary = "every weight -1, 0 or 1 times the mean magnitude, inputs in int8 per token",
+    .summary = "rounds weights to -1, 0 or 1 times the mean magnitude, and inputs to int8",
     .source = "Ma et al., 2024 (BitNet b1.58), eq. (1)-(3)",
     .caution = PARE_QUANTIZE_CAUTION,
     .needs = PARE_FACT_WEIGHTS,

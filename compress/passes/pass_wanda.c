@@ -47,7 +47,7 @@ static const pare_pass_pruner pruner = {.prune = prune, .ratios = ratios, .draws
 
 const pare_pass pare_pass_wanda = {
     .name = "wanda",
-    .summary = "Wanda: weights go that are small and meet small inputs",
+    .summary = "Wanda: prunes weights that are small and meet small inputs",
     .source = "Sun et al., ICLR 2024, equation 1",
     .needs = PARE_FACT_WEIGHTS | PARE_FACT_HESSIAN,
     .diagonal = true,

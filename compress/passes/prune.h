@@ -29,40 +29,40 @@ extern const pare_word pare_prune_share[], pare_prune_patterns[], pare_prune_com
 #define PARE_PRUNE_TABLE(base, compare, sets)                                                      \
     [(base) + PARE_PRUNE_SPARSITY] = {.name = "sparsity", .type = PARE_PARAM_NUMBER, .min = 0.001, \
         .max = 0.999, .fallback = 0, .words = pare_prune_share,                                    \
-        .help = "share of weights that go; auto: 0.5, or what the pattern says"},                  \
+        .help = "share of the weights to prune; auto: 0.5, or what the pattern says"},             \
     [(base) + PARE_PRUNE_PATTERN] = {.name = "pattern", .type = PARE_PARAM_PATTERN, .max = 64,     \
         .words = pare_prune_patterns,                                                              \
         .help = "N:M: of each M inputs of a row N stay, such as 2:4"},                             \
     [(base) + PARE_PRUNE_COMPARE] = {.name = "compare", .type = PARE_PARAM_CHOICE,                 \
         .fallback = (compare), .words = pare_prune_compare,                                        \
-        .help = "unstructured: weights are compared within a row, or within " sets},               \
+        .help = "unstructured: compare weights within a row, or (layer) within " sets},            \
     [(base) + PARE_PRUNE_TIES] = {.name = "ties", .type = PARE_PARAM_CHOICE, .fallback = 0,        \
         .words = pare_prune_ties,                                                                  \
-        .help = "which of equal scores goes: the first, or one drawn by the recipe's seed, so "    \
-                "that who made a model cannot plan which weights near the cut survive; costs "     \
-                "quality by tie_width"},                                                           \
+        .help = "which of equal scores goes: the first, or one that the recipe's seed draws, so "  \
+                "that nobody who made a model can plan which weights near the cut survive; the "   \
+                "wider tie_width, the more quality that costs"},                                   \
     [(base) + PARE_PRUNE_TIE_WIDTH] = {.name = "tie_width", .type = PARE_PARAM_NUMBER, .min = 0,   \
         .max = 1, .fallback = PARE_PRUNE_TIE_WIDTH_USUAL, .by = "ties", .when = "random",          \
-        .help = "ties: random: scores within this share of the score at the cut count as equal; "  \
-                "0: only what is equal to the last bit, which hardly ever happens"}
+        .help = "for ties: random: scores within this share of the score at the cut count as "     \
+                "equal; 0: only those that are equal to the last bit, which hardly ever happens"}
 /* A row for passes whose choice depends on the calibration (pare_pass_pruner.draws). */
 #define PARE_PRUNE_STABILITY(index)                                                                \
     [index] = {.name = "stability", .type = PARE_PARAM_INTEGER, .min = 0, .max = 16,               \
-        .fallback = 0, .unit = "parts",                                                            \
-        .help = "2 parts of the calibration or more, to repeat the choice on: how far do they "    \
-                "agree?"}
+        .fallback = 0,                                                                             \
+        .help = "repeat the choice on so many parts of the calibration, 2 or more, and report "    \
+                "how far they agree; 0: do not"}
 /* Rows for passes that share out the ratio by a rule. */
 #define PARE_PRUNE_RATIOS(base)                                                                    \
     [(base) + PARE_PRUNE_RULE] = {.name = "ratios", .type = PARE_PARAM_CHOICE, .fallback = 0,      \
         .words = pare_prune_rules,                                                                 \
-        .help = "unstructured: every linear loses the same share, or a share by the rule"},        \
+        .help = "unstructured: each linear loses the same share, or a share by this rule"},        \
     [(base) + PARE_PRUNE_SPREAD] = {.name = "spread", .type = PARE_PARAM_NUMBER, .min = 0.001,     \
         .max = 0.5, .fallback = PARE_PRUNE_SPREAD_USUAL, .by = "ratios",                           \
         .when = "owl, isc or search",                                                              \
-        .help = "ratios: how far a share may lie from sparsity, which is their mean"},             \
+        .help = "for ratios: how far a share may lie from sparsity, which is their mean"},         \
     [(base) + PARE_PRUNE_OUTLIER] = {.name = "outlier", .type = PARE_PARAM_NUMBER, .min = 1,       \
         .max = 1000, .fallback = PARE_PRUNE_OUTLIER_USUAL, .by = "ratios", .when = "owl",          \
-        .help = "owl: a score above so many times its block's mean is an outlier"}
+        .help = "for owl: a score above so many times its block's mean is an outlier"}
 // clang-format on
 
 /* The rule that `value`, from `base` on, stands for. PARE_EINVAL when a pattern and a share are

@@ -20,26 +20,28 @@ extern const pare_word pare_quantize_bits[], pare_quantize_row[], pare_quantize_
 // clang-format off
 #define PARE_QUANTIZE_TABLE                                                                        \
     [PARE_QUANTIZE_BITS] = {.name = "bits", .type = PARE_PARAM_CHOICE, .fallback = 4,              \
-        .words = pare_quantize_bits, .unit = "bits", .help = "bits of a code"},                    \
+        .words = pare_quantize_bits, .help = "bits of a code"},                                    \
     [PARE_QUANTIZE_GROUP] = {.name = "group", .type = PARE_PARAM_INTEGER, .min = 32,               \
         .max = 1 << 20, .fallback = 128, .multiple = 32, .words = pare_quantize_row,               \
-        .unit = "weights", .help = "weights of a row that share a scale; row: all of them"},       \
+        .help = "weights of a row that share a scale; row: all of them"},                          \
     [PARE_QUANTIZE_SYMMETRIC] = {.name = "symmetric", .type = PARE_PARAM_BOOL, .fallback = 1,      \
         .help = "codes -2^(b-1) .. 2^(b-1)-1 around zero; false: a zero point per group"},         \
     [PARE_QUANTIZE_TAIL] = {.name = "tail", .type = PARE_PARAM_CHOICE, .fallback = 0,              \
         .words = pare_quantize_tail,                                                               \
-        .help = "last group of a row that the group does not divide: shorter, or an error"}
+        .help = "where the group does not divide a row: a shorter last group, or an error"}
 /* How a sweep clips ranges. */
 #define PARE_QUANTIZE_SWEEP_CLIP                                                                   \
     .name = "clip", .type = PARE_PARAM_CHOICE, .words = pare_quantize_sweep_clip,                  \
-    .help = "search the range with the least |error|^2.4 (mse), or sum of H_jj error_j^2 (weighted, "  \
-            "which tries symmetric grids with negative scales, too)"
+    .help = "how to choose the range of a group: none: it covers all weights; mse: by the least "  \
+            "|error|^2.4; weighted: by the least sum of H_jj error_j^2, and with scales of either "\
+            "sign on symmetric grids"
 /* A row for passes that leave the choice of how inputs are quantized. */
 #define PARE_QUANTIZE_ACTIVATIONS(index)                                                           \
     [index] = {.name = "activations", .type = PARE_PARAM_CHOICE, .fallback = 0,                    \
         .words = pare_quantize_activations,                                                        \
-        .help = "inputs: a scale per token and group (int8, int4), per token, or fixed (_tensor); "  \
-                "int4 is computed as int8: it shows what W4A4 costs, and saves no time"}
+        .help = "how to round inputs: with a scale per token and group (int8, int4), per token "   \
+                "(int8_token), or one that calibration fixes (int8_tensor); pare computes int4 "   \
+                "as int8: it shows what W4A4 costs, and saves no time"}
 // clang-format on
 
 /* Of the value of that row. */

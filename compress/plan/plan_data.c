@@ -1,5 +1,6 @@
 /* The data of a plan that is looked at, read as the job will read it, so that both refuse the same
  * in the same words. */
+#include "compress/plan/calibration_need.h"
 #include "compress/plan/job_data.h"
 #include "compress/plan/plan_internal.h"
 #include "runtime/file.h"
@@ -45,24 +46,37 @@ static pare_status check_text(const pare_data_reader *r, const pare_text *text)
     return path ? pare_text_check(r->cx, r->a, path) : PARE_ENOMEM;
 }
 
-static pare_status look_at_calibration(const pare_data_reader *r)
+/* Whether a pass gets less than it needs, even if every token is new. */
+static bool is_short(const pare_plan *plan)
+{
+    bool found = false;
+    pare_shortage s;
+    for (size_t step = 0; step < plan->recipe.steps; step++)
+        found |= pare_plan_short(plan, &plan->settled, step, &s);
+    return found;
+}
+
+static pare_status look_at_calibration(const pare_data_reader *r, pare_settled *settled)
 {
     const pare_texts *const texts = &r->plan->recipe.calibration.text;
     if (!reads_calibration(r->plan))
         return PARE_OK;
-    if (calibration_in_doubt(r)) {
+    if (calibration_in_doubt(r) || (texts->count && is_short(r->plan))) {
         pare_calibration_data unused = {0};
-        pare_settled settled = r->plan->settled;
-        return pare_data_calibration(r, &unused, &settled);
+        pare_settled found = *settled;
+        PARE_TRY(pare_data_calibration(r, &unused, &found));
+        settled->windows = found.windows;
+        settled->fresh = found.fresh;
+        return PARE_OK;
     }
     for (size_t i = 0; i < texts->count; i++)
         PARE_TRY(check_text(r, &texts->item[i]));
     return PARE_OK;
 }
 
-static pare_status look(const pare_data_reader *r)
+static pare_status look(const pare_data_reader *r, pare_settled *settled)
 {
-    PARE_TRY(look_at_calibration(r));
+    PARE_TRY(look_at_calibration(r, settled));
     for (size_t i = 0; i < r->plan->recipe.evaluations; i++) {
         const pare_evaluation *const e = &r->plan->recipe.evaluation[i];
         PARE_TRY(evaluation_in_doubt(r->plan, i) ? pare_data_check(r, e)
@@ -71,7 +85,7 @@ static pare_status look(const pare_data_reader *r)
     return PARE_OK;
 }
 
-pare_status pare__plan_data(pare_ctx *cx, const pare_plan *plan)
+pare_status pare__plan_data(pare_ctx *cx, pare_plan *plan)
 {
     pare_arena a = {.cx = cx}, scratch = {.cx = cx};
     const pare_data_reader reader = {.cx = cx,
@@ -80,7 +94,7 @@ pare_status pare__plan_data(pare_ctx *cx, const pare_plan *plan)
                                      .plan = plan,
                                      .checkpoint = &plan->checkpoint,
                                      .model = &plan->model};
-    const pare_status s = look(&reader);
+    const pare_status s = look(&reader, &plan->settled);
     pare_arena_release(&scratch);
     pare_arena_release(&a);
     return s;

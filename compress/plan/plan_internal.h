@@ -140,6 +140,6 @@ bool pare__plan_in_block(const pare_plan *plan, const char *tensor);
 /* Reads the data of a plan as the job will; texts that have more than enough are not tokenized.
  * What pare_data_calibration, pare_data_check (compress/plan/job_data.h) and pare_text_check
  * return. */
-PARE_CHECKED pare_status pare__plan_data(pare_ctx *cx, const pare_plan *plan);
+PARE_CHECKED pare_status pare__plan_data(pare_ctx *cx, pare_plan *plan);
 
 #endif

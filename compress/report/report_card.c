@@ -249,11 +249,13 @@ static void put_coarse(pare_text_out *t, const pare_report *r)
     }
 }
 
+/* Whether two linears are stored alike, by the same method, which had enough calibration or not. */
 static bool same_encoding(const pare_report *r, size_t i, size_t j)
 {
     char a[PARE_PACKED_TEXT], b[PARE_PACKED_TEXT];
     return strcmp(pare_packed_linear_text(&r->row[i].linear, a),
-                  pare_packed_linear_text(&r->row[j].linear, b)) == 0;
+                  pare_packed_linear_text(&r->row[j].linear, b)) == 0 &&
+           strcmp(r->row[i].method, r->row[j].method) == 0 && r->row[i].thin == r->row[j].thin;
 }
 
 /* One row for each way in which linears are stored, in the order in which they come up. */
@@ -264,11 +266,11 @@ static void put_encodings(pare_text_out *t, const pare_report *r)
     for (size_t i = 0; i < r->rows; i++) {
         size_t first = 0, count = 0;
         double bits = 0, weights = 0;
-        while (!same_encoding(r, first, i) || strcmp(r->row[first].method, r->row[i].method) != 0)
+        while (!same_encoding(r, first, i))
             first++;
         for (size_t j = i; first == i && j < r->rows; j++) {
             const pare_packed_linear *const l = &r->row[j].linear;
-            if (!same_encoding(r, i, j) || strcmp(r->row[j].method, r->row[i].method) != 0)
+            if (!same_encoding(r, i, j))
                 continue;
             bits += 8 * (double)pare_packed_linear_bytes(l).total;
             weights += (double)l->n * (double)l->k;
@@ -276,9 +278,10 @@ static void put_encodings(pare_text_out *t, const pare_report *r)
         }
         char text[PARE_PACKED_TEXT];
         if (count)
-            pare__text_put(t, "| %s | %s | %zu | %.3f |\n",
+            pare__text_put(t, "| %s | %s%s | %zu | %.3f |\n",
                            pare_packed_linear_text(&r->row[i].linear, text), r->row[i].method,
-                           count, bits / weights);
+                           r->row[i].thin ? ", with too little calibration" : "", count,
+                           bits / weights);
     }
 }
 

@@ -193,14 +193,24 @@ static void tell_first_thin(pare_run *run, size_t block, size_t count, const par
     }
     pare__notify(
         run, PARE_EVENT_NOTICE,
-        "warning: calibration: block %zu of %zu: too little of the inputs of %zu of %zu "
-        "linears; %s: %llu token%s, %llu of them new%s, and %s needs %llu%s: they %s; give "
-        "more text or samples",
+        "warning: calibration: block %zu of %zu: too little for %zu of %zu linears; the first, %s, "
+        "saw %llu token%s, %llu of them new%s, and %s needs %llu%s: they %s; give more text or "
+        "samples; layers.csv lists the linears of all blocks",
         block + 1, plan->out.blocks, count, run->units.result[block].rows, r->linear.name,
         (unsigned long long)tokens, pare_plural(tokens),
         (unsigned long long)pare_need_fresh(plan, &run->settled, tokens), is,
         pare_passes[step->pass]->name, (unsigned long long)need.tokens, needs,
         pare_need_outcome(step, false));
+}
+
+/* Whether a block in front of this one was told of: the first stands for all. */
+static bool was_told(const pare_run *run, size_t block)
+{
+    bool told = false;
+    for (size_t i = run->units.found; i < block; i++)
+        for (size_t r = 0; r < run->units.result[i].rows; r++)
+            told |= run->units.result[i].row[r].thin;
+    return told;
 }
 
 static void tell_thin(pare_run *run, size_t block)
@@ -209,7 +219,7 @@ static void tell_thin(pare_run *run, size_t block)
     const pare_unit_result *const unit = &run->units.result[block];
     const pare_linear_result *first = NULL;
     size_t i, end, count = 0;
-    for (size_t r = unit->rows; r-- > 0;)
+    for (size_t r = was_told(run, block) ? 0 : unit->rows; r-- > 0;)
         if (unit->row[r].thin)
             count++, first = &unit->row[r];
     for (pare_plan_range(plan, block, 0, &i, &end); first && i < plan->linears; i++)

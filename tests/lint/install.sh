@@ -27,12 +27,13 @@ fi
 
 share=$dir/prefix/share
 for file in bash-completion/completions/pare zsh/site-functions/_pare \
-    fish/vendor_completions.d/pare.fish man/man1/pare.1 doc/pare/LICENSE pare/recipes/awq.yaml \
-    pare/recipes/demo/hedge/config.json; do
+    fish/vendor_completions.d/pare.fish man/man1/pare.1 man/man5/pare-recipe.5 doc/pare/LICENSE \
+    pare/recipes/awq.yaml pare/recipes/demo/hedge/config.json; do
     [ -s "$share/$file" ] || stop "share/$file is missing or empty"
 done
-for line in '.SH "PARE COMPRESS"' '  \-\-ram\-limit SIZE       ' '.SH "EXIT STATUS"'; do
-    grep -qF -- "$line" "$share/man/man1/pare.1" || stop "the page for man lacks $line"
+for line in '.SH "PARE COMPRESS"' '  \-\-ram\-limit SIZE       ' '.SH "EXIT STATUS"' '.SH "Pass: gptq"'; do
+    cat "$share/man/man1/pare.1" "$share/man/man5/pare-recipe.5" | grep -qF -- "$line" ||
+        stop "the pages for man lack $line"
 done
 if [ -e "$share/pare/recipes/demo/out" ]; then stop "outputs of the demo are installed"; fi
 for recipe in awq demo/w4-gptq; do

@@ -219,7 +219,8 @@ END_TEST
 START_TEST(the_model_card_lists_each_encoding_once)
 {
     check_contains("README.md",
-                   "| int4 g32 sym | gptq | 1 | 4.500 |\n| int3 row asym | rtn | 1 | 3.",
+                   "| int4 g32 sym | gptq, with too little calibration | 1 | 4.500 |\n| int3 row "
+                   "asym | rtn | 1 | 3.",
                    "| int4 g32 sym | gptq | 2");
 }
 END_TEST

@@ -215,7 +215,7 @@ END_TEST
 
 START_TEST(a_step_of_a_job_is_told_when_it_begins)
 {
-    scene c = {.whole_job = true, .rate = 1, .quiet = 60, .beat = 0.1};
+    scene c = {.whole_job = true, .rate = 1, .quiet = 0, .beat = 0.1};
     char *const text = stderr_of(work, &c);
     ck_assert_msg(is_dated(text) && strstr(text, "Z block 1 of 4; job 0%, about "), "%s", text);
     ck_assert_msg(count(text, "block 1 of 4: gathering 25%; job ") >= 2, "%s", text);
@@ -235,7 +235,7 @@ END_TEST
 
 START_TEST(a_job_without_a_rate_has_no_time_left_in_front)
 {
-    scene c = {.whole_job = true, .quiet = 60, .beat = 0.1};
+    scene c = {.whole_job = true, .quiet = 0, .beat = 0.1};
     char *const text = stderr_of(work, &c);
     ck_assert_msg(strstr(text, "Z block 1 of 4; job 0%\n"), "%s", text);
     ck_assert_msg(!strstr(text, "left"), "%s", text); /* gathering is one of several pieces */
@@ -257,6 +257,11 @@ START_TEST(short_work_is_not_worth_a_line)
     char *const text = stderr_of(work, &c);
     ck_assert_str_eq(text, "warning: little text\n");
     free(text);
+    c.whole_job = true;
+    char *const job_text = stderr_of(work, &c);
+    ck_assert_msg(is_dated(job_text) && strcmp(job_text + 21, "warning: little text\n") == 0, "%s",
+                  job_text);
+    free(job_text);
 }
 END_TEST
 
