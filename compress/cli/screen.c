@@ -364,7 +364,7 @@ static void put_line(pare_screen *s, const char *text)
 
 void pare_screen_line(pare_screen *s, const char *fmt, ...)
 {
-    if (s->no_progress || is_early(s, pare_clock()))
+    if (s->no_progress || is_early(s, pare_seconds()))
         return;
     char text[LINE];
     va_list ap;

@@ -27,6 +27,15 @@ clean_tree() {
         >> README.md
     mkdir tests/results
     echo '2026-01-01,0,cpu,real,a,4,64,-,-,1,2.1,1000000,4.2500,9.51,0.2513,.9,9' > tests/results/quality.csv
+    echo '| a | b |' > docs/results.md
+    printf '|---|---|\n| x, y | 1.5 |\n\nIt is 9.5.\n' >> docs/results.md
+    sed -i '1i <!-- tests/results/a.csv -->' docs/results.md
+    printf 'date,commit,a,b\n2026-01-01,0,"x, y",1.5\n' > tests/results/a.csv
+    mkdir cmake
+    echo '"$1"' > cmake/man.sh
+    printf '#!/bin/sh\necho help\n' > cmake/pare
+    chmod +x cmake/pare
+    echo help > docs/recipe.md
     cp "$lint/../../.clang-format" .
     archive
 }
@@ -41,6 +50,7 @@ run() {
     case $1 in
     layers) "$cmake" "-DROOT=$work/tree" -P "$lint/layers.cmake" ;;
     headers) sh "$lint/headers.sh" "$work/tree" "$cc" ;;
+    pages) sh "$lint/pages.sh" "$work/tree" "$work/tree/cmake/pare" ;;
     symbols | cycles | floors) sh "$lint/$1.sh" "$work/tree" "$work/tree.a" ;;
     *) sh "$lint/$1.sh" "$work/tree" ;;
     esac > "$work/log" 2>&1
@@ -111,10 +121,16 @@ catches floors 'a private header of another folder' \
     'mkdir compress/run; echo "#include \"compress/plan/plan_internal.h\"" > compress/run/run.c'
 catches floors 'a folder without a floor' 'mkdir compress/new; touch compress/new/new.c'
 catches readmes 'a folder without README' 'rm calib/README.md'
+catches readmes 'a long README of a folder' 'yes "one more sentence" | head -n 300 >> calib/README.md'
 catches readmes 'a long first page' 'yes "one more sentence" | head -n 400 >> README.md'
 catches sizes 'a long file' 'yes "" | head -n 700 >> quant/quant.c'
 catches words 'a path of a machine' 'echo "cd /ho""me/somebody/pare" >> README.md'
 catches figures 'a figure that nobody measured' 'sed -i "s/ 9.5 / 9.4 /" README.md'
 catches figures 'figures of another method' 'sed -i "s/.a., 4 bits/b/" README.md'
+catches figures 'a cell that no run has' 'sed -i "s/ 1.5 / 1.6 /" docs/results.md'
+catches figures 'a table without its file' 'sed -i 1d docs/results.md'
+catches figures 'a row without a commit' 'sed -i "s/,0,\"x/,,\"x/" tests/results/a.csv'
+catches figures 'a figure in prose that nobody measured' 'echo "It is 9.4." >> docs/results.md'
+catches pages 'a page that is not the help' 'echo more >> docs/recipe.md'
 catches format 'a wrong indentation' 'echo "  int  pare_y ;" >> quant/quant.c'
 exit $failed

@@ -1,12 +1,12 @@
 #!/bin/sh
-# Every folder has a README of one screen, and the first page stays short. readmes.sh ROOT
+# Every folder has a README of at most 4096 bytes, and the first page stays short. readmes.sh ROOT
 . "$(dirname "$0")/common.sh"
 
 for folder in $modules tests docs; do
     if [ ! -s "$folder/README.md" ]; then
         say "$folder has no README.md"
-    elif [ "$(wc -l < "$folder/README.md")" -gt 100 ]; then
-        say "$folder/README.md has more than 100 lines"
+    elif [ "$(wc -c < "$folder/README.md")" -gt 4096 ]; then
+        say "$folder/README.md has more than 4096 bytes"
     fi
 done
 # The first page is read to its end.

@@ -14,7 +14,7 @@ START_TEST(every_topic_has_a_page_and_stands_in_the_overview)
         {"evaluate", "KL divergence in nats"},
         {"kv_cache", "kivi"},
         {"export", "in a recipe"}, /* behind the page of the command */
-        {"limits", "the limit is three quarters of the machine"},
+        {"limits", "the limit is three quarters of"},
         {"nan", "clamp"},
         {"passes", "quantizers choose the codes"},
         {"choice", "valid-labels.lst"},
