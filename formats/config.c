@@ -1,3 +1,5 @@
+/* config.json of the families in runtime/arch.c; what the runtime does not compute is refused
+ * by name. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

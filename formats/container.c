@@ -1,3 +1,4 @@
+/* The table of kinds of files: by name, by first bytes. */
 #include <string.h>
 
 #include "formats/checkpoint_internal.h"

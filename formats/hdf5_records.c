@@ -1,3 +1,4 @@
+/* Records of the program pare-hdf5, of which nothing is believed. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* The deterministic writer of JSON. */
 #include "formats/json.h"
 
 #include <inttypes.h>

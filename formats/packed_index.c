@@ -1,3 +1,4 @@
+/* One linear of packed.index.json: words, bounds, reading and writing. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>

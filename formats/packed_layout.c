@@ -1,3 +1,4 @@
+/* Where each plane of an artifact lies, known before a weight is read. */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,3 +1,5 @@
+/* Planes as a linear of the runtime: what kernels rely on is checked, scales that are stored
+ * as codes become F16. */
 #include <inttypes.h>
 #include <math.h>
 

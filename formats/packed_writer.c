@@ -1,3 +1,4 @@
+/* Files of an artifact, filled at fixed offsets. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* Header of a file with given tensors at given offsets. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Protobuf, read by hand. */
 #include "formats/tokenizer_wire_internal.h"
 
 static size_t place(const pare_wire *w)
