@@ -1,5 +1,3 @@
-/* Binds tensors to a model: shapes, dtypes, packed planes. A tensor without a place is left
- * out with a warning, or refused where it would change what is computed. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -52,10 +52,10 @@ static void tell_block(pare_screen *screen, const pare_event *e)
     const char *of;
     const double largest = largest_error(e, &of);
     if (e->rows)
-        pare_screen_line(screen, "block %zu of %zu  largest error of %s %.2e  (after %s)",
+        pare_screen_line(screen, true, "block %zu of %zu  largest error of %s %.2e  (after %s)",
                          e->block + 1, e->blocks, of, largest, seconds);
     else
-        pare_screen_line(screen, "%s  (after %s)", e->text, seconds);
+        pare_screen_line(screen, true, "%s  (after %s)", e->text, seconds);
     log_block(screen, e);
 }
 
@@ -67,7 +67,7 @@ static void on_event(void *self, const pare_event *e)
     case PARE_EVENT_NOTICE: pare_screen_say(screen, "%s", e->text); break;
     case PARE_EVENT_PLAN:
     case PARE_EVENT_RESUME:
-        pare_screen_line(screen, "%s", e->text);
+        pare_screen_line(screen, false, "%s", e->text);
         pare_screen_event_end(
             screen,
             pare_screen_event(screen, e->kind == PARE_EVENT_PLAN ? "plan" : "resume", e->text));

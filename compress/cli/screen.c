@@ -362,9 +362,9 @@ static void put_line(pare_screen *s, const char *text)
         (void)fprintf(stderr, "%s%s%s\n", dated ? pare_clock_text(at) : "", dated ? " " : "", text);
 }
 
-void pare_screen_line(pare_screen *s, const char *fmt, ...)
+void pare_screen_line(pare_screen *s, bool waits, const char *fmt, ...)
 {
-    if (s->no_progress || is_early(s, pare_seconds()))
+    if (s->no_progress || (waits && is_early(s, pare_seconds())))
         return;
     char text[LINE];
     va_list ap;

@@ -55,8 +55,9 @@ void pare_screen_wipe(pare_screen *s);
  * it begins so, else "notice". */
 void pare_screen_say(pare_screen *s, const char *fmt, ...) PARE_PRINTF(2, 3);
 
-/* A line of what is done or begins, without an event; nothing with --no-progress. */
-void pare_screen_line(pare_screen *s, const char *fmt, ...) PARE_PRINTF(2, 3);
+/* A line of what is done or begins, without an event; nothing with --no-progress. One that `waits`
+ * is left out where lines would come too often: soon after another, off a terminal. */
+void pare_screen_line(pare_screen *s, bool waits, const char *fmt, ...) PARE_PRINTF(3, 4);
 
 /* "pare: error: message", the first word in red where there is colour. */
 void pare_screen_error(pare_screen *s, const char *message);
