@@ -18,10 +18,10 @@ static const char *const form_name[] = {"pack-quantized", "int-quantized", "floa
 
 static form form_of(const pare_packed_linear *l)
 {
-    if (l->encoding == PARE_ENCODING_FP8)
-        return FLOATS8;
     const pare_activation_mode m = l->activation.mode;
-    if (l->encoding == PARE_ENCODING_TERNARY)
+    if (pare_encodings[l->encoding].dtype == PARE_F8_E4M3)
+        return FLOATS8;
+    if (pare_encodings[l->encoding].by_token)
         return PACKED;
     return m == PARE_ACTIVATION_TOKEN || m == PARE_ACTIVATION_TENSOR ? INTEGERS : PACKED;
 }
@@ -68,11 +68,11 @@ static pare_status check_integers(pare_ctx *cx, const pare_packed_linear *l)
 /* The experts of a block run as one matrix each of gate and up, and of down. */
 static pare_status check_expert(pare_ctx *cx, const pare_packed_linear *l)
 {
-    if (l->encoding == PARE_ENCODING_FP8)
+    if (form_of(l) == FLOATS8)
         return refuse(cx, l,
                       "vLLM has no experts of E4M3 weights with floats as inputs; take rtn: "
                       "{bits: 8, group: row}");
-    if (l->encoding == PARE_ENCODING_UNIFORM && !l->symmetric)
+    if (!l->symmetric)
         return refuse(cx, l,
                       "vLLM runs experts in this format with symmetric codes only; awq takes zero "
                       "points");
@@ -92,9 +92,9 @@ static pare_status check_linear(pare_ctx *cx, const pare_export_linear *x)
                       "formats gptq, safetensors and gguf:TYPE are for it");
     if (x->part > 0)
         PARE_TRY(check_expert(cx, l));
-    if (l->encoding == PARE_ENCODING_FP8)
+    if (form_of(l) == FLOATS8)
         return check_float8(cx, l);
-    if (l->encoding == PARE_ENCODING_F16)
+    if (pare_encoding_is_float(l->encoding))
         return PARE_OK; /* stays a float matrix */
     PARE_TRY(pare__export_check_grid(cx, l, name));
     if (form_of(l) == INTEGERS)
@@ -105,7 +105,7 @@ static pare_status check_linear(pare_ctx *cx, const pare_export_linear *x)
 
 static bool is_float(const pare_export_linear *l)
 {
-    return !l->is_packed || l->packed.encoding == PARE_ENCODING_F16;
+    return !l->is_packed || pare_encoding_is_float(l->packed.encoding);
 }
 
 static bool same_scheme(const pare_export_linear *a, const pare_export_linear *b)
@@ -143,7 +143,7 @@ static size_t parts(const pare_export_model *m, const pare_export_linear *x,
     const uint64_t n = l->n, k = l->k, groups = pare_packed_linear_groups(l);
     size_t count = 0;
     (void)m;
-    if (l->encoding == PARE_ENCODING_F16) {
+    if (pare_encoding_is_float(l->encoding)) {
         part[count++] = (pare_export_part){".weight", PARE_F16, 2, {n, k}};
         return count;
     }
@@ -172,7 +172,7 @@ static void pack(const pare_packed_linear *l, const pare__export_codes *c,
     const unsigned bits = width(l);
     const size_t words = (c->k * bits + 31) / 32;
     const bool zeros = !l->symmetric;
-    const uint32_t shift = zeros ? 0 : (1u << (bits - 1)) - pare__export_zero(l);
+    const uint32_t shift = zeros ? 0 : (1u << (bits - 1)) - pare_packed_zero_code(l);
     uint32_t *const packed = data[0], *const zero = zeros ? data[3] : NULL;
     int64_t *const shape = data[2];
     for (size_t r = 0; r < c->n; r++)
@@ -191,7 +191,7 @@ static pare_status fill(pare_ctx *cx, pare_arena *scratch, const pare_export_mod
                         void *const data[PARE_EXPORT_PARTS])
 {
     const pare_packed_linear *const l = &x->packed;
-    if (l->encoding == PARE_ENCODING_F16) {
+    if (pare_encoding_is_float(l->encoding)) {
         pare_export_model f16 = *m;
         f16.floats = PARE_F16;
         return pare__export_safetensors.fill(cx, scratch, &f16, x, w, data);

@@ -21,31 +21,21 @@ const pare__gguf_span *pare__gguf_span_of(const pare_ggml_type *t)
     return NULL;
 }
 
-const char *pare__gguf_super(const pare_packed_linear *l)
-{
-    if (l->encoding == PARE_ENCODING_Q4_K)
-        return "Q4_K";
-    return l->encoding == PARE_ENCODING_Q6_K ? "Q6_K" : NULL;
-}
-
 /* Whether the codes of a linear are codes of the type. */
 static bool holds(const pare_ggml_type *t, const pare_packed_linear *l)
 {
-    const char *const super = pare__gguf_super(l);
+    const char *const super = pare_encodings[l->encoding].ggml;
     if (super)
         return strcmp(t->name, super) == 0 && !l->outliers && !l->sparse;
     const pare__gguf_span *const s = pare__gguf_span_of(t);
     const size_t columns = l->group && l->group < l->k ? l->group : l->k;
-    const bool ternary = l->encoding == PARE_ENCODING_TERNARY;
-    if (!s || (!ternary && l->encoding != PARE_ENCODING_UNIFORM) || l->outliers || l->sparse ||
+    if (!s || !pare_encodings[l->encoding].integer || l->outliers || l->sparse ||
         l->sparsity == PARE_SPARSITY_BITMASK || columns % t->elements != 0 ||
         l->k % t->elements != 0)
         return false;
-    const int most = (1 << l->bits) - 1, zero = ternary ? 1 : 1 << (l->bits - 1);
+    const int most = (int)pare_encoding_top(l->encoding, l->bits), zero = pare_packed_zero_code(l);
     if (s->offset)
         return most <= s->most;
-    if (ternary)
-        return true;
     return l->symmetric ? -zero >= s->least && most - zero <= s->most
                         : -most >= s->least && most <= s->most;
 }
@@ -57,8 +47,7 @@ static pare_gguf_way way_of(const pare_ggml_type *type, const pare_export_linear
         return PARE_GGUF_FLOATS;
     if (!holds(type, &l->packed))
         return PARE_GGUF_AGAIN;
-    const bool exact = strcmp(type->name, "Q4_1") != 0 || l->packed.symmetric ||
-                       l->packed.encoding == PARE_ENCODING_TERNARY;
+    const bool exact = strcmp(type->name, "Q4_1") != 0 || l->packed.symmetric;
     return exact ? PARE_GGUF_CODES : PARE_GGUF_NEAR;
 }
 
@@ -105,7 +94,7 @@ static const pare_ggml_type *type_of(const char *block, const pare_export_linear
 {
     const pare_ggml_type *const asked = type_for(block, l->packed.k, fallback);
     const pare_ggml_type *const eight = pare_ggml_type_named("Q8_0");
-    const char *const super = pare__gguf_super(&piece_of(l, 0)->packed);
+    const char *const super = pare_encodings[piece_of(l, 0)->packed.encoding].ggml;
     if (super && asked->elements > 1 && holds_all(pare_ggml_type_named(super), l)) {
         *fallback = false;
         return pare_ggml_type_named(super);

@@ -184,7 +184,7 @@ static pare_status encode_blocks(pare_ctx *cx, pare_arena *scratch, const pare_g
     e.row_bytes = e.width / t->type->elements * t->type->bytes;
     if (p->way == PARE_GGUF_AGAIN)
         PARE_TRY(take_values(cx, scratch, t, piece, &e.values));
-    else if (pare__gguf_super(&p->linear->packed))
+    else if (pare_encoding_is_super(p->linear->packed.encoding))
         PARE_TRY(take_super(scratch, p, &e));
     else
         PARE_TRY(pare__export_unpack(scratch, &p->linear->packed, p->linear->weights, &e.codes));

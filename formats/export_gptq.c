@@ -150,7 +150,7 @@ static void config(pare_json_writer *w, const pare_export_model *m, const char *
     pare_json_put_text(w, "quant_method", "gptq");
     pare_json_put_integer(w, "bits", first->bits);
     pare_json_put_integer(w, "group_size", first->group ? (int64_t)first->group : -1);
-    pare_json_put_bool(w, "sym", first->symmetric && first->encoding != PARE_ENCODING_TERNARY);
+    pare_json_put_bool(w, "sym", first->symmetric && pare_encodings[first->encoding].uniform);
     pare_json_put_bool(w, "desc_act", false);
     pare_json_put_bool(w, "static_groups", true);
     pare_json_put_bool(w, "lm_head", head);

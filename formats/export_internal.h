@@ -52,12 +52,6 @@ PARE_CHECKED pare_status pare__export_check_uniform(pare_ctx *cx, const pare_exp
  * an expression for each. */
 void pare__export_put_left_out(pare_json_writer *w, const pare_export_model *m);
 
-/* Zero point of codes without a plane of zeros. */
-static inline uint8_t pare__export_zero(const pare_packed_linear *l)
-{
-    return (uint8_t)(l->encoding == PARE_ENCODING_TERNARY ? 1 : 1 << (l->bits - 1));
-}
-
 extern const pare_export_target pare__export_compressed_tensors, pare__export_gptq,
     pare__export_gptq_v2, pare__export_awq, pare__export_safetensors;
 
@@ -83,9 +77,6 @@ typedef struct pare__gguf_span {
     bool offset;
 } pare__gguf_span;
 const pare__gguf_span *pare__gguf_span_of(const pare_ggml_type *t);
-
-/* The type whose blocks the super-blocks of a linear are, or NULL. */
-const char *pare__gguf_super(const pare_packed_linear *l);
 
 /* The `store` of all targets of GGUF. */
 pare_export_store pare__gguf_store(const pare_export_target *t, const pare_export_linear *l);

@@ -77,7 +77,7 @@ pare_status pare_export_weights(pare_ctx *cx, pare_arena *scratch, const pare_ex
         *out = *l->weights;
         return PARE_OK;
     }
-    if (floats || l->packed.encoding == PARE_ENCODING_F16) {
+    if (floats || pare_encoding_is_float(l->packed.encoding)) {
         float *const value = pare_arena_take_raw(scratch, l->packed.n * l->packed.k, sizeof *value);
         if (!value)
             return PARE_ENOMEM;

@@ -107,12 +107,12 @@ pare_status pare__read_compressed_tensors(pare_ctx *cx, const pare_checkpoint *c
                                           const pare_export_linear *x, float *w)
 {
     const pare_packed_linear *const l = &x->packed;
-    if (l->encoding == PARE_ENCODING_F16)
+    if (pare_encoding_is_float(l->encoding))
         return pare__read_floats(cx, ck, x, w);
-    const bool float8 = l->encoding == PARE_ENCODING_FP8;
+    const bool float8 = pare_encodings[l->encoding].dtype == PARE_F8_E4M3;
     const bool integers =
         l->activation.mode == PARE_ACTIVATION_TOKEN || l->activation.mode == PARE_ACTIVATION_TENSOR;
-    if (!float8 && (!integers || l->encoding == PARE_ENCODING_TERNARY))
+    if (!float8 && (!integers || pare_encodings[l->encoding].by_token))
         return read_packed(cx, ck, l, w);
     const uint8_t *codes, *scale;
     if (l->activation.mode == PARE_ACTIVATION_TENSOR && !float8)

@@ -141,7 +141,7 @@ static void unpack_pruned(const pare_packed_linear *l, const pare_linear *w, uin
 {
     const pare_panel *const p = &w->panel;
     const size_t atoms = pare_24_kept(l->k) / PARE_ATOM_K;
-    const uint8_t zero = pare__export_zero(l);
+    const uint8_t zero = pare_packed_zero_code(l);
     for (size_t row = 0; row < l->n; row += PARE_ATOM_N)
         for (size_t k = 0; k < l->k; k += PARE_ATOM_K) {
             uint8_t u[PARE_ATOM_N][PARE_ATOM_K];
@@ -174,7 +174,7 @@ pare_status pare__export_unpack(pare_arena *a, const pare_packed_linear *l, cons
         for (size_t g = 0; g < groups; g++) {
             const size_t at = plane_at(row, groups, g), to = row * groups + g;
             out->scale[to] = w->panel.scales[at];
-            out->zero[to] = w->panel.zeros ? w->panel.zeros[at] : pare__export_zero(l);
+            out->zero[to] = w->panel.zeros ? w->panel.zeros[at] : pare_packed_zero_code(l);
         }
     return PARE_OK;
 }
@@ -199,12 +199,12 @@ static pare_status refuse(pare_ctx *cx, const pare_packed_linear *l, const char 
 
 pare_status pare__export_check_grid(pare_ctx *cx, const pare_packed_linear *l, const char *target)
 {
-    if (l->encoding == PARE_ENCODING_F16)
+    if (pare_encoding_is_float(l->encoding))
         return refuse(cx, l, target,
                       "it is pruned and not quantized, and this format is for codes; the formats "
                       "safetensors and gguf:f16 hold its floats, zeros included, or put a "
                       "quantizer behind the pruner");
-    if (l->encoding != PARE_ENCODING_UNIFORM && l->encoding != PARE_ENCODING_TERNARY)
+    if (!pare_encodings[l->encoding].integer)
         return refuse(
             cx, l, target,
             "its values do not lie on an integer grid; the formats safetensors and gguf:f16 write "
@@ -250,7 +250,7 @@ pare_status pare__export_check_inputs(pare_ctx *cx, const pare_packed_linear *l,
 {
     if (l->activation.mode == PARE_ACTIVATION_GROUP && l->activation.bits != 4)
         return PARE_OK; /* 8-bit groups are how our kernels run any weights */
-    if (l->activation.mode == PARE_ACTIVATION_TOKEN && l->encoding == PARE_ENCODING_TERNARY)
+    if (l->activation.mode == PARE_ACTIVATION_TOKEN && pare_encodings[l->encoding].by_token)
         return PARE_OK; /* and tokens how they run these */
     if (l->activation.mode == PARE_ACTIVATION_FLOAT)
         return PARE_OK;

@@ -75,7 +75,7 @@ static const uint8_t *row_of(const packing *p, uint64_t r)
 /* What an atom of a super-block knows of a row: s and o, or s of both halves. */
 static void put_sub(const packing *p, const pare_ggml_block *b, size_t atom, uint8_t *to)
 {
-    const bool halves = p->form->encoding == PARE_ENCODING_Q6_K;
+    const bool halves = !pare_encodings[p->form->encoding].minima;
     if (p->t->type->elements == PARE_ATOM_K) {
         to[0] = to[PARE_ATOM_N] = 1;
         return;

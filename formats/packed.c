@@ -9,8 +9,7 @@
 enum {
     MAGNITUDES = 4,
     ATOM_24 = 64 /* columns of an atom of places, bytes of its indices */,
-    OUTLIER_BITS = 8,
-    NF4_ZERO = 128
+    OUTLIER_BITS = 8
 };
 
 static const char *const plane_names[PARE_PLANES] = {
@@ -49,13 +48,7 @@ size_t pare_packed_linear_groups(const pare_packed_linear *l)
 
 uint8_t pare_packed_zero_code(const pare_packed_linear *l)
 {
-    switch (l->encoding) {
-    case PARE_ENCODING_UNIFORM: return (uint8_t)(1u << (l->bits - 1));
-    case PARE_ENCODING_TERNARY: return 1;
-    case PARE_ENCODING_NF4: return 7;
-    case PARE_ENCODING_Q6_K: return 32;
-    default: return 0;
-    }
+    return pare_encoding_zero(l->encoding, l->bits);
 }
 
 static bool vector(pare_tensor *out, pare_dtype dtype, uint64_t len)
@@ -82,7 +75,7 @@ static bool codes_shape(const pare_packed_linear *l, size_t k, unsigned bits, pa
 /* Codes of the columns, or of the places of 2:4. */
 static bool main_codes_shape(const pare_packed_linear *l, pare_tensor *out)
 {
-    if (l->encoding == PARE_ENCODING_F16)
+    if (pare_encoding_is_float(l->encoding))
         return false;
     return codes_shape(l, l->sparsity == PARE_SPARSITY_2_4 ? pare_24_kept(l->k) : l->k, l->bits,
                        out);
@@ -104,32 +97,25 @@ static bool pruned_shape(const pare_packed_linear *l, pare_plane p, pare_tensor 
         .dtype = PARE_F16, .rank = 2, .shape = {pare_round_up(l->n, PARE_PAD_N), kept}};
     if (l->sparsity == PARE_SPARSITY_NONE)
         *out = (pare_tensor){.dtype = PARE_F16, .rank = 2, .shape = {l->n, l->k}};
-    return p == PARE_PLANE_VALUES && l->encoding == PARE_ENCODING_F16;
-}
-
-/* Scales are stored as U8. */
-static bool coded_scales(const pare_packed_linear *l)
-{
-    return l->encoding == PARE_ENCODING_NF4 || l->encoding == PARE_ENCODING_MXFP4;
+    return p == PARE_PLANE_VALUES && pare_encoding_is_float(l->encoding);
 }
 
 static bool scales_shape(const pare_packed_linear *l, pare_tensor *out)
 {
-    if (l->encoding == PARE_ENCODING_CODEBOOK || l->encoding == PARE_ENCODING_BINARY ||
-        l->encoding == PARE_ENCODING_F16)
-        return false;
-    return blocks(out, l, coded_scales(l) ? PARE_U8 : PARE_F16, pare_packed_linear_groups(l),
-                  PARE_ATOM_N);
+    return pare_encodings[l->encoding].scales &&
+           blocks(out, l, pare_encoding_codes_scales(l->encoding) ? PARE_U8 : PARE_F16,
+                  pare_packed_linear_groups(l), PARE_ATOM_N);
 }
 
 static bool book_shape(const pare_packed_linear *l, pare_tensor *out)
 {
     const uint64_t rows = pare_round_up(l->n, PARE_PAD_N);
-    if (l->encoding == PARE_ENCODING_CODEBOOK) {
+    const pare_decoding how = pare_encodings[l->encoding].decoding;
+    if (how == PARE_DECODE_BOOK) {
         *out = (pare_tensor){.dtype = PARE_F16, .rank = 2, .shape = {rows, 1u << l->bits}};
         return true;
     }
-    if (l->encoding != PARE_ENCODING_BINARY)
+    if (how != PARE_DECODE_BINARY)
         return false;
     (void)blocks(out, l, PARE_F16, pare_packed_linear_groups(l), PARE_ATOM_N);
     out->shape[out->rank++] = MAGNITUDES;
@@ -139,7 +125,8 @@ static bool book_shape(const pare_packed_linear *l, pare_tensor *out)
 /* Planes of the codes of an encoding. */
 static bool encoding_shape(const pare_packed_linear *l, pare_plane p, pare_tensor *out)
 {
-    const bool nf4 = l->encoding == PARE_ENCODING_NF4;
+    const pare_encoding_row *const row = &pare_encodings[l->encoding];
+    const bool steps = row->scales == PARE_SCALES_STEPS;
     const uint64_t stored = pare_round_up(l->n, PARE_PAD_N) * pare_packed_linear_groups(l);
     switch (p) {
     case PARE_PLANE_CODES: return main_codes_shape(l, out);
@@ -150,17 +137,16 @@ static bool encoding_shape(const pare_packed_linear *l, pare_plane p, pare_tenso
     case PARE_PLANE_ZEROS:
         return !l->symmetric && blocks(out, l, PARE_U8, pare_packed_linear_groups(l), PARE_ATOM_N);
     case PARE_PLANE_MINIMA:
-        return l->encoding == PARE_ENCODING_Q4_K &&
-               blocks(out, l, PARE_F16, pare_packed_linear_groups(l), PARE_ATOM_N);
+        return row->minima && blocks(out, l, PARE_F16, pare_packed_linear_groups(l), PARE_ATOM_N);
     case PARE_PLANE_SUB:
         return pare_encoding_is_super(l->encoding) &&
                blocks(out, l, PARE_U8, l->k / PARE_ATOM_K, PARE_SUPER_BYTES);
     case PARE_PLANE_SCALE_STEPS:
-        return nf4 && vector(out, PARE_F32, (stored + PARE_PACKED_STEP - 1) / PARE_PACKED_STEP);
-    case PARE_PLANE_SCALE_OFFSET: return nf4 && vector(out, PARE_F32, 1);
+        return steps && vector(out, PARE_F32, (stored + PARE_PACKED_STEP - 1) / PARE_PACKED_STEP);
+    case PARE_PLANE_SCALE_OFFSET: return steps && vector(out, PARE_F32, 1);
     case PARE_PLANE_BOOK: return book_shape(l, out);
     case PARE_PLANE_SALIENT:
-        return l->encoding == PARE_ENCODING_BINARY &&
+        return row->decoding == PARE_DECODE_BINARY &&
                vector(out, PARE_U8, pare_round_up(l->k, PARE_ATOM_K));
     default: return false;
     }
@@ -267,9 +253,9 @@ static void pack_grid(const pack_task *t, size_t row)
 {
     const pare_codes *const from = t->from;
     void *const *const to = t->to->plane;
-    if (to[PARE_PLANE_SCALES] && coded_scales(t->l))
+    if (to[PARE_PLANE_SCALES] && pare_encoding_codes_scales(t->l->encoding))
         pack_u8(t, row, from->scale_codes, to[PARE_PLANE_SCALES], t->groups,
-                t->l->encoding == PARE_ENCODING_NF4 ? NF4_ZERO : 0);
+                pare_encodings[t->l->encoding].scales == PARE_SCALES_STEPS ? PARE_STEPS_ZERO : 0);
     else if (to[PARE_PLANE_SCALES])
         pack_f16(t, row, from->scales, to[PARE_PLANE_SCALES], t->groups, 1);
     if (to[PARE_PLANE_ZEROS])
@@ -278,7 +264,7 @@ static void pack_grid(const pack_task *t, size_t row)
         pack_f16(t, row, from->minima, to[PARE_PLANE_MINIMA], t->groups, 1);
     if (to[PARE_PLANE_SUB])
         pack_u8(t, row, from->sub, to[PARE_PLANE_SUB], t->groups * PARE_SUPER_BYTES, 0);
-    if (t->l->encoding == PARE_ENCODING_BINARY)
+    if (pare_encodings[t->l->encoding].decoding == PARE_DECODE_BINARY)
         pack_f16(t, row, from->book, to[PARE_PLANE_BOOK], t->groups, MAGNITUDES);
     if (to[PARE_PLANE_OUTLIER_SCALES])
         pack_f16(t, row, from->outlier_scale, to[PARE_PLANE_OUTLIER_SCALES], 1, 1);
@@ -346,7 +332,7 @@ static void pack_rest(const pare_ctx *cx, const pare_packed_linear *l, const par
     pack_half(cx, from->sparse_value, to->plane[PARE_PLANE_SPARSE_VALUES], l->sparse);
     pack_bytes(to, PARE_PLANE_INPUT_SCALE, &from->input_scale, sizeof from->input_scale);
     pack_bytes(to, PARE_PLANE_BIAS, from->bias, bytes[PARE_PLANE_BIAS]);
-    if (l->encoding == PARE_ENCODING_CODEBOOK)
+    if (pare_encodings[l->encoding].decoding == PARE_DECODE_BOOK)
         pack_half(cx, from->book, to->plane[PARE_PLANE_BOOK], l->n << l->bits);
 }
 
@@ -358,7 +344,8 @@ static pare_plane missing(const pare_packed_linear *l, const pare_codes *c)
         [PARE_PLANE_INDICES] = l, /* made from codes or values */
         [PARE_PLANE_MASK] = c->values,
         [PARE_PLANE_VALUES] = c->values,
-        [PARE_PLANE_SCALES] = coded_scales(l) ? (const void *)c->scale_codes : c->scales,
+        [PARE_PLANE_SCALES] =
+            pare_encoding_codes_scales(l->encoding) ? (const void *)c->scale_codes : c->scales,
         [PARE_PLANE_ZEROS] = c->zeros,
         [PARE_PLANE_MINIMA] = c->minima,
         [PARE_PLANE_SUB] = c->sub,
@@ -420,6 +407,6 @@ pare_status pare_packed_pack(pare_ctx *cx, pare_arena *a, const pare_packed_line
     }
     pare_parallel(cx, (l->n + PARE_PAD_N - 1) / PARE_PAD_N, 1, pack_rows, &task);
     pack_rest(cx, l, codes, out);
-    const bool pruned = l->sparsity || l->encoding == PARE_ENCODING_F16;
+    const bool pruned = l->sparsity || pare_encoding_is_float(l->encoding);
     return pruned ? pare__packed_pack_pruned(cx, a, l, codes, out) : PARE_OK;
 }

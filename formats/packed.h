@@ -80,7 +80,7 @@ typedef enum pare_plane {
     PARE_PLANES
 } pare_plane;
 
-enum { PARE_PACKED_STEP = 256 }; /* scales that share a step (nf4) */
+enum { PARE_PACKED_STEP = 256, PARE_STEPS_ZERO = 128 }; /* scales with a step, code of offset */
 
 /* A linear that is stored as codes. All counts are known before a weight is read. */
 typedef struct pare_packed_linear {
@@ -99,8 +99,7 @@ typedef struct pare_packed_linear {
     uint64_t kept; /* BITMASK: values there is room for, 1 .. n k; otherwise 0 */
 } pare_packed_linear;
 
-/* Word of the index for an encoding ("nf4"), a mode or a sparsity, and back: false if unknown. */
-const char *pare_encoding_name(pare_encoding e);
+/* Word of the index for a mode or a sparsity; of a name, false if it is unknown. */
 bool pare_encoding_parse(const char *name, pare_encoding *out);
 const char *pare_activation_name(pare_activation_mode m);
 bool pare_activation_parse(const char *name, pare_activation_mode *out);
@@ -199,7 +198,7 @@ PARE_CHECKED pare_status pare_packed_kv_tensor(pare_arena *a, const pare_config 
 /* Entry by tensor name, NULL when there is none. */
 const pare_packed_entry *pare_packed_find(const pare_packed_layout *l, const char *tensor);
 
-/* Code of padding where no zero point rules. */
+/* Code of 0 and of padding where no zero point rules. */
 uint8_t pare_packed_zero_code(const pare_packed_linear *l);
 
 /* Planes in memory, NULL where absent; layout and types as stored. */

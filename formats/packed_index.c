@@ -8,22 +8,8 @@
 #include "kernels/layout.h"
 #include "solve/super.h"
 
-enum {
-    SIZE_CAP = 1 << 30,
-    GROUP_CAP = 1 << 24,
-    ACTIVATION_BITS = 8,
-    WORDS = 10,
-    MODES = 4,
-    STORES = 3
-};
+enum { SIZE_CAP = 1 << 30, GROUP_CAP = 1 << 24, ACTIVATION_BITS = 8, MODES = 4, STORES = 3 };
 
-static const char *const encodings[WORDS] = {
-    [PARE_ENCODING_UNIFORM] = "uniform", [PARE_ENCODING_TERNARY] = "ternary",
-    [PARE_ENCODING_NF4] = "nf4",         [PARE_ENCODING_FP8] = "fp8_e4m3",
-    [PARE_ENCODING_MXFP4] = "mxfp4",     [PARE_ENCODING_CODEBOOK] = "codebook",
-    [PARE_ENCODING_BINARY] = "binary",   [PARE_ENCODING_F16] = "f16",
-    [PARE_ENCODING_Q4_K] = "q4_k",       [PARE_ENCODING_Q6_K] = "q6_k",
-};
 static const char *const stores[STORES] = {
     [PARE_SPARSITY_NONE] = "none",
     [PARE_SPARSITY_2_4] = "2:4",
@@ -35,11 +21,6 @@ static const char *const modes[MODES] = {
     [PARE_ACTIVATION_TENSOR] = "tensor",
     [PARE_ACTIVATION_FLOAT] = "float",
 };
-
-const char *pare_encoding_name(pare_encoding e)
-{
-    return encodings[e];
-}
 
 const char *pare_activation_name(pare_activation_mode m)
 {
@@ -63,11 +44,12 @@ const char *pare_sparsity_store_name(pare_sparsity_store s)
 
 bool pare_encoding_parse(const char *name, pare_encoding *out)
 {
-    unsigned at = 0;
-    const bool known = parse(encodings, WORDS, name, &at);
-    if (known)
-        *out = (pare_encoding)at;
-    return known;
+    for (unsigned i = 0; name && i < PARE_ENCODINGS; i++)
+        if (strcmp(pare_encodings[i].name, name) == 0) {
+            *out = (pare_encoding)i;
+            return true;
+        }
+    return false;
 }
 
 bool pare_activation_parse(const char *name, pare_activation_mode *out)
@@ -79,34 +61,14 @@ bool pare_activation_parse(const char *name, pare_activation_mode *out)
     return known;
 }
 
-static bool bits_suit(const pare_packed_linear *l)
-{
-    switch (l->encoding) {
-    case PARE_ENCODING_UNIFORM: return l->bits == 2 || l->bits == 3 || l->bits == 4 || l->bits == 8;
-    case PARE_ENCODING_TERNARY:
-    case PARE_ENCODING_BINARY: return l->bits == 2;
-    case PARE_ENCODING_NF4:
-    case PARE_ENCODING_Q4_K:
-    case PARE_ENCODING_MXFP4: return l->bits == 4;
-    case PARE_ENCODING_Q6_K: return l->bits == 6;
-    case PARE_ENCODING_FP8: return l->bits == 8;
-    case PARE_ENCODING_CODEBOOK: return l->bits == 3 || l->bits == 4;
-    case PARE_ENCODING_F16: return l->bits == 16;
-    }
-    return false;
-}
-
 static bool group_suits(const pare_packed_linear *l)
 {
-    switch (l->encoding) {
-    case PARE_ENCODING_MXFP4:
-        return l->group == PARE_ATOM_K || (l->group == 0 && l->k <= PARE_ATOM_K);
-    case PARE_ENCODING_Q4_K:
-    case PARE_ENCODING_Q6_K: return l->group == PARE_SUPER && l->k % PARE_SUPER == 0;
-    case PARE_ENCODING_CODEBOOK:
-    case PARE_ENCODING_F16: return l->group == 0;
-    default: return l->group % PARE_ATOM_K == 0;
-    }
+    const pare_encoding_row *const row = &pare_encodings[l->encoding];
+    if (pare_encoding_is_super(l->encoding))
+        return l->group == row->group && l->k % row->group == 0;
+    if (row->group)
+        return l->group == row->group || (l->group == 0 && l->k <= row->group);
+    return l->group == 0 || (pare_encoding_has_groups(l->encoding) && l->group % PARE_ATOM_K == 0);
 }
 
 static bool activation_suits(const pare_activation *a)
@@ -121,17 +83,15 @@ static bool activation_suits(const pare_activation *a)
 /* Zeros are left out of F16, and in twos of four of symmetric codes that a kernel knows. */
 static pare_status check_sparsity(pare_ctx *cx, const pare_packed_linear *l)
 {
-    const bool f16 = l->encoding == PARE_ENCODING_F16;
-    const bool uniform =
-        l->encoding == PARE_ENCODING_UNIFORM && l->symmetric && (l->bits == 4 || l->bits == 8);
+    const bool f16 = pare_encoding_is_float(l->encoding);
     const bool suits[STORES] = {
         [PARE_SPARSITY_NONE] = true,
-        [PARE_SPARSITY_2_4] = f16 || uniform,
+        [PARE_SPARSITY_2_4] = pare_encoding_fits_2_4(l->encoding, l->bits) && (f16 || l->symmetric),
         [PARE_SPARSITY_BITMASK] = f16,
     };
     if ((unsigned)l->sparsity >= STORES || !suits[l->sparsity])
         return pare_fail(cx, PARE_EINVAL, "%s: no storage for %s with %u bits and sparsity %s",
-                         l->name, pare_encoding_name(l->encoding), l->bits,
+                         l->name, pare_encodings[l->encoding].name, l->bits,
                          (unsigned)l->sparsity < STORES ? stores[l->sparsity] : "unknown");
     if ((l->sparsity || f16) && (l->outliers || l->sparse))
         return pare_fail(cx, PARE_EINVAL, "%s: sparsity %s keeps no weights apart", l->name,
@@ -145,22 +105,20 @@ static pare_status check_sparsity(pare_ctx *cx, const pare_packed_linear *l)
 
 pare_status pare_packed_linear_check(pare_ctx *cx, const pare_packed_linear *l)
 {
-    if (!bits_suit(l) || !group_suits(l))
+    if (!pare_encoding_fits(l->encoding, l->bits) || !group_suits(l))
         return pare_fail(cx, PARE_EINVAL, "%s: no storage for %s%s%u bits in groups of %zu",
-                         l->name, l->encoding ? pare_encoding_name(l->encoding) : "",
+                         l->name, l->encoding ? pare_encodings[l->encoding].name : "",
                          l->encoding ? " with " : "", l->bits, l->group);
     if (l->n == 0 || l->k == 0 || l->n > SIZE_CAP || l->k > SIZE_CAP)
         return pare_fail(cx, PARE_EFORMAT, "%s: %zu x %zu is outside 1 .. %d", l->name, l->n, l->k,
                          SIZE_CAP);
-    if (!l->symmetric && l->encoding != PARE_ENCODING_UNIFORM)
+    if (!l->symmetric && !pare_encodings[l->encoding].uniform)
         return pare_fail(cx, PARE_EINVAL, "%s: %s has no zero points", l->name,
-                         pare_encoding_name(l->encoding));
-    const bool integer =
-        l->encoding == PARE_ENCODING_UNIFORM || l->encoding == PARE_ENCODING_TERNARY;
-    if (!integer && l->activation.mode != PARE_ACTIVATION_FLOAT)
+                         pare_encodings[l->encoding].name);
+    if (!pare_encodings[l->encoding].integer && l->activation.mode != PARE_ACTIVATION_FLOAT)
         return pare_fail(cx, PARE_EINVAL,
                          "%s: %s has no integer product: its activations stay float", l->name,
-                         pare_encoding_name(l->encoding));
+                         pare_encodings[l->encoding].name);
     if (!activation_suits(&l->activation))
         return pare_fail(cx, PARE_EINVAL, "%s: no activations of %u bits in mode %s", l->name,
                          l->activation.bits, pare_activation_name(l->activation.mode));
@@ -214,8 +172,8 @@ void pare_packed_linear_put(pare_json_writer *w, const pare_packed_linear *l)
     pare_json_put_integer(w, NULL, (int64_t)l->n);
     pare_json_put_integer(w, NULL, (int64_t)l->k);
     pare_json_close(w);
-    if (l->encoding != PARE_ENCODING_UNIFORM)
-        pare_json_put_text(w, "encoding", pare_encoding_name(l->encoding));
+    if (!pare_encodings[l->encoding].uniform)
+        pare_json_put_text(w, "encoding", pare_encodings[l->encoding].name);
     pare_packed_extras_put(w, l);
     pare_json_close(w);
 }
@@ -248,17 +206,15 @@ static void add_activation(text_out *t, const pare_activation *a)
 const char *pare_packed_linear_text(const pare_packed_linear *l, char text[PARE_PACKED_TEXT])
 {
     text_out t = {.text = text};
-    if (l->encoding == PARE_ENCODING_UNIFORM)
-        add(&t, "int%u", l->bits);
-    else if (l->encoding == PARE_ENCODING_CODEBOOK)
-        add(&t, "%s%u", encodings[l->encoding], l->bits);
-    else
-        add(&t, "%s", encodings[l->encoding]);
+    const pare_encoding_row *const row = &pare_encodings[l->encoding];
+    add(&t, "%s", row->uniform ? "int" : row->name);
+    if (row->widths & (row->widths - 1)) /* more than one */
+        add(&t, "%u", l->bits);
     if (l->group && !pare_encoding_is_super(l->encoding))
         add(&t, " g%zu", l->group);
-    else if (!l->group && l->encoding != PARE_ENCODING_F16)
+    else if (!l->group && !pare_encoding_is_float(l->encoding))
         add(&t, " row");
-    if (l->encoding == PARE_ENCODING_UNIFORM)
+    if (row->uniform)
         add(&t, l->symmetric ? " sym" : " asym");
     if (l->sparsity == PARE_SPARSITY_BITMASK)
         add(&t, " bitmask, %.1f%% kept", 100 * (double)l->kept / ((double)l->n * (double)l->k));

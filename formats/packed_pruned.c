@@ -280,7 +280,7 @@ static pare_status view_mask(pare_ctx *cx, pare_arena *a, const pare_packed_line
 pare_status pare__packed_view_pruned(pare_ctx *cx, pare_arena *a, const pare_packed_linear *l,
                                      void *const *plane, pare_linear *out)
 {
-    if (l->encoding == PARE_ENCODING_F16 && l->sparsity == PARE_SPARSITY_NONE) {
+    if (pare_encoding_is_float(l->encoding) && l->sparsity == PARE_SPARSITY_NONE) {
         out->bits = 0;
         out->dtype = PARE_F16;
         out->data = plane[PARE_PLANE_VALUES];

@@ -8,7 +8,7 @@
 #include "kernels/layout.h"
 
 /* Smallest and largest exponent of a power of two in F16, and the bias of those of MXFP4. */
-enum { LEAST = -24, NORMAL = -14, MOST = 15, BIAS = 127, NF4_ZERO = 128 };
+enum { LEAST = -24, NORMAL = -14, MOST = 15, BIAS = 127 };
 
 /* Row of item i of a plane [row block][group][8]. */
 static size_t row_of(size_t i, size_t groups)
@@ -38,8 +38,8 @@ static pare_status expand(pare_ctx *cx, pare_arena *a, const pare_packed_linear 
         const size_t row = row_of(i, groups);
         if (row >= l->n)
             continue;
-        if (l->encoding == PARE_ENCODING_NF4) {
-            const float product = step[i / PARE_PACKED_STEP] * (float)(code[i] - NF4_ZERO);
+        if (pare_encodings[l->encoding].scales == PARE_SCALES_STEPS) {
+            const float product = step[i / PARE_PACKED_STEP] * (float)(code[i] - PARE_STEPS_ZERO);
             scale[i] = pare_f32_to_f16(*offset + product);
             continue;
         }
@@ -162,7 +162,7 @@ pare_status pare_packed_view(pare_ctx *cx, pare_arena *a, const pare_packed_line
                          .bias = plane[PARE_PLANE_BIAS]};
     PARE_TRY(check_floats(cx, l, plane));
     PARE_TRY(pare__packed_view_pruned(cx, a, l, plane, out));
-    if (l->encoding == PARE_ENCODING_NF4 || l->encoding == PARE_ENCODING_MXFP4)
+    if (pare_encoding_codes_scales(l->encoding))
         PARE_TRY(expand(cx, a, l, plane, &out->panel.scales));
     PARE_TRY(check_salient(cx, l, out->panel.salient));
     PARE_TRY(check_columns(cx, l, PARE_PLANE_OUTLIER_COLUMNS, out->outliers.column, l->outliers));

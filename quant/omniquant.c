@@ -443,7 +443,7 @@ static pare_status learn(learner *l, pare_omniquant_found *found)
 static pare_status check(pare_ctx *cx, const pare_omniquant_block *block)
 {
     for (size_t r = 0; r < PARE_ROLES; r++)
-        if (block->grid[r] && block->grid[r]->encoding != PARE_ENCODING_UNIFORM)
+        if (block->grid[r] && !pare_encodings[block->grid[r]->encoding].uniform)
             return pare_fail(
                 cx, PARE_ENOTSUP,
                 "%s: ranges are learned for uniform grids only: put rtn or gptq behind "

@@ -371,7 +371,7 @@ pare_status pare_refine_codes(pare_ctx *cx, pare_arena *scratch, const pare_refi
                               const pare_grid *grid, const float *w, pare_codes *codes,
                               double *gain)
 {
-    if (grid->encoding != PARE_ENCODING_UNIFORM)
+    if (!pare_encodings[grid->encoding].uniform)
         return pare_fail(cx, PARE_EINVAL, "codes are refined on uniform grids only");
     refine_job job = {.opts = opts,
                       .grid = grid,

@@ -30,7 +30,7 @@ static void round_group(const rtn_job *job, size_t i, size_t g)
     const size_t end = g + 1 < out->groups ? begin + grid->group : (i + 1) * out->k;
     const float s = out->scales[i * out->groups + g];
     const uint8_t z = out->zeros[i * out->groups + g];
-    if (grid->encoding == PARE_ENCODING_UNIFORM)
+    if (pare_encodings[grid->encoding].uniform)
         job->kernels->round_codes(out->codes + begin, job->w + begin, end - begin, s, z,
                                   grid->bits);
     else if (pare_encoding_is_super(grid->encoding))

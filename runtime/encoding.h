@@ -2,6 +2,9 @@
 #ifndef PARE_RUNTIME_ENCODING_H
 #define PARE_RUNTIME_ENCODING_H
 
+#include "kernels/kernels.h"
+#include "runtime/tensor.h"
+
 /* What the codes of a packed matrix stand for. Levels of tables: kernels/levels.h. */
 typedef enum pare_encoding {
     PARE_ENCODING_UNIFORM,  /* (code - zero) scale; 2, 3, 4, 8 bits */
@@ -15,6 +18,7 @@ typedef enum pare_encoding {
     PARE_ENCODING_Q6_K,     /* likewise; 6 bits */
     PARE_ENCODING_F16       /* the weights themselves, only of pruned matrices; 16 bits */
 } pare_encoding;
+enum { PARE_ENCODINGS = PARE_ENCODING_F16 + 1 };
 
 /* How zeros of a pruned matrix are left out. */
 typedef enum pare_sparsity_store {
@@ -37,5 +41,90 @@ typedef struct pare_activation {
     unsigned bits; /* 8, 4 (codes -7 .. 7); 0 when FLOAT */
     float scale;   /* TENSOR: value of one step */
 } pare_activation;
+
+/* How the scales of rows and groups are stored. */
+typedef enum pare_scale_store {
+    PARE_SCALES_NONE, /* values come from a book, or are the weights themselves */
+    PARE_SCALES_F16,
+    PARE_SCALES_STEPS, /* U8: f16(offset + step (code - 128)), a step per 256 scales */
+    PARE_SCALES_POWERS /* U8: exponents of 2, plus 127 */
+} pare_scale_store;
+
+/* One encoding: what general code has to know of it. Code that treats encodings differently asks
+ * their rows; only what quantizes onto one encoding, or lists some, names it. */
+typedef struct pare_encoding_row {
+    const char *name;    /* in files */
+    unsigned widths;     /* bit b is set: codes may have b bits */
+    unsigned widths_2_4; /* likewise, of matrices stored as 2:4 */
+    bool uniform;        /* equal steps over a range to choose: zero points, clips, refinement */
+    unsigned codes;      /* fewer than 2^bits stand for a number: so many; 0: all of them */
+    bool zero_in_middle; /* the code of 0 is 2^(bits - 1), and scales may be negative; else: */
+    uint8_t zero;        /* the code of 0, and of padding */
+    bool no_zero;        /* a row or group may have no code of 0: it cannot be pruned */
+    size_t group;        /* the only group there is; 0: any, of what has scales or magnitudes */
+    pare_scale_store scales;
+    bool minima;   /* sub-blocks have a scale and an offset, else a scale */
+    bool integer;  /* there is an integer product; else inputs stay floats */
+    bool by_token; /* with inputs in a scale per token unless a recipe says else, not group */
+    pare_decoding decoding; /* the kernels that decode */
+    const float *level;     /* [2^bits] values of the codes, where all groups have the same */
+    float most;             /* the largest of them */
+    pare_dtype dtype;    /* a checkpoint's type for what is stored: F16, F8_E4M3; 0: it has none */
+    const char *ggml;    /* type of GGUF files whose blocks these are, or NULL */
+    float least;         /* smaller largest weights of a group are stored coarsely; 0: its
+                            scale says so */
+    bool vanishes;       /* so are groups whose codes all stand for 0 */
+    const char *storage; /* what such weights are too small for */
+} pare_encoding_row;
+
+/* Row e is that of encoding e. */
+extern const pare_encoding_row pare_encodings[PARE_ENCODINGS];
+
+/* Whether codes of an encoding may have so many bits; 2_4: in matrices stored as 2:4. */
+static inline bool pare_encoding_fits(pare_encoding e, unsigned bits)
+{
+    return bits < 32 && pare_encodings[e].widths >> bits & 1;
+}
+
+static inline bool pare_encoding_fits_2_4(pare_encoding e, unsigned bits)
+{
+    return bits < 32 && pare_encodings[e].widths_2_4 >> bits & 1;
+}
+
+/* Whether the weights themselves are stored, not codes. */
+static inline bool pare_encoding_is_float(pare_encoding e)
+{
+    return pare_encodings[e].dtype == PARE_F16;
+}
+
+/* Whether a grid has two levels of scales. */
+static inline bool pare_encoding_is_super(pare_encoding e)
+{
+    return pare_encodings[e].decoding == PARE_DECODE_SUPER;
+}
+
+/* Whether a row may be cut into groups: there are scales, or magnitudes. */
+static inline bool pare_encoding_has_groups(pare_encoding e)
+{
+    return pare_encodings[e].scales || pare_encodings[e].decoding == PARE_DECODE_BINARY;
+}
+
+/* Whether scales are stored in 8 bits each. */
+static inline bool pare_encoding_codes_scales(pare_encoding e)
+{
+    return pare_encodings[e].scales > PARE_SCALES_F16;
+}
+
+/* The last code that stands for a number. */
+static inline unsigned pare_encoding_top(pare_encoding e, unsigned bits)
+{
+    return (pare_encodings[e].codes ? pare_encodings[e].codes : 1u << bits) - 1;
+}
+
+/* The code of 0 where no zero point rules, and of padding. */
+static inline uint8_t pare_encoding_zero(pare_encoding e, unsigned bits)
+{
+    return (uint8_t)(pare_encodings[e].zero_in_middle ? 1u << (bits - 1) : pare_encodings[e].zero);
+}
 
 #endif

@@ -23,7 +23,8 @@ static size_t row_tiles(const pare_linear *w)
 static void gemm_x8(const pare_kernels *kernels, const pare_linear *w, float *y, size_t ldy,
                     const pare_x8 *x, const pare_panel *p)
 {
-    if (w->encoding == PARE_ENCODING_TERNARY) {
+    if (pare_encodings[w->encoding].decoding ==
+        PARE_DECODE_TABLE) { /* ternary: the others have none */
         kernels->gemm_x8_t2(y, ldy, x, p);
         return;
     }
@@ -176,43 +177,14 @@ static void run_tiles(void *arg, size_t begin, size_t end, size_t worker)
     }
 }
 
-static const char *encoding_name(pare_encoding e)
-{
-    static const char *const names[] = {
-        [PARE_ENCODING_UNIFORM] = "uniform", [PARE_ENCODING_TERNARY] = "ternary",
-        [PARE_ENCODING_NF4] = "nf4",         [PARE_ENCODING_FP8] = "fp8_e4m3",
-        [PARE_ENCODING_MXFP4] = "mxfp4",     [PARE_ENCODING_CODEBOOK] = "codebook",
-        [PARE_ENCODING_BINARY] = "binary",   [PARE_ENCODING_F16] = "f16",
-        [PARE_ENCODING_Q4_K] = "q4_k",       [PARE_ENCODING_Q6_K] = "q6_k",
-    };
-    return names[e];
-}
-
-static bool width_fits(const pare_linear *w)
-{
-    switch (w->encoding) {
-    case PARE_ENCODING_UNIFORM: return w->bits == 2 || w->bits == 3 || w->bits == 4 || w->bits == 8;
-    case PARE_ENCODING_TERNARY:
-    case PARE_ENCODING_BINARY: return w->bits == 2;
-    case PARE_ENCODING_NF4:
-    case PARE_ENCODING_Q4_K:
-    case PARE_ENCODING_MXFP4: return w->bits == 4;
-    case PARE_ENCODING_Q6_K: return w->bits == 6;
-    case PARE_ENCODING_FP8: return w->bits == 8;
-    case PARE_ENCODING_CODEBOOK: return w->bits == 3 || w->bits == 4;
-    case PARE_ENCODING_F16: return w->bits == 16;
-    }
-    return false;
-}
-
 static bool sparsity_fits(const pare_linear *w)
 {
-    const bool f16 = w->encoding == PARE_ENCODING_F16;
-    const bool codes =
-        w->encoding == PARE_ENCODING_UNIFORM && (w->bits == 4 || w->bits == 8) && !w->panel.zeros;
+    const bool f16 = pare_encoding_is_float(w->encoding);
     switch (w->sparsity) {
     case PARE_SPARSITY_NONE: return !f16;
-    case PARE_SPARSITY_2_4: return (f16 || codes) && !w->outliers.count && !w->sparse.start;
+    case PARE_SPARSITY_2_4:
+        return pare_encoding_fits_2_4(w->encoding, w->bits) && !w->panel.zeros &&
+               !w->outliers.count && !w->sparse.start;
     case PARE_SPARSITY_BITMASK: return f16 && !w->outliers.count && !w->sparse.start;
     }
     return false;
@@ -221,26 +193,25 @@ static bool sparsity_fits(const pare_linear *w)
 pare_status pare_linear_check(pare_ctx *cx, const pare_linear *w)
 {
     const pare_activation *const a = &w->activation;
-    const bool integer =
-        w->encoding == PARE_ENCODING_UNIFORM || w->encoding == PARE_ENCODING_TERNARY;
+    const pare_encoding_row *const row = &pare_encodings[w->encoding];
     if (w->rotated && !pare_hadamard_fits(w->k))
         return pare_fail(cx, PARE_ENOTSUP, "%s: inputs of %zu values cannot be rotated", w->name,
                          w->k);
     if (!w->bits)
         return PARE_OK;
-    if (!width_fits(w))
-        return pare_fail(cx, PARE_ENOTSUP, "%s: %s weights of %u bits", w->name,
-                         encoding_name(w->encoding), w->bits);
+    if (!pare_encoding_fits(w->encoding, w->bits))
+        return pare_fail(cx, PARE_ENOTSUP, "%s: %s weights of %u bits", w->name, row->name,
+                         w->bits);
     if (!sparsity_fits(w))
         return pare_fail(cx, PARE_ENOTSUP,
                          "%s: no product of %s weights of %u bits pruned like this", w->name,
-                         encoding_name(w->encoding), w->bits);
+                         row->name, w->bits);
     if (a->mode == PARE_ACTIVATION_FLOAT)
         return PARE_OK;
-    if (!integer)
+    if (!row->integer)
         return pare_fail(cx, PARE_ENOTSUP,
                          "%s: no integer product of %s weights; their activations stay float",
-                         w->name, encoding_name(w->encoding));
+                         w->name, row->name);
     if (a->bits != 4 && a->bits != 8)
         return pare_fail(cx, PARE_ENOTSUP, "%s: activations of %u bits; expected 4 or 8", w->name,
                          a->bits);

@@ -5,7 +5,6 @@
 
 #include "kernels/half.h"
 #include "kernels/layout.h"
-#include "kernels/levels.h"
 #include "runtime/linear.h"
 #include "runtime/linear_internal.h"
 #include "runtime/threads.h"
@@ -30,6 +29,7 @@ static size_t magnitudes(size_t count)
 pare_panel pare__panel_rows(const pare_linear *w, size_t first, size_t count)
 {
     pare_panel p = w->panel;
+    const pare_decoding how = pare_encodings[w->encoding].decoding;
     const size_t block = first / PARE_ATOM_N, planes = block * groups_of(&p);
     const size_t atoms = p.indices ? pare_24_kept(p.k) / PARE_ATOM_K : p.k / PARE_ATOM_K;
     if (p.codes)
@@ -46,9 +46,9 @@ pare_panel pare__panel_rows(const pare_linear *w, size_t first, size_t count)
         p.minima += planes * PARE_ATOM_N;
     if (p.sub)
         p.sub += block * atoms * SUB_BYTES;
-    if (w->encoding == PARE_ENCODING_CODEBOOK)
+    if (how == PARE_DECODE_BOOK)
         p.book += first << w->bits;
-    if (w->encoding == PARE_ENCODING_BINARY)
+    if (how == PARE_DECODE_BINARY)
         p.book += magnitudes(planes);
     p.n = pare_round_up(count, PARE_ATOM_N);
     return p;
@@ -79,7 +79,7 @@ static pare_panel panel_columns(const pare_linear *w, const pare_panel *all, siz
         p.minima += g * PARE_ATOM_N;
     if (p.sub)
         p.sub += k / PARE_ATOM_K * SUB_BYTES;
-    if (w->encoding == PARE_ENCODING_BINARY)
+    if (pare_encodings[w->encoding].decoding == PARE_DECODE_BINARY)
         p.book += magnitudes(g);
     if (p.salient)
         p.salient += k;
@@ -87,46 +87,21 @@ static pare_panel panel_columns(const pare_linear *w, const pare_panel *all, siz
     return p;
 }
 
-/* How codes are decoded. */
-typedef struct way {
-    pare_decoding decoding;
-    unsigned bits;
-    const float *level; /* of a table */
-} way;
-
-static way way_of(const pare_linear *w)
-{
-    static const float ternary[4] = {-1.0f, 0.0f, 1.0f, 2.0f};
-    switch (w->encoding) {
-    case PARE_ENCODING_TERNARY: return (way){PARE_DECODE_TABLE, 2, ternary};
-    case PARE_ENCODING_NF4: return (way){PARE_DECODE_TABLE, 4, pare_levels_nf4};
-    case PARE_ENCODING_MXFP4: return (way){PARE_DECODE_TABLE, 4, pare_levels_e2m1};
-    case PARE_ENCODING_FP8: return (way){PARE_DECODE_FP8, 8, NULL};
-    case PARE_ENCODING_CODEBOOK: return (way){PARE_DECODE_BOOK, w->bits, NULL};
-    case PARE_ENCODING_BINARY: return (way){PARE_DECODE_BINARY, 2, NULL};
-    case PARE_ENCODING_Q4_K:
-    case PARE_ENCODING_Q6_K: return (way){PARE_DECODE_SUPER, w->bits, NULL};
-    case PARE_ENCODING_UNIFORM:
-    case PARE_ENCODING_F16: break; /* F16: pruned only, which has ways of its own */
-    }
-    return (way){PARE_DECODE_F32, w->bits, NULL};
-}
-
 static void decode(const pare_kernels *kernels, const pare_linear *w, const pare_panel *p,
                    float *dst, size_t ldd)
 {
-    const way how = way_of(w);
+    const pare_encoding_row *const how = &pare_encodings[w->encoding];
     if (w->sparsity == PARE_SPARSITY_2_4) {
         kernels->dequant_24(dst, ldd, p, w->bits);
         return;
     }
-    switch (how.decoding) {
-    case PARE_DECODE_F32: kernels->dequant_f32(dst, ldd, p, how.bits); break;
-    case PARE_DECODE_TABLE: kernels->dequant_table(dst, ldd, p, how.bits, how.level); break;
+    switch (how->decoding) {
+    case PARE_DECODE_F32: kernels->dequant_f32(dst, ldd, p, w->bits); break;
+    case PARE_DECODE_TABLE: kernels->dequant_table(dst, ldd, p, w->bits, how->level); break;
     case PARE_DECODE_FP8: kernels->dequant_fp8(dst, ldd, p); break;
-    case PARE_DECODE_BOOK: kernels->dequant_book(dst, ldd, p, how.bits); break;
+    case PARE_DECODE_BOOK: kernels->dequant_book(dst, ldd, p, w->bits); break;
     case PARE_DECODE_BINARY: kernels->dequant_binary(dst, ldd, p); break;
-    case PARE_DECODE_SUPER: kernels->dequant_super(dst, ldd, p, how.bits); break;
+    case PARE_DECODE_SUPER: kernels->dequant_super(dst, ldd, p, w->bits); break;
     }
 }
 
@@ -182,7 +157,7 @@ static void decode_mask(const pare_kernels *kernels, const pare_linear *w, size_
 bool pare__linear_fuses(unsigned cpu, const pare_linear *w)
 {
     if (w->sparsity)
-        return w->encoding == PARE_ENCODING_F16 && (cpu & PARE_CPU_AVX512);
+        return pare_encoding_is_float(w->encoding) && (cpu & PARE_CPU_AVX512);
     return !w->outliers.count && !w->sparse.start;
 }
 
@@ -199,8 +174,8 @@ void pare__linear_gemv(const pare_kernels *kernels, const pare_linear *w, size_t
         kernels->gemv_24(y, x, w->k, &p);
         return;
     }
-    const way how = way_of(w);
-    kernels->gemv_packed(y, x, w->k, &p, how.decoding, how.bits, how.level);
+    const pare_encoding_row *const how = &pare_encodings[w->encoding];
+    kernels->gemv_packed(y, x, w->k, &p, how->decoding, w->bits, how->level);
 }
 
 void pare__linear_decode(const pare_kernels *kernels, const pare_linear *w, size_t r0, size_t rows,

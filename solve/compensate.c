@@ -247,7 +247,7 @@ static void round_one(const pare__sweep *job, pare__strip *s, float *x, uint8_t 
     s->loaded = g;
     if (apart)
         round_column(s, x, codes, u_jj, 1, 255);
-    else if (job->grid->encoding == PARE_ENCODING_UNIFORM)
+    else if (pare_encodings[job->grid->encoding].uniform)
         round_column(s, x, codes, u_jj, 0, (float)((1u << job->grid->bits) - 1));
     else
         round_levels(job, s, x, codes, u_jj, r0, rows);
@@ -547,10 +547,9 @@ static pare_status check(pare_ctx *cx, const pare_compensate *c, size_t n, size_
     if (c->sparsity && c->sparsity->of && c->factor->order)
         return pare_fail(cx, PARE_EINVAL, "groups of %u inputs need columns in natural order",
                          c->sparsity->of);
-    if (zeros && c->grid && c->grid->encoding == PARE_ENCODING_CODEBOOK)
-        return pare_fail(cx, PARE_EINVAL, "codebooks have no level for a weight that is 0");
-    if (zeros && c->grid && c->grid->encoding == PARE_ENCODING_Q4_K)
-        return pare_fail(cx, PARE_EINVAL, "Q4_K has no code for a weight that is 0");
+    if (zeros && c->grid && pare_encodings[c->grid->encoding].no_zero)
+        return pare_fail(cx, PARE_EINVAL, "%s has no code for a weight that is 0",
+                         pare_encodings[c->grid->encoding].name);
     if (c->sparsity && c->grid && pare_encoding_is_super(c->grid->encoding))
         return pare_fail(cx, PARE_EINVAL, "super-blocks and a sparsity take a sweep each");
     return pare__sweep_check_apart(cx, c, out);

@@ -17,7 +17,7 @@ pare_status pare__sweep_check_apart(pare_ctx *cx, const pare_compensate *c, cons
         return PARE_OK;
     if (c->sparsity)
         return pare_fail(cx, PARE_EINVAL, "columns are not kept apart while weights are pruned");
-    if (!c->grid || c->grid->encoding != PARE_ENCODING_UNIFORM || !c->grid->symmetric ||
+    if (!c->grid || !pare_encodings[c->grid->encoding].uniform || !c->grid->symmetric ||
         c->grid->clip == PARE_CLIP_WEIGHTED || !out->outlier_code || !out->outlier_scale)
         return pare_fail(
             cx, PARE_EINVAL,

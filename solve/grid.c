@@ -10,7 +10,7 @@
 #include "kernels/layout.h"
 #include "solve/super.h"
 
-enum { CLIPS = 80, USUAL = 88 };
+enum { CLIPS = 80, USUAL = 88, WIDTHS_TEXT = 32 };
 
 #define F16_NORMAL_MIN 0x1p-14F
 #define F16_MAX        65504.0F
@@ -25,33 +25,29 @@ size_t pare_grid_groups(const pare_grid *g, size_t k)
 static pare_status take_more(pare_arena *a, const pare_grid *g, pare_codes *out)
 {
     const size_t n = out->n, scales = n * out->groups;
-    const size_t stored = pare_round_up(n, PARE_PAD_N) * out->groups;
-    switch (g->encoding) {
-    case PARE_ENCODING_NF4:
-        out->scale_steps = PARE_NEW(a, float, (stored + 255) / 256);
-        out->scale_codes = out->scale_steps ? PARE_NEW(a, uint8_t, scales) : NULL;
-        return out->scale_codes ? PARE_OK : PARE_ENOMEM;
-    case PARE_ENCODING_MXFP4:
+    const pare_encoding_row *const row = &pare_encodings[g->encoding];
+    const bool steps = row->scales == PARE_SCALES_STEPS,
+               super = pare_encoding_is_super(g->encoding),
+               coded = pare_encoding_codes_scales(g->encoding),
+               binary = row->decoding == PARE_DECODE_BINARY,
+               book = binary || row->decoding == PARE_DECODE_BOOK;
+    if (steps)
+        out->scale_steps =
+            PARE_NEW(a, float, (pare_round_up(n, PARE_PAD_N) * out->groups + 255) / 256);
+    if (coded)
         out->scale_codes = PARE_NEW(a, uint8_t, scales);
-        return out->scale_codes ? PARE_OK : PARE_ENOMEM;
-    case PARE_ENCODING_CODEBOOK:
-        out->book = PARE_NEW(a, float, n << g->bits);
-        return out->book ? PARE_OK : PARE_ENOMEM;
-    case PARE_ENCODING_BINARY:
-        out->book = PARE_NEW(a, float, 4 * scales);
-        out->salient = out->book ? PARE_NEW(a, uint8_t, out->k) : NULL;
-        return out->salient ? PARE_OK : PARE_ENOMEM;
-    case PARE_ENCODING_Q4_K:
-    case PARE_ENCODING_Q6_K:
+    if (book)
+        out->book = PARE_NEW(a, float, binary ? 4 * scales : n << g->bits);
+    if (binary)
+        out->salient = PARE_NEW(a, uint8_t, out->k);
+    if (super) {
         out->minima = PARE_NEW(a, float, scales);
-        out->sub = out->minima ? PARE_NEW(a, uint8_t, scales * PARE_SUPER_BYTES) : NULL;
-        return out->sub ? PARE_OK : PARE_ENOMEM;
-    case PARE_ENCODING_UNIFORM:
-    case PARE_ENCODING_TERNARY:
-    case PARE_ENCODING_F16:
-    case PARE_ENCODING_FP8: break;
+        out->sub = PARE_NEW(a, uint8_t, scales * PARE_SUPER_BYTES);
     }
-    return PARE_OK;
+    return (steps && !out->scale_steps) || (coded && !out->scale_codes) || (book && !out->book) ||
+                   (binary && !out->salient) || (super && (!out->minima || !out->sub))
+               ? PARE_ENOMEM
+               : PARE_OK;
 }
 
 pare_status pare_codes_take(pare_arena *a, const pare_grid *g, size_t n, size_t k, pare_codes *out)
@@ -62,7 +58,7 @@ pare_status pare_codes_take(pare_arena *a, const pare_grid *g, size_t n, size_t 
         __builtin_mul_overflow(scales, 4096, &most))
         return pare_fail(a->cx, PARE_ENOMEM, "codes of a matrix [%zu, %zu]", n, k);
     *out = (pare_codes){.n = n, .k = k, .groups = groups};
-    if (g->encoding == PARE_ENCODING_F16) {
+    if (pare_encoding_is_float(g->encoding)) {
         out->values = PARE_NEW(a, float, codes);
         return out->values ? PARE_OK : PARE_ENOMEM;
     }
@@ -72,39 +68,33 @@ pare_status pare_codes_take(pare_arena *a, const pare_grid *g, size_t n, size_t 
     return out->zeros ? take_more(a, g, out) : PARE_ENOMEM;
 }
 
-/* Widths of the codes of an encoding, for a person; each is one digit. */
-static const char *widths(pare_encoding encoding)
+/* Widths of the codes of an encoding, for a person: "2, 3, 4 and 8". */
+static const char *widths(pare_encoding e, char text[WIDTHS_TEXT])
 {
-    switch (encoding) {
-    case PARE_ENCODING_UNIFORM: return "2, 3, 4 and 8";
-    case PARE_ENCODING_TERNARY:
-    case PARE_ENCODING_BINARY: return "2";
-    case PARE_ENCODING_NF4:
-    case PARE_ENCODING_Q4_K:
-    case PARE_ENCODING_MXFP4: return "4";
-    case PARE_ENCODING_Q6_K: return "6";
-    case PARE_ENCODING_FP8: return "8";
-    case PARE_ENCODING_CODEBOOK: return "3 and 4";
-    case PARE_ENCODING_F16: return "no";
-    }
-    return "";
-}
-
-static bool bits_go(const pare_grid *g)
-{
-    return g->bits >= 1 && g->bits <= 9 && strchr(widths(g->encoding), (int)('0' + g->bits));
+    const unsigned all = pare_encoding_is_float(e) ? 0 : pare_encodings[e].widths;
+    size_t used = 0;
+    (void)snprintf(text, WIDTHS_TEXT, "no");
+    for (unsigned b = 1; all >> b; b++)
+        if (all >> b & 1)
+            used += (size_t)snprintf(text + used, WIDTHS_TEXT - used, "%s%u",
+                                     !used            ? ""
+                                     : all >> (b + 1) ? ", "
+                                                      : " and ",
+                                     b);
+    return text;
 }
 
 /* What only some encodings ask for; NULL when all is well. */
 static const char *mismatch(const pare_grid *g)
 {
-    if (g->clip != PARE_CLIP_NONE && g->encoding != PARE_ENCODING_UNIFORM)
+    const pare_encoding_row *const row = &pare_encodings[g->encoding];
+    if (g->clip != PARE_CLIP_NONE && !row->uniform)
         return "clip goes with the uniform grid only: say clip: none";
-    if (g->encoding == PARE_ENCODING_MXFP4 && g->group != 32)
+    if (row->scales == PARE_SCALES_POWERS && g->group != row->group)
         return "MXFP4 has groups of 32: say group: 32";
     if (pare_encoding_is_super(g->encoding) && g->group != PARE_SUPER)
         return "a super-block has 256 weights";
-    if (g->encoding == PARE_ENCODING_CODEBOOK && (!g->book || g->group))
+    if (row->decoding == PARE_DECODE_BOOK && (!g->book || g->group))
         return "a codebook belongs to a row and has to be given";
     if (g->tensor && (g->encoding != PARE_ENCODING_TERNARY || g->group))
         return "one scale for the matrix goes with ternary codes and no group";
@@ -115,9 +105,10 @@ pare_status pare_grid_check(pare_ctx *cx, const pare_grid *g, size_t n, size_t k
                             const pare_codes *out)
 {
     const char *const wrong = mismatch(g);
-    if (!bits_go(g))
+    char text[WIDTHS_TEXT];
+    if (pare_encoding_is_float(g->encoding) || !pare_encoding_fits(g->encoding, g->bits))
         return pare_fail(cx, PARE_EINVAL, "%u bits per weight: codes of this grid have %s bits",
-                         g->bits, widths(g->encoding));
+                         g->bits, widths(g->encoding, text));
     if (wrong)
         return pare_fail(cx, PARE_EINVAL, "%s", wrong);
     if (g->group % 32 != 0)
@@ -255,18 +246,15 @@ static pare_grid_fault fit_power(float a, float *scale)
 static pare_grid_fault fit_levels(const pare_grid *g, const float *w, size_t count, float a,
                                   float *scale, uint8_t *zero)
 {
-    *zero = g->encoding == PARE_ENCODING_TERNARY;
-    *scale = g->encoding == PARE_ENCODING_MXFP4 ? MXFP4_MIN : 0;
-    if (g->encoding == PARE_ENCODING_CODEBOOK)
-        *scale = 1;
-    if (a == 0 || g->encoding == PARE_ENCODING_CODEBOOK)
+    const pare_encoding_row *const row = &pare_encodings[g->encoding];
+    const bool ternary = g->encoding == PARE_ENCODING_TERNARY;
+    *zero = ternary;
+    *scale = row->scales == PARE_SCALES_NONE ? 1 : 0;
+    if (row->scales == PARE_SCALES_POWERS)
+        return fit_power(a, scale);
+    if (a == 0 || row->scales == PARE_SCALES_NONE)
         return PARE_GRID_OK;
-    switch (g->encoding) {
-    case PARE_ENCODING_TERNARY: return store_scale(g, mean_magnitude(w, count, a), scale);
-    case PARE_ENCODING_FP8: return store_scale(g, a / 448, scale);
-    case PARE_ENCODING_MXFP4: return fit_power(a, scale);
-    default: return store_scale(g, a, scale);
-    }
+    return store_scale(g, ternary ? mean_magnitude(w, count, a) : a / row->most, scale);
 }
 
 /* The first weight that is not finite: there is one. */
@@ -292,7 +280,7 @@ pare_grid_fault pare_grid_fit_by(const pare_kernels *kernels, const pare_grid *g
         *zero = 0;
         return PARE_GRID_NOT_FINITE;
     }
-    if (g->encoding != PARE_ENCODING_UNIFORM)
+    if (!pare_encodings[g->encoding].uniform)
         return fit_levels(g, w, count, hi > -lo ? hi : -lo, scale, zero);
     if (!(lo < hi)) {
         *scale = 0;

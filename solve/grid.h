@@ -141,7 +141,7 @@ pare_status pare_grid_fail(pare_ctx *cx, pare_grid_fault fault, size_t row, size
 /* True when the scales depend on the whole matrix: NF4, TERNARY with `tensor`. */
 static inline bool pare_grid_whole(const pare_grid *g)
 {
-    return g->encoding == PARE_ENCODING_NF4 || g->tensor;
+    return pare_encodings[g->encoding].scales == PARE_SCALES_STEPS || g->tensor;
 }
 
 /* Code and value of one weight of `row` (CODEBOOK looks there) on any grid but BINARY, Q4_K and

@@ -57,29 +57,17 @@ uint8_t pare_grid_encode(const pare_grid *g, size_t row, float w, float scale, u
     case PARE_ENCODING_FP8: return encode_e4m3(t);
     case PARE_ENCODING_MXFP4: return encode_e2m1(t);
     case PARE_ENCODING_CODEBOOK: return nearest(g->book + row * levels, levels, w);
-    case PARE_ENCODING_UNIFORM:
-    case PARE_ENCODING_Q4_K:
-    case PARE_ENCODING_Q6_K:
-    case PARE_ENCODING_F16:
-    case PARE_ENCODING_BINARY: break;
+    default: return pare_grid_code(g->bits, w, scale, zero);
     }
-    return pare_grid_code(g->bits, w, scale, zero);
 }
 
 float pare_grid_decode(const pare_grid *g, size_t row, uint8_t code, float scale, uint8_t zero)
 {
-    switch (g->encoding) {
-    case PARE_ENCODING_TERNARY: return pare_grid_value(code, scale, 1);
-    case PARE_ENCODING_NF4: return pare_levels_nf4[code & 15] * scale;
-    case PARE_ENCODING_FP8: return pare_levels_e4m3[code] * scale;
-    case PARE_ENCODING_MXFP4: return pare_levels_e2m1[code & 15] * scale;
-    case PARE_ENCODING_CODEBOOK: return g->book[(row << g->bits) + code];
-    case PARE_ENCODING_UNIFORM:
-    case PARE_ENCODING_Q4_K:
-    case PARE_ENCODING_Q6_K:
-    case PARE_ENCODING_F16:
-    case PARE_ENCODING_BINARY: break;
-    }
+    const pare_encoding_row *const own = &pare_encodings[g->encoding];
+    if (own->level)
+        return own->level[code & ((1u << g->bits) - 1)] * scale;
+    if (own->decoding == PARE_DECODE_BOOK)
+        return g->book[(row << g->bits) + code];
     return pare_grid_value(code, scale, zero);
 }
 
@@ -106,7 +94,7 @@ pare_grid_fault pare_grid_round(const pare_kernels *kernels, const pare_grid *g,
         return round_super(g->encoding, w, q);
     const pare_grid_fault fault = pare_grid_fit(kernels, g, w, count, &scale, &zero);
     for (size_t j = 0; j < count && fault == PARE_GRID_OK; j++)
-        q[j] = g->encoding == PARE_ENCODING_UNIFORM
+        q[j] = pare_encodings[g->encoding].uniform
                    ? pare_grid_value(pare_grid_code(g->bits, w[j], scale, zero), scale, zero)
                    : pare_grid_decode(g, row, pare_grid_encode(g, row, w[j], scale, zero), scale,
                                       zero);
@@ -126,16 +114,17 @@ static float binary_value(const float *magnitude, uint8_t code, bool salient)
 static float value_at(const pare_grid *g, const pare_codes *c, size_t i, size_t j)
 {
     const size_t at = i * c->groups + (g->group ? j / g->group : 0);
+    const pare_decoding how = pare_encodings[g->encoding].decoding;
     if (c->values)
         return c->values[i * c->k + j];
     const uint8_t code = c->codes[i * c->k + j];
-    if (pare_encoding_is_super(g->encoding)) {
+    if (how == PARE_DECODE_SUPER) {
         const pare_sub_grid s = pare_super_column(c, g->encoding, i, j);
         return pare_super_value(&s, code);
     }
-    if (g->encoding == PARE_ENCODING_BINARY)
+    if (how == PARE_DECODE_BINARY)
         return binary_value(c->book + at * 4, code, c->salient[j]);
-    if (g->encoding == PARE_ENCODING_CODEBOOK)
+    if (how == PARE_DECODE_BOOK)
         return c->book[(i << g->bits) + code];
     return pare_grid_decode(g, i, code, c->scales[at], c->zeros[at]);
 }

@@ -87,12 +87,13 @@ static pare_status fit_tensor(pare_ctx *cx, const scales_job *job)
 
 void pare_scales_finish(const pare_grid *grid, pare_codes *out)
 {
-    if (grid->encoding == PARE_ENCODING_NF4)
+    const pare_encoding_row *const row = &pare_encodings[grid->encoding];
+    if (row->scales == PARE_SCALES_STEPS)
         pare_nf4_scales(out);
-    if (grid->encoding == PARE_ENCODING_MXFP4)
+    if (row->scales == PARE_SCALES_POWERS)
         for (size_t i = 0; i < out->n * out->groups; i++)
             out->scale_codes[i] = (uint8_t)(pare_f32_bits(out->scales[i]) >> 23);
-    if (grid->encoding == PARE_ENCODING_CODEBOOK)
+    if (row->decoding == PARE_DECODE_BOOK)
         memcpy(out->book, grid->book, (out->n << grid->bits) * sizeof *out->book);
 }
 

@@ -31,12 +31,6 @@
 
 enum { PARE_SUPER = 256, PARE_SUPER_BYTES = 16 };
 
-/* Whether a grid has two levels of scales. */
-static inline bool pare_encoding_is_super(pare_encoding e)
-{
-    return e == PARE_ENCODING_Q4_K || e == PARE_ENCODING_Q6_K;
-}
-
 /* Weights of a sub-block, and bytes that describe it: s and o, or s. */
 static inline size_t pare_super_sub(pare_encoding e)
 {

@@ -133,12 +133,12 @@ static void put_row(pare_json_writer *w, const pare_linear_result *r)
 {
     const pare_packed_linear *const l = &r->linear;
     pare_json_open_object(w, l->name);
-    pare_json_put_text(w, "encoding", l->encoding == PARE_ENCODING_F16 ? "F16" : "R8K32");
+    pare_json_put_text(w, "encoding", pare_encoding_is_float(l->encoding) ? "F16" : "R8K32");
     put_size(w, "bits", l->bits);
     put_size(w, "group", l->group);
     pare_json_put_bool(w, "symmetric", l->symmetric);
-    if (l->encoding != PARE_ENCODING_UNIFORM && l->encoding != PARE_ENCODING_F16)
-        pare_json_put_text(w, "values", pare_encoding_name(l->encoding));
+    if (!pare_encodings[l->encoding].uniform && !pare_encoding_is_float(l->encoding))
+        pare_json_put_text(w, "values", pare_encodings[l->encoding].name);
     pare_packed_extras_put(w, l);
     put_shape(w, (const uint64_t[]){l->n, l->k}, 2);
     pare_json_put_number(w, "bits_per_weight", r->bits_per_weight);

@@ -330,7 +330,7 @@ static void get_linear(source *s, pare_linear_result *r)
     get_flags(s, r);
     const unsigned encoding = (unsigned)get(s, 1), mode = (unsigned)get(s, 1);
     if (!s->bad &&
-        (encoding > PARE_ENCODING_F16 || mode > PARE_ACTIVATION_FLOAT || l->bits > MOST_BITS))
+        (encoding >= PARE_ENCODINGS || mode > PARE_ACTIVATION_FLOAT || l->bits > MOST_BITS))
         s->bad = "an unknown encoding";
     l->encoding = (pare_encoding)encoding;
     l->activation.mode = (pare_activation_mode)mode;

@@ -24,7 +24,7 @@ uint64_t pare_sparsity_dense_bytes(const pare_packed_linear *l)
     pare_packed_linear dense = *l;
     dense.sparsity = PARE_SPARSITY_NONE;
     dense.kept = 0;
-    if (l->encoding != PARE_ENCODING_F16)
+    if (!pare_encoding_is_float(l->encoding))
         return pare_packed_linear_bytes(&dense).total;
     return (uint64_t)l->n * l->k * sizeof(uint16_t) +
            pare_packed_linear_bytes(l).plane[PARE_PLANE_BIAS];
@@ -37,7 +37,7 @@ const char *pare_sparsity_saves(const pare_packed_linear *l)
     if (pare_packed_linear_bytes(l).total >= pare_sparsity_dense_bytes(l))
         return "nothing";
     /* products of floats run on decoded panels */
-    return l->encoding == PARE_ENCODING_F16 ? "bytes, not time" : "bytes and time";
+    return pare_encoding_is_float(l->encoding) ? "bytes, not time" : "bytes and time";
 }
 
 void pare_sparsity_add(pare_sparsity_total *t, const pare_packed_linear *l)

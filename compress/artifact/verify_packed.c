@@ -1,3 +1,4 @@
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -5,7 +6,7 @@
 #include "kernels/layout.h"
 #include "solve/super.h"
 
-enum { F16_EXPONENT = 0x7c00, F16_SIGN = 0x8000, NF4_ZERO = 128 };
+enum { F16_EXPONENT = 0x7c00, F16_SIGN = 0x8000 };
 
 /* A packed linear with its planes as they lie in the files, at any alignment. */
 typedef struct planes {
@@ -39,9 +40,8 @@ static size_t row_of(size_t i, size_t groups)
 static void check_scales(const planes *c, pare_plane plane, size_t groups)
 {
     const char *const name = pare_packed_plane_name(plane);
-    const bool either =
-        plane == PARE_PLANE_SCALES && (c->p.encoding == PARE_ENCODING_Q6_K ||
-                                       (c->p.encoding == PARE_ENCODING_UNIFORM && c->p.symmetric));
+    const bool either = plane == PARE_PLANE_SCALES &&
+                        pare_encodings[c->p.encoding].zero_in_middle && c->p.symmetric;
     const unsigned sign = either ? 0 : F16_SIGN;
     for (size_t i = 0; i < c->rows * groups; i++) {
         const unsigned scale = half_at(c->plane[plane], i);
@@ -66,7 +66,7 @@ static void check_sub(const planes *c)
     for (size_t i = 0; i < c->rows * bytes; i++) {
         const unsigned byte = c->plane[PARE_PLANE_SUB][i];
         const size_t row = row_of(i, bytes);
-        if (row >= c->p.n ? byte != 0 : c->p.encoding == PARE_ENCODING_Q4_K && byte > 63) {
+        if (row >= c->p.n ? byte != 0 : c->plane[PARE_PLANE_MINIMA] && byte > 63) {
             pare__verify_found(c->v, "%s.sub: row %zu: %u is %s", c->p.name, row, byte,
                                row >= c->p.n ? "in the padding" : "not below 64");
             return;
@@ -96,7 +96,8 @@ static void check_zeros(const planes *c)
 /* Scales that are stored as codes: what they stand for, and the code of padding. */
 static void check_coded_scales(const planes *c)
 {
-    const unsigned pad = c->p.encoding == PARE_ENCODING_NF4 ? NF4_ZERO : 0;
+    const unsigned pad =
+        pare_encodings[c->p.encoding].scales == PARE_SCALES_STEPS ? PARE_STEPS_ZERO : 0;
     for (size_t i = 0; i < c->rows * c->groups; i++) {
         const size_t row = row_of(i, c->groups);
         const unsigned code = c->plane[PARE_PLANE_SCALES][i], scale = c->l->panel.scales[i];
@@ -124,7 +125,7 @@ static void check_steps(const planes *c)
 /* Books of padding rows are 0, magnitudes are not negative. */
 static void check_book(const planes *c)
 {
-    const bool binary = c->p.encoding == PARE_ENCODING_BINARY;
+    const bool binary = pare_encodings[c->p.encoding].decoding == PARE_DECODE_BINARY;
     const size_t width = binary ? 4 : (size_t)1 << c->p.bits;
     const size_t count = c->rows * width * (binary ? c->groups : 1);
     for (size_t i = 0; i < count; i++) {
@@ -139,10 +140,10 @@ static void check_book(const planes *c)
 }
 
 /* Codes that stand for nothing: the fourth of ternary, the NaN of E4M3. */
-static bool is_legal(pare_encoding e, uint8_t code)
+static bool is_legal(const pare_packed_linear *l, uint8_t code)
 {
-    return !(e == PARE_ENCODING_TERNARY && code > 2) &&
-           !(e == PARE_ENCODING_FP8 && (code & 0x7f) == 0x7f);
+    const float *const level = pare_encodings[l->encoding].level;
+    return code <= pare_encoding_top(l->encoding, l->bits) && !(level && isnan(level[code]));
 }
 
 /* Codes of eight rows from `first` on; `zeros` is the plane or NULL. False once one is wrong. */
@@ -156,12 +157,12 @@ static bool check_block(const planes *c, const uint8_t *codes, size_t first, siz
         const uint8_t pad = real && zeros ? zeros[last] : pare_packed_zero_code(&c->p);
         for (size_t j = 0; j < k; j++) {
             const uint8_t code = codes[r * width + j];
-            if (real && j < c->p.k ? is_legal(c->p.encoding, code) : code == pad)
+            if (real && j < c->p.k ? is_legal(&c->p, code) : code == pad)
                 continue;
             if (real && j < c->p.k)
                 pare__verify_found(c->v, "%s.%s: row %zu, column %zu: %u stands for no %s value",
                                    c->p.name, pare_packed_plane_name(c->codes), first + r, j,
-                                   (unsigned)code, pare_encoding_name(c->p.encoding));
+                                   (unsigned)code, pare_encodings[c->p.encoding].name);
             else
                 pare__verify_found(
                     c->v, "%s.%s: padding of rows %zu .. %zu does not decode to zero", c->p.name,
@@ -179,7 +180,7 @@ static pare_status check_codes(const planes *c)
     uint8_t *const codes = PARE_NEW(&c->v->arena, uint8_t, PARE_ATOM_N * k);
     if (!codes)
         return PARE_ENOMEM;
-    const bool all = c->p.encoding == PARE_ENCODING_TERNARY || c->p.encoding == PARE_ENCODING_FP8;
+    const bool all = pare_encodings[c->p.encoding].level != NULL;
     const size_t block_bytes = k / PARE_ATOM_K * pare_atom_bytes(c->p.bits);
     const size_t from = all || c->p.k < k ? 0 : c->p.n / PARE_ATOM_N * PARE_ATOM_N;
     for (size_t row = from; row < c->rows; row += PARE_ATOM_N) {
@@ -196,10 +197,8 @@ static pare_status check_codes(const planes *c)
 static pare_status check_outliers(const planes *c)
 {
     planes apart = *c;
-    apart.p.encoding = PARE_ENCODING_UNIFORM;
-    apart.p.bits = 8;
-    apart.p.symmetric = true;
-    apart.p.k = c->p.outliers;
+    apart.p = (pare_packed_linear){
+        .name = c->p.name, .n = c->p.n, .k = c->p.outliers, .bits = 8, .symmetric = true};
     apart.plane[PARE_PLANE_ZEROS] = NULL;
     apart.codes = PARE_PLANE_OUTLIER_CODES;
     check_scales(c, PARE_PLANE_OUTLIER_SCALES, 1);
@@ -208,8 +207,7 @@ static pare_status check_outliers(const planes *c)
 
 static pare_status check_all(const planes *c)
 {
-    const bool coded = c->p.encoding == PARE_ENCODING_NF4 || c->p.encoding == PARE_ENCODING_MXFP4;
-    if (coded)
+    if (pare_encoding_codes_scales(c->p.encoding))
         check_coded_scales(c);
     else if (c->plane[PARE_PLANE_SCALES])
         check_scales(c, PARE_PLANE_SCALES, c->groups);
@@ -222,7 +220,7 @@ static pare_status check_all(const planes *c)
     if (c->plane[PARE_PLANE_BOOK])
         check_book(c);
     check_steps(c);
-    if (c->p.sparsity || c->p.encoding == PARE_ENCODING_F16) {
+    if (c->p.sparsity || pare_encoding_is_float(c->p.encoding)) {
         pare__verify_pruned(c->v, &c->p, c->l);
         return PARE_OK;
     }

@@ -144,7 +144,7 @@ static pare_status measure(bench *b, pare__bench_meter *limits, pare_bench_row *
 
 static size_t group_of(const pare__bench_subject *s, size_t k)
 {
-    const bool scales = s->bits && s->encoding != PARE_ENCODING_F16;
+    const bool scales = s->bits && !pare_encoding_is_float(s->encoding);
     return scales && !s->group ? k : s->group;
 }
 

@@ -7,7 +7,10 @@
 #include "runtime/threads.h"
 #include "solve/super.h"
 
-enum { SPARSE_OF = 222 }; /* one weight in so many is kept apart, 0.45% */
+enum {
+    SPARSE_OF = 222, /* one weight in so many is kept apart, 0.45% */
+    FP8_KEEP = 0xbf  /* bits of codes that are below 2 */
+};
 
 static size_t group_of(const pare__bench_weights *w)
 {
@@ -18,6 +21,7 @@ static size_t group_of(const pare__bench_weights *w)
 static void size_planes(pare__bench_weights *w)
 {
     const pare__bench_subject *const s = w->sub;
+    const pare_encoding_row *const row = &pare_encodings[s->encoding];
     const size_t count = w->n * w->k, half = sizeof(uint16_t);
     if (!s->bits) {
         w->codes.bytes = count / 8 * pare_dtype_bits(s->dtype);
@@ -25,19 +29,18 @@ static void size_planes(pare__bench_weights *w)
         return;
     }
     const size_t groups = count / group_of(w), single = w->n * (w->k / SPARSE_OF);
-    if (s->encoding == PARE_ENCODING_F16)
+    if (pare_encoding_is_float(s->encoding))
         w->kept.bytes = count / 2 * half;
     else
         w->codes.bytes = count / 8 * s->bits / (s->sparsity ? 2 : 1);
     w->indices.bytes = s->sparsity == PARE_SPARSITY_2_4 ? count / 8 : 0;
     w->mask.bytes = s->sparsity == PARE_SPARSITY_BITMASK ? count / 8 : 0;
-    if (s->encoding == PARE_ENCODING_CODEBOOK)
+    if (row->decoding == PARE_DECODE_BOOK)
         w->book.bytes = half * w->n << s->bits;
-    else if (s->encoding == PARE_ENCODING_BINARY)
+    if (row->decoding == PARE_DECODE_BINARY)
         w->book.bytes = half * groups * 4;
-    else if (s->encoding != PARE_ENCODING_F16)
-        w->scales.bytes = half * groups;
-    w->minima.bytes = s->encoding == PARE_ENCODING_Q4_K ? half * groups : 0;
+    w->scales.bytes = row->scales ? half * groups : 0;
+    w->minima.bytes = row->minima ? half * groups : 0;
     w->super.bytes = pare_encoding_is_super(s->encoding) ? count / 16 : 0;
     w->outliers.bytes = w->n * s->outliers * (s->f16_outliers ? half : 1);
     w->outlier_scales.bytes = s->outliers && !s->f16_outliers ? half * w->n : 0;
@@ -96,17 +99,17 @@ static uint32_t halves_of(int e)
 static double code_size(const pare__bench_subject *s)
 {
     if (s->sparsity)
-        return (s->encoding == PARE_ENCODING_F16 ? 1 : (double)(1u << s->bits) / sqrt(12.0)) *
+        return (pare_encoding_is_float(s->encoding) ? 1 : (double)(1u << s->bits) / sqrt(12.0)) *
                sqrt(0.5);
-    switch (s->encoding) {
-    case PARE_ENCODING_TERNARY: return sqrt(0.5);
-    case PARE_ENCODING_NF4: return 0.6;
-    case PARE_ENCODING_MXFP4: return 2.9;
-    case PARE_ENCODING_FP8: return 0.7;
-    case PARE_ENCODING_Q4_K: return 37 * 16 / sqrt(12.0); /* s below 64 */
-    case PARE_ENCODING_Q6_K: return 37 * 64 / sqrt(12.0);
-    default: return (double)(1u << s->bits) / sqrt(12.0);
+    const pare_encoding_row *const row = &pare_encodings[s->encoding];
+    const unsigned codes = 1u << s->bits, keep = row->decoding == PARE_DECODE_FP8 ? FP8_KEEP : 0xff;
+    double sum = 0;
+    for (unsigned u = 0; row->level && u < codes; u++) {
+        const unsigned code = u > pare_encoding_top(s->encoding, s->bits) ? row->zero : u & keep;
+        sum += (double)row->level[code] * (double)row->level[code];
     }
+    const double super = pare_encoding_is_super(s->encoding) ? 37 : 1; /* s is below 64 */
+    return row->level ? sqrt(sum / codes) : super * codes / sqrt(12.0);
 }
 
 static void fix_ternary(void *arg, size_t begin, size_t end, size_t worker)
@@ -123,8 +126,8 @@ static pare_status fill_codes(pare_ctx *cx, pare_arena *a, pare__bench_weights *
 {
     const int e = power_below(1 / sqrt((double)w->k));
     uint32_t keep = UINT32_MAX, set = 0;
-    if (w->sub->encoding == PARE_ENCODING_FP8)
-        keep = 0xbfbfbfbfu;
+    if (pare_encodings[w->sub->encoding].decoding == PARE_DECODE_FP8)
+        keep = FP8_KEEP * 0x01010101u;
     if (!w->sub->bits)
         switch (w->sub->dtype) {
         case PARE_F32: keep = 0x807fffffu, set = (uint32_t)(127 + e) << 23; break;
@@ -132,7 +135,7 @@ static pare_status fill_codes(pare_ctx *cx, pare_arena *a, pare__bench_weights *
         default: keep = 0x807f807fu, set = (uint32_t)(127 + e) * 0x00800080u; break;
         }
     PARE_TRY(fill(cx, a, w, &w->codes, keep, set));
-    if (w->sub->encoding == PARE_ENCODING_TERNARY)
+    if (pare_encodings[w->sub->encoding].codes)
         pare_parallel(cx, w->copies * w->codes.bytes / 4, 65536, fix_ternary, w->codes.data);
     return PARE_OK;
 }
@@ -141,7 +144,7 @@ static pare_status fill_codes(pare_ctx *cx, pare_arena *a, pare__bench_weights *
 static pare_status place_extras(pare_arena *a, pare__bench_weights *w)
 {
     const size_t single = w->k / SPARSE_OF, outliers = w->sub->outliers;
-    const bool binary = w->sub->encoding == PARE_ENCODING_BINARY;
+    const bool binary = pare_encodings[w->sub->encoding].decoding == PARE_DECODE_BINARY;
     w->outlier_column = PARE_NEW(a, uint32_t, outliers);
     w->start = PARE_NEW(a, uint32_t, w->sub->sparse ? w->n + 1 : 0);
     w->salient = pare_arena_take(a, binary ? w->k : 0, 1);
@@ -248,7 +251,7 @@ pare_linear pare__bench_weights_at(const pare__bench_weights *w, size_t copy)
                              .ldv = w->k / 2};
     out.sparsity = s->sparsity;
     out.mask = (pare_mask){plane_at(&w->mask, copy), w->mask_start, out.panel.values, w->n, w->k};
-    if (s->encoding == PARE_ENCODING_BINARY)
+    if (pare_encodings[s->encoding].decoding == PARE_DECODE_BINARY)
         out.panel.salient = w->salient;
     if (s->outliers)
         out.outliers = outliers_at(w, copy);

@@ -34,7 +34,8 @@ static void add_panel(planes *p, const pare_linear *w)
     add(p, q->minima, q->n * groups * half);
     add(p, q->sub, q->n * q->k / 16);
     add(p, q->book,
-        w->encoding == PARE_ENCODING_BINARY ? q->n * groups * 4 * half : half * w->n << w->bits);
+        pare_encodings[w->encoding].decoding == PARE_DECODE_BINARY ? q->n * groups * 4 * half
+                                                                   : half * w->n << w->bits);
     add(p, q->indices, q->n * kept / 4);
     add(p, q->values, w->n * q->ldv * half);
 }

@@ -50,7 +50,7 @@ static const pare__bench_subject halves = {.dtype = PARE_F16};
 
 static bool has_groups(const pare__bench_subject *s)
 {
-    return s->bits && s->encoding != PARE_ENCODING_F16;
+    return s->bits && !pare_encoding_is_float(s->encoding);
 }
 
 /* The kind that spec names, with its group. spec was planned. */
@@ -111,7 +111,7 @@ static pare_status plan_group(pare_ctx *cx, const pare_config *c, pare_bench_spe
     if (at == PARE_BENCH_WEIGHTS)
         return unknown(cx, "weights", spec->weights, pare_bench_weights, at);
     const pare__bench_subject *const kind = &kinds[at];
-    if (spec->group && (!has_groups(kind) || (kind->encoding == PARE_ENCODING_MXFP4)))
+    if (spec->group && (!has_groups(kind) || pare_encodings[kind->encoding].group))
         return pare_fail(cx, PARE_EUSAGE, "%s weights take no group", spec->weights);
     if (has_groups(kind) && spec->group == 0)
         spec->group = kind->group ? kind->group : PARE_BENCH_ROW;
@@ -253,7 +253,7 @@ static size_t kind_at(const pare_linear *w)
         if (w->bits != s->bits || (w->bits == 0 && w->dtype != s->dtype))
             continue;
         if (w->bits == 0 || (w->encoding == s->encoding && w->sparsity == s->sparsity &&
-                             (w->encoding != PARE_ENCODING_UNIFORM ||
+                             (!pare_encodings[w->encoding].uniform ||
                               token == (s->activation.mode == PARE_ACTIVATION_TOKEN))))
             break;
     }

@@ -45,7 +45,7 @@ static void print_store(const pare_plan *p, pare_sparsity_store store, bool floa
     for (size_t i = 0; i < p->linears; i++) {
         const pare_packed_linear *const l = &p->linear[i].packed;
         if (p->linear[i].pruned && l->sparsity == store &&
-            (l->encoding == PARE_ENCODING_F16) == floats)
+            pare_encoding_is_float(l->encoding) == floats)
             pare_sparsity_add(&t, l);
     }
     if (t.linears && store == PARE_SPARSITY_NONE && floats)

@@ -92,26 +92,42 @@ static const char notes[] =
     "even}\n"
     "  the default without correct                    252   0.114  correct: none\n";
 
+static pare_encoding encoding(const double *value)
+{
+    return (pare_encoding)value[GRID];
+}
+
+static bool is_uniform(const double *value)
+{
+    return pare_encodings[encoding(value)].uniform;
+}
+
+/* Values come from a book of each row. */
+static bool has_books(pare_encoding e)
+{
+    return pare_encodings[e].decoding == PARE_DECODE_BOOK;
+}
+
 static bool refines(const double *value)
 {
-    return value[REFINE] != 0.0 && value[GRID] == (double)PARE_ENCODING_UNIFORM;
+    return value[REFINE] != 0.0 && is_uniform(value);
 }
 
 static pare_correct corrects(const double *value)
 {
-    const bool can = value[GRID] == (double)PARE_ENCODING_UNIFORM;
+    const bool can = is_uniform(value);
     return can && value[CORRECT] != (double)CORRECT_AUTO ? (pare_correct)value[CORRECT]
                                                          : PARE_CORRECT_NONE;
 }
 
 static bool tunes(const double *value)
 {
-    return value[GRID] == (double)PARE_ENCODING_UNIFORM && value[TUNE] != 0.0;
+    return is_uniform(value) && value[TUNE] != 0.0;
 }
 
 static void decide(double *value, bool rounding_only)
 {
-    const bool takes = value[GRID] == (double)PARE_ENCODING_UNIFORM && value[TUNE] == 0.0;
+    const bool takes = is_uniform(value) && value[TUNE] == 0.0;
     if (value[CORRECT] == (double)CORRECT_AUTO)
         value[CORRECT] = rounding_only && takes ? PARE_CORRECT_GPTAQ : PARE_CORRECT_NONE;
 }
@@ -138,10 +154,8 @@ static size_t extra_bytes(const double *value, size_t n, size_t k, size_t thread
 static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threads)
 {
     const double dn = (double)n, dk = (double)k;
-    const double tries =
-        value[GRID] == (double)PARE_ENCODING_UNIFORM ? pare_quantize_tries(value) : 1;
-    const size_t books =
-        value[GRID] == (double)PARE_ENCODING_CODEBOOK ? n * 128 + threads * (k + 1) * 128 : 0;
+    const double tries = is_uniform(value) ? pare_quantize_tries(value) : 1;
+    const size_t books = has_books(encoding(value)) ? n * 128 + threads * (k + 1) * 128 : 0;
     const bool corrected = corrects(value) != PARE_CORRECT_NONE;
     const size_t correction = corrected ? pare_correction_bytes(corrects(value), k) : 0;
     const size_t factored = pare_quantize_factor_bytes(k),
@@ -209,24 +223,19 @@ static pare_status site(pare_ctx *cx, const double *value, const pare_site_stats
                  : PARE_ENOMEM;
 }
 
-static pare_encoding encoding(const double *value)
-{
-    return (pare_encoding)value[GRID];
-}
-
 static pare_grid grid(const double *value)
 {
     pare_grid g = pare_quantize_search_grid(value);
     g.encoding = encoding(value);
     if (pare_encoding_is_super(g.encoding))
         return pare_quantize_super(value, g.encoding);
-    return g.encoding == PARE_ENCODING_CODEBOOK ? pare_quantize_stand_in(g.bits) : g;
+    return has_books(g.encoding) ? pare_quantize_stand_in(g.bits) : g;
 }
 
 static pare_activation activation(const double *value)
 {
-    return encoding(value) == PARE_ENCODING_UNIFORM ? pare_quantize_activation(value[ACTIVATIONS])
-                                                    : pare_quantize_float(value);
+    return is_uniform(value) ? pare_quantize_activation(value[ACTIVATIONS])
+                             : pare_quantize_float(value);
 }
 
 /* The grid of a step that has no super-blocks. */
@@ -234,7 +243,7 @@ static pare_grid levels(const double *value)
 {
     pare_grid g = pare_quantize_grid(value);
     g.encoding = encoding(value);
-    if (g.encoding != PARE_ENCODING_UNIFORM)
+    if (!is_uniform(value))
         g.clip = PARE_CLIP_NONE;
     return g;
 }
@@ -248,9 +257,9 @@ static pare_status store(pare_ctx *cx, const double *value, size_t n, size_t k,
     if (tunes(value) && corrects(value) != PARE_CORRECT_NONE)
         return pare_fail(cx, PARE_EINVAL,
                          "tune and correct do not go together: leave one of them out");
-    if (g.encoding == PARE_ENCODING_UNIFORM)
+    if (is_uniform(value))
         return PARE_OK;
-    if (g.encoding == PARE_ENCODING_CODEBOOK)
+    if (has_books(g.encoding))
         g.book = &(const float){0}; /* made from the weights */
     if (value[ACTIVATIONS] != 0.0)
         return pare_fail(cx, PARE_EINVAL, "activations: goes with the uniform grid only");
@@ -258,7 +267,7 @@ static pare_status store(pare_ctx *cx, const double *value, size_t n, size_t k,
         return pare_quantize_super_store(cx, value, g.encoding, n, k, out);
     if (!g.symmetric)
         return pare_fail(cx, PARE_EINVAL, "symmetric: false goes with the uniform grid only");
-    if (g.encoding == PARE_ENCODING_CODEBOOK && g.group)
+    if (has_books(g.encoding) && g.group)
         return pare_fail(cx, PARE_EINVAL, "codebooks belong to rows: say group: row");
     const pare_codes shape = {.n = n, .k = k, .groups = pare_grid_groups(&g, k)};
     const pare_status s = pare_grid_check(cx, &g, n, k, &shape);
@@ -273,7 +282,7 @@ static pare_status make_grid(pare_ctx *cx, const double *value, const pare_pass_
     if (pare_encoding_is_super(out->encoding))
         return PARE_OK;
     *out = levels(value);
-    if (out->encoding != PARE_ENCODING_CODEBOOK)
+    if (!has_books(out->encoding))
         return PARE_OK;
     float *const book = PARE_NEW(scratch, float, linear->n << out->bits), *diagonal;
     if (!book)

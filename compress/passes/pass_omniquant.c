@@ -93,7 +93,7 @@ static const char *refuses(const double *value, const pare_grid *grid)
 {
     if (value[CLIP] == 0.0 && value[SCALES] == 0.0)
         return "clip and scales are both false, so it would do nothing; drop it or turn one on";
-    if (!grid || grid->encoding != PARE_ENCODING_UNIFORM)
+    if (!grid || !pare_encodings[grid->encoding].uniform)
         return "ranges are learned for uniform grids, and the pass behind it has another; put rtn "
                "or gptq there";
     if (grid->clip != PARE_CLIP_NONE)

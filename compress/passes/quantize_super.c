@@ -10,14 +10,9 @@
 
 enum { ROWS_PER_CHUNK = 8, USUAL_BITS = 4, USUAL_GROUP = 128 };
 
-static const char *name_of(pare_encoding e)
-{
-    return e == PARE_ENCODING_Q4_K ? "q4_k" : "q6_k";
-}
-
 pare_grid pare_quantize_super(const double *value, pare_encoding e)
 {
-    return (pare_grid){.bits = e == PARE_ENCODING_Q4_K ? 4 : 6,
+    return (pare_grid){.bits = pare_encodings[e].minima ? 4 : 6,
                        .group = PARE_SUPER,
                        .symmetric = value[PARE_QUANTIZE_SYMMETRIC] != 0.0,
                        .f16_scales = true,
@@ -32,7 +27,7 @@ pare_status pare_quantize_super_store(pare_ctx *cx, const double *value, pare_en
         return pare_fail(cx, PARE_EINVAL,
                          "grid: %s says bits and groups and looks for its scales itself; leave out "
                          "bits, group and symmetric",
-                         name_of(e));
+                         pare_encodings[e].name);
     if (k % PARE_SUPER != 0)
         return pare_fail(
             cx, PARE_ESHAPE,
@@ -62,7 +57,7 @@ static void keep_block(const engine_job *job, size_t row, size_t g, const pare_g
     c->scales[at] = pare_f16_to_f32(b->d);
     c->minima[at] = pare_f16_to_f32(b->m);
     for (size_t i = 0; i < PARE_SUPER_BYTES; i++)
-        c->sub[at * PARE_SUPER_BYTES + i] = job->encoding == PARE_ENCODING_Q6_K
+        c->sub[at * PARE_SUPER_BYTES + i] = !pare_encodings[job->encoding].minima
                                                 ? (uint8_t)b->scale[i]
                                             : i % 2 ? b->offset[i / 2]
                                                     : (uint8_t)b->scale[i / 2];
@@ -92,8 +87,7 @@ pare_status pare_quantize_engine(pare_ctx *cx, const pare_grid *grid, pare_pass_
     pare_codes *const c = linear->codes;
     PARE_TRY(pare_codes_take(scratch, grid, linear->n, linear->k, c));
     PARE_TRY(pare_grid_check(cx, grid, linear->n, linear->k, c));
-    const bool q4 = grid->encoding == PARE_ENCODING_Q4_K;
-    engine_job job = {.type = pare_ggml_type_named(q4 ? "Q4_K" : "Q6_K"),
+    engine_job job = {.type = pare_ggml_type_named(pare_encodings[grid->encoding].ggml),
                       .w = linear->w,
                       .out = c,
                       .encoding = grid->encoding};

@@ -70,7 +70,7 @@ static uint64_t plane_bytes(const pare_plan *plan, const pare_plan_linear *l)
 static uint64_t linear_view_bytes(const pare_packed_linear *l)
 {
     uint64_t bytes = (uint64_t)2 * PARE_ALIGN;
-    if (l->encoding == PARE_ENCODING_NF4 || l->encoding == PARE_ENCODING_MXFP4)
+    if (pare_encoding_codes_scales(l->encoding))
         bytes += pare_round_up(l->n, PARE_PAD_N) * pare_packed_linear_groups(l) * 2;
     if (l->sparsity == PARE_SPARSITY_BITMASK)
         bytes += (l->n + 1) * sizeof(uint64_t);
@@ -106,7 +106,7 @@ static uint64_t code_bytes(const pare_plan_linear *l)
 {
     const uint64_t count = (uint64_t)l->packed.n * l->packed.k;
     const uint64_t groups = (uint64_t)l->packed.n * pare_packed_linear_groups(&l->packed);
-    if (l->packed.encoding == PARE_ENCODING_F16)
+    if (pare_encoding_is_float(l->packed.encoding))
         return count * sizeof(uint16_t);
     return count + groups * (sizeof(float) + 2) + l->packed.n * sizeof(float) * 4;
 }

@@ -88,7 +88,7 @@ static bool fits_2_4(const pare_sparsity *s)
 void pare__plan_store(pare_plan_linear *l)
 {
     pare_packed_linear *const p = &l->packed;
-    if (p->encoding != PARE_ENCODING_F16)
+    if (!pare_encoding_is_float(p->encoding))
         return;
     if (fits_2_4(&l->sparsity) && 2 * l->sparsity.keep == l->sparsity.of) {
         p->sparsity = PARE_SPARSITY_2_4;
@@ -115,7 +115,7 @@ static void store_floats(pare_plan_linear *l)
 
 static bool packs_codes(const pare_packed_linear *p)
 {
-    return p->encoding == PARE_ENCODING_UNIFORM && p->symmetric && (p->bits == 4 || p->bits == 8) &&
+    return pare_encoding_fits_2_4(p->encoding, p->bits) && p->symmetric &&
            p->activation.mode != PARE_ACTIVATION_FLOAT && !p->outliers && !p->sparse;
 }
 
@@ -124,8 +124,7 @@ pare_status pare__plan_sparse(pare_ctx *cx, const pare_plan *plan, pare_plan_lin
     pare_packed_linear *const p = &l->packed;
     PARE_TRY(read_sparsity(cx, plan, l->prune_step, &l->sparsity));
     l->sparsity.tensor = pare_plan_slot(plan, l->block, l->part, l->role);
-    if (l->quantized && (p->encoding == PARE_ENCODING_CODEBOOK ||
-                         p->encoding == PARE_ENCODING_BINARY || p->encoding == PARE_ENCODING_Q4_K))
+    if (l->quantized && pare_encodings[p->encoding].no_zero)
         return pare_recipe_fail(cx, step_at(plan, l->step)->place,
                                 "%s: %s is pruned by pass %zu (%s), and the levels of this storage "
                                 "have no 0 to keep; quantize it otherwise, or leave it out with "

@@ -379,7 +379,7 @@ const char *pare_plan_tail_text(const pare_plan *plan, size_t step, char *text, 
     char groups[PARE_GROUPS_TEXT];
     for (size_t i = 0; i < plan->linears; i++) {
         const pare_packed_linear *const l = &plan->linear[i].packed;
-        if (plan->linear[i].step != step || l->encoding != PARE_ENCODING_UNIFORM || !l->group ||
+        if (plan->linear[i].step != step || !pare_encodings[l->encoding].uniform || !l->group ||
             l->k % l->group == 0)
             continue;
         first = first ? first : l;

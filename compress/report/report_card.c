@@ -171,7 +171,7 @@ pare_sparsity_total pare__report_sparse(const pare_report *r, pare_sparsity_stor
     for (size_t i = 0; i < r->rows; i++) {
         const pare_packed_linear *const l = &r->row[i].linear;
         if (!r->row[i].pruned || l->sparsity != store ||
-            (l->encoding == PARE_ENCODING_F16) != floats)
+            pare_encoding_is_float(l->encoding) != floats)
             continue;
         const double count = (double)l->n * (double)l->k;
         pare_sparsity_add(&t, l);

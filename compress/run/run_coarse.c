@@ -26,12 +26,6 @@ typedef struct coarse_job {
     coarse_part part[PARE_ERROR_PARTS];
 } coarse_job;
 
-/* Values that go to F16 one by one, without a scale. */
-static bool is_f16(const pare_packed_linear *l)
-{
-    return l->encoding == PARE_ENCODING_F16;
-}
-
 static size_t group_width(const coarse_job *job, size_t g)
 {
     const size_t left = job->l->k - g * job->group;
@@ -73,24 +67,12 @@ static bool all_zero(const coarse_job *job, size_t at, size_t count)
 /* Whether the storage is too coarse for a group whose largest magnitude is `most`. */
 static bool is_coarse(const coarse_job *job, size_t row, size_t g, float most)
 {
-    const size_t at = row * job->l->k + g * job->group;
-    switch (job->l->encoding) {
-    case PARE_ENCODING_F16:
-    case PARE_ENCODING_CODEBOOK:
-    case PARE_ENCODING_BINARY: return most < PARE_SCALE_COARSE;
-    case PARE_ENCODING_MXFP4: return most < 0x1p-22F;
-    case PARE_ENCODING_FP8: return most < 0x1p-24F; /* its codes have exponents of their own */
-    case PARE_ENCODING_NF4:
-        return most < PARE_SCALE_COARSE || all_zero(job, at, group_width(job, g));
-    case PARE_ENCODING_TERNARY:
-        if (all_zero(job, at, group_width(job, g)))
-            return true;
-        break;
-    case PARE_ENCODING_UNIFORM:
-    case PARE_ENCODING_Q4_K:
-    case PARE_ENCODING_Q6_K: break;
-    }
-    return fabsf(job->codes->scales[row * job->groups + g]) < PARE_SCALE_COARSE;
+    const pare_encoding_row *const e = &pare_encodings[job->l->encoding];
+    const bool coarse = e->least > 0
+                            ? most < e->least
+                            : fabsf(job->codes->scales[row * job->groups + g]) < PARE_SCALE_COARSE;
+    return coarse ||
+           (e->vanishes && all_zero(job, row * job->l->k + g * job->group, group_width(job, g)));
 }
 
 /* Adds what became of the weights of a group that storage is coarse for. */
@@ -102,7 +84,8 @@ static void add_group(const coarse_job *job, size_t row, size_t g, bool coarse, 
     for (size_t j = begin; j < end; j++) {
         const float w = job->w[row * job->l->k + j], q = stored(job, row * job->l->k + j);
         const bool here = is_apart(job->codes, j) ? apart : coarse;
-        if (w == 0 || !is_live(job, j) || !(here || (is_f16(job->l) && q == 0)))
+        if (w == 0 || !is_live(job, j) ||
+            !(here || (pare_encoding_is_float(job->l->encoding) && q == 0)))
             continue;
         found |= here;
         to->lost += q == 0;
@@ -119,7 +102,7 @@ static void count_group(const coarse_job *job, size_t row, size_t g, coarse_part
     if (!job->kernels->range_f32(w, group_width(job, g), &lo, &hi) || !(lo < hi))
         return;
     const bool coarse = is_coarse(job, row, g, hi > -lo ? hi : -lo);
-    if (coarse || is_f16(job->l) || apart_is_coarse(job, row))
+    if (coarse || pare_encoding_is_float(job->l->encoding) || apart_is_coarse(job, row))
         add_group(job, row, g, coarse, to);
 }
 
@@ -144,25 +127,12 @@ static double squares(const float *w, size_t count)
     return sum;
 }
 
-/* What the weights are too small for. */
-static const char *storage_of(const pare_packed_linear *l)
-{
-    switch (l->encoding) {
-    case PARE_ENCODING_F16:
-    case PARE_ENCODING_CODEBOOK:
-    case PARE_ENCODING_BINARY: return "F16";
-    case PARE_ENCODING_MXFP4: return "the powers of two of MXFP4";
-    case PARE_ENCODING_NF4: return "the 8-bit scales of NF4";
-    case PARE_ENCODING_TERNARY: return "ternary codes";
-    default: return "scales in F16";
-    }
-}
-
 static pare_status tell(pare_run *run, const coarse_job *job, double error,
                         const pare_linear_result *r)
 {
     const pare_packed_linear *const l = job->l;
     const char *const unit = job->groups == 1 ? "row" : "group";
+    const char *const storage = pare_encodings[l->encoding].storage; /* too coarse for them */
     const size_t all = l->n * job->groups;
     const unsigned long long lost = r->lost;
     const double whole = error > 0 ? squares(job->w, l->n * l->k) : 0;
@@ -171,16 +141,16 @@ static pare_status tell(pare_run *run, const coarse_job *job, double error,
                          "%s: the weights of %zu of %zu %s%s are too small for %s: the error would "
                          "be %.2f of their squares, and %llu of them 0; leave this linear out with "
                          "skip, or give it larger weights",
-                         l->name, r->coarse, all, unit, pare_plural(all), storage_of(l),
-                         error / whole, lost);
+                         l->name, r->coarse, all, unit, pare_plural(all), storage, error / whole,
+                         lost);
     if (r->coarse)
         pare__notify(run, PARE_EVENT_NOTICE,
                      "%s: the weights of %zu of %zu %s%s are too small for %s: stored coarsely, "
                      "%llu of them as 0",
-                     l->name, r->coarse, all, unit, pare_plural(all), storage_of(l), lost);
+                     l->name, r->coarse, all, unit, pare_plural(all), storage, lost);
     else if (lost)
         pare__notify(run, PARE_EVENT_NOTICE, "%s: %llu weight%s too small for %s: stored as 0",
-                     l->name, lost, lost == 1 ? " is" : "s are", storage_of(l));
+                     l->name, lost, lost == 1 ? " is" : "s are", storage);
     return PARE_OK;
 }
 

@@ -287,8 +287,8 @@ START_TEST(what_does_not_go_together_is_refused)
         {{&f, 128, NULL, &half, true, NULL, NULL, NULL, NULL}, "is not pruned again"},
         {{&sorted, 128, NULL, &pairs, false, NULL, NULL, NULL, NULL},
          "groups of 4 inputs need columns in natural order"},
-        {{&f, 128, &book, NULL, true, NULL, NULL, NULL, NULL}, "codebooks have no level"},
-        {{&f, 128, &book, &half, false, NULL, NULL, NULL, NULL}, "codebooks have no level"},
+        {{&f, 128, &book, NULL, true, NULL, NULL, NULL, NULL}, "codebook has no code"},
+        {{&f, 128, &book, &half, false, NULL, NULL, NULL, NULL}, "codebook has no code"},
         {{.factor = &f, .block = 128, .sparsity = &half, .spread = f.u}, "on a grid only"},
     };
     pare_codes codes;
