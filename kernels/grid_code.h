@@ -19,14 +19,12 @@ static inline uint8_t pare_grid_code(unsigned bits, float w, float scale, uint8_
     return (uint8_t)(int)(t > 0 ? t : 0);
 }
 
-/* x^2.4 without libm, for |x| up to 2^24: with a = x^2 it is a^1.2 = (a r^2)^2, r = a^(-1/5). The
- * root starts from the exponent divided by -5 in the integer domain (3% off at most) and takes
- * three Newton steps r <- r (6 - a r^5) / 5, which leave a relative error below 1e-6. */
-#define PARE_POWER_TINY 1e-30F
+/* a^(-1/5) without libm, for normal a > 0: starts from the exponent divided by -5 in the integer
+ * domain (3% off at most) and takes three Newton steps r <- r (6 - a r^5) / 5, which leave a
+ * relative error below 1e-6. */
 #define PARE_POWER_ROOT 0x4C2B9213U
-static inline float pare_power_2_4(float x)
+static inline float pare_fifth_root(float a)
 {
-    const float a = x * x + PARE_POWER_TINY;
     uint32_t u;
     memcpy(&u, &a, sizeof u);
     u = PARE_POWER_ROOT - u / 5;
@@ -36,7 +34,15 @@ static inline float pare_power_2_4(float x)
         const float r2 = r * r;
         r = r * (1.2F - 0.2F * (a * r2 * (r2 * r)));
     }
-    const float t = a * (r * r);
+    return r;
+}
+
+/* x^2.4 for |x| up to 2^24: with a = x^2 it is a^1.2 = (a r^2)^2, r = a^(-1/5). */
+#define PARE_POWER_TINY 1e-30F
+static inline float pare_power_2_4(float x)
+{
+    const float a = x * x + PARE_POWER_TINY;
+    const float r = pare_fifth_root(a), t = a * (r * r);
     return t * t;
 }
 

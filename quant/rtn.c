@@ -49,11 +49,16 @@ static void round_rows(void *arg, size_t begin, size_t end, size_t worker)
             round_group(job, i, g);
 }
 
+void pare_rtn_codes(pare_ctx *cx, const pare_grid *grid, const float *w, pare_codes *out)
+{
+    rtn_job job = {.kernels = &cx->kernels, .grid = grid, .w = w, .out = out};
+    pare_parallel(cx, out->n, ROWS_PER_CHUNK, round_rows, &job);
+}
+
 pare_status pare_rtn_quantize(pare_ctx *cx, const pare_grid *grid, const float *w, size_t n,
                               size_t k, pare_codes *out)
 {
     PARE_TRY(pare_scales_fit(cx, grid, w, n, k, out));
-    rtn_job job = {.kernels = &cx->kernels, .grid = grid, .w = w, .out = out};
-    pare_parallel(cx, n, ROWS_PER_CHUNK, round_rows, &job);
+    pare_rtn_codes(cx, grid, w, out);
     return PARE_OK;
 }

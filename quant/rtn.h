@@ -23,4 +23,7 @@
 PARE_CHECKED pare_status pare_rtn_quantize(pare_ctx *cx, const pare_grid *grid, const float *w,
                                            size_t n, size_t k, pare_codes *out);
 
+/* The codes alone: scales and what belongs to them stand in `out` already. Finite w. */
+void pare_rtn_codes(pare_ctx *cx, const pare_grid *grid, const float *w, pare_codes *out);
+
 #endif

@@ -12,6 +12,7 @@ extern const pare_pass pare_pass_depth;
 extern const pare_pass pare_pass_flap;
 extern const pare_pass pare_pass_fp8;
 extern const pare_pass pare_pass_gptq;
+extern const pare_pass pare_pass_hqq;
 extern const pare_pass pare_pass_llm_int8;
 extern const pare_pass pare_pass_magnitude;
 extern const pare_pass pare_pass_mxfp4;

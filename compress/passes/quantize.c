@@ -83,7 +83,7 @@ pare_status pare_quantize_keep(const pare_grid *grid, size_t n, size_t k, pare_p
     out->k = k;
     out->bits = grid->bits;
     out->group = grid->group < k ? grid->group : 0;
-    out->symmetric = true;
+    out->symmetric = grid->encoding != PARE_ENCODING_UNIFORM || grid->symmetric;
     out->encoding = grid->encoding;
     return PARE_OK;
 }

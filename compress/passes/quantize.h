@@ -69,12 +69,14 @@ PARE_CHECKED pare_status pare_quantize_round(pare_ctx *cx, const pare_grid *grid
                                              pare_pass_linear *linear, pare_arena *scratch);
 
 /* The grid of super-blocks that a step names, and its storage: PARE_EINVAL for parameters that
- * leave no choice and are not the usual ones, PARE_ESHAPE when 256 does not divide k, saying what
- * to do instead. */
+ * leave no choice and are not the usual ones. `keep` is for a grid that a pass made itself. Both:
+ * PARE_ESHAPE when 256 does not divide k, saying what to do instead. */
 pare_grid pare_quantize_super(const double *value, pare_encoding e);
 PARE_CHECKED pare_status pare_quantize_super_store(pare_ctx *cx, const double *value,
                                                    pare_encoding e, size_t n, size_t k,
                                                    pare_packed_linear *out);
+PARE_CHECKED pare_status pare_quantize_super_keep(pare_ctx *cx, const pare_grid *grid, size_t n,
+                                                  size_t k, pare_packed_linear *out);
 
 /* Rounds to nearest on super-blocks by the plain rule of the engine (formats/ggml_blocks.h); planes
  * from `scratch`. PARE_ENUMERIC, PARE_ENOMEM. */

@@ -28,6 +28,13 @@ pare_status pare_quantize_super_store(pare_ctx *cx, const double *value, pare_en
                          "grid: %s says bits and groups and looks for its scales itself; leave out "
                          "bits, group and symmetric",
                          pare_encodings[e].name);
+    const pare_grid g = pare_quantize_super(value, e);
+    return pare_quantize_super_keep(cx, &g, n, k, out);
+}
+
+pare_status pare_quantize_super_keep(pare_ctx *cx, const pare_grid *grid, size_t n, size_t k,
+                                     pare_packed_linear *out)
+{
     if (k % PARE_SUPER != 0)
         return pare_fail(
             cx, PARE_ESHAPE,
@@ -35,8 +42,7 @@ pare_status pare_quantize_super_store(pare_ctx *cx, const double *value, pare_en
             "this linear a step of its own with targets (bits: 8, group: 32 is Q8_0 of "
             "GGUF, bits: 4, group: 32 is Q4_0), and leave it out here with skip",
             k);
-    const pare_grid g = pare_quantize_super(value, e);
-    PARE_TRY(pare_quantize_keep(&g, n, k, out));
+    PARE_TRY(pare_quantize_keep(grid, n, k, out));
     out->group = PARE_SUPER;
     return PARE_OK;
 }

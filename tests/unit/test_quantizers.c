@@ -24,6 +24,8 @@ static const quantizer quantizers[] = {
     {"gptq", {"grid", "bits", "act_order"}, {PARE_ENCODING_FP8, 8, 1}},
     {"gptq", {"grid", "group"}, {PARE_ENCODING_MXFP4, 32}},
     {"gptq", {"grid", "bits", "group"}, {PARE_ENCODING_CODEBOOK, 3, 0}},
+    {"hqq", {NULL}, {0}},
+    {"hqq", {"bits", "group"}, {3, 0}},
     {"nf4", {NULL}, {0}},
     {"fp8", {NULL}, {0}},
     {"fp8", {"group"}, {96}},
