@@ -92,7 +92,7 @@ static pare_status open_output(pare_run *run)
                                 count ? PARE_OWNED_TEMPORARY : PARE_OWNED_BUT_JOURNAL));
     if (!count)
         return PARE_OK;
-    pare__run_phases(run); /* of what is left */
+    PARE_TRY(pare__run_phases(run)); /* of what is left */
     pare__notify(run, PARE_EVENT_RESUME, "continuing: %zu of %zu block%s %s done",
                  count < blocks ? count : blocks, blocks, pare_plural(blocks),
                  count == 1 || blocks == 1 ? "is" : "are");
@@ -229,7 +229,7 @@ static pare_status run_job(pare_run *run, pare_compress_result *out)
 {
     pare_ctx *const cx = run->cx;
     const size_t blocks = run->plan->out.blocks;
-    pare__run_phases(run);
+    PARE_TRY(pare__run_phases(run));
     tell_plan(run);
     tell_quantized(run);
     PARE_TRY(pare__run_watch_inputs(run));

@@ -4,6 +4,18 @@
 #include "runtime/kv_internal.h"
 #include "runtime/threads.h"
 
+/* Operations that take no scratch, and whose arithmetic is small beside that of products. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#define PARE__NOTHING(name, parameters)                                                            \
+    static pare_status nothing_##name parameters                                                   \
+    {                                                                                              \
+        return PARE_OK;                                                                            \
+    }
+PARE_BLOCK_OPS(PARE__NOTHING)
+#undef PARE__NOTHING
+#pragma GCC diagnostic pop
+
 static pare_count *count_of(const pare_ops *o)
 {
     return o->backend.self;
@@ -59,6 +71,11 @@ static pare_status count_linears(const pare_ops *o, const pare_linear *const *w,
     const size_t k32 = pare_round_up(w[0]->k, PARE_ATOM_K);
     size_t total = n->used;
     (void)exact, (void)y;
+    for (size_t i = 0; i < count; i++) {
+        n->work.products[n->part] += 2.0 * (double)x.rows * (double)w[i]->n * (double)w[i]->k;
+        if (n->visit)
+            n->visit->see(n->visit->self, w[i], n->part, (double)x.rows);
+    }
     if (n->inputs == PARE_INPUTS_NONE)
         return PARE_OK;
     for (size_t i = 0; i < 2 * count && i < (size_t)n->inputs; i++) {
@@ -69,21 +86,36 @@ static pare_status count_linears(const pare_ops *o, const pare_linear *const *w,
     return PARE_OK;
 }
 
+/* Pairs of the first `tokens` and what they attend to. */
+static double pairs_of(double tokens, double window)
+{
+    const double growing = window > 0 && window < tokens ? window : tokens;
+    return growing * (growing + 1) / 2 + (tokens - growing) * window;
+}
+
 static pare_status count_attend(const pare_ops *o, const pare_attend *a, pare_array q, pare_array k,
                                 pare_array v, pare_array y)
 {
     pare_count *const n = count_of(o);
     const size_t attention = pare__attention_bytes(&n->model.config, a->batch);
     const size_t store = pare__kv_store_bytes(&n->model.config);
-    (void)q, (void)k, (void)v, (void)y;
+    const double start = (double)a->batch.start, window = (double)a->window;
+    const double pairs =
+        (double)a->batch.sequences *
+        (pairs_of(start + (double)a->batch.length, window) - pairs_of(start, window));
+    (void)k, (void)v, (void)y;
+    n->work.pairs += pairs;
+    n->work.attend += 4.0 * pairs * (double)q.width; /* scores, and values mixed by them */
     reach(n, with(n->used, pare_threads(o->cx), attention > store ? attention : store));
     return PARE_OK;
 }
 
-/* The most that rows can do: all of them choose the same experts. */
+/* The most that rows can do: all of them choose the same experts. For the work of a model, they are
+ * spread over all experts. */
 static pare_status count_route(const pare_ops *o, pare_array logit, size_t used, bool norm,
                                pare_routes *r)
 {
+    pare_count *const n = count_of(o);
     *r = (pare_routes){.rows = logit.rows, .experts = logit.width, .used = used, .norm = norm};
     pare__count_add(o, logit.rows, used * (sizeof *r->picked + sizeof *r->weight));
     pare__count_add(o, logit.rows, used * sizeof *r->visit);
@@ -91,90 +123,11 @@ static pare_status count_route(const pare_ops *o, pare_array logit, size_t used,
     r->start = PARE_NEW(o->scratch, size_t, r->experts + 1);
     if (!r->start)
         return PARE_ENOMEM;
-    for (size_t e = 0; e < r->experts; e++)
-        r->start[e + 1] = (e < used ? e + 1 : used) * r->rows;
+    for (size_t e = 1; e <= r->experts; e++)
+        r->start[e] = n->spread ? e * used * r->rows / r->experts : (e < used ? e : used) * r->rows;
+    n->part = PARE_WORK_EXPERTS;
     return PARE_OK;
 }
-
-static pare_status count_zero(const pare_ops *o, pare_array y)
-{
-    (void)o, (void)y;
-    return PARE_OK;
-}
-
-static pare_status count_embed(const pare_ops *o, const pare_model *m, const int32_t *tokens,
-                               pare_batch batch, pare_array y)
-{
-    (void)o, (void)m, (void)tokens, (void)batch, (void)y;
-    return PARE_OK;
-}
-
-static pare_status count_norm(const pare_ops *o, const pare_norm_of *n, pare_array x, pare_array y)
-{
-    (void)o, (void)n, (void)x, (void)y;
-    return PARE_OK;
-}
-
-static pare_status count_activate(const pare_ops *o, pare_act act, pare_array gate, pare_array up,
-                                  pare_array y)
-{
-    (void)o, (void)act, (void)gate, (void)up, (void)y;
-    return PARE_OK;
-}
-
-static pare_status count_add(const pare_ops *o, pare_array a, pare_array b, pare_array y)
-{
-    (void)o, (void)a, (void)b, (void)y;
-    return PARE_OK;
-}
-
-static pare_status count_turn(const pare_ops *o, pare_array x)
-{
-    (void)o, (void)x;
-    return PARE_OK;
-}
-
-static pare_status count_round(const pare_ops *o, pare_array x)
-{
-    (void)o, (void)x;
-    return PARE_OK;
-}
-
-static pare_status count_gather(const pare_ops *o, const pare_routes *r, size_t expert,
-                                pare_array x, pare_array y)
-{
-    (void)o, (void)r, (void)expert, (void)x, (void)y;
-    return PARE_OK;
-}
-
-static pare_status count_scatter(const pare_ops *o, const pare_routes *r, size_t expert,
-                                 pare_array x, pare_array y)
-{
-    (void)o, (void)r, (void)expert, (void)x, (void)y;
-    return PARE_OK;
-}
-
-static pare_status count_share(const pare_ops *o, pare_array gate, pare_array x, pare_array y)
-{
-    (void)o, (void)gate, (void)x, (void)y;
-    return PARE_OK;
-}
-
-static pare_status count_rows(const pare_ops *o, const size_t *row, pare_array x, pare_array y)
-{
-    (void)o, (void)row, (void)x, (void)y;
-    return PARE_OK;
-}
-
-static pare_status count_cap(const pare_ops *o, double cap, pare_array x)
-{
-    (void)o, (void)cap, (void)x;
-    return PARE_OK;
-}
-
-#define PARE__ENTRY(name, parameters) .name = count_##name,
-static const pare_block_table count_table = {PARE_BLOCK_OPS(PARE__ENTRY)};
-#undef PARE__ENTRY
 
 static void describe(const pare_config *c, size_t part, pare_role role, pare_dtype dtype,
                      pare_linear *w)
@@ -190,6 +143,7 @@ static pare_status describe_block(pare_count *n)
     pare_block *const b = &n->block;
     for (size_t i = 0; i < PARE_NORMS; i++)
         b->inner_norm[i] = c->arch->inner_norm[i] ? n->anywhere : NULL;
+    n->model.head = (pare_linear){.n = c->vocab, .k = c->hidden, .dtype = PARE_F32};
     for (size_t role = 0; role < PARE_ROLES; role++)
         describe(c, 0, (pare_role)role, PARE_F32, &b->linear[role]);
     if (c->experts == 0)
@@ -206,12 +160,27 @@ static pare_status describe_block(pare_count *n)
     return PARE_OK;
 }
 
+static pare_block_table table_of(void)
+{
+#define PARE__ENTRY(name, parameters) .name = nothing_##name,
+    pare_block_table t = {PARE_BLOCK_OPS(PARE__ENTRY)};
+#undef PARE__ENTRY
+    t.mark = count_mark;
+    t.rewind = count_rewind;
+    t.take = count_take;
+    t.linears = count_linears;
+    t.attend = count_attend;
+    t.route = count_route;
+    return t;
+}
+
 pare_status pare_count_begin(const pare_ctx *cx, const pare_config *c, pare_batch batch,
                              pare_inputs inputs, pare_count *n)
 {
     size_t rows;
     *n = (pare_count){.cx = *cx, .model = {.config = *c}, .inputs = inputs};
-    n->backend = (pare_backend){.op = &count_table, .self = n};
+    n->table = table_of();
+    n->backend = (pare_backend){.op = &n->table, .self = n};
     n->cx.limit_bytes = 0;
     n->arena.cx = &n->cx;
     n->forward = (pare_forward){
@@ -225,4 +194,48 @@ size_t pare_count_end(pare_count *n, pare_status s)
 {
     pare_arena_release(&n->arena);
     return s == PARE_OK ? n->peak : SIZE_MAX;
+}
+
+/* Takes what a tap is shown. */
+static pare_status look(void *self, size_t part, pare_site site, const float *x, size_t rows,
+                        size_t k)
+{
+    (void)self, (void)part, (void)site, (void)x, (void)rows, (void)k;
+    return PARE_OK;
+}
+
+/* All blocks and, behind a whole one, the head. */
+static pare_status run_model(pare_count *n, pare_batch batch, pare_site last)
+{
+    const pare_ops o = pare_ops_of(&n->cx, &n->arena, &n->forward);
+    const pare_model *const m = n->forward.model;
+    const pare_tap tap = {.see = look, .last = last, .parts = 1};
+    pare_kv kv = {.sequences = batch.sequences, .capacity = batch.start + batch.length};
+    pare_array x = {.at = n->anywhere, .width = m->config.hidden}, y;
+    x.rows = batch.sequences * batch.length;
+    for (size_t i = 0; i < m->config.blocks; i++) {
+        n->block.window = pare_config_window(&m->config, i);
+        n->part = PARE_WORK_COMMON;
+        PARE_TRY(pare_block_run(&o, &n->forward, m->block ? &m->block[i] : &n->block, batch, x, &kv,
+                                last < PARE_SITES ? &tap : NULL, &y));
+    }
+    n->part = PARE_WORK_HEAD;
+    y = (pare_array){.at = n->anywhere, .rows = x.rows, .width = m->head.n};
+    return last < PARE_SITES ? PARE_OK : pare_logits_run(&o, &n->forward, x, NULL, y);
+}
+
+pare_status pare_work_of(pare_ctx *cx, const pare_model *m, pare_batch batch, pare_site last,
+                         const pare_work_visit *visit, pare_work *out)
+{
+    pare_count n;
+    pare_status s = pare_count_begin(cx, &m->config, batch, PARE_INPUTS_NONE, &n);
+    n.visit = visit;
+    n.spread = true;
+    if (m->block)
+        n.forward.model = m;
+    if (s == PARE_OK)
+        s = run_model(&n, batch, last);
+    *out = n.work;
+    pare_arena_release(&n.arena);
+    return s == PARE_OK ? s : pare_fail(cx, s, "%s", n.cx.what);
 }

@@ -121,17 +121,20 @@ typedef struct pare__bench_cost {
     double expert_bytes, expert_share; /* of all experts; of them that a token uses */
     double int8, fma;                  /* operations per token in the blocks */
     double head_fma;                   /* per row of logits */
-    double attend_fma;                 /* per token and earlier token that it attends to */
+    double attend_fma;                 /* per token and token that it attends to in a block */
 } pare__bench_cost;
 
-pare__bench_cost pare__bench_cost_of(const pare_forward *f);
+/* PARE_ENOMEM. */
+PARE_CHECKED pare_status pare__bench_cost_of(pare_ctx *cx, const pare_forward *f,
+                                             pare__bench_cost *out);
 
 /* Bytes that a pass of `tokens` tokens reads of the weights (bench_model.h). */
 double pare__bench_bytes(const pare__bench_cost *c, double tokens);
 
-/* Pieces of the weights of blocks and head, as many as fit `piece` [max]; piece may be NULL.
- * Returns how many there are. */
-size_t pare__bench_model_pieces(const pare_model *m, pare__bench_piece *piece, size_t max);
+/* Pieces of the weights of blocks and head, as many as fit `piece` [*count]; piece may be NULL.
+ * *count: how many there are. PARE_ENOMEM. */
+PARE_CHECKED pare_status pare__bench_model_pieces(pare_ctx *cx, const pare_model *m,
+                                                  pare__bench_piece *piece, size_t *count);
 
 /* Runs this program as PARE_BENCH_CHILD with `args` (ended by NULL, at most 6); its seconds. */
 PARE_CHECKED pare_status pare__bench_baseline(pare_ctx *cx, const char *const *args,

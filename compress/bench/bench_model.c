@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "compress/bench/bench_internal.h"
+#include "runtime/count.h"
 #include "runtime/machine.h"
 #include "runtime/ops.h"
 #include "runtime/random.h"
@@ -222,7 +223,7 @@ static void add_rows(bench *b, pare_bench_model_result *out)
 }
 
 /* What a phase does: tokens that go through the blocks, pairs of a token and one that it attends
- * to, rows of logits, bytes of the cache that are read. */
+ * to in a block, rows of logits, bytes of the cache that are read. */
 typedef struct work {
     double tokens, pairs, logits, cache;
 } work;
@@ -239,32 +240,37 @@ static void set_bound(const pare__bench_cost *c, const work *w, const pare_bench
     p->share = p->bound_ms / p->time.ms;
 }
 
-static void set_bounds(const bench *b, pare_bench_model_result *out)
+static pare_status set_row(const bench *b, pare_bench_model_result *out, pare_bench_model_row *row)
 {
-    const double prompt = (double)b->opts->prompt;
-    const double reach = prompt + ((double)steps_of(b->opts) + 1) / 2; /* mean, itself included */
-    for (size_t i = 0; i < out->rows; i++) {
-        pare_bench_model_row *const row = &out->row[i];
-        const pare__bench_cost cost = pare__bench_cost_of(b->side[row->model].f);
-        const double batch = (double)row->batch;
-        const double cache = batch * reach * out->kv_token_bytes[row->model];
-        const work prefill = {batch * prompt, batch * prompt * (prompt + 1) / 2, batch, 0};
-        const work decode = {batch, batch * reach, batch, cache};
-        set_bound(&cost, &prefill, &out->limits, &row->prefill);
-        set_bound(&cost, &decode, &out->limits, &row->decode);
-        row->weight_share = pare__bench_bytes(&cost, batch) * 1e-6 / row->decode.time.ms /
-                            out->limits.dram_read_gb_s;
-    }
+    const pare_forward *const f = b->side[row->model].f;
+    const pare_batch prompt = {row->batch, b->opts->prompt, 0};
+    const pare_batch rest = {row->batch, steps_of(b->opts), prompt.length};
+    const double batch = (double)row->batch, steps = (double)rest.length;
+    pare_work whole, decoded; /* pairs of a block's sliding window only */
+    pare__bench_cost cost;
+    PARE_TRY(pare__bench_cost_of(b->cx, f, &cost));
+    PARE_TRY(pare_work_of(b->cx, f->model, prompt, PARE_SITES, NULL, &whole));
+    PARE_TRY(pare_work_of(b->cx, f->model, rest, PARE_SITES, NULL, &decoded));
+    const double pairs = decoded.pairs / steps;
+    const double cache = pairs * out->kv_token_bytes[row->model] / (double)f->model->config.blocks;
+    const work prefill = {batch * (double)prompt.length, whole.pairs, batch, 0};
+    const work decode = {batch, pairs, batch, cache};
+    set_bound(&cost, &prefill, &out->limits, &row->prefill);
+    set_bound(&cost, &decode, &out->limits, &row->decode);
+    row->weight_share =
+        pare__bench_bytes(&cost, batch) * 1e-6 / row->decode.time.ms / out->limits.dram_read_gb_s;
+    return PARE_OK;
 }
 
 static pare_status measure(bench *b, pare_arena *a, pare_bench_model_result *out)
 {
     const pare_bench_model_opts *const o = b->opts;
-    b->pieces = pare__bench_model_pieces(b->side[0].f->model, NULL, 0);
+    const pare_model *const m = b->side[0].f->model;
+    PARE_TRY(pare__bench_model_pieces(b->cx, m, NULL, &b->pieces));
     b->piece = PARE_NEW(a, pare__bench_piece, b->pieces);
     if (!b->piece)
         return PARE_ENOMEM;
-    (void)pare__bench_model_pieces(b->side[0].f->model, b->piece, b->pieces);
+    PARE_TRY(pare__bench_model_pieces(b->cx, m, b->piece, &b->pieces));
     for (size_t i = 0; i < o->batches; i++) {
         b->batch = o->batch[i];
         pare_status s = run_batch(b);
@@ -278,7 +284,8 @@ static pare_status measure(bench *b, pare_arena *a, pare_bench_model_result *out
     }
     out->limits = pare__bench_limits_of(&b->meter);
     out->cpu_share = b->cpu / (b->wall * (double)out->threads);
-    set_bounds(b, out);
+    for (size_t i = 0; i < out->rows; i++)
+        PARE_TRY(set_row(b, out, &out->row[i]));
     pare_ctx_progress(b->cx, "timing the model", b->total, b->total);
     return PARE_OK;
 }
@@ -320,7 +327,8 @@ pare_status pare_bench_model(pare_ctx *cx, const pare_forward *const f[2],
                                      .threads = pare_threads(cx)};
     for (size_t i = 0; i < b.sides; i++) {
         b.side[i] = (side){.f = f[i], .arena = {.cx = cx}, .work = {.cx = cx}};
-        const pare__bench_cost cost = pare__bench_cost_of(f[i]);
+        pare__bench_cost cost;
+        PARE_TRY(pare__bench_cost_of(cx, f[i], &cost));
         out->weight_bytes[i] = (uint64_t)llrint(pare__bench_bytes(&cost, 1));
         out->stored_bytes[i] = (uint64_t)llrint(cost.bytes + cost.expert_bytes);
         out->kv_token_bytes[i] = pare_kv_token_bytes(&f[i]->model->config, &f[i]->model->kv);

@@ -1,8 +1,10 @@
-/* What a model costs in bytes and operations, from the planes of its weights. */
+/* What a model costs in bytes and operations: a counted run of it over the planes of its weights.
+ */
 #include <math.h>
 
 #include "compress/bench/bench_internal.h"
 #include "kernels/layout.h"
+#include "runtime/count.h"
 
 enum { PIECE = 128 * 1024, LINE = 64, STEP = 256, PLANES_MAX = 12 };
 
@@ -66,26 +68,6 @@ static planes planes_of(const pare_linear *w)
     return p;
 }
 
-/* Linears of all blocks, absent ones among them. */
-static size_t linears_of(const pare_model *m)
-{
-    return m->config.blocks * pare_block_parts(&m->config) * PARE_ROLES;
-}
-
-static size_t part_at(const pare_model *m, size_t i)
-{
-    return i / PARE_ROLES % pare_block_parts(&m->config);
-}
-
-/* The linears of the blocks, block by block, and the head behind the last block. */
-static const pare_linear *linear_at(const pare_model *m, size_t i)
-{
-    const size_t each = pare_block_parts(&m->config) * PARE_ROLES;
-    return i < linears_of(m)
-               ? pare_block_linear(&m->block[i / each], part_at(m, i), (pare_role)(i % PARE_ROLES))
-               : &m->head;
-}
-
 static double bytes_of(const pare_linear *w)
 {
     const planes p = planes_of(w);
@@ -95,53 +77,48 @@ static double bytes_of(const pare_linear *w)
     return bytes;
 }
 
-/* `share`: of the tokens that use it. */
-static void add_operations(const pare_linear *w, bool exact, double share, double *int8,
-                           double *fma)
+typedef struct costs {
+    bool exact;
+    double rows;
+    pare__bench_cost sum;
+} costs;
+
+static void add_linear(void *self, const pare_linear *w, pare_work_part part, double rows)
 {
-    const double dense = 2.0 * share * (double)w->n * (double)w->k;
-    const bool integer = w->bits && !exact && w->activation.mode != PARE_ACTIVATION_FLOAT;
+    costs *const c = self;
+    const double each = 2.0 * rows / c->rows, dense = each * (double)w->n * (double)w->k;
+    const bool integer = w->bits && !c->exact && w->activation.mode != PARE_ACTIVATION_FLOAT;
+    double *const fma = part == PARE_WORK_HEAD ? &c->sum.head_fma : &c->sum.fma;
+    *(part == PARE_WORK_EXPERTS ? &c->sum.expert_bytes : &c->sum.bytes) += bytes_of(w);
     if (integer)
-        *int8 += w->sparsity ? dense / 2 : dense;
+        c->sum.int8 += w->sparsity ? dense / 2 : dense;
     else
         *fma += dense; /* decoded ones are multiplied with their zeros */
     if (w->outliers.count)
-        *(integer && !w->outliers.f16 ? int8 : fma) +=
-            2.0 * share * (double)(w->n * w->outliers.count);
+        *(integer && !w->outliers.f16 ? &c->sum.int8 : fma) +=
+            each * (double)(w->n * w->outliers.count);
     if (w->sparse.start && integer)
-        *fma += 2.0 * share * (double)w->sparse.start[w->n];
+        *fma += each * (double)w->sparse.start[w->n];
 }
 
-/* The router and the gate of the shared expert. */
-static void add_router(const pare_model *m, pare__bench_cost *cost)
+/* A token for each expert, so that all of them run. */
+static pare_batch batch_of(const pare_config *c)
 {
-    double none = 0; /* they are dense */
-    for (size_t b = 0; b < m->config.blocks; b++) {
-        const pare_linear *const w[] = {&m->block[b].router, &m->block[b].shared_gate};
-        for (size_t i = 0; i < 2; i++) {
-            cost->bytes += bytes_of(w[i]);
-            add_operations(w[i], true, 1, &none, &cost->fma);
-        }
-    }
+    return (pare_batch){.sequences = c->experts ? c->experts : 1, .length = 1};
 }
 
-pare__bench_cost pare__bench_cost_of(const pare_forward *f)
+pare_status pare__bench_cost_of(pare_ctx *cx, const pare_forward *f, pare__bench_cost *out)
 {
-    const pare_model *const m = f->model;
-    const pare_config *const c = &m->config;
-    pare__bench_cost cost = {0};
-    double head_int8 = 0; /* heads are dense */
-    if (c->experts)
-        cost.expert_share = (double)c->experts_used / (double)c->experts;
-    for (size_t i = 0; i <= linears_of(m); i++) {
-        const bool head = i == linears_of(m), expert = !head && part_at(m, i) > 0;
-        *(expert ? &cost.expert_bytes : &cost.bytes) += bytes_of(linear_at(m, i));
-        add_operations(linear_at(m, i), f->exact, expert ? cost.expert_share : 1,
-                       head ? &head_int8 : &cost.int8, head ? &cost.head_fma : &cost.fma);
-    }
-    add_router(m, &cost);
-    cost.attend_fma = 4.0 * (double)(c->heads * c->head_dim * c->blocks);
-    return cost;
+    const pare_config *const c = &f->model->config;
+    const pare_batch batch = batch_of(c);
+    costs sums = {.exact = f->exact, .rows = (double)batch.sequences};
+    const pare_work_visit visit = {add_linear, &sums};
+    pare_work work;
+    PARE_TRY(pare_work_of(cx, f->model, batch, PARE_SITES, &visit, &work));
+    *out = sums.sum;
+    out->expert_share = c->experts ? (double)c->experts_used / (double)c->experts : 0;
+    out->attend_fma = work.attend / work.pairs;
+    return PARE_OK;
 }
 
 double pare__bench_bytes(const pare__bench_cost *c, double tokens)
@@ -149,22 +126,36 @@ double pare__bench_bytes(const pare__bench_cost *c, double tokens)
     return c->bytes + c->expert_bytes * (1 - pow(1 - c->expert_share, tokens));
 }
 
-size_t pare__bench_model_pieces(const pare_model *m, pare__bench_piece *piece, size_t max)
+typedef struct pieces {
+    pare__bench_piece *piece;
+    size_t count, max;
+} pieces;
+
+static void add_pieces(void *self, const pare_linear *w, pare_work_part part, double rows)
 {
-    size_t count = 0;
-    for (size_t i = 0; i <= linears_of(m); i++) {
-        const planes p = planes_of(linear_at(m, i));
-        for (size_t j = 0; j < p.count; j++) {
-            const uint8_t *const data = p.plane[j].data;
-            const size_t skip = (size_t)(-(uintptr_t)data & (LINE - 1));
-            const size_t bytes = p.plane[j].bytes > skip ? p.plane[j].bytes - skip : 0;
-            for (size_t at = 0; at < bytes / STEP * STEP; at += PIECE, count++) {
-                const size_t left = bytes / STEP * STEP - at;
-                if (piece && count < max)
-                    piece[count] =
-                        (pare__bench_piece){data + skip + at, left < PIECE ? left : PIECE};
-            }
+    pieces *const to = self;
+    const planes p = planes_of(w);
+    (void)part, (void)rows;
+    for (size_t j = 0; j < p.count; j++) {
+        const uint8_t *const data = p.plane[j].data;
+        const size_t skip = (size_t)(-(uintptr_t)data & (LINE - 1));
+        const size_t bytes = p.plane[j].bytes > skip ? p.plane[j].bytes - skip : 0;
+        for (size_t at = 0; at < bytes / STEP * STEP; at += PIECE, to->count++) {
+            const size_t left = bytes / STEP * STEP - at;
+            if (to->piece && to->count < to->max)
+                to->piece[to->count] =
+                    (pare__bench_piece){data + skip + at, left < PIECE ? left : PIECE};
         }
     }
-    return count;
+}
+
+pare_status pare__bench_model_pieces(pare_ctx *cx, const pare_model *m, pare__bench_piece *piece,
+                                     size_t *count)
+{
+    pieces to = {piece, 0, *count};
+    const pare_work_visit visit = {add_pieces, &to};
+    pare_work work;
+    PARE_TRY(pare_work_of(cx, m, batch_of(&m->config), PARE_SITES, &visit, &work));
+    *count = to.count;
+    return PARE_OK;
 }

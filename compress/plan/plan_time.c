@@ -9,6 +9,7 @@
 
 #include "compress/plan/plan_internal.h"
 #include "prune/ratio_search.h"
+#include "runtime/count.h"
 #include "runtime/machine.h"
 #include "runtime/threads.h"
 
@@ -34,7 +35,7 @@ enum { BLOCK_SYNCS = 2, END_SYNCS = 24 };
 
 /* What is the same for all phases. */
 typedef struct estimate {
-    const pare_ctx *cx;
+    pare_ctx *cx;
     const pare_plan *plan;
     const pare_settled *settled;
     pare_plan_rates rate;
@@ -87,17 +88,22 @@ static double calibration_tokens(const estimate *e)
                : tokens_in(e, p->data.text_bytes, true) + tokens_in(e, p->data.token_bytes, false);
 }
 
-/* Of a token in a window: scores and mixed values, each half of the window on average. */
-static double attention_flops(const pare_config *c, size_t window)
+/* Operations of a token of a window, on average, in all blocks up to a site and in the head. */
+static pare_status work_of(const estimate *e, const pare_config *c, size_t window, pare_site last,
+                           pare_work *w)
 {
-    return 2.0 * (double)window * (double)(c->heads * c->head_dim) / attention_speed;
+    const pare_model m = {.config = *c};
+    PARE_TRY(pare_work_of(e->cx, &m, (pare_batch){1, window, 0}, last, NULL, w));
+    for (size_t i = 0; i < PARE_WORK_PARTS; i++)
+        w->products[i] /= (double)window;
+    w->attend /= attention_speed * (double)window;
+    return PARE_OK;
 }
 
-/* Weights of a block that a token meets. */
-static double used_weights(const pare_config *c)
+/* What all tokens do in the blocks, without experts. */
+static double common_of(const pare_work *w)
 {
-    return (double)pare__plan_part_weights(c, 0) +
-           (c->experts ? (double)c->experts_used * (double)pare__plan_part_weights(c, 1) : 0);
+    return w->products[PARE_WORK_COMMON] + w->attend;
 }
 
 /* Weight files hashed by XXH3 from where they lie, at the end again, from memory if they fit; and
@@ -151,76 +157,61 @@ static void count_tokens(estimate *e)
                   over((double)p->input_bytes, parallel(e, e->rate.copy));
 }
 
-/* Share of the work of part 0 that comes before a site: its statistics need no more. */
-static double share_before(const pare_plan *plan, pare_site site)
+/* Forward passes of a token: through part 0 of the blocks (statistics, of a site each when
+ * sequential, up to that site; outputs) and through the experts; where they have statistics, a pass
+ * counts tokens and each chunk has its own. */
+static pare_status passes_of(const estimate *e, const pare_work *all, double *operations)
 {
-    const pare_config *const c = &plan->model.config;
-    const double attention = attention_flops(c, plan->window);
-    double before = site > PARE_SITE_ATTENTION ? attention : 0;
-    for (pare_role role = 0; role < PARE_ROLES; role++) {
-        size_t n, k;
-        pare_linear_shape(c, 0, role, &n, &k);
-        before += c->arch->linear[role].site < site ? 2.0 * (double)n * (double)k : 0;
-    }
-    return before / (2.0 * (double)pare__plan_part_weights(c, 0) + attention);
-}
-
-/* Forward passes of a token through part 0 of a block (statistics, of a site each when sequential;
- * outputs) and through one expert; where experts have statistics, a pass counts tokens and each
- * chunk has its own. */
-static void count_passes(const pare_plan *plan, size_t chunk, double *common, double *expert)
-{
-    const double looks = plan->ratios ? 1.0 : 0.0; /* at the float model, statistics included */
+    const pare_plan *const p = e->plan;
+    const size_t experts = p->model.config.experts, chunk = e->settled->memory.chunk;
+    const double looks = p->ratios ? 1.0 : 0.0; /* at the float model, statistics included */
+    const double each = p->sequential ? 2.0 : 1.0;
+    const double whole = common_of(all);
+    double common = ((p->sequential ? 1.0 : 2.0) + 2.0 * looks) * whole;
     bool counts = false;
-    for (size_t s = 0; s < PARE_SITES; s++)
-        counts |= plan->expert_kinds[s] != 0;
-    const size_t experts = plan->model.config.experts;
-    const double each = plan->sequential ? 2.0 : 1.0;
-    *common = (plan->sequential ? 1.0 : 2.0) + 2.0 * looks;
-    for (pare_site s = 0; s < PARE_SITES && plan->sequential; s++)
-        *common += plan->kinds[s] ? share_before(plan, s) : 0;
-    *common *= plan->drift ? 2.0 : 1.0; /* of both models */
-    *common += counts ? 1.0 + each * (double)((experts + chunk - 1) / chunk) : 0.0;
-    *expert = 1.0 + (counts ? each : 0.0);
+    for (pare_site s = 0; s < PARE_SITES; s++) {
+        pare_work before;
+        counts |= p->expert_kinds[s] != 0;
+        if (!p->sequential || !p->kinds[s])
+            continue;
+        PARE_TRY(work_of(e, &p->model.config, p->window, s, &before));
+        common += common_of(&before);
+    }
+    common *= p->drift ? 2.0 : 1.0; /* of both models */
+    common += counts ? (1.0 + each * (double)((experts + chunk - 1) / chunk)) * whole : 0.0;
+    *operations = common + (1.0 + (counts ? each : 0.0)) * all->products[PARE_WORK_EXPERTS];
+    return PARE_OK;
 }
 
-/* A block runs forward, and again on its way back, which takes as much as two; the head forward and
- * back. */
-static void count_weighing(estimate *e)
-{
-    const pare_config *const c = &e->plan->model.config;
-    const double block = 2.0 * (double)pare__plan_part_weights(c, 0);
-    const double head = 2.0 * (double)c->vocab * (double)c->hidden;
-    const double token =
-        4.0 * (double)c->blocks * (block + attention_flops(c, e->plan->window)) + 2.0 * head;
-    if (e->plan->token_weights)
-        e->phase[PARE_PHASE_WEIGH] =
-            beside_products * over(calibration_tokens(e) * token, e->rate.gemm);
-}
-
-/* Passes of the wave, and statistics: half of k^2 per token and site, all of it for drift. */
-static void count_calibration(estimate *e)
+/* Passes of the wave, and statistics: half of k^2 per token and site, all of it for drift. For
+ * token weights a block runs forward, and again on its way back, which takes as much as two; the
+ * head forward and back. */
+static pare_status count_calibration(estimate *e)
 {
     const pare_plan *const p = e->plan;
     const pare_config *const c = &p->model.config;
-    const double tokens = calibration_tokens(e), blocks = (double)c->blocks;
-    const double looks = p->ratios ? 1.0 : 0.0, used = (double)c->experts_used;
-    double common, expert, forward, stats = 0;
-    count_passes(p, e->settled->memory.chunk, &common, &expert);
-    forward =
-        common * (2.0 * (double)pare__plan_part_weights(c, 0) + attention_flops(c, p->window));
-    if (c->experts)
-        forward += expert * used * 2.0 * (double)pare__plan_part_weights(c, 1);
+    const double tokens = calibration_tokens(e), looks = p->ratios ? 1.0 : 0.0;
+    double forward, stats = 0;
+    pare_work all;
+    if (!p->calibrated)
+        return PARE_OK;
+    PARE_TRY(work_of(e, c, p->window, PARE_SITES, &all));
+    PARE_TRY(passes_of(e, &all, &forward));
     for (unsigned s = 0; s < PARE_SITES; s++) {
         const double k = (double)pare_site_width(c, 0, (pare_site)s);
         const double w = (double)pare_site_width(c, 1, (pare_site)s);
         stats += p->kinds[s] & PARE_STATS_HESSIAN ? (1.0 + looks) * k * k : 0;
         stats += p->kinds[s] & PARE_STATS_DRIFT ? 2.0 * k * k : 0;
         stats += p->kinds[s] & PARE_STATS_HELD ? k * k / PARE_HELD_PART : 0;
-        stats += p->expert_kinds[s] & PARE_STATS_HESSIAN ? used * w * w : 0;
+        stats += p->expert_kinds[s] & PARE_STATS_HESSIAN ? (double)c->experts_used * w * w : 0;
     }
-    e->phase[PARE_PHASE_WAVE] = beside_products * over(tokens * blocks * forward, e->rate.gemm);
-    e->phase[PARE_PHASE_STATS] = over(tokens * blocks * stats, e->rate.gram);
+    const double weigh = 4.0 * (common_of(&all) + all.products[PARE_WORK_EXPERTS]) +
+                         2.0 * all.products[PARE_WORK_HEAD];
+    if (p->token_weights)
+        e->phase[PARE_PHASE_WEIGH] = beside_products * over(tokens * weigh, e->rate.gemm);
+    e->phase[PARE_PHASE_WAVE] = beside_products * over(tokens * forward, e->rate.gemm);
+    e->phase[PARE_PHASE_STATS] = over(tokens * (double)c->blocks * stats, e->rate.gram);
+    return PARE_OK;
 }
 
 static pare_pass_cost cost_of(const estimate *e, size_t step, size_t n, size_t k)
@@ -315,36 +306,42 @@ static double dense_rate(const estimate *e)
                                                                          : e->rate.gemm_half;
 }
 
-/* Seconds of a token in the products of the model as it will be. */
-static double packed_seconds(const estimate *e)
+/* Seconds of a token in the products of the blocks as they will be, `rest` operations. */
+static double packed_seconds(const estimate *e, double rest)
 {
     const pare_plan *const p = e->plan;
     const pare_config *const c = &p->out;
-    double seconds = 0, rest = used_weights(c) * (double)c->blocks;
+    double seconds = 0;
     for (size_t i = 0; i < p->linears; i++) {
         const pare_packed_linear *const l = &p->linear[i].packed;
         const double share = p->linear[i].part ? (double)c->experts_used / (double)c->experts : 1;
-        const double weights = share * (double)l->n * (double)l->k;
+        const double operations = 2.0 * share * (double)l->n * (double)l->k;
         const bool floats = l->activation.mode == PARE_ACTIVATION_FLOAT;
-        seconds += over(2.0 * weights, floats ? e->rate.gemm : e->rate.gemm_codes);
-        rest -= weights;
+        seconds += over(operations, floats ? e->rate.gemm : e->rate.gemm_codes);
+        rest -= operations;
     }
-    return seconds + over(2.0 * (rest > 0 ? rest : 0), dense_rate(e));
+    return seconds + over(rest, dense_rate(e));
 }
 
-/* One evaluation: the model before and the one after. */
-static double evaluation_seconds(const estimate *e, double tokens, size_t window, bool kl)
+static double products_of(const pare_work *w)
+{
+    return w->products[PARE_WORK_COMMON] + w->products[PARE_WORK_EXPERTS];
+}
+
+/* Adds one evaluation: the model before and the one after. */
+static pare_status add_evaluation(estimate *e, double tokens, size_t window, bool kl)
 {
     const pare_plan *const p = e->plan;
-    const pare_config *const b = &p->model.config, *const a = &p->out;
-    const double attention = (double)b->blocks * attention_flops(b, window) +
-                             (double)a->blocks * attention_flops(a, window);
-    const double logits = 2 * 2.0 * (double)b->vocab * (double)b->hidden;
-    const double blocks = 2.0 * (double)b->blocks * used_weights(b);
-    const double products =
-        over(blocks + logits, dense_rate(e)) + packed_seconds(e) + over(attention, e->rate.gemm);
-    const double scores = kl ? over((double)b->vocab, parallel(e, e->rate.compare)) : 0;
-    return tokens * (beside_products * products + scores);
+    pare_work b, a;
+    PARE_TRY(work_of(e, &p->model.config, window, PARE_SITES, &b));
+    PARE_TRY(work_of(e, &p->out, window, PARE_SITES, &a));
+    const double dense = products_of(&b) + b.products[PARE_WORK_HEAD] + a.products[PARE_WORK_HEAD];
+    const double products = over(dense, dense_rate(e)) + packed_seconds(e, products_of(&a)) +
+                            over(b.attend + a.attend, e->rate.gemm);
+    const double scores =
+        kl ? over((double)p->model.config.vocab, parallel(e, e->rate.compare)) : 0;
+    e->phase[PARE_PHASE_EVALUATE] += tokens * (beside_products * products + scores);
+    return PARE_OK;
 }
 
 /* Texts in JSON take as many bytes for a token as others do, each once. */
@@ -370,20 +367,19 @@ static double sample_seconds(const estimate *e)
     return SAMPLED * over(bytes, parallel(e, 2 * e->rate.read));
 }
 
-static void count_evaluations(estimate *e)
+static pare_status count_evaluations(estimate *e)
 {
     const pare_plan *const p = e->plan;
-    double *const phase = &e->phase[PARE_PHASE_EVALUATE];
     bool texts = p->held_out > 0;
     for (size_t i = 0; i < p->recipe.evaluations; i++) {
         const pare_evaluation *const v = &p->recipe.evaluation[i];
-        *phase +=
-            evaluation_seconds(e, evaluated_tokens(e, i), v->window, v->kind == PARE_EVALUATE_KL);
+        PARE_TRY(add_evaluation(e, evaluated_tokens(e, i), v->window, v->kind == PARE_EVALUATE_KL));
         texts |= v->kind != PARE_EVALUATE_CHOICE;
     }
     if (p->held_out)
-        *phase += evaluation_seconds(e, (double)p->held_out * (double)p->window, p->window, true);
-    *phase += texts ? sample_seconds(e) : 0;
+        PARE_TRY(add_evaluation(e, (double)p->held_out * (double)p->window, p->window, true));
+    e->phase[PARE_PHASE_EVALUATE] += texts ? sample_seconds(e) : 0;
+    return PARE_OK;
 }
 
 /* Decoded and rounded anew, written, read back, decoded and compared. */
@@ -403,8 +399,8 @@ static void count_exports(estimate *e)
     }
 }
 
-void pare_plan_time_at(const pare_ctx *cx, const pare_plan *plan, const pare_settled *settled,
-                       const pare_plan_rates *rate, pare_plan_estimate *out)
+pare_status pare_plan_time_at(pare_ctx *cx, const pare_plan *plan, const pare_settled *settled,
+                              const pare_plan_rates *rate, pare_plan_estimate *out)
 {
     *out = (pare_plan_estimate){.seconds = 0};
     estimate e = {.cx = cx,
@@ -415,17 +411,17 @@ void pare_plan_time_at(const pare_ctx *cx, const pare_plan *plan, const pare_set
                   .phase = out->phase};
     count_checks(&e);
     count_tokens(&e);
-    count_weighing(&e);
-    count_calibration(&e);
+    PARE_TRY(count_calibration(&e));
     count_linears(&e);
     count_transforms(&e);
     count_writing(&e);
-    count_evaluations(&e);
+    PARE_TRY(count_evaluations(&e));
     count_exports(&e);
     count_hashing(&e);
     for (size_t i = 0; i < PARE_PLAN_PHASES; i++)
         out->seconds += out->phase[i];
     memcpy(out->disk, rate->disk, sizeof out->disk);
+    return PARE_OK;
 }
 
 void pare_plan_time_range(pare_plan_estimate *e, uint64_t load, uint64_t cpus, size_t threads)
@@ -444,7 +440,7 @@ pare_status pare_plan_time(pare_ctx *cx, const pare_plan *plan, pare_plan_estima
     const uint64_t load = pare_machine_number("/proc/loadavg", ""); /* of the last minute */
     const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     PARE_TRY(pare_plan_rates_measure(cx, plan, &rate));
-    pare_plan_time_at(cx, plan, &plan->settled, &rate, out);
+    PARE_TRY(pare_plan_time_at(cx, plan, &plan->settled, &rate, out));
     pare_plan_time_range(out, load == UINT64_MAX ? 0 : load, cpus > 0 ? (uint64_t)cpus : 1,
                          pare_threads(cx));
     return PARE_OK;

@@ -40,9 +40,10 @@ typedef struct pare_plan_estimate {
 void pare_plan_time_range(pare_plan_estimate *e, uint64_t load, uint64_t cpus, size_t threads);
 
 /* The time of a whole job, from nothing to its exports, on a machine of these rates with the
- * threads of cx; `settled` is that of the plan or of the job. */
-void pare_plan_time_at(const pare_ctx *cx, const pare_plan *plan, const pare_settled *settled,
-                       const pare_plan_rates *rate, pare_plan_estimate *out);
+ * threads of cx; `settled` is that of the plan or of the job. PARE_ENOMEM. */
+PARE_CHECKED pare_status pare_plan_time_at(pare_ctx *cx, const pare_plan *plan,
+                                           const pare_settled *settled, const pare_plan_rates *rate,
+                                           pare_plan_estimate *out);
 
 /* The same on this machine as it is now. Reports progress. Statuses as pare_plan_rates_measure. */
 PARE_CHECKED pare_status pare_plan_time(pare_ctx *cx, const pare_plan *plan,

@@ -28,14 +28,14 @@ static void expect(pare_run *run, size_t phase, const char *name, double seconds
     run->phase[phase] = (pare_phase){.name = name, .amount = seconds, .steps = steps};
 }
 
-void pare__run_phases(pare_run *run)
+pare_status pare__run_phases(pare_run *run)
 {
     const pare_plan *const plan = run->plan;
     const size_t blocks = plan->out.blocks;
     const size_t found = run->units.found < blocks ? run->units.found : blocks;
     const double share = blocks ? (double)found / (double)blocks : 0;
     pare_plan_estimate all;
-    pare_plan_time_at(run->cx, plan, &run->settled, &typical, &all);
+    PARE_TRY(pare_plan_time_at(run->cx, plan, &run->settled, &typical, &all));
     const double *const s = all.phase;
     const double wave = s[PARE_PHASE_WAVE];
     const double work = s[PARE_PHASE_STATS] + s[PARE_PHASE_PASSES] + s[PARE_PHASE_STORE];
@@ -57,4 +57,5 @@ void pare__run_phases(pare_run *run)
     expect(run, PARE__PHASE_AGAIN, "looking whether the model changed", s[PARE_PHASE_CHECK] / 4, 1);
     expect(run, PARE__PHASE_EXPORT, "exporting", s[PARE_PHASE_EXPORT], plan->exports);
     pare_ctx_job(run->cx, run->phase, PARE__PHASES, 1);
+    return PARE_OK;
 }

@@ -21,6 +21,6 @@ enum {
 };
 
 /* Says what the job comes to (pare_ctx_job), without what an earlier run is known to have done. */
-void pare__run_phases(pare_run *run);
+PARE_CHECKED pare_status pare__run_phases(pare_run *run);
 
 #endif

@@ -45,7 +45,7 @@ static planned plan_of(const char *rest, double rate)
     planned out = {
         .input = plan.input_bytes, .packed = plan.settled.packed_bytes, plan.settled.other_bytes};
     const pare_plan_rates rates = rates_of(rate);
-    pare_plan_time_at(&cx, &plan, &plan.settled, &rates, &out.time);
+    ck_assert_int_eq(pare_plan_time_at(&cx, &plan, &plan.settled, &rates, &out.time), PARE_OK);
     pare_plan_close(&plan);
     pare_arena_release(&a);
     pare_pool_free(&cx, cx.pool);
