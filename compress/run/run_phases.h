@@ -2,6 +2,8 @@
 #ifndef PARE_COMPRESS_RUN_RUN_PHASES_H
 #define PARE_COMPRESS_RUN_RUN_PHASES_H
 
+#include "runtime/status.h"
+
 typedef struct pare_run pare_run; /* compress/run/run_internal.h */
 
 /* The phases of a job, in their order. Of some, the name is that of the only piece of work in it,
