@@ -32,6 +32,7 @@ typedef struct learner {
     pare_float_block folded, rounded, slope; /* rounded shares the vectors of folded */
     pare_block view;                         /* rounded, as a block */
     float *x, *want;
+    pare_arena room;     /* of the tape, kept from batch to batch */
     pare_tape tape;      /* of the current batch */
     pare_array y;        /* behind the block, less what is wanted */
     double energy;       /* mean square of what is wanted */
@@ -190,7 +191,7 @@ static size_t batch_at(const learner *l, size_t first)
 
 static pare_status measure_batch(learner *l, size_t first, double *error, double *energy)
 {
-    pare_tape_begin(l->cx, l->a, &l->tape);
+    pare_tape_begin(l->cx, &l->room, &l->tape);
     const pare_status s = forward(l, first, batch_at(l, first), error, energy);
     pare_tape_end(&l->tape);
     return s;
@@ -360,7 +361,7 @@ static pare_status step(learner *l, size_t first)
 {
     PARE_TRY(build(l, false));
     zero_slopes(l);
-    pare_tape_begin(l->cx, l->a, &l->tape);
+    pare_tape_begin(l->cx, &l->room, &l->tape);
     pare_status s = find_slopes(l, first);
     pare_tape_end(&l->tape);
     PARE_TRY(s);
@@ -429,7 +430,9 @@ static pare_status take_state(learner *l)
 
 static pare_status learn(learner *l, pare_omniquant_found *found)
 {
+    const pare_batch batch = {.sequences = l->opts->batch, .length = l->block->window};
     PARE_TRY(take_state(l));
+    PARE_TRY(pare_arena_init(l->cx, &l->room, pare_tape_block_bytes(l->cx, l->c, batch)));
     const size_t batches = (l->block->samples + l->opts->batch - 1) / l->opts->batch;
     l->total = batches * (l->opts->epochs + 2);
     spell_out(l);
@@ -463,11 +466,13 @@ pare_status pare_omniquant_learn(pare_ctx *cx, pare_arena *a, const pare_omniqua
                  .opts = opts,
                  .block = block,
                  .c = &block->forward->model->config,
+                 .room = {.cx = cx},
                  .rate1 = 1,
                  .rate2 = 1};
     PARE_TRY(take_found(&l));
     const pare_mark mark = pare_arena_mark(a);
     const pare_status s = learn(&l, found);
+    pare_arena_release(&l.room);
     pare_arena_rewind(a, mark);
     PARE_TRY(s);
     found->kept = !(found->after < found->before);
