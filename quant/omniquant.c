@@ -503,7 +503,7 @@ size_t pare_omniquant_bytes(const pare_ctx *cx, const pare_config *c,
     const size_t vectors = 10 * weights + 48 * widest;
     if (__builtin_mul_overflow(batch.sequences * 2 * c->hidden * sizeof(float), window, &part) ||
         __builtin_add_overflow(bytes, part, &bytes) ||
-        __builtin_add_overflow(bytes, vectors * sizeof(float) + (size_t)128 * PARE_ALIGN, &bytes) ||
+        __builtin_add_overflow(bytes, vectors * sizeof(float) + (size_t)512 * PARE_ALIGN, &bytes) ||
         __builtin_add_overflow(bytes, 3 * pare_float_block_bytes(c), &bytes))
         return SIZE_MAX;
     return bytes;
