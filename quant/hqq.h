@@ -55,7 +55,8 @@ size_t pare_hqq_solve(pare_ctx *cx, const pare_hqq *h, const float *w, size_t n,
  *   PARE_ENOMEM
  *
  * Memory   from `scratch`: 4 n groups + 8 n bytes; Q4_K: 9 bytes per sub-block for the 4.
- * Work, threads and exactness as above. */
+ * Work and exactness as above. Threads over rows; one thread turns the steps and zero points of
+ * Q4_K into bytes. */
 PARE_CHECKED pare_status pare_hqq_quantize(pare_ctx *cx, const pare_grid *grid, const float *w,
                                            size_t n, size_t k, pare_arena *scratch,
                                            pare_codes *out);

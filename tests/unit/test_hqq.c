@@ -152,6 +152,22 @@ START_TEST(whole_zeros_and_steps_are_those_of_a_plain_version)
 }
 END_TEST
 
+/* A start far below its weights pulls zero points beyond the codes, one far above as well. */
+START_TEST(whole_zeros_stay_among_the_codes)
+{
+    float w[64], step[2] = {0.01F, 0.01F}, zero[2] = {0, 7};
+    double error[1];
+    for (size_t j = 0; j < 64; j++)
+        w[j] = j < 32 ? 1 + (float)j / 32 : -1 - (float)j / 32;
+    const pare_hqq h = {.bits = 3, .group = 32, .groups = 2, .whole = true, step, zero, error};
+    ck_assert_uint_ge(pare_hqq_solve(&cx, &h, w, 1, 64), 2);
+    ck_assert_float_eq(zero[0], 0);
+    ck_assert_float_eq(zero[1], 7);
+    ck_assert_float_ge(step[0], 0.1F);
+    ck_assert_float_ge(step[1], 0.1F);
+}
+END_TEST
+
 static const pare_grid uniform = {.bits = 3, .group = 64, .f16_scales = true};
 static const pare_grid super = {
     .bits = 4, .group = PARE_SUPER, .encoding = PARE_ENCODING_Q4_K, .f16_scales = true};
@@ -314,6 +330,7 @@ int main(void)
     tcase_add_checked_fixture(t, quant_setup, quant_teardown);
     tcase_add_loop_test(t, rounds_zeros_and_codes_are_those_of_its_own_implementation, 0, CASES);
     tcase_add_loop_test(t, whole_zeros_and_steps_are_those_of_a_plain_version, 0, CASES);
+    tcase_add_test(t, whole_zeros_stay_among_the_codes);
     tcase_add_test(t, uniform_grids_keep_steps_in_f16_and_err_less_than_rtn);
     tcase_add_test(t, super_blocks_keep_fractions_of_zeros);
     tcase_add_loop_test(t, odd_rows_have_finite_values_near_the_weights, 0, 2);

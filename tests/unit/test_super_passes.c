@@ -146,6 +146,28 @@ START_TEST(what_cannot_be_stored_is_named)
 }
 END_TEST
 
+START_TEST(hqq_has_finer_zero_points_on_super_blocks)
+{
+    const float *const w = weights(N, K);
+    double error[2];
+    for (size_t e = 0; e < 2; e++) {
+        step s = step_of("hqq", e ? PARE_ENCODING_Q4_K : PARE_ENCODING_UNIFORM);
+        set(&s, "group", 32);
+        const float *const q = run(&s, w, NULL, false);
+        const pare_grid g = s.pass->grid(s.value);
+        ck_assert_mem_eq(values(&g, &s.codes), q, N * K * sizeof *q);
+        error[e] = 0;
+        for (size_t i = 0; i < N * K; i++)
+            error[e] += fabs((double)w[i] - (double)q[i]);
+    }
+    ck_assert_double_lt(error[1], 0.99 * error[0]);
+    step s = step_of("hqq", PARE_ENCODING_Q4_K);
+    ck_assert_int_eq(pare_pass_store(&cx, s.pass, s.value, N, 640, &s.linear), PARE_ESHAPE);
+    ck_assert_ptr_nonnull(strstr(cx.what, "do not divide the 640 inputs of a row"));
+    pare_ctx_clear(&cx);
+}
+END_TEST
+
 START_TEST(weights_that_rtn_cannot_store_are_named)
 {
     float *const w = weights(N, K);
@@ -174,6 +196,7 @@ int main(void)
     tcase_add_loop_test(t, gptq_comes_closer_and_says_what_it_hands_over, 0, GRIDS);
     tcase_add_test(t, what_was_pruned_stays_zero_on_the_signed_grid);
     tcase_add_loop_test(t, what_cannot_be_stored_is_named, 0, GRIDS);
+    tcase_add_test(t, hqq_has_finer_zero_points_on_super_blocks);
     tcase_add_loop_test(t, weights_that_rtn_cannot_store_are_named, 0, GRIDS);
     tcase_set_timeout(t, 120);
     suite_add_tcase(s, t);
