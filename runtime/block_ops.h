@@ -3,6 +3,11 @@
  * what a block computes is written once; the CPU runs it (cpu_ops.c), the tape keeps what its
  * gradient needs (tape.h).
  *
+ * An array lies where its backend keeps it. Of a backend that is `far` the host cannot read it:
+ * what the host has goes there by put and comes back by get, what callers hand to
+ * pare_block_forward and pare_logits as well as what a tap looks at. Weights, caches and tables are
+ * host memory for every backend.
+ *
  * Each returns a pare_status and leaves its message in the context. Arrays do not overlap unless
  * it says so. Sums have one order, whatever the batch and the number of threads. */
 #ifndef PARE_RUNTIME_BLOCK_OPS_H
@@ -57,6 +62,7 @@ typedef struct pare_ops pare_ops;
  *
  * mark     a point to return to; rewind: what was taken behind it is free, unless values are kept
  * take     y [rows, width] in the scratch, holding anything. PARE_ENOMEM.
+ * put      y = x, which the host has; get: the way back. x and y [rows, width]
  * zero     y = 0
  * embed    y[i] = row tokens[i] of the embedding times its scale, plus the learned position of
  *          token i, batch.start + i % batch.length, where there are such; tokens are in range
@@ -79,6 +85,8 @@ typedef struct pare_ops pare_ops;
     X(mark, (const pare_ops *o, pare_mark *m))                                                     \
     X(rewind, (const pare_ops *o, pare_mark m))                                                    \
     X(take, (const pare_ops *o, size_t rows, size_t width, pare_array *y))                         \
+    X(put, (const pare_ops *o, const float *x, pare_array y))                                      \
+    X(get, (const pare_ops *o, pare_array x, float *y))                                            \
     X(zero, (const pare_ops *o, pare_array y))                                                     \
     X(embed, (const pare_ops *o, const pare_model *m, const int32_t *tokens, pare_batch batch,     \
               pare_array y))                                                                       \
@@ -109,6 +117,7 @@ typedef struct pare_block_table {
 /* Who runs the operations. */
 typedef struct pare_backend {
     const pare_block_table *op;
+    bool far;   /* the host cannot read its arrays */
     bool keeps; /* values stay until the end: nothing that is read again may be overwritten */
     void *self;
 } pare_backend;

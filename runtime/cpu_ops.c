@@ -43,6 +43,20 @@ static pare_status cpu_take(const pare_ops *o, size_t rows, size_t width, pare_a
     return y->at ? PARE_OK : PARE_ENOMEM;
 }
 
+static pare_status cpu_put(const pare_ops *o, const float *x, pare_array y)
+{
+    (void)o;
+    memcpy(y.at, x, y.rows * y.width * sizeof *y.at);
+    return PARE_OK;
+}
+
+static pare_status cpu_get(const pare_ops *o, pare_array x, float *y)
+{
+    (void)o;
+    memcpy(y, x.at, x.rows * x.width * sizeof *y);
+    return PARE_OK;
+}
+
 static pare_status cpu_zero(const pare_ops *o, pare_array y)
 {
     (void)o;

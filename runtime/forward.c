@@ -90,16 +90,29 @@ pare_status pare_logits_run(const pare_ops *o, const pare_forward *f, pare_array
     return m->config.logit_cap > 0 ? o->op->cap(o, m->config.logit_cap, logits) : PARE_OK;
 }
 
+/* Of x, rows up to the last one that is asked for. */
+static pare_status logits_of(const pare_ops *o, const pare_forward *f, const float *x,
+                             const size_t *rows, size_t count, float *logits)
+{
+    const pare_model *const m = f->model;
+    pare_array stream, out = {.at = logits, .rows = count, .width = m->head.n};
+    size_t height = rows ? 0 : count;
+    for (size_t i = 0; rows && i < count; i++)
+        height = rows[i] < height ? height : rows[i] + 1;
+    PARE_TRY(pare__from_host(o, x, height, m->config.hidden, &stream));
+    if (o->backend.far)
+        PARE_TRY(o->op->take(o, count, m->head.n, &out));
+    PARE_TRY(pare_logits_run(o, f, stream, rows, out));
+    return pare__to_host(o, out, logits);
+}
+
 pare_status pare_logits(pare_ctx *cx, pare_arena *scratch, const pare_forward *f, const float *x,
                         const size_t *rows, size_t count, float *logits)
 {
-    const pare_model *const m = f->model;
     const pare_ops o = pare_ops_of(cx, scratch, f);
-    const pare_mark mark = pare_arena_mark(scratch);
-    const pare_array stream = {
-        .at = (float *)(uintptr_t)x, .rows = count, .width = m->config.hidden};
-    const pare_array out = {.at = logits, .rows = count, .width = m->head.n};
-    const pare_status s = pare_logits_run(&o, f, stream, rows, out);
-    pare_arena_rewind(scratch, mark);
+    pare_mark mark;
+    PARE_TRY(o.op->mark(&o, &mark));
+    const pare_status s = logits_of(&o, f, x, rows, count, logits);
+    PARE_TRY(o.op->rewind(&o, mark));
     return s;
 }

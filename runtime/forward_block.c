@@ -5,6 +5,43 @@
 
 #include "runtime/forward_internal.h"
 
+pare_status pare__from_host(const pare_ops *o, const float *x, size_t rows, size_t width,
+                            pare_array *y)
+{
+    *y = (pare_array){.at = (float *)(uintptr_t)x, .rows = rows, .width = width};
+    if (!o->backend.far)
+        return PARE_OK;
+    PARE_TRY(o->op->take(o, rows, width, y));
+    return o->op->put(o, x, *y);
+}
+
+/* What x holds, for the host to look at: x itself, or a copy in the scratch. */
+static pare_status look(const pare_ops *o, pare_array x, float **at)
+{
+    *at = x.at;
+    if (!o->backend.far)
+        return PARE_OK;
+    *at = pare_arena_take_raw(o->scratch, x.rows, x.width * sizeof(float));
+    return *at ? o->op->get(o, x, *at) : PARE_ENOMEM;
+}
+
+pare_status pare__see(const pare_ops *o, const pare_tap *tap, size_t part, pare_site site,
+                      pare_array x)
+{
+    const bool shows = pare__shows(tap, part), changes = tap && tap->change;
+    float *at = NULL;
+    if (shows || changes)
+        PARE_TRY(look(o, x, &at));
+    if (changes) {
+        tap->change(tap->self, site, at, x.rows, x.width);
+        if (o->backend.far)
+            PARE_TRY(o->op->put(o, at, x));
+    }
+    if (shows)
+        PARE_TRY(tap->see(tap->self, part, site, at, x.rows, x.width));
+    return tap && tap->last == site ? PARE__STOPPED : PARE_OK;
+}
+
 /* The state of one call. */
 typedef struct block_call {
     const pare_ops *o;
@@ -109,7 +146,10 @@ static pare_status make_qkv(const block_call *p, pare_array normed, pare_array *
     PARE_TRY(inner_norm(p, PARE_NORM_K, c->kv_heads, &qkv[1]));
     if (!p->tap || !p->tap->see_kv)
         return PARE_OK;
-    PARE_TRY(p->tap->see_kv(p->tap->self, qkv[1].at, qkv[2].at, p->rows));
+    float *k, *v;
+    PARE_TRY(look(p->o, qkv[1], &k));
+    PARE_TRY(look(p->o, qkv[2], &v));
+    PARE_TRY(p->tap->see_kv(p->tap->self, k, v, p->rows));
     return p->tap->last == PARE_SITE_ATTENTION ? PARE__STOPPED : PARE_OK;
 }
 
@@ -240,16 +280,31 @@ pare_status pare_block_run(const pare_ops *o, const pare_forward *f, const pare_
     return s;
 }
 
+/* Behind a tap that stops it, x is as it was. */
+static pare_status run_host(const pare_ops *o, const pare_forward *f, const pare_block *weights,
+                            pare_batch batch, size_t rows, float *x, pare_kv *kv,
+                            const pare_tap *tap)
+{
+    pare_array stream, behind;
+    PARE_TRY(pare__from_host(o, x, rows, f->model->config.hidden, &stream));
+    PARE_TRY(pare_block_run(o, f, weights, batch, stream, kv, tap, &behind));
+    return pare__stops(tap) ? PARE_OK : pare__to_host(o, behind, x);
+}
+
 pare_status pare_block_forward(pare_ctx *cx, pare_arena *scratch, const pare_forward *f,
                                const pare_block *weights, pare_batch batch, float *x, pare_kv *kv,
                                const pare_tap *tap)
 {
     const pare_ops o = pare_ops_of(cx, scratch, f);
-    pare_array stream = {.at = x, .width = f->model->config.hidden}, behind;
-    if (__builtin_mul_overflow(batch.sequences, batch.length, &stream.rows))
+    size_t rows;
+    pare_mark mark;
+    if (__builtin_mul_overflow(batch.sequences, batch.length, &rows))
         return pare_fail(cx, PARE_ENOMEM, "batch of %zu x %zu tokens", batch.sequences,
                          batch.length);
-    if (stream.rows == 0)
+    if (rows == 0)
         return PARE_OK;
-    return pare_block_run(&o, f, weights, batch, stream, kv, tap, &behind);
+    PARE_TRY(o.op->mark(&o, &mark));
+    const pare_status s = run_host(&o, f, weights, batch, rows, x, kv, tap);
+    PARE_TRY(o.op->rewind(&o, mark));
+    return s;
 }

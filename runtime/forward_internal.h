@@ -34,17 +34,21 @@ static inline pare_status pare__unless_stopped(pare_status s)
     return s == PARE__STOPPED ? PARE_OK : s;
 }
 
-/* Shows the input of a site to the tap, and stops behind the last one. */
-static inline pare_status pare__see(const pare_ops *o, const pare_tap *tap, size_t part,
-                                    pare_site site, pare_array x)
+/* What the host has at x, [rows, width], as an array: that memory, or a copy far away. PARE_ENOMEM.
+ */
+PARE_CHECKED pare_status pare__from_host(const pare_ops *o, const float *x, size_t rows,
+                                         size_t width, pare_array *y);
+
+/* Brings y, whose values belong to x of the host, back where it is a copy. */
+static inline pare_status pare__to_host(const pare_ops *o, pare_array y, float *x)
 {
-    (void)o;
-    if (tap && tap->change)
-        tap->change(tap->self, site, x.at, x.rows, x.width);
-    if (tap && pare__shows(tap, part))
-        PARE_TRY(tap->see(tap->self, part, site, x.at, x.rows, x.width));
-    return tap && tap->last == site ? PARE__STOPPED : PARE_OK;
+    return o->backend.far ? o->op->get(o, y, x) : PARE_OK;
 }
+
+/* Shows the input of a site to the tap, and stops behind the last one. PARE_ENOMEM, or what the tap
+ * returned. */
+PARE_CHECKED pare_status pare__see(const pare_ops *o, const pare_tap *tap, size_t part,
+                                   pare_site site, pare_array x);
 
 /* y [rows, width] in the memory of x, which has room for it and is not read again; fresh where
  * values are kept. */

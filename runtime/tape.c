@@ -80,6 +80,18 @@ static pare_status tape_take(const pare_ops *o, size_t rows, size_t width, pare_
     return new_slot(t, true, y);
 }
 
+static pare_status tape_put(const pare_ops *o, const float *x, pare_array y)
+{
+    const pare_ops *const inner = &tape_of(o)->inner;
+    return inner->op->put(inner, x, y);
+}
+
+static pare_status tape_get(const pare_ops *o, pare_array x, float *y)
+{
+    const pare_ops *const inner = &tape_of(o)->inner;
+    return inner->op->get(inner, x, y);
+}
+
 static pare_status tape_zero(const pare_ops *o, pare_array y)
 {
     const pare_ops *const inner = &tape_of(o)->inner;

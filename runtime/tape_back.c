@@ -420,6 +420,8 @@ static pare_status undo(pare_tape *t, const pare_step *s)
     case PARE__OP_mark:
     case PARE__OP_rewind:
     case PARE__OP_take:
+    case PARE__OP_put:
+    case PARE__OP_get:
     case PARE__OP_zero: break;
     }
     return PARE_OK;

@@ -1,7 +1,9 @@
 /* Logits of a small random model of every family against the reference implementation. */
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "formats/checkpoint.h"
 #include "runtime/forward.h"
 #include "tests/data/families.h"
+#include "tests/unit/far.h"
 #include "tests/unit/folder.h"
 
 enum { LENGTH = 40, LINE = 8192 };
@@ -60,8 +62,8 @@ static golden read_golden(const char *name)
     ck_abort_msg("no golden values of %s", name);
 }
 
-/* Runs the tokens in pieces of `piece`; logits [LENGTH, vocab]. */
-static void run(const pare_model *m, size_t piece, float *logits)
+/* Runs the tokens in pieces of `piece` on a backend, NULL: the CPU; logits [LENGTH, vocab]. */
+static void run(const pare_model *m, const pare_backend *backend, size_t piece, float *logits)
 {
     pare_forward f;
     const pare_config *const c = &m->config;
@@ -70,6 +72,7 @@ static void run(const pare_model *m, size_t piece, float *logits)
     float *const x = PARE_NEW(&arena, float, LENGTH * c->hidden);
     ck_assert(kv && x);
     ck_assert_int_eq(pare_forward_init(&cx, &arena, m, LENGTH, false, &f), PARE_OK);
+    f.backend = backend;
     for (size_t b = 0; b < c->blocks; b++)
         ck_assert_int_eq(pare_kv_take_format(&arena, c, &m->kv, 1, LENGTH, &kv[b]), PARE_OK);
     for (size_t at = 0; at < LENGTH; at += piece) {
@@ -91,7 +94,7 @@ static double farther(double most, float is, float wanted)
     return d > most || isnan(d) ? d : most;
 }
 
-START_TEST(logits_are_those_of_the_reference_and_do_not_depend_on_the_split)
+START_TEST(logits_are_those_of_the_reference_whatever_the_split_and_the_backend)
 {
     const family *const f = &families[_i];
     pare_checkpoint ck;
@@ -104,7 +107,7 @@ START_TEST(logits_are_those_of_the_reference_and_do_not_depend_on_the_split)
     float *const whole = PARE_NEW(&arena, float, LENGTH *g.vocab);
     float *const pieces = PARE_NEW(&arena, float, LENGTH *g.vocab);
     ck_assert(whole && pieces);
-    run(&m, LENGTH, whole);
+    run(&m, NULL, LENGTH, whole);
     double most = 0, largest = 0;
     for (size_t t = 0; t < LENGTH; t++)
         for (size_t j = 0; j < g.vocab; j += g.step)
@@ -124,11 +127,16 @@ START_TEST(logits_are_those_of_the_reference_and_do_not_depend_on_the_split)
     };
     for (size_t i = 0; i < sizeof cache / sizeof *cache; i++) {
         m.kv = cache[i];
-        run(&m, LENGTH, whole);
+        run(&m, NULL, LENGTH, whole);
         for (size_t piece = 1; piece < 8; piece += 6) {
-            run(&m, piece, pieces);
+            run(&m, NULL, piece, pieces);
             ck_assert_mem_eq(whole, pieces, LENGTH * g.vocab * sizeof *whole);
         }
+        far_place far;
+        far_begin(&far);
+        run(&m, &far.backend, 7, pieces);
+        ck_assert_mem_eq(whole, pieces, LENGTH * g.vocab * sizeof *whole);
+        far_end(&far);
     }
     pare_checkpoint_close(&ck);
 }
@@ -139,7 +147,7 @@ int main(void)
     Suite *const s = suite_create("families");
     TCase *const t = tcase_create("families");
     tcase_add_checked_fixture(t, begin, end);
-    tcase_add_loop_test(t, logits_are_those_of_the_reference_and_do_not_depend_on_the_split, 0,
+    tcase_add_loop_test(t, logits_are_those_of_the_reference_whatever_the_split_and_the_backend, 0,
                         FAMILIES);
     suite_add_tcase(s, t);
     return unit_main(s);
