@@ -93,10 +93,11 @@ static pare_status work_of(const estimate *e, const pare_config *c, size_t windo
                            pare_work *w)
 {
     const pare_model m = {.config = *c};
-    PARE_TRY(pare_work_of(e->cx, &m, (pare_batch){1, window, 0}, last, NULL, w));
+    const size_t tokens = window ? window : 1; /* choice files have no windows */
+    PARE_TRY(pare_work_of(e->cx, &m, (pare_batch){1, tokens, 0}, last, NULL, w));
     for (size_t i = 0; i < PARE_WORK_PARTS; i++)
-        w->products[i] /= (double)window;
-    w->attend /= attention_speed * (double)window;
+        w->products[i] /= (double)tokens;
+    w->attend /= attention_speed * (double)tokens;
     return PARE_OK;
 }
 

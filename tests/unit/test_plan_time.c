@@ -28,14 +28,16 @@ typedef struct planned {
     uint64_t input, packed, other;
 } planned;
 
-/* The estimate for passes and what else the recipe has, with a thread for each CPU. */
-static planned plan_of(const char *rest, double rate)
+#define HEDGE PARE_SOURCE_DIR "/recipes/demo/hedge"
+
+/* The estimate for a model, passes and what else the recipe has, with a thread for each CPU. */
+static planned plan_of_model(const char *model, const char *rest, double rate)
 {
     pare_ctx cx;
     pare_arena a;
     pare_plan plan;
     char text[1024];
-    (void)snprintf(text, sizeof text, "pare: 1\nmodel: model\noutput: out\n%s\n", rest);
+    (void)snprintf(text, sizeof text, "pare: 1\nmodel: %s\noutput: out\n%s\n", model, rest);
     job_recipe(&place, text);
     pare_ctx_init(&cx);
     ck_assert_int_eq(pare_arena_init(&cx, &a, 0), PARE_OK);
@@ -50,6 +52,11 @@ static planned plan_of(const char *rest, double rate)
     pare_arena_release(&a);
     pare_pool_free(&cx, cx.pool);
     return out;
+}
+
+static planned plan_of(const char *rest, double rate)
+{
+    return plan_of_model("model", rest, rate);
 }
 
 #define RTN  "passes: [{rtn: {bits: 4, group: 32}}]\n"
@@ -130,6 +137,37 @@ START_TEST(an_evaluation_counts_whole_windows_and_each_model_that_runs)
     }
     ck_assert_double_eq(windows[1], windows[0]);       /* a partial one is dropped */
     ck_assert_double_gt(windows[2], 1.5 * windows[0]); /* samples are the same */
+}
+END_TEST
+
+/* A token of a choice file costs about what one of a text does. */
+START_TEST(a_choice_evaluation_runs_both_models)
+{
+    static const char item[] =
+        "{\"context\": \"the king of the\", \"choices\": [\" hedge and so on\", "
+        "\" other one\"], \"answer\": 0}\n";
+    const size_t bytes = strlen("the king of the hedge and so on other one");
+    double chosen[2], read[2];
+    char text[256];
+    for (size_t i = 0; i < 2; i++) {
+        const size_t items = 200 * (i + 1);
+        FILE *const f = fopen(job_path(&place, "items.jsonl"), "w");
+        ck_assert_ptr_nonnull(f);
+        for (size_t k = 0; k < items; k++)
+            ck_assert_int_ge(fputs(item, f), 0);
+        ck_assert_int_eq(fclose(f), 0);
+        chosen[i] = plan_of_model(HEDGE, RTN "evaluate: [{choice: {file: items.jsonl}}]", 1)
+                        .time.phase[PARE_PHASE_EVALUATE];
+        (void)snprintf(text, sizeof text,
+                       RTN "evaluate: [{perplexity: {text: " PARE_SOURCE_DIR
+                           "/recipes/demo/evaluation.txt, window: 32, limit: %zu}}]",
+                       4 * (i + 1));
+        read[i] = plan_of_model(HEDGE, text, 1).time.phase[PARE_PHASE_EVALUATE];
+    }
+    const double of_choice = (chosen[1] - chosen[0]) / (200 * 0.25 * (double)bytes);
+    const double of_text = (read[1] - read[0]) / (4 * 32);
+    ck_assert_msg(of_choice > 0.7 * of_text && of_choice < 1.5 * of_text, "%g and %g", of_choice,
+                  of_text);
 }
 END_TEST
 
@@ -278,6 +316,7 @@ int main(void)
     tcase_add_test(t, a_job_without_data_reads_hashes_packs_and_writes);
     tcase_add_test(t, calibration_takes_as_long_as_it_has_tokens);
     tcase_add_test(t, an_evaluation_counts_whole_windows_and_each_model_that_runs);
+    tcase_add_test(t, a_choice_evaluation_runs_both_models);
     tcase_add_test(t, a_transform_and_an_export_come_on_top);
     tcase_add_test(t, rates_of_this_machine_are_all_there);
     tcase_add_test(t, a_busy_machine_makes_the_range_wider);
