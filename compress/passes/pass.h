@@ -128,6 +128,8 @@ typedef struct pare_pass_transform {
     /* With `block`: scratch and work of one block, beside `cost`. */
     pare_pass_cost (*block_cost)(const pare_ctx *cx, const double *value, const pare_config *c,
                                  size_t samples, size_t window);
+    /* Whether it has something to do at a site whose input nothing can scale. NULL: nothing. */
+    bool (*works_unscaled)(const double *value);
     /* Why the grid of the quantizer behind it (NULL: none) does not do, or NULL. NULL: all do. */
     const char *(*refuses)(const double *value, const pare_grid *grid);
 } pare_pass_transform;

@@ -89,6 +89,12 @@ static unsigned folds(const double *value)
     return value[SCALES] != 0.0 ? PARE_FOLDS_SCALE : 0;
 }
 
+/* Ranges are learned whatever is in front. */
+static bool works_unscaled(const double *value)
+{
+    return value[CLIP] != 0.0;
+}
+
 static const char *refuses(const double *value, const pare_grid *grid)
 {
     if (value[CLIP] == 0.0 && value[SCALES] == 0.0)
@@ -224,6 +230,7 @@ static const pare_pass_transform transforms = {.sites = sites,
                                                .folds = folds,
                                                .block = transform_block,
                                                .block_cost = block_cost,
+                                               .works_unscaled = works_unscaled,
                                                .refuses = refuses};
 
 const pare_pass pare_pass_omniquant = {

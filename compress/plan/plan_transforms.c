@@ -94,8 +94,9 @@ static pare_status check_site(pare_ctx *cx, const pare_plan *plan, size_t step, 
                                     (size_t)owner[role]);
     }
     const unsigned folds = folds_of(plan, step);
-    const bool fixed = pare_fold_channels(&plan->model.config, site) == 0;
-    if (folds && fixed && !pass_at(plan, step)->transform->block)
+    const pare_pass_transform *const t = pass_at(plan, step)->transform;
+    const bool unscaled = t->works_unscaled && t->works_unscaled(step_at(plan, step)->value);
+    if (folds && !unscaled && pare_fold_channels(&plan->model.config, site) == 0)
         return pare_recipe_fail(cx, step_at(plan, step)->place,
                                 "%s: nothing in front of %s can take a scale or a shift",
                                 pass_at(plan, step)->name, some);
@@ -166,7 +167,7 @@ pare_status pare__plan_transform(pare_ctx *cx, pare_plan *plan, size_t step, con
     const size_t before = plan->transforms;
     if (pass->transform->block && plan->model.config.experts)
         return pare__plan_refuse_family(cx, plan, step_at(plan, step),
-                                        "learns linears that every token runs, so it leaves out",
+                                        "does not learn on the blocks of",
                                         "its MLP is a mixture of experts");
     if (plan->model.config.experts)
         PARE_TRY(leave_experts(cx, plan, step, selected, &sites));
