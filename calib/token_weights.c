@@ -91,15 +91,17 @@ static void weigh_rows(void *arg, size_t begin, size_t end, size_t worker)
 static void see(void *self, const pare_linear *w, const float *dy, size_t rows, size_t n)
 {
     const weigh_job *const job = self;
-    const pare_role role = (pare_role)(w - job->weights.linear);
-    if (w < job->weights.linear || w >= job->weights.linear + PARE_ROLES)
+    size_t role = 0;
+    while (role < PARE_ROLES && w != &job->weights.linear[role])
+        role++;
+    if (role == PARE_ROLES)
         return;
     const pare_site site = job->f->model->config.arch->linear[role].site;
     seen s = {.dy = dy, .n = n, .window = job->window, .over = job->over};
     s.weight = job->out->weight + site * job->total + job->first;
     pare_parallel(job->cx, rows / job->window * ((n + COLUMNS - 1) / COLUMNS), 1, find_means, &s);
     pare_parallel(job->cx, rows, 64, weigh_rows, &s);
-    pare_output_curvature_add(job->cx, &job->out->outputs, role, dy, rows, n);
+    pare_output_curvature_add(job->cx, &job->out->outputs, (pare_role)role, dy, rows, n);
 }
 
 /* Where the sums of a block begin in their file, in floats. */

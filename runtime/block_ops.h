@@ -75,7 +75,7 @@ typedef struct pare_ops pare_ops;
  * turn     x <- Q x, the rotation of runtime/hadamard.h
  * round    x <- x rounded to int8 with a scale for each row
  * route    softmax of the router's outputs and the `used` largest of each row; logit is overwritten
- *          (cpu_routes.c has the formula). r comes from the scratch. PARE_ENOMEM.
+ *          (route.c has the formula). r comes from the scratch. PARE_ENOMEM.
  * gather   y[i] = x[row of visit i of an expert]
  * scatter  y[row of visit i] += weight of visit i x[i]
  * share    y = sigmoid(gate) x, gate [rows, 1]; y may be x

@@ -53,9 +53,13 @@ PARE_CHECKED pare_status pare_count_begin(const pare_ctx *cx, const pare_config 
 size_t pare_count_end(pare_count *n, pare_status s);
 
 /* What all blocks of a model do with a batch, and the head with each of its rows, spread evenly
- * over experts; where m->block is NULL, blocks without weights are taken. last   PARE_SITES, or
- * blocks stop at this site of part 0, and experts and head do not run visit  NULL, or sees each
- * linear that runs PARE_ENOMEM. */
+ * over experts.
+ *
+ *   m      where m->block is NULL, blocks without weights are taken
+ *   last   PARE_SITES, or blocks stop at this site of part 0, and experts and head do not run
+ *   visit  NULL, or sees each linear that runs
+ *
+ * PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_work_of(pare_ctx *cx, const pare_model *m, pare_batch batch,
                                       pare_site last, const pare_work_visit *visit, pare_work *out);
 

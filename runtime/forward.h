@@ -38,7 +38,8 @@ typedef struct pare_tap {
      * router says. Only with last < PARE_SITES. */
     const bool *all_rows;
     /* NULL, or changes the input of a site in place before it is shown: rounding of activations. A
-     * gradient passes it as if nothing had changed (straight-through). */
+     * gradient passes it as if nothing had changed (straight-through). Not together with all_rows.
+     */
     void (*change)(void *self, pare_site site, float *x, size_t rows, size_t k);
 } pare_tap;
 

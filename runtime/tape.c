@@ -40,15 +40,15 @@ void *pare__tape_new(pare_tape *t, size_t count, size_t size)
     return at;
 }
 
-static pare_step *record(pare_tape *t, pare__op op)
+static pare_status record(pare_tape *t, const pare_step *what)
 {
     pare_step *const s = pare__tape_new(t, 1, sizeof *s);
     if (!s)
-        return NULL;
+        return PARE_ENOMEM;
+    *s = *what;
     s->before = t->last;
-    s->op = op;
     t->last = s;
-    return s;
+    return PARE_OK;
 }
 
 static pare_status new_slot(pare_tape *t, bool wanted, pare_array *y)
@@ -102,25 +102,16 @@ static pare_status tape_embed(const pare_ops *o, const pare_model *m, const int3
                               pare_batch batch, pare_array y)
 {
     pare_tape *const t = tape_of(o);
-    pare_step *const s = record(t, PARE__OP_embed);
-    if (!s)
-        return PARE_ENOMEM;
-    s->model = m;
-    s->tokens = tokens;
-    s->batch = batch;
-    s->y = y;
+    PARE_TRY(record(
+        t,
+        &(pare_step){.op = PARE__OP_embed, .model = m, .tokens = tokens, .batch = batch, .y = y}));
     return t->inner.op->embed(&t->inner, m, tokens, batch, y);
 }
 
 static pare_status tape_norm(const pare_ops *o, const pare_norm_of *n, pare_array x, pare_array y)
 {
     pare_tape *const t = tape_of(o);
-    pare_step *const s = record(t, PARE__OP_norm);
-    if (!s)
-        return PARE_ENOMEM;
-    s->norm = *n;
-    s->x = x;
-    s->y = y;
+    PARE_TRY(record(t, &(pare_step){.op = PARE__OP_norm, .norm = *n, .x = x, .y = y}));
     return t->inner.op->norm(&t->inner, n, x, y);
 }
 
@@ -128,18 +119,15 @@ static pare_status tape_linears(const pare_ops *o, const pare_linear *const *w, 
                                 bool exact, pare_array x, const pare_array *y)
 {
     pare_tape *const t = tape_of(o);
-    pare_step *const s = record(t, PARE__OP_linears);
-    if (!s)
-        return PARE_ENOMEM;
-    s->count = count;
-    s->x = x;
+    pare_step s = {.op = PARE__OP_linears, .count = count, .x = x};
     for (size_t i = 0; i < count; i++) {
         if (w[i]->bits)
             return pare_fail(t->inner.cx, PARE_ENOTSUP, "%s: a gradient needs dense weights",
                              w[i]->name);
-        s->w[i] = w[i];
-        s->outs[i] = y[i];
+        s.w[i] = w[i];
+        s.outs[i] = y[i];
     }
+    PARE_TRY(record(t, &s));
     return t->inner.op->linears(&t->inner, w, count, exact, x, y);
 }
 
@@ -147,17 +135,12 @@ static pare_status tape_attend(const pare_ops *o, const pare_attend *a, pare_arr
                                pare_array v, pare_array y)
 {
     pare_tape *const t = tape_of(o);
-    pare_step *const s = record(t, PARE__OP_attend);
-    if (!s)
-        return PARE_ENOMEM;
     if (a->kv->format.method != PARE_KV_FLOAT || a->batch.start > 0)
         return pare_fail(t->inner.cx, PARE_ENOTSUP,
                          "a gradient needs an F32 cache that begins with the batch");
-    s->attend = *a;
-    s->x = q;
-    s->other = k;
-    s->third = v;
-    s->y = y;
+    PARE_TRY(record(
+        t,
+        &(pare_step){.op = PARE__OP_attend, .attend = *a, .x = q, .other = k, .third = v, .y = y}));
     return t->inner.op->attend(&t->inner, a, q, k, v, y);
 }
 
@@ -165,35 +148,22 @@ static pare_status tape_activate(const pare_ops *o, pare_act act, pare_array gat
                                  pare_array y)
 {
     pare_tape *const t = tape_of(o);
-    pare_step *const s = record(t, PARE__OP_activate);
-    if (!s)
-        return PARE_ENOMEM;
-    s->act = act;
-    s->x = gate;
-    s->other = up;
-    s->y = y;
+    PARE_TRY(record(
+        t, &(pare_step){.op = PARE__OP_activate, .act = act, .x = gate, .other = up, .y = y}));
     return t->inner.op->activate(&t->inner, act, gate, up, y);
 }
 
 static pare_status tape_add(const pare_ops *o, pare_array a, pare_array b, pare_array y)
 {
     pare_tape *const t = tape_of(o);
-    pare_step *const s = record(t, PARE__OP_add);
-    if (!s)
-        return PARE_ENOMEM;
-    s->x = a;
-    s->other = b;
-    s->y = y;
+    PARE_TRY(record(t, &(pare_step){.op = PARE__OP_add, .x = a, .other = b, .y = y}));
     return t->inner.op->add(&t->inner, a, b, y);
 }
 
 static pare_status tape_turn(const pare_ops *o, pare_array x)
 {
     pare_tape *const t = tape_of(o);
-    pare_step *const s = record(t, PARE__OP_turn);
-    if (!s)
-        return PARE_ENOMEM;
-    s->x = x;
+    PARE_TRY(record(t, &(pare_step){.op = PARE__OP_turn, .x = x}));
     return t->inner.op->turn(&t->inner, x);
 }
 
@@ -203,23 +173,35 @@ static pare_status tape_round(const pare_ops *o, pare_array x)
     return inner->op->round(inner, x);
 }
 
+/* A dry run sends all rows to as few experts as it can. In a real one more of them have rows, and
+ * steps and arrays of their own: gather, linears, activate, linears, scatter. */
+static void count_experts(pare_tape *t, const pare_routes *r)
+{
+    enum { OF_EXPERT = 5 };
+    const size_t most = r->used * r->rows < r->experts ? r->used * r->rows : r->experts;
+    const size_t each = sizeof(pare_step) + sizeof(struct pare_slot) + (size_t)4 * PARE_ALIGN;
+    if (most > r->used)
+        pare__count_add(&t->inner, OF_EXPERT * (most - r->used), each);
+}
+
 /* The operation writes over its logits, so it gets a copy. */
 static pare_status tape_route(const pare_ops *o, pare_array logit, size_t used, bool norm,
                               pare_routes *r)
 {
     pare_tape *const t = tape_of(o);
     const pare_ops *const inner = &t->inner;
-    pare_step *const s = record(t, PARE__OP_route);
+    pare_step s = {.op = PARE__OP_route, .x = logit};
     pare_array copy;
-    if (!s)
-        return PARE_ENOMEM;
-    s->x = logit;
     PARE_TRY(inner->op->take(inner, logit.rows, logit.width, &copy));
     PARE_TRY(inner->op->rows(inner, NULL, logit, copy));
     PARE_TRY(inner->op->route(inner, copy, used, norm, r));
-    s->routes = *r;
-    s->dweight = pare__tape_new(t, logit.rows * used, sizeof *s->dweight);
-    return s->dweight ? PARE_OK : PARE_ENOMEM;
+    s.routes = *r;
+    s.dweight = pare__tape_new(t, logit.rows * used, sizeof *s.dweight);
+    if (!s.dweight)
+        return PARE_ENOMEM;
+    if (t->dry)
+        count_experts(t, r);
+    return record(t, &s);
 }
 
 /* The step that made r. */
@@ -234,14 +216,11 @@ static pare_status tape_gather(const pare_ops *o, const pare_routes *r, size_t e
                                pare_array y)
 {
     pare_tape *const t = tape_of(o);
-    const pare_step *const route = route_of(t->last, r);
-    pare_step *const s = record(t, PARE__OP_gather);
-    if (!s)
-        return PARE_ENOMEM;
-    s->route = route;
-    s->expert = expert;
-    s->x = x;
-    s->y = y;
+    PARE_TRY(record(t, &(pare_step){.op = PARE__OP_gather,
+                                    .route = route_of(t->last, r),
+                                    .expert = expert,
+                                    .x = x,
+                                    .y = y}));
     return t->inner.op->gather(&t->inner, r, expert, x, y);
 }
 
@@ -249,49 +228,32 @@ static pare_status tape_scatter(const pare_ops *o, const pare_routes *r, size_t 
                                 pare_array x, pare_array y)
 {
     pare_tape *const t = tape_of(o);
-    const pare_step *const route = route_of(t->last, r);
-    pare_step *const s = record(t, PARE__OP_scatter);
-    if (!s)
-        return PARE_ENOMEM;
-    s->route = route;
-    s->expert = expert;
-    s->x = x;
-    s->y = y;
+    PARE_TRY(record(t, &(pare_step){.op = PARE__OP_scatter,
+                                    .route = route_of(t->last, r),
+                                    .expert = expert,
+                                    .x = x,
+                                    .y = y}));
     return t->inner.op->scatter(&t->inner, r, expert, x, y);
 }
 
 static pare_status tape_share(const pare_ops *o, pare_array gate, pare_array x, pare_array y)
 {
     pare_tape *const t = tape_of(o);
-    pare_step *const s = record(t, PARE__OP_share);
-    if (!s)
-        return PARE_ENOMEM;
-    s->other = gate;
-    s->x = x;
-    s->y = y;
+    PARE_TRY(record(t, &(pare_step){.op = PARE__OP_share, .other = gate, .x = x, .y = y}));
     return t->inner.op->share(&t->inner, gate, x, y);
 }
 
 static pare_status tape_rows(const pare_ops *o, const size_t *row, pare_array x, pare_array y)
 {
     pare_tape *const t = tape_of(o);
-    pare_step *const s = record(t, PARE__OP_rows);
-    if (!s)
-        return PARE_ENOMEM;
-    s->row = row;
-    s->x = x;
-    s->y = y;
+    PARE_TRY(record(t, &(pare_step){.op = PARE__OP_rows, .row = row, .x = x, .y = y}));
     return t->inner.op->rows(&t->inner, row, x, y);
 }
 
 static pare_status tape_cap(const pare_ops *o, double cap, pare_array x)
 {
     pare_tape *const t = tape_of(o);
-    pare_step *const s = record(t, PARE__OP_cap);
-    if (!s)
-        return PARE_ENOMEM;
-    s->cap = cap;
-    s->x = x;
+    PARE_TRY(record(t, &(pare_step){.op = PARE__OP_cap, .cap = cap, .x = x}));
     return t->inner.op->cap(&t->inner, cap, x);
 }
 

@@ -77,7 +77,6 @@ float *pare__tape_leaf(const pare_tape *t, const void *value)
 /* Arguments of the loops over rows and columns. */
 typedef struct row_call {
     const pare_step *s;
-    const pare_visit *visit;
     const float *a, *b, *dy;
     float *y, *other, *t;
     size_t rows, width;

@@ -40,7 +40,7 @@ static void undo_gather_rows(void *arg, size_t begin, size_t end, size_t worker)
 static const pare_visit *visits_of(const pare_step *s)
 {
     const pare_routes *const to = &s->route->routes;
-    return to->visit + to->start[s->expert];
+    return to->visit ? to->visit + to->start[s->expert] : NULL; /* NULL in a dry run */
 }
 
 pare_status pare__tape_gather(pare_tape *t, const pare_step *s)

@@ -7,12 +7,13 @@
 enum { MIXTURE_EXPERTS = 5, MIXTURE_USED = 2, MIXTURE_WIDTH = 36 };
 
 /* A model of the family, with a shared MLP where it has one. */
-static inline pare_model mixture_model(pare_arena *a, const char *family, tiny_kind kind)
+static inline pare_model mixture_of(pare_arena *a, const char *family, tiny_kind kind,
+                                    size_t experts)
 {
     pare_model m = tiny_model(a, kind);
     pare_config *const c = &m.config;
     c->arch = pare_arch_find(family);
-    c->experts = MIXTURE_EXPERTS;
+    c->experts = experts;
     c->experts_used = MIXTURE_USED;
     c->expert_width = MIXTURE_WIDTH;
     c->expert_norm = c->arch->experts->norm == NULL;
@@ -37,6 +38,11 @@ static inline pare_model mixture_model(pare_arena *a, const char *family, tiny_k
             }
     }
     return m;
+}
+
+static inline pare_model mixture_model(pare_arena *a, const char *family, tiny_kind kind)
+{
+    return mixture_of(a, family, kind, MIXTURE_EXPERTS);
 }
 
 #endif

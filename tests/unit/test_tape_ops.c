@@ -3,7 +3,7 @@
  * Whole models are held against another program (golden.gradients). */
 #include "runtime/linalg.h"
 #include "runtime/tape.h"
-#include "tests/unit/tiny.h"
+#include "tests/unit/mixture.h"
 
 enum { ROWS = 6, WIDTH = 24, INPUTS = 3, SIDE = 40 };
 
@@ -334,6 +334,35 @@ START_TEST(embeddings_gather_what_their_rows_get)
 }
 END_TEST
 
+/* Few rows that reach most of many experts: each has records of its own. */
+START_TEST(the_bound_of_a_block_holds_for_many_experts)
+{
+    enum { EXPERTS = 96, TOKENS = 40 };
+    tiny_home h;
+    begin(&h);
+    const pare_model m = mixture_of(&h.arena, "qwen3_moe", tiny_kinds[0], EXPERTS);
+    const size_t width = m.config.hidden;
+    float *const x = tiny_take(&h.arena, TOKENS * width, sizeof *x);
+    pare_forward f;
+    pare_arena own;
+    pare_tape t;
+    pare_array in, y;
+    fill(x, TOKENS * width, 4);
+    ck_assert_int_eq(pare_forward_init(&h.cx, &h.arena, &m, TOKENS, true, &f), PARE_OK);
+    const pare_batch batch = {1, TOKENS, 0};
+    ck_assert_int_eq(pare_arena_init(&h.cx, &own, pare_tape_block_bytes(&h.cx, &m.config, batch)),
+                     PARE_OK);
+    h.cx.limit_bytes = h.cx.live_bytes;
+    pare_tape_begin(&h.cx, &own, &t);
+    ck_assert_int_eq(pare_tape_input(&t, x, TOKENS, width, true, &in), PARE_OK);
+    ck_assert_int_eq(pare_tape_block(&t, &f, m.block, batch, in, NULL, &y), PARE_OK);
+    ck_assert_int_eq(pare_tape_back(&t, y, x, &(pare_gradients){0}), PARE_OK);
+    h.cx.limit_bytes = 0;
+    pare_arena_release(&own);
+    tiny_end(&h);
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("tape_ops");
@@ -343,6 +372,7 @@ int main(void)
     tcase_add_loop_test(t, activations_equal_central_differences, 0, 2 * PARE_ACTS);
     tcase_add_loop_test(t, attention_equals_central_differences, 0, 6);
     tcase_add_test(t, embeddings_gather_what_their_rows_get);
+    tcase_add_test(t, the_bound_of_a_block_holds_for_many_experts);
     suite_add_tcase(s, t);
     return unit_main(s);
 }
