@@ -15,6 +15,7 @@
 typedef struct weigh_job {
     pare_ctx *cx;
     pare_arena *scratch;
+    pare_arena work; /* of passes through a block or the head, kept from one to the next */
     const pare_forward *f;
     pare_float_block *room;
     const int32_t *tokens;
@@ -130,8 +131,8 @@ static pare_status forward(weigh_job *job)
         load(job, b);
         PARE_TRY(pare_ctx_interrupted(job->cx));
         PARE_TRY(pare_spill_put(job->cx, &job->stream, job->x, count, place_in_stream(job, b)));
-        PARE_TRY(pare_block_forward(job->cx, job->scratch, job->f, &job->weights, batch(job),
-                                    job->x, &job->kv, NULL));
+        PARE_TRY(pare_block_forward(job->cx, &job->work, job->f, &job->weights, batch(job), job->x,
+                                    &job->kv, NULL));
     }
     return PARE_OK;
 }
@@ -185,7 +186,7 @@ static pare_status backward(weigh_job *job)
         PARE_TRY(pare_ctx_interrupted(job->cx));
         PARE_TRY(pare_spill_get(job->cx, &job->stream, job->x, count, place_in_stream(job, b)));
         PARE_TRY(begin_sums(job));
-        pare_tape_begin(job->cx, job->scratch, &t);
+        pare_tape_begin(job->cx, &job->work, &t);
         const pare_status s = undo_block(job, &t);
         pare_tape_end(&t);
         PARE_TRY(s);
@@ -197,7 +198,7 @@ static pare_status backward(weigh_job *job)
 static pare_status weigh_batch(weigh_job *job, uint64_t seed)
 {
     PARE_TRY(forward(job));
-    PARE_TRY(pare_head_gradient(job->cx, job->scratch, job->f, job->x, seed, job->first, job->rows,
+    PARE_TRY(pare_head_gradient(job->cx, &job->work, job->f, job->x, seed, job->first, job->rows,
                                 job->dy));
     return backward(job);
 }
@@ -290,28 +291,36 @@ uint64_t pare_token_weights_disk(const pare_config *c, size_t samples, size_t wi
     return file_bytes(c, (uint64_t)samples * window) + stream_bytes(c, samples, window);
 }
 
+/* The most of a pass through a block, there and back, and through the head. */
+static uint64_t work_bytes(const pare_ctx *cx, const pare_config *c, pare_batch b)
+{
+    const uint64_t there = pare_block_forward_bytes(cx, c, b, PARE_INPUTS_NONE);
+    const uint64_t back = pare_tape_block_bytes(cx, c, b), head = pare_head_gradient_bytes(c);
+    const uint64_t most = there > back ? there : back;
+    return head > most ? head : most;
+}
+
 uint64_t pare_token_weights_scratch(const pare_ctx *cx, const pare_config *c, size_t samples,
                                     size_t window)
 {
     const pare_batch b = {.sequences = batch_windows(samples, window), .length = window};
     const uint64_t rows = (uint64_t)b.sequences * window;
-    const uint64_t kv = pare_kv_bytes(c, &(pare_kv_format){0}, b.sequences, window);
-    const uint64_t there = pare_block_forward_bytes(cx, c, b, PARE_INPUTS_NONE);
-    const uint64_t back = pare_tape_block_bytes(cx, c, b), head = pare_head_gradient_bytes(c);
-    const uint64_t most = there > back ? there : back;
     return (uint64_t)b.sequences * widest(c) * sizeof(double) +
-           2 * rows * c->hidden * sizeof(float) + kv + (head > most ? head : most) +
+           2 * rows * c->hidden * sizeof(float) +
+           pare_kv_bytes(c, &(pare_kv_format){0}, b.sequences, window) + work_bytes(cx, c, b) +
            (uint64_t)256 * PARE_ALIGN;
 }
 
 static pare_status take(weigh_job *job, const pare_config *c, size_t sequences)
 {
     const size_t rows = sequences * job->window;
+    const pare_batch widest_batch = {.sequences = sequences, .length = job->window};
     job->over = PARE_NEW(job->scratch, double, sequences *widest(c));
     job->x = PARE_NEW(job->scratch, float, rows * c->hidden);
     job->dy = PARE_NEW(job->scratch, float, rows * c->hidden);
     if (!job->over || !job->x || !job->dy)
         return PARE_ENOMEM;
+    PARE_TRY(pare_arena_init(job->cx, &job->work, work_bytes(job->cx, c, widest_batch)));
     return pare_kv_take(job->scratch, c, sequences, job->window, &job->kv);
 }
 
@@ -343,6 +352,7 @@ pare_status pare_token_weights_find(pare_ctx *cx, pare_arena *a, pare_arena *scr
 {
     weigh_job job = {.cx = cx,
                      .scratch = scratch,
+                     .work = {.cx = cx},
                      .f = f,
                      .room = room,
                      .tokens = tokens,
@@ -357,6 +367,7 @@ pare_status pare_token_weights_find(pare_ctx *cx, pare_arena *a, pare_arena *scr
     if (s == PARE_OK)
         s = settle(&job);
     pare_spill_close(&job.stream);
+    pare_arena_release(&job.work);
     pare_arena_rewind(scratch, mark);
     return s;
 }
