@@ -19,7 +19,8 @@
     X(ENOSPC, -9, "no space left")                                                                 \
     X(EINTERRUPTED, -10, "interrupted")                                                            \
     X(EEXISTS, -11, "exists already")                                                              \
-    X(ENOTFOUND, -12, "not found")
+    X(ENOTFOUND, -12, "not found")                                                                 \
+    X(EDEVICE, -13, "the device failed")
 
 typedef enum pare_status {
 #define X(name, value, text) PARE_##name = (value),

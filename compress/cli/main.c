@@ -80,6 +80,7 @@ static int exit_code(pare_status s)
     case PARE_EINTERRUPTED: return PARE_EXIT_INTERRUPTED;
     case PARE_EINVAL:
     case PARE_ESHAPE:
+    case PARE_EDEVICE:
     case PARE_EIO: break;
     }
     return PARE_EXIT_FAILED;

@@ -1,0 +1,74 @@
+/* runtime/device.h - a device that runs kernels on memory of its own, as a table of calls.
+ *
+ * There are two: the driver of NVIDIA GPUs (device_driver.h), and in tests an interpreter of the
+ * kernels' PTX. Host code above this table does not know which one it has.
+ *
+ * Memory of a device is an address that the host never reads or writes; put and get are the only
+ * ways across. Calls run in the order in which they are made. `launch`, `fill` and `copy` may
+ * return before the work is done, so what fails in it may be reported by any later call; `get` and
+ * `wait` return behind all that was asked for before. One thread at a time.
+ *
+ * Errors, with a message in the context that names the device: PARE_ENOMEM, with the bytes that
+ * were asked for and those that are free; PARE_EDEVICE for everything else that the device reports,
+ * with what it was doing (the kernel, its grid and block). After a PARE_EDEVICE nothing but `close`
+ * makes sense. */
+#ifndef PARE_RUNTIME_DEVICE_H
+#define PARE_RUNTIME_DEVICE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "runtime/context.h"
+
+/* Device memory; 0: none. */
+typedef uint64_t pare_address;
+
+/* How many threads run a kernel: blocks of the grid, threads of a block; and the bytes of dynamic
+ * shared memory of a block. */
+typedef struct pare_launch {
+    uint32_t grid[3], block[3];
+    uint32_t shared;
+} pare_launch;
+
+typedef struct pare_device pare_device;
+
+/* memory  bytes that are free, and all that the device has
+ * take    `bytes` > 0 bytes, aligned to 256, holding anything
+ * give    frees what take gave; 0 is left alone. Waits for work that uses it. Never fails.
+ * put     `bytes` bytes from the host to the device; `from` may be written over when it returns
+ * get     the way back
+ * fill    each of the bytes becomes `byte`
+ * copy    within the device; the ranges do not overlap
+ * kernel  the kernel of that name. PARE_EDEVICE where there is none. It lives as long as the
+ * device. launch  runs a kernel. `arguments` are its parameters one behind the other, each aligned
+ * to its size, up to the end of the last one: what a C struct with the parameters as members in
+ *         order holds, an address as pare_address. They are copied before the call returns.
+ * wait    until all that was asked for is done, and reports what failed in it
+ * close   gives everything back, the memory that was taken and the struct itself; never fails */
+typedef struct pare_device_table {
+    pare_status (*memory)(pare_ctx *cx, pare_device *d, size_t *free, size_t *total);
+    pare_status (*take)(pare_ctx *cx, pare_device *d, size_t bytes, pare_address *at);
+    void (*give)(pare_ctx *cx, pare_device *d, pare_address at);
+    pare_status (*put)(pare_ctx *cx, pare_device *d, pare_address to, const void *from,
+                       size_t bytes);
+    pare_status (*get)(pare_ctx *cx, pare_device *d, void *to, pare_address from, size_t bytes);
+    pare_status (*fill)(pare_ctx *cx, pare_device *d, pare_address to, uint8_t byte, size_t bytes);
+    pare_status (*copy)(pare_ctx *cx, pare_device *d, pare_address to, pare_address from,
+                        size_t bytes);
+    pare_status (*kernel)(pare_ctx *cx, pare_device *d, const char *name, void **kernel);
+    pare_status (*launch)(pare_ctx *cx, pare_device *d, void *kernel, const pare_launch *l,
+                          const void *arguments, size_t bytes);
+    pare_status (*wait)(pare_ctx *cx, pare_device *d);
+    void (*close)(pare_ctx *cx, pare_device *d);
+} pare_device_table;
+
+/* An open device. Implementations begin their own struct with it. */
+struct pare_device {
+    const pare_device_table *op;
+    char name[256];        /* as its maker calls it, "NVIDIA H100 80GB HBM3" */
+    unsigned major, minor; /* compute capability */
+    unsigned processors;   /* that run blocks side by side */
+    size_t shared;         /* most bytes of shared memory of a block */
+};
+
+#endif
