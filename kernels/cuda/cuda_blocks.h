@@ -1,0 +1,54 @@
+/* kernels/cuda/cuda_blocks.h - how kernels share out their work: what the launch shapes and the
+ * kernels must agree on. */
+#ifndef PARE_KERNELS_CUDA_BLOCKS_H
+#define PARE_KERNELS_CUDA_BLOCKS_H
+
+#include "kernels/cuda/cuda_list.h"
+
+enum {
+    PARE_CUDA_BLOCK = 256, /* threads of a block that has a thread per value */
+    PARE_CUDA_WARPS = 4,   /* warps of a block that has a warp per row */
+    PARE_CUDA_TOKENS = 8,  /* that a block of a product takes at once */
+    PARE_CUDA_MIX = 32,    /* columns of a block of mix */
+    PARE_CUDA_ROWS = 16,   /* of a block of attend: queries times heads */
+    PARE_CUDA_KV = 64      /* positions that attention takes at once */
+};
+
+/* Pieces of one plane that kv_store codes on their own: 8 channels of a token or of tokens that
+ * share scales, or what shares a scale of one token. */
+PARE__CUDA_BOTH static inline uint64_t pare_cuda_kv_units(const pare_cuda_kv *kv,
+                                                          const pare_cuda_side *s,
+                                                          const pare_cuda_batch *b)
+{
+    const uint64_t tokens =
+        pare_cuda_coded(kv, s, b->start + b->length) - pare_cuda_coded(kv, s, b->start);
+    return s->tokens == 1 ? tokens * s->entries
+                          : tokens / (s->tokens ? s->tokens : 1) * ((b->head_dim + 7) / 8);
+}
+
+/* Attention of one KV head in blocks of up to PARE_CUDA_ROWS rows, a row being a query of a head:
+ * `heads` of its `group` query heads by `queries`. */
+typedef struct pare_cuda_tiles {
+    uint64_t heads, parts, queries, tiles;
+} pare_cuda_tiles;
+
+PARE__CUDA_BOTH static inline pare_cuda_tiles pare_cuda_tiles_of(uint64_t group, uint64_t length)
+{
+    pare_cuda_tiles t;
+    t.heads = group < PARE_CUDA_ROWS ? group : PARE_CUDA_ROWS;
+    t.parts = (group + t.heads - 1) / t.heads;
+    t.queries = PARE_CUDA_ROWS / t.heads;
+    t.queries = length < t.queries ? length : t.queries;
+    t.tiles = t.queries ? (length + t.queries - 1) / t.queries : 0;
+    return t;
+}
+
+/* Shared floats of a block of attend: keys or values of a block of positions, queries and outputs,
+ * scores. */
+PARE__CUDA_BOTH static inline uint64_t pare_cuda_attend_floats(uint64_t head_dim)
+{
+    return head_dim * (PARE_CUDA_KV + 1) + (uint64_t)2 * PARE_CUDA_ROWS * head_dim +
+           (uint64_t)PARE_CUDA_ROWS * PARE_CUDA_KV;
+}
+
+#endif

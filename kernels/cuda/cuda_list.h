@@ -1,0 +1,169 @@
+/* kernels/cuda/cuda_list.h - the kernels for NVIDIA GPUs and what each is given: one row per
+ * kernel, X(name, members of its argument). Kernel NAME is the entry pare_NAME_cuda and has one
+ * parameter, the struct pare_cuda_NAME by value, so that host and device read one definition.
+ *
+ * Pointers are addresses of the device, which the host never follows. Matrices are row-major f32.
+ * What a kernel computes is what the reference of its name does (kernels.h, runtime/ops.h,
+ * runtime/attention.c, runtime/route.c), to the bit; a NaN may be another NaN. Sizes may be 0.
+ *
+ * embed      y[i] = row tokens[i] of w [.., width] times scale (0: none), plus row first + i %
+ * length of `positions` where there are such norm       y[i] = norm(x[i]) (+ bias), [rows, width],
+ * rows being pieces; y may be x add        y = a + b; y may be a or b activate   y = act(gate) up,
+ * or act(gate) where up is NULL; y may be gate; act as pare_act round      rows of x rounded to
+ * int8 each rows       y[i] = x[row[i step]] scatter    y[visit[i].row] += visit[i].weight x[i];
+ * rows of visits differ share      y[i] = sigmoid(gate[i]) x[i]; y may be x cap        x = cap
+ * tanh(x / cap) hadamard   `runs` runs of n values, n a power of two; mix: rows of m n values, c
+ * [m, m] rope       rotates `heads` heads of each row of x by the tables [positions][half]; row i
+ * has the position start + i % length kv_put     rotated keys and values of a batch into an F32
+ * cache kv_round   x[i] = the F16 number nearest to it kv_store   codes of the tokens of a batch
+ * that leave the window: of keys, of values kv_keep    tokens first .. first + count - 1 of a batch
+ * become F16: that of token t in slot t % slots of a plane attend     attention over a cache of any
+ * kind (runtime/attention.c) quant_x8   integer activations of m tokens in rows of k rounded up to
+ * 32 codes; skip [k]: columns that count as 0, or NULL. fixed > 0: the step of quant_x8_fixed
+ * columns    y[t, c] = x[t, column[c]]
+ * gemm_x8_*  y[t, r], r below n; y += where `add`. Codes of x lie in rows for 2:4 weights, too
+ * gemm_f32_* the same of floats
+ * bias       y[t] += bias
+ * dequant_*  rows of a panel; level on the device. fp8 is dequant_table with the levels of E4M3;
+ *            dequant_24 has 4, 8 or 16 bits
+ * outliers_f16, outliers_q8, singles
+ *            what lies apart from the codes, into its places of dst [rows, ldd] (`singles` adds);
+ *            value [rows, count] or a panel of 8 bits, CSR
+ * route      p of each row, the `used` largest, their weights (runtime/route.c); logit is
+ * overwritten score      of each row the largest value, sum of e^(x - largest), x[target], index of
+ * the largest divergence of each row what pare_divergence takes its logarithms of */
+#ifndef PARE_KERNELS_CUDA_LIST_H
+#define PARE_KERNELS_CUDA_LIST_H
+
+#include "kernels/kernels.h"
+
+#ifdef __CUDACC__
+#define PARE__CUDA_BOTH __host__ __device__
+#else
+#define PARE__CUDA_BOTH
+#endif
+
+enum { PARE_CUDA_F32, PARE_CUDA_F16, PARE_CUDA_BF16 }; /* types of dense weights */
+
+/* A row that an expert runs. */
+typedef struct pare_cuda_visit {
+    uint32_t row;
+    float weight;
+} pare_cuda_visit;
+
+/* Keys or values of a coded cache (pare_kv_side). */
+typedef struct pare_cuda_side {
+    uint8_t *codes;          /* [planes][room] rows of pare_kv_row_bytes */
+    uint16_t *scales, *lows; /* [planes][lines][entries]; lows NULL: symmetric, 8 bits */
+    uint16_t *sink, *recent; /* [planes][sink or slots][head_dim] */
+    const float *levels;     /* [8], or NULL */
+    const uint16_t *fixed_scale, *fixed_low; /* [kv_heads][head_dim] where tokens is 0 */
+    uint64_t room, lines, entries;
+    uint32_t bits, group, tokens; /* tokens that share scales; 0: all, the fixed ones */
+    uint32_t step;                /* tokens leave the window so many at a time */
+} pare_cuda_side;
+
+/* The cache of one block (pare_kv); FLOAT: keys and values, else they are NULL. */
+typedef struct pare_cuda_kv {
+    float *keys, *values;
+    pare_cuda_side key, value;
+    uint64_t capacity, slots, window, sink;
+} pare_cuda_kv;
+
+/* Of the first `length` tokens, how many are coded (pare_kv_coded). */
+PARE__CUDA_BOTH static inline uint64_t pare_cuda_coded(const pare_cuda_kv *kv,
+                                                       const pare_cuda_side *side, uint64_t length)
+{
+    if (!kv->window)
+        return length;
+    return length > kv->window ? (length - kv->window) / side->step * side->step : 0;
+}
+
+/* A batch and its heads. k, v [sequences length, kv_heads head_dim]. */
+typedef struct pare_cuda_batch {
+    const float *k, *v;
+    uint64_t sequences, length, start, kv_heads, head_dim;
+} pare_cuda_batch;
+
+/* Of one row: the largest of its values, the sum of e^(x - largest), the value at `target`. */
+typedef struct pare_cuda_row_score {
+    double largest, total, at;
+    uint64_t best; /* index of the first largest */
+} pare_cuda_row_score;
+
+/* largest0, total0: of base; part: sum of e^(base - largest0) (base - logit). */
+typedef struct pare_cuda_row_divergence {
+    double largest0, total0, largest, total, part;
+} pare_cuda_row_divergence;
+
+// clang-format off
+#define PARE__CUDA_GEMM_X8 pare_x8 x; pare_panel w; float *y; uint64_t ldy, n; uint32_t add;
+#define PARE__CUDA_GEMM(type)                                                                      \
+    const float *x; const type *w; float *y; uint64_t ldx, ldw, ldy, m, n, k; uint32_t add;
+#define PARE__CUDA_DEQUANT float *dst; uint64_t ldd; pare_panel w; const float *level; uint32_t bits;
+
+#define PARE_CUDA_KERNELS(X)                                                                       \
+    X(embed, const int32_t *tokens; const void *w, *positions; float *y;                           \
+             uint64_t rows, width, length, first; uint32_t type, positions_type; float scale;)     \
+    X(norm, const float *x, *w, *bias; float *y; uint64_t rows, width; double eps; uint32_t layer;)\
+    X(add, const float *a, *b; float *y; uint64_t n;)                                              \
+    X(activate, const float *gate, *up; float *y; uint64_t n; uint32_t act;)                       \
+    X(round, float *x; uint64_t rows, width;)                                                      \
+    X(rows, const float *x; const uint32_t *row; float *y; uint64_t rows, width, step;)            \
+    X(scatter, const float *x; const pare_cuda_visit *visit; float *y; uint64_t rows, width;)      \
+    X(share, const float *gate, *x; float *y; uint64_t rows, width;)                               \
+    X(cap, float *x; uint64_t n; double cap;)                                                      \
+    X(hadamard, float *x; uint64_t runs, n; float scale;)                                          \
+    X(mix, float *x; const float *c; uint64_t rows, n, m;)                                         \
+    X(rope, float *x; const float *cosine, *sine;                                                  \
+            uint64_t rows, heads, head_dim, half, length, start;)                                  \
+    X(kv_put, pare_cuda_kv kv; pare_cuda_batch b;)                                                 \
+    X(kv_round, float *x; uint64_t n;)                                                             \
+    X(kv_store, pare_cuda_kv kv; pare_cuda_batch b;)                                               \
+    X(kv_keep, const float *x; uint16_t *dst;                                                      \
+               uint64_t slots, first, count, sequences, length, start, kv_heads, head_dim;)        \
+    X(attend, pare_cuda_kv kv; pare_cuda_batch b; const float *q, *cosine, *sine; float *y;        \
+              uint64_t heads, half, window; double cap, scale;)                                    \
+    X(quant_x8, const float *x; const uint8_t *skip; int8_t *codes; float *scales; int32_t *sums;  \
+                uint64_t ldx, m, k, group, span; float fixed; int32_t top;)                        \
+    X(columns, const float *x; const uint32_t *column; float *y; uint64_t ldx, rows, count;)       \
+    X(gemm_x8_q2, PARE__CUDA_GEMM_X8)                                                              \
+    X(gemm_x8_q3, PARE__CUDA_GEMM_X8)                                                              \
+    X(gemm_x8_q4, PARE__CUDA_GEMM_X8)                                                              \
+    X(gemm_x8_q8, PARE__CUDA_GEMM_X8)                                                              \
+    X(gemm_x8_t2, PARE__CUDA_GEMM_X8)                                                              \
+    X(gemm_x8_s4, PARE__CUDA_GEMM_X8)                                                              \
+    X(gemm_x8_s8, PARE__CUDA_GEMM_X8)                                                              \
+    X(gemm_f32_f32, PARE__CUDA_GEMM(float))                                                        \
+    X(gemm_f32_f16, PARE__CUDA_GEMM(uint16_t))                                                     \
+    X(gemm_f32_bf16, PARE__CUDA_GEMM(uint16_t))                                                    \
+    X(gemm_sparse_f32, const float *x; const uint32_t *start, *column; const uint16_t *value;      \
+                       float *y; uint64_t ldx, ldy, m, n;)                                         \
+    X(bias, float *y; const float *bias; uint64_t rows, width;)                                    \
+    X(dequant_f32, PARE__CUDA_DEQUANT)                                                             \
+    X(dequant_table, PARE__CUDA_DEQUANT)                                                           \
+    X(dequant_book, PARE__CUDA_DEQUANT)                                                            \
+    X(dequant_binary, PARE__CUDA_DEQUANT)                                                          \
+    X(dequant_super, PARE__CUDA_DEQUANT)                                                           \
+    X(dequant_24, PARE__CUDA_DEQUANT)                                                              \
+    X(dequant_mask, float *dst; uint64_t ldd; pare_mask w;)                                        \
+    X(outliers_f16, float *dst; const uint32_t *column; const uint16_t *value;                     \
+                    uint64_t ldd, rows, count;)                                                    \
+    X(outliers_q8, float *dst; const uint32_t *column; pare_panel w; uint64_t ldd, rows, count;)   \
+    X(singles, float *dst; const uint32_t *start, *column; const uint16_t *value;                  \
+               uint64_t ldd, rows;)                                                                \
+    X(route, float *logit; uint32_t *picked; float *weight;                                        \
+             uint64_t rows, experts, used; uint32_t norm;)                                         \
+    X(score, const float *logit; const int32_t *target; pare_cuda_row_score *score;                    \
+             uint64_t rows, width;)                                                                \
+    X(divergence, const float *base, *logit; pare_cuda_row_divergence *sums;                      \
+                  uint64_t rows, width;)
+// clang-format on
+
+#define PARE__CUDA_ARGUMENT(name, ...)                                                             \
+    typedef struct pare_cuda_##name {                                                              \
+        __VA_ARGS__                                                                                \
+    } pare_cuda_##name;
+PARE_CUDA_KERNELS(PARE__CUDA_ARGUMENT)
+
+#endif

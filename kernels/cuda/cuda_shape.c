@@ -1,0 +1,162 @@
+#include "kernels/cuda/cuda_shape.h"
+
+#include "kernels/cuda/cuda_blocks.h"
+
+static uint32_t parts(uint64_t n, uint64_t each)
+{
+    return (uint32_t)((n + each - 1) / each);
+}
+
+/* The second side of a grid is short; kernels go round. */
+static uint32_t side(uint64_t n, uint64_t each)
+{
+    const uint64_t most = 65535, count = (n + each - 1) / each;
+    return (uint32_t)(count < most ? count : most);
+}
+
+/* A thread per value. */
+static pare_cuda_shape of_values(uint64_t n)
+{
+    return (pare_cuda_shape){{parts(n, PARE_CUDA_BLOCK), 1}, PARE_CUDA_BLOCK, 0};
+}
+
+/* A block per row. */
+static pare_cuda_shape of_rows(uint64_t rows)
+{
+    return (pare_cuda_shape){{parts(rows, 1), 1}, PARE_CUDA_BLOCK, 0};
+}
+
+/* A warp per row. */
+static pare_cuda_shape of_warps(uint64_t rows)
+{
+    return (pare_cuda_shape){{parts(rows, PARE_CUDA_WARPS), 1}, PARE_CUDA_WARPS * 32, 0};
+}
+
+#define ROWS(name)                                                                                 \
+    pare_cuda_shape pare_cuda_##name##_shape(const pare_cuda_##name *a)                            \
+    {                                                                                              \
+        return of_rows(a->rows);                                                                   \
+    }
+#define WARPS(name)                                                                                \
+    pare_cuda_shape pare_cuda_##name##_shape(const pare_cuda_##name *a)                            \
+    {                                                                                              \
+        return of_warps(a->rows);                                                                  \
+    }
+#define VALUES(name)                                                                               \
+    pare_cuda_shape pare_cuda_##name##_shape(const pare_cuda_##name *a)                            \
+    {                                                                                              \
+        return of_values(a->n);                                                                    \
+    }
+
+ROWS(embed)
+WARPS(norm)
+VALUES(add)
+VALUES(activate)
+WARPS(round)
+ROWS(rows)
+ROWS(scatter)
+ROWS(share)
+VALUES(cap)
+ROWS(rope)
+VALUES(kv_round)
+ROWS(columns)
+ROWS(bias)
+ROWS(outliers_f16)
+ROWS(outliers_q8)
+WARPS(singles)
+WARPS(route)
+ROWS(score)
+ROWS(divergence)
+
+pare_cuda_shape pare_cuda_hadamard_shape(const pare_cuda_hadamard *a)
+{
+    return of_rows(a->n ? a->runs : 0);
+}
+
+pare_cuda_shape pare_cuda_mix_shape(const pare_cuda_mix *a)
+{
+    return of_rows(a->rows * parts(a->n, PARE_CUDA_MIX));
+}
+
+pare_cuda_shape pare_cuda_kv_put_shape(const pare_cuda_kv_put *a)
+{
+    return of_rows(a->b.sequences * a->b.length);
+}
+
+pare_cuda_shape pare_cuda_kv_store_shape(const pare_cuda_kv_store *a)
+{
+    const uint64_t planes = a->b.sequences * a->b.kv_heads;
+    const uint64_t keys = pare_cuda_kv_units(&a->kv, &a->kv.key, &a->b);
+    const uint64_t values = pare_cuda_kv_units(&a->kv, &a->kv.value, &a->b);
+    pare_cuda_shape s = of_values(planes * (keys > values ? keys : values));
+    s.grid[1] = 2;
+    return s;
+}
+
+pare_cuda_shape pare_cuda_kv_keep_shape(const pare_cuda_kv_keep *a)
+{
+    return of_rows(a->sequences * a->kv_heads * a->count);
+}
+
+pare_cuda_shape pare_cuda_attend_shape(const pare_cuda_attend *a)
+{
+    const pare_cuda_tiles t = pare_cuda_tiles_of(a->heads / a->b.kv_heads, a->b.length);
+    const uint64_t d = a->b.head_dim;
+    pare_cuda_shape s = of_rows(a->b.sequences * a->b.kv_heads * t.parts * t.tiles);
+    s.block = PARE_CUDA_WARPS * 32;
+    s.shared = (uint32_t)(pare_cuda_attend_floats(d) * sizeof(float));
+    return s;
+}
+
+pare_cuda_shape pare_cuda_quant_x8_shape(const pare_cuda_quant_x8 *a)
+{
+    return of_warps(a->m * (a->fixed > 0 ? 1 : parts(a->k, a->span)));
+}
+
+#define GEMM_X8(name)                                                                              \
+    pare_cuda_shape pare_cuda_##name##_shape(const pare_cuda_##name *a)                            \
+    {                                                                                              \
+        const uint32_t blocks = parts(a->n, (uint64_t)PARE_CUDA_WARPS * 8);                        \
+        return (pare_cuda_shape){                                                                  \
+            {blocks, side(a->x.m, PARE_CUDA_TOKENS)}, PARE_CUDA_WARPS * 32, 0};                    \
+    }
+GEMM_X8(gemm_x8_q2)
+GEMM_X8(gemm_x8_q3)
+GEMM_X8(gemm_x8_q4)
+GEMM_X8(gemm_x8_q8)
+GEMM_X8(gemm_x8_t2)
+GEMM_X8(gemm_x8_s4)
+GEMM_X8(gemm_x8_s8)
+
+#define GEMM_F32(name)                                                                             \
+    pare_cuda_shape pare_cuda_##name##_shape(const pare_cuda_##name *a)                            \
+    {                                                                                              \
+        const uint32_t blocks = parts(a->n, (uint64_t)PARE_CUDA_WARPS * 4);                        \
+        return (pare_cuda_shape){{blocks, side(a->m, PARE_CUDA_TOKENS)}, PARE_CUDA_WARPS * 32, 0}; \
+    }
+GEMM_F32(gemm_f32_f32)
+GEMM_F32(gemm_f32_f16)
+GEMM_F32(gemm_f32_bf16)
+
+pare_cuda_shape pare_cuda_gemm_sparse_f32_shape(const pare_cuda_gemm_sparse_f32 *a)
+{
+    return (pare_cuda_shape){{parts(a->n, PARE_CUDA_BLOCK), side(a->m, 1)}, PARE_CUDA_BLOCK, 0};
+}
+
+/* A block per atom of 8 rows and 32 columns. */
+#define DEQUANT(name)                                                                              \
+    pare_cuda_shape pare_cuda_##name##_shape(const pare_cuda_##name *a)                            \
+    {                                                                                              \
+        return (pare_cuda_shape){{parts(a->w.k, 32), side(a->w.n, 8)}, 256, 0};                    \
+    }
+DEQUANT(dequant_f32)
+DEQUANT(dequant_table)
+DEQUANT(dequant_book)
+DEQUANT(dequant_binary)
+DEQUANT(dequant_super)
+DEQUANT(dequant_24)
+
+pare_cuda_shape pare_cuda_dequant_mask_shape(const pare_cuda_dequant_mask *a)
+{
+    return of_warps(a->w.n);
+}
