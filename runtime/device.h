@@ -44,7 +44,8 @@ typedef struct pare_device pare_device;
  * to its size, up to the end of the last one: what a C struct with the parameters as members in
  *         order holds, an address as pare_address. They are copied before the call returns.
  * wait    until all that was asked for is done, and reports what failed in it
- * close   gives everything back, the memory that was taken and the struct itself; never fails */
+ * close   gives the device back, and the struct itself; memory was given back before. Never fails.
+ */
 typedef struct pare_device_table {
     pare_status (*memory)(pare_ctx *cx, pare_device *d, size_t *free, size_t *total);
     pare_status (*take)(pare_ctx *cx, pare_device *d, size_t bytes, pare_address *at);
@@ -70,5 +71,9 @@ struct pare_device {
     unsigned processors;   /* that run blocks side by side */
     size_t shared;         /* most bytes of shared memory of a block */
 };
+
+/* The GPU of this machine with the kernels of this program (device_driver.h). PARE_EDEVICE, too,
+ * where the program was built without kernels. */
+PARE_CHECKED pare_status pare_device_open(pare_ctx *cx, pare_device **d);
 
 #endif

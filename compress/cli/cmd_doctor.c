@@ -8,6 +8,7 @@
 #include "compress/cli/cli.h"
 #include "compress/plan/plan_limits.h"
 #include "compress/text/units.h"
+#include "runtime/device.h"
 #include "runtime/linalg.h"
 #include "runtime/machine.h"
 #include "runtime/room.h"
@@ -24,6 +25,10 @@ typedef struct findings {
     pare_memory_limit limit; /* the one that counts */
     bool runs;               /* with threads and BLAS */
     char why_not[1024];      /* when it does not */
+    char gpu[256];           /* its name; empty: none that can be used, and why: */
+    char no_gpu[1024];
+    unsigned major, minor; /* its compute capability */
+    size_t gpu_free, gpu_memory;
 } findings;
 
 static uint64_t limit_of(int resource)
@@ -54,6 +59,24 @@ static void try_room(findings *f)
     (void)snprintf(f->why_not, sizeof f->why_not, "%s", cx.what);
 }
 
+/* The GPU is opened as a command does that computes on it. */
+static void try_gpu(findings *f)
+{
+    pare_ctx cx;
+    pare_device *d;
+    pare_ctx_init(&cx);
+    pare_status s = pare_device_open(&cx, &d);
+    if (s == PARE_OK) {
+        s = d->op->memory(&cx, d, &f->gpu_free, &f->gpu_memory);
+        if (s == PARE_OK)
+            (void)snprintf(f->gpu, sizeof f->gpu, "%s", d->name);
+        f->major = d->major;
+        f->minor = d->minor;
+        d->op->close(&cx, d);
+    }
+    (void)snprintf(f->no_gpu, sizeof f->no_gpu, "%s", cx.what);
+}
+
 static findings examine(const pare_ctx *cx)
 {
     struct statvfs disk;
@@ -75,6 +98,7 @@ static findings examine(const pare_ctx *cx)
         .limit = pare_memory_limit_find((pare_memory_limit){0}, 0, 0),
     };
     try_room(&f);
+    try_gpu(&f);
     return f;
 }
 
@@ -95,6 +119,17 @@ static void print_levels(const findings *f)
         if ((pare_cpu_levels[i].cpu & ~f->cpu_bits) == 0)
             (void)printf("%s%s", i ? ", " : "", pare_cpu_levels[i].name); /* the first is ref */
     (void)printf("; PARE_CPU chooses)\n");
+}
+
+static void print_gpu(const findings *f)
+{
+    char all[PARE_UNIT_TEXT], free[PARE_UNIT_TEXT];
+    if (*f->gpu)
+        (void)printf("%-18s %s, compute capability %u.%u, %s, of which %s are free\n", "GPU",
+                     f->gpu, f->major, f->minor, pare_units_bytes(f->gpu_memory, all),
+                     pare_units_bytes(f->gpu_free, free));
+    else
+        (void)printf("%-18s none: %s\n", "GPU", f->no_gpu);
 }
 
 static void print_text(const findings *f)
@@ -123,7 +158,7 @@ static void print_text(const findings *f)
     if (f->limit_files != UNLIMITED)
         (void)printf("%-18s %llu\n", "limit: open files", (unsigned long long)f->limit_files);
     print_bytes("free disk here", f->disk_free);
-    (void)printf("%-18s not supported in this version\n", "GPU");
+    print_gpu(f);
 }
 
 static void put_limit(pare_json_writer *w, const char *key, uint64_t value)
@@ -132,6 +167,22 @@ static void put_limit(pare_json_writer *w, const char *key, uint64_t value)
         pare_json_put_null(w, key);
     else
         pare_json_put_integer(w, key, (int64_t)value);
+}
+
+static void put_gpu(pare_json_writer *w, const findings *f)
+{
+    if (!*f->gpu) {
+        pare_json_put_null(w, "gpu");
+        pare_json_put_text(w, "no_gpu_because", f->no_gpu);
+        return;
+    }
+    pare_json_open_object(w, "gpu");
+    pare_json_put_text(w, "name", f->gpu);
+    pare_json_put_integer(w, "major", (int64_t)f->major);
+    pare_json_put_integer(w, "minor", (int64_t)f->minor);
+    pare_json_put_integer(w, "memory_bytes", (int64_t)f->gpu_memory);
+    pare_json_put_integer(w, "memory_free_bytes", (int64_t)f->gpu_free);
+    pare_json_close(w);
 }
 
 static pare_status print_json(pare_cli *cli, const findings *f)
@@ -168,7 +219,7 @@ static pare_status print_json(pare_cli *cli, const findings *f)
     put_limit(w, "limit_file_bytes", f->limit_file);
     put_limit(w, "limit_open_files", f->limit_files);
     put_limit(w, "disk_free_bytes", f->disk_free);
-    pare_json_put_null(w, "gpu");
+    put_gpu(w, f);
     pare_json_close(w);
     return pare_cli_print(w);
 }

@@ -277,8 +277,8 @@ const pare_command pare_commands[] = {
      "         grew by more than the tolerance (\"share held\": the machine was slower, too) or\n"
      "         when the second lacks a time of the first.",
      "pare bench model --shape 1b --weights int4 --against f16", bench_options, pare_bench_run},
-    {"doctor", "", 0, 0, "print CPU level, BLAS, limits, free disk, libraries", NULL, "pare doctor",
-     no_options, pare_doctor_run},
+    {"doctor", "", 0, 0, "print CPU level, BLAS, limits, free disk, libraries, GPU", NULL,
+     "pare doctor", no_options, pare_doctor_run},
     {"init", "MODEL", 1, 1, "write a recipe for a model, with reasons",
      "init reads the configuration and the headers of MODEL, chooses what fits it, and says why "
      "in\n"

@@ -1,0 +1,67 @@
+# Kernels for NVIDIA GPUs. Only nvcc and bin2c of a CUDA toolkit are used: the driver's library is
+# opened at run time, nothing is linked.
+set(PARE_CUDA AUTO CACHE STRING "kernels for NVIDIA GPUs: AUTO (where nvcc is found), ON or OFF")
+set_property(CACHE PARE_CUDA PROPERTY STRINGS AUTO ON OFF)
+if(NOT PARE_CUDA STREQUAL "OFF" AND NOT CMAKE_CROSSCOMPILING)
+    find_program(PARE_NVCC nvcc HINTS ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES bin)
+    cmake_path(GET PARE_NVCC PARENT_PATH pare_cuda_bin)
+    find_program(PARE_BIN2C bin2c HINTS ${pare_cuda_bin})
+    set(PARE_CUDA_INCLUDE ${pare_cuda_bin}/../include) # for a test
+endif()
+if(PARE_NVCC AND PARE_BIN2C AND NOT PARE_CUDA STREQUAL "OFF")
+    set(PARE_CUDA_FOUND ON)
+    execute_process(COMMAND ${PARE_NVCC} --version OUTPUT_VARIABLE pare_nvcc_version)
+    string(REGEX MATCH "release ([0-9.]+)" pare_nvcc_version "${pare_nvcc_version}")
+    set(PARE_CUDA_VERSION ${CMAKE_MATCH_1})
+    message(STATUS "CUDA: kernels by ${PARE_NVCC}, ${PARE_CUDA_VERSION}")
+elseif(PARE_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "PARE_CUDA=ON needs nvcc and bin2c of a CUDA toolkit; put them into PATH")
+else()
+    set(PARE_CUDA_FOUND OFF)
+    message(STATUS "CUDA: no kernels")
+endif()
+
+# --fmad=false: as -ffp-contract=off of the C compiler.
+set(pare_nvcc_flags -O3 -std=c++17 --fmad=false -lineinfo -I${pare_root})
+set(pare_nvcc_targets -gencode=arch=compute_80,code=[sm_80,compute_80] -gencode=arch=compute_90a,code=sm_90a)
+
+# pare_cuda_images(<list> <file>.cu...): compiles each file to a module inside a C array, and writes
+# the table of all of them, kernels/cuda/cuda_images.h. <list> becomes the C files. Beside a module
+# lies <file>.ptx, which tests interpret; target pare_ptx makes them. Without CUDA the table is empty.
+function(pare_cuda_images list)
+    set(declarations "")
+    set(names "")
+    set(files "")
+    set(ptx "")
+    foreach(source IN LISTS ARGN)
+        if(NOT PARE_CUDA_FOUND)
+            break()
+        endif()
+        cmake_path(GET source STEM name)
+        cmake_path(ABSOLUTE_PATH source OUTPUT_VARIABLE path)
+        set(base ${CMAKE_CURRENT_BINARY_DIR}/${name})
+        add_custom_command(OUTPUT ${base}.fatbin DEPENDS ${path} DEPFILE ${base}.fatbin.d VERBATIM
+            COMMAND ${PARE_NVCC} ${pare_nvcc_flags} ${pare_nvcc_targets} -fatbin -MD -MF ${base}.fatbin.d
+                    -o ${base}.fatbin ${path})
+        add_custom_command(OUTPUT ${base}.ptx DEPENDS ${path} DEPFILE ${base}.ptx.d VERBATIM
+            COMMAND ${PARE_NVCC} ${pare_nvcc_flags} -arch=compute_80 -ptx -MD -MF ${base}.ptx.d
+                    -o ${base}.ptx ${path})
+        add_custom_command(OUTPUT ${base}_image.c DEPENDS ${base}.fatbin VERBATIM
+            COMMAND sh -c "\"$0\" --const --type longlong --name \"pare__image_$1\" \"$2\" > \"$3\""
+                    ${PARE_BIN2C} ${name} ${base}.fatbin ${base}_image.c)
+        string(APPEND declarations "extern const unsigned long long pare__image_${name}[];\n")
+        string(APPEND names "    pare__image_${name},\n")
+        list(APPEND files ${base}_image.c)
+        list(APPEND ptx ${base}.ptx)
+    endforeach()
+    file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/cuda_images.c @ONLY CONTENT
+"#include \"kernels/cuda/cuda_images.h\"
+
+@declarations@
+const void *const pare_cuda_images[] = {
+@names@    0};
+")
+    add_custom_target(pare_ptx DEPENDS ${ptx})
+    set_target_properties(pare_ptx PROPERTIES PARE_FILES "${ptx}")
+    set(${list} ${files} ${CMAKE_CURRENT_BINARY_DIR}/cuda_images.c PARENT_SCOPE)
+endfunction()
