@@ -27,7 +27,8 @@ set(pare_nvcc_targets -gencode=arch=compute_80,code=[sm_80,compute_80] -gencode=
 
 # pare_cuda_images(<list> <file>.cu...): compiles each file to a module inside a C array, and writes
 # the table of all of them, kernels/cuda/cuda_images.h. <list> becomes the C files. Beside a module
-# lies <file>.ptx, which tests interpret; target pare_ptx makes them. Without CUDA the table is empty.
+# lies <file>.ptx, which tests interpret: target pare_ptx makes them, its property PARE_FILES lists them.
+# Without CUDA there are none, and the table is empty.
 function(pare_cuda_images list)
     set(declarations "")
     set(names "")
