@@ -10,6 +10,7 @@
 
 #include "formats/checkpoint_internal.h"
 #include "formats/format_version.h"
+#include "runtime/small.h"
 
 static const char config_name[] = "config.json";
 static const char packed_index_name[] = "packed.index.json";
@@ -152,11 +153,6 @@ static pare_status check_present(pare_checkpoint *ck, pare_arena *a, const char 
     return PARE_OK;
 }
 
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* A shard that lies there but is named nowhere: the index is of another download or another run. */
 static pare_status check_strangers(pare_checkpoint *ck, const char *index_path,
                                    const pare__index *index, const pare__container *kind)
@@ -170,7 +166,7 @@ static pare_status check_strangers(pare_checkpoint *ck, const char *index_path,
     while (s == PARE_OK && (e = readdir(d)) != NULL) {
         const char *const name = e->d_name;
         if (fnmatch(pattern, name, 0) == 0 &&
-            !bsearch(&name, index->file, index->files, sizeof name, by_text))
+            !bsearch(&name, index->file, index->files, sizeof name, pare_by_text))
             s = pare_fail(ck->cx, PARE_EFORMAT, "%s: %s lies beside it, but is not in the index",
                           index_path, name);
     }

@@ -5,12 +5,7 @@
 #include <string.h>
 
 #include "formats/checkpoint_internal.h"
-
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
+#include "runtime/small.h"
 
 static pare_status check_file_name(pare_ctx *cx, const char *name, const char *tensor,
                                    const char *file, const char *ending)
@@ -21,15 +16,10 @@ static pare_status check_file_name(pare_ctx *cx, const char *name, const char *t
         return pare_fail(cx, PARE_EFORMAT,
                          "%s: tensor %s: %s is not the plain name of a file in the same directory",
                          name, tensor, file);
-    if (strlen(file) > NAME_MAX || !ends_with(file, ending))
+    if (strlen(file) > NAME_MAX || !pare_ends_with(file, ending))
         return pare_fail(cx, PARE_EFORMAT, "%s: tensor %s: %.64s is not a %s file", name, tensor,
                          file, ending);
     return PARE_OK;
-}
-
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
 static int by_tensor(const void *a, const void *b)
@@ -40,7 +30,7 @@ static int by_tensor(const void *a, const void *b)
 /* Sorts index->file and drops repeats. */
 static void unique_files(pare__index *index)
 {
-    qsort(index->file, index->files, sizeof *index->file, by_text);
+    qsort(index->file, index->files, sizeof *index->file, pare_by_text);
     size_t kept = 0;
     for (size_t i = 0; i < index->files; i++) {
         if (kept == 0 || strcmp(index->file[kept - 1], index->file[i]) != 0)
@@ -52,7 +42,7 @@ static void unique_files(pare__index *index)
 static uint32_t file_number(const pare__index *index, const char *file)
 {
     const char **const found =
-        bsearch(&file, index->file, index->files, sizeof *index->file, by_text);
+        bsearch(&file, index->file, index->files, sizeof *index->file, pare_by_text);
     return (uint32_t)(found - index->file);
 }
 

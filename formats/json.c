@@ -1,4 +1,5 @@
 #include "formats/json.h"
+#include "runtime/small.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -44,15 +45,10 @@ static pare_status check_text(pare_ctx *cx, const char *name, size_t line, const
     return PARE_OK;
 }
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 static size_t count_digits(const char *text, size_t len)
 {
     size_t n = 0;
-    while (n < len && is_digit(text[n]))
+    while (n < len && pare_is_digit(text[n]))
         n++;
     return n;
 }
@@ -100,7 +96,7 @@ static bool is_beyond(const char *token, size_t len)
 static size_t token_length(const char *text, size_t len)
 {
     size_t n = 0;
-    while (n < len && (is_digit(text[n]) || (text[n] >= 'a' && text[n] <= 'z') ||
+    while (n < len && (pare_is_digit(text[n]) || (text[n] >= 'a' && text[n] <= 'z') ||
                        (text[n] >= 'A' && text[n] <= 'Z') || text[n] == '-' || text[n] == '+' ||
                        text[n] == '.'))
         n++;

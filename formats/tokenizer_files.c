@@ -11,6 +11,7 @@
 
 #include "formats/tokenizer_internal.h"
 #include "runtime/file.h"
+#include "runtime/small.h"
 
 enum { FILE_CAP = 256 * 1024 * 1024, CONFIG_CAP = 16 * 1024 * 1024 };
 
@@ -124,11 +125,6 @@ static pare_status add_decoder(folder *f)
     return PARE_OK;
 }
 
-static int compare_texts(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* Contents of the special tokens so far, sorted. */
 static pare_status sort_specials(folder *f, const char ***out, size_t *count)
 {
@@ -139,7 +135,7 @@ static pare_status sort_specials(folder *f, const char ***out, size_t *count)
     for (size_t i = 0; i < f->count; i++)
         if (f->more[i].special)
             text[n++] = f->more[i].content.at;
-    qsort(text, n, sizeof *text, compare_texts);
+    qsort(text, n, sizeof *text, pare_by_text);
     *out = text;
     *count = n;
     return PARE_OK;
@@ -158,7 +154,7 @@ static pare_status add_added(folder *f)
         if (id < 0 || id >= INT32_MAX || !key[0])
             return pare_fail(f->cx, PARE_EFORMAT, "%s: '%.60s': a token and its id expected",
                              f->added_path, key);
-        const bool known = bsearch(&key, special, specials, sizeof *special, compare_texts);
+        const bool known = bsearch(&key, special, specials, sizeof *special, pare_by_text);
         PARE_TRY(add(f, key, strlen(key), (pare_tok_added){.id = (int32_t)id, .special = known}));
     }
     return PARE_OK;

@@ -5,6 +5,7 @@
 
 #include "formats/pickle.h"
 #include "formats/zip.h"
+#include "runtime/small.h"
 
 enum { ENTRY_NAME = 1200 };
 
@@ -32,19 +33,13 @@ static pare_status check_format(const reader *r, const unsigned char *bytes, uin
     return PARE_OK;
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 /* The one description and the folder of the archive that it lies in. */
 static pare_status find_description(reader *r, const pare_zip_entry **out)
 {
     *out = NULL;
     for (size_t i = 0; i < r->zip.entries; i++) {
         const pare_zip_entry *const e = &r->zip.entry[i];
-        if (!ends_with(e->name, "/data.pkl"))
+        if (!pare_ends_with(e->name, "/data.pkl"))
             continue;
         if (*out)
             return pare_fail(r->cx, PARE_EFORMAT, "%s: two descriptions, %s and %s", r->name,

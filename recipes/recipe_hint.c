@@ -7,6 +7,7 @@
 
 #include "recipes/pattern.h"
 #include "recipes/recipe_internal.h"
+#include "runtime/small.h"
 
 enum { NUMBER_MAX = 24 };
 
@@ -16,11 +17,6 @@ size_t pare__param_words(const pare_param *p, const char *words[PARE_PARAMS_MAX]
     for (const pare_word *w = p->words; w && w->text && n < PARE_PARAMS_MAX; w++)
         words[n++] = w->text;
     return n;
-}
-
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
 }
 
 /* True, and the hint, if the parameter takes `text`, which is not what was written. */
@@ -58,7 +54,7 @@ static bool only_number(const char *text, double *value, const char **behind)
     for (char *c = number; *c; c++)
         *c = *c == ',' ? '.' : *c;
     char *start = number, *const end = number + 1 + len;
-    while (start[0] == '0' && is_digit(start[1]))
+    while (start[0] == '0' && pare_is_digit(start[1]))
         start++;
     if (end[-1] == '.')
         end[-1] = '\0';
@@ -87,11 +83,11 @@ static bool meant_pattern(const pare_param *p, const char *text, char out[PARE__
     static const char *const between[] = {":", "/", "-", "_", "x", "of", " of ", " ", ".", ","};
     char *end;
     const unsigned long first = strtoul(text, &end, 10);
-    if (!is_digit(text[0]) || first > (unsigned long)p->max)
+    if (!pare_is_digit(text[0]) || first > (unsigned long)p->max)
         return false;
     for (size_t i = 0; i < sizeof between / sizeof *between; i++) {
         const char *const second = end + strlen(between[i]);
-        if (strncmp(end, between[i], strlen(between[i])) != 0 || !is_digit(second[0]))
+        if (strncmp(end, between[i], strlen(between[i])) != 0 || !pare_is_digit(second[0]))
             continue;
         char *last, pattern[NUMBER_MAX];
         const unsigned long other = strtoul(second, &last, 10);
@@ -111,7 +107,7 @@ static const char *meant_word(const pare_param *p, const char *text)
     if (p->type != PARE_PARAM_BOOL) {
         const char *words[PARE_PARAMS_MAX];
         const size_t n = pare__param_words(p, words);
-        return p->type == PARE_PARAM_CHOICE || !is_digit(text[0])
+        return p->type == PARE_PARAM_CHOICE || !pare_is_digit(text[0])
                    ? pare_nearest_word(text, words, n)
                    : NULL;
     }

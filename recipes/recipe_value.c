@@ -3,6 +3,7 @@
 
 #include "recipes/pattern.h"
 #include "recipes/recipe_internal.h"
+#include "runtime/small.h"
 
 enum {
     IS_BYTES = 2 * PARE__QUOTE + 64,
@@ -108,11 +109,6 @@ bool pare__u64(const char *text, uint64_t *out)
     return true;
 }
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 typedef struct decimal {
     uint64_t digits; /* value = digits * 10^exponent */
     int count, zeros, exponent;
@@ -144,10 +140,10 @@ static bool read_exponent(const char *s, int *exponent)
     const bool negative = *s == '-';
     if (*s == '-' || *s == '+')
         s++;
-    if (!is_digit(*s))
+    if (!pare_is_digit(*s))
         return false;
     int e = 0;
-    for (; is_digit(*s); s++)
+    for (; pare_is_digit(*s); s++)
         e = e < 1000 ? e * 10 + (*s - '0') : e;
     *exponent += negative ? -e : e;
     return *s == '\0';
@@ -156,14 +152,14 @@ static bool read_exponent(const char *s, int *exponent)
 /* Reads digits, and with `whole` off a fraction and an exponent; false if it is malformed. */
 static bool read_decimal(const char *s, bool whole, decimal *d)
 {
-    if (!is_digit(*s) || (*s == '0' && is_digit(s[1])))
+    if (!pare_is_digit(*s) || (*s == '0' && pare_is_digit(s[1])))
         return false;
-    for (; is_digit(*s); s++)
+    for (; pare_is_digit(*s); s++)
         add_digit(d, *s);
     if (!whole && *s == '.') {
-        if (!is_digit(*++s))
+        if (!pare_is_digit(*++s))
             return false;
-        for (; is_digit(*s); s++) {
+        for (; pare_is_digit(*s); s++) {
             add_digit(d, *s);
             d->exponent--;
         }
@@ -231,7 +227,7 @@ static bool read_pattern(const pare_param *p, const char *text, double *out)
         return false;
     memcpy(keep, text, (size_t)(colon - text));
     double n, m;
-    if (!is_digit(text[0]) || !is_digit(colon[1]) ||
+    if (!pare_is_digit(text[0]) || !pare_is_digit(colon[1]) ||
         pare__number(keep, true, &n) != PARE__DECIMAL ||
         pare__number(colon + 1, true, &m) != PARE__DECIMAL || n < 1 || n >= m || m > p->max)
         return false;

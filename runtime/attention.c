@@ -14,6 +14,7 @@
 
 #include "runtime/kv_internal.h"
 #include "runtime/ops.h"
+#include "runtime/small.h"
 #include "runtime/threads.h"
 
 enum {
@@ -46,14 +47,9 @@ typedef struct work {
     float *scores; /* [heads * rows][BLOCK] */
 } work;
 
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 static size_t queries_of(size_t group, size_t length)
 {
-    return smaller(length, group < ROWS ? ROWS / group : 1);
+    return pare_smaller(length, group < ROWS ? ROWS / group : 1);
 }
 
 /* Two floats for a total, one for a maximum. */
@@ -133,7 +129,7 @@ static void weigh(const work *w, size_t t0, size_t c0)
         for (size_t t = t0; t < w->rows; t++) {
             const size_t r = h * w->rows + t, low = pare__kv_low(&w->kv, t);
             const size_t from = low > c0 ? low - c0 : 0;
-            const size_t columns = smaller(w->kv.first + t + 1 - c0, BLOCK);
+            const size_t columns = pare_smaller(w->kv.first + t + 1 - c0, BLOCK);
             float *const out = w->out + t * w->width + h * d;
             float *const scores = w->scores + r * BLOCK + from;
             if (from >= columns)
@@ -164,11 +160,11 @@ static void gather_run(const work *w, pare__kv_source s, size_t t, size_t u, con
 {
     size_t begin[RUN], end[RUN];
     for (size_t i = 0; i < u - t; i++)
-        pare__kv_columns(&w->kv, s, false, t + i, c0, smaller(c0 + BLOCK, w->kv.first + t + i + 1),
-                         &begin[i], &end[i]);
+        pare__kv_columns(&w->kv, s, false, t + i, c0,
+                         pare_smaller(c0 + BLOCK, w->kv.first + t + i + 1), &begin[i], &end[i]);
     const size_t first = begin[u - t - 1], last = end[0] > first ? end[0] : first;
     for (size_t i = 0; i < u - t; i++)
-        gather_columns(w, t + i, t + i + 1, values, c0, begin[i], smaller(end[i], first));
+        gather_columns(w, t + i, t + i + 1, values, c0, begin[i], pare_smaller(end[i], first));
     gather_columns(w, t, u, values, c0, first, last);
     for (size_t i = 0; i < u - t; i++)
         gather_columns(w, t + i, t + i + 1, values, c0, begin[i] > last ? begin[i] : last, end[i]);
@@ -179,7 +175,7 @@ static void gather(const work *w, size_t t0, size_t c0, size_t c1)
     for (pare__kv_source s = 0; s < PARE__KV_SOURCES; s++) {
         const float *const values = pare__kv_values(&w->kv, s, t0, w->rows, c0, c1);
         for (size_t t = t0; values && t < w->rows; t += RUN)
-            gather_run(w, s, t, smaller(t + RUN, w->rows), values, c0);
+            gather_run(w, s, t, pare_smaller(t + RUN, w->rows), values, c0);
     }
 }
 
@@ -194,7 +190,7 @@ static void attend(const work *w)
     }
     for (size_t c0 = pare__kv_low(&w->kv, 0) / BLOCK * BLOCK; c0 < visible; c0 += BLOCK) {
         const size_t t0 = c0 > w->kv.first ? c0 - w->kv.first : 0;
-        const size_t c1 = smaller(c0 + BLOCK, visible);
+        const size_t c1 = pare_smaller(c0 + BLOCK, visible);
         score(w, t0, c0, c1);
         weigh(w, t0, c0);
         gather(w, t0, c0, c1);
@@ -216,14 +212,15 @@ static void run_tiles(void *arg, size_t begin, size_t end, size_t worker)
     for (size_t i = begin; i < end; i++) {
         const size_t t0 = i % a->tiles * a->tile, part = i / a->tiles % a->parts;
         const size_t plane = i / a->tiles / a->parts, head = part * a->heads;
-        work w = {.a = a, .width = a->c->heads * d, .rows = smaller(batch.length - t0, a->tile)};
+        work w = {
+            .a = a, .width = a->c->heads * d, .rows = pare_smaller(batch.length - t0, a->tile)};
         w.kv = (pare__kv_reader){.b = a->b,
                                  .sequence = plane / a->c->kv_heads,
                                  .head = plane % a->c->kv_heads,
                                  .first = batch.start + t0,
                                  .decoded = scratch + row_floats(rows),
                                  .keys = scratch + row_floats(rows) + BLOCK * d};
-        w.heads = smaller(a->group - head, a->heads);
+        w.heads = pare_smaller(a->group - head, a->heads);
         const size_t at =
             (w.kv.sequence * batch.length + t0) * w.width + (w.kv.head * a->group + head) * d;
         w.q = a->q + at;
@@ -239,7 +236,8 @@ static void run_tiles(void *arg, size_t begin, size_t end, size_t worker)
 static void split_heads(attention_call *a, size_t workers)
 {
     const size_t tiles = a->b->batch.sequences * a->c->kv_heads * a->tiles;
-    const size_t parts = tiles < workers ? smaller((workers + tiles - 1) / tiles, a->group) : 1;
+    const size_t parts =
+        tiles < workers ? pare_smaller((workers + tiles - 1) / tiles, a->group) : 1;
     a->heads = (a->group + parts - 1) / parts;
     a->parts = (a->group + a->heads - 1) / a->heads;
 }

@@ -4,6 +4,7 @@
 #include <assert.h>
 
 #include "runtime/forward_internal.h"
+#include "runtime/small.h"
 
 pare_status pare__from_host(const pare_ops *o, const float *x, size_t rows, size_t width,
                             pare_array *y)
@@ -55,11 +56,6 @@ typedef struct block_call {
     pare_array apart; /* for the stream behind attention, where x must stay as it is */
 } block_call;
 
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
 static pare_status take(const block_call *p, size_t width, pare_array *y)
 {
     return p->o->op->take(p->o, p->rows, width, y);
@@ -68,7 +64,7 @@ static pare_status take(const block_call *p, size_t width, pare_array *y)
 /* [rows, width] that takes values of another width later. */
 static pare_status take_wide(const block_call *p, size_t width, size_t later, pare_array *y)
 {
-    PARE_TRY(take(p, p->o->backend.keeps ? width : larger(width, later), y));
+    PARE_TRY(take(p, p->o->backend.keeps ? width : pare_larger(width, later), y));
     y->width = width;
     return PARE_OK;
 }

@@ -6,26 +6,17 @@
 
 #include "runtime/kv_internal.h"
 #include "runtime/ops.h"
-
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
+#include "runtime/small.h"
 
 void pare__kv_columns(const pare__kv_reader *r, pare__kv_source s, bool key, size_t t, size_t c0,
                       size_t c1, size_t *begin, size_t *end)
 {
     const pare_kv_format *const f = &r->b->kv->format;
     const size_t coded = f->window ? pare_kv_coded(f, key, r->first + t + 1) : SIZE_MAX;
-    const size_t edge[] = {0, f->sink, larger(f->sink, coded), SIZE_MAX};
-    const size_t first = smaller(larger(c0, edge[s]), c1);
-    *end = larger(first, smaller(c1, edge[s + 1]));
-    *begin = smaller(larger(first, pare__kv_low(r, t)), *end);
+    const size_t edge[] = {0, f->sink, pare_larger(f->sink, coded), SIZE_MAX};
+    const size_t first = pare_smaller(pare_larger(c0, edge[s]), c1);
+    *end = pare_larger(first, pare_smaller(c1, edge[s + 1]));
+    *begin = pare_smaller(pare_larger(first, pare__kv_low(r, t)), *end);
 }
 
 /* Tokens that lie in F16: of the sink, or recent ones, of which those of the batch itself are still
@@ -64,7 +55,7 @@ static void fetch_codes(const pare__kv_reader *r, bool key, size_t begin, size_t
     if (kv->format.method == PARE_KV_KVQUANT)
         tile.levels = key ? b->levels->key : b->levels->value;
     for (size_t t = begin, next; t < end; t = next) {
-        next = side->tokens > 1 ? smaller(end, (t / side->tokens + 1) * side->tokens) : end;
+        next = side->tokens > 1 ? pare_smaller(end, (t / side->tokens + 1) * side->tokens) : end;
         tile.codes = side->codes + (at * room + t) * pare_kv_row_bytes(d, side->bits);
         if (side->tokens == 0) {
             tile.scales = b->levels->key_scale + r->head * d;

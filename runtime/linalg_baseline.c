@@ -8,15 +8,10 @@
 #include "runtime/linalg.h"
 #include "runtime/machine.h"
 #include "runtime/room.h"
+#include "runtime/small.h"
 #include "runtime/threads.h"
 
 enum { SIZE_LARGEST = 65536, RUNS = 5 };
-
-static int rising(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 /* What the threads of BLAS and `floats` numbers take must fit: BLAS would wait for ever. */
 static pare_status check_room(pare_ctx *cx, size_t threads, uint64_t floats)
@@ -73,7 +68,7 @@ pare_status pare_blas_sgemm_seconds(pare_ctx *cx, size_t m, size_t n, size_t k, 
             sgemm(y, x, w, m, n, k);
             time[i] = pare_seconds() - t;
         }
-        qsort(time, RUNS, sizeof *time, rising);
+        qsort(time, RUNS, sizeof *time, pare_by_double);
         *seconds = time[RUNS / 2];
     } else {
         s = PARE_ENOMEM;

@@ -6,6 +6,7 @@
 #include "compress/bench/bench_internal.h"
 #include "kernels/peaks.h"
 #include "runtime/machine.h"
+#include "runtime/small.h"
 #include "runtime/threads.h"
 
 enum {
@@ -16,15 +17,9 @@ enum {
     QUICK_STEPS = 1000,
 };
 
-static int rising(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 double pare__bench_median(double *times, size_t count)
 {
-    qsort(times, count, sizeof *times, rising);
+    qsort(times, count, sizeof *times, pare_by_double);
     return times[count / 2];
 }
 

@@ -10,6 +10,7 @@
 
 #include "compress/evaluate/evaluate_internal.h"
 #include "runtime/ops.h"
+#include "runtime/small.h"
 #include "runtime/threads.h"
 
 /* One model under evaluation. */
@@ -106,12 +107,6 @@ static pare_status run_batch(evaluation *e, size_t first, size_t count)
     return flush(e);
 }
 
-static int ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double mean(const double *x, size_t n)
 {
     double sum = 0;
@@ -168,7 +163,7 @@ static pare_status summarize(evaluation *e, pare_eval_result *out)
     out->baseline_ppl_stderr = ppl_error(e->base_nll, n, out->baseline_nll, out->baseline_ppl);
     out->has_kl = true;
     out->kl_mean = mean(e->kl, n);
-    qsort(e->kl, n, sizeof *e->kl, ascending);
+    qsort(e->kl, n, sizeof *e->kl, pare_by_double);
     out->kl_p99 = e->kl[(n / 100 * 99 + (n % 100 * 99 + 99) / 100) - 1]; /* ceil(0.99 n) - 1 */
     size_t same = 0;
     for (size_t i = 0; i < n; i++) {

@@ -41,6 +41,7 @@
  * columns, or of the vocabulary where that is smaller, since the first block sees no more
  * different inputs than there are tokens. */
 #include "compress/plan/calibration_need.h"
+#include "runtime/small.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -51,20 +52,11 @@ enum { SAMPLES = 12, FEW = 128 };
 /* For ranges of columns. */
 enum { RANGES = 32 };
 
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
 pare_need pare_need_of(const pare_step *step, size_t k, size_t columns, size_t vocab)
 {
     const pare_pass *const pass = pare_passes[step->pass];
-    const size_t rank = smaller(smaller(columns, vocab), PARE_SUPPORT_COLUMNS) / RANK_PART + 1;
+    const size_t rank =
+        pare_smaller(pare_smaller(columns, vocab), PARE_SUPPORT_COLUMNS) / RANK_PART + 1;
     const uint64_t all = (uint64_t)k * TOKENS_PER_INPUT;
     const bool fixed =
         pass->activation && pass->activation(step->value).mode == PARE_ACTIVATION_TENSOR;
@@ -75,9 +67,9 @@ pare_need pare_need_of(const pare_step *step, size_t k, size_t columns, size_t v
     if (!(pass->needs & PARE_FACT_HESSIAN))
         return (pare_need){.tokens = pass->transform || fixed ? RANGES : 0};
     if (pass->diagonal)
-        return (pare_need){.tokens = FEW, .rank = smaller(rank, SAMPLES), .samples = SAMPLES};
+        return (pare_need){.tokens = FEW, .rank = pare_smaller(rank, SAMPLES), .samples = SAMPLES};
     return (pare_need){
-        .tokens = all, .rank = rank, .samples = larger(k / INPUTS_PER_SAMPLE, SAMPLES)};
+        .tokens = all, .rank = rank, .samples = pare_larger(k / INPUTS_PER_SAMPLE, SAMPLES)};
 }
 
 static uint64_t all_tokens(const pare_plan *plan, const pare_settled *settled)

@@ -1,16 +1,6 @@
 /* Mixtures of experts: what a recipe cannot do to them. */
 #include "compress/plan/plan_internal.h"
 
-static const pare_step *step_at(const pare_plan *plan, size_t step)
-{
-    return &plan->recipe.step[step];
-}
-
-static const char *pass_name(const pare_plan *plan, size_t step)
-{
-    return pare_passes[step_at(plan, step)->pass]->name;
-}
-
 pare_status pare__plan_refuse_router(pare_ctx *cx, const pare_plan *plan,
                                      const pare_pattern *pattern, const pare_text *text)
 {
@@ -37,19 +27,20 @@ pare_status pare__plan_refuse_router(pare_ctx *cx, const pare_plan *plan,
 static pare_status check_pruner(pare_ctx *cx, const pare_plan *plan, const pare_plan_linear *l)
 {
     const size_t step = l->prune_step;
-    const pare_place place = step_at(plan, step)->place;
+    const pare_place place = pare__plan_step(plan, step)->place;
     if (pare_plan_ratios(plan, step).rule != PARE_RATIOS_UNIFORM)
         return pare_recipe_fail(
             cx, place,
             "%s: ratios: %s compares all linears of a model on the same tokens, "
             "and experts see tokens of their own; take uniform",
-            pass_name(plan, step), pare_ratio_rule_name(pare_plan_ratios(plan, step).rule));
+            pare__plan_pass(plan, step)->name,
+            pare_ratio_rule_name(pare_plan_ratios(plan, step).rule));
     if (l->part && pare_plan_draws(plan, step) > 1)
         return pare_recipe_fail(cx, place,
                                 "%s: %s belongs to an expert, which sees too few tokens of each "
                                 "part of the calibration for stability; leave that out, or "
                                 "experts with skip",
-                                pass_name(plan, step), l->packed.name);
+                                pare__plan_pass(plan, step)->name, l->packed.name);
     return PARE_OK;
 }
 
@@ -62,7 +53,7 @@ static pare_status check_linear(pare_ctx *cx, const pare_plan *plan, const pare_
         return pare_recipe_fail(cx, plan->recipe.calibration.experts_place,
                                 "experts: cold is \"rtn\", and the fixed scale of the inputs of "
                                 "%s (%s) must be measured; take all_tokens",
-                                l->packed.name, pass_name(plan, l->step));
+                                l->packed.name, pare__plan_pass(plan, l->step)->name);
     return PARE_OK;
 }
 

@@ -7,6 +7,17 @@
 #include "compress/plan/plan_rotate.h"
 #include "recipes/pattern.h"
 
+/* A step of the recipe, and its pass. */
+static inline const pare_step *pare__plan_step(const pare_plan *plan, size_t step)
+{
+    return &plan->recipe.step[step];
+}
+
+static inline const pare_pass *pare__plan_pass(const pare_plan *plan, size_t step)
+{
+    return pare_passes[pare__plan_step(plan, step)->pass];
+}
+
 /* Which step prunes and quantizes which linear; facts and storage checked. Fills linear, linears,
  * sites, calibrated, sequential. */
 PARE_CHECKED pare_status pare__plan_resolve(pare_ctx *cx, pare_arena *a, pare_plan *plan);

@@ -11,21 +11,11 @@
 /* Windows; fewer of those that the model must write first. */
 enum { HELD_OUT_MOST = 32, HELD_OUT_WRITTEN = 8 };
 
-static const pare_step *step_at(const pare_plan *plan, size_t step)
-{
-    return &plan->recipe.step[step];
-}
-
-static const char *pass_name(const pare_plan *plan, size_t step)
-{
-    return pare_passes[step_at(plan, step)->pass]->name;
-}
-
 /* What the parameters of a step ask for. */
 static pare_status read_sparsity(pare_ctx *cx, const pare_plan *plan, size_t step,
                                  pare_sparsity *out)
 {
-    const pare_step *const s = step_at(plan, step);
+    const pare_step *const s = pare__plan_step(plan, step);
     *out = (pare_sparsity){0};
     pare_status status = pare_passes[s->pass]->sparsity(cx, s->value, out);
     out->seed = plan->recipe.seed;
@@ -36,7 +26,7 @@ static pare_status read_sparsity(pare_ctx *cx, const pare_plan *plan, size_t ste
     char reason[sizeof cx->what];
     memcpy(reason, cx->what, sizeof reason);
     pare_ctx_clear(cx);
-    return pare_recipe_fail(cx, s->place, "%s: %s", pass_name(plan, step), reason);
+    return pare_recipe_fail(cx, s->place, "%s: %s", pare__plan_pass(plan, step)->name, reason);
 }
 
 pare_status pare__plan_prune(pare_ctx *cx, const pare_plan *plan, size_t step, const bool *selected,
@@ -46,31 +36,32 @@ pare_status pare__plan_prune(pare_ctx *cx, const pare_plan *plan, size_t step, c
     const size_t draws = pare_plan_draws(plan, step), samples = plan->recipe.calibration.samples;
     PARE_TRY(read_sparsity(cx, plan, step, &unused));
     if (draws == 1)
-        return pare_recipe_fail(cx, step_at(plan, step)->place,
+        return pare_recipe_fail(cx, pare__plan_step(plan, step)->place,
                                 "%s: stability compares parts of the calibration, and one part has "
                                 "nothing to agree with; take 2 to 16, or leave it out",
-                                pass_name(plan, step));
+                                pare__plan_pass(plan, step)->name);
     if (samples && draws > samples)
-        return pare_recipe_fail(cx, step_at(plan, step)->place,
+        return pare_recipe_fail(cx, pare__plan_step(plan, step)->place,
                                 "%s: stability wants %zu parts of the calibration, which has %zu "
                                 "window%s",
-                                pass_name(plan, step), draws, samples, pare_plural(samples));
+                                pare__plan_pass(plan, step)->name, draws, samples,
+                                pare_plural(samples));
     for (size_t i = 0; i < pare_plan_slots(plan); i++) {
         if (!selected[i])
             continue;
         const char *const name = pare_plan_at(plan, i)->name;
         if (pruner[i] >= 0)
-            return pare_recipe_fail(cx, step_at(plan, step)->place,
+            return pare_recipe_fail(cx, pare__plan_step(plan, step)->place,
                                     "%s: %s is already pruned by pass %zu (%s); separate them with "
                                     "targets and skip",
-                                    pass_name(plan, step), name, (size_t)pruner[i],
-                                    pass_name(plan, (size_t)pruner[i]));
+                                    pare__plan_pass(plan, step)->name, name, (size_t)pruner[i],
+                                    pare__plan_pass(plan, (size_t)pruner[i])->name);
         if (owner[i] >= 0)
-            return pare_recipe_fail(cx, step_at(plan, step)->place,
+            return pare_recipe_fail(cx, pare__plan_step(plan, step)->place,
                                     "%s: %s is already quantized by pass %zu (%s), and what prunes "
                                     "must stand in front of it",
-                                    pass_name(plan, step), name, (size_t)owner[i],
-                                    pass_name(plan, (size_t)owner[i]));
+                                    pare__plan_pass(plan, step)->name, name, (size_t)owner[i],
+                                    pare__plan_pass(plan, (size_t)owner[i])->name);
         pruner[i] = (int64_t)step;
     }
     return PARE_OK;
@@ -125,12 +116,12 @@ pare_status pare__plan_sparse(pare_ctx *cx, const pare_plan *plan, pare_plan_lin
     PARE_TRY(read_sparsity(cx, plan, l->prune_step, &l->sparsity));
     l->sparsity.tensor = pare_plan_slot(plan, l->block, l->part, l->role);
     if (l->quantized && pare_encodings[p->encoding].no_zero)
-        return pare_recipe_fail(cx, step_at(plan, l->step)->place,
+        return pare_recipe_fail(cx, pare__plan_step(plan, l->step)->place,
                                 "%s: %s is pruned by pass %zu (%s), and the levels of this storage "
                                 "have no 0 to keep; quantize it otherwise, or leave it out with "
                                 "skip",
-                                pass_name(plan, l->step), p->name, l->prune_step,
-                                pass_name(plan, l->prune_step));
+                                pare__plan_pass(plan, l->step)->name, p->name, l->prune_step,
+                                pare__plan_pass(plan, l->prune_step)->name);
     if (!l->quantized)
         store_floats(l);
     else if (fits_2_4(&l->sparsity) && packs_codes(p))
@@ -144,8 +135,8 @@ static pare_place first_pruner(const pare_plan *plan, const char **name)
     for (size_t i = 0; i < plan->linears; i++)
         if (plan->linear[i].pruned && plan->linear[i].prune_step < step)
             step = plan->linear[i].prune_step;
-    *name = pass_name(plan, step);
-    return step_at(plan, step)->place;
+    *name = pare__plan_pass(plan, step)->name;
+    return pare__plan_step(plan, step)->place;
 }
 
 pare_status pare__plan_refuse_held_out(pare_ctx *cx, const pare_plan *plan, const char *why)

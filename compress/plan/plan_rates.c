@@ -21,6 +21,7 @@
 #include "runtime/linear.h"
 #include "runtime/machine.h"
 #include "runtime/ops.h"
+#include "runtime/small.h"
 #include "runtime/threads.h"
 
 /* A probe runs so long, or so often: the median leaves out what a neighbour takes now and then, and
@@ -87,12 +88,6 @@ static pare_status begin(probe *p)
     return pare_linalg_init(p->cx);
 }
 
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Seconds of one run of `work`, the median of some; one before them warms up. */
 static pare_status median_seconds(probe *p, pare_status (*work)(probe *, const void *),
                                   const void *arg, double *seconds)
@@ -106,7 +101,7 @@ static pare_status median_seconds(probe *p, pare_status (*work)(probe *, const v
         took[runs] = pare_seconds() - start;
         sum += took[runs++];
     }
-    qsort(took, runs, sizeof *took, by_size);
+    qsort(took, runs, sizeof *took, pare_by_double);
     *seconds = took[runs / 2];
     return PARE_OK;
 }

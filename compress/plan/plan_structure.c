@@ -6,16 +6,6 @@
 #include "compress/plan/plan_internal.h"
 #include "prune/slicegpt.h"
 
-static const pare_step *step_at(const pare_plan *plan, size_t step)
-{
-    return &plan->recipe.step[step];
-}
-
-static const pare_pass *pass_at(const pare_plan *plan, size_t step)
-{
-    return pare_passes[step_at(plan, step)->pass];
-}
-
 /* Units of a part in the model that is written. */
 static size_t *units_of(pare_config *c, pare_part p)
 {
@@ -25,14 +15,14 @@ static size_t *units_of(pare_config *c, pare_part p)
 /* Only structured steps, and nothing that is kept in an index of packed files. */
 static pare_status check_alone(pare_ctx *cx, const pare_plan *plan, size_t structured)
 {
-    const char *const name = pass_at(plan, structured)->name;
+    const char *const name = pare__plan_pass(plan, structured)->name;
     for (size_t i = 0; i < plan->recipe.steps; i++)
-        if (!pass_at(plan, i)->structure)
-            return pare_recipe_fail(cx, step_at(plan, i)->place,
+        if (!pare__plan_pass(plan, i)->structure)
+            return pare_recipe_fail(cx, pare__plan_step(plan, i)->place,
                                     "%s: pass %zu (%s) makes a smaller plain checkpoint, and only "
                                     "passes of its kind stand in a recipe with it; work on what it "
                                     "wrote with a second recipe",
-                                    pass_at(plan, i)->name, structured, name);
+                                    pare__plan_pass(plan, i)->name, structured, name);
     if (plan->recipe.kv.method != PARE_KV_FLOAT)
         return pare_recipe_fail(cx, plan->recipe.kv_place,
                                 "kv_cache: %s makes a plain checkpoint, which has no place for the "
@@ -44,8 +34,8 @@ static pare_status check_alone(pare_ctx *cx, const pare_plan *plan, size_t struc
 static pare_status check_step(pare_ctx *cx, const pare_plan *plan, size_t step,
                               const pare_pass_structure *s)
 {
-    const pare_step *const st = step_at(plan, step);
-    const char *const name = pass_at(plan, step)->name;
+    const pare_step *const st = pare__plan_step(plan, step);
+    const char *const name = pare__plan_pass(plan, step)->name;
     const char *const why = pare_config_no_structure(&plan->model.config);
     if (why)
         return pare__plan_refuse_family(cx, plan, st, "cannot make a smaller checkpoint of", why);
@@ -82,14 +72,14 @@ static pare_status cut_part(pare_ctx *cx, pare_plan *plan, size_t step, pare_par
     const pare_config *const c = &plan->model.config;
     const size_t count = pare_part_units(c, p);
     size_t *const left = units_of(&plan->out, p);
-    const char *const name = pass_at(plan, step)->name;
+    const char *const name = pare__plan_pass(plan, step)->name;
     if (*left != count)
-        return pare_recipe_fail(cx, step_at(plan, step)->place,
+        return pare_recipe_fail(cx, pare__plan_step(plan, step)->place,
                                 "%s: %s are already taken out by a pass in front of it; one pass "
                                 "takes them all",
                                 name, pare_part_name(p));
     if (p == PARE_PART_HEADS && count == 1)
-        return pare_recipe_fail(cx, step_at(plan, step)->place,
+        return pare_recipe_fail(cx, pare__plan_step(plan, step)->place,
                                 "%s: the model has one key/value head, which cannot go; write "
                                 "heads: false",
                                 name);
@@ -112,10 +102,11 @@ static pare_status check_dtypes(pare_ctx *cx, const pare_plan *plan, size_t step
     for (size_t i = PARE_ROLES; i < plan->model.config.blocks * PARE_ROLES; i++) {
         const pare_linear *const l = &block[i / PARE_ROLES].linear[i % PARE_ROLES];
         if (l->dtype != block[0].linear[i % PARE_ROLES].dtype)
-            return pare_recipe_fail(cx, step_at(plan, step)->place,
+            return pare_recipe_fail(cx, pare__plan_step(plan, step)->place,
                                     "%s: %s is stored as %s and that of block 0 as %s; blocks take "
                                     "each other's place, so all must have the same types",
-                                    pass_at(plan, step)->name, l->name, pare_dtype_name(l->dtype),
+                                    pare__plan_pass(plan, step)->name, l->name,
+                                    pare_dtype_name(l->dtype),
                                     pare_dtype_name(block[0].linear[i % PARE_ROLES].dtype));
     }
     return PARE_OK;
@@ -124,14 +115,14 @@ static pare_status check_dtypes(pare_ctx *cx, const pare_plan *plan, size_t step
 static pare_status cut_blocks(pare_ctx *cx, pare_plan *plan, size_t step, size_t blocks)
 {
     const size_t count = plan->model.config.blocks;
-    const char *const name = pass_at(plan, step)->name;
+    const char *const name = pare__plan_pass(plan, step)->name;
     if (step > 0)
-        return pare_recipe_fail(cx, step_at(plan, step)->place,
+        return pare_recipe_fail(cx, pare__plan_step(plan, step)->place,
                                 "%s looks at the model as it was, so it must be the first pass, "
                                 "and the only one of its kind",
                                 name);
     if (blocks >= count)
-        return pare_recipe_fail(cx, step_at(plan, step)->place,
+        return pare_recipe_fail(cx, pare__plan_step(plan, step)->place,
                                 "%s: %zu block%s of %zu would leave none; take out %zu at most",
                                 name, blocks, pare_plural(blocks), count, count - 1);
     plan->out.blocks = count - blocks;
@@ -151,16 +142,16 @@ static size_t slicegpt_step(const pare_config *c)
 static pare_status cut_hidden(pare_ctx *cx, pare_plan *plan, size_t step, double share)
 {
     const size_t hidden = plan->model.config.hidden;
-    const char *const name = pass_at(plan, step)->name;
+    const char *const name = pare__plan_pass(plan, step)->name;
     if (plan->recipe.steps > 1)
-        return pare_recipe_fail(cx, step_at(plan, step)->place,
+        return pare_recipe_fail(cx, pare__plan_step(plan, step)->place,
                                 "%s changes the basis of the whole model and must be the only "
                                 "pass; work on what it wrote with a second recipe",
                                 name);
     const size_t multiple = slicegpt_step(&plan->model.config);
     plan->out.hidden = pare_part_kept(hidden, share, multiple);
     if (plan->out.hidden == hidden)
-        return pare_recipe_fail(cx, step_at(plan, step)->place,
+        return pare_recipe_fail(cx, pare__plan_step(plan, step)->place,
                                 "%s: nothing would go: of %zu directions as many stay as round up "
                                 "to a multiple of %zu; raise the ratio",
                                 name, hidden, multiple);
@@ -171,7 +162,8 @@ static pare_status cut_hidden(pare_ctx *cx, pare_plan *plan, size_t step, double
 
 static pare_status cut_step(pare_ctx *cx, pare_plan *plan, size_t step)
 {
-    const pare_pass_structure s = pass_at(plan, step)->structure(step_at(plan, step)->value);
+    const pare_pass_structure s =
+        pare__plan_pass(plan, step)->structure(pare__plan_step(plan, step)->value);
     bool some = s.blocks || s.hidden > 0;
     PARE_TRY(check_step(cx, plan, step, &s));
     if (s.blocks)
@@ -182,14 +174,14 @@ static pare_status cut_step(pare_ctx *cx, pare_plan *plan, size_t step)
         if (s.share[p] > 0)
             PARE_TRY(cut_part(cx, plan, step, p, &s, &some));
     if (!some && s.share[PARE_PART_HEADS] <= 0 && s.share[PARE_PART_CHANNELS] <= 0)
-        return pare_recipe_fail(cx, step_at(plan, step)->place,
+        return pare_recipe_fail(cx, pare__plan_step(plan, step)->place,
                                 "%s: nothing would go: heads and ffn are both false",
-                                pass_at(plan, step)->name);
+                                pare__plan_pass(plan, step)->name);
     if (!some)
-        return pare_recipe_fail(cx, step_at(plan, step)->place,
+        return pare_recipe_fail(cx, pare__plan_step(plan, step)->place,
                                 "%s: nothing would go: of %zu key/value heads, and of %zu channels "
                                 "in steps of %d, all that stay are rounded up; raise the ratio",
-                                pass_at(plan, step)->name, plan->model.config.kv_heads,
+                                pare__plan_pass(plan, step)->name, plan->model.config.kv_heads,
                                 plan->model.config.intermediate, PARE_CHANNELS_STEP);
     plan->calibrated |= s.moments;
     plan->watched |= s.moments;
@@ -297,7 +289,7 @@ pare_status pare__plan_structure(pare_ctx *cx, pare_arena *a, pare_plan *plan)
 {
     size_t first = 0;
     plan->out = plan->model.config;
-    while (first < plan->recipe.steps && !pass_at(plan, first)->structure)
+    while (first < plan->recipe.steps && !pare__plan_pass(plan, first)->structure)
         first++;
     if (first == plan->recipe.steps)
         return PARE_OK;

@@ -4,20 +4,10 @@
 
 #include "compress/plan/plan_internal.h"
 
-static const pare_step *step_at(const pare_plan *plan, size_t step)
-{
-    return &plan->recipe.step[step];
-}
-
-static const pare_pass *pass_at(const pare_plan *plan, size_t step)
-{
-    return pare_passes[step_at(plan, step)->pass];
-}
-
 static unsigned folds_of(const pare_plan *plan, size_t step)
 {
-    const pare_pass *const pass = pass_at(plan, step);
-    return pass->transform ? pass->transform->folds(step_at(plan, step)->value) : 0;
+    const pare_pass *const pass = pare__plan_pass(plan, step);
+    return pass->transform ? pass->transform->folds(pare__plan_step(plan, step)->value) : 0;
 }
 
 static const char *linear_name(const pare_plan *plan, size_t block, size_t role)
@@ -40,10 +30,11 @@ static size_t producing_role(const pare_plan *plan, pare_site site)
 static pare_status refuse_quantized(pare_ctx *cx, const pare_plan *plan, size_t step,
                                     const char *name, size_t by)
 {
-    return pare_recipe_fail(cx, step_at(plan, step)->place,
+    return pare_recipe_fail(cx, pare__plan_step(plan, step)->place,
                             "%s: %s is already quantized by pass %zu (%s), and what changes "
                             "weights must stand in front of it",
-                            pass_at(plan, step)->name, name, by, pass_at(plan, by)->name);
+                            pare__plan_pass(plan, step)->name, name, by,
+                            pare__plan_pass(plan, by)->name);
 }
 
 /* True when a step gives `role`, which makes the input of the site, another order of rows. */
@@ -63,11 +54,11 @@ static pare_status check_order(pare_ctx *cx, const pare_plan *plan, size_t step,
         if (moves && owner[role] >= 0)
             return refuse_quantized(cx, plan, step, name, (size_t)owner[role]);
         if ((moves || reads(plan, role, site)) && pruner[role] >= 0)
-            return pare_recipe_fail(cx, step_at(plan, step)->place,
+            return pare_recipe_fail(cx, pare__plan_step(plan, step)->place,
                                     "%s: %s is already pruned by pass %zu (%s), and what orders "
                                     "channels must stand in front of it",
-                                    pass_at(plan, step)->name, name, (size_t)pruner[role],
-                                    pass_at(plan, (size_t)pruner[role])->name);
+                                    pare__plan_pass(plan, step)->name, name, (size_t)pruner[role],
+                                    pare__plan_pass(plan, (size_t)pruner[role])->name);
     }
     return PARE_OK;
 }
@@ -85,27 +76,28 @@ static pare_status check_site(pare_ctx *cx, const pare_plan *plan, size_t step, 
             continue;
         if (!selected[role])
             return pare_recipe_fail(
-                cx, step_at(plan, step)->place,
+                cx, pare__plan_step(plan, step)->place,
                 "%s: %s reads the same input as %s, and targets and skip leave it out; take "
                 "all of them or none",
-                pass_at(plan, step)->name, linear_name(plan, block, role), some);
+                pare__plan_pass(plan, step)->name, linear_name(plan, block, role), some);
         if (owner[role] >= 0)
             return refuse_quantized(cx, plan, step, linear_name(plan, block, role),
                                     (size_t)owner[role]);
     }
     const unsigned folds = folds_of(plan, step);
-    const pare_pass_transform *const t = pass_at(plan, step)->transform;
-    const bool unscaled = t->works_unscaled && t->works_unscaled(step_at(plan, step)->value);
+    const pare_pass_transform *const t = pare__plan_pass(plan, step)->transform;
+    const bool unscaled =
+        t->works_unscaled && t->works_unscaled(pare__plan_step(plan, step)->value);
     if (folds && !unscaled && pare_fold_channels(&plan->model.config, site) == 0)
-        return pare_recipe_fail(cx, step_at(plan, step)->place,
+        return pare_recipe_fail(cx, pare__plan_step(plan, step)->place,
                                 "%s: nothing in front of %s can take a scale or a shift",
-                                pass_at(plan, step)->name, some);
+                                pare__plan_pass(plan, step)->name, some);
     if ((folds & PARE_FOLDS_SHIFT) && site == PARE_SITE_ACTIVATED)
         return pare_recipe_fail(
-            cx, step_at(plan, step)->place,
+            cx, pare__plan_step(plan, step)->place,
             "%s: the input of %s comes from an activation, behind which no bias "
             "shifts; leave that site out",
-            pass_at(plan, step)->name, some);
+            pare__plan_pass(plan, step)->name, some);
     const size_t role = producing_role(plan, site);
     if (folds && role < PARE_ROLES && owner[role] >= 0)
         return refuse_quantized(cx, plan, step, linear_name(plan, block, role),
@@ -126,10 +118,10 @@ static pare_status refuse_nothing(pare_ctx *cx, const pare_plan *plan, size_t st
             used +=
                 (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", name);
     }
-    return pare_recipe_fail(cx, step_at(plan, step)->place,
+    return pare_recipe_fail(cx, pare__plan_step(plan, step)->place,
                             "%s: targets and skip leave no input to work on; with these parameters "
                             "it works on those of %s",
-                            pass_at(plan, step)->name, names);
+                            pare__plan_pass(plan, step)->name, names);
 }
 
 /* Where a block has experts a transform works on attention only: what changes the input of the MLPs
@@ -148,13 +140,13 @@ static pare_status leave_experts(pare_ctx *cx, pare_plan *plan, size_t step, con
         if (!selected[i] || site >= PARE_SITES || !(left & (1u << site)))
             continue;
         plan->left[step]++;
-        if (step_at(plan, step)->targets.count)
+        if (pare__plan_step(plan, step)->targets.count)
             return pare_recipe_fail(
-                cx, step_at(plan, step)->place,
+                cx, pare__plan_step(plan, step)->place,
                 "%s: %s: the input of MLPs is that of the router and of all experts at once, and "
                 "behind an activation each expert has its own; this pass works on the inputs of "
                 "attention only where a model has experts",
-                pass_at(plan, step)->name, pare_plan_at(plan, i)->name);
+                pare__plan_pass(plan, step)->name, pare_plan_at(plan, i)->name);
     }
     return PARE_OK;
 }
@@ -162,11 +154,11 @@ static pare_status leave_experts(pare_ctx *cx, pare_plan *plan, size_t step, con
 pare_status pare__plan_transform(pare_ctx *cx, pare_plan *plan, size_t step, const bool *selected,
                                  const int64_t *owner, const int64_t *pruner)
 {
-    const pare_pass *const pass = pass_at(plan, step);
-    unsigned sites = pass->transform->sites(step_at(plan, step)->value);
+    const pare_pass *const pass = pare__plan_pass(plan, step);
+    unsigned sites = pass->transform->sites(pare__plan_step(plan, step)->value);
     const size_t before = plan->transforms;
     if (pass->transform->block && plan->model.config.experts)
-        return pare__plan_refuse_family(cx, plan, step_at(plan, step),
+        return pare__plan_refuse_family(cx, plan, pare__plan_step(plan, step),
                                         "does not learn on the blocks of",
                                         "its MLP is a mixture of experts");
     if (plan->model.config.experts)
@@ -195,18 +187,19 @@ pare_status pare__plan_transform(pare_ctx *cx, pare_plan *plan, size_t step, con
 static pare_status check_grid(pare_ctx *cx, const pare_plan *plan, size_t step, size_t behind,
                               const char *name)
 {
-    const pare_pass *const pass = pass_at(plan, step), *const quantizer = pass_at(plan, behind);
+    const pare_pass *const pass = pare__plan_pass(plan, step), *const quantizer =
+                                                                   pare__plan_pass(plan, behind);
     if (!pass->transform->refuses)
         return PARE_OK;
     pare_grid grid = {0};
     if (quantizer->grid)
-        grid = quantizer->grid(step_at(plan, behind)->value);
-    const char *const reason =
-        pass->transform->refuses(step_at(plan, step)->value, quantizer->grid ? &grid : NULL);
+        grid = quantizer->grid(pare__plan_step(plan, behind)->value);
+    const char *const reason = pass->transform->refuses(pare__plan_step(plan, step)->value,
+                                                        quantizer->grid ? &grid : NULL);
     if (!reason)
         return PARE_OK;
-    return pare_recipe_fail(cx, step_at(plan, step)->place, "%s: %s (%s of %s)", pass->name, reason,
-                            quantizer->name, name);
+    return pare_recipe_fail(cx, pare__plan_step(plan, step)->place, "%s: %s (%s of %s)", pass->name,
+                            reason, quantizer->name, name);
 }
 
 static pare_plan_linear *find_linear(const pare_plan *plan, size_t block, size_t role)
@@ -225,11 +218,12 @@ static pare_status check_pattern(pare_ctx *cx, const pare_plan *plan, const pare
     const pare_plan_linear *const l = find_linear(plan, t->block, role);
     if (l && l->pruned && l->sparsity.of)
         return PARE_OK;
-    return pare_recipe_fail(cx, step_at(plan, t->step)->place,
+    return pare_recipe_fail(cx, pare__plan_step(plan, t->step)->place,
                             "%s: no pass behind it prunes %s by a pattern N:M, and nothing else "
                             "asks for an order of channels; add one, or leave the linear out here "
                             "with skip",
-                            pass_at(plan, t->step)->name, linear_name(plan, t->block, role));
+                            pare__plan_pass(plan, t->step)->name,
+                            linear_name(plan, t->block, role));
 }
 
 /* A transform has a quantizer behind it on every linear of its site, one that orders channels a
@@ -237,8 +231,8 @@ static pare_status check_pattern(pare_ctx *cx, const pare_plan *plan, const pare
 static pare_status check_behind(pare_ctx *cx, const pare_plan *plan, const pare_plan_transform *t,
                                 const int64_t *owner)
 {
-    const pare_pass *const pass = pass_at(plan, t->step);
-    const pare_place place = step_at(plan, t->step)->place;
+    const pare_pass *const pass = pare__plan_pass(plan, t->step);
+    const pare_place place = pare__plan_step(plan, t->step)->place;
     for (size_t role = 0; role < PARE_ROLES; role++) {
         const int64_t behind = owner[pare_plan_slot(plan, t->block, 0, role)];
         if (!reads(plan, role, t->site))
@@ -273,10 +267,10 @@ static pare_status check_count(pare_ctx *cx, const pare_plan *plan)
 {
     size_t count = 1 + (plan->pruned > 0); /* the quantizer, a pruner */
     for (size_t step = 0; step < plan->recipe.steps; step++) {
-        count += pare_pass_transforms(pass_at(plan, step));
+        count += pare_pass_transforms(pare__plan_pass(plan, step));
         if (count > PARE_STEPS_MAX)
-            return pare_recipe_fail(cx, step_at(plan, step)->place, "more than %d passes in a row",
-                                    PARE_STEPS_MAX);
+            return pare_recipe_fail(cx, pare__plan_step(plan, step)->place,
+                                    "more than %d passes in a row", PARE_STEPS_MAX);
     }
     return PARE_OK;
 }
