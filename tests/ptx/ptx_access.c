@@ -1,0 +1,373 @@
+/* tests/ptx/ptx_access.c - loads and stores of lanes.
+ *
+ * A load gives an undefined value where a byte of it is undefined (full checks); a store marks what
+ * it writes. To global memory no undefined value goes: that is a fault. */
+#include "tests/ptx/ptx_parse.h"
+
+static const char *const space_names[] = {"generic", "global",    "shared",
+                                          "local",   "parameter", "constant"};
+
+static void outside(ptx_warp *w, const ptx_ins *in, const ptx_access *t, int lane, uint64_t size,
+                    uint64_t at)
+{
+    const unsigned long long a = t->address[lane];
+    const char *const verb = t->write ? "writes" : "reads";
+    if (a % t->bytes && size)
+        ptx_fail(w, in, 1u << lane, a, "%s %u bytes of %s memory at %#llx, which is not aligned",
+                 verb, t->bytes, space_names[t->space], a);
+    else if (size)
+        ptx_fail(w, in, 1u << lane, a,
+                 "%s %u bytes of %s memory at %#llx, offset %lld of an object of %llu", verb,
+                 t->bytes, space_names[t->space], a, (long long)at, (unsigned long long)size);
+    else
+        ptx_fail(w, in, 1u << lane, a, "%s %u bytes at %#llx, where no %s memory is", verb,
+                 t->bytes, a, space_names[t->space]);
+}
+
+static bool reach_global(ptx_warp *w, const ptx_ins *in, ptx_access *t)
+{
+    const ptx_machine *const m = w->block->grid->machine;
+    uint64_t high = 0;
+    const ptx_segment *s = NULL;
+    for (uint32_t left = w->act; left; left &= left - 1) {
+        const int i = __builtin_ctz(left);
+        const uint64_t a = t->address[i], at = (uint32_t)a - (uint64_t)PTX_GUARD;
+        if (a >> 32 != high) {
+            high = a >> 32;
+            s = ptx_segment_of(m, a);
+        }
+        if (!s || at >= s->size || t->bytes > s->size - at || a & (t->bytes - 1)) {
+            outside(w, in, t, i, s ? s->size : 0, at);
+            return false;
+        }
+        t->host[i] = s->bytes + at;
+        t->defined[i] = s->defined + at;
+    }
+    return true;
+}
+
+/* Memory that lanes address from 0; of lane i it begins stride * i further. */
+static bool reach_small(ptx_warp *w, const ptx_ins *in, ptx_access *t, uint8_t *bytes,
+                        uint8_t *defined, uint32_t start, uint32_t size, uint32_t stride)
+{
+    for (uint32_t left = w->act; left; left &= left - 1) {
+        const int i = __builtin_ctz(left);
+        const uint64_t a = t->address[i], at = a - start;
+        if (at >= size || t->bytes > size - at || a & (t->bytes - 1)) {
+            outside(w, in, t, i, size, at);
+            return false;
+        }
+        const size_t offset = at + (size_t)stride * (size_t)i;
+        t->host[i] = bytes + offset;
+        t->defined[i] = defined ? defined + offset : NULL;
+    }
+    return true;
+}
+
+/* Which memory generic addresses mean. */
+static bool resolve(ptx_warp *w, const ptx_ins *in, ptx_access *t)
+{
+    const int first = __builtin_ctz(w->act);
+    const uint64_t high = t->address[first] >> 32;
+    t->space = high == PTX_HIGH_SHARED  ? PTX_SHARED
+               : high == PTX_HIGH_LOCAL ? PTX_LOCAL
+               : high == PTX_HIGH_PARAM ? PTX_PARAM
+               : high == PTX_HIGH_CONST ? PTX_CONST
+                                        : PTX_GLOBAL;
+    for (uint32_t left = t->space == PTX_GLOBAL ? 0 : w->act; left; left &= left - 1) {
+        const int i = __builtin_ctz(left);
+        if (t->address[i] >> 32 != high) {
+            ptx_fail(w, in, 1u << i, t->address[i],
+                     "lanes use generic addresses of different memories, which is not supported");
+            return false;
+        }
+        t->address[i] = (uint32_t)t->address[i];
+    }
+    return true;
+}
+
+bool ptx_reach(ptx_warp *w, const ptx_ins *in, ptx_access *t)
+{
+    const ptx_lanes *const ra = ptx_reg(w, in->a);
+    const int32_t offset = (int32_t)in->b;
+    if (!ptx_known(w, in, in->a, "an address"))
+        return false;
+    if (in->x & PTX_X_WIDE)
+        for (int i = 0; i < PTX_LANES; i++)
+            t->address[i] = ra->u64[i] + (uint64_t)(int64_t)offset;
+    else
+        for (int i = 0; i < PTX_LANES; i++)
+            t->address[i] = ra->u32[i] + (uint32_t)offset;
+    if (t->space == PTX_GENERIC && !resolve(w, in, t))
+        return false;
+    ptx_block *const b = w->block;
+    const ptx_kernel *const k = b->grid->kernel;
+    switch (t->space) {
+    case PTX_SHARED:
+        return reach_small(w, in, t, b->shared, b->shared_defined, PTX_SHARED_START,
+                           b->shared_end - PTX_SHARED_START, 0);
+    case PTX_LOCAL: return reach_small(w, in, t, w->local, w->local_defined, 0, k->local, k->local);
+    case PTX_PARAM:
+        return reach_small(w, in, t, b->grid->arguments, NULL, 0, (uint32_t)k->bytes, 0);
+    case PTX_CONST:
+        return reach_small(w, in, t, k->module->constants, NULL, 0,
+                           (uint32_t)k->module->constant_count, 0);
+    default: return reach_global(w, in, t);
+    }
+}
+
+/* Lanes whose `bytes` bytes at offset are not all defined. */
+static uint32_t undefined(const ptx_warp *w, const ptx_access *t, uint32_t offset, uint32_t bytes)
+{
+    uint32_t bits = 0;
+    for (uint32_t left = w->act; left; left &= left - 1) {
+        const int i = __builtin_ctz(left);
+        uint8_t all = 1;
+        for (uint32_t k = 0; t->defined[i] && k < bytes; k++)
+            all &= t->defined[i][offset + k];
+        bits |= (all ? 0u : 1u) << i;
+    }
+    return bits;
+}
+
+#define LANES_THAT_RUN(i)                                                                          \
+    for (uint32_t left_ = w->act, i; left_ && (i = (uint32_t)__builtin_ctz(left_), true);          \
+         left_ &= left_ - 1)
+
+static uint64_t read_one(const uint8_t *from, uint32_t size, bool sign)
+{
+    uint64_t v = 0;
+    memcpy(&v, from, size); /* little-endian, as the device is */
+    const uint64_t top = (uint64_t)1 << (8 * size - 1);
+    return sign && size < 8 && v & top ? v | ~(2 * top - 1) : v;
+}
+
+static void ld(ptx_warp *w, const ptx_ins *in)
+{
+    const uint32_t size = PTX_X_SIZE(in->x), count = PTX_X_COUNT(in->x);
+    const uint32_t *const units = w->block->grid->kernel->module->pool + in->d;
+    ptx_access t = {.space = PTX_X_SPACE(in->x), .bytes = size * count};
+    if (!ptx_reach(w, in, &t))
+        return;
+    const bool full = w->block->grid->launch->options.checks == PTX_FULL;
+    for (uint32_t k = 0; k < count; k++) {
+        ptx_lanes *const r = ptx_reg(w, units[k]);
+        if (size == 4 && !(in->x & PTX_X_TO64))
+            LANES_THAT_RUN(i)
+        memcpy(&r->u32[i], t.host[i] + 4 * k, 4);
+        else if (in->x & PTX_X_TO64) LANES_THAT_RUN(i) r->u64[i] =
+            read_one(t.host[i] + size * k, size, in->x & PTX_X_SIGNED);
+        else LANES_THAT_RUN(i) r->u32[i] =
+            (uint32_t)read_one(t.host[i] + size * k, size, in->x & PTX_X_SIGNED);
+        ptx_spread(w, units[k], full ? undefined(w, &t, size * k, size) : 0);
+    }
+}
+
+static void st(ptx_warp *w, const ptx_ins *in)
+{
+    const uint32_t size = PTX_X_SIZE(in->x), count = PTX_X_COUNT(in->x);
+    const uint32_t *const units = w->block->grid->kernel->module->pool + in->d;
+    ptx_access t = {.space = PTX_X_SPACE(in->x), .bytes = size * count, .write = true};
+    if (!ptx_reach(w, in, &t))
+        return;
+    if (t.space == PTX_PARAM || t.space == PTX_CONST) {
+        ptx_fail(w, in, w->act, 0, "writes %s memory", space_names[t.space]);
+        return;
+    }
+    for (uint32_t k = 0; k < count; k++) {
+        const ptx_lanes *const r = ptx_reg(w, units[k]);
+        const uint32_t undef = ptx_undef(w, units[k]);
+        if (t.space == PTX_GLOBAL && !ptx_known(w, in, units[k], "what is stored"))
+            return;
+        LANES_THAT_RUN(i)
+        {
+            const uint64_t v = in->x & PTX_X_TO64 ? r->u64[i] : r->u32[i];
+            memcpy(t.host[i] + size * k, &v, size);
+            if (t.defined[i])
+                memset(t.defined[i] + size * k, !(undef >> i & 1), size);
+        }
+    }
+}
+
+/* ---- lowering ---- */
+/* Takes the words of an opcode one by one. */
+typedef struct words {
+    const char *at;
+    char one[48];
+} words;
+
+static bool next_word(words *s)
+{
+    if (!*s->at)
+        return false;
+    if (*s->at == '.')
+        s->at++;
+    const size_t n = strcspn(s->at, "."), most = sizeof s->one - 1;
+    memcpy(s->one, s->at, n < most ? n : most);
+    s->one[n < most ? n : most] = 0;
+    s->at += n;
+    return true;
+}
+
+static bool is_one_of(const char *word, const char *const *list)
+{
+    for (; *list; list++)
+        if (strcmp(word, *list) == 0)
+            return true;
+    return false;
+}
+
+/* The space that a word names; -1 if it names none. */
+static int space_word(const char *word)
+{
+    static const char *const names[] = {"global", "shared", "local", "param", "const"};
+    static const ptx_space spaces[] = {PTX_GLOBAL, PTX_SHARED, PTX_LOCAL, PTX_PARAM, PTX_CONST};
+    if (strcmp(word, "shared::cta") == 0)
+        return PTX_SHARED;
+    for (size_t k = 0; k < 5; k++)
+        if (strcmp(word, names[k]) == 0)
+            return (int)spaces[k];
+    return -1;
+}
+
+static uint32_t log2_of(uint32_t v)
+{
+    return (uint32_t)__builtin_ctz(v);
+}
+
+uint32_t ptx_access_words(ptx_parser *p)
+{
+    static const char *const hints[] = {"ca", "cs", "cv", "lu", "wb", "wt", "cg", "weak", NULL};
+    static const char *const strong[] = {"volatile", "relaxed", "cta", "gpu", "sys", NULL};
+    words s = {.at = p->opcode};
+    uint32_t x = 0, size = 0, count = 1;
+    bool known = true;
+    (void)next_word(&s);
+    while (next_word(&s)) {
+        const int space = space_word(s.one);
+        const unsigned bytes = ptx_type_bytes(s.one, strlen(s.one));
+        if (space >= 0)
+            x |= (uint32_t)space;
+        else if (strcmp(s.one, "nc") == 0)
+            x |= PTX_X_NC;
+        else if (strcmp(s.one, "acquire") == 0 || strcmp(s.one, "release") == 0)
+            x |= PTX_X_ACQUIRE;
+        else if (is_one_of(s.one, strong))
+            x |= PTX_X_STRONG;
+        else if (strcmp(s.one, "v2") == 0 || strcmp(s.one, "v4") == 0)
+            count = (uint32_t)(s.one[1] - '0');
+        else if (bytes && !*s.at) {
+            size = bytes;
+            x |= *s.one == 's' ? PTX_X_SIGNED : 0;
+        } else
+            known &= is_one_of(s.one, hints) || strncmp(s.one, "L1::", 4) == 0 ||
+                     strncmp(s.one, "L2::", 4) == 0;
+    }
+    if (!known || size == 0 || size * count > 16) {
+        ptx_error(p, "opcode '%s' is not known", p->opcode);
+        return 0;
+    }
+    if (x & (PTX_X_ACQUIRE | PTX_X_STRONG) && PTX_X_SPACE(x) != PTX_SHARED)
+        p->kernel->atomics = true;
+    return x | log2_of(size) << 3 | count << 6;
+}
+
+uint32_t ptx_address(ptx_parser *p, size_t operand, ptx_space space, uint32_t *x)
+{
+    const ptx_atom *a = ptx_plain(p, operand);
+    const ptx_operand *const o = &p->operands[operand < p->operand_count ? operand : 0];
+    if (p->failed)
+        return 0;
+    if (o->form != PTX_O_MEMORY || o->offset > INT32_MAX || o->offset < INT32_MIN) {
+        ptx_error(p, "'%s': operand %zu must be an address", p->opcode, operand + 1);
+        return 0;
+    }
+    const bool symbol = a->kind == PTX_A_SYMBOL && a->symbol != PTX_S_GLOBAL;
+    const bool wide = a->kind == PTX_A_REGISTER ? a->size == '8' : !symbol;
+    if (!wide && (space == PTX_GLOBAL || space == PTX_GENERIC))
+        ptx_error(p, "'%s': an address has 64 bits", p->opcode);
+    *x |= wide ? PTX_X_WIDE : 0;
+    return ptx_use(p, a, wide ? '8' : '4');
+}
+
+static void lower_access(ptx_parser *p, bool store)
+{
+    const bool policy = ptx_has(p, "L2::cache_hint");
+    const size_t n = policy ? 3 : 2;
+    if (!ptx_need_operands(p, n, n))
+        return;
+    uint32_t x = ptx_access_words(p);
+    const size_t memory = store ? 0 : 1, values = store ? 1 : 0;
+    const ptx_atom *const first = ptx_plain(p, memory);
+    /* Parameters of a call lie in local memory. */
+    if (PTX_X_SPACE(x) == PTX_PARAM && first->kind == PTX_A_SYMBOL && first->symbol == PTX_S_LOCAL)
+        x = (x & ~7u) | PTX_LOCAL;
+    if (policy)
+        (void)ptx_use(p, ptx_plain(p, 2), '8');
+    const uint32_t a = ptx_address(p, memory, PTX_X_SPACE(x), &x);
+    const ptx_operand *const o = &p->operands[values];
+    const ptx_atom *const v = ptx_plain(p, values);
+    char size = PTX_X_SIZE(x) == 8 ? '8' : PTX_X_SIZE(x) == 4 ? '4' : '1';
+    if (v->kind == PTX_A_REGISTER && v->size == '8')
+        size = '8';
+    if (size == '8')
+        x |= PTX_X_TO64;
+    const uint32_t d = ptx_vector(p, values, PTX_X_COUNT(x), size, !store);
+    const int64_t offset = p->operands[memory].offset;
+    if ((o->form == PTX_O_VECTOR) != (PTX_X_COUNT(x) > 1))
+        ptx_error(p, "'%s' and its operand have different counts", p->opcode);
+    const ptx_class kind = PTX_X_SPACE(x) == PTX_SHARED   ? PTX_ACCESS_SHARED
+                           : PTX_X_SPACE(x) <= PTX_GLOBAL ? PTX_ACCESS_GLOBAL
+                                                          : PTX_OTHER;
+    ptx_ins *const in = ptx_emit(p, store ? st : ld, kind);
+    in->d = d;
+    in->a = a;
+    in->b = (uint32_t)(int32_t)offset;
+    in->x = x;
+}
+
+void ptx_lower_ld(ptx_parser *p)
+{
+    lower_access(p, false);
+}
+
+void ptx_lower_st(ptx_parser *p)
+{
+    lower_access(p, true);
+}
+
+/* x: the upper half to add; 0: to take off. */
+static void do_cvta(ptx_warp *w, const ptx_ins *in)
+{
+    const ptx_lanes *const ra = ptx_reg(w, in->a);
+    ptx_lanes *const rd = ptx_reg(w, in->d);
+    const uint64_t high = (uint64_t)in->x << 32;
+    PTX_EACH(w, const uint64_t v = in->x2 ? ra->u64[i] & 0xffffffffu : ra->u64[i];
+             rd->u64[i] = m ? v | high : rd->u64[i];)
+    ptx_spread(w, in->d, ptx_undef(w, in->a));
+}
+
+void ptx_lower_cvta(ptx_parser *p)
+{
+    static const uint32_t highs[] = {
+        0, 0, PTX_HIGH_SHARED, PTX_HIGH_LOCAL, PTX_HIGH_PARAM, PTX_HIGH_CONST};
+    words s = {.at = p->opcode};
+    bool to = false;
+    int space = -1;
+    (void)next_word(&s);
+    while (next_word(&s)) {
+        to |= strcmp(s.one, "to") == 0;
+        space = space >= 0 ? space : space_word(s.one);
+    }
+    if (space < 0 || !ptx_has(p, "u64"))
+        ptx_error(p, "opcode '%s' is not known", p->opcode);
+    if (!ptx_need_operands(p, 2, 2))
+        return;
+    const uint32_t d = ptx_target(p, ptx_plain(p, 0), '8');
+    const uint32_t a = ptx_use(p, ptx_plain(p, 1), '8');
+    ptx_ins *const in = ptx_emit(p, do_cvta, PTX_INTEGER);
+    in->d = d;
+    in->a = a;
+    in->x = to ? 0 : highs[space];
+    in->x2 = to && space != PTX_GLOBAL;
+}
