@@ -3,9 +3,9 @@
  * what a block computes is written once; the CPU runs it (cpu_ops.c), the tape keeps what its
  * gradient needs (tape.h).
  *
- * An array lies where its backend keeps it. Of a backend that is `far` the host cannot read it:
- * what the host has goes there by put and comes back by get, what callers hand to
- * pare_block_forward and pare_logits as well as what a tap looks at. Weights, caches and tables are
+ * An array lies where its backend keeps it, and so does a cache. Of a backend that is `far` the
+ * host cannot read them: what the host has goes there by put and comes back by get, what callers
+ * hand to pare_block_forward and pare_logits as well as what a tap looks at. Weights and tables are
  * host memory for every backend.
  *
  * Each returns a pare_status and leaves its message in the context. Arrays do not overlap unless
@@ -64,6 +64,8 @@ typedef struct pare_ops pare_ops;
  * take     y [rows, width] in the scratch, holding anything. PARE_ENOMEM.
  * put      y = x, which the host has; get: the way back. x and y [rows, width]
  * zero     y = 0
+ * kv_take  an empty cache of one block in the scratch (pare_kv_take_format). PARE_ENOMEM.
+ * kv_copy  pare_kv_copy
  * embed    y[i] = row tokens[i] of the embedding times its scale, plus the learned position of
  *          token i, batch.start + i % batch.length, where there are such; tokens are in range
  * norm     y = norm(x) (+ bias), piece by piece of each row (runtime/ops.h); y may be x
@@ -88,6 +90,10 @@ typedef struct pare_ops pare_ops;
     X(put, (const pare_ops *o, const float *x, pare_array y))                                      \
     X(get, (const pare_ops *o, pare_array x, float *y))                                            \
     X(zero, (const pare_ops *o, pare_array y))                                                     \
+    X(kv_take, (const pare_ops *o, const pare_config *c, const pare_kv_format *f,                  \
+                size_t sequences, size_t capacity, pare_kv *kv))                                   \
+    X(kv_copy, (const pare_ops *o, const pare_config *c, const pare_kv *from, size_t f,            \
+                pare_kv *to, size_t t))                                                            \
     X(embed, (const pare_ops *o, const pare_model *m, const int32_t *tokens, pare_batch batch,     \
               pare_array y))                                                                       \
     X(norm, (const pare_ops *o, const pare_norm_of *n, pare_array x, pare_array y))                \
@@ -142,8 +148,26 @@ PARE_CHECKED pare_status pare_block_run(const pare_ops *o, const pare_forward *f
                                         const pare_block *weights, pare_batch batch, pare_array x,
                                         pare_kv *kv, const pare_tap *tap, pare_array *y);
 
+/* Rows first .. first + count - 1 of x. */
+static inline pare_array pare_array_rows(pare_array x, size_t first, size_t count)
+{
+    return (pare_array){.at = x.at + first * x.width, .rows = count, .width = x.width};
+}
+
+/* y = the embeddings of the tokens of a batch (pare_embed_batch). */
+PARE_CHECKED pare_status pare_embed_run(const pare_ops *o, const pare_model *m,
+                                        const int32_t *tokens, pare_batch batch, pare_array y);
+
+/* All blocks, in place (pare_model_forward). Not where values are kept. */
+PARE_CHECKED pare_status pare_model_run(const pare_ops *o, const pare_forward *f, pare_batch batch,
+                                        pare_array x, pare_kv *kv, size_t kvs);
+
 /* logits [count, vocab] of rows of x (pare_logits). */
 PARE_CHECKED pare_status pare_logits_run(const pare_ops *o, const pare_forward *f, pare_array x,
                                          const size_t *rows, pare_array logits);
+
+/* The same for the host, which has room for `count` rows at logits. Scratch is rewound. */
+PARE_CHECKED pare_status pare_logits_get(const pare_ops *o, const pare_forward *f, pare_array x,
+                                         const size_t *rows, size_t count, float *logits);
 
 #endif

@@ -63,6 +63,14 @@ static pare_status count_take(const pare_ops *o, size_t rows, size_t width, pare
     return PARE_OK;
 }
 
+static pare_status count_kv_take(const pare_ops *o, const pare_config *c, const pare_kv_format *f,
+                                 size_t sequences, size_t capacity, pare_kv *kv)
+{
+    *kv = (pare_kv){.sequences = sequences, .capacity = capacity, .format = *f};
+    pare__count_add(o, 1, pare_kv_bytes(c, f, sequences, capacity));
+    return PARE_OK;
+}
+
 /* Planes of the finest activation group for inputs and for outliers, a panel for each worker. */
 static pare_status count_linears(const pare_ops *o, const pare_linear *const *w, size_t count,
                                  bool exact, pare_array x, const pare_array *y)
@@ -168,6 +176,7 @@ static pare_block_table table_of(void)
     t.mark = count_mark;
     t.rewind = count_rewind;
     t.take = count_take;
+    t.kv_take = count_kv_take;
     t.linears = count_linears;
     t.attend = count_attend;
     t.route = count_route;

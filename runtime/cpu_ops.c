@@ -64,6 +64,20 @@ static pare_status cpu_zero(const pare_ops *o, pare_array y)
     return PARE_OK;
 }
 
+static pare_status cpu_kv_take(const pare_ops *o, const pare_config *c, const pare_kv_format *f,
+                               size_t sequences, size_t capacity, pare_kv *kv)
+{
+    return pare_kv_take_format(o->scratch, c, f, sequences, capacity, kv);
+}
+
+static pare_status cpu_kv_copy(const pare_ops *o, const pare_config *c, const pare_kv *from,
+                               size_t f, pare_kv *to, size_t t)
+{
+    (void)o;
+    pare_kv_copy(c, from, f, to, t);
+    return PARE_OK;
+}
+
 /* Elements [first, first + count) of a dense matrix. */
 static void fetch(const pare_kernels *kernels, const pare_linear *w, size_t first, size_t count,
                   float *x)

@@ -41,18 +41,23 @@ pare_status pare_forward_init(pare_ctx *cx, pare_arena *a, const pare_model *mod
     return PARE_OK;
 }
 
+pare_status pare_embed_run(const pare_ops *o, const pare_model *m, const int32_t *tokens,
+                           pare_batch batch, pare_array y)
+{
+    for (size_t i = 0; i < y.rows; i++)
+        if (tokens[i] < 0 || (size_t)tokens[i] >= m->embed.n)
+            return pare_fail(o->cx, PARE_EINVAL, "token %zu is %d; this model knows 0 to %zu", i,
+                             (int)tokens[i], m->embed.n - 1);
+    if (m->positions.data)
+        PARE_TRY(check_positions(o->cx, m, batch.start + batch.length));
+    return o->op->embed(o, m, tokens, batch, y);
+}
+
 pare_status pare_embed_batch(pare_ctx *cx, const pare_model *m, const int32_t *tokens,
                              pare_batch batch, float *x)
 {
-    const size_t count = batch.sequences * batch.length, hidden = m->embed.k;
-    for (size_t i = 0; i < count; i++)
-        if (tokens[i] < 0 || (size_t)tokens[i] >= m->embed.n)
-            return pare_fail(cx, PARE_EINVAL, "token %zu is %d; this model knows 0 to %zu", i,
-                             (int)tokens[i], m->embed.n - 1);
-    if (m->positions.data)
-        PARE_TRY(check_positions(cx, m, batch.start + batch.length));
-    const pare_array y = {.at = x, .rows = count, .width = hidden};
-    return pare_cpu.op->embed(&(pare_ops){.cx = cx}, m, tokens, batch, y);
+    const pare_array y = {.at = x, .rows = batch.sequences * batch.length, .width = m->embed.k};
+    return pare_embed_run(&(pare_ops){.op = pare_cpu.op, .cx = cx}, m, tokens, batch, y);
 }
 
 pare_status pare_embed(pare_ctx *cx, const pare_model *m, const int32_t *tokens, size_t count,
@@ -61,17 +66,42 @@ pare_status pare_embed(pare_ctx *cx, const pare_model *m, const int32_t *tokens,
     return pare_embed_batch(cx, m, tokens, (pare_batch){.sequences = 1, .length = count}, x);
 }
 
-pare_status pare_model_forward(pare_ctx *cx, pare_arena *scratch, const pare_forward *f,
-                               pare_batch batch, float *x, pare_kv *kv, size_t kvs)
+pare_status pare_model_run(const pare_ops *o, const pare_forward *f, pare_batch batch, pare_array x,
+                           pare_kv *kv, size_t kvs)
 {
     const pare_model *const m = f->model;
     assert(kvs == m->config.blocks || (kvs == 1 && batch.start == 0));
     for (size_t i = 0; i < m->config.blocks; i++) {
-        PARE_TRY(pare_ctx_interrupted(cx));
-        PARE_TRY(pare_block_forward(cx, scratch, f, &m->block[i], batch, x, &kv[kvs == 1 ? 0 : i],
-                                    NULL));
+        pare_array behind; /* x itself */
+        PARE_TRY(pare_ctx_interrupted(o->cx));
+        PARE_TRY(
+            pare_block_run(o, f, &m->block[i], batch, x, &kv[kvs == 1 ? 0 : i], NULL, &behind));
     }
     return PARE_OK;
+}
+
+static pare_status model_of_host(const pare_ops *o, const pare_forward *f, pare_batch batch,
+                                 size_t rows, float *x, pare_kv *kv, size_t kvs)
+{
+    pare_array stream;
+    PARE_TRY(pare__from_host(o, x, rows, f->model->config.hidden, &stream));
+    PARE_TRY(pare_model_run(o, f, batch, stream, kv, kvs));
+    return pare__to_host(o, stream, x);
+}
+
+pare_status pare_model_forward(pare_ctx *cx, pare_arena *scratch, const pare_forward *f,
+                               pare_batch batch, float *x, pare_kv *kv, size_t kvs)
+{
+    const pare_ops o = pare_ops_of(cx, scratch, f);
+    size_t rows;
+    pare_mark mark;
+    PARE_TRY(pare__rows_of(cx, batch, &rows));
+    if (rows == 0)
+        return PARE_OK;
+    PARE_TRY(o.op->mark(&o, &mark));
+    const pare_status s = model_of_host(&o, f, batch, rows, x, kv, kvs);
+    PARE_TRY(o.op->rewind(&o, mark));
+    return s;
 }
 
 pare_status pare_logits_run(const pare_ops *o, const pare_forward *f, pare_array x,
@@ -90,29 +120,40 @@ pare_status pare_logits_run(const pare_ops *o, const pare_forward *f, pare_array
     return m->config.logit_cap > 0 ? o->op->cap(o, m->config.logit_cap, logits) : PARE_OK;
 }
 
-/* Of x, rows up to the last one that is asked for. */
-static pare_status logits_of(const pare_ops *o, const pare_forward *f, const float *x,
-                             const size_t *rows, size_t count, float *logits)
+static pare_status logits_for_host(const pare_ops *o, const pare_forward *f, pare_array x,
+                                   const size_t *rows, size_t count, float *logits)
 {
-    const pare_model *const m = f->model;
-    pare_array stream, out = {.at = logits, .rows = count, .width = m->head.n};
-    size_t height = rows ? 0 : count;
-    for (size_t i = 0; rows && i < count; i++)
-        height = rows[i] < height ? height : rows[i] + 1;
-    PARE_TRY(pare__from_host(o, x, height, m->config.hidden, &stream));
+    pare_array out = {.at = logits, .rows = count, .width = f->model->head.n};
     if (o->backend.far)
-        PARE_TRY(o->op->take(o, count, m->head.n, &out));
-    PARE_TRY(pare_logits_run(o, f, stream, rows, out));
+        PARE_TRY(o->op->take(o, count, out.width, &out));
+    PARE_TRY(pare_logits_run(o, f, x, rows, out));
     return pare__to_host(o, out, logits);
 }
 
+pare_status pare_logits_get(const pare_ops *o, const pare_forward *f, pare_array x,
+                            const size_t *rows, size_t count, float *logits)
+{
+    pare_mark mark;
+    PARE_TRY(o->op->mark(o, &mark));
+    const pare_status s = logits_for_host(o, f, x, rows, count, logits);
+    PARE_TRY(o->op->rewind(o, mark));
+    return s;
+}
+
+/* Of x, rows up to the last one that is asked for. */
 pare_status pare_logits(pare_ctx *cx, pare_arena *scratch, const pare_forward *f, const float *x,
                         const size_t *rows, size_t count, float *logits)
 {
     const pare_ops o = pare_ops_of(cx, scratch, f);
+    pare_array stream;
     pare_mark mark;
+    size_t height = rows ? 0 : count;
+    for (size_t i = 0; rows && i < count; i++)
+        height = rows[i] < height ? height : rows[i] + 1;
     PARE_TRY(o.op->mark(&o, &mark));
-    const pare_status s = logits_of(&o, f, x, rows, count, logits);
+    pare_status s = pare__from_host(&o, x, height, f->model->config.hidden, &stream);
+    if (s == PARE_OK)
+        s = pare_logits_get(&o, f, stream, rows, count, logits);
     PARE_TRY(o.op->rewind(&o, mark));
     return s;
 }

@@ -276,6 +276,14 @@ pare_status pare_block_run(const pare_ops *o, const pare_forward *f, const pare_
     return s;
 }
 
+pare_status pare__rows_of(pare_ctx *cx, pare_batch batch, size_t *rows)
+{
+    return __builtin_mul_overflow(batch.sequences, batch.length, rows)
+               ? pare_fail(cx, PARE_ENOMEM, "batch of %zu x %zu tokens", batch.sequences,
+                           batch.length)
+               : PARE_OK;
+}
+
 /* Behind a tap that stops it, x is as it was. */
 static pare_status run_host(const pare_ops *o, const pare_forward *f, const pare_block *weights,
                             pare_batch batch, size_t rows, float *x, pare_kv *kv,
@@ -294,9 +302,7 @@ pare_status pare_block_forward(pare_ctx *cx, pare_arena *scratch, const pare_for
     const pare_ops o = pare_ops_of(cx, scratch, f);
     size_t rows;
     pare_mark mark;
-    if (__builtin_mul_overflow(batch.sequences, batch.length, &rows))
-        return pare_fail(cx, PARE_ENOMEM, "batch of %zu x %zu tokens", batch.sequences,
-                         batch.length);
+    PARE_TRY(pare__rows_of(cx, batch, &rows));
     if (rows == 0)
         return PARE_OK;
     PARE_TRY(o.op->mark(&o, &mark));

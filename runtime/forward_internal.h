@@ -34,6 +34,9 @@ static inline pare_status pare__unless_stopped(pare_status s)
     return s == PARE__STOPPED ? PARE_OK : s;
 }
 
+/* Rows of a batch. PARE_ENOMEM for more than there can be. */
+PARE_CHECKED pare_status pare__rows_of(pare_ctx *cx, pare_batch batch, size_t *rows);
+
 /* What the host has at x, [rows, width], as an array: that memory, or a copy far away. PARE_ENOMEM.
  */
 PARE_CHECKED pare_status pare__from_host(const pare_ops *o, const float *x, size_t rows,

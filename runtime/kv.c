@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "kernels/layout.h"
+#include "runtime/kv_internal.h"
 
 enum { F16_BYTES = 2 };
 
@@ -98,25 +99,26 @@ uint64_t pare_kv_float_bytes(const pare_config *c, const pare_kv_format *f)
            (slots_of(f, SIZE_MAX) + f->sink);
 }
 
-/* Adds up what is taken; takes nothing without an arena. */
+/* Adds up what is taken; takes nothing without a place to take it from. */
 typedef struct taker {
-    pare_arena *a;
+    pare__kv_taker *take;
+    void *place;
     size_t bytes;
     bool failed;
 } taker;
 
 static void *take(taker *t, size_t count, size_t each, size_t size)
 {
-    size_t n, bytes;
+    size_t n, bytes, all;
     if (__builtin_mul_overflow(count, each, &n) || __builtin_mul_overflow(n, size, &bytes) ||
-        __builtin_add_overflow(bytes, (size_t)4 * PARE_ALIGN, &bytes) ||
-        __builtin_add_overflow(t->bytes, bytes, &t->bytes)) {
+        __builtin_add_overflow(bytes, (size_t)4 * PARE_ALIGN, &all) ||
+        __builtin_add_overflow(t->bytes, all, &t->bytes)) {
         t->bytes = SIZE_MAX;
         t->failed = true;
         return NULL;
     }
-    void *const p = t->a && !t->failed && n ? pare_arena_take(t->a, n, size) : NULL;
-    t->failed = t->failed || (t->a && n && !p);
+    void *const p = t->take && !t->failed && n ? t->take(t->place, bytes) : NULL;
+    t->failed = t->failed || (t->take && n && !p);
     return p;
 }
 
@@ -135,39 +137,61 @@ static void take_side(taker *t, const pare_config *c, const pare_kv_format *f, b
     s->recent = take(t, planes, kv->slots, d * F16_BYTES);
 }
 
-static void copy_bytes(void *to, size_t t, const void *from, size_t f, size_t bytes)
+/* Who copies, and the sequences from which and to which. */
+typedef struct copier {
+    pare__kv_copier *copy;
+    void *place;
+    size_t from, to;
+} copier;
+
+static pare_status copy_bytes(const copier *c, void *to, const void *from, size_t bytes)
 {
-    if (bytes)
-        memcpy((char *)to + t * bytes, (const char *)from + f * bytes, bytes);
+    return bytes ? c->copy(c->place, (char *)to + c->to * bytes,
+                           (const char *)from + c->from * bytes, bytes)
+                 : PARE_OK;
 }
 
-static void copy_side(const pare_config *c, bool key, const pare_kv *from, size_t f, pare_kv *to,
-                      size_t t)
+static pare_status copy_side(const copier *by, const pare_config *c, bool key, const pare_kv *from,
+                             pare_kv *to)
 {
     const pare_kv_side *const a = key ? &from->key : &from->value;
     pare_kv_side *const b = key ? &to->key : &to->value;
     const size_t d = c->head_dim, coded = pare_kv_coded(&from->format, key, from->capacity);
     const size_t rows = a->tokens ? (coded + a->tokens - 1) / a->tokens : 0;
     const size_t scales = c->kv_heads * rows * a->entries * F16_BYTES;
-    copy_bytes(b->codes, t, a->codes, f, c->kv_heads * coded * pare_kv_row_bytes(d, a->bits));
-    copy_bytes(b->scales, t, a->scales, f, scales);
-    copy_bytes(b->lows, t, a->lows, f, has_lows(&from->format) ? scales : 0);
-    copy_bytes(b->sink, t, a->sink, f, c->kv_heads * from->format.sink * d * F16_BYTES);
-    copy_bytes(b->recent, t, a->recent, f, c->kv_heads * from->slots * d * F16_BYTES);
+    PARE_TRY(
+        copy_bytes(by, b->codes, a->codes, c->kv_heads * coded * pare_kv_row_bytes(d, a->bits)));
+    PARE_TRY(copy_bytes(by, b->scales, a->scales, scales));
+    PARE_TRY(copy_bytes(by, b->lows, a->lows, has_lows(&from->format) ? scales : 0));
+    PARE_TRY(copy_bytes(by, b->sink, a->sink, c->kv_heads * from->format.sink * d * F16_BYTES));
+    return copy_bytes(by, b->recent, a->recent, c->kv_heads * from->slots * d * F16_BYTES);
 }
 
-void pare_kv_copy(const pare_config *c, const pare_kv *from, size_t f, pare_kv *to, size_t t)
+pare_status pare__kv_copy_by(pare__kv_copier *copy, void *place, const pare_config *c,
+                             const pare_kv *from, size_t f, pare_kv *to, size_t t)
 {
+    const copier by = {copy, place, f, t};
     assert(from->capacity == to->capacity && from->format.method == to->format.method);
     assert(f < from->sequences && t < to->sequences);
     if (from->format.method == PARE_KV_FLOAT) {
         const size_t token = c->kv_heads * c->head_dim * sizeof(float);
-        copy_bytes(to->keys, t, from->keys, f, pare_kv_key_room(from->capacity) * token);
-        copy_bytes(to->values, t, from->values, f, from->capacity * token);
-        return;
+        PARE_TRY(copy_bytes(&by, to->keys, from->keys, pare_kv_key_room(from->capacity) * token));
+        return copy_bytes(&by, to->values, from->values, from->capacity * token);
     }
-    copy_side(c, true, from, f, to, t);
-    copy_side(c, false, from, f, to, t);
+    PARE_TRY(copy_side(&by, c, true, from, to));
+    return copy_side(&by, c, false, from, to);
+}
+
+static pare_status copy_here(void *place, void *to, const void *from, size_t bytes)
+{
+    (void)place;
+    memcpy(to, from, bytes);
+    return PARE_OK;
+}
+
+void pare_kv_copy(const pare_config *c, const pare_kv *from, size_t f, pare_kv *to, size_t t)
+{
+    (void)pare__kv_copy_by(copy_here, NULL, c, from, f, to, t);
 }
 
 static void take_all(taker *t, const pare_config *c, const pare_kv_format *f, pare_kv *kv)
@@ -188,16 +212,28 @@ static void take_all(taker *t, const pare_config *c, const pare_kv_format *f, pa
     take_side(t, c, f, false, planes, kv);
 }
 
-pare_status pare_kv_take_format(pare_arena *a, const pare_config *c, const pare_kv_format *f,
-                                size_t sequences, size_t capacity, pare_kv *kv)
+pare_status pare__kv_take_by(pare_ctx *cx, pare__kv_taker *how, void *place, const pare_config *c,
+                             const pare_kv_format *f, size_t sequences, size_t capacity,
+                             pare_kv *kv)
 {
-    taker t = {.a = a};
+    taker t = {.take = how, .place = place};
     *kv = (pare_kv){.sequences = sequences, .capacity = capacity, .format = *f};
     take_all(&t, c, f, kv);
     if (t.bytes == SIZE_MAX)
-        return pare_fail(a->cx, PARE_ENOMEM, "cache of %zu sequences of %zu tokens", sequences,
+        return pare_fail(cx, PARE_ENOMEM, "cache of %zu sequences of %zu tokens", sequences,
                          capacity);
     return t.failed ? PARE_ENOMEM : PARE_OK;
+}
+
+static void *take_here(void *arena, size_t bytes)
+{
+    return pare_arena_take(arena, bytes, 1);
+}
+
+pare_status pare_kv_take_format(pare_arena *a, const pare_config *c, const pare_kv_format *f,
+                                size_t sequences, size_t capacity, pare_kv *kv)
+{
+    return pare__kv_take_by(a->cx, take_here, a, c, f, sequences, capacity, kv);
 }
 
 pare_status pare_kv_take(pare_arena *a, const pare_config *c, size_t sequences, size_t capacity,
@@ -210,7 +246,7 @@ pare_status pare_kv_take(pare_arena *a, const pare_config *c, size_t sequences, 
 size_t pare_kv_bytes(const pare_config *c, const pare_kv_format *f, size_t sequences,
                      size_t capacity)
 {
-    taker t = {.a = NULL};
+    taker t = {0};
     pare_kv kv = {.sequences = sequences, .capacity = capacity};
     take_all(&t, c, f, &kv);
     return t.bytes;

@@ -55,6 +55,18 @@ size_t pare__kv_store_bytes(const pare_config *c);
 /* Keeps the newest tokens of the batch in F16. After attention. */
 void pare__kv_keep(const pare__kv_batch *b);
 
+/* Takes zeroed memory of a place; NULL with a message where there is none. */
+typedef void *pare__kv_taker(void *place, size_t bytes);
+/* Copies within a place. */
+typedef pare_status pare__kv_copier(void *place, void *to, const void *from, size_t bytes);
+
+/* pare_kv_take_format and pare_kv_copy for the memory of any place. */
+PARE_CHECKED pare_status pare__kv_take_by(pare_ctx *cx, pare__kv_taker *how, void *place,
+                                          const pare_config *c, const pare_kv_format *f,
+                                          size_t sequences, size_t capacity, pare_kv *kv);
+pare_status pare__kv_copy_by(pare__kv_copier *copy, void *place, const pare_config *c,
+                             const pare_kv *from, size_t f, pare_kv *to, size_t t);
+
 /* Where a block of positions is read from, in the order of positions. A query takes a column from
  * exactly one of them. */
 typedef enum pare__kv_source {

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "runtime/block_ops.h"
 #include "runtime/ops.h"
 #include "runtime/random.h"
 #include "runtime/threads.h"
@@ -37,11 +38,12 @@ typedef struct generation {
     pare_ctx *cx;
     pare_arena *scratch; /* this state */
     pare_arena work;     /* one block big enough for every batch: nothing is allocated per token */
+    pare_ops state, run; /* the backend over each */
     const pare_forward *f;
     const pare_generate_opts *opts;
     int32_t *tokens;
     pare_kv *kv;     /* [blocks] */
-    float *x;        /* activations of one batch */
+    pare_array x;    /* activations of one batch */
     float *logits;   /* [LOGITS_ROWS or fewer, vocab] */
     int32_t *column; /* tokens of one batch, sequence after sequence */
     size_t *last;    /* row of the last position of each sequence in x */
@@ -65,13 +67,13 @@ static pare_status take_state(generation *g, size_t prompt)
     g->column = PARE_NEW(g->scratch, int32_t, rows);
     g->last = PARE_NEW(g->scratch, size_t, n);
     g->done = PARE_NEW(g->scratch, unsigned char, n);
-    g->x = pare_arena_take(g->scratch, rows, c->hidden * sizeof(float));
     g->logits = pare_arena_take(g->scratch, n < LOGITS_ROWS ? n : LOGITS_ROWS,
                                 g->f->model->head.n * sizeof(float));
-    if (!g->kv || !g->column || !g->last || !g->done || !g->x || !g->logits)
+    if (!g->kv || !g->column || !g->last || !g->done || !g->logits)
         return PARE_ENOMEM;
+    PARE_TRY(g->state.op->take(&g->state, rows, c->hidden, &g->x));
     for (size_t i = 0; i < c->blocks; i++)
-        PARE_TRY(pare_kv_take_format(g->scratch, c, &g->f->model->kv, n, length, &g->kv[i]));
+        PARE_TRY(g->state.op->kv_take(&g->state, c, &g->f->model->kv, n, length, &g->kv[i]));
     g->running = n;
     const pare_batch widest = {n, chunk, length - chunk};
     return pare_arena_init(g->cx, &g->work, pare_block_forward_scratch(g->cx, c, widest));
@@ -86,9 +88,9 @@ static pare_status run_batch(generation *g, size_t start, size_t length)
                length * sizeof *g->column);
         g->last[i] = i * length + length - 1;
     }
-    PARE_TRY(pare_embed_batch(g->cx, g->f->model, g->column, batch, g->x));
-    return pare_model_forward(g->cx, &g->work, g->f, batch, g->x, g->kv,
-                              g->f->model->config.blocks);
+    const pare_array x = pare_array_rows(g->x, 0, batch.sequences * length);
+    PARE_TRY(pare_embed_run(&g->run, g->f->model, g->column, batch, x));
+    return pare_model_run(&g->run, g->f, batch, x, g->kv, g->f->model->config.blocks);
 }
 
 static bool is_eos(const pare_config *c, int32_t token)
@@ -147,7 +149,7 @@ static pare_status draw_column(generation *g, size_t position)
     const size_t n = g->opts->sequences;
     for (size_t i = 0; i < n && g->running; i += LOGITS_ROWS) {
         const size_t count = n - i < LOGITS_ROWS ? n - i : LOGITS_ROWS;
-        PARE_TRY(pare_logits(g->cx, &g->work, g->f, g->x, g->last + i, count, g->logits));
+        PARE_TRY(pare_logits_get(&g->run, g->f, g->x, g->last + i, count, g->logits));
         draw_call call = {g, i, position};
         pare_parallel(g->cx, count, g->opts->temperature > 0 ? 1 : LOGITS_ROWS, draw, &call);
     }
@@ -190,9 +192,12 @@ pare_status pare_generate(pare_ctx *cx, pare_arena *scratch, const pare_forward 
                          opts->length);
     generation g = {.cx = cx, .scratch = scratch, .f = f, .opts = opts, .tokens = tokens};
     g.work.cx = cx;
-    const pare_mark mark = pare_arena_mark(scratch);
+    g.state = pare_ops_of(cx, scratch, f);
+    g.run = pare_ops_of(cx, &g.work, f);
+    pare_mark mark;
+    PARE_TRY(g.state.op->mark(&g.state, &mark));
     const pare_status s = generate(&g, prompt, seen, self);
+    const pare_status back = g.state.op->rewind(&g.state, mark);
     pare_arena_release(&g.work);
-    pare_arena_rewind(scratch, mark);
-    return s;
+    return s == PARE_OK ? back : s;
 }

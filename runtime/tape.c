@@ -92,6 +92,20 @@ static pare_status tape_get(const pare_ops *o, pare_array x, float *y)
     return inner->op->get(inner, x, y);
 }
 
+static pare_status tape_kv_take(const pare_ops *o, const pare_config *c, const pare_kv_format *f,
+                                size_t sequences, size_t capacity, pare_kv *kv)
+{
+    const pare_ops *const inner = &tape_of(o)->inner;
+    return inner->op->kv_take(inner, c, f, sequences, capacity, kv);
+}
+
+static pare_status tape_kv_copy(const pare_ops *o, const pare_config *c, const pare_kv *from,
+                                size_t f, pare_kv *to, size_t t)
+{
+    const pare_ops *const inner = &tape_of(o)->inner;
+    return inner->op->kv_copy(inner, c, from, f, to, t);
+}
+
 static pare_status tape_zero(const pare_ops *o, pare_array y)
 {
     const pare_ops *const inner = &tape_of(o)->inner;
@@ -302,18 +316,14 @@ pare_status pare_tape_block(pare_tape *t, const pare_forward *f, const pare_bloc
 {
     const pare_ops o = pare_tape_ops(t);
     const pare_config *const c = &f->model->config;
+    const pare_kv_format floats = {.method = PARE_KV_FLOAT};
     pare_kv *const kv = pare__tape_new(t, 1, sizeof *kv);
     pare_forward *const own = pare__tape_new(t, 1, sizeof *own);
     if (!kv || !own)
         return PARE_ENOMEM;
     *own = *f;
     own->backend = &t->backend;
-    if (t->dry) {
-        *kv = (pare_kv){.sequences = batch.sequences, .capacity = batch.length};
-        pare__count_add(&t->inner, 1, pare_kv_bytes(c, &kv->format, kv->sequences, kv->capacity));
-    } else {
-        PARE_TRY(pare_kv_take(o.scratch, c, batch.sequences, batch.length, kv));
-    }
+    PARE_TRY(o.op->kv_take(&o, c, &floats, batch.sequences, batch.length, kv));
     return pare_block_run(&o, own, weights, batch, x, kv, tap, y);
 }
 

@@ -418,6 +418,8 @@ static pare_status undo(pare_tape *t, const pare_step *s)
     case PARE__OP_round: /* passes as it is, and is not recorded */
     case PARE__OP_mark:
     case PARE__OP_rewind:
+    case PARE__OP_kv_take:
+    case PARE__OP_kv_copy:
     case PARE__OP_take:
     case PARE__OP_put:
     case PARE__OP_get:

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "compress/bench/bench_internal.h"
+#include "runtime/block_ops.h"
 #include "runtime/count.h"
 #include "runtime/machine.h"
 #include "runtime/ops.h"
@@ -27,8 +28,11 @@ enum {
 typedef struct side {
     const pare_forward *f;
     pare_arena arena, work;
+    pare_ops state, run; /* the backend over each */
+    pare_mark start;
     pare_kv *kv; /* [blocks] */
-    float *x, *logits;
+    pare_array x;
+    float *logits;
     int32_t *prompt, *next; /* [batch][prompt], [batch] */
     size_t *last;           /* [batch] rows of x */
     double *step;           /* [steps] seconds, of one run */
@@ -60,17 +64,17 @@ static pare_status take_state(bench *b, side *s)
     const size_t prompt = b->opts->prompt, steps = steps_of(b->opts), batch = b->batch;
     const pare_batch widest = {batch, prompt, steps};
     s->kv = PARE_NEW(&s->arena, pare_kv, c->blocks);
-    s->x = pare_arena_take(&s->arena, batch * prompt, c->hidden * sizeof(float));
     s->logits = pare_arena_take(&s->arena, batch, s->f->model->head.n * sizeof(float));
     s->prompt = pare_arena_take(&s->arena, batch, prompt * sizeof *s->prompt);
     s->next = PARE_NEW(&s->arena, int32_t, batch);
     s->last = PARE_NEW(&s->arena, size_t, batch);
     s->step = PARE_NEW(&s->arena, double, steps);
-    if (!s->kv || !s->x || !s->logits || !s->prompt || !s->next || !s->last || !s->step)
+    if (!s->kv || !s->logits || !s->prompt || !s->next || !s->last || !s->step)
         return PARE_ENOMEM;
+    PARE_TRY(s->state.op->take(&s->state, batch * prompt, c->hidden, &s->x));
     for (size_t i = 0; i < c->blocks; i++)
         PARE_TRY(
-            pare_kv_take_format(&s->arena, c, &s->f->model->kv, batch, prompt + steps, &s->kv[i]));
+            s->state.op->kv_take(&s->state, c, &s->f->model->kv, batch, prompt + steps, &s->kv[i]));
     for (size_t i = 0; i < batch * prompt; i++)
         s->prompt[i] = (int32_t)(pare_random_u64(SEED, 0, i) % s->f->model->embed.n);
     return pare_arena_init(b->cx, &s->work, pare_block_forward_scratch(b->cx, c, widest));
@@ -82,10 +86,11 @@ static pare_status step(bench *b, side *s, const int32_t *tokens, size_t start, 
     const pare_model *const m = s->f->model;
     for (size_t i = 0; i < b->batch; i++)
         s->last[i] = (i + 1) * length - 1;
-    PARE_TRY(pare_embed_batch(b->cx, m, tokens, (pare_batch){b->batch, length, start}, s->x));
-    PARE_TRY(pare_model_forward(b->cx, &s->work, s->f, (pare_batch){b->batch, length, start}, s->x,
-                                s->kv, m->config.blocks));
-    PARE_TRY(pare_logits(b->cx, &s->work, s->f, s->x, s->last, b->batch, s->logits));
+    const pare_batch batch = {b->batch, length, start};
+    const pare_array x = pare_array_rows(s->x, 0, b->batch * length);
+    PARE_TRY(pare_embed_run(&s->run, m, tokens, batch, x));
+    PARE_TRY(pare_model_run(&s->run, s->f, batch, x, s->kv, m->config.blocks));
+    PARE_TRY(pare_logits_get(&s->run, s->f, x, s->last, b->batch, s->logits));
     for (size_t i = 0; i < b->batch; i++)
         s->next[i] = (int32_t)pare_argmax(s->logits + i * m->head.n, m->head.n);
     return PARE_OK;
@@ -175,6 +180,9 @@ static pare_status run(bench *b, side *s, size_t at)
 static pare_status prepare(bench *b, side *s)
 {
     s->prefill_joules = s->decode_joules = 0;
+    s->state = pare_ops_of(b->cx, &s->arena, s->f);
+    s->run = pare_ops_of(b->cx, &s->work, s->f);
+    PARE_TRY(s->state.op->mark(&s->state, &s->start));
     PARE_TRY(take_state(b, s));
     return warm_up(b, s);
 }
@@ -276,9 +284,14 @@ static pare_status measure(bench *b, pare_arena *a, pare_bench_model_result *out
         pare_status s = run_batch(b);
         if (s == PARE_OK)
             add_rows(b, out);
-        for (size_t j = 0; j < b->sides; j++) {
-            pare_arena_release(&b->side[j].work);
-            pare_arena_release(&b->side[j].arena);
+        for (size_t j = b->sides; j-- > 0;) {
+            side *const one = &b->side[j];
+            const pare_status back =
+                one->state.op ? one->state.op->rewind(&one->state, one->start) : PARE_OK;
+            s = s == PARE_OK ? back : s;
+            pare_arena_release(&one->work);
+            pare_arena_release(&one->arena);
+            one->state.op = NULL;
         }
         PARE_TRY(s);
     }

@@ -21,6 +21,7 @@ enum {
 typedef struct quiz {
     pare_ctx *cx;
     pare_arena arena, work;
+    pare_ops state, run; /* the backend over the arena, and over the scratch of passes */
     const pare_forward *f;
     const pare_choice_item *item;
     size_t rows, logits_rows;
@@ -45,8 +46,8 @@ typedef struct group {
     size_t contexts, length, branches;
     size_t width, together; /* tokens that a choice runs, choices that run at a time */
     branch *branch;
-    double *sum; /* [branches] */
-    float *x;    /* [contexts * length + branches * width, hidden] */
+    double *sum;  /* [branches] */
+    pare_array x; /* [contexts * length + branches * width, hidden] */
     pare_kv context_kv, kv;
 } group;
 
@@ -106,22 +107,23 @@ static pare_status take_group(quiz *q, group *g)
     g->together = g->together < g->branches ? g->together : g->branches;
     g->branch = PARE_NEW(&q->arena, branch, g->branches);
     g->sum = PARE_NEW(&q->arena, double, g->branches);
-    g->x = pare_arena_take(&q->arena, rows, c->hidden * sizeof *g->x);
-    if (!g->branch || !g->sum || !g->x)
+    if (!g->branch || !g->sum)
         return PARE_ENOMEM;
+    const pare_ops *const o = &q->state;
     const pare_kv_format *const format = &q->f->model->kv;
-    PARE_TRY(pare_kv_take_format(&q->arena, c, format, g->contexts, capacity, &g->context_kv));
-    PARE_TRY(
-        pare_kv_take_format(&q->arena, c, format, g->width ? g->together : 0, capacity, &g->kv));
+    PARE_TRY(o->op->take(o, rows, c->hidden, &g->x));
+    PARE_TRY(o->op->kv_take(o, c, format, g->contexts, capacity, &g->context_kv));
+    PARE_TRY(o->op->kv_take(o, c, format, g->width ? g->together : 0, capacity, &g->kv));
     for (size_t i = 0, at = 0; i < g->contexts; i++)
         for (size_t j = 0; j < q->item[g->member[i]].choices; j++)
             g->branch[at++] = (branch){g->member[i], j, i};
     return PARE_OK;
 }
 
-static float *branch_rows(const quiz *q, const group *g, size_t first)
+/* Of choices [first, first + count). */
+static pare_array branch_rows(const group *g, size_t first, size_t count)
 {
-    return g->x + (g->contexts * g->length + first * g->width) * q->f->model->config.hidden;
+    return pare_array_rows(g->x, g->contexts * g->length + first * g->width, count * g->width);
 }
 
 static pare_status embed(quiz *q, const group *g)
@@ -131,15 +133,16 @@ static pare_status embed(quiz *q, const group *g)
     if (!row)
         return PARE_ENOMEM;
     for (size_t i = 0; i < g->contexts; i++)
-        PARE_TRY(pare_embed(q->cx, m, q->item[g->member[i]].context, g->length,
-                            g->x + i * g->length * m->config.hidden));
+        PARE_TRY(pare_embed_run(&q->run, m, q->item[g->member[i]].context,
+                                (pare_batch){1, g->length, 0},
+                                pare_array_rows(g->x, i * g->length, g->length)));
     for (size_t i = 0; i < g->branches; i++) {
         const branch *const b = &g->branch[i];
         const size_t count = q->item[b->item].choice_count[b->choice] - 1;
         memset(row, 0, g->width * sizeof *row);
         memcpy(row, q->item[b->item].choice[b->choice], count * sizeof *row);
-        PARE_TRY(pare_embed_batch(q->cx, m, row, (pare_batch){1, g->width, g->length},
-                                  branch_rows(q, g, i)));
+        PARE_TRY(pare_embed_run(&q->run, m, row, (pare_batch){1, g->width, g->length},
+                                branch_rows(g, i, 1)));
     }
     return PARE_OK;
 }
@@ -149,19 +152,21 @@ static pare_status run_branches(quiz *q, group *g, size_t block, size_t first, s
 {
     const pare_model *const m = q->f->model;
     const pare_batch batch = {count, g->width, g->length};
+    pare_array behind; /* the rows themselves */
     for (size_t i = 0; i < count; i++)
-        pare_kv_copy(&m->config, &g->context_kv, g->branch[first + i].context, &g->kv, i);
-    return pare_block_forward(q->cx, &q->work, q->f, &m->block[block], batch,
-                              branch_rows(q, g, first), &g->kv, NULL);
+        PARE_TRY(q->run.op->kv_copy(&q->run, &m->config, &g->context_kv,
+                                    g->branch[first + i].context, &g->kv, i));
+    return pare_block_run(&q->run, q->f, &m->block[block], batch, branch_rows(g, first, count),
+                          &g->kv, NULL, &behind);
 }
 
 static pare_status run_group(quiz *q, group *g)
 {
     const pare_batch contexts = {g->contexts, g->length, 0};
+    const pare_array x = pare_array_rows(g->x, 0, g->contexts * g->length);
     PARE_TRY(embed(q, g));
     for (size_t b = 0; b < q->f->model->config.blocks; b++) {
-        PARE_TRY(
-            pare__eval_block(q->cx, &q->work, q->f, b, contexts, q->rows, g->x, &g->context_kv));
+        PARE_TRY(pare__eval_block(&q->run, q->f, b, contexts, q->rows, x, &g->context_kv));
         for (size_t i = 0; g->width && i < g->branches; i += g->together) {
             const size_t left = g->branches - i;
             PARE_TRY(run_branches(q, g, b, i, left < g->together ? left : g->together));
@@ -194,7 +199,7 @@ static pare_status read_logits(quiz *q, const group *g, const wanted *w, size_t 
                 break;
             row[rows++] = w[end].row;
         }
-        PARE_TRY(pare_logits(q->cx, &q->work, q->f, g->x, row, rows, q->logits));
+        PARE_TRY(pare_logits_get(&q->run, q->f, g->x, row, rows, q->logits));
         pare_parallel(q->cx, rows, 1, sum_rows, q);
         for (size_t j = i, r = 0; j < end; j++) {
             r += j > i && w[j].row != w[j - 1].row;
@@ -266,13 +271,13 @@ static pare_status judge(quiz *q, const group *g)
 
 static pare_status answer(quiz *q, group *g)
 {
-    const pare_mark mark = pare_arena_mark(&q->arena);
+    pare_mark mark;
+    PARE_TRY(q->state.op->mark(&q->state, &mark));
     PARE_TRY(take_group(q, g));
     PARE_TRY(run_group(q, g));
     PARE_TRY(add_up(q, g));
     PARE_TRY(judge(q, g));
-    pare_arena_rewind(&q->arena, mark);
-    return PARE_OK;
+    return q->state.op->rewind(&q->state, mark);
 }
 
 typedef struct place {
@@ -406,7 +411,13 @@ pare_status pare_evaluate_choice(pare_ctx *cx, const pare_forward *f, const pare
     if (items == 0)
         return pare_fail(cx, PARE_EINVAL, "no multiple-choice items");
     quiz q = {.cx = cx, .arena = {.cx = cx}, .work = {.cx = cx}, .f = f, .item = item};
-    const pare_status s = ask_all(&q, items);
+    q.state = pare_ops_of(cx, &q.arena, f);
+    q.run = pare_ops_of(cx, &q.work, f);
+    pare_mark mark;
+    PARE_TRY(q.state.op->mark(&q.state, &mark));
+    pare_status s = ask_all(&q, items);
+    const pare_status back = q.state.op->rewind(&q.state, mark);
+    s = s == PARE_OK ? back : s;
     if (s == PARE_OK || (s == PARE_EINTERRUPTED && q.asked))
         *out = result_of(&q);
     pare_arena_release(&q.work);

@@ -16,8 +16,10 @@
 /* One model under evaluation. */
 typedef struct judged {
     const pare_forward *f;
+    pare_ops state, work; /* its backend over the arena of each */
+    pare_mark start;
     pare_kv kv;
-    float *x;      /* [batch rows, hidden] */
+    pare_array x;  /* [batch rows, hidden] */
     float *logits; /* [logits_rows, vocab] */
     size_t rows;   /* of a piece */
 } judged;
@@ -65,8 +67,8 @@ static pare_status flush(evaluation *e)
     if (e->pending == 0)
         return PARE_OK;
     for (size_t i = 0; i < e->sides; i++)
-        PARE_TRY(pare_logits(e->cx, &e->work, e->side[i].f, e->side[i].x, e->row, e->pending,
-                             e->side[i].logits));
+        PARE_TRY(pare_logits_get(&e->side[i].work, e->side[i].f, e->side[i].x, e->row, e->pending,
+                                 e->side[i].logits));
     pare_parallel(e->cx, e->pending, 1, score_rows, e);
     e->scored += e->pending;
     e->pending = 0;
@@ -95,12 +97,13 @@ static pare_status run_batch(evaluation *e, size_t first, size_t count)
     const pare_batch batch = {count, e->window, 0};
     for (size_t i = 0; i < e->sides; i++) {
         judged *const j = &e->side[i];
-        const size_t hidden = j->f->model->config.hidden;
+        const pare_array x = pare_array_rows(j->x, 0, count * e->window);
         for (size_t w = 0; w < count; w++)
-            PARE_TRY(pare_embed(e->cx, j->f->model, e->tokens + (first + w) * e->step, e->window,
-                                j->x + w * e->window * hidden));
+            PARE_TRY(pare_embed_run(&j->work, j->f->model, e->tokens + (first + w) * e->step,
+                                    (pare_batch){1, e->window, 0},
+                                    pare_array_rows(x, w * e->window, e->window)));
         for (size_t b = 0; b < j->f->model->config.blocks; b++)
-            PARE_TRY(pare__eval_block(e->cx, &e->work, j->f, b, batch, j->rows, j->x, &j->kv));
+            PARE_TRY(pare__eval_block(&j->work, j->f, b, batch, j->rows, x, &j->kv));
     }
     for (size_t w = 0; w < count; w++)
         PARE_TRY(score_window(e, first + w, w * e->window));
@@ -177,11 +180,11 @@ static pare_status summarize(evaluation *e, pare_eval_result *out)
 static pare_status take_side(evaluation *e, judged *j)
 {
     const pare_config *const c = &j->f->model->config;
-    j->x = pare_arena_take(e->arena, e->batch * e->window, c->hidden * sizeof(float));
     j->logits = pare_arena_take(e->arena, e->logits_rows, e->vocab * sizeof(float));
-    if (!j->x || !j->logits)
+    if (!j->logits)
         return PARE_ENOMEM;
-    return pare_kv_take_format(e->arena, c, &j->f->model->kv, e->batch, e->window, &j->kv);
+    PARE_TRY(j->state.op->take(&j->state, e->batch * e->window, c->hidden, &j->x));
+    return j->state.op->kv_take(&j->state, c, &j->f->model->kv, e->batch, e->window, &j->kv);
 }
 
 /* Windows in a batch that goes through a block in one piece; one that is longer goes alone. */
@@ -282,6 +285,19 @@ static pare_status evaluate(evaluation *e, pare_eval_result *out)
     return s == PARE_OK ? summed : s; /* an interrupt stays one */
 }
 
+/* What the sides take of their backends is given back. */
+static pare_status on_backends(evaluation *e, pare_eval_result *out)
+{
+    for (size_t i = 0; i < e->sides; i++)
+        PARE_TRY(e->side[i].state.op->mark(&e->side[i].state, &e->side[i].start));
+    pare_status s = evaluate(e, out);
+    for (size_t i = e->sides; i-- > 0;) {
+        const pare_status back = e->side[i].state.op->rewind(&e->side[i].state, e->side[i].start);
+        s = s == PARE_OK ? back : s;
+    }
+    return s;
+}
+
 static pare_status check(pare_ctx *cx, const pare_forward *f, const pare_eval_opts *opts,
                          const int32_t *tokens, size_t count)
 {
@@ -334,8 +350,10 @@ pare_status pare_evaluate(pare_ctx *cx, const pare_forward *f, const pare_forwar
         j->rows = pare__eval_rows(cx, &j->f->model->config);
         const size_t batch = batch_of(j->rows, e.window);
         e.batch = batch < e.batch ? batch : e.batch;
+        j->state = pare_ops_of(cx, &arena, j->f);
+        j->work = pare_ops_of(cx, &e.work, j->f);
     }
-    const pare_status s = evaluate(&e, out);
+    const pare_status s = on_backends(&e, out);
     pare_arena_release(&e.work);
     pare_arena_release(&arena);
     return s;

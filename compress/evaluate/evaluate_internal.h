@@ -2,7 +2,7 @@
 #ifndef PARE_COMPRESS_EVALUATE_INTERNAL_H
 #define PARE_COMPRESS_EVALUATE_INTERNAL_H
 
-#include "runtime/forward.h"
+#include "runtime/block_ops.h"
 
 /* Rows of activations that go through a block at a time: as many as keep its scratch small, at most
  * 2048, at least 64. With that many the time of unpacking weights no longer shows. */
@@ -12,11 +12,10 @@ size_t pare__eval_rows(const pare_ctx *cx, const pare_config *c);
 enum { PARE__LOGITS_ROWS = 64 };
 size_t pare__eval_logits(size_t vocab);
 
-/* pare_block_forward over a batch with start 0 in pieces of at most `rows` rows: of several
+/* pare_block_run, in place, over a batch with start 0 in pieces of at most `rows` rows: of several
  * sequences, whole (sequences * length is at most rows); of one, at any positions. */
-PARE_CHECKED pare_status pare__eval_block(pare_ctx *cx, pare_arena *scratch, const pare_forward *f,
-                                          size_t block, pare_batch batch, size_t rows, float *x,
-                                          pare_kv *kv);
+PARE_CHECKED pare_status pare__eval_block(const pare_ops *o, const pare_forward *f, size_t block,
+                                          pare_batch batch, size_t rows, pare_array x, pare_kv *kv);
 
 /* Bytes of scratch that pare__eval_block takes. */
 size_t pare__eval_scratch(const pare_ctx *cx, const pare_config *c, pare_batch batch, size_t rows,

@@ -20,17 +20,18 @@ size_t pare__eval_logits(size_t vocab)
     return rows < 1 ? 1 : rows < PARE__LOGITS_ROWS ? rows : PARE__LOGITS_ROWS;
 }
 
-pare_status pare__eval_block(pare_ctx *cx, pare_arena *scratch, const pare_forward *f, size_t block,
-                             pare_batch batch, size_t rows, float *x, pare_kv *kv)
+pare_status pare__eval_block(const pare_ops *o, const pare_forward *f, size_t block,
+                             pare_batch batch, size_t rows, pare_array x, pare_kv *kv)
 {
-    const pare_model *const m = f->model;
     assert(batch.start == 0 && (batch.sequences == 1 || batch.sequences * batch.length <= rows));
     for (size_t at = 0; at < batch.length; at += rows) {
         const size_t left = batch.length - at;
         const pare_batch piece = {batch.sequences, left < rows ? left : rows, at};
-        PARE_TRY(pare_ctx_interrupted(cx));
-        PARE_TRY(pare_block_forward(cx, scratch, f, &m->block[block], piece,
-                                    x + at * m->config.hidden, kv, NULL));
+        pare_array behind; /* x itself */
+        PARE_TRY(pare_ctx_interrupted(o->cx));
+        PARE_TRY(pare_block_run(o, f, &f->model->block[block], piece,
+                                pare_array_rows(x, at, piece.sequences * piece.length), kv, NULL,
+                                &behind));
     }
     return PARE_OK;
 }

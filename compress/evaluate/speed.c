@@ -1,4 +1,5 @@
 #include "compress/evaluate/evaluate.h"
+#include "runtime/block_ops.h"
 #include "runtime/machine.h"
 #include "runtime/ops.h"
 #include "runtime/random.h"
@@ -9,9 +10,11 @@ enum { PROMPT_MAX = 512, DECODED_MAX = 64, RUNS = 3 };
 typedef struct stopwatch {
     pare_ctx *cx;
     pare_arena arena, work;
+    pare_ops state, run; /* the backend over the arena, and over the scratch of passes */
     const pare_forward *f;
     pare_kv *kv; /* [blocks] */
-    float *x, *logits;
+    pare_array x;
+    float *logits;
     int32_t *prompt;
     size_t prompt_count, decoded;
 } stopwatch;
@@ -24,14 +27,14 @@ static pare_status take_state(stopwatch *s)
     s->prompt_count += s->prompt_count == 0;
     s->decoded = context - s->prompt_count < DECODED_MAX ? context - s->prompt_count : DECODED_MAX;
     s->kv = PARE_NEW(&s->arena, pare_kv, c->blocks);
-    s->x = pare_arena_take(&s->arena, s->prompt_count, c->hidden * sizeof(float));
     s->logits = PARE_NEW(&s->arena, float, s->f->model->head.n);
     s->prompt = PARE_NEW(&s->arena, int32_t, s->prompt_count);
-    if (!s->kv || !s->x || !s->logits || !s->prompt)
+    if (!s->kv || !s->logits || !s->prompt)
         return PARE_ENOMEM;
+    PARE_TRY(s->state.op->take(&s->state, s->prompt_count, c->hidden, &s->x));
     for (size_t i = 0; i < c->blocks; i++)
-        PARE_TRY(pare_kv_take_format(&s->arena, c, &s->f->model->kv, 1,
-                                     s->prompt_count + s->decoded, &s->kv[i]));
+        PARE_TRY(s->state.op->kv_take(&s->state, c, &s->f->model->kv, 1,
+                                      s->prompt_count + s->decoded, &s->kv[i]));
     for (size_t i = 0; i < s->prompt_count; i++)
         s->prompt[i] = (int32_t)(pare_random_u64(0, 0, i) % s->f->model->embed.n);
     const pare_batch widest = {1, s->prompt_count, s->decoded};
@@ -44,10 +47,11 @@ static pare_status step(stopwatch *s, const int32_t *tokens, size_t start, size_
 {
     const pare_model *const m = s->f->model;
     const size_t last = length - 1;
-    PARE_TRY(pare_embed_batch(s->cx, m, tokens, (pare_batch){1, length, start}, s->x));
-    PARE_TRY(pare_model_forward(s->cx, &s->work, s->f, (pare_batch){1, length, start}, s->x, s->kv,
-                                m->config.blocks));
-    PARE_TRY(pare_logits(s->cx, &s->work, s->f, s->x, &last, 1, s->logits));
+    const pare_batch batch = {1, length, start};
+    const pare_array x = pare_array_rows(s->x, 0, length);
+    PARE_TRY(pare_embed_run(&s->run, m, tokens, batch, x));
+    PARE_TRY(pare_model_run(&s->run, s->f, batch, x, s->kv, m->config.blocks));
+    PARE_TRY(pare_logits_get(&s->run, s->f, x, &last, 1, s->logits));
     *next = (int32_t)pare_argmax(s->logits, m->head.n);
     return PARE_OK;
 }
@@ -99,7 +103,13 @@ pare_status pare_evaluate_speed(pare_ctx *cx, const pare_forward *f, pare_speed_
 {
     *out = (pare_speed_result){0};
     stopwatch s = {.cx = cx, .arena = {.cx = cx}, .work = {.cx = cx}, .f = f};
-    const pare_status status = measure(&s, out);
+    pare_mark mark;
+    s.state = pare_ops_of(cx, &s.arena, f);
+    s.run = pare_ops_of(cx, &s.work, f);
+    PARE_TRY(s.state.op->mark(&s.state, &mark));
+    pare_status status = measure(&s, out);
+    const pare_status back = s.state.op->rewind(&s.state, mark);
+    status = status == PARE_OK ? back : status;
     pare_arena_release(&s.work);
     pare_arena_release(&s.arena);
     return status;

@@ -30,14 +30,17 @@ static inline pare_status far_protect(const pare_ops *o, const pare_array *x, si
 {
     const far_place *const far = o->backend.self;
     for (size_t i = 0; i < count; i++) {
+        const uintptr_t first = (uintptr_t)x[i].at;
         size_t at = 0;
-        while (at < far->arrays && far->array[at].at != x[i].at)
+        while (at < far->arrays && first - (uintptr_t)far->array[at].at >= far->array[at].bytes)
             at++;
         if (!x[i].at)
             continue;
         if (at == far->arrays)
             return pare_fail(o->cx, PARE_EINVAL, "argument %zu is no array of this backend", i);
-        ck_assert_uint_le(x[i].rows * x[i].width * sizeof(float), far->array[at].bytes);
+        ck_assert_uint_le(first - (uintptr_t)far->array[at].at +
+                              x[i].rows * x[i].width * sizeof(float),
+                          far->array[at].bytes);
         ck_assert_int_eq(mprotect(far->array[at].at, far->array[at].bytes, how), 0);
     }
     return PARE_OK;
@@ -108,6 +111,22 @@ static inline pare_status far_get(const pare_ops *o, pare_array x, float *y)
 {
     ((far_place *)o->backend.self)->gets++;
     FAR_RUN(get(&cpu, x, y), x);
+}
+
+/* Caches lie in memory of the host. */
+static inline pare_status far_kv_take(const pare_ops *o, const pare_config *c,
+                                      const pare_kv_format *f, size_t sequences, size_t capacity,
+                                      pare_kv *kv)
+{
+    return pare_kv_take_format(o->scratch, c, f, sequences, capacity, kv);
+}
+
+static inline pare_status far_kv_copy(const pare_ops *o, const pare_config *c, const pare_kv *from,
+                                      size_t f, pare_kv *to, size_t t)
+{
+    (void)o;
+    pare_kv_copy(c, from, f, to, t);
+    return PARE_OK;
 }
 
 static inline pare_status far_zero(const pare_ops *o, pare_array y)

@@ -203,9 +203,10 @@ START_TEST(pieces_of_a_window_give_the_bytes_of_the_whole)
         pare__eval_scratch(&b.h.cx, &b.m.config, batch, rows[_i], pare_model_inputs(&b.m));
     ck_assert_int_eq(pare_arena_init(&b.h.cx, &work, bytes), PARE_OK);
     const size_t live = b.h.cx.live_bytes, peak = b.h.cx.peak_bytes = live;
+    const pare_ops o = pare_ops_of(&b.h.cx, &work, &b.f);
+    const pare_array rest = {.at = x, .rows = LENGTH, .width = hidden};
     for (size_t i = 0; i < b.m.config.blocks; i++)
-        ck_assert_int_eq(pare__eval_block(&b.h.cx, &work, &b.f, i, batch, rows[_i], x, &kv),
-                         PARE_OK);
+        ck_assert_int_eq(pare__eval_block(&o, &b.f, i, batch, rows[_i], rest, &kv), PARE_OK);
     ck_assert_mem_eq(x, whole, LENGTH * hidden * sizeof *x);
     ck_assert_uint_eq(b.h.cx.peak_bytes, peak); /* the scratch was enough */
     pare_arena_release(&work);
