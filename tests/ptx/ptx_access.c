@@ -116,8 +116,7 @@ bool ptx_reach(ptx_warp *w, const ptx_ins *in, ptx_access *t)
     }
 }
 
-/* Lanes whose `bytes` bytes at offset are not all defined. */
-static uint32_t undefined(const ptx_warp *w, const ptx_access *t, uint32_t offset, uint32_t bytes)
+uint32_t ptx_undefined(const ptx_warp *w, const ptx_access *t, uint32_t offset, uint32_t bytes)
 {
     uint32_t bits = 0;
     for (uint32_t left = w->act; left; left &= left - 1) {
@@ -159,7 +158,7 @@ static void ld(ptx_warp *w, const ptx_ins *in)
             read_one(t.host[i] + size * k, size, in->x & PTX_X_SIGNED);
         else LANES_THAT_RUN(i) r->u32[i] =
             (uint32_t)read_one(t.host[i] + size * k, size, in->x & PTX_X_SIGNED);
-        ptx_spread(w, units[k], full ? undefined(w, &t, size * k, size) : 0);
+        ptx_spread(w, units[k], full ? ptx_undefined(w, &t, size * k, size) : 0);
     }
 }
 

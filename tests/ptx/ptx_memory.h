@@ -55,6 +55,8 @@ typedef struct ptx_access {
 /* Finds the bytes of every lane that runs: register in->a plus in->b; checks bounds and alignment.
  */
 bool ptx_reach(ptx_warp *w, const ptx_ins *in, ptx_access *t);
+/* Lanes whose `bytes` bytes at offset are not all defined. */
+uint32_t ptx_undefined(const ptx_warp *w, const ptx_access *t, uint32_t offset, uint32_t bytes);
 ptx_segment *ptx_segment_of(const ptx_machine *m, uint64_t address);
 
 #endif
