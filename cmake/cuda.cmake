@@ -42,8 +42,10 @@ function(pare_cuda_images list)
         cmake_path(ABSOLUTE_PATH source OUTPUT_VARIABLE path)
         set(base ${CMAKE_CURRENT_BINARY_DIR}/${name})
         add_custom_command(OUTPUT ${base}.fatbin DEPENDS ${path} DEPFILE ${base}.fatbin.d VERBATIM
-            COMMAND ${PARE_NVCC} ${pare_nvcc_flags} ${pare_nvcc_targets} -fatbin -MD -MF ${base}.fatbin.d
-                    -o ${base}.fatbin ${path})
+            BYPRODUCTS ${base}.ptxas
+            COMMAND sh -c "\"$@\" 2> \"$0\" || { cat \"$0\" >&2; exit 1; }" ${base}.ptxas
+                    ${PARE_NVCC} ${pare_nvcc_flags} ${pare_nvcc_targets} -Xptxas -v -fatbin
+                    -MD -MF ${base}.fatbin.d -o ${base}.fatbin ${path})
         add_custom_command(OUTPUT ${base}.ptx DEPENDS ${path} DEPFILE ${base}.ptx.d VERBATIM
             COMMAND ${PARE_NVCC} ${pare_nvcc_flags} -arch=compute_80 -ptx -MD -MF ${base}.ptx.d
                     -o ${base}.ptx ${path})

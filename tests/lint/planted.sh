@@ -37,7 +37,20 @@ clean_tree() {
     chmod +x cmake/pare
     echo help > docs/recipe.md
     cp "$lint/../../.clang-format" .
+    mkdir kernels/cuda ptx
+    : > kernels/cuda/a.cu
+    printf '# nvcc 1.0\nkernel,chip,registers,stack,spills,shared\npare_a_cuda,sm_80,8,0,0,64\n' \
+        > kernels/cuda/registers.csv
+    gpu_build 8 0
     archive
+}
+
+# gpu_build REGISTERS SPILLS: what the compiler of a GPU leaves.
+gpu_build() {
+    printf "ptxas info    : Compiling entry function 'pare_a_cuda' for 'sm_80'\n" > ptx/a.ptxas
+    printf '    0 bytes stack frame, %s bytes spill stores, %s bytes spill loads\n' "$2" "$2" >> ptx/a.ptxas
+    printf 'ptxas info    : Used %s registers, used 1 barriers, 64 bytes smem\n' "$1" >> ptx/a.ptxas
+    printf '\tadd.rn.f32 \t%%f1, %%f2, %%f3;\n' > ptx/a.ptx
 }
 
 archive() {
@@ -52,6 +65,7 @@ run() {
     headers) sh "$lint/headers.sh" "$work/tree" "$cc" ;;
     pages) sh "$lint/pages.sh" "$work/tree" "$work/tree/cmake/pare" ;;
     symbols | cycles | floors) sh "$lint/$1.sh" "$work/tree" "$work/tree.a" ;;
+    gpu_kernels) sh "$lint/gpu_kernels.sh" "$work/tree" "$work/tree/ptx" "nvcc 1.0" ;;
     *) sh "$lint/$1.sh" "$work/tree" ;;
     esac > "$work/log" 2>&1
 }
@@ -132,5 +146,11 @@ catches figures 'a table without its file' 'sed -i 1d docs/results.md'
 catches figures 'a row without a commit' 'sed -i "s/,0,\"x/,,\"x/" tests/results/a.csv'
 catches figures 'a figure in prose that nobody measured' 'echo "It is 9.4." >> docs/results.md'
 catches pages 'a page that is not the help' 'echo more >> docs/recipe.md'
+catches gpu_kernels 'a register more' 'gpu_build 9 0'
+catches gpu_kernels 'a spill' 'gpu_build 8 4'
+catches gpu_kernels 'a kernel without a row' 'sed -i s/pare_a/pare_b/ ptx/a.ptxas'
+catches gpu_kernels 'a source that was not compiled' ': > kernels/cuda/b.cu'
+catches gpu_kernels 'an approximate root' 'printf "\trsqrt.approx.f32 \t%%f1, %%f2;\n" >> ptx/a.ptx'
+catches gpu_kernels 'an atomic on floats' 'printf "\t@%%p1 red.global.add.f32 \t[%%rd1], %%f2;\n" >> ptx/a.ptx'
 catches format 'a wrong indentation' 'echo "  int  pare_y ;" >> quant/quant.c'
 exit $failed
