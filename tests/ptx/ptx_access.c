@@ -146,7 +146,7 @@ static void ld(ptx_warp *w, const ptx_ins *in)
     const uint32_t size = PTX_X_SIZE(in->x), count = PTX_X_COUNT(in->x);
     const uint32_t *const units = w->block->grid->kernel->module->pool + in->d;
     ptx_access t = {.space = PTX_X_SPACE(in->x), .bytes = size * count};
-    if (!ptx_reach(w, in, &t))
+    if (!ptx_reach(w, in, &t) || !ptx_note(w, in, &t))
         return;
     const bool full = w->block->grid->launch->options.checks == PTX_FULL;
     for (uint32_t k = 0; k < count; k++) {
@@ -162,6 +162,26 @@ static void ld(ptx_warp *w, const ptx_ins *in)
     }
 }
 
+/* Lanes of one instruction may write the same bytes only if they write the same values. */
+static void read_back(ptx_warp *w, const ptx_ins *in, const ptx_access *t)
+{
+    const uint32_t size = PTX_X_SIZE(in->x), count = PTX_X_COUNT(in->x);
+    const uint32_t *const units = w->block->grid->kernel->module->pool + in->d;
+    for (uint32_t k = 0; k < count; k++) {
+        const ptx_lanes *const r = ptx_reg(w, units[k]);
+        LANES_THAT_RUN(i)
+        {
+            const uint64_t v = in->x & PTX_X_TO64 ? r->u64[i] : r->u32[i];
+            if (memcmp(t->host[i] + size * k, &v, size) != 0) {
+                ptx_fail(w, in, 1u << i, t->address[i],
+                         "lanes of one instruction write different values to %s memory at %#llx",
+                         space_names[t->space], (unsigned long long)t->address[i] + size * k);
+                return;
+            }
+        }
+    }
+}
+
 static void st(ptx_warp *w, const ptx_ins *in)
 {
     const uint32_t size = PTX_X_SIZE(in->x), count = PTX_X_COUNT(in->x);
@@ -169,11 +189,11 @@ static void st(ptx_warp *w, const ptx_ins *in)
     ptx_access t = {.space = PTX_X_SPACE(in->x), .bytes = size * count, .write = true};
     if (!ptx_reach(w, in, &t))
         return;
-    if (t.space == PTX_PARAM || t.space == PTX_CONST) {
+    if (t.space == PTX_PARAM || t.space == PTX_CONST)
         ptx_fail(w, in, w->act, 0, "writes %s memory", space_names[t.space]);
+    else if (!ptx_note(w, in, &t))
         return;
-    }
-    for (uint32_t k = 0; k < count; k++) {
+    for (uint32_t k = 0; k < count && !w->block->faulted; k++) {
         const ptx_lanes *const r = ptx_reg(w, units[k]);
         const uint32_t undef = ptx_undef(w, units[k]);
         if (t.space == PTX_GLOBAL && !ptx_known(w, in, units[k], "what is stored"))
@@ -186,6 +206,8 @@ static void st(ptx_warp *w, const ptx_ins *in)
                 memset(t.defined[i] + size * k, !(undef >> i & 1), size);
         }
     }
+    if (w->block->shadow)
+        read_back(w, in, &t);
 }
 
 /* ---- lowering ---- */
@@ -268,6 +290,7 @@ uint32_t ptx_access_words(ptx_parser *p)
     }
     if (x & (PTX_X_ACQUIRE | PTX_X_STRONG) && PTX_X_SPACE(x) != PTX_SHARED)
         p->kernel->atomics = true;
+    p->kernel->narrow |= size < 4 && PTX_X_SPACE(x) <= PTX_SHARED;
     return x | log2_of(size) << 3 | count << 6;
 }
 

@@ -69,7 +69,8 @@ static void atom(ptx_warp *w, const ptx_ins *in)
     ptx_access t = {
         .space = PTX_X_SPACE(in->x), .bytes = PTX_X_SIZE(in->x), .write = true, .atomic = true};
     if (!ptx_known(w, in, more[1], "an atomic operand") ||
-        !ptx_known(w, in, more[2], "an atomic operand") || !ptx_reach(w, in, &t))
+        !ptx_known(w, in, more[2], "an atomic operand") || !ptx_reach(w, in, &t) ||
+        !ptx_note(w, in, &t))
         return;
     if (t.space != PTX_GLOBAL && t.space != PTX_SHARED) {
         ptx_fail(w, in, w->act, t.address[__builtin_ctz(w->act)],

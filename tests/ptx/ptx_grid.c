@@ -1,10 +1,11 @@
 /* tests/ptx/ptx_grid.c - a launch: its blocks, and which warp goes next.
  *
  * Blocks of a kernel without atomics on global memory depend on none of the others: several threads
- * run them. The fault that is reported is that of the first block in the order of the launch. */
+ * run them, unless full checks or counters watch memory. The fault that is reported is that of the
+ * first block in the order of the launch. */
 #include <stdlib.h>
 
-#include "tests/ptx/ptx_memory.h"
+#include "tests/ptx/ptx_shadow.h"
 
 /* splitmix64 */
 uint64_t ptx_next(uint64_t *state)
@@ -94,6 +95,7 @@ static void worker_init(worker *r, ptx_grid *g)
     if (full) {
         b->shared_defined = room(shared, 1);
         r->local_defined = room(local, 1);
+        b->shadow = ptx_shadow_new(b);
     }
     for (uint32_t j = 0; j < b->warp_count; j++) {
         ptx_warp *const w = &b->warps[j];
@@ -113,6 +115,9 @@ static void worker_init(worker *r, ptx_grid *g)
 
 static void worker_release(worker *r)
 {
+    for (uint32_t j = 0; j < r->block.warp_count; j++)
+        ptx_copies_free(&r->block.warps[j]);
+    ptx_shadow_free(r->block.shadow);
     free(r->block.warps);
     free(r->block.shared);
     free(r->block.shared_defined);
@@ -137,6 +142,7 @@ static void block_begin(worker *r, uint64_t position)
     b->id[2] = linear / l->grid[0] / l->grid[1];
     b->random = l->options.seed ^ (uint64_t)linear << 32;
     b->faulted = false;
+    ptx_shadow_begin(b);
     memset(b->barriers, 0, sizeof b->barriers);
     memset(b->shared, 0xff, shared);
     memset(r->local, 0xff, local);
@@ -160,6 +166,7 @@ static void block_begin(worker *r, uint64_t position)
         w->stop = UINT32_MAX;
         w->state = PTX_READY;
         w->steps = 0;
+        ptx_copies_begin(w);
     }
 }
 
@@ -280,10 +287,11 @@ static bool launch_is_sound(ptx_machine *m, const ptx_launch *l, uint64_t *block
 
 bool ptx_run(ptx_machine *m, const ptx_launch *l)
 {
-    ptx_grid g = {.machine = m, .launch = l, .kernel = l->kernel};
+    ptx_grid g = {.machine = m, .launch = l, .kernel = l->kernel, .launch_number = ++m->launches};
     if (!launch_is_sound(m, l, &g.blocks))
         return false;
     g.failed = g.blocks;
+    g.edges = l->options.checks == PTX_FULL ? ptx_edges_new(&g) : NULL;
     g.arguments = room(l->bytes, 1);
     if (l->bytes)
         memcpy(g.arguments, l->arguments, l->bytes);
@@ -292,7 +300,7 @@ bool ptx_run(ptx_machine *m, const ptx_launch *l)
     (void)pthread_mutex_init(&g.lock, NULL);
     pthread_t helpers[64];
     uint32_t started = 0, wanted = l->options.threads < 64 ? l->options.threads : 64;
-    if (l->kernel->atomics)
+    if (l->kernel->atomics || l->options.checks == PTX_FULL || l->options.count)
         wanted = 1;
     while (started + 1 < wanted && started + 1 < g.blocks &&
            pthread_create(&helpers[started], NULL, work, &g) == 0)
@@ -301,6 +309,7 @@ bool ptx_run(ptx_machine *m, const ptx_launch *l)
     for (uint32_t k = 0; k < started; k++)
         (void)pthread_join(helpers[k], NULL);
     (void)pthread_mutex_destroy(&g.lock);
+    ptx_edges_free(g.edges);
     free(g.order);
     free(g.arguments);
     m->counts = g.counts;

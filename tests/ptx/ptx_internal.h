@@ -106,6 +106,7 @@ struct ptx_kernel {
     uint32_t dynamic_align; /* 0: the kernel has no dynamic shared memory */
     uint32_t most[3];       /* .maxntid, .reqntid; 0: not given */
     bool required;          /* .reqntid */
+    bool narrow;            /* it accesses less than 4 bytes of shared or global memory */
     bool atomics;           /* on global memory: blocks run one after the other */
 };
 
@@ -131,6 +132,7 @@ struct ptx_machine {
     ptx_module *modules;
     const struct ptx_row **rows; /* every operation, by name */
     size_t row_count;
+    uint32_t launches;
     ptx_fault fault;
     ptx_counts counts;
 };
@@ -140,10 +142,12 @@ typedef struct ptx_grid {
     ptx_machine *machine;
     const ptx_launch *launch;
     const ptx_kernel *kernel;
-    uint8_t *arguments;    /* a copy */
-    uint32_t *order;       /* blocks in the order they start */
-    uint64_t blocks, next; /* next: that nobody has started */
-    uint64_t failed;       /* position in the order of the block with the fault; blocks: none */
+    uint8_t *arguments;      /* a copy */
+    uint32_t *order;         /* blocks in the order they start */
+    uint64_t blocks, next;   /* next: that nobody has started */
+    struct ptx_edges *edges; /* between blocks; NULL without full checks */
+    uint32_t launch_number;
+    uint64_t failed; /* position in the order of the block with the fault; blocks: none */
     pthread_mutex_t lock;
     ptx_fault fault;
     ptx_counts counts;
@@ -161,8 +165,9 @@ typedef struct ptx_block {
     uint32_t id[3];
     uint32_t warp_count, threads, alive; /* lanes */
     uint8_t *shared;
-    uint32_t shared_end;     /* first address behind */
-    uint8_t *shared_defined; /* a byte per byte; NULL without full checks */
+    uint32_t shared_end;       /* first address behind */
+    uint8_t *shared_defined;   /* a byte per byte; NULL without full checks */
+    struct ptx_shadow *shadow; /* NULL without full checks */
     ptx_warp *warps;
     ptx_barrier barriers[PTX_BARRIERS];
     uint64_t random;
@@ -188,6 +193,7 @@ struct ptx_warp {
     uint8_t *local;         /* [lane][bytes] */
     uint8_t *local_defined; /* NULL without full checks */
     uint64_t steps;
+    struct ptx_copies *copies; /* in flight; NULL: there were none */
 };
 
 /* ---- registers ---- */

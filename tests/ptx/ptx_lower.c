@@ -315,6 +315,8 @@ static const ptx_special specials[] = {
     {"fence", ptx_lower_fence},
     {"atom", ptx_lower_atom},
     {"red", ptx_lower_atom},
+    {"cp", ptx_lower_copy},
+    {"createpolicy", ptx_lower_policy},
     {"mma", ptx_lower_mma},
     {"ldmatrix", ptx_lower_ldmatrix},
     {"nanosleep", ptx_lower_nothing},

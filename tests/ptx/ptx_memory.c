@@ -18,6 +18,8 @@ static void segment_free(ptx_segment *s)
 {
     free(s->bytes);
     free(s->defined);
+    free(s->cells);
+    free(s->sectors);
     *s = (ptx_segment){0};
 }
 

@@ -39,8 +39,9 @@ struct ptx_segment {
     uint8_t *bytes;   /* NULL: given back */
     uint8_t *defined; /* a byte per byte: 1 or 0 */
     uint64_t size;
-    uint32_t *writer; /* of this launch, per 4 bytes: block + 1; NULL without full checks */
-    uint8_t *sectors; /* touched in this launch, a bit per 32 bytes; NULL without counting */
+    uint32_t launch, counted; /* whose the next ones are */
+    uint16_t *cells;          /* ptx_global.c; NULL: no launch with full checks used it */
+    uint8_t *sectors;         /* ptx_count.c: one per 32 bytes; NULL: no launch counted */
 };
 
 typedef struct ptx_access {
@@ -58,5 +59,12 @@ bool ptx_reach(ptx_warp *w, const ptx_ins *in, ptx_access *t);
 /* Lanes whose `bytes` bytes at offset are not all defined. */
 uint32_t ptx_undefined(const ptx_warp *w, const ptx_access *t, uint32_t offset, uint32_t bytes);
 ptx_segment *ptx_segment_of(const ptx_machine *m, uint64_t address);
+
+/* What every access of memory passes once it is found: counters and races (ptx_count.c). */
+bool ptx_note(ptx_warp *w, const ptx_ins *in, const ptx_access *t);
+
+/* Copies in flight (ptx_copy.c). */
+void ptx_copies_begin(ptx_warp *w);
+void ptx_copies_free(ptx_warp *w);
 
 #endif

@@ -1,5 +1,6 @@
 /* tests/ptx/ptx_sync.c - lanes and warps that meet: barriers, shuffles, votes, reductions. */
 #include "tests/ptx/ptx_parse.h"
+#include "tests/ptx/ptx_shadow.h"
 
 enum { SYNC, ARRIVE, RED_POPC, RED_AND, RED_OR };
 
@@ -24,6 +25,7 @@ static void release(ptx_block *b, uint32_t id)
         ptx_spread(w, in->d, 0);
     }
     *at = (ptx_barrier){0};
+    ptx_shadow_release(b, id);
 }
 
 void ptx_barrier_settle(ptx_block *b)
@@ -70,6 +72,7 @@ static void do_bar(ptx_warp *w, const ptx_ins *in)
         at->count += (uint32_t)__builtin_popcount(set);
     }
     b->counts.barriers++;
+    ptx_shadow_arrive(w, id, in->x != ARRIVE);
     w->barrier = id;
     w->state = in->x == ARRIVE ? PTX_READY : PTX_AT_BARRIER;
     ptx_barrier_settle(b);
@@ -136,7 +139,8 @@ static bool meet(ptx_warp *w, const ptx_ins *in, uint32_t unit)
 
 static void do_warpsync(ptx_warp *w, const ptx_ins *in)
 {
-    (void)meet(w, in, in->a);
+    if (meet(w, in, in->a))
+        ptx_shadow_warpsync(w, ptx_reg(w, in->a)->u32[__builtin_ctz(w->act)]);
 }
 
 void ptx_lower_warpsync(ptx_parser *p)
@@ -362,7 +366,14 @@ void ptx_lower_nothing(ptx_parser *p)
     (void)ptx_emit(p, do_nothing, PTX_OTHER);
 }
 
+/* Memory is in order here; what a fence adds is an edge between blocks. */
+static void do_fence(ptx_warp *w, const ptx_ins *in)
+{
+    (void)in;
+    ptx_edges_fence(w);
+}
+
 void ptx_lower_fence(ptx_parser *p)
 {
-    (void)ptx_emit(p, do_nothing, PTX_OTHER); /* memory is in order here */
+    (void)ptx_emit(p, do_fence, PTX_OTHER);
 }

@@ -347,7 +347,7 @@ static void ldmatrix(ptx_warp *w, const ptx_ins *in)
     const uint32_t *const units = w->block->grid->kernel->module->pool + in->d;
     ptx_access t = {.space = PTX_SHARED, .bytes = 16};
     w->act = in->c == 4 ? ~0u : (1u << 8 * in->c) - 1;
-    const bool found = ptx_reach(w, in, &t);
+    const bool found = ptx_reach(w, in, &t) && ptx_note(w, in, &t);
     const uint32_t undef = found && w->block->shared_defined ? ptx_undefined(w, &t, 0, 16) : 0;
     w->act = ~0u;
     for (uint32_t q = 0; found && q < in->c; q++) {
