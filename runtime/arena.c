@@ -130,7 +130,7 @@ char *pare_arena_text(pare_arena *a, const char *text, size_t len)
 
 pare_mark pare_arena_mark(const pare_arena *a)
 {
-    return (pare_mark){a->newest, a->newest ? a->newest->used : 0};
+    return (pare_mark){.block = a->newest, .used = a->newest ? a->newest->used : 0};
 }
 
 void pare_arena_rewind(pare_arena *a, pare_mark m)

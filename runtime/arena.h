@@ -26,6 +26,7 @@ typedef struct pare_arena {
 typedef struct pare_mark {
     struct pare_arena_block *block;
     size_t used;
+    size_t far[2]; /* of a backend with memory of its own */
 } pare_mark;
 
 /* Makes an arena whose first block has `bytes` (0: none until the first take).

@@ -54,6 +54,7 @@ typedef struct pare_routes {
     float *weight;     /* [rows, used] */
     pare_visit *visit; /* [rows used] */
     size_t *start;     /* [experts + 1] */
+    void *there;       /* of a backend that is far: its copy of visit */
 } pare_routes;
 
 typedef struct pare_ops pare_ops;

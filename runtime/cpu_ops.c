@@ -275,35 +275,13 @@ static void route_rows(void *arg, size_t begin, size_t end, size_t worker)
                     to->picked + t * to->used, to->weight + t * to->used);
 }
 
-/* Sorts what was picked by expert; of one expert rows stay in order. */
-static void sort_visits(pare_routes *r)
-{
-    const size_t picks = r->rows * r->used;
-    for (size_t i = 0; i < picks; i++)
-        r->start[r->picked[i] + 1]++;
-    for (size_t j = 0; j < r->experts; j++)
-        r->start[j + 1] += r->start[j];
-    /* Filling moves every start to its end, which is the start of the next. */
-    for (size_t i = 0; i < picks; i++)
-        r->visit[r->start[r->picked[i]]++] = (pare_visit){(uint32_t)(i / r->used), r->weight[i]};
-    memmove(r->start + 1, r->start, r->experts * sizeof *r->start);
-    r->start[0] = 0;
-}
-
 static pare_status cpu_route(const pare_ops *o, pare_array logit, size_t used, bool norm,
                              pare_routes *r)
 {
-    const size_t picks = logit.rows * used;
-    *r = (pare_routes){.rows = logit.rows, .experts = logit.width, .used = used, .norm = norm};
-    r->picked = pare_arena_take_raw(o->scratch, picks, sizeof *r->picked);
-    r->weight = pare_arena_take_raw(o->scratch, picks, sizeof *r->weight);
-    r->visit = pare_arena_take_raw(o->scratch, picks, sizeof *r->visit);
-    r->start = PARE_NEW(o->scratch, size_t, r->experts + 1);
-    if (!r->picked || !r->weight || !r->visit || !r->start)
-        return PARE_ENOMEM;
+    PARE_TRY(pare__routes_take(o, logit, used, norm, r));
     row_call call = {.routes = r, .y = logit};
     for_rows(o, route_rows, &call, 16);
-    sort_visits(r);
+    pare__routes_sort(r);
     return PARE_OK;
 }
 

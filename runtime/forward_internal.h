@@ -83,6 +83,12 @@ PARE_CHECKED pare_status pare__linear_apply_all(pare_ctx *cx, pare_arena *scratc
  * `used` <= n picked ones and their weights, largest first (route.c says how). */
 void pare__route(float *logit, size_t n, size_t used, bool norm, uint32_t *picked, float *weight);
 
+/* Room in the scratch for the routes of logit.rows rows; PARE_ENOMEM. Then, behind picked and
+ * weight, visit and start: what was picked, sorted by expert. */
+PARE_CHECKED pare_status pare__routes_take(const pare_ops *o, pare_array logit, size_t used,
+                                           bool norm, pare_routes *r);
+void pare__routes_sort(pare_routes *r);
+
 /* Scales the rows of out, what the MLP of part 0 gave, by the shared gate where there is one, and
  * adds what the experts give; shows their inputs to the tap. Where that stops the block, experts
  * run as far as it wants to see and out means nothing.

@@ -138,7 +138,7 @@ static void place_extras(const pare_kernels *kernels, const pare_linear *w, size
     }
 }
 
-static pare_mask mask_rows(const pare_linear *w, size_t r0, size_t rows)
+pare_mask pare__mask_rows(const pare_linear *w, size_t r0, size_t rows)
 {
     pare_mask m = w->mask;
     m.bits += r0 * ((m.k + 7) / 8);
@@ -150,7 +150,7 @@ static pare_mask mask_rows(const pare_linear *w, size_t r0, size_t rows)
 static void decode_mask(const pare_kernels *kernels, const pare_linear *w, size_t r0, size_t rows,
                         float *dst, size_t ldd)
 {
-    const pare_mask m = mask_rows(w, r0, rows);
+    const pare_mask m = pare__mask_rows(w, r0, rows);
     kernels->dequant_mask(dst, ldd, &m);
 }
 
@@ -165,7 +165,7 @@ void pare__linear_gemv(const pare_kernels *kernels, const pare_linear *w, size_t
                        const float *x, float *y)
 {
     if (w->sparsity == PARE_SPARSITY_BITMASK) {
-        const pare_mask m = mask_rows(w, r0, rows);
+        const pare_mask m = pare__mask_rows(w, r0, rows);
         kernels->gemv_mask(y, x, &m);
         return;
     }

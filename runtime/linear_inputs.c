@@ -17,9 +17,9 @@ static size_t groups_of(const pare_x8 *x)
     return (x->k + x->group - 1) / x->group;
 }
 
-/* Activation group of a job. Where one scale holds for all of x, sums may be as long as those of
- * the weights; a longer one than 32 bits can hold is cut, with the same scale for each piece. */
-static size_t group_of(const pare_linear *w)
+/* Where one scale holds for all of x, sums may be as long as those of the weights; a longer one
+ * than 32 bits can hold is cut, with the same scale for each piece. */
+size_t pare__x8_group_of(const pare_linear *w)
 {
     const pare_panel *const p = &w->panel;
     const size_t group = p->group < p->k ? p->group : p->k;
@@ -120,14 +120,19 @@ static bool same_columns(const pare_outliers *a, const pare_outliers *b)
            (a->count == 0 || memcmp(a->column, b->column, a->count * sizeof *a->column) == 0);
 }
 
+bool pare__same_x8(const pare_linear *a, const pare_linear *b)
+{
+    const pare_activation *const x = &a->activation, *const y = &b->activation;
+    return x->mode == y->mode && x->bits == y->bits &&
+           (x->mode != PARE_ACTIVATION_TENSOR || x->scale == y->scale) &&
+           pare__x8_group_of(a) == pare__x8_group_of(b) && same_columns(&a->outliers, &b->outliers);
+}
+
 /* True when what is made for the inputs of one also serves the other. */
 static bool same_inputs(const pare__job *a, const pare__job *b)
 {
-    const pare_activation *const x = &a->w->activation, *const y = &b->w->activation;
     return a->x8.codes && pare__linear_tiled(a->w) == pare__linear_tiled(b->w) &&
-           (!pare__linear_tiled(a->w) || a->w->bits == b->w->bits) && x->mode == y->mode &&
-           x->bits == y->bits && (x->mode != PARE_ACTIVATION_TENSOR || x->scale == y->scale) &&
-           a->x8.group == group_of(b->w) && same_columns(&a->w->outliers, &b->w->outliers);
+           (!pare__linear_tiled(a->w) || a->w->bits == b->w->bits) && pare__same_x8(a->w, b->w);
 }
 
 static pare_status quantize(const pare_ctx *cx, pare_arena *scratch, const pare__work *w,
@@ -140,7 +145,8 @@ static pare_status quantize(const pare_ctx *cx, pare_arena *scratch, const pare_
             return PARE_OK;
         }
     const pare_outliers *const o = &j->w->outliers;
-    PARE_TRY(take_planes(scratch, w->m, j->w->panel.k, group_of(j->w), &j->planes, &j->x8));
+    PARE_TRY(
+        take_planes(scratch, w->m, j->w->panel.k, pare__x8_group_of(j->w), &j->planes, &j->x8));
     if (o->count && !o->f16) {
         const size_t wide = o->panel.k;
         PARE_TRY(take_planes(scratch, w->m, wide,

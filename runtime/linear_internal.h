@@ -42,6 +42,13 @@ typedef struct pare__work {
 pare_panel pare__panel_rows(const pare_linear *w, size_t first, size_t count);
 pare_panel pare__outlier_rows(const pare_outliers *o, size_t first, size_t count);
 
+/* The same of weights with a bitmask; first may be any. */
+pare_mask pare__mask_rows(const pare_linear *w, size_t first, size_t count);
+
+/* Inputs that share a scale and a sum, and whether the codes of the inputs of one serve another. */
+size_t pare__x8_group_of(const pare_linear *w);
+bool pare__same_x8(const pare_linear *a, const pare_linear *b);
+
 /* Rows [r0, r0 + rows) of W as F32, outliers and single weights in their places: [rows rounded up
  * to 8, panel.k], rows panel.k apart. r0 is a multiple of 8. */
 void pare__linear_decode(const pare_kernels *kernels, const pare_linear *w, size_t r0, size_t rows,

@@ -7,6 +7,7 @@
  * A row whose p are not numbers takes the experts 0 .. used - 1 with the weight NaN: it becomes NaN
  * and no other row does. */
 #include <math.h>
+#include <string.h>
 
 #include "runtime/forward_internal.h"
 #include "runtime/ops.h"
@@ -40,4 +41,31 @@ void pare__route(float *logit, size_t n, size_t used, bool norm, uint32_t *picke
     }
     for (size_t i = 0; i < used && norm; i++)
         weight[i] = (float)((double)weight[i] / total);
+}
+
+pare_status pare__routes_take(const pare_ops *o, pare_array logit, size_t used, bool norm,
+                              pare_routes *r)
+{
+    const size_t picks = logit.rows * used;
+    *r = (pare_routes){.rows = logit.rows, .experts = logit.width, .used = used, .norm = norm};
+    r->picked = pare_arena_take_raw(o->scratch, picks, sizeof *r->picked);
+    r->weight = pare_arena_take_raw(o->scratch, picks, sizeof *r->weight);
+    r->visit = pare_arena_take_raw(o->scratch, picks, sizeof *r->visit);
+    r->start = PARE_NEW(o->scratch, size_t, r->experts + 1);
+    return r->picked && r->weight && r->visit && r->start ? PARE_OK : PARE_ENOMEM;
+}
+
+/* Of one expert rows stay in order. */
+void pare__routes_sort(pare_routes *r)
+{
+    const size_t picks = r->rows * r->used;
+    for (size_t i = 0; i < picks; i++)
+        r->start[r->picked[i] + 1]++;
+    for (size_t j = 0; j < r->experts; j++)
+        r->start[j + 1] += r->start[j];
+    /* Filling moves every start to its end, which is the start of the next. */
+    for (size_t i = 0; i < picks; i++)
+        r->visit[r->start[r->picked[i]]++] = (pare_visit){(uint32_t)(i / r->used), r->weight[i]};
+    memmove(r->start + 1, r->start, r->experts * sizeof *r->start);
+    r->start[0] = 0;
 }

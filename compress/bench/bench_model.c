@@ -248,6 +248,13 @@ static void set_bound(const pare__bench_cost *c, const work *w, const pare_bench
     p->share = p->bound_ms / p->time.ms;
 }
 
+/* The limits are those of the CPU: they bound nothing on a device. */
+static void set_unbound(pare_bench_phase *p)
+{
+    p->bound_ms = p->share = (double)NAN;
+    p->bound = "none";
+}
+
 static pare_status set_row(const bench *b, pare_bench_model_result *out, pare_bench_model_row *row)
 {
     const pare_forward *const f = b->side[row->model].f;
@@ -267,6 +274,11 @@ static pare_status set_row(const bench *b, pare_bench_model_result *out, pare_be
     set_bound(&cost, &decode, &out->limits, &row->decode);
     row->weight_share =
         pare__bench_bytes(&cost, batch) * 1e-6 / row->decode.time.ms / out->limits.dram_read_gb_s;
+    if (f->backend && f->backend->far) {
+        set_unbound(&row->prefill);
+        set_unbound(&row->decode);
+        row->weight_share = (double)NAN;
+    }
     return PARE_OK;
 }
 

@@ -83,7 +83,8 @@ typedef struct pare_bench_phase {
     pare_bench_time time; /* of the prefill, or of a step of decoding */
     double tok_s;         /* of all sequences together */
     double bound_ms;
-    const char *bound; /* "dram", or the arithmetic that takes most: "int8", "fma" */
+    const char *bound; /* "dram", or the arithmetic that takes most: "int8", "fma"; "none" on a
+                          device, where bound_ms and share are NAN */
     double share;      /* bound_ms / time.ms */
     double ratio;      /* time of the model it is held against / its own; NAN: none */
     double joules;     /* per token; NAN: not measured */

@@ -26,9 +26,12 @@ typedef struct pare_cli {
     pare_ctx cx;
     pare_arena arena; /* lives as long as the command */
     pare_screen screen;
-    bool json;           /* --format json */
-    bool fallback;       /* --strict, and a numeric fallback was used: exit 3 */
-    const char *program; /* argv[0] */
+    bool json;                  /* --format json */
+    bool fallback;              /* --strict, and a numeric fallback was used: exit 3 */
+    const char *program;        /* argv[0] */
+    struct pare_device *device; /* where models run; NULL: the CPU */
+    bool device_or_cpu;         /* --device auto */
+    uint64_t device_limit;      /* bytes; 0: none */
 } pare_cli;
 
 typedef struct pare_option {
@@ -135,6 +138,7 @@ typedef struct pare_loaded {
     pare_model model;
     pare_forward forward;
     pare_tokenizer *tokenizer; /* NULL where it was not asked for */
+    struct pare_cuda *cuda;    /* on the device; NULL: on the CPU */
 } pare_loaded;
 
 /* Opens `path`; forward tables for the model's whole context. With `text`, its tokenizer first, the
@@ -156,6 +160,21 @@ void pare_loaded_text_done(pare_loaded *l); /* the tokenizer goes */
 
 /* --kv and --kv-window: the form of the caches instead of the model's own. PARE_EUSAGE. */
 PARE_CHECKED pare_status pare_loaded_kv(pare_cli *cli, const pare_args *args, pare_loaded *l);
+
+/* Opens the device that --device asks for. PARE_EUSAGE; with `cuda` PARE_EDEVICE, with `auto` the
+ * reason is told and the CPU computes. Close in any case. */
+PARE_CHECKED pare_status pare_cli_device(pare_cli *cli, const pare_args *args);
+void pare_cli_device_close(pare_cli *cli);
+
+/* Brings a model with all its settings to the device, if there is one. Statuses of pare_cuda_open;
+ * with `auto` the reason is told and the CPU computes. */
+PARE_CHECKED pare_status pare_loaded_device(pare_cli *cli, pare_loaded *l);
+
+/* Where a model ran: a line, and a JSON member "device" unless it was the CPU. Returns text. */
+enum { PARE_DEVICE_TEXT = 400 };
+const char *pare_loaded_device_text(const pare_cli *cli, const pare_loaded *l,
+                                    char text[PARE_DEVICE_TEXT]);
+void pare_json_put_device(pare_json_writer *w, const pare_cli *cli, const pare_loaded *l);
 
 /* What the commands say of a cache: a line, a JSON member "kv_cache". */
 enum { PARE_KV_TEXT = 256 };

@@ -181,6 +181,8 @@ static pare_status make_weights(pare_cli *cli, subject *s)
         PARE_TRY(pare_forward_init(&cli->cx, &cli->arena, &l->model,
                                    s->opts.prompt + s->opts.output - 1, false, &l->forward));
     }
+    for (size_t i = 0; i < s->count; i++)
+        PARE_TRY(pare_loaded_device(cli, &s->loaded[i]));
     return PARE_OK;
 }
 
@@ -202,8 +204,8 @@ static void put_phase(pare_json_writer *w, const pare_bench_phase *p, bool prefi
     pare_json_put_finite(w, k[7], p->joules);
 }
 
-static void put_row(pare_json_writer *w, const subject *s, const pare_bench_model_result *r,
-                    const pare_bench_model_row *row)
+static void put_row(pare_json_writer *w, const pare_cli *cli, const subject *s,
+                    const pare_bench_model_result *r, const pare_bench_model_row *row)
 {
     const pare_model *const m = &s->loaded[row->model].model;
     size_t group;
@@ -224,6 +226,7 @@ static void put_row(pare_json_writer *w, const subject *s, const pare_bench_mode
     put_phase(w, &row->prefill, true);
     put_phase(w, &row->decode, false);
     pare_json_put_finite(w, "weight_share", row->weight_share);
+    pare_json_put_device(w, cli, &s->loaded[row->model]);
     pare_json_close(w);
 }
 
@@ -241,7 +244,7 @@ static pare_status print_json(pare_cli *cli, const subject *s, const pare_bench_
     pare_bench_put_limits(w, "limits", &r->limits);
     pare_json_open_array(w, "rows");
     for (size_t i = 0; i < r->rows; i++)
-        put_row(w, s, r, &r->row[i]);
+        put_row(w, cli, s, r, &r->row[i]);
     pare_json_close(w);
     pare_json_put_finite(w, "cpu_share", r->cpu_share);
     if (r->energy)
@@ -283,11 +286,12 @@ static void print_models(const subject *s, const pare_bench_model_result *r)
 
 static void print_phase(const pare_bench_phase *p)
 {
-    char spread[16] = "-"; /* of one run there is none */
+    char spread[16] = "-", share[24] = "-"; /* of one run; on a device */
     if (isfinite(p->time.spread))
         (void)snprintf(spread, sizeof spread, "%.1f%%", p->time.spread * 100);
-    (void)printf(" %10.2f %6s %9.2f %6.1f%% of %-4s", p->time.ms, spread, p->tok_s, p->share * 100,
-                 p->bound);
+    if (isfinite(p->share))
+        (void)snprintf(share, sizeof share, "%6.1f%% of %-4s", p->share * 100, p->bound);
+    (void)printf(" %10.2f %6s %9.2f %15s", p->time.ms, spread, p->tok_s, share);
 }
 
 static void print_rows(const subject *s, const pare_bench_model_result *r)
@@ -301,7 +305,10 @@ static void print_rows(const subject *s, const pare_bench_model_result *r)
         (void)printf("%-14s %5zu", kind_text(&s->loaded[row->model].model, kind), row->batch);
         print_phase(&row->prefill);
         print_phase(&row->decode);
-        (void)printf(" %13.2f\n", row->weight_share);
+        if (isfinite(row->weight_share))
+            (void)printf(" %13.2f\n", row->weight_share);
+        else
+            (void)printf(" %13s\n", "-");
     }
     for (size_t i = 0; i < r->rows; i++)
         if (isfinite(r->row[i].prefill.ratio))
@@ -327,12 +334,14 @@ static void print_energy(const subject *s, const pare_bench_model_result *r)
 
 static void print_text(const pare_cli *cli, const subject *s, const pare_bench_model_result *r)
 {
-    char rss[PARE_UNIT_TEXT];
+    char rss[PARE_UNIT_TEXT], device[PARE_DEVICE_TEXT];
     pare_bench_print_head(cli);
     (void)printf("limits measured now: reading the weights %.1f GB/s, FMA %.1f GFLOP/s, int8 %.1f "
                  "GOP/s\n",
                  r->limits.dram_read_gb_s, r->limits.fma_gflop_s, r->limits.int8_gop_s);
     print_models(s, r);
+    for (size_t i = 0; cli->device && i < s->count; i++)
+        (void)printf("device   %s\n", pare_loaded_device_text(cli, &s->loaded[i], device));
     (void)printf("lengths  prompt %zu, output %zu tokens; median of %zu run%s\n", r->prompt,
                  r->output, r->runs, pare_plural(r->runs));
     print_rows(s, r);
@@ -367,6 +376,7 @@ pare_status pare_bench_model_run(pare_cli *cli, const pare_args *args)
     static pare_bench_model_result result;
     PARE_TRY(read_options(cli, args, &s));
     PARE_TRY(pare_cli_threads(cli, args));
+    PARE_TRY(pare_cli_device(cli, args));
     const pare_status status = run(cli, args, &s, &result);
     for (size_t i = 0; i < s.count; i++)
         pare_loaded_close(&s.loaded[i]);

@@ -221,6 +221,7 @@ static pare_status open_original(comparing *c)
     PARE_TRY(pare_measure_check_choices(cli, &c->asked, &c->original));
     PARE_TRY(check_others(c));
     pare_loaded_text_done(&c->original);
+    PARE_TRY(pare_loaded_device(cli, &c->original));
     c->f = PARE_NEW(&cli->arena, pare_figures, c->args->operands);
     if (!c->f)
         return PARE_ENOMEM;
@@ -290,6 +291,8 @@ static pare_status measure_other(comparing *c)
     c->checked &= l.checked;
     if (s == PARE_OK)
         s = pare_measure_sizes(c->cli, &l, f);
+    if (s == PARE_OK)
+        s = pare_loaded_device(c->cli, &l);
     if (s == PARE_OK)
         s = measure(c, &l, f);
     s = take(c, &l, s);
@@ -390,6 +393,7 @@ pare_status pare_compare_run(pare_cli *cli, const pare_args *args)
     PARE_TRY(pare_measure_options(cli, args, "compare", &c.asked));
     PARE_TRY(read_forms(&c));
     PARE_TRY(pare_cli_threads(cli, args));
+    PARE_TRY(pare_cli_device(cli, args));
     PARE_TRY(plan_job(&c));
     pare_status s = measure_all(&c);
     pare_measure_steps_end(cli);

@@ -35,9 +35,14 @@ static void put_shapes(void)
         (void)printf(" %s", s->name);
 }
 
-static void put_devices(void)
+static void put_cpu(void)
 {
     (void)printf(" cpu");
+}
+
+static void put_devices(void)
+{
+    (void)printf(" cpu cuda auto");
 }
 
 static void put_results(void)
@@ -83,6 +88,7 @@ static const struct {
 } values[] = {
     {"export", "format", put_formats}, {"compare", "format", put_tables},
     {NULL, "format", put_results},     {NULL, "kv", put_caches},
+    {"compress", "device", put_cpu},   {"plan", "device", put_cpu},
     {NULL, "device", put_devices},     {"init", "preset", put_presets},
     {"help", NULL, put_topics},        {NULL, "log", put_logs},
     {"bench", "shape", put_shapes},    {"completion", NULL, put_shells},

@@ -63,6 +63,9 @@ static pare_status open_all(pare_cli *cli, const pare_args *args, evaluation *e)
         PARE_TRY(pare_measure_same_tokens(cli, &e->model, &e->other, e->asked.text));
     pare_loaded_text_done(&e->model);
     pare_loaded_text_done(&e->other);
+    PARE_TRY(pare_loaded_device(cli, &e->model));
+    if (path)
+        PARE_TRY(pare_loaded_device(cli, &e->other));
     e->f.choice = PARE_NEW(&cli->arena, pare_choice_figures, e->asked.choices);
     e->base.choice = PARE_NEW(&cli->arena, pare_choice_figures, e->asked.choices);
     return e->f.choice && e->base.choice ? PARE_OK : PARE_ENOMEM;
@@ -118,6 +121,7 @@ static pare_status print_json(pare_cli *cli, const evaluation *e, bool complete)
     if (e->asked.limit)
         pare_json_put_integer(w, "limit", (int64_t)e->asked.limit);
     pare_json_put_kv(w, &e->model.model.config, &e->model.model.kv);
+    pare_json_put_device(w, cli, &e->model);
     if (e->baseline) {
         pare_json_open_object(w, "baseline");
         pare_figures_put(w, &e->base);
@@ -204,9 +208,10 @@ static void print_weights(const char *name, const pare_memory_figures *m)
     (void)printf("\n");
 }
 
-static void print_text(const evaluation *e)
+static void print_text(const pare_cli *cli, const evaluation *e)
 {
-    char bytes[PARE_UNIT_TEXT], cache[PARE_KV_TEXT], limit[PARE_MEASURE_TEXT];
+    char device[PARE_DEVICE_TEXT], bytes[PARE_UNIT_TEXT], cache[PARE_KV_TEXT],
+        limit[PARE_MEASURE_TEXT];
     const pare_model *const m = &e->model.model;
     (void)printf("model             %s\n", e->f.model);
     if (e->baseline)
@@ -223,6 +228,8 @@ static void print_text(const evaluation *e)
         print_weights("  baseline", &e->base.memory);
     pare_kv_text(&m->config, &m->kv, cache);
     (void)printf("KV cache          %s\n", cache);
+    if (cli->device)
+        (void)printf("device            %s\n", pare_loaded_device_text(cli, &e->model, device));
     if (e->peak_rss_bytes)
         (void)printf("memory            at most %s at once, %smapped files included\n",
                      pare_units_bytes(e->peak_rss_bytes, bytes),
@@ -237,7 +244,7 @@ static pare_status deliver(pare_cli *cli, const evaluation *e, bool complete)
         PARE_TRY(pare_loaded_unchanged(cli, e->baseline));
     if (cli->json)
         return print_json(cli, e, complete);
-    print_text(e);
+    print_text(cli, e);
     return PARE_OK;
 }
 
@@ -261,6 +268,7 @@ pare_status pare_eval_run(pare_cli *cli, const pare_args *args)
     evaluation e = {.f = {.model = args->operand[0]}};
     PARE_TRY(pare_measure_options(cli, args, "eval", &e.asked));
     PARE_TRY(pare_cli_threads(cli, args));
+    PARE_TRY(pare_cli_device(cli, args));
     const pare_status s = run(cli, args, &e);
     pare_loaded_close(&e.other);
     pare_loaded_close(&e.model);

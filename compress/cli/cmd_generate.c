@@ -173,6 +173,7 @@ static pare_status print_json(pare_cli *cli, const char *path, const pare_loaded
         pare_json_put_text(w, NULL, text[i]);
     pare_json_close(w);
     pare_json_put_kv(w, &l->model.config, &l->model.kv);
+    pare_json_put_device(w, cli, l);
     pare_json_close(w);
     return pare_cli_print(w);
 }
@@ -256,9 +257,13 @@ pare_status pare_generate_run(pare_cli *cli, const pare_args *args)
     if (s == PARE_OK)
         s = pare_cli_threads(cli, args);
     if (s == PARE_OK)
+        s = pare_cli_device(cli, args);
+    if (s == PARE_OK)
         s = pare_loaded_open(cli, args, args->operand[0], false, text, &model);
     if (s == PARE_OK)
         s = pare_loaded_kv(cli, args, &model);
+    if (s == PARE_OK)
+        s = pare_loaded_device(cli, &model);
     if (s == PARE_OK)
         s = generate(cli, args, &model, model.tokenizer, &r);
     pare_loaded_close(&model);

@@ -20,10 +20,11 @@ pare_status pare_job_read(pare_cli *cli, const pare_args *args, pare_job *out)
         .restart = pare_args_given(args, "restart"),
         .strict = pare_args_given(args, "strict"),
     };
-    if (device && strcmp(device, "cuda") == 0)
-        return pare_fail(cx, PARE_EUSAGE, "--device cuda: this version computes on the CPU only");
     if (device && strcmp(device, "cpu") != 0)
-        return pare_fail(cx, PARE_EUSAGE, "--device \"%s\": expected cpu", device);
+        return pare_fail(cx, PARE_EUSAGE,
+                         "--device \"%s\": pare compresses on the CPU only; expected cpu. An entry "
+                         "of evaluate: takes device: cuda",
+                         device);
     if (pare_path_is_directory(out->recipe))
         return pare_fail(cx, PARE_EUSAGE, "%s: is a directory, expected a recipe", out->recipe);
     if (!pare_path_is_file(out->recipe))

@@ -21,7 +21,7 @@ const pare_option pare_common_options[] = {
         {"set", "KEY=VALUE", "change the recipe, such as passes.0.gptq.bits=3", true},             \
         {"ram-limit", "SIZE", "allocate at most SIZE, such as 8GiB (the recipe's limit)", false},  \
     {                                                                                              \
-        "device", "cpu", "where to compute; this version has the CPU only", false                  \
+        "device", "cpu", "where to compress: on the CPU only; evaluate: takes device: cuda", false \
     }
 
 static const pare_option plan_options[] = {
@@ -60,6 +60,14 @@ static const pare_option compress_options[] = {
         "kv-window", "N", "newest tokens that kivi keeps in F16 (128)", false                      \
     }
 
+#define DEVICE_OPTIONS                                                                             \
+    {"device", "cpu|cuda|auto",                                                                    \
+     "where to compute: cuda is the first NVIDIA GPU; auto takes it where it can be used (cpu)",   \
+     false},                                                                                       \
+    {                                                                                              \
+        "device-limit", "SIZE", "take at most SIZE of the GPU's memory (all that is free)", false  \
+    }
+
 #define TOKENIZER_OPTION                                                                           \
     {                                                                                              \
         "tokenizer", "PATH",                                                                       \
@@ -86,6 +94,7 @@ static const pare_option eval_options[] = {
     {"exact", NULL, "multiply with dequantized weights in F32", false},
     TOKENIZER_OPTION,
     KV_OPTIONS,
+    DEVICE_OPTIONS,
     UNCHECKED_OPTION,
     {NULL, NULL, NULL, false},
 };
@@ -104,6 +113,7 @@ static const pare_option compare_options[] = {
     {"format", "text|csv|json|html", "how the table is printed on stdout (text)", false},
     {"output", "FILE", "write the table to FILE, too: .txt, .csv, .json or .html", true},
     {"restart", NULL, "replace FILE", false},
+    DEVICE_OPTIONS,
     UNCHECKED_OPTION,
     {NULL, NULL, NULL, false},
 };
@@ -119,6 +129,7 @@ static const pare_option generate_options[] = {
      false},
     TOKENIZER_OPTION,
     KV_OPTIONS,
+    DEVICE_OPTIONS,
     UNCHECKED_OPTION,
     {NULL, NULL, NULL, false},
 };
@@ -150,6 +161,7 @@ static const pare_option bench_options[] = {
     {"batch", "LIST", "sequences that run together (1,8)", false},
     {"runs", "N", "runs, of which the median counts (3)", false},
     KV_OPTIONS,
+    DEVICE_OPTIONS,
     UNCHECKED_OPTION,
     {"ram-limit", "SIZE", "refuse a model that needs more memory, such as 8GiB", false},
     {"compare", "A.json",

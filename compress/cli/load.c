@@ -1,6 +1,7 @@
 #include "compress/cli/cli.h"
 #include "compress/output/inputs.h"
 #include "formats/checksums.h"
+#include "runtime/cuda.h"
 #include "runtime/linalg.h"
 #include "runtime/threads.h"
 
@@ -94,6 +95,8 @@ void pare_loaded_text_done(pare_loaded *l)
 void pare_loaded_close(pare_loaded *l)
 {
     pare_loaded_text_done(l);
+    pare_cuda_close(l->cuda);
+    l->cuda = NULL;
     if (l->checkpoint.cx)
         pare_checkpoint_close(&l->checkpoint);
 }

@@ -274,6 +274,7 @@ int main(int argc, char **argv)
     pare_screen_end(&cli.screen);
     if (s == PARE_ENOMEM)
         explain_memory(&cli);
+    pare_cli_device_close(&cli);
     const int code = conclude(&cli, s);
     pare_arena_release(&cli.arena);
     pare_pool_free(&cli.cx, cli.cx.pool);

@@ -1,0 +1,79 @@
+/* --device and --device-limit: where a command runs its models. */
+#include <string.h>
+
+#include "compress/cli/cli.h"
+#include "compress/text/units.h"
+#include "recipes/pattern.h"
+#include "runtime/cuda.h"
+
+/* What --device auto does where a GPU cannot be used. */
+static void stay_on_cpu(pare_cli *cli)
+{
+    pare_screen_say(&cli->screen, "pare: computing on the CPU: %s", cli->cx.what);
+    pare_ctx_clear(&cli->cx);
+}
+
+pare_status pare_cli_device(pare_cli *cli, const pare_args *args)
+{
+    static const char *const words[] = {"cpu", "cuda", "auto"};
+    const char *const name = pare_args_text(args, "device");
+    PARE_TRY(pare_args_bytes(&cli->cx, args, "device-limit", &cli->device_limit));
+    if (!name || strcmp(name, "cpu") == 0)
+        return cli->device_limit
+                   ? pare_fail(&cli->cx, PARE_EUSAGE, "--device-limit is for --device cuda or auto")
+                   : PARE_OK;
+    cli->device_or_cpu = strcmp(name, "auto") == 0;
+    if (strcmp(name, "cuda") != 0 && !cli->device_or_cpu) {
+        const char *const near = pare_nearest_word(name, words, sizeof words / sizeof *words);
+        return pare_fail(&cli->cx, PARE_EUSAGE,
+                         "--device \"%.64s\": expected cpu, cuda or auto%s%s%s", name,
+                         near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+    }
+    const pare_status s = pare_device_open(&cli->cx, &cli->device);
+    if (s == PARE_OK || !cli->device_or_cpu)
+        return s == PARE_OK ? s : pare_fail_context(&cli->cx, s, "--device cuda");
+    stay_on_cpu(cli);
+    return PARE_OK;
+}
+
+pare_status pare_loaded_device(pare_cli *cli, pare_loaded *l)
+{
+    if (!cli->device)
+        return PARE_OK;
+    const pare_status s =
+        pare_cuda_open(&cli->cx, cli->device, (size_t)cli->device_limit, &l->forward, &l->cuda);
+    if (s == PARE_OK || s == PARE_EINTERRUPTED || !cli->device_or_cpu)
+        return s;
+    stay_on_cpu(cli);
+    return PARE_OK;
+}
+
+void pare_cli_device_close(pare_cli *cli)
+{
+    if (cli->device)
+        cli->device->op->close(&cli->cx, cli->device);
+    cli->device = NULL;
+}
+
+const char *pare_loaded_device_text(const pare_cli *cli, const pare_loaded *l,
+                                    char text[PARE_DEVICE_TEXT])
+{
+    char model[PARE_UNIT_TEXT], peak[PARE_UNIT_TEXT];
+    if (!l->cuda)
+        return "CPU";
+    (void)snprintf(text, PARE_DEVICE_TEXT, "%s: the model takes %s of its memory, all %s at most",
+                   cli->device->name, pare_units_bytes(pare_cuda_model_bytes(l->cuda), model),
+                   pare_units_bytes(pare_cuda_peak_bytes(l->cuda), peak));
+    return text;
+}
+
+void pare_json_put_device(pare_json_writer *w, const pare_cli *cli, const pare_loaded *l)
+{
+    if (!l->cuda)
+        return;
+    pare_json_open_object(w, "device");
+    pare_json_put_text(w, "name", cli->device->name);
+    pare_json_put_integer(w, "model_bytes", (int64_t)pare_cuda_model_bytes(l->cuda));
+    pare_json_put_integer(w, "peak_bytes", (int64_t)pare_cuda_peak_bytes(l->cuda));
+    pare_json_close(w);
+}

@@ -1,0 +1,34 @@
+/* runtime/cuda.h - the block operations on a device (runtime/device.h) by the kernels of
+ * kernels/cuda.
+ *
+ * The weights, norms and tables of a model go to the device once, as they lie in memory.
+ * Activations and caches lie in a scratch of the device that grows and is reused; only tokens go
+ * there in a forward pass, and what a caller asks for comes back. The results are those of the CPU,
+ * to the bit. */
+#ifndef PARE_RUNTIME_CUDA_H
+#define PARE_RUNTIME_CUDA_H
+
+#include "runtime/block_ops.h"
+#include "runtime/device.h"
+
+typedef struct pare_cuda pare_cuda;
+
+/* Brings the model of f to a device, which stays the caller's and outlives it, and makes it the
+ * backend of f.
+ *   limit  bytes of the device that it may take; 0: all there are
+ * f, its model and its tables stay where they are until it is closed. One thread.
+ *
+ * PARE_ENOTSUP, naming it, for a weight, cache or shape that the device cannot compute with;
+ * PARE_ENOMEM with the bytes that were asked for, those that are taken and those that are free;
+ * PARE_EDEVICE. *out is NULL then. */
+PARE_CHECKED pare_status pare_cuda_open(pare_ctx *cx, pare_device *d, size_t limit, pare_forward *f,
+                                        pare_cuda **out);
+
+/* Gives everything back; f computes on the CPU again. NULL: nothing. */
+void pare_cuda_close(pare_cuda *c);
+
+/* Bytes of the device: of the model, and the most of all that was taken at once. */
+size_t pare_cuda_model_bytes(const pare_cuda *c);
+size_t pare_cuda_peak_bytes(const pare_cuda *c);
+
+#endif

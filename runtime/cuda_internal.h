@@ -1,0 +1,114 @@
+/* runtime/cuda_internal.h - what the files of the backend share. */
+#ifndef PARE_RUNTIME_CUDA_INTERNAL_H
+#define PARE_RUNTIME_CUDA_INTERNAL_H
+
+#include "kernels/cuda/cuda_shape.h"
+#include "runtime/cuda.h"
+#include "runtime/forward_internal.h"
+#include "runtime/hadamard.h"
+
+typedef enum pare__cuda_kernel {
+#define PARE__CUDA_NAME(name, ...) PARE__CUDA_##name,
+    PARE_CUDA_KERNELS(PARE__CUDA_NAME)
+#undef PARE__CUDA_NAME
+        PARE__CUDA_KERNELS
+} pare__cuda_kernel;
+
+/* What the host has at a place, and its copy on the device. */
+typedef struct pare__cuda_copy {
+    const void *host;
+    size_t bytes;
+    pare_address at;
+} pare__cuda_copy;
+
+/* Scratch: blocks that are filled one behind the other. */
+enum { PARE__CUDA_BLOCKS = 48 };
+typedef struct pare__cuda_scratch {
+    struct {
+        pare_address at;
+        size_t bytes;
+    } block[PARE__CUDA_BLOCKS];
+    size_t current, used; /* the block that is being filled, and how far */
+} pare__cuda_scratch;
+
+struct pare_cuda {
+    pare_backend backend;
+    pare_ctx *cx;
+    pare_device *d;
+    pare_forward *f;
+    pare_arena arena; /* what follows */
+    void *kernel[PARE__CUDA_KERNELS];
+    pare__cuda_copy *copy; /* [copies]: a hash table of what lies on the device; host NULL: free */
+    size_t copies, taken;
+    pare__cuda_scratch scratch;
+    size_t limit, live, peak, model;
+};
+
+static inline pare_cuda *pare__cuda_of(const pare_ops *o)
+{
+    return (pare_cuda *)o->backend.self;
+}
+
+/* Memory of the device within the limit; the way back. */
+PARE_CHECKED pare_status pare__cuda_take(pare_cuda *c, size_t bytes, pare_address *at);
+void pare__cuda_give(pare_cuda *c, pare_address at, size_t bytes);
+
+/* `bytes` bytes of the scratch, holding anything: *at, a pointer that the host does not follow. */
+PARE_CHECKED pare_status pare__cuda_scratch_take(pare_cuda *c, size_t bytes, void **at);
+
+/* The same with what the host has. */
+PARE_CHECKED pare_status pare__cuda_scratch_put(pare_cuda *c, const void *from, size_t bytes,
+                                                void **at);
+
+/* Copies of the host's memory at *pointer to the device unless there is one; *pointer becomes that.
+ * NULL stays. */
+PARE_CHECKED pare_status pare__cuda_upload(pare_cuda *c, const void **pointer, size_t bytes);
+
+/* The copy of what the host has at a place; NULL for NULL. What was not copied is a mistake of the
+ * caller: PARE_EINVAL. */
+PARE_CHECKED pare_status pare__cuda_find(const pare_cuda *c, const void *host, const void **there);
+
+/* Everything that f computes with; and all that was taken goes back. */
+PARE_CHECKED pare_status pare__cuda_upload_model(pare_cuda *c);
+void pare__cuda_give_all(pare_cuda *c);
+
+/* w with the planes on the device in place of the host's; copies what is not there yet. *skip:
+ * [k] bytes, 1 for outlier columns; NULL: there are none. */
+typedef struct pare__cuda_linear {
+    pare_linear w;
+    const uint8_t *skip;
+    const float *level;
+} pare__cuda_linear;
+PARE_CHECKED pare_status pare__cuda_linear_of(pare_cuda *c, const pare_linear *w,
+                                              pare__cuda_linear *out);
+
+/* The mixing matrix of a rotation (runtime/hadamard.h) on the device. */
+PARE_CHECKED pare_status pare__cuda_mix(pare_cuda *c, const pare_hadamard *h, const float **mix);
+
+/* Runs a kernel on its arguments in the shape that belongs to them; a grid without blocks is left
+ * out. */
+PARE_CHECKED pare_status pare__cuda_launch(pare_cuda *c, pare__cuda_kernel k,
+                                           const pare_cuda_shape *shape, const void *arguments,
+                                           size_t bytes);
+#define PARE__CUDA_RUN(c, name, ...)                                                               \
+    do {                                                                                           \
+        const pare_cuda_##name arguments_ = {__VA_ARGS__};                                         \
+        const pare_cuda_shape shape_ = pare_cuda_##name##_shape(&arguments_);                      \
+        PARE_TRY(                                                                                  \
+            pare__cuda_launch(c, PARE__CUDA_##name, &shape_, &arguments_, sizeof arguments_));     \
+    } while (0)
+
+/* Operations of other files. */
+pare_status pare__cuda_linears(const pare_ops *o, const pare_linear *const *w, size_t count,
+                               bool exact, pare_array x, const pare_array *y);
+pare_status pare__cuda_attend(const pare_ops *o, const pare_attend *a, pare_array q, pare_array k,
+                              pare_array v, pare_array y);
+pare_status pare__cuda_kv_take(const pare_ops *o, const pare_config *c, const pare_kv_format *f,
+                               size_t sequences, size_t capacity, pare_kv *kv);
+pare_status pare__cuda_kv_copy(const pare_ops *o, const pare_config *c, const pare_kv *from,
+                               size_t f, pare_kv *to, size_t t);
+
+/* PARE_ENOTSUP for a cache, or the heads of a model, that attention on the device cannot have. */
+PARE_CHECKED pare_status pare__cuda_check_attend(pare_cuda *c);
+
+#endif

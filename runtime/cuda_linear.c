@@ -1,0 +1,254 @@
+/* Products on a device, in the steps of linear.c: what is packed meets quantized inputs, or is
+ * decoded in panels that stay in the caches of the device and multiplied in floats. */
+#include "kernels/layout.h"
+#include "runtime/cuda_internal.h"
+#include "runtime/linear.h"
+#include "runtime/linear_internal.h"
+
+enum { PANEL_BYTES = 16 << 20 };
+
+typedef struct job {
+    pare_cuda *c;
+    const pare_linear *host;
+    pare__cuda_linear there;
+    pare_array x, y;
+    pare_x8 x8; /* codes NULL: not quantized */
+} job;
+
+static pare_status multiply(const job *j, const float *x, size_t ldx, const void *w, size_t ldw,
+                            pare_dtype type, float *y, size_t n, size_t k, bool add)
+{
+    const size_t m = j->x.rows, ldy = j->y.width;
+#define PRODUCT(name)                                                                              \
+    PARE__CUDA_RUN(j->c, name, .x = x, .w = w, .y = y, .ldx = ldx, .ldw = ldw, .ldy = ldy, .m = m, \
+                   .n = n, .k = k, .add = add)
+    if (type == PARE_F16)
+        PRODUCT(gemm_f32_f16);
+    else if (type == PARE_BF16)
+        PRODUCT(gemm_f32_bf16);
+    else
+        PRODUCT(gemm_f32_f32);
+#undef PRODUCT
+    return PARE_OK;
+}
+
+/* Integer products of 8-bit inputs. */
+#define INTEGER(name, x8, panel, adds)                                                             \
+    PARE__CUDA_RUN(c, name, .x = x8, .w = panel, .y = j->y.at, .ldy = j->y.width, .n = j->host->n, \
+                   .add = adds)
+
+static pare_status multiply_codes(const job *j)
+{
+    pare_cuda *const c = j->c;
+    const pare_linear *const w = &j->there.w;
+    const bool four = w->bits == 4;
+    if (pare_encodings[w->encoding].decoding == PARE_DECODE_TABLE)
+        INTEGER(gemm_x8_t2, j->x8, w->panel, 0);
+    else if (w->sparsity && four)
+        INTEGER(gemm_x8_s4, j->x8, w->panel, 0);
+    else if (w->sparsity)
+        INTEGER(gemm_x8_s8, j->x8, w->panel, 0);
+    else if (w->bits == 2)
+        INTEGER(gemm_x8_q2, j->x8, w->panel, 0);
+    else if (w->bits == 3)
+        INTEGER(gemm_x8_q3, j->x8, w->panel, 0);
+    else if (four)
+        INTEGER(gemm_x8_q4, j->x8, w->panel, 0);
+    else
+        INTEGER(gemm_x8_q8, j->x8, w->panel, 0);
+    return PARE_OK;
+}
+
+/* Room for m rows of k codes with their scales and sums. */
+static pare_status take_planes(pare_cuda *c, size_t m, size_t k, size_t group, pare_x8 *x)
+{
+    const size_t groups = (k + group - 1) / group;
+    void *codes, *scales, *sums;
+    PARE_TRY(pare__cuda_scratch_take(c, m * k, &codes));
+    PARE_TRY(pare__cuda_scratch_take(c, m * groups * sizeof *x->scales, &scales));
+    PARE_TRY(pare__cuda_scratch_take(c, m * groups * sizeof *x->sums, &sums));
+    *x = (pare_x8){codes, scales, sums, m, k, group};
+    return PARE_OK;
+}
+
+static pare_status quantize(pare_cuda *c, const float *x, size_t ldx, size_t k, const uint8_t *skip,
+                            size_t span, float fixed, int32_t top, const pare_x8 *to)
+{
+    PARE__CUDA_RUN(c, quant_x8, .x = x, .skip = skip, .codes = (int8_t *)(uintptr_t)to->codes,
+                   .scales = (float *)(uintptr_t)to->scales, .sums = (int32_t *)(uintptr_t)to->sums,
+                   .ldx = ldx, .m = to->m, .k = k, .group = to->group, .span = span, .fixed = fixed,
+                   .top = top);
+    return PARE_OK;
+}
+
+static pare_status quantize_inputs(job *j)
+{
+    const pare_activation *const a = &j->host->activation;
+    const size_t group = pare__x8_group_of(j->host), k = j->host->panel.k;
+    PARE_TRY(take_planes(j->c, j->x.rows, k, group, &j->x8));
+    return quantize(j->c, j->x.at, j->x.width, j->host->k, j->there.skip,
+                    a->mode == PARE_ACTIVATION_GROUP ? group : k,
+                    a->mode == PARE_ACTIVATION_TENSOR ? a->scale : 0, a->bits == 4 ? 7 : 127,
+                    &j->x8);
+}
+
+/* y += outlier columns times their x. */
+static pare_status add_outliers(const job *j)
+{
+    pare_cuda *const c = j->c;
+    const pare_outliers *const o = &j->there.w.outliers;
+    const size_t wide = o->panel.k;
+    void *gathered;
+    pare_x8 x8;
+    PARE_TRY(pare__cuda_scratch_take(c, j->x.rows * o->count * sizeof(float), &gathered));
+    PARE__CUDA_RUN(c, columns, .x = j->x.at, .column = o->column, .y = gathered, .ldx = j->x.width,
+                   .rows = j->x.rows, .count = o->count);
+    if (o->f16)
+        return multiply(j, gathered, o->count, o->f16, o->count, PARE_F16, j->y.at, j->host->n,
+                        o->count, true);
+    PARE_TRY(take_planes(c, j->x.rows, wide, wide <= PARE_X8_GROUP_MAX ? wide : pare_x8_group(wide),
+                         &x8));
+    PARE_TRY(quantize(c, gathered, o->count, o->count, NULL, wide, 0, 127, &x8));
+    INTEGER(gemm_x8_q8, x8, o->panel, 1);
+    return PARE_OK;
+}
+
+static pare_status run_packed(const job *j)
+{
+    const pare_sparse *const s = &j->there.w.sparse;
+    PARE_TRY(multiply_codes(j));
+    if (j->host->outliers.count)
+        PARE_TRY(add_outliers(j));
+    if (s->start)
+        PARE__CUDA_RUN(j->c, gemm_sparse_f32, .x = j->x.at, .start = s->start, .column = s->column,
+                       .value = s->value, .y = j->y.at, .ldx = j->x.width, .ldy = j->y.width,
+                       .m = j->x.rows, .n = j->host->n);
+    return PARE_OK;
+}
+
+#define DECODE(name, table)                                                                        \
+    PARE__CUDA_RUN(c, name, .dst = dst, .ldd = p.k, .w = p, .level = table, .bits = w->bits)
+
+static pare_status decode_codes(const job *j, size_t r0, size_t rows, float *dst)
+{
+    pare_cuda *const c = j->c;
+    const pare_linear *const w = &j->there.w;
+    const pare_panel p = pare__panel_rows(w, r0, rows);
+    if (w->sparsity) {
+        DECODE(dequant_24, NULL);
+        return PARE_OK;
+    }
+    switch (pare_encodings[w->encoding].decoding) {
+    case PARE_DECODE_F32: DECODE(dequant_f32, NULL); break;
+    case PARE_DECODE_TABLE:
+    case PARE_DECODE_FP8: DECODE(dequant_table, j->there.level); break;
+    case PARE_DECODE_BOOK: DECODE(dequant_book, NULL); break;
+    case PARE_DECODE_BINARY: DECODE(dequant_binary, NULL); break;
+    case PARE_DECODE_SUPER: DECODE(dequant_super, NULL); break;
+    }
+    return PARE_OK;
+}
+
+/* What lies apart takes its places. */
+static pare_status place_extras(const job *j, size_t r0, size_t rows, float *dst)
+{
+    const pare_outliers *const o = &j->there.w.outliers;
+    const pare_sparse *const s = &j->there.w.sparse;
+    const size_t ldd = j->host->panel.k;
+    if (o->count && o->f16)
+        PARE__CUDA_RUN(j->c, outliers_f16, .dst = dst, .column = o->column,
+                       .value = o->f16 + r0 * o->count, .ldd = ldd, .rows = rows,
+                       .count = o->count);
+    else if (o->count)
+        PARE__CUDA_RUN(j->c, outliers_q8, .dst = dst, .column = o->column,
+                       .w = pare__outlier_rows(o, r0, rows), .ldd = ldd, .rows = rows,
+                       .count = o->count);
+    if (s->start)
+        PARE__CUDA_RUN(j->c, singles, .dst = dst, .start = s->start + r0, .column = s->column,
+                       .value = s->value, .ldd = ldd, .rows = rows);
+    return PARE_OK;
+}
+
+static pare_status decode_rows(const job *j, size_t r0, size_t rows, float *dst)
+{
+    const pare_linear *const w = &j->there.w;
+    if (w->sparsity == PARE_SPARSITY_BITMASK) {
+        PARE__CUDA_RUN(j->c, dequant_mask, .dst = dst, .ldd = w->panel.k,
+                       .w = pare__mask_rows(w, r0, rows));
+        return PARE_OK;
+    }
+    PARE_TRY(decode_codes(j, r0, rows, dst));
+    return place_extras(j, r0, rows, dst);
+}
+
+/* Decoded in panels of whole row blocks. */
+static pare_status run_decoded(const job *j)
+{
+    const size_t n = j->host->n, k = j->host->k, ldw = j->host->panel.k;
+    const size_t fit = PANEL_BYTES / (ldw * sizeof(float)) / PARE_ATOM_N * PARE_ATOM_N;
+    const size_t all = pare_round_up(n, PARE_ATOM_N), step = fit ? fit : PARE_ATOM_N;
+    void *panel;
+    PARE_TRY(
+        pare__cuda_scratch_take(j->c, (step < all ? step : all) * ldw * sizeof(float), &panel));
+    for (size_t r = 0; r < n; r += step) {
+        const size_t rows = n - r < step ? n - r : step;
+        PARE_TRY(decode_rows(j, r, rows, panel));
+        PARE_TRY(
+            multiply(j, j->x.at, j->x.width, panel, ldw, PARE_F32, j->y.at + r, rows, k, false));
+    }
+    return PARE_OK;
+}
+
+/* Whether it needs quantized inputs. */
+static bool is_integer(const pare_linear *w, bool exact)
+{
+    return w->bits && !exact && w->activation.mode != PARE_ACTIVATION_FLOAT;
+}
+
+static pare_status run(const job *j, bool exact)
+{
+    const pare_linear *const w = &j->there.w;
+    pare__cuda_scratch *const s = &j->c->scratch;
+    const size_t current = s->current, used = s->used;
+    if (is_integer(w, exact))
+        PARE_TRY(run_packed(j));
+    else if (w->bits)
+        PARE_TRY(run_decoded(j));
+    else
+        PARE_TRY(
+            multiply(j, j->x.at, j->x.width, w->data, w->k, w->dtype, j->y.at, w->n, w->k, false));
+    if (w->bias)
+        PARE__CUDA_RUN(j->c, bias, .y = j->y.at, .bias = w->bias, .rows = j->y.rows,
+                       .width = j->y.width);
+    s->current = current;
+    s->used = used;
+    return PARE_OK;
+}
+
+static pare_status run_all(pare_cuda *c, const pare_linear *const *w, size_t count, bool exact,
+                           pare_array x, const pare_array *y)
+{
+    job jobs[PARE__LINEARS_MAX];
+    for (size_t i = 0; i < count; i++) {
+        job *const j = &jobs[i];
+        *j = (job){.c = c, .host = w[i], .x = x, .y = y[i]};
+        PARE_TRY(pare__cuda_linear_of(c, w[i], &j->there));
+        for (size_t k = 0; k < i && is_integer(w[i], exact) && !j->x8.codes; k++)
+            if (jobs[k].x8.codes && pare__same_x8(w[k], w[i]))
+                j->x8 = jobs[k].x8;
+        if (is_integer(w[i], exact) && !j->x8.codes)
+            PARE_TRY(quantize_inputs(j));
+        PARE_TRY(run(j, exact));
+    }
+    return PARE_OK;
+}
+
+pare_status pare__cuda_linears(const pare_ops *o, const pare_linear *const *w, size_t count,
+                               bool exact, pare_array x, const pare_array *y)
+{
+    pare_mark mark;
+    PARE_TRY(o->op->mark(o, &mark));
+    const pare_status s = run_all(pare__cuda_of(o), w, count, exact, x, y);
+    PARE_TRY(o->op->rewind(o, mark));
+    return s;
+}

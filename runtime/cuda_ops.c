@@ -1,0 +1,292 @@
+/* The block operations on a device: kernels of kernels/cuda on arrays in its scratch. Products and
+ * attention have files of their own. */
+#include "runtime/cuda_internal.h"
+
+static pare_address address(const void *at)
+{
+    return (pare_address)(uintptr_t)at;
+}
+
+static size_t bytes_of(pare_array x)
+{
+    return x.rows * x.width * sizeof *x.at;
+}
+
+/* Host memory of routes counts, too. */
+static pare_status cuda_mark(const pare_ops *o, pare_mark *m)
+{
+    const pare__cuda_scratch *const s = &pare__cuda_of(o)->scratch;
+    *m = pare_arena_mark(o->scratch);
+    m->far[0] = s->current;
+    m->far[1] = s->used;
+    return PARE_OK;
+}
+
+static pare_status cuda_rewind(const pare_ops *o, pare_mark m)
+{
+    pare__cuda_scratch *const s = &pare__cuda_of(o)->scratch;
+    s->current = m.far[0];
+    s->used = m.far[1];
+    pare_arena_rewind(o->scratch, m);
+    return PARE_OK;
+}
+
+static pare_status cuda_take(const pare_ops *o, size_t rows, size_t width, pare_array *y)
+{
+    size_t count;
+    void *at;
+    if (__builtin_mul_overflow(rows, width, &count) || count > SIZE_MAX / sizeof *y->at)
+        return pare_fail(o->cx, PARE_ENOMEM, "%zu rows of %zu values", rows, width);
+    PARE_TRY(pare__cuda_scratch_take(pare__cuda_of(o), count * sizeof *y->at, &at));
+    *y = (pare_array){.at = at, .rows = rows, .width = width};
+    return PARE_OK;
+}
+
+static pare_status cuda_put(const pare_ops *o, const float *x, pare_array y)
+{
+    pare_device *const d = pare__cuda_of(o)->d;
+    return bytes_of(y) ? d->op->put(o->cx, d, address(y.at), x, bytes_of(y)) : PARE_OK;
+}
+
+static pare_status cuda_get(const pare_ops *o, pare_array x, float *y)
+{
+    pare_device *const d = pare__cuda_of(o)->d;
+    return bytes_of(x) ? d->op->get(o->cx, d, y, address(x.at), bytes_of(x)) : PARE_OK;
+}
+
+static pare_status cuda_zero(const pare_ops *o, pare_array y)
+{
+    pare_device *const d = pare__cuda_of(o)->d;
+    return bytes_of(y) ? d->op->fill(o->cx, d, address(y.at), 0, bytes_of(y)) : PARE_OK;
+}
+
+static uint32_t type_of(const pare_linear *w)
+{
+    return w->dtype == PARE_F16    ? PARE_CUDA_F16
+           : w->dtype == PARE_BF16 ? PARE_CUDA_BF16
+                                   : PARE_CUDA_F32;
+}
+
+static pare_status cuda_embed(const pare_ops *o, const pare_model *m, const int32_t *tokens,
+                              pare_batch batch, pare_array y)
+{
+    pare_cuda *const c = pare__cuda_of(o);
+    const size_t offset = m->positions.data ? m->config.arch->position_offset : 0;
+    const void *w, *positions;
+    void *token;
+    pare_mark mark;
+    PARE_TRY(cuda_mark(o, &mark));
+    PARE_TRY(pare__cuda_find(c, m->embed.data, &w));
+    PARE_TRY(pare__cuda_find(c, m->positions.data, &positions));
+    PARE_TRY(pare__cuda_scratch_put(c, tokens, y.rows * sizeof *tokens, &token));
+    PARE__CUDA_RUN(c, embed, .tokens = token, .w = w, .positions = positions, .y = y.at,
+                   .rows = y.rows, .width = y.width, .length = batch.length,
+                   .first = batch.start + offset, .type = type_of(&m->embed),
+                   .positions_type = type_of(&m->positions), .scale = (float)m->config.embed_scale);
+    return cuda_rewind(o, mark);
+}
+
+static pare_status cuda_norm(const pare_ops *o, const pare_norm_of *n, pare_array x, pare_array y)
+{
+    pare_cuda *const c = pare__cuda_of(o);
+    const void *w, *bias;
+    PARE_TRY(pare__cuda_find(c, n->w, &w));
+    PARE_TRY(pare__cuda_find(c, n->bias, &bias));
+    PARE__CUDA_RUN(c, norm, .x = x.at, .w = w, .bias = bias, .y = y.at, .rows = y.rows * n->pieces,
+                   .width = y.width / n->pieces, .eps = n->eps,
+                   .layer = n->kind == PARE_NORM_LAYER);
+    return PARE_OK;
+}
+
+static pare_status cuda_activate(const pare_ops *o, pare_act act, pare_array gate, pare_array up,
+                                 pare_array y)
+{
+    PARE__CUDA_RUN(pare__cuda_of(o), activate, .gate = gate.at, .up = up.at, .y = y.at,
+                   .n = y.rows * y.width, .act = (uint32_t)act);
+    return PARE_OK;
+}
+
+static pare_status cuda_add(const pare_ops *o, pare_array a, pare_array b, pare_array y)
+{
+    PARE__CUDA_RUN(pare__cuda_of(o), add, .a = a.at, .b = b.at, .y = y.at, .n = y.rows * y.width);
+    return PARE_OK;
+}
+
+static pare_status cuda_turn(const pare_ops *o, pare_array x)
+{
+    pare_cuda *const c = pare__cuda_of(o);
+    pare_hadamard h;
+    const float *mix;
+    PARE_TRY(pare_hadamard_make(o->cx, x.width, &h));
+    PARE_TRY(pare__cuda_mix(c, &h, &mix));
+    PARE__CUDA_RUN(c, hadamard, .x = x.at, .runs = x.rows * h.odd, .n = h.power, .scale = h.norm);
+    if (h.odd > 1)
+        PARE__CUDA_RUN(c, mix, .x = x.at, .c = mix, .rows = x.rows, .n = h.power, .m = h.odd);
+    return PARE_OK;
+}
+
+static pare_status cuda_round(const pare_ops *o, pare_array x)
+{
+    PARE__CUDA_RUN(pare__cuda_of(o), round, .x = x.at, .rows = x.rows, .width = x.width);
+    return PARE_OK;
+}
+
+/* Experts are picked on the device, and sorted on the host, which has to know how many rows each of
+ * them has. */
+static pare_status cuda_route(const pare_ops *o, pare_array logit, size_t used, bool norm,
+                              pare_routes *r)
+{
+    pare_cuda *const c = pare__cuda_of(o);
+    const size_t picks = logit.rows * used;
+    void *picked, *weight;
+    PARE_TRY(pare__routes_take(o, logit, used, norm, r));
+    PARE_TRY(pare__cuda_scratch_take(c, picks * sizeof *r->picked, &picked));
+    PARE_TRY(pare__cuda_scratch_take(c, picks * sizeof *r->weight, &weight));
+    PARE__CUDA_RUN(c, route, .logit = logit.at, .picked = picked, .weight = weight,
+                   .rows = logit.rows, .experts = logit.width, .used = used, .norm = norm);
+    PARE_TRY(c->d->op->get(o->cx, c->d, r->picked, address(picked), picks * sizeof *r->picked));
+    PARE_TRY(c->d->op->get(o->cx, c->d, r->weight, address(weight), picks * sizeof *r->weight));
+    pare__routes_sort(r);
+    return pare__cuda_scratch_put(c, r->visit, picks * sizeof *r->visit, &r->there);
+}
+
+static const pare_cuda_visit *visits(const pare_routes *r, size_t expert)
+{
+    return (const pare_cuda_visit *)r->there + r->start[expert];
+}
+
+static pare_status cuda_gather(const pare_ops *o, const pare_routes *r, size_t expert, pare_array x,
+                               pare_array y)
+{
+    PARE__CUDA_RUN(pare__cuda_of(o), rows, .x = x.at, .row = &visits(r, expert)->row, .y = y.at,
+                   .rows = y.rows, .width = y.width, .step = sizeof(pare_visit) / sizeof(uint32_t));
+    return PARE_OK;
+}
+
+static pare_status cuda_scatter(const pare_ops *o, const pare_routes *r, size_t expert,
+                                pare_array x, pare_array y)
+{
+    PARE__CUDA_RUN(pare__cuda_of(o), scatter, .x = x.at, .visit = visits(r, expert), .y = y.at,
+                   .rows = x.rows, .width = x.width);
+    return PARE_OK;
+}
+
+static pare_status cuda_share(const pare_ops *o, pare_array gate, pare_array x, pare_array y)
+{
+    PARE__CUDA_RUN(pare__cuda_of(o), share, .gate = gate.at, .x = x.at, .y = y.at, .rows = y.rows,
+                   .width = y.width);
+    return PARE_OK;
+}
+
+static pare_status some_rows(const pare_ops *o, const size_t *row, pare_array x, pare_array y)
+{
+    pare_cuda *const c = pare__cuda_of(o);
+    uint32_t *const number = PARE_NEW(o->scratch, uint32_t, y.rows);
+    void *there;
+    if (!number)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < y.rows; i++) {
+        if (row[i] > UINT32_MAX)
+            return pare_fail(o->cx, PARE_ENOTSUP, "%s: more than 2^32 rows in a batch", c->d->name);
+        number[i] = (uint32_t)row[i];
+    }
+    PARE_TRY(pare__cuda_scratch_put(c, number, y.rows * sizeof *number, &there));
+    PARE__CUDA_RUN(c, rows, .x = x.at, .row = there, .y = y.at, .rows = y.rows, .width = y.width,
+                   .step = 1);
+    return PARE_OK;
+}
+
+static pare_status cuda_rows(const pare_ops *o, const size_t *row, pare_array x, pare_array y)
+{
+    pare_device *const d = pare__cuda_of(o)->d;
+    pare_mark mark;
+    if (!row)
+        return bytes_of(y) ? d->op->copy(o->cx, d, address(y.at), address(x.at), bytes_of(y))
+                           : PARE_OK;
+    PARE_TRY(cuda_mark(o, &mark));
+    const pare_status s = some_rows(o, row, x, y);
+    PARE_TRY(cuda_rewind(o, mark));
+    return s;
+}
+
+static pare_status cuda_cap(const pare_ops *o, double cap, pare_array x)
+{
+    PARE__CUDA_RUN(pare__cuda_of(o), cap, .x = x.at, .n = x.rows * x.width, .cap = cap);
+    return PARE_OK;
+}
+
+#define cuda_linears                  pare__cuda_linears
+#define cuda_attend                   pare__cuda_attend
+#define cuda_kv_take                  pare__cuda_kv_take
+#define cuda_kv_copy                  pare__cuda_kv_copy
+#define PARE__ENTRY(name, parameters) .name = cuda_##name,
+static const pare_block_table cuda_table = {PARE_BLOCK_OPS(PARE__ENTRY)};
+#undef PARE__ENTRY
+
+pare_status pare__cuda_launch(pare_cuda *c, pare__cuda_kernel k, const pare_cuda_shape *shape,
+                              const void *arguments, size_t bytes)
+{
+    const pare_launch l = {
+        {shape->grid[0], shape->grid[1], 1}, {shape->block, 1, 1}, shape->shared};
+    if (!shape->grid[0] || !shape->grid[1])
+        return PARE_OK;
+    return c->d->op->launch(c->cx, c->d, c->kernel[k], &l, arguments, bytes);
+}
+
+static pare_status find_kernels(pare_cuda *c)
+{
+#define PARE__ENTRY(name, ...) "pare_" #name "_cuda",
+    static const char *const name[] = {PARE_CUDA_KERNELS(PARE__ENTRY)};
+#undef PARE__ENTRY
+    for (size_t i = 0; i < PARE__CUDA_KERNELS; i++)
+        PARE_TRY(c->d->op->kernel(c->cx, c->d, name[i], &c->kernel[i]));
+    return PARE_OK;
+}
+
+static pare_status open_model(pare_cuda *c)
+{
+    PARE_TRY(find_kernels(c));
+    PARE_TRY(pare__cuda_check_attend(c));
+    PARE_TRY(pare__cuda_upload_model(c));
+    c->model = c->live;
+    return PARE_OK;
+}
+
+pare_status pare_cuda_open(pare_ctx *cx, pare_device *d, size_t limit, pare_forward *f,
+                           pare_cuda **out)
+{
+    pare_cuda *const c = cx->alloc.resize(cx->alloc.self, NULL, 0, sizeof *c);
+    *out = NULL;
+    if (!c)
+        return pare_fail(cx, PARE_ENOMEM, "out of memory: %zu bytes for a device", sizeof *c);
+    *c = (pare_cuda){.cx = cx, .d = d, .f = f, .limit = limit, .arena = {.cx = cx}};
+    c->backend = (pare_backend){.op = &cuda_table, .far = true, .self = c};
+    const pare_status s = open_model(c);
+    f->backend = &c->backend;
+    if (s == PARE_OK)
+        *out = c;
+    else
+        pare_cuda_close(c);
+    return s;
+}
+
+void pare_cuda_close(pare_cuda *c)
+{
+    if (!c)
+        return;
+    pare_ctx *const cx = c->cx;
+    c->f->backend = NULL;
+    pare__cuda_give_all(c);
+    pare_arena_release(&c->arena);
+    (void)cx->alloc.resize(cx->alloc.self, c, sizeof *c, 0);
+}
+
+size_t pare_cuda_model_bytes(const pare_cuda *c)
+{
+    return c->model;
+}
+
+size_t pare_cuda_peak_bytes(const pare_cuda *c)
+{
+    return c->peak;
+}
