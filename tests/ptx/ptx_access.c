@@ -24,18 +24,50 @@ static void outside(ptx_warp *w, const ptx_ins *in, const ptx_access *t, int lan
                  t->bytes, a, space_names[t->space]);
 }
 
+/* An object: its bytes begin at this address; those of lane i `stride` * i further. */
+typedef struct object {
+    uint8_t *bytes, *defined; /* defined NULL: all of it is */
+    uint64_t start, size;
+    uint32_t stride;
+} object;
+
+/* Finds the bytes of all lanes at once; false if any lane is outside of the object. */
+static bool place(ptx_warp *w, ptx_access *t, const object *o)
+{
+    const uint64_t last = o->size - t->bytes, start = o->start, align = t->bytes - 1;
+    const uintptr_t bytes = (uintptr_t)o->bytes, defined = (uintptr_t)o->defined;
+    const uint64_t *const address = t->address;
+    uint64_t wrong = 0;
+    if (o->size < t->bytes)
+        return false;
+    /* The top bit of `at` or `last - at` is set where one of them is below 0. */
+    PTX_EACH(w, const uint64_t at = address[i] - start;
+             wrong |= m ? at | (last - at) | (address[i] & align) << 60 : 0;)
+    if (wrong >> 60)
+        return false;
+    for (int i = 0; i < PTX_LANES; i++)
+        t->host[i] = (uint8_t *)(bytes + (address[i] - start));
+    for (int i = 0; i < PTX_LANES; i++)
+        t->defined[i] = o->defined ? (uint8_t *)(defined + (address[i] - start)) : NULL;
+    for (uint32_t i = 0; o->stride && i < PTX_LANES; i++) {
+        t->host[i] += o->stride * i;
+        t->defined[i] += o->defined ? o->stride * i : 0;
+    }
+    return true;
+}
+
 static bool reach_global(ptx_warp *w, const ptx_ins *in, ptx_access *t)
 {
     const ptx_machine *const m = w->block->grid->machine;
-    uint64_t high = 0;
-    const ptx_segment *s = NULL;
-    for (uint32_t left = w->act; left; left &= left - 1) {
+    const uint64_t first = t->address[__builtin_ctz(w->act)];
+    const ptx_segment *s = ptx_segment_of(m, first);
+    const uint64_t start = (first >> 32 << 32) + PTX_GUARD;
+    if (s && place(w, t, &(object){s->bytes, s->defined, start, s->size, 0}))
+        return true;
+    for (uint32_t left = w->act; left; left &= left - 1) { /* different ones, or a fault */
         const int i = __builtin_ctz(left);
         const uint64_t a = t->address[i], at = (uint32_t)a - (uint64_t)PTX_GUARD;
-        if (a >> 32 != high) {
-            high = a >> 32;
-            s = ptx_segment_of(m, a);
-        }
+        s = ptx_segment_of(m, a);
         if (!s || at >= s->size || t->bytes > s->size - at || a & (t->bytes - 1)) {
             outside(w, in, t, i, s ? s->size : 0, at);
             return false;
@@ -46,22 +78,19 @@ static bool reach_global(ptx_warp *w, const ptx_ins *in, ptx_access *t)
     return true;
 }
 
-/* Memory that lanes address from 0; of lane i it begins stride * i further. */
-static bool reach_small(ptx_warp *w, const ptx_ins *in, ptx_access *t, uint8_t *bytes,
-                        uint8_t *defined, uint32_t start, uint32_t size, uint32_t stride)
+static bool reach_small(ptx_warp *w, const ptx_ins *in, ptx_access *t, const object *o)
 {
+    if (place(w, t, o))
+        return true;
     for (uint32_t left = w->act; left; left &= left - 1) {
         const int i = __builtin_ctz(left);
-        const uint64_t a = t->address[i], at = a - start;
-        if (at >= size || t->bytes > size - at || a & (t->bytes - 1)) {
-            outside(w, in, t, i, size, at);
-            return false;
+        const uint64_t a = t->address[i], at = a - o->start;
+        if (at >= o->size || t->bytes > o->size - at || a & (t->bytes - 1)) {
+            outside(w, in, t, i, o->size, at);
+            break;
         }
-        const size_t offset = at + (size_t)stride * (size_t)i;
-        t->host[i] = bytes + offset;
-        t->defined[i] = defined ? defined + offset : NULL;
     }
-    return true;
+    return false;
 }
 
 /* Which memory generic addresses mean. */
@@ -104,14 +133,16 @@ bool ptx_reach(ptx_warp *w, const ptx_ins *in, ptx_access *t)
     const ptx_kernel *const k = b->grid->kernel;
     switch (t->space) {
     case PTX_SHARED:
-        return reach_small(w, in, t, b->shared, b->shared_defined, PTX_SHARED_START,
-                           b->shared_end - PTX_SHARED_START, 0);
-    case PTX_LOCAL: return reach_small(w, in, t, w->local, w->local_defined, 0, k->local, k->local);
+        return reach_small(w, in, t,
+                           &(object){b->shared, b->shared_defined, PTX_SHARED_START,
+                                     b->shared_end - PTX_SHARED_START, 0});
+    case PTX_LOCAL:
+        return reach_small(w, in, t, &(object){w->local, w->local_defined, 0, k->local, k->local});
     case PTX_PARAM:
-        return reach_small(w, in, t, b->grid->arguments, NULL, 0, (uint32_t)k->bytes, 0);
+        return reach_small(w, in, t, &(object){b->grid->arguments, NULL, 0, k->bytes, 0});
     case PTX_CONST:
-        return reach_small(w, in, t, k->module->constants, NULL, 0,
-                           (uint32_t)k->module->constant_count, 0);
+        return reach_small(w, in, t,
+                           &(object){k->module->constants, NULL, 0, k->module->constant_count, 0});
     default: return reach_global(w, in, t);
     }
 }
@@ -129,9 +160,16 @@ uint32_t ptx_undefined(const ptx_warp *w, const ptx_access *t, uint32_t offset, 
     return bits;
 }
 
-#define LANES_THAT_RUN(i)                                                                          \
-    for (uint32_t left_ = w->act, i; left_ && (i = (uint32_t)__builtin_ctz(left_), true);          \
-         left_ &= left_ - 1)
+/* Runs statements for each lane i that runs. */
+#define LANES_THAT_RUN(...)                                                                        \
+    const uint32_t act_ = w->act;                                                                  \
+    for (uint32_t i = 0; act_ == ~0u && i < PTX_LANES; i++) {                                      \
+        __VA_ARGS__                                                                                \
+    }                                                                                              \
+    for (uint32_t left_ = act_ == ~0u ? 0 : act_; left_; left_ &= left_ - 1) {                     \
+        const int i = __builtin_ctz(left_);                                                        \
+        __VA_ARGS__                                                                                \
+    }
 
 static uint64_t read_one(const uint8_t *from, uint32_t size, bool sign)
 {
@@ -145,19 +183,23 @@ static void ld(ptx_warp *w, const ptx_ins *in)
 {
     const uint32_t size = PTX_X_SIZE(in->x), count = PTX_X_COUNT(in->x);
     const uint32_t *const units = w->block->grid->kernel->module->pool + in->d;
-    ptx_access t = {.space = PTX_X_SPACE(in->x), .bytes = size * count};
+    ptx_access t;
+    ptx_access_begin(&t, PTX_X_SPACE(in->x), size * count, false);
     if (!ptx_reach(w, in, &t) || !ptx_note(w, in, &t))
         return;
     const bool full = w->block->grid->launch->options.checks == PTX_FULL;
     for (uint32_t k = 0; k < count; k++) {
         ptx_lanes *const r = ptx_reg(w, units[k]);
-        if (size == 4 && !(in->x & PTX_X_TO64))
-            LANES_THAT_RUN(i)
-        memcpy(&r->u32[i], t.host[i] + 4 * k, 4);
-        else if (in->x & PTX_X_TO64) LANES_THAT_RUN(i) r->u64[i] =
-            read_one(t.host[i] + size * k, size, in->x & PTX_X_SIGNED);
-        else LANES_THAT_RUN(i) r->u32[i] =
-            (uint32_t)read_one(t.host[i] + size * k, size, in->x & PTX_X_SIGNED);
+        const bool sign = in->x & PTX_X_SIGNED, wide = in->x & PTX_X_TO64;
+        if (size == 4 && !wide) {
+            LANES_THAT_RUN(memcpy(&r->u32[i], t.host[i] + 4 * k, 4);)
+        } else if (size == 8) {
+            LANES_THAT_RUN(memcpy(&r->u64[i], t.host[i] + 8 * k, 8);)
+        } else if (wide) {
+            LANES_THAT_RUN(r->u64[i] = read_one(t.host[i] + size * k, size, sign);)
+        } else {
+            LANES_THAT_RUN(r->u32[i] = (uint32_t)read_one(t.host[i] + size * k, size, sign);)
+        }
         ptx_spread(w, units[k], full ? ptx_undefined(w, &t, size * k, size) : 0);
     }
 }
@@ -169,8 +211,8 @@ static void read_back(ptx_warp *w, const ptx_ins *in, const ptx_access *t)
     const uint32_t *const units = w->block->grid->kernel->module->pool + in->d;
     for (uint32_t k = 0; k < count; k++) {
         const ptx_lanes *const r = ptx_reg(w, units[k]);
-        LANES_THAT_RUN(i)
-        {
+        for (uint32_t left = w->act; left; left &= left - 1) {
+            const int i = __builtin_ctz(left);
             const uint64_t v = in->x & PTX_X_TO64 ? r->u64[i] : r->u32[i];
             if (memcmp(t->host[i] + size * k, &v, size) != 0) {
                 ptx_fail(w, in, 1u << i, t->address[i],
@@ -186,7 +228,8 @@ static void st(ptx_warp *w, const ptx_ins *in)
 {
     const uint32_t size = PTX_X_SIZE(in->x), count = PTX_X_COUNT(in->x);
     const uint32_t *const units = w->block->grid->kernel->module->pool + in->d;
-    ptx_access t = {.space = PTX_X_SPACE(in->x), .bytes = size * count, .write = true};
+    ptx_access t;
+    ptx_access_begin(&t, PTX_X_SPACE(in->x), size * count, true);
     if (!ptx_reach(w, in, &t))
         return;
     if (t.space == PTX_PARAM || t.space == PTX_CONST)
@@ -198,8 +241,8 @@ static void st(ptx_warp *w, const ptx_ins *in)
         const uint32_t undef = ptx_undef(w, units[k]);
         if (t.space == PTX_GLOBAL && !ptx_known(w, in, units[k], "what is stored"))
             return;
-        LANES_THAT_RUN(i)
-        {
+        for (uint32_t left = w->act; left; left &= left - 1) {
+            const int i = __builtin_ctz(left);
             const uint64_t v = in->x & PTX_X_TO64 ? r->u64[i] : r->u32[i];
             memcpy(t.host[i] + size * k, &v, size);
             if (t.defined[i])

@@ -73,7 +73,7 @@ static void count_shared(ptx_warp *w, const ptx_access *t)
         count_banks(w, t, first, lanes);
 }
 
-bool ptx_note(ptx_warp *w, const ptx_ins *in, const ptx_access *t)
+bool ptx_note_watched(ptx_warp *w, const ptx_ins *in, const ptx_access *t)
 {
     if (w->block->grid->launch->options.count && t->space == PTX_GLOBAL)
         count_global(w, t);

@@ -82,6 +82,7 @@ static void worker_init(worker *r, ptx_grid *g)
     ptx_block *const b = &r->block;
     *r = (worker){0};
     b->grid = g;
+    b->watched = full || l->options.count;
     b->threads = l->block[0] * l->block[1] * l->block[2];
     b->warp_count = (b->threads + PTX_LANES - 1) / PTX_LANES;
     b->shared_end = l->shared ? dynamic_start(k) + l->shared : PTX_SHARED_START + k->shared;

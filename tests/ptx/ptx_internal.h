@@ -173,6 +173,7 @@ typedef struct ptx_block {
     uint64_t random;
     ptx_counts counts;
     bool faulted;
+    bool watched; /* full checks or counters */
 } ptx_block;
 
 typedef enum ptx_state { PTX_READY, PTX_AT_BARRIER, PTX_ENDED } ptx_state;

@@ -53,6 +53,15 @@ typedef struct ptx_access {
     uint8_t *defined[PTX_LANES]; /* a byte per byte; NULL: all of it is */
 } ptx_access;
 
+static inline void ptx_access_begin(ptx_access *t, ptx_space space, uint32_t bytes, bool write)
+{
+    t->space =
+        space; /* the lanes are filled by ptx_reach(): zeroing them takes longer than a load */
+    t->bytes = bytes;
+    t->write = write;
+    t->atomic = false;
+}
+
 /* Finds the bytes of every lane that runs: register in->a plus in->b; checks bounds and alignment.
  */
 bool ptx_reach(ptx_warp *w, const ptx_ins *in, ptx_access *t);
@@ -61,7 +70,11 @@ uint32_t ptx_undefined(const ptx_warp *w, const ptx_access *t, uint32_t offset, 
 ptx_segment *ptx_segment_of(const ptx_machine *m, uint64_t address);
 
 /* What every access of memory passes once it is found: counters and races (ptx_count.c). */
-bool ptx_note(ptx_warp *w, const ptx_ins *in, const ptx_access *t);
+bool ptx_note_watched(ptx_warp *w, const ptx_ins *in, const ptx_access *t);
+static inline bool ptx_note(ptx_warp *w, const ptx_ins *in, const ptx_access *t)
+{
+    return !w->block->watched || ptx_note_watched(w, in, t);
+}
 
 /* Copies in flight (ptx_copy.c). */
 void ptx_copies_begin(ptx_warp *w);

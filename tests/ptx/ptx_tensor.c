@@ -22,20 +22,27 @@ typedef struct shape {
 } shape;
 enum { SHAPE_WORDS = sizeof(shape) / sizeof(uint32_t), UNITS_CD = 4 };
 
-/* 4 e elements of lanes 4 g .. 4 g + 3. */
-static void spread_row(float *to, const uint32_t *lanes, element type)
+/* The elements of a register, those of lane 0 first. */
+static void unpack(float *to, const ptx_lanes *r, element type)
 {
     if (type == U8 || type == S8) {
-        uint8_t bytes[16];
-        memcpy(bytes, lanes, 16);
-        for (int j = 0; j < 16; j++)
-            to[j] = type == U8 ? (float)bytes[j] : (float)(int8_t)bytes[j];
+        uint8_t bytes[4 * PTX_LANES];
+        memcpy(bytes, r->u32, sizeof bytes);
+        for (int j = 0; j < 4 * PTX_LANES; j++)
+            to[j] = (float)(type == U8 ? bytes[j] : (int8_t)bytes[j]);
         return;
     }
-    uint16_t halves[8];
-    memcpy(halves, lanes, 16);
-    for (int j = 0; j < 8; j++)
-        to[j] = type == F16 ? pare_f16_to_f32(halves[j]) : pare_bf16_to_f32(halves[j]);
+    uint16_t halves[2 * PTX_LANES];
+    memcpy(halves, r->u32, sizeof halves);
+    if (type == BF16)
+        for (int j = 0; j < 2 * PTX_LANES; j++)
+            to[j] = pare_bf16_to_f32(halves[j]);
+    else
+        for (int j = 0; j < 2 * PTX_LANES; j++) { /* without branches, as pare_f16_to_f32() */
+            const uint32_t low = (halves[j] & 0x7fffu) << 13, sign = (halves[j] & 0x8000u) << 16;
+            const uint32_t bits = pare_f32_bits(pare_f32_from_bits(low) * 0x1p112f);
+            to[j] = pare_f32_from_bits(bits | sign | (low >= 0xf800000u ? 0x7f800000u : 0));
+        }
 }
 
 static uint32_t run_of(uint32_t type)
@@ -45,23 +52,30 @@ static uint32_t run_of(uint32_t type)
 
 static void load_a(const ptx_warp *w, const shape *s, const uint32_t *units, float a[ROWS][MOST_K])
 {
-    for (uint32_t r = 0; r < s->a; r++)
-        for (uint32_t g = 0; g < 8; g++)
-            spread_row(&a[g + 8 * (r % 2)][run_of(s->type_a) * (r / 2)],
-                       &ptx_reg(w, units[r])->u32[4 * g], s->type_a);
+    const uint32_t run = run_of(s->type_a);
+    for (uint32_t r = 0; r < s->a; r++) {
+        float elements[4 * PTX_LANES];
+        unpack(elements, ptx_reg(w, units[r]), s->type_a);
+        for (uint32_t g = 0; g < 8; g++) {
+            float *const to = &a[g + 8 * (r % 2)][run * (r / 2)];
+            memcpy(to, &elements[run * g], 8 * sizeof *to); /* sizes that are known are fast */
+            if (run == 16)
+                memcpy(to + 8, &elements[run * g + 8], 8 * sizeof *to);
+        }
+    }
 }
 
 static void load_b(const ptx_warp *w, const shape *s, const uint32_t *units,
                    float b[MOST_K][COLUMNS])
 {
     const uint32_t run = run_of(s->type_b);
-    for (uint32_t r = 0; r < s->b; r++)
-        for (uint32_t g = 0; g < 8; g++) {
-            float column[16];
-            spread_row(column, &ptx_reg(w, units[r])->u32[4 * g], s->type_b);
-            for (uint32_t j = 0; j < run; j++)
-                b[run * r + j][g] = column[j];
-        }
+    for (uint32_t r = 0; r < s->b; r++) {
+        float elements[4 * PTX_LANES];
+        unpack(elements, ptx_reg(w, units[r]), s->type_b);
+        for (uint32_t j = 0; j < run; j++)
+            for (uint32_t g = 0; g < 8; g++)
+                b[run * r + j][g] = elements[run * g + j];
+    }
 }
 
 /* The nibbles of a row: where its lane and bits are (cuda.md 4). */
@@ -110,34 +124,50 @@ static bool expand(ptx_warp *w, const ptx_ins *in, const shape *s, uint32_t unit
     return true;
 }
 
-/* ---- sums ---- */
-static void sums_f32(const shape *s, float a[ROWS][MOST_K], float b[MOST_K][COLUMNS],
-                     float sum[ROWS][COLUMNS])
+/* ---- sums: products are exact in these types, so that fused or not makes no difference ---- */
+typedef float row_f32 __attribute__((vector_size(COLUMNS * sizeof(float))));
+typedef double half_f64 __attribute__((vector_size(COLUMNS / 2 * sizeof(double))));
+
+static void sums_f32(const shape *s, float a[ROWS][MOST_K], float b[MOST_K][COLUMNS], row_f32 *sum)
 {
     for (int row = 0; row < ROWS; row += 4) {
-        float part[4][COLUMNS] = {{0}};
-        for (uint32_t k = 0; k < s->k; k++)
-            for (int r = 0; r < 4; r++)
-                for (int c = 0; c < COLUMNS; c++)
-                    part[r][c] += a[row + r][k] * b[k][c];
-        memcpy(sum[row], part, sizeof part);
+        row_f32 s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};
+        for (uint32_t k = 0; k < s->k; k++) {
+            row_f32 x;
+            memcpy(&x, b[k], sizeof x);
+            s0 += a[row][k] * x;
+            s1 += a[row + 1][k] * x;
+            s2 += a[row + 2][k] * x;
+            s3 += a[row + 3][k] * x;
+        }
+        sum[row] = s0;
+        sum[row + 1] = s1;
+        sum[row + 2] = s2;
+        sum[row + 3] = s3;
     }
 }
 
-static void sums_f64(const shape *s, float a[ROWS][MOST_K], float b[MOST_K][COLUMNS],
-                     double sum[ROWS][COLUMNS])
+/* The left or right half of the columns. */
+static void sums_f64(const shape *s, float a[ROWS][MOST_K], float b[MOST_K][COLUMNS], int side,
+                     double sum[ROWS * COLUMNS])
 {
-    double wide[MOST_K][COLUMNS];
+    half_f64 wide[MOST_K];
     for (uint32_t k = 0; k < s->k; k++)
-        for (int c = 0; c < COLUMNS; c++)
-            wide[k][c] = (double)b[k][c];
-    for (int row = 0; row < ROWS; row += 2) {
-        double part[2][COLUMNS] = {{0}};
-        for (uint32_t k = 0; k < s->k; k++)
-            for (int r = 0; r < 2; r++)
-                for (int c = 0; c < COLUMNS; c++)
-                    part[r][c] += (double)a[row + r][k] * wide[k][c];
-        memcpy(sum[row], part, sizeof part);
+        for (int c = 0; c < COLUMNS / 2; c++)
+            wide[k][c] = (double)b[k][4 * side + c];
+    for (int row = 0; row < ROWS; row += 4) {
+        half_f64 s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};
+        for (uint32_t k = 0; k < s->k; k++) {
+            s0 += (double)a[row][k] * wide[k];
+            s1 += (double)a[row + 1][k] * wide[k];
+            s2 += (double)a[row + 2][k] * wide[k];
+            s3 += (double)a[row + 3][k] * wide[k];
+        }
+        double *const to = &sum[COLUMNS * row + 4 * side];
+        memcpy(to, &s0, sizeof s0);
+        memcpy(to + COLUMNS, &s1, sizeof s1);
+        memcpy(to + 2 * COLUMNS, &s2, sizeof s2);
+        memcpy(to + 3 * COLUMNS, &s3, sizeof s3);
     }
 }
 
@@ -202,40 +232,44 @@ static bool all_lanes(ptx_warp *w, const ptx_ins *in)
     return w->act == ~0u;
 }
 
+/* Register r, lane i of C and D is element 64 (r / 2) + 2 i + r % 2, row after row. */
 static void finish_f(ptx_warp *w, const shape *s, const uint32_t *d, const uint32_t *c,
                      float a[ROWS][MOST_K], float b[MOST_K][COLUMNS])
 {
     const ptx_model model = w->block->grid->launch->options.model;
-    double sum[ROWS][COLUMNS];
-    float old[ROWS][COLUMNS];
-    sums_f64(s, a, b, sum);
-    for (uint32_t r = 0; r < UNITS_CD; r++)
-        for (uint32_t i = 0; i < PTX_LANES; i++)
-            old[i / 4 + 8 * (r / 2)][2 * (i % 4) + r % 2] = ptx_reg(w, c[r])->f32[i];
-    for (int row = 0; row < ROWS; row++)
-        for (int column = 0; column < COLUMNS; column++) {
-            const float before = old[row][column];
-            const double exact = sum[row][column] + (double)before;
-            const float v = model == PTX_EXACT
-                                ? (float)exact
-                                : modelled(s, a[row], b, column, before, model, exact);
-            old[row][column] = v == v ? v : pare_f32_from_bits(0x7fffffffu);
-        }
-    for (uint32_t r = 0; r < UNITS_CD; r++)
-        for (uint32_t i = 0; i < PTX_LANES; i++)
-            ptx_reg(w, d[r])->f32[i] = old[i / 4 + 8 * (r / 2)][2 * (i % 4) + r % 2];
+    double sum[ROWS * COLUMNS];
+    float old[ROWS * COLUMNS];
+    sums_f64(s, a, b, 0, sum);
+    sums_f64(s, a, b, 1, sum);
+    for (int r = 0; r < UNITS_CD; r++)
+        for (int i = 0; i < PTX_LANES; i++)
+            old[64 * (r / 2) + 2 * i + r % 2] = ptx_reg(w, c[r])->f32[i];
+    for (int k = 0; k < ROWS * COLUMNS; k++)
+        sum[k] += (double)old[k];
+    for (int k = 0; model != PTX_EXACT && k < ROWS * COLUMNS; k++)
+        sum[k] = (double)modelled(s, a[k / COLUMNS], b, k % COLUMNS, old[k], model, sum[k]);
+    for (int k = 0; k < ROWS * COLUMNS; k++) {
+        const float v = (float)sum[k];
+        old[k] = v == v ? v : pare_f32_from_bits(0x7fffffffu);
+    }
+    for (int r = 0; r < UNITS_CD; r++)
+        for (int i = 0; i < PTX_LANES; i++)
+            ptx_reg(w, d[r])->f32[i] = old[64 * (r / 2) + 2 * i + r % 2];
 }
 
 static void finish_i(ptx_warp *w, const shape *s, const uint32_t *d, const uint32_t *c,
                      float a[ROWS][MOST_K], float b[MOST_K][COLUMNS])
 {
-    float sum[ROWS][COLUMNS];
+    row_f32 sum[ROWS];
+    float flat[ROWS * COLUMNS];
     sums_f32(s, a, b, sum);
-    for (uint32_t r = 0; r < UNITS_CD; r++)
-        for (uint32_t i = 0; i < PTX_LANES; i++) {
-            const float v = sum[i / 4 + 8 * (r / 2)][2 * (i % 4) + r % 2];
-            ptx_reg(w, d[r])->u32[i] = ptx_reg(w, c[r])->u32[i] + (uint32_t)(int32_t)v;
-        }
+    memcpy(flat, sum, sizeof flat);
+    for (int r = 0; r < UNITS_CD; r++) {
+        const ptx_lanes *const rc = ptx_reg(w, c[r]);
+        ptx_lanes *const rd = ptx_reg(w, d[r]);
+        for (int i = 0; i < PTX_LANES; i++)
+            rd->u32[i] = rc->u32[i] + (uint32_t)(int32_t)flat[64 * (r / 2) + 2 * i + r % 2];
+    }
 }
 
 /* pool at d: the shape, then units. */
@@ -345,7 +379,8 @@ static void ldmatrix(ptx_warp *w, const ptx_ins *in)
     if (!all_lanes(w, in))
         return;
     const uint32_t *const units = w->block->grid->kernel->module->pool + in->d;
-    ptx_access t = {.space = PTX_SHARED, .bytes = 16};
+    ptx_access t;
+    ptx_access_begin(&t, PTX_SHARED, 16, false);
     w->act = in->c == 4 ? ~0u : (1u << 8 * in->c) - 1;
     const bool found = ptx_reach(w, in, &t) && ptx_note(w, in, &t);
     const uint32_t undef = found && w->block->shared_defined ? ptx_undefined(w, &t, 0, 16) : 0;
