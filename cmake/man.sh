@@ -8,10 +8,10 @@ kind=$2
 # names TITLE: the words that the overview lists under a title.
 names() { "$pare" help | sed -n "/^$1\$/,/^\$/s/^  \([a-z][a-z0-9_]*\).*/\1/p"; }
 
-# Lines as they are: no letter of theirs is a request or an escape of roff.
-verbatim() {
+# A page as Markdown; for man its lines as they are: no letter is a request or an escape of roff.
+page() {
     if [ "$kind" = md ]; then
-        sed 's/^./    &/'
+        awk -v topics="$topics" -v passes="$passes" -f "$(dirname "$0")/help_md.awk"
         return
     fi
     echo '.nf'
@@ -29,38 +29,46 @@ if [ "$kind" = 1 ]; then
     echo ".TH PARE 1 \"\" \"$("$pare" --version)\" \"User Commands\""
     printf '.SH NAME\npare \\- offline compression of language models\n'
     printf '.SH SYNOPSIS\n.B pare\n.I COMMAND\n[\n.I OPTION\n]...\n.SH DESCRIPTION\n'
-    "$pare" help | tail -n +3 | verbatim
+    "$pare" help | tail -n +3 | page
     for command in $(names commands); do
         section "PARE $(echo "$command" | tr a-z A-Z)"
-        "$pare" "$command" --help | verbatim
+        "$pare" "$command" --help | page
     done
     section LOG
-    topic log | verbatim
+    topic log | page
     section 'EXIT STATUS'
-    topic exit | verbatim
+    topic exit | page
     printf '.SH "SEE ALSO"\n.BR pare-recipe (5)\n'
     exit
 fi
 
+topics=$(names topics | grep -vx -e log -e exit | tr '\n' ' ')
+passes=$(names 'passes of a recipe' | tr '\n' ' ')
 if [ "$kind" = 5 ]; then
     echo ".TH PARE-RECIPE 5 \"\" \"$("$pare" --version)\" \"File Formats\""
     printf '.SH NAME\npare-recipe \\- what pare compress does with a model, as a YAML file\n'
 else
-    printf '# Recipes\n\nThe pages of `pare help` on recipes and passes; `cmake/man.sh` makes this file.'
-    printf ' [init.md](init.md) is about a first recipe,\n'
-    printf '[methods.md](methods.md) about what the methods do beyond their papers.\n'
+    printf '# Recipes\n\nThis page says what can stand in a recipe. `pare help WORD` prints each section of it, and `cmake/man.sh`\n'
+    printf 'makes the page of them. [init.md](init.md) is about a first recipe, [methods.md](methods.md) about how passes go\n'
+    printf 'together and what they do beyond their papers.\n\n'
+    for word in $topics; do
+        "$pare" help | sed -n "/^topics\$/,\$s/^  $word  *\(.*\)/- [$word](#$word): \1/p"
+    done
+    printf '\nEvery pass has a section with its parameters. [passes](#passes) lists them by kind:\n'
+    echo "$passes" | sed 's/ $//; s/[a-z0-9_][a-z0-9_]*/[&](#pass-&),/g; s/,$/./' | fold -s -w 120 | sed 's/ $//'
+    printf '\nThe parameters, and the passes that have them:\n\n| parameter | passes |\n|---|---|\n'
+    for word in $passes; do
+        "$pare" help "$word" | sed -n "/^  parameter /,/^\$/s/^  \([a-z][a-z_]*\)  *.*/\1 [$word](#pass-$word)/p"
+    done | grep -v '^parameter ' | LC_ALL=C sort -s -k 1,1 |
+        awk '$1 != last { printf "%s| `%s` | %s", last == "" ? "" : " |\n", $1, $2; last = $1; next }
+            { printf ", %s", $2 } END { print " |" }'
 fi
-for word in $(names topics); do
-    case $word in
-    log | exit) ;;
-    *)
-        section "$word"
-        topic "$word" | verbatim
-        ;;
-    esac
+for word in $topics; do
+    section "$word"
+    topic "$word" | page
 done
-for word in $(names 'passes of a recipe'); do
+for word in $passes; do
     section "Pass: $word"
-    "$pare" help "$word" | verbatim
+    "$pare" help "$word" | page
 done
 if [ "$kind" = 5 ]; then printf '.SH "SEE ALSO"\n.BR pare (1)\n'; fi
