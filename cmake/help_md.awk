@@ -27,26 +27,27 @@ function names(s,    n, word, i, out)
 # No letter of s is markup.
 function plain(s) { gsub(/[*<>|]/, "\\\\&", s); return s }
 
-# How long the braces are with which s begins.
+# How long s is up to the end of its first braces.
 function braces(s,    i, depth, c)
 {
     for (i = 1; i <= length(s); i++) {
         c = substr(s, i, 1)
         depth += (c == "{") - (c == "}")
-        if (depth == 0) break
+        if (c == "}" && depth == 0) break
     }
     return i
 }
 
-# Links in place of "pare help WORD", code in place of what stands in quotes or braces.
+# Links in place of "pare help WORD", code in place of what stands in quotes or, with its key, in braces.
 function prose(s,    out, text, word)
 {
-    while (match(s, /"[^"]*"|pare help [a-z_]+|\{/)) {
+    while (match(s, /"[^"]*"|pare help [a-z_]+|([a-z_]+: )?\{/)) {
         out = out plain(substr(s, 1, RSTART - 1))
         s = substr(s, RSTART)
-        text = substr(s, 1, s ~ /^\{/ ? braces(s) : RLENGTH)
+        text = substr(s, 1, RLENGTH)
+        if (text ~ /\{$/) text = substr(s, 1, braces(s))
         s = substr(s, length(text) + 1)
-        if (text !~ /^\{/) gsub(/"/, "", text)
+        if (text ~ /^"/) gsub(/"/, "", text)
         word = substr(text, 11)
         if (text !~ /^pare help [a-z_]+$/) out = out "`" text "`"
         else if (anchor(word) != "") out = out link(word)

@@ -254,8 +254,8 @@ static pare_status refuse_quantized(const pare__config_file *f, const pare_confi
         return check_ternary(f, q, method);
     if (strcmp(method, "pare") != 0 && strcmp(method, "compressed-tensors") != 0)
         return pare_fail(f->cx, PARE_ENOTSUP,
-                         "%s: the model is already quantized by %.64s; a checkpoint in F32, F16 or "
-                         "BF16, or one of compressed-tensors, is needed",
+                         "%s: the model is already quantized by %.64s, which pare does not read; "
+                         "give the checkpoint in F32, F16 or BF16, or one in compressed-tensors",
                          f->name, method);
     return PARE_OK;
 }

@@ -12,7 +12,7 @@ const pare_recipe_key pare_recipe_keys[] = {
     {"model", "PATH", "the checkpoint to compress: a directory or a file; or --model PATH"},
     {"output", "PATH", "the directory to write; or --output PATH"},
     {"tokenizer", "PATH", "a tokenizer.json, or a folder with a tokenizer, instead of the model's"},
-    {"seed", "0", "of everything that is drawn at random: calibration windows, samples, ties"},
+    {"seed", "0", "of all that is drawn at random: calibration windows, samples, ties"},
     {"calibration", "{text: FILE}", "the inputs that passes look at (pare help calibration)"},
     {"passes", "[gptq]", "what to do, in this order; must be there (pare help lists them)"},
     {"evaluate", "[kl: {text: FILE}]", "what to measure before and after (pare help evaluate)"},

@@ -19,9 +19,11 @@ static const pare_param method_param = {
     }
 
 static const pare_param of_int4[] = {
-    GROUP(head, "channels of a head that share a scale and a low; divides them"), {.name = NULL}};
-static const pare_param of_kivi[] = {GROUP(NULL, "tokens of a key channel, channels of a value, "
-                                                 "that share a scale and a low; divides a head"),
+    GROUP(head, "channels of a head that share a scale and a minimum; divides a head"),
+    {.name = NULL}};
+static const pare_param of_kivi[] = {GROUP(NULL,
+                                           "tokens of a key channel, channels of a value, "
+                                           "that share a scale and a minimum; divides a head"),
                                      {.name = "window",
                                       .type = PARE_PARAM_INTEGER,
                                       .min = 1,

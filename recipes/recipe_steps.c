@@ -34,13 +34,15 @@ const pare_param pare__temperature = {.name = "temperature",
                                       .min = 0,
                                       .max = 100,
                                       .fallback = 1,
-                                      .help = "generate: of the samples; 1: the model as it is"};
+                                      .help =
+                                          "for generate: of the samples; 1: the model as it is"};
 const pare_param pare__weight = {.name = "weight",
                                  .type = PARE_PARAM_NUMBER,
                                  .min = 0.001,
                                  .max = 1000,
                                  .fallback = 1,
-                                 .help = "text: share of a file, as in {path: FILE, weight: 2}"};
+                                 .help =
+                                     "for text: share of a file, as in {path: FILE, weight: 2}"};
 static const pare_param limit = {.name = "limit",
                                  .type = PARE_PARAM_INTEGER,
                                  .min = 1,
@@ -59,7 +61,9 @@ const pare_param pare_experts_params[] = {
               .type = PARE_PARAM_CHOICE,
               .words = cold_words,
               .fallback = PARE_COLD_ALL_TOKENS,
-              .help = "with fewer: calibrated on all tokens, or as if on white noise"},
+              .help =
+                  "how to calibrate an expert that fewer reach: on all tokens, or as if its inputs "
+                  "were white noise"},
     {.name = NULL}};
 const pare_param pare__nan = {.name = "nan",
                               .type = PARE_PARAM_CHOICE,
@@ -70,8 +74,8 @@ static const pare_param token_weights = {
     .type = PARE_PARAM_CHOICE,
     .words = token_words,
     .fallback = PARE_TOKENS_AUTO,
-    .help = "in Hessians: all tokens alike (even), or by the gradient of the loss behind each "
-            "linear; auto: loss for gptq, unless the head of the model is packed"};
+    .help = "how tokens count in Hessians: all alike (even), or by the gradient of the loss behind "
+            "each linear (loss); auto: loss for gptq, unless the head of the model is packed"};
 const pare_param *const pare_calibration_params[] = {
     &pare__samples, &pare__window, &token_weights, &pare__temperature, &pare__weight, NULL};
 const pare_param *const pare_limit_param = &limit;

@@ -82,7 +82,8 @@ static void print_overview(void)
     (void)printf("\ntopics\n");
     for (const pare_topic *t = pare_topics; t->name; t++)
         pare_help_row(24, t->name, t->summary);
-    (void)printf("\n\"pare help WORD\" explains a command, a pass or a topic.\n");
+    (void)printf(
+        "\n\"pare help WORD\" explains a command, a pass, a parameter of passes or a topic.\n");
 }
 
 /* What a parameter takes: "2, 3, 4, 8", "32 .. 4096 in steps of 32, row", "true, false". */
@@ -198,6 +199,31 @@ static void print_pass(const pare_pass *pass)
                               : "");
 }
 
+/* A parameter, of each pass that has it; false when none has. */
+static bool print_parameter(const char *name)
+{
+    bool found = false;
+    for (size_t i = 0; i < pare_pass_count(); i++)
+        for (const pare_param *p = pare_passes[i]->params; p->name; p++)
+            if (strcmp(p->name, name) == 0) {
+                if (!found)
+                    (void)printf("%s: a parameter of passes\n", name);
+                (void)printf("\n%s\n", pare_passes[i]->name);
+                pare_help_setting(p);
+                found = true;
+            }
+    return found;
+}
+
+/* Whether the page on recipes explains it: a key, or what every pass takes. */
+static bool is_of_recipe(const char *word)
+{
+    for (const pare_recipe_key *k = pare_recipe_keys; k->name; k++)
+        if (strcmp(k->name, word) == 0)
+            return true;
+    return strcmp(word, "targets") == 0 || strcmp(word, "skip") == 0;
+}
+
 pare_status pare_help(pare_cli *cli, const char *topic)
 {
     const char *known[PARE_ARGS_MAX];
@@ -230,7 +256,9 @@ pare_status pare_help(pare_cli *cli, const char *topic)
             pare_help_presets();
             found = true;
         }
-    if (found)
+    if (!found && is_of_recipe(topic))
+        return pare_help(cli, "recipe");
+    if (found || print_parameter(topic))
         return PARE_OK;
     const char *const near = pare_nearest_word(topic, known, count);
     return pare_fail(&cli->cx, PARE_EUSAGE, "no help on \"%s\"%s%s%s", topic,

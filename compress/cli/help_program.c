@@ -20,15 +20,14 @@ static kind kind_of(const pare_pass *p)
 void pare_help_passes(void)
 {
     static const char *const title[KINDS] = {
-        [TRANSFORM] =
-            "transforms change the weights, but not what the model computes (clipping "
-            "excepted, which is measured); they need a quantizer behind them, and permute "
-            "a pruner by N:M",
-        [PRUNER] = "pruners set weights to zero; a linear has one at most, in front of its "
-                   "quantizer",
-        [QUANTIZER] = "quantizers choose the codes that are stored; a linear has one at most",
-        [STRUCTURE] = "structured passes remove whole parts and stand alone; the result is a "
-                      "smaller plain checkpoint",
+        [TRANSFORM] = "Transforms change the weights, but not what the model computes (except by "
+                      "clipping, which pare measures). They need a quantizer behind them; permute "
+                      "needs a pruner by N:M:",
+        [PRUNER] = "Pruners set weights to zero. A linear has one at most, in front of its "
+                   "quantizer:",
+        [QUANTIZER] = "Quantizers choose the codes that are stored. A linear has one at most:",
+        [STRUCTURE] = "Structured passes remove whole parts and stand alone. The result is a "
+                      "smaller plain checkpoint:",
     };
     (void)printf(
         "passes: what pare does with the linears of each block, in the order of the list\n");
@@ -39,14 +38,15 @@ void pare_help_passes(void)
             if (kind_of(pare_passes[i]) == k)
                 pare_help_row(24, pare_passes[i]->name, pare_passes[i]->summary);
     }
-    (void)printf("\nA pass works on every linear of the blocks, or on those that its targets: and "
-                 "skip: choose, so\ndifferent linears can have different quantizers. \"pare help "
-                 "PASS\" has the parameters of a pass.\n\"pare plan\" refuses an order that cannot "
-                 "work, and says why.\n\n"
-                 "example  passes:\n"
-                 "           - smoothquant: {alpha: 0.5}\n"
-                 "           - gptq: {bits: 4, group: 64, skip: [\"*.down_proj\"]}\n"
-                 "           - rtn: {bits: 8, targets: [\"*.down_proj\"]}\n");
+    (void)printf(
+        "\nA pass works on every linear of the blocks, or on those that its targets: and "
+        "skip: choose, so\ndifferent linears can have different quantizers. \"pare help "
+        "PASS\" has the parameters of a pass,\n\"pare help PARAMETER\" the passes that have "
+        "one. \"pare plan\" refuses an order that cannot work, and\nsays why.\n\n"
+        "example  passes:\n"
+        "           - smoothquant: {alpha: 0.5}\n"
+        "           - gptq: {bits: 4, group: 64, skip: [\"*.down_proj\"]}\n"
+        "           - rtn: {bits: 8, targets: [\"*.down_proj\"]}\n");
 }
 
 void pare_help_choice(void)

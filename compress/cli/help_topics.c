@@ -43,7 +43,7 @@ static void print_recipe(void)
     for (const pare_recipe_key *k = pare_recipe_keys; k->name; k++)
         pare_help_words(printf("  %-12s %-30s ", k->name, k->example), 46, k->help);
     (void)printf(
-        "\ntargets and skip of a pass choose linears by name:\n"
+        "\ntargets and skip of a pass choose linears by the names that \"pare plan\" prints:\n"
         "  \"*.mlp.*\"                a glob, which matches the whole name; sets: [a-c], "
         "[!a-c]\n"
         "  're:.*(?:q|k)_proj$'     a regular expression of Python (through PCRE2), which "

@@ -45,8 +45,8 @@ static void say_quantized(pare_cli *cli, const char *path, const pare_checkpoint
     bool integer = false;
     if (ck->unpacked)
         pare_screen_say(&cli->screen,
-                        "pare: warning: %s is quantized (%zu linears in compressed-tensors), its "
-                        "values are used",
+                        "pare: warning: %s is quantized already (%zu linears in "
+                        "compressed-tensors); pare takes its values",
                         path, ck->unpacked);
     if (!pare_checkpoint_quantized(ck, types, sizeof types))
         return;
@@ -54,8 +54,9 @@ static void say_quantized(pare_cli *cli, const char *path, const pare_checkpoint
         const pare_linear *const w = ck->stored[i].packed;
         integer = integer || (w && w->activation.mode != PARE_ACTIVATION_FLOAT);
     }
-    pare_screen_say(&cli->screen, "pare: warning: %s is quantized (%s), its values are used%s",
-                    path, types,
+    pare_screen_say(&cli->screen,
+                    "pare: warning: %s is quantized already (%s); pare takes its values%s", path,
+                    types,
                     integer ? "; linears in Q4_0 and Q8_0 take their inputs in int8, as those of "
                               "an artifact do"
                             : "");

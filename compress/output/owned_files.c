@@ -205,7 +205,7 @@ static pare_status refuse(pare_ctx *cx, const char *path, const char *name, cons
 {
     return pare_fail(
         cx, PARE_EEXISTS,
-        "%s/%.100s: %s; only what pare wrote, as it wrote it, is replaced or removed: "
+        "%s/%.100s: %s; pare replaces and removes only what it wrote and nobody changed: "
         "move it away, remove it yourself if it is of no use (pare verify tells what is "
         "damaged), or choose another path",
         path, name, what);
@@ -215,7 +215,7 @@ static pare_status refuse_whole(pare_ctx *cx, const char *path, const char *what
 {
     return pare_fail(
         cx, PARE_EEXISTS,
-        "%s: %s; only what pare wrote, as it wrote it, is replaced or removed: move it "
+        "%s: %s; pare replaces and removes only what it wrote and nobody changed: move it "
         "away, or choose another path",
         path, what);
 }

@@ -14,7 +14,7 @@ static const pare_param params[] = {
         .help = "weights of a row that share a scale, and inputs (at most 128) of a token"},
     [OUTLIERS] = {.name = "outliers", .type = PARE_PARAM_INTEGER, .min = 0, .max = 4096,
         .fallback = 128,
-        .help = "columns of the largest sum of squares, at most all: int8, with int8 inputs"},
+        .help = "number of columns that get int8 weights and inputs: those with the largest sum of squares"},
     [CLIP] = {.name = "clip", .type = PARE_PARAM_CHOICE, .fallback = PARE_CLIP_MSE,
         .words = pare_quantize_clip, .help = "mse: search the range with the least |error|^2.4"},
     [ROUNDING] = {.name = "rounding", .type = PARE_PARAM_CHOICE, .fallback = BY_GPTQ,

@@ -13,7 +13,7 @@ static const pare_param params[] = {
     [CLIP] = {.name = "clip", .type = PARE_PARAM_BOOL, .fallback = 1,
         .help = "search a bound per row and group and clamp the weights to it; not of q and k"},
     [DUO] = {.name = "duo", .type = PARE_PARAM_BOOL, .fallback = 0,
-        .help = "scales from the sizes of inputs and weights, not of inputs alone"},
+        .help = "take scales from the sizes of inputs and weights, not of inputs alone"},
     [STEPS] = {.name = "steps", .type = PARE_PARAM_INTEGER, .min = 1, .max = 100, .fallback = 20,
         .help = "exponents to try, from 0 to 1 in steps of 1/steps"},
     {.name = NULL},

@@ -58,21 +58,21 @@ static const pare_param params[] = {
     PARE_QUANTIZE_ACTIVATIONS(ACTIVATIONS),
     [REFINE] = {.name = "refine", .type = PARE_PARAM_INTEGER, .min = 0, .max = 100, .fallback = 2,
         .by = "grid", .when = "uniform",
-        .help = "rounds of coordinate descent after the sweep: each improves one scale or code after the "
-                "other for the outputs; 0: none"},
+        .help = "rounds of coordinate descent after the sweep: each improves the scales and codes for the "
+                "outputs, one at a time; 0: none"},
     [CORRECT] = {.name = "correct", .type = PARE_PARAM_CHOICE, .fallback = CORRECT_AUTO,
         .words = corrections, .by = "grid", .when = "uniform",
-        .help = "compensate what the linears before have lost: gptaq or qronos run the float model "
-                "beside and imply true_sequential (qronos is damped by damp, not as in its paper); "
-                "auto: gptaq where no pass scales, rotates or prunes, the model has no experts and "
-                "tune is off, else none"},
+        .help = "make up for what earlier linears have lost: gptaq and qronos run the float model "
+                "beside the compressed one and imply true_sequential (qronos takes damp, unlike its "
+                "paper); auto: none where a pass scales, rotates or prunes, where the model has "
+                "experts and with tune, else gptaq"},
     [ALPHA] = {.name = "alpha", .type = PARE_PARAM_NUMBER, .min = 0, .max = 1, .fallback = 0,
         .by = "correct", .when = "gptaq, qronos",
-        .help = "for correct: how much of the loss to compensate; 0: as the papers, 0.25 for gptaq and 1 for qronos"},
+        .help = "for correct: share of the loss to make up for; 0: as in the papers (gptaq 0.25, qronos 1)"},
     [TUNE] = {.name = "tune", .type = PARE_PARAM_BOOL, .fallback = 0,
         .by = "grid", .when = "uniform",
         .help = "try the other act_order, the other clip and 10 times more and less damp for each linear, "
-                "and keep what has the least error on held-out windows; takes 6 times as long"},
+                "and keep what has the least error on held-out windows; a linear takes 6 times as long"},
     {.name = NULL},
 };
 // clang-format on

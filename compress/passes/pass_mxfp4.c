@@ -22,7 +22,7 @@ static pare_pass_cost cost(const double *value, size_t n, size_t k, size_t threa
 
 const pare_pass pare_pass_mxfp4 = {
     .name = "mxfp4",
-    .summary = "MXFP4: rounds to 4-bit floats (E2M1), with a power of two for 32 of them",
+    .summary = "MXFP4: rounds to 4-bit floats (E2M1); 32 of them share a power of two",
     .source = "OCP Microscaling Formats 1.0, section 6.3",
     .needs = PARE_FACT_WEIGHTS,
     .gives = PARE_FACT_CODES,

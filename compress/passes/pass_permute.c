@@ -12,9 +12,10 @@ enum { POWER, SPAN };
 // clang-format off
 static const pare_param params[] = {
     [POWER] = {.name = "power", .type = PARE_PARAM_NUMBER, .min = 0, .max = 2, .fallback = 0.5,
-        .help = "of an input's length in RIA's score, whose sum over what stays is lifted"},
+        .help = "exponent of an input's length in RIA's score; the order that pare looks for has "
+                "the largest sum of that score over what stays"},
     [SPAN] = {.name = "span", .type = PARE_PARAM_INTEGER, .min = 0, .max = 8192, .fallback = 1024,
-        .help = "channels assigned to groups at once, after all were dealt out; 0: none"},
+        .help = "channels that pare assigns to groups together, after it dealt all out; 0: none"},
     {.name = NULL},
 };
 // clang-format on

@@ -9,7 +9,7 @@ enum { POWER = PARE_PRUNE_PARAMS, STABILITY };
 static const pare_param params[] = {
     PARE_PRUNE_TABLE(0, PARE_COMPARE_LAYER, "the matrix"),
     [POWER] = {.name = "power", .type = PARE_PARAM_NUMBER, .min = 0, .max = 2, .fallback = 0.5,
-        .help = "of an input's length in the score"},
+        .help = "exponent of an input's length in the score"},
     PARE_PRUNE_STABILITY(STABILITY),
     {.name = NULL}};
 // clang-format on

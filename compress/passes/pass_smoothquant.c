@@ -16,9 +16,9 @@ static const pare_param params[] = {
         .words = alphas, .help = "share of an input's range that goes to the weights; search: the "
         "best of 0, 0.05, .. 1 for each input"},
     [ATTENDED] = {.name = "attended", .type = PARE_PARAM_BOOL, .fallback = 0,
-        .help = "also the input of o, folded into v"},
+        .help = "scale the input of o, too; v takes the inverse"},
     [ACTIVATED] = {.name = "activated", .type = PARE_PARAM_BOOL, .fallback = 0,
-        .help = "also the input of down, folded into up"},
+        .help = "scale the input of down, too; up takes the inverse"},
     {.name = NULL},
 };
 // clang-format on
@@ -102,6 +102,10 @@ const pare_pass pare_pass_smoothquant = {
     .name = "smoothquant",
     .summary = "SmoothQuant: moves a part of the range of large inputs into the weights",
     .source = "Xiao et al., ICML 2023, eq. (4)",
+    .notes =
+        "SmoothQuant is made for weights and inputs of 8 bits (W8A8). The quantizer for that is\n"
+        "rtn: {bits: 8, group: row, activations: int8_token}, as in recipes/smoothquant-w8a8.yaml."
+        "\n",
     .needs = PARE_FACT_WEIGHTS | PARE_FACT_CHANNELS,
     .params = params,
     .cost = cost,

@@ -39,7 +39,7 @@ static const pare_param params[] = {
     [ORDER] = {.name = "order", .type = PARE_PARAM_CHOICE, .fallback = NATURAL, .words = orders,
         .help = "unstructured: columns as they lie, or those that lose most first (ROSE)"},
     [SCORE] = {.name = "score", .type = PARE_PARAM_CHOICE, .fallback = OBS, .words = scores,
-        .help = "what goes costs least by the error that is left when the rest has made up for it "
+        .help = "prune what costs least: by the error that is left when the rest has compensated "
                 "(obs), or by that and the error without (isc)"},
     {.name = NULL}};
 static const pare_param joint_params[] = {

@@ -32,15 +32,15 @@ extern const pare_word pare_prune_share[], pare_prune_patterns[], pare_prune_com
         .help = "share of the weights to prune; auto: 0.5, or what the pattern says"},             \
     [(base) + PARE_PRUNE_PATTERN] = {.name = "pattern", .type = PARE_PARAM_PATTERN, .max = 64,     \
         .words = pare_prune_patterns,                                                              \
-        .help = "N:M: of each M inputs of a row N stay, such as 2:4"},                             \
+        .help = "N:M, such as 2:4: of each M inputs of a row N stay"},                             \
     [(base) + PARE_PRUNE_COMPARE] = {.name = "compare", .type = PARE_PARAM_CHOICE,                 \
         .fallback = (compare), .words = pare_prune_compare,                                        \
         .help = "unstructured: compare weights within a row, or (layer) within " sets},            \
     [(base) + PARE_PRUNE_TIES] = {.name = "ties", .type = PARE_PARAM_CHOICE, .fallback = 0,        \
         .words = pare_prune_ties,                                                                  \
-        .help = "which of equal scores goes: the first, or one that the recipe's seed draws, so "  \
-                "that nobody who made a model can plan which weights near the cut survive; the "   \
-                "wider tie_width, the more quality that costs"},                                   \
+        .help = "which of equal scores to prune: the first, or one that the recipe's seed draws; " \
+                "with random nobody who made a model can plan which weights near the cut "         \
+                "survive; the wider tie_width, the more quality that costs"},                                   \
     [(base) + PARE_PRUNE_TIE_WIDTH] = {.name = "tie_width", .type = PARE_PARAM_NUMBER, .min = 0,   \
         .max = 1, .fallback = PARE_PRUNE_TIE_WIDTH_USUAL, .by = "ties", .when = "random",          \
         .help = "for ties: random: scores within this share of the score at the cut count as "     \
@@ -49,8 +49,8 @@ extern const pare_word pare_prune_share[], pare_prune_patterns[], pare_prune_com
 #define PARE_PRUNE_STABILITY(index)                                                                \
     [index] = {.name = "stability", .type = PARE_PARAM_INTEGER, .min = 0, .max = 16,               \
         .fallback = 0,                                                                             \
-        .help = "repeat the choice on so many parts of the calibration, 2 or more, and report "    \
-                "how far they agree; 0: do not"}
+        .help = "repeat the choice on this many parts of the calibration (2 or more), and report " \
+                "how far the choices agree; 0: choose once"}
 /* Rows for passes that share out the ratio by a rule. */
 #define PARE_PRUNE_RATIOS(base)                                                                    \
     [(base) + PARE_PRUNE_RULE] = {.name = "ratios", .type = PARE_PARAM_CHOICE, .fallback = 0,      \
@@ -59,10 +59,10 @@ extern const pare_word pare_prune_share[], pare_prune_patterns[], pare_prune_com
     [(base) + PARE_PRUNE_SPREAD] = {.name = "spread", .type = PARE_PARAM_NUMBER, .min = 0.001,     \
         .max = 0.5, .fallback = PARE_PRUNE_SPREAD_USUAL, .by = "ratios",                           \
         .when = "owl, isc or search",                                                              \
-        .help = "for ratios: how far a share may lie from sparsity, which is their mean"},         \
+        .help = "for ratios: how far a share may lie from sparsity, the mean of the shares"},         \
     [(base) + PARE_PRUNE_OUTLIER] = {.name = "outlier", .type = PARE_PARAM_NUMBER, .min = 1,       \
         .max = 1000, .fallback = PARE_PRUNE_OUTLIER_USUAL, .by = "ratios", .when = "owl",          \
-        .help = "for owl: a score above so many times its block's mean is an outlier"}
+        .help = "for owl: a score above this many times its block's mean is an outlier"}
 // clang-format on
 
 /* The rule that `value`, from `base` on, stands for. PARE_EINVAL when a pattern and a share are

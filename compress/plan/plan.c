@@ -147,7 +147,7 @@ static pare_status check_replacing(pare_ctx *cx, pare_arena *a, const pare_plan 
     PARE_TRY(pare_owned_marked(cx, a, plan->place.output, PARE_OUTPUT_ARTIFACT, &ours, why));
     return ours ? PARE_OK
                 : FAIL_OUTPUT(cx, PARE_EEXISTS, plan,
-                              "%s: %s, so the output cannot go there; give another output",
+                              "%s: %s, so pare does not write there; give another output",
                               plan->place.output, why);
 }
 
@@ -263,7 +263,9 @@ static pare_status fit_window(pare_ctx *cx, const pare_plan *plan, size_t asked,
 {
     const size_t context = plan->model.config.context;
     if (given && asked > context)
-        return pare_recipe_fail(cx, place, "window %zu is above the model's context of %zu tokens",
+        return pare_recipe_fail(cx, place,
+                                "window %zu is above the model's context of %zu tokens; "
+                                "take at most that",
                                 asked, context);
     *window = asked < context ? asked : context;
     return PARE_OK;
@@ -320,8 +322,9 @@ static pare_status check_data(pare_ctx *cx, pare_arena *a, pare_plan *plan, cons
     if (kind != PARE_PATH_FILE || !pare_path_bytes(path, bytes))
         return pare_recipe_fail(cx, file->place, "%s: %s", path,
                                 kind == PARE_PATH_DIRECTORY ? "is a directory, not a file"
-                                : kind == PARE_PATH_OTHER   ? "is no regular file"
-                                                            : "no such file");
+                                : kind == PARE_PATH_OTHER
+                                    ? "is no regular file"
+                                    : "no such file; a path in a recipe is relative to the recipe");
     bool has = true;
     if (text)
         PARE_TRY(pare_checkpoint_has_tokenizer(&plan->checkpoint, &has));

@@ -143,10 +143,11 @@ pare_status pare__plan_refuse_held_out(pare_ctx *cx, const pare_plan *plan, cons
 {
     const char *name;
     if (plan->recipe.held_out)
-        return pare_recipe_fail(cx, plan->recipe.held_out_place,
-                                "evaluate: held_out, and %s; give more text, or fewer samples, or "
-                                "evaluate perplexity or kl of another file",
-                                why);
+        return pare_recipe_fail(
+            cx, plan->recipe.held_out_place,
+            "evaluate: held_out has no windows to measure: %s; give more text, or "
+            "fewer samples, or evaluate perplexity or kl of another file",
+            why);
     const pare_place place = first_pruner(plan, &name);
     return pare_recipe_fail(cx, place,
                             "%s: a pruned model is always evaluated, the recipe has no "

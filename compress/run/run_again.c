@@ -186,13 +186,14 @@ static void tell(pare_run *run, bool texts_unknown)
                       : "of the same recipe, model and texts";
     if (missing)
         pare__notify(run, PARE_EVENT_NOTICE,
-                     "%s is already complete and %s: making %zu of its %zu export%s",
+                     "%s is already complete, %s: making %zu of its %zu export%s",
                      plan->place.output, of, missing, plan->exports, pare_plural(plan->exports));
     else
-        pare__notify(run, PARE_EVENT_NOTICE,
-                     "%s is already complete and %s, its files have their sizes (pare verify looks "
-                     "into them); --restart makes it anew",
-                     plan->place.output, of);
+        pare__notify(
+            run, PARE_EVENT_NOTICE,
+            "%s is already complete: it is %s, and its files have their sizes (pare verify "
+            "reads them whole); --restart makes it anew",
+            plan->place.output, of);
 }
 
 pare_status pare__run_again(pare_run *run, pare_compress_result *out)
@@ -209,14 +210,14 @@ pare_status pare__run_again(pare_run *run, pare_compress_result *out)
     pare_arena_rewind(&run->scratch, mark);
     PARE_TRY(s);
     if (difference[0])
-        return pare_fail(
-            run->cx, PARE_EEXISTS,
-            "%s: the output exists already, and is not of this recipe, model and texts: %s; "
-            "give --restart to replace it, or another --output%s%s",
-            plan->place.output, difference, plan->exports ? " and other paths for its exports" : "",
-            pare_plan_missing(plan, &run->settled)
-                ? "; pare export writes a missing export of what is there"
-                : "");
+        return pare_fail(run->cx, PARE_EEXISTS,
+                         "%s: the output exists already, and belongs to another job: %s; "
+                         "give --restart to replace it, or another --output%s%s",
+                         plan->place.output, difference,
+                         plan->exports ? " and other paths for its exports" : "",
+                         pare_plan_missing(plan, &run->settled)
+                             ? "; pare export writes a missing export of what is there"
+                             : "");
     tell(run, texts_unknown);
     out->again = true;
     out->report.output = plan->place.output;

@@ -588,9 +588,11 @@ START_TEST(windows_that_cannot_be_held_out_are_told)
         const char *recipe, *what;
     } row[] = {
         {"pare: 1\nmodel: " HEDGE "\nevaluate: held_out\npasses: [rtn]\n",
-         "recipe.yaml:3:11: evaluate: held_out, and there is no calibration"},
+         "recipe.yaml:3:11: evaluate: held_out has no windows to measure: there is no "
+         "calibration"},
         {HELD(1, "text: [short.txt]"),
-         "recipe.yaml:3:11: evaluate: held_out, and calibration takes every window"},
+         "recipe.yaml:3:11: evaluate: held_out has no windows to measure: calibration "
+         "takes every window"},
     };
     const job_place p = make_place();
     char what[1024];

@@ -451,7 +451,7 @@ START_TEST(another_job_makes_no_exports_of_a_finished_artifact)
     job_recipe(&p, text);
     const pare_status s = job_run(&p, o, what);
     ck_assert_msg(s == PARE_EEXISTS &&
-                      strstr(what, "/out: the output exists already, and is not") &&
+                      strstr(what, "/out: the output exists already, and belongs") &&
                       strstr(what, _i == 0 ? "it was made of another model.safetensors"
                                            : "where this one says \"bits: 8\""),
                   "%s", what);

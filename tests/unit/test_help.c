@@ -16,7 +16,7 @@ START_TEST(every_topic_has_a_page_and_stands_in_the_overview)
         {"export", "in a recipe"}, /* behind the page of the command */
         {"limits", "the limit is three quarters of"},
         {"nan", "clamp"},
-        {"passes", "quantizers choose the codes"},
+        {"passes", "Quantizers choose the codes"},
         {"choice", "valid-labels.lst"},
         {"preset", "two of four weights"},
         {"log", "left_seconds"},
@@ -116,11 +116,11 @@ START_TEST(every_pass_stands_under_its_kind)
         const char *const first = strstr(page, row);
         ck_assert_msg(first && !strstr(first + 1, row), "%s", row);
     }
-    const char *const quantizers = strstr(page, "\nquantizers choose ");
+    const char *const quantizers = strstr(page, "\nQuantizers choose ");
     ck_assert(quantizers && strstr(page, "\n  wanda ") < quantizers);
-    ck_assert(strstr(page, "\n  awq ") < strstr(page, "\npruners set "));
+    ck_assert(strstr(page, "\n  awq ") < strstr(page, "\nPruners set "));
     ck_assert(strstr(page, "\n  gptq ") > quantizers);
-    ck_assert(strstr(page, "\n  flap ") > strstr(page, "\nstructured passes "));
+    ck_assert(strstr(page, "\n  flap ") > strstr(page, "\nStructured passes "));
 }
 END_TEST
 
@@ -182,6 +182,23 @@ START_TEST(no_page_is_wider_than_100_columns)
 }
 END_TEST
 
+START_TEST(a_parameter_is_shown_of_each_pass_that_has_it)
+{
+    const char *const page = call("help tie_width", OUT)->text;
+    ck_assert(strstr(page, "\nwanda\n  tie_width        0.05          0 .. 1\n"));
+    ck_assert(strstr(page, "\nria\n  tie_width ") && !strstr(page, "gptq"));
+    check_width("help tie_width");
+}
+END_TEST
+
+START_TEST(what_stands_in_a_recipe_is_on_the_page_on_recipes)
+{
+    static const char *const command[] = {"help targets", "help skip", "help seed", "help output"};
+    for (size_t i = 0; i < sizeof command / sizeof *command; i++)
+        ck_assert_msg(strncmp(call(command[i], OUT)->text, "recipe: ", 8) == 0, "%s", command[i]);
+}
+END_TEST
+
 START_TEST(a_word_without_a_page_is_told_with_the_nearest)
 {
     const outcome *const o = call("help calibrate", ERR);
@@ -198,6 +215,8 @@ int main(void)
     tcase_add_test(t, every_topic_has_a_page_and_stands_in_the_overview);
     tcase_add_test(t, the_page_on_recipes_has_every_key_and_an_example_that_can_be_planned);
     tcase_add_test(t, no_page_is_wider_than_100_columns);
+    tcase_add_test(t, a_parameter_is_shown_of_each_pass_that_has_it);
+    tcase_add_test(t, what_stands_in_a_recipe_is_on_the_page_on_recipes);
     tcase_add_test(t, exit_codes_are_explained_as_in_the_documents);
     tcase_add_test(t, every_pass_stands_under_its_kind);
     tcase_add_test(t, options_say_what_they_do_in_their_command);

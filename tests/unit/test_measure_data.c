@@ -277,9 +277,9 @@ START_TEST(bits_of_a_gguf_file_are_those_of_the_file)
         const char *told;
     } c[] = {{"rtn: {bits: 4, group: 32}", "q4_0", 4.5, 4.5, "take their inputs in int8"},
              {"rtn: {bits: 8, group: 32}", "q8_0", 8.5, 8.5, "take their inputs in int8"},
-             {"rtn: {bits: 4, group: 32}", "q4_1", 5, 5.5, "its values are used\n"},
-             {"rtn: {grid: q4_k}", "q4_k", 4.5, 4.625, "its values are used\n"},
-             {"rtn: {grid: q6_k}", "q6_k", 6.5625, 6.5625, "its values are used\n"}};
+             {"rtn: {bits: 4, group: 32}", "q4_1", 5, 5.5, "pare takes its values\n"},
+             {"rtn: {grid: q4_k}", "q4_k", 4.5, 4.625, "pare takes its values\n"},
+             {"rtn: {grid: q6_k}", "q6_k", 6.5625, 6.5625, "pare takes its values\n"}};
     const double weights = 2.0 * (2 * 256 * 256 + 2 * 64 * 256 + 3 * 256 * 512);
     const char *const eval = "eval %/x.gguf --tokens %/tokens.i32 --window 16";
     tiny_model m = tiny_model_default();
