@@ -40,8 +40,10 @@ static uint64_t load(const unsigned char *p, unsigned bytes)
 
 static pare_status cut_short(const cursor *c, const char *what)
 {
-    return pare_fail(c->cx, PARE_EFORMAT, "%s: byte %llu: %s goes past the end at %llu: truncated?",
-                     c->name, (ull)c->at, what, (ull)c->len);
+    return pare_fail(
+        c->cx, PARE_EFORMAT,
+        "%s: byte %llu: %s goes past the end at %llu: truncated? copy or download it again",
+        c->name, (ull)c->at, what, (ull)c->len);
 }
 
 /* A number of `bytes` bytes; `what` stands in the message. */
@@ -206,7 +208,7 @@ static pare_status place(const cursor *c, pare_gguf *g, const uint64_t *offset)
             __builtin_add_overflow(last, t->bytes, &end) || end > c->total)
             return pare_fail(c->cx, PARE_EFORMAT,
                              "%s: tensor %s of %llu bytes at byte %llu goes past the end at %llu: "
-                             "truncated?",
+                             "truncated? copy or download it again",
                              c->name, t->name, (ull)t->bytes, (ull)last, (ull)c->total);
         t->data = c->total == c->len ? c->data + last : NULL;
         if (!pad(offset[i] + t->bytes, g->alignment, &expected))

@@ -38,8 +38,9 @@ static pare_status check_frame(pare_ctx *cx, const char *name, const unsigned ch
 {
     if (len < LENGTH_BYTES)
         return pare_fail(cx, PARE_EFORMAT,
-                         "%s: %llu byte%s, a safetensors file has at least %d: truncated?", name,
-                         (ull)len, pare_plural(len), LENGTH_BYTES);
+                         "%s: %llu byte%s, a safetensors file has at least %d: truncated? copy or "
+                         "download it again",
+                         name, (ull)len, pare_plural(len), LENGTH_BYTES);
     const uint64_t n = read_le64(bytes);
     if (n > HEADER_MAX)
         return pare_fail(
@@ -48,8 +49,9 @@ static pare_status check_frame(pare_ctx *cx, const char *name, const unsigned ch
             (ull)n, HEADER_MAX);
     if (n > len - LENGTH_BYTES)
         return pare_fail(cx, PARE_EFORMAT,
-                         "%s: header of %llu bytes in a file of %llu bytes: truncated?", name,
-                         (ull)n, (ull)len);
+                         "%s: header of %llu bytes in a file of %llu bytes: truncated? copy or "
+                         "download it again",
+                         name, (ull)n, (ull)len);
     if (n == 0 || bytes[LENGTH_BYTES] != '{')
         return pare_fail(cx, PARE_EFORMAT, "%s: byte %d: the header does not start with '{'", name,
                          LENGTH_BYTES);
@@ -122,7 +124,7 @@ static pare_status read_offsets(const reader *r, const pare_json *v, span *s)
     if (s->end > r->data_bytes)
         return pare_fail(r->cx, PARE_EFORMAT,
                          "%s: tensor %s ends at byte %llu of the data, but the file has %llu: "
-                         "truncated?",
+                         "truncated? copy or download it again",
                          r->name, name, (ull)s->end, (ull)r->data_bytes);
     s->tensor.data = r->data + s->begin;
     return PARE_OK;

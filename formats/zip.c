@@ -73,9 +73,10 @@ static bool agrees(uint64_t plain, uint64_t wide, uint64_t saturated)
 static pare_status find_directory(reader *r)
 {
     if (r->len < END)
-        return pare_fail(r->cx, PARE_EFORMAT,
-                         "%s: %llu byte%s, a zip archive has at least 22: truncated?", r->name,
-                         (ull)r->len, pare_plural(r->len));
+        return pare_fail(
+            r->cx, PARE_EFORMAT,
+            "%s: %llu byte%s, a zip archive has at least 22: truncated? copy or download it again",
+            r->name, (ull)r->len, pare_plural(r->len));
     const uint64_t end = r->len - END;
     const unsigned char *const p = r->bytes + end;
     if (pare_le32(p) != END_SIGN || pare_le16(p + 20) != 0)

@@ -203,8 +203,8 @@ static void print_time(const pare_plan_estimate *t)
     (void)printf("%-17s about %s to %s on this machine", "time",
                  pare_units_seconds(t->least, least), pare_units_seconds(t->most, text));
     if (t->load)
-        (void)printf(", which is busy: %llu task%s of others on %llu CPU%s;\n%-17s the least is "
-                     "without them",
+        (void)printf(", which is busy: %llu task%s of others on %llu CPU%s;\n%-17s the smaller "
+                     "time is without them",
                      (unsigned long long)t->load, pare_plural(t->load), (unsigned long long)t->cpus,
                      pare_plural(t->cpus), "");
     if (t->disk[0])

@@ -164,8 +164,9 @@ static pare_status refuse(pare_ctx *cx, const char *path, const pare_json *old,
     if (d.more)
         (void)snprintf(more, sizeof more, "; and %zu more", d.more);
     return pare_fail(cx, PARE_EEXISTS,
-                     "%s: the unfinished run is not this job: %s%s. --restart starts over", path,
-                     d.text, more);
+                     "%s: the unfinished run is not this job: %s%s. --restart starts over; another "
+                     "--output leaves it",
+                     path, d.text, more);
 }
 
 static pare_status compare_fingerprints(pare_ctx *cx, const char *path,
