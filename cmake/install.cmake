@@ -21,7 +21,7 @@ if(TARGET pare-hdf5)
     install(TARGETS pare-hdf5 RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/pare)
 endif()
 install(TARGETS pare_archive EXPORT pare-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-foreach(module IN ITEMS kernels runtime solve formats recipes calib quant prune compress)
+foreach(module IN ITEMS kernels runtime solve formats recipes calib quant prune distill compress)
     install(DIRECTORY ${PROJECT_SOURCE_DIR}/${module}
             DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/pare
             FILES_MATCHING PATTERN "*.h" PATTERN "*_internal.h" EXCLUDE PATTERN "version.h" EXCLUDE

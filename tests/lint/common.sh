@@ -3,7 +3,7 @@
 set -eu
 root=$(cd "$1" && pwd)
 cd "$root"
-modules='kernels runtime solve formats recipes calib quant prune compress'
+modules='kernels runtime solve formats recipes calib quant prune distill compress'
 failed=0
 
 # say MESSAGE: records a finding.

@@ -13,7 +13,7 @@ clean_tree() {
     rm -rf "$work/tree"
     mkdir "$work/tree"
     cd "$work/tree"
-    for m in kernels runtime solve formats recipes calib quant prune compress tests; do
+    for m in kernels runtime solve formats recipes calib quant prune distill compress tests; do
         mkdir $m
         echo "A folder." > $m/README.md
         printf '#ifndef %s_A_H\n#define %s_A_H\n\nint pare_%s(void);\n\n#endif\n' $m $m $m > $m/$m.h

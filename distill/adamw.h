@@ -1,0 +1,36 @@
+/* distill/adamw.h - AdamW, clipping by the global norm, and weights that stay 0.
+ *
+ *   n = sqrt(sum over all leaves of g^2),  g becomes g min(1, clip / (n + 1e-6))
+ *   w = w (1 - rate decay)                                    where the leaf decays
+ *   m = b1 m + (1 - b1) g,    v = b2 v + (1 - b2) g^2
+ *   w = w - rate / (1 - b1^t) m / (sqrt(v) / sqrt(1 - b2^t) + eps),  t = 1, 2, ..
+ *
+ * Where a leaf keeps zeros, a weight that is 0 has no gradient: it does not count in n, and stays
+ * 0. State and weights in F32, each step in double; sums have one order, so the same bytes for any
+ * number of threads. Source: Loshchilov, Hutter, 2017; the order of torch.optim.AdamW and of
+ * torch.nn.utils.clip_grad_norm_. */
+#ifndef PARE_DISTILL_ADAMW_H
+#define PARE_DISTILL_ADAMW_H
+
+#include "runtime/context.h"
+
+/* One tensor that is trained. */
+typedef struct pare_leaf {
+    float *value, *gradient, *m, *v; /* [count] each; m and v are 0 at first */
+    size_t count;
+    bool decays, keeps_zeros;
+} pare_leaf;
+
+typedef struct pare_adamw {
+    double beta1, beta2, eps, decay;
+    double clip; /* 0: gradients are not clipped */
+} pare_adamw;
+
+/* n over all leaves. */
+double pare_leaves_norm(const pare_ctx *cx, const pare_leaf *leaf, size_t leaves);
+
+/* Step t of all leaves, whose gradients have norm n; gradients become 0. */
+void pare_adamw_step(const pare_ctx *cx, const pare_adamw *o, pare_leaf *leaf, size_t leaves,
+                     size_t t, double rate, double norm);
+
+#endif

@@ -1,0 +1,311 @@
+#include "distill/train.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "calib/wave.h"
+#include "runtime/small.h"
+#include "runtime/tape.h"
+
+enum { CHUNK = 256 }; /* rows of logits that are there at once */
+static const double exploded = 1e4, lost = 10;
+
+typedef struct trainer {
+    pare_ctx *cx;
+    pare_arena *scratch;
+    pare_arena work; /* of passes through a block or the head, kept from one to the next */
+    const pare_trainee *t;
+    const pare_train_data *data;
+    const pare_train_opts *o;
+    const pare_config *c;
+    size_t rows;            /* of the current lot */
+    uint64_t round;         /* that `order` is of, from 1 on; 0: none yet */
+    size_t *order;          /* [windows] */
+    int32_t *token, *label; /* [rows of a lot] */
+    float *x, *u;           /* inputs of all blocks and what is behind the last: of the
+                               student; of the teacher, with `hidden`, else only the latter */
+    float *dx;              /* of the stream */
+    float *logits;          /* [CHUNK, vocab] of the teacher */
+    pare_kv kv;
+    pare_leaf_gradient *gradient; /* [leaves] */
+    double loss;                  /* of the step so far */
+} trainer;
+
+static size_t lot_windows(const pare_train_data *data, const pare_train_opts *o)
+{
+    return pare_smaller(pare_wave_batch(data->window), o->batch);
+}
+
+static bool needs_teacher(const pare_train_opts *o)
+{
+    return pare_losses_compare(&o->losses) || o->losses.hidden > 0;
+}
+
+/* How many streams the teacher keeps: in front of all blocks and behind the last, or that alone. */
+static size_t teacher_streams(const pare_config *c, const pare_train_opts *o)
+{
+    return o->losses.hidden > 0 ? c->blocks + 1 : needs_teacher(o) ? 1 : 0;
+}
+
+/* --- data --------------------------------------------------------------------------------------
+ */
+
+/* Windows first .. first + count - 1 of all that are trained on, and what follows each token. */
+static void load_lot(trainer *r, uint64_t first, size_t count)
+{
+    const size_t window = r->data->window, windows = r->data->windows;
+    for (size_t i = 0; i < count; i++) {
+        const uint64_t round = (first + i) / windows + 1;
+        if (round != r->round)
+            pare_schedule_order(r->o->seed, round, windows, r->order);
+        r->round = round;
+        const int32_t *const from = r->data->token + r->order[(first + i) % windows] * window;
+        int32_t *const token = r->token + i * window, *const label = r->label + i * window;
+        memcpy(token, from, window * sizeof *token);
+        memcpy(label, from + 1, (window - 1) * sizeof *label);
+        label[window - 1] = PARE_NO_LABEL;
+    }
+    r->rows = count * window;
+}
+
+static pare_batch lot_batch(const trainer *r)
+{
+    return (pare_batch){.sequences = r->rows / r->data->window, .length = r->data->window};
+}
+
+/* --- forward -----------------------------------------------------------------------------------
+ */
+
+/* A model on the lot. `apart`: the inputs of each block stay, x [blocks + 1, rows, hidden]; else x
+ * [rows, hidden] is what is behind the last. */
+static pare_status run_forward(trainer *r, const pare_forward *f, bool apart, float *x)
+{
+    const size_t floats = r->rows * r->c->hidden;
+    PARE_TRY(pare_embed_batch(r->cx, f->model, r->token, lot_batch(r), x));
+    for (size_t b = 0; b < r->c->blocks; b++) {
+        PARE_TRY(pare_ctx_interrupted(r->cx));
+        if (apart) {
+            memcpy(x + floats, x, floats * sizeof *x);
+            x += floats;
+        }
+        PARE_TRY(pare_block_forward(r->cx, &r->work, f, &f->model->block[b], lot_batch(r), x,
+                                    &r->kv, NULL));
+    }
+    return PARE_OK;
+}
+
+/* --- backward ----------------------------------------------------------------------------------
+ */
+
+/* Rows first .. first + rows - 1 of the lot through the head and back. */
+static pare_status run_chunk(trainer *r, pare_tape *tape, const float *x, const float *u,
+                             size_t first, size_t rows, double scale)
+{
+    const pare_ops o = pare_tape_ops(tape);
+    const pare_forward *const f = r->t->student;
+    const size_t hidden = r->c->hidden, vocab = f->model->head.n;
+    const bool compare = pare_losses_compare(&r->o->losses);
+    pare_array in, logits, dl;
+    double value;
+    PARE_TRY(pare_tape_input(tape, x + first * hidden, rows, hidden, true, &in));
+    PARE_TRY(o.op->take(&o, rows, vocab, &logits));
+    PARE_TRY(pare_logits_run(&o, f, in, NULL, logits));
+    PARE_TRY(o.op->take(&o, rows, vocab, &dl)); /* the way back through a cap reads the others */
+    memcpy(dl.at, logits.at, rows * vocab * sizeof *dl.at);
+    if (compare)
+        PARE_TRY(pare_logits(r->cx, o.scratch, r->t->teacher, u + first * hidden, NULL, rows,
+                             r->logits));
+    PARE_TRY(pare_losses_rows(r->cx, o.scratch, &r->o->losses, dl.at, compare ? r->logits : NULL,
+                              r->label + first, rows, vocab, scale, &value));
+    r->loss += scale * value;
+    PARE_TRY(pare_tape_back(tape, logits, dl.at, &(pare_gradients){0}));
+    memcpy(r->dx + first * hidden, pare_tape_gradient(in), rows * hidden * sizeof *r->dx);
+    return PARE_OK;
+}
+
+/* dx: of what is behind the last block. */
+static pare_status run_head(trainer *r, const float *x, const float *u, double scale)
+{
+    for (size_t i = 0; i < r->rows; i += CHUNK) {
+        pare_tape tape;
+        pare_tape_begin(r->cx, &r->work, &tape);
+        const pare_status s = run_chunk(r, &tape, x, u, i, pare_smaller(r->rows - i, CHUNK), scale);
+        pare_tape_end(&tape);
+        PARE_TRY(s);
+    }
+    return PARE_OK;
+}
+
+static pare_status undo_block(trainer *r, pare_tape *tape, size_t block, const float *x)
+{
+    const pare_forward *const f = r->t->student;
+    const pare_gradients wanted = {.leaf = r->gradient, .leaves = r->t->leaves};
+    pare_array in, out;
+    PARE_TRY(pare_tape_input(tape, x, r->rows, r->c->hidden, block > 0, &in));
+    PARE_TRY(pare_tape_block(tape, f, &f->model->block[block], lot_batch(r), in, NULL, &out));
+    PARE_TRY(pare_tape_back(tape, out, r->dx, &wanted));
+    if (block > 0)
+        memcpy(r->dx, pare_tape_gradient(in), r->rows * r->c->hidden * sizeof *r->dx);
+    return PARE_OK;
+}
+
+/* From dx of what is behind the last block to the gradients of all leaves. `share`: of the rows of
+ * the step. */
+static pare_status run_backward(trainer *r, double share)
+{
+    const size_t floats = r->rows * r->c->hidden;
+    const double weight = r->o->losses.hidden * share / (double)r->c->blocks;
+    for (size_t b = r->c->blocks; b-- > 0;) {
+        const float *const x = r->x + b * floats;
+        pare_tape tape;
+        PARE_TRY(pare_ctx_interrupted(r->cx));
+        if (weight > 0)
+            r->loss += weight * pare_losses_hidden(r->cx, x + floats, r->u + (b + 1) * floats,
+                                                   floats, weight, r->dx);
+        pare_tape_begin(r->cx, &r->work, &tape);
+        const pare_status s = undo_block(r, &tape, b, x);
+        pare_tape_end(&tape);
+        PARE_TRY(s);
+    }
+    return PARE_OK;
+}
+
+/* --- steps -------------------------------------------------------------------------------------
+ */
+
+static pare_status run_lot(trainer *r)
+{
+    const size_t floats = r->rows * r->c->hidden, all = r->o->batch * r->data->window;
+    const size_t counted = r->o->batch * (r->data->window - 1);
+    const size_t streams = teacher_streams(r->c, r->o);
+    if (streams > 0)
+        PARE_TRY(run_forward(r, r->t->teacher, streams > 1, r->u));
+    PARE_TRY(run_forward(r, r->t->student, true, r->x));
+    PARE_TRY(run_head(r, r->x + r->c->blocks * floats,
+                      streams > 1 ? r->u + r->c->blocks * floats : r->u, 1 / (double)counted));
+    return run_backward(r, (double)r->rows / (double)all);
+}
+
+static pare_status run_lots(trainer *r, size_t step)
+{
+    const size_t most = lot_windows(r->data, r->o);
+    r->loss = 0;
+    for (size_t i = 0; i < r->o->batch; i += most) {
+        load_lot(r, (uint64_t)step * r->o->batch + i, pare_smaller(r->o->batch - i, most));
+        PARE_TRY(run_lot(r));
+    }
+    return PARE_OK;
+}
+
+/* `first`: the loss of the first step; `least`: the smallest norm so far. */
+static pare_status check_step(pare_ctx *cx, const pare_train_step *s, double first, double least)
+{
+    if (!isfinite(s->loss) || !isfinite(s->norm))
+        return pare_fail(cx, PARE_ENUMERIC,
+                         "step %zu: the %s is not finite; train with a smaller rate", s->step,
+                         isfinite(s->loss) ? "gradient" : "loss");
+    if (s->norm > exploded * least || (s->loss > lost * first && s->loss > 1))
+        return pare_fail(cx, PARE_ENUMERIC,
+                         "step %zu: training diverges: the loss is %.3g and was %.3g at first, the "
+                         "norm of its gradient is %.3g and was %.3g; train with a smaller rate or "
+                         "a longer warm-up",
+                         s->step, s->loss, first, s->norm, least);
+    return PARE_OK;
+}
+
+static pare_status run_steps(trainer *r, pare_leaf *leaf,
+                             void (*see)(void *self, const pare_train_step *step), void *self)
+{
+    const pare_schedule *const schedule = &r->o->schedule;
+    double first = INFINITY, least = INFINITY;
+    for (size_t i = 0; i < schedule->steps; i++) {
+        pare_ctx_progress(r->cx, "training", (double)i, (double)schedule->steps);
+        PARE_TRY(run_lots(r, i));
+        const pare_train_step s = {.step = i + 1,
+                                   .loss = r->loss,
+                                   .norm = pare_leaves_norm(r->cx, leaf, r->t->leaves),
+                                   .rate = pare_schedule_rate(schedule, i)};
+        PARE_TRY(check_step(r->cx, &s, first, least));
+        first = i == 0 ? s.loss : first;
+        least = s.norm > 0 && s.norm < least ? s.norm : least;
+        pare_adamw_step(r->cx, &r->o->adamw, leaf, r->t->leaves, i + 1, s.rate, s.norm);
+        if (see)
+            see(self, &s);
+    }
+    return PARE_OK;
+}
+
+/* --- memory ------------------------------------------------------------------------------------
+ */
+
+static uint64_t chunk_bytes(const pare_ctx *cx, const pare_config *c)
+{
+    const uint64_t row = 4 * (uint64_t)c->vocab + 8 * (uint64_t)c->hidden;
+    return (CHUNK * row + 1024 * (uint64_t)c->hidden) * sizeof(float) +
+           pare_losses_bytes(cx, CHUNK, c->vocab) + (uint64_t)256 * PARE_ALIGN;
+}
+
+/* The most of a pass through a block, there and back, and through the head. */
+static uint64_t work_bytes(const pare_ctx *cx, const pare_config *c, pare_batch b)
+{
+    const uint64_t there = pare_block_forward_scratch(cx, c, b),
+                   back = pare_tape_block_bytes(cx, c, b);
+    const uint64_t most = there > back ? there : back, head = chunk_bytes(cx, c);
+    return head > most ? head : most;
+}
+
+uint64_t pare_train_bytes(const pare_ctx *cx, const pare_config *c, const pare_train_data *data,
+                          const pare_train_opts *o, size_t leaves)
+{
+    const pare_batch b = {.sequences = lot_windows(data, o), .length = data->window};
+    const uint64_t rows = (uint64_t)b.sequences * b.length;
+    const uint64_t streams = c->blocks + 2 + teacher_streams(c, o);
+    return rows * (streams * c->hidden * sizeof(float) + 2 * sizeof(int32_t)) +
+           (pare_losses_compare(&o->losses) ? (uint64_t)CHUNK * c->vocab * sizeof(float) : 0) +
+           data->windows * sizeof(size_t) +
+           pare_kv_bytes(c, &(pare_kv_format){0}, b.sequences, b.length) + work_bytes(cx, c, b) +
+           leaves * sizeof(pare_leaf_gradient) + (uint64_t)1024 * PARE_ALIGN;
+}
+
+static pare_status take(trainer *r)
+{
+    const size_t sequences = lot_windows(r->data, r->o), window = r->data->window;
+    const size_t rows = sequences * window, hidden = r->c->hidden;
+    const size_t vocab = pare_losses_compare(&r->o->losses) ? r->t->teacher->model->head.n : 0;
+    r->order = PARE_NEW(r->scratch, size_t, r->data->windows);
+    r->token = PARE_NEW(r->scratch, int32_t, rows);
+    r->label = PARE_NEW(r->scratch, int32_t, rows);
+    r->x = PARE_NEW(r->scratch, float, (r->c->blocks + 1) * rows * hidden);
+    r->u = PARE_NEW(r->scratch, float, teacher_streams(r->c, r->o) * rows * hidden);
+    r->dx = PARE_NEW(r->scratch, float, rows *hidden);
+    r->logits = PARE_NEW(r->scratch, float, CHUNK *vocab);
+    r->gradient = PARE_NEW(r->scratch, pare_leaf_gradient, r->t->leaves);
+    if (!r->order || !r->token || !r->label || !r->x || !r->u || !r->dx || !r->logits ||
+        !r->gradient)
+        return PARE_ENOMEM;
+    for (size_t i = 0; i < r->t->leaves; i++)
+        r->gradient[i] = (pare_leaf_gradient){r->t->leaf[i].value, r->t->leaf[i].gradient};
+    const pare_batch widest = {.sequences = sequences, .length = window};
+    PARE_TRY(pare_arena_init(r->cx, &r->work, work_bytes(r->cx, r->c, widest)));
+    return pare_kv_take(r->scratch, r->c, sequences, window, &r->kv);
+}
+
+pare_status pare_train(pare_ctx *cx, pare_arena *scratch, pare_trainee *t,
+                       const pare_train_data *data, const pare_train_opts *o,
+                       void (*see)(void *self, const pare_train_step *step), void *self)
+{
+    trainer r = {.cx = cx,
+                 .scratch = scratch,
+                 .work = {.cx = cx},
+                 .t = t,
+                 .data = data,
+                 .o = o,
+                 .c = &t->student->model->config};
+    const pare_mark mark = pare_arena_mark(scratch);
+    pare_status s = take(&r);
+    if (s == PARE_OK)
+        s = run_steps(&r, t->leaf, see, self);
+    pare_arena_release(&r.work);
+    pare_arena_rewind(scratch, mark);
+    return s;
+}

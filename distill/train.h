@@ -1,0 +1,64 @@
+/* distill/train.h - trains a model against another, block by block.
+ *
+ * A step takes `batch` windows, some at a time. Of each lot the teacher and the student run
+ * forward, and the inputs of the student's blocks are kept; the head makes logits and their
+ * gradient, a few rows at once, so the logits of a lot are never all there; then each block runs
+ * once more, on a tape, for its gradient (runtime/tape.h). Gradients of all lots add up in the
+ * leaves before the optimizer moves them. A row counts when its window has a token behind it: the
+ * loss of a step is the mean over those rows; that of hidden states is the mean over blocks.
+ *
+ * Windows come in an order that the seed decides, each once before any comes again. Products go
+ * through BLAS: class MACHINE, the same bytes for any number of threads. */
+#ifndef PARE_DISTILL_TRAIN_H
+#define PARE_DISTILL_TRAIN_H
+
+#include "distill/adamw.h"
+#include "distill/losses.h"
+#include "distill/schedule.h"
+#include "runtime/forward.h"
+
+typedef struct pare_train_data {
+    const int32_t *token; /* [windows, window] */
+    size_t windows, window;
+} pare_train_data;
+
+typedef struct pare_train_opts {
+    pare_losses losses;
+    pare_adamw adamw;
+    pare_schedule schedule;
+    size_t batch; /* windows of a step */
+    uint64_t seed;
+} pare_train_opts;
+
+/* Two models of one shape. A leaf is a dense linear, a bias or a norm of a block of the student,
+ * where its `value` is; embeddings, the last norm and the head stay as they are. */
+typedef struct pare_trainee {
+    const pare_forward *student, *teacher;
+    pare_leaf *leaf;
+    size_t leaves;
+} pare_trainee;
+
+/* What a step did. */
+typedef struct pare_train_step {
+    size_t step; /* from 1 on */
+    double loss; /* before the step */
+    double norm; /* of its gradient, before clipping */
+    double rate;
+} pare_train_step;
+
+/* Runs all steps of the schedule.
+ *   see  called behind each step, or NULL
+ * PARE_ENUMERIC when a loss or a gradient is not finite, when a norm is 10000 times the smallest
+ * before it, or a loss above 1 is 10 times the first: the weights are those before that step.
+ * PARE_ENOMEM, PARE_EINTERRUPTED, PARE_ENOTSUP (a linear that is not dense). Memory:
+ * pare_train_bytes of scratch, rewound. */
+PARE_CHECKED pare_status pare_train(pare_ctx *cx, pare_arena *scratch, pare_trainee *t,
+                                    const pare_train_data *data, const pare_train_opts *o,
+                                    void (*see)(void *self, const pare_train_step *step),
+                                    void *self);
+
+/* Upper bound of its scratch, beside the leaves themselves, for a model of this configuration. */
+uint64_t pare_train_bytes(const pare_ctx *cx, const pare_config *c, const pare_train_data *data,
+                          const pare_train_opts *o, size_t leaves);
+
+#endif

@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""Losses, their gradients and steps of AdamW by torch, in F64 on the CPU.
+
+    training.py > tests/golden/training.txt
+
+Needs torch. The file that comes out is committed.
+
+Numbers come from a hash of a counter, so that both sides make the same ones:
+
+    h = i * 2654435761 mod 2^32,  h = h xor (h >> 16),  h = h * 2246822519 mod 2^32
+    value(i) = (h >> 20) / 512 - 4
+
+"loss NAME T BETA VALUE NORM DOT": a loss of logits over 3 rows of 300 logits, z = value(i), t = value(i
++ 10000), label of row r = 100 r + 7; its sum, the norm of its gradient by z, and the product of that
+gradient with value(i + 20000). Losses as in distill/losses.h; kl, reverse_kl and jsd are written with
+torch.nn.functional.kl_div, as MiniLLM and GKD do, and times T^2.
+
+"hidden 1 0 VALUE NORM DOT": the loss of hidden states, of s = value(i) and u = value(i + 10000), 900 of
+each, likewise.
+
+"adamw STEP NORM SUM DOT": two leaves of torch.optim.AdamW, 12 x 25 with decay 0.1 and 37 without, start
+value(i) / 8 and value(i + 1000) / 8; gradient of step s = 1 .. 5: value(i + 10000 s) / 16 and value(i +
+10000 s + 1000) / 16; clipping to 1, betas .9, .95, eps 1e-8, rates 0.01 / s. NORM before clipping; the
+sum of all weights behind the step, and of their products with value(i), i counting through both."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+
+ROWS, VOCAB = 3, 300
+
+
+def values(first, count):
+    h = torch.arange(first, first + count) * 2654435761 & 0xFFFFFFFF
+    h = (h ^ (h >> 16)) * 2246822519 & 0xFFFFFFFF
+    return (h >> 20).double() / 512 - 4
+
+
+def divergence(a, b):
+    """KL(a, b) of logarithms."""
+    return F.kl_div(b, a, reduction="sum", log_target=True)
+
+
+def loss_of(name, z, t, label, temperature, beta):
+    if name == "ce":
+        return F.cross_entropy(z, label, reduction="sum")
+    q, p = F.log_softmax(z / temperature, -1), F.log_softmax(t / temperature, -1)
+    if name == "kl":
+        return temperature**2 * divergence(p, q)
+    if name == "reverse_kl":
+        return temperature**2 * divergence(q, p)
+    m = torch.logsumexp(torch.stack([p + math.log(beta), q + math.log(1 - beta)]), 0)
+    return temperature**2 * (beta * divergence(p, m) + (1 - beta) * divergence(q, m))
+
+
+def line(name, temperature, beta, loss, z):
+    (dz,) = torch.autograd.grad(loss, z)
+    dot = (dz.flatten() * values(20000, dz.numel())).sum()
+    print(f"{name} {temperature:g} {beta:g} {loss.item():.10e} {dz.norm().item():.10e} {dot.item():.10e}")
+
+
+def losses():
+    z = values(0, ROWS * VOCAB).view(ROWS, VOCAB).requires_grad_()
+    t = values(10000, ROWS * VOCAB).view(ROWS, VOCAB)
+    label = torch.arange(ROWS) * 100 + 7
+    for name, temperature, beta in (
+        ("ce", 1, 0),
+        ("kl", 1, 0),
+        ("kl", 2, 0),
+        ("reverse_kl", 1, 0),
+        ("reverse_kl", 4, 0),
+        ("jsd", 1, 0.5),
+        ("jsd", 1, 0.1),
+        ("jsd", 2, 0.9),
+    ):
+        line("loss " + name, temperature, beta, loss_of(name, z, t, label, temperature, beta), z)
+    s, u = values(0, ROWS * VOCAB).requires_grad_(), values(10000, ROWS * VOCAB)
+    line("hidden", 1, 0, ((s - u) ** 2).sum() / (u**2).sum(), s)
+
+
+def adamw():
+    first = torch.nn.Parameter((values(0, 300) / 8).view(12, 25))
+    second = torch.nn.Parameter(values(1000, 37) / 8)
+    optimizer = torch.optim.AdamW(
+        [{"params": [first], "weight_decay": 0.1}, {"params": [second], "weight_decay": 0.0}],
+        betas=(0.9, 0.95),
+        eps=1e-8,
+    )
+    for step in range(1, 6):
+        for group in optimizer.param_groups:
+            group["lr"] = 0.01 / step
+        first.grad = (values(10000 * step, 300) / 16).view(12, 25)
+        second.grad = values(10000 * step + 1000, 37) / 16
+        norm = torch.nn.utils.clip_grad_norm_([first, second], 1.0)
+        optimizer.step()
+        both = torch.cat([first.detach().flatten(), second.detach()])
+        dot = (both * values(0, both.numel())).sum()
+        print(f"adamw {step} {norm.item():.10e} {both.sum().item():.10e} {dot.item():.10e}")
+
+
+losses()
+adamw()

@@ -1,0 +1,300 @@
+/* The training loop on the tiny model: its loss against a plain one, its gradients against
+ * differences of the loss, and what a user relies on. */
+#include "distill/train.h"
+
+#include "runtime/linalg.h"
+#include "tests/unit/hashed.h"
+#include "tests/unit/tiny.h"
+
+enum { WINDOWS = 30, WINDOW = 90, BLOCKS = 2, LEAVES = BLOCKS * PARE_ROLES };
+
+/* A teacher, and a student that is the teacher with half of its weights gone. */
+typedef struct rig {
+    tiny_home home;
+    pare_model teacher, student;
+    pare_forward teacher_f, student_f;
+    pare_leaf leaf[LEAVES];
+    pare_trainee trainee;
+    pare_train_data data;
+    pare_train_step last;
+    double first_loss;
+} rig;
+
+static float *floats(pare_arena *a, size_t count)
+{
+    return tiny_take(a, count, sizeof(float));
+}
+
+static void rig_begin(rig *r, size_t threads)
+{
+    *r = (rig){0};
+    tiny_begin(&r->home, threads);
+    ck_assert_int_eq(pare_linalg_init(&r->home.cx), PARE_OK);
+    pare_arena *const a = &r->home.arena;
+    r->teacher = tiny_model(a, (tiny_kind){.dtype = PARE_F32});
+    r->student = tiny_model(a, (tiny_kind){.dtype = PARE_F32});
+    r->teacher.config.arch = r->student.config.arch = pare_arch_find("llama");
+    for (size_t i = 0; i < LEAVES; i++) {
+        pare_linear *const l = &r->student.block[i / PARE_ROLES].linear[i % PARE_ROLES];
+        const size_t count = l->n * l->k;
+        float *const w = floats(a, count);
+        memcpy(w, l->data, count * sizeof *w);
+        for (size_t j = 0; j < count; j += 2)
+            w[j] = 0;
+        l->data = w;
+        r->leaf[i] =
+            (pare_leaf){w, floats(a, count), floats(a, count), floats(a, count), count, true, true};
+    }
+    ck_assert_int_eq(pare_forward_init(&r->home.cx, a, &r->teacher, WINDOW, false, &r->teacher_f),
+                     PARE_OK);
+    ck_assert_int_eq(pare_forward_init(&r->home.cx, a, &r->student, WINDOW, false, &r->student_f),
+                     PARE_OK);
+    r->data = (pare_train_data){tiny_tokens(a, 1, WINDOWS * WINDOW), WINDOWS, WINDOW};
+    r->trainee = (pare_trainee){&r->student_f, &r->teacher_f, r->leaf, LEAVES};
+}
+
+static pare_train_opts usual(void)
+{
+    return (pare_train_opts){.losses = {.kl = 1, .temperature = 1},
+                             .adamw = {.beta1 = .9, .beta2 = .95, .eps = 1e-8, .clip = 1},
+                             .schedule = {.peak = 1e-3, .last = 1e-4, .warmup = 2, .steps = 12},
+                             .batch = 4,
+                             .seed = 5};
+}
+
+static void see(void *self, const pare_train_step *s)
+{
+    rig *const r = self;
+    if (s->step == 1)
+        r->first_loss = s->loss;
+    ck_assert_uint_eq(s->step, r->last.step + 1);
+
+    r->last = *s;
+}
+
+static pare_status train(rig *r, const pare_train_opts *o)
+{
+    r->last = (pare_train_step){0};
+    return pare_train(&r->home.cx, &r->home.arena, &r->trainee, &r->data, o, see, r);
+}
+
+/* Logits of all windows, and the stream behind each block. */
+static float *plain_forward(rig *r, const pare_forward *f, float **stream)
+{
+    pare_arena *const a = &r->home.arena;
+    const pare_config *const c = &f->model->config;
+    const size_t windows = r->data.windows, rows = windows * WINDOW;
+    float *const x = floats(a, rows * c->hidden), *const z = floats(a, rows * c->vocab);
+    const pare_batch batch = {windows, WINDOW, 0};
+    pare_kv kv;
+    ck_assert_int_eq(pare_embed_batch(&r->home.cx, f->model, r->data.token, batch, x), PARE_OK);
+    for (size_t b = 0; b < BLOCKS; b++) {
+        ck_assert_int_eq(pare_kv_take(a, c, windows, WINDOW, &kv), PARE_OK);
+        ck_assert_int_eq(
+            pare_block_forward(&r->home.cx, a, f, &f->model->block[b], batch, x, &kv, NULL),
+            PARE_OK);
+        stream[b] = floats(a, rows * c->hidden);
+        memcpy(stream[b], x, rows * c->hidden * sizeof *x);
+    }
+    ck_assert_int_eq(pare_logits(&r->home.cx, a, f, x, NULL, rows, z), PARE_OK);
+    return z;
+}
+
+static double plain_lse(const float *z)
+{
+    double sum = 0;
+    for (size_t v = 0; v < TINY_VOCAB; v++)
+        sum += exp((double)z[v]);
+    return log(sum);
+}
+
+/* Means of CE and of KL at T 1 over the rows that have a next token; the difference of hidden
+ * states.
+ */
+static double plain_loss(rig *r, const pare_losses *l)
+{
+    float *s[BLOCKS], *u[BLOCKS];
+    const float *z = plain_forward(r, &r->student_f, s), *t = plain_forward(r, &r->teacher_f, u);
+    const size_t width = r->student.config.hidden, windows = r->data.windows;
+    double sum = 0, hidden = 0;
+    for (size_t i = 0; i < windows * WINDOW; i++, z += TINY_VOCAB, t += TINY_VOCAB) {
+        if (i % WINDOW == WINDOW - 1)
+            continue;
+        const double lz = plain_lse(z), lt = plain_lse(t);
+        sum += l->ce * (lz - (double)z[r->data.token[i + 1]]);
+        for (size_t v = 0; v < TINY_VOCAB; v++)
+            sum += l->kl * exp((double)t[v] - lt) * ((double)t[v] - lt - (double)z[v] + lz);
+    }
+    for (size_t b = 0; l->hidden > 0 && b < BLOCKS; b++) {
+        double off = 0, all = 0;
+        for (size_t i = 0; i < windows * WINDOW * width; i++) {
+            off += pow((double)s[b][i] - (double)u[b][i], 2);
+            all += pow((double)u[b][i], 2);
+        }
+        hidden += off / all / BLOCKS;
+    }
+    return sum / (double)(windows * (WINDOW - 1)) + l->hidden * hidden;
+}
+
+/* One step over all windows that adds the gradient to the weights: betas of 0 and a
+ * great eps leave w - rate g / eps. */
+static pare_train_opts one_step(pare_losses l, size_t windows)
+{
+    return (pare_train_opts){.losses = l,
+                             .adamw = {.eps = 1e8},
+                             .schedule = {.peak = 1e8, .steps = 1, .decay = PARE_DECAY_CONSTANT},
+                             .batch = windows};
+}
+
+static const pare_losses mixes[] = {{.ce = 1, .temperature = 1},
+                                    {.kl = 1, .temperature = 1},
+                                    {.ce = .5, .kl = 2, .hidden = 3, .temperature = 1}};
+
+START_TEST(loss_and_gradients_are_those_of_a_plain_one)
+{
+    rig r;
+    rig_begin(&r, 2);
+    const pare_losses l = mixes[_i];
+    r.data.windows =
+        l.hidden > 0 ? 22 : WINDOWS; /* one lot, whose hidden states are compared; two */
+    const pare_train_opts o = one_step(l, r.data.windows);
+    const double before = plain_loss(&r, &l);
+    static float was[LEAVES][4000];
+    for (size_t i = 0; i < LEAVES; i++)
+        memcpy(was[i], r.leaf[i].value, r.leaf[i].count * sizeof(float));
+    ck_assert_int_eq(train(&r, &o), PARE_OK);
+    hashed_near("loss", r.last.loss, before, 2e-6);
+    double dot = 0, square = 0;
+    for (size_t i = 0; i < LEAVES; i++)
+        for (size_t j = 0; j < r.leaf[i].count; j++) {
+            const double g = (double)was[i][j] - (double)r.leaf[i].value[j];
+            ck_assert(j % 2 || g == 0);
+            square += g * g;
+        }
+    hashed_near("norm", r.last.norm, sqrt(square), 1e-4);
+    /* along the gradient the loss changes by its square; along signs by their product with it */
+    for (unsigned way = 0; way < 3; way++) {
+        double side[2];
+        const double step = way ? 1e-4 : 1e-3 / sqrt(square);
+        dot = 0;
+        for (size_t s = 0; s < 2; s++) {
+            for (size_t i = 0; i < LEAVES; i++)
+                for (size_t j = 0; j < r.leaf[i].count; j++) {
+                    const double g = (double)was[i][j] - (double)r.leaf[i].value[j];
+                    const double to = way == 0                                  ? g
+                                      : j % 2 == 0                              ? 0
+                                      : hashed(way * 100000 + i * 5000 + j) > 0 ? 1
+                                                                                : -1;
+                    dot += s ? 0 : to * g;
+                    r.leaf[i].gradient[j] = (float)((double)was[i][j] + (s ? -step : step) * to);
+                }
+            for (size_t i = 0; i < LEAVES; i++) { /* values and moved ones change places */
+                float *const value = floats(&r.home.arena, r.leaf[i].count);
+                memcpy(value, r.leaf[i].value, r.leaf[i].count * sizeof *value);
+                memcpy(r.leaf[i].value, r.leaf[i].gradient, r.leaf[i].count * sizeof *value);
+                memcpy(r.leaf[i].gradient, value, r.leaf[i].count * sizeof *value);
+            }
+            side[s] = plain_loss(&r, &l);
+            for (size_t i = 0; i < LEAVES; i++)
+                memcpy(r.leaf[i].value, r.leaf[i].gradient, r.leaf[i].count * sizeof(float));
+        }
+        hashed_near("slope", (side[0] - side[1]) / (2 * step), dot, 2e-3 * fmax(.05, fabs(dot)));
+    }
+    tiny_end(&r.home);
+}
+END_TEST
+
+START_TEST(training_lowers_the_loss_and_zeros_stay)
+{
+    rig r;
+    rig_begin(&r, 2);
+    const pare_train_opts o = usual();
+    ck_assert_int_eq(train(&r, &o), PARE_OK);
+    ck_assert_uint_eq(r.last.step, 12);
+    ck_assert_double_lt(r.last.loss, .8 * r.first_loss);
+    for (size_t i = 0; i < LEAVES; i++)
+        for (size_t j = 0; j < r.leaf[i].count; j++)
+            ck_assert((j % 2 == 0) == (r.leaf[i].value[j] == 0));
+    tiny_end(&r.home);
+}
+END_TEST
+
+START_TEST(bytes_are_the_same_for_any_number_of_threads)
+{
+    rig r[2];
+    const pare_train_opts o = usual();
+    for (size_t i = 0; i < 2; i++) {
+        rig_begin(&r[i], i ? 5 : 1);
+        ck_assert_int_eq(train(&r[i], &o), PARE_OK);
+    }
+    ck_assert_double_eq(r[0].last.loss, r[1].last.loss);
+    for (size_t i = 0; i < LEAVES; i++)
+        ck_assert_mem_eq(r[0].leaf[i].value, r[1].leaf[i].value,
+                         r[0].leaf[i].count * sizeof(float));
+    tiny_end(&r[0].home);
+    tiny_end(&r[1].home);
+}
+END_TEST
+
+START_TEST(what_diverges_stops)
+{
+    rig r;
+    rig_begin(&r, 1);
+    pare_train_opts o = usual();
+    if (_i == 0) {
+        r.leaf[3].value[1] = INFINITY;
+    } else { /* from close by */
+        for (size_t i = 0; i < LEAVES; i++)
+            for (size_t j = 0; j < r.leaf[i].count; j++) {
+                const pare_linear *const l =
+                    &r.teacher.block[i / PARE_ROLES].linear[i % PARE_ROLES];
+                r.leaf[i].value[j] = 1.1F * ((const float *)l->data)[j];
+            }
+        o.schedule = (pare_schedule){.peak = 1e4, .last = 1e4, .steps = 9};
+    }
+    ck_assert_int_eq(train(&r, &o), PARE_ENUMERIC);
+    ck_assert_ptr_nonnull(strstr(r.home.cx.what, "train with a smaller rate"));
+    tiny_end(&r.home);
+}
+END_TEST
+
+/* With all that is planned, and with less. */
+START_TEST(it_keeps_to_its_memory)
+{
+    rig r;
+    rig_begin(&r, 2);
+    pare_train_opts o = usual();
+    pare_arena own;
+    o.losses = (pare_losses){.ce = 1, .jsd = 1, .hidden = 1, .temperature = 1, .beta = .5};
+    o.batch = WINDOWS;
+    o.schedule.steps = 2;
+    const size_t before = r.home.cx.live_bytes;
+    ck_assert_int_eq(pare_arena_init(&r.home.cx, &own, 0), PARE_OK);
+    const size_t most =
+        (size_t)pare_train_bytes(&r.home.cx, &r.student.config, &r.data, &o, LEAVES);
+    for (size_t i = 1; i <= 24; i++) {
+        r.home.cx.limit_bytes = before + most * i / 24;
+        const pare_status s = pare_train(&r.home.cx, &own, &r.trainee, &r.data, &o, NULL, NULL);
+        ck_assert_msg(s == PARE_OK || (s == PARE_ENOMEM && i < 24), "%zu: %s", i, r.home.cx.what);
+        ck_assert_uint_eq(r.home.cx.live_bytes, before);
+        pare_ctx_clear(&r.home.cx);
+    }
+    r.home.cx.limit_bytes = 0;
+    pare_arena_release(&own);
+    tiny_end(&r.home);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *const s = suite_create("train");
+    TCase *const t = tcase_create("train");
+    tcase_add_loop_test(t, loss_and_gradients_are_those_of_a_plain_one, 0,
+                        sizeof mixes / sizeof *mixes);
+    tcase_add_test(t, training_lowers_the_loss_and_zeros_stay);
+    tcase_add_test(t, bytes_are_the_same_for_any_number_of_threads);
+    tcase_add_loop_test(t, what_diverges_stops, 0, 2);
+    tcase_add_test(t, it_keeps_to_its_memory);
+    suite_add_tcase(s, t);
+    return unit_main(s);
+}
