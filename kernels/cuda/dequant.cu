@@ -1,0 +1,180 @@
+/* Packed weights as F32: a block per atom, a thread per weight; what lies apart is put into its
+ * place afterwards.
+ * Bound: 4 bytes out per weight over the bandwidth of the memory, L2's while panels stay there. */
+#include "kernels/cuda/codes.cuh"
+
+/* A weight: code u of row r and column k; the row and its group have the place g in the planes. */
+struct weight {
+    uint32_t u;
+    uint64_t r, k, g;
+};
+
+template <class VALUE> static __device__ void decode(const pare_cuda_dequant_f32 &a)
+{
+    const uint32_t g = threadIdx.x / 32, j = threadIdx.x % 32;
+    const uint64_t groups = (a.w.k + a.w.group - 1) / a.w.group, k = blockIdx.x * 32 + j;
+    for (uint64_t block = blockIdx.y; block < a.w.n / 8; block += gridDim.y) {
+        const uint8_t *const atom = a.w.codes + (block * (a.w.k / 32) + blockIdx.x) * a.bits * 32;
+        const weight at = {code_at(atom, a.bits, g, j), block * 8 + g, k,
+                           (block * groups + k / a.w.group) * 8 + g};
+        a.dst[at.r * a.ldd + k] = VALUE::of(a, at);
+    }
+}
+
+struct uniform {
+    static __device__ float of(const pare_cuda_dequant_f32 &a, const weight &at)
+    {
+        const int z = a.w.zeros ? a.w.zeros[at.g] : 1 << (a.bits - 1);
+        return (float)((int)at.u - z) * float_of_f16(a.w.scales[at.g]);
+    }
+};
+
+struct of_table {
+    static __device__ float of(const pare_cuda_dequant_f32 &a, const weight &at)
+    {
+        return a.level[at.u] * float_of_f16(a.w.scales[at.g]);
+    }
+};
+
+struct of_book {
+    static __device__ float of(const pare_cuda_dequant_f32 &a, const weight &at)
+    {
+        return float_of_f16(a.w.book[(at.r << a.bits) + at.u]);
+    }
+};
+
+struct binary {
+    static __device__ float of(const pare_cuda_dequant_f32 &a, const weight &at)
+    {
+        const uint16_t *const magnitude = a.w.book + 4 * at.g;
+        const float sign = at.u & 1 ? 1.0f : -1.0f, second = at.u & 2 ? 1.0f : -1.0f;
+        if (a.w.salient && a.w.salient[at.k] & 1)
+            return sign * float_of_f16(magnitude[2]) + second * float_of_f16(magnitude[3]);
+        return sign * float_of_f16(magnitude[at.u >> 1]);
+    }
+};
+
+/* s and o, or s of both halves, of a row and 32 columns lie 8 bytes apart. */
+struct of_super_block {
+    static __device__ float of(const pare_cuda_dequant_f32 &a, const weight &at)
+    {
+        const uint64_t atom = at.r / 8 * (a.w.k / 32) + at.k / 32;
+        const uint8_t *const sub = a.w.sub + 16 * atom + at.r % 8;
+        const float scale = float_of_f16(a.w.scales[at.g]);
+        if (a.bits == 6)
+            return scale * (float)(int8_t)sub[at.k % 32 / 16 * 8] * (float)((int)at.u - 32);
+        const float least = float_of_f16(a.w.minima[at.g]) * (float)sub[8];
+        return scale * (float)sub[0] * (float)at.u - least;
+    }
+};
+
+PARE_CUDA_KERNEL(dequant_f32, 256)
+{
+    decode<uniform>(a);
+}
+
+/* The arguments of all these kernels have the same members. */
+template <class ARGUMENT> static __device__ pare_cuda_dequant_f32 plain(const ARGUMENT &a)
+{
+    return {a.dst, a.ldd, a.w, a.level, a.bits};
+}
+
+PARE_CUDA_KERNEL(dequant_table, 256)
+{
+    decode<of_table>(plain(a));
+}
+
+PARE_CUDA_KERNEL(dequant_book, 256)
+{
+    decode<of_book>(plain(a));
+}
+
+PARE_CUDA_KERNEL(dequant_binary, 256)
+{
+    decode<binary>(plain(a));
+}
+
+PARE_CUDA_KERNEL(dequant_super, 256)
+{
+    decode<of_super_block>(plain(a));
+}
+
+/* Which of the two places of its 4 columns a column has: 0 or 1, or 2: none. */
+static __device__ uint32_t place_of(const uint8_t *indices, uint32_t g, uint32_t first, uint32_t c)
+{
+    if (code_in_atom(indices, 2, g, first + 1) == c)
+        return 1;
+    return code_in_atom(indices, 2, g, first) == c ? 0 : 2;
+}
+
+PARE_CUDA_KERNEL(dequant_24, 256)
+{
+    const uint32_t g = threadIdx.x / 32, j = threadIdx.x % 32;
+    const uint64_t groups = a.bits == 16 ? 0 : (a.w.k + a.w.group - 1) / a.w.group;
+    const uint64_t k = blockIdx.x * 32 + j;
+    const uint32_t first = (uint32_t)(k % 64) / 4 * 2; /* place in the atom */
+    for (uint64_t block = blockIdx.y; block < a.w.n / 8; block += gridDim.y) {
+        const uint64_t atom = block * ((a.w.k + 63) / 64) + k / 64, row = block * 8 + g;
+        const uint32_t place = place_of(a.w.indices + atom * 64, g, first, j % 4);
+        float value = 0;
+        if (a.bits == 16 && place < 2) {
+            value = float_of_f16(a.w.values[row * a.w.ldv + k / 4 * 2 + place]);
+        } else if (a.bits != 16) {
+            const int zero = 1 << (a.bits - 1);
+            const uint8_t *const codes = a.w.codes + atom * a.bits * 32;
+            const int u = place < 2 ? (int)code_in_atom(codes, a.bits, g, first + place) : zero;
+            value = (float)(u - zero) *
+                    float_of_f16(a.w.scales[(block * groups + k / a.w.group) * 8 + g]);
+        }
+        a.dst[row * a.ldd + k] = value;
+    }
+}
+
+/* A warp per row, 32 columns at a time. */
+PARE_CUDA_KERNEL(dequant_mask, PARE_CUDA_WARPS * 32)
+{
+    const uint64_t row = warp_index();
+    if (row >= a.w.n)
+        return;
+    const uint32_t lane = threadIdx.x % 32;
+    const uint8_t *const bits = a.w.bits + row * ((a.w.k + 7) / 8);
+    const uint16_t *value = a.w.value + a.w.start[row];
+    for (uint64_t first = 0; first < a.w.k; first += 32) {
+        const uint64_t k = first + lane;
+        const bool has = k < a.w.k && bits[k / 8] >> k % 8 & 1;
+        const uint32_t all = __ballot_sync(PARE_CUDA_ALL, has);
+        if (k < a.w.k)
+            a.dst[row * a.ldd + k] =
+                has ? float_of_f16(value[__popc(all & ((1u << lane) - 1))]) : 0.0f;
+        value += __popc(all);
+    }
+}
+
+PARE_CUDA_KERNEL(outliers_f16, PARE_CUDA_BLOCK)
+{
+    const uint64_t row = blockIdx.x;
+    for (uint64_t c = threadIdx.x; c < a.count; c += blockDim.x)
+        a.dst[row * a.ldd + a.column[c]] = float_of_f16(a.value[row * a.count + c]);
+}
+
+PARE_CUDA_KERNEL(outliers_q8, PARE_CUDA_BLOCK)
+{
+    const uint64_t row = blockIdx.x, block = row / 8, groups = (a.w.k + a.w.group - 1) / a.w.group;
+    const uint32_t g = (uint32_t)row % 8;
+    for (uint64_t c = threadIdx.x; c < a.count; c += blockDim.x) {
+        const uint8_t *const atom = a.w.codes + (block * (a.w.k / 32) + c / 32) * 256;
+        const int u = (int)code_in_atom(atom, 8, g, (uint32_t)c % 32) - 128;
+        const uint16_t scale = a.w.scales[(block * groups + c / a.w.group) * 8 + g];
+        a.dst[row * a.ldd + a.column[c]] = (float)u * float_of_f16(scale);
+    }
+}
+
+/* The columns of a row differ. */
+PARE_CUDA_KERNEL(singles, PARE_CUDA_WARPS * 32)
+{
+    const uint64_t row = warp_index();
+    if (row >= a.rows)
+        return;
+    for (uint32_t i = a.start[row] + threadIdx.x % 32; i < a.start[row + 1]; i += 32)
+        a.dst[row * a.ldd + a.column[i]] += float_of_f16(a.value[i]);
+}

@@ -1,0 +1,92 @@
+/* Products of floats in the order of gemm_f32: 8 lanes form one row of w times up to 8 tokens, lane
+ * l taking the columns l, l + 8, ..
+ * Bound: bytes of the weights over the bandwidth of the memory for each 8 tokens; then the rate of
+ * F32. */
+#include "kernels/cuda/device.cuh"
+
+struct as_f32 {
+    static __device__ float at(float w) { return w; }
+};
+struct as_f16 {
+    static __device__ float at(uint16_t w) { return float_of_f16(w); }
+};
+struct as_bf16 {
+    static __device__ float at(uint16_t w) { return float_of_bf16(w); }
+};
+
+/* Tokens behind the last one are its copies. */
+template <class TYPE, int TOKENS, class ARGUMENT>
+static __device__ void run(const ARGUMENT &a, uint64_t row, uint64_t t0)
+{
+    const uint32_t lane = threadIdx.x % 8;
+    const auto *const w = a.w + (row < a.n ? row : a.n - 1) * a.ldw;
+    const float *x[TOKENS];
+    float sum[TOKENS];
+#pragma unroll
+    for (int t = 0; t < TOKENS; t++) {
+        x[t] = a.x + (t0 + t < a.m ? t0 + t : a.m - 1) * a.ldx;
+        sum[t] = 0;
+    }
+    for (uint64_t j = lane; j < a.k; j += 8) {
+        const float value = TYPE::at(w[j]);
+#pragma unroll
+        for (int t = 0; t < TOKENS; t++)
+            sum[t] = fmaf(x[t][j], value, sum[t]);
+    }
+#pragma unroll
+    for (int t = 0; t < TOKENS; t++) {
+        const float all = lane_sum(sum[t]);
+        if (t0 + t < a.m && row < a.n && lane == t) {
+            float *const y = a.y + (t0 + t) * a.ldy + row;
+            *y = a.add ? *y + all : all;
+        }
+    }
+}
+
+template <class TYPE, class ARGUMENT> static __device__ void run_all(const ARGUMENT &a)
+{
+    const uint64_t first = warp_index() * 4, row = first + threadIdx.x % 32 / 8;
+    if (first >= a.n)
+        return;
+    for (uint64_t t = (uint64_t)blockIdx.y * PARE_CUDA_TOKENS; t < a.m;
+         t += (uint64_t)gridDim.y * PARE_CUDA_TOKENS) {
+        const uint64_t left = a.m - t;
+        if (left == 1)
+            run<TYPE, 1>(a, row, t);
+        else if (left == 2)
+            run<TYPE, 2>(a, row, t);
+        else if (left <= 4)
+            run<TYPE, 4>(a, row, t);
+        else
+            run<TYPE, PARE_CUDA_TOKENS>(a, row, t);
+    }
+}
+
+PARE_CUDA_KERNEL(gemm_f32_f32, PARE_CUDA_WARPS * 32)
+{
+    run_all<as_f32>(a);
+}
+
+PARE_CUDA_KERNEL(gemm_f32_f16, PARE_CUDA_WARPS * 32)
+{
+    run_all<as_f16>(a);
+}
+
+PARE_CUDA_KERNEL(gemm_f32_bf16, PARE_CUDA_WARPS * 32)
+{
+    run_all<as_bf16>(a);
+}
+
+/* Single weights: a thread per row, in ascending order. */
+PARE_CUDA_KERNEL(gemm_sparse_f32, PARE_CUDA_BLOCK)
+{
+    const uint64_t row = thread_index();
+    if (row >= a.n)
+        return;
+    for (uint64_t t = blockIdx.y; t < a.m; t += gridDim.y) {
+        float sum = a.y[t * a.ldy + row];
+        for (uint32_t i = a.start[row]; i < a.start[row + 1]; i++)
+            sum = fmaf(a.x[t * a.ldx + a.column[i]], float_of_f16(a.value[i]), sum);
+        a.y[t * a.ldy + row] = sum;
+    }
+}
