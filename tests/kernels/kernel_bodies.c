@@ -223,7 +223,8 @@ static kt_case quant_case(kt *t, size_t i, float step)
     c.x = x;
     c.span = t->bench ? c.group : span_of(t, c.k, c.group);
     c.work_bytes = 5 * c.k;
-    c.out_bytes = 8 * groups_of(c.k, c.group) + pare_round_up(c.k, 32);
+    c.whole_bytes = 4 * groups_of(c.k, c.group) + pare_round_up(c.k, 32);
+    c.out_bytes = 4 * groups_of(c.k, c.group) + c.whole_bytes;
     return c;
 }
 

@@ -18,6 +18,7 @@ typedef struct kt {
     const char *kernel, *level;
     uint64_t seed, state;
     bool bench, quiet;
+    bool any_nan; /* one NaN is as good as another */
     size_t checks, failed;
     void *input[KT_INPUTS]; /* owned; released by kt_check */
     size_t inputs;
@@ -36,8 +37,9 @@ typedef struct kt_case {
     const uint16_t *value;
     pare_x8 x8;
     pare_panel panel;
-    size_t out_bytes;  /* of the output */
-    size_t work_bytes; /* read and written, for the bandwidth */
+    size_t out_bytes;   /* of the output */
+    size_t whole_bytes; /* at its end: no floats */
+    size_t work_bytes;  /* read and written, for the bandwidth */
 } kt_case;
 
 /* Calls one kernel of a table on a case. */
