@@ -71,6 +71,27 @@ static void keep_bits(ptx_warp *w, uint32_t unit, uint32_t bits, uint32_t undef)
 INTEGERS(COMPARE)
 FLOATS(COMPARE)
 
+/* set gives all ones, or 1.0. */
+#define SET(name, T, value)                                                                        \
+    PTX_DEFINE2(set_##name##_u, u32, T, T, (value) ? ~0u : 0)                                      \
+    PTX_DEFINE2(set_##name##_f, u32, T, T, (value) ? 0x3f800000u : 0)
+/* NAME_TYPE with the type of the result between them. */
+#define SET_ROW(cmp, T)                                                                            \
+    {"set_" #cmp "_u32_" #T, do_set_##cmp##_##T##_u, "4" PTX_SIZE_##T PTX_SIZE_##T, KIND},         \
+        {"set_" #cmp "_s32_" #T, do_set_##cmp##_##T##_u, "4" PTX_SIZE_##T PTX_SIZE_##T, KIND},     \
+        {"set_" #cmp "_f32_" #T, do_set_##cmp##_##T##_f, "4" PTX_SIZE_##T PTX_SIZE_##T, KIND},
+#define SET_ROWS(T)                                                                                \
+    SET_ROW(eq, T) SET_ROW(ne, T) SET_ROW(lt, T) SET_ROW(le, T) SET_ROW(gt, T) SET_ROW(ge, T)
+
+ORDER(SET, s32)
+ORDER(SET, u32)
+SET(eq_f32, f32, a == b)
+SET(ne_f32, f32, a<b || a> b)
+SET(lt_f32, f32, a < b)
+SET(le_f32, f32, a <= b)
+SET(gt_f32, f32, a > b)
+SET(ge_f32, f32, a >= b)
+
 #define LOGIC(name, value)                                                                         \
     static void do_##name##_pred(ptx_warp *w, const ptx_ins *in)                                   \
     {                                                                                              \
@@ -139,7 +160,8 @@ static const ptx_row rows[] = {
     INTEGERS(COMPARE_ROW) SELECTIONS(SELECT_ROW)
 #undef KIND
 #define KIND PTX_FLOAT
-        FLOATS(COMPARE_ROW){"and_pred", do_and_pred, "ppp", PTX_INTEGER},
+        FLOATS(COMPARE_ROW) SET_ROWS(s32) SET_ROWS(u32)
+            SET_ROWS(f32){"and_pred", do_and_pred, "ppp", PTX_INTEGER},
     {"or_pred", do_or_pred, "ppp", PTX_INTEGER},
     {"xor_pred", do_xor_pred, "ppp", PTX_INTEGER},
     {"not_pred", do_not_pred, "pp", PTX_INTEGER},

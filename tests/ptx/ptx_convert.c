@@ -105,6 +105,7 @@ CLAMP(u64_of_f64, uint64_t, double, 0., 0x1p64, 0, UINT64_MAX, (uint64_t)1 << 63
     X1(cvt_f32_bf16, f32, bf16, a)                                                                 \
     X1(cvt_rn_f16_f32, f16, f32, a)                                                                \
     X1(cvt_rn_bf16_f32, bf16, f32, a)                                                              \
+    X1(cvt_rz_f16_f32, u16, f32, ptx_f32_to_f16_rz(a))                                             \
     X1(cvt_rn_f16_f64, u16, f64, ptx_f64_to_f16(a))                                                \
     X2(cvt_rn_f16x2_f32, u32, f32, f32, PACK_F16(a, b))                                            \
     X2(cvt_rn_bf16x2_f32, u32, f32, f32, PACK_BF16(a, b))                                          \

@@ -232,6 +232,8 @@ __extension__ typedef unsigned __int128 wide_u;
     X1(popc_b64, u32, u64, count_ones(a))                                                          \
     X1(clz_b32, u32, u32, 32 - count_ones(fill_right(a)))                                          \
     X1(clz_b64, u32, u64, 64 - count_ones(fill_right64(a)))                                        \
+    X1(brev_b64, u64, u64, (uint64_t)reverse((uint32_t)a) << 32 | reverse((uint32_t)(a >> 32)))    \
+    X1(bfind_shiftamt_u32, u32, u32, a ? 32 - count_ones(fill_right(a)) : ~0u)                     \
     X1(brev_b32, u32, u32, reverse(a))                                                             \
     X1(bfind_u32, u32, u32, count_ones(fill_right(a)) - 1)                                         \
     X1(bfind_s32, u32, s32, count_ones(fill_right((uint32_t)(a < 0 ? ~a : a))) - 1)                \
@@ -291,6 +293,43 @@ ROWS(PTX_DEFINE1, PTX_DEFINE2, PTX_DEFINE3)
 
 DIVISIONS(DIVISION)
 
+/* Sums with the carry of each lane: taken where `in_` says so, kept where `out` says so. */
+#define CARRY(name, T, in_, out, sum, over)                                                        \
+    static void do_##name(ptx_warp *w, const ptx_ins *in)                                          \
+    {                                                                                              \
+        ptx_lanes *const rd = ptx_reg(w, in->d);                                                   \
+        const ptx_lanes *const ra = ptx_reg(w, in->a), *const rb = ptx_reg(w, in->b);              \
+        uint32_t *const carry = ptx_reg(w, PTX_REG_CARRY)->u32, bits = 0;                          \
+        for (int i = 0; i < PTX_LANES; i++) {                                                      \
+            const int32_t m = w->act >> i & 1 ? -1 : 0;                                            \
+            const ptx_##T a = PTX_GET_##T(ra), b = PTX_GET_##T(rb);                                \
+            const ptx_##T c = (in_) ? *carry >> i & 1 : 0;                                         \
+            (void)c;                                                                               \
+            bits |= ((over) ? 1u : 0u) << i;                                                       \
+            PTX_KEEP_##T(rd, sum);                                                                 \
+        }                                                                                          \
+        const uint32_t undef =                                                                     \
+            ptx_undef(w, in->a) | ptx_undef(w, in->b) | ((in_) ? ptx_undef(w, PTX_REG_CARRY) : 0); \
+        ptx_spread(w, in->d, undef);                                                               \
+        if (out) {                                                                                 \
+            *carry = (*carry & ~w->act) | (bits & w->act);                                         \
+            ptx_spread(w, PTX_REG_CARRY, undef);                                                   \
+        }                                                                                          \
+    }
+#define CARRY_ROW(name, T, in_, out, sum, over)                                                    \
+    {#name, do_##name, PTX_SIZE_##T PTX_SIZE_##T PTX_SIZE_##T, PTX_INTEGER},
+#define CARRIES_OF(X, S, T)                                                                        \
+    X(add_cc_##S, T, 0, 1, a + b, (ptx_##T)(a + b) < a)                                            \
+    X(addc_##S, T, 1, 0, a + b + c, 0)                                                             \
+    X(addc_cc_##S, T, 1, 1, a + b + c, (ptx_##T)(a + b) < a || (ptx_##T)(a + b + c) < c)           \
+    X(sub_cc_##S, T, 0, 1, a - b, a < b)                                                           \
+    X(subc_##S, T, 1, 0, a - b - c, 0)                                                             \
+    X(subc_cc_##S, T, 1, 1, a - b - c, a < b || (ptx_##T)(a - b) < c)
+#define CARRIES(X)                                                                                 \
+    CARRIES_OF(X, u32, u32) CARRIES_OF(X, s32, u32) CARRIES_OF(X, u64, u64) CARRIES_OF(X, s64, u64)
+
+CARRIES(CARRY)
+
 /* Four sources. */
 static void do_bfi_b32(ptx_warp *w, const ptx_ins *in)
 {
@@ -334,8 +373,8 @@ static void do_lop3_b32(ptx_warp *w, const ptx_ins *in)
 
 #define KIND PTX_INTEGER
 static const ptx_row rows[] = {
-    ROWS(PTX_TABLE1, PTX_TABLE2, PTX_TABLE3)
-        DIVISIONS(DIVISION_ROW){"bfi_b32", do_bfi_b32, "44444", PTX_INTEGER},
+    ROWS(PTX_TABLE1, PTX_TABLE2, PTX_TABLE3) DIVISIONS(DIVISION_ROW)
+        CARRIES(CARRY_ROW){"bfi_b32", do_bfi_b32, "44444", PTX_INTEGER},
     {"bfi_b64", do_bfi_b64, "88844", PTX_INTEGER},
     {"lop3_b32", do_lop3_b32, "4444i", PTX_INTEGER},
 };

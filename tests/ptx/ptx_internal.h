@@ -56,7 +56,8 @@ enum {
     PTX_REG_DYNAMIC_BYTES,
     PTX_REG_DYNAMIC32,      /* where dynamic shared memory begins */
     PTX_REG_DYNAMIC64 = 26, /* the same in 64 bits */
-    PTX_REG_OWN = 28
+    PTX_REG_CARRY = 28,     /* a bit per lane */
+    PTX_REG_OWN = 29
 };
 
 typedef struct ptx_segment ptx_segment; /* ptx_memory.h */
@@ -260,8 +261,8 @@ typedef struct ptx_rows {
     size_t count;
 } ptx_rows;
 
-extern const ptx_rows ptx_rows_integer, ptx_rows_compare, ptx_rows_float, ptx_rows_half,
-    ptx_rows_convert;
+extern const ptx_rows ptx_rows_integer, ptx_rows_compare, ptx_rows_float, ptx_rows_directed,
+    ptx_rows_half, ptx_rows_convert;
 
 /* ---- faults ---- */
 #define PTX_PRINTF(at, rest) __attribute__((format(printf, at, rest)))

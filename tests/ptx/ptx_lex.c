@@ -9,10 +9,10 @@ void ptx_error(ptx_parser *p, const char *format, ...)
     if (!p->failed) {
         ptx_fault *const f = &p->machine->fault;
         memset(f, 0, sizeof *f);
-        f->ptx_line = p->line;
+        f->ptx_line = p->instruction_line ? p->instruction_line : p->line;
         f->line = p->loc.line;
         f->kernel = p->kernel ? p->kernel->name : NULL;
-        const int n = snprintf(f->text, sizeof f->text, "PTX line %u: ", p->line);
+        const int n = snprintf(f->text, sizeof f->text, "PTX line %u: ", f->ptx_line);
         va_list list;
         va_start(list, format);
         (void)vsnprintf(f->text + n, sizeof f->text - (size_t)n, format, list);
@@ -143,9 +143,11 @@ void ptx_advance(ptx_parser *p)
         p->token.value = (unsigned char)*p->at++;
         return;
     }
-    while (p->at < p->end &&
-           (is_word(*p->at) || (*p->at == ':' && p->end - p->at > 1 && p->at[1] == ':')))
+    const bool directive = *p->at == '.'; /* .reg.b32 is two words, add.s32 is one */
+    do
         p->at += *p->at == ':' ? 2 : 1;
+    while (p->at < p->end && !(directive && *p->at == '.') &&
+           (is_word(*p->at) || (*p->at == ':' && p->end - p->at > 1 && p->at[1] == ':')));
     p->token.length = (size_t)(p->at - p->token.text);
     p->token.kind = PTX_T_WORD;
     if (is_digit(*p->token.text) && !memchr(p->token.text, '.', p->token.length))

@@ -22,6 +22,8 @@ static void atom(ptx_parser *p)
                         .value = minus ? 0 - t.value : t.value};
     else if (t.kind != PTX_T_WORD)
         ptx_error(p, "an operand is expected here, not '%.*s'", (int)t.length, t.text);
+    else if (ptx_is(p, "WARP_SZ"))
+        *a = (ptx_atom){.kind = PTX_A_NUMBER, .value = PTX_LANES};
     else if (ptx_is(p, "_"))
         a->kind = PTX_A_SINK;
     else
@@ -240,8 +242,9 @@ static int by_name(const void *a, const void *b)
 
 static void collect(ptx_machine *m)
 {
-    static const ptx_rows *const lists[] = {&ptx_rows_integer, &ptx_rows_compare, &ptx_rows_float,
-                                            &ptx_rows_half, &ptx_rows_convert};
+    static const ptx_rows *const lists[] = {&ptx_rows_integer, &ptx_rows_compare,
+                                            &ptx_rows_float,   &ptx_rows_directed,
+                                            &ptx_rows_half,    &ptx_rows_convert};
     for (size_t l = 0; l < sizeof lists / sizeof *lists; l++)
         for (size_t k = 0; k < lists[l]->count; k++) {
             m->rows = ptx_grow(m->rows, m->row_count, sizeof *m->rows);
@@ -275,7 +278,7 @@ static void by_row(ptx_parser *p)
     if (!ptx_need_operands(p, n, n))
         return;
     uint32_t unit[5] = {0};
-    for (size_t k = 0; k < n; k++) {
+    for (size_t k = 0; k < n; k++) { /* sources that there are not are the first one again */
         const ptx_atom *const a = ptx_plain(p, k);
         if (p->operands[k].form != PTX_O_PLAIN || p->operands[k].count != 1)
             wrong(p, a, "must be one register");
@@ -288,8 +291,8 @@ static void by_row(ptx_parser *p)
     ptx_ins *const in = ptx_emit(p, row->run, row->kind);
     in->d = unit[0];
     in->a = unit[1];
-    in->b = unit[2];
-    in->c = unit[3];
+    in->b = unit[n > 2 ? 2 : 1];
+    in->c = unit[n > 3 ? 3 : 1];
     in->x = unit[4];
 }
 
@@ -310,6 +313,7 @@ static const ptx_special specials[] = {
     {"shfl", ptx_lower_shfl},
     {"vote", ptx_lower_vote},
     {"redux", ptx_lower_redux},
+    {"match", ptx_lower_match},
     {"activemask", ptx_lower_activemask},
     {"membar", ptx_lower_fence},
     {"fence", ptx_lower_fence},

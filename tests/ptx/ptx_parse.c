@@ -83,9 +83,11 @@ static void instruction(ptx_parser *p)
         label_here(p, &t);
         return;
     }
+    p->instruction_line = p->loc.ptx_line;
     ptx_operands(p);
     if (!p->failed)
         ptx_lower(p);
+    p->instruction_line = 0;
 }
 
 static void statement(ptx_parser *p)

@@ -87,6 +87,7 @@ typedef struct ptx_parser {
     ptx_module *module;
     const char *at, *end;
     uint32_t line;
+    uint32_t instruction_line; /* of the instruction that is lowered; 0: none */
     bool failed;
     ptx_token token;
     ptx_kernel *kernel; /* whose body is read */
@@ -150,7 +151,7 @@ typedef struct ptx_special {
 ptx_lowering ptx_lower_ld, ptx_lower_st, ptx_lower_atom, ptx_lower_cvta; /* ptx_lower_memory.c */
 ptx_lowering ptx_lower_mov, ptx_lower_setp, ptx_lower_bra, ptx_lower_ret, ptx_lower_trap,
     ptx_lower_bar, ptx_lower_shfl, ptx_lower_vote, ptx_lower_redux, ptx_lower_activemask,
-    ptx_lower_warpsync, ptx_lower_mma, ptx_lower_ldmatrix, ptx_lower_copy, ptx_lower_policy,
-    ptx_lower_fence, ptx_lower_call, ptx_lower_nothing;
+    ptx_lower_match, ptx_lower_warpsync, ptx_lower_mma, ptx_lower_ldmatrix, ptx_lower_copy,
+    ptx_lower_policy, ptx_lower_fence, ptx_lower_call, ptx_lower_nothing;
 
 #endif

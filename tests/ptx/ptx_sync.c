@@ -313,6 +313,41 @@ void ptx_lower_redux(ptx_parser *p)
     in->x = what;
 }
 
+/* Lanes of the mask that hold the same value. */
+static void do_match(ptx_warp *w, const ptx_ins *in)
+{
+    if (!meet(w, in, in->c) || !ptx_known(w, in, in->a, "a value to match"))
+        return;
+    const ptx_lanes *const ra = ptx_reg(w, in->a);
+    uint32_t same[PTX_LANES];
+    for (int i = 0; i < PTX_LANES; i++) {
+        same[i] = 0;
+        for (int j = 0; j < PTX_LANES; j++)
+            same[i] |= ((in->x ? ra->u64[j] == ra->u64[i] : ra->u32[j] == ra->u32[i]) ? 1u : 0u)
+                       << j;
+    }
+    ptx_lanes *const rd = ptx_reg(w, in->d);
+    PTX_EACH(w, rd->u32[i] = m ? same[i] & w->act : rd->u32[i];)
+    ptx_spread(w, in->d, 0);
+}
+
+void ptx_lower_match(ptx_parser *p)
+{
+    const bool wide = strcmp(p->opcode, "match.any.sync.b64") == 0;
+    if (!wide && strcmp(p->opcode, "match.any.sync.b32") != 0)
+        ptx_error(p, "opcode '%s' is not known", p->opcode);
+    if (!ptx_need_operands(p, 3, 3))
+        return;
+    const uint32_t d = ptx_target(p, ptx_plain(p, 0), '4');
+    const uint32_t a = ptx_use(p, ptx_plain(p, 1), wide ? '8' : '4'),
+                   c = ptx_use(p, ptx_plain(p, 2), '4');
+    ptx_ins *const in = ptx_emit(p, do_match, PTX_OTHER);
+    in->d = d;
+    in->a = a;
+    in->c = c;
+    in->x = wide;
+}
+
 static void do_activemask(ptx_warp *w, const ptx_ins *in)
 {
     ptx_lanes *const rd = ptx_reg(w, in->d);

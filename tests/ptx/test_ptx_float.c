@@ -230,6 +230,12 @@ PAIR(sub_pair, sub16)
 PAIR(mul_pair, mul16)
 PAIR(fused_pair, fused16)
 PAIR(max_pair, max16)
+R(max_nan16, isnan(half_value(a)) || isnan(half_value(b)) ? 0x7fff : max16(a, b, 0))
+R(ge_one16, half_value(a) >= half_value(b) ? 0x3c00 : 0)
+R(neu_ones16, !(half_value(a) == half_value(b)) ? 0xffff : 0)
+PAIR(max_nan_pair, max_nan16)
+PAIR(ge_one_pair, ge_one16)
+PAIR(neu_ones_pair, neu_ones16)
 R(pack_pair, half_of_f32(a, 0, 0) << 16 | half_of_f32(b, 0, 0))
 
 /* BF16: the two neighbours of an F32, the nearer one, the even one in the middle. */
@@ -242,6 +248,66 @@ static uint64_t bf16_of_f32(uint64_t a, uint64_t b, uint64_t c)
     return rest > 0x8000 || (rest == 0x8000 && low & 1) ? low + 1 : low;
 }
 R(f32_of_bf16, op_bits32(op_f32(a << 16)))
+
+/* The nearest BF16 of an exact value: between its neighbours, which are F32 with 16 bits of zeros.
+ */
+static uint64_t nearest_bf16(long double v)
+{
+    if (isnan(v))
+        return 0x7fff;
+    const uint64_t sign = signbit(v) ? 0x8000 : 0;
+    const long double a = fabsl(v);
+    uint64_t low = 0, high = 0x7f80;
+    if (isinf(v) || a >= 0x1.ffp127L)
+        return sign | 0x7f80;
+    while (high - low > 1) {
+        const uint64_t middle = (low + high) / 2;
+        *((long double)op_f32(middle << 16) <= a ? &low : &high) = middle;
+    }
+    const long double below = (long double)op_f32(low << 16),
+                      above = high == 0x7f80 ? 0x1p128L : (long double)op_f32(high << 16);
+    if (a - below == above - a)
+        return sign | (low & 1 ? high : low);
+    return sign | (a - below < above - a ? low : high);
+}
+#define B(v) (long double)op_f32((v) << 16)
+
+/* p + c, or its neighbour on the side of what the sum lost: a tie that is none must not look like
+ * one. */
+static long double nudged(long double p, long double c)
+{
+    const long double sum = p + c, part = sum - p, lost = (p - (sum - part)) + (c - part);
+    return isfinite(sum) && lost != 0 ? nextafterl(sum, lost > 0 ? HUGE_VALL : -HUGE_VALL) : sum;
+}
+R(fused_bf16, nearest_bf16(nudged(B(a) * B(b), B(c))))
+R(max_bf16, nearest_bf16((long double)most(op_f32(a << 16), op_f32(b << 16))))
+R(abs_bf16, nearest_bf16(fabsl(B(a))))
+
+/* Towards 0, down and up: what is nearest, or its neighbour on the side that is asked for. */
+static uint64_t directed(long double exact, int side)
+{
+    float near = (float)exact;
+    if (isnan(near) || isinf(exact))
+        return op_bits32(near);
+    if (side == 0)
+        side = exact < 0 ? 1 : -1;
+    if (side < 0 && (long double)near > exact)
+        near = nextafterf(near, -INFINITY);
+    if (side > 0 && (long double)near < exact)
+        near = nextafterf(near, INFINITY);
+    return op_bits32(near);
+}
+#define L(v) (long double)op_f32(v)
+R(mul_rz, L(a) * L(b) == 0 ? mul(a, b, 0) : directed(L(a) * L(b), 0))
+R(mul_rm, L(a) * L(b) == 0 ? mul(a, b, 0) : directed(L(a) * L(b), -1))
+R(mul_rp, L(a) * L(b) == 0 ? mul(a, b, 0) : directed(L(a) * L(b), 1))
+R(rz_half, isnan(op_f32(a)) ? 0x7fff
+                            : nearest_half((long double)op_f32(a)) -
+                                  (fabs(half_value(nearest_half((long double)op_f32(a)))) >
+                                   fabs((double)op_f32(a))))
+F(set_ones, isgreater(a, b) ? ~0u : 0)
+F(set_one, isgreater(a, b) ? 0x3f800000u : 0)
+F(min_nan, isnan(a) || isnan(b) ? 0x7fffffffu : op_bits32(least(a, b)))
 
 static const op_case cases[] = {
     {"add.rn.f32", "444", add},
@@ -292,6 +358,16 @@ static const op_case cases[] = {
     {"cvt.rn.f16x2.f32", "444", pack_pair},
     {"cvt.rn.bf16.f32", "24", bf16_of_f32},
     {"cvt.f32.bf16", "42", f32_of_bf16},
+    {"cvt.rz.f16.f32", "24", rz_half},
+    {"mul.rz.f32", "444", mul_rz},
+    {"mul.rm.f32", "444", mul_rm},
+    {"mul.rp.f32", "444", mul_rp},
+    {"set.gt.u32.f32", "444", set_ones},
+    {"set.gt.f32.f32", "444", set_one},
+    {"min.NaN.f32", "444", min_nan},
+    {"fma.rn.bf16", "2222", fused_bf16},
+    {"max.bf16", "222", max_bf16},
+    {"abs.bf16", "22", abs_bf16},
 };
 static const op_case doubles[] = {
     {"add.rn.f64", "888", add64},
@@ -348,6 +424,9 @@ static const op_case halves[] = {
     {"mul.f16x2", "444", mul_pair},
     {"fma.rn.f16x2", "4444", fused_pair},
     {"max.f16x2", "444", max_pair},
+    {"max.NaN.f16x2", "444", max_nan_pair},
+    {"set.ge.f16x2.f16x2", "444", ge_one_pair},
+    {"set.neu.u32.f16x2", "444", neu_ones_pair},
 };
 
 START_TEST(an_f32_opcode_does_what_c_does)

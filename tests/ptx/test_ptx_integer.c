@@ -171,6 +171,9 @@ static uint64_t reversed(uint64_t a, uint64_t b, uint64_t c)
     return d;
 }
 
+R(reversed64, reversed(a & 0xffffffff, 0, 0) << 32 | reversed(a >> 32, 0, 0))
+R(shift_to_top, a ? zeros_above(a, 32) : ~(uint64_t)0)
+
 static uint64_t dot(uint64_t a, uint64_t b, uint64_t c, bool sa, bool sb)
 {
     int64_t sum = (int64_t)c;
@@ -282,6 +285,8 @@ static const op_case cases[] = {
     {"bfind.u32", "44", find_u},
     {"bfind.s32", "44", find_s},
     {"brev.b32", "44", reversed},
+    {"brev.b64", "88", reversed64},
+    {"bfind.shiftamt.u32", "44", shift_to_top},
     {"dp4a.u32.u32", "4444", dot_uu},
     {"dp4a.u32.s32", "4444", dot_us},
     {"dp4a.s32.u32", "4444", dot_su},

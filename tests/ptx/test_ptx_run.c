@@ -222,6 +222,36 @@ START_TEST(votes_and_reductions_see_the_lanes_of_their_mask)
 }
 END_TEST
 
+static uint32_t matched(uint32_t block, uint32_t lane, uint32_t n)
+{
+    (void)block, (void)n;
+    return 0x11111111u << lane % 4;
+}
+
+START_TEST(match_finds_the_lanes_of_a_value)
+{
+    run_all(KERNEL("and.b32 %r5, %r1, 3; match.any.sync.b32 %r10, %r5, -1;\n" STORE), 0, 1, 64,
+            matched);
+}
+END_TEST
+
+/* 128 bits: x * 2^64 + lane, and 5 * 2^64 - lane. */
+static uint32_t carried(uint32_t block, uint32_t lane, uint32_t n)
+{
+    (void)block;
+    return (lane > 0 ? n + 1 : n) * 16 + (lane > 3 ? 4 : 5);
+}
+
+START_TEST(carries_go_from_word_to_word)
+{
+    run_all(KERNEL("mov.u64 %d5, 0xffffffffffffffff; cvt.u64.u32 %d6, %r1; cvt.u64.u32 %d7, %r0;\n"
+                   "add.cc.u64 %d5, %d5, %d6; addc.cc.u64 %d7, %d7, 0; mov.u32 %r5, 3;\n"
+                   "sub.cc.u32 %r5, %r5, %r1; subc.u32 %r6, 5, 0; cvt.u32.u64 %r10, %d7;\n"
+                   "mad.lo.u32 %r10, %r10, 16, %r6;\n" STORE),
+            7, 1, 32, carried);
+}
+END_TEST
+
 START_TEST(lanes_that_wait_for_others_in_vain_are_a_fault)
 {
     const ptx_launch l =
@@ -498,6 +528,8 @@ int main(void)
     tcase_add_test(t, dynamic_shared_memory_lies_behind_the_static_one);
     tcase_add_test(t, shuffles_follow_their_rules);
     tcase_add_test(t, votes_and_reductions_see_the_lanes_of_their_mask);
+    tcase_add_test(t, match_finds_the_lanes_of_a_value);
+    tcase_add_test(t, carries_go_from_word_to_word);
     tcase_add_test(t, lanes_that_wait_for_others_in_vain_are_a_fault);
     tcase_add_test(t, warps_that_wait_for_others_in_vain_are_a_fault);
     tcase_add_test(t, lanes_of_a_warp_come_to_a_barrier_together);
