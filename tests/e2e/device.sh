@@ -1,0 +1,131 @@
+#!/bin/sh
+# Models on the device, which is the interpreter of PTX here, against the CPU: the same figures digit
+# for digit, the same tokens; and what is said where there is no device.
+#   device.sh PARE INTERPRETED MAKE_CHECKPOINT DEMO
+set -eu
+pare=$1 device=$2 make=$3 demo=$4
+if [ ! -x "$device" ]; then
+    echo "e2e.device: skipped: pare was built without nvcc"
+    exit 77
+fi
+home=$(mktemp -d)
+trap 'rm -rf "$home"' EXIT
+cd "$home"
+
+fail() {
+    cat log.txt
+    echo "e2e.device: $1"
+    exit 1
+}
+
+run() { "$@" > out.txt 2> log.txt || fail "$* failed"; }
+
+# What a command prints as JSON, without what may differ: memory, and where it ran.
+figures() {
+    python3 -c '
+import json, sys
+def strip(v):
+    if isinstance(v, dict):
+        return {k: strip(x) for k, x in v.items() if k not in ("memory", "run_memory", "device")}
+    return [strip(x) for x in v] if isinstance(v, list) else v
+print(json.dumps(strip(json.load(open(sys.argv[1]))), indent=1))' "$1"
+}
+
+# same NAME COMMAND...: the command gives the same on both.
+same() {
+    name=$1
+    shift
+    run "$pare" "$@" --format json --threads 2
+    figures out.txt > cpu.json
+    run "$device" "$@" --format json --device cuda --threads 2
+    grep -q '"device": {' out.txt || [ "$1" = compare ] || fail "$name: no device in the result"
+    figures out.txt > cuda.json
+    cmp -s cpu.json cuda.json || { diff cpu.json cuda.json || true; fail "$name: $* differs"; }
+    echo "$name: $(sed -n 's/^ *"nll": *//p' cpu.json | head -n 1) $1"
+}
+
+# compress MODEL PASSES...: into out/.
+compress() {
+    model=$1
+    shift
+    {
+        printf 'pare: 1\nmodel: %s\noutput: out\nseed: 0\n' "$model"
+        printf 'calibration: {tokens: small/tokens.i32, samples: 4, window: 32}\npasses:\n'
+        printf '  - %s\n' "$@"
+    } > recipe.yaml
+    rm -rf out
+    run "$pare" compress recipe.yaml
+}
+
+head -c 1200 "$demo/evaluation.txt" > text.txt
+cat > choice.jsonl << 'END'
+{"context": "The cat sat on", "choices": [" the mat", " it", " and then did so"], "answer": 0}
+{"context": "The dog sat on", "choices": [" a", " the mat again"], "answer": 1}
+END
+"$make" small hidden=256 intermediate=288 blocks=1 heads=4 kv_heads=2 head_dim=64 vocab=4096 \
+    context=64 tied=1 shards=1 tokens=512
+cp "$demo/hedge/tokenizer.json" "$demo/hedge/tokenizer_config.json" small/
+
+# The model of the demo, whole commands.
+hedge=$demo/hedge
+for passes in 'rtn: {bits: 4, group: 64}' 'rtn: {bits: 8, group: 64}' 'ternary: {group: 32}' \
+    'wanda: {pattern: "2:4"}|rtn: {bits: 4, group: 64}'; do
+    first=${passes%%|*}
+    if [ "$first" = "$passes" ]; then
+        compress "$hedge" "$first"
+    else
+        compress "$hedge" "$first" "${passes#*|}"
+    fi
+    same "hedge, $passes" eval out --text text.txt --window 24 --limit 2
+    same "hedge, $passes" generate out --prompt 'A hedge' --tokens 4 --temperature 0
+done
+same "hedge, F16" eval "$hedge" --text text.txt --window 24 --limit 2 --choice choice.jsonl
+same "hedge, F16" generate "$hedge" --prompt 'A hedge' --tokens 4 --count 2
+same "hedge, 2:4 int4 beside F16" eval out --text text.txt --window 24 --limit 1 --baseline "$hedge"
+same "hedge, 2:4 int4 beside F16" compare "$hedge" out --text text.txt --window 24 --limit 1
+
+# Every other encoding, and inputs in every form.
+small() {
+    compress small "$@"
+    same "$*" eval out --tokens small/tokens.i32 --window 24 --limit 2
+}
+small 'rtn: {bits: 2, group: 32}'
+small 'rtn: {bits: 3, group: 32}'
+small 'rtn: {bits: 4, group: row, activations: int4}'
+small 'rtn: {bits: 8, group: row, activations: int8_token}'
+small 'smoothquant: {}' 'rtn: {bits: 8, group: row, activations: int8_tensor}'
+small 'ternary: {group: row}'
+small 'nf4: {group: 32}'
+small 'fp8: {group: row}'
+small 'mxfp4: {}'
+small 'billm: {damp: 0.01}'
+small 'squeezellm: {bits: 3, outliers: 0.01}'
+small 'gptq: {grid: q4_k, skip: ["*.down_proj"]}'
+small 'gptq: {grid: q6_k, skip: ["*.down_proj"]}'
+small 'llm_int8: {threshold: 0.1, columns: 0.05}'
+small 'rotate: {online: true}' 'rtn: {bits: 4, group: 32}'
+small 'magnitude: {sparsity: 0.5}'
+small 'wanda: {pattern: "2:4"}'
+small 'wanda: {pattern: "2:4"}' 'rtn: {bits: 8, group: 32}'
+same 'the same, exact' eval out --tokens small/tokens.i32 --window 24 --limit 2 --exact
+for kv in int8 int4 'kivi --kv-window 8'; do
+    # shellcheck disable=SC2086
+    same "kv $kv" eval out --tokens small/tokens.i32 --window 60 --limit 1 --kv $kv
+done
+
+# Where there is no device.
+if "$pare" doctor | grep -q '^GPU  *none'; then
+    if "$pare" eval small --tokens small/tokens.i32 --window 24 --limit 2 --device cuda > log.txt 2>&1; then
+        fail 'a device that is not there is used'
+    fi
+    grep -q -e '--device cuda: no NVIDIA driver: libcuda' log.txt || fail 'the driver is not named'
+    run "$pare" eval small --tokens small/tokens.i32 --window 24 --limit 2 --device auto
+    grep -q 'computing on the CPU: no NVIDIA driver' log.txt || fail 'auto does not say why'
+fi
+if "$device" eval small --tokens small/tokens.i32 --window 24 --limit 2 --device cuda \
+    --device-limit 1000000 > log.txt 2>&1; then fail 'the limit is not kept'; fi
+grep -q 'bytes are asked for; [0-9]* of the limit of 1000000 are taken' log.txt || fail 'no figures'
+if "$device" eval small --tokens small/tokens.i32 --window 24 --device gpu > log.txt 2>&1; then
+    fail 'gpu is a device'
+fi
+grep -q 'expected cpu, cuda or auto' log.txt || fail 'the words are not named'

@@ -1,0 +1,280 @@
+/* The backend of devices over the interpreter: models of every kind of weights give the bytes of
+ * the CPU, and whatever fails is told and leaves nothing behind. */
+#include "runtime/cuda.h"
+#include "tests/ptx/device_ptx.h"
+#include "tests/unit/mixture.h"
+
+enum { SEQUENCES = 2, PREFILL = 7, LENGTH = 9, ROWS = SEQUENCES * (LENGTH - PREFILL + 1) };
+
+static tiny_home h;
+static pare_ctx own; /* of the device: that of a test may fail */
+static pare_device *d;
+
+static void begin(void)
+{
+    tiny_begin(&h, 2);
+    pare_ctx_init(&own);
+    ck_assert_msg(pare_device_open(&own, &d) == PARE_OK, "%s", own.what);
+}
+
+/* The interpreter ends the program unless everything was given back. */
+static void end(void)
+{
+    d->op->close(&own, d);
+    tiny_end(&h);
+}
+
+/* A prefill and tokens behind it: the logits of the last position of each, in order. */
+static pare_status steps(const pare_ops *o, const pare_forward *f, const int32_t *tokens,
+                         float *logits)
+{
+    const pare_model *const m = f->model;
+    pare_kv kv[2];
+    pare_array all;
+    ck_assert_uint_eq(m->config.blocks, 2);
+    PARE_TRY(o->op->take(o, SEQUENCES * PREFILL, m->config.hidden, &all));
+    for (size_t b = 0; b < 2; b++)
+        PARE_TRY(o->op->kv_take(o, &m->config, &m->kv, SEQUENCES, LENGTH, &kv[b]));
+    for (size_t at = 0, n; at < LENGTH; at += n) {
+        n = at ? 1 : PREFILL;
+        const pare_batch batch = {SEQUENCES, n, at};
+        const size_t last[SEQUENCES] = {n - 1, 2 * n - 1};
+        const pare_array x = pare_array_rows(all, 0, SEQUENCES * n);
+        PARE_TRY(pare_embed_run(o, m, tokens, batch, x));
+        PARE_TRY(pare_model_run(o, f, batch, x, kv, 2));
+        PARE_TRY(pare_logits_get(o, f, x, last, SEQUENCES, logits));
+        logits += SEQUENCES * m->head.n;
+    }
+    return PARE_OK;
+}
+
+/* The same on a device, or (NULL) on the CPU. */
+static pare_status run(pare_device *device, const pare_model *m, bool exact, size_t limit,
+                       float *logits)
+{
+    pare_forward f;
+    pare_cuda *c = NULL;
+    const pare_mark mark = pare_arena_mark(&h.arena);
+    const int32_t *const tokens = tiny_tokens(&h.arena, 99, SEQUENCES * PREFILL);
+    pare_status s = pare_forward_init(&h.cx, &h.arena, m, LENGTH, exact, &f);
+    if (s == PARE_OK && device)
+        s = pare_cuda_open(&h.cx, device, limit, &f, &c);
+    if (s == PARE_OK) {
+        const pare_ops o = pare_ops_of(&h.cx, &h.arena, &f);
+        pare_mark start;
+        ck_assert_int_eq(o.op->mark(&o, &start), PARE_OK);
+        s = steps(&o, &f, tokens, logits);
+        ck_assert_int_eq(o.op->rewind(&o, start), PARE_OK);
+    }
+    pare_cuda_close(c);
+    ck_assert_ptr_null(f.backend);
+    pare_arena_rewind(&h.arena, mark);
+    return s;
+}
+
+static void same(const pare_model *m, bool exact)
+{
+    float near[ROWS * TINY_VOCAB], there[ROWS * TINY_VOCAB];
+    ck_assert_msg(run(NULL, m, exact, 0, near) == PARE_OK, "%s", h.cx.what);
+    ck_assert_msg(run(d, m, exact, 0, there) == PARE_OK, "%s", h.cx.what);
+    ck_assert_mem_eq(near, there, sizeof near);
+    ck_assert(isfinite(near[0]) && near[0] != near[1]);
+}
+
+START_TEST(every_kind_of_weights_gives_the_bytes_of_the_cpu)
+{
+    const pare_model m = tiny_model(&h.arena, tiny_kinds[_i % TINY_KINDS]);
+    same(&m, _i >= TINY_KINDS);
+}
+END_TEST
+
+START_TEST(experts_give_the_bytes_of_the_cpu)
+{
+    static const char *const family[] = {"mixtral", "qwen2_moe", "qwen3_moe"};
+    const pare_model m = mixture_model(&h.arena, family[_i % 3], tiny_kinds[_i < 3 ? 0 : 3]);
+    same(&m, false);
+}
+END_TEST
+
+START_TEST(a_cache_in_codes_gives_the_bytes_of_the_cpu)
+{
+    static const pare_kv_format format[] = {{.method = PARE_KV_INT8},
+                                            {.method = PARE_KV_INT4, .group = 8},
+                                            {.method = PARE_KV_KIVI, .group = 8, .window = 1}};
+    pare_model m = tiny_model(&h.arena, tiny_kinds[0]);
+    m.kv = format[_i];
+    same(&m, false);
+}
+END_TEST
+
+/* A device whose calls fail from one on. */
+typedef struct flaky {
+    pare_device base;
+    pare_device_table op;
+    pare_device *inner;
+    long left;
+} flaky;
+
+static pare_status fails(pare_ctx *cx, pare_device *device)
+{
+    flaky *const f = (flaky *)(void *)device;
+    return f->left-- > 0 ? PARE_OK : pare_fail(cx, PARE_EDEVICE, "it fails here");
+}
+
+#define INNER(device) (((flaky *)(void *)(device))->inner)
+#define FLAKY(name, parameters, ...)                                                               \
+    static pare_status flaky_##name parameters                                                     \
+    {                                                                                              \
+        PARE_TRY(fails(cx, device));                                                               \
+        return INNER(device)->op->name(cx, INNER(device), __VA_ARGS__);                            \
+    }
+FLAKY(take, (pare_ctx * cx, pare_device *device, size_t bytes, pare_address *at), bytes, at)
+FLAKY(put, (pare_ctx * cx, pare_device *device, pare_address to, const void *from, size_t bytes),
+      to, from, bytes)
+FLAKY(get, (pare_ctx * cx, pare_device *device, void *to, pare_address from, size_t bytes), to,
+      from, bytes)
+FLAKY(fill, (pare_ctx * cx, pare_device *device, pare_address to, uint8_t byte, size_t bytes), to,
+      byte, bytes)
+FLAKY(copy, (pare_ctx * cx, pare_device *device, pare_address to, pare_address from, size_t bytes),
+      to, from, bytes)
+FLAKY(kernel, (pare_ctx * cx, pare_device *device, const char *name, void **kernel), name, kernel)
+FLAKY(launch,
+      (pare_ctx * cx, pare_device *device, void *kernel, const pare_launch *l, const void *a,
+       size_t bytes),
+      kernel, l, a, bytes)
+
+static void flaky_give(pare_ctx *cx, pare_device *device, pare_address at)
+{
+    INNER(device)->op->give(cx, INNER(device), at);
+}
+
+START_TEST(a_call_that_fails_is_told_and_leaves_nothing)
+{
+    float logits[ROWS * TINY_VOCAB];
+    const pare_model m = mixture_model(&h.arena, "qwen2_moe", tiny_kinds[TINY_KINDS - 1]);
+    flaky f = {.base = *d, .inner = d};
+    f.op = (pare_device_table){.take = flaky_take,
+                               .give = flaky_give,
+                               .put = flaky_put,
+                               .get = flaky_get,
+                               .fill = flaky_fill,
+                               .copy = flaky_copy,
+                               .kernel = flaky_kernel,
+                               .launch = flaky_launch};
+    f.base.op = &f.op;
+    long calls = 0;
+    pare_status s = PARE_EDEVICE;
+    for (; s != PARE_OK; calls += 1 + calls / 16) {
+        const size_t live = h.cx.live_bytes;
+        f.left = calls;
+        s = run(&f.base, &m, false, 0, logits);
+        if (s != PARE_OK) {
+            ck_assert_int_eq(s, PARE_EDEVICE);
+            ck_assert_str_eq(h.cx.what, "it fails here");
+        }
+        ck_assert_uint_eq(h.cx.live_bytes, live);
+        pare_ctx_clear(&h.cx);
+    }
+    ck_assert_int_gt(calls, 200);
+}
+END_TEST
+
+START_TEST(memory_of_the_host_that_ends_is_told_and_leaves_nothing)
+{
+    const pare_model m = tiny_model(&h.arena, tiny_kinds[TINY_KINDS - 1]);
+    const pare_alloc plain = h.cx.alloc;
+    pare_status s = PARE_ENOMEM;
+    long n = 0;
+    for (; s != PARE_OK; n++) {
+        unit_failing failing = {.left = n};
+        pare_forward f;
+        pare_cuda *c = NULL;
+        ck_assert_int_eq(pare_forward_init(&h.cx, &h.arena, &m, LENGTH, false, &f), PARE_OK);
+        h.cx.alloc = (pare_alloc){unit_failing_resize, &failing};
+        s = pare_cuda_open(&h.cx, d, 0, &f, &c);
+        ck_assert(s == PARE_OK || s == PARE_ENOMEM);
+        pare_cuda_close(c);
+        ck_assert_int_eq(failing.live, 0);
+        h.cx.alloc = plain;
+        pare_ctx_clear(&h.cx);
+    }
+    ck_assert_int_gt(n, 2);
+}
+END_TEST
+
+START_TEST(a_limit_is_kept_and_told_with_its_figures)
+{
+    float logits[ROWS * TINY_VOCAB];
+    const pare_model m = tiny_model(&h.arena, tiny_kinds[3]);
+    pare_forward f;
+    pare_cuda *c;
+    ck_assert_int_eq(pare_forward_init(&h.cx, &h.arena, &m, LENGTH, false, &f), PARE_OK);
+    ck_assert_int_eq(pare_cuda_open(&h.cx, d, 0, &f, &c), PARE_OK);
+    const size_t model = pare_cuda_model_bytes(c);
+    ck_assert_uint_eq(pare_cuda_peak_bytes(c), model);
+    pare_cuda_close(c);
+    ck_assert_int_eq(pare_cuda_open(&h.cx, d, model - 1, &f, &c), PARE_ENOMEM);
+    ck_assert_ptr_null(c);
+    ck_assert_ptr_nonnull(strstr(h.cx.what, "bytes are asked for; "));
+    ck_assert_ptr_nonnull(strstr(h.cx.what, "of the device are free"));
+    pare_ctx_clear(&h.cx);
+    ck_assert_int_eq(run(d, &m, false, model + 1000, logits), PARE_ENOMEM);
+    char text[64];
+    (void)snprintf(text, sizeof text, "%zu of the limit of %zu are taken", model, model + 1000);
+    ck_assert_msg(strstr(h.cx.what, text), "%s", h.cx.what);
+    pare_ctx_clear(&h.cx);
+    ck_assert_int_eq(run(d, &m, false, model + (1 << 20), logits), PARE_OK);
+}
+END_TEST
+
+START_TEST(weights_that_are_not_the_models_are_refused)
+{
+    const pare_model m = tiny_model(&h.arena, tiny_kinds[3]),
+                     other = tiny_model(&h.arena, tiny_kinds[_i]);
+    const pare_linear *const w = &other.block[0].linear[PARE_ROLE_O];
+    pare_forward f;
+    pare_cuda *c;
+    pare_array x, y;
+    pare_mark mark;
+    ck_assert_int_eq(pare_forward_init(&h.cx, &h.arena, &m, LENGTH, false, &f), PARE_OK);
+    ck_assert_int_eq(pare_cuda_open(&h.cx, d, 0, &f, &c), PARE_OK);
+    const pare_ops o = pare_ops_of(&h.cx, &h.arena, &f);
+    ck_assert_int_eq(o.op->mark(&o, &mark), PARE_OK);
+    ck_assert_int_eq(o.op->take(&o, 3, w->k, &x), PARE_OK);
+    ck_assert_int_eq(o.op->take(&o, 3, w->n, &y), PARE_OK);
+    ck_assert_int_eq(o.op->zero(&o, x), PARE_OK);
+    ck_assert_int_eq(o.op->linears(&o, &w, 1, false, x, &y), PARE_EINVAL);
+    ck_assert_ptr_nonnull(strstr(h.cx.what, "memory of the host that is not the model's"));
+    ck_assert_int_eq(o.op->rewind(&o, mark), PARE_OK);
+    pare_cuda_close(c);
+}
+END_TEST
+
+START_TEST(heads_that_do_not_fit_the_device_are_refused_by_name)
+{
+    float logits[ROWS * TINY_VOCAB];
+    const pare_model m = tiny_model(&h.arena, tiny_kinds[0]);
+    const size_t shared = d->shared;
+    d->shared = 1000;
+    ck_assert_int_eq(run(d, &m, false, 0, logits), PARE_ENOTSUP);
+    d->shared = shared;
+    ck_assert_ptr_nonnull(strstr(h.cx.what, "attention with heads of 10 values needs"));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *const s = suite_create("model");
+    TCase *const t = tcase_create("model");
+    tcase_add_checked_fixture(t, begin, end);
+    tcase_add_loop_test(t, every_kind_of_weights_gives_the_bytes_of_the_cpu, 0, 2 * TINY_KINDS);
+    tcase_add_loop_test(t, experts_give_the_bytes_of_the_cpu, 0, 6);
+    tcase_add_loop_test(t, a_cache_in_codes_gives_the_bytes_of_the_cpu, 0, 3);
+    tcase_add_test(t, a_call_that_fails_is_told_and_leaves_nothing);
+    tcase_add_test(t, memory_of_the_host_that_ends_is_told_and_leaves_nothing);
+    tcase_add_test(t, a_limit_is_kept_and_told_with_its_figures);
+    tcase_add_loop_test(t, weights_that_are_not_the_models_are_refused, 3, 5);
+    tcase_add_test(t, heads_that_do_not_fit_the_device_are_refused_by_name);
+    suite_add_tcase(s, t);
+    return unit_main(s);
+}
