@@ -93,6 +93,14 @@ typedef enum pare_evaluation_kind {
 } pare_evaluation_kind;
 const char *pare_evaluation_kind_name(pare_evaluation_kind k); /* "perplexity", "kl", "choice" */
 
+/* Where models run. */
+typedef enum pare_run_on {
+    PARE_RUN_ON_CPU,
+    PARE_RUN_ON_CUDA,
+    PARE_RUN_ON_AUTO /* a GPU where one can be used */
+} pare_run_on;
+extern const pare_word pare_run_on_words[];
+
 typedef struct pare_evaluation {
     pare_evaluation_kind kind;
     pare_place place;
@@ -100,6 +108,7 @@ typedef struct pare_evaluation {
     size_t window;                /* default 2048; not of choice */
     bool window_given;
     size_t limit; /* the first windows, or items of choice; default 0: all */
+    pare_run_on device;
 } pare_evaluation;
 
 /* The one of text, tokens and file that is given. */
@@ -177,9 +186,10 @@ extern const pare_recipe_key pare_recipe_keys[];
 extern const pare_param pare_experts_params[];
 
 /* Settings of a calibration, ended by NULL: samples, window, token_weights, temperature (of
- * generate), weight (of a text); "limit" of an evaluation; and what "nan" takes. */
+ * generate), weight (of a text); "limit" and "device" of an evaluation; and what "nan" takes. */
 extern const pare_param *const pare_calibration_params[];
 extern const pare_param *const pare_limit_param;
+extern const pare_param *const pare_device_param;
 extern const pare_param *const pare_nan_param;
 
 /* A size such as 8GiB, 500MB, 4096: a whole number above 0 and a unit of B, KB, MB, GB (powers of

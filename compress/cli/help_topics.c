@@ -73,11 +73,12 @@ static void print_evaluate(void)
         "perplexity and kl take text: FILE or tokens: FILE.i32, and:\n");
     pare_help_setting(pare_calibration_params[1]);
     pare_help_setting(pare_limit_param);
+    pare_help_setting(pare_device_param);
     (void)printf(
         "\n"
         "choice takes file: FILE, as PIQA, ARC, OpenBookQA and HellaSwag are published, or in "
         "pare's own\n"
-        "form (\"pare help choice\"), and limit.\n"
+        "form (\"pare help choice\"), limit and device.\n"
         "\n"
         "Take a text that is not in the calibration. pare evaluates the finished model with the "
         "kernels\n"

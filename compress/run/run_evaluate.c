@@ -4,6 +4,7 @@
 
 #include "compress/run/run_evaluate.h"
 #include "compress/run/run_internal.h"
+#include "runtime/cuda.h"
 
 /* How messages name both. */
 static const char original[] = "the original", compressed[] = "the compressed model";
@@ -11,14 +12,42 @@ static const char original[] = "the original", compressed[] = "the compressed mo
 /* The model as it was, and as it is now. */
 typedef struct sides {
     const pare_model *after;
+    pare_run_on place;
     pare_forward before_f, after_f;
+    pare_device *device; /* NULL: the CPU */
+    pare_cuda *before_on, *after_on;
 } sides;
 
-static pare_status take_sides(pare_run *run, size_t positions, sides *s)
+static void leave_device(pare_run *run, sides *s)
+{
+    pare_cuda_close(s->after_on);
+    pare_cuda_close(s->before_on);
+    if (s->device)
+        s->device->op->close(run->cx, s->device);
+    s->after_on = s->before_on = NULL;
+    s->device = NULL;
+}
+
+static pare_status go_to_device(pare_run *run, sides *s)
+{
+    PARE_TRY(pare_device_open(run->cx, &s->device));
+    PARE_TRY(pare_cuda_open(run->cx, s->device, 0, &s->before_f, &s->before_on));
+    return pare_cuda_open(run->cx, s->device, 0, &s->after_f, &s->after_on);
+}
+
+/* Both models, where they are to run; leave_device in any case. */
+static pare_status take_sides(pare_run *run, size_t positions, sides *m)
 {
     PARE_TRY(
-        pare_forward_init(run->cx, &run->scratch, &run->model, positions, false, &s->before_f));
-    return pare_forward_init(run->cx, &run->scratch, s->after, positions, false, &s->after_f);
+        pare_forward_init(run->cx, &run->scratch, &run->model, positions, false, &m->before_f));
+    PARE_TRY(pare_forward_init(run->cx, &run->scratch, m->after, positions, false, &m->after_f));
+    const pare_status s = m->place == PARE_RUN_ON_CPU ? PARE_OK : go_to_device(run, m);
+    if (s == PARE_OK || s == PARE_EINTERRUPTED || m->place == PARE_RUN_ON_CUDA)
+        return s;
+    leave_device(run, m);
+    pare_warn(run->cx, "evaluating on the CPU: %s", run->cx->what);
+    pare_ctx_clear(run->cx);
+    return PARE_OK;
 }
 
 /* Of both models at once, when KL is asked for. */
@@ -70,11 +99,10 @@ static pare_status evaluate_choice(pare_run *run, sides *m, const pare_evaluatio
     return PARE_OK;
 }
 
-static pare_status evaluate_one(pare_run *run, const pare_model *after, const pare_evaluation *e,
-                                pare_report_eval *out)
+static pare_status evaluate_on(pare_run *run, sides *m, const pare_evaluation *e,
+                               pare_report_eval *out)
 {
     const pare_data_reader reader = pare__run_reader(run);
-    sides m = {.after = after};
     pare_tokens tokens;
     size_t windows;
     *out = (pare_report_eval){
@@ -82,11 +110,20 @@ static pare_status evaluate_one(pare_run *run, const pare_model *after, const pa
     pare__notify(run, PARE_EVENT_EVALUATE, "%s on %s", pare_evaluation_kind_name(e->kind),
                  out->data);
     if (e->kind == PARE_EVALUATE_CHOICE)
-        return evaluate_choice(run, &m, e, out);
+        return evaluate_choice(run, m, e, out);
     PARE_TRY(pare_data_evaluation(&reader, e, &tokens, &windows));
     note_limit(out, tokens.count / e->window, windows);
     PARE_TRY(pare__run_sample_prompts(run, out->data, &tokens));
-    return evaluate_tokens(run, &m, &tokens, out);
+    return evaluate_tokens(run, m, &tokens, out);
+}
+
+static pare_status evaluate_one(pare_run *run, const pare_model *after, const pare_evaluation *e,
+                                pare_report_eval *out)
+{
+    sides m = {.after = after, .place = e->device};
+    const pare_status s = evaluate_on(run, &m, e, out);
+    leave_device(run, &m);
+    return s;
 }
 
 /* What pruning did, when the recipe does not say on what to look at it. */
