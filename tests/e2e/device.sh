@@ -52,6 +52,7 @@ compress() {
         printf 'pare: 1\nmodel: %s\noutput: out\nseed: 0\n' "$model"
         printf 'calibration: {tokens: small/tokens.i32, samples: 4, window: 32}\npasses:\n'
         printf '  - %s\n' "$@"
+        printf '%s\n' "${kv_cache-}"
     } > recipe.yaml
     rm -rf out
     run "$pare" compress recipe.yaml
@@ -113,6 +114,29 @@ for kv in int8 int4 'kivi --kv-window 8'; do
     same "kv $kv" eval out --tokens small/tokens.i32 --window 60 --limit 1 --kv $kv
 done
 
+kv_cache='kv_cache: {method: kvquant, sink: 1}'
+small 'rtn: {bits: 8, group: 64}'
+
+# A recipe evaluates on the device; what differs in its report is the time.
+recipe_says() {
+    "$1" compress evaluate.yaml --restart > out.txt 2> log.txt || fail "$1 compress failed"
+    grep '^perplexity\|^choice' out.txt
+}
+cat > evaluate.yaml << 'END'
+pare: 1
+model: small
+output: evaluated
+passes: [{rtn: {bits: 4, group: 32}}]
+evaluate:
+  - kl: {text: text.txt, window: 24, limit: 2, device: auto}
+  - choice: {file: choice.jsonl, device: auto}
+END
+recipe_says "$pare" > cpu.txt
+sed -i 's/device: auto/device: cuda/' evaluate.yaml
+recipe_says "$device" > cuda.txt
+[ -s cpu.txt ] && cmp cpu.txt cuda.txt || fail 'a recipe evaluates otherwise on the device'
+cat cuda.txt
+
 # Where there is no device.
 if "$pare" doctor | grep -q '^GPU  *none'; then
     if "$pare" eval small --tokens small/tokens.i32 --window 24 --limit 2 --device cuda > log.txt 2>&1; then
@@ -121,6 +145,8 @@ if "$pare" doctor | grep -q '^GPU  *none'; then
     grep -q -e '--device cuda: no NVIDIA driver: libcuda' log.txt || fail 'the driver is not named'
     run "$pare" eval small --tokens small/tokens.i32 --window 24 --limit 2 --device auto
     grep -q 'computing on the CPU: no NVIDIA driver' log.txt || fail 'auto does not say why'
+    if "$pare" plan evaluate.yaml > log.txt 2>&1; then fail 'a recipe is planned without its device'; fi
+    grep -q 'evaluate.yaml:6:5: device: cuda: no NVIDIA driver' log.txt || fail 'plan does not say why'
 fi
 if "$device" eval small --tokens small/tokens.i32 --window 24 --limit 2 --device cuda \
     --device-limit 1000000 > log.txt 2>&1; then fail 'the limit is not kept'; fi
