@@ -1,7 +1,7 @@
 /* Logits of a small random model of every family against the reference implementation. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "formats/checkpoint.h"
-#include "runtime/forward.h"
+#include "runtime/cuda.h"
 #include "tests/data/families.h"
 #include "tests/unit/far.h"
 #include "tests/unit/folder.h"
@@ -62,29 +62,54 @@ static golden read_golden(const char *name)
     ck_abort_msg("no golden values of %s", name);
 }
 
-/* Runs the tokens in pieces of `piece` on a backend, NULL: the CPU; logits [LENGTH, vocab]. */
-static void run(const pare_model *m, const pare_backend *backend, size_t piece, float *logits)
+/* Runs the tokens in pieces of `piece` on the backend of f; logits [LENGTH, vocab]. */
+static void run_on(const pare_forward *f, size_t piece, float *logits)
 {
-    pare_forward f;
+    const pare_model *const m = f->model;
     const pare_config *const c = &m->config;
-    const pare_mark mark = pare_arena_mark(&arena);
+    const pare_ops o = pare_ops_of(&cx, &arena, f);
+    pare_mark mark;
+    ck_assert_int_eq(o.op->mark(&o, &mark), PARE_OK);
     pare_kv *const kv = PARE_NEW(&arena, pare_kv, c->blocks);
     float *const x = PARE_NEW(&arena, float, LENGTH * c->hidden);
     ck_assert(kv && x);
-    ck_assert_int_eq(pare_forward_init(&cx, &arena, m, LENGTH, false, &f), PARE_OK);
-    f.backend = backend;
     for (size_t b = 0; b < c->blocks; b++)
-        ck_assert_int_eq(pare_kv_take_format(&arena, c, &m->kv, 1, LENGTH, &kv[b]), PARE_OK);
+        ck_assert_int_eq(o.op->kv_take(&o, c, &m->kv, 1, LENGTH, &kv[b]), PARE_OK);
     for (size_t at = 0; at < LENGTH; at += piece) {
         const pare_batch batch = {1, LENGTH - at < piece ? LENGTH - at : piece, at};
         int32_t token[LENGTH];
         for (size_t i = 0; i < batch.length; i++)
             token[i] = family_token(at + i);
         ck_assert_msg(pare_embed_batch(&cx, m, token, batch, x) == PARE_OK, "%s", cx.what);
-        ck_assert_int_eq(pare_model_forward(&cx, &arena, &f, batch, x, kv, c->blocks), PARE_OK);
-        ck_assert_int_eq(
-            pare_logits(&cx, &arena, &f, x, NULL, batch.length, logits + at * c->vocab), PARE_OK);
+        ck_assert_msg(pare_model_forward(&cx, &arena, f, batch, x, kv, c->blocks) == PARE_OK, "%s",
+                      cx.what);
+        ck_assert_int_eq(pare_logits(&cx, &arena, f, x, NULL, batch.length, logits + at * c->vocab),
+                         PARE_OK);
     }
+    ck_assert_int_eq(o.op->rewind(&o, mark), PARE_OK);
+}
+
+/* NULL: the CPU. */
+static void run(const pare_model *m, const pare_backend *backend, size_t piece, float *logits)
+{
+    pare_forward f;
+    const pare_mark mark = pare_arena_mark(&arena);
+    ck_assert_int_eq(pare_forward_init(&cx, &arena, m, LENGTH, false, &f), PARE_OK);
+    f.backend = backend;
+    run_on(&f, piece, logits);
+    pare_arena_rewind(&arena, mark);
+}
+
+/* On the device of this program. */
+static void run_device(pare_device *d, const pare_model *m, size_t piece, float *logits)
+{
+    pare_forward f;
+    pare_cuda *c;
+    const pare_mark mark = pare_arena_mark(&arena);
+    ck_assert_int_eq(pare_forward_init(&cx, &arena, m, LENGTH, false, &f), PARE_OK);
+    ck_assert_msg(pare_cuda_open(&cx, d, 0, &f, &c) == PARE_OK, "%s", cx.what);
+    run_on(&f, piece, logits);
+    pare_cuda_close(c);
     pare_arena_rewind(&arena, mark);
 }
 
@@ -119,6 +144,10 @@ START_TEST(logits_are_those_of_the_reference_whatever_the_split_and_the_backend)
     (void)printf("%-10s largest difference %.2g of logits up to %.3g\n", f->name, most, largest);
     (void)fflush(stdout);
     ck_assert_msg(most <= 1e-4, "%s: logits differ by %g", f->name, most);
+    pare_device *d;
+    if (pare_device_open(&cx, &d) != PARE_OK && _i == 0)
+        (void)fprintf(stderr, "golden.families: skipped: on a GPU: %s\n", cx.what);
+    pare_ctx_clear(&cx);
     static const pare_kv_format cache[] = {
         {.method = PARE_KV_FLOAT},
         {.method = PARE_KV_INT8},
@@ -137,7 +166,13 @@ START_TEST(logits_are_those_of_the_reference_whatever_the_split_and_the_backend)
         run(&m, &far.backend, 7, pieces);
         ck_assert_mem_eq(whole, pieces, LENGTH * g.vocab * sizeof *whole);
         far_end(&far);
+        if (!d)
+            continue;
+        run_device(d, &m, LENGTH - i, pieces);
+        ck_assert_mem_eq(whole, pieces, LENGTH * g.vocab * sizeof *whole);
     }
+    if (d)
+        d->op->close(&cx, d);
     pare_checkpoint_close(&ck);
 }
 END_TEST
