@@ -128,11 +128,11 @@ model: small
 output: evaluated
 passes: [{rtn: {bits: 4, group: 32}}]
 evaluate:
-  - kl: {text: text.txt, window: 24, limit: 2, device: auto}
-  - choice: {file: choice.jsonl, device: auto}
+  - kl: {text: text.txt, window: 24, limit: 2, device: cpu}
+  - choice: {file: choice.jsonl, device: cpu}
 END
 recipe_says "$pare" > cpu.txt
-sed -i 's/device: auto/device: cuda/' evaluate.yaml
+sed -i 's/device: cpu/device: cuda/' evaluate.yaml
 recipe_says "$device" > cuda.txt
 [ -s cpu.txt ] && cmp cpu.txt cuda.txt || fail 'a recipe evaluates otherwise on the device'
 cat cuda.txt

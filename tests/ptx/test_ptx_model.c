@@ -1,7 +1,6 @@
 /* The backend of devices over the interpreter: models of every kind of weights give the bytes of
  * the CPU, and whatever fails is told and leaves nothing behind. */
 #include "runtime/cuda.h"
-#include "tests/ptx/device_ptx.h"
 #include "tests/unit/mixture.h"
 
 enum { SEQUENCES = 2, PREFILL = 7, LENGTH = 9, ROWS = SEQUENCES * (LENGTH - PREFILL + 1) };
