@@ -17,7 +17,7 @@ typedef struct weigh_job {
     pare_arena *scratch;
     pare_arena work; /* of passes through a block or the head, kept from one to the next */
     const pare_forward *f;
-    pare_float_block *room;
+    pare_block *room; /* the current block in floats */
     const int32_t *tokens;
     size_t window, total; /* tokens in all */
     size_t first, rows;   /* tokens of the batch */
@@ -25,7 +25,6 @@ typedef struct weigh_job {
     float *x, *dy;        /* [rows of a batch, hidden] in front of a block; gradient behind it */
     pare_spill stream;    /* x of all blocks */
     pare_kv kv;           /* of the way forward */
-    pare_block weights;   /* of the current block, in floats */
     double *over;         /* [windows of a batch, widest output] */
     pare_token_weights *out;
 } weigh_job;
@@ -37,9 +36,8 @@ static pare_batch batch(const weigh_job *job)
 
 static void load(weigh_job *job, size_t block)
 {
-    const pare_block *const from = &job->f->model->block[block];
-    pare_float_block_load(job->cx, &job->f->model->config, from, job->room);
-    job->weights = pare_float_block_view(job->room, from);
+    const pare_model *const m = job->f->model;
+    pare_block_load(job->cx, &m->config, &m->block[block], job->room);
 }
 
 /* A gradient behind a linear. */
@@ -93,7 +91,7 @@ static void see(void *self, const pare_linear *w, const float *dy, size_t rows, 
 {
     const weigh_job *const job = self;
     size_t role = 0;
-    while (role < PARE_ROLES && w != &job->weights.linear[role])
+    while (role < PARE_ROLES && w != &job->room->linear[role])
         role++;
     if (role == PARE_ROLES)
         return;
@@ -131,7 +129,7 @@ static pare_status forward(weigh_job *job)
         load(job, b);
         PARE_TRY(pare_ctx_interrupted(job->cx));
         PARE_TRY(pare_spill_put(job->cx, &job->stream, job->x, count, place_in_stream(job, b)));
-        PARE_TRY(pare_block_forward(job->cx, &job->work, job->f, &job->weights, batch(job), job->x,
+        PARE_TRY(pare_block_forward(job->cx, &job->work, job->f, job->room, batch(job), job->x,
                                     &job->kv, NULL));
     }
     return PARE_OK;
@@ -170,7 +168,7 @@ static pare_status undo_block(weigh_job *job, pare_tape *t)
     const size_t hidden = job->f->model->config.hidden;
     pare_array x, y;
     PARE_TRY(pare_tape_input(t, job->x, job->rows, hidden, true, &x));
-    PARE_TRY(pare_tape_block(t, job->f, &job->weights, batch(job), x, NULL, &y));
+    PARE_TRY(pare_tape_block(t, job->f, job->room, batch(job), x, NULL, &y));
     PARE_TRY(pare_tape_back(t, y, job->dy, &wanted));
     memcpy(job->dy, pare_tape_gradient(x), job->rows * hidden * sizeof *job->dy);
     return PARE_OK;
@@ -347,7 +345,7 @@ static pare_status open_job(weigh_job *job, size_t samples, const char *director
 
 pare_status pare_token_weights_find(pare_ctx *cx, pare_arena *a, pare_arena *scratch,
                                     const pare_forward *f, const int32_t *tokens, size_t samples,
-                                    size_t window, uint64_t seed, pare_float_block *room,
+                                    size_t window, uint64_t seed, pare_block *room,
                                     const char *directory, pare_token_weights *out)
 {
     weigh_job job = {.cx = cx,

@@ -56,7 +56,7 @@ static inline const float *pare_token_weights_at(const pare_token_weights *w, pa
 PARE_CHECKED pare_status pare_token_weights_find(pare_ctx *cx, pare_arena *a, pare_arena *scratch,
                                                  const pare_forward *f, const int32_t *tokens,
                                                  size_t samples, size_t window, uint64_t seed,
-                                                 pare_float_block *room, const char *directory,
+                                                 pare_block *room, const char *directory,
                                                  pare_token_weights *out);
 
 /* Reads those of a block; nothing to do where all tokens count the same. PARE_EIO. */

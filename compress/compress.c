@@ -121,16 +121,15 @@ static pare_status take_work(pare_run *run)
 static pare_status take_weights(pare_run *run)
 {
     const pare_plan *const plan = run->plan;
-    PARE_TRY(pare_float_block_take(&run->stage, &run->model.config, plan->room, &run->current));
+    const pare_config *const c = &run->model.config;
+    PARE_TRY(pare_block_take(&run->stage, c, plan->biases, &run->current));
     PARE_TRY(take_work(run));
     PARE_TRY(pare__run_prune_take(run, &run->part, 0));
     PARE_TRY(pare__run_experts_take(run));
     if (plan->reference)
-        PARE_TRY(
-            pare_float_block_take(&run->stage, &run->model.config, plan->room, &run->reference));
-    memcpy(run->part.weight, run->current.weight, sizeof run->part.weight);
-    memcpy(run->part.bias, run->current.bias, sizeof run->part.bias);
-    memcpy(run->part.reference, run->reference.weight, sizeof run->part.reference);
+        PARE_TRY(pare_block_take(&run->stage, c, plan->biases, &run->reference));
+    run->part.linear = run->current.linear;
+    run->part.reference = run->reference.linear;
     return PARE_OK;
 }
 

@@ -7,7 +7,7 @@
 enum { SLICES = 64 };
 
 typedef struct leaf_job {
-    const pare_leaf *leaf;
+    const pare_trained *leaf;
     const pare_adamw *o;
     double rate, clip; /* rate over 1 - b1^t; factor of the gradient */
     double shrink;     /* of the weights */
@@ -16,7 +16,7 @@ typedef struct leaf_job {
 } leaf_job;
 
 /* The gradient of weight i, as it counts. */
-static double gradient_of(const pare_leaf *l, size_t i)
+static double gradient_of(const pare_trained *l, size_t i)
 {
     return l->keeps_zeros && l->value[i] == 0 ? 0 : (double)l->gradient[i];
 }
@@ -34,7 +34,7 @@ static void sum_slices(void *arg, size_t begin, size_t end, size_t worker)
     }
 }
 
-double pare_leaves_norm(const pare_ctx *cx, const pare_leaf *leaf, size_t leaves)
+double pare_leaves_norm(const pare_ctx *cx, const pare_trained *leaf, size_t leaves)
 {
     double sum = 0;
     for (size_t l = 0; l < leaves; l++) {
@@ -49,7 +49,7 @@ double pare_leaves_norm(const pare_ctx *cx, const pare_leaf *leaf, size_t leaves
 static void step_slices(void *arg, size_t begin, size_t end, size_t worker)
 {
     const leaf_job *const job = arg;
-    const pare_leaf *const l = job->leaf;
+    const pare_trained *const l = job->leaf;
     const double b1 = job->o->beta1, b2 = job->o->beta2;
     (void)worker;
     for (size_t slice = begin; slice < end; slice++) {
@@ -67,7 +67,7 @@ static void step_slices(void *arg, size_t begin, size_t end, size_t worker)
     }
 }
 
-void pare_adamw_step(const pare_ctx *cx, const pare_adamw *o, pare_leaf *leaf, size_t leaves,
+void pare_adamw_step(const pare_ctx *cx, const pare_adamw *o, pare_trained *leaf, size_t leaves,
                      size_t t, double rate, double norm)
 {
     const double over = o->clip / (norm + 1e-6);

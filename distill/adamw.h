@@ -15,11 +15,11 @@
 #include "runtime/context.h"
 
 /* One tensor that is trained. */
-typedef struct pare_leaf {
+typedef struct pare_trained {
     float *value, *gradient, *m, *v; /* [count] each; m and v are 0 at first */
     size_t count;
     bool decays, keeps_zeros;
-} pare_leaf;
+} pare_trained;
 
 typedef struct pare_adamw {
     double beta1, beta2, eps, decay;
@@ -27,10 +27,10 @@ typedef struct pare_adamw {
 } pare_adamw;
 
 /* n over all leaves. */
-double pare_leaves_norm(const pare_ctx *cx, const pare_leaf *leaf, size_t leaves);
+double pare_leaves_norm(const pare_ctx *cx, const pare_trained *leaf, size_t leaves);
 
 /* Step t of all leaves, whose gradients have norm n; gradients become 0. */
-void pare_adamw_step(const pare_ctx *cx, const pare_adamw *o, pare_leaf *leaf, size_t leaves,
+void pare_adamw_step(const pare_ctx *cx, const pare_adamw *o, pare_trained *leaf, size_t leaves,
                      size_t t, double rate, double norm);
 
 #endif

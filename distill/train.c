@@ -213,7 +213,7 @@ static pare_status check_step(pare_ctx *cx, const pare_train_step *s, double fir
     return PARE_OK;
 }
 
-static pare_status run_steps(trainer *r, pare_leaf *leaf,
+static pare_status run_steps(trainer *r, pare_trained *leaf,
                              void (*see)(void *self, const pare_train_step *step), void *self)
 {
     const pare_schedule *const schedule = &r->o->schedule;

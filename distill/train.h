@@ -34,7 +34,7 @@ typedef struct pare_train_opts {
  * where its `value` is; embeddings, the last norm and the head stay as they are. */
 typedef struct pare_trainee {
     const pare_forward *student, *teacher;
-    pare_leaf *leaf;
+    pare_trained *leaf;
     size_t leaves;
 } pare_trainee;
 

@@ -6,6 +6,7 @@
 #include "formats/checkpoint.h"
 #include "formats/format_version.h"
 #include "formats/packed.h"
+#include "runtime/leaves.h"
 #include "runtime/linear.h"
 
 enum { NAME = 256 };
@@ -91,7 +92,7 @@ static pare_status align_data(const loader *l, const pare_tensor *t, size_t size
 }
 
 static pare_status load_vector(const loader *l, const char *base, const char *suffix, size_t len,
-                               const float **out)
+                               float **out)
 {
     const pare_tensor *const t = find(l, base, suffix);
     if (!t)
@@ -121,15 +122,13 @@ static bool has_added(const loader *l, const char *base, const char *suffix)
 
 /* The weights of a norm as they are multiplied with, and its bias: that of the family, or one that
  * folding made. */
-static pare_status load_norm(const loader *l, const char *base, size_t len, bool inner,
-                             const float **weight, const float **bias)
+static pare_status load_norm(const loader *l, const char *base, size_t len, float **weight,
+                             float **bias)
 {
-    float *w;
     PARE_TRY(load_vector(l, base, ".weight", len, weight));
-    w = (float *)(uintptr_t)*weight; /* ours, in the arena */
     for (size_t i = 0; l->arch->norm_offset != 0 && i < len; i++)
-        w[i] += l->arch->norm_offset;
-    if (inner || (l->arch->norm_kind != PARE_NORM_LAYER && !has_added(l, base, ".bias")))
+        (*weight)[i] += l->arch->norm_offset;
+    if (!bias || (l->arch->norm_kind != PARE_NORM_LAYER && !has_added(l, base, ".bias")))
         return PARE_OK;
     return load_vector(l, base, ".bias", len, bias);
 }
@@ -238,90 +237,39 @@ bool pare_linear_has_bias(const pare_json *config, const pare_linear_desc *d)
     return false;
 }
 
-static const char *block_name(const loader *l, size_t block, const char *rest)
+/* A leaf of block `block`; biases come with what they belong to. */
+static pare_status load_leaf(loader *l, size_t block, const pare_leaf *leaf, pare_block *b)
 {
-    char name[NAME];
-    int n = snprintf(name, sizeof name, l->arch->block_prefix, block);
-    n += snprintf(name + n, sizeof name - (size_t)n, "%s", rest);
-    return pare_arena_text(l->arena, name, (size_t)n);
-}
-
-static pare_status load_norms(const loader *l, const pare_config *c, size_t i, pare_block *b)
-{
-    const struct {
-        const char *name;
-        const float **weight, **bias;
-    } front[] = {{l->arch->attention_norm, &b->attention_norm, &b->attention_norm_bias},
-                 {l->arch->mlp_norm, &b->mlp_norm, &b->mlp_norm_bias}};
-    for (size_t j = 0; j < 2; j++) {
-        if (!front[j].name)
-            continue;
-        const char *const name = block_name(l, i, front[j].name);
-        if (!name)
-            return PARE_ENOMEM;
-        PARE_TRY(load_norm(l, name, c->hidden, false, front[j].weight, front[j].bias));
-    }
-    for (pare_norm n = 0; n < PARE_NORMS; n++) {
-        if (!l->arch->inner_norm[n])
-            continue;
-        const char *const name = block_name(l, i, l->arch->inner_norm[n]);
-        if (!name)
-            return PARE_ENOMEM;
-        PARE_TRY(load_norm(l, name, pare_norm_width(c, n), true, &b->inner_norm[n], NULL));
-    }
-    return PARE_OK;
-}
-
-static pare_status load_part(loader *l, const pare_config *c, size_t i, size_t part, pare_block *b)
-{
-    for (pare_role role = 0; role < PARE_ROLES; role++) {
-        const pare_linear_desc *const d = pare_arch_linear(l->arch, part, role);
-        pare_linear *const to = pare_block_linear_mutable(b, part, role);
-        char text[NAME];
-        if (!d->name)
-            continue;
-        const size_t len = pare_arch_linear_name(l->arch, i, part, role, text, sizeof text);
-        const char *const name = len ? pare_arena_text(l->arena, text, len) : NULL;
-        if (!name)
-            return PARE_ENOMEM;
-        size_t n, k;
-        pare_linear_shape(c, part, role, &n, &k);
-        PARE_TRY(load_linear(l, name, n, k, pare_linear_has_bias(l->ck->config, d), to));
-        PARE_TRY(check_rotated(l, part, to, d->site));
-    }
-    return PARE_OK;
-}
-
-/* The router and the gate of what every token runs. */
-static pare_status load_router(const loader *l, const pare_config *c, size_t i, pare_block *b)
-{
-    const pare_experts *const e = l->arch->experts;
-    const struct {
-        const char *name;
-        size_t n;
-        pare_linear *to;
-    } dense[] = {{e->router, c->experts, &b->router}, {e->shared_gate, 1, &b->shared_gate}};
-    for (size_t j = 0; j < sizeof dense / sizeof *dense && dense[j].name; j++) {
-        const char *const name = block_name(l, i, dense[j].name);
-        if (!name)
-            return PARE_ENOMEM;
-        PARE_TRY(load_matrix(l, name, dense[j].n, c->hidden, dense[j].to));
-    }
-    return PARE_OK;
+    char text[NAME];
+    const size_t len = pare_arch_name_in(l->arch, block, leaf->part, leaf->name, text, sizeof text);
+    const char *const name = len ? pare_arena_text(l->arena, text, len) : NULL;
+    if (!name)
+        return PARE_ENOMEM;
+    if (leaf->kind == PARE_LEAF_NORM)
+        return load_norm(l, name, leaf->n, leaf->vector, &b->norm_bias[leaf->index]);
+    if (leaf->kind == PARE_LEAF_INNER_NORM)
+        return load_norm(l, name, leaf->n, leaf->vector, NULL);
+    if (leaf->kind == PARE_LEAF_ROUTER)
+        return load_matrix(l, name, leaf->n, leaf->k, leaf->linear);
+    const pare_linear_desc *const d = pare_arch_linear(l->arch, leaf->part, (pare_role)leaf->index);
+    const bool bias = pare_linear_has_bias(l->ck->config, d);
+    PARE_TRY(load_linear(l, name, leaf->n, leaf->k, bias, leaf->linear));
+    return check_rotated(l, leaf->part, leaf->linear, d->site);
 }
 
 static pare_status load_block(loader *l, const pare_config *c, size_t i, pare_block *b)
 {
     b->window = pare_config_window(c, i);
-    PARE_TRY(load_norms(l, c, i, b));
     if (c->experts) {
         b->expert = PARE_NEW(l->arena, pare_linear, c->experts * PARE_ROLES);
         if (!b->expert)
             return PARE_ENOMEM;
-        PARE_TRY(load_router(l, c, i, b));
     }
-    for (size_t part = 0; part < pare_block_parts(c); part++)
-        PARE_TRY(load_part(l, c, i, part, b));
+    for (size_t at = 0; at < pare_block_leaves(c); at++) {
+        const pare_leaf leaf = pare_block_leaf(c, b, at);
+        if (leaf.name && leaf.kind != PARE_LEAF_BIAS && leaf.kind != PARE_LEAF_NORM_BIAS)
+            PARE_TRY(load_leaf(l, i, &leaf, b));
+    }
     return PARE_OK;
 }
 
@@ -573,7 +521,7 @@ static pare_status load_all(loader *l, pare_arena *scratch, pare_model *m)
     if (l->arch->positions)
         PARE_TRY(load_matrix(l, l->arch->positions, c->context + l->arch->position_offset,
                              c->hidden, &m->positions));
-    PARE_TRY(load_norm(l, l->arch->norm, c->hidden, false, &m->norm, &m->norm_bias));
+    PARE_TRY(load_norm(l, l->arch->norm, c->hidden, &m->norm, &m->norm_bias));
     for (size_t i = 0; i < c->blocks; i++)
         PARE_TRY(load_block(l, c, i, &m->block[i]));
     PARE_TRY(load_kv(l, m));

@@ -45,7 +45,7 @@ pare_status pare_channels_wanda(pare_ctx *cx, pare_arena *scratch, const pare_st
     double *const sum = PARE_NEW(scratch, double, k);
     if (!sum)
         return PARE_ENOMEM;
-    pare_column_sums(cx, s->block->weight[pare_part_role(s->part)], n, k, false, sum);
+    pare_column_sums(cx, s->block->linear[pare_part_role(s->part)].floats, n, k, false, sum);
     memset(score, 0, k / width * sizeof *score);
     for (size_t j = 0; j < k; j++)
         score[j / width] += sum[j] / (double)n * sqrt(pare_moments_power(s->moments, j));
@@ -58,7 +58,7 @@ static void add_rows(const pare_structure *s, pare_role role, size_t units, doub
 {
     size_t n, k;
     pare_linear_shape(s->config, 0, role, &n, &k);
-    const float *const w = s->block->weight[role];
+    const float *const w = s->block->linear[role].floats;
     for (size_t i = 0; i < n; i++) {
         double sum = 0.0;
         for (size_t j = 0; j < k; j++)
@@ -79,7 +79,7 @@ pare_status pare_channels_magnitude(pare_ctx *cx, pare_arena *scratch, const par
     double *const sum = PARE_NEW(scratch, double, k);
     if (!sum)
         return PARE_ENOMEM;
-    pare_column_sums(cx, s->block->weight[pare_part_role(s->part)], n, k, true, sum);
+    pare_column_sums(cx, s->block->linear[pare_part_role(s->part)].floats, n, k, true, sum);
     memset(score, 0, units * sizeof *score);
     for (size_t j = 0; j < k; j++)
         score[j / width] += sum[j];

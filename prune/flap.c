@@ -14,7 +14,7 @@ pare_status pare_flap_score(pare_ctx *cx, pare_arena *scratch, const pare_struct
     double *const square = PARE_NEW(scratch, double, k);
     if (!square)
         return PARE_ENOMEM;
-    pare_column_sums(cx, s->block->weight[pare_part_role(s->part)], n, k, true, square);
+    pare_column_sums(cx, s->block->linear[pare_part_role(s->part)].floats, n, k, true, square);
     memset(score, 0, k / width * sizeof *score);
     for (size_t j = 0; j < k; j++)
         score[j / width] += pare_moments_variance(s->moments, j) * square[j];
@@ -27,7 +27,7 @@ void pare_flap_bias(const pare_structure *s, const uint8_t *keep, float *bias)
     const size_t width = pare_part_width(s->config, s->part);
     size_t n, k;
     pare_linear_shape(s->config, 0, pare_part_role(s->part), &n, &k);
-    const float *const w = s->block->weight[pare_part_role(s->part)];
+    const float *const w = s->block->linear[pare_part_role(s->part)].floats;
     for (size_t i = 0; i < n; i++) {
         double sum = 0.0;
         for (size_t j = 0; j < k; j++)

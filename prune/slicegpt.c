@@ -62,7 +62,7 @@ void pare_slicegpt_readers(const pare_ctx *cx, const pare_slicegpt *s, const flo
     pare_gemm_tiles(cx, &g);
 }
 
-pare_status pare_slicegpt_fold_block(pare_ctx *cx, const pare_config *c, pare_float_block *block)
+pare_status pare_slicegpt_fold_block(pare_ctx *cx, const pare_config *c, pare_block *block)
 {
     for (pare_role r = PARE_ROLE_Q; r < PARE_ROLES; r++) {
         const int norm = pare_site_norm(c, c->arch->linear[r].site);
@@ -72,7 +72,7 @@ pare_status pare_slicegpt_fold_block(pare_ctx *cx, const pare_config *c, pare_fl
         if (block->norm_bias[norm])
             return pare_fail(cx, PARE_ENOTSUP, "a norm with a bias cannot be folded");
         pare_linear_shape(c, 0, r, &n, &k);
-        pare_slicegpt_fold(block->norm[norm], k, block->weight[r], n);
+        pare_slicegpt_fold(block->norm[norm], k, block->linear[r].floats, n);
     }
     for (size_t i = 0; i < 2; i++)
         for (size_t j = 0; j < c->hidden; j++)
@@ -108,7 +108,7 @@ static void turn_writer(const pare_ctx *cx, const pare_slicegpt *s, float *w, si
 }
 
 pare_status pare_slicegpt_block(pare_ctx *cx, pare_arena *scratch, const pare_config *c,
-                                const pare_slicegpt *s, pare_float_block *block)
+                                const pare_slicegpt *s, pare_block *block)
 {
     PARE_TRY(pare_slicegpt_fold_block(cx, c, block));
     for (pare_role r = PARE_ROLE_Q; r < PARE_ROLES; r++) {
@@ -120,11 +120,11 @@ pare_status pare_slicegpt_block(pare_ctx *cx, pare_arena *scratch, const pare_co
         if (!part)
             return PARE_ENOMEM;
         if (reads)
-            turn_reader(cx, s, block->weight[r], n, part);
+            turn_reader(cx, s, block->linear[r].floats, n, part);
         else
-            turn_writer(cx, s, block->weight[r], k, part);
-        if (!reads && block->bias[r])
-            turn_writer(cx, s, block->bias[r], 1, part);
+            turn_writer(cx, s, block->linear[r].floats, k, part);
+        if (!reads && block->linear[r].bias)
+            turn_writer(cx, s, block->linear[r].bias, 1, part);
         pare_arena_rewind(scratch, mark);
     }
     for (size_t i = 0; i < 2; i++)

@@ -40,12 +40,12 @@ void pare_slicegpt_readers(const pare_ctx *cx, const pare_slicegpt *s, const flo
 /* Norm weights go into the linears that read them; they are 1 then. PARE_ENOTSUP for a norm with a
  * bias. */
 PARE_CHECKED pare_status pare_slicegpt_fold_block(pare_ctx *cx, const pare_config *c,
-                                                  pare_float_block *block);
+                                                  pare_block *block);
 
 /* The whole block in the narrower basis, its norms folded: what is left stands in front, zeros
  * behind, norms sqrt(hidden / kept). PARE_ENOMEM, PARE_ENOTSUP. */
 PARE_CHECKED pare_status pare_slicegpt_block(pare_ctx *cx, pare_arena *scratch,
                                              const pare_config *c, const pare_slicegpt *s,
-                                             pare_float_block *block);
+                                             pare_block *block);
 
 #endif

@@ -84,18 +84,17 @@ static void move_pieces(float *w, size_t units, size_t size, const uint8_t *keep
     memset(w + to * size, 0, (units - to) * size * sizeof *w);
 }
 
-static void move_rows(const pare_config *c, pare_float_block *b, pare_role role, size_t units,
+static void move_rows(const pare_config *c, pare_block *b, pare_role role, size_t units,
                       const uint8_t *keep)
 {
     size_t n, k;
     pare_linear_shape(c, 0, role, &n, &k);
-    move_pieces(b->weight[role], units, n / units * k, keep);
-    if (b->bias[role])
-        move_pieces(b->bias[role], units, n / units, keep);
+    move_pieces(b->linear[role].floats, units, n / units * k, keep);
+    if (b->linear[role].bias)
+        move_pieces(b->linear[role].bias, units, n / units, keep);
 }
 
-void pare_structure_move(const pare_config *c, pare_float_block *block, pare_part p,
-                         const uint8_t *keep)
+void pare_structure_move(const pare_config *c, pare_block *block, pare_part p, const uint8_t *keep)
 {
     static const pare_role rows[PARE_PARTS][3] = {
         [PARE_PART_HEADS] = {PARE_ROLE_Q, PARE_ROLE_K, PARE_ROLE_V},
@@ -108,5 +107,5 @@ void pare_structure_move(const pare_config *c, pare_float_block *block, pare_par
         move_rows(c, block, rows[p][i], units, keep);
     pare_linear_shape(c, 0, reader, &n, &k);
     for (size_t i = 0; i < n; i++)
-        move_pieces(block->weight[reader] + i * k, units, k / units, keep);
+        move_pieces(block->linear[reader].floats + i * k, units, k / units, keep);
 }

@@ -21,7 +21,7 @@ enum { PARE_CHANNELS_STEP = 32 }; /* as many MLP channels as stay are a multiple
 /* A block and what is known of the inputs of o or down. */
 typedef struct pare_structure {
     const pare_config *config;
-    const pare_float_block *block;
+    const pare_block *block;
     pare_part part;
     const pare_moments *moments; /* of pare_part_site; NULL when the score needs none */
     uint64_t seed;
@@ -52,7 +52,6 @@ PARE_CHECKED pare_status pare_structure_choose(pare_ctx *cx, pare_arena *scratch
                                                uint8_t *keep);
 
 /* Moves the units with keep[i] != 0 to the front, zeros behind them: weights and biases. */
-void pare_structure_move(const pare_config *c, pare_float_block *block, pare_part p,
-                         const uint8_t *keep);
+void pare_structure_move(const pare_config *c, pare_block *block, pare_part p, const uint8_t *keep);
 
 #endif

@@ -29,8 +29,7 @@ typedef struct learner {
     learned low[PARE_ROLES], high[PARE_ROLES];             /* logits */
     float *scale[PARE_SITES];                              /* e^theta */
     float *low_share[PARE_ROLES], *high_share[PARE_ROLES]; /* their sigmoids */
-    pare_float_block folded, rounded, slope; /* rounded shares the vectors of folded */
-    pare_block view;                         /* rounded, as a block */
+    pare_block folded, rounded, slope; /* rounded has matrices of its own, else those of folded */
     float *x, *want;
     pare_arena room;     /* of the tape, kept from batch to batch */
     pare_tape tape;      /* of the current batch */
@@ -66,13 +65,13 @@ static pare_status take_learned(pare_arena *a, size_t count, float start, learne
 
 static size_t groups_of(const learner *l, size_t role)
 {
-    const pare_linear *const w = &l->block->like->linear[role];
+    const pare_linear *const w = &l->block->current->linear[role];
     return w->n * pare_grid_groups(l->block->grid[role], w->k);
 }
 
 static pare_omniquant_clip clip_of(const learner *l, size_t role, bool plain)
 {
-    const pare_linear *const w = &l->block->like->linear[role];
+    const pare_linear *const w = &l->block->current->linear[role];
     return (pare_omniquant_clip){.grid = l->block->grid[role],
                                  .n = w->n,
                                  .k = w->k,
@@ -101,17 +100,19 @@ static void spell_out(learner *l)
 /* folded and rounded, from the learned values or without them. */
 static pare_status build(learner *l, bool plain)
 {
-    pare_float_block_copy(l->c, l->block->current, &l->folded);
+    pare_block_load(l->cx, l->c, l->block->current, &l->folded);
     for (unsigned s = 0; !plain && s < PARE_SITES; s++)
         if (l->theta[s].count)
             PARE_TRY(pare_fold_scale(l->cx, l->c, &l->folded, (pare_site)s, l->scale[s]));
     for (size_t r = 0; r < PARE_ROLES; r++) {
-        const pare_linear *const w = &l->block->like->linear[r];
+        const pare_linear *const w = &l->block->current->linear[r];
         const pare_omniquant_clip clip = clip_of(l, r, plain);
         if (clip.grid)
-            pare_omniquant_round(l->cx, &clip, l->folded.weight[r], l->rounded.weight[r]);
+            pare_omniquant_round(l->cx, &clip, l->folded.linear[r].floats,
+                                 l->rounded.linear[r].floats);
         else
-            memcpy(l->rounded.weight[r], l->folded.weight[r], w->n * w->k * sizeof(float));
+            memcpy(l->rounded.linear[r].floats, l->folded.linear[r].floats,
+                   w->n * w->k * sizeof(float));
     }
     return PARE_OK;
 }
@@ -171,7 +172,7 @@ static pare_status forward(learner *l, size_t first, size_t count, double *error
     const size_t rows = count * l->block->window;
     pare_array x;
     PARE_TRY(pare_tape_input(&l->tape, l->x, rows, l->c->hidden, false, &x));
-    PARE_TRY(pare_tape_block(&l->tape, l->block->forward, &l->view, batch, x, &tap, &l->y));
+    PARE_TRY(pare_tape_block(&l->tape, l->block->forward, &l->rounded, batch, x, &tap, &l->y));
     double sum = 0, whole = 0;
     for (size_t i = 0; i < rows * l->c->hidden; i++) {
         l->y.at[i] -= l->want[i];
@@ -251,8 +252,9 @@ static pare_status scale_slope(learner *l, pare_site site)
     for (size_t r = 0; r < PARE_ROLES; r++) {
         if (l->c->arch->linear[r].site != site)
             continue;
-        loop a = {.w = l->folded.weight[r], .d = l->slope.weight[r], .k = k, .sum = column};
-        a.n = l->block->like->linear[r].n;
+        loop a = {
+            .w = l->folded.linear[r].floats, .d = l->slope.linear[r].floats, .k = k, .sum = column};
+        a.n = l->block->current->linear[r].n;
         pare_parallel(l->cx, (k + COLUMNS - 1) / COLUMNS, 1, dot_columns, &a);
     }
     for (size_t i = 0; i < channels; i++)
@@ -265,28 +267,15 @@ static pare_status scale_slope(learner *l, pare_site site)
         subtract_dots(sum, l->folded.norm[norm], l->slope.norm[norm], channels, 1);
         subtract_dots(sum, l->folded.norm_bias[norm], l->slope.norm_bias[norm], channels, 1);
     } else {
-        const size_t width = l->block->like->linear[p->role].k;
-        subtract_dots(sum, l->folded.weight[p->role], l->slope.weight[p->role], channels, width);
-        subtract_dots(sum, l->folded.bias[p->role], l->slope.bias[p->role], channels, 1);
+        const size_t width = l->block->current->linear[p->role].k;
+        subtract_dots(sum, l->folded.linear[p->role].floats, l->slope.linear[p->role].floats,
+                      channels, width);
+        subtract_dots(sum, l->folded.linear[p->role].bias, l->slope.linear[p->role].bias, channels,
+                      1);
     }
     for (size_t i = 0; i < channels; i++)
         l->theta[site].slope[i] = (float)sum[i];
     return PARE_OK;
-}
-
-static void zero_slopes(learner *l)
-{
-    for (size_t r = 0; r < PARE_ROLES; r++) {
-        const pare_linear *const w = &l->block->like->linear[r];
-        memset(l->slope.weight[r], 0, w->n * w->k * sizeof(float));
-        if (l->slope.bias[r])
-            memset(l->slope.bias[r], 0, w->n * sizeof(float));
-    }
-    for (size_t i = 0; i < 2; i++) {
-        memset(l->slope.norm[i], 0, l->c->hidden * sizeof(float));
-        if (l->slope.norm_bias[i])
-            memset(l->slope.norm_bias[i], 0, l->c->hidden * sizeof(float));
-    }
 }
 
 static void adam(const learner *l, learned *v, double rate)
@@ -310,8 +299,8 @@ static pare_status descend(learner *l)
         if (!clip.grid)
             continue;
         learned *const low = &l->low[r], *const high = &l->high[r];
-        pare_omniquant_round_backward(l->cx, &clip, l->folded.weight[r], l->slope.weight[r],
-                                      low->slope, high->slope);
+        pare_omniquant_round_backward(l->cx, &clip, l->folded.linear[r].floats,
+                                      l->slope.linear[r].floats, low->slope, high->slope);
         for (size_t i = 0; i < low->count; i++) {
             const float a = l->low_share[r][i], b = l->high_share[r][i];
             low->slope[i] *= a * (1 - a);
@@ -336,31 +325,27 @@ static pare_status descend(learner *l)
 /* The gradient of the rounded block. */
 static pare_status find_slopes(learner *l, size_t first)
 {
-    enum { LEAVES = 2 * PARE_ROLES + 4 };
     const size_t count = batch_at(l, first), values = count * l->block->window * l->c->hidden;
-    pare_leaf_gradient leaf[LEAVES];
-    size_t leaves = 0;
+    pare_leaf_gradient leaf[PARE_OWN_LEAVES];
     double error = 0, energy = 0;
-    for (size_t r = 0; r < PARE_ROLES; r++) {
-        leaf[leaves++] = (pare_leaf_gradient){l->rounded.weight[r], l->slope.weight[r]};
-        leaf[leaves++] = (pare_leaf_gradient){l->rounded.bias[r], l->slope.bias[r]};
-    }
-    for (size_t i = 0; i < 2; i++) {
-        leaf[leaves++] = (pare_leaf_gradient){l->rounded.norm[i], l->slope.norm[i]};
-        leaf[leaves++] = (pare_leaf_gradient){l->rounded.norm_bias[i], l->slope.norm_bias[i]};
+    for (size_t i = 0; i < PARE_OWN_LEAVES; i++) {
+        const pare_leaf value = pare_block_leaf(l->c, &l->rounded, i),
+                        slope = pare_block_leaf(l->c, &l->slope, i);
+        leaf[i] = (pare_leaf_gradient){pare_leaf_floats(&value), pare_leaf_floats(&slope)};
+        if (leaf[i].gradient)
+            memset(leaf[i].gradient, 0, slope.n * slope.k * sizeof(float));
     }
     PARE_TRY(forward(l, first, count, &error, &energy));
     const float scale = (float)(l->energy > 0 ? 2 / (l->energy * (double)values) : 0);
     for (size_t i = 0; i < values; i++)
         l->y.at[i] *= scale;
     return pare_tape_back(&l->tape, l->y, l->y.at,
-                          &(pare_gradients){.leaf = leaf, .leaves = leaves});
+                          &(pare_gradients){.leaf = leaf, .leaves = PARE_OWN_LEAVES});
 }
 
 static pare_status step(learner *l, size_t first)
 {
     PARE_TRY(build(l, false));
-    zero_slopes(l);
     pare_tape_begin(l->cx, &l->room, &l->tape);
     pare_status s = find_slopes(l, first);
     pare_tape_end(&l->tape);
@@ -397,16 +382,17 @@ static pare_status take_found(learner *l)
 
 static pare_status take_state(learner *l)
 {
-    const pare_block like = pare_float_block_view(l->block->current, l->block->like);
-    const pare_float_room room = pare_float_block_room(&like);
-    PARE_TRY(pare_float_block_take(l->a, l->c, room, &l->folded));
-    PARE_TRY(pare_float_block_take(l->a, l->c, (pare_float_room){0, 0}, &l->rounded));
-    PARE_TRY(pare_float_block_take(l->a, l->c, room, &l->slope));
-    for (size_t i = 0; i < 2; i++) {
-        l->rounded.norm[i] = l->folded.norm[i];
-        l->rounded.norm_bias[i] = l->folded.norm_bias[i];
+    const pare_biases has = pare_block_biases(l->block->current);
+    PARE_TRY(pare_block_take(l->a, l->c, has, &l->folded));
+    PARE_TRY(pare_block_take(l->a, l->c, has, &l->slope));
+    pare_block_load(l->cx, l->c, l->block->current, &l->folded);
+    l->rounded = l->folded;
+    for (size_t r = 0; r < PARE_ROLES; r++) {
+        pare_linear *const w = &l->rounded.linear[r];
+        w->floats = PARE_NEW(l->a, float, w->n * w->k);
+        if (!w->floats)
+            return PARE_ENOMEM;
     }
-    memcpy(l->rounded.bias, l->folded.bias, sizeof l->rounded.bias);
     for (unsigned s = 0; s < PARE_SITES; s++)
         if (l->scale[s])
             PARE_TRY(take_learned(l->a, pare_fold_channels(l->c, (pare_site)s), 0, &l->theta[s]));
@@ -424,7 +410,6 @@ static pare_status take_state(learner *l)
         if (!*place[i])
             return PARE_ENOMEM;
     }
-    l->view = pare_float_block_view(&l->rounded, l->block->like);
     return PARE_OK;
 }
 
@@ -451,7 +436,7 @@ static pare_status check(pare_ctx *cx, const pare_omniquant_block *block)
                 cx, PARE_ENOTSUP,
                 "%s: ranges are learned for uniform grids only: put rtn or gptq behind "
                 "omniquant",
-                block->like->linear[r].name);
+                block->current->linear[r].name);
     return PARE_OK;
 }
 
@@ -504,7 +489,7 @@ size_t pare_omniquant_bytes(const pare_ctx *cx, const pare_config *c,
     if (__builtin_mul_overflow(batch.sequences * 2 * c->hidden * sizeof(float), window, &part) ||
         __builtin_add_overflow(bytes, part, &bytes) ||
         __builtin_add_overflow(bytes, vectors * sizeof(float) + (size_t)512 * PARE_ALIGN, &bytes) ||
-        __builtin_add_overflow(bytes, 3 * pare_float_block_bytes(c), &bytes))
+        __builtin_add_overflow(bytes, 3 * pare_block_float_bytes(c), &bytes))
         return SIZE_MAX;
     return bytes;
 }

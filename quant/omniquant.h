@@ -69,8 +69,7 @@ void pare_omniquant_round_backward(const pare_ctx *cx, const pare_omniquant_clip
 /* A block and the data that it is learned on. */
 typedef struct pare_omniquant_block {
     const pare_forward *forward;            /* tables for the window */
-    const pare_block *like;                 /* names and sizes */
-    const pare_float_block *current;        /* read */
+    const pare_block *current;              /* in floats, read */
     const pare_grid *grid[PARE_ROLES];      /* UNIFORM; NULL: this linear stays in floats */
     pare_activation activation[PARE_SITES]; /* rounding of inputs that F_q shall see; bits 0: none.
                                                TENSOR counts as TOKEN */

@@ -135,11 +135,11 @@ void pare_rotation_reader(const pare_ctx *cx, const pare_rotation *r, const floa
     pare_rotation_stream(cx, r, w, rows);
 }
 
-static void rotate_linear(pare_ctx *cx, const pare_rotation *r, pare_role role,
-                          pare_float_block *block, float *buffer)
+static void rotate_linear(pare_ctx *cx, const pare_rotation *r, pare_role role, pare_block *block,
+                          float *buffer)
 {
     const pare_config *const c = r->config;
-    float *const w = block->weight[role], *const bias = block->bias[role];
+    float *const w = block->linear[role].floats, *const bias = block->linear[role].bias;
     size_t n, k;
     pare_linear_shape(c, 0, role, &n, &k);
     if (reads_stream(c, role))
@@ -161,7 +161,7 @@ static void rotate_linear(pare_ctx *cx, const pare_rotation *r, pare_role role,
 }
 
 pare_status pare_rotation_block(pare_ctx *cx, pare_arena *scratch, const pare_rotation *r,
-                                pare_float_block *block)
+                                pare_block *block)
 {
     const pare_config *const c = r->config;
     for (size_t i = 0; i < 2; i++)

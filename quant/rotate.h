@@ -43,7 +43,7 @@ size_t pare_rotation_scratch(const pare_ctx *cx, const pare_config *config);
 /* Rotates the linears of a block and makes its norms 1. Online rotation does not touch the flags
  * `rotated`: they belong to pare_linear. PARE_ENOTSUP (a norm with a bias), PARE_ENOMEM. */
 PARE_CHECKED pare_status pare_rotation_block(pare_ctx *cx, pare_arena *scratch,
-                                             const pare_rotation *r, pare_float_block *block);
+                                             const pare_rotation *r, pare_block *block);
 
 /* True for the linears whose input the runtime rotates. */
 bool pare_rotation_is_online(const pare_rotation *r, pare_role role);

@@ -561,15 +561,14 @@ const pare_linear_desc *pare_arch_linear(const pare_arch *a, size_t part, pare_r
     return a->experts && role >= PARE_ROLE_GATE ? &a->experts->linear[role] : &absent;
 }
 
-size_t pare_arch_linear_name(const pare_arch *a, size_t block, size_t part, pare_role role,
-                             char *text, size_t size)
+size_t pare_arch_name_in(const pare_arch *a, size_t block, size_t part, const char *name,
+                         char *text, size_t size)
 {
     char before[64], inside[64] = "";
     const int n = snprintf(before, sizeof before, a->block_prefix, block);
     const int m = part ? snprintf(inside, sizeof inside, a->experts->prefix, part - 1) : 0;
     if (n < 0 || (size_t)n >= sizeof before || m < 0 || (size_t)m >= sizeof inside)
         return 0;
-    const char *const name = pare_arch_linear(a, part, role)->name;
     const int length = snprintf(text, size, "%s%s%s", before, inside, name);
     return length > 0 && (size_t)length < size ? (size_t)length : 0;
 }

@@ -201,10 +201,10 @@ const pare_arch *pare_arch_find(const char *model_type); /* NULL when unknown */
 /* The linear `role` of a part; its name is NULL where the part has none such. */
 const pare_linear_desc *pare_arch_linear(const pare_arch *a, size_t part, pare_role role);
 
-/* Writes the checkpoint name, without ".weight", of a linear of block `block` that there is.
- * Returns its length, or 0 when `size` bytes do not hold it with its end. */
-size_t pare_arch_linear_name(const pare_arch *a, size_t block, size_t part, pare_role role,
-                             char *text, size_t size);
+/* Writes the checkpoint name of what a part of block `block` calls `name`, without ".weight" as
+ * that is. Returns its length, or 0 when `size` bytes do not hold it with its end. */
+size_t pare_arch_name_in(const pare_arch *a, size_t block, size_t part, const char *name,
+                         char *text, size_t size);
 
 /* In part 0. */
 static inline bool pare_arch_has(const pare_arch *a, pare_role role)

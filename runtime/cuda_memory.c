@@ -4,6 +4,7 @@
 
 #include "kernels/layout.h"
 #include "runtime/cuda_internal.h"
+#include "runtime/leaves.h"
 #include "runtime/linear.h"
 
 enum { ALIGN = 256, BLOCK_LEAST = 1 << 20, COPIES_LEAST = 1024 };
@@ -144,7 +145,7 @@ pare_status pare__cuda_find(const pare_cuda *c, const void *host, const void **t
     do {                                                                                           \
         const void *plane_ = (plane);                                                              \
         PARE_TRY(pare__cuda_upload(c, &plane_, (size)));                                           \
-        (plane) = plane_;                                                                          \
+        (plane) = (void *)(uintptr_t)plane_;                                                       \
     } while (0)
 
 static pare_status upload_panel(pare_cuda *c, unsigned bits, bool pruned, pare_decoding how,
@@ -280,22 +281,17 @@ static pare_status upload_levels(pare_cuda *c, const pare_config *config, const 
     return pare__cuda_upload(c, &low, width * sizeof(uint16_t));
 }
 
+static pare_status upload_leaf(pare_cuda *c, pare_leaf leaf)
+{
+    if (leaf.linear)
+        return upload_linear(c, leaf.linear);
+    return leaf.vector ? upload_floats(c, *leaf.vector, leaf.n) : PARE_OK;
+}
+
 static pare_status upload_block(pare_cuda *c, const pare_config *config, const pare_block *b)
 {
-    for (size_t part = 0; part < pare_block_parts(config); part++)
-        for (pare_role role = 0; role < PARE_ROLES; role++)
-            if (pare_block_linear(b, part, role)->name)
-                PARE_TRY(upload_linear(c, pare_block_linear(b, part, role)));
-    if (b->router.name)
-        PARE_TRY(upload_linear(c, &b->router));
-    if (b->shared_gate.name)
-        PARE_TRY(upload_linear(c, &b->shared_gate));
-    PARE_TRY(upload_floats(c, b->attention_norm, config->hidden));
-    PARE_TRY(upload_floats(c, b->mlp_norm, config->hidden));
-    PARE_TRY(upload_floats(c, b->attention_norm_bias, config->hidden));
-    PARE_TRY(upload_floats(c, b->mlp_norm_bias, config->hidden));
-    for (pare_norm i = 0; i < PARE_NORMS; i++)
-        PARE_TRY(upload_floats(c, b->inner_norm[i], pare_norm_width(config, i)));
+    for (size_t i = 0; i < pare_block_leaves(config); i++)
+        PARE_TRY(upload_leaf(c, pare_block_leaf(config, b, i)));
     return upload_levels(c, config, &b->kv);
 }
 
@@ -310,12 +306,8 @@ pare_status pare__cuda_upload_model(pare_cuda *c)
         PARE_TRY(pare_ctx_interrupted(c->cx));
         PARE_TRY(upload_block(c, config, &m->block[i]));
     }
-    PARE_TRY(upload_linear(c, &m->embed));
-    PARE_TRY(upload_linear(c, &m->head));
-    if (m->positions.data)
-        PARE_TRY(upload_linear(c, &m->positions));
-    PARE_TRY(upload_floats(c, m->norm, config->hidden));
-    PARE_TRY(upload_floats(c, m->norm_bias, config->hidden));
+    for (size_t i = 0; i < PARE_MODEL_LEAVES; i++)
+        PARE_TRY(upload_leaf(c, pare_model_leaf(m, i)));
     PARE_TRY(upload_floats(c, c->f->rope_cos, c->f->positions * half));
     return upload_floats(c, c->f->rope_sin, c->f->positions * half);
 }

@@ -1,5 +1,5 @@
-/* runtime/fold.h - one block in floats, and equivalent transformations of it. Where the family has
- * experts, all this is about part 0 (runtime/arch.h).
+/* runtime/fold.h - equivalent transformations of a block in floats (pare_block_take of
+ * runtime/leaves.h). Where the family has experts, all this is about part 0 (runtime/arch.h).
  *
  * A linear reads x of its site; what makes x is the site's producer (the architecture table): a
  * norm, or the rows of another linear. Dividing a channel of the producer by s and multiplying the
@@ -12,44 +12,7 @@
 #ifndef PARE_RUNTIME_FOLD_H
 #define PARE_RUNTIME_FOLD_H
 
-#include "runtime/model.h"
-
-/* Float weights of one block. norm[0] is the attention norm, norm[1] the MLP's. */
-typedef struct pare_float_block {
-    float *weight[PARE_ROLES]; /* [n, k] row-major */
-    float *bias[PARE_ROLES];   /* [n] or NULL */
-    float *norm[2];            /* [hidden] */
-    float *norm_bias[2];       /* [hidden], added behind the norm; or NULL */
-} pare_float_block;
-
-/* Which optional vectors a float block has room for. */
-typedef struct pare_float_room {
-    unsigned bias;      /* bit per pare_role */
-    unsigned norm_bias; /* bit 0: attention, bit 1: MLP */
-} pare_float_room;
-
-/* What the block of a model has. */
-pare_float_room pare_float_block_room(const pare_block *block);
-
-/* Bytes that pare_float_block_take takes, at most. */
-uint64_t pare_float_block_bytes(const pare_config *c);
-
-/* Zeroed vectors and matrices in the arena. PARE_ENOMEM. */
-PARE_CHECKED pare_status pare_float_block_take(pare_arena *a, const pare_config *c,
-                                               pare_float_room room, pare_float_block *out);
-
-/* Fills `to` from a block: weights converted or dequantized, vectors copied; what the block lacks
- * becomes 0. `to` has room for all that the block has. */
-void pare_float_block_load(pare_ctx *cx, const pare_config *c, const pare_block *from,
-                           pare_float_block *to);
-
-/* Copies all; both have the same room. */
-void pare_float_block_copy(const pare_config *c, const pare_float_block *from,
-                           pare_float_block *to);
-
-/* The float block as the forward pass takes it: dense F32 linears with the names and `rotated` of
- * `like`, and its inner norms, window, experts and router. */
-pare_block pare_float_block_view(const pare_float_block *block, const pare_block *like);
+#include "runtime/leaves.h"
 
 /* Index of the norm that makes the input of a site: 0, 1; or -1 when no norm does. */
 int pare_site_norm(const pare_config *c, pare_site site);
@@ -67,16 +30,16 @@ void pare_fold_columns(const pare_config *c, pare_site site, uint32_t *channel);
  *   s  [channels], finite and above 0
  * PARE_EINVAL (a scale that is not, by its index), PARE_ENOTSUP (no producer). On failure nothing
  * has changed. Threads over rows; exact. */
-PARE_CHECKED pare_status pare_fold_scale(pare_ctx *cx, const pare_config *c,
-                                         pare_float_block *block, pare_site site, const float *s);
+PARE_CHECKED pare_status pare_fold_scale(pare_ctx *cx, const pare_config *c, pare_block *block,
+                                         pare_site site, const float *s);
 
 /* Subtracts z from the channels of the producer and adds W z to the biases of the site's linears.
  *   z  [channels], finite
  * PARE_EINVAL (not finite; no room for a bias), PARE_ENOTSUP (no producer, or the input of down: a
  * product has no bias to take z). On failure nothing has changed. Sums in double, in
  * the order of columns; threads over rows; exact. */
-PARE_CHECKED pare_status pare_fold_shift(pare_ctx *cx, const pare_config *c,
-                                         pare_float_block *block, pare_site site, const float *z);
+PARE_CHECKED pare_status pare_fold_shift(pare_ctx *cx, const pare_config *c, pare_block *block,
+                                         pare_site site, const float *z);
 
 /* True when the rows of `role` are channels of the site and change places with them: gate and up
  * for the input of down, v for that of o. */
@@ -95,7 +58,6 @@ void pare_fold_sources(const pare_config *c, pare_site site, const uint32_t *fro
  * norm), PARE_ENOMEM. On failure nothing has changed. Memory  a row per worker, channels + columns
  * x 4 bytes from `scratch`, given back. Threads over rows; exact. */
 PARE_CHECKED pare_status pare_fold_permute(pare_ctx *cx, pare_arena *scratch, const pare_config *c,
-                                           pare_float_block *block, pare_site site,
-                                           const uint32_t *from);
+                                           pare_block *block, pare_site site, const uint32_t *from);
 
 #endif

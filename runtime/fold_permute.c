@@ -102,26 +102,26 @@ static pare_status take_room(const pare_ctx *cx, pare_arena *scratch, const pare
     return out->column ? PARE_OK : PARE_ENOMEM;
 }
 
-static void move_all(pare_ctx *cx, const pare_config *c, pare_float_block *block, pare_site site,
+static void move_all(pare_ctx *cx, const pare_config *c, pare_block *block, pare_site site,
                      const uint32_t *from, const room *to)
 {
     for (size_t role = 0; role < PARE_ROLES; role++) {
         size_t n, k;
         pare_linear_shape(c, 0, (pare_role)role, &n, &k);
         if (pare_fold_reorders(c, site, (pare_role)role)) {
-            move_rows(block->weight[role], k, from, n, to->row, to->done);
-            if (block->bias[role])
-                move_rows(block->bias[role], 1, from, n, to->row, to->done);
+            move_rows(block->linear[role].floats, k, from, n, to->row, to->done);
+            if (block->linear[role].bias)
+                move_rows(block->linear[role].bias, 1, from, n, to->row, to->done);
         }
         if (c->arch->linear[role].site == site) {
-            columns_job job = {block->weight[role], to->column, k, to->row};
+            columns_job job = {block->linear[role].floats, to->column, k, to->row};
             pare_parallel(cx, n, ROWS, move_columns, &job);
         }
     }
 }
 
 pare_status pare_fold_permute(pare_ctx *cx, pare_arena *scratch, const pare_config *c,
-                              pare_float_block *block, pare_site site, const uint32_t *from)
+                              pare_block *block, pare_site site, const uint32_t *from)
 {
     bool any = false;
     for (size_t role = 0; role < PARE_ROLES; role++)

@@ -116,7 +116,7 @@ static pare_status front_norm(const block_call *p, const float *w, const float *
 static pare_status mlp_norm(const block_call *p, pare_array h, pare_array *y)
 {
     PARE_TRY(take(p, p->c->hidden, y));
-    return front_norm(p, p->weights->mlp_norm, p->weights->mlp_norm_bias, h, *y);
+    return front_norm(p, p->weights->norm[1], p->weights->norm_bias[1], h, *y);
 }
 
 /* What a half adds to the stream *h. */
@@ -166,12 +166,11 @@ static pare_status attention_half(const block_call *p, pare_array *h, pare_array
     pare_array normed = *aside, qkv[3], attended, out;
     if (!shared)
         PARE_TRY(take_wide(p, c->hidden, q_width, &normed));
-    PARE_TRY(
-        front_norm(p, p->weights->attention_norm, p->weights->attention_norm_bias, *h, normed));
+    PARE_TRY(front_norm(p, p->weights->norm[0], p->weights->norm_bias[0], *h, normed));
     const pare_status s = see(p, PARE_SITE_ATTENTION, normed);
     PARE_TRY(s == PARE__STOPPED && p->tap->see_kv ? PARE_OK : s);
     if (c->residual == PARE_RESIDUAL_PARALLEL)
-        PARE_TRY(front_norm(p, p->weights->mlp_norm, p->weights->mlp_norm_bias, *h, *aside));
+        PARE_TRY(front_norm(p, p->weights->norm[1], p->weights->norm_bias[1], *h, *aside));
     PARE_TRY(make_qkv(p, normed, qkv));
     PARE_TRY(shared ? take(p, q_width, &attended) : pare__reuse(p->o, normed, q_width, &attended));
     PARE_TRY(attend(p, qkv, &attended));

@@ -106,7 +106,10 @@ typedef struct pare_linear {
     const char *name; /* checkpoint name without ".weight" */
     size_t n, k;      /* true sizes, without padding */
     pare_dtype dtype; /* dense: F32, F16, BF16; aligned to the element */
-    const void *data;
+    union {
+        const void *data;
+        float *floats; /* F32 of who owns them and may write (runtime/leaves.h) */
+    };
     unsigned bits;    /* packed: 2, 3, 4, 8, 16; 0 for dense. The rest only when packed: */
     pare_panel panel; /* n, k padded; with a bitmask only n, k */
     pare_encoding encoding;
@@ -115,21 +118,22 @@ typedef struct pare_linear {
     pare_activation activation;
     pare_outliers outliers; /* count 0: none */
     pare_sparse sparse;     /* start NULL: none */
-    const float *bias;      /* [n], or NULL; dense too */
+    float *bias;            /* [n], or NULL; dense too */
     bool rotated;           /* o and down, dense too: the block multiplies x by the matrix of
                                runtime/hadamard.h before taps and the linear see it */
 } pare_linear;
 
 /* Norms hold what is multiplied with: the offset of the family is in them. */
 typedef struct pare_block {
-    pare_linear linear[PARE_ROLES];                   /* part 0; name NULL: there is none such */
-    pare_linear *expert;                              /* [experts][PARE_ROLES] likewise, or NULL */
-    pare_linear router, shared_gate;                  /* dense; name NULL: there is none such */
-    const float *attention_norm, *mlp_norm;           /* [hidden]; mlp_norm NULL: shared */
-    const float *attention_norm_bias, *mlp_norm_bias; /* [hidden], added behind the norm; or NULL */
-    const float *inner_norm[PARE_NORMS];              /* those of arch->inner_norm; else NULL */
-    size_t window;                                    /* pare_config_window */
-    pare_kv_levels kv;                                /* with PARE_KV_KVQUANT */
+    pare_linear linear[PARE_ROLES];  /* part 0; name NULL: there is none such */
+    pare_linear *expert;             /* [experts][PARE_ROLES] likewise, or NULL */
+    pare_linear router, shared_gate; /* dense; name NULL: there is none such */
+    float *norm[2];                  /* [hidden] in front of attention, in front of the MLP; the
+                                        second NULL: they share the first */
+    float *norm_bias[2];             /* [hidden], added behind the norm; or NULL */
+    float *inner_norm[PARE_NORMS];   /* those of arch->inner_norm; else NULL */
+    size_t window;                   /* pare_config_window */
+    pare_kv_levels kv;               /* with PARE_KV_KVQUANT */
 } pare_block;
 
 /* The linear `role` of a part, parts counted as pare_block_parts does. */
@@ -145,14 +149,14 @@ static inline pare_linear *pare_block_linear_mutable(pare_block *b, size_t part,
 
 typedef struct pare_model {
     pare_config config;
-    pare_linear embed;      /* dense [vocab, hidden]; rows are looked up */
-    pare_linear head;       /* the same view as embed when tied */
-    pare_linear positions;  /* dense [rows, hidden], or no data: of learned positions */
-    const float *norm;      /* [hidden], the offset of the family in it */
-    const float *norm_bias; /* [hidden] or NULL */
-    pare_block *block;      /* [config.blocks] */
-    const bool *used;       /* of the checkpoint that it was loaded from: [tensors] has a place */
-    pare_kv_format kv;      /* of its caches */
+    pare_linear embed;     /* dense [vocab, hidden]; rows are looked up */
+    pare_linear head;      /* the same view as embed when tied */
+    pare_linear positions; /* dense [rows, hidden], or no data: of learned positions */
+    float *norm;           /* [hidden], the offset of the family in it */
+    float *norm_bias;      /* [hidden] or NULL */
+    pare_block *block;     /* [config.blocks] */
+    const bool *used;      /* of the checkpoint that it was loaded from: [tensors] has a place */
+    pare_kv_format kv;     /* of its caches */
 } pare_model;
 
 #endif

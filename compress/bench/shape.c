@@ -160,15 +160,14 @@ pare_status pare_bench_synthetic_plan(pare_ctx *cx, pare_arena *a, pare_bench_sp
                                    .bos_id = -1}};
     PARE_TRY(plan_group(cx, &out->config, spec));
     out->block = PARE_NEW(a, pare_block, s->blocks);
-    const float *const norm = ones(a, s->hidden);
-    const float *const head_norm = s->experts ? ones(a, s->head_dim) : NULL;
+    float *const norm = ones(a, s->hidden);
+    float *const head_norm = s->experts ? ones(a, s->head_dim) : NULL;
     if (!out->block || !norm || (s->experts && !head_norm))
         return PARE_ENOMEM;
     out->norm = norm;
     for (size_t i = 0; i < s->blocks; i++)
         out->block[i] =
-            (pare_block){.attention_norm = norm,
-                         .mlp_norm = norm,
+            (pare_block){.norm = {norm, norm},
                          .inner_norm = {[PARE_NORM_Q] = head_norm, [PARE_NORM_K] = head_norm}};
     return PARE_OK;
 }

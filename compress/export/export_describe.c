@@ -138,7 +138,7 @@ pare_status pare_export_describe(pare_arena *a, const pare_model *model, const p
     for (size_t i = 0; i < c->blocks; i++) {
         const pare_block *const b = &model->block[i];
         out->shifts_norms |=
-            c->arch->norm_kind != PARE_NORM_LAYER && (b->attention_norm_bias || b->mlp_norm_bias);
+            c->arch->norm_kind != PARE_NORM_LAYER && (b->norm_bias[0] || b->norm_bias[1]);
         for (pare_role r = 0; r < PARE_ROLES; r++) {
             const pare_linear *const w = &b->linear[r];
             pare_export_linear *const l = &single[i * PARE_ROLES + r];

@@ -58,7 +58,8 @@ static pare_status scale(pare_ctx *cx, const double *value, pare_pass_site *s, p
         size_t n, k;
         pare_linear_shape(s->config, 0, (pare_role)role, &n, &k);
         if (s->grid[role])
-            linear[site.linears++] = (pare_awq_linear){s->current->weight[role], n, s->grid[role]};
+            linear[site.linears++] =
+                (pare_awq_linear){s->current->linear[role].floats, n, s->grid[role]};
     }
     float *const values = PARE_NEW(scratch, float, channels.channels);
     if (!values)
@@ -78,8 +79,8 @@ static pare_status clip(pare_ctx *cx, pare_pass_site *s, pare_arena *scratch, pa
         if (!s->grid[role] || role == PARE_ROLE_Q || role == PARE_ROLE_K)
             continue;
         pare_linear_shape(s->config, 0, (pare_role)role, &n, &k);
-        PARE_TRY(pare_awq_clip(cx, scratch, s->grid[role], s->stats->h, s->current->weight[role], n,
-                               k, &c));
+        PARE_TRY(pare_awq_clip(cx, scratch, s->grid[role], s->stats->h,
+                               s->current->linear[role].floats, n, k, &c));
         all->groups += c.groups;
         all->clipped += c.clipped;
     }

@@ -122,10 +122,10 @@ static pare_status make_targets(const source *s, size_t count, float *y)
 {
     pare_kv kv;
     const pare_batch batch = {.sequences = count, .length = s->block->wave->window};
-    const pare_block view = pare_float_block_view(s->block->reference, s->block->shape);
     const pare_config *const c = &s->block->forward->model->config;
     PARE_TRY(pare_kv_take(s->scratch, c, count, batch.length, &kv));
-    return pare_block_forward(s->cx, s->scratch, s->block->forward, &view, batch, y, &kv, NULL);
+    return pare_block_forward(s->cx, s->scratch, s->block->forward, s->block->reference, batch, y,
+                              &kv, NULL);
 }
 
 /* Inputs as they come through the compressed blocks; wanted is what the float block makes of the
@@ -179,14 +179,14 @@ static pare_status apply(pare_ctx *cx, pare_pass_block *block, const pare_omniqu
         if (found->scale[s])
             PARE_TRY(pare_pass_scale(cx, block->site[s], found->scale[s]));
     for (size_t role = 0; role < PARE_ROLES; role++) {
-        const pare_linear *const l = &block->shape->linear[role];
+        const pare_linear *const l = &block->current->linear[role];
         const pare_omniquant_clip clip = {.grid = data->grid[role],
                                           .n = l->n,
                                           .k = l->k,
                                           .low = found->low[role],
                                           .high = found->high[role]};
         if (clip.low)
-            pare_omniquant_clamp(cx, &clip, block->current->weight[role]);
+            pare_omniquant_clamp(cx, &clip, l->floats);
     }
     return PARE_OK;
 }
@@ -197,7 +197,6 @@ static pare_status transform_block(pare_ctx *cx, const double *value, pare_pass_
     pare_omniquant_opts opts = options(value, block->wave->samples);
     source from = {.cx = cx, .scratch = scratch, .block = block};
     pare_omniquant_block data = {.forward = block->forward,
-                                 .like = block->shape,
                                  .current = block->current,
                                  .samples = block->wave->samples,
                                  .window = block->wave->window,

@@ -60,7 +60,7 @@ static pare_status scale(pare_ctx *cx, const double *value, pare_pass_site *s,
         size_t n, k;
         pare_linear_shape(s->config, 0, (pare_role)role, &n, &k);
         if (s->grid[role])
-            linear[site.linears++] = (pare_suppress_linear){s->current->weight[role], n,
+            linear[site.linears++] = (pare_suppress_linear){s->current->linear[role].floats, n,
                                                             s->grid[role], s->activation[role]};
     }
     float *const values = PARE_NEW(scratch, float, c->channels);

@@ -121,8 +121,8 @@ static pare_status transform(pare_ctx *cx, const double *value, pare_pass_site *
     if (!from)
         return PARE_ENOMEM;
     PARE_TRY(pare_quantize_diagonal(scratch, s->stats->h, k, &squares));
-    PARE_TRY(
-        pare_ria_score(cx, scratch, value[POWER], squares, s->current->weight[role], n, k, score));
+    PARE_TRY(pare_ria_score(cx, scratch, value[POWER], squares, s->current->linear[role].floats, n,
+                            k, score));
     PARE_TRY(order_all(cx, scratch, &opts, s, score, n, k, from, kept));
     (void)snprintf(s->result->note, sizeof s->result->note, "%u:%u keeps %.2f%% more", rule->keep,
                    rule->of, kept[0] > 0 ? 100 * (kept[1] / kept[0] - 1) : 0.0);

@@ -15,7 +15,7 @@ typedef struct pare_pass_site {
     const pare_config *config;
     size_t block;
     pare_site site;
-    pare_float_block *current, *reference;
+    pare_block *current, *reference;
     pare_site_stats *stats;            /* of the site's input, what the pass needs of it */
     const pare_grid *grid[PARE_ROLES]; /* of the quantizer that will follow; NULL: another site */
     pare_activation activation[PARE_ROLES];    /* of the same */
@@ -27,8 +27,7 @@ typedef struct pare_pass_site {
 /* The sites of a block for a pass that looks at all of them at once (pare_pass_transform.block). */
 typedef struct pare_pass_block {
     pare_pass_site *site[PARE_SITES]; /* NULL: not selected */
-    pare_float_block *current, *reference;
-    const pare_block *shape;     /* for pare_float_block_view */
+    pare_block *current, *reference;
     const pare_forward *forward; /* exact; tables for the window */
     pare_wave *wave;             /* the inputs of the block; left as it is */
 } pare_pass_block;

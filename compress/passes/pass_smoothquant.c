@@ -75,7 +75,7 @@ static pare_status transform(pare_ctx *cx, const double *value, pare_pass_site *
         size_t n, width;
         pare_linear_shape(s->config, 0, (pare_role)role, &n, &width);
         if (s->config->arch->linear[role].site == s->site)
-            linear[site.linears++] = (pare_smooth_linear){.w = s->current->weight[role],
+            linear[site.linears++] = (pare_smooth_linear){.w = s->current->linear[role].floats,
                                                           .n = n,
                                                           .grid = s->grid[role],
                                                           .activation = s->activation[role]};

@@ -93,7 +93,7 @@ typedef struct pare_plan {
     size_t transforms;
     pare_plan_changed *changed;
     size_t changes;
-    pare_float_room room;          /* vectors that some block has or gets */
+    pare_biases biases;            /* that some block has or gets */
     pare_settled settled;          /* as far as the planner knows */
     bool ratios;                   /* what some linears lose or keep is known while running */
     uint64_t input_bytes;          /* weight files of the checkpoint */

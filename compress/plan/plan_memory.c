@@ -329,7 +329,7 @@ static uint64_t mask_bytes(const pare_plan *plan)
 /* Floats of a block: as it is stored, and as the float model has it. */
 static uint64_t floats_bytes(const pare_plan *plan)
 {
-    return pare_float_block_bytes(&plan->model.config) * (plan->reference ? 2 : 1) +
+    return pare_block_float_bytes(&plan->model.config) * (plan->reference ? 2 : 1) +
            mask_bytes(plan);
 }
 
@@ -353,7 +353,7 @@ static uint64_t pass_bytes(const pare_ctx *cx, const pare_plan *plan, bool spill
     const uint64_t wave = pare_wave_scratch(cx, c, plan->batch, plan->window, spilled);
     if (!plan->drift)
         return wave;
-    return (plan->reference ? 0 : pare_float_block_bytes(c)) +
+    return (plan->reference ? 0 : pare_block_float_bytes(c)) +
            larger(wave, plan->rotation ? pare_rotation_scratch(cx, c) : 0);
 }
 

@@ -219,7 +219,7 @@ static pare_status change_linear(pare_arena *a, pare_plan *plan, size_t block, s
                     d->name, ".weight"));
     if (!(attention ? plan->attention_bias : plan->mlp_bias))
         return PARE_OK;
-    plan->room.bias |= 1u << role;
+    plan->biases.linear |= 1u << role;
     return change(a, plan,
                   (pare_plan_changed){.kind = PARE_CHANGED_BIAS,
                                       .block = block,

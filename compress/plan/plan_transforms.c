@@ -335,7 +335,7 @@ static pare_status change_vector(pare_arena *a, pare_plan *plan, pare_changed_ki
 static pare_status change_bias(pare_arena *a, pare_plan *plan, size_t block, size_t role)
 {
     pare_plan_linear *const l = find_linear(plan, block, role);
-    plan->room.bias |= 1u << role;
+    plan->biases.linear |= 1u << role;
     if (!l)
         return change_vector(a, plan, PARE_CHANGED_BIAS, block, role);
     l->packed.bias = true;
@@ -368,11 +368,11 @@ static pare_status change_site(pare_arena *a, pare_plan *plan, const pare_plan_t
     const int norm = pare_site_norm(&plan->model.config, t->site);
     const pare_block *const block = &plan->model.block[t->block];
     if (norm >= 0) {
-        const bool biased = norm == 0 ? block->attention_norm_bias : block->mlp_norm_bias;
+        const bool biased = block->norm_bias[norm] != NULL;
         if (folds & PARE_FOLDS_SCALE)
             PARE_TRY(change_vector(a, plan, PARE_CHANGED_NORM, t->block, (size_t)norm));
         if ((folds & PARE_FOLDS_SHIFT) || (folds && biased)) {
-            plan->room.norm_bias |= 1u << norm;
+            plan->biases.norm |= 1u << norm;
             PARE_TRY(change_vector(a, plan, PARE_CHANGED_NORM_BIAS, t->block, (size_t)norm));
         }
     } else if (folds && pare_fold_channels(&plan->model.config, t->site) > 0) {
@@ -416,9 +416,9 @@ pare_status pare__plan_changes(pare_ctx *cx, pare_arena *a, pare_plan *plan, con
     if (!plan->changed)
         return PARE_ENOMEM;
     for (size_t b = 0; b < plan->model.config.blocks; b++) {
-        const pare_float_room room = pare_float_block_room(&plan->model.block[b]);
-        plan->room.bias |= room.bias;
-        plan->room.norm_bias |= room.norm_bias;
+        const pare_biases has = pare_block_biases(&plan->model.block[b]);
+        plan->biases.linear |= has.linear;
+        plan->biases.norm |= has.norm;
     }
     if (plan->rotation)
         PARE_TRY(change_basis(a, plan));

@@ -12,7 +12,7 @@ static pare_status begin_block(pare_run *run, size_t block)
     const pare_config *const c = &run->model.config;
     PARE_TRY(pare__run_load(run, block));
     if (run->plan->reference)
-        pare_float_block_copy(c, &run->current, &run->reference);
+        pare_block_load(run->cx, c, &run->current, &run->reference);
     pare__run_part_begin(&run->part);
     return pare__rotate_check_block(run, block);
 }

@@ -12,12 +12,8 @@ static pare_status load(pare_run *run, size_t block, bool fold)
 {
     const pare_config *const c = &run->model.config;
     PARE_TRY(pare_ctx_interrupted(run->cx));
-    run->shape = run->model.block[block];
-    pare_float_block_load(run->cx, c, &run->shape, &run->current);
-    if (fold)
-        PARE_TRY(pare_slicegpt_fold_block(run->cx, c, &run->current));
-    run->block = pare_float_block_view(&run->current, &run->shape);
-    return PARE_OK;
+    pare_block_load(run->cx, c, &run->model.block[block], &run->current);
+    return fold ? pare_slicegpt_fold_block(run->cx, c, &run->current) : PARE_OK;
 }
 
 typedef struct watch {
@@ -40,7 +36,7 @@ static pare_status compare(void *self, float *x, size_t rows)
         s = pare_kv_take(&run->scratch, &run->model.config, batch.sequences, batch.length, &kv);
     if (s == PARE_OK) {
         memcpy(before, x, rows * hidden * sizeof *x);
-        s = pare_block_forward(run->cx, &run->scratch, &run->forward, &run->block, batch, x, &kv,
+        s = pare_block_forward(run->cx, &run->scratch, &run->forward, &run->current, batch, x, &kv,
                                NULL);
     }
     if (s == PARE_OK)
@@ -123,10 +119,10 @@ static pare_status find_basis(pare_run *run)
     const pare_tap tap = pare_stats_tap(&stats);
     for (size_t b = 0; b < c->blocks; b++) {
         PARE_TRY(load(run, b, true));
-        PARE_TRY(pare_wave_run(run->cx, &run->scratch, &run->wave, &run->forward, &run->block, &tap,
-                               "gathering statistics"));
-        PARE_TRY(pare_wave_run(run->cx, &run->scratch, &run->wave, &run->forward, &run->block, NULL,
-                               "carrying activations to the next block"));
+        PARE_TRY(pare_wave_run(run->cx, &run->scratch, &run->wave, &run->forward, &run->current,
+                               &tap, "gathering statistics"));
+        PARE_TRY(pare_wave_run(run->cx, &run->scratch, &run->wave, &run->forward, &run->current,
+                               NULL, "carrying activations to the next block"));
     }
     PARE_TRY(pare_wave_change(run->cx, &run->scratch, &run->wave, add_last, &l));
     for (size_t i = 0; i < square; i++)

@@ -23,14 +23,16 @@ pare_status pare__run_experts_take(pare_run *run)
     if (!run->experts.linear || !run->experts.routed || !run->experts.cold ||
         !run->experts.all_rows)
         return PARE_ENOMEM;
+    run->experts.part.linear = run->experts.floats;
+    run->experts.part.reference = run->experts.reference;
     for (size_t role = 0; plan->experts && role < PARE_ROLES; role++) {
         size_t n, k;
         pare_linear_shape(c, 1, (pare_role)role, &n, &k);
-        float **const weight = &run->experts.part.weight[role],
-                      **const reference = &run->experts.part.reference[role];
-        *weight = PARE_NEW(a, float, n *k);
+        float **const floats = &run->experts.floats[role].floats,
+                      **const reference = &run->experts.reference[role].floats;
+        *floats = PARE_NEW(a, float, n *k);
         *reference = plan->reference ? PARE_NEW(a, float, n *k) : NULL;
-        if (!*weight || (plan->reference && !*reference))
+        if (!*floats || (plan->reference && !*reference))
             return PARE_ENOMEM;
     }
     return plan->experts ? pare__run_prune_take(run, &run->experts.part, 1) : PARE_OK;
@@ -170,10 +172,10 @@ static void load_expert(pare_run *run, size_t block, size_t part, unsigned sites
         const size_t bytes = l->packed.n * l->packed.k * sizeof(float);
         if (!(sites & (1u << pare_plan_site(plan, l))))
             continue;
-        float *const w = run->experts.part.weight[l->role];
+        float *const w = run->experts.floats[l->role].floats;
         pare_linear_to_f32(run->cx, &run->experts.linear[(part - 1) * PARE_ROLES + l->role], w);
         if (plan->reference)
-            memcpy(run->experts.part.reference[l->role], w, bytes);
+            memcpy(run->experts.reference[l->role].floats, w, bytes);
     }
 }
 

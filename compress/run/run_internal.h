@@ -35,7 +35,8 @@ typedef struct pare_run_units {
 
 /* Experts of the current block, where the family has some. */
 typedef struct pare_run_experts {
-    pare_run_part part;     /* the one that is worked on */
+    pare_run_part part; /* the one that is worked on, and its linears in floats */
+    pare_linear floats[PARE_ROLES], reference[PARE_ROLES];
     pare_linear *linear;    /* [experts][PARE_ROLES]: as in the model, or a view of what is stored
                                already */
     pare_arena views;       /* what those views need */
@@ -84,11 +85,9 @@ struct pare_run {
     pare_slicegpt slice;             /* the narrower basis of the stream, when there is one */
     pare_kv_tables *kv;              /* [blocks] levels of the key/value cache, or NULL */
     double calibration_seconds;      /* spent in forward passes and statistics */
-    pare_float_block current;        /* the current block: what is, or will be, stored */
-    pare_block block;                /* the same as linears */
-    pare_block shape;                /* that of the model, and which inputs the runtime rotates */
-    pare_float_block reference; /* the float model, carried through the folds: plan.reference */
-    pare_run_part part;         /* of the current block: what every token runs */
+    pare_block current;              /* the current block in floats: what is, or will be, stored */
+    pare_block reference; /* the float model, carried through the folds: plan.reference */
+    pare_run_part part;   /* of the current block: what every token runs */
     pare_run_experts experts;
     float *work;         /* what is stored of a linear: room for the largest; NULL where others
                             (calibration, pruners) take that room in between */
@@ -140,7 +139,7 @@ PARE_CHECKED pare_status pare__run_weigh(pare_run *run); /* fills run->weights *
  * that is an error, or the tensor is replaced by a repaired copy: run->checkpoint, run->model. */
 PARE_CHECKED pare_status pare__run_finite(pare_run *run);
 
-/* The block's weights as floats, in the basis of the recipe: run->current, run->block. */
+/* The block's weights as floats, in the basis of the recipe: run->current. */
 PARE_CHECKED pare_status pare__run_load(pare_run *run, size_t block);
 
 /* What the rules of steps that share out their ratios come to, how many columns the linears keep
@@ -161,9 +160,9 @@ void pare__run_tell_columns(pare_run *run);
  * planes read back and compared. Then the wave moves on. */
 PARE_CHECKED pare_status pare__run_block(pare_run *run, size_t block);
 
-/* Experts: memory; the block in `from` begins; every expert of the current block, once part 0 is
- * compressed; a linear of one is stored (or found stored), and what runs next sees that. Nothing to
- * do where the family has none. */
+/* Experts: memory; those of the block in `from`, which begins; every expert of the current block,
+ * once part 0 is compressed; a linear of one is stored (or found stored), and what runs next sees
+ * that. Nothing to do where the family has none. */
 PARE_CHECKED pare_status pare__run_experts_take(pare_run *run);
 void pare__run_experts_begin(pare_run *run, const pare_block *from);
 PARE_CHECKED pare_status pare__run_experts(pare_run *run, size_t block, pare_unit_result *unit);

@@ -46,7 +46,7 @@ static pare_status get(pare_run *run, const pare_packed_entry *e, void *bytes)
 static pare_status adopt(pare_run *run, const pare_plan_linear *l, const pare_packed_planes *p,
                          float *dst)
 {
-    float *const bias = pare__run_part(run, l)->bias[l->role];
+    float *const bias = pare__run_part(run, l)->linear[l->role].bias;
     pare_linear view;
     PARE_TRY(pare_packed_view(run->cx, &run->scratch, &l->packed, p->plane, &view));
     pare_linear_to_f32(run->cx, &view, dst);
@@ -61,8 +61,8 @@ static void measure(pare_run *run, const pare_plan_linear *l, const float *q, co
                     double own_weight, pare_linear_result *r)
 {
     const pare_run_part *const part = pare__run_part(run, l);
-    const float *const w = part->weight[l->role];
-    const float *const reference = run->plan->reference ? part->reference[l->role] : w;
+    const float *const w = part->linear[l->role].floats;
+    const float *const reference = run->plan->reference ? part->reference[l->role].floats : w;
     const size_t n = l->packed.n, k = l->packed.k;
     double all[2];
     const double own[2] = {own_weight, pare_output_error(run->cx, w, q, reference, h, n, k)};
@@ -87,7 +87,7 @@ static void complete(pare_run *run, const pare_plan_linear *l, const pare_site_s
 {
     const pare_activation *const a = &l->packed.activation;
     if (l->packed.bias && !codes->bias)
-        codes->bias = pare__run_part(run, l)->bias[l->role];
+        codes->bias = pare__run_part(run, l)->linear[l->role].bias;
     if (a->mode != PARE_ACTIVATION_TENSOR || codes->input_scale > 0 || !stats->absmax)
         return;
     float most = 0.0F;
@@ -167,14 +167,14 @@ static pare_status store_linear(pare_run *run, const pare_plan_linear *l,
         return pare_fail_context(run->cx, s, "%s", r->method);
     float *const q = run->work ? run->work : w;
     PARE_TRY(adopt(run, l, &planes, q));
-    const float *const found = part->weight[l->role];
+    const float *const found = part->linear[l->role].floats;
     store_job job = {.run = run, .l = l, .planes = &planes, .r = r};
-    job.sums =
-        (pare_error_sums){.kernels = &run->cx->kernels,
-                          .w = found,
-                          .q = q,
-                          .reference = run->plan->reference ? part->reference[l->role] : found,
-                          .count = n * k};
+    job.sums = (pare_error_sums){.kernels = &run->cx->kernels,
+                                 .w = found,
+                                 .q = q,
+                                 .reference =
+                                     run->plan->reference ? part->reference[l->role].floats : found,
+                                 .count = n * k};
     pare_parallel(run->cx, TASKS, 1, store_task, &job);
     PARE_TRY(job.status);
     r->zeros = pare_error_sums_zeros(&job.sums);
@@ -185,7 +185,7 @@ static pare_status store_linear(pare_run *run, const pare_plan_linear *l,
                                        : pare__run_freeze(run, l, q));
     measure(run, l, q, h, pare_error_sums_relative(&job.sums), r);
     if (!run->work)
-        copy_weights(run, part->weight[l->role], q, n * k);
+        copy_weights(run, part->linear[l->role].floats, q, n * k);
     if (l->part)
         PARE_TRY(pare__run_expert_stored(run, l));
     r->bits_per_weight = 8.0 * (double)planes.bytes.total / ((double)n * (double)k);
@@ -198,7 +198,7 @@ static float *begin_linear(pare_run *run, const pare_plan_linear *l, const pare_
                            pare_linear_result *r)
 {
     const size_t count = l->packed.n * l->packed.k;
-    float *const found = pare__run_part(run, l)->weight[l->role];
+    float *const found = pare__run_part(run, l)->linear[l->role].floats;
     float *const w = run->work ? found : pare_arena_take_raw(&run->scratch, count, sizeof *w);
     *r = (pare_linear_result){.linear = l->packed,
                               .block = l->block,
@@ -358,5 +358,6 @@ pare_status pare__run_restore(pare_run *run, const pare_plan_linear *l, const pa
                          run->plan->place.partial, l->packed.name);
     if (!take)
         return PARE_OK;
-    return l->part ? pare__run_expert_stored(run, l) : adopt(run, l, &p, run->part.weight[l->role]);
+    return l->part ? pare__run_expert_stored(run, l)
+                   : adopt(run, l, &p, run->part.linear[l->role].floats);
 }

@@ -11,12 +11,12 @@ typedef struct pare_run pare_run; /* compress/run/run_internal.h */
 /* What is known of one part of the current block (runtime/arch.h) while its linears are worked on.
  */
 typedef struct pare_run_part {
-    float *weight[PARE_ROLES], *bias[PARE_ROLES];      /* what is, or will be, stored */
-    float *reference[PARE_ROLES];                      /* the float model; with plan.reference */
-    uint8_t *zero[PARE_ROLES];                         /* bit i: weight i was pruned, or NULL */
-    bool frozen[PARE_ROLES];                           /* the bits stand */
-    bool thin[PARE_ROLES];                             /* some step got too little calibration */
-    double stability[PARE_ROLES];                      /* of their choice; 0: not measured */
+    pare_linear *linear;          /* [PARE_ROLES] in floats: what is, or will be, stored */
+    pare_linear *reference;       /* [PARE_ROLES] the float model; with plan.reference */
+    uint8_t *zero[PARE_ROLES];    /* bit i: weight i was pruned, or NULL */
+    bool frozen[PARE_ROLES];      /* the bits stand */
+    bool thin[PARE_ROLES];        /* some step got too little calibration */
+    double stability[PARE_ROLES]; /* of their choice; 0: not measured */
     pare_linear_result pruning[PARE_ROLES];            /* what pruners recorded */
     pare_step_result done[PARE_ROLES][PARE_STEPS_MAX]; /* steps in front of the quantizer */
     size_t done_count[PARE_ROLES];

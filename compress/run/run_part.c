@@ -25,7 +25,6 @@ void pare__run_experts_begin(pare_run *run, const pare_block *from)
     if (!experts)
         return;
     memcpy(run->experts.linear, from->expert, experts * PARE_ROLES * sizeof *run->experts.linear);
-    run->shape.expert = run->experts.linear;
     run->experts.counted = false;
     memset(run->experts.cold, 0, experts * sizeof *run->experts.cold);
     memset(run->experts.all_rows, 0, run->plan->parts * sizeof *run->experts.all_rows);
@@ -42,7 +41,7 @@ void pare__run_coverage(const pare_run *run, const pare_plan_linear *l, pare_lin
 pare_status pare__run_expert_stored(pare_run *run, const pare_plan_linear *l)
 {
     pare_linear *const to = &run->experts.linear[(l->part - 1) * PARE_ROLES + l->role];
-    const float *const bias = to->bias;
+    float *const bias = to->bias;
     if (!run->plan->calibrated) /* nothing runs the block */
         return PARE_OK;
     PARE_TRY(pare_packed_map_linear(run->cx, &run->experts.views, run->writer, &run->settled.layout,

@@ -98,7 +98,7 @@ pare_status pare__run_check_block(pare_run *run, size_t block, size_t step)
     size_t i, end;
     for (pare_plan_range(run->plan, block, 0, &i, &end); i < end; i++) {
         const pare_plan_linear *const l = &run->settled.linear[i];
-        PARE_TRY(pare__run_check_zeros(run, l, run->current.weight[l->role], step));
+        PARE_TRY(pare__run_check_zeros(run, l, run->current.linear[l->role].floats, step));
     }
     return PARE_OK;
 }
@@ -109,7 +109,8 @@ static pare_status account(pare_run *run, const pare_plan_linear *l, const float
 {
     const size_t n = l->packed.n, k = l->packed.k, role = l->role;
     pare_run_part *const part = pare__run_part(run, l);
-    const float *const w = part->weight[role], *const reference = part->reference[role];
+    const float *const w = part->linear[role].floats;
+    const float *const reference = part->reference[role].floats;
     double own[2];
     pare_matrix_errors(run->cx, before, w, reference, h, n, k, own);
     if (part->done_count[role])
@@ -150,7 +151,7 @@ pare_status pare__run_prune(pare_run *run, const pare_plan_linear *l, void *site
     const size_t n = l->packed.n, k = l->packed.k;
     pare_run_part *const part = pare__run_part(run, l);
     pare_linear_result *const r = &part->pruning[l->role];
-    float *const w = part->weight[l->role];
+    float *const w = part->linear[l->role].floats;
     float *const before = PARE_NEW(&run->scratch, float, n *k);
     if (!before)
         return PARE_ENOMEM;

@@ -50,8 +50,8 @@ static pare_status measure_owl(const measured *k, size_t block, size_t step,
             return PARE_ENOMEM;
         for (size_t j = 0; j < l->packed.k; j++)
             squares[j] = h[j * l->packed.k + j];
-        m[count++] =
-            (pare_owl_matrix){run->current.weight[l->role], squares, l->packed.n, l->packed.k};
+        m[count++] = (pare_owl_matrix){run->current.linear[l->role].floats, squares, l->packed.n,
+                                       l->packed.k};
     }
     double share = 0;
     if (count)
@@ -100,7 +100,7 @@ static pare_status try_ratio(pare_run *run, const pare_plan_linear *l, const par
                                .h = stats->h,
                                .sparsity = &s,
                                .result = &unused};
-    memcpy(w, run->current.weight[l->role], n * k * sizeof *w);
+    memcpy(w, run->current.linear[l->role].floats, n * k * sizeof *w);
     return pass->site ? pare_prune_without_factor(run->cx, &linear, &run->scratch)
                       : pass->pruner->prune(run->cx, step->value, &linear, &run->scratch);
 }
@@ -146,8 +146,8 @@ static pare_status half_weights(const measured *k, size_t block, const pare_stat
         if (!h)
             continue;
         const size_t width = i ? c->intermediate : c->heads * c->head_dim;
-        const double added =
-            pare_gptq_error(run->cx, run->current.weight[last[i]], NULL, h, c->hidden, width);
+        const double added = pare_gptq_error(run->cx, run->current.linear[last[i]].floats, NULL, h,
+                                             c->hidden, width);
         weight[i] = stream > 0 ? added / stream * (double)(c->blocks - block) : 0;
     }
     return PARE_OK;
@@ -159,7 +159,7 @@ static pare_status measure_curve(pare_run *run, const pare_plan_linear *l,
                                  pare_ratio_curve *curve)
 {
     const size_t n = l->packed.n, k = l->packed.k;
-    const float *const whole = run->current.weight[l->role];
+    const float *const whole = run->current.linear[l->role].floats;
     float *const w = PARE_NEW(&run->scratch, float, n *k);
     if (!w)
         return PARE_ENOMEM;

@@ -54,7 +54,7 @@ static pare_status put_part(pare_run *run, const pare_packed_entry *e, uint64_t 
     return pare_packed_put(run->cx, run->writer, &part, bytes);
 }
 
-const float *pare__rotate_norm(pare_run *run)
+float *pare__rotate_norm(pare_run *run)
 {
     const size_t hidden = run->plan->out.hidden;
     const double shrunk = (double)run->model.config.hidden / (double)hidden;

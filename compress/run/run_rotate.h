@@ -26,7 +26,7 @@ PARE_CHECKED pare_status pare__rotate_check_head(pare_run *run);
 void pare__rotate_rows(pare_run *run, bool head, size_t first, size_t rows, float *x);
 
 /* Weights of the last norm of a rotated model, in scratch. NULL: PARE_ENOMEM. */
-const float *pare__rotate_norm(pare_run *run);
+float *pare__rotate_norm(pare_run *run);
 
 /* Writes the embedding, the head or the last norm of a rotated model, in pieces; `done` is false
  * when the tensor is none of these or the model is not rotated. PARE_ENUMERIC when a weight is too

@@ -101,7 +101,7 @@ static pare_status check_block(pare_run *run, size_t block, float *rotated)
     memcpy(rotated, run->witness, count * run->model.config.hidden * sizeof *rotated);
     pare_rotation_stream(run->cx, plan->rotation, rotated, count);
     PARE_TRY(forward(run, &run->model.block[block], run->witness));
-    PARE_TRY(forward(run, &run->block, rotated));
+    PARE_TRY(forward(run, &run->current, rotated));
     return compare(run, run->witness, rotated, where);
 }
 

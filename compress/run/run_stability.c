@@ -70,7 +70,7 @@ static pare_status choose(const repetition *r, const choice *c, size_t part, voi
     pare_linear_result unused = {0};
     if (!w)
         return PARE_ENOMEM;
-    memcpy(w, run->current.weight[c->linear->role], count * sizeof *w);
+    memcpy(w, run->current.linear[c->linear->role].floats, count * sizeof *w);
     pare_pass_linear linear = {.w = w,
                                .n = c->linear->packed.n,
                                .k = c->linear->packed.k,

@@ -17,7 +17,7 @@ static pare_status gather(pare_run *run, pare_part p, pare_moments *m)
     PARE_TRY(pare_moments_take(run->cx, &run->scratch, &run->model.config, pare_part_site(p), m));
     const pare_tap tap = pare_moments_tap(m);
     const pare_status s = pare_wave_run(run->cx, &run->scratch, &run->wave, &run->forward,
-                                        &run->block, &tap, "gathering statistics");
+                                        &run->current, &tap, "gathering statistics");
     run->calibration_seconds += pare_seconds() - start;
     return s;
 }
@@ -36,7 +36,7 @@ static pare_status measure(pare_run *run, const pare_structure *s, const uint8_t
     double *const square = PARE_NEW(&run->scratch, double, k);
     if (!square)
         return PARE_ENOMEM;
-    pare_column_sums(run->cx, s->block->weight[role], n, k, true, square);
+    pare_column_sums(run->cx, s->block->linear[role].floats, n, k, true, square);
     double gone = 0.0, all = 0.0;
     for (size_t j = 0; j < k; j++) {
         const double power = pare_moments_power(s->moments, j);
@@ -84,7 +84,7 @@ static pare_status cut_part(pare_run *run, size_t block, size_t step, pare_part 
     out->lost = lost_share(score, keep, units);
     PARE_TRY(measure(run, &s, keep, what.bias, &out->output_error));
     if (what.bias)
-        pare_flap_bias(&s, keep, run->current.bias[pare_part_role(p)]);
+        pare_flap_bias(&s, keep, run->current.linear[pare_part_role(p)].bias);
     pare_structure_move(c, &run->current, p, keep);
     return PARE_OK;
 }

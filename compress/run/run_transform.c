@@ -33,14 +33,13 @@ static pare_status reference_outputs(pare_run *run, float *y)
     const pare_config *const c = &run->model.config;
     PARE_TRY(pare_wave_window(cx, &run->wave, 0, y));
     const pare_mark mark = pare_arena_mark(&run->scratch);
-    const pare_block view = pare_float_block_view(&run->reference, &run->shape);
     const pare_batch batch = {.sequences = 1, .length = run->wave.window};
     pare_kv kv;
     pare_status s = pare_kv_take(&run->scratch, c, 1, run->wave.window, &kv);
     if (all_rows)
         all_rows[1] = true;
     if (s == PARE_OK)
-        s = pare_block_forward(cx, &run->scratch, &run->forward, &view, batch, y, &kv,
+        s = pare_block_forward(cx, &run->scratch, &run->forward, &run->reference, batch, y, &kv,
                                all_rows ? &look : NULL);
     if (all_rows)
         all_rows[1] = false;
@@ -124,7 +123,8 @@ static pare_status account(pare_run *run, pare_site site, const pare_site_stats 
         pare_linear_shape(c, 0, (pare_role)role, &n, &k);
         if (c->arch->linear[role].site != site)
             continue;
-        const float *const w = run->current.weight[role], *const r = run->reference.weight[role];
+        const float *const w = run->current.linear[role].floats;
+        const float *const r = run->reference.linear[role].floats;
         double error[2] = {0.0, stats->h ? 0.0 : -1.0};
         if (memcmp(w, r, n * k * sizeof *w) != 0) {
             pare_matrix_errors(run->cx, r, w, r, stats->h, n, k, error);
@@ -167,7 +167,6 @@ static pare_status apply(pare_run *run, const pare_step *step, size_t block,
     if (pass->transform->block) {
         pare_pass_block all = {.current = &run->current,
                                .reference = &run->reference,
-                               .shape = &run->shape,
                                .forward = &run->forward,
                                .wave = &run->wave};
         memcpy(all.site, site, sizeof all.site);
@@ -234,8 +233,8 @@ static float *values_of(pare_run *run, const pare_plan_changed *c)
     switch (c->kind) {
     case PARE_CHANGED_NORM: return run->current.norm[c->index];
     case PARE_CHANGED_NORM_BIAS: return run->current.norm_bias[c->index];
-    case PARE_CHANGED_WEIGHT: return run->current.weight[c->index];
-    case PARE_CHANGED_BIAS: return run->current.bias[c->index];
+    case PARE_CHANGED_WEIGHT: return run->current.linear[c->index].floats;
+    case PARE_CHANGED_BIAS: return run->current.linear[c->index].bias;
     }
     return NULL;
 }

@@ -8,43 +8,38 @@ static const pare_block *block_of(const pare_run *run, size_t block)
 }
 
 /* The weights of a block in floats, in the basis that the plan asks for. */
-static pare_status load_floats(pare_run *run, size_t block, pare_float_block *to)
+static pare_status load_floats(pare_run *run, size_t block, pare_block *to)
 {
     const pare_rotation *const rotation = run->plan->rotation;
-    pare_float_block_load(run->cx, &run->model.config, block_of(run, block), to);
+    pare_block_load(run->cx, &run->model.config, block_of(run, block), to);
+    for (size_t role = 0; role < PARE_ROLES; role++)
+        to->linear[role].rotated = rotation && pare_rotation_is_online(rotation, (pare_role)role);
+    to->expert = run->experts.linear;
     return rotation ? pare_rotation_block(run->cx, &run->scratch, rotation, to) : PARE_OK;
 }
 
 pare_status pare__run_load(pare_run *run, size_t block)
 {
-    const pare_block *const from = block_of(run, block);
-    const pare_rotation *const rotation = run->plan->rotation;
-    run->shape = *from;
-    for (size_t role = 0; role < PARE_ROLES; role++)
-        run->shape.linear[role].rotated =
-            rotation && pare_rotation_is_online(rotation, (pare_role)role);
-    pare__run_experts_begin(run, from);
-    PARE_TRY(load_floats(run, block, &run->current));
-    run->block = pare_float_block_view(&run->current, &run->shape);
-    return PARE_OK;
+    pare__run_experts_begin(run, block_of(run, block));
+    return load_floats(run, block, &run->current);
 }
 
 pare_status pare__run_wave(pare_run *run, const pare_tap *tap, const char *what)
 {
     const double start = pare_seconds();
     const pare_status s =
-        pare_wave_run(run->cx, &run->scratch, &run->wave, &run->forward, &run->block, tap, what);
+        pare_wave_run(run->cx, &run->scratch, &run->wave, &run->forward, &run->current, tap, what);
     run->calibration_seconds += pare_seconds() - start;
     return s;
 }
 
 /* Both models through the current block, the float one a batch ahead. */
-static pare_status run_both(pare_run *run, const pare_float_block *whole, const pare_tap *floats,
+static pare_status run_both(pare_run *run, const pare_block *whole, const pare_tap *floats,
                             const pare_tap *tap, const char *what)
 {
     const double start = pare_seconds();
-    const pare_block view = pare_float_block_view(whole, &run->shape);
-    const pare_wave_side side[2] = {{&run->floats, &view, floats}, {&run->wave, &run->block, tap}};
+    const pare_wave_side side[2] = {{&run->floats, whole, floats},
+                                    {&run->wave, &run->current, tap}};
     const pare_status s = pare_wave_run_both(run->cx, &run->scratch, &run->forward, side, what);
     run->calibration_seconds += pare_seconds() - start;
     return s;
@@ -52,13 +47,13 @@ static pare_status run_both(pare_run *run, const pare_float_block *whole, const 
 
 /* The block as the float model has it before any fold: in the place of the reference, which is no
  * longer needed then, or in scratch. */
-static pare_status load_whole(pare_run *run, size_t block, pare_float_block *out)
+static pare_status load_whole(pare_run *run, size_t block, pare_block *out)
 {
     const pare_plan *const plan = run->plan;
     if (plan->reference)
         *out = run->reference;
     else
-        PARE_TRY(pare_float_block_take(&run->scratch, &run->model.config, plan->room, out));
+        PARE_TRY(pare_block_take(&run->scratch, &run->model.config, plan->biases, out));
     const pare_mark mark = pare_arena_mark(&run->scratch);
     const pare_status s = load_floats(run, block, out);
     pare_arena_rewind(&run->scratch, mark);
@@ -69,7 +64,7 @@ static pare_status load_whole(pare_run *run, size_t block, pare_float_block *out
 static pare_status gather_both(pare_run *run, size_t block, pare_stats *stats, const char *what)
 {
     const pare_tap tap = pare_stats_tap(stats), floats = pare_stats_float_tap(stats);
-    pare_float_block whole = run->reference;
+    pare_block whole = run->reference;
     PARE_TRY(pare_stats_drift_room(&run->scratch, run->plan->batch * run->plan->window, stats));
     if (!run->plan->reference)
         PARE_TRY(load_whole(run, block, &whole));
@@ -96,7 +91,7 @@ pare_status pare__run_carry(pare_run *run, size_t block)
     if (!run->plan->drift)
         return pare__run_wave(run, NULL, what);
     const pare_mark mark = pare_arena_mark(&run->scratch);
-    pare_float_block whole;
+    pare_block whole;
     pare_status s = load_whole(run, block, &whole);
     if (s == PARE_OK)
         s = run_both(run, &whole, NULL, NULL, what);

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "formats/checkpoint.h"
-#include "runtime/fold.h"
 #include "runtime/forward.h"
+#include "runtime/leaves.h"
 #include "runtime/tape.h"
 #include "tests/data/families.h"
 #include "tests/unit/folder.h"
@@ -101,61 +101,46 @@ static void check(whole *w, const char *name, const float *x, size_t count)
     w->worst = fmax(w->worst, off / (g->norm + none / most));
 }
 
-static void add_leaf(whole *w, const char *name, const char *suffix, const void *value,
-                     size_t count)
+/* A leaf of a block or, with a block of -1, of those outside. */
+static void add_leaf(whole *w, long block, const pare_leaf *leaf)
 {
+    const pare_arch *const a = w->m.config.arch;
+    const void *const value = leaf->linear   ? leaf->linear->data
+                              : leaf->vector ? *leaf->vector
+                                             : NULL;
+    char *const name = w->name[w->leaves];
     if (!value)
         return;
     ck_assert_uint_lt(w->leaves, LEAVES);
-    (void)snprintf(w->name[w->leaves], NAME, "%s%s", name, suffix);
-    float *const gradient = PARE_NEW(&arena, float, count);
+    w->count[w->leaves] = leaf->n * leaf->k;
+    float *const gradient = PARE_NEW(&arena, float, w->count[w->leaves]);
     ck_assert_ptr_nonnull(gradient);
-    w->count[w->leaves] = count;
+    if (block < 0)
+        (void)snprintf(name, NAME, "%s", leaf->name);
+    else
+        ck_assert_uint_gt(
+            pare_arch_name_in(a, (size_t)block, leaf->part, leaf->name, name, NAME - 5), 0);
+    if (strcmp(pare_leaf_suffix(leaf), ".bias") == 0)
+        (void)snprintf(name + strlen(name), sizeof ".bias", ".bias");
     w->leaf[w->leaves++] = (pare_leaf_gradient){value, gradient};
-}
-
-static void add_linear(whole *w, const pare_linear *l)
-{
-    add_leaf(w, l->name, "", l->data, l->n * l->k);
-    add_leaf(w, l->name, ".bias", l->bias, l->n);
-}
-
-static void add_norm(whole *w, size_t block, const char *name, const float *value,
-                     const float *bias, size_t count)
-{
-    char text[NAME];
-    const int n = snprintf(text, sizeof text, w->m.config.arch->block_prefix, block);
-    (void)snprintf(text + n, sizeof text - (size_t)n, "%s", name);
-    add_leaf(w, text, "", value, count);
-    add_leaf(w, text, ".bias", bias, count);
-}
-
-static void add_block(whole *w, size_t i)
-{
-    const pare_config *const c = &w->m.config;
-    const pare_block *const b = &w->m.block[i];
-    add_norm(w, i, c->arch->attention_norm, b->attention_norm, b->attention_norm_bias, c->hidden);
-    add_norm(w, i, c->arch->mlp_norm, b->mlp_norm, b->mlp_norm_bias, c->hidden);
-    for (pare_norm n = 0; n < PARE_NORMS; n++)
-        add_norm(w, i, c->arch->inner_norm[n], b->inner_norm[n], NULL, pare_norm_width(c, n));
-    for (size_t part = 0; part < pare_block_parts(c); part++)
-        for (pare_role role = 0; role < PARE_ROLES; role++)
-            add_linear(w, pare_block_linear(b, part, role));
-    add_linear(w, &b->router);
-    add_linear(w, &b->shared_gate);
 }
 
 static void add_leaves(whole *w)
 {
     const pare_config *const c = &w->m.config;
-    add_linear(w, &w->m.embed);
-    add_linear(w, &w->m.positions);
-    add_leaf(w, c->arch->norm, "", w->m.norm, c->hidden);
-    add_leaf(w, c->arch->norm, ".bias", w->m.norm_bias, c->hidden);
-    add_leaf(w, c->arch->head, "", w->m.head.data, c->vocab * c->hidden);
-    add_leaf(w, c->arch->head, ".bias", w->m.head.bias, c->vocab);
-    for (size_t i = 0; i < c->blocks; i++)
-        add_block(w, i);
+    for (size_t i = 0; i < PARE_MODEL_LEAVES; i++) {
+        const pare_leaf leaf = pare_model_leaf(&w->m, i);
+        add_leaf(w, -1, &leaf);
+    }
+    if (c->tied) /* its part of the gradient by itself */
+        add_leaf(w, -1,
+                 &(pare_leaf){
+                     .name = c->arch->head, .n = c->vocab, .k = c->hidden, .linear = &w->m.head});
+    for (size_t b = 0; b < c->blocks; b++)
+        for (size_t i = 0; i < pare_block_leaves(c); i++) {
+            const pare_leaf leaf = pare_block_leaf(c, &w->m.block[b], i);
+            add_leaf(w, (long)b, &leaf);
+        }
 }
 
 /* The loss, and its gradient in place of the logits. */
@@ -233,18 +218,17 @@ static void check_memory(const whole *w, size_t i, const float *at)
     const pare_config *const c = &w->m.config;
     const pare_block *const block = &w->m.block[i];
     const pare_batch batch = {SEQUENCES, LENGTH, 0};
-    pare_float_block floats;
+    pare_block floats;
     pare_arena own;
     pare_tape t;
     pare_array x, y;
-    good(pare_float_block_take(&arena, c, pare_float_block_room(block), &floats));
-    pare_float_block_load(&cx, c, block, &floats);
-    const pare_block view = pare_float_block_view(&floats, block);
+    good(pare_block_take(&arena, c, pare_block_biases(block), &floats));
+    pare_block_load(&cx, c, block, &floats);
     good(pare_arena_init(&cx, &own, pare_tape_block_bytes(&cx, c, batch)));
     cx.limit_bytes = cx.live_bytes;
     pare_tape_begin(&cx, &own, &t);
     good(pare_tape_input(&t, at, ROWS, c->hidden, true, &x));
-    good(pare_tape_block(&t, &w->f, &view, batch, x, NULL, &y));
+    good(pare_tape_block(&t, &w->f, &floats, batch, x, NULL, &y));
     good(pare_tape_back(&t, y, at, &(pare_gradients){0}));
     cx.limit_bytes = 0;
     pare_arena_release(&own);

@@ -9,7 +9,7 @@ enum { FIRST = 300, SECOND = 37, ALL = FIRST + SECOND };
 
 typedef struct rig {
     float value[ALL], gradient[ALL], m[ALL], v[ALL];
-    pare_leaf leaf[2];
+    pare_trained leaf[2];
 } rig;
 
 static void fill(float *to, size_t at, float over)
@@ -24,8 +24,8 @@ static void rig_make(rig *r, bool zeros)
 {
     memset(r, 0, sizeof *r);
     fill(r->value, 0, 8);
-    r->leaf[0] = (pare_leaf){r->value, r->gradient, r->m, r->v, FIRST, true, zeros};
-    r->leaf[1] = (pare_leaf){
+    r->leaf[0] = (pare_trained){r->value, r->gradient, r->m, r->v, FIRST, true, zeros};
+    r->leaf[1] = (pare_trained){
         r->value + FIRST, r->gradient + FIRST, r->m + FIRST, r->v + FIRST, SECOND, false, zeros};
 }
 

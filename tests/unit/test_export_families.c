@@ -65,20 +65,14 @@ static void check_model(const loaded *is, const loaded *was)
     ck_assert_uint_eq(is->model.config.blocks, c->blocks);
     for (size_t i = 0; i < c->blocks; i++) {
         const pare_block *const a = &is->model.block[i], *const b = &was->model.block[i];
-        for (size_t l = 0; l < pare_block_parts(c) * PARE_ROLES; l++) {
-            const size_t part = l / PARE_ROLES;
-            const pare_role r = (pare_role)(l % PARE_ROLES);
-            if (pare_block_linear(b, part, r)->name)
-                check_linear(pare_block_linear(a, part, r), pare_block_linear(b, part, r),
-                             was->model.embed.dtype == PARE_F32);
+        for (size_t j = 0; j < pare_block_leaves(c); j++) {
+            const pare_leaf x = pare_block_leaf(c, a, j), y = pare_block_leaf(c, b, j);
+            if (y.linear)
+                check_linear(x.linear, y.linear,
+                             y.kind != PARE_LEAF_WEIGHT || was->model.embed.dtype == PARE_F32);
+            else if (y.vector)
+                check_vector(*x.vector, *y.vector, y.n, y.name);
         }
-        if (c->experts)
-            check_linear(&a->router, &b->router, true);
-        if (b->shared_gate.name)
-            check_linear(&a->shared_gate, &b->shared_gate, true);
-        check_vector(a->attention_norm, b->attention_norm, c->hidden, "attention norm");
-        check_vector(a->attention_norm_bias, b->attention_norm_bias, c->hidden, "its bias");
-        check_vector(a->mlp_norm, b->mlp_norm, c->hidden, "MLP norm");
     }
     check_linear(&is->model.head, &was->model.head, true);
     check_linear(&is->model.embed, &was->model.embed, true);

@@ -193,7 +193,7 @@ static double distance(void)
         }
     }
     for (size_t i = 0; i < was.config.hidden; i++)
-        ck_assert(was.norm[i] == is.norm[i] && was.block[1].mlp_norm[i] == is.block[1].mlp_norm[i]);
+        ck_assert(was.norm[i] == is.norm[i] && was.block[1].norm[1][i] == is.block[1].norm[1][i]);
     ck_assert_mem_eq(was.embed.data, is.embed.data, 96 * was.config.hidden * 2);
     pare_checkpoint_close(&a);
     pare_checkpoint_close(&b);

@@ -144,17 +144,13 @@ static void check_model(const loaded *is, const loaded *was, bool rounded)
     ck_assert_uint_eq(is->model.config.blocks, c->blocks);
     for (size_t i = 0; i < c->blocks; i++) {
         const pare_block *const a = &is->model.block[i], *const b = &was->model.block[i];
-        for (size_t part = 0; part < pare_block_parts(c); part++)
-            for (pare_role r = 0; r < PARE_ROLES; r++)
-                check_linear(pare_block_linear(a, part, r), pare_block_linear(b, part, r), rounded);
-        check_linear(&a->router, &b->router, false);
-        check_linear(&a->shared_gate, &b->shared_gate, false);
-        check_vector(a->attention_norm, b->attention_norm, c->hidden, "attention norm");
-        check_vector(a->attention_norm_bias, b->attention_norm_bias, c->hidden, "its bias");
-        check_vector(a->mlp_norm, b->mlp_norm, c->hidden, "MLP norm");
-        check_vector(a->mlp_norm_bias, b->mlp_norm_bias, c->hidden, "its bias");
-        for (pare_norm n = 0; n < PARE_NORMS; n++)
-            check_vector(a->inner_norm[n], b->inner_norm[n], pare_norm_width(c, n), "inner norm");
+        for (size_t j = 0; j < pare_block_leaves(c); j++) {
+            const pare_leaf x = pare_block_leaf(c, a, j), y = pare_block_leaf(c, b, j);
+            if (y.linear)
+                check_linear(x.linear, y.linear, rounded && y.kind == PARE_LEAF_WEIGHT);
+            else if (y.vector)
+                check_vector(*x.vector, *y.vector, y.n, y.name);
+        }
         ck_assert_uint_eq(a->window, b->window);
     }
     check_vector(is->model.norm, was->model.norm, c->hidden, "norm");

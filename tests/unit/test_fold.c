@@ -10,18 +10,11 @@ typedef struct rig {
     tiny_home home;
     pare_model model;
     pare_forward forward;
-    pare_float_block block[2];
-    pare_block view[2];
+    pare_block block[2];
     int32_t *tokens;
 } rig;
 
-static const pare_float_room all_room = {(1u << PARE_ROLES) - 1, 3};
-
-static void look(rig *r)
-{
-    for (size_t b = 0; b < 2; b++)
-        r->view[b] = pare_float_block_view(&r->block[b], &r->model.block[b]);
-}
+static const pare_biases all_room = {(1u << PARE_ROLES) - 1, 3};
 
 static void rig_begin(rig *r)
 {
@@ -34,11 +27,9 @@ static void rig_begin(rig *r)
     r->tokens = tiny_tokens(a, 1, TOKENS);
     ck_assert_int_eq(pare_forward_init(cx, a, &r->model, TOKENS, true, &r->forward), PARE_OK);
     for (size_t b = 0; b < 2; b++) {
-        ck_assert_int_eq(pare_float_block_take(a, &r->model.config, all_room, &r->block[b]),
-                         PARE_OK);
-        pare_float_block_load(cx, &r->model.config, &r->model.block[b], &r->block[b]);
+        ck_assert_int_eq(pare_block_take(a, &r->model.config, all_room, &r->block[b]), PARE_OK);
+        pare_block_load(cx, &r->model.config, &r->model.block[b], &r->block[b]);
     }
-    look(r);
 }
 
 static void rig_end(rig *r)
@@ -58,12 +49,11 @@ static float *logits(rig *r, const pare_tap *tap)
     ck_assert_int_eq(pare_embed(cx, &r->model, r->tokens, TOKENS, x), PARE_OK);
     ck_assert_int_eq(pare_kv_take(a, c, 1, TOKENS, &kv), PARE_OK);
     const pare_batch batch = {1, TOKENS, 0};
-    look(r);
     for (size_t b = 0; b < 2; b++) {
         if (b == 0 && tap)
             ck_assert_int_eq(
-                pare_block_forward(cx, a, &r->forward, &r->view[b], batch, x, &kv, tap), PARE_OK);
-        ck_assert_int_eq(pare_block_forward(cx, a, &r->forward, &r->view[b], batch, x, &kv, NULL),
+                pare_block_forward(cx, a, &r->forward, &r->block[b], batch, x, &kv, tap), PARE_OK);
+        ck_assert_int_eq(pare_block_forward(cx, a, &r->forward, &r->block[b], batch, x, &kv, NULL),
                          PARE_OK);
     }
     ck_assert_int_eq(pare_logits(cx, a, &r->forward, x, NULL, TOKENS, out), PARE_OK);
@@ -240,11 +230,12 @@ START_TEST(orders_of_channels_leave_the_logits_of_the_float_model_alone)
     rig_begin(&r);
     const pare_config *const c = &r.model.config;
     const float *const before = logits(&r, NULL);
-    const pare_float_block *const block = &r.block[0];
-    const float up = block->weight[PARE_ROLE_UP][0], gate = block->weight[PARE_ROLE_GATE][0];
+    const pare_block *const block = &r.block[0];
+    const float up = block->linear[PARE_ROLE_UP].floats[0],
+                gate = block->linear[PARE_ROLE_GATE].floats[0];
     for (size_t role = 0; role < PARE_ROLES; role++)
         for (size_t i = 0; i < c->kv_heads * c->head_dim; i++) /* biases that differ */
-            block->bias[role][i] += (float)pare_random_normal(9, role, i);
+            block->linear[role].bias[i] += (float)pare_random_normal(9, role, i);
     const float *const biased = logits(&r, NULL);
     ck_assert_double_gt(moved(&r, before, biased), 1e-3);
     for (size_t b = 0; b < 2; b++)
@@ -254,8 +245,8 @@ START_TEST(orders_of_channels_leave_the_logits_of_the_float_model_alone)
                                                    turned(&r, site)),
                                  PARE_OK);
     ck_assert_double_le(moved(&r, biased, logits(&r, NULL)), 1e-5);
-    ck_assert_float_ne(block->weight[PARE_ROLE_UP][0], up);
-    ck_assert_float_ne(block->weight[PARE_ROLE_GATE][0], gate);
+    ck_assert_float_ne(block->linear[PARE_ROLE_UP].floats[0], up);
+    ck_assert_float_ne(block->linear[PARE_ROLE_GATE].floats[0], gate);
     rig_end(&r);
 }
 END_TEST
@@ -279,7 +270,7 @@ START_TEST(a_pass_orders_weights_reference_and_statistics_at_once)
     const pare_tap taps[] = {pare_stats_tap(&was), pare_stats_tap(&is), pare_stats_tap(&direct)};
     (void)logits(&r, &taps[0]);
     (void)logits(&r, &taps[1]);
-    pare_float_block_copy(c, &r.block[0], &r.block[1]);
+    pare_block_load(&r.home.cx, c, &r.block[0], &r.block[1]);
     pare_pass_site s = {.config = c,
                         .site = site,
                         .current = &r.block[0],
@@ -289,7 +280,7 @@ START_TEST(a_pass_orders_weights_reference_and_statistics_at_once)
     const uint32_t *const from = turned(&r, site);
     const size_t reader = _i ? PARE_ROLE_DOWN : PARE_ROLE_O;
     float *const w = tiny_take(&r.home.arena, c->hidden * k, sizeof *w);
-    memcpy(w, r.block[0].weight[reader], c->hidden * k * sizeof *w);
+    memcpy(w, r.block[0].linear[reader].floats, c->hidden * k * sizeof *w);
     ck_assert_int_eq(pare_pass_order(cx, &s, from), PARE_OK);
     (void)logits(&r, &taps[2]);
     const pare_site_stats *const x = &was.site[site], *const y = &is.site[site],
@@ -297,8 +288,8 @@ START_TEST(a_pass_orders_weights_reference_and_statistics_at_once)
     for (size_t j = 0; j < k; j++) {
         const size_t p = _i ? from[j] : j / d * d + from[j / d / share * d + j % d] % d;
         for (size_t i = 0; i < c->hidden; i++) {
-            ck_assert_float_eq(r.block[0].weight[reader][i * k + j], w[i * k + p]);
-            ck_assert_float_eq(r.block[1].weight[reader][i * k + j], w[i * k + p]);
+            ck_assert_float_eq(r.block[0].linear[reader].floats[i * k + j], w[i * k + p]);
+            ck_assert_float_eq(r.block[1].linear[reader].floats[i * k + j], w[i * k + p]);
         }
         ck_assert_float_eq(y->absmax[j], x->absmax[p]);
         ck_assert_float_eq(y->absmean[j], x->absmean[p]);
@@ -373,19 +364,19 @@ START_TEST(a_pass_folds_into_weights_reference_and_statistics_at_once)
                         .reference = &r.block[1],
                         .stats = &stats.site[site],
                         .scratch = &r.home.arena};
-    pare_float_block_copy(c, &r.block[0], &r.block[1]);
+    pare_block_load(&r.home.cx, c, &r.block[0], &r.block[1]);
     const float most = stats.site[site].absmax[k - 1];
     float *const scale = values(&r, site, true);
-    const float w = r.block[0].weight[PARE_ROLE_O][k - 1];
+    const float w = r.block[0].linear[PARE_ROLE_O].floats[k - 1];
     const float last = scale[pare_fold_channels(c, site) - 1];
     ck_assert_int_eq(pare_pass_scale(&r.home.cx, &s, scale), PARE_OK);
     ck_assert_float_eq(stats.site[site].absmax[k - 1], most / last);
-    ck_assert_float_eq(r.block[0].weight[PARE_ROLE_O][k - 1], w * last);
-    ck_assert_float_eq(r.block[1].weight[PARE_ROLE_O][k - 1], w * last);
+    ck_assert_float_eq(r.block[0].linear[PARE_ROLE_O].floats[k - 1], w * last);
+    ck_assert_float_eq(r.block[1].linear[PARE_ROLE_O].floats[k - 1], w * last);
     scale[2] = NAN;
     ck_assert_int_eq(pare_pass_scale(&r.home.cx, &s, scale), PARE_ENUMERIC);
     ck_assert_ptr_nonnull(strstr(r.home.cx.what, "channel 2"));
-    ck_assert_float_eq(r.block[0].weight[PARE_ROLE_O][k - 1], w * last);
+    ck_assert_float_eq(r.block[0].linear[PARE_ROLE_O].floats[k - 1], w * last);
     rig_end(&r);
 }
 END_TEST
@@ -412,8 +403,8 @@ START_TEST(what_cannot_be_folded_is_refused_and_nothing_changes)
     ck_assert_int_eq(pare_fold_shift(cx, c, &r.block[0], PARE_SITE_ACTIVATED,
                                      values(&r, PARE_SITE_ACTIVATED, false)),
                      PARE_ENOTSUP);
-    pare_float_block bare = r.block[0];
-    bare.bias[PARE_ROLE_O] = NULL;
+    pare_block bare = r.block[0];
+    bare.linear[PARE_ROLE_O].bias = NULL;
     pare_ctx_clear(cx);
     ck_assert_int_eq(pare_fold_shift(cx, c, &bare, site, values(&r, site, false)), PARE_EINVAL);
     ck_assert_mem_eq(before, logits(&r, NULL), TOKENS * c->vocab * sizeof(float));

@@ -81,7 +81,7 @@ static void plain_block(const plain *p, double *x, size_t length)
     double k[TINY_CONTEXT * 70], v[TINY_CONTEXT * 70];
     for (size_t t = 0; t < length; t++) {
         double *const h = x + t * c->hidden;
-        plain_norm(p, p->block->attention_norm, h, normed);
+        plain_norm(p, p->block->norm[0], h, normed);
         plain_linear(p, PARE_ROLE_Q, normed, q);
         plain_linear(p, PARE_ROLE_K, normed, k + t * kv_width);
         plain_linear(p, PARE_ROLE_V, normed, v + t * kv_width);
@@ -93,7 +93,7 @@ static void plain_block(const plain *p, double *x, size_t length)
         plain_linear(p, PARE_ROLE_O, attended, out);
         for (size_t i = 0; i < c->hidden; i++)
             h[i] += out[i];
-        plain_norm(p, p->block->mlp_norm, h, normed);
+        plain_norm(p, p->block->norm[1], h, normed);
         plain_linear(p, PARE_ROLE_GATE, normed, gate);
         plain_linear(p, PARE_ROLE_UP, normed, up);
         for (size_t i = 0; i < c->intermediate; i++)

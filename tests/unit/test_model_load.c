@@ -38,7 +38,7 @@ START_TEST(a_model_binds_every_tensor)
         const pare_tensor *const t =
             pare_checkpoint_find(&ck, "model.layers.0.post_attention_layernorm.weight");
         ck_assert_int_eq(pare_tensor_to_f32(&cx, t, 0, 48, norm), PARE_OK);
-        ck_assert_mem_eq(m.block[0].mlp_norm, norm, sizeof norm);
+        ck_assert_mem_eq(m.block[0].norm[1], norm, sizeof norm);
         ck_assert_ptr_nonnull(m.norm);
         pare_checkpoint_close(&ck);
     }
@@ -416,8 +416,8 @@ START_TEST(vectors_that_folding_added_are_loaded)
     artifact_write_encoded(&cx, &dir, 1 << 20);
     ck_assert_int_eq(pare_checkpoint_open(&cx, &arena, dir.path, &ck), PARE_OK);
     ck_assert_msg(pare_model_load(&cx, &arena, &ck, &m) == PARE_OK, "%s", cx.what);
-    ck_assert(m.block[0].mlp_norm_bias == NULL && m.block[1].attention_norm_bias == NULL);
-    const float *const bias[] = {m.block[0].attention_norm_bias, m.block[1].mlp_norm_bias,
+    ck_assert(m.block[0].norm_bias[1] == NULL && m.block[1].norm_bias[0] == NULL);
+    const float *const bias[] = {m.block[0].norm_bias[0], m.block[1].norm_bias[1],
                                  m.block[1].linear[PARE_ROLE_V].bias};
     for (size_t t = 0; t < 3; t++)
         for (size_t i = 0; i < (t < 2 ? 48 : m.block[1].linear[PARE_ROLE_V].n); i++)

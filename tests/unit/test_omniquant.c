@@ -93,7 +93,7 @@ typedef struct home {
     tiny_home h;
     pare_model model;
     pare_block block;
-    pare_float_block current;
+    pare_block current;
     pare_forward f;
     pare_grid grid;
     pare_omniquant_block data;
@@ -113,14 +113,13 @@ static pare_status read_windows(void *self, size_t first, size_t count, float *x
     return PARE_OK;
 }
 
-static void run_block(home *m, const pare_float_block *b, float *y)
+static void run_block(home *m, const pare_block *b, float *y)
 {
     pare_kv kv;
     const pare_batch batch = {SAMPLES, WINDOW, 0};
-    const pare_block view = pare_float_block_view(b, &m->block);
     ck_assert_int_eq(pare_kv_take(&m->h.arena, &m->model.config, SAMPLES, WINDOW, &kv), PARE_OK);
     memcpy(y, m->x, sizeof m->x);
-    ck_assert_int_eq(pare_block_forward(&m->h.cx, &m->h.arena, &m->f, &view, batch, y, &kv, NULL),
+    ck_assert_int_eq(pare_block_forward(&m->h.cx, &m->h.arena, &m->f, b, batch, y, &kv, NULL),
                      PARE_OK);
 }
 
@@ -145,18 +144,16 @@ static void begin(home *m, size_t threads, unsigned bits)
         pare_linear_shape(c, 0, (pare_role)r, &n, &k);
         m->block.linear[r] = tiny_dense(a, PARE_F32, r, n, k);
     }
-    m->block.attention_norm = tiny_ones(a, 30, HIDDEN);
-    m->block.mlp_norm = tiny_ones(a, 31, HIDDEN);
+    m->block.norm[0] = tiny_ones(a, 30, HIDDEN);
+    m->block.norm[1] = tiny_ones(a, 31, HIDDEN);
     m->block.linear[PARE_ROLE_V].bias = tiny_ones(a, 32, m->block.linear[PARE_ROLE_V].n);
     ck_assert_int_eq(pare_forward_init(&m->h.cx, a, &m->model, WINDOW, true, &m->f), PARE_OK);
-    ck_assert_int_eq(pare_float_block_take(a, c, pare_float_block_room(&m->block), &m->current),
-                     PARE_OK);
-    pare_float_block_load(&m->h.cx, c, &m->block, &m->current);
+    ck_assert_int_eq(pare_block_take(a, c, pare_block_biases(&m->block), &m->current), PARE_OK);
+    pare_block_load(&m->h.cx, c, &m->block, &m->current);
     for (size_t i = 0; i < sizeof m->x / sizeof *m->x; i++)
         m->x[i] = (float)(pare_random_normal(5, 1, i) * (i % HIDDEN % 9 == 0 ? 4 : 0.5));
     run_block(m, &m->current, m->y);
     m->data = (pare_omniquant_block){.forward = &m->f,
-                                     .like = &m->block,
                                      .current = &m->current,
                                      .samples = SAMPLES,
                                      .window = WINDOW,
@@ -170,11 +167,10 @@ static void begin(home *m, size_t threads, unsigned bits)
 static double stored_loss(home *m, const pare_omniquant_found *found)
 {
     static float y[SAMPLES * WINDOW * HIDDEN];
-    pare_float_block b;
+    pare_block b;
     const pare_config *const c = &m->model.config;
-    ck_assert_int_eq(pare_float_block_take(&m->h.arena, c, pare_float_block_room(&m->block), &b),
-                     PARE_OK);
-    pare_float_block_copy(c, &m->current, &b);
+    ck_assert_int_eq(pare_block_take(&m->h.arena, c, pare_block_biases(&m->block), &b), PARE_OK);
+    pare_block_load(&m->h.cx, c, &m->current, &b);
     for (unsigned s = 0; s < PARE_SITES; s++)
         if (found->scale[s])
             ck_assert_int_eq(pare_fold_scale(&m->h.cx, c, &b, (pare_site)s, found->scale[s]),
@@ -184,11 +180,12 @@ static double stored_loss(home *m, const pare_omniquant_found *found)
         if (found->low[r])
             pare_omniquant_clamp(
                 &m->h.cx, &(pare_omniquant_clip){&m->grid, n, k, found->low[r], found->high[r]},
-                b.weight[r]);
+                b.linear[r].floats);
         pare_codes codes;
         ck_assert_int_eq(pare_codes_take(&m->h.arena, &m->grid, n, k, &codes), PARE_OK);
-        ck_assert_int_eq(pare_rtn_quantize(&m->h.cx, &m->grid, b.weight[r], n, k, &codes), PARE_OK);
-        pare_codes_values(&m->grid, &codes, b.weight[r]);
+        ck_assert_int_eq(pare_rtn_quantize(&m->h.cx, &m->grid, b.linear[r].floats, n, k, &codes),
+                         PARE_OK);
+        pare_codes_values(&m->grid, &codes, b.linear[r].floats);
     }
     run_block(m, &b, y);
     double error = 0, whole = 0;

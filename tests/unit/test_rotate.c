@@ -39,13 +39,6 @@ static float *floats(rig *r, const pare_linear *l)
     return w;
 }
 
-static float *copy(pare_arena *a, const float *from, size_t count)
-{
-    float *const to = tiny_take(a, count, sizeof *to);
-    memcpy(to, from, count * sizeof *to);
-    return to;
-}
-
 static const pare_rotation *rotation(rig *r, uint64_t seed, bool online)
 {
     const pare_rotation *out;
@@ -58,24 +51,15 @@ static const pare_rotation *rotation(rig *r, uint64_t seed, bool online)
 static pare_block rotate_block(rig *r, const pare_rotation *rot, const pare_block *from)
 {
     pare_arena *const a = &r->home.arena;
-    const size_t hidden = r->model.config.hidden;
-    pare_float_block f = {
-        .norm = {copy(a, from->attention_norm, hidden), copy(a, from->mlp_norm, hidden)}};
-    pare_block out = *from;
-    for (size_t i = 0; i < PARE_ROLES; i++) {
-        const pare_linear *const l = &from->linear[i];
-        f.weight[i] = floats(r, l);
-        f.bias[i] = l->bias ? copy(a, l->bias, l->n) : NULL;
-        out.linear[i].data = f.weight[i];
-        out.linear[i].dtype = PARE_F32;
-        out.linear[i].bias = f.bias[i];
+    const pare_config *const c = &r->model.config;
+    pare_block out;
+    ck_assert_int_eq(pare_block_take(a, c, pare_block_biases(from), &out), PARE_OK);
+    pare_block_load(&r->home.cx, c, from, &out);
+    for (size_t i = 0; i < PARE_ROLES; i++)
         out.linear[i].rotated = pare_rotation_is_online(rot, (pare_role)i);
-    }
-    ck_assert_int_eq(pare_rotation_block(&r->home.cx, a, rot, &f), PARE_OK);
-    out.attention_norm = f.norm[0];
-    out.mlp_norm = f.norm[1];
-    for (size_t i = 0; i < hidden; i++)
-        ck_assert(f.norm[0][i] == 1.0f && f.norm[1][i] == 1.0f);
+    ck_assert_int_eq(pare_rotation_block(&r->home.cx, a, rot, &out), PARE_OK);
+    for (size_t i = 0; i < c->hidden; i++)
+        ck_assert(out.norm[0][i] == 1.0f && out.norm[1][i] == 1.0f);
     return out;
 }
 
@@ -263,17 +247,15 @@ END_TEST
 START_TEST(a_norm_with_a_bias_is_refused_unless_it_is_zero)
 {
     static rig r;
-    float bias[44] = {0};
+    pare_block f;
     rig_begin(&r, 1);
     const pare_rotation *const rot = rotation(&r, 1, false);
-    const pare_block *const from = &r.model.block[0];
     pare_arena *const a = &r.home.arena;
-    pare_float_block f = {.norm = {copy(a, from->attention_norm, 44), copy(a, from->mlp_norm, 44)},
-                          .norm_bias = {bias, NULL}};
-    for (size_t i = 0; i < PARE_ROLES; i++)
-        f.weight[i] = copy(a, from->linear[i].data, from->linear[i].n * from->linear[i].k);
+    const pare_biases room = {.norm = 1};
+    ck_assert_int_eq(pare_block_take(a, &r.model.config, room, &f), PARE_OK);
+    pare_block_load(&r.home.cx, &r.model.config, &r.model.block[0], &f);
     ck_assert_int_eq(pare_rotation_block(&r.home.cx, a, rot, &f), PARE_OK);
-    bias[3] = 1.0f;
+    f.norm_bias[0][3] = 1.0f;
     ck_assert_int_eq(pare_rotation_block(&r.home.cx, a, rot, &f), PARE_ENOTSUP);
     ck_assert_str_eq(r.home.cx.what, "a norm with a bias cannot be rotated");
     tiny_end(&r.home);

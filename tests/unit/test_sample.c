@@ -208,7 +208,7 @@ START_TEST(a_model_that_overflows_gives_no_text)
     pare_model m = tiny_model(&h.arena, tiny_kinds[_i]);
     float *const norm = tiny_ones(&h.arena, 1, m.config.hidden);
     norm[3] = INFINITY;
-    m.block[1].mlp_norm = norm;
+    m.block[1].norm[1] = norm;
     pare_forward f;
     int32_t tokens[2 * 10] = {1};
     tokens[10] = 1;

@@ -16,7 +16,7 @@ typedef struct model {
     pare_ctx cx;
     pare_arena a;
     pare_config c;
-    pare_float_block block;
+    pare_block block;
     float *x[PARE_PARTS]; /* inputs of o and down */
     pare_moments moments[PARE_PARTS];
 } model;
@@ -42,13 +42,13 @@ static void make(model *to, size_t threads)
                           .head_dim = DIM,
                           .vocab = 8,
                           .context = 64};
-    const pare_float_room room = {.bias = (1u << PARE_ROLES) - 1};
-    ck_assert_int_eq(pare_float_block_take(&to->a, &to->c, room, &to->block), PARE_OK);
+    const pare_biases room = {.linear = (1u << PARE_ROLES) - 1};
+    ck_assert_int_eq(pare_block_take(&to->a, &to->c, room, &to->block), PARE_OK);
     for (pare_role r = PARE_ROLE_Q; r < PARE_ROLES; r++) {
         size_t n, k;
         pare_linear_shape(&to->c, 0, r, &n, &k);
-        fill(to->block.weight[r], n * k, r);
-        fill(to->block.bias[r], n, 10 + r);
+        fill(to->block.linear[r].floats, n * k, r);
+        fill(to->block.linear[r].bias, n, 10 + r);
     }
     for (pare_part p = PARE_PART_HEADS; p < PARE_PARTS; p++) {
         const size_t k = pare_site_width(&to->c, 0, pare_part_site(p));
@@ -154,7 +154,7 @@ END_TEST
 static void naive(const model *m, pare_part p, size_t u, double *flap, double *wanda)
 {
     const size_t k = m->moments[p].k, width = p == PARE_PART_HEADS ? HEADS / KV * DIM : 1;
-    const float *const w = m->block.weight[pare_part_role(p)];
+    const float *const w = m->block.linear[pare_part_role(p)].floats;
     *flap = *wanda = 0;
     for (size_t j = u * width; j < (u + 1) * width; j++) {
         double square = 0, sum = 0;
@@ -173,7 +173,7 @@ static double squares_of_row(const model *m, pare_role r, size_t row)
     size_t n, k;
     pare_linear_shape(&m->c, 0, r, &n, &k);
     for (size_t j = 0; j < k; j++)
-        sum += pow((double)m->block.weight[r][row * k + j], 2);
+        sum += pow((double)m->block.linear[r].floats[row * k + j], 2);
     return sum;
 }
 
@@ -183,7 +183,7 @@ static double squares_of_unit(const model *m, pare_part p, size_t u)
     const size_t k = m->moments[p].k, width = p == PARE_PART_HEADS ? HEADS / KV * DIM : 1;
     for (size_t j = u * width; j < (u + 1) * width; j++) {
         for (size_t i = 0; i < HIDDEN; i++)
-            sum += pow((double)m->block.weight[pare_part_role(p)][i * k + j], 2);
+            sum += pow((double)m->block.linear[pare_part_role(p)].floats[i * k + j], 2);
         if (p == PARE_PART_HEADS)
             sum += squares_of_row(m, PARE_ROLE_Q, j);
     }
@@ -244,10 +244,10 @@ END_TEST
 static double output(const model *m, pare_part p, size_t t, size_t row, const uint8_t *keep)
 {
     const size_t k = m->moments[p].k, width = k / pare_part_units(&m->c, p);
-    double y = (double)m->block.bias[pare_part_role(p)][row];
+    double y = (double)m->block.linear[pare_part_role(p)].bias[row];
     for (size_t j = 0; j < k; j++)
         if (keep[j / width])
-            y += (double)m->block.weight[pare_part_role(p)][row * k + j] *
+            y += (double)m->block.linear[pare_part_role(p)].floats[row * k + j] *
                  (double)m->x[p][t * k + j];
     return y;
 }
@@ -267,7 +267,7 @@ START_TEST(a_bias_takes_the_place_of_the_mean)
         for (size_t t = 0; t < TOKENS; t++)
             for (size_t i = 0; i < HIDDEN; i++)
                 before[i] += output(&m, p, t, i, all) / TOKENS;
-        pare_flap_bias(&s, keep, m.block.bias[pare_part_role(p)]);
+        pare_flap_bias(&s, keep, m.block.linear[pare_part_role(p)].bias);
         for (size_t t = 0; t < TOKENS; t++)
             for (size_t i = 0; i < HIDDEN; i++)
                 after[i] += output(&m, p, t, i, keep) / TOKENS;
@@ -299,14 +299,14 @@ START_TEST(what_stays_stands_in_front_in_its_order)
                     seen += (attention ? heads : mlp)[from++];
                 const size_t old = (from - 1) * unit + at % unit;
                 const float want = seen < at / unit + 1 ? 0.0F
-                                   : reads              ? was.block.weight[r][i * k + old]
-                                                        : was.block.weight[r][old * k + j];
-                ck_assert_float_eq(m.block.weight[r][i * k + j], want);
+                                   : reads              ? was.block.linear[r].floats[i * k + old]
+                                                        : was.block.linear[r].floats[old * k + j];
+                ck_assert_float_eq(m.block.linear[r].floats[i * k + j], want);
                 if (j == 0 && !reads)
-                    ck_assert_float_eq(m.block.bias[r][i],
-                                       seen < at / unit + 1 ? 0.0F : was.block.bias[r][old]);
+                    ck_assert_float_eq(m.block.linear[r].bias[i],
+                                       seen < at / unit + 1 ? 0.0F : was.block.linear[r].bias[old]);
                 if (j == 0 && reads)
-                    ck_assert_float_eq(m.block.bias[r][i], was.block.bias[r][i]);
+                    ck_assert_float_eq(m.block.linear[r].bias[i], was.block.linear[r].bias[i]);
             }
     }
     finish(&m);

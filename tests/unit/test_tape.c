@@ -147,10 +147,8 @@ typedef struct home {
 static void build(home *m)
 {
     pare_block *const b = &m->block;
-    *b = (pare_block){.attention_norm = m->given[2 * PARE_ROLES],
-                      .mlp_norm = m->given[2 * PARE_ROLES + 1],
-                      .attention_norm_bias = m->given[2 * PARE_ROLES + 2],
-                      .mlp_norm_bias = m->given[2 * PARE_ROLES + 3]};
+    float *const *const norm = m->given + 2 * PARE_ROLES;
+    *b = (pare_block){.norm = {norm[0], norm[1]}, .norm_bias = {norm[2], norm[3]}};
     for (size_t i = 0; i < PARTS - 1; i++)
         m->leaf[i] = (pare_leaf_gradient){m->given[i], m->got[i]};
     for (size_t r = 0; r < PARE_ROLES; r++)

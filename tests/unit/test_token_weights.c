@@ -19,7 +19,7 @@ typedef struct rig {
     pare_model model;
     pare_forward forward;
     int32_t *tokens;
-    pare_float_block room;
+    pare_block room;
     folder dir;
 } rig;
 
@@ -35,8 +35,7 @@ static void rig_begin(rig *r, size_t threads, pare_dtype dtype)
     ck_assert_int_eq(pare_forward_init(&r->home.cx, a, &r->model, WINDOW, true, &r->forward),
                      PARE_OK);
     ck_assert_int_eq(
-        pare_float_block_take(a, &r->model.config, pare_float_block_room(r->model.block), &r->room),
-        PARE_OK);
+        pare_block_take(a, &r->model.config, pare_block_biases(r->model.block), &r->room), PARE_OK);
 }
 
 static pare_status find(rig *r, pare_token_weights *out)

@@ -13,7 +13,7 @@ typedef struct rig {
     tiny_home home;
     pare_model teacher, student;
     pare_forward teacher_f, student_f;
-    pare_leaf leaf[LEAVES];
+    pare_trained leaf[LEAVES];
     pare_trainee trainee;
     pare_train_data data;
     pare_train_step last;
@@ -42,8 +42,8 @@ static void rig_begin(rig *r, size_t threads)
         for (size_t j = 0; j < count; j += 2)
             w[j] = 0;
         l->data = w;
-        r->leaf[i] =
-            (pare_leaf){w, floats(a, count), floats(a, count), floats(a, count), count, true, true};
+        r->leaf[i] = (pare_trained){
+            w, floats(a, count), floats(a, count), floats(a, count), count, true, true};
     }
     ck_assert_int_eq(pare_forward_init(&r->home.cx, a, &r->teacher, WINDOW, false, &r->teacher_f),
                      PARE_OK);

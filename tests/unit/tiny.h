@@ -240,8 +240,8 @@ static inline pare_model tiny_model(pare_arena *a, tiny_kind kind)
                           : tiny_dense(a, kind.dtype, stream, shape[r][0], shape[r][1]);
         }
         m.block[b].linear[PARE_ROLE_Q].bias = tiny_ones(a, b * 20 + 10, q);
-        m.block[b].attention_norm = tiny_ones(a, b * 20 + 11, c->hidden);
-        m.block[b].mlp_norm = tiny_ones(a, b * 20 + 12, c->hidden);
+        m.block[b].norm[0] = tiny_ones(a, b * 20 + 11, c->hidden);
+        m.block[b].norm[1] = tiny_ones(a, b * 20 + 12, c->hidden);
     }
     return m;
 }

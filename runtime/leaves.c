@@ -1,0 +1,187 @@
+#include "runtime/leaves.h"
+
+#include <string.h>
+
+#include "runtime/linear.h"
+
+/* Where the leaves of a block begin. */
+enum { LINEAR = 4, INNER = PARE_OWN_LEAVES, ROUTER = INNER + PARE_NORMS, EXPERT = ROUTER + 2 };
+
+/* Who has a model or block const does not write through its leaves. */
+static pare_leaf vector(pare_leaf_kind kind, size_t index, const char *name, size_t n,
+                        float *const *at)
+{
+    return name ? (pare_leaf){.kind = kind,
+                              .index = index,
+                              .name = name,
+                              .n = n,
+                              .k = 1,
+                              .vector = (float **)(uintptr_t)at}
+                : (pare_leaf){0};
+}
+
+static pare_leaf matrix(pare_leaf_kind kind, size_t index, const char *name, size_t n, size_t k,
+                        const pare_linear *at)
+{
+    return name ? (pare_leaf){.kind = kind,
+                              .index = index,
+                              .name = name,
+                              .n = n,
+                              .k = k,
+                              .linear = (pare_linear *)(uintptr_t)at}
+                : (pare_leaf){0};
+}
+
+/* Leaf i of the linears of a part. */
+static pare_leaf linear_leaf(const pare_config *c, const pare_block *b, size_t part, size_t i)
+{
+    const pare_role role = (pare_role)(i / 2);
+    const char *const name = pare_arch_linear(c->arch, part, role)->name;
+    if (!name)
+        return (pare_leaf){0};
+    const pare_linear *const l = pare_block_linear(b, part, role);
+    size_t n, k;
+    pare_linear_shape(c, part, role, &n, &k);
+    pare_leaf leaf = i % 2 ? vector(PARE_LEAF_BIAS, role, name, n, &l->bias)
+                           : matrix(PARE_LEAF_WEIGHT, role, name, n, k, l);
+    leaf.part = part;
+    return leaf;
+}
+
+pare_leaf pare_block_leaf(const pare_config *c, const pare_block *b, size_t i)
+{
+    const pare_arch *const a = c->arch;
+    if (i < LINEAR) {
+        const char *const name = i < 2 ? a->attention_norm : a->mlp_norm;
+        return i % 2 ? vector(PARE_LEAF_NORM_BIAS, i / 2, name, c->hidden, &b->norm_bias[i / 2])
+                     : vector(PARE_LEAF_NORM, i / 2, name, c->hidden, &b->norm[i / 2]);
+    }
+    if (i < INNER)
+        return linear_leaf(c, b, 0, i - LINEAR);
+    if (i < ROUTER) {
+        const pare_norm norm = (pare_norm)(i - INNER);
+        return vector(PARE_LEAF_INNER_NORM, norm, a->inner_norm[norm], pare_norm_width(c, norm),
+                      &b->inner_norm[norm]);
+    }
+    if (i >= EXPERT)
+        return linear_leaf(c, b, 1 + (i - EXPERT) / (2 * PARE_ROLES),
+                           (i - EXPERT) % (2 * PARE_ROLES));
+    if (!a->experts)
+        return (pare_leaf){0};
+    return i == ROUTER
+               ? matrix(PARE_LEAF_ROUTER, 0, a->experts->router, c->experts, c->hidden, &b->router)
+               : matrix(PARE_LEAF_ROUTER, 1, a->experts->shared_gate, 1, c->hidden,
+                        &b->shared_gate);
+}
+
+size_t pare_block_leaves(const pare_config *c)
+{
+    return EXPERT + 2 * PARE_ROLES * c->experts;
+}
+
+pare_leaf pare_model_leaf(const pare_model *m, size_t i)
+{
+    const pare_config *const c = &m->config;
+    const pare_arch *const a = c->arch;
+    const char *const head = c->tied ? NULL : a->head;
+    switch (i) {
+    case 0: return matrix(PARE_LEAF_TABLE, 0, a->embed, c->vocab, c->hidden, &m->embed);
+    case 1:
+        return matrix(PARE_LEAF_TABLE, 1, a->positions, c->context + a->position_offset, c->hidden,
+                      &m->positions);
+    case 2: return vector(PARE_LEAF_NORM, 0, a->norm, c->hidden, &m->norm);
+    case 3: return vector(PARE_LEAF_NORM_BIAS, 0, a->norm, c->hidden, &m->norm_bias);
+    case 4: return matrix(PARE_LEAF_WEIGHT, 0, head, c->vocab, c->hidden, &m->head);
+    default:
+        return vector(PARE_LEAF_BIAS, 0, a->head_bias ? a->head : NULL, c->vocab, &m->head.bias);
+    }
+}
+
+const char *pare_leaf_suffix(const pare_leaf *leaf)
+{
+    return leaf->kind == PARE_LEAF_BIAS || leaf->kind == PARE_LEAF_NORM_BIAS ? ".bias" : ".weight";
+}
+
+float *pare_leaf_floats(const pare_leaf *leaf)
+{
+    if (leaf->linear)
+        return leaf->linear->dtype == PARE_F32 && !leaf->linear->bits ? leaf->linear->floats : NULL;
+    return leaf->vector ? *leaf->vector : NULL;
+}
+
+pare_biases pare_block_biases(const pare_block *b)
+{
+    pare_biases has = {0, 0};
+    for (unsigned role = 0; role < PARE_ROLES; role++)
+        has.linear |= b->linear[role].bias ? 1u << role : 0u;
+    for (unsigned i = 0; i < 2; i++)
+        has.norm |= b->norm_bias[i] ? 1u << i : 0u;
+    return has;
+}
+
+static bool has_room(const pare_leaf *leaf, pare_biases room)
+{
+    if (leaf->kind == PARE_LEAF_BIAS)
+        return room.linear >> leaf->index & 1;
+    return leaf->kind != PARE_LEAF_NORM_BIAS || room.norm >> leaf->index & 1;
+}
+
+pare_status pare_block_take(pare_arena *a, const pare_config *c, pare_biases room, pare_block *out)
+{
+    *out = (pare_block){0};
+    for (size_t i = 0; i < PARE_OWN_LEAVES; i++) {
+        const pare_leaf leaf = pare_block_leaf(c, out, i);
+        if (!leaf.name || !has_room(&leaf, room))
+            continue;
+        float *const value = PARE_NEW(a, float, leaf.n *leaf.k);
+        if (!value)
+            return PARE_ENOMEM;
+        if (leaf.linear)
+            *leaf.linear =
+                (pare_linear){.n = leaf.n, .k = leaf.k, .dtype = PARE_F32, .floats = value};
+        else
+            *leaf.vector = value;
+    }
+    return PARE_OK;
+}
+
+uint64_t pare_block_float_bytes(const pare_config *c)
+{
+    const pare_block none = {0};
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < PARE_OWN_LEAVES; i++) {
+        const pare_leaf leaf = pare_block_leaf(c, &none, i);
+        bytes += (uint64_t)leaf.n * leaf.k * sizeof(float) + PARE_ALIGN;
+    }
+    return bytes;
+}
+
+/* What a block in floats has of another beside its values. */
+static void describe(const pare_block *like, pare_block *to)
+{
+    pare_block b = *like;
+    for (size_t role = 0; role < PARE_ROLES; role++) {
+        pare_linear *const l = &b.linear[role];
+        *l = to->linear[role];
+        l->name = like->linear[role].name;
+        l->rotated = like->linear[role].rotated;
+    }
+    memcpy(b.norm, to->norm, sizeof b.norm);
+    memcpy(b.norm_bias, to->norm_bias, sizeof b.norm_bias);
+    b.kv = (pare_kv_levels){0};
+    *to = b;
+}
+
+void pare_block_load(pare_ctx *cx, const pare_config *c, const pare_block *from, pare_block *to)
+{
+    describe(from, to);
+    for (size_t i = 0; i < PARE_OWN_LEAVES; i++) {
+        const pare_leaf f = pare_block_leaf(c, from, i), t = pare_block_leaf(c, to, i);
+        if (t.linear)
+            pare_linear_to_f32(cx, f.linear, t.linear->floats);
+        else if (t.vector && *t.vector && *f.vector)
+            memcpy(*t.vector, *f.vector, t.n * sizeof **t.vector);
+        else if (t.vector && *t.vector)
+            memset(*t.vector, 0, t.n * sizeof **t.vector);
+    }
+}
