@@ -66,6 +66,24 @@ static void check(walk *w, const char *name, const pare_leaf *leaf)
                            value[i] + (norm ? model.config.arch->norm_offset : 0));
 }
 
+/* Where a leaf of a block lies in it. */
+static void check_place(const pare_block *b, const pare_leaf *l)
+{
+    const pare_linear *const linear =
+        l->part || l->kind == PARE_LEAF_WEIGHT || l->kind == PARE_LEAF_BIAS
+            ? pare_block_linear(b, l->part, (pare_role)l->index)
+            : NULL;
+    switch (l->kind) {
+    case PARE_LEAF_NORM: ck_assert(l->vector == &b->norm[l->index]); break;
+    case PARE_LEAF_NORM_BIAS: ck_assert(l->vector == &b->norm_bias[l->index]); break;
+    case PARE_LEAF_INNER_NORM: ck_assert(l->vector == &b->inner_norm[l->index]); break;
+    case PARE_LEAF_ROUTER: ck_assert(l->linear == (l->index ? &b->shared_gate : &b->router)); break;
+    case PARE_LEAF_WEIGHT: ck_assert(l->linear == linear); break;
+    case PARE_LEAF_BIAS: ck_assert(l->vector == &linear->bias); break;
+    case PARE_LEAF_TABLE: ck_abort_msg("no table in a block");
+    }
+}
+
 static void walk_model(walk *w)
 {
     const pare_config *const c = &model.config;
@@ -81,6 +99,7 @@ static void walk_model(walk *w)
                 continue;
             ck_assert_uint_gt(
                 pare_arch_name_in(c->arch, b, leaf.part, leaf.name, name, sizeof name), 0);
+            check_place(&model.block[b], &leaf);
             check(w, name, &leaf);
         }
 }
@@ -152,6 +171,11 @@ START_TEST(a_block_in_floats_owns_the_first_leaves)
     ck_assert_int_eq(pare_block_take(&a, c, every, &b), PARE_OK);
     cx.limit_bytes = limit;
     for (size_t at = 0; at < c->blocks; at++) {
+        for (size_t i = 0; i < PARE_OWN_LEAVES; i++) {
+            const pare_leaf old = pare_block_leaf(c, &b, i);
+            for (size_t j = 0; j < old.n * old.k; j++)
+                pare_leaf_floats(&old)[j] = 7;
+        }
         pare_block_load(&cx, c, &model.block[at], &b);
         for (size_t i = 0; i < pare_block_leaves(c); i++) {
             const pare_leaf is = pare_block_leaf(c, &b, i);
