@@ -227,7 +227,7 @@ static inline const int32_t *ptx_mask(ptx_warp *w)
 
 /* Runs body for lane i; m is -1 where a result must be kept, 0 where it must not. */
 #if defined(__clang__)
-#define PTX_VECTOR _Pragma("clang loop vectorize(assume_safety)")
+#define PTX_VECTOR
 #else
 #define PTX_VECTOR _Pragma("GCC ivdep")
 #endif
