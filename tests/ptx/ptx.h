@@ -25,7 +25,7 @@ typedef struct ptx_kernel ptx_kernel;
 
 /* Which warp of a block goes next. Results must not depend on it. */
 typedef enum ptx_order {
-    PTX_ROUND_ROBIN, /* every warp in turn, up to 64 instructions each */
+    PTX_ROUND_ROBIN, /* every warp in turn, up to 256 instructions each */
     PTX_ASCENDING,   /* the first warp that can go, as far as it goes */
     PTX_DESCENDING,  /* the last one */
     PTX_RANDOM       /* any, 1 to 64 instructions, by the seed; blocks in random order too */

@@ -179,8 +179,76 @@ static uint64_t read_one(const uint8_t *from, uint32_t size, bool sign)
     return sign && size < 8 && v & top ? v | ~(2 * top - 1) : v;
 }
 
+/* The object of global or shared memory that the first lane means; false: something else. */
+static bool likely(const ptx_warp *w, const ptx_ins *in, object *o)
+{
+    const ptx_block *const b = w->block;
+    if (PTX_X_SPACE(in->x) == PTX_SHARED) {
+        *o = (object){b->shared, NULL, PTX_SHARED_START, b->shared_end - PTX_SHARED_START, 0};
+        return true;
+    }
+    const uint64_t first = ptx_reg(w, in->a)->u64[__builtin_ctz(w->act)];
+    const ptx_segment *const s = ptx_segment_of(b->grid->machine, first);
+    if (PTX_X_SPACE(in->x) != PTX_GLOBAL || !(in->x & PTX_X_WIDE) || !s)
+        return false;
+    *o = (object){s->bytes, NULL, (first >> 32 << 32) + PTX_GUARD, s->size, 0};
+    return true;
+}
+
+/* One value of every lane, `at` bytes from here. */
+static void gather(ptx_warp *w, ptx_lanes *r, const uint8_t *from, const uint64_t *at,
+                   uint32_t size, bool sign)
+{
+    if (size == 8) {
+        PTX_EACH(w, uint64_t v; memcpy(&v, from + at[i], 8); r->u64[i] = m ? v : r->u64[i];)
+    } else if (size == 4) {
+        PTX_EACH(w, uint32_t v; memcpy(&v, from + at[i], 4); r->u32[i] = m ? v : r->u32[i];)
+    } else if (size == 2) {
+        PTX_EACH(w, uint16_t v; memcpy(&v, from + at[i], 2);
+                 const uint32_t all = sign ? (uint32_t)(int16_t)v : v;
+                 r->u32[i] = m ? all : r->u32[i];)
+    } else {
+        PTX_EACH(w, const uint8_t v = from[at[i]];
+                 const uint32_t all = sign ? (uint32_t)(int8_t)v : v;
+                 r->u32[i] = m ? all : r->u32[i];)
+    }
+}
+
+/* A load that nobody watches, of one object: the usual one. false: it was not one, nothing is done.
+ */
+static bool ld_simple(ptx_warp *w, const ptx_ins *in)
+{
+    const uint32_t size = PTX_X_SIZE(in->x), count = PTX_X_COUNT(in->x);
+    const uint32_t *const units = w->block->grid->kernel->module->pool + in->d;
+    const ptx_lanes *const ra = ptx_reg(w, in->a);
+    const uint64_t align = size * count - 1;
+    object o;
+    if (w->block->watched || ptx_undef(w, in->a) & w->act || (in->x & PTX_X_TO64 && size < 8) ||
+        !likely(w, in, &o) || o.size < size * count)
+        return false;
+    const uint64_t start = o.start - (uint64_t)(int64_t)(int32_t)in->b,
+                   last = o.size - size * count;
+    uint64_t at[PTX_LANES], wrong = 0;
+    if (in->x & PTX_X_WIDE) {
+        PTX_EACH(w, at[i] = m ? ra->u64[i] - start : 0;
+                 wrong |= at[i] | (last - at[i]) | (at[i] & align) << 60;)
+    } else {
+        PTX_EACH(w, at[i] = m ? ra->u32[i] - start : 0;
+                 wrong |= at[i] | (last - at[i]) | (at[i] & align) << 60;)
+    }
+    if (wrong >> 60)
+        return false;
+    for (uint32_t k = 0; k < count; k++) {
+        gather(w, ptx_reg(w, units[k]), o.bytes + size * k, at, size, in->x & PTX_X_SIGNED);
+        ptx_spread(w, units[k], 0);
+    }
+    return true;
+}
+
 static void ld(ptx_warp *w, const ptx_ins *in)
 {
+    if (ld_simple(w, in))
+        return;
     const uint32_t size = PTX_X_SIZE(in->x), count = PTX_X_COUNT(in->x);
     const uint32_t *const units = w->block->grid->kernel->module->pool + in->d;
     ptx_access t;

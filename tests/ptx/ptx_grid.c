@@ -175,7 +175,7 @@ static void block_begin(worker *r, uint64_t position)
 static ptx_warp *choose(ptx_block *b, uint32_t *turn, uint64_t *budget)
 {
     const ptx_order order = b->grid->launch->options.order;
-    *budget = 64;
+    *budget = 256;
     if (order == PTX_RANDOM) {
         const uint64_t r = ptx_next(&b->random);
         *turn = (uint32_t)(r >> 32) % b->warp_count;
