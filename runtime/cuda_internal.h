@@ -42,6 +42,7 @@ struct pare_cuda {
     size_t copies, taken;
     pare__cuda_scratch scratch;
     size_t limit, live, peak, model;
+    size_t panel_bytes; /* of decoded weights at a time: they stay in the caches of the device */
 };
 
 static inline pare_cuda *pare__cuda_of(const pare_ops *o)

@@ -5,8 +5,6 @@
 #include "runtime/linear.h"
 #include "runtime/linear_internal.h"
 
-enum { PANEL_BYTES = 16 << 20 };
-
 typedef struct job {
     pare_cuda *c;
     const pare_linear *host;
@@ -185,7 +183,7 @@ static pare_status decode_rows(const job *j, size_t r0, size_t rows, float *dst)
 static pare_status run_decoded(const job *j)
 {
     const size_t n = j->host->n, k = j->host->k, ldw = j->host->panel.k;
-    const size_t fit = PANEL_BYTES / (ldw * sizeof(float)) / PARE_ATOM_N * PARE_ATOM_N;
+    const size_t fit = j->c->panel_bytes / (ldw * sizeof(float)) / PARE_ATOM_N * PARE_ATOM_N;
     const size_t all = pare_round_up(n, PARE_ATOM_N), step = fit ? fit : PARE_ATOM_N;
     void *panel;
     PARE_TRY(

@@ -259,7 +259,12 @@ pare_status pare_cuda_open(pare_ctx *cx, pare_device *d, size_t limit, pare_forw
     *out = NULL;
     if (!c)
         return pare_fail(cx, PARE_ENOMEM, "out of memory: %zu bytes for a device", sizeof *c);
-    *c = (pare_cuda){.cx = cx, .d = d, .f = f, .limit = limit, .arena = {.cx = cx}};
+    *c = (pare_cuda){.cx = cx,
+                     .d = d,
+                     .f = f,
+                     .limit = limit,
+                     .panel_bytes = (size_t)16 << 20,
+                     .arena = {.cx = cx}};
     c->backend = (pare_backend){.op = &cuda_table, .far = true, .self = c};
     const pare_status s = open_model(c);
     f->backend = &c->backend;

@@ -1,6 +1,6 @@
 /* The backend of devices over the interpreter: models of every kind of weights give the bytes of
  * the CPU, and whatever fails is told and leaves nothing behind. */
-#include "runtime/cuda.h"
+#include "runtime/cuda_internal.h"
 #include "tests/unit/mixture.h"
 
 enum { SEQUENCES = 2, PREFILL = 7, LENGTH = 9, ROWS = SEQUENCES * (LENGTH - PREFILL + 1) };
@@ -47,6 +47,8 @@ static pare_status steps(const pare_ops *o, const pare_forward *f, const int32_t
     return PARE_OK;
 }
 
+static size_t panel_bytes; /* 0: as usual */
+
 /* The same on a device, or (NULL) on the CPU. */
 static pare_status run(pare_device *device, const pare_model *m, bool exact, size_t limit,
                        float *logits)
@@ -58,6 +60,8 @@ static pare_status run(pare_device *device, const pare_model *m, bool exact, siz
     pare_status s = pare_forward_init(&h.cx, &h.arena, m, LENGTH, exact, &f);
     if (s == PARE_OK && device)
         s = pare_cuda_open(&h.cx, device, limit, &f, &c);
+    if (c && panel_bytes)
+        c->panel_bytes = panel_bytes;
     if (s == PARE_OK) {
         const pare_ops o = pare_ops_of(&h.cx, &h.arena, &f);
         pare_mark start;
@@ -84,6 +88,16 @@ START_TEST(every_kind_of_weights_gives_the_bytes_of_the_cpu)
 {
     const pare_model m = tiny_model(&h.arena, tiny_kinds[_i % TINY_KINDS]);
     same(&m, _i >= TINY_KINDS);
+}
+END_TEST
+
+/* Decoded 8 rows at a time, and so many that the last panel has fewer. */
+START_TEST(weights_that_are_decoded_in_panels_give_the_bytes_of_the_cpu)
+{
+    const pare_model m = tiny_model(&h.arena, tiny_kinds[_i % TINY_KINDS]);
+    panel_bytes = _i < TINY_KINDS ? 1 : (size_t)24 * 64 * sizeof(float);
+    same(&m, true);
+    panel_bytes = 0;
 }
 END_TEST
 
@@ -226,6 +240,60 @@ START_TEST(a_limit_is_kept_and_told_with_its_figures)
 }
 END_TEST
 
+START_TEST(what_is_taken_is_used_again_and_counted)
+{
+    float logits[ROWS * TINY_VOCAB];
+    const pare_model m = tiny_model(&h.arena, tiny_kinds[0]);
+    const int32_t *const tokens = tiny_tokens(&h.arena, 99, SEQUENCES * PREFILL);
+    pare_forward f;
+    pare_cuda *c;
+    pare_mark mark;
+    size_t peak = 0;
+    ck_assert_int_eq(pare_forward_init(&h.cx, &h.arena, &m, LENGTH, false, &f), PARE_OK);
+    ck_assert_int_eq(pare_cuda_open(&h.cx, d, 0, &f, &c), PARE_OK);
+    const pare_ops o = pare_ops_of(&h.cx, &h.arena, &f);
+    for (int i = 0; i < 20; i++) {
+        ck_assert_int_eq(o.op->mark(&o, &mark), PARE_OK);
+        ck_assert_int_eq(steps(&o, &f, tokens, logits), PARE_OK);
+        ck_assert_int_eq(o.op->rewind(&o, mark), PARE_OK);
+        ck_assert_uint_eq(c->scratch.used, 0);
+        peak = peak ? peak : pare_cuda_peak_bytes(c);
+    }
+    ck_assert_uint_eq(pare_cuda_peak_bytes(c), peak);
+    pare_address at;
+    const size_t live = c->live;
+    ck_assert_int_eq(pare__cuda_take(c, 1000, &at), PARE_OK);
+    ck_assert_uint_eq(c->live, live + 1000);
+    pare__cuda_give(c, at, 1000);
+    ck_assert_uint_eq(c->live, live);
+    pare_cuda_close(c);
+}
+END_TEST
+
+/* One without bytes begins where another does. */
+START_TEST(of_planes_at_one_place_the_longest_counts)
+{
+    static const float plane[4] = {1, 2, 3, 4};
+    const pare_model m = tiny_model(&h.arena, tiny_kinds[0]);
+    const size_t bytes[] = {0, sizeof plane, 8};
+    pare_forward f;
+    pare_cuda *c;
+    float back[4] = {0};
+    ck_assert_int_eq(pare_forward_init(&h.cx, &h.arena, &m, LENGTH, false, &f), PARE_OK);
+    ck_assert_int_eq(pare_cuda_open(&h.cx, d, 0, &f, &c), PARE_OK);
+    c->model = 0; /* as while it is opened */
+    const void *there = NULL;
+    for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) {
+        there = plane;
+        ck_assert_int_eq(pare__cuda_upload(c, &there, bytes[i]), PARE_OK);
+    }
+    ck_assert_int_eq(d->op->get(&own, d, back, (pare_address)(uintptr_t)there, sizeof back),
+                     PARE_OK);
+    ck_assert_mem_eq(back, plane, sizeof plane);
+    pare_cuda_close(c);
+}
+END_TEST
+
 START_TEST(weights_that_are_not_the_models_are_refused)
 {
     const pare_model m = tiny_model(&h.arena, tiny_kinds[3]),
@@ -267,11 +335,15 @@ int main(void)
     TCase *const t = tcase_create("model");
     tcase_add_checked_fixture(t, begin, end);
     tcase_add_loop_test(t, every_kind_of_weights_gives_the_bytes_of_the_cpu, 0, 2 * TINY_KINDS);
+    tcase_add_loop_test(t, weights_that_are_decoded_in_panels_give_the_bytes_of_the_cpu, 0,
+                        2 * TINY_KINDS);
     tcase_add_loop_test(t, experts_give_the_bytes_of_the_cpu, 0, 6);
     tcase_add_loop_test(t, a_cache_in_codes_gives_the_bytes_of_the_cpu, 0, 3);
     tcase_add_test(t, a_call_that_fails_is_told_and_leaves_nothing);
     tcase_add_test(t, memory_of_the_host_that_ends_is_told_and_leaves_nothing);
     tcase_add_test(t, a_limit_is_kept_and_told_with_its_figures);
+    tcase_add_test(t, what_is_taken_is_used_again_and_counted);
+    tcase_add_test(t, of_planes_at_one_place_the_longest_counts);
     tcase_add_loop_test(t, weights_that_are_not_the_models_are_refused, 3, 5);
     tcase_add_test(t, heads_that_do_not_fit_the_device_are_refused_by_name);
     suite_add_tcase(s, t);
