@@ -3,10 +3,10 @@
  * what a block computes is written once; the CPU runs it (cpu_ops.c), the tape keeps what its
  * gradient needs (tape.h).
  *
- * An array lies where its backend keeps it, and so does a cache. Of a backend that is `far` the
- * host cannot read them: what the host has goes there by put and comes back by get, what callers
- * hand to pare_block_forward and pare_logits as well as what a tap looks at. Weights and tables are
- * host memory for every backend.
+ * An array lies where its backend keeps it, and so does a cache. Of one with a place of its
+ * own the host cannot read them: what the host has goes there by put and comes back by get, what
+ * callers hand to pare_block_forward and pare_logits as well as what a tap looks at. Weights and
+ * tables are host memory for every backend.
  *
  * Each returns a pare_status and leaves its message in the context. Arrays do not overlap unless
  * it says so. Sums have one order, whatever the batch and the number of threads. */
@@ -54,8 +54,15 @@ typedef struct pare_routes {
     float *weight;     /* [rows, used] */
     pare_visit *visit; /* [rows used] */
     size_t *start;     /* [experts + 1] */
-    void *there;       /* of a backend that is far: its copy of visit */
+    void *there;       /* of a backend with a place of its own: its copy of visit */
 } pare_routes;
+
+/* What a row of logits says of the token that follows, and beside another row. */
+typedef struct pare_score {
+    double nll;  /* -ln softmax at the token */
+    double kl;   /* pare_divergence from the other row; 0: there is none */
+    size_t best; /* first largest */
+} pare_score;
 
 typedef struct pare_ops pare_ops;
 
@@ -83,7 +90,9 @@ typedef struct pare_ops pare_ops;
  * scatter  y[row of visit i] += weight of visit i x[i]
  * share    y = sigmoid(gate) x, gate [rows, 1]; y may be x
  * rows     y[i] = x[row[i]]; row NULL: the first rows
- * cap      x <- cap tanh(x / cap) */
+ * cap      x <- cap tanh(x / cap)
+ * score    out[i] of row i of logit, the token target[i] and row i of base; base.at NULL: none. The
+ *          host has target and out */
 #define PARE_BLOCK_OPS(X)                                                                          \
     X(mark, (const pare_ops *o, pare_mark *m))                                                     \
     X(rewind, (const pare_ops *o, pare_mark m))                                                    \
@@ -113,7 +122,9 @@ typedef struct pare_ops pare_ops;
       (const pare_ops *o, const pare_routes *r, size_t expert, pare_array x, pare_array y))        \
     X(share, (const pare_ops *o, pare_array gate, pare_array x, pare_array y))                     \
     X(rows, (const pare_ops *o, const size_t *row, pare_array x, pare_array y))                    \
-    X(cap, (const pare_ops *o, double cap, pare_array x))
+    X(cap, (const pare_ops *o, double cap, pare_array x))                                          \
+    X(score, (const pare_ops *o, pare_array logit, pare_array base, const int32_t *target,         \
+              pare_score *out))
 
 #define PARE__MEMBER(name, parameters) pare_status(*name) parameters;
 typedef struct pare_block_table {
@@ -124,7 +135,7 @@ typedef struct pare_block_table {
 /* Who runs the operations. */
 typedef struct pare_backend {
     const pare_block_table *op;
-    bool far;   /* the host cannot read its arrays */
+    const void *place; /* where its arrays lie, which the host cannot read; NULL: with the host */
     bool keeps; /* values stay until the end: nothing that is read again may be overwritten */
     void *self;
 } pare_backend;

@@ -14,6 +14,8 @@ typedef struct row_call {
     const pare_attend *attend;
     const pare_routes *routes;
     const pare_visit *visit; /* of an expert */
+    const int32_t *target;
+    pare_score *score;
     pare_act act;
     pare_array x, up, k, v, y;
     double cap;
@@ -359,6 +361,28 @@ static pare_status cpu_cap(const pare_ops *o, double cap, pare_array x)
 {
     row_call r = {.cap = cap, .y = x};
     for_rows(o, cap_rows, &r, 16);
+    return PARE_OK;
+}
+
+static void score_rows(void *arg, size_t begin, size_t end, size_t worker)
+{
+    (void)worker;
+    const row_call *const r = arg;
+    const size_t width = r->x.width;
+    for (size_t i = begin; i < end; i++) {
+        const float *const x = r->x.at + i * width;
+        r->score[i] = (pare_score){
+            .nll = pare_logsumexp(&r->o->cx->kernels, x, width) - (double)x[r->target[i]],
+            .kl = r->y.at ? pare_divergence(r->y.at + i * width, x, width) : 0,
+            .best = pare_argmax(x, width)};
+    }
+}
+
+static pare_status cpu_score(const pare_ops *o, pare_array logit, pare_array base,
+                             const int32_t *target, pare_score *out)
+{
+    row_call r = {.o = o, .target = target, .score = out, .x = logit, .y = base};
+    pare_parallel(o->cx, logit.rows, 1, score_rows, &r);
     return PARE_OK;
 }
 

@@ -1,5 +1,7 @@
 /* The block operations on a device: kernels of kernels/cuda on arrays in its scratch. Products and
  * attention have files of their own. */
+#include <math.h>
+
 #include "runtime/cuda_internal.h"
 
 static pare_address address(const void *at)
@@ -215,6 +217,59 @@ static pare_status cuda_cap(const pare_ops *o, double cap, pare_array x)
     return PARE_OK;
 }
 
+static pare_status divergences(const pare_ops *o, pare_array logit, pare_array base,
+                               pare_score *out)
+{
+    pare_cuda *const c = pare__cuda_of(o);
+    const size_t bytes = logit.rows * sizeof(pare_cuda_row_divergence);
+    pare_cuda_row_divergence *const sum = pare_arena_take_raw(o->scratch, 1, bytes);
+    void *there;
+    if (!sum)
+        return PARE_ENOMEM;
+    PARE_TRY(pare__cuda_scratch_take(c, bytes, &there));
+    PARE__CUDA_RUN(c, divergence, .base = base.at, .logit = logit.at, .sums = there,
+                   .rows = logit.rows, .width = logit.width);
+    PARE_TRY(c->d->op->get(o->cx, c->d, sum, address(there), bytes));
+    for (size_t i = 0; i < logit.rows; i++) {
+        const pare_cuda_row_divergence *const s = &sum[i];
+        const double kl =
+            s->part / s->total0 - (s->largest0 + log(s->total0)) + (s->largest + log(s->total));
+        out[i].kl = kl < 0 ? 0 : kl;
+    }
+    return PARE_OK;
+}
+
+static pare_status scores(const pare_ops *o, pare_array logit, pare_array base,
+                          const int32_t *target, pare_score *out)
+{
+    pare_cuda *const c = pare__cuda_of(o);
+    const size_t bytes = logit.rows * sizeof(pare_cuda_row_score);
+    pare_cuda_row_score *const sum = pare_arena_take_raw(o->scratch, 1, bytes);
+    void *token, *there;
+    if (!sum)
+        return PARE_ENOMEM;
+    PARE_TRY(pare__cuda_scratch_put(c, target, logit.rows * sizeof *target, &token));
+    PARE_TRY(pare__cuda_scratch_take(c, bytes, &there));
+    PARE__CUDA_RUN(c, score, .logit = logit.at, .target = token, .score = there, .rows = logit.rows,
+                   .width = logit.width);
+    PARE_TRY(c->d->op->get(o->cx, c->d, sum, address(there), bytes));
+    for (size_t i = 0; i < logit.rows; i++)
+        out[i] = (pare_score){.nll = sum[i].largest + log(sum[i].total) - sum[i].at,
+                              .best = (size_t)sum[i].best};
+    return base.at ? divergences(o, logit, base, out) : PARE_OK;
+}
+
+/* Sums come back, whose logarithms the host takes, as pare_logsumexp and pare_divergence do. */
+static pare_status cuda_score(const pare_ops *o, pare_array logit, pare_array base,
+                              const int32_t *target, pare_score *out)
+{
+    pare_mark mark;
+    PARE_TRY(cuda_mark(o, &mark));
+    const pare_status s = scores(o, logit, base, target, out);
+    PARE_TRY(cuda_rewind(o, mark));
+    return s;
+}
+
 #define cuda_linears                  pare__cuda_linears
 #define cuda_attend                   pare__cuda_attend
 #define cuda_kv_take                  pare__cuda_kv_take
@@ -265,7 +320,7 @@ pare_status pare_cuda_open(pare_ctx *cx, pare_device *d, size_t limit, pare_forw
                      .limit = limit,
                      .panel_bytes = (size_t)16 << 20,
                      .arena = {.cx = cx}};
-    c->backend = (pare_backend){.op = &cuda_table, .far = true, .self = c};
+    c->backend = (pare_backend){.op = &cuda_table, .place = d, .self = c};
     const pare_status s = open_model(c);
     f->backend = &c->backend;
     if (s == PARE_OK)

@@ -124,7 +124,7 @@ static pare_status logits_for_host(const pare_ops *o, const pare_forward *f, par
                                    const size_t *rows, size_t count, float *logits)
 {
     pare_array out = {.at = logits, .rows = count, .width = f->model->head.n};
-    if (o->backend.far)
+    if (o->backend.place)
         PARE_TRY(o->op->take(o, count, out.width, &out));
     PARE_TRY(pare_logits_run(o, f, x, rows, out));
     return pare__to_host(o, out, logits);

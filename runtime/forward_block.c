@@ -10,7 +10,7 @@ pare_status pare__from_host(const pare_ops *o, const float *x, size_t rows, size
                             pare_array *y)
 {
     *y = (pare_array){.at = (float *)(uintptr_t)x, .rows = rows, .width = width};
-    if (!o->backend.far)
+    if (!o->backend.place)
         return PARE_OK;
     PARE_TRY(o->op->take(o, rows, width, y));
     return o->op->put(o, x, *y);
@@ -20,7 +20,7 @@ pare_status pare__from_host(const pare_ops *o, const float *x, size_t rows, size
 static pare_status look(const pare_ops *o, pare_array x, float **at)
 {
     *at = x.at;
-    if (!o->backend.far)
+    if (!o->backend.place)
         return PARE_OK;
     *at = pare_arena_take_raw(o->scratch, x.rows, x.width * sizeof(float));
     return *at ? o->op->get(o, x, *at) : PARE_ENOMEM;
@@ -35,7 +35,7 @@ pare_status pare__see(const pare_ops *o, const pare_tap *tap, size_t part, pare_
         PARE_TRY(look(o, x, &at));
     if (changes) {
         tap->change(tap->self, site, at, x.rows, x.width);
-        if (o->backend.far)
+        if (o->backend.place)
             PARE_TRY(o->op->put(o, at, x));
     }
     if (shows)

@@ -45,7 +45,7 @@ PARE_CHECKED pare_status pare__from_host(const pare_ops *o, const float *x, size
 /* Brings y, whose values belong to x of the host, back where it is a copy. */
 static inline pare_status pare__to_host(const pare_ops *o, pare_array y, float *x)
 {
-    return o->backend.far ? o->op->get(o, y, x) : PARE_OK;
+    return o->backend.place ? o->op->get(o, y, x) : PARE_OK;
 }
 
 /* Shows the input of a site to the tap, and stops behind the last one. PARE_ENOMEM, or what the tap

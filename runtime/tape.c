@@ -271,6 +271,13 @@ static pare_status tape_cap(const pare_ops *o, double cap, pare_array x)
     return t->inner.op->cap(&t->inner, cap, x);
 }
 
+static pare_status tape_score(const pare_ops *o, pare_array logit, pare_array base,
+                              const int32_t *target, pare_score *out)
+{
+    const pare_ops *const inner = &tape_of(o)->inner;
+    return inner->op->score(inner, logit, base, target, out);
+}
+
 #define PARE__ENTRY(name, parameters) .name = tape_##name,
 static const pare_block_table tape_table = {PARE_BLOCK_OPS(PARE__ENTRY)};
 #undef PARE__ENTRY

@@ -274,7 +274,7 @@ static pare_status set_row(const bench *b, pare_bench_model_result *out, pare_be
     set_bound(&cost, &decode, &out->limits, &row->decode);
     row->weight_share =
         pare__bench_bytes(&cost, batch) * 1e-6 / row->decode.time.ms / out->limits.dram_read_gb_s;
-    if (f->backend && f->backend->far) {
+    if (f->backend && f->backend->place) {
         set_unbound(&row->prefill);
         set_unbound(&row->decode);
         row->weight_share = (double)NAN;

@@ -19,9 +19,9 @@ typedef struct judged {
     pare_ops state, work; /* its backend over the arena of each */
     pare_mark start;
     pare_kv kv;
-    pare_array x;  /* [batch rows, hidden] */
-    float *logits; /* [logits_rows, vocab] */
-    size_t rows;   /* of a piece */
+    pare_array x;      /* [batch rows, hidden] */
+    pare_array logits; /* [logits_rows, vocab] */
+    size_t rows;       /* of a piece */
 } judged;
 
 typedef struct evaluation {
@@ -36,40 +36,64 @@ typedef struct evaluation {
     size_t row[PARE__LOGITS_ROWS];     /* rows of x whose logits are formed */
     int32_t target[PARE__LOGITS_ROWS]; /* the tokens that follow them */
     size_t pending, scored;
+    float *host;        /* [logits_rows, vocab]: logits of a baseline that runs elsewhere, ... */
+    pare_array brought; /* ... and where the model's are */
     double *nll, *base_nll, *kl; /* [scored]; those with a baseline, or NULL */
     unsigned char *same;
     size_t baseline_bytes;
 } evaluation;
 
-static double nll_of(const evaluation *e, const float *logit, int32_t target)
+/* Logits of the rows that are pending, and what they say beside base. */
+static pare_status score_side(const evaluation *e, const judged *j, pare_array base,
+                              pare_array *logits, pare_score *out)
 {
-    return pare_logsumexp(&e->cx->kernels, logit, e->vocab) - (double)logit[target];
+    const pare_ops *const o = &j->work;
+    pare_mark mark;
+    *logits = pare_array_rows(j->logits, 0, e->pending);
+    PARE_TRY(o->op->mark(o, &mark));
+    pare_status s = pare_logits_run(o, j->f, j->x, e->row, *logits);
+    if (s == PARE_OK)
+        s = o->op->score(o, *logits, base, e->target, out);
+    PARE_TRY(o->op->rewind(o, mark));
+    return s;
 }
 
-static void score_rows(void *arg, size_t begin, size_t end, size_t worker)
+/* The logits of the baseline in the place of the model. */
+static pare_status bring_base(const evaluation *e, pare_array *base)
 {
-    (void)worker;
-    const evaluation *const e = arg;
-    for (size_t i = begin; i < end; i++) {
-        const float *const logit = e->side[0].logits + i * e->vocab;
-        e->nll[e->scored + i] = nll_of(e, logit, e->target[i]);
-        if (e->sides < 2)
-            continue;
-        const float *const base = e->side[1].logits + i * e->vocab;
-        e->base_nll[e->scored + i] = nll_of(e, base, e->target[i]);
-        e->kl[e->scored + i] = pare_divergence(base, logit, e->vocab);
-        e->same[e->scored + i] = pare_argmax(logit, e->vocab) == pare_argmax(base, e->vocab);
+    const pare_ops *const to = &e->side[0].work, *const from = &e->side[1].work;
+    const pare_array there = pare_array_rows(e->brought, 0, base->rows);
+    const float *host = base->at;
+    if (from->backend.place == to->backend.place)
+        return PARE_OK;
+    if (from->backend.place) {
+        PARE_TRY(from->op->get(from, *base, e->host));
+        host = e->host;
     }
+    PARE_TRY(to->op->put(to, host, there));
+    *base = there;
+    return PARE_OK;
 }
 
 static pare_status flush(evaluation *e)
 {
+    pare_score own[PARE__LOGITS_ROWS], other[PARE__LOGITS_ROWS];
+    pare_array base = {0}, logits;
     if (e->pending == 0)
         return PARE_OK;
-    for (size_t i = 0; i < e->sides; i++)
-        PARE_TRY(pare_logits_get(&e->side[i].work, e->side[i].f, e->side[i].x, e->row, e->pending,
-                                 e->side[i].logits));
-    pare_parallel(e->cx, e->pending, 1, score_rows, e);
+    if (e->sides == 2) {
+        PARE_TRY(score_side(e, &e->side[1], base, &base, other));
+        PARE_TRY(bring_base(e, &base));
+    }
+    PARE_TRY(score_side(e, &e->side[0], base, &logits, own));
+    for (size_t i = 0; i < e->pending; i++) {
+        e->nll[e->scored + i] = own[i].nll;
+        if (e->sides < 2)
+            continue;
+        e->base_nll[e->scored + i] = other[i].nll;
+        e->kl[e->scored + i] = own[i].kl;
+        e->same[e->scored + i] = own[i].best == other[i].best;
+    }
     e->scored += e->pending;
     e->pending = 0;
     return PARE_OK;
@@ -180,10 +204,8 @@ static pare_status summarize(evaluation *e, pare_eval_result *out)
 static pare_status take_side(evaluation *e, judged *j)
 {
     const pare_config *const c = &j->f->model->config;
-    j->logits = pare_arena_take(e->arena, e->logits_rows, e->vocab * sizeof(float));
-    if (!j->logits)
-        return PARE_ENOMEM;
     PARE_TRY(j->state.op->take(&j->state, e->batch * e->window, c->hidden, &j->x));
+    PARE_TRY(j->state.op->take(&j->state, e->logits_rows, e->vocab, &j->logits));
     return j->state.op->kv_take(&j->state, c, &j->f->model->kv, e->batch, e->window, &j->kv);
 }
 
@@ -236,6 +258,16 @@ uint64_t pare_evaluate_bytes(const pare_ctx *cx, const pare_eval_side *side,
     return all + work + count * (sizeof(double) + (other ? 2 * sizeof(double) + 1 : 0));
 }
 
+/* Where the baseline's logits are brought to, if it runs elsewhere. */
+static pare_status take_bridge(evaluation *e)
+{
+    const pare_ops *const o = &e->side[0].state;
+    if (o->backend.place == e->side[1].state.backend.place)
+        return PARE_OK;
+    e->host = pare_arena_take_raw(e->arena, e->logits_rows, e->vocab * sizeof *e->host);
+    return e->host ? o->op->take(o, e->logits_rows, e->vocab, &e->brought) : PARE_ENOMEM;
+}
+
 /* Memory of all sides, the baseline's last. */
 static pare_status take_all(evaluation *e)
 {
@@ -256,6 +288,7 @@ static pare_status take_all(evaluation *e)
         return e->nll ? PARE_OK : PARE_ENOMEM;
     const size_t before = e->cx->live_bytes;
     PARE_TRY(take_side(e, &e->side[1]));
+    PARE_TRY(take_bridge(e));
     e->base_nll = PARE_NEW(e->arena, double, positions);
     e->kl = PARE_NEW(e->arena, double, positions);
     e->same = PARE_NEW(e->arena, unsigned char, positions);

@@ -1,5 +1,6 @@
 /* The backend of devices over the interpreter: models of every kind of weights give the bytes of
  * the CPU, and whatever fails is told and leaves nothing behind. */
+#include "compress/evaluate/evaluate.h"
 #include "runtime/cuda_internal.h"
 #include "tests/unit/mixture.h"
 
@@ -117,6 +118,40 @@ START_TEST(a_cache_in_codes_gives_the_bytes_of_the_cpu)
     pare_model m = tiny_model(&h.arena, tiny_kinds[0]);
     m.kv = format[_i];
     same(&m, false);
+}
+END_TEST
+
+/* Of a model beside another one, each on the device or not. */
+static pare_eval_result evaluation(bool model, bool baseline)
+{
+    enum { TOKENS = 60 };
+    const pare_model m = tiny_model(&h.arena, tiny_kinds[4]),
+                     other = tiny_model(&h.arena, tiny_kinds[0]);
+    const pare_eval_opts opts = {.window = 20, .stride = 11};
+    const int32_t *const tokens = tiny_tokens(&h.arena, 99, TOKENS);
+    pare_forward f, f0;
+    pare_cuda *c = NULL, *c0 = NULL;
+    pare_eval_result r;
+    ck_assert_int_eq(pare_forward_init(&h.cx, &h.arena, &m, 20, false, &f), PARE_OK);
+    ck_assert_int_eq(pare_forward_init(&h.cx, &h.arena, &other, 20, false, &f0), PARE_OK);
+    ck_assert(!model || pare_cuda_open(&h.cx, d, 0, &f, &c) == PARE_OK);
+    ck_assert(!baseline || pare_cuda_open(&h.cx, d, 0, &f0, &c0) == PARE_OK);
+    ck_assert_msg(pare_evaluate(&h.cx, &f, &f0, &opts, tokens, TOKENS, &r) == PARE_OK, "%s",
+                  h.cx.what);
+    ck_assert(!c || c->scratch.used == 0);
+    ck_assert(!c0 || c0->scratch.used == 0);
+    pare_cuda_close(c);
+    pare_cuda_close(c0);
+    return r;
+}
+
+START_TEST(an_evaluation_gives_the_figures_of_the_cpu)
+{
+    const pare_eval_result want = evaluation(false, false), r = evaluation(_i & 1, _i & 2);
+    ck_assert_uint_eq(r.scored, want.scored);
+    ck_assert(r.nll == want.nll && r.ppl_stderr == want.ppl_stderr && r.kl_mean == want.kl_mean);
+    ck_assert(r.kl_p99 == want.kl_p99 && r.top1 == want.top1 && r.kl_mean > 0 && r.top1 < 1);
+    ck_assert(r.baseline_nll == want.baseline_nll);
 }
 END_TEST
 
@@ -339,6 +374,7 @@ int main(void)
                         2 * TINY_KINDS);
     tcase_add_loop_test(t, experts_give_the_bytes_of_the_cpu, 0, 6);
     tcase_add_loop_test(t, a_cache_in_codes_gives_the_bytes_of_the_cpu, 0, 3);
+    tcase_add_loop_test(t, an_evaluation_gives_the_figures_of_the_cpu, 1, 4);
     tcase_add_test(t, a_call_that_fails_is_told_and_leaves_nothing);
     tcase_add_test(t, memory_of_the_host_that_ends_is_told_and_leaves_nothing);
     tcase_add_test(t, a_limit_is_kept_and_told_with_its_figures);

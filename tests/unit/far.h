@@ -213,13 +213,19 @@ static inline pare_status far_cap(const pare_ops *o, double cap, pare_array x)
     FAR_RUN(cap(&cpu, cap, x), x);
 }
 
+static inline pare_status far_score(const pare_ops *o, pare_array logit, pare_array base,
+                                    const int32_t *target, pare_score *out)
+{
+    FAR_RUN(score(&cpu, logit, base, target, out), logit, base);
+}
+
 #define FAR_ENTRY(name, parameters) .name = far_##name,
 static const pare_block_table far_table = {PARE_BLOCK_OPS(FAR_ENTRY)};
 #undef FAR_ENTRY
 
 static inline void far_begin(far_place *far)
 {
-    *far = (far_place){.backend = {.op = &far_table, .far = true, .self = far}};
+    *far = (far_place){.backend = {.op = &far_table, .place = far, .self = far}};
 }
 
 /* Everything was rewound, and something ran. */

@@ -206,7 +206,7 @@ static int end_of(int fault)
     tiny_begin(&h, 1);
     const pare_model m = model_of(&h.arena, 0);
     far_begin(&far);
-    far.backend.far = fault != 2;
+    far.backend.place = fault != 2 ? &far : NULL;
     const pare_forward f = forward_of(&h, &m, &far);
     const pare_ops o = pare_ops_of(&h.cx, &h.arena, &f);
     const pare_tap tap = {.see = see, .self = &s, .last = PARE_SITES};
